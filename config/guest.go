@@ -1,0 +1,43 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// GuestEnv is the environment variable by which the host hands the guest
+// its part of the configuration at every dispatch. The guest never reads
+// ralph.toml in a sandbox: the agent could change it there.
+const GuestEnv = "RALPH_CONFIG"
+
+// Guest is the part of the configuration that ralph needs where the agent
+// runs.
+type Guest struct {
+	// Agent is the name of the coding agent, e.g. "claude" or "shell".
+	Agent string `json:"agent"`
+	// Model is the default for --model; empty means the agent's own default.
+	Model string `json:"model,omitempty"`
+	// Permissions is "bypass" or "ask".
+	Permissions string `json:"permissions"`
+	// Sandboxed says that the process runs inside a sandbox of ours, where
+	// the agent may run without permission prompts.
+	Sandboxed bool `json:"sandboxed"`
+}
+
+// Encode returns the value for [GuestEnv].
+func (g Guest) Encode() (string, error) {
+	b, err := json.Marshal(g)
+	if err != nil {
+		return "", fmt.Errorf("encoding the guest's configuration: %w", err)
+	}
+	return string(b), nil
+}
+
+// DecodeGuest reads a value of [GuestEnv].
+func DecodeGuest(value string) (Guest, error) {
+	var g Guest
+	if err := json.Unmarshal([]byte(value), &g); err != nil {
+		return Guest{}, fmt.Errorf("reading %s: %w", GuestEnv, err)
+	}
+	return g, nil
+}

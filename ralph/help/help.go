@@ -1,0 +1,21 @@
+// Package help holds the help texts of the forwarded commands. The plugin
+// prints them on the host without starting anything, ralph prints them
+// inside the sandbox: one text for both.
+package help
+
+import (
+	"embed"
+)
+
+//go:embed *.txt
+var texts embed.FS
+
+// Text returns the help of "ralph", "plan", "build" or "task", ending with a
+// newline; for any other name it returns the empty string.
+func Text(command string) string {
+	b, err := texts.ReadFile(command + ".txt")
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}
