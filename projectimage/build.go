@@ -1,0 +1,115 @@
+package projectimage
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/docker/cli/cli/config/types"
+	buildkit "github.com/moby/buildkit/client"
+	"github.com/moby/buildkit/session"
+	"github.com/moby/buildkit/session/auth/authprovider"
+	"github.com/moby/buildkit/util/staticfs"
+	"github.com/tonistiigi/fsutil"
+	fstypes "github.com/tonistiigi/fsutil/types"
+	"golang.org/x/sync/errgroup"
+)
+
+const labelPrefix = "io.github.docker-ralph."
+
+// buildSpec is one image to build: a Dockerfile on ARG BASE_IMAGE.
+type buildSpec struct {
+	tag        string
+	base       string
+	dockerfile []byte
+	context    fsutil.FS         // files for COPY; nil for none
+	labels     map[string]string // must depend on nothing that the tag does not
+}
+
+// build builds spec with the engine's BuildKit and shows it live. It returns
+// when both the build and the display have ended.
+func (b *Builder) build(ctx context.Context, spec buildSpec, noCache bool) error {
+	display, err := b.Progress.display()
+	if err != nil {
+		return err
+	}
+	c, err := b.connect(ctx)
+	if err != nil {
+		return fmt.Errorf("building image %q: %w", spec.tag, err)
+	}
+	defer func() { _ = c.Close() }()
+
+	solved, shown := make(chan *buildkit.SolveStatus), make(chan *buildkit.SolveStatus)
+	var log stepLog
+	var group errgroup.Group
+	group.Go(func() error {
+		_, err := c.Solve(ctx, nil, b.solveOptions(spec, noCache), solved)
+		return err
+	})
+	group.Go(func() error {
+		defer close(shown)
+		for status := range solved {
+			log.record(status)
+			shown <- status
+		}
+		return nil
+	})
+	group.Go(func() error {
+		// The display must outlive a cancelled ctx, or nobody would read what the
+		// solve still sends.
+		_, err := display.UpdateFrom(context.WithoutCancel(ctx), shown)
+		return err
+	})
+	if err := group.Wait(); err != nil {
+		if ctx.Err() != nil {
+			return fmt.Errorf("building image %q: %w", spec.tag, ctx.Err())
+		}
+		return newBuildError(spec, err, &log)
+	}
+	return nil
+}
+
+// solveOptions describes the build to BuildKit. There are no attestations: they
+// would give a cached build a new digest every time.
+func (b *Builder) solveOptions(spec buildSpec, noCache bool) buildkit.SolveOpt {
+	attrs := map[string]string{
+		"filename":             "Dockerfile",
+		"image-resolve-mode":   "local",
+		"build-arg:BASE_IMAGE": spec.base,
+	}
+	for name, value := range b.ProxyArgs {
+		if value != nil {
+			attrs["build-arg:"+name] = *value
+		}
+	}
+	for name, value := range spec.labels {
+		attrs["label:"+name] = value
+	}
+	if noCache {
+		attrs["no-cache"] = "" // empty: for every stage
+	}
+	dockerfile := staticfs.NewFS()
+	dockerfile.Add("Dockerfile", &fstypes.Stat{Mode: 0o644}, spec.dockerfile)
+	buildContext := spec.context
+	if buildContext == nil {
+		buildContext = staticfs.NewFS()
+	}
+	return buildkit.SolveOpt{
+		Frontend:      "dockerfile.v0",
+		FrontendAttrs: attrs,
+		LocalMounts:   map[string]fsutil.FS{"dockerfile": dockerfile, "context": buildContext},
+		Exports:       []buildkit.ExportEntry{{Type: "moby", Attrs: map[string]string{"name": spec.tag}}},
+		Session:       []session.Attachable{b.buildAuth()},
+	}
+}
+
+// buildAuth answers BuildKit's questions for registry credentials, for images
+// that a Dockerfile names besides its base.
+func (b *Builder) buildAuth() session.Attachable {
+	auth := b.Auth
+	if auth == nil {
+		auth = func(context.Context, string, []string, authprovider.ExpireCachedAuthCheck) (types.AuthConfig, error) {
+			return types.AuthConfig{}, nil
+		}
+	}
+	return authprovider.NewDockerAuthProvider(authprovider.DockerAuthProviderConfig{AuthConfigProvider: auth})
+}

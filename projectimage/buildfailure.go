@@ -1,0 +1,111 @@
+package projectimage
+
+import (
+	"fmt"
+	"strings"
+
+	buildkit "github.com/moby/buildkit/client"
+	"github.com/moby/buildkit/solver/errdefs"
+	"github.com/opencontainers/go-digest"
+)
+
+const (
+	logTail   = 10  // lines of a failed step that an error repeats
+	reasonMax = 240 // bytes of BuildKit's reason, which quotes whole scripts
+)
+
+// BuildError says that building an image failed.
+type BuildError struct {
+	Tag, Base string
+	Source    string   // the lines of the Dockerfile that failed; empty when BuildKit does not say
+	Log       []string // the end of what the failed step wrote
+	Err       error    // BuildKit's error
+}
+
+func newBuildError(spec buildSpec, err error, log *stepLog) *BuildError {
+	var source strings.Builder
+	for _, s := range errdefs.Sources(err) {
+		_ = s.Print(&source) // a strings.Builder takes everything
+	}
+	return &BuildError{Tag: spec.tag, Base: spec.base, Source: source.String(), Log: log.failed(), Err: err}
+}
+
+func (e *BuildError) Error() string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "building image %q on base %q: %s", e.Tag, e.Base, shorten(e.Err.Error(), reasonMax))
+	if e.Source != "" {
+		text.WriteString("\n" + strings.TrimRight(e.Source, "\n"))
+	}
+	if len(e.Log) > 0 {
+		text.WriteString("\nthe step's last lines:\n  " + strings.Join(e.Log, "\n  "))
+	}
+	return text.String()
+}
+
+func (e *BuildError) Unwrap() error { return e.Err }
+
+// shorten cuts the middle out of text: a reason begins with what was done and
+// ends with what came of it.
+func shorten(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	half := limit / 2
+	return strings.ToValidUTF8(text[:half], "") + " … " + strings.ToValidUTF8(text[len(text)-half:], "")
+}
+
+// stepLog keeps the last lines that each step of a build wrote.
+type stepLog struct {
+	steps map[digest.Digest]*step
+	last  digest.Digest // the step that failed last
+}
+
+type step struct {
+	lines []string
+	open  string // a line without its end
+}
+
+func (l *stepLog) record(status *buildkit.SolveStatus) {
+	if l.steps == nil {
+		l.steps = map[digest.Digest]*step{}
+	}
+	for _, entry := range status.Logs {
+		s := l.steps[entry.Vertex]
+		if s == nil {
+			s = &step{}
+			l.steps[entry.Vertex] = s
+		}
+		s.write(string(entry.Data))
+	}
+	for _, vertex := range status.Vertexes {
+		if vertex.Error != "" {
+			l.last = vertex.Digest
+		}
+	}
+}
+
+// failed returns the last lines of the step that failed.
+func (l *stepLog) failed() []string {
+	s := l.steps[l.last]
+	if s == nil {
+		return nil
+	}
+	s.write("\n")
+	return s.lines
+}
+
+// write takes a piece of output that may begin and end anywhere in a line.
+func (s *step) write(data string) {
+	lines := strings.Split(s.open+data, "\n")
+	s.open = lines[len(lines)-1]
+	for _, line := range lines[:len(lines)-1] {
+		line = strings.TrimRight(line, "\r \t")
+		if line == "" {
+			continue
+		}
+		s.lines = append(s.lines, line)
+		if len(s.lines) > logTail {
+			s.lines = s.lines[1:]
+		}
+	}
+}

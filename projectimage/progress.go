@@ -1,0 +1,53 @@
+package projectimage
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/moby/buildkit/util/progress/progressui"
+)
+
+// Mode is a way to show builds and pulls.
+type Mode string
+
+// The modes, with the meaning they have in docker build --progress.
+const (
+	ModeAuto    Mode = "auto"    // tty on a terminal, else plain
+	ModePlain   Mode = "plain"   // lines
+	ModeTTY     Mode = "tty"     // redrawn in place; an error without a terminal
+	ModeQuiet   Mode = "quiet"   // nothing
+	ModeRawJSON Mode = "rawjson" // JSON lines: BuildKit's status for builds, the engine's messages for pulls
+)
+
+// Progress is where and how builds and pulls are shown. The zero value shows
+// nothing.
+type Progress struct {
+	Mode Mode      // empty means auto
+	Out  io.Writer // an *os.File when it is a terminal, or else nothing is redrawn in place
+}
+
+// Modes returns every progress mode.
+func Modes() []Mode { return []Mode{ModeAuto, ModePlain, ModeTTY, ModeQuiet, ModeRawJSON} }
+
+// display returns the display for one build.
+func (p Progress) display() (progressui.Display, error) {
+	if p.Out == nil {
+		return progressui.NewDisplay(io.Discard, progressui.QuietMode)
+	}
+	display, err := progressui.NewDisplay(p.Out, progressui.DisplayMode(p.Mode))
+	if err != nil {
+		return progressui.Display{}, fmt.Errorf("showing progress as %q: %w", p.Mode, err)
+	}
+	return display, nil
+}
+
+// silent tells whether nothing may be written.
+func (p Progress) silent() bool { return p.Out == nil || p.Mode == ModeQuiet }
+
+// notice writes one line for a reader; a program that reads JSON gets none.
+func (p Progress) notice(format string, args ...any) {
+	if p.silent() || p.Mode == ModeRawJSON {
+		return
+	}
+	_, _ = fmt.Fprintf(p.Out, format+"\n", args...)
+}

@@ -1,0 +1,137 @@
+package projectimage
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"regexp"
+
+	"github.com/distribution/reference"
+	"github.com/moby/buildkit/session/auth/authprovider"
+	"github.com/moby/moby/api/pkg/authconfig"
+	"github.com/moby/moby/api/types/registry"
+	"github.com/moby/moby/client"
+	"github.com/moby/moby/client/pkg/jsonmessage"
+)
+
+// imageID matches what the engine takes for an image ID and no registry has.
+var imageID = regexp.MustCompile(`^(sha256:)?[0-9a-f]{64}$`)
+
+// ensureGiven makes sure of an image that is used as it is.
+func (b *Builder) ensureGiven(ctx context.Context, ref string) (Image, error) {
+	image, found, err := b.lookup(ctx, ref)
+	if err != nil || found {
+		return image, err
+	}
+	if imageID.MatchString(ref) {
+		return Image{}, fmt.Errorf("the engine has no image with the ID %q: give the name of an image with --image IMAGE", ref)
+	}
+	if err := b.pull(ctx, ref); err != nil {
+		return Image{}, fmt.Errorf("image %q is not on the engine and cannot be pulled: %w; "+
+			"build, load or pull it first, or give another with --image IMAGE", ref, err)
+	}
+	image, found, err = b.lookup(ctx, ref)
+	if err == nil && !found {
+		err = fmt.Errorf("the engine pulled image %q but does not have it: somebody removed it, run the command again", ref)
+	}
+	return image, err
+}
+
+// ensureBase makes sure that the engine has the base image. It is pulled by
+// name rather than by the build, so that the engine keeps it under its name and
+// can build on it again without a registry. With refresh it is pulled although
+// it is there; when that fails the one that is there is used.
+func (b *Builder) ensureBase(ctx context.Context, base string, refresh bool) error {
+	_, found, err := b.lookup(ctx, base)
+	if err != nil || (found && !refresh) {
+		return err
+	}
+	err = b.pull(ctx, base)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("pulling base image %q: %w", base, ctx.Err())
+	case found:
+		b.Progress.notice("base image %s cannot be pulled again, going on with the one that is here: %v", base, err)
+		return nil
+	default:
+		return &BaseError{Base: base, Err: err}
+	}
+}
+
+// BaseError says that a base image is neither on the engine nor to be pulled.
+type BaseError struct {
+	Base string
+	Err  error // the engine's reason
+}
+
+func (e *BaseError) Error() string {
+	return fmt.Sprintf("base image %q is not on the engine and cannot be pulled: %v\n"+
+		"give another base with --base IMAGE or with base under [image] in ralph.toml, or use an image as it is with --image IMAGE",
+		e.Base, e.Err)
+}
+
+func (e *BaseError) Unwrap() error { return e.Err }
+
+// pull pulls ref with live progress.
+func (b *Builder) pull(ctx context.Context, ref string) error {
+	named, err := reference.ParseNormalizedNamed(ref)
+	if err != nil {
+		return fmt.Errorf("%q is not the name of an image: %w", ref, err)
+	}
+	auth, err := b.registryAuth(ctx, reference.Domain(named))
+	if err != nil {
+		return err
+	}
+	response, err := b.Engine.ImagePull(ctx, reference.FamiliarString(named), client.ImagePullOptions{RegistryAuth: auth})
+	if err != nil {
+		return canceledOr(ctx, err)
+	}
+	defer func() { _ = response.Close() }()
+	return canceledOr(ctx, b.Progress.showPull(response))
+}
+
+// registryAuth returns the credentials for host as the Engine API takes them,
+// "" without any.
+func (b *Builder) registryAuth(ctx context.Context, host string) (string, error) {
+	if b.Auth == nil {
+		return "", nil
+	}
+	if host == "docker.io" {
+		host = authprovider.DockerHubRegistryHost
+	}
+	credentials, err := b.Auth(ctx, host, nil, nil)
+	if err != nil {
+		return "", fmt.Errorf("reading the credentials for registry %s: %w", host, err)
+	}
+	encoded, err := authconfig.Encode(registry.AuthConfig(credentials))
+	if err != nil {
+		return "", fmt.Errorf("encoding the credentials for registry %s: %w", host, err)
+	}
+	return encoded, nil
+}
+
+// showPull shows the engine's messages until the pull ends, and returns the
+// error that it ended with.
+func (p Progress) showPull(messages io.Reader) error {
+	switch {
+	case p.silent():
+		return jsonmessage.DisplayStream(messages, io.Discard)
+	case p.Mode == ModeRawJSON:
+		return jsonmessage.DisplayStream(io.TeeReader(messages, p.Out), io.Discard)
+	case p.Mode == ModePlain:
+		return jsonmessage.DisplayJSONMessagesStream(messages, p.Out, 0, false, nil)
+	default:
+		return jsonmessage.DisplayStream(messages, p.Out)
+	}
+}
+
+// canceledOr puts ctx's error in place of err when ctx has ended: what a broken
+// connection says then is only a consequence.
+func canceledOr(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
