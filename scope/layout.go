@@ -1,0 +1,102 @@
+package scope
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// layoutArgs asks for everything about where things are in one process. git
+// prints answer by answer and stops at --show-toplevel if there is no work
+// tree, so that one comes last.
+func layoutArgs() []string {
+	return []string{
+		"rev-parse", "--is-bare-repository", "--is-inside-git-dir",
+		"--absolute-git-dir", "--git-common-dir", "--show-prefix", "--show-toplevel",
+	}
+}
+
+// readLayout turns the answer to layoutArgs into a Worktree without a scope.
+func readLayout(dir string, a answer, s settings) (Worktree, error) {
+	lines := strings.Split(strings.TrimSuffix(a.stdout, "\n"), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimSuffix(lines[i], "\r")
+	}
+	if err := checkLayout(dir, a, lines); err != nil {
+		return Worktree{}, err
+	}
+	gitDir := realPath(filepath.FromSlash(lines[2]))
+	commonDir := filepath.FromSlash(lines[3])
+	if !filepath.IsAbs(commonDir) {
+		commonDir = filepath.Join(realPath(dir), commonDir)
+	}
+	w := Worktree{
+		Root:      filepath.FromSlash(lines[5]),
+		Prefix:    strings.TrimSuffix(lines[4], "/"),
+		GitDir:    gitDir,
+		CommonDir: realPath(commonDir),
+		UserName:  s.userName,
+		UserEmail: s.userEmail,
+	}
+	w.MainRoot = w.Root
+	if w.Linked() {
+		w.MainRoot = mainRoot(w.CommonDir, s)
+	}
+	return w, checkRoot(w)
+}
+
+// checkLayout explains the answers that come without a work tree.
+func checkLayout(dir string, a answer, lines []string) error {
+	isTrue := func(i int) bool { return len(lines) > i && lines[i] == "true" }
+	switch {
+	case a.err == nil && len(lines) == 6 && !isTrue(0) && !isTrue(1):
+		return nil
+	case a.err == nil && len(lines) > 6:
+		return fmt.Errorf("the path of the repository around %q holds a line break: no sandbox can be made for it; rename the folder", dir)
+	case isTrue(0) || a.says("cannot use bare repository") && !insideDotGit(dir):
+		return fmt.Errorf("%q is in a bare repository, which has no files to work on: make a work tree (git worktree add PATH) or a clone, and go there", dir)
+	case isTrue(1) || a.says("cannot use bare repository"):
+		return fmt.Errorf("%q is inside a git directory: go to the work tree it belongs to", dir)
+	case a.says("not a git repository (or any"):
+		return ErrNotRepository
+	case a.err == nil:
+		return fmt.Errorf("git's answer about %q was not understood: %q", dir, a.stdout)
+	default:
+		return fmt.Errorf("looking for the git repository of %q: %w", dir, a.err)
+	}
+}
+
+// insideDotGit tells a repository's .git from a bare repository, which older
+// versions of git refuse with the same words.
+func insideDotGit(dir string) bool {
+	for _, part := range strings.Split(filepath.ToSlash(realPath(dir)), "/") {
+		if part == ".git" {
+			return true
+		}
+	}
+	return false
+}
+
+// checkRoot makes sure that the work tree is where its repository was found.
+// core.worktree can name any folder around it, the user's home for instance,
+// and whoever can write a .git/config would choose what the sandbox sees.
+func checkRoot(w Worktree) error {
+	dotGit := filepath.Join(w.Root, ".git")
+	if sameFile(dotGit, w.GitDir) {
+		return nil
+	}
+	if content, err := os.ReadFile(dotGit); err == nil {
+		if target, ok := strings.CutPrefix(strings.TrimRight(string(content), "\r\n"), "gitdir: "); ok {
+			target = filepath.FromSlash(target)
+			if !filepath.IsAbs(target) {
+				target = filepath.Join(w.Root, target)
+			}
+			if sameFile(target, w.GitDir) {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("git says that the work tree of %q is %q, but that folder is not where the repository lies: "+
+		"remove core.worktree from its configuration (git config --unset core.worktree)", w.GitDir, w.Root)
+}

@@ -1,0 +1,208 @@
+package scope
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// What a directory without a scope lacks. Their texts are part of the
+// command's interface.
+var (
+	ErrNotRepository = errors.New("not inside a git repository")
+	ErrNoOrigin      = errors.New(`no git remote "origin" found`)
+	ErrDetached      = errors.New("detached HEAD state. Checkout a branch first")
+)
+
+// Worktree is a git work tree and what the host's git says about it.
+type Worktree struct {
+	// Root is the absolute path of the work tree, symbolic links resolved.
+	Root string
+	// Prefix is the path of the caller's directory below Root, with slashes
+	// and without one at the end; empty at the root itself.
+	Prefix string
+	// GitDir is the absolute path of the work tree's own git directory.
+	GitDir string
+	// CommonDir is the absolute path of the git directory that all work trees
+	// of the repository share. It differs from GitDir in a linked work tree.
+	CommonDir string
+	// MainRoot is the root of the repository's main work tree: Root itself,
+	// unless the work tree is a linked one. It is empty where it cannot be
+	// known, as for a work tree of a bare repository; CommonDir identifies
+	// the repository then.
+	MainRoot string
+	// Scope is the work tree's repository and branch.
+	Scope Scope
+	// UserName and UserEmail are git's effective user.name and user.email,
+	// empty when unset.
+	UserName, UserEmail string
+}
+
+// Linked says that the work tree was made by `git worktree add`.
+func (w Worktree) Linked() bool { return w.GitDir != w.CommonDir }
+
+// Detect finds the work tree that dir is in, and its scope. RALPH_SCOPE_REPO
+// and RALPH_SCOPE_BRANCH, read through getenv, win over git's answers; origin,
+// or the branch, is not needed then. A repository is needed in any case,
+// because its work tree is what the sandbox works on.
+//
+// Only the directory counts: GIT_DIR and its relatives in the environment are
+// ignored, because git inside the sandbox will not have them either, and both
+// must mean the same repository.
+//
+// The git processes run side by side; their answers are judged in the order
+// repository, origin, branch.
+func Detect(ctx context.Context, dir string, getenv func(string) string) (Worktree, error) {
+	g, err := newGit(dir)
+	if err != nil {
+		return Worktree{}, err
+	}
+	repo, branch := getenv("RALPH_SCOPE_REPO"), getenv("RALPH_SCOPE_BRANCH")
+
+	var layout, origin, head, settings answer
+	var group errgroup.Group
+	ask := func(a *answer, args ...string) {
+		group.Go(func() error { *a = g.run(ctx, args...); return nil })
+	}
+	ask(&layout, layoutArgs()...)
+	if repo == "" {
+		ask(&origin, "remote", "get-url", "origin")
+	}
+	if branch == "" {
+		ask(&head, "branch", "--show-current")
+	}
+	ask(&settings, "config", "-z", "--get-regexp", `^(user\.(name|email)|core\.(bare|worktree))$`)
+	_ = group.Wait() // each answer holds its own error
+	if err := ctx.Err(); err != nil {
+		return Worktree{}, fmt.Errorf("looking for the git repository of %q: %w", dir, err)
+	}
+
+	w, err := readLayout(dir, layout, readSettings(settings))
+	if err != nil {
+		if errors.Is(err, ErrNotRepository) && getenv("GIT_DIR") != "" {
+			err = fmt.Errorf("%w (GIT_DIR is set, but only the current directory counts)", err)
+		}
+		return Worktree{}, err
+	}
+	if w.Scope.Repo, err = repoSlug(repo, origin); err != nil {
+		return Worktree{}, err
+	}
+	if w.Scope.Branch, err = branchName(branch, head); err != nil {
+		return Worktree{}, err
+	}
+	return w, nil
+}
+
+// repoSlug takes the repository from the override, else from the answer to
+// `git remote get-url origin`.
+func repoSlug(override string, origin answer) (string, error) {
+	if override != "" {
+		return override, checkOverride("RALPH_SCOPE_REPO", override)
+	}
+	if origin.err != nil {
+		if origin.says("no such remote") || origin.says("no urls configured") {
+			return "", ErrNoOrigin
+		}
+		return "", fmt.Errorf("asking git for the URL of origin: %w", origin.err)
+	}
+	slug, err := Slug(strings.TrimRight(origin.stdout, "\r\n"))
+	if err != nil {
+		return "", fmt.Errorf("reading the URL of the git remote \"origin\": %w; "+
+			"correct it (git remote set-url origin URL) or set RALPH_SCOPE_REPO=owner/repo", err)
+	}
+	return slug, nil
+}
+
+// branchName takes the branch from the override, else from the answer to
+// `git branch --show-current`, which is empty at a detached HEAD.
+func branchName(override string, head answer) (string, error) {
+	if override != "" {
+		return override, checkOverride("RALPH_SCOPE_BRANCH", override)
+	}
+	if head.err != nil {
+		return "", fmt.Errorf("asking git for the current branch: %w", head.err)
+	}
+	if branch := strings.TrimRight(head.stdout, "\r\n"); branch != "" {
+		return branch, nil
+	}
+	return "", ErrDetached
+}
+
+// checkOverride refuses what neither a label nor a terminal could show.
+func checkOverride(name, value string) error {
+	if !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl) {
+		return fmt.Errorf("%s=%q: line breaks, control characters and invalid UTF-8 are not allowed", name, value)
+	}
+	return nil
+}
+
+// settings are the values of git's configuration that Detect needs.
+type settings struct {
+	userName, userEmail string
+	bare                bool
+	worktree            string
+}
+
+// readSettings reads the output of `git config -z --get-regexp`. The last of
+// several values is git's effective one. No match is an error to git, and
+// nothing to us.
+func readSettings(a answer) settings {
+	var s settings
+	for entry := range strings.SplitSeq(a.stdout, "\x00") {
+		key, value, _ := strings.Cut(entry, "\n")
+		switch key {
+		case "user.name":
+			s.userName = value
+		case "user.email":
+			s.userEmail = value
+		case "core.bare":
+			s.bare = strings.EqualFold(value, "true")
+		case "core.worktree":
+			s.worktree = value
+		}
+	}
+	return s
+}
+
+// mainRoot finds the main work tree of a linked one. Git records it nowhere;
+// it is where the shared git directory says, or else beside it.
+func mainRoot(commonDir string, s settings) string {
+	switch {
+	case s.bare:
+		return ""
+	case filepath.IsAbs(s.worktree):
+		return realPath(s.worktree)
+	case s.worktree != "":
+		return realPath(filepath.Join(commonDir, s.worktree))
+	case filepath.Base(commonDir) == ".git":
+		return filepath.Dir(commonDir)
+	default:
+		return ""
+	}
+}
+
+// realPath resolves symbolic links, so that one directory has one path. A path
+// that cannot be resolved is only cleaned.
+func realPath(path string) string {
+	if resolved, err := filepath.EvalSymlinks(path); err == nil {
+		return resolved
+	}
+	return filepath.Clean(path)
+}
+
+// sameFile says whether both paths lead to one existing file or directory.
+func sameFile(a, b string) bool {
+	ai, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	bi, err := os.Stat(b)
+	return err == nil && os.SameFile(ai, bi)
+}
