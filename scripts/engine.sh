@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# Sets up, starts and stops the two real Docker engines that the end-to-end tests need:
+#
+#   debian  Docker 20.10 from Debian's packages, the oldest supported engine
+#   moby    the current engine, built from the Go module proxy
+#
+# Each has its own network, mount and process namespaces and its own folders; an engine that already
+# runs on this machine is not touched, and nothing is installed as a service.
+set -euo pipefail
+# shellcheck source=scripts/machine.sh
+. "$(dirname "${BASH_SOURCE[0]}")/machine.sh"
+# shellcheck source=scripts/engine/binaries.sh
+. "$SCRIPTS/engine/binaries.sh"
+# shellcheck source=scripts/engine/network.sh
+. "$SCRIPTS/engine/network.sh"
+# shellcheck source=scripts/engine/daemon.sh
+. "$SCRIPTS/engine/daemon.sh"
+
+usage() {
+	cat >&2 <<-'TEXT'
+		usage: scripts/engine.sh COMMAND [debian|moby|all]
+
+		  build    fetch and build the programs, start nothing
+		  up       build, start, wait until "docker version" answers
+		  down     stop the engines; their images stay
+		  purge    stop the engines and delete their images, containers and volumes
+		  status   what runs, where, and which version
+		  env      print the variables the tests read
+	TEXT
+	exit 2
+}
+
+engines() {
+	case ${1:-all} in
+	all) echo debian moby ;;
+	debian | moby) echo "$1" ;;
+	*) usage ;;
+	esac
+}
+
+up() {
+	exec 9>"$RUN/$1.lock"
+	flock 9
+	if ! engine_answers "$1"; then
+		daemon_kill "$1"
+		network_up "$1"
+		daemon_start "$1"
+	fi
+	exec 9>&-
+	status "$1"
+}
+
+down() {
+	exec 9>"$RUN/$1.lock"
+	flock 9
+	daemon_stop "$1"
+	network_down "$1"
+	exec 9>&-
+	say "$1: stopped"
+}
+
+purge() {
+	down "$1"
+	rm -rf "${DATA:?}/$1"
+	say "$1: $DATA/$1 deleted"
+}
+
+status() {
+	if engine_answers "$1"; then
+		printf '%s: %s, unix://%s, host reachable from containers at %s\n' "$1" \
+			"$(docker_client -H "unix://$(engine_socket "$1")" version --format \
+				'engine {{.Server.Version}}, API {{.Server.APIVersion}}')" \
+			"$(engine_socket "$1")" "$(engine_gateway "$1")"
+	else
+		printf '%s: not running\n' "$1"
+	fi
+}
+
+print_env() {
+	local engine engines="" gateways=""
+	for engine in debian moby; do
+		engines+="${engines:+,}$engine=unix://$(engine_socket "$engine")"
+		gateways+="${gateways:+,}$engine=$(engine_gateway "$engine")"
+	done
+	printf 'RALPH_TEST_ENGINES="%s"\nRALPH_TEST_GATEWAYS="%s"\n' "$engines" "$gateways"
+}
+
+# The cache stays the caller's under sudo; so do the group that may use the sockets (SUDO_GID) and the PATH.
+run_as_root() {
+	have sudo || die "starting an engine needs root: run this as root, or install sudo"
+	exec sudo env "RALPH_CACHE=$CACHE" "PATH=$PATH" \
+		"RALPH_TEST_DATA=$DATA" "RALPH_TEST_NET=$NET" "$SCRIPTS/engine.sh" "$@"
+}
+
+main() {
+	local command=${1:-} which=${2:-all} engine
+	[ $# -le 2 ] || usage
+	# shellcheck disable=SC2046 # a list of words
+	set -- $(engines "$which")
+	[ $# -gt 0 ] || exit 2
+	case $command in
+	env) print_env && return ;;
+	build | up)
+		for engine in "$@"; do engine_binaries "$engine"; done
+		[ "$command" = up ] || return 0
+		;;
+	down | purge | status) ;;
+	*) usage ;;
+	esac
+	is_root || run_as_root "$command" "$which"
+	mkdir -p "$RUN"
+	for engine in "$@"; do "$command" "$engine"; done
+}
+
+main "$@"

@@ -1,0 +1,58 @@
+# shellcheck shell=bash
+# Where the programs of each test engine come from. Sourced by scripts/engine.sh.
+
+# Debian's packages are unpacked into the cache, not installed: installing docker.io would start a
+# service, and on a machine with docker-ce it would throw that out.
+DEBIAN_PACKAGES="docker.io containerd runc tini"
+DEBIAN_TREE=$CACHE/engines/debian
+MOBY_TREE=$CACHE/engines/moby
+
+engine_path() {
+	case $1 in
+	debian) echo "$DEBIAN_TREE/usr/sbin:$DEBIAN_TREE/usr/bin" ;;
+	moby) echo "$MOBY_TREE/bin" ;;
+	esac
+}
+
+engine_binaries() {
+	apt_install iptables iproute2 util-linux libdevmapper1.02.1 libseccomp2 ca-certificates
+	debian_binaries
+	[ "$1" != moby ] || moby_binaries
+}
+
+debian_binaries() {
+	[ ! -x "$DEBIAN_TREE/usr/sbin/dockerd" ] || return 0
+	local work=$CACHE/engines/debian.new
+	rm -rf "$work"
+	mkdir -p "$work/debs"
+	say "fetching $DEBIAN_PACKAGES (apt-get download)"
+	download_debs "$work/debs"
+	for deb in "$work"/debs/*.deb; do
+		dpkg-deb -x "$deb" "$work"
+	done
+	rm -rf "$work/debs" "$DEBIAN_TREE"
+	"$work/usr/sbin/dockerd" --version >&2 ||
+		die "dockerd from Debian's docker.io does not start here: a library it needs is missing"
+	# The folder gets its name only when it is complete, so a killed run leaves nothing half done.
+	mv "$work" "$DEBIAN_TREE"
+}
+
+download_debs() {
+	# shellcheck disable=SC2086 # a list of words
+	(cd "$1" && apt-get -qq download $DEBIAN_PACKAGES >&2 2>/dev/null) && return 0
+	apt_get update
+	# shellcheck disable=SC2086
+	(cd "$1" && apt-get -qq download $DEBIAN_PACKAGES >&2) ||
+		die "apt-get could not download $DEBIAN_PACKAGES"
+}
+
+moby_binaries() {
+	local name
+	"$SCRIPTS/tools.sh" dockerd docker-proxy containerd containerd-shim-runc-v2 runc >/dev/null
+	mkdir -p "$MOBY_TREE/bin"
+	for name in dockerd docker-proxy containerd containerd-shim-runc-v2 runc; do
+		ln -sfn "$TOOLS/$name" "$MOBY_TREE/bin/$name"
+	done
+	# The init process of "docker run --init" is written in C; Debian's is the same program.
+	ln -sfn "$DEBIAN_TREE/usr/bin/tini-static" "$MOBY_TREE/bin/docker-init"
+}

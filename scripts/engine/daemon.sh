@@ -1,0 +1,101 @@
+# shellcheck shell=bash
+# Starting, watching and stopping the daemon of a test engine. Sourced by scripts/engine.sh.
+
+RUN=/run/docker-ralph
+# Images survive "down", so a second test run does not import them again.
+DATA=${RALPH_TEST_DATA:-/var/lib/docker-ralph-test}
+
+engine_socket() { echo "$RUN/$1.sock"; }
+engine_log() { echo "$RUN/$1.log"; }
+
+# The network namespace is the one true record of what runs: pidfiles outlive their processes.
+engine_pids() { ip netns pids "$(engine_netns "$1")" 2>/dev/null || true; }
+
+docker_client() {
+	if have docker; then
+		docker "$@"
+	else
+		"$DEBIAN_TREE/usr/bin/docker" "$@"
+	fi
+}
+
+engine_answers() {
+	[ -S "$(engine_socket "$1")" ] && [ -n "$(engine_pids "$1")" ] &&
+		timeout 10 "$DEBIAN_TREE/usr/bin/docker" -H "unix://$(engine_socket "$1")" version >/dev/null 2>&1
+}
+
+# The arguments that make an engine different from Docker's defaults, one per line.
+engine_arguments() {
+	local engine=$1 number
+	number=$(engine_number "$engine")
+	printf '%s\n' \
+		-H "unix://$(engine_socket "$engine")" \
+		--group "${SUDO_GID:-0}" \
+		--mtu "$(uplink_mtu)" \
+		--bip "$NET.$((100 + number)).1/24" \
+		--default-address-pool "base=$NET.$((64 + 64 * number)).0/18,size=26" \
+		--exec-opt native.cgroupdriver=cgroupfs
+	storage_arguments "$engine"
+}
+
+# overlay does not go on top of overlay; without this the daemon would fail at the first image.
+storage_arguments() {
+	[ "$(stat -f -c %T "$DATA")" = overlayfs ] || return 0
+	say "$DATA is on overlay: the $1 engine stores images with vfs, which is slower. RALPH_TEST_DATA names another folder"
+	printf '%s\n' --storage-driver vfs
+}
+
+daemon_start() {
+	local engine=$1 arguments
+	mkdir -p "$RUN" "$DATA"
+	rm -f "$(engine_socket "$engine")"
+	mapfile -t arguments < <(engine_arguments "$engine")
+	# Not "ip netns exec": that replaces /sys and hides the cgroups. Descriptor 9 is the lock; a daemon
+	# that inherits it would keep it for ever.
+	PATH=$(engine_path "$engine"):$PATH setsid \
+		nsenter --net="/run/netns/$(engine_netns "$engine")" \
+		unshare --mount --propagation slave --pid --fork --kill-child --mount-proc \
+		"$SCRIPTS/engine/inside.sh" "$RUN/$engine" "$DATA/$engine" "${arguments[@]}" \
+		>"$(engine_log "$engine")" 2>&1 </dev/null 9>&- &
+	daemon_wait "$engine" $!
+}
+
+daemon_wait() {
+	local engine=$1 pid=$2 tries
+	for ((tries = 0; tries < 240; tries++)); do
+		if engine_answers "$engine"; then
+			return 0
+		fi
+		kill -0 "$pid" 2>/dev/null || break
+		sleep 0.25
+	done
+	say "the last lines of $(engine_log "$engine"):"
+	tail -n 25 "$(engine_log "$engine")" >&2
+	daemon_kill "$engine"
+	die "the $engine engine does not answer on $(engine_socket "$engine")"
+}
+
+daemon_stop() {
+	local engine=$1 pid tries
+	for pid in $(engine_pids "$engine"); do
+		if [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = dockerd ]; then
+			kill -TERM "$pid" 2>/dev/null || true
+		fi
+	done
+	for ((tries = 0; tries < 100; tries++)); do
+		[ -n "$(engine_pids "$engine")" ] || break
+		sleep 0.2
+	done
+	daemon_kill "$engine"
+}
+
+# Also ends what a dockerd that was killed left behind: containerd, shims, containers.
+daemon_kill() {
+	local engine=$1 pids
+	while pids=$(engine_pids "$engine") && [ -n "$pids" ]; do
+		# shellcheck disable=SC2086 # a list of numbers
+		kill -KILL $pids 2>/dev/null || true
+		sleep 0.1
+	done
+	rm -rf "${RUN:?}/$engine" "$(engine_socket "$engine")"
+}

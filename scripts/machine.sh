@@ -1,0 +1,70 @@
+# shellcheck shell=bash
+# What the scripts ask of the machine they run on: messages, root, packages, folders. Sourced, never run.
+
+SCRIPTS=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=scripts/versions
+. "$SCRIPTS/versions"
+
+# Built tools and images live outside the checkout, so that a fresh clone reuses them.
+CACHE=${RALPH_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/docker-ralph}
+# shellcheck disable=SC2034 # read by the scripts that source this file
+TOOLS=$CACHE/tools/bin
+
+# dpkg-deb, iptables and ip live in sbin, which is not on the PATH of ordinary Debian users.
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+
+say() { printf '%s\n' "$*" >&2; }
+
+die() {
+	say "Error: $*"
+	exit 1
+}
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+is_root() { [ "$(id -u)" = 0 ]; }
+
+as_root() {
+	if is_root; then
+		"$@"
+	elif have sudo; then
+		sudo "$@"
+	else
+		die "\"$1\" needs root: run this as root, or install sudo"
+	fi
+}
+
+need_apt() {
+	have apt-get || die "this script sets up Debian and Ubuntu machines only: apt-get is missing"
+}
+
+apt_missing() {
+	local package
+	for package in "$@"; do
+		dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || printf '%s\n' "$package"
+	done
+}
+
+apt_get() {
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 "$@" </dev/null >&2
+}
+
+# Installs only what is missing: no upgrade, no recommended package, no "apt-get update" when nothing is to do.
+apt_install() {
+	local missing
+	need_apt
+	mapfile -t missing < <(apt_missing "$@")
+	[ ${#missing[@]} -gt 0 ] || return 0
+	say "installing ${missing[*]} (apt-get)"
+	apt_get install -y --no-install-recommends "${missing[@]}" 2>/dev/null && return 0
+	# Package lists of a fresh machine are absent or stale.
+	apt_get update
+	apt_get install -y --no-install-recommends "${missing[@]}" ||
+		die "apt-get could not install ${missing[*]}"
+}
+
+need_go() {
+	local want
+	want=$(awk '$1 == "go" { print $2 }' "$SCRIPTS/../go.mod")
+	have go || die "Go $want or newer is needed and there is none on the PATH: https://go.dev/doc/install"
+}

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Builds tools written in Go into the cache folder and prints where they are.
+# A tool is built again only when its line in scripts/versions changes.
+#
+#   scripts/tools.sh golangci-lint [NAME ...]
+set -euo pipefail
+# shellcheck source=scripts/machine.sh
+. "$(dirname "${BASH_SOURCE[0]}")/machine.sh"
+
+usage() {
+	say "usage: scripts/tools.sh NAME ..."
+	say "names: golangci-lint gotestsum dockerd docker-proxy containerd containerd-shim-runc-v2 runc"
+	exit 2
+}
+
+# Prints "package@version flags" of a tool; this line is also the stamp that says what was built.
+recipe() {
+	case $1 in
+	golangci-lint) echo "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$GOLANGCI_LINT_VERSION" ;;
+	gotestsum) echo "gotest.tools/gotestsum@$GOTESTSUM_VERSION" ;;
+	# A build from the module proxy would call itself "library-import".
+	dockerd)
+		echo "github.com/moby/moby/v2/cmd/dockerd@$MOBY_VERSION" \
+			"-ldflags=-X=github.com/moby/moby/v2/dockerversion.Version=29.0.0-$MOBY_VERSION"
+		;;
+	docker-proxy) echo "github.com/moby/moby/v2/cmd/docker-proxy@$MOBY_VERSION" ;;
+	containerd | containerd-shim-runc-v2)
+		echo "github.com/containerd/containerd/v2/cmd/$1@$CONTAINERD_VERSION"
+		;;
+	# Without this tag containers fail with "seccomp not supported".
+	runc) echo "github.com/opencontainers/runc@$RUNC_VERSION -tags=seccomp" ;;
+	*) usage ;;
+	esac
+}
+
+build() {
+	local name=$1 want stamp package flags
+	want=$(recipe "$name")
+	stamp=$CACHE/tools/stamp/$name
+	if [ -x "$TOOLS/$name" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$want" ]; then
+		return 0
+	fi
+	need_go
+	[ "$name" != runc ] || apt_install gcc libc6-dev libseccomp-dev pkg-config
+	say "building $want"
+	read -r package flags <<<"$want"
+	mkdir -p "$TOOLS" "$CACHE/tools/stamp"
+	# GOFLAGS of the caller (-mod=vendor, -race) are about the caller's module, not about tools.
+	# shellcheck disable=SC2086 # flags are words
+	GOFLAGS=-buildvcs=false GOBIN=$TOOLS go install $flags "$package" ||
+		die "could not build $package: see the messages above"
+	printf '%s\n' "$want" >"$stamp"
+}
+
+[ $# -gt 0 ] || usage
+for name in "$@"; do
+	recipe "$name" >/dev/null
+	build "$name"
+	printf '%s\n' "$TOOLS/$name"
+done
