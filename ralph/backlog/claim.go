@@ -1,0 +1,119 @@
+package backlog
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ClaimOptions says what to claim, for whom, for how long.
+type ClaimOptions struct {
+	Slug  string        // empty: the first task that can be claimed
+	Agent string        // recorded as it is, also when empty
+	Lease time.Duration // whole seconds; the rest is cut off
+}
+
+// leaseModifier returns a lease in the words of SQLite's datetime function.
+func leaseModifier(lease time.Duration) string {
+	return fmt.Sprintf("+%d seconds", int64(lease/time.Second))
+}
+
+// Claim takes a task for an agent and returns it. A task whose lease has
+// expired is taken over, which counts as a retry. Of several claims at the
+// same time one wins. The errors are [ErrNoneEligible] without a slug, and
+// [ErrNotEligible] with one.
+func (s *Store) Claim(ctx context.Context, o ClaimOptions) (Task, error) {
+	refusal := ErrNoneEligible
+	condition, args := eligible, []any{s.scope.Repo, s.scope.Branch}
+	if o.Slug != "" {
+		refusal = ErrNotEligible
+		condition += " AND t.slug = ?"
+		args = append(args, o.Slug)
+	}
+	var task Task
+	err := s.write(ctx, func(tx *sql.Tx) error {
+		var id string
+		err := tx.QueryRowContext(ctx, "SELECT t.id FROM tasks t WHERE "+inScope+" AND "+condition+
+			" ORDER BY "+inOrder+" LIMIT 1", args...).Scan(&id)
+		if errors.Is(err, sql.ErrNoRows) {
+			return refusal
+		}
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `
+			UPDATE tasks SET retry_count = COALESCE(retry_count, 0) + (status = 'active'), status = 'active',
+				assignee = ?, lease_expires_at = datetime('now', ?), updated_at = datetime('now')
+			WHERE id = ?`, o.Agent, leaseModifier(o.Lease), id)
+		if err != nil {
+			return err
+		}
+		tasks, err := s.selectTasks(ctx, tx, "t.id = ?", id)
+		if err != nil {
+			return err
+		}
+		task = tasks[0]
+		return nil
+	})
+	return task, err
+}
+
+// Renew lets a lease end a full lease from now, also one that has expired
+// already, unless somebody else took the task over.
+func (s *Store) Renew(ctx context.Context, slug, agent string, lease time.Duration) error {
+	return s.write(ctx, func(tx *sql.Tx) error {
+		id, err := s.findActive(ctx, tx, slug)
+		if err != nil {
+			return err
+		}
+		n, err := affected(ctx, tx, `
+			UPDATE tasks SET lease_expires_at = datetime('now', ?), updated_at = datetime('now')
+			WHERE id = ? AND COALESCE(assignee, '') = ?`, leaseModifier(lease), id, agent)
+		if err == nil && n == 0 {
+			return faultf(ErrNotAssignee, "agent '%s' is not the assignee of task '%s'", agent, slug)
+		}
+		return err
+	})
+}
+
+// Done finishes an active task. resultJSON is stored byte for byte; an empty
+// one leaves the stored result as it is. Neither assignee nor lease matter: an
+// agent whose task was taken over may still finish it.
+func (s *Store) Done(ctx context.Context, slug, resultJSON string) error {
+	return s.write(ctx, func(tx *sql.Tx) error {
+		id, err := s.findActive(ctx, tx, slug)
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `
+			UPDATE tasks SET status = 'done', result = COALESCE(?, result), updated_at = datetime('now')
+			WHERE id = ?`, null(resultJSON), id)
+		return err
+	})
+}
+
+// Fail gives an active task back: it is open again, and its retry count goes
+// up. reason may be empty.
+func (s *Store) Fail(ctx context.Context, slug, reason string) error {
+	return s.write(ctx, func(tx *sql.Tx) error {
+		id, err := s.findActive(ctx, tx, slug)
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `
+			UPDATE tasks SET status = 'open', assignee = NULL, lease_expires_at = NULL,
+				retry_count = COALESCE(retry_count, 0) + 1, fail_reason = ?, updated_at = datetime('now')
+			WHERE id = ?`, null(reason), id)
+		return err
+	})
+}
+
+func (s *Store) findActive(ctx context.Context, tx *sql.Tx, slug string) (id string, err error) {
+	id, status, err := s.find(ctx, tx, slug)
+	if err == nil && status != StatusActive {
+		err = faultf(ErrNotActive, "task '%s' is not active (status: %s)", slug, status)
+	}
+	return id, err
+}

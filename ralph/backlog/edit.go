@@ -1,0 +1,192 @@
+package backlog
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// NewTask is a task to create. Empty text is stored as NULL.
+type NewTask struct {
+	Slug, Title, Description, Category string
+	Priority                           int
+	SpecRef, Ref                       string
+	Steps                              []string
+	Deps                               []string // slugs; doubles count once
+}
+
+// Create adds an open task. All of its blockers must exist; it may block
+// itself, and then stays blocked for ever.
+func (s *Store) Create(ctx context.Context, t NewTask) error {
+	return s.write(ctx, func(tx *sql.Tx) error {
+		_, status, err := s.find(ctx, tx, t.Slug)
+		if err == nil {
+			return fmt.Errorf("task '%s' already exists (status: %s)", t.Slug, status)
+		}
+		if !errors.Is(err, ErrNotFound) {
+			return err
+		}
+		id, err := s.insert(ctx, tx, t)
+		if err != nil {
+			return err
+		}
+		for _, dep := range t.Deps {
+			blocker, err := s.findBlocker(ctx, tx, dep)
+			if err != nil {
+				return err
+			}
+			if err := addDep(ctx, tx, id, blocker); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (s *Store) insert(ctx context.Context, tx *sql.Tx, t NewTask) (id string, err error) {
+	steps, err := encodeSteps(t.Steps)
+	if err != nil {
+		return "", fmt.Errorf("encoding the steps of task '%s': %w", t.Slug, err)
+	}
+	id = newRowID()
+	_, err = tx.ExecContext(ctx, `
+		INSERT INTO tasks (id, slug, scope_repo, scope_branch, title, description, category, priority,
+			spec_ref, ref, steps, updated_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, datetime('now'))`,
+		id, t.Slug, s.scope.Repo, s.scope.Branch, t.Title, null(t.Description), null(t.Category), t.Priority,
+		null(t.SpecRef), null(t.Ref), steps)
+	return id, err
+}
+
+// newRowID returns a random UUID, version 4.
+func newRowID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	b[6] = b[6]&0x0f | 0x40
+	b[8] = b[8]&0x3f | 0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// Changes are new values for a task; nil leaves a field as it is.
+type Changes struct {
+	Title, Description, Status *string
+	Priority                   *int
+	Steps                      *[]string
+}
+
+// Update changes a task that is not done. A task that becomes active this way
+// gets a lease of [DefaultLease], so that it cannot be stuck for ever.
+func (s *Store) Update(ctx context.Context, slug string, c Changes) error {
+	assignments, args, err := c.sql()
+	if err != nil {
+		return err
+	}
+	return s.write(ctx, func(tx *sql.Tx) error {
+		id, status, err := s.find(ctx, tx, slug)
+		if err != nil {
+			return err
+		}
+		if status == StatusDone {
+			return fmt.Errorf("task '%s' is done and cannot be updated", slug)
+		}
+		_, err = tx.ExecContext(ctx, "UPDATE tasks SET "+strings.Join(assignments, ", ")+" WHERE id = ?", append(slices.Clone(args), id)...)
+		return err
+	})
+}
+
+// sql returns the assignments of an UPDATE and their arguments.
+func (c Changes) sql() (assignments []string, args []any, err error) {
+	assignments = []string{"updated_at = datetime('now')"}
+	set := func(column string, value any) {
+		assignments = append(assignments, column+" = ?")
+		args = append(args, value)
+	}
+	if c.Title != nil {
+		set("title", *c.Title)
+	}
+	if c.Description != nil {
+		set("description", *c.Description)
+	}
+	if c.Priority != nil {
+		set("priority", *c.Priority)
+	}
+	if c.Steps != nil {
+		steps, err := encodeSteps(*c.Steps)
+		if err != nil {
+			return nil, nil, fmt.Errorf("encoding the steps: %w", err)
+		}
+		set("steps", steps)
+	}
+	if c.Status == nil {
+		return assignments, args, nil
+	}
+	set("status", *c.Status)
+	switch *c.Status {
+	case StatusOpen, StatusDone:
+		set("deleted_at", nil)
+	case StatusActive:
+		set("deleted_at", nil)
+		assignments = append(assignments, `lease_expires_at = CASE
+			WHEN status = 'active' AND lease_expires_at IS NOT NULL THEN lease_expires_at
+			ELSE datetime('now', ?) END`)
+		args = append(args, leaseModifier(DefaultLease))
+	case StatusDeleted:
+		assignments = append(assignments, "deleted_at = datetime('now')")
+	default:
+		return nil, nil, fmt.Errorf("status must be open, active, done or deleted, got: %s", *c.Status)
+	}
+	return assignments, args, nil
+}
+
+// Delete marks a task as deleted, whatever its status. Its row stays.
+func (s *Store) Delete(ctx context.Context, slug string) error {
+	return s.write(ctx, func(tx *sql.Tx) error {
+		id, _, err := s.find(ctx, tx, slug)
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, markDeleted+" WHERE id = ?", id)
+		return err
+	})
+}
+
+const markDeleted = "UPDATE tasks AS t SET status = 'deleted', deleted_at = datetime('now'), updated_at = datetime('now')"
+
+// DeleteFilter chooses tasks for [Store.DeleteMatching]. SpecRef and Category
+// narrow the choice further where they are set. The zero value matches nothing.
+type DeleteFilter struct {
+	All      bool     // any status
+	Statuses []string // one of these
+	SpecRef  string
+	Category string
+}
+
+// DeleteMatching marks all matching tasks as deleted and returns how many
+// there were. Tasks that are deleted already are left alone.
+func (s *Store) DeleteMatching(ctx context.Context, f DeleteFilter) (int, error) {
+	where := inScope + " AND t.status IS NOT 'deleted'"
+	args := []any{s.scope.Repo, s.scope.Branch}
+	if !f.All {
+		marks, values := placeholders(f.Statuses)
+		where += " AND t.status IN (" + marks + ")"
+		args = append(args, values...)
+	}
+	if f.SpecRef != "" {
+		where += " AND t.spec_ref = ?"
+		args = append(args, f.SpecRef)
+	}
+	if f.Category != "" {
+		where += " AND t.category = ?"
+		args = append(args, f.Category)
+	}
+	var n int
+	err := s.write(ctx, func(tx *sql.Tx) (err error) {
+		n, err = affected(ctx, tx, markDeleted+" WHERE "+where, args...)
+		return err
+	})
+	return n, err
+}

@@ -1,0 +1,125 @@
+package backlog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// errNoRepository is what every command says outside a work tree.
+var errNoRepository = errors.New("not inside a git repository. Run: git init")
+
+// git runs the git program of PATH in the current directory. Tests and tools
+// replace that program by one that knows only the exact arguments used in
+// this file.
+func git(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "git", args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	switch {
+	case err == nil:
+		return strings.TrimRight(string(out), "\r\n"), nil
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case errors.Is(err, exec.ErrNotFound):
+		return "", errors.New("git is not installed, or not on PATH. Install git")
+	case strings.Contains(stderr.String(), "dubious ownership"):
+		return "", fmt.Errorf("git does not trust this repository, because another user owns it. "+
+			"Run: git config --global --add safe.directory <directory>\n%s", strings.TrimSpace(stderr.String()))
+	}
+	return "", &gitFailure{args: args, stderr: stderr.String()}
+}
+
+// gitFailure is an answer of git: what was asked for does not exist.
+type gitFailure struct {
+	args   []string
+	stderr string
+}
+
+func (f *gitFailure) Error() string {
+	return fmt.Sprintf("git %s: %s", strings.Join(f.args, " "), strings.TrimSpace(f.stderr))
+}
+
+// orSay replaces git's own complaint by err; other faults stay.
+func orSay(failure, err error) error {
+	var f *gitFailure
+	if errors.As(failure, &f) {
+		return err
+	}
+	return failure
+}
+
+// Locate returns the absolute path of the task database of the work tree that
+// holds the current directory. The file need not exist.
+func Locate(ctx context.Context) (string, error) {
+	top, err := git(ctx, "rev-parse", "--show-toplevel")
+	if err != nil {
+		return "", orSay(err, errNoRepository)
+	}
+	if top == "" {
+		return "", errNoRepository
+	}
+	path, err := filepath.Abs(filepath.Join(filepath.FromSlash(top), ".ralph", "tasks.db"))
+	if err != nil {
+		return "", fmt.Errorf("finding the task database: %w", err)
+	}
+	return path, nil
+}
+
+// DetectScope returns the scope of the current directory: RALPH_SCOPE_REPO
+// and RALPH_SCOPE_BRANCH where they are set, else what git says. With both set
+// git is not asked.
+func DetectScope(ctx context.Context, getenv func(string) string) (Scope, error) {
+	scope := Scope{Repo: getenv("RALPH_SCOPE_REPO"), Branch: getenv("RALPH_SCOPE_BRANCH")}
+	if scope.Repo != "" && scope.Branch != "" {
+		return scope, nil
+	}
+	inside, err := git(ctx, "rev-parse", "--is-inside-work-tree")
+	if err != nil {
+		return Scope{}, orSay(err, errNoRepository)
+	}
+	if inside == "false" { // a bare repository, or inside .git
+		return Scope{}, errNoRepository
+	}
+	if scope.Repo == "" {
+		url, err := git(ctx, "remote", "get-url", "origin")
+		if err != nil {
+			return Scope{}, orSay(err, errors.New(`no git remote "origin" found. Run: git remote add origin <url>`))
+		}
+		if scope.Repo = repoFromURL(url); scope.Repo == "" {
+			return Scope{}, fmt.Errorf("the URL of the git remote \"origin\" names no repository: %q. Run: git remote set-url origin <url>", url)
+		}
+	}
+	if scope.Branch == "" {
+		detached := errors.New("detached HEAD state. Run: git checkout <branch>")
+		branch, err := git(ctx, "branch", "--show-current")
+		if err != nil {
+			return Scope{}, orSay(err, detached)
+		}
+		if branch == "" {
+			return Scope{}, detached
+		}
+		scope.Branch = branch
+	}
+	return scope, nil
+}
+
+// repoFromURL returns the path of a remote's URL, which is owner/repo for the
+// usual hosts.
+func repoFromURL(url string) string {
+	url = strings.TrimSuffix(url, ".git")
+	if scheme, rest, found := strings.Cut(url, "://"); found && isLetters(scheme) {
+		_, path, _ := strings.Cut(rest, "/")
+		return path
+	}
+	return url[strings.LastIndex(url, ":")+1:]
+}
+
+func isLetters(s string) bool {
+	return s != "" && strings.Trim(strings.ToLower(s), "abcdefghijklmnopqrstuvwxyz") == ""
+}

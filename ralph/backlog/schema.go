@@ -1,0 +1,239 @@
+package backlog
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The names and types below are read by other tools: they must not change.
+const schema = `
+CREATE TABLE IF NOT EXISTS tasks (
+  id TEXT PRIMARY KEY,
+  slug TEXT NOT NULL,
+  scope_repo TEXT NOT NULL,
+  scope_branch TEXT NOT NULL,
+  title TEXT NOT NULL,
+  description TEXT,
+  category TEXT,
+  priority INTEGER DEFAULT 2,
+  status TEXT DEFAULT 'open',
+  spec_ref TEXT,
+  ref TEXT,
+  result TEXT,
+  assignee TEXT,
+  lease_expires_at TEXT,
+  retry_count INTEGER DEFAULT 0,
+  fail_reason TEXT,
+  steps TEXT,
+  created_at TEXT DEFAULT (datetime('now')),
+  updated_at TEXT,
+  deleted_at TEXT,
+  UNIQUE (scope_repo, scope_branch, slug)
+);
+CREATE TABLE IF NOT EXISTS task_deps (
+  task_id TEXT REFERENCES tasks(id) ON DELETE CASCADE,
+  blocked_by TEXT REFERENCES tasks(id) ON DELETE CASCADE,
+  PRIMARY KEY (task_id, blocked_by)
+);
+CREATE TABLE IF NOT EXISTS agents (
+  id TEXT PRIMARY KEY,
+  pid INTEGER,
+  hostname TEXT,
+  scope_repo TEXT NOT NULL DEFAULT '',
+  scope_branch TEXT NOT NULL DEFAULT '',
+  started_at TEXT DEFAULT (datetime('now')),
+  status TEXT DEFAULT 'active'
+);
+CREATE INDEX IF NOT EXISTS idx_tasks_scope_status
+  ON tasks (scope_repo, scope_branch, status, priority, created_at);
+`
+
+const scopeIndex = "idx_tasks_scope_status"
+
+// requiredColumns returns the columns that this package reads and writes.
+func requiredColumns() map[string][]string {
+	return map[string][]string{
+		"tasks": {
+			"id", "slug", "scope_repo", "scope_branch", "title", "description", "category", "priority",
+			"status", "spec_ref", "ref", "result", "assignee", "lease_expires_at", "retry_count",
+			"fail_reason", "steps", "created_at", "updated_at", "deleted_at",
+		},
+		"task_deps": {"task_id", "blocked_by"},
+		"agents":    {"id", "pid", "hostname", "scope_repo", "scope_branch", "started_at", "status"},
+	}
+}
+
+// dataSource names the file for the driver. The content of the file is not
+// trusted: an agent can write it, so whatever SQL its schema carries must not
+// reach beyond the file.
+func dataSource(path string, busyTimeout time.Duration) string {
+	slashed := filepath.ToSlash(path)
+	if !strings.HasPrefix(slashed, "/") {
+		slashed = "/" + slashed // a drive letter
+	}
+	params := url.Values{
+		"_busy_timeout": {fmt.Sprint(busyTimeout.Milliseconds())},
+		"_foreign_keys": {"on"},
+		"_pragma":       {"trusted_schema(0)"},
+		"_txlock":       {"immediate"},
+		"_defensive":    {"1"},
+		"_dqs":          {"0"},
+		"_error_rc":     {"1"},
+	}
+	return "file://" + (&url.URL{Path: slashed}).EscapedPath() + "?" + params.Encode()
+}
+
+// prepareFolder creates the folder of the database. It refuses symbolic links:
+// a repository could use them to have files written elsewhere.
+func prepareFolder(path string) error {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("creating %s: %w", dir, err)
+	}
+	for _, p := range []string{dir, path} {
+		info, err := os.Lstat(p)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("looking at %s: %w", p, err)
+		}
+		if info.Mode()&fs.ModeSymlink != 0 {
+			return fmt.Errorf("%s is a symbolic link, and ralph only writes inside the repository. Remove the link", p)
+		}
+		if p == path && !info.Mode().IsRegular() {
+			return fmt.Errorf("%s is not a regular file. Move it away", p)
+		}
+	}
+	return hideFromGit(dir)
+}
+
+// hideFromGit writes a .gitignore unless there is one.
+func hideFromGit(dir string) error {
+	name := filepath.Join(dir, ".gitignore")
+	if _, err := os.Lstat(name); err == nil {
+		return nil
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return nil // another process was faster
+	}
+	if err != nil {
+		return fmt.Errorf("creating %s: %w", name, err)
+	}
+	_, err = f.WriteString("*\n")
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("writing %s: %w", name, err)
+	}
+	return nil
+}
+
+// layout is what a database holds when it is opened.
+type layout struct {
+	version int
+	journal string
+	index   bool
+	columns map[string][]string // by table
+}
+
+func (l layout) complete() bool {
+	return len(l.columns) == len(requiredColumns()) && l.index && l.journal == "wal"
+}
+
+// prepareSchema looks before it writes: a database that needs nothing costs
+// three small reads, and one that must be refused stays as it is.
+func (s *Store) prepareSchema(ctx context.Context) error {
+	err := s.wait.retry(ctx, func() error {
+		found, err := s.inspect(ctx)
+		if err != nil {
+			return err
+		}
+		if err := s.check(found); err != nil {
+			return err
+		}
+		if found.complete() {
+			return nil
+		}
+		return s.create(ctx)
+	})
+	return s.explain(ctx, err)
+}
+
+func (s *Store) inspect(ctx context.Context) (layout, error) {
+	found := layout{columns: map[string][]string{}}
+	if err := s.db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&found.version); err != nil {
+		return found, err
+	}
+	if err := s.db.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&found.journal); err != nil {
+		return found, err
+	}
+	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return found, err
+	}
+	defer func() { _ = tx.Rollback() }() // only read
+	err = each(ctx, tx, `
+		SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c
+		WHERE m.type = 'table' AND m.name IN ('tasks', 'task_deps', 'agents')
+		UNION ALL SELECT '', name FROM sqlite_master WHERE type = 'index' AND name = ?`,
+		[]any{scopeIndex}, func(rows *sql.Rows) error {
+			var table, name string
+			if err := rows.Scan(&table, &name); err != nil {
+				return err
+			}
+			if table == "" {
+				found.index = true
+				return nil
+			}
+			found.columns[table] = append(found.columns[table], name)
+			return nil
+		})
+	return found, err
+}
+
+// check refuses what this package would misread.
+func (s *Store) check(found layout) error {
+	if found.version != 0 {
+		return fmt.Errorf("task database %s has schema version %d, so it was written by a newer ralph. Update ralph", s.path, found.version)
+	}
+	for table, columns := range requiredColumns() {
+		have, exists := found.columns[table]
+		if !exists {
+			continue
+		}
+		for _, column := range columns {
+			if !slices.Contains(have, column) {
+				return fmt.Errorf("task database %s has no column %s.%s, so it was written by an older ralph. Move it away to start with an empty backlog", s.path, table, column)
+			}
+		}
+	}
+	return nil
+}
+
+// create switches to write-ahead logging, which the file remembers, and adds
+// the tables that are missing. A file system that cannot do it keeps its own
+// journal mode; that is slower, but as safe.
+func (s *Store) create(ctx context.Context) error {
+	var mode string
+	if err := s.db.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode); err != nil {
+		return err
+	}
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, schema); err != nil {
+		_ = tx.Rollback() // the first error says more
+		return err
+	}
+	return tx.Commit()
+}

@@ -1,0 +1,183 @@
+package backlog
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// SyncSummary says what [Store.Sync] did.
+type SyncSummary struct {
+	Inserted int // tasks that the scope did not have
+	Updated  int // tasks whose fields changed, or that were deleted and are wanted again
+	Deleted  int // tasks that their specification does not ask for any more
+	Skipped  int // tasks of the input that are done
+	// Unknown names dependencies on tasks that do not exist. They were left
+	// out.
+	Unknown []UnknownDep
+}
+
+// UnknownDep is a dependency on a task that does not exist.
+type UnknownDep struct{ Task, Dep string }
+
+// Sync makes the backlog match a plan: JSON objects, one per line. Every line
+// is checked before anything changes. Tasks that are done are never touched;
+// those that others work on stay with them. Tasks of a specification that the
+// plan mentions, but not on any of its lines, become deleted.
+func (s *Store) Sync(ctx context.Context, r io.Reader) (SyncSummary, error) {
+	plan, err := parsePlan(r)
+	if err != nil {
+		return SyncSummary{}, err
+	}
+	var summary SyncSummary
+	err = s.write(ctx, func(tx *sql.Tx) error {
+		run := syncRun{store: s, tx: tx, plan: plan}
+		if err := run.all(ctx); err != nil {
+			return err
+		}
+		summary = run.summary
+		return nil
+	})
+	return summary, err
+}
+
+// syncRun is one attempt at a sync, inside one transaction.
+type syncRun struct {
+	store   *Store
+	tx      *sql.Tx
+	plan    []NewTask
+	rows    map[string]syncRow // by slug; new ones too
+	summary SyncSummary
+}
+
+type syncRow struct {
+	id, status string
+	now        NewTask // without dependencies
+}
+
+func (r *syncRun) all(ctx context.Context) error {
+	if err := r.load(ctx); err != nil {
+		return err
+	}
+	for _, task := range r.plan {
+		if err := r.apply(ctx, task); err != nil {
+			return fmt.Errorf("writing task '%s': %w", task.Slug, err)
+		}
+	}
+	// Only now, because a task may depend on one of a later line.
+	for _, task := range r.plan {
+		if err := r.replaceDeps(ctx, task); err != nil {
+			return fmt.Errorf("writing the dependencies of task '%s': %w", task.Slug, err)
+		}
+	}
+	return r.deleteOrphans(ctx)
+}
+
+func (r *syncRun) load(ctx context.Context) error {
+	r.rows = map[string]syncRow{}
+	return each(ctx, r.tx, `
+		SELECT t.id, COALESCE(t.status, ''), t.slug, t.title, COALESCE(t.description, ''), COALESCE(t.category, ''),
+			COALESCE(CAST(t.priority AS INTEGER), 2), COALESCE(t.spec_ref, ''), COALESCE(t.ref, ''), COALESCE(t.steps, '')
+		FROM tasks t WHERE `+inScope, []any{r.store.scope.Repo, r.store.scope.Branch}, func(rows *sql.Rows) error {
+		var row syncRow
+		var steps string
+		err := rows.Scan(&row.id, &row.status, &row.now.Slug, &row.now.Title, &row.now.Description, &row.now.Category,
+			&row.now.Priority, &row.now.SpecRef, &row.now.Ref, &steps)
+		row.now.Steps = decodeSteps(steps)
+		r.rows[row.now.Slug] = row
+		return err
+	})
+}
+
+func (r *syncRun) apply(ctx context.Context, task NewTask) error {
+	row, exists := r.rows[task.Slug]
+	switch {
+	case !exists:
+		id, err := r.store.insert(ctx, r.tx, task)
+		r.rows[task.Slug] = syncRow{id: id, status: StatusOpen}
+		r.summary.Inserted++
+		return err
+	case row.status == StatusDone:
+		r.summary.Skipped++
+		return nil
+	case row.status == StatusDeleted:
+		r.summary.Updated++
+		if err := r.reopen(ctx, row); err != nil {
+			return err
+		}
+		return r.overwrite(ctx, row, task)
+	case !sameFields(row.now, task):
+		r.summary.Updated++
+		return r.overwrite(ctx, row, task)
+	}
+	return nil
+}
+
+func sameFields(a, b NewTask) bool {
+	return a.Title == b.Title && a.Description == b.Description && a.Category == b.Category &&
+		a.Priority == b.Priority && a.SpecRef == b.SpecRef && a.Ref == b.Ref && slices.Equal(a.Steps, b.Steps)
+}
+
+func (r *syncRun) reopen(ctx context.Context, row syncRow) error {
+	_, err := r.tx.ExecContext(ctx, `
+		UPDATE tasks SET status = 'open', deleted_at = NULL, assignee = NULL, lease_expires_at = NULL
+		WHERE id = ?`, row.id)
+	return err
+}
+
+func (r *syncRun) overwrite(ctx context.Context, row syncRow, task NewTask) error {
+	steps, err := encodeSteps(task.Steps)
+	if err != nil {
+		return fmt.Errorf("encoding the steps: %w", err)
+	}
+	_, err = r.tx.ExecContext(ctx, `
+		UPDATE tasks SET title = ?, description = ?, category = ?, priority = ?, spec_ref = ?, ref = ?, steps = ?,
+			updated_at = datetime('now')
+		WHERE id = ?`,
+		task.Title, null(task.Description), null(task.Category), task.Priority, null(task.SpecRef), null(task.Ref),
+		steps, row.id)
+	return err
+}
+
+func (r *syncRun) replaceDeps(ctx context.Context, task NewTask) error {
+	row := r.rows[task.Slug]
+	if row.status == StatusDone {
+		return nil
+	}
+	if _, err := r.tx.ExecContext(ctx, "DELETE FROM task_deps WHERE task_id = ?", row.id); err != nil {
+		return err
+	}
+	for _, dep := range task.Deps {
+		blocker, exists := r.rows[dep]
+		if !exists {
+			r.summary.Unknown = append(r.summary.Unknown, UnknownDep{Task: task.Slug, Dep: dep})
+			continue
+		}
+		if err := addDep(ctx, r.tx, row.id, blocker.id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deleteOrphans marks the tasks that the plan has dropped: their
+// specification is in the plan, but they are not.
+func (r *syncRun) deleteOrphans(ctx context.Context) error {
+	specs, planned := map[string]bool{}, map[string]bool{}
+	for _, task := range r.plan {
+		specs[task.SpecRef] = task.SpecRef != ""
+		planned[task.Slug] = true
+	}
+	for slug, row := range r.rows {
+		if planned[slug] || !specs[row.now.SpecRef] || row.status == StatusDone || row.status == StatusDeleted {
+			continue
+		}
+		if _, err := r.tx.ExecContext(ctx, markDeleted+" WHERE id = ?", row.id); err != nil {
+			return fmt.Errorf("deleting task '%s': %w", slug, err)
+		}
+		r.summary.Deleted++
+	}
+	return nil
+}
