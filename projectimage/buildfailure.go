@@ -3,6 +3,7 @@ package projectimage
 import (
 	"fmt"
 	"strings"
+	"unicode"
 
 	buildkit "github.com/moby/buildkit/client"
 	"github.com/moby/buildkit/solver/errdefs"
@@ -99,7 +100,7 @@ func (s *step) write(data string) {
 	lines := strings.Split(s.open+data, "\n")
 	s.open = lines[len(lines)-1]
 	for _, line := range lines[:len(lines)-1] {
-		line = strings.TrimRight(line, "\r \t")
+		line = printable(line)
 		if line == "" {
 			continue
 		}
@@ -108,4 +109,19 @@ func (s *step) write(data string) {
 			s.lines = s.lines[1:]
 		}
 	}
+}
+
+// printable drops what could move a terminal's cursor or change its colours: a
+// step of a foreign image wrote the line.
+func printable(line string) string {
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t':
+			return ' '
+		case unicode.IsControl(r):
+			return -1
+		default:
+			return r
+		}
+	}, strings.ToValidUTF8(line, "")))
 }

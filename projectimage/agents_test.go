@@ -1,0 +1,131 @@
+package projectimage
+
+import (
+	"bytes"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/buildkit/frontend/dockerfile/parser"
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/assert/cmp"
+)
+
+func TestDefaultBase(t *testing.T) {
+	assert.Equal(t, DefaultBase("claude"), "docker/sandbox-templates:claude-code")
+	assert.Equal(t, DefaultBase("shell"), "debian:bookworm-slim")
+	assert.Equal(t, DefaultBase("nobody"), "")
+}
+
+func TestRef(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		req  Request
+		want string
+	}{
+		{"claude", Request{Agent: "claude"}, `^agent-loop-sandbox-claude:v[0-9a-f]{8}$`},
+		{"shell", Request{Agent: "shell"}, `^agent-loop-sandbox-shell:v[0-9a-f]{8}$`},
+		{"given", Request{Agent: "shell", Image: "mine:1"}, `^mine:1$`},
+		{"given for an agent without an image", Request{Agent: "other", Image: "mine:1"}, `^mine:1$`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			ref, err := Ref(tc.req)
+			assert.NilError(t, err)
+			assert.Assert(t, cmp.Regexp(tc.want, ref))
+		})
+	}
+}
+
+func TestRefDependsOnTheBaseOnly(t *testing.T) {
+	ref := func(base string, rebuild bool) string {
+		ref, err := Ref(Request{Agent: "shell", Base: base, Rebuild: rebuild})
+		assert.NilError(t, err)
+		return ref
+	}
+	assert.Equal(t, ref("", false), ref("docker.io/library/debian:bookworm-slim", true))
+	assert.Assert(t, ref("", false) != ref("debian:trixie-slim", false))
+}
+
+func TestUnknownAgent(t *testing.T) {
+	_, err := Ref(Request{Agent: "../shell"})
+	assert.Error(t, err, `there is no image for agent "../shell": choose one of claude, shell, or give an image that has the agent with --image IMAGE`)
+	assert.Assert(t, errdefs.IsInvalidArgument(err))
+}
+
+func parseDockerfile(t *testing.T, agent string) *parser.Result {
+	t.Helper()
+	content, err := agentDockerfile(agent)
+	assert.NilError(t, err)
+	result, err := parser.Parse(bytes.NewReader(content))
+	assert.NilError(t, err)
+	return result
+}
+
+// instructions returns the instructions called name, in order.
+func instructions(result *parser.Result, name string) []string {
+	var found []string
+	for _, node := range result.AST.Children {
+		if strings.EqualFold(node.Value, name) {
+			found = append(found, strings.TrimSpace(node.Original[len(name):]))
+		}
+	}
+	return found
+}
+
+func TestDockerfiles(t *testing.T) {
+	for _, agent := range Agents() {
+		t.Run(agent, func(t *testing.T) {
+			result := parseDockerfile(t, agent)
+			assert.Assert(t, cmp.Len(result.Warnings, 0))
+			first := result.AST.Children[:2]
+			assert.Equal(t, first[0].Original, "ARG BASE_IMAGE")
+			assert.Equal(t, first[1].Original, "FROM ${BASE_IMAGE}")
+			assert.DeepEqual(t, instructions(result, "USER"), []string{"root", "agent"})
+			assert.DeepEqual(t, instructions(result, "WORKDIR"), []string{"/home/agent"})
+
+			content, err := agentDockerfile(agent)
+			assert.NilError(t, err)
+			assert.Assert(t, !regexp.MustCompile(`(?mi)^#\s*(syntax|escape|check)\s*=`).Match(content),
+				"a directive would make the engine fetch another frontend")
+			// Only what the BuildKit of Docker 20.10 knows, and nothing that fetches or needs a context.
+			for _, node := range result.AST.Children {
+				assert.Assert(t, slices.Contains([]string{"ARG", "FROM", "USER", "RUN", "WORKDIR"}, strings.ToUpper(node.Value)), node.Original)
+				assert.Assert(t, cmp.Len(node.Flags, 0), node.Original)
+				assert.Assert(t, cmp.Len(node.Heredocs, 0), node.Original)
+			}
+		})
+	}
+}
+
+// TestDockerfilesShareTheirSteps keeps the steps that both agents need from
+// drifting apart; BuildKit then also builds them only once per base.
+func TestDockerfilesShareTheirSteps(t *testing.T) {
+	shell := instructions(parseDockerfile(t, "shell"), "RUN")
+	claude := instructions(parseDockerfile(t, "claude"), "RUN")
+	assert.Assert(t, len(claude) > len(shell))
+	assert.DeepEqual(t, claude[:len(shell)], shell)
+}
+
+func TestDockerfileStepsAreShell(t *testing.T) {
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip("no sh on this machine")
+	}
+	for _, agent := range Agents() {
+		for _, step := range instructions(parseDockerfile(t, agent), "RUN") {
+			out, err := exec.CommandContext(t.Context(), sh, "-n", "-c", step).CombinedOutput()
+			assert.NilError(t, err, "%s\n%s", step, out)
+		}
+	}
+}
+
+func TestClaudeVersionIsPinnedOnce(t *testing.T) {
+	content, err := agentDockerfile("claude")
+	assert.NilError(t, err)
+	versions := regexp.MustCompile(`\b\d+\.\d+\.\d+\b`).FindAllString(string(content), -1)
+	assert.Assert(t, cmp.Len(versions, 1))
+	assert.Assert(t, cmp.Contains(string(content), "ARG CLAUDE_CODE_VERSION="+versions[0]+"\n"))
+}

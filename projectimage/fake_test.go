@@ -1,0 +1,99 @@
+package projectimage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net"
+	"sync"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/image"
+	"github.com/moby/moby/api/types/jsonstream"
+	"github.com/moby/moby/client"
+)
+
+// fakeEngine knows the images in its map and writes down what it is asked.
+type fakeEngine struct {
+	mu     sync.Mutex
+	images map[string]string // reference → ID
+	calls  []string
+
+	inspectErr error
+	pull       func(ref string, options client.ImagePullOptions) (string, error) // returns the message stream
+	hijack     func(ctx context.Context) (net.Conn, error)
+	dial       func(ctx context.Context) (net.Conn, error)
+	host       string
+}
+
+func (f *fakeEngine) called(format string, args ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls = append(f.calls, fmt.Sprintf(format, args...))
+}
+
+func (f *fakeEngine) ImageInspect(ctx context.Context, ref string, _ ...client.ImageInspectOption) (client.ImageInspectResult, error) {
+	f.called("inspect %s", ref)
+	if err := ctx.Err(); err != nil {
+		return client.ImageInspectResult{}, err
+	}
+	if f.inspectErr != nil {
+		return client.ImageInspectResult{}, f.inspectErr
+	}
+	id, ok := f.images[ref]
+	if !ok {
+		return client.ImageInspectResult{}, fmt.Errorf("no such image %s: %w", ref, errdefs.ErrNotFound)
+	}
+	return client.ImageInspectResult{InspectResponse: image.InspectResponse{ID: id}}, nil
+}
+
+func (f *fakeEngine) ImagePull(_ context.Context, ref string, options client.ImagePullOptions) (client.ImagePullResponse, error) {
+	f.called("pull %s", ref)
+	if f.pull == nil {
+		return nil, fmt.Errorf("pull access denied for %s: %w", ref, errdefs.ErrNotFound)
+	}
+	messages, err := f.pull(ref, options)
+	if err != nil {
+		return nil, err
+	}
+	return fakePull{bytes.NewBufferString(messages)}, nil
+}
+
+func (f *fakeEngine) DialHijack(ctx context.Context, url, proto string, _ map[string][]string) (net.Conn, error) {
+	f.called("hijack %s %s", url, proto)
+	if f.hijack == nil {
+		return nil, errors.New("unable to upgrade to h2c, received 404")
+	}
+	return f.hijack(ctx)
+}
+
+func (f *fakeEngine) Dialer() func(context.Context) (net.Conn, error) {
+	return func(ctx context.Context) (net.Conn, error) {
+		f.called("dial")
+		if f.dial == nil {
+			return nil, errors.New("connection refused")
+		}
+		return f.dial(ctx)
+	}
+}
+
+func (f *fakeEngine) DaemonHost() string { return f.host }
+
+type fakePull struct{ *bytes.Buffer }
+
+func (fakePull) Close() error { return nil }
+
+func (p fakePull) Wait(context.Context) error { _, err := io.Copy(io.Discard, p); return err }
+
+func (fakePull) JSONMessages(context.Context) iter.Seq2[jsonstream.Message, error] { return nil }
+
+// newFake returns a builder on a fake engine, and what it shows.
+func newFake(t *testing.T, images map[string]string) (*Builder, *fakeEngine, *bytes.Buffer) {
+	t.Helper()
+	engine, out := &fakeEngine{images: images, host: "unix:///test.sock"}, &bytes.Buffer{}
+	return &Builder{Engine: engine, Progress: Progress{Mode: ModePlain, Out: out}, LockDir: t.TempDir()}, engine, out
+}

@@ -1,0 +1,93 @@
+package projectimage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/poll"
+)
+
+// syncBuffer lets a test read what a goroutine still writes.
+type syncBuffer struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.Buffer.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.Buffer.String()
+}
+
+func (s *syncBuffer) shows(text string) poll.Check {
+	return func(poll.LogT) poll.Result {
+		if bytes.Contains([]byte(s.String()), []byte(text)) {
+			return poll.Success()
+		}
+		return poll.Continue("%q is not in %q", text, s.String())
+	}
+}
+
+func TestLockWaits(t *testing.T) {
+	out := &syncBuffer{}
+	b := &Builder{LockDir: t.TempDir(), Progress: Progress{Out: out}}
+	unlock, err := b.lock(t.Context(), "a:v1")
+	assert.NilError(t, err)
+	assert.Equal(t, out.String(), "")
+
+	got := make(chan error)
+	go func() {
+		unlock, err := b.lock(t.Context(), "a:v1")
+		if err == nil {
+			unlock()
+		}
+		got <- err
+	}()
+	poll.WaitOn(t, out.shows("waiting for another docker ralph that builds image a:v1\n"))
+	select {
+	case err := <-got:
+		t.Fatalf("two have the lock (%v)", err)
+	default:
+	}
+	unlock()
+	assert.NilError(t, <-got)
+}
+
+func TestLockPerTag(t *testing.T) {
+	b := &Builder{LockDir: t.TempDir()}
+	for _, tag := range []string{"a:v1", "a:v2", "b:v1"} {
+		unlock, err := b.lock(t.Context(), tag)
+		assert.NilError(t, err)
+		defer unlock()
+	}
+}
+
+func TestLockEndsWithTheContext(t *testing.T) {
+	out := &syncBuffer{}
+	b := &Builder{LockDir: t.TempDir(), Progress: Progress{Out: out}}
+	unlock, err := b.lock(t.Context(), "a:v1")
+	assert.NilError(t, err)
+	defer unlock()
+
+	ctx, cancel := context.WithCancel(t.Context())
+	got := make(chan error)
+	go func() {
+		_, err := b.lock(ctx, "a:v1")
+		got <- err
+	}()
+	poll.WaitOn(t, out.shows("waiting"))
+	cancel()
+	err = <-got
+	assert.Assert(t, errors.Is(err, context.Canceled), "%v", err)
+	assert.ErrorContains(t, err, `waiting for the lock of image "a:v1"`)
+}

@@ -1,0 +1,202 @@
+package projectimage
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/cli/cli/config/types"
+	"github.com/moby/buildkit/session/auth/authprovider"
+	"github.com/moby/moby/api/pkg/authconfig"
+	"github.com/moby/moby/client"
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/assert/cmp"
+)
+
+func refOf(t *testing.T, req Request) string {
+	t.Helper()
+	ref, err := Ref(req)
+	assert.NilError(t, err)
+	return ref
+}
+
+func TestEnsureExistingCostsOneInspect(t *testing.T) {
+	for _, agent := range Agents() {
+		t.Run(agent, func(t *testing.T) {
+			ref := refOf(t, Request{Agent: agent})
+			b, engine, out := newFake(t, map[string]string{ref: "sha256:1"})
+			got, err := b.Ensure(t.Context(), Request{Agent: agent})
+			assert.NilError(t, err)
+			assert.Equal(t, got, Image{Ref: ref, ID: "sha256:1"})
+			assert.DeepEqual(t, engine.calls, []string{"inspect " + ref})
+			assert.Equal(t, out.String(), "")
+			locks, err := os.ReadDir(b.LockDir)
+			assert.NilError(t, err)
+			assert.Assert(t, cmp.Len(locks, 0), "an existing image needs no lock")
+		})
+	}
+}
+
+func TestEnsureGiven(t *testing.T) {
+	const layers = `{"status":"Pulling from mine","id":"1"}` + "\n" + `{"status":"Status: Downloaded newer image for mine:1"}` + "\n"
+	t.Run("there", func(t *testing.T) {
+		b, engine, _ := newFake(t, map[string]string{"mine:1": "sha256:2"})
+		got, err := b.Ensure(t.Context(), Request{Agent: "anything", Image: "mine:1", Rebuild: true})
+		assert.NilError(t, err)
+		assert.Equal(t, got, Image{Ref: "mine:1", ID: "sha256:2"})
+		assert.DeepEqual(t, engine.calls, []string{"inspect mine:1"})
+	})
+	t.Run("absent", func(t *testing.T) {
+		b, engine, out := newFake(t, map[string]string{})
+		engine.pull = func(string, client.ImagePullOptions) (string, error) {
+			engine.images["mine:1"] = "sha256:3"
+			return layers, nil
+		}
+		got, err := b.Ensure(t.Context(), Request{Image: "mine:1"})
+		assert.NilError(t, err)
+		assert.Equal(t, got, Image{Ref: "mine:1", ID: "sha256:3"})
+		assert.DeepEqual(t, engine.calls, []string{"inspect mine:1", "pull mine:1", "inspect mine:1"})
+		assert.Assert(t, cmp.Contains(out.String(), "1: Pulling from mine\n"))
+	})
+	t.Run("absent and refused", func(t *testing.T) {
+		b, _, _ := newFake(t, nil)
+		_, err := b.Ensure(t.Context(), Request{Image: "mine:1"})
+		assert.Error(t, err, `image "mine:1" is not on the engine and cannot be pulled: pull access denied for mine:1: not found; `+
+			`build, load or pull it first, or give another with --image IMAGE`)
+	})
+	t.Run("pull breaks in the middle", func(t *testing.T) {
+		b, engine, _ := newFake(t, nil)
+		engine.pull = func(string, client.ImagePullOptions) (string, error) {
+			return layers + `{"errorDetail":{"message":"no space left on device"},"error":"no space left on device"}`, nil
+		}
+		_, err := b.Ensure(t.Context(), Request{Image: "mine:1"})
+		assert.ErrorContains(t, err, `image "mine:1" is not on the engine and cannot be pulled: no space left on device`)
+	})
+	t.Run("ID", func(t *testing.T) {
+		const id = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+		b, engine, _ := newFake(t, nil)
+		_, err := b.Ensure(t.Context(), Request{Image: id})
+		assert.ErrorContains(t, err, `no image with the ID "`+id+`"`)
+		assert.DeepEqual(t, engine.calls, []string{"inspect " + id})
+	})
+	t.Run("not a name", func(t *testing.T) {
+		b, _, _ := newFake(t, nil)
+		_, err := b.Ensure(t.Context(), Request{Image: "Mine"})
+		assert.ErrorContains(t, err, `"Mine" is not the name of an image`)
+	})
+}
+
+func TestPullShownAsAsked(t *testing.T) {
+	const stream = `{"status":"Pulling"}` + "\n"
+	for _, tc := range []struct {
+		mode Mode
+		want string
+	}{
+		{ModePlain, "Pulling\n"},
+		{ModeAuto, "Pulling\n"},
+		{ModeQuiet, ""},
+		{ModeRawJSON, stream},
+	} {
+		t.Run(string(tc.mode), func(t *testing.T) {
+			b, engine, out := newFake(t, map[string]string{})
+			b.Progress.Mode = tc.mode
+			engine.pull = func(string, client.ImagePullOptions) (string, error) { return stream, nil }
+			assert.NilError(t, b.pull(t.Context(), "mine"))
+			assert.Equal(t, out.String(), tc.want)
+		})
+	}
+}
+
+func TestPullCredentials(t *testing.T) {
+	for _, tc := range []struct {
+		name, ref, host string
+	}{
+		{"Docker Hub", "mine", authprovider.DockerHubRegistryHost},
+		{"another registry", "registry.example:5000/a/b:1", "registry.example:5000"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b, engine, _ := newFake(t, map[string]string{})
+			b.Auth = func(_ context.Context, host string, _ []string, _ authprovider.ExpireCachedAuthCheck) (types.AuthConfig, error) {
+				assert.Equal(t, host, tc.host)
+				return types.AuthConfig{Username: "me", Password: "pw"}, nil
+			}
+			engine.pull = func(_ string, options client.ImagePullOptions) (string, error) {
+				auth, err := authconfig.Decode(options.RegistryAuth)
+				assert.NilError(t, err)
+				assert.Equal(t, auth.Username+":"+auth.Password, "me:pw")
+				return "", nil
+			}
+			assert.NilError(t, b.pull(t.Context(), tc.ref))
+		})
+	}
+	t.Run("broken helper", func(t *testing.T) {
+		b, engine, _ := newFake(t, nil)
+		b.Auth = func(context.Context, string, []string, authprovider.ExpireCachedAuthCheck) (types.AuthConfig, error) {
+			return types.AuthConfig{}, errors.New("helper is gone")
+		}
+		_, err := b.Ensure(t.Context(), Request{Image: "mine"})
+		assert.ErrorContains(t, err, "reading the credentials for registry registry-1.docker.io: helper is gone")
+		assert.DeepEqual(t, engine.calls, []string{"inspect mine"})
+	})
+}
+
+func TestEnsureBaseThatCannotBeHad(t *testing.T) {
+	b, engine, _ := newFake(t, nil)
+	_, err := b.Ensure(t.Context(), Request{Agent: "claude"})
+	var baseErr *BaseError
+	assert.Assert(t, errors.As(err, &baseErr))
+	assert.Assert(t, errdefs.IsNotFound(err))
+	assert.Error(t, err, `base image "docker/sandbox-templates:claude-code" is not on the engine and cannot be pulled: `+
+		"pull access denied for docker/sandbox-templates:claude-code: not found\n"+
+		"give another base with --base IMAGE or with base under [image] in ralph.toml, or use an image as it is with --image IMAGE")
+	ref := refOf(t, Request{Agent: "claude"})
+	assert.DeepEqual(t, engine.calls, []string{
+		"inspect " + ref, "inspect " + ref,
+		"inspect docker/sandbox-templates:claude-code", "pull docker/sandbox-templates:claude-code",
+	})
+}
+
+func TestRebuildGoesOnWithTheBaseThatIsHere(t *testing.T) {
+	b, engine, out := newFake(t, map[string]string{"debian:bookworm-slim": "sha256:4"})
+	_, err := b.Ensure(t.Context(), Request{Agent: "shell", Rebuild: true})
+	var noBuildKit *NoBuildKitError // the fake has none: the build was tried
+	assert.Assert(t, errors.As(err, &noBuildKit), "%v", err)
+	assert.DeepEqual(t, engine.calls[:2], []string{"inspect debian:bookworm-slim", "pull debian:bookworm-slim"})
+	assert.Equal(t, out.String(), "base image debian:bookworm-slim cannot be pulled again, going on with the one that is here: "+
+		"pull access denied for debian:bookworm-slim: not found\n")
+}
+
+func TestEngineThatDoesNotAnswer(t *testing.T) {
+	b, engine, _ := newFake(t, nil)
+	engine.inspectErr = errors.New("cannot connect")
+	for _, req := range []Request{{Agent: "shell"}, {Agent: "shell", Rebuild: true}, {Image: "mine"}} {
+		_, err := b.Ensure(t.Context(), req)
+		assert.ErrorContains(t, err, "looking for image")
+		assert.ErrorContains(t, err, "cannot connect")
+	}
+}
+
+func TestEnsureCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, req := range []Request{{Agent: "shell"}, {Agent: "shell", Rebuild: true}, {Image: "mine"}} {
+		b, _, _ := newFake(t, nil)
+		_, err := b.Ensure(ctx, req)
+		assert.Assert(t, errors.Is(err, context.Canceled), "%v", err)
+	}
+}
+
+func TestPullCancelled(t *testing.T) {
+	for _, req := range []Request{{Agent: "shell"}, {Image: "mine"}} {
+		ctx, cancel := context.WithCancel(t.Context())
+		b, engine, _ := newFake(t, nil)
+		engine.pull = func(string, client.ImagePullOptions) (string, error) {
+			cancel()
+			return "", errors.New("connection lost")
+		}
+		_, err := b.Ensure(ctx, req)
+		assert.Assert(t, errors.Is(err, context.Canceled), "%v", err)
+	}
+}
