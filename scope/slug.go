@@ -30,6 +30,9 @@ func Slug(url string) (string, error) {
 	if path == "" {
 		return "", errors.New("it has no path")
 	}
+	if credentials.MatchString(path) {
+		return "", errors.New("it seems to hold a password where git takes none")
+	}
 	return path, nil
 }
 
@@ -38,6 +41,9 @@ var (
 	helperURL   = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9+.-]*)::(.*)$`)
 	windowsPath = regexp.MustCompile(`^([A-Za-z]:[\\/]|\\\\)`)
 	portSuffix  = regexp.MustCompile(`:[0-9]*$`)
+	schemeName  = regexp.MustCompile(`^(?i:https?|ssh|git|ftps?|file)$`)
+	// credentials in one component of a path mean a URL that was mistyped.
+	credentials = regexp.MustCompile(`:[^/]*@|@[^/]*:`)
 )
 
 // remotePath is the path of any kind of remote URL that git knows. The order
@@ -83,8 +89,8 @@ func networkPath(scheme, rest string) (string, error) {
 		return "", errors.New("its port is not a number (special characters of a password have to be percent-encoded)")
 	}
 	path = strings.TrimLeft(path, "/")
-	if path == "" && scheme == "codecommit" {
-		return bare, nil // codecommit://profile@repository
+	if path == "" && !schemeName.MatchString(scheme) {
+		return bare, nil // a helper's own form, as codecommit://profile@repository
 	}
 	return path, nil
 }
@@ -104,9 +110,8 @@ func scpPath(url string) (string, error) {
 		return url, nil
 	}
 	path := url[start+colon+1:]
-	first, _, _ := strings.Cut(path, "/")
-	if at := strings.Index(first, "@"); at >= 0 && strings.Contains(first[at:], ":") {
-		return "", errors.New("it seems to hold a password, which git does not take in this form")
+	if strings.HasPrefix(path, "/") && schemeName.MatchString(url[:start+colon]) {
+		return "", errors.New("a slash is missing after its scheme")
 	}
 	return strings.TrimLeft(path, "/"), nil
 }
