@@ -1,0 +1,62 @@
+package task
+
+import (
+	"context"
+	"fmt"
+	"os"
+)
+
+func agent(ctx context.Context, s *session, args []string) error {
+	if len(args) == 0 || args[0] == "" {
+		return missing("agent subcommand", "agent <register|list|deregister>")
+	}
+	switch args[0] {
+	case "register":
+		return register(ctx, s)
+	case "list":
+		return listAgents(ctx, s)
+	case "deregister":
+		return deregister(ctx, s, args[1:])
+	}
+	return fmt.Errorf("unknown agent subcommand '%s'", args[0])
+}
+
+func register(ctx context.Context, s *session) error {
+	host := s.Getenv("HOSTNAME")
+	if host == "" {
+		var err error
+		if host, err = os.Hostname(); err != nil {
+			return fmt.Errorf("reading the host's name: %w", err)
+		}
+	}
+	id, err := s.store.RegisterAgent(ctx, os.Getpid(), host)
+	if err != nil {
+		return err
+	}
+	s.printf("%s\n", id)
+	return nil
+}
+
+func listAgents(ctx context.Context, s *session) error {
+	agents, err := s.store.Agents(ctx)
+	if err != nil || len(agents) == 0 {
+		return err
+	}
+	const row = "%-6s %-8v %-20s %-25s %s\n"
+	s.printf(row, "ID", "PID", "HOSTNAME", "STARTED", "STATUS")
+	for _, a := range agents {
+		s.printf(row, a.ID, a.PID, oneLine(a.Hostname), a.StartedAt, a.Status)
+	}
+	return nil
+}
+
+func deregister(ctx context.Context, s *session, args []string) error {
+	if len(args) == 0 || args[0] == "" {
+		return missing("agent ID", "agent deregister <id>")
+	}
+	if err := s.store.DeregisterAgent(ctx, args[0]); err != nil {
+		return err
+	}
+	s.printf("deregistered %s\n", args[0])
+	return nil
+}

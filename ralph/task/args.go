@@ -1,0 +1,140 @@
+package task
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// option is a flag with a value.
+type option struct {
+	value string
+	given bool
+}
+
+// pointer returns the value, or nil if the flag was not given.
+func (o *option) pointer() *string {
+	if !o.given {
+		return nil
+	}
+	return &o.value
+}
+
+// flags describes what a command accepts after its positional arguments. The
+// argument after a flag with a value is the value, whatever it looks like; of
+// repeated flags the last one wins.
+type flags struct {
+	options  map[string]*option
+	switches map[string]*bool
+	// positional takes what is not a flag; nil means that such an argument
+	// is as wrong as an unknown flag.
+	positional func(arg string) error
+}
+
+func (f flags) parse(args []string) error {
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		if on, ok := f.switches[arg]; ok {
+			*on = true
+			continue
+		}
+		if o, ok := f.options[arg]; ok {
+			if i++; i == len(args) {
+				return fmt.Errorf("%s requires a value", arg)
+			}
+			*o = option{value: args[i], given: true}
+			continue
+		}
+		if f.positional == nil || strings.HasPrefix(arg, "-") {
+			return fmt.Errorf("unknown flag '%s'", arg)
+		}
+		if err := f.positional(arg); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeID splits the id off, which is the first argument, whatever it is.
+func takeID(args []string, usage string) (id string, rest []string, err error) {
+	if len(args) == 0 || args[0] == "" {
+		return "", nil, missing("task ID", usage)
+	}
+	return args[0], args[1:], nil
+}
+
+func missing(what, usage string) error {
+	return fmt.Errorf("missing %s\nUsage: ralph task %s", what, usage)
+}
+
+// number reads a non-negative integer; name is how the error calls it.
+func number(name, value string) (int, error) {
+	n, err := strconv.Atoi(value)
+	if err != nil || strings.Trim(value, "0123456789") != "" {
+		return 0, fmt.Errorf("%s must be a non-negative integer, got: %s", name, value)
+	}
+	return n, nil
+}
+
+func priority(o option) (int, error) { return number("-p (priority)", o.value) }
+
+// maxLease keeps a lease within what a time.Duration can hold.
+const maxLease = math.MaxInt64 / int(time.Second)
+
+// lease reads a lease in seconds.
+func lease(value string) (time.Duration, error) {
+	seconds, err := number("--lease", value)
+	if err != nil {
+		return 0, err
+	}
+	if seconds > maxLease {
+		return 0, fmt.Errorf("--lease must be at most %d seconds, got: %s", maxLease, value)
+	}
+	return time.Duration(seconds) * time.Second, nil
+}
+
+// steps reads a JSON array of strings; empty text and null are no steps.
+func steps(name, value string) ([]string, error) {
+	if value == "" {
+		return nil, nil
+	}
+	var list []*string
+	err := json.Unmarshal([]byte(value), &list)
+	out := make([]string, 0, len(list))
+	for _, step := range list {
+		if step == nil {
+			err = fmt.Errorf("null is not a step")
+			break
+		}
+		out = append(out, *step)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s must be a JSON array of strings, got: %s", name, value)
+	}
+	return out, nil
+}
+
+// csv splits at commas, drops blanks around the parts, and empty parts.
+func csv(value string) []string {
+	var parts []string
+	for part := range strings.SplitSeq(value, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
+
+// hasCommit tells whether a result is a JSON object that names a commit.
+func hasCommit(result string) bool {
+	var object map[string]json.RawMessage
+	if json.Unmarshal([]byte(result), &object) != nil {
+		return false
+	}
+	commit := bytes.TrimSpace(object["commit"])
+	return len(commit) > 0 && string(commit) != "null" && string(commit) != "false"
+}

@@ -1,0 +1,44 @@
+package task
+
+import "context"
+
+// parseBlock reads "<id> --by <blocker>"; name is the command's.
+func parseBlock(args []string, name string) (id, blocker string, err error) {
+	usage := name + " <id> --by <blocker-id>"
+	id, rest, err := takeID(args, usage)
+	if err != nil {
+		return "", "", err
+	}
+	var by option
+	if err := (flags{options: map[string]*option{"--by": &by}}).parse(rest); err != nil {
+		return "", "", err
+	}
+	if by.value == "" {
+		return "", "", missing("--by <blocker-id>", usage)
+	}
+	return id, by.value, nil
+}
+
+func block(ctx context.Context, s *session, args []string) error {
+	id, blocker, err := parseBlock(args, "block")
+	if err != nil {
+		return err
+	}
+	if err := s.store.Block(ctx, id, blocker); err != nil {
+		return err
+	}
+	s.printf("blocked %s by %s\n", id, blocker)
+	return nil
+}
+
+func unblock(ctx context.Context, s *session, args []string) error {
+	id, blocker, err := parseBlock(args, "unblock")
+	if err != nil {
+		return err
+	}
+	if err := s.store.Unblock(ctx, id, blocker); err != nil {
+		return err
+	}
+	s.printf("unblocked %s from %s\n", id, blocker)
+	return nil
+}

@@ -1,0 +1,101 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/docker-ralph/docker-ralph/ralph/backlog"
+)
+
+// The commands that only look.
+
+var (
+	errBothAllAndStatus = errors.New("--all and --status are mutually exclusive")
+	errNoFields         = errors.New("no fields to update")
+)
+
+func list(ctx context.Context, s *session, args []string) error {
+	var status, assignee option
+	var all, markdown bool
+	err := flags{
+		options:  map[string]*option{"--status": &status, "--assignee": &assignee},
+		switches: map[string]*bool{"--all": &all, "--markdown": &markdown},
+	}.parse(args)
+	if err != nil {
+		return err
+	}
+	if all && status.value != "" {
+		return errBothAllAndStatus
+	}
+	filter := backlog.Filter{All: all, Statuses: csv(status.value), Assignee: assignee.value}
+	if status.value != "" && len(filter.Statuses) == 0 {
+		return nil // only commas and blanks: no status, so no task
+	}
+	tasks, err := s.store.List(ctx, filter)
+	if err != nil {
+		return err
+	}
+	if markdown {
+		s.printSections(records(tasks, listedRecord))
+	} else {
+		s.printTable(tasks)
+	}
+	return nil
+}
+
+func show(ctx context.Context, s *session, args []string) error {
+	id, rest, err := takeID(args, "show <id> [--with-deps]")
+	if err != nil {
+		return err
+	}
+	var withDeps bool
+	if err := (flags{switches: map[string]*bool{"--with-deps": &withDeps}}).parse(rest); err != nil {
+		return err
+	}
+	task, err := s.store.Show(ctx, id)
+	if err != nil {
+		return err
+	}
+	s.printDetails(task, withDeps)
+	return nil
+}
+
+// defaultPeek is how many claimable tasks peek shows.
+const defaultPeek = 5
+
+func peek(ctx context.Context, s *session, args []string) error {
+	limit := option{value: strconv.Itoa(defaultPeek)}
+	if err := (flags{options: map[string]*option{"-n": &limit}}).parse(args); err != nil {
+		return err
+	}
+	n, err := strconv.Atoi(limit.value) // a negative number means no limit
+	if err != nil {
+		return fmt.Errorf("-n must be a non-negative integer, got: %s", limit.value)
+	}
+	claimable, held, err := s.store.Peek(ctx, n)
+	if err != nil {
+		return err
+	}
+	s.printSections(append(records(claimable, claimableRecord), records(held, listedRecord)...))
+	return nil
+}
+
+func deps(ctx context.Context, s *session, args []string) error {
+	id, _, err := takeID(args, "deps <id>")
+	if err != nil {
+		return err
+	}
+	found, err := s.store.Deps(ctx, id)
+	if err != nil {
+		return err
+	}
+	if len(found) == 0 {
+		s.print("(no dependencies)\n")
+	}
+	for _, dep := range found {
+		s.printf("%*s%s [%s] %s\n", 2*(dep.Depth-1), "", dep.Slug, dep.Status, dep.Title)
+	}
+	return nil
+}

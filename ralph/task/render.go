@@ -1,0 +1,169 @@
+package task
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/docker-ralph/docker-ralph/ralph/backlog"
+)
+
+// record is a task as markdown shows it: one "key: value" line per field,
+// made for agents, so it spends few tokens. Empty fields are left out.
+type record struct {
+	slug, title, priority, status, category, spec, ref string
+	assignee, lease, retries                           string
+	deps, steps                                        []string
+	results                                            []result
+}
+
+// result is what a blocker left behind, as JSON.
+type result struct{ slug, json string }
+
+// claimableRecord shows a task that is free: whoever held it has lost it.
+func claimableRecord(t backlog.Task) record {
+	r := listedRecord(t)
+	r.status, r.assignee = backlog.StatusOpen, ""
+	return r
+}
+
+func listedRecord(t backlog.Task) record {
+	return record{
+		slug: t.Slug, title: t.Title, priority: strconv.Itoa(t.Priority), status: t.Status, category: t.Category,
+		spec: t.SpecRef, ref: t.Ref, assignee: t.Assignee, deps: t.Deps, steps: t.Steps,
+	}
+}
+
+func claimedRecord(t backlog.Task) record {
+	r := listedRecord(t)
+	r.lease, r.retries = t.LeaseExpiresAt, strconv.Itoa(t.RetryCount)
+	for _, b := range t.Blockers {
+		if b.Result != "" {
+			r.results = append(r.results, result{slug: b.Slug, json: compactJSON(b.Result)})
+		}
+	}
+	return r
+}
+
+func records(tasks []backlog.Task, convert func(backlog.Task) record) []record {
+	var out []record
+	for _, t := range tasks {
+		out = append(out, convert(t))
+	}
+	return out
+}
+
+// printSections prints records with an empty line between them.
+func (s *session) printSections(list []record) {
+	for i, r := range list {
+		if i > 0 {
+			s.print("\n")
+		}
+		s.printSection(r)
+	}
+}
+
+func (s *session) printSection(r record) {
+	s.printf("## Task %s\nid: %s\n", r.slug, r.slug)
+	for _, line := range [][2]string{
+		{"title", r.title}, {"priority", r.priority}, {"status", r.status}, {"category", r.category},
+		{"spec", r.spec}, {"ref", r.ref}, {"assignee", r.assignee}, {"lease_expires_at", r.lease},
+		{"retry_count", r.retries}, {"deps", strings.Join(r.deps, ", ")},
+	} {
+		if line[1] != "" {
+			s.printf("%s: %s\n", line[0], line[1])
+		}
+	}
+	if len(r.steps) > 0 {
+		s.print("steps:\n")
+		for _, step := range r.steps {
+			s.printf("- %s\n", step)
+		}
+	}
+	if len(r.results) > 0 {
+		s.print("blocker_results:\n")
+		for _, result := range r.results {
+			s.printf("- %s: %s\n", result.slug, result.json)
+		}
+	}
+}
+
+// compactJSON puts JSON on one line; other text becomes a JSON string.
+func compactJSON(text string) string {
+	var b bytes.Buffer
+	if json.Compact(&b, []byte(text)) == nil {
+		return b.String()
+	}
+	b.Reset()
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(text) // a string can always be encoded
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// printTable prints one line per task, nothing if there is none.
+func (s *session) printTable(tasks []backlog.Task) {
+	if len(tasks) == 0 {
+		return
+	}
+	const row = "%-20s %s %-8s %-5s %-35s %s\n"
+	s.printf(row, "ID", "P", "S", "CAT", "TITLE", "AGENT")
+	for _, t := range tasks {
+		category, assignee := t.Category, t.Assignee
+		if category == "" {
+			category = "-"
+		}
+		if !t.Assigned {
+			assignee = "-"
+		}
+		s.printf(row, oneLine(t.Slug), strconv.Itoa(t.Priority), oneLine(t.Status), oneLine(category),
+			oneLine(t.Title), oneLine(assignee))
+	}
+}
+
+func oneLine(text string) string {
+	return strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ").Replace(text)
+}
+
+// printDetails prints everything about one task, for people.
+func (s *session) printDetails(t backlog.Task, withResults bool) {
+	retries := ""
+	if t.RetryCount != 0 {
+		retries = strconv.Itoa(t.RetryCount)
+	}
+	for _, line := range [][2]string{
+		{"ID:", t.Slug}, {"Title:", t.Title}, {"Status:", t.Status}, {"Priority:", strconv.Itoa(t.Priority)},
+		{"Category:", t.Category}, {"Description:", t.Description}, {"Spec:", t.SpecRef}, {"Ref:", t.Ref},
+		{"Assignee:", t.Assignee}, {"Lease:", t.LeaseExpiresAt}, {"Retries:", retries},
+		{"Fail reason:", t.FailReason}, {"Result:", t.Result}, {"Created:", t.CreatedAt},
+		{"Updated:", t.UpdatedAt}, {"Deleted:", t.DeletedAt},
+	} {
+		if line[1] != "" {
+			s.printf("%-13s%s\n", line[0], line[1])
+		}
+	}
+	var stepLines, depLines, resultLines []string
+	for i, step := range t.Steps {
+		stepLines = append(stepLines, strconv.Itoa(i+1)+". "+step)
+	}
+	for _, b := range t.Blockers {
+		depLines = append(depLines, b.Slug+" ("+b.Status+")")
+		if withResults && b.Result != "" {
+			resultLines = append(resultLines, b.Slug+": "+b.Result)
+		}
+	}
+	s.printBlock("Steps:", stepLines)
+	s.printBlock("Dependencies:", depLines)
+	s.printBlock("Blocker Results:", resultLines)
+}
+
+func (s *session) printBlock(heading string, lines []string) {
+	if len(lines) == 0 {
+		return
+	}
+	s.printf("\n%s\n", heading)
+	for _, line := range lines {
+		s.printf("  %s\n", line)
+	}
+}

@@ -1,0 +1,161 @@
+// Package task is the command line of the backlog: "ralph task ...". People,
+// the loops, session hooks and the agent itself use it, so its words, streams
+// and exit codes are an interface.
+package task
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/docker-ralph/docker-ralph/ralph/backlog"
+	"github.com/docker-ralph/docker-ralph/ralph/help"
+)
+
+// Exit codes.
+const (
+	exitOK          = 0
+	exitFailure     = 1 // bad arguments, wrong state, no repository, database error
+	exitNothing     = 2 // not found, or nothing to claim
+	exitInterrupted = 130
+)
+
+// IO is what a command reads from and writes to.
+type IO struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Getenv         func(string) string
+}
+
+// session is one command that runs.
+type session struct {
+	IO
+	out   *bufio.Writer  // results; written out when the command has ended
+	store *backlog.Store // nil for commands that need no database
+}
+
+type command struct {
+	run  func(context.Context, *session, []string) error
+	bare bool // needs neither database nor scope
+}
+
+func commands() map[string]command {
+	return map[string]command{
+		"plan-sync":   {run: planSync},
+		"plan-status": {run: planStatus},
+		"peek":        {run: peek},
+		"claim":       {run: claim},
+		"renew":       {run: renew},
+		"done":        {run: done},
+		"fail":        {run: fail},
+		"list":        {run: list},
+		"show":        {run: show},
+		"create":      {run: create},
+		"update":      {run: update},
+		"delete":      {run: remove},
+		"deps":        {run: deps},
+		"block":       {run: block},
+		"unblock":     {run: unblock},
+		"agent":       {run: agent},
+		"_get-scope":  {run: getScope, bare: true},
+		"_render-md":  {run: renderObject, bare: true},
+		"plan-export": {run: planExport, bare: true},
+	}
+}
+
+// Run carries out "ralph task" with the arguments after "task", in the current
+// directory, and returns the exit code.
+func Run(ctx context.Context, args []string, streams IO) int {
+	if len(args) == 0 || args[0] == "" {
+		_, _ = fmt.Fprintf(streams.Stderr, "Error: missing command\n\n%s", help.Text("task"))
+		return exitFailure
+	}
+	s := &session{IO: streams, out: bufio.NewWriter(streams.Stdout)}
+	err := s.dispatch(ctx, args[0], args[1:])
+	if flushErr := s.out.Flush(); flushErr != nil && err == nil {
+		err = fmt.Errorf("writing the result: %w", flushErr)
+	}
+	return s.report(err)
+}
+
+func (s *session) dispatch(ctx context.Context, name string, args []string) error {
+	if name == "--help" || name == "-h" {
+		s.print(help.Text("task"))
+		return nil
+	}
+	cmd, known := commands()[name]
+	if !known {
+		return fmt.Errorf("unknown command '%s'", name)
+	}
+	if cmd.bare {
+		return cmd.run(ctx, s, args)
+	}
+	if err := s.openStore(ctx); err != nil {
+		return err
+	}
+	return errors.Join(cmd.run(ctx, s, args), s.store.Close())
+}
+
+// openStore checks the place before the command looks at its arguments:
+// first where the database is, then its tables, then the scope.
+func (s *session) openStore(ctx context.Context) error {
+	path, err := backlog.Locate(ctx)
+	if err != nil {
+		return err
+	}
+	scope, scopeErr := backlog.DetectScope(ctx, s.Getenv)
+	store, err := backlog.Open(ctx, path, scope)
+	if err != nil {
+		return err
+	}
+	if scopeErr != nil {
+		return errors.Join(scopeErr, store.Close())
+	}
+	s.store = store
+	return nil
+}
+
+// report prints an error and returns the exit code that goes with it.
+func (s *session) report(err error) int {
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, backlog.ErrNoneEligible):
+		s.complain("No eligible tasks")
+		return exitNothing
+	case errors.Is(err, backlog.ErrNotEligible):
+		s.complain("Task not eligible")
+		return exitNothing
+	case errors.Is(err, context.Canceled):
+		s.complain("Error: interrupted")
+		return exitInterrupted
+	case errors.Is(err, backlog.ErrNotFound):
+		s.complain("Error: " + err.Error())
+		return exitNothing
+	}
+	s.complain("Error: " + err.Error())
+	return exitFailure
+}
+
+// print and printf write results. The writer keeps the first error, and Run
+// reports it.
+func (s *session) print(text string) { _, _ = s.out.WriteString(text) }
+
+func (s *session) printf(format string, args ...any) { _, _ = fmt.Fprintf(s.out, format, args...) }
+
+func (s *session) complain(line string) { _, _ = fmt.Fprintln(s.Stderr, line) }
+
+func planExport(context.Context, *session, []string) error {
+	return errors.New("unknown command 'plan-export'. Use 'ralph task list --all' instead.")
+}
+
+func getScope(ctx context.Context, s *session, _ []string) error {
+	scope, err := backlog.DetectScope(ctx, s.Getenv)
+	if err != nil {
+		return err
+	}
+	s.printf("repo:%s\nbranch:%s\n", scope.Repo, scope.Branch)
+	return nil
+}

@@ -1,0 +1,101 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/ralph/backlog"
+)
+
+// The commands of an agent that works on a task.
+
+// leaseFlags are the flags that claim and renew share.
+type leaseFlags struct {
+	id    string
+	agent string
+	lease time.Duration
+}
+
+// parseLease reads "[<id>] [--lease N] [--agent A]". needID is the usage line
+// for a missing id, or empty if the id may be left out.
+func (s *session) parseLease(args []string, needID string) (leaseFlags, error) {
+	var f leaseFlags
+	if len(args) > 0 && !strings.HasPrefix(args[0], "--") {
+		f.id, args = args[0], args[1:]
+	}
+	if f.id == "" && needID != "" {
+		return f, missing("task ID", needID)
+	}
+	seconds, agent := option{}, option{value: s.Getenv("RALPH_AGENT_ID")}
+	err := flags{options: map[string]*option{"--lease": &seconds, "--agent": &agent}}.parse(args)
+	if err != nil {
+		return f, err
+	}
+	f.agent, f.lease = agent.value, backlog.DefaultLease
+	if seconds.given {
+		f.lease, err = lease(seconds.value)
+	}
+	return f, err
+}
+
+func claim(ctx context.Context, s *session, args []string) error {
+	f, err := s.parseLease(args, "")
+	if err != nil {
+		return err
+	}
+	task, err := s.store.Claim(ctx, backlog.ClaimOptions{Slug: f.id, Agent: f.agent, Lease: f.lease})
+	if err != nil {
+		return err
+	}
+	s.printSections([]record{claimedRecord(task)})
+	return nil
+}
+
+func renew(ctx context.Context, s *session, args []string) error {
+	f, err := s.parseLease(args, "renew <id> [--lease N]")
+	if err != nil {
+		return err
+	}
+	if err := s.store.Renew(ctx, f.id, f.agent, f.lease); err != nil {
+		return err
+	}
+	s.printf("renewed %s\n", f.id)
+	return nil
+}
+
+func done(ctx context.Context, s *session, args []string) error {
+	id, rest, err := takeID(args, "done <id> [--result '<json>']")
+	if err != nil {
+		return err
+	}
+	var result option
+	if err := (flags{options: map[string]*option{"--result": &result}}).parse(rest); err != nil {
+		return err
+	}
+	if result.value != "" && !hasCommit(result.value) {
+		return errors.New("result JSON must include a 'commit' key")
+	}
+	if err := s.store.Done(ctx, id, result.value); err != nil {
+		return err
+	}
+	s.printf("done %s\n", id)
+	return nil
+}
+
+func fail(ctx context.Context, s *session, args []string) error {
+	id, rest, err := takeID(args, `fail <id> [--reason "<text>"]`)
+	if err != nil {
+		return err
+	}
+	var reason option
+	if err := (flags{options: map[string]*option{"--reason": &reason}}).parse(rest); err != nil {
+		return err
+	}
+	if err := s.store.Fail(ctx, id, reason.value); err != nil {
+		return err
+	}
+	s.printf("failed %s\n", id)
+	return nil
+}
