@@ -1,0 +1,208 @@
+package container
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/moby/moby/api/pkg/stdcopy"
+	"github.com/moby/moby/client"
+	"github.com/moby/term"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/ralph/guest"
+)
+
+// demultiplex takes apart what an engine sends when there is no terminal.
+func demultiplex(stdout, stderr io.Writer, r io.Reader) error {
+	_, err := stdcopy.StdCopy(stdout, stderr, r)
+	return err
+}
+
+// Exec implements [lifecycle.Driver].
+func (d *Driver) Exec(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Process) (int, error) {
+	program, ok := d.readMarker(sb)
+	if !ok {
+		return 0, errNotPrepared
+	}
+	args := slices.Clone(p.Args)
+	if args[0] == guest.Program {
+		args[0] = program.Path()
+	}
+	id := rand.Text()
+	opts := client.ExecCreateOptions{
+		User:         sb.User,
+		Env:          append([]string{"HOME=" + Home, guest.DispatchEnv + "=" + id}, p.Env...),
+		WorkingDir:   p.Dir,
+		Cmd:          args,
+		AttachStdin:  p.Stdin != nil,
+		AttachStdout: true,
+		AttachStderr: true,
+	}
+	if p.Terminal != nil {
+		opts.TTY = true
+		opts.DetachKeys = p.Terminal.DetachKeys()
+		opts.ConsoleSize.Height, opts.ConsoleSize.Width = p.Terminal.Size()
+	}
+	made, err := d.API.ExecCreate(ctx, sb.ID, opts)
+	if err != nil {
+		return 0, fmt.Errorf("running %s in the sandbox %s: %w", p.Args[0], sb.Name, err)
+	}
+	conn, err := d.API.ExecAttach(ctx, made.ID, client.ExecAttachOptions{TTY: opts.TTY, ConsoleSize: opts.ConsoleSize})
+	if err != nil {
+		return 0, fmt.Errorf("running %s in the sandbox %s: %w", p.Args[0], sb.Name, err)
+	}
+	defer conn.Close()
+
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go d.forwardSignals(ctx, sb, program.Path(), id, p)
+	if err := d.stream(ctx, made.ID, conn.HijackedResponse, p); err != nil {
+		return 0, err
+	}
+	return d.exitCode(ctx, made.ID)
+}
+
+// stream carries the process's input and output until it has ended or the
+// user has detached.
+func (d *Driver) stream(ctx context.Context, execID string, conn client.HijackedResponse, p lifecycle.Process) error {
+	stdin := p.Stdin
+	if p.Terminal != nil {
+		restore, err := p.Terminal.MakeRaw()
+		if err != nil {
+			return fmt.Errorf("setting up the terminal: %w", err)
+		}
+		defer restore()
+		if stdin, err = escapable(p.Stdin, p.Terminal.DetachKeys()); err != nil {
+			return err
+		}
+		go d.followSize(ctx, execID, p.Terminal)
+	}
+	output := make(chan error, 1)
+	go func() {
+		if p.Terminal != nil {
+			_, err := io.Copy(p.Stdout, conn.Reader)
+			output <- err
+			return
+		}
+		output <- demultiplex(p.Stdout, p.Stderr, conn.Reader)
+	}()
+	detached := make(chan struct{})
+	if stdin != nil {
+		go func() {
+			_, err := io.Copy(conn.Conn, stdin)
+			if _, ok := errors.AsType[term.EscapeError](err); ok {
+				close(detached)
+				return
+			}
+			_ = conn.CloseWrite()
+		}()
+	}
+	select {
+	case <-detached:
+		return lifecycle.ErrDetached
+	case <-ctx.Done():
+		return ctx.Err()
+	case err := <-output:
+		if err != nil {
+			return fmt.Errorf("reading the output of %s: %w", p.Args[0], err)
+		}
+		return nil
+	}
+}
+
+// escapable watches input for the keys that detach.
+func escapable(in io.Reader, keys string) (io.Reader, error) {
+	escape := []byte{16, 17} // ctrl-p ctrl-q, Docker's default
+	if keys != "" {
+		var err error
+		if escape, err = term.ToBytes(keys); err != nil {
+			return nil, fmt.Errorf("reading detachKeys of Docker's configuration: %w", err)
+		}
+	}
+	return term.NewEscapeProxy(in, escape), nil
+}
+
+// followSize keeps the size of the process's terminal that of the user's. The
+// first attempts can come before the process is there.
+func (d *Driver) followSize(ctx context.Context, execID string, t lifecycle.Terminal) {
+	resize := func() error {
+		h, w := t.Size()
+		if h == 0 && w == 0 {
+			return nil
+		}
+		_, err := d.API.ExecResize(ctx, execID, client.ExecResizeOptions{Height: h, Width: w})
+		return err
+	}
+	for try := range 10 {
+		if resize() == nil {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Duration(try+1) * 10 * time.Millisecond):
+		}
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.Resized():
+			_ = resize() // the next change of size tries again
+		}
+	}
+}
+
+// forwardSignals delivers signals to the process. The Engine API cannot, so
+// ralph does, run a second time inside.
+func (d *Driver) forwardSignals(ctx context.Context, sb lifecycle.Sandbox, program, id string, p lifecycle.Process) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case sig := <-p.Signals:
+			name := "INT"
+			if sig == syscall.SIGTERM {
+				name = "TERM"
+			}
+			out, code, err := d.run(ctx, sb, client.ExecCreateOptions{User: sb.User, Cmd: []string{program, "_signal", name, id}})
+			if err == nil && code != 0 {
+				err = errors.New(strings.TrimPrefix(out, "Error: "))
+			}
+			if err != nil && ctx.Err() == nil {
+				_, _ = fmt.Fprintf(p.Stderr, "Warning: passing the signal on to the sandbox: %v\n", err)
+			}
+		}
+	}
+}
+
+// exitCode waits until the engine knows how the process has ended. Its output
+// can end a moment earlier; much earlier it ends when the connection to the
+// engine was lost.
+func (d *Driver) exitCode(ctx context.Context, execID string) (int, error) {
+	deadline := time.Now().Add(10 * time.Second)
+	for pause := time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
+		res, err := d.API.ExecInspect(ctx, execID, client.ExecInspectOptions{})
+		if err != nil {
+			return 0, fmt.Errorf("asking how the command has ended: %w", err)
+		}
+		if !res.Running {
+			return res.ExitCode, nil
+		}
+		if time.Now().After(deadline) {
+			return 0, errors.New("the connection to the engine was lost, but the command still runs in the sandbox")
+		}
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package container
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/client"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/payload"
+	"github.com/docker-ralph/docker-ralph/ralph/guest"
+)
+
+// guestVolume holds ralph for all sandboxes of an engine, each version in a
+// directory of its own. Sandboxes mount it read-only.
+const guestVolume = "ralph-guest"
+
+// ensureGuest makes sure that ralph of this version is on the volume. The
+// image's tag is given only after the volume was filled, so that a killed
+// installation is repeated.
+func (d *Driver) ensureGuest(ctx context.Context, arch string) (payload.Payload, error) {
+	p, err := payload.For(arch)
+	if err != nil {
+		return payload.Payload{}, err
+	}
+	done := "docker-ralph/guest:" + p.Short()
+	_, volErr := d.API.VolumeInspect(ctx, guestVolume, client.VolumeInspectOptions{})
+	_, imgErr := d.API.ImageInspect(ctx, done)
+	if volErr == nil && imgErr == nil {
+		return p, nil
+	}
+	for _, err := range []error{volErr, imgErr} {
+		if err != nil && !errdefs.IsNotFound(err) {
+			return payload.Payload{}, fmt.Errorf("looking for ralph on the engine: %w", err)
+		}
+	}
+	if err := d.installGuest(ctx, p, done); err != nil {
+		return payload.Payload{}, fmt.Errorf("installing ralph on the engine: %w", err)
+	}
+	return p, nil
+}
+
+func (d *Driver) installGuest(ctx context.Context, p payload.Payload, done string) error {
+	loading := done + "-loading"
+	image, err := guestImage(p, loading)
+	if err != nil {
+		return err
+	}
+	res, err := d.API.ImageLoad(ctx, bytes.NewReader(image), client.ImageLoadWithQuiet(true))
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, res)
+	if err := errors.Join(err, res.Close()); err != nil {
+		return err
+	}
+	own := map[string]string{labelCreatedBy: createdBy}
+	if _, err := d.API.VolumeCreate(ctx, client.VolumeCreateOptions{Name: guestVolume, Labels: own}); err != nil {
+		return err
+	}
+	if err := d.runInstaller(ctx, loading, own); err != nil {
+		return err
+	}
+	if _, err := d.API.ImageTag(ctx, client.ImageTagOptions{Source: loading, Target: done}); err != nil {
+		return err
+	}
+	// Another dispatch may have removed it, or be using it still.
+	_, err = d.API.ImageRemove(ctx, loading, client.ImageRemoveOptions{})
+	if err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
+		return err
+	}
+	return nil
+}
+
+// runInstaller runs ralph once with the volume writable.
+func (d *Driver) runInstaller(ctx context.Context, image string, l map[string]string) (err error) {
+	made, err := d.API.ContainerCreate(ctx, client.ContainerCreateOptions{
+		Config: &container.Config{
+			Image:           image,
+			User:            "0:0",
+			Entrypoint:      []string{"/" + guest.Program, "_install", guest.MountPoint},
+			Labels:          l,
+			NetworkDisabled: true,
+		},
+		HostConfig: &container.HostConfig{
+			NetworkMode:    "none",
+			ReadonlyRootfs: true,
+			CapDrop:        []string{"ALL"},
+			SecurityOpt:    []string{"no-new-privileges"},
+			LogConfig:      container.LogConfig{Type: "json-file"},
+			Mounts: []mount.Mount{{
+				Type: mount.TypeVolume, Source: guestVolume, Target: guest.MountPoint, VolumeOptions: &mount.VolumeOptions{NoCopy: true},
+			}},
+		},
+	})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		_, rmErr := d.API.ContainerRemove(context.WithoutCancel(ctx), made.ID, client.ContainerRemoveOptions{Force: true})
+		err = errors.Join(err, rmErr)
+	}()
+	if _, err := d.API.ContainerStart(ctx, made.ID, client.ContainerStartOptions{}); err != nil {
+		return err
+	}
+	wait := d.API.ContainerWait(ctx, made.ID, client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
+	select {
+	case err := <-wait.Error:
+		return err
+	case res := <-wait.Result:
+		if res.StatusCode != 0 {
+			return fmt.Errorf("exit code %d: %s", res.StatusCode, d.logTail(ctx, made.ID))
+		}
+		return nil
+	}
+}
+
+// logTail returns what a container has written, on one line.
+func (d *Driver) logTail(ctx context.Context, id string) string {
+	res, err := d.API.ContainerLogs(ctx, id, client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true, Tail: "5"})
+	if err != nil {
+		return err.Error()
+	}
+	defer func() { _ = res.Close() }()
+	var out strings.Builder
+	_ = demultiplex(&out, &out, res)
+	return strings.Join(strings.Fields(out.String()), " ")
+}
+
+// guestImage makes an image, in the format of docker save, that holds ralph
+// and nothing else.
+func guestImage(p payload.Payload, tag string) ([]byte, error) {
+	program, err := p.Binary()
+	if err != nil {
+		return nil, err
+	}
+	var layer bytes.Buffer
+	if err := writeTar(&layer, tarFile{guest.Program, program, 0o755}); err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(layer.Bytes())
+	config, err := json.Marshal(map[string]any{
+		"architecture": p.Arch(),
+		"os":           "linux",
+		"config":       map[string]any{"Labels": map[string]string{labelCreatedBy: createdBy}},
+		"rootfs":       map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + hex.EncodeToString(sum[:])}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	manifest, err := json.Marshal([]map[string]any{{
+		"Config": "config.json", "RepoTags": []string{tag}, "Layers": []string{"layer.tar"},
+	}})
+	if err != nil {
+		return nil, err
+	}
+	var image bytes.Buffer
+	err = writeTar(&image, tarFile{"config.json", config, 0o644}, tarFile{"layer.tar", layer.Bytes(), 0o644}, tarFile{"manifest.json", manifest, 0o644})
+	return image.Bytes(), err
+}
+
+type tarFile struct {
+	name    string
+	content []byte
+	mode    int64
+}
+
+func writeTar(w io.Writer, files ...tarFile) error {
+	t := tar.NewWriter(w)
+	for _, f := range files {
+		if err := t.WriteHeader(&tar.Header{Name: f.name, Size: int64(len(f.content)), Mode: f.mode, Format: tar.FormatPAX}); err != nil {
+			return err
+		}
+		if _, err := t.Write(f.content); err != nil {
+			return err
+		}
+	}
+	return t.Close()
+}

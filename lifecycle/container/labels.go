@@ -1,0 +1,66 @@
+package container
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/scope"
+)
+
+// The labels that everything of ours carries, so that a later run finds it
+// and can tell what it was made for.
+const (
+	labelPrefix     = "io.github.docker-ralph."
+	labelCreatedBy  = labelPrefix + "created-by"
+	labelSandbox    = labelPrefix + "sandbox"
+	labelRepo       = labelPrefix + "scope.repo"
+	labelBranch     = labelPrefix + "scope.branch"
+	labelRoot       = labelPrefix + "root"
+	labelWorktree   = labelPrefix + "worktree"
+	labelAgent      = labelPrefix + "agent"
+	labelImage      = labelPrefix + "image"
+	labelVersion    = labelPrefix + "version"
+	labelConfigHash = labelPrefix + "config-hash"
+	labelUser       = labelPrefix + "user"
+	labelEphemeral  = labelPrefix + "ephemeral"
+
+	createdBy = "docker-ralph"
+)
+
+func labels(spec lifecycle.Spec) map[string]string {
+	return map[string]string{
+		labelCreatedBy:  createdBy,
+		labelSandbox:    spec.Name,
+		labelRepo:       spec.Scope.Repo,
+		labelBranch:     spec.Scope.Branch,
+		labelRoot:       spec.MainRoot,
+		labelWorktree:   spec.Root,
+		labelAgent:      spec.Agent,
+		labelImage:      spec.Image,
+		labelVersion:    spec.Version,
+		labelConfigHash: spec.Hash(),
+		labelEphemeral:  strconv.FormatBool(spec.Ephemeral),
+	}
+}
+
+// fromLabels reads back what labels recorded.
+func fromLabels(id string, l map[string]string) lifecycle.Sandbox {
+	return lifecycle.Sandbox{
+		Name:       l[labelSandbox],
+		ID:         id,
+		Scope:      scope.Scope{Repo: l[labelRepo], Branch: l[labelBranch]},
+		Root:       l[labelWorktree],
+		Agent:      l[labelAgent],
+		Image:      l[labelImage],
+		ConfigHash: l[labelConfigHash],
+		Ephemeral:  l[labelEphemeral] == "true",
+		User:       l[labelUser],
+	}
+}
+
+// isSandbox tells whether labels are those of a sandbox of ours with that
+// name; other things of ours have no sandbox label.
+func isSandbox(l map[string]string, name string) bool {
+	return l[labelCreatedBy] == createdBy && l[labelSandbox] == strings.TrimPrefix(name, "/")
+}

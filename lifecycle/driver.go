@@ -1,0 +1,155 @@
+// Package lifecycle is the life of a sandbox: looking it up, making it,
+// running a command in it, removing it. It says what every driver must do;
+// the drivers are in its subfolders.
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+
+	"github.com/docker-ralph/docker-ralph/scope"
+)
+
+// State is what a driver found when it looked a sandbox up.
+type State string
+
+// The states of a sandbox. Every state but NotFound means that something of
+// that name is there.
+const (
+	NotFound   State = "not found"
+	Running    State = "running"
+	Stopped    State = "stopped"
+	Paused     State = "paused"
+	Restarting State = "restarting"
+	Dead       State = "dead"
+	Removing   State = "removing"
+	// Unknown means that the driver could not tell. It must never be taken
+	// for NotFound.
+	Unknown State = "unknown"
+)
+
+// Sandbox is a sandbox as a driver sees it. What it was made for is recorded
+// with the sandbox itself, so that a later run can tell.
+type Sandbox struct {
+	Name  string
+	ID    string // the driver's own identity; changes when the sandbox is made anew
+	State State
+
+	Scope      scope.Scope
+	Root       string // the work tree it was made for
+	Agent      string
+	Image      string // image reference it was made from
+	ConfigHash string // [Spec.Hash] at the time
+	User       string // UID:GID that commands run as
+	Ephemeral  bool   // to be removed after its one dispatch
+}
+
+// Spec says what a sandbox must be like.
+type Spec struct {
+	Name      string
+	Scope     scope.Scope
+	Root      string   // work tree, mounted writable at the same path
+	Mounts    []string // further directories, mounted likewise (a linked worktree's git directory)
+	Probe     string   // file below the mounts that must look the same inside
+	MainRoot  string   // main work tree of the repository
+	Agent     string
+	Image     string // image reference; has to be there when Create is called
+	Resources Resources
+	User      User
+	Version   string // version of this program, for the record
+	Ephemeral bool
+}
+
+// Resources bounds what a sandbox may use.
+type Resources struct {
+	Memory   int64 // bytes; no swap beyond it
+	NanoCPUs int64 // billionths of a processor
+	Pids     int64
+}
+
+// User is the one that invoked us on the host, whom new files shall belong
+// to.
+type User struct{ UID, GID int }
+
+// Process is a command to be run in a sandbox.
+type Process struct {
+	// Args are the program and its arguments. A first element "ralph" means
+	// the ralph that the driver has put into the sandbox.
+	Args []string
+	// Env holds KEY=value pairs. Values can be secret: a driver must not let
+	// them appear in an argv.
+	Env []string
+	// Dir is the working directory.
+	Dir string
+
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	// Terminal is nil when the process shall not get one.
+	Terminal Terminal
+	// Signals are passed on to the process.
+	Signals <-chan os.Signal
+}
+
+// Terminal is the user's terminal, as far as a driver needs it.
+type Terminal interface {
+	// Size returns the number of rows and columns.
+	Size() (height, width uint)
+	// Resized receives a value after every change of the size.
+	Resized() <-chan struct{}
+	// MakeRaw lets every key reach the process, until restore is called.
+	MakeRaw() (restore func(), err error)
+	// DetachKeys is the key sequence to leave the process running, as in
+	// Docker's configuration; empty for the default.
+	DetachKeys() string
+}
+
+// Driver makes and runs sandboxes of one kind. All methods are safe for
+// concurrent use by several processes, but [Ensure] takes a lock around what
+// changes a sandbox.
+type Driver interface {
+	// Name is the driver's name as users write it.
+	Name() string
+	// Lookup finds the sandbox of that name. No such sandbox is no error but
+	// the state NotFound. Something foreign of that name is a [ForeignError].
+	Lookup(ctx context.Context, name string) (Sandbox, error)
+	// Create makes the sandbox, without starting it. [ErrExists] means that
+	// somebody else did so a moment ago.
+	Create(ctx context.Context, spec Spec) (Sandbox, error)
+	// Start starts a stopped sandbox.
+	Start(ctx context.Context, sb Sandbox) error
+	// Ready tells, without asking the sandbox, whether Prepare has been done
+	// for it by this version of ralph.
+	Ready(sb Sandbox) bool
+	// Prepare makes a running sandbox fit to run ralph of this version. It can
+	// be repeated.
+	Prepare(ctx context.Context, sb Sandbox, spec Spec) error
+	// Busy tells whether a dispatch runs in the sandbox.
+	Busy(ctx context.Context, sb Sandbox) (bool, error)
+	// Exec runs a process and returns its exit code. ctx bounds the wait for
+	// it, not its life.
+	Exec(ctx context.Context, sb Sandbox, p Process) (int, error)
+	// Stop stops the sandbox and everything in it.
+	Stop(ctx context.Context, sb Sandbox) error
+	// Remove removes the sandbox with what belongs to it alone. The work tree
+	// is not touched. Removing what is gone already is no error.
+	Remove(ctx context.Context, sb Sandbox) error
+	// List returns all sandboxes that this driver made.
+	List(ctx context.Context) ([]Sandbox, error)
+}
+
+// ErrExists is returned by [Driver.Create] for a name that is taken.
+var ErrExists = errors.New("sandbox exists already")
+
+// ErrDetached is returned by [Driver.Exec] when the user left the process
+// running with the detach keys.
+var ErrDetached = errors.New("detached")
+
+// ForeignError says that something which we did not make has a sandbox's
+// name.
+type ForeignError struct{ Name, What string }
+
+func (e *ForeignError) Error() string {
+	return "the name " + e.Name + " is taken by " + e.What + " that docker-ralph did not make: it is left alone. Rename or remove it, then try again"
+}

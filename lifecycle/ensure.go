@@ -1,0 +1,194 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+// Ensurer brings the sandbox of a scope to where a command can run in it.
+type Ensurer struct {
+	Driver Driver
+	// LockDir is where the locks are that keep two dispatches of one scope
+	// from making its sandbox twice.
+	LockDir string
+	// Image makes sure that the spec's image is there. It is called just
+	// before a sandbox is made.
+	Image func(ctx context.Context) error
+	// Report tells the user what is being done.
+	Report func(message string)
+	// Confirm asks the user; nil when there is nobody to ask.
+	Confirm func(ctx context.Context, question string) (bool, error)
+}
+
+// waitSettled bounds how long a sandbox may take to leave a state that passes
+// by itself.
+const waitSettled = 30 * time.Second
+
+// Ensure returns the running sandbox that spec describes, and makes, starts
+// and prepares it as far as needed. With recreate an existing one is made
+// anew. A sandbox that nothing has to be done for costs one lookup and no
+// lock.
+func (e *Ensurer) Ensure(ctx context.Context, spec Spec, recreate bool) (Sandbox, error) {
+	if !recreate {
+		sb, err := e.Driver.Lookup(ctx, spec.Name)
+		if err != nil {
+			return Sandbox{}, err
+		}
+		if sb.State == Running && spec.check(sb) == nil && sb.ConfigHash == spec.Hash() && e.Driver.Ready(sb) {
+			return sb, nil
+		}
+	}
+	unlock, err := e.lock(ctx, spec.Name)
+	if err != nil {
+		return Sandbox{}, err
+	}
+	defer unlock()
+	return e.ensure(ctx, spec, recreate)
+}
+
+// lock takes the scope's lock and says so when it has to wait.
+func (e *Ensurer) lock(ctx context.Context, name string) (unlock func(), err error) {
+	if err := os.MkdirAll(e.LockDir, 0o700); err != nil {
+		return nil, fmt.Errorf("making the folder for locks: %w", err)
+	}
+	l := flock.New(filepath.Join(e.LockDir, name+".lock"))
+	ok, err := l.TryLock()
+	if err == nil && !ok {
+		e.Report("Waiting for another dispatch that is setting up " + name)
+		_, err = l.TryLockContext(ctx, 50*time.Millisecond)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("locking %s: %w", l.Path(), err)
+	}
+	return func() { _ = l.Close() }, nil
+}
+
+func (e *Ensurer) ensure(ctx context.Context, spec Spec, recreate bool) (Sandbox, error) {
+	sb, err := e.settle(ctx, spec)
+	if err != nil {
+		return Sandbox{}, err
+	}
+	if sb.State != NotFound && (recreate || sb.ConfigHash != spec.Hash()) {
+		if err := e.discard(ctx, spec, sb, recreate); err != nil {
+			return Sandbox{}, err
+		}
+		sb = Sandbox{Name: spec.Name, State: NotFound}
+	}
+	made := sb.State == NotFound
+	if made {
+		if sb, err = e.create(ctx, spec); err != nil {
+			return Sandbox{}, err
+		}
+	}
+	if err := e.bringUp(ctx, spec, &sb); err != nil {
+		if made && ctx.Err() == nil {
+			// Nothing has run in it yet: the next try shall start afresh.
+			err = errors.Join(err, e.Driver.Remove(ctx, sb))
+		}
+		return Sandbox{}, err
+	}
+	return sb, nil
+}
+
+// settle looks the sandbox up until it is in a state that something can be
+// done about: not found, running or stopped.
+func (e *Ensurer) settle(ctx context.Context, spec Spec) (Sandbox, error) {
+	deadline := time.Now().Add(waitSettled)
+	for {
+		sb, err := e.Driver.Lookup(ctx, spec.Name)
+		if err != nil {
+			return Sandbox{}, err
+		}
+		if sb.State == NotFound {
+			return sb, nil
+		}
+		if err := spec.check(sb); err != nil {
+			return Sandbox{}, err
+		}
+		switch sb.State {
+		case Running, Stopped:
+			return sb, nil
+		case Dead:
+			e.Report("Removing what an earlier removal left of " + sb.Name)
+			if err := e.Driver.Remove(ctx, sb); err != nil {
+				return Sandbox{}, err
+			}
+		case Restarting, Removing:
+			if time.Now().After(deadline) {
+				return Sandbox{}, fmt.Errorf("the sandbox %s is still %s after %s: see \"docker inspect %s\"", sb.Name, sb.State, waitSettled, sb.Name)
+			}
+		case Paused:
+			return Sandbox{}, fmt.Errorf("the sandbox %s is paused: let it go on with \"docker unpause %s\"", sb.Name, sb.Name)
+		default:
+			return Sandbox{}, fmt.Errorf("the driver %s cannot tell what state the sandbox %s is in: nothing was changed", e.Driver.Name(), sb.Name)
+		}
+		select {
+		case <-ctx.Done():
+			return Sandbox{}, ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// discard removes a sandbox that is to be made anew, if that is what the user
+// wants and nothing runs in it.
+func (e *Ensurer) discard(ctx context.Context, spec Spec, sb Sandbox, agreed bool) error {
+	if sb.State == Running {
+		busy, err := e.Driver.Busy(ctx, sb)
+		if err != nil {
+			return err
+		}
+		if busy {
+			return fmt.Errorf("the sandbox %s has to be made anew (%s), but a dispatch is running in it: wait for it or end it first", sb.Name, spec.differences(sb))
+		}
+	}
+	if !agreed {
+		if e.Confirm == nil {
+			return fmt.Errorf("the sandbox %s no longer matches the configuration (%s): run the command with --recreate to make it anew; your files are not touched by that", sb.Name, spec.differences(sb))
+		}
+		ok, err := e.Confirm(ctx, fmt.Sprintf("The sandbox %s no longer matches the configuration (%s). Make it anew? Your files are not touched by that.", sb.Name, spec.differences(sb)))
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return fmt.Errorf("the sandbox %s was left as it is: undo the change of the configuration, or let it be made anew", sb.Name)
+		}
+	}
+	return e.Driver.Remove(ctx, sb)
+}
+
+func (e *Ensurer) create(ctx context.Context, spec Spec) (Sandbox, error) {
+	if err := e.Image(ctx); err != nil {
+		return Sandbox{}, err
+	}
+	e.Report(fmt.Sprintf("Creating the sandbox %s with the %s driver", spec.Name, e.Driver.Name()))
+	sb, err := e.Driver.Create(ctx, spec)
+	if errors.Is(err, ErrExists) {
+		// Another user's docker-ralph, whose lock is elsewhere.
+		sb, err = e.settle(ctx, spec)
+		if err == nil && sb.State == NotFound {
+			err = fmt.Errorf("the sandbox %s was removed while it was being made: try again", spec.Name)
+		}
+	}
+	return sb, err
+}
+
+// bringUp starts and prepares the sandbox.
+func (e *Ensurer) bringUp(ctx context.Context, spec Spec, sb *Sandbox) error {
+	if sb.State != Running {
+		if err := e.Driver.Start(ctx, *sb); err != nil {
+			return err
+		}
+		sb.State = Running
+	}
+	if e.Driver.Ready(*sb) {
+		return nil
+	}
+	return e.Driver.Prepare(ctx, *sb, spec)
+}

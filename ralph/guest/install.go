@@ -1,0 +1,96 @@
+package guest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// runInstall copies the running program to where sandboxes expect it, below
+// the directory that the shared volume is mounted at. Every version has a
+// directory of its own, so that a loop that runs an older one is not
+// disturbed; the rename at the end means that a killed installation leaves
+// nothing that looks finished.
+func runInstall(args []string) error {
+	if len(args) != 1 {
+		return errUsage
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding the running program: %w", err)
+	}
+	sum, err := hashFile(self)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(args[0], Dir(sum))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("installing ralph: %w", err)
+	}
+	if err := copyProgram(self, filepath.Join(dir, Program)); err != nil {
+		return err
+	}
+	if err := link(Program, filepath.Join(dir, "task")); err != nil {
+		return err
+	}
+	bin := filepath.Join(args[0], "bin")
+	if err := os.MkdirAll(bin, 0o755); err != nil {
+		return fmt.Errorf("installing ralph: %w", err)
+	}
+	return link(filepath.Join("..", Dir(sum), Program), filepath.Join(bin, Program))
+}
+
+func hashFile(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("reading the running program: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("reading the running program: %w", err)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+func copyProgram(from, to string) (err error) {
+	src, err := os.Open(from)
+	if err != nil {
+		return fmt.Errorf("reading the running program: %w", err)
+	}
+	defer func() { _ = src.Close() }()
+	tmp, err := os.CreateTemp(filepath.Dir(to), ".ralph-*")
+	if err != nil {
+		return fmt.Errorf("installing ralph: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(tmp.Name())
+		}
+	}()
+	_, err = io.Copy(tmp, src)
+	if err = errors.Join(err, tmp.Chmod(0o755), tmp.Sync(), tmp.Close()); err != nil {
+		return fmt.Errorf("writing %s: %w", tmp.Name(), err)
+	}
+	if err := os.Rename(tmp.Name(), to); err != nil {
+		return fmt.Errorf("installing ralph: %w", err)
+	}
+	return nil
+}
+
+// link puts a symbolic link in place at once, replacing an older one.
+func link(target, path string) error {
+	tmp := fmt.Sprintf("%s.%d", path, os.Getpid())
+	_ = os.Remove(tmp) // of an installation that was killed here
+	if err := os.Symlink(target, tmp); err != nil {
+		return fmt.Errorf("installing ralph: %w", err)
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		return fmt.Errorf("installing ralph: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,17 @@
+package guest
+
+// These names are what the host and the guest must agree on.
+const (
+	// MountPoint is where the read-only volume with ralph is mounted in a
+	// container sandbox.
+	MountPoint = "/opt/ralph"
+	// Program is the file name of ralph.
+	Program = "ralph"
+	// DispatchEnv marks the process of one dispatch, so that a signal can be
+	// delivered to it.
+	DispatchEnv = "RALPH_DISPATCH"
+)
+
+// Dir returns the name of the directory, below [MountPoint], of the ralph
+// whose SHA-256 is hash (64 hex digits).
+func Dir(hash string) string { return hash[:12] }
