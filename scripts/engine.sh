@@ -68,7 +68,7 @@ purge() {
 status() {
 	if engine_answers "$1"; then
 		printf '%s: %s, unix://%s, host reachable from containers at %s\n' "$1" \
-			"$(docker_client -H "unix://$(engine_socket "$1")" version --format \
+			"$(docker -H "unix://$(engine_socket "$1")" version --format \
 				'engine {{.Server.Version}}, API {{.Server.APIVersion}}')" \
 			"$(engine_socket "$1")" "$(engine_gateway "$1")"
 	else

@@ -10,8 +10,9 @@ CACHE=${RALPH_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/docker-ralph}
 # shellcheck disable=SC2034 # read by the scripts that source this file
 TOOLS=$CACHE/tools/bin
 
-# dpkg-deb, iptables and ip live in sbin, which is not on the PATH of ordinary Debian users.
-PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+# ip and iptables live in sbin, which is not on the PATH of ordinary Debian users. The last folder
+# holds a docker command for machines without one; scripts/engine/binaries.sh puts it there.
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin:$CACHE/engines/debian/client
 
 say() { printf '%s\n' "$*" >&2; }
 

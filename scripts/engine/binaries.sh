@@ -21,7 +21,7 @@ engine_binaries() {
 }
 
 debian_binaries() {
-	[ ! -x "$DEBIAN_TREE/usr/sbin/dockerd" ] || return 0
+	[ ! -e "$DEBIAN_TREE/client/docker" ] || return 0
 	local work=$CACHE/engines/debian.new
 	rm -rf "$work"
 	mkdir -p "$work/debs"
@@ -33,6 +33,8 @@ debian_binaries() {
 	rm -rf "$work/debs" "$DEBIAN_TREE"
 	"$work/usr/sbin/dockerd" --version >&2 ||
 		die "dockerd from Debian's docker.io does not start here: a library it needs is missing"
+	mkdir "$work/client"
+	ln -s ../usr/bin/docker "$work/client/docker"
 	# The folder gets its name only when it is complete, so a killed run leaves nothing half done.
 	mv "$work" "$DEBIAN_TREE"
 }

@@ -11,17 +11,9 @@ engine_log() { echo "$RUN/$1.log"; }
 # The network namespace is the one true record of what runs: pidfiles outlive their processes.
 engine_pids() { ip netns pids "$(engine_netns "$1")" 2>/dev/null || true; }
 
-docker_client() {
-	if have docker; then
-		docker "$@"
-	else
-		"$DEBIAN_TREE/usr/bin/docker" "$@"
-	fi
-}
-
 engine_answers() {
 	[ -S "$(engine_socket "$1")" ] && [ -n "$(engine_pids "$1")" ] &&
-		timeout 10 "$DEBIAN_TREE/usr/bin/docker" -H "unix://$(engine_socket "$1")" version >/dev/null 2>&1
+		timeout 10 docker -H "unix://$(engine_socket "$1")" version >/dev/null 2>&1
 }
 
 # The arguments that make an engine different from Docker's defaults, one per line.
@@ -45,6 +37,15 @@ storage_arguments() {
 	printf '%s\n' --storage-driver vfs
 }
 
+# Current moby turns away clients older than API 1.44. Where Debian's 20.10 client is all there is,
+# the engine is asked to be patient; the tests' own client is current either way.
+engine_environment() {
+	local version
+	[ "$1" = moby ] || return 0
+	version=$(docker -H unix:///nonexistent version --format '{{.Client.APIVersion}}' 2>/dev/null || true)
+	[ "${version#1.}" -ge 44 ] 2>/dev/null || echo DOCKER_MIN_API_VERSION=1.41
+}
+
 daemon_start() {
 	local engine=$1 arguments
 	mkdir -p "$RUN" "$DATA"
@@ -52,7 +53,8 @@ daemon_start() {
 	mapfile -t arguments < <(engine_arguments "$engine")
 	# Not "ip netns exec": that replaces /sys and hides the cgroups. Descriptor 9 is the lock; a daemon
 	# that inherits it would keep it for ever.
-	PATH=$(engine_path "$engine"):$PATH setsid \
+	# shellcheck disable=SC2046 # one assignment or none
+	env "PATH=$(engine_path "$engine"):$PATH" $(engine_environment "$engine") setsid \
 		nsenter --net="/run/netns/$(engine_netns "$engine")" \
 		unshare --mount --propagation slave --pid --fork --kill-child --mount-proc \
 		"$SCRIPTS/engine/inside.sh" "$RUN/$engine" "$DATA/$engine" "${arguments[@]}" \

@@ -1,0 +1,95 @@
+# What can be made here: "make help".
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+# Paths of the build machine stay out of the binaries, and the same source gives the same bytes.
+GO_BUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)"
+
+PAYLOAD := lifecycle/payload/files
+GUEST_ARCHS := amd64 arm64
+PLATFORMS := linux-amd64 linux-arm64 darwin-amd64 darwin-arm64 windows-amd64 windows-arm64
+SHELL_FILES = .ci/run $(shell find scripts -name '*.sh' | sort)
+
+##@ Use it
+.PHONY: quickstart
+quickstart: ## from nothing to three commits by the loop, on a fresh Debian or Ubuntu (YES=1: no questions)
+	@scripts/quickstart.sh $(if $(YES),--yes)
+
+.PHONY: install
+install: build ## build the plugin and install it for the invoking user's Docker CLI
+	@scripts/install.sh
+
+##@ Build it
+.PHONY: build
+build: payload ## build bin/docker-ralph with ralph for linux/amd64 and arm64 inside
+	$(GO_BUILD) -o bin/docker-ralph ./cmd/docker-ralph
+
+# Go itself knows what a program depends on, so these always ask it: an unchanged one takes a moment,
+# and pack leaves the embedded files alone when the program's bytes are the same.
+.PHONY: payload
+payload: $(GUEST_ARCHS:%=payload-%)
+
+.PHONY: $(GUEST_ARCHS:%=payload-%)
+$(GUEST_ARCHS:%=payload-%): payload-%:
+	GOOS=linux GOARCH=$* $(GO_BUILD) -o bin/ralph-linux-$* ./cmd/ralph
+	@go run ./scripts/pack bin/ralph-linux-$* $(PAYLOAD)/ralph-linux-$*.zst
+
+.PHONY: cross
+cross: $(PLATFORMS:%=cross-%) ## build the plugin for linux, darwin and windows on amd64 and arm64
+
+.PHONY: $(PLATFORMS:%=cross-%)
+$(PLATFORMS:%=cross-%): cross-%: payload
+	@$(eval os := $(word 1,$(subst -, ,$*)))
+	GOOS=$(os) GOARCH=$(word 2,$(subst -, ,$*)) \
+		$(GO_BUILD) -o bin/docker-ralph-$*$(if $(filter windows,$(os)),.exe) ./cmd/docker-ralph
+
+##@ Check it
+.PHONY: test
+test: build ## run every test, on two real engines that this sets up and stops again
+	@scripts/test.sh
+
+.PHONY: test-unit
+test-unit: ## run the tests that need no engine
+	go test -race -shuffle=on $$(go list ./... | grep -v -e '/e2e$$' -e '/e2e/')
+
+.PHONY: bench
+bench: build ## measure dispatch, metadata and creation against their limits
+	@scripts/bench.sh
+
+.PHONY: lint
+lint: lint-go lint-shell ## golangci-lint, go vet, shellcheck
+
+.PHONY: lint-go
+lint-go:
+	go vet ./...
+	"$$(scripts/tools.sh golangci-lint)" run ./...
+
+.PHONY: lint-shell
+lint-shell:
+	@scripts/shellcheck.sh $(SHELL_FILES)
+
+.PHONY: fmt
+fmt: ## format Go code the way lint wants it
+	"$$(scripts/tools.sh golangci-lint)" fmt ./...
+
+.PHONY: docs
+docs: ## generate docs/reference
+	go run ./docs/generate
+
+.PHONY: docs-check
+docs-check: ## fail if docs/reference is not what "make docs" writes
+	go run ./docs/generate --check
+
+##@ And then
+.PHONY: clean
+clean: ## delete what was built here; tools and images stay in the cache folder
+	rm -rf bin coverage.out $(PAYLOAD)/*.zst $(PAYLOAD)/*.sha256 $(PAYLOAD)/.*.new
+
+.PHONY: help
+help: ## print this
+	@awk 'BEGIN { FS = ":.*## " } /^##@/ { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile

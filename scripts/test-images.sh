@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Puts the base images that the end-to-end tests need into both test engines, without a registry.
+#
+#   scripts/test-images.sh          make and import what is missing
+#   scripts/test-images.sh --env    print the variables that name them
+set -euo pipefail
+# shellcheck source=scripts/machine.sh
+. "$(dirname "${BASH_SOURCE[0]}")/machine.sh"
+
+base=ralph-test-base:$BASE_SUITE
+claude=ralph-test-claude:$CLAUDE_CODE_VERSION
+
+if [ "${1:-}" = --env ]; then
+	printf 'RALPH_TEST_BASE="%s"\nRALPH_TEST_CLAUDE_BASE="%s"\n' "$base" "$claude"
+	exit 0
+fi
+
+import_into() {
+	"$SCRIPTS/base-image.sh" "$base" "unix:///run/docker-ralph/$1.sock" &&
+		"$SCRIPTS/claude-image.sh" "$claude" "unix:///run/docker-ralph/$1.sock"
+}
+
+# Archives first, one after the other: two imports at once would both try to make them.
+"$SCRIPTS/base-image.sh" --archive >/dev/null
+"$SCRIPTS/claude-image.sh" --archive >/dev/null
+import_into debian &
+import_into moby
+wait $!
