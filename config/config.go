@@ -30,6 +30,9 @@ const (
 
 // Sandbox says how the sandbox is made.
 type Sandbox struct {
+	// Enabled is true in every configuration that Load returns; false in a
+	// source is an error, because nothing is ever run without a sandbox.
+	Enabled bool
 	// Driver is DriverAuto, DriverSbx, DriverDockerSandbox or
 	// DriverContainer.
 	Driver string

@@ -2,19 +2,22 @@ package config
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 )
 
 // Sources says where the configuration is read from. Later beats earlier:
 // defaults, the repository's file, the user's file, the environment, the
-// command line.
+// command line. Only env.pass adds up.
 type Sources struct {
 	// Root is the work tree's root, where ralph.toml lies; empty for none.
 	Root string
 	// UserDir is the plugin's folder below Docker's configuration folder,
 	// where config.toml lies; empty for none.
 	UserDir string
-	// Getenv looks an environment variable up; nil for no environment.
+	// Getenv looks an environment variable up; nil for no environment. A
+	// variable that is set but empty counts as unset.
 	Getenv func(string) string
 	// Overrides are the command line's values.
 	Overrides Overrides
@@ -37,8 +40,8 @@ type Overrides struct {
 type Effective struct {
 	Config
 	// Origins maps a key such as "sandbox.image" to the source of its value.
-	// Every key has one. "env.pass" has the last source that added a name, and
-	// "env.pass.NAME" the first one that gave this name.
+	// Every key has one. "env.pass" has the last source that gave a name, and
+	// "env.pass.NAME" the last one that gave this name.
 	Origins map[string]Origin
 	// Widening lists what the repository's file asks for that needs the
 	// user's approval; empty when there is nothing to approve. Unless it is
@@ -46,14 +49,6 @@ type Effective struct {
 	Widening []Setting
 
 	root string
-}
-
-// Setting is one value of the repository's file that widens its powers.
-type Setting struct {
-	Key    string // e.g. "env.pass"
-	Value  string // e.g. "MY_VARIABLE"
-	Why    string // what it allows, as a clause
-	Origin Origin
 }
 
 // Guest is the part of the configuration that goes to where the agent runs.
@@ -66,10 +61,133 @@ func (e Effective) Guest(sandboxed bool) Guest {
 	}
 }
 
-// Load reads, checks and merges all sources.
+// Load reads, checks and merges all sources. Missing files are no error. A
+// mistake in a file is a *FileError, or several of them joined; a mistake
+// counts even where a later source would win.
 func Load(s Sources) (Effective, error) {
-	return Effective{}, errors.New("reading the configuration: not built yet")
+	repository, err := load(s.Root, readRepository)
+	if err != nil {
+		return Effective{}, err
+	}
+	user, err := load(s.UserDir, readUser)
+	if err != nil {
+		return Effective{}, err
+	}
+	m := merger{e: Effective{Config: defaults(), Origins: map[string]Origin{}, root: s.Root}}
+	for _, setting := range settings() {
+		m.e.Origins[setting.key] = Origin{}
+	}
+	m.apply(repository)
+	m.apply(user)
+	m.apply(environment(s.Getenv))
+	m.apply(flags(s.Overrides))
+	m.timeout(s.Overrides.Timeout)
+	if len(m.problems) > 0 {
+		return Effective{}, errors.Join(m.problems...)
+	}
+	if !m.e.Sandbox.Enabled {
+		return Effective{}, m.disabled
+	}
+	m.e.Widening = widening(repository, user, m.e.Origins)
+	return m.e, nil
 }
 
-// WideningDigest identifies the content of Widening for this work tree.
-func (e Effective) WideningDigest() string { return "" }
+// load reads one file's values.
+func load(dir string, read func(string) (document, error)) ([]given, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	d, err := read(dir)
+	if err != nil {
+		return nil, err
+	}
+	return d.interpret()
+}
+
+// merger puts sources on top of each other.
+type merger struct {
+	e        Effective
+	problems []error
+	disabled error // what to say if sandbox.enabled stays false
+}
+
+func (m *merger) apply(values []given) {
+	for _, g := range values {
+		if err := g.setting.set(&m.e.Config, g.value, g.origin.Kind); err != nil {
+			m.problems = append(m.problems, g.fail(err))
+			continue
+		}
+		key := g.setting.key
+		m.e.Origins[key] = g.origin
+		m.e.Origins[identity(g)] = g.origin
+		if key == keyEnabled {
+			m.disabled = g.fail(errDisabled)
+		}
+	}
+}
+
+var errDisabled = errors.New("docker ralph runs the agent in a sandbox and nowhere else: " +
+	"remove this line, or run ralph on this machine by itself, as in `ralph build --danger`")
+
+// timeout applies --timeout, which is finer than the file's minutes.
+func (m *merger) timeout(d *time.Duration) {
+	if d == nil {
+		return
+	}
+	if err := checkFlagTimeout(*d); err != nil {
+		m.problems = append(m.problems, fmt.Errorf("--timeout %s: %w", d, err))
+		return
+	}
+	m.e.Sandbox.Resources.Timeout = *d
+	m.e.Origins[keyTimeout] = Origin{Kind: FromFlag, Name: "--timeout"}
+}
+
+// environment takes the RALPH_* variables.
+func environment(getenv func(string) string) []given {
+	if getenv == nil {
+		return nil
+	}
+	var values []given
+	for _, s := range settings() {
+		if s.env == "" || getenv(s.env) == "" {
+			continue
+		}
+		origin := Origin{Kind: FromEnvironment, Name: s.env}
+		items := []string{getenv(s.env)}
+		if s.form == names {
+			items = strings.Split(items[0], ",")
+		}
+		for _, item := range items {
+			if item = strings.TrimSpace(item); item == "" {
+				continue
+			}
+			fail := func(err error) error { return fmt.Errorf("%s=%q: %w", s.env, item, err) }
+			values = append(values, given{setting: s, value: item, origin: origin, fail: fail})
+		}
+	}
+	return values
+}
+
+// flags takes the command line's values.
+func flags(o Overrides) []given {
+	known := schema()
+	var values []given
+	add := func(key, flag string, value *string) {
+		if value == nil {
+			return
+		}
+		fail := func(err error) error { return fmt.Errorf("%s %q: %w", flag, *value, err) }
+		values = append(values, given{known.settings[key], *value, Origin{Kind: FromFlag, Name: flag}, fail})
+	}
+	add("agent.name", "--agent", o.Agent)
+	add("agent.model", "--model", o.Model)
+	add("sandbox.driver", "--driver", o.Driver)
+	add(keyImage, "--image", o.Image)
+	add(keyBase, "--base", o.Base)
+	add("sandbox.resources.memory", "--memory", o.Memory)
+	add("sandbox.resources.cpus", "--cpus", o.CPUs)
+	for i := range o.Env {
+		add(keyPass, "--env", &o.Env[i])
+	}
+	return values
+}

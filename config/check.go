@@ -1,0 +1,155 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/distribution/reference"
+	"github.com/docker/go-units"
+)
+
+// The bounds of what an engine takes, or of what makes sense.
+const (
+	minMemory         = 6 << 20 // the engine's own minimum
+	maxMemory         = 1 << 50
+	minCPUs           = 0.01 // the engine's own minimum
+	maxCPUs           = 10000
+	minPids           = 16
+	maxPids           = 1 << 22 // the kernel's own maximum
+	maxTimeoutMinutes = 366 * 24 * 60
+	maxModel          = 256
+)
+
+var (
+	agentName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
+	cpuNumber = regexp.MustCompile(`^[0-9]{1,6}(\.[0-9]{1,9})?$`)
+)
+
+func checkAgent(v string) error {
+	if !agentName.MatchString(v) {
+		return errors.New("an agent's name is lower-case letters, digits and dashes, as claude")
+	}
+	return nil
+}
+
+// checkModel is about the agent's command line, which the model's name
+// becomes part of.
+func checkModel(v string) error {
+	odd := func(r rune) bool { return !unicode.IsPrint(r) || unicode.IsSpace(r) }
+	switch {
+	case strings.HasPrefix(v, "-"):
+		return errors.New("a model's name does not begin with a dash")
+	case strings.ContainsFunc(v, odd):
+		return errors.New("a model's name has no blanks or control characters")
+	case len(v) > maxModel:
+		return fmt.Errorf("a model's name has %d characters at most", maxModel)
+	}
+	return nil
+}
+
+func checkChoice(v string, choices ...string) error {
+	for _, choice := range choices {
+		if v == choice {
+			return nil
+		}
+	}
+	last := len(choices) - 1
+	hint := fmt.Sprintf("use %s or %s", strings.Join(choices[:last], ", "), choices[last])
+	if near := nearest(v, choices); near != "" {
+		hint = fmt.Sprintf("did you mean %q? (%s)", near, hint)
+	}
+	return errors.New(hint)
+}
+
+// checkImage takes a reference or an image's ID; empty means none.
+func checkImage(v string) error {
+	if v == "" {
+		return nil
+	}
+	if _, err := reference.ParseAnyReference(v); err != nil {
+		return fmt.Errorf("it is no image reference: %w", err)
+	}
+	return nil
+}
+
+// checkBase takes what can follow FROM; empty means the agent's default.
+func checkBase(v string) error {
+	if v == "" {
+		return nil
+	}
+	if _, err := reference.ParseNormalizedNamed(v); err != nil {
+		return fmt.Errorf("it is no image reference: %w", err)
+	}
+	return nil
+}
+
+func parseMemory(v string) (int64, error) {
+	n, err := units.RAMInBytes(v)
+	if err != nil {
+		return 0, errors.New("it has to be a size as 512m or 8g")
+	}
+	if n < minMemory || n > maxMemory {
+		return 0, errors.New("it has to be a size between 6m and 1024t, as 8g")
+	}
+	return n, nil
+}
+
+func parseCPUs(v string) (float64, error) {
+	n, err := strconv.ParseFloat(v, 64)
+	if err != nil || !cpuNumber.MatchString(v) || n < minCPUs || n > maxCPUs {
+		return 0, fmt.Errorf("it has to be a number between %v and %v, as 4 or 1.5", minCPUs, maxCPUs)
+	}
+	return n, nil
+}
+
+func parseWhole(v string, least, most int64) (int64, error) {
+	n, err := strconv.ParseInt(v, 0, 64)
+	if err != nil || n < least || n > most {
+		return 0, fmt.Errorf("it has to be a whole number between %d and %d", least, most)
+	}
+	return n, nil
+}
+
+// nearest is the candidate that name was most likely meant to be, or "".
+func nearest(name string, candidates []string) string {
+	best, bestDistance := "", min(3, len(name)/2+1)
+	for _, candidate := range candidates {
+		if d := distance(strings.ToLower(name), candidate); d < bestDistance {
+			best, bestDistance = candidate, d
+		}
+	}
+	return best
+}
+
+// distance counts the single edits (insert, delete, replace, swap neighbours)
+// that turn one word into the other.
+func distance(a, b string) int {
+	if len(a) > 64 || len(b) > 64 {
+		return 64
+	}
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
+	}
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
+			}
+		}
+	}
+	return rows[len(a)][len(b)]
+}

@@ -1,0 +1,68 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// checkEnvName says whether a variable of the host may be passed on. A name
+// from the repository must not be one that steers programs: such values belong
+// to the user's machine, and the agent's tools would do something else than
+// the sandbox was made for. Users may pass theirs.
+func checkEnvName(name string, from OriginKind) error {
+	if !envName.MatchString(name) {
+		if before, _, found := strings.Cut(name, "="); found && envName.MatchString(before) {
+			return fmt.Errorf("give the name alone, %s; its value is taken from the environment", before)
+		}
+		return errors.New("a variable's name is letters, digits and underscores, and does not begin with a digit")
+	}
+	if name == GuestEnv {
+		return errors.New("docker ralph sets this variable itself")
+	}
+	if from == FromRepository && steers(name) {
+		return errors.New("this variable steers programs, and a repository may not ask for it; " +
+			"if you need it, put it into your own configuration (ralph/config.toml beside Docker's config.json)")
+	}
+	return nil
+}
+
+// steers says whether a variable makes programs load, run or trust something.
+// Letter case is ignored, as some programs do.
+func steers(name string) bool {
+	upper := strings.ToUpper(name)
+	for _, prefix := range []string{
+		"LD_", "DYLD_", "GIT_", "DOCKER_", "BUILDKIT_", "BUILDX_", "COMPOSE_", "RALPH_", "BASH_", "NPM_CONFIG_",
+		"SSH_", "SUDO_", "XDG_", "CARGO_BUILD_", "CARGO_TARGET_", "PIP_", "UV_",
+	} {
+		if strings.HasPrefix(upper, prefix) {
+			return true
+		}
+	}
+	return steeringNames()[upper]
+}
+
+func steeringNames() map[string]bool {
+	steering := map[string]bool{}
+	for name := range strings.FieldsSeq(`
+		PATH HOME SHELL USER LOGNAME PWD TMPDIR TMP TEMP TERM TERMINFO IFS ENV CDPATH GLOBIGNORE PS4 PROMPT_COMMAND
+		SHELLOPTS BASHOPTS ZDOTDIR FPATH
+		GLIBC_TUNABLES GCONV_PATH LOCPATH NLSPATH HOSTALIASES RES_OPTIONS LOCALDOMAIN MALLOC_CHECK_
+		NODE_OPTIONS NODE_PATH NODE_EXTRA_CA_CERTS NODE_TLS_REJECT_UNAUTHORIZED NODE_REPL_EXTERNAL_MODULE BUN_OPTIONS
+		DENO_DIR PYTHONSTARTUP PYTHONPATH PYTHONHOME PYTHONINSPECT PYTHONUSERBASE PYTHONBREAKPOINT PYTHONEXECUTABLE
+		PYTHONWARNINGS VIRTUAL_ENV CONDA_PREFIX PERL5LIB PERL5OPT PERL5DB PERLLIB RUBYOPT RUBYLIB GEM_HOME GEM_PATH
+		BUNDLE_GEMFILE PHPRC PHP_INI_SCAN_DIR LUA_INIT LUA_PATH LUA_CPATH CLASSPATH JAVA_HOME JAVA_TOOL_OPTIONS
+		_JAVA_OPTIONS JDK_JAVA_OPTIONS MAVEN_OPTS GRADLE_OPTS GOFLAGS GOPATH GOROOT GOENV GOPROXY GONOSUMDB GONOSUMCHECK
+		GOSUMDB GOINSECURE GOTOOLCHAIN CC CXX AR MAKEFLAGS MAKEFILES CARGO_HOME RUSTUP_HOME RUSTUP_TOOLCHAIN RUSTFLAGS
+		RUSTC RUSTC_WRAPPER RUSTC_WORKSPACE_WRAPPER
+		EDITOR VISUAL PAGER MANPAGER BROWSER LESSOPEN LESSCLOSE
+		HTTP_PROXY HTTPS_PROXY ALL_PROXY FTP_PROXY NO_PROXY SSL_CERT_FILE SSL_CERT_DIR OPENSSL_CONF OPENSSL_ENGINES
+		REQUESTS_CA_BUNDLE CURL_CA_BUNDLE CURL_HOME WGETRC NETRC KUBECONFIG SYSTEMROOT COMSPEC PATHEXT
+	`) {
+		steering[name] = true
+	}
+	return steering
+}

@@ -1,0 +1,161 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pelletier/go-toml/v2/unstable"
+)
+
+// form is how a value is written.
+type form int
+
+const (
+	text    form = iota // "in quotes"
+	whole               // 1024
+	decimal             // 1.5 or "1.5"
+	truth               // true or false
+	names               // ["A", "B"], taken name by name
+)
+
+// setting is one key of the configuration.
+type setting struct {
+	key  string
+	form form
+	env  string // environment variable, empty for none
+	// set checks a value, already of the right form, and stores it.
+	set func(c *Config, v string, from OriginKind) error
+}
+
+// Keys that other code has to name.
+const (
+	keyEnabled = "sandbox.enabled"
+	keyImage   = "sandbox.image"
+	keyBase    = "image.base"
+	keyPass    = "env.pass"
+	keyTimeout = "sandbox.resources.timeout_minutes"
+)
+
+// settings lists every key that exists.
+func settings() []setting {
+	return []setting{
+		{"agent.name", text, "RALPH_AGENT", func(c *Config, v string, _ OriginKind) error {
+			c.Agent.Name = v
+			return checkAgent(v)
+		}},
+		{"agent.model", text, "RALPH_MODEL", func(c *Config, v string, _ OriginKind) error {
+			c.Agent.Model = v
+			return checkModel(v)
+		}},
+		{"agent.permissions", text, "RALPH_PERMISSIONS", func(c *Config, v string, _ OriginKind) error {
+			c.Agent.Permissions = v
+			return checkChoice(v, PermissionsBypass, PermissionsAsk)
+		}},
+		{keyEnabled, truth, "", func(c *Config, v string, _ OriginKind) (err error) {
+			c.Sandbox.Enabled, err = strconv.ParseBool(v)
+			return err
+		}},
+		{"sandbox.driver", text, "RALPH_DRIVER", func(c *Config, v string, _ OriginKind) error {
+			c.Sandbox.Driver = v
+			return checkChoice(v, DriverAuto, DriverSbx, DriverDockerSandbox, DriverContainer)
+		}},
+		{keyImage, text, "RALPH_IMAGE", func(c *Config, v string, _ OriginKind) error {
+			c.Sandbox.Image = v
+			return checkImage(v)
+		}},
+		{"sandbox.reuse_container", truth, "", func(c *Config, v string, _ OriginKind) (err error) {
+			c.Sandbox.Reuse, err = strconv.ParseBool(v)
+			return err
+		}},
+		{"sandbox.resources.memory", text, "RALPH_MEMORY", func(c *Config, v string, _ OriginKind) (err error) {
+			c.Sandbox.Resources.Memory, err = parseMemory(v)
+			return err
+		}},
+		{"sandbox.resources.cpus", decimal, "RALPH_CPUS", func(c *Config, v string, _ OriginKind) (err error) {
+			c.Sandbox.Resources.CPUs, err = parseCPUs(v)
+			return err
+		}},
+		{"sandbox.resources.pids", whole, "RALPH_PIDS", func(c *Config, v string, _ OriginKind) (err error) {
+			c.Sandbox.Resources.Pids, err = parseWhole(v, minPids, maxPids)
+			return err
+		}},
+		{keyTimeout, whole, "RALPH_TIMEOUT_MINUTES", func(c *Config, v string, _ OriginKind) error {
+			minutes, err := parseWhole(v, 1, maxTimeoutMinutes)
+			c.Sandbox.Resources.Timeout = time.Duration(minutes) * time.Minute
+			return err
+		}},
+		{keyPass, names, "RALPH_DOCKER_ENV", addPassedName},
+		{keyBase, text, "RALPH_BASE", func(c *Config, v string, _ OriginKind) error {
+			c.Image.Base = v
+			return checkBase(v)
+		}},
+	}
+}
+
+// addPassedName adds one variable to env.pass, once.
+func addPassedName(c *Config, v string, from OriginKind) error {
+	if err := checkEnvName(v, from); err != nil {
+		return err
+	}
+	for _, name := range c.Env.Pass {
+		if name == v {
+			return nil
+		}
+	}
+	c.Env.Pass = append(c.Env.Pass, v)
+	return nil
+}
+
+// defaults is the configuration of somebody who has set nothing.
+func defaults() Config {
+	return Config{
+		Agent: Agent{Name: "claude", Permissions: PermissionsBypass},
+		Sandbox: Sandbox{
+			Enabled: true, Driver: DriverAuto, Reuse: true,
+			Resources: Resources{Memory: 8 << 30, CPUs: 4, Pids: 1024, Timeout: 60 * time.Minute},
+		},
+	}
+}
+
+// read takes a TOML value of the setting's form as text.
+func (s setting) read(v node) (string, error) {
+	switch {
+	case s.form == text && v.kind == unstable.String,
+		s.form == truth && v.kind == unstable.Bool,
+		s.form == whole && v.kind == unstable.Integer,
+		s.form == decimal && v.kind == unstable.String,
+		s.form == names && v.kind == unstable.String: // one item of the list
+		return v.text, nil
+	case s.form == decimal && (v.kind == unstable.Integer || v.kind == unstable.Float):
+		return strings.TrimPrefix(strings.ReplaceAll(v.text, "_", ""), "+"), nil
+	default:
+		return "", fmt.Errorf("it has to be %s", s.form)
+	}
+}
+
+// String tells how to write a value.
+func (f form) String() string {
+	switch f {
+	case text:
+		return "text in quotes"
+	case whole:
+		return "a whole number without quotes"
+	case decimal:
+		return `a number, as 4 or "1.5"`
+	case truth:
+		return "true or false, without quotes"
+	default:
+		return `a list of names, as ["MY_VARIABLE"]`
+	}
+}
+
+// checkFlagTimeout checks a --timeout, which is finer than minutes.
+func checkFlagTimeout(d time.Duration) error {
+	if d < time.Second || d > maxTimeoutMinutes*time.Minute {
+		return errors.New("it has to be between 1s and a year")
+	}
+	return nil
+}

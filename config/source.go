@@ -1,0 +1,93 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// The files' names, in the work tree and in the plugin's folder.
+const (
+	repositoryFile = "ralph.toml"
+	userFile       = "config.toml"
+)
+
+// maxFile is the size of the largest file that is read, in bytes.
+const maxFile = 1 << 20
+
+// readRepository reads ralph.toml in the work tree's root, if there is one. A
+// symbolic link is refused: the repository would choose which of the user's
+// files is read, and shown in an error.
+func readRepository(root string) (document, error) {
+	d := document{path: filepath.Join(root, repositoryFile), from: FromRepository}
+	dir, err := os.OpenRoot(root)
+	if err != nil {
+		return d, fmt.Errorf("reading %s: %w", d.path, err)
+	}
+	defer func() { _ = dir.Close() }()
+	info, err := dir.Lstat(repositoryFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return d, nil
+	}
+	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		return d, fmt.Errorf("reading %s: it is a symbolic link, which a repository may not use here: replace it by the file itself", d.path)
+	}
+	// Without O_NONBLOCK, opening a named pipe would wait for ever.
+	f, err := dir.OpenFile(repositoryFile, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return d, fmt.Errorf("reading %s: %w", d.path, err)
+	}
+	d.text, err = readConfig(f, d.path)
+	return d, err
+}
+
+// readUser reads config.toml in the plugin's folder, if there is one. It may
+// be a symbolic link, as people keep such files elsewhere.
+func readUser(dir string) (document, error) {
+	d := document{path: filepath.Join(dir, userFile), from: FromUser}
+	if _, err := os.Lstat(d.path); errors.Is(err, fs.ErrNotExist) {
+		return d, nil
+	}
+	f, err := os.OpenFile(d.path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return d, fmt.Errorf("reading the user configuration: %w", err)
+	}
+	d.text, err = readConfig(f, d.path)
+	return d, err
+}
+
+// readConfig reads and closes an opened configuration file, and takes the
+// byte order mark off that some editors write.
+func readConfig(f *os.File, path string) ([]byte, error) {
+	text, err := readRegular(f)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	return bytes.TrimPrefix(text, []byte("\ufeff")), nil
+}
+
+// readRegular reads and closes f, which has to be a regular file of reasonable
+// size.
+func readRegular(f *os.File) ([]byte, error) {
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("it is not a regular file")
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxFile {
+		return nil, fmt.Errorf("it is larger than %d KiB", maxFile>>10)
+	}
+	return text, nil
+}

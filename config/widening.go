@@ -1,0 +1,106 @@
+package config
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Setting is one value of the repository's file that widens its powers.
+type Setting struct {
+	Key    string // e.g. "env.pass"
+	Value  string // e.g. "MY_VARIABLE"
+	Why    string // what it does, as a clause
+	Origin Origin
+}
+
+// whyWidening tells what each key that widens does, as a clause. Keys that are
+// not in it only choose among what is safe anyway.
+func whyWidening() map[string]string {
+	return map[string]string{
+		keyPass:  "gives the agent this variable of your environment",
+		keyImage: "runs the agent in an image that was not built here",
+		keyBase:  "builds the agent's image on this one",
+	}
+}
+
+// widening compares the repository's values with the user's. What the user's
+// own file says too, or says differently, needs no approval. A variable or a
+// flag that wins for once does not make the rest of the list shorter, so that
+// what is approved does not depend on it; but if it leaves nothing in effect,
+// there is nothing to ask.
+func widening(repository, user []given, origins map[string]Origin) []Setting {
+	why := whyWidening()
+	covered := map[string]bool{}
+	for _, g := range user {
+		covered[identity(g)] = true
+	}
+	var list []Setting
+	inEffect := false
+	for _, g := range repository {
+		key, id := g.setting.key, identity(g)
+		if why[key] == "" || g.value == "" || covered[id] {
+			continue
+		}
+		covered[id] = true // a name given twice
+		list = append(list, Setting{Key: key, Value: g.value, Why: why[key], Origin: g.origin})
+		inEffect = inEffect || origins[id].Kind == FromRepository
+	}
+	if !inEffect {
+		return nil
+	}
+	slices.SortFunc(list, func(a, b Setting) int {
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Value, b.Value))
+	})
+	return list
+}
+
+// identity is the key, and of a list the item too.
+func identity(g given) string {
+	if g.setting.form == names {
+		return g.setting.key + "." + g.value
+	}
+	return g.setting.key
+}
+
+// WideningDigest identifies the content of Widening in this work tree: keys
+// and values, in whatever order and place they stand. It is empty if there is
+// nothing to approve.
+func (e Effective) WideningDigest() string {
+	if len(e.Widening) == 0 {
+		return ""
+	}
+	// Every string is quoted, so that no value can look like two.
+	content := []string{"docker-ralph widening 1", filepath.Clean(e.root)}
+	for _, s := range e.Widening {
+		content = append(content, s.Key, s.Value)
+	}
+	hash := sha256.New()
+	for _, part := range content {
+		_, _ = hash.Write([]byte(strconv.Quote(part) + "\n"))
+	}
+	return "sha256:" + hex.EncodeToString(hash.Sum(nil))
+}
+
+// UntrustedError says that the repository asks for what the user has not
+// approved.
+type UntrustedError struct {
+	Root     string
+	Settings []Setting
+}
+
+// Error lists what is asked for, where, and how to approve it.
+func (e *UntrustedError) Error() string {
+	var b strings.Builder
+	b.WriteString("this repository asks for more than it gets by itself, and you have not approved it:\n")
+	for _, s := range e.Settings {
+		_, _ = fmt.Fprintf(&b, "  %s = %q %s (%s)\n", s.Key, s.Value, s.Why, s.Origin)
+	}
+	b.WriteString("if you want that, approve it with: docker ralph trust")
+	return b.String()
+}
