@@ -1,0 +1,109 @@
+package streamjson
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+)
+
+// How much of a tool's input is shown, in code points.
+const (
+	maxWritten = 500
+	maxEdited  = 200
+	maxCommand = 120
+	maxInput   = 200
+)
+
+// toolDetail describes what a tool is called with, to follow its name.
+func toolDetail(tool string, input json.RawMessage) string {
+	var fields map[string]json.RawMessage
+	_ = json.Unmarshal(input, &fields) // other types have no fields
+	field := func(name string) string { return text(fields[name]) }
+	switch tool {
+	case "Read":
+		return " " + field("file_path")
+	case "Write":
+		return " " + field("file_path") + "\n" + cut(field("content"), maxWritten) + "\n"
+	case "Edit":
+		return " " + field("file_path") + "\n" +
+			prefixed("   - ", field("old_string")) + "\n" +
+			prefixed("   + ", field("new_string")) + "\n"
+	case "Bash":
+		return "\n   $ " + cut(field("command"), maxCommand)
+	case "Grep", "Glob":
+		return " " + field("pattern") + " " + field("path")
+	case "Task":
+		return " [" + field("subagent_type") + "] " + field("description")
+	case "TaskCreate":
+		return " " + field("subject")
+	case "TaskUpdate":
+		return " #" + field("taskId") + " → " + field("status")
+	case "TodoWrite":
+		return ""
+	case "Skill":
+		return " /" + field("skill")
+	default:
+		return " " + cut(scalarOrJSON(input), maxInput)
+	}
+}
+
+func prefixed(prefix, s string) string {
+	return prefix + strings.ReplaceAll(cut(s, maxEdited), "\n", "\n"+prefix)
+}
+
+// cut returns the first n code points of s.
+func cut(s string, n int) string {
+	for i := range s {
+		if n == 0 {
+			return s[:i]
+		}
+		n--
+	}
+	return s
+}
+
+// text reads a string to be printed; nothing is empty, another type its JSON.
+func text(raw json.RawMessage) string {
+	if isNull(raw) {
+		return ""
+	}
+	return scalar(raw)
+}
+
+// scalar reads a value to be printed; nothing is "null".
+func scalar(raw json.RawMessage) string {
+	if isNull(raw) {
+		return "null"
+	}
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		return Strip(s)
+	}
+	return scalarOrJSON(raw)
+}
+
+// scalarOrJSON returns the compact JSON of a value, strings quoted.
+func scalarOrJSON(raw json.RawMessage) string {
+	if isNull(raw) {
+		return "null"
+	}
+	var b bytes.Buffer
+	if json.Compact(&b, raw) != nil {
+		return "null"
+	}
+	return Strip(b.String())
+}
+
+func isNull(raw json.RawMessage) bool {
+	return len(raw) == 0 || string(raw) == "null"
+}
+
+// cost prints an amount without exponent, cut to six characters.
+func cost(raw json.RawMessage) string {
+	s := scalar(raw)
+	if f, err := strconv.ParseFloat(s, 64); err == nil {
+		s = strconv.FormatFloat(f, 'f', -1, 64)
+	}
+	return cut(s, 6)
+}
