@@ -209,7 +209,11 @@ func (d *Driver) removeHome(ctx context.Context, sandbox string) error {
 	if !isSandbox(res.Volume.Labels, sandbox) {
 		return &lifecycle.ForeignError{Name: name, What: "a volume"}
 	}
-	if _, err := d.API.VolumeRemove(ctx, name, client.VolumeRemoveOptions{}); err != nil && !errdefs.IsNotFound(err) {
+	_, err = d.API.VolumeRemove(ctx, name, client.VolumeRemoveOptions{})
+	if errdefs.IsConflict(err) {
+		return lifecycle.ErrExists // its container was made a moment ago
+	}
+	if err != nil && !errdefs.IsNotFound(err) {
 		return fmt.Errorf("removing the volume %s: %w", name, err)
 	}
 	return nil

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -172,11 +171,7 @@ func (d *Driver) forwardSignals(ctx context.Context, sb lifecycle.Sandbox, progr
 			if sig == syscall.SIGTERM {
 				name = "TERM"
 			}
-			out, code, err := d.run(ctx, sb, client.ExecCreateOptions{User: sb.User, Cmd: []string{program, "_signal", name, id}})
-			if err == nil && code != 0 {
-				err = errors.New(strings.TrimPrefix(out, "Error: "))
-			}
-			if err != nil && ctx.Err() == nil {
+			if _, err := d.run(ctx, sb, sb.User, program, "_signal", name, id); err != nil && ctx.Err() == nil {
 				_, _ = fmt.Fprintf(p.Stderr, "Warning: passing the signal on to the sandbox: %v\n", err)
 			}
 		}

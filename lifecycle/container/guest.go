@@ -25,6 +25,9 @@ import (
 // directory of its own. Sandboxes mount it read-only.
 const guestVolume = "ralph-guest"
 
+// guestTag names the image that holds a version of ralph and nothing else.
+func guestTag(p payload.Payload) string { return "docker-ralph/guest:" + p.Short() }
+
 // ensureGuest makes sure that ralph of this version is on the volume. The
 // image's tag is given only after the volume was filled, so that a killed
 // installation is repeated.
@@ -33,7 +36,7 @@ func (d *Driver) ensureGuest(ctx context.Context, arch string) (payload.Payload,
 	if err != nil {
 		return payload.Payload{}, err
 	}
-	done := "docker-ralph/guest:" + p.Short()
+	done := guestTag(p)
 	_, volErr := d.API.VolumeInspect(ctx, guestVolume, client.VolumeInspectOptions{})
 	_, imgErr := d.API.ImageInspect(ctx, done)
 	if volErr == nil && imgErr == nil {
@@ -68,7 +71,7 @@ func (d *Driver) installGuest(ctx context.Context, p payload.Payload, done strin
 	if _, err := d.API.VolumeCreate(ctx, client.VolumeCreateOptions{Name: guestVolume, Labels: own}); err != nil {
 		return err
 	}
-	if err := d.runInstaller(ctx, loading, own); err != nil {
+	if err := d.runInstaller(ctx, loading); err != nil {
 		return err
 	}
 	if _, err := d.API.ImageTag(ctx, client.ImageTagOptions{Source: loading, Target: done}); err != nil {
@@ -83,24 +86,31 @@ func (d *Driver) installGuest(ctx context.Context, p payload.Payload, done strin
 }
 
 // runInstaller runs ralph once with the volume writable.
-func (d *Driver) runInstaller(ctx context.Context, image string, l map[string]string) (err error) {
+func (d *Driver) runInstaller(ctx context.Context, image string) error {
+	return d.runHelper(ctx, image, []string{"_install", guest.MountPoint}, mount.Mount{
+		Type: mount.TypeVolume, Source: guestVolume, Target: guest.MountPoint, VolumeOptions: &mount.VolumeOptions{NoCopy: true},
+	})
+}
+
+// runHelper runs ralph as root in a container of its own that has no network,
+// one volume, and no capabilities but those named.
+func (d *Driver) runHelper(ctx context.Context, image string, args []string, volume mount.Mount, caps ...string) (err error) {
 	made, err := d.API.ContainerCreate(ctx, client.ContainerCreateOptions{
 		Config: &container.Config{
 			Image:           image,
 			User:            "0:0",
-			Entrypoint:      []string{"/" + guest.Program, "_install", guest.MountPoint},
-			Labels:          l,
+			Entrypoint:      append([]string{"/" + guest.Program}, args...),
+			Labels:          map[string]string{labelCreatedBy: createdBy},
 			NetworkDisabled: true,
 		},
 		HostConfig: &container.HostConfig{
 			NetworkMode:    "none",
 			ReadonlyRootfs: true,
 			CapDrop:        []string{"ALL"},
+			CapAdd:         caps,
 			SecurityOpt:    []string{"no-new-privileges"},
-			LogConfig:      container.LogConfig{Type: "json-file"},
-			Mounts: []mount.Mount{{
-				Type: mount.TypeVolume, Source: guestVolume, Target: guest.MountPoint, VolumeOptions: &mount.VolumeOptions{NoCopy: true},
-			}},
+			LogConfig:      container.LogConfig{Type: "json-file"}, // readable whatever the engine's default
+			Mounts:         []mount.Mount{volume},
 		},
 	})
 	if err != nil {
@@ -110,10 +120,10 @@ func (d *Driver) runInstaller(ctx context.Context, image string, l map[string]st
 		_, rmErr := d.API.ContainerRemove(context.WithoutCancel(ctx), made.ID, client.ContainerRemoveOptions{Force: true})
 		err = errors.Join(err, rmErr)
 	}()
+	wait := d.API.ContainerWait(ctx, made.ID, client.ContainerWaitOptions{Condition: container.WaitConditionNextExit})
 	if _, err := d.API.ContainerStart(ctx, made.ID, client.ContainerStartOptions{}); err != nil {
 		return err
 	}
-	wait := d.API.ContainerWait(ctx, made.ID, client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
 	select {
 	case err := <-wait.Error:
 		return err

@@ -10,13 +10,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
 	"github.com/moby/sys/atomicwriter"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/payload"
+	"github.com/docker-ralph/docker-ralph/ralph/guest"
 )
 
 // marker notes on the host that a sandbox was prepared, and for which ralph.
@@ -74,28 +77,45 @@ func (d *Driver) Prepare(ctx context.Context, sb lifecycle.Sandbox, spec lifecyc
 	if err != nil {
 		return err
 	}
-	uid, gid, ok := strings.Cut(sb.User, ":")
-	if !ok {
-		return fmt.Errorf("the sandbox %s does not say which user it is for: remove it with \"docker rm -f %s\"", sb.Name, sb.Name)
-	}
-	args := []string{p.Path(), "_setup", "--uid", uid, "--gid", gid, "--home", Home}
-	if spec.Probe != "" {
-		digest, err := digestFile(spec.Probe)
-		if err != nil {
-			return err
-		}
-		args = append(args, "--probe", spec.Probe, "--digest", digest)
-	}
-	// Root with capabilities, but only for this static program of ours and
-	// before any agent: the container itself never has them.
-	out, code, err := d.run(ctx, sb, client.ExecCreateOptions{User: "0:0", Privileged: true, Cmd: args})
+	missing, err := d.check(ctx, sb, spec, p)
 	if err != nil {
 		return fmt.Errorf("preparing the sandbox %s: %w", sb.Name, err)
 	}
-	if code != 0 {
-		return fmt.Errorf("preparing the sandbox %s: %s", sb.Name, strings.TrimPrefix(out, "Error: "))
+	if err := d.mend(ctx, sb, p, missing); err != nil {
+		return fmt.Errorf("preparing the sandbox %s: %w", sb.Name, err)
 	}
 	return d.writeMarker(sb, p)
+}
+
+// check asks ralph inside, as the agent's user, what that user lacks.
+func (d *Driver) check(ctx context.Context, sb lifecycle.Sandbox, spec lifecycle.Spec, p payload.Payload) (missing []string, err error) {
+	args := []string{p.Path(), "_check", "--home", Home}
+	if spec.Probe != "" {
+		digest, err := digestFile(spec.Probe)
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, "--probe", spec.Probe, "--digest", digest)
+	}
+	out, err := d.run(ctx, sb, sb.User, args...)
+	return strings.Fields(out), err
+}
+
+// mend gives the user what it lacks. The sandbox itself never has the right
+// to do so: names are written by root without capabilities, owners are changed
+// by a helper container that sees nothing but the home directory.
+func (d *Driver) mend(ctx context.Context, sb lifecycle.Sandbox, p payload.Payload, missing []string) error {
+	uid, gid, _ := strings.Cut(sb.User, ":")
+	if slices.Contains(missing, guest.NeedsName) {
+		if _, err := d.run(ctx, sb, "0:0", p.Path(), "_name", uid, gid, Home); err != nil {
+			return err
+		}
+	}
+	if slices.Contains(missing, guest.NeedsHome) {
+		home := mount.Mount{Type: mount.TypeVolume, Source: homeVolume(sb.Name), Target: Home}
+		return d.runHelper(ctx, guestTag(p), []string{"_own", uid, gid, Home}, home, "CHOWN", "DAC_OVERRIDE")
+	}
+	return nil
 }
 
 func digestFile(path string) (string, error) {
@@ -107,24 +127,27 @@ func digestFile(path string) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// run executes a command of ours in the sandbox and returns what it wrote.
-func (d *Driver) run(ctx context.Context, sb lifecycle.Sandbox, opts client.ExecCreateOptions) (output string, code int, err error) {
-	opts.AttachStdout, opts.AttachStderr = true, true
-	made, err := d.API.ExecCreate(ctx, sb.ID, opts)
+// run executes a command of ours in the sandbox and returns what it wrote. A
+// command that fails is an error with its words.
+func (d *Driver) run(ctx context.Context, sb lifecycle.Sandbox, user string, args ...string) (output string, err error) {
+	made, err := d.API.ExecCreate(ctx, sb.ID, client.ExecCreateOptions{User: user, Cmd: args, AttachStdout: true, AttachStderr: true})
 	if err != nil {
-		return "", 0, err
+		return "", err
 	}
 	conn, err := d.API.ExecAttach(ctx, made.ID, client.ExecAttachOptions{})
 	if err != nil {
-		return "", 0, err
+		return "", err
 	}
 	defer conn.Close()
 	var out bytes.Buffer
 	if err := demultiplex(&out, &out, conn.Reader); err != nil {
-		return "", 0, err
+		return "", err
 	}
-	code, err = d.exitCode(ctx, made.ID)
-	return strings.TrimSpace(out.String()), code, err
+	code, err := d.exitCode(ctx, made.ID)
+	if err == nil && code != 0 {
+		err = errors.New(strings.TrimPrefix(strings.TrimSpace(out.String()), "Error: "))
+	}
+	return out.String(), err
 }
 
 var errNotPrepared = errors.New("the sandbox is not prepared for this version of docker-ralph")

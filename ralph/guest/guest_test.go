@@ -20,7 +20,7 @@ import (
 // command.
 func TestMain(m *testing.M) {
 	if name := os.Getenv("GUEST_TEST_COMMAND"); name != "" {
-		os.Exit(Commands(os.Stderr)[name](os.Args[1:]))
+		os.Exit(Commands(os.Stdout, os.Stderr)[name](os.Args[1:]))
 	}
 	os.Exit(m.Run())
 }
@@ -129,7 +129,7 @@ func TestSetEntry(t *testing.T) {
 	}
 }
 
-func TestSetupGivesTheHomeToTheUser(t *testing.T) {
+func TestOwnGivesTheHomeToTheUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can give files away, as in a sandbox")
 	}
@@ -156,4 +156,29 @@ func TestCheckProbe(t *testing.T) {
 	assert.ErrorContains(t, checkProbe(head.Path(), hex.EncodeToString(make([]byte, 32))), "is not the same file")
 	assert.ErrorContains(t, checkProbe(head.Path()+"x", ""), "not visible")
 	assert.NilError(t, checkProbe("", ""))
+}
+
+func TestCheckSaysWhatIsMissing(t *testing.T) {
+	home := t.TempDir()
+	out, err := hidden(t, "_check", "--home", home).CombinedOutput()
+	assert.NilError(t, err, string(out))
+	assert.Equal(t, string(out), "", "nothing for the user who runs the tests")
+
+	out, err = hidden(t, "_check", "--home", filepath.Join(home, "none")).CombinedOutput()
+	assert.NilError(t, err, string(out))
+	assert.Equal(t, string(out), NeedsHome+"\n")
+
+	out, err = hidden(t, "_check", "--home", home, "--probe", "/no/such/file").CombinedOutput()
+	assert.ErrorContains(t, err, "exit status 1")
+	assert.Assert(t, bytes.Contains(out, []byte("not visible in the sandbox")), "%s", out)
+}
+
+func TestUserArgs(t *testing.T) {
+	uid, gid, home, err := userArgs([]string{"1", "2", "/home/agent"})
+	assert.NilError(t, err)
+	assert.DeepEqual(t, []any{uid, gid, home}, []any{1, 2, "/home/agent"})
+	for _, args := range [][]string{nil, {"1", "2"}, {"-1", "2", "/h"}, {"1", "x", "/h"}, {"1", "2", "h"}, {"1", "2", "/h", "3"}} {
+		_, _, _, err := userArgs(args)
+		assert.Error(t, err, errUsage.Error())
+	}
 }

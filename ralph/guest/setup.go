@@ -8,32 +8,74 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
 )
 
-// runSetup makes a new sandbox fit for the user that the agent will run as.
-// It runs once, as root with all capabilities, before anything of the agent
-// has run.
-func runSetup(args []string) error {
-	flags := flag.NewFlagSet("_setup", flag.ContinueOnError)
+// What runCheck prints, a line each, when something is missing that it has no
+// right to mend.
+const (
+	NeedsName = "name" // the user has no name: run _name
+	NeedsHome = "home" // the home directory is somebody else's: run _own
+)
+
+// runCheck looks, as the user that the agent will run as, whether a sandbox
+// is fit for it. It prints what is missing. A work tree that is not the
+// host's is an error.
+func runCheck(out io.Writer, args []string) error {
+	flags := flag.NewFlagSet("_check", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	uid := flags.Int("uid", -1, "")
-	gid := flags.Int("gid", -1, "")
 	home := flags.String("home", "", "")
 	probe := flags.String("probe", "", "")
 	digest := flags.String("digest", "", "")
-	if err := flags.Parse(args); err != nil || *uid < 0 || *gid < 0 || *home == "" {
+	if err := flags.Parse(args); err != nil || *home == "" {
 		return errUsage
 	}
 	if err := checkProbe(*probe, *digest); err != nil {
 		return err
 	}
-	if err := ownHome(*home, *uid, *gid); err != nil {
+	if _, err := user.LookupId(strconv.Itoa(os.Getuid())); err != nil {
+		_, _ = fmt.Fprintln(out, NeedsName)
+	}
+	if !owns(*home, os.Getuid(), os.Getgid()) {
+		_, _ = fmt.Fprintln(out, NeedsHome)
+	}
+	return nil
+}
+
+// runName gives the user a name. Root may write there also without
+// capabilities.
+func runName(args []string) error {
+	uid, gid, home, err := userArgs(args)
+	if err != nil {
 		return err
 	}
-	return nameUser("/etc", *uid, *gid, *home)
+	return nameUser("/etc", uid, gid, home)
+}
+
+// runOwn gives a home directory to the user. It takes the capability to do
+// so, and runs in a container of its own that has it.
+func runOwn(args []string) error {
+	uid, gid, home, err := userArgs(args)
+	if err != nil {
+		return err
+	}
+	return ownHome(home, uid, gid)
+}
+
+// userArgs reads UID GID HOME.
+func userArgs(args []string) (uid, gid int, home string, err error) {
+	if len(args) != 3 || !filepath.IsAbs(args[2]) {
+		return 0, 0, "", errUsage
+	}
+	uid, errU := strconv.Atoi(args[0])
+	gid, errG := strconv.Atoi(args[1])
+	if errU != nil || errG != nil || uid < 0 || gid < 0 {
+		return 0, 0, "", errUsage
+	}
+	return uid, gid, args[2], nil
 }
 
 // checkProbe compares a file of the work tree with what the host sees under
@@ -57,12 +99,6 @@ func checkProbe(path, digest string) error {
 // ownHome gives the home directory and what the image put into it to the
 // user. The directory itself comes last: when it is the user's, all is done.
 func ownHome(home string, uid, gid int) error {
-	if err := os.MkdirAll(home, 0o755); err != nil {
-		return fmt.Errorf("making the home directory: %w", err)
-	}
-	if owns(home, uid, gid) {
-		return nil
-	}
 	err := filepath.WalkDir(home, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || path == home {
 			return err

@@ -1,0 +1,59 @@
+package container_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest"
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
+	"github.com/docker-ralph/docker-ralph/scope"
+)
+
+func TestConformance(t *testing.T) {
+	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		newSuite(t, e).Run(t)
+	})
+}
+
+func newSuite(t *testing.T, e engines.Engine) drivertest.Suite {
+	return drivertest.Suite{
+		Driver:  &container.Driver{API: e.Client(t), Host: e.Host, StateDir: t.TempDir()},
+		NewSpec: newSpec,
+	}
+}
+
+// newSpec makes a work tree that belongs to an ordinary user.
+func newSpec(t *testing.T) lifecycle.Spec {
+	t.Helper()
+	const uid, gid = 1234, 2345
+	root := t.TempDir()
+	probe := filepath.Join(root, "HEAD")
+	assert.NilError(t, os.WriteFile(probe, []byte("ref: refs/heads/main\n"), 0o644))
+	// The folders above are open to their owner only.
+	for dir := root; dir != os.TempDir(); dir = filepath.Dir(dir) {
+		assert.NilError(t, os.Chmod(dir, 0o755))
+	}
+	assert.NilError(t, os.Chown(root, uid, gid))
+	branch := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name())) + filepath.Base(filepath.Dir(root))
+	s := scope.Scope{Repo: "acme/test", Branch: branch}
+	name, err := s.SandboxName()
+	assert.NilError(t, err)
+	return lifecycle.Spec{
+		Name:      name,
+		Scope:     s,
+		Root:      root,
+		MainRoot:  root,
+		Probe:     probe,
+		Agent:     "shell",
+		Image:     engines.BaseImage(),
+		Resources: lifecycle.Resources{Memory: 512 << 20, NanoCPUs: 1e9, Pids: 200},
+		User:      lifecycle.User{UID: uid, GID: gid},
+		Version:   "test",
+	}
+}

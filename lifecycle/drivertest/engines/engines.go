@@ -1,0 +1,68 @@
+// Package engines finds the real Docker Engines that tests run against.
+package engines
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/moby/moby/client"
+	"gotest.tools/v3/assert"
+)
+
+// Engine is a Docker Engine for tests.
+type Engine struct {
+	Name string // such as "debian" or "moby"
+	Host string // its address, as in DOCKER_HOST
+	// Gateway is the address under which its containers reach this machine.
+	Gateway string
+}
+
+// Client connects to the engine.
+func (e Engine) Client(t testing.TB) *client.Client {
+	t.Helper()
+	c, err := client.New(client.WithHost(e.Host))
+	assert.NilError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// Each runs a test against every engine that RALPH_TEST_ENGINES lists
+// ("name=address,…"). Without one the test is skipped, but in CI it fails.
+func Each(t *testing.T, test func(t *testing.T, engine Engine)) {
+	t.Helper()
+	all := list()
+	if len(all) == 0 {
+		const how = "RALPH_TEST_ENGINES names no engine; \"make test\" sets two up"
+		if os.Getenv("CI") != "" {
+			t.Fatal(how)
+		}
+		t.Skip(how)
+	}
+	for _, e := range all {
+		t.Run(e.Name, func(t *testing.T) { test(t, e) })
+	}
+}
+
+func list() []Engine {
+	gateways := map[string]string{}
+	for entry := range strings.SplitSeq(os.Getenv("RALPH_TEST_GATEWAYS"), ",") {
+		name, address, _ := strings.Cut(entry, "=")
+		gateways[name] = address
+	}
+	var all []Engine
+	for entry := range strings.SplitSeq(os.Getenv("RALPH_TEST_ENGINES"), ",") {
+		if name, host, ok := strings.Cut(entry, "="); ok {
+			all = append(all, Engine{Name: name, Host: host, Gateway: gateways[name]})
+		}
+	}
+	return all
+}
+
+// BaseImage is the image without an agent that every test engine has.
+func BaseImage() string {
+	if name := os.Getenv("RALPH_TEST_BASE"); name != "" {
+		return name
+	}
+	return "ralph-test-base:bookworm"
+}
