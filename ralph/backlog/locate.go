@@ -10,8 +10,11 @@ import (
 	"strings"
 )
 
-// errNoRepository is what every command says outside a work tree.
-var errNoRepository = errors.New("not inside a git repository. Run: git init")
+var (
+	errNoRepository = errors.New("not inside a git repository. Run: git init")
+	errNoOrigin     = errors.New(`no git remote "origin" found. Run: git remote add origin <url>`)
+	errDetached     = errors.New("detached HEAD state. Run: git checkout <branch>")
+)
 
 // git runs the git program of PATH in the current directory. Tests and tools
 // replace that program by one that knows only the exact arguments used in
@@ -45,24 +48,37 @@ func (f *gitFailure) Error() string {
 	return fmt.Sprintf("git %s: %s", strings.Join(f.args, " "), strings.TrimSpace(f.stderr))
 }
 
-// orSay replaces git's own complaint by err; other faults stay.
+// orSay replaces git's own complaint, or its empty answer, by err; other
+// faults stay.
 func orSay(failure, err error) error {
 	var f *gitFailure
-	if errors.As(failure, &f) {
+	if failure == nil || errors.As(failure, &f) {
 		return err
 	}
 	return failure
+}
+
+// ask starts git and returns a function that waits for its answer.
+func ask(ctx context.Context, args ...string) func() (string, error) {
+	var out string
+	var err error
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		out, err = git(ctx, args...)
+	}()
+	return func() (string, error) {
+		<-finished
+		return out, err
+	}
 }
 
 // Locate returns the absolute path of the task database of the work tree that
 // holds the current directory. The file need not exist.
 func Locate(ctx context.Context) (string, error) {
 	top, err := git(ctx, "rev-parse", "--show-toplevel")
-	if err != nil {
+	if err != nil || top == "" {
 		return "", orSay(err, errNoRepository)
-	}
-	if top == "" {
-		return "", errNoRepository
 	}
 	path, err := filepath.Abs(filepath.Join(filepath.FromSlash(top), ".ralph", "tasks.db"))
 	if err != nil {
@@ -79,30 +95,26 @@ func DetectScope(ctx context.Context, getenv func(string) string) (Scope, error)
 	if scope.Repo != "" && scope.Branch != "" {
 		return scope, nil
 	}
-	inside, err := git(ctx, "rev-parse", "--is-inside-work-tree")
-	if err != nil {
+	// All at once: starting git costs more than its answers. They are looked
+	// at in order, so the error is the same as one by one.
+	inside := ask(ctx, "rev-parse", "--is-inside-work-tree")
+	remote, current := ask(ctx, "remote", "get-url", "origin"), ask(ctx, "branch", "--show-current")
+	if in, err := inside(); err != nil || in == "false" { // "false": a bare repository, or inside .git
 		return Scope{}, orSay(err, errNoRepository)
 	}
-	if inside == "false" { // a bare repository, or inside .git
-		return Scope{}, errNoRepository
-	}
+	url, err := remote()
 	if scope.Repo == "" {
-		url, err := git(ctx, "remote", "get-url", "origin")
 		if err != nil {
-			return Scope{}, orSay(err, errors.New(`no git remote "origin" found. Run: git remote add origin <url>`))
+			return Scope{}, orSay(err, errNoOrigin)
 		}
 		if scope.Repo = repoFromURL(url); scope.Repo == "" {
 			return Scope{}, fmt.Errorf("the URL of the git remote \"origin\" names no repository: %q. Run: git remote set-url origin <url>", url)
 		}
 	}
+	branch, err := current()
 	if scope.Branch == "" {
-		detached := errors.New("detached HEAD state. Run: git checkout <branch>")
-		branch, err := git(ctx, "branch", "--show-current")
-		if err != nil {
-			return Scope{}, orSay(err, detached)
-		}
-		if branch == "" {
-			return Scope{}, detached
+		if err != nil || branch == "" {
+			return Scope{}, orSay(err, errDetached)
 		}
 		scope.Branch = branch
 	}

@@ -101,11 +101,18 @@ func (s *session) dispatch(ctx context.Context, name string, args []string) erro
 // openStore checks the place before the command looks at its arguments:
 // first where the database is, then its tables, then the scope.
 func (s *session) openStore(ctx context.Context) error {
+	var scope backlog.Scope
+	var scopeErr error
+	detected := make(chan struct{})
+	go func() { // both ask git, which takes a while to start
+		defer close(detected)
+		scope, scopeErr = backlog.DetectScope(ctx, s.Getenv)
+	}()
 	path, err := backlog.Locate(ctx)
+	<-detected
 	if err != nil {
 		return err
 	}
-	scope, scopeErr := backlog.DetectScope(ctx, s.Getenv)
 	store, err := backlog.Open(ctx, path, scope)
 	if err != nil {
 		return err

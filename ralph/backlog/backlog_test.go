@@ -1,0 +1,74 @@
+package backlog
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/icmd"
+)
+
+// testScope is the scope of the tests that need only one.
+func testScope() Scope { return Scope{Repo: "acme/shop", Branch: "main"} }
+
+func dbPath(t *testing.T) string { return filepath.Join(t.TempDir(), ".ralph", "tasks.db") }
+
+func openStore(t *testing.T, path string, scope Scope) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), path, scope)
+	assert.NilError(t, err)
+	t.Cleanup(func() { assert.NilError(t, s.Close()) })
+	return s
+}
+
+func newStore(t *testing.T) *Store {
+	t.Helper()
+	return openStore(t, dbPath(t), testScope())
+}
+
+// add creates tasks of the same priority, in this order.
+func add(t *testing.T, s *Store, slugs ...string) {
+	t.Helper()
+	for _, slug := range slugs {
+		assert.NilError(t, s.Create(t.Context(), NewTask{Slug: slug, Title: "Title of " + slug, Priority: DefaultPriority}))
+	}
+}
+
+func claim(t *testing.T, s *Store, slug, agent string) Task {
+	t.Helper()
+	task, err := s.Claim(t.Context(), ClaimOptions{Slug: slug, Agent: agent, Lease: DefaultLease})
+	assert.NilError(t, err)
+	return task
+}
+
+func get(t *testing.T, s *Store, slug string) Task {
+	t.Helper()
+	task, err := s.Show(t.Context(), slug)
+	assert.NilError(t, err)
+	return task
+}
+
+func slugs(tasks []Task) []string {
+	names := []string{}
+	for _, task := range tasks {
+		names = append(names, task.Slug)
+	}
+	return names
+}
+
+// query runs SQL in the sqlite3 program, as other tools do between the runs of
+// ralph.
+func query(t *testing.T, path, sql string) string {
+	t.Helper()
+	res := icmd.RunCommand("sqlite3", "-cmd", ".timeout 5000", path, sql)
+	res.Assert(t, icmd.Success)
+	return res.Stdout()
+}
+
+func TestMain(m *testing.M) {
+	if role := os.Getenv(roleVariable); role != "" {
+		os.Exit(playRole(role))
+	}
+	os.Exit(m.Run())
+}

@@ -1,0 +1,239 @@
+package backlog
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+)
+
+// The tests here start the test binary again, once per process.
+const roleVariable = "BACKLOG_TEST_ROLE"
+
+func process(t *testing.T, role, path string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	assert.NilError(t, err)
+	cmd := exec.CommandContext(t.Context(), self)
+	cmd.Env = append(os.Environ(), roleVariable+"="+role, "BACKLOG_TEST_PATH="+path)
+	return cmd
+}
+
+// together runs n processes at the same time and returns what each printed.
+func together(t *testing.T, n int, role, path string) []string {
+	t.Helper()
+	out := make([]strings.Builder, n)
+	cmds := make([]*exec.Cmd, n)
+	for i := range cmds {
+		cmds[i] = process(t, role, path)
+		cmds[i].Stdout, cmds[i].Stderr = &out[i], &out[i]
+		assert.NilError(t, cmds[i].Start())
+	}
+	said := make([]string, n)
+	for i, cmd := range cmds {
+		assert.NilError(t, cmd.Wait(), "%s", &out[i])
+		said[i] = strings.TrimSpace(out[i].String())
+	}
+	return said
+}
+
+// playRole is the main function of such a process.
+func playRole(role string) int {
+	ctx := context.Background()
+	s, err := Open(ctx, os.Getenv("BACKLOG_TEST_PATH"), testScope())
+	if err == nil {
+		err = perform(ctx, s, role)
+	}
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	return 0
+}
+
+func perform(ctx context.Context, s *Store, role string) error {
+	switch role {
+	case "claim":
+		task, err := s.Claim(ctx, ClaimOptions{Agent: fmt.Sprint(os.Getpid()), Lease: DefaultLease})
+		if errors.Is(err, ErrNoneEligible) {
+			fmt.Println("none")
+			return s.Close()
+		}
+		fmt.Println(task.Slug)
+		return errors.Join(err, s.Close())
+	case "register":
+		id, err := s.RegisterAgent(ctx, os.Getpid(), "box")
+		fmt.Println(id)
+		return errors.Join(err, s.Close())
+	case "sync":
+		sum, err := s.Sync(ctx, strings.NewReader(bigPlan()))
+		fmt.Println(sum.Inserted, sum.Updated, sum.Deleted)
+		return errors.Join(err, s.Close())
+	case "sync for ever":
+		for {
+			if _, err := s.Sync(ctx, strings.NewReader(bigPlan())); err != nil {
+				return err
+			}
+			if _, err := s.DeleteMatching(ctx, DeleteFilter{All: true}); err != nil {
+				return err
+			}
+			fmt.Println("once more")
+		}
+	case "hold the lock":
+		return s.write(ctx, func(tx *sql.Tx) error {
+			if _, err := tx.ExecContext(ctx, "UPDATE tasks SET title = 'half written'"); err != nil {
+				return err
+			}
+			fmt.Println("held")
+			_, err := os.Stdin.Read(make([]byte, 1)) // until the test lets go
+			return fmt.Errorf("not written, on purpose: %w", err)
+		})
+	}
+	return fmt.Errorf("unknown role %q", role)
+}
+
+func bigPlan() string {
+	var b strings.Builder
+	for i := range 50 {
+		_, _ = fmt.Fprintf(&b, "{\"id\":\"p/%d\",\"t\":\"T\",\"spec\":\"p.md\",\"deps\":[\"p/%d\"],\"steps\":[\"one\"]}\n", i, (i+1)%50)
+	}
+	return b.String()
+}
+
+func count(list []string) map[string]int {
+	n := map[string]int{}
+	for _, s := range list {
+		n[s]++
+	}
+	return n
+}
+
+func TestManyProcessesClaim(t *testing.T) {
+	s := newStore(t)
+	add(t, s, "a", "b", "c")
+	assert.DeepEqual(t, count(together(t, 12, "claim", s.path)), map[string]int{"a": 1, "b": 1, "c": 1, "none": 9})
+}
+
+// Nobody has created the database yet.
+func TestManyProcessesRegister(t *testing.T) {
+	for range 3 {
+		path := dbPath(t)
+		ids := together(t, 12, "register", path)
+		assert.Equal(t, len(count(ids)), 12, "%v", ids)
+		for _, id := range ids {
+			assert.Equal(t, len(id), 4, id)
+		}
+		assert.Equal(t, query(t, path, "SELECT count(*) FROM agents; PRAGMA journal_mode"), "12\nwal\n")
+	}
+}
+
+func TestManyProcessesSync(t *testing.T) {
+	path := dbPath(t)
+	assert.DeepEqual(t, count(together(t, 8, "sync", path)), map[string]int{"50 0 0": 1, "0 0 0": 7})
+	assert.Equal(t, query(t, path, "SELECT count(*) FROM tasks; SELECT count(*) FROM task_deps; PRAGMA integrity_check"), "50\n50\nok\n")
+}
+
+// start runs a process until it has printed a line.
+func start(t *testing.T, role, path string) (kill func()) {
+	t.Helper()
+	cmd := process(t, role, path)
+	stdin, err := cmd.StdinPipe()
+	assert.NilError(t, err)
+	stdout, err := cmd.StdoutPipe()
+	assert.NilError(t, err)
+	assert.NilError(t, cmd.Start())
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	assert.NilError(t, err, line)
+	return func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		_ = stdin.Close()
+	}
+}
+
+func TestKilledWriterLeavesNothingHalfDone(t *testing.T) {
+	s := newStore(t)
+	add(t, s, "a")
+	kill := start(t, "hold the lock", s.path)
+	kill()
+	assert.Equal(t, get(t, s, "a").Title, "Title of a")
+	claim(t, s, "a", "me")
+}
+
+func TestKilledSyncsLeaveAWholeDatabase(t *testing.T) {
+	path := dbPath(t)
+	for range 6 {
+		killOne := start(t, "sync for ever", path)
+		killTwo := start(t, "sync for ever", path)
+		killOne()
+		killTwo()
+		// All or nothing: a plan of 50 is there, or all of it is deleted.
+		assert.Equal(t, query(t, path, "PRAGMA integrity_check; SELECT count(*) FROM tasks; SELECT count(DISTINCT status) FROM tasks"), "ok\n50\n1\n")
+	}
+	s := openStore(t, path, testScope())
+	_, err := s.Sync(t.Context(), strings.NewReader(bigPlan()))
+	assert.NilError(t, err)
+}
+
+func TestWaitsForAForeignLock(t *testing.T) {
+	s := newStore(t)
+	add(t, s, "a")
+	claim(t, s, "a", "me")
+	kill := start(t, "hold the lock", s.path)
+	renewed := make(chan error, 1)
+	go func() { renewed <- s.Renew(t.Context(), "a", "me", time.Minute) }()
+	assert.Equal(t, get(t, openStore(t, s.path, testScope()), "a").Title, "Title of a", "readers do not wait")
+	kill()
+	assert.NilError(t, <-renewed)
+}
+
+func TestGivesUpOnALockInWords(t *testing.T) {
+	path := dbPath(t)
+	add(t, openStore(t, path, testScope()), "a")
+	kill := start(t, "hold the lock", path)
+	defer kill()
+	s, err := open(t.Context(), path, testScope(), backoff{
+		busyTimeout: 10 * time.Millisecond, pauses: []time.Duration{time.Millisecond, time.Millisecond},
+	})
+	assert.NilError(t, err)
+	defer func() { assert.NilError(t, s.Close()) }()
+	_, err = s.Claim(t.Context(), ClaimOptions{Agent: "me"})
+	assert.ErrorIs(t, err, ErrLocked)
+	assert.Error(t, err, "database is locked")
+}
+
+func TestRetriesTheWholeTransaction(t *testing.T) {
+	path := dbPath(t)
+	add(t, openStore(t, path, testScope()), "a")
+	kill := start(t, "hold the lock", path)
+	attempts := 0
+	s, err := open(t.Context(), path, testScope(), backoff{
+		busyTimeout: time.Millisecond, pauses: []time.Duration{time.Millisecond, time.Millisecond},
+	})
+	assert.NilError(t, err)
+	defer func() { assert.NilError(t, s.Close()) }()
+	err = s.wait.retry(t.Context(), func() error {
+		if attempts++; attempts == 2 {
+			kill()
+		}
+		return s.db.QueryRowContext(t.Context(), "UPDATE tasks SET priority = 0 RETURNING slug").Scan(new(string))
+	})
+	assert.NilError(t, err)
+	assert.Assert(t, attempts > 1)
+}
+
+func TestCancelledWhileWaiting(t *testing.T) {
+	s := newStore(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := s.Claim(ctx, ClaimOptions{})
+	assert.ErrorIs(t, err, context.Canceled)
+}

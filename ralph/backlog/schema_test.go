@@ -1,0 +1,177 @@
+package backlog
+
+import (
+	"crypto/sha256"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/assert/cmp"
+)
+
+func TestOpenCreatesTheDatabase(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a b%41?x=#", ".ralph", "tasks.db")
+	s := openStore(t, path, testScope())
+	add(t, s, "a")
+
+	ignore, err := os.ReadFile(filepath.Join(filepath.Dir(path), ".gitignore"))
+	assert.NilError(t, err)
+	assert.Equal(t, string(ignore), "*\n")
+	assert.Equal(t, query(t, path, "PRAGMA journal_mode; PRAGMA user_version; SELECT slug FROM tasks"), "wal\n0\na\n")
+	assert.Equal(t, query(t, path, "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"), "agents\ntask_deps\ntasks\n")
+}
+
+func TestOpenKeepsGitignore(t *testing.T) {
+	path := dbPath(t)
+	ignore := filepath.Join(filepath.Dir(path), ".gitignore")
+	assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	assert.NilError(t, os.WriteFile(ignore, []byte("tasks.db\n"), 0o644))
+	openStore(t, path, testScope())
+	content, err := os.ReadFile(ignore)
+	assert.NilError(t, err)
+	assert.Equal(t, string(content), "tasks.db\n")
+}
+
+func TestClosingLeavesOneFile(t *testing.T) {
+	path := dbPath(t)
+	s, err := Open(t.Context(), path, testScope())
+	assert.NilError(t, err)
+	add(t, s, "a")
+	assert.NilError(t, s.Close())
+	for _, suffix := range []string{"-wal", "-shm"} {
+		_, err := os.Stat(path + suffix)
+		assert.ErrorIs(t, err, os.ErrNotExist)
+	}
+}
+
+func TestColumnTypesAndDefaults(t *testing.T) {
+	path := dbPath(t)
+	openStore(t, path, testScope())
+	assert.Equal(t, query(t, path, "SELECT name, type, \"notnull\", pk, coalesce(dflt_value, '') FROM pragma_table_info('tasks')"), `id|TEXT|0|1|
+slug|TEXT|1|0|
+scope_repo|TEXT|1|0|
+scope_branch|TEXT|1|0|
+title|TEXT|1|0|
+description|TEXT|0|0|
+category|TEXT|0|0|
+priority|INTEGER|0|0|2
+status|TEXT|0|0|'open'
+spec_ref|TEXT|0|0|
+ref|TEXT|0|0|
+result|TEXT|0|0|
+assignee|TEXT|0|0|
+lease_expires_at|TEXT|0|0|
+retry_count|INTEGER|0|0|0
+fail_reason|TEXT|0|0|
+steps|TEXT|0|0|
+created_at|TEXT|0|0|datetime('now')
+updated_at|TEXT|0|0|
+deleted_at|TEXT|0|0|
+`)
+	assert.Equal(t, query(t, path, "SELECT count(*) FROM pragma_index_list('tasks') l WHERE l.\"unique\" AND (SELECT count(*) FROM pragma_index_info(l.name)) = 3"), "1\n")
+	assert.Equal(t, query(t, path, "SELECT group_concat(name) FROM pragma_index_info('idx_tasks_scope_status')"),
+		"scope_repo,scope_branch,status,priority,created_at\n")
+	assert.Equal(t, query(t, path, `
+		INSERT INTO tasks (id, slug, scope_repo, scope_branch, title) VALUES ('1', 'a', 'r', 'b', 't');
+		SELECT priority, status, retry_count, created_at GLOB '????-??-?? ??:??:??' FROM tasks`), "2|open|0|1\n")
+}
+
+func TestCascade(t *testing.T) {
+	path := dbPath(t)
+	s := openStore(t, path, testScope())
+	add(t, s, "a", "b")
+	assert.NilError(t, s.Block(t.Context(), "a", "b"))
+	assert.Equal(t, query(t, path, "PRAGMA foreign_keys = ON; DELETE FROM tasks WHERE slug = 'b'; SELECT count(*) FROM task_deps"), "0\n")
+}
+
+// A database made by another program with the same interface.
+const foreignSchema = `
+PRAGMA journal_mode=WAL;
+CREATE TABLE tasks (id TEXT PRIMARY KEY, slug TEXT NOT NULL, scope_repo TEXT NOT NULL, scope_branch TEXT NOT NULL,
+ title TEXT NOT NULL, description TEXT, category TEXT, priority INTEGER DEFAULT 2, status TEXT DEFAULT 'open', spec_ref TEXT,
+ ref TEXT, result TEXT, assignee TEXT, lease_expires_at TEXT, retry_count INTEGER DEFAULT 0, fail_reason TEXT, steps TEXT,
+ created_at TEXT DEFAULT (datetime('now')), updated_at TEXT, deleted_at TEXT, UNIQUE(scope_repo, scope_branch, slug));
+CREATE TABLE task_deps (task_id TEXT REFERENCES tasks(id) ON DELETE CASCADE, blocked_by TEXT REFERENCES tasks(id) ON DELETE CASCADE,
+ PRIMARY KEY (task_id, blocked_by));
+INSERT INTO tasks (id, slug, scope_repo, scope_branch, title, steps, priority) VALUES
+ ('1', 'it''s/1', 'acme/shop', 'main', 'T', '["one",2]', NULL), ('2', 'two', 'acme/shop', 'main', 'T', 'no json', 1.5);
+INSERT INTO task_deps VALUES ('1', NULL);`
+
+func TestOpenGoesOnWithAForeignDatabase(t *testing.T) {
+	path := dbPath(t)
+	assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	query(t, path, foreignSchema)
+	s := openStore(t, path, testScope())
+	tasks, err := s.List(t.Context(), Filter{})
+	assert.NilError(t, err)
+	assert.DeepEqual(t, slugs(tasks), []string{"it's/1", "two"})
+	assert.DeepEqual(t, tasks[0].Steps, []string{"one", "2"})
+	assert.DeepEqual(t, tasks[1].Steps, []string{"no json"})
+	assert.Equal(t, claim(t, s, "it's/1", "x").Priority, DefaultPriority)
+	_, err = s.RegisterAgent(t.Context(), 1, "h") // the table was missing
+	assert.NilError(t, err)
+}
+
+func TestOpenRefusesAndLeavesUntouched(t *testing.T) {
+	for _, tc := range []struct {
+		name, sql, content, want string
+	}{
+		{name: "newer", sql: "CREATE TABLE tasks (id); PRAGMA user_version = 7", want: "schema version 7, so it was written by a newer ralph. Update ralph"},
+		{name: "older", sql: "CREATE TABLE tasks (id, slug, title)", want: "has no column tasks.scope_repo, so it was written by an older ralph. Move it away"},
+		{name: "foreign agents", sql: "CREATE TABLE agents (name)", want: "has no column agents.id"},
+		{name: "no database", content: strings.Repeat("this is not a database\n", 100), want: "is damaged: "},
+		{name: "short text", content: "xyz", want: "is damaged: "},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			path := dbPath(t)
+			assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+			if tc.sql != "" {
+				query(t, path, tc.sql)
+			} else {
+				assert.NilError(t, os.WriteFile(path, []byte(tc.content), 0o644))
+			}
+			before, err := os.ReadFile(path)
+			assert.NilError(t, err)
+			_, err = Open(t.Context(), path, testScope())
+			assert.ErrorContains(t, err, tc.want)
+			assert.ErrorContains(t, err, path)
+			after, err := os.ReadFile(path)
+			assert.NilError(t, err)
+			assert.Equal(t, sha256.Sum256(before), sha256.Sum256(after))
+		})
+	}
+}
+
+func TestOpenRefusesLinksAndOddFiles(t *testing.T) {
+	outside := t.TempDir()
+	for _, tc := range []struct {
+		name, want string
+		prepare    func(t *testing.T, path string) error
+	}{
+		{"folder is a link", "is a symbolic link", func(_ *testing.T, path string) error {
+			return os.Symlink(outside, filepath.Dir(path))
+		}},
+		{"file is a link", "is a symbolic link", func(t *testing.T, path string) error {
+			assert.NilError(t, os.Mkdir(filepath.Dir(path), 0o755))
+			return os.Symlink(filepath.Join(outside, "victim"), path)
+		}},
+		{"file is a folder", "is not a regular file", func(_ *testing.T, path string) error {
+			return os.MkdirAll(path, 0o755)
+		}},
+		{"folder is a file", "creating ", func(_ *testing.T, path string) error {
+			return os.WriteFile(filepath.Dir(path), nil, 0o644)
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			path := dbPath(t)
+			assert.NilError(t, tc.prepare(t, path))
+			_, err := Open(t.Context(), path, testScope())
+			assert.ErrorContains(t, err, tc.want)
+			entries, err := os.ReadDir(outside)
+			assert.NilError(t, err)
+			assert.Check(t, cmp.Len(entries, 0))
+		})
+	}
+}
