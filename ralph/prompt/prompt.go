@@ -1,0 +1,75 @@
+// Package prompt holds the words by which agents are told to plan and to
+// build, in files of their own. A repository may bring its own.
+package prompt
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+//go:embed plan.md build.md spec.md
+var files embed.FS
+
+// maxSize bounds a repository's own prompt, in bytes.
+const maxSize = 1 << 20
+
+// Prompt is one prompt as a skill: Markdown with a front matter that names it.
+type Prompt struct {
+	Skill string // e.g. "ralph-plan"
+	Text  string
+}
+
+// Load returns the prompts of ralph-plan, ralph-build and ralph-spec. Those
+// for which dir has a file plan.md, build.md or spec.md come from there. A
+// file without front matter gets the one of ours.
+func Load(dir string) ([]Prompt, error) {
+	var prompts []Prompt
+	for _, name := range []string{"plan", "build", "spec"} {
+		ours, err := files.ReadFile(name + ".md")
+		if err != nil {
+			return nil, fmt.Errorf("reading the prompt %s: %w", name, err)
+		}
+		text := string(ours)
+		switch own, err := readOwn(filepath.Join(dir, name+".md")); {
+		case err == nil:
+			text = withFrontMatter(own, text)
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, fmt.Errorf("reading the repository's own prompt: %w", err)
+		}
+		prompts = append(prompts, Prompt{Skill: "ralph-" + name, Text: text})
+	}
+	return prompts, nil
+}
+
+func readOwn(path string) (string, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return "", err
+	case !info.Mode().IsRegular():
+		return "", fmt.Errorf("%s is not a regular file", path)
+	case info.Size() > maxSize:
+		return "", fmt.Errorf("%s is larger than 1 MiB", path)
+	}
+	b, err := os.ReadFile(path)
+	if err == nil && strings.TrimSpace(string(b)) == "" {
+		return "", fmt.Errorf("%s is empty. Write a prompt, or delete the file to use the built-in one", path)
+	}
+	return strings.ReplaceAll(string(b), "\r\n", "\n"), err
+}
+
+const fence = "---\n"
+
+// withFrontMatter returns text, if need be with the front matter of model.
+func withFrontMatter(text, model string) string {
+	if strings.HasPrefix(text, fence) {
+		return text
+	}
+	matter, _, _ := strings.Cut(strings.TrimPrefix(model, fence), "\n"+fence)
+	return fence + matter + "\n" + fence + text
+}

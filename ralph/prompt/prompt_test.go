@@ -1,0 +1,72 @@
+package prompt
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/assert/cmp"
+	"gotest.tools/v3/fs"
+)
+
+func load(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	prompts, err := Load(dir)
+	assert.NilError(t, err)
+	texts := map[string]string{}
+	for _, p := range prompts {
+		texts[p.Skill] = p.Text
+	}
+	return texts
+}
+
+func TestOursAreSkillsThatGetTheBacklog(t *testing.T) {
+	texts := load(t, t.TempDir())
+	for skill, wants := range map[string][]string{
+		"ralph-plan":  {"!`ralph task list --all --markdown`", "ralph task plan-sync", "`specs/`", "`deps`"},
+		"ralph-build": {"!`ralph task peek -n 10`", "!`ralph task --help`", "$RALPH_AGENT_ID", `--result '{"commit":"<sha>"}'`, "ralph task fail"},
+		"ralph-spec":  {"specs/README.md", "Out of scope"},
+	} {
+		text := texts[skill]
+		assert.Assert(t, strings.HasPrefix(text, "---\nname: "+skill+"\ndescription: "), skill)
+		for _, want := range wants {
+			assert.Check(t, cmp.Contains(text, want), skill)
+		}
+		// Claude replaces these by the arguments of the slash command.
+		for _, placeholder := range []string{"$ARGUMENTS", "$0", "$1", "$2"} {
+			assert.Check(t, !strings.Contains(text, placeholder), "%s has %s", skill, placeholder)
+		}
+	}
+}
+
+func TestARepositorysOwn(t *testing.T) {
+	ours := load(t, t.TempDir())
+	dir := fs.NewDir(t, "prompts",
+		fs.WithFile("plan.md", "Plan like this.\r\n"),
+		fs.WithFile("build.md", "---\nname: ralph-build\ndescription: mine\n---\nBuild.\n"))
+	texts := load(t, dir.Path())
+	matter, _, _ := strings.Cut(ours["ralph-plan"], "# Plan")
+	assert.Equal(t, texts["ralph-plan"], matter+"Plan like this.\n")
+	assert.Equal(t, texts["ralph-build"], "---\nname: ralph-build\ndescription: mine\n---\nBuild.\n")
+	assert.Equal(t, texts["ralph-spec"], ours["ralph-spec"])
+}
+
+func TestRefusals(t *testing.T) {
+	for _, tc := range []struct {
+		name, want string
+		make       func(path string) error
+	}{
+		{"empty", "is empty", func(p string) error { return os.WriteFile(p, []byte(" \n"), 0o600) }},
+		{"folder", "not a regular file", func(p string) error { return os.Mkdir(p, 0o700) }},
+		{"too large", "larger than 1 MiB", func(p string) error { return os.WriteFile(p, make([]byte, maxSize+1), 0o600) }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := t.TempDir()
+			assert.NilError(t, tc.make(filepath.Join(dir, "plan.md")))
+			_, err := Load(dir)
+			assert.ErrorContains(t, err, tc.want)
+		})
+	}
+}
