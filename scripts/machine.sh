@@ -50,17 +50,18 @@ apt_get() {
 	as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 "$@" </dev/null >&2
 }
 
-# Installs only what is missing: no upgrade, no recommended package, no "apt-get update" when nothing is to do.
+# Installs only what is missing: no upgrade, nothing removed, no recommended package, and no
+# "apt-get update" when nothing is to do.
 apt_install() {
 	local missing
 	need_apt
 	mapfile -t missing < <(apt_missing "$@")
 	[ ${#missing[@]} -gt 0 ] || return 0
 	say "installing ${missing[*]} (apt-get)"
-	apt_get install -y --no-install-recommends "${missing[@]}" 2>/dev/null && return 0
+	apt_get install -y --no-remove --no-install-recommends "${missing[@]}" 2>/dev/null && return 0
 	# Package lists of a fresh machine are absent or stale.
 	apt_get update
-	apt_get install -y --no-install-recommends "${missing[@]}" ||
+	apt_get install -y --no-remove --no-install-recommends "${missing[@]}" ||
 		die "apt-get could not install ${missing[*]}"
 }
 

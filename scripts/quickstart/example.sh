@@ -1,0 +1,70 @@
+# shellcheck shell=bash
+# The example repository and the run of the loop in it. Sourced.
+
+# The base of the shell agent's image, as projectimage/agents.go has it.
+UPSTREAM_BASE=debian:bookworm-slim
+LOCAL_BASE=docker-ralph-base:$BASE_SUITE
+
+# Sets BASE_OPTIONS: empty where the upstream base can be had.
+provide_base() {
+	BASE_OPTIONS=()
+	if as_owner docker image inspect "$UPSTREAM_BASE" >/dev/null 2>&1; then
+		return 0
+	fi
+	say "pulling $UPSTREAM_BASE"
+	if as_owner timeout 600 docker pull -q "$UPSTREAM_BASE" >/dev/null 2>&1; then
+		return 0
+	fi
+	say "$UPSTREAM_BASE cannot be pulled: making $LOCAL_BASE from Debian's packages instead"
+	as_owner mkdir -p "$RALPH_CACHE/images"
+	"$SCRIPTS/base-image.sh" --archive >/dev/null
+	as_owner "$SCRIPTS/base-image.sh" "$LOCAL_BASE"
+	BASE_OPTIONS=(--base "$LOCAL_BASE")
+}
+
+# Prints the first free name, so that nobody's folder is ever written into.
+free_folder() {
+	local folder=$1 number=1
+	while [ -e "$folder" ] || [ -e "$folder.git" ]; do
+		number=$((number + 1))
+		folder=$1-$number
+	done
+	printf '%s\n' "$folder"
+}
+
+example_git() { as_owner git -C "$EXAMPLE" "$@"; }
+
+# docker ralph names a sandbox after the remote "origin": a bare repository beside it will do.
+make_example() {
+	[ "$EXAMPLE" = "$WANTED_EXAMPLE" ] || say "$WANTED_EXAMPLE exists and stays as it is: taking $EXAMPLE"
+	as_owner git init -q --bare -b main "$EXAMPLE.git"
+	as_owner git init -q -b main "$EXAMPLE"
+	as_owner cp -r "$SCRIPTS/quickstart/example/." "$EXAMPLE"
+	if ! example_git config user.email >/dev/null; then
+		example_git config user.name "$OWNER"
+		example_git config user.email "$OWNER@$(uname -n)"
+	fi
+	example_git remote add origin "$EXAMPLE.git"
+	example_git add -A
+	example_git commit -q -m "A spec, and nothing else yet"
+	example_git push -q -u origin main
+}
+
+docker_ralph() {
+	say ""
+	say "\$ docker ralph $*"
+	as_owner env -C "$EXAMPLE" docker ralph "$@"
+}
+
+run_example() {
+	local before after
+	before=$(example_git rev-list --count HEAD)
+	docker_ralph "${BASE_OPTIONS[@]}" plan
+	docker_ralph "${BASE_OPTIONS[@]}" build -n 3
+	after=$(example_git rev-list --count HEAD)
+	say ""
+	say "\$ git log --oneline"
+	example_git --no-pager log --oneline
+	[ $((after - before)) = 3 ] ||
+		die "the loop made $((after - before)) commits where three were expected: see \"docker ralph task list\" in $EXAMPLE"
+}
