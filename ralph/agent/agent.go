@@ -1,0 +1,83 @@
+// Package agent knows the coding agents that ralph can run: the command line
+// that starts each of them unattended, what has to be in place before, and
+// how to read what it reports. One adapter per agent.
+package agent
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/docker-ralph/docker-ralph/ralph/agent/streamjson"
+	"github.com/docker-ralph/docker-ralph/ralph/prompt"
+)
+
+// Mode is what an agent is run for.
+type Mode string
+
+// The modes.
+const (
+	Plan  Mode = "plan"
+	Build Mode = "build"
+)
+
+// Session is what stays the same over all runs of a loop.
+type Session struct {
+	Mode Mode
+	// Model is the --model as given; empty means the agent's own default.
+	Model string
+	// Danger says that the user allowed the agent everything, with --danger.
+	Danger bool
+	// Sandboxed says that a sandbox of ours is the boundary.
+	Sandboxed bool
+	// Bypass says that a sandboxed agent runs without permission prompts.
+	Bypass bool
+	// Program is the real path of ralph itself.
+	Program string
+	// Prompts are what a sandboxed agent is told.
+	Prompts []prompt.Prompt
+	// Getenv reads the environment that the agent will have.
+	Getenv func(string) string
+}
+
+// Command starts an agent.
+type Command struct {
+	Path string
+	Args []string // without the program
+	Env  []string // in addition to the environment, as KEY=value
+}
+
+// Adapter is one agent. Adapters have no state.
+type Adapter interface {
+	// Name is what the agent is called in the configuration.
+	Name() string
+	// Prompt and Backend are for the banner: what the agent is told, and who
+	// serves its model. Either may be empty.
+	Prompt(Session) string
+	Backend(Session) string
+	// Model returns the model that Session.Model stands for.
+	Model(Session) string
+	// Check says whether the agent can be run at all, in an error that tells
+	// what to do about it.
+	Check(Session) error
+	// Prepare puts everything in place for one run.
+	Prepare(Session) (Command, error)
+	// Render copies the agent's output r to w for people to read.
+	Render(w io.Writer, r io.Reader) (streamjson.Result, error)
+}
+
+func adapters() []Adapter { return []Adapter{claude{}, shell{}} }
+
+// Lookup returns the adapter of the agent called name.
+func Lookup(name string) (Adapter, error) {
+	var known []string
+	for _, a := range adapters() {
+		if a.Name() == name {
+			return a, nil
+		}
+		known = append(known, a.Name())
+	}
+	slices.Sort(known)
+	return nil, fmt.Errorf("unknown agent %q. Known agents: %s", name, strings.Join(known, ", "))
+}

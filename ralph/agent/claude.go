@@ -1,0 +1,118 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/docker-ralph/docker-ralph/ralph/agent/streamjson"
+)
+
+// claude is Anthropic's Claude Code.
+type claude struct{}
+
+func (claude) Name() string { return "claude" }
+
+// Prompt is a slash command: the words are in the skill of that name.
+func (claude) Prompt(s Session) string { return "/ralph-" + string(s.Mode) }
+
+func (claude) Backend(s Session) string { return claudeBackend(s.Getenv) }
+
+func (claude) Model(s Session) string {
+	return resolveModel(s.Model, claudeBackend(s.Getenv), filepath.Dir(s.Program))
+}
+
+func (claude) Check(s Session) error {
+	_, err := findClaude()
+	if err != nil {
+		return err
+	}
+	if s.Sandboxed {
+		_, err = configDir(s)
+	}
+	return err
+}
+
+func findClaude() (string, error) {
+	path, err := exec.LookPath("claude")
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return "", errors.New("claude is not installed, or not on PATH. Install it: npm install -g @anthropic-ai/claude-code")
+	case err != nil:
+		return "", fmt.Errorf("finding claude: %w", err)
+	}
+	return path, nil
+}
+
+// Prepare writes the skills anew before every run in a sandbox, so that no
+// run can change what the next one is told. On a host the user's own skills
+// are used, and nothing is written.
+func (c claude) Prepare(s Session) (Command, error) {
+	path, err := findClaude()
+	if err != nil {
+		return Command{}, err
+	}
+	cmd := Command{Path: path, Args: []string{"-p", c.Prompt(s), "--output-format=stream-json", "--verbose"}}
+	if s.Danger || s.Sandboxed && s.Bypass {
+		cmd.Args = append(cmd.Args, "--dangerously-skip-permissions")
+	}
+	if s.Model != "" {
+		cmd.Args = append(cmd.Args, "--model", c.Model(s))
+	}
+	if !s.Sandboxed {
+		return cmd, nil
+	}
+	// Without IS_SANDBOX claude refuses to work without prompts as root.
+	cmd.Env = []string{"IS_SANDBOX=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1"}
+	dir, err := configDir(s)
+	if err != nil {
+		return Command{}, err
+	}
+	for _, p := range s.Prompts {
+		if err := writeSkill(filepath.Join(dir, "skills", p.Skill), p.Text); err != nil {
+			return Command{}, fmt.Errorf("installing the skill %s: %w", p.Skill, err)
+		}
+	}
+	return cmd, nil
+}
+
+func (claude) Render(w io.Writer, r io.Reader) (streamjson.Result, error) {
+	return streamjson.Render(w, r)
+}
+
+// configDir is where claude looks for the user's settings and skills.
+func configDir(s Session) (string, error) {
+	if dir := s.Getenv("CLAUDE_CONFIG_DIR"); dir != "" {
+		return dir, nil
+	}
+	home := s.Getenv("HOME")
+	if home == "" {
+		return "", errors.New("HOME is not set, so claude would not find its skills. Set HOME to the agent's home directory")
+	}
+	return filepath.Join(home, ".claude"), nil
+}
+
+// writeSkill replaces dir/SKILL.md at once: a session that runs beside this
+// one never reads half of it.
+func writeSkill(dir, text string) (err error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(dir, ".skill-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(tmp.Name())
+		}
+	}()
+	_, err = tmp.WriteString(text)
+	if err := errors.Join(err, tmp.Chmod(0o644), tmp.Close()); err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), filepath.Join(dir, "SKILL.md"))
+}

@@ -1,0 +1,46 @@
+package agent
+
+import (
+	"errors"
+	"io"
+
+	"github.com/docker-ralph/docker-ralph/ralph/agent/streamjson"
+)
+
+// ShellCommand is the hidden command by which ralph runs itself as the shell
+// agent. It is followed by the mode.
+const ShellCommand = "_shell-agent"
+
+// shell is the agent built into ralph: it runs a task's steps as they are
+// written. It is a process of its own like every other agent.
+type shell struct{}
+
+func (shell) Name() string           { return "shell" }
+func (shell) Backend(Session) string { return "none (steps run as shell commands)" }
+func (shell) Model(Session) string   { return "" }
+
+func (shell) Prompt(s Session) string {
+	if s.Mode == Plan {
+		return "ralph-tasks blocks in specs/*.md"
+	}
+	return "steps of the task"
+}
+
+func (shell) Check(s Session) error {
+	if !s.Sandboxed && !s.Danger {
+		return errors.New("the shell agent runs commands that are written in this repository, and there is no sandbox here. " +
+			"Use docker ralph, or allow it with --danger")
+	}
+	return nil
+}
+
+func (sh shell) Prepare(s Session) (Command, error) {
+	if err := sh.Check(s); err != nil {
+		return Command{}, err
+	}
+	return Command{Path: s.Program, Args: []string{ShellCommand, string(s.Mode)}}, nil
+}
+
+func (shell) Render(w io.Writer, r io.Reader) (streamjson.Result, error) {
+	return streamjson.Render(w, r)
+}
