@@ -128,10 +128,8 @@ func (e *Ensurer) settle(ctx context.Context, spec Spec) (Sandbox, error) {
 		default:
 			return Sandbox{}, fmt.Errorf("the driver %s cannot tell what state the sandbox %s is in: nothing was changed", e.Driver.Name(), sb.Name)
 		}
-		select {
-		case <-ctx.Done():
-			return Sandbox{}, ctx.Err()
-		case <-time.After(100 * time.Millisecond):
+		if err := pause(ctx); err != nil {
+			return Sandbox{}, err
 		}
 	}
 }
@@ -168,15 +166,35 @@ func (e *Ensurer) create(ctx context.Context, spec Spec) (Sandbox, error) {
 		return Sandbox{}, err
 	}
 	e.Report(fmt.Sprintf("Creating the sandbox %s with the %s driver", spec.Name, e.Driver.Name()))
-	sb, err := e.Driver.Create(ctx, spec)
-	if errors.Is(err, ErrExists) {
-		// Another user's docker-ralph, whose lock is elsewhere.
+	deadline := time.Now().Add(waitSettled)
+	for {
+		sb, err := e.Driver.Create(ctx, spec)
+		if !errors.Is(err, ErrExists) {
+			return sb, err
+		}
+		// Another user's docker-ralph, whose lock is elsewhere, is making it,
+		// and may not be far enough for it to be found.
 		sb, err = e.settle(ctx, spec)
-		if err == nil && sb.State == NotFound {
-			err = fmt.Errorf("the sandbox %s was removed while it was being made: try again", spec.Name)
+		if err != nil || sb.State != NotFound {
+			return sb, err
+		}
+		if time.Now().After(deadline) {
+			return Sandbox{}, fmt.Errorf("the name %s is taken, but there is no such sandbox: try again, or look for it with \"docker ps -a\"", spec.Name)
+		}
+		if err := pause(ctx); err != nil {
+			return Sandbox{}, err
 		}
 	}
-	return sb, err
+}
+
+// pause waits a moment between two looks at something that changes by itself.
+func pause(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(100 * time.Millisecond):
+		return nil
+	}
 }
 
 // bringUp starts and prepares the sandbox.

@@ -33,7 +33,6 @@ type API interface {
 	Info(context.Context, client.InfoOptions) (client.SystemInfoResult, error)
 	VolumeCreate(context.Context, client.VolumeCreateOptions) (client.VolumeCreateResult, error)
 	VolumeInspect(context.Context, string, client.VolumeInspectOptions) (client.VolumeInspectResult, error)
-	VolumeRemove(context.Context, string, client.VolumeRemoveOptions) (client.VolumeRemoveResult, error)
 }
 
 // Home is the home directory of the agent's user in every sandbox. It is a

@@ -47,9 +47,6 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 	}
 	l := labels(spec)
 	l[labelUser] = user
-	if err := d.createHome(ctx, spec, l); err != nil {
-		return lifecycle.Sandbox{}, err
-	}
 	made, err := d.API.ContainerCreate(ctx, client.ContainerCreateOptions{
 		Name: spec.Name,
 		Config: &container.Config{
@@ -65,7 +62,7 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 				Test: []string{"NONE"}, // an image's own would run what the agent can change
 			},
 		},
-		HostConfig: hostConfig(spec, res.Info),
+		HostConfig: hostConfig(spec, res.Info, l),
 	})
 	if err != nil {
 		return lifecycle.Sandbox{}, explainCreate(spec, err)
@@ -75,10 +72,11 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 	return sb, nil
 }
 
-func hostConfig(spec lifecycle.Spec, info system.Info) *container.HostConfig {
+func hostConfig(spec lifecycle.Spec, info system.Info, l map[string]string) *container.HostConfig {
 	mounts := []mount.Mount{
 		{Type: mount.TypeVolume, Source: guestVolume, Target: guest.MountPoint, ReadOnly: true, VolumeOptions: &mount.VolumeOptions{NoCopy: true}},
-		{Type: mount.TypeVolume, Source: homeVolume(spec.Name), Target: Home},
+		// Without a name, the volume comes and goes with the container.
+		{Type: mount.TypeVolume, Target: Home, VolumeOptions: &mount.VolumeOptions{Labels: l}},
 	}
 	for _, dir := range append([]string{spec.Root}, spec.Mounts...) {
 		mounts = append(mounts, mount.Mount{
@@ -181,44 +179,6 @@ func explainCreate(spec lifecycle.Spec, err error) error {
 	}
 }
 
-func homeVolume(name string) string { return name + "-home" }
-
-// createHome makes the volume for the home directory. One that a removed or
-// half-made sandbox has left is removed first: it was filled from another
-// image perhaps.
-func (d *Driver) createHome(ctx context.Context, spec lifecycle.Spec, l map[string]string) error {
-	name := homeVolume(spec.Name)
-	if err := d.removeHome(ctx, spec.Name); err != nil {
-		return err
-	}
-	if _, err := d.API.VolumeCreate(ctx, client.VolumeCreateOptions{Name: name, Labels: l}); err != nil {
-		return fmt.Errorf("creating the volume %s: %w", name, err)
-	}
-	return nil
-}
-
-func (d *Driver) removeHome(ctx context.Context, sandbox string) error {
-	name := homeVolume(sandbox)
-	res, err := d.API.VolumeInspect(ctx, name, client.VolumeInspectOptions{})
-	if errdefs.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("looking the volume %s up: %w", name, err)
-	}
-	if !isSandbox(res.Volume.Labels, sandbox) {
-		return &lifecycle.ForeignError{Name: name, What: "a volume"}
-	}
-	_, err = d.API.VolumeRemove(ctx, name, client.VolumeRemoveOptions{})
-	if errdefs.IsConflict(err) {
-		return lifecycle.ErrExists // its container was made a moment ago
-	}
-	if err != nil && !errdefs.IsNotFound(err) {
-		return fmt.Errorf("removing the volume %s: %w", name, err)
-	}
-	return nil
-}
-
 // Start implements [lifecycle.Driver].
 func (d *Driver) Start(ctx context.Context, sb lifecycle.Sandbox) error {
 	if _, err := d.API.ContainerStart(ctx, sb.ID, client.ContainerStartOptions{}); err != nil {
@@ -244,7 +204,7 @@ func (d *Driver) Remove(ctx context.Context, sb lifecycle.Sandbox) error {
 	if err := os.Remove(d.markerPath(sb.Name)); err != nil && !os.IsNotExist(err) {
 		return fmt.Errorf("removing the sandbox %s: %w", sb.Name, err)
 	}
-	return d.removeHome(ctx, sb.Name)
+	return nil
 }
 
 func (d *Driver) markerPath(name string) string {

@@ -112,10 +112,28 @@ func (d *Driver) mend(ctx context.Context, sb lifecycle.Sandbox, p payload.Paylo
 		}
 	}
 	if slices.Contains(missing, guest.NeedsHome) {
-		home := mount.Mount{Type: mount.TypeVolume, Source: homeVolume(sb.Name), Target: Home}
+		volume, err := d.homeVolume(ctx, sb)
+		if err != nil {
+			return err
+		}
+		home := mount.Mount{Type: mount.TypeVolume, Source: volume, Target: Home}
 		return d.runHelper(ctx, guestTag(p), []string{"_own", uid, gid, Home}, home, "CHOWN", "DAC_OVERRIDE")
 	}
 	return nil
+}
+
+// homeVolume returns the name that the engine gave to the sandbox's volume.
+func (d *Driver) homeVolume(ctx context.Context, sb lifecycle.Sandbox) (string, error) {
+	res, err := d.API.ContainerInspect(ctx, sb.ID, client.ContainerInspectOptions{})
+	if err != nil {
+		return "", err
+	}
+	for _, m := range res.Container.Mounts {
+		if m.Type == mount.TypeVolume && m.Destination == Home {
+			return m.Name, nil
+		}
+	}
+	return "", fmt.Errorf("it has no volume at %s", Home)
 }
 
 func digestFile(path string) (string, error) {

@@ -1,0 +1,323 @@
+package container_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/client"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+	"gotest.tools/v3/poll"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	driver "github.com/docker-ralph/docker-ralph/lifecycle/container"
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
+	"github.com/docker-ralph/docker-ralph/scope"
+)
+
+func TestForeignThingsAreLeftAlone(t *testing.T) {
+	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		ctx, api, s := t.Context(), e.Client(t), newSuite(t, e)
+
+		spec := s.NewSpec(t)
+		made, err := api.ContainerCreate(ctx, client.ContainerCreateOptions{Name: spec.Name, Image: spec.Image})
+		assert.NilError(t, err)
+		t.Cleanup(func() { remove(t, api, made.ID) })
+		for _, call := range []func() error{
+			func() error { _, err := s.Driver.Lookup(ctx, spec.Name); return err },
+			func() error { _, err := ensure(t, s.Driver, spec, true); return err },
+		} {
+			err := call()
+			foreign, ok := errors.AsType[*lifecycle.ForeignError](err)
+			assert.Assert(t, ok, "%v", err)
+			assert.Equal(t, foreign.Name, spec.Name)
+		}
+		_, err = api.ContainerInspect(ctx, made.ID, client.ContainerInspectOptions{})
+		assert.NilError(t, err)
+	})
+}
+
+func TestLookupTakesNoIDForAName(t *testing.T) {
+	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		s := newSuite(t, e)
+		sb, _ := s.Up(t)
+		found, err := s.Driver.Lookup(t.Context(), sb.ID[:12])
+		assert.NilError(t, err)
+		assert.Equal(t, found.State, lifecycle.NotFound)
+	})
+}
+
+func TestHardening(t *testing.T) {
+	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		s := newSuite(t, e)
+		sb, spec := s.Up(t)
+		out := sh(t, s.Driver, sb, spec, "exec 2>&1; cat /proc/self/status; echo; cat /proc/1/status; kill -STOP 1 || true; touch /opt/ralph/x || true; ls -l /opt/ralph/bin/ralph")
+		self, first, ok := strings.Cut(out, "\n\n")
+		assert.Assert(t, ok)
+		for _, field := range []string{"CapInh:\t0000000000000000", "CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "CapAmb:\t0000000000000000", "NoNewPrivs:\t1", "Uid:\t1234\t", "Gid:\t2345\t"} {
+			assert.Check(t, is.Contains(self, field))
+		}
+		assert.Check(t, is.Contains(first, "Uid:\t65534\t"))
+		assert.Check(t, is.Contains(first, "CapBnd:\t0000000000000000"))
+		assert.Check(t, is.Contains(out, "Operation not permitted"), "the agent cannot stop the first process")
+		assert.Check(t, is.Contains(out, "Read-only file system"), "the agent cannot change ralph")
+
+		res, err := e.Client(t).ContainerInspect(t.Context(), sb.ID, client.ContainerInspectOptions{})
+		assert.NilError(t, err)
+		host := res.Container.HostConfig
+		assert.Check(t, is.Equal(host.Memory, int64(512<<20)))
+		assert.Check(t, is.Equal(host.MemorySwap, host.Memory))
+		assert.Check(t, is.Equal(host.NanoCPUs, int64(1e9)))
+		assert.Check(t, is.Equal(*host.PidsLimit, int64(200)))
+		assert.Check(t, !host.Privileged)
+		for label, want := range map[string]string{
+			"created-by": "docker-ralph", "scope.repo": spec.Scope.Repo, "scope.branch": spec.Scope.Branch, "root": spec.MainRoot,
+			"worktree": spec.Root, "agent": "shell", "version": "test", "config-hash": spec.Hash(),
+		} {
+			assert.Check(t, is.Equal(res.Container.Config.Labels["io.github.docker-ralph."+label], want), label)
+		}
+	})
+}
+
+func TestLimitsAreNeverMoreThanTheEngineHas(t *testing.T) {
+	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		s := newSuite(t, e)
+		spec := s.NewSpec(t)
+		spec.Resources = lifecycle.Resources{Memory: 1 << 50, NanoCPUs: 1e15, Pids: 100}
+		sb := s.UpWith(t, spec)
+		api := e.Client(t)
+		info, err := api.Info(t.Context(), client.InfoOptions{})
+		assert.NilError(t, err)
+		res, err := api.ContainerInspect(t.Context(), sb.ID, client.ContainerInspectOptions{})
+		assert.NilError(t, err)
+		assert.Equal(t, res.Container.HostConfig.Memory, info.Info.MemTotal)
+		assert.Equal(t, res.Container.HostConfig.NanoCPUs, int64(info.Info.NCPU)*1e9)
+	})
+}
+
+func TestOrphansDoNotPileUp(t *testing.T) {
+	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		s := newSuite(t, e)
+		sb, spec := s.Up(t)
+		sh(t, s.Driver, sb, spec, "for i in 1 2 3 4 5; do (sleep 0.1 &) ; done")
+		poll.WaitOn(t, func(poll.LogT) poll.Result {
+			// Other than in ps, only the engine sees zombies from outside.
+			busy, err := s.Driver.Busy(t.Context(), sb)
+			if err != nil {
+				return poll.Error(err)
+			}
+			if busy {
+				return poll.Continue("processes are left")
+			}
+			return poll.Success()
+		}, poll.WithTimeout(20*time.Second))
+	})
+}
+
+func TestOddStates(t *testing.T) {
+	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		ctx, api, s := t.Context(), e.Client(t), newSuite(t, e)
+		sb, spec := s.Up(t)
+		_, err := api.ContainerPause(ctx, sb.ID, client.ContainerPauseOptions{})
+		assert.NilError(t, err)
+		found, err := s.Driver.Lookup(ctx, spec.Name)
+		assert.NilError(t, err)
+		assert.Equal(t, found.State, lifecycle.Paused)
+		_, err = ensure(t, s.Driver, spec, false)
+		assert.Error(t, err, "the sandbox "+spec.Name+" is paused: let it go on with \"docker unpause "+spec.Name+"\"")
+		_, err = api.ContainerUnpause(ctx, sb.ID, client.ContainerUnpauseOptions{})
+		assert.NilError(t, err)
+
+		// Killed from outside: started again, nothing made anew.
+		_, err = api.ContainerKill(ctx, sb.ID, client.ContainerKillOptions{Signal: "KILL"})
+		assert.NilError(t, err)
+		again, err := ensure(t, s.Driver, spec, false)
+		assert.NilError(t, err)
+		assert.Equal(t, again.ID, sb.ID)
+		assert.Equal(t, sh(t, s.Driver, again, spec, "echo up"), "up\n")
+	})
+}
+
+func TestManyDispatchesMakeOneSandbox(t *testing.T) {
+	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		s := newSuite(t, e)
+		spec := s.NewSpec(t)
+		const n = 6
+		ids := make([]string, n)
+		locks := t.TempDir()
+		var wg sync.WaitGroup
+		for i := range n {
+			wg.Go(func() {
+				// Half of them share a lock, the others are on their own, like
+				// those of another user.
+				dir := locks
+				if i%2 == 1 {
+					dir = filepath.Join(locks, fmt.Sprint(i))
+				}
+				sb, err := ensureIn(t, dir, s.Driver, spec, false)
+				assert.Check(t, err)
+				ids[i] = sb.ID
+				if err == nil {
+					assert.Check(t, is.Equal(sh(t, s.Driver, sb, spec, "echo up"), "up\n"))
+				}
+			})
+		}
+		wg.Wait()
+		sb, err := s.Driver.Lookup(t.Context(), spec.Name)
+		assert.NilError(t, err)
+		t.Cleanup(func() { assert.Check(t, s.Driver.Remove(context.WithoutCancel(t.Context()), sb)) })
+		for _, id := range ids {
+			assert.Check(t, is.Equal(id, sb.ID))
+		}
+	})
+}
+
+// A plugin can be killed between any two steps of making a sandbox.
+func TestHalfMadeSandboxesAreTakenUp(t *testing.T) {
+	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		for _, tc := range []struct {
+			name  string
+			leave func(t *testing.T, api *client.Client, d lifecycle.Driver, spec lifecycle.Spec)
+		}{
+			{"created", func(t *testing.T, _ *client.Client, d lifecycle.Driver, spec lifecycle.Spec) {
+				_, err := d.Create(t.Context(), spec)
+				assert.NilError(t, err)
+			}},
+			{"started", func(t *testing.T, _ *client.Client, d lifecycle.Driver, spec lifecycle.Spec) {
+				sb, err := d.Create(t.Context(), spec)
+				assert.NilError(t, err)
+				assert.NilError(t, d.Start(t.Context(), sb))
+			}},
+			{"removed by hand before use", func(t *testing.T, api *client.Client, d lifecycle.Driver, spec lifecycle.Spec) {
+				sb, err := d.Create(t.Context(), spec)
+				assert.NilError(t, err)
+				remove(t, api, sb.ID)
+			}},
+			{"removed by hand after use", func(t *testing.T, api *client.Client, d lifecycle.Driver, spec lifecycle.Spec) {
+				sb, err := ensure(t, d, spec, false)
+				assert.NilError(t, err)
+				remove(t, api, sb.ID)
+			}},
+		} {
+			t.Run(tc.name, func(t *testing.T) {
+				s := newSuite(t, e)
+				spec := s.NewSpec(t)
+				tc.leave(t, e.Client(t), s.Driver, spec)
+				sb, err := ensure(t, s.Driver, spec, false)
+				assert.NilError(t, err)
+				t.Cleanup(func() { assert.Check(t, s.Driver.Remove(context.WithoutCancel(t.Context()), sb)) })
+				assert.Equal(t, sh(t, s.Driver, sb, spec, "touch ~/mine; id -un"), "agent\n")
+			})
+		}
+	})
+}
+
+func TestCommitInALinkedWorktree(t *testing.T) {
+	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		s := newSuite(t, e)
+		spec := s.NewSpec(t)
+		main := spec.Root
+		git := func(dir string, args ...string) string {
+			t.Helper()
+			cmd := exec.CommandContext(t.Context(), "git", append([]string{"-C", dir, "-c", "user.name=u", "-c", "user.email=u@e", "-c", "safe.directory=*"}, args...)...)
+			out, err := cmd.CombinedOutput()
+			assert.NilError(t, err, string(out))
+			return strings.TrimSpace(string(out))
+		}
+		linked := filepath.Join(filepath.Dir(main), "linked")
+		git(main, "init", "-q", "-b", "main")
+		git(main, "commit", "-q", "--allow-empty", "-m", "first")
+		git(main, "worktree", "add", "-q", "-b", "other", linked)
+		out, err := exec.CommandContext(t.Context(), "chown", "-R", "1234:2345", main, linked).CombinedOutput()
+		assert.NilError(t, err, string(out))
+
+		spec.Root = linked
+		spec.Mounts = []string{filepath.Join(main, ".git")}
+		spec.Probe = filepath.Join(main, ".git", "worktrees", "linked", "HEAD")
+		sb := s.UpWith(t, spec)
+		sh(t, s.Driver, sb, spec, "echo x > x && git add x && git -c user.name=a -c user.email=a@e commit -qm inside")
+		assert.Equal(t, git(linked, "log", "-1", "--format=%s %an"), "inside a")
+		assert.Equal(t, git(linked, "status", "--porcelain"), "")
+	})
+}
+
+func TestAnotherMachinesEngineIsRecognised(t *testing.T) {
+	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		s := newSuite(t, e)
+		spec := s.NewSpec(t)
+		for _, host := range []string{"ssh://user@far.example", "tcp://192.0.2.7:2376"} {
+			d := &driver.Driver{API: e.Client(t), Host: host, StateDir: t.TempDir()}
+			_, err := d.Create(t.Context(), spec)
+			assert.ErrorContains(t, err, "the engine at "+host+" is not on this machine")
+		}
+
+		// The engine behind a local socket does not have the folder.
+		gone := spec
+		gone.Root = filepath.Join(spec.Root, "not-there")
+		_, err := s.Driver.Create(t.Context(), gone)
+		assert.ErrorContains(t, err, "the engine does not see the work tree "+gone.Root)
+
+		// It has such a folder, but another one.
+		assert.NilError(t, os.WriteFile(spec.Probe, []byte("what the engine sees\n"), 0o644))
+		sb, err := s.Driver.Create(t.Context(), spec)
+		assert.NilError(t, err)
+		t.Cleanup(func() { assert.Check(t, s.Driver.Remove(context.WithoutCancel(t.Context()), sb)) })
+		assert.NilError(t, s.Driver.Start(t.Context(), sb))
+		other := spec
+		other.Probe = filepath.Join(t.TempDir(), "HEAD")
+		assert.NilError(t, os.WriteFile(other.Probe, nil, 0o644))
+		assert.ErrorContains(t, s.Driver.Prepare(t.Context(), sb, other), "the work tree is not visible in the sandbox")
+		assert.Assert(t, !s.Driver.Ready(sb))
+	})
+}
+
+func TestWorktreesThatWouldGiveTooMuch(t *testing.T) {
+	home, err := os.UserHomeDir()
+	assert.NilError(t, err)
+	d := &driver.Driver{Host: "unix:///nowhere", StateDir: t.TempDir()}
+	for _, root := range []string{"/", home, filepath.Dir(home), `C:\src`, "/opt/ralph/x", "/opt"} {
+		_, err := d.Create(t.Context(), lifecycle.Spec{Name: "x", Root: root, Scope: scope.Scope{Repo: "r", Branch: "b"}})
+		assert.Check(t, err != nil, root)
+	}
+}
+
+func ensure(t *testing.T, d lifecycle.Driver, spec lifecycle.Spec, recreate bool) (lifecycle.Sandbox, error) {
+	t.Helper()
+	return ensureIn(t, t.TempDir(), d, spec, recreate)
+}
+
+func ensureIn(t *testing.T, locks string, d lifecycle.Driver, spec lifecycle.Spec, recreate bool) (lifecycle.Sandbox, error) {
+	t.Helper()
+	e := lifecycle.Ensurer{
+		Driver:  d,
+		LockDir: locks,
+		Report:  func(message string) { t.Log(message) },
+		Image:   func(context.Context) error { return nil },
+	}
+	return e.Ensure(t.Context(), spec, recreate)
+}
+
+// sh runs a shell command in the sandbox and returns both its outputs.
+func sh(t *testing.T, d lifecycle.Driver, sb lifecycle.Sandbox, spec lifecycle.Spec, script string) string {
+	t.Helper()
+	var out bytes.Buffer
+	code, err := d.Exec(t.Context(), sb, lifecycle.Process{Args: []string{"sh", "-c", script}, Dir: spec.Root, Stdout: &out, Stderr: &out})
+	assert.Check(t, err)
+	assert.Check(t, is.Equal(code, 0), out.String())
+	return out.String()
+}
+
+func remove(t *testing.T, api *client.Client, id string) {
+	t.Helper()
+	_, err := api.ContainerRemove(context.WithoutCancel(t.Context()), id, client.ContainerRemoveOptions{Force: true})
+	assert.Check(t, err)
+}

@@ -1,0 +1,256 @@
+// Package dispatch is the way of one command from the host into a sandbox:
+// scope, configuration, driver, sandbox, execution.
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+	"github.com/docker-ralph/docker-ralph/projectimage"
+	"github.com/docker-ralph/docker-ralph/scope"
+)
+
+// API is what a dispatch uses of the Engine API.
+type API interface {
+	container.API
+	projectimage.Engine
+}
+
+// Host is where a dispatch comes from: the user's engine, folders, streams
+// and answers.
+type Host struct {
+	// Engine connects to the engine. It is called once, after everything that
+	// can be refused without an engine.
+	Engine func() (API, error)
+	// Dir is the directory that the command was given in.
+	Dir string
+	// StateDir is the plugin's folder below Docker's configuration folder.
+	StateDir string
+	// LookupEnv is os.LookupEnv or a stand-in.
+	LookupEnv func(string) (string, bool)
+	// Version is the plugin's.
+	Version string
+
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	// Terminal is nil unless input and output are a terminal.
+	Terminal lifecycle.Terminal
+	// Confirm asks the user; nil when there is nobody to ask.
+	Confirm func(ctx context.Context, question string) (bool, error)
+	// Forward starts to hand over signals instead of cancelling the context,
+	// until stop is called.
+	Forward func(ctx context.Context) (signals <-chan os.Signal, stop func())
+
+	// Credentials are those for registries.
+	Credentials projectimage.Credentials
+	// Progress is how builds and pulls are shown.
+	Progress projectimage.Progress
+	// ProxyArgs returns the proxy variables for builds on an engine.
+	ProxyArgs func(engine string) map[string]*string
+}
+
+// Options say what to run and how.
+type Options struct {
+	// Command is plan, build or task.
+	Command string
+	// Args are the command's, handed over as they are.
+	Args []string
+	// Overrides are configuration from the command line.
+	Overrides config.Overrides
+	// Recreate makes the sandbox anew.
+	Recreate bool
+	// Rebuild builds the image anew.
+	Rebuild bool
+}
+
+// Run executes one command in the sandbox of the current scope and returns
+// its exit code. An error means that the command did not run, or that nobody
+// can tell how it ended.
+func Run(ctx context.Context, h Host, opts Options) (int, error) {
+	wt, err := scope.Detect(ctx, h.Dir, h.getenv)
+	if err != nil {
+		return 0, err
+	}
+	cfg, err := h.configure(ctx, wt, opts)
+	if err != nil {
+		return 0, err
+	}
+	spec, err := h.spec(wt, cfg)
+	if err != nil {
+		return 0, err
+	}
+	env, err := h.environment(wt, cfg, opts.Command)
+	if err != nil {
+		return 0, err
+	}
+	api, err := h.Engine()
+	if err != nil {
+		return 0, err
+	}
+	driver, err := h.driver(cfg, api)
+	if err != nil {
+		return 0, err
+	}
+	if spec.Ephemeral {
+		alive, err := h.sweep(ctx, driver, spec)
+		if err != nil {
+			return 0, err
+		}
+		defer func() { _ = alive.Close() }()
+	}
+	sb, err := h.ensurer(driver, api, cfg, opts).Ensure(ctx, spec, opts.Recreate)
+	if err != nil {
+		return 0, err
+	}
+	code, err := h.execute(ctx, driver, sb, lifecycle.Process{
+		Args: append([]string{"ralph", opts.Command}, opts.Args...),
+		Env:  env,
+		Dir:  filepath.ToSlash(filepath.Join(wt.Root, wt.Prefix)),
+	}, opts.Command)
+	if spec.Ephemeral && !errors.Is(err, lifecycle.ErrDetached) {
+		err = errors.Join(err, removeAfter(ctx, driver, sb))
+	}
+	return code, err
+}
+
+// configure loads the configuration and has the user approve what a
+// repository may not decide alone.
+func (h Host) configure(ctx context.Context, wt scope.Worktree, opts Options) (config.Effective, error) {
+	cfg, err := config.Load(config.Sources{Root: wt.Root, UserDir: h.StateDir, Getenv: h.getenv, Overrides: opts.Overrides})
+	if err != nil {
+		return config.Effective{}, err
+	}
+	store := TrustStore(h.StateDir)
+	err = store.Require(cfg)
+	if untrusted, ok := errors.AsType[*config.UntrustedError](err); ok && h.Confirm != nil {
+		yes, askErr := h.Confirm(ctx, Describe(untrusted.Settings)+"Trust these settings of the repository?")
+		if askErr != nil {
+			return config.Effective{}, askErr
+		}
+		if yes {
+			err = store.Approve(wt.Root, cfg.WideningDigest())
+		}
+	}
+	return cfg, err
+}
+
+// spec derives what the sandbox must be like.
+func (h Host) spec(wt scope.Worktree, cfg config.Effective) (lifecycle.Spec, error) {
+	name, err := wt.Scope.SandboxName()
+	if err != nil {
+		return lifecycle.Spec{}, err
+	}
+	image, err := projectimage.Ref(imageRequest(cfg))
+	if err != nil {
+		return lifecycle.Spec{}, err
+	}
+	user, err := invokingUser(wt.Root)
+	if err != nil {
+		return lifecycle.Spec{}, err
+	}
+	if !cfg.Sandbox.Reuse {
+		name = ephemeralName(name)
+	}
+	r := cfg.Sandbox.Resources
+	return lifecycle.Spec{
+		Name:      name,
+		Scope:     wt.Scope,
+		Root:      wt.Root,
+		Mounts:    gitMounts(wt),
+		Probe:     filepath.Join(wt.GitDir, "HEAD"),
+		MainRoot:  wt.MainRoot,
+		Agent:     cfg.Agent.Name,
+		Image:     image,
+		Resources: lifecycle.Resources{Memory: r.Memory, NanoCPUs: r.NanoCPUs(), Pids: r.Pids},
+		User:      user,
+		Version:   h.Version,
+		Ephemeral: !cfg.Sandbox.Reuse,
+	}, nil
+}
+
+// gitMounts are the git directories outside the work tree, without which git
+// does not work inside: those of a linked worktree or a submodule.
+func gitMounts(wt scope.Worktree) []string {
+	var mounts []string
+	for _, dir := range []string{wt.CommonDir, wt.GitDir} {
+		covered := within(dir, wt.Root)
+		for _, m := range mounts {
+			covered = covered || within(dir, m)
+		}
+		if !covered {
+			mounts = append(mounts, dir)
+		}
+	}
+	return mounts
+}
+
+func within(dir, root string) bool {
+	rel, err := filepath.Rel(root, dir)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+func imageRequest(cfg config.Effective) projectimage.Request {
+	return projectimage.Request{Agent: cfg.Agent.Name, Base: cfg.Image.Base, Image: cfg.Sandbox.Image}
+}
+
+func (h Host) driver(cfg config.Effective, api API) (lifecycle.Driver, error) {
+	switch cfg.Sandbox.Driver {
+	case config.DriverAuto, config.DriverContainer:
+		return &container.Driver{API: api, Host: api.DaemonHost(), StateDir: h.StateDir}, nil
+	default:
+		return nil, fmt.Errorf("the driver %q is not built into this version: use \"container\"", cfg.Sandbox.Driver)
+	}
+}
+
+func (h Host) ensurer(driver lifecycle.Driver, api API, cfg config.Effective, opts Options) *lifecycle.Ensurer {
+	locks := filepath.Join(h.StateDir, "locks")
+	return &lifecycle.Ensurer{
+		Driver:  driver,
+		LockDir: locks,
+		Report:  h.report,
+		Confirm: h.Confirm,
+		Image: func(ctx context.Context) error {
+			b := &projectimage.Builder{Engine: api, Auth: h.Credentials, Progress: h.Progress, ProxyArgs: h.ProxyArgs(api.DaemonHost()), LockDir: locks}
+			req := imageRequest(cfg)
+			req.Rebuild = opts.Rebuild
+			_, err := b.Ensure(ctx, req)
+			return err
+		},
+	}
+}
+
+// execute runs the process and passes signals on to it. The context's end is
+// a signal like the others: the program inside shall end in its own way, and
+// the sandbox lives on.
+func (h Host) execute(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, p lifecycle.Process, command string) (int, error) {
+	if ctx.Err() != nil {
+		return 0, ctx.Err()
+	}
+	signals, stop := h.Forward(ctx)
+	defer stop()
+	p.Signals, p.Terminal = signals, h.Terminal
+	p.Stdout, p.Stderr = h.Stdout, h.Stderr
+	p.Stdin = h.Stdin
+	code, err := driver.Exec(context.WithoutCancel(ctx), sb, p)
+	if errors.Is(err, lifecycle.ErrDetached) {
+		h.report(fmt.Sprintf("\nDetached: ralph %s goes on in the sandbox %s", command, sb.Name))
+		return 0, err
+	}
+	return code, err
+}
+
+func (h Host) report(message string) {
+	_, _ = fmt.Fprintln(h.Stderr, message)
+}
+
+func (h Host) getenv(name string) string {
+	value, _ := h.LookupEnv(name)
+	return value
+}

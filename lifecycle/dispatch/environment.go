@@ -1,0 +1,75 @@
+package dispatch
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/lifecycle/credential"
+	"github.com/docker-ralph/docker-ralph/scope"
+)
+
+// environment returns the KEY=value pairs that a command gets in the sandbox.
+// Keys of the agent's model go along only with the commands that start an
+// agent.
+func (h Host) environment(wt scope.Worktree, cfg config.Effective, command string) ([]string, error) {
+	guest, err := cfg.Guest(true).Encode()
+	if err != nil {
+		return nil, err
+	}
+	env := []string{config.GuestEnv + "=" + guest}
+	names := []string{"RALPH_SCOPE_REPO", "RALPH_SCOPE_BRANCH", "NO_COLOR"}
+	if h.Terminal != nil {
+		names = append(names, "TERM", "COLORTERM")
+	}
+	if command != "task" {
+		names = append(names, credential.Names(cfg.Agent.Name)...)
+		h.warnIdentity(wt)
+	}
+	names = append(names, cfg.Env.Pass...)
+	env = append(env, credential.Collect(names, h.LookupEnv)...)
+	return append(env, gitConfig(wt)...), nil
+}
+
+// Commits need a name. When git has none, this one says what it is.
+const (
+	fallbackName  = "docker-ralph"
+	fallbackEmail = "docker-ralph@localhost"
+)
+
+func (h Host) warnIdentity(wt scope.Worktree) {
+	if wt.UserName == "" || wt.UserEmail == "" {
+		h.report(fmt.Sprintf("Warning: git has no user.name and user.email here: the agent commits as %s <%s>. Set yours with \"git config --global user.name NAME\" and \"user.email\".", fallbackName, fallbackEmail))
+	}
+}
+
+// gitConfig hands over the user's name, which the sandbox cannot read from
+// the user's own configuration, and switches off signing, whose keys stay on
+// the host.
+func gitConfig(wt scope.Worktree) []string {
+	name, email := wt.UserName, wt.UserEmail
+	if name == "" || email == "" {
+		name, email = fallbackName, fallbackEmail
+	}
+	settings := [][2]string{
+		{"user.name", name},
+		{"user.email", email},
+		{"commit.gpgSign", "false"},
+		{"tag.gpgSign", "false"},
+	}
+	env := []string{"GIT_CONFIG_COUNT=" + strconv.Itoa(len(settings))}
+	for i, s := range settings {
+		env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", i, s[0]), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", i, s[1]))
+	}
+	return env
+}
+
+// Describe lists settings that need the user's approval, one a line.
+func Describe(settings []config.Setting) string {
+	var b strings.Builder
+	for _, s := range settings {
+		_, _ = fmt.Fprintf(&b, "%s asks for %s = %q: %s\n", s.Origin, s.Key, s.Value, s.Why)
+	}
+	return b.String()
+}

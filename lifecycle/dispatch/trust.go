@@ -1,0 +1,40 @@
+package dispatch
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/scope"
+)
+
+// TrustStore is where approvals of repositories' settings are kept.
+func TrustStore(stateDir string) config.TrustStore {
+	return config.TrustStore{Path: filepath.Join(stateDir, "trust.json")}
+}
+
+// Trust approves what the ralph.toml of the work tree that dir is in asks
+// for, or takes all approvals of the work tree back. It returns what to tell
+// the user.
+func Trust(ctx context.Context, dir, stateDir string, revoke bool) (string, error) {
+	// A work tree is enough; it need not be on a branch or have an origin.
+	anyScope := func(name string) string {
+		return map[string]string{"RALPH_SCOPE_REPO": "any", "RALPH_SCOPE_BRANCH": "any"}[name]
+	}
+	wt, err := scope.Detect(ctx, dir, anyScope)
+	if err != nil {
+		return "", err
+	}
+	store := TrustStore(stateDir)
+	if revoke {
+		return "No setting of " + wt.Root + " is approved any more.", store.Revoke(wt.Root)
+	}
+	cfg, err := config.Load(config.Sources{Root: wt.Root, UserDir: stateDir})
+	if err != nil {
+		return "", err
+	}
+	if len(cfg.Widening) == 0 {
+		return "The ralph.toml of " + wt.Root + " asks for nothing that needs approval.", nil
+	}
+	return Describe(cfg.Widening) + "Approved.", store.Approve(wt.Root, cfg.WideningDigest())
+}
