@@ -122,10 +122,16 @@ func TestDockerfileStepsAreShell(t *testing.T) {
 	}
 }
 
-func TestClaudeVersionIsPinnedOnce(t *testing.T) {
+// pinnedClaude returns the version of claude that the Dockerfile installs.
+func pinnedClaude(t *testing.T) string {
+	t.Helper()
 	content, err := agentDockerfile("claude")
 	assert.NilError(t, err)
 	versions := regexp.MustCompile(`\b\d+\.\d+\.\d+\b`).FindAllString(string(content), -1)
-	assert.Assert(t, cmp.Len(versions, 1))
-	assert.Assert(t, cmp.Contains(string(content), "ARG CLAUDE_CODE_VERSION="+versions[0]+"\n"))
+	assert.Assert(t, cmp.Len(versions, 1), "the version is in one place")
+	return versions[0]
+}
+
+func TestClaudeVersionIsAnArgument(t *testing.T) {
+	assert.Assert(t, slices.Contains(instructions(parseDockerfile(t, "claude"), "ARG"), "CLAUDE_CODE_VERSION="+pinnedClaude(t)))
 }

@@ -49,7 +49,7 @@ func (b *Builder) build(ctx context.Context, spec buildSpec, noCache bool) error
 		defer close(shown)
 		for status := range solved {
 			log.record(status)
-			shown <- status
+			shown <- b.Progress.briefly(status)
 		}
 		return nil
 	})

@@ -6,7 +6,6 @@ import (
 	"unicode"
 
 	buildkit "github.com/moby/buildkit/client"
-	"github.com/moby/buildkit/solver/errdefs"
 	"github.com/opencontainers/go-digest"
 )
 
@@ -24,18 +23,18 @@ type BuildError struct {
 }
 
 func newBuildError(spec buildSpec, err error, log *stepLog) *BuildError {
-	var source strings.Builder
-	for _, s := range errdefs.Sources(err) {
-		_ = s.Print(&source) // a strings.Builder takes everything
+	return &BuildError{
+		Tag: spec.tag, Base: spec.base, Err: err,
+		Source: failedSource(spec.dockerfile, err, log.failedName),
+		Log:    log.failed(),
 	}
-	return &BuildError{Tag: spec.tag, Base: spec.base, Source: source.String(), Log: log.failed(), Err: err}
 }
 
 func (e *BuildError) Error() string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "building image %q on base %q: %s", e.Tag, e.Base, shorten(e.Err.Error(), reasonMax))
+	fmt.Fprintf(&text, "building image %q on base %q: %s", e.Tag, e.Base, shorten(oneSpaced(e.Err.Error()), reasonMax))
 	if e.Source != "" {
-		text.WriteString("\n" + strings.TrimRight(e.Source, "\n"))
+		text.WriteString("\n" + e.Source)
 	}
 	if len(e.Log) > 0 {
 		text.WriteString("\nthe step's last lines:\n  " + strings.Join(e.Log, "\n  "))
@@ -57,8 +56,9 @@ func shorten(text string, limit int) string {
 
 // stepLog keeps the last lines that each step of a build wrote.
 type stepLog struct {
-	steps map[digest.Digest]*step
-	last  digest.Digest // the step that failed last
+	steps      map[digest.Digest]*step
+	failedStep digest.Digest // the last one that failed
+	failedName string
 }
 
 type step struct {
@@ -80,14 +80,14 @@ func (l *stepLog) record(status *buildkit.SolveStatus) {
 	}
 	for _, vertex := range status.Vertexes {
 		if vertex.Error != "" {
-			l.last = vertex.Digest
+			l.failedStep, l.failedName = vertex.Digest, vertex.Name
 		}
 	}
 }
 
 // failed returns the last lines of the step that failed.
 func (l *stepLog) failed() []string {
-	s := l.steps[l.last]
+	s := l.steps[l.failedStep]
 	if s == nil {
 		return nil
 	}

@@ -52,12 +52,12 @@ func TestStepLogWithoutFailure(t *testing.T) {
 func TestBuildErrorText(t *testing.T) {
 	err := &BuildError{
 		Tag: "t:v1", Base: "debian:12",
-		Source: "Dockerfile:3\n---\n 3 | >>> RUN false\n---\n",
+		Source: "Dockerfile:3\n    3 | >>> RUN false",
 		Log:    []string{"one", "two"},
 		Err:    errors.New("process did not complete: exit code: 1"),
 	}
 	assert.Error(t, err, `building image "t:v1" on base "debian:12": process did not complete: exit code: 1`+
-		"\nDockerfile:3\n---\n 3 | >>> RUN false\n---\nthe step's last lines:\n  one\n  two")
+		"\nDockerfile:3\n    3 | >>> RUN false\nthe step's last lines:\n  one\n  two")
 }
 
 func TestShorten(t *testing.T) {

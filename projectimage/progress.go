@@ -3,7 +3,9 @@ package projectimage
 import (
 	"fmt"
 	"io"
+	"strings"
 
+	buildkit "github.com/moby/buildkit/client"
 	"github.com/moby/buildkit/util/progress/progressui"
 )
 
@@ -50,4 +52,22 @@ func (p Progress) notice(format string, args ...any) {
 		return
 	}
 	_, _ = fmt.Fprintf(p.Out, format+"\n", args...)
+}
+
+// nameMax is the length in bytes of a step's name that is shown; the rest of a
+// script that is meant to be run says a reader nothing.
+const nameMax = 110
+
+// briefly cuts what is long in status, for a reader; a program gets all of it.
+func (p Progress) briefly(status *buildkit.SolveStatus) *buildkit.SolveStatus {
+	if p.Mode == ModeRawJSON {
+		return status
+	}
+	for _, vertex := range status.Vertexes {
+		if name := oneSpaced(vertex.Name); len(name) > nameMax {
+			vertex.Name = strings.ToValidUTF8(name[:nameMax], "") + " …"
+		}
+		vertex.Error = shorten(oneSpaced(vertex.Error), 2*nameMax)
+	}
+	return status
 }

@@ -1,0 +1,42 @@
+package projectimage
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/moby/moby/client"
+)
+
+// roleVariable makes the test binary play another process.
+const roleVariable = "RALPH_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(roleVariable) {
+	case "ensure":
+		os.Exit(ensureProcess())
+	case "registry":
+		os.Exit(registryProcess())
+	default:
+		os.Exit(m.Run())
+	}
+}
+
+// ensureProcess is another docker ralph in need of the shell image on the base
+// in RALPH_TEST_BASE. It prints whether it built it.
+func ensureProcess() int {
+	c, err := client.New(client.WithHost(os.Getenv("DOCKER_HOST")))
+	if err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	b := &Builder{Engine: c, LockDir: os.Getenv("RALPH_TEST_LOCKS"), Progress: Progress{Mode: ModePlain, Out: os.Stderr}}
+	image, err := b.Ensure(context.Background(), Request{Agent: "shell", Base: os.Getenv("RALPH_TEST_BASE")})
+	if err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	_, _ = fmt.Println(image.Built)
+	return 0
+}

@@ -1,0 +1,151 @@
+package projectimage
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/cli/cli/config/types"
+	"github.com/moby/buildkit/session/auth/authprovider"
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/assert/cmp"
+	"gotest.tools/v3/icmd"
+	"gotest.tools/v3/poll"
+)
+
+// registryProcess serves one image, with one file in it, to the user "me" with
+// the password "pw". It prints its address and runs until it is killed.
+func registryProcess() int {
+	var layer bytes.Buffer
+	zipper := gzip.NewWriter(&layer)
+	archive := tar.NewWriter(zipper)
+	_ = archive.WriteHeader(&tar.Header{Name: "hello", Mode: 0o644, Size: 5, Typeflag: tar.TypeReg})
+	_, _ = archive.Write([]byte("world"))
+	_ = archive.Close()
+	_ = zipper.Close()
+	unzipped, _ := gzip.NewReader(bytes.NewReader(layer.Bytes()))
+	var plain bytes.Buffer
+	_, _ = plain.ReadFrom(unzipped)
+
+	config, _ := json.Marshal(map[string]any{
+		"architecture": os.Getenv("RALPH_TEST_ARCH"), "os": "linux", "config": map[string]any{},
+		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{sha(plain.Bytes())}},
+	})
+	const docker = "application/vnd.docker."
+	describe := func(kind string, blob []byte) map[string]any {
+		return map[string]any{"mediaType": docker + kind, "size": len(blob), "digest": sha(blob)}
+	}
+	manifest, _ := json.Marshal(map[string]any{
+		"schemaVersion": 2, "mediaType": docker + "distribution.manifest.v2+json",
+		"config": describe("container.image.v1+json", config),
+		"layers": []any{describe("image.rootfs.diff.tar.gzip", layer.Bytes())},
+	})
+	blobs := map[string][]byte{sha(config): config, sha(layer.Bytes()): layer.Bytes(), sha(manifest): manifest, "1": manifest}
+
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	_, _ = fmt.Println(listener.Addr())
+	_ = http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); user != "me" || password != "pw" {
+			w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
+			http.Error(w, `{"errors":[{"code":"UNAUTHORIZED","message":"who are you"}]}`, http.StatusUnauthorized)
+			return
+		}
+		name := path.Base(r.URL.Path)
+		blob, found := blobs[name]
+		switch {
+		case r.URL.Path == "/v2/":
+		case !found:
+			http.NotFound(w, r)
+		default:
+			if strings.Contains(r.URL.Path, "/manifests/") {
+				w.Header().Set("Content-Type", docker+"distribution.manifest.v2+json")
+				w.Header().Set("Docker-Content-Digest", sha(blob))
+			}
+			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(blob))
+		}
+	}))
+	return 1
+}
+
+func sha(data []byte) string {
+	sum := sha256.Sum256(data)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// startRegistry runs this test binary as a registry in the engine's own network
+// namespace: engines pull from their loopback address without TLS.
+func (e *testEngine) startRegistry(t *testing.T) (address string) {
+	t.Helper()
+	self, err := os.Executable()
+	assert.NilError(t, err)
+	info := icmd.RunCommand("docker", "-H", e.host, "version", "--format", "{{.Server.Arch}}")
+	info.Assert(t, icmd.Success)
+	created := icmd.RunCommand("docker", "-H", e.host, "create", "--network", "host", "-e", roleVariable+"=registry",
+		"-e", "RALPH_TEST_ARCH="+strings.TrimSpace(info.Stdout()), e.base, "/registry")
+	created.Assert(t, icmd.Success)
+	id := strings.TrimSpace(created.Stdout())
+	t.Cleanup(func() { icmd.RunCommand("docker", "-H", e.host, "rm", "-f", id) })
+	icmd.RunCommand("docker", "-H", e.host, "cp", self, id+":/registry").Assert(t, icmd.Success)
+	icmd.RunCommand("docker", "-H", e.host, "start", id).Assert(t, icmd.Success)
+	poll.WaitOn(t, func(poll.LogT) poll.Result {
+		logs := icmd.RunCommand("docker", "-H", e.host, "logs", id)
+		address = strings.TrimSpace(logs.Stdout())
+		if address == "" {
+			return poll.Continue("the registry says nothing: %s", logs.Stderr())
+		}
+		return poll.Success()
+	})
+	return address
+}
+
+func TestEnginePull(t *testing.T) {
+	onEngines(t, func(t *testing.T, e *testEngine) {
+		address := e.startRegistry(t)
+		ref := address + "/team/tool:1"
+		e.removeAfter(t, ref)
+		b, out := e.builder(t)
+
+		_, err := b.Ensure(t.Context(), Request{Image: ref})
+		t.Log(err)
+		assert.ErrorContains(t, err, `image "`+ref+`" is not on the engine and cannot be pulled: `)
+		assert.ErrorContains(t, err, "no basic auth credentials")
+		_, err = b.Ensure(t.Context(), Request{Agent: "shell", Base: ref})
+		var baseErr *BaseError
+		assert.Assert(t, errors.As(err, &baseErr), "%v", err)
+		assert.ErrorContains(t, err, "no basic auth credentials")
+
+		b.Auth = func(_ context.Context, host string, _ []string, _ authprovider.ExpireCachedAuthCheck) (types.AuthConfig, error) {
+			assert.Equal(t, host, address)
+			return types.AuthConfig{Username: "me", Password: "pw", ServerAddress: address}, nil
+		}
+		got, err := b.Ensure(t.Context(), Request{Image: ref})
+		assert.NilError(t, err)
+		assert.Equal(t, got.Ref, ref)
+		assert.Assert(t, cmp.Regexp("^sha256:[0-9a-f]{64}$", got.ID))
+		assert.Assert(t, cmp.Contains(out.String(), "Status: Downloaded newer image for "+ref))
+
+		// It is a base now; that it has no shell is the build's own failure.
+		_, err = b.Ensure(t.Context(), Request{Agent: "shell", Base: ref})
+		t.Log(err)
+		var buildErr *BuildError
+		assert.Assert(t, errors.As(err, &buildErr), "%v", err)
+		assert.ErrorContains(t, err, ref)
+	})
+}
