@@ -22,6 +22,7 @@ const (
 	maxPids           = 1 << 22 // the kernel's own maximum
 	maxTimeoutMinutes = 366 * 24 * 60
 	maxModel          = 256
+	maxNames          = 256 // in one list
 )
 
 var (

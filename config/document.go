@@ -3,6 +3,7 @@ package config
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
@@ -11,10 +12,31 @@ import (
 
 // document is the text of one configuration file.
 type document struct {
-	path string
-	from OriginKind // FromRepository or FromUser
-	text []byte
+	path   string
+	from   OriginKind // FromRepository or FromUser
+	text   []byte
+	starts []int // offset of each line's first byte
 }
+
+func newDocument(path string, from OriginKind, text []byte) document {
+	d := document{path: path, from: from, text: text, starts: []int{0}}
+	for i, c := range text {
+		if c == '\n' {
+			d.starts = append(d.starts, i+1)
+		}
+	}
+	return d
+}
+
+// line is the number of the line, from 1, that an offset is in.
+func (d document) line(offset int) int {
+	after, _ := slices.BinarySearch(d.starts, offset+1)
+	return after
+}
+
+// maxDepth is how many components of a key are kept. No known key has as many,
+// so that a longer one is refused all the same.
+const maxDepth = 8
 
 // part is one component of a key.
 type part struct {
@@ -57,16 +79,11 @@ func (n node) isTable() bool {
 	return n.kind == unstable.Table || n.kind == unstable.ArrayTable || n.kind == unstable.InlineTable
 }
 
-// parse reads the document. Whether it is TOML at all (keys given twice
-// included) is for the library's decoder to say; the places of keys and values
-// then come from its parser.
+// parse finds the keys and values of the document, and where they are. What
+// it takes can still not be TOML: see decodes.
 func (d document) parse() ([]assignment, error) {
 	if bytes.HasPrefix(d.text, []byte("\xff\xfe")) || bytes.HasPrefix(d.text, []byte("\xfe\xff")) {
 		return nil, d.problem(span{}, "the file is in UTF-16: save it as UTF-8")
-	}
-	var anything map[string]any
-	if err := toml.Unmarshal(d.text, &anything); err != nil {
-		return nil, d.syntaxProblem(err)
 	}
 	var parser unstable.Parser
 	parser.Reset(d.text)
@@ -81,7 +98,27 @@ func (d document) parse() ([]assignment, error) {
 		table = parts(nil, expression.Key())
 		found = append(found, assignment{key: table, value: node{kind: expression.Kind}})
 	}
+	var wrong *unstable.ParserError
+	if errors.As(parser.Error(), &wrong) {
+		at := parser.Range(wrong.Highlight)
+		return nil, d.syntaxProblem(int(at.Offset), int(at.Offset+at.Length), wrong.Message)
+	}
 	return found, parser.Error()
+}
+
+// decodes lets the library's decoder judge what the parser does not look at,
+// such as keys that are given twice. Its time grows with the square of the
+// number of keys, so it must only see documents without unknown ones.
+func (d document) decodes() error {
+	var anything map[string]any
+	err := toml.Unmarshal(d.text, &anything)
+	var wrong *toml.DecodeError
+	if errors.As(err, &wrong) {
+		line, column := wrong.Position()
+		start := d.starts[min(line, len(d.starts))-1] + column - 1
+		return d.syntaxProblem(start, start+1, strings.TrimPrefix(wrong.Error(), "toml: "))
+	}
+	return err
 }
 
 // appendKeyValue appends an assignment below table; an inline table's content
@@ -100,8 +137,8 @@ func appendKeyValue(found []assignment, table []part, keyValue *unstable.Node) [
 
 // parts appends a key to the table that it stands in.
 func parts(table []part, key unstable.Iterator) []part {
-	all := append([]part(nil), table...)
-	for key.Next() {
+	all := slices.Clone(table)
+	for key.Next() && len(all) < maxDepth {
 		n := key.Node()
 		all = append(all, part{name: string(n.Data), at: spanOf(n)})
 	}
@@ -123,17 +160,10 @@ func spanOf(n *unstable.Node) span {
 	return span{int(n.Raw.Offset), int(n.Raw.Offset + n.Raw.Length)}
 }
 
-// syntaxProblem gives the decoder's error our form.
-func (d document) syntaxProblem(err error) error {
-	var decode *toml.DecodeError
-	if !errors.As(err, &decode) {
-		return d.problem(span{}, "%s", strings.TrimPrefix(err.Error(), "toml: "))
+// syntaxProblem gives the library's errors our form.
+func (d document) syntaxProblem(start, end int, message string) error {
+	if strings.HasSuffix(message, "at start of value") {
+		message += "; text has to be in quotes"
 	}
-	line, column := decode.Position()
-	start := 0
-	for ; line > 1; line-- {
-		start += bytes.IndexByte(d.text[start:], '\n') + 1
-	}
-	start += column - 1
-	return d.problem(span{start, start + 1}, "%s", strings.TrimPrefix(decode.Error(), "toml: "))
+	return d.problem(span{start, end}, "%s", message)
 }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -31,6 +30,9 @@ func (d document) interpret() ([]given, error) {
 	var problems []error
 	told := map[string]bool{}
 	for _, a := range assignments {
+		if len(problems) > maxProblems {
+			break
+		}
 		if i := known.unknownFrom(a.key); i < len(a.key) {
 			// One mistake in a table's name is not one per key in it.
 			if wrong := join(a.key[:i+1]); !told[wrong] {
@@ -52,9 +54,9 @@ func (d document) interpret() ([]given, error) {
 		}
 	}
 	if len(problems) > 0 {
-		return nil, errors.Join(problems...)
+		return nil, joinProblems(problems)
 	}
-	return values, nil
+	return values, d.decodes()
 }
 
 func appendError(all []error, err error) []error {
@@ -75,14 +77,17 @@ func (d document) given(s setting, a assignment, v node) (given, error) {
 	if err != nil {
 		return given{}, fail(err)
 	}
-	line := d.problem(at, "").Line
-	return given{setting: s, value: content, origin: Origin{Kind: d.from, Name: d.path, Line: line}, fail: fail}, nil
+	origin := Origin{Kind: d.from, Name: d.path, Line: d.line(at.start)}
+	return given{setting: s, value: content, origin: origin, fail: fail}, nil
 }
 
 // list takes the items of a list.
 func (d document) list(s setting, a assignment) ([]given, error) {
 	if a.value.kind != unstable.Array {
 		return nil, d.problem(a.at(), "%s: it has to be %s", a.path(), s.form)
+	}
+	if len(a.value.items) > maxNames {
+		return nil, d.problem(a.at(), "%s: more than %d names", a.path(), maxNames)
 	}
 	var items []given
 	for _, v := range a.value.items {

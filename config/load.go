@@ -83,7 +83,7 @@ func Load(s Sources) (Effective, error) {
 	m.apply(flags(s.Overrides))
 	m.timeout(s.Overrides.Timeout)
 	if len(m.problems) > 0 {
-		return Effective{}, errors.Join(m.problems...)
+		return Effective{}, joinProblems(m.problems)
 	}
 	if !m.e.Sandbox.Enabled {
 		return Effective{}, m.disabled

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 	"unicode"
@@ -10,8 +11,12 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// excerptWidth is how much of a long line is shown, in columns.
-const excerptWidth = 100
+const (
+	// excerptWidth is how much of a long line is shown, in columns.
+	excerptWidth = 100
+	// maxProblems is how many mistakes are shown at once.
+	maxProblems = 20
+)
 
 // FileError is a mistake in a configuration file. Its text has the place, what
 // is wrong, and the line with the spot marked below.
@@ -36,42 +41,56 @@ type span struct{ start, end int }
 
 // problem marks one part of the document.
 func (d document) problem(at span, format string, args ...any) *FileError {
-	at.start = min(max(at.start, 0), len(d.text))
-	lineStart := bytes.LastIndexByte(d.text[:at.start], '\n') + 1
-	lineEnd := len(d.text)
-	if i := bytes.IndexByte(d.text[at.start:], '\n'); i >= 0 {
-		lineEnd = at.start + i
+	number := d.line(at.start)
+	lineStart, lineEnd := d.starts[number-1], len(d.text)
+	if number < len(d.starts) {
+		lineEnd = d.starts[number] - 1
 	}
 	line := bytes.TrimSuffix(d.text[lineStart:lineEnd], []byte("\r"))
 	from := min(at.start-lineStart, len(line))
 	to := max(min(at.end-lineStart, len(line)), from)
-	e := &FileError{
+	return &FileError{
 		Path:    d.path,
-		Line:    bytes.Count(d.text[:lineStart], []byte("\n")) + 1,
+		Line:    number,
 		Column:  utf8.RuneCount(line[:from]) + 1,
-		Message: fmt.Sprintf(format, args...),
+		Message: printable(fmt.Sprintf(format, args...)),
+		excerpt: excerpt(number, line, from, to),
 	}
-	e.excerpt = excerpt(e.Line, string(line[:from]), string(line[from:to]), string(line[to:]))
-	return e
 }
 
-// excerpt shows a line with its middle marked. The text is a stranger's:
-// nothing in it may reach the terminal as a command.
-func excerpt(number int, before, marked, after string) string {
+// excerpt shows a line with a part of it marked; of a long line, only what is
+// around the mark.
+func excerpt(number int, line []byte, from, to int) string {
+	// No character that is seen has more than four bytes.
+	const reach = 4 * excerptWidth
 	width := runewidth.Condition{}
-	before, marked, after = printable(before), printable(marked), printable(after)
-	if width.StringWidth(before) > excerptWidth/2 {
-		before = "…" + width.TruncateLeft(before, width.StringWidth(before)-excerptWidth/2, "")
+	before := printable(string(line[max(from-reach, 0):from]))
+	marked := printable(string(line[from:min(to, from+reach)]))
+	after := printable(string(line[to:min(len(line), to+reach)]))
+	if width.StringWidth(before+marked+after) > excerptWidth {
+		if columns := width.StringWidth(before); columns > excerptWidth/2 {
+			before = "…" + width.TruncateLeft(before, columns-excerptWidth/2, "")
+		}
+		marked = width.Truncate(marked, excerptWidth/2, "…")
+		after = width.Truncate(after, max(excerptWidth-width.StringWidth(before+marked), 0), "…")
 	}
-	marked = width.Truncate(marked, excerptWidth/2, "…")
-	after = width.Truncate(after, max(excerptWidth-width.StringWidth(before+marked), 0), "…")
 	label := fmt.Sprintf("%5d", number)
 	return fmt.Sprintf("%s | %s\n%s | %s%s", label, before+marked+after, strings.Repeat(" ", len(label)),
 		strings.Repeat(" ", width.StringWidth(before)), strings.Repeat("^", max(width.StringWidth(marked), 1)))
 }
 
+// joinProblems makes one error of many, or nil of none. Whoever made more
+// mistakes than can be read is told the first ones.
+func joinProblems(problems []error) error {
+	if len(problems) > maxProblems {
+		problems = append(problems[:maxProblems:maxProblems], errors.New("and more mistakes"))
+	}
+	return errors.Join(problems...)
+}
+
 // printable replaces tabs by blanks, and whatever has no look of its own by
-// the sign for a character that cannot be shown.
+// the sign for a character that cannot be shown: the text is a stranger's, and
+// nothing in it may reach the terminal as a command.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

@@ -24,51 +24,49 @@ const maxFile = 1 << 20
 // symbolic link is refused: the repository would choose which of the user's
 // files is read, and shown in an error.
 func readRepository(root string) (document, error) {
-	d := document{path: filepath.Join(root, repositoryFile), from: FromRepository}
+	path := filepath.Join(root, repositoryFile)
 	dir, err := os.OpenRoot(root)
 	if err != nil {
-		return d, fmt.Errorf("reading %s: %w", d.path, err)
+		return document{}, fmt.Errorf("reading %s: %w", path, err)
 	}
 	defer func() { _ = dir.Close() }()
 	info, err := dir.Lstat(repositoryFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return d, nil
+		return newDocument(path, FromRepository, nil), nil
 	}
 	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		return d, fmt.Errorf("reading %s: it is a symbolic link, which a repository may not use here: replace it by the file itself", d.path)
+		return document{}, fmt.Errorf("reading %s: it is a symbolic link, which a repository may not use here: replace it by the file itself", path)
 	}
 	// Without O_NONBLOCK, opening a named pipe would wait for ever.
 	f, err := dir.OpenFile(repositoryFile, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return d, fmt.Errorf("reading %s: %w", d.path, err)
+		return document{}, fmt.Errorf("reading %s: %w", path, err)
 	}
-	d.text, err = readConfig(f, d.path)
-	return d, err
+	return readDocument(f, path, FromRepository)
 }
 
 // readUser reads config.toml in the plugin's folder, if there is one. It may
 // be a symbolic link, as people keep such files elsewhere.
 func readUser(dir string) (document, error) {
-	d := document{path: filepath.Join(dir, userFile), from: FromUser}
-	if _, err := os.Lstat(d.path); errors.Is(err, fs.ErrNotExist) {
-		return d, nil
+	path := filepath.Join(dir, userFile)
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return newDocument(path, FromUser, nil), nil
 	}
-	f, err := os.OpenFile(d.path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return d, fmt.Errorf("reading the user configuration: %w", err)
+		return document{}, fmt.Errorf("reading the user configuration: %w", err)
 	}
-	d.text, err = readConfig(f, d.path)
-	return d, err
+	return readDocument(f, path, FromUser)
 }
 
-// readConfig reads and closes an opened configuration file, and takes the
+// readDocument reads and closes an opened configuration file, and takes the
 // byte order mark off that some editors write.
-func readConfig(f *os.File, path string) ([]byte, error) {
+func readDocument(f *os.File, path string, from OriginKind) (document, error) {
 	text, err := readRegular(f)
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", path, err)
+		return document{}, fmt.Errorf("reading %s: %w", path, err)
 	}
-	return bytes.TrimPrefix(text, []byte("\ufeff")), nil
+	return newDocument(path, from, bytes.TrimPrefix(text, []byte("\ufeff"))), nil
 }
 
 // readRegular reads and closes f, which has to be a regular file of reasonable

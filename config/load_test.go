@@ -1,0 +1,246 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+)
+
+// write puts a file into a new folder and returns the folder.
+func write(t testing.TB, name, content string) string {
+	t.Helper()
+	dir := t.TempDir()
+	assert.NilError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644))
+	return dir
+}
+
+func env(pairs map[string]string) func(string) string {
+	return func(name string) string { return pairs[name] }
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func TestLoadDefaults(t *testing.T) {
+	e, err := Load(Sources{Root: t.TempDir(), UserDir: filepath.Join(t.TempDir(), "missing"), Getenv: env(nil)})
+	assert.NilError(t, err)
+	assert.DeepEqual(t, e.Config, Config{
+		Agent: Agent{Name: "claude", Permissions: "bypass"},
+		Sandbox: Sandbox{
+			Enabled: true, Driver: "auto", Reuse: true,
+			Resources: Resources{Memory: 8 << 30, CPUs: 4, Pids: 1024, Timeout: time.Hour},
+		},
+	})
+	assert.Equal(t, len(e.Origins), len(settings()))
+	for key, origin := range e.Origins {
+		assert.Equal(t, origin.String(), "default", key)
+	}
+	assert.Equal(t, len(e.Widening), 0)
+	assert.Equal(t, e.WideningDigest(), "")
+
+	none, err := Load(Sources{})
+	assert.NilError(t, err)
+	assert.DeepEqual(t, none.Config, e.Config)
+}
+
+const everything = `
+[agent]
+name = "codex"
+model = "gpt-5.2[1m]"
+permissions = "ask"
+
+[sandbox]
+enabled = true
+driver = "container"
+image = "registry.example.com:5000/team/agent:v1"
+reuse_container = false
+
+[sandbox.resources]
+memory = "1.5g"
+cpus = "1.25"
+pids = 0x100
+timeout_minutes = 5
+
+[env]
+pass = [
+  "A", # the first
+  "B_2",
+  "A",
+]
+
+[image]
+base = "debian:13"
+`
+
+func TestLoadFile(t *testing.T) {
+	want := Config{
+		Agent: Agent{Name: "codex", Model: "gpt-5.2[1m]", Permissions: "ask"},
+		Sandbox: Sandbox{
+			Enabled: true, Driver: "container", Image: "registry.example.com:5000/team/agent:v1",
+			Resources: Resources{Memory: 3 << 29, CPUs: 1.25, Pids: 256, Timeout: 5 * time.Minute},
+		},
+		Env:   Env{Pass: []string{"A", "B_2"}},
+		Image: Image{Base: "debian:13"},
+	}
+	for _, tc := range []struct{ name, content string }{
+		{"plain", everything},
+		{"with byte order mark", "\ufeff" + everything},
+		{"with CRLF", strings.ReplaceAll(everything, "\n", "\r\n")},
+		{"dotted and inline", `
+			agent = { name = 'codex', model = "gpt-5.2[1m]", permissions = "ask" }
+			env.pass = ["A", "B_2"]
+			image."base" = """debian:13"""
+			sandbox.driver = "container"
+			sandbox.image = "registry.example.com:5000/team/agent:v1"
+			sandbox.reuse_container = false
+			sandbox.resources = { memory = "1536m", cpus = 1.25, pids = 256, timeout_minutes = 5 }`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			e, err := Load(Sources{Root: write(t, "ralph.toml", tc.content)})
+			assert.NilError(t, err)
+			assert.DeepEqual(t, e.Config, want)
+			e, err = Load(Sources{UserDir: write(t, "config.toml", tc.content)})
+			assert.NilError(t, err)
+			assert.DeepEqual(t, e.Config, want)
+		})
+	}
+}
+
+func TestLoadOrigins(t *testing.T) {
+	root, user := write(t, "ralph.toml", everything), write(t, "config.toml", "[sandbox]\ndriver = \"sbx\"\n[env]\npass=[\"U\"]\n")
+	e, err := Load(Sources{Root: root, UserDir: user,
+		Getenv:    env(map[string]string{"RALPH_IMAGE": "env-image", "RALPH_DOCKER_ENV": " E ,, A,", "RALPH_MODEL": ""}),
+		Overrides: Overrides{Image: ptr("flag-image"), Timeout: ptr(90 * time.Second), Env: []string{"F"}},
+	})
+	assert.NilError(t, err)
+	file := filepath.Join(root, "ralph.toml")
+	for key, want := range map[string]string{
+		"agent.name": file + ":3", "agent.model": file + ":4", "sandbox.resources.pids": file + ":16",
+		"sandbox.driver": filepath.Join(user, "config.toml") + ":2", "sandbox.image": "--image",
+		"sandbox.resources.timeout_minutes": "--timeout", "env.pass": "--env",
+		"env.pass.A": "RALPH_DOCKER_ENV", "env.pass.B_2": file + ":22", "env.pass.E": "RALPH_DOCKER_ENV",
+	} {
+		assert.Equal(t, e.Origins[key].String(), want, key)
+	}
+	assert.Equal(t, e.Sandbox.Driver, "sbx")
+	assert.Equal(t, e.Sandbox.Image, "flag-image")
+	assert.Equal(t, e.Sandbox.Resources.Timeout, 90*time.Second)
+	assert.DeepEqual(t, e.Env.Pass, []string{"A", "B_2", "U", "E", "F"})
+}
+
+func TestLoadPrecedence(t *testing.T) {
+	root := write(t, "ralph.toml", "[agent]\nname = \"repo\"\n")
+	user := write(t, "config.toml", "[agent]\nname = \"user\"\n")
+	getenv := env(map[string]string{"RALPH_AGENT": "env"})
+	for _, tc := range []struct {
+		sources Sources
+		want    string
+	}{
+		{Sources{}, "claude"},
+		{Sources{Root: root}, "repo"},
+		{Sources{Root: root, UserDir: user}, "user"},
+		{Sources{Root: root, UserDir: user, Getenv: getenv}, "env"},
+		{Sources{Root: root, UserDir: user, Getenv: getenv, Overrides: Overrides{Agent: ptr("flag")}}, "flag"},
+	} {
+		e, err := Load(tc.sources)
+		assert.NilError(t, err)
+		assert.Equal(t, e.Agent.Name, tc.want)
+	}
+}
+
+func TestLoadEnvironmentAndFlags(t *testing.T) {
+	want := Config{
+		Agent: Agent{Name: "shell", Model: "m", Permissions: "ask"},
+		Sandbox: Sandbox{Enabled: true, Driver: "docker-sandbox", Image: "i", Reuse: true,
+			Resources: Resources{Memory: 1 << 30, CPUs: 0.5, Pids: 1024, Timeout: 2 * time.Minute}},
+		Env:   Env{Pass: []string{"LD_PRELOAD", "B"}},
+		Image: Image{Base: "b"},
+	}
+	e, err := Load(Sources{Getenv: env(map[string]string{
+		"RALPH_AGENT": "shell", "RALPH_MODEL": "m", "RALPH_DRIVER": "docker-sandbox", "RALPH_IMAGE": "i", "RALPH_BASE": "b",
+		"RALPH_MEMORY": "1g", "RALPH_CPUS": "0.5", "RALPH_PIDS": "1024", "RALPH_TIMEOUT_MINUTES": "2", "RALPH_PERMISSIONS": "ask",
+		"RALPH_DOCKER_ENV": "LD_PRELOAD, B",
+	})})
+	assert.NilError(t, err)
+	assert.DeepEqual(t, e.Config, want)
+
+	e, err = Load(Sources{Getenv: env(map[string]string{"RALPH_PERMISSIONS": "ask"}), Overrides: Overrides{
+		Agent: ptr("shell"), Model: ptr("m"), Driver: ptr("docker-sandbox"), Image: ptr("i"), Base: ptr("b"),
+		Memory: ptr("1g"), CPUs: ptr("0.5"), Timeout: ptr(2 * time.Minute), Env: []string{"LD_PRELOAD", "B"},
+	}})
+	assert.NilError(t, err)
+	assert.DeepEqual(t, e.Config, want)
+}
+
+func TestLoadRefusesValues(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		env     map[string]string
+		flags   Overrides
+		message string
+	}{
+		{"driver", map[string]string{"RALPH_DRIVER": "podman"}, Overrides{}, `RALPH_DRIVER="podman": use auto, sbx, docker-sandbox or container`},
+		{"near driver", nil, Overrides{Driver: ptr("conainer")}, `--driver "conainer": did you mean "container"? (use auto, sbx, docker-sandbox or container)`},
+		{"memory", map[string]string{"RALPH_MEMORY": "lots"}, Overrides{}, `RALPH_MEMORY="lots": it has to be a size as 512m or 8g`},
+		{"little memory", nil, Overrides{Memory: ptr("8")}, `--memory "8": it has to be a size between 6m and 1024t, as 8g`},
+		{"infinite memory", nil, Overrides{Memory: ptr("1e300g")}, `--memory "1e300g": it has to be a size`},
+		{"negative memory", nil, Overrides{Memory: ptr("-1g")}, `--memory "-1g": it has to be a size`},
+		{"cpus", nil, Overrides{CPUs: ptr("0")}, `--cpus "0": it has to be a number between 0.01 and 10000, as 4 or 1.5`},
+		{"cpus not a number", nil, Overrides{CPUs: ptr("NaN")}, `--cpus "NaN": it has to be a number`},
+		{"pids", map[string]string{"RALPH_PIDS": "15"}, Overrides{}, `RALPH_PIDS="15": it has to be a whole number between 16 and 4194304`},
+		{"timeout", map[string]string{"RALPH_TIMEOUT_MINUTES": "0"}, Overrides{}, `RALPH_TIMEOUT_MINUTES="0": it has to be a whole number between 1 and 527040`},
+		{"timeout flag", nil, Overrides{Timeout: ptr(time.Millisecond)}, "--timeout 1ms: it has to be between 1s and a year"},
+		{"permissions", map[string]string{"RALPH_PERMISSIONS": "Ask"}, Overrides{}, `RALPH_PERMISSIONS="Ask": did you mean "ask"?`},
+		{"agent", nil, Overrides{Agent: ptr("../x")}, `--agent "../x": an agent's name is lower-case letters`},
+		{"no agent", nil, Overrides{Agent: ptr("")}, `--agent "": an agent's name`},
+		{"model as option", nil, Overrides{Model: ptr("--danger")}, `--model "--danger": a model's name does not begin with a dash`},
+		{"model with blank", nil, Overrides{Model: ptr("a b")}, `a model's name has no blanks`},
+		{"image", nil, Overrides{Image: ptr("UPPER")}, `--image "UPPER": it is no image reference`},
+		{"base", nil, Overrides{Base: ptr("a b")}, `--base "a b": it is no image reference`},
+		{"env with value", nil, Overrides{Env: []string{"TOKEN=x"}}, "give the name alone, TOKEN; its value is taken from the environment"},
+		{"env name", map[string]string{"RALPH_DOCKER_ENV": "A,1B"}, Overrides{}, `RALPH_DOCKER_ENV="1B": a variable's name`},
+		{"own variable", nil, Overrides{Env: []string{GuestEnv}}, "docker ralph sets this variable itself"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := Load(Sources{Getenv: env(tc.env), Overrides: tc.flags})
+			assert.ErrorContains(t, err, tc.message)
+		})
+	}
+}
+
+func TestLoadImageByID(t *testing.T) {
+	id := "sha256:" + strings.Repeat("ab", 32)
+	e, err := Load(Sources{Overrides: Overrides{Image: ptr(id)}})
+	assert.NilError(t, err)
+	assert.Equal(t, e.Sandbox.Image, id)
+	_, err = Load(Sources{Overrides: Overrides{Base: ptr(strings.Repeat("ab", 32))}})
+	assert.ErrorContains(t, err, "it is no image reference")
+}
+
+func TestLoadDisabled(t *testing.T) {
+	root := write(t, "ralph.toml", "sandbox.enabled = false\n")
+	_, err := Load(Sources{Root: root})
+	var mistake *FileError
+	assert.Assert(t, errors.As(err, &mistake))
+	assert.Equal(t, mistake.Line, 1)
+	assert.Equal(t, mistake.Column, 19)
+	assert.ErrorContains(t, err, "run ralph on this machine by itself")
+
+	_, err = Load(Sources{UserDir: write(t, "config.toml", "[sandbox]\nenabled = false")})
+	assert.ErrorContains(t, err, "config.toml:2:11: sandbox.enabled")
+
+	_, err = Load(Sources{Root: root, UserDir: write(t, "config.toml", "[sandbox]\nenabled = true")})
+	assert.NilError(t, err)
+}
+
+func TestGuest(t *testing.T) {
+	e, err := Load(Sources{Overrides: Overrides{Agent: ptr("shell"), Model: ptr("m")}})
+	assert.NilError(t, err)
+	assert.DeepEqual(t, e.Guest(true), Guest{Agent: "shell", Model: "m", Permissions: "bypass", Sandboxed: true})
+	assert.Equal(t, e.Guest(false).Sandboxed, false)
+	assert.Equal(t, e.Sandbox.Resources.NanoCPUs(), int64(4e9))
+}

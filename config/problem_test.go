@@ -1,0 +1,148 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/golden"
+)
+
+// The golden files show what a user sees; `go test ./config -update` writes
+// them anew.
+func TestMistakes(t *testing.T) {
+	for _, tc := range []struct{ name, content string }{
+		{"unknown-keys", "agnet = 1\n[agent]\nimage = \"x\"\nzzz = 1\n[sandbox.network]\npolicy = \"deny\"\n[sandbox.netwrk.x]\n[sandbox]\n\"a.b\" = 1\n"},
+		{"unknown-table-once", "[sandbx]\na = 1\nb = 2\n[sandbx.c]\nd = 1\n"},
+		{"future-keys", "[sandbox]\ngit = \"direct\"\nread_only = false\nruntime = \"runsc\"\n[ralph]\nsource = \"x\"\n"},
+		{"types", "sandbox.driver = 1\nsandbox.enabled = \"no\"\nsandbox.resources = { memory = 8, cpus = true, pids = \"16\", timeout_minutes = 1.5 }\nenv.pass = \"A\"\nimage.base = []\nagent.model = {}\n"},
+		{"item-type", "[env]\npass = [\"A\", 2026-01-01, [\"B\"]]\n"},
+		{"scalar-for-table", "agent = \"claude\"\n"},
+		{"table-for-scalar", "[agent.name]\nx = 1\n"},
+		{"empty-table-for-scalar", "[agent.name]\n"},
+		{"array-of-tables", "[[agent]]\nname = \"claude\"\n"},
+		{"values", "[agent]\nname = \"Claude\"\nmodel = \"-x\"\npermissions = \"bypas\"\n[sandbox]\ndriver = \"podman\"\nimage = \"A B\"\n[sandbox.resources]\nmemory = \"8x\"\ncpus = -1\npids = 1\ntimeout_minutes = 0\n[image]\nbase = \"x@y\"\n"},
+		{"env-names", "[env]\npass = [\n  \"A B\",\n  \"LD_PRELOAD\",\n  \"X=secret\", # a value\n  \"git_dir\", \"https_proxy\", \"\",\n  \"RALPH_CONFIG\",\n]\n"},
+		{"disabled", "[sandbox]\nenabled = false # please\n"},
+		{"syntax", "[agent]\nname = claude\n"},
+		{"syntax-at-end", "[agent]\nname = \"claude"},
+		{"unclosed-list", "[env]\npass = [\"A\",\n"},
+		{"twice", "[agent]\nname = \"claude\"\nname = \"codex\"\n"},
+		{"table-twice", "[agent]\n[sandbox]\n[agent]\n"},
+		{"crlf", "[agent]\r\nname = 1\r\n"},
+		{"wide-characters", "image = { base = \"日本語\", \"größe\" = 1 }\n"},
+		{"terminal-escapes", "[agent]\nname = \"\u202e\u200bx\"\n"},
+		{"raw-escape", "[agent]\nname = \"\x1b[31mred\"\n"},
+		{"invalid-utf8", "[agent]\nname = \"\xff\"\n"},
+		{"long-line", "[env]\npass = [" + strings.Repeat(`"AAAA", `, 40) + `"B-C", ` + strings.Repeat(`"AAAA", `, 40) + "]\n"},
+		{"utf16", "\xff\xfe[\x00a\x00]\x00"},
+		{"tabs", "[agent]\n\tname\t=\t1\n"},
+		{"multi-line-value", "[agent]\nname = \"\"\"\nx\n\"\"\"\n"},
+		{"lone-cr", "[agent]\rname = 1\n"},
+		{"big-number", "[sandbox.resources]\npids = 99999999999999999999\n"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			root := write(t, "ralph.toml", tc.content)
+			_, err := Load(Sources{Root: root})
+			assert.Assert(t, err != nil)
+			var mistake *FileError
+			assert.Assert(t, errors.As(err, &mistake), "%v", err)
+			shown := strings.ReplaceAll(err.Error(), root+string(filepath.Separator), "")
+			assert.Assert(t, !strings.ContainsAny(shown, "\x1b\r\t\u202e"), "%q", shown)
+			golden.Assert(t, shown+"\n", tc.name+".golden")
+		})
+	}
+}
+
+func TestEmptyFiles(t *testing.T) {
+	for _, content := range []string{"", "\n\n", "# nothing\n", "\ufeff", "[agent]\n[sandbox]\n[sandbox.resources]\n", "agent = {}\n"} {
+		e, err := Load(Sources{Root: write(t, "ralph.toml", content)})
+		assert.NilError(t, err)
+		assert.DeepEqual(t, e.Config, defaults())
+	}
+}
+
+// TestHostileFiles is about files that are legal, or nearly, and made to cost
+// time or memory.
+func TestHostileFiles(t *testing.T) {
+	fill := func(start, item, end string) string {
+		return start + strings.Repeat(item, (maxFile-len(start)-len(end))/len(item)) + end
+	}
+	for _, tc := range []struct{ name, content, message string }{
+		{"list of names", fill("env.pass = [", `"A",`, "]"), "more than 256 names"},
+		{"wrong names", "env.pass = [" + strings.Repeat(`"A B",`, 200) + "]", "and more mistakes"},
+		{"unknown keys", func() string {
+			var b strings.Builder
+			for i := range 60000 {
+				b.WriteString("k" + strconv.Itoa(i) + "=1\n")
+			}
+			return b.String()
+		}(), "and more mistakes"},
+		{"nested lists", "x = " + strings.Repeat("[", 9000) + strings.Repeat("]", 9000), `unknown key "x"`},
+		{"nested tables", "x = " + strings.Repeat("{x=", 9000) + "1" + strings.Repeat("}", 9000), `unknown table "x"`},
+		{"long key", fill("a", ".a", " = 1"), `unknown key "a"`},
+		{"values below a long key", "[" + fill("a", ".a", "")[:1<<18] + "1]\n" + strings.Repeat("b.c", 1<<10) + " = 1", `unknown table "a"`},
+		{"one long line", fill("agent = { name = \"", "x", "\" }"), "an agent's name"},
+		{"empty lines", fill("x", "\n", ""), "expected '=' after key"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			start := time.Now()
+			_, err := Load(Sources{Root: write(t, "ralph.toml", tc.content)})
+			assert.ErrorContains(t, err, tc.message)
+			assert.Assert(t, len(err.Error()) < 16<<10, len(err.Error()))
+			assert.Assert(t, time.Since(start) < 10*time.Second, "took %s", time.Since(start))
+		})
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{
+		everything, "", "\ufeff[agent]", "[sandbox]\nenabled = false", "agent = {name = 'x', a.b = [{c = 1}]}",
+		"env.pass = ['A', 'PATH', 'B C']", "[[agent]]", "[agent.name]", "a.b.c = 1\n\"a.b\" = 2", "x = [[[[]]]]",
+		"sandbox.resources.cpus = 1_0.5e1", "\r\n", "image.base = \"\\u0000\"",
+	} {
+		f.Add([]byte(seed))
+	}
+	root := f.TempDir()
+	path := filepath.Join(root, repositoryFile)
+	f.Fuzz(func(t *testing.T, content []byte) {
+		assert.NilError(t, os.WriteFile(path, content, 0o600))
+		e, err := Load(Sources{Root: root})
+		if err != nil {
+			assert.Assert(t, !strings.ContainsAny(err.Error(), "\x1b\x00\x7f\u202e"), "%q", err)
+			return
+		}
+		assertValid(t, e)
+	})
+}
+
+// assertValid checks what the rest of the program relies on.
+func assertValid(t *testing.T, e Effective) {
+	t.Helper()
+	assert.NilError(t, checkAgent(e.Agent.Name))
+	assert.NilError(t, checkModel(e.Agent.Model))
+	assert.NilError(t, checkChoice(e.Agent.Permissions, "bypass", "ask"))
+	assert.NilError(t, checkChoice(e.Sandbox.Driver, "auto", "sbx", "docker-sandbox", "container"))
+	assert.NilError(t, checkImage(e.Sandbox.Image))
+	assert.NilError(t, checkBase(e.Image.Base))
+	r := e.Sandbox.Resources
+	assert.Assert(t, e.Sandbox.Enabled && r.Memory >= minMemory && r.NanoCPUs() > 0 && r.Pids >= minPids && r.Timeout > 0)
+	asked := 0
+	for _, name := range e.Env.Pass {
+		assert.NilError(t, checkEnvName(name, FromRepository))
+		asked++
+	}
+	if e.Sandbox.Image != "" {
+		asked++
+	}
+	if e.Image.Base != "" {
+		asked++
+	}
+	assert.Equal(t, len(e.Widening), asked, "everything that widens is listed")
+	assert.Equal(t, e.WideningDigest() == "", asked == 0)
+}

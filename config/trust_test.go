@@ -1,0 +1,199 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"gotest.tools/v3/assert"
+)
+
+func digest(n int) string { return fmt.Sprintf("sha256:%064x", n) }
+
+func TestWidening(t *testing.T) {
+	const repository = "[sandbox]\nimage = \"i\"\n[env]\npass = [\"B\", \"A\", \"B\"]\n[image]\nbase = \"b\"\n"
+	for _, tc := range []struct {
+		name, repository, user string
+		env                    map[string]string
+		flags                  Overrides
+		want                   string
+	}{
+		{"nothing", "[sandbox]\ndriver = \"container\"\nresources.memory = \"1g\"\nimage = \"\"\n", "", nil, Overrides{}, ""},
+		{"everything, sorted, each once", repository, "", nil, Overrides{}, "env.pass=A env.pass=B image.base=b sandbox.image=i"},
+		{"the user says the same", repository, "sandbox.image = \"i\"\nimage.base = \"b\"\nenv.pass = [\"A\", \"B\"]", nil, Overrides{}, ""},
+		{"the user says some", repository, "env.pass = [\"A\"]", nil, Overrides{}, "env.pass=B image.base=b sandbox.image=i"},
+		{"the user says otherwise", repository, "sandbox.image = \"\"\nimage.base = \"other\"", nil, Overrides{}, "env.pass=A env.pass=B"},
+		{"a flag does not shorten the list", repository, "", nil, Overrides{Image: ptr("f")}, "env.pass=A env.pass=B image.base=b sandbox.image=i"},
+		{"flags leave nothing in effect", repository, "", map[string]string{"RALPH_DOCKER_ENV": "A,B"},
+			Overrides{Image: ptr("f"), Base: ptr("b")}, ""},
+		{"the user's own wishes", "", "sandbox.image = \"i\"\nenv.pass = [\"PATH\"]", nil, Overrides{Base: ptr("b")}, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			e, err := Load(Sources{Root: write(t, "ralph.toml", tc.repository), UserDir: write(t, "config.toml", tc.user),
+				Getenv: env(tc.env), Overrides: tc.flags})
+			assert.NilError(t, err)
+			var got []string
+			for _, s := range e.Widening {
+				got = append(got, s.Key+"="+s.Value)
+				assert.Assert(t, s.Why != "" && s.Origin.Kind == FromRepository && s.Origin.Line > 0)
+			}
+			assert.Equal(t, strings.Join(got, " "), tc.want)
+		})
+	}
+}
+
+func TestWideningDigest(t *testing.T) {
+	root := t.TempDir()
+	digestOf := func(content string) string {
+		assert.NilError(t, os.WriteFile(filepath.Join(root, "ralph.toml"), []byte(content), 0o644))
+		e, err := Load(Sources{Root: root})
+		assert.NilError(t, err)
+		return e.WideningDigest()
+	}
+	first := digestOf("env.pass = [\"A\", \"B\"]\n")
+	assert.Assert(t, digestForm.MatchString(first), first)
+	assert.Equal(t, digestOf("# moved\n[env]\npass = [\n\"B\", \"A\"]\n[agent]\nmodel = \"m\"\n"), first)
+	assert.Assert(t, digestOf("env.pass = [\"A\"]\n") != first)
+	assert.Assert(t, digestOf("env.pass = [\"A\", \"B\"]\nsandbox.image = \"i\"\n") != first)
+	assert.Assert(t, digestOf("sandbox.image = \"i\"\n") != digestOf("image.base = \"i\"\n"))
+
+	before := digestOf("env.pass = [\"A\", \"B\"]\n")
+	elsewhere, err := Load(Sources{Root: write(t, "ralph.toml", "env.pass = [\"A\", \"B\"]\n")})
+	assert.NilError(t, err)
+	assert.Assert(t, elsewhere.WideningDigest() != before)
+}
+
+func TestRequire(t *testing.T) {
+	root, store := write(t, "ralph.toml", "[env]\npass = [\"A\"]\n"), NewTrustStore(filepath.Join(t.TempDir(), "ralph"))
+	load := func() Effective {
+		e, err := Load(Sources{Root: root})
+		assert.NilError(t, err)
+		return e
+	}
+	err := store.Require(load())
+	var untrusted *UntrustedError
+	assert.Assert(t, errors.As(err, &untrusted))
+	assert.Equal(t, untrusted.Root, root)
+	assert.Error(t, err, "this repository asks for more than it gets by itself, and you have not approved it:\n"+
+		"  env.pass = \"A\" gives the agent this variable of your environment ("+root+"/ralph.toml:2)\n"+
+		"if you want that, approve it with: docker ralph trust")
+
+	assert.NilError(t, store.Approve(root, load().WideningDigest()))
+	assert.NilError(t, store.Require(load()))
+
+	assert.NilError(t, os.WriteFile(filepath.Join(root, "ralph.toml"), []byte("env.pass = [\"A\", \"B\"]"), 0o644))
+	assert.ErrorContains(t, store.Require(load()), `"B"`)
+
+	assert.NilError(t, os.WriteFile(filepath.Join(root, "ralph.toml"), nil, 0o644))
+	assert.NilError(t, store.Require(load()))
+}
+
+func TestTrustStore(t *testing.T) {
+	store := NewTrustStore(filepath.Join(t.TempDir(), "not", "yet"))
+	approved := func(root string, n int) bool {
+		ok, err := store.Approved(root, digest(n))
+		assert.NilError(t, err)
+		return ok
+	}
+	assert.Assert(t, !approved("/a", 1))
+	assert.NilError(t, store.Revoke("/a"))
+	_, err := os.Stat(store.Path)
+	assert.ErrorIs(t, err, os.ErrNotExist)
+
+	assert.NilError(t, store.Approve("/a", digest(1)))
+	assert.NilError(t, store.Approve("/a", digest(2)))
+	assert.NilError(t, store.Approve("/b/../b/", digest(3)))
+	assert.Assert(t, approved("/a", 1) && approved("/a/", 2) && approved("/b", 3))
+	assert.Assert(t, !approved("/a", 3) && !approved("/b", 1))
+	info, err := os.Stat(store.Path)
+	assert.NilError(t, err)
+	assert.Equal(t, info.Mode().Perm(), os.FileMode(0o600))
+
+	assert.NilError(t, store.Revoke("/a"))
+	assert.Assert(t, !approved("/a", 1) && !approved("/a", 2) && approved("/b", 3))
+
+	for n := range maxApprovals + 2 {
+		assert.NilError(t, store.Approve("/c", digest(n)))
+	}
+	assert.Assert(t, !approved("/c", 1) && approved("/c", 2) && approved("/c", maxApprovals+1))
+
+	assert.ErrorContains(t, store.Approve("relative", digest(1)), "absolute path")
+	assert.ErrorContains(t, store.Approve("/a", ""), "not a digest")
+}
+
+func TestTrustStoreAtTheSameTime(t *testing.T) {
+	path := NewTrustStore(t.TempDir()).Path
+	var group sync.WaitGroup
+	for n := range 20 {
+		group.Go(func() { assert.Check(t, TrustStore{path}.Approve("/a", digest(n))) })
+	}
+	group.Wait()
+	for n := range 20 {
+		ok, err := TrustStore{path}.Approved("/a", digest(n))
+		assert.NilError(t, err)
+		assert.Assert(t, ok, "approval %d was lost", n)
+	}
+}
+
+func TestBrokenTrustStore(t *testing.T) {
+	good := fmt.Sprintf(`{"version":1,"roots":{"/a":[{"digest":%q,"approved":"2026-01-01T00:00:00Z"}]}}`, digest(1))
+	for _, tc := range []struct {
+		name, content, message string
+		mode                   os.FileMode
+	}{
+		{"empty", "", "EOF", 0o600},
+		{"half", good[:60], "EOF", 0o600},
+		{"not JSON", "hello", "invalid character", 0o600},
+		{"null", "null", "version 0", 0o600},
+		{"newer", `{"version":2,"roots":{}}`, "it has version 2, and this docker ralph knows version 1", 0o600},
+		{"unknown field", `{"version":1,"rots":{}}`, "unknown field", 0o600},
+		{"more", good + "{}", "something follows", 0o600},
+		{"no digest", `{"version":1,"roots":{"/a":[{"digest":""}]}}`, "is not an approval", 0o600},
+		{"relative", strings.Replace(good, `"/a"`, `"a"`, 1), "is not an approval", 0o600},
+		{"writable by others", good, "others can write to it (mode 0666)", 0o666},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			store := NewTrustStore(t.TempDir())
+			assert.NilError(t, os.WriteFile(store.Path, []byte(tc.content), 0o600))
+			assert.NilError(t, os.Chmod(store.Path, tc.mode))
+			ok, err := store.Approved("/a", digest(1))
+			assert.Assert(t, !ok)
+			assert.ErrorContains(t, err, tc.message)
+			assert.ErrorContains(t, err, "nothing counts as approved until it is repaired: restore it, or remove it")
+			assert.ErrorContains(t, store.Approve("/a", digest(2)), tc.message)
+			assert.ErrorContains(t, store.Revoke("/a"), tc.message)
+			after, err := os.ReadFile(store.Path)
+			assert.NilError(t, err)
+			assert.Equal(t, string(after), tc.content)
+		})
+	}
+}
+
+func TestTrustStoreIsNoFile(t *testing.T) {
+	store := NewTrustStore(t.TempDir())
+	assert.NilError(t, os.Mkdir(store.Path, 0o700))
+	_, err := store.Approved("/a", digest(1))
+	assert.ErrorContains(t, err, "it is not a regular file")
+	assert.ErrorContains(t, store.Approve("/a", digest(1)), "it is not a regular file")
+}
+
+func FuzzTrustStore(f *testing.F) {
+	f.Add([]byte(`{"version":1,"roots":{"/a":[{"digest":"` + digest(1) + `","approved":"2026-01-01T00:00:00Z"}]}}`))
+	f.Add([]byte(`{"version":1,"roots":null}`))
+	f.Fuzz(func(t *testing.T, encoded []byte) {
+		content, err := decodeTrust(encoded)
+		if err != nil {
+			return
+		}
+		assert.Assert(t, content.Roots != nil && content.Version == trustVersion)
+		for root, list := range content.Roots {
+			for _, a := range list {
+				assert.Assert(t, filepath.IsAbs(root) && digestForm.MatchString(a.Digest))
+			}
+		}
+	})
+}
