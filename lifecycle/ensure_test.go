@@ -1,0 +1,197 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gofrs/flock"
+	"gotest.tools/v3/assert"
+
+	"github.com/docker-ralph/docker-ralph/scope"
+)
+
+// memory is a driver whose one sandbox is a variable. It notes what was done.
+type memory struct {
+	Driver
+	sb      Sandbox
+	states  []State // what further lookups find, before sb's own
+	ready   bool
+	busy    bool
+	fail    map[string]error
+	history []string
+}
+
+func (m *memory) note(what string) error {
+	m.history = append(m.history, what)
+	return m.fail[what]
+}
+
+func (m *memory) Name() string { return "memory" }
+
+func (m *memory) Lookup(_ context.Context, name string) (Sandbox, error) {
+	if err := m.note("lookup"); err != nil {
+		return Sandbox{}, err
+	}
+	sb := m.sb
+	if len(m.states) > 0 {
+		sb.State, m.states = m.states[0], m.states[1:]
+	}
+	if sb.State == "" {
+		sb = Sandbox{Name: name, State: NotFound}
+	}
+	return sb, nil
+}
+
+func (m *memory) Create(_ context.Context, spec Spec) (Sandbox, error) {
+	if err := m.note("create"); err != nil {
+		return Sandbox{}, err
+	}
+	m.sb = found(spec, Stopped)
+	return m.sb, nil
+}
+
+func (m *memory) Start(context.Context, Sandbox) error {
+	m.sb.State = Running
+	return m.note("start")
+}
+
+func (m *memory) Prepare(context.Context, Sandbox, Spec) error {
+	m.ready = true
+	return m.note("prepare")
+}
+
+func (m *memory) Remove(context.Context, Sandbox) error {
+	m.sb, m.ready = Sandbox{}, false
+	return m.note("remove")
+}
+
+func (m *memory) Ready(Sandbox) bool { return m.ready }
+
+func (m *memory) Busy(context.Context, Sandbox) (bool, error) { return m.busy, m.note("busy") }
+
+func testSpec() Spec {
+	return Spec{Name: "ralph-a-b-main", Scope: scope.Scope{Repo: "a/b", Branch: "main"}, Root: "/src", Agent: "shell", Image: "image:1"}
+}
+
+func found(spec Spec, state State) Sandbox {
+	return Sandbox{Name: spec.Name, ID: "1", State: state, Scope: spec.Scope, Root: spec.Root, Agent: spec.Agent, Image: spec.Image, ConfigHash: spec.Hash()}
+}
+
+func TestEnsure(t *testing.T) {
+	spec := testSpec()
+	changed := spec
+	changed.Image = "image:0"
+	other := spec
+	other.Scope.Branch = "MAIN"
+	elsewhere := spec
+	elsewhere.Root = "/elsewhere"
+	yes := func(context.Context, string) (bool, error) { return true, nil }
+	no := func(context.Context, string) (bool, error) { return false, nil }
+
+	for _, tc := range []struct {
+		name     string
+		driver   memory
+		confirm  func(context.Context, string) (bool, error)
+		recreate bool
+		history  string
+		err      string
+	}{
+		{name: "running and prepared: one lookup", driver: memory{sb: found(spec, Running), ready: true}, history: "lookup"},
+		{name: "nothing there", history: "lookup lookup image create start prepare"},
+		{name: "stopped", driver: memory{sb: found(spec, Stopped), ready: true}, history: "lookup lookup start"},
+		{name: "running, not prepared", driver: memory{sb: found(spec, Running)}, history: "lookup lookup prepare"},
+		{name: "being removed", driver: memory{sb: found(spec, Stopped), ready: true, states: []State{Removing, Removing}}, history: "lookup lookup lookup start"},
+		{name: "restarting", driver: memory{sb: found(spec, Running), ready: true, states: []State{Restarting, Restarting}}, history: "lookup lookup lookup"},
+		{name: "dead", driver: memory{sb: found(spec, Dead)}, history: "lookup lookup remove lookup image create start prepare"},
+		{name: "paused", driver: memory{sb: found(spec, Paused)}, history: "lookup lookup", err: "is paused: let it go on with \"docker unpause ralph-a-b-main\""},
+		{name: "unknown is not nothing", driver: memory{sb: found(spec, Unknown)}, history: "lookup lookup", err: "cannot tell what state"},
+		{name: "lookup fails", driver: memory{fail: map[string]error{"lookup": errors.New("no engine")}}, history: "lookup", err: "no engine"},
+		{name: "another scope of the same name", driver: memory{sb: found(other, Running), ready: true}, recreate: true, history: "lookup", err: `belongs to a/b on branch "MAIN", not to a/b on branch "main"`},
+		{name: "another work tree", driver: memory{sb: found(elsewhere, Running), ready: true}, history: "lookup lookup", err: "was made for the work tree /elsewhere, not for /src"},
+		{name: "changed, in a script", driver: memory{sb: found(changed, Running), ready: true}, history: "lookup lookup busy", err: "(image image:1 instead of image:0): run the command with --recreate"},
+		{name: "changed, yes", driver: memory{sb: found(changed, Running), ready: true}, confirm: yes, history: "lookup lookup busy remove image create start prepare"},
+		{name: "changed, no", driver: memory{sb: found(changed, Running), ready: true}, confirm: no, history: "lookup lookup busy", err: "was left as it is"},
+		{name: "changed, but in use", driver: memory{sb: found(changed, Running), ready: true, busy: true}, confirm: yes, history: "lookup lookup busy", err: "a dispatch is running in it"},
+		{name: "recreate", driver: memory{sb: found(spec, Running), ready: true}, recreate: true, history: "lookup busy remove image create start prepare"},
+		{name: "recreate, but in use", driver: memory{sb: found(spec, Running), ready: true, busy: true}, recreate: true, history: "lookup busy", err: "a dispatch is running in it"},
+		{name: "recreate a stopped one", driver: memory{sb: found(changed, Stopped)}, recreate: true, history: "lookup remove image create start prepare"},
+		{name: "a new one that cannot be prepared is removed", driver: memory{fail: map[string]error{"prepare": errors.New("other machine")}}, history: "lookup lookup image create start prepare remove", err: "other machine"},
+		{name: "an old one that cannot be started stays", driver: memory{sb: found(spec, Stopped), fail: map[string]error{"start": errors.New("no memory")}}, history: "lookup lookup start", err: "no memory"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			d := &tc.driver
+			e := &Ensurer{
+				Driver: d, LockDir: t.TempDir(), Report: func(string) {}, Confirm: tc.confirm,
+				Image: func(context.Context) error { return d.note("image") },
+			}
+			sb, err := e.Ensure(t.Context(), spec, tc.recreate)
+			if tc.err != "" {
+				assert.ErrorContains(t, err, tc.err)
+			} else {
+				assert.NilError(t, err)
+				assert.DeepEqual(t, sb, found(spec, Running))
+			}
+			assert.Equal(t, strings.Join(d.history, " "), tc.history)
+		})
+	}
+}
+
+func TestEnsureWaitsForTheLock(t *testing.T) {
+	spec, dir := testSpec(), t.TempDir()
+	held := flock.New(filepath.Join(dir, spec.Name+".lock"))
+	assert.NilError(t, held.Lock())
+	said := make(chan string, 1)
+	d := &memory{}
+	e := &Ensurer{Driver: d, LockDir: dir, Report: func(m string) {
+		select {
+		case said <- m:
+		default:
+		}
+	}, Image: func(context.Context) error { return nil }}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := e.Ensure(ctx, spec, false)
+		done <- err
+	}()
+	assert.Equal(t, <-said, "Waiting for another dispatch that is setting up ralph-a-b-main")
+	cancel()
+	select {
+	case err := <-done:
+		assert.ErrorIs(t, err, context.Canceled)
+	case <-time.After(10 * time.Second):
+		t.Fatal("it goes on waiting")
+	}
+
+	assert.NilError(t, held.Unlock())
+	_, err := e.Ensure(t.Context(), spec, false)
+	assert.NilError(t, err)
+}
+
+func TestHashCoversWhatASandboxIsMadeWith(t *testing.T) {
+	base := testSpec()
+	assert.Equal(t, base.Hash(), testSpec().Hash())
+	for name, change := range map[string]func(*Spec){
+		"root":      func(s *Spec) { s.Root = "/other" },
+		"mounts":    func(s *Spec) { s.Mounts = []string{"/git"} },
+		"agent":     func(s *Spec) { s.Agent = "claude" },
+		"image":     func(s *Spec) { s.Image = "image:2" },
+		"memory":    func(s *Spec) { s.Resources.Memory = 1 },
+		"cpus":      func(s *Spec) { s.Resources.NanoCPUs = 1 },
+		"pids":      func(s *Spec) { s.Resources.Pids = 1 },
+		"user":      func(s *Spec) { s.User.UID = 1 },
+		"separator": func(s *Spec) { s.Root, s.Agent = `/src" "`, "" },
+	} {
+		s := testSpec()
+		change(&s)
+		assert.Assert(t, s.Hash() != base.Hash(), name)
+	}
+	newer := testSpec()
+	newer.Version = "2"
+	assert.Equal(t, newer.Hash(), base.Hash(), "a new version of ours needs no new sandbox")
+}
