@@ -1,0 +1,81 @@
+// Command docker-ralph is the Docker CLI plugin behind "docker ralph".
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"slices"
+
+	"github.com/docker/cli/cli"
+	"github.com/docker/cli/cli-plugins/metadata"
+	cliplugin "github.com/docker/cli/cli-plugins/plugin"
+	"github.com/docker/cli/cli/command"
+
+	"github.com/docker-ralph/docker-ralph/plugin"
+)
+
+// version is set by the build.
+var version = ""
+
+func main() {
+	os.Args = standaloneArgs(os.Args)
+	os.Exit(run())
+}
+
+func run() int {
+	if version == "" {
+		version = buildVersion()
+	}
+	dockerCLI, err := command.NewDockerCli(command.WithUserAgent("docker-ralph/" + version))
+	if err != nil {
+		return exitCode(err, os.Stderr)
+	}
+	root := plugin.NewRootCommand(dockerCLI, plugin.NewInterrupts(os.Exit), version)
+	return exitCode(cliplugin.RunPlugin(dockerCLI, root, plugin.Metadata(version)), dockerCLI.Err())
+}
+
+// exitCode is the one place where errors become exit codes. A command in the
+// sandbox has said itself what went wrong: its code comes without a text.
+func exitCode(err error, stderr io.Writer) int {
+	if err == nil {
+		return 0
+	}
+	if errors.Is(err, context.Canceled) {
+		return plugin.ExitCode
+	}
+	code := 1
+	if status, ok := errors.AsType[cli.StatusError](err); ok {
+		if status.StatusCode != 0 {
+			code = status.StatusCode
+		}
+		if err.Error() == "" || status.Status == "" && status.Cause == nil {
+			return code
+		}
+	}
+	_, _ = fmt.Fprintln(stderr, "Error:", err)
+	return code
+}
+
+// standaloneArgs lets "docker-ralph build" mean "docker ralph build". The
+// Docker CLI puts the plugin's name after its own options; a user who calls
+// the file does not.
+func standaloneArgs(args []string) []string {
+	ours := []string{"ralph", metadata.MetadataSubcommandName, "__complete", "__completeNoDesc"}
+	if !cliplugin.RunningStandalone() || slices.ContainsFunc(args[1:], func(a string) bool { return slices.Contains(ours, a) }) {
+		return args
+	}
+	return slices.Insert(slices.Clone(args), 1, "ralph")
+}
+
+// buildVersion is the version of a program that was built without the
+// Makefile.
+func buildVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "devel"
+}

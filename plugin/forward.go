@@ -1,0 +1,144 @@
+package plugin
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/docker/cli/cli"
+	"github.com/docker/cli/cli-plugins/plugin"
+	"github.com/docker/cli/cli/command"
+	"github.com/docker/cli/cli/config/configfile"
+	"github.com/moby/buildkit/session/auth/authprovider"
+	"github.com/spf13/cobra"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+	"github.com/docker-ralph/docker-ralph/projectimage"
+	"github.com/docker-ralph/docker-ralph/ralph/help"
+)
+
+// dispatcher is what the forwarded commands have in common.
+type dispatcher struct {
+	cli        command.Cli
+	interrupts *Interrupts
+	options    *options
+	version    string
+}
+
+// newForwardedCommand makes a command whose arguments are not ours: they go
+// to ralph in the sandbox as they are. Only help right after the command is
+// answered here, from the text that ralph would print.
+func newForwardedCommand(d dispatcher, name, short string) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:                name + " [ARG...]",
+		Short:              short,
+		Long:               help.Text(name),
+		DisableFlagParsing: true,
+		ValidArgsFunction:  completeForwarded(name),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && (args[0] == "-h" || args[0] == "--help") {
+				_, err := fmt.Fprint(d.cli.Out(), help.Text(name))
+				return err
+			}
+			return d.run(cmd, name, args)
+		},
+	}
+	cmd.SetHelpFunc(func(*cobra.Command, []string) {
+		_, _ = fmt.Fprint(d.cli.Out(), help.Text(name))
+	})
+	return cmd
+}
+
+func (d dispatcher) run(cmd *cobra.Command, name string, args []string) error {
+	host, err := d.host(name)
+	if err != nil {
+		return err
+	}
+	code, err := dispatch.Run(cmd.Context(), host, dispatch.Options{
+		Command:   name,
+		Args:      args,
+		Overrides: d.options.overrides(),
+		Recreate:  d.options.recreate || d.options.rebuild,
+		Rebuild:   d.options.rebuild,
+	})
+	if errors.Is(err, lifecycle.ErrDetached) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if code != 0 {
+		return cli.StatusError{StatusCode: code}
+	}
+	return nil
+}
+
+func (d dispatcher) host(name string) (dispatch.Host, error) {
+	if err := requireDocker(); err != nil {
+		return dispatch.Host{}, err
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return dispatch.Host{}, fmt.Errorf("finding the current directory: %w", err)
+	}
+	mode, err := progressMode(d.options.progress)
+	if err != nil {
+		return dispatch.Host{}, err
+	}
+	cfg := d.cli.ConfigFile()
+	host := dispatch.Host{
+		Engine:      d.engine,
+		Dir:         dir,
+		StateDir:    stateDir(cfg),
+		LookupEnv:   os.LookupEnv,
+		Version:     d.version,
+		Stdin:       d.cli.In(),
+		Stdout:      d.cli.Out(),
+		Stderr:      d.cli.Err(),
+		Confirm:     confirmer(d.cli),
+		Forward:     d.interrupts.Forward,
+		Credentials: authprovider.LoadAuthConfig(cfg),
+		Progress:    projectimage.Progress{Mode: mode, Out: progressOut(d.cli)},
+		ProxyArgs:   func(engine string) map[string]*string { return cfg.ParseProxyConfig(engine, nil) },
+	}
+	switch {
+	case d.cli.In().IsTerminal() && d.cli.Out().IsTerminal():
+		host.Terminal = newTerminal(d.cli)
+	case d.cli.In().IsTerminal() && name != "task":
+		// Loops read nothing; reading the terminal would stop them in the
+		// background.
+		host.Stdin = nil
+	}
+	return host, nil
+}
+
+// engine connects to the engine of the current context.
+func (d dispatcher) engine() (dispatch.API, error) {
+	// Client would end the program with a message of its own.
+	if name := d.cli.CurrentContext(); name != command.DefaultContextName {
+		if _, err := d.cli.ContextStore().GetMetadata(name); err != nil {
+			return nil, fmt.Errorf("using the Docker context %q: %w", name, err)
+		}
+	}
+	return d.cli.Client(), nil
+}
+
+// requireDocker makes sure that there is a Docker CLI. One that has started
+// us is enough.
+func requireDocker() error {
+	if !plugin.RunningStandalone() {
+		return nil
+	}
+	if _, err := exec.LookPath("docker"); err != nil {
+		return errors.New("the docker command is not on PATH: install Docker Engine (https://docs.docker.com/engine/install/) or Docker Desktop, then try again")
+	}
+	return nil
+}
+
+// stateDir is the plugin's folder below Docker's configuration folder.
+func stateDir(cfg *configfile.ConfigFile) string {
+	return filepath.Join(filepath.Dir(cfg.GetFilename()), "ralph")
+}

@@ -1,0 +1,102 @@
+package plugin
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Interrupts turns SIGINT and SIGTERM into the end of a context, and, while a
+// command runs in a sandbox, into signals for that command. The second one
+// that nothing is done about ends the program at once.
+type Interrupts struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	exit   func(code int)
+
+	mu      sync.Mutex
+	forward chan<- os.Signal // nil unless signals are handed over
+	last    time.Time        // when the last signal came
+}
+
+// NewInterrupts begins to catch signals. exit ends the program.
+func NewInterrupts(exit func(code int)) *Interrupts {
+	ctx, cancel := context.WithCancel(context.Background())
+	i := &Interrupts{ctx: ctx, cancel: cancel, exit: exit}
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		for sig := range signals {
+			i.take(sig)
+		}
+	}()
+	return i
+}
+
+// Context ends with the first signal that is not handed over.
+func (i *Interrupts) Context() context.Context { return i.ctx }
+
+// ExitCode is that of a program which was interrupted.
+const ExitCode = 130
+
+func (i *Interrupts) take(sig os.Signal) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.last = time.Now()
+	switch {
+	case i.forward != nil:
+		select {
+		case i.forward <- sig:
+		default: // more than anybody can need are on their way already
+		}
+	case i.ctx.Err() != nil:
+		i.exit(ExitCode)
+	default:
+		i.cancel()
+	}
+}
+
+// echo is how long the two ways on which one Ctrl+C can come are apart at
+// most.
+const echo = 200 * time.Millisecond
+
+// Forward hands signals over from now on, until stop is called. Without a
+// terminal the Docker CLI does not pass a signal on: it ends ctx instead. That
+// counts as a SIGINT, unless the signal itself has come too, as it does when
+// Ctrl+C reaches all processes of a pipeline.
+func (i *Interrupts) Forward(ctx context.Context) (signals <-chan os.Signal, stop func()) {
+	c := make(chan os.Signal, 4)
+	i.mu.Lock()
+	i.forward = c
+	i.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		select {
+		case <-done:
+			return
+		case <-ctx.Done():
+		}
+		select {
+		case <-done:
+		case <-time.After(echo):
+			if i.ctx.Err() == nil && !i.cameWithin(2*echo) {
+				c <- os.Interrupt
+			}
+		}
+	}()
+	return c, func() {
+		close(done)
+		i.mu.Lock()
+		i.forward = nil
+		i.mu.Unlock()
+	}
+}
+
+func (i *Interrupts) cameWithin(d time.Duration) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return !i.last.IsZero() && time.Since(i.last) < d
+}

@@ -1,0 +1,78 @@
+package plugin
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/projectimage"
+)
+
+// options are the flags that stand before a forwarded command.
+type options struct {
+	agent, driver, image, base string
+	memory, cpus               string
+	timeout                    time.Duration
+	env                        []string
+	recreate, rebuild          bool
+	progress                   string
+
+	flags *pflag.FlagSet
+}
+
+func (o *options) addFlags(flags *pflag.FlagSet) {
+	o.flags = flags
+	flags.StringVar(&o.agent, "agent", "", `Coding agent: "claude" or "shell"`)
+	flags.StringVar(&o.driver, "driver", "", `Kind of sandbox: "auto" or "container"`)
+	flags.StringVar(&o.image, "image", "", "Use this image as it is")
+	flags.StringVar(&o.base, "base", "", "Build the agent's image on this one")
+	flags.StringVar(&o.memory, "memory", "", `Memory limit, such as "8g"`)
+	flags.StringVar(&o.cpus, "cpus", "", `Processor limit, such as "1.5"`)
+	flags.DurationVar(&o.timeout, "timeout", 0, `Time limit of one run of the agent, such as "90m"`)
+	flags.StringArrayVar(&o.env, "env", nil, "Pass this environment variable to the agent (name only)")
+	flags.BoolVar(&o.recreate, "recreate", false, "Make the sandbox anew")
+	flags.BoolVar(&o.rebuild, "rebuild", false, "Build the agent's image anew, and the sandbox with it")
+	flags.StringVar(&o.progress, "progress", "auto", `How image builds are shown: "auto", "plain", "tty", "quiet" or "rawjson"`)
+	flags.SetInterspersed(false)
+}
+
+// overrides returns the configuration that was given as flags.
+func (o *options) overrides() config.Overrides {
+	given := func(name string, value *string) *string {
+		if o.flags.Changed(name) {
+			return value
+		}
+		return nil
+	}
+	over := config.Overrides{
+		Agent:  given("agent", &o.agent),
+		Driver: given("driver", &o.driver),
+		Image:  given("image", &o.image),
+		Base:   given("base", &o.base),
+		Memory: given("memory", &o.memory),
+		CPUs:   given("cpus", &o.cpus),
+		Env:    o.env,
+	}
+	if o.flags.Changed("timeout") {
+		over.Timeout = &o.timeout
+	}
+	return over
+}
+
+func completeAgents(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return projectimage.Agents(), cobra.ShellCompDirectiveNoFileComp
+}
+
+func completeDrivers(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return []string{config.DriverAuto, config.DriverContainer}, cobra.ShellCompDirectiveNoFileComp
+}
+
+func completeProgress(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	var modes []string
+	for _, m := range projectimage.Modes() {
+		modes = append(modes, string(m))
+	}
+	return modes, cobra.ShellCompDirectiveNoFileComp
+}

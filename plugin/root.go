@@ -1,0 +1,70 @@
+// Package plugin is the command tree of "docker ralph". A command parses its
+// flags into an options struct and calls one function of another package.
+package plugin
+
+import (
+	_ "embed"
+	"fmt"
+
+	"github.com/docker/cli/cli"
+	"github.com/docker/cli/cli-plugins/metadata"
+	"github.com/docker/cli/cli-plugins/plugin"
+	"github.com/docker/cli/cli/command"
+	"github.com/spf13/cobra"
+)
+
+//go:embed root_long.txt
+var rootLong string
+
+// Metadata is what the Docker CLI learns about the plugin.
+func Metadata(version string) metadata.Metadata {
+	return metadata.Metadata{
+		SchemaVersion:    "0.1.0",
+		Vendor:           "docker-ralph",
+		Version:          version,
+		ShortDescription: short,
+		URL:              "https://github.com/docker-ralph/docker-ralph",
+	}
+}
+
+const short = "Loop a coding agent over your repository, in a sandbox"
+
+// NewRootCommand makes "docker ralph". Its context ends with the first of the
+// interrupts; version is this program's.
+func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version string) *cobra.Command {
+	opts := &options{}
+	cmd := &cobra.Command{
+		Use:              "ralph [OPTIONS] COMMAND",
+		Short:            short,
+		Long:             rootLong,
+		Args:             cli.NoArgs,
+		SilenceUsage:     true,
+		SilenceErrors:    true,
+		TraverseChildren: true,
+		// The one place: cobra runs only the nearest of these.
+		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
+			cmd.SetContext(interrupts.Context())
+			return plugin.PersistentPreRunE(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cmd.SetOut(dockerCLI.Err())
+			if err := cmd.Help(); err != nil {
+				return err
+			}
+			return fmt.Errorf("%s needs a command", cmd.CommandPath())
+		},
+	}
+	opts.addFlags(cmd.Flags())
+	_ = cmd.RegisterFlagCompletionFunc("agent", completeAgents)
+	_ = cmd.RegisterFlagCompletionFunc("driver", completeDrivers)
+	_ = cmd.RegisterFlagCompletionFunc("progress", completeProgress)
+	d := dispatcher{cli: dockerCLI, interrupts: interrupts, options: opts, version: version}
+	cmd.AddCommand(
+		newForwardedCommand(d, "plan", "Turn the specs into tasks"),
+		newForwardedCommand(d, "build", "Work the tasks off, one fresh agent for each"),
+		newForwardedCommand(d, "task", "See and change the backlog"),
+		newTrustCommand(dockerCLI),
+		newVersionCommand(dockerCLI, version),
+	)
+	return cmd
+}
