@@ -1,0 +1,132 @@
+package shell
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Info is the info string of the fenced code blocks in which specs hold tasks
+// for the shell agent.
+const Info = "ralph-tasks"
+
+// Plan sends the tasks in the specs of the current directory to the backlog.
+func (a *Agent) Plan(ctx context.Context) error {
+	lines, err := readSpecs("specs")
+	if err != nil {
+		return a.finish(err, 1, "")
+	}
+	if len(lines) == 0 {
+		return a.finish(errors.New("no tasks found. Write them, as JSON lines, into fenced code blocks that begin with ```"+Info+" in specs/*.md"), 1, "")
+	}
+	var plan bytes.Buffer
+	for _, l := range lines {
+		plan.Write(l.task)
+		plan.WriteByte('\n')
+	}
+	sum, err := a.Backlog.Sync(ctx, &plan)
+	if err != nil {
+		return a.finish(place(err, lines), 1, "")
+	}
+	return a.finish(nil, 1, fmt.Sprintf("inserted: %d, updated: %d, deleted: %d, skipped (done): %d",
+		sum.Inserted, sum.Updated, sum.Deleted, sum.Skipped))
+}
+
+// line is one task and where it stands.
+type line struct {
+	file   string
+	number int
+	task   []byte
+}
+
+// readSpecs returns the tasks of all specs, by file name.
+func readSpecs(dir string) ([]line, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.md"))
+	if err != nil {
+		return nil, fmt.Errorf("listing specs: %w", err)
+	}
+	var all []line
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("reading specs: %w", err)
+		}
+		lines, err := tasksIn(file, string(text))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, lines...)
+	}
+	return all, nil
+}
+
+// tasksIn returns the tasks in the fenced blocks of one spec.
+func tasksIn(file, text string) ([]line, error) {
+	var found []line
+	fence, ours := "", false // the fence that is open, and whether it holds tasks
+	number := 0
+	for text := range strings.Lines(text) {
+		number++
+		text = strings.TrimSpace(text)
+		mark, info := splitFence(text)
+		switch {
+		case fence == "" && mark != "":
+			fence, ours = mark, info == Info
+		case fence != "" && strings.HasPrefix(mark, fence) && info == "":
+			fence = ""
+		case fence != "" && ours && text != "":
+			task, err := withSpec(text, filepath.Base(file))
+			if err != nil {
+				return nil, fmt.Errorf("%s:%d: %w", file, number, err)
+			}
+			found = append(found, line{file, number, task})
+		}
+	}
+	return found, nil
+}
+
+// splitFence splits a line that opens or closes a fenced code block; mark is
+// empty for other lines.
+func splitFence(text string) (mark, info string) {
+	for _, c := range []string{"`", "~"} {
+		info = strings.TrimLeft(text, c)
+		if mark = text[:len(text)-len(info)]; len(mark) >= 3 {
+			return mark, strings.TrimSpace(info)
+		}
+	}
+	return "", ""
+}
+
+// withSpec checks that text is one JSON object, and names the spec in it if
+// it does not itself.
+func withSpec(text, spec string) ([]byte, error) {
+	var task map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(text), &task); err != nil || task == nil {
+		return nil, fmt.Errorf("a task must be a JSON object on one line, not: %s", text)
+	}
+	if v := string(task["spec"]); v != "" && v != `""` && v != "null" {
+		return []byte(text), nil
+	}
+	name, err := json.Marshal(spec)
+	if err != nil {
+		return nil, err
+	}
+	task["spec"] = name
+	return json.Marshal(task)
+}
+
+// place turns "line 3: ..." of the backlog's complaint into the spec's file
+// and line, which is where the reader has to go.
+func place(err error, lines []line) error {
+	var n int
+	if _, scanErr := fmt.Sscanf(err.Error(), "line %d:", &n); scanErr != nil || n < 1 || n > len(lines) {
+		return err
+	}
+	_, what, _ := strings.Cut(err.Error(), ": ")
+	return fmt.Errorf("%s:%d: %s", lines[n-1].file, lines[n-1].number, what)
+}

@@ -1,0 +1,154 @@
+// Package shell is the agent that is built into ralph. It needs no model: it
+// runs the steps of a task as shell commands, commits what they did, and marks
+// the task done or gives it back. It makes a first run, a demo and a test
+// possible anywhere.
+package shell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/ralph/agent/streamjson"
+	"github.com/docker-ralph/docker-ralph/ralph/backlog"
+)
+
+// Backlog is what the agent needs of the backlog.
+type Backlog interface {
+	Peek(ctx context.Context, n int) (claimable, held []backlog.Task, err error)
+	Claim(ctx context.Context, o backlog.ClaimOptions) (backlog.Task, error)
+	Renew(ctx context.Context, slug, agent string, lease time.Duration) error
+	Done(ctx context.Context, slug, resultJSON string) error
+	Fail(ctx context.Context, slug, reason string) error
+	Sync(ctx context.Context, r io.Reader) (backlog.SyncSummary, error)
+}
+
+// Agent works in the current directory.
+type Agent struct {
+	Backlog Backlog
+	// ID is the agent's name in the backlog; it may be empty.
+	ID string
+	// Lease is how long a claim lasts; it is renewed three times as often.
+	Lease time.Duration
+	out   *streamjson.Writer
+}
+
+// New returns an agent that reports to out.
+func New(b Backlog, id string, out io.Writer) *Agent {
+	return &Agent{Backlog: b, ID: id, Lease: backlog.DefaultLease, out: streamjson.NewWriter(out)}
+}
+
+// failure is why a task cannot be finished; it goes into the backlog.
+type failure struct{ reason string }
+
+func (f *failure) Error() string { return f.reason }
+
+// Build carries out one task. It returns an error when the task could not be
+// finished; the reason is then in the backlog too. Nothing to claim is no
+// error. When ctx ends, the task is given back after the step that runs.
+func (a *Agent) Build(ctx context.Context) error {
+	task, err := a.claim(ctx)
+	if errors.Is(err, backlog.ErrNoneEligible) {
+		return a.finish(nil, 1, "No task can be claimed.")
+	}
+	if err != nil {
+		return a.finish(err, 1, "")
+	}
+	turns := max(1, len(task.Steps))
+	if err := a.out.Text(fmt.Sprintf("Task %s: %s\n", task.Slug, task.Title)); err != nil {
+		return err
+	}
+	commit, err := a.work(ctx, task)
+	// The task must not stay behind, also when ctx has ended.
+	settle := context.WithoutCancel(ctx)
+	var failed *failure
+	switch {
+	case errors.As(err, &failed):
+		return a.finish(errors.Join(err, a.Backlog.Fail(settle, task.Slug, failed.reason)), turns, "")
+	case err != nil:
+		return a.finish(errors.Join(err, a.Backlog.Fail(settle, task.Slug, err.Error())), turns, "")
+	case commit == "":
+		err = a.Backlog.Done(settle, task.Slug, "")
+		return a.finish(err, turns, fmt.Sprintf("Task %s is done. Its steps changed nothing.", task.Slug))
+	default:
+		err = a.Backlog.Done(settle, task.Slug, `{"commit":"`+commit+`"}`)
+		return a.finish(err, turns, fmt.Sprintf("Task %s is done: commit %s.", task.Slug, commit))
+	}
+}
+
+// claim takes the most urgent task, but those that failed before come last:
+// a task that cannot succeed must not keep the others from being done.
+func (a *Agent) claim(ctx context.Context) (backlog.Task, error) {
+	claimable, _, err := a.Backlog.Peek(ctx, -1)
+	if err != nil {
+		return backlog.Task{}, err
+	}
+	for _, t := range byRetries(claimable) {
+		task, err := a.Backlog.Claim(ctx, backlog.ClaimOptions{Slug: t.Slug, Agent: a.ID, Lease: a.Lease})
+		if !errors.Is(err, backlog.ErrNotEligible) {
+			return task, err
+		}
+	}
+	return backlog.Task{}, backlog.ErrNoneEligible
+}
+
+// work runs the steps and commits. It returns the commit, or "" if nothing
+// changed.
+func (a *Agent) work(ctx context.Context, task backlog.Task) (commit string, err error) {
+	if len(task.Steps) == 0 {
+		return "", &failure{"the task has no steps, and the shell agent does nothing but run steps. " +
+			"Add some: ralph task update " + quote(task.Slug) + ` --steps '["command"]'`}
+	}
+	stop := a.keepLease(ctx, task.Slug)
+	defer stop()
+	before := head(ctx)
+	for i, step := range task.Steps {
+		if err := a.out.Bash(step); err != nil {
+			return "", err
+		}
+		if err := a.runStep(ctx, i+1, step); err != nil {
+			return "", err
+		}
+		if ctx.Err() != nil {
+			return "", &failure{fmt.Sprintf("interrupted after step %d of %d", i+1, len(task.Steps))}
+		}
+	}
+	// From here on an interrupt comes too late: the work is done.
+	return a.commit(context.WithoutCancel(ctx), before, task.Title)
+}
+
+// keepLease renews the lease until stop is called.
+func (a *Agent) keepLease(ctx context.Context, slug string) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(a.Lease / 3)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				// A missed renewal is made good by the next one; a task that was
+				// taken over may still be finished.
+				_ = a.Backlog.Renew(ctx, slug, a.ID, a.Lease)
+			}
+		}
+	}()
+	return func() { cancel(); <-ended }
+}
+
+// finish reports the end of the run.
+func (a *Agent) finish(err error, turns int, text string) error {
+	if err != nil {
+		text = err.Error()
+	}
+	return errors.Join(err, a.out.Text("\n"+text+"\n"), a.out.Result(err != nil, turns, text))
+}
+
+// quote makes s one word of a shell command.
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
