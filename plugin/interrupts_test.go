@@ -1,0 +1,80 @@
+package plugin
+
+import (
+	"context"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+)
+
+func newInterrupts(t *testing.T) (*Interrupts, chan int) {
+	t.Helper()
+	codes := make(chan int, 4)
+	ctx, cancel := context.WithCancel(t.Context())
+	return &Interrupts{ctx: ctx, cancel: cancel, exit: func(code int) { codes <- code }}, codes
+}
+
+func TestFirstSignalCancelsSecondEnds(t *testing.T) {
+	i, codes := newInterrupts(t)
+	i.take(os.Interrupt)
+	assert.ErrorIs(t, i.Context().Err(), context.Canceled)
+	assert.Equal(t, len(codes), 0)
+	i.take(os.Interrupt)
+	assert.Equal(t, <-codes, 130)
+}
+
+func TestSignalsAreHandedOver(t *testing.T) {
+	i, codes := newInterrupts(t)
+	signals, stop := i.Forward(t.Context())
+	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		i.take(sig)
+		assert.Equal(t, <-signals, sig)
+	}
+	for range 10 { // nobody listens: nothing blocks
+		i.take(os.Interrupt)
+	}
+	assert.NilError(t, i.Context().Err())
+	assert.Equal(t, len(codes), 0)
+	stop()
+	i.take(os.Interrupt)
+	assert.ErrorIs(t, i.Context().Err(), context.Canceled)
+}
+
+// Without a terminal the Docker CLI ends the context instead of passing the
+// signal on.
+func TestTheEndOfTheContextIsAnInterrupt(t *testing.T) {
+	i, _ := newInterrupts(t)
+	ctx, cancel := context.WithCancel(i.Context())
+	signals, stop := i.Forward(ctx)
+	defer stop()
+	cancel()
+	assert.Equal(t, <-signals, os.Interrupt)
+}
+
+// Ctrl+C in a pipeline comes both ways, but is one.
+func TestOneInterruptIsHandedOverOnce(t *testing.T) {
+	for _, first := range []string{"signal", "context"} {
+		t.Run(first, func(t *testing.T) {
+			i, _ := newInterrupts(t)
+			ctx, cancel := context.WithCancel(i.Context())
+			signals, stop := i.Forward(ctx)
+			defer stop()
+			if first == "signal" {
+				i.take(os.Interrupt)
+				cancel()
+			} else {
+				cancel()
+				i.take(os.Interrupt)
+			}
+			assert.Equal(t, <-signals, os.Interrupt)
+			select {
+			case sig := <-signals:
+				t.Fatalf("a second %v", sig)
+			case <-time.After(3 * echo):
+			}
+		})
+	}
+}
