@@ -73,6 +73,11 @@ func Load(s Sources) (Effective, error) {
 	if err != nil {
 		return Effective{}, err
 	}
+	return merge(s, repository, user)
+}
+
+// merge puts the files' values and the other sources on top of each other.
+func merge(s Sources, repository, user []given) (Effective, error) {
 	m := merger{e: Effective{Config: defaults(), Origins: map[string]Origin{}, root: s.Root}}
 	for _, setting := range settings() {
 		m.e.Origins[setting.key] = Origin{}
@@ -104,7 +109,7 @@ func load(dir string, read func(string) (document, error)) ([]given, error) {
 	return d.interpret()
 }
 
-// merger puts sources on top of each other.
+// merger is a configuration in the making.
 type merger struct {
 	e        Effective
 	problems []error

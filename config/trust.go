@@ -2,7 +2,6 @@ package config
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,8 +24,6 @@ const (
 	// going to and fro between branches asks once for each. The oldest is
 	// forgotten.
 	maxApprovals = 32
-	lockPatience = 5 * time.Second
-	lockPoll     = 10 * time.Millisecond
 )
 
 // TrustStore remembers, per work tree, which widening settings the user has
@@ -90,8 +87,8 @@ func (t TrustStore) Approve(root, digest string) error {
 	if !digestForm.MatchString(digest) || !filepath.IsAbs(root) {
 		return fmt.Errorf("approving %q for %q: not a digest and an absolute path", digest, root)
 	}
+	root = filepath.Clean(root)
 	return t.update(func(content *trustFile) {
-		root := filepath.Clean(root)
 		list := slices.DeleteFunc(content.Roots[root], func(a approval) bool { return a.Digest == digest })
 		list = append(list, approval{Digest: digest, Approved: time.Now().UTC().Truncate(time.Second)})
 		content.Roots[root] = list[max(len(list)-maxApprovals, 0):]
@@ -112,11 +109,11 @@ func (t TrustStore) update(change func(*trustFile)) error {
 	if err := os.MkdirAll(filepath.Dir(t.Path), 0o700); err != nil {
 		return fmt.Errorf("writing the trust store: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lockPatience)
-	defer cancel()
+	// Held for one read and one write, and let go by the kernel if the process
+	// dies: waiting for it is short.
 	lock := flock.New(t.Path+".lock", flock.SetPermissions(0o600))
-	if _, err := lock.TryLockContext(ctx, lockPoll); err != nil {
-		return fmt.Errorf("locking the trust store %s (is another docker ralph waiting in it?): %w", t.Path, err)
+	if err := lock.Lock(); err != nil {
+		return fmt.Errorf("locking the trust store %s: %w", t.Path, err)
 	}
 	defer func() { _ = lock.Close() }()
 	content, err := t.read()
