@@ -82,21 +82,28 @@ func insideDotGit(dir string) bool {
 // core.worktree can name any folder around it, the user's home for instance,
 // and whoever can write a .git/config would choose what the sandbox sees.
 func checkRoot(w Worktree) error {
-	dotGit := filepath.Join(w.Root, ".git")
-	if sameFile(dotGit, w.GitDir) {
+	if leadsTo(w.Root, w.GitDir) {
 		return nil
-	}
-	if content, err := os.ReadFile(dotGit); err == nil {
-		if target, ok := strings.CutPrefix(strings.TrimRight(string(content), "\r\n"), "gitdir: "); ok {
-			target = filepath.FromSlash(target)
-			if !filepath.IsAbs(target) {
-				target = filepath.Join(w.Root, target)
-			}
-			if sameFile(target, w.GitDir) {
-				return nil
-			}
-		}
 	}
 	return fmt.Errorf("git says that the work tree of %q is %q, but that folder is not where the repository lies: "+
 		"remove core.worktree from its configuration (git config --unset core.worktree)", w.GitDir, w.Root)
+}
+
+// leadsTo says whether the .git in a folder is this git directory, or a file
+// or link that names it.
+func leadsTo(root, gitDir string) bool {
+	dotGit := filepath.Join(root, ".git")
+	if sameFile(dotGit, gitDir) {
+		return true
+	}
+	content, err := os.ReadFile(dotGit)
+	if err != nil {
+		return false
+	}
+	target, found := strings.CutPrefix(strings.TrimRight(string(content), "\r\n"), "gitdir: ")
+	target = filepath.FromSlash(target)
+	if !filepath.IsAbs(target) {
+		target = filepath.Join(root, target)
+	}
+	return found && sameFile(target, gitDir)
 }

@@ -172,20 +172,20 @@ func readSettings(a answer) settings {
 }
 
 // mainRoot finds the main work tree of a linked one. Git records it nowhere;
-// it is where the shared git directory says, or else beside it.
+// it is where the shared git directory says, or else beside it, and it has to
+// lead back there.
 func mainRoot(commonDir string, s settings) string {
-	switch {
-	case s.bare:
-		return ""
-	case filepath.IsAbs(s.worktree):
-		return realPath(s.worktree)
-	case s.worktree != "":
-		return realPath(filepath.Join(commonDir, s.worktree))
-	case filepath.Base(commonDir) == ".git":
-		return filepath.Dir(commonDir)
-	default:
+	root := filepath.Dir(commonDir)
+	if s.worktree != "" {
+		root = filepath.FromSlash(s.worktree)
+		if !filepath.IsAbs(root) {
+			root = filepath.Join(commonDir, root)
+		}
+	}
+	if root = realPath(root); s.bare || !leadsTo(root, commonDir) {
 		return ""
 	}
+	return root
 }
 
 // realPath resolves symbolic links, so that one directory has one path. A path

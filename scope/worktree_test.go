@@ -112,6 +112,12 @@ func TestDetectLinkedWorktree(t *testing.T) {
 		Scope: Scope{Repo: "acme/shop", Branch: "feature/x"},
 	})
 	assert.Assert(t, w.Linked())
+
+	gitIn(t, root, "config", "core.worktree", tempDir(t))
+	w, err = Detect(t.Context(), sub, noenv)
+	assert.NilError(t, err)
+	assert.Equal(t, w.Root, linked)
+	assert.Equal(t, w.MainRoot, "", "core.worktree may not choose a foreign folder")
 }
 
 func TestDetectWorktreeOfBareRepository(t *testing.T) {
