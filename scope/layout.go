@@ -96,6 +96,10 @@ func leadsTo(root, gitDir string) bool {
 	if sameFile(dotGit, gitDir) {
 		return true
 	}
+	// Reading anything but a regular file could wait for ever.
+	if info, err := os.Stat(dotGit); err != nil || !info.Mode().IsRegular() {
+		return false
+	}
 	content, err := os.ReadFile(dotGit)
 	if err != nil {
 		return false
