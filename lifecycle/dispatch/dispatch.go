@@ -127,7 +127,7 @@ func (h Host) configure(ctx context.Context, wt scope.Worktree, opts Options) (c
 	if err != nil {
 		return config.Effective{}, err
 	}
-	store := TrustStore(h.StateDir)
+	store := config.NewTrustStore(h.StateDir)
 	err = store.Require(cfg)
 	if untrusted, ok := errors.AsType[*config.UntrustedError](err); ok && h.Confirm != nil {
 		yes, askErr := h.Confirm(ctx, Describe(untrusted.Settings)+"Trust these settings of the repository?")

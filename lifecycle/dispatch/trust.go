@@ -2,16 +2,10 @@ package dispatch
 
 import (
 	"context"
-	"path/filepath"
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/scope"
 )
-
-// TrustStore is where approvals of repositories' settings are kept.
-func TrustStore(stateDir string) config.TrustStore {
-	return config.TrustStore{Path: filepath.Join(stateDir, "trust.json")}
-}
 
 // Trust approves what the ralph.toml of the work tree that dir is in asks
 // for, or takes all approvals of the work tree back. It returns what to tell
@@ -25,7 +19,7 @@ func Trust(ctx context.Context, dir, stateDir string, revoke bool) (string, erro
 	if err != nil {
 		return "", err
 	}
-	store := TrustStore(stateDir)
+	store := config.NewTrustStore(stateDir)
 	if revoke {
 		return "No setting of " + wt.Root + " is approved any more.", store.Revoke(wt.Root)
 	}
