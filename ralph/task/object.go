@@ -22,6 +22,9 @@ func renderObject(_ context.Context, s *session, args []string) error {
 	if err := json.Unmarshal([]byte(args[0]), &o); err != nil {
 		return fmt.Errorf("reading the JSON object: %w", err)
 	}
+	if o == nil {
+		return errors.New("null is not a JSON object")
+	}
 	s.printSections([]record{{
 		slug: o.text("id"), title: o.text("t", "title"), priority: o.text("p", "priority"),
 		status: o.text("s", "status"), category: o.text("cat", "category"), spec: o.text("spec"), ref: o.text("ref"),

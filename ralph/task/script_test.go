@@ -1,0 +1,85 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"ralph": ralph})
+}
+
+// ralph is the program of the scripts: "ralph task ...".
+func ralph() {
+	if len(os.Args) < 2 || os.Args[1] != "task" {
+		_, _ = os.Stderr.WriteString("the scripts know \"ralph task\" only\n")
+		os.Exit(99)
+	}
+	os.Exit(Run(context.Background(), os.Args[2:], IO{
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv,
+	}))
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 filepath.Join("testdata", "script"),
+		RequireExplicitExec: true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("GIT_CONFIG_GLOBAL", os.DevNull)
+			env.Setenv("GIT_CONFIG_NOSYSTEM", "1")
+			env.Setenv("GIT_CEILING_DIRECTORIES", filepath.Dir(env.WorkDir))
+			env.Setenv("HOME", env.WorkDir)
+			env.Setenv("HOSTNAME", "box7")
+			env.Setenv("NL", "\n") // scripts cannot quote one
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"repo":  makeRepo,
+			"sql":   runSQL,
+			"exits": expectExit,
+		},
+	})
+}
+
+// makeRepo makes the current directory a work tree with an origin: repo
+func makeRepo(ts *testscript.TestScript, _ bool, _ []string) {
+	ts.Check(ts.Exec("git", "init", "-q", "-b", "main"))
+	ts.Check(ts.Exec("git", "remote", "add", "origin", "git@github.com:acme/shop.git"))
+}
+
+// runSQL runs SQL in the sqlite3 program, for "stdout" to look at: sql 'SELECT ...'
+func runSQL(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(ts.Exec("sqlite3", append([]string{"-cmd", ".timeout 5000", ".ralph/tasks.db"}, args...)...))
+}
+
+// expectExit runs a command that must fail with an exit code and an error on
+// stderr, and print nothing on stdout: exits <code> <error> <program> [args].
+// The error is the whole of stderr, with \n for a newline.
+func expectExit(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: exits <code> <error> <program> [args]")
+	}
+	err := ts.Exec(args[2], args[3:]...)
+	var exit *exec.ExitError
+	if err == nil || !errors.As(err, &exit) {
+		ts.Fatalf("%q: want exit code %s, got: %v", args[2:], args[0], err)
+	}
+	if got := strconv.Itoa(exit.ExitCode()); got != args[0] {
+		ts.Fatalf("%q: want exit code %s, got %s: %s", args[2:], args[0], got, ts.ReadFile("stderr"))
+	}
+	want := strings.ReplaceAll(args[1], `\n`, "\n") + "\n"
+	if got := ts.ReadFile("stderr"); got != want {
+		ts.Fatalf("%q: want on stderr\n%s\ngot\n%s", args[2:], want, got)
+	}
+	if out := ts.ReadFile("stdout"); out != "" {
+		ts.Fatalf("%q: prints on stdout: %s", args[2:], out)
+	}
+}
