@@ -22,6 +22,8 @@ type Guest struct {
 	// Sandboxed says that the process runs inside a sandbox of ours, where
 	// the agent may run without permission prompts.
 	Sandboxed bool `json:"sandboxed"`
+	// TimeoutSeconds bounds one run of the agent; 0 means no bound.
+	TimeoutSeconds int64 `json:"timeout_seconds,omitempty"`
 }
 
 // Encode returns the value for [GuestEnv].

@@ -54,10 +54,11 @@ type Effective struct {
 // Guest is the part of the configuration that goes to where the agent runs.
 func (e Effective) Guest(sandboxed bool) Guest {
 	return Guest{
-		Agent:       e.Agent.Name,
-		Model:       e.Agent.Model,
-		Permissions: e.Agent.Permissions,
-		Sandboxed:   sandboxed,
+		Agent:          e.Agent.Name,
+		Model:          e.Agent.Model,
+		Permissions:    e.Agent.Permissions,
+		Sandboxed:      sandboxed,
+		TimeoutSeconds: int64(e.Sandbox.Resources.Timeout.Seconds()),
 	}
 }
 

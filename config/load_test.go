@@ -240,7 +240,7 @@ func TestLoadDisabled(t *testing.T) {
 func TestGuest(t *testing.T) {
 	e, err := Load(Sources{Overrides: Overrides{Agent: ptr("shell"), Model: ptr("m")}})
 	assert.NilError(t, err)
-	assert.DeepEqual(t, e.Guest(true), Guest{Agent: "shell", Model: "m", Permissions: "bypass", Sandboxed: true})
+	assert.DeepEqual(t, e.Guest(true), Guest{Agent: "shell", Model: "m", Permissions: "bypass", Sandboxed: true, TimeoutSeconds: 3600})
 	assert.Equal(t, e.Guest(false).Sandboxed, false)
 	assert.Equal(t, e.Sandbox.Resources.NanoCPUs(), int64(4e9))
 }

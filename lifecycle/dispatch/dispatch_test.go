@@ -96,7 +96,9 @@ type listed struct {
 
 func (l *listed) List(context.Context) ([]lifecycle.Sandbox, error) { return l.all, nil }
 
-func (l *listed) Busy(_ context.Context, sb lifecycle.Sandbox) (bool, error) { return l.busy[sb.Name], nil }
+func (l *listed) Busy(_ context.Context, sb lifecycle.Sandbox) (bool, error) {
+	return l.busy[sb.Name], nil
+}
 
 func (l *listed) Remove(_ context.Context, sb lifecycle.Sandbox) error {
 	l.removed = append(l.removed, sb.Name)
