@@ -61,6 +61,7 @@ func TestEngineRebuild(t *testing.T) {
 		assert.NilError(t, err)
 		assert.Assert(t, fresh.Built)
 		assert.Assert(t, fresh.ID != first.ID, "the steps ran again")
+		e.removeAfter(t, first.ID) // its tag is the fresh one's now
 		assert.Assert(t, cmp.Contains(out.String(), "going on with the one that is here"))
 	})
 }

@@ -47,9 +47,9 @@ func TestLockWaits(t *testing.T) {
 
 	got := make(chan error)
 	go func() {
-		unlock, err := b.lock(t.Context(), "a:v1")
+		second, err := b.lock(t.Context(), "a:v1")
 		if err == nil {
-			unlock()
+			second()
 		}
 		got <- err
 	}()
