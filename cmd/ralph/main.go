@@ -1,0 +1,36 @@
+// Command ralph plans and builds with a coding agent, one task at a time. It
+// runs where the agent runs: in a sandbox of docker-ralph, or on a host.
+package main
+
+import (
+	"context"
+	"os"
+	"runtime/debug"
+
+	"github.com/docker-ralph/docker-ralph/ralph/cli"
+	"github.com/docker-ralph/docker-ralph/ralph/guest"
+)
+
+// version is set by the linker: -X main.version=v1.2.3.
+var version string
+
+func main() {
+	os.Exit(cli.Run(context.Background(), os.Args, cli.Options{
+		Version: programVersion(),
+		Hidden:  guest.Commands(os.Stdout, os.Stderr),
+		Stdin:   os.Stdin,
+		Stdout:  os.Stdout,
+		Stderr:  os.Stderr,
+	}))
+}
+
+// programVersion falls back on what the Go toolchain recorded.
+func programVersion() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}

@@ -1,0 +1,104 @@
+// Package cli is the command line of ralph, the program that works where the
+// agent works: plan, build, task, version, and hidden commands.
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/ralph/agent"
+	"github.com/docker-ralph/docker-ralph/ralph/help"
+	"github.com/docker-ralph/docker-ralph/ralph/task"
+)
+
+// Exit codes. A session that was interrupted or terminated has the code of a
+// shell for SIGINT.
+const (
+	exitOK          = 0
+	exitFailure     = 1
+	exitInterrupted = 130
+)
+
+// Options are what the program knows about itself.
+type Options struct {
+	// Version is printed by "ralph version".
+	Version string
+	// Hidden are further commands; their names begin with an underscore. They
+	// get the arguments after the name and return an exit code.
+	Hidden map[string]func(args []string) int
+	// HostConfig returns the configuration where no sandbox hands one over,
+	// i.e. on a host. If it is nil, RALPH_AGENT names the agent, claude
+	// without it.
+	HostConfig func(context.Context) (config.Guest, error)
+
+	Stdin          *os.File
+	Stdout, Stderr *os.File
+}
+
+// Run carries out the command line args, whose first element is the name that
+// the program was called by, and returns the exit code. Called by the name
+// "task" it is "ralph task".
+func Run(ctx context.Context, args []string, o Options) int {
+	if len(args) == 0 {
+		args = []string{"ralph"}
+	}
+	name, args := strings.TrimSuffix(filepath.Base(args[0]), ".exe"), args[1:]
+	if name == "task" {
+		return o.task(ctx, args)
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	command, args := args[0], args[1:]
+	switch command {
+	case "--help", "-h":
+		_, _ = fmt.Fprint(o.Stdout, help.Text("ralph"))
+		return exitOK
+	case string(agent.Plan), string(agent.Build):
+		return o.loop(ctx, agent.Mode(command), args)
+	case "task":
+		return o.task(ctx, args)
+	case "version", "--version":
+		_, _ = fmt.Fprintf(o.Stdout, "ralph %s\n", o.Version)
+		return exitOK
+	case agent.ShellCommand:
+		return o.shellAgent(ctx, args)
+	}
+	if hidden, ok := o.Hidden[command]; ok && strings.HasPrefix(command, "_") {
+		return hidden(args)
+	}
+	o.complain(fmt.Sprintf("unknown command '%s'", command))
+	_, _ = fmt.Fprintln(o.Stderr, "Run 'ralph --help' for usage")
+	return exitFailure
+}
+
+func (o Options) task(ctx context.Context, args []string) int {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return task.Run(ctx, args, task.IO{Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, Getenv: os.Getenv})
+}
+
+// guest returns the configuration: from the host when this is a sandbox.
+func (o Options) guest(ctx context.Context) (config.Guest, error) {
+	if v := os.Getenv(config.GuestEnv); v != "" {
+		return config.DecodeGuest(v)
+	}
+	if o.HostConfig != nil {
+		return o.HostConfig(ctx)
+	}
+	name := os.Getenv("RALPH_AGENT")
+	if name == "" {
+		name = "claude"
+	}
+	return config.Guest{Agent: name, Permissions: "ask"}, nil
+}
+
+func (o Options) complain(message string) {
+	_, _ = fmt.Fprintf(o.Stderr, "Error: %s\n", message)
+}

@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/docker-ralph/docker-ralph/ralph/agent"
+	"github.com/docker-ralph/docker-ralph/ralph/agent/shell"
+	"github.com/docker-ralph/docker-ralph/ralph/backlog"
+)
+
+// shellAgent is the process of the shell agent, which the loop starts. What
+// goes wrong with a task is in its stream.
+func (o Options) shellAgent(ctx context.Context, args []string) int {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if len(args) != 1 {
+		o.complain("usage: ralph " + agent.ShellCommand + " plan|build")
+		return exitFailure
+	}
+	path, err := backlog.Locate(ctx)
+	if err != nil {
+		o.complain(err.Error())
+		return exitFailure
+	}
+	scope, err := backlog.DetectScope(ctx, os.Getenv)
+	if err != nil {
+		o.complain(err.Error())
+		return exitFailure
+	}
+	store, err := backlog.Open(ctx, path, scope)
+	if err != nil {
+		o.complain(err.Error())
+		return exitFailure
+	}
+	defer func() { _ = store.Close() }() // nothing is lost: every change is committed
+	worker := shell.New(store, os.Getenv("RALPH_AGENT_ID"), o.Stdout)
+	run := worker.Build
+	if agent.Mode(args[0]) == agent.Plan {
+		run = worker.Plan
+	}
+	if run(ctx) != nil {
+		return exitFailure
+	}
+	return exitOK
+}

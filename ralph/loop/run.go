@@ -1,0 +1,136 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/ralph/agent/proc"
+	"github.com/docker-ralph/docker-ralph/ralph/agent/streamjson"
+)
+
+// drain is how long the agent's output is read after its last process is
+// gone. Only where processes of it can escape does it take that long.
+const drain = 10 * time.Second
+
+// runResult is how one run of the agent ended.
+type runResult struct {
+	streamjson.Result
+	code        int // exit code of the agent
+	interrupted bool
+}
+
+type rendered struct {
+	result streamjson.Result
+	err    error
+}
+
+// run starts the agent and stays with it to its end.
+func (l *loop) run(ctx context.Context) (runResult, error) {
+	if err := l.out.err(); err != nil {
+		return runResult{}, err
+	}
+	command, err := l.Agent.Prepare(l.Session)
+	if err != nil {
+		return runResult{}, fmt.Errorf("preparing the agent: %w", err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return runResult{}, fmt.Errorf("preparing the agent: %w", err)
+	}
+	defer func() { _ = r.Close() }()
+	cmd := exec.Command(command.Path, command.Args...)
+	cmd.Env = append(slices.Clone(l.Env), command.Env...)
+	cmd.Stdout, cmd.Stderr = w, l.Stderr
+	child, err := proc.Start(cmd)
+	_ = w.Close()
+	if err != nil {
+		return runResult{}, err
+	}
+	reading := make(chan rendered, 1)
+	go func() {
+		result, err := l.Agent.Render(l.out, r)
+		reading <- rendered{result, err}
+	}()
+	interrupted := l.watch(ctx, child)
+	code, err := child.Wait()
+	_ = r.SetReadDeadline(time.Now().Add(drain))
+	output := <-reading
+	switch failed := l.out.err(); {
+	case failed != nil:
+		err = failed
+	case output.err != nil && !errors.Is(output.err, os.ErrDeadlineExceeded):
+		err = errors.Join(err, output.err)
+	}
+	return runResult{output.result, code, interrupted}, err
+}
+
+// watch passes the user's wishes on until the agent has ended, and says
+// whether there were any.
+func (l *loop) watch(ctx context.Context, child *proc.Child) (interrupted bool) {
+	for {
+		select {
+		case <-child.Done():
+			return interrupted
+		case <-ctx.Done():
+			child.Kill()
+			<-child.Done()
+			return true
+		case <-l.out.broken():
+			child.Kill()
+			<-child.Done()
+			return interrupted
+		case sig := <-l.Signals:
+			if sig == os.Interrupt && !interrupted {
+				l.printf("\nWaiting for %s to finish cleanup... Press Ctrl+C again to force quit.\n", l.Agent.Name())
+				child.Interrupt()
+				interrupted = true
+				continue
+			}
+			child.Kill()
+			<-child.Done()
+			return true
+		}
+	}
+}
+
+// syncWriter is standard output for the loop and the renderer. After the
+// first error nothing more is written.
+type syncWriter struct {
+	mu     sync.Mutex
+	w      io.Writer
+	failed error
+	ended  chan struct{}
+}
+
+func (s *syncWriter) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failed != nil {
+		return 0, s.failed
+	}
+	n, err := s.w.Write(p)
+	if err != nil {
+		s.failed = err
+		close(s.ended)
+	}
+	return n, err
+}
+
+// broken is closed when nobody reads the output any more.
+func (s *syncWriter) broken() <-chan struct{} { return s.ended }
+
+func (s *syncWriter) err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failed == nil {
+		return nil
+	}
+	return fmt.Errorf("writing the output: %w", s.failed)
+}
