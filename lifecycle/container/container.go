@@ -4,11 +4,15 @@ package container
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"sync"
 
+	"github.com/moby/moby/api/types/system"
 	"github.com/moby/moby/client"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/payload"
 )
 
 // API is what the driver uses of the Engine API.
@@ -22,6 +26,8 @@ type API interface {
 	ContainerStop(context.Context, string, client.ContainerStopOptions) (client.ContainerStopResult, error)
 	ContainerTop(context.Context, string, client.ContainerTopOptions) (client.ContainerTopResult, error)
 	ContainerWait(context.Context, string, client.ContainerWaitOptions) client.ContainerWaitResult
+	CopyFromContainer(context.Context, string, client.CopyFromContainerOptions) (client.CopyFromContainerResult, error)
+	CopyToContainer(context.Context, string, client.CopyToContainerOptions) (client.CopyToContainerResult, error)
 	ExecAttach(context.Context, string, client.ExecAttachOptions) (client.ExecAttachResult, error)
 	ExecCreate(context.Context, string, client.ExecCreateOptions) (client.ExecCreateResult, error)
 	ExecInspect(context.Context, string, client.ExecInspectOptions) (client.ExecInspectResult, error)
@@ -46,6 +52,29 @@ type Driver struct {
 	Host string
 	// StateDir is where the driver notes which sandboxes it has prepared.
 	StateDir string
+
+	engine engine
+}
+
+// engine is what was learnt about the engine. It is asked once.
+type engine struct {
+	mu    sync.Mutex
+	info  *system.Info
+	guest *payload.Payload // the ralph that is in place there
+}
+
+// info returns what the engine says about itself.
+func (d *Driver) info(ctx context.Context) (system.Info, error) {
+	d.engine.mu.Lock()
+	defer d.engine.mu.Unlock()
+	if d.engine.info == nil {
+		res, err := d.API.Info(ctx, client.InfoOptions{})
+		if err != nil {
+			return system.Info{}, fmt.Errorf("asking the engine about itself: %w", err)
+		}
+		d.engine.info = &res.Info
+	}
+	return *d.engine.info, nil
 }
 
 var _ lifecycle.Driver = (*Driver)(nil)

@@ -275,7 +275,7 @@ func TestAnotherMachinesEngineIsRecognised(t *testing.T) {
 		other := spec
 		other.Probe = filepath.Join(t.TempDir(), "HEAD")
 		assert.NilError(t, os.WriteFile(other.Probe, nil, 0o644))
-		assert.ErrorContains(t, s.Driver.Prepare(t.Context(), sb, other), "the work tree is not visible in the sandbox")
+		assert.ErrorContains(t, s.Driver.Prepare(t.Context(), sb, other), "the engine does not see the work tree as it is on this machine")
 		assert.Assert(t, !s.Driver.Ready(sb))
 	})
 }

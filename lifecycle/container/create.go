@@ -33,15 +33,15 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 	if err := checkMounts(spec); err != nil {
 		return lifecycle.Sandbox{}, err
 	}
-	res, err := d.API.Info(ctx, client.InfoOptions{})
-	if err != nil {
-		return lifecycle.Sandbox{}, fmt.Errorf("asking the engine about itself: %w", err)
-	}
-	user, err := chooseUser(res.Info, spec.User)
+	info, err := d.info(ctx)
 	if err != nil {
 		return lifecycle.Sandbox{}, err
 	}
-	program, err := d.ensureGuest(ctx, res.Info.Architecture)
+	user, err := chooseUser(info, spec.User)
+	if err != nil {
+		return lifecycle.Sandbox{}, err
+	}
+	program, err := d.ensureGuest(ctx)
 	if err != nil {
 		return lifecycle.Sandbox{}, err
 	}
@@ -62,7 +62,7 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 				Test: []string{"NONE"}, // an image's own would run what the agent can change
 			},
 		},
-		HostConfig: hostConfig(spec, res.Info, l),
+		HostConfig: hostConfig(spec, info, l),
 	})
 	if err != nil {
 		return lifecycle.Sandbox{}, explainCreate(spec, err)

@@ -28,29 +28,46 @@ const guestVolume = "ralph-guest"
 // guestTag names the image that holds a version of ralph and nothing else.
 func guestTag(p payload.Payload) string { return "docker-ralph/guest:" + p.Short() }
 
-// ensureGuest makes sure that ralph of this version is on the volume. The
-// image's tag is given only after the volume was filled, so that a killed
-// installation is repeated.
-func (d *Driver) ensureGuest(ctx context.Context, arch string) (payload.Payload, error) {
-	p, err := payload.For(arch)
+// ensureGuest makes sure that ralph of this version is on the volume, and
+// looks only once.
+func (d *Driver) ensureGuest(ctx context.Context) (payload.Payload, error) {
+	info, err := d.info(ctx)
 	if err != nil {
 		return payload.Payload{}, err
 	}
-	done := guestTag(p)
-	_, volErr := d.API.VolumeInspect(ctx, guestVolume, client.VolumeInspectOptions{})
-	_, imgErr := d.API.ImageInspect(ctx, done)
-	if volErr == nil && imgErr == nil {
-		return p, nil
+	d.engine.mu.Lock()
+	defer d.engine.mu.Unlock()
+	if d.engine.guest != nil {
+		return *d.engine.guest, nil
 	}
-	for _, err := range []error{volErr, imgErr} {
-		if err != nil && !errdefs.IsNotFound(err) {
-			return payload.Payload{}, fmt.Errorf("looking for ralph on the engine: %w", err)
+	p, err := payload.For(info.Architecture)
+	if err != nil {
+		return payload.Payload{}, err
+	}
+	there, err := d.guestInstalled(ctx, p)
+	if err != nil {
+		return payload.Payload{}, fmt.Errorf("looking for ralph on the engine: %w", err)
+	}
+	if !there {
+		if err := d.installGuest(ctx, p, guestTag(p)); err != nil {
+			return payload.Payload{}, fmt.Errorf("installing ralph on the engine: %w", err)
 		}
 	}
-	if err := d.installGuest(ctx, p, done); err != nil {
-		return payload.Payload{}, fmt.Errorf("installing ralph on the engine: %w", err)
-	}
+	d.engine.guest = &p
 	return p, nil
+}
+
+// guestInstalled looks for the volume and for the image's tag, which is given
+// only after the volume was filled: a killed installation is repeated.
+func (d *Driver) guestInstalled(ctx context.Context, p payload.Payload) (bool, error) {
+	_, volume := d.API.VolumeInspect(ctx, guestVolume, client.VolumeInspectOptions{})
+	_, image := d.API.ImageInspect(ctx, guestTag(p))
+	for _, err := range []error{volume, image} {
+		if errdefs.IsNotFound(err) {
+			return false, nil
+		}
+	}
+	return true, errors.Join(volume, image)
 }
 
 func (d *Driver) installGuest(ctx context.Context, p payload.Payload, done string) error {

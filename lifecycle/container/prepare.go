@@ -3,14 +3,11 @@ package container
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/moby/moby/api/types/mount"
@@ -19,7 +16,6 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/payload"
-	"github.com/docker-ralph/docker-ralph/ralph/guest"
 )
 
 // marker notes on the host that a sandbox was prepared, and for which ralph.
@@ -69,80 +65,60 @@ func (d *Driver) Ready(sb lifecycle.Sandbox) bool {
 // volume, the home directory belongs to the user, the user has a name, and
 // the work tree inside is the one outside.
 func (d *Driver) Prepare(ctx context.Context, sb lifecycle.Sandbox, spec lifecycle.Spec) error {
-	info, err := d.API.Info(ctx, client.InfoOptions{})
-	if err != nil {
-		return fmt.Errorf("asking the engine about itself: %w", err)
-	}
-	p, err := d.ensureGuest(ctx, info.Info.Architecture)
+	p, err := d.ensureGuest(ctx)
 	if err != nil {
 		return err
 	}
-	missing, err := d.check(ctx, sb, spec, p)
-	if err != nil {
+	uid, gid, ok := strings.Cut(sb.User, ":")
+	if !ok {
+		return fmt.Errorf("the sandbox %s does not say which user it is for: remove it with \"docker rm -f %s\"", sb.Name, sb.Name)
+	}
+	if err := d.checkProbe(ctx, sb.ID, spec.Probe); err != nil {
+		return err
+	}
+	if err := d.nameUser(ctx, sb.ID, uid, gid); err != nil {
 		return fmt.Errorf("preparing the sandbox %s: %w", sb.Name, err)
 	}
-	if err := d.mend(ctx, sb, p, missing); err != nil {
+	if err := d.ownHome(ctx, sb.ID, uid, gid, guestTag(p)); err != nil {
 		return fmt.Errorf("preparing the sandbox %s: %w", sb.Name, err)
 	}
 	return d.writeMarker(sb, p)
 }
 
-// check asks ralph inside, as the agent's user, what that user lacks.
-func (d *Driver) check(ctx context.Context, sb lifecycle.Sandbox, spec lifecycle.Spec, p payload.Payload) (missing []string, err error) {
-	args := []string{p.Path(), "_check", "--home", Home}
-	if spec.Probe != "" {
-		digest, err := digestFile(spec.Probe)
-		if err != nil {
-			return nil, err
-		}
-		args = append(args, "--probe", spec.Probe, "--digest", digest)
+// checkProbe compares a file of the work tree with what the engine sees under
+// the same path. They differ when the engine runs on another machine that
+// happens to have such a folder too.
+func (d *Driver) checkProbe(ctx context.Context, id, probe string) error {
+	if probe == "" {
+		return nil
 	}
-	out, err := d.run(ctx, sb, sb.User, args...)
-	return strings.Fields(out), err
-}
-
-// mend gives the user what it lacks. The sandbox itself never has the right
-// to do so: names are written by root without capabilities, owners are changed
-// by a helper container that sees nothing but the home directory.
-func (d *Driver) mend(ctx context.Context, sb lifecycle.Sandbox, p payload.Payload, missing []string) error {
-	uid, gid, _ := strings.Cut(sb.User, ":")
-	if slices.Contains(missing, guest.NeedsName) {
-		if _, err := d.run(ctx, sb, "0:0", p.Path(), "_name", uid, gid, Home); err != nil {
-			return err
-		}
+	want, err := os.ReadFile(probe)
+	if err != nil {
+		return fmt.Errorf("reading the repository: %w", err)
 	}
-	if slices.Contains(missing, guest.NeedsHome) {
-		volume, err := d.homeVolume(ctx, sb)
-		if err != nil {
-			return err
-		}
-		home := mount.Mount{Type: mount.TypeVolume, Source: volume, Target: Home}
-		return d.runHelper(ctx, guestTag(p), []string{"_own", uid, gid, Home}, home, "CHOWN", "DAC_OVERRIDE")
+	_, got, err := d.readFile(ctx, id, probe)
+	if err != nil {
+		return fmt.Errorf("the engine does not see the work tree as it is on this machine: %w", err)
+	}
+	if !bytes.Equal(want, got) {
+		return fmt.Errorf("%s is not the same file for the engine as on this machine: the engine runs somewhere else", probe)
 	}
 	return nil
 }
 
-// homeVolume returns the name that the engine gave to the sandbox's volume.
-func (d *Driver) homeVolume(ctx context.Context, sb lifecycle.Sandbox) (string, error) {
-	res, err := d.API.ContainerInspect(ctx, sb.ID, client.ContainerInspectOptions{})
+// homeVolume returns the mount of the sandbox's volume, which the engine has
+// named.
+func (d *Driver) homeVolume(ctx context.Context, id string) (mount.Mount, error) {
+	res, err := d.API.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
 	if err != nil {
-		return "", err
+		return mount.Mount{}, err
 	}
 	for _, m := range res.Container.Mounts {
 		if m.Type == mount.TypeVolume && m.Destination == Home {
-			return m.Name, nil
+			return mount.Mount{Type: mount.TypeVolume, Source: m.Name, Target: Home}, nil
 		}
 	}
-	return "", fmt.Errorf("it has no volume at %s", Home)
-}
-
-func digestFile(path string) (string, error) {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return "", fmt.Errorf("reading the repository: %w", err)
-	}
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:]), nil
+	return mount.Mount{}, fmt.Errorf("it has no volume at %s", Home)
 }
 
 // run executes a command of ours in the sandbox and returns what it wrote. A

@@ -14,7 +14,7 @@ import (
 // Commands lists the hidden commands by their names, as ralph dispatches
 // them. Each takes the arguments after its name and returns an exit code;
 // errors are written to stderr.
-func Commands(stdout, stderr io.Writer) map[string]func(args []string) int {
+func Commands(stderr io.Writer) map[string]func(args []string) int {
 	wrap := func(run func([]string) error) func([]string) int {
 		return func(args []string) int {
 			if err := run(args); err != nil {
@@ -27,8 +27,6 @@ func Commands(stdout, stderr io.Writer) map[string]func(args []string) int {
 	return map[string]func([]string) int{
 		"_init":    wrap(runInit),
 		"_install": wrap(runInstall),
-		"_check":   wrap(func(args []string) error { return runCheck(stdout, args) }),
-		"_name":    wrap(runName),
 		"_own":     wrap(runOwn),
 		"_signal":  wrap(runSignal),
 	}

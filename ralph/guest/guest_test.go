@@ -20,7 +20,7 @@ import (
 // command.
 func TestMain(m *testing.M) {
 	if name := os.Getenv("GUEST_TEST_COMMAND"); name != "" {
-		os.Exit(Commands(os.Stdout, os.Stderr)[name](os.Args[1:]))
+		os.Exit(Commands(os.Stderr)[name](os.Args[1:]))
 	}
 	os.Exit(m.Run())
 }
@@ -105,30 +105,6 @@ func TestSignalRefusesNonsense(t *testing.T) {
 	}
 }
 
-func TestSetEntry(t *testing.T) {
-	const root = "root:x:0:0:root:/root:/bin/sh\n"
-	for _, tc := range []struct {
-		name, before string
-		id           int
-		entry, after string
-	}{
-		{"the number has a name", root, 0, "agent:x:0:0::/home/agent:/bin/sh", root},
-		{"a new user", root, 1234, "agent:x:1234:1234::/h:/bin/sh", root + "agent:x:1234:1234::/h:/bin/sh\n"},
-		{"the image's user is renumbered", root + "agent:x:1000:1000::/home/agent:/bin/bash\nz:x:7:7::/:/bin/sh\n", 501, "agent:x:501:20::/h:/bin/sh", root + "z:x:7:7::/:/bin/sh\nagent:x:501:20::/h:/bin/sh\n"},
-		{"no newline at the end", "root:x:0:0:root:/root:/bin/sh", 5, "agent:x:5:5::/h:/bin/sh", root + "agent:x:5:5::/h:/bin/sh\n"},
-		{"a number within another", "a:x:15:15::/:/bin/sh\n", 5, "agent:x:5:5::/h:/bin/sh", "a:x:15:15::/:/bin/sh\nagent:x:5:5::/h:/bin/sh\n"},
-		{"empty", "", 5, "agent:x:5:", "agent:x:5:\n"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			file := fs.NewFile(t, "passwd", fs.WithContent(tc.before))
-			assert.NilError(t, setEntry(file.Path(), tc.id, tc.entry))
-			after, err := os.ReadFile(file.Path())
-			assert.NilError(t, err)
-			assert.Equal(t, string(after), tc.after)
-		})
-	}
-}
-
 func TestOwnGivesTheHomeToTheUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can give files away, as in a sandbox")
@@ -147,30 +123,6 @@ func TestOwnGivesTheHomeToTheUser(t *testing.T) {
 	assert.NilError(t, err)
 	st, ok := info.Sys().(*syscall.Stat_t)
 	assert.Assert(t, ok && st.Uid == 0, "links are not followed")
-}
-
-func TestCheckProbe(t *testing.T) {
-	head := fs.NewFile(t, "HEAD", fs.WithContent("ref: refs/heads/main\n"))
-	sum := sha256.Sum256([]byte("ref: refs/heads/main\n"))
-	assert.NilError(t, checkProbe(head.Path(), hex.EncodeToString(sum[:])))
-	assert.ErrorContains(t, checkProbe(head.Path(), hex.EncodeToString(make([]byte, 32))), "is not the same file")
-	assert.ErrorContains(t, checkProbe(head.Path()+"x", ""), "not visible")
-	assert.NilError(t, checkProbe("", ""))
-}
-
-func TestCheckSaysWhatIsMissing(t *testing.T) {
-	home := t.TempDir()
-	out, err := hidden(t, "_check", "--home", home).CombinedOutput()
-	assert.NilError(t, err, string(out))
-	assert.Equal(t, string(out), "", "nothing for the user who runs the tests")
-
-	out, err = hidden(t, "_check", "--home", filepath.Join(home, "none")).CombinedOutput()
-	assert.NilError(t, err, string(out))
-	assert.Equal(t, string(out), NeedsHome+"\n")
-
-	out, err = hidden(t, "_check", "--home", home, "--probe", "/no/such/file").CombinedOutput()
-	assert.ErrorContains(t, err, "exit status 1")
-	assert.Assert(t, bytes.Contains(out, []byte("not visible in the sandbox")), "%s", out)
 }
 
 func TestUserArgs(t *testing.T) {
