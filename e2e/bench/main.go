@@ -1,0 +1,234 @@
+// Command bench prints what this program costs, each figure beside that of
+// docker itself, measured in turn in one run. It needs bin/docker-ralph and
+// the engines that RALPH_TEST_ENGINES lists ("name=address,…"), with the
+// image RALPH_TEST_BASE.
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	runs    = 20
+	creates = 5
+	uid     = 1000 // the images' own user, as on most people's machines
+)
+
+func main() {
+	if err := run(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, "Error:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "ralph-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	b := bench{ctx: ctx, dir: dir, base: "ralph-test-base:bookworm"}
+	if base := os.Getenv("RALPH_TEST_BASE"); base != "" {
+		b.base = base
+	}
+	if err := b.setUp(); err != nil {
+		return err
+	}
+	if err := b.metadata(); err != nil {
+		return err
+	}
+	engines := os.Getenv("RALPH_TEST_ENGINES")
+	if engines == "" {
+		return errors.New("RALPH_TEST_ENGINES names no engine: \"make bench\" sets it")
+	}
+	for entry := range strings.SplitSeq(engines, ",") {
+		name, host, _ := strings.Cut(entry, "=")
+		b.engine, b.host = name, host
+		if err := b.measure(); err != nil {
+			return fmt.Errorf("on the engine %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+type bench struct {
+	ctx                context.Context
+	dir, base          string
+	engine, host, repo string
+}
+
+// setUp makes a repository and a configuration folder with the plugin.
+func (b *bench) setUp() error {
+	plugin, err := filepath.Abs(filepath.Join("bin", "docker-ralph"))
+	if err != nil {
+		return err
+	}
+	plugins := filepath.Join(b.dir, "docker", "cli-plugins")
+	b.repo = filepath.Join(b.dir, "repo")
+	if err := errors.Join(os.Chmod(b.dir, 0o755), os.MkdirAll(plugins, 0o755), os.Mkdir(b.repo, 0o755)); err != nil {
+		return err
+	}
+	if err := os.Symlink(plugin, filepath.Join(plugins, "docker-ralph")); err != nil {
+		return err
+	}
+	for _, args := range [][]string{
+		{"init", "-q", "-b", "bench"},
+		{"remote", "add", "origin", fmt.Sprintf("https://example.com/bench/b%d.git", os.Getpid())},
+		{"-c", "user.name=b", "-c", "user.email=b@example.com", "commit", "-q", "--allow-empty", "-m", "first"},
+	} {
+		if _, err := b.time("git", args...); err != nil {
+			return err
+		}
+	}
+	if os.Getuid() != 0 {
+		return nil
+	}
+	_, err = b.time("chown", "-R", fmt.Sprint(uid), b.repo)
+	return err
+}
+
+// time runs a command in the repository and returns how long it took.
+func (b *bench) time(name string, args ...string) (time.Duration, error) {
+	cmd := exec.CommandContext(b.ctx, name, args...)
+	cmd.Dir = b.repo
+	cmd.Env = append(os.Environ(), "DOCKER_CONFIG="+filepath.Join(b.dir, "docker"), "DOCKER_HOST="+b.host,
+		"BUILDKIT_PROGRESS=quiet", "GIT_CONFIG_NOSYSTEM=1", fmt.Sprintf("SUDO_UID=%d", uid))
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	start := time.Now()
+	err := cmd.Run()
+	if err != nil {
+		err = fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, out.String())
+	}
+	return time.Since(start), err
+}
+
+func (b *bench) ralph(args ...string) []string {
+	return append([]string{"docker", "ralph", "--agent", "shell", "--base", b.base}, args...)
+}
+
+func (b *bench) metadata() error {
+	plugin := filepath.Join(b.dir, "docker", "cli-plugins", "docker-ralph")
+	var all []time.Duration
+	for range runs {
+		d, err := b.time(plugin, "docker-cli-plugin-metadata")
+		if err != nil {
+			return err
+		}
+		all = append(all, d)
+	}
+	fmt.Printf("metadata answer of the plugin       %s (goal: at most 15 ms)\n", ms(median(all)))
+	return nil
+}
+
+func (b *bench) measure() error {
+	if _, err := b.timeAll([][]string{b.ralph("task", "list")}); err != nil {
+		return err
+	}
+	name, err := b.output("ps", "-q", "--filter", "label=io.github.docker-ralph.worktree="+b.repo)
+	if err != nil {
+		return err
+	}
+	defer func() { _, _ = b.time("docker", "rm", "-fv", name) }()
+	link, err := b.output("exec", name, "readlink", "-f", "/opt/ralph/bin/ralph")
+	if err != nil {
+		return err
+	}
+	user, err := b.output("inspect", "--format", `{{index .Config.Labels "io.github.docker-ralph.user"}}`, name)
+	if err != nil {
+		return err
+	}
+	err = b.compare("warm dispatch of \"task list\"", "docker exec", 1.3, runs,
+		[][]string{b.ralph("task", "list")},
+		[][]string{{"docker", "exec", "-u", user, "-w", b.repo, name, link, "task", "list"}})
+	if err != nil {
+		return err
+	}
+	image, err := b.output("inspect", "--format", "{{.Config.Image}}", name)
+	if err != nil {
+		return err
+	}
+	return b.compare("create with the image in place", "docker run -d and exec", 1.5, creates,
+		[][]string{b.ralph("task", "list")},
+		[][]string{
+			{"docker", "run", "-d", "--name", "bench-peer", image, "sleep", "1000"},
+			{"docker", "exec", "bench-peer", "true"},
+		}, []string{"docker", "rm", "-fv", "bench-peer"})
+}
+
+// compare measures ours and the peer's commands in turn. What cleans up is
+// not counted, and where something is cleaned up our sandbox is removed first.
+func (b *bench) compare(what, peer string, goal float64, n int, ours, theirs [][]string, after ...[]string) error {
+	var mine, its []time.Duration
+	for range n {
+		for i, commands := range [][][]string{ours, theirs} {
+			if i == 0 && len(after) > 0 {
+				if err := b.removeSandbox(); err != nil {
+					return err
+				}
+			}
+			total, err := b.timeAll(commands)
+			if err != nil {
+				return err
+			}
+			if i == 0 {
+				mine = append(mine, total)
+			} else {
+				its = append(its, total)
+			}
+		}
+		if _, err := b.timeAll(after); err != nil {
+			return err
+		}
+	}
+	m, t := median(mine), median(its)
+	fmt.Printf("%-7s %-32s %s, %s %s, ratio %.2f (goal: at most %.1f)\n", b.engine, what, ms(m), peer, ms(t), float64(m)/float64(t), goal)
+	return nil
+}
+
+func (b *bench) timeAll(commands [][]string) (time.Duration, error) {
+	var total time.Duration
+	for _, c := range commands {
+		d, err := b.time(c[0], c[1:]...)
+		if err != nil {
+			return 0, err
+		}
+		total += d
+	}
+	return total, nil
+}
+
+func (b *bench) removeSandbox() error {
+	name, err := b.output("ps", "-aq", "--filter", "label=io.github.docker-ralph.worktree="+b.repo)
+	if err != nil || name == "" {
+		return err
+	}
+	_, err = b.time("docker", "rm", "-fv", name)
+	return err
+}
+
+func (b *bench) output(args ...string) (string, error) {
+	cmd := exec.CommandContext(b.ctx, "docker", args...)
+	cmd.Env = append(os.Environ(), "DOCKER_HOST="+b.host)
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("docker %s: %w", strings.Join(args, " "), err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+func median(all []time.Duration) time.Duration {
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+func ms(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000) }
