@@ -93,6 +93,7 @@ run_as_root() {
 }
 
 main() {
+	umask 022
 	local command=${1:-} which=${2:-all} engine
 	[ $# -le 2 ] || usage
 	# shellcheck disable=SC2046 # a list of words

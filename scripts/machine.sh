@@ -47,7 +47,7 @@ apt_missing() {
 }
 
 apt_get() {
-	as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 "$@" </dev/null >&2
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=120 "$@" </dev/null >&2
 }
 
 # Installs only what is missing: no upgrade, nothing removed, no recommended package, and no

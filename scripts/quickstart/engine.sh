@@ -54,7 +54,7 @@ start_engine() {
 start_dockerd() {
 	say "starting the engine (dockerd, log in $ENGINE_LOG)"
 	drop_stale_pidfile
-	as_root sh -c "exec setsid dockerd >'$ENGINE_LOG' 2>&1 </dev/null" &
+	as_root sh -c "setsid dockerd >'$ENGINE_LOG' 2>&1 </dev/null &"
 }
 
 # Machines without systemd often keep /run over a restart, and with it a process id that means

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Measures what docs/architecture.md promises about speed, on both engines, and prints each figure
+# beside its limit. Arguments go to the program that measures.
+set -euo pipefail
+# shellcheck source=scripts/machine.sh
+. "$(dirname "${BASH_SOURCE[0]}")/machine.sh"
+# shellcheck source=scripts/engine/session.sh
+. "$SCRIPTS/engine/session.sh"
+
+cd "$SCRIPTS/.."
+need_go
+session_begin
+session_ready
+go run ./e2e/bench "$@"

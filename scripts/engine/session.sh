@@ -1,0 +1,42 @@
+# shellcheck shell=bash
+# The two engines for the length of one script: started beside other work, waited for, stopped at the
+# end unless they ran before. Sourced by scripts/test.sh and scripts/bench.sh.
+
+session_begin() {
+	session_log=$(mktemp)
+	session_stop=
+	if "$SCRIPTS/engine.sh" status 2>&1 | grep -q 'not running'; then
+		session_stop=yes
+	fi
+	trap session_end EXIT
+	trap 'exit 130' INT
+	trap 'exit 143' TERM
+	session_set_up >"$session_log" 2>&1 &
+	session_pid=$!
+}
+
+session_set_up() {
+	"$SCRIPTS/engine.sh" up all && "$SCRIPTS/test-images.sh"
+}
+
+# Waits until engines and images are there, and exports the variables that name them.
+session_ready() {
+	local failed=
+	wait "$session_pid" || failed=yes
+	cat "$session_log" >&2
+	[ -z "$failed" ] || die "the test engines could not be set up"
+	set -a
+	eval "$("$SCRIPTS/engine.sh" env)"
+	eval "$("$SCRIPTS/test-images.sh" --env)"
+	set +a
+	export RALPH_TEST_PLUGIN=$PWD/bin/docker-ralph
+}
+
+session_end() {
+	local status=$?
+	trap - EXIT
+	wait "$session_pid" 2>/dev/null || true
+	rm -f "$session_log"
+	[ -z "$session_stop" ] || "$SCRIPTS/engine.sh" down || true
+	exit $status
+}
