@@ -49,7 +49,15 @@ func (d *Driver) ensureGuest(ctx context.Context) (payload.Payload, error) {
 		return payload.Payload{}, fmt.Errorf("looking for ralph on the engine: %w", err)
 	}
 	if !there {
-		if err := d.installGuest(ctx, p, guestTag(p)); err != nil {
+		err := d.installGuest(ctx, p, guestTag(p))
+		if errdefs.IsNotFound(err) {
+			// Another dispatch, whose lock is elsewhere, was faster and has cleaned
+			// up behind itself.
+			if there, lookErr := d.guestInstalled(ctx, p); there || lookErr != nil {
+				err = lookErr
+			}
+		}
+		if err != nil {
 			return payload.Payload{}, fmt.Errorf("installing ralph on the engine: %w", err)
 		}
 	}

@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -84,8 +85,8 @@ func copyProgram(from, to string) (err error) {
 
 // link puts a symbolic link in place at once, replacing an older one.
 func link(target, path string) error {
-	tmp := fmt.Sprintf("%s.%d", path, os.Getpid())
-	_ = os.Remove(tmp) // of an installation that was killed here
+	// Not by process number: two installers, each in a container, have the same.
+	tmp := path + "." + rand.Text()
 	if err := os.Symlink(target, tmp); err != nil {
 		return fmt.Errorf("installing ralph: %w", err)
 	}
