@@ -35,7 +35,8 @@ func run() int {
 		return exitCode(err, os.Stderr)
 	}
 	root := plugin.NewRootCommand(dockerCLI, plugin.NewInterrupts(os.Exit), version)
-	return exitCode(cliplugin.RunPlugin(dockerCLI, root, plugin.Metadata(version)), dockerCLI.Err())
+	err = cliplugin.RunPlugin(dockerCLI, root, plugin.Metadata(version))
+	return exitCode(plugin.FlagError(err), dockerCLI.Err())
 }
 
 // exitCode is the one place where errors become exit codes. A command in the

@@ -1,0 +1,29 @@
+package plugin
+
+import (
+	"errors"
+
+	"github.com/docker/cli/cli"
+	"github.com/spf13/pflag"
+)
+
+// flagExitCode is what docker's own commands exit with after a wrong flag.
+const flagExitCode = 125
+
+// FlagError gives a wrong flag that stands before a command the same exit
+// code and hint as one that stands after it. Cobra does not ask the function
+// that docker installs for that when it looks for the command.
+func FlagError(err error) error {
+	_, unknown := errors.AsType[*pflag.NotExistError](err)
+	_, missing := errors.AsType[*pflag.ValueRequiredError](err)
+	_, invalid := errors.AsType[*pflag.InvalidValueError](err)
+	_, syntax := errors.AsType[*pflag.InvalidSyntaxError](err)
+	if _, done := errors.AsType[cli.StatusError](err); done || !unknown && !missing && !invalid && !syntax {
+		return err
+	}
+	return cli.StatusError{
+		StatusCode: flagExitCode,
+		Status:     err.Error() + "\n\nRun 'docker ralph --help' for more information",
+		Cause:      err,
+	}
+}
