@@ -1,0 +1,117 @@
+//go:build unix
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
+)
+
+// The main job: from three open tasks to three commits.
+func TestBuildWorksThreeTasksOff(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		assert.NilError(t, os.Remove(filepath.Join(w.config, "ralph", "config.toml")))
+		flags := []string{"--agent", "shell", "--base", engines.BaseImage()}
+		for i := range 3 {
+			n := fmt.Sprint(i + 1)
+			w.ok(t, append(flags, "task", "create", "t/"+n, "Add thing "+n, "-p", n, "-s", `["echo `+n+` > thing`+n+`"]`)...)
+		}
+
+		first := w.ralph(t, append(flags, "build", "-n", "3")...).expect(t, 0)
+
+		assert.Equal(t, w.git(t, "log", "--reverse", "--format=%s|%an|%ae", "HEAD~3.."),
+			"Add thing 1|Una User|una@example.com\nAdd thing 2|Una User|una@example.com\nAdd thing 3|Una User|una@example.com")
+		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
+		list := w.ok(t, append(flags, "task", "list", "--markdown")...)
+		assert.Equal(t, strings.Count(list, "status: done"), 3, list)
+		w.ownsEverything(t)
+		assert.Check(t, is.Contains(first.stdout, "All tasks complete. Exiting loop."))
+
+		before := w.sandbox(t)
+		second := w.ralph(t, append(flags, "build")...).expect(t, 0)
+		assert.Check(t, is.Contains(second.stdout, "All tasks complete. Exiting loop."))
+		assert.Check(t, !strings.Contains(second.stdout, "━━ Done"), "an agent ran:\n%s", second.stdout)
+		assert.Equal(t, w.git(t, "rev-list", "--count", "HEAD"), "4")
+		assert.Equal(t, w.sandbox(t).ID, before.ID)
+	})
+}
+
+// ownsEverything asserts that all in the work tree belongs to the user.
+func (w *world) ownsEverything(t *testing.T) {
+	t.Helper()
+	assert.NilError(t, filepath.WalkDir(w.repo, func(path string, _ os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := os.Lstat(path)
+		if err != nil {
+			return err
+		}
+		if st, ok := info.Sys().(*syscall.Stat_t); ok && (int(st.Uid) != w.uid || int(st.Gid) != w.gid) {
+			return fmt.Errorf("%s belongs to %d:%d", path, st.Uid, st.Gid)
+		}
+		return nil
+	}))
+}
+
+func TestPlanFillsTheBacklogFromSpecs(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.write(t, filepath.Join(w.repo, "specs", "greeting.md"), "# Greeting\n\n```ralph-tasks\n"+
+			`{"id":"greeting/01","t":"Say hello","p":0,"steps":["echo hello > hello"]}`+"\n"+
+			`{"id":"greeting/02","t":"Say it twice","p":1,"deps":["greeting/01"],"steps":["cat hello hello > twice"]}`+"\n```\n")
+
+		out := w.ok(t, "plan")
+
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"greeting/01": "open", "greeting/02": "open"})
+		show := w.ok(t, "task", "show", "greeting/02")
+		assert.Check(t, is.Contains(show, "Spec:        greeting.md"))
+		assert.Check(t, is.Contains(show, "greeting/01 (open)"))
+		assert.Check(t, is.Contains(out, "inserted: 2, updated: 0"))
+		assert.Equal(t, w.git(t, "rev-list", "--count", "HEAD"), "1", "planning implements nothing")
+	})
+}
+
+func TestATaskThatFailsGoesBackWithTheReason(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.plan(t, task{ID: "bad", Title: "Cannot work", Steps: []string{"echo oops >&2; exit 3"}})
+		res := w.ralph(t, "build", "-n", "1").expect(t, 0)
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"bad": "open"})
+		assert.Check(t, is.Contains(w.ok(t, "task", "show", "bad"), "Fail reason: step 1 failed (exit code 3)"))
+		assert.Check(t, is.Contains(res.stdout, "Reached max iterations: 1"))
+	})
+}
+
+// Root works in root's repository as root, and in another user's as that
+// user, so that "sudo docker ralph" leaves no file of root's behind.
+func TestRootLeavesFilesToTheRepositorysOwner(t *testing.T) {
+	t.Parallel()
+	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		for _, tc := range []struct {
+			name     string
+			uid, gid int
+		}{{"own", 0, 0}, {"another user's", userUID, userGID}} {
+			t.Run(tc.name, func(t *testing.T) {
+				t.Parallel()
+				w := newRootWorld(t, e)
+				w.uid, w.gid = tc.uid, tc.gid
+				w.own(t, w.repo)
+				root := *w
+				root.uid, root.gid = 0, 0
+				root.setenv("SUDO_UID", fmt.Sprint(tc.uid)) // as sudo does; git asks for it
+				root.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"mkdir d && echo a > d/a"}})
+				root.ok(t, "build")
+				assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "Add a")
+				w.ownsEverything(t)
+			})
+		}
+	})
+}

@@ -1,0 +1,125 @@
+//go:build unix
+
+// Package e2e tries docker-ralph as its users do: through the real docker
+// command, in real repositories, on real engines.
+//
+// Each test says one thing about the product. It looks at what there is
+// (commits, containers, files) before it looks at what was printed, and waits
+// for things instead of sleeping.
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+)
+
+// suite is what all tests share: programs that nobody changes.
+type suite struct {
+	root   string // the checkout
+	dir    string // removed at the end
+	bin    string // has docker and nothing else
+	plugin string // docker-ralph
+}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// Nearly all of the time is spent waiting for engines.
+	if f := flag.Lookup("test.parallel"); f.Value.String() == fmt.Sprint(runtime.GOMAXPROCS(0)) {
+		_ = f.Value.Set(fmt.Sprint(2 * runtime.GOMAXPROCS(0)))
+	}
+	s, err := newSuite()
+	if err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, "setting the tests up:", err)
+		os.Exit(1)
+	}
+	shared = s
+	code := m.Run()
+	_ = os.RemoveAll(s.dir)
+	os.Exit(code)
+}
+
+// shared is set once, before the first test.
+var shared suite
+
+func newSuite() (suite, error) {
+	root, err := filepath.Abs("..")
+	if err != nil {
+		return suite{}, err
+	}
+	dir, err := os.MkdirTemp("", "docker-ralph-e2e-")
+	if err != nil {
+		return suite{}, err
+	}
+	s := suite{root: root, dir: dir, bin: filepath.Join(dir, "bin"), plugin: filepath.Join(dir, "docker-ralph")}
+	docker, err := exec.LookPath("docker")
+	if err != nil {
+		return s, errors.New("the docker command is needed: \"make test\" finds one")
+	}
+	// Ordinary users must get at it, wherever it is.
+	err = errors.Join(os.Chmod(dir, 0o755), os.Mkdir(s.bin, 0o755), os.Chmod(s.bin, 0o755),
+		copyProgram(docker, filepath.Join(s.bin, "docker")))
+	if err != nil {
+		return s, err
+	}
+	if built := os.Getenv("RALPH_TEST_PLUGIN"); built != "" {
+		return s, copyProgram(built, s.plugin)
+	}
+	return s, buildPlugin(s.root, s.plugin, "v0.0.0-e2e")
+}
+
+func copyProgram(from, to string) error {
+	content, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.WriteFile(to, content, 0o755), os.Chmod(to, 0o755))
+}
+
+// buildPlugin builds docker-ralph with a ralph inside that has this version,
+// whatever the checkout's own payload is.
+func buildPlugin(root, target, version string) error {
+	work, err := os.MkdirTemp("", "docker-ralph-build-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(work) }()
+	files := filepath.Join(root, "lifecycle", "payload", "files")
+	name := "ralph-linux-" + runtime.GOARCH
+	replace := map[string]string{}
+	for _, suffix := range []string{".zst", ".sha256"} {
+		replace[filepath.Join(files, name+suffix)] = filepath.Join(work, name+suffix)
+	}
+	content, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return err
+	}
+	overlay := filepath.Join(work, "overlay.json")
+	if err := os.WriteFile(overlay, content, 0o644); err != nil {
+		return err
+	}
+	program := filepath.Join(work, "ralph")
+	build := []string{"build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version=" + version}
+	if err := goTool(root, "linux", append(build, "-o", program, "./cmd/ralph")...); err != nil {
+		return err
+	}
+	if err := goTool(root, runtime.GOOS, "run", "./scripts/pack", program, filepath.Join(work, name+".zst")); err != nil {
+		return err
+	}
+	return goTool(root, runtime.GOOS, append(build, "-overlay", overlay, "-o", target, "./cmd/docker-ralph")...)
+}
+
+func goTool(root, goos string, args ...string) error {
+	cmd := exec.Command("go", args...)
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go %s: %w\n%s", args[0], err, out)
+	}
+	return nil
+}

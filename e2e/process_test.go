@@ -1,0 +1,155 @@
+//go:build unix
+
+package e2e
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/poll"
+)
+
+// patience bounds everything that is waited for. Nothing takes that long but
+// on a machine with much else to do.
+const patience = 2 * time.Minute
+
+// result is how a command ended.
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+// expect asserts the exit code.
+func (r result) expect(t *testing.T, code int) result {
+	t.Helper()
+	assert.Equal(t, r.code, code, "stdout:\n%s\nstderr:\n%s", r.stdout, r.stderr)
+	return r
+}
+
+// run runs a command to its end.
+func run(t *testing.T, cmd *exec.Cmd) result {
+	t.Helper()
+	return start(t, cmd).wait(t)
+}
+
+// process is a command that runs.
+type process struct {
+	cmd            *exec.Cmd
+	stdout, stderr buffer
+	done           chan struct{}
+	code           int // once done is closed; 128+n after signal n
+}
+
+// start starts a command. Where its output does not go anywhere yet, it is
+// collected.
+func start(t *testing.T, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{cmd: cmd, done: make(chan struct{})}
+	if cmd.Stdout == nil {
+		cmd.Stdout = &p.stdout
+	}
+	if cmd.Stderr == nil {
+		cmd.Stderr = &p.stderr
+	}
+	cmd.WaitDelay = 10 * time.Second
+	assert.NilError(t, cmd.Start())
+	p.follow(t)
+	return p
+}
+
+// follow waits for the process in the background and makes sure that it does
+// not outlive the test.
+func (p *process) follow(t *testing.T) {
+	go func() {
+		defer close(p.done)
+		_ = p.cmd.Wait() // the exit code says it all
+		p.code = p.cmd.ProcessState.ExitCode()
+		if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+			p.code = 128 + int(status.Signal())
+		}
+	}()
+	t.Cleanup(func() {
+		p.signalGroup(syscall.SIGKILL)
+		<-p.done
+	})
+}
+
+// wait waits for the end of the process.
+func (p *process) wait(t *testing.T) result {
+	t.Helper()
+	select {
+	case <-p.done:
+	case <-time.After(patience):
+		t.Fatalf("%q still runs\nstdout:\n%s\nstderr:\n%s", p.cmd.Args, p.stdout.String(), p.stderr.String())
+	}
+	return result{p.code, p.stdout.String(), p.stderr.String()}
+}
+
+// signal sends a signal to the process alone.
+func (p *process) signal(t *testing.T, sig syscall.Signal) {
+	t.Helper()
+	assert.NilError(t, p.cmd.Process.Signal(sig))
+}
+
+// signalGroup sends a signal to all that the process has started, like a
+// terminal does.
+func (p *process) signalGroup(sig syscall.Signal) {
+	_ = syscall.Kill(-p.cmd.Process.Pid, sig) // an empty group has ended
+}
+
+// buffer collects output that is read while it is being written.
+type buffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// waitFor waits until a text was written.
+func (b *buffer) waitFor(t *testing.T, text string) {
+	t.Helper()
+	eventually(t, func() error {
+		if got := b.String(); !strings.Contains(got, text) {
+			return errors.New("no " + text + " in: " + got)
+		}
+		return nil
+	})
+}
+
+// eventually waits until check returns nil.
+func eventually(t *testing.T, check func() error) {
+	t.Helper()
+	poll.WaitOn(t, func(poll.LogT) poll.Result {
+		if err := check(); err != nil {
+			return poll.Continue("%v", err)
+		}
+		return poll.Success()
+	}, poll.WithTimeout(patience), poll.WithDelay(20*time.Millisecond))
+}
+
+// appears waits for a file.
+func appears(t *testing.T, path string) {
+	t.Helper()
+	eventually(t, func() error {
+		_, err := os.Stat(path)
+		return err
+	})
+}

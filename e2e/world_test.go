@@ -1,0 +1,248 @@
+//go:build unix
+
+package e2e
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+	"gotest.tools/v3/assert"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
+)
+
+// The ordinary user whom commands run as when the tests run as root.
+const (
+	userUID = 1234
+	userGID = 2345
+)
+
+const labelPrefix = "io.github.docker-ralph."
+
+// world is a user with a home, a Docker configuration with the plugin, and a
+// repository that no other test knows.
+type world struct {
+	engine   engines.Engine
+	uid, gid int
+
+	dir    string // holds the rest
+	home   string
+	config string // DOCKER_CONFIG
+	repo   string // the work tree
+	slug   string // owner/repo of its origin
+	env    []string
+}
+
+// each runs a test on every engine, with a world of its own.
+func each(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Helper()
+	t.Parallel()
+	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		t.Parallel()
+		test(t, newWorld(t, e))
+	})
+}
+
+// newWorld makes the world of an ordinary user. The user's own configuration
+// chooses the shell agent on the base image that every test engine has.
+func newWorld(t *testing.T, e engines.Engine) *world {
+	t.Helper()
+	w := &world{engine: e, uid: os.Getuid(), gid: os.Getgid()}
+	if w.uid == 0 {
+		w.uid, w.gid = userUID, userGID
+	}
+	w.settle(t)
+	return w
+}
+
+// newRootWorld makes the world of root.
+func newRootWorld(t *testing.T, e engines.Engine) *world {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("only root can try what root does")
+	}
+	w := &world{engine: e}
+	w.settle(t)
+	return w
+}
+
+func (w *world) settle(t *testing.T) {
+	t.Helper()
+	dir, err := os.MkdirTemp(shared.dir, "world-")
+	assert.NilError(t, err)
+	assert.NilError(t, os.Chmod(dir, 0o755))
+	id := strings.ToLower(rand.Text()[:10])
+	w.dir, w.home, w.config = dir, filepath.Join(dir, "home"), filepath.Join(dir, "docker")
+	w.repo, w.slug = filepath.Join(dir, "src", id), "e2e/"+id
+	plugins := filepath.Join(w.config, "cli-plugins")
+	for _, folder := range []string{w.home, plugins, filepath.Join(w.config, "ralph"), w.repo} {
+		assert.NilError(t, os.MkdirAll(folder, 0o755))
+	}
+	assert.NilError(t, os.Symlink(shared.plugin, filepath.Join(plugins, "docker-ralph")))
+	w.env = []string{
+		"PATH=" + shared.bin + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"HOME=" + w.home,
+		"DOCKER_CONFIG=" + w.config,
+		"DOCKER_HOST=" + w.engine.Host,
+		"GIT_CONFIG_NOSYSTEM=1",
+		"GIT_CONFIG_GLOBAL=" + filepath.Join(w.home, ".gitconfig"),
+	}
+	w.write(t, filepath.Join(w.config, "ralph", "config.toml"), "[agent]\nname = \"shell\"\n[image]\nbase = \""+engines.BaseImage()+"\"\n")
+	w.write(t, filepath.Join(w.home, ".gitconfig"), "[user]\nname = Una User\nemail = una@example.com\n[init]\ndefaultBranch = main\n")
+	w.write(t, filepath.Join(w.repo, "specs", "things.md"), "# Things\n\nThere shall be things.\n")
+	t.Cleanup(func() {
+		w.removeSandboxes(t)
+		assert.Check(t, os.RemoveAll(w.dir))
+	})
+	w.own(t, w.dir)
+	w.git(t, "init", "-q")
+	w.git(t, "remote", "add", "origin", "https://git.example/"+w.slug+".git")
+	w.git(t, "add", "-A")
+	w.git(t, "commit", "-q", "-m", "first")
+}
+
+// write writes a file, owned by the user.
+func (w *world) write(t *testing.T, path, content string) {
+	t.Helper()
+	assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	assert.NilError(t, os.WriteFile(path, []byte(content), 0o644))
+	w.own(t, path)
+}
+
+// own gives everything below a path to the user.
+func (w *world) own(t *testing.T, path string) {
+	t.Helper()
+	assert.NilError(t, filepath.WalkDir(path, func(p string, _ os.DirEntry, err error) error {
+		return errors.Join(err, os.Lchown(p, w.uid, w.gid))
+	}))
+}
+
+// setenv sets a variable of the user's environment.
+func (w *world) setenv(name, value string) { w.env = append(w.env, name+"="+value) }
+
+// command makes a command of the user, in the work tree, in a process group
+// of its own.
+func (w *world) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(name, args...)
+	if name == "docker" {
+		cmd.Path, cmd.Err = filepath.Join(shared.bin, name), nil
+	}
+	cmd.Dir, cmd.Env = w.repo, slices.Clone(w.env)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if os.Getuid() == 0 {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(w.uid), Gid: uint32(w.gid), Groups: w.socketGroups()}
+	}
+	return cmd
+}
+
+// socketGroups is the group that may use the engine's socket, like the group
+// "docker" of many machines.
+func (w *world) socketGroups() []uint32 {
+	info, err := os.Stat(strings.TrimPrefix(w.engine.Host, "unix://"))
+	if err != nil {
+		return nil
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return []uint32{st.Gid}
+	}
+	return nil
+}
+
+// docker makes a docker command.
+func (w *world) docker(args ...string) *exec.Cmd { return w.command("docker", args...) }
+
+// ralph runs "docker ralph" with these arguments.
+func (w *world) ralph(t *testing.T, args ...string) result {
+	t.Helper()
+	return run(t, w.docker(append([]string{"ralph"}, args...)...))
+}
+
+// ok runs "docker ralph", which has to succeed, and returns its output.
+func (w *world) ok(t *testing.T, args ...string) string {
+	t.Helper()
+	return w.ralph(t, args...).expect(t, 0).stdout
+}
+
+// git runs git as the user and returns its output without the last newline.
+func (w *world) git(t *testing.T, args ...string) string {
+	t.Helper()
+	return strings.TrimSuffix(run(t, w.command("git", args...)).expect(t, 0).stdout, "\n")
+}
+
+// task is a line for plan-sync.
+type task struct {
+	ID       string   `json:"id"`
+	Title    string   `json:"t"`
+	Priority int      `json:"p"`
+	Steps    []string `json:"steps,omitempty"`
+}
+
+// plan fills the backlog.
+func (w *world) plan(t *testing.T, tasks ...task) {
+	t.Helper()
+	var lines strings.Builder
+	for _, tk := range tasks {
+		line, err := json.Marshal(tk)
+		assert.NilError(t, err)
+		lines.Write(append(line, '\n'))
+	}
+	cmd := w.docker("ralph", "task", "plan-sync")
+	cmd.Stdin = strings.NewReader(lines.String())
+	run(t, cmd).expect(t, 0)
+}
+
+// statuses returns the status of every task by its ID.
+func (w *world) statuses(t *testing.T) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	id := ""
+	for line := range strings.Lines(w.ok(t, "task", "list", "--markdown")) {
+		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+		switch key {
+		case "id":
+			id = value
+		case "status":
+			found[id] = value
+		}
+	}
+	return found
+}
+
+// sandboxes returns the containers of the world's repository.
+func (w *world) sandboxes(t *testing.T) []container.Summary {
+	t.Helper()
+	res, err := w.engine.Client(t).ContainerList(context.WithoutCancel(t.Context()), client.ContainerListOptions{
+		All:     true,
+		Filters: make(client.Filters).Add("label", labelPrefix+"created-by=docker-ralph").Add("label", labelPrefix+"scope.repo="+w.slug),
+	})
+	assert.NilError(t, err)
+	return res.Items
+}
+
+// sandbox returns the one container of the world's repository.
+func (w *world) sandbox(t *testing.T) container.InspectResponse {
+	t.Helper()
+	all := w.sandboxes(t)
+	assert.Equal(t, len(all), 1)
+	res, err := w.engine.Client(t).ContainerInspect(t.Context(), all[0].ID, client.ContainerInspectOptions{})
+	assert.NilError(t, err)
+	return res.Container
+}
+
+func (w *world) removeSandboxes(t *testing.T) {
+	for _, c := range w.sandboxes(t) {
+		_, err := w.engine.Client(t).ContainerRemove(context.WithoutCancel(t.Context()), c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+		assert.Check(t, err)
+	}
+}
