@@ -23,7 +23,8 @@ func process(t *testing.T, role, path string) *exec.Cmd {
 	self, err := os.Executable()
 	assert.NilError(t, err)
 	cmd := exec.CommandContext(t.Context(), self)
-	cmd.Env = append(os.Environ(), roleVariable+"="+role, "BACKLOG_TEST_PATH="+path)
+	cmd.Env = append(os.Environ(), roleVariable+"="+role, "BACKLOG_TEST_PATH="+path,
+		"GORACE=atexit_sleep_ms=0") // the race detector's pause at the end of a process
 	return cmd
 }
 

@@ -81,7 +81,13 @@ func (s *Store) selectTasks(ctx context.Context, tx *sql.Tx, where string, args 
 	if err != nil {
 		return nil, err
 	}
-	err = each(ctx, tx, `
+	return tasks, addBlockers(ctx, tx, where, args, tasks, at)
+}
+
+// addBlockers fills in what the tasks depend on; at says which row is which
+// task.
+func addBlockers(ctx context.Context, tx *sql.Tx, where string, args []any, tasks []Task, at map[string]int) error {
+	return each(ctx, tx, `
 		SELECT d.task_id, b.slug, COALESCE(b.status, ''), COALESCE(b.result, '')
 		FROM tasks t JOIN task_deps d ON d.task_id = t.id JOIN tasks b ON b.id = d.blocked_by
 		WHERE `+where+` ORDER BY b.slug`, args, func(rows *sql.Rows) error {
@@ -96,7 +102,6 @@ func (s *Store) selectTasks(ctx context.Context, tx *sql.Tx, where string, args 
 		}
 		return nil
 	})
-	return tasks, err
 }
 
 // find returns the row id and the status of a task.

@@ -19,6 +19,7 @@ func newRepo(t *testing.T) string {
 	t.Helper()
 	t.Setenv("GIT_CONFIG_GLOBAL", os.DevNull)
 	t.Setenv("GIT_CONFIG_NOSYSTEM", "1")
+	t.Setenv("GORACE", noExitPause)
 	dir := t.TempDir()
 	icmd.RunCommand("git", "init", "-q", "-b", "main", dir).Assert(t, icmd.Success)
 	icmd.RunCommand("git", "-C", dir, "remote", "add", "origin", "https://github.com/acme/shop.git").Assert(t, icmd.Success)

@@ -13,6 +13,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
+// The race detector makes each process wait a second before it ends.
+const noExitPause = "atexit_sleep_ms=0"
+
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"ralph": ralph})
 }
@@ -39,6 +42,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("HOSTNAME", "box7")
 			env.Setenv("NL", "\n") // scripts cannot quote one
+			env.Setenv("GORACE", noExitPause)
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
