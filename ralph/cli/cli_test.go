@@ -1,0 +1,266 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/creack/pty"
+	"github.com/rogpeppe/go-internal/testscript"
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/assert/cmp"
+	"gotest.tools/v3/fs"
+	"gotest.tools/v3/poll"
+
+	"github.com/docker-ralph/docker-ralph/ralph/agent"
+)
+
+// asProgram in the environment makes the test binary be ralph: in every
+// process, since ralph starts itself, and agents start it.
+const asProgram = "RALPH_TEST_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		os.Exit(Run(context.Background(), os.Args, Options{
+			Version: "v1.2.3",
+			Hidden:  map[string]func([]string) int{"_count": func(args []string) int { return len(args) }},
+			Stdin:   os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		}))
+	}
+	os.Exit(m.Run())
+}
+
+// install makes a folder with the program, as "ralph", and returns the
+// environment of a session that finds it and a given claude.
+func install(t testing.TB, dir, claude string) []string {
+	t.Helper()
+	bin := filepath.Join(dir, ".bin")
+	assert.NilError(t, os.MkdirAll(bin, 0o700))
+	self, err := os.Executable()
+	assert.NilError(t, err)
+	assert.NilError(t, os.Symlink(self, filepath.Join(bin, "ralph")))
+	if claude != "" {
+		assert.NilError(t, os.WriteFile(filepath.Join(bin, "claude"), []byte(claude), 0o700))
+	}
+	return []string{
+		asProgram + "=1", "PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + filepath.Join(dir, ".home"),
+		"GIT_CONFIG_NOSYSTEM=1",
+		"GIT_AUTHOR_NAME=t", "GIT_AUTHOR_EMAIL=t@t", "GIT_COMMITTER_NAME=t", "GIT_COMMITTER_EMAIL=t@t",
+	}
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 filepath.Join("testdata", "script"),
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(e *testscript.Env) error {
+			for _, kv := range install(t, e.WorkDir, "") {
+				name, value, _ := strings.Cut(kv, "=")
+				e.Setenv(name, value)
+			}
+			// Outside the work tree, which agents commit as a whole.
+			temp, err := os.MkdirTemp("", "ralph-test-")
+			e.Setenv("TMPDIR", temp)
+			e.Defer(func() { _ = os.RemoveAll(temp) })
+			return err
+		},
+	})
+}
+
+// place is a repository with one open task, and a program in it that runs.
+type place struct {
+	dir string
+	env []string
+}
+
+func newPlace(t *testing.T, claude string) place {
+	t.Helper()
+	dir := fs.NewDir(t, "place", fs.WithDir("specs", fs.WithFile("a.md", "A\n"))).Path()
+	p := place{dir: dir, env: append(install(t, dir, claude), "TMPDIR="+dir)}
+	for _, args := range [][]string{
+		{"git", "init", "--quiet", "--initial-branch=main"},
+		{"git", "remote", "add", "origin", "https://example.com/acme/shop.git"},
+		{filepath.Join(dir, ".bin", "ralph"), "task", "create", "a/01", "First"},
+	} {
+		out, err := p.command(args...).CombinedOutput()
+		assert.NilError(t, err, string(out))
+	}
+	return p
+}
+
+func (p place) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Dir, cmd.Env = p.dir, p.env
+	return cmd
+}
+
+func (p place) task(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := p.command(append([]string{filepath.Join(p.dir, ".bin", "ralph"), "task"}, args...)...).CombinedOutput()
+	assert.NilError(t, err, string(out))
+	return string(out)
+}
+
+const claims = `#!/bin/sh
+ralph task claim >/dev/null
+`
+
+// TestSignals signals a ralph that runs a claude which holds a task and has a
+// process in a session of its own, as claude's tools are.
+func TestSignals(t *testing.T) {
+	const (
+		escape   = `setsid sh -c 'trap "" INT TERM; echo $$ >escaped; exec sleep 600' & while [ ! -s escaped ]; do sleep 0.01; done` + "\n"
+		gentle   = claims + escape + "trap 'sleep 0.2; exit 0' INT\ntouch ready\nwhile :; do sleep 0.05; done\n"
+		stubborn = claims + escape + "trap '' INT\ntouch ready\nwhile :; do sleep 0.05; done\n"
+		message  = "\nWaiting for claude to finish cleanup... Press Ctrl+C again to force quit.\n"
+	)
+	for _, tc := range []struct {
+		name, claude string
+		signals      []syscall.Signal
+		message      string
+	}{
+		{"once", gentle, []syscall.Signal{syscall.SIGINT}, message},
+		{"twice", stubborn, []syscall.Signal{syscall.SIGINT, syscall.SIGINT}, message},
+		{"terminate", stubborn, []syscall.Signal{syscall.SIGTERM}, ""},
+		{"hang up", stubborn, []syscall.Signal{syscall.SIGHUP}, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := newPlace(t, tc.claude)
+			out, err := os.Create(filepath.Join(p.dir, ".out"))
+			assert.NilError(t, err)
+			cmd := p.command(filepath.Join(p.dir, ".bin", "ralph"), "build")
+			cmd.Stdout, cmd.Stderr = out, out
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+			assert.NilError(t, cmd.Start())
+			poll.WaitOn(t, poll.FileExists(filepath.Join(p.dir, "ready")))
+			for i, sig := range tc.signals {
+				if i > 0 { // two signals at once are one
+					poll.WaitOn(t, func(poll.LogT) poll.Result {
+						if b, _ := os.ReadFile(out.Name()); strings.Contains(string(b), message) {
+							return poll.Success()
+						}
+						return poll.Continue("no message yet")
+					})
+				}
+				// The whole group, as a terminal does.
+				assert.NilError(t, syscall.Kill(-cmd.Process.Pid, sig))
+			}
+			err = cmd.Wait()
+			assert.Equal(t, cmd.ProcessState.ExitCode(), exitInterrupted, "%v", err)
+
+			b, err := os.ReadFile(out.Name())
+			assert.NilError(t, err)
+			_, said, _ := strings.Cut(string(b), "Agent:  ")
+			id := said[:4]
+			_, said, _ = strings.Cut(said, strings.Repeat("━", 40)+"\n")
+			assert.Equal(t, said, tc.message+"failed a/01\nderegistered "+id+"\n")
+			assert.Assert(t, cmp.Contains(p.task(t, "show", "a/01"), "Fail reason: session interrupted"))
+			assert.Equal(t, p.task(t, "agent", "list"), "")
+			assertGone(t, filepath.Join(p.dir, "escaped"))
+			left, err := filepath.Glob(filepath.Join(p.dir, "ralph-*"))
+			assert.NilError(t, err)
+			assert.Equal(t, len(left), 0, "temporary files stay behind: %v", left)
+		})
+	}
+}
+
+// TestKilledRalph: an agent does not outlive ralph, whatever ends it.
+func TestKilledRalph(t *testing.T) {
+	p := newPlace(t, "#!/bin/sh\necho $$ >pid\ntouch ready\nexec sleep 600\n")
+	cmd := p.command(filepath.Join(p.dir, ".bin", "ralph"), "build")
+	assert.NilError(t, cmd.Start())
+	poll.WaitOn(t, poll.FileExists(filepath.Join(p.dir, "ready")))
+	assert.NilError(t, cmd.Process.Kill())
+	_ = cmd.Wait()
+	assertGone(t, filepath.Join(p.dir, "pid"))
+}
+
+// TestClosedPipe is "ralph build | head -n 3".
+func TestClosedPipe(t *testing.T) {
+	p := newPlace(t, claims+`while :; do echo '{"type":"assistant","message":{"content":[{"type":"text","text":"on and on "}]}}'; done`)
+	cmd := p.command("sh", "-c", "{ ralph build; echo $? >code; } | head -n 3")
+	out, err := cmd.CombinedOutput()
+	assert.NilError(t, err, string(out))
+	code, err := os.ReadFile(filepath.Join(p.dir, "code"))
+	assert.NilError(t, err)
+	assert.Equal(t, string(code), "1\n")
+	assert.Assert(t, cmp.Contains(string(out), "Error: nobody reads the output any more"))
+	assert.Assert(t, cmp.Contains(p.task(t, "show", "a/01"), "Status:      open"))
+	assert.Equal(t, p.task(t, "agent", "list"), "")
+}
+
+// TestTerminal presses Ctrl+C in a terminal.
+func TestTerminal(t *testing.T) {
+	p := newPlace(t, claims+"trap 'exit 0' INT\ntouch ready\nwhile :; do sleep 0.05; done\n")
+	cmd := p.command(filepath.Join(p.dir, ".bin", "ralph"), "build")
+	terminal, err := pty.Start(cmd)
+	assert.NilError(t, err)
+	defer func() { _ = terminal.Close() }()
+	poll.WaitOn(t, poll.FileExists(filepath.Join(p.dir, "ready")))
+	_, err = terminal.WriteString("\x03")
+	assert.NilError(t, err)
+	var said strings.Builder
+	_, _ = terminal.WriteTo(&said) // ends with EIO
+	_ = cmd.Wait()
+	assert.Equal(t, cmd.ProcessState.ExitCode(), exitInterrupted)
+	assert.Assert(t, cmp.Regexp(regexp.MustCompile(`\r\nWaiting for claude to finish cleanup\.\.\. Press Ctrl\+C again to force quit\.\r\nfailed a/01\r\nderegistered [0-9a-f]{4}\r\n$`), said.String()))
+}
+
+func assertGone(t *testing.T, file string) {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	assert.NilError(t, err)
+	poll.WaitOn(t, func(poll.LogT) poll.Result {
+		stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(b)) + "/stat")
+		if err != nil || strings.Contains(string(stat), ") Z ") {
+			return poll.Success()
+		}
+		return poll.Continue("process %s lives", b)
+	})
+}
+
+func TestFlags(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		mode agent.Mode
+		args string
+		want loopFlags
+		err  string
+	}{
+		{"plan", agent.Plan, "", loopFlags{maxIterations: 1}, ""},
+		{"build", agent.Build, "", loopFlags{}, ""},
+		{"all", agent.Build, "-n 3 -m opus --danger", loopFlags{maxIterations: 3, model: "opus", danger: true}, ""},
+		{"long", agent.Plan, "--max-iterations 4 --model x", loopFlags{maxIterations: 4, model: "x"}, ""},
+		{"last wins", agent.Build, "-n 3 -n 5", loopFlags{maxIterations: 5}, ""},
+		{"build without bound", agent.Build, "-n 0", loopFlags{}, ""},
+		{"help ends it", agent.Plan, "-n 2 --help --nonsense", loopFlags{maxIterations: 2, help: true}, ""},
+		{"error before help", agent.Plan, "--nonsense --help", loopFlags{}, "Unknown option '--nonsense'\nRun 'ralph plan --help' for usage"},
+		{"plan without runs", agent.Plan, "-n 0", loopFlags{}, "plan mode requires at least 1 iteration (-n 0 is not allowed)"},
+		{"no number", agent.Plan, "-n", loopFlags{}, "--max-iterations requires a number"},
+		{"flag as number", agent.Plan, "-n -m x", loopFlags{}, "--max-iterations requires a number"},
+		{"word as number", agent.Build, "-n abc", loopFlags{}, "--max-iterations requires a number"},
+		{"negative", agent.Build, "-n -1", loopFlags{}, "--max-iterations requires a number"},
+		{"no alias", agent.Build, "--model", loopFlags{}, "--model requires an alias (e.g. opus-4.5, sonnet, haiku)"},
+		{"flag as alias", agent.Build, "-m --danger", loopFlags{}, "--model requires an alias (e.g. opus-4.5, sonnet, haiku)"},
+		{"equals sign", agent.Build, "--model=x", loopFlags{}, "Unknown option '--model=x'\nRun 'ralph build --help' for usage"},
+		{"positional", agent.Build, "now", loopFlags{}, "Unknown option 'now'\nRun 'ralph build --help' for usage"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := parseLoopFlags(tc.mode, strings.Fields(tc.args))
+			if tc.err != "" {
+				assert.Error(t, err, tc.err)
+				return
+			}
+			assert.NilError(t, err)
+			assert.Equal(t, got, tc.want)
+		})
+	}
+	_, err := parseLoopFlags(agent.Build, []string{"-n", ""})
+	assert.Error(t, err, "--max-iterations requires a number")
+}

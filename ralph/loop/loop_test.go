@@ -1,0 +1,310 @@
+package loop
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/assert/cmp"
+	"gotest.tools/v3/poll"
+
+	"github.com/docker-ralph/docker-ralph/ralph/agent"
+	"github.com/docker-ralph/docker-ralph/ralph/agent/streamjson"
+)
+
+// script is an agent whose program is a shell script.
+type script string
+
+func (script) Name() string                 { return "claude" }
+func (script) Prompt(agent.Session) string  { return "" }
+func (script) Backend(agent.Session) string { return "" }
+func (script) Model(agent.Session) string   { return "" }
+func (script) Check(agent.Session) error    { return nil }
+
+func (s script) Prepare(agent.Session) (agent.Command, error) {
+	if s == "" {
+		return agent.Command{}, errors.New("no program")
+	}
+	return agent.Command{Path: "/bin/sh", Args: []string{"-c", string(s)}}, nil
+}
+
+func (script) Render(w io.Writer, r io.Reader) (streamjson.Result, error) {
+	return streamjson.Render(w, r)
+}
+
+// ledger is a backlog that answers from lists and notes what it is asked.
+type ledger struct {
+	statuses []Status // the last one stays
+	held     []string // at every question
+	calls    []string
+}
+
+func (b *ledger) Status(context.Context) (Status, error) {
+	b.calls = append(b.calls, "status")
+	if len(b.statuses) == 0 {
+		return Status{}, errors.New("database is locked")
+	}
+	s := b.statuses[0]
+	if len(b.statuses) > 1 {
+		b.statuses = b.statuses[1:]
+	}
+	return s, nil
+}
+
+func (b *ledger) Held(_ context.Context, agentID string) ([]string, error) {
+	b.calls = append(b.calls, "held "+agentID)
+	return b.held, nil
+}
+
+func (b *ledger) Release(_ context.Context, slug, reason string) error {
+	b.calls = append(b.calls, fmt.Sprintf("release %s: %s", slug, reason))
+	return nil
+}
+
+// trial is one loop with what it printed.
+type trial struct {
+	Options
+	out, errs lockedBuffer
+	signals   chan os.Signal
+}
+
+func newTrial(t *testing.T, mode agent.Mode, program script, b *ledger) *trial {
+	t.Helper()
+	tr := &trial{signals: make(chan os.Signal, 4)}
+	tr.Options = Options{
+		Agent: program, Session: agent.Session{Mode: mode}, AgentID: "3c9e",
+		Env:     append(os.Environ(), "DIR="+t.TempDir()),
+		Head:    func(context.Context) string { return "c0ffee" },
+		Signals: tr.signals, Stdout: &tr.out, Stderr: &tr.errs,
+	}
+	if b != nil {
+		tr.Backlog = b
+	}
+	return tr
+}
+
+func (tr *trial) dir() string { return strings.TrimPrefix(tr.Env[len(tr.Env)-1], "DIR=") }
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+const (
+	say  = `echo '{"type":"assistant","message":{"content":[{"type":"text","text":"hello"}]}}'; `
+	rule = "========================"
+)
+
+func separator(k int) string { return fmt.Sprintf("\n\n%s LOOP %d %s\n", rule, k, rule) }
+
+func TestPlanRunsExactlyNTimes(t *testing.T) {
+	tr := newTrial(t, agent.Plan, say, nil)
+	tr.MaxIterations = 2
+	stop, err := Run(t.Context(), tr.Options)
+	assert.NilError(t, err)
+	assert.Equal(t, stop, LimitReached)
+	assert.Equal(t, tr.out.String(), "hello"+separator(1)+"hello"+separator(2)+"Reached max iterations: 2\n")
+}
+
+func TestBuildReleasesBetweenTheChecks(t *testing.T) {
+	// The first answer is for the check, the second and third are compared,
+	// the fourth is for the pause, the fifth for the second check.
+	b := &ledger{statuses: []Status{{Open: 1}, {}, {}, {}, {}}, held: []string{"a/1", "b/2"}}
+	tr := newTrial(t, agent.Build, say, b)
+	stop, err := Run(t.Context(), tr.Options)
+	assert.NilError(t, err)
+	assert.Equal(t, stop, Complete)
+	assert.Equal(t, tr.out.String(), "hellofailed a/1\nfailed b/2\nAll tasks complete. Exiting loop.\n")
+	assert.DeepEqual(t, b.calls, []string{
+		"status", "status", "held 3c9e", "release a/1: " + reasonCrashed, "release b/2: " + reasonCrashed,
+		"status", "status", "status",
+	})
+}
+
+func TestBuildDoesNotStartWhenComplete(t *testing.T) {
+	tr := newTrial(t, agent.Build, "", &ledger{statuses: []Status{{Blocked: 2}}})
+	stop, err := Run(t.Context(), tr.Options)
+	assert.NilError(t, err)
+	assert.Equal(t, stop, Complete)
+	assert.Equal(t, tr.out.String(), "All tasks complete. Exiting loop.\n")
+	assert.Assert(t, cmp.Contains(tr.errs.String(), "Warning: 2 blocked task(s) remain"))
+}
+
+func TestBuildGoesOnWithoutABacklog(t *testing.T) {
+	for name, b := range map[string]*ledger{"none": nil, "unreadable": {}} {
+		t.Run(name, func(t *testing.T) {
+			tr := newTrial(t, agent.Build, say, b)
+			tr.MaxIterations = 2
+			stop, err := Run(t.Context(), tr.Options)
+			assert.NilError(t, err)
+			assert.Equal(t, stop, LimitReached)
+		})
+	}
+}
+
+func TestFailingRuns(t *testing.T) {
+	open := Status{Open: 1, Fingerprint: "same"}
+	refused := `echo '{"type":"user","message":{"content":"<local-command-stderr>Error: no skill</local-command-stderr>"}}';
+		echo '{"type":"result","subtype":"success","is_error":false,"num_turns":0}'`
+	reported := `printf '%s\n' '{"type":"result","subtype":"error_during_execution","is_error":true,"num_turns":1,"result":"No credit\nat all"}'`
+	for _, tc := range []struct {
+		name, program string
+		want          string // "": the bound is reached
+	}{
+		{"good", say, ""},
+		{"not JSON", "echo hello; echo there", ""},
+		{"exit code", "exit 7", "it exited with code 7. Repair"},
+		{"killed", "kill -KILL $$", "it exited with code 137. Repair"},
+		{"prompt refused", refused, "it ended without asking its model: Error: no skill. Repair"},
+		{"error reported", reported, "it reported an error: No credit. Repair"},
+		{"now and then", `[ -e $DIR/x ] && exec rm $DIR/x; touch $DIR/x; exit 1`, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tr := newTrial(t, agent.Build, script(tc.program), &ledger{statuses: []Status{open}})
+			tr.MaxIterations = 5
+			stop, err := Run(t.Context(), tr.Options)
+			if tc.want == "" {
+				assert.NilError(t, err)
+				assert.Equal(t, stop, LimitReached)
+				return
+			}
+			assert.Equal(t, stop, Failed)
+			assert.ErrorContains(t, err, tc.want)
+			assert.Equal(t, strings.Count(tr.errs.String(), "Warning: the agent "), 3)
+			assert.Equal(t, strings.Count(tr.out.String(), "LOOP"), 2)
+		})
+	}
+}
+
+func TestFailingRunsThatAchieveSomethingGoOn(t *testing.T) {
+	tr := newTrial(t, agent.Plan, "exit 1", nil)
+	tr.MaxIterations = 5
+	commits := 0
+	tr.Head = func(context.Context) string { commits++; return fmt.Sprint(commits) }
+	stop, err := Run(t.Context(), tr.Options)
+	assert.NilError(t, err)
+	assert.Equal(t, stop, LimitReached)
+}
+
+func TestMissingProgram(t *testing.T) {
+	stop, err := Run(t.Context(), newTrial(t, agent.Build, "", nil).Options)
+	assert.Equal(t, stop, Failed)
+	assert.Error(t, err, "preparing the agent: no program")
+}
+
+func TestPausesWhileOthersHoldTheRest(t *testing.T) {
+	b := &ledger{statuses: []Status{{Active: 1, Fingerprint: "same"}}}
+	tr := newTrial(t, agent.Build, say, b)
+	tr.MaxIterations = 2
+	start := time.Now()
+	_, err := Run(t.Context(), tr.Options)
+	assert.NilError(t, err)
+	assert.Assert(t, time.Since(start) >= firstPause)
+	assert.Assert(t, cmp.Contains(tr.out.String(), "Others hold the remaining tasks. Next look in 1s.\n"))
+	assert.Equal(t, strings.Count(tr.out.String(), "Next look"), 1, "no pause after the last run")
+}
+
+func TestPauseDoublesAndEnds(t *testing.T) {
+	b := &ledger{statuses: []Status{{Active: 1}}}
+	l := &loop{Options: newTrial(t, agent.Build, say, b).Options}
+	var pauses []time.Duration
+	for range 7 {
+		l.setPause(t.Context(), false)
+		pauses = append(pauses, l.pause)
+	}
+	assert.DeepEqual(t, pauses, []time.Duration{1e9, 2e9, 4e9, 8e9, 16e9, 30e9, 30e9})
+	l.setPause(t.Context(), true)
+	assert.Equal(t, l.pause, time.Duration(0))
+}
+
+func TestSignals(t *testing.T) {
+	const (
+		gentle   = `trap 'exit 0' INT; touch $DIR/ready; while :; do sleep 0.05; done`
+		stubborn = `trap '' INT TERM; touch $DIR/ready; while :; do sleep 0.05; done`
+		waiting  = "\nWaiting for claude to finish cleanup... Press Ctrl+C again to force quit.\n"
+	)
+	for _, tc := range []struct {
+		name    string
+		program script
+		signals []os.Signal
+		want    string
+	}{
+		{"once", gentle, []os.Signal{os.Interrupt}, waiting},
+		{"twice", stubborn, []os.Signal{os.Interrupt, os.Interrupt}, waiting},
+		{"terminate", stubborn, []os.Signal{syscall.SIGTERM}, ""},
+		{"terminate while waiting", stubborn, []os.Signal{os.Interrupt, syscall.SIGTERM}, waiting},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := &ledger{statuses: []Status{{Open: 1}}, held: []string{"a"}}
+			tr := newTrial(t, agent.Build, tc.program, b)
+			var stop Stop
+			var err error
+			ended := make(chan struct{})
+			go func() { defer close(ended); stop, err = Run(t.Context(), tr.Options) }()
+			poll.WaitOn(t, poll.FileExists(filepath.Join(tr.dir(), "ready")))
+			for _, sig := range tc.signals {
+				tr.signals <- sig
+			}
+			<-ended
+			assert.NilError(t, err)
+			assert.Equal(t, stop, Interrupted)
+			assert.Equal(t, tr.out.String(), tc.want+"failed a\n")
+			assert.Equal(t, b.calls[len(b.calls)-1], "release a: "+reasonInterrupted)
+		})
+	}
+}
+
+func TestSignalBetweenRuns(t *testing.T) {
+	tr := newTrial(t, agent.Build, "touch $DIR/ran", &ledger{statuses: []Status{{Open: 1}}})
+	tr.signals <- os.Interrupt
+	stop, err := Run(t.Context(), tr.Options)
+	assert.NilError(t, err)
+	assert.Equal(t, stop, Interrupted)
+	_, err = os.Stat(filepath.Join(tr.dir(), "ran"))
+	assert.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func TestNobodyReadsTheOutput(t *testing.T) {
+	b := &ledger{statuses: []Status{{Open: 1}}, held: []string{"a"}}
+	tr := newTrial(t, agent.Build, "trap '' TERM INT; "+say+"while :; do sleep 0.05; done", b)
+	r, w := io.Pipe()
+	assert.NilError(t, r.CloseWithError(syscall.EPIPE))
+	tr.Stdout = w
+	stop, err := Run(t.Context(), tr.Options)
+	assert.Equal(t, stop, Failed)
+	assert.ErrorIs(t, err, syscall.EPIPE)
+	assert.Assert(t, cmp.Contains(b.calls, "release a: "+reasonCrashed))
+}
+
+func TestAgentsInputAndErrors(t *testing.T) {
+	tr := newTrial(t, agent.Plan, `cat >$DIR/input; echo oops >&2`, nil)
+	tr.MaxIterations = 1
+	_, err := Run(t.Context(), tr.Options)
+	assert.NilError(t, err)
+	input, err := os.ReadFile(filepath.Join(tr.dir(), "input"))
+	assert.NilError(t, err)
+	assert.Equal(t, len(input), 0)
+	assert.Equal(t, tr.errs.String(), "oops\n")
+}
