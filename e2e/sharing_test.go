@@ -1,0 +1,151 @@
+//go:build unix
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
+)
+
+func TestDispatchesAtTheSameMomentShareOneSandbox(t *testing.T) {
+	for _, n := range []int{2, 5} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			each(t, func(t *testing.T, w *world) {
+				var all []*process
+				for i := range n {
+					all = append(all, start(t, w.docker("ralph", "task", "create", fmt.Sprint("t", i), "Title")))
+				}
+				for i, p := range all {
+					assert.Equal(t, p.wait(t).expect(t, 0).stdout, fmt.Sprintf("t%d\n", i))
+				}
+				assert.Equal(t, len(w.sandboxes(t)), 1)
+				assert.Equal(t, len(w.statuses(t)), n)
+			})
+		})
+	}
+}
+
+// The lock that keeps them from making two sandboxes lies in Docker's
+// configuration folder: those with another one must do without.
+func TestUsersWithAnotherConfigurationShareTheSandbox(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		other := *w
+		other.config = filepath.Join(w.dir, "docker2")
+		assert.NilError(t, os.CopyFS(other.config, os.DirFS(filepath.Join(w.config, "ralph"))))
+		assert.NilError(t, os.MkdirAll(filepath.Join(other.config, "ralph"), 0o755))
+		assert.NilError(t, os.Rename(filepath.Join(other.config, "config.toml"), filepath.Join(other.config, "ralph", "config.toml")))
+		assert.NilError(t, os.MkdirAll(filepath.Join(other.config, "cli-plugins"), 0o755))
+		assert.NilError(t, os.Symlink(shared.plugin, filepath.Join(other.config, "cli-plugins", "docker-ralph")))
+		w.own(t, other.config)
+		other.env = append(append([]string{}, w.env...), "DOCKER_CONFIG="+other.config)
+
+		first := start(t, w.docker("ralph", "task", "create", "a", "Title"))
+		second := start(t, other.docker("ralph", "task", "create", "b", "Title"))
+		first.wait(t).expect(t, 0)
+		second.wait(t).expect(t, 0)
+		made := w.sandbox(t).ID
+		assert.Equal(t, len(other.statuses(t)), 2)
+		assert.Equal(t, w.sandbox(t).ID, made)
+	})
+}
+
+// A sandbox sees one work tree. A second clone must not get the first one's.
+func TestASecondCloneOfABranchIsRefused(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.ok(t, "task", "create", "a", "Title")
+		made := w.sandbox(t)
+
+		clone := *w
+		clone.repo = filepath.Join(w.dir, "clone")
+		w.git(t, "clone", "-q", w.repo, clone.repo)
+		clone.git(t, "remote", "set-url", "origin", "https://git.example/"+w.slug+".git")
+		res := clone.ralph(t, "task", "list").expect(t, 1)
+
+		assert.Equal(t, w.sandbox(t).ID, made.ID)
+		_, err := os.Stat(filepath.Join(clone.repo, ".ralph"))
+		assert.Assert(t, os.IsNotExist(err), "nothing was done in the clone: %v", err)
+		assert.Check(t, is.Equal(res.stdout, ""))
+		for _, part := range []string{"Error: the sandbox ", w.slug, `"main"`, w.repo, clone.repo} {
+			assert.Check(t, is.Contains(res.stderr, part))
+		}
+
+		// On a branch of its own it works.
+		clone.git(t, "checkout", "-q", "-b", "other")
+		clone.ok(t, "task", "create", "b", "Title")
+		assert.Equal(t, len(w.sandboxes(t)), 2)
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"})
+	})
+}
+
+// Names are made from scopes with loss, so that two scopes can meet in one.
+func TestTwoScopesWithOneNameShareNothing(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		slash, dash := *w, *w
+		slash.env = append(append([]string{}, w.env...), "RALPH_SCOPE_BRANCH=feature/x")
+		dash.env = append(append([]string{}, w.env...), "RALPH_SCOPE_BRANCH=feature-x")
+
+		slash.ok(t, "task", "create", "a", "Title")
+		made := w.sandbox(t)
+		res := dash.ralph(t, "task", "create", "b", "Title").expect(t, 1)
+
+		assert.Equal(t, w.sandbox(t).ID, made.ID)
+		assert.DeepEqual(t, slash.statuses(t), map[string]string{"a": "open"})
+		for _, part := range []string{"Error: ", made.Name[1:], `branch "feature/x"`, `branch "feature-x"`} {
+			assert.Check(t, is.Contains(res.stderr, part))
+		}
+		// --recreate is no way around it.
+		dash.ralph(t, "--recreate", "task", "list").expect(t, 1)
+		assert.Equal(t, w.sandbox(t).ID, made.ID)
+	})
+}
+
+// A linked worktree has a branch of its own, so a sandbox of its own.
+func TestALinkedWorktreeHasItsOwnSandbox(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.plan(t, task{ID: "main/1", Title: "In the main work tree", Steps: []string{"echo m > main"}})
+		linked := *w
+		linked.repo = filepath.Join(w.dir, "linked")
+		w.git(t, "worktree", "add", "-q", "-b", "other", linked.repo)
+		linked.plan(t, task{ID: "linked/1", Title: "In the linked one", Steps: []string{"echo l > linked"}})
+
+		linked.ok(t, "build")
+
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "other"), "In the linked one")
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "main"), "first")
+		assert.Equal(t, linked.git(t, "status", "--porcelain"), "")
+		linked.ownsEverything(t)
+		w.ownsEverything(t)
+		assert.DeepEqual(t, linked.statuses(t), map[string]string{"linked/1": "done"})
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"main/1": "open"})
+		assert.Equal(t, len(w.sandboxes(t)), 2)
+	})
+}
+
+// What somebody else made is never taken over, whatever its name.
+func TestAForeignContainerIsLeftAlone(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		name := "ralph-" + filepath.Dir(w.slug) + "-" + filepath.Base(w.slug) + "-main"
+		foreign := w.foreignContainer(t, name)
+		for _, args := range [][]string{{"task", "list"}, {"--recreate", "task", "list"}} {
+			res := w.ralph(t, args...).expect(t, 1)
+			assert.Check(t, is.Contains(res.stderr, "Error: the name "+name+" is taken by a container that docker-ralph did not make"))
+		}
+		assert.Equal(t, run(t, w.docker("inspect", "--format", "{{.Id}}", name)).expect(t, 0).stdout, foreign)
+	})
+}
+
+// foreignContainer makes a container of that name and returns its ID and a
+// newline.
+func (w *world) foreignContainer(t *testing.T, name string) string {
+	t.Helper()
+	made := run(t, w.docker("create", "--name", name, "--label", labelPrefix+"scope.repo="+w.slug, engines.BaseImage(), "true")).expect(t, 0).stdout
+	t.Cleanup(func() { run(t, w.docker("rm", "-f", name)) })
+	return made
+}
