@@ -1,0 +1,138 @@
+//go:build unix
+
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/moby/moby/client"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+)
+
+const (
+	halfGigabyte = "[sandbox.resources]\nmemory = \"512m\"\ncpus = 1.5\npids = 300\n"
+	otherLimits  = "[sandbox.resources]\nmemory = \"640m\"\ncpus = \"1\"\npids = 200\n"
+)
+
+// configure writes the repository's ralph.toml.
+func (w *world) configure(t *testing.T, toml string) {
+	t.Helper()
+	w.write(t, filepath.Join(w.repo, "ralph.toml"), toml)
+}
+
+func TestLimitsReachTheSandboxAndChangesNeedAWord(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.configure(t, halfGigabyte)
+		w.ok(t, "task", "create", "a", "Title")
+		first := w.sandbox(t)
+		assert.Equal(t, first.HostConfig.Memory, int64(512<<20))
+		assert.Equal(t, first.HostConfig.MemorySwap, int64(512<<20), "no swap")
+		assert.Equal(t, first.HostConfig.NanoCPUs, int64(15e8))
+		assert.Equal(t, *first.HostConfig.PidsLimit, int64(300))
+
+		// Nobody can be asked in a script.
+		w.configure(t, otherLimits)
+		res := w.ralph(t, "task", "list").expect(t, 1)
+		assert.Equal(t, w.sandbox(t).ID, first.ID)
+		assert.Check(t, is.Equal(res.stdout, ""))
+		assert.Check(t, is.Contains(res.stderr, "Error: the sandbox "+first.Name[1:]+" no longer matches the configuration"))
+		assert.Check(t, is.Contains(res.stderr, "--recreate"))
+
+		assert.DeepEqual(t, w.ralph(t, "--recreate", "task", "list").expect(t, 0).code, 0)
+		second := w.sandbox(t)
+		assert.Assert(t, second.ID != first.ID)
+		assert.Equal(t, second.HostConfig.Memory, int64(640<<20))
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"}) // the work tree was not touched
+
+		// Flags beat the file, and are as good a reason.
+		w.ralph(t, "--memory", "700m", "task", "list").expect(t, 1)
+		w.ok(t, "--memory", "700m", "--recreate", "task", "list")
+		assert.Equal(t, w.sandbox(t).HostConfig.Memory, int64(700<<20))
+	})
+}
+
+func TestAtATerminalTheUserIsAskedBeforeASandboxIsMadeAnew(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.configure(t, halfGigabyte)
+		w.ok(t, "task", "create", "a", "Title")
+		first := w.sandbox(t)
+		w.configure(t, otherLimits)
+
+		no := w.terminal(t, w.docker("ralph", "task", "list"))
+		no.screen.waitFor(t, "Make it anew?")
+		no.press(t, "n\r")
+		no.wait(t).expect(t, 1)
+		assert.Equal(t, w.sandbox(t).ID, first.ID)
+		assert.Check(t, is.Contains(no.screen.String(), "was left as it is"))
+
+		yes := w.terminal(t, w.docker("ralph", "task", "list"))
+		yes.screen.waitFor(t, "Make it anew?")
+		yes.press(t, "y\r")
+		yes.wait(t).expect(t, 0)
+		assert.Assert(t, w.sandbox(t).ID != first.ID)
+		assert.Check(t, is.Contains(yes.screen.String(), "Title"))
+	})
+}
+
+// A running dispatch wins over whoever wants another sandbox.
+func TestASandboxAtWorkIsNotMadeAnew(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.plan(t, task{ID: "slow", Title: "Wait", Steps: []string{"touch begun; while ! test -e go; do sleep 0.05; done"}})
+		build := start(t, w.docker("ralph", "build"))
+		appears(t, filepath.Join(w.repo, "begun"))
+		id := w.sandbox(t).ID
+
+		res := w.ralph(t, "--recreate", "task", "list").expect(t, 1)
+
+		assert.Equal(t, w.sandbox(t).ID, id)
+		assert.Check(t, is.Contains(res.stderr, "a dispatch is running in it"))
+		w.write(t, filepath.Join(w.repo, "go"), "")
+		build.wait(t).expect(t, 0)
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "done"})
+	})
+}
+
+func TestWithoutReuseNothingIsLeftBehind(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.configure(t, "[sandbox]\nreuse_container = false\n")
+		w.ok(t, "task", "create", "a", "Add a", "-s", `["echo a > a"]`)
+		assert.Equal(t, len(w.sandboxes(t)), 0)
+		w.ok(t, "build")
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "Add a")
+		w.ralph(t, "task", "show", "nothing").expect(t, 2)
+
+		assert.Equal(t, len(w.sandboxes(t)), 0)
+		volumes, err := w.engine.Client(t).VolumeList(t.Context(), client.VolumeListOptions{
+			Filters: make(client.Filters).Add("label", labelPrefix+"scope.repo="+w.slug),
+		})
+		assert.NilError(t, err)
+		assert.Equal(t, len(volumes.Items), 0)
+	})
+}
+
+// A stopped sandbox is started again, a removed one made again; both keep the
+// backlog, which is in the work tree.
+func TestSandboxesThatWereStoppedOrRemovedComeBack(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.ok(t, "task", "create", "a", "Title")
+		first := w.sandbox(t)
+		run(t, w.docker("stop", "-t", "5", first.ID)).expect(t, 0)
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"})
+		assert.Equal(t, w.sandbox(t).ID, first.ID)
+
+		run(t, w.docker("rm", "-f", first.ID)).expect(t, 0)
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"})
+		assert.Assert(t, w.sandbox(t).ID != first.ID)
+	})
+}
+
+// read returns a file of the work tree.
+func (w *world) read(t *testing.T, name string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(w.repo, name))
+	assert.NilError(t, err)
+	return string(content)
+}
