@@ -53,20 +53,28 @@ confirm() {
 }
 
 what_next() {
+	local options="${BASE_OPTIONS[*]:+ ${BASE_OPTIONS[*]}}" claude=""
+	if [ -n "$options" ]; then
+		claude=" --base $CLAUDE_BASE"
+	fi
 	cat >&2 <<-TEXT
 
 		Three tasks, three commits, made by agent "shell" inside a sandbox. Look around:
 
 		  cd $EXAMPLE
-		  docker ralph task list
+		  docker ralph$options task list
 		  docker ralph --help
 
 		With a real agent, in any repository that has an "origin" and a folder specs/:
 
 		  export ANTHROPIC_API_KEY=...
-		  docker ralph --agent claude plan
-		  docker ralph --agent claude build -n 3
+		  docker ralph --agent claude$claude plan
+		  docker ralph --agent claude$claude build -n 3
 	TEXT
+	if [ -n "$claude" ]; then
+		say ""
+		say "Where no registry answers, scripts/claude-image.sh $CLAUDE_BASE makes that base with the claude from npm."
+	fi
 	if [ -n "$SOCKET_GROUP" ]; then
 		say ""
 		say "$OWNER may not use Docker without sudo yet: sudo usermod -aG docker $OWNER, then log in again."

@@ -4,6 +4,8 @@
 # The base of the shell agent's image, as projectimage/agents.go has it.
 UPSTREAM_BASE=debian:bookworm-slim
 LOCAL_BASE=docker-ralph-base:$BASE_SUITE
+# shellcheck disable=SC2034 # read by scripts/quickstart.sh
+CLAUDE_BASE=docker-ralph-claude:$CLAUDE_CODE_VERSION
 
 # Sets BASE_OPTIONS: empty where the upstream base can be had.
 provide_base() {
