@@ -1,3 +1,5 @@
+//go:build linux
+
 package cli
 
 import (
@@ -16,8 +18,6 @@ import (
 	"gotest.tools/v3/assert/cmp"
 	"gotest.tools/v3/fs"
 	"gotest.tools/v3/poll"
-
-	"github.com/docker-ralph/docker-ralph/ralph/agent"
 )
 
 // asProgram in the environment makes the test binary be ralph: in every
@@ -224,44 +224,4 @@ func assertGone(t *testing.T, file string) {
 		}
 		return poll.Continue("process %s lives", b)
 	})
-}
-
-func TestFlags(t *testing.T) {
-	for _, tc := range []struct {
-		name string
-		mode agent.Mode
-		args string
-		want loopFlags
-		err  string
-	}{
-		{"plan", agent.Plan, "", loopFlags{maxIterations: 1}, ""},
-		{"build", agent.Build, "", loopFlags{}, ""},
-		{"all", agent.Build, "-n 3 -m opus --danger", loopFlags{maxIterations: 3, model: "opus", danger: true}, ""},
-		{"long", agent.Plan, "--max-iterations 4 --model x", loopFlags{maxIterations: 4, model: "x"}, ""},
-		{"last wins", agent.Build, "-n 3 -n 5", loopFlags{maxIterations: 5}, ""},
-		{"build without bound", agent.Build, "-n 0", loopFlags{}, ""},
-		{"help ends it", agent.Plan, "-n 2 --help --nonsense", loopFlags{maxIterations: 2, help: true}, ""},
-		{"error before help", agent.Plan, "--nonsense --help", loopFlags{}, "Unknown option '--nonsense'\nRun 'ralph plan --help' for usage"},
-		{"plan without runs", agent.Plan, "-n 0", loopFlags{}, "plan mode requires at least 1 iteration (-n 0 is not allowed)"},
-		{"no number", agent.Plan, "-n", loopFlags{}, "--max-iterations requires a number"},
-		{"flag as number", agent.Plan, "-n -m x", loopFlags{}, "--max-iterations requires a number"},
-		{"word as number", agent.Build, "-n abc", loopFlags{}, "--max-iterations requires a number"},
-		{"negative", agent.Build, "-n -1", loopFlags{}, "--max-iterations requires a number"},
-		{"no alias", agent.Build, "--model", loopFlags{}, "--model requires an alias (e.g. opus-4.5, sonnet, haiku)"},
-		{"flag as alias", agent.Build, "-m --danger", loopFlags{}, "--model requires an alias (e.g. opus-4.5, sonnet, haiku)"},
-		{"equals sign", agent.Build, "--model=x", loopFlags{}, "Unknown option '--model=x'\nRun 'ralph build --help' for usage"},
-		{"positional", agent.Build, "now", loopFlags{}, "Unknown option 'now'\nRun 'ralph build --help' for usage"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			got, err := parseLoopFlags(tc.mode, strings.Fields(tc.args))
-			if tc.err != "" {
-				assert.Error(t, err, tc.err)
-				return
-			}
-			assert.NilError(t, err)
-			assert.Equal(t, got, tc.want)
-		})
-	}
-	_, err := parseLoopFlags(agent.Build, []string{"-n", ""})
-	assert.Error(t, err, "--max-iterations requires a number")
 }
