@@ -45,7 +45,8 @@ func (l *loop) run(ctx context.Context) (runResult, error) {
 		return runResult{}, fmt.Errorf("preparing the agent: %w", err)
 	}
 	defer func() { _ = r.Close() }()
-	cmd := exec.Command(command.Path, command.Args...)
+	// Not killed by ctx: watch does it, with all descendants.
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), command.Path, command.Args...)
 	cmd.Env = append(slices.Clone(l.Env), command.Env...)
 	cmd.Stdout, cmd.Stderr = w, l.Stderr
 	child, err := proc.Start(cmd)

@@ -63,7 +63,7 @@ func (r *repo) create(slug string, steps ...string) {
 
 func (r *repo) task(slug string) backlog.Task {
 	r.t.Helper()
-	task, err := r.store.Show(context.Background(), slug)
+	task, err := r.store.Show(r.t.Context(), slug)
 	assert.NilError(r.t, err)
 	return task
 }
@@ -138,11 +138,17 @@ func TestBuildFailures(t *testing.T) {
 		want  string
 	}{
 		{"no steps", nil, `the task has no steps, and the shell agent does nothing but run steps. Add some: ralph task update 'a' --steps '["command"]'`},
-		{"exit code", []string{"echo kept >kept", "echo why; printf '\\033[31mred\\033[0m' >&2; exit 3", "echo never >never"},
-			"step 2 failed (exit code 3): echo why; printf '\\033[31mred\\033[0m' >&2; exit 3\nwhy\nred"},
+		{
+			"exit code",
+			[]string{"echo kept >kept", "echo why; printf '\\033[31mred\\033[0m' >&2; exit 3", "echo never >never"},
+			"step 2 failed (exit code 3): echo why; printf '\\033[31mred\\033[0m' >&2; exit 3\nwhy\nred",
+		},
 		{"signal", []string{"kill -KILL $$"}, "step 1 failed (signal: killed): kill -KILL $$"},
-		{"commit hook", []string{"echo x >file; printf '#!/bin/sh\\necho no; exit 1' >.git/hooks/pre-commit; chmod +x .git/hooks/pre-commit"},
-			"git commit: exit status 1\nno"},
+		{
+			"commit hook",
+			[]string{"echo x >file; printf '#!/bin/sh\\necho no; exit 1' >.git/hooks/pre-commit; chmod +x .git/hooks/pre-commit"},
+			"git commit: exit status 1\nno",
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRepo(t)
@@ -209,7 +215,7 @@ func TestLeaseIsRenewedWhileAStepRuns(t *testing.T) {
 	r.agent.Lease = time.Second
 	r.create("a", "while [ ! -e .ralph/go ]; do sleep 0.05; done")
 	ended := make(chan error)
-	go func() { ended <- r.agent.Build(context.Background()) }()
+	go func() { ended <- r.agent.Build(t.Context()) }()
 	var first string
 	poll.WaitOn(t, func(poll.LogT) poll.Result {
 		switch lease := r.task("a").LeaseExpiresAt; {

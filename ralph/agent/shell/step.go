@@ -36,7 +36,7 @@ func byRetries(tasks []backlog.Task) []backlog.Task {
 // the keyboard reaches the step by itself; nothing is killed here.
 func (a *Agent) runStep(ctx context.Context, number int, step string) error {
 	out := &output{show: a.out.Text}
-	cmd := exec.Command("sh", "-c", step)
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), "sh", "-c", step)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.WaitDelay = grace
 	err := cmd.Run()

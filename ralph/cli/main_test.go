@@ -1,0 +1,22 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"testing"
+)
+
+// asProgram in the environment makes the test binary be ralph: in every
+// process, since ralph starts itself, and agents start it.
+const asProgram = "RALPH_TEST_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		os.Exit(Run(context.Background(), os.Args, Options{
+			Version: "v1.2.3",
+			Hidden:  map[string]func([]string) int{"_count": func(args []string) int { return len(args) }},
+			Stdin:   os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		}))
+	}
+	os.Exit(m.Run())
+}
