@@ -17,7 +17,7 @@ var version string
 func main() {
 	os.Exit(cli.Run(context.Background(), os.Args, cli.Options{
 		Version: programVersion(),
-		Hidden:  guest.Commands(os.Stdout, os.Stderr),
+		Hidden:  guest.Commands(os.Stderr),
 		Stdin:   os.Stdin,
 		Stdout:  os.Stdout,
 		Stderr:  os.Stderr,
