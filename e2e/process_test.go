@@ -14,12 +14,11 @@ import (
 	"time"
 
 	"gotest.tools/v3/assert"
-	"gotest.tools/v3/poll"
 )
 
 // patience bounds everything that is waited for. Nothing takes that long but
 // on a machine with much else to do.
-const patience = 2 * time.Minute
+const patience = time.Minute
 
 // result is how a command ended.
 type result struct {
@@ -134,15 +133,20 @@ func (b *buffer) waitFor(t *testing.T, text string) {
 	})
 }
 
-// eventually waits until check returns nil.
+// eventually waits until check returns nil. The check runs as part of the
+// test, so that it may assert.
 func eventually(t *testing.T, check func() error) {
 	t.Helper()
-	poll.WaitOn(t, func(poll.LogT) poll.Result {
-		if err := check(); err != nil {
-			return poll.Continue("%v", err)
+	deadline := time.Now().Add(patience)
+	for again := time.NewTicker(20 * time.Millisecond); ; <-again.C {
+		err := check()
+		if err == nil {
+			return
 		}
-		return poll.Success()
-	}, poll.WithTimeout(patience), poll.WithDelay(20*time.Millisecond))
+		if time.Now().After(deadline) {
+			t.Fatalf("after %s still: %v", patience, err)
+		}
+	}
 }
 
 // appears waits for a file.

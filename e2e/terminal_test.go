@@ -85,14 +85,13 @@ func (w *world) restored(t *testing.T) {
 
 func TestTheProgramInsideKnowsTheTerminalsSize(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.plan(t, task{ID: "a", Title: "Look at the terminal", Steps: []string{
-			"while ! test -e go; do stty size </dev/tty >size.new && mv size.new size; sleep 0.05; done",
-		}})
+		w.plan(t, slowTask())
 		build := w.shell(t, "build")
+		appears(t, filepath.Join(w.repo, "begun"))
 		for _, size := range [][2]uint16{{24, 80}, {50, 132}, {10, 40}} {
 			assert.NilError(t, build.size(size[0], size[1]))
 			eventually(t, func() error {
-				if got, want := w.read(t, "size"), fmt.Sprintf("%d %d\n", size[0], size[1]); got != want {
+				if got, want := w.sizeInside(t), fmt.Sprintf("%d %d\n", size[0], size[1]); got != want {
 					return fmt.Errorf("%q is not %q", got, want)
 				}
 				return nil
@@ -102,6 +101,14 @@ func TestTheProgramInsideKnowsTheTerminalsSize(t *testing.T) {
 		build.wait(t).expect(t, 0)
 		w.restored(t)
 	})
+}
+
+// sizeInside returns the size of the terminal that ralph has as its input in
+// the sandbox.
+func (w *world) sizeInside(t *testing.T) string {
+	t.Helper()
+	return run(t, w.docker("exec", "--user", fmt.Sprintf("%d:%d", w.uid, w.gid), w.sandbox(t).ID, "sh", "-c",
+		`for f in /proc/[0-9]*/fd/0; do t=$(readlink $f) || continue; case $t in /dev/pts/*) stty -F $t size; exit;; esac; done`)).expect(t, 0).stdout
 }
 
 // slowTask waits for the file "go", and notes the signals that come
@@ -144,6 +151,25 @@ func TestCtrlCTwiceEndsTheAgentAtOnce(t *testing.T) {
 		w.restored(t)
 		w.atRest(t)
 		w.write(t, filepath.Join(w.repo, "go"), "")
+		w.goesOn(t)
+	})
+}
+
+// With the output elsewhere docker does not take the keyboard: the terminal
+// signals all processes at once, and docker tells the plugin besides.
+func TestCtrlCWithTheOutputElsewhereArrivesOnce(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.plan(t, slowTask())
+		output := filepath.Join(w.dir, "output")
+		build := w.terminal(t, w.command("sh", "-c", "trap : INT; docker ralph build >"+output+" 2>&1; exit $?"))
+		appears(t, filepath.Join(w.repo, "begun"))
+		build.press(t, "\x03")
+		appears(t, filepath.Join(w.repo, "signals"))
+		w.write(t, filepath.Join(w.repo, "go"), "")
+		build.wait(t).expect(t, 130)
+
+		assert.Equal(t, w.read(t, "signals"), "INT\n")
+		assert.Equal(t, strings.Count(w.read(t, "../../output"), cleanupMessage), 1)
 		w.goesOn(t)
 	})
 }
