@@ -30,8 +30,8 @@ const (
 
 // Sandbox says how the sandbox is made.
 type Sandbox struct {
-	// Enabled is true in every configuration that Load returns; false in a
-	// source is an error, because nothing is ever run without a sandbox.
+	// Enabled is true in every configuration for a sandbox; false in a source
+	// is an error there, because nothing is ever run without one silently.
 	Enabled bool
 	// Driver is DriverAuto, DriverSbx, DriverDockerSandbox or
 	// DriverContainer.

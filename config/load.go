@@ -21,6 +21,9 @@ type Sources struct {
 	Getenv func(string) string
 	// Overrides are the command line's values.
 	Overrides Overrides
+	// OnHost says that the agent will run on this machine and without a
+	// sandbox, because the user called ralph itself.
+	OnHost bool
 }
 
 // Overrides are values from the command line; nil means not given.
@@ -91,7 +94,7 @@ func merge(s Sources, repository, user []given) (Effective, error) {
 	if len(m.problems) > 0 {
 		return Effective{}, joinProblems(m.problems)
 	}
-	if !m.e.Sandbox.Enabled {
+	if !m.e.Sandbox.Enabled && !s.OnHost {
 		return Effective{}, m.disabled
 	}
 	m.e.Widening = widening(repository, user, m.e.Origins)

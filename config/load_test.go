@@ -230,6 +230,10 @@ func TestLoadDisabled(t *testing.T) {
 	assert.Equal(t, mistake.Column, 19)
 	assert.ErrorContains(t, err, "run ralph on this machine by itself")
 
+	e, err := Load(Sources{Root: root, OnHost: true})
+	assert.NilError(t, err)
+	assert.Assert(t, !e.Sandbox.Enabled)
+
 	_, err = Load(Sources{UserDir: write(t, "config.toml", "[sandbox]\nenabled = false")})
 	assert.ErrorContains(t, err, "config.toml:2:11: sandbox.enabled")
 

@@ -11,17 +11,17 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/help"
 	"github.com/docker-ralph/docker-ralph/ralph/task"
 )
 
 // Exit codes. A session that was interrupted or terminated has the code of a
-// shell for SIGINT.
+// shell for SIGINT, one whose agent took too long that of timeout(1).
 const (
 	exitOK          = 0
 	exitFailure     = 1
+	exitTimedOut    = 124
 	exitInterrupted = 130
 )
 
@@ -32,10 +32,6 @@ type Options struct {
 	// Hidden are further commands; their names begin with an underscore. They
 	// get the arguments after the name and return an exit code.
 	Hidden map[string]func(args []string) int
-	// HostConfig returns the configuration where no sandbox hands one over,
-	// i.e. on a host. If it is nil, RALPH_AGENT names the agent, claude
-	// without it.
-	HostConfig func(context.Context) (config.Guest, error)
 
 	Stdin          *os.File
 	Stdout, Stderr *os.File
@@ -67,6 +63,8 @@ func Run(ctx context.Context, args []string, o Options) int {
 	case "version", "--version":
 		_, _ = fmt.Fprintf(o.Stdout, "ralph %s\n", o.Version)
 		return exitOK
+	case "--docker":
+		return o.docker(args)
 	case agent.ShellCommand:
 		return o.shellAgent(ctx, args)
 	}
@@ -82,21 +80,6 @@ func (o Options) task(ctx context.Context, args []string) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return task.Run(ctx, args, task.IO{Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, Getenv: os.Getenv})
-}
-
-// guest returns the configuration: from the host when this is a sandbox.
-func (o Options) guest(ctx context.Context) (config.Guest, error) {
-	if v := os.Getenv(config.GuestEnv); v != "" {
-		return config.DecodeGuest(v)
-	}
-	if o.HostConfig != nil {
-		return o.HostConfig(ctx)
-	}
-	name := os.Getenv("RALPH_AGENT")
-	if name == "" {
-		name = "claude"
-	}
-	return config.Guest{Agent: name, Permissions: "ask"}, nil
 }
 
 func (o Options) complain(message string) {

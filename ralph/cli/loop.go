@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/help"
@@ -27,7 +28,7 @@ func (o Options) loop(ctx context.Context, mode agent.Mode, args []string) int {
 		_, _ = fmt.Fprint(o.Stdout, help.Text(string(mode)))
 		return exitOK
 	}
-	adapter, as, err := o.chooseAgent(ctx, mode, flags)
+	adapter, as, timeout, err := chooseAgent(ctx, mode, flags)
 	if err != nil {
 		o.complain(err.Error())
 		return exitFailure
@@ -40,13 +41,15 @@ func (o Options) loop(ctx context.Context, mode agent.Mode, args []string) int {
 		o.complain(err.Error())
 		return exitFailure
 	}
-	stop, err := o.runSession(ctx, adapter, as, flags)
+	stop, err := o.runSession(ctx, adapter, as, flags, timeout)
 	if err != nil {
 		o.complain(err.Error())
 	}
 	switch {
 	case stop == loop.Interrupted:
 		return exitInterrupted
+	case stop == loop.TimedOut:
+		return exitTimedOut
 	case err != nil:
 		return exitFailure
 	default:
@@ -55,14 +58,14 @@ func (o Options) loop(ctx context.Context, mode agent.Mode, args []string) int {
 }
 
 // chooseAgent combines the configuration and the flags.
-func (o Options) chooseAgent(ctx context.Context, mode agent.Mode, flags loopFlags) (agent.Adapter, agent.Session, error) {
-	guest, err := o.guest(ctx)
+func chooseAgent(ctx context.Context, mode agent.Mode, flags loopFlags) (agent.Adapter, agent.Session, time.Duration, error) {
+	guest, err := configuration(ctx)
 	if err != nil {
-		return nil, agent.Session{}, err
+		return nil, agent.Session{}, 0, err
 	}
 	adapter, err := agent.Lookup(guest.Agent)
 	if err != nil {
-		return nil, agent.Session{}, err
+		return nil, agent.Session{}, 0, err
 	}
 	as := agent.Session{
 		Mode: mode, Model: flags.model, Danger: flags.danger,
@@ -72,7 +75,7 @@ func (o Options) chooseAgent(ctx context.Context, mode agent.Mode, flags loopFla
 	if as.Model == "" {
 		as.Model = guest.Model
 	}
-	return adapter, as, nil
+	return adapter, as, time.Duration(guest.TimeoutSeconds) * time.Second, nil
 }
 
 // hasSpecs says whether ./specs holds anything.
@@ -82,7 +85,7 @@ func hasSpecs() bool {
 }
 
 // runSession is everything between the preflight and the exit code.
-func (o Options) runSession(ctx context.Context, adapter agent.Adapter, as agent.Session, flags loopFlags) (loop.Stop, error) {
+func (o Options) runSession(ctx context.Context, adapter agent.Adapter, as agent.Session, flags loopFlags, timeout time.Duration) (loop.Stop, error) {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
@@ -109,7 +112,7 @@ func (o Options) runSession(ctx context.Context, adapter agent.Adapter, as agent
 	}
 	lo := loop.Options{
 		Agent: adapter, Session: as, Env: s.environ(), AgentID: s.agentID,
-		MaxIterations: flags.maxIterations, Head: head,
+		MaxIterations: flags.maxIterations, Timeout: timeout, Head: head,
 		Signals: signals, Stdout: o.Stdout, Stderr: o.Stderr,
 	}
 	if s.backlog != nil {

@@ -4,6 +4,7 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -16,6 +17,7 @@ import (
 const (
 	reasonCrashed     = "session exited without completing task"
 	reasonInterrupted = "session interrupted"
+	reasonTimedOut    = "session exceeded its time limit"
 )
 
 // maxFailures is how many runs in a row may fail without changing anything.
@@ -50,6 +52,9 @@ type Options struct {
 	AgentID string
 	// MaxIterations bounds the runs; 0 means no bound.
 	MaxIterations int
+	// Timeout bounds one run; 0 means no bound. An agent that does not come
+	// to an end has run into something that the next one would meet too.
+	Timeout time.Duration
 	// Backlog is nil where there is none; then work always remains.
 	Backlog Backlog
 	// Head returns the commit of the work tree, or "".
@@ -69,6 +74,7 @@ const (
 	LimitReached      // MaxIterations runs were made
 	Complete          // no task is open or active
 	Interrupted       // a signal came
+	TimedOut          // a run took longer than Timeout
 )
 
 // goOn is no reason to stop.
@@ -161,9 +167,13 @@ func (l *loop) iterate(ctx context.Context) (Stop, error) {
 	}
 	before := l.progress(ctx)
 	run, err := l.run(ctx)
-	if run.interrupted {
+	switch run.end {
+	case endInterrupted:
 		l.release(ctx, reasonInterrupted)
 		return Interrupted, err
+	case endTimedOut:
+		l.release(ctx, reasonTimedOut)
+		return TimedOut, errors.Join(err, fmt.Errorf("the agent %s was ended: one run may take %s. Make tasks smaller, or the limit larger (timeout_minutes)", l.Agent.Name(), l.Timeout))
 	}
 	l.release(ctx, reasonCrashed)
 	if err != nil {

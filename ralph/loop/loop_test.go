@@ -308,3 +308,14 @@ func TestAgentsInputAndErrors(t *testing.T) {
 	assert.Equal(t, len(input), 0)
 	assert.Equal(t, tr.errs.String(), "oops\n")
 }
+
+func TestARunThatTakesTooLongEndsTheLoop(t *testing.T) {
+	b := &ledger{statuses: []Status{{Open: 1}}, held: []string{"a/1"}}
+	tr := newTrial(t, agent.Build, `trap "" INT TERM; (sleep 100; touch $DIR/late) & `+say+`sleep 100`, b)
+	tr.Timeout = 300 * time.Millisecond
+	stop, err := Run(t.Context(), tr.Options)
+	assert.Equal(t, stop, TimedOut)
+	assert.ErrorContains(t, err, "one run may take 300ms")
+	assert.Equal(t, tr.out.String(), "hellofailed a/1\n")
+	assert.Assert(t, cmp.Contains(b.calls, "release a/1: "+reasonTimedOut))
+}

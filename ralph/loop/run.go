@@ -22,9 +22,18 @@ const drain = 10 * time.Second
 // runResult is how one run of the agent ended.
 type runResult struct {
 	streamjson.Result
-	code        int // exit code of the agent
-	interrupted bool
+	code int // exit code of the agent
+	end  end
 }
+
+// end is why a run ended.
+type end int
+
+const (
+	endItself      end = iota // the agent has exited
+	endInterrupted            // somebody wanted it
+	endTimedOut               // it took too long
+)
 
 type rendered struct {
 	result streamjson.Result
@@ -59,7 +68,7 @@ func (l *loop) run(ctx context.Context) (runResult, error) {
 		result, err := l.Agent.Render(l.out, r)
 		reading <- rendered{result, err}
 	}()
-	interrupted := l.watch(ctx, child)
+	end := l.watch(ctx, child)
 	code, err := child.Wait()
 	_ = r.SetReadDeadline(time.Now().Add(drain))
 	output := <-reading
@@ -69,34 +78,41 @@ func (l *loop) run(ctx context.Context) (runResult, error) {
 	case output.err != nil && !errors.Is(output.err, os.ErrDeadlineExceeded):
 		err = errors.Join(err, output.err)
 	}
-	return runResult{output.result, code, interrupted}, err
+	return runResult{output.result, code, end}, err
 }
 
-// watch passes the user's wishes on until the agent has ended, and says
-// whether there were any.
-func (l *loop) watch(ctx context.Context, child *proc.Child) (interrupted bool) {
+// watch passes the user's wishes on until the agent has ended, and says why
+// it has.
+func (l *loop) watch(ctx context.Context, child *proc.Child) end {
+	var timeout <-chan time.Time
+	if l.Timeout > 0 {
+		timer := time.NewTimer(l.Timeout)
+		defer timer.Stop()
+		timeout = timer.C
+	}
+	kill := func(why end) end {
+		child.Kill()
+		<-child.Done()
+		return why
+	}
+	why := endItself
 	for {
 		select {
 		case <-child.Done():
-			return interrupted
+			return why
 		case <-ctx.Done():
-			child.Kill()
-			<-child.Done()
-			return true
+			return kill(endInterrupted)
+		case <-timeout:
+			return kill(endTimedOut)
 		case <-l.out.broken():
-			child.Kill()
-			<-child.Done()
-			return interrupted
+			return kill(why)
 		case sig := <-l.Signals:
-			if sig == os.Interrupt && !interrupted {
-				l.printf("\nWaiting for %s to finish cleanup... Press Ctrl+C again to force quit.\n", l.Agent.Name())
-				child.Interrupt()
-				interrupted = true
-				continue
+			if sig != os.Interrupt || why == endInterrupted {
+				return kill(endInterrupted)
 			}
-			child.Kill()
-			<-child.Done()
-			return true
+			l.printf("\nWaiting for %s to finish cleanup... Press Ctrl+C again to force quit.\n", l.Agent.Name())
+			child.Interrupt()
+			why = endInterrupted
 		}
 	}
 }

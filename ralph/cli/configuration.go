@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/ralph/backlog"
+)
+
+// configuration is what the host has handed over, in a sandbox. On a host it
+// is read from the same files that docker ralph reads.
+func configuration(ctx context.Context) (config.Guest, error) {
+	if v := os.Getenv(config.GuestEnv); v != "" {
+		return config.DecodeGuest(v)
+	}
+	sources := config.Sources{UserDir: userDir(), Getenv: os.Getenv, OnHost: true}
+	if path, err := backlog.Locate(ctx); err == nil { // nothing is required of git
+		sources.Root = filepath.Dir(filepath.Dir(path))
+	}
+	effective, err := config.Load(sources)
+	if err != nil {
+		return config.Guest{}, err
+	}
+	return effective.Guest(false), nil
+}
+
+// userDir is the plugin's folder below Docker's configuration folder.
+func userDir() string {
+	dir := os.Getenv("DOCKER_CONFIG")
+	if dir == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return ""
+		}
+		dir = filepath.Join(home, ".docker")
+	}
+	return filepath.Join(dir, "ralph")
+}
