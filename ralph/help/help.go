@@ -10,7 +10,7 @@ import (
 //go:embed *.txt
 var texts embed.FS
 
-// Text returns the help of "ralph", "plan", "build" or "task", ending with a
+// Text returns the help of "ralph", "docker", "plan", "build" or "task", ending with a
 // newline; for any other name it returns the empty string.
 func Text(command string) string {
 	b, err := texts.ReadFile(command + ".txt")

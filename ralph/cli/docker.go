@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+
+	"github.com/docker-ralph/docker-ralph/ralph/help"
+)
+
+// docker carries out "ralph --docker COMMAND …": it is another spelling of
+// "docker ralph COMMAND …".
+func (o Options) docker(args []string) int {
+	if len(args) == 0 || args[0] == "" {
+		o.complain("--docker requires a subcommand (e.g. ralph --docker plan)")
+		_, _ = fmt.Fprintln(o.Stderr, "Run 'ralph --docker --help' for usage")
+		return exitFailure
+	}
+	if args[0] == "--help" || args[0] == "-h" {
+		_, _ = fmt.Fprint(o.Stdout, help.Text("docker"))
+		return exitOK
+	}
+	path, err := exec.LookPath("docker")
+	if err != nil {
+		o.complain("the docker command is not on PATH: install Docker Engine (https://docs.docker.com/engine/install/) or Docker Desktop, then try again")
+		return exitFailure
+	}
+	cmd := exec.Command(path, append([]string{"ralph"}, args...)...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = o.Stdin, o.Stdout, o.Stderr
+	err = runForeground(cmd)
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() >= 0 {
+		return exit.ExitCode()
+	}
+	if err != nil {
+		o.complain(fmt.Sprintf("running docker: %s", err))
+		return exitFailure
+	}
+	return exitOK
+}
+
+// runForeground waits for a command that Ctrl+C reaches by itself; only what
+// is meant for this process alone is passed on.
+func runForeground(cmd *exec.Cmd) error {
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case sig := <-signals:
+			if sig == syscall.SIGTERM {
+				_ = cmd.Process.Signal(sig) // fails when it has just ended
+			}
+		}
+	}
+}
