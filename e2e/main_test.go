@@ -17,6 +17,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"testing"
 )
 
@@ -26,7 +27,12 @@ type suite struct {
 	dir    string // removed at the end
 	bin    string // has docker and nothing else
 	plugin string // docker-ralph
+	// newer returns a docker-ralph that carries a ralph of another version.
+	newer func() (string, error)
 }
+
+// newerVersion is what the ralph of the newer plugin says of itself.
+const newerVersion = "v9.9.9-e2e"
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -58,6 +64,10 @@ func newSuite() (suite, error) {
 		return suite{}, err
 	}
 	s := suite{root: root, dir: dir, bin: filepath.Join(dir, "bin"), plugin: filepath.Join(dir, "docker-ralph")}
+	s.newer = sync.OnceValues(func() (string, error) {
+		plugin := filepath.Join(dir, "docker-ralph-newer")
+		return plugin, buildPlugin(root, plugin, newerVersion)
+	})
 	docker, err := exec.LookPath("docker")
 	if err != nil {
 		return s, errors.New("the docker command is needed: \"make test\" finds one")

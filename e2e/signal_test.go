@@ -120,7 +120,7 @@ func TestASignalDuringAnImageBuildLeavesNothingInTheWay(t *testing.T) {
 					res.expect(t, 130)
 				}
 
-				run(t, w.docker(args...)).expect(t, 0)
+				assert.Equal(t, run(t, w.docker(args...)).expect(t, 0).stdout, "a\n")
 				assert.Equal(t, len(w.sandboxes(t)), 1)
 			})
 		})

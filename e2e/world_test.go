@@ -89,7 +89,7 @@ func (w *world) settle(t *testing.T) {
 	for _, folder := range []string{w.home, plugins, filepath.Join(w.config, "ralph"), w.repo} {
 		assert.NilError(t, os.MkdirAll(folder, 0o755))
 	}
-	assert.NilError(t, os.Symlink(shared.plugin, filepath.Join(plugins, "docker-ralph")))
+	w.install(t, shared.plugin)
 	w.env = []string{
 		"PATH=" + shared.bin + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"HOME=" + w.home,
@@ -110,6 +110,14 @@ func (w *world) settle(t *testing.T) {
 	w.git(t, "remote", "add", "origin", "https://git.example/"+w.slug+".git")
 	w.git(t, "add", "-A")
 	w.git(t, "commit", "-q", "-m", "first")
+}
+
+// install makes a docker-ralph the user's plugin.
+func (w *world) install(t *testing.T, plugin string) {
+	t.Helper()
+	path := filepath.Join(w.config, "cli-plugins", "docker-ralph")
+	assert.NilError(t, os.RemoveAll(path))
+	assert.NilError(t, os.Symlink(plugin, path))
 }
 
 // write writes a file, owned by the user.

@@ -1,0 +1,101 @@
+//go:build unix
+
+package e2e
+
+import (
+	"fmt"
+	"net"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/e2e/modelapi"
+)
+
+// syncPlan is what the planning "model" does.
+const syncPlan = `ralph task plan-sync <<'TASKS'
+{"id":"shop/01","t":"Add one","p":0,"spec":"shop.md","steps":["write one"]}
+{"id":"shop/02","t":"Add two","p":1,"spec":"shop.md","deps":["shop/01"]}
+{"id":"shop/03","t":"Add three","p":2,"spec":"shop.md"}
+TASKS`
+
+// workOff is what the building "model" does with one task.
+func (w *world) workOff(id, file string) []modelapi.Turn {
+	return []modelapi.Turn{
+		modelapi.Bash("ralph task claim " + id),
+		{Text: "Writing it.", Tools: []modelapi.Tool{{Name: "Write", Input: map[string]string{"file_path": filepath.Join(w.repo, file), "content": file + "\n"}}}},
+		modelapi.Bash("git add -A && git commit -q -m 'Add " + file + "'"),
+		modelapi.Bash(fmt.Sprintf(`ralph task done %s --result "{\"commit\":\"$(git rev-parse HEAD)\"}"`, id)),
+		modelapi.Say("Done with " + id + "."),
+	}
+}
+
+// The real Claude Code plans and builds. Only its model is played by a script.
+func TestRealClaude(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		base := os.Getenv("RALPH_TEST_CLAUDE_BASE")
+		if base == "" {
+			t.Skip("RALPH_TEST_CLAUDE_BASE names no image with Claude Code; \"make test\" makes one")
+		}
+		const key = "sk-ant-e2e-the-real-agent"
+		api, url := w.serveModel(t, [][]modelapi.Turn{
+			{modelapi.Bash(syncPlan), modelapi.Say("Planned.")},
+			w.workOff("shop/01", "one"), w.workOff("shop/02", "two"), w.workOff("shop/03", "three"),
+		})
+		w.setenv("ANTHROPIC_BASE_URL", url)
+		w.setenv("ANTHROPIC_API_KEY", key)
+		claude := func(args ...string) result {
+			return w.ralph(t, append([]string{"--agent", "claude", "--base", base}, args...)...).expect(t, 0)
+		}
+		argvs := watchArgv(t, key)
+
+		planned := claude("plan")
+		assert.Equal(t, claude("task", "plan-status").stdout, "2 open, 0 active, 0 done, 1 blocked, 0 deleted\n")
+		assert.Equal(t, w.git(t, "rev-list", "--count", "HEAD"), "1", "planning implements nothing")
+		assert.Check(t, is.Contains(planned.stdout, "Planned."))
+
+		built := claude("build", "-n", "3")
+		assert.Equal(t, w.git(t, "log", "--reverse", "--format=%s|%an", "HEAD~3.."), "Add one|Una User\nAdd two|Una User\nAdd three|Una User")
+		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
+		assert.Equal(t, claude("task", "plan-status").stdout, "0 open, 0 active, 3 done, 0 blocked, 0 deleted\n")
+		assert.Equal(t, w.read(t, "three"), "three\n")
+		w.ownsEverything(t)
+		for _, part := range []string{"🔧 Write", "Done with shop/03.", "━━ Done (success) | cost: $", "All tasks complete. Exiting loop."} {
+			assert.Check(t, is.Contains(built.stdout, part))
+		}
+
+		asked := len(api.Requests())
+		assert.Check(t, is.Contains(claude("build").stdout, "All tasks complete. Exiting loop."))
+		assert.Equal(t, len(api.Requests()), asked, "no agent was started")
+		assert.DeepEqual(t, argvs(), []string(nil))
+		assert.NilError(t, noFileHolds(w.repo, key))
+		for _, r := range api.Requests() {
+			assert.Equal(t, r.Key, key)
+			for _, tool := range r.Results() {
+				assert.Check(t, !tool.IsError, tool.Text)
+			}
+		}
+	})
+}
+
+// serveModel plays the model for the engine's containers, and returns it with
+// its URL.
+func (w *world) serveModel(t *testing.T, sessions [][]modelapi.Turn) (*modelapi.Server, string) {
+	t.Helper()
+	if w.engine.Gateway == "" {
+		t.Skip("RALPH_TEST_GATEWAYS names no address for this engine")
+	}
+	listener, err := net.Listen("tcp", w.engine.Gateway+":0")
+	assert.NilError(t, err)
+	api := modelapi.New(modelapi.Sessions(sessions...))
+	server := httptest.NewUnstartedServer(api)
+	assert.NilError(t, server.Listener.Close())
+	server.Listener = listener
+	server.Start()
+	t.Cleanup(server.Close)
+	return api, server.URL
+}

@@ -1,0 +1,92 @@
+//go:build unix
+
+package e2e
+
+import (
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+)
+
+func TestTheEngineIsThatOfTheContext(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.setenv("DOCKER_HOST", "")
+		run(t, w.docker("context", "create", "here", "--docker", "host="+w.engine.Host)).expect(t, 0)
+		run(t, w.docker("--context", "here", "ralph", "task", "create", "a", "Title")).expect(t, 0)
+		assert.Equal(t, len(w.sandboxes(t)), 1)
+
+		w.setenv("DOCKER_CONTEXT", "here")
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"})
+		run(t, w.docker("--host", w.engine.Host, "ralph", "task", "show", "a")).expect(t, 0)
+		run(t, w.docker("--context", "default", "--log-level", "debug", "ralph", "version")).expect(t, 0)
+	})
+}
+
+// An engine on another machine cannot mount the work tree. Instead of a
+// sandbox with an empty folder there is an error.
+func TestAnEngineElsewhereIsRefused(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		remote := "tcp://" + w.proxy(t)
+		w.setenv("DOCKER_HOST", remote)
+		res := w.ralph(t, "task", "list").expect(t, 1)
+		assert.Equal(t, len(w.sandboxes(t)), 0)
+		assert.Check(t, is.Contains(res.stderr, "Error: the engine at "+remote+" is not on this machine"))
+		assert.Check(t, is.Contains(res.stderr, "docker context use"))
+	})
+}
+
+// proxy makes the engine reachable at an address that is not this machine's
+// loopback, and returns it.
+func (w *world) proxy(t *testing.T) string {
+	t.Helper()
+	if w.engine.Gateway == "" {
+		t.Skip("RALPH_TEST_GATEWAYS names no address for this engine")
+	}
+	listener, err := net.Listen("tcp", w.engine.Gateway+":0")
+	assert.NilError(t, err)
+	t.Cleanup(func() { assert.Check(t, listener.Close()) })
+	go func() {
+		for {
+			in, err := listener.Accept()
+			if err != nil {
+				return // closed
+			}
+			go pipe(in, strings.TrimPrefix(w.engine.Host, "unix://"))
+		}
+	}()
+	return listener.Addr().String()
+}
+
+// pipe joins a connection to a socket until either ends.
+func pipe(in net.Conn, socket string) {
+	defer func() { _ = in.Close() }()
+	out, err := net.Dial("unix", socket)
+	if err != nil {
+		return
+	}
+	defer func() { _ = out.Close() }()
+	ended := make(chan struct{}, 2)
+	for _, way := range [][2]net.Conn{{in, out}, {out, in}} {
+		go func() {
+			_, _ = io.Copy(way[0], way[1]) // the other side has hung up
+			ended <- struct{}{}
+		}()
+	}
+	<-ended
+}
+
+// A folder below the plugin's state may be missing or not writable; what the
+// user sees then is an error, not half a sandbox.
+func TestAConfigurationFolderThatCannotBeWritten(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.write(t, filepath.Join(w.config, "ralph", "locks"), "not a folder")
+		res := w.ralph(t, "task", "list").expect(t, 1)
+		assert.Equal(t, len(w.sandboxes(t)), 0)
+		assert.Check(t, is.Contains(res.stderr, "Error: making the folder for locks: "))
+	})
+}
