@@ -37,14 +37,19 @@ func (e *UnknownAgentError) Error() string {
 // InvalidParameter marks the error as the user's.
 func (*UnknownAgentError) InvalidParameter() {}
 
-// agentDockerfile returns the Dockerfile of agent's image.
+// agentDockerfile returns the Dockerfile of agent's image: the steps that all
+// agents share, which are built once per base, and the agent's own.
 func agentDockerfile(agent string) ([]byte, error) {
 	if !slices.Contains(Agents(), agent) {
 		return nil, &UnknownAgentError{Agent: agent}
 	}
-	content, err := agentFiles.ReadFile("agents/" + agent + "/Dockerfile")
-	if err != nil {
-		return nil, fmt.Errorf("reading the Dockerfile of agent %q: %w", agent, err)
+	var content []byte
+	for _, part := range []string{"common", agent} {
+		steps, err := agentFiles.ReadFile("agents/" + part + "/Dockerfile")
+		if err != nil {
+			return nil, fmt.Errorf("reading the Dockerfile of agent %q: %w", agent, err)
+		}
+		content = append(append(content, steps...), '\n')
 	}
 	return content, nil
 }

@@ -100,15 +100,6 @@ func TestDockerfiles(t *testing.T) {
 	}
 }
 
-// TestDockerfilesShareTheirSteps keeps the steps that both agents need from
-// drifting apart; BuildKit then also builds them only once per base.
-func TestDockerfilesShareTheirSteps(t *testing.T) {
-	shell := instructions(parseDockerfile(t, "shell"), "RUN")
-	claude := instructions(parseDockerfile(t, "claude"), "RUN")
-	assert.Assert(t, len(claude) > len(shell))
-	assert.DeepEqual(t, claude[:len(shell)], shell)
-}
-
 func TestDockerfileStepsAreShell(t *testing.T) {
 	sh, err := exec.LookPath("sh")
 	if err != nil {
