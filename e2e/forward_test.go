@@ -15,7 +15,7 @@ import (
 
 func TestArgumentsArriveVerbatim(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		for _, arg := range []string{
+		all := []string{
 			" two  blanks ",
 			`it's "quoted"`,
 			"two\nlines",
@@ -31,13 +31,16 @@ func TestArgumentsArriveVerbatim(t *testing.T) {
 			"$HOME `id` $(id) \\ * ? !",
 			"%s %d",
 			strings.Repeat("long ", 4000),
-		} {
-			assert.Equal(t, w.ok(t, "task", "create", arg, arg, "-d", arg), arg+"\n")
-			show := w.ok(t, "task", "show", arg)
-			for _, line := range []string{"ID:          ", "Title:       ", "Description: "} {
-				assert.Check(t, is.Contains(show, line+arg+"\n"))
-			}
 		}
+		for _, arg := range all {
+			assert.Equal(t, w.ok(t, "task", "create", arg, "Title: "+arg+" :end"), arg+"\n")
+		}
+		list := w.ok(t, "task", "list", "--markdown")
+		for _, arg := range all {
+			assert.Check(t, is.Contains(list, "\nid: "+arg+"\ntitle: Title: "+arg+" :end\n"))
+		}
+		show := w.ok(t, "task", "show", all[2])
+		assert.Check(t, is.Contains(show, "ID:          "+all[2]+"\n"))
 		// Empty ones count.
 		res := w.ralph(t, "task", "create", "", "title").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "Error: missing task ID"))

@@ -21,6 +21,7 @@ type terminal struct {
 	process
 	keys   io.Writer
 	screen buffer
+	read   chan struct{} // closed when the screen will not change any more
 	size   func(rows, columns uint16) error
 }
 
@@ -34,21 +35,20 @@ func (w *world) terminal(t *testing.T, cmd *exec.Cmd) *terminal {
 	assert.NilError(t, err)
 	assert.NilError(t, slave.Chown(w.uid, w.gid))
 	assert.NilError(t, pty.Setsize(master, &pty.Winsize{Rows: 24, Cols: 80}))
-	tm := &terminal{process: process{cmd: cmd, done: make(chan struct{})}, keys: master}
+	tm := &terminal{process: process{cmd: cmd, done: make(chan struct{})}, keys: master, read: make(chan struct{})}
 	tm.size = func(rows, columns uint16) error {
 		return pty.Setsize(master, &pty.Winsize{Rows: rows, Cols: columns})
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	assert.NilError(t, cmd.Start())
 	assert.NilError(t, slave.Close())
-	read := make(chan struct{})
 	go func() {
-		defer close(read)
+		defer close(tm.read)
 		_, _ = io.Copy(&tm.screen, master) // ends with an error when the last process is gone
 	}()
 	t.Cleanup(func() {
 		assert.Check(t, master.Close())
-		<-read
+		<-tm.read
 	})
 	tm.follow(t)
 	return tm
@@ -65,6 +65,7 @@ func (tm *terminal) press(t *testing.T, keys string) {
 func (tm *terminal) wait(t *testing.T) result {
 	t.Helper()
 	res := tm.process.wait(t)
+	<-tm.read
 	res.stdout = tm.screen.String()
 	return res
 }
@@ -206,18 +207,22 @@ func TestDetachKeysLeaveTheLoopRunning(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			each(t, func(t *testing.T, w *world) {
 				w.write(t, filepath.Join(w.config, "config.json"), tc.config)
-				w.plan(t, slowTask())
+				// Output that is on its way must not be in the way of leaving.
+				w.plan(t, task{ID: "loud", Title: "Talk", Steps: []string{
+					"touch begun; while ! test -e go; do echo $((n=n+1)) is a number; done; sleep 1",
+				}})
 				build := w.shell(t, "build")
 				appears(t, filepath.Join(w.repo, "begun"))
+				build.screen.waitFor(t, "100 is a number")
 				build.press(t, tc.keys)
 				res := build.wait(t).expect(t, 0)
 				w.restored(t)
 				assert.Check(t, is.Contains(res.stdout, "Detached: ralph build goes on in the sandbox"))
 
-				assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "active"})
+				assert.DeepEqual(t, w.statuses(t), map[string]string{"loud": "active"})
 				w.write(t, filepath.Join(w.repo, "go"), "")
 				eventually(t, func() error {
-					if got := w.statuses(t)["slow"]; got != "done" {
+					if got := w.statuses(t)["loud"]; got != "done" {
 						return errors.New(got)
 					}
 					return nil

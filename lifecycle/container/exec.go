@@ -105,6 +105,14 @@ func (d *Driver) stream(ctx context.Context, execID string, conn client.Hijacked
 	}
 	select {
 	case <-detached:
+		// The end of the input makes the engine let go of the process. Were the
+		// connection closed while output is on its way, old engines would close
+		// the process's terminal, and so end it.
+		_ = conn.CloseWrite()
+		select {
+		case <-output:
+		case <-time.After(detachGrace):
+		}
 		return lifecycle.ErrDetached
 	case <-ctx.Done():
 		return ctx.Err()
@@ -115,6 +123,9 @@ func (d *Driver) stream(ctx context.Context, execID string, conn client.Hijacked
 		return nil
 	}
 }
+
+// detachGrace is how long the engine may take to let go of a process.
+const detachGrace = 5 * time.Second
 
 // escapable watches input for the keys that detach.
 func escapable(in io.Reader, keys string) (io.Reader, error) {
