@@ -51,7 +51,7 @@ func TestRealClaude(t *testing.T) {
 		claude := func(args ...string) result {
 			return w.ralph(t, append([]string{"--agent", "claude", "--base", base}, args...)...).expect(t, 0)
 		}
-		argvs := watchArgv(t, key)
+		argvs := watchArgv(t, key, agentArgv)
 
 		planned := claude("plan")
 		assert.Equal(t, claude("task", "plan-status").stdout, "2 open, 0 active, 0 done, 1 blocked, 0 deleted\n")
@@ -71,7 +71,7 @@ func TestRealClaude(t *testing.T) {
 		asked := len(api.Requests())
 		assert.Check(t, is.Contains(claude("build").stdout, "All tasks complete. Exiting loop."))
 		assert.Equal(t, len(api.Requests()), asked, "no agent was started")
-		assert.DeepEqual(t, argvs(), []string(nil))
+		assert.DeepEqual(t, argvs(), map[string]bool{key: false, agentArgv: true})
 		assert.NilError(t, noFileHolds(w.repo, key))
 		for _, r := range api.Requests() {
 			assert.Equal(t, r.Key, key)

@@ -3,8 +3,11 @@
 package e2e
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/moby/moby/client"
@@ -110,6 +113,39 @@ func TestWithoutReuseNothingIsLeftBehind(t *testing.T) {
 		})
 		assert.NilError(t, err)
 		assert.Equal(t, len(volumes.Items), 0)
+	})
+}
+
+// What interrupted and killed dispatches leave goes too, but never while it
+// is at work.
+func TestWithoutReuseInterruptedSandboxesAreRemoved(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.configure(t, "[sandbox]\nreuse_container = false\n")
+		w.plan(t, slowTask())
+		build := start(t, w.docker("ralph", "build"))
+		appears(t, filepath.Join(w.repo, "begun"))
+		build.signalGroup(syscall.SIGTERM)
+		build.wait(t).expect(t, 130)
+		assert.Equal(t, len(w.sandboxes(t)), 0)
+
+		assert.NilError(t, os.Remove(filepath.Join(w.repo, "begun")))
+		build = start(t, w.docker("ralph", "build"))
+		appears(t, filepath.Join(w.repo, "begun"))
+		build.signalGroup(syscall.SIGKILL)
+		build.wait(t)
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "active"})
+		assert.Equal(t, len(w.sandboxes(t)), 1, "it is at work")
+
+		w.write(t, filepath.Join(w.repo, "go"), "")
+		eventually(t, func() error {
+			if status := w.statuses(t)["slow"]; status != "done" {
+				return errors.New(status)
+			}
+			if n := len(w.sandboxes(t)); n > 0 {
+				return fmt.Errorf("%d sandboxes are left", n)
+			}
+			return nil
+		})
 	})
 }
 

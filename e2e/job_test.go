@@ -37,6 +37,7 @@ func TestBuildWorksThreeTasksOff(t *testing.T) {
 		assert.Check(t, is.Contains(first.stdout, "All tasks complete. Exiting loop."))
 
 		before := w.sandbox(t)
+		assert.Equal(t, before.Name, "/ralph-"+strings.Replace(w.slug, "/", "-", 1)+"-main")
 		second := w.ralph(t, append(flags, "build")...).expect(t, 0)
 		assert.Check(t, is.Contains(second.stdout, "All tasks complete. Exiting loop."))
 		assert.Check(t, !strings.Contains(second.stdout, "━━ Done"), "an agent ran:\n%s", second.stdout)

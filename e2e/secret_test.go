@@ -47,6 +47,9 @@ func TestVariablesReachTheAgentByName(t *testing.T) {
 	})
 }
 
+// agentArgv is in the command line of claude, inside the sandbox.
+const agentArgv = "--output-format=stream-json"
+
 // fakeClaude says in a file whether it has the key, and waits to be looked
 // at.
 const fakeClaude = `#!/bin/sh
@@ -64,7 +67,7 @@ func TestTheModelsKeyIsSeenByTheAgentOnly(t *testing.T) {
 		image := w.imageWith(t, "/usr/local/bin/claude", fakeClaude)
 		w.setenv("ANTHROPIC_API_KEY", key)
 		flags := []string{"ralph", "--agent", "claude", "--image", image}
-		argvs := watchArgv(t, key)
+		argvs := watchArgv(t, key, agentArgv)
 
 		// A command of the backlog does without.
 		sync := w.docker(append(flags, "task", "plan-sync")...)
@@ -98,7 +101,7 @@ func TestTheModelsKeyIsSeenByTheAgentOnly(t *testing.T) {
 			}
 		}
 
-		assert.DeepEqual(t, argvs(), []string(nil))
+		assert.DeepEqual(t, argvs(), map[string]bool{key: false, agentArgv: true})
 		sandbox := w.sandbox(t)
 		for _, args := range [][]string{{"inspect", sandbox.ID}, {"inspect", image}, {"logs", sandbox.ID}} {
 			res := run(t, w.docker(args...)).expect(t, 0)
@@ -146,26 +149,26 @@ func (w *world) environments(t *testing.T) string {
 
 // watchArgv looks at the command lines of all processes on this machine,
 // those in containers included, again and again. What it returns ends that,
-// and returns the command lines that held the secret.
-func watchArgv(t *testing.T, secret string) (found func() []string) {
+// and tells which of the texts were seen.
+func watchArgv(t *testing.T, texts ...string) (seen func() map[string]bool) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan []string, 1)
+	ended := make(chan map[string]bool, 1)
 	go func() {
-		var seen []string
+		found := map[string]bool{}
 		for look := time.NewTicker(2 * time.Millisecond); ctx.Err() == nil; <-look.C {
-			lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-			for _, file := range lines {
-				argv, err := os.ReadFile(file)
-				if err == nil && bytes.Contains(argv, []byte(secret)) { // others have ended
-					seen = append(seen, strings.ReplaceAll(string(argv), "\x00", " "))
+			files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+			for _, file := range files {
+				argv, _ := os.ReadFile(file) // some have ended
+				for _, text := range texts {
+					found[text] = found[text] || bytes.Contains(argv, []byte(text))
 				}
 			}
 		}
-		ended <- seen
+		ended <- found
 	}()
 	t.Cleanup(cancel)
-	return func() []string {
+	return func() map[string]bool {
 		cancel()
 		return <-ended
 	}

@@ -106,6 +106,25 @@ func TestTwoScopesWithOneNameShareNothing(t *testing.T) {
 	})
 }
 
+func TestTheEnvironmentNamesTheScope(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		other := *w
+		id := filepath.Base(w.slug)
+		other.slug = "e2e/Über." + id
+		other.env = append(append([]string{}, w.env...), "RALPH_SCOPE_REPO="+other.slug, "RALPH_SCOPE_BRANCH=feature/auth//v2-")
+		t.Cleanup(func() { other.removeSandboxes(t) })
+		w.git(t, "checkout", "-q", "--detach")
+		w.git(t, "remote", "remove", "origin")
+
+		other.ok(t, "task", "create", "a", "Title")
+
+		assert.Equal(t, other.sandbox(t).Name, "/ralph-e2e-ber-"+id+"-feature-auth-v2")
+		assert.Equal(t, len(w.sandboxes(t)), 0)
+		// Inside it is the same scope.
+		assert.Equal(t, other.ok(t, "task", "_get-scope"), "repo:"+other.slug+"\nbranch:feature/auth//v2-\n")
+	})
+}
+
 // A linked worktree has a branch of its own, so a sandbox of its own.
 func TestALinkedWorktreeHasItsOwnSandbox(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
