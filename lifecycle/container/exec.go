@@ -110,7 +110,7 @@ func (d *Driver) stream(ctx context.Context, execID string, conn client.Hijacked
 		// the process's terminal, and so end it.
 		_ = conn.CloseWrite()
 		select {
-		case <-output:
+		case <-output: //nolint:errcheck // it is cut off, and that is meant
 		case <-time.After(detachGrace):
 		}
 		return lifecycle.ErrDetached
