@@ -25,7 +25,7 @@ func (s Spec) check(sb Sandbox) error {
 			sb.Name, sb.Scope.Repo, sb.Scope.Branch, s.Scope.Repo, s.Scope.Branch)
 	}
 	if sb.Root != s.Root {
-		return fmt.Errorf("the sandbox %s of %s on branch %q was made for the work tree %s, not for %s: use another branch in one of them, or remove it there with \"docker rm -f %s\"",
+		return fmt.Errorf("the sandbox %s of %s on branch %q was made for the work tree %s, not for %s: use another branch in one of them, or remove it there with \"docker rm -fv %s\"",
 			sb.Name, s.Scope.Repo, s.Scope.Branch, sb.Root, s.Root, sb.Name)
 	}
 	return nil

@@ -71,7 +71,7 @@ func (d *Driver) Prepare(ctx context.Context, sb lifecycle.Sandbox, spec lifecyc
 	}
 	uid, gid, ok := strings.Cut(sb.User, ":")
 	if !ok {
-		return fmt.Errorf("the sandbox %s does not say which user it is for: remove it with \"docker rm -f %s\"", sb.Name, sb.Name)
+		return fmt.Errorf("the sandbox %s does not say which user it is for: remove it with \"docker rm -fv %s\"", sb.Name, sb.Name)
 	}
 	if err := d.checkProbe(ctx, sb.ID, spec.Probe); err != nil {
 		return err
