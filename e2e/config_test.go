@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/moby/moby/client"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 )
@@ -108,11 +107,7 @@ func TestWithoutReuseNothingIsLeftBehind(t *testing.T) {
 		w.ralph(t, "task", "show", "nothing").expect(t, 2)
 
 		assert.Equal(t, len(w.sandboxes(t)), 0)
-		volumes, err := w.engine.Client(t).VolumeList(t.Context(), client.VolumeListOptions{
-			Filters: make(client.Filters).Add("label", labelPrefix+"scope.repo="+w.slug),
-		})
-		assert.NilError(t, err)
-		assert.Equal(t, len(volumes.Items), 0)
+		assert.Equal(t, len(w.volumes(t)), 0)
 	})
 }
 

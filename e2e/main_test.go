@@ -43,6 +43,7 @@ func TestMain(m *testing.M) {
 	s, err := newSuite()
 	if err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "setting the tests up:", err)
+		_ = os.RemoveAll(s.dir)
 		os.Exit(1)
 	}
 	shared = s

@@ -248,9 +248,31 @@ func (w *world) sandbox(t *testing.T) container.InspectResponse {
 	return res.Container
 }
 
+// removeSandboxes removes the containers of the world's repository, and
+// volumes whose container a test has removed itself.
 func (w *world) removeSandboxes(t *testing.T) {
+	t.Helper()
+	ctx, api := context.WithoutCancel(t.Context()), w.engine.Client(t)
 	for _, c := range w.sandboxes(t) {
-		_, err := w.engine.Client(t).ContainerRemove(context.WithoutCancel(t.Context()), c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+		_, err := api.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 		assert.Check(t, err)
 	}
+	for _, v := range w.volumes(t) {
+		_, err := api.VolumeRemove(ctx, v, client.VolumeRemoveOptions{Force: true})
+		assert.Check(t, err)
+	}
+}
+
+// volumes returns the names of the volumes of the world's repository.
+func (w *world) volumes(t *testing.T) []string {
+	t.Helper()
+	res, err := w.engine.Client(t).VolumeList(context.WithoutCancel(t.Context()), client.VolumeListOptions{
+		Filters: make(client.Filters).Add("label", labelPrefix+"scope.repo="+w.slug),
+	})
+	assert.NilError(t, err)
+	var names []string
+	for _, v := range res.Items {
+		names = append(names, v.Name)
+	}
+	return names
 }
