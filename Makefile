@@ -7,7 +7,8 @@ MAKEFLAGS += --no-print-directory
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 # Paths of the build machine stay out of the binaries, and the same source gives the same bytes.
-GO_BUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)"
+GO := "$$(scripts/go.sh)"
+GO_BUILD := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)"
 
 # Checks look at the packages the way they are built, so that nothing is compiled twice.
 AS_BUILT := CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath"
@@ -39,7 +40,7 @@ payload: $(GUEST_ARCHS:%=payload-%)
 .PHONY: $(GUEST_ARCHS:%=payload-%)
 $(GUEST_ARCHS:%=payload-%): payload-%:
 	GOOS=linux GOARCH=$* $(GO_BUILD) -o bin/ralph-linux-$* ./cmd/ralph
-	@go run ./scripts/pack bin/ralph-linux-$* $(PAYLOAD)/ralph-linux-$*.zst
+	@$(GO) run ./scripts/pack bin/ralph-linux-$* $(PAYLOAD)/ralph-linux-$*.zst
 
 .PHONY: cross
 cross: $(PLATFORMS:%=cross-%) ## build the plugin for linux, darwin and windows on amd64 and arm64
@@ -57,7 +58,7 @@ test: build ## run every test, on two real engines that this sets up and stops a
 
 .PHONY: test-unit
 test-unit: ## run the tests that need no engine
-	go test -race -shuffle=on $$(go list ./... | grep -v -e '/e2e$$' -e '/e2e/')
+	$(GO) test -race -shuffle=on $$($(GO) list ./... | grep -v -e '/e2e$$' -e '/e2e/')
 
 .PHONY: bench
 bench: build ## measure dispatch, metadata and creation against their limits
@@ -68,8 +69,8 @@ lint: lint-go lint-shell ## golangci-lint, go vet, shellcheck
 
 .PHONY: lint-go
 lint-go:
-	$(AS_BUILT) go vet ./...
-	$(AS_BUILT) "$$(scripts/tools.sh golangci-lint)" run ./...
+	$(AS_BUILT) $(GO) vet ./...
+	PATH="$$(dirname $(GO)):$$PATH" $(AS_BUILT) "$$(scripts/tools.sh golangci-lint)" run ./...
 
 .PHONY: lint-shell
 lint-shell:
@@ -81,11 +82,11 @@ fmt: ## format Go code the way lint wants it
 
 .PHONY: docs
 docs: ## generate docs/reference
-	go run ./docs/generate
+	$(GO) run ./docs/generate
 
 .PHONY: docs-check
 docs-check: ## fail if docs/reference is not what "make docs" writes
-	go run ./docs/generate --check
+	$(GO) run ./docs/generate --check
 
 ##@ And then
 .PHONY: clean

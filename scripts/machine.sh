@@ -65,8 +65,10 @@ apt_install() {
 		die "apt-get could not install ${missing[*]}"
 }
 
+# Puts a Go that can build this module first on the PATH.
 need_go() {
-	local want
-	want=$(awk '$1 == "go" { print $2 }' "$SCRIPTS/../go.mod")
-	have go || die "Go $want or newer is needed and there is none on the PATH: https://go.dev/doc/install"
+	local go
+	go=$("$SCRIPTS/go.sh") || exit 1
+	PATH=$(dirname "$go"):$PATH
+	export PATH
 }

@@ -20,11 +20,21 @@ usage() {
 	exit 2
 }
 
-# Asked inside the checkout, so that a Go that fetches the version of go.mod by itself does it now.
-check_go() {
-	need_go
-	(cd "$SCRIPTS/.." && as_owner go version >/dev/null) ||
-		die "Go $(awk '$1 == "go" { print $2 }' "$SCRIPTS/../go.mod") or newer is needed to build docker-ralph: https://go.dev/doc/install"
+# A Go that can fetch the one that go.mod asks for is enough.
+find_missing() {
+	local packages=(git ca-certificates)
+	GO_MISSING=no
+	if ! as_owner "$SCRIPTS/go.sh" --check >/dev/null; then
+		GO_MISSING=yes
+		have go || packages+=(golang-go)
+	fi
+	MISSING=$(apt_missing "${packages[@]}")
+}
+
+provide_go() {
+	local go
+	go=$(as_owner "$SCRIPTS/go.sh") || exit 1
+	PATH=$(dirname "$go"):$PATH
 }
 
 announce() {
@@ -36,6 +46,7 @@ announce() {
 	none) say "  - use the Docker Engine that answers here" ;;
 	esac
 	[ -z "$MISSING" ] || say "  - install ${MISSING//$'\n'/ } with apt-get"
+	[ $GO_MISSING = no ] || say "  - fetch the version of Go that builds docker-ralph into $RALPH_CACHE"
 	say "  - build docker-ralph and install it for $OWNER: $DOCKER_SETTINGS/cli-plugins/docker-ralph"
 	say "  - get a base image: $UPSTREAM_BASE, or one made from Debian's packages where no registry answers"
 	say "  - make an example repository, $EXAMPLE, and run \"docker ralph build -n 3\" in it"
@@ -92,14 +103,15 @@ for argument in "$@"; do
 done
 
 need_apt
-check_go
 look_at_engine
 EXAMPLE=$(free_folder "$WANTED_EXAMPLE")
-MISSING=$(apt_missing git ca-certificates)
+find_missing
 announce
 confirm
 
-apt_install git ca-certificates
+mapfile -t packages <<<"$MISSING"
+[ -z "$MISSING" ] || apt_install "${packages[@]}"
+provide_go
 provide_engine
 as_owner make -C "$SCRIPTS/.." install
 provide_base
