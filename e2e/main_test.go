@@ -26,6 +26,7 @@ type suite struct {
 	root   string // the checkout
 	dir    string // removed at the end
 	bin    string // has docker and nothing else
+	client int    // major version of docker
 	plugin string // docker-ralph
 	// newer returns a docker-ralph that carries a ralph of another version.
 	newer func() (string, error)
@@ -79,10 +80,29 @@ func newSuite() (suite, error) {
 	if err != nil {
 		return s, err
 	}
+	if s.client, err = clientVersion(docker); err != nil {
+		return s, err
+	}
 	if built := os.Getenv("RALPH_TEST_PLUGIN"); built != "" {
 		return s, copyProgram(built, s.plugin)
 	}
 	return s, buildPlugin(s.root, s.plugin, "v0.0.0-e2e")
+}
+
+// tellsPlugins is the first version of docker that tells its plugins of
+// signals, and that completes their command lines.
+const tellsPlugins = 25
+
+// clientVersion returns the first number in "Docker version 28.2.2, build …".
+func clientVersion(docker string) (major int, err error) {
+	out, err := exec.Command(docker, "--version").Output()
+	if err != nil {
+		return 0, fmt.Errorf("asking docker for its version: %w", err)
+	}
+	if _, err := fmt.Sscanf(string(out), "Docker version %d.", &major); err != nil {
+		return 0, fmt.Errorf("reading %q: %w", out, err)
+	}
+	return major, nil
 }
 
 func copyProgram(from, to string) error {

@@ -5,6 +5,7 @@ package e2e
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +22,12 @@ func TestScripts(t *testing.T) {
 		Dir:                 filepath.Join("testdata", "script"),
 		RequireExplicitExec: true,
 		Setup:               setUpScript,
+		Condition: func(name string) (bool, error) {
+			if name != "plugin-completion" {
+				return false, fmt.Errorf("unknown condition %q", name)
+			}
+			return shared.client >= tellsPlugins, nil
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": expectExit,
 			"repo":  makeRepo,
