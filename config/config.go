@@ -1,3 +1,6 @@
+// Package config reads what the user and the repository have configured:
+// ralph.toml, the user's own file, the environment and flags. It says where
+// each value is from, and which of them the user has to approve.
 package config
 
 import "time"

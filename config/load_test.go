@@ -112,7 +112,8 @@ func TestLoadFile(t *testing.T) {
 
 func TestLoadOrigins(t *testing.T) {
 	root, user := write(t, "ralph.toml", everything), write(t, "config.toml", "[sandbox]\ndriver = \"sbx\"\n[env]\npass=[\"U\"]\n")
-	e, err := Load(Sources{Root: root, UserDir: user,
+	e, err := Load(Sources{
+		Root: root, UserDir: user,
 		Getenv:    env(map[string]string{"RALPH_IMAGE": "env-image", "RALPH_DOCKER_ENV": " E ,, A,", "RALPH_MODEL": ""}),
 		Overrides: Overrides{Image: ptr("flag-image"), Timeout: ptr(90 * time.Second), Env: []string{"F"}},
 	})
@@ -155,8 +156,10 @@ func TestLoadPrecedence(t *testing.T) {
 func TestLoadEnvironmentAndFlags(t *testing.T) {
 	want := Config{
 		Agent: Agent{Name: "shell", Model: "m", Permissions: "ask"},
-		Sandbox: Sandbox{Enabled: true, Driver: "docker-sandbox", Image: "i", Reuse: true,
-			Resources: Resources{Memory: 1 << 30, CPUs: 0.5, Pids: 1024, Timeout: 2 * time.Minute}},
+		Sandbox: Sandbox{
+			Enabled: true, Driver: "docker-sandbox", Image: "i", Reuse: true,
+			Resources: Resources{Memory: 1 << 30, CPUs: 0.5, Pids: 1024, Timeout: 2 * time.Minute},
+		},
 		Env:   Env{Pass: []string{"LD_PRELOAD", "B"}},
 		Image: Image{Base: "b"},
 	}

@@ -28,13 +28,19 @@ func TestWidening(t *testing.T) {
 		{"the user says some", repository, "env.pass = [\"A\"]", nil, Overrides{}, "env.pass=B image.base=b sandbox.image=i"},
 		{"the user says otherwise", repository, "sandbox.image = \"\"\nimage.base = \"other\"", nil, Overrides{}, "env.pass=A env.pass=B"},
 		{"a flag does not shorten the list", repository, "", nil, Overrides{Image: ptr("f")}, "env.pass=A env.pass=B image.base=b sandbox.image=i"},
-		{"flags leave nothing in effect", repository, "", map[string]string{"RALPH_DOCKER_ENV": "A,B"},
-			Overrides{Image: ptr("f"), Base: ptr("b")}, ""},
+		{
+			"flags leave nothing in effect", repository, "",
+			map[string]string{"RALPH_DOCKER_ENV": "A,B"},
+			Overrides{Image: ptr("f"), Base: ptr("b")},
+			"",
+		},
 		{"the user's own wishes", "", "sandbox.image = \"i\"\nenv.pass = [\"PATH\"]", nil, Overrides{Base: ptr("b")}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			e, err := Load(Sources{Root: write(t, "ralph.toml", tc.repository), UserDir: write(t, "config.toml", tc.user),
-				Getenv: env(tc.env), Overrides: tc.flags})
+			e, err := Load(Sources{
+				Root: write(t, "ralph.toml", tc.repository), UserDir: write(t, "config.toml", tc.user),
+				Getenv: env(tc.env), Overrides: tc.flags,
+			})
 			assert.NilError(t, err)
 			var got []string
 			for _, s := range e.Widening {

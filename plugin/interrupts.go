@@ -23,8 +23,8 @@ type Interrupts struct {
 }
 
 // NewInterrupts begins to catch signals. exit ends the program.
-func NewInterrupts(exit func(code int)) *Interrupts {
-	ctx, cancel := context.WithCancel(context.Background())
+func NewInterrupts(ctx context.Context, exit func(code int)) *Interrupts {
+	ctx, cancel := context.WithCancel(ctx)
 	i := &Interrupts{ctx: ctx, cancel: cancel, exit: exit}
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

@@ -34,7 +34,7 @@ func run() int {
 	if err != nil {
 		return exitCode(err, os.Stderr)
 	}
-	root := plugin.NewRootCommand(dockerCLI, plugin.NewInterrupts(os.Exit), version)
+	root := plugin.NewRootCommand(dockerCLI, plugin.NewInterrupts(context.Background(), os.Exit), version)
 	err = cliplugin.RunPlugin(dockerCLI, root, plugin.Metadata(version))
 	return exitCode(plugin.FlagError(err), dockerCLI.Err())
 }

@@ -176,11 +176,15 @@ func TestRunRefusesBeforeItConnects(t *testing.T) {
 		{name: "bad configuration", dir: repo(t, "[agent]\nnme = \"x\"\n"), err: "ralph.toml"},
 		{name: "unknown agent", dir: repo(t, "[agent]\nname = \"nobody\"\n"), err: "nobody"},
 		{name: "untrusted", dir: repo(t, "[env]\npass = [\"HOSTNAME\"]\n"), err: "docker ralph trust"},
-		{name: "not trusted when asked", dir: repo(t, "[env]\npass = [\"HOSTNAME\"]\n"), err: "docker ralph trust",
-			confirm: func(context.Context, string) (bool, error) { return false, nil }},
+		{
+			name: "not trusted when asked", dir: repo(t, "[env]\npass = [\"HOSTNAME\"]\n"), err: "docker ralph trust",
+			confirm: func(context.Context, string) (bool, error) { return false, nil },
+		},
 		{name: "good", dir: repo(t, ""), err: "connected"},
-		{name: "trusted when asked", dir: repo(t, "[env]\npass = [\"HOSTNAME\"]\n"), err: "connected",
-			confirm: func(_ context.Context, q string) (bool, error) { return strings.Contains(q, "HOSTNAME"), nil }},
+		{
+			name: "trusted when asked", dir: repo(t, "[env]\npass = [\"HOSTNAME\"]\n"), err: "connected",
+			confirm: func(_ context.Context, q string) (bool, error) { return strings.Contains(q, "HOSTNAME"), nil },
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var stderr bytes.Buffer

@@ -1,7 +1,6 @@
 package backlog
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -64,11 +63,4 @@ func query(t *testing.T, path, sql string) string {
 	res := icmd.RunCommand("sqlite3", "-cmd", ".timeout 5000", path, sql)
 	res.Assert(t, icmd.Success)
 	return res.Stdout()
-}
-
-func TestMain(m *testing.M) {
-	if role := os.Getenv(roleVariable); role != "" {
-		os.Exit(playRole(role))
-	}
-	os.Exit(m.Run())
 }

@@ -2,12 +2,13 @@ package backlog
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/google/uuid"
 )
 
 // NewTask is a task to create. Empty text is stored as NULL.
@@ -52,7 +53,7 @@ func (s *Store) insert(ctx context.Context, tx *sql.Tx, t NewTask) (id string, e
 	if err != nil {
 		return "", fmt.Errorf("encoding the steps of task '%s': %w", t.Slug, err)
 	}
-	id = newRowID()
+	id = uuid.NewString()
 	_, err = tx.ExecContext(ctx, `
 		INSERT INTO tasks (id, slug, scope_repo, scope_branch, title, description, category, priority,
 			spec_ref, ref, steps, updated_at)
@@ -60,15 +61,6 @@ func (s *Store) insert(ctx context.Context, tx *sql.Tx, t NewTask) (id string, e
 		id, t.Slug, s.scope.Repo, s.scope.Branch, t.Title, null(t.Description), null(t.Category), t.Priority,
 		null(t.SpecRef), null(t.Ref), steps)
 	return id, err
-}
-
-// newRowID returns a random UUID, version 4.
-func newRowID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
-	b[6] = b[6]&0x0f | 0x40
-	b[8] = b[8]&0x3f | 0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
 // Changes are new values for a task; nil leaves a field as it is.

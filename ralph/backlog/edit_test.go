@@ -71,22 +71,34 @@ func TestUpdate(t *testing.T) {
 		name, before, want, err string
 		change                  Changes
 	}{
-		{name: "fields", change: Changes{Title: text("it's"), Description: text(""), Priority: &three, Steps: &[]string{"a"}},
-			want: `it's||3|["a"]|open|0|0`},
+		{
+			name: "fields", change: Changes{Title: text("it's"), Description: text(""), Priority: &three, Steps: &[]string{"a"}},
+			want: `it's||3|["a"]|open|0|0`,
+		},
 		{name: "no steps", before: `UPDATE tasks SET steps = '["x"]'`, change: Changes{Steps: &none}, want: "Title of a|NULL|2|NULL|open|0|0"},
 		{name: "to active", change: Changes{Status: text("active")}, want: "Title of a|NULL|2|NULL|active|600|0"},
-		{name: "active keeps its lease", before: "UPDATE tasks SET status = 'active', lease_expires_at = datetime('now', '+42 seconds')",
-			change: Changes{Status: text("active")}, want: "Title of a|NULL|2|NULL|active|42|0"},
+		{
+			name: "active keeps its lease", before: "UPDATE tasks SET status = 'active', lease_expires_at = datetime('now', '+42 seconds')",
+			change: Changes{Status: text("active")}, want: "Title of a|NULL|2|NULL|active|42|0",
+		},
 		{name: "to done", change: Changes{Status: text("done")}, want: "Title of a|NULL|2|NULL|done|0|0"},
 		{name: "to deleted", change: Changes{Status: text("deleted")}, want: "Title of a|NULL|2|NULL|deleted|0|1"},
-		{name: "undelete", before: "UPDATE tasks SET status = 'deleted', deleted_at = datetime('now')",
-			change: Changes{Status: text("open")}, want: "Title of a|NULL|2|NULL|open|0|0"},
-		{name: "deleted keeps its date", before: "UPDATE tasks SET status = 'deleted', deleted_at = datetime('now')",
-			change: Changes{Title: text("T")}, want: "T|NULL|2|NULL|deleted|0|1"},
-		{name: "odd status", change: Changes{Status: text("paused")}, err: "status must be open, active, done or deleted, got: paused",
-			want: "Title of a|NULL|2|NULL|open|0|0"},
-		{name: "done is final", before: "UPDATE tasks SET status = 'done'", change: Changes{Title: text("T")},
-			err: "task 'a' is done and cannot be updated", want: "Title of a|NULL|2|NULL|done|0|0"},
+		{
+			name: "undelete", before: "UPDATE tasks SET status = 'deleted', deleted_at = datetime('now')",
+			change: Changes{Status: text("open")}, want: "Title of a|NULL|2|NULL|open|0|0",
+		},
+		{
+			name: "deleted keeps its date", before: "UPDATE tasks SET status = 'deleted', deleted_at = datetime('now')",
+			change: Changes{Title: text("T")}, want: "T|NULL|2|NULL|deleted|0|1",
+		},
+		{
+			name: "odd status", change: Changes{Status: text("paused")}, err: "status must be open, active, done or deleted, got: paused",
+			want: "Title of a|NULL|2|NULL|open|0|0",
+		},
+		{
+			name: "done is final", before: "UPDATE tasks SET status = 'done'", change: Changes{Title: text("T")},
+			err: "task 'a' is done and cannot be updated", want: "Title of a|NULL|2|NULL|done|0|0",
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newStore(t)

@@ -70,8 +70,10 @@ func TestDetectScope(t *testing.T) {
 		{name: "no repository", git: stubRemote + stubBranch, err: "not inside a git repository. Run: git init"},
 		{name: "bare repository", git: "'rev-parse --is-inside-work-tree') echo false;;\n" + stubRemote + stubBranch, err: "not inside a git repository. Run: git init"},
 		{name: "no origin", git: stubInside + stubBranch, err: `no git remote "origin" found. Run: git remote add origin <url>`},
-		{name: "odd origin", git: stubInside + "'remote get-url origin') echo https://h;;\n" + stubBranch,
-			err: `the URL of the git remote "origin" names no repository: "https://h". Run: git remote set-url origin <url>`},
+		{
+			name: "odd origin", git: stubInside + "'remote get-url origin') echo https://h;;\n" + stubBranch,
+			err: `the URL of the git remote "origin" names no repository: "https://h". Run: git remote set-url origin <url>`,
+		},
 		{name: "detached", git: stubInside + stubRemote + "'branch --show-current') ;;\n", err: "detached HEAD state. Run: git checkout <branch>"},
 		{name: "git answers main to everything", git: "*) echo main;;", want: Scope{"main", "main"}},
 	} {

@@ -46,20 +46,6 @@ func together(t *testing.T, n int, role, path string) []string {
 	return said
 }
 
-// playRole is the main function of such a process.
-func playRole(role string) int {
-	ctx := context.Background()
-	s, err := Open(ctx, os.Getenv("BACKLOG_TEST_PATH"), testScope())
-	if err == nil {
-		err = perform(ctx, s, role)
-	}
-	if err != nil {
-		fmt.Println(err)
-		return 1
-	}
-	return 0
-}
-
 func perform(ctx context.Context, s *Store, role string) error {
 	switch role {
 	case "claim":

@@ -48,8 +48,11 @@ func TestSyncAndExistingRows(t *testing.T) {
 		{"unchanged", "UPDATE tasks SET title = 'New', spec_ref = 's.md'", SyncSummary{}, "New|open||0"},
 		{"active stays active", "UPDATE tasks SET status = 'active', assignee = 'x'", SyncSummary{Updated: 1}, "New|active|x|0"},
 		{"done is final", "UPDATE tasks SET status = 'done', assignee = 'x'", SyncSummary{Skipped: 1}, "Title of a|done|x|0"},
-		{"deleted is wanted again", "UPDATE tasks SET status = 'deleted', assignee = 'x', deleted_at = 'then', title = 'New', spec_ref = 's.md'",
-			SyncSummary{Updated: 1}, "New|open||0"},
+		{
+			"deleted is wanted again", "UPDATE tasks SET status = 'deleted', assignee = 'x', deleted_at = 'then', title = 'New', spec_ref = 's.md'",
+			SyncSummary{Updated: 1},
+			"New|open||0",
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newStore(t)

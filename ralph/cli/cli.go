@@ -64,7 +64,7 @@ func Run(ctx context.Context, args []string, o Options) int {
 		_, _ = fmt.Fprintf(o.Stdout, "ralph %s\n", o.Version)
 		return exitOK
 	case "--docker":
-		return o.docker(args)
+		return o.docker(ctx, args)
 	case agent.ShellCommand:
 		return o.shellAgent(ctx, args)
 	}

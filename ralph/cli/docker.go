@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -13,7 +14,7 @@ import (
 
 // docker carries out "ralph --docker COMMAND …": it is another spelling of
 // "docker ralph COMMAND …".
-func (o Options) docker(args []string) int {
+func (o Options) docker(ctx context.Context, args []string) int {
 	if len(args) == 0 || args[0] == "" {
 		o.complain("--docker requires a subcommand (e.g. ralph --docker plan)")
 		_, _ = fmt.Fprintln(o.Stderr, "Run 'ralph --docker --help' for usage")
@@ -28,7 +29,8 @@ func (o Options) docker(args []string) int {
 		o.complain("the docker command is not on PATH: install Docker Engine (https://docs.docker.com/engine/install/) or Docker Desktop, then try again")
 		return exitFailure
 	}
-	cmd := exec.Command(path, append([]string{"ralph"}, args...)...)
+	// Not ended by a context: docker ends in its own way.
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), path, append([]string{"ralph"}, args...)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = o.Stdin, o.Stdout, o.Stderr
 	err = runForeground(cmd)
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() >= 0 {

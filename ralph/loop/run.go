@@ -68,7 +68,7 @@ func (l *loop) run(ctx context.Context) (runResult, error) {
 		result, err := l.Agent.Render(l.out, r)
 		reading <- rendered{result, err}
 	}()
-	end := l.watch(ctx, child)
+	why := l.watch(ctx, child)
 	code, err := child.Wait()
 	_ = r.SetReadDeadline(time.Now().Add(drain))
 	output := <-reading
@@ -78,7 +78,7 @@ func (l *loop) run(ctx context.Context) (runResult, error) {
 	case output.err != nil && !errors.Is(output.err, os.ErrDeadlineExceeded):
 		err = errors.Join(err, output.err)
 	}
-	return runResult{output.result, code, end}, err
+	return runResult{output.result, code, why}, err
 }
 
 // watch passes the user's wishes on until the agent has ended, and says why

@@ -67,9 +67,16 @@ func (s *session) printSections(list []record) {
 func (s *session) printSection(r record) {
 	s.printf("## Task %s\nid: %s\n", r.slug, r.slug)
 	for _, line := range [][2]string{
-		{"title", r.title}, {"priority", r.priority}, {"status", r.status}, {"category", r.category},
-		{"spec", r.spec}, {"ref", r.ref}, {"assignee", r.assignee}, {"lease_expires_at", r.lease},
-		{"retry_count", r.retries}, {"deps", strings.Join(r.deps, ", ")},
+		{"title", r.title},
+		{"priority", r.priority},
+		{"status", r.status},
+		{"category", r.category},
+		{"spec", r.spec},
+		{"ref", r.ref},
+		{"assignee", r.assignee},
+		{"lease_expires_at", r.lease},
+		{"retry_count", r.retries},
+		{"deps", strings.Join(r.deps, ", ")},
 	} {
 		if line[1] != "" {
 			s.printf("%s: %s\n", line[0], line[1])
@@ -133,11 +140,22 @@ func (s *session) printDetails(t backlog.Task, withResults bool) {
 		retries = strconv.Itoa(t.RetryCount)
 	}
 	for _, line := range [][2]string{
-		{"ID:", t.Slug}, {"Title:", t.Title}, {"Status:", t.Status}, {"Priority:", strconv.Itoa(t.Priority)},
-		{"Category:", t.Category}, {"Description:", t.Description}, {"Spec:", t.SpecRef}, {"Ref:", t.Ref},
-		{"Assignee:", t.Assignee}, {"Lease:", t.LeaseExpiresAt}, {"Retries:", retries},
-		{"Fail reason:", t.FailReason}, {"Result:", t.Result}, {"Created:", t.CreatedAt},
-		{"Updated:", t.UpdatedAt}, {"Deleted:", t.DeletedAt},
+		{"ID:", t.Slug},
+		{"Title:", t.Title},
+		{"Status:", t.Status},
+		{"Priority:", strconv.Itoa(t.Priority)},
+		{"Category:", t.Category},
+		{"Description:", t.Description},
+		{"Spec:", t.SpecRef},
+		{"Ref:", t.Ref},
+		{"Assignee:", t.Assignee},
+		{"Lease:", t.LeaseExpiresAt},
+		{"Retries:", retries},
+		{"Fail reason:", t.FailReason},
+		{"Result:", t.Result},
+		{"Created:", t.CreatedAt},
+		{"Updated:", t.UpdatedAt},
+		{"Deleted:", t.DeletedAt},
 	} {
 		if line[1] != "" {
 			s.printf("%-13s%s\n", line[0], line[1])

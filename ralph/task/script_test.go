@@ -1,7 +1,6 @@
 package task
 
 import (
-	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -15,21 +14,6 @@ import (
 
 // The race detector makes each process wait a second before it ends.
 const noExitPause = "atexit_sleep_ms=0"
-
-func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"ralph": ralph})
-}
-
-// ralph is the program of the scripts: "ralph task ...".
-func ralph() {
-	if len(os.Args) < 2 || os.Args[1] != "task" {
-		_, _ = os.Stderr.WriteString("the scripts know \"ralph task\" only\n")
-		os.Exit(99)
-	}
-	os.Exit(Run(context.Background(), os.Args[2:], IO{
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv,
-	}))
-}
 
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{

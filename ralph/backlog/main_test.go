@@ -1,0 +1,29 @@
+package backlog
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+)
+
+func TestMain(m *testing.M) {
+	if role := os.Getenv(roleVariable); role != "" {
+		os.Exit(playRole(role))
+	}
+	os.Exit(m.Run())
+}
+
+// playRole is the main function of such a process.
+func playRole(role string) int {
+	ctx := context.Background()
+	s, err := Open(ctx, os.Getenv("BACKLOG_TEST_PATH"), testScope())
+	if err == nil {
+		err = perform(ctx, s, role)
+	}
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	return 0
+}
