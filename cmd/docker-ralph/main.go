@@ -7,13 +7,15 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
+	runtimedebug "runtime/debug"
 	"slices"
 
 	"github.com/docker/cli/cli"
 	"github.com/docker/cli/cli-plugins/metadata"
 	cliplugin "github.com/docker/cli/cli-plugins/plugin"
 	"github.com/docker/cli/cli/command"
+	"github.com/docker/cli/cli/debug"
+	"go.opentelemetry.io/otel"
 
 	"github.com/docker-ralph/docker-ralph/plugin"
 )
@@ -30,6 +32,8 @@ func run() int {
 	if version == "" {
 		version = buildVersion()
 	}
+	// What goes wrong with telemetry is for "docker -D" only.
+	otel.SetErrorHandler(debug.OTELErrorHandler)
 	dockerCLI, err := command.NewDockerCli(command.WithUserAgent("docker-ralph/" + version))
 	if err != nil {
 		return exitCode(err, os.Stderr)
@@ -75,7 +79,7 @@ func standaloneArgs(args []string) []string {
 // buildVersion is the version of a program that was built without the
 // Makefile.
 func buildVersion() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+	if info, ok := runtimedebug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
 	}
 	return "devel"

@@ -155,7 +155,7 @@ func (s *session) printf(format string, args ...any) { _, _ = fmt.Fprintf(s.out,
 func (s *session) complain(line string) { _, _ = fmt.Fprintln(s.Stderr, line) }
 
 func planExport(context.Context, *session, []string) error {
-	//nolint:revive // the full stop is part of the interface
+	//nolint:revive,staticcheck // the full stop is part of the interface
 	return errors.New("unknown command 'plan-export'. Use 'ralph task list --all' instead.")
 }
 
