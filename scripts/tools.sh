@@ -34,20 +34,24 @@ recipe() {
 }
 
 build() {
-	local name=$1 want stamp package flags
-	want=$(recipe "$name")
+	local name=$1 want stamp package flags cgo=0
+	want="$(recipe "$name") -trimpath"
 	stamp=$CACHE/tools/stamp/$name
 	if [ -x "$TOOLS/$name" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$want" ]; then
 		return 0
 	fi
 	need_go
-	[ "$name" != runc ] || apt_install gcc libc6-dev libseccomp-dev pkg-config
+	if [ "$name" = runc ]; then
+		cgo=1
+		apt_install gcc libc6-dev libseccomp-dev pkg-config
+	fi
 	say "building $want"
 	read -r package flags <<<"$want"
 	mkdir -p "$TOOLS" "$CACHE/tools/stamp"
 	# GOFLAGS of the caller (-mod=vendor, -race) are about the caller's module, not about tools.
+	# Without cgo and with -trimpath, as docker-ralph itself: what they have in common is compiled once.
 	# shellcheck disable=SC2086 # flags are words
-	GOFLAGS=-buildvcs=false GOBIN=$TOOLS go install $flags "$package" ||
+	CGO_ENABLED=$cgo GOFLAGS=-buildvcs=false GOBIN=$TOOLS go install $flags "$package" ||
 		die "could not build $package: see the messages above"
 	printf '%s\n' "$want" >"$stamp"
 }

@@ -26,8 +26,8 @@ type API interface {
 // Host is where a dispatch comes from: the user's engine, folders, streams
 // and answers.
 type Host struct {
-	// Engine connects to the engine. It is called once, after everything that
-	// can be refused without an engine.
+	// Engine connects to the engine. It is called once, and beside everything
+	// that can be refused without an engine; its error counts after theirs.
 	Engine func() (API, error)
 	// Dir is the directory that the command was given in.
 	Dir string
@@ -74,6 +74,7 @@ type Options struct {
 // its exit code. An error means that the command did not run, or that nobody
 // can tell how it ended.
 func Run(ctx context.Context, h Host, opts Options) (int, error) {
+	connected := h.connect()
 	wt, err := scope.Detect(ctx, h.Dir, h.getenv)
 	if err != nil {
 		return 0, err
@@ -90,7 +91,7 @@ func Run(ctx context.Context, h Host, opts Options) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	api, err := h.Engine()
+	api, err := connected()
 	if err != nil {
 		return 0, err
 	}
@@ -118,6 +119,24 @@ func Run(ctx context.Context, h Host, opts Options) (int, error) {
 		err = errors.Join(err, removeAfter(ctx, driver, sb))
 	}
 	return code, err
+}
+
+// connect connects to the engine while git and the configuration are read, and
+// returns a function that waits for it.
+func (h Host) connect() func() (API, error) {
+	type connection struct {
+		api API
+		err error
+	}
+	done := make(chan connection, 1)
+	go func() {
+		api, err := h.Engine()
+		done <- connection{api, err}
+	}()
+	return func() (API, error) {
+		c := <-done
+		return c.api, c.err
+	}
 }
 
 // configure loads the configuration and has the user approve what a

@@ -144,8 +144,9 @@ func TestSweepRemovesWhatKilledDispatchesLeft(t *testing.T) {
 	assert.NilError(t, lock.Close())
 }
 
-// Everything that can be refused without an engine is.
-func TestRunRefusesBeforeItConnects(t *testing.T) {
+// Everything that can be refused without an engine is, whether one answers or
+// not.
+func TestRunRefusesWithoutAnEngine(t *testing.T) {
 	bin := func(dir string, args ...string) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "git", args...)

@@ -13,6 +13,19 @@ shift 2
 mkdir -p /run/containerd
 mount -t tmpfs -o mode=0711 tmpfs /run/containerd
 
+# The engine looks its bridges up in /sys, which shows the network namespace that it was mounted in.
+# The cgroups and the rest that is mounted below come along.
+host_sys=$(mktemp -d)
+mount --rbind /sys "$host_sys"
+mount -t sysfs sysfs /sys
+for folder in fs/cgroup kernel/security; do
+	if mountpoint -q "$host_sys/$folder"; then
+		mount --rbind "$host_sys/$folder" "/sys/$folder"
+	fi
+done
+umount --lazy "$host_sys"
+rmdir "$host_sys"
+
 # A resolver on the host's loopback is out of reach from this network namespace.
 if grep -qE '^nameserver +127\.' /etc/resolv.conf && [ -s /run/systemd/resolve/resolv.conf ]; then
 	mount --bind /run/systemd/resolve/resolv.conf "$(readlink -f /etc/resolv.conf)"
