@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
 	"github.com/moby/sys/atomicwriter"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/payload"
@@ -69,18 +69,16 @@ func (d *Driver) Prepare(ctx context.Context, sb lifecycle.Sandbox, spec lifecyc
 	if err != nil {
 		return err
 	}
-	uid, gid, ok := strings.Cut(sb.User, ":")
-	if !ok {
-		return fmt.Errorf("the sandbox %s does not say which user it is for: remove it with \"docker rm -fv %s\"", sb.Name, sb.Name)
-	}
-	if err := d.checkProbe(ctx, sb.ID, spec.Probe); err != nil {
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() error { return d.checkProbe(groupCtx, sb.ID, spec.Probe) })
+	group.Go(func() error {
+		if err := d.fitUser(groupCtx, sb, guestTag(p)); err != nil {
+			return fmt.Errorf("preparing the sandbox %s: %w", sb.Name, err)
+		}
+		return nil
+	})
+	if err := group.Wait(); err != nil {
 		return err
-	}
-	if err := d.nameUser(ctx, sb.ID, uid, gid); err != nil {
-		return fmt.Errorf("preparing the sandbox %s: %w", sb.Name, err)
-	}
-	if err := d.ownHome(ctx, sb.ID, uid, gid, guestTag(p)); err != nil {
-		return fmt.Errorf("preparing the sandbox %s: %w", sb.Name, err)
 	}
 	return d.writeMarker(sb, p)
 }
@@ -104,21 +102,6 @@ func (d *Driver) checkProbe(ctx context.Context, id, probe string) error {
 		return fmt.Errorf("%s is not the same file for the engine as on this machine: the engine runs somewhere else", probe)
 	}
 	return nil
-}
-
-// homeVolume returns the mount of the sandbox's volume, which the engine has
-// named.
-func (d *Driver) homeVolume(ctx context.Context, id string) (mount.Mount, error) {
-	res, err := d.API.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
-	if err != nil {
-		return mount.Mount{}, err
-	}
-	for _, m := range res.Container.Mounts {
-		if m.Type == mount.TypeVolume && m.Destination == Home {
-			return mount.Mount{Type: mount.TypeVolume, Source: m.Name, Target: Home}, nil
-		}
-	}
-	return mount.Mount{}, fmt.Errorf("it has no volume at %s", Home)
 }
 
 // run executes a command of ours in the sandbox and returns what it wrote. A
