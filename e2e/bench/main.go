@@ -19,8 +19,10 @@ import (
 
 const (
 	runs    = 20
-	creates = 5
+	creates = 7
 	uid     = 1000 // the images' own user, as on most people's machines
+
+	peerName = "ralph-bench-peer"
 )
 
 func main() {
@@ -134,11 +136,12 @@ func (b *bench) measure() error {
 	if _, err := b.timeAll([][]string{b.ralph("task", "list")}); err != nil {
 		return err
 	}
-	name, err := b.output("ps", "-q", "--filter", "label=io.github.docker-ralph.worktree="+b.repo)
+	name, err := b.output("ps", "--format", "{{.Names}}", "--filter", "label=io.github.docker-ralph.worktree="+b.repo)
 	if err != nil {
 		return err
 	}
-	defer func() { _, _ = b.time("docker", "rm", "-fv", name) }()
+	remove := []string{"docker", "rm", "-fv", name, peerName}
+	defer func() { _, _ = b.timeAll([][]string{remove}) }()
 	link, err := b.output("exec", name, "readlink", "-f", "/opt/ralph/bin/ralph")
 	if err != nil {
 		return err
@@ -160,21 +163,26 @@ func (b *bench) measure() error {
 	return b.compare("create with the image in place", "docker run -d and exec", 1.5, creates,
 		[][]string{b.ralph("task", "list")},
 		[][]string{
-			{"docker", "run", "-d", "--name", "bench-peer", image, "sleep", "1000"},
-			{"docker", "exec", "bench-peer", "true"},
-		}, []string{"docker", "rm", "-fv", "bench-peer"})
+			{"docker", "run", "-d", "--name", peerName, image, "sleep", "1000"},
+			{"docker", "exec", peerName, "true"},
+		}, remove)
 }
 
-// compare measures ours and the peer's commands in turn. What cleans up is
-// not counted, and where something is cleaned up our sandbox is removed first.
-func (b *bench) compare(what, peer string, goal float64, n int, ours, theirs [][]string, after ...[]string) error {
+// settle is what an engine gets to tidy up after a removal, so that the next
+// measurement does not pay for it.
+const settle = 500 * time.Millisecond
+
+// compare measures ours and the peer's commands in turn. The commands of
+// cleanUp run before each measurement and are not counted.
+func (b *bench) compare(what, peer string, goal float64, n int, ours, theirs [][]string, cleanUp ...[]string) error {
 	var mine, its []time.Duration
 	for range n {
 		for i, commands := range [][][]string{ours, theirs} {
-			if i == 0 && len(after) > 0 {
-				if err := b.removeSandbox(); err != nil {
+			if len(cleanUp) > 0 {
+				if _, err := b.timeAll(cleanUp); err != nil {
 					return err
 				}
+				time.Sleep(settle)
 			}
 			total, err := b.timeAll(commands)
 			if err != nil {
@@ -185,9 +193,6 @@ func (b *bench) compare(what, peer string, goal float64, n int, ours, theirs [][
 			} else {
 				its = append(its, total)
 			}
-		}
-		if _, err := b.timeAll(after); err != nil {
-			return err
 		}
 	}
 	m, t := median(mine), median(its)
@@ -205,15 +210,6 @@ func (b *bench) timeAll(commands [][]string) (time.Duration, error) {
 		total += d
 	}
 	return total, nil
-}
-
-func (b *bench) removeSandbox() error {
-	name, err := b.output("ps", "-aq", "--filter", "label=io.github.docker-ralph.worktree="+b.repo)
-	if err != nil || name == "" {
-		return err
-	}
-	_, err = b.time("docker", "rm", "-fv", name)
-	return err
 }
 
 func (b *bench) output(args ...string) (string, error) {

@@ -92,8 +92,8 @@ func (d *Driver) ownHome(ctx context.Context, c container.InspectResponse, uid, 
 	if err != nil {
 		return false, err
 	}
-	if strconv.Itoa(header.Uid) == uid && strconv.Itoa(header.Gid) == gid {
-		return false, nil
+	if strconv.Itoa(header.Uid) == uid {
+		return false, nil // whatever its group: the owner may do everything
 	}
 	for _, m := range c.Mounts {
 		if m.Type == mount.TypeVolume && m.Destination == Home {
