@@ -56,6 +56,19 @@ func TestLimitsReachTheSandboxAndChangesNeedAWord(t *testing.T) {
 	})
 }
 
+// The backlog is the same whichever agent works on it.
+func TestTheBacklogNeedsNoSandboxOfTheSameAgent(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.ok(t, "--agent", "shell", "task", "create", "a", "Title")
+		first := w.sandbox(t)
+		list := w.ok(t, "--agent", "claude", "--image", "no-such-image:1", "task", "list")
+		assert.Check(t, is.Contains(list, "Title"))
+		assert.Equal(t, w.sandbox(t).ID, first.ID)
+		w.ralph(t, "--agent", "claude", "--image", "no-such-image:1", "build").expect(t, 1)
+		assert.Equal(t, w.sandbox(t).ID, first.ID)
+	})
+}
+
 func TestAtATerminalTheUserIsAskedBeforeASandboxIsMadeAnew(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.configure(t, halfGigabyte)

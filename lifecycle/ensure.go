@@ -14,6 +14,9 @@ import (
 // Ensurer brings the sandbox of a scope to where a command can run in it.
 type Ensurer struct {
 	Driver Driver
+	// AnyAgent says that no agent will be started: a sandbox that was made for
+	// another agent, and so from another image, will do.
+	AnyAgent bool
 	// LockDir is where the locks are that keep two dispatches of one scope
 	// from making its sandbox twice.
 	LockDir string
@@ -40,7 +43,7 @@ func (e *Ensurer) Ensure(ctx context.Context, spec Spec, recreate bool) (Sandbox
 		if err != nil {
 			return Sandbox{}, err
 		}
-		if sb.State == Running && spec.check(sb) == nil && sb.ConfigHash == spec.Hash() && e.Driver.Ready(sb) {
+		if sb.State == Running && spec.check(sb) == nil && e.fits(spec, sb) && e.Driver.Ready(sb) {
 			return sb, nil
 		}
 	}
@@ -50,6 +53,14 @@ func (e *Ensurer) Ensure(ctx context.Context, spec Spec, recreate bool) (Sandbox
 	}
 	defer unlock()
 	return e.ensure(ctx, spec, recreate)
+}
+
+// fits tells whether a sandbox is what the spec describes.
+func (e *Ensurer) fits(spec Spec, sb Sandbox) bool {
+	if e.AnyAgent {
+		spec.Agent, spec.Image = sb.Agent, sb.Image
+	}
+	return sb.ConfigHash == spec.Hash()
 }
 
 // lock takes the scope's lock and says so when it has to wait.
@@ -74,7 +85,7 @@ func (e *Ensurer) ensure(ctx context.Context, spec Spec, recreate bool) (Sandbox
 	if err != nil {
 		return Sandbox{}, err
 	}
-	if sb.State != NotFound && (recreate || sb.ConfigHash != spec.Hash()) {
+	if sb.State != NotFound && (recreate || !e.fits(spec, sb)) {
 		if err := e.discard(ctx, spec, sb, recreate); err != nil {
 			return Sandbox{}, err
 		}

@@ -85,6 +85,10 @@ func TestEnsure(t *testing.T) {
 	spec := testSpec()
 	changed := spec
 	changed.Image = "image:0"
+	otherAgent := changed
+	otherAgent.Agent = "claude"
+	otherMounts := spec
+	otherMounts.Mounts = []string{"/git"}
 	other := spec
 	other.Scope.Branch = "MAIN"
 	elsewhere := spec
@@ -97,8 +101,10 @@ func TestEnsure(t *testing.T) {
 		driver   memory
 		confirm  func(context.Context, string) (bool, error)
 		recreate bool
+		anyAgent bool
 		history  string
 		err      string
+		found    Spec // if it is not the one that was asked for
 	}{
 		{name: "running and prepared: one lookup", driver: memory{sb: found(spec, Running), ready: true}, history: "lookup"},
 		{name: "nothing there", history: "lookup lookup image create start prepare"},
@@ -116,6 +122,8 @@ func TestEnsure(t *testing.T) {
 		{name: "changed, yes", driver: memory{sb: found(changed, Running), ready: true}, confirm: yes, history: "lookup lookup busy remove image create start prepare"},
 		{name: "changed, no", driver: memory{sb: found(changed, Running), ready: true}, confirm: no, history: "lookup lookup busy", err: "was left as it is"},
 		{name: "changed, but in use", driver: memory{sb: found(changed, Running), ready: true, busy: true}, confirm: yes, history: "lookup lookup busy", err: "a dispatch is running in it"},
+		{name: "another agent's, and none is needed", driver: memory{sb: found(otherAgent, Running), ready: true}, anyAgent: true, history: "lookup", found: otherAgent},
+		{name: "other mounts, and no agent is needed", driver: memory{sb: found(otherMounts, Running), ready: true}, anyAgent: true, history: "lookup lookup busy", err: "(mounts, limits or user)"},
 		{name: "recreate", driver: memory{sb: found(spec, Running), ready: true}, recreate: true, history: "lookup busy remove image create start prepare"},
 		{name: "recreate, but in use", driver: memory{sb: found(spec, Running), ready: true, busy: true}, recreate: true, history: "lookup busy", err: "a dispatch is running in it"},
 		{name: "recreate a stopped one", driver: memory{sb: found(changed, Stopped)}, recreate: true, history: "lookup remove image create start prepare"},
@@ -125,7 +133,7 @@ func TestEnsure(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			d := &tc.driver
 			e := &Ensurer{
-				Driver: d, LockDir: t.TempDir(), Report: func(string) {}, Confirm: tc.confirm,
+				Driver: d, AnyAgent: tc.anyAgent, LockDir: t.TempDir(), Report: func(string) {}, Confirm: tc.confirm,
 				Image: func(context.Context) error { return d.note("image") },
 			}
 			sb, err := e.Ensure(t.Context(), spec, tc.recreate)
@@ -133,7 +141,11 @@ func TestEnsure(t *testing.T) {
 				assert.ErrorContains(t, err, tc.err)
 			} else {
 				assert.NilError(t, err)
-				assert.DeepEqual(t, sb, found(spec, Running))
+				want := spec
+				if tc.found.Name != "" {
+					want = tc.found
+				}
+				assert.DeepEqual(t, sb, found(want, Running))
 			}
 			assert.Equal(t, strings.Join(d.history, " "), tc.history)
 		})

@@ -231,10 +231,11 @@ func (h Host) driver(cfg config.Effective, api API) (lifecycle.Driver, error) {
 func (h Host) ensurer(driver lifecycle.Driver, api API, cfg config.Effective, opts Options) *lifecycle.Ensurer {
 	locks := filepath.Join(h.StateDir, "locks")
 	return &lifecycle.Ensurer{
-		Driver:  driver,
-		LockDir: locks,
-		Report:  h.report,
-		Confirm: h.Confirm,
+		Driver:   driver,
+		AnyAgent: opts.Command == "task",
+		LockDir:  locks,
+		Report:   h.report,
+		Confirm:  h.Confirm,
 		Image: func(ctx context.Context) error {
 			b := &projectimage.Builder{Engine: api, Auth: h.Credentials, Progress: h.Progress, ProxyArgs: h.ProxyArgs(api.DaemonHost()), LockDir: locks}
 			req := imageRequest(cfg)
