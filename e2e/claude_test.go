@@ -39,7 +39,7 @@ func TestRealClaude(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		base := os.Getenv("RALPH_TEST_CLAUDE_BASE")
 		if base == "" {
-			t.Skip("RALPH_TEST_CLAUDE_BASE names no image with Claude Code; \"make test\" makes one")
+			notHere(t, "RALPH_TEST_CLAUDE_BASE names no image with Claude Code; \"make test\" makes one")
 		}
 		const key = "sk-ant-e2e-the-real-agent"
 		api, url := w.serveModel(t, [][]modelapi.Turn{
@@ -87,7 +87,7 @@ func TestRealClaude(t *testing.T) {
 func (w *world) serveModel(t *testing.T, sessions [][]modelapi.Turn) (*modelapi.Server, string) {
 	t.Helper()
 	if w.engine.Gateway == "" {
-		t.Skip("RALPH_TEST_GATEWAYS names no address for this engine")
+		notHere(t, "RALPH_TEST_GATEWAYS names no address for this engine")
 	}
 	listener, err := net.Listen("tcp", w.engine.Gateway+":0")
 	assert.NilError(t, err)

@@ -10,21 +10,21 @@ set -euo pipefail
 
 INCLUDE=ca-certificates,git
 ARCHIVE=$CACHE/images/base-$BASE_SUITE-$(dpkg --print-architecture).tar
-# On Ubuntu the suite is Debian's all the same: the keyring has to be named.
-MIRROR=${RALPH_DEBIAN_MIRROR:-http://deb.debian.org/debian}
+# On Ubuntu the suite is Debian's all the same: the keyring has to be named. The mirror is the one that
+# mmdebstrap takes for the suite, unless RALPH_DEBIAN_MIRROR names another.
 KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
 
 make_archive() {
 	[ ! -f "$ARCHIVE" ] || return 0
 	apt_install mmdebstrap debian-archive-keyring
 	mkdir -p "$(dirname "$ARCHIVE")"
-	say "making a Debian $BASE_SUITE base image from $MIRROR (once; about half a minute)"
+	say "making a Debian $BASE_SUITE base image (once; about half a minute)"
 	# Indexes and documentation are a third of the size and of no use in a sandbox.
 	as_root mmdebstrap --quiet --variant=minbase --include="$INCLUDE" --keyring="$KEYRING" \
 		--dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
 		--dpkgopt='path-exclude=/usr/share/locale/*' \
-		"$BASE_SUITE" "${ARCHIVE%.tar}.new.tar" "$MIRROR" >&2 ||
-		die "mmdebstrap could not make a base image from $MIRROR"
+		"$BASE_SUITE" "${ARCHIVE%.tar}.new.tar" ${RALPH_DEBIAN_MIRROR:+"$RALPH_DEBIAN_MIRROR"} >&2 ||
+		die "mmdebstrap could not make a base image: where its mirror cannot be reached, name another in RALPH_DEBIAN_MIRROR"
 	as_root chown "$(id -u):$(id -g)" "${ARCHIVE%.tar}.new.tar"
 	mv "${ARCHIVE%.tar}.new.tar" "$ARCHIVE"
 }
