@@ -11,6 +11,54 @@ type Config struct {
 	Sandbox Sandbox
 	Env     Env
 	Image   Image
+	Loop    Loop
+	// Checks are shell commands that have to pass before a finished task
+	// counts, in this order.
+	Checks []string
+	// Agents are the agents that the configuration defines, by name.
+	Agents map[string]CustomAgent
+}
+
+// Loop says when a loop ends before its work is done. It is part of what the
+// host hands over to the guest, as it was when the loop began.
+type Loop struct {
+	// MaxDuration bounds the time that all runs of the loop take; 0 means no
+	// bound.
+	MaxDuration time.Duration `json:"max_duration,omitempty"`
+	// MaxCostUSD bounds what the loop costs, in US dollars; 0 means no bound.
+	MaxCostUSD float64 `json:"max_cost_usd,omitempty"`
+	// MaxTokens bounds the tokens of the loop, of every kind; 0 means no
+	// bound.
+	MaxTokens int64 `json:"max_tokens,omitempty"`
+	// MaxFailures is how many runs in a row may fail; 0 means any number.
+	MaxFailures int `json:"max_failures,omitempty"`
+	// Stall is how many runs in a row may end without a commit and without a
+	// finished task; 0 means any number. Nil means nobody has said: see
+	// [DefaultStall].
+	Stall *int `json:"stall,omitempty"`
+	// Idle is how long an agent may print nothing; 0 means for ever.
+	Idle time.Duration `json:"idle,omitempty"`
+	// MaxWait bounds a wait for an agent's rate limit to end; 0 means no
+	// bound.
+	MaxWait time.Duration `json:"max_wait,omitempty"`
+	// Grace is how long an agent may take to exit after its final result.
+	Grace time.Duration `json:"grace,omitempty"`
+}
+
+// DefaultStall is the bound of a loop without a number of iterations, when
+// nobody has set one. A loop with a number has no such bound by default.
+const DefaultStall = 3
+
+// CustomAgent is a coding agent that the configuration defines.
+type CustomAgent struct {
+	// Command is the program and its arguments. In them {prompt} stands for
+	// the prompt's text, {prompt_file} for a file that holds it, and {model}
+	// for the model. Without any of the first two the agent reads the prompt
+	// from its standard input.
+	Command []string `json:"command"`
+	// Stream is how to read the agent's output: "claude", "codex", "gemini",
+	// "opencode", "copilot" or "text".
+	Stream string `json:"stream"`
 }
 
 // Agent says which coding agent runs, and how.

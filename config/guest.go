@@ -24,6 +24,13 @@ type Guest struct {
 	Sandboxed bool `json:"sandboxed"`
 	// TimeoutSeconds bounds one run of the agent; 0 means no bound.
 	TimeoutSeconds int64 `json:"timeout_seconds,omitempty"`
+	// Loop bounds the loop as a whole.
+	Loop Loop `json:"loop"`
+	// Checks are shell commands that have to pass before a finished task
+	// counts; ralph runs them in the work tree's root.
+	Checks []string `json:"checks,omitempty"`
+	// CustomAgents are the agents that the configuration defines, by name.
+	CustomAgents map[string]CustomAgent `json:"custom_agents,omitempty"`
 }
 
 // Encode returns the value for [GuestEnv].
