@@ -5,6 +5,7 @@ package cli
 import (
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -116,6 +117,11 @@ func TestSignals(t *testing.T) {
 		{"hang up", stubborn, []syscall.Signal{syscall.SIGHUP}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			// A signal that is handled here is not ignored by the program, even
+			// where the tests run under nohup.
+			hup := make(chan os.Signal, 1)
+			signal.Notify(hup, syscall.SIGHUP)
+			defer signal.Stop(hup)
 			p := newPlace(t, tc.claude)
 			out, err := os.Create(filepath.Join(p.dir, ".out"))
 			assert.NilError(t, err)
