@@ -4,12 +4,12 @@
 package agent
 
 import (
+	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/ralph/agent/streamjson"
+	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 	"github.com/docker-ralph/docker-ralph/ralph/prompt"
 )
 
@@ -35,8 +35,17 @@ type Session struct {
 	Bypass bool
 	// Program is the real path of ralph itself.
 	Program string
-	// Prompts are what a sandboxed agent is told.
+	// Prompts are what the agent is told. On a host, claude has the user's
+	// own skills instead.
 	Prompts []prompt.Prompt
+	// Note is what this run has to know of the one before, e.g. why its task
+	// was given back; usually empty.
+	Note string
+	// BudgetUSD is what this run may cost, in US dollars; 0 means no bound.
+	// Only agents that keep such a bound themselves use it.
+	BudgetUSD float64
+	// TempDir is a private folder that goes when the loop ends.
+	TempDir string
 	// Getenv reads the environment that the agent will have.
 	Getenv func(string) string
 }
@@ -46,6 +55,8 @@ type Command struct {
 	Path string
 	Args []string // without the program
 	Env  []string // in addition to the environment, as KEY=value
+	// Stdin is what the agent reads; when empty it reads nothing.
+	Stdin string
 }
 
 // Adapter is one agent. Adapters have no state.
@@ -62,9 +73,9 @@ type Adapter interface {
 	// what to do about it.
 	Check(Session) error
 	// Prepare puts everything in place for one run.
-	Prepare(Session) (Command, error)
-	// Render copies the agent's output r to w for people to read.
-	Render(w io.Writer, r io.Reader) (streamjson.Result, error)
+	Prepare(context.Context, Session) (Command, error)
+	// Decoder returns a decoder for the output of one run.
+	Decoder() event.Decoder
 }
 
 func adapters() []Adapter { return []Adapter{claude{}, shell{}} }

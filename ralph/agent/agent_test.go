@@ -59,7 +59,7 @@ func TestClaudeCommandLine(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.session.Getenv = env("HOME", t.TempDir())
-			cmd, err := claude{}.Prepare(tc.session)
+			cmd, err := claude{}.Prepare(t.Context(), tc.session)
 			assert.NilError(t, err)
 			assert.Equal(t, cmd.Path, filepath.Join(bin, "claude"))
 			assert.DeepEqual(t, cmd.Args, tc.want)
@@ -73,7 +73,7 @@ func TestClaudeSkills(t *testing.T) {
 	home := t.TempDir()
 	s := Session{Mode: Build, Getenv: env("HOME", home), Prompts: []prompt.Prompt{{Skill: "ralph-build", Text: "one"}}}
 
-	_, err := claude{}.Prepare(s)
+	_, err := claude{}.Prepare(t.Context(), s)
 	assert.NilError(t, err)
 	_, err = os.Stat(filepath.Join(home, ".claude"))
 	assert.ErrorIs(t, err, os.ErrNotExist, "the user's home was touched")
@@ -81,7 +81,7 @@ func TestClaudeSkills(t *testing.T) {
 	s.Sandboxed = true
 	skill := filepath.Join(home, ".claude", "skills", "ralph-build", "SKILL.md")
 	for range 2 { // the second time over what the agent made of it
-		_, err = claude{}.Prepare(s)
+		_, err = claude{}.Prepare(t.Context(), s)
 		assert.NilError(t, err)
 		assert.Assert(t, fs.Equal(filepath.Dir(skill), fs.Expected(t, fs.WithMode(0o755), fs.WithFile("SKILL.md", "one", fs.WithMode(0o644)))))
 		outside := filepath.Join(home, "outside")
@@ -94,7 +94,7 @@ func TestClaudeSkills(t *testing.T) {
 	assert.Equal(t, string(b), "mine", "a planted link was followed")
 
 	s.Getenv = env("HOME", home, "CLAUDE_CONFIG_DIR", filepath.Join(home, "elsewhere"))
-	_, err = claude{}.Prepare(s)
+	_, err = claude{}.Prepare(t.Context(), s)
 	assert.NilError(t, err)
 	_, err = os.Stat(filepath.Join(home, "elsewhere", "skills", "ralph-build", "SKILL.md"))
 	assert.NilError(t, err)
@@ -110,10 +110,10 @@ func TestClaudeIsMissing(t *testing.T) {
 
 func TestShellNeedsASandboxOrDanger(t *testing.T) {
 	assert.ErrorContains(t, shell{}.Check(Session{}), "allow it with --danger")
-	_, err := shell{}.Prepare(Session{Mode: Build})
+	_, err := shell{}.Prepare(t.Context(), Session{Mode: Build})
 	assert.ErrorContains(t, err, "allow it with --danger")
 	for _, s := range []Session{{Mode: Build, Danger: true, Program: "/p"}, {Mode: Build, Sandboxed: true, Program: "/p"}} {
-		cmd, err := shell{}.Prepare(s)
+		cmd, err := shell{}.Prepare(t.Context(), s)
 		assert.NilError(t, err)
 		assert.DeepEqual(t, cmd, Command{Path: "/p", Args: []string{"_shell-agent", "build"}})
 	}

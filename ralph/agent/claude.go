@@ -1,14 +1,15 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 
-	"github.com/docker-ralph/docker-ralph/ralph/agent/streamjson"
+	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
+	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
 )
 
 // claude is Anthropic's Claude Code.
@@ -50,7 +51,7 @@ func findClaude() (string, error) {
 // Prepare writes the skills anew before every run in a sandbox, so that no
 // run can change what the next one is told. On a host the user's own skills
 // are used, and nothing is written.
-func (c claude) Prepare(s Session) (Command, error) {
+func (c claude) Prepare(_ context.Context, s Session) (Command, error) {
 	path, err := findClaude()
 	if err != nil {
 		return Command{}, err
@@ -79,9 +80,7 @@ func (c claude) Prepare(s Session) (Command, error) {
 	return cmd, nil
 }
 
-func (claude) Render(w io.Writer, r io.Reader) (streamjson.Result, error) {
-	return streamjson.Render(w, r)
-}
+func (claude) Decoder() event.Decoder { return stream.Claude() }
 
 // configDir is where claude looks for the user's settings and skills.
 func configDir(s Session) (string, error) {

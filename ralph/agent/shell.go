@@ -1,10 +1,11 @@
 package agent
 
 import (
+	"context"
 	"errors"
-	"io"
 
-	"github.com/docker-ralph/docker-ralph/ralph/agent/streamjson"
+	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
+	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
 )
 
 // ShellCommand is the hidden command by which ralph runs itself as the shell
@@ -34,13 +35,11 @@ func (shell) Check(s Session) error {
 	return nil
 }
 
-func (sh shell) Prepare(s Session) (Command, error) {
+func (sh shell) Prepare(_ context.Context, s Session) (Command, error) {
 	if err := sh.Check(s); err != nil {
 		return Command{}, err
 	}
 	return Command{Path: s.Program, Args: []string{ShellCommand, string(s.Mode)}}, nil
 }
 
-func (shell) Render(w io.Writer, r io.Reader) (streamjson.Result, error) {
-	return streamjson.Render(w, r)
-}
+func (shell) Decoder() event.Decoder { return stream.Claude() }

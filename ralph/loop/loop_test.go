@@ -19,7 +19,8 @@ import (
 	"gotest.tools/v3/poll"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
-	"github.com/docker-ralph/docker-ralph/ralph/agent/streamjson"
+	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
+	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
 )
 
 // script is an agent whose program is a shell script.
@@ -31,16 +32,14 @@ func (script) Backend(agent.Session) string { return "" }
 func (script) Model(agent.Session) string   { return "" }
 func (script) Check(agent.Session) error    { return nil }
 
-func (s script) Prepare(agent.Session) (agent.Command, error) {
+func (s script) Prepare(context.Context, agent.Session) (agent.Command, error) {
 	if s == "" {
 		return agent.Command{}, errors.New("no program")
 	}
 	return agent.Command{Path: "/bin/sh", Args: []string{"-c", string(s)}}, nil
 }
 
-func (script) Render(w io.Writer, r io.Reader) (streamjson.Result, error) {
-	return streamjson.Render(w, r)
-}
+func (script) Decoder() event.Decoder { return stream.Claude() }
 
 // ledger is a backlog that answers from lists and notes what it is asked.
 type ledger struct {
@@ -177,7 +176,7 @@ func TestFailingRuns(t *testing.T) {
 		{"not JSON", "echo hello; echo there", ""},
 		{"exit code", "exit 7", "it exited with code 7. Repair"},
 		{"killed", "kill -KILL $$", "it exited with code 137. Repair"},
-		{"prompt refused", refused, "it ended without asking its model: Error: no skill. Repair"},
+		{"prompt refused", refused, "it reported an error: Error: no skill. Repair"},
 		{"error reported", reported, "it reported an error: No credit. Repair"},
 		{"now and then", `[ -e $DIR/x ] && exec rm $DIR/x; touch $DIR/x; exit 1`, ""},
 	} {

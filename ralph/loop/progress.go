@@ -48,18 +48,15 @@ func (l *loop) judge(run runResult, changed bool) error {
 }
 
 // failed says whether the run did no proper work, as far as can be told.
-func (r runResult) failed() bool { return r.code != 0 || r.Failed() }
+func (r runResult) failed() bool { return r.code != 0 || r.Failed }
 
 // describe says how a failed run ended, after "the agent".
 func (r runResult) describe() string {
 	what := fmt.Sprintf("exited with code %d", r.code)
 	if r.code == 0 {
 		what = "reported an error"
-		if !r.IsError {
-			what = "ended without asking its model"
-		}
 	}
-	for _, said := range []string{r.Complaint, r.Text} {
+	for _, said := range []string{r.complaint, r.Text} {
 		if said = strings.TrimSpace(said); said != "" {
 			first, _, _ := strings.Cut(said, "\n")
 			return what + ": " + first

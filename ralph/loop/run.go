@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/proc"
-	"github.com/docker-ralph/docker-ralph/ralph/agent/streamjson"
 )
 
 // drain is how long the agent's output is read after its last process is
@@ -21,9 +21,10 @@ const drain = 10 * time.Second
 
 // runResult is how one run of the agent ended.
 type runResult struct {
-	streamjson.Result
-	code int // exit code of the agent
-	end  end
+	event.Result
+	complaint string
+	code      int // exit code of the agent
+	end       end
 }
 
 // end is why a run ended.
@@ -36,8 +37,39 @@ const (
 )
 
 type rendered struct {
-	result streamjson.Result
-	err    error
+	result    event.Result
+	complaint string
+	err       error
+}
+
+// render shows what the agent reports as it comes.
+func render(w io.Writer, r io.Reader, d event.Decoder) (out rendered) {
+	show := func(events []event.Event) {
+		for _, e := range events {
+			switch e := e.(type) {
+			case event.Result:
+				out.result = e
+			case event.Complaint:
+				out.complaint = e.Text
+			}
+			if _, err := io.WriteString(w, event.Render(e)); err != nil {
+				out.err = fmt.Errorf("writing the agent's output: %w", err)
+			}
+		}
+	}
+	piece := make([]byte, 64<<10)
+	for out.err == nil {
+		n, err := r.Read(piece)
+		show(d.Decode(piece[:n]))
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			out.err = fmt.Errorf("reading the agent's output: %w", err)
+		}
+	}
+	show(d.End())
+	return out
 }
 
 // run starts the agent and stays with it to its end.
@@ -45,7 +77,7 @@ func (l *loop) run(ctx context.Context) (runResult, error) {
 	if err := l.out.err(); err != nil {
 		return runResult{}, err
 	}
-	command, err := l.Agent.Prepare(l.Session)
+	command, err := l.Agent.Prepare(ctx, l.Session)
 	if err != nil {
 		return runResult{}, fmt.Errorf("preparing the agent: %w", err)
 	}
@@ -65,8 +97,7 @@ func (l *loop) run(ctx context.Context) (runResult, error) {
 	}
 	reading := make(chan rendered, 1)
 	go func() {
-		result, err := l.Agent.Render(l.out, r)
-		reading <- rendered{result, err}
+		reading <- render(l.out, r, l.Agent.Decoder())
 	}()
 	why := l.watch(ctx, child)
 	code, err := child.Wait()
@@ -78,7 +109,7 @@ func (l *loop) run(ctx context.Context) (runResult, error) {
 	case output.err != nil && !errors.Is(output.err, os.ErrDeadlineExceeded):
 		err = errors.Join(err, output.err)
 	}
-	return runResult{output.result, code, why}, err
+	return runResult{output.result, output.complaint, code, why}, err
 }
 
 // watch passes the user's wishes on until the agent has ended, and says why

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/ralph/agent/streamjson"
+	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 )
 
@@ -33,12 +33,12 @@ type Agent struct {
 	ID string
 	// Lease is how long a claim lasts; it is renewed three times as often.
 	Lease time.Duration
-	out   *streamjson.Writer
+	out   *stream.Writer
 }
 
 // New returns an agent that reports to out.
 func New(b Backlog, id string, out io.Writer) *Agent {
-	return &Agent{Backlog: b, ID: id, Lease: backlog.DefaultLease, out: streamjson.NewWriter(out)}
+	return &Agent{Backlog: b, ID: id, Lease: backlog.DefaultLease, out: stream.NewWriter(out)}
 }
 
 // failure is why a task cannot be finished; it goes into the backlog.

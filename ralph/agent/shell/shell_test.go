@@ -15,7 +15,8 @@ import (
 	"gotest.tools/v3/assert/cmp"
 	"gotest.tools/v3/poll"
 
-	"github.com/docker-ralph/docker-ralph/ralph/agent/streamjson"
+	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
+	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 )
 
@@ -68,14 +69,19 @@ func (r *repo) task(slug string) backlog.Task {
 	return task
 }
 
-// said returns the rendered output so far.
-func (r *repo) said() (string, streamjson.Result) {
+// said returns the rendered output so far, and how the run ended.
+func (r *repo) said() (string, event.Result) {
 	r.t.Helper()
 	var text strings.Builder
-	res, err := streamjson.Render(&text, bytes.NewReader(r.out.Bytes()))
-	assert.NilError(r.t, err)
-	assert.Assert(r.t, res.Reported)
-	return text.String(), res
+	var result *event.Result
+	for _, e := range stream.Claude().Decode(r.out.Bytes()) {
+		text.WriteString(event.Render(e))
+		if e, ok := e.(event.Result); ok {
+			result = &e
+		}
+	}
+	assert.Assert(r.t, result != nil)
+	return text.String(), *result
 }
 
 func TestBuildCommits(t *testing.T) {
@@ -94,7 +100,7 @@ func TestBuildCommits(t *testing.T) {
 	assert.Equal(t, text, "Task a/1: Do a/1\n\n🔧 Bash\n   $ echo one; echo two >&2; printf three\none\ntwo\nthree\n"+
 		"\n🔧 Bash\n   $ echo x >file\n\n🔧 Bash\n   $ test -f file\n"+
 		"\nTask a/1 is done: commit "+commit+".\n\n━━ Done (success) | cost: $0 | turns: 3 ━━\n")
-	assert.Assert(t, !res.Failed())
+	assert.Assert(t, !res.Failed)
 }
 
 func TestBuildUsesGitsIdentity(t *testing.T) {
@@ -163,7 +169,7 @@ func TestBuildFailures(t *testing.T) {
 			assert.ErrorIs(t, err, os.ErrNotExist)
 			text, res := r.said()
 			assert.Assert(t, cmp.Contains(text, tc.want))
-			assert.Assert(t, res.Failed())
+			assert.Assert(t, res.Failed)
 		})
 	}
 	t.Run("the work tree stays as it is", func(t *testing.T) {
@@ -179,7 +185,7 @@ func TestBuildWithNothingToClaim(t *testing.T) {
 	assert.NilError(t, r.agent.Build(t.Context()))
 	text, res := r.said()
 	assert.Assert(t, cmp.Contains(text, "No task can be claimed."))
-	assert.Assert(t, !res.Failed())
+	assert.Assert(t, !res.Failed)
 }
 
 func TestAFailedTaskDoesNotHoldUpTheOthers(t *testing.T) {
@@ -291,7 +297,7 @@ func TestPlanFailures(t *testing.T) {
 			spec(t, "login.md", tc.spec)
 			assert.ErrorContains(t, r.agent.Plan(t.Context()), tc.want)
 			_, res := r.said()
-			assert.Assert(t, res.Failed())
+			assert.Assert(t, res.Failed)
 			tasks, err := r.store.List(t.Context(), backlog.Filter{All: true})
 			assert.NilError(t, err)
 			assert.Equal(t, len(tasks), 0)
@@ -308,7 +314,7 @@ func spec(t *testing.T, name, text string) {
 func TestBrokenDisplay(t *testing.T) {
 	r := newRepo(t)
 	r.create("a", "echo x >file; echo hello")
-	r.agent.out = streamjson.NewWriter(failingWriter{})
+	r.agent.out = stream.NewWriter(failingWriter{})
 	assert.ErrorContains(t, r.agent.Build(t.Context()), "gone")
 }
 

@@ -1,4 +1,4 @@
-package streamjson
+package event
 
 import (
 	"strings"
@@ -18,10 +18,8 @@ func Strip(s string) string {
 	for i := 0; i < len(s); {
 		r, size := utf8.DecodeRuneInString(s[i:])
 		switch {
-		case r == '\x1b':
-			i += escapeLen(s[i:])
-		case r >= 0x80 && r <= 0x9f:
-			i += controlLen(s[i:], size, r-0x40)
+		case r == '\x1b' || r >= 0x80 && r <= 0x9f:
+			i += sequenceLen(s[i:], r, size)
 		case unwanted(r):
 			i += size
 		default:
@@ -38,6 +36,15 @@ func needsStrip(s string) bool {
 
 func unwanted(r rune) bool {
 	return r < 0x20 && r != '\n' && r != '\t' || r >= 0x7f && r <= 0x9f
+}
+
+// sequenceLen returns the length of the control sequence that the rune r, of
+// size bytes, begins at the start of s.
+func sequenceLen(s string, r rune, size int) int {
+	if r == '\x1b' {
+		return escapeLen(s)
+	}
+	return controlLen(s, size, r-0x40)
 }
 
 // escapeLen returns the length of the escape sequence at the start of s.

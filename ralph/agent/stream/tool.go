@@ -1,8 +1,9 @@
-package streamjson
+package stream
 
 import (
 	"bytes"
 	"encoding/json"
+	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 	"strconv"
 	"strings"
 )
@@ -78,7 +79,7 @@ func scalar(raw json.RawMessage) string {
 	}
 	var s string
 	if json.Unmarshal(raw, &s) == nil {
-		return Strip(s)
+		return event.Strip(s)
 	}
 	return scalarOrJSON(raw)
 }
@@ -92,7 +93,7 @@ func scalarOrJSON(raw json.RawMessage) string {
 	if json.Compact(&b, raw) != nil {
 		return "null"
 	}
-	return Strip(b.String())
+	return event.Strip(b.String())
 }
 
 func isNull(raw json.RawMessage) bool {

@@ -1,4 +1,4 @@
-package streamjson
+package stream
 
 import (
 	"encoding/json"
@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Writer writes a stream that [Render] reads, for agents of our own.
+// Writer writes a stream that [Claude] reads, for agents of our own.
 type Writer struct {
 	enc   *json.Encoder
 	start time.Time

@@ -1,28 +1,39 @@
-package streamjson
+package stream
 
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/iotest"
-	"time"
-	"unicode/utf8"
 
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/golden"
+
+	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 )
 
-func render(t *testing.T, stream string) (string, Result) {
-	t.Helper()
+// decode returns what a person sees of a stream, and all events.
+func decode(d event.Decoder, stream string) (string, []event.Event) {
+	events := append(d.Decode([]byte(stream)), d.End()...)
 	var out strings.Builder
-	res, err := Render(&out, strings.NewReader(stream))
-	assert.NilError(t, err)
-	return out.String(), res
+	for _, e := range events {
+		out.WriteString(event.Render(e))
+	}
+	return out.String(), events
 }
+
+func last[E event.Event](events []event.Event) (found E) {
+	for _, e := range events {
+		if e, ok := e.(E); ok {
+			found = e
+		}
+	}
+	return found
+}
+
+func render(stream string) (string, []event.Event) { return decode(Claude(), stream) }
 
 func tool(name, input string) string {
 	return `{"type":"assistant","message":{"content":[{"type":"tool_use","name":"` + name + `","input":` + input + `}]}}`
@@ -52,7 +63,7 @@ func TestTools(t *testing.T) {
 		{"input of another type", "Read", `[1]`, "\n🔧 Read \n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			out, _ := render(t, tool(tc.tool, tc.input)+"\n")
+			out, _ := render(tool(tc.tool, tc.input) + "\n")
 			assert.Equal(t, out, tc.want)
 		})
 	}
@@ -78,7 +89,7 @@ func TestEvents(t *testing.T) {
 		{"escape in a tool's name", tool(`\u001b]0;x\u0007N`, `{}`), "\n🔧 N {}\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			out, _ := render(t, tc.stream)
+			out, _ := render(tc.stream)
 			assert.Equal(t, out, tc.want)
 		})
 	}
@@ -88,13 +99,11 @@ func TestEvents(t *testing.T) {
 func TestRealStream(t *testing.T) {
 	stream, err := os.ReadFile(filepath.Join("testdata", "session.jsonl"))
 	assert.NilError(t, err)
-	out, res := render(t, string(stream))
+	out, events := render(string(stream))
 	golden.Assert(t, out, "session.golden")
-	assert.DeepEqual(t, res, Result{
-		Reported: true, Subtype: "success", Turns: 2, CostUSD: 0.00035,
-		Duration: 167 * time.Millisecond, Usage: Usage{Input: 20, Output: 10}, Text: "All done.",
-	})
-	assert.Assert(t, !res.Failed())
+	cost := 0.00035
+	assert.DeepEqual(t, last[event.Usage](events), event.Usage{Tokens: &event.Tokens{Input: 20, Output: 10}, CostUSD: &cost})
+	assert.DeepEqual(t, last[event.Result](events), event.Result{Text: "All done.", Summary: "Done (success) | cost: $0.0003 | turns: 2"})
 }
 
 func TestFailures(t *testing.T) {
@@ -111,29 +120,11 @@ func TestFailures(t *testing.T) {
 		{"fields of other types", `{"type":"result","num_turns":"many","is_error":true,"usage":[]}`, true, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, res := render(t, tc.stream)
-			assert.Equal(t, res.Failed(), tc.failed)
-			assert.Equal(t, res.Complaint, tc.complaint)
+			_, events := render(tc.stream)
+			assert.Equal(t, last[event.Result](events).Failed, tc.failed)
+			assert.Equal(t, last[event.Complaint](events).Text, tc.complaint)
 		})
 	}
-}
-
-func TestLongLine(t *testing.T) {
-	text := strings.Repeat("x", 5<<20)
-	out, _ := render(t, `{"type":"assistant","message":{"content":[{"type":"text","text":"`+text+`"}]}}`+"\n")
-	assert.Equal(t, len(out), len(text))
-}
-
-type failingWriter struct{}
-
-func (failingWriter) Write([]byte) (int, error) { return 0, errors.New("gone") }
-
-func TestErrors(t *testing.T) {
-	stream := `{"type":"assistant","message":{"content":[{"type":"text","text":"a"}]}}` + "\n"
-	_, err := Render(failingWriter{}, strings.NewReader(stream))
-	assert.Error(t, err, "writing the agent's output: gone")
-	_, err = Render(&strings.Builder{}, iotest.ErrReader(errors.New("torn")))
-	assert.Error(t, err, "reading the agent's output: torn")
 }
 
 func TestWriterIsRendered(t *testing.T) {
@@ -142,10 +133,10 @@ func TestWriterIsRendered(t *testing.T) {
 	assert.NilError(t, w.Text("Task <1>\n"))
 	assert.NilError(t, w.Bash("go test ./... && echo ok"))
 	assert.NilError(t, w.Result(true, 4, "step 1 failed"))
-	out, res := render(t, stream.String())
+	out, events := render(stream.String())
 	assert.Equal(t, out, "Task <1>\n\n🔧 Bash\n   $ go test ./... && echo ok\n\n━━ Done (error_during_execution) | cost: $0 | turns: 4 ━━\n")
-	assert.Assert(t, res.Failed())
-	assert.Equal(t, res.Text, "step 1 failed")
+	assert.Assert(t, last[event.Result](events).Failed)
+	assert.Equal(t, last[event.Result](events).Text, "step 1 failed")
 }
 
 func FuzzStream(f *testing.F) {
@@ -156,55 +147,9 @@ func FuzzStream(f *testing.F) {
 	f.Add(tool("Other", `"\u009b31m"`))
 	f.Add("{\"type\":\"result\",\"total_cost_usd\":\"\x1b[2J\",\"num_turns\":1e999}")
 	f.Fuzz(func(t *testing.T, stream string) {
-		var out strings.Builder
-		_, err := Render(&out, strings.NewReader(stream))
-		assert.NilError(t, err)
-		assertHarmless(t, out.String())
+		out, _ := render(stream)
+		assert.Equal(t, event.Strip(out), out)
 	})
-}
-
-func FuzzStrip(f *testing.F) {
-	for _, tc := range stripCases {
-		f.Add(tc.in)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		out := Strip(s)
-		assertHarmless(t, out)
-		assert.Equal(t, Strip(out), out)
-	})
-}
-
-func assertHarmless(t *testing.T, s string) {
-	t.Helper()
-	assert.Assert(t, utf8.ValidString(s))
-	for _, r := range s {
-		assert.Assert(t, !unwanted(r), "%q contains %U", s, r)
-	}
-}
-
-var stripCases = []struct{ name, in, want string }{
-	{"plain", "a\n\tb é 🔧", "a\n\tb é 🔧"},
-	{"colour", "\x1b[1;31mred\x1b[0m", "red"},
-	{"private mode", "\x1b[?1049hx\x1b[?25l", "x"},
-	{"title by BEL", "a\x1b]0;evil\ab", "ab"},
-	{"title by ST", "a\x1b]0;evil\x1b\\b", "ab"},
-	{"clipboard", "\x1b]52;c;ZXZpbA==\a", ""},
-	{"unterminated title", "a\x1b]0;text", "a0;text"},
-	{"device control", "\x1bPq#0\x1b\\x", "x"},
-	{"C1 sequence", "\u009b31mred\u009d0;t\u009cx", "redx"},
-	{"reset", "\x1bcx", "x"},
-	{"character set", "\x1b(0x", "x"},
-	{"lone escape", "x\x1b", "x"},
-	{"escape before escape", "\x1b\x1b[31mx", "x"},
-	{"carriage return and bell", "a\r\nb\a\x00\x7f", "a\nb"},
-	{"not UTF-8", "a\xffb", "a\uFFFDb"},
-	{"sequence in pieces", "\x1b[3", "3"},
-}
-
-func TestStrip(t *testing.T) {
-	for _, tc := range stripCases {
-		t.Run(tc.name, func(t *testing.T) { assert.Equal(t, Strip(tc.in), tc.want) })
-	}
 }
 
 func TestStreamIsJSONLines(t *testing.T) {

@@ -1,0 +1,76 @@
+package event
+
+import (
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+)
+
+// feed decodes s in pieces of n bytes and joins the texts.
+func feed(d Decoder, s string, n int) string {
+	var out strings.Builder
+	add := func(events []Event) {
+		for _, e := range events {
+			out.WriteString(e.(Text).Text)
+		}
+	}
+	for ; len(s) > n; s = s[n:] {
+		add(d.Decode([]byte(s[:n])))
+	}
+	add(d.Decode([]byte(s)))
+	add(d.End())
+	return out.String()
+}
+
+func TestPlainTextInPieces(t *testing.T) {
+	for _, tc := range stripCases {
+		t.Run(tc.name, func(t *testing.T) {
+			for n := 1; n <= len(tc.in); n++ {
+				assert.Equal(t, feed(PlainText(), tc.in, n), tc.want, "in pieces of %d bytes", n)
+			}
+		})
+	}
+}
+
+func TestPlainTextDoesNotWaitForANewline(t *testing.T) {
+	assert.DeepEqual(t, PlainText().Decode([]byte("Working… ")), []Event{Text{"Working… "}})
+}
+
+// A sequence that never ends neither grows for ever nor hides what follows.
+func TestPlainTextEndlessSequence(t *testing.T) {
+	d := PlainText().(*plainText)
+	d.Decode([]byte("\x1b]0;"))
+	for range 100 {
+		d.Decode([]byte(strings.Repeat("x", 1000)))
+		assert.Assert(t, len(d.held) <= maxHeld+1000)
+	}
+}
+
+func TestLines(t *testing.T) {
+	const stream = "one\n\n  two \r\n" + "three"
+	for n := 1; n <= len(stream); n++ {
+		got := feed(Lines(func(line []byte) []Event { return []Event{Text{string(line) + "|"}} }), stream, n)
+		assert.Equal(t, got, "one|two|three|")
+	}
+}
+
+func TestLinesSkipsWhatIsTooLong(t *testing.T) {
+	stream := "a\n" + strings.Repeat("x", maxLine+1) + "\nb\n" + strings.Repeat("y", 2*maxLine)
+	for _, n := range []int{64 << 10, len(stream)} {
+		got := feed(Lines(func(line []byte) []Event { return []Event{Text{string(line) + "|"}} }), stream, n)
+		assert.Equal(t, got, "a|b|")
+	}
+}
+
+func FuzzPlainText(f *testing.F) {
+	for _, tc := range stripCases {
+		f.Add(tc.in, 1)
+	}
+	f.Fuzz(func(t *testing.T, s string, n int) {
+		if n < 1 {
+			return
+		}
+		assertHarmless(t, feed(PlainText(), s, n))
+	})
+}

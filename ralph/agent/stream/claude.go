@@ -1,0 +1,191 @@
+// Package stream reads the formats in which coding agents report what they
+// do, and writes one of them for agents of our own.
+package stream
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
+)
+
+// Claude returns a decoder of what "claude --output-format stream-json"
+// prints. Lines that are no JSON object are skipped.
+func Claude() event.Decoder {
+	c := &claude{messages: map[string]event.Tokens{}}
+	return event.Lines(c.line)
+}
+
+type claude struct {
+	// messages is what each answer of the model has taken so far. One answer
+	// comes in several events, each with the whole answer's figures.
+	messages map[string]event.Tokens
+}
+
+// claudeEvent is the part of an event that is used. Fields stay raw where
+// claude's version might send another type.
+type claudeEvent struct {
+	Type    string          `json:"type"`
+	Message json.RawMessage `json:"message"`
+}
+
+func (c *claude) line(line []byte) []event.Event {
+	var e claudeEvent
+	if line[0] != '{' || json.Unmarshal(line, &e) != nil {
+		return nil
+	}
+	switch e.Type {
+	case "assistant":
+		return c.answer(e.Message)
+	case "user":
+		return claudeComplaint(e.Message)
+	case "result":
+		return claudeResult(line)
+	default:
+		return nil
+	}
+}
+
+// answer reads a message of the model.
+func (c *claude) answer(raw json.RawMessage) []event.Event {
+	var message struct {
+		ID      string          `json:"id"`
+		Content json.RawMessage `json:"content"`
+		Usage   json.RawMessage `json:"usage"`
+	}
+	if json.Unmarshal(raw, &message) != nil {
+		return nil
+	}
+	events := claudeContent(message.Content)
+	var usage claudeUsage
+	if len(message.Usage) > 0 && json.Unmarshal(message.Usage, &usage) == nil {
+		c.messages[message.ID] = event.Tokens(usage)
+		var sum event.Tokens
+		for _, t := range c.messages {
+			sum = add(sum, t)
+		}
+		events = append(events, event.Usage{Tokens: &sum})
+	}
+	return events
+}
+
+func claudeContent(raw json.RawMessage) []event.Event {
+	var blocks []json.RawMessage
+	if json.Unmarshal(raw, &blocks) != nil {
+		return nil
+	}
+	var events []event.Event
+	for _, raw := range blocks {
+		var block struct {
+			Type  string          `json:"type"`
+			Text  json.RawMessage `json:"text"`
+			Name  json.RawMessage `json:"name"`
+			Input json.RawMessage `json:"input"`
+		}
+		if json.Unmarshal(raw, &block) != nil {
+			continue
+		}
+		switch block.Type {
+		case "text":
+			events = append(events, event.Text{Text: text(block.Text)})
+		case "tool_use":
+			name := scalar(block.Name)
+			events = append(events, event.Tool{Name: name, Detail: toolDetail(name, block.Input)})
+		}
+	}
+	return events
+}
+
+// claudeComplaint keeps what claude says when it refuses a prompt: a user
+// message with the standard error of a local command.
+func claudeComplaint(raw json.RawMessage) []event.Event {
+	var message struct {
+		Content string `json:"content"`
+	}
+	if json.Unmarshal(raw, &message) != nil {
+		return nil
+	}
+	_, rest, found := strings.Cut(message.Content, "<local-command-stderr>")
+	if !found {
+		return nil
+	}
+	said, _, _ := strings.Cut(rest, "</local-command-stderr>")
+	return []event.Event{event.Complaint{Text: strings.TrimSpace(event.Strip(said))}}
+}
+
+// claudeUsage counts tokens as Anthropic's API does.
+type claudeUsage struct {
+	Input      int64 `json:"input_tokens"`
+	Output     int64 `json:"output_tokens"`
+	CacheRead  int64 `json:"cache_read_input_tokens"`
+	CacheWrite int64 `json:"cache_creation_input_tokens"`
+}
+
+// claudeResult takes the figures from a result event. Each field is read on
+// its own, so that one of an unexpected type does not cost the others.
+func claudeResult(line []byte) []event.Event {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(line, &fields) != nil {
+		return nil
+	}
+	get := func(name string, v any) bool {
+		return !isNull(fields[name]) && json.Unmarshal(fields[name], v) == nil
+	}
+	var spent event.Usage
+	var usd float64
+	if get("total_cost_usd", &usd) {
+		spent.CostUSD = &usd
+	}
+	spent.Tokens = claudeTotal(fields)
+	var result event.Result
+	var turns float64
+	get("is_error", &result.Failed)
+	get("num_turns", &turns)
+	get("result", &result.Text)
+	// Claude ends with "success" and no turn when the prompt never reached
+	// the model.
+	if turns == 0 && !result.Failed && result.Text == "" {
+		result.Text = "the prompt never reached the model"
+	}
+	result.Failed = result.Failed || turns == 0
+	result.Text = event.Strip(result.Text)
+	result.Summary = fmt.Sprintf("Done (%s) | cost: $%s | turns: %s",
+		scalar(fields["subtype"]), cost(fields["total_cost_usd"]), scalar(fields["num_turns"]))
+	var events []event.Event
+	if spent != (event.Usage{}) {
+		events = append(events, spent)
+	}
+	return append(events, result)
+}
+
+// claudeTotal adds up the tokens of every model that took part, subagents'
+// included; older versions only know the main conversation's.
+func claudeTotal(fields map[string]json.RawMessage) *event.Tokens {
+	var models map[string]struct {
+		Input      int64 `json:"inputTokens"`
+		Output     int64 `json:"outputTokens"`
+		CacheRead  int64 `json:"cacheReadInputTokens"`
+		CacheWrite int64 `json:"cacheCreationInputTokens"`
+	}
+	if json.Unmarshal(fields["modelUsage"], &models) == nil && len(models) > 0 {
+		var sum event.Tokens
+		for _, m := range models {
+			sum = add(sum, event.Tokens(m))
+		}
+		return &sum
+	}
+	var usage claudeUsage
+	if isNull(fields["usage"]) || json.Unmarshal(fields["usage"], &usage) != nil {
+		return nil
+	}
+	sum := event.Tokens(usage)
+	return &sum
+}
+
+func add(a, b event.Tokens) event.Tokens {
+	return event.Tokens{
+		Input: a.Input + b.Input, Output: a.Output + b.Output,
+		CacheRead: a.CacheRead + b.CacheRead, CacheWrite: a.CacheWrite + b.CacheWrite,
+	}
+}
