@@ -33,7 +33,10 @@ type Usage struct {
 
 // Tokens counts tokens.
 type Tokens struct {
-	Input, Output, CacheRead, CacheWrite int64
+	Input      int64 `json:"input"`
+	Output     int64 `json:"output"`
+	CacheRead  int64 `json:"cache_read"`
+	CacheWrite int64 `json:"cache_write"`
 }
 
 // Total is the number of tokens of every kind.

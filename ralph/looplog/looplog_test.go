@@ -1,0 +1,122 @@
+package looplog
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
+)
+
+func newLoop(started time.Time) Loop {
+	return Loop{Mode: "build", Repo: "acme/shop", Branch: "main", Agent: "claude", Started: started}
+}
+
+func create(t *testing.T, top string, started time.Time) *Log {
+	t.Helper()
+	l, err := Create(top, newLoop(started))
+	assert.NilError(t, err)
+	return l
+}
+
+var noon = time.Date(2031, 2, 3, 12, 0, 0, 0, time.UTC)
+
+func TestResumeGoesOnWithTheNewest(t *testing.T) {
+	top := t.TempDir()
+	cost := 0.5
+	for i, at := range []time.Time{noon, noon.Add(time.Hour)} {
+		l := create(t, top, at)
+		assert.NilError(t, l.Append(Iteration{N: i + 1, Tasks: []string{"a/01"}, Outcome: "done", Tokens: &event.Tokens{Input: 3}, CostUSD: &cost}))
+		assert.NilError(t, l.Finish("interrupted", 130))
+	}
+	other := newLoop(noon.Add(2 * time.Hour))
+	other.Branch = "topic"
+	l, err := Create(top, other)
+	assert.NilError(t, err)
+	assert.NilError(t, l.Finish("complete", 0))
+
+	l, iterations, err := Resume(top, newLoop(noon.Add(3*time.Hour)))
+	assert.NilError(t, err)
+	assert.Equal(t, l.Dir(), ".ralph/logs/20310203-130000-build")
+	assert.Equal(t, len(iterations), 1)
+	assert.Equal(t, iterations[0].N, 2)
+	assert.Equal(t, *iterations[0].CostUSD, 0.5)
+	assert.Equal(t, iterations[0].Tokens.Total(), int64(3))
+	assert.Equal(t, l.Loop.Started, noon.Add(time.Hour))
+	assert.Equal(t, l.Loop.Stop, "", "it runs again")
+}
+
+func TestNothingToResume(t *testing.T) {
+	_, _, err := Resume(t.TempDir(), newLoop(noon))
+	assert.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+func TestResumeSkipsABrokenLine(t *testing.T) {
+	top := t.TempDir()
+	l := create(t, top, noon)
+	assert.NilError(t, l.Append(Iteration{N: 1, Outcome: "done"}))
+	f, err := os.OpenFile(filepath.Join(top, l.name(iterationsFile)), os.O_APPEND|os.O_WRONLY, 0)
+	assert.NilError(t, err)
+	_, err = f.WriteString("{\"n\":2,\"outc\nnull\n[]\n{\"n\":-7}\n")
+	assert.NilError(t, errors.Join(err, f.Close()))
+	_, iterations, err := Resume(top, newLoop(noon))
+	assert.NilError(t, err)
+	assert.Equal(t, len(iterations), 1)
+}
+
+func TestLoopsOfTheSameSecond(t *testing.T) {
+	top := t.TempDir()
+	assert.Assert(t, create(t, top, noon).Loop.ID != create(t, top, noon).Loop.ID)
+}
+
+func TestStreamIsBounded(t *testing.T) {
+	top := t.TempDir()
+	l := create(t, top, noon)
+	w, err := l.Stream(1)
+	assert.NilError(t, err)
+	line := []byte(strings.Repeat("x", 1<<20-1) + "\n")
+	for range maxStream>>20 + 3 {
+		n, err := w.Write(append(line, 'y'))
+		assert.NilError(t, err)
+		assert.Equal(t, n, len(line)+1)
+	}
+	assert.NilError(t, w.Close())
+	b, err := os.ReadFile(filepath.Join(top, l.name("1.jsonl")))
+	assert.NilError(t, err)
+	assert.Assert(t, len(b) < maxStream+200)
+	assert.Assert(t, strings.HasSuffix(string(b), "\n{\"type\":\"ralph\",\"subtype\":\"truncated\",\"after_bytes\":67108864}\n"))
+}
+
+// Links in the work tree lead nowhere outside it.
+func TestLinksAreNotFollowedOut(t *testing.T) {
+	top, outside := t.TempDir(), t.TempDir()
+	assert.NilError(t, os.Mkdir(filepath.Join(top, ".ralph"), 0o755))
+	assert.NilError(t, os.Symlink(outside, filepath.Join(top, dir)))
+	_, err := Create(top, newLoop(noon))
+	assert.ErrorContains(t, err, "escapes")
+	entries, err := os.ReadDir(outside)
+	assert.NilError(t, err)
+	assert.Equal(t, len(entries), 0)
+}
+
+func TestOldLoopsGo(t *testing.T) {
+	top := t.TempDir()
+	old := time.Now().Add(-48 * time.Hour)
+	for i := range keptLoops + 2 {
+		l := create(t, top, noon.Add(time.Duration(i)*time.Second))
+		if i != 0 { // the first is young
+			assert.NilError(t, os.Chtimes(filepath.Join(top, l.Dir()), old, old))
+		}
+	}
+	create(t, top, noon.Add(time.Hour))
+	entries, err := os.ReadDir(filepath.Join(top, dir))
+	assert.NilError(t, err)
+	assert.Equal(t, len(entries), keptLoops+1)
+	assert.Equal(t, entries[0].Name(), "20310203-120000-build")
+}
