@@ -4,43 +4,16 @@ package loop
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
+	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
+	"github.com/docker-ralph/docker-ralph/ralph/looplog"
 )
-
-// Reasons that the backlog records for a task whose agent did not finish it.
-const (
-	reasonCrashed     = "session exited without completing task"
-	reasonInterrupted = "session interrupted"
-	reasonTimedOut    = "session exceeded its time limit"
-)
-
-// maxFailures is how many runs in a row may fail without changing anything.
-const maxFailures = 3
-
-// Backlog is what the loops need of the backlog.
-type Backlog interface {
-	// Status says how much there is to do.
-	Status(ctx context.Context) (Status, error)
-	// Held returns the active tasks of an agent.
-	Held(ctx context.Context, agentID string) ([]string, error)
-	// Release gives an active task back.
-	Release(ctx context.Context, slug, reason string) error
-}
-
-// Status is what the loops want to know about a backlog.
-type Status struct {
-	Open, Active int // tasks that are not blocked
-	Blocked      int
-	// Fingerprint changes when a run achieves something. Claiming a task and
-	// giving it back is not an achievement.
-	Fingerprint string
-}
 
 // Options are what one loop works with.
 type Options struct {
@@ -52,85 +25,147 @@ type Options struct {
 	AgentID string
 	// MaxIterations bounds the runs; 0 means no bound.
 	MaxIterations int
-	// Timeout bounds one run; 0 means no bound. An agent that does not come
-	// to an end has run into something that the next one would meet too.
+	// Timeout bounds one run, and one check; 0 means no bound. An agent that
+	// does not come to an end has run into something that the next one would
+	// meet too.
 	Timeout time.Duration
+	// Bounds end the loop before its work is done.
+	Bounds config.Loop
+	// Checks are shell commands that have to pass before a finished task
+	// counts. They run in Dir.
+	Checks []string
+	Dir    string
 	// Backlog is nil where there is none; then work always remains.
 	Backlog Backlog
-	// Head returns the commit of the work tree, or "".
-	Head func(context.Context) string
+	// Head returns the commit of the work tree, or "". Count returns how many
+	// commits lie between two.
+	Head  func(context.Context) string
+	Count func(ctx context.Context, from, to string) int
+	// Log is nil where nothing can be kept.
+	Log *looplog.Log
+	// Earlier are the iterations of the loop that this one resumes.
+	Earlier []looplog.Iteration
+	// LimitIn recognises a rate limit in what a failed agent has said.
+	LimitIn func(text string, now time.Time) (event.RateLimit, bool)
 	// Signals are what the user wants: the first SIGINT of a run asks the
 	// agent to finish, a second one and every other signal ends it.
 	Signals        <-chan os.Signal
 	Stdout, Stderr io.Writer
+	// Live says that somebody watches Stdout on a terminal.
+	Live bool
 }
-
-// Stop is why a loop ended.
-type Stop int
-
-// The reasons to stop. With Failed there is an error that says more.
-const (
-	Failed       Stop = iota
-	LimitReached      // MaxIterations runs were made
-	Complete          // no task is open or active
-	Interrupted       // a signal came
-	TimedOut          // a run took longer than Timeout
-)
-
-// goOn is no reason to stop.
-const goOn Stop = -1
 
 // loop is one loop that runs.
 type loop struct {
 	Options
-	out      *syncWriter
-	runs     int           // finished runs
-	failures int           // failed runs in a row
-	pause    time.Duration // before the next run
+	keeper      Keeper // Backlog if it is one
+	out         *syncWriter
+	started     time.Time
+	iterations  []looplog.Iteration // of this loop
+	totals      Totals              // with those of the loop that it resumes
+	note        string              // what the next run has to know
+	runs        int                 // iterations made, without those that a rate limit ended
+	failures    int                 // failed runs in a row
+	lastFailure string
+	stalled     int             // runs in a row without progress
+	pause       time.Duration   // before the next run
+	waited      time.Duration   // for rate limits in a row
+	limits      int             // rate limits in a row
+	told        map[string]bool // warnings that are given once
+}
+
+// Report is how a loop went.
+type Report struct {
+	Stop Stop
+	// Iterations are those of this loop, Totals count a resumed one's too.
+	Iterations []looplog.Iteration
+	Totals     Totals
 }
 
 // Run runs the loop that the session's mode names, until there is a reason to
-// stop.
-func Run(ctx context.Context, o Options) (Stop, error) {
-	l := &loop{Options: o, out: &syncWriter{w: o.Stdout, ended: make(chan struct{})}}
-	if o.Session.Mode == agent.Plan {
-		return l.plan(ctx)
+// stop. With every reason but those that are success or a signal there is an
+// error.
+func Run(ctx context.Context, o Options) (Report, error) {
+	l := &loop{
+		Options: o, out: newSyncWriter(o.Stdout), started: time.Now(),
+		totals: totalsOf(o.Earlier), told: map[string]bool{},
 	}
-	return l.build(ctx)
+	l.keeper, _ = o.Backlog.(Keeper)
+	stop, err := l.loop(ctx)
+	return Report{Stop: stop, Iterations: l.iterations, Totals: l.totals}, err
 }
 
-func (l *loop) plan(ctx context.Context) (Stop, error) {
-	for !l.limitReached() {
-		if stop, err := l.iterate(ctx); stop != goOn {
-			return stop, err
+func (l *loop) loop(ctx context.Context) (Stop, error) {
+	for {
+		if l.MaxIterations > 0 && l.runs >= l.MaxIterations {
+			return l.end(LimitReached, nil)
 		}
-		l.separate()
+		before := l.look(ctx)
+		if l.complete(before) {
+			return l.end(Complete, nil)
+		}
+		if stop, err := l.bound(); stop != goOn {
+			return l.end(stop, err)
+		}
+		after, stop, err := l.iterate(ctx, before)
+		if stop != goOn {
+			return l.end(stop, err)
+		}
+		if l.complete(after) {
+			return l.end(Complete, nil)
+		}
+		if l.limits == 0 { // else the run did not count
+			l.separate()
+		}
 	}
-	return LimitReached, l.out.err()
 }
 
-func (l *loop) build(ctx context.Context) (Stop, error) {
-	for !l.limitReached() {
-		if l.complete(ctx) {
-			return Complete, l.out.err()
-		}
-		if stop, err := l.iterate(ctx); stop != goOn {
-			return stop, err
-		}
-		if l.complete(ctx) {
-			return Complete, l.out.err()
-		}
-		l.separate()
+// look takes a snapshot. In a backlog that is another program's, a look is one
+// call of that program, and only building asks it.
+func (l *loop) look(ctx context.Context) snapshot {
+	s := snapshot{head: l.Head(ctx)}
+	if l.Backlog == nil || l.keeper == nil && l.Session.Mode != agent.Build {
+		return s
 	}
-	return LimitReached, l.out.err()
+	var err error
+	if s.status, err = l.Backlog.Status(ctx); err != nil {
+		l.warnf("the backlog cannot be read: %s", err)
+		return s
+	}
+	s.known = true
+	if l.keeper != nil {
+		if s.tasks, err = l.keeper.Tasks(ctx); err != nil {
+			l.warnf("the backlog cannot be read: %s", err)
+		}
+	}
+	return s
 }
 
-func (l *loop) limitReached() bool {
-	if l.MaxIterations == 0 || l.runs < l.MaxIterations {
+// complete says whether nothing is left to build. A backlog that cannot be
+// read does not end the loop.
+func (l *loop) complete(s snapshot) bool {
+	if l.Session.Mode != agent.Build || !s.known || s.status.Open > 0 || s.status.Active > 0 {
 		return false
 	}
-	l.printf("Reached max iterations: %d\n", l.MaxIterations)
+	if n := s.status.Blocked; n > 0 {
+		l.warnf("%d blocked task(s) remain: each depends on a task that is not done. See: ralph task list", n)
+	}
 	return true
+}
+
+// end prints what the loop came to, and why it ended if it did its work.
+func (l *loop) end(stop Stop, err error) (Stop, error) {
+	l.summarize()
+	switch stop {
+	case LimitReached:
+		l.printf("Reached max iterations: %d\n", l.MaxIterations)
+	case Complete:
+		l.printf("All tasks complete. Exiting loop.\n")
+	}
+	if failed := l.out.err(); failed != nil {
+		return Failed, failed
+	}
+	return stop, err
 }
 
 func (l *loop) separate() {
@@ -139,75 +174,16 @@ func (l *loop) separate() {
 	l.printf("\n\n%s LOOP %d %s\n", rule, l.runs, rule)
 }
 
-// complete says whether nothing is left to do. A backlog that cannot be read
-// does not end the loop.
-func (l *loop) complete(ctx context.Context) bool {
-	if l.Backlog == nil {
-		return false
-	}
-	status, err := l.Backlog.Status(ctx)
-	if err != nil {
-		l.warnf("the backlog cannot be read: %s", err)
-		return false
-	}
-	if status.Open > 0 || status.Active > 0 {
-		return false
-	}
-	if status.Blocked > 0 {
-		l.warnf("%d blocked task(s) remain: each depends on a task that is not done. See: ralph task list", status.Blocked)
-	}
-	l.printf("All tasks complete. Exiting loop.\n")
-	return true
-}
-
-// iterate makes one run and says whether the loop has to stop.
-func (l *loop) iterate(ctx context.Context) (Stop, error) {
-	if l.interruptedDuring(l.pause) {
-		return Interrupted, nil
-	}
-	before := l.progress(ctx)
-	run, err := l.run(ctx)
-	switch run.end {
-	case endInterrupted:
-		l.release(ctx, reasonInterrupted)
-		return Interrupted, err
-	case endTimedOut:
-		l.release(ctx, reasonTimedOut)
-		return TimedOut, errors.Join(err, fmt.Errorf("the agent %s was ended: one run may take %s. Make tasks smaller, or the limit larger (timeout_minutes)", l.Agent.Name(), l.Timeout))
-	}
-	l.release(ctx, reasonCrashed)
-	if err != nil {
-		return Failed, err
-	}
-	changed := l.progress(ctx) != before
-	if err := l.judge(run, changed); err != nil {
-		return Failed, err
-	}
-	l.setPause(ctx, changed)
-	return goOn, nil
-}
-
-// release gives back what the agent still holds, so that no task stays behind
-// with an agent that has ended.
-func (l *loop) release(ctx context.Context, reason string) {
-	if l.Backlog == nil || l.AgentID == "" {
-		return
-	}
-	slugs, err := l.Backlog.Held(ctx, l.AgentID)
-	if err != nil {
-		l.warnf("the tasks of agent %s cannot be released; their leases will expire: %s", l.AgentID, err)
-	}
-	for _, slug := range slugs {
-		if err := l.Backlog.Release(ctx, slug, reason); err != nil {
-			l.warnf("task %s cannot be released; its lease will expire: %s", slug, err)
-			continue
-		}
-		l.printf("failed %s\n", slug)
-	}
-}
-
 func (l *loop) printf(format string, args ...any) { _, _ = fmt.Fprintf(l.out, format, args...) }
 
 func (l *loop) warnf(format string, args ...any) {
 	_, _ = fmt.Fprintf(l.Stderr, "Warning: "+format+"\n", args...)
+}
+
+// warnOnce is for what would be said after every run.
+func (l *loop) warnOnce(key, format string, args ...any) {
+	if !l.told[key] {
+		l.told[key] = true
+		l.warnf(format, args...)
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,6 +19,7 @@ import (
 	"gotest.tools/v3/assert/cmp"
 	"gotest.tools/v3/poll"
 
+	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
@@ -84,6 +86,8 @@ func newTrial(t *testing.T, mode agent.Mode, program script, b *ledger) *trial {
 		Agent: program, Session: agent.Session{Mode: mode}, AgentID: "3c9e",
 		Env:     append(os.Environ(), "DIR="+t.TempDir()),
 		Head:    func(context.Context) string { return "c0ffee" },
+		Count:   func(context.Context, string, string) int { return 1 },
+		Bounds:  config.Loop{MaxFailures: 3},
 		Signals: tr.signals, Stdout: &tr.out, Stderr: &tr.errs,
 	}
 	if b != nil {
@@ -91,6 +95,13 @@ func newTrial(t *testing.T, mode agent.Mode, program script, b *ledger) *trial {
 	}
 	return tr
 }
+
+// said is what the loop printed, without its figures.
+func (tr *trial) said() string {
+	return figures.ReplaceAllString(tr.out.String(), "")
+}
+
+var figures = regexp.MustCompile(`(?m)^Iteration .*\n|^\nRUN (.*\n)+?Total: .*\n(No checks .*\n)?(Log: .*\n)?`)
 
 func (tr *trial) dir() string { return strings.TrimPrefix(tr.Env[len(tr.Env)-1], "DIR=") }
 
@@ -121,33 +132,30 @@ func separator(k int) string { return fmt.Sprintf("\n\n%s LOOP %d %s\n", rule, k
 func TestPlanRunsExactlyNTimes(t *testing.T) {
 	tr := newTrial(t, agent.Plan, say, nil)
 	tr.MaxIterations = 2
-	stop, err := Run(t.Context(), tr.Options)
+	report, err := Run(t.Context(), tr.Options)
 	assert.NilError(t, err)
-	assert.Equal(t, stop, LimitReached)
-	assert.Equal(t, tr.out.String(), "hello"+separator(1)+"hello"+separator(2)+"Reached max iterations: 2\n")
+	assert.Equal(t, report.Stop, LimitReached)
+	assert.Equal(t, tr.said(), "hello\n"+separator(1)+"hello\n"+separator(2)+"Reached max iterations: 2\n")
 }
 
 func TestBuildReleasesBetweenTheChecks(t *testing.T) {
-	// The first answer is for the check, the second and third are compared,
-	// the fourth is for the pause, the fifth for the second check.
-	b := &ledger{statuses: []Status{{Open: 1}, {}, {}, {}, {}}, held: []string{"a/1", "b/2"}}
+	b := &ledger{statuses: []Status{{Open: 1}, {}}, held: []string{"a/1", "b/2"}}
 	tr := newTrial(t, agent.Build, say, b)
-	stop, err := Run(t.Context(), tr.Options)
+	report, err := Run(t.Context(), tr.Options)
 	assert.NilError(t, err)
-	assert.Equal(t, stop, Complete)
-	assert.Equal(t, tr.out.String(), "hellofailed a/1\nfailed b/2\nAll tasks complete. Exiting loop.\n")
+	assert.Equal(t, report.Stop, Complete)
+	assert.Equal(t, tr.said(), "hello\nfailed a/1\nfailed b/2\nAll tasks complete. Exiting loop.\n")
 	assert.DeepEqual(t, b.calls, []string{
-		"status", "status", "held 3c9e", "release a/1: " + reasonCrashed, "release b/2: " + reasonCrashed,
-		"status", "status", "status",
+		"status", "held 3c9e", "release a/1: " + reasonCrashed, "release b/2: " + reasonCrashed, "status",
 	})
 }
 
 func TestBuildDoesNotStartWhenComplete(t *testing.T) {
 	tr := newTrial(t, agent.Build, "", &ledger{statuses: []Status{{Blocked: 2}}})
-	stop, err := Run(t.Context(), tr.Options)
+	report, err := Run(t.Context(), tr.Options)
 	assert.NilError(t, err)
-	assert.Equal(t, stop, Complete)
-	assert.Equal(t, tr.out.String(), "All tasks complete. Exiting loop.\n")
+	assert.Equal(t, report.Stop, Complete)
+	assert.Equal(t, tr.said(), "All tasks complete. Exiting loop.\n")
 	assert.Assert(t, cmp.Contains(tr.errs.String(), "Warning: 2 blocked task(s) remain"))
 }
 
@@ -156,15 +164,15 @@ func TestBuildGoesOnWithoutABacklog(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tr := newTrial(t, agent.Build, say, b)
 			tr.MaxIterations = 2
-			stop, err := Run(t.Context(), tr.Options)
+			report, err := Run(t.Context(), tr.Options)
 			assert.NilError(t, err)
-			assert.Equal(t, stop, LimitReached)
+			assert.Equal(t, report.Stop, LimitReached)
 		})
 	}
 }
 
 func TestFailingRuns(t *testing.T) {
-	open := Status{Open: 1, Fingerprint: "same"}
+	open := Status{Open: 1}
 	refused := `echo '{"type":"user","message":{"content":"<local-command-stderr>Error: no skill</local-command-stderr>"}}';
 		echo '{"type":"result","subtype":"success","is_error":false,"num_turns":0}'`
 	reported := `printf '%s\n' '{"type":"result","subtype":"error_during_execution","is_error":true,"num_turns":1,"result":"No credit\nat all"}'`
@@ -183,16 +191,16 @@ func TestFailingRuns(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			tr := newTrial(t, agent.Build, script(tc.program), &ledger{statuses: []Status{open}})
 			tr.MaxIterations = 5
-			stop, err := Run(t.Context(), tr.Options)
+			report, err := Run(t.Context(), tr.Options)
 			if tc.want == "" {
 				assert.NilError(t, err)
-				assert.Equal(t, stop, LimitReached)
+				assert.Equal(t, report.Stop, LimitReached)
 				return
 			}
-			assert.Equal(t, stop, Failed)
+			assert.Equal(t, report.Stop, MaxFailures)
 			assert.ErrorContains(t, err, tc.want)
 			assert.Equal(t, strings.Count(tr.errs.String(), "Warning: the agent "), 3)
-			assert.Equal(t, strings.Count(tr.out.String(), "LOOP"), 2)
+			assert.Equal(t, strings.Count(tr.out.String(), "LOOP"), 3)
 		})
 	}
 }
@@ -202,19 +210,19 @@ func TestFailingRunsThatAchieveSomethingGoOn(t *testing.T) {
 	tr.MaxIterations = 5
 	commits := 0
 	tr.Head = func(context.Context) string { commits++; return fmt.Sprint(commits) }
-	stop, err := Run(t.Context(), tr.Options)
+	report, err := Run(t.Context(), tr.Options)
 	assert.NilError(t, err)
-	assert.Equal(t, stop, LimitReached)
+	assert.Equal(t, report.Stop, LimitReached)
 }
 
 func TestMissingProgram(t *testing.T) {
-	stop, err := Run(t.Context(), newTrial(t, agent.Build, "", nil).Options)
-	assert.Equal(t, stop, Failed)
+	report, err := Run(t.Context(), newTrial(t, agent.Build, "", nil).Options)
+	assert.Equal(t, report.Stop, Failed)
 	assert.Error(t, err, "preparing the agent: no program")
 }
 
 func TestPausesWhileOthersHoldTheRest(t *testing.T) {
-	b := &ledger{statuses: []Status{{Active: 1, Fingerprint: "same"}}}
+	b := &ledger{statuses: []Status{{Active: 1}}}
 	tr := newTrial(t, agent.Build, say, b)
 	tr.MaxIterations = 2
 	start := time.Now()
@@ -226,15 +234,15 @@ func TestPausesWhileOthersHoldTheRest(t *testing.T) {
 }
 
 func TestPauseDoublesAndEnds(t *testing.T) {
-	b := &ledger{statuses: []Status{{Active: 1}}}
-	l := &loop{Options: newTrial(t, agent.Build, say, b).Options}
+	l := &loop{}
+	waiting := snapshot{known: true, status: Status{Active: 1}}
 	var pauses []time.Duration
-	for range 7 {
-		l.setPause(t.Context(), false)
+	for range 11 {
+		l.setPause(&iteration{before: waiting, after: waiting})
 		pauses = append(pauses, l.pause)
 	}
-	assert.DeepEqual(t, pauses, []time.Duration{1e9, 2e9, 4e9, 8e9, 16e9, 30e9, 30e9})
-	l.setPause(t.Context(), true)
+	assert.DeepEqual(t, pauses, []time.Duration{1e9, 2e9, 4e9, 8e9, 16e9, 32e9, 64e9, 128e9, 256e9, 300e9, 300e9})
+	l.setPause(&iteration{before: waiting, after: snapshot{known: true, status: Status{Open: 1}}})
 	assert.Equal(t, l.pause, time.Duration(0))
 }
 
@@ -258,18 +266,18 @@ func TestSignals(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			b := &ledger{statuses: []Status{{Open: 1}}, held: []string{"a"}}
 			tr := newTrial(t, agent.Build, tc.program, b)
-			var stop Stop
+			var report Report
 			var err error
 			ended := make(chan struct{})
-			go func() { defer close(ended); stop, err = Run(t.Context(), tr.Options) }()
+			go func() { defer close(ended); report, err = Run(t.Context(), tr.Options) }()
 			poll.WaitOn(t, poll.FileExists(filepath.Join(tr.dir(), "ready")))
 			for _, sig := range tc.signals {
 				tr.signals <- sig
 			}
 			<-ended
 			assert.NilError(t, err)
-			assert.Equal(t, stop, Interrupted)
-			assert.Equal(t, tr.out.String(), tc.want+"failed a\n")
+			assert.Equal(t, report.Stop, Interrupted)
+			assert.Equal(t, tr.said(), tc.want+"failed a\n")
 			assert.Equal(t, b.calls[len(b.calls)-1], "release a: "+reasonInterrupted)
 		})
 	}
@@ -278,9 +286,9 @@ func TestSignals(t *testing.T) {
 func TestSignalBetweenRuns(t *testing.T) {
 	tr := newTrial(t, agent.Build, "touch $DIR/ran", &ledger{statuses: []Status{{Open: 1}}})
 	tr.signals <- os.Interrupt
-	stop, err := Run(t.Context(), tr.Options)
+	report, err := Run(t.Context(), tr.Options)
 	assert.NilError(t, err)
-	assert.Equal(t, stop, Interrupted)
+	assert.Equal(t, report.Stop, Interrupted)
 	_, err = os.Stat(filepath.Join(tr.dir(), "ran"))
 	assert.ErrorIs(t, err, os.ErrNotExist)
 }
@@ -291,8 +299,8 @@ func TestNobodyReadsTheOutput(t *testing.T) {
 	r, w := io.Pipe()
 	assert.NilError(t, r.CloseWithError(syscall.EPIPE))
 	tr.Stdout = w
-	stop, err := Run(t.Context(), tr.Options)
-	assert.Equal(t, stop, Failed)
+	report, err := Run(t.Context(), tr.Options)
+	assert.Equal(t, report.Stop, Failed)
 	assert.ErrorIs(t, err, syscall.EPIPE)
 	assert.Assert(t, cmp.Contains(b.calls, "release a: "+reasonCrashed))
 }
@@ -312,9 +320,9 @@ func TestARunThatTakesTooLongEndsTheLoop(t *testing.T) {
 	b := &ledger{statuses: []Status{{Open: 1}}, held: []string{"a/1"}}
 	tr := newTrial(t, agent.Build, `trap "" INT TERM; (sleep 100; touch $DIR/late) & `+say+`sleep 100`, b)
 	tr.Timeout = 300 * time.Millisecond
-	stop, err := Run(t.Context(), tr.Options)
-	assert.Equal(t, stop, TimedOut)
+	report, err := Run(t.Context(), tr.Options)
+	assert.Equal(t, report.Stop, TimedOut)
 	assert.ErrorContains(t, err, "one run may take 300ms")
-	assert.Equal(t, tr.out.String(), "hellofailed a/1\n")
+	assert.Equal(t, tr.said(), "hello\nfailed a/1\n")
 	assert.Assert(t, cmp.Contains(b.calls, "release a/1: "+reasonTimedOut))
 }

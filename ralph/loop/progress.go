@@ -2,9 +2,7 @@ package loop
 
 import (
 	"context"
-	"fmt"
 	"os"
-	"strings"
 	"time"
 )
 
@@ -12,67 +10,57 @@ import (
 // that is left: it doubles from the first to the last.
 const (
 	firstPause = time.Second
-	lastPause  = 30 * time.Second
+	lastPause  = 5 * time.Minute
+	// lookEvery is how often a pausing loop looks whether it can go on.
+	lookEvery = 2 * time.Second
 )
 
-// progress returns what changes when a run achieves something.
-func (l *loop) progress(ctx context.Context) string {
-	head := l.Head(ctx)
-	if l.Backlog == nil {
-		return head
+// countFailure warns of a failed run and counts those in a row that changed
+// nothing: each may cost money.
+func (l *loop) countFailure(it *iteration) {
+	if !it.failed() || it.end == endOverCost || it.end == endOverTokens {
+		l.failures = 0
+		return
 	}
-	status, err := l.Backlog.Status(ctx)
-	if err != nil {
-		return head
+	l.lastFailure = it.describe()
+	l.warnf("the agent %s", l.lastFailure)
+	if it.before.achieved(it.after) {
+		l.failures = 0
+		return
 	}
-	return head + "\n" + status.Fingerprint
+	l.failures++
 }
 
-// judge warns of a failed run, and gives up when too many in a row failed
-// without changing anything: each may cost money.
-func (l *loop) judge(run runResult, changed bool) error {
-	if !run.failed() {
-		l.failures = 0
-		return nil
+// countStall counts runs in a row that brought nothing. One that only found
+// that others hold all that is left is no such run.
+func (l *loop) countStall(it *iteration) {
+	switch {
+	case it.before.progressed(it.after):
+		l.stalled = 0
+	case !it.after.held():
+		l.stalled++
 	}
-	l.warnf("the agent %s", run.describe())
-	if changed {
-		l.failures = 0
-		return nil
-	}
-	if l.failures++; l.failures < maxFailures {
-		return nil
-	}
-	return fmt.Errorf("the agent %s failed %d times in a row without changing the backlog or the branch: it %s. "+
-		"Repair that, then start again", l.Agent.Name(), l.failures, run.describe())
 }
 
-// failed says whether the run did no proper work, as far as can be told.
-func (r runResult) failed() bool { return r.code != 0 || r.Failed }
-
-// describe says how a failed run ended, after "the agent".
-func (r runResult) describe() string {
-	what := fmt.Sprintf("exited with code %d", r.code)
-	if r.code == 0 {
-		what = "reported an error"
+// held says whether all that is left is in the hands of others, who keep their
+// leases.
+func (s snapshot) held() bool {
+	if !s.known || s.status.Open > 0 || s.status.Active == 0 || s.tasks == nil {
+		return false
 	}
-	for _, said := range []string{r.complaint, r.Text} {
-		if said = strings.TrimSpace(said); said != "" {
-			first, _, _ := strings.Cut(said, "\n")
-			return what + ": " + first
+	for _, t := range s.tasks {
+		if t.Status == statusActive && !t.Leased {
+			return false
 		}
 	}
-	return what
+	return true
 }
 
 // setPause makes the loop slow down while others hold all that is left, since
 // a run can then do nothing but start and end.
-func (l *loop) setPause(ctx context.Context, changed bool) {
-	waiting := false
-	if l.Backlog != nil && !changed {
-		status, err := l.Backlog.Status(ctx)
-		waiting = err == nil && status.Open == 0 && status.Active > 0
-	}
+func (l *loop) setPause(it *iteration) {
+	s := it.after
+	waiting := s.known && s.status.Open == 0 && s.status.Active > 0 && !it.before.achieved(s)
 	if !waiting {
 		l.pause = 0
 		return
@@ -80,24 +68,48 @@ func (l *loop) setPause(ctx context.Context, changed bool) {
 	l.pause = min(max(firstPause, 2*l.pause), lastPause)
 }
 
-// interruptedDuring waits for d and says whether a signal came, or had come
-// before.
-func (l *loop) interruptedDuring(d time.Duration) bool {
+// interruptedDuring waits for d, or until a task can be claimed, and says
+// whether a signal came, or had come before.
+func (l *loop) interruptedDuring(ctx context.Context, d time.Duration) bool {
 	if d > 0 {
 		l.printf("Others hold the remaining tasks. Next look in %s.\n", d)
 	}
+	return l.waitFor(ctx, d, func() bool {
+		if l.keeper == nil {
+			return false
+		}
+		claimable, err := l.keeper.Claimable(ctx)
+		return err == nil && claimable
+	})
+}
+
+// waitFor waits for d, or until enough says so, and says whether a signal came,
+// or had come before.
+func (l *loop) waitFor(ctx context.Context, d time.Duration, enough func() bool) (interrupted bool) {
 	select {
 	case sig := <-l.Signals:
 		l.farewell(sig)
 		return true
 	default:
 	}
-	select {
-	case sig := <-l.Signals:
-		l.farewell(sig)
-		return true
-	case <-time.After(d):
-		return false
+	over := time.NewTimer(d)
+	defer over.Stop()
+	again := time.NewTicker(min(lookEvery, max(d, time.Millisecond)))
+	defer again.Stop()
+	for {
+		select {
+		case sig := <-l.Signals:
+			l.farewell(sig)
+			return true
+		case <-ctx.Done():
+			return true
+		case <-over.C:
+			return false
+		case <-again.C:
+			if enough() {
+				return false
+			}
+		}
 	}
 }
 

@@ -8,9 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/proc"
 )
@@ -19,12 +21,16 @@ import (
 // gone. Only where processes of it can escape does it take that long.
 const drain = 10 * time.Second
 
-// runResult is how one run of the agent ended.
-type runResult struct {
-	event.Result
-	complaint string
-	code      int // exit code of the agent
+// outcome is how one run of the agent ended.
+type outcome struct {
 	end       end
+	forced    bool          // a signal ended it at once
+	code      int           // exit code of the agent
+	result    *event.Result // nil if it reported none
+	usage     event.Usage
+	limit     *event.RateLimit
+	complaint string
+	tail      string // the last words of an agent without a result
 }
 
 // end is why a run ended.
@@ -32,153 +38,191 @@ type end int
 
 const (
 	endItself      end = iota // the agent has exited
+	endDone                   // it had said its last word, and stayed
 	endInterrupted            // somebody wanted it
 	endTimedOut               // it took too long
+	endIdle                   // it said nothing for too long
+	endOverTime               // the loop's time is over
+	endOverCost               // the loop's money is spent
+	endOverTokens             // the loop's tokens are used up
 )
 
-type rendered struct {
-	result    event.Result
-	complaint string
-	err       error
-}
-
-// render shows what the agent reports as it comes.
-func render(w io.Writer, r io.Reader, d event.Decoder) (out rendered) {
-	show := func(events []event.Event) {
-		for _, e := range events {
-			switch e := e.(type) {
-			case event.Result:
-				out.result = e
-			case event.Complaint:
-				out.complaint = e.Text
-			}
-			if _, err := io.WriteString(w, event.Render(e)); err != nil {
-				out.err = fmt.Errorf("writing the agent's output: %w", err)
-			}
-		}
-	}
-	piece := make([]byte, 64<<10)
-	for out.err == nil {
-		n, err := r.Read(piece)
-		show(d.Decode(piece[:n]))
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			out.err = fmt.Errorf("reading the agent's output: %w", err)
-		}
-	}
-	show(d.End())
-	return out
-}
-
 // run starts the agent and stays with it to its end.
-func (l *loop) run(ctx context.Context) (runResult, error) {
+func (l *loop) run(ctx context.Context, n int) (outcome, error) {
 	if err := l.out.err(); err != nil {
-		return runResult{}, err
+		return outcome{}, err
 	}
-	command, err := l.Agent.Prepare(ctx, l.Session)
+	command, err := l.Agent.Prepare(ctx, l.session())
 	if err != nil {
-		return runResult{}, fmt.Errorf("preparing the agent: %w", err)
+		return outcome{}, fmt.Errorf("preparing the agent: %w", err)
 	}
-	r, w, err := os.Pipe()
+	streams, err := l.openStreams(n)
 	if err != nil {
-		return runResult{}, fmt.Errorf("preparing the agent: %w", err)
+		return outcome{}, fmt.Errorf("preparing the agent: %w", err)
 	}
-	defer func() { _ = r.Close() }()
+	defer streams.close()
 	// Not killed by ctx: watch does it, with all descendants.
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), command.Path, command.Args...)
 	cmd.Env = append(slices.Clone(l.Env), command.Env...)
-	cmd.Stdout, cmd.Stderr = w, l.Stderr
+	cmd.Stdout, cmd.Stderr = streams.stdout.w, streams.stderr.w
+	if command.Stdin != "" {
+		cmd.Stdin = strings.NewReader(command.Stdin)
+	}
 	child, err := proc.Start(cmd)
-	_ = w.Close()
+	streams.started()
 	if err != nil {
-		return runResult{}, err
+		return outcome{}, err
 	}
-	reading := make(chan rendered, 1)
-	go func() {
-		reading <- render(l.out, r, l.Agent.Decoder())
-	}()
-	why := l.watch(ctx, child)
+	w := &watch{loop: l, child: child, heard: make(chan heard)}
+	read := make(chan error, 1)
+	go func() { read <- streams.read(l.Agent.Decoder(), l.out, l.Stderr, w.heard) }()
+	w.wait(ctx)
 	code, err := child.Wait()
-	_ = r.SetReadDeadline(time.Now().Add(drain))
-	output := <-reading
-	switch failed := l.out.err(); {
-	case failed != nil:
-		err = failed
-	case output.err != nil && !errors.Is(output.err, os.ErrDeadlineExceeded):
-		err = errors.Join(err, output.err)
+	streams.expire(drain)
+	o := w.finish() // the streams have ended then
+	if failed := <-read; failed != nil {
+		err = errors.Join(err, failed)
 	}
-	return runResult{output.result, output.complaint, code, why}, err
+	if failed := l.out.err(); failed != nil {
+		err = failed
+	}
+	o.code = code
+	o.tail = streams.lastWords()
+	return o, err
 }
 
-// watch passes the user's wishes on until the agent has ended, and says why
-// it has.
-func (l *loop) watch(ctx context.Context, child *proc.Child) end {
-	var timeout <-chan time.Time
-	if l.Timeout > 0 {
-		timer := time.NewTimer(l.Timeout)
-		defer timer.Stop()
-		timeout = timer.C
+// session is what the next run is told and allowed.
+func (l *loop) session() agent.Session {
+	s := l.Session
+	s.Note = l.note
+	if l.Bounds.MaxCostUSD > 0 {
+		s.BudgetUSD = l.Bounds.MaxCostUSD - l.totals.CostUSD
 	}
-	kill := func(why end) end {
-		child.Kill()
-		<-child.Done()
-		return why
+	return s
+}
+
+// pipe is one output of the agent.
+type pipe struct {
+	r, w *os.File
+	tail tail
+}
+
+// streams are the outputs of one run, and where they are kept.
+type streams struct {
+	stdout, stderr pipe
+	log            io.WriteCloser // nil if nothing is kept
+	warn           func(error)
+}
+
+func (l *loop) openStreams(n int) (*streams, error) {
+	s := &streams{warn: func(err error) {
+		l.warnOnce("log", "%s. The loop goes on without that log", err)
+	}}
+	for _, p := range []*pipe{&s.stdout, &s.stderr} {
+		var err error
+		if p.r, p.w, err = os.Pipe(); err != nil {
+			s.close()
+			return nil, err
+		}
 	}
-	why := endItself
-	for {
-		select {
-		case <-child.Done():
-			return why
-		case <-ctx.Done():
-			return kill(endInterrupted)
-		case <-timeout:
-			return kill(endTimedOut)
-		case <-l.out.broken():
-			return kill(why)
-		case sig := <-l.Signals:
-			if sig != os.Interrupt || why == endInterrupted {
-				return kill(endInterrupted)
-			}
-			l.printf("\nWaiting for %s to finish cleanup... Press Ctrl+C again to force quit.\n", l.Agent.Name())
-			child.Interrupt()
-			why = endInterrupted
+	if l.Log != nil {
+		var err error
+		if s.log, err = l.Log.Stream(n); err != nil {
+			s.log = nil
+			s.warn(err)
+		}
+	}
+	return s, nil
+}
+
+// started closes the ends that the agent has now.
+func (s *streams) started() {
+	_ = s.stdout.w.Close()
+	_ = s.stderr.w.Close()
+}
+
+func (s *streams) expire(after time.Duration) {
+	_ = s.stdout.r.SetReadDeadline(time.Now().Add(after))
+	_ = s.stderr.r.SetReadDeadline(time.Now().Add(after))
+}
+
+func (s *streams) close() {
+	for _, f := range []*os.File{s.stdout.r, s.stdout.w, s.stderr.r, s.stderr.w} {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
+	if s.log != nil {
+		if err := s.log.Close(); err != nil {
+			s.warn(err)
 		}
 	}
 }
 
-// syncWriter is standard output for the loop and the renderer. After the
-// first error nothing more is written.
-type syncWriter struct {
-	mu     sync.Mutex
-	w      io.Writer
-	failed error
-	ended  chan struct{}
+// lastWords is what the agent said at its end, errors first.
+func (s *streams) lastWords() string {
+	return strings.TrimSpace(event.Strip(strings.ToValidUTF8(string(s.stderr.tail)+"\n"+string(s.stdout.tail), "")))
 }
 
-func (s *syncWriter) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.failed != nil {
-		return 0, s.failed
-	}
-	n, err := s.w.Write(p)
-	if err != nil {
-		s.failed = err
-		close(s.ended)
-	}
-	return n, err
+// heard is something that the agent has printed.
+type heard struct{ events []event.Event }
+
+// read shows both outputs as they come, until they end, and closes said.
+func (s *streams) read(d event.Decoder, stdout, stderr io.Writer, said chan<- heard) error {
+	defer close(said)
+	var wg sync.WaitGroup
+	var failed [2]error
+	wg.Go(func() {
+		failed[0] = follow(s.stdout.r, d, func(piece []byte, events []event.Event) error {
+			s.stdout.tail.add(piece)
+			s.keep(piece)
+			said <- heard{events}
+			return show(stdout, events)
+		})
+	})
+	wg.Go(func() {
+		failed[1] = follow(s.stderr.r, event.PlainText(), func(piece []byte, events []event.Event) error {
+			s.stderr.tail.add(piece)
+			said <- heard{}
+			return show(stderr, events)
+		})
+	})
+	wg.Wait()
+	return errors.Join(failed[:]...)
 }
 
-// broken is closed when nobody reads the output any more.
-func (s *syncWriter) broken() <-chan struct{} { return s.ended }
-
-func (s *syncWriter) err() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.failed == nil {
-		return nil
+// keep writes to the log. A full disk costs the log, not the work.
+func (s *streams) keep(piece []byte) {
+	if s.log == nil {
+		return
 	}
-	return fmt.Errorf("writing the output: %w", s.failed)
+	if _, err := s.log.Write(piece); err != nil {
+		s.warn(fmt.Errorf("keeping the agent's output: %w", err))
+		_ = s.log.Close()
+		s.log = nil
+	}
+}
+
+// follow reads r to its end. After an error of hear it still reads, so that
+// the agent is not stuck.
+func follow(r *os.File, d event.Decoder, hear func([]byte, []event.Event) error) (failed error) {
+	piece := make([]byte, 64<<10)
+	for {
+		n, err := r.Read(piece)
+		events := d.Decode(piece[:n])
+		if err != nil {
+			events = append(events, d.End()...)
+		}
+		if n > 0 || len(events) > 0 {
+			if err := hear(piece[:n], events); failed == nil {
+				failed = err
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, os.ErrDeadlineExceeded):
+			return failed
+		case err != nil:
+			return errors.Join(failed, fmt.Errorf("reading the agent's output: %w", err))
+		}
+	}
 }

@@ -1,0 +1,125 @@
+package loop
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
+	"github.com/docker-ralph/docker-ralph/ralph/looplog"
+)
+
+// Totals are what a loop has spent and achieved, with what it resumes.
+type Totals struct {
+	Runs    int           `json:"runs"`
+	Done    int           `json:"done"`
+	Commits int           `json:"commits"`
+	Time    time.Duration `json:"-"`
+	Seconds float64       `json:"seconds"`
+	// Tokens and CostUSD add up what is known. The agent reported nothing for
+	// TokensUnknown and CostUnknown runs.
+	Tokens        int64   `json:"tokens"`
+	TokensUnknown int     `json:"tokens_unknown_runs"`
+	CostUSD       float64 `json:"cost_usd"`
+	CostUnknown   int     `json:"cost_unknown_runs"`
+}
+
+func totalsOf(earlier []looplog.Iteration) Totals {
+	var t Totals
+	for _, it := range earlier {
+		t.add(it)
+	}
+	return t
+}
+
+// add counts a run. The figures may come from a file that an agent can write,
+// so none of them makes a sum smaller.
+func (t *Totals) add(it looplog.Iteration) {
+	t.Runs++
+	if it.Outcome == outcomeDone {
+		t.Done += len(it.Tasks)
+	}
+	t.Commits += max(0, it.Commits)
+	t.Seconds += max(0, it.Seconds)
+	t.Time = time.Duration(t.Seconds * float64(time.Second))
+	if it.Tokens == nil {
+		t.TokensUnknown++
+	} else {
+		t.Tokens += max(0, it.Tokens.Total())
+	}
+	if it.CostUSD == nil {
+		t.CostUnknown++
+	} else {
+		t.CostUSD += max(0, *it.CostUSD)
+	}
+}
+
+// stallBound is how many runs may bring nothing. A user who has asked for a
+// number of runs gets them.
+func (l *loop) stallBound() int {
+	switch {
+	case l.Bounds.Stall != nil:
+		return *l.Bounds.Stall
+	case l.MaxIterations > 0 || l.Backlog == nil: // without a backlog nothing can be finished
+		return 0
+	default:
+		return config.DefaultStall
+	}
+}
+
+// bound says whether a bound forbids another run.
+func (l *loop) bound() (Stop, error) {
+	b := l.Bounds
+	switch n := l.stallBound(); {
+	case b.MaxFailures > 0 && l.failures >= b.MaxFailures:
+		return MaxFailures, fmt.Errorf("the agent %s failed %d times in a row without changing the backlog or the branch: it %s. "+
+			"Repair that, then start again", l.Agent.Name(), l.failures, l.lastFailure)
+	case n > 0 && l.stalled >= n:
+		return Stalled, fmt.Errorf("%d runs in a row brought neither a commit nor a finished task. Look at the tasks (ralph task list) and at the log, "+
+			"make tasks smaller or clearer, then start again (bound: stall)", l.stalled)
+	case b.MaxDuration > 0 && l.timeLeft() <= 0:
+		return MaxDuration, l.overTime()
+	case l.overCost(nil):
+		return MaxCost, fmt.Errorf("the loop has cost $%.2f; it may cost $%.2f (max_cost_usd)", l.totals.CostUSD, b.MaxCostUSD)
+	case l.overTokens(nil):
+		return MaxTokens, fmt.Errorf("the loop has taken %s tokens; it may take %s (max_tokens)", thousands(l.totals.Tokens), thousands(b.MaxTokens))
+	}
+	return goOn, nil
+}
+
+// timeLeft is what is left of the loop's time. Only meaningful with a bound.
+func (l *loop) timeLeft() time.Duration {
+	return l.Bounds.MaxDuration - totalsOf(l.Earlier).Time - time.Since(l.started)
+}
+
+func (l *loop) overTime() error {
+	return fmt.Errorf("the loop's time is over: it may take %s (max_duration)", l.Bounds.MaxDuration)
+}
+
+// overCost and overTokens say whether the loop has spent what it may, together
+// with a run that is under way.
+func (l *loop) overCost(run *float64) bool {
+	sum := l.totals.CostUSD
+	if run != nil {
+		sum += *run
+	}
+	return l.Bounds.MaxCostUSD > 0 && sum >= l.Bounds.MaxCostUSD
+}
+
+func (l *loop) overTokens(run *event.Tokens) bool {
+	sum := l.totals.Tokens
+	if run != nil {
+		sum += run.Total()
+	}
+	return l.Bounds.MaxTokens > 0 && sum >= l.Bounds.MaxTokens
+}
+
+// warnUnbounded says that a bound cannot be kept.
+func (l *loop) warnUnbounded(run outcome) {
+	if l.Bounds.MaxCostUSD > 0 && run.usage.CostUSD == nil {
+		l.warnOnce("cost", "the agent %s does not say what its run cost: max_cost_usd does not count it", l.Agent.Name())
+	}
+	if l.Bounds.MaxTokens > 0 && run.usage.Tokens == nil {
+		l.warnOnce("tokens", "the agent %s does not say how many tokens its run took: max_tokens does not count them", l.Agent.Name())
+	}
+}

@@ -1,0 +1,299 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/assert/cmp"
+	"gotest.tools/v3/poll"
+
+	"github.com/docker-ralph/docker-ralph/ralph/agent"
+	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
+	"github.com/docker-ralph/docker-ralph/ralph/looplog"
+)
+
+// shelf is a backlog whose tasks the test's agent does by running "done": each
+// file in a folder is one finished task.
+type shelf struct {
+	mu    sync.Mutex
+	dir   string
+	tasks map[string]Task
+	held  []string // by the agent, after each run
+	notes []string
+}
+
+func newShelf(t *testing.T, slugs ...string) *shelf {
+	s := &shelf{dir: t.TempDir(), tasks: map[string]Task{}}
+	for _, slug := range slugs {
+		s.tasks[slug] = Task{Status: statusOpen}
+	}
+	return s
+}
+
+// sync takes over what the agent has done.
+func (s *shelf) sync() {
+	for slug, task := range s.tasks {
+		file := filepath.Join(s.dir, slug)
+		if _, err := os.Stat(file); err == nil && os.Remove(file) == nil {
+			task.Status, task.Assignee = statusDone, "3c9e"
+			s.tasks[slug] = task
+		}
+	}
+}
+
+func (s *shelf) Status(context.Context) (Status, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sync()
+	var status Status
+	for _, task := range s.tasks {
+		switch task.Status {
+		case statusOpen:
+			status.Open++
+		case statusActive:
+			status.Active++
+		case statusDone:
+			status.Done++
+		}
+	}
+	return status, nil
+}
+
+func (s *shelf) Tasks(context.Context) (map[string]Task, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sync()
+	return maps.Clone(s.tasks), nil
+}
+
+func (s *shelf) Claimable(context.Context) (bool, error) { return false, nil }
+
+func (s *shelf) Renew(context.Context, string) error { return nil }
+
+func (s *shelf) Held(context.Context, string) ([]string, error) { return s.held, nil }
+
+func (s *shelf) Release(_ context.Context, slug, reason string) error {
+	s.note("release %s: %s", slug, reason)
+	return nil
+}
+
+func (s *shelf) Reopen(_ context.Context, slug, reason string) error {
+	s.note("reopen %s: %s", slug, reason)
+	task := s.tasks[slug]
+	task.Status, task.Retries = statusOpen, task.Retries+1
+	s.tasks[slug] = task
+	return nil
+}
+
+func (s *shelf) note(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.notes = append(s.notes, fmt.Sprintf(format, args...))
+}
+
+func newShelfTrial(t *testing.T, program string, s *shelf) *trial {
+	t.Helper()
+	tr := newTrial(t, agent.Build, script(program), nil)
+	tr.Backlog = s
+	tr.Dir = t.TempDir()
+	tr.Env = append([]string{"SHELF=" + s.dir}, tr.Env...)
+	return tr
+}
+
+const (
+	spend  = `echo '{"type":"assistant","message":{"id":"m","content":[],"usage":{"input_tokens":60,"output_tokens":40}}}'; `
+	report = `echo '{"type":"result","subtype":"success","num_turns":1,"total_cost_usd":0.25,"usage":{"input_tokens":60,"output_tokens":40}}'; `
+)
+
+func TestBounds(t *testing.T) {
+	zero, two := 0, 2
+	for _, tc := range []struct {
+		name, program string
+		set           func(*Options)
+		stop          Stop
+		runs          int
+		err           string
+	}{
+		{"cost", report, func(o *Options) { o.Bounds.MaxCostUSD = 0.4; o.Bounds.Stall = &zero }, MaxCost, 2, "the loop has cost $0.50; it may cost $0.40 (max_cost_usd)"},
+		{"tokens", report, func(o *Options) { o.Bounds.MaxTokens = 250; o.Bounds.Stall = &zero }, MaxTokens, 3, "the loop has taken 300 tokens; it may take 250 (max_tokens)"},
+		{"tokens during a run", spend + "sleep 100", func(o *Options) { o.Bounds.MaxTokens = 100 }, MaxTokens, 1, "the loop has taken 100 tokens"},
+		{"duration", "sleep 100", func(o *Options) { o.Bounds.MaxDuration = 200 * time.Millisecond }, MaxDuration, 1, "the loop's time is over: it may take 200ms (max_duration)"},
+		{"stall by default", say, func(*Options) {}, Stalled, 3, "3 runs in a row brought neither a commit nor a finished task"},
+		{"stall as asked for", say, func(o *Options) { o.Bounds.Stall = &two; o.MaxIterations = 5 }, Stalled, 2, "2 runs in a row"},
+		{"no stall with a number of runs", say, func(o *Options) { o.MaxIterations = 4 }, LimitReached, 4, ""},
+		{"idle", say + "sleep 100", func(o *Options) { o.Bounds.Idle = 200 * time.Millisecond }, Idle, 1, "it printed nothing for 200ms"},
+		{"failures", "exit 3", func(o *Options) { o.Bounds.MaxFailures = 2 }, MaxFailures, 2, "failed 2 times in a row"},
+		{"earlier runs count", report, func(o *Options) {
+			cost := 0.3
+			o.Bounds.MaxCostUSD, o.Earlier = 0.4, []looplog.Iteration{{N: 1, CostUSD: &cost}}
+		}, MaxCost, 1, "the loop has cost $0.55"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newShelf(t, "a")
+			s.held = []string{"a"}
+			tr := newShelfTrial(t, tc.program, s)
+			tc.set(&tr.Options)
+			report, err := Run(t.Context(), tr.Options)
+			assert.Equal(t, report.Stop, tc.stop, "%v\n%s", err, tr.out.String())
+			assert.Equal(t, len(report.Iterations), tc.runs)
+			assert.Equal(t, len(s.notes), tc.runs, "every run's task is released: %q", s.notes)
+			if tc.err == "" {
+				assert.NilError(t, err)
+			} else {
+				assert.ErrorContains(t, err, tc.err)
+			}
+		})
+	}
+}
+
+func TestCostThatNobodyKnowsIsSaid(t *testing.T) {
+	tr := newShelfTrial(t, say, newShelf(t, "a"))
+	tr.MaxIterations, tr.Bounds.MaxCostUSD, tr.Bounds.MaxTokens = 2, 1, 1
+	_, err := Run(t.Context(), tr.Options)
+	assert.NilError(t, err)
+	assert.Equal(t, strings.Count(tr.errs.String(), "max_cost_usd does not count it"), 1)
+	assert.Equal(t, strings.Count(tr.errs.String(), "max_tokens does not count them"), 1)
+	assert.Assert(t, cmp.Contains(tr.out.String(), "tokens: unknown | cost: unknown"))
+}
+
+func TestAnAgentThatStaysAfterItsLastWordHasDoneItsWork(t *testing.T) {
+	tr := newShelfTrial(t, `touch $SHELF/a; (sleep 100 &) ; `+report+`trap "" TERM INT; sleep 100`, newShelf(t, "a"))
+	tr.Bounds.Grace = 200 * time.Millisecond
+	report, err := Run(t.Context(), tr.Options)
+	assert.NilError(t, err)
+	assert.Equal(t, report.Stop, Complete)
+	assert.Equal(t, report.Iterations[0].Outcome, outcomeDone)
+	assert.DeepEqual(t, report.Iterations[0].Tasks, []string{"a"})
+}
+
+func TestChecks(t *testing.T) {
+	s := newShelf(t, "a", "b")
+	// The agent does "a", then "a" again with what the check wants, then "b".
+	tr := newShelfTrial(t, `if [ ! -e $DIR/once ]; then touch $DIR/once $SHELF/a; elif [ ! -e $DIR/good ]; then touch $DIR/good $SHELF/a; else touch $SHELF/b; fi`, s)
+	tr.Checks = []string{"echo fine", "echo broken; printf '\\033[31mred\\033[0m\\n' >&2; test -e $DIR/good"}
+	log, err := looplog.Create(tr.Dir, looplog.Loop{Mode: "build", Started: time.Now()})
+	assert.NilError(t, err)
+	tr.Log = log
+	report, err := Run(t.Context(), tr.Options)
+	assert.NilError(t, err)
+	assert.Equal(t, report.Stop, Complete)
+	assert.Equal(t, len(s.notes), 1)
+	assert.Equal(t, s.notes[0], `reopen a: check "`+`echo broken; printf '\\033[31mred\\033[0m\\n' >&2; test -e $DIR/good`+`" failed with exit code 1:`+"\nbroken\nred")
+	var outcomes []string
+	for _, it := range report.Iterations {
+		outcomes = append(outcomes, it.Outcome+" "+strings.Join(it.Tasks, ","))
+	}
+	assert.DeepEqual(t, outcomes, []string{"checks failed a", "done a", "done b"})
+	assert.Assert(t, cmp.Contains(tr.out.String(), "reopened a\n"))
+	assert.Assert(t, !strings.Contains(tr.out.String(), "No checks are configured"))
+	kept, err := os.ReadFile(filepath.Join(tr.Dir, log.Dir(), "1.checks.log"))
+	assert.NilError(t, err)
+	assert.Equal(t, string(kept), "fine\nbroken\n\x1b[31mred\x1b[0m\n")
+}
+
+func TestAnInterruptedCheckDoesNotCount(t *testing.T) {
+	s := newShelf(t, "a")
+	tr := newShelfTrial(t, `touch $SHELF/a`, s)
+	tr.Checks = []string{"touch $DIR/ready; sleep 100"}
+	go func() {
+		for {
+			if _, err := os.Stat(filepath.Join(tr.dir(), "ready")); err == nil {
+				tr.signals <- os.Interrupt
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	report, err := Run(t.Context(), tr.Options)
+	assert.NilError(t, err)
+	assert.Equal(t, report.Stop, Interrupted)
+	assert.Assert(t, cmp.Contains(s.notes[0], "reopen a: check"))
+	assert.Assert(t, cmp.Contains(s.notes[0], "was interrupted"))
+}
+
+func (s *shelf) limitIn(text string, now time.Time) (event.RateLimit, bool) {
+	if !strings.Contains(text, "429") {
+		return event.RateLimit{}, false
+	}
+	return event.RateLimit{Until: now.Add(-limitMargin + 50*time.Millisecond), Text: "429"}, true
+}
+
+func TestRateLimitIsWaitedOut(t *testing.T) {
+	s := newShelf(t, "a")
+	s.held = []string{"a"}
+	tr := newShelfTrial(t, `n=$(cat $DIR/n 2>/dev/null); echo $((n+1)) >$DIR/n; [ "$n" = 2 ] && touch $SHELF/a && exit; echo "error 429" >&2; exit 1`, s)
+	tr.LimitIn = s.limitIn
+	tr.MaxIterations = 1
+	tr.Bounds.MaxFailures = 1
+	report, err := Run(t.Context(), tr.Options)
+	assert.NilError(t, err)
+	assert.Equal(t, report.Stop, Complete)
+	assert.Equal(t, len(report.Iterations), 3)
+	assert.Equal(t, report.Iterations[0].Outcome, outcomeLimited)
+	assert.Equal(t, s.notes[0], "release a: "+reasonLimited)
+	assert.Equal(t, strings.Count(tr.out.String(), "LOOP"), 0, "limited runs are no iterations")
+	assert.Equal(t, strings.Count(tr.out.String(), `Rate limit of claude ("429"). Waiting `), 2)
+}
+
+func TestRateLimitBeyondTheBounds(t *testing.T) {
+	for name, set := range map[string]func(*Options){
+		"max_wait":     func(o *Options) { o.Bounds.MaxWait = 30 * time.Second },
+		"max_duration": func(o *Options) { o.Bounds.MaxDuration = 30 * time.Second },
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := newShelfTrial(t, `echo 429; exit 1`, newShelf(t, "a"))
+			tr.LimitIn = func(string, time.Time) (event.RateLimit, bool) { return event.RateLimit{}, true }
+			set(&tr.Options)
+			report, err := Run(t.Context(), tr.Options)
+			assert.ErrorContains(t, err, "rate limit, for another 1m0s")
+			assert.ErrorContains(t, err, name)
+			assert.Assert(t, report.Stop == RateLimited || report.Stop == MaxDuration)
+		})
+	}
+}
+
+func TestInterruptDuringACountdown(t *testing.T) {
+	tr := newShelfTrial(t, `exit 1`, newShelf(t, "a"))
+	tr.LimitIn = func(string, time.Time) (event.RateLimit, bool) { return event.RateLimit{}, true }
+	tr.Live = true
+	done := make(chan Report)
+	go func() {
+		report, _ := Run(context.Background(), tr.Options)
+		done <- report
+	}()
+	poll.WaitOn(t, func(poll.LogT) poll.Result {
+		if strings.Contains(tr.out.String(), "Another 1m0s. Ctrl+C ends the loop.") {
+			return poll.Success()
+		}
+		return poll.Continue("no countdown")
+	})
+	tr.signals <- os.Interrupt
+	assert.Equal(t, (<-done).Stop, Interrupted)
+}
+
+func TestALimitThatDidNotMatterIsNone(t *testing.T) {
+	tr := newShelfTrial(t, `touch $SHELF/a; `+report, newShelf(t, "a"))
+	l := &loop{Options: tr.Options}
+	it := &iteration{outcome: outcome{limit: &event.RateLimit{}, result: &event.Result{}}}
+	l.recogniseLimit(it)
+	assert.Assert(t, it.limit == nil)
+	it = &iteration{outcome: outcome{limit: &event.RateLimit{}}}
+	l.recogniseLimit(it)
+	assert.Assert(t, it.limit != nil, "an agent that gave up without a result")
+}
+
+func TestRough(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		150 * time.Millisecond: "150ms", 90 * time.Second: "1m30s", 62 * time.Minute: "1h02m", 27 * time.Hour: "27h00m",
+	} {
+		assert.Equal(t, rough(d), want)
+	}
+}

@@ -1,0 +1,251 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/ralph/agent"
+	"github.com/docker-ralph/docker-ralph/ralph/looplog"
+)
+
+// Reasons that the backlog records for a task whose agent did not finish it.
+const (
+	reasonCrashed     = "session exited without completing task"
+	reasonInterrupted = "session interrupted"
+	reasonTimedOut    = "session exceeded its time limit"
+	reasonIdle        = "session was silent for too long"
+	reasonLimited     = "session ran into a rate limit"
+	reasonBound       = "the loop reached a bound"
+)
+
+// What an iteration can come to.
+const (
+	outcomeDone        = "done"
+	outcomeReleased    = "released"
+	outcomeUnchecked   = "checks failed"
+	outcomeNothing     = "no task"
+	outcomeEnded       = "ended" // nothing more is known
+	outcomeFailed      = "failed"
+	outcomeLimited     = "rate limited"
+	outcomeInterrupted = "interrupted"
+	outcomeTimedOut    = "timed out"
+	outcomeIdle        = "silent"
+	outcomeBound       = "bound reached"
+)
+
+// iteration is one turn of the loop.
+type iteration struct {
+	outcome
+	before, after snapshot
+	started       time.Time
+	released      []string // tasks that the agent did not finish
+	givenBack     []string // tasks that it gave back itself
+	finished      []string // tasks that it did, and that count
+	reopened      []string // tasks that it did, and that do not count
+}
+
+// iterate makes one run and says whether the loop has to stop.
+func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, error) {
+	if l.interruptedDuring(ctx, l.pause) {
+		return before, Interrupted, nil
+	}
+	n := len(l.Earlier) + len(l.iterations) + 1
+	it := &iteration{before: before, started: time.Now()}
+	var err error
+	it.outcome, err = l.run(ctx, n)
+	l.out.freshLine()
+	l.recogniseLimit(it)
+	l.release(ctx, it)
+	stop, failed := l.check(ctx, n, it)
+	if it.after = it.before; it.end != endInterrupted || l.keeper != nil {
+		it.after = l.look(ctx)
+	}
+	l.record(ctx, n, it)
+	err = errors.Join(err, failed)
+	if err != nil {
+		return it.after, Failed, err
+	}
+	if stop != goOn {
+		return it.after, stop, nil
+	}
+	stop, err = l.judge(ctx, it)
+	return it.after, stop, err
+}
+
+// judge draws the consequences of a run.
+func (l *loop) judge(ctx context.Context, it *iteration) (Stop, error) {
+	name := l.Agent.Name()
+	switch it.end {
+	case endInterrupted:
+		return Interrupted, nil
+	case endTimedOut:
+		return TimedOut, fmt.Errorf("the agent %s was ended: one run may take %s. Make tasks smaller, or the limit larger (timeout_minutes)", name, l.Timeout)
+	case endIdle:
+		return Idle, fmt.Errorf("the agent %s was ended: it printed nothing for %s. Look at the log, or set the bound higher (idle)", name, l.Bounds.Idle)
+	case endOverTime:
+		return MaxDuration, l.overTime()
+	}
+	if it.limit != nil {
+		return l.waitOut(ctx, *it.limit)
+	}
+	l.limits, l.waited = 0, 0
+	l.warnUnbounded(it.outcome)
+	l.countFailure(it)
+	l.countStall(it)
+	l.setPause(it)
+	return goOn, nil // spent money and tokens are seen before the next run
+}
+
+// release gives back what the agent still holds, so that no task stays behind
+// with an agent that has ended.
+func (l *loop) release(ctx context.Context, it *iteration) {
+	if l.Backlog == nil || l.AgentID == "" {
+		return
+	}
+	slugs, err := l.Backlog.Held(ctx, l.AgentID)
+	if err != nil {
+		l.warnf("the tasks of agent %s cannot be released; their leases will expire: %s", l.AgentID, err)
+	}
+	for _, slug := range slugs {
+		if err := l.Backlog.Release(ctx, slug, it.releaseReason()); err != nil {
+			l.warnf("task %s cannot be released; its lease will expire: %s", slug, err)
+			continue
+		}
+		it.released = append(it.released, slug)
+		l.printf("failed %s\n", slug)
+	}
+}
+
+func (it *iteration) releaseReason() string {
+	switch {
+	case it.limit != nil:
+		return reasonLimited
+	case it.end == endInterrupted:
+		return reasonInterrupted
+	case it.end == endTimedOut:
+		return reasonTimedOut
+	case it.end == endIdle:
+		return reasonIdle
+	case it.end == endOverTime, it.end == endOverCost, it.end == endOverTokens:
+		return reasonBound
+	default:
+		return reasonCrashed
+	}
+}
+
+// renew keeps the leases of the agent's tasks while it works: a lease is there
+// to end when its agent does.
+func (l *loop) renew(ctx context.Context) {
+	if l.keeper == nil || l.AgentID == "" {
+		return
+	}
+	if err := l.keeper.Renew(ctx, l.AgentID); err != nil {
+		l.warnf("the lease of the agent's task cannot be kept: %s", err)
+	}
+}
+
+// record writes down what the run came to, and tells it in a line.
+func (l *loop) record(ctx context.Context, n int, it *iteration) {
+	entry := looplog.Iteration{
+		N: n, Tasks: it.tasks(), Outcome: it.name(l.Session.Mode == agent.Plan), Started: it.started.UTC(),
+		Seconds: time.Since(it.started).Seconds(), ExitCode: it.code,
+		Tokens: it.usage.Tokens, CostUSD: it.usage.CostUSD,
+	}
+	switch {
+	case it.limit != nil:
+		entry.Reason = cut(it.limit.Text)
+	case it.failed() && it.end == endItself:
+		entry.Reason = it.describe()
+	}
+	if it.after.head != it.before.head {
+		entry.Commit = it.after.head
+		entry.Commits = l.Count(ctx, it.before.head, it.after.head)
+	}
+	l.iterations = append(l.iterations, entry)
+	l.totals.add(entry)
+	l.printf("%s\n", line(entry))
+	if l.Log == nil {
+		return
+	}
+	if err := l.Log.Append(entry); err != nil {
+		l.warnOnce("log", "%s. The loop goes on without that log", err)
+	}
+}
+
+func (it *iteration) tasks() []string {
+	all := slices.Concat(it.finished, it.reopened, it.released, it.givenBack)
+	slices.Sort(all)
+	return append([]string{}, slices.Compact(all)...) // a list in JSON, never null
+}
+
+// name is what the run came to, in a word or two.
+func (it *iteration) name(planning bool) string {
+	switch {
+	case it.end == endInterrupted:
+		return outcomeInterrupted
+	case it.end == endTimedOut:
+		return outcomeTimedOut
+	case it.end == endIdle:
+		return outcomeIdle
+	case it.end == endOverTime, it.end == endOverCost, it.end == endOverTokens:
+		return outcomeBound
+	case it.limit != nil:
+		return outcomeLimited
+	case len(it.reopened) > 0:
+		return outcomeUnchecked
+	case len(it.finished) > 0 && len(it.released) == 0:
+		return outcomeDone
+	case it.failed():
+		return outcomeFailed
+	case len(it.released)+len(it.givenBack) > 0:
+		return outcomeReleased
+	case it.after.tasks == nil || planning:
+		return outcomeEnded
+	default:
+		return outcomeNothing
+	}
+}
+
+// failed says whether the run did no proper work, as far as can be told. An
+// agent that had said its last word and stayed did.
+func (o outcome) failed() bool {
+	return o.end != endDone && o.code != 0 || o.result != nil && o.result.Failed
+}
+
+// describe says how a failed run ended, after "the agent".
+func (o outcome) describe() string {
+	what := fmt.Sprintf("exited with code %d", o.code)
+	var text string
+	if o.result != nil {
+		text = o.result.Text
+		if o.code == 0 {
+			what = "reported an error"
+		}
+	}
+	for _, said := range []string{o.complaint, text, lastLine(o.tail)} {
+		if said = strings.TrimSpace(said); said != "" {
+			first, _, _ := strings.Cut(said, "\n")
+			return what + ": " + cut(first)
+		}
+	}
+	return what
+}
+
+// maxReason is how much of an agent's words is repeated, in bytes.
+const maxReason = 300
+
+func cut(s string) string {
+	if len(s) > maxReason {
+		return strings.ToValidUTF8(s[:maxReason], "") + "…"
+	}
+	return s
+}
+
+func lastLine(s string) string {
+	s = strings.TrimSpace(s)
+	return strings.TrimSpace(s[strings.LastIndexByte(s, '\n')+1:])
+}

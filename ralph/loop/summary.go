@@ -1,0 +1,124 @@
+package loop
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/ralph/agent"
+	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
+	"github.com/docker-ralph/docker-ralph/ralph/looplog"
+)
+
+const unknown = "unknown"
+
+// line tells of one iteration, e.g.
+// "Iteration 2: done auth/02 | commit 9f1c2ab | 1m2s | 12,345 tokens | $0.04".
+func line(it looplog.Iteration) string {
+	parts := []string{strings.TrimSpace(fmt.Sprintf("Iteration %d: %s %s", it.N, it.Outcome, tasksOf(it)))}
+	if it.Commit != "" {
+		parts = append(parts, "commit "+short(it.Commit))
+	}
+	parts = append(parts, took(it.Seconds), tokensOf(it)+" tokens", costOf(it))
+	return strings.Join(parts, " | ")
+}
+
+// summarize prints the loop as a table.
+func (l *loop) summarize() {
+	if len(l.iterations) == 0 {
+		return
+	}
+	var b strings.Builder
+	b.WriteString("\n")
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(t, "RUN\tTASK\tOUTCOME\tCOMMIT\tTIME\tTOKENS\tCOST")
+	for _, it := range l.iterations {
+		task := tasksOf(it)
+		if task == "" {
+			task = "-"
+		}
+		commit := "-"
+		if it.Commit != "" {
+			commit = short(it.Commit)
+		}
+		_, _ = fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", it.N, task, it.Outcome, commit, took(it.Seconds), tokensOf(it), strings.TrimPrefix(costOf(it), "cost "))
+	}
+	_ = t.Flush() // into memory
+	b.WriteString(l.totals.String())
+	if len(l.Earlier) > 0 {
+		fmt.Fprintf(&b, " (with %d earlier runs)", len(l.Earlier))
+	}
+	b.WriteString("\n")
+	if l.Session.Mode == agent.Build && len(l.Checks) == 0 && l.totals.Done > 0 {
+		b.WriteString("No checks are configured: a task is done when the agent says so.\n")
+	}
+	if l.Log != nil {
+		fmt.Fprintf(&b, "Log: %s\n", l.Log.Dir())
+	}
+	l.printf("%s", b.String())
+}
+
+// String is the totals in one line.
+func (t Totals) String() string {
+	tokens, cost := thousands(t.Tokens), fmt.Sprintf("$%.2f", t.CostUSD)
+	if t.TokensUnknown > 0 {
+		tokens = atLeast(tokens, t.TokensUnknown == t.Runs)
+	}
+	if t.CostUnknown > 0 {
+		cost = atLeast(cost, t.CostUnknown == t.Runs)
+	}
+	return fmt.Sprintf("Total: %s, %s done, %s | %s | tokens: %s | cost: %s",
+		count(t.Runs, "run"), count(t.Done, "task"), count(t.Commits, "commit"), took(t.Seconds), tokens, cost)
+}
+
+func atLeast(s string, all bool) string {
+	if all {
+		return unknown
+	}
+	return "at least " + s
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func tasksOf(it looplog.Iteration) string {
+	return strings.ReplaceAll(event.Strip(strings.Join(it.Tasks, ", ")), "\n", " ")
+}
+
+func tokensOf(it looplog.Iteration) string {
+	if it.Tokens == nil {
+		return unknown
+	}
+	return thousands(it.Tokens.Total())
+}
+
+func costOf(it looplog.Iteration) string {
+	if it.CostUSD == nil {
+		return "cost unknown"
+	}
+	return fmt.Sprintf("$%.4f", *it.CostUSD)
+}
+
+func took(seconds float64) string { return rough(time.Duration(seconds * float64(time.Second))) }
+
+// short is a commit's name as git shows it.
+func short(commit string) string {
+	if len(commit) > 7 {
+		return commit[:7]
+	}
+	return commit
+}
+
+// thousands writes 12345 as "12,345".
+func thousands(n int64) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}

@@ -1,0 +1,168 @@
+package loop
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
+	"github.com/docker-ralph/docker-ralph/ralph/agent/proc"
+)
+
+// renewEvery is how often the leases of a working agent are kept.
+const renewEvery = time.Minute
+
+// watch is the company of one run: it hears what the agent prints and ends it
+// when it has to end.
+type watch struct {
+	loop  *loop
+	child *proc.Child
+	heard chan heard
+
+	out      outcome
+	end      end  // why the run ends
+	killed   bool // by us
+	quiet    *time.Timer
+	quietFor time.Duration
+}
+
+// wait stays until the agent has ended.
+func (w *watch) wait(ctx context.Context) {
+	l := w.loop
+	timeout := timer(l.Timeout)
+	defer timeout.Stop()
+	over := timer(0)
+	if l.Bounds.MaxDuration > 0 {
+		over = timer(max(time.Millisecond, l.timeLeft()))
+	}
+	defer over.Stop()
+	w.quiet = timer(l.Bounds.Idle)
+	w.quietFor = l.Bounds.Idle
+	defer w.quiet.Stop()
+	renew := time.NewTicker(renewEvery)
+	defer renew.Stop()
+	cancelled, broken := ctx.Done(), l.out.broken()
+	for {
+		select {
+		case <-w.child.Done():
+			return
+		case <-cancelled:
+			cancelled = nil
+			w.kill(endInterrupted)
+		case <-timeout.C:
+			w.kill(endTimedOut)
+		case <-over.C:
+			w.kill(endOverTime)
+		case <-w.quiet.C:
+			w.silent()
+		case <-broken:
+			broken = nil
+			w.kill(endItself)
+		case <-renew.C:
+			l.renew(ctx)
+		case said, open := <-w.heard:
+			if !open {
+				w.heard = nil
+				continue
+			}
+			w.hear(said)
+		case sig := <-l.Signals:
+			w.signal(sig)
+		}
+	}
+}
+
+// finish hears what is left after the agent's end, and says how it ended.
+func (w *watch) finish() outcome {
+	if w.heard != nil {
+		for said := range w.heard {
+			w.note(said.events)
+		}
+	}
+	w.out.end = w.end
+	w.out.forced = w.end == endInterrupted && w.killed
+	return w.out
+}
+
+// kill ends the run, for the first reason that there is.
+func (w *watch) kill(why end) {
+	if w.end == endItself {
+		w.end = why
+	}
+	if !w.killed {
+		w.killed = true
+		go w.child.Kill() // meanwhile its output is read on
+	}
+}
+
+// silent ends a run that has said nothing for too long. After its last word an
+// agent that stays has done its work.
+func (w *watch) silent() {
+	if w.out.result != nil {
+		w.kill(endDone)
+		return
+	}
+	w.kill(endIdle)
+}
+
+func (w *watch) hear(said heard) {
+	w.note(said.events)
+	if w.quietFor > 0 {
+		w.quiet.Reset(w.quietFor)
+	}
+	if w.out.result != nil {
+		return // what it has spent counts for the next run
+	}
+	switch l := w.loop; {
+	case l.overCost(w.out.usage.CostUSD):
+		w.kill(endOverCost)
+	case l.overTokens(w.out.usage.Tokens):
+		w.kill(endOverTokens)
+	}
+}
+
+func (w *watch) note(events []event.Event) {
+	for _, e := range events {
+		switch e := e.(type) {
+		case event.Usage:
+			if e.Tokens != nil {
+				w.out.usage.Tokens = e.Tokens
+			}
+			if e.CostUSD != nil {
+				w.out.usage.CostUSD = e.CostUSD
+			}
+		case event.RateLimit:
+			w.out.limit = &e
+		case event.Complaint:
+			w.out.complaint = e.Text
+		case event.Result:
+			w.out.result = &e
+			if grace := w.loop.Bounds.Grace; grace > 0 {
+				w.quietFor = grace
+			}
+		}
+	}
+}
+
+// signal passes a wish of the user on: the first SIGINT asks the agent to
+// finish, everything else ends it.
+func (w *watch) signal(sig os.Signal) {
+	again := w.end == endInterrupted
+	w.end = endInterrupted
+	if sig != os.Interrupt || again || w.killed {
+		w.kill(endInterrupted)
+		return
+	}
+	w.loop.printf("\nWaiting for %s to finish cleanup... Press Ctrl+C again to force quit.\n", w.loop.Agent.Name())
+	w.child.Interrupt()
+}
+
+// timer returns a timer that fires after d, and never when d is 0.
+func timer(d time.Duration) *time.Timer {
+	if d > 0 {
+		return time.NewTimer(d)
+	}
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return t
+}
