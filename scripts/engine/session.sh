@@ -5,9 +5,10 @@
 session_begin() {
 	session_log=$(mktemp)
 	session_stop=
-	if "$SCRIPTS/engine.sh" status 2>&1 | grep -q 'not running'; then
-		session_stop=yes
-	fi
+	# Not in a pipe: grep would end before engine.sh has said everything, which counts as a failure.
+	case $("$SCRIPTS/engine.sh" status 2>&1) in
+	*"not running"*) session_stop=yes ;;
+	esac
 	trap session_end EXIT
 	trap 'exit 130' INT
 	trap 'exit 143' TERM
