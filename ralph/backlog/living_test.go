@@ -1,0 +1,119 @@
+package backlog
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/gofrs/flock"
+	"gotest.tools/v3/assert"
+)
+
+func TestReopen(t *testing.T) {
+	ctx := t.Context()
+	s := newStore(t)
+	assert.NilError(t, s.Create(ctx, NewTask{Slug: "a", Title: "A"}))
+	assert.ErrorIs(t, s.Reopen(ctx, "a", "x"), ErrNotDone)
+	assert.ErrorIs(t, s.Reopen(ctx, "b", "x"), ErrNotFound)
+	_, err := s.Claim(ctx, ClaimOptions{Agent: "3c9e", Lease: time.Minute})
+	assert.NilError(t, err)
+	assert.NilError(t, s.Done(ctx, "a", `{"commit":"1"}`))
+	assert.NilError(t, s.Reopen(ctx, "a", "make test failed"))
+	task, err := s.Show(ctx, "a")
+	assert.NilError(t, err)
+	assert.Equal(t, task.Status, StatusOpen)
+	assert.Equal(t, task.Result+task.Assignee+task.LeaseExpiresAt, "")
+	assert.Equal(t, task.RetryCount, 1)
+	assert.Equal(t, task.FailReason, "make test failed")
+}
+
+func TestRenewHeldOnlyMakesLeasesLonger(t *testing.T) {
+	ctx := t.Context()
+	s := newStore(t)
+	lease := map[string]string{}
+	for slug, d := range map[string]time.Duration{"long": time.Hour, "short": time.Second, "other": time.Second} {
+		assert.NilError(t, s.Create(ctx, NewTask{Slug: slug, Title: slug}))
+		agent := "3c9e"
+		if slug == "other" {
+			agent = "beef"
+		}
+		task, err := s.Claim(ctx, ClaimOptions{Slug: slug, Agent: agent, Lease: d})
+		assert.NilError(t, err)
+		lease[slug] = task.LeaseExpiresAt
+	}
+	n, err := s.RenewHeld(ctx, "3c9e", 10*time.Minute)
+	assert.NilError(t, err)
+	assert.Equal(t, n, 2)
+	for slug, grows := range map[string]bool{"long": false, "short": true, "other": false} {
+		task, err := s.Show(ctx, slug)
+		assert.NilError(t, err)
+		assert.Equal(t, task.LeaseExpiresAt > lease[slug], grows, slug)
+	}
+}
+
+func TestReleaseDead(t *testing.T) {
+	ctx := t.Context()
+	s := newStore(t)
+	register := func(host, slug string) string {
+		id, err := s.RegisterAgent(ctx, 1, host)
+		assert.NilError(t, err)
+		assert.NilError(t, s.Create(ctx, NewTask{Slug: slug, Title: slug}))
+		_, err = s.Claim(ctx, ClaimOptions{Slug: slug, Agent: id, Lease: time.Hour})
+		assert.NilError(t, err)
+		return id
+	}
+	alive := register("here", "alive")
+	release, err := s.HoldAgent(alive)
+	assert.NilError(t, err)
+	register("here", "never held")
+	dir := filepath.Join(filepath.Dir(s.path), "agents")
+	dead, elsewhere := register("here", "dead"), register("there", "elsewhere")
+	for _, id := range []string{dead, elsewhere} {
+		assert.NilError(t, os.WriteFile(filepath.Join(dir, id+".lock"), nil, 0o644))
+	}
+
+	released, err := s.ReleaseDead(ctx, "here")
+	assert.NilError(t, err)
+	assert.DeepEqual(t, released, []Released{{dead, "dead"}})
+	task, err := s.Show(ctx, "dead")
+	assert.NilError(t, err)
+	assert.Equal(t, task.Status, StatusOpen)
+	assert.Equal(t, task.FailReason, "agent process died")
+	assert.Equal(t, task.RetryCount, 1)
+	active, err := s.List(ctx, Filter{Statuses: []string{StatusActive}})
+	assert.NilError(t, err)
+	assert.Equal(t, len(active), 3)
+	agents, err := s.Agents(ctx)
+	assert.NilError(t, err)
+	assert.Equal(t, len(agents), 3)
+
+	released, err = s.ReleaseDead(ctx, "here")
+	assert.NilError(t, err)
+	assert.Equal(t, len(released), 0)
+	assert.NilError(t, release())
+	entries, err := os.ReadDir(dir)
+	assert.NilError(t, err)
+	assert.Equal(t, len(entries), 1, "only the other host's lock is left")
+}
+
+func TestHoldAgent(t *testing.T) {
+	s := newStore(t)
+	release, err := s.HoldAgent("3c9e")
+	assert.NilError(t, err)
+	_, err = s.HoldAgent("3c9e")
+	assert.ErrorContains(t, err, "held by another process")
+	held, err := flock.New(filepath.Join(filepath.Dir(s.path), "agents", "3c9e.lock")).TryLock()
+	assert.NilError(t, err)
+	assert.Assert(t, !held)
+	assert.NilError(t, release())
+	_, err = s.HoldAgent("../x")
+	assert.ErrorContains(t, err, "no agent's id")
+
+	outside := t.TempDir()
+	dir := filepath.Join(filepath.Dir(s.path), "agents")
+	assert.NilError(t, os.RemoveAll(dir))
+	assert.NilError(t, os.Symlink(outside, dir))
+	_, err = s.HoldAgent("3c9e")
+	assert.ErrorContains(t, err, "symbolic link")
+}
