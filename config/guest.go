@@ -33,11 +33,18 @@ type Guest struct {
 	CustomAgents map[string]CustomAgent `json:"custom_agents,omitempty"`
 }
 
+// maxGuest bounds the value in bytes: one variable of a Linux process may have
+// 128 KiB.
+const maxGuest = 64 << 10
+
 // Encode returns the value for [GuestEnv].
 func (g Guest) Encode() (string, error) {
 	b, err := json.Marshal(g)
 	if err != nil {
 		return "", fmt.Errorf("encoding the guest's configuration: %w", err)
+	}
+	if len(b) > maxGuest {
+		return "", fmt.Errorf("the configuration of checks and agents takes %d KiB, and the sandbox can be told %d KiB: put long commands into scripts", len(b)>>10, maxGuest>>10)
 	}
 	return string(b), nil
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -41,8 +42,11 @@ func (d document) interpret() ([]given, error) {
 			}
 			continue
 		}
-		s, isSetting := known.settings[a.path()]
+		s, isSetting := known.setting(a.key)
 		switch {
+		case isSetting && s.form == list:
+			item, err := d.wholeList(s, a)
+			values, problems = append(values, item), appendError(problems, err)
 		case isSetting && s.form == names:
 			items, err := d.list(s, a)
 			values, problems = append(values, items...), appendError(problems, err)
@@ -81,13 +85,34 @@ func (d document) given(s setting, a assignment, v node) (given, error) {
 	return given{setting: s, value: content, origin: origin, fail: fail}, nil
 }
 
+// wholeList takes a list as one value.
+func (d document) wholeList(s setting, a assignment) (given, error) {
+	items, err := d.list(s, a)
+	if err != nil {
+		return given{}, err
+	}
+	texts := make([]string, len(items))
+	for i, item := range items {
+		texts[i] = item.value
+	}
+	b, err := json.Marshal(texts)
+	if err != nil {
+		return given{}, err
+	}
+	whole := given{setting: s, value: string(b)}
+	at := a.key[len(a.key)-1].at
+	whole.origin = Origin{Kind: d.from, Name: d.path, Line: d.line(at.start)}
+	whole.fail = func(err error) error { return d.problem(at, "%s: %v", a.path(), err) }
+	return whole, nil
+}
+
 // list takes the items of a list.
 func (d document) list(s setting, a assignment) ([]given, error) {
 	if a.value.kind != unstable.Array {
 		return nil, d.problem(a.at(), "%s: it has to be %s", a.path(), s.form)
 	}
 	if len(a.value.items) > maxNames {
-		return nil, d.problem(a.at(), "%s: more than %d names", a.path(), maxNames)
+		return nil, d.problem(a.at(), "%s: more than %d items", a.path(), maxNames)
 	}
 	var items []given
 	for _, v := range a.value.items {
@@ -119,12 +144,34 @@ func schema() known {
 	return k
 }
 
+// setting looks the setting of a key up. One below a table of free names is
+// for the name in the key.
+func (k known) setting(key []part) (setting, bool) {
+	s, found := k.settings[schemaPath(key)]
+	if found && s.setNamed != nil {
+		s = s.called(key[1].name)
+	}
+	return s, found
+}
+
+// schemaPath is the key as the schema has it: a free name is any name.
+func schemaPath(key []part) string {
+	names := make([]string, len(key))
+	for i, p := range key {
+		names[i] = p.name
+		if i == 1 && names[0] == tableAgents {
+			names[i] = anyName
+		}
+	}
+	return strings.Join(names, ".")
+}
+
 // unknownFrom is the index of the first component that leads nowhere, or the
 // key's length.
 func (k known) unknownFrom(key []part) int {
 	for i := range key {
 		// A dot within a quoted component is no way into a table.
-		if path := join(key[:i+1]); strings.Contains(key[i].name, ".") || !k.tables[path] && !k.isSetting(path) {
+		if path := schemaPath(key[:i+1]); strings.Contains(key[i].name, ".") || !k.tables[path] && !k.isSetting(path) {
 			return i
 		}
 	}
@@ -140,8 +187,8 @@ func (k known) isSetting(path string) bool {
 // most likely meant.
 func (k known) unknownProblem(d document, a assignment, i int) error {
 	table, name := join(a.key[:i]), a.key[i].name
-	if k.isSetting(table) {
-		return d.problem(a.key[i].at, "%s has no keys of its own: it has to be %s", table, k.settings[table].form)
+	if inSchema := schemaPath(a.key[:i]); k.isSetting(inSchema) {
+		return d.problem(a.key[i].at, "%s has no keys of its own: it has to be %s", table, k.settings[inSchema].form)
 	}
 	what := fmt.Sprintf("unknown key %q", name)
 	if a.value.isTable() {
@@ -150,12 +197,12 @@ func (k known) unknownProblem(d document, a assignment, i int) error {
 	if table != "" {
 		what += fmt.Sprintf(" in [%s]", table)
 	}
-	siblings := k.children(table)
+	siblings := k.children(schemaPath(a.key[:i]))
 	if near := nearest(name, siblings); near != "" {
 		return d.problem(a.key[i].at, "%s; did you mean %q?", what, near)
 	}
 	for _, key := range slices.Sorted(maps.Keys(k.settings)) {
-		if home, found := strings.CutSuffix(key, "."+name); found {
+		if home, found := strings.CutSuffix(key, "."+name); found && !strings.Contains(home, anyName) {
 			return d.problem(a.key[i].at, "%s; it belongs into [%s]", what, home)
 		}
 	}

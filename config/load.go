@@ -62,6 +62,9 @@ func (e Effective) Guest(sandboxed bool) Guest {
 		Permissions:    e.Agent.Permissions,
 		Sandboxed:      sandboxed,
 		TimeoutSeconds: int64(e.Sandbox.Resources.Timeout.Seconds()),
+		Loop:           e.Loop,
+		Checks:         e.Checks,
+		CustomAgents:   e.Agents,
 	}
 }
 
@@ -84,13 +87,16 @@ func Load(s Sources) (Effective, error) {
 func merge(s Sources, repository, user []given) (Effective, error) {
 	m := merger{e: Effective{Config: defaults(), Origins: map[string]Origin{}, root: s.Root}}
 	for _, setting := range settings() {
-		m.e.Origins[setting.key] = Origin{}
+		if setting.setNamed == nil {
+			m.e.Origins[setting.key] = Origin{}
+		}
 	}
 	m.apply(repository)
 	m.apply(user)
 	m.apply(environment(s.Getenv))
 	m.apply(flags(s.Overrides))
 	m.timeout(s.Overrides.Timeout)
+	m.requireCommands()
 	if len(m.problems) > 0 {
 		return Effective{}, joinProblems(m.problems)
 	}
@@ -121,6 +127,7 @@ type merger struct {
 }
 
 func (m *merger) apply(values []given) {
+	m.forgetAgents(values)
 	for _, g := range values {
 		if err := g.setting.set(&m.e.Config, g.value, g.origin.Kind); err != nil {
 			m.problems = append(m.problems, g.fail(err))

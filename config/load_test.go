@@ -25,6 +25,8 @@ func env(pairs map[string]string) func(string) string {
 
 func ptr[T any](v T) *T { return &v }
 
+var defaultLoop = Loop{MaxFailures: 3, Idle: 30 * time.Minute, MaxWait: 6 * time.Hour, Grace: time.Minute}
+
 func TestLoadDefaults(t *testing.T) {
 	e, err := Load(Sources{Root: t.TempDir(), UserDir: filepath.Join(t.TempDir(), "missing"), Getenv: env(nil)})
 	assert.NilError(t, err)
@@ -34,8 +36,9 @@ func TestLoadDefaults(t *testing.T) {
 			Enabled: true, Driver: "auto", Reuse: true,
 			Resources: Resources{Memory: 8 << 30, CPUs: 4, Pids: 1024, Timeout: time.Hour},
 		},
+		Loop: defaultLoop,
 	})
-	assert.Equal(t, len(e.Origins), len(settings()))
+	assert.Equal(t, len(e.Origins), len(settings())-len(agentSettings()))
 	for key, origin := range e.Origins {
 		assert.Equal(t, origin.String(), "default", key)
 	}
@@ -85,6 +88,7 @@ func TestLoadFile(t *testing.T) {
 		},
 		Env:   Env{Pass: []string{"A", "B_2"}},
 		Image: Image{Base: "debian:13"},
+		Loop:  defaultLoop,
 	}
 	for _, tc := range []struct{ name, content string }{
 		{"plain", everything},
@@ -162,6 +166,7 @@ func TestLoadEnvironmentAndFlags(t *testing.T) {
 		},
 		Env:   Env{Pass: []string{"LD_PRELOAD", "B"}},
 		Image: Image{Base: "b"},
+		Loop:  defaultLoop,
 	}
 	e, err := Load(Sources{Getenv: env(map[string]string{
 		"RALPH_AGENT": "shell", "RALPH_MODEL": "m", "RALPH_DRIVER": "docker-sandbox", "RALPH_IMAGE": "i", "RALPH_BASE": "b",
@@ -247,7 +252,7 @@ func TestLoadDisabled(t *testing.T) {
 func TestGuest(t *testing.T) {
 	e, err := Load(Sources{Overrides: Overrides{Agent: ptr("shell"), Model: ptr("m")}})
 	assert.NilError(t, err)
-	assert.DeepEqual(t, e.Guest(true), Guest{Agent: "shell", Model: "m", Permissions: "bypass", Sandboxed: true, TimeoutSeconds: 3600})
+	assert.DeepEqual(t, e.Guest(true), Guest{Agent: "shell", Model: "m", Permissions: "bypass", Sandboxed: true, TimeoutSeconds: 3600, Loop: defaultLoop})
 	assert.Equal(t, e.Guest(false).Sandboxed, false)
 	assert.Equal(t, e.Sandbox.Resources.NanoCPUs(), int64(4e9))
 }

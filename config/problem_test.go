@@ -43,6 +43,13 @@ func TestMistakes(t *testing.T) {
 		{"tabs", "[agent]\n\tname\t=\t1\n"},
 		{"multi-line-value", "[agent]\nname = \"\"\"\nx\n\"\"\"\n"},
 		{"lone-cr", "[agent]\rname = 1\n"},
+		{"loop", "[loop]\nmax_duration = \"4 hours\"\nmax_cost_usd = -1\nstall = -1\nidel = 3\nidle = \"30m\"\ngrace = \"0\"\nmax_wait = 3\n"},
+		{"loop-values", "[loop]\nmax_duration = \"4 hours\"\nmax_cost_usd = \"-1\"\nstall = -1\ngrace = \"0\"\nmax_tokens = 99999999999999\n"},
+		{"checks", "[checks]\ncommands = \"make test\"\n"},
+		{"check-item", "[checks]\ncommands = [\"make test\", 3]\n"},
+		{"check-empty", "[checks]\ncommands = [\"make test\",\n  \" \"]\n"},
+		{"agents", "[agents.mine]\ncomand = [\"x\"]\n[agents.mine.stream]\nx = 1\n[agents]\nother = 1\n"},
+		{"agents-values", "[agents.claude]\ncommand = [\"x\"]\n[agents.Mine]\ncommand = [\"x\"]\n[agents.a]\ncommand = []\n[agents.b]\ncommand = [\"b\"]\nstream = \"codec\"\n"},
 		{"big-number", "[sandbox.resources]\npids = 99999999999999999999\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -73,7 +80,7 @@ func TestHostileFiles(t *testing.T) {
 		return start + strings.Repeat(item, (maxFile-len(start)-len(end))/len(item)) + end
 	}
 	for _, tc := range []struct{ name, content, message string }{
-		{"list of names", fill("env.pass = [", `"A",`, "]"), "more than 256 names"},
+		{"list of names", fill("env.pass = [", `"A",`, "]"), "more than 256 items"},
 		{"wrong names", "env.pass = [" + strings.Repeat(`"A B",`, 200) + "]", "and more mistakes"},
 		{"unknown keys", func() string {
 			var b strings.Builder

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,6 +20,7 @@ const (
 	decimal             // 1.5 or "1.5"
 	truth               // true or false
 	names               // ["A", "B"], taken name by name
+	list                // ["a b", "c"], taken as a whole, in JSON
 )
 
 // setting is one key of the configuration.
@@ -28,7 +30,24 @@ type setting struct {
 	env  string // environment variable, empty for none
 	// set checks a value, already of the right form, and stores it.
 	set func(c *Config, v string, from OriginKind) error
+	// setNamed is set's place in a setting whose key has the component "*",
+	// which stands for any name.
+	setNamed func(c *Config, name, v string) error
 }
+
+// called is the setting for one name.
+func (s setting) called(name string) setting {
+	s.key = strings.Replace(s.key, anyName, name, 1)
+	setNamed := s.setNamed
+	s.set = func(c *Config, v string, _ OriginKind) error { return setNamed(c, name, v) }
+	return s
+}
+
+// anyName stands for a name that the user chooses, below tableAgents.
+const (
+	anyName     = "*"
+	tableAgents = "agents"
+)
 
 // Keys that other code has to name.
 const (
@@ -37,61 +56,68 @@ const (
 	keyBase    = "image.base"
 	keyPass    = "env.pass"
 	keyTimeout = "sandbox.resources.timeout_minutes"
+	// KeyChecks is the key of the checks.
+	KeyChecks = "checks.commands"
 )
 
 // settings lists every key that exists.
 func settings() []setting {
+	return slices.Concat(mainSettings(), loopSettings(), agentSettings())
+}
+
+func mainSettings() []setting {
 	return []setting{
-		{"agent.name", text, "RALPH_AGENT", func(c *Config, v string, _ OriginKind) error {
+		{key: "agent.name", form: text, env: "RALPH_AGENT", set: func(c *Config, v string, _ OriginKind) error {
 			c.Agent.Name = v
 			return checkAgent(v)
 		}},
-		{"agent.model", text, "RALPH_MODEL", func(c *Config, v string, _ OriginKind) error {
+		{key: "agent.model", form: text, env: "RALPH_MODEL", set: func(c *Config, v string, _ OriginKind) error {
 			c.Agent.Model = v
 			return checkModel(v)
 		}},
-		{"agent.permissions", text, "RALPH_PERMISSIONS", func(c *Config, v string, _ OriginKind) error {
+		{key: "agent.permissions", form: text, env: "RALPH_PERMISSIONS", set: func(c *Config, v string, _ OriginKind) error {
 			c.Agent.Permissions = v
 			return checkChoice(v, PermissionsBypass, PermissionsAsk)
 		}},
-		{keyEnabled, truth, "", func(c *Config, v string, _ OriginKind) (err error) {
+		{key: keyEnabled, form: truth, set: func(c *Config, v string, _ OriginKind) (err error) {
 			c.Sandbox.Enabled, err = strconv.ParseBool(v)
 			return err
 		}},
-		{"sandbox.driver", text, "RALPH_DRIVER", func(c *Config, v string, _ OriginKind) error {
+		{key: "sandbox.driver", form: text, env: "RALPH_DRIVER", set: func(c *Config, v string, _ OriginKind) error {
 			c.Sandbox.Driver = v
 			return checkChoice(v, DriverAuto, DriverSbx, DriverDockerSandbox, DriverContainer)
 		}},
-		{keyImage, text, "RALPH_IMAGE", func(c *Config, v string, _ OriginKind) error {
+		{key: keyImage, form: text, env: "RALPH_IMAGE", set: func(c *Config, v string, _ OriginKind) error {
 			c.Sandbox.Image = v
 			return checkImage(v)
 		}},
-		{"sandbox.reuse_container", truth, "", func(c *Config, v string, _ OriginKind) (err error) {
+		{key: "sandbox.reuse_container", form: truth, set: func(c *Config, v string, _ OriginKind) (err error) {
 			c.Sandbox.Reuse, err = strconv.ParseBool(v)
 			return err
 		}},
-		{"sandbox.resources.memory", text, "RALPH_MEMORY", func(c *Config, v string, _ OriginKind) (err error) {
+		{key: "sandbox.resources.memory", form: text, env: "RALPH_MEMORY", set: func(c *Config, v string, _ OriginKind) (err error) {
 			c.Sandbox.Resources.Memory, err = parseMemory(v)
 			return err
 		}},
-		{"sandbox.resources.cpus", decimal, "RALPH_CPUS", func(c *Config, v string, _ OriginKind) (err error) {
+		{key: "sandbox.resources.cpus", form: decimal, env: "RALPH_CPUS", set: func(c *Config, v string, _ OriginKind) (err error) {
 			c.Sandbox.Resources.CPUs, err = parseCPUs(v)
 			return err
 		}},
-		{"sandbox.resources.pids", whole, "RALPH_PIDS", func(c *Config, v string, _ OriginKind) (err error) {
+		{key: "sandbox.resources.pids", form: whole, env: "RALPH_PIDS", set: func(c *Config, v string, _ OriginKind) (err error) {
 			c.Sandbox.Resources.Pids, err = parseWhole(v, minPids, maxPids)
 			return err
 		}},
-		{keyTimeout, whole, "RALPH_TIMEOUT_MINUTES", func(c *Config, v string, _ OriginKind) error {
+		{key: keyTimeout, form: whole, env: "RALPH_TIMEOUT_MINUTES", set: func(c *Config, v string, _ OriginKind) error {
 			minutes, err := parseWhole(v, 1, maxTimeoutMinutes)
 			c.Sandbox.Resources.Timeout = time.Duration(minutes) * time.Minute
 			return err
 		}},
-		{keyPass, names, "RALPH_DOCKER_ENV", addPassedName},
-		{keyBase, text, "RALPH_BASE", func(c *Config, v string, _ OriginKind) error {
+		{key: keyPass, form: names, env: "RALPH_DOCKER_ENV", set: addPassedName},
+		{key: keyBase, form: text, env: "RALPH_BASE", set: func(c *Config, v string, _ OriginKind) error {
 			c.Image.Base = v
 			return checkBase(v)
 		}},
+		{key: KeyChecks, form: list, set: func(c *Config, v string, _ OriginKind) error { return c.setChecks(v) }},
 	}
 }
 
@@ -113,6 +139,7 @@ func addPassedName(c *Config, v string, from OriginKind) error {
 func defaults() Config {
 	return Config{
 		Agent: Agent{Name: "claude", Permissions: PermissionsBypass},
+		Loop:  Loop{MaxFailures: 3, Idle: 30 * time.Minute, MaxWait: 6 * time.Hour, Grace: time.Minute},
 		Sandbox: Sandbox{
 			Enabled: true, Driver: DriverAuto, Reuse: true,
 			Resources: Resources{Memory: 8 << 30, CPUs: 4, Pids: 1024, Timeout: 60 * time.Minute},
@@ -127,6 +154,7 @@ func (s setting) read(v node) (string, error) {
 		s.form == truth && v.kind == unstable.Bool,
 		s.form == whole && v.kind == unstable.Integer,
 		s.form == decimal && v.kind == unstable.String,
+		s.form == list && v.kind == unstable.String,
 		s.form == names && v.kind == unstable.String: // one item of the list
 		return v.text, nil
 	case s.form == decimal && (v.kind == unstable.Integer || v.kind == unstable.Float):
@@ -147,6 +175,8 @@ func (f form) String() string {
 		return `a number, as 4 or "1.5"`
 	case truth:
 		return "true or false, without quotes"
+	case list:
+		return `a list of texts, as ["make test"]`
 	default:
 		return `a list of names, as ["MY_VARIABLE"]`
 	}
