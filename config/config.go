@@ -24,25 +24,25 @@ type Config struct {
 type Loop struct {
 	// MaxDuration bounds the time that all runs of the loop take; 0 means no
 	// bound.
-	MaxDuration time.Duration `json:"max_duration,omitempty"`
+	MaxDuration time.Duration `json:"max_duration"`
 	// MaxCostUSD bounds what the loop costs, in US dollars; 0 means no bound.
-	MaxCostUSD float64 `json:"max_cost_usd,omitempty"`
+	MaxCostUSD float64 `json:"max_cost_usd"`
 	// MaxTokens bounds the tokens of the loop, of every kind; 0 means no
 	// bound.
-	MaxTokens int64 `json:"max_tokens,omitempty"`
+	MaxTokens int64 `json:"max_tokens"`
 	// MaxFailures is how many runs in a row may fail; 0 means any number.
-	MaxFailures int `json:"max_failures,omitempty"`
+	MaxFailures int `json:"max_failures"`
 	// Stall is how many runs in a row may end without a commit and without a
 	// finished task; 0 means any number. Nil means nobody has said: see
 	// [DefaultStall].
-	Stall *int `json:"stall,omitempty"`
+	Stall *int `json:"stall"`
 	// Idle is how long an agent may print nothing; 0 means for ever.
-	Idle time.Duration `json:"idle,omitempty"`
+	Idle time.Duration `json:"idle"`
 	// MaxWait bounds a wait for an agent's rate limit to end; 0 means no
 	// bound.
-	MaxWait time.Duration `json:"max_wait,omitempty"`
+	MaxWait time.Duration `json:"max_wait"`
 	// Grace is how long an agent may take to exit after its final result.
-	Grace time.Duration `json:"grace,omitempty"`
+	Grace time.Duration `json:"grace"`
 }
 
 // DefaultStall is the bound of a loop without a number of iterations, when

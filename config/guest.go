@@ -49,9 +49,10 @@ func (g Guest) Encode() (string, error) {
 	return string(b), nil
 }
 
-// DecodeGuest reads a value of [GuestEnv].
+// DecodeGuest reads a value of [GuestEnv]. Bounds that it does not name have
+// their defaults.
 func DecodeGuest(value string) (Guest, error) {
-	var g Guest
+	g := Guest{Loop: defaults().Loop}
 	if err := json.Unmarshal([]byte(value), &g); err != nil {
 		return Guest{}, fmt.Errorf("reading %s: %w", GuestEnv, err)
 	}

@@ -93,6 +93,25 @@ func (s *Store) agentLock(id string) (*flock.Flock, error) {
 	return flock.New(path), nil
 }
 
+// Alive says whether a process is known to hold an agent now.
+func (s *Store) Alive(id string) bool {
+	if !agentIDs.MatchString(id) {
+		return false
+	}
+	lock, err := s.agentLock(id)
+	if err != nil {
+		return false
+	}
+	if _, err := os.Lstat(lock.Path()); err != nil {
+		return false
+	}
+	free, err := lock.TryRLock()
+	if free {
+		_ = lock.Unlock()
+	}
+	return err == nil && !free
+}
+
 // Released is a task that a dead agent had held.
 type Released struct{ Agent, Slug string }
 

@@ -106,7 +106,9 @@ func TestHoldAgent(t *testing.T) {
 	held, err := flock.New(filepath.Join(filepath.Dir(s.path), "agents", "3c9e.lock")).TryLock()
 	assert.NilError(t, err)
 	assert.Assert(t, !held)
+	assert.Assert(t, s.Alive("3c9e"))
 	assert.NilError(t, release())
+	assert.Assert(t, !s.Alive("3c9e"))
 	_, err = s.HoldAgent("../x")
 	assert.ErrorContains(t, err, "no agent's id")
 

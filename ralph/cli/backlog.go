@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/ralph/loop"
@@ -19,7 +20,7 @@ type tasks struct {
 	scope backlog.Scope
 }
 
-var _ loop.Backlog = tasks{}
+var _ loop.Keeper = tasks{}
 
 func (t tasks) with(ctx context.Context, f func(*backlog.Store) error) error {
 	store, err := backlog.Open(ctx, t.path, t.scope)
@@ -32,32 +33,55 @@ func (t tasks) with(ctx context.Context, f func(*backlog.Store) error) error {
 func (t tasks) Status(ctx context.Context) (status loop.Status, err error) {
 	err = t.with(ctx, func(s *backlog.Store) error {
 		counts, err := s.Counts(ctx)
-		if err != nil {
-			return err
-		}
-		all, err := s.List(ctx, backlog.Filter{All: true})
-		if err != nil {
-			return err
-		}
-		status = loop.Status{Open: counts.Open, Active: counts.Active, Blocked: counts.Blocked}
-		status.Fingerprint, err = fingerprint(all)
+		status = loop.Status{Open: counts.Open, Active: counts.Active, Done: counts.Done, Blocked: counts.Blocked}
 		return err
 	})
 	return status, err
 }
 
-// fingerprint is the backlog without what claiming and giving back leaves.
-func fingerprint(all []backlog.Task) (string, error) {
-	for i := range all {
-		t := &all[i]
-		t.Assignee, t.Assigned, t.LeaseExpiresAt, t.UpdatedAt = "", false, "", ""
-		t.RetryCount, t.FailReason = 0, ""
-	}
-	b, err := json.Marshal(all)
-	if err != nil {
-		return "", fmt.Errorf("comparing backlogs: %w", err)
-	}
-	return string(b), nil
+func (t tasks) Tasks(ctx context.Context) (map[string]loop.Task, error) {
+	states := map[string]loop.Task{}
+	err := t.with(ctx, func(s *backlog.Store) error {
+		all, err := s.List(ctx, backlog.Filter{All: true})
+		if err != nil {
+			return err
+		}
+		now := time.Now().UTC().Format(time.DateTime)
+		for _, task := range all {
+			content, err := json.Marshal([]any{
+				task.Title, task.Description, task.Category, task.Priority, task.SpecRef, task.Ref, task.Steps, task.Deps,
+			})
+			if err != nil {
+				return fmt.Errorf("comparing backlogs: %w", err)
+			}
+			states[task.Slug] = loop.Task{
+				Status: task.Status, Assignee: task.Assignee, Retries: task.RetryCount,
+				Leased: task.LeaseExpiresAt >= now, Content: string(content),
+			}
+		}
+		return nil
+	})
+	return states, err
+}
+
+func (t tasks) Claimable(ctx context.Context) (claimable bool, err error) {
+	err = t.with(ctx, func(s *backlog.Store) error {
+		some, _, err := s.Peek(ctx, 1)
+		claimable = len(some) > 0
+		return err
+	})
+	return claimable, err
+}
+
+func (t tasks) Renew(ctx context.Context, agentID string) error {
+	return t.with(ctx, func(s *backlog.Store) error {
+		_, err := s.RenewHeld(ctx, agentID, backlog.DefaultLease)
+		return err
+	})
+}
+
+func (t tasks) Reopen(ctx context.Context, slug, reason string) error {
+	return t.with(ctx, func(s *backlog.Store) error { return s.Reopen(ctx, slug, reason) })
 }
 
 func (t tasks) Held(ctx context.Context, agentID string) (slugs []string, err error) {
@@ -75,18 +99,50 @@ func (t tasks) Release(ctx context.Context, slug, reason string) error {
 	return t.with(ctx, func(s *backlog.Store) error { return s.Fail(ctx, slug, reason) })
 }
 
-func (t tasks) register(ctx context.Context) (id string, err error) {
-	host := os.Getenv("HOSTNAME")
-	if host == "" {
-		if host, err = os.Hostname(); err != nil {
-			return "", fmt.Errorf("reading the host's name: %w", err)
-		}
+// hostname is what agents of this machine, or of this container, are known by.
+func hostname() (string, error) {
+	if name := os.Getenv("HOSTNAME"); name != "" {
+		return name, nil
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("reading the host's name: %w", err)
+	}
+	return name, nil
+}
+
+// register makes an agent of this process, which lives until it is
+// deregistered or the process ends. It also gives back what agents held whose
+// processes are gone, and says which.
+func (t tasks) register(ctx context.Context) (a registration, err error) {
+	host, err := hostname()
+	if err != nil {
+		return a, err
 	}
 	err = t.with(ctx, func(s *backlog.Store) (err error) {
-		id, err = s.RegisterAgent(ctx, os.Getpid(), host)
+		if a.id, err = s.RegisterAgent(ctx, os.Getpid(), host); err != nil {
+			return err
+		}
+		// Neither is needed to work: without the sign of life, leases run out.
+		a.letGo, _ = s.HoldAgent(a.id)
+		a.dead, _ = s.ReleaseDead(ctx, host)
+		others, err := s.Agents(ctx)
+		for _, other := range others {
+			if other.ID != a.id && s.Alive(other.ID) {
+				a.others = append(a.others, other)
+			}
+		}
 		return err
 	})
-	return id, err
+	return a, err
+}
+
+// registration is an agent of the backlog, and what it found there.
+type registration struct {
+	id     string
+	letGo  func() error       // nil without a sign of life
+	dead   []backlog.Released // tasks of dead agents
+	others []backlog.Agent    // who work beside it
 }
 
 func (t tasks) deregister(ctx context.Context, id string) error {

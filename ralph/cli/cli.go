@@ -16,13 +16,10 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/task"
 )
 
-// Exit codes. A session that was interrupted or terminated has the code of a
-// shell for SIGINT, one whose agent took too long that of timeout(1).
+// Exit codes. Those of a loop are with its reasons to stop.
 const (
-	exitOK          = 0
-	exitFailure     = 1
-	exitTimedOut    = 124
-	exitInterrupted = 130
+	exitOK      = 0
+	exitFailure = 1
 )
 
 // Options are what the program knows about itself.

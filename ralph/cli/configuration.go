@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -11,7 +12,7 @@ import (
 
 // configuration is what the host has handed over, in a sandbox. On a host it
 // is read from the same files that docker ralph reads.
-func configuration(ctx context.Context) (config.Guest, error) {
+func configuration(ctx context.Context, danger bool) (config.Guest, error) {
 	if v := os.Getenv(config.GuestEnv); v != "" {
 		return config.DecodeGuest(v)
 	}
@@ -23,7 +24,18 @@ func configuration(ctx context.Context) (config.Guest, error) {
 	if err != nil {
 		return config.Guest{}, err
 	}
-	return effective.Guest(false), nil
+	guest := effective.Guest(false)
+	if danger {
+		return guest, nil
+	}
+	// There is no sandbox here: what a repository wants to be run, runs as the
+	// user.
+	for _, key := range []string{config.KeyChecks, "agents." + guest.Agent + ".command"} {
+		if from := effective.Origins[key]; from.Kind == config.FromRepository {
+			return config.Guest{}, fmt.Errorf("%s has %s run on this machine, where there is no sandbox. Use docker ralph, or allow it with --danger", from, key)
+		}
+	}
+	return guest, nil
 }
 
 // userDir is the plugin's folder below Docker's configuration folder.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -33,6 +34,13 @@ func TestFlags(t *testing.T) {
 		{"no alias", agent.Build, "--model", loopFlags{}, "--model requires an alias (e.g. opus-4.5, sonnet, haiku)"},
 		{"flag as alias", agent.Build, "-m --danger", loopFlags{}, "--model requires an alias (e.g. opus-4.5, sonnet, haiku)"},
 		{"equals sign", agent.Build, "--model=x", loopFlags{}, "Unknown option '--model=x'\nRun 'ralph build --help' for usage"},
+		{"bounds", agent.Build, "--max-duration 4h --stall 0 --idle 5 --max-cost-usd 2.50", loopFlags{bounds: []boundFlag{
+			{"--max-duration", "max_duration", "4h"}, {"--stall", "stall", "0"}, {"--idle", "idle", "5"}, {"--max-cost-usd", "max_cost_usd", "2.50"},
+		}}, ""},
+		{"bound without value", agent.Build, "--stall --danger", loopFlags{}, "--stall requires a value"},
+		{"bound that is none", agent.Build, "--max-duration 4", loopFlags{}, "--max-duration \"4\": it has to be a time such as 90m, 4h or 1h30m, at most a year, or 0"},
+		{"JSON", agent.Plan, "--format json --resume", loopFlags{maxIterations: 1, json: true, resume: true}, ""},
+		{"format", agent.Plan, "--format yaml", loopFlags{}, "--format requires text or json"},
 		{"positional", agent.Build, "now", loopFlags{}, "Unknown option 'now'\nRun 'ralph build --help' for usage"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -42,7 +50,7 @@ func TestFlags(t *testing.T) {
 				return
 			}
 			assert.NilError(t, err)
-			assert.Equal(t, got, tc.want)
+			assert.Equal(t, fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", tc.want))
 		})
 	}
 	_, err := parseLoopFlags(agent.Build, []string{"-n", ""})

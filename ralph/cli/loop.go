@@ -2,8 +2,10 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -11,11 +13,24 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/moby/term"
+
+	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/help"
 	"github.com/docker-ralph/docker-ralph/ralph/loop"
+	"github.com/docker-ralph/docker-ralph/ralph/looplog"
 	"github.com/docker-ralph/docker-ralph/ralph/prompt"
 )
+
+// job is what plan or build was asked to do.
+type job struct {
+	flags   loopFlags
+	guest   config.Guest
+	adapter agent.Adapter
+	session agent.Session
+	stdout  *os.File // for people; not where JSON goes
+}
 
 // loop carries out plan and build.
 func (o Options) loop(ctx context.Context, mode agent.Mode, args []string) int {
@@ -28,54 +43,55 @@ func (o Options) loop(ctx context.Context, mode agent.Mode, args []string) int {
 		_, _ = fmt.Fprint(o.Stdout, help.Text(string(mode)))
 		return exitOK
 	}
-	adapter, as, timeout, err := chooseAgent(ctx, mode, flags)
+	j, err := chooseAgent(ctx, mode, flags)
 	if err != nil {
 		o.complain(err.Error())
 		return exitFailure
+	}
+	j.stdout = o.Stdout
+	if flags.json {
+		j.stdout = o.Stderr
 	}
 	if !hasSpecs() {
-		_, _ = fmt.Fprintln(o.Stdout, "Error: No specs found. Run /ralph-spec first to generate specs in ./specs/")
+		_, _ = fmt.Fprintln(j.stdout, "Error: No specs found. Run /ralph-spec first to generate specs in ./specs/")
 		return exitFailure
 	}
-	if err := adapter.Check(as); err != nil {
+	if err := j.adapter.Check(j.session); err != nil {
 		o.complain(err.Error())
 		return exitFailure
 	}
-	stop, err := o.runSession(ctx, adapter, as, flags, timeout)
-	if err != nil {
-		o.complain(err.Error())
+	outcome := o.runSession(ctx, j)
+	if outcome.err != nil {
+		o.complain(outcome.err.Error())
 	}
-	switch {
-	case stop == loop.Interrupted:
-		return exitInterrupted
-	case stop == loop.TimedOut:
-		return exitTimedOut
-	case err != nil:
-		return exitFailure
-	default:
-		return exitOK
+	if flags.json {
+		return o.report(outcome)
 	}
+	return outcome.report.Stop.ExitCode()
 }
 
 // chooseAgent combines the configuration and the flags.
-func chooseAgent(ctx context.Context, mode agent.Mode, flags loopFlags) (agent.Adapter, agent.Session, time.Duration, error) {
-	guest, err := configuration(ctx)
+func chooseAgent(ctx context.Context, mode agent.Mode, flags loopFlags) (*job, error) {
+	guest, err := configuration(ctx, flags.danger)
 	if err != nil {
-		return nil, agent.Session{}, 0, err
+		return nil, err
+	}
+	if guest.Loop, err = flags.bound(guest.Loop); err != nil {
+		return nil, err
 	}
 	adapter, err := agent.Lookup(guest.Agent)
 	if err != nil {
-		return nil, agent.Session{}, 0, err
+		return nil, err
 	}
 	as := agent.Session{
 		Mode: mode, Model: flags.model, Danger: flags.danger,
-		Sandboxed: guest.Sandboxed, Bypass: guest.Permissions == "bypass",
+		Sandboxed: guest.Sandboxed, Bypass: guest.Permissions == config.PermissionsBypass,
 		Getenv: os.Getenv,
 	}
 	if as.Model == "" {
 		as.Model = guest.Model
 	}
-	return adapter, as, time.Duration(guest.TimeoutSeconds) * time.Second, nil
+	return &job{flags: flags, guest: guest, adapter: adapter, session: as}, nil
 }
 
 // hasSpecs says whether ./specs holds anything.
@@ -84,8 +100,15 @@ func hasSpecs() bool {
 	return err == nil && len(entries) > 0
 }
 
+// outcome is how a session went.
+type outcome struct {
+	report loop.Report
+	log    string // folder of the loop's log; or ""
+	err    error
+}
+
 // runSession is everything between the preflight and the exit code.
-func (o Options) runSession(ctx context.Context, adapter agent.Adapter, as agent.Session, flags loopFlags, timeout time.Duration) (loop.Stop, error) {
+func (o Options) runSession(ctx context.Context, j *job) outcome {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
@@ -94,39 +117,117 @@ func (o Options) runSession(ctx context.Context, adapter agent.Adapter, as agent
 	}
 	defer catchBrokenPipe()()
 
-	s, err := o.openSession(ctx, as.Mode == agent.Build)
+	failed := func(err error) outcome { return outcome{report: loop.Report{Stop: loop.Failed}, err: err} }
+	s, err := o.openSession(ctx, j.session.Mode == agent.Build)
 	if err != nil {
-		return loop.Failed, err
+		return failed(err)
 	}
-	defer o.close(ctx, s)
-	as.Program = s.self
-	if as.Sandboxed {
+	defer o.close(ctx, s, j.stdout)
+	j.session.Program = s.self
+	if j.session.Sandboxed {
 		// Once: a run of the agent must not change what the next one is told.
-		if as.Prompts, err = prompt.Load(filepath.Join(s.top, ".ralph", "prompts")); err != nil {
-			return loop.Failed, err
+		if j.session.Prompts, err = prompt.Load(filepath.Join(s.top, ".ralph", "prompts")); err != nil {
+			return failed(err)
 		}
 	}
-	o.banner(adapter, as, flags, s)
-	if flags.model != "" && adapter.Model(as) == "" {
-		_, _ = fmt.Fprintf(o.Stderr, "Warning: the agent %s has no model; --model is ignored\n", adapter.Name())
+	lo := j.options(s)
+	lo.Signals, lo.Stdout, lo.Stderr = signals, j.stdout, o.Stderr
+	lo.Live = term.IsTerminal(j.stdout.Fd())
+	if lo.Log, lo.Earlier, err = o.openLog(j, s); err != nil {
+		return failed(err)
 	}
+	o.banner(j, s)
+	return o.runLoop(ctx, lo)
+}
+
+// options is the loop that the job asks for.
+func (j *job) options(s *session) loop.Options {
 	lo := loop.Options{
-		Agent: adapter, Session: as, Env: s.environ(), AgentID: s.agentID,
-		MaxIterations: flags.maxIterations, Timeout: timeout, Head: head,
-		Signals: signals, Stdout: o.Stdout, Stderr: o.Stderr,
+		Agent: j.adapter, Session: j.session, Env: s.environ(), AgentID: s.registration.id,
+		MaxIterations: j.flags.maxIterations,
+		Timeout:       time.Duration(j.guest.TimeoutSeconds) * time.Second,
+		Bounds:        j.guest.Loop, Checks: j.guest.Checks, Dir: s.top,
+		Head: head, Count: countCommits,
 	}
 	if s.backlog != nil {
 		lo.Backlog = *s.backlog
 	}
-	stop, err := loop.Run(ctx, lo)
-	if errors.Is(err, syscall.EPIPE) {
-		err = errors.New("nobody reads the output any more; the agent was stopped and its task released")
+	return lo
+}
+
+// openLog makes the loop's log, or opens the one that is resumed. Without a
+// work tree there is none, and where it cannot be written the loop goes on
+// without it.
+func (o Options) openLog(j *job, s *session) (*looplog.Log, []looplog.Iteration, error) {
+	about := looplog.Loop{
+		Mode: string(j.session.Mode), Agent: j.adapter.Name(), AgentID: s.registration.id, Started: time.Now().UTC(),
 	}
-	return stop, err
+	if s.backlog != nil {
+		about.Repo, about.Branch = s.backlog.scope.Repo, s.backlog.scope.Branch
+	}
+	if j.flags.resume {
+		log, earlier, err := looplog.Resume(s.top, about)
+		if errors.Is(err, fs.ErrNotExist) || s.top == "" {
+			return nil, nil, fmt.Errorf("there is no %s loop of this branch to resume. Start one without --resume", j.session.Mode)
+		}
+		return log, earlier, err
+	}
+	if s.top == "" {
+		return nil, nil, nil
+	}
+	log, err := looplog.Create(s.top, about)
+	if err != nil {
+		_, _ = fmt.Fprintf(o.Stderr, "Warning: %s. The loop goes on without a log\n", err)
+		return nil, nil, nil
+	}
+	return log, nil, nil
+}
+
+// runLoop runs the loop and notes how it ended.
+func (o Options) runLoop(ctx context.Context, lo loop.Options) outcome {
+	var result outcome
+	result.report, result.err = loop.Run(ctx, lo)
+	if errors.Is(result.err, syscall.EPIPE) {
+		result.err = errors.New("nobody reads the output any more; the agent was stopped and its task released")
+	}
+	if lo.Log != nil {
+		result.log = lo.Log.Dir()
+		if err := lo.Log.Finish(string(result.report.Stop), result.report.Stop.ExitCode()); err != nil {
+			_, _ = fmt.Fprintf(o.Stderr, "Warning: %s\n", err)
+		}
+	}
+	return result
+}
+
+// report prints the loop as JSON and returns the exit code.
+func (o Options) report(result outcome) int {
+	code := result.report.Stop.ExitCode()
+	printed := struct {
+		Stop       loop.Stop           `json:"stop"`
+		ExitCode   int                 `json:"exit_code"`
+		Error      string              `json:"error,omitempty"`
+		Log        string              `json:"log,omitempty"`
+		Iterations []looplog.Iteration `json:"iterations"`
+		Totals     loop.Totals         `json:"totals"`
+	}{result.report.Stop, code, "", result.log, result.report.Iterations, result.report.Totals}
+	if result.err != nil {
+		printed.Error = result.err.Error()
+	}
+	if printed.Iterations == nil {
+		printed.Iterations = []looplog.Iteration{}
+	}
+	out := json.NewEncoder(o.Stdout)
+	out.SetEscapeHTML(false)
+	if err := out.Encode(printed); err != nil {
+		o.complain(fmt.Sprintf("writing the report: %s", err))
+		return max(code, exitFailure)
+	}
+	return code
 }
 
 // banner says what is about to run.
-func (o Options) banner(adapter agent.Adapter, as agent.Session, flags loopFlags, s *session) {
+func (o Options) banner(j *job, s *session) {
+	adapter, as, flags := j.adapter, j.session, j.flags
 	var b strings.Builder
 	line := func(label, value string) {
 		if value != "" {
@@ -144,7 +245,7 @@ func (o Options) banner(adapter agent.Adapter, as agent.Session, flags loopFlags
 	}
 	line("Safe:   ", safe)
 	line("Backend: ", adapter.Backend(as))
-	line("Agent:  ", s.agentID)
+	line("Agent:  ", s.registration.id)
 	if model := adapter.Model(as); as.Model != "" && model != "" {
 		line("Model:  ", as.Model+" ("+model+")")
 	}
@@ -155,5 +256,8 @@ func (o Options) banner(adapter agent.Adapter, as agent.Session, flags loopFlags
 		line("Max:    ", fmt.Sprintf("%d iterations", n))
 	}
 	b.WriteString(rule)
-	_, _ = fmt.Fprint(o.Stdout, b.String())
+	_, _ = fmt.Fprint(j.stdout, b.String())
+	if flags.model != "" && adapter.Model(as) == "" {
+		_, _ = fmt.Fprintf(o.Stderr, "Warning: the agent %s has no model; --model is ignored\n", adapter.Name())
+	}
 }

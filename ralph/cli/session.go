@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 
+	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 )
 
@@ -17,8 +20,8 @@ type session struct {
 	programs
 	backlog *tasks // nil outside a repository, or without a scope
 	top     string // of the work tree; or ""
-	agentID string
-	branch  string
+	registration
+	branch string
 }
 
 // openSession looks around. Nothing is required of git: what is missing is
@@ -42,17 +45,32 @@ func (o Options) openSession(ctx context.Context, register bool) (*session, erro
 	if register {
 		// Without an agent the loop still works; its tasks are released by
 		// their leases.
-		s.agentID, _ = s.backlog.register(ctx)
+		if s.registration, err = s.backlog.register(ctx); err == nil {
+			o.tellOthers(s.registration)
+		}
 	}
 	return s, nil
 }
 
+// tellOthers says what the agent has found in the backlog.
+func (o Options) tellOthers(r registration) {
+	for _, t := range r.dead {
+		_, _ = fmt.Fprintf(o.Stderr, "Task %s is open again: agent %s, which held it, died.\n", event.Strip(t.Slug), t.Agent)
+	}
+	for _, other := range r.others {
+		_, _ = fmt.Fprintf(o.Stderr, "Note: agent %s works on this backlog too, since %s UTC.\n", event.Strip(other.ID), event.Strip(other.StartedAt))
+	}
+}
+
 // close ends the session. Its line is the last on standard output.
-func (o Options) close(ctx context.Context, s *session) {
-	if s.agentID != "" {
-		if err := s.backlog.deregister(ctx, s.agentID); err == nil {
-			_, _ = fmt.Fprintf(o.Stdout, "deregistered %s\n", s.agentID)
+func (o Options) close(ctx context.Context, s *session, stdout io.Writer) {
+	if s.registration.id != "" {
+		if err := s.backlog.deregister(ctx, s.registration.id); err == nil {
+			_, _ = fmt.Fprintf(stdout, "deregistered %s\n", s.registration.id)
 		}
+	}
+	if s.letGo != nil {
+		_ = s.letGo() // the end of the process does it too
 	}
 	s.remove()
 }
@@ -66,8 +84,8 @@ func (s *session) environ() []string {
 	if s.backlog != nil {
 		env = append(env, "RALPH_SCOPE_REPO="+s.backlog.scope.Repo, "RALPH_SCOPE_BRANCH="+s.backlog.scope.Branch)
 	}
-	if s.agentID != "" {
-		env = append(env, "RALPH_AGENT_ID="+s.agentID)
+	if s.registration.id != "" {
+		env = append(env, "RALPH_AGENT_ID="+s.registration.id)
 	}
 	return env
 }
@@ -87,4 +105,19 @@ func head(ctx context.Context) string {
 		return ""
 	}
 	return strings.TrimSpace(string(out))
+}
+
+// countCommits returns how many commits to has that from has not. Without
+// from it is all of them.
+func countCommits(ctx context.Context, from, to string) int {
+	span := to
+	if from != "" {
+		span = from + ".." + to
+	}
+	out, err := exec.CommandContext(ctx, "git", "rev-list", "--count", span, "--").Output()
+	if err != nil {
+		return 0 // the branch was rewritten, or is gone
+	}
+	n, _ := strconv.Atoi(strings.TrimSpace(string(out)))
+	return n
 }

@@ -245,7 +245,13 @@ func cut(s string) string {
 	return s
 }
 
+// lastLine is the last line of s that is meant for people.
 func lastLine(s string) string {
-	s = strings.TrimSpace(s)
-	return strings.TrimSpace(s[strings.LastIndexByte(s, '\n')+1:])
+	lines := strings.Split(s, "\n")
+	for _, line := range slices.Backward(lines) {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '{' {
+			return line
+		}
+	}
+	return ""
 }

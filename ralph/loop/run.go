@@ -87,7 +87,7 @@ func (l *loop) run(ctx context.Context, n int) (outcome, error) {
 		err = failed
 	}
 	o.code = code
-	o.tail = streams.lastWords()
+	o.tail = streams.lastWords(o.result == nil)
 	return o, err
 }
 
@@ -159,9 +159,14 @@ func (s *streams) close() {
 	}
 }
 
-// lastWords is what the agent said at its end, errors first.
-func (s *streams) lastWords() string {
-	return strings.TrimSpace(event.Strip(strings.ToValidUTF8(string(s.stderr.tail)+"\n"+string(s.stdout.tail), "")))
+// lastWords is what the agent said at its end: its errors, and its output too
+// where that has no end of its own.
+func (s *streams) lastWords(output bool) string {
+	words := string(s.stderr.tail)
+	if output {
+		words = string(s.stdout.tail) + "\n" + words
+	}
+	return strings.TrimSpace(event.Strip(strings.ToValidUTF8(words, "")))
 }
 
 // heard is something that the agent has printed.

@@ -21,7 +21,7 @@ type watch struct {
 
 	out      outcome
 	end      end  // why the run ends
-	killed   bool // by us
+	killed   chan struct{} // nil until it is killed; closed when that is done
 	quiet    *time.Timer
 	quietFor time.Duration
 }
@@ -74,13 +74,16 @@ func (w *watch) wait(ctx context.Context) {
 
 // finish hears what is left after the agent's end, and says how it ended.
 func (w *watch) finish() outcome {
+	if w.killed != nil {
+		defer func() { <-w.killed }() // it would hit the next run
+	}
 	if w.heard != nil {
 		for said := range w.heard {
 			w.note(said.events)
 		}
 	}
 	w.out.end = w.end
-	w.out.forced = w.end == endInterrupted && w.killed
+	w.out.forced = w.end == endInterrupted && w.killed != nil
 	return w.out
 }
 
@@ -89,10 +92,15 @@ func (w *watch) kill(why end) {
 	if w.end == endItself {
 		w.end = why
 	}
-	if !w.killed {
-		w.killed = true
-		go w.child.Kill() // meanwhile its output is read on
+	if w.killed != nil {
+		return
 	}
+	done := make(chan struct{})
+	w.killed = done
+	go func() { // meanwhile its output is read on
+		defer close(done)
+		w.child.Kill()
+	}()
 }
 
 // silent ends a run that has said nothing for too long. After its last word an
@@ -149,7 +157,7 @@ func (w *watch) note(events []event.Event) {
 func (w *watch) signal(sig os.Signal) {
 	again := w.end == endInterrupted
 	w.end = endInterrupted
-	if sig != os.Interrupt || again || w.killed {
+	if sig != os.Interrupt || again || w.killed != nil {
 		w.kill(endInterrupted)
 		return
 	}
