@@ -20,7 +20,10 @@ type tasks struct {
 	scope backlog.Scope
 }
 
-var _ loop.Keeper = tasks{}
+var (
+	_ loop.Keeper = tasks{}
+	_ keeper      = tasks{}
+)
 
 func (t tasks) with(ctx context.Context, f func(*backlog.Store) error) error {
 	store, err := backlog.Open(ctx, t.path, t.scope)

@@ -18,7 +18,9 @@ func configuration(ctx context.Context, danger bool) (config.Guest, error) {
 	}
 	sources := config.Sources{UserDir: userDir(), Getenv: os.Getenv, OnHost: true}
 	if path, err := backlog.Locate(ctx); err == nil { // nothing is required of git
-		sources.Root = filepath.Dir(filepath.Dir(path))
+		if top := filepath.Dir(filepath.Dir(path)); isDir(top) {
+			sources.Root = top
+		}
 	}
 	effective, err := config.Load(sources)
 	if err != nil {
@@ -36,6 +38,12 @@ func configuration(ctx context.Context, danger bool) (config.Guest, error) {
 		}
 	}
 	return guest, nil
+}
+
+// isDir is for answers of a "git" that is none.
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // userDir is the plugin's folder below Docker's configuration folder.

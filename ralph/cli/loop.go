@@ -149,8 +149,8 @@ func (j *job) options(s *session) loop.Options {
 		Bounds:        j.guest.Loop, Checks: j.guest.Checks, Dir: s.top,
 		Head: head, Count: countCommits,
 	}
-	if s.backlog != nil {
-		lo.Backlog = *s.backlog
+	if s.keeper != nil {
+		lo.Backlog = s.keeper
 	}
 	return lo
 }
@@ -162,9 +162,7 @@ func (o Options) openLog(j *job, s *session) (*looplog.Log, []looplog.Iteration,
 	about := looplog.Loop{
 		Mode: string(j.session.Mode), Agent: j.adapter.Name(), AgentID: s.registration.id, Started: time.Now().UTC(),
 	}
-	if s.backlog != nil {
-		about.Repo, about.Branch = s.backlog.scope.Repo, s.backlog.scope.Branch
-	}
+	about.Repo, about.Branch = s.scope.Repo, s.scope.Branch
 	if j.flags.resume {
 		log, earlier, err := looplog.Resume(s.top, about)
 		if errors.Is(err, fs.ErrNotExist) || s.top == "" {
@@ -172,7 +170,7 @@ func (o Options) openLog(j *job, s *session) (*looplog.Log, []looplog.Iteration,
 		}
 		return log, earlier, err
 	}
-	if s.top == "" {
+	if !isDir(s.top) {
 		return nil, nil, nil
 	}
 	log, err := looplog.Create(s.top, about)

@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+
+	"github.com/docker-ralph/docker-ralph/config"
 )
 
 // programs are the paths by which a session's programs call ralph back.
@@ -15,10 +17,13 @@ type programs struct {
 	scriptDir string // where hooks and scripts look for lib/task
 	binDir    string // goes first on PATH so that "ralph" is this program; or ""
 	temp      string // what was made for it; or ""
+	foreign   bool   // task is another program
 }
 
-// findPrograms uses the links beside the program, and makes its own in a
-// private folder where there are none.
+// findPrograms uses what lies beside the program, and makes its own links in a
+// private folder where there is nothing. Where somebody has put another
+// program in the place of lib/task, as in the original's layout, that one
+// keeps the backlog; not in a sandbox, where the layout is ours.
 func findPrograms() (p programs, err error) {
 	if p.self, err = os.Executable(); err == nil {
 		p.self, err = filepath.EvalSymlinks(p.self)
@@ -32,6 +37,9 @@ func findPrograms() (p programs, err error) {
 			p.task, p.scriptDir = beside, dir
 			break
 		}
+	}
+	if theirs := filepath.Join(dir, "lib", "task"); p.task == "" && os.Getenv(config.GuestEnv) == "" && runnable(theirs) {
+		p.task, p.scriptDir, p.foreign = theirs, dir, true
 	}
 	onPath, err := exec.LookPath("ralph")
 	reachable := err == nil && same(onPath, p.self)
@@ -74,4 +82,9 @@ func same(a, b string) bool {
 	x, errX := os.Stat(a)
 	y, errY := os.Stat(b)
 	return errX == nil && errY == nil && os.SameFile(x, y)
+}
+
+func runnable(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }

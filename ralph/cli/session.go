@@ -13,15 +13,24 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
+	"github.com/docker-ralph/docker-ralph/ralph/loop"
 )
 
 // session is what one plan or build works with, from its start to its end.
 type session struct {
 	programs
-	backlog *tasks // nil outside a repository, or without a scope
-	top     string // of the work tree; or ""
+	keeper keeper // nil outside a repository, or without a scope
+	scope  backlog.Scope
+	top    string // of the work tree; or ""
 	registration
 	branch string
+}
+
+// keeper is a backlog that agents are known to.
+type keeper interface {
+	loop.Backlog
+	register(ctx context.Context) (registration, error)
+	deregister(ctx context.Context, id string) error
 }
 
 // openSession looks around. Nothing is required of git: what is missing is
@@ -32,24 +41,41 @@ func (o Options) openSession(ctx context.Context, register bool) (*session, erro
 		return nil, err
 	}
 	s := &session{programs: p, branch: o.currentBranch(ctx)}
-	path, err := backlog.Locate(ctx)
-	if err != nil {
-		return s, nil
+	if p.foreign {
+		s.openForeign(ctx, o.Stderr)
+	} else {
+		s.openOwn(ctx)
 	}
-	s.top = filepath.Dir(filepath.Dir(path))
-	scope, err := backlog.DetectScope(ctx, os.Getenv)
-	if err != nil {
-		return s, nil
-	}
-	s.backlog = &tasks{path: path, scope: scope}
-	if register {
+	if register && s.keeper != nil {
 		// Without an agent the loop still works; its tasks are released by
 		// their leases.
-		if s.registration, err = s.backlog.register(ctx); err == nil {
+		if s.registration, err = s.keeper.register(ctx); err == nil {
 			o.tellOthers(s.registration)
 		}
 	}
 	return s, nil
+}
+
+func (s *session) openOwn(ctx context.Context) {
+	path, err := backlog.Locate(ctx)
+	if err != nil {
+		return
+	}
+	s.top = filepath.Dir(filepath.Dir(path))
+	scope, err := backlog.DetectScope(ctx, os.Getenv)
+	if err != nil {
+		return
+	}
+	s.keeper, s.scope = tasks{path: path, scope: scope}, scope
+}
+
+// openForeign asks the other program. It may know a backlog without a scope.
+func (s *session) openForeign(ctx context.Context, stderr io.Writer) {
+	e := external{program: s.task, stderr: stderr}
+	if err := e.locate(ctx); err == nil {
+		s.scope = e.scope
+	}
+	s.keeper = e
 }
 
 // tellOthers says what the agent has found in the backlog.
@@ -65,7 +91,7 @@ func (o Options) tellOthers(r registration) {
 // close ends the session. Its line is the last on standard output.
 func (o Options) close(ctx context.Context, s *session, stdout io.Writer) {
 	if s.registration.id != "" {
-		if err := s.backlog.deregister(ctx, s.registration.id); err == nil {
+		if err := s.keeper.deregister(ctx, s.registration.id); err == nil {
 			_, _ = fmt.Fprintf(stdout, "deregistered %s\n", s.registration.id)
 		}
 	}
@@ -81,8 +107,8 @@ func (s *session) environ() []string {
 	if s.binDir != "" {
 		env = append(env, "PATH="+s.binDir+string(os.PathListSeparator)+os.Getenv("PATH"))
 	}
-	if s.backlog != nil {
-		env = append(env, "RALPH_SCOPE_REPO="+s.backlog.scope.Repo, "RALPH_SCOPE_BRANCH="+s.backlog.scope.Branch)
+	if s.scope != (backlog.Scope{}) {
+		env = append(env, "RALPH_SCOPE_REPO="+s.scope.Repo, "RALPH_SCOPE_BRANCH="+s.scope.Branch)
 	}
 	if s.registration.id != "" {
 		env = append(env, "RALPH_AGENT_ID="+s.registration.id)

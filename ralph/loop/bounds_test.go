@@ -223,24 +223,24 @@ func (s *shelf) limitIn(text string, now time.Time) (event.RateLimit, bool) {
 	if !strings.Contains(text, "429") {
 		return event.RateLimit{}, false
 	}
-	return event.RateLimit{Until: now.Add(-limitMargin + 50*time.Millisecond), Text: "429"}, true
+	return event.RateLimit{Until: now, Text: "429"}, true
 }
 
 func TestRateLimitIsWaitedOut(t *testing.T) {
 	s := newShelf(t, "a")
 	s.held = []string{"a"}
-	tr := newShelfTrial(t, `n=$(cat $DIR/n 2>/dev/null); echo $((n+1)) >$DIR/n; [ "$n" = 2 ] && touch $SHELF/a && exit; echo "error 429" >&2; exit 1`, s)
+	tr := newShelfTrial(t, `n=$(cat $DIR/n 2>/dev/null); echo $((n+1)) >$DIR/n; [ "$n" = 1 ] && touch $SHELF/a && exit; echo "error 429" >&2; exit 1`, s)
 	tr.LimitIn = s.limitIn
 	tr.MaxIterations = 1
 	tr.Bounds.MaxFailures = 1
 	report, err := Run(t.Context(), tr.Options)
 	assert.NilError(t, err)
 	assert.Equal(t, report.Stop, Complete)
-	assert.Equal(t, len(report.Iterations), 3)
+	assert.Equal(t, len(report.Iterations), 2)
 	assert.Equal(t, report.Iterations[0].Outcome, outcomeLimited)
 	assert.Equal(t, s.notes[0], "release a: "+reasonLimited)
 	assert.Equal(t, strings.Count(tr.out.String(), "LOOP"), 0, "limited runs are no iterations")
-	assert.Equal(t, strings.Count(tr.out.String(), `Rate limit of claude ("429"). Waiting `), 2)
+	assert.Equal(t, strings.Count(tr.out.String(), `Rate limit of claude ("429"). Waiting `), 1)
 }
 
 func TestRateLimitBeyondTheBounds(t *testing.T) {

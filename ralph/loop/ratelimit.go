@@ -14,7 +14,7 @@ const (
 	firstLimitPause = time.Minute
 	lastLimitPause  = 30 * time.Minute
 	// limitMargin is added to a time that the agent names: clocks differ.
-	limitMargin = 5 * time.Second
+	limitMargin = 2 * time.Second
 	// announceEvery is how often a wait that nobody watches is told of.
 	announceEvery = 10 * time.Minute
 )
@@ -41,8 +41,8 @@ func (l *loop) recogniseLimit(it *iteration) {
 func (l *loop) waitOut(ctx context.Context, limit event.RateLimit) (Stop, error) {
 	l.limits++
 	wait := min(firstLimitPause<<min(l.limits-1, 10), lastLimitPause)
-	if !limit.Until.IsZero() {
-		wait = max(time.Until(limit.Until), 0) + limitMargin
+	if named := time.Until(limit.Until); !limit.Until.IsZero() && (named > 0 || l.limits == 1) {
+		wait = max(named, 0) + limitMargin // a time that is over is believed once
 	}
 	if most := l.Bounds.MaxWait; most > 0 && l.waited+wait > most {
 		return RateLimited, fmt.Errorf("the agent %s has reached its rate limit, for another %s; the loop may wait %s (max_wait)%s",

@@ -20,7 +20,7 @@ type watch struct {
 	heard chan heard
 
 	out      outcome
-	end      end  // why the run ends
+	end      end           // why the run ends
 	killed   chan struct{} // nil until it is killed; closed when that is done
 	quiet    *time.Timer
 	quietFor time.Duration
