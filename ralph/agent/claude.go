@@ -7,9 +7,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
+	"github.com/docker-ralph/docker-ralph/ralph/hook"
 )
 
 // claude is Anthropic's Claude Code.
@@ -48,7 +51,7 @@ func findClaude() (string, error) {
 	return path, nil
 }
 
-// Prepare writes the skills anew before every run in a sandbox, so that no
+// Prepare writes the skills and hooks anew before every run in a sandbox, so that no
 // run can change what the next one is told. On a host the user's own skills
 // are used, and nothing is written.
 func (c claude) Prepare(_ context.Context, s Session) (Command, error) {
@@ -59,6 +62,9 @@ func (c claude) Prepare(_ context.Context, s Session) (Command, error) {
 	cmd := Command{Path: path, Args: []string{"-p", c.Prompt(s), "--output-format=stream-json", "--verbose"}}
 	if s.Danger || s.Sandboxed && s.Bypass {
 		cmd.Args = append(cmd.Args, "--dangerously-skip-permissions")
+	}
+	if s.BudgetUSD > 0 {
+		cmd.Args = append(cmd.Args, "--max-budget-usd", strconv.FormatFloat(s.BudgetUSD, 'f', 4, 64))
 	}
 	if s.Model != "" {
 		cmd.Args = append(cmd.Args, "--model", c.Model(s))
@@ -73,11 +79,18 @@ func (c claude) Prepare(_ context.Context, s Session) (Command, error) {
 		return Command{}, err
 	}
 	for _, p := range s.Prompts {
-		if err := writeSkill(filepath.Join(dir, "skills", p.Skill), p.Text); err != nil {
+		text := p.Text
+		if p.Skill == "ralph-"+string(s.Mode) {
+			text += noteText(s.Note)
+		}
+		if err := writeSkill(filepath.Join(dir, "skills", p.Skill), text); err != nil {
 			return Command{}, fmt.Errorf("installing the skill %s: %w", p.Skill, err)
 		}
 	}
-	return cmd, nil
+	err = hook.Register(filepath.Join(dir, "settings.json"), func(name string) string {
+		return hook.Quote(s.Program) + " _hook " + name
+	})
+	return cmd, err
 }
 
 func (claude) Decoder() event.Decoder { return stream.Claude() }
@@ -114,4 +127,14 @@ func writeSkill(dir, text string) (err error) {
 		return err
 	}
 	return os.Rename(tmp.Name(), filepath.Join(dir, "SKILL.md"))
+}
+
+// noteText is what a prompt ends with when there is something to note. It may
+// hold output of the repository's programs, none of which is a command that
+// the prompt's expansion should run.
+func noteText(note string) string {
+	if note == "" {
+		return ""
+	}
+	return "\n## From the session before\n\n" + strings.ReplaceAll(note, "!`", "! `")
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/help"
+	"github.com/docker-ralph/docker-ralph/ralph/hook"
 	"github.com/docker-ralph/docker-ralph/ralph/task"
 )
 
@@ -60,6 +61,13 @@ func Run(ctx context.Context, args []string, o Options) int {
 	case "version", "--version":
 		_, _ = fmt.Fprintf(o.Stdout, "ralph %s\n", o.Version)
 		return exitOK
+	case "install-layout":
+		return o.installLayout(args)
+	case "_hook":
+		if len(args) == 1 {
+			hook.Hook{Getenv: os.Getenv, Stdout: o.Stdout, Stderr: o.Stderr}.Run(ctx, args[0])
+		}
+		return exitOK // whatever is wrong, the session goes on
 	case "--docker":
 		return o.docker(ctx, args)
 	case agent.ShellCommand:

@@ -48,6 +48,10 @@ func (o Options) loop(ctx context.Context, mode agent.Mode, args []string) int {
 		o.complain(err.Error())
 		return exitFailure
 	}
+	if err := preflight(); err != nil {
+		o.complain(err.Error())
+		return exitFailure
+	}
 	j.stdout = o.Stdout
 	if flags.json {
 		j.stdout = o.Stderr

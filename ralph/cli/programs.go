@@ -1,13 +1,16 @@
 package cli
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/ralph/layout"
 )
 
 // programs are the paths by which a session's programs call ralph back.
@@ -49,6 +52,27 @@ func findPrograms() (p programs, err error) {
 	return p, p.makeLinks(reachable)
 }
 
+// preflight checks what a layout of the original needs beside this program:
+// its scripts read the database with the sqlite3 program, and say so first.
+// This program itself needs no sqlite3.
+func preflight() error {
+	self, err := os.Executable()
+	if err != nil {
+		return nil // findPrograms says it
+	}
+	if self, err = filepath.EvalSymlinks(self); err != nil || filepath.Base(self) != layout.Program || os.Getenv(config.GuestEnv) != "" {
+		return nil
+	}
+	if _, err := exec.LookPath("sqlite3"); err != nil {
+		message := "sqlite3 is required but not installed."
+		if runtime.GOOS == "linux" {
+			message += "\n  Install via package manager: sudo apt install sqlite3  (or equivalent)"
+		}
+		return errors.New(message)
+	}
+	return nil
+}
+
 func (p *programs) makeLinks(reachable bool) error {
 	temp, err := os.MkdirTemp("", "ralph-")
 	if err != nil {
@@ -78,10 +102,20 @@ func (p *programs) remove() {
 	}
 }
 
+// same says whether two paths are the same program: one file, or a copy.
 func same(a, b string) bool {
 	x, errX := os.Stat(a)
 	y, errY := os.Stat(b)
-	return errX == nil && errY == nil && os.SameFile(x, y)
+	if errX != nil || errY != nil {
+		return false
+	}
+	return os.SameFile(x, y) || x.Mode().IsRegular() && x.Size() == y.Size() && sameContent(a, b)
+}
+
+func sameContent(a, b string) bool {
+	x, errX := os.ReadFile(a)
+	y, errY := os.ReadFile(b)
+	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
 func runnable(path string) bool {

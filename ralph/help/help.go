@@ -10,8 +10,8 @@ import (
 //go:embed *.txt
 var texts embed.FS
 
-// Text returns the help of "ralph", "docker", "plan", "build" or "task", ending with a
-// newline; for any other name it returns the empty string.
+// Text returns the help of "ralph", "docker", "plan", "build", "task" or
+// "install-layout", ending with a newline; for any other name it returns the empty string.
 func Text(command string) string {
 	b, err := texts.ReadFile(command + ".txt")
 	if err != nil {

@@ -24,24 +24,36 @@ type Prompt struct {
 	Text  string
 }
 
+// Builtin returns our own prompts.
+func Builtin() ([]Prompt, error) {
+	var prompts []Prompt
+	for _, name := range names() {
+		text, err := files.ReadFile(name + ".md")
+		if err != nil {
+			return nil, fmt.Errorf("reading the prompt %s: %w", name, err)
+		}
+		prompts = append(prompts, Prompt{Skill: "ralph-" + name, Text: string(text)})
+	}
+	return prompts, nil
+}
+
+func names() []string { return []string{"plan", "build", "spec"} }
+
 // Load returns the prompts of ralph-plan, ralph-build and ralph-spec. Those
 // for which dir has a file plan.md, build.md or spec.md come from there. A
 // file without front matter gets the one of ours.
 func Load(dir string) ([]Prompt, error) {
-	var prompts []Prompt
-	for _, name := range []string{"plan", "build", "spec"} {
-		ours, err := files.ReadFile(name + ".md")
-		if err != nil {
-			return nil, fmt.Errorf("reading the prompt %s: %w", name, err)
-		}
-		text := string(ours)
+	prompts, err := Builtin()
+	if err != nil {
+		return nil, err
+	}
+	for i, name := range names() {
 		switch own, err := readOwn(filepath.Join(dir, name+".md")); {
 		case err == nil:
-			text = withFrontMatter(own, text)
+			prompts[i].Text = withFrontMatter(own, prompts[i].Text)
 		case !errors.Is(err, fs.ErrNotExist):
 			return nil, fmt.Errorf("reading the repository's own prompt: %w", err)
 		}
-		prompts = append(prompts, Prompt{Skill: "ralph-" + name, Text: text})
 	}
 	return prompts, nil
 }
