@@ -1,77 +1,63 @@
 package cli
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
 	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/ralph/loop"
+	"github.com/docker-ralph/docker-ralph/ralph/taskprogram"
 )
 
 // external is a backlog behind another program with the command line of
 // "ralph task": one that somebody has put beside this program as lib/task.
 // It is asked in the words of the original loops, and nothing more.
 type external struct {
-	program string
-	scope   backlog.Scope
+	path    string
+	environ func() []string // of every call; it grows with the session
 	stderr  io.Writer
 }
 
-var _ loop.Backlog = external{}
+var _ keeper = external{}
 
-// run returns what the program prints.
-func (e external) run(ctx context.Context, stderr io.Writer, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, e.program, args...)
-	cmd.Stderr = stderr
-	if e.scope != (backlog.Scope{}) {
-		cmd.Env = append(os.Environ(), "RALPH_SCOPE_REPO="+e.scope.Repo, "RALPH_SCOPE_BRANCH="+e.scope.Branch)
-	}
-	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("%s %s: %w", e.program, args[0], err)
-	}
-	return string(out), nil
+func (e external) program() taskprogram.Program {
+	return taskprogram.Program{Path: e.path, Env: e.environ()}
 }
 
-// locate asks for the scope, which every further call gets in its environment.
-func (e *external) locate(ctx context.Context) error {
-	out, err := e.run(ctx, nil, "_get-scope")
+// scope asks for the scope. Without one the backlog still has tasks.
+func (e external) scope(ctx context.Context) (scope backlog.Scope, err error) {
+	out, err := e.program().Output(ctx, nil, "_get-scope")
 	if err != nil {
-		return err
+		return backlog.Scope{}, err
 	}
 	for line := range strings.Lines(out) {
-		line = strings.TrimSuffix(line, "\n")
+		line = strings.TrimRight(line, "\r\n")
 		if repo, found := strings.CutPrefix(line, "repo:"); found {
-			e.scope.Repo = repo
+			scope.Repo = repo
 		}
 		if branch, found := strings.CutPrefix(line, "branch:"); found {
-			e.scope.Branch = branch
+			scope.Branch = branch
 		}
 	}
-	return nil
+	return scope, nil
 }
 
 func (e external) register(ctx context.Context) (registration, error) {
-	out, err := e.run(ctx, nil, "agent", "register")
+	out, err := e.program().Output(ctx, nil, "agent", "register")
 	return registration{id: strings.TrimSpace(out)}, err
 }
 
 func (e external) deregister(ctx context.Context, id string) error {
-	_, err := e.run(ctx, nil, "agent", "deregister", id)
-	return err
+	return e.program().Run(ctx, nil, nil, "agent", "deregister", id)
 }
 
 // Status reads the line that plan-status prints.
 func (e external) Status(ctx context.Context) (loop.Status, error) {
-	out, err := e.run(ctx, e.stderr, "plan-status")
+	out, err := e.program().Output(ctx, e.stderr, "plan-status")
 	if err != nil {
 		return loop.Status{}, err
 	}
@@ -83,9 +69,10 @@ var planStatus = regexp.MustCompile(`^([0-9]+)(?:.*?([0-9]+) active)?(?:.*?([0-9
 // parsePlanStatus finds the numbers in "1 open, 2 active, 3 done, 4 blocked,
 // 5 deleted". The first two are needed.
 func parsePlanStatus(out string) (loop.Status, error) {
-	found := planStatus.FindStringSubmatch(strings.TrimSpace(out))
+	line := strings.TrimSpace(out)
+	found := planStatus.FindStringSubmatch(line)
 	if found == nil || found[2] == "" {
-		return loop.Status{}, fmt.Errorf("plan-status printed %q", strings.TrimSpace(out))
+		return loop.Status{}, fmt.Errorf("plan-status printed %.80q", line)
 	}
 	var n [4]int
 	for i, digits := range found[1:] {
@@ -94,33 +81,19 @@ func parsePlanStatus(out string) (loop.Status, error) {
 		}
 		var err error
 		if n[i], err = strconv.Atoi(digits); err != nil {
-			return loop.Status{}, fmt.Errorf("plan-status printed %q: %w", strings.TrimSpace(out), err)
+			return loop.Status{}, fmt.Errorf("plan-status printed %.80q: %w", line, err)
 		}
 	}
 	return loop.Status{Open: n[0], Active: n[1], Done: n[2], Blocked: n[3]}, nil
 }
 
-// Held finds the lines that begin with "id: ".
+// Held takes a fault for "no task": then the leases have to do.
 func (e external) Held(ctx context.Context, agentID string) ([]string, error) {
-	out, err := e.run(ctx, nil, "list", "--status", "active", "--assignee", agentID, "--markdown")
-	if err != nil {
-		return nil, nil // the original takes a fault for "no task"
-	}
-	var slugs []string
-	for line := range strings.Lines(out) {
-		if slug, found := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "id: "); found {
-			slugs = append(slugs, slug)
-		}
-	}
+	slugs, _ := e.program().Active(ctx, agentID)
 	return slugs, nil
 }
 
-// Release gives a task back. Its errors are nobody's business in the original.
+// Release gives a task back. What is wrong with it, the program says itself.
 func (e external) Release(ctx context.Context, slug, reason string) error {
-	var said bytes.Buffer
-	_, err := e.run(ctx, &said, "fail", slug, "--reason", reason)
-	if err != nil && said.Len() > 0 {
-		return errors.New(strings.TrimPrefix(strings.TrimSpace(said.String()), "Error: "))
-	}
-	return err
+	return e.program().Fail(ctx, nil, e.stderr, slug, reason)
 }

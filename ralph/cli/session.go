@@ -71,11 +71,11 @@ func (s *session) openOwn(ctx context.Context) {
 
 // openForeign asks the other program. It may know a backlog without a scope.
 func (s *session) openForeign(ctx context.Context, stderr io.Writer) {
-	e := external{program: s.task, stderr: stderr}
-	if err := e.locate(ctx); err == nil {
-		s.scope = e.scope
-	}
+	e := external{path: s.task, environ: s.environ, stderr: stderr}
 	s.keeper = e
+	if scope, err := e.scope(ctx); err == nil {
+		s.scope = scope
+	}
 }
 
 // tellOthers says what the agent has found in the backlog.

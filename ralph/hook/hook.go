@@ -6,8 +6,8 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os/exec"
-	"strings"
+
+	"github.com/docker-ralph/docker-ralph/ralph/taskprogram"
 )
 
 // The events of Claude Code that have a hook, by the name that the hook's file
@@ -28,45 +28,36 @@ type Hook struct {
 	Stdout, Stderr io.Writer
 }
 
-// session is what a hook works with.
-type session struct{ task, agent string }
-
 // Run carries out the hook called name. There is no error: whatever is wrong,
 // a session must not be disturbed by its hooks.
 func (h Hook) Run(ctx context.Context, name string) {
-	slug, s := h.activeTask(ctx)
+	program, agent := taskprogram.Program{Path: h.Getenv("RALPH_TASK_SCRIPT")}, h.Getenv("RALPH_AGENT_ID")
+	slug := ""
+	if h.inLoop() {
+		// A backlog that cannot be read has no task.
+		if active, err := program.Active(ctx, agent); err == nil && len(active) > 0 {
+			slug = active[0]
+		}
+	}
 	switch {
 	case name == PreCompact && slug == "":
 		_, _ = fmt.Fprintln(h.Stdout, `{"continue":true}`)
 	case name == PreCompact:
-		_, _ = fmt.Fprintf(h.Stderr, "Warning: agent %s context limit reached, failing task %s\n", s.agent, slug)
-		_ = exec.CommandContext(ctx, s.task, "fail", slug, "--reason", "context limit reached").Run() // its lease expires
+		_, _ = fmt.Fprintf(h.Stderr, "Warning: agent %s context limit reached, failing task %s\n", agent, slug)
+		_ = program.Fail(ctx, nil, nil, slug, "context limit reached") // if not, its lease expires
 		_, _ = fmt.Fprintln(h.Stdout, `{"continue":false,"stopReason":"Context Limit Reached"}`)
 	case name == SessionEnd && slug != "":
-		_, _ = fmt.Fprintf(h.Stderr, "Warning: agent %s session ended, failing task %s\n", s.agent, slug)
-		fail := exec.CommandContext(ctx, s.task, "fail", slug, "--reason", "session ended unexpectedly")
-		fail.Stdout = h.Stdout
-		_ = fail.Run() // its lease expires
+		_, _ = fmt.Fprintf(h.Stderr, "Warning: agent %s session ended, failing task %s\n", agent, slug)
+		_ = program.Fail(ctx, h.Stdout, h.Stderr, slug, "session ended unexpectedly") // if not, its lease expires
 	}
 }
 
-// activeTask returns the first task that the session's agent holds. Outside a
-// loop there is none, and a backlog that cannot be read has none either.
-func (h Hook) activeTask(ctx context.Context) (slug string, s session) {
+// inLoop says whether the session is that of a loop with an agent of its own.
+func (h Hook) inLoop() bool {
 	for _, name := range []string{"RALPH_TASK_SCRIPT", "RALPH_AGENT_ID", "RALPH_SCOPE_REPO", "RALPH_SCOPE_BRANCH"} {
 		if h.Getenv(name) == "" {
-			return "", s
+			return false
 		}
 	}
-	s = session{task: h.Getenv("RALPH_TASK_SCRIPT"), agent: h.Getenv("RALPH_AGENT_ID")}
-	out, err := exec.CommandContext(ctx, s.task, "list", "--status", "active", "--assignee", s.agent, "--markdown").Output()
-	if err != nil {
-		return "", s
-	}
-	for line := range strings.Lines(string(out)) {
-		if id, found := strings.CutPrefix(line, "id: "); found {
-			return strings.TrimSuffix(id, "\n"), s
-		}
-	}
-	return "", s
+	return true
 }
