@@ -8,26 +8,28 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/moby/sys/atomicwriter"
 )
 
 // Register enters the hooks in the settings file of Claude Code at path, as
-// command lines that command returns for their names. What else the file says
-// stays. A file that is no JSON object is left as it is.
+// command lines that command returns for their names. They take the place of
+// all other hooks of their events; what else the file says stays. A file that
+// is no JSON object is an error, and is left as it is.
 func Register(path string, command func(name string) string) error {
-	// A link leads to where the user keeps the file.
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target
-	}
-	settings, mode, before, err := read(path)
+	path, err := follow(path)
 	if err != nil {
 		return fmt.Errorf("registering the hooks of ralph: %w", err)
 	}
-	after, err := enter(settings, command)
+	before, mode, err := read(path)
 	if err != nil {
-		return fmt.Errorf("registering the hooks of ralph in %s: %w", path, err)
+		return fmt.Errorf("registering the hooks of ralph: %w", err)
+	}
+	after, err := enter(before, command)
+	if err != nil {
+		return fmt.Errorf("registering the hooks of ralph: %s %w", path, err)
 	}
 	if bytes.Equal(before, after) {
 		return nil
@@ -43,69 +45,125 @@ func Register(path string, command func(name string) string) error {
 
 // Quote returns a word of a shell command line that stands for s.
 func Quote(s string) string {
-	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@:,", r)
-	}) {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:@%") == "" {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-type object = map[string]json.RawMessage
+// maxLinks bounds a chain of symbolic links.
+const maxLinks = 40
 
-func read(path string) (settings object, mode fs.FileMode, before []byte, err error) {
-	mode = 0o600
-	before, err = os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return object{}, mode, nil, nil
+// follow returns the file that path stands for, which need not exist yet:
+// users keep their settings elsewhere, and link to them.
+func follow(path string) (string, error) {
+	for range maxLinks {
+		info, err := os.Lstat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return path, nil
+		case err != nil:
+			return "", err
+		case info.Mode()&fs.ModeSymlink == 0:
+			return path, nil
+		}
+		target, err := os.Readlink(path)
+		if err != nil {
+			return "", err
+		}
+		if !filepath.IsAbs(target) {
+			// Not joined by text: ".." is about where the folder really is.
+			dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+			if err != nil {
+				return "", err
+			}
+			target = filepath.Join(dir, target)
+		}
+		path = target
 	}
-	if err != nil {
-		return nil, 0, nil, err
-	}
-	if info, err := os.Stat(path); err == nil {
-		mode = info.Mode().Perm()
-	}
-	if len(bytes.TrimSpace(before)) == 0 {
-		return object{}, mode, before, nil
-	}
-	if err := json.Unmarshal(before, &settings); err != nil || settings == nil {
-		return nil, 0, nil, fmt.Errorf("%s is no JSON object. Repair it, or move it away", path)
-	}
-	return settings, mode, before, nil
+	return "", fmt.Errorf("%s is a symbolic link that leads in a circle", path)
 }
 
-// enter returns the settings with the hooks.
-func enter(settings object, command func(string) string) ([]byte, error) {
-	hooks := object{}
-	if raw := settings["hooks"]; len(raw) > 0 && string(raw) != "null" {
-		if err := json.Unmarshal(raw, &hooks); err != nil {
-			return nil, errors.New(`"hooks" in it is no JSON object. Repair it, or remove it`)
+func read(path string) (content []byte, mode fs.FileMode, err error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, 0o600, nil
+	case err != nil:
+		return nil, 0, err
+	case !info.Mode().IsRegular():
+		return nil, 0, fmt.Errorf("%s is not a regular file", path)
+	}
+	content, err = os.ReadFile(path)
+	return content, info.Mode().Perm(), err
+}
+
+type matcher struct {
+	Matcher string `json:"matcher"`
+	Hooks   []call `json:"hooks"`
+}
+
+type call struct {
+	Type    string `json:"type"`
+	Command string `json:"command"`
+}
+
+// enter returns the settings with the hooks. Settings that have them already
+// stay as they are, to the byte.
+func enter(before []byte, command func(string) string) ([]byte, error) {
+	settings := object{}
+	var err error
+	if len(bytes.TrimSpace(before)) > 0 {
+		if settings, err = parseObject(before); err != nil {
+			return nil, errors.New("is no JSON object. Repair it, or move it away")
 		}
 	}
-	type call struct {
-		Type    string `json:"type"`
-		Command string `json:"command"`
+	hooks := object{}
+	if raw := settings.get("hooks"); len(raw) > 0 && string(raw) != "null" {
+		if hooks, err = parseObject(raw); err != nil {
+			return nil, errors.New(`has "hooks" that are no JSON object. Repair them, or remove them`)
+		}
 	}
-	type matcher struct {
-		Matcher string `json:"matcher"`
-		Hooks   []call `json:"hooks"`
-	}
-	for name, event := range Events() {
-		raw, err := json.Marshal([]matcher{{Matcher: "*", Hooks: []call{{Type: "command", Command: command(name)}}}})
+	changed := false
+	for _, name := range []string{PreCompact, SessionEnd} {
+		list, err := marshal([]matcher{{Matcher: "*", Hooks: []call{{Type: "command", Command: command(name)}}}})
 		if err != nil {
 			return nil, err
 		}
-		hooks[event] = raw
+		event := Events()[name]
+		if !sameJSON(hooks.get(event), list) {
+			hooks.set(event, list)
+			changed = true
+		}
 	}
-	raw, err := json.Marshal(hooks)
+	if !changed {
+		return before, nil
+	}
+	raw, err := hooks.MarshalJSON()
 	if err != nil {
 		return nil, err
 	}
-	settings["hooks"] = raw
+	settings.set("hooks", raw)
+	if raw, err = settings.MarshalJSON(); err != nil {
+		return nil, err
+	}
 	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	err = enc.Encode(settings)
-	return out.Bytes(), err
+	if err := json.Indent(&out, raw, "", indentOf(before)); err != nil {
+		return nil, err
+	}
+	return append(out.Bytes(), '\n'), nil
+}
+
+func sameJSON(a, b []byte) bool {
+	var x, y bytes.Buffer
+	return len(a) > 0 && json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
+}
+
+// indentOf is how the user indents: what the first member stands behind.
+func indentOf(settings []byte) string {
+	_, rest, _ := bytes.Cut(settings, []byte("\n"))
+	if i := slices.IndexFunc(rest, func(c byte) bool { return c != ' ' && c != '\t' }); i > 0 && rest[i] == '"' {
+		return string(rest[:i])
+	}
+	return "  "
 }
