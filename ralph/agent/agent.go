@@ -6,9 +6,11 @@ package agent
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 	"github.com/docker-ralph/docker-ralph/ralph/prompt"
 )
@@ -46,7 +48,9 @@ type Session struct {
 	BudgetUSD float64
 	// TempDir is a private folder that goes when the loop ends.
 	TempDir string
-	// Getenv reads the environment that the agent will have.
+	// Env is the environment that the agent will have, as KEY=value, and
+	// Getenv reads it.
+	Env    []string
 	Getenv func(string) string
 }
 
@@ -78,16 +82,20 @@ type Adapter interface {
 	Decoder() event.Decoder
 }
 
-func adapters() []Adapter { return []Adapter{claude{}, shell{}} }
+func adapters() []Adapter { return append(headlessAgents(), claude{}, shell{}) }
 
-// Lookup returns the adapter of the agent called name.
-func Lookup(name string) (Adapter, error) {
-	var known []string
+// Lookup returns the adapter of the agent called name, which is built in or
+// one of those that the configuration defines.
+func Lookup(name string, defined map[string]config.CustomAgent) (Adapter, error) {
+	known := slices.Collect(maps.Keys(defined))
 	for _, a := range adapters() {
 		if a.Name() == name {
 			return a, nil
 		}
 		known = append(known, a.Name())
+	}
+	if c, found := defined[name]; found {
+		return custom{name, c}, nil
 	}
 	slices.Sort(known)
 	return nil, fmt.Errorf("unknown agent %q. Known agents: %s", name, strings.Join(known, ", "))

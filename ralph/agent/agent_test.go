@@ -8,6 +8,7 @@ import (
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/fs"
 
+	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/ralph/prompt"
 )
 
@@ -34,12 +35,12 @@ func withPath(t *testing.T, programs ...string) string {
 
 func TestLookup(t *testing.T) {
 	for _, name := range []string{"claude", "shell"} {
-		a, err := Lookup(name)
+		a, err := Lookup(name, nil)
 		assert.NilError(t, err)
 		assert.Equal(t, a.Name(), name)
 	}
-	_, err := Lookup("hal")
-	assert.Error(t, err, `unknown agent "hal". Known agents: claude, shell`)
+	_, err := Lookup("hal", map[string]config.CustomAgent{"mine": {}})
+	assert.Error(t, err, `unknown agent "hal". Known agents: claude, codex, copilot, crush, gemini, mine, opencode, shell`)
 }
 
 func TestClaudeCommandLine(t *testing.T) {

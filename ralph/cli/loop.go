@@ -17,6 +17,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
+	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
 	"github.com/docker-ralph/docker-ralph/ralph/help"
 	"github.com/docker-ralph/docker-ralph/ralph/loop"
 	"github.com/docker-ralph/docker-ralph/ralph/looplog"
@@ -83,7 +84,7 @@ func chooseAgent(ctx context.Context, mode agent.Mode, flags loopFlags) (*job, e
 	if guest.Loop, err = flags.bound(guest.Loop); err != nil {
 		return nil, err
 	}
-	adapter, err := agent.Lookup(guest.Agent)
+	adapter, err := agent.Lookup(guest.Agent, guest.CustomAgents)
 	if err != nil {
 		return nil, err
 	}
@@ -128,11 +129,12 @@ func (o Options) runSession(ctx context.Context, j *job) outcome {
 	}
 	defer o.close(ctx, s, j.stdout)
 	j.session.Program = s.self
-	if j.session.Sandboxed {
-		// Once: a run of the agent must not change what the next one is told.
-		if j.session.Prompts, err = prompt.Load(filepath.Join(s.top, ".ralph", "prompts")); err != nil {
-			return failed(err)
-		}
+	// Once: a run of the agent must not change what the next one is told.
+	if j.session.Prompts, err = j.prompts(s.top); err != nil {
+		return failed(err)
+	}
+	if j.session.TempDir, err = s.tempDir(); err != nil {
+		return failed(err)
 	}
 	lo := j.options(s)
 	lo.Signals, lo.Stdout, lo.Stderr = signals, j.stdout, o.Stderr
@@ -144,14 +146,25 @@ func (o Options) runSession(ctx context.Context, j *job) outcome {
 	return o.runLoop(ctx, lo)
 }
 
+// prompts are the repository's own, where there is a sandbox: they hold
+// commands that are run, so on a host they need the user's say-so.
+func (j *job) prompts(top string) ([]prompt.Prompt, error) {
+	if top == "" || !j.session.Sandboxed && !j.session.Danger {
+		return prompt.Builtin()
+	}
+	return prompt.Load(filepath.Join(top, ".ralph", "prompts"))
+}
+
 // options is the loop that the job asks for.
 func (j *job) options(s *session) loop.Options {
+	env := s.environ()
+	j.session.Env = env
 	lo := loop.Options{
-		Agent: j.adapter, Session: j.session, Env: s.environ(), AgentID: s.registration.id,
+		Agent: j.adapter, Session: j.session, Env: env, AgentID: s.registration.id,
 		MaxIterations: j.flags.maxIterations,
 		Timeout:       time.Duration(j.guest.TimeoutSeconds) * time.Second,
 		Bounds:        j.guest.Loop, Checks: j.guest.Checks, Dir: s.top,
-		Head: head, Count: countCommits,
+		Head: head, Count: countCommits, LimitIn: stream.RateLimitIn,
 	}
 	if s.keeper != nil {
 		lo.Backlog = s.keeper

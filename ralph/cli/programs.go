@@ -75,11 +75,10 @@ func preflight() error {
 }
 
 func (p *programs) makeLinks(reachable bool) error {
-	temp, err := os.MkdirTemp("", "ralph-")
+	temp, err := p.tempDir()
 	if err != nil {
-		return fmt.Errorf("preparing the session: %w", err)
+		return err
 	}
-	p.temp = temp
 	bin, lib := filepath.Join(temp, "bin"), filepath.Join(temp, "lib")
 	err = errors.Join(os.Mkdir(bin, 0o700), os.Mkdir(lib, 0o700),
 		os.Symlink(p.self, filepath.Join(bin, "ralph")),
@@ -95,6 +94,19 @@ func (p *programs) makeLinks(reachable bool) error {
 		p.binDir = bin
 	}
 	return nil
+}
+
+// tempDir is a private folder for the session.
+func (p *programs) tempDir() (string, error) {
+	if p.temp != "" {
+		return p.temp, nil
+	}
+	temp, err := os.MkdirTemp("", "ralph-")
+	if err != nil {
+		return "", fmt.Errorf("preparing the session: %w", err)
+	}
+	p.temp = temp
+	return temp, nil
 }
 
 func (p *programs) remove() {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 )
@@ -40,6 +41,8 @@ func (c *claude) line(line []byte) []event.Event {
 		return c.answer(e.Message)
 	case "user":
 		return claudeComplaint(e.Message)
+	case "rate_limit_event":
+		return claudeLimit(line)
 	case "result":
 		return claudeResult(line)
 	default:
@@ -114,6 +117,26 @@ func claudeComplaint(raw json.RawMessage) []event.Event {
 	return []event.Event{event.Complaint{Text: strings.TrimSpace(event.Strip(said))}}
 }
 
+// claudeLimit reads what claude says of its rate limits. Most of it is that
+// all is well.
+func claudeLimit(line []byte) []event.Event {
+	var e struct {
+		Info struct {
+			Status   string  `json:"status"`
+			ResetsAt float64 `json:"resetsAt"` // seconds since 1970
+			Kind     string  `json:"rateLimitType"`
+		} `json:"rate_limit_info"`
+	}
+	if json.Unmarshal(line, &e) != nil || e.Info.Status != "rejected" {
+		return nil
+	}
+	limit := event.RateLimit{Text: strings.TrimSpace("limit reached " + event.Strip(strings.ReplaceAll(e.Info.Kind, "_", " ")))}
+	if at := e.Info.ResetsAt; at > 0 && at < 1e11 {
+		limit.Until = time.Unix(int64(at), 0)
+	}
+	return []event.Event{limit}
+}
+
 // claudeUsage counts tokens as Anthropic's API does.
 type claudeUsage struct {
 	Input      int64 `json:"input_tokens"`
@@ -155,6 +178,9 @@ func claudeResult(line []byte) []event.Event {
 	var events []event.Event
 	if spent != (event.Usage{}) {
 		events = append(events, spent)
+	}
+	if result.Failed {
+		events = append(events, limitEvents(result.Text)...)
 	}
 	return append(events, result)
 }

@@ -97,10 +97,10 @@ func TestEvents(t *testing.T) {
 
 // TestRealStream renders what Claude Code 2.1 wrote in a session of two turns.
 func TestRealStream(t *testing.T) {
-	stream, err := os.ReadFile(filepath.Join("testdata", "session.jsonl"))
+	stream, err := os.ReadFile(filepath.Join("testdata", "claude.jsonl"))
 	assert.NilError(t, err)
 	out, events := render(string(stream))
-	golden.Assert(t, out, "session.golden")
+	golden.Assert(t, out, "claude.golden")
 	cost := 0.00035
 	assert.DeepEqual(t, last[event.Usage](events), event.Usage{Tokens: &event.Tokens{Input: 20, Output: 10}, CostUSD: &cost})
 	assert.DeepEqual(t, last[event.Result](events), event.Result{Text: "All done.", Summary: "Done (success) | cost: $0.0003 | turns: 2"})
@@ -140,7 +140,7 @@ func TestWriterIsRendered(t *testing.T) {
 }
 
 func FuzzStream(f *testing.F) {
-	seed, err := os.ReadFile(filepath.Join("testdata", "session.jsonl"))
+	seed, err := os.ReadFile(filepath.Join("testdata", "claude.jsonl"))
 	assert.NilError(f, err)
 	f.Add(string(seed))
 	f.Add(tool("Edit", `{"file_path":"a","old_string":"1\n2","new_string":"3"}`))

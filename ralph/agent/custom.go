@@ -1,0 +1,131 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
+	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
+)
+
+// custom is an agent that the configuration defines.
+type custom struct {
+	name string
+	config.CustomAgent
+}
+
+// What stands for something in a custom agent's command.
+const (
+	promptMark     = "{prompt}"
+	promptFileMark = "{prompt_file}"
+	modelMark      = "{model}"
+)
+
+func (c custom) Name() string            { return c.name }
+func (c custom) Prompt(s Session) string { return "ralph-" + string(s.Mode) }
+func (c custom) Backend(Session) string  { return "" }
+
+func (c custom) Model(s Session) string {
+	if !slices.ContainsFunc(c.Command, func(arg string) bool { return strings.Contains(arg, modelMark) }) {
+		return ""
+	}
+	return s.Model
+}
+
+func (c custom) Decoder() event.Decoder {
+	switch c.Stream {
+	case "claude":
+		return stream.Claude()
+	case "codex":
+		return stream.Codex()
+	case "gemini":
+		return stream.Gemini()
+	case "opencode":
+		return stream.Opencode()
+	case "copilot":
+		return stream.Copilot()
+	default:
+		return event.PlainText()
+	}
+}
+
+func (c custom) Check(Session) error {
+	_, err := c.find()
+	return err
+}
+
+func (c custom) find() (string, error) {
+	if len(c.Command) == 0 {
+		return "", fmt.Errorf("the agent %s has no command", c.name)
+	}
+	path, err := exec.LookPath(c.Command[0])
+	if errors.Is(err, exec.ErrNotFound) {
+		return "", fmt.Errorf("%s, the program of the agent %s, is not installed, or not on PATH", c.Command[0], c.name)
+	}
+	return path, err
+}
+
+func (c custom) Prepare(ctx context.Context, s Session) (Command, error) {
+	path, err := c.find()
+	if err != nil {
+		return Command{}, err
+	}
+	text, err := promptText(ctx, s)
+	if err != nil {
+		return Command{}, err
+	}
+	cmd := Command{Path: path, Stdin: text}
+	file := ""
+	for _, arg := range withoutModel(c.Command[1:], s.Model) {
+		if strings.Contains(arg, promptFileMark) && file == "" {
+			if file, err = promptFile(s.TempDir, text); err != nil {
+				return Command{}, err
+			}
+		}
+		if strings.Contains(arg, promptMark) || strings.Contains(arg, promptFileMark) {
+			cmd.Stdin = ""
+		}
+		// At once: what is put in is not looked at again.
+		arg = strings.NewReplacer(promptMark, text, promptFileMark, file, modelMark, s.Model).Replace(arg)
+		cmd.Args = append(cmd.Args, arg)
+	}
+	return cmd, nil
+}
+
+// withoutModel leaves out "{model}", and the flag before it, when no model is
+// wanted.
+func withoutModel(args []string, model string) []string {
+	if model != "" {
+		return args
+	}
+	var kept []string
+	for _, arg := range args {
+		if arg != modelMark {
+			kept = append(kept, arg)
+			continue
+		}
+		if n := len(kept); n > 0 && strings.HasPrefix(kept[n-1], "-") {
+			kept = kept[:n-1]
+		}
+	}
+	return kept
+}
+
+// promptFile writes a prompt where only the user can read it.
+func promptFile(dir, text string) (string, error) {
+	f, err := os.CreateTemp(dir, "prompt-*.md")
+	if err != nil {
+		return "", fmt.Errorf("writing the prompt: %w", err)
+	}
+	_, err = f.WriteString(text)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return "", fmt.Errorf("writing the prompt: %w", err)
+	}
+	return f.Name(), nil
+}

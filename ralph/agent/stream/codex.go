@@ -1,0 +1,101 @@
+package stream
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
+)
+
+// Codex returns a decoder of what "codex exec --json" prints. Codex reports
+// tokens, and no cost.
+func Codex() event.Decoder {
+	c := &codex{}
+	return event.Lines(c.line)
+}
+
+type codex struct {
+	usage event.Usage
+	text  string // the last message
+}
+
+func (c *codex) line(line []byte) []event.Event {
+	var e struct {
+		Type string `json:"type"`
+		Item struct {
+			Type    string          `json:"type"`
+			Text    string          `json:"text"`
+			Command string          `json:"command"`
+			Message string          `json:"message"`
+			Query   string          `json:"query"`
+			Server  string          `json:"server"`
+			Tool    string          `json:"tool"`
+			Input   json.RawMessage `json:"arguments"`
+			Changes []struct {
+				Path string `json:"path"`
+				Kind string `json:"kind"`
+			} `json:"changes"`
+		} `json:"item"`
+		Usage   json.RawMessage `json:"usage"`
+		Message string          `json:"message"`
+		Error   struct {
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	if line[0] != '{' || json.Unmarshal(line, &e) != nil {
+		return nil
+	}
+	item := e.Item
+	switch e.Type + " " + item.Type {
+	case "item.completed agent_message":
+		c.text = event.Strip(item.Text)
+		return oneText(item.Text)
+	case "item.started command_execution":
+		return []event.Event{command(item.Command)}
+	case "item.completed file_change":
+		var paths []string
+		for _, change := range item.Changes {
+			paths = append(paths, change.Kind+" "+change.Path)
+		}
+		return []event.Event{event.Tool{Name: "Edit", Detail: " " + cut(event.Strip(strings.Join(paths, ", ")), maxWritten)}}
+	case "item.started mcp_tool_call":
+		return []event.Event{otherTool(item.Server+"."+item.Tool, item.Input)}
+	case "item.started web_search", "item.completed web_search":
+		if item.Query == "" || e.Type == "item.started" {
+			return nil
+		}
+		return []event.Event{event.Tool{Name: "WebSearch", Detail: " " + cut(event.Strip(item.Query), maxInput)}}
+	case "item.completed error":
+		return []event.Event{event.Complaint{Text: event.Strip(item.Message)}}
+	}
+	switch e.Type {
+	case "error":
+		return []event.Event{event.Complaint{Text: event.Strip(e.Message)}}
+	case "turn.completed":
+		c.count(e.Usage)
+		return []event.Event{c.usage, done(false, c.text, c.usage)}
+	case "turn.failed":
+		c.count(e.Usage)
+		text := event.Strip(e.Error.Message)
+		return append(limitEvents(text), done(true, text, c.usage))
+	}
+	return nil
+}
+
+// count adds the tokens of a turn. Those that a cache had are among the input.
+func (c *codex) count(raw json.RawMessage) {
+	var u struct {
+		Input      int64 `json:"input_tokens"`
+		Cached     int64 `json:"cached_input_tokens"`
+		CacheWrite int64 `json:"cache_write_input_tokens"`
+		Output     int64 `json:"output_tokens"`
+	}
+	if isNull(raw) || json.Unmarshal(raw, &u) != nil {
+		return
+	}
+	turn := event.Tokens{Input: u.Input - u.Cached - u.CacheWrite, Output: u.Output, CacheRead: u.Cached, CacheWrite: u.CacheWrite}
+	if c.usage.Tokens != nil {
+		turn = add(turn, *c.usage.Tokens)
+	}
+	c.usage.Tokens = &turn
+}

@@ -1,0 +1,64 @@
+package stream
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
+)
+
+// done is the last word of an agent that reports no line of figures itself.
+func done(failed bool, text string, usage event.Usage) event.Result {
+	how, spent, took := "success", "unknown", "unknown"
+	if failed {
+		how = "error"
+	}
+	if usage.CostUSD != nil {
+		spent = fmt.Sprintf("$%.4f", *usage.CostUSD)
+	}
+	if usage.Tokens != nil {
+		took = fmt.Sprint(usage.Tokens.Total())
+	}
+	return event.Result{
+		Failed: failed, Text: text,
+		Summary: fmt.Sprintf("Done (%s) | cost: %s | tokens: %s", how, spent, took),
+	}
+}
+
+// oneText is a text of an agent that reports whole messages: each is a
+// paragraph.
+func oneText(s string) []event.Event {
+	if s = event.Strip(s); strings.TrimSpace(s) == "" {
+		return nil
+	}
+	return []event.Event{event.Text{Text: strings.TrimRight(s, "\n") + "\n"}}
+}
+
+// command is a call of a shell.
+func command(line string) event.Tool {
+	return event.Tool{Name: "Bash", Detail: "\n   $ " + cut(event.Strip(line), maxCommand)}
+}
+
+// otherTool is a call of a tool that is known by its name and input only.
+func otherTool(name string, input json.RawMessage) event.Tool {
+	var fields struct {
+		Command string `json:"command"`
+		Path    string `json:"path"`
+		File    string `json:"file_path"`
+		Camel   string `json:"filePath"`
+		Pattern string `json:"pattern"`
+	}
+	_ = json.Unmarshal(input, &fields) // other types have no fields
+	name = event.Strip(name)
+	switch path := fields.Path + fields.File + fields.Camel; {
+	case fields.Command != "":
+		return command(fields.Command)
+	case fields.Pattern != "":
+		return event.Tool{Name: name, Detail: " " + cut(event.Strip(fields.Pattern), maxInput) + " " + cut(event.Strip(path), maxInput)}
+	case path != "":
+		return event.Tool{Name: name, Detail: " " + cut(event.Strip(path), maxInput)}
+	default:
+		return event.Tool{Name: name, Detail: " " + cut(scalarOrJSON(input), maxInput)}
+	}
+}
