@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/help"
+	"github.com/docker-ralph/docker-ralph/ralph/hook"
 	"github.com/docker-ralph/docker-ralph/ralph/layout"
 )
 
@@ -39,29 +41,44 @@ func (o Options) installLayout(args []string) int {
 
 func (o Options) layOut(dir string, claude bool) error {
 	if dir == "" {
-		return errors.New("missing folder. Usage: ralph install-layout [--claude] DIR")
+		return errors.New("missing folder\nUsage: ralph install-layout [--claude] DIR")
 	}
-	self, err := os.Executable()
-	if err == nil {
-		self, err = filepath.EvalSymlinks(self)
-	}
+	abs, err := filepath.Abs(dir)
 	if err != nil {
-		return fmt.Errorf("finding the program itself: %w", err)
+		return fmt.Errorf("finding the folder %q: %w", dir, err)
 	}
-	if err := layout.Install(dir, layout.Source{Program: self, Models: agent.Models(), Version: o.Version}); err != nil {
+	self, err := realPath()
+	if err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(o.Stdout, "%s\n", filepath.Join(dir, layout.Program))
-	if !claude {
-		return nil
+	if err := layout.Install(abs, layout.Source{Program: self, Models: agent.Models()}); err != nil {
+		return err
 	}
-	claudeDir := os.Getenv("CLAUDE_CONFIG_DIR")
-	if claudeDir == "" {
-		home, err := os.UserHomeDir()
+	program := filepath.Join(abs, layout.Program)
+	if claude {
+		claudeDir, err := claudeDir()
 		if err != nil {
-			return fmt.Errorf("finding the folder of Claude Code: %w", err)
+			return err
 		}
-		claudeDir = filepath.Join(home, ".claude")
+		if err := layout.Register(abs, claudeDir); err != nil {
+			return err
+		}
+		if onPath, err := exec.LookPath("ralph"); err != nil || !same(onPath, program) {
+			_, _ = fmt.Fprintf(o.Stderr, "Note: the skills call ralph, and another one or none is on PATH. Link it, for example: ln -s %s ~/.local/bin/ralph\n", hook.Quote(program))
+		}
 	}
-	return layout.Register(dir, claudeDir)
+	_, _ = fmt.Fprintln(o.Stdout, program)
+	return nil
+}
+
+// claudeDir is where the user's Claude Code has its settings and skills.
+func claudeDir() (string, error) {
+	if dir := os.Getenv("CLAUDE_CONFIG_DIR"); dir != "" {
+		return dir, nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("finding the folder of Claude Code: %w", err)
+	}
+	return filepath.Join(home, ".claude"), nil
 }

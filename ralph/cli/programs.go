@@ -29,11 +29,8 @@ type programs struct {
 // program in the place of lib/task, as in the original's layout, that one
 // keeps the backlog; not in a sandbox, where the layout is ours.
 func findPrograms() (p programs, err error) {
-	if p.self, err = os.Executable(); err == nil {
-		p.self, err = filepath.EvalSymlinks(p.self)
-	}
-	if err != nil {
-		return p, fmt.Errorf("finding the program itself: %w", err)
+	if p.self, err = realPath(); err != nil {
+		return p, err
 	}
 	dir := filepath.Dir(p.self)
 	for _, beside := range []string{filepath.Join(dir, "lib", "task"), filepath.Join(dir, "task")} {
@@ -53,15 +50,28 @@ func findPrograms() (p programs, err error) {
 	return p, p.makeLinks(reachable)
 }
 
-// preflight checks what a layout of the original needs beside this program:
-// its scripts read the database with the sqlite3 program, and say so first.
-// This program itself needs no sqlite3.
-func preflight() error {
+// realPath is where this program lies.
+func realPath() (string, error) {
 	self, err := os.Executable()
-	if err != nil {
-		return nil // findPrograms says it
+	if err == nil {
+		self, err = filepath.EvalSymlinks(self)
 	}
-	if self, err = filepath.EvalSymlinks(self); err != nil || filepath.Base(self) != layout.Program || os.Getenv(config.GuestEnv) != "" {
+	if err != nil {
+		return "", fmt.Errorf("finding the program itself: %w", err)
+	}
+	return self, nil
+}
+
+// preflight checks what programs of the original need beside this one, by the
+// name that it has in their layout: they read the database with the sqlite3
+// program, and rely on ralph to say early that it is missing. This program
+// itself has SQLite inside, and by any other name asks for nothing.
+func preflight() error {
+	self, err := realPath()
+	if err != nil {
+		return err
+	}
+	if filepath.Base(self) != layout.Program || os.Getenv(config.GuestEnv) != "" {
 		return nil
 	}
 	if _, err := exec.LookPath("sqlite3"); err != nil {

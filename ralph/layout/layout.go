@@ -4,14 +4,14 @@
 package layout
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"github.com/moby/sys/atomicwriter"
+	"strings"
 
 	"github.com/docker-ralph/docker-ralph/ralph/hook"
 	"github.com/docker-ralph/docker-ralph/ralph/prompt"
@@ -20,152 +20,179 @@ import (
 // Program is the name of the program in a layout.
 const Program = "ralph.sh"
 
-// marker is a file that tells a layout of ours from other people's files.
-const marker = ".ralph-layout"
-
 // Source is what a layout is made of.
 type Source struct {
 	// Program is the path of ralph itself.
 	Program string
 	// Models is the content of models.json.
 	Models []byte
-	// Version is written into the layout.
-	Version string
 }
 
-// Install lays out everything in dir, which is created if it is missing. Over
-// a layout of its own it renews everything but models.json, which is for users
-// to edit. Other people's files in the way are an error, and stay.
-func Install(dir string, s Source) error {
-	dir, err := filepath.Abs(dir)
+// file is one file of a layout: a link, or content.
+type file struct {
+	path    string // below the layout, with slashes
+	content []byte
+	link    string
+	mode    fs.FileMode
+	// yours says that it is there to be edited: if it was, it stays.
+	yours bool
+}
+
+// sum identifies what a file is, in hex digits.
+func (f file) sum() string {
+	h := sha256.New()
+	if f.link != "" {
+		_, _ = h.Write([]byte("link to " + f.link))
+	} else {
+		_, _ = h.Write(f.content)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func files(s Source) ([]file, error) {
+	program, err := os.ReadFile(s.Program)
 	if err != nil {
-		return fmt.Errorf("laying out ralph: %w", err)
+		return nil, fmt.Errorf("reading the program itself: %w", err)
 	}
 	prompts, err := prompt.Builtin()
 	if err != nil {
-		return fmt.Errorf("laying out ralph: %w", err)
+		return nil, err
 	}
-	if err := claim(dir, prompts); err != nil {
-		return fmt.Errorf("laying out ralph: %w", err)
+	all := []file{ // the program first
+		{path: Program, content: program, mode: 0o755},
+		{path: "lib/task", link: "../" + Program},
+		{path: "models.json", content: s.Models, mode: 0o644, yours: true},
 	}
-	steps := []func() error{
-		func() error { return atomicwriter.WriteFile(filepath.Join(dir, marker), []byte(s.Version+"\n"), 0o644) },
-		func() error { return copyProgram(s.Program, filepath.Join(dir, Program)) },
-		func() error { return link(filepath.Join("..", Program), filepath.Join(dir, "lib", "task")) },
-		func() error { return writeOnce(filepath.Join(dir, "models.json"), s.Models) },
-	}
-	for name := range hook.Events() {
-		steps = append(steps, func() error { return write(filepath.Join(dir, hookFile(name)), wrapper(name), 0o755) })
+	for _, name := range []string{hook.PreCompact, hook.SessionEnd} {
+		all = append(all, file{path: hookFile(name), content: wrapper(name), mode: 0o755})
 	}
 	for _, p := range prompts {
-		steps = append(steps, func() error { return write(filepath.Join(dir, skillFile(p.Skill)), []byte(p.Text), 0o644) })
+		all = append(all, file{path: "skills/" + p.Skill + "/SKILL.md", content: []byte(p.Text), mode: 0o644})
 	}
-	for _, step := range steps {
-		if err := step(); err != nil {
-			return fmt.Errorf("laying out ralph in %s: %w", dir, err)
-		}
-	}
-	return nil
+	return all, nil
 }
 
-func hookFile(name string) string { return filepath.Join("hooks", name+".sh") }
-
-func skillFile(skill string) string { return filepath.Join("skills", skill, "SKILL.md") }
-
-// claim makes dir, and refuses one in which others have files of these names.
-func claim(dir string, prompts []prompt.Prompt) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	if _, err := os.Lstat(filepath.Join(dir, marker)); err == nil {
-		return nil
-	}
-	names := []string{Program, filepath.Join("lib", "task"), "models.json"}
-	for name := range hook.Events() {
-		names = append(names, hookFile(name))
-	}
-	for _, p := range prompts {
-		names = append(names, skillFile(p.Skill))
-	}
-	for _, name := range names {
-		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
-			return fmt.Errorf("%s is there already and not from here. Choose another folder, or move it away", filepath.Join(dir, name))
-		}
-	}
-	return nil
-}
-
-// copyProgram replaces the program at once, also while it runs.
-func copyProgram(from, to string) error {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = in.Close() }()
-	out, err := atomicwriter.New(to, 0o755)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close())
-}
-
-func link(target, path string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return os.Symlink(target, path)
-}
-
-func write(path string, content []byte, mode fs.FileMode) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	return atomicwriter.WriteFile(path, content, mode)
-}
-
-func writeOnce(path string, content []byte) error {
-	if _, err := os.Lstat(path); err == nil {
-		return nil
-	}
-	return write(path, content, 0o644)
-}
+func hookFile(name string) string { return "hooks/" + name + ".sh" }
 
 // wrapper runs a hook of the program above its own folder, from wherever it is
 // called.
 func wrapper(name string) []byte {
-	return []byte("#!/usr/bin/env bash\n" +
-		`exec "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../` + Program + `" _hook ` + name + "\n")
+	return []byte("#!/bin/sh\n" +
+		`exec "$(dirname -- "$(readlink -f -- "$0")")/../` + Program + `" _hook ` + name + "\n")
 }
 
-// Register makes the layout in dir that of the user's Claude Code, whose
-// folder is claudeDir: the hooks go into its settings, the skills are linked.
-func Register(dir, claudeDir string) error {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return fmt.Errorf("registering ralph: %w", err)
+// Install lays out everything in dir, which is made if it is missing. Over a
+// layout of its own, finished or not and of any version, it renews what has
+// changed; a models.json that was edited stays. Every other file in the way is
+// an error, and then nothing is changed.
+func Install(dir string, s Source) error {
+	if err := install(dir, s); err != nil {
+		return fmt.Errorf("laying out ralph in %s: %w", dir, err)
 	}
-	err = hook.Register(filepath.Join(claudeDir, "settings.json"), func(name string) string {
-		return "bash " + hook.Quote(filepath.Join(dir, hookFile(name)))
-	})
+	return nil
+}
+
+func install(dir string, s Source) error {
+	all, err := files(s)
 	if err != nil {
 		return err
 	}
-	prompts, err := prompt.Builtin()
-	if err != nil {
-		return fmt.Errorf("registering the skills of ralph: %w", err)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
 	}
-	for _, p := range prompts {
-		path := filepath.Join(claudeDir, "skills", p.Skill)
-		if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink == 0 {
-			return fmt.Errorf("registering the skills of ralph: %s is there already and no link. Move it away", path)
+	known, err := readManifest(dir)
+	if err != nil {
+		return err
+	}
+	todo, err := compare(dir, all, known)
+	if err != nil {
+		return err
+	}
+	// Noted before it is written: a layout that was broken off is known too.
+	if err := writeManifest(dir, all, known); err != nil {
+		return err
+	}
+	for _, f := range todo {
+		if err := f.write(dir); err != nil {
+			return err
 		}
-		if err := link(filepath.Join(dir, "skills", p.Skill), path); err != nil {
-			return fmt.Errorf("registering the skills of ralph: %w", err)
+	}
+	return writeManifest(dir, all, nil)
+}
+
+// compare says which files have to be written. Files that nobody of ours has
+// written, or that were edited, are an error that names them all.
+func compare(dir string, all []file, known manifest) ([]file, error) {
+	var todo []file
+	var foreign []string
+	for _, f := range all {
+		if err := plainFolders(dir, f.path); err != nil {
+			return nil, err
+		}
+		sum, mode, err := inspect(filepath.Join(dir, filepath.FromSlash(f.path)))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			todo = append(todo, f)
+		case err != nil:
+			return nil, err
+		case sum == f.sum():
+			if f.link == "" && mode != f.mode {
+				todo = append(todo, f)
+			}
+		case known.has(f.path, sum), f.link != "" && (known.has(Program, sum) || sum == all[0].sum()):
+			todo = append(todo, f) // a link may have become a copy of the program
+		case f.yours && known[f.path] != nil: // it stays
+		default:
+			foreign = append(foreign, f.path)
+		}
+	}
+	if len(foreign) > 0 {
+		return nil, fmt.Errorf("not written by ralph, or changed since: %s. Move that away, or choose another folder", strings.Join(foreign, ", "))
+	}
+	return todo, nil
+}
+
+// plainFolders refuses links on the way to a file: they lead to other people's
+// folders.
+func plainFolders(dir, path string) error {
+	for i, c := range path {
+		if c != '/' {
+			continue
+		}
+		folder := filepath.Join(dir, filepath.FromSlash(path[:i]))
+		info, err := os.Lstat(folder)
+		if err != nil {
+			return ignoreMissing(err)
+		}
+		if !info.IsDir() {
+			return fmt.Errorf("%s is not a folder. Move it away, or choose another folder", folder)
 		}
 	}
 	return nil
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// inspect returns the sum and the permissions of what is at path. What is
+// neither a file nor a link has no sum.
+func inspect(path string) (sum string, mode fs.FileMode, err error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return "", 0, err
+	}
+	var f file
+	switch {
+	case info.Mode().IsRegular():
+		f.content, err = os.ReadFile(path)
+	case info.Mode()&fs.ModeSymlink != 0:
+		f.link, err = os.Readlink(path)
+	default:
+		return "", 0, nil
+	}
+	return f.sum(), info.Mode().Perm(), err
 }

@@ -1,0 +1,84 @@
+package layout
+
+import (
+	"bufio"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/moby/sys/atomicwriter"
+)
+
+// write puts a file in place at once.
+func (f file) write(dir string) error {
+	path := filepath.Join(dir, filepath.FromSlash(f.path))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	if f.link != "" {
+		return replaceLink(f.link, path)
+	}
+	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		// An older layout had a link here.
+		if err := os.Remove(path); err != nil {
+			return err
+		}
+	}
+	return atomicwriter.WriteFile(path, f.content, f.mode)
+}
+
+// replaceLink makes a symbolic link, also where there was another one.
+func replaceLink(target, path string) error {
+	temp := path + "." + rand.Text()
+	if err := os.Symlink(target, temp); err != nil {
+		return err
+	}
+	if err := os.Rename(temp, path); err != nil {
+		return errors.Join(err, os.Remove(temp))
+	}
+	return nil
+}
+
+// manifestName is the file of a layout that says what ralph has written there,
+// as sha256sum does.
+const manifestName = ".ralph-layout"
+
+// manifest has the sums that a file may have, by its path.
+type manifest map[string][]string
+
+func (m manifest) has(path, sum string) bool { return slices.Contains(m[path], sum) }
+
+func readManifest(dir string) (manifest, error) {
+	f, err := os.Open(filepath.Join(dir, manifestName))
+	if err != nil {
+		return manifest{}, ignoreMissing(err)
+	}
+	defer func() { _ = f.Close() }()
+	m := manifest{}
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		sum, path, found := strings.Cut(lines.Text(), "  ")
+		if !found {
+			return nil, fmt.Errorf("%s is not written by ralph. Move it away, or choose another folder", manifestName)
+		}
+		m[path] = append(m[path], sum)
+	}
+	return m, lines.Err()
+}
+
+// writeManifest notes all files, and what else they may be yet.
+func writeManifest(dir string, all []file, also manifest) error {
+	var b strings.Builder
+	for _, f := range all {
+		sums := append([]string{f.sum()}, also[f.path]...)
+		for _, sum := range slices.Compact(sums) {
+			_, _ = fmt.Fprintf(&b, "%s  %s\n", sum, f.path)
+		}
+	}
+	return atomicwriter.WriteFile(filepath.Join(dir, manifestName), []byte(b.String()), 0o644)
+}
