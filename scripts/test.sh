@@ -9,6 +9,7 @@
 #   RALPH_TEST_GATEWAYS      debian=10.213.1.1,moby=10.213.2.1: this machine, as containers see it
 #   RALPH_TEST_BASE          image with git, in both engines
 #   RALPH_TEST_CLAUDE_BASE   the same with the real Claude Code CLI
+#   RALPH_TEST_AGENTS        folder with further real agents
 #   RALPH_TEST_PLUGIN        the docker-ralph under test
 set -euo pipefail
 # shellcheck source=scripts/machine.sh

@@ -17,7 +17,7 @@ session_begin() {
 }
 
 session_set_up() {
-	"$SCRIPTS/engine.sh" up all && "$SCRIPTS/test-images.sh"
+	"$SCRIPTS/agents.sh" >/dev/null && "$SCRIPTS/engine.sh" up all && "$SCRIPTS/test-images.sh"
 }
 
 # Waits until engines and images are there, and exports the variables that name them.
@@ -29,6 +29,7 @@ session_ready() {
 	set -a
 	eval "$("$SCRIPTS/engine.sh" env)"
 	eval "$("$SCRIPTS/test-images.sh" --env)"
+	RALPH_TEST_AGENTS=$("$SCRIPTS/agents.sh")
 	set +a
 	export RALPH_TEST_PLUGIN=$PWD/bin/docker-ralph
 }
