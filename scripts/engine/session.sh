@@ -29,8 +29,9 @@ session_ready() {
 	set -a
 	eval "$("$SCRIPTS/engine.sh" env)"
 	eval "$("$SCRIPTS/test-images.sh" --env)"
-	RALPH_TEST_AGENTS=$("$SCRIPTS/agents.sh")
 	set +a
+	RALPH_TEST_AGENTS=$("$SCRIPTS/agents.sh")
+	export RALPH_TEST_AGENTS
 	export RALPH_TEST_PLUGIN=$PWD/bin/docker-ralph
 }
 
