@@ -24,7 +24,7 @@ func loopSettings() []setting {
 		{"max_tokens", whole, "RALPH_MAX_TOKENS"},
 		{"max_failures", whole, "RALPH_MAX_FAILURES"},
 		{"stall", whole, "RALPH_STALL"},
-		{"idle", whole, "RALPH_IDLE"},
+		{"idle", decimal, "RALPH_IDLE"},
 		{"max_wait", text, "RALPH_MAX_WAIT"},
 		{"grace", text, "RALPH_GRACE"},
 	} {
@@ -63,9 +63,7 @@ func (l *Loop) Set(key, v string) (err error) {
 		stall := int(n)
 		l.Stall = &stall
 	case "idle":
-		var n int64
-		n, err = parseWhole(v, 0, maxTimeoutMinutes)
-		l.Idle = time.Duration(n) * time.Minute
+		l.Idle, err = parseMinutes(v)
 	default:
 		err = fmt.Errorf("there is no such bound")
 	}
@@ -79,6 +77,15 @@ func parseBound(v string) (time.Duration, error) {
 		return 0, fmt.Errorf(`it has to be a time such as 90m, 4h or 1h30m, at most a year, or 0`)
 	}
 	return d, nil
+}
+
+// parseMinutes reads minutes, fractions allowed; 0 means no bound.
+func parseMinutes(v string) (time.Duration, error) {
+	n, err := strconv.ParseFloat(v, 64)
+	if err != nil || math.IsNaN(n) || n < 0 || n > maxTimeoutMinutes {
+		return 0, fmt.Errorf("it has to be a number of minutes, as 30, at most a year of them, or 0")
+	}
+	return time.Duration(n * float64(time.Minute)), nil
 }
 
 // parseAmount reads US dollars; 0 means no bound.

@@ -1,0 +1,275 @@
+//go:build linux
+
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/ralph/loop"
+)
+
+// Parts of small agents that misbehave. "take" claims a task, "commit" and
+// "finish" do what a good one does.
+const (
+	agentParts = `#!/bin/sh
+take() { id=$(ralph task claim "$@" | sed -n 's/^id: //p'); [ -n "$id" ]; }
+commit() { echo "$id" >>work; git add work; git commit --quiet -m "$id"; }
+finish() { ralph task done "$id" --result "{\"commit\":\"$(git rev-parse HEAD)\"}" >&2; }
+nth() { n=$(($(cat "$STATE/n" 2>/dev/null || echo 0) + 1)); echo $n >"$STATE/n"; }
+`
+	good = `take && commit && finish`
+)
+
+// scenario is a loop over two tasks with an agent of its own.
+type scenario struct {
+	name, agent string
+	config      string // ralph.toml
+	args        string
+	code        int
+	// status is what plan-status says afterwards.
+	status  string
+	commits int
+	stdout  []string
+	stderr  []string
+}
+
+var scenarios = []scenario{
+	{
+		name: "good", agent: good, status: "0 open, 0 active, 2 done", commits: 2,
+		stdout: []string{"Iteration 1: done a/01 | commit ", "Total: 2 runs, 2 tasks done, 2 commits"},
+	},
+	{
+		name: "crashes half way, then works", agent: `nth; take; commit; [ $n = 1 ] && kill -SEGV $$; finish`,
+		status: "0 open, 0 active, 2 done", commits: 3,
+		stdout: []string{"failed a/01", "Iteration 1: failed a/01 | commit "},
+		stderr: []string{"Warning: the agent exited with code 139"},
+	},
+	{
+		name: "never ends", agent: `take; commit; while :; do sleep 1; done`, config: "[loop]\nidle = 0\n", args: "--max-duration 1s",
+		code: loop.MaxDuration.ExitCode(), status: "2 open, 0 active, 0 done", commits: 1,
+		stdout: []string{"Iteration 1: bound reached a/01"}, stderr: []string{"Error: the loop's time is over"},
+	},
+	{
+		name: "ends without doing anything", agent: `exit 0`, code: loop.Stalled.ExitCode(),
+		status: "2 open, 0 active, 0 done", stdout: []string{"Iteration 3: no task"},
+		stderr: []string{"Error: 3 runs in a row brought neither a commit nor a finished task"},
+	},
+	{
+		name: "claims two tasks", agent: `take; take`, args: "-n 1", status: "2 open, 0 active, 0 done",
+		stdout: []string{"failed a/01", "failed b/02", "Iteration 1: released a/01, b/02"},
+	},
+	{
+		name: "claims two and finishes one", agent: `take; commit; finish; take || :`, args: "-n 1",
+		status: "1 open, 0 active, 1 done", commits: 1, stdout: []string{"failed b/02"},
+	},
+	{
+		name: "commits nothing", agent: `take; finish`, status: "0 open, 0 active, 2 done",
+		stdout: []string{"No checks are configured: a task is done when the agent says so."},
+	},
+	{
+		name: "gives everything back", agent: `take; ralph task fail "$id" --reason "too hard" >&2`, code: loop.Stalled.ExitCode(),
+		status: "2 open, 0 active, 0 done", stdout: []string{"Iteration 1: released a/01"},
+	},
+	{
+		name: "breaks the build", agent: `nth; take; echo $n >built; commit; finish`, config: "[checks]\ncommands = [\"test $(cat built) -gt 1\"]\n",
+		status: "0 open, 0 active, 2 done", commits: 3,
+		stdout: []string{"Check failed with exit code 1", "reopened a/01", "Iteration 1: checks failed a/01", "Iteration 2: done a/01"},
+	},
+	{
+		name: "prints 500 MB", agent: `take; commit; head -c 500000000 /dev/zero | tr '\0' x; echo; finish`, args: "-n 1",
+		status: "1 open, 0 active, 1 done", commits: 1,
+	},
+	{
+		name: "prints no newline", agent: `take; commit; finish; printf working`, args: "-n 1",
+		status: "1 open, 0 active, 1 done", commits: 1, stdout: []string{"working\nIteration 1: done a/01"},
+	},
+	{
+		name: "forks and detaches", status: "1 open, 0 active, 1 done", commits: 1, args: "-n 1",
+		agent: `take; commit; finish; setsid sh -c 'trap "" HUP TERM INT; echo $$ >"$STATE/escaped"; exec sleep 600' >/dev/null 2>&1 & while [ ! -s "$STATE/escaped" ]; do sleep 0.01; done`,
+	},
+	{
+		name: "forks and keeps the output open", status: "1 open, 0 active, 1 done", commits: 1, args: "-n 1",
+		agent: `take; commit; finish; (trap "" HUP TERM INT; exec sleep 600) & echo $! >"$STATE/escaped"`,
+	},
+	{
+		name: "eats its prompt", agent: `rm -rf .ralph/prompts specs; take; commit; finish`, status: "0 open, 0 active, 2 done", commits: 2,
+	},
+	{
+		name: "is silent", agent: `take; sleep 600`, args: "--idle 0.005", code: loop.Idle.ExitCode(), status: "2 open, 0 active, 0 done",
+		stdout: []string{"Iteration 1: silent a/01"}, stderr: []string{"Error: the agent mine was ended: it printed nothing for 300ms"},
+	},
+	{
+		name: "rate limited twice", args: "-n 2",
+		agent:  `nth; take; if [ $n -le 2 ]; then echo "Error: 429 rate limit, try again in 0.1s" >&2; exit 1; fi; commit; finish`,
+		status: "0 open, 0 active, 2 done", commits: 2,
+		stdout: []string{"Iteration 1: rate limited a/01", `Rate limit of mine ("Error: 429 rate limit, try again in 0.1s")`, "Iteration 4: done b/02"},
+	},
+	{
+		name: "rate limited for too long", agent: `echo "usage limit reached. Try again in 5 hours" >&2; exit 1`, args: "--max-wait 10m",
+		code: loop.RateLimited.ExitCode(), status: "2 open, 0 active, 0 done",
+		stderr: []string{"has reached its rate limit, for another 5h00m; the loop may wait 10m0s (max_wait)"},
+	},
+	{
+		// As if the clock had been set back behind its claim.
+		name: "claims for years", agent: `take --lease 99999999; exit 3`, args: "-n 1", status: "2 open, 0 active, 0 done",
+		stdout: []string{"failed a/01"},
+	},
+	{
+		name: "killed by the kernel", agent: `take; kill -KILL $$`, code: loop.MaxFailures.ExitCode(), status: "2 open, 0 active, 0 done",
+		stdout: []string{"failed a/01"}, stderr: []string{"it exited with code 137"},
+	},
+	{
+		name: "terminal escapes", agent: `take; commit; finish; printf '\033]0;evil\007\033[2Jseen\n'; printf '\033[31mred\n' >&2`, args: "-n 1",
+		status: "1 open, 0 active, 1 done", commits: 1, stdout: []string{"seen"}, stderr: []string{"red"},
+	},
+}
+
+// TestMisbehavingAgents: after whatever an agent does, its commits are there,
+// each task is done or open, nothing of it runs, and the log tells what
+// happened.
+func TestMisbehavingAgents(t *testing.T) {
+	for _, tc := range scenarios {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			p := newScenario(t, tc.agent, tc.config)
+			cmd := p.command(append([]string{filepath.Join(p.dir, ".bin", "ralph"), "build", "--danger"}, strings.Fields(tc.args)...)...)
+			var stdout, stderr bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &stdout, &stderr
+			_ = cmd.Run() // the code says it
+			told := stdout.String()
+			if len(told) > 10000 {
+				told = told[:1000] + "…" + told[len(told)-9000:]
+			}
+			assert.Equal(t, cmd.ProcessState.ExitCode(), tc.code, "%s\n%s", told, stderr.String())
+			for _, want := range tc.stdout {
+				assert.Check(t, cmp.Contains(told, want))
+			}
+			for _, want := range tc.stderr {
+				assert.Check(t, cmp.Contains(stderr.String(), want))
+			}
+			assert.Check(t, !bytes.ContainsRune(stdout.Bytes(), 0x1b) && !bytes.ContainsRune(stderr.Bytes(), 0x1b))
+			p.assertSane(t, tc)
+		})
+	}
+}
+
+// newScenario is a repository with two tasks and an agent called mine.
+func newScenario(t *testing.T, script, config string) place {
+	t.Helper()
+	p := newPlace(t, "")
+	state := t.TempDir()
+	p.env = append(p.env, "STATE="+state)
+	agent := filepath.Join(p.dir, ".bin", "mine")
+	assert.NilError(t, os.WriteFile(agent, []byte(agentParts+script+"\n"), 0o700))
+	config = "[agent]\nname = \"mine\"\n[agents.mine]\ncommand = [\"mine\"]\n" + config
+	assert.NilError(t, os.WriteFile(filepath.Join(p.dir, "ralph.toml"), []byte(config), 0o600))
+	assert.NilError(t, os.WriteFile(filepath.Join(p.dir, ".git", "info", "exclude"), []byte(".bin\n.home\nralph-*\n"), 0o600))
+	p.git(t, "add", "--all")
+	p.git(t, "commit", "--quiet", "-m", "start")
+	p.task(t, "create", "b/02", "Second")
+	return p
+}
+
+func (p place) git(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := p.command(append([]string{"git"}, args...)...).CombinedOutput()
+	assert.NilError(t, err, string(out))
+	return strings.TrimSpace(string(out))
+}
+
+// assertSane checks what holds after every loop.
+func (p place) assertSane(t *testing.T, tc scenario) {
+	t.Helper()
+	assert.Check(t, cmp.Contains(p.task(t, "plan-status"), tc.status))
+	assert.Equal(t, p.task(t, "list", "--status", "active"), "", "no task stays behind")
+	assert.Equal(t, p.task(t, "agent", "list"), "")
+	assert.Equal(t, p.git(t, "rev-list", "--count", "HEAD"), fmt.Sprint(tc.commits+1))
+	p.git(t, "fsck")
+	if left, _ := filepath.Glob(filepath.Join(p.dir, ".ralph", "agents", "*")); len(left) > 0 {
+		t.Errorf("signs of life stay behind: %v", left)
+	}
+	state := regexp.MustCompile(`STATE=(.*)`).FindStringSubmatch(p.env[len(p.env)-1])[1]
+	if escaped := filepath.Join(state, "escaped"); fileExists(escaped) {
+		assertGone(t, escaped)
+	}
+	logs, err := filepath.Glob(filepath.Join(p.dir, ".ralph", "logs", "*"))
+	assert.NilError(t, err)
+	assert.Equal(t, len(logs), 1)
+	var ended struct {
+		ExitCode int `json:"exit_code"`
+		Stop     string
+	}
+	b, err := os.ReadFile(filepath.Join(logs[0], "loop.json"))
+	assert.NilError(t, err)
+	assert.NilError(t, json.Unmarshal(b, &ended))
+	assert.Equal(t, ended.ExitCode, tc.code)
+	info, err := os.Stat(filepath.Join(logs[0], "1.jsonl"))
+	assert.NilError(t, err)
+	assert.Assert(t, info.Size() < 65<<20)
+}
+
+func fileExists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// TestKilledLoop: what a killed loop held is open again when the next one
+// starts, and no process of it is left.
+func TestKilledLoop(t *testing.T) {
+	p := newScenario(t, `nth; take --lease 99999999; if [ $n = 1 ]; then echo $$ >"$STATE/escaped"; sleep 600; fi; commit; finish`, "")
+	ralph := filepath.Join(p.dir, ".bin", "ralph")
+	cmd := p.command(ralph, "build", "--danger")
+	assert.NilError(t, cmd.Start())
+	state := strings.TrimPrefix(p.env[len(p.env)-1], "STATE=")
+	for !fileExists(filepath.Join(state, "escaped")) {
+		time.Sleep(5 * time.Millisecond)
+	}
+	// A second loop sees the first, and leaves its task alone.
+	out, err := p.command(ralph, "build", "--danger", "-n", "1").CombinedOutput()
+	assert.NilError(t, err, string(out))
+	assert.Assert(t, cmp.Regexp(`(?m)^Note: agent [0-9a-f]{4} works on this backlog too, since .* UTC\.$`, string(out)))
+	assert.Assert(t, cmp.Contains(string(out), "Iteration 1: done b/02"))
+
+	assert.NilError(t, cmd.Process.Signal(syscall.SIGKILL))
+	_ = cmd.Wait()
+	assertGone(t, filepath.Join(state, "escaped"))
+	assert.Assert(t, cmp.Contains(p.task(t, "list"), "active"))
+	out, err = p.command(ralph, "build", "--danger").CombinedOutput()
+	assert.NilError(t, err, string(out))
+	assert.Assert(t, cmp.Regexp(`(?m)^Task a/01 is open again: agent [0-9a-f]{4}, which held it, died\.$`, string(out)))
+	assert.Assert(t, cmp.Contains(p.task(t, "plan-status"), "0 open, 0 active, 2 done"))
+	assert.Assert(t, cmp.Contains(p.task(t, "show", "a/01"), "agent process died"))
+}
+
+// TestFullDisk: a log that cannot be written costs the log, not the work.
+func TestFullDisk(t *testing.T) {
+	p := newScenario(t, `take; commit; head -c 3000000 /dev/zero | tr '\0' x; echo; finish`, "")
+	logs := filepath.Join(p.dir, ".ralph", "logs")
+	assert.NilError(t, os.MkdirAll(logs, 0o755))
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", logs).CombinedOutput(); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatalf("mounting a small file system: %s", out)
+		}
+		t.Skipf("no file system can be mounted here: %s", out)
+	}
+	defer func() { _ = exec.Command("umount", "-l", logs).Run() }()
+	cmd := p.command(filepath.Join(p.dir, ".bin", "ralph"), "build", "--danger")
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	assert.NilError(t, cmd.Run(), stderr.String())
+	assert.Assert(t, cmp.Contains(stderr.String(), "no space left on device. The loop goes on without that log"))
+	assert.Assert(t, cmp.Contains(p.task(t, "plan-status"), "0 open, 0 active, 2 done"))
+}
