@@ -57,7 +57,7 @@ func TestAnAgentThatTakesTooLongIsEnded(t *testing.T) {
 func TestAnAgentThatOnlyFailsEndsTheLoop(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "bad", Title: "Cannot work", Steps: []string{"exit 3"}})
-		res := w.ralph(t, "build").expect(t, 1)
+		res := w.ralph(t, "build").expect(t, 6)
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"bad": "open"})
 		assert.Check(t, is.Contains(res.stderr, "Error: the agent shell failed 3 times in a row"))
 	})

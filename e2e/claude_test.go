@@ -3,11 +3,13 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -79,6 +81,63 @@ func TestRealClaude(t *testing.T) {
 				assert.Check(t, !tool.IsError, tool.Text)
 			}
 		}
+	})
+}
+
+// The real Claude Code runs into a rate limit, then delivers what does not
+// pass the checks, then repairs it.
+func TestRealClaudeHasABadDay(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		base := os.Getenv("RALPH_TEST_CLAUDE_BASE")
+		if base == "" {
+			notHere(t, "RALPH_TEST_CLAUDE_BASE names no image with Claude Code; \"make test\" makes one")
+		}
+		api, url := w.serveModel(t, [][]modelapi.Turn{
+			{{Refusal: "This request would exceed your account's rate limit. Please try again in 1s."}},
+			w.workOff("shop/01", "one"), w.workOff("shop/01", "repaired"),
+		})
+		w.setenv("ANTHROPIC_BASE_URL", url)
+		w.setenv("ANTHROPIC_API_KEY", "sk-ant-e2e-a-bad-day")
+		w.configure(t, "[checks]\ncommands = [\"ls repaired\"]\n")
+		claude := func(args ...string) result {
+			return w.ralph(t, append([]string{"--agent", "claude", "--base", base}, args...)...)
+		}
+		claude("task", "create", "shop/01", "Add one").expect(t, 0)
+
+		res := claude("build", "--max-cost-usd", "5", "--format", "json").expect(t, 0)
+		var report struct {
+			Stop       string
+			Iterations []struct {
+				Outcome string
+				Tasks   []string
+				Cost    *float64 `json:"cost_usd"`
+			}
+			Totals struct{ Commits, Tokens int }
+		}
+		assert.NilError(t, json.Unmarshal([]byte(res.stdout), &report), res.stdout)
+		assert.Equal(t, report.Stop, "complete")
+		var outcomes []string
+		for _, it := range report.Iterations {
+			outcomes = append(outcomes, it.Outcome)
+			assert.Check(t, it.Cost != nil)
+		}
+		assert.DeepEqual(t, outcomes, []string{"rate limited", "checks failed", "done"})
+		assert.Equal(t, report.Totals.Commits, 2)
+		assert.Check(t, report.Totals.Tokens > 0)
+		for _, part := range []string{
+			"Rate limit of claude (", "Waiting ", "Check: ls repaired", "Check failed with exit code 2", "reopened shop/01", "Check passed",
+		} {
+			assert.Check(t, is.Contains(res.stderr, part))
+		}
+		first := api.First()
+		assert.Equal(t, len(first), 3)
+		assert.Check(t, is.Contains(first[2].UserText(), "The task shop/01 was finished before and is open again"))
+		assert.Check(t, is.Contains(first[2].UserText(), "cannot access 'repaired'"))
+		assert.Check(t, !strings.Contains(first[1].UserText(), "is open again"))
+		w.ownsEverything(t)
+		logs, err := filepath.Glob(filepath.Join(w.repo, ".ralph", "logs", "*", "*.jsonl"))
+		assert.NilError(t, err)
+		assert.Equal(t, len(logs), 4, "three streams and the figures: %v", logs)
 	})
 }
 

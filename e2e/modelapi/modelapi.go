@@ -17,6 +17,9 @@ import (
 type Turn struct {
 	Text  string
 	Tools []Tool
+	// Refusal, if set, is said instead, as an error: the model has reached its
+	// rate limit.
+	Refusal string
 }
 
 // Tool is one call of a tool.
@@ -126,6 +129,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	turn := Say("ok") // side questions, e.g. for a title, come without tools
 	if r.HasTool("Bash") {
 		turn = s.script(r)
+	}
+	if turn.Refusal != "" {
+		w.Header().Set("X-Should-Retry", "false")
+		fail(w, http.StatusTooManyRequests, "rate_limit_error", turn.Refusal)
+		return
 	}
 	answer(w, r, turn, number)
 }
