@@ -113,7 +113,7 @@ func (p *programs) tempDir() (string, error) {
 	}
 	temp, err := os.MkdirTemp("", "ralph-")
 	if err != nil {
-		return "", fmt.Errorf("preparing the session: %w", err)
+		return "", fmt.Errorf("making a temporary folder for the session: %w. Set TMPDIR to a folder that can be written", err)
 	}
 	p.temp = temp
 	return temp, nil
