@@ -25,21 +25,9 @@ func leaseModifier(lease time.Duration) string {
 // same time one wins. The errors are [ErrNoneEligible] without a slug, and
 // [ErrNotEligible] with one.
 func (s *Store) Claim(ctx context.Context, o ClaimOptions) (Task, error) {
-	refusal := ErrNoneEligible
-	condition, args := eligible, []any{s.scope.Repo, s.scope.Branch}
-	if o.Slug != "" {
-		refusal = ErrNotEligible
-		condition += " AND t.slug = ?"
-		args = append(args, o.Slug)
-	}
 	var task Task
 	err := s.write(ctx, func(tx *sql.Tx) error {
-		var id string
-		err := tx.QueryRowContext(ctx, "SELECT t.id FROM tasks t WHERE "+inScope+" AND "+condition+
-			" ORDER BY "+inOrder+" LIMIT 1", args...).Scan(&id)
-		if errors.Is(err, sql.ErrNoRows) {
-			return refusal
-		}
+		id, err := s.claimable(ctx, tx, o.Slug)
 		if err != nil {
 			return err
 		}
@@ -58,6 +46,30 @@ func (s *Store) Claim(ctx context.Context, o ClaimOptions) (Task, error) {
 		return nil
 	})
 	return task, err
+}
+
+// claimable returns the row id of the task to claim. Open and expired tasks
+// are looked up apart: so an index has each in order, and the first that is
+// not blocked is found without looking at the rest.
+func (s *Store) claimable(ctx context.Context, tx *sql.Tx, slug string) (id string, err error) {
+	if slug != "" {
+		err = tx.QueryRowContext(ctx, "SELECT t.id FROM tasks t WHERE "+inScope+" AND t.slug = ? AND "+eligible,
+			s.scope.Repo, s.scope.Branch, slug).Scan(&id)
+		if errors.Is(err, sql.ErrNoRows) {
+			err = ErrNotEligible
+		}
+		return id, err
+	}
+	const first = `SELECT * FROM (SELECT t.id, t.priority, t.created_at, t.rowid AS number FROM tasks t WHERE ` + inScope +
+		` AND %s AND NOT ` + blocked + ` ORDER BY ` + inOrder + ` LIMIT 1)`
+	err = tx.QueryRowContext(ctx, "SELECT id FROM ("+fmt.Sprintf(first, "t.status = 'open'")+" UNION ALL "+
+		fmt.Sprintf(first, "t.status = 'active' AND t.lease_expires_at < datetime('now')")+
+		") ORDER BY priority, created_at, number LIMIT 1",
+		s.scope.Repo, s.scope.Branch, s.scope.Repo, s.scope.Branch).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = ErrNoneEligible
+	}
+	return id, err
 }
 
 // Renew lets a lease end a full lease from now, also one that has expired

@@ -11,6 +11,9 @@ type Filter struct {
 	All      bool     // deleted ones too
 	Statuses []string // exactly these; beats All
 	Assignee string   // if not empty, only those of this agent
+	// Brief leaves out what a table has no room for: only slug, title,
+	// category, priority, status and assignee are read.
+	Brief bool
 }
 
 // List returns the tasks that match, by priority and then by age.
@@ -29,8 +32,34 @@ func (s *Store) List(ctx context.Context, f Filter) ([]Task, error) {
 		args = append(args, f.Assignee)
 	}
 	var tasks []Task
+	find := s.selectTasks
+	if f.Brief {
+		find = s.selectBrief
+	}
 	err := s.read(ctx, func(tx *sql.Tx) (err error) {
-		tasks, err = s.selectTasks(ctx, tx, where, args...)
+		tasks, err = find(ctx, tx, where, args...)
+		return err
+	})
+	return tasks, err
+}
+
+// selectBrief is selectTasks for tables: with thousands of tasks, each column
+// counts.
+func (s *Store) selectBrief(ctx context.Context, tx *sql.Tx, where string, args ...any) (tasks []Task, err error) {
+	args = append([]any{s.scope.Repo, s.scope.Branch}, args...)
+	// Text goes into strings and the number into any: database/sql converts
+	// everything else by way of text.
+	err = each(ctx, tx, `
+		SELECT t.slug, t.title, COALESCE(t.category, ''), COALESCE(CAST(t.priority AS INTEGER), 2),
+			COALESCE(t.status, ''), COALESCE(t.assignee, ''), iif(t.assignee IS NULL, '', 'x')
+		FROM tasks t WHERE `+inScope+" AND "+where+" ORDER BY "+inOrder, args, func(rows *sql.Rows) error {
+		var t Task
+		var priority any
+		var assigned string
+		err := rows.Scan(&t.Slug, &t.Title, &t.Category, &priority, &t.Status, &t.Assignee, &assigned)
+		n, _ := priority.(int64)
+		t.Priority, t.Assigned = int(n), assigned != ""
+		tasks = append(tasks, t)
 		return err
 	})
 	return tasks, err

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -82,6 +83,8 @@ func Run(ctx context.Context, args []string, o Options) int {
 }
 
 func (o Options) task(ctx context.Context, args []string) int {
+	// The process is gone before collecting garbage pays.
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return task.Run(ctx, args, task.IO{Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, Getenv: os.Getenv})

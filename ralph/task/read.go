@@ -29,7 +29,7 @@ func list(ctx context.Context, s *session, args []string) error {
 	if all && status.value != "" {
 		return errBothAllAndStatus
 	}
-	filter := backlog.Filter{All: all, Statuses: csv(status.value), Assignee: assignee.value}
+	filter := backlog.Filter{All: all, Statuses: csv(status.value), Assignee: assignee.value, Brief: !markdown}
 	if status.value != "" && len(filter.Statuses) == 0 {
 		return nil // only commas and blanks: no status, so no task
 	}

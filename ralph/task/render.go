@@ -130,6 +130,9 @@ func (s *session) printTable(tasks []backlog.Task) {
 }
 
 func oneLine(text string) string {
+	if !strings.ContainsAny(text, "\r\n") {
+		return text
+	}
 	return strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ").Replace(text)
 }
 

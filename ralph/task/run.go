@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/ralph/help"
 )
@@ -148,9 +149,11 @@ func (s *session) report(err error) int {
 
 // print and printf write results. The writer keeps the first error, and Run
 // reports it.
-func (s *session) print(text string) { _, _ = s.out.WriteString(text) }
+// print writes text without control sequences: tasks come from agents and from
+// repositories, and must not command the terminal.
+func (s *session) print(text string) { _, _ = s.out.WriteString(event.Strip(text)) }
 
-func (s *session) printf(format string, args ...any) { _, _ = fmt.Fprintf(s.out, format, args...) }
+func (s *session) printf(format string, args ...any) { s.print(fmt.Sprintf(format, args...)) }
 
 func (s *session) complain(line string) { _, _ = fmt.Fprintln(s.Stderr, line) }
 
