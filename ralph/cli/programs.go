@@ -34,7 +34,7 @@ func findPrograms() (p programs, err error) {
 	}
 	dir := filepath.Dir(p.self)
 	for _, beside := range []string{filepath.Join(dir, "lib", "task"), filepath.Join(dir, "task")} {
-		if same(beside, p.self) {
+		if same(beside, p.self) || layout.IsTask(beside) {
 			p.task, p.scriptDir = beside, dir
 			break
 		}

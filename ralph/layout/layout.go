@@ -4,6 +4,7 @@
 package layout
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -28,25 +29,20 @@ type Source struct {
 	Models []byte
 }
 
-// file is one file of a layout: a link, or content.
+// file is one file of a layout. There are no links: whoever writes to lib/task
+// must not write to the program.
 type file struct {
 	path    string // below the layout, with slashes
 	content []byte
-	link    string
 	mode    fs.FileMode
 	// yours says that it is there to be edited: if it was, it stays.
 	yours bool
 }
 
-// sum identifies what a file is, in hex digits.
-func (f file) sum() string {
-	h := sha256.New()
-	if f.link != "" {
-		_, _ = h.Write([]byte("link to " + f.link))
-	} else {
-		_, _ = h.Write(f.content)
-	}
-	return hex.EncodeToString(h.Sum(nil))
+// sum identifies a content, in hex digits.
+func sum(content []byte) string {
+	s := sha256.Sum256(content)
+	return hex.EncodeToString(s[:])
 }
 
 func files(s Source) ([]file, error) {
@@ -58,13 +54,13 @@ func files(s Source) ([]file, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := []file{ // the program first
+	all := []file{
 		{path: Program, content: program, mode: 0o755},
-		{path: "lib/task", link: "../" + Program},
+		{path: "lib/task", content: wrapper(`task "$@"`), mode: 0o755},
 		{path: "models.json", content: s.Models, mode: 0o644, yours: true},
 	}
 	for _, name := range []string{hook.PreCompact, hook.SessionEnd} {
-		all = append(all, file{path: hookFile(name), content: wrapper(name), mode: 0o755})
+		all = append(all, file{path: hookFile(name), content: wrapper("_hook " + name), mode: 0o755})
 	}
 	for _, p := range prompts {
 		all = append(all, file{path: "skills/" + p.Skill + "/SKILL.md", content: []byte(p.Text), mode: 0o644})
@@ -74,11 +70,26 @@ func files(s Source) ([]file, error) {
 
 func hookFile(name string) string { return "hooks/" + name + ".sh" }
 
-// wrapper runs a hook of the program above its own folder, from wherever it is
-// called.
-func wrapper(name string) []byte {
-	return []byte("#!/bin/sh\n" +
-		`exec "$(dirname -- "$(readlink -f -- "$0")")/../` + Program + `" _hook ` + name + "\n")
+// wrapper runs a command of the program above its own folder, from wherever it
+// is called. It starts no other program unless it is called by a link.
+func wrapper(command string) []byte {
+	return []byte(`#!/bin/sh
+# Written by ralph install-layout.
+here=$0
+if [ -L "$here" ]; then here=$(readlink -f -- "$here"); fi
+case $here in */*) ;; *) here=./$here ;; esac
+exec "${here%/*}/../` + Program + `" ` + command + "\n")
+}
+
+// IsTask says whether the file at path is the lib/task of a layout, and not
+// another program in its place.
+func IsTask(path string) bool {
+	want := wrapper(`task "$@"`)
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || info.Size() != int64(len(want)) {
+		return false
+	}
+	content, err := os.ReadFile(path)
+	return err == nil && bytes.Equal(content, want)
 }
 
 // Install lays out everything in dir, which is made if it is missing. Over a
@@ -129,18 +140,18 @@ func compare(dir string, all []file, known manifest) ([]file, error) {
 		if err := plainFolders(dir, f.path); err != nil {
 			return nil, err
 		}
-		sum, mode, err := inspect(filepath.Join(dir, filepath.FromSlash(f.path)))
+		is, mode, err := inspect(filepath.Join(dir, filepath.FromSlash(f.path)))
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			todo = append(todo, f)
 		case err != nil:
 			return nil, err
-		case sum == f.sum():
-			if f.link == "" && mode != f.mode {
+		case is == sum(f.content):
+			if mode != f.mode {
 				todo = append(todo, f)
 			}
-		case known.has(f.path, sum), f.link != "" && (known.has(Program, sum) || sum == all[0].sum()):
-			todo = append(todo, f) // a link may have become a copy of the program
+		case known.has(f.path, is):
+			todo = append(todo, f)
 		case f.yours && known[f.path] != nil: // it stays
 		default:
 			foreign = append(foreign, f.path)
@@ -178,21 +189,13 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// inspect returns the sum and the permissions of what is at path. What is
-// neither a file nor a link has no sum.
-func inspect(path string) (sum string, mode fs.FileMode, err error) {
+// inspect returns the sum and the permissions of the file at path. What is no
+// file has no sum.
+func inspect(path string) (is string, mode fs.FileMode, err error) {
 	info, err := os.Lstat(path)
-	if err != nil {
+	if err != nil || !info.Mode().IsRegular() {
 		return "", 0, err
 	}
-	var f file
-	switch {
-	case info.Mode().IsRegular():
-		f.content, err = os.ReadFile(path)
-	case info.Mode()&fs.ModeSymlink != 0:
-		f.link, err = os.Readlink(path)
-	default:
-		return "", 0, nil
-	}
-	return f.sum(), info.Mode().Perm(), err
+	content, err := os.ReadFile(path)
+	return sum(content), info.Mode().Perm(), err
 }

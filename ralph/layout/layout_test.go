@@ -66,7 +66,7 @@ func TestALayoutWorks(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "deep", "in a folder")
 	assert.NilError(t, Install(dir, source(t, "v1")))
 	assert.Equal(t, says(t, dir, "./ralph.sh", "build", "-n", "3"), "v1 ralph.sh build -n 3\n")
-	assert.Equal(t, says(t, dir, "lib/task", "list"), "v1 task list\n")
+	assert.Equal(t, says(t, dir, "lib/task", "list"), "v1 ralph.sh task list\n")
 	assert.Equal(t, read(t, filepath.Join(dir, "models.json")), `{"v1":{}}`)
 	for _, skill := range []string{"ralph-spec", "ralph-plan", "ralph-build"} {
 		assert.Assert(t, cmp.Contains(read(t, filepath.Join(dir, "skills", skill, "SKILL.md")), "\nname: "+skill+"\n"))
@@ -86,6 +86,14 @@ func TestALayoutWorks(t *testing.T) {
 		assert.Equal(t, says(t, away, command...), "v1 ralph.sh _hook session_end\n")
 	}
 	assert.Equal(t, says(t, dir, "bash", "hooks/precompact.sh"), "v1 ralph.sh _hook precompact\n")
+
+	task := filepath.Join(dir, "lib", "task")
+	assert.NilError(t, os.Symlink(task, filepath.Join(away, "other-name")))
+	assert.Equal(t, says(t, away, "./other-name", "a b", "", "$c"), "v1 ralph.sh task a b  $c\n")
+	assert.Assert(t, IsTask(task))
+	write(t, task, "#!/bin/sh\necho mine\n") // not through it
+	assert.Assert(t, !IsTask(task))
+	assert.Equal(t, says(t, dir, "./ralph.sh", "build"), "v1 ralph.sh build\n")
 }
 
 func TestAgainChangesNothing(t *testing.T) {
@@ -111,11 +119,11 @@ func TestANewerVersion(t *testing.T) {
 	assert.NilError(t, Install(dir, source(t, "v1")))
 	write(t, filepath.Join(dir, "hooks", "of-mine.sh"), "mine")
 	assert.NilError(t, Install(dir, source(t, "v2")))
-	assert.Equal(t, says(t, dir, "lib/task"), "v2 task\n")
+	assert.Equal(t, says(t, dir, "lib/task"), "v2 ralph.sh task\n")
 	assert.Equal(t, read(t, filepath.Join(dir, "models.json")), `{"v2":{}}`)
 	write(t, filepath.Join(dir, "models.json"), "edited")
 	assert.NilError(t, Install(dir, source(t, "v3")))
-	assert.Equal(t, says(t, dir, "lib/task"), "v3 task\n")
+	assert.Equal(t, says(t, dir, "lib/task"), "v3 ralph.sh task\n")
 	assert.Equal(t, read(t, filepath.Join(dir, "models.json")), "edited")
 	assert.Equal(t, read(t, filepath.Join(dir, "hooks", "of-mine.sh")), "mine")
 }
@@ -155,13 +163,11 @@ func TestCopies(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			to := filepath.Join(t.TempDir(), "copy")
 			says(t, "/", "cp", how, dir, to)
-			assert.Equal(t, says(t, to, "lib/task", "peek"), "v1 task peek\n")
+			assert.Equal(t, says(t, to, "lib/task", "peek"), "v1 ralph.sh task peek\n")
 			assert.Equal(t, says(t, to, "bash", "hooks/precompact.sh"), "v1 ralph.sh _hook precompact\n")
 			assert.NilError(t, Install(to, source(t, "v2")))
-			assert.Equal(t, says(t, to, "lib/task"), "v2 task\n")
-			target, err := os.Readlink(filepath.Join(to, "lib", "task"))
-			assert.NilError(t, err)
-			assert.Equal(t, target, "../ralph.sh")
+			assert.Equal(t, says(t, to, "lib/task"), "v2 ralph.sh task\n")
+			assert.Assert(t, IsTask(filepath.Join(to, "lib", "task")))
 		})
 	}
 }
@@ -193,7 +199,6 @@ func TestOtherPeoplesFilesStay(t *testing.T) {
 			write(t, filepath.Join(dir, "skills", "ralph-plan", "SKILL.md"), "edited")
 		}},
 		{"a replaced task program", "changed since: lib/task.", laidOut, func(t *testing.T, dir string) {
-			assert.NilError(t, os.Remove(filepath.Join(dir, "lib", "task")))
 			write(t, filepath.Join(dir, "lib", "task"), "#!/bin/sh\n")
 		}},
 	} {

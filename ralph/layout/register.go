@@ -1,6 +1,8 @@
 package layout
 
 import (
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -54,6 +56,18 @@ func register(dir, claudeDir string) error {
 		if err := replaceLink(filepath.Join(dir, "skills", p.Skill), filepath.Join(skills, p.Skill)); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// replaceLink makes a symbolic link, also where there was another one.
+func replaceLink(target, path string) error {
+	temp := path + "." + rand.Text()
+	if err := os.Symlink(target, temp); err != nil {
+		return err
+	}
+	if err := os.Rename(temp, path); err != nil {
+		return errors.Join(err, os.Remove(temp))
 	}
 	return nil
 }

@@ -2,10 +2,7 @@ package layout
 
 import (
 	"bufio"
-	"crypto/rand"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,28 +17,7 @@ func (f file) write(dir string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	if f.link != "" {
-		return replaceLink(f.link, path)
-	}
-	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		// An older layout had a link here.
-		if err := os.Remove(path); err != nil {
-			return err
-		}
-	}
 	return atomicwriter.WriteFile(path, f.content, f.mode)
-}
-
-// replaceLink makes a symbolic link, also where there was another one.
-func replaceLink(target, path string) error {
-	temp := path + "." + rand.Text()
-	if err := os.Symlink(target, temp); err != nil {
-		return err
-	}
-	if err := os.Rename(temp, path); err != nil {
-		return errors.Join(err, os.Remove(temp))
-	}
-	return nil
 }
 
 // manifestName is the file of a layout that says what ralph has written there,
@@ -75,7 +51,7 @@ func readManifest(dir string) (manifest, error) {
 func writeManifest(dir string, all []file, also manifest) error {
 	var b strings.Builder
 	for _, f := range all {
-		sums := append([]string{f.sum()}, also[f.path]...)
+		sums := append([]string{sum(f.content)}, also[f.path]...)
 		for _, sum := range slices.Compact(sums) {
 			_, _ = fmt.Fprintf(&b, "%s  %s\n", sum, f.path)
 		}
