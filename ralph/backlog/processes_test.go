@@ -74,6 +74,12 @@ func perform(ctx context.Context, s *Store, role string) error {
 			}
 			fmt.Println("once more")
 		}
+	case "claim all":
+		return claimAll(ctx, s)
+	case "work":
+		return work(ctx, s)
+	case "hammer":
+		return hammer(ctx, s)
 	case "hold the lock":
 		return s.write(ctx, func(tx *sql.Tx) error {
 			if _, err := tx.ExecContext(ctx, "UPDATE tasks SET title = 'half written'"); err != nil {
