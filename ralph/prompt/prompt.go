@@ -79,9 +79,15 @@ const fence = "---\n"
 
 // withFrontMatter returns text, if need be with the front matter of model.
 func withFrontMatter(text, model string) string {
-	if strings.HasPrefix(text, fence) {
+	if hasFrontMatter(text) {
 		return text
 	}
 	matter, _, _ := strings.Cut(strings.TrimPrefix(model, fence), "\n"+fence)
 	return fence + matter + "\n" + fence + text
+}
+
+// hasFrontMatter tells it from a text that begins with a ruler.
+func hasFrontMatter(text string) bool {
+	rest, found := strings.CutPrefix(text, fence)
+	return found && strings.Contains("\n"+rest+"\n", "\n"+fence)
 }

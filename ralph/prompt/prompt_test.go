@@ -53,6 +53,22 @@ func TestARepositorysOwn(t *testing.T) {
 	assert.Equal(t, texts["ralph-spec"], ours["ralph-spec"])
 }
 
+func TestFrontMatter(t *testing.T) {
+	const model = "---\nname: ours\n---\nOur words.\n"
+	for _, tc := range []struct{ name, text, want string }{
+		{"none", "Build.\n", "---\nname: ours\n---\nBuild.\n"},
+		{"its own", "---\nname: x\n---\nBuild.\n", "---\nname: x\n---\nBuild.\n"},
+		{"nothing else", "---\nname: x\n---", "---\nname: x\n---"},
+		{"empty", "---\n---\nBuild.\n", "---\n---\nBuild.\n"},
+		{"a ruler", "---\n\nBuild.\n", "---\nname: ours\n---\n---\n\nBuild.\n"},
+		{"a longer ruler", "----\nBuild.\n---\n", "---\nname: ours\n---\n----\nBuild.\n---\n"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			assert.Equal(t, withFrontMatter(tc.text, model), tc.want)
+		})
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	for _, tc := range []struct {
 		name, want string
@@ -69,4 +85,31 @@ func TestRefusals(t *testing.T) {
 			assert.ErrorContains(t, err, tc.want)
 		})
 	}
+}
+
+func TestBuiltinIsWhatARepositoryWithoutItsOwnHas(t *testing.T) {
+	builtin, err := Builtin()
+	assert.NilError(t, err)
+	loaded, err := Load(t.TempDir())
+	assert.NilError(t, err)
+	assert.DeepEqual(t, builtin, loaded)
+	assert.Equal(t, len(builtin), 3)
+}
+
+// FuzzFrontMatter: whatever a repository writes, the skill is named and says
+// all of it.
+func FuzzFrontMatter(f *testing.F) {
+	for _, seed := range []string{"", "Build.\n", "---\nname: x\n---\nBuild.", "---", "---\n", "\r\n---\r\n", "----\n"} {
+		f.Add(seed)
+	}
+	builtin, err := Builtin()
+	assert.NilError(f, err)
+	f.Fuzz(func(t *testing.T, text string) {
+		got := withFrontMatter(text, builtin[0].Text)
+		assert.Assert(t, strings.HasPrefix(got, fence))
+		assert.Assert(t, strings.HasSuffix(got, text))
+		if !strings.HasPrefix(text, fence) || !strings.Contains(text[len(fence)-1:], "\n---") {
+			assert.Assert(t, strings.HasPrefix(got, "---\nname: ralph-plan\ndescription: "))
+		}
+	})
 }
