@@ -1,3 +1,5 @@
+//go:build unix
+
 // Command bench prints what this program costs, each figure beside that of
 // docker itself, measured in turn in one run. It needs bin/docker-ralph and
 // the engines that RALPH_TEST_ENGINES lists ("name=address,…"), with the
@@ -48,6 +50,11 @@ func run(ctx context.Context) error {
 	if err := b.metadata(); err != nil {
 		return err
 	}
+	repo := b.repo
+	if err := b.guest(); err != nil {
+		return fmt.Errorf("measuring ralph: %w", err)
+	}
+	b.repo = repo
 	engines := os.Getenv("RALPH_TEST_ENGINES")
 	if engines == "" {
 		return errors.New("RALPH_TEST_ENGINES names no engine: \"make bench\" sets it")
