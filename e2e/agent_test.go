@@ -10,6 +10,8 @@ import (
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
 )
 
 // tellingClaude writes down what it was given.
@@ -72,5 +74,35 @@ func TestCommitsHaveAnAuthorWhereGitKnowsNone(t *testing.T) {
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s|%an|%ae"), "Add a|docker-ralph|docker-ralph@localhost")
 		assert.Check(t, is.Contains(res.stderr, "Warning: git has no user.name and user.email here"))
 		assert.Equal(t, strings.Count(res.stderr, "Warning"), 1)
+	})
+}
+
+// An agent of one's own runs in any image that has it, and hears of nothing
+// that the repository changes while the loop runs.
+func TestAnAgentOfOnesOwn(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.configure(t, `[agent]
+name = "mine"
+[agents.mine]
+command = ["sh", "{prompt_file}"]
+[checks]
+commands = ["test -e one"]
+`)
+		flags := []string{"--agent", "mine", "--image", engines.BaseImage()}
+		w.ok(t, append(flags, "task", "create", "a", "Add both")...)
+		w.write(t, filepath.Join(w.repo, ".ralph", "prompts", "build.md"), `set -e
+ralph task claim a
+rm -f ralph.toml; touch one two; git add one two; git commit -qm "Add both"
+ralph task done a --result "{\"commit\":\"$(git rev-parse HEAD)\"}"
+printf '\033]0;evil\007done by %s\n' "$RALPH_AGENT_ID"
+`)
+		w.own(t, filepath.Join(w.repo, ".ralph", "prompts"))
+		res := w.ralph(t, append(flags, "build")...).expect(t, 0)
+		assert.Check(t, is.Contains(res.stdout, "Check passed after"))
+		assert.Check(t, is.Contains(res.stdout, "done by "))
+		assert.Check(t, !strings.Contains(res.stdout, "\x1b"))
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "Add both")
+		assert.Equal(t, w.ok(t, append(flags, "task", "plan-status")...), "0 open, 0 active, 1 done, 0 blocked, 0 deleted\n")
+		w.ownsEverything(t)
 	})
 }

@@ -24,7 +24,7 @@ type options struct {
 
 func (o *options) addFlags(flags *pflag.FlagSet) {
 	o.flags = flags
-	flags.StringVar(&o.agent, "agent", "", `Coding agent: "claude" or "shell"`)
+	flags.StringVar(&o.agent, "agent", "", `Coding agent, e.g. "claude" or "shell"`)
 	flags.StringVar(&o.driver, "driver", "", `Kind of sandbox: "auto" or "container"`)
 	flags.StringVar(&o.image, "image", "", "Use this image as it is")
 	flags.StringVar(&o.base, "base", "", "Build the agent's image on this one")
