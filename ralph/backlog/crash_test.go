@@ -119,8 +119,9 @@ func TestKilledAtAnyPoint(t *testing.T) {
 			cmd.Stdout = &out[i]
 			assert.NilError(t, cmd.Start())
 			delay := time.Duration(rand.IntN(60)) * time.Millisecond
+			at := time.After(delay)
 			kills = append(kills, func() {
-				time.Sleep(delay)
+				<-at
 				assert.NilError(t, cmd.Process.Kill())
 				_ = cmd.Wait()
 			})

@@ -160,7 +160,7 @@ func (j *job) options(s *session) loop.Options {
 	env := s.environ()
 	j.session.Env = env
 	lo := loop.Options{
-		Agent: j.adapter, Session: j.session, Env: env, AgentID: s.registration.id,
+		Agent: j.adapter, Session: j.session, Env: env, AgentID: s.id,
 		MaxIterations: j.flags.maxIterations,
 		Timeout:       time.Duration(j.guest.TimeoutSeconds) * time.Second,
 		Bounds:        j.guest.Loop, Checks: j.guest.Checks, Dir: s.top,
@@ -177,7 +177,7 @@ func (j *job) options(s *session) loop.Options {
 // without it.
 func (o Options) openLog(j *job, s *session) (*looplog.Log, []looplog.Iteration, error) {
 	about := looplog.Loop{
-		Mode: string(j.session.Mode), Agent: j.adapter.Name(), AgentID: s.registration.id, Started: time.Now().UTC(),
+		Mode: string(j.session.Mode), Agent: j.adapter.Name(), AgentID: s.id, Started: time.Now().UTC(),
 	}
 	about.Repo, about.Branch = s.scope.Repo, s.scope.Branch
 	if j.flags.resume {
@@ -260,7 +260,7 @@ func (o Options) banner(j *job, s *session) {
 	}
 	line("Safe:   ", safe)
 	line("Backend: ", adapter.Backend(as))
-	line("Agent:  ", s.registration.id)
+	line("Agent:  ", s.id)
 	if model := adapter.Model(as); as.Model != "" && model != "" {
 		line("Model:  ", as.Model+" ("+model+")")
 	}

@@ -13,10 +13,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/assert/cmp"
+	"gotest.tools/v3/poll"
 
 	"github.com/docker-ralph/docker-ralph/ralph/loop"
 )
@@ -234,9 +234,7 @@ func TestKilledLoop(t *testing.T) {
 	cmd := p.command(ralph, "build", "--danger")
 	assert.NilError(t, cmd.Start())
 	state := strings.TrimPrefix(p.env[len(p.env)-1], "STATE=")
-	for !fileExists(filepath.Join(state, "escaped")) {
-		time.Sleep(5 * time.Millisecond)
-	}
+	poll.WaitOn(t, poll.FileExists(filepath.Join(state, "escaped")))
 	// A second loop sees the first, and leaves its task alone.
 	out, err := p.command(ralph, "build", "--danger", "-n", "1").CombinedOutput()
 	assert.NilError(t, err, string(out))

@@ -90,9 +90,9 @@ func (o Options) tellOthers(r registration) {
 
 // close ends the session. Its line is the last on standard output.
 func (o Options) close(ctx context.Context, s *session, stdout io.Writer) {
-	if s.registration.id != "" {
-		if err := s.keeper.deregister(ctx, s.registration.id); err == nil {
-			_, _ = fmt.Fprintf(stdout, "deregistered %s\n", s.registration.id)
+	if s.id != "" {
+		if err := s.keeper.deregister(ctx, s.id); err == nil {
+			_, _ = fmt.Fprintf(stdout, "deregistered %s\n", s.id)
 		}
 	}
 	if s.letGo != nil {
@@ -110,8 +110,8 @@ func (s *session) environ() []string {
 	if s.scope != (backlog.Scope{}) {
 		env = append(env, "RALPH_SCOPE_REPO="+s.scope.Repo, "RALPH_SCOPE_BRANCH="+s.scope.Branch)
 	}
-	if s.registration.id != "" {
-		env = append(env, "RALPH_AGENT_ID="+s.registration.id)
+	if s.id != "" {
+		env = append(env, "RALPH_AGENT_ID="+s.id)
 	}
 	return env
 }

@@ -203,18 +203,14 @@ func TestAnInterruptedCheckDoesNotCount(t *testing.T) {
 	s := newShelf(t, "a")
 	tr := newShelfTrial(t, `touch $SHELF/a`, s)
 	tr.Checks = []string{"touch $DIR/ready; sleep 100"}
+	done := make(chan Report)
 	go func() {
-		for {
-			if _, err := os.Stat(filepath.Join(tr.dir(), "ready")); err == nil {
-				tr.signals <- os.Interrupt
-				return
-			}
-			time.Sleep(time.Millisecond)
-		}
+		report, _ := Run(t.Context(), tr.Options)
+		done <- report
 	}()
-	report, err := Run(t.Context(), tr.Options)
-	assert.NilError(t, err)
-	assert.Equal(t, report.Stop, Interrupted)
+	poll.WaitOn(t, poll.FileExists(filepath.Join(tr.dir(), "ready")))
+	tr.signals <- os.Interrupt
+	assert.Equal(t, (<-done).Stop, Interrupted)
 	assert.Assert(t, cmp.Contains(s.notes[0], "reopen a: check"))
 	assert.Assert(t, cmp.Contains(s.notes[0], "was interrupted"))
 }
@@ -266,7 +262,7 @@ func TestInterruptDuringACountdown(t *testing.T) {
 	tr.Live = true
 	done := make(chan Report)
 	go func() {
-		report, _ := Run(context.Background(), tr.Options)
+		report, _ := Run(t.Context(), tr.Options)
 		done <- report
 	}()
 	poll.WaitOn(t, func(poll.LogT) poll.Result {

@@ -72,7 +72,8 @@ func TestResumeSkipsABrokenLine(t *testing.T) {
 
 func TestLoopsOfTheSameSecond(t *testing.T) {
 	top := t.TempDir()
-	assert.Assert(t, create(t, top, noon).Loop.ID != create(t, top, noon).Loop.ID)
+	first, second := create(t, top, noon), create(t, top, noon)
+	assert.Assert(t, first.Loop.ID != second.Loop.ID)
 }
 
 func TestStreamIsBounded(t *testing.T) {

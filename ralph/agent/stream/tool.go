@@ -3,9 +3,10 @@ package stream
 import (
 	"bytes"
 	"encoding/json"
-	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 	"strconv"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 )
 
 // How much of a tool's input is shown, in code points.
