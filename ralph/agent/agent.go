@@ -61,6 +61,9 @@ type Command struct {
 	Env  []string // in addition to the environment, as KEY=value
 	// Stdin is what the agent reads; when empty it reads nothing.
 	Stdin string
+	// Warning is something that the user should know and that does not keep
+	// the agent from its work; usually empty.
+	Warning string
 }
 
 // Adapter is one agent. Adapters have no state.

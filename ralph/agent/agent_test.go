@@ -163,7 +163,7 @@ func TestModel(t *testing.T) {
 		{"unknown", "claude-x", "bedrock", none, "claude-x"},
 		{"beside the program", "mine", "anthropic", own.Path(), "my-model"},
 		{"beside the program first", "haiku", "bedrock", own.Path(), "other"},
-		{"built in after that", "sonnet", "bedrock", own.Path(), "global.anthropic.claude-sonnet-4-6"},
+		{"not beside the program", "sonnet", "bedrock", own.Path(), "sonnet"},
 		{"unreadable registry", "sonnet", "bedrock", broken.Path(), "global.anthropic.claude-sonnet-4-6"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

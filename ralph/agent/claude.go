@@ -90,7 +90,10 @@ func (c claude) Prepare(_ context.Context, s Session) (Command, error) {
 	err = hook.Register(filepath.Join(dir, "settings.json"), func(name string) string {
 		return hook.Quote(s.Program) + " _hook " + name
 	})
-	return cmd, err
+	if err != nil { // the loop gives tasks back too
+		cmd.Warning = err.Error()
+	}
+	return cmd, nil
 }
 
 func (claude) Decoder() event.Decoder { return stream.Claude() }

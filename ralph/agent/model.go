@@ -56,15 +56,19 @@ func settingsWantBedrock(path string) bool {
 }
 
 // resolveModel returns what alias stands for on a backend, or alias itself. A
-// models.json beside the program comes before the built-in registry, so that
-// an alias can be added without a new program.
+// models.json beside the program takes the place of the built-in registry, so
+// that aliases can be added and removed without a new program.
 func resolveModel(alias, backend, programDir string) string {
 	beside, _ := os.ReadFile(filepath.Join(programDir, "models.json")) // usually there is none
 	for _, registry := range [][]byte{beside, builtinModels} {
 		var models map[string]map[string]string
-		if json.Unmarshal(registry, &models) == nil && models[alias][backend] != "" {
-			return models[alias][backend]
+		if json.Unmarshal(registry, &models) != nil {
+			continue
 		}
+		if model := models[alias][backend]; model != "" {
+			return model
+		}
+		break
 	}
 	return alias
 }

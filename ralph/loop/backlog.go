@@ -115,7 +115,11 @@ func (before snapshot) givenBack(after snapshot, without []string) []string {
 }
 
 // progressed says whether a run brought the work forward: a commit, or a
-// finished task. It is the rule of a stall.
+// finished task. It is the rule of a stall. Of a backlog of which only numbers
+// are known, every change of them counts.
 func (before snapshot) progressed(after snapshot) bool {
-	return before.head != after.head || before.known && after.known && after.status.Done > before.status.Done
+	if before.head != after.head || !before.known || !after.known {
+		return before.head != after.head
+	}
+	return after.status.Done > before.status.Done || after.tasks == nil && after.status != before.status
 }

@@ -129,13 +129,13 @@ func (l *loop) look(ctx context.Context) snapshot {
 	}
 	var err error
 	if s.status, err = l.Backlog.Status(ctx); err != nil {
-		l.warnf("the backlog cannot be read: %s", err)
+		l.warnOnce("backlog", "the backlog cannot be read: %s", err)
 		return s
 	}
 	s.known = true
 	if l.keeper != nil {
 		if s.tasks, err = l.keeper.Tasks(ctx); err != nil {
-			l.warnf("the backlog cannot be read: %s", err)
+			l.warnOnce("backlog", "the backlog cannot be read: %s", err)
 		}
 	}
 	return s

@@ -56,6 +56,9 @@ func (l *loop) run(ctx context.Context, n int) (outcome, error) {
 	if err != nil {
 		return outcome{}, fmt.Errorf("preparing the agent: %w", err)
 	}
+	if command.Warning != "" {
+		l.warnOnce(command.Warning, "%s", command.Warning)
+	}
 	streams, err := l.openStreams(n)
 	if err != nil {
 		return outcome{}, fmt.Errorf("preparing the agent: %w", err)

@@ -23,6 +23,7 @@ import (
 
 const (
 	dir            = ".ralph/logs"
+	ignoreFile     = ".ralph/.gitignore"
 	iterationsFile = "iterations.jsonl"
 	loopFile       = "loop.json"
 	// maxIterationsFile bounds what is read back of a file that an agent can
@@ -91,6 +92,9 @@ func (l *Log) create() error {
 	if err := l.root.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
+	if err := l.hideFromGit(); err != nil {
+		return err
+	}
 	base := l.Loop.Started.UTC().Format("20060102-150405") + "-" + l.Loop.Mode
 	for n := 1; ; n++ {
 		l.Loop.ID = base
@@ -106,6 +110,19 @@ func (l *Log) create() error {
 		}
 		return l.save()
 	}
+}
+
+// hideFromGit writes .ralph/.gitignore unless there is one.
+func (l *Log) hideFromGit() error {
+	f, err := l.root.OpenFile(ignoreFile, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString("*\n")
+	return errors.Join(err, f.Close())
 }
 
 // Resume opens the newest log of a loop with the same mode, repository and

@@ -52,6 +52,19 @@ func TestResumeGoesOnWithTheNewest(t *testing.T) {
 	assert.Equal(t, l.Loop.Stop, "", "it runs again")
 }
 
+func TestGitDoesNotSeeLogs(t *testing.T) {
+	top := t.TempDir()
+	create(t, top, noon)
+	b, err := os.ReadFile(filepath.Join(top, ".ralph", ".gitignore"))
+	assert.NilError(t, err)
+	assert.Equal(t, string(b), "*\n")
+	assert.NilError(t, os.WriteFile(filepath.Join(top, ".ralph", ".gitignore"), []byte("logs\n"), 0o600))
+	create(t, top, noon)
+	b, err = os.ReadFile(filepath.Join(top, ".ralph", ".gitignore"))
+	assert.NilError(t, err)
+	assert.Equal(t, string(b), "logs\n", "the user's own stays")
+}
+
 func TestNothingToResume(t *testing.T) {
 	_, _, err := Resume(t.TempDir(), newLoop(noon))
 	assert.ErrorIs(t, err, fs.ErrNotExist)
