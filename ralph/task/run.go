@@ -147,15 +147,14 @@ func (s *session) report(err error) int {
 	return exitFailure
 }
 
-// print and printf write results. The writer keeps the first error, and Run
-// reports it.
-// print writes text without control sequences: tasks come from agents and from
-// repositories, and must not command the terminal.
+// print and printf write results, without control sequences: tasks come from
+// agents and from repositories, and must not command the terminal. The writer
+// keeps the first error, and Run reports it.
 func (s *session) print(text string) { _, _ = s.out.WriteString(event.Strip(text)) }
 
 func (s *session) printf(format string, args ...any) { s.print(fmt.Sprintf(format, args...)) }
 
-func (s *session) complain(line string) { _, _ = fmt.Fprintln(s.Stderr, line) }
+func (s *session) complain(line string) { _, _ = fmt.Fprintln(s.Stderr, event.Strip(line)) }
 
 func planExport(context.Context, *session, []string) error {
 	//nolint:revive,staticcheck // the full stop is part of the interface
