@@ -40,7 +40,7 @@ func (w *Writer) Result(failed bool, turns int, text string) error {
 	}
 	return w.event(object{
 		"type": "result", "subtype": subtype, "is_error": failed,
-		"num_turns": turns, "total_cost_usd": 0,
+		"num_turns": turns, "total_cost_usd": 0, "usage": object{"input_tokens": 0, "output_tokens": 0},
 		"duration_ms": time.Since(w.start).Milliseconds(), "result": text,
 	})
 }
