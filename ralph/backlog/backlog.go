@@ -12,6 +12,8 @@ import (
 	"database/sql"
 	"fmt"
 	"time"
+
+	"modernc.org/sqlite"
 )
 
 // The states of a task. Done is final for [Store.Update] and [Store.Sync].
@@ -61,10 +63,11 @@ func open(ctx context.Context, path string, scope Scope, wait backoff) (*Store, 
 	if err := prepareFolder(path); err != nil {
 		return nil, err
 	}
-	db, err := sql.Open("sqlite", dataSource(path, wait.busyTimeout))
+	plain, err := sqlite.NewConnector(dataSource(path, wait.busyTimeout))
 	if err != nil {
 		return nil, fmt.Errorf("opening task database %s: %w", path, err)
 	}
+	db := sql.OpenDB(connector{plain})
 	// One connection is enough for a process, and it can never wait for a
 	// lock of its own siblings.
 	db.SetMaxOpenConns(1)

@@ -47,7 +47,7 @@ func BenchmarkClaim(b *testing.B) {
 func BenchmarkList10000(b *testing.B) {
 	s := newBenchStore(b, 10000)
 	for b.Loop() {
-		tasks, err := s.List(b.Context(), Filter{Brief: true})
+		tasks, err := s.Lines(b.Context(), Filter{})
 		assert.NilError(b, err)
 		assert.Equal(b, len(tasks), 10000)
 	}

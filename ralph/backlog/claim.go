@@ -3,7 +3,6 @@ package backlog
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"time"
 )
@@ -24,52 +23,31 @@ func leaseModifier(lease time.Duration) string {
 // expired is taken over, which counts as a retry. Of several claims at the
 // same time one wins. The errors are [ErrNoneEligible] without a slug, and
 // [ErrNotEligible] with one.
-func (s *Store) Claim(ctx context.Context, o ClaimOptions) (Task, error) {
-	var task Task
-	err := s.write(ctx, func(tx *sql.Tx) error {
-		id, err := s.claimable(ctx, tx, o.Slug)
+func (s *Store) Claim(ctx context.Context, o ClaimOptions) (task Task, err error) {
+	which, none := inScope+" AND t.slug = ?3 AND "+eligible, ErrNotEligible
+	if o.Slug == "" {
+		which, none = "t.id = ("+firstEligible(1)+")", ErrNoneEligible
+	}
+	err = s.write(ctx, func(tx *sql.Tx) error {
+		var found rowSet
+		err := each(ctx, tx, `
+			UPDATE tasks AS t SET retry_count = COALESCE(retry_count, 0) + (status = 'active'), status = 'active',
+				assignee = ?4, lease_expires_at = datetime('now', ?5), updated_at = datetime('now')
+			WHERE `+which+" RETURNING "+taskColumns,
+			s.args(o.Slug, o.Agent, leaseModifier(o.Lease)), found.scan)
 		if err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, `
-			UPDATE tasks SET retry_count = COALESCE(retry_count, 0) + (status = 'active'), status = 'active',
-				assignee = ?, lease_expires_at = datetime('now', ?), updated_at = datetime('now')
-			WHERE id = ?`, o.Agent, leaseModifier(o.Lease), id)
-		if err != nil {
+		if len(found.tasks) == 0 {
+			return none
+		}
+		if err := found.addBlockers(ctx, tx, "t.id = ?3", s.args(found.ids[0])); err != nil {
 			return err
 		}
-		tasks, err := s.selectTasks(ctx, tx, "t.id = ?", id)
-		if err != nil {
-			return err
-		}
-		task = tasks[0]
+		task = found.tasks[0]
 		return nil
 	})
 	return task, err
-}
-
-// claimable returns the row id of the task to claim. Open and expired tasks
-// are looked up apart: so an index has each in order, and the first that is
-// not blocked is found without looking at the rest.
-func (s *Store) claimable(ctx context.Context, tx *sql.Tx, slug string) (id string, err error) {
-	if slug != "" {
-		err = tx.QueryRowContext(ctx, "SELECT t.id FROM tasks t WHERE "+inScope+" AND t.slug = ? AND "+eligible,
-			s.scope.Repo, s.scope.Branch, slug).Scan(&id)
-		if errors.Is(err, sql.ErrNoRows) {
-			err = ErrNotEligible
-		}
-		return id, err
-	}
-	const first = `SELECT * FROM (SELECT t.id, t.priority, t.created_at, t.rowid AS number FROM tasks t WHERE ` + inScope +
-		` AND %s AND NOT ` + blocked + ` ORDER BY ` + inOrder + ` LIMIT 1)`
-	err = tx.QueryRowContext(ctx, "SELECT id FROM ("+fmt.Sprintf(first, "t.status = 'open'")+" UNION ALL "+
-		fmt.Sprintf(first, "t.status = 'active' AND t.lease_expires_at < datetime('now')")+
-		") ORDER BY priority, created_at, number LIMIT 1",
-		s.scope.Repo, s.scope.Branch, s.scope.Repo, s.scope.Branch).Scan(&id)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = ErrNoneEligible
-	}
-	return id, err
 }
 
 // Renew lets a lease end a full lease from now, also one that has expired

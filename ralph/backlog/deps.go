@@ -42,9 +42,9 @@ func (s *Store) Unblock(ctx context.Context, slug, blocker string) error {
 	return s.write(ctx, func(tx *sql.Tx) error {
 		n, err := affected(ctx, tx, `
 			DELETE FROM task_deps
-			WHERE task_id IN (SELECT t.id FROM tasks t WHERE `+inScope+` AND t.slug = ?)
-				AND blocked_by IN (SELECT t.id FROM tasks t WHERE `+inScope+` AND t.slug = ?)`,
-			s.scope.Repo, s.scope.Branch, slug, s.scope.Repo, s.scope.Branch, blocker)
+			WHERE task_id IN (SELECT t.id FROM tasks t WHERE `+inScope+` AND t.slug = ?3)
+				AND blocked_by IN (SELECT t.id FROM tasks t WHERE `+inScope+` AND t.slug = ?4)`,
+			s.args(slug, blocker)...)
 		if err == nil && n == 0 {
 			return faultf(ErrNotFound, "dependency not found")
 		}
@@ -90,7 +90,7 @@ func (s *Store) blockersByTask(ctx context.Context, tx *sql.Tx) (map[string][]no
 	err := each(ctx, tx, `
 		SELECT d.task_id, b.id, b.slug, COALESCE(b.status, ''), b.title
 		FROM tasks t JOIN task_deps d ON d.task_id = t.id JOIN tasks b ON b.id = d.blocked_by
-		WHERE `+inScope, []any{s.scope.Repo, s.scope.Branch}, func(rows *sql.Rows) error {
+		WHERE `+inScope, s.args(), func(rows *sql.Rows) error {
 		var parent string
 		var n node
 		err := rows.Scan(&parent, &n.id, &n.Slug, &n.Status, &n.Title)

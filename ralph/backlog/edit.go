@@ -161,7 +161,7 @@ type DeleteFilter struct {
 // there were. Tasks that are deleted already are left alone.
 func (s *Store) DeleteMatching(ctx context.Context, f DeleteFilter) (int, error) {
 	where := inScope + " AND t.status IS NOT 'deleted'"
-	args := []any{s.scope.Repo, s.scope.Branch}
+	args := s.args()
 	if !f.All {
 		marks, values := placeholders(f.Statuses)
 		where += " AND t.status IN (" + marks + ")"

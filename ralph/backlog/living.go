@@ -45,9 +45,10 @@ func (s *Store) RenewHeld(ctx context.Context, agentID string, lease time.Durati
 	var n int
 	err := s.write(ctx, func(tx *sql.Tx) (err error) {
 		n, err = affected(ctx, tx, `
-			UPDATE tasks AS t SET lease_expires_at = max(COALESCE(t.lease_expires_at, ''), datetime('now', ?))
-			WHERE `+inScope+` AND t.status = 'active' AND t.assignee = ?`,
-			leaseModifier(lease), s.scope.Repo, s.scope.Branch, agentID)
+			UPDATE tasks AS t SET lease_expires_at = max(COALESCE(t.lease_expires_at, ''), datetime('now', ?3)),
+				updated_at = datetime('now')
+			WHERE `+inScope+` AND t.status = 'active' AND t.assignee = ?4`,
+			s.args(leaseModifier(lease), agentID)...)
 		return err
 	})
 	return n, err

@@ -88,6 +88,7 @@ func dataSource(path string, busyTimeout time.Duration) string {
 		"_defensive":    {"1"},
 		"_dqs":          {"0"},
 		"_error_rc":     {"1"},
+		"_synchronous":  {"normal"},
 	}
 	return "file://" + (&url.URL{Path: slashed}).EscapedPath() + "?" + params.Encode()
 }

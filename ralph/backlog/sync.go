@@ -80,7 +80,7 @@ func (r *syncRun) load(ctx context.Context) error {
 	return each(ctx, r.tx, `
 		SELECT t.id, COALESCE(t.status, ''), t.slug, t.title, COALESCE(t.description, ''), COALESCE(t.category, ''),
 			COALESCE(CAST(t.priority AS INTEGER), 2), COALESCE(t.spec_ref, ''), COALESCE(t.ref, ''), COALESCE(t.steps, '')
-		FROM tasks t WHERE `+inScope, []any{r.store.scope.Repo, r.store.scope.Branch}, func(rows *sql.Rows) error {
+		FROM tasks t WHERE `+inScope, r.store.args(), func(rows *sql.Rows) error {
 		var row syncRow
 		var steps string
 		err := rows.Scan(&row.id, &row.status, &row.now.Slug, &row.now.Title, &row.now.Description, &row.now.Category,

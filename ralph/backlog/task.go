@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 )
 
@@ -41,64 +42,93 @@ type Blocker struct {
 	Result string // JSON as it was given
 }
 
-// Conditions on a task t.
+// Conditions on a task t. The first two arguments of a query that uses them
+// are repository and branch.
 const (
-	inScope = "t.scope_repo = ? AND t.scope_branch = ?"
+	inScope = "t.scope_repo = ?1 AND t.scope_branch = ?2"
 	blocked = `EXISTS (
 		SELECT 1 FROM task_deps bd JOIN tasks b ON b.id = bd.blocked_by
 		WHERE bd.task_id = t.id AND b.status NOT IN ('done', 'deleted'))`
 	// A lease of NULL has not expired: others may have made the row active.
-	eligible = `(t.status = 'open' OR (t.status = 'active' AND t.lease_expires_at < datetime('now')))
-		AND NOT ` + blocked
-	inOrder = "t.priority, t.created_at, t.rowid"
+	expired  = "t.status = 'active' AND t.lease_expires_at < datetime('now')"
+	eligible = "(t.status = 'open' OR (" + expired + ")) AND NOT " + blocked
+	inOrder  = "t.priority, t.created_at, t.rowid"
 )
+
+// firstEligible selects the row ids of the first n eligible tasks; a negative n
+// means all. Open and expired ones are looked up apart: so an index has each
+// in order, and SQLite stops when it has enough. The number stands in the
+// text, because SQLite plans a statement anew for each limit that it is given.
+func firstEligible(n int) string {
+	first := func(state string) string {
+		return fmt.Sprintf(`
+			SELECT * FROM (SELECT t.id, t.priority, t.created_at, t.rowid AS number FROM tasks t
+			WHERE %s AND %s AND NOT %s ORDER BY %s LIMIT %d)`, inScope, state, blocked, inOrder, n)
+	}
+	return fmt.Sprintf("SELECT id FROM (%s UNION ALL %s) ORDER BY priority, created_at, number LIMIT %d",
+		first("t.status = 'open'"), first(expired), n)
+}
+
+// taskColumns are what rowSescan reads.
+const taskColumns = `id, slug, title, COALESCE(description, ''), COALESCE(category, ''),
+	COALESCE(CAST(priority AS INTEGER), 2), COALESCE(status, ''), COALESCE(spec_ref, ''),
+	COALESCE(ref, ''), COALESCE(result, ''), COALESCE(assignee, ''), assignee IS NOT NULL,
+	COALESCE(lease_expires_at, ''), COALESCE(CAST(retry_count AS INTEGER), 0),
+	COALESCE(fail_reason, ''), COALESCE(steps, ''), COALESCE(created_at, ''),
+	COALESCE(updated_at, ''), COALESCE(deleted_at, '')`
+
+// rowSet is the result of a query, with the row id of each task.
+type rowSet struct {
+	tasks []Task
+	ids   []string
+}
+
+func (r *rowSet) scan(rows *sql.Rows) error {
+	var t Task
+	var id, steps string
+	err := rows.Scan(&id, &t.Slug, &t.Title, &t.Description, &t.Category, &t.Priority, &t.Status, &t.SpecRef,
+		&t.Ref, &t.Result, &t.Assignee, &t.Assigned, &t.LeaseExpiresAt, &t.RetryCount, &t.FailReason,
+		&steps, &t.CreatedAt, &t.UpdatedAt, &t.DeletedAt)
+	t.Steps = decodeSteps(steps)
+	r.tasks, r.ids = append(r.tasks, t), append(r.ids, id)
+	return err
+}
 
 // selectTasks returns the tasks of the scope that meet a condition on t, in
 // order.
 func (s *Store) selectTasks(ctx context.Context, tx *sql.Tx, where string, args ...any) ([]Task, error) {
-	where = inScope + " AND " + where
-	args = append([]any{s.scope.Repo, s.scope.Branch}, args...)
-	var tasks []Task
-	at := map[string]int{} // row id → index
-	err := each(ctx, tx, `
-		SELECT t.id, t.slug, t.title, COALESCE(t.description, ''), COALESCE(t.category, ''),
-			COALESCE(CAST(t.priority AS INTEGER), 2), COALESCE(t.status, ''), COALESCE(t.spec_ref, ''),
-			COALESCE(t.ref, ''), COALESCE(t.result, ''), COALESCE(t.assignee, ''), t.assignee IS NOT NULL,
-			COALESCE(t.lease_expires_at, ''), COALESCE(CAST(t.retry_count AS INTEGER), 0),
-			COALESCE(t.fail_reason, ''), COALESCE(t.steps, ''), COALESCE(t.created_at, ''),
-			COALESCE(t.updated_at, ''), COALESCE(t.deleted_at, '')
-		FROM tasks t WHERE `+where+` ORDER BY `+inOrder, args, func(rows *sql.Rows) error {
-		var t Task
-		var id, steps string
-		err := rows.Scan(&id, &t.Slug, &t.Title, &t.Description, &t.Category, &t.Priority, &t.Status, &t.SpecRef,
-			&t.Ref, &t.Result, &t.Assignee, &t.Assigned, &t.LeaseExpiresAt, &t.RetryCount, &t.FailReason,
-			&steps, &t.CreatedAt, &t.UpdatedAt, &t.DeletedAt)
-		t.Steps = decodeSteps(steps)
-		at[id] = len(tasks)
-		tasks = append(tasks, t)
-		return err
-	})
-	if err != nil {
-		return nil, err
+	var found rowSet
+	err := each(ctx, tx, "SELECT "+taskColumns+" FROM tasks t WHERE "+inScope+" AND "+where+" ORDER BY "+inOrder,
+		s.args(args...), found.scan)
+	if err == nil && len(found.tasks) > 0 {
+		err = found.addBlockers(ctx, tx, where, s.args(args...))
 	}
-	return tasks, addBlockers(ctx, tx, where, args, tasks, at)
+	return found.tasks, err
 }
 
-// addBlockers fills in what the tasks depend on; at says which row is which
-// task.
-func addBlockers(ctx context.Context, tx *sql.Tx, where string, args []any, tasks []Task, at map[string]int) error {
+// args returns the arguments of a query that is limited to the scope.
+func (s *Store) args(more ...any) []any {
+	return append([]any{s.scope.Repo, s.scope.Branch}, more...)
+}
+
+// addBlockers fills in what the tasks depend on, which were found by where.
+func (r *rowSet) addBlockers(ctx context.Context, tx *sql.Tx, where string, args []any) error {
+	at := make(map[string]int, len(r.ids))
+	for i, id := range r.ids {
+		at[id] = i
+	}
 	return each(ctx, tx, `
 		SELECT d.task_id, b.slug, COALESCE(b.status, ''), COALESCE(b.result, '')
 		FROM tasks t JOIN task_deps d ON d.task_id = t.id JOIN tasks b ON b.id = d.blocked_by
-		WHERE `+where+` ORDER BY b.slug`, args, func(rows *sql.Rows) error {
+		WHERE `+inScope+" AND "+where+" ORDER BY b.slug", args, func(rows *sql.Rows) error {
 		var id string
 		var b Blocker
 		if err := rows.Scan(&id, &b.Slug, &b.Status, &b.Result); err != nil {
 			return err
 		}
 		if i, ok := at[id]; ok {
-			tasks[i].Deps = append(tasks[i].Deps, b.Slug)
-			tasks[i].Blockers = append(tasks[i].Blockers, b)
+			r.tasks[i].Deps = append(r.tasks[i].Deps, b.Slug)
+			r.tasks[i].Blockers = append(r.tasks[i].Blockers, b)
 		}
 		return nil
 	})

@@ -29,20 +29,18 @@ func list(ctx context.Context, s *session, args []string) error {
 	if all && status.value != "" {
 		return errBothAllAndStatus
 	}
-	filter := backlog.Filter{All: all, Statuses: csv(status.value), Assignee: assignee.value, Brief: !markdown}
+	filter := backlog.Filter{All: all, Statuses: csv(status.value), Assignee: assignee.value}
 	if status.value != "" && len(filter.Statuses) == 0 {
 		return nil // only commas and blanks: no status, so no task
 	}
-	tasks, err := s.store.List(ctx, filter)
-	if err != nil {
+	if markdown {
+		tasks, err := s.store.List(ctx, filter)
+		s.printSections(records(tasks, listedRecord))
 		return err
 	}
-	if markdown {
-		s.printSections(records(tasks, listedRecord))
-	} else {
-		s.printTable(tasks)
-	}
-	return nil
+	lines, err := s.store.Lines(ctx, filter)
+	s.printTable(lines)
+	return err
 }
 
 func show(ctx context.Context, s *session, args []string) error {

@@ -110,7 +110,7 @@ func compactJSON(text string) string {
 }
 
 // printTable prints one line per task, nothing if there is none.
-func (s *session) printTable(tasks []backlog.Task) {
+func (s *session) printTable(tasks []backlog.Line) {
 	if len(tasks) == 0 {
 		return
 	}
