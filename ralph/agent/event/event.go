@@ -7,7 +7,7 @@ package event
 import "time"
 
 // Event is one thing that an agent reports: [Text], [Tool], [Usage],
-// [RateLimit], [Complaint] or [Result].
+// [RateLimit], [Complaint], [Result] or [Resumed].
 type Event interface{ event() }
 
 // Text is what the agent says, or output of what it runs. It is shown as it
@@ -66,9 +66,15 @@ type Result struct {
 	Summary string
 }
 
+// Resumed says that the agent goes on after a [Result], which was not its last
+// word then: some begin another turn by themselves, e.g. to make room in their
+// memory, or when something in the background has finished.
+type Resumed struct{}
+
 func (Text) event()      {}
 func (Tool) event()      {}
 func (Usage) event()     {}
 func (RateLimit) event() {}
 func (Complaint) event() {}
 func (Result) event()    {}
+func (Resumed) event()   {}

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -27,8 +28,11 @@ var recorded = []struct {
 	{"codex-limit", Codex, -1, true, true},
 	{"gemini", Gemini, 360, false, false},
 	{"gemini-limit", Gemini, 0, true, true},
+	{"gemini-retry", Gemini, 0, true, true},
 	{"opencode", Opencode, 360, false, false},
+	{"opencode-limit", Opencode, -1, true, true},
 	{"copilot", Copilot, -1, false, false},
+	{"copilot-limit", Copilot, -1, true, true},
 }
 
 func TestRecordedStreams(t *testing.T) {
@@ -76,11 +80,86 @@ func TestCodexItems(t *testing.T) {
 	assert.Equal(t, out, "\n🔧 Edit update a.go, add b.go\n\n🔧 docs.find {\"q\":\"x\"}\n\n🔧 WebSearch go 1.26\nred\n")
 }
 
+func TestCodexCommands(t *testing.T) {
+	for _, tc := range []struct{ run, want string }{
+		{`/bin/bash -lc 'go test ./... && echo "ok"'`, `go test ./... && echo "ok"`},
+		{`/bin/zsh -c "echo 'hi'"`, `echo 'hi'`},
+		{`/bin/bash -c ls`, `ls`},
+		{`/bin/bash -c "echo \"$HOME\""`, `/bin/bash -c "echo \"$HOME\""`},
+		{`/bin/bash -lc 'a' 'b'`, `/bin/bash -lc 'a' 'b'`},
+		{`ls -l`, `ls -l`},
+	} {
+		assert.Equal(t, unwrapped(tc.run), tc.want)
+	}
+}
+
 func TestCopilotFailure(t *testing.T) {
-	_, events := decode(Copilot(), `{"type":"model.call_failure","data":{"statusCode":429,"errorMessage":"slow down"}}`+"\n"+
-		`{"type":"result","exitCode":1}`)
-	assert.Assert(t, last[event.Result](events).Failed)
-	assert.Equal(t, last[event.RateLimit](events).Text, "429 slow down")
+	const refused = `{"type":"model.call_failure","data":{"statusCode":429,"errorMessage":"{\"message\":\"slow down\"}"}}` + "\n"
+	const failed = `{"type":"result","exitCode":1}`
+	for _, tc := range []struct{ name, stream, limit string }{
+		{"status", refused + failed, "slow down"},
+		{"recovered", refused + `{"type":"assistant.message","data":{"content":"on"}}` + "\n" + failed, ""},
+		{"kind of error", `{"type":"session.error","data":{"errorType":"rate_limit","message":"Not now.\nPlease wait 2 minutes."}}` + "\n" + failed, "Not now."},
+		{"words", `{"type":"session.error","data":{"errorType":"query","message":"Error: 429 Too Many Requests"}}` + "\n" + failed, "Error: 429 Too Many Requests"},
+		{"another error", `{"type":"session.error","data":{"errorType":"authentication","message":"Who are you?"}}` + "\n" + failed, ""},
+		{"ended while it waited", refused, "slow down"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, events := decode(Copilot(), tc.stream)
+			assert.Equal(t, last[event.Result](events).Failed, tc.name != "ended while it waited")
+			assert.Equal(t, last[event.RateLimit](events).Text, tc.limit)
+		})
+	}
+}
+
+// A codex that is told to wait says so, and waits. It may be ended then.
+func TestCodexWaits(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join("testdata", "codex-retry.jsonl"))
+	assert.NilError(t, err)
+	_, events := decode(Codex(), string(b))
+	assert.Equal(t, last[event.RateLimit](events).Text, "Reconnecting... 1/5 (exceeded retry limit, last status: 429 Too Many Requests)")
+	_, events = decode(Codex(), string(b)+`{"type":"item.completed","item":{"type":"agent_message","text":"on"}}`)
+	assert.Equal(t, last[event.RateLimit](events).Text, "")
+}
+
+func TestOpencodeReasons(t *testing.T) {
+	const step = `{"type":"step_finish","part":{"reason":"`
+	for reason, want := range map[string]string{"tool-calls": "", "unknown": "", "stop": "success", "length": "error", "content-filter": "error"} {
+		out, _ := decode(Opencode(), step+reason+`"}}`)
+		assert.Equal(t, strings.Contains(out, "Done ("), want != "", reason)
+		assert.Assert(t, strings.Contains(out, want), reason)
+	}
+}
+
+// Agents that go on after a result, e.g. because they had to make room in
+// their memory, take it back.
+func TestResumed(t *testing.T) {
+	const stop = `{"type":"step_finish","part":{"reason":"stop"}}` + "\n"
+	for _, tc := range []struct {
+		name, stream string
+		decoder      func() event.Decoder
+		want         string
+	}{
+		{"opencode", `{"type":"step_start"}` + "\n" + stop, Opencode, "Usage Result"},
+		{"opencode goes on", stop + `{"type":"step_start"}` + "\n" + stop, Opencode, "Usage Result Resumed Usage Result"},
+		{"claude", `{"type":"assistant"}` + "\n" + `{"type":"result","num_turns":1}`, Claude, "Result"},
+		{"claude goes on", `{"type":"result","num_turns":1}` + "\n" + `{"type":"assistant"}` + "\n" + `{"type":"assistant"}`, Claude, "Result Resumed"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, events := decode(tc.decoder(), tc.stream)
+			var kinds []string
+			for _, e := range events {
+				kinds = append(kinds, strings.TrimPrefix(fmt.Sprintf("%T", e), "event."))
+			}
+			assert.Equal(t, strings.Join(kinds, " "), tc.want)
+		})
+	}
+}
+
+func TestSummary(t *testing.T) {
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
+		assert.Equal(t, done(false, "", event.Usage{Tokens: &event.Tokens{Input: n}}).Summary, "Done (success) | cost: unknown | tokens: "+want)
+	}
 }
 
 func TestClaudeRateLimits(t *testing.T) {
@@ -90,9 +169,10 @@ func TestClaudeRateLimits(t *testing.T) {
 	}
 	limit := limited(`{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":1795240000,"rateLimitType":"five_hour"}}`)
 	assert.Equal(t, limit.Until.Unix(), int64(1795240000))
-	assert.Equal(t, limit.Text, "limit reached five hour")
+	assert.Equal(t, limit.Text, "five hour limit reached")
 	for _, fine := range []string{
 		`{"type":"rate_limit_event","rate_limit_info":{"status":"allowed_warning","resetsAt":1795240000}}`,
+		`{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","isUsingOverage":true}}`,
 		`{"type":"assistant","message":{"content":[{"type":"text","text":"I fixed the rate limit of 429"}]}}`,
 		`{"type":"result","num_turns":1,"result":"The rate limit works."}`,
 	} {
@@ -102,22 +182,44 @@ func TestClaudeRateLimits(t *testing.T) {
 	assert.Assert(t, limit.Text != "")
 }
 
-func FuzzAgents(f *testing.F) {
-	for _, tc := range recorded {
-		b, err := os.ReadFile(filepath.Join("testdata", tc.name+".jsonl"))
+func FuzzCodex(f *testing.F)    { fuzzDecoder(f, "codex", Codex) }
+func FuzzGemini(f *testing.F)   { fuzzDecoder(f, "gemini", Gemini) }
+func FuzzOpencode(f *testing.F) { fuzzDecoder(f, "opencode", Opencode) }
+func FuzzCopilot(f *testing.F)  { fuzzDecoder(f, "copilot", Copilot) }
+func FuzzClaude(f *testing.F)   { fuzzDecoder(f, "claude", Claude) }
+
+// fuzzDecoder: nothing in a stream reaches the terminal unstripped, and it does
+// not matter how the stream is cut.
+func fuzzDecoder(f *testing.F, name string, decoder func() event.Decoder) {
+	paths, err := filepath.Glob(filepath.Join("testdata", name+"*.jsonl"))
+	assert.NilError(f, err)
+	assert.Assert(f, len(paths) > 0)
+	for _, path := range paths {
+		b, err := os.ReadFile(path)
 		assert.NilError(f, err)
 		f.Add(string(b))
+		for line := range strings.Lines(string(b)) {
+			f.Add(line)
+		}
 	}
-	f.Add(`{"type":"error","error":"\u001b[2J"}`)
+	f.Add(`{"type":"error","error":"\u001b[2J","message":"\u001b[2J"}`)
 	f.Fuzz(func(t *testing.T, stream string) {
-		for _, tc := range recorded {
-			out, events := decode(tc.decoder(), stream)
-			assert.Equal(t, event.Strip(out), out)
-			for _, e := range events {
-				if c, ok := e.(event.Complaint); ok {
-					assert.Equal(t, event.Strip(c.Text), c.Text)
-				}
+		out, events := decode(decoder(), stream)
+		assert.Equal(t, event.Strip(out), out)
+		for _, e := range events {
+			switch e := e.(type) {
+			case event.Complaint:
+				assert.Equal(t, event.Strip(e.Text), e.Text)
+			case event.RateLimit:
+				assert.Equal(t, event.Strip(e.Text), e.Text)
+				assert.Assert(t, !strings.Contains(e.Text, "\n"))
+			case event.Result:
+				assert.Equal(t, event.Strip(e.Text), e.Text)
 			}
 		}
+		d := decoder()
+		half := len(stream) / 2
+		first := d.Decode([]byte(stream[:half]))
+		assert.Equal(t, len(first)+len(d.Decode([]byte(stream[half:])))+len(d.End()), len(events))
 	})
 }

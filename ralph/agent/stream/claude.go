@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 )
@@ -19,6 +18,7 @@ func Claude() event.Decoder {
 }
 
 type claude struct {
+	ending
 	// messages is what each answer of the model has taken so far. One answer
 	// comes in several events, each with the whole answer's figures.
 	messages map[string]event.Tokens
@@ -38,13 +38,13 @@ func (c *claude) line(line []byte) []event.Event {
 	}
 	switch e.Type {
 	case "assistant":
-		return c.answer(e.Message)
+		return append(c.work(), c.answer(e.Message)...)
 	case "user":
 		return claudeComplaint(e.Message)
 	case "rate_limit_event":
 		return claudeLimit(line)
 	case "result":
-		return claudeResult(line)
+		return c.claudeResult(line)
 	default:
 		return nil
 	}
@@ -125,15 +125,14 @@ func claudeLimit(line []byte) []event.Event {
 			Status   string  `json:"status"`
 			ResetsAt float64 `json:"resetsAt"` // seconds since 1970
 			Kind     string  `json:"rateLimitType"`
+			Paid     bool    `json:"isUsingOverage"` // it works on, for money
 		} `json:"rate_limit_info"`
 	}
-	if json.Unmarshal(line, &e) != nil || e.Info.Status != "rejected" {
+	if json.Unmarshal(line, &e) != nil || e.Info.Status != "rejected" || e.Info.Paid {
 		return nil
 	}
-	limit := event.RateLimit{Text: strings.TrimSpace("limit reached " + event.Strip(strings.ReplaceAll(e.Info.Kind, "_", " ")))}
-	if at := e.Info.ResetsAt; at > 0 && at < 1e11 {
-		limit.Until = time.Unix(int64(at), 0)
-	}
+	kind := event.Strip(strings.ReplaceAll(e.Info.Kind, "_", " "))
+	limit := event.RateLimit{Text: strings.TrimSpace(kind + " limit reached"), Until: epoch(e.Info.ResetsAt)}
 	return []event.Event{limit}
 }
 
@@ -147,7 +146,7 @@ type claudeUsage struct {
 
 // claudeResult takes the figures from a result event. Each field is read on
 // its own, so that one of an unexpected type does not cost the others.
-func claudeResult(line []byte) []event.Event {
+func (c *claude) claudeResult(line []byte) []event.Event {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(line, &fields) != nil {
 		return nil
@@ -182,7 +181,7 @@ func claudeResult(line []byte) []event.Event {
 	if result.Failed {
 		events = append(events, limitEvents(result.Text)...)
 	}
-	return append(events, result)
+	return append(events, c.result(result))
 }
 
 // claudeTotal adds up the tokens of every model that took part, subagents'

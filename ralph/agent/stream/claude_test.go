@@ -139,19 +139,6 @@ func TestWriterIsRendered(t *testing.T) {
 	assert.Equal(t, last[event.Result](events).Text, "step 1 failed")
 }
 
-func FuzzStream(f *testing.F) {
-	seed, err := os.ReadFile(filepath.Join("testdata", "claude.jsonl"))
-	assert.NilError(f, err)
-	f.Add(string(seed))
-	f.Add(tool("Edit", `{"file_path":"a","old_string":"1\n2","new_string":"3"}`))
-	f.Add(tool("Other", `"\u009b31m"`))
-	f.Add("{\"type\":\"result\",\"total_cost_usd\":\"\x1b[2J\",\"num_turns\":1e999}")
-	f.Fuzz(func(t *testing.T, stream string) {
-		out, _ := render(stream)
-		assert.Equal(t, event.Strip(out), out)
-	})
-}
-
 func TestStreamIsJSONLines(t *testing.T) {
 	var stream bytes.Buffer
 	w := NewWriter(&stream)

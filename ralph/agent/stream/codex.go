@@ -2,6 +2,7 @@ package stream
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
@@ -11,10 +12,11 @@ import (
 // tokens, and no cost.
 func Codex() event.Decoder {
 	c := &codex{}
-	return event.Lines(c.line)
+	return withEnd{event.Lines(c.line), c.end}
 }
 
 type codex struct {
+	patience
 	usage event.Usage
 	text  string // the last message
 }
@@ -45,13 +47,14 @@ func (c *codex) line(line []byte) []event.Event {
 	if line[0] != '{' || json.Unmarshal(line, &e) != nil {
 		return nil
 	}
+	c.waits = nil
 	item := e.Item
 	switch e.Type + " " + item.Type {
 	case "item.completed agent_message":
 		c.text = event.Strip(item.Text)
 		return oneText(item.Text)
 	case "item.started command_execution":
-		return []event.Event{command(item.Command)}
+		return []event.Event{command(unwrapped(item.Command))}
 	case "item.completed file_change":
 		var paths []string
 		for _, change := range item.Changes {
@@ -69,8 +72,10 @@ func (c *codex) line(line []byte) []event.Event {
 		return []event.Event{event.Complaint{Text: event.Strip(item.Message)}}
 	}
 	switch e.Type {
-	case "error":
-		return []event.Event{event.Complaint{Text: event.Strip(e.Message)}}
+	case "error": // it may try again by itself
+		text := event.Strip(e.Message)
+		c.waits = limitEvents(text)
+		return []event.Event{event.Complaint{Text: text}}
 	case "turn.completed":
 		c.count(e.Usage)
 		return []event.Event{c.usage, done(false, c.text, c.usage)}
@@ -80,6 +85,18 @@ func (c *codex) line(line []byte) []event.Event {
 		return append(limitEvents(text), done(true, text, c.usage))
 	}
 	return nil
+}
+
+// wrapping is the shell that codex runs a command with.
+var wrapping = regexp.MustCompile(`(?s)^\S*/(?:ba|z|da|)sh -l?c (?:'([^']*)'|"([^"$\\` + "`" + `]*)"|([^\s'"]+))$`)
+
+// unwrapped is the command that the model asked for. One that needs more
+// quoting than that is shown as it is run.
+func unwrapped(command string) string {
+	if found := wrapping.FindStringSubmatch(command); found != nil {
+		return found[1] + found[2] + found[3]
+	}
+	return command
 }
 
 // count adds the tokens of a turn. Those that a cache had are among the input.

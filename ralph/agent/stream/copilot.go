@@ -2,7 +2,8 @@ package stream
 
 import (
 	"encoding/json"
-	"fmt"
+	"net/http"
+	"time"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 )
@@ -11,32 +12,38 @@ import (
 // Copilot counts premium requests; of tokens and cost it reports nothing.
 func Copilot() event.Decoder {
 	c := &copilot{}
-	return event.Lines(c.line)
+	return withEnd{event.Lines(c.line), c.end}
 }
 
 type copilot struct {
+	patience
 	text      string
 	complaint string
 }
 
+// copilotEvent is the part of an event that is used.
+type copilotEvent struct {
+	Type string `json:"type"`
+	Data struct {
+		Content   string          `json:"content"`
+		Tool      string          `json:"toolName"`
+		Arguments json.RawMessage `json:"arguments"`
+		Message   string          `json:"message"`
+		Error     string          `json:"errorMessage"`
+		Kind      string          `json:"errorType"`
+		Status    int             `json:"statusCode"`
+	} `json:"data"`
+	ExitCode *int `json:"exitCode"`
+}
+
 func (c *copilot) line(line []byte) []event.Event {
-	var e struct {
-		Type string `json:"type"`
-		Data struct {
-			Content   string          `json:"content"`
-			Tool      string          `json:"toolName"`
-			Arguments json.RawMessage `json:"arguments"`
-			Message   string          `json:"message"`
-			Error     string          `json:"errorMessage"`
-			Status    int             `json:"statusCode"`
-		} `json:"data"`
-		ExitCode *int `json:"exitCode"`
-	}
+	var e copilotEvent
 	if line[0] != '{' || json.Unmarshal(line, &e) != nil {
 		return nil
 	}
 	switch e.Type {
 	case "assistant.message":
+		c.waits = nil
 		if e.Data.Content != "" {
 			c.text = event.Strip(e.Data.Content)
 		}
@@ -45,19 +52,38 @@ func (c *copilot) line(line []byte) []event.Event {
 		return []event.Event{otherTool(e.Data.Tool, e.Data.Arguments)}
 	case "model.call_failure":
 		// It tries again by itself; only its last complaint matters.
-		c.complaint = event.Strip(e.Data.Error)
-		if e.Data.Status != 0 {
-			c.complaint = fmt.Sprintf("%d %s", e.Data.Status, c.complaint)
-		}
-		return []event.Event{event.Complaint{Text: c.complaint}}
+		return c.complain(apiError(e.Data.Error), e.Data.Status == http.StatusTooManyRequests)
 	case "session.error":
-		c.complaint = event.Strip(e.Data.Message)
-		return []event.Event{event.Complaint{Text: c.complaint}}
+		return c.complain(e.Data.Message, e.Data.Kind == "rate_limit")
 	case "result":
-		if e.ExitCode != nil && *e.ExitCode != 0 {
-			return append(limitEvents(c.complaint), done(true, c.complaint, event.Usage{}))
+		if e.ExitCode == nil || *e.ExitCode == 0 {
+			c.waits = nil
+			return []event.Event{done(false, c.text, event.Usage{})}
 		}
-		return []event.Event{done(false, c.text, event.Usage{})}
+		limits := c.waits
+		c.waits = nil
+		return append(limits, done(true, c.complaint, event.Usage{}))
 	}
 	return nil
+}
+
+// complain notes an error, and whether copilot itself calls it a rate limit.
+func (c *copilot) complain(text string, limited bool) []event.Event {
+	c.complaint = event.Strip(text)
+	c.waits = limitEvents(c.complaint)
+	if limited {
+		c.waits = []event.Event{certainLimit(c.complaint, time.Time{})}
+	}
+	return []event.Event{event.Complaint{Text: c.complaint}}
+}
+
+// apiError returns the words of an error that a vendor's API sent as JSON.
+func apiError(text string) string {
+	var e struct {
+		Message string `json:"message"`
+	}
+	if json.Unmarshal([]byte(text), &e) == nil && e.Message != "" {
+		return e.Message
+	}
+	return text
 }

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
@@ -15,6 +16,7 @@ func Opencode() event.Decoder {
 }
 
 type opencode struct {
+	ending
 	tokens event.Tokens
 	cost   float64
 	text   string
@@ -47,6 +49,8 @@ func (o *opencode) line(line []byte) []event.Event {
 		return nil
 	}
 	switch e.Type {
+	case "step_start":
+		return o.work()
 	case "text":
 		o.text = event.Strip(e.Part.Text)
 		return oneText(e.Part.Text)
@@ -56,35 +60,50 @@ func (o *opencode) line(line []byte) []event.Event {
 		t := e.Part.Tokens
 		o.tokens = add(o.tokens, event.Tokens{Input: t.Input, Output: t.Output + t.Reasoning, CacheRead: t.Cache.Read, CacheWrite: t.Cache.Write})
 		o.cost += e.Part.Cost
-		tokens, cost := o.tokens, o.cost
-		usage := event.Usage{Tokens: &tokens, CostUSD: &cost}
-		if e.Part.Reason != "stop" {
-			return []event.Event{usage}
-		}
-		return []event.Event{usage, done(false, o.text, usage)}
+		return o.stepFinished(e.Part.Reason)
 	case "error":
-		text := opencodeError(e.Error)
-		return append(limitEvents(text), event.Complaint{Text: text}, done(true, text, event.Usage{}))
+		return o.failed(e.Error)
 	}
 	return nil
 }
 
-// opencodeError finds the words in an error.
-func opencodeError(raw json.RawMessage) string {
+// stepFinished: opencode goes on after a step for two reasons only.
+func (o *opencode) stepFinished(reason string) []event.Event {
+	usage := o.usage()
+	switch reason {
+	case "", "tool-calls", "unknown":
+		return []event.Event{usage}
+	case "stop":
+		return []event.Event{usage, o.result(done(false, o.text, usage))}
+	default:
+		return []event.Event{usage, o.result(done(true, "the model stopped for the reason "+event.Strip(reason), usage))}
+	}
+}
+
+func (o *opencode) usage() event.Usage {
+	tokens, cost := o.tokens, o.cost
+	return event.Usage{Tokens: &tokens, CostUSD: &cost}
+}
+
+// failed reads an error. Our plugin says in one when the model works again.
+func (o *opencode) failed(raw json.RawMessage) []event.Event {
 	var e struct {
 		Name string `json:"name"`
 		Data struct {
-			Message string `json:"message"`
+			Message string  `json:"message"`
+			Next    float64 `json:"next"` // milliseconds since 1970
 		} `json:"data"`
 		Message string `json:"message"`
 	}
-	if json.Unmarshal(raw, &e) != nil {
-		return scalar(raw)
+	_ = json.Unmarshal(raw, &e) // other types have no fields
+	text := event.Strip(cmp.Or(e.Data.Message, e.Message, e.Name, scalar(raw)))
+	events := limitEvents(text)
+	if len(events) > 0 {
+		events[0] = certainLimit(text, epoch(e.Data.Next/1000))
 	}
-	for _, words := range []string{e.Data.Message, e.Message, e.Name} {
-		if words != "" {
-			return event.Strip(words)
-		}
+	var usage event.Usage
+	if o.tokens != (event.Tokens{}) {
+		usage = o.usage()
 	}
-	return scalarOrJSON(raw)
+	return append(events, event.Complaint{Text: text}, o.result(done(true, text, usage)))
 }

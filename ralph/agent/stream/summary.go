@@ -3,6 +3,7 @@ package stream
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
@@ -18,12 +19,39 @@ func done(failed bool, text string, usage event.Usage) event.Result {
 		spent = fmt.Sprintf("$%.4f", *usage.CostUSD)
 	}
 	if usage.Tokens != nil {
-		took = fmt.Sprint(usage.Tokens.Total())
+		took = grouped(usage.Tokens.Total())
 	}
 	return event.Result{
 		Failed: failed, Text: text,
 		Summary: fmt.Sprintf("Done (%s) | cost: %s | tokens: %s", how, spent, took),
 	}
+}
+
+// grouped writes a number with a comma after each thousand.
+func grouped(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// ending makes a run's results: when the agent goes on after one, it says so.
+type ending struct{ ended bool }
+
+// result is the last word, as it looks now.
+func (e *ending) result(r event.Result) event.Event {
+	e.ended = true
+	return r
+}
+
+// work is called for everything by which an agent shows that it works.
+func (e *ending) work() []event.Event {
+	if !e.ended {
+		return nil
+	}
+	e.ended = false
+	return []event.Event{event.Resumed{}}
 }
 
 // oneText is a text of an agent that reports whole messages: each is a
