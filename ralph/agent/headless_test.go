@@ -3,8 +3,10 @@ package agent
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/assert/cmp"
@@ -15,8 +17,8 @@ import (
 )
 
 var told = []prompt.Prompt{
-	{Skill: "ralph-plan", Text: "---\nname: ralph-plan\n---\nPlan it."},
-	{Skill: "ralph-build", Text: "---\nname: ralph-build\n---\n# Build\n!`echo one; echo two`\nuse `x`, wow!\n"},
+	{Skill: "ralph-plan", Text: "---\nname: ralph-plan\nallowed-tools: Bash(ralph task:*), Read\n---\nPlan it."},
+	{Skill: "ralph-build", Text: "---\nname: ralph-build\nallowed-tools: Bash(ralph task:*), Bash(git add:*), Edit, Write\n---\n# Build\n!`echo one; echo two`\nuse `x`, wow!\n"},
 }
 
 const toldBuild = "# Build\none\ntwo\nuse `x`, wow!\n"
@@ -24,41 +26,100 @@ const toldBuild = "# Build\none\ntwo\nuse `x`, wow!\n"
 func TestHeadlessCommandLines(t *testing.T) {
 	withPath(t, "codex", "gemini", "opencode", "crush", "copilot")
 	t.Setenv("PATH", os.Getenv("PATH")+":/bin:/usr/bin")
+	temp := t.TempDir()
 	for _, tc := range []struct{ agent, careful, bypass string }{
 		{
-			"codex", "exec --json --skip-git-repo-check --sandbox workspace-write -",
-			"exec --json --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox --model m -",
+			"codex", "exec --json --skip-git-repo-check --config allow_login_shell=false --sandbox workspace-write -",
+			"exec --json --skip-git-repo-check --config allow_login_shell=false --dangerously-bypass-approvals-and-sandbox --model m -",
 		},
 		{
-			"gemini", "--output-format stream-json --approval-mode auto_edit -p Do what is written above.",
+			"gemini", "--output-format stream-json --approval-mode auto_edit --policy " + temp + "/gemini-policy.toml -p Do what is written above.",
 			"--output-format stream-json --skip-trust --approval-mode yolo --model m -p Do what is written above.",
 		},
 		{"opencode", "run --format json", "run --format json --auto --model m"},
-		{"crush", "run --quiet", "run --quiet --model m"},
-		{"copilot", "--output-format json --no-ask-user", "--output-format json --no-ask-user --allow-all --model m"},
+		{
+			"copilot", "--output-format json --no-ask-user --allow-tool write --allow-tool shell(ralph:*) --allow-tool shell(git add:*)" +
+				" --deny-tool shell(ralph build:*) --deny-tool shell(ralph plan:*)",
+			"--output-format json --no-ask-user --allow-all --model m",
+		},
+		{"crush", "", "run --quiet --model m"},
 	} {
 		t.Run(tc.agent, func(t *testing.T) {
 			a, err := Lookup(tc.agent, nil)
 			assert.NilError(t, err)
-			careful := Session{Mode: Build, Prompts: told, Getenv: env()}
-			assert.NilError(t, a.Check(careful))
+			careful := Session{Mode: Build, Prompts: told, Getenv: env(), TempDir: temp}
 			cmd, err := a.Prepare(t.Context(), careful)
-			assert.NilError(t, err)
-			assert.Equal(t, strings.Join(cmd.Args, " "), tc.careful)
-			assert.Equal(t, cmd.Stdin, toldBuild, "prompts are not in the command line")
-			assert.Equal(t, filepath.Base(cmd.Path), tc.agent)
-
-			for _, s := range []Session{
-				{Mode: Plan, Prompts: told, Getenv: env(), Model: "m", Danger: true},
-				{Mode: Plan, Prompts: told, Getenv: env(), Model: "m", Sandboxed: true, Bypass: true},
-			} {
-				cmd, err = a.Prepare(t.Context(), s)
+			if tc.careful == "" {
+				assert.ErrorContains(t, err, "allow it with --danger")
+				assert.ErrorContains(t, a.Check(careful), "allow it with --danger")
+			} else {
 				assert.NilError(t, err)
-				assert.Equal(t, strings.Join(cmd.Args, " "), tc.bypass)
-				assert.Equal(t, cmd.Stdin, "Plan it.")
+				assert.NilError(t, a.Check(careful))
+				assert.Equal(t, strings.Join(cmd.Args, " "), tc.careful)
+				assert.Equal(t, cmd.Stdin, toldBuild, "prompts are not in the command line")
+				assert.Equal(t, filepath.Base(cmd.Path), tc.agent)
 			}
+			cmd, err = a.Prepare(t.Context(), Session{Mode: Plan, Prompts: told, Getenv: env(), Model: "m", Danger: true, TempDir: temp})
+			assert.NilError(t, err)
+			assert.Equal(t, strings.Join(cmd.Args, " "), tc.bypass)
+			assert.Equal(t, cmd.Stdin, "Plan it.")
+
+			cmd, err = a.Prepare(t.Context(), Session{Mode: Plan, Prompts: told, Getenv: env(), Sandboxed: true, Bypass: true, TempDir: temp})
+			assert.NilError(t, err)
+			for _, flag := range strings.Fields(strings.Replace(strings.TrimSuffix(tc.bypass, "Do what is written above."), "--model m", "", 1)) {
+				assert.Assert(t, cmp.Contains(cmd.Args, flag))
+			}
+			assert.Assert(t, len(cmd.Env) > 0 || tc.agent == "codex")
 		})
 	}
+}
+
+// What the prompt's front matter allows is all that a careful agent may do.
+func TestCarefulAgents(t *testing.T) {
+	s := Session{Mode: Plan, Prompts: told, Getenv: env(), TempDir: t.TempDir()}
+	cmd := Command{}
+	assert.NilError(t, geminiCommand(t.Context(), s, &cmd))
+	assert.Assert(t, cmp.Contains(strings.Join(cmd.Args, " "), "--approval-mode default"))
+	b, err := os.ReadFile(filepath.Join(s.TempDir, "gemini-policy.toml"))
+	assert.NilError(t, err)
+	assert.Equal(t, string(b), "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = [\"ralph task\"]\ndecision = \"allow\"\npriority = 100\n")
+
+	assert.DeepEqual(t, copilotRules(s), []string{"--allow-tool", "shell(ralph:*)", "--deny-tool", "shell(ralph build:*)", "--deny-tool", "shell(ralph plan:*)"})
+	assert.Equal(t, opencodePermissions(s), `{"bash":{"*":"deny","ralph task *":"allow"},"edit":"deny"}`)
+	s.Mode = Build
+	assert.Equal(t, opencodePermissions(s), `{"bash":{"*":"deny","git add *":"allow","ralph task *":"allow"}}`)
+
+	s.Prompts = []prompt.Prompt{{Skill: "ralph-build", Text: "no front matter\nallowed-tools: Bash(rm:*), Edit\n"}}
+	assert.Equal(t, opencodePermissions(s), `{"bash":{"*":"deny"},"edit":"deny"}`)
+
+	cmd = Command{}
+	s.Getenv = env("OPENCODE_PERMISSION", `{"bash":"allow"}`)
+	assert.NilError(t, opencodeCommand(t.Context(), s, &cmd))
+	assert.Equal(t, len(cmd.Env), 1, "the user's own permissions were replaced")
+}
+
+func TestOpencodeVersions(t *testing.T) {
+	t.Setenv("PATH", withPath(t)+":"+os.Getenv("PATH"))
+	bin := filepath.Join(t.TempDir(), "opencode")
+	for version, alone := range map[string]bool{"1.18.34": false, "2.0.18": true, "v2.1": true, "": false, "0.9": false} {
+		assert.NilError(t, os.WriteFile(bin, []byte("#!/bin/sh\necho "+version+"\n"), 0o755))
+		s := Session{Mode: Build, Prompts: told, Getenv: env("OPENCODE_CONFIG_CONTENT", `{"a":1,"plugin":["mine"]}`), TempDir: t.TempDir(), Danger: true}
+		cmd := Command{Path: bin}
+		assert.NilError(t, opencodeCommand(t.Context(), s, &cmd))
+		assert.Equal(t, slices.Contains(cmd.Args, "--standalone"), alone, version)
+		if alone {
+			assert.Equal(t, len(cmd.Env), 0)
+			continue
+		}
+		plugin := filepath.Join(s.TempDir, "opencode.js")
+		assert.DeepEqual(t, cmd.Env, []string{`OPENCODE_CONFIG_CONTENT={"a":1,"plugin":["mine","file://` + plugin + `"]}`})
+		_, err := os.Stat(plugin)
+		assert.NilError(t, err)
+	}
+	cmd := Command{Path: bin}
+	s := Session{Getenv: env("OPENCODE_CONFIG_CONTENT", "{ // a comment\n}"), TempDir: t.TempDir(), Danger: true}
+	assert.NilError(t, opencodeCommand(t.Context(), s, &cmd))
+	assert.Equal(t, len(cmd.Env), 0)
 }
 
 func TestMissingHeadlessAgents(t *testing.T) {
@@ -69,31 +130,53 @@ func TestMissingHeadlessAgents(t *testing.T) {
 		}
 		a, err := Lookup(name, nil)
 		assert.NilError(t, err)
-		assert.ErrorContains(t, a.Check(Session{Getenv: env()}), name+" is not installed, or not on PATH. Install it: npm install -g ")
+		assert.ErrorContains(t, a.Check(Session{Getenv: env(), Danger: true}), name+" is not installed, or not on PATH. Install it: npm install -g ")
 	}
 }
 
 func TestEnvironmentOfHeadlessAgents(t *testing.T) {
 	home := filepath.Join(t.TempDir(), "codex")
-	_, err := codexCommand(Session{Getenv: env("CODEX_HOME", home)}, "", false)
+	assert.NilError(t, codexCommand(t.Context(), Session{Getenv: env("CODEX_HOME", home)}, &Command{}))
+	_, err := os.Stat(home)
 	assert.NilError(t, err)
-	_, err = os.Stat(home)
-	assert.NilError(t, err)
-	cmd, err := geminiCommand(Session{Getenv: env("GEMINI_API_KEY", "k")}, "", false)
-	assert.NilError(t, err)
-	assert.DeepEqual(t, cmd.Env, []string{"GEMINI_DEFAULT_AUTH_TYPE=gemini-api-key"})
+	for _, tc := range []struct {
+		env  []string
+		want []string
+	}{
+		{nil, nil},
+		{[]string{"GEMINI_API_KEY", "k"}, []string{"GEMINI_DEFAULT_AUTH_TYPE=gemini-api-key"}},
+		{[]string{"GEMINI_API_KEY", "k", "GOOGLE_GENAI_USE_VERTEXAI", "true"}, nil},
+	} {
+		var cmd Command
+		assert.NilError(t, geminiCommand(t.Context(), Session{Getenv: env(tc.env...), Danger: true}, &cmd))
+		assert.DeepEqual(t, cmd.Env, tc.want)
+	}
 }
 
 func TestPromptText(t *testing.T) {
 	s := Session{Mode: Build, Note: "The check !`make test` failed.", Prompts: []prompt.Prompt{
-		{Skill: "ralph-build", Text: "a !`echo $X`\n!`echo part; exit 3`\n"},
+		{Skill: "ralph-build", Text: "---\r\nname: x\r\n---\r\na !`echo $X`\n!`echo part; echo why >&2; exit 3`\n!`echo fine; echo noise >&2`"},
 	}, Env: []string{"X=from the session", "PATH=" + os.Getenv("PATH")}}
 	text, err := promptText(t.Context(), s)
 	assert.NilError(t, err)
-	assert.Equal(t, text, "a from the session\npart\n\n(echo part; exit 3: exit status 3)\n"+
+	assert.Equal(t, text, "a from the session\npart\n\nwhy\n(echo part; echo why >&2; exit 3: exit status 3)\nfine"+
 		"\n## From the session before\n\nThe check ! `make test` failed.")
 	_, err = promptText(t.Context(), Session{Mode: Plan})
 	assert.ErrorContains(t, err, "no prompt to plan with")
+}
+
+// Neither a command that never ends nor one that never stops to print costs
+// more than its share.
+func TestPromptCommandsAreBounded(t *testing.T) {
+	env := []string{"PATH=" + os.Getenv("PATH")}
+	started := time.Now()
+	text := commandOutput(t.Context(), env, "echo begun; sleep 600 & sleep 600", 300*time.Millisecond)
+	assert.Equal(t, text, "begun\n\n(echo begun; sleep 600 & sleep 600: ended after 300ms)")
+	assert.Assert(t, time.Since(started) < 10*time.Second)
+
+	text = commandOutput(t.Context(), env, "head -c 3000000 /dev/zero | tr '\\0' x", time.Minute)
+	assert.Equal(t, len(text), promptCommandOutput+len("\n(cut)"))
+	assert.Equal(t, commandOutput(t.Context(), env, "printf 'a\\033[2Jb'", time.Minute), "ab")
 }
 
 func TestCustomAgent(t *testing.T) {

@@ -1,0 +1,57 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+
+	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
+)
+
+// codex is OpenAI's Codex CLI.
+func codex() Adapter {
+	return headless{
+		name: "codex", install: "npm install -g @openai/codex", backend: "openai",
+		decoder: stream.Codex, command: codexCommand,
+	}
+}
+
+// codexCommand: without bypass codex keeps its commands to the work tree, by
+// its own means.
+func codexCommand(ctx context.Context, s Session, cmd *Command) error {
+	// A login shell would forget the PATH on which ralph is.
+	cmd.Args = []string{"exec", "--json", "--skip-git-repo-check", "--config", "allow_login_shell=false"}
+	if s.Sandboxed {
+		cmd.Args = append(cmd.Args, "--config", "check_for_update_on_startup=false", "--config", "analytics.enabled=false")
+	}
+	if bypassed(s) {
+		cmd.Args = append(cmd.Args, "--dangerously-bypass-approvals-and-sandbox")
+	} else {
+		cmd.Args = append(cmd.Args, "--sandbox", "workspace-write")
+		// To codex, .git is no part of the work tree. Within our sandbox it
+		// may commit; outside, what it writes there could break out.
+		if dir := gitDir(ctx); s.Sandboxed && dir != "" {
+			cmd.Args = append(cmd.Args, "--add-dir", dir)
+		}
+	}
+	cmd.model(s)
+	cmd.Args = append(cmd.Args, "-")
+	// It has to exist.
+	if home := s.Getenv("CODEX_HOME"); home != "" {
+		if err := os.MkdirAll(home, 0o700); err != nil {
+			return fmt.Errorf("creating the folder of codex: %w", err)
+		}
+	}
+	return nil
+}
+
+// gitDir is the git folder that the work tree here commits to, or "".
+func gitDir(ctx context.Context) string {
+	out, err := exec.CommandContext(ctx, "git", "rev-parse", "--path-format=absolute", "--git-common-dir").Output()
+	if err != nil {
+		return "" // no repository: there is nothing to commit
+	}
+	return strings.TrimSpace(string(out))
+}
