@@ -141,6 +141,28 @@ func TestRealClaudeHasABadDay(t *testing.T) {
 	})
 }
 
+// A session that ends before its task is finished gives it back by itself,
+// through Claude Code's own hook: the loop has nothing left to release.
+func TestRealClaudeGivesBackWhatItDidNotFinish(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		base := os.Getenv("RALPH_TEST_CLAUDE_BASE")
+		if base == "" {
+			notHere(t, "RALPH_TEST_CLAUDE_BASE names no image with Claude Code; \"make test\" makes one")
+		}
+		_, url := w.serveModel(t, [][]modelapi.Turn{{modelapi.Bash("ralph task claim shop/01"), modelapi.Say("Enough for today.")}})
+		w.setenv("ANTHROPIC_BASE_URL", url)
+		w.setenv("ANTHROPIC_API_KEY", "sk-ant-e2e-gives-back")
+		flags := []string{"--agent", "claude", "--base", base}
+		w.ok(t, append(flags, "task", "create", "shop/01", "Add one")...)
+		res := w.ralph(t, append(flags, "build", "-n", "1")...).expect(t, 0)
+		shown := w.ok(t, append(flags, "task", "show", "shop/01")...)
+		assert.Check(t, is.Contains(shown, "Status:      open"))
+		assert.Check(t, is.Contains(shown, "Retries:     1"))
+		assert.Check(t, is.Contains(shown, "Fail reason: session ended unexpectedly"))
+		assert.Check(t, is.Contains(res.stdout, "Iteration 1: released shop/01"))
+	})
+}
+
 // serveModel plays the model for the engine's containers, and returns it with
 // its URL.
 func (w *world) serveModel(t *testing.T, sessions [][]modelapi.Turn) (*modelapi.Server, string) {
