@@ -27,6 +27,9 @@ const (
 	modelMark      = "{model}"
 )
 
+// maxArg bounds one argument, in bytes: Linux takes no longer ones.
+const maxArg = 128<<10 - 1
+
 func (c custom) Name() string            { return c.name }
 func (c custom) Prompt(s Session) string { return "ralph-" + string(s.Mode) }
 func (c custom) Backend(Session) string  { return "" }
@@ -93,6 +96,10 @@ func (c custom) Prepare(ctx context.Context, s Session) (Command, error) {
 		}
 		// At once: what is put in is not looked at again.
 		arg = strings.NewReplacer(promptMark, text, promptFileMark, file, modelMark, s.Model).Replace(arg)
+		if len(arg) > maxArg {
+			return Command{}, fmt.Errorf("the prompt, of %d KiB, is too long for an argument of the agent %s. "+
+				"Use {prompt_file} in its command, or neither, and it goes by standard input", len(text)>>10, c.name)
+		}
 		cmd.Args = append(cmd.Args, arg)
 	}
 	return cmd, nil

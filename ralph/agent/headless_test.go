@@ -224,6 +224,14 @@ func TestCustomAgentWithAPromptFile(t *testing.T) {
 	assert.Equal(t, string(b), toldBuild)
 	assert.Equal(t, a.Model(Session{Model: "m"}), "m")
 
+	long := []prompt.Prompt{{Skill: "ralph-build", Text: strings.Repeat("x", 200<<10)}}
+	_, err = a.Prepare(t.Context(), Session{Mode: Build, Prompts: long, TempDir: dir})
+	assert.NilError(t, err)
+	tooLong, err := Lookup("mine", map[string]config.CustomAgent{"mine": {Command: []string{"mine", "{prompt}"}}})
+	assert.NilError(t, err)
+	_, err = tooLong.Prepare(t.Context(), Session{Mode: Build, Prompts: long, TempDir: dir})
+	assert.ErrorContains(t, err, "the prompt, of 200 KiB, is too long for an argument of the agent mine. Use {prompt_file}")
+
 	missing, err := Lookup("mine", map[string]config.CustomAgent{"mine": {Command: []string{"nowhere"}}})
 	assert.NilError(t, err)
 	assert.ErrorContains(t, missing.Check(Session{}), "nowhere, the program of the agent mine, is not installed")

@@ -3,6 +3,8 @@
 package agent
 
 import (
+	"context"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -63,9 +65,9 @@ wire_api = "responses"
 	}},
 }
 
-// TestRealAgents starts the real programs by our command lines. Only their
-// models are played.
-func TestRealAgents(t *testing.T) {
+// withRealAgents puts the real programs on PATH.
+func withRealAgents(t *testing.T) {
+	t.Helper()
 	programs := os.Getenv("RALPH_TEST_AGENTS")
 	if programs == "" {
 		if os.Getenv("CI") != "" {
@@ -74,37 +76,41 @@ func TestRealAgents(t *testing.T) {
 		t.Skip("RALPH_TEST_AGENTS names no folder with the real agents; see scripts/agents.sh")
 	}
 	t.Setenv("PATH", programs+":"+os.Getenv("PATH"))
+}
+
+// newBench serves a model, and sets an agent up to ask it.
+func newBench(t *testing.T, model *modelapi.Vendor, setUp func(*testing.T, *bench)) *bench {
+	t.Helper()
+	server := httptest.NewServer(model)
+	t.Cleanup(server.Close)
+	b := &bench{dir: t.TempDir(), url: server.URL}
+	b.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(b.dir, "home"), "TMPDIR=" + filepath.Join(b.dir, "home"), "TERM=dumb"}
+	b.write(t, "home/.keep", "")
+	setUp(t, b)
+	return b
+}
+
+// TestRealAgents starts the real programs by our command lines. Only their
+// models are played.
+func TestRealAgents(t *testing.T) {
+	withRealAgents(t)
 	for _, tc := range realAgents {
 		t.Run(tc.name, func(t *testing.T) {
 			model := &modelapi.Vendor{Commands: []string{"cat told >made; echo hello >>made", "cat made"}, Say: "All done."}
-			server := httptest.NewServer(model)
-			defer server.Close()
-			b := &bench{dir: t.TempDir(), url: server.URL}
-			b.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(b.dir, "home"), "TERM=dumb"}
-			b.write(t, "home/.keep", "")
+			b := newBench(t, model, tc.setUp)
 			b.write(t, "told", "from the work tree\n")
-			tc.setUp(t, b)
-			events := b.run(t, tc.name, tc.model)
+			events, err := b.run(t, tc.name, Session{Model: tc.model, Sandboxed: true, Bypass: true})
+			assert.NilError(t, err)
 
 			made, err := os.ReadFile(filepath.Join(b.dir, "made"))
 			assert.NilError(t, err)
 			assert.Equal(t, string(made), "from the work tree\nhello\n")
-			var shown strings.Builder
-			var result *event.Result
-			var usage event.Usage
-			for _, e := range events {
-				shown.WriteString(event.Render(e))
-				switch e := e.(type) {
-				case event.Result:
-					result = &e
-				case event.Usage:
-					usage = e
-				}
-			}
-			assert.Assert(t, cmp.Contains(shown.String(), "cat told >made; echo hello >>made"))
-			assert.Assert(t, cmp.Contains(shown.String(), "All done."))
-			assert.Assert(t, result != nil && !result.Failed, shown.String())
+			shown, result, usage, limit := sum(events)
+			assert.Assert(t, cmp.Contains(shown, "cat told >made; echo hello >>made"))
+			assert.Assert(t, cmp.Contains(shown, "All done."))
+			assert.Assert(t, result != nil && !result.Failed, shown)
 			assert.Equal(t, usage.Tokens != nil, tc.tokens)
+			assert.Assert(t, limit == nil)
 			for _, key := range model.Keys() {
 				assert.Equal(t, key, "sk-test-key")
 			}
@@ -112,12 +118,111 @@ func TestRealAgents(t *testing.T) {
 	}
 }
 
+// TestRealAgentsAsking: without the bypass an agent may use the backlog and
+// commit, as the prompt allows it, and nothing else. Codex may do everything
+// within the work tree.
+func TestRealAgentsAsking(t *testing.T) {
+	withRealAgents(t)
+	for _, tc := range realAgents {
+		t.Run(tc.name, func(t *testing.T) {
+			b := newBench(t, &modelapi.Vendor{Say: "All done.", Commands: []string{
+				"ralph task plan-sync <<'TASKS'\n{}\nTASKS", "ralph build --danger", "touch forbidden",
+				"git add told && git commit -q -m 'Add it'",
+			}}, tc.setUp)
+			b.write(t, "told", "from the work tree\n")
+			b.write(t, "home/bin/ralph", "#!/bin/sh\necho \"$*\" >>called\n")
+			assert.NilError(t, os.Chmod(filepath.Join(b.dir, "home/bin/ralph"), 0o755))
+			b.env[0] = "PATH=" + filepath.Join(b.dir, "home/bin") + ":" + os.Getenv("PATH")
+			b.env = append(b.env, "GIT_AUTHOR_NAME=t", "GIT_AUTHOR_EMAIL=t@t", "GIT_COMMITTER_NAME=t", "GIT_COMMITTER_EMAIL=t@t")
+			b.git(t, "init", "-q")
+			t.Chdir(b.dir) // Prepare looks at the repository here
+
+			events, err := b.run(t, tc.name, Session{Model: tc.model, Sandboxed: true})
+			assert.NilError(t, err)
+			shown, result, _, _ := sum(events)
+			assert.Assert(t, result != nil && !result.Failed, shown)
+			assert.Equal(t, b.git(t, "log", "--format=%s"), "Add it\n", shown)
+			called, err := os.ReadFile(filepath.Join(b.dir, "called"))
+			assert.NilError(t, err)
+			_, err = os.Stat(filepath.Join(b.dir, "forbidden"))
+			if tc.name == "codex" {
+				assert.NilError(t, err)
+				return
+			}
+			assert.Equal(t, string(called), "task plan-sync\n")
+			assert.ErrorIs(t, err, os.ErrNotExist)
+		})
+	}
+}
+
+// TestRealAgentsMeetLimits: who is told to come back much later ends, and says
+// so. Copilot tries for a minute before; its stream is recorded.
+func TestRealAgentsMeetLimits(t *testing.T) {
+	withRealAgents(t)
+	refusals := map[string]string{
+		"codex": `{"error":{"type":"usage_limit_reached","message":"The usage limit has been reached","plan_type":"plus","resets_in_seconds":7200}}`,
+		"gemini": `{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","message":"You exceeded your current quota.","details":[
+			{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"7200s"}]}}`,
+		"opencode": `{"error":{"message":"Rate limit reached for m. Please try again later.","code":"rate_limit_exceeded"}}`,
+	}
+	for _, tc := range realAgents {
+		refusal, given := refusals[tc.name]
+		if !given {
+			continue
+		}
+		t.Run(tc.name, func(t *testing.T) {
+			b := newBench(t, &modelapi.Vendor{RetryAfter: "7200", Refuse: func(int) (int, string) {
+				return http.StatusTooManyRequests, refusal
+			}}, tc.setUp)
+			events, err := b.run(t, tc.name, Session{Model: tc.model, Sandboxed: true, Bypass: true})
+			assert.Assert(t, err != nil)
+			shown, result, _, limit := sum(events)
+			assert.Assert(t, result != nil && result.Failed, shown)
+			assert.Assert(t, limit != nil, result.Text)
+			if tc.name != "codex" { // it names the minute, in words
+				left := time.Until(limit.Until)
+				assert.Assert(t, left > time.Hour && left < 3*time.Hour, limit.Text)
+			}
+		})
+	}
+}
+
+// sum returns what a run has shown, and the last of what it has reported.
+func sum(events []event.Event) (shown string, result *event.Result, usage event.Usage, limit *event.RateLimit) {
+	var b strings.Builder
+	for _, e := range events {
+		b.WriteString(event.Render(e))
+		switch e := e.(type) {
+		case event.Result:
+			result = &e
+		case event.Usage:
+			usage = e
+		case event.RateLimit:
+			limit = &e
+		}
+	}
+	return b.String(), result, usage, limit
+}
+
+func (b *bench) git(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "git", args...)
+	cmd.Dir, cmd.Env = b.dir, b.env
+	out, err := cmd.CombinedOutput()
+	assert.NilError(t, err, string(out))
+	return string(out)
+}
+
+const realPrompt = "---\nname: ralph-build\nallowed-tools: Bash(ralph task:*), Bash(git add:*), Bash(git commit:*), Read, Edit, Write\n---\nMake a file.\n"
+
 // run runs an agent to its end and returns what it reported.
-func (b *bench) run(t *testing.T, name, model string) []event.Event {
+func (b *bench) run(t *testing.T, name string, s Session) ([]event.Event, error) {
 	t.Helper()
 	a, err := Lookup(name, nil)
 	assert.NilError(t, err)
-	getenv := func(want string) string {
+	s.Mode, s.Env, s.TempDir = Build, b.env, t.TempDir()
+	s.Prompts = []prompt.Prompt{{Skill: "ralph-build", Text: realPrompt + strings.Repeat("Be careful. ", 20000)}}
+	s.Getenv = func(want string) string {
 		for _, kv := range b.env {
 			if n, v, _ := strings.Cut(kv, "="); n == want {
 				return v
@@ -125,20 +230,18 @@ func (b *bench) run(t *testing.T, name, model string) []event.Event {
 		}
 		return ""
 	}
-	s := Session{
-		Mode: Build, Model: model, Sandboxed: true, Bypass: true, Env: b.env, Getenv: getenv, TempDir: t.TempDir(),
-		Prompts: []prompt.Prompt{{Skill: "ralph-build", Text: "---\nname: ralph-build\n---\nMake a file.\n" + strings.Repeat("Be careful. ", 20000)}},
-	}
 	command, err := a.Prepare(t.Context(), s)
 	assert.NilError(t, err)
-	cmd := exec.CommandContext(t.Context(), command.Path, command.Args...)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, command.Path, command.Args...)
 	cmd.Dir, cmd.Env = b.dir, append(b.env, command.Env...)
 	cmd.Stdin = strings.NewReader(command.Stdin)
 	cmd.WaitDelay = time.Second
 	var errs strings.Builder
 	cmd.Stderr = &errs
 	out, err := cmd.Output()
-	assert.NilError(t, err, "%s\n%s", out, errs.String())
+	t.Logf("%s", errs.String())
 	d := a.Decoder()
-	return append(d.Decode(out), d.End()...)
+	return append(d.Decode(out), d.End()...), err
 }
