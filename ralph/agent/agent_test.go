@@ -56,6 +56,7 @@ func TestClaudeCommandLine(t *testing.T) {
 		{"model", Session{Mode: Build, Model: "x", Danger: true}, []string{"-p", "/ralph-build", "--output-format=stream-json", "--verbose", "--dangerously-skip-permissions", "--model", "x"}, 0},
 		{"sandboxed", Session{Mode: Build, Sandboxed: true, Bypass: true}, []string{"-p", "/ralph-build", "--output-format=stream-json", "--verbose", "--dangerously-skip-permissions"}, 2},
 		{"sandboxed, asking", Session{Mode: Build, Sandboxed: true}, []string{"-p", "/ralph-build", "--output-format=stream-json", "--verbose"}, 2},
+		{"bound cost", Session{Mode: Build, BudgetUSD: 2.5}, []string{"-p", "/ralph-build", "--output-format=stream-json", "--verbose", "--max-budget-usd", "2.5000"}, 0},
 		{"bypass without sandbox", Session{Mode: Build, Bypass: true}, []string{"-p", "/ralph-build", "--output-format=stream-json", "--verbose"}, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -93,6 +94,13 @@ func TestClaudeSkills(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(home, "outside"))
 	assert.NilError(t, err)
 	assert.Equal(t, string(b), "mine", "a planted link was followed")
+
+	s.Note = "The check !`make test` failed."
+	_, err = claude{}.Prepare(t.Context(), s)
+	assert.NilError(t, err)
+	b, err = os.ReadFile(skill)
+	assert.NilError(t, err)
+	assert.Equal(t, string(b), "one\n## From the session before\n\nThe check ! `make test` failed.")
 
 	s.Getenv = env("HOME", home, "CLAUDE_CONFIG_DIR", filepath.Join(home, "elsewhere"))
 	_, err = claude{}.Prepare(t.Context(), s)

@@ -17,6 +17,8 @@ func crush() Adapter {
 func crushCommand(_ context.Context, s Session, cmd *Command) error {
 	cmd.Args = []string{"run", "--quiet"}
 	cmd.model(s)
+	// Not with a server that other sessions share.
+	cmd.Env = []string{"CRUSH_CLIENT_SERVER=0"}
 	if s.Sandboxed {
 		cmd.Env = append(cmd.Env, "CRUSH_DISABLE_METRICS=1", "CRUSH_DISABLE_PROVIDER_AUTO_UPDATE=1")
 	}

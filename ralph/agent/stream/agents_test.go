@@ -80,6 +80,16 @@ func TestCodexItems(t *testing.T) {
 	assert.Equal(t, out, "\n🔧 Edit update a.go, add b.go\n\n🔧 docs.find {\"q\":\"x\"}\n\n🔧 WebSearch go 1.26\nred\n")
 }
 
+// Claude 2.1 when its budget is spent.
+func TestClaudeBudget(t *testing.T) {
+	out, events := decode(Claude(), `{"stop_reason":"tool_use","total_cost_usd":0.0008,"terminal_reason":"budget_exhausted","is_error":true,`+
+		`"num_turns":1,"subtype":"error_max_budget_usd","errors":["Reached maximum budget ($0.0001)"],"type":"result"}`)
+	assert.Equal(t, out, "\n━━ Done (error_max_budget_usd) | cost: $0.0008 | turns: 1 ━━\n")
+	assert.Equal(t, last[event.Result](events).Text, "Reached maximum budget ($0.0001)")
+	assert.Assert(t, last[event.Result](events).Failed)
+	assert.Equal(t, last[event.RateLimit](events), event.RateLimit{})
+}
+
 func TestCodexCommands(t *testing.T) {
 	for _, tc := range []struct{ run, want string }{
 		{`/bin/bash -lc 'go test ./... && echo "ok"'`, `go test ./... && echo "ok"`},

@@ -164,7 +164,11 @@ func (c *claude) claudeResult(line []byte) []event.Event {
 	var turns float64
 	get("is_error", &result.Failed)
 	get("num_turns", &turns)
-	get("result", &result.Text)
+	if !get("result", &result.Text) {
+		var errs []string
+		get("errors", &errs)
+		result.Text = strings.Join(errs, "\n")
+	}
 	// Claude ends with "success" and no turn when the prompt never reached
 	// the model.
 	if turns == 0 && !result.Failed && result.Text == "" {
