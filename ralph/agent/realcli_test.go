@@ -156,7 +156,7 @@ func TestRealAgentsAsking(t *testing.T) {
 }
 
 // TestRealAgentsMeetLimits: who is told to come back much later ends, and says
-// so. Copilot tries for a minute before; its stream is recorded.
+// so.
 func TestRealAgentsMeetLimits(t *testing.T) {
 	withRealAgents(t)
 	refusals := map[string]string{
@@ -164,15 +164,12 @@ func TestRealAgentsMeetLimits(t *testing.T) {
 		"gemini": `{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","message":"You exceeded your current quota.","details":[
 			{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"7200s"}]}}`,
 		"opencode": `{"error":{"message":"Rate limit reached for m. Please try again later.","code":"rate_limit_exceeded"}}`,
+		"copilot":  `{"error":{"message":"Sorry, you've hit a rate limit. Please try again in 2 hours.","code":"user_global_rate_limited"}}`,
 	}
 	for _, tc := range realAgents {
-		refusal, given := refusals[tc.name]
-		if !given {
-			continue
-		}
 		t.Run(tc.name, func(t *testing.T) {
 			b := newBench(t, &modelapi.Vendor{RetryAfter: "7200", Refuse: func(int) (int, string) {
-				return http.StatusTooManyRequests, refusal
+				return http.StatusTooManyRequests, refusals[tc.name]
 			}}, tc.setUp)
 			events, err := b.run(t, tc.name, Session{Model: tc.model, Sandboxed: true, Bypass: true})
 			assert.Assert(t, err != nil)
