@@ -32,13 +32,16 @@ func TestArgumentsArriveVerbatim(t *testing.T) {
 			"%s %d",
 			strings.Repeat("long ", 4000),
 		}
+		// Control characters arrive, and are not printed.
+		shown := strings.NewReplacer("\a", "").Replace
 		for _, arg := range all {
-			assert.Equal(t, w.ok(t, "task", "create", arg, "Title: "+arg+" :end"), arg+"\n")
+			assert.Equal(t, w.ok(t, "task", "create", arg, "Title: "+arg+" :end"), shown(arg)+"\n")
 		}
 		list := w.ok(t, "task", "list", "--markdown")
 		for _, arg := range all {
-			assert.Check(t, is.Contains(list, "\nid: "+arg+"\ntitle: Title: "+arg+" :end\n"))
+			assert.Check(t, is.Contains(list, "\nid: "+shown(arg)+"\ntitle: Title: "+shown(arg)+" :end\n"))
 		}
+		w.ok(t, "task", "update", all[3], "--priority", "1") // found by its exact name
 		show := w.ok(t, "task", "show", all[2])
 		assert.Check(t, is.Contains(show, "ID:          "+all[2]+"\n"))
 		// Empty ones count.
