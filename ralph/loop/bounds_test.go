@@ -15,6 +15,7 @@ import (
 	"gotest.tools/v3/assert/cmp"
 	"gotest.tools/v3/poll"
 
+	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 	"github.com/docker-ralph/docker-ralph/ralph/looplog"
@@ -174,6 +175,15 @@ func TestAnAgentThatStaysAfterItsLastWordHasDoneItsWork(t *testing.T) {
 	assert.DeepEqual(t, report.Iterations[0].Tasks, []string{"a"})
 }
 
+func TestAnAgentThatGoesOnAfterItsLastWordIsNotCutOff(t *testing.T) {
+	w := &watch{loop: &loop{Options: Options{Bounds: config.Loop{Grace: time.Second, Idle: time.Minute}}}}
+	w.note([]event.Event{event.Result{Summary: "Done"}})
+	assert.Equal(t, w.quietFor, time.Second)
+	w.note([]event.Event{event.Resumed{}})
+	assert.Equal(t, w.quietFor, time.Minute)
+	assert.Assert(t, w.out.result == nil)
+}
+
 func TestChecks(t *testing.T) {
 	s := newShelf(t, "a", "b")
 	// The agent does "a", then "a" again with what the check wants, then "b".
@@ -284,6 +294,9 @@ func TestALimitThatDidNotMatterIsNone(t *testing.T) {
 	it = &iteration{outcome: outcome{limit: &event.RateLimit{}}}
 	l.recogniseLimit(it)
 	assert.Assert(t, it.limit != nil, "an agent that gave up without a result")
+	it = &iteration{outcome: outcome{limit: &event.RateLimit{}, end: endIdle}}
+	l.recogniseLimit(it)
+	assert.Assert(t, it.limit != nil && it.end == endItself, "an agent that waits in silence")
 }
 
 func TestRough(t *testing.T) {

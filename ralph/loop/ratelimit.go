@@ -22,6 +22,10 @@ const (
 // recogniseLimit finds a rate limit in a run that ended badly. One that was
 // reported on the way and did not keep the agent from its work is none.
 func (l *loop) recogniseLimit(it *iteration) {
+	if it.end == endIdle && it.limit != nil {
+		// It was silent because it waited for its limit to end.
+		it.end = endItself
+	}
 	if it.end != endItself || it.result != nil && !it.failed() {
 		it.limit = nil
 	}

@@ -143,6 +143,9 @@ func (w *watch) note(events []event.Event) {
 			w.out.limit = &e
 		case event.Complaint:
 			w.out.complaint = e.Text
+		case event.Resumed: // its last word was not the last
+			w.out.result = nil
+			w.quietFor = w.loop.Bounds.Idle
 		case event.Result:
 			w.out.result = &e
 			if grace := w.loop.Bounds.Grace; grace > 0 {
