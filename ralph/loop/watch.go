@@ -117,6 +117,8 @@ func (w *watch) hear(said heard) {
 	w.note(said.events)
 	if w.quietFor > 0 {
 		w.quiet.Reset(w.quietFor)
+	} else {
+		w.quiet.Stop()
 	}
 	if w.out.result != nil {
 		return // what it has spent counts for the next run
