@@ -52,3 +52,13 @@ func BenchmarkList10000(b *testing.B) {
 		assert.Equal(b, len(tasks), 10000)
 	}
 }
+
+// BenchmarkOpen is what every short command pays.
+func BenchmarkOpen(b *testing.B) {
+	path := newBenchStore(b, 100).path
+	for b.Loop() {
+		s, err := Open(b.Context(), path, testScope())
+		assert.NilError(b, err)
+		assert.NilError(b, s.Close())
+	}
+}

@@ -60,16 +60,21 @@ func orSay(failure, err error) error {
 
 // ask starts git and returns a function that waits for its answer.
 func ask(ctx context.Context, args ...string) func() (string, error) {
-	var out string
+	return begin(func() (string, error) { return git(ctx, args...) })
+}
+
+// begin starts f and returns a function that waits for its result.
+func begin[T any](f func() (T, error)) (wait func() (T, error)) {
+	var result T
 	var err error
 	finished := make(chan struct{})
 	go func() {
 		defer close(finished)
-		out, err = git(ctx, args...)
+		result, err = f()
 	}()
-	return func() (string, error) {
+	return func() (T, error) {
 		<-finished
-		return out, err
+		return result, err
 	}
 }
 
@@ -91,17 +96,39 @@ func Locate(ctx context.Context) (string, error) {
 // and RALPH_SCOPE_BRANCH where they are set, else what git says. With both set
 // git is not asked.
 func DetectScope(ctx context.Context, getenv func(string) string) (Scope, error) {
-	scope := Scope{Repo: getenv("RALPH_SCOPE_REPO"), Branch: getenv("RALPH_SCOPE_BRANCH")}
-	if scope.Repo != "" && scope.Branch != "" {
+	if scope, set := scopeFromEnv(getenv); set {
 		return scope, nil
 	}
-	// All at once: starting git costs more than its answers. They are looked
-	// at in order, so the error is the same as one by one.
 	inside := ask(ctx, "rev-parse", "--is-inside-work-tree")
-	remote, current := ask(ctx, "remote", "get-url", "origin"), ask(ctx, "branch", "--show-current")
-	if in, err := inside(); err != nil || in == "false" { // "false": a bare repository, or inside .git
-		return Scope{}, orSay(err, errNoRepository)
+	scope, err := scopeFromGit(ctx, getenv)
+	// Outside of a work tree git may know a remote and a branch, too.
+	if outside := checkInside(inside()); outside != nil {
+		return Scope{}, outside
 	}
+	return scope, err
+}
+
+func scopeFromEnv(getenv func(string) string) (scope Scope, set bool) {
+	scope = Scope{Repo: getenv("RALPH_SCOPE_REPO"), Branch: getenv("RALPH_SCOPE_BRANCH")}
+	return scope, scope.Repo != "" && scope.Branch != ""
+}
+
+func checkInside(answer string, err error) error {
+	if err != nil || answer == "false" { // "false": a bare repository, or inside .git
+		return orSay(err, errNoRepository)
+	}
+	return nil
+}
+
+// scopeFromGit asks for both parts at once, even if one is not needed: starting
+// git costs more than its answers. They are looked at in order, so the error
+// is the same as one by one.
+func scopeFromGit(ctx context.Context, getenv func(string) string) (Scope, error) {
+	scope, set := scopeFromEnv(getenv)
+	if set {
+		return scope, nil
+	}
+	remote, current := ask(ctx, "remote", "get-url", "origin"), ask(ctx, "branch", "--show-current")
 	url, err := remote()
 	if scope.Repo == "" {
 		if err != nil {
@@ -119,6 +146,34 @@ func DetectScope(ctx context.Context, getenv func(string) string) (Scope, error)
 		scope.Branch = branch
 	}
 	return scope, nil
+}
+
+// OpenHere opens the backlog of the current directory: it is [Locate],
+// [DetectScope] and [Open] in one, and as much as possible at the same time.
+// Their errors come in the order in which the parts are needed: the place, the
+// database, the scope. So a database is made even where the scope is missing.
+func OpenHere(ctx context.Context, getenv func(string) string) (*Store, error) {
+	scope := begin(func() (Scope, error) { return scopeFromGit(ctx, getenv) })
+	path, err := Locate(ctx)
+	if err != nil {
+		_, _ = scope() // it would fail for the same reason
+		return nil, err
+	}
+	// There is a work tree, so git need not be asked whether there is one,
+	// unless something is wrong.
+	store, openErr := Open(ctx, path, Scope{})
+	found, err := scope()
+	switch {
+	case openErr != nil:
+		return nil, openErr
+	case err != nil:
+		if outside := checkInside(git(ctx, "rev-parse", "--is-inside-work-tree")); outside != nil {
+			err = outside
+		}
+		return nil, errors.Join(err, store.Close())
+	}
+	store.scope = found
+	return store, nil
 }
 
 // repoFromURL returns the path of a remote's URL, which is owner/repo for the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strconv"
 )
 
 func agent(ctx context.Context, s *session, args []string) error {
@@ -42,10 +43,10 @@ func listAgents(ctx context.Context, s *session) error {
 	if err != nil || len(agents) == 0 {
 		return err
 	}
-	const row = "%-6s %-8v %-20s %-25s %s\n"
-	s.printf(row, "ID", "PID", "HOSTNAME", "STARTED", "STATUS")
+	widths := []int{6, 8, 20, 25}
+	s.printRow(widths, "ID", "PID", "HOSTNAME", "STARTED", "STATUS")
 	for _, a := range agents {
-		s.printf(row, a.ID, a.PID, oneLine(a.Hostname), a.StartedAt, a.Status)
+		s.printRow(widths, a.ID, strconv.Itoa(a.PID), a.Hostname, a.StartedAt, a.Status)
 	}
 	return nil
 }

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
+	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 )
 
@@ -114,8 +116,8 @@ func (s *session) printTable(tasks []backlog.Line) {
 	if len(tasks) == 0 {
 		return
 	}
-	const row = "%-20s %s %-8s %-5s %-35s %s\n"
-	s.printf(row, "ID", "P", "S", "CAT", "TITLE", "AGENT")
+	widths := []int{20, 1, 8, 5, 35}
+	s.printRow(widths, "ID", "P", "S", "CAT", "TITLE", "AGENT")
 	for _, t := range tasks {
 		category, assignee := t.Category, t.Assignee
 		if category == "" {
@@ -124,9 +126,39 @@ func (s *session) printTable(tasks []backlog.Line) {
 		if !t.Assigned {
 			assignee = "-"
 		}
-		s.printf(row, oneLine(t.Slug), strconv.Itoa(t.Priority), oneLine(t.Status), oneLine(category),
-			oneLine(t.Title), oneLine(assignee))
+		s.printRow(widths, t.Slug, strconv.Itoa(t.Priority), t.Status, category, t.Title, assignee)
 	}
+}
+
+// printRow prints one line of a table. Its fields are at least as wide, in
+// characters, as widths says; the last one is not padded. Tables of thousands
+// of rows should not take longer to print than to read.
+func (s *session) printRow(widths []int, fields ...string) {
+	for i, field := range fields {
+		width := len(field)
+		if !isPlain(field) {
+			field = event.Strip(oneLine(field))
+			width = utf8.RuneCountInString(field)
+		}
+		_, _ = s.out.WriteString(field)
+		if i < len(widths) {
+			_, _ = s.out.WriteString(blanks[:max(widths[i]-width, 0)])
+			_ = s.out.WriteByte(' ')
+		}
+	}
+	_ = s.out.WriteByte('\n')
+}
+
+const blanks = "                                                                "
+
+// isPlain says whether a text is of printable ASCII characters only.
+func isPlain(text string) bool {
+	for i := range len(text) {
+		if text[i] < ' ' || text[i] > '~' {
+			return false
+		}
+	}
+	return true
 }
 
 func oneLine(text string) string {

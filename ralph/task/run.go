@@ -66,6 +66,9 @@ func commands() map[string]command {
 	}
 }
 
+// outputBuffer keeps the number of writes small for a backlog of thousands.
+const outputBuffer = 64 << 10
+
 // Run carries out "ralph task" with the arguments after "task", in the current
 // directory, and returns the exit code.
 func Run(ctx context.Context, args []string, streams IO) int {
@@ -73,7 +76,7 @@ func Run(ctx context.Context, args []string, streams IO) int {
 		_, _ = fmt.Fprintf(streams.Stderr, "Error: missing command\n\n%s", help.Text("task"))
 		return exitFailure
 	}
-	s := &session{IO: streams, out: bufio.NewWriter(streams.Stdout)}
+	s := &session{IO: streams, out: bufio.NewWriterSize(streams.Stdout, outputBuffer)}
 	err := s.dispatch(ctx, args[0], args[1:])
 	if flushErr := s.out.Flush(); flushErr != nil && err == nil {
 		err = fmt.Errorf("writing the result: %w", flushErr)
@@ -93,36 +96,13 @@ func (s *session) dispatch(ctx context.Context, name string, args []string) erro
 	if cmd.bare {
 		return cmd.run(ctx, s, args)
 	}
-	if err := s.openStore(ctx); err != nil {
-		return err
-	}
-	return errors.Join(cmd.run(ctx, s, args), s.store.Close())
-}
-
-// openStore checks the place before the command looks at its arguments:
-// first where the database is, then its tables, then the scope.
-func (s *session) openStore(ctx context.Context) error {
-	var scope backlog.Scope
-	var scopeErr error
-	detected := make(chan struct{})
-	go func() { // both ask git, which takes a while to start
-		defer close(detected)
-		scope, scopeErr = backlog.DetectScope(ctx, s.Getenv)
-	}()
-	path, err := backlog.Locate(ctx)
-	<-detected
+	// The place is checked before the command looks at its arguments.
+	store, err := backlog.OpenHere(ctx, s.Getenv)
 	if err != nil {
 		return err
-	}
-	store, err := backlog.Open(ctx, path, scope)
-	if err != nil {
-		return err
-	}
-	if scopeErr != nil {
-		return errors.Join(scopeErr, store.Close())
 	}
 	s.store = store
-	return nil
+	return errors.Join(cmd.run(ctx, s, args), s.store.Close())
 }
 
 // report prints an error and returns the exit code that goes with it.
