@@ -14,81 +14,105 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// ErrNotDone is wrapped when a task is not done where it must be.
-var ErrNotDone = errors.New("task is not done")
-
-// Reopen makes a finished task open again, with the reason: what it came to
-// did not count. It has no result any more, and its retry count goes up.
-func (s *Store) Reopen(ctx context.Context, slug, reason string) error {
-	return s.write(ctx, func(tx *sql.Tx) error {
-		id, status, err := s.find(ctx, tx, slug)
-		if err != nil {
-			return err
-		}
-		if status != StatusDone {
-			return faultf(ErrNotDone, "task '%s' is not done (status: %s)", slug, status)
-		}
-		_, err = tx.ExecContext(ctx, reopen+" result = NULL WHERE id = ?", null(reason), id)
-		return err
-	})
-}
-
-// reopen makes a task open; its argument is the reason.
-const reopen = `
-	UPDATE tasks SET status = 'open', assignee = NULL, lease_expires_at = NULL,
-		retry_count = COALESCE(retry_count, 0) + 1, fail_reason = ?, updated_at = datetime('now'),`
-
-// RenewHeld lets the leases of all tasks that an agent holds end no sooner
-// than lease from now. A lease that ends later stays as it is. It returns how
-// many tasks the agent holds.
-func (s *Store) RenewHeld(ctx context.Context, agentID string, lease time.Duration) (int, error) {
-	var n int
-	err := s.write(ctx, func(tx *sql.Tx) (err error) {
-		n, err = affected(ctx, tx, `
-			UPDATE tasks AS t SET lease_expires_at = max(COALESCE(t.lease_expires_at, ''), datetime('now', ?3)),
-				updated_at = datetime('now')
-			WHERE `+inScope+` AND t.status = 'active' AND t.assignee = ?4`,
-			s.args(leaseModifier(lease), agentID)...)
-		return err
-	})
-	return n, err
-}
+// An agent lives as long as some process holds the lock of the file
+// .ralph/agents/<id>.lock. The kernel takes a lock back when its process ends,
+// however it ends.
+//
+// Locks are seen by all processes of one kernel: on the host and in all of its
+// containers. They may not be seen through the file sharing of a virtual
+// machine. That is why only agents of one's own host name are judged, and each
+// container has a name of its own.
 
 // HoldAgent shows that an agent lives for as long as this process does, or
-// until release is called. The sign is a file lock, which the kernel takes
-// back from a process that was killed.
+// until release is called.
 func (s *Store) HoldAgent(id string) (release func() error, err error) {
 	if !agentIDs.MatchString(id) {
 		return nil, fmt.Errorf("agent '%s' is no agent's id", id)
 	}
-	dir := filepath.Join(filepath.Dir(s.path), "agents")
-	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.Mkdir(s.agentsDir(), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("marking agent %s as alive: %w", id, err)
 	}
-	lock, err := s.agentLock(id)
+	var lock *flock.Flock
+	err = s.guarded(func() error {
+		lock, err = s.agentLock(id)
+		if err != nil {
+			return err
+		}
+		held, err := lock.TryLock()
+		if err == nil && !held {
+			err = errors.New("it is held by another process")
+		}
+		return err
+	})
 	if err != nil {
-		return nil, err
-	}
-	held, err := lock.TryLock()
-	switch {
-	case err != nil:
 		return nil, fmt.Errorf("marking agent %s as alive: %w", id, err)
-	case !held:
-		return nil, fmt.Errorf("agent %s is held by another process", id)
 	}
-	return func() error { return errors.Join(os.Remove(lock.Path()), lock.Unlock()) }, nil
+	return func() error { return s.drop(lock) }, nil
 }
 
 var agentIDs = regexp.MustCompile(`^[0-9a-f]{4}$`)
 
-// agentLock names the lock of an agent. Symbolic links are refused: a
-// repository could use them to have files written elsewhere.
-func (s *Store) agentLock(id string) (*flock.Flock, error) {
-	dir := filepath.Join(filepath.Dir(s.path), "agents")
-	path := filepath.Join(dir, id+".lock")
-	for _, p := range []string{dir, path} {
-		if info, err := os.Lstat(p); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+func (s *Store) agentsDir() string { return filepath.Join(filepath.Dir(s.path), "agents") }
+
+// guarded runs f while no other process makes, tests or removes a lock file.
+// Between making a file and locking it a live agent would look like a dead
+// one, and a file that has just been removed can still be locked.
+func (s *Store) guarded(f func() error) (err error) {
+	guard, err := s.lockFile("guard")
+	if err != nil {
+		return err
+	}
+	if err := waitForLock(guard); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, guard.Close()) }()
+	return f()
+}
+
+// guardPatience is how long to wait for the guard. Others hold it for less than
+// a millisecond, unless they mean harm: agents can reach it.
+const guardPatience = 5 * time.Second
+
+func waitForLock(lock *flock.Flock) error {
+	for end := time.Now().Add(guardPatience); ; <-time.After(time.Millisecond) {
+		held, err := lock.TryLock()
+		switch {
+		case err != nil:
+			return fmt.Errorf("locking %s: %w", lock.Path(), err)
+		case held:
+			return nil
+		case time.Now().After(end):
+			return fmt.Errorf("another process does not let go of %s. End that process", lock.Path())
+		}
+	}
+}
+
+// drop lets go of a lock and removes its file.
+func (s *Store) drop(lock *flock.Flock) error {
+	return s.guarded(func() error {
+		err := errors.Join(lock.Close(), os.Remove(lock.Path()))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // somebody has removed the folder
+		}
+		return err
+	})
+}
+
+func (s *Store) agentLock(id string) (*flock.Flock, error) { return s.lockFile(id + ".lock") }
+
+// lockFile names a file to lock. Symbolic links are refused: a repository
+// could use them to have files written elsewhere. To open a pipe could take
+// for ever.
+func (s *Store) lockFile(name string) (*flock.Flock, error) {
+	path := filepath.Join(s.agentsDir(), name)
+	for _, p := range []string{s.agentsDir(), path} {
+		info, err := os.Lstat(p)
+		switch {
+		case err != nil: // it need not exist
+		case info.Mode()&fs.ModeSymlink != 0:
 			return nil, fmt.Errorf("%s is a symbolic link, and ralph only writes inside the repository. Remove the link", p)
+		case p == path && !info.Mode().IsRegular():
+			return nil, fmt.Errorf("%s is not a regular file. Remove it", p)
 		}
 	}
 	return flock.New(path), nil
@@ -96,21 +120,35 @@ func (s *Store) agentLock(id string) (*flock.Flock, error) {
 
 // Alive says whether a process is known to hold an agent now.
 func (s *Store) Alive(id string) bool {
-	if !agentIDs.MatchString(id) {
-		return false
-	}
-	lock, err := s.agentLock(id)
-	if err != nil {
-		return false
-	}
-	if _, err := os.Lstat(lock.Path()); err != nil {
-		return false
-	}
-	free, err := lock.TryRLock()
+	lock, free, err := s.tryAgent(id)
 	if free {
-		_ = lock.Unlock()
+		_ = lock.Close() // nothing was written
 	}
-	return err == nil && !free
+	return err == nil && lock != nil && !free
+}
+
+// tryAgent takes the lock of an agent that no process holds. The lock is nil
+// if none ever held the agent, or if it has been let go.
+func (s *Store) tryAgent(id string) (lock *flock.Flock, free bool, err error) {
+	if !agentIDs.MatchString(id) {
+		return nil, false, nil
+	}
+	if _, err := os.Lstat(s.agentsDir()); err != nil {
+		return nil, false, nil
+	}
+	err = s.guarded(func() error {
+		named, err := s.agentLock(id)
+		if err != nil {
+			return err
+		}
+		if _, err := os.Lstat(named.Path()); err != nil {
+			return nil
+		}
+		lock = named
+		free, err = lock.TryLock()
+		return err
+	})
+	return lock, free, err
 }
 
 // Released is a task that a dead agent had held.
@@ -128,32 +166,30 @@ func (s *Store) ReleaseDead(ctx context.Context, hostname string) ([]Released, e
 	}
 	var all []Released
 	for _, a := range agents {
-		if a.Hostname != hostname || !agentIDs.MatchString(a.ID) {
+		if a.Hostname != hostname {
 			continue
 		}
-		released, err := s.releaseIfDead(ctx, a.ID)
+		lock, dead, err := s.tryAgent(a.ID)
 		if err != nil {
-			return all, err
+			return all, fmt.Errorf("looking whether agent %s is alive: %w", a.ID, err)
+		}
+		if !dead {
+			continue
+		}
+		// The lock is kept meanwhile, so that of several processes one does it.
+		released, err := s.releaseAll(ctx, a.ID)
+		if err != nil {
+			return all, errors.Join(err, lock.Close())
 		}
 		all = append(all, released...)
+		if err := s.drop(lock); err != nil {
+			return all, fmt.Errorf("removing the lock of agent %s: %w", a.ID, err)
+		}
 	}
 	return all, nil
 }
 
-// releaseIfDead keeps the dead agent's lock while it works, so that of several
-// processes one does.
-func (s *Store) releaseIfDead(ctx context.Context, id string) (released []Released, err error) {
-	lock, err := s.agentLock(id)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := os.Lstat(lock.Path()); err != nil {
-		return nil, nil // never held, or somebody else is done with it
-	}
-	if dead, err := lock.TryLock(); err != nil || !dead {
-		return nil, nil // alive, as far as can be told
-	}
-	defer func() { err = errors.Join(err, lock.Unlock()) }()
+func (s *Store) releaseAll(ctx context.Context, id string) (released []Released, err error) {
 	err = s.write(ctx, func(tx *sql.Tx) error {
 		released = nil
 		err := each(ctx, tx, reopen+` result = result
@@ -171,8 +207,5 @@ func (s *Store) releaseIfDead(ctx context.Context, id string) (released []Releas
 			id, s.scope.Repo, s.scope.Branch)
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return released, os.Remove(lock.Path())
+	return released, err
 }

@@ -1,8 +1,12 @@
 package backlog
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -94,7 +98,7 @@ func TestReleaseDead(t *testing.T) {
 	assert.NilError(t, release())
 	entries, err := os.ReadDir(dir)
 	assert.NilError(t, err)
-	assert.Equal(t, len(entries), 1, "only the other host's lock is left")
+	assert.Equal(t, len(entries), 2, "only the guard and the other host's lock are left: %v", entries)
 }
 
 func TestHoldAgent(t *testing.T) {
@@ -111,11 +115,98 @@ func TestHoldAgent(t *testing.T) {
 	assert.Assert(t, !s.Alive("3c9e"))
 	_, err = s.HoldAgent("../x")
 	assert.ErrorContains(t, err, "no agent's id")
+	assert.NilError(t, release(), "letting go again does no harm")
+}
 
+func TestLocksAreRegularFiles(t *testing.T) {
 	outside := t.TempDir()
-	dir := filepath.Join(filepath.Dir(s.path), "agents")
-	assert.NilError(t, os.RemoveAll(dir))
-	assert.NilError(t, os.Symlink(outside, dir))
-	_, err = s.HoldAgent("3c9e")
-	assert.ErrorContains(t, err, "symbolic link")
+	for _, tc := range []struct {
+		name, want string
+		spoil      func(dir string) error
+	}{
+		{"folder is a link", "symbolic link", func(dir string) error { return os.Symlink(outside, dir) }},
+		{"guard is a link", "symbolic link", func(dir string) error {
+			return errors.Join(os.Mkdir(dir, 0o755), os.Symlink(filepath.Join(outside, "x"), filepath.Join(dir, "guard")))
+		}},
+		{"lock is a link", "symbolic link", func(dir string) error {
+			return errors.Join(os.Mkdir(dir, 0o755), os.Symlink(filepath.Join(outside, "x"), filepath.Join(dir, "3c9e.lock")))
+		}},
+		{"lock is a folder", "not a regular file", func(dir string) error {
+			return os.MkdirAll(filepath.Join(dir, "3c9e.lock"), 0o755)
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newStore(t)
+			query(t, s.path, "INSERT INTO agents (id, hostname, scope_repo, scope_branch) VALUES ('3c9e', 'here', 'acme/shop', 'main')")
+			assert.NilError(t, tc.spoil(s.agentsDir()))
+			_, err := s.HoldAgent("3c9e")
+			assert.ErrorContains(t, err, tc.want)
+			_, err = s.ReleaseDead(t.Context(), "here")
+			assert.ErrorContains(t, err, tc.want)
+			assert.Assert(t, !s.Alive("3c9e"))
+			entries, err := os.ReadDir(outside)
+			assert.NilError(t, err)
+			assert.Equal(t, len(entries), 0)
+		})
+	}
+}
+
+// liveOn starts working as a loop does: it registers and takes a task, and looks for dead
+// agents again and again, of which there are none.
+func liveOn(ctx context.Context, s *Store) error {
+	id, err := s.RegisterAgent(ctx, os.Getpid(), "here")
+	if err != nil {
+		return err
+	}
+	if _, err := s.HoldAgent(id); err != nil {
+		return err
+	}
+	task, err := s.Claim(ctx, ClaimOptions{Agent: id, Lease: time.Hour})
+	if err != nil {
+		return err
+	}
+	for range 20 {
+		released, err := s.ReleaseDead(ctx, "here")
+		if err != nil || len(released) > 0 {
+			return fmt.Errorf("released %v: %w", released, err)
+		}
+	}
+	fmt.Println(task.Slug)
+	_, err = os.Stdin.Read(make([]byte, 1)) // until it is killed
+	return err
+}
+
+func TestManyLoopsStartAndDie(t *testing.T) {
+	const n = 8
+	s := newStore(t)
+	var kills []func()
+	var want []string
+	for i := range n {
+		want = append(want, fmt.Sprint("t", i))
+		add(t, s, want[i])
+	}
+	starts := make([]func() func(), n)
+	for i := range n {
+		starts[i] = startLater(t, "live on", s.path)
+	}
+	for _, started := range starts {
+		kills = append(kills, started())
+	}
+	released, err := s.ReleaseDead(t.Context(), "here")
+	assert.NilError(t, err)
+	assert.Equal(t, len(released), 0)
+	for _, kill := range kills {
+		kill()
+	}
+	var got []string
+	released, err = s.ReleaseDead(t.Context(), "here")
+	assert.NilError(t, err)
+	for _, r := range released {
+		got = append(got, r.Slug)
+	}
+	slices.Sort(got)
+	assert.DeepEqual(t, got, want)
+	agents, err := s.Agents(t.Context())
+	assert.NilError(t, err)
+	assert.Equal(t, len(agents), 0)
 }

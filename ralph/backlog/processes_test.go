@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -76,6 +77,8 @@ func perform(ctx context.Context, s *Store, role string) error {
 		}
 	case "claim all":
 		return claimAll(ctx, s)
+	case "live on":
+		return liveOn(ctx, s)
 	case "work":
 		return work(ctx, s)
 	case "hammer":
@@ -137,18 +140,28 @@ func TestManyProcessesSync(t *testing.T) {
 // start runs a process until it has printed a line.
 func start(t *testing.T, role, path string) (kill func()) {
 	t.Helper()
+	return startLater(t, role, path)()
+}
+
+// startLater starts a process; started waits until it has printed a line.
+func startLater(t *testing.T, role, path string) (started func() (kill func())) {
+	t.Helper()
 	cmd := process(t, role, path)
 	stdin, err := cmd.StdinPipe()
 	assert.NilError(t, err)
 	stdout, err := cmd.StdoutPipe()
 	assert.NilError(t, err)
 	assert.NilError(t, cmd.Start())
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	assert.NilError(t, err, line)
-	return func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		_ = stdin.Close()
+	return func() func() {
+		lines := bufio.NewReader(stdout)
+		line, err := lines.ReadString('\n')
+		assert.NilError(t, err, line)
+		go func() { _, _ = io.Copy(io.Discard, lines) }() // or it would wait for a reader
+		return func() {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+			_ = stdin.Close()
+		}
 	}
 }
 
@@ -194,7 +207,7 @@ func TestGivesUpOnALockInWords(t *testing.T) {
 	kill := start(t, "hold the lock", path)
 	defer kill()
 	s, err := open(t.Context(), path, testScope(), backoff{
-		busyTimeout: 10 * time.Millisecond, pauses: []time.Duration{time.Millisecond, time.Millisecond},
+		attempt: 10 * time.Millisecond, patience: 50 * time.Millisecond, pause: time.Millisecond,
 	})
 	assert.NilError(t, err)
 	defer func() { assert.NilError(t, s.Close()) }()
@@ -209,7 +222,7 @@ func TestRetriesTheWholeTransaction(t *testing.T) {
 	kill := start(t, "hold the lock", path)
 	attempts := 0
 	s, err := open(t.Context(), path, testScope(), backoff{
-		busyTimeout: time.Millisecond, pauses: []time.Duration{time.Millisecond, time.Millisecond},
+		attempt: time.Millisecond, patience: time.Minute, pause: time.Millisecond,
 	})
 	assert.NilError(t, err)
 	defer func() { assert.NilError(t, s.Close()) }()

@@ -198,7 +198,7 @@ func (p place) assertSane(t *testing.T, tc scenario) {
 	assert.Equal(t, p.task(t, "agent", "list"), "")
 	assert.Equal(t, p.git(t, "rev-list", "--count", "HEAD"), fmt.Sprint(tc.commits+1))
 	p.git(t, "fsck")
-	if left, _ := filepath.Glob(filepath.Join(p.dir, ".ralph", "agents", "*")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(p.dir, ".ralph", "agents", "*.lock")); len(left) > 0 {
 		t.Errorf("signs of life stay behind: %v", left)
 	}
 	state := regexp.MustCompile(`STATE=(.*)`).FindStringSubmatch(p.env[len(p.env)-1])[1]
