@@ -63,7 +63,7 @@ func open(ctx context.Context, path string, scope Scope, wait backoff) (*Store, 
 	if err := prepareFolder(path); err != nil {
 		return nil, err
 	}
-	plain, err := sqlite.NewConnector(dataSource(path, wait.busyTimeout))
+	plain, err := sqlite.NewConnector(dataSource(path, wait.attempt))
 	if err != nil {
 		return nil, fmt.Errorf("opening task database %s: %w", path, err)
 	}

@@ -3,37 +3,38 @@ package backlog
 import (
 	"context"
 	"database/sql"
+	"math/rand/v2"
 	"time"
 )
 
 // backoff says how long to wait for other processes.
 type backoff struct {
-	busyTimeout time.Duration   // inside SQLite, for each lock
-	pauses      []time.Duration // between attempts at a whole transaction
+	attempt  time.Duration // inside SQLite, for a lock; then all is tried anew
+	patience time.Duration // for all attempts
+	pause    time.Duration // between attempts, at most
 }
 
+// defaultBackoff lets attempts be short: the longer SQLite has waited, the more
+// seldom it looks whether a lock is free, up to once in 100 ms. Where many
+// processes write at the same time, some would never find it free.
 func defaultBackoff() backoff {
-	return backoff{
-		busyTimeout: 5 * time.Second,
-		pauses:      []time.Duration{100 * time.Millisecond, 300 * time.Millisecond, 900 * time.Millisecond},
-	}
+	return backoff{attempt: 100 * time.Millisecond, patience: 20 * time.Second, pause: 20 * time.Millisecond}
 }
 
 // retry repeats f while the database is busy. SQLite does not call its own
 // busy handler everywhere: not when a switch to WAL or a recovery collides.
 func (b backoff) retry(ctx context.Context, f func() error) error {
-	for _, pause := range b.pauses {
+	for end := time.Now().Add(b.patience); ; {
 		err := f()
-		if !isBusy(err) {
+		if !isBusy(err) || time.Now().After(end) {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-time.After(pause):
+		case <-time.After(rand.N(b.pause)):
 		}
 	}
-	return f()
 }
 
 // write runs f in one immediate transaction: it holds the write lock from the
