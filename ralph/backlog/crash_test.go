@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -84,11 +85,25 @@ func TestManyProcessesMeetNoLock(t *testing.T) {
 	}
 }
 
-// work claims and finishes tasks, adds new ones, and says what is certain: a
-// line is printed when the database has taken the change.
+// planOf is a plan of 20 tasks, all with the same title.
+func planOf(spec, title string) string {
+	var b strings.Builder
+	for i := range 20 {
+		_, _ = fmt.Fprintf(&b, "{\"id\":\"%s/plan/%d\",\"t\":%q,\"spec\":%q}\n", spec, i, title, spec)
+	}
+	return b.String()
+}
+
+// work plans, adds, claims and finishes tasks, and says what is certain: a line
+// is printed when the database has taken the change.
 func work(ctx context.Context, s *Store) error {
+	me := fmt.Sprint(os.Getpid())
 	for n := 0; ; n++ {
-		slug := fmt.Sprintf("%d/%d", os.Getpid(), n)
+		slug := fmt.Sprintf("%s/%d", me, n)
+		if _, err := s.Sync(ctx, strings.NewReader(planOf(me, fmt.Sprint(n)))); err != nil {
+			return err
+		}
+		fmt.Println("plan", me, n)
 		if err := s.Create(ctx, NewTask{Slug: slug, Title: "T"}); err != nil {
 			return err
 		}
@@ -104,48 +119,95 @@ func work(ctx context.Context, s *Store) error {
 	}
 }
 
-// TestKilledAtAnyPoint kills working processes at random, 200 in all. What
-// one of them was told to be written stays written.
-func TestKilledAtAnyPoint(t *testing.T) {
-	const rounds, processes = 50, 4
-	path := dbPath(t)
-	keep := openStore(t, path, testScope())
-	rank := map[string]int{"": 0, StatusOpen: 1, StatusActive: 2, StatusDone: 3}
-	for range rounds {
-		out := make([]bytes.Buffer, processes)
-		var kills []func()
-		for i := range out {
-			cmd := process(t, "work", path)
-			cmd.Stdout = &out[i]
-			assert.NilError(t, cmd.Start())
-			delay := time.Duration(rand.IntN(60)) * time.Millisecond
-			at := time.After(delay)
-			kills = append(kills, func() {
-				<-at
-				assert.NilError(t, cmd.Process.Kill())
-				_ = cmd.Wait()
-			})
+// killWorkers runs processes, kills each after a while, and returns what they
+// have said.
+func killWorkers(t *testing.T, path string, n int) string {
+	t.Helper()
+	said := make([]bytes.Buffer, n)
+	var kills []func()
+	for i := range said {
+		cmd := process(t, "work", path)
+		cmd.Stdout = &said[i]
+		assert.NilError(t, cmd.Start())
+		at := time.After(time.Duration(rand.IntN(120)) * time.Millisecond)
+		kills = append(kills, func() {
+			<-at
+			assert.NilError(t, cmd.Process.Kill())
+			_ = cmd.Wait()
+		})
+	}
+	var all strings.Builder
+	for i, kill := range kills {
+		kill()
+		_, _ = said[i].WriteTo(&all)
+	}
+	return all.String()
+}
+
+// wrong says what is wrong with a backlog after processes have said what they
+// have written, and were killed.
+func wrong(ctx context.Context, s *Store, said string) error {
+	var integrity string
+	if err := s.db.QueryRowContext(ctx, "PRAGMA integrity_check").Scan(&integrity); err != nil || integrity != "ok" {
+		return fmt.Errorf("integrity check: %s: %w", integrity, err)
+	}
+	tasks, err := s.List(ctx, Filter{All: true})
+	if err != nil {
+		return err
+	}
+	status := map[string]string{}
+	titles, planned := map[string]string{}, map[string]int{}
+	for _, task := range tasks {
+		status[task.Slug] = task.Status
+		if task.SpecRef == "" {
+			continue
 		}
-		for _, kill := range kills {
-			kill()
+		planned[task.SpecRef]++
+		if title, known := titles[task.SpecRef]; known && title != task.Title {
+			return fmt.Errorf("half of a plan is from %s, half from %s", title, task.Title)
 		}
-		tasks, err := keep.List(t.Context(), Filter{All: true})
-		assert.NilError(t, err)
-		status := map[string]string{}
-		for _, task := range tasks {
-			status[task.Slug] = task.Status
-		}
-		for i := range out {
-			for line := range strings.Lines(out[i].String()) {
-				said, slug, whole := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-				if whole && strings.HasSuffix(line, "\n") {
-					assert.Assert(t, rank[status[slug]] >= rank[said], "%s was %s and is %q", slug, said, status[slug])
-				}
-			}
+		titles[task.SpecRef] = task.Title
+	}
+	for spec, n := range planned {
+		if n != 20 {
+			return fmt.Errorf("plan %s has %d tasks", spec, n)
 		}
 	}
-	assert.Equal(t, query(t, path, "PRAGMA integrity_check"), "ok\n")
-	tasks, err := keep.List(t.Context(), Filter{All: true})
-	assert.NilError(t, err)
-	assert.Assert(t, len(tasks) > rounds, "the processes have worked")
+	rank := map[string]int{"": 0, StatusOpen: 1, StatusActive: 2, StatusDone: 3}
+	for line := range strings.Lines(said) {
+		words := strings.Fields(line)
+		if words[0] == "plan" {
+			is, _ := strconv.Atoi(titles[words[1]])
+			was, _ := strconv.Atoi(words[2])
+			if planned[words[1]] == 0 || is < was {
+				return fmt.Errorf("plan %d was written, and %d is there", was, is)
+			}
+			continue
+		}
+		if rank[status[words[1]]] < rank[words[0]] {
+			return fmt.Errorf("task %s was %s and is %q", words[1], words[0], status[words[1]])
+		}
+	}
+	return nil
+}
+
+// TestKilledAtAnyPoint kills working processes at random, 200 in all. What one
+// of them was told to be written stays written, and nothing is written in part.
+func TestKilledAtAnyPoint(t *testing.T) {
+	const rounds, processes = 50, 4
+	var path string
+	worked := 0
+	for round := range rounds {
+		if round%5 == 0 {
+			path = dbPath(t) // some are killed while they make the database
+		}
+		said := killWorkers(t, path, processes)
+		worked += strings.Count(said, "done")
+		// Nobody else has it open: what the dead have left must be recovered.
+		s, err := Open(t.Context(), path, testScope())
+		assert.NilError(t, err)
+		assert.NilError(t, wrong(t.Context(), s, said))
+		assert.NilError(t, s.Close())
+	}
+	assert.Assert(t, worked > processes, "the processes have worked: %d", worked)
 }
