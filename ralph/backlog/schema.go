@@ -143,7 +143,13 @@ type layout struct {
 	version int
 	journal string
 	index   bool
-	columns map[string][]string // by table
+	columns map[string][]column // by table
+	other   []string            // names of tables that something else has
+}
+
+type column struct {
+	name     string
+	required bool // an insert must give a value
 }
 
 func (l layout) complete() bool {
@@ -170,7 +176,7 @@ func (s *Store) prepareSchema(ctx context.Context) error {
 }
 
 func (s *Store) inspect(ctx context.Context) (layout, error) {
-	found := layout{columns: map[string][]string{}}
+	found := layout{columns: map[string][]column{}}
 	if err := s.db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&found.version); err != nil {
 		return found, err
 	}
@@ -183,19 +189,23 @@ func (s *Store) inspect(ctx context.Context) (layout, error) {
 	}
 	defer func() { _ = tx.Rollback() }() // only read
 	err = each(ctx, tx, `
-		SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c
-		WHERE m.type = 'table' AND m.name IN ('tasks', 'task_deps', 'agents')
-		UNION ALL SELECT '', name FROM sqlite_master WHERE type = 'index' AND name = ?`,
+		SELECT m.type, m.name, COALESCE(c.name, ''), COALESCE(c."notnull" AND c.dflt_value IS NULL, 0)
+		FROM sqlite_master m LEFT JOIN pragma_table_info(m.name) c ON m.type = 'table'
+		WHERE m.name IN ('tasks', 'task_deps', 'agents', ?)`,
 		[]any{scopeIndex}, func(rows *sql.Rows) error {
-			var table, name string
-			if err := rows.Scan(&table, &name); err != nil {
+			var kind, name string
+			var c column
+			if err := rows.Scan(&kind, &name, &c.name, &c.required); err != nil {
 				return err
 			}
-			if table == "" {
+			switch {
+			case kind == "table":
+				found.columns[name] = append(found.columns[name], c)
+			case kind == "index" && name == scopeIndex:
 				found.index = true
-				return nil
+			default:
+				found.other = append(found.other, name)
 			}
-			found.columns[table] = append(found.columns[table], name)
 			return nil
 		})
 	return found, err
@@ -206,15 +216,30 @@ func (s *Store) check(found layout) error {
 	if found.version != 0 {
 		return fmt.Errorf("task database %s has schema version %d, so it was written by a newer ralph. Update ralph", s.path, found.version)
 	}
-	for table, columns := range requiredColumns() {
-		have, exists := found.columns[table]
-		if !exists {
-			continue
-		}
-		for _, column := range columns {
-			if !slices.Contains(have, column) {
-				return fmt.Errorf("task database %s has no column %s.%s, so it was written by an older ralph. Move it away to start with an empty backlog", s.path, table, column)
+	for _, name := range found.other {
+		return fmt.Errorf("task database %s is of another program: %s is no table in it. Move it away to start with an empty backlog", s.path, name)
+	}
+	for table, needed := range requiredColumns() {
+		if have, exists := found.columns[table]; exists {
+			if err := s.checkColumns(table, needed, have); err != nil {
+				return err
 			}
+		}
+	}
+	return nil
+}
+
+func (s *Store) checkColumns(table string, needed []string, have []column) error {
+	known := map[string]bool{}
+	for _, c := range have {
+		known[c.name] = true
+		if c.required && !slices.Contains(needed, c.name) {
+			return fmt.Errorf("task database %s has a column %s.%s that must be filled in, so it was written by a newer ralph. Update ralph", s.path, table, c.name)
+		}
+	}
+	for _, name := range needed {
+		if !known[name] {
+			return fmt.Errorf("task database %s has no column %s.%s, so it was written by an older ralph. Move it away to start with an empty backlog", s.path, table, name)
 		}
 	}
 	return nil

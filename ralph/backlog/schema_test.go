@@ -2,6 +2,7 @@ package backlog
 
 import (
 	"crypto/sha256"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -115,15 +116,24 @@ func TestOpenGoesOnWithAForeignDatabase(t *testing.T) {
 }
 
 func TestOpenRefusesAndLeavesUntouched(t *testing.T) {
-	for _, tc := range []struct {
-		name, sql, content, want string
-	}{
+	type test struct{ name, sql, content, want string }
+	tests := []test{
 		{name: "newer", sql: "CREATE TABLE tasks (id); PRAGMA user_version = 7", want: "schema version 7, so it was written by a newer ralph. Update ralph"},
+		{name: "newer, in WAL mode", sql: schema + "PRAGMA journal_mode = WAL; PRAGMA user_version = 7", want: "written by a newer ralph"},
 		{name: "older", sql: "CREATE TABLE tasks (id, slug, title)", want: "has no column tasks.scope_repo, so it was written by an older ralph. Move it away"},
 		{name: "foreign agents", sql: "CREATE TABLE agents (name)", want: "has no column agents.id"},
+		{name: "tasks are a view", sql: "CREATE VIEW tasks AS SELECT 1 AS id", want: "tasks is no table in it"},
 		{name: "no database", content: strings.Repeat("this is not a database\n", 100), want: "is damaged: "},
 		{name: "short text", content: "xyz", want: "is damaged: "},
-	} {
+		{name: "only a header", content: "SQLite format 3\x00", want: "is damaged: "},
+	}
+	for table := range requiredColumns() {
+		tests = append(tests, test{
+			name: "newer " + table, sql: strings.Replace(schema, table+" (", table+" (\n needed TEXT NOT NULL,", 1),
+			want: "has a column " + table + ".needed that must be filled in, so it was written by a newer ralph. Update ralph",
+		})
+	}
+	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			path := dbPath(t)
 			assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
@@ -132,16 +142,56 @@ func TestOpenRefusesAndLeavesUntouched(t *testing.T) {
 			} else {
 				assert.NilError(t, os.WriteFile(path, []byte(tc.content), 0o644))
 			}
-			before, err := os.ReadFile(path)
-			assert.NilError(t, err)
-			_, err = Open(t.Context(), path, testScope())
-			assert.ErrorContains(t, err, tc.want)
-			assert.ErrorContains(t, err, path)
-			after, err := os.ReadFile(path)
-			assert.NilError(t, err)
-			assert.Equal(t, sha256.Sum256(before), sha256.Sum256(after))
+			refusedUntouched(t, path, tc.want)
 		})
 	}
+}
+
+// refusedUntouched opens a database, and looks whether that did anything to it.
+func refusedUntouched(t *testing.T, path, want string) {
+	t.Helper()
+	before, err := os.ReadFile(path)
+	assert.NilError(t, err)
+	_, err = Open(t.Context(), path, testScope())
+	assert.ErrorContains(t, err, want)
+	assert.ErrorContains(t, err, path)
+	after, err := os.ReadFile(path)
+	assert.NilError(t, err)
+	assert.Equal(t, sha256.Sum256(before), sha256.Sum256(after))
+	for _, suffix := range []string{"-wal", "-shm", "-journal"} {
+		_, err := os.Stat(path + suffix)
+		assert.ErrorIs(t, err, os.ErrNotExist)
+	}
+}
+
+func TestOpenRefusesTruncatedDatabases(t *testing.T) {
+	whole := dbPath(t)
+	s, err := Open(t.Context(), whole, testScope())
+	assert.NilError(t, err)
+	_, err = s.Sync(t.Context(), strings.NewReader(bigPlan()))
+	assert.NilError(t, err)
+	assert.NilError(t, s.Close())
+	content, err := os.ReadFile(whole)
+	assert.NilError(t, err)
+	for _, size := range []int{99, 100, 512, 4095, 4096, 4097, 8192, len(content) / 2, len(content) - 4096} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			path := dbPath(t)
+			assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+			assert.NilError(t, os.WriteFile(path, content[:size], 0o644))
+			refusedUntouched(t, path, "is damaged: ")
+		})
+	}
+}
+
+// Columns and tables that this program can do without do no harm.
+func TestOpenGoesOnWithAnExtendedDatabase(t *testing.T) {
+	path := dbPath(t)
+	assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	query(t, path, strings.Replace(schema, "UNIQUE (", "extra TEXT, more TEXT NOT NULL DEFAULT 'x', UNIQUE (", 1)+"CREATE TABLE other (id);")
+	s := openStore(t, path, testScope())
+	add(t, s, "a")
+	assert.Equal(t, claim(t, s, "a", "me").Slug, "a")
+	assert.Equal(t, query(t, path, "SELECT more FROM tasks"), "x\n")
 }
 
 func TestOpenRefusesLinksAndOddFiles(t *testing.T) {
