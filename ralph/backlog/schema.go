@@ -75,6 +75,10 @@ func requiredColumns() map[string][]string {
 // dataSource names the file for the driver. The content of the file is not
 // trusted: an agent can write it, so whatever SQL its schema carries must not
 // reach beyond the file.
+//
+// Synchronous "normal" means that in WAL mode not every commit is forced to
+// the disk: a process that is killed loses nothing, a power cut may cost the
+// last changes, and never the database (https://sqlite.org/pragma.html#pragma_synchronous).
 func dataSource(path string, busyTimeout time.Duration) string {
 	slashed := filepath.ToSlash(path)
 	if !strings.HasPrefix(slashed, "/") {
