@@ -89,7 +89,6 @@ func TestCascade(t *testing.T) {
 
 // A database made by another program with the same interface.
 const foreignSchema = `
-PRAGMA journal_mode=WAL;
 CREATE TABLE tasks (id TEXT PRIMARY KEY, slug TEXT NOT NULL, scope_repo TEXT NOT NULL, scope_branch TEXT NOT NULL,
  title TEXT NOT NULL, description TEXT, category TEXT, priority INTEGER DEFAULT 2, status TEXT DEFAULT 'open', spec_ref TEXT,
  ref TEXT, result TEXT, assignee TEXT, lease_expires_at TEXT, retry_count INTEGER DEFAULT 0, fail_reason TEXT, steps TEXT,
@@ -97,22 +96,65 @@ CREATE TABLE tasks (id TEXT PRIMARY KEY, slug TEXT NOT NULL, scope_repo TEXT NOT
 CREATE TABLE task_deps (task_id TEXT REFERENCES tasks(id) ON DELETE CASCADE, blocked_by TEXT REFERENCES tasks(id) ON DELETE CASCADE,
  PRIMARY KEY (task_id, blocked_by));
 INSERT INTO tasks (id, slug, scope_repo, scope_branch, title, steps, priority) VALUES
- ('1', 'it''s/1', 'acme/shop', 'main', 'T', '["one",2]', NULL), ('2', 'two', 'acme/shop', 'main', 'T', 'no json', 1.5);
-INSERT INTO task_deps VALUES ('1', NULL);`
+ ('1', 'it''s/1', 'acme/shop', 'main', 'T', '["one",2]', NULL), ('2', 'two', 'acme/shop', 'main', 'T', 'no json', 1.5),
+ ('4', 'word', 'acme/shop', 'main', X'42', '{}', 'high'), ('5', 'fifth', 'acme/shop', 'main', 'T', '[]', 9);
+INSERT INTO tasks (id, slug, scope_repo, scope_branch, title, status, priority, result, lease_expires_at, retry_count, created_at) VALUES
+ ('3', 'done', 'acme/shop', 'main', 'T', 'done', 3, 'no json', '2001-01-01 00:00:00', NULL, NULL),
+ ('6', 'none', 'acme/shop', 'main', 'T', NULL, 3, NULL, NULL, NULL, NULL),
+ ('7', 'stuck', 'acme/shop', 'main', 'T', 'active', 3, NULL, NULL, NULL, NULL),
+ ('8', 'late', 'acme/shop', 'main', 'T', 'active', 4, NULL, '2001-01-01 00:00:00', NULL, NULL);
+INSERT INTO task_deps VALUES ('1', NULL), ('1', NULL), ('1', 'gone'), ('5', '3'), (NULL, '5');`
 
 func TestOpenGoesOnWithAForeignDatabase(t *testing.T) {
-	path := dbPath(t)
-	assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-	query(t, path, foreignSchema)
-	s := openStore(t, path, testScope())
+	for _, mode := range []string{"WAL", "DELETE", "PERSIST"} {
+		t.Run(mode, func(t *testing.T) {
+			path := dbPath(t)
+			assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+			query(t, path, "PRAGMA journal_mode = "+mode+";"+foreignSchema)
+			goOnWithForeign(t, openStore(t, path, testScope()))
+			assert.Equal(t, query(t, path, "PRAGMA journal_mode; PRAGMA integrity_check"), "wal\nok\n")
+		})
+	}
+}
+
+func goOnWithForeign(t *testing.T, s *Store) {
+	t.Helper()
 	tasks, err := s.List(t.Context(), Filter{})
 	assert.NilError(t, err)
-	assert.DeepEqual(t, slugs(tasks), []string{"it's/1", "two"})
+	assert.DeepEqual(t, slugs(tasks), []string{"it's/1", "two", "done", "none", "stuck", "late", "fifth", "word"})
+	lines, err := s.Lines(t.Context(), Filter{})
+	assert.NilError(t, err)
+	for i, task := range tasks {
+		assert.Equal(t, lines[i], Line{Slug: task.Slug, Title: task.Title, Category: task.Category, Priority: task.Priority, Status: task.Status})
+		_, err := s.Deps(t.Context(), task.Slug)
+		assert.NilError(t, err)
+	}
 	assert.DeepEqual(t, tasks[0].Steps, []string{"one", "2"})
 	assert.DeepEqual(t, tasks[1].Steps, []string{"no json"})
-	assert.Equal(t, claim(t, s, "it's/1", "x").Priority, DefaultPriority)
+	assert.Equal(t, tasks[0].Priority, DefaultPriority)
+	assert.Equal(t, tasks[6].Blockers[0].Result, "no json")
+	counts, err := s.Counts(t.Context())
+	assert.NilError(t, err)
+	assert.Equal(t, counts, Counts{Open: 4, Active: 2, Done: 1})
+
+	// A lease of NULL has not expired; fail frees it.
+	var order []string
+	for range 5 {
+		order = append(order, claim(t, s, "", "me").Slug)
+	}
+	assert.DeepEqual(t, order, []string{"it's/1", "two", "late", "fifth", "word"})
+	assert.Equal(t, get(t, s, "late").RetryCount, 1)
+	_, err = s.Claim(t.Context(), ClaimOptions{})
+	assert.ErrorIs(t, err, ErrNoneEligible)
+	assert.NilError(t, s.Fail(t.Context(), "stuck", ""))
+	assert.Equal(t, claim(t, s, "", "me").Slug, "stuck")
+
+	assert.DeepEqual(t, sync(t, s, `{"id":"two","t":"T2","deps":["it's/1"]}`, `{"id":"new","t":"N","deps":["two"]}`), SyncSummary{Inserted: 1, Updated: 1})
 	_, err = s.RegisterAgent(t.Context(), 1, "h") // the table was missing
 	assert.NilError(t, err)
+	n, err := s.DeleteMatching(t.Context(), DeleteFilter{All: true})
+	assert.NilError(t, err)
+	assert.Equal(t, n, 9)
 }
 
 func TestOpenRefusesAndLeavesUntouched(t *testing.T) {
