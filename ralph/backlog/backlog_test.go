@@ -5,7 +5,8 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
-	"gotest.tools/v3/icmd"
+
+	"github.com/docker-ralph/docker-ralph/ralph/backlog/sqlshell"
 )
 
 // testScope is the scope of the tests that need only one.
@@ -56,11 +57,10 @@ func slugs(tasks []Task) []string {
 	return names
 }
 
-// query runs SQL in the sqlite3 program, as other tools do between the runs of
-// ralph.
+// query runs SQL as other tools do between the runs of ralph.
 func query(t *testing.T, path, sql string) string {
 	t.Helper()
-	res := icmd.RunCommand("sqlite3", "-cmd", ".timeout 5000", path, sql)
-	res.Assert(t, icmd.Success)
-	return res.Stdout()
+	out, err := sqlshell.Run(t.Context(), path, sql)
+	assert.NilError(t, err)
+	return out
 }

@@ -40,15 +40,14 @@ func remove(ctx context.Context, s *session, args []string) error {
 }
 
 func (d *deletion) parse(args []string) error {
-	seen := false
 	err := flags{
 		options:  map[string]*option{"--status": &d.status, "--spec": &d.spec, "--category": &d.category},
 		switches: map[string]*bool{"--all": &d.all, "--confirm": &d.confirm},
 		positional: func(arg string) error {
-			if seen {
+			if d.id != "" {
 				return fmt.Errorf("unexpected argument '%s'", arg)
 			}
-			d.id, seen = arg, true
+			d.id = arg
 			return nil
 		},
 	}.parse(args)

@@ -1,7 +1,9 @@
 package task
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/docker-ralph/docker-ralph/ralph/backlog/sqlshell"
 )
 
 // The race detector makes each process wait a second before it ends.
@@ -43,9 +47,11 @@ func makeRepo(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Check(ts.Exec("git", "remote", "add", "origin", "git@github.com:acme/shop.git"))
 }
 
-// runSQL runs SQL in the sqlite3 program, for "stdout" to look at: sql 'SELECT ...'
+// runSQL runs SQL, for "stdout" to look at: sql 'SELECT ...'
 func runSQL(ts *testscript.TestScript, _ bool, args []string) {
-	ts.Check(ts.Exec("sqlite3", append([]string{"-cmd", ".timeout 5000", ".ralph/tasks.db"}, args...)...))
+	out, err := sqlshell.Run(context.Background(), ts.MkAbs(".ralph/tasks.db"), strings.Join(args, " ")) //nolint:forbidigo // a command of a script has no context
+	ts.Check(err)
+	_, _ = fmt.Fprint(ts.Stdout(), out)
 }
 
 // expectExit runs a command that must fail with an exit code and an error on
