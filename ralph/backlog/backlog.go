@@ -11,6 +11,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"modernc.org/sqlite"
@@ -60,6 +61,10 @@ func Open(ctx context.Context, path string, scope Scope) (*Store, error) {
 }
 
 func open(ctx context.Context, path string, scope Scope, wait backoff) (*Store, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("finding the task database: %w", err)
+	}
 	if err := prepareFolder(path); err != nil {
 		return nil, err
 	}

@@ -24,6 +24,12 @@ func TestOpenCreatesTheDatabase(t *testing.T) {
 	assert.Equal(t, query(t, path, "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"), "agents\ntask_deps\ntasks\n")
 }
 
+func TestOpenARelativePath(t *testing.T) {
+	t.Chdir(t.TempDir())
+	add(t, openStore(t, filepath.Join("a", "tasks.db"), testScope()), "a")
+	assert.Equal(t, query(t, filepath.Join("a", "tasks.db"), "SELECT slug FROM tasks"), "a\n")
+}
+
 func TestOpenKeepsGitignore(t *testing.T) {
 	path := dbPath(t)
 	ignore := filepath.Join(filepath.Dir(path), ".gitignore")

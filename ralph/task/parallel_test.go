@@ -2,6 +2,8 @@ package task
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
@@ -103,4 +105,49 @@ func TestParallelPlanSyncs(t *testing.T) {
 	}
 	assert.Equal(t, out[3], outcome{stdout: "inserted: 2, updated: 0, deleted: 0, skipped (done): 0\n"})
 	assert.Equal(t, ralphTask(t, dir, "plan-status"), "1 open, 0 active, 0 done, 1 blocked, 0 deleted\n")
+}
+
+// Each of 8 workers claims, one process after the other, until none is left.
+func TestParallelWorkersClaimEachTaskOnce(t *testing.T) {
+	const workers, tasks = 8, 40
+	dir := newRepo(t)
+	var plan strings.Builder
+	for i := range tasks {
+		_, _ = fmt.Fprintf(&plan, "{\"id\":\"t/%d\",\"t\":\"T\"}\n", i)
+	}
+	assert.Equal(t, together(t, 1, dir, plan.String(), "plan-sync")[0].code, 0)
+	claimed := make(chan []string, workers)
+	for range workers {
+		go func() {
+			var mine []string
+			for {
+				cmd := exec.CommandContext(t.Context(), "ralph", "task", "claim")
+				cmd.Dir = dir
+				out, err := cmd.Output()
+				if err != nil { // the last line is the reason
+					var exit *exec.ExitError
+					if errors.As(err, &exit) {
+						mine = append(mine, fmt.Sprint(exit.ExitCode(), " ", string(exit.Stderr)))
+					}
+					claimed <- mine
+					return
+				}
+				_, rest, _ := strings.Cut(string(out), "\nid: ")
+				slug, _, _ := strings.Cut(rest, "\n")
+				mine = append(mine, slug)
+			}
+		}()
+	}
+	seen := map[string]int{}
+	for range workers {
+		for _, said := range <-claimed {
+			seen[said]++
+		}
+	}
+	assert.Equal(t, seen["2 No eligible tasks\n"], workers, "%v", seen)
+	delete(seen, "2 No eligible tasks\n")
+	assert.Equal(t, len(seen), tasks)
+	for slug, n := range seen {
+		assert.Equal(t, n, 1, slug)
+	}
 }

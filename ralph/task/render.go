@@ -3,6 +3,7 @@ package task
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -102,13 +103,32 @@ func (s *session) printSection(r record) {
 func compactJSON(text string) string {
 	var b bytes.Buffer
 	if json.Compact(&b, []byte(text)) == nil {
-		return b.String()
+		return harmlessJSON(b.String())
 	}
 	b.Reset()
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	_ = enc.Encode(text) // a string can always be encoded
-	return strings.TrimSuffix(b.String(), "\n")
+	return harmlessJSON(strings.TrimSuffix(b.String(), "\n"))
+}
+
+// harmlessJSON writes the control characters that JSON allows in strings as
+// escapes. What is printed loses control sequences, and these may reach up to
+// a quotation mark or a brace behind them.
+func harmlessJSON(text string) string {
+	isControl := func(r rune) bool { return r >= 0x7f && r <= 0x9f }
+	if !strings.ContainsFunc(text, isControl) || !json.Valid([]byte(text)) {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if isControl(r) {
+			_, _ = fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			_, _ = b.WriteRune(r)
+		}
+	}
+	return b.String()
 }
 
 // printTable prints one line per task, nothing if there is none.
@@ -187,7 +207,7 @@ func (s *session) printDetails(t backlog.Task, withResults bool) {
 		{"Lease:", t.LeaseExpiresAt},
 		{"Retries:", retries},
 		{"Fail reason:", t.FailReason},
-		{"Result:", t.Result},
+		{"Result:", harmlessJSON(t.Result)},
 		{"Created:", t.CreatedAt},
 		{"Updated:", t.UpdatedAt},
 		{"Deleted:", t.DeletedAt},
@@ -203,7 +223,7 @@ func (s *session) printDetails(t backlog.Task, withResults bool) {
 	for _, b := range t.Blockers {
 		depLines = append(depLines, b.Slug+" ("+b.Status+")")
 		if withResults && b.Result != "" {
-			resultLines = append(resultLines, b.Slug+": "+b.Result)
+			resultLines = append(resultLines, b.Slug+": "+harmlessJSON(b.Result))
 		}
 	}
 	s.printBlock("Steps:", stepLines)

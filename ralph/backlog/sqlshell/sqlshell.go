@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/url"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -34,6 +35,10 @@ func Run(ctx context.Context, path, text string) (string, error) {
 }
 
 func runDriver(ctx context.Context, path, text string) (out string, err error) {
+	path, err = filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
 	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Path: path, RawQuery: "_busy_timeout=5000"}).String())
 	if err != nil {
 		return "", err

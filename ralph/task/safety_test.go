@@ -1,0 +1,89 @@
+package task
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/docker-ralph/docker-ralph/ralph/backlog"
+)
+
+// hostile has sequences that clear the screen, set the title, write to the
+// clipboard, end a line, and hide what follows; with one and with two bytes.
+const hostile = "x\x1b[2J\x1b]0;owned\a\x1b]52;c;Zm9v\x1b\\\r\b\x00\u009b31m\u0085\x7f\xffy"
+
+func runHere(t *testing.T, stdin string, args ...string) (stdout, stderr string) {
+	t.Helper()
+	var out, complaints bytes.Buffer
+	io := streams(&out, &complaints)
+	io.Stdin = strings.NewReader(stdin)
+	io.Getenv = func(name string) string {
+		return map[string]string{"HOSTNAME": hostile, "RALPH_SCOPE_REPO": "acme/shop", "RALPH_SCOPE_BRANCH": "main"}[name]
+	}
+	Run(t.Context(), args, io)
+	return out.String(), complaints.String()
+}
+
+// What agents and repositories have written cannot command the terminal.
+func TestNothingCommandsTheTerminal(t *testing.T) {
+	t.Chdir(newRepo(t))
+	text, err := json.Marshal(hostile)
+	assert.NilError(t, err)
+	line := strings.ReplaceAll(`{"id":H,"t":H,"d":H,"cat":H,"spec":H,"ref":H,"steps":[H],"deps":["blocker",H]}`, "H", string(text))
+	_, complaint := runHere(t, line+"\n"+`{"id":"blocker","t":"B"}`, "plan-sync")
+	assert.Equal(t, complaint, "")
+	store, err := backlog.Open(t.Context(), ".ralph/tasks.db", backlog.Scope{Repo: "acme/shop", Branch: "main"})
+	assert.NilError(t, err)
+	defer func() { assert.Check(t, store.Close()) }()
+	tasks, err := store.List(t.Context(), backlog.Filter{})
+	assert.NilError(t, err)
+	id := tasks[0].Slug
+	assert.NilError(t, store.Unblock(t.Context(), id, id))
+
+	assertHarmless := func(stdout, stderr string) {
+		t.Helper()
+		for _, said := range []string{stdout, stderr} {
+			assert.Assert(t, !regexp.MustCompile(`[\x00-\x08\x0b-\x1f\x7f\x{80}-\x{9f}]|owned|Zm9v|\[2J`).MatchString(said), "%q", said)
+		}
+	}
+	result := "{\"commit\":\"\u009b\u009d1\",\n\"note\":\"\x7f\"}"
+	for _, args := range [][]string{
+		{"claim", "blocker", "--agent", hostile}, {"done", "blocker", "--result", result},
+		{"list"}, {"list", "--markdown"}, {"peek"}, {"show", id, "--with-deps"}, {"deps", id}, {"show", hostile + "?"},
+		{"claim", id, "--agent", hostile}, {"renew", id}, {"renew", id, "--agent", hostile}, {"list"}, {"peek"},
+		{"fail", id, "--reason", hostile}, {"show", id}, {"block", "blocker", "--by", id}, {"deps", "blocker"},
+		{"create", "new" + hostile, hostile, hostile}, {"create", "new" + hostile, hostile}, {"update", id, "--status", hostile},
+		{hostile}, {"claim", "--lease", hostile}, {"agent", hostile}, {"agent", "register"}, {"agent", "list"}, {"delete", id, hostile},
+		{"_render-md", line}, {"_render-md", line + hostile}, {"_get-scope"},
+	} {
+		stdout, stderr := runHere(t, "", args...)
+		assert.Assert(t, stdout+stderr != "", "%q", args)
+		assertHarmless(stdout, stderr)
+	}
+	assertHarmless(runHere(t, strings.Replace(line, `"blocker"`, `"nobody`+"\u009b"+`"`, 1), "plan-sync"))
+	assertHarmless(runHere(t, hostile, "plan-sync"))
+}
+
+func TestResultsStayJSON(t *testing.T) {
+	for _, text := range []string{
+		"{\"a\":\"\u009b\"}", "{\"a\":\"\u009d\x7f\", \n\t\"b\":\"\\u001b]0;\"}", "no json \x1b[", "\u009b\"", "\xff", `"\ud800"`,
+	} {
+		var out bytes.Buffer
+		s := &session{out: bufio.NewWriter(&out)}
+		s.print(compactJSON(text))
+		assert.NilError(t, s.out.Flush())
+		assert.Assert(t, json.Valid(out.Bytes()), "%q: %q", text, out.String())
+		assert.Assert(t, !strings.Contains(out.String(), "\n"))
+		if json.Valid([]byte(text)) {
+			var want, got any
+			assert.NilError(t, json.Unmarshal([]byte(text), &want))
+			assert.NilError(t, json.Unmarshal(out.Bytes(), &got))
+			assert.DeepEqual(t, got, want)
+		}
+	}
+}
