@@ -1,0 +1,249 @@
+package credential
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+	"unicode"
+)
+
+const (
+	keyID     = "AWS_ACCESS_KEY_ID"
+	keySecret = "AWS_SECRET_ACCESS_KEY"
+	keyToken  = "AWS_SESSION_TOKEN"
+	// keyExpiry is when temporary keys end; it is read, not handed on.
+	keyExpiry = "AWS_CREDENTIAL_EXPIRATION"
+
+	awsProfile = "AWS_PROFILE"
+	awsInstall = "https://docs.aws.amazon.com/cli/latest/userguide/getting-started-install.html"
+
+	// awsLimit bounds one call of aws, which waits much longer by itself for a
+	// network that does not answer.
+	awsLimit = 30 * time.Second
+	// awsGrace is how long children of an aws that ended may keep its output open.
+	awsGrace = time.Second
+)
+
+var errNoAWS = errors.New("the aws program was not found in PATH")
+
+// awsKeys are credentials of AWS. There is no token with long-lived keys.
+type awsKeys struct{ id, secret, token string }
+
+// awsProgram asks the user's own aws program.
+type awsProgram struct {
+	path    string
+	profile string // what AWS_PROFILE says
+	limit   time.Duration
+}
+
+func (b Bedrock) aws() (awsProgram, error) {
+	a := awsProgram{path: b.AWS, profile: b.env(awsProfile), limit: b.limit}
+	if a.limit == 0 {
+		a.limit = awsLimit
+	}
+	if a.path != "" {
+		return a, nil
+	}
+	path, err := exec.LookPath("aws")
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return a, errNoAWS
+	case err != nil: // found by a relative entry of PATH, perhaps in the work tree
+		return a, fmt.Errorf("looking for the aws program: %w", err)
+	}
+	a.path = path
+	return a, nil
+}
+
+// keys checks that aws has credentials that AWS accepts, and takes them.
+func (a awsProgram) keys(ctx context.Context) (awsKeys, error) {
+	if _, err := a.run(ctx, "sts", "get-caller-identity"); err != nil {
+		return awsKeys{}, err
+	}
+	out, err := a.run(ctx, "configure", "export-credentials", "--format", "process")
+	if err != nil {
+		return awsKeys{}, err
+	}
+	keys, expires, err := parseKeys(out)
+	if err != nil {
+		return awsKeys{}, err
+	}
+	if !expires.IsZero() && time.Now().After(expires) {
+		return awsKeys{}, a.expired()
+	}
+	return keys, nil
+}
+
+func (a awsProgram) region(ctx context.Context) (string, error) {
+	out, err := a.run(ctx, "configure", "get", "region")
+	var failed *awsError
+	silent := errors.As(err, &failed) && failed.status == 1 && failed.said == "" // so aws says "not set"
+	if err != nil && !silent {
+		return "", err
+	}
+	region := strings.TrimSpace(string(out))
+	if region == "" {
+		return "", fmt.Errorf("%s has no region: run \"aws configure\", or set AWS_DEFAULT_REGION", a.who())
+	}
+	if !oneWord(region) {
+		return "", errors.New("\"aws configure get region\" answered with more than one word: run \"aws configure\", or set AWS_DEFAULT_REGION")
+	}
+	return region, nil
+}
+
+// awsError is a call that aws ended with an error.
+type awsError struct {
+	status int
+	said   string // never shown as it is: helper programs write there too
+	advice error
+}
+
+func (e *awsError) Error() string { return e.advice.Error() }
+
+// run returns what aws printed. It runs outside of the work tree, whose files
+// otherwise tell version managers which aws to start.
+func (a awsProgram) run(ctx context.Context, args ...string) ([]byte, error) {
+	limited, cancel := context.WithTimeout(ctx, a.limit)
+	defer cancel()
+	cmd := exec.CommandContext(limited, a.path, args...)
+	cmd.Dir, cmd.WaitDelay = string(filepath.Separator), awsGrace
+	cmd.Env = append(cmd.Environ(), "AWS_PAGER=", "AWS_CLI_AUTO_PROMPT=off")
+	if a.profile != "" {
+		cmd.Env = append(cmd.Env, awsProfile+"="+a.profile)
+	}
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	command := "aws " + strings.Join(args, " ")
+	var exit *exec.ExitError
+	switch {
+	case err == nil || errors.Is(err, exec.ErrWaitDelay):
+		return stdout.Bytes(), nil
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("running %q: %w", command, ctx.Err())
+	case limited.Err() != nil:
+		return nil, fmt.Errorf("%q did not answer within %s: run it yourself; it may ask for a code, or the network may be down", command, a.limit)
+	case errors.As(err, &exit):
+		failed := &awsError{status: exit.ExitCode(), said: strings.TrimSpace(stderr.String())}
+		failed.advice = a.advise(command, failed.status, failed.said)
+		return nil, failed
+	default:
+		return nil, fmt.Errorf("starting the aws program: %w", err)
+	}
+}
+
+// advise turns the words of aws into what happened and what to do next.
+func (a awsProgram) advise(command string, status int, said string) error {
+	words := strings.ToLower(said)
+	has := func(some ...string) bool {
+		for _, s := range some {
+			if strings.Contains(words, s) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case strings.Contains(command, "export-credentials") && (has("invalid choice") || status == 252):
+		return fmt.Errorf("this aws program has no \"configure export-credentials\": install a current AWS CLI version 2 (%s), or set %s and %s", awsInstall, keyID, keySecret)
+	case has("config profile") && has("could not be found"):
+		return fmt.Errorf("aws does not know %s: choose one of \"aws configure list-profiles\" with %s, or make it with \"aws configure\"", a.who(), awsProfile)
+	case has("unable to locate credentials", "no credentials found"):
+		return fmt.Errorf("aws has no credentials for %s: run \"aws configure\" or \"aws configure sso\", or choose another profile with %s", a.who(), awsProfile)
+	case has("partial credentials"):
+		return fmt.Errorf("aws has only a part of the credentials for %s: run \"aws configure\", and set both of %s and %s or none", a.who(), keyID, keySecret)
+	case has("sso login", "sso token", "token from sso", "sso session"), has("getrolecredentials") && has("unauthorizedexception"):
+		return fmt.Errorf("the SSO session of %s has expired or was never started: run \"aws sso login\"", a.who())
+	case has("'aws login'", "\"aws login\"", "login session"):
+		return fmt.Errorf("the login session of %s has expired: run \"aws login\"", a.who())
+	case has("expiredtoken", "requestexpired", "token included in the request is expired"):
+		return a.expired()
+	case has("invalidclienttokenid", "signaturedoesnotmatch", "unrecognizedclient", "authfailure"):
+		return fmt.Errorf("AWS does not accept the credentials of %s: renew them with \"aws configure\"", a.who())
+	case has("unable to parse config file"):
+		return errors.New("aws cannot read its own configuration: correct the files in ~/.aws, or those that AWS_CONFIG_FILE and AWS_SHARED_CREDENTIALS_FILE name")
+	case has("custom-process"):
+		return fmt.Errorf("the credential_process of %s failed: run \"aws sts get-caller-identity\" to see why", a.who())
+	case has("must specify a region"):
+		return fmt.Errorf("%s has no region: run \"aws configure\", or set AWS_DEFAULT_REGION", a.who())
+	case has("connect to the endpoint", "connect timeout", "read timeout", "connect to proxy", "connection was closed", "ssl validation failed"):
+		return errors.New("aws could not reach AWS: check the network and the proxy settings")
+	}
+	code := ""
+	if found := regexp.MustCompile(`An error occurred \(([A-Za-z]{1,40})\)`).FindStringSubmatch(said); found != nil {
+		code = " (" + found[1] + ")"
+	}
+	return fmt.Errorf("%q ended with exit code %d%s: run it yourself to see why", command, status, code)
+}
+
+func (a awsProgram) expired() error {
+	return fmt.Errorf("the AWS credentials of %s have expired: renew them, with \"aws sso login\" if they come from SSO", a.who())
+}
+
+func (a awsProgram) who() string {
+	if a.profile == "" {
+		return "the default profile"
+	}
+	return fmt.Sprintf("profile %q", a.profile)
+}
+
+// parseKeys reads what "aws configure export-credentials" prints: JSON, or
+// lines of KEY=value as its formats for shells have them. Other lines before
+// and after are passed over.
+func parseKeys(out []byte) (keys awsKeys, expires time.Time, err error) {
+	found := keysOfJSON(out)
+	if found == nil {
+		found = keysOfLines(out)
+	}
+	keys = awsKeys{id: found[keyID], secret: found[keySecret], token: found[keyToken]}
+	if !oneWord(keys.id) || !oneWord(keys.secret) || keys.token != "" && !oneWord(keys.token) {
+		// Not what it printed: that may be half a secret.
+		return awsKeys{}, time.Time{}, errors.New("\"aws configure export-credentials\" printed no credentials that could be read: update the AWS CLI, or set " + keyID + " and " + keySecret)
+	}
+	expires, err = time.Parse(time.RFC3339, found[keyExpiry])
+	if err != nil { // long-lived keys, or a form of time that we need not know
+		expires = time.Time{}
+	}
+	return keys, expires, nil
+}
+
+func keysOfJSON(out []byte) map[string]string {
+	for rest := out; ; {
+		at := bytes.IndexByte(rest, '{')
+		if at < 0 {
+			return nil
+		}
+		var parsed struct{ AccessKeyId, SecretAccessKey, SessionToken, Expiration string }
+		if json.NewDecoder(bytes.NewReader(rest[at:])).Decode(&parsed) == nil && parsed.AccessKeyId != "" {
+			return map[string]string{
+				keyID: parsed.AccessKeyId, keySecret: parsed.SecretAccessKey, keyToken: parsed.SessionToken,
+				keyExpiry: parsed.Expiration,
+			}
+		}
+		rest = rest[at+1:]
+	}
+}
+
+func keysOfLines(out []byte) map[string]string {
+	found := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		line = strings.TrimPrefix(strings.TrimSpace(line), "export ")
+		if name, value, ok := strings.Cut(line, "="); ok {
+			found[strings.TrimSpace(name)] = strings.Trim(strings.TrimSpace(value), `"'`)
+		}
+	}
+	return found
+}
+
+// oneWord tells whether text can be a key or a name: not empty, nothing blank,
+// nothing that does not print.
+func oneWord(text string) bool {
+	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) })
+}

@@ -1,0 +1,166 @@
+package credential
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+const bedrockSwitch = "CLAUDE_CODE_USE_BEDROCK"
+
+// settingsLimit is the size in bytes beyond which a settings file is not read:
+// the agent may have written it.
+const settingsLimit = 1 << 20
+
+// Bedrock finds out whether claude talks to Amazon Bedrock, and gets the
+// credentials for that.
+type Bedrock struct {
+	LookupEnv func(string) (string, bool)
+	Home      string // the user's home folder; "" if there is none
+	Root      string // the work tree; "" if there is none
+	AWS       string // the aws program; "" finds it in PATH
+
+	limit time.Duration // for each call of aws; 0 means awsLimit
+}
+
+// Origin is what switched Bedrock on. The zero Origin means that nothing did.
+type Origin struct {
+	Name       string // CLAUDE_CODE_USE_BEDROCK, or the path of a settings file
+	Repository bool   // a file in the work tree, which whoever writes there decides on
+}
+
+// Active tells whether claude uses Bedrock, by the rule that ralph itself
+// follows in the sandbox: the environment decides alone; without it any of
+// claude's settings files can switch Bedrock on, and none of them off. What is
+// missing, unreadable or malformed says nothing. Only a Home or Root that is
+// not absolute is an error: it would name files of whichever folder we are in.
+func (b Bedrock) Active() (bool, error) {
+	origin, err := b.Origin()
+	return origin.Name != "", err
+}
+
+// Origin is Active with a name. The user's own settings come first, so that
+// the repository is named only when it decides alone: then it is the
+// repository that asks for the user's AWS credentials.
+func (b Bedrock) Origin() (Origin, error) {
+	if value := b.env(bedrockSwitch); value != "" {
+		if value == "1" {
+			return Origin{Name: bedrockSwitch}, nil
+		}
+		return Origin{}, nil
+	}
+	for _, place := range []struct {
+		folder     string
+		files      []string
+		repository bool
+	}{
+		{b.Home, []string{"settings.json"}, false},
+		{b.Root, []string{"settings.local.json", "settings.json"}, true},
+	} {
+		if place.folder == "" {
+			continue
+		}
+		if !filepath.IsAbs(place.folder) {
+			return Origin{}, fmt.Errorf("looking for Claude's settings in %q: not an absolute path", place.folder)
+		}
+		for _, file := range place.files {
+			path := filepath.Join(place.folder, ".claude", file)
+			if settingsWantBedrock(path) {
+				return Origin{Name: path, Repository: place.repository}, nil
+			}
+		}
+	}
+	return Origin{}, nil
+}
+
+// Environment returns the KEY=value pairs that claude needs for Bedrock, taken
+// afresh: from the environment if both keys are there, otherwise from the aws
+// program. Files of the repository have no say in them. Values are secret; no
+// error contains one. It does not ask whether Bedrock is active.
+func (b Bedrock) Environment(ctx context.Context) ([]string, error) {
+	keys, err := b.keys(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("getting AWS credentials for Bedrock: %w", err)
+	}
+	region, err := b.region(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("getting the AWS region for Bedrock: %w", err)
+	}
+	env := []string{
+		bedrockSwitch + "=1",
+		keyID + "=" + keys.id,
+		keySecret + "=" + keys.secret,
+	}
+	if keys.token != "" {
+		env = append(env, keyToken+"="+keys.token)
+	}
+	return append(env, "AWS_DEFAULT_REGION="+region), nil
+}
+
+func (b Bedrock) keys(ctx context.Context) (awsKeys, error) {
+	own := awsKeys{id: b.env(keyID), secret: b.env(keySecret), token: b.env(keyToken)}
+	if own.id != "" && own.secret != "" {
+		return own, nil
+	}
+	aws, err := b.aws()
+	if errors.Is(err, errNoAWS) {
+		return awsKeys{}, fmt.Errorf("%w: install the AWS CLI version 2 (%s), or set %s and %s", err, awsInstall, keyID, keySecret)
+	}
+	if err != nil {
+		return awsKeys{}, err
+	}
+	return aws.keys(ctx)
+}
+
+func (b Bedrock) region(ctx context.Context) (string, error) {
+	for _, name := range []string{"AWS_DEFAULT_REGION", "AWS_REGION"} {
+		if region := b.env(name); region != "" {
+			return region, nil
+		}
+	}
+	aws, err := b.aws()
+	if errors.Is(err, errNoAWS) {
+		return "", fmt.Errorf("%w, and AWS_DEFAULT_REGION is not set: set it to the region whose models you use", err)
+	}
+	if err != nil {
+		return "", err
+	}
+	return aws.region(ctx)
+}
+
+func (b Bedrock) env(name string) string {
+	value, _ := b.LookupEnv(name)
+	return value
+}
+
+// settingsWantBedrock reads one of claude's settings files.
+func settingsWantBedrock(path string) bool {
+	// Without O_NONBLOCK a named pipe put there would keep us waiting.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() > settingsLimit {
+		return false
+	}
+	text, err := io.ReadAll(io.LimitReader(f, settingsLimit))
+	return err == nil && wantsBedrock(text)
+}
+
+func wantsBedrock(settings []byte) bool {
+	var parsed struct {
+		Env map[string]json.RawMessage `json:"env"`
+	}
+	if json.Unmarshal(settings, &parsed) != nil {
+		return false
+	}
+	value := string(parsed.Env[bedrockSwitch])
+	return value == `"1"` || value == "1"
+}
