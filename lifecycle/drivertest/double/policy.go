@@ -1,0 +1,255 @@
+package double
+
+import (
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+)
+
+// rule is a rule of the network policy, as MEAS v0.38 S25 has it.
+type rule struct {
+	ID           string   `json:"id"`
+	Name         string   `json:"name"`
+	PolicyID     string   `json:"policy_id"`
+	Scope        string   `json:"scope"`
+	AppliesTo    string   `json:"applies_to"` // a sandbox, or "all"
+	ResourceType string   `json:"resource_type"`
+	Decision     string   `json:"decision"`
+	Resources    []string `json:"resources"`
+	Origin       string   `json:"origin"`
+	Status       string   `json:"status"`
+	Editable     bool     `json:"editable"`
+}
+
+const (
+	rulesFile = "rules.json"
+	forAll    = "all" // ? what stands there for global rules
+)
+
+func (c *call) rules() ([]rule, error) {
+	rules := []rule{}
+	_, err := c.store.readJSON(&rules, rulesFile)
+	return rules, err
+}
+
+func (c *call) changeRules(change func([]rule) []rule) error {
+	unlock, err := c.store.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	rules, err := c.rules()
+	if err != nil {
+		return err
+	}
+	return c.store.writeJSON(change(rules), rulesFile)
+}
+
+func (c *call) addRule(r rule) error {
+	r.ID, r.PolicyID, r.ResourceType, r.Origin, r.Status, r.Editable = uuid.NewString(), "local", "network", "local", "active", true
+	r.Name = r.Decision + " " + strings.Join(r.Resources, ",")
+	r.Scope = "sandbox"
+	if r.AppliesTo == "" {
+		r.Scope, r.AppliesTo = "global", forAll
+	}
+	return c.changeRules(func(rules []rule) []rule { return append(rules, r) })
+}
+
+// forgetScoped drops the rules and secrets of a sandbox (DOC S3).
+func (c *call) forgetScoped(name string) error {
+	if c.cli == plugin {
+		return nil
+	}
+	err := c.changeRules(func(rules []rule) []rule {
+		return slices.DeleteFunc(rules, func(r rule) bool { return r.AppliesTo == name })
+	})
+	if err != nil {
+		return err
+	}
+	return c.changeSecrets(func(secrets []secret) []secret {
+		return slices.DeleteFunc(secrets, func(s secret) bool { return s.Scope == name })
+	})
+}
+
+func (c *call) policy(args []string) (int, error) {
+	verb, args := first(args)
+	switch verb {
+	case "init", "set-default": // renamed in 0.34 (MEAS S25)
+		if c.since(34) == (verb == "init") {
+			return c.policyInit(args)
+		}
+	case "allow", "deny":
+		return c.policyAdd(verb, args)
+	case "ls":
+		return c.policyLs(args)
+	case "check":
+		if c.since(35) { // CODE S20
+			return c.policyCheck(args)
+		}
+	case "log":
+		return c.policyLog(args)
+	}
+	return 0, c.fail("unknown command %q for \"sbx policy\"", verb)
+}
+
+func (c *call) policyInit(args []string) (int, error) {
+	args, err := c.parse(c.flags("policy init"), args)
+	if err != nil {
+		return 0, err
+	}
+	if err := c.count("policy init", args, 1, 1); err != nil {
+		return 0, err
+	}
+	if !slices.Contains([]string{"allow-all", "balanced", "deny-all"}, args[0]) { // DOC S11
+		return 0, c.fail("invalid policy %q: use allow-all, balanced or deny-all", args[0])
+	}
+	if c.settings.PolicyInitialised {
+		return 0, c.fail("the policy is already initialized") // ?
+	}
+	return 0, c.initPolicy(args[0])
+}
+
+func (c *call) initPolicy(preset string) error {
+	resources := []string{"api.anthropic.com", "*.github.com", "registry.npmjs.org"} // balanced has about 200
+	switch preset {
+	case "allow-all":
+		resources = []string{"**"}
+	case "deny-all":
+		resources = nil
+	}
+	if len(resources) > 0 {
+		if err := c.addRule(rule{Decision: "allow", Resources: resources}); err != nil {
+			return err
+		}
+	}
+	c.settings.PolicyInitialised = true
+	return Update(c.dir, func(s *Settings) { s.PolicyInitialised = true })
+}
+
+func (c *call) policyAdd(decision string, args []string) (int, error) {
+	fs := c.flags("policy " + decision)
+	sandbox := fs.String("sandbox", "", "")
+	args, err := c.parse(fs, args)
+	if err != nil {
+		return 0, err
+	}
+	if err := c.count("policy "+decision, args, 2, 2); err != nil {
+		return 0, err
+	}
+	if args[0] != "network" {
+		return 0, c.fail("unknown command %q for \"sbx policy %s\"", args[0], decision)
+	}
+	return 0, c.addRule(rule{Decision: decision, Resources: strings.Split(args[1], ","), AppliesTo: *sandbox})
+}
+
+func (c *call) policyLs(args []string) (int, error) {
+	fs := c.flags("policy ls")
+	asJSON := fs.Bool("json", false, "")
+	args, err := c.parse(fs, args)
+	if err != nil {
+		return 0, err
+	}
+	rules, err := c.rules()
+	if err != nil {
+		return 0, err
+	}
+	if len(args) > 0 {
+		rules = slices.DeleteFunc(rules, func(r rule) bool { return !r.covers(args[0]) })
+	}
+	if *asJSON {
+		return 0, c.printJSON(map[string]any{"rules": rules})
+	}
+	for _, r := range rules {
+		c.print("%s  %s  %s\n", r.AppliesTo, r.Decision, strings.Join(r.Resources, ",")) // ?
+	}
+	return 0, nil
+}
+
+func (r rule) covers(sandbox string) bool { return r.AppliesTo == forAll || r.AppliesTo == sandbox }
+
+func (c *call) policyCheck(args []string) (int, error) {
+	fs := c.flags("policy check")
+	asJSON := fs.Bool("json", false, "")
+	sandbox := fs.String("sandbox", "", "")
+	args, err := c.parse(fs, args)
+	if err != nil {
+		return 0, err
+	}
+	if err := c.count("policy check", args, 2, 2); err != nil {
+		return 0, err
+	}
+	rules, err := c.rules()
+	if err != nil {
+		return 0, err
+	}
+	target := args[1]
+	allowed, kind, reason := decide(rules, *sandbox, target)
+	if *asJSON { // MEAS v0.38 S25
+		return 0, c.printJSON(map[string]any{
+			"allowed": allowed, "target": target, "type": "network", "deny_kind": kind, "reason": reason,
+			"governance": map[string]any{"active": false}, "resource_type": "network", "resource_value": target,
+		})
+	}
+	word := "Denied"
+	if allowed {
+		word = "Allowed"
+	}
+	c.print("%s: %s\n", word, target)
+	return 0, nil
+}
+
+// decide applies rules: denying ones always win (DOC S11).
+func decide(rules []rule, sandbox, target string) (allowed bool, kind, reason string) {
+	kind, reason = "implicit", "No matching allow rule (default deny)"
+	for _, r := range rules {
+		if !r.covers(sandbox) || !slices.ContainsFunc(r.Resources, func(p string) bool { return matches(p, target) }) {
+			continue
+		}
+		if r.Decision == "deny" {
+			return false, "explicit", "Denied by rule " + r.Name
+		}
+		allowed, kind, reason = true, "", "Allowed by rule "+r.Name
+	}
+	return allowed, kind, reason
+}
+
+// matches tells whether a pattern covers a host, or host:port (DOC S11; that
+// **.x covers a bare x is MEAS v0.45.1 S21).
+func matches(pattern, target string) bool {
+	if pattern == "**" || pattern == target {
+		return true
+	}
+	host := target
+	if h, _, err := net.SplitHostPort(target); err == nil {
+		host = h
+	}
+	if pattern == host {
+		return true
+	}
+	if suffix, ok := strings.CutPrefix(pattern, "**."); ok {
+		return host == suffix || strings.HasSuffix(host, "."+suffix)
+	}
+	if suffix, ok := strings.CutPrefix(pattern, "*."); ok {
+		label, isBelow := strings.CutSuffix(host, "."+suffix)
+		return isBelow && !strings.Contains(label, ".")
+	}
+	_, block, err := net.ParseCIDR(pattern)
+	return err == nil && net.ParseIP(host) != nil && block.Contains(net.ParseIP(host))
+}
+
+// policyLog is always empty: there is no proxy that could see anything.
+func (c *call) policyLog(args []string) (int, error) {
+	fs := c.flags("policy log")
+	asJSON := fs.Bool("json", false, "")
+	fs.Int("limit", 0, "")
+	if _, err := c.parse(fs, args); err != nil {
+		return 0, err
+	}
+	if *asJSON { // contract 6.3
+		return 0, c.printJSON(map[string]any{"blocked_hosts": []any{}, "allowed_hosts": []any{}})
+	}
+	return 0, nil
+}
+
