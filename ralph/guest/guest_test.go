@@ -1,3 +1,5 @@
+//go:build linux
+
 package guest
 
 import (
@@ -20,7 +22,14 @@ import (
 // command.
 func TestMain(m *testing.M) {
 	if name := os.Getenv("GUEST_TEST_COMMAND"); name != "" {
-		os.Exit(Commands(os.Stderr)[name](os.Args[1:]))
+		commands := Commands(os.Stderr)
+		if path := os.Getenv("GUEST_TEST_SHELL_FILE"); path != "" {
+			commands["_dispatch"] = dispatchWith(shellFile{path, "/bin/bash"})
+		}
+		if root := os.Getenv("GUEST_TEST_ROOT"); root != "" {
+			commands["_bootstrap"] = bootstrapBelow(root)
+		}
+		os.Exit(commands[name](os.Args[1:]))
 	}
 	os.Exit(m.Run())
 }
@@ -80,22 +89,6 @@ func TestInitEndsWhenTold(t *testing.T) {
 			return poll.Continue("it goes on")
 		}
 	})
-}
-
-func TestFindDispatch(t *testing.T) {
-	proc := fs.NewDir(t, "proc",
-		fs.WithDir("self"),
-		fs.WithDir("1", fs.WithFile("status", "Name:\tralph\nPPid:\t0\n"), fs.WithFile("environ", "HOME=/\x00")),
-		fs.WithDir("7", fs.WithFile("status", "Name:\tralph\nPPid:\t0\n"), fs.WithFile("environ", "A=b\x00RALPH_DISPATCH=x1\x00")),
-		fs.WithDir("8", fs.WithFile("status", "Name:\tclaude\nPPid:\t7\n"), fs.WithFile("environ", "RALPH_DISPATCH=x1\x00")),
-		fs.WithDir("9", fs.WithFile("status", "Name:\tralph\nPPid:\t0\n"), fs.WithFile("environ", "RALPH_DISPATCH=x11\x00")),
-		fs.WithDir("10", fs.WithFile("status", "Name:\tsh\nPPid:\t0\n")),
-	)
-	pid, err := findDispatch(proc.Path(), "x1")
-	assert.NilError(t, err)
-	assert.Equal(t, pid, 7)
-	_, err = findDispatch(proc.Path(), "x")
-	assert.Error(t, err, "no process of dispatch x")
 }
 
 func TestSignalRefusesNonsense(t *testing.T) {

@@ -15,3 +15,13 @@ const (
 // Dir returns the name of the directory, below [MountPoint], of the ralph
 // whose SHA-256 is hash (64 hex digits).
 func Dir(hash string) string { return hash[:12] }
+
+// States of a dispatch, as the host side reads them.
+const (
+	// StateRunning means that a process of the dispatch lives.
+	StateRunning = "running"
+	// StateEnded means that it began, and that none does.
+	StateEnded = "ended"
+	// StateUnknown means that it has not begun here, or ended long ago.
+	StateUnknown = "unknown"
+)

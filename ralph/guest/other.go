@@ -2,10 +2,23 @@
 
 package guest
 
-import "errors"
+import (
+	"context"
+	"errors"
+)
 
 var errLinux = errors.New("this command works in a Linux sandbox only")
 
 func runInit([]string) error { return errLinux }
 
 func runSignal([]string) error { return errLinux }
+
+func runDispatch(context.Context, streams, []string) error { return errLinux }
+
+func runDispatched(streams, []string) error { return errLinux }
+
+func runDispatches(streams, []string) error { return errLinux }
+
+func runHold(context.Context, []string) error { return errLinux }
+
+func runBootstrap(context.Context, streams, []string) error { return errLinux }

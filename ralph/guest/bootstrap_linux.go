@@ -1,0 +1,202 @@
+package guest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/gofrs/flock"
+	"golang.org/x/sys/unix"
+)
+
+// bootstrap installs ralph in a sandbox whose image knows nothing of it, for
+// the image's user. Killed at any moment, it is begun again and comes to the
+// same end.
+type bootstrap struct {
+	version string // of the running program
+	source  string // the folder of another checkout to install, or empty
+	home    string
+	bin     string // where all users' programs are
+	opt     string // where the other checkout goes
+	system  system
+}
+
+// runBootstrap installs: [--version V] [--source DIR].
+func runBootstrap(ctx context.Context, s streams, args []string) error {
+	b := bootstrap{bin: "/usr/local/bin", opt: MountPoint, system: system{ctx: ctx}}
+	if err := b.parse(args); err != nil {
+		return err
+	}
+	var err error
+	if b.home, err = homeDir(); err != nil {
+		return err
+	}
+	return b.run(s)
+}
+
+func (b *bootstrap) parse(args []string) error {
+	for ; len(args) >= 2; args = args[2:] {
+		switch {
+		case args[0] == "--version":
+			b.version = args[1]
+		case args[0] == "--source" && filepath.IsAbs(args[1]):
+			b.source = filepath.Clean(args[1])
+		default:
+			return errUsage
+		}
+	}
+	if len(args) != 0 {
+		return errUsage
+	}
+	return nil
+}
+
+func (b bootstrap) run(s streams) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding the running program: %w", err)
+	}
+	want := marker{Version: b.version}
+	if want.Hash, err = hashFile(self); err != nil {
+		return err
+	}
+	var other checkout
+	if b.source != "" {
+		if other, err = readCheckout(b.source); err != nil {
+			return err
+		}
+		want.Source = other.digest()
+	}
+	unlock, err := b.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if old, err := readMarker(b.home); err == nil && old.Hash == want.Hash && old.Source == want.Source && b.inPlace(old, other) {
+		return printJSON(s, outcome{old.Path, false})
+	}
+	// From here on, what is there is neither the old nor the new.
+	if err := removeMarker(b.home); err != nil {
+		return err
+	}
+	if b.source == "" {
+		want.Path, err = b.installProgram(self, want.Hash)
+	} else {
+		want.Path, err = b.installCheckout(other)
+	}
+	if err != nil {
+		return err
+	}
+	if err := want.write(b.home); err != nil {
+		return err
+	}
+	return printJSON(s, outcome{want.Path, true})
+}
+
+// outcome is what the host side reads.
+type outcome struct {
+	Program string `json:"program"`
+	Done    bool   `json:"done"`
+}
+
+// lock makes others wait. The kernel gives it back, however we end.
+func (b bootstrap) lock() (unlock func(), err error) {
+	dir := filepath.Dir(markerPath(b.home))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("installing ralph: %w", err)
+	}
+	l := flock.New(filepath.Join(dir, ".bootstrap.lock"), flock.SetPermissions(0o600))
+	if err := l.Lock(); err != nil {
+		return nil, fmt.Errorf("waiting for another installation of ralph: %w", err)
+	}
+	return func() { _ = l.Close() }, nil
+}
+
+// inPlace tells whether what the marker speaks of is still there.
+func (b bootstrap) inPlace(m marker, other checkout) bool {
+	if m.Source != "" {
+		target, err := os.Readlink(m.Path)
+		return err == nil && target == b.scriptPath() && other.isAt(b.opt)
+	}
+	sum, err := hashFile(m.Path)
+	return err == nil && sum == m.Hash && executable(m.Path) == nil
+}
+
+// installProgram puts the running program where all users find programs, or
+// else where this user does, and returns where that is.
+func (b bootstrap) installProgram(self, sum string) (string, error) {
+	path := filepath.Join(b.bin, Program)
+	err := b.place(self, path, sum, false)
+	if isRefusal(err) {
+		err = b.place(self, path, sum, true)
+		if err != nil {
+			path = filepath.Join(b.home, ".local", "bin", Program)
+			if errHome := b.place(self, path, sum, false); errHome != nil {
+				return "", errors.Join(err, errHome)
+			}
+			return path, nil
+		}
+	}
+	return path, err
+}
+
+// place makes path a copy of the program, and task beside it a link to it.
+func (b bootstrap) place(self, path, sum string, asRoot bool) error {
+	if is, err := regularHash(path); err != nil || is != sum || executable(path) != nil {
+		if err := b.copyTo(self, path, asRoot); err != nil {
+			return err
+		}
+		if is, err = regularHash(path); err != nil {
+			return err
+		}
+		if is != sum {
+			return fmt.Errorf("installing ralph: %s is not what was written. Is another program installing there?", path)
+		}
+	}
+	task := filepath.Join(filepath.Dir(path), "task")
+	target, err := os.Readlink(task)
+	if target == Program || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil // there already, or somebody else's program of that name
+	}
+	if asRoot {
+		return b.system.link(Program, task, true)
+	}
+	return link(Program, task)
+}
+
+// regularHash is the SHA-256 of a file that is no link.
+func regularHash(path string) (string, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return "", fmt.Errorf("installing ralph: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return "", nil
+	}
+	return hashFile(path)
+}
+
+func (b bootstrap) copyTo(self, path string, asRoot bool) error {
+	dir := filepath.Dir(path)
+	if asRoot {
+		return b.system.script(true, "installing "+path, `mkdir -p "$1"; install -m 755 "$2" "$1/.ralph-new"; mv -f "$1/.ralph-new" "$3"`, dir, self, path)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("installing ralph: %w", err)
+	}
+	// What a killed installation has left; another one is not at it now.
+	if left, err := filepath.Glob(filepath.Join(dir, ".ralph-*")); err == nil {
+		for _, path := range left {
+			_ = os.Remove(path)
+		}
+	}
+	return copyProgram(self, path)
+}
+
+// isRefusal tells whether another user could do what has failed.
+func isRefusal(err error) bool {
+	return errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EROFS)
+}

@@ -1,0 +1,257 @@
+package guest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/assert/cmp"
+)
+
+// bootstrapBelow is _bootstrap with its folders below root.
+func bootstrapBelow(root string) func([]string) int {
+	return command(os.Stderr, func(args []string) error {
+		ctx := context.Background() //nolint:forbidigo // in a process of its own
+		b := bootstrap{bin: root + "/usr/bin", opt: root + "/opt/ralph", home: os.Getenv("HOME"), system: system{ctx: ctx}}
+		if err := b.parse(args); err != nil {
+			return err
+		}
+		return b.run(streams{os.Stdout, os.Stderr})
+	})
+}
+
+// someUser is the user of an image, where the test may become another.
+const someUser = 4321
+
+// sandbox is the root file system of a sandbox, as far as it matters here. Its
+// programs are those in tools, and nothing else.
+type sandbox struct{ root, home, tools, program string }
+
+func newSandbox(t *testing.T) sandbox {
+	t.Helper()
+	// Not t.TempDir: another user could not enter it.
+	root, err := os.MkdirTemp("", "sandbox")
+	assert.NilError(t, err)
+	t.Cleanup(func() { assert.NilError(t, os.RemoveAll(root)) })
+	s := sandbox{root, root + "/home", root + "/tools", root + "/mounted/ralph"}
+	for _, dir := range []string{s.home, s.tools, root + "/mounted", root + "/usr/bin", root + "/opt", root + "/checkout"} {
+		assert.NilError(t, os.MkdirAll(dir, 0o755))
+	}
+	assert.NilError(t, os.Chmod(root, 0o755))
+	program, err := os.ReadFile(os.Args[0])
+	assert.NilError(t, err)
+	assert.NilError(t, os.WriteFile(s.program, program, 0o755))
+	for _, name := range []string{"sh", "env", "cp", "mv", "rm", "mkdir", "ln", "install", "chmod", "cat"} {
+		path, err := exec.LookPath(name)
+		assert.NilError(t, err)
+		assert.NilError(t, os.Symlink(path, filepath.Join(s.tools, name)))
+	}
+	s.give(t)
+	return s
+}
+
+// give makes everything the user's.
+func (s sandbox) give(t *testing.T) {
+	t.Helper()
+	if os.Getuid() == 0 {
+		assert.NilError(t, ownHome(s.root, someUser, someUser))
+	}
+}
+
+func (s sandbox) write(t *testing.T, path, content string, mode os.FileMode) {
+	t.Helper()
+	path = filepath.Join(s.root, path)
+	assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	assert.NilError(t, os.WriteFile(path, []byte(content), mode))
+	assert.NilError(t, os.Chmod(path, mode))
+	s.give(t)
+}
+
+func (s sandbox) read(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(s.root, path))
+	assert.NilError(t, err)
+	return string(content)
+}
+
+// sudo lets the user write where it may not otherwise, and notes its calls.
+func (s sandbox) sudo(t *testing.T) {
+	t.Helper()
+	s.write(t, "tools/sudo", `#!/bin/sh
+[ "$1" = -n ] || exit 9
+shift
+echo "$*" >>"`+s.root+`/sudo.log"
+chmod 755 "`+s.root+`/usr/bin" "`+s.root+`/opt"
+"$@"; code=$?
+chmod 555 "`+s.root+`/usr/bin" "`+s.root+`/opt"
+exit $code
+`, 0o755)
+}
+
+// protect makes the folders such that the user may not write to them.
+func (s sandbox) protect(t *testing.T) {
+	t.Helper()
+	for _, dir := range []string{"/usr/bin", "/opt"} {
+		assert.NilError(t, os.Chmod(s.root+dir, 0o555))
+	}
+}
+
+func (s sandbox) bootstrap(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), s.program, args...)
+	cmd.Env = []string{"GUEST_TEST_COMMAND=_bootstrap", "GUEST_TEST_ROOT=" + s.root, "HOME=" + s.home, "PATH=" + s.tools, secondEnv + "=1ms", "GORACE=atexit_sleep_ms=0"}
+	cmd.Dir = "/"
+	if os.Getuid() == 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: someUser, Gid: someUser}}
+	}
+	return result(t, cmd)
+}
+
+// done calls _bootstrap, which has to say where ralph is and whether it did anything.
+func (s sandbox) done(t *testing.T, path string, want bool, args ...string) {
+	t.Helper()
+	stdout, stderr, code := s.bootstrap(t, args...)
+	assert.Equal(t, stderr, "")
+	assert.Equal(t, code, 0)
+	var got outcome
+	assert.NilError(t, json.Unmarshal([]byte(stdout), &got))
+	assert.DeepEqual(t, got, outcome{s.root + path, want})
+}
+
+func (s sandbox) hash(t *testing.T) string {
+	t.Helper()
+	sum := sha256.Sum256([]byte(s.read(t, "mounted/ralph")))
+	return hex.EncodeToString(sum[:])
+}
+
+func (s sandbox) marker(t *testing.T) marker {
+	t.Helper()
+	info, err := os.Stat(markerPath(s.home))
+	assert.NilError(t, err)
+	assert.Equal(t, info.Mode().Perm(), os.FileMode(0o600))
+	m, err := readMarker(s.home)
+	assert.NilError(t, err)
+	return m
+}
+
+func (s sandbox) names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Join(s.root, dir))
+	assert.NilError(t, err)
+	names := []string{}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func TestBootstrapInstallsTheProgram(t *testing.T) {
+	s := newSandbox(t)
+	s.write(t, "usr/bin/ralph", "another ralph", 0o755)
+	s.write(t, "usr/bin/.ralph-1234", "of a killed installation", 0o600)
+	s.done(t, "/usr/bin/ralph", true, "--version", "v1")
+	assert.Assert(t, s.read(t, "usr/bin/ralph") == s.read(t, "mounted/ralph"))
+	assert.DeepEqual(t, s.marker(t), marker{"v1", s.hash(t), "", s.root + "/usr/bin/ralph"})
+	assert.DeepEqual(t, s.names(t, "usr/bin"), []string{"ralph", "task"})
+	target, err := os.Readlink(s.root + "/usr/bin/task")
+	assert.NilError(t, err)
+	assert.Equal(t, target, "ralph")
+
+	before, err := os.Stat(s.root + "/usr/bin/ralph")
+	assert.NilError(t, err)
+	s.done(t, "/usr/bin/ralph", false, "--version", "v1")
+	for name, content := range map[string]string{
+		"an older version": `{"version":"v0","hash":"0","path":"` + s.root + `/usr/bin/ralph"}`,
+		"other sources":    `{"hash":"` + s.hash(t) + `","source":"x","path":"` + s.root + `/usr/bin/ralph"}`,
+		"killed":           `{"version`,
+	} {
+		s.write(t, "home/.ralph/.bootstrapped", content, 0o600)
+		s.done(t, "/usr/bin/ralph", true, "--version", "v1")
+		assert.DeepEqual(t, s.marker(t), marker{"v1", s.hash(t), "", s.root + "/usr/bin/ralph"})
+		after, err := os.Stat(s.root + "/usr/bin/ralph")
+		assert.NilError(t, err)
+		assert.Assert(t, os.SameFile(before, after), "%s: an identical one is left alone", name)
+	}
+
+	s.write(t, "usr/bin/ralph", "broken", 0o755)
+	s.done(t, "/usr/bin/ralph", true)
+	assert.NilError(t, os.Chmod(s.root+"/usr/bin/ralph", 0o644))
+	s.done(t, "/usr/bin/ralph", true)
+	assert.NilError(t, os.Remove(s.root+"/usr/bin/ralph"))
+	s.done(t, "/usr/bin/ralph", true)
+	s.done(t, "/usr/bin/ralph", false)
+}
+
+func TestBootstrapLeavesAnotherTaskAlone(t *testing.T) {
+	s := newSandbox(t)
+	s.write(t, "usr/bin/task", "somebody's", 0o755)
+	s.done(t, "/usr/bin/ralph", true)
+	assert.Equal(t, s.read(t, "usr/bin/task"), "somebody's")
+}
+
+func TestBootstrapBySudo(t *testing.T) {
+	s := newSandbox(t)
+	s.sudo(t)
+	s.protect(t)
+	s.done(t, "/usr/bin/ralph", true)
+	assert.Assert(t, s.read(t, "usr/bin/ralph") == s.read(t, "mounted/ralph"))
+	info, err := os.Stat(s.root + "/usr/bin/ralph")
+	assert.NilError(t, err)
+	assert.Equal(t, info.Mode().Perm(), os.FileMode(0o755))
+	assert.DeepEqual(t, s.names(t, "usr/bin"), []string{"ralph", "task"})
+	assert.Assert(t, cmp.Contains(s.read(t, "sudo.log"), "install -m 755"))
+	s.done(t, "/usr/bin/ralph", false)
+}
+
+func TestBootstrapWithoutSudo(t *testing.T) {
+	for name, sudo := range map[string]string{"none": "", "one that asks": "#!/bin/sh\necho a password is required >&2\nexit 1\n"} {
+		t.Run(name, func(t *testing.T) {
+			s := newSandbox(t)
+			if sudo != "" {
+				s.write(t, "tools/sudo", sudo, 0o755)
+			}
+			s.protect(t)
+			s.done(t, "/home/.local/bin/ralph", true)
+			assert.DeepEqual(t, s.names(t, "home/.local/bin"), []string{"ralph", "task"})
+			assert.DeepEqual(t, s.names(t, "usr/bin"), []string{})
+			s.done(t, "/home/.local/bin/ralph", false)
+
+			assert.NilError(t, os.RemoveAll(s.home+"/.local"))
+			s.write(t, "home/.local", "no folder", 0o644)
+			stdout, stderr, code := s.bootstrap(t)
+			assert.Equal(t, code, 1)
+			assert.Equal(t, stdout, "")
+			assert.Assert(t, cmp.Contains(stderr, "Error: installing "+s.root+"/usr/bin/ralph"))
+			assert.Assert(t, cmp.Contains(stderr, s.home+"/.local"))
+			_, err := os.Stat(markerPath(s.home))
+			assert.Assert(t, os.IsNotExist(err), "nothing looks finished")
+		})
+	}
+}
+
+func TestBootstrapUsage(t *testing.T) {
+	s := newSandbox(t)
+	for _, args := range [][]string{{"--version"}, {"x"}, {"--source", "relative"}, {"--other", "x"}, {"--version", "v1", "x"}} {
+		_, stderr, code := s.bootstrap(t, args...)
+		assert.Equal(t, code, 1)
+		assert.Equal(t, stderr, "Error: "+errUsage.Error()+"\n", strings.Join(args, " "))
+	}
+}
+
+func FuzzParseMarker(f *testing.F) {
+	f.Add(`{"version":"v1","hash":"00","source":"","path":"/usr/local/bin/ralph"}`)
+	f.Add(`{"version":1}`)
+	f.Add(``)
+	f.Fuzz(func(t *testing.T, content string) {
+		m, err := parseMarker([]byte(content))
+		assert.Assert(t, err == nil || m == marker{})
+	})
+}

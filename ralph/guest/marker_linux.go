@@ -1,0 +1,60 @@
+package guest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/moby/sys/atomicwriter"
+)
+
+// marker says what ralph a sandbox has. It is written when all is done.
+type marker struct {
+	// Version is that of the program that installed.
+	Version string `json:"version"`
+	// Hash is the SHA-256 of the program that installed, in hex digits.
+	Hash string `json:"hash"`
+	// Source is the digest of the other checkout that was installed, or empty.
+	Source string `json:"source"`
+	// Path is that of the program to run.
+	Path string `json:"path"`
+}
+
+func markerPath(home string) string { return filepath.Join(home, ".ralph", ".bootstrapped") }
+
+func readMarker(home string) (marker, error) {
+	content, err := os.ReadFile(markerPath(home))
+	if err != nil {
+		return marker{}, err
+	}
+	return parseMarker(content)
+}
+
+func parseMarker(content []byte) (marker, error) {
+	var m marker
+	if err := json.Unmarshal(content, &m); err != nil {
+		return marker{}, err
+	}
+	return m, nil
+}
+
+func (m marker) write(home string) error {
+	content, err := json.Marshal(m)
+	if err == nil {
+		err = atomicwriter.WriteFile(markerPath(home), append(content, '\n'), 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("noting that ralph is installed: %w", err)
+	}
+	return nil
+}
+
+func removeMarker(home string) error {
+	if err := os.Remove(markerPath(home)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("installing ralph: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,121 @@
+package guest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/fs"
+)
+
+// fakeProcess is a process as /proc shows it.
+type fakeProcess struct {
+	pid      int
+	name     string
+	state    string
+	start    int
+	dispatch string
+	cmdline  string
+}
+
+func stat(pid int, name, state string, start int) string {
+	return fmt.Sprintf("%d (%s) %s 1 1 1 0 -1 4194560 1 0 0 0 1 2 3 4 20 0 1 0 %d 1000 100 18446744073709551615\n", pid, name, state, start)
+}
+
+func fakeProc(t *testing.T, all ...fakeProcess) string {
+	t.Helper()
+	ops := []fs.PathOp{
+		fs.WithDir("self"),
+		fs.WithFile("stat", "cpu 1 2 3\nbtime 1700000000\nprocesses 5\n"),
+		fs.WithDir("sys", fs.WithDir("kernel", fs.WithDir("random", fs.WithFile("boot_id", "this-boot\n")))),
+		fs.WithDir("4"), // ended meanwhile
+	}
+	for _, p := range all {
+		environ := "HOME=/\x00X" + DispatchEnv + "=other\x00"
+		if p.dispatch != "" {
+			environ += DispatchEnv + "=" + p.dispatch + "\x00LAST=1\x00"
+		}
+		ops = append(ops, fs.WithDir(strconv.Itoa(p.pid), fs.WithFile("stat", stat(p.pid, p.name, p.state, p.start)),
+			fs.WithFile("environ", environ), fs.WithFile("cmdline", p.cmdline)))
+	}
+	return fs.NewDir(t, "proc", ops...).Path()
+}
+
+func TestFindDispatch(t *testing.T) {
+	proc := fakeProc(t,
+		fakeProcess{1, "ralph", "S", 1, "", "init\x00"},
+		fakeProcess{5, "claude", "R", 900, "x1", ""}, // a child, after the numbers began again
+		fakeProcess{7, "zombie", "Z", 100, "x1", ""},
+		fakeProcess{8, "a) Z 1 (b", "S", 800, "x1", ""},
+		fakeProcess{9, "ralph", "S", 800, "x1", ""}, // as early, but a greater number
+		fakeProcess{11, "ralph", "S", 10, "x11", ""},
+		fakeProcess{12, "sh", "S", 20, "", ""},
+		fakeProcess{13, "ralph", "D", 850, "", ""}, // before it is its command
+		fakeProcess{14, "gone", "X", 850, "dead", ""},
+	)
+	notes := []note{
+		{ID: "begun", PID: 13, Start: 850, Boot: "this-boot"},
+		{ID: "reused", PID: 12, Start: 19, Boot: "this-boot"},
+		{ID: "restarted", PID: 12, Start: 20, Boot: "last-boot"},
+	}
+	for id, want := range map[string]int{"x1": 8, "x11": 11, "begun": 13} {
+		pid, err := findDispatch(proc, id, notes)
+		assert.NilError(t, err)
+		assert.Equal(t, pid, want, id)
+	}
+	for _, id := range []string{"x", "reused", "restarted", "other", "dead"} {
+		_, err := findDispatch(proc, id, notes)
+		assert.Error(t, err, "no process of dispatch "+id)
+	}
+	_, err := findDispatch(filepath.Join(proc, "missing"), "x1", nil)
+	assert.ErrorContains(t, err, "listing processes")
+}
+
+func TestRunningDispatches(t *testing.T) {
+	proc := fakeProc(t,
+		fakeProcess{9, "sh", "S", 360000, "later", "sh\x00-c\x00\x00a b\x00"},
+		fakeProcess{3, "ralph", "S", 150, "earlier", "/opt/ralph/x/ralph\x00build\x00"},
+		fakeProcess{8, "claude", "S", 200, "earlier", "claude\x00"},
+		fakeProcess{2, "node", "S", 250, "silent", ""},
+	)
+	notes := []note{{ID: "earlier", Command: []string{"ralph", "build"}}, {ID: "ended", Command: []string{"x"}}}
+	got, err := runningDispatches(proc, notes)
+	assert.NilError(t, err)
+	assert.DeepEqual(t, got, []runningDispatch{
+		{"earlier", []string{"ralph", "build"}, "2023-11-14T22:13:21Z"},
+		{"silent", []string{""}, "2023-11-14T22:13:22Z"},
+		{"later", []string{"sh", "-c", "", "a b"}, "2023-11-14T23:13:20Z"},
+	})
+
+	assert.NilError(t, os.WriteFile(filepath.Join(proc, "stat"), []byte("btime x\n"), 0o600))
+	_, err = runningDispatches(proc, notes)
+	assert.ErrorContains(t, err, "reading when the sandbox started")
+	assert.NilError(t, os.WriteFile(filepath.Join(proc, "stat"), []byte("cpu\n"), 0o600))
+	_, err = runningDispatches(proc, notes)
+	assert.ErrorContains(t, err, "no btime")
+}
+
+func TestParseStat(t *testing.T) {
+	state, start, err := parseStat([]byte(stat(7, ") R 2 (", "S", 42)))
+	assert.NilError(t, err)
+	assert.Equal(t, state, byte('S'))
+	assert.Equal(t, start, uint64(42))
+	for _, content := range []string{"", "7 (x)", "7 (x) S 1", strings.Replace(stat(7, "x", "S", 42), " 42 ", " -42 ", 1), stat(7, "x", "SS", 42)} {
+		_, _, err := parseStat([]byte(content))
+		assert.ErrorIs(t, err, errStat, content)
+	}
+}
+
+func FuzzParseStat(f *testing.F) {
+	f.Add(stat(1, "systemd", "S", 3))
+	f.Add(stat(2, "a) S (b", "Z", 0))
+	f.Add("2 (kthreadd)")
+	f.Fuzz(func(t *testing.T, content string) {
+		state, _, err := parseStat([]byte(content))
+		assert.Assert(t, (err == nil) == (state != 0))
+	})
+}
