@@ -3,6 +3,8 @@ package config
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -75,6 +77,27 @@ func checkImage(v string) error {
 		return fmt.Errorf("it is no image reference: %w", err)
 	}
 	return nil
+}
+
+// checkSource takes the path of a folder, as it stands in a command too; empty
+// means none.
+func checkSource(v string) (string, error) {
+	if rest, ok := strings.CutPrefix(v, "~/"); ok {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", err
+		}
+		v = filepath.Join(home, rest)
+	}
+	switch {
+	case v == "":
+		return "", nil
+	case !filepath.IsAbs(v):
+		return "", errors.New(`it has to be the absolute path of a folder, or begin with "~/"`)
+	case strings.ContainsFunc(v, unicode.IsControl) || strings.Contains(v, ":"):
+		return "", errors.New("the path must not have colons or control characters")
+	}
+	return filepath.Clean(v), nil
 }
 
 // checkBase takes what can follow FROM; empty means the agent's default.

@@ -150,6 +150,13 @@ func assertValid(t *testing.T, e Effective) {
 	if e.Image.Base != "" {
 		asked++
 	}
+	if e.Ralph.Source != "" {
+		assert.Assert(t, filepath.IsAbs(e.Ralph.Source))
+		asked++
+	}
+	if e.Sandbox.Driver == DriverContainer {
+		asked++
+	}
 	assert.Equal(t, len(e.Widening), asked, "everything that widens is listed")
 	assert.Equal(t, e.WideningDigest() == "", asked == 0)
 }

@@ -52,6 +52,8 @@ const (
 // Keys that other code has to name.
 const (
 	keyEnabled = "sandbox.enabled"
+	keyDriver  = "sandbox.driver"
+	keySource  = "ralph.source"
 	keyImage   = "sandbox.image"
 	keyBase    = "image.base"
 	keyPass    = "env.pass"
@@ -83,7 +85,7 @@ func mainSettings() []setting {
 			c.Sandbox.Enabled, err = strconv.ParseBool(v)
 			return err
 		}},
-		{key: "sandbox.driver", form: text, env: "RALPH_DRIVER", set: func(c *Config, v string, _ OriginKind) error {
+		{key: keyDriver, form: text, env: "RALPH_DRIVER", set: func(c *Config, v string, _ OriginKind) error {
 			c.Sandbox.Driver = v
 			return checkChoice(v, DriverAuto, DriverSbx, DriverDockerSandbox, DriverContainer)
 		}},
@@ -116,6 +118,10 @@ func mainSettings() []setting {
 		{key: keyBase, form: text, env: "RALPH_BASE", set: func(c *Config, v string, _ OriginKind) error {
 			c.Image.Base = v
 			return checkBase(v)
+		}},
+		{key: keySource, form: text, env: "RALPH_SOURCE", set: func(c *Config, v string, _ OriginKind) (err error) {
+			c.Ralph.Source, err = checkSource(v)
+			return err
 		}},
 		{key: KeyChecks, form: list, set: func(c *Config, v string, _ OriginKind) error { return c.setChecks(v) }},
 	}

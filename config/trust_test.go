@@ -22,7 +22,7 @@ func TestWidening(t *testing.T) {
 		flags                  Overrides
 		want                   string
 	}{
-		{"nothing", "[sandbox]\ndriver = \"container\"\nresources.memory = \"1g\"\nimage = \"\"\n", "", nil, Overrides{}, ""},
+		{"nothing", "[sandbox]\ndriver = \"sbx\"\nresources.memory = \"1g\"\nimage = \"\"\n", "", nil, Overrides{}, ""},
 		{"everything, sorted, each once", repository, "", nil, Overrides{}, "env.pass=A env.pass=B image.base=b sandbox.image=i"},
 		{"the user says the same", repository, "sandbox.image = \"i\"\nimage.base = \"b\"\nenv.pass = [\"A\", \"B\"]", nil, Overrides{}, ""},
 		{"the user says some", repository, "env.pass = [\"A\"]", nil, Overrides{}, "env.pass=B image.base=b sandbox.image=i"},
@@ -34,6 +34,9 @@ func TestWidening(t *testing.T) {
 			Overrides{Image: ptr("f"), Base: ptr("b")},
 			"",
 		},
+		{"weaker isolation", "[sandbox]\ndriver = \"container\"\n", "", nil, Overrides{}, "sandbox.driver=container"},
+		{"which the user wants too", "[sandbox]\ndriver = \"container\"\n", "[sandbox]\ndriver = \"container\"\n", nil, Overrides{}, ""},
+		{"another ralph", "[ralph]\nsource = \"/opt/other\"\n", "", nil, Overrides{}, "ralph.source=/opt/other"},
 		{"the user's own wishes", "", "sandbox.image = \"i\"\nenv.pass = [\"PATH\"]", nil, Overrides{Base: ptr("b")}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

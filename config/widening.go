@@ -26,6 +26,9 @@ func whyWidening() map[string]string {
 		keyPass:  "gives the agent this variable of your environment",
 		keyImage: "runs the agent in an image that was not built here",
 		keyBase:  "builds the agent's image on this one",
+
+		keySource: "runs another ralph, from this folder of your machine",
+		keyDriver: "uses containers, though a microVM may be at hand, which isolates better",
 	}
 }
 
@@ -44,7 +47,7 @@ func widening(repository, user []given, origins map[string]Origin) []Setting {
 	inEffect := false
 	for _, g := range repository {
 		key, id := g.setting.key, identity(g)
-		if why[key] == "" || g.value == "" || covered[id] {
+		if why[key] == "" || g.value == "" || covered[id] || key == keyDriver && g.value != DriverContainer {
 			continue
 		}
 		covered[id] = true // a name given twice
