@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"time"
 
 	"github.com/docker-ralph/docker-ralph/scope"
 )
@@ -36,6 +37,8 @@ type Sandbox struct {
 	Name  string
 	ID    string // the driver's own identity; changes when the sandbox is made anew
 	State State
+	// Why says, for the state Unknown, what is known and what to do.
+	Why string
 
 	Scope      scope.Scope
 	Root       string // the work tree it was made for
@@ -56,6 +59,7 @@ type Spec struct {
 	MainRoot  string   // main work tree of the repository
 	Agent     string
 	Image     string // image reference; has to be there when Create is called
+	Source    string // folder of another ralph to be installed; empty for our own
 	Resources Resources
 	User      User
 	Version   string // version of this program, for the record
@@ -75,6 +79,11 @@ type User struct{ UID, GID int }
 
 // Process is a command to be run in a sandbox.
 type Process struct {
+	// ID identifies the process: letters and digits.
+	ID string
+	// Lasting says that the process works on when nobody is connected to it
+	// any more: the sandbox has to stay for it.
+	Lasting bool
 	// Args are the program and its arguments. A first element "ralph" means
 	// the ralph that the driver has put into the sandbox.
 	Args []string
@@ -86,7 +95,8 @@ type Process struct {
 
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// Terminal is nil when the process shall not get one.
+	// Terminal is nil when the process shall not get one. Otherwise Stdin and
+	// Stdout are it.
 	Terminal Terminal
 	// Signals are passed on to the process.
 	Signals <-chan os.Signal
@@ -100,6 +110,9 @@ type Terminal interface {
 	Resized() <-chan struct{}
 	// MakeRaw lets every key reach the process, until restore is called.
 	MakeRaw() (restore func(), err error)
+	// Files are the terminal's open files, for programs of others that need a
+	// real one.
+	Files() (stdin, stdout, stderr *os.File)
 	// DetachKeys is the key sequence to leave the process running, as in
 	// Docker's configuration; empty for the default.
 	DetachKeys() string
@@ -114,8 +127,8 @@ type Driver interface {
 	// Lookup finds the sandbox of that name. No such sandbox is no error but
 	// the state NotFound. Something foreign of that name is a [ForeignError].
 	Lookup(ctx context.Context, name string) (Sandbox, error)
-	// Create makes the sandbox, without starting it. [ErrExists] means that
-	// somebody else did so a moment ago.
+	// Create makes the sandbox; the state tells whether it runs already.
+	// [ErrExists] means that somebody else did so a moment ago.
 	Create(ctx context.Context, spec Spec) (Sandbox, error)
 	// Start starts a stopped sandbox.
 	Start(ctx context.Context, sb Sandbox) error
@@ -125,8 +138,11 @@ type Driver interface {
 	// Prepare makes a running sandbox fit to run ralph of this version. It can
 	// be repeated.
 	Prepare(ctx context.Context, sb Sandbox, spec Spec) error
-	// Busy tells whether a dispatch runs in the sandbox.
+	// Busy tells whether anything runs in the sandbox.
 	Busy(ctx context.Context, sb Sandbox) (bool, error)
+	// Dispatches returns the processes that [Driver.Exec] has started in a
+	// running sandbox and that have not ended.
+	Dispatches(ctx context.Context, sb Sandbox) ([]Dispatch, error)
 	// Exec runs a process and returns its exit code. ctx bounds the wait for
 	// it, not its life.
 	Exec(ctx context.Context, sb Sandbox, p Process) (int, error)
@@ -137,10 +153,34 @@ type Driver interface {
 	Remove(ctx context.Context, sb Sandbox) error
 	// List returns all sandboxes that this driver made.
 	List(ctx context.Context) ([]Sandbox, error)
+	// Manual returns the commands by which a user does things to a sandbox
+	// without us, for messages.
+	Manual(name string) Manual
+}
+
+// Dispatch is a process that runs in a sandbox.
+type Dispatch struct {
+	ID      string   // [Process.ID]
+	Command []string // as far as it is known
+	Since   time.Time
+}
+
+// Manual are commands that a user can type.
+type Manual struct {
+	List   string // list what there is
+	Stop   string
+	Remove string
 }
 
 // ErrExists is returned by [Driver.Create] for a name that is taken.
 var ErrExists = errors.New("sandbox exists already")
+
+// ErrNotInstalled is in the errors of a driver whose program is not there.
+var ErrNotInstalled = errors.New("not installed")
+
+// ErrNotPrepared is returned by [Driver.Exec] when ralph is not in the sandbox
+// after all: nothing has run, and [Driver.Prepare] mends it.
+var ErrNotPrepared = errors.New("the sandbox is not prepared for this version of docker-ralph")
 
 // ErrDetached is returned by [Driver.Exec] when the user left the process
 // running with the detach keys.

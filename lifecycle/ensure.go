@@ -14,6 +14,8 @@ import (
 // Ensurer brings the sandbox of a scope to where a command can run in it.
 type Ensurer struct {
 	Driver Driver
+	// Why says in a clause why this driver, for a user who left it open.
+	Why string
 	// AnyAgent says that no agent will be started: a sandbox that was made for
 	// another agent, and so from another image, will do.
 	AnyAgent bool
@@ -43,7 +45,7 @@ func (e *Ensurer) Ensure(ctx context.Context, spec Spec, recreate bool) (Sandbox
 		if err != nil {
 			return Sandbox{}, err
 		}
-		if sb.State == Running && spec.check(sb) == nil && e.fits(spec, sb) && e.Driver.Ready(sb) {
+		if sb.State == Running && spec.check(sb, e.Driver.Manual(sb.Name)) == nil && e.fits(spec, sb) && e.Driver.Ready(sb) {
 			return sb, nil
 		}
 	}
@@ -85,10 +87,16 @@ func (e *Ensurer) ensure(ctx context.Context, spec Spec, recreate bool) (Sandbox
 	if err != nil {
 		return Sandbox{}, err
 	}
-	if sb.State != NotFound && (recreate || !e.fits(spec, sb)) {
-		if err := e.discard(ctx, spec, sb, recreate); err != nil {
-			return Sandbox{}, err
-		}
+	switch {
+	case sb.State == Unknown:
+		err = e.giveUp(ctx, sb, recreate)
+	case sb.State != NotFound && (recreate || !e.fits(spec, sb)):
+		err = e.discard(ctx, spec, sb, recreate)
+	}
+	if err != nil {
+		return Sandbox{}, err
+	}
+	if sb.State == Unknown || recreate || !e.fits(spec, sb) {
 		sb = Sandbox{Name: spec.Name, State: NotFound}
 	}
 	made := sb.State == NotFound
@@ -107,8 +115,8 @@ func (e *Ensurer) ensure(ctx context.Context, spec Spec, recreate bool) (Sandbox
 	return sb, nil
 }
 
-// settle looks the sandbox up until it is in a state that something can be
-// done about: not found, running or stopped.
+// settle looks the sandbox up until it is in a state that does not pass by
+// itself: not found, running, stopped or unknown.
 func (e *Ensurer) settle(ctx context.Context, spec Spec) (Sandbox, error) {
 	deadline := time.Now().Add(waitSettled)
 	for {
@@ -119,11 +127,12 @@ func (e *Ensurer) settle(ctx context.Context, spec Spec) (Sandbox, error) {
 		if sb.State == NotFound {
 			return sb, nil
 		}
-		if err := spec.check(sb); err != nil {
+		manual := e.Driver.Manual(sb.Name)
+		if err := spec.check(sb, manual); err != nil {
 			return Sandbox{}, err
 		}
 		switch sb.State {
-		case Running, Stopped:
+		case Running, Stopped, Unknown:
 			return sb, nil
 		case Dead:
 			e.Report("Removing what an earlier removal left of " + sb.Name)
@@ -132,17 +141,37 @@ func (e *Ensurer) settle(ctx context.Context, spec Spec) (Sandbox, error) {
 			}
 		case Restarting, Removing:
 			if time.Now().After(deadline) {
-				return Sandbox{}, fmt.Errorf("the sandbox %s is still %s after %s: see \"docker inspect %s\"", sb.Name, sb.State, waitSettled, sb.Name)
+				return Sandbox{}, fmt.Errorf("the sandbox %s is still %s after %s: see %q", sb.Name, sb.State, waitSettled, manual.List)
 			}
 		case Paused:
 			return Sandbox{}, fmt.Errorf("the sandbox %s is paused: let it go on with \"docker unpause %s\"", sb.Name, sb.Name)
 		default:
-			return Sandbox{}, fmt.Errorf("the driver %s cannot tell what state the sandbox %s is in: nothing was changed", e.Driver.Name(), sb.Name)
+			return Sandbox{}, fmt.Errorf("the driver %s says that the sandbox %s is %s, which this version does not know", e.Driver.Name(), sb.Name, sb.State)
 		}
 		if err := pause(ctx); err != nil {
 			return Sandbox{}, err
 		}
 	}
+}
+
+// giveUp asks whether a sandbox that the driver cannot find any more, though it
+// was there, shall be taken for gone. Nothing is removed: if it is there after
+// all, making it anew fails.
+func (e *Ensurer) giveUp(ctx context.Context, sb Sandbox, agreed bool) error {
+	what := fmt.Sprintf("the driver %s cannot tell what state the sandbox %s is in", e.Driver.Name(), sb.Name)
+	switch {
+	case sb.Why == "":
+		return fmt.Errorf("%s: nothing was changed. See %q", what, e.Driver.Manual(sb.Name).List)
+	case agreed:
+		return nil
+	case e.Confirm == nil:
+		return fmt.Errorf("%s: %s. Nothing was changed. If it is gone for good, run the command with --recreate to make it anew; your files are not touched by that", what, sb.Why)
+	}
+	ok, err := e.Confirm(ctx, fmt.Sprintf("Warning: %s: %s.\nTake it for gone and make it anew? Your files are not touched by that.", what, sb.Why))
+	if err == nil && !ok {
+		err = fmt.Errorf("%s: nothing was changed", what)
+	}
+	return err
 }
 
 // discard removes a sandbox that is to be made anew, if that is what the user
@@ -176,7 +205,11 @@ func (e *Ensurer) create(ctx context.Context, spec Spec) (Sandbox, error) {
 	if err := e.Image(ctx); err != nil {
 		return Sandbox{}, err
 	}
-	e.Report(fmt.Sprintf("Creating the sandbox %s with the %s driver", spec.Name, e.Driver.Name()))
+	why := ""
+	if e.Why != "" {
+		why = " (" + e.Why + ")"
+	}
+	e.Report(fmt.Sprintf("Creating the sandbox %s with the %s driver%s", spec.Name, e.Driver.Name(), why))
 	deadline := time.Now().Add(waitSettled)
 	for {
 		sb, err := e.Driver.Create(ctx, spec)
@@ -186,11 +219,14 @@ func (e *Ensurer) create(ctx context.Context, spec Spec) (Sandbox, error) {
 		// Another user's docker-ralph, whose lock is elsewhere, is making it,
 		// and may not be far enough for it to be found.
 		sb, err = e.settle(ctx, spec)
+		if err == nil && sb.State == Unknown {
+			err = fmt.Errorf("the sandbox %s is there after all, but the driver %s cannot tell its state: %s", sb.Name, e.Driver.Name(), sb.Why)
+		}
 		if err != nil || sb.State != NotFound {
 			return sb, err
 		}
 		if time.Now().After(deadline) {
-			return Sandbox{}, fmt.Errorf("the name %s is taken, but there is no such sandbox: try again, or look for it with \"docker ps -a\"", spec.Name)
+			return Sandbox{}, fmt.Errorf("the name %s is taken, but there is no such sandbox: try again, or look for it with %q", spec.Name, e.Driver.Manual(spec.Name).List)
 		}
 		if err := pause(ctx); err != nil {
 			return Sandbox{}, err

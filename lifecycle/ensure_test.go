@@ -69,6 +69,10 @@ func (m *memory) Remove(context.Context, Sandbox) error {
 	return m.note("remove")
 }
 
+func (m *memory) Manual(name string) Manual {
+	return Manual{List: "list", Stop: "stop " + name, Remove: "remove " + name}
+}
+
 func (m *memory) Ready(Sandbox) bool { return m.ready }
 
 func (m *memory) Busy(context.Context, Sandbox) (bool, error) { return m.busy, m.note("busy") }
@@ -79,6 +83,13 @@ func testSpec() Spec {
 
 func found(spec Spec, state State) Sandbox {
 	return Sandbox{Name: spec.Name, ID: "1", State: state, Scope: spec.Scope, Root: spec.Root, Agent: spec.Agent, Image: spec.Image, ConfigHash: spec.Hash()}
+}
+
+// lost is a sandbox that is not where it was.
+func lost(spec Spec) Sandbox {
+	sb := found(spec, Unknown)
+	sb.Why = "nothing is listed"
+	return sb
 }
 
 func TestEnsure(t *testing.T) {
@@ -114,7 +125,12 @@ func TestEnsure(t *testing.T) {
 		{name: "restarting", driver: memory{sb: found(spec, Running), ready: true, states: []State{Restarting, Restarting}}, history: "lookup lookup lookup"},
 		{name: "dead", driver: memory{sb: found(spec, Dead)}, history: "lookup lookup remove lookup image create start prepare"},
 		{name: "paused", driver: memory{sb: found(spec, Paused)}, history: "lookup lookup", err: "is paused: let it go on with \"docker unpause ralph-a-b-main\""},
-		{name: "unknown is not nothing", driver: memory{sb: found(spec, Unknown)}, history: "lookup lookup", err: "cannot tell what state"},
+		{name: "unknown is not nothing", driver: memory{sb: found(spec, Unknown)}, confirm: yes, history: "lookup lookup", err: "cannot tell what state"},
+		{name: "lost, in a script", driver: memory{sb: lost(spec)}, history: "lookup lookup", err: "nothing is listed. Nothing was changed. If it is gone for good, run the command with --recreate"},
+		{name: "lost, no", driver: memory{sb: lost(spec)}, confirm: no, history: "lookup lookup", err: "nothing was changed"},
+		{name: "lost, yes", driver: memory{sb: lost(spec)}, confirm: yes, history: "lookup lookup image create start prepare"},
+		{name: "lost, recreate", driver: memory{sb: lost(spec)}, recreate: true, history: "lookup image create start prepare"},
+		{name: "lost, but there after all", driver: memory{sb: lost(spec), fail: map[string]error{"create": ErrExists}}, confirm: yes, history: "lookup lookup image create lookup", err: "is there after all"},
 		{name: "lookup fails", driver: memory{fail: map[string]error{"lookup": errors.New("no engine")}}, history: "lookup", err: "no engine"},
 		{name: "another scope of the same name", driver: memory{sb: found(other, Running), ready: true}, recreate: true, history: "lookup", err: `belongs to a/b on branch "MAIN", not to a/b on branch "main"`},
 		{name: "another work tree", driver: memory{sb: found(elsewhere, Running), ready: true}, history: "lookup lookup", err: "was made for the work tree /elsewhere, not for /src"},
@@ -123,7 +139,7 @@ func TestEnsure(t *testing.T) {
 		{name: "changed, no", driver: memory{sb: found(changed, Running), ready: true}, confirm: no, history: "lookup lookup busy", err: "was left as it is"},
 		{name: "changed, but in use", driver: memory{sb: found(changed, Running), ready: true, busy: true}, confirm: yes, history: "lookup lookup busy", err: "a dispatch is running in it"},
 		{name: "another agent's, and none is needed", driver: memory{sb: found(otherAgent, Running), ready: true}, anyAgent: true, history: "lookup", found: otherAgent},
-		{name: "other mounts, and no agent is needed", driver: memory{sb: found(otherMounts, Running), ready: true}, anyAgent: true, history: "lookup lookup busy", err: "(mounts, limits or user)"},
+		{name: "other mounts, and no agent is needed", driver: memory{sb: found(otherMounts, Running), ready: true}, anyAgent: true, history: "lookup lookup busy", err: "(mounts, limits, user or ralph)"},
 		{name: "recreate", driver: memory{sb: found(spec, Running), ready: true}, recreate: true, history: "lookup busy remove image create start prepare"},
 		{name: "recreate, but in use", driver: memory{sb: found(spec, Running), ready: true, busy: true}, recreate: true, history: "lookup busy", err: "a dispatch is running in it"},
 		{name: "recreate a stopped one", driver: memory{sb: found(changed, Stopped)}, recreate: true, history: "lookup remove image create start prepare"},
@@ -197,6 +213,7 @@ func TestHashCoversWhatASandboxIsMadeWith(t *testing.T) {
 		"cpus":      func(s *Spec) { s.Resources.NanoCPUs = 1 },
 		"pids":      func(s *Spec) { s.Resources.Pids = 1 },
 		"user":      func(s *Spec) { s.User.UID = 1 },
+		"source":    func(s *Spec) { s.Source = "/ralph" },
 		"separator": func(s *Spec) { s.Root, s.Agent = `/src" "`, "" },
 	} {
 		s := testSpec()

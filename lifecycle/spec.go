@@ -13,20 +13,23 @@ import (
 func (s Spec) Hash() string {
 	h := sha256.New()
 	_, _ = fmt.Fprintf(h, "%q %q %q %q %v %v", s.Root, s.Mounts, s.Agent, s.Image, s.Resources, s.User)
+	if s.Source != "" {
+		_, _ = fmt.Fprintf(h, " %q", s.Source)
+	}
 	return hex.EncodeToString(h.Sum(nil))[:12]
 }
 
 // check compares a sandbox that has the spec's name with the spec's scope
 // and work tree. Names are made from scopes with loss, so two scopes can meet
 // in one name; sharing the sandbox would mix their work.
-func (s Spec) check(sb Sandbox) error {
+func (s Spec) check(sb Sandbox, manual Manual) error {
 	if sb.Scope != s.Scope {
 		return fmt.Errorf("the sandbox %s belongs to %s on branch %q, not to %s on branch %q, which yields the same name: use another branch name, or set RALPH_SCOPE_BRANCH",
 			sb.Name, sb.Scope.Repo, sb.Scope.Branch, s.Scope.Repo, s.Scope.Branch)
 	}
 	if sb.Root != s.Root {
-		return fmt.Errorf("the sandbox %s of %s on branch %q was made for the work tree %s, not for %s: use another branch in one of them, or remove it there with \"docker rm -fv %s\"",
-			sb.Name, s.Scope.Repo, s.Scope.Branch, sb.Root, s.Root, sb.Name)
+		return fmt.Errorf("the sandbox %s of %s on branch %q was made for the work tree %s, not for %s: use another branch in one of them, or remove it there with %q",
+			sb.Name, s.Scope.Repo, s.Scope.Branch, sb.Root, s.Root, manual.Remove)
 	}
 	return nil
 }
@@ -41,7 +44,7 @@ func (s Spec) differences(sb Sandbox) string {
 		what = append(what, fmt.Sprintf("image %s instead of %s", s.Image, sb.Image))
 	}
 	if len(what) == 0 {
-		what = append(what, "mounts, limits or user")
+		what = append(what, "mounts, limits, user or ralph")
 	}
 	return strings.Join(what, ", ")
 }

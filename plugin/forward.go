@@ -4,13 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 
 	"github.com/docker/cli/cli"
-	"github.com/docker/cli/cli-plugins/plugin"
 	"github.com/docker/cli/cli/command"
-	"github.com/docker/cli/cli/config/configfile"
 	"github.com/moby/buildkit/session/auth/authprovider"
 	"github.com/spf13/cobra"
 
@@ -53,7 +49,7 @@ func newForwardedCommand(d dispatcher, name, short string) *cobra.Command {
 }
 
 func (d dispatcher) run(cmd *cobra.Command, name string, args []string) error {
-	host, err := d.host(name)
+	host, err := d.host(cmd, name)
 	if err != nil {
 		return err
 	}
@@ -76,7 +72,7 @@ func (d dispatcher) run(cmd *cobra.Command, name string, args []string) error {
 	return nil
 }
 
-func (d dispatcher) host(name string) (dispatch.Host, error) {
+func (d dispatcher) host(cmd *cobra.Command, name string) (dispatch.Host, error) {
 	if err := requireDocker(); err != nil {
 		return dispatch.Host{}, err
 	}
@@ -88,21 +84,29 @@ func (d dispatcher) host(name string) (dispatch.Host, error) {
 	if err != nil {
 		return dispatch.Host{}, err
 	}
-	cfg := d.cli.ConfigFile()
+	home, err := os.UserHomeDir()
+	if err != nil {
+		home = "" // whoever has none has no settings there either
+	}
+	cfg, globals := d.cli.ConfigFile(), dockerGlobals(cmd)
 	host := dispatch.Host{
-		Engine:      d.engine,
-		Dir:         dir,
-		StateDir:    stateDir(cfg),
-		LookupEnv:   os.LookupEnv,
-		Version:     d.version,
-		Stdin:       d.cli.In(),
-		Stdout:      d.cli.Out(),
-		Stderr:      d.cli.Err(),
-		Confirm:     confirmer(d.cli),
-		Forward:     d.interrupts.Forward,
-		Credentials: authprovider.LoadAuthConfig(cfg),
-		Progress:    projectimage.Progress{Mode: mode, Out: progressOut(d.cli)},
-		ProxyArgs:   func(engine string) map[string]*string { return cfg.ParseProxyConfig(engine, nil) },
+		Engine:        d.engine,
+		Docker:        dockerProgram(),
+		DockerGlobals: globals,
+		Keeper:        keeper(cfg, globals),
+		Dir:           dir,
+		Home:          home,
+		StateDir:      stateDir(cfg),
+		LookupEnv:     os.LookupEnv,
+		Version:       d.version,
+		Confirm:       confirmer(d.cli),
+		Forward:       d.interrupts.Forward,
+		Credentials:   authprovider.LoadAuthConfig(cfg),
+		Progress:      projectimage.Progress{Mode: mode, Out: progressOut(d.cli)},
+		ProxyArgs:     func(engine string) map[string]*string { return cfg.ParseProxyConfig(engine, nil) },
+		// The files that the Docker CLI's streams wrap: programs of others can
+		// be given nothing else.
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 	}
 	switch {
 	case d.cli.In().IsTerminal() && d.cli.Out().IsTerminal():
@@ -124,21 +128,4 @@ func (d dispatcher) engine() (dispatch.API, error) {
 		}
 	}
 	return d.cli.Client(), nil
-}
-
-// requireDocker makes sure that there is a Docker CLI. One that has started
-// us is enough.
-func requireDocker() error {
-	if !plugin.RunningStandalone() {
-		return nil
-	}
-	if _, err := exec.LookPath("docker"); err != nil {
-		return errors.New("the docker command is not on PATH: install Docker Engine (https://docs.docker.com/engine/install/) or Docker Desktop, then try again")
-	}
-	return nil
-}
-
-// stateDir is the plugin's folder below Docker's configuration folder.
-func stateDir(cfg *configfile.ConfigFile) string {
-	return filepath.Join(filepath.Dir(cfg.GetFilename()), "ralph")
 }

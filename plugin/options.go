@@ -25,7 +25,7 @@ type options struct {
 func (o *options) addFlags(flags *pflag.FlagSet) {
 	o.flags = flags
 	flags.StringVar(&o.agent, "agent", "", `Coding agent, e.g. "claude" or "shell"`)
-	flags.StringVar(&o.driver, "driver", "", `Kind of sandbox: "auto" or "container"`)
+	flags.StringVar(&o.driver, "driver", "", `Kind of sandbox: "auto", "sbx", "docker-sandbox" or "container"`)
 	flags.StringVar(&o.image, "image", "", "Use this image as it is")
 	flags.StringVar(&o.base, "base", "", "Build the agent's image on this one")
 	flags.StringVar(&o.memory, "memory", "", `Memory limit, such as "8g"`)
@@ -66,7 +66,7 @@ func completeAgents(*cobra.Command, []string, string) ([]string, cobra.ShellComp
 }
 
 func completeDrivers(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return []string{config.DriverAuto, config.DriverContainer}, cobra.ShellCompDirectiveNoFileComp
+	return []string{config.DriverAuto, config.DriverSbx, config.DriverDockerSandbox, config.DriverContainer}, cobra.ShellCompDirectiveNoFileComp
 }
 
 func completeProgress(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"fmt"
+	"os"
 	"sync"
 
 	"github.com/docker/cli/cli/command"
@@ -22,6 +23,10 @@ func (t *terminal) Size() (height, width uint) { return t.cli.Out().GetTtySize()
 
 // Resized implements lifecycle.Terminal.
 func (t *terminal) Resized() <-chan struct{} { return t.resized }
+
+// Files implements lifecycle.Terminal. These are what the Docker CLI's streams
+// wrap.
+func (t *terminal) Files() (stdin, stdout, stderr *os.File) { return os.Stdin, os.Stdout, os.Stderr }
 
 // DetachKeys implements lifecycle.Terminal.
 func (t *terminal) DetachKeys() string { return t.cli.ConfigFile().DetachKeys }

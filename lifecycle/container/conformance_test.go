@@ -1,9 +1,9 @@
 package container_test
 
 import (
+	"crypto/rand"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -12,24 +12,26 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/gotest"
 	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 func TestConformance(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
-		newSuite(t, e).Run(t)
+		newSuite(t, e).Run(gotest.T(t))
 	})
 }
 
 func newSuite(t *testing.T, e engines.Engine) drivertest.Suite {
 	return drivertest.Suite{
 		Driver:  &container.Driver{API: e.Client(t), Host: e.Host, StateDir: t.TempDir()},
-		NewSpec: newSpec,
+		NewSpec: func(check drivertest.T) lifecycle.Spec { return newSpec(t, check.Name()) },
+		Owner:   lifecycle.User{UID: 1234, GID: 2345},
 	}
 }
 
 // newSpec makes a work tree that belongs to an ordinary user.
-func newSpec(t *testing.T) lifecycle.Spec {
+func newSpec(t *testing.T, name string) lifecycle.Spec {
 	t.Helper()
 	const uid, gid = 1234, 2345
 	root := t.TempDir()
@@ -40,12 +42,12 @@ func newSpec(t *testing.T) lifecycle.Spec {
 		assert.NilError(t, os.Chmod(dir, 0o755))
 	}
 	assert.NilError(t, os.Chown(root, uid, gid))
-	branch := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name())) + filepath.Base(filepath.Dir(root))
+	branch := rand.Text()[:8] + "-" + name // what a killed test has left is not in the way
 	s := scope.Scope{Repo: "acme/test", Branch: branch}
-	name, err := s.SandboxName()
+	sandbox, err := s.SandboxName()
 	assert.NilError(t, err)
 	return lifecycle.Spec{
-		Name:      name,
+		Name:      sandbox,
 		Scope:     s,
 		Root:      root,
 		MainRoot:  root,

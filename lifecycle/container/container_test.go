@@ -21,6 +21,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	driver "github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/gotest"
 	"github.com/docker-ralph/docker-ralph/scope"
 )
 
@@ -28,7 +29,7 @@ func TestForeignThingsAreLeftAlone(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		ctx, api, s := t.Context(), e.Client(t), newSuite(t, e)
 
-		spec := s.NewSpec(t)
+		spec := s.NewSpec(gotest.T(t))
 		made, err := api.ContainerCreate(ctx, client.ContainerCreateOptions{Name: spec.Name, Image: spec.Image})
 		assert.NilError(t, err)
 		t.Cleanup(func() { remove(t, api, made.ID) })
@@ -49,7 +50,7 @@ func TestForeignThingsAreLeftAlone(t *testing.T) {
 func TestLookupTakesNoIDForAName(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		s := newSuite(t, e)
-		sb, _ := s.Up(t)
+		sb, _ := s.Up(gotest.T(t))
 		found, err := s.Driver.Lookup(t.Context(), sb.ID[:12])
 		assert.NilError(t, err)
 		assert.Equal(t, found.State, lifecycle.NotFound)
@@ -59,7 +60,7 @@ func TestLookupTakesNoIDForAName(t *testing.T) {
 func TestHardening(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		s := newSuite(t, e)
-		sb, spec := s.Up(t)
+		sb, spec := s.Up(gotest.T(t))
 		out := sh(t, s.Driver, sb, spec, "exec 2>&1; cat /proc/self/status; echo; cat /proc/1/status; kill -STOP 1 || true; touch /opt/ralph/x || true; ls -l /opt/ralph/bin/ralph")
 		self, first, ok := strings.Cut(out, "\n\n")
 		assert.Assert(t, ok)
@@ -91,9 +92,9 @@ func TestHardening(t *testing.T) {
 func TestLimitsAreNeverMoreThanTheEngineHas(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		s := newSuite(t, e)
-		spec := s.NewSpec(t)
+		spec := s.NewSpec(gotest.T(t))
 		spec.Resources = lifecycle.Resources{Memory: 1 << 50, NanoCPUs: 1e15, Pids: 100}
-		sb := s.UpWith(t, spec)
+		sb := s.UpWith(gotest.T(t), spec)
 		api := e.Client(t)
 		info, err := api.Info(t.Context(), client.InfoOptions{})
 		assert.NilError(t, err)
@@ -107,7 +108,7 @@ func TestLimitsAreNeverMoreThanTheEngineHas(t *testing.T) {
 func TestOrphansDoNotPileUp(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		s := newSuite(t, e)
-		sb, spec := s.Up(t)
+		sb, spec := s.Up(gotest.T(t))
 		sh(t, s.Driver, sb, spec, "for i in 1 2 3 4 5; do (sleep 0.1 &) ; done")
 		poll.WaitOn(t, func(poll.LogT) poll.Result {
 			// Other than in ps, only the engine sees zombies from outside.
@@ -126,7 +127,7 @@ func TestOrphansDoNotPileUp(t *testing.T) {
 func TestOddStates(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		ctx, api, s := t.Context(), e.Client(t), newSuite(t, e)
-		sb, spec := s.Up(t)
+		sb, spec := s.Up(gotest.T(t))
 		_, err := api.ContainerPause(ctx, sb.ID, client.ContainerPauseOptions{})
 		assert.NilError(t, err)
 		found, err := s.Driver.Lookup(ctx, spec.Name)
@@ -150,7 +151,7 @@ func TestOddStates(t *testing.T) {
 func TestManyDispatchesMakeOneSandbox(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		s := newSuite(t, e)
-		spec := s.NewSpec(t)
+		spec := s.NewSpec(gotest.T(t))
 		const n = 6
 		ids := make([]string, n)
 		locks := t.TempDir()
@@ -210,7 +211,7 @@ func TestHalfMadeSandboxesAreTakenUp(t *testing.T) {
 		} {
 			t.Run(tc.name, func(t *testing.T) {
 				s := newSuite(t, e)
-				spec := s.NewSpec(t)
+				spec := s.NewSpec(gotest.T(t))
 				tc.leave(t, e.Client(t), s.Driver, spec)
 				sb, err := ensure(t, s.Driver, spec, false)
 				assert.NilError(t, err)
@@ -224,7 +225,7 @@ func TestHalfMadeSandboxesAreTakenUp(t *testing.T) {
 func TestCommitInALinkedWorktree(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		s := newSuite(t, e)
-		spec := s.NewSpec(t)
+		spec := s.NewSpec(gotest.T(t))
 		main := spec.Root
 		git := func(dir string, args ...string) string {
 			t.Helper()
@@ -243,7 +244,7 @@ func TestCommitInALinkedWorktree(t *testing.T) {
 		spec.Root = linked
 		spec.Mounts = []string{filepath.Join(main, ".git")}
 		spec.Probe = filepath.Join(main, ".git", "worktrees", "linked", "HEAD")
-		sb := s.UpWith(t, spec)
+		sb := s.UpWith(gotest.T(t), spec)
 		sh(t, s.Driver, sb, spec, "echo x > x && git add x && git -c user.name=a -c user.email=a@e commit -qm inside")
 		assert.Equal(t, git(linked, "log", "-1", "--format=%s %an"), "inside a")
 		assert.Equal(t, git(linked, "status", "--porcelain"), "")
@@ -253,7 +254,7 @@ func TestCommitInALinkedWorktree(t *testing.T) {
 func TestAnotherMachinesEngineIsRecognised(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		s := newSuite(t, e)
-		spec := s.NewSpec(t)
+		spec := s.NewSpec(gotest.T(t))
 		for _, host := range []string{"ssh://user@far.example", "tcp://192.0.2.7:2376"} {
 			d := &driver.Driver{API: e.Client(t), Host: host, StateDir: t.TempDir()}
 			_, err := d.Create(t.Context(), spec)

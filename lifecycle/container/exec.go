@@ -2,7 +2,6 @@ package container
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -28,16 +27,15 @@ func demultiplex(stdout, stderr io.Writer, r io.Reader) error {
 func (d *Driver) Exec(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Process) (int, error) {
 	program, ok := d.readMarker(sb)
 	if !ok {
-		return 0, errNotPrepared
+		return 0, lifecycle.ErrNotPrepared
 	}
 	args := slices.Clone(p.Args)
 	if args[0] == guest.Program {
 		args[0] = program.Path()
 	}
-	id := rand.Text()
 	opts := client.ExecCreateOptions{
 		User:         sb.User,
-		Env:          append([]string{"HOME=" + Home, guest.DispatchEnv + "=" + id}, p.Env...),
+		Env:          append([]string{"HOME=" + Home, guest.DispatchEnv + "=" + p.ID}, p.Env...),
 		WorkingDir:   p.Dir,
 		Cmd:          args,
 		AttachStdin:  p.Stdin != nil,
@@ -61,7 +59,7 @@ func (d *Driver) Exec(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Pro
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go d.forwardSignals(ctx, sb, program.Path(), id, p)
+	go d.forwardSignals(ctx, sb, program.Path(), p)
 	if err := d.stream(ctx, made.ID, conn.HijackedResponse, p); err != nil {
 		return 0, err
 	}
@@ -172,7 +170,7 @@ func (d *Driver) followSize(ctx context.Context, execID string, t lifecycle.Term
 
 // forwardSignals delivers signals to the process. The Engine API cannot, so
 // ralph does, run a second time inside.
-func (d *Driver) forwardSignals(ctx context.Context, sb lifecycle.Sandbox, program, id string, p lifecycle.Process) {
+func (d *Driver) forwardSignals(ctx context.Context, sb lifecycle.Sandbox, program string, p lifecycle.Process) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -182,7 +180,7 @@ func (d *Driver) forwardSignals(ctx context.Context, sb lifecycle.Sandbox, progr
 			if sig == syscall.SIGTERM {
 				name = "TERM"
 			}
-			if _, err := d.run(ctx, sb, sb.User, program, "_signal", name, id); err != nil && ctx.Err() == nil {
+			if _, err := d.run(ctx, sb, sb.User, program, "_signal", name, p.ID); err != nil && ctx.Err() == nil {
 				_, _ = fmt.Fprintf(p.Stderr, "Warning: passing the signal on to the sandbox: %v\n", err)
 			}
 		}

@@ -86,3 +86,21 @@ func (d *Driver) Busy(ctx context.Context, sb lifecycle.Sandbox) (bool, error) {
 	}
 	return len(res.Processes) > 1, nil
 }
+
+// Dispatches implements [lifecycle.Driver].
+func (d *Driver) Dispatches(ctx context.Context, sb lifecycle.Sandbox) ([]lifecycle.Dispatch, error) {
+	program, ok := d.readMarker(sb)
+	if !ok {
+		return nil, lifecycle.ErrNotPrepared
+	}
+	out, err := d.run(ctx, sb, sb.User, program.Path(), "_dispatches")
+	if err != nil {
+		return nil, fmt.Errorf("asking what runs in %s: %w", sb.Name, err)
+	}
+	return lifecycle.ParseDispatches([]byte(out))
+}
+
+// Manual implements [lifecycle.Driver].
+func (d *Driver) Manual(name string) lifecycle.Manual {
+	return lifecycle.Manual{List: "docker ps -a", Stop: "docker stop " + name, Remove: "docker rm -fv " + name}
+}

@@ -27,6 +27,13 @@ type marker struct {
 	Hash string `json:"hash"`
 }
 
+// Known tells whether a sandbox of this name was prepared, by what is noted in
+// stateDir.
+func Known(stateDir, name string) bool {
+	_, err := os.Stat((&Driver{StateDir: stateDir}).markerPath(name))
+	return err == nil
+}
+
 func (d *Driver) readMarker(sb lifecycle.Sandbox) (payload.Payload, bool) {
 	b, err := os.ReadFile(d.markerPath(sb.Name))
 	if err != nil {
@@ -126,5 +133,3 @@ func (d *Driver) run(ctx context.Context, sb lifecycle.Sandbox, user string, arg
 	}
 	return out.String(), err
 }
-
-var errNotPrepared = errors.New("the sandbox is not prepared for this version of docker-ralph")

@@ -4,6 +4,7 @@ package dispatch
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+	"github.com/docker-ralph/docker-ralph/lifecycle/sbx"
 	"github.com/docker-ralph/docker-ralph/projectimage"
 	"github.com/docker-ralph/docker-ralph/scope"
 )
@@ -21,6 +23,7 @@ import (
 type API interface {
 	container.API
 	projectimage.Engine
+	sbx.Engine
 }
 
 // Host is where a dispatch comes from: the user's engine, folders, streams
@@ -29,8 +32,17 @@ type Host struct {
 	// Engine connects to the engine. It is called once, and beside everything
 	// that can be refused without an engine; its error counts after theirs.
 	Engine func() (API, error)
+	// Docker is the Docker CLI that has called us, and DockerGlobals its
+	// options that choose configuration and engine.
+	Docker        string
+	DockerGlobals []string
+	// Keeper is a command that calls [Keep] with the two arguments that are
+	// added to it.
+	Keeper []string
 	// Dir is the directory that the command was given in.
 	Dir string
+	// Home is the user's home directory; empty if there is none.
+	Home string
 	// StateDir is the plugin's folder below Docker's configuration folder.
 	StateDir string
 	// LookupEnv is os.LookupEnv or a stand-in.
@@ -83,42 +95,62 @@ func Run(ctx context.Context, h Host, opts Options) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	spec, err := h.spec(wt, cfg)
+	keys, err := h.cloudKeys(ctx, wt, cfg, opts.Command)
 	if err != nil {
 		return 0, err
 	}
-	env, err := h.environment(wt, cfg, opts.Command)
+	at, err := h.choose(ctx, wt, cfg, connected)
 	if err != nil {
 		return 0, err
 	}
-	api, err := connected()
+	spec, err := h.spec(wt, cfg, at)
 	if err != nil {
 		return 0, err
 	}
-	driver, err := h.driver(cfg, api)
+	env, err := h.environment(ctx, wt, cfg, at, opts.Command)
 	if err != nil {
 		return 0, err
 	}
 	if spec.Ephemeral {
-		alive, err := h.sweep(ctx, driver, spec)
+		alive, err := h.sweep(ctx, at.driver, spec)
 		if err != nil {
 			return 0, err
 		}
 		defer func() { _ = alive.Close() }()
 	}
-	sb, err := h.ensurer(driver, api, cfg, opts).Ensure(ctx, spec, opts.Recreate)
-	if err != nil {
-		return 0, err
-	}
-	code, err := h.execute(ctx, driver, sb, lifecycle.Process{
-		Args: append([]string{"ralph", opts.Command}, opts.Args...),
-		Env:  env,
-		Dir:  filepath.ToSlash(filepath.Join(wt.Root, wt.Prefix)),
-	}, opts.Command)
-	if spec.Ephemeral && !errors.Is(err, lifecycle.ErrDetached) {
-		err = errors.Join(err, removeAfter(ctx, driver, sb))
+	code, sb, err := h.ensureAndExecute(ctx, at, spec, cfg, opts, lifecycle.Process{
+		ID:      rand.Text(),
+		Lasting: opts.Command != taskCommand,
+		Args:    append([]string{"ralph", opts.Command}, opts.Args...),
+		Env:     append(env, keys...),
+		Dir:     filepath.ToSlash(filepath.Join(wt.Root, wt.Prefix)),
+	})
+	if spec.Ephemeral && sb.Name != "" && !errors.Is(err, lifecycle.ErrDetached) {
+		err = errors.Join(err, removeAfter(ctx, at.driver, sb))
 	}
 	return code, err
+}
+
+// taskCommand is the one that starts no agent.
+const taskCommand = "task"
+
+// ensureAndExecute brings the sandbox up and runs the process in it. If ralph
+// turns out not to be there, though it was put there, that is done once more.
+func (h Host) ensureAndExecute(ctx context.Context, at place, spec lifecycle.Spec, cfg config.Effective, opts Options, p lifecycle.Process) (int, lifecycle.Sandbox, error) {
+	ensurer := h.ensurer(at, cfg, opts)
+	sb, err := ensurer.Ensure(ctx, spec, opts.Recreate)
+	if err != nil {
+		return 0, lifecycle.Sandbox{}, err
+	}
+	h.nameOrphans(ctx, at.driver, sb)
+	code, err := h.execute(ctx, at.driver, sb, p, opts.Command)
+	if errors.Is(err, lifecycle.ErrNotPrepared) {
+		if sb, err = ensurer.Ensure(ctx, spec, false); err != nil {
+			return 0, lifecycle.Sandbox{}, err
+		}
+		code, err = h.execute(ctx, at.driver, sb, p, opts.Command)
+	}
+	return code, sb, err
 }
 
 // connect connects to the engine while git and the configuration are read, and
@@ -161,18 +193,16 @@ func (h Host) configure(ctx context.Context, wt scope.Worktree, opts Options) (c
 }
 
 // spec derives what the sandbox must be like.
-func (h Host) spec(wt scope.Worktree, cfg config.Effective) (lifecycle.Spec, error) {
+func (h Host) spec(wt scope.Worktree, cfg config.Effective, at place) (lifecycle.Spec, error) {
 	name, err := wt.Scope.SandboxName()
 	if err != nil {
 		return lifecycle.Spec{}, err
 	}
-	image, err := projectimage.Ref(imageRequest(cfg))
-	if err != nil {
-		return lifecycle.Spec{}, err
-	}
-	user, err := invokingUser(wt.Root)
-	if err != nil {
-		return lifecycle.Spec{}, err
+	var user lifecycle.User // a microVM maps its own to ours
+	if at.kind == config.DriverContainer {
+		if user, err = invokingUser(wt.Root); err != nil {
+			return lifecycle.Spec{}, err
+		}
 	}
 	if !cfg.Sandbox.Reuse {
 		name = ephemeralName(name)
@@ -186,7 +216,8 @@ func (h Host) spec(wt scope.Worktree, cfg config.Effective) (lifecycle.Spec, err
 		Probe:     filepath.Join(wt.GitDir, "HEAD"),
 		MainRoot:  wt.MainRoot,
 		Agent:     cfg.Agent.Name,
-		Image:     image,
+		Image:     at.image,
+		Source:    cfg.Ralph.Source,
 		Resources: lifecycle.Resources{Memory: r.Memory, NanoCPUs: r.NanoCPUs(), Pids: r.Pids},
 		User:      user,
 		Version:   h.Version,
@@ -219,25 +250,20 @@ func imageRequest(cfg config.Effective) projectimage.Request {
 	return projectimage.Request{Agent: cfg.Agent.Name, Base: cfg.Image.Base, Image: cfg.Sandbox.Image}
 }
 
-func (h Host) driver(cfg config.Effective, api API) (lifecycle.Driver, error) {
-	switch cfg.Sandbox.Driver {
-	case config.DriverAuto, config.DriverContainer:
-		return &container.Driver{API: api, Host: api.DaemonHost(), StateDir: h.StateDir}, nil
-	default:
-		return nil, fmt.Errorf("the driver %q is not built into this version: use \"container\"", cfg.Sandbox.Driver)
-	}
-}
-
-func (h Host) ensurer(driver lifecycle.Driver, api API, cfg config.Effective, opts Options) *lifecycle.Ensurer {
+func (h Host) ensurer(at place, cfg config.Effective, opts Options) *lifecycle.Ensurer {
 	locks := filepath.Join(h.StateDir, "locks")
 	return &lifecycle.Ensurer{
-		Driver:   driver,
-		AnyAgent: opts.Command == "task",
+		Driver:   at.driver,
+		Why:      at.why,
+		AnyAgent: opts.Command == taskCommand,
 		LockDir:  locks,
 		Report:   h.report,
 		Confirm:  h.Confirm,
 		Image: func(ctx context.Context) error {
-			b := &projectimage.Builder{Engine: api, Auth: h.Credentials, Progress: h.Progress, ProxyArgs: h.ProxyArgs(api.DaemonHost()), LockDir: locks}
+			if !at.build {
+				return nil
+			}
+			b := &projectimage.Builder{Engine: at.api, Auth: h.Credentials, Progress: h.Progress, ProxyArgs: h.ProxyArgs(at.api.DaemonHost()), LockDir: locks}
 			req := imageRequest(cfg)
 			req.Rebuild = opts.Rebuild
 			_, err := b.Ensure(ctx, req)
@@ -258,7 +284,12 @@ func (h Host) execute(ctx context.Context, driver lifecycle.Driver, sb lifecycle
 	p.Signals, p.Terminal = signals, h.Terminal
 	p.Stdout, p.Stderr = h.Stdout, h.Stderr
 	p.Stdin = h.Stdin
+	done, err := h.note(sb, p)
+	if err != nil {
+		return 0, err
+	}
 	code, err := driver.Exec(context.WithoutCancel(ctx), sb, p)
+	done(err)
 	if errors.Is(err, lifecycle.ErrDetached) {
 		h.report(fmt.Sprintf("\nDetached: ralph %s goes on in the sandbox %s", command, sb.Name))
 		return 0, err
@@ -271,6 +302,9 @@ func (h Host) report(message string) {
 }
 
 func (h Host) getenv(name string) string {
+	if h.LookupEnv == nil {
+		return ""
+	}
 	value, _ := h.LookupEnv(name)
 	return value
 }

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -13,7 +14,7 @@ import (
 // environment returns the KEY=value pairs that a command gets in the sandbox.
 // Keys of the agent's model go along only with the commands that start an
 // agent.
-func (h Host) environment(wt scope.Worktree, cfg config.Effective, command string) ([]string, error) {
+func (h Host) environment(ctx context.Context, wt scope.Worktree, cfg config.Effective, at place, command string) ([]string, error) {
 	guest, err := cfg.Guest(true).Encode()
 	if err != nil {
 		return nil, err
@@ -23,12 +24,17 @@ func (h Host) environment(wt scope.Worktree, cfg config.Effective, command strin
 	if h.Terminal != nil {
 		names = append(names, "TERM", "COLORTERM")
 	}
-	if command != "task" {
-		names = append(names, credential.Names(cfg.Agent.Name)...)
-		h.warnIdentity(wt)
-	}
-	names = append(names, cfg.Env.Pass...)
 	env = append(env, credential.Collect(names, h.LookupEnv)...)
+	if command == taskCommand {
+		env = append(env, credential.Collect(cfg.Env.Pass, h.LookupEnv)...)
+	} else {
+		h.warnIdentity(wt)
+		keys, err := h.agentKeys(ctx, cfg, at)
+		if err != nil {
+			return nil, err
+		}
+		env = append(env, keys...)
+	}
 	return append(env, gitConfig(wt)...), nil
 }
 

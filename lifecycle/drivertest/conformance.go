@@ -1,9 +1,11 @@
-// Package drivertest is the conformance suite that every driver passes.
+// Package drivertest is the conformance suite that every driver passes. It is
+// run by tests, and by users against the programs that they have.
 package drivertest
 
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -11,12 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"testing"
 	"time"
-
-	"gotest.tools/v3/assert"
-	is "gotest.tools/v3/assert/cmp"
-	"gotest.tools/v3/poll"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
@@ -27,11 +24,14 @@ type Suite struct {
 	// NewSpec returns a spec for a sandbox that nobody else uses, with an
 	// image that exists and a work tree of its own. The suite removes the
 	// sandbox.
-	NewSpec func(t *testing.T) lifecycle.Spec
+	NewSpec func(t T) lifecycle.Spec
+	// Owner is who files that are made inside belong to; a negative UID means
+	// that it does not matter.
+	Owner lifecycle.User
 }
 
 // Run tries everything that the contract of [lifecycle.Driver] promises.
-func (s Suite) Run(t *testing.T) {
+func (s Suite) Run(t T) {
 	t.Run("life", s.testLife)
 	t.Run("exec", s.testExec)
 	t.Run("terminal", s.testTerminal)
@@ -39,155 +39,153 @@ func (s Suite) Run(t *testing.T) {
 	t.Run("signals", s.testSignals)
 }
 
-func (s Suite) testLife(t *testing.T) {
+func (s Suite) testLife(t T) {
 	ctx, d, spec := t.Context(), s.Driver, s.NewSpec(t)
 	sb, err := d.Lookup(ctx, spec.Name)
-	assert.NilError(t, err)
-	assert.DeepEqual(t, sb, lifecycle.Sandbox{Name: spec.Name, State: lifecycle.NotFound})
+	noError(t, err)
+	equal(t, "what is looked up before it is made", sb, lifecycle.Sandbox{Name: spec.Name, State: lifecycle.NotFound})
 
 	made, err := d.Create(ctx, spec)
-	assert.NilError(t, err)
+	noError(t, err)
 	s.cleanUp(t, made)
-	s.expect(t, spec, made, lifecycle.Stopped)
+	s.expect(t, spec, made, made.State)
 	_, err = d.Create(ctx, spec)
-	assert.Assert(t, errors.Is(err, lifecycle.ErrExists), "%v", err)
+	holds(t, fmt.Sprintf("a second one of that name is refused as one that exists (%v)", err), errors.Is(err, lifecycle.ErrExists))
+	s.expect(t, spec, made, made.State)
 
-	assert.NilError(t, d.Start(ctx, made))
+	noError(t, d.Start(ctx, made))
 	s.expect(t, spec, made, lifecycle.Running)
-	assert.Assert(t, !d.Ready(made))
+	holds(t, "a new one is not prepared", !d.Ready(made))
 	for range 2 { // Prepare can be repeated
-		assert.NilError(t, d.Prepare(ctx, made, spec))
-		assert.Assert(t, d.Ready(made))
+		noError(t, d.Prepare(ctx, made, spec))
+		holds(t, "it is prepared", d.Ready(made))
 	}
-	out := s.run(t, made, spec, "echo kept > ~/file; whoami")
-	assert.Assert(t, out != "", "the user has a name")
+	holds(t, "the user has a name", s.run(t, made, spec, "echo kept > ~/file; whoami") != "")
 
-	assert.NilError(t, d.Stop(ctx, made))
+	noError(t, d.Stop(ctx, made))
 	s.expect(t, spec, made, lifecycle.Stopped)
-	assert.NilError(t, d.Stop(ctx, made), "again is fine")
-	assert.NilError(t, d.Start(ctx, made))
-	assert.Assert(t, d.Ready(made), "a stop does not undo the preparation")
-	assert.Equal(t, s.run(t, made, spec, "cat ~/file"), "kept\n")
+	noError(t, d.Stop(ctx, made)) // again is fine
+	noError(t, d.Start(ctx, made))
+	holds(t, "a stop does not undo the preparation", d.Ready(made))
+	equal(t, "what a stop keeps", s.run(t, made, spec, "cat ~/file"), "kept\n")
 
 	listed, err := d.List(ctx)
-	assert.NilError(t, err)
+	noError(t, err)
 	found := 0
 	for _, l := range listed {
 		if l.Name == spec.Name {
 			found++
 			l.State, made.State = "", ""
-			assert.DeepEqual(t, l, made)
+			equal(t, "what is listed", l, made)
 		}
 	}
-	assert.Equal(t, found, 1)
+	equal(t, "how often it is listed", found, 1)
 
 	for range 2 {
-		assert.NilError(t, d.Remove(ctx, made))
+		noError(t, d.Remove(ctx, made))
 	}
 	sb, err = d.Lookup(ctx, spec.Name)
-	assert.NilError(t, err)
-	assert.Equal(t, sb.State, lifecycle.NotFound)
+	noError(t, err)
+	equal(t, "the state after it was removed", sb.State, lifecycle.NotFound)
 	_, err = os.Stat(spec.Root)
-	assert.NilError(t, err, "the work tree stays")
+	noError(t, err) // the work tree stays
 }
 
 // expect compares what a lookup finds with what the sandbox was made for.
-func (s Suite) expect(t *testing.T, spec lifecycle.Spec, made lifecycle.Sandbox, state lifecycle.State) {
+func (s Suite) expect(t T, spec lifecycle.Spec, made lifecycle.Sandbox, state lifecycle.State) {
 	t.Helper()
 	sb, err := s.Driver.Lookup(t.Context(), spec.Name)
-	assert.NilError(t, err)
-	assert.DeepEqual(t, sb, lifecycle.Sandbox{
+	noError(t, err)
+	equal(t, "what is looked up", sb, lifecycle.Sandbox{
 		Name: spec.Name, ID: made.ID, State: state, Scope: spec.Scope, Root: spec.Root, Agent: spec.Agent,
 		Image: spec.Image, ConfigHash: spec.Hash(), User: made.User, Ephemeral: spec.Ephemeral,
 	})
 }
 
-func (s Suite) testExec(t *testing.T) {
+func (s Suite) testExec(t T) {
 	sb, spec := s.Up(t)
 	for _, code := range []int{0, 1, 2, 125, 126, 127, 130, 137, 255} {
 		got, _, _ := s.exec(t, sb, lifecycle.Process{Args: []string{"sh", "-c", fmt.Sprint("exit ", code)}, Dir: spec.Root})
-		assert.Equal(t, got, code)
+		equal(t, "the exit code", got, code)
 	}
 
 	_, out, errOut := s.exec(t, sb, lifecycle.Process{Args: []string{"sh", "-c", "echo out; echo err >&2; pwd"}, Dir: spec.Root})
-	assert.Equal(t, out, "out\n"+spec.Root+"\n")
-	assert.Equal(t, errOut, "err\n")
+	equal(t, "the output", out, "out\n"+spec.Root+"\n")
+	equal(t, "the errors", errOut, "err\n")
 
 	args := []string{"", " a  b ", "it's \"q\"", "two\nlines", "--", "-x", "$HOME `id` \\", "日本🐳", "*"}
 	_, out, _ = s.exec(t, sb, lifecycle.Process{Args: append([]string{"printf", "<%s>"}, args...), Dir: spec.Root})
-	assert.Equal(t, out, "<"+strings.Join(args, "><")+">")
+	equal(t, "the arguments", out, "<"+strings.Join(args, "><")+">")
 
 	big := bytes.Repeat([]byte("0123456789abcde\n"), 1<<16) // 1 MiB
 	_, out, _ = s.exec(t, sb, lifecycle.Process{Args: []string{"cat"}, Dir: spec.Root, Stdin: bytes.NewReader(big)})
-	assert.Assert(t, out == string(big), "%d bytes of %d came back", len(out), len(big))
+	holds(t, fmt.Sprintf("%d bytes of %d come back as they were", len(out), len(big)), out == string(big))
 
 	_, out, _ = s.exec(t, sb, lifecycle.Process{Args: []string{"sh", "-c", `printf "%s" "$SECRET"`}, Dir: spec.Root, Env: []string{"SECRET=a b\n'c'"}})
-	assert.Equal(t, out, "a b\n'c'")
+	equal(t, "the variable", out, "a b\n'c'")
 
 	s.run(t, sb, spec, "echo made inside > made")
 	info, err := os.Stat(filepath.Join(spec.Root, "made"))
-	assert.NilError(t, err)
-	st, ok := info.Sys().(*syscall.Stat_t)
-	assert.Assert(t, ok)
-	assert.Check(t, is.Equal(int(st.Uid), spec.User.UID))
-	assert.Check(t, is.Equal(int(st.Gid), spec.User.GID))
+	noError(t, err)
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && s.Owner.UID >= 0 {
+		equal(t, "the owner of a new file", lifecycle.User{UID: int(st.Uid), GID: int(st.Gid)}, s.Owner)
+	}
 }
 
-func (s Suite) testTerminal(t *testing.T) {
+func (s Suite) testTerminal(t T) {
 	sb, spec := s.Up(t)
-	term := newTerminal(24, 80)
-	in, keys := io.Pipe()
 	var out buffer
-	done := make(chan int, 1)
-	go func() {
-		code, err := s.Driver.Exec(t.Context(), sb, lifecycle.Process{
-			Args: []string{"sh", "-c", `test -t 0 && test -t 1 && echo terminal; trap 'echo interrupted; exit 9' INT; trap 'echo size $(stty size)' WINCH; while :; do echo size $(stty size); read x; done`},
-			Dir:  spec.Root, Stdin: in, Stdout: &out, Stderr: &out, Terminal: term,
-		})
-		assert.Check(t, err)
-		done <- code
-	}()
+	term := newTerminal(t, 24, 80, &out)
+	before := term.state(t)
+	ended := s.begin(t, sb, lifecycle.Process{
+		Args:     []string{"sh", "-c", `test -t 0 && test -t 1 && echo terminal; trap 'echo interrupted; exit 9' INT; trap 'echo size $(stty size)' WINCH; while :; do echo size $(stty size); read x; done`},
+		Dir:      spec.Root,
+		Terminal: term,
+	})
 	out.waitFor(t, "terminal")
-	press(t, keys, "\n", &out, "size 24 80")
-	term.resize(50, 132)
-	press(t, keys, "\n", &out, "size 50 132")
-	press(t, keys, "\x03", &out, "interrupted")
-	assert.Equal(t, <-done, 9)
-	assert.Assert(t, term.restored.Load())
+	press(t, term, "\n", &out, "size 24 80")
+	noError(t, term.resize(50, 132))
+	press(t, term, "\n", &out, "size 50 132")
+	press(t, term, "\x03", &out, "interrupted")
+	end := <-ended
+	noError(t, end.err)
+	equal(t, "the exit code", end.code, 9)
+	equal(t, "the terminal afterwards", term.state(t), before)
 }
 
-func (s Suite) testDetach(t *testing.T) {
+func (s Suite) testDetach(t T) {
 	sb, spec := s.Up(t)
-	term := newTerminal(24, 80)
-	in, keys := io.Pipe()
 	var out buffer
-	done := make(chan error, 1)
-	go func() {
-		_, err := s.Driver.Exec(t.Context(), sb, lifecycle.Process{
-			Args: []string{"sh", "-c", "echo begun; while ! test -e go; do sleep 0.05; done; echo x > after"},
-			Dir:  spec.Root, Stdin: in, Stdout: &out, Stderr: &out, Terminal: term,
-		})
-		done <- err
-	}()
+	term := newTerminal(t, 24, 80, &out)
+	before := term.state(t)
+	ended := s.begin(t, sb, lifecycle.Process{
+		ID: "detached", Args: []string{"sh", "-c", "echo begun; while ! test -e go; do sleep 0.05; done; echo x > after"},
+		Dir: spec.Root, Terminal: term,
+	})
 	out.waitFor(t, "begun")
 	for _, key := range []string{"\x10", "\x11"} {
-		_, err := io.WriteString(keys, key)
-		assert.NilError(t, err)
+		_, err := io.WriteString(term.user, key)
+		noError(t, err)
 	}
-	assert.Assert(t, errors.Is(<-done, lifecycle.ErrDetached))
-	assert.Assert(t, term.restored.Load())
+	end := <-ended
+	holds(t, fmt.Sprintf("the user has detached (%v)", end.err), errors.Is(end.err, lifecycle.ErrDetached))
+	equal(t, "the terminal afterwards", term.state(t), before)
 	s.busy(t, sb, true)
-	assert.NilError(t, os.WriteFile(filepath.Join(spec.Root, "go"), nil, 0o644))
-	poll.WaitOn(t, func(poll.LogT) poll.Result {
-		if _, err := os.Stat(filepath.Join(spec.Root, "after")); err != nil {
-			return poll.Continue("%v", err)
-		}
-		return poll.Success()
-	}, poll.WithTimeout(30*time.Second))
+	running, err := s.Driver.Dispatches(t.Context(), sb)
+	noError(t, err)
+	equal(t, "how many dispatches run", len(running), 1)
+	equal(t, "which one runs", running[0].ID, "detached")
+	age := time.Since(running[0].Since)
+	holds(t, fmt.Sprintf("it has run for a while (%s)", age), age > -5*time.Second && age < 5*time.Minute)
+	noError(t, os.WriteFile(filepath.Join(spec.Root, "go"), nil, 0o644))
+	becomes(t, "it goes on to its end", func() (string, bool) {
+		_, err := os.Stat(filepath.Join(spec.Root, "after"))
+		return fmt.Sprint(err), err == nil
+	})
 	s.busy(t, sb, false)
 }
 
-func (s Suite) testSignals(t *testing.T) {
+func (s Suite) testSignals(t T) {
 	sb, spec := s.Up(t)
 	for _, tc := range []struct {
 		signal os.Signal
@@ -195,80 +193,115 @@ func (s Suite) testSignals(t *testing.T) {
 	}{{os.Interrupt, 42}, {syscall.SIGTERM, 43}} {
 		signals := make(chan os.Signal, 1)
 		var out buffer
-		done := make(chan int, 1)
-		go func() {
-			code, err := s.Driver.Exec(t.Context(), sb, lifecycle.Process{
-				Args: []string{"sh", "-c", "trap 'exit 42' INT; trap 'exit 43' TERM; echo ready; while :; do sleep 0.05; done"},
-				Dir:  spec.Root, Stdout: &out, Stderr: &out, Signals: signals,
-			})
-			assert.Check(t, err)
-			done <- code
-		}()
+		ended := s.begin(t, sb, lifecycle.Process{
+			Args: []string{"sh", "-c", "trap 'exit 42' INT; trap 'exit 43' TERM; echo ready; while :; do sleep 0.05; done"},
+			Dir:  spec.Root, Stdout: &out, Stderr: &out, Signals: signals,
+		})
 		out.waitFor(t, "ready")
 		s.busy(t, sb, true)
 		signals <- tc.signal
-		assert.Equal(t, <-done, tc.want)
+		end := <-ended
+		noError(t, end.err)
+		equal(t, "the exit code", end.code, tc.want)
 		s.busy(t, sb, false)
 	}
-	state, err := s.Driver.Lookup(t.Context(), spec.Name)
-	assert.NilError(t, err)
-	assert.Equal(t, state.State, lifecycle.Running, "the sandbox lives on")
+	sb, err := s.Driver.Lookup(t.Context(), spec.Name)
+	noError(t, err)
+	equal(t, "the state afterwards", sb.State, lifecycle.Running)
 }
 
-func (s Suite) busy(t *testing.T, sb lifecycle.Sandbox, want bool) {
+func (s Suite) busy(t T, sb lifecycle.Sandbox, want bool) {
 	t.Helper()
-	poll.WaitOn(t, func(poll.LogT) poll.Result {
+	becomes(t, fmt.Sprintf("busy is %v", want), func() (string, bool) {
 		got, err := s.Driver.Busy(t.Context(), sb)
-		if err != nil {
-			return poll.Error(err)
-		}
-		if got != want {
-			return poll.Continue("busy is %v", got)
-		}
-		return poll.Success()
-	}, poll.WithTimeout(30*time.Second))
+		noError(t, err)
+		return fmt.Sprint(got), got == want
+	})
 }
 
 // Up makes a sandbox that is running and prepared.
-func (s Suite) Up(t *testing.T) (lifecycle.Sandbox, lifecycle.Spec) {
+func (s Suite) Up(t T) (lifecycle.Sandbox, lifecycle.Spec) {
 	t.Helper()
 	spec := s.NewSpec(t)
 	return s.UpWith(t, spec), spec
 }
 
 // UpWith makes the sandbox of a spec, running and prepared.
-func (s Suite) UpWith(t *testing.T, spec lifecycle.Spec) lifecycle.Sandbox {
+func (s Suite) UpWith(t T, spec lifecycle.Spec) lifecycle.Sandbox {
 	t.Helper()
 	sb, err := s.Driver.Create(t.Context(), spec)
-	assert.NilError(t, err)
+	noError(t, err)
 	s.cleanUp(t, sb)
-	assert.NilError(t, s.Driver.Start(t.Context(), sb))
-	assert.NilError(t, s.Driver.Prepare(t.Context(), sb, spec))
+	if sb.State != lifecycle.Running {
+		noError(t, s.Driver.Start(t.Context(), sb))
+	}
+	noError(t, s.Driver.Prepare(t.Context(), sb, spec))
 	return sb
 }
 
-func (s Suite) cleanUp(t *testing.T, sb lifecycle.Sandbox) {
+func (s Suite) cleanUp(t T, sb lifecycle.Sandbox) {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 		defer cancel()
-		assert.Check(t, s.Driver.Remove(ctx, sb))
+		if err := s.Driver.Remove(ctx, sb); err != nil {
+			t.Fatalf("removing %s: %v", sb.Name, err)
+		}
 	})
 }
 
 // run runs a shell command that must succeed and returns its output.
-func (s Suite) run(t *testing.T, sb lifecycle.Sandbox, spec lifecycle.Spec, script string) string {
+func (s Suite) run(t T, sb lifecycle.Sandbox, spec lifecycle.Spec, script string) string {
 	t.Helper()
 	code, out, errOut := s.exec(t, sb, lifecycle.Process{Args: []string{"sh", "-c", script}, Dir: spec.Root})
-	assert.Equal(t, code, 0, "%s%s", out, errOut)
+	equal(t, fmt.Sprintf("the exit code of %q, which said %q", script, out+errOut), code, 0)
 	return out
 }
 
 // exec runs a process without a terminal.
-func (s Suite) exec(t *testing.T, sb lifecycle.Sandbox, p lifecycle.Process) (code int, out, errOut string) {
+func (s Suite) exec(t T, sb lifecycle.Sandbox, p lifecycle.Process) (code int, out, errOut string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	p.Stdout, p.Stderr = &stdout, &stderr
+	p.ID, p.Stdout, p.Stderr = rand.Text(), &stdout, &stderr
 	code, err := s.Driver.Exec(t.Context(), sb, p)
-	assert.NilError(t, err)
+	noError(t, err)
 	return code, stdout.String(), stderr.String()
+}
+
+// end is how a process has ended.
+type end struct {
+	code int
+	err  error
+}
+
+// begin starts a process; its end is sent.
+func (s Suite) begin(t T, sb lifecycle.Sandbox, p lifecycle.Process) <-chan end {
+	if p.ID == "" {
+		p.ID = rand.Text()
+	}
+	if p.Terminal != nil {
+		stdin, stdout, stderr := p.Terminal.Files()
+		p.Stdin, p.Stdout, p.Stderr = stdin, stdout, stderr
+	}
+	ended := make(chan end, 1)
+	go func() {
+		code, err := s.Driver.Exec(t.Context(), sb, p)
+		ended <- end{code, err}
+	}()
+	return ended
+}
+
+// press types keys again and again until the output shows their effect: a
+// process may be between two reads, and a change of size takes its time.
+func press(t T, term *terminal, keys string, out *buffer, effect string) {
+	t.Helper()
+	becomes(t, fmt.Sprintf("%q is there after %q was typed", effect, keys), func() (string, bool) {
+		seen := out.String()
+		if strings.Contains(seen, effect) {
+			return seen, true
+		}
+		_, err := io.WriteString(term.user, keys)
+		noError(t, err)
+		time.Sleep(50 * time.Millisecond)
+		return seen, false
+	})
 }

@@ -1,28 +1,60 @@
 package drivertest
 
 import (
-	"bytes"
 	"io"
-	"strings"
+	"os"
 	"sync"
-	"sync/atomic"
-	"testing"
-	"time"
 
-	"gotest.tools/v3/assert"
-	"gotest.tools/v3/poll"
+	"github.com/creack/pty"
+	"github.com/moby/term"
 )
 
-// terminal stands in for the user's terminal.
+// terminal is a terminal that the suite sits at instead of a user.
 type terminal struct {
+	user *os.File // the end with the keyboard and the screen
+	end  *os.File // the end that programs get
+
 	mu            sync.Mutex
 	height, width uint
 	resized       chan struct{}
-	restored      atomic.Bool
 }
 
-func newTerminal(height, width uint) *terminal {
-	return &terminal{height: height, width: width, resized: make(chan struct{}, 1)}
+// newTerminal makes a terminal of that size whose screen is shown to out.
+func newTerminal(t T, height, width uint, out io.Writer) *terminal {
+	t.Helper()
+	user, end, err := pty.Open()
+	noError(t, err)
+	term := &terminal{user: user, end: end, resized: make(chan struct{}, 1)}
+	noError(t, term.setSize(height, width))
+	go func() { _, _ = io.Copy(out, user) }() // ends when the terminal is closed
+	t.Cleanup(func() {
+		// Whoever still reads the terminal is let go of it.
+		_, _ = io.WriteString(user, "\n")
+		_ = end.Close()
+		_ = user.Close()
+	})
+	return term
+}
+
+func (t *terminal) setSize(height, width uint) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.height, t.width = height, width
+	return pty.Setsize(t.end, &pty.Winsize{Rows: uint16(height), Cols: uint16(width)})
+}
+
+func (t *terminal) resize(height, width uint) error {
+	err := t.setSize(height, width)
+	t.resized <- struct{}{}
+	return err
+}
+
+// state is how the terminal is set up, to be compared.
+func (t *terminal) state(c T) any {
+	c.Helper()
+	state, err := term.SaveState(t.end.Fd())
+	noError(c, err)
+	return *state
 }
 
 func (t *terminal) Size() (height, width uint) {
@@ -31,59 +63,13 @@ func (t *terminal) Size() (height, width uint) {
 	return t.height, t.width
 }
 
-func (t *terminal) resize(height, width uint) {
-	t.mu.Lock()
-	t.height, t.width = height, width
-	t.mu.Unlock()
-	t.resized <- struct{}{}
-}
-
 func (t *terminal) Resized() <-chan struct{} { return t.resized }
+
+func (t *terminal) Files() (stdin, stdout, stderr *os.File) { return t.end, t.end, t.end }
 
 func (t *terminal) DetachKeys() string { return "" }
 
 func (t *terminal) MakeRaw() (restore func(), err error) {
-	return func() { t.restored.Store(true) }, nil
-}
-
-// buffer collects output that is read while it is being written.
-type buffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
-func (b *buffer) waitFor(t *testing.T, text string) {
-	t.Helper()
-	poll.WaitOn(t, func(poll.LogT) poll.Result {
-		if !strings.Contains(b.String(), text) {
-			return poll.Continue("no %q in %q", text, b.String())
-		}
-		return poll.Success()
-	}, poll.WithTimeout(30*time.Second))
-}
-
-// press types keys again and again until the output shows their effect: a
-// process may be between two reads, and a change of size takes its time.
-func press(t *testing.T, w io.Writer, keys string, out *buffer, effect string) {
-	t.Helper()
-	poll.WaitOn(t, func(poll.LogT) poll.Result {
-		if strings.Contains(out.String(), effect) {
-			return poll.Success()
-		}
-		_, err := io.WriteString(w, keys)
-		assert.NilError(t, err)
-		return poll.Continue("no %q in %q", effect, out.String())
-	}, poll.WithTimeout(30*time.Second), poll.WithDelay(100*time.Millisecond))
+	state, err := term.SetRawTerminal(t.end.Fd())
+	return func() { _ = term.RestoreTerminal(t.end.Fd(), state) }, err
 }

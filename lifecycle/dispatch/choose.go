@@ -1,0 +1,199 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/moby/moby/client"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+	"github.com/docker-ralph/docker-ralph/lifecycle/dockersandbox"
+	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
+	"github.com/docker-ralph/docker-ralph/lifecycle/sbx"
+	"github.com/docker-ralph/docker-ralph/projectimage"
+	"github.com/docker-ralph/docker-ralph/scope"
+)
+
+// place is where a command is going to run.
+type place struct {
+	kind   string // the driver's name
+	driver lifecycle.Driver
+	why    string // why this driver was chosen; empty if the user did
+	image  string
+	build  bool // the image comes from the engine, and is built there if need be
+	api    API  // nil if there is no engine, or none is needed
+	known  bool // a sandbox of the scope was made with it before
+	sbx    *sbx.Dialect
+}
+
+// choose chooses the driver. One that is named is never replaced by another.
+// Left open, it is the one that the scope's sandbox was made with; for a new
+// one the first that can make sandboxes here.
+func (h Host) choose(ctx context.Context, wt scope.Worktree, cfg config.Effective, connected func() (API, error)) (place, error) {
+	name, err := wt.Scope.SandboxName()
+	if err != nil {
+		return place{}, err
+	}
+	kind := cfg.Sandbox.Driver
+	why := ""
+	if kind == config.DriverAuto {
+		if kind = h.kept(name); kind == "" {
+			kind, why = h.probe(ctx)
+		}
+	}
+	at := place{kind: kind, why: why, known: microvm.Known(h.StateDir, kind, name)}
+	switch kind {
+	case config.DriverSbx:
+		err = h.atSbx(ctx, &at, name, cfg, connected)
+	case config.DriverDockerSandbox:
+		err = h.atDockerSandbox(&at, cfg)
+	default:
+		err = h.atContainer(&at, cfg, connected)
+	}
+	return at, err
+}
+
+// kept is the driver that has made the sandbox of that name, as far as we
+// remember.
+func (h Host) kept(name string) string {
+	for _, kind := range []string{config.DriverSbx, config.DriverDockerSandbox} {
+		if microvm.Known(h.StateDir, kind, name) {
+			return kind
+		}
+	}
+	if container.Known(h.StateDir, name) {
+		return config.DriverContainer
+	}
+	return ""
+}
+
+// probe tries the drivers in the order of their isolation, and says why those
+// before the one that it returns were left out.
+func (h Host) probe(ctx context.Context) (kind, why string) {
+	var not []string
+	for _, candidate := range []struct {
+		kind   string
+		usable func(context.Context) error
+	}{
+		{config.DriverSbx, h.sbx(nil).Usable},
+		{config.DriverDockerSandbox, h.dockerSandbox().Usable},
+	} {
+		err := candidate.usable(ctx)
+		if err == nil {
+			kind = candidate.kind
+			break
+		}
+		reason, _, _ := strings.Cut(err.Error(), ": ")
+		if errors.Is(err, lifecycle.ErrNotInstalled) {
+			reason = "no " + strings.ReplaceAll(candidate.kind, "-", " ")
+		}
+		not = append(not, reason)
+	}
+	if kind == "" {
+		kind = config.DriverContainer
+	}
+	return kind, strings.Join(not, "; ")
+}
+
+func (h Host) sbx(images *sbx.Images) *sbx.Dialect {
+	kvm := h.getenv("RALPH_KVM")
+	if kvm == "" {
+		kvm = "/dev/kvm"
+	}
+	return &sbx.Dialect{StateDir: h.StateDir, Images: images, KVM: kvm}
+}
+
+func (h Host) dockerSandbox() *dockersandbox.Dialect {
+	return &dockersandbox.Dialect{Docker: h.Docker, Globals: h.DockerGlobals}
+}
+
+func (h Host) microVM(d microvm.Dialect) *microvm.Driver {
+	return &microvm.Driver{Dialect: d, StateDir: h.StateDir, Keeper: h.Keeper, Report: h.report}
+}
+
+func (h Host) atContainer(at *place, cfg config.Effective, connected func() (API, error)) (err error) {
+	if cfg.Ralph.Source != "" {
+		return errors.New("ralph.source works in microVMs only: a container has no place where another ralph could be installed. Take it out, or use the driver sbx or docker-sandbox")
+	}
+	if at.image, err = projectimage.Ref(imageRequest(cfg)); err != nil {
+		return err
+	}
+	if at.api, err = connected(); err != nil {
+		return err
+	}
+	at.build = true
+	at.driver = &container.Driver{API: at.api, Host: at.api.DaemonHost(), StateDir: h.StateDir}
+	return nil
+}
+
+func (h Host) atDockerSandbox(at *place, cfg config.Effective) error {
+	at.driver = h.microVM(h.dockerSandbox())
+	if at.image = cfg.Sandbox.Image; at.image != "" {
+		return nil
+	}
+	template, ok := microvm.Template(cfg.Agent.Name)
+	if !ok {
+		return fmt.Errorf("docker sandbox has no image for the agent %q: give one with --image", cfg.Agent.Name)
+	}
+	at.image = template
+	return nil
+}
+
+// atSbx prefers our own images, which are built on an engine. Without one there
+// are those that Docker provides.
+func (h Host) atSbx(ctx context.Context, at *place, name string, cfg config.Effective, connected func() (API, error)) error {
+	defer func() {
+		var images *sbx.Images
+		if at.api != nil {
+			images = &sbx.Images{Engine: at.api, LockDir: filepath.Join(h.StateDir, "locks"), TempDir: os.TempDir(), Report: h.report}
+		}
+		at.sbx = h.sbx(images)
+		at.driver = h.microVM(at.sbx)
+	}()
+	template, provided := microvm.Template(cfg.Agent.Name)
+	was := microvm.Image(h.StateDir, config.DriverSbx, name)
+	if cfg.Sandbox.Image == "" && provided && was == template {
+		at.image = template
+		return nil
+	}
+	api, err := connected()
+	if err == nil {
+		err = answers(ctx, api, was != "")
+	}
+	if err == nil {
+		at.api = api
+	}
+	switch {
+	case cfg.Sandbox.Image != "":
+		at.image = cfg.Sandbox.Image // sbx fetches it if the engine has it not
+		return nil
+	case at.api != nil:
+		at.build = true
+		at.image, err = projectimage.Ref(imageRequest(cfg))
+		return err
+	case provided:
+		at.image = template
+		return nil
+	default:
+		return fmt.Errorf("sbx has no image for the agent %q, and there is no engine to build one (%w): start one, or give an image with --image", cfg.Agent.Name, err)
+	}
+}
+
+// answers tells whether there is an engine. For a sandbox that exists it is not
+// asked: its image was built.
+func answers(ctx context.Context, api API, exists bool) error {
+	if exists {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	_, err := api.Info(ctx, client.InfoOptions{})
+	return err
+}

@@ -1,0 +1,179 @@
+// Package dockersandbox is the driver that makes sandboxes of microVMs with the
+// "docker sandbox" plugin of Docker Desktop 4.58 to 4.79.
+package dockersandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
+)
+
+// Name is the driver's name.
+const Name = "docker-sandbox"
+
+// Dialect speaks to the plugin, through the Docker CLI.
+type Dialect struct {
+	// Docker is the Docker CLI, and Globals its options that choose the
+	// configuration and the engine.
+	Docker  string
+	Globals []string
+}
+
+var _ microvm.Dialect = (*Dialect)(nil)
+
+// New returns the driver.
+func New(d *Dialect, driver microvm.Driver) *microvm.Driver {
+	driver.Dialect = d
+	return &driver
+}
+
+// Name implements [microvm.Dialect].
+func (d *Dialect) Name() string { return Name }
+
+// Client implements [microvm.Dialect].
+func (d *Dialect) Client() (microvm.Client, error) {
+	if d.Docker == "" {
+		return microvm.Client{}, errors.New("the docker command is not on PATH, and the driver docker-sandbox needs it")
+	}
+	return microvm.Client{Path: d.Docker, Args: append(slices.Clone(d.Globals), "sandbox"), Typed: "docker sandbox"}, nil
+}
+
+// Root implements [microvm.Dialect].
+func (d *Dialect) Root() string { return "vms" }
+
+// Create implements [microvm.Dialect]. The plugin knows no limits of memory and
+// processors.
+func (d *Dialect) Create(_ context.Context, spec lifecycle.Spec, extra []microvm.Mount) ([]string, error) {
+	args := []string{"create", "-t", spec.Image, "--name", spec.Name, "shell", spec.Root}
+	for _, m := range extra {
+		args = append(args, m.Argument())
+	}
+	return args, nil
+}
+
+// Start implements [microvm.Dialect].
+func (d *Dialect) Start(name string) []string { return []string{"run", "--detached", name} }
+
+// Stop implements [microvm.Dialect].
+func (d *Dialect) Stop(name string) []string { return []string{"stop", name} }
+
+// Remove implements [microvm.Dialect].
+func (d *Dialect) Remove(name string) []string { return []string{"rm", name} }
+
+// Exec implements [microvm.Dialect]. Like that of docker exec, its command
+// follows the name at once.
+func (d *Dialect) Exec(name string, opts microvm.ExecOptions) []string {
+	args := []string{"exec", "-i"}
+	if opts.Terminal {
+		args = append(args, "-t")
+		if opts.DetachKeys != "" {
+			args = append(args, "--detach-keys", opts.DetachKeys)
+		}
+	}
+	if opts.Dir != "" {
+		args = append(args, "-w", opts.Dir)
+	}
+	for _, name := range opts.Env {
+		args = append(args, "-e", name)
+	}
+	return append(args, name)
+}
+
+// heartbeat is a third of the half hour after which a microVM without an
+// interactive session is stopped (contract, section 4).
+const heartbeat = 10 * time.Minute
+
+// Heartbeat implements [microvm.Dialect].
+func (d *Dialect) Heartbeat() time.Duration { return heartbeat }
+
+// Manual implements [microvm.Dialect].
+func (d *Dialect) Manual(name string) lifecycle.Manual {
+	return lifecycle.Manual{List: "docker sandbox ls", Stop: "docker sandbox stop " + name, Remove: "docker sandbox rm " + name}
+}
+
+// errRemoved is for Docker Desktop from 4.80 on: the plugin is listed, but
+// prints a notice and nothing else.
+var errRemoved = errors.New("this Docker Desktop no longer has \"docker sandbox\" (4.80 removed it): install sbx, its successor (https://docs.docker.com/ai/sandboxes/), or use \"--driver container\"")
+
+// errMissing is for a Docker without the plugin.
+var errMissing = fmt.Errorf("%w: there is no \"docker sandbox\" here: it came with Docker Desktop 4.58 to 4.79. Install sbx, its successor (https://docs.docker.com/ai/sandboxes/), or use \"--driver container\"", lifecycle.ErrNotInstalled)
+
+// Explain implements [microvm.Dialect].
+func (d *Dialect) Explain(c *microvm.CallError) error {
+	said := strings.ToLower(c.Stderr + "\n" + c.Stdout)
+	switch {
+	case c.Limit > 0:
+		return fmt.Errorf("%w. Restart Docker Desktop, then try again", c)
+	case strings.Contains(said, "deprecat") || strings.Contains(said, "been removed") || strings.Contains(said, "no longer"):
+		return errRemoved
+	case strings.Contains(said, "is not a docker command") || strings.Contains(said, "unknown command"):
+		return errMissing
+	case strings.Contains(said, "sandboxd.sock") || strings.Contains(said, "dial unix") || strings.Contains(said, "cannot connect to the"):
+		return fmt.Errorf("docker sandbox does not reach its daemon (%s): start Docker Desktop", c.Words())
+	default:
+		return nil
+	}
+}
+
+// Missing implements [microvm.Dialect].
+func (d *Dialect) Missing(c *microvm.CallError) bool {
+	said := strings.ToLower(c.Stderr + "\n" + c.Stdout)
+	return strings.Contains(said, "no sandbox named") || strings.Contains(said, "no such sandbox") ||
+		strings.Contains(said, "sandbox") && strings.Contains(said, "not found")
+}
+
+// Taken implements [microvm.Dialect].
+func (d *Dialect) Taken(c *microvm.CallError) bool {
+	said := strings.ToLower(c.Stderr + "\n" + c.Stdout)
+	return strings.Contains(said, "409 conflict") || strings.Contains(said, "already exists")
+}
+
+// Diagnose implements [microvm.Dialect].
+func (d *Dialect) Diagnose(ctx context.Context, name string) string {
+	const listed = "docker sandbox lists no sandboxes at all, though this one was made"
+	client, err := d.Client()
+	if err != nil {
+		return listed + "; " + err.Error()
+	}
+	_, err = client.Output(ctx, 30*time.Second, append(d.Exec(name, microvm.ExecOptions{}), "true")...)
+	c, said := errors.AsType[*microvm.CallError](err)
+	switch {
+	case err == nil:
+		return listed + "; but it runs commands in it. Restarting Docker Desktop may mend the list"
+	case said && d.Missing(c):
+		return listed + "; asked for it by name, it says that there is none"
+	default:
+		return listed + "; " + err.Error()
+	}
+}
+
+// Usable tells whether the plugin works here: listing is what it must be able
+// to do, its presence says nothing.
+func (d *Dialect) Usable(ctx context.Context) error {
+	client, err := d.Client()
+	if err != nil {
+		return err
+	}
+	out, err := client.Output(ctx, 15*time.Second, "ls", "--json")
+	if c, ok := errors.AsType[*microvm.CallError](err); ok {
+		if known := d.Explain(c); known != nil {
+			return known
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := microvm.ParseListing(out, d.Root()); err != nil {
+		if known := d.Explain(&microvm.CallError{Stdout: string(out)}); known != nil {
+			return known
+		}
+		return fmt.Errorf("the answer of \"docker sandbox ls --json\" cannot be read: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,36 @@
+//go:build unix
+
+package microvm
+
+import (
+	"errors"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// ownGroup puts a command into a process group of its own, which is ended as a
+// whole when the command's context ends: the Docker CLI starts its plugins as
+// processes of their own.
+func ownGroup(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error {
+		group := -cmd.Process.Pid
+		time.AfterFunc(killDelay, func() { _ = syscall.Kill(group, syscall.SIGKILL) })
+		return endGroup(group)
+	}
+}
+
+func endGroup(group int) error {
+	err := syscall.Kill(group, syscall.SIGTERM)
+	if errors.Is(err, syscall.ESRCH) {
+		return nil
+	}
+	return err
+}
+
+// ownSession makes a command go on whatever becomes of us and our terminal.
+func ownSession(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
+
+// resized tells a program that its terminal has another size.
+func resized(cmd *exec.Cmd) { _ = cmd.Process.Signal(syscall.SIGWINCH) }

@@ -1,0 +1,204 @@
+package microvm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/moby/term"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/ralph/guest"
+)
+
+// Exec implements [lifecycle.Driver]. The program's client is given the user's
+// terminal, or pipes; ralph inside replaces itself by the command.
+func (d *Driver) Exec(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Process) (int, error) {
+	rec, ok := d.ready(sb)
+	if !ok {
+		return 0, lifecycle.ErrNotPrepared
+	}
+	client, err := d.Dialect.Client()
+	if err != nil {
+		return 0, err
+	}
+	if p.Lasting {
+		if err := d.startKeeper(sb.Name, p.ID); err != nil {
+			d.Report(fmt.Sprintf("Warning: the sandbox may be stopped as idle once nobody is connected to it: %v", err))
+		}
+	}
+	cmd := client.command(ctx, d.execArgs(rec, p), p.Env...)
+	if err := connect(cmd, p); err != nil {
+		return 0, err
+	}
+	code, err := d.run(ctx, sb, cmd, p)
+	if err != nil {
+		return 0, err
+	}
+	return d.outcome(ctx, sb, rec, p, code)
+}
+
+// execArgs is the command line of the client. Values of variables are not in
+// it.
+func (d *Driver) execArgs(rec record, p lifecycle.Process) []string {
+	opts := ExecOptions{Terminal: p.Terminal != nil, Dir: p.Dir}
+	for _, kv := range p.Env {
+		name, _, _ := strings.Cut(kv, "=")
+		opts.Env = append(opts.Env, name)
+	}
+	size := "-"
+	if p.Terminal != nil {
+		opts.DetachKeys = p.Terminal.DetachKeys()
+		// Sessions were seen that had a terminal of no size.
+		if height, width := p.Terminal.Size(); height > 0 && width > 0 {
+			size = fmt.Sprintf("%dx%d", height, width)
+		}
+	}
+	args := append(d.Dialect.Exec(rec.Name, opts), rec.Program, "_dispatch", p.ID, size)
+	for i, arg := range p.Args {
+		if i == 0 && arg == guest.Program {
+			arg = rec.Program
+		}
+		args = append(args, "="+arg) // sbx refuses empty arguments
+	}
+	return args
+}
+
+// connect gives the client its streams. With a terminal it is in our process
+// group, so that the terminal is its own too. Without, it is in one of its own,
+// which Ctrl+C does not reach, and must not read a terminal.
+func connect(cmd *exec.Cmd, p lifecycle.Process) error {
+	if p.Terminal != nil {
+		stdin, stdout, stderr := p.Terminal.Files()
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
+		cmd.SysProcAttr, cmd.Cancel = nil, nil
+		return nil
+	}
+	cmd.Stdout, cmd.Stderr = p.Stdout, p.Stderr
+	if p.Stdin == nil {
+		return nil
+	}
+	if f, ok := p.Stdin.(*os.File); ok && !term.IsTerminal(f.Fd()) {
+		cmd.Stdin = f
+		return nil
+	}
+	// Not cmd.Stdin: its end would wait for the input's.
+	pipe, err := cmd.StdinPipe()
+	if err != nil {
+		return fmt.Errorf("connecting the input: %w", err)
+	}
+	go func() {
+		_, _ = io.Copy(pipe, p.Stdin) // fails when the command has ended
+		_ = pipe.Close()
+	}()
+	return nil
+}
+
+// run runs the client to its end and returns its exit code, -1 if a signal
+// ended it.
+func (d *Driver) run(ctx context.Context, sb lifecycle.Sandbox, cmd *exec.Cmd, p lifecycle.Process) (int, error) {
+	restore := keepTerminal(p)
+	defer restore()
+	if err := cmd.Start(); err != nil {
+		return 0, fmt.Errorf("running %s in the sandbox %s: %w", p.Args[0], sb.Name, err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	signals, stop := context.WithCancel(ctx)
+	defer stop()
+	undelivered := make(chan error, 1)
+	go d.forwardSignals(signals, sb, p, undelivered)
+	var changed <-chan struct{}
+	if p.Terminal != nil {
+		changed = p.Terminal.Resized()
+	}
+	for {
+		select {
+		case <-changed:
+			resized(cmd)
+		case err := <-undelivered:
+			// Nothing inside will end the client, so we do.
+			endClient(cmd, ended)
+			return 0, fmt.Errorf("the signal could not be passed on to the sandbox %s (%w): the connection was closed, and what runs there, if anything, goes on. Stop it with %q", sb.Name, err, d.Manual(sb.Name).Stop)
+		case err := <-ended:
+			if ctx.Err() != nil {
+				return 0, ctx.Err()
+			}
+			if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+				return exit.ExitCode(), nil
+			}
+			if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
+				return 0, fmt.Errorf("running %s in the sandbox %s: %w", p.Args[0], sb.Name, err)
+			}
+			return 0, nil
+		}
+	}
+}
+
+// keepTerminal puts the terminal back as it is now: a client that is killed
+// does not.
+func keepTerminal(p lifecycle.Process) (restore func()) {
+	if p.Terminal == nil {
+		return func() {}
+	}
+	stdin, _, _ := p.Terminal.Files()
+	state, err := term.SaveState(stdin.Fd())
+	if err != nil {
+		return func() {}
+	}
+	return func() { _ = term.RestoreTerminal(stdin.Fd(), state) }
+}
+
+func endClient(cmd *exec.Cmd, ended <-chan error) {
+	_ = cmd.Process.Signal(os.Interrupt)
+	select {
+	case <-ended:
+	case <-time.After(killDelay):
+		_ = cmd.Process.Kill()
+		<-ended
+	}
+}
+
+// outcome tells the command's exit code from the program's own. The codes that
+// the program uses itself count only if the command has run and ended.
+func (d *Driver) outcome(ctx context.Context, sb lifecycle.Sandbox, rec record, p lifecycle.Process, code int) (int, error) {
+	switch code {
+	case -1, 1, 125, 126, 127, 137, 255:
+	default:
+		return code, nil
+	}
+	found, err := d.Lookup(ctx, sb.Name)
+	if err != nil {
+		return 0, fmt.Errorf("%s ended with code %d, and it cannot be told whether %s has: %w", d.Name(), code, p.Args[0], err)
+	}
+	switch found.State {
+	case lifecycle.Running:
+	case lifecycle.NotFound:
+		return 0, fmt.Errorf("the sandbox %s is gone: somebody has removed it. Run the command again to make it anew", sb.Name)
+	case lifecycle.Unknown:
+		return 0, fmt.Errorf("the sandbox %s was lost: %s", sb.Name, found.Why)
+	default:
+		return 0, fmt.Errorf("the sandbox %s was stopped while %s ran in it. Run the command again to go on: your files and the backlog are as they were", sb.Name, p.Args[0])
+	}
+	state, err := d.dispatched(ctx, sb, rec, p.ID)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("%s ended with code %d, and it cannot be told whether %s has: %w", d.Name(), code, p.Args[0], err)
+	case state == dispatchEnded:
+		if code == -1 {
+			return 0, fmt.Errorf("the connection to the sandbox %s was cut before it could be known how %s has ended", sb.Name, p.Args[0])
+		}
+		return code, nil
+	case state == dispatchRunning && p.Terminal != nil && code >= 0:
+		return 0, lifecycle.ErrDetached
+	case state == dispatchRunning:
+		return 0, fmt.Errorf("the connection to the sandbox %s was lost, but %s still runs there. Stop it with %q", sb.Name, p.Args[0], d.Manual(sb.Name).Stop)
+	default:
+		return 0, fmt.Errorf("%s did not run %s in the sandbox %s (exit code %d): see what it said above", d.Name(), p.Args[0], sb.Name, code)
+	}
+}

@@ -1,0 +1,135 @@
+package microvm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/creack/pty"
+	"github.com/gofrs/flock"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+)
+
+// startKeeper starts a process of its own, which outlives us, that keeps the
+// sandbox alive for a dispatch: both programs stop a sandbox that nobody is
+// connected to, with everything in it (contract, sections 1 and 4).
+func (d *Driver) startKeeper(name, id string) error {
+	if len(d.Keeper) == 0 {
+		return errors.New("there is no program to keep it alive")
+	}
+	dir := filepath.Join(d.StateDir, "microvms", d.Name())
+	log, err := os.OpenFile(filepath.Join(dir, name+".keeper.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("writing the keeper's log: %w", err)
+	}
+	defer func() { _ = log.Close() }()
+	cmd := exec.CommandContext(context.Background(), d.Keeper[0], append(append([]string{}, d.Keeper[1:]...), d.Name(), name, id)...)
+	cmd.Env, cmd.Dir, cmd.Stderr = environment(), string(filepath.Separator), log
+	ownSession(cmd)
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("starting the keeper: %w", err)
+	}
+	go func() { _ = cmd.Wait() }() // it does not matter to us how it ends
+	return nil
+}
+
+// keeperTries is how often in a row a keeper's session may fail.
+const keeperTries = 20
+
+// Keep keeps a sandbox from being stopped as idle for as long as dispatches run
+// in it, and at least until the one with this ID has had time to begin. One
+// keeper serves a sandbox; another waits to take over.
+func (d *Driver) Keep(ctx context.Context, name, id string) error {
+	lock := flock.New(filepath.Join(d.StateDir, "locks", d.Name()+"-"+name+".keeper"))
+	if err := os.MkdirAll(filepath.Dir(lock.Path()), 0o700); err != nil {
+		return fmt.Errorf("making the folder for locks: %w", err)
+	}
+	if _, err := lock.TryLockContext(ctx, time.Second); err != nil {
+		return fmt.Errorf("waiting for the other keeper of %s: %w", name, err)
+	}
+	defer func() { _ = lock.Close() }()
+	for failed := 0; ; {
+		over, err := d.hold(ctx, name, id)
+		if over || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err == nil {
+			failed = 0
+			continue
+		}
+		// A session that breaks may be the daemon's restart. A sandbox that no
+		// longer runs has nothing left to be kept.
+		sb, lookErr := d.Lookup(ctx, name)
+		if lookErr == nil && (sb.State == lifecycle.Stopped || sb.State == lifecycle.NotFound) {
+			return nil
+		}
+		if failed++; failed == keeperTries {
+			return fmt.Errorf("keeping the sandbox %s alive: %w", name, errors.Join(err, lookErr))
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(min(time.Duration(failed)*time.Second, 10*time.Second)):
+		}
+	}
+}
+
+// holdTimeUp is the exit code of "ralph _hold" when dispatches still run at the
+// end of its time.
+const holdTimeUp = 75
+
+// hold keeps one session open. It is over when no dispatch runs any more.
+func (d *Driver) hold(ctx context.Context, name, id string) (over bool, err error) {
+	rec, known, err := d.records().read(name)
+	if err != nil || !known {
+		return !known, err
+	}
+	client, err := d.Dialect.Client()
+	if err != nil {
+		return false, err
+	}
+	beat := d.Dialect.Heartbeat()
+	command := []string{rec.Program, "_hold", id}
+	if beat > 0 {
+		command = append(command, beat.String())
+	}
+	args := append(d.Dialect.Exec(name, ExecOptions{Terminal: beat > 0}), command...)
+	cmd := client.command(ctx, args)
+	if beat > 0 {
+		err = runOnTerminal(cmd)
+	} else {
+		err = cmd.Run()
+	}
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == holdTimeUp {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// runOnTerminal runs a command on a terminal that nobody sees.
+func runOnTerminal(cmd *exec.Cmd) error {
+	cmd.SysProcAttr, cmd.Cancel = nil, nil
+	master, err := pty.Start(cmd)
+	if err != nil {
+		return fmt.Errorf("making a terminal: %w", err)
+	}
+	defer func() { _ = master.Close() }()
+	go drain(master)
+	return cmd.Wait()
+}
+
+// drain reads a terminal until it is closed, so that nothing waits to write to
+// it.
+func drain(terminal *os.File) {
+	buf := make([]byte, 4096)
+	for {
+		if _, err := terminal.Read(buf); err != nil {
+			return
+		}
+	}
+}

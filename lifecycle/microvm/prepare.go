@@ -1,0 +1,106 @@
+package microvm
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"path"
+	"runtime"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/payload"
+)
+
+// ready returns what is remembered of a prepared sandbox.
+func (d *Driver) ready(sb lifecycle.Sandbox) (record, bool) {
+	rec, known, err := d.records().read(sb.Name)
+	if err != nil || !known || rec.ID != sb.ID || rec.Program == "" {
+		return record{}, false
+	}
+	p, err := payload.For(runtime.GOARCH)
+	return rec, err == nil && p.Hash == rec.Prepared
+}
+
+// Ready implements [lifecycle.Driver]. A checkout of ralph may have changed, so
+// it is looked at every time.
+func (d *Driver) Ready(sb lifecycle.Sandbox) bool {
+	rec, ok := d.ready(sb)
+	return ok && rec.Source == ""
+}
+
+// Prepare implements [lifecycle.Driver]: ralph installs itself from the mounted
+// folder. What is in place already is left alone.
+func (d *Driver) Prepare(ctx context.Context, sb lifecycle.Sandbox, spec lifecycle.Spec) error {
+	rec, known, err := d.records().read(sb.Name)
+	if err != nil {
+		return err
+	}
+	if !known {
+		return fmt.Errorf("nothing is known of the sandbox %s any more: somebody has removed it, try again", sb.Name)
+	}
+	p, err := payload.For(runtime.GOARCH) // a microVM has its host's processors
+	if err != nil {
+		return err
+	}
+	ralph, err := d.guestFolder().put(p)
+	if err != nil {
+		return err
+	}
+	command := []string{ralph, "_bootstrap", "--version", spec.Version}
+	if spec.Source != "" {
+		command = append(command, "--source", spec.Source)
+		d.Report("Installing ralph from " + spec.Source + " in the sandbox")
+	}
+	out, err := d.call(ctx, d.inside(sb.Name, limitBootstrap, command...))
+	if err != nil {
+		return fmt.Errorf("installing ralph in the sandbox %s: %w", sb.Name, err)
+	}
+	if rec.Program, err = installed(out); err != nil {
+		return fmt.Errorf("installing ralph in the sandbox %s: %w", sb.Name, err)
+	}
+	rec.ID, rec.Created, rec.Prepared = sb.ID, true, p.Hash
+	return d.records().write(rec)
+}
+
+// installed reads from the answer of the bootstrap where ralph is.
+func installed(output []byte) (string, error) {
+	start := answer(output)
+	if start < 0 {
+		return "", fmt.Errorf("it did not say where it is, but %.200q", output)
+	}
+	var said struct {
+		Program string `json:"program"`
+	}
+	if err := json.NewDecoder(bytes.NewReader(output[start:])).Decode(&said); err != nil {
+		return "", fmt.Errorf("reading where it is: %w", err)
+	}
+	if !path.IsAbs(said.Program) {
+		return "", fmt.Errorf("it says that it is at %q", said.Program)
+	}
+	return said.Program, nil
+}
+
+// Busy implements [lifecycle.Driver].
+func (d *Driver) Busy(ctx context.Context, sb lifecycle.Sandbox) (bool, error) {
+	running, err := d.Dispatches(ctx, sb)
+	return len(running) > 0, err
+}
+
+// Dispatches implements [lifecycle.Driver]. A sandbox whose ralph is an older
+// one is asked by a newer ralph from the mounted folder.
+func (d *Driver) Dispatches(ctx context.Context, sb lifecycle.Sandbox) ([]lifecycle.Dispatch, error) {
+	p, err := payload.For(runtime.GOARCH)
+	if err != nil {
+		return nil, err
+	}
+	ralph, err := d.guestFolder().put(p)
+	if err != nil {
+		return nil, err
+	}
+	out, err := d.call(ctx, d.inside(sb.Name, limitExec, ralph, "_dispatches"))
+	if err != nil {
+		return nil, fmt.Errorf("asking what runs in %s: %w", sb.Name, err)
+	}
+	return lifecycle.ParseDispatches(out)
+}

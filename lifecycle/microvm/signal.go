@@ -1,0 +1,92 @@
+package microvm
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+)
+
+// limitSignal is how long a signal may take to be delivered.
+const limitSignal = 10 * time.Second
+
+// forwardSignals delivers signals to the process: a client that is signalled
+// only lets go of it. What cannot be delivered is sent to undelivered.
+func (d *Driver) forwardSignals(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Process, undelivered chan<- error) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case sig := <-p.Signals:
+			name := "INT"
+			if sig == syscall.SIGTERM {
+				name = "TERM"
+			}
+			if err := d.deliver(ctx, sb, name, p.ID); err != nil {
+				undelivered <- err
+				return
+			}
+		}
+	}
+}
+
+// deliver signals the process, also one that is only about to begin.
+func (d *Driver) deliver(ctx context.Context, sb lifecycle.Sandbox, name, id string) error {
+	rec, ok := d.ready(sb)
+	if !ok {
+		return lifecycle.ErrNotPrepared
+	}
+	deadline := time.Now().Add(limitSignal)
+	for {
+		_, err := d.call(ctx, d.inside(sb.Name, limitSignal, rec.Program, "_signal", name, id))
+		c, failed := errors.AsType[*CallError](err)
+		if err == nil || ctx.Err() != nil {
+			return nil // it has ended meanwhile
+		}
+		if !failed || c.Limit > 0 || time.Now().After(deadline) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// dispatchState is what ralph inside knows of a dispatch.
+type dispatchState string
+
+const (
+	dispatchRunning dispatchState = "running"
+	dispatchEnded   dispatchState = "ended"
+)
+
+// dispatched asks ralph inside what has become of a process.
+func (d *Driver) dispatched(ctx context.Context, sb lifecycle.Sandbox, rec record, id string) (dispatchState, error) {
+	out, err := d.call(ctx, d.inside(sb.Name, limitExec, rec.Program, "_dispatched", id))
+	if c, ok := errors.AsType[*CallError](err); ok && c.Code == 127 {
+		// It is not there at all.
+		rec.Prepared = ""
+		return "", errors.Join(lifecycle.ErrNotPrepared, d.records().write(rec))
+	}
+	if err != nil {
+		return "", err
+	}
+	start := answer(out)
+	if start < 0 {
+		return "", fmt.Errorf("ralph inside answered %.200q", out)
+	}
+	var said struct {
+		State dispatchState `json:"state"`
+	}
+	if err := json.NewDecoder(bytes.NewReader(out[start:])).Decode(&said); err != nil {
+		return "", fmt.Errorf("reading the answer of ralph inside: %w", err)
+	}
+	return said.State, nil
+}

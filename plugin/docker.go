@@ -1,0 +1,68 @@
+package plugin
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/docker/cli/cli-plugins/metadata"
+	"github.com/docker/cli/cli-plugins/plugin"
+	"github.com/docker/cli/cli/config/configfile"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// requireDocker makes sure that there is a Docker CLI. One that has started
+// us is enough.
+func requireDocker() error {
+	if plugin.RunningStandalone() && dockerProgram() == "" {
+		return errors.New("the docker command is not on PATH: install Docker Engine (https://docs.docker.com/engine/install/) or Docker Desktop, then try again")
+	}
+	return nil
+}
+
+// dockerProgram is the Docker CLI that has started us, or else the one on PATH;
+// empty if there is none.
+func dockerProgram() string {
+	if path := os.Getenv(metadata.ReexecEnvvar); path != "" {
+		return path
+	}
+	path, err := exec.LookPath("docker")
+	if err != nil {
+		return ""
+	}
+	return path
+}
+
+// dockerGlobals are the options that the Docker CLI was given which say where
+// its configuration and its engine are.
+func dockerGlobals(cmd *cobra.Command) []string {
+	var globals []string
+	cmd.Root().PersistentFlags().Visit(func(f *pflag.Flag) {
+		globals = append(globals, "--"+f.Name+"="+f.Value.String())
+	})
+	cmd.Root().Flags().Visit(func(f *pflag.Flag) {
+		switch f.Name {
+		case "config", "context", "host", "tls", "tlscacert", "tlscert", "tlskey", "tlsverify":
+			globals = append(globals, "--"+f.Name+"="+f.Value.String())
+		}
+	})
+	return globals
+}
+
+// keeper is the command line of ourselves that keeps a sandbox alive. It finds
+// the same state as this process, wherever it was told to look for it.
+func keeper(cfg *configfile.ConfigFile, globals []string) []string {
+	self, err := os.Executable()
+	if err != nil {
+		return nil
+	}
+	args := append([]string{self}, globals...)
+	return append(args, "--config="+filepath.Dir(cfg.GetFilename()), "ralph", keepCommand)
+}
+
+// stateDir is the plugin's folder below Docker's configuration folder.
+func stateDir(cfg *configfile.ConfigFile) string {
+	return filepath.Join(filepath.Dir(cfg.GetFilename()), "ralph")
+}
