@@ -43,9 +43,9 @@ func (m containers) create(r *record) error {
 		return err
 	}
 	defer func() { _ = api.Close() }()
-	stopNow := 0
+	stopNow, folder := 0, sha256.Sum256([]byte(m.c.store.dir))
 	made, err := api.ContainerCreate(m.c.ctx, client.ContainerCreateOptions{
-		Name: fmt.Sprintf("double-%x-%s", sha256.Sum256([]byte(m.c.store.dir)), r.Name)[:20+len(r.Name)],
+		Name: fmt.Sprintf("double-%x-%s", folder[:6], r.Name),
 		Config: &container.Config{
 			Image: r.Template, Hostname: "sandbox", User: "0:0",
 			// It reaps what the sandbox's processes leave behind.
@@ -111,10 +111,11 @@ chown -R "$1:$2" "$3"`
 	if _, err := stdcopy.StdCopy(&out, &out, conn.Reader); err != nil {
 		return fmt.Errorf("setting up the container: %w", err)
 	}
-	if code, _, err := m.exitCode(api, id); err != nil || code != 0 {
-		return fmt.Errorf("setting up the container: exit code %d: %s (%w)", code, strings.TrimSpace(out.String()), err)
+	code, _, err := m.exitCode(api, id)
+	if err == nil && code != 0 {
+		err = fmt.Errorf("setting up the container: exit code %d: %s", code, strings.TrimSpace(out.String()))
 	}
-	return nil
+	return err
 }
 
 func (m containers) start(r record) error {

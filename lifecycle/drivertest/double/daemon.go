@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -16,6 +15,9 @@ import (
 
 // daemonVerb is the hidden verb of the background process.
 const daemonVerb = "_daemon"
+
+// daemonEnv marks the background process, for ending it.
+const daemonEnv = "SANDBOX_DOUBLE_DAEMON"
 
 // The background process inherits these from the client that starts it.
 const (
@@ -76,7 +78,7 @@ func (c *call) spawnDaemon(lock *os.File) error {
 	}
 	cmd := &exec.Cmd{
 		Path: self, Args: []string{string(c.cli), daemonVerb}, Dir: "/",
-		Env:         []string{DirEnv + "=" + c.dir, "PATH=" + os.Getenv("PATH")},
+		Env:         []string{DirEnv + "=" + c.dir, daemonEnv + "=" + c.dir, "PATH=" + os.Getenv("PATH")},
 		ExtraFiles:  []*os.File{lock, socket},
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
@@ -135,7 +137,7 @@ func (w watcher) run() error {
 	for {
 		if now, err := os.Stat(w.store.dir); err != nil || !os.SameFile(home, now) {
 			// The test is over: what still runs goes too.
-			return killBelow(filepath.Join(w.store.dir, "homes"))
+			return killBelow(w.store.dir)
 		}
 		if w.settings, err = Load(w.dir); err == nil {
 			if w.cli == sbx && w.settings.Faults.VanishOnSleep {

@@ -62,6 +62,10 @@ func (f *failure) Error() string { return f.text }
 // Run is the program. The name in args[0] decides which CLI it is. It returns
 // the exit code.
 func Run(ctx context.Context, args []string, stdin, stdout, stderr *os.File) int {
+	if err := dropRights(); err != nil {
+		_, _ = fmt.Fprintln(stderr, err)
+		return 2
+	}
 	c := &call{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr}
 	switch name := filepath.Base(args[0]); flavour(name) {
 	case sbx, plugin:
@@ -112,6 +116,22 @@ func (c *call) run(args []string) (int, error) {
 		return c.plugin(args)
 	}
 	return c.sbx(args)
+}
+
+// dropRights makes this process that of the program's owner for good, if the
+// program is set-user-ID. So tests that root runs can use process mode.
+func dropRights() error {
+	user, group := os.Geteuid(), os.Getegid()
+	if os.Getuid() == user {
+		return nil
+	}
+	if err := syscall.Setresgid(group, group, group); err != nil {
+		return fmt.Errorf("giving up root's rights: %w", err)
+	}
+	if err := syscall.Setresuid(user, user, user); err != nil {
+		return fmt.Errorf("giving up root's rights: %w", err)
+	}
+	return nil
 }
 
 // fail is an error as the CLI words it.

@@ -222,4 +222,3 @@ func (c *call) terminals() (in, both bool) {
 	in = term.IsTerminal(c.stdin.Fd())
 	return in, in && term.IsTerminal(c.stdout.Fd())
 }
-

@@ -179,11 +179,11 @@ func (c *call) network(args []string) (int, error) {
 		for _, name := range []string{"allow-host", "block-host", "bypass-host", "allow-cidr", "block-cidr", "bypass-cidr"} {
 			lists[name] = fs.StringArray(name, nil, "")
 		}
-		args, err := c.parse(fs, args)
+		sandbox, err := c.parse(fs, args)
 		if err != nil {
 			return 0, err
 		}
-		if err := c.count("network proxy", args, 1, 1); err != nil {
+		if err := c.count("network proxy", sandbox, 1, 1); err != nil {
 			return 0, err
 		}
 		if !slices.Contains([]string{"", "allow", "deny"}, *policy) { // ?
@@ -199,7 +199,7 @@ func (c *call) network(args []string) (int, error) {
 			}
 		}
 		slices.Sort(wishes)
-		return 0, c.setNetwork(args[0], wishes)
+		return 0, c.setNetwork(sandbox[0], wishes)
 	}
 	return 0, c.fail("docker: unknown command: docker sandbox network %s", verb)
 }
@@ -223,4 +223,3 @@ func (c *call) setNetwork(name string, wishes []string) error {
 	r.Network = append(r.Network, wishes...)
 	return c.store.save(r)
 }
-

@@ -252,4 +252,3 @@ func (c *call) policyLog(args []string) (int, error) {
 	}
 	return 0, nil
 }
-

@@ -39,6 +39,11 @@ func (p processes) stop(r record) error {
 
 func (p processes) remove(r record) error { return p.stop(r) }
 
+// killBelow kills the processes of all sandboxes whose state is in a folder.
+func killBelow(dir string) error {
+	return killMarked(func(entry string) bool { return strings.HasPrefix(entry, markerEnv+"="+dir+"/") })
+}
+
 // killMarked kills until nothing is left that has the marker in its
 // environment: what is killed may have forked just before.
 func killMarked(match func(entry string) bool) error {

@@ -108,8 +108,8 @@ func (c *call) ensureServing() error {
 	if c.settings.Faults.StartLinesStdout {
 		out = c.stdout
 	}
-	lines := "Starting sandboxd daemon...\nDaemon started (PID: %d, socket: %s)\nLogs: %s\n"
-	if _, err := out.WriteString(fmt.Sprintf(lines, os.Getpid(), c.daemonSocket(), c.daemonLog())); err != nil {
+	const lines = "Starting sandboxd daemon...\nDaemon started (PID: %d, socket: %s)\nLogs: %s\n"
+	if _, err := fmt.Fprintf(out, lines, os.Getpid(), c.daemonSocket(), c.daemonLog()); err != nil {
 		return err
 	}
 	c.settings.DaemonUp = true

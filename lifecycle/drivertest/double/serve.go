@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -138,9 +137,4 @@ func exitCode(state *os.ProcessState) int {
 		return 128 + int(status.Signal())
 	}
 	return state.ExitCode()
-}
-
-// killBelow kills the processes of all sandboxes with homes in a folder.
-func killBelow(homes string) error {
-	return killMarked(func(entry string) bool { return strings.HasPrefix(entry, markerEnv+"="+homes+"/") })
 }

@@ -247,7 +247,7 @@ func (s store) sessions(name string) (all, interactive int, err error) {
 
 // lockFile waits for a lock on a file. The file stays.
 func lockFile(path string) (unlock func(), err error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("locking the double's state: %w", err)
 	}

@@ -10,6 +10,6 @@ import (
 )
 
 func main() {
-	ctx := context.Background()                                           //nolint:forbidigo // here the process begins
+	ctx := context.Background()                                       //nolint:forbidigo // here the process begins
 	os.Exit(double.Run(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr)) //nolint:forbidigo // and here it ends
 }
