@@ -200,6 +200,9 @@ func (c *call) warn(format string, args ...any)  { _, _ = fmt.Fprintf(c.stderr, 
 
 // begin does what comes before every verb that touches sandboxes.
 func (c *call) begin() error {
+	if m := c.settings.Mode; m != ModeProcess && m != ModeContainer {
+		return c.fail("this test double knows no mode %q: use %q or %q", m, ModeProcess, ModeContainer)
+	}
 	if c.settings.Mode == ModeProcess && os.Geteuid() == 0 {
 		return c.fail("this test double runs commands on the host, and refuses to do so as root: run the test as another user, or use %q mode", ModeContainer)
 	}
