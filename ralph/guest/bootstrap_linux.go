@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/gofrs/flock"
 	"golang.org/x/sys/unix"
 )
 
@@ -70,11 +69,10 @@ func (b bootstrap) run(s streams) error {
 		}
 		want.Source = other.digest()
 	}
-	unlock, err := b.lock()
-	if err != nil {
+	if b.system.lock, err = b.lock(); err != nil {
 		return err
 	}
-	defer unlock()
+	defer func() { _ = b.system.lock.Close() }()
 	if old, err := readMarker(b.home); err == nil && old.Hash == want.Hash && old.Source == want.Source && b.inPlace(old, other) {
 		return printJSON(s, outcome{old.Path, false})
 	}
@@ -102,17 +100,25 @@ type outcome struct {
 	Done    bool   `json:"done"`
 }
 
-// lock makes others wait. The kernel gives it back, however we end.
-func (b bootstrap) lock() (unlock func(), err error) {
+// lock makes others wait, as long as the file is open here or in a program
+// that was started from here. So a killed bootstrap, whose programs go on, does
+// not come in the way of the next one.
+func (b bootstrap) lock() (*os.File, error) {
 	dir := filepath.Dir(markerPath(b.home))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("installing ralph: %w", err)
 	}
-	l := flock.New(filepath.Join(dir, ".bootstrap.lock"), flock.SetPermissions(0o600))
-	if err := l.Lock(); err != nil {
-		return nil, fmt.Errorf("waiting for another installation of ralph: %w", err)
+	f, err := os.OpenFile(filepath.Join(dir, ".bootstrap.lock"), os.O_RDONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("installing ralph: %w", err)
 	}
-	return func() { _ = l.Close() }, nil
+	for err = unix.EINTR; err == unix.EINTR; { //nolint:errorlint // system calls return bare numbers
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("waiting for another installation of ralph: %w", err), f.Close())
+	}
+	return f, nil
 }
 
 // inPlace tells whether what the marker speaks of is still there.

@@ -104,7 +104,7 @@ func (s sandbox) protect(t *testing.T) {
 	}
 }
 
-func (s sandbox) bootstrap(t *testing.T, args ...string) (stdout, stderr string, code int) {
+func (s sandbox) command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), s.program, args...)
 	cmd.Env = []string{"GUEST_TEST_COMMAND=_bootstrap", "GUEST_TEST_ROOT=" + s.root, "HOME=" + s.home, "PATH=" + s.tools, secondEnv + "=1ms", "GORACE=atexit_sleep_ms=0"}
@@ -112,7 +112,12 @@ func (s sandbox) bootstrap(t *testing.T, args ...string) (stdout, stderr string,
 	if os.Getuid() == 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: someUser, Gid: someUser}}
 	}
-	return result(t, cmd)
+	return cmd
+}
+
+func (s sandbox) bootstrap(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	return result(t, s.command(t, args...))
 }
 
 // done calls _bootstrap, which has to say where ralph is and whether it did anything.

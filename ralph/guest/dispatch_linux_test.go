@@ -175,6 +175,7 @@ cd /
 			map[string]string{"PATH": self + ":HOME/.local/bin:/bin:/usr/bin"},
 		},
 		{"what is installed", "", installed, []string{"PATH=/bin"}, map[string]string{"PATH": "/opt/other/bin:HOME/.local/bin:/bin"}},
+		{"in the home", "", `{"path":"HOME/.local/bin/ralph"}`, []string{"PATH=/bin"}, map[string]string{"PATH": "HOME/.local/bin:/bin"}},
 		{"a broken marker", "", "{", []string{"PATH=/bin"}, map[string]string{"PATH": self + ":HOME/.local/bin:/bin"}},
 		{
 			"a file", file, "",
@@ -197,7 +198,8 @@ cd /
 		{"a file that takes over", "exec true\n", "", []string{"A=ours"}, map[string]string{"A": "ours", "RALPH_DISPATCH": "x1"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			home := fs.NewDir(t, "home", fs.WithDir(".ralph", fs.WithFile(".bootstrapped", tc.marker)))
+			home := fs.NewDir(t, "home", fs.WithDir(".ralph"))
+			assert.NilError(t, os.WriteFile(markerPath(home.Path()), []byte(strings.ReplaceAll(tc.marker, "HOME", home.Path())), 0o600))
 			cmd := dispatched(t, home.Path(), "_dispatch", "x1", "-", "=/usr/bin/env", "=-0")
 			cmd.Env = append(cmd.Env, tc.env...)
 			cmd.Env = append(cmd.Env, "GUEST_TEST_SHELL_FILE="+fs.NewFile(t, "persistent", fs.WithContent(tc.file)).Path())
@@ -332,6 +334,11 @@ func TestHoldWaitsForTheBeginning(t *testing.T) {
 	assert.Equal(t, code, 0)
 	assert.Equal(t, stdout+stderr, "")
 	assert.Assert(t, time.Since(begin) >= appearance*10*time.Millisecond)
+}
+
+func TestHoldEndsWhenItsTimeIsUp(t *testing.T) {
+	_, _, code := result(t, dispatched(t, t.TempDir(), "_hold", "never", "20ms"))
+	assert.Equal(t, code, HoldTimeUp)
 }
 
 func TestQuestionsRefuseNonsense(t *testing.T) {

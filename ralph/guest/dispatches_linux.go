@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -135,11 +136,23 @@ func second() time.Duration {
 // appearance bounds how long a dispatch may take to begin, in seconds.
 const appearance = 30
 
-// runHold waits until no dispatch runs: ID of one that is about to begin. As
-// long as it waits, a microVM is not stopped for being idle.
+// errHoldTimeUp is how runHold ends when dispatches outlast its time.
+var errHoldTimeUp = codedError{HoldTimeUp, errors.New("dispatches still run")}
+
+// runHold waits until no dispatch runs: ID [TIME], the former of one that is
+// about to begin. As long as it waits, a microVM is not stopped for being idle.
 func runHold(ctx context.Context, args []string) error {
-	if len(args) != 1 || !validID(args[0]) {
+	if len(args) == 0 || len(args) > 2 || !validID(args[0]) {
 		return errUsage
+	}
+	if len(args) == 2 {
+		limit, err := time.ParseDuration(args[1])
+		if err != nil || limit <= 0 {
+			return errUsage
+		}
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, limit, errHoldTimeUp)
+		defer cancel()
 	}
 	home, err := homeDir()
 	if err != nil {
@@ -159,7 +172,7 @@ func runHold(ctx context.Context, args []string) error {
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return context.Cause(ctx)
 		case <-tick.C:
 		}
 	}

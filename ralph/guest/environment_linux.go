@@ -133,8 +133,8 @@ func searchPath(ralphDir, home, rest string) string {
 	if rest == "" {
 		rest = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	}
-	dirs := []string{ralphDir, filepath.Join(home, ".local", "bin")}
-	for _, dir := range filepath.SplitList(rest) {
+	dirs := []string{ralphDir}
+	for _, dir := range append([]string{filepath.Join(home, ".local", "bin")}, filepath.SplitList(rest)...) {
 		if !slices.Contains(dirs, dir) {
 			dirs = append(dirs, dir)
 		}

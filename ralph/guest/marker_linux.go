@@ -52,9 +52,17 @@ func (m marker) write(home string) error {
 	return nil
 }
 
+// removeMarker removes the marker, and what killed writers of it have left.
 func removeMarker(home string) error {
-	if err := os.Remove(markerPath(home)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("installing ralph: %w", err)
+	dir, name := filepath.Split(markerPath(home))
+	left, err := filepath.Glob(filepath.Join(dir, ".tmp-"+name+"*"))
+	if err != nil {
+		left = nil // a home with signs of a pattern in its name
+	}
+	for _, path := range append(left, filepath.Join(dir, name)) {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("installing ralph: %w", err)
+		}
 	}
 	return nil
 }

@@ -25,3 +25,7 @@ const (
 	// StateUnknown means that it has not begun here, or ended long ago.
 	StateUnknown = "unknown"
 )
+
+// HoldTimeUp is the exit code of _hold when dispatches still run at the end of
+// its time.
+const HoldTimeUp = 75

@@ -95,8 +95,8 @@ func (b bootstrap) linkScript() (string, error) {
 func (s system) replace(from, path string) error {
 	const lines = `dir=${2%/*}; new=$dir/.${2##*/}.new; old=$dir/.${2##*/}.old
 mkdir -p "$dir"; rm -rf "$new" "$old"; cp -R "$1" "$new"
-if [ -e "$2" ] || [ -L "$2" ]; then mv "$2" "$old"; fi
-mv "$new" "$2"; rm -rf "$old"`
+if [ -e "$2" ] || [ -L "$2" ]; then mv -T "$2" "$old"; fi
+mv -T "$new" "$2"; rm -rf "$old"`
 	return s.script(needsRoot(filepath.Dir(path)), "installing "+path, lines, from, path)
 }
 

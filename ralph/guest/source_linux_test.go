@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/assert/cmp"
@@ -129,6 +130,52 @@ func TestBootstrapTakesUpWhereItWasKilled(t *testing.T) {
 			assert.DeepEqual(t, s.names(t, "home/.ralph"), []string{".bootstrap.lock", ".bootstrapped"})
 		})
 	}
+}
+
+// TestBootstrapIsKilled kills it at any moment, and only itself: what it has
+// started goes on, and must not spoil the next one.
+func TestBootstrapIsKilled(t *testing.T) {
+	s := newSandbox(t)
+	s.checkout(t)
+	s.programs(t)
+	s.sudo(t)
+	s.protect(t)
+	args := []string{"--source", s.root + "/checkout"}
+	for n := range 25 {
+		_ = os.Remove(markerPath(s.home))
+		cmd := s.command(t, args...)
+		assert.NilError(t, cmd.Start())
+		timer := time.AfterFunc(time.Duration(n)*8*time.Millisecond, func() { _ = cmd.Process.Kill() })
+		_ = cmd.Wait() // killed, or faster
+		timer.Stop()
+		if n%5 == 4 {
+			stdout, stderr, code := s.bootstrap(t, args...)
+			assert.Equal(t, code, 0, stderr)
+			assert.Assert(t, cmp.Contains(stdout, s.root+"/usr/bin/ralph"))
+			out, err := exec.CommandContext(t.Context(), s.root+"/usr/bin/ralph", "x").CombinedOutput()
+			assert.NilError(t, err, string(out))
+			assert.Equal(t, string(out), "theirs x\n")
+			assert.DeepEqual(t, s.names(t, "opt"), []string{"ralph"})
+			assert.DeepEqual(t, s.names(t, "opt/ralph"), []string{"hooks", "lib", "models.json", "ralph.sh"})
+			assert.DeepEqual(t, s.names(t, "usr/bin"), []string{"ralph"})
+			assert.DeepEqual(t, s.names(t, "home/.ralph"), []string{".bootstrap.lock", ".bootstrapped"})
+		}
+	}
+}
+
+func TestBootstrapGoesThroughTheProxy(t *testing.T) {
+	s := newSandbox(t)
+	s.checkout(t)
+	s.apt(t, `echo "$http_proxy $no_proxy" >>"`+s.root+`/apt.log"
+[ $1 = install ] && { echo '#!/bin/sh' | put jq; cp "`+s.root+`/sqlite3" "`+s.tools+`"; }
+`)
+	s.write(t, "sqlite3", newSQLite, 0o755)
+	s.write(t, "tools/sudo", "#!/bin/sh\n[ \"$1 $2\" = '-n --preserve-env=http_proxy,https_proxy,no_proxy' ] || exit 9\nshift 2\nexec \"$@\"\n", 0o755)
+	cmd := s.command(t, "--source", s.root+"/checkout")
+	cmd.Env = append(cmd.Env, "HTTP_PROXY=http://proxy:3128", "HTTPS_PROXY=http://not-this:1", "no_proxy=small", "NO_PROXY=CAPITAL")
+	_, stderr, code := result(t, cmd)
+	assert.Equal(t, code, 0, stderr)
+	assert.Assert(t, cmp.Contains(s.read(t, "apt.log"), "\nhttp://proxy:3128 small\n"))
 }
 
 func TestBootstrapOfACheckoutInParts(t *testing.T) {

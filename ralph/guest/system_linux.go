@@ -12,7 +12,12 @@ import (
 )
 
 // system runs the programs of the sandbox, as root where needed.
-type system struct{ ctx context.Context }
+type system struct {
+	ctx context.Context
+	// lock is the standard input of each program, which keeps it locked. It is
+	// empty. Other open files would not get through sudo.
+	lock *os.File
+}
 
 var errNoSudo = errors.New("root is needed, and there is no sudo. Use an image that has sudo, or whose user is root")
 
@@ -22,16 +27,44 @@ func (s system) run(asRoot bool, command ...string) (string, error) {
 		if _, err := exec.LookPath("sudo"); err != nil {
 			return "", errNoSudo
 		}
-		command = append([]string{"sudo", "-n"}, command...)
+		command = append(append([]string{"sudo", "-n"}, keepProxies()...), command...)
 	}
 	cmd := exec.CommandContext(s.ctx, command[0], command[1:]...)
 	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = s.lock, &said, &said
+	cmd.Env = withProxies(os.Environ())
 	cmd.WaitDelay = time.Second
 	if err := cmd.Run(); err != nil {
 		return said.String(), fmt.Errorf("%s: %w%s", strings.Join(command[:min(2, len(command))], " "), err, lastLines(said.String()))
 	}
 	return said.String(), nil
+}
+
+// proxies are the variables that lead out of a sandbox, as apt-get reads them.
+var proxies = [...]string{"http_proxy", "https_proxy", "no_proxy"}
+
+// withProxies adds those that are set in capital letters only, as microVMs have
+// them.
+func withProxies(environ []string) []string {
+	vars := variablesOf(environ)
+	for _, name := range proxies {
+		if value, ok := vars[strings.ToUpper(name)]; ok && vars[name] == "" {
+			vars[name] = value
+		}
+	}
+	return listOf(vars)
+}
+
+// keepProxies lets them through sudo. Without any there is nothing to ask for,
+// which sudo may be told to refuse.
+func keepProxies() []string {
+	vars := variablesOf(withProxies(os.Environ()))
+	for _, name := range proxies {
+		if vars[name] != "" {
+			return []string{"--preserve-env=" + strings.Join(proxies[:], ",")}
+		}
+	}
+	return nil
 }
 
 // script runs lines of shell that stop at the first error. The folders' parents
