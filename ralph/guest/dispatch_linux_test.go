@@ -3,6 +3,7 @@ package guest
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io"
@@ -129,14 +130,14 @@ func TestDispatchOfWhatCannotRun(t *testing.T) {
 		{dir.Join("noshebang"), "noshebang: cannot be run in the sandbox: exec format error\n", 126},
 	} {
 		t.Run(tc.program, func(t *testing.T) {
-			home := t.TempDir()
-			cmd := dispatched(t, home, "_dispatch", "x", "-", "="+tc.program)
+			home, id := t.TempDir(), rand.Text()
+			cmd := dispatched(t, home, "_dispatch", id, "-", "="+tc.program)
 			cmd.Env = append(cmd.Env, "PATH="+dir.Path()+"::/bin")
 			stdout, stderr, code := result(t, cmd)
 			assert.Equal(t, stdout, "")
 			assert.Assert(t, strings.HasPrefix(stderr, "Error: ") && strings.HasSuffix(stderr, tc.stderr), stderr)
 			assert.Equal(t, code, tc.code)
-			assert.Equal(t, state(t, home, "x"), StateEnded)
+			assert.Equal(t, state(t, home, id), StateEnded)
 		})
 	}
 	cmd := dispatched(t, t.TempDir(), "_dispatch", "x", "-", "=plain")
@@ -275,9 +276,7 @@ func waitForState(t *testing.T, home, id, want string) {
 
 func TestTheLifeOfADispatch(t *testing.T) {
 	home := t.TempDir()
-	// Unique, for other dispatches may run on this machine.
-	id := "t" + strings.ToLower(time.Now().UTC().Format("20060102T150405.000000000"))
-	id = strings.ReplaceAll(id, ".", "")
+	id := rand.Text() // other dispatches may run on this machine
 	assert.Equal(t, state(t, home, id), StateUnknown)
 
 	loop := dispatched(t, home, "_dispatch", id, "-", "=sh", "=-c", "=cat >/dev/null & wait", "=a b", "=")
@@ -302,12 +301,6 @@ func TestTheLifeOfADispatch(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Assert(t, time.Since(since) < time.Minute && time.Since(since) > -5*time.Second, found.Since)
 
-	hold := dispatched(t, home, "_hold", id)
-	hold.Env = append(hold.Env, secondEnv+"=5ms")
-	var said bytes.Buffer
-	hold.Stdout, hold.Stderr = &said, &said
-	assert.NilError(t, hold.Start())
-
 	// The top one goes; what it left behind is still its dispatch.
 	pid, err := findDispatch(procDir, id, nil)
 	assert.NilError(t, err)
@@ -318,27 +311,50 @@ func TestTheLifeOfADispatch(t *testing.T) {
 	// Wait has closed the pipe, so that the rest ends too.
 	_ = stdin.Close()
 	waitForState(t, home, id, StateEnded)
-	assert.NilError(t, hold.Wait())
-	assert.Equal(t, said.String(), "")
 	_, stderr, code = result(t, dispatched(t, home, "_signal", "TERM", id))
 	assert.Equal(t, stderr, "Error: no process of dispatch "+id+"\n")
 	assert.Equal(t, code, 1)
 }
 
-func TestHoldWaitsForTheBeginning(t *testing.T) {
+// TestHold has processes of its own: others may run on this machine.
+func TestHold(t *testing.T) {
+	t.Setenv(secondEnv, "2ms")
 	home := t.TempDir()
-	hold := dispatched(t, home, "_hold", "never")
-	hold.Env = append(hold.Env, secondEnv+"=10ms")
+	proc := fakeProc(t, fakeProcess{1, "systemd", "S", 1, "", ""})
 	begin := time.Now()
-	stdout, stderr, code := result(t, hold)
-	assert.Equal(t, code, 0)
-	assert.Equal(t, stdout+stderr, "")
-	assert.Assert(t, time.Since(begin) >= appearance*10*time.Millisecond)
-}
+	assert.NilError(t, hold(t.Context(), proc, home, "never"))
+	assert.Assert(t, time.Since(begin) >= appearance*2*time.Millisecond)
 
-func TestHoldEndsWhenItsTimeIsUp(t *testing.T) {
-	_, _, code := result(t, dispatched(t, t.TempDir(), "_hold", "never", "20ms"))
-	assert.Equal(t, code, HoldTimeUp)
+	done := make(chan error, 1)
+	go func() { done <- hold(t.Context(), proc, home, "mine") }()
+	appears := func(pid, dispatch string) {
+		from := fakeProc(t, fakeProcess{7, "ralph", "S", 42, dispatch, ""})
+		assert.NilError(t, os.Rename(filepath.Join(from, "7"), filepath.Join(proc, pid)))
+	}
+	for _, step := range []func(){
+		func() { appears("7", "mine") },
+		func() { appears("8", "another") },
+		func() { assert.NilError(t, os.RemoveAll(filepath.Join(proc, "7"))) },
+	} {
+		step()
+		// More of its seconds than it would wait for a beginning.
+		select {
+		case err := <-done:
+			t.Fatalf("a dispatch runs, and it has ended: %v", err)
+		case <-time.After(50 * 2 * time.Millisecond):
+		}
+	}
+	assert.NilError(t, os.RemoveAll(filepath.Join(proc, "8")))
+	assert.NilError(t, <-done)
+
+	// One that has begun and ended is not waited for.
+	assert.NilError(t, note{ID: "ended"}.write(home))
+	t.Setenv(secondEnv, "1h")
+	assert.NilError(t, hold(t.Context(), proc, home, "ended"))
+	appears("9", "ended")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	assert.ErrorIs(t, hold(ctx, proc, home, "ended"), context.Canceled)
 }
 
 func TestQuestionsRefuseNonsense(t *testing.T) {

@@ -158,11 +158,15 @@ func runHold(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	return hold(ctx, procDir, home, args[0])
+}
+
+func hold(ctx context.Context, proc, home, id string) error {
 	tick := time.NewTicker(second())
 	defer tick.Stop()
 	begun := false
 	for waited := 0; ; waited++ {
-		state, anyRuns, err := stateOf(procDir, home, args[0])
+		state, anyRuns, err := stateOf(proc, home, id)
 		if err != nil {
 			return err
 		}
