@@ -9,6 +9,7 @@ import (
 
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/assert/cmp"
+	"gotest.tools/v3/poll"
 )
 
 const (
@@ -161,6 +162,36 @@ func TestBootstrapIsKilled(t *testing.T) {
 			assert.DeepEqual(t, s.names(t, "home/.ralph"), []string{".bootstrap.lock", ".bootstrapped"})
 		}
 	}
+}
+
+// TestBootstrapWaitsForWhatAKilledOneStarted: two at work at once would take
+// each other's files.
+func TestBootstrapWaitsForWhatAKilledOneStarted(t *testing.T) {
+	s := newSandbox(t)
+	s.checkout(t)
+	s.programs(t)
+	s.sudo(t)
+	log := s.root + "/steps.log"
+	s.write(t, "tools/sudo", strings.Replace(s.read(t, "tools/sudo"), `"$@"; code=$?`, "echo begin >>"+log+"; [ -e "+log+".go ] || sleep 0.5\n\"$@\"; code=$?; echo end >>"+log, 1), 0o755)
+	sleep, err := exec.LookPath("sleep")
+	assert.NilError(t, err)
+	assert.NilError(t, os.Symlink(sleep, s.tools+"/sleep"))
+	s.protect(t)
+	args := []string{"--source", s.root + "/checkout"}
+	killed := s.command(t, args...)
+	assert.NilError(t, killed.Start())
+	poll.WaitOn(t, func(poll.LogT) poll.Result {
+		if _, err := os.Stat(log); err != nil {
+			return poll.Continue("it has not begun")
+		}
+		return poll.Success()
+	}, poll.WithDelay(time.Millisecond))
+	assert.NilError(t, killed.Process.Kill())
+	assert.Assert(t, killed.Wait() != nil)
+	s.write(t, "steps.log.go", "", 0o644)
+	s.done(t, "/usr/bin/ralph", true, args...)
+	steps := s.read(t, "steps.log")
+	assert.Equal(t, steps, strings.Repeat("begin\nend\n", strings.Count(steps, "begin")))
 }
 
 func TestBootstrapGoesThroughTheProxy(t *testing.T) {
