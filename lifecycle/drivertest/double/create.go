@@ -264,14 +264,26 @@ func environment(files, args []string) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("open %s: %w", file, err)
 		}
-		for line := range strings.Lines(string(content)) {
-			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
-				lines = append(lines, line)
-			}
+		lines = append(lines, envLines(string(content))...)
+	}
+	return resolve(append(lines, args...)), nil
+}
+
+// envLines are the entries of an env-file.
+func envLines(content string) []string {
+	var entries []string
+	for line := range strings.Lines(content) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			entries = append(entries, line)
 		}
 	}
+	return entries
+}
+
+// resolve copies the values of bare names from the caller's environment.
+func resolve(lines []string) []string {
 	var env []string
-	for _, line := range append(lines, args...) {
+	for _, line := range lines {
 		if !strings.Contains(line, "=") {
 			value, ok := os.LookupEnv(line)
 			if !ok {
@@ -281,5 +293,5 @@ func environment(files, args []string) ([]string, error) {
 		}
 		env = append(env, line)
 	}
-	return env, nil
+	return env
 }

@@ -110,6 +110,9 @@ func (c *call) run(args []string) (int, error) {
 	if len(args) == 1 && args[0] == daemonVerb {
 		return 0, c.daemon()
 	}
+	if err := c.note(args); err != nil {
+		return 0, err
+	}
 	c.ignoreSIGTERM()
 	if c.cli == plugin {
 		dieWithDocker(c.ctx, os.Getenv("DOCKER_CLI_PLUGIN_SOCKET"))

@@ -248,7 +248,7 @@ func TestHanging(t *testing.T) {
 			case <-time.After(300 * time.Millisecond):
 			}
 			assert.NilError(t, cmd.Process.Signal(syscall.SIGTERM))
-			<-ended
+			assert.ErrorContains(t, <-ended, "terminated")
 		}
 		assert.Assert(t, !exists(filepath.Join(r.ws, "ran")))
 	})

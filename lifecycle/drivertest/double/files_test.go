@@ -1,6 +1,7 @@
 package double_test
 
 import (
+	"context"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -8,7 +9,10 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/moby/moby/client"
 	"gotest.tools/v3/assert"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
 )
 
 func owner(t *testing.T, info fs.FileInfo) uint32 {
@@ -43,4 +47,11 @@ func git(t *testing.T, dir string, args ...string) {
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
 	assert.NilError(t, err, "%s", out)
+}
+
+func removeImage(t *testing.T, e engines.Engine, name string) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	_, err := e.Client(t).ImageRemove(ctx, name, client.ImageRemoveOptions{Force: true})
+	assert.Check(t, err)
 }

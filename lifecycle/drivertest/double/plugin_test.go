@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -58,6 +59,41 @@ func TestThroughDocker(t *testing.T) {
 	res := run("sandbox", "exec", "-i", "box", "sh", "-c", "cat; echo err >&2; exit 4")
 	assert.Equal(t, res, result{4, "in", "err\n"})
 	assert.Assert(t, strings.Contains(run("sandbox", "version").out, "github.com/docker/sandboxes/cli-plugin v0.13.0 "))
+}
+
+// The Docker CLI passes a signal on by closing its socket.
+func TestDockerIsKilled(t *testing.T) {
+	docker, err := exec.LookPath("docker")
+	if err != nil {
+		t.Skip("there is no docker program")
+	}
+	r := newRig(t, nil)
+	r.plugin = true
+	r.create(t, "box")
+	cmd := exec.CommandContext(t.Context(), docker, "sandbox", "exec", "box", "sh", "-c", talk)
+	cmd.Env = r.Env()
+	assert.NilError(t, cmd.Start())
+	eventually(t, func() bool { return exists(filepath.Join(r.ws, "ready")) })
+	assert.NilError(t, cmd.Process.Signal(syscall.SIGTERM))
+	_ = cmd.Wait()
+	assert.Assert(t, !exists(filepath.Join(r.ws, "done")))
+	assert.NilError(t, os.WriteFile(filepath.Join(r.ws, "go"), nil, 0o644))
+	eventually(t, func() bool { return exists(filepath.Join(r.ws, "done")) })
+}
+
+func TestCalls(t *testing.T) {
+	r := newRig(t, nil)
+	calls, err := double.Calls(r.Dir)
+	assert.NilError(t, err)
+	assert.Equal(t, len(calls), 0)
+	r.ok(t, "ls", "--json")
+	r.plugin = true
+	r.run(t, "", "exec", "a b", "")
+	calls, err = double.Calls(r.Dir)
+	assert.NilError(t, err)
+	assert.DeepEqual(t, calls, []double.Call{
+		{CLI: "sbx", Args: []string{"ls", "--json"}}, {CLI: "docker-sandbox", Args: []string{"sandbox", "exec", "a b", ""}},
+	})
 }
 
 func TestRemovedPlugin(t *testing.T) {

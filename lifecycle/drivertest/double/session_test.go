@@ -2,6 +2,7 @@ package double_test
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -16,6 +17,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/double"
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/double/doubletest"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
 )
 
@@ -238,4 +240,63 @@ func TestLeftOvers(t *testing.T) {
 		r.create(t, "box")
 		assert.Equal(t, r.ok(t, "exec", "box", "sh", "-c", "sleep 1000 & echo x"), "x\n")
 	})
+}
+
+func TestTheGuestOutlivesItsClientOnATerminal(t *testing.T) {
+	everywhere(t, func(t *testing.T, r rig) {
+		r.create(t, "box")
+		for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
+			for _, name := range []string{"ready", "go", "done"} {
+				_ = os.Remove(filepath.Join(r.ws, name))
+			}
+			s := onTerminal(t, r.command(t, "exec", "-it", "box", "sh", "-c", talk))
+			eventually(t, func() bool { return exists(filepath.Join(r.ws, "ready")) })
+			assert.NilError(t, s.cmd.Process.Signal(sig))
+			_ = s.cmd.Wait()
+			<-time.After(100 * time.Millisecond) // it goes on talking to nobody
+			assert.NilError(t, os.WriteFile(filepath.Join(r.ws, "go"), nil, 0o644))
+			eventually(t, func() bool { return exists(filepath.Join(r.ws, "done")) })
+		}
+	})
+}
+
+func TestStopEndsExec(t *testing.T) {
+	everywhere(t, func(t *testing.T, r rig) {
+		r.create(t, "box")
+		cmd := r.start(t, "ready", "exec", "box", "sh", "-c", "touch ready; sleep 1000")
+		r.ok(t, "stop", "box")
+		_ = cmd.Wait()
+		assert.Equal(t, cmd.ProcessState.ExitCode(), 137)
+		assert.Equal(t, r.status(t, "box"), "stopped")
+	})
+}
+
+// What a test that was killed leaves behind ends with its folder.
+func TestNothingOutlivesTheFolder(t *testing.T) {
+	r := newRig(t, nil)
+	r.create(t, "box")
+	sleep := fmt.Sprintf("sleep 1000.%d", time.Now().UnixNano())
+	r.ok(t, "exec", "box", "sh", "-c", sleep+" >/dev/null 2>&1 & sleep 0.1")
+	eventually(t, func() bool { return runs(t, sleep) == 1 })
+	aside := r.Dir + ".aside"
+	assert.NilError(t, os.Rename(r.Dir, aside))
+	eventually(t, func() bool { return runs(t, sleep) == 0 })
+	assert.NilError(t, os.Rename(aside, r.Dir))
+	r.ok(t, "exec", "box", "true")
+}
+
+func BenchmarkExec(b *testing.B) {
+	d := doubletest.New(b, nil)
+	out, err := d.Sbx(b.Context(), "create", "--name", "box", "shell", d.Shared).CombinedOutput()
+	assert.NilError(b, err, "%s", out)
+	for b.Loop() {
+		assert.NilError(b, d.Sbx(b.Context(), "exec", "box", "true").Run())
+	}
+}
+
+func BenchmarkList(b *testing.B) {
+	d := doubletest.New(b, nil)
+	for b.Loop() {
+		assert.NilError(b, d.Sbx(b.Context(), "ls", "--json").Run())
+	}
 }
