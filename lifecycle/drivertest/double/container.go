@@ -30,15 +30,8 @@ const agentHome = "/home/agent"
 // containers are sandboxes that are containers of a Docker Engine.
 type containers struct{ c *call }
 
-func (m containers) api() (*client.Client, error) {
-	if m.c.settings.Engine == "" {
-		return nil, m.c.fail("this test double needs the address of an engine in its settings")
-	}
-	return client.New(client.WithHost(m.c.settings.Engine))
-}
-
 func (m containers) create(r *record) error {
-	api, err := m.api()
+	api, err := m.c.engine()
 	if err != nil {
 		return err
 	}
@@ -85,7 +78,7 @@ func (m containers) mounts(r record) []mount.Mount {
 
 // setUp starts the container and gives it a user "agent" with the caller's
 // numbers, so that files land on the host as the host user (contract 9.4).
-func (m containers) setUp(api *client.Client, r record) error {
+func (m containers) setUp(api *engine, r record) error {
 	if _, err := api.ContainerStart(m.c.ctx, r.Container, client.ContainerStartOptions{}); err != nil {
 		return fmt.Errorf("starting the container: %w", err)
 	}
@@ -119,7 +112,7 @@ chown -R "$1:$2" "$3"`
 }
 
 func (m containers) start(r record) error {
-	api, err := m.api()
+	api, err := m.c.engine()
 	if err != nil {
 		return err
 	}
@@ -131,7 +124,7 @@ func (m containers) start(r record) error {
 }
 
 func (m containers) stop(r record) error {
-	api, err := m.api()
+	api, err := m.c.engine()
 	if err != nil {
 		return err
 	}
@@ -145,12 +138,12 @@ func (m containers) stop(r record) error {
 }
 
 func (m containers) remove(r record) error {
-	api, err := m.api()
+	api, err := m.c.engine()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = api.Close() }()
-	return removeContainer(m.c.ctx, api, r.Container)
+	return removeContainer(m.c.ctx, api.Client, r.Container)
 }
 
 func removeContainer(ctx context.Context, api *client.Client, id string) error {
@@ -163,42 +156,23 @@ func removeContainer(ctx context.Context, api *client.Client, id string) error {
 
 // exec runs a command through the Engine API.
 func (m containers) exec(r record, g guest) (int, error) {
-	api, err := m.api()
+	api, err := m.c.engine()
 	if err != nil {
 		return 0, err
 	}
 	defer func() { _ = api.Close() }()
-	opts := client.ExecCreateOptions{
-		User: g.user, Privileged: g.privileged, TTY: g.tty, WorkingDir: g.dir, Cmd: g.args,
-		Env: append([]string{"HOME=" + agentHome, "USER=agent", "LOGNAME=agent"}, g.env...),
-	}
-	if opts.User == "" || opts.User == "agent" {
-		opts.User = fmt.Sprintf("%d:%d", os.Getuid(), os.Getgid())
-	}
-	if opts.WorkingDir == "" {
-		opts.WorkingDir = agentHome + "/workspace" // contract 5.3, for images without a WORKDIR
-	}
+	opts := m.options(g)
 	if g.detached {
-		made, err := api.ExecCreate(m.c.ctx, r.Container, opts)
-		if err != nil {
-			return 0, fmt.Errorf("running %q: %w", g.args[0], err)
-		}
-		if _, err := api.ExecStart(m.c.ctx, made.ID, client.ExecStartOptions{Detach: true, TTY: g.tty}); err != nil {
-			return 0, fmt.Errorf("running %q: %w", g.args[0], err)
-		}
-		return 0, nil
-	}
-	opts.AttachStdin = g.stdin
-	if g.tty {
-		if size, err := term.GetWinsize(m.c.stdin.Fd()); err == nil {
-			opts.ConsoleSize = client.ConsoleSize{Height: uint(size.Height), Width: uint(size.Width)}
-		}
+		return 0, m.detached(api, r, opts)
 	}
 	id, conn, err := m.attach(api, r.Container, opts)
 	if err != nil {
 		return 0, err
 	}
 	defer conn.Close()
+	if err := m.c.share(api); err != nil {
+		return 0, err
+	}
 	if err := m.stream(api, id, conn, g); err != nil {
 		return 0, err
 	}
@@ -211,7 +185,38 @@ func (m containers) exec(r record, g guest) (int, error) {
 	return code, err
 }
 
-func (m containers) attach(api *client.Client, id string, opts client.ExecCreateOptions) (string, client.HijackedResponse, error) {
+func (m containers) options(g guest) client.ExecCreateOptions {
+	opts := client.ExecCreateOptions{
+		User: g.user, Privileged: g.privileged, TTY: g.tty, WorkingDir: g.dir, Cmd: g.args,
+		Env: append([]string{"HOME=" + agentHome, "USER=agent", "LOGNAME=agent"}, g.env...),
+	}
+	if opts.User == "" || opts.User == "agent" {
+		opts.User = fmt.Sprintf("%d:%d", os.Getuid(), os.Getgid())
+	}
+	if opts.WorkingDir == "" {
+		opts.WorkingDir = agentHome + "/workspace" // contract 5.3, for images without a WORKDIR
+	}
+	if g.tty && !g.detached {
+		if size, err := term.GetWinsize(m.c.stdin.Fd()); err == nil {
+			opts.ConsoleSize = client.ConsoleSize{Height: uint(size.Height), Width: uint(size.Width)}
+		}
+	}
+	opts.AttachStdin = g.stdin
+	return opts
+}
+
+func (m containers) detached(api *engine, r record, opts client.ExecCreateOptions) error {
+	made, err := api.ExecCreate(m.c.ctx, r.Container, opts)
+	if err == nil {
+		_, err = api.ExecStart(m.c.ctx, made.ID, client.ExecStartOptions{Detach: true, TTY: opts.TTY})
+	}
+	if err != nil {
+		return fmt.Errorf("running %q: %w", opts.Cmd[0], err)
+	}
+	return nil
+}
+
+func (m containers) attach(api *engine, id string, opts client.ExecCreateOptions) (string, client.HijackedResponse, error) {
 	opts.AttachStdout, opts.AttachStderr = true, true
 	made, err := api.ExecCreate(m.c.ctx, id, opts)
 	if err != nil {
@@ -225,7 +230,7 @@ func (m containers) attach(api *client.Client, id string, opts client.ExecCreate
 }
 
 // stream carries input and output until the command ends or the user detaches.
-func (m containers) stream(api *client.Client, id string, conn client.HijackedResponse, g guest) error {
+func (m containers) stream(api *engine, id string, conn client.HijackedResponse, g guest) error {
 	detach := make(chan struct{})
 	if g.tty {
 		restore, err := m.c.raw()
@@ -269,7 +274,7 @@ func (m containers) stream(api *client.Client, id string, conn client.HijackedRe
 	}
 }
 
-func (m containers) followSize(api *client.Client, id string) {
+func (m containers) followSize(api *engine, id string) {
 	sizes := make(chan os.Signal, 1)
 	signal.Notify(sizes, unix.SIGWINCH)
 	sizes <- unix.SIGWINCH
@@ -291,7 +296,7 @@ func (m containers) followSize(api *client.Client, id string) {
 
 // exitCode waits until the engine knows how a command has ended, which can be
 // a moment after its output. It also tells whether the command has begun.
-func (m containers) exitCode(api *client.Client, id string) (code int, begun bool, err error) {
+func (m containers) exitCode(api *engine, id string) (code int, begun bool, err error) {
 	deadline := time.Now().Add(10 * time.Second)
 	for {
 		res, err := api.ExecInspect(m.c.ctx, id, client.ExecInspectOptions{})

@@ -1,6 +1,7 @@
 package double
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -124,21 +125,8 @@ func (c *call) make(o order) (record, error) {
 		// MEAS v0.45.1 S21: the daemon answers 409 Conflict; the rest is ?.
 		return record{}, c.fail("request failed: 409 Conflict: sandbox '%s' already exists", r.Name)
 	}
-	if c.settings.Faults.KVM {
-		// ? ISSUE #336 has the words up to "container" for other causes.
-		return record{}, c.fail("request failed: 500 Internal Server Error: failed to run sandbox container: open /dev/kvm: no such file or directory")
-	}
-	if o.clone {
-		if r.Clone, err = c.cloneWorkspace(r); err != nil {
-			return record{}, err
-		}
-	}
-	if err := os.MkdirAll(c.store.path("homes", r.Name), 0o755); err != nil {
-		return record{}, fmt.Errorf("making a home: %w", err)
-	}
-	if err := c.machine().create(&r); err != nil {
-		_ = c.store.forget(r)
-		return record{}, err
+	if err := c.build(o, &r); err != nil {
+		return record{}, errors.Join(err, c.store.forget(r))
 	}
 	for _, pattern := range o.deny {
 		if err := c.addRule(rule{Decision: "deny", Resources: []string{pattern}, AppliesTo: r.Name}); err != nil {
@@ -149,6 +137,23 @@ func (c *call) make(o order) (record, error) {
 		return record{}, err
 	}
 	return r, c.ensureDaemon()
+}
+
+// build makes what a sandbox consists of.
+func (c *call) build(o order, r *record) (err error) {
+	if c.settings.Faults.KVM {
+		// ? ISSUE #336 has the words up to "container" for other causes.
+		return c.fail("request failed: 500 Internal Server Error: failed to run sandbox container: open /dev/kvm: no such file or directory")
+	}
+	if o.clone {
+		if r.Clone, err = c.cloneWorkspace(*r); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(c.store.path("homes", r.Name), 0o755); err != nil {
+		return fmt.Errorf("making a home: %w", err)
+	}
+	return c.machine().create(r)
 }
 
 // draft checks an order and makes a record of it.
@@ -166,14 +171,8 @@ func (c *call) draft(o order) (record, error) {
 	if !c.validName(o.name) {
 		return record{}, c.fail("invalid sandbox name %q", o.name) // ?
 	}
-	for _, w := range o.workspaces {
-		path, _ := workspace(w)
-		if !filepath.IsAbs(path) {
-			return record{}, c.fail("workspace %q is not an absolute path", path) // ? it may be resolved
-		}
-		if !exists(w) {
-			return record{}, c.fail("workspace path does not exist: %s", path) // ?
-		}
+	if err := c.checkWorkspaces(o.workspaces); err != nil {
+		return record{}, err
 	}
 	if !slices.Contains([]string{"always", "missing", "never"}, o.pull) {
 		return record{}, c.fail("invalid pull policy %q: use always, missing or never", o.pull) // ?
@@ -196,6 +195,19 @@ func (c *call) draft(o order) (record, error) {
 		Env: env, Template: template, CPUs: o.cpus, Memory: memory,
 		CreatedAt: now, LastUsed: now, IdleSince: now,
 	}, nil
+}
+
+func (c *call) checkWorkspaces(given []string) error {
+	for _, w := range given {
+		path, _ := workspace(w)
+		if !filepath.IsAbs(path) {
+			return c.fail("workspace %q is not an absolute path", path) // ? it may be resolved
+		}
+		if !exists(w) {
+			return c.fail("workspace path does not exist: %s", path) // ?
+		}
+	}
+	return nil
 }
 
 func (c *call) memory(given string) (int64, error) {

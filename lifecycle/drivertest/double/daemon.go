@@ -244,6 +244,9 @@ type request struct {
 	Dir      string   `json:"dir"`
 	TTY      bool     `json:"tty"`
 	Detached bool     `json:"detached"`
+	// Hold asks for no command: the only descriptor is a connection to an
+	// engine, to be kept when the client is no more.
+	Hold bool `json:"hold"`
 }
 
 // answer comes when a command has ended, or is detached and has begun.
@@ -258,6 +261,10 @@ func send(conn *net.UnixConn, req request, files ...*os.File) error {
 	for _, f := range files {
 		fds = append(fds, int(f.Fd()))
 	}
+	return sendFDs(conn, req, fds...)
+}
+
+func sendFDs(conn *net.UnixConn, req request, fds ...int) error {
 	if _, _, err := conn.WriteMsgUnix([]byte{'\n'}, unix.UnixRights(fds...), nil); err != nil {
 		return fmt.Errorf("reaching the double's background process: %w", err)
 	}

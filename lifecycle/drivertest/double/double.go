@@ -47,6 +47,7 @@ type call struct {
 	settings Settings
 	store    store
 	noInput  bool
+	kept     *net.UnixConn // to the background process, for as long as this one lives
 
 	stdin, stdout, stderr *os.File
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/moby/term"
+	"github.com/spf13/pflag"
 )
 
 // guest is a command for a sandbox, with what it needs from the client.
@@ -29,10 +30,8 @@ type execFlags struct {
 	user, dir, detachKeys          string
 }
 
-// exec runs a command in a sandbox.
-func (c *call) exec(args []string) (int, error) {
-	var o execFlags
-	fs := c.flags("exec")
+func readExec(fs *pflag.FlagSet) *execFlags {
+	o := &execFlags{}
 	fs.SetInterspersed(false) // DOC S7: flags come before SANDBOX
 	fs.BoolVarP(&o.detach, "detach", "d", false, "")
 	fs.BoolVarP(&o.stdin, "interactive", "i", false, "")
@@ -43,6 +42,13 @@ func (c *call) exec(args []string) (int, error) {
 	fs.StringVarP(&o.user, "user", "u", "", "")
 	fs.StringVarP(&o.dir, "workdir", "w", "", "")
 	fs.StringVar(&o.detachKeys, "detach-keys", "ctrl-p,ctrl-q", "")
+	return o
+}
+
+// exec runs a command in a sandbox.
+func (c *call) exec(args []string) (int, error) {
+	fs := c.flags("exec")
+	o := readExec(fs)
 	args, err := c.parse(fs, args)
 	if err != nil {
 		return 0, err
@@ -74,7 +80,7 @@ func (c *call) exec(args []string) (int, error) {
 	} else if !ok {
 		return 0, c.errNoSandbox(name)
 	}
-	g, err := c.guest(o, command)
+	g, err := c.guest(*o, command)
 	if err != nil {
 		return 0, err
 	}

@@ -3,6 +3,8 @@ package double
 import (
 	"fmt"
 	"slices"
+
+	"github.com/spf13/pflag"
 )
 
 // metadata is what the Docker CLI asks a plugin for. The version is the one
@@ -174,34 +176,38 @@ func (c *call) network(args []string) (int, error) {
 		}
 		return 0, nil
 	case "proxy":
-		policy := fs.String("policy", "", "")
-		lists := map[string]*[]string{}
-		for _, name := range []string{"allow-host", "block-host", "bypass-host", "allow-cidr", "block-cidr", "bypass-cidr"} {
-			lists[name] = fs.StringArray(name, nil, "")
-		}
-		sandbox, err := c.parse(fs, args)
-		if err != nil {
-			return 0, err
-		}
-		if err := c.count("network proxy", sandbox, 1, 1); err != nil {
-			return 0, err
-		}
-		if !slices.Contains([]string{"", "allow", "deny"}, *policy) { // ?
-			return 0, c.fail("invalid policy %q", *policy)
-		}
-		var wishes []string
-		if *policy != "" {
-			wishes = append(wishes, "policy="+*policy)
-		}
-		for name, values := range lists {
-			for _, value := range *values {
-				wishes = append(wishes, name+"="+value)
-			}
-		}
-		slices.Sort(wishes)
-		return 0, c.setNetwork(sandbox[0], wishes)
+		return c.networkProxy(fs, args)
 	}
 	return 0, c.fail("docker: unknown command: docker sandbox network %s", verb)
+}
+
+func (c *call) networkProxy(fs *pflag.FlagSet, args []string) (int, error) {
+	policy := fs.String("policy", "", "")
+	lists := map[string]*[]string{}
+	for _, name := range []string{"allow-host", "block-host", "bypass-host", "allow-cidr", "block-cidr", "bypass-cidr"} {
+		lists[name] = fs.StringArray(name, nil, "")
+	}
+	args, err := c.parse(fs, args)
+	if err != nil {
+		return 0, err
+	}
+	if err := c.count("network proxy", args, 1, 1); err != nil {
+		return 0, err
+	}
+	if !slices.Contains([]string{"", "allow", "deny"}, *policy) { // ?
+		return 0, c.fail("invalid policy %q", *policy)
+	}
+	var wishes []string
+	if *policy != "" {
+		wishes = append(wishes, "policy="+*policy)
+	}
+	for name, values := range lists {
+		for _, value := range *values {
+			wishes = append(wishes, name+"="+value)
+		}
+	}
+	slices.Sort(wishes)
+	return 0, c.setNetwork(args[0], wishes)
 }
 
 func (c *call) setNetwork(name string, wishes []string) error {

@@ -3,20 +3,15 @@ package double
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
-	"github.com/creack/pty"
-	"github.com/moby/term"
 	"golang.org/x/sys/unix"
 )
 
@@ -161,140 +156,6 @@ func (p processes) detached(conn *net.UnixConn, req request) (int, error) {
 		return 0, err
 	}
 	return p.wait(conn, req)
-}
-
-// pipes runs a command without a terminal.
-func (p processes) pipes(conn *net.UnixConn, req request, g guest) (int, error) {
-	var ours, theirs []*os.File
-	for i := range 3 {
-		r, w, err := pipe()
-		if err != nil {
-			return 0, err
-		}
-		if i == 0 {
-			r, w = w, r
-		}
-		ours, theirs = append(ours, r), append(theirs, w)
-	}
-	// The background process gets the reading ends too, to go on reading when
-	// this client is no more.
-	err := send(conn, req, theirs[0], theirs[1], theirs[2], ours[1], ours[2])
-	for _, f := range theirs {
-		_ = f.Close()
-	}
-	if err != nil {
-		return 0, err
-	}
-	go func() {
-		if g.stdin {
-			_, _ = io.Copy(ours[0], p.c.stdin)
-		}
-		_ = ours[0].Close()
-	}()
-	output := make(chan struct{}, 2)
-	for i, to := range []*os.File{p.c.stdout, p.c.stderr} {
-		go func() {
-			_, _ = io.Copy(to, ours[i+1])
-			output <- struct{}{}
-		}()
-	}
-	code, err := p.wait(conn, req)
-	// Something that the command left behind may hold its output open. The
-	// engine waits that long for it.
-	patience := time.After(2 * time.Second)
-	for range 2 {
-		select {
-		case <-output:
-		case <-patience:
-			return code, err
-		}
-	}
-	return code, err
-}
-
-// pipe makes a pipe whose ends block, as a program expects them to.
-func pipe() (r, w *os.File, err error) {
-	var fds [2]int
-	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
-		return nil, nil, fmt.Errorf("making a pipe: %w", err)
-	}
-	return os.NewFile(uintptr(fds[0]), "pipe"), os.NewFile(uintptr(fds[1]), "pipe"), nil
-}
-
-// terminal runs a command on a terminal of its own, tied to the user's.
-func (p processes) terminal(conn *net.UnixConn, req request, g guest) (int, error) {
-	master, slave, err := pty.Open()
-	if err != nil {
-		return 0, fmt.Errorf("making a terminal: %w", err)
-	}
-	defer func() { _ = master.Close() }()
-	follow := func() { _ = pty.InheritSize(p.c.stdin, master) } // no size without a terminal
-	follow()
-	err = send(conn, req, slave, master)
-	_ = slave.Close()
-	if err != nil {
-		return 0, err
-	}
-	restore, err := p.c.raw()
-	if err != nil {
-		return 0, err
-	}
-	defer restore()
-	sizes := make(chan os.Signal, 1)
-	signal.Notify(sizes, unix.SIGWINCH)
-	go func() {
-		for range sizes {
-			follow()
-		}
-	}()
-	detach := make(chan struct{})
-	if g.stdin {
-		go p.c.keys(master, g.detachKeys, detach)
-	}
-	output := make(chan struct{})
-	go func() {
-		_, _ = io.Copy(p.c.stdout, master)
-		close(output)
-	}()
-	type end struct {
-		code int
-		err  error
-	}
-	ended := make(chan end, 1)
-	go func() {
-		code, err := p.wait(conn, req)
-		ended <- end{code, err}
-	}()
-	select {
-	case <-detach:
-		return 0, p.c.errDetached()
-	case e := <-ended:
-		select {
-		case <-output:
-		case <-time.After(2 * time.Second):
-		}
-		return e.code, e.err
-	}
-}
-
-// raw makes the user's terminal pass everything on.
-func (c *call) raw() (restore func(), err error) {
-	if in, _ := c.terminals(); !in {
-		return func() {}, nil
-	}
-	state, err := term.SetRawTerminal(c.stdin.Fd())
-	if err != nil {
-		return nil, fmt.Errorf("setting up the terminal: %w", err)
-	}
-	return func() { _ = term.RestoreTerminal(c.stdin.Fd(), state) }, nil
-}
-
-// keys passes input on until the user presses the keys that detach.
-func (c *call) keys(to io.Writer, detachKeys []byte, detach chan<- struct{}) {
-	_, err := io.Copy(to, term.NewEscapeProxy(c.stdin, detachKeys))
-	if _, ok := errors.AsType[term.EscapeError](err); ok {
-		close(detach)
-	}
 }
 
 // wait waits for the answer of the background process.

@@ -117,16 +117,19 @@ func (c *call) start(name string) error {
 
 // agentSession is the command that run opens. Its arguments are DOC S12.
 func (c *call) agentSession(r record, o order, rest []string, made bool) (guest, error) {
-	command := []string{r.Agent}
+	var command, own []string
 	switch r.Agent {
-	case "shell":
-		command = []string{"bash", "-l"}
+	case "shell": // images have a bash (contract 9.3), but an image of a test may not
+		command = []string{"sh", "-c", `command -v bash >/dev/null && exec bash "$@"; exec sh "$@"`, "sh"}
+		own = []string{"-l"}
 	case "claude":
-		command = []string{"claude", "--dangerously-skip-permissions"}
+		command, own = []string{"claude"}, []string{"--dangerously-skip-permissions"}
+	default:
+		command = []string{r.Agent}
 	}
 	// A bare word took the place of the image's own arguments before 0.53 (S2, S12).
-	if len(rest) > 0 && !strings.HasPrefix(rest[0], "-") && (c.cli == plugin || !c.since(53)) {
-		command = command[:1]
+	if len(rest) == 0 || strings.HasPrefix(rest[0], "-") || c.cli == sbx && c.since(53) {
+		command = append(command, own...)
 	}
 	in, both := c.terminals()
 	g, err := c.guest(execFlags{stdin: in, tty: both, detachKeys: "ctrl-p,ctrl-q"}, append(command, rest...))
@@ -196,7 +199,7 @@ func (c *call) save(verb string, args []string) (int, error) {
 }
 
 func (c *call) commit(r record, tag, output string) (err error) {
-	api, err := containers{c}.api()
+	api, err := c.engine()
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,10 @@ func serveOne(conn *net.UnixConn) {
 	if err != nil {
 		return
 	}
+	if req.Hold {
+		hold(conn, files[0])
+		return
+	}
 	stdio, kept := files, []*os.File(nil)
 	if req.TTY {
 		stdio, kept = files[:1], files[1:]
@@ -66,6 +70,19 @@ func serveOne(conn *net.UnixConn) {
 	<-gone
 }
 
+// hold keeps a connection to an engine beyond the end of the client. An old
+// engine would end a command's terminal when the connection breaks off.
+func hold(conn *net.UnixConn, engine *os.File) {
+	defer func() { _ = engine.Close() }()
+	_, _ = conn.Read(make([]byte, 1)) // it sends no more: this is its end
+	raw, err := engine.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_WR) }) // the end of stdin
+	_, _ = io.Copy(io.Discard, engine)
+}
+
 func reply(conn *net.UnixConn, a answer) { _ = json.NewEncoder(conn).Encode(a) }
 
 // receive reads a request with its descriptors.
@@ -95,9 +112,12 @@ func receive(conn *net.UnixConn) (request, []*os.File, error) {
 		return req, nil, err
 	}
 	want := 5
-	if req.Detached {
+	switch {
+	case req.Hold:
+		want = 1
+	case req.Detached:
 		want = 0
-	} else if req.TTY {
+	case req.TTY:
 		want = 2
 	}
 	if len(files) != want {

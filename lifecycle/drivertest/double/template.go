@@ -93,7 +93,7 @@ func (c *call) resolveTemplate(o order) (string, error) {
 }
 
 func (c *call) engineImage(name, full string) (string, error) {
-	api, err := containers{c}.api()
+	api, err := c.engine()
 	if err != nil {
 		return "", err
 	}
@@ -231,7 +231,7 @@ func readManifest(r io.Reader, size int64) ([]loaded, error) {
 
 // loadIntoEngine loads an archive and notes what the engine calls its images.
 func (c *call) loadIntoEngine(file string, images []loaded) error {
-	api, err := containers{c}.api()
+	api, err := c.engine()
 	if err != nil {
 		return err
 	}

@@ -159,7 +159,7 @@ func TestSecrets(t *testing.T) {
 	const value = "s3cret-value"
 	assert.Equal(t, r.run(t, value+"\n", "secret", "set", "anthropic").code, 0)
 	assert.Equal(t, r.run(t, "", "secret", "set", "openai").code, 1, "no value")
-	r.ok(t, "secret", "set", "github", "--sandbox", "box", "-t", value)
+	assert.Equal(t, r.run(t, value, "secret", "set", "github", "--sandbox", "box").code, 0)
 	type entry struct{ Scope, Type, Name, Secret string }
 	list := func() []entry {
 		var got struct{ Secrets []entry }
