@@ -23,6 +23,9 @@ type Dialect struct {
 	// configuration and the engine.
 	Docker  string
 	Globals []string
+	// Beat is how often a session has to be opened for a sandbox to stay; 0
+	// for what is known of the plugin.
+	Beat time.Duration
 }
 
 var _ microvm.Dialect = (*Dialect)(nil)
@@ -90,7 +93,12 @@ func (d *Dialect) Exec(name string, opts microvm.ExecOptions) []string {
 const heartbeat = 10 * time.Minute
 
 // Heartbeat implements [microvm.Dialect].
-func (d *Dialect) Heartbeat() time.Duration { return heartbeat }
+func (d *Dialect) Heartbeat() time.Duration {
+	if d.Beat > 0 {
+		return d.Beat
+	}
+	return heartbeat
+}
 
 // Manual implements [microvm.Dialect].
 func (d *Dialect) Manual(name string) lifecycle.Manual {

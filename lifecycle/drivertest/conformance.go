@@ -28,6 +28,10 @@ type Suite struct {
 	// Owner is who files that are made inside belong to; a negative UID means
 	// that it does not matter.
 	Owner lifecycle.User
+	// NoResize leaves out changes of the terminal's size: a program behind
+	// another hears of them from the terminal that controls it, which the
+	// suite's does not.
+	NoResize bool
 }
 
 // Run tries everything that the contract of [lifecycle.Driver] promises.
@@ -144,8 +148,10 @@ func (s Suite) testTerminal(t T) {
 	})
 	out.waitFor(t, "terminal")
 	press(t, term, "\n", &out, "size 24 80")
-	noError(t, term.resize(50, 132))
-	press(t, term, "\n", &out, "size 50 132")
+	if !s.NoResize {
+		noError(t, term.resize(50, 132))
+		press(t, term, "\n", &out, "size 50 132")
+	}
 	press(t, term, "\x03", &out, "interrupted")
 	end := <-ended
 	noError(t, end.err)

@@ -32,5 +32,6 @@ func endGroup(group int) error {
 // ownSession makes a command go on whatever becomes of us and our terminal.
 func ownSession(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
 
-// resized tells a program that its terminal has another size.
+// resized tells a program that its terminal has another size. One that the
+// terminal controls hears of it anyway.
 func resized(cmd *exec.Cmd) { _ = cmd.Process.Signal(syscall.SIGWINCH) }

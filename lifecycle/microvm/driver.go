@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
@@ -19,6 +20,8 @@ type Driver struct {
 	Keeper []string
 	// Report tells the user something.
 	Report func(message string)
+	// TimeScale multiplies all time limits; 0 means 1.
+	TimeScale float64
 }
 
 var _ lifecycle.Driver = (*Driver)(nil)
@@ -37,11 +40,18 @@ func (d *Driver) call(ctx context.Context, op call) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := client.Output(ctx, op.limit, op.args...)
+	out, err := client.Output(ctx, d.scaled(op.limit), op.args...)
 	if err != nil {
 		return nil, d.explain(err)
 	}
 	return out, nil
+}
+
+func (d *Driver) scaled(limit time.Duration) time.Duration {
+	if d.TimeScale > 0 {
+		return time.Duration(float64(limit) * d.TimeScale)
+	}
+	return limit
 }
 
 // explain prefers our words for what the program said, and keeps its own
@@ -220,9 +230,9 @@ func (d *Driver) notCreated(ctx context.Context, err error, rec, old record, kno
 	switch {
 	case known:
 		err = errors.Join(err, d.records().write(old))
-	case taken || ok && c.Code >= 0 && c.Limit == 0:
+	case taken:
 		err = errors.Join(err, d.records().remove(rec.Name))
-	} // else nobody can tell whether it was made
+	} // else nobody can tell whether it was made: it is ours if it was
 	if taken {
 		return lifecycle.ErrExists
 	}

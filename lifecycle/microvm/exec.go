@@ -59,11 +59,8 @@ func (d *Driver) execArgs(rec record, p lifecycle.Process) []string {
 			size = fmt.Sprintf("%dx%d", height, width)
 		}
 	}
-	args := append(d.Dialect.Exec(rec.Name, opts), rec.Program, "_dispatch", p.ID, size)
-	for i, arg := range p.Args {
-		if i == 0 && arg == guest.Program {
-			arg = rec.Program
-		}
+	args := append(d.Dialect.Exec(rec.Name, opts), d.guestFolder().path(rec.Prepared), "_dispatch", p.ID, size)
+	for _, arg := range p.Args {
 		args = append(args, "="+arg) // sbx refuses empty arguments
 	}
 	return args
@@ -167,6 +164,10 @@ func endClient(cmd *exec.Cmd, ended <-chan error) {
 // outcome tells the command's exit code from the program's own. The codes that
 // the program uses itself count only if the command has run and ended.
 func (d *Driver) outcome(ctx context.Context, sb lifecycle.Sandbox, rec record, p lifecycle.Process, code int) (int, error) {
+	if (code == 126 || code == 127) && p.Args[0] == guest.Program {
+		rec.Prepared = "" // ralph is not there, or cannot be run: it has no such codes itself
+		return 0, errors.Join(lifecycle.ErrNotPrepared, d.records().write(rec))
+	}
 	switch code {
 	case -1, 1, 125, 126, 127, 137, 255:
 	default:
@@ -189,14 +190,14 @@ func (d *Driver) outcome(ctx context.Context, sb lifecycle.Sandbox, rec record, 
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("%s ended with code %d, and it cannot be told whether %s has: %w", d.Name(), code, p.Args[0], err)
-	case state == dispatchEnded:
+	case state == guest.StateEnded:
 		if code == -1 {
 			return 0, fmt.Errorf("the connection to the sandbox %s was cut before it could be known how %s has ended", sb.Name, p.Args[0])
 		}
 		return code, nil
-	case state == dispatchRunning && p.Terminal != nil && code >= 0:
+	case state == guest.StateRunning && p.Terminal != nil && code >= 0:
 		return 0, lifecycle.ErrDetached
-	case state == dispatchRunning:
+	case state == guest.StateRunning:
 		return 0, fmt.Errorf("the connection to the sandbox %s was lost, but %s still runs there. Stop it with %q", sb.Name, p.Args[0], d.Manual(sb.Name).Stop)
 	default:
 		return 0, fmt.Errorf("%s did not run %s in the sandbox %s (exit code %d): see what it said above", d.Name(), p.Args[0], sb.Name, code)

@@ -29,11 +29,18 @@ func (g guestFolder) make() error {
 	return nil
 }
 
+// path is where the ralph with this SHA-256 is. Its hidden commands are called
+// there, where no agent can change it, and also when it is another ralph that
+// was installed.
+func (g guestFolder) path(hash string) string {
+	return filepath.Join(string(g), guest.Dir(hash), guest.Program)
+}
+
 // put makes sure that the program is in the folder, unaltered: a program that
 // ignores that a mount is read-only would let an agent write to it. It returns
 // the path.
 func (g guestFolder) put(p payload.Payload) (string, error) {
-	path := filepath.Join(string(g), p.Short(), guest.Program)
+	path := g.path(p.Hash)
 	content, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("reading the ralph for sandboxes: %w", err)

@@ -13,6 +13,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/ralph/guest"
 )
 
 // startKeeper starts a process of its own, which outlives us, that keeps the
@@ -79,10 +80,6 @@ func (d *Driver) Keep(ctx context.Context, name, id string) error {
 	}
 }
 
-// holdTimeUp is the exit code of "ralph _hold" when dispatches still run at the
-// end of its time.
-const holdTimeUp = 75
-
 // hold keeps one session open. It is over when no dispatch runs any more.
 func (d *Driver) hold(ctx context.Context, name, id string) (over bool, err error) {
 	rec, known, err := d.records().read(name)
@@ -94,7 +91,7 @@ func (d *Driver) hold(ctx context.Context, name, id string) (over bool, err erro
 		return false, err
 	}
 	beat := d.Dialect.Heartbeat()
-	command := []string{rec.Program, "_hold", id}
+	command := []string{d.guestFolder().path(rec.Prepared), "_hold", id}
 	if beat > 0 {
 		command = append(command, beat.String())
 	}
@@ -105,7 +102,7 @@ func (d *Driver) hold(ctx context.Context, name, id string) (over bool, err erro
 	} else {
 		err = cmd.Run()
 	}
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == holdTimeUp {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == guest.HoldTimeUp {
 		return false, nil
 	}
 	return err == nil, err

@@ -15,7 +15,7 @@ import (
 // ready returns what is remembered of a prepared sandbox.
 func (d *Driver) ready(sb lifecycle.Sandbox) (record, bool) {
 	rec, known, err := d.records().read(sb.Name)
-	if err != nil || !known || rec.ID != sb.ID || rec.Program == "" {
+	if err != nil || !known || rec.ID != sb.ID {
 		return record{}, false
 	}
 	p, err := payload.For(runtime.GOARCH)
@@ -56,29 +56,30 @@ func (d *Driver) Prepare(ctx context.Context, sb lifecycle.Sandbox, spec lifecyc
 	if err != nil {
 		return fmt.Errorf("installing ralph in the sandbox %s: %w", sb.Name, err)
 	}
-	if rec.Program, err = installed(out); err != nil {
+	if err := installed(out); err != nil {
 		return fmt.Errorf("installing ralph in the sandbox %s: %w", sb.Name, err)
 	}
 	rec.ID, rec.Created, rec.Prepared = sb.ID, true, p.Hash
 	return d.records().write(rec)
 }
 
-// installed reads from the answer of the bootstrap where ralph is.
-func installed(output []byte) (string, error) {
+// installed reads the answer of the bootstrap. An exit code alone is no proof:
+// a program that does nothing ends well too.
+func installed(output []byte) error {
 	start := answer(output)
 	if start < 0 {
-		return "", fmt.Errorf("it did not say where it is, but %.200q", output)
+		return fmt.Errorf("it did not say where it is, but %.200q", output)
 	}
 	var said struct {
 		Program string `json:"program"`
 	}
 	if err := json.NewDecoder(bytes.NewReader(output[start:])).Decode(&said); err != nil {
-		return "", fmt.Errorf("reading where it is: %w", err)
+		return fmt.Errorf("reading where it is: %w", err)
 	}
 	if !path.IsAbs(said.Program) {
-		return "", fmt.Errorf("it says that it is at %q", said.Program)
+		return fmt.Errorf("it says that it is at %q", said.Program)
 	}
-	return said.Program, nil
+	return nil
 }
 
 // Busy implements [lifecycle.Driver].

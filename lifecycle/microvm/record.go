@@ -31,8 +31,6 @@ type record struct {
 	Ephemeral  bool        `json:"ephemeral,omitempty"`
 	// Prepared is the SHA-256 of the ralph that was put in.
 	Prepared string `json:"prepared,omitempty"`
-	// Program is the path of ralph in the sandbox.
-	Program string `json:"program,omitempty"`
 }
 
 func newRecord(spec lifecycle.Spec) record {
@@ -56,8 +54,8 @@ type records string
 // Known tells whether the driver of that name has made a sandbox of this name
 // that it has not removed, by what is remembered in stateDir.
 func Known(stateDir, driver, name string) bool {
-	_, found, err := recordsOf(stateDir, driver).read(name)
-	return found || err != nil
+	rec, _, err := recordsOf(stateDir, driver).read(name)
+	return rec.Created || err != nil
 }
 
 // Image returns the image that the sandbox of this name was made from, as far

@@ -41,9 +41,9 @@ func (d *Driver) deliver(ctx context.Context, sb lifecycle.Sandbox, name, id str
 	if !ok {
 		return lifecycle.ErrNotPrepared
 	}
-	deadline := time.Now().Add(limitSignal)
+	deadline := time.Now().Add(d.scaled(limitSignal))
 	for {
-		_, err := d.call(ctx, d.inside(sb.Name, limitSignal, rec.Program, "_signal", name, id))
+		_, err := d.call(ctx, d.inside(sb.Name, limitSignal, d.guestFolder().path(rec.Prepared), "_signal", name, id))
 		c, failed := errors.AsType[*CallError](err)
 		if err == nil || ctx.Err() != nil {
 			return nil // it has ended meanwhile
@@ -59,17 +59,9 @@ func (d *Driver) deliver(ctx context.Context, sb lifecycle.Sandbox, name, id str
 	}
 }
 
-// dispatchState is what ralph inside knows of a dispatch.
-type dispatchState string
-
-const (
-	dispatchRunning dispatchState = "running"
-	dispatchEnded   dispatchState = "ended"
-)
-
 // dispatched asks ralph inside what has become of a process.
-func (d *Driver) dispatched(ctx context.Context, sb lifecycle.Sandbox, rec record, id string) (dispatchState, error) {
-	out, err := d.call(ctx, d.inside(sb.Name, limitExec, rec.Program, "_dispatched", id))
+func (d *Driver) dispatched(ctx context.Context, sb lifecycle.Sandbox, rec record, id string) (state string, err error) {
+	out, err := d.call(ctx, d.inside(sb.Name, limitExec, d.guestFolder().path(rec.Prepared), "_dispatched", id))
 	if c, ok := errors.AsType[*CallError](err); ok && c.Code == 127 {
 		// It is not there at all.
 		rec.Prepared = ""
@@ -83,7 +75,7 @@ func (d *Driver) dispatched(ctx context.Context, sb lifecycle.Sandbox, rec recor
 		return "", fmt.Errorf("ralph inside answered %.200q", out)
 	}
 	var said struct {
-		State dispatchState `json:"state"`
+		State string `json:"state"`
 	}
 	if err := json.NewDecoder(bytes.NewReader(out[start:])).Decode(&said); err != nil {
 		return "", fmt.Errorf("reading the answer of ralph inside: %w", err)

@@ -1,0 +1,348 @@
+//go:build unix
+
+package microvm_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/dockersandbox"
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/double"
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/gotest"
+	"github.com/docker-ralph/docker-ralph/lifecycle/sbx"
+)
+
+// exec runs a shell script in a sandbox.
+func (b *bench) exec(t *testing.T, sb lifecycle.Sandbox, id, script string) (code int, out string, err error) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code, err = b.driver.Exec(t.Context(), sb, lifecycle.Process{
+		ID: id, Args: []string{"sh", "-c", script}, Dir: sb.Root, Stdout: &stdout, Stderr: &stderr,
+	})
+	return code, stdout.String(), err
+}
+
+// TestOddAnswers: what the programs are known to print around and in their
+// lists changes nothing.
+func TestOddAnswers(t *testing.T) {
+	for name, change := range map[string]func(*double.Settings){
+		"a notice":               func(s *double.Settings) { s.Faults.UpdateNotice = true },
+		"lines about the daemon": func(s *double.Settings) { s.DaemonUp, s.Faults.StartLinesStdout = false, true },
+		"both": func(s *double.Settings) {
+			s.DaemonUp, s.Faults.StartLinesStdout, s.Faults.UpdateNotice = false, true, true
+		},
+		"no IDs":         func(s *double.Settings) { s.Faults.NoID = true },
+		"no workspaces":  func(s *double.Settings) { s.Faults.NoWorkspaces = true },
+		"new fields":     func(s *double.Settings) { s.Faults.ExtraFields = true },
+		"a bare list":    func(s *double.Settings) { s.Faults.BareArray = true },
+		"the oldest sbx": func(s *double.Settings) { s.Version = "0.38.0" },
+		"an sbx between": func(s *double.Settings) { s.Version = "0.45.1" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			kinds(t, func(t *testing.T, kind string) {
+				b := newBench(t, kind, change)
+				sb, _ := b.up(t)
+				b.double.Set(t, change)
+				found, err := b.driver.Lookup(t.Context(), sb.Name)
+				assert.NilError(t, err)
+				assert.Equal(t, found.State, lifecycle.Running)
+				assert.Assert(t, b.driver.Ready(found))
+				code, out, err := b.exec(t, found, "a1", "echo works; exit 1")
+				assert.NilError(t, err)
+				assert.Equal(t, out, "works\n")
+				assert.Equal(t, code, 1)
+			})
+		})
+	}
+}
+
+// TestFaultsAreNoAbsence: whatever goes wrong is told apart, with what mends
+// it, and never taken for "there is no sandbox".
+func TestFaultsAreNoAbsence(t *testing.T) {
+	const both = ""
+	lapse := 0
+	for _, tc := range []struct {
+		name, kind string
+		change     func(*double.Settings)
+		err        string
+	}{
+		{"half a list", both, func(s *double.Settings) { s.Faults.TruncatedList = true }, "cannot be read: reading its JSON"},
+		{"garbage", both, func(s *double.Settings) { s.Faults.GarbageList = true }, "cannot be read"},
+		{"a list that hangs", both, func(s *double.Settings) { s.Faults.HangList = true }, "did not answer within"},
+		{
+			"a list that hangs on", both,
+			func(s *double.Settings) {
+				s.Faults.HangList, s.Faults.IgnoreSIGTERM = true, double.Duration(30*time.Second)
+			},
+			"did not answer within",
+		},
+		{"logged out", sbx.Name, func(s *double.Settings) { s.LoggedIn = false }, `not logged in to Docker, which it needs for everything: log in with "sbx login"`},
+		{"a lapsed login", sbx.Name, func(s *double.Settings) { s.Faults.LoginLapseAfter = &lapse }, `log in with "sbx login"`},
+		{"no daemon", sbx.Name, func(s *double.Settings) { s.DaemonUp, s.Faults.NoDaemon = false, true }, `start it with "sbx daemon start --detach"`},
+		{"the removed plugin", dockersandbox.Name, func(s *double.Settings) { s.Faults.Removed = true }, `this Docker Desktop no longer has "docker sandbox" (4.80 removed it): install sbx`},
+		{"the removed plugin, with a code", dockersandbox.Name, func(s *double.Settings) { s.Faults.Removed, s.Faults.RemovedExit = true, 1 }, `no longer has "docker sandbox"`},
+		{
+			"the removed plugin, on stderr", dockersandbox.Name,
+			func(s *double.Settings) {
+				s.Faults.Removed, s.Faults.RemovedExit, s.Faults.RemovedStderr = true, 1, true
+			},
+			`no longer has "docker sandbox"`,
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			kinds(t, func(t *testing.T, kind string) {
+				if tc.kind != both && tc.kind != kind {
+					return
+				}
+				b := newBench(t, kind, nil)
+				sb, _ := b.up(t)
+				b.double.Set(t, tc.change)
+				b.driver.TimeScale = 0.02 // 30 s become 600 ms
+				begin := time.Now()
+				_, err := b.driver.Lookup(t.Context(), sb.Name)
+				assert.ErrorContains(t, err, tc.err)
+				assert.Assert(t, time.Since(begin) < 15*time.Second)
+
+				b.driver.TimeScale = 0
+				b.double.Set(t, func(s *double.Settings) { *s = double.Defaults() })
+				found, err := b.driver.Lookup(t.Context(), sb.Name)
+				assert.NilError(t, err)
+				assert.Equal(t, found.State, lifecycle.Running)
+			})
+		})
+	}
+}
+
+// TestAnEmptyListIsNoProof: the program says there is nothing, and we know
+// better.
+func TestAnEmptyListIsNoProof(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(*double.Settings)
+		why    string
+	}{
+		{"the engine is lost", func(s *double.Settings) { s.Faults.EmptyList = true }, "lists no sandboxes at all, though this one was made; "},
+		{"the sandbox is lost", func(s *double.Settings) { s.Faults.VanishOnSleep = true }, "asked for it by name, it says that there is none"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			kinds(t, func(t *testing.T, kind string) {
+				b := newBench(t, kind, nil)
+				sb, spec := b.up(t)
+				b.double.Set(t, tc.change)
+				found, err := b.driver.Lookup(t.Context(), sb.Name)
+				assert.NilError(t, err)
+				assert.Equal(t, found.State, lifecycle.Unknown)
+				assert.Assert(t, is.Contains(found.Why, tc.why))
+
+				e := &lifecycle.Ensurer{
+					Driver: b.driver, LockDir: t.TempDir(), Report: func(string) {},
+					Image: func(context.Context) error { t.Error("nothing is to be made"); return nil },
+				}
+				_, err = e.Ensure(t.Context(), spec, false)
+				assert.ErrorContains(t, err, "Nothing was changed")
+				b.double.Set(t, func(s *double.Settings) { *s = double.Defaults() })
+			})
+		})
+	}
+}
+
+// TestAnotherListedSandboxIsProof: a list that shows others is believed.
+func TestAnotherListedSandboxIsProof(t *testing.T) {
+	kinds(t, func(t *testing.T, kind string) {
+		b := newBench(t, kind, nil)
+		b.up(t)
+		sb, spec := b.up(t)
+		args := strings.Fields(b.driver.Manual(sb.Name).Remove)
+		remove := b.double.Sbx(t.Context(), args[1:]...)
+		if kind == dockersandbox.Name {
+			remove = b.double.Plugin(t.Context(), args[2:]...)
+		}
+		out, err := remove.CombinedOutput()
+		assert.NilError(t, err, string(out))
+		found, err := b.driver.Lookup(t.Context(), sb.Name)
+		assert.NilError(t, err)
+		assert.Equal(t, found.State, lifecycle.NotFound)
+		again := b.suite(t).UpWith(gotest.T(t), spec)
+		assert.Equal(t, again.State, lifecycle.Running)
+	})
+}
+
+func TestWhatKeepsASandboxFromBeingMade(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(*double.Settings)
+		err    string
+	}{
+		{"no policy", func(s *double.Settings) { s.PolicyInitialised = false }, `set one with "sbx policy init balanced"`},
+		{"no KVM", func(s *double.Settings) { s.Faults.KVM = true }, "this machine has no KVM"},
+		{"logged out", func(s *double.Settings) { s.LoggedIn = false }, `log in with "sbx login"`},
+		{"no daemon", func(s *double.Settings) { s.DaemonUp, s.Faults.NoDaemon = false, true }, `start it with "sbx daemon start --detach"`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := newBench(t, sbx.Name, tc.change)
+			spec := b.spec(t)
+			_, err := b.driver.Create(t.Context(), spec)
+			assert.ErrorContains(t, err, tc.err)
+			b.double.Set(t, func(s *double.Settings) { *s = double.Defaults() })
+			found, err := b.driver.Lookup(t.Context(), spec.Name)
+			assert.NilError(t, err)
+			assert.Equal(t, found.State, lifecycle.NotFound)
+			b.suite(t).UpWith(gotest.T(t), spec)
+		})
+	}
+}
+
+// TestACrashDuringCreation: the client of the program dies before or after it
+// has made the sandbox, and we do not know which.
+func TestACrashDuringCreation(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*double.Settings)
+		state  lifecycle.State
+	}{
+		"before": {func(s *double.Settings) { s.Faults.CrashBeforeCreate = true }, lifecycle.NotFound},
+		"after":  {func(s *double.Settings) { s.Faults.CrashAfterCreate = true }, lifecycle.Running},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kinds(t, func(t *testing.T, kind string) {
+				b := newBench(t, kind, tc.change)
+				spec := b.spec(t)
+				_, err := b.driver.Create(t.Context(), spec)
+				assert.ErrorContains(t, err, "creating the sandbox "+spec.Name)
+				b.double.Set(t, func(s *double.Settings) { *s = double.Defaults() })
+				found, err := b.driver.Lookup(t.Context(), spec.Name)
+				assert.NilError(t, err)
+				assert.Equal(t, found.State, tc.state)
+
+				e := &lifecycle.Ensurer{
+					Driver: b.driver, LockDir: t.TempDir(), Report: func(string) {},
+					Image: func(context.Context) error { return nil },
+				}
+				sb, err := e.Ensure(t.Context(), spec, false)
+				assert.NilError(t, err)
+				t.Cleanup(func() { assert.Check(t, b.driver.Remove(context.WithoutCancel(t.Context()), sb)) })
+				_, out, err := b.exec(t, sb, "a1", "echo works")
+				assert.NilError(t, err)
+				assert.Equal(t, out, "works\n")
+			})
+		})
+	}
+}
+
+// TestForeignSandboxesAreLeftAlone: somebody else has made one of our name.
+func TestForeignSandboxesAreLeftAlone(t *testing.T) {
+	kinds(t, func(t *testing.T, kind string) {
+		b := newBench(t, kind, nil)
+		spec := b.spec(t)
+		create := []string{"create", "--name", spec.Name, "shell", spec.Root}
+		make := b.double.Sbx(t.Context(), create...)
+		if kind == dockersandbox.Name {
+			make = b.double.Plugin(t.Context(), create...)
+		}
+		out, err := make.CombinedOutput()
+		assert.NilError(t, err, string(out))
+		_, err = b.driver.Lookup(t.Context(), spec.Name)
+		var foreign *lifecycle.ForeignError
+		assert.Assert(t, errors.As(err, &foreign), "%v", err)
+		_, err = b.driver.Create(t.Context(), spec)
+		assert.ErrorIs(t, err, lifecycle.ErrExists)
+		all, err := b.driver.List(t.Context())
+		assert.NilError(t, err)
+		assert.Equal(t, len(all), 0)
+	})
+}
+
+// TestHangingExec: nothing that we do ourselves waits for ever.
+func TestHangingExec(t *testing.T) {
+	kinds(t, func(t *testing.T, kind string) {
+		b := newBench(t, kind, nil)
+		sb, spec := b.up(t)
+		b.double.Set(t, func(s *double.Settings) {
+			s.Faults.HangExec, s.Faults.IgnoreSIGTERM = true, double.Duration(20*time.Second)
+		})
+		t.Cleanup(func() { b.double.Set(t, func(s *double.Settings) { *s = double.Defaults() }) })
+		b.driver.TimeScale = 0.01
+		begin := time.Now()
+		assert.ErrorContains(t, b.driver.Prepare(t.Context(), sb, spec), "did not answer within")
+		_, err := b.driver.Busy(t.Context(), sb)
+		assert.ErrorContains(t, err, "did not answer within")
+
+		signals := make(chan os.Signal, 1)
+		signals <- os.Interrupt
+		_, err = b.driver.Exec(t.Context(), sb, lifecycle.Process{ID: "a1", Args: []string{"true"}, Dir: spec.Root, Signals: signals})
+		assert.ErrorContains(t, err, "the signal could not be passed on")
+		assert.Assert(t, time.Since(begin) < 40*time.Second)
+	})
+}
+
+// TestRalphIsPutInAgain: what is in the sandbox is not what we put there, or an
+// older one.
+func TestRalphIsPutInAgain(t *testing.T) {
+	kinds(t, func(t *testing.T, kind string) {
+		b := newBench(t, kind, nil)
+		sb, spec := b.up(t)
+		code, out, err := b.exec(t, sb, "a1", "cat ~/.ralph/.bootstrapped; rm ~/.local/bin/ralph")
+		assert.NilError(t, err)
+		assert.Equal(t, code, 0)
+		assert.Assert(t, is.Contains(out, `"version":"test"`))
+
+		_, err = b.driver.Exec(t.Context(), sb, lifecycle.Process{ID: "a2", Args: []string{"ralph", "version"}, Dir: spec.Root})
+		assert.ErrorIs(t, err, lifecycle.ErrNotPrepared)
+		assert.Assert(t, !b.driver.Ready(sb))
+		assert.NilError(t, b.driver.Prepare(t.Context(), sb, spec))
+		code, err = b.driver.Exec(t.Context(), sb, lifecycle.Process{ID: "a3", Args: []string{"ralph", "version"}, Dir: spec.Root})
+		assert.NilError(t, err)
+		assert.Equal(t, code, 0)
+		// An older version's marker.
+		_, _, err = b.exec(t, sb, "a4", `echo '{"version":"old","hash":"00","path":"x"}' > ~/.ralph/.bootstrapped; echo old > ~/.local/bin/ralph.new; mv ~/.local/bin/ralph.new ~/.local/bin/ralph; chmod 755 ~/.local/bin/ralph`)
+		assert.NilError(t, err)
+		spec.Version = "newer"
+		assert.NilError(t, b.driver.Prepare(t.Context(), sb, spec))
+		_, out, err = b.exec(t, sb, "a5", "cat ~/.ralph/.bootstrapped")
+		assert.NilError(t, err)
+		assert.Assert(t, is.Contains(out, `"version":"newer"`))
+	})
+}
+
+// TestALostMountIsMended: what was prepared is not there after all.
+func TestALostMountIsMended(t *testing.T) {
+	kinds(t, func(t *testing.T, kind string) {
+		b := newBench(t, kind, nil)
+		sb, spec := b.up(t)
+		assert.NilError(t, os.RemoveAll(filepath.Join(b.state, "guest")))
+		_, err := b.driver.Exec(t.Context(), sb, lifecycle.Process{ID: "a1", Args: []string{"ralph", "version"}, Dir: spec.Root})
+		assert.ErrorIs(t, err, lifecycle.ErrNotPrepared)
+		assert.Assert(t, !b.driver.Ready(sb))
+		assert.NilError(t, b.driver.Prepare(t.Context(), sb, spec))
+		code, err := b.driver.Exec(t.Context(), sb, lifecycle.Process{ID: "a2", Args: []string{"ralph", "version"}, Dir: spec.Root})
+		assert.NilError(t, err)
+		assert.Equal(t, code, 0)
+	})
+}
+
+// TestTheMountedRalphIsChecked: a plugin that ignores that a mount is read-only
+// lets an agent write to it.
+func TestTheMountedRalphIsChecked(t *testing.T) {
+	b := newBench(t, sbx.Name, nil)
+	sb, spec := b.up(t)
+	found, err := filepath.Glob(filepath.Join(b.state, "guest", "*", "ralph"))
+	assert.NilError(t, err)
+	assert.Equal(t, len(found), 1)
+	good, err := os.ReadFile(found[0])
+	assert.NilError(t, err)
+	assert.NilError(t, os.Remove(found[0]))
+	assert.NilError(t, os.WriteFile(found[0], []byte("#!/bin/sh\necho evil\n"), 0o755))
+	assert.NilError(t, b.driver.Prepare(t.Context(), sb, spec))
+	now, err := os.ReadFile(found[0])
+	assert.NilError(t, err)
+	assert.Assert(t, bytes.Equal(now, good))
+}

@@ -1,0 +1,255 @@
+//go:build unix
+
+package microvm_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+	"gotest.tools/v3/poll"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/dockersandbox"
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/double"
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
+)
+
+// execEnv makes the test binary run a lasting script in a sandbox, so that it
+// can be killed. Its value is the driver, the state folder, the sandbox and the
+// script, with newlines between.
+const execEnv = "MICROVM_TEST_EXEC"
+
+func runAsClient(job string) int {
+	part := strings.SplitN(job, "\n", 4)
+	d := newDriver(part[0], part[1])
+	sb, err := d.Lookup(context.Background(), part[2])
+	if err == nil {
+		_, err = d.Exec(context.Background(), sb, lifecycle.Process{
+			ID: "lasting", Lasting: true, Args: []string{"sh", "-c", part[3]}, Dir: sb.Root, Stdout: os.Stdout, Stderr: os.Stderr,
+		})
+	}
+	if err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// startClient starts a client of its own that runs the script.
+func (b *bench) startClient(t *testing.T, sb lifecycle.Sandbox, script string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), execEnv+"="+strings.Join([]string{b.kind, b.state, sb.Name, script}, "\n"))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Stderr = os.Stderr
+	assert.NilError(t, cmd.Start())
+	return cmd
+}
+
+func appears(t *testing.T, path string) {
+	t.Helper()
+	poll.WaitOn(t, poll.FileExists(path), poll.WithTimeout(30*time.Second))
+}
+
+// TestALoopOutlivesItsClient: the user's terminal is gone, the sandbox would be
+// stopped as idle, and the loop goes on to its end all the same. Then the
+// sandbox stops.
+func TestALoopOutlivesItsClient(t *testing.T) {
+	const idle = 1500 * time.Millisecond
+	onEngine(t, idle, func(t *testing.T, b *bench) {
+		t.Setenv(heartbeatEnv, "500ms")
+		sb, spec := b.up(t)
+		client := b.startClient(t, sb, "touch begun; sleep 5; touch ended")
+		appears(t, filepath.Join(spec.Root, "begun"))
+		b.killClient(t, client, sb)
+
+		running, err := b.driver.Dispatches(t.Context(), sb)
+		assert.NilError(t, err)
+		assert.Equal(t, len(running), 1)
+		assert.Equal(t, running[0].ID, "lasting")
+		assert.Assert(t, is.Contains(strings.Join(running[0].Command, " "), "sleep 5"))
+
+		defer b.showKeeperLog(t)
+		appears(t, filepath.Join(spec.Root, "ended"))
+		poll.WaitOn(t, func(poll.LogT) poll.Result {
+			found, err := b.driver.Lookup(t.Context(), sb.Name)
+			if err != nil {
+				return poll.Error(err)
+			}
+			if found.State != lifecycle.Stopped {
+				return poll.Continue("it is %s", found.State)
+			}
+			return poll.Success()
+		}, poll.WithTimeout(30*time.Second))
+	})
+}
+
+// TestASandboxWithoutALoopStops shows that the test above can fail.
+func TestASandboxWithoutALoopStops(t *testing.T) {
+	onEngine(t, time.Second, func(t *testing.T, b *bench) {
+		t.Setenv(noKeeperEnv, "1")
+		sb, spec := b.up(t)
+		client := b.startClient(t, sb, "touch begun; sleep 60; touch ended")
+		appears(t, filepath.Join(spec.Root, "begun"))
+		b.killClient(t, client, sb)
+		poll.WaitOn(t, func(poll.LogT) poll.Result {
+			found, err := b.driver.Lookup(t.Context(), sb.Name)
+			if err != nil {
+				return poll.Error(err)
+			}
+			if found.State != lifecycle.Stopped {
+				return poll.Continue("it is %s", found.State)
+			}
+			return poll.Success()
+		}, poll.WithTimeout(30*time.Second))
+	})
+}
+
+// onEngine runs a test for both programs with an idle stop of its own. Every
+// sandbox is a container, so that it sees its own processes only.
+func onEngine(t *testing.T, idle time.Duration, test func(t *testing.T, b *bench)) {
+	t.Helper()
+	kinds(t, func(t *testing.T, kind string) {
+		engines.Each(t, func(t *testing.T, e engines.Engine) {
+			test(t, newBench(t, kind, func(s *double.Settings) {
+				s.Mode, s.Engine, s.Template, s.Idle = double.ModeContainer, e.Host, engines.BaseImage(), double.Duration(idle)
+			}))
+		})
+	})
+}
+
+// killClient kills a client and the program that it runs, but not the keeper.
+func (b *bench) killClient(t *testing.T, client *exec.Cmd, sb lifecycle.Sandbox) {
+	t.Helper()
+	assert.NilError(t, client.Process.Kill())
+	_ = client.Wait()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	assert.NilError(t, err)
+	killed := 0
+	for _, f := range files {
+		line, _ := os.ReadFile(f)
+		args := strings.Split(string(line), "\x00")
+		if !slices.Contains(args, sb.Name) || !slices.Contains(args, "_dispatch") {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(f)))
+		assert.NilError(t, err)
+		if syscall.Kill(pid, syscall.SIGKILL) == nil {
+			killed++
+		}
+	}
+	assert.Assert(t, killed > 0)
+}
+
+// TestWhatEndsACommandFromOutside: the program's exit code 1 is not the
+// command's.
+func TestWhatEndsACommandFromOutside(t *testing.T) {
+	for _, tc := range []struct {
+		verb, err string
+	}{
+		{"stop", "was stopped while sh ran in it"},
+		{"remove", "is gone: somebody has removed it"},
+	} {
+		t.Run(tc.verb, func(t *testing.T) {
+			kinds(t, func(t *testing.T, kind string) {
+				b := newBench(t, kind, nil)
+				b.up(t) // another one, so that the list is not empty
+				sb, spec := b.up(t)
+				go func() {
+					path := filepath.Join(spec.Root, "begun")
+					for t.Context().Err() == nil {
+						if _, err := os.Stat(path); err == nil {
+							break
+						}
+						time.Sleep(10 * time.Millisecond)
+					}
+					args := strings.Fields(b.driver.Manual(sb.Name).Stop)
+					if tc.verb == "remove" {
+						args = strings.Fields(b.driver.Manual(sb.Name).Remove)
+					}
+					cmd := b.double.Sbx(t.Context(), args[1:]...)
+					if kind == dockersandbox.Name {
+						cmd = b.double.Plugin(t.Context(), args[2:]...)
+					}
+					out, err := cmd.CombinedOutput()
+					assert.Check(t, err, string(out))
+				}()
+				_, _, err := b.exec(t, sb, "a1", "touch begun; sleep 60")
+				assert.ErrorContains(t, err, tc.err)
+			})
+		})
+	}
+}
+
+// TestNoSecretIsInAnArgv looks at all processes of the machine while a command
+// with a secret runs.
+func TestNoSecretIsInAnArgv(t *testing.T) {
+	kinds(t, func(t *testing.T, kind string) {
+		b := newBench(t, kind, nil)
+		sb, spec := b.up(t)
+		const secret = "s3cr3t-0f-the-user"
+		var out bytes.Buffer
+		done := make(chan error, 1)
+		go func() {
+			_, err := b.driver.Exec(t.Context(), sb, lifecycle.Process{
+				ID: "a1", Lasting: true, Args: []string{"sh", "-c", `printf %s "$TOKEN" | rev; touch begun; while ! test -e go; do sleep 0.05; done`},
+				Dir: spec.Root, Env: []string{"TOKEN=" + secret}, Stdout: &out, Stderr: &out,
+			})
+			done <- err
+		}()
+		appears(t, filepath.Join(spec.Root, "begun"))
+		files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+		assert.NilError(t, err)
+		looked := 0
+		for _, f := range files {
+			content, err := os.ReadFile(f)
+			if err == nil && len(content) > 0 {
+				looked++
+				assert.Check(t, !bytes.Contains(content, []byte(secret)), "%s: %q", f, content)
+			}
+		}
+		assert.Assert(t, looked > 3)
+		assert.NilError(t, filepath.WalkDir(b.state, func(path string, entry os.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			content, err := os.ReadFile(path)
+			assert.Check(t, !bytes.Contains(content, []byte(secret)), path)
+			return err
+		}))
+		assert.NilError(t, os.WriteFile(filepath.Join(spec.Root, "go"), nil, 0o644))
+		assert.NilError(t, <-done)
+		assert.Equal(t, out.String(), reverse(secret))
+	})
+}
+
+func reverse(s string) string {
+	b := []byte(s)
+	for i := range len(b) / 2 {
+		b[i], b[len(b)-1-i] = b[len(b)-1-i], b[i]
+	}
+	return string(b)
+}
+
+// showKeeperLog tells why a keeper has failed.
+func (b *bench) showKeeperLog(t *testing.T) {
+	t.Helper()
+	logs, _ := filepath.Glob(filepath.Join(b.state, "microvms", b.kind, "*.keeper.log"))
+	for _, path := range logs {
+		if content, _ := os.ReadFile(path); len(content) > 0 {
+			t.Logf("the keeper said: %s", content)
+		}
+	}
+}
