@@ -79,7 +79,7 @@ func hidden(t *testing.T, text string) {
 }
 
 func TestCredentialsOfTheAWSProgram(t *testing.T) {
-	whole := []string{"CLAUDE_CODE_USE_BEDROCK=1", "AWS_ACCESS_KEY_ID=" + theID, "AWS_SECRET_ACCESS_KEY=" + theSecret, "AWS_SESSION_TOKEN=" + theToken, "AWS_DEFAULT_REGION=eu-west-1"}
+	whole := []string{"CLAUDE_CODE_USE_BEDROCK=1", "AWS_ACCESS_KEY_ID=" + theID, "AWS_SECRET_ACCESS_KEY=" + theSecret, "AWS_SESSION_TOKEN=" + theToken, "AWS_DEFAULT_REGION=eu-west-1", "AWS_REGION=eu-west-1"}
 	for _, tc := range []struct {
 		name, export, region string
 		env                  []string
@@ -113,7 +113,7 @@ func TestTheProfileCountsAndTheRepositoryDoesNot(t *testing.T) {
 	assert.Assert(t, active)
 	got, err := b.Environment(t.Context())
 	assert.NilError(t, err)
-	assert.Equal(t, got[len(got)-1], "AWS_DEFAULT_REGION=eu-west-1")
+	assert.Equal(t, got[len(got)-1], "AWS_REGION=eu-west-1")
 	for _, world := range fake.lines(t, "worlds") {
 		assert.Equal(t, world, "/ mine []", "not in the work tree, with the user's profile, without a pager")
 	}

@@ -100,7 +100,8 @@ func (b Bedrock) Environment(ctx context.Context) ([]string, error) {
 	if keys.token != "" {
 		env = append(env, keyToken+"="+keys.token)
 	}
-	return append(env, "AWS_DEFAULT_REGION="+region), nil
+	// Claude reads the second one (Anthropic's documentation of Bedrock).
+	return append(env, "AWS_DEFAULT_REGION="+region, "AWS_REGION="+region), nil
 }
 
 func (b Bedrock) keys(ctx context.Context) (awsKeys, error) {

@@ -109,17 +109,17 @@ func TestEnvironmentWithoutTheAWSProgram(t *testing.T) {
 		{
 			name: "temporary keys",
 			env:  []string{keyID, "AKIA", keySecret, "s3cret", keyToken, "t0ken", "AWS_DEFAULT_REGION", "eu-west-1"},
-			want: []string{"CLAUDE_CODE_USE_BEDROCK=1", "AWS_ACCESS_KEY_ID=AKIA", "AWS_SECRET_ACCESS_KEY=s3cret", "AWS_SESSION_TOKEN=t0ken", "AWS_DEFAULT_REGION=eu-west-1"},
+			want: []string{"CLAUDE_CODE_USE_BEDROCK=1", "AWS_ACCESS_KEY_ID=AKIA", "AWS_SECRET_ACCESS_KEY=s3cret", "AWS_SESSION_TOKEN=t0ken", "AWS_DEFAULT_REGION=eu-west-1", "AWS_REGION=eu-west-1"},
 		},
 		{
 			name: "long-lived keys, and the other name of the region",
 			env:  []string{keyID, "AKIA", keySecret, "s3cret", "AWS_REGION", "us-east-1"},
-			want: []string{"CLAUDE_CODE_USE_BEDROCK=1", "AWS_ACCESS_KEY_ID=AKIA", "AWS_SECRET_ACCESS_KEY=s3cret", "AWS_DEFAULT_REGION=us-east-1"},
+			want: []string{"CLAUDE_CODE_USE_BEDROCK=1", "AWS_ACCESS_KEY_ID=AKIA", "AWS_SECRET_ACCESS_KEY=s3cret", "AWS_DEFAULT_REGION=us-east-1", "AWS_REGION=us-east-1"},
 		},
 		{
 			name: "the first name of the region wins, an empty one does not count",
 			env:  []string{keyID, "AKIA", keySecret, "s3cret", keyToken, "", "AWS_DEFAULT_REGION", "eu-west-1", "AWS_REGION", "us-east-1"},
-			want: []string{"CLAUDE_CODE_USE_BEDROCK=1", "AWS_ACCESS_KEY_ID=AKIA", "AWS_SECRET_ACCESS_KEY=s3cret", "AWS_DEFAULT_REGION=eu-west-1"},
+			want: []string{"CLAUDE_CODE_USE_BEDROCK=1", "AWS_ACCESS_KEY_ID=AKIA", "AWS_SECRET_ACCESS_KEY=s3cret", "AWS_DEFAULT_REGION=eu-west-1", "AWS_REGION=eu-west-1"},
 		},
 		{
 			name: "no keys", env: []string{"AWS_DEFAULT_REGION", "eu-west-1"},

@@ -26,6 +26,7 @@ func TestServicesOfEveryAgent(t *testing.T) {
 // microVM unasked.
 func TestNoKeyIsForgotten(t *testing.T) {
 	harmless := []string{
+		"CLAUDE_CODE_USE_BEDROCK",
 		"GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION", "GOOGLE_GENAI_USE_VERTEXAI",
 		"COPILOT_PROVIDER_BASE_URL", "COPILOT_PROVIDER_API_KEY", // no proxy knows this one: it goes in
 	}

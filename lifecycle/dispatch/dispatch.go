@@ -107,7 +107,7 @@ func Run(ctx context.Context, h Host, opts Options) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	env, err := h.environment(ctx, wt, cfg, at, opts.Command)
+	env, err := h.environment(ctx, wt, cfg, at, len(keys) > 0, opts.Command)
 	if err != nil {
 		return 0, err
 	}

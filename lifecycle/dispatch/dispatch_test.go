@@ -54,23 +54,23 @@ func TestEnvironment(t *testing.T) {
 		"GIT_CONFIG_KEY_3=tag.gpgSign", "GIT_CONFIG_VALUE_3=false",
 	}
 
-	env, err := h.environment(t.Context(), wt, cfg, place{kind: config.DriverContainer}, "build")
+	env, err := h.environment(t.Context(), wt, cfg, place{kind: config.DriverContainer}, false, "build")
 	assert.NilError(t, err)
 	assert.Assert(t, strings.HasPrefix(env[0], `RALPH_CONFIG={"agent":"claude"`), env[0])
 	assert.DeepEqual(t, env[1:], append([]string{"RALPH_SCOPE_BRANCH=b", "ANTHROPIC_API_KEY=key", "MINE=a b"}, common...))
 
-	env, err = h.environment(t.Context(), wt, cfg, place{kind: config.DriverContainer}, "task")
+	env, err = h.environment(t.Context(), wt, cfg, place{kind: config.DriverContainer}, false, "task")
 	assert.NilError(t, err)
 	assert.DeepEqual(t, env[1:], append([]string{"RALPH_SCOPE_BRANCH=b", "MINE=a b"}, common...))
 
 	cfg.Agent.Name = "shell"
 	h.Terminal = noTerminal{}
-	env, err = h.environment(t.Context(), wt, cfg, place{kind: config.DriverContainer}, "build")
+	env, err = h.environment(t.Context(), wt, cfg, place{kind: config.DriverContainer}, false, "build")
 	assert.NilError(t, err)
 	assert.DeepEqual(t, env[1:], append([]string{"RALPH_SCOPE_BRANCH=b", "TERM=xterm", "MINE=a b"}, common...))
 	assert.Equal(t, stderr.String(), "")
 
-	env, err = h.environment(t.Context(), scope.Worktree{UserName: "Ann"}, cfg, place{kind: config.DriverContainer}, "plan")
+	env, err = h.environment(t.Context(), scope.Worktree{UserName: "Ann"}, cfg, place{kind: config.DriverContainer}, false, "plan")
 	assert.NilError(t, err)
 	assert.Assert(t, is.Contains(env, "GIT_CONFIG_VALUE_0=docker-ralph"))
 	assert.Assert(t, is.Contains(stderr.String(), "Warning: git has no user.name and user.email here"))

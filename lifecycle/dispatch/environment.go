@@ -13,8 +13,8 @@ import (
 
 // environment returns the KEY=value pairs that a command gets in the sandbox.
 // Keys of the agent's model go along only with the commands that start an
-// agent.
-func (h Host) environment(ctx context.Context, wt scope.Worktree, cfg config.Effective, at place, command string) ([]string, error) {
+// agent. cloud says that the model is reached by credentials of a cloud.
+func (h Host) environment(ctx context.Context, wt scope.Worktree, cfg config.Effective, at place, cloud bool, command string) ([]string, error) {
 	guest, err := cfg.Guest(true).Encode()
 	if err != nil {
 		return nil, err
@@ -29,7 +29,7 @@ func (h Host) environment(ctx context.Context, wt scope.Worktree, cfg config.Eff
 		env = append(env, credential.Collect(cfg.Env.Pass, h.LookupEnv)...)
 	} else {
 		h.warnIdentity(wt)
-		keys, err := h.agentKeys(ctx, cfg, at)
+		keys, err := h.agentKeys(ctx, cfg, at, cloud)
 		if err != nil {
 			return nil, err
 		}

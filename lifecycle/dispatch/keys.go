@@ -30,11 +30,16 @@ func (h Host) cloudKeys(ctx context.Context, wt scope.Worktree, cfg config.Effec
 // agentKeys returns the variables by which the agent reaches its model. In a
 // microVM, keys stay on the host where its program adds them to requests by
 // itself.
-func (h Host) agentKeys(ctx context.Context, cfg config.Effective, at place) ([]string, error) {
+func (h Host) agentKeys(ctx context.Context, cfg config.Effective, at place, cloud bool) ([]string, error) {
 	agent := cfg.Agent.Name
 	env := credential.Collect(append(credential.Names(agent), cfg.Env.Pass...), h.LookupEnv)
+	if at.kind == config.DriverContainer {
+		return env, nil
+	}
 	services := credential.Services(agent)
-	if at.kind == config.DriverContainer || len(services) == 0 {
+	if cloud || len(services) == 0 {
+		// A key that nobody needs stays out, and none is asked for.
+		env, _ = credential.Leave(env, services, func(string) bool { return false }, cfg.Env.Pass)
 		return env, nil
 	}
 	stored := func(credential.Service) bool { return false }
