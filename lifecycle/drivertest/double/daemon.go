@@ -136,10 +136,11 @@ func (w watcher) run() error {
 	}
 	for {
 		if now, err := os.Stat(w.store.dir); err != nil || !os.SameFile(home, now) {
-			// The test is over: what still runs goes too.
-			return killBelow(w.store.dir)
+			return w.cleanUp()
 		}
-		if w.settings, err = Load(w.dir); err == nil {
+		var now Settings
+		if now, err = Load(w.dir); err == nil && exists(settingsPath(w.dir)) {
+			w.settings = now
 			if w.cli == sbx && w.settings.Faults.VanishOnSleep {
 				err = w.vanish()
 			}
@@ -152,6 +153,15 @@ func (w watcher) run() error {
 		}
 		<-time.After(min(max(w.idle()/20, 5*time.Millisecond), time.Second))
 	}
+}
+
+// cleanUp ends what still runs when the folder is gone: then the test is over.
+func (w watcher) cleanUp() error {
+	err := killBelow(w.store.dir)
+	if w.settings.Mode == ModeContainer && w.settings.Engine != "" {
+		err = errors.Join(err, purgeContainers(w.ctx, w.settings.Engine, w.dir))
+	}
+	return err
 }
 
 // idle is after how long without a session a sandbox is stopped.

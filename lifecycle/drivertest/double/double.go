@@ -141,7 +141,7 @@ func dropRights() error {
 // fail is an error as the CLI words it.
 func (c *call) fail(format string, args ...any) *failure {
 	text := fmt.Sprintf(format, args...)
-	if c.cli == sbx {
+	if c.cli == sbx { // ? That the plugin's errors have nothing before them, as other plugins'.
 		if c.since(30) {
 			text = "ERROR: " + text // MEAS v0.45.1
 		} else {

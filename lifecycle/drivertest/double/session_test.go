@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+	"github.com/moby/moby/client"
 	"gotest.tools/v3/assert"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/double"
@@ -283,6 +284,27 @@ func TestNothingOutlivesTheFolder(t *testing.T) {
 	eventually(t, func() bool { return runs(t, sleep) == 0 })
 	assert.NilError(t, os.Rename(aside, r.Dir))
 	r.ok(t, "exec", "box", "true")
+
+	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		r := newRig(t, inContainers(e))
+		r.create(t, "box")
+		r.create(t, "unused")
+		r.start(t, "ready", "exec", "box", "sh", "-c", "touch ready; sleep 1000")
+		r.Set(t, func(s *settings) { s.Idle = double.Duration(time.Second) })
+		r.waitForStatus(t, "unused", "stopped") // now the background process is at work
+		api := e.Client(t)
+		count := func() int {
+			found, err := api.ContainerList(t.Context(), client.ContainerListOptions{
+				All: true, Filters: make(client.Filters).Add("label", double.Label+"="+r.Dir),
+			})
+			assert.NilError(t, err)
+			return len(found.Items)
+		}
+		assert.Equal(t, count(), 2)
+		assert.NilError(t, os.Rename(r.Dir, r.Dir+".aside"))
+		eventually(t, func() bool { return count() == 0 })
+		assert.NilError(t, os.Rename(r.Dir+".aside", r.Dir))
+	})
 }
 
 func BenchmarkExec(b *testing.B) {
