@@ -117,7 +117,9 @@ func (c *call) daemon() error {
 	if !ok {
 		return c.fail("%s is for the double itself", daemonVerb)
 	}
-	go serve(unixListener)
+	var s server
+	go s.serve(unixListener)
+	defer s.drain()
 	w := watcher{call: c, lock: lock, used: map[string]time.Time{}}
 	return w.run()
 }

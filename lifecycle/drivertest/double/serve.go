@@ -8,19 +8,36 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// serve runs the commands that clients send.
-func serve(listener *net.UnixListener) {
+// server runs the commands that clients send.
+type server struct{ clients sync.WaitGroup }
+
+func (s *server) serve(listener *net.UnixListener) {
 	for {
 		conn, err := listener.AcceptUnix()
 		if err != nil {
 			return
 		}
-		go serveOne(conn)
+		s.clients.Go(func() { serveOne(conn) })
+	}
+}
+
+// drain waits until clients know how their commands have ended, but not long.
+func (s *server) drain() {
+	done := make(chan struct{})
+	go func() {
+		s.clients.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(leftOver):
 	}
 }
 

@@ -322,3 +322,17 @@ func BenchmarkList(b *testing.B) {
 		assert.NilError(b, d.Sbx(b.Context(), "ls", "--json").Run())
 	}
 }
+
+// The background process ends soon after the last sandbox, but not before a
+// client knows how its command has ended.
+func TestStopAndTheEndOfTheBackgroundProcess(t *testing.T) {
+	r := newRig(t, func(s *settings) { s.Idle = double.Duration(100 * time.Millisecond) }) // looks every 5 ms
+	r.create(t, "box")
+	for range 10 {
+		_ = os.Remove(filepath.Join(r.ws, "ready"))
+		cmd := r.start(t, "ready", "exec", "box", "sh", "-c", "touch ready; sleep 1000")
+		r.ok(t, "stop", "box")
+		_ = cmd.Wait()
+		assert.Equal(t, cmd.ProcessState.ExitCode(), 137)
+	}
+}
