@@ -29,7 +29,7 @@ func TestLimitsReachTheSandboxAndChangesNeedAWord(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.configure(t, halfGigabyte)
 		w.ok(t, "task", "create", "a", "Title")
-		first := w.sandbox(t)
+		first := w.container(t)
 		assert.Equal(t, first.HostConfig.Memory, int64(512<<20))
 		assert.Equal(t, first.HostConfig.MemorySwap, int64(512<<20), "no swap")
 		assert.Equal(t, first.HostConfig.NanoCPUs, int64(15e8))
@@ -38,13 +38,13 @@ func TestLimitsReachTheSandboxAndChangesNeedAWord(t *testing.T) {
 		// Nobody can be asked in a script.
 		w.configure(t, otherLimits)
 		res := w.ralph(t, "task", "list").expect(t, 1)
-		assert.Equal(t, w.sandbox(t).ID, first.ID)
+		assert.Equal(t, w.container(t).ID, first.ID)
 		assert.Check(t, is.Equal(res.stdout, ""))
 		assert.Check(t, is.Contains(res.stderr, "Error: the sandbox "+first.Name[1:]+" no longer matches the configuration"))
 		assert.Check(t, is.Contains(res.stderr, "--recreate"))
 
 		assert.DeepEqual(t, w.ralph(t, "--recreate", "task", "list").expect(t, 0).code, 0)
-		second := w.sandbox(t)
+		second := w.container(t)
 		assert.Assert(t, second.ID != first.ID)
 		assert.Equal(t, second.HostConfig.Memory, int64(640<<20))
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"}) // the work tree was not touched
@@ -52,13 +52,13 @@ func TestLimitsReachTheSandboxAndChangesNeedAWord(t *testing.T) {
 		// Flags beat the file, and are as good a reason.
 		w.ralph(t, "--memory", "700m", "task", "list").expect(t, 1)
 		w.ok(t, "--memory", "700m", "--recreate", "task", "list")
-		assert.Equal(t, w.sandbox(t).HostConfig.Memory, int64(700<<20))
+		assert.Equal(t, w.container(t).HostConfig.Memory, int64(700<<20))
 	})
 }
 
 // The backlog is the same whichever agent works on it.
 func TestTheBacklogNeedsNoSandboxOfTheSameAgent(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		w.ok(t, "--agent", "shell", "task", "create", "a", "Title")
 		first := w.sandbox(t)
 		list := w.ok(t, "--agent", "claude", "--image", "no-such-image:1", "task", "list")
@@ -70,7 +70,7 @@ func TestTheBacklogNeedsNoSandboxOfTheSameAgent(t *testing.T) {
 }
 
 func TestAtATerminalTheUserIsAskedBeforeASandboxIsMadeAnew(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		w.configure(t, halfGigabyte)
 		w.ok(t, "task", "create", "a", "Title")
 		first := w.sandbox(t)
@@ -94,7 +94,7 @@ func TestAtATerminalTheUserIsAskedBeforeASandboxIsMadeAnew(t *testing.T) {
 
 // A running dispatch wins over whoever wants another sandbox.
 func TestASandboxAtWorkIsNotMadeAnew(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "slow", Title: "Wait", Steps: []string{"touch begun; while ! test -e go; do sleep 0.05; done"}})
 		build := start(t, w.docker("ralph", "build"))
 		appears(t, filepath.Join(w.repo, "begun"))
@@ -111,7 +111,7 @@ func TestASandboxAtWorkIsNotMadeAnew(t *testing.T) {
 }
 
 func TestWithoutReuseNothingIsLeftBehind(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		w.configure(t, "[sandbox]\nreuse_container = false\n")
 		w.ok(t, "task", "create", "a", "Add a", "-s", `["echo a > a"]`)
 		assert.Equal(t, len(w.sandboxes(t)), 0)
@@ -127,7 +127,7 @@ func TestWithoutReuseNothingIsLeftBehind(t *testing.T) {
 // What interrupted and killed dispatches leave goes too, but never while it
 // is at work.
 func TestWithoutReuseInterruptedSandboxesAreRemoved(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		w.configure(t, "[sandbox]\nreuse_container = false\n")
 		w.plan(t, slowTask())
 		build := start(t, w.docker("ralph", "build"))
@@ -160,14 +160,15 @@ func TestWithoutReuseInterruptedSandboxesAreRemoved(t *testing.T) {
 // A stopped sandbox is started again, a removed one made again; both keep the
 // backlog, which is in the work tree.
 func TestSandboxesThatWereStoppedOrRemovedComeBack(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
+		w.neighbour(t)
 		w.ok(t, "task", "create", "a", "Title")
 		first := w.sandbox(t)
-		run(t, w.docker("stop", "-t", "5", first.ID)).expect(t, 0)
+		w.stop(t, first)
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"})
 		assert.Equal(t, w.sandbox(t).ID, first.ID)
 
-		run(t, w.docker("rm", "-f", first.ID)).expect(t, 0)
+		w.remove(t, first)
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"})
 		assert.Assert(t, w.sandbox(t).ID != first.ID)
 	})

@@ -32,13 +32,13 @@ func TestABaseThatCannotBePulledIsNamedWithTheWayOut(t *testing.T) {
 func TestAnImageIsBuiltOnceAndUsedAgain(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.ok(t, "task", "create", "a", "Title")
-		first := w.sandbox(t)
+		first := w.container(t)
 		assert.Assert(t, is.Regexp(`^agent-loop-sandbox-shell:v[0-9a-f]{8}$`, first.Config.Image))
 		w.removeSandboxes(t)
 
 		res := w.ralph(t, "task", "list").expect(t, 0)
 
-		assert.Equal(t, w.sandbox(t).Image, first.Image)
+		assert.Equal(t, w.container(t).Image, first.Image)
 		assert.Check(t, is.Equal(res.stderr, fmt.Sprintf("Creating the sandbox %s with the container driver\n", first.Name[1:])))
 	})
 }
@@ -49,7 +49,7 @@ func TestAGivenImageIsUsedAsItIs(t *testing.T) {
 		flags := []string{"--image", engines.BaseImage()}
 		w.ok(t, append(flags, "task", "create", "a", "Who", "-s", `["id -u >who; id -un >>who; echo $HOME >>who; touch ~/mine; ralph task list >>who"]`)...)
 		w.ok(t, append(flags, "build")...)
-		assert.Equal(t, w.sandbox(t).Config.Image, engines.BaseImage())
+		assert.Equal(t, w.container(t).Config.Image, engines.BaseImage())
 		who := w.read(t, "who")
 		assert.Check(t, strings.HasPrefix(who, fmt.Sprintf("%d\nagent\n/home/agent\n", w.uid)), who)
 		w.ownsEverything(t)

@@ -18,9 +18,10 @@ import (
 
 // The main job: from three open tasks to three commits.
 func TestBuildWorksThreeTasksOff(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		assert.NilError(t, os.Remove(filepath.Join(w.config, "ralph", "config.toml")))
 		flags := []string{"--agent", "shell", "--base", engines.BaseImage()}
+		flags = append(flags, w.ofDriver()...)
 		for i := range 3 {
 			n := fmt.Sprint(i + 1)
 			w.ok(t, append(flags, "task", "create", "t/"+n, "Add thing "+n, "-p", n, "-s", `["echo `+n+` > thing`+n+`"]`)...)
@@ -37,7 +38,7 @@ func TestBuildWorksThreeTasksOff(t *testing.T) {
 		assert.Check(t, is.Contains(first.stdout, "All tasks complete. Exiting loop."))
 
 		before := w.sandbox(t)
-		assert.Equal(t, before.Name, "/ralph-"+strings.Replace(w.slug, "/", "-", 1)+"-main")
+		assert.Equal(t, before.Name, "ralph-"+strings.Replace(w.slug, "/", "-", 1)+"-main")
 		second := w.ralph(t, append(flags, "build")...).expect(t, 0)
 		assert.Check(t, is.Contains(second.stdout, "All tasks complete. Exiting loop."))
 		assert.Check(t, !strings.Contains(second.stdout, "━━ Done"), "an agent ran:\n%s", second.stdout)
@@ -65,7 +66,7 @@ func (w *world) ownsEverything(t *testing.T) {
 }
 
 func TestPlanFillsTheBacklogFromSpecs(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		w.write(t, filepath.Join(w.repo, "specs", "greeting.md"), "# Greeting\n\n```ralph-tasks\n"+
 			`{"id":"greeting/01","t":"Say hello","p":0,"steps":["echo hello > hello"]}`+"\n"+
 			`{"id":"greeting/02","t":"Say it twice","p":1,"deps":["greeting/01"],"steps":["cat hello hello > twice"]}`+"\n```\n")
@@ -82,7 +83,7 @@ func TestPlanFillsTheBacklogFromSpecs(t *testing.T) {
 }
 
 func TestATaskThatFailsGoesBackWithTheReason(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "bad", Title: "Cannot work", Steps: []string{"echo oops >&2; exit 3"}})
 		res := w.ralph(t, "build", "-n", "1").expect(t, 0)
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"bad": "open"})

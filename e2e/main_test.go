@@ -28,6 +28,8 @@ type suite struct {
 	bin    string // has docker and nothing else
 	client int    // major version of docker
 	plugin string // docker-ralph
+	double string // has the doubles of the microVM programs, and nothing else
+	images *imageStore
 	// newer returns a docker-ralph that carries a ralph of another version.
 	newer func() (string, error)
 }
@@ -65,7 +67,10 @@ func newSuite() (suite, error) {
 	if err != nil {
 		return suite{}, err
 	}
-	s := suite{root: root, dir: dir, bin: filepath.Join(dir, "bin"), plugin: filepath.Join(dir, "docker-ralph")}
+	s := suite{
+		root: root, dir: dir, bin: filepath.Join(dir, "bin"), plugin: filepath.Join(dir, "docker-ralph"),
+		double: filepath.Join(dir, "microvm"), images: &imageStore{},
+	}
 	s.newer = sync.OnceValues(func() (string, error) {
 		plugin := filepath.Join(dir, "docker-ralph-newer")
 		return plugin, buildPlugin(root, plugin, newerVersion)
@@ -81,6 +86,9 @@ func newSuite() (suite, error) {
 		return s, err
 	}
 	if s.client, err = clientVersion(docker); err != nil {
+		return s, err
+	}
+	if err := buildDouble(root, s.double); err != nil {
 		return s, err
 	}
 	if built := os.Getenv("RALPH_TEST_PLUGIN"); built != "" {
@@ -111,6 +119,14 @@ func copyProgram(from, to string) error {
 		return err
 	}
 	return errors.Join(os.WriteFile(to, content, 0o755), os.Chmod(to, 0o755))
+}
+
+// buildDouble builds the double of the microVM programs, as sbx and as
+// docker-sandbox.
+func buildDouble(root, dir string) error {
+	program := filepath.Join(dir, "sbx")
+	err := goTool(root, runtime.GOOS, "build", "-trimpath", "-o", program, "./lifecycle/drivertest/double/program")
+	return errors.Join(err, os.Chmod(dir, 0o755), os.Link(program, filepath.Join(dir, "docker-sandbox")))
 }
 
 // buildPlugin builds docker-ralph with a ralph inside that has this version,

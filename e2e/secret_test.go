@@ -22,7 +22,7 @@ import (
 )
 
 func TestVariablesReachTheAgentByName(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		for _, name := range []string{"FROM_FILE", "FROM_LIST_1", "FROM_LIST_2", "FROM_FLAG", "NOT_NAMED", "ANTHROPIC_API_KEY"} {
 			w.setenv(name, "value of\n"+name)
 		}
@@ -102,7 +102,7 @@ func TestTheModelsKeyIsSeenByTheAgentOnly(t *testing.T) {
 		}
 
 		assert.DeepEqual(t, argvs(), map[string]bool{key: false, agentArgv: true})
-		sandbox := w.sandbox(t)
+		sandbox := w.container(t)
 		for _, args := range [][]string{{"inspect", sandbox.ID}, {"inspect", image}, {"logs", sandbox.ID}} {
 			res := run(t, w.docker(args...)).expect(t, 0)
 			assert.Check(t, !strings.Contains(res.stdout+res.stderr, key), "%q", args)

@@ -17,7 +17,7 @@ import (
 func TestDispatchesAtTheSameMomentShareOneSandbox(t *testing.T) {
 	for _, n := range []int{2, 5} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			each(t, func(t *testing.T, w *world) {
+			everywhere(t, func(t *testing.T, w *world) {
 				var all []*process
 				for i := range n {
 					all = append(all, start(t, w.docker("ralph", "task", "create", fmt.Sprint("t", i), "Title")))
@@ -58,7 +58,7 @@ func TestUsersWithAnotherConfigurationShareTheSandbox(t *testing.T) {
 
 // A sandbox sees one work tree. A second clone must not get the first one's.
 func TestASecondCloneOfABranchIsRefused(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		w.ok(t, "task", "create", "a", "Title")
 		made := w.sandbox(t)
 
@@ -86,7 +86,7 @@ func TestASecondCloneOfABranchIsRefused(t *testing.T) {
 
 // Names are made from scopes with loss, so that two scopes can meet in one.
 func TestTwoScopesWithOneNameShareNothing(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		slash, dash := *w, *w
 		slash.env = append(append([]string{}, w.env...), "RALPH_SCOPE_BRANCH=feature/x")
 		dash.env = append(append([]string{}, w.env...), "RALPH_SCOPE_BRANCH=feature-x")
@@ -97,7 +97,7 @@ func TestTwoScopesWithOneNameShareNothing(t *testing.T) {
 
 		assert.Equal(t, w.sandbox(t).ID, made.ID)
 		assert.DeepEqual(t, slash.statuses(t), map[string]string{"a": "open"})
-		for _, part := range []string{"Error: ", made.Name[1:], `branch "feature/x"`, `branch "feature-x"`} {
+		for _, part := range []string{"Error: ", made.Name, `branch "feature/x"`, `branch "feature-x"`} {
 			assert.Check(t, is.Contains(res.stderr, part))
 		}
 		// --recreate is no way around it.
@@ -107,7 +107,7 @@ func TestTwoScopesWithOneNameShareNothing(t *testing.T) {
 }
 
 func TestTheEnvironmentNamesTheScope(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		other := *w
 		id := filepath.Base(w.slug)
 		other.slug = "e2e/Über." + id
@@ -118,7 +118,7 @@ func TestTheEnvironmentNamesTheScope(t *testing.T) {
 
 		other.ok(t, "task", "create", "a", "Title")
 
-		assert.Equal(t, other.sandbox(t).Name, "/ralph-e2e-ber-"+id+"-feature-auth-v2")
+		assert.Equal(t, other.sandbox(t).Name, "ralph-e2e-ber-"+id+"-feature-auth-v2")
 		assert.Equal(t, len(w.sandboxes(t)), 0)
 		// Inside it is the same scope.
 		assert.Equal(t, other.ok(t, "task", "_get-scope"), "repo:"+other.slug+"\nbranch:feature/auth//v2-\n")
@@ -127,7 +127,7 @@ func TestTheEnvironmentNamesTheScope(t *testing.T) {
 
 // A linked worktree has a branch of its own, so a sandbox of its own.
 func TestALinkedWorktreeHasItsOwnSandbox(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "main/1", Title: "In the main work tree", Steps: []string{"echo m > main"}})
 		linked := *w
 		linked.repo = filepath.Join(w.dir, "linked")

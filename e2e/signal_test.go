@@ -32,7 +32,7 @@ func TestASignalReachesTheProgramInsideOnce(t *testing.T) {
 			if !tc.group && shared.client < tellsPlugins {
 				t.Skipf("docker %d keeps a signal that comes to it alone to itself", shared.client)
 			}
-			each(t, func(t *testing.T, w *world) {
+			everywhere(t, func(t *testing.T, w *world) {
 				w.plan(t, slowTask())
 				build := start(t, w.docker("ralph", "build"))
 				appears(t, filepath.Join(w.repo, "begun"))
@@ -64,7 +64,7 @@ func TestSignalsThatEndTheAgentAtOnce(t *testing.T) {
 		{"SIGINT twice to the group", []syscall.Signal{syscall.SIGINT, syscall.SIGINT}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			each(t, func(t *testing.T, w *world) {
+			everywhere(t, func(t *testing.T, w *world) {
 				w.plan(t, slowTask())
 				build := start(t, w.docker("ralph", "build"))
 				appears(t, filepath.Join(w.repo, "begun"))
@@ -88,7 +88,8 @@ func TestSignalsThatEndTheAgentAtOnce(t *testing.T) {
 func TestASignalDuringCreationLeavesNothingInTheWay(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
 		t.Run(sig.String(), func(t *testing.T) {
-			each(t, func(t *testing.T, w *world) {
+			everywhere(t, func(t *testing.T, w *world) {
+				w.neighbour(t)
 				w.plan(t, slowTask())
 				w.removeSandboxes(t)
 				build := start(t, w.docker("ralph", "build"))
@@ -149,7 +150,7 @@ func (w *world) slowBase(t *testing.T) string {
 // Whoever kills docker and the plugin does not kill the loop: it is not
 // disturbed by what comes next, and its work counts.
 func TestAKilledPluginDoesNotDisturbTheLoop(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())
 		build := start(t, w.docker("ralph", "build"))
 		appears(t, filepath.Join(w.repo, "begun"))

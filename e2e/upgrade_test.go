@@ -8,6 +8,7 @@ import (
 
 	"gotest.tools/v3/assert"
 
+	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
 )
 
@@ -19,7 +20,9 @@ func TestUpgrade(t *testing.T) {
 		t.Parallel()
 		newer, err := shared.newer()
 		assert.NilError(t, err)
-		t.Run("the sandbox stays and gets the new ralph", func(t *testing.T) { upgradeSandbox(t, newWorld(t, e), newer) })
+		for _, driver := range []string{config.DriverContainer, microVMOn(e)} {
+			t.Run("the sandbox stays and gets the new ralph, "+driver, func(t *testing.T) { upgradeSandbox(t, newWorldOf(t, e, driver), newer) })
+		}
 		t.Run("two users bring the same ralph at the same moment", func(t *testing.T) { installTwice(t, e, newer) })
 	})
 }
@@ -50,7 +53,7 @@ func installTwice(t *testing.T, e engines.Engine, newer string) {
 	one.install(t, newer)
 	two.install(t, newer)
 	one.ok(t, "task", "list")
-	program := one.sandbox(t).Config.Entrypoint[0] // /opt/ralph/VERSION/ralph
+	program := one.container(t).Config.Entrypoint[0] // /opt/ralph/VERSION/ralph
 	one.removeSandboxes(t)
 	run(t, one.docker("rmi", "docker-ralph/guest:"+filepath.Base(filepath.Dir(program)))).expect(t, 0)
 

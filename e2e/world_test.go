@@ -19,6 +19,7 @@ import (
 	"github.com/moby/moby/client"
 	"gotest.tools/v3/assert"
 
+	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
 )
 
@@ -34,6 +35,8 @@ const labelPrefix = "io.github.docker-ralph."
 // repository that no other test knows.
 type world struct {
 	engine   engines.Engine
+	driver   string // what sandboxes are made with
+	double   string // state folder of the microVM program's double; empty for containers
 	uid, gid int
 
 	dir    string // holds the rest
@@ -44,7 +47,7 @@ type world struct {
 	env    []string
 }
 
-// each runs a test on every engine, with a world of its own.
+// each runs a test in a container of every engine, with a world of its own.
 func each(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
 	t.Parallel()
@@ -58,12 +61,7 @@ func each(t *testing.T, test func(t *testing.T, w *world)) {
 // chooses the shell agent on the base image that every test engine has.
 func newWorld(t *testing.T, e engines.Engine) *world {
 	t.Helper()
-	w := &world{engine: e, uid: os.Getuid(), gid: os.Getgid()}
-	if w.uid == 0 {
-		w.uid, w.gid = userUID, userGID
-	}
-	w.settle(t)
-	return w
+	return newWorldOf(t, e, config.DriverContainer)
 }
 
 // notHere skips a test that lacks something on a developer's machine. In CI
@@ -82,7 +80,7 @@ func newRootWorld(t *testing.T, e engines.Engine) *world {
 	if os.Getuid() != 0 {
 		notHere(t, "only root can try what root does")
 	}
-	w := &world{engine: e}
+	w := &world{engine: e, driver: config.DriverContainer}
 	w.settle(t)
 	return w
 }
@@ -108,11 +106,18 @@ func (w *world) settle(t *testing.T) {
 		"GIT_CONFIG_NOSYSTEM=1",
 		"GIT_CONFIG_GLOBAL=" + filepath.Join(w.home, ".gitconfig"),
 	}
-	w.write(t, filepath.Join(w.config, "ralph", "config.toml"), "[agent]\nname = \"shell\"\n[image]\nbase = \""+engines.BaseImage()+"\"\n")
+	if w.driver != config.DriverContainer {
+		w.settleDouble(t)
+	}
+	w.configureUser(t, "")
 	w.write(t, filepath.Join(w.home, ".gitconfig"), "[user]\nname = Una User\nemail = una@example.com\n[init]\ndefaultBranch = main\n")
 	w.write(t, filepath.Join(w.repo, "specs", "things.md"), "# Things\n\nThere shall be things.\n")
 	t.Cleanup(func() {
-		w.removeSandboxes(t)
+		if w.micro() {
+			w.leaveDouble(t)
+		} else {
+			w.removeContainers(t)
+		}
 		assert.Check(t, os.RemoveAll(w.dir))
 	})
 	w.own(t, w.dir)
@@ -120,6 +125,12 @@ func (w *world) settle(t *testing.T) {
 	w.git(t, "remote", "add", "origin", "https://git.example/"+w.slug+".git")
 	w.git(t, "add", "-A")
 	w.git(t, "commit", "-q", "-m", "first")
+}
+
+// configureUser writes the user's configuration: the shell agent, and more.
+func (w *world) configureUser(t *testing.T, more string) {
+	t.Helper()
+	w.write(t, filepath.Join(w.config, "ralph", "config.toml"), "[agent]\nname = \"shell\"\n[image]\nbase = \""+engines.BaseImage()+"\"\n"+more)
 }
 
 // install makes a docker-ralph the user's plugin.
@@ -237,8 +248,8 @@ func (w *world) statuses(t *testing.T) map[string]string {
 	return found
 }
 
-// sandboxes returns the containers of the world's repository.
-func (w *world) sandboxes(t *testing.T) []container.Summary {
+// containers returns the containers of the world's repository.
+func (w *world) containers(t *testing.T) []container.Summary {
 	t.Helper()
 	res, err := w.engine.Client(t).ContainerList(context.WithoutCancel(t.Context()), client.ContainerListOptions{
 		All:     true,
@@ -248,22 +259,35 @@ func (w *world) sandboxes(t *testing.T) []container.Summary {
 	return res.Items
 }
 
-// sandbox returns the one container of the world's repository.
-func (w *world) sandbox(t *testing.T) container.InspectResponse {
+// container returns the one container of the world's repository.
+func (w *world) container(t *testing.T) container.InspectResponse {
 	t.Helper()
-	all := w.sandboxes(t)
+	all := w.containers(t)
 	assert.Equal(t, len(all), 1)
 	res, err := w.engine.Client(t).ContainerInspect(t.Context(), all[0].ID, client.ContainerInspectOptions{})
 	assert.NilError(t, err)
 	return res.Container
 }
 
-// removeSandboxes removes the containers of the world's repository, and
-// volumes whose container a test has removed itself.
+// removeSandboxes removes the sandboxes of the world's repository, behind
+// docker-ralph's back.
 func (w *world) removeSandboxes(t *testing.T) {
 	t.Helper()
+	if !w.micro() {
+		w.removeContainers(t)
+		return
+	}
+	for _, sb := range w.sandboxes(t) {
+		w.remove(t, sb)
+	}
+}
+
+// removeContainers removes the containers of the world's repository, and
+// volumes whose container a test has removed itself.
+func (w *world) removeContainers(t *testing.T) {
+	t.Helper()
 	ctx, api := context.WithoutCancel(t.Context()), w.engine.Client(t)
-	for _, c := range w.sandboxes(t) {
+	for _, c := range w.containers(t) {
 		_, err := api.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 		assert.Check(t, err)
 	}

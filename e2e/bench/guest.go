@@ -22,15 +22,13 @@ func (b *bench) guest() error {
 	if err != nil {
 		return err
 	}
+	repo := b.repo
+	defer func() { b.repo = repo }()
 	b.repo = filepath.Join(b.dir, "guest")
 	if err := os.MkdirAll(filepath.Join(b.repo, "specs"), 0o755); err != nil {
 		return err
 	}
-	if _, err := b.timeAll([][]string{
-		{"git", "init", "-q", "-b", "bench"},
-		{"git", "remote", "add", "origin", "https://example.com/bench/guest.git"},
-		{"git", "-c", "user.name=b", "-c", "user.email=b@example.com", "commit", "-q", "--allow-empty", "-m", "first"},
-	}); err != nil {
+	if err := b.repository(b.repo, "guest"); err != nil {
 		return err
 	}
 	for i := range runs + 2 {

@@ -3,7 +3,8 @@
 // Command bench prints what this program costs, each figure beside that of
 // docker itself, measured in turn in one run. It needs bin/docker-ralph and
 // the engines that RALPH_TEST_ENGINES lists ("name=address,…"), with the
-// image RALPH_TEST_BASE.
+// image RALPH_TEST_BASE. Arguments choose what is measured: plugin, ralph,
+// microvm, engine.
 package main
 
 import (
@@ -28,13 +29,14 @@ const (
 )
 
 func main() {
-	if err := run(context.Background()); err != nil {
+	if err := run(context.Background(), os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context) error {
+// run measures the chosen parts, or all.
+func run(ctx context.Context, chosen []string) error {
 	dir, err := os.MkdirTemp("", "ralph-bench-")
 	if err != nil {
 		return err
@@ -47,14 +49,28 @@ func run(ctx context.Context) error {
 	if err := b.setUp(); err != nil {
 		return err
 	}
-	if err := b.metadata(); err != nil {
-		return err
+	parts := []struct {
+		name    string
+		measure func() error
+	}{
+		{"plugin", b.metadata},
+		{"ralph", b.guest},
+		{"microvm", b.microVMs},
+		{"engine", b.engines},
 	}
-	repo := b.repo
-	if err := b.guest(); err != nil {
-		return fmt.Errorf("measuring ralph: %w", err)
+	for _, part := range parts {
+		if len(chosen) > 0 && !slices.Contains(chosen, part.name) {
+			continue
+		}
+		if err := part.measure(); err != nil {
+			return fmt.Errorf("measuring %s: %w", part.name, err)
+		}
 	}
-	b.repo = repo
+	return nil
+}
+
+// engines measures each engine.
+func (b *bench) engines() error {
 	engines := os.Getenv("RALPH_TEST_ENGINES")
 	if engines == "" {
 		return errors.New("RALPH_TEST_ENGINES names no engine: \"make bench\" sets it")
@@ -89,19 +105,23 @@ func (b *bench) setUp() error {
 	if err := os.Symlink(plugin, filepath.Join(plugins, "docker-ralph")); err != nil {
 		return err
 	}
-	for _, args := range [][]string{
-		{"init", "-q", "-b", "bench"},
-		{"remote", "add", "origin", fmt.Sprintf("https://example.com/bench/b%d.git", os.Getpid())},
-		{"-c", "user.name=b", "-c", "user.email=b@example.com", "commit", "-q", "--allow-empty", "-m", "first"},
-	} {
-		if _, err := b.time("git", args...); err != nil {
-			return err
-		}
+	if err := b.repository(b.repo, fmt.Sprintf("b%d", os.Getpid())); err != nil {
+		return err
 	}
 	if os.Getuid() != 0 {
 		return nil
 	}
 	_, err = b.time("chown", "-R", fmt.Sprint(uid), b.repo)
+	return err
+}
+
+// repository makes a folder a repository with one commit.
+func (b *bench) repository(dir, name string) error {
+	_, err := b.timeAll([][]string{
+		{"git", "init", "-q", "-b", "bench", dir},
+		{"git", "-C", dir, "remote", "add", "origin", "https://example.com/bench/" + name + ".git"},
+		{"git", "-C", dir, "-c", "user.name=b", "-c", "user.email=b@example.com", "commit", "-q", "--allow-empty", "-m", "first"},
+	})
 	return err
 }
 

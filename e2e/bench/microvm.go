@@ -1,0 +1,251 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/dockersandbox"
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/double"
+	"github.com/docker-ralph/docker-ralph/lifecycle/sbx"
+)
+
+// share is how much a warm dispatch may take beside what the microVM program
+// takes itself.
+const share = 25 * time.Millisecond
+
+// vm is a place where a driver's microVMs are processes of its program's
+// double, which answers at once.
+type vm struct {
+	*bench
+	driver string
+	dir    string
+	repo   string
+	plugin string
+}
+
+// microVMs measures dispatches by the drivers of microVM programs.
+func (b *bench) microVMs() error {
+	for _, driver := range []string{sbx.Name, dockersandbox.Name} {
+		v := &vm{bench: b, driver: driver, dir: filepath.Join(b.dir, driver)}
+		v.repo, v.plugin = filepath.Join(v.dir, "repo"), filepath.Join(v.config(), "cli-plugins", "docker-ralph")
+		if err := v.setUp(); err != nil {
+			return fmt.Errorf("setting up the double for %s: %w", driver, err)
+		}
+		if err := errors.Join(v.measure(), double.Purge(b.ctx, v.state())); err != nil {
+			return fmt.Errorf("measuring the driver %s: %w", driver, err)
+		}
+	}
+	return nil
+}
+
+func (v *vm) state() string  { return filepath.Join(v.dir, "state") }
+func (v *vm) bin() string    { return filepath.Join(v.dir, "bin") }
+func (v *vm) config() string { return filepath.Join(v.dir, "docker") }
+
+// program is where the double is for this driver to find it.
+func (v *vm) program() string {
+	if v.driver == sbx.Name {
+		return filepath.Join(v.bin(), "sbx")
+	}
+	return filepath.Join(v.config(), "cli-plugins", "docker-sandbox")
+}
+
+// setUp makes everything for the user of whom the sandbox is: the double runs
+// commands on this machine, and not as root.
+func (v *vm) setUp() error {
+	settings := double.Defaults()
+	settings.Idle = double.Duration(time.Hour)
+	for _, dir := range []string{v.state(), v.bin(), filepath.Dir(v.plugin), v.home(), v.repo} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	if err := settings.Save(v.state()); err != nil {
+		return err
+	}
+	// What is installed in the sandbox must not get to where this machine keeps
+	// its own programs.
+	if err := script(filepath.Join(v.bin(), "sudo"), "exit 1"); err != nil {
+		return err
+	}
+	if err := v.repository(v.repo, "microvm"); err != nil {
+		return err
+	}
+	for _, args := range [][]string{
+		{"go", "build", "-trimpath", "-o", v.program(), "./lifecycle/drivertest/double/program"},
+		{"cp", filepath.Join("bin", "docker-ralph"), v.plugin},
+	} {
+		cmd := exec.CommandContext(v.ctx, args[0], args[1:]...)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+	if os.Getuid() != 0 {
+		return nil
+	}
+	return filepath.WalkDir(v.dir, func(path string, _ os.DirEntry, err error) error {
+		return errors.Join(err, os.Lchown(path, uid, uid))
+	})
+}
+
+func (v *vm) home() string { return filepath.Join(v.dir, "home") }
+
+func script(path, line string) error {
+	return os.WriteFile(path, []byte("#!/bin/sh\n"+line+"\n"), 0o755)
+}
+
+// env is the environment that everything here runs in. There is no engine: the
+// image is one that the microVM program has itself.
+func (v *vm) env() []string {
+	return append(os.Environ(), "PATH="+v.bin()+string(os.PathListSeparator)+os.Getenv("PATH"), "HOME="+v.home(),
+		"DOCKER_CONFIG="+v.config(), "DOCKER_HOST=unix://"+filepath.Join(v.dir, "none.sock"),
+		"GIT_CONFIG_NOSYSTEM=1", double.DirEnv+"="+v.state())
+}
+
+// run runs a command in the work tree, and returns how long it took and what
+// it said.
+func (v *vm) run(env []string, name string, args ...string) (time.Duration, string, error) {
+	cmd := exec.CommandContext(v.ctx, name, args...)
+	cmd.Dir, cmd.Env = v.repo, env
+	if os.Getuid() == 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	}
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	start := time.Now()
+	err := cmd.Run()
+	took := time.Since(start)
+	if err != nil {
+		err = fmt.Errorf("%s %s: %w\n%s%s", name, strings.Join(args, " "), err, out.String(), said.String())
+	}
+	return took, out.String(), err
+}
+
+// ralph is the command line of a dispatch, behind "docker" or the plugin.
+func (v *vm) ralph(args ...string) []string {
+	return append([]string{"ralph", "--driver", v.driver, "--agent", "shell"}, args...)
+}
+
+func (v *vm) measure() error {
+	if _, _, err := v.run(v.env(), v.plugin, v.ralph("task", "create", "a/01", "Task")...); err != nil {
+		return err
+	}
+	calls, err := v.record()
+	if err != nil {
+		return err
+	}
+	if err := v.compare("warm dispatch by "+v.driver, v.plugin, calls); err != nil {
+		return err
+	}
+	return v.compare("  with the start of docker", "docker", calls)
+}
+
+// calls are what one warm dispatch asks of the microVM program, to be repeated
+// without us.
+type calls struct {
+	list, exec []string
+	env        []string // for exec: the values of the variables that it hands over
+}
+
+// record watches warm dispatches: one for the environment of the last call,
+// which its arguments only name, and one for the calls.
+func (v *vm) record() (calls, error) {
+	environ := filepath.Join(v.dir, "home", "environ")
+	moved := filepath.Join(v.dir, "real", filepath.Base(v.program()))
+	err := errors.Join(
+		os.Mkdir(filepath.Dir(moved), 0o755),
+		os.Rename(v.program(), moved),
+		script(v.program(), fmt.Sprintf("env -0 >'%s'\nexec '%s' \"$@\"", environ, moved)))
+	if err == nil {
+		_, _, err = v.run(v.env(), v.plugin, v.ralph("task", "list")...)
+	}
+	if err = errors.Join(err, os.Rename(moved, v.program())); err != nil {
+		return calls{}, err
+	}
+	variables, err := os.ReadFile(environ)
+	if err != nil {
+		return calls{}, err
+	}
+	// Once more, because the program's version is asked for when its file is
+	// another one.
+	var before, after []double.Call
+	for range 2 {
+		if before, err = double.Calls(v.state()); err != nil {
+			return calls{}, err
+		}
+		if _, _, err = v.run(v.env(), v.plugin, v.ralph("task", "list")...); err != nil {
+			return calls{}, err
+		}
+	}
+	if after, err = double.Calls(v.state()); err != nil {
+		return calls{}, err
+	}
+	made := after[len(before):]
+	if len(made) != 2 || !slices.Contains(made[0].Args, "ls") || !slices.Contains(made[1].Args, "exec") {
+		return calls{}, fmt.Errorf("a warm dispatch was to list sandboxes and run a command, but asked %s for %q", v.driver, made)
+	}
+	c := calls{list: made[0].Args, exec: made[1].Args, env: v.env()}
+	for variable := range strings.SplitSeq(string(variables), "\x00") {
+		name, _, _ := strings.Cut(variable, "=")
+		if i := slices.Index(c.exec, name); i > 0 && c.exec[i-1] == "-e" {
+			c.env = append(c.env, variable)
+		}
+	}
+	return c, nil
+}
+
+// repeat makes the calls, and returns how long they took and what the command
+// said.
+func (v *vm) repeat(c calls) (time.Duration, string, error) {
+	program := v.program()
+	if v.driver == dockersandbox.Name {
+		program = "docker"
+	}
+	args := slices.Clone(c.exec)
+	args[slices.Index(args, "_dispatch")+1] = rand.Text() // each dispatch has a name of its own
+	listing, _, err := v.run(v.env(), program, c.list...)
+	if err != nil {
+		return 0, "", err
+	}
+	running, out, err := v.run(c.env, program, args...)
+	return listing + running, out, err
+}
+
+// compare measures a dispatch and its calls in turn, so that what else goes on
+// here meets both.
+func (v *vm) compare(what, program string, c calls) error {
+	var whole, its, ours []time.Duration
+	for range runs {
+		all, said, err := v.run(v.env(), program, v.ralph("task", "list")...)
+		if err != nil {
+			return err
+		}
+		part, same, err := v.repeat(c)
+		if err != nil {
+			return err
+		}
+		if said != same || said == "" {
+			return fmt.Errorf("the same command said %q and %q", said, same)
+		}
+		whole, its, ours = append(whole, all), append(its, part), append(ours, all-part)
+	}
+	goal := ""
+	if v.driver == sbx.Name && program == v.plugin {
+		goal = fmt.Sprintf(" (goal: at most %s above)", ms(share))
+	}
+	w, i := median(whole), median(its)
+	fmt.Printf("%-35s %s, the double %s, %s above, ratio %.2f%s\n", what, ms(w), ms(i), ms(median(ours)), float64(w)/float64(i), goal)
+	return nil
+}

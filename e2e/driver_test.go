@@ -1,0 +1,344 @@
+//go:build unix
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/client"
+	"gotest.tools/v3/assert"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/double"
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
+	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
+	"github.com/docker-ralph/docker-ralph/scope"
+)
+
+// everywhere runs a test in a container of every engine, and with doubles of
+// the microVM programs whose microVMs are containers: one program for each
+// engine, as it makes no difference to them.
+func everywhere(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Helper()
+	t.Parallel()
+	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		t.Parallel()
+		for _, driver := range []string{config.DriverContainer, microVMOn(e)} {
+			t.Run(driver, func(t *testing.T) {
+				t.Parallel()
+				test(t, newWorldOf(t, e, driver))
+			})
+		}
+	})
+}
+
+// inMicroVMs runs a test with both microVM programs.
+func inMicroVMs(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Helper()
+	t.Parallel()
+	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		driver := microVMOn(e)
+		t.Run(driver, func(t *testing.T) {
+			t.Parallel()
+			test(t, newWorldOf(t, e, driver))
+		})
+	})
+}
+
+// with runs a test with one of the microVM programs.
+func with(t *testing.T, driver string, test func(t *testing.T, w *world)) {
+	t.Helper()
+	t.Parallel()
+	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		if microVMOn(e) != driver {
+			t.Skip("tried on another engine")
+		}
+		test(t, newWorldOf(t, e, driver))
+	})
+}
+
+// microVMOn is the microVM program whose double is tried on an engine.
+func microVMOn(e engines.Engine) string {
+	if e.Name == "debian" {
+		return config.DriverDockerSandbox
+	}
+	return config.DriverSbx
+}
+
+// newWorldOf makes the world of an ordinary user whose configuration chooses
+// the driver.
+func newWorldOf(t *testing.T, e engines.Engine, driver string) *world {
+	t.Helper()
+	w := &world{engine: e, driver: driver, uid: os.Getuid(), gid: os.Getgid()}
+	if w.uid == 0 {
+		w.uid, w.gid = userUID, userGID
+	}
+	w.settle(t)
+	if w.micro() {
+		w.configureUser(t, "[sandbox]\ndriver = \""+driver+"\"\n")
+		shared.images.seed(t, w)
+	}
+	return w
+}
+
+// micro tells whether the world's sandboxes are microVMs.
+func (w *world) micro() bool { return w.double != "" }
+
+// ofDriver are the flags that choose the world's driver, for a user without a
+// configuration.
+func (w *world) ofDriver() []string {
+	if w.micro() {
+		return []string{"--driver", w.driver}
+	}
+	return nil
+}
+
+// settleDouble gives the world the double of its microVM program.
+func (w *world) settleDouble(t *testing.T) {
+	t.Helper()
+	w.double = filepath.Join(w.dir, "double")
+	assert.NilError(t, os.Mkdir(w.double, 0o755))
+	s := double.Defaults()
+	s.Mode, s.Engine, s.Template = double.ModeContainer, w.engine.Host, engines.BaseImage()
+	s.Idle = double.Duration(10 * time.Minute) // no test takes as long
+	assert.NilError(t, s.Save(w.double))
+	w.setenv(double.DirEnv, w.double)
+	w.setenv("RALPH_KVM", os.DevNull)
+	switch w.driver {
+	case config.DriverSbx:
+		w.path(shared.double, true)
+	case config.DriverDockerSandbox:
+		w.giveDockerSandbox(t)
+	}
+}
+
+// giveDockerSandbox makes docker-sandbox a plugin of the user.
+func (w *world) giveDockerSandbox(t *testing.T) {
+	t.Helper()
+	assert.NilError(t, os.Symlink(filepath.Join(shared.double, "docker-sandbox"), filepath.Join(w.config, "cli-plugins", "docker-sandbox")))
+}
+
+// path puts a folder at the front of the user's PATH, or takes it away.
+func (w *world) path(dir string, there bool) {
+	for i, kv := range w.env {
+		if rest, ok := strings.CutPrefix(kv, "PATH="); ok {
+			dirs := slices.DeleteFunc(strings.Split(rest, ":"), func(d string) bool { return d == dir })
+			if there {
+				dirs = append([]string{dir}, dirs...)
+			}
+			w.env[i] = "PATH=" + strings.Join(dirs, ":")
+		}
+	}
+}
+
+// set changes how the double behaves.
+func (w *world) set(t *testing.T, change func(*double.Settings)) {
+	t.Helper()
+	assert.NilError(t, double.Update(w.double, change))
+}
+
+// program makes a command of the microVM program.
+func (w *world) program(args ...string) *exec.Cmd {
+	if w.driver == config.DriverDockerSandbox {
+		return w.docker(append([]string{"sandbox"}, args...)...)
+	}
+	return w.command(filepath.Join(shared.double, "sbx"), args...)
+}
+
+// neighbour makes another sandbox with the microVM program, so that its list
+// is not empty.
+func (w *world) neighbour(t *testing.T) {
+	t.Helper()
+	if w.micro() {
+		dir := filepath.Join(w.dir, "neighbour")
+		assert.NilError(t, os.Mkdir(dir, 0o755))
+		w.own(t, dir)
+		run(t, w.program("create", "--name", "neighbour", "shell", dir)).expect(t, 0)
+	}
+}
+
+// sandbox is a sandbox of the world's repository, whatever it is made with.
+type sandbox struct {
+	Name    string
+	ID      string // of its container; changes when the sandbox is made anew
+	Running bool
+}
+
+// sandboxes returns the sandboxes of the world's repository.
+func (w *world) sandboxes(t *testing.T) []sandbox {
+	t.Helper()
+	if w.micro() {
+		return w.microVMs(t)
+	}
+	var all []sandbox
+	for _, c := range w.containers(t) {
+		all = append(all, sandbox{strings.TrimPrefix(c.Names[0], "/"), c.ID, c.State == "running"})
+	}
+	return all
+}
+
+// sandbox returns the one sandbox of the world's repository.
+func (w *world) sandbox(t *testing.T) sandbox {
+	t.Helper()
+	all := w.sandboxes(t)
+	assert.Equal(t, len(all), 1)
+	return all[0]
+}
+
+// microVMs are the sandboxes that the microVM program lists for the world's
+// repository. The plugin gives them no identity, but their containers have one.
+func (w *world) microVMs(t *testing.T) []sandbox {
+	t.Helper()
+	out := run(t, w.program("ls", "--json")).expect(t, 0).stdout
+	root := map[string]string{config.DriverSbx: "sandboxes", config.DriverDockerSandbox: "vms"}[w.driver]
+	entries, err := microvm.ParseListing([]byte(out), root)
+	assert.NilError(t, err)
+	name, err := scope.Scope{Repo: w.slug, Branch: "x"}.SandboxName()
+	assert.NilError(t, err)
+	var all []sandbox
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name, strings.TrimSuffix(name, "x")) {
+			all = append(all, sandbox{e.Name, w.containerOf(t, e.Name), e.Status == "running"})
+		}
+	}
+	return all
+}
+
+// containerOf returns the container that is a microVM for the double.
+func (w *world) containerOf(t *testing.T, name string) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(w.double)
+	assert.NilError(t, err)
+	res, err := w.engine.Client(t).ContainerList(context.WithoutCancel(t.Context()), client.ContainerListOptions{
+		All: true, Filters: make(client.Filters).Add("label", double.Label+"="+dir),
+	})
+	assert.NilError(t, err)
+	for _, c := range res.Items {
+		if strings.HasSuffix(c.Names[0], "-"+name) {
+			return c.ID
+		}
+	}
+	t.Fatalf("there is no container for %s", name)
+	return ""
+}
+
+// stop stops a sandbox as a user would, who does not have docker-ralph do it.
+func (w *world) stop(t *testing.T, sb sandbox) {
+	t.Helper()
+	if w.micro() {
+		run(t, w.program("stop", sb.Name)).expect(t, 0)
+		return
+	}
+	run(t, w.docker("stop", "-t", "5", sb.ID)).expect(t, 0)
+}
+
+// remove removes a sandbox likewise.
+func (w *world) remove(t *testing.T, sb sandbox) {
+	t.Helper()
+	switch w.driver {
+	case config.DriverSbx:
+		run(t, w.program("rm", "--force", sb.Name)).expect(t, 0)
+	case config.DriverDockerSandbox:
+		run(t, w.program("rm", sb.Name)).expect(t, 0)
+	default:
+		run(t, w.docker("rm", "-f", sb.ID)).expect(t, 0)
+	}
+}
+
+// keepers are the processes that keep the world's sandboxes alive.
+func (w *world) keepers() []int {
+	return processesWith("--config="+w.config+"\x00", "\x00_keep\x00")
+}
+
+// processesWith returns the processes that have all of the texts in their
+// command lines, whose arguments end with a zero byte each.
+func processesWith(texts ...string) []int {
+	var found []int
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range files {
+		argv, _ := os.ReadFile(file) // some have ended
+		has := len(argv) > 0
+		for _, text := range texts {
+			has = has && strings.Contains(string(argv), text)
+		}
+		var pid int
+		if _, err := fmt.Sscanf(file, "/proc/%d/", &pid); has && err == nil {
+			found = append(found, pid)
+		}
+	}
+	return found
+}
+
+// leaveDouble ends what the double and those who use it have left.
+func (w *world) leaveDouble(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+	defer cancel()
+	for _, pid := range w.keepers() {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+	}
+	assert.Check(t, double.Purge(ctx, w.double))
+	w.removeContainers(t)
+}
+
+// imageStore has what the double of sbx notes of the image that it was given.
+// To give it to every world again would take longer than their tests.
+type imageStore struct {
+	mu        sync.Mutex
+	templates map[string]string // by engine
+}
+
+const templatesOfSbx = "sbx/templates.json"
+
+// seed gives a world's sbx the image of the shell agent, as if an earlier
+// dispatch had done so.
+func (s *imageStore) seed(t *testing.T, w *world) {
+	t.Helper()
+	if w.driver != config.DriverSbx {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	file := filepath.Join(w.double, templatesOfSbx)
+	if s.templates[w.engine.Name] != "" {
+		w.write(t, file, s.templates[w.engine.Name])
+		w.own(t, w.double)
+		return
+	}
+	first := *w
+	first.setenv("RALPH_SCOPE_BRANCH", "image")
+	first.ok(t, "--recreate", "task", "list")
+	first.remove(t, first.sandbox(t))
+	assert.NilError(t, os.RemoveAll(filepath.Join(w.config, "ralph", "microvms")))
+	assert.NilError(t, os.RemoveAll(filepath.Join(w.repo, ".ralph")))
+	content, err := os.ReadFile(file)
+	assert.NilError(t, err)
+	assert.Assert(t, json.Valid(content))
+	if s.templates == nil {
+		s.templates = map[string]string{}
+	}
+	s.templates[w.engine.Name] = string(content)
+}
+
+// noKeeperIsLeft waits until no keeper is left.
+func (w *world) noKeeperIsLeft(t *testing.T) {
+	t.Helper()
+	eventually(t, func() error {
+		if left := w.keepers(); len(left) > 0 {
+			return errors.New(fmt.Sprint("keepers are left: ", left))
+		}
+		return nil
+	})
+}
