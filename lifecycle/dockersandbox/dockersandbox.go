@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
@@ -72,20 +71,7 @@ func (d *Dialect) Remove(name string) []string { return []string{"rm", name} }
 // Exec implements [microvm.Dialect]. Like that of docker exec, its command
 // follows the name at once.
 func (d *Dialect) Exec(name string, opts microvm.ExecOptions) []string {
-	args := []string{"exec", "-i"}
-	if opts.Terminal {
-		args = append(args, "-t")
-		if opts.DetachKeys != "" {
-			args = append(args, "--detach-keys", opts.DetachKeys)
-		}
-	}
-	if opts.Dir != "" {
-		args = append(args, "-w", opts.Dir)
-	}
-	for _, name := range opts.Env {
-		args = append(args, "-e", name)
-	}
-	return append(args, name)
+	return opts.Arguments(name)
 }
 
 // heartbeat is a third of the half hour after which a microVM without an
@@ -114,15 +100,14 @@ var errMissing = fmt.Errorf("%w: there is no \"docker sandbox\" here: it came wi
 
 // Explain implements [microvm.Dialect].
 func (d *Dialect) Explain(c *microvm.CallError) error {
-	said := strings.ToLower(c.Stderr + "\n" + c.Stdout)
 	switch {
 	case c.Limit > 0:
 		return fmt.Errorf("%w. Restart Docker Desktop, then try again", c)
-	case strings.Contains(said, "deprecat") || strings.Contains(said, "been removed") || strings.Contains(said, "no longer"):
+	case c.Says("docker sandbox", "sandboxes") && c.Says("deprecated", "been removed", "no longer"):
 		return errRemoved
-	case strings.Contains(said, "is not a docker command") || strings.Contains(said, "unknown command"):
+	case c.Says("is not a docker command", "unknown command"):
 		return errMissing
-	case strings.Contains(said, "sandboxd.sock") || strings.Contains(said, "dial unix") || strings.Contains(said, "cannot connect to the"):
+	case c.Says("sandboxd.sock", "dial unix", "cannot connect to the"):
 		return fmt.Errorf("docker sandbox does not reach its daemon (%s): start Docker Desktop", c.Words())
 	default:
 		return nil
@@ -131,16 +116,11 @@ func (d *Dialect) Explain(c *microvm.CallError) error {
 
 // Missing implements [microvm.Dialect].
 func (d *Dialect) Missing(c *microvm.CallError) bool {
-	said := strings.ToLower(c.Stderr + "\n" + c.Stdout)
-	return strings.Contains(said, "no sandbox named") || strings.Contains(said, "no such sandbox") ||
-		strings.Contains(said, "sandbox") && strings.Contains(said, "not found")
+	return c.Says("no sandbox named", "no such sandbox") || c.Says("sandbox") && c.Says("not found")
 }
 
 // Taken implements [microvm.Dialect].
-func (d *Dialect) Taken(c *microvm.CallError) bool {
-	said := strings.ToLower(c.Stderr + "\n" + c.Stdout)
-	return strings.Contains(said, "409 conflict") || strings.Contains(said, "already exists")
-}
+func (d *Dialect) Taken(c *microvm.CallError) bool { return c.SaysTaken() }
 
 // Diagnose implements [microvm.Dialect].
 func (d *Dialect) Diagnose(ctx context.Context, name string) string {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 )
@@ -43,6 +44,16 @@ func (e *CallError) Error() string {
 
 // Unwrap implements errors.
 func (e *CallError) Unwrap() error { return e.Err }
+
+// Says tells whether the program said one of these texts, whatever their case.
+func (e *CallError) Says(texts ...string) bool {
+	said := strings.ToLower(e.Stderr + "\n" + e.Stdout)
+	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(said, text) })
+}
+
+// SaysTaken tells whether the name of a new sandbox is in use. The daemon of
+// both programs answers like this (contract, section 5.1).
+func (e *CallError) SaysTaken() bool { return e.Says("409 conflict", "already exists") }
 
 // Words are what the program said, on one line. What goes wrong inside a
 // sandbox is on its standard output.

@@ -72,6 +72,25 @@ type ExecOptions struct {
 	DetachKeys string   // empty for the program's own
 }
 
+// Arguments are the beginning of an exec command, up to the sandbox's name: both
+// programs take what "docker exec" takes.
+func (o ExecOptions) Arguments(name string) []string {
+	args := []string{"exec", "-i"}
+	if o.Terminal {
+		args = append(args, "-t")
+		if o.DetachKeys != "" {
+			args = append(args, "--detach-keys", o.DetachKeys)
+		}
+	}
+	if o.Dir != "" {
+		args = append(args, "-w", o.Dir)
+	}
+	for _, name := range o.Env {
+		args = append(args, "-e", name)
+	}
+	return append(args, name)
+}
+
 // How long the program may take. A list takes it half a second and a creation
 // half a minute with a big image to fetch (contract, section 8); what takes
 // many times that is broken.

@@ -13,34 +13,27 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 )
 
+var errNoPolicy = errors.New("the network policy of sbx is not set: set one with \"sbx policy init balanced\"")
+
 // Explain implements [microvm.Dialect]. The texts are those that were seen
 // (contract, sections 5.3, 7 and 9).
 func (d *Dialect) Explain(c *microvm.CallError) error {
-	said := lower(c)
-	has := func(texts ...string) bool {
-		for _, text := range texts {
-			if strings.Contains(said, text) {
-				return true
-			}
-		}
-		return false
-	}
 	switch {
 	case c.Limit > 0:
 		return fmt.Errorf("%w. Look with \"sbx diagnose\"; \"sbx daemon restart\" often mends it", c)
-	case has("due to a network issue"):
+	case c.Says("due to a network issue"):
 		return errors.New("sbx could not reach Docker to renew your login: look at the network, then try again, or log in with \"sbx login\"")
-	case has("not authenticated to docker", "failed to refresh token"):
+	case c.Says("not authenticated to docker", "failed to refresh token"):
 		return errors.New("sbx is not logged in to Docker, which it needs for everything: log in with \"sbx login\"")
-	case has("sbx policy init"):
-		return errors.New("the network policy of sbx is not set: set one with \"sbx policy init balanced\"")
-	case has("backend unavailable"):
+	case c.Says("sbx policy init"):
+		return errNoPolicy
+	case c.Says("backend unavailable"):
 		return errors.New("sbx has lost its engine: restart it with \"sbx daemon restart\"")
-	case has("ensure daemon", "daemon failed to start", "cannot connect to the", "dial unix"):
+	case c.Says("ensure daemon", "daemon failed to start", "cannot connect to the", "dial unix"):
 		return fmt.Errorf("the daemon of sbx is down and does not start (%s): look with \"sbx diagnose\", start it with \"sbx daemon start --detach\"", c.Words())
-	case has("kvm"):
+	case c.Says("kvm"):
 		return noKVM("sbx says: " + c.Words())
-	case has("failed to run sandbox container"):
+	case c.Says("failed to run sandbox container"):
 		if err := d.kvm(); err != nil {
 			return err
 		}
@@ -52,16 +45,11 @@ func (d *Dialect) Explain(c *microvm.CallError) error {
 
 // Missing implements [microvm.Dialect].
 func (d *Dialect) Missing(c *microvm.CallError) bool {
-	said := lower(c)
-	return strings.Contains(said, "no sandbox named") || strings.Contains(said, "no such sandbox") ||
-		strings.Contains(said, "sandbox '") && strings.Contains(said, "' not found")
+	return c.Says("no sandbox named", "no such sandbox") || c.Says("sandbox '") && c.Says("' not found")
 }
 
 // Taken implements [microvm.Dialect].
-func (d *Dialect) Taken(c *microvm.CallError) bool {
-	said := lower(c)
-	return strings.Contains(said, "409 conflict") || strings.Contains(said, "already exists")
-}
+func (d *Dialect) Taken(c *microvm.CallError) bool { return c.SaysTaken() }
 
 // kvm tells whether microVMs can run at all.
 func (d *Dialect) kvm() error {

@@ -39,8 +39,9 @@ type Images struct {
 // loadLimit is how long sbx may take to read an image of some gigabytes.
 const loadLimit = 15 * time.Minute
 
-// repository is what images are called in the store of sbx: the tag is their
-// ID, so that a tag never means two images.
+// repository is what images are called in the store of sbx. The tag is their ID
+// on the engine, so that a tag never means two images; their ID in the store
+// can be another, because engines with the containerd store count differently.
 const repository = "docker-ralph/sandbox"
 
 // load makes sure that sbx has an image of the engine, and returns what it is
@@ -125,15 +126,15 @@ func hasImage(output []byte, id string) (bool, error) {
 	}
 	var list struct {
 		Images []struct {
-			ID  string `json:"id"`
-			Tag string `json:"tag"`
+			Repository string `json:"repository"`
+			Tag        string `json:"tag"`
 		} `json:"images"`
 	}
 	if err := json.NewDecoder(strings.NewReader(string(output[start:]))).Decode(&list); err != nil {
 		return false, fmt.Errorf("listing the images of sbx: %w", err)
 	}
 	for _, image := range list.Images {
-		if strings.HasPrefix(strings.TrimPrefix(image.ID, "sha256:"), id) && image.Tag == id {
+		if image.Tag == id && (image.Repository == repository || strings.HasSuffix(image.Repository, "/"+repository)) {
 			return true, nil
 		}
 	}

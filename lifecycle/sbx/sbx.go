@@ -3,12 +3,13 @@
 package sbx
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os/exec"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
@@ -129,20 +130,7 @@ func (d *Dialect) Remove(name string) []string { return []string{"rm", "--force"
 
 // Exec implements [microvm.Dialect].
 func (d *Dialect) Exec(name string, opts microvm.ExecOptions) []string {
-	args := []string{"exec", "-i"}
-	if opts.Terminal {
-		args = append(args, "-t")
-		if opts.DetachKeys != "" {
-			args = append(args, "--detach-keys", opts.DetachKeys)
-		}
-	}
-	if opts.Dir != "" {
-		args = append(args, "-w", opts.Dir)
-	}
-	for _, name := range opts.Env {
-		args = append(args, "-e", name)
-	}
-	return append(args, name, "--")
+	return append(opts.Arguments(name), "--")
 }
 
 // Heartbeat implements [microvm.Dialect]: any open session keeps a sandbox.
@@ -163,17 +151,37 @@ func (d *Dialect) Usable(ctx context.Context) error {
 	if err := d.kvm(); err != nil {
 		return err
 	}
-	for _, args := range [][]string{{"ls", "--json"}, {"policy", "ls"}} {
-		if _, err := client.Output(ctx, 15*time.Second, args...); err != nil {
-			if c, ok := errors.AsType[*microvm.CallError](err); ok {
-				if known := d.Explain(c); known != nil {
-					return known
-				}
-			}
-			return err
-		}
+	if _, err := d.ask(ctx, client, "ls", "--json"); err != nil {
+		return err
+	}
+	out, err := d.ask(ctx, client, "policy", "ls", "--json")
+	if err != nil {
+		return err
+	}
+	if noRules(out) {
+		return errNoPolicy
 	}
 	return nil
 }
 
-func lower(c *microvm.CallError) string { return strings.ToLower(c.Stderr + "\n" + c.Stdout) }
+// ask runs a command that is only asked whether it works.
+func (d *Dialect) ask(ctx context.Context, client microvm.Client, args ...string) ([]byte, error) {
+	out, err := client.Output(ctx, 15*time.Second, args...)
+	if c, ok := errors.AsType[*microvm.CallError](err); ok {
+		if known := d.Explain(c); known != nil {
+			return nil, known
+		}
+	}
+	return out, err
+}
+
+// noRules tells whether a list of the policy's rules is empty. What it is before
+// a policy was set is not documented; one that was set has rules, unless it
+// denies everything, and then no agent could work.
+func noRules(output []byte) bool {
+	var list struct {
+		Rules *[]json.RawMessage `json:"rules"`
+	}
+	start := bytes.IndexByte(output, '{')
+	return start >= 0 && json.NewDecoder(bytes.NewReader(output[start:])).Decode(&list) == nil && list.Rules != nil && len(*list.Rules) == 0
+}

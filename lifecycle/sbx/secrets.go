@@ -3,7 +3,6 @@ package sbx
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -64,12 +63,7 @@ func (d *Dialect) askSecrets(ctx context.Context) (map[string]bool, error) {
 	if version, err := d.version(client); err == nil && !version.Less(hasSecretJSON()) {
 		args = append(args, "--json")
 	}
-	out, err := client.Output(ctx, 30*time.Second, args...)
-	if c, ok := errors.AsType[*microvm.CallError](err); ok {
-		if known := d.Explain(c); known != nil {
-			return nil, known
-		}
-	}
+	out, err := d.ask(ctx, client, args...)
 	if err != nil {
 		return nil, err
 	}

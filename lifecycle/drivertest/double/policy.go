@@ -28,11 +28,19 @@ const (
 	forAll    = "all" // ? what stands there for global rules
 )
 
+// rules are those that were made, and before that those of a policy that the
+// settings say was set.
 func (c *call) rules() ([]rule, error) {
 	rules := []rule{}
-	_, err := c.store.readJSON(&rules, rulesFile)
+	found, err := c.store.readJSON(&rules, rulesFile)
+	if !found && err == nil && c.settings.PolicyInitialised {
+		return []rule{newRule(rule{Decision: "allow", Resources: balanced()})}, nil
+	}
 	return rules, err
 }
+
+// balanced is the beginning of the 200 hosts of that policy (DOC S11).
+func balanced() []string { return []string{"api.anthropic.com", "*.github.com", "registry.npmjs.org"} }
 
 func (c *call) changeRules(change func([]rule) []rule) error {
 	unlock, err := c.store.lock()
@@ -47,14 +55,18 @@ func (c *call) changeRules(change func([]rule) []rule) error {
 	return c.store.writeJSON(change(rules), rulesFile)
 }
 
-func (c *call) addRule(r rule) error {
+func newRule(r rule) rule {
 	r.ID, r.PolicyID, r.ResourceType, r.Origin, r.Status, r.Editable = uuid.NewString(), "local", "network", "local", "active", true
 	r.Name = r.Decision + " " + strings.Join(r.Resources, ",")
 	r.Scope = "sandbox"
 	if r.AppliesTo == "" {
 		r.Scope, r.AppliesTo = "global", forAll
 	}
-	return c.changeRules(func(rules []rule) []rule { return append(rules, r) })
+	return r
+}
+
+func (c *call) addRule(r rule) error {
+	return c.changeRules(func(rules []rule) []rule { return append(rules, newRule(r)) })
 }
 
 // forgetScoped drops the rules and secrets of a sandbox (DOC S3).
@@ -112,17 +124,15 @@ func (c *call) policyInit(args []string) (int, error) {
 }
 
 func (c *call) initPolicy(preset string) error {
-	resources := []string{"api.anthropic.com", "*.github.com", "registry.npmjs.org"} // balanced has about 200
+	rules := []rule{} // deny-all
 	switch preset {
 	case "allow-all":
-		resources = []string{"**"}
-	case "deny-all":
-		resources = nil
+		rules = append(rules, newRule(rule{Decision: "allow", Resources: []string{"**"}}))
+	case "balanced":
+		rules = append(rules, newRule(rule{Decision: "allow", Resources: balanced()}))
 	}
-	if len(resources) > 0 {
-		if err := c.addRule(rule{Decision: "allow", Resources: resources}); err != nil {
-			return err
-		}
+	if err := c.changeRules(func([]rule) []rule { return rules }); err != nil {
+		return err
 	}
 	c.settings.PolicyInitialised = true
 	return Update(c.dir, func(s *Settings) { s.PolicyInitialised = true })
