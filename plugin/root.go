@@ -64,6 +64,7 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 		newForwardedCommand(d, "build", "Work the tasks off, one fresh agent for each"),
 		newForwardedCommand(d, "task", "See and change the backlog"),
 		newTrustCommand(dockerCLI),
+		newSelfTestCommand(d),
 		newVersionCommand(dockerCLI, version),
 		newKeepCommand(dockerCLI),
 	)
