@@ -1,0 +1,264 @@
+//go:build unix
+
+package sbx
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/moby/moby/client"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/double"
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/double/doubletest"
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
+	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
+)
+
+// newDialect speaks to a double.
+func newDialect(t *testing.T, change func(*double.Settings)) (*Dialect, *doubletest.Double) {
+	t.Helper()
+	d := doubletest.New(t, change)
+	d.Setenv(t)
+	return &Dialect{StateDir: filepath.Join(d.Shared, "ralph"), KVM: "/dev/null"}, d
+}
+
+func TestWhichVersionsAreServed(t *testing.T) {
+	for version, want := range map[string]string{
+		"0.37.9": "sbx 0.37.9 is too old: update it to 0.38.0 or newer",
+		"0.38.0": "",
+		"0.50.1": "",
+		"0.51.0": "--no-input",
+		"0.53.0": "--no-input",
+		"1.2.3":  "--no-input",
+	} {
+		t.Run(version, func(t *testing.T) {
+			d, _ := newDialect(t, func(s *double.Settings) { s.Version = version })
+			for range 2 { // asked, and remembered
+				c, err := d.Client()
+				if strings.HasPrefix(want, "sbx") {
+					assert.Error(t, err, want)
+					continue
+				}
+				assert.NilError(t, err)
+				assert.Equal(t, strings.Join(c.Args, " "), want)
+			}
+		})
+	}
+}
+
+// TestAnUpdateOfSbxIsNoticed: the version is remembered for a file, not for
+// ever.
+func TestAnUpdateOfSbxIsNoticed(t *testing.T) {
+	d, programs := newDialect(t, func(s *double.Settings) { s.Version = "0.45.1" })
+	c, err := d.Client()
+	assert.NilError(t, err)
+	assert.Equal(t, len(c.Args), 0)
+	programs.Set(t, func(s *double.Settings) { s.Version = "0.53.0" })
+	later := filepath.Join(programs.Bin, "sbx")
+	info, err := os.Stat(later)
+	assert.NilError(t, err)
+	assert.NilError(t, os.Chtimes(later, info.ModTime(), info.ModTime().Add(1e9)))
+	c, err = d.Client()
+	assert.NilError(t, err)
+	assert.DeepEqual(t, c.Args, []string{"--no-input"})
+}
+
+func TestWhetherItCanBeUsed(t *testing.T) {
+	for _, tc := range []struct {
+		name, err string
+		change    func(*double.Settings)
+		kvm       string
+		absent    bool
+	}{
+		{name: "good"},
+		{name: "old and good", change: func(s *double.Settings) { s.Version = "0.38.0" }},
+		{name: "not there", absent: true, err: "not installed: there is no sbx on PATH"},
+		{name: "logged out", change: func(s *double.Settings) { s.LoggedIn = false }, err: `log in with "sbx login"`},
+		{name: "no policy", change: func(s *double.Settings) { s.PolicyInitialised = false }, err: `"sbx policy init balanced"`},
+		{name: "no daemon", change: func(s *double.Settings) { s.DaemonUp, s.Faults.NoDaemon = false, true }, err: "the daemon of sbx is down"},
+		{name: "no KVM", kvm: "/dev/no-such-device", err: "this machine has no KVM"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			d, _ := newDialect(t, tc.change)
+			if tc.kvm != "" {
+				d.KVM = tc.kvm
+			}
+			if tc.absent {
+				t.Setenv("PATH", t.TempDir())
+			}
+			err := d.Usable(t.Context())
+			if tc.err == "" {
+				assert.NilError(t, err)
+				return
+			}
+			assert.ErrorContains(t, err, tc.err)
+			if tc.absent {
+				assert.ErrorIs(t, err, lifecycle.ErrNotInstalled)
+			}
+		})
+	}
+}
+
+// TestExplain has the texts that real versions were seen to print.
+func TestExplain(t *testing.T) {
+	d := &Dialect{}
+	for said, want := range map[string]string{
+		"ERROR: You are not authenticated to Docker":                                                `log in with "sbx login"`,
+		"ERROR: failed to refresh token: 400":                                                       `log in with "sbx login"`,
+		"ERROR: your Docker session could not be refreshed due to a network issue":                  "look at the network",
+		"ERROR: no network policy: run 'sbx policy init balanced'":                                  `"sbx policy init balanced"`,
+		"ERROR: 500 Internal Server Error: backend unavailable":                                     `"sbx daemon restart"`,
+		"ERROR: ensure daemon: daemon failed to start properly after 10 retries, check logs at: /x": `"sbx daemon start --detach"`,
+		"ERROR: cannot connect to the daemon: dial unix /x: no such file":                           `"sbx daemon start --detach"`,
+		"ERROR: could not open /dev/kvm":                                                            "no KVM",
+		"ERROR: request failed: 500 Internal Server Error: failed to run sandbox container":         `"sbx diagnose"`,
+		"ERROR: something that nobody has ever seen":                                                "",
+		"ERROR: no sandbox named 'ralph-x'\n\nTo create one:\n  sbx create AGENT WORKSPACE":         "",
+	} {
+		err := d.Explain(&microvm.CallError{Typed: "sbx x", Code: 1, Stderr: said})
+		if want == "" {
+			assert.NilError(t, err)
+		} else {
+			assert.ErrorContains(t, err, want)
+		}
+	}
+}
+
+func TestWhoIsMissingAndWhatIsTaken(t *testing.T) {
+	d := &Dialect{}
+	for said, want := range map[string][2]bool{
+		"ERROR: no sandbox named 'x'":            {true, false},
+		"Error: sandbox 'x' not found":           {true, false},
+		"ERROR: 409 Conflict: x already exists":  {false, true},
+		"ERROR: 500: backend unavailable":        {false, false},
+		"ERROR: image not found":                 {false, false},
+		"ERROR: workspace /x: file not found":    {false, false},
+		"ERROR: You are not authenticated to it": {false, false},
+	} {
+		c := &microvm.CallError{Code: 1, Stderr: said}
+		assert.Equal(t, [2]bool{d.Missing(c), d.Taken(c)}, want, said)
+	}
+}
+
+func TestFailingChecks(t *testing.T) {
+	report := `Starting sandboxd daemon...
+{"version":"1.0","checks":[{"name":"Daemon","status":"pass","message":"up"},
+{"name":"Authentication","status":"fail","message":"not logged in","hint":"Run sbx login"},
+{"name":"Socket","status":"warn","message":"old"},{"name":"Storage","status":"fail","message":"full"}],"summary":{"fail":2}}`
+	assert.Equal(t, failing([]byte(report)), "Authentication: not logged in. Run sbx login; Storage: full")
+	for _, report := range []string{"", "{", "[]", "null", `{"checks":1}`} {
+		assert.Equal(t, failing([]byte(report)), "")
+	}
+}
+
+func TestLimits(t *testing.T) {
+	assert.Equal(t, processors(1), 1)
+	assert.Equal(t, processors(0), 1)
+	assert.Equal(t, processors(1e9), 1)
+	if many := processors(1e15); many < 1 || many > 4096 {
+		t.Errorf("%d processors", many)
+	}
+	small, err := limitMemory(1)
+	assert.NilError(t, err)
+	assert.Equal(t, small, int64(512<<20))
+	total, err := hostMemory()
+	assert.NilError(t, err)
+	most, err := limitMemory(1 << 60)
+	assert.NilError(t, err)
+	assert.Equal(t, most, total/4*3)
+}
+
+func FuzzHasImage(f *testing.F) {
+	f.Add([]byte(`{"images":[{"id":"0123456789ab","repository":"docker.io/docker-ralph/sandbox","tag":"0123456789ab","size":1}]}`))
+	f.Add([]byte("Starting sandboxd daemon...\n{\"images\":null}"))
+	f.Add([]byte("[]"))
+	f.Fuzz(func(t *testing.T, output []byte) {
+		has, err := hasImage(output, "0123456789ab")
+		assert.Assert(t, !has || err == nil)
+		assert.Assert(t, !has || strings.Contains(string(output), "0123456789ab") || strings.Contains(string(output), `\u`))
+	})
+}
+
+// counting counts the images that are saved.
+type counting struct {
+	Engine
+	saved int
+}
+
+func (c *counting) ImageSave(ctx context.Context, images []string, options ...client.ImageSaveOption) (client.ImageSaveResult, error) {
+	c.saved++
+	return c.Engine.ImageSave(ctx, images, options...)
+}
+
+func TestAnImageIsGivenToSbxOnce(t *testing.T) {
+	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		d, _ := newDialect(t, func(s *double.Settings) { s.Mode, s.Engine = double.ModeContainer, e.Host })
+		api := e.Client(t)
+		engine := &counting{Engine: api}
+		var said []string
+		d.Images = &Images{Engine: engine, LockDir: t.TempDir(), TempDir: t.TempDir(), Report: func(m string) { said = append(said, m) }}
+		c, err := d.Client()
+		assert.NilError(t, err)
+		var first []string
+		for range 3 {
+			args, err := d.template(t.Context(), c, engines.BaseImage())
+			assert.NilError(t, err)
+			assert.Equal(t, strings.Join(args[:3], " "), "--pull never --template")
+			if first == nil {
+				first = args
+			}
+			assert.DeepEqual(t, args, first)
+		}
+		assert.Equal(t, engine.saved, 1)
+		assert.DeepEqual(t, said, []string{"Giving the image " + engines.BaseImage() + " to sbx (once)"})
+		t.Cleanup(func() {
+			_, err := api.ImageRemove(context.WithoutCancel(t.Context()), first[3], client.ImageRemoveOptions{})
+			assert.Check(t, err)
+		})
+		left, err := os.ReadDir(d.Images.TempDir)
+		assert.NilError(t, err)
+		assert.Equal(t, len(left), 0)
+
+		// What the engine does not have, sbx fetches.
+		args, err := d.template(t.Context(), c, "example.com/not/there:1")
+		assert.NilError(t, err)
+		assert.DeepEqual(t, args, []string{"--pull", "missing", "--template", "example.com/not/there:1"})
+	})
+}
+
+func TestSecretsAreAskedForOnce(t *testing.T) {
+	for _, version := range []string{"0.38.0", "0.53.0"} {
+		t.Run(version, func(t *testing.T) {
+			d, programs := newDialect(t, func(s *double.Settings) { s.Version = version })
+			none, err := d.Secrets(t.Context())
+			assert.NilError(t, err)
+			assert.Equal(t, len(none), 0)
+			set := programs.Sbx(t.Context(), "secret", "set", "anthropic")
+			set.Stdin = strings.NewReader("sk-test\n")
+			out, err := set.CombinedOutput()
+			assert.NilError(t, err, string(out))
+			found, err := d.Secrets(t.Context())
+			assert.NilError(t, err)
+			assert.Assert(t, found["anthropic"], "it counts as soon as it is stored")
+
+			programs.Set(t, func(s *double.Settings) { s.LoggedIn = false })
+			found, err = d.Secrets(t.Context())
+			assert.NilError(t, err, "sbx is not asked again")
+			assert.Assert(t, found["anthropic"])
+			assert.NilError(t, filepath.WalkDir(d.StateDir, func(path string, e os.DirEntry, err error) error {
+				if err != nil || e.IsDir() {
+					return err
+				}
+				content, err := os.ReadFile(path)
+				assert.Check(t, !is.Contains(string(content), "sk-test")().Success(), path)
+				return err
+			}))
+		})
+	}
+}
