@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures what docs/architecture.md promises about speed, on both engines, and prints each figure
-# beside its limit. Arguments go to the program that measures.
+# beside its limit. Arguments choose what is measured: plugin, ralph, microvm, engine.
 set -euo pipefail
 # shellcheck source=scripts/machine.sh
 . "$(dirname "${BASH_SOURCE[0]}")/machine.sh"

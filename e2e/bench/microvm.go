@@ -27,9 +27,9 @@ const share = 25 * time.Millisecond
 // vm is a place where a driver's microVMs are processes of its program's
 // double, which answers at once.
 type vm struct {
-	*bench
+	b      *bench
 	driver string
-	dir    string
+	dir    string // all of it is below
 	repo   string
 	plugin string
 }
@@ -37,7 +37,7 @@ type vm struct {
 // microVMs measures dispatches by the drivers of microVM programs.
 func (b *bench) microVMs() error {
 	for _, driver := range []string{sbx.Name, dockersandbox.Name} {
-		v := &vm{bench: b, driver: driver, dir: filepath.Join(b.dir, driver)}
+		v := &vm{b: b, driver: driver, dir: filepath.Join(b.dir, driver)}
 		v.repo, v.plugin = filepath.Join(v.dir, "repo"), filepath.Join(v.config(), "cli-plugins", "docker-ralph")
 		if err := v.setUp(); err != nil {
 			return fmt.Errorf("setting up the double for %s: %w", driver, err)
@@ -51,6 +51,7 @@ func (b *bench) microVMs() error {
 
 func (v *vm) state() string  { return filepath.Join(v.dir, "state") }
 func (v *vm) bin() string    { return filepath.Join(v.dir, "bin") }
+func (v *vm) home() string   { return filepath.Join(v.dir, "home") }
 func (v *vm) config() string { return filepath.Join(v.dir, "docker") }
 
 // program is where the double is for this driver to find it.
@@ -61,8 +62,8 @@ func (v *vm) program() string {
 	return filepath.Join(v.config(), "cli-plugins", "docker-sandbox")
 }
 
-// setUp makes everything for the user of whom the sandbox is: the double runs
-// commands on this machine, and not as root.
+// setUp makes all of this. The double runs commands on this machine, and so not
+// as root: everything belongs to another user then.
 func (v *vm) setUp() error {
 	settings := double.Defaults()
 	settings.Idle = double.Duration(time.Hour)
@@ -79,14 +80,14 @@ func (v *vm) setUp() error {
 	if err := script(filepath.Join(v.bin(), "sudo"), "exit 1"); err != nil {
 		return err
 	}
-	if err := v.repository(v.repo, "microvm"); err != nil {
+	if err := v.b.repository(v.repo, "microvm"); err != nil {
 		return err
 	}
 	for _, args := range [][]string{
 		{"go", "build", "-trimpath", "-o", v.program(), "./lifecycle/drivertest/double/program"},
 		{"cp", filepath.Join("bin", "docker-ralph"), v.plugin},
 	} {
-		cmd := exec.CommandContext(v.ctx, args[0], args[1:]...)
+		cmd := exec.CommandContext(v.b.ctx, args[0], args[1:]...)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, out)
@@ -99,8 +100,6 @@ func (v *vm) setUp() error {
 		return errors.Join(err, os.Lchown(path, uid, uid))
 	})
 }
-
-func (v *vm) home() string { return filepath.Join(v.dir, "home") }
 
 func script(path, line string) error {
 	return os.WriteFile(path, []byte("#!/bin/sh\n"+line+"\n"), 0o755)
@@ -117,7 +116,7 @@ func (v *vm) env() []string {
 // run runs a command in the work tree, and returns how long it took and what
 // it said.
 func (v *vm) run(env []string, name string, args ...string) (time.Duration, string, error) {
-	cmd := exec.CommandContext(v.ctx, name, args...)
+	cmd := exec.CommandContext(v.b.ctx, name, args...)
 	cmd.Dir, cmd.Env = v.repo, env
 	if os.Getuid() == 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
@@ -162,7 +161,7 @@ type calls struct {
 // record watches warm dispatches: one for the environment of the last call,
 // which its arguments only name, and one for the calls.
 func (v *vm) record() (calls, error) {
-	environ := filepath.Join(v.dir, "home", "environ")
+	environ := filepath.Join(v.home(), "environ")
 	moved := filepath.Join(v.dir, "real", filepath.Base(v.program()))
 	err := errors.Join(
 		os.Mkdir(filepath.Dir(moved), 0o755),
@@ -224,7 +223,7 @@ func (v *vm) repeat(c calls) (time.Duration, string, error) {
 }
 
 // compare measures a dispatch and its calls in turn, so that what else goes on
-// here meets both.
+// here meets both. Our share is the median of the differences.
 func (v *vm) compare(what, program string, c calls) error {
 	var whole, its, ours []time.Duration
 	for range runs {
