@@ -105,7 +105,7 @@ func (d *Dialect) Explain(c *microvm.CallError) error {
 		return fmt.Errorf("%w. Restart Docker Desktop, then try again", c)
 	case c.Says("docker sandbox", "sandboxes") && c.Says("deprecated", "been removed", "no longer"):
 		return errRemoved
-	case c.Says("is not a docker command", "unknown command"):
+	case c.Says("is not a docker command", "unknown command", "docker [options] command"): // the CLI's own usage
 		return errMissing
 	case c.Says("sandboxd.sock", "dial unix", "cannot connect to the"):
 		return fmt.Errorf("docker sandbox does not reach its daemon (%s): start Docker Desktop", c.Words())
