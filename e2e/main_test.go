@@ -32,6 +32,8 @@ type suite struct {
 	images *imageStore
 	// newer returns a docker-ralph that carries a ralph of another version.
 	newer func() (string, error)
+	// ralph returns ralph itself, for this machine.
+	ralph func() (string, error)
 }
 
 // newerVersion is what the ralph of the newer plugin says of itself.
@@ -74,6 +76,10 @@ func newSuite() (suite, error) {
 	s.newer = sync.OnceValues(func() (string, error) {
 		plugin := filepath.Join(dir, "docker-ralph-newer")
 		return plugin, buildPlugin(root, plugin, newerVersion)
+	})
+	s.ralph = sync.OnceValues(func() (string, error) {
+		program := filepath.Join(dir, "ralph")
+		return program, goTool(root, runtime.GOOS, "build", "-trimpath", "-o", program, "./cmd/ralph")
 	})
 	docker, err := exec.LookPath("docker")
 	if err != nil {

@@ -120,17 +120,34 @@ func TestTheModelsKeyIsSeenByTheAgentOnly(t *testing.T) {
 // imageWith makes an image that is the base image and one program.
 func (w *world) imageWith(t *testing.T, path, program string) string {
 	t.Helper()
-	file := filepath.Join(w.dir, filepath.Base(path))
-	w.write(t, file, program)
-	assert.NilError(t, os.Chmod(file, 0o755))
+	return w.imageOf(t, map[string]string{path: program})
+}
+
+// imageOf makes an image that is the base image and some programs. Its user
+// may install others.
+func (w *world) imageOf(t *testing.T, programs map[string]string) string {
+	t.Helper()
 	image := "ralph-e2e-" + filepath.Base(w.slug) + ":latest"
-	id := strings.TrimSpace(run(t, w.docker("create", "--label", labelPrefix+"scope.repo="+w.slug, engines.BaseImage(), "true")).expect(t, 0).stdout)
+	id := strings.TrimSpace(run(t, w.docker("create", "--label", labelPrefix+"scope.repo="+w.slug, engines.BaseImage(), "chmod", "777", "/opt", "/usr/local/bin")).expect(t, 0).stdout)
+	run(t, w.docker("start", "--attach", id)).expect(t, 0)
 	t.Cleanup(func() {
-		w.removeSandboxes(t)
+		if w.micro() {
+			w.leaveDouble(t)
+			// What sbx was given has a name of its own.
+			given := run(t, w.docker("images", "-q", "--no-trunc", image)).stdout
+			given = strings.TrimPrefix(strings.TrimSpace(given), "sha256:")
+			run(t, w.docker("rmi", "-f", "docker-ralph/sandbox:"+given[:min(12, len(given))]))
+		}
+		w.removeContainers(t)
 		run(t, w.docker("rm", "-f", id))
 		run(t, w.docker("rmi", "-f", image))
 	})
-	run(t, w.docker("cp", file, id+":"+path)).expect(t, 0)
+	for path, program := range programs {
+		file := filepath.Join(w.dir, filepath.Base(path))
+		w.write(t, file, program)
+		assert.NilError(t, os.Chmod(file, 0o755))
+		run(t, w.docker("cp", file, id+":"+path)).expect(t, 0)
+	}
 	run(t, w.docker("commit", id, image)).expect(t, 0)
 	return image
 }

@@ -1,0 +1,215 @@
+//go:build unix
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/double"
+)
+
+// creation is what is said, once, of a sandbox that is made.
+func creation(sb sandbox, driver, why string) string {
+	return fmt.Sprintf("Creating the sandbox %s with the %s driver%s\n", sb.Name, driver, why)
+}
+
+func TestLeftOpenTheDriverIsSbxWhereItWorks(t *testing.T) {
+	with(t, config.DriverSbx, func(t *testing.T, w *world) {
+		w.configureUser(t, "")
+		w.neighbour(t)
+		res := w.ralph(t, "task", "create", "a", "Title").expect(t, 0)
+		made := w.sandbox(t)
+		assert.Equal(t, res.stderr, creation(made, "sbx", ""))
+		assert.Equal(t, w.ralph(t, "task", "list").expect(t, 0).stderr, "", "it was said once")
+		assert.Equal(t, len(w.containers(t)), 0)
+
+		// It keeps its driver, whatever becomes of that.
+		w.path(shared.double, false)
+		res = w.ralph(t, "task", "list").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "there is no sbx on PATH"))
+		w.path(shared.double, true)
+		w.set(t, func(s *double.Settings) { s.LoggedIn = false })
+		res = w.ralph(t, "task", "list").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "sbx login"))
+		w.set(t, func(s *double.Settings) { s.LoggedIn = true })
+		assert.Equal(t, len(w.containers(t)), 0)
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"})
+		assert.Equal(t, w.sandbox(t).ID, made.ID)
+	})
+}
+
+func TestLeftOpenTheDriverIsDockerSandboxWithoutSbx(t *testing.T) {
+	with(t, config.DriverDockerSandbox, func(t *testing.T, w *world) {
+		w.configureUser(t, "")
+		res := w.ralph(t, "task", "create", "a", "Title").expect(t, 0)
+		made := w.sandbox(t)
+		assert.Equal(t, res.stderr, creation(made, "docker-sandbox", " (no sbx)"))
+		assert.Equal(t, w.ralph(t, "task", "list").expect(t, 0).stderr, "")
+
+		// That of Docker Desktop's next version is none, but nothing is made
+		// in its place.
+		w.set(t, func(s *double.Settings) { s.Faults.Removed = true })
+		res = w.ralph(t, "task", "list").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "4.80 removed it"))
+		assert.Equal(t, len(w.containers(t)), 0)
+		w.set(t, func(s *double.Settings) { s.Faults.Removed = false })
+
+		// Nor when sbx appears.
+		w.path(shared.double, true)
+		w.ok(t, "task", "list")
+		assert.Equal(t, w.sandbox(t).ID, made.ID)
+	})
+}
+
+func TestLeftOpenTheDriverIsContainerWhereNoMicroVMCanBeMade(t *testing.T) {
+	for _, tc := range []struct {
+		name, why string
+		lacking   func(t *testing.T, w *world)
+	}{
+		{"no program", "no sbx; no docker sandbox", func(_ *testing.T, w *world) { w.path(shared.double, false) }},
+		{"logged out", "sbx is not logged in to Docker, which it needs for everything; no docker sandbox", func(t *testing.T, w *world) {
+			w.set(t, func(s *double.Settings) { s.LoggedIn = false })
+		}},
+		{"no policy", "the network policy of sbx is not set; no docker sandbox", func(t *testing.T, w *world) {
+			w.set(t, func(s *double.Settings) { s.PolicyInitialised = false })
+		}},
+		{"no KVM", "this machine has no KVM, which sbx needs for its microVMs (there is no /nonexistent/kvm); no docker sandbox", func(_ *testing.T, w *world) {
+			w.setenv("RALPH_KVM", "/nonexistent/kvm")
+		}},
+		{"the removed plugin", "no sbx; this Docker Desktop no longer has \"docker sandbox\" (4.80 removed it)", func(t *testing.T, w *world) {
+			w.path(shared.double, false)
+			w.giveDockerSandbox(t)
+			w.set(t, func(s *double.Settings) { s.Faults.Removed = true })
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			with(t, config.DriverSbx, func(t *testing.T, w *world) {
+				w.configureUser(t, "")
+				tc.lacking(t, w)
+				res := w.ralph(t, "task", "create", "a", "Title").expect(t, 0)
+				made := w.container(t)
+				assert.Equal(t, res.stderr, creation(sandbox{Name: made.Name[1:]}, "container", " ("+tc.why+")"))
+
+				// It stays a container when sbx works later.
+				w.path(shared.double, true)
+				w.setenv("RALPH_KVM", os.DevNull)
+				w.set(t, func(s *double.Settings) { s.LoggedIn, s.PolicyInitialised = true, true })
+				assert.Equal(t, w.ralph(t, "task", "list").expect(t, 0).stderr, "")
+				assert.Equal(t, w.container(t).ID, made.ID)
+				assert.Equal(t, len(w.microVMs(t)), 0)
+			})
+		})
+	}
+}
+
+// Asking for a driver never gives another one.
+func TestADriverThatCannotServeIsNotReplaced(t *testing.T) {
+	for _, tc := range []struct {
+		name, driver, want string
+		change             func(t *testing.T, w *world, broken bool)
+	}{
+		{"no sbx", "sbx", "there is no sbx on PATH", func(_ *testing.T, w *world, broken bool) { w.path(shared.double, !broken) }},
+		{"logged out", "sbx", "log in with \"sbx login\"", setting(func(s *double.Settings, broken bool) { s.LoggedIn = !broken })},
+		{"no policy", "sbx", "set one with \"sbx policy init balanced\"", setting(func(s *double.Settings, broken bool) { s.PolicyInitialised = !broken })},
+		{"no KVM", "sbx", "this machine has no KVM", setting(func(s *double.Settings, broken bool) { s.Faults.KVM = broken })},
+		{"no daemon", "sbx", "sbx daemon start --detach", setting(func(s *double.Settings, broken bool) { s.Faults.NoDaemon = broken })},
+		{"removed, on stdout", "docker-sandbox", "4.80 removed it", setting(func(s *double.Settings, broken bool) { s.Faults.Removed = broken })},
+		{"removed, on stderr", "docker-sandbox", "4.80 removed it", setting(func(s *double.Settings, broken bool) {
+			s.Faults.Removed, s.Faults.RemovedStderr, s.Faults.RemovedExit = broken, broken, 1
+		})},
+		{"no plugin", "docker-sandbox", "there is no \"docker sandbox\" here", func(t *testing.T, w *world, broken bool) {
+			if !broken {
+				w.giveDockerSandbox(t)
+				return
+			}
+			assert.NilError(t, os.Remove(filepath.Join(w.config, "cli-plugins", "docker-sandbox")))
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			with(t, tc.driver, func(t *testing.T, w *world) {
+				w.configureUser(t, "")
+				command := []string{"--driver", tc.driver, "task", "create", "a", "Title"}
+				tc.change(t, w, true)
+				res := w.ralph(t, command...).expect(t, 1)
+				assert.Check(t, is.Equal(res.stdout, ""))
+				assert.Check(t, is.Contains(res.stderr, "Error: "))
+				assert.Check(t, is.Contains(res.stderr, tc.want))
+				assert.Equal(t, len(w.containers(t)), 0)
+
+				tc.change(t, w, false)
+				assert.Equal(t, len(w.microVMs(t)), 0)
+				assert.Equal(t, w.ok(t, command...), "a\n")
+				assert.Equal(t, len(w.microVMs(t)), 1)
+			})
+		})
+	}
+}
+
+// setting is a change of the double that can be taken back.
+func setting(change func(s *double.Settings, broken bool)) func(*testing.T, *world, bool) {
+	return func(t *testing.T, w *world, broken bool) {
+		t.Helper()
+		w.set(t, func(s *double.Settings) { change(s, broken) })
+	}
+}
+
+// A repository may not choose the weaker isolation by itself.
+func TestARepositoryThatWantsAContainerNeedsTheUsersWord(t *testing.T) {
+	with(t, config.DriverSbx, func(t *testing.T, w *world) {
+		w.configureUser(t, "")
+		w.configure(t, "[sandbox]\ndriver = \"container\"\n")
+		res := w.ralph(t, "task", "list").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, `sandbox.driver = "container"`))
+		assert.Check(t, is.Contains(res.stderr, "docker ralph trust"))
+		assert.Equal(t, len(w.containers(t)), 0)
+		assert.Equal(t, len(w.microVMs(t)), 0)
+
+		w.ok(t, "trust")
+		w.ok(t, "task", "list")
+		assert.Equal(t, len(w.containers(t)), 1)
+		assert.Equal(t, len(w.microVMs(t)), 0)
+	})
+}
+
+// The plugin is called as we were, also by what keeps its microVM alive.
+func TestDockerSandboxIsCalledWithTheSameContextAndConfiguration(t *testing.T) {
+	with(t, config.DriverDockerSandbox, func(t *testing.T, w *world) {
+		run(t, w.docker("context", "create", "here", "--docker", "host="+w.engine.Host)).expect(t, 0)
+		w.setenv("DOCKER_HOST", "")
+		elsewhere := filepath.Join(w.dir, "elsewhere") // has no plugins
+		assert.NilError(t, os.Mkdir(elsewhere, 0o755))
+		w.own(t, elsewhere)
+		before := len(w.calls(t))
+		for _, args := range [][]string{{"task", "create", "a", "Title", "-s", `["echo a >a"]`}, {"build"}} {
+			cmd := w.docker(append([]string{"--config", w.config, "--context", "here", "ralph"}, args...)...)
+			cmd.Env = append(cmd.Env, "DOCKER_CONFIG="+elsewhere)
+			run(t, cmd).expect(t, 0)
+		}
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "Title")
+		w.noKeeperIsLeft(t)
+
+		held := false
+		for _, c := range w.calls(t)[before:] {
+			args := fmt.Sprintf("%q", c.Args)
+			assert.Check(t, is.Contains(args, fmt.Sprintf("%q", "--config="+w.config)))
+			assert.Check(t, is.Contains(args, `"--context=here"`))
+			held = held || is.Contains(args, `"_hold"`)().Success()
+		}
+		assert.Check(t, held, "nothing kept it alive")
+	})
+}
+
+// calls are how the double was called.
+func (w *world) calls(t *testing.T) []double.Call {
+	t.Helper()
+	calls, err := double.Calls(w.double)
+	assert.NilError(t, err)
+	return calls
+}

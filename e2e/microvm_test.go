@@ -1,0 +1,213 @@
+//go:build unix
+
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/double"
+)
+
+// stopBy is the command that a user stops a microVM with.
+func (w *world) stopBy(sb sandbox) string {
+	if w.driver == config.DriverDockerSandbox {
+		return "docker sandbox stop " + sb.Name
+	}
+	return "sbx stop " + sb.Name
+}
+
+// tickingTask waits for the file "go", and writes down every moment when it
+// does.
+func tickingTask() task {
+	return task{ID: "slow", Title: "Wait for go", Steps: []string{
+		"touch begun; while ! test -e go; do date +%s >>ticks; sleep 0.1; done; rm ticks",
+	}}
+}
+
+// Killing all that is on the host leaves the loop at work, also when the
+// program would stop its microVM as idle. Nobody is left unaware of it.
+func TestALoopWhoseClientWasKilledGoesOnAndIsNamed(t *testing.T) {
+	inMicroVMs(t, func(t *testing.T, w *world) {
+		const idle = 2 * time.Second
+		w.plan(t, tickingTask())
+		w.set(t, func(s *double.Settings) { s.Idle = double.Duration(idle) })
+		build := start(t, w.docker("ralph", "build"))
+		appears(t, filepath.Join(w.repo, "begun"))
+		sb := w.sandbox(t)
+		clients := processesWith("\x00"+sb.Name+"\x00", "\x00_dispatch\x00")
+		assert.Assert(t, len(clients) > 0)
+		build.signalGroup(syscall.SIGKILL)
+		for _, pid := range clients {
+			assert.NilError(t, syscall.Kill(pid, syscall.SIGKILL))
+		}
+		build.wait(t)
+
+		w.ticksAfter(t, time.Now().Add(2*idle))
+		res := w.ralph(t, "task", "list").expect(t, 0)
+		assert.Check(t, is.Regexp(`^Warning: "ralph build" still runs in the sandbox `+sb.Name+` without a terminal, since [0-9]{2}:[0-9]{2} \(.* ago\)\. Stop it, and all else there, with "`+w.stopBy(sb)+`"\n$`, res.stderr))
+		assert.Equal(t, w.sandbox(t).ID, sb.ID)
+
+		w.write(t, filepath.Join(w.repo, "go"), "")
+		eventually(t, func() error {
+			if res := w.ralph(t, "task", "list").expect(t, 0); res.stderr != "" {
+				return errors.New(res.stderr)
+			}
+			return nil
+		})
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "done"})
+		w.noKeeperIsLeft(t)
+		eventually(t, func() error { // now it is idle
+			if w.sandbox(t).Running {
+				return errors.New("it still runs")
+			}
+			return nil
+		})
+	})
+}
+
+// ticksAfter waits until a ticking task has ticked after a moment.
+func (w *world) ticksAfter(t *testing.T, moment time.Time) {
+	t.Helper()
+	eventually(t, func() error {
+		last := ""
+		for line := range strings.Lines(w.read(t, "ticks")) {
+			last = strings.TrimSpace(line)
+		}
+		if tick, err := strconv.ParseInt(last, 10, 64); err != nil || tick <= moment.Unix() {
+			return fmt.Errorf("the last tick is %q", last)
+		}
+		return nil
+	})
+}
+
+// A program that has lost its engine lists nothing at all. That is no reason
+// to make a second sandbox, nor to delete anything.
+func TestAListThatIsEmptyIsNotBelieved(t *testing.T) {
+	inMicroVMs(t, func(t *testing.T, w *world) {
+		w.ok(t, "task", "create", "a", "Title")
+		made := w.sandbox(t)
+		w.set(t, func(s *double.Settings) { s.Faults.EmptyList = true })
+		before := len(w.calls(t))
+
+		res := w.ralph(t, "task", "list").expect(t, 1)
+		assert.Check(t, is.Equal(res.stdout, ""))
+		for _, part := range []string{"Error: the driver " + w.driver + " cannot tell what state the sandbox " + made.Name + " is in", "though this one was made", "Nothing was changed", "--recreate"} {
+			assert.Check(t, is.Contains(res.stderr, part))
+		}
+		asked := w.terminal(t, w.docker("ralph", "task", "list"))
+		asked.screen.waitFor(t, "Take it for gone and make it anew?")
+		asked.press(t, "n\r")
+		res = asked.wait(t).expect(t, 1)
+		assert.Check(t, is.Contains(res.stdout, "nothing was changed"))
+		for _, c := range w.calls(t)[before:] {
+			assert.Check(t, !slices.ContainsFunc(c.Args, func(arg string) bool { return arg == "create" || arg == "rm" }), "%q", c.Args)
+		}
+
+		w.set(t, func(s *double.Settings) { s.Faults.EmptyList = false })
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"})
+		assert.Equal(t, w.sandbox(t).ID, made.ID)
+	})
+}
+
+// The only sandbox that there was looks the same as a lost engine, and is
+// asked about.
+func TestTheOnlySandboxThatWasRemovedComesBackWhenTheUserAgrees(t *testing.T) {
+	inMicroVMs(t, func(t *testing.T, w *world) {
+		w.ok(t, "task", "create", "a", "Title")
+		made := w.sandbox(t)
+		w.remove(t, made)
+		w.ralph(t, "task", "list").expect(t, 1)
+		assert.Equal(t, len(w.sandboxes(t)), 0)
+
+		asked := w.terminal(t, w.docker("ralph", "task", "list"))
+		asked.screen.waitFor(t, "Take it for gone and make it anew?")
+		asked.press(t, "y\r")
+		asked.wait(t).expect(t, 0)
+		assert.Assert(t, w.sandbox(t).ID != made.ID)
+
+		w.remove(t, w.sandbox(t))
+		w.ok(t, "--recreate", "task", "list")
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"})
+	})
+}
+
+// Whatever a killed dispatch left half done, the next one takes it up.
+func TestAFirstDispatchThatWasKilledIsTakenUp(t *testing.T) {
+	inMicroVMs(t, func(t *testing.T, w *world) {
+		other := func(n int) *world {
+			o := *w
+			o.env = append(slices.Clone(w.env), fmt.Sprint("RALPH_SCOPE_BRANCH=crash-", n))
+			return &o
+		}
+		began := time.Now()
+		other(0).ok(t, "task", "create", "t0", "Title")
+		whole := time.Since(began)
+		w.remove(t, w.sandbox(t))
+
+		for n := 1; n <= 10; n++ {
+			o := other(n)
+			delay := rand.N(whole)
+			first := start(t, o.docker("ralph", "task", "create", fmt.Sprint("t", n), "Title"))
+			select {
+			case <-first.done:
+			case <-time.After(delay): // a moment to be killed at
+			}
+			first.signalGroup(syscall.SIGKILL)
+			if n%2 == 0 {
+				for _, pid := range o.clients(t) {
+					_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+				}
+			}
+			first.wait(t)
+
+			res := o.ralph(t, "task", "list")
+			assert.Equal(t, res.code, 0, "killed after %s:\n%s", delay, res.stderr)
+			assert.Equal(t, len(o.sandboxes(t)), 1, "killed after %s", delay)
+			o.remove(t, o.sandbox(t))
+		}
+	})
+}
+
+// clients are the processes of the microVM program, as far as they were
+// started for the world. Those that create a sandbox are not among them: what
+// the real programs make is made by their daemons, which are not killed.
+func (w *world) clients(t *testing.T) []int {
+	t.Helper()
+	var found []int
+	for _, pid := range processesWith("ralph-" + strings.ReplaceAll(w.slug, "/", "-")) {
+		env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)) // it may have ended
+		argv, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if strings.Contains(string(env), double.DirEnv+"="+w.double+"\x00") && !strings.Contains(string(argv), "\x00create\x00") {
+			found = append(found, pid)
+		}
+	}
+	return found
+}
+
+// A sandbox of an image that sbx has not seen is given the image, once.
+func TestAnImageIsGivenToSbxOnce(t *testing.T) {
+	with(t, config.DriverSbx, func(t *testing.T, w *world) {
+		assert.NilError(t, os.RemoveAll(filepath.Join(w.double, templatesOfSbx)))
+		w.neighbour(t)
+		first := w.ralph(t, "task", "create", "a", "Title").expect(t, 0)
+		assert.Equal(t, strings.Count(first.stderr, "to sbx (once)"), 1)
+		w.remove(t, w.sandbox(t))
+		second := w.ralph(t, "task", "list").expect(t, 0)
+		assert.Check(t, !strings.Contains(second.stderr, "to sbx (once)"), second.stderr)
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"})
+	})
+}
