@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -186,23 +187,24 @@ func TestDockerSandboxIsCalledWithTheSameContextAndConfiguration(t *testing.T) {
 		elsewhere := filepath.Join(w.dir, "elsewhere") // has no plugins
 		assert.NilError(t, os.Mkdir(elsewhere, 0o755))
 		w.own(t, elsewhere)
-		before := len(w.calls(t))
-		for _, args := range [][]string{{"task", "create", "a", "Title", "-s", `["echo a >a"]`}, {"build"}} {
-			cmd := w.docker(append([]string{"--config", w.config, "--context", "here", "ralph"}, args...)...)
-			cmd.Env = append(cmd.Env, "DOCKER_CONFIG="+elsewhere)
-			run(t, cmd).expect(t, 0)
-		}
-		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "Title")
-		w.noKeeperIsLeft(t)
+		for n, where := range [][2]string{{"context", "here"}, {"host", w.engine.Host}} {
+			before, id := len(w.calls(t)), fmt.Sprint(n)
+			for _, args := range [][]string{{"task", "create", id, "Title " + id, "-s", `["echo a >a` + id + `"]`}, {"build"}} {
+				cmd := w.docker(append([]string{"--config", w.config, "--" + where[0], where[1], "ralph"}, args...)...)
+				cmd.Env = append(cmd.Env, "DOCKER_CONFIG="+elsewhere)
+				run(t, cmd).expect(t, 0)
+			}
+			assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "Title "+id)
+			w.noKeeperIsLeft(t)
 
-		held := false
-		for _, c := range w.calls(t)[before:] {
-			args := fmt.Sprintf("%q", c.Args)
-			assert.Check(t, is.Contains(args, fmt.Sprintf("%q", "--config="+w.config)))
-			assert.Check(t, is.Contains(args, `"--context=here"`))
-			held = held || is.Contains(args, `"_hold"`)().Success()
+			held := false
+			for _, c := range w.calls(t)[before:] {
+				assert.Check(t, slices.Contains(c.Args, "--config="+w.config), "%q", c.Args)
+				assert.Check(t, slices.Contains(c.Args, "--"+where[0]+"="+where[1]), "%q", c.Args)
+				held = held || slices.Contains(c.Args, "_hold")
+			}
+			assert.Check(t, held, "nothing kept it alive")
 		}
-		assert.Check(t, held, "nothing kept it alive")
 	})
 }
 

@@ -50,7 +50,7 @@ func TestNoSecretIsSeenWhileAMicroVMIsAtWork(t *testing.T) {
 		}
 		flags := w.withClaude(t, claudeSaying(lengths+` >lengths; touch begun; while ! test -e go; do sleep 0.05; done`))
 		flags = append(flags, "--env", "MY_TOKEN", "--env", "ANTHROPIC_API_KEY")
-	
+
 		argvs := watchArgv(t, names...)
 		build := start(t, w.docker(append(append([]string{"ralph"}, flags...), "build", "-n", "1")...))
 		appears(t, filepath.Join(w.repo, "begun"))
