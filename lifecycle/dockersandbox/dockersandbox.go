@@ -39,7 +39,7 @@ func New(d *Dialect, driver microvm.Driver) *microvm.Driver {
 func (d *Dialect) Name() string { return Name }
 
 // Client implements [microvm.Dialect].
-func (d *Dialect) Client() (microvm.Client, error) {
+func (d *Dialect) Client(context.Context) (microvm.Client, error) {
 	if d.Docker == "" {
 		return microvm.Client{}, errors.New("the docker command is not on PATH, and the driver docker-sandbox needs it")
 	}
@@ -125,7 +125,7 @@ func (d *Dialect) Taken(c *microvm.CallError) bool { return c.SaysTaken() }
 // Diagnose implements [microvm.Dialect].
 func (d *Dialect) Diagnose(ctx context.Context, name string) string {
 	const listed = "docker sandbox lists no sandboxes at all, though this one was made"
-	client, err := d.Client()
+	client, err := d.Client(ctx)
 	if err != nil {
 		return listed + "; " + err.Error()
 	}
@@ -144,7 +144,7 @@ func (d *Dialect) Diagnose(ctx context.Context, name string) string {
 // Usable tells whether the plugin works here: listing is what it must be able
 // to do, its presence says nothing.
 func (d *Dialect) Usable(ctx context.Context) error {
-	client, err := d.Client()
+	client, err := d.Client(ctx)
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ func (d *Driver) records() records { return recordsOf(d.StateDir, d.Name()) }
 
 // call runs a command of the program.
 func (d *Driver) call(ctx context.Context, op call) ([]byte, error) {
-	client, err := d.Dialect.Client()
+	client, err := d.Dialect.Client(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -86,16 +86,16 @@ func (d *Driver) list(ctx context.Context) ([]Entry, error) {
 		if err == nil {
 			return entries, nil
 		}
-		c := &CallError{Typed: d.typed(listCall()), Stdout: string(out), Err: err}
-		if unreadable = d.explain(c); unreadable == error(c) {
+		c := &CallError{Typed: d.typed(ctx, listCall()), Stdout: string(out), Err: err}
+		if unreadable = d.Dialect.Explain(c); unreadable == nil {
 			unreadable = fmt.Errorf("the answer of %q cannot be read: %w. It began with %.200q", c.Typed, err, out)
 		}
 	}
 	return nil, fmt.Errorf("listing sandboxes: %w", unreadable)
 }
 
-func (d *Driver) typed(op call) string {
-	client, err := d.Dialect.Client()
+func (d *Driver) typed(ctx context.Context, op call) string {
+	client, err := d.Dialect.Client(ctx)
 	if err != nil {
 		return d.Name()
 	}

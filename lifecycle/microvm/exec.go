@@ -23,12 +23,12 @@ func (d *Driver) Exec(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Pro
 	if !ok {
 		return 0, lifecycle.ErrNotPrepared
 	}
-	client, err := d.Dialect.Client()
+	client, err := d.Dialect.Client(ctx)
 	if err != nil {
 		return 0, err
 	}
 	if p.Lasting {
-		if err := d.startKeeper(sb.Name, p.ID); err != nil {
+		if err := d.startKeeper(ctx, sb.Name, p.ID); err != nil {
 			d.Report(fmt.Sprintf("Warning: the sandbox may be stopped as idle once nobody is connected to it: %v", err))
 		}
 	}
@@ -154,10 +154,10 @@ func keepTerminal(p lifecycle.Process) (restore func()) {
 func endClient(cmd *exec.Cmd, ended <-chan error) {
 	_ = cmd.Process.Signal(os.Interrupt)
 	select {
-	case <-ended:
+	case <-ended: //nolint:errcheck // we have ended it
 	case <-time.After(killDelay):
 		_ = cmd.Process.Kill()
-		<-ended
+		<-ended //nolint:errcheck // we have ended it
 	}
 }
 

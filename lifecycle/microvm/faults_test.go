@@ -270,7 +270,7 @@ func TestHangingExec(t *testing.T) {
 			s.Faults.HangExec, s.Faults.IgnoreSIGTERM = true, double.Duration(20*time.Second)
 		})
 		t.Cleanup(func() { b.double.Set(t, func(s *double.Settings) { *s = double.Defaults() }) })
-		b.driver.TimeScale = 0.01
+		b.driver.TimeScale = 0.001
 		begin := time.Now()
 		assert.ErrorContains(t, b.driver.Prepare(t.Context(), sb, spec), "did not answer within")
 		_, err := b.driver.Busy(t.Context(), sb)

@@ -19,7 +19,7 @@ import (
 // startKeeper starts a process of its own, which outlives us, that keeps the
 // sandbox alive for a dispatch: both programs stop a sandbox that nobody is
 // connected to, with everything in it (contract, sections 1 and 4).
-func (d *Driver) startKeeper(name, id string) error {
+func (d *Driver) startKeeper(ctx context.Context, name, id string) error {
 	if len(d.Keeper) == 0 {
 		return errors.New("there is no program to keep it alive")
 	}
@@ -29,7 +29,7 @@ func (d *Driver) startKeeper(name, id string) error {
 		return fmt.Errorf("writing the keeper's log: %w", err)
 	}
 	defer func() { _ = log.Close() }()
-	cmd := exec.CommandContext(context.Background(), d.Keeper[0], append(append([]string{}, d.Keeper[1:]...), d.Name(), name, id)...)
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), d.Keeper[0], append(append([]string{}, d.Keeper[1:]...), d.Name(), name, id)...)
 	cmd.Env, cmd.Dir, cmd.Stderr = environment(), string(filepath.Separator), log
 	ownSession(cmd)
 	if err := cmd.Start(); err != nil {
@@ -86,7 +86,7 @@ func (d *Driver) hold(ctx context.Context, name, id string) (over bool, err erro
 	if err != nil || !known {
 		return !known, err
 	}
-	client, err := d.Dialect.Client()
+	client, err := d.Dialect.Client(ctx)
 	if err != nil {
 		return false, err
 	}

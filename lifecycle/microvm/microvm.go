@@ -20,7 +20,7 @@ type Dialect interface {
 	// Name is the driver's name as users write it.
 	Name() string
 	// Client finds the program. Its error says how to get it.
-	Client() (Client, error)
+	Client(ctx context.Context) (Client, error)
 	// Root is the key of the list of sandboxes in what "ls --json" prints.
 	Root() string
 	// Create returns the arguments that make a sandbox of spec, with these

@@ -31,12 +31,12 @@ import (
 // script, with newlines between.
 const execEnv = "MICROVM_TEST_EXEC"
 
-func runAsClient(job string) int {
+func runAsClient(ctx context.Context, job string) int {
 	part := strings.SplitN(job, "\n", 4)
 	d := newDriver(part[0], part[1])
-	sb, err := d.Lookup(context.Background(), part[2])
+	sb, err := d.Lookup(ctx, part[2])
 	if err == nil {
-		_, err = d.Exec(context.Background(), sb, lifecycle.Process{
+		_, err = d.Exec(ctx, sb, lifecycle.Process{
 			ID: "lasting", Lasting: true, Args: []string{"sh", "-c", part[3]}, Dir: sb.Root, Stdout: os.Stdout, Stderr: os.Stderr,
 		})
 	}
@@ -67,11 +67,11 @@ func appears(t *testing.T, path string) {
 // stopped as idle, and the loop goes on to its end all the same. Then the
 // sandbox stops.
 func TestALoopOutlivesItsClient(t *testing.T) {
-	const idle = 1500 * time.Millisecond
+	const idle = 900 * time.Millisecond
 	onEngine(t, idle, func(t *testing.T, b *bench) {
-		t.Setenv(heartbeatEnv, "500ms")
+		t.Setenv(heartbeatEnv, "300ms")
 		sb, spec := b.up(t)
-		client := b.startClient(t, sb, "touch begun; sleep 5; touch ended")
+		client := b.startClient(t, sb, "touch begun; sleep 3; touch ended")
 		appears(t, filepath.Join(spec.Root, "begun"))
 		b.killClient(t, client, sb)
 
@@ -79,7 +79,7 @@ func TestALoopOutlivesItsClient(t *testing.T) {
 		assert.NilError(t, err)
 		assert.Equal(t, len(running), 1)
 		assert.Equal(t, running[0].ID, "lasting")
-		assert.Assert(t, is.Contains(strings.Join(running[0].Command, " "), "sleep 5"))
+		assert.Assert(t, is.Contains(strings.Join(running[0].Command, " "), "sleep 3"))
 
 		defer b.showKeeperLog(t)
 		appears(t, filepath.Join(spec.Root, "ended"))
@@ -167,14 +167,10 @@ func TestWhatEndsACommandFromOutside(t *testing.T) {
 				b := newBench(t, kind, nil)
 				b.up(t) // another one, so that the list is not empty
 				sb, spec := b.up(t)
+				done := make(chan struct{})
 				go func() {
-					path := filepath.Join(spec.Root, "begun")
-					for t.Context().Err() == nil {
-						if _, err := os.Stat(path); err == nil {
-							break
-						}
-						time.Sleep(10 * time.Millisecond)
-					}
+					defer close(done)
+					appears(t, filepath.Join(spec.Root, "begun"))
 					args := strings.Fields(b.driver.Manual(sb.Name).Stop)
 					if tc.verb == "remove" {
 						args = strings.Fields(b.driver.Manual(sb.Name).Remove)
@@ -187,6 +183,7 @@ func TestWhatEndsACommandFromOutside(t *testing.T) {
 					assert.Check(t, err, string(out))
 				}()
 				_, _, err := b.exec(t, sb, "a1", "touch begun; sleep 60")
+				<-done
 				assert.ErrorContains(t, err, tc.err)
 			})
 		})

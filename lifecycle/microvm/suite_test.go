@@ -31,16 +31,17 @@ import (
 const keepEnv = "MICROVM_TEST_KEEP"
 
 func TestMain(m *testing.M) {
+	ctx := context.Background() //nolint:forbidigo // there is no test yet
 	if state := os.Getenv(keepEnv); state != "" && len(os.Args) == 5 && os.Args[1] == "keep" {
 		d := newDriver(os.Args[2], state)
-		if err := d.Keep(context.Background(), os.Args[3], os.Args[4]); err != nil {
+		if err := d.Keep(ctx, os.Args[3], os.Args[4]); err != nil {
 			_, _ = fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 		os.Exit(0)
 	}
 	if job := os.Getenv(execEnv); job != "" {
-		os.Exit(runAsClient(job))
+		os.Exit(runAsClient(ctx, job))
 	}
 	os.Exit(m.Run())
 }

@@ -75,7 +75,7 @@ func noKVM(why string) error {
 // says of the sandbox when it is asked for it by name.
 func (d *Dialect) Diagnose(ctx context.Context, name string) string {
 	const listed = "sbx lists no sandboxes at all, though this one was made"
-	client, err := d.Client()
+	client, err := d.Client(ctx)
 	if err != nil {
 		return listed + "; " + err.Error()
 	}

@@ -8,5 +8,5 @@ func hostMemory() (int64, error) {
 	if err := unix.Sysinfo(&info); err != nil {
 		return 0, err
 	}
-	return int64(info.Totalram) * int64(info.Unit), nil //nolint:unconvert // other widths elsewhere
+	return int64(info.Totalram) * int64(info.Unit), nil
 }

@@ -52,7 +52,7 @@ func (d *Dialect) Name() string { return Name }
 var errMissing = fmt.Errorf("%w: there is no sbx on PATH. Install Docker Sandboxes (https://docs.docker.com/ai/sandboxes/), or use another driver", lifecycle.ErrNotInstalled)
 
 // Client implements [microvm.Dialect].
-func (d *Dialect) Client() (microvm.Client, error) {
+func (d *Dialect) Client(ctx context.Context) (microvm.Client, error) {
 	path, err := exec.LookPath("sbx")
 	if errors.Is(err, exec.ErrNotFound) {
 		return microvm.Client{}, errMissing
@@ -61,7 +61,7 @@ func (d *Dialect) Client() (microvm.Client, error) {
 		return microvm.Client{}, fmt.Errorf("looking for sbx: %w", err)
 	}
 	client := microvm.Client{Path: path, Typed: "sbx"}
-	version, err := d.version(client)
+	version, err := d.version(ctx, client)
 	if err != nil {
 		return microvm.Client{}, err
 	}
@@ -80,7 +80,7 @@ func (d *Dialect) Root() string { return "sandboxes" }
 // Create implements [microvm.Dialect]. Memory and processors are always given:
 // sbx would give half of the one and all of the others to every sandbox.
 func (d *Dialect) Create(ctx context.Context, spec lifecycle.Spec, extra []microvm.Mount) ([]string, error) {
-	client, err := d.Client()
+	client, err := d.Client(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func (d *Dialect) Manual(name string) lifecycle.Manual {
 // Usable tells whether sbx can make sandboxes here: it is installed, logged in
 // and its network policy is set.
 func (d *Dialect) Usable(ctx context.Context) error {
-	client, err := d.Client()
+	client, err := d.Client(ctx)
 	if err != nil {
 		return err
 	}

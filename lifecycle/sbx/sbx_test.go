@@ -40,7 +40,7 @@ func TestWhichVersionsAreServed(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			d, _ := newDialect(t, func(s *double.Settings) { s.Version = version })
 			for range 2 { // asked, and remembered
-				c, err := d.Client()
+				c, err := d.Client(t.Context())
 				if strings.HasPrefix(want, "sbx") {
 					assert.Error(t, err, want)
 					continue
@@ -56,7 +56,7 @@ func TestWhichVersionsAreServed(t *testing.T) {
 // ever.
 func TestAnUpdateOfSbxIsNoticed(t *testing.T) {
 	d, programs := newDialect(t, func(s *double.Settings) { s.Version = "0.45.1" })
-	c, err := d.Client()
+	c, err := d.Client(t.Context())
 	assert.NilError(t, err)
 	assert.Equal(t, len(c.Args), 0)
 	programs.Set(t, func(s *double.Settings) { s.Version = "0.53.0" })
@@ -64,7 +64,7 @@ func TestAnUpdateOfSbxIsNoticed(t *testing.T) {
 	info, err := os.Stat(later)
 	assert.NilError(t, err)
 	assert.NilError(t, os.Chtimes(later, info.ModTime(), info.ModTime().Add(1e9)))
-	c, err = d.Client()
+	c, err = d.Client(t.Context())
 	assert.NilError(t, err)
 	assert.DeepEqual(t, c.Args, []string{"--no-input"})
 }
@@ -203,7 +203,7 @@ func TestAnImageIsGivenToSbxOnce(t *testing.T) {
 		engine := &counting{Engine: api}
 		var said []string
 		d.Images = &Images{Engine: engine, LockDir: t.TempDir(), TempDir: t.TempDir(), Report: func(m string) { said = append(said, m) }}
-		c, err := d.Client()
+		c, err := d.Client(t.Context())
 		assert.NilError(t, err)
 		var first []string
 		for range 3 {

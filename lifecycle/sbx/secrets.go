@@ -55,12 +55,12 @@ func (d *Dialect) Secrets(ctx context.Context) (map[string]bool, error) {
 }
 
 func (d *Dialect) askSecrets(ctx context.Context) (map[string]bool, error) {
-	client, err := d.Client()
+	client, err := d.Client(ctx)
 	if err != nil {
 		return nil, err
 	}
 	args := []string{"secret", "ls"}
-	if version, err := d.version(client); err == nil && !version.Less(hasSecretJSON()) {
+	if version, err := d.version(ctx, client); err == nil && !version.Less(hasSecretJSON()) {
 		args = append(args, "--json")
 	}
 	out, err := d.ask(ctx, client, args...)

@@ -22,7 +22,7 @@ type versionNote struct {
 	Version  microvm.Version `json:"version"`
 }
 
-func (d *Dialect) version(client microvm.Client) (microvm.Version, error) {
+func (d *Dialect) version(ctx context.Context, client microvm.Client) (microvm.Version, error) {
 	info, err := os.Stat(client.Path)
 	if err != nil {
 		return microvm.Version{}, fmt.Errorf("looking at sbx: %w", err)
@@ -36,7 +36,7 @@ func (d *Dialect) version(client microvm.Client) (microvm.Version, error) {
 			return known.Version, nil
 		}
 	}
-	out, err := client.Output(context.Background(), 15*time.Second, "version")
+	out, err := client.Output(ctx, 15*time.Second, "version")
 	if err != nil {
 		return microvm.Version{}, fmt.Errorf("asking sbx for its version: %w", err)
 	}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/moby/sys/atomicwriter"
 )
 
 // markerEnv marks the processes of a sandbox, for stopping them.
@@ -87,11 +89,31 @@ func marked(match func(entry string) bool) ([]int, error) {
 	return found, nil
 }
 
+// pathWithoutSudo is the caller's PATH behind a sudo that refuses: what a
+// sandbox may do to itself must not be done to the host.
+func (p processes) pathWithoutSudo() (string, error) {
+	dir := p.c.store.path("bin")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	refuse := filepath.Join(dir, "sudo")
+	if _, err := os.Stat(refuse); err != nil {
+		if err := atomicwriter.WriteFile(refuse, []byte("#!/bin/sh\necho 'sudo: not here' >&2\nexit 1\n"), 0o755); err != nil {
+			return "", err
+		}
+	}
+	return dir + string(os.PathListSeparator) + os.Getenv("PATH"), nil
+}
+
 // exec has the background process run a command, so that it outlives this
 // client.
 func (p processes) exec(r record, g guest) (int, error) {
+	path, err := p.pathWithoutSudo()
+	if err != nil {
+		return 0, err
+	}
 	env := append([]string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + p.c.store.path("homes", r.Name), "USER=agent", "LOGNAME=agent",
+		"PATH=" + path, "HOME=" + p.c.store.path("homes", r.Name), "USER=agent", "LOGNAME=agent",
 	}, g.env...)
 	env = append(env, p.marker(r.Name))
 	if g.dir == "" {
