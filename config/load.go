@@ -200,8 +200,8 @@ func flags(o Overrides) []given {
 	add("sandbox.driver", "--driver", o.Driver)
 	add(keyImage, "--image", o.Image)
 	add(keyBase, "--base", o.Base)
-	add("sandbox.resources.memory", "--memory", o.Memory)
-	add("sandbox.resources.cpus", "--cpus", o.CPUs)
+	add(KeyMemory, "--memory", o.Memory)
+	add(KeyCPUs, "--cpus", o.CPUs)
 	for i := range o.Env {
 		add(keyPass, "--env", &o.Env[i])
 	}

@@ -58,6 +58,9 @@ const (
 	keyBase    = "image.base"
 	keyPass    = "env.pass"
 	keyTimeout = "sandbox.resources.timeout_minutes"
+	// KeyMemory and KeyCPUs are the keys of limits that not every driver has.
+	KeyMemory = "sandbox.resources.memory"
+	KeyCPUs   = "sandbox.resources.cpus"
 	// KeyChecks is the key of the checks.
 	KeyChecks = "checks.commands"
 )
@@ -97,11 +100,11 @@ func mainSettings() []setting {
 			c.Sandbox.Reuse, err = strconv.ParseBool(v)
 			return err
 		}},
-		{key: "sandbox.resources.memory", form: text, env: "RALPH_MEMORY", set: func(c *Config, v string, _ OriginKind) (err error) {
+		{key: KeyMemory, form: text, env: "RALPH_MEMORY", set: func(c *Config, v string, _ OriginKind) (err error) {
 			c.Sandbox.Resources.Memory, err = parseMemory(v)
 			return err
 		}},
-		{key: "sandbox.resources.cpus", form: decimal, env: "RALPH_CPUS", set: func(c *Config, v string, _ OriginKind) (err error) {
+		{key: KeyCPUs, form: decimal, env: "RALPH_CPUS", set: func(c *Config, v string, _ OriginKind) (err error) {
 			c.Sandbox.Resources.CPUs, err = parseCPUs(v)
 			return err
 		}},

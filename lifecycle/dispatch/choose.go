@@ -135,6 +135,13 @@ func (h Host) atContainer(at *place, cfg config.Effective, connected func() (API
 
 func (h Host) atDockerSandbox(at *place, cfg config.Effective) error {
 	at.driver = h.microVM(h.dockerSandbox())
+	if !at.known {
+		for _, key := range []string{config.KeyMemory, config.KeyCPUs} {
+			if from := cfg.Origins[key]; from.Kind != config.FromDefault {
+				h.report(fmt.Sprintf("Warning: %s has no effect: docker sandbox knows no such limit (%s)", key, from))
+			}
+		}
+	}
 	if at.image = cfg.Sandbox.Image; at.image != "" {
 		return nil
 	}
@@ -142,56 +149,65 @@ func (h Host) atDockerSandbox(at *place, cfg config.Effective) error {
 	if !ok {
 		return fmt.Errorf("docker sandbox has no image for the agent %q: give one with --image", cfg.Agent.Name)
 	}
-	at.image = template
-	return nil
+	return h.useTemplate(at, cfg, template)
 }
 
 // atSbx prefers our own images, which are built on an engine. Without one there
 // are those that Docker provides.
 func (h Host) atSbx(ctx context.Context, at *place, name string, cfg config.Effective, connected func() (API, error)) error {
-	defer func() {
-		var images *sbx.Images
-		if at.api != nil {
-			images = &sbx.Images{Engine: at.api, LockDir: filepath.Join(h.StateDir, "locks"), TempDir: os.TempDir(), Report: h.report}
-		}
-		at.sbx = h.sbx(images)
-		at.driver = h.microVM(at.sbx)
-	}()
-	template, provided := microvm.Template(cfg.Agent.Name)
-	was := microvm.Image(h.StateDir, config.DriverSbx, name)
-	if cfg.Sandbox.Image == "" && provided && was == template {
-		at.image = template
-		return nil
+	at.image = cfg.Sandbox.Image
+	err := h.imageForSbx(ctx, at, microvm.Image(h.StateDir, config.DriverSbx, name), cfg, connected)
+	var images *sbx.Images
+	if at.api != nil {
+		images = &sbx.Images{Engine: at.api, LockDir: filepath.Join(h.StateDir, "locks"), TempDir: os.TempDir(), Report: h.report}
 	}
+	at.sbx = h.sbx(images)
+	at.driver = h.microVM(at.sbx)
+	return err
+}
+
+// imageForSbx chooses the image; was is that of the sandbox that exists. The
+// engine is asked whether it is there unless nothing has to be built.
+func (h Host) imageForSbx(ctx context.Context, at *place, was string, cfg config.Effective, connected func() (API, error)) error {
+	given := at.image != "" // sbx fetches it if the engine does not have it
+	template, provided := microvm.Template(cfg.Agent.Name)
+	if !given && provided && was == template {
+		return h.useTemplate(at, cfg, template)
+	}
+	built, unknown := projectimage.Ref(imageRequest(cfg))
 	api, err := connected()
-	if err == nil {
-		err = answers(ctx, api, was != "")
+	if err == nil && (given || built == "" || was != built) {
+		err = answers(ctx, api)
 	}
 	if err == nil {
 		at.api = api
 	}
 	switch {
-	case cfg.Sandbox.Image != "":
-		at.image = cfg.Sandbox.Image // sbx fetches it if the engine has it not
+	case given:
 		return nil
-	case at.api != nil:
-		at.build = true
-		at.image, err = projectimage.Ref(imageRequest(cfg))
-		return err
+	case at.api != nil && unknown == nil:
+		at.image, at.build = built, true
+		return nil
 	case provided:
-		at.image = template
-		return nil
+		return h.useTemplate(at, cfg, template)
+	case unknown != nil:
+		return unknown
 	default:
 		return fmt.Errorf("sbx has no image for the agent %q, and there is no engine to build one (%w): start one, or give an image with --image", cfg.Agent.Name, err)
 	}
 }
 
-// answers tells whether there is an engine. For a sandbox that exists it is not
-// asked: its image was built.
-func answers(ctx context.Context, api API, exists bool) error {
-	if exists {
-		return nil
+// useTemplate takes an image that Docker provides, on which nothing is built.
+func (h Host) useTemplate(at *place, cfg config.Effective, template string) error {
+	at.image = template
+	if cfg.Image.Base != "" {
+		h.report(fmt.Sprintf("Warning: image.base = %q has no effect: the image %s is used as it is", cfg.Image.Base, template))
 	}
+	return nil
+}
+
+// answers tells whether there is an engine.
+func answers(ctx context.Context, api API) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	_, err := api.Info(ctx, client.InfoOptions{})

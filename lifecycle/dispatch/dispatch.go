@@ -208,6 +208,10 @@ func (h Host) spec(wt scope.Worktree, cfg config.Effective, at place) (lifecycle
 		name = ephemeralName(name)
 	}
 	r := cfg.Sandbox.Resources
+	limits := lifecycle.Resources{Memory: r.Memory, NanoCPUs: r.NanoCPUs(), Pids: r.Pids}
+	if at.kind == config.DriverDockerSandbox {
+		limits = lifecycle.Resources{} // it knows none, so none can have changed
+	}
 	return lifecycle.Spec{
 		Name:      name,
 		Scope:     wt.Scope,
@@ -218,7 +222,7 @@ func (h Host) spec(wt scope.Worktree, cfg config.Effective, at place) (lifecycle
 		Agent:     cfg.Agent.Name,
 		Image:     at.image,
 		Source:    cfg.Ralph.Source,
-		Resources: lifecycle.Resources{Memory: r.Memory, NanoCPUs: r.NanoCPUs(), Pids: r.Pids},
+		Resources: limits,
 		User:      user,
 		Version:   h.Version,
 		Ephemeral: !cfg.Sandbox.Reuse,

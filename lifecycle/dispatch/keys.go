@@ -64,7 +64,7 @@ func (h Host) agentKeys(ctx context.Context, cfg config.Effective, at place, clo
 		return false
 	}
 	env, keyless := credential.Leave(env, services, present, cfg.Env.Pass)
-	if len(keyless) == len(services) && !at.known {
+	if len(keyless) == len(services) {
 		h.report(askForKey(at.kind, keyless))
 	}
 	return env, nil

@@ -230,9 +230,9 @@ func (d *Driver) notCreated(ctx context.Context, err error, rec, old record, kno
 	switch {
 	case known:
 		err = errors.Join(err, d.records().write(old))
-	case taken:
+	case taken || ok && d.surelyAbsent(ctx, rec.Name, c):
 		err = errors.Join(err, d.records().remove(rec.Name))
-	} // else nobody can tell whether it was made: it is ours if it was
+	} // else it is ours if it was made
 	if taken {
 		return lifecycle.ErrExists
 	}
@@ -240,6 +240,17 @@ func (d *Driver) notCreated(ctx context.Context, err error, rec, old record, kno
 		return err
 	}
 	return fmt.Errorf("creating the sandbox %s: %w", rec.Name, err)
+}
+
+// surelyAbsent tells whether nothing can come of a creation that failed: it was
+// refused in words that we know, or a list shows other sandboxes.
+func (d *Driver) surelyAbsent(ctx context.Context, name string, failed *CallError) bool {
+	entries, err := d.list(ctx)
+	_, listed := find(entries, name)
+	if err != nil || listed || failed.Limit > 0 {
+		return false
+	}
+	return len(entries) > 0 || d.Dialect.Explain(failed) != nil
 }
 
 // mounts are the folders beside the work tree.
