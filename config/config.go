@@ -94,9 +94,19 @@ type Sandbox struct {
 	// Reuse keeps the sandbox between dispatches; false means a fresh one per
 	// dispatch, removed afterwards.
 	Reuse bool
+	// Git is GitDirect or GitPrivate.
+	Git string
 	// Resources bounds the sandbox.
 	Resources Resources
 }
+
+// What the agent has of the repository's git directory.
+const (
+	// GitDirect is the real one.
+	GitDirect = "direct"
+	// GitPrivate is one of the sandbox's own.
+	GitPrivate = "private"
+)
 
 // The drivers that can be asked for.
 const (

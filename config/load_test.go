@@ -33,7 +33,7 @@ func TestLoadDefaults(t *testing.T) {
 	assert.DeepEqual(t, e.Config, Config{
 		Agent: Agent{Name: "claude", Permissions: "bypass"},
 		Sandbox: Sandbox{
-			Enabled: true, Driver: "auto", Reuse: true,
+			Enabled: true, Driver: "auto", Reuse: true, Git: GitDirect,
 			Resources: Resources{Memory: 8 << 30, CPUs: 4, Pids: 1024, Timeout: time.Hour},
 		},
 		Loop: defaultLoop,
@@ -83,7 +83,7 @@ func TestLoadFile(t *testing.T) {
 	want := Config{
 		Agent: Agent{Name: "codex", Model: "gpt-5.2[1m]", Permissions: "ask"},
 		Sandbox: Sandbox{
-			Enabled: true, Driver: "container", Image: "registry.example.com:5000/team/agent:v1",
+			Enabled: true, Driver: "container", Image: "registry.example.com:5000/team/agent:v1", Git: GitDirect,
 			Resources: Resources{Memory: 3 << 29, CPUs: 1.25, Pids: 256, Timeout: 5 * time.Minute},
 		},
 		Env:   Env{Pass: []string{"A", "B_2"}},
@@ -161,7 +161,7 @@ func TestLoadEnvironmentAndFlags(t *testing.T) {
 	want := Config{
 		Agent: Agent{Name: "shell", Model: "m", Permissions: "ask"},
 		Sandbox: Sandbox{
-			Enabled: true, Driver: "docker-sandbox", Image: "i", Reuse: true,
+			Enabled: true, Driver: "docker-sandbox", Image: "i", Reuse: true, Git: GitDirect,
 			Resources: Resources{Memory: 1 << 30, CPUs: 0.5, Pids: 1024, Timeout: 2 * time.Minute},
 		},
 		Env:   Env{Pass: []string{"LD_PRELOAD", "B"}},

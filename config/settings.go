@@ -96,6 +96,10 @@ func mainSettings() []setting {
 			c.Sandbox.Image = v
 			return checkImage(v)
 		}},
+		{key: "sandbox.git", form: text, env: "RALPH_GIT", set: func(c *Config, v string, _ OriginKind) error {
+			c.Sandbox.Git = v
+			return checkChoice(v, GitDirect, GitPrivate)
+		}},
 		{key: "sandbox.reuse_container", form: truth, set: func(c *Config, v string, _ OriginKind) (err error) {
 			c.Sandbox.Reuse, err = strconv.ParseBool(v)
 			return err
@@ -150,7 +154,7 @@ func defaults() Config {
 		Agent: Agent{Name: "claude", Permissions: PermissionsBypass},
 		Loop:  Loop{MaxFailures: 3, Idle: 30 * time.Minute, MaxWait: 6 * time.Hour, Grace: time.Minute},
 		Sandbox: Sandbox{
-			Enabled: true, Driver: DriverAuto, Reuse: true,
+			Enabled: true, Driver: DriverAuto, Reuse: true, Git: GitDirect,
 			Resources: Resources{Memory: 8 << 30, CPUs: 4, Pids: 1024, Timeout: 60 * time.Minute},
 		},
 	}

@@ -47,6 +47,7 @@ type Sandbox struct {
 	ConfigHash string // [Spec.Hash] at the time
 	User       string // UID:GID that commands run as
 	Ephemeral  bool   // to be removed after its one dispatch
+	Private    bool   // it works on a clone of its own
 }
 
 // Spec says what a sandbox must be like.
@@ -62,6 +63,7 @@ type Spec struct {
 	Source    string // folder of another ralph to be installed; empty for our own
 	Resources Resources
 	User      User
+	Private   bool   // give it a clone of the repository instead of the work tree
 	Version   string // version of this program, for the record
 	Ephemeral bool
 }

@@ -25,6 +25,8 @@ type Ensurer struct {
 	// Image makes sure that the spec's image is there. It is called just
 	// before a sandbox is made.
 	Image func(ctx context.Context) error
+	// Save makes sure that removing a sandbox loses no work; nil if none can.
+	Save func(ctx context.Context, sb Sandbox) error
 	// Report tells the user what is being done.
 	Report func(message string)
 	// Confirm asks the user; nil when there is nobody to ask.
@@ -196,6 +198,11 @@ func (e *Ensurer) discard(ctx context.Context, spec Spec, sb Sandbox, agreed boo
 		}
 		if !ok {
 			return fmt.Errorf("the sandbox %s was left as it is: undo the change of the configuration, or let it be made anew", sb.Name)
+		}
+	}
+	if e.Save != nil {
+		if err := e.Save(ctx, sb); err != nil {
+			return err
 		}
 	}
 	return e.Driver.Remove(ctx, sb)

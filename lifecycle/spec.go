@@ -16,6 +16,9 @@ func (s Spec) Hash() string {
 	if s.Source != "" {
 		_, _ = fmt.Fprintf(h, " %q", s.Source)
 	}
+	if s.Private {
+		_, _ = fmt.Fprint(h, " private")
+	}
 	return hex.EncodeToString(h.Sum(nil))[:12]
 }
 
@@ -44,7 +47,7 @@ func (s Spec) differences(sb Sandbox) string {
 		what = append(what, fmt.Sprintf("image %s instead of %s", s.Image, sb.Image))
 	}
 	if len(what) == 0 {
-		what = append(what, "mounts, limits, user or ralph")
+		what = append(what, "mounts, limits, user, git or ralph")
 	}
 	return strings.Join(what, ", ")
 }

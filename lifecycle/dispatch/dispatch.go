@@ -107,6 +107,9 @@ func Run(ctx context.Context, h Host, opts Options) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	if err := checkPrivate(wt, cfg, at.kind); err != nil {
+		return 0, err
+	}
 	env, err := h.environment(ctx, wt, cfg, at, len(keys) > 0, opts.Command)
 	if err != nil {
 		return 0, err
@@ -118,13 +121,18 @@ func Run(ctx context.Context, h Host, opts Options) (int, error) {
 		}
 		defer func() { _ = alive.Close() }()
 	}
-	code, sb, err := h.ensureAndExecute(ctx, at, spec, cfg, opts, lifecycle.Process{
+	ensurer := h.ensurer(at, cfg, opts)
+	ensurer.Save = h.save(at.driver, wt)
+	code, sb, err := h.ensureAndExecute(ctx, at, spec, ensurer, opts, lifecycle.Process{
 		ID:      rand.Text(),
 		Lasting: opts.Command != taskCommand,
 		Args:    append([]string{"ralph", opts.Command}, opts.Args...),
 		Env:     append(env, keys...),
 		Dir:     filepath.ToSlash(filepath.Join(wt.Root, wt.Prefix)),
 	})
+	if err == nil && opts.Command != taskCommand {
+		err = h.bringHome(ctx, wt, sb)
+	}
 	if spec.Ephemeral && sb.Name != "" && !errors.Is(err, lifecycle.ErrDetached) {
 		err = errors.Join(err, removeAfter(ctx, at.driver, sb))
 	}
@@ -136,8 +144,7 @@ const taskCommand = "task"
 
 // ensureAndExecute brings the sandbox up and runs the process in it. If ralph
 // turns out not to be there, though it was put there, that is done once more.
-func (h Host) ensureAndExecute(ctx context.Context, at place, spec lifecycle.Spec, cfg config.Effective, opts Options, p lifecycle.Process) (int, lifecycle.Sandbox, error) {
-	ensurer := h.ensurer(at, cfg, opts)
+func (h Host) ensureAndExecute(ctx context.Context, at place, spec lifecycle.Spec, ensurer *lifecycle.Ensurer, opts Options, p lifecycle.Process) (int, lifecycle.Sandbox, error) {
 	sb, err := ensurer.Ensure(ctx, spec, opts.Recreate)
 	if err != nil {
 		return 0, lifecycle.Sandbox{}, err
@@ -222,6 +229,7 @@ func (h Host) spec(wt scope.Worktree, cfg config.Effective, at place) (lifecycle
 		Agent:     cfg.Agent.Name,
 		Image:     at.image,
 		Source:    cfg.Ralph.Source,
+		Private:   cfg.Sandbox.Git == config.GitPrivate,
 		Resources: limits,
 		User:      user,
 		Version:   h.Version,

@@ -29,6 +29,7 @@ type record struct {
 	Source     string      `json:"source,omitempty"`
 	ConfigHash string      `json:"config_hash"`
 	Ephemeral  bool        `json:"ephemeral,omitempty"`
+	Private    bool        `json:"private,omitempty"`
 	// Prepared is the SHA-256 of the ralph that was put in.
 	Prepared string `json:"prepared,omitempty"`
 }
@@ -36,7 +37,7 @@ type record struct {
 func newRecord(spec lifecycle.Spec) record {
 	return record{
 		Name: spec.Name, Scope: spec.Scope, Root: spec.Root, Agent: spec.Agent, Image: spec.Image,
-		Source: spec.Source, ConfigHash: spec.Hash(), Ephemeral: spec.Ephemeral,
+		Source: spec.Source, ConfigHash: spec.Hash(), Ephemeral: spec.Ephemeral, Private: spec.Private,
 	}
 }
 
@@ -44,7 +45,7 @@ func newRecord(spec lifecycle.Spec) record {
 func (r record) sandbox(state lifecycle.State) lifecycle.Sandbox {
 	return lifecycle.Sandbox{
 		Name: r.Name, ID: r.ID, State: state, Scope: r.Scope, Root: r.Root, Agent: r.Agent,
-		Image: r.Image, ConfigHash: r.ConfigHash, Ephemeral: r.Ephemeral,
+		Image: r.Image, ConfigHash: r.ConfigHash, Ephemeral: r.Ephemeral, Private: r.Private,
 	}
 }
 

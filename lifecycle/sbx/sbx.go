@@ -98,6 +98,9 @@ func (d *Dialect) Create(ctx context.Context, spec lifecycle.Spec, extra []micro
 		return nil, err
 	}
 	args = append(args, template...)
+	if spec.Private {
+		args = append(args, "--clone")
+	}
 	args = append(args, "shell", spec.Root) // ralph starts the agent itself
 	for _, m := range extra {
 		args = append(args, m.Argument())

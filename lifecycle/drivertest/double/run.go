@@ -160,11 +160,37 @@ func (c *call) cloneWorkspace(r record) (string, error) {
 	if c.settings.Faults.ShallowClone && exists(filepath.Join(source, ".git", "shallow")) {
 		return target, os.MkdirAll(target, 0o755) // ISSUE #460: it comes out empty
 	}
-	out, err := exec.CommandContext(c.ctx, "git", "clone", "--quiet", source, target).CombinedOutput()
-	if err != nil {
-		return "", c.fail("cloning %s: %s", source, strings.TrimSpace(string(out)))
+	if err := c.git("clone", "--quiet", source, target); err != nil {
+		return "", err
 	}
-	return target, nil
+	// DOC contract 9.4: the clone has the remotes that are not local, and the
+	// host one by which it can fetch. That one is served by a daemon inside;
+	// here it is the folder itself.
+	if out, err := exec.CommandContext(c.ctx, "git", "-C", source, "remote", "get-url", "origin").Output(); err == nil {
+		if err := c.git("-C", target, "remote", "set-url", "origin", strings.TrimSpace(string(out))); err != nil {
+			return "", err
+		}
+	}
+	return target, c.git("-C", source, "remote", "add", remoteOf(r.Name), target)
+}
+
+// remoteOf is the host's name for a clone (DOC contract 9.4).
+func remoteOf(name string) string { return "sandbox-" + name }
+
+// dropClone forgets the remote of a clone; the clone itself goes with the
+// sandbox.
+func (c *call) dropClone(r record) error {
+	if r.Clone == "" {
+		return nil
+	}
+	return c.git("-C", r.primary(), "remote", "remove", remoteOf(r.Name))
+}
+
+func (c *call) git(args ...string) error {
+	if out, err := exec.CommandContext(c.ctx, "git", args...).CombinedOutput(); err != nil {
+		return c.fail("git %s: %s", args[0], strings.TrimSpace(string(out)))
+	}
+	return nil
 }
 
 // save makes an image of a sandbox (DOC S3, S13).

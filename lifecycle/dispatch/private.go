@@ -1,0 +1,101 @@
+package dispatch
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/scope"
+)
+
+// checkPrivate refuses a git directory of the sandbox's own where there cannot
+// be one. sbx makes it by cloning the repository; what that cannot do is known
+// from its documentation and its issues (docker/sbx-releases#460).
+func checkPrivate(wt scope.Worktree, cfg config.Effective, kind string) error {
+	if cfg.Sandbox.Git != config.GitPrivate {
+		return nil
+	}
+	const instead = `or set sandbox.git to "direct"`
+	switch {
+	case kind != config.DriverSbx:
+		return fmt.Errorf(`sandbox.git = "private" works with the driver sbx only, and this is %s: use that one, %s`, kind, instead)
+	case wt.Shallow():
+		return fmt.Errorf("this repository is a shallow clone, of which sbx makes an empty one: fetch the rest with \"git fetch --unshallow\", %s", instead)
+	case wt.Linked():
+		return fmt.Errorf("this is a linked work tree, which sbx cannot clone: go to the main one, %s, %s", wt.MainRoot, instead)
+	case !cfg.Sandbox.Reuse:
+		return fmt.Errorf("with reuse_container = false the sandbox's own commits would go with it: keep the sandbox, %s", instead)
+	default:
+		return nil
+	}
+}
+
+// collectLimit is how long fetching the sandbox's commits may take.
+const collectLimit = 5 * time.Minute
+
+// collected is where the commits of a sandbox come to in the user's repository.
+func collected(name string) string { return "refs/ralph/" + name }
+
+// collect fetches the commits of a sandbox that has a clone of its own. sbx
+// serves it as a remote while it runs.
+func collect(ctx context.Context, wt scope.Worktree, sb lifecycle.Sandbox) error {
+	ctx, cancel := context.WithTimeout(ctx, collectLimit)
+	defer cancel()
+	return wt.Collect(ctx, "sandbox-"+sb.Name, collected(sb.Name))
+}
+
+// bringHome fetches what a command has committed and tells where it is.
+func (h Host) bringHome(ctx context.Context, wt scope.Worktree, sb lifecycle.Sandbox) error {
+	if !sb.Private {
+		return nil
+	}
+	ctx = context.WithoutCancel(ctx)
+	if err := collect(ctx, wt, sb); err != nil {
+		return fmt.Errorf("the sandbox's commits are only in the sandbox %s yet: %w", sb.Name, err)
+	}
+	ref := collected(sb.Name) + "/" + wt.Scope.Branch
+	n, err := wt.Ahead(ctx, ref)
+	if err == nil && n > 0 {
+		h.report(fmt.Sprintf("The sandbox has %d commits that your branch has not: take them with \"git merge %s\"", n, ref))
+	}
+	return err
+}
+
+// save makes sure that nothing is lost when a sandbox with a clone of its own is
+// removed.
+func (h Host) save(driver lifecycle.Driver, wt scope.Worktree) func(context.Context, lifecycle.Sandbox) error {
+	return func(ctx context.Context, sb lifecycle.Sandbox) error {
+		if !sb.Private {
+			return nil
+		}
+		if sb.State != lifecycle.Running {
+			if err := driver.Start(ctx, sb); err != nil {
+				return err
+			}
+		}
+		lost := fmt.Errorf("the sandbox %s cannot be made anew without losing work in its own clone of the repository", sb.Name)
+		if err := collect(ctx, wt, sb); err != nil {
+			return fmt.Errorf("%w: %w. Remove it yourself with %q", lost, err, driver.Manual(sb.Name).Remove)
+		}
+		var out bytes.Buffer
+		code, err := driver.Exec(ctx, sb, lifecycle.Process{
+			ID: rand.Text(), Args: []string{"git", "status", "--porcelain"}, Dir: wt.Root, Stdout: &out, Stderr: &out,
+		})
+		switch {
+		case errors.Is(err, lifecycle.ErrNotPrepared):
+			return nil // nothing has ever run in it
+		case err != nil:
+			return fmt.Errorf("%w: %w", lost, err)
+		case code != 0 || strings.TrimSpace(out.String()) != "":
+			return fmt.Errorf("%w: there are changes that are not committed. Have them committed, or remove it yourself with %q", lost, driver.Manual(sb.Name).Remove)
+		}
+		h.report("The sandbox's commits are at " + collected(sb.Name))
+		return nil
+	}
+}
