@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
@@ -295,5 +296,6 @@ func (d *Driver) Remove(ctx context.Context, sb lifecycle.Sandbox) error {
 	if err != nil {
 		return fmt.Errorf("removing the sandbox %s: %w", sb.Name, err)
 	}
+	_ = os.Remove(d.keeperLog(sb.Name)) // there may be none
 	return d.records().remove(sb.Name)
 }

@@ -23,8 +23,7 @@ func (d *Driver) startKeeper(ctx context.Context, name, id string) error {
 	if len(d.Keeper) == 0 {
 		return errors.New("there is no program to keep it alive")
 	}
-	dir := filepath.Join(d.StateDir, "microvms", d.Name())
-	log, err := os.OpenFile(filepath.Join(dir, name+".keeper.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(d.keeperLog(name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("writing the keeper's log: %w", err)
 	}
@@ -37,6 +36,11 @@ func (d *Driver) startKeeper(ctx context.Context, name, id string) error {
 	}
 	go func() { _ = cmd.Wait() }() // it does not matter to us how it ends
 	return nil
+}
+
+// keeperLog is where the keepers of a sandbox say what goes wrong.
+func (d *Driver) keeperLog(name string) string {
+	return filepath.Join(string(d.records()), name+".keeper.log")
 }
 
 // keeperTries is how often in a row a keeper's session may fail.
