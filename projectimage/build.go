@@ -3,26 +3,38 @@ package projectimage
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/docker/cli/cli/config/types"
 	buildkit "github.com/moby/buildkit/client"
 	"github.com/moby/buildkit/session"
 	"github.com/moby/buildkit/session/auth/authprovider"
+	"github.com/moby/buildkit/session/secrets/secretsprovider"
 	"github.com/moby/buildkit/util/staticfs"
 	"github.com/tonistiigi/fsutil"
 	fstypes "github.com/tonistiigi/fsutil/types"
 	"golang.org/x/sync/errgroup"
 )
 
-const labelPrefix = "io.github.docker-ralph."
-
 // buildSpec is one image to build: a Dockerfile on ARG BASE_IMAGE.
 type buildSpec struct {
 	tag        string
 	base       string
+	platform   string // empty for the engine's own
 	dockerfile []byte
+	file       string            // what the Dockerfile is called; empty for Dockerfile
 	context    fsutil.FS         // files for COPY; nil for none
-	labels     map[string]string // must depend on nothing that the tag does not
+	ignored    []string          // patterns of files that are not in context, as .dockerignore has them
+	project    *Project          // whose layer it is; nil for an agent's image
+	labels     map[string]string // must depend on nothing but the tag and the base
+}
+
+// filename is the Dockerfile's name for BuildKit.
+func (s buildSpec) filename() string {
+	if s.file == "" {
+		return "Dockerfile"
+	}
+	return s.file
 }
 
 // build builds spec with the engine's BuildKit and shows it live. It returns
@@ -69,12 +81,16 @@ func (b *Builder) build(ctx context.Context, spec buildSpec, noCache bool) error
 }
 
 // solveOptions describes the build to BuildKit. There are no attestations: they
-// would give a cached build a new digest every time.
+// would give a cached build a new digest every time. There are no entitlements
+// either: no step gets the host's network, or more rights than others.
 func (b *Builder) solveOptions(spec buildSpec, noCache bool) buildkit.SolveOpt {
 	attrs := map[string]string{
-		"filename":             "Dockerfile",
-		"image-resolve-mode":   "local",
-		"build-arg:BASE_IMAGE": spec.base,
+		"filename":                  spec.filename(),
+		"image-resolve-mode":        "local",
+		"build-arg:" + baseArgument: spec.base,
+	}
+	if spec.platform != "" {
+		attrs["platform"] = spec.platform
 	}
 	for name, value := range b.ProxyArgs {
 		if value != nil {
@@ -88,7 +104,10 @@ func (b *Builder) solveOptions(spec buildSpec, noCache bool) buildkit.SolveOpt {
 		attrs["no-cache"] = "" // empty: for every stage
 	}
 	dockerfile := staticfs.NewFS()
-	dockerfile.Add("Dockerfile", &fstypes.Stat{Mode: 0o644}, spec.dockerfile)
+	dockerfile.Add(spec.filename(), &fstypes.Stat{Mode: 0o644}, spec.dockerfile)
+	// BuildKit must not look for another list: this one was chosen already.
+	ignored := []byte("# chosen by docker ralph\n" + strings.Join(spec.ignored, "\n") + "\n")
+	dockerfile.Add(spec.filename()+".dockerignore", &fstypes.Stat{Mode: 0o644}, ignored)
 	buildContext := spec.context
 	if buildContext == nil {
 		buildContext = staticfs.NewFS()
@@ -98,7 +117,7 @@ func (b *Builder) solveOptions(spec buildSpec, noCache bool) buildkit.SolveOpt {
 		FrontendAttrs: attrs,
 		LocalMounts:   map[string]fsutil.FS{"dockerfile": dockerfile, "context": buildContext},
 		Exports:       []buildkit.ExportEntry{{Type: "moby", Attrs: map[string]string{"name": spec.tag}}},
-		Session:       []session.Attachable{b.buildAuth()},
+		Session:       []session.Attachable{b.buildAuth(), secretsprovider.FromMap(b.Secrets)},
 	}
 }
 

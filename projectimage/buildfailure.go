@@ -19,15 +19,20 @@ type BuildError struct {
 	Tag, Base string
 	Source    string   // the lines of the Dockerfile that failed; empty when BuildKit does not say
 	Log       []string // the end of what the failed step wrote
+	Asked     []string // lines of a project's file that ask for what the step says it cannot find
 	Err       error    // BuildKit's error
 }
 
 func newBuildError(spec buildSpec, err error, log *stepLog) *BuildError {
-	return &BuildError{
+	failure := &BuildError{
 		Tag: spec.tag, Base: spec.base, Err: err,
-		Source: failedSource(spec.dockerfile, err, log.failedName),
+		Source: failedSource(spec.filename(), spec.dockerfile, err, log.failedName),
 		Log:    log.failed(),
 	}
+	if spec.project != nil {
+		failure.Asked = spec.project.askedFor(failure.Log)
+	}
+	return failure
 }
 
 func (e *BuildError) Error() string {
@@ -38,6 +43,9 @@ func (e *BuildError) Error() string {
 	}
 	if len(e.Log) > 0 {
 		text.WriteString("\nthe step's last lines:\n  " + strings.Join(e.Log, "\n  "))
+	}
+	for _, line := range e.Asked {
+		text.WriteString("\n" + line)
 	}
 	return text.String()
 }

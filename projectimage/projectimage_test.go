@@ -103,7 +103,7 @@ func TestPullShownAsAsked(t *testing.T) {
 			b, engine, out := newFake(t, map[string]string{})
 			b.Progress.Mode = tc.mode
 			engine.pull = func(string, client.ImagePullOptions) (string, error) { return stream, nil }
-			assert.NilError(t, b.pull(t.Context(), "mine"))
+			assert.NilError(t, b.pull(t.Context(), "mine", ""))
 			assert.Equal(t, out.String(), tc.want)
 		})
 	}
@@ -128,7 +128,7 @@ func TestPullCredentials(t *testing.T) {
 				assert.Equal(t, auth.Username+":"+auth.Password, "me:pw")
 				return "", nil
 			}
-			assert.NilError(t, b.pull(t.Context(), tc.ref))
+			assert.NilError(t, b.pull(t.Context(), tc.ref, ""))
 		})
 	}
 	t.Run("broken helper", func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"regexp"
 
+	"github.com/containerd/platforms"
 	"github.com/distribution/reference"
 	"github.com/moby/buildkit/session/auth/authprovider"
 	"github.com/moby/moby/api/pkg/authconfig"
@@ -26,7 +27,7 @@ func (b *Builder) ensureGiven(ctx context.Context, ref string) (Image, error) {
 	if imageID.MatchString(ref) {
 		return Image{}, fmt.Errorf("the engine has no image with the ID %q: give the name of an image with --image IMAGE", ref)
 	}
-	if err := b.pull(ctx, ref); err != nil {
+	if err := b.pull(ctx, ref, ""); err != nil {
 		return Image{}, fmt.Errorf("image %q is not on the engine and cannot be pulled: %w; "+
 			"build, load or pull it first, or give another with --image IMAGE", ref, err)
 	}
@@ -37,27 +38,57 @@ func (b *Builder) ensureGiven(ctx context.Context, ref string) (Image, error) {
 	return image, err
 }
 
-// ensureBase makes sure that the engine has the base image. It is pulled by
-// name rather than by the build, so that the engine keeps it under its name and
-// can build on it again without a registry. With refresh it is pulled although
-// it is there; when that fails the one that is there is used.
-func (b *Builder) ensureBase(ctx context.Context, base string, refresh bool) error {
-	_, found, err := b.lookup(ctx, base)
-	if err != nil || (found && !refresh) {
-		return err
+// ensureBase makes sure that the engine has the base image, and returns its ID.
+// It is pulled by name rather than by the build, so that the engine keeps it
+// under its name and can build on it again without a registry. With refresh it
+// is pulled although it is there; when that fails the one that is there is used.
+func (b *Builder) ensureBase(ctx context.Context, spec buildSpec, refresh bool) (id string, _ error) {
+	result, found, err := b.inspect(ctx, spec.base)
+	if err != nil {
+		return "", err
 	}
-	err = b.pull(ctx, base)
+	found = found && fits(result, spec.platform)
+	if found && !refresh {
+		return result.ID, nil
+	}
+	err = b.pull(ctx, spec.base, spec.platform)
 	switch {
 	case err == nil:
-		return nil
+		result, found, err = b.inspect(ctx, spec.base)
+		if err == nil && !found {
+			err = fmt.Errorf("the engine pulled base image %q but does not have it: somebody removed it, run the command again", spec.base)
+		}
+		return result.ID, err
 	case ctx.Err() != nil:
-		return fmt.Errorf("pulling base image %q: %w", base, ctx.Err())
+		return "", fmt.Errorf("pulling base image %q: %w", spec.base, ctx.Err())
 	case found:
-		b.Progress.notice("base image %s cannot be pulled again, going on with the one that is here: %v", base, err)
-		return nil
+		b.Progress.notice("base image %s cannot be pulled again, going on with the one that is here: %v", spec.base, err)
+		return result.ID, nil
 	default:
-		return &BaseError{Base: base, Err: err}
+		return "", &BaseError{Base: spec.base, Err: err}
 	}
+}
+
+// fits tells whether an image is for a platform; every image is for "".
+func fits(image client.ImageInspectResult, platform string) bool {
+	if platform == "" {
+		return true
+	}
+	wanted, err := platforms.Parse(platform)
+	return err == nil && platforms.Only(wanted).Match(platforms.Platform{OS: image.Os, Architecture: image.Architecture, Variant: image.Variant})
+}
+
+// Pull pulls an image, also when the engine has one of that name. An empty
+// platform means the engine's own.
+func (b *Builder) Pull(ctx context.Context, ref, platform string) (Image, error) {
+	if err := b.pull(ctx, ref, platform); err != nil {
+		return Image{}, fmt.Errorf("pulling image %q: %w", ref, err)
+	}
+	image, found, err := b.lookup(ctx, ref)
+	if err == nil && !found {
+		err = fmt.Errorf("the engine pulled image %q but does not have it: somebody removed it, run the command again", ref)
+	}
+	return image, err
 }
 
 // BaseError says that a base image is neither on the engine nor to be pulled.
@@ -75,7 +106,7 @@ func (e *BaseError) Error() string {
 func (e *BaseError) Unwrap() error { return e.Err }
 
 // pull pulls ref with live progress.
-func (b *Builder) pull(ctx context.Context, ref string) error {
+func (b *Builder) pull(ctx context.Context, ref, platform string) error {
 	named, err := reference.ParseNormalizedNamed(ref)
 	if err != nil {
 		return fmt.Errorf("%q is not the name of an image: %w", ref, err)
@@ -84,7 +115,15 @@ func (b *Builder) pull(ctx context.Context, ref string) error {
 	if err != nil {
 		return err
 	}
-	response, err := b.Engine.ImagePull(ctx, reference.FamiliarString(named), client.ImagePullOptions{RegistryAuth: auth})
+	options := client.ImagePullOptions{RegistryAuth: auth}
+	if platform != "" {
+		wanted, err := platforms.Parse(platform)
+		if err != nil {
+			return &InvalidPlatformError{Platform: platform, Err: err}
+		}
+		options.Platforms = []platforms.Platform{wanted}
+	}
+	response, err := b.Engine.ImagePull(ctx, reference.FamiliarString(named), options)
 	if err != nil {
 		return canceledOr(ctx, err)
 	}

@@ -18,19 +18,19 @@ const (
 
 // failedSource returns the lines of the Dockerfile that err is about, marked,
 // or "" when they cannot be told. step is BuildKit's name of the failed step.
-func failedSource(dockerfile []byte, err error, step string) string {
+func failedSource(name string, dockerfile []byte, err error, step string) string {
 	for _, source := range errdefs.Sources(err) {
 		first, last := math.MaxInt, 0
 		for _, r := range source.Ranges { // one for each line
 			first, last = min(first, int(r.Start.Line)), max(last, int(r.Start.Line), int(r.End.Line))
 		}
-		if text := excerpt(dockerfile, first, last); text != "" {
+		if text := excerpt(name, dockerfile, first, last); text != "" {
 			return text
 		}
 	}
 	// BuildKit of Docker 20.10 sends no lines with its errors.
 	if first, last, ok := locate(dockerfile, step); ok {
-		return excerpt(dockerfile, first, last)
+		return excerpt(name, dockerfile, first, last)
 	}
 	return ""
 }
@@ -77,14 +77,14 @@ func commonPrefix(a, b string) int {
 
 // excerpt shows lines first to last of the Dockerfile, counted from 1, with a
 // little around them.
-func excerpt(dockerfile []byte, first, last int) string {
+func excerpt(name string, dockerfile []byte, first, last int) string {
 	lines := strings.Split(strings.TrimRight(string(dockerfile), "\n"), "\n")
 	if first < 1 || first > len(lines) {
 		return ""
 	}
 	last = min(max(first, last), len(lines))
 	var text strings.Builder
-	fmt.Fprintf(&text, "Dockerfile:%d", first)
+	fmt.Fprintf(&text, "%s:%d", name, first)
 	for n := max(first-sourceAround, 1); n <= min(last+sourceAround, len(lines)); n++ {
 		if shown := n - first; shown >= sourceMax && n < last {
 			if shown == sourceMax {
@@ -96,7 +96,7 @@ func excerpt(dockerfile []byte, first, last int) string {
 		if n >= first && n <= last {
 			mark = ">>>"
 		}
-		text.WriteString(strings.TrimRight(fmt.Sprintf("\n %4d | %s %s", n, mark, strings.TrimRight(lines[n-1], "\r")), " "))
+		text.WriteString(strings.TrimRight(fmt.Sprintf("\n %4d | %s %s", n, mark, visible(strings.TrimRight(lines[n-1], "\r"))), " "))
 	}
 	return text.String()
 }

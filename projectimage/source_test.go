@@ -43,19 +43,19 @@ func TestLocate(t *testing.T) {
 }
 
 func TestExcerpt(t *testing.T) {
-	assert.Equal(t, excerpt([]byte(sourceFile), 4, 5), `Dockerfile:4
+	assert.Equal(t, excerpt("Dockerfile", []byte(sourceFile), 4, 5), `Dockerfile:4
     3 |     # A comment.
     4 | >>> RUN one; \
     5 | >>>     two
     6 |     COPY  a   b`)
-	assert.Equal(t, excerpt([]byte(sourceFile), 1, 0), `Dockerfile:1
+	assert.Equal(t, excerpt("Dockerfile", []byte(sourceFile), 1, 0), `Dockerfile:1
     1 | >>> ARG BASE_IMAGE
     2 |     FROM ${BASE_IMAGE}`)
-	assert.Equal(t, excerpt([]byte(sourceFile), 9, 9), "")
+	assert.Equal(t, excerpt("Dockerfile", []byte(sourceFile), 9, 9), "")
 }
 
 func TestExcerptOfALongStep(t *testing.T) {
-	got := excerpt([]byte("FROM x\nRUN \\\n"+strings.Repeat("  a \\\n", 40)+"  end\nUSER y\n"), 2, 43)
+	got := excerpt("Dockerfile", []byte("FROM x\nRUN \\\n"+strings.Repeat("  a \\\n", 40)+"  end\nUSER y\n"), 2, 43)
 	assert.Equal(t, strings.Count(got, ">>>"), sourceMax+2)
 	assert.Assert(t, cmp.Contains(got, "\n      | >>> …\n   43 | >>>   end\n   44 |     USER y"))
 }
@@ -67,7 +67,7 @@ func FuzzLocate(f *testing.F) {
 		first, last, ok := locate(dockerfile, step)
 		if ok {
 			assert.Assert(t, 1 <= first && first <= last)
-			assert.Assert(t, excerpt(dockerfile, first, last) != "")
+			assert.Assert(t, excerpt("Dockerfile", dockerfile, first, last) != "")
 		}
 	})
 }

@@ -4,6 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
 
 	"github.com/distribution/reference"
 )
@@ -11,6 +14,40 @@ import (
 // agentTag returns agent-loop-sandbox-{agent}:v{hash8} for an agent's image.
 func agentTag(agent, base string, dockerfile []byte) string {
 	return "agent-loop-sandbox-" + agent + ":v" + contentHash(base, dockerfile)
+}
+
+// projectTag returns agent-loop-sandbox-{agent}-{project}:v{hash8} for a
+// project's layer on the image baseTag. The hash is over the base's tag, the
+// Dockerfile, and the digest of the files that it may copy if it copies any. It
+// needs no separators: the base's tag ends in a hash of its own.
+func projectTag(agent, baseTag string, p Project) string {
+	sum := sha256.Sum256([]byte(baseTag + string(p.Dockerfile) + p.digest))
+	return "agent-loop-sandbox-" + agent + "-" + projectName(p.Root) + ":v" + hex.EncodeToString(sum[:])[:8]
+}
+
+// projectNameMax bounds the part of an image's name that a folder's name gives,
+// in bytes: registries take 255 for the whole of it.
+const projectNameMax = 100
+
+// repositoryName matches what may follow a dash in an image's name.
+var repositoryName = regexp.MustCompile(`^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*$`)
+
+// projectName returns the name of a main work tree's folder as a part of an
+// image's name. One that is no such part is made one, with a hash that keeps
+// folders apart whose names have become the same.
+func projectName(root string) string {
+	folder := filepath.Base(root)
+	if len(folder) <= projectNameMax && repositoryName.MatchString(folder) {
+		return folder
+	}
+	words := strings.FieldsFunc(strings.ToLower(folder), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
+	name := strings.Join(words, "-")
+	name = strings.TrimRight(name[:min(len(name), projectNameMax)], "-")
+	if name == "" {
+		name = "project"
+	}
+	sum := sha256.Sum256([]byte(folder))
+	return name + "-" + hex.EncodeToString(sum[:])[:8]
 }
 
 // contentHash returns the first 8 hex digits of the SHA-256 over the base

@@ -1,10 +1,13 @@
 package projectimage
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/containerd/errdefs"
+	"github.com/distribution/reference"
 	"gotest.tools/v3/assert"
+	"gotest.tools/v3/assert/cmp"
 )
 
 func TestContentHash(t *testing.T) {
@@ -25,6 +28,67 @@ func TestContentHash(t *testing.T) {
 
 func TestContentHashSeparatesItsParts(t *testing.T) {
 	assert.Assert(t, contentHash("a", []byte("bc")) != contentHash("ab", []byte("c")))
+}
+
+func TestProjectTag(t *testing.T) {
+	// printf 'agent-loop-sandbox-claude:v3a8f2b1cFROM x\nUSER agent\n' | sha256sum | cut -c1-8
+	p := Project{Root: "/src/elasticsearch", Dockerfile: []byte("FROM x\nUSER agent\n")}
+	assert.Equal(t, projectTag("claude", "agent-loop-sandbox-claude:v3a8f2b1c", p), "agent-loop-sandbox-claude-elasticsearch:vdd5d670e")
+	same := projectTag("claude", "agent-loop-sandbox-claude:v3a8f2b1c", Project{Root: "/other/elasticsearch", Dockerfile: p.Dockerfile})
+	assert.Equal(t, same, projectTag("claude", "agent-loop-sandbox-claude:v3a8f2b1c", p))
+
+	for name, other := range map[string]string{
+		"base":    projectTag("claude", "agent-loop-sandbox-claude:v3a8f2b1d", p),
+		"content": projectTag("claude", "agent-loop-sandbox-claude:v3a8f2b1c", Project{Root: p.Root, Dockerfile: []byte("FROM x\n")}),
+		"context": projectTag("claude", "agent-loop-sandbox-claude:v3a8f2b1c", Project{Root: p.Root, Dockerfile: p.Dockerfile, digest: "00"}),
+		"agent":   projectTag("codex", "agent-loop-sandbox-claude:v3a8f2b1c", p),
+		"project": projectTag("claude", "agent-loop-sandbox-claude:v3a8f2b1c", Project{Root: "/src/kibana", Dockerfile: p.Dockerfile}),
+	} {
+		assert.Assert(t, other != same, name)
+	}
+}
+
+func TestProjectName(t *testing.T) {
+	for _, tc := range []struct{ root, want string }{
+		{"/src/shop", "shop"},
+		{"/src/my-shop_2.0", "my-shop_2.0"},
+		{"/src/a--b__c", "a--b__c"},
+		{"/src/MyShop", "myshop-"},
+		{"/src/myshop", "myshop"},
+		{"/src/my shop", "my-shop-"},
+		{"/src/my:shop", "my-shop-"},
+		{"/src/-shop-", "shop-"},
+		{"/src/.shop", "shop-"},
+		{"/src/größe", "gr-e-"},
+		{"/src/日本", "project-"},
+		{"/src/a___b", "a-b-"},
+		{"/src/a..b", "a-b-"},
+		{"/", "project-"},
+		{"/src/" + strings.Repeat("long", 60), strings.Repeat("long", 25) + "-"},
+	} {
+		t.Run(tc.root, func(t *testing.T) {
+			got := projectName(tc.root)
+			if strings.HasSuffix(tc.want, "-") {
+				assert.Assert(t, cmp.Regexp("^"+tc.want+"[0-9a-f]{8}$", got))
+			} else {
+				assert.Equal(t, got, tc.want)
+			}
+			assert.Equal(t, projectName(tc.root), got)
+		})
+	}
+	assert.Assert(t, projectName("/a/My Shop") != projectName("/a/my shop"))
+}
+
+func FuzzProjectName(f *testing.F) {
+	for _, seed := range []string{"shop", "My Shop", "-", "日本", "a..b", strings.Repeat("x", 300), "\x00\xff"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, folder string) {
+		tag := projectTag("claude", "base:v1", Project{Root: folder})
+		named, err := reference.ParseNormalizedNamed(tag)
+		assert.NilError(t, err, "%q", folder)
+		assert.Equal(t, reference.FamiliarString(named), tag)
+	})
 }
 
 func TestNormalizeBase(t *testing.T) {

@@ -1,0 +1,180 @@
+package projectimage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// What a project describes its layer with, in its main work tree's root.
+const (
+	projectFolder     = ".agent-loop"
+	sandboxDockerfile = "Dockerfile.sandbox" // wins over dependencies
+	dependenciesFile  = "dependencies"
+)
+
+// maxFile is the size of the largest file that is read, in bytes.
+const maxFile = 1 << 20
+
+// Project is a project's own layer on an agent's image.
+type Project struct {
+	Root       string    // the main work tree, whose name the image has
+	File       string    // path of the file that describes the layer
+	Dockerfile []byte    // as it is in that file, or made from it
+	Packages   []Package // those of a dependencies file
+	Notes      []string  // what the user should know about the files, a sentence each
+
+	context []string // patterns of files that stay out of the build's context
+	digest  string   // of the context's files when the Dockerfile takes some, else ""
+}
+
+// FindProject returns the layer that the project in a main work tree's root
+// asks for, and false when it asks for none. The repository is not trusted:
+// only regular files are read, and nothing outside of .agent-loop.
+//
+// Errors about the files are [FileError], joined when there are several.
+func FindProject(ctx context.Context, mainRoot string) (Project, bool, error) {
+	folder, err := openProjectFolder(mainRoot)
+	if folder == nil || err != nil {
+		return Project{}, false, err
+	}
+	defer func() { _ = folder.Close() }()
+	dockerfile, custom, err := readProjectFile(folder, mainRoot, sandboxDockerfile)
+	if err != nil {
+		return Project{}, false, err
+	}
+	if custom {
+		p := Project{Root: mainRoot, File: projectPath(mainRoot, sandboxDockerfile), Dockerfile: dockerfile}
+		if _, err := folder.Lstat(dependenciesFile); err == nil {
+			p.Notes = append(p.Notes, fmt.Sprintf("%s is not used, because there is a %s", projectPath(mainRoot, dependenciesFile), sandboxDockerfile))
+		}
+		return p, true, p.complete(ctx, folder)
+	}
+	text, _, err := readProjectFile(folder, mainRoot, dependenciesFile)
+	if err != nil {
+		return Project{}, false, err
+	}
+	p := Project{Root: mainRoot, File: projectPath(mainRoot, dependenciesFile)}
+	if p.Packages, err = parseDependencies(p.File, text); err != nil {
+		return Project{}, false, err
+	}
+	p.Dockerfile = generateDockerfile(p.Packages)
+	return p, len(p.Packages) > 0, nil
+}
+
+// complete checks the project's own Dockerfile, and finds out what decides a
+// rebuild besides it.
+func (p *Project) complete(ctx context.Context, folder *os.Root) error {
+	facts, err := readLayer(p.File, p.Dockerfile)
+	if err != nil {
+		return err
+	}
+	if !facts.sandboxUser {
+		p.Notes = append(p.Notes, fmt.Sprintf("%s ends as another user than agent: a sandbox is for agent, so let its last instruction be USER agent", p.File))
+	}
+	if !facts.takesContext {
+		return nil
+	}
+	if p.context, err = readIgnored(folder, p.Root); err != nil {
+		return err
+	}
+	p.digest, err = contextDigest(ctx, folder, p.context)
+	if err != nil {
+		return fmt.Errorf("reading what %s may copy: %w", p.File, err)
+	}
+	return nil
+}
+
+func projectPath(mainRoot, name string) string {
+	return filepath.Join(mainRoot, projectFolder, name)
+}
+
+// openProjectFolder opens .agent-loop, and returns nil when there is none. It
+// must not be a link: the repository would choose which of the user's folders,
+// or of git's, ends up in an image.
+func openProjectFolder(mainRoot string) (*os.Root, error) {
+	path := filepath.Join(mainRoot, projectFolder)
+	before, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("looking for what the sandbox needs: %w", err)
+	case !before.IsDir():
+		return nil, refuse(path, "it is "+kind(before.Mode())+", where a folder is expected")
+	}
+	folder, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, fmt.Errorf("looking for what the sandbox needs: %w", err)
+	}
+	if after, err := folder.Stat("."); err != nil || !os.SameFile(before, after) {
+		_ = folder.Close()
+		return nil, refuse(path, "somebody replaced it just now")
+	}
+	return folder, nil
+}
+
+// readProjectFile returns the content of a file in the project's folder, and
+// false when there is none. A link may lead to another file in the folder.
+func readProjectFile(folder *os.Root, mainRoot, name string) (_ []byte, found bool, _ error) {
+	path := projectPath(mainRoot, name)
+	info, err := folder.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, false, nil
+	case err != nil:
+		return nil, false, fmt.Errorf("reading %s: %w", path, err)
+	}
+	link := info.Mode()&fs.ModeSymlink != 0
+	if !link && !info.Mode().IsRegular() {
+		return nil, false, refuse(path, "it is "+kind(info.Mode())+", where a file is expected")
+	}
+	// Without O_NONBLOCK, opening a named pipe would wait for ever.
+	f, err := folder.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	switch {
+	case err != nil && link:
+		return nil, false, refuse(path, "it is a symbolic link, which may only lead to another file in "+projectFolder)
+	case err != nil:
+		return nil, false, fmt.Errorf("reading %s: %w", path, err)
+	}
+	defer func() { _ = f.Close() }()
+	if info, err = f.Stat(); err != nil {
+		return nil, false, fmt.Errorf("reading %s: %w", path, err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, false, refuse(path, "it is "+kind(info.Mode())+", where a file is expected")
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	switch {
+	case err != nil:
+		return nil, false, fmt.Errorf("reading %s: %w", path, err)
+	case len(text) > maxFile:
+		return nil, false, refuse(path, fmt.Sprintf("it is larger than %d KiB", maxFile>>10))
+	}
+	return text, true, nil
+}
+
+func refuse(path, reason string) error { return &FileError{Path: path, Message: reason} }
+
+// kind names what a file is that is not a regular one.
+func kind(mode fs.FileMode) string {
+	switch {
+	case mode.IsDir():
+		return "a folder"
+	case mode&fs.ModeSymlink != 0:
+		return "a symbolic link"
+	case mode&fs.ModeNamedPipe != 0:
+		return "a named pipe"
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	case mode&fs.ModeDevice != 0:
+		return "a device"
+	default:
+		return "a file"
+	}
+}
