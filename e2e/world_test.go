@@ -128,9 +128,13 @@ func (w *world) settle(t *testing.T) {
 }
 
 // configureUser writes the user's configuration: the shell agent, and more.
+// Docker sandbox builds no image on a base.
 func (w *world) configureUser(t *testing.T, more string) {
 	t.Helper()
-	w.write(t, filepath.Join(w.config, "ralph", "config.toml"), "[agent]\nname = \"shell\"\n[image]\nbase = \""+engines.BaseImage()+"\"\n"+more)
+	if w.driver != config.DriverDockerSandbox {
+		more = "[image]\nbase = \"" + engines.BaseImage() + "\"\n" + more
+	}
+	w.write(t, filepath.Join(w.config, "ralph", "config.toml"), "[agent]\nname = \"shell\"\n"+more)
 }
 
 // install makes a docker-ralph the user's plugin.
