@@ -3,6 +3,7 @@ package projectimage
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"github.com/docker/cli/cli/config/types"
@@ -88,6 +89,8 @@ func (b *Builder) solveOptions(spec buildSpec, noCache bool) buildkit.SolveOpt {
 		"filename":                  spec.filename(),
 		"image-resolve-mode":        "local",
 		"build-arg:" + baseArgument: spec.base,
+		// The base is always given: that it has no default is no fault.
+		"build-arg:BUILDKIT_DOCKERFILE_CHECK": "skip=InvalidDefaultArgInFrom",
 	}
 	if spec.platform != "" {
 		attrs["platform"] = spec.platform
@@ -103,7 +106,7 @@ func (b *Builder) solveOptions(spec buildSpec, noCache bool) buildkit.SolveOpt {
 	if noCache {
 		attrs["no-cache"] = "" // empty: for every stage
 	}
-	dockerfile := staticfs.NewFS()
+	dockerfile := exactFS{staticfs.NewFS()}
 	dockerfile.Add(spec.filename(), &fstypes.Stat{Mode: 0o644}, spec.dockerfile)
 	// BuildKit must not look for another list: this one was chosen already.
 	ignored := []byte("# chosen by docker ralph\n" + strings.Join(spec.ignored, "\n") + "\n")
@@ -119,6 +122,21 @@ func (b *Builder) solveOptions(spec buildSpec, noCache bool) buildkit.SolveOpt {
 		Exports:       []buildkit.ExportEntry{{Type: "moby", Attrs: map[string]string{"name": spec.tag}}},
 		Session:       []session.Attachable{b.buildAuth(), secretsprovider.FromMap(b.Secrets)},
 	}
+}
+
+// exactFS walks the named file alone: [staticfs.FS] goes by the prefix, which
+// BuildKit refuses when one file's name begins with another's.
+type exactFS struct{ *staticfs.FS }
+
+// Walk implements [fsutil.FS].
+func (e exactFS) Walk(ctx context.Context, target string, visit fs.WalkDirFunc) error {
+	target = strings.TrimPrefix(target, "/")
+	return e.FS.Walk(ctx, target, func(path string, entry fs.DirEntry, err error) error {
+		if target != "" && path != target {
+			return nil
+		}
+		return visit(path, entry, err)
+	})
 }
 
 // buildAuth answers BuildKit's questions for registry credentials, for images

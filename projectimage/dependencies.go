@@ -92,8 +92,8 @@ func checkPackage(full string) error {
 	case foreign && !packageArch.MatchString(arch):
 		return fmt.Errorf("%q is not an architecture such as amd64 or arm64", shorten(arch, nameMax))
 	case pinned && !packageVersion.MatchString(version):
-		return fmt.Errorf("%q is not the version of a Debian package: those have letters, digits, full stop, plus, tilde and dash, "+
-			"a digit first, and may begin with an epoch such as 1:", shorten(version, nameMax))
+		return fmt.Errorf("%q is not the version of a Debian package: those may begin with an epoch such as 1:, then have a digit first, "+
+			"and letters, digits, full stop, plus, tilde and dash", shorten(version, nameMax))
 	default:
 		return nil
 	}
