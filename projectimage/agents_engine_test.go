@@ -2,11 +2,16 @@ package projectimage
 
 import (
 	"errors"
+	"os"
+	"strings"
 	"testing"
 
+	"github.com/moby/buildkit/util/staticfs"
 	"github.com/moby/moby/client"
+	fstypes "github.com/tonistiigi/fsutil/types"
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/assert/cmp"
+	"gotest.tools/v3/icmd"
 )
 
 func TestEngineShellImage(t *testing.T) {
@@ -22,10 +27,14 @@ func TestEngineShellImage(t *testing.T) {
 		assert.Equal(t, first.ID, inspect.ID)
 		assert.Equal(t, inspect.Config.User, "agent")
 		assert.Equal(t, inspect.Config.WorkingDir, "/home/agent")
+		upstream, err := e.Client.ImageInspect(t.Context(), e.base)
+		assert.NilError(t, err)
 		assert.DeepEqual(t, inspect.Config.Labels, map[string]string{
 			"io.github.docker-ralph.agent":      "shell",
 			"io.github.docker-ralph.base":       e.base,
+			"io.github.docker-ralph.base-id":    upstream.ID,
 			"io.github.docker-ralph.created-by": "docker-ralph",
+			"io.github.docker-ralph.kind":       "agent",
 		})
 		assert.Equal(t, e.run(t, first.Ref, `
 			id -un; id -u; pwd; echo $HOME; stat -c %U:%a /home/agent; touch ~/mine; git --version >&2
@@ -131,48 +140,75 @@ func TestEngineUserOnAnyBase(t *testing.T) {
 	}
 }
 
-func TestEngineClaudeImage(t *testing.T) {
-	const claude = `printf '#!/bin/sh\necho the claude of the base\n' >$f && chmod 755 $f`
+// stubTools stand for what an agent's image has: a base with them builds without
+// a network.
+const stubTools = `RUN for tool in ` + agentTools + `; do command -v $tool >/dev/null || ln -s /bin/true /usr/local/bin/$tool; done`
+
+// stubNpm is an npm that installs a program which tells what npm was asked for.
+// %s are the program and where npm puts it, below its prefix.
+func stubNpm(program, file string) string {
+	return stubTools + `
+RUN printf '#!/bin/sh\necho v22.0.0\n' >/usr/bin/node && printf '%s\n' '#!/bin/sh' 'f="$4/` + file + `"' 'mkdir -p "$4/bin" "${f%/*}"' \
+    'printf "#!/bin/sh\necho $*\n" >"$f"; chmod 755 "$f"; ln -sfn "$f" "$4/bin/` + program + `"' >/usr/bin/npm && chmod 755 /usr/bin/node /usr/bin/npm`
+}
+
+func TestEngineAgentOfTheBase(t *testing.T) {
+	const stub = `printf '#!/bin/sh\necho the agent of the base\n' >$f && chmod 755 $f`
 	for _, tc := range []struct {
-		name, base, want string
+		name, agent, base, want string
 	}{
-		{"on the PATH", `RUN f=/usr/bin/claude; ` + claude, "/usr/bin/claude\nthe claude of the base"},
+		{"on the PATH", "claude", `RUN f=/usr/bin/claude; ` + stub, "/usr/bin/claude\nthe agent of the base"},
 		{
-			"in the home of agent", `RUN useradd -m -u 1000 agent; mkdir -p /home/agent/.local/bin; f=/home/agent/.local/bin/claude; ` + claude,
-			"/usr/local/bin/claude\nthe claude of the base",
+			"in the home of agent", "claude",
+			`RUN useradd -m -u 1000 agent; mkdir -p /home/agent/.local/bin; f=/home/agent/.local/bin/claude; ` + stub,
+			"/home/agent/.local/bin/claude\nthe agent of the base",
 		},
-		{
-			// npm itself needs a network; what it is asked for is what counts.
-			"installed with npm", `RUN f=/usr/bin/npm; printf '#!/bin/sh\nprintf "#!/bin/sh\\necho $*\\n" >/usr/bin/claude; chmod 755 /usr/bin/claude' >$f && chmod 755 $f`,
-			"/usr/bin/claude\ninstall --global --no-audit --no-fund @anthropic-ai/claude-code@" + pinnedClaude(t),
-		},
+		{"crush", "crush", `RUN f=/usr/bin/crush; ` + stub, "/usr/bin/crush\nthe agent of the base"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			onEngines(t, func(t *testing.T, e *testEngine) {
-				image, err := e.ensure(t, Request{Agent: "claude", Base: e.derive(t, tc.base)})
+				image, err := e.ensure(t, Request{Agent: tc.agent, Base: e.derive(t, stubTools+"\n"+tc.base)})
 				assert.NilError(t, err)
-				assert.Equal(t, e.run(t, image.Ref, `command -v claude; claude`), tc.want)
+				assert.Equal(t, e.run(t, image.Ref, `command -v `+tc.agent+`; `+tc.agent), tc.want)
 			})
 		})
 	}
 }
 
-func TestEngineClaudeCannotBe(t *testing.T) {
+// TestEngineAgentFromNpm is about crush, whose package cannot be had without
+// its maker's site: npm itself is played, and what it is asked for counts.
+func TestEngineAgentFromNpm(t *testing.T) {
+	onEngines(t, func(t *testing.T, e *testEngine) {
+		base := e.derive(t, stubNpm("crush", "lib/node_modules/@charmland/crush/bin/crush"))
+		image, err := e.ensure(t, Request{Agent: "crush", Base: base})
+		assert.NilError(t, err)
+		assert.Equal(t, e.run(t, image.Ref, `readlink $(command -v crush); crush; echo $CRUSH_DISABLE_PROVIDER_AUTO_UPDATE`),
+			"/usr/local/lib/agent/lib/node_modules/@charmland/crush/bin/crush\n"+
+				"install --global --prefix /usr/local/lib/agent --cache /tmp/npm --no-audit --no-fund --no-update-notifier "+
+				"@charmland/crush@"+pinned(t, "CRUSH_VERSION")+"\n1")
+	})
+}
+
+func TestEngineAgentCannotBe(t *testing.T) {
 	for _, tc := range []struct {
 		name, base, want string
 	}{
 		{
-			"neither claude nor npm", "",
+			"another agent without npm", "RUN cp /bin/true /usr/bin/codex",
 			"the base image has neither claude nor npm to install it with: take a base that has one of them",
 		},
 		{
-			"claude only for root", "RUN mkdir -m 700 /root/bin; cp /bin/true /root/bin/claude\nENV PATH=/root/bin:$PATH",
+			"only for root", "RUN mkdir -m 700 /root/bin; cp /bin/true /root/bin/claude\nENV PATH=/root/bin:$PATH",
 			"the claude of the base image cannot be run by user agent: take a base in which it is readable for everybody",
+		},
+		{
+			"does not start", "RUN cp /bin/false /usr/bin/claude",
+			"the claude of this image does not start: its own words are above",
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			onEngines(t, func(t *testing.T, e *testEngine) {
-				_, err := e.ensure(t, Request{Agent: "claude", Base: e.derive(t, tc.base)})
+				_, err := e.ensure(t, Request{Agent: "claude", Base: e.derive(t, stubTools+"\n"+tc.base)})
 				var buildErr *BuildError
 				assert.Assert(t, errors.As(err, &buildErr), "%v", err)
 				assert.Assert(t, len(buildErr.Log) > 0)
@@ -181,6 +217,79 @@ func TestEngineClaudeCannotBe(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestEngineRealAgents builds the images with the agents from npm on a base that
+// has neither agents nor Node.js, and starts each. It needs npm's registry and a
+// Debian mirror that containers can reach.
+func TestEngineRealAgents(t *testing.T) {
+	if testing.Short() {
+		t.Skip("installs packages")
+	}
+	onEngines(t, func(t *testing.T, e *testEngine) {
+		base := e.deriveTrusting(t)
+		agents := []struct{ agent, version string }{
+			{"codex", "CODEX_VERSION"},
+			{"gemini", "GEMINI_CLI_VERSION"},
+			{"claude", "CLAUDE_CODE_VERSION"},
+			{"opencode", "OPENCODE_VERSION"},
+			{"copilot", "COPILOT_VERSION"},
+		}
+		if e.name == "debian" {
+			agents = agents[:2] // one program and one script are enough on the old engine
+		}
+		for _, tc := range agents {
+			t.Run(tc.agent, func(t *testing.T) {
+				image, err := e.ensure(t, Request{Agent: tc.agent, Base: base})
+				assert.NilError(t, err)
+				out := e.runReadOnly(t, image.Ref, `for tool in `+agentTools+`; do command -v $tool >/dev/null; done
+					! touch /usr/local/bin/mine 2>/dev/null
+					id -un; npm config get cache; npm config get prefix; echo "$GOPATH$CARGO_HOME$PIP_CACHE_DIR"; `+tc.agent+` --version`)
+				assert.Assert(t, strings.HasPrefix(out, "agent\n/home/agent/.npm\n/home/agent/.local\n\n"), out)
+				assert.Assert(t, cmp.Contains(out, pinned(t, tc.version)))
+				assert.Equal(t, e.run(t, image.Ref, `find /usr/local \( -user agent -o -perm -o=w ! -type l \) -print -quit`), "",
+					"the agent can change itself")
+			})
+		}
+	})
+}
+
+// deriveTrusting derives a base that trusts whom this machine trusts, and whose
+// caches are in places that only root may write to.
+func (e *testEngine) deriveTrusting(t *testing.T) string {
+	t.Helper()
+	trusted, err := os.ReadFile("/etc/ssl/certs/ca-certificates.crt")
+	assert.NilError(t, err)
+	files := staticfs.NewFS()
+	files.Add("trusted.crt", &fstypes.Stat{Mode: 0o644}, trusted)
+	b, out := e.builder(t)
+	spec := buildSpec{
+		tag: uniqueName("ralph-test-projectimage-trusting"), base: e.base, context: files,
+		dockerfile: []byte("ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nCOPY trusted.crt /etc/ssl/certs/ca-certificates.crt\n" +
+			"ENV GOPATH=/go CARGO_HOME=/usr/local/cargo PIP_CACHE_DIR=/srv/pip npm_config_cache=/srv/npm\n"),
+	}
+	e.removeAfter(t, spec.tag)
+	assert.NilError(t, b.build(t.Context(), spec, false), "%s", out)
+	return spec.tag
+}
+
+// runReadOnly is run in a container that can write to its home and /tmp alone.
+func (e *testEngine) runReadOnly(t *testing.T, image, script string) string {
+	t.Helper()
+	result := icmd.RunCommand("docker", "-H", e.host, "run", "--rm", "--network", "none", "--read-only", "--tmpfs", "/tmp",
+		"--cap-drop", "ALL", "--security-opt", "no-new-privileges", "-v", "/home/agent", image, "sh", "-ec", script)
+	result.Assert(t, icmd.Success)
+	return strings.TrimSpace(result.Stdout())
+}
+
+func TestEngineNoRootWithoutPassword(t *testing.T) {
+	onEngines(t, func(t *testing.T, e *testEngine) {
+		base := e.derive(t, `RUN mkdir -p /etc/sudoers.d && printf 'Defaults env_reset\nagent ALL=(ALL) NOPASSWD: ALL\n' >/etc/sudoers.d/agent && echo 'permit nopass agent' >/etc/doas.conf`)
+		image, err := e.ensure(t, Request{Agent: "shell", Base: base})
+		assert.NilError(t, err)
+		assert.Equal(t, e.run(t, image.Ref, `cat /etc/sudoers.d/agent /etc/doas.conf`),
+			"Defaults env_reset\n# agent ALL=(ALL) NOPASSWD: ALL\n# permit nopass agent")
+	})
 }
 
 // TestEngineInstallsGit needs a Debian mirror that containers can reach.

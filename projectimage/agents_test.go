@@ -2,9 +2,12 @@ package projectimage
 
 import (
 	"bytes"
+	"io/fs"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -16,7 +19,14 @@ import (
 
 func TestDefaultBase(t *testing.T) {
 	assert.Equal(t, DefaultBase("claude"), "docker/sandbox-templates:claude-code")
-	assert.Equal(t, DefaultBase("shell"), "debian:bookworm-slim")
+	assert.Equal(t, DefaultBase("codex"), "docker/sandbox-templates:codex")
+	assert.Equal(t, DefaultBase("crush"), "debian:bookworm-slim")
+	for _, agent := range Agents() {
+		base := DefaultBase(agent)
+		normal, err := normalizeBase(base)
+		assert.NilError(t, err)
+		assert.Equal(t, normal, base)
+	}
 	assert.Equal(t, DefaultBase("nobody"), "")
 }
 
@@ -51,7 +61,7 @@ func TestRefDependsOnTheBaseOnly(t *testing.T) {
 
 func TestUnknownAgent(t *testing.T) {
 	_, err := Ref(Request{Agent: "../shell"})
-	assert.Error(t, err, `there is no image for agent "../shell": choose one of claude, shell, or give an image that has the agent with --image IMAGE`)
+	assert.Error(t, err, `there is no image for agent "../shell": choose one of claude, codex, copilot, crush, gemini, opencode, shell, or give an image that has the agent with --image IMAGE`)
 	assert.Assert(t, errdefs.IsInvalidArgument(err))
 }
 
@@ -92,7 +102,7 @@ func TestDockerfiles(t *testing.T) {
 				"a directive would make the engine fetch another frontend")
 			// Only what the BuildKit of Docker 20.10 knows, and nothing that fetches or needs a context.
 			for _, node := range result.AST.Children {
-				assert.Assert(t, slices.Contains([]string{"ARG", "FROM", "USER", "RUN", "WORKDIR"}, strings.ToUpper(node.Value)), node.Original)
+				assert.Assert(t, slices.Contains([]string{"ARG", "ENV", "FROM", "USER", "RUN", "WORKDIR"}, strings.ToUpper(node.Value)), node.Original)
 				assert.Assert(t, cmp.Len(node.Flags, 0), node.Original)
 				assert.Assert(t, cmp.Len(node.Heredocs, 0), node.Original)
 			}
@@ -113,16 +123,36 @@ func TestDockerfileStepsAreShell(t *testing.T) {
 	}
 }
 
-// pinnedClaude returns the version of claude that the Dockerfile installs.
-func pinnedClaude(t *testing.T) string {
+// pinned returns what the file of versions says.
+func pinned(t *testing.T, name string) string {
 	t.Helper()
-	content, err := agentDockerfile("claude")
+	versions, err := agentVersions()
 	assert.NilError(t, err)
-	versions := regexp.MustCompile(`\b\d+\.\d+\.\d+\b`).FindAllString(string(content), -1)
-	assert.Assert(t, cmp.Len(versions, 1), "the version is in one place")
-	return versions[0]
+	assert.Assert(t, versions[name] != "", name)
+	return versions[name]
 }
 
-func TestClaudeVersionIsAnArgument(t *testing.T) {
-	assert.Assert(t, slices.Contains(instructions(parseDockerfile(t, "claude"), "ARG"), "CLAUDE_CODE_VERSION="+pinnedClaude(t)))
+func TestVersionsAreInOneFile(t *testing.T) {
+	versions, err := agentVersions()
+	assert.NilError(t, err)
+	var used string
+	for _, agent := range Agents() {
+		args := instructions(parseDockerfile(t, agent), "ARG")
+		used += strings.Join(args, "\n") + "\n"
+		for _, arg := range args {
+			assert.Assert(t, arg == "BASE_IMAGE" || strings.Contains(arg, "="), "%s: %s has no value", agent, arg)
+		}
+	}
+	for name, version := range versions {
+		assert.Assert(t, cmp.Contains(used, name+"="+strconv.Quote(version)+"\n"))
+	}
+	err = fs.WalkDir(agentFiles, "agents", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Base(path) != "Dockerfile" {
+			return err
+		}
+		content, err := agentFiles.ReadFile(path)
+		assert.Assert(t, !regexp.MustCompile(`\d+\.\d+\.\d+|[0-9a-f]{64}`).Match(content), "%s has a version of its own", path)
+		return err
+	})
+	assert.NilError(t, err)
 }

@@ -4,6 +4,8 @@
 SCRIPTS=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=scripts/versions
 . "$SCRIPTS/versions"
+# shellcheck source=projectimage/agents/versions
+. "$SCRIPTS/../projectimage/agents/versions"
 
 # Built tools and images live outside the checkout, so that a fresh clone reuses them.
 CACHE=${RALPH_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/docker-ralph}
