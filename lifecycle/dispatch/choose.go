@@ -23,20 +23,21 @@ import (
 
 // place is where a command is going to run.
 type place struct {
-	kind   string // the driver's name
-	driver lifecycle.Driver
-	why    string // why this driver was chosen; empty if the user did
-	image  string
-	build  bool // the image comes from the engine, and is built there if need be
-	api    API  // nil if there is no engine, or none is needed
-	known  bool // a sandbox of the scope was made with it before
-	sbx    *sbx.Dialect
+	kind    string // the driver's name
+	driver  lifecycle.Driver
+	why     string // why this driver was chosen; empty if the user did
+	image   string
+	build   bool // the image comes from the engine, and is built there as request says if need be
+	request projectimage.Request
+	api     API  // nil if there is no engine, or none is needed
+	known   bool // a sandbox of the scope was made with it before
+	sbx     *sbx.Dialect
 }
 
 // choose chooses the driver. One that is named is never replaced by another.
 // Left open, it is the one that the scope's sandbox was made with; for a new
 // one the first that can make sandboxes here.
-func (h Host) choose(ctx context.Context, wt scope.Worktree, cfg config.Effective, connected func() (API, error)) (place, error) {
+func (h Host) choose(ctx context.Context, wt scope.Worktree, cfg config.Effective, req projectimage.Request, connected func() (API, error)) (place, error) {
 	name, err := wt.Scope.SandboxName()
 	if err != nil {
 		return place{}, err
@@ -48,7 +49,7 @@ func (h Host) choose(ctx context.Context, wt scope.Worktree, cfg config.Effectiv
 			kind, why = h.probe(ctx)
 		}
 	}
-	at := place{kind: kind, why: why, known: microvm.Known(h.StateDir, kind, name)}
+	at := place{kind: kind, why: why, request: req, known: microvm.Known(h.StateDir, kind, name)}
 	switch kind {
 	case config.DriverSbx:
 		err = h.atSbx(ctx, &at, name, cfg, connected)
@@ -122,7 +123,7 @@ func (h Host) atContainer(at *place, cfg config.Effective, connected func() (API
 	if cfg.Ralph.Source != "" {
 		return errors.New("ralph.source works in microVMs only: a container has no place where another ralph could be installed. Take it out, or use the driver sbx or docker-sandbox")
 	}
-	if at.image, err = projectimage.Ref(imageRequest(cfg)); err != nil {
+	if at.image, err = projectimage.Ref(at.request); err != nil {
 		return err
 	}
 	if at.api, err = connected(); err != nil {
@@ -149,7 +150,8 @@ func (h Host) atDockerSandbox(at *place, cfg config.Effective) error {
 	if !ok {
 		return fmt.Errorf("docker sandbox has no image for the agent %q: give one with --image", cfg.Agent.Name)
 	}
-	return h.useTemplate(at, cfg, template)
+	h.useTemplate(at, template)
+	return nil
 }
 
 // atSbx prefers our own images, which are built on an engine. Without one there
@@ -171,10 +173,12 @@ func (h Host) atSbx(ctx context.Context, at *place, name string, cfg config.Effe
 func (h Host) imageForSbx(ctx context.Context, at *place, was string, cfg config.Effective, connected func() (API, error)) error {
 	given := at.image != "" // sbx fetches it if the engine does not have it
 	template, provided := microvm.Template(cfg.Agent.Name)
-	if !given && provided && was == template {
-		return h.useTemplate(at, cfg, template)
+	wishes := at.request.Base != "" || at.request.Project != nil
+	if !given && provided && was == template && !wishes {
+		h.useTemplate(at, template)
+		return nil
 	}
-	built, unknown := projectimage.Ref(imageRequest(cfg))
+	built, unknown := projectimage.Ref(at.request)
 	api, err := connected()
 	if err == nil && (given || built == "" || was != built) {
 		err = answers(ctx, api)
@@ -189,7 +193,8 @@ func (h Host) imageForSbx(ctx context.Context, at *place, was string, cfg config
 		at.image, at.build = built, true
 		return nil
 	case provided:
-		return h.useTemplate(at, cfg, template)
+		h.useTemplate(at, template)
+		return nil
 	case unknown != nil:
 		return unknown
 	default:
@@ -198,12 +203,18 @@ func (h Host) imageForSbx(ctx context.Context, at *place, was string, cfg config
 }
 
 // useTemplate takes an image that Docker provides, on which nothing is built.
-func (h Host) useTemplate(at *place, cfg config.Effective, template string) error {
+func (h Host) useTemplate(at *place, template string) {
 	at.image = template
-	if cfg.Image.Base != "" {
-		h.report(fmt.Sprintf("Warning: image.base = %q has no effect: the image %s is used as it is", cfg.Image.Base, template))
+	without := ""
+	switch {
+	case at.request.Project != nil:
+		without = at.request.Project.File
+	case at.request.Base != "":
+		without = fmt.Sprintf("image.base = %q", at.request.Base)
+	default:
+		return
 	}
-	return nil
+	h.report(fmt.Sprintf("Warning: %s has no effect: the image %s is used as it is", without, template))
 }
 
 // answers tells whether there is an engine.

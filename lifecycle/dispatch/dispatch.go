@@ -99,7 +99,11 @@ func Run(ctx context.Context, h Host, opts Options) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	at, err := h.choose(ctx, wt, cfg, connected)
+	req, err := imageRequest(ctx, wt, cfg)
+	if err != nil {
+		return 0, err
+	}
+	at, err := h.choose(ctx, wt, cfg, req, connected)
 	if err != nil {
 		return 0, err
 	}
@@ -121,7 +125,7 @@ func Run(ctx context.Context, h Host, opts Options) (int, error) {
 		}
 		defer func() { _ = alive.Close() }()
 	}
-	ensurer := h.ensurer(at, cfg, opts)
+	ensurer := h.ensurer(at, opts)
 	ensurer.Save = h.save(at.driver, wt)
 	code, sb, err := h.ensureAndExecute(ctx, at, spec, ensurer, opts, lifecycle.Process{
 		ID:      rand.Text(),
@@ -258,31 +262,27 @@ func within(dir, root string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-func imageRequest(cfg config.Effective) projectimage.Request {
-	return projectimage.Request{Agent: cfg.Agent.Name, Base: cfg.Image.Base, Image: cfg.Sandbox.Image}
-}
-
-func (h Host) ensurer(at place, cfg config.Effective, opts Options) *lifecycle.Ensurer {
-	locks := filepath.Join(h.StateDir, "locks")
+func (h Host) ensurer(at place, opts Options) *lifecycle.Ensurer {
 	return &lifecycle.Ensurer{
 		Driver:   at.driver,
 		Why:      at.why,
 		AnyAgent: opts.Command == taskCommand,
-		LockDir:  locks,
+		LockDir:  h.lockDir(),
 		Report:   h.report,
 		Confirm:  h.Confirm,
 		Image: func(ctx context.Context) error {
 			if !at.build {
 				return nil
 			}
-			b := &projectimage.Builder{Engine: at.api, Auth: h.Credentials, Progress: h.Progress, ProxyArgs: h.ProxyArgs(at.api.DaemonHost()), LockDir: locks}
-			req := imageRequest(cfg)
+			req := at.request
 			req.Rebuild = opts.Rebuild
-			_, err := b.Ensure(ctx, req)
+			_, err := h.builder(at.api).Ensure(ctx, req)
 			return err
 		},
 	}
 }
+
+func (h Host) lockDir() string { return filepath.Join(h.StateDir, "locks") }
 
 // execute runs the process and passes signals on to it. The context's end is
 // a signal like the others: the program inside shall end in its own way, and

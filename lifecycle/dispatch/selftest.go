@@ -36,11 +36,16 @@ func SelfTest(ctx context.Context, h Host, over config.Overrides, report func(dr
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return fmt.Errorf("making a folder for the test: %w", err)
 	}
-	at, err := h.choose(ctx, scope.Worktree{Root: dir, Scope: scope.Scope{Repo: "selftest/" + rand.Text(), Branch: "main"}}, cfg, connected)
+	wt := scope.Worktree{Root: dir, Scope: scope.Scope{Repo: "selftest/" + rand.Text(), Branch: "main"}}
+	req, err := imageRequest(ctx, wt, cfg)
 	if err != nil {
 		return err
 	}
-	if err := h.ensurer(at, cfg, Options{}).Image(ctx); err != nil {
+	at, err := h.choose(ctx, wt, cfg, req, connected)
+	if err != nil {
+		return err
+	}
+	if err := h.ensurer(at, Options{}).Image(ctx); err != nil {
 		return err
 	}
 	why := ""

@@ -1,0 +1,39 @@
+package dispatch
+
+import (
+	"context"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/projectimage"
+	"github.com/docker-ralph/docker-ralph/scope"
+)
+
+// imageRequest says what the sandbox of a work tree is made from. All work
+// trees of a repository share what the main one asks for. Where there is no
+// main one, as beside a bare repository, each asks for itself.
+func imageRequest(ctx context.Context, wt scope.Worktree, cfg config.Effective) (projectimage.Request, error) {
+	req := projectimage.Request{Agent: cfg.Agent.Name, Base: cfg.Image.Base, Image: cfg.Sandbox.Image}
+	if req.Image != "" {
+		return req, nil
+	}
+	root := wt.MainRoot
+	if root == "" {
+		root = wt.Root
+	}
+	project, found, err := projectimage.FindProject(ctx, root)
+	if found {
+		req.Project = &project
+	}
+	return req, err
+}
+
+// builder makes images on an engine.
+func (h Host) builder(api API) *projectimage.Builder {
+	return &projectimage.Builder{
+		Engine:    api,
+		Auth:      h.Credentials,
+		Progress:  h.Progress,
+		ProxyArgs: h.ProxyArgs(api.DaemonHost()),
+		LockDir:   h.lockDir(),
+	}
+}
