@@ -158,18 +158,29 @@ func (m *merger) timeout(d *time.Duration) {
 	m.e.Origins[keyTimeout] = Origin{Kind: FromFlag, Name: "--timeout"}
 }
 
-// environment takes the RALPH_* variables.
+// variable is the name of the setting's variable that is set, empty for none.
+func (s setting) variable(getenv func(string) string) string {
+	for _, name := range []string{s.env, s.alias} {
+		if name != "" && getenv(name) != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+// environment takes the variables that are settings.
 func environment(getenv func(string) string) []given {
 	if getenv == nil {
 		return nil
 	}
 	var values []given
 	for _, s := range settings() {
-		if s.env == "" || getenv(s.env) == "" {
+		name := s.variable(getenv)
+		if name == "" {
 			continue
 		}
-		origin := Origin{Kind: FromEnvironment, Name: s.env}
-		items := []string{getenv(s.env)}
+		origin := Origin{Kind: FromEnvironment, Name: name}
+		items := []string{getenv(name)}
 		if s.form == names {
 			items = strings.Split(items[0], ",")
 		}
@@ -177,7 +188,7 @@ func environment(getenv func(string) string) []given {
 			if item = strings.TrimSpace(item); item == "" {
 				continue
 			}
-			fail := func(err error) error { return fmt.Errorf("%s=%q: %w", s.env, item, err) }
+			fail := func(err error) error { return fmt.Errorf("%s=%q: %w", name, item, err) }
 			values = append(values, given{setting: s, value: item, origin: origin, fail: fail})
 		}
 	}

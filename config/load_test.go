@@ -157,6 +157,22 @@ func TestLoadPrecedence(t *testing.T) {
 	}
 }
 
+func TestTheImageVariableOfOtherPrograms(t *testing.T) {
+	both := map[string]string{"DOCKER_SANDBOX_IMAGE": "node:22-alpine"}
+	cfg, err := Load(Sources{Getenv: env(both)})
+	assert.NilError(t, err)
+	assert.Equal(t, cfg.Sandbox.Image, "node:22-alpine")
+	assert.Equal(t, cfg.Origins[keyImage].Name, "DOCKER_SANDBOX_IMAGE")
+
+	both["RALPH_IMAGE"] = "mine"
+	cfg, err = Load(Sources{Getenv: env(both)})
+	assert.NilError(t, err)
+	assert.Equal(t, cfg.Sandbox.Image, "mine")
+
+	_, err = Load(Sources{Getenv: env(map[string]string{"DOCKER_SANDBOX_IMAGE": "No Image"})})
+	assert.ErrorContains(t, err, `DOCKER_SANDBOX_IMAGE="No Image"`)
+}
+
 func TestLoadEnvironmentAndFlags(t *testing.T) {
 	want := Config{
 		Agent: Agent{Name: "shell", Model: "m", Permissions: "ask"},

@@ -28,6 +28,8 @@ type setting struct {
 	key  string
 	form form
 	env  string // environment variable, empty for none
+	// alias is a variable of another program that means the same; env wins.
+	alias string
 	// set checks a value, already of the right form, and stores it.
 	set func(c *Config, v string, from OriginKind) error
 	// setNamed is set's place in a setting whose key has the component "*",
@@ -92,7 +94,7 @@ func mainSettings() []setting {
 			c.Sandbox.Driver = v
 			return checkChoice(v, DriverAuto, DriverSbx, DriverDockerSandbox, DriverContainer)
 		}},
-		{key: keyImage, form: text, env: "RALPH_IMAGE", set: func(c *Config, v string, _ OriginKind) error {
+		{key: keyImage, form: text, env: "RALPH_IMAGE", alias: "DOCKER_SANDBOX_IMAGE", set: func(c *Config, v string, _ OriginKind) error {
 			c.Sandbox.Image = v
 			return checkImage(v)
 		}},
