@@ -12,6 +12,9 @@ import (
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
 )
 
 const (
@@ -72,18 +75,24 @@ func TestTheBacklogNeedsNoSandboxOfTheSameAgent(t *testing.T) {
 func TestAtATerminalTheUserIsAskedBeforeASandboxIsMadeAnew(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
 		w.configure(t, halfGigabyte)
-		w.ok(t, "task", "create", "a", "Title")
+		w.plan(t, task{ID: "a", Title: "Title", Steps: []string{"true"}})
 		first := w.sandbox(t)
-		w.configure(t, otherLimits)
+		command := []string{"ralph", "build"}
+		if w.driver == config.DriverDockerSandbox {
+			// It has no limits that could change.
+			command = []string{"ralph", "--image", engines.BaseImage(), "build"}
+		} else {
+			w.configure(t, otherLimits)
+		}
 
-		no := w.terminal(t, w.docker("ralph", "task", "list"))
+		no := w.terminal(t, w.docker(command...))
 		no.screen.waitFor(t, "Make it anew?")
 		no.press(t, "n\r")
 		no.wait(t).expect(t, 1)
 		assert.Equal(t, w.sandbox(t).ID, first.ID)
 		assert.Check(t, is.Contains(no.screen.String(), "was left as it is"))
 
-		yes := w.terminal(t, w.docker("ralph", "task", "list"))
+		yes := w.terminal(t, w.docker(command...))
 		yes.screen.waitFor(t, "Make it anew?")
 		yes.press(t, "y\r")
 		yes.wait(t).expect(t, 0)
