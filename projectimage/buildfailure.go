@@ -11,6 +11,7 @@ import (
 
 const (
 	logTail   = 10  // lines of a failed step that an error repeats
+	logKept   = 500 // lines of a step that are kept to look for apt's reasons
 	reasonMax = 240 // bytes of BuildKit's reason, which quotes whole scripts
 )
 
@@ -24,13 +25,14 @@ type BuildError struct {
 }
 
 func newBuildError(spec buildSpec, err error, log *stepLog) *BuildError {
+	wrote := log.failed()
 	failure := &BuildError{
 		Tag: spec.tag, Base: spec.base, Err: err,
 		Source: failedSource(spec.filename(), spec.dockerfile, err, log.failedName),
-		Log:    log.failed(),
+		Log:    wrote[max(len(wrote)-logTail, 0):],
 	}
 	if spec.project != nil {
-		failure.Asked = spec.project.askedFor(failure.Log)
+		failure.Asked = spec.project.askedFor(wrote)
 	}
 	return failure
 }
@@ -93,7 +95,7 @@ func (l *stepLog) record(status *buildkit.SolveStatus) {
 	}
 }
 
-// failed returns the last lines of the step that failed.
+// failed returns the last lines of the step that failed, [logKept] at most.
 func (l *stepLog) failed() []string {
 	s := l.steps[l.failedStep]
 	if s == nil {
@@ -113,7 +115,7 @@ func (s *step) write(data string) {
 			continue
 		}
 		s.lines = append(s.lines, line)
-		if len(s.lines) > logTail {
+		if len(s.lines) > logKept {
 			s.lines = s.lines[1:]
 		}
 	}

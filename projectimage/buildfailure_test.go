@@ -33,13 +33,18 @@ func TestStepLog(t *testing.T) {
 
 func TestStepLogKeepsTheEnd(t *testing.T) {
 	var log stepLog
-	for i := range 50 {
+	for i := range 2 * logKept {
 		log.record(logOf("a", fmt.Sprintf("line %d\n", i)))
 	}
 	log.record(&buildkit.SolveStatus{Vertexes: []*buildkit.Vertex{{Digest: "a", Error: "x"}}})
 	lines := log.failed()
-	assert.Assert(t, cmp.Len(lines, logTail))
-	assert.Equal(t, lines[logTail-1], "line 49")
+	assert.Assert(t, cmp.Len(lines, logKept))
+	last := fmt.Sprintf("line %d", 2*logKept-1)
+	assert.Equal(t, lines[logKept-1], last)
+
+	failure := newBuildError(buildSpec{}, errors.New("exit code: 1"), &log)
+	assert.Assert(t, cmp.Len(failure.Log, logTail))
+	assert.Equal(t, failure.Log[logTail-1], last)
 }
 
 func TestStepLogWithoutFailure(t *testing.T) {
@@ -47,6 +52,33 @@ func TestStepLogWithoutFailure(t *testing.T) {
 	assert.Assert(t, cmp.Len(log.failed(), 0))
 	log.record(logOf("a", "line\n"))
 	assert.Assert(t, cmp.Len(log.failed(), 0))
+}
+
+func TestAskedFor(t *testing.T) {
+	packages, err := parseDependencies("dependencies", []byte("tree\ntree=9\n# x\nlibc6:s390x\nno.such+\ng++\nodd\n"))
+	assert.NilError(t, err)
+	p := Project{File: "dependencies", Packages: packages}
+	for _, tc := range []struct {
+		name string
+		log  []string
+		want []string
+	}{
+		{"name", []string{"E: Unable to locate package odd"}, []string{"7 asks for odd"}},
+		{"architecture", []string{"E: Unable to locate package libc6:s390x"}, []string{"4 asks for libc6:s390x"}},
+		{"version", []string{"E: Version '9' for 'tree' was not found"}, []string{"2 asks for tree=9"}},
+		{"in the file's order", []string{"E: Unable to locate package odd", "Reading", "E: Unable to locate package tree"}, []string{"1 asks for tree", "2 asks for tree=9", "7 asks for odd"}},
+		{"as a pattern", []string{"E: Unable to locate package no.such", "E: Couldn't find any package by regex 'no.such'"}, []string{"5 asks for no.such+"}},
+		{"no candidate", []string{"E: Package 'g++' has no installation candidate"}, []string{"6 asks for g++"}},
+		{"something else", []string{"E: Unable to fetch some archives", "W: Unable to locate package odd", "E: Unable to locate package other"}, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var want []string
+			for _, line := range tc.want {
+				want = append(want, "dependencies:"+line)
+			}
+			assert.DeepEqual(t, p.askedFor(tc.log), want)
+		})
+	}
 }
 
 func TestBuildErrorText(t *testing.T) {
@@ -78,7 +110,7 @@ func FuzzStepLog(f *testing.F) {
 		split.write(data[:cut])
 		split.write(data[cut:])
 		assert.DeepEqual(t, whole.lines, split.lines)
-		assert.Assert(t, len(whole.lines) <= logTail)
+		assert.Assert(t, len(whole.lines) <= logKept)
 		for _, line := range whole.lines {
 			assert.Assert(t, utf8.ValidString(line))
 			assert.Assert(t, !strings.ContainsFunc(line, unicode.IsControl))

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/moby/moby/client"
@@ -143,26 +142,42 @@ func (b *Builder) noteBase(image Image) error {
 	return nil
 }
 
-// notFound are apt's words for a package that it cannot find.
-var notFound = regexp.MustCompile(`^E: (?:Unable to locate package |Package '|Version '[^']*' for '|Couldn't find any package by (?:glob|regex) ')([^' ]+)`)
+// notFound are apt's words for a package that it cannot find, with the version
+// when it is only that.
+var notFound = regexp.MustCompile(`^E: (?:Unable to locate package |Package '|Version '([^']*)' for '|Couldn't find any package by (?:glob|regex) ')([^' ]+)`)
 
 // askedFor returns the lines of the project's file that ask for the packages
 // that apt does not find.
 func (p *Project) askedFor(log []string) []string {
-	var asked []string
+	missing := map[Package]bool{}
 	for _, line := range log {
 		match := notFound.FindStringSubmatch(line)
 		if match == nil {
 			continue
 		}
 		for _, wanted := range p.Packages {
-			plain, _, _ := strings.Cut(wanted.Name, "=")
-			bare, _, _ := strings.Cut(plain, ":")
-			if match[1] == plain || match[1] == bare {
-				asked = append(asked, fmt.Sprintf("%s:%d asks for %s", p.File, wanted.Line, wanted.Name))
+			if wanted.isMeant(match[2], match[1]) {
+				missing[wanted] = true
 			}
 		}
 	}
-	slices.Sort(asked)
-	return slices.Compact(asked)
+	var asked []string
+	for _, wanted := range p.Packages { // in the file's order
+		if missing[wanted] && len(asked) < maxProblems {
+			asked = append(asked, fmt.Sprintf("%s:%d asks for %s", p.File, wanted.Line, wanted.Name))
+		}
+	}
+	return asked
+}
+
+// isMeant tells whether apt means p by a name and, if it misses no more than
+// that, a version.
+func (p Package) isMeant(name, version string) bool {
+	plain, pinned, _ := strings.Cut(p.Name, "=")
+	bare, _, _ := strings.Cut(plain, ":")
+	if version != "" && version != pinned {
+		return false
+	}
+	// A plus at the end, where no package has that name, tells apt-get to install.
+	return name == plain || name == bare || name+"+" == plain
 }
