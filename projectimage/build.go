@@ -45,6 +45,10 @@ func (b *Builder) build(ctx context.Context, spec buildSpec, noCache bool) error
 	if err != nil {
 		return err
 	}
+	options, err := b.solveOptions(spec, noCache)
+	if err != nil {
+		return fmt.Errorf("building image %q: %w", spec.tag, err)
+	}
 	c, err := b.connect(ctx)
 	if err != nil {
 		return fmt.Errorf("building image %q: %w", spec.tag, err)
@@ -55,7 +59,7 @@ func (b *Builder) build(ctx context.Context, spec buildSpec, noCache bool) error
 	var log stepLog
 	var group errgroup.Group
 	group.Go(func() error {
-		_, err := c.Solve(ctx, nil, b.solveOptions(spec, noCache), solved)
+		_, err := c.Solve(ctx, nil, options, solved)
 		return err
 	})
 	group.Go(func() error {
@@ -84,7 +88,11 @@ func (b *Builder) build(ctx context.Context, spec buildSpec, noCache bool) error
 // solveOptions describes the build to BuildKit. There are no attestations: they
 // would give a cached build a new digest every time. There are no entitlements
 // either: no step gets the host's network, or more rights than others.
-func (b *Builder) solveOptions(spec buildSpec, noCache bool) buildkit.SolveOpt {
+func (b *Builder) solveOptions(spec buildSpec, noCache bool) (buildkit.SolveOpt, error) {
+	secrets, err := secretsprovider.NewStore(b.Secrets)
+	if err != nil {
+		return buildkit.SolveOpt{}, err
+	}
 	attrs := map[string]string{
 		"filename":                  spec.filename(),
 		"image-resolve-mode":        "local",
@@ -120,8 +128,8 @@ func (b *Builder) solveOptions(spec buildSpec, noCache bool) buildkit.SolveOpt {
 		FrontendAttrs: attrs,
 		LocalMounts:   map[string]fsutil.FS{"dockerfile": dockerfile, "context": buildContext},
 		Exports:       []buildkit.ExportEntry{{Type: "moby", Attrs: map[string]string{"name": spec.tag}}},
-		Session:       []session.Attachable{b.buildAuth(), secretsprovider.FromMap(b.Secrets)},
-	}
+		Session:       []session.Attachable{b.buildAuth(), secretsprovider.NewSecretProvider(secrets)},
+	}, nil
 }
 
 // exactFS walks the named file alone: [staticfs.FS] goes by the prefix, which

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"net"
 	"sync"
 	"testing"
 
 	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/image"
 	"github.com/moby/moby/api/types/jsonstream"
 	"github.com/moby/moby/client"
@@ -25,9 +27,12 @@ type fakeEngine struct {
 
 	inspectErr error
 	pull       func(ref string, options client.ImagePullOptions) (string, error) // returns the message stream
+	files      map[string]container.PathStat // what is in every image; nil for what a sandbox needs
 	hijack     func(ctx context.Context) (net.Conn, error)
 	dial       func(ctx context.Context) (net.Conn, error)
 	host       string
+
+	Engine // nothing else is asked of it
 }
 
 func (f *fakeEngine) called(format string, args ...any) {
@@ -61,6 +66,37 @@ func (f *fakeEngine) ImagePull(_ context.Context, ref string, options client.Ima
 		return nil, err
 	}
 	return fakePull{bytes.NewBufferString(messages)}, nil
+}
+
+// suitable is what a sandbox needs of an image.
+func suitable() map[string]container.PathStat {
+	files := map[string]container.PathStat{}
+	for name, mode := range map[string]fs.FileMode{"/bin/sh": 0o755, "/usr/bin/git": 0o755, "/etc/passwd": 0o644, "/etc/group": 0o644} {
+		files[name] = container.PathStat{Mode: mode}
+	}
+	return files
+}
+
+func (f *fakeEngine) ContainerCreate(_ context.Context, options client.ContainerCreateOptions) (client.ContainerCreateResult, error) {
+	f.called("create %s", options.Config.Image)
+	return client.ContainerCreateResult{ID: "box"}, nil
+}
+
+func (f *fakeEngine) ContainerStatPath(_ context.Context, id string, options client.ContainerStatPathOptions) (client.ContainerStatPathResult, error) {
+	files := f.files
+	if files == nil {
+		files = suitable()
+	}
+	stat, ok := files[options.Path]
+	if !ok || id != "box" {
+		return client.ContainerStatPathResult{}, fmt.Errorf("no such file %s: %w", options.Path, errdefs.ErrNotFound)
+	}
+	return client.ContainerStatPathResult{Stat: stat}, nil
+}
+
+func (f *fakeEngine) ContainerRemove(_ context.Context, id string, _ client.ContainerRemoveOptions) (client.ContainerRemoveResult, error) {
+	f.called("remove %s", id)
+	return client.ContainerRemoveResult{}, nil
 }
 
 func (f *fakeEngine) DialHijack(ctx context.Context, url, proto string, _ map[string][]string) (net.Conn, error) {

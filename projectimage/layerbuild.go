@@ -58,14 +58,15 @@ func (b *Builder) ensureProject(ctx context.Context, agent buildSpec, req Reques
 			return image, err
 		}
 	}
-	base, err := b.ensureBuilt(ctx, agent, req)
+	base, release, err := b.ensureHeld(ctx, agent, req)
 	if err != nil {
 		return Image{}, err
 	}
+	defer release()
 	if err := b.noteBase(base); err != nil {
 		return Image{}, err
 	}
-	return b.buildLayer(ctx, spec, base, req.force())
+	return b.buildLayer(ctx, spec, base, req.noCache())
 }
 
 // buildLayer builds a project's layer with the files of its folder at hand.

@@ -18,23 +18,83 @@ const lockPoll = 100 * time.Millisecond
 // only the first builds it. It waits until the lock is free or ctx ends. The
 // lock file stays: removing it would let two processes lock two files.
 func (b *Builder) lock(ctx context.Context, tag string) (unlock func(), _ error) {
-	if err := os.MkdirAll(b.LockDir, 0o700); err != nil {
-		return nil, fmt.Errorf("making the folder for image locks: %w", err)
-	}
-	path := filepath.Join(b.LockDir, "image-"+strings.NewReplacer(":", "-", "/", "-").Replace(tag)+".lock")
-	lock := flock.New(path)
-	unlock = func() { _ = lock.Close() }
-	locked, err := lock.TryLock()
+	return b.wait(ctx, tag, (*flock.Flock).TryLock, (*flock.Flock).TryLockContext)
+}
+
+// share takes the lock of tag together with others who do so: the image is
+// neither built anew nor removed until release is called.
+func (b *Builder) share(ctx context.Context, tag string) (release func(), _ error) {
+	return b.wait(ctx, tag, (*flock.Flock).TryRLock, (*flock.Flock).TryRLockContext)
+}
+
+// tryLock takes the lock of tag if it is free.
+func (b *Builder) tryLock(tag string) (unlock func(), free bool, _ error) {
+	lock, err := b.lockFile(tag)
 	if err != nil {
-		return nil, fmt.Errorf("locking image %q with %s: %w", tag, path, err)
+		return nil, false, err
+	}
+	free, err = lock.TryLock()
+	if err != nil || !free {
+		_ = lock.Close()
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("locking image %q with %s: %w", tag, lock.Path(), err)
+	}
+	return func() { _ = lock.Close() }, free, nil
+}
+
+// wait takes a lock with try, or says that it has to wait and does so.
+func (b *Builder) wait(ctx context.Context, tag string, try func(*flock.Flock) (bool, error),
+	poll func(*flock.Flock, context.Context, time.Duration) (bool, error),
+) (unlock func(), _ error) {
+	lock, err := b.lockFile(tag)
+	if err != nil {
+		return nil, err
+	}
+	unlock = func() { _ = lock.Close() }
+	locked, err := try(lock)
+	if err != nil {
+		return nil, fmt.Errorf("locking image %q with %s: %w", tag, lock.Path(), err)
 	}
 	if locked {
 		return unlock, nil
 	}
 	b.Progress.notice("waiting for another docker ralph that builds image %s", tag)
-	if _, err := lock.TryLockContext(ctx, lockPoll); err != nil {
+	if _, err := poll(lock, ctx, lockPoll); err != nil {
 		unlock()
-		return nil, fmt.Errorf("waiting for the lock of image %q (%s): %w", tag, path, err)
+		return nil, fmt.Errorf("waiting for the lock of image %q (%s): %w", tag, lock.Path(), err)
 	}
 	return unlock, nil
+}
+
+func (b *Builder) lockFile(tag string) (*flock.Flock, error) {
+	if err := os.MkdirAll(b.LockDir, 0o700); err != nil {
+		return nil, fmt.Errorf("making the folder for image locks: %w", err)
+	}
+	return flock.New(filepath.Join(b.LockDir, "image-"+strings.NewReplacer(":", "-", "/", "-").Replace(tag)+".lock")), nil
+}
+
+// ensureHeld makes sure of an agent's image, which then stays as it is until
+// release is called: something is going to be built on it.
+func (b *Builder) ensureHeld(ctx context.Context, agent buildSpec, req Request) (_ Image, release func(), _ error) {
+	for {
+		image, err := b.ensureBuilt(ctx, agent, req)
+		if err != nil {
+			return Image{}, nil, err
+		}
+		if release, err = b.share(ctx, agent.tag); err != nil {
+			return Image{}, nil, err
+		}
+		held, found, err := b.lookup(ctx, agent.tag)
+		if err == nil && found {
+			held.Built = image.Built
+			return held, release, nil
+		}
+		release()
+		if err != nil {
+			return Image{}, nil, err
+		}
+		// Somebody has removed it since. What was forced has been done.
+		req.Rebuild, req.Pull, req.NoCache = false, false, false
+	}
 }

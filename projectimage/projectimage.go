@@ -22,6 +22,16 @@ import (
 type Engine interface {
 	ImageInspect(ctx context.Context, image string, options ...client.ImageInspectOption) (client.ImageInspectResult, error)
 	ImagePull(ctx context.Context, ref string, options client.ImagePullOptions) (client.ImagePullResponse, error)
+	ImageList(ctx context.Context, options client.ImageListOptions) (client.ImageListResult, error)
+	ImageRemove(ctx context.Context, image string, options client.ImageRemoveOptions) (client.ImageRemoveResult, error)
+	DiskUsage(ctx context.Context, options client.DiskUsageOptions) (client.DiskUsageResult, error)
+
+	// Containers tell which images are in use. One that is never started shows
+	// what is in an image.
+	ContainerList(ctx context.Context, options client.ContainerListOptions) (client.ContainerListResult, error)
+	ContainerCreate(ctx context.Context, options client.ContainerCreateOptions) (client.ContainerCreateResult, error)
+	ContainerStatPath(ctx context.Context, id string, options client.ContainerStatPathOptions) (client.ContainerStatPathResult, error)
+	ContainerRemove(ctx context.Context, id string, options client.ContainerRemoveOptions) (client.ContainerRemoveResult, error)
 
 	// DialHijack and Dialer carry the BuildKit connection; DaemonHost tells
 	// whether the engine's own socket is local.
@@ -41,12 +51,16 @@ type Request struct {
 	Project  *Project // the project's layer on the agent's image; nil for none
 	Image    string   // use this image as it is: nothing is built, and it is pulled when absent
 	Platform string   // build for this one, as "linux/arm64"; empty for the engine's own
-	Rebuild  bool     // fetch the base again and build everything without cache, although the tags exist
+	Rebuild  bool     // Pull and NoCache
+	Pull     bool     // fetch the base again and build everything on it, although the tags exist
 	NoCache  bool     // build everything without cache, although the tags exist
 }
 
 // force tells whether images are built that exist.
-func (r Request) force() bool { return r.Rebuild || r.NoCache }
+func (r Request) force() bool { return r.pull() || r.noCache() }
+
+func (r Request) pull() bool    { return r.Rebuild || r.Pull }
+func (r Request) noCache() bool { return r.Rebuild || r.NoCache }
 
 // Image is an image that the engine has.
 type Image struct {
@@ -61,7 +75,7 @@ type Builder struct {
 	Auth      Credentials        // nil: pull without credentials
 	Progress  Progress           // how builds and pulls are shown
 	ProxyArgs map[string]*string // proxy variables for the build steps; nil values are left out
-	Secrets   map[string][]byte  // by ID, for RUN --mount=type=secret; they are in no image and no cache
+	Secrets   []Secret           // for RUN --mount=type=secret; they are in no image and no cache
 	LockDir   string             // folder for the locks that keep two processes from building one tag twice
 }
 
@@ -152,11 +166,11 @@ func (b *Builder) ensureBuilt(ctx context.Context, spec buildSpec, req Request) 
 			return image, err
 		}
 	}
-	base, err := b.ensureBase(ctx, spec, req.Rebuild)
+	base, err := b.ensureBase(ctx, spec, req.pull())
 	if err != nil {
 		return Image{}, err
 	}
-	image, err := b.buildOn(ctx, spec, base, kindAgent, req.force())
+	image, err := b.buildOn(ctx, spec, base, kindAgent, req.noCache())
 	if err == nil {
 		err = b.noteBase(image)
 	}
@@ -177,6 +191,9 @@ func (b *Builder) buildOn(ctx context.Context, spec buildSpec, baseID, kind stri
 	image, found, err := b.lookup(ctx, spec.tag)
 	if err == nil && !found {
 		err = fmt.Errorf("the engine built image %q but does not have it: somebody removed it, run the command again", spec.tag)
+	}
+	if err == nil {
+		err = b.noteBuilt(image)
 	}
 	image.Built = true
 	return image, err

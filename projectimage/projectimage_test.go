@@ -46,6 +46,11 @@ func TestEnsureGiven(t *testing.T) {
 		got, err := b.Ensure(t.Context(), Request{Agent: "anything", Image: "mine:1", Rebuild: true})
 		assert.NilError(t, err)
 		assert.Equal(t, got, Image{Ref: "mine:1", ID: "sha256:2"})
+		assert.DeepEqual(t, engine.calls, []string{"inspect mine:1", "create sha256:2", "remove box"})
+
+		engine.calls = nil
+		_, err = b.Ensure(t.Context(), Request{Image: "mine:1"})
+		assert.NilError(t, err)
 		assert.DeepEqual(t, engine.calls, []string{"inspect mine:1"})
 	})
 	t.Run("absent", func(t *testing.T) {
@@ -57,7 +62,7 @@ func TestEnsureGiven(t *testing.T) {
 		got, err := b.Ensure(t.Context(), Request{Image: "mine:1"})
 		assert.NilError(t, err)
 		assert.Equal(t, got, Image{Ref: "mine:1", ID: "sha256:3"})
-		assert.DeepEqual(t, engine.calls, []string{"inspect mine:1", "pull mine:1", "inspect mine:1"})
+		assert.DeepEqual(t, engine.calls, []string{"inspect mine:1", "pull mine:1", "inspect mine:1", "create sha256:3", "remove box"})
 		assert.Assert(t, cmp.Contains(out.String(), "1: Pulling from mine\n"))
 	})
 	t.Run("absent and refused", func(t *testing.T) {

@@ -18,20 +18,33 @@ import (
 // imageID matches what the engine takes for an image ID and no registry has.
 var imageID = regexp.MustCompile(`^(sha256:)?[0-9a-f]{64}$`)
 
-// ensureGiven makes sure of an image that is used as it is.
+// ensureGiven makes sure of an image that is used as it is, and that it is fit
+// for that.
 func (b *Builder) ensureGiven(ctx context.Context, ref string) (Image, error) {
-	image, found, err := b.lookup(ctx, ref)
+	image, err := b.given(ctx, ref)
+	if err == nil {
+		err = b.checkGiven(ctx, ref, image)
+	}
+	if err != nil {
+		return Image{}, err
+	}
+	return Image{Ref: ref, ID: image.ID}, nil
+}
+
+// given returns a given image, which is pulled when the engine lacks it.
+func (b *Builder) given(ctx context.Context, ref string) (client.ImageInspectResult, error) {
+	image, found, err := b.inspect(ctx, ref)
 	if err != nil || found {
 		return image, err
 	}
 	if imageID.MatchString(ref) {
-		return Image{}, fmt.Errorf("the engine has no image with the ID %q: give the name of an image with --image IMAGE", ref)
+		return image, fmt.Errorf("the engine has no image with the ID %q: give the name of an image with --image IMAGE", ref)
 	}
 	if err := b.pull(ctx, ref, ""); err != nil {
-		return Image{}, fmt.Errorf("image %q is not on the engine and cannot be pulled: %w; "+
+		return image, fmt.Errorf("image %q is not on the engine and cannot be pulled: %w; "+
 			"build, load or pull it first, or give another with --image IMAGE", ref, err)
 	}
-	image, found, err = b.lookup(ctx, ref)
+	image, found, err = b.inspect(ctx, ref)
 	if err == nil && !found {
 		err = fmt.Errorf("the engine pulled image %q but does not have it: somebody removed it, run the command again", ref)
 	}

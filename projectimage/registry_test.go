@@ -135,11 +135,17 @@ func TestEnginePull(t *testing.T) {
 			assert.Equal(t, host, address)
 			return types.AuthConfig{Username: "me", Password: "pw", ServerAddress: address}, nil
 		}
-		got, err := b.Ensure(t.Context(), Request{Image: ref})
+		got, err := b.Pull(t.Context(), ref, "")
 		assert.NilError(t, err)
 		assert.Equal(t, got.Ref, ref)
 		assert.Assert(t, cmp.Regexp("^sha256:[0-9a-f]{64}$", got.ID))
 		assert.Assert(t, cmp.Contains(out.String(), "Status: Downloaded newer image for "+ref))
+
+		// A file is all that it has.
+		_, err = b.Ensure(t.Context(), Request{Image: ref})
+		var unsuitable *UnsuitableError
+		assert.Assert(t, errors.As(err, &unsuitable), "%v", err)
+		assert.Equal(t, len(unsuitable.Lacks), 4, "%v", err)
 
 		// It is a base now; that it has no shell is the build's own failure.
 		_, err = b.Ensure(t.Context(), Request{Agent: "shell", Base: ref})

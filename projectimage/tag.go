@@ -13,7 +13,7 @@ import (
 
 // agentTag returns agent-loop-sandbox-{agent}:v{hash8} for an agent's image.
 func agentTag(agent, base string, dockerfile []byte) string {
-	return "agent-loop-sandbox-" + agent + ":v" + contentHash(base, dockerfile)
+	return tagPrefix + agent + ":v" + contentHash(base, dockerfile)
 }
 
 // projectTag returns agent-loop-sandbox-{agent}-{project}:v{hash8} for a
@@ -22,7 +22,7 @@ func agentTag(agent, base string, dockerfile []byte) string {
 // needs no separators: the base's tag ends in a hash of its own.
 func projectTag(agent, baseTag string, p Project) string {
 	sum := sha256.Sum256([]byte(baseTag + string(p.Dockerfile) + p.digest))
-	return "agent-loop-sandbox-" + agent + "-" + projectName(p.Root) + ":v" + hex.EncodeToString(sum[:])[:8]
+	return tagPrefix + agent + "-" + projectName(p.Root) + ":v" + hex.EncodeToString(sum[:])[:8]
 }
 
 // projectNameMax bounds the part of an image's name that a folder's name gives,

@@ -1,0 +1,172 @@
+package projectimage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/moby/moby/api/types/image"
+	"github.com/moby/moby/client"
+)
+
+// Stored is an image on the engine that docker ralph has built.
+type Stored struct {
+	ID      string
+	Tags    []string // sorted; none when another image has taken its name
+	Foreign []string // names that somebody else has given it
+	Kind    string   // "agent" or "project"
+	Agent   string
+	Project string // name of the project's folder, as it is in the tag; empty for an agent's image
+	Base    string // reference of the image that it is built on
+	BaseID  string // the engine's ID of that image at the time; empty when it is not known
+	Created time.Time
+	Size    int64    // bytes, with the layers that other images have too
+	UsedBy  []string // containers that were made from it, sorted
+}
+
+// Name is what a user knows the image by: its tag, or else its ID.
+func (s Stored) Name() string {
+	for _, tag := range s.Tags {
+		if strings.HasPrefix(tag, tagPrefix) {
+			return tag
+		}
+	}
+	return shortID(s.ID)
+}
+
+// shortID is an ID as Docker shows it.
+func shortID(id string) string {
+	id = strings.TrimPrefix(id, "sha256:")
+	return id[:min(len(id), 12)]
+}
+
+const (
+	// tagPrefix begins the name of every image that is built here.
+	tagPrefix = "agent-loop-sandbox-"
+	// handedOver is what images are called while they are given to sbx.
+	handedOver = "docker-ralph/sandbox"
+)
+
+// List returns the images on the engine that docker ralph has built, by name.
+// Images that others have built on them carry the same labels, so the names
+// count too.
+func (b *Builder) List(ctx context.Context) ([]Stored, error) {
+	result, err := b.Engine.ImageList(ctx, client.ImageListOptions{
+		Filters: make(client.Filters).Add("label", labelCreatedBy+"="+createdBy).Add("label", labelAgent),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing the images of docker ralph: %w", canceledOr(ctx, err))
+	}
+	users, err := b.users(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []Stored
+	for _, summary := range result.Items {
+		stored := newStored(summary)
+		if len(stored.Tags) == 0 && (len(stored.Foreign) > 0 || !b.wasBuilt(stored.ID)) {
+			continue
+		}
+		stored.UsedBy = users[stored.ID]
+		all = append(all, stored)
+	}
+	slices.SortFunc(all, func(x, y Stored) int { return strings.Compare(x.Name(), y.Name()) })
+	return all, nil
+}
+
+// users returns the names of all containers, also stopped ones and those of
+// others, by the ID of their image.
+func (b *Builder) users(ctx context.Context) (map[string][]string, error) {
+	result, err := b.Engine.ContainerList(ctx, client.ContainerListOptions{All: true})
+	if err != nil {
+		return nil, fmt.Errorf("asking which images are in use: %w", canceledOr(ctx, err))
+	}
+	users := make(map[string][]string)
+	for _, c := range result.Items {
+		name := shortID(c.ID)
+		if len(c.Names) > 0 {
+			name = strings.TrimPrefix(c.Names[0], "/")
+		}
+		users[c.ImageID] = append(users[c.ImageID], name)
+	}
+	for _, names := range users {
+		slices.Sort(names)
+	}
+	return users, nil
+}
+
+// newStored reads what labels and names say.
+func newStored(summary image.Summary) Stored {
+	stored := Stored{
+		ID:      summary.ID,
+		Kind:    summary.Labels[labelKind],
+		Agent:   summary.Labels[labelAgent],
+		Project: summary.Labels[labelProject],
+		Base:    summary.Labels[labelBase],
+		BaseID:  summary.Labels[labelBaseID],
+		Created: time.Unix(summary.Created, 0),
+		Size:    summary.Size,
+	}
+	if stored.Kind == "" { // the first versions did not say
+		stored.Kind = kindAgent
+	}
+	for _, tag := range summary.RepoTags {
+		switch {
+		case tag == "<none>:<none>": // how old engines say that there is none
+		case stored.named(tag):
+			stored.Tags = append(stored.Tags, tag)
+		default:
+			stored.Foreign = append(stored.Foreign, tag)
+		}
+	}
+	slices.Sort(stored.Tags)
+	return stored
+}
+
+// versionTag matches the part of our tags behind the colon.
+var versionTag = regexp.MustCompile(`^v[0-9a-f]{8}$`)
+
+// named tells whether docker ralph would give the image this name.
+func (s Stored) named(tag string) bool {
+	repository, version, _ := strings.Cut(tag, ":")
+	if repository == handedOver {
+		return version == shortID(s.ID)
+	}
+	name := tagPrefix + s.Agent
+	if s.Kind == kindProject {
+		name += "-" + s.Project
+	}
+	return repository == name && versionTag.MatchString(version)
+}
+
+// builtPath is the note that an image was built here. By it an image is known
+// again whose name another one has taken.
+func (b *Builder) builtPath(id string) string {
+	return filepath.Join(b.LockDir, "image-"+strings.ReplaceAll(id, ":", "-")+".built")
+}
+
+func (b *Builder) noteBuilt(image Image) error {
+	if err := os.WriteFile(b.builtPath(image.ID), nil, 0o600); err != nil {
+		return fmt.Errorf("noting that image %q was built: %w", image.Ref, err)
+	}
+	return nil
+}
+
+func (b *Builder) wasBuilt(id string) bool {
+	_, err := os.Stat(b.builtPath(id))
+	return err == nil
+}
+
+func (b *Builder) forgetBuilt(id string) error {
+	if err := os.Remove(b.builtPath(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("forgetting an image that is gone: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,140 @@
+package projectimage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/client"
+)
+
+// Unused returns those of all images that nobody would miss. An image stays
+// that a container was made from, that is among the needed tags, that somebody
+// has given a name of his own, or that an image is built on which stays.
+func Unused(all []Stored, needed []string) []Stored {
+	stays := func(s Stored) bool {
+		return len(s.UsedBy) > 0 || len(s.Foreign) > 0 || slices.ContainsFunc(s.Tags, func(tag string) bool { return slices.Contains(needed, tag) })
+	}
+	var bases, baseIDs []string
+	for _, s := range all {
+		if s.Kind == kindProject && stays(s) {
+			bases, baseIDs = append(bases, s.Base), append(baseIDs, s.BaseID)
+		}
+	}
+	var unused []Stored
+	for _, s := range all {
+		carries := slices.Contains(baseIDs, s.ID) || slices.ContainsFunc(s.Tags, func(tag string) bool { return slices.Contains(bases, tag) })
+		if !stays(s) && !carries {
+			unused = append(unused, s)
+		}
+	}
+	return unused
+}
+
+// Kept is an image that was left alone after all.
+type Kept struct {
+	Stored
+	Why string
+}
+
+// Pruned is what [Builder.Prune] did.
+type Pruned struct {
+	Removed []Stored
+	Kept    []Kept // those that somebody began to use
+	Freed   int64  // bytes, as far as the engine can tell
+}
+
+// Prune removes images. One that is being built, that another is being built
+// on, or that a container was made from in the meantime, is left alone. After
+// an error, what was done until then is returned with it.
+func (b *Builder) Prune(ctx context.Context, images []Stored) (Pruned, error) {
+	before := b.used(ctx)
+	var done Pruned
+	var failed error
+	for _, image := range images {
+		why, err := b.remove(ctx, image)
+		switch {
+		case err != nil:
+			failed = errors.Join(failed, err)
+		case why != "":
+			done.Kept = append(done.Kept, Kept{image, why})
+		default:
+			done.Removed = append(done.Removed, image)
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	if after := b.used(ctx); before > after && after > 0 {
+		done.Freed = before - after
+	}
+	return done, failed
+}
+
+// used returns how much space images take, 0 when the engine cannot tell.
+func (b *Builder) used(ctx context.Context) int64 {
+	usage, err := b.Engine.DiskUsage(ctx, client.DiskUsageOptions{Images: true})
+	if err != nil {
+		return 0
+	}
+	return usage.Images.TotalSize
+}
+
+// remove removes an image with all of its names, or says why not.
+func (b *Builder) remove(ctx context.Context, image Stored) (why string, _ error) {
+	// The name that a build asks for comes last: with it, the engine makes sure
+	// that no container uses the image.
+	tags := slices.Clone(image.Tags)
+	slices.SortStableFunc(tags, func(x, y string) int { return last(x, image) - last(y, image) })
+	for _, tag := range tags {
+		unlock, free, err := b.tryLock(tag)
+		if err != nil {
+			return "", err
+		}
+		if !free {
+			return "it is being built, or another one on it", nil
+		}
+		defer unlock()
+	}
+	if len(tags) == 0 {
+		tags = []string{image.ID}
+	}
+	for _, tag := range tags {
+		if why, err := b.removeTag(ctx, image, tag); err != nil || why != "" {
+			return why, err
+		}
+	}
+	return "", b.forgetBuilt(image.ID)
+}
+
+// last orders the names of an image: its own one after all others.
+func last(tag string, image Stored) int {
+	if tag == image.Name() {
+		return 1
+	}
+	return 0
+}
+
+// removeTag removes one name of an image, and the image with its last one.
+func (b *Builder) removeTag(ctx context.Context, image Stored, tag string) (why string, _ error) {
+	now, found, err := b.lookup(ctx, tag)
+	switch {
+	case err != nil:
+		return "", err
+	case !found:
+		return "", nil
+	case now.ID != image.ID:
+		return "it was built anew", nil
+	}
+	_, err = b.Engine.ImageRemove(ctx, tag, client.ImageRemoveOptions{})
+	switch {
+	case err == nil, errdefs.IsNotFound(err):
+		return "", nil
+	case errdefs.IsConflict(err):
+		return "a container uses it", nil
+	default:
+		return "", fmt.Errorf("removing image %q: %w", tag, canceledOr(ctx, err))
+	}
+}
