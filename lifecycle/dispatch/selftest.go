@@ -6,99 +6,204 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"runtime"
-	"strings"
+	"sync"
+	"syscall"
+	"time"
 
 	"github.com/docker-ralph/docker-ralph/config"
-	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/dockersandbox"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest"
+	"github.com/docker-ralph/docker-ralph/lifecycle/selftest"
+	"github.com/docker-ralph/docker-ralph/projectimage"
 	"github.com/docker-ralph/docker-ralph/scope"
 )
 
-// ErrSelfTest is returned by [SelfTest] when a check has failed.
-var ErrSelfTest = errors.New("not everything works here")
+// SelfTest proves this machine with a sandbox of its own, and reports each
+// check. It touches no other sandbox. With conformance, the driver is also put
+// through the whole conformance suite.
+func SelfTest(ctx context.Context, h Host, over config.Overrides, conformance bool, report func(selftest.Result)) error {
+	m := &machine{Host: h.alone(), over: over}
+	cfg, err := config.Load(config.Sources{UserDir: h.StateDir, Getenv: m.getenv, Overrides: over})
+	if err != nil {
+		return err
+	}
+	m.cfg = cfg
+	return selftest.Run(ctx, m, conformance, report)
+}
 
-// SelfTest tries a driver with sandboxes of its own, and reports each check. It
-// touches no other sandbox.
-func SelfTest(ctx context.Context, h Host, over config.Overrides, report func(drivertest.Result)) error {
-	connected := h.connect()
-	cfg, err := config.Load(config.Sources{UserDir: h.StateDir, Getenv: h.getenv, Overrides: over})
+// alone is the host without its user: nobody is asked, there is no terminal,
+// the engine is connected to once, and the end of the context ends what runs in
+// a sandbox. The scope is that of the test's own repository.
+func (h Host) alone() Host {
+	h.Engine = sync.OnceValues(h.Engine)
+	h.Stdin, h.Terminal, h.Confirm = nil, nil, nil
+	h.Forward = interruptAtEnd
+	lookup := h.LookupEnv
+	h.LookupEnv = func(name string) (string, bool) {
+		if lookup == nil || name == "RALPH_SCOPE_REPO" || name == "RALPH_SCOPE_BRANCH" {
+			return "", false
+		}
+		return lookup(name)
+	}
+	return h
+}
+
+// interruptAtEnd makes signals of the end of a context: first one that the
+// program may take its time for, then one that it may not.
+func interruptAtEnd(ctx context.Context) (<-chan os.Signal, func()) {
+	signals := make(chan os.Signal, 2)
+	stopped, stop := context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		select {
+		case <-stopped.Done():
+			return
+		case <-ctx.Done():
+			signals <- os.Interrupt
+		}
+		select {
+		case <-stopped.Done():
+		case <-time.After(2 * time.Second):
+			signals <- syscall.SIGTERM
+		}
+	}()
+	return signals, stop
+}
+
+// machine is this machine for the self-test.
+type machine struct {
+	Host
+	over config.Overrides
+	cfg  config.Effective // the user's
+
+	driver    *selftest.Driver
+	driverErr error
+	at        place // with the image of the user's agent
+}
+
+// Version implements [selftest.Machine].
+func (m *machine) Version() string { return m.Host.Version }
+
+// Engine implements [selftest.Machine].
+func (m *machine) Engine() (selftest.Engine, error) {
+	api, err := m.Host.Engine()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "docker-ralph-selftest-")
+	engine, ok := api.(selftest.Engine)
+	if !ok {
+		return nil, fmt.Errorf("the engine at %s cannot be asked for its version", api.DaemonHost())
+	}
+	return engine, nil
+}
+
+// BuildKit implements [selftest.Machine].
+func (m *machine) BuildKit(ctx context.Context) (string, error) {
+	api, err := m.Host.Engine()
 	if err != nil {
-		return fmt.Errorf("making a folder for the test: %w", err)
+		return "", err
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	if dir, err = filepath.EvalSymlinks(dir); err != nil {
-		return fmt.Errorf("making a folder for the test: %w", err)
+	return m.builder(api).Reach(ctx)
+}
+
+// Driver implements [selftest.Machine].
+func (m *machine) Driver(ctx context.Context) (selftest.Driver, error) {
+	if m.driver != nil {
+		return *m.driver, m.driverErr
 	}
-	wt := scope.Worktree{Root: dir, Scope: scope.Scope{Repo: "selftest/" + rand.Text(), Branch: "main"}}
-	req, err := imageRequest(ctx, wt, cfg)
+	d := selftest.Driver{Name: m.cfg.Sandbox.Driver, Why: "by " + m.cfg.Origins["sandbox.driver"].String()}
+	var err error
+	switch d.Name {
+	case config.DriverAuto:
+		d.Name, d.Why = m.probe(ctx)
+	case config.DriverSbx:
+		err = m.sbx(nil).Usable(ctx)
+	case config.DriverDockerSandbox:
+		err = m.dockerSandbox().Usable(ctx)
+	}
+	d.NeedsEngine = d.Name == config.DriverContainer
+	if ctx.Err() == nil {
+		m.driver, m.driverErr = &d, err
+	}
+	return d, err
+}
+
+// AgentImage implements [selftest.Machine].
+func (m *machine) AgentImage(ctx context.Context) (selftest.Image, error) {
+	d, err := m.Driver(ctx)
 	if err != nil {
-		return err
+		return selftest.Image{}, err
 	}
-	at, err := h.choose(ctx, wt, cfg, req, connected)
-	if err != nil {
-		return err
+	cfg := m.cfg
+	cfg.Sandbox.Driver = d.Name
+	nobody := scope.Worktree{Scope: scope.Scope{Repo: "selftest/" + rand.Text(), Branch: "main"}}
+	req := projectimage.Request{Agent: cfg.Agent.Name, Base: cfg.Image.Base, Image: cfg.Sandbox.Image}
+	if m.at, err = m.choose(ctx, nobody, cfg, req, m.Host.Engine); err != nil {
+		return selftest.Image{}, err
 	}
-	if err := h.ensurer(at, Options{}).Image(ctx); err != nil {
-		return err
-	}
-	why := ""
-	if at.why != "" {
-		why = " (" + at.why + ")"
-	}
-	h.report(fmt.Sprintf("Trying the %s driver%s with the image %s", at.kind, why, at.image))
-	failed := false
-	suite := h.suite(at, cfg, dir)
-	suite.Report(ctx, func(r drivertest.Result) {
-		failed = failed || !r.OK
-		report(r)
-	})
 	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case failed:
-		return ErrSelfTest
+	case m.at.build:
+		return m.ensureImage(ctx, m.at.request)
+	case cfg.Sandbox.Image != "":
+		return selftest.Image{Ref: m.at.image, Note: asItIs}, nil
 	default:
-		return nil
+		return selftest.Image{Ref: m.at.image, Note: "Docker provides it"}, nil
 	}
 }
 
-// suite makes a work tree and a name for every sandbox of the suite.
-func (h Host) suite(at place, cfg config.Effective, dir string) drivertest.Suite {
-	owner := lifecycle.User{UID: -1}
-	if runtime.GOOS == "linux" {
-		owner = lifecycle.User{UID: os.Getuid(), GID: os.Getgid()}
+const asItIs = "used as it is"
+
+func (m *machine) ensureImage(ctx context.Context, req projectimage.Request) (selftest.Image, error) {
+	image, err := m.builder(m.at.api).Ensure(ctx, req)
+	note := ""
+	switch {
+	case req.Image != "":
+		note = asItIs
+	case image.Built:
+		note = "built now"
 	}
-	return drivertest.Suite{
-		Driver:   at.driver,
-		Owner:    owner,
-		NoResize: at.kind == dockersandbox.Name,
-		NewSpec: func(t drivertest.T) lifecycle.Spec {
-			id := strings.ToLower(rand.Text()[:10])
-			root := filepath.Join(dir, id)
-			probe := filepath.Join(root, "probe")
-			err := os.Mkdir(root, 0o755)
-			if err == nil {
-				err = os.WriteFile(probe, []byte(id), 0o644)
-			}
-			if err != nil {
-				t.Fatalf("making a work tree: %v", err)
-			}
-			spec, err := h.spec(scope.Worktree{
-				Root: root, MainRoot: root, GitDir: filepath.Join(root, ".git"), CommonDir: filepath.Join(root, ".git"),
-				Scope: scope.Scope{Repo: "selftest/" + id, Branch: "main"},
-			}, cfg, at)
-			if err != nil {
-				t.Fatalf("%v", err)
-			}
-			spec.Probe = probe
-			return spec
-		},
+	return selftest.Image{Ref: image.Ref, Note: note}, err
+}
+
+// Project implements [selftest.Machine], with the configuration that a dispatch
+// from the current folder has.
+func (m *machine) Project(ctx context.Context) (func(context.Context) (selftest.Image, error), error) {
+	sources := config.Sources{UserDir: m.StateDir, Getenv: m.getenv, Overrides: m.over}
+	mainRoot := m.Dir
+	if wt, err := scope.Detect(ctx, m.Dir, anyScope); err == nil {
+		sources.Root, mainRoot = wt.Root, wt.MainRoot
+		if mainRoot == "" {
+			mainRoot = wt.Root
+		}
+	} else if ctx.Err() != nil {
+		return nil, err
 	}
+	project, found, findErr := projectimage.FindProject(ctx, mainRoot)
+	if !found && findErr == nil {
+		return nil, nil
+	}
+	cfg, err := config.Load(sources)
+	if err == nil {
+		err = config.NewTrustStore(m.StateDir).Require(cfg)
+	}
+	if untrusted, ok := errors.AsType[*config.UntrustedError](err); ok {
+		return nil, selftest.Skip(untrusted.Error())
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case cfg.Sandbox.Image != "":
+		return nil, selftest.Skip(fmt.Sprintf("the image %s is %s (%s)", cfg.Sandbox.Image, asItIs, cfg.Origins["sandbox.image"]))
+	case findErr != nil:
+		return nil, findErr
+	}
+	return func(ctx context.Context) (selftest.Image, error) {
+		if !m.at.build {
+			return selftest.Image{}, selftest.Skip(fmt.Sprintf("with the %s driver, the image %s is %s", m.at.kind, m.at.image, asItIs))
+		}
+		return m.ensureImage(ctx, projectimage.Request{Agent: cfg.Agent.Name, Base: cfg.Image.Base, Project: &project})
+	}, nil
+}
+
+// anyScope makes a work tree enough: it need not be on a branch or have an
+// origin.
+func anyScope(name string) string {
+	return map[string]string{"RALPH_SCOPE_REPO": "any", "RALPH_SCOPE_BRANCH": "any"}[name]
 }

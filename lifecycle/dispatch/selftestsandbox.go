@@ -1,0 +1,237 @@
+package dispatch
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/client"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/dockersandbox"
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest"
+	"github.com/docker-ralph/docker-ralph/lifecycle/selftest"
+	"github.com/docker-ralph/docker-ralph/scope"
+)
+
+// testSandbox is the sandbox of the self-test.
+type testSandbox struct {
+	Host
+	wt   scope.Worktree
+	cfg  config.Effective
+	at   place
+	spec lifecycle.Spec
+	made lifecycle.Sandbox
+	cut  bool // making it was interrupted: it may appear later
+}
+
+// Sandbox implements [selftest.Machine]. The sandbox has the user's limits and
+// kind of git, but the agent that needs no model, and nothing else of the
+// configuration that could get in its way.
+func (m *machine) Sandbox(ctx context.Context, root string, image selftest.Image) (selftest.Sandbox, error) {
+	wt, err := scope.Detect(ctx, root, func(string) string { return "" })
+	if err != nil {
+		return nil, err
+	}
+	agent := "shell"
+	cfg, err := config.Load(config.Sources{Overrides: config.Overrides{Agent: &agent}})
+	if err != nil {
+		return nil, err
+	}
+	cfg.Sandbox = m.cfg.Sandbox
+	cfg.Sandbox.Reuse = true
+	if err := checkPrivate(wt, cfg, m.at.kind); err != nil {
+		return nil, err
+	}
+	s := &testSandbox{Host: m.Host, wt: wt, cfg: cfg, at: m.at}
+	s.at.image, s.at.build = image.Ref, false // it is there
+	s.spec, err = m.spec(wt, cfg, s.at)
+	return s, err
+}
+
+// Name implements [selftest.Sandbox].
+func (s *testSandbox) Name() string { return s.spec.Name }
+
+// Make implements [selftest.Sandbox].
+func (s *testSandbox) Make(ctx context.Context) (err error) {
+	s.made, err = s.ensurer().Ensure(ctx, s.spec, false)
+	s.cut = ctx.Err() != nil
+	return err
+}
+
+// ensurer is that of every dispatch, but silent.
+func (s *testSandbox) ensurer() *lifecycle.Ensurer {
+	e := s.Host.ensurer(s.at, Options{})
+	e.Report = func(string) {}
+	return e
+}
+
+// Ralph implements [selftest.Sandbox].
+func (s *testSandbox) Ralph(ctx context.Context, out io.Writer, args ...string) (int, error) {
+	h := s.Host
+	h.Stdout, h.Stderr = out, out
+	env, err := h.environment(ctx, s.wt, s.cfg, s.at, false, args[0])
+	if err != nil {
+		return 0, err
+	}
+	code, _, err := h.ensureAndExecute(ctx, s.at, s.spec, s.ensurer(), Options{Command: args[0]}, lifecycle.Process{
+		ID:   rand.Text(),
+		Args: append([]string{"ralph"}, args...),
+		Env:  env,
+		Dir:  filepath.ToSlash(s.wt.Root),
+	})
+	return code, err
+}
+
+// Collect implements [selftest.Sandbox].
+func (s *testSandbox) Collect(ctx context.Context) (string, error) {
+	if !s.made.Private {
+		return "refs/heads/" + s.wt.Scope.Branch, nil
+	}
+	return collected(s.made.Name) + "/" + s.wt.Scope.Branch, collect(ctx, s.wt, s.made)
+}
+
+// appearance is how long a sandbox may take to be there after making it was
+// interrupted.
+const appearance = 3 * time.Second
+
+// Remove implements [selftest.Sandbox].
+func (s *testSandbox) Remove(ctx context.Context) ([]string, error) {
+	driver := s.at.driver
+	sb, err := driver.Lookup(ctx, s.spec.Name)
+	for begun := time.Now(); err == nil && s.cut && sb.State == lifecycle.NotFound && time.Since(begun) < appearance; {
+		<-time.After(100 * time.Millisecond)
+		sb, err = driver.Lookup(ctx, s.spec.Name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	volumes, err := s.volumes(ctx, sb)
+	if err != nil {
+		return nil, err
+	}
+	// What the driver of microVMs remembers goes too, though it finds none.
+	if sb.State != lifecycle.NotFound || s.at.kind != config.DriverContainer {
+		if err := driver.Remove(ctx, sb); err != nil {
+			return nil, err
+		}
+	}
+	return s.left(ctx, volumes)
+}
+
+// volumes are those that a container alone has.
+func (s *testSandbox) volumes(ctx context.Context, sb lifecycle.Sandbox) ([]string, error) {
+	if s.at.kind != config.DriverContainer || sb.State == lifecycle.NotFound {
+		return nil, nil
+	}
+	res, err := s.at.api.ContainerInspect(ctx, sb.ID, client.ContainerInspectOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("looking at the volumes of %s: %w", sb.Name, err)
+	}
+	var names []string
+	for _, m := range res.Container.Mounts {
+		if m.Type == mount.TypeVolume && m.RW { // the one with ralph is for reading, and for all
+			names = append(names, m.Name)
+		}
+	}
+	return names, nil
+}
+
+// left returns what there is of a sandbox that was removed.
+func (s *testSandbox) left(ctx context.Context, volumes []string) ([]string, error) {
+	left, err := s.forget()
+	if err != nil {
+		return nil, err
+	}
+	sb, err := s.at.driver.Lookup(ctx, s.spec.Name)
+	if err != nil {
+		return nil, err
+	}
+	if sb.State != lifecycle.NotFound {
+		left = append(left, "the sandbox itself, which is "+string(sb.State))
+	}
+	for _, name := range volumes {
+		_, err := s.at.api.VolumeInspect(ctx, name, client.VolumeInspectOptions{})
+		switch {
+		case err == nil:
+			left = append(left, "the volume "+name)
+		case !errdefs.IsNotFound(err):
+			return nil, fmt.Errorf("looking for the volume %s: %w", name, err)
+		}
+	}
+	return left, nil
+}
+
+// forget removes the locks and notes that outlive a dispatch, and returns the
+// other files about this sandbox.
+func (s *testSandbox) forget() (left []string, err error) {
+	err = filepath.WalkDir(s.StateDir, func(path string, _ fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case path == s.noteDir(s.spec.Name):
+			if err := os.RemoveAll(path); err != nil {
+				return err
+			}
+			return fs.SkipDir
+		case !strings.Contains(filepath.Base(path), s.spec.Name):
+			return nil
+		case filepath.Dir(path) == s.lockDir():
+			return os.Remove(path)
+		}
+		left = append(left, path)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("clearing away what was noted of %s: %w", s.spec.Name, err)
+	}
+	return left, nil
+}
+
+// Suite implements [selftest.Machine]: it makes a work tree and a name for every
+// sandbox of the suite.
+func (m *machine) Suite(dir string) drivertest.Suite {
+	owner := lifecycle.User{UID: -1}
+	if runtime.GOOS == "linux" {
+		owner = lifecycle.User{UID: os.Getuid(), GID: os.Getgid()}
+	}
+	return drivertest.Suite{
+		Driver:   m.at.driver,
+		Owner:    owner,
+		NoResize: m.at.kind == dockersandbox.Name,
+		NewSpec: func(t drivertest.T) lifecycle.Spec {
+			id := strings.ToLower(rand.Text()[:10])
+			root := filepath.Join(dir, id)
+			probe := filepath.Join(root, "probe")
+			err := os.Mkdir(root, 0o755)
+			if err == nil {
+				err = os.WriteFile(probe, []byte(id), 0o644)
+			}
+			if err != nil {
+				t.Fatalf("making a work tree: %v", err)
+			}
+			spec, err := m.spec(scope.Worktree{
+				Root: root, MainRoot: root, GitDir: filepath.Join(root, ".git"), CommonDir: filepath.Join(root, ".git"),
+				Scope: scope.Scope{Repo: "selftest/" + id, Branch: "main"},
+			}, m.cfg, m.at)
+			if err != nil {
+				t.Fatalf("%v", err)
+			}
+			spec.Probe = probe
+			return spec
+		},
+	}
+}

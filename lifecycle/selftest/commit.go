@@ -1,0 +1,68 @@
+package selftest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+)
+
+// The task that the agent does for the test.
+const (
+	taskTitle  = "Prove that the loop works"
+	taskFile   = "proof"
+	taskScript = "echo done >" + taskFile
+)
+
+// commit has the loop do a task, with the agent that needs no model, and looks
+// for its commit on this machine.
+func (t *test) commit(ctx context.Context) (string, error) {
+	before, err := git(ctx, t.root, "rev-parse", "HEAD")
+	if err != nil {
+		return "", err
+	}
+	for _, args := range [][]string{
+		{"task", "create", "proof", taskTitle, "-s", `["` + taskScript + `"]`},
+		{"build", "-n", "1"},
+	} {
+		if _, err := t.run(ctx, args...); err != nil {
+			return "", err
+		}
+	}
+	ref, err := t.sandbox.Collect(ctx)
+	if err != nil {
+		return "", err
+	}
+	made, err := git(ctx, t.root, "log", "--format=%h %s", before+".."+ref)
+	if err != nil {
+		return "", err
+	}
+	hash, title, _ := strings.Cut(made, " ")
+	if title != taskTitle {
+		return "", fmt.Errorf("ralph build has ended well, but on this machine there is no commit %q after it, only: %q", taskTitle, made)
+	}
+	content, err := git(ctx, t.root, "show", ref+":"+taskFile)
+	if err != nil {
+		return "", err
+	}
+	if content != "done" {
+		return "", fmt.Errorf("the file of commit %s holds %q on this machine instead of %q", hash, content, "done")
+	}
+	owner, err := checkOwner(t.root)
+	return strings.TrimSpace(hash + " " + owner), err
+}
+
+// run runs ralph in the sandbox. When it does not end well, all that it wrote is
+// in the error.
+func (t *test) run(ctx context.Context, args ...string) (string, error) {
+	var out bytes.Buffer
+	code, err := t.sandbox.Ralph(ctx, &out, args...)
+	said := strings.TrimSpace(out.String())
+	if err == nil && code != 0 {
+		err = fmt.Errorf("it ended with exit code %d", code)
+	}
+	if err != nil {
+		return "", fmt.Errorf("ralph %s: %w\n%s", strings.Join(args, " "), err, said)
+	}
+	return said, nil
+}

@@ -1,0 +1,69 @@
+package selftest
+
+import (
+	"context"
+	"io"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest"
+)
+
+// Machine is this machine, as a dispatch deals with it. Errors that [Skip] has
+// made say that something is not needed here.
+type Machine interface {
+	// Engine connects to the engine.
+	Engine() (Engine, error)
+	// BuildKit returns the version of the engine's BuildKit, "" for one that
+	// does not tell.
+	BuildKit(ctx context.Context) (string, error)
+	// Driver chooses the driver. The error is why it cannot make sandboxes; the
+	// driver is told anyway. It may be called more than once.
+	Driver(ctx context.Context) (Driver, error)
+	// AgentImage makes sure of the image of the user's agent.
+	AgentImage(ctx context.Context) (Image, error)
+	// Project returns what makes sure of the image that the project in the
+	// current folder asks for, and nil where none asks for one.
+	Project(ctx context.Context) (func(context.Context) (Image, error), error)
+	// Sandbox prepares a sandbox for the repository in root. Nothing is made yet.
+	Sandbox(ctx context.Context, root string, image Image) (Sandbox, error)
+	// Suite is the conformance suite for the driver, with work trees in dir.
+	Suite(dir string) drivertest.Suite
+	// Version is that of ralph.
+	Version() string
+}
+
+// Driver is the driver that was chosen.
+type Driver struct {
+	Name string
+	Why  string // in a few words
+	// NeedsEngine says that nothing goes without an engine.
+	NeedsEngine bool
+}
+
+// Image is an image that sandboxes can be made from.
+type Image struct {
+	Ref  string
+	Note string // what is to be known of it, in a few words; may be empty
+}
+
+func (i Image) String() string {
+	if i.Note == "" {
+		return i.Ref
+	}
+	return i.Ref + " (" + i.Note + ")"
+}
+
+// Sandbox is a sandbox that nobody else has.
+type Sandbox interface {
+	// Name is its name.
+	Name() string
+	// Make makes it, and makes it fit to run ralph.
+	Make(ctx context.Context) error
+	// Ralph runs ralph in it, as a dispatch does, and returns its exit code. The
+	// end of ctx ends it.
+	Ralph(ctx context.Context, out io.Writer, args ...string) (int, error)
+	// Collect returns the ref where its commits are on this machine.
+	Collect(ctx context.Context) (ref string, err error)
+	// Remove removes it, as far as it was made, with all that was noted of it.
+	// It returns what is there still.
+	Remove(ctx context.Context) (left []string, err error)
+}

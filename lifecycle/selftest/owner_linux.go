@@ -1,0 +1,46 @@
+package selftest
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// checkOwner makes sure that all below a folder belongs to the folder's owner,
+// and says who that is.
+func checkOwner(root string) (string, error) {
+	info, err := os.Stat(root)
+	if err != nil {
+		return "", fmt.Errorf("looking at the repository of the test: %w", err)
+	}
+	want := ownerOf(info)
+	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		found, err := entry.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // files of a database come and go
+		}
+		if err != nil {
+			return err
+		}
+		if got := ownerOf(found); got != want {
+			return fmt.Errorf("%s belongs to %s and not to %s, who has started this: what is made in sandboxes would not be yours", path, got, want)
+		}
+		return nil
+	})
+	return "belongs to " + want, err
+}
+
+// ownerOf returns UID:GID.
+func ownerOf(info fs.FileInfo) string {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return "?"
+	}
+	return fmt.Sprintf("%d:%d", st.Uid, st.Gid)
+}

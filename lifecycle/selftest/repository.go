@@ -1,0 +1,66 @@
+package selftest
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// newRepository makes a git repository with one commit in a new folder below
+// dir. Its origin is one that nobody has, so that its sandbox is no other's.
+func newRepository(ctx context.Context, dir string) (root string, err error) {
+	id := strings.ToLower(rand.Text()[:10])
+	root = filepath.Join(dir, id)
+	specs := filepath.Join(root, "specs") // without any, the loop does not begin
+	err = os.MkdirAll(specs, 0o755)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(specs, "selftest.md"), []byte("# Self-test\n\nThere shall be a proof.\n"), 0o644)
+	}
+	if err != nil {
+		return "", fmt.Errorf("making a repository for the test: %w", err)
+	}
+	for _, args := range [][]string{
+		{"init", "-q", "--template="},
+		{"symbolic-ref", "HEAD", "refs/heads/main"},
+		{"remote", "add", "origin", "https://docker-ralph.invalid/selftest/" + id + ".git"},
+		{"add", "specs"},
+		{"-c", "user.name=docker-ralph", "-c", "user.email=docker-ralph@localhost", "commit", "-q", "-m", "Begin"},
+	} {
+		if _, err := git(ctx, root, args...); err != nil {
+			return "", fmt.Errorf("making a repository for the test: %w", err)
+		}
+	}
+	return root, nil
+}
+
+// git runs git in a repository and returns what it prints. Nothing of the
+// user's own git has a say in it: neither hooks nor keys.
+func git(ctx context.Context, dir string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "git", append([]string{"-c", "core.hooksPath=" + os.DevNull, "-c", "core.fsmonitor=false", "-c", "commit.gpgSign=false"}, args...)...)
+	cmd.Dir = dir
+	for _, kv := range os.Environ() {
+		if !strings.HasPrefix(kv, "GIT_") {
+			cmd.Env = append(cmd.Env, kv)
+		}
+	}
+	cmd.Env = append(cmd.Env, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_TERMINAL_PROMPT=0")
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	switch {
+	case err == nil:
+		return strings.TrimSpace(stdout.String()), nil
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	case errors.Is(err, exec.ErrNotFound):
+		return "", &remedied{err, "install git: docker ralph works in git repositories"}
+	default:
+		return "", fmt.Errorf("git %s: %w: %s", args[0], err, strings.TrimSpace(stderr.String()))
+	}
+}

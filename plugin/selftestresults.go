@@ -1,0 +1,122 @@
+package plugin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/docker/cli/cli/streams"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/selftest"
+)
+
+// resultPrinter prints what the self-test has found: a table line by line, JSON
+// at the end.
+type resultPrinter struct {
+	out    io.Writer
+	table  bool
+	colour bool
+	all    []selftest.Result
+	err    error
+}
+
+func newResultPrinter(format string, out *streams.Out) (*resultPrinter, error) {
+	switch format {
+	case "table":
+		return &resultPrinter{out: out, table: true, colour: out.IsTerminal() && os.Getenv("NO_COLOR") == ""}, nil
+	case "json":
+		return &resultPrinter{out: out, all: []selftest.Result{}}, nil
+	default:
+		return nil, fmt.Errorf("unknown format %q: use \"table\" or \"json\"", format)
+	}
+}
+
+// row is a line of the table. The first column has room for the longest name
+// of a check.
+const row = "%-20s  %s  %8s  %s"
+
+func (p *resultPrinter) begin() {
+	if p.table {
+		p.line(fmt.Sprintf(row, "CHECK", "RESULT ", "TIME", "DETAIL"))
+	}
+}
+
+// add prints a result as soon as it is there, in a table.
+func (p *resultPrinter) add(r selftest.Result) {
+	if !p.table {
+		p.all = append(p.all, r)
+		return
+	}
+	word, colour, took := "ok     ", "32", seconds(r.Took)
+	switch {
+	case r.Skipped:
+		word, colour, took = "skipped", "33", "" // nothing was done
+	case !r.OK:
+		word, colour = "FAILED ", "31"
+	}
+	if p.colour {
+		word = "\x1b[" + colour + "m" + word + "\x1b[0m"
+	}
+	detail := r.Detail
+	if r.Failed != "" {
+		detail = ""
+	}
+	p.line(strings.TrimRight(fmt.Sprintf(row, r.Check, word, took, printable(detail)), " "))
+	p.indented(r.Failed)
+	if r.Remedy != "" {
+		p.indented("What to do: " + r.Remedy)
+	}
+}
+
+// indented prints a long text below the line that it belongs to.
+func (p *resultPrinter) indented(text string) {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimRightFunc(printable(line), unicode.IsSpace); line != "" {
+			p.line("    " + line)
+		}
+	}
+}
+
+func (p *resultPrinter) line(text string) {
+	_, err := fmt.Fprintln(p.out, text)
+	p.err = errors.Join(p.err, err)
+}
+
+// end prints what is left, and returns what went wrong with printing.
+func (p *resultPrinter) end() error {
+	if p.table {
+		return p.err
+	}
+	encoder := json.NewEncoder(p.out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(p.all)
+}
+
+// seconds has as many digits as anybody wants to read.
+func seconds(d time.Duration) string {
+	if d < time.Minute {
+		return fmt.Sprintf("%.2fs", d.Seconds())
+	}
+	return d.Round(time.Second).String()
+}
+
+// printable takes away what a terminal would take for commands: some of the
+// text comes from repositories and out of sandboxes.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case unicode.IsPrint(r):
+			return r
+		default:
+			return -1
+		}
+	}, text)
+}
