@@ -14,6 +14,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+	"github.com/docker-ralph/docker-ralph/lifecycle/printable"
 	"github.com/docker-ralph/docker-ralph/lifecycle/sbx"
 	"github.com/docker-ralph/docker-ralph/projectimage"
 	"github.com/docker-ralph/docker-ralph/scope"
@@ -294,7 +295,7 @@ func (h Host) execute(ctx context.Context, driver lifecycle.Driver, sb lifecycle
 	signals, stop := h.Forward(ctx)
 	defer stop()
 	p.Signals, p.Terminal = signals, h.Terminal
-	p.Stdout, p.Stderr = h.Stdout, h.Stderr
+	p.Stdout, p.Stderr = printable.NewWriter(h.Stdout), printable.NewWriter(h.Stderr)
 	p.Stdin = h.Stdin
 	done, err := h.note(sb, p)
 	if err != nil {
