@@ -21,6 +21,7 @@ type BuildError struct {
 	Source    string   // the lines of the Dockerfile that failed; empty when BuildKit does not say
 	Log       []string // the end of what the failed step wrote
 	Asked     []string // lines of a project's file that ask for what the step says it cannot find
+	Hint      string   // what helps; empty for most failures
 	Err       error    // BuildKit's error
 }
 
@@ -33,6 +34,10 @@ func newBuildError(spec buildSpec, err error, log *stepLog) *BuildError {
 	}
 	if spec.project != nil {
 		failure.Asked = spec.project.askedFor(wrote)
+		if tooNew(spec.dockerfile, err) {
+			failure.Hint = "the engine's BuildKit is too old for this Dockerfile: begin it with the line \"# syntax=docker/dockerfile:1\", " +
+				"which fetches a current one, or do without what is newer"
+		}
 	}
 	return failure
 }
@@ -48,6 +53,9 @@ func (e *BuildError) Error() string {
 	}
 	for _, line := range e.Asked {
 		text.WriteString("\n" + line)
+	}
+	if e.Hint != "" {
+		text.WriteString("\n" + e.Hint)
 	}
 	return text.String()
 }

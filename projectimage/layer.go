@@ -39,6 +39,9 @@ func readLayer(path string, dockerfile []byte) (layer, error) {
 			"the image is built on %q and not on the agent's image, so there would be no agent in it: "+
 				"write ARG BASE_IMAGE in the first line and FROM ${BASE_IMAGE} here, or use an image as it is with --image IMAGE", word(from, 0)))}
 	}
+	if err := checkEntitlements(path, result.AST.Children); err != nil {
+		return layer{}, err
+	}
 	return layer{
 		takesContext: slices.ContainsFunc(result.AST.Children, takesContext),
 		sandboxUser:  endsAsAgent(chain),
@@ -203,6 +206,21 @@ func endsAsAgent(chain []stage) bool {
 		}
 	}
 	return true
+}
+
+// checkEntitlements refuses steps that ask for more than others get. No build
+// is given it, but BuildKit's own words for that are few, and differ.
+func checkEntitlements(path string, nodes []*parser.Node) error {
+	for _, node := range nodes {
+		for _, flag := range node.Flags {
+			if flag = strings.ToLower(flag); flag == "--network=host" || flag == "--security=insecure" {
+				return &FileError{Path: path, Line: node.StartLine, Message: fmt.Sprintf(
+					"%s %s is not allowed: a repository's Dockerfile is built without the host's network and without more rights, so take %s off",
+					strings.ToUpper(node.Value), flag, flag)}
+			}
+		}
+	}
+	return nil
 }
 
 // newSyntaxError puts the place before what is wrong with a Dockerfile.

@@ -61,13 +61,19 @@ func (e *testEngine) workshop(t *testing.T, files map[string]string) *workshop {
 // request is what a dispatch asks for now.
 func (w *workshop) request(t *testing.T) Request {
 	t.Helper()
-	req := Request{Agent: "shell", Base: w.base}
-	p, found, err := FindProject(t.Context(), w.root)
+	req, err := w.find(t)
 	assert.NilError(t, err)
+	return req
+}
+
+func (w *workshop) find(t *testing.T) (Request, error) {
+	t.Helper()
+	p, found, err := FindProject(t.Context(), w.root)
+	req := Request{Agent: "shell", Base: w.base}
 	if found {
 		req.Project = &p
 	}
-	return req
+	return req, err
 }
 
 // dispatch ensures the image as a dispatch does.

@@ -119,6 +119,27 @@ func TestLayerCannotBeRead(t *testing.T) {
 	}
 }
 
+func TestLayerAsksForTooMuch(t *testing.T) {
+	for _, tc := range []struct {
+		name, steps, refused string
+	}{
+		{"host's network", "RUN --network=host true", "RUN --network=host is not allowed: "},
+		{"more rights", "run --mount=type=cache,target=/c --security=insecure true", "RUN --security=insecure is not allowed: "},
+		{"no network", "RUN --network=none true", ""},
+		{"as many rights", "RUN --security=sandbox true", ""},
+		{"for a program", "RUN docker run --network=host x", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := readLayer("Dockerfile.sandbox", []byte(head+tc.steps+"\n"))
+			if tc.refused == "" {
+				assert.NilError(t, err)
+				return
+			}
+			assert.ErrorContains(t, err, "Dockerfile.sandbox:3: "+tc.refused)
+		})
+	}
+}
+
 func FuzzReadLayer(f *testing.F) {
 	for _, seed := range []string{
 		head, head + "COPY <<EOF /a\nx\nEOF\n", "FROM a AS a\nFROM a\n", "ARG A=$A\nFROM $A AS $A\nFROM ${A:-x}\n", "FROM\n", "ARG\nFROM x AS\n",

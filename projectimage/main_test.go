@@ -24,7 +24,8 @@ func TestMain(m *testing.M) {
 }
 
 // ensureProcess is another docker ralph in need of the shell image on the base
-// in RALPH_TEST_BASE. It prints whether it built it.
+// in RALPH_TEST_BASE, and of the layer of the project in RALPH_TEST_PROJECT if
+// there is one. It prints whether it built it.
 func ensureProcess() int {
 	c, err := client.New(client.WithHost(os.Getenv("DOCKER_HOST")))
 	if err != nil {
@@ -32,7 +33,16 @@ func ensureProcess() int {
 		return 1
 	}
 	b := &Builder{Engine: c, LockDir: os.Getenv("RALPH_TEST_LOCKS"), Progress: Progress{Mode: ModePlain, Out: os.Stderr}}
-	image, err := b.Ensure(context.Background(), Request{Agent: "shell", Base: os.Getenv("RALPH_TEST_BASE")})
+	req := Request{Agent: "shell", Base: os.Getenv("RALPH_TEST_BASE")}
+	if root := os.Getenv("RALPH_TEST_PROJECT"); root != "" {
+		project, _, err := FindProject(context.Background(), root)
+		if err != nil {
+			_, _ = fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		req.Project = &project
+	}
+	image, err := b.Ensure(context.Background(), req)
 	if err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, err)
 		return 1

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/moby/buildkit/frontend/dockerfile/parser"
@@ -29,10 +31,36 @@ func failedSource(name string, dockerfile []byte, err error, step string) string
 		}
 	}
 	// BuildKit of Docker 20.10 sends no lines with its errors.
+	if match := parseErrorLine.FindStringSubmatch(err.Error()); match != nil {
+		line, _ := strconv.Atoi(match[1])
+		return excerpt(name, dockerfile, line, line)
+	}
 	if first, last, ok := locate(dockerfile, step); ok {
 		return excerpt(name, dockerfile, first, last)
 	}
 	return ""
+}
+
+// parseErrorLine finds the line in an error about a Dockerfile's syntax.
+var parseErrorLine = regexp.MustCompile(`(?i)dockerfile parse error (?:on )?line (\d+): `)
+
+// tooNew tells whether err says that an engine's BuildKit does not know the
+// heredocs or a flag of a Dockerfile, which could ask for a current BuildKit.
+func tooNew(dockerfile []byte, err error) bool {
+	match := parseErrorLine.FindStringSubmatch(err.Error())
+	if match == nil {
+		return false
+	}
+	if _, _, _, asks := parser.DetectSyntax(dockerfile); asks {
+		return false
+	}
+	line, _ := strconv.Atoi(match[1])
+	result, parseErr := parser.Parse(bytes.NewReader(dockerfile))
+	return parseErr == nil && slices.ContainsFunc(result.AST.Children, func(node *parser.Node) bool {
+		inHeredoc := len(node.Heredocs) > 0 && line > node.StartLine
+		unknownFlag := strings.Contains(err.Error(), "Unknown flag: ") && len(node.Flags) > 0
+		return node.StartLine <= line && line <= node.EndLine && (inHeredoc || unknownFlag)
+	})
 }
 
 // stepNumber is what BuildKit puts before an instruction in a step's name, as in

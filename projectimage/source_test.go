@@ -1,6 +1,7 @@
 package projectimage
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -58,6 +59,16 @@ func TestExcerptOfALongStep(t *testing.T) {
 	got := excerpt("Dockerfile", []byte("FROM x\nRUN \\\n"+strings.Repeat("  a \\\n", 40)+"  end\nUSER y\n"), 2, 43)
 	assert.Equal(t, strings.Count(got, ">>>"), sourceMax+2)
 	assert.Assert(t, cmp.Contains(got, "\n      | >>> …\n   43 | >>>   end\n   44 |     USER y"))
+}
+
+func TestParseErrorOfAnOldBuildKit(t *testing.T) {
+	const heredoc = "FROM x\nRUN <<EOF\nset -e\nEOF\n"
+	err := errors.New("failed to create LLB definition: dockerfile parse error line 3: unknown instruction: SET")
+	assert.Assert(t, cmp.Contains(failedSource("Dockerfile", []byte(heredoc), err, ""), "Dockerfile:3\n    2 |     RUN <<EOF\n    3 | >>> set -e"))
+	assert.Assert(t, tooNew([]byte(heredoc), err))
+	assert.Assert(t, !tooNew([]byte(heredoc), errors.New("exit code: 1")))
+	assert.Assert(t, !tooNew([]byte("# syntax=docker/dockerfile:1\n"+heredoc), err))
+	assert.Assert(t, !tooNew([]byte("FROM x\nRUNN\nset -e\n"), err), "no BuildKit knows RUNN")
 }
 
 func FuzzLocate(f *testing.F) {

@@ -1,0 +1,299 @@
+package projectimage
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/cli/cli/config/types"
+	"github.com/moby/buildkit/identity"
+	"github.com/moby/buildkit/session/auth/authprovider"
+	"github.com/moby/moby/client"
+	"golang.org/x/sync/errgroup"
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/assert/cmp"
+	"gotest.tools/v3/icmd"
+	"gotest.tools/v3/poll"
+)
+
+// custom makes a workshop whose Dockerfile.sandbox has steps on the agent's image.
+func (e *testEngine) custom(t *testing.T, steps string, files map[string]string) *workshop {
+	t.Helper()
+	all := map[string]string{sandboxDockerfile: head + "USER root\n" + steps + "\nUSER agent\n"}
+	maps.Copy(all, files)
+	return e.workshop(t, all)
+}
+
+func TestEngineMounts(t *testing.T) {
+	onEngines(t, func(t *testing.T, e *testEngine) {
+		w := e.custom(t, `RUN --mount=type=cache,target=/var/cache/tools touch /var/cache/tools/kept
+RUN --mount=type=cache,target=/var/cache/tools ls /var/cache/tools >/seen
+RUN --mount=type=bind,source=tools,target=/mnt cp /mnt/hammer /hammer
+RUN --mount=target=/mnt ls /mnt >/context
+RUN --mount=type=tmpfs,target=/scratch touch /scratch/gone`,
+			map[string]string{"tools/hammer": "hit"})
+		built := w.mustDispatch(t)
+		assert.Equal(t, e.run(t, built.Ref, "cat /seen /hammer; echo; cat /context; find /var/cache/tools /scratch -type f 2>/dev/null || true"),
+			"kept\nhit\nDockerfile.sandbox\ntools")
+
+		writeFile(t, projectPath(w.root, "tools/hammer"), "hit harder")
+		assert.Equal(t, e.run(t, w.mustDispatch(t).Ref, "cat /hammer"), "hit harder")
+	})
+}
+
+func TestEngineStages(t *testing.T) {
+	onEngines(t, func(t *testing.T, e *testEngine) {
+		w := e.workshop(t, map[string]string{sandboxDockerfile: `ARG BASE_IMAGE
+FROM ${BASE_IMAGE} AS tools
+WORKDIR /home/agent
+RUN echo made >tool
+FROM ${BASE_IMAGE}
+COPY --from=tools --chown=root /home/agent/tool /opt/tool
+`})
+		built := w.mustDispatch(t)
+		assert.Equal(t, e.run(t, built.Ref, "cat /opt/tool; stat -c %U /opt/tool; id -un; ls /home/agent"), "made\nroot\nagent")
+	})
+}
+
+func TestEngineHeredoc(t *testing.T) {
+	onEngines(t, func(t *testing.T, e *testEngine) {
+		w := e.custom(t, "RUN <<EOF\nset -e\necho one >/one\nEOF\nCOPY <<EOF /two\nfirst\nEOF", nil)
+		if e.name == "debian" { // its BuildKit is older than heredocs
+			failure := w.failure(t)
+			assert.Assert(t, cmp.Contains(failure.Source, "Dockerfile.sandbox:5\n    4 |     RUN <<EOF\n    5 | >>> set -e\n"))
+			assert.ErrorContains(t, failure, `too old for this Dockerfile: begin it with the line "# syntax=docker/dockerfile:1"`)
+			return
+		}
+		assert.Equal(t, e.run(t, w.mustDispatch(t).Ref, "cat /one /two"), "one\nfirst")
+	})
+}
+
+// TestEngineNoEntitlements makes sure that no step of a repository runs with
+// more than others, however the file asks for it: the file's own check is not
+// what that depends on.
+func TestEngineNoEntitlements(t *testing.T) {
+	onEngines(t, func(t *testing.T, e *testEngine) {
+		b, _ := e.builder(t)
+		for flag, name := range map[string]string{"--network=host": "network.host", "--security=insecure": "security.insecure"} {
+			_, err := e.custom(t, "RUN "+flag+" true", nil).find(t)
+			assert.ErrorContains(t, err, "Dockerfile.sandbox:4: RUN "+flag+" is not allowed: ")
+
+			err = b.build(t.Context(), e.spec(t, "RUN "+flag+" true"), false)
+			if e.name == "debian" { // its BuildKit is older than these flags
+				name = "Unknown flag: "
+			}
+			assert.ErrorContains(t, err, name)
+		}
+	})
+}
+
+func TestEngineFailingLayer(t *testing.T) {
+	onEngines(t, func(t *testing.T, e *testEngine) {
+		w := e.custom(t, "# The next one fails.\nRUN echo one; \\\n    echo two; \\\n    exit 3", nil)
+		failure := w.failure(t)
+		assert.Equal(t, failure.Base, refOf(t, Request{Agent: "shell", Base: e.base}))
+		assert.DeepEqual(t, failure.Log, []string{"one", "two"})
+		assert.Equal(t, failure.Source, `Dockerfile.sandbox:5
+    4 |     # The next one fails.
+    5 | >>> RUN echo one; \
+    6 | >>>     echo two; \
+    7 | >>>     exit 3
+    8 |     USER agent`)
+		assert.ErrorContains(t, failure, "exit code: 3\nDockerfile.sandbox:5\n")
+	})
+}
+
+// layersOf returns the images that this test's project has, also nameless ones.
+func (w *workshop) layersOf(t *testing.T, name string) []string {
+	t.Helper()
+	found, err := w.engine.ImageList(t.Context(), client.ImageListOptions{
+		All: true, Filters: make(client.Filters).Add("label", labelProject+"="+name),
+	})
+	assert.NilError(t, err)
+	var ids []string
+	for _, image := range found.Items {
+		ids = append(ids, image.ID)
+	}
+	return ids
+}
+
+// moveTo gives the project another name.
+func (w *workshop) moveTo(t *testing.T, name string) {
+	t.Helper()
+	to := filepath.Join(filepath.Dir(w.root), name)
+	assert.NilError(t, os.Rename(w.root, to))
+	w.root = to
+}
+
+func TestEngineCancelledLayer(t *testing.T) {
+	onEngines(t, func(t *testing.T, e *testEngine) {
+		w := e.custom(t, "RUN echo it has begun; sleep 600", nil)
+		name := fmt.Sprintf("cancelled-%d", time.Now().UnixNano())
+		w.moveTo(t, name)
+		req := w.request(t)
+		agent := req
+		agent.Project = nil
+		e.removeAfter(t, refOf(t, agent))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		done := make(chan error, 1)
+		go func() { _, err := w.Ensure(ctx, req); done <- err }()
+		poll.WaitOn(t, w.out.shows(" it has begun\n"), poll.WithTimeout(time.Minute))
+		cancel()
+		select {
+		case err := <-done:
+			assert.Assert(t, errors.Is(err, context.Canceled), "%v", err)
+			assert.ErrorContains(t, err, "building image")
+		case <-time.After(2 * time.Second):
+			t.Fatal("the build does not end within 2 s")
+		}
+		assert.Assert(t, cmp.Len(w.layersOf(t, name), 0))
+	})
+}
+
+func TestEngineTwoProcessesBuildALayerOnce(t *testing.T) {
+	onEngines(t, func(t *testing.T, e *testEngine) {
+		self, err := os.Executable()
+		assert.NilError(t, err)
+		w := e.custom(t, "RUN sleep 1; echo "+identity.NewID(), nil)
+		e.removeAfter(t, refOf(t, w.request(t)))
+		e.removeAfter(t, refOf(t, Request{Agent: "shell", Base: e.base}))
+		var results [2]*icmd.Result
+		var group errgroup.Group
+		for i := range results {
+			group.Go(func() error {
+				results[i] = icmd.RunCmd(icmd.Command(self), icmd.WithEnv(append(os.Environ(), roleVariable+"=ensure",
+					"DOCKER_HOST="+e.host, "RALPH_TEST_BASE="+e.base, "RALPH_TEST_LOCKS="+w.LockDir, "RALPH_TEST_PROJECT="+w.root)...))
+				return results[i].Error
+			})
+		}
+		assert.NilError(t, group.Wait())
+		said := []string{results[0].Stdout(), results[1].Stdout()}
+		waited := results[0].Stderr() + results[1].Stderr()
+		assert.Assert(t, cmp.Contains(said, "true\n"))
+		assert.Assert(t, cmp.Contains(said, "false\n"))
+		assert.Equal(t, strings.Count(waited, "waiting for another docker ralph that builds image agent-loop-sandbox-shell-shop:v"), 1, waited)
+	})
+}
+
+func rebuild(req *Request) { req.Rebuild = true }
+
+func TestEngineRebuildOfALayer(t *testing.T) {
+	onEngines(t, func(t *testing.T, e *testEngine) {
+		w := e.custom(t, "RUN cat /proc/sys/kernel/random/uuid >/made", nil)
+		made := func(image Image) string { return e.run(t, image.Ref, "cat /made") }
+		agentID := func() string {
+			found, err := e.Client.ImageInspect(t.Context(), refOf(t, Request{Agent: "shell", Base: e.base}))
+			assert.NilError(t, err)
+			return found.ID
+		}
+		first := w.mustDispatch(t)
+		agent, content := agentID(), made(first)
+
+		// The base is of this machine alone, so that pulling it again can but fail.
+		counted := &countedEngine{testEngine: e}
+		w.Engine = counted
+		second := w.mustDispatch(t, rebuild)
+		assert.Assert(t, second.Built)
+		assert.Equal(t, second.Ref, first.Ref)
+		assert.Assert(t, cmp.Contains(counted.calls, "pull "+e.base))
+		assert.Assert(t, cmp.Contains(w.out.String(), "base image "+e.base+" cannot be pulled again, going on with the one that is here: "))
+		assert.Assert(t, agentID() != agent)
+		assert.Assert(t, made(second) != content)
+		assert.Assert(t, !w.mustDispatch(t).Built)
+	})
+}
+
+func TestEngineRebuildPullsTheBase(t *testing.T) {
+	onEngines(t, func(t *testing.T, e *testEngine) {
+		w := e.custom(t, "RUN true", nil)
+		// What the engine has under this name is not what the registry has.
+		w.base = e.startRegistry(t) + "/team/base:1"
+		w.Auth = func(context.Context, string, []string, authprovider.ExpireCachedAuthCheck) (types.AuthConfig, error) {
+			return types.AuthConfig{Username: "me", Password: "pw"}, nil
+		}
+		_, err := e.ImageTag(t.Context(), client.ImageTagOptions{Source: e.base, Target: w.base})
+		assert.NilError(t, err)
+		e.removeAfter(t, w.base)
+		baseID := func() string {
+			found, err := e.Client.ImageInspect(t.Context(), w.base)
+			assert.NilError(t, err)
+			return found.ID
+		}
+		stale := baseID()
+		w.mustDispatch(t)
+		assert.Equal(t, baseID(), stale)
+
+		_, err = w.dispatch(t, rebuild)
+		_, failed := errors.AsType[*BuildError](err)
+		assert.Assert(t, failed, "the registry's image has no shell, but: %v", err)
+		assert.Assert(t, baseID() != stale)
+	})
+}
+
+// TestEngineChangedBaseCascades has two projects share an agent's image.
+func TestEngineChangedBaseCascades(t *testing.T) {
+	onEngines(t, func(t *testing.T, e *testEngine) {
+		shop, store := e.custom(t, "RUN touch /shop", nil), e.custom(t, "RUN touch /store", nil)
+		store.moveTo(t, "store")
+		store.LockDir = shop.LockDir
+		shop.mustDispatch(t)
+		before := store.mustDispatch(t)
+		assert.Assert(t, !store.mustDispatch(t).Built)
+
+		shop.mustDispatch(t, rebuild)
+		after := store.mustDispatch(t)
+		assert.Assert(t, after.Built)
+		assert.Equal(t, after.Ref, before.Ref)
+		for _, w := range []*workshop{shop, store} {
+			counted := &countedEngine{testEngine: e}
+			w.Engine = counted
+			assert.Assert(t, !w.mustDispatch(t).Built)
+			assert.Assert(t, cmp.Len(counted.calls, 1))
+		}
+
+		// The layer has all that it needs without the agent's image; the next change
+		// brings that back.
+		_, err := e.ImageRemove(t.Context(), refOf(t, Request{Agent: "shell", Base: e.base}), client.ImageRemoveOptions{})
+		assert.NilError(t, err)
+		assert.Assert(t, !store.mustDispatch(t).Built)
+		writeFile(t, projectPath(store.root, sandboxDockerfile), head+"USER root\nRUN touch /bigger-store\nUSER agent\n")
+		changed := store.mustDispatch(t)
+		assert.Assert(t, changed.Built)
+		assert.Equal(t, e.run(t, changed.Ref, "ls /bigger-store; id -un"), "/bigger-store\nagent")
+	})
+}
+
+func TestEngineLayerProgress(t *testing.T) {
+	onEngines(t, func(t *testing.T, e *testEngine) {
+		w := e.workshop(t, map[string]string{sandboxDockerfile: head + "RUN echo said; echo " + identity.NewID() + "\n", dependenciesFile: "tree\n"})
+		w.mustDispatch(t)
+		assert.Assert(t, cmp.Contains(w.out.String(), "is not used"))
+		assert.Assert(t, cmp.Regexp(`(?m)^#\d+ \d+\.\d+ said$`, w.out.String()))
+
+		show := func(mode Mode) string {
+			out := &syncBuffer{}
+			w.Progress = Progress{Mode: mode, Out: out}
+			writeFile(t, projectPath(w.root, sandboxDockerfile), head+"RUN echo said; echo "+string(mode)+identity.NewID()+"\n")
+			assert.Assert(t, w.mustDispatch(t).Built)
+			return out.String()
+		}
+		assert.Equal(t, show(ModeQuiet), "")
+		var names []string
+		for line := range strings.Lines(show(ModeRawJSON)) {
+			var status struct{ Vertexes []struct{ Name string } }
+			assert.NilError(t, json.Unmarshal([]byte(line), &status), "%q", line)
+			for _, vertex := range status.Vertexes {
+				names = append(names, vertex.Name)
+			}
+		}
+		assert.Assert(t, cmp.Contains(strings.Join(names, "\n"), "[2/2] RUN echo said; echo rawjson"))
+	})
+}
