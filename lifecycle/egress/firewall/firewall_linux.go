@@ -1,0 +1,169 @@
+package firewall
+
+import (
+	"fmt"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/binaryutil"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+)
+
+// tableName is that of all our rules, which are replaced as a whole.
+const tableName = "ralph"
+
+// Apply puts the rules in place, instead of those of an earlier call, in one
+// step: there is no moment without any. It needs CAP_NET_ADMIN in the network
+// namespace.
+func Apply(r Rules) error {
+	conn, err := nftables.New()
+	if err != nil {
+		return fmt.Errorf("talking to the kernel's packet filter: %w", err)
+	}
+	table := &nftables.Table{Family: nftables.TableFamilyINet, Name: tableName}
+	conn.AddTable(table) // so that deleting it cannot fail
+	conn.DelTable(table)
+	b := builder{conn: conn, table: conn.AddTable(table)}
+	if r.Proxy.IsValid() {
+		b.closed(r)
+	} else {
+		b.open()
+	}
+	if err := conn.Flush(); err != nil {
+		return fmt.Errorf("writing the rules of the packet filter: %w", err)
+	}
+	return nil
+}
+
+type builder struct {
+	conn  *nftables.Conn
+	table *nftables.Table
+}
+
+// chain adds a chain that drops what no rule of it lets through.
+func (b builder) chain(name string, hook *nftables.ChainHook) *nftables.Chain {
+	drop := nftables.ChainPolicyDrop
+	return b.conn.AddChain(&nftables.Chain{
+		Name: name, Table: b.table, Type: nftables.ChainTypeFilter,
+		Hooknum: hook, Priority: nftables.ChainPriorityFilter, Policy: &drop,
+	})
+}
+
+func (b builder) rule(chain *nftables.Chain, parts ...[]expr.Any) {
+	var all []expr.Any
+	for _, part := range parts {
+		all = append(all, part...)
+	}
+	b.conn.AddRule(&nftables.Rule{Table: b.table, Chain: chain, Exprs: all})
+}
+
+// closed lets out what goes to the proxy, and in what comes from it.
+func (b builder) closed(r Rules) {
+	out, in := b.chain("out", nftables.ChainHookOutput), b.chain("in", nftables.ChainHookInput)
+	b.chain("forward", nftables.ChainHookForward)
+	proxy := r.Proxy.AsSlice()
+	b.rule(out, loopback(expr.MetaKeyOIFNAME), accept())
+	b.rule(in, loopback(expr.MetaKeyIIFNAME), accept())
+	for protocol, ports := range map[byte][]uint16{unix.IPPROTO_TCP: tcpPorts(), unix.IPPROTO_UDP: udpPorts()} {
+		for _, port := range ports {
+			b.rule(out, ipv4(), address(destination, proxy), transport(protocol, toPort, port), accept())
+			b.rule(in, ipv4(), address(source, proxy), transport(protocol, fromPort, port), accept())
+		}
+	}
+	b.rule(out, refuse())
+}
+
+// open lets everything out but to where no sandbox goes, and in what answers
+// to it. The engine's resolver, which works in the sandbox's namespace as
+// root, may ask anybody: the sandbox itself is never root, but on engines
+// that are not either.
+func (b builder) open() {
+	out, in := b.chain("out", nftables.ChainHookOutput), b.chain("in", nftables.ChainHookInput)
+	b.chain("forward", nftables.ChainHookForward)
+	b.rule(out, loopback(expr.MetaKeyOIFNAME), accept())
+	b.rule(in, loopback(expr.MetaKeyIIFNAME), accept())
+	for _, protocol := range []byte{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
+		b.rule(out, ipv4(), ofRoot(), transport(protocol, toPort, PortDNS), accept())
+	}
+	for _, p := range Never() {
+		mask := netmask(p.Bits())
+		b.rule(out, ipv4(), masked(destination, p.Masked().Addr().AsSlice(), mask), refuse())
+	}
+	b.rule(out, ipv4(), accept())
+	b.rule(out, refuse())
+	b.rule(in, answers(), accept())
+}
+
+func netmask(bits int) []byte {
+	return binaryutil.BigEndian.PutUint32(^uint32(0) << (32 - bits))
+}
+
+// Where things are in the headers.
+const (
+	source, destination = 12, 16 // of an IPv4 address
+	fromPort, toPort    = 0, 2   // of a port
+)
+
+func accept() []expr.Any { return []expr.Any{&expr.Verdict{Kind: expr.VerdictAccept}} }
+
+// refuse tells the sender at once, in words that no host would use: so a
+// refusal by the wall can be told from one by somebody behind it.
+func refuse() []expr.Any {
+	return []expr.Any{&expr.Reject{Type: unix.NFT_REJECT_ICMPX_UNREACH, Code: unix.NFT_REJECT_ICMPX_ADMIN_PROHIBITED}}
+}
+
+func loopback(key expr.MetaKey) []expr.Any {
+	name := make([]byte, unix.IFNAMSIZ)
+	copy(name, "lo")
+	return []expr.Any{
+		&expr.Meta{Key: key, Register: 1},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: name},
+	}
+}
+
+func ipv4() []expr.Any {
+	return []expr.Any{
+		&expr.Meta{Key: expr.MetaKeyNFPROTO, Register: 1},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{unix.NFPROTO_IPV4}},
+	}
+}
+
+func ofRoot() []expr.Any {
+	return []expr.Any{
+		&expr.Meta{Key: expr.MetaKeySKUID, Register: 1},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{0, 0, 0, 0}},
+	}
+}
+
+func address(offset uint32, is []byte) []expr.Any {
+	return []expr.Any{
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: 4},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: is},
+	}
+}
+
+func masked(offset uint32, is, mask []byte) []expr.Any {
+	return []expr.Any{
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: 4},
+		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: mask, Xor: make([]byte, 4)},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: is},
+	}
+}
+
+func transport(protocol byte, offset uint32, port uint16) []expr.Any {
+	return []expr.Any{
+		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{protocol}},
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: offset, Len: 2},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.BigEndian.PutUint16(port)},
+	}
+}
+
+func answers() []expr.Any {
+	const states = expr.CtStateBitESTABLISHED | expr.CtStateBitRELATED
+	return []expr.Any{
+		&expr.Ct{Register: 1, Key: expr.CtKeySTATE},
+		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: binaryutil.NativeEndian.PutUint32(states), Xor: make([]byte, 4)},
+		&expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: make([]byte, 4)},
+	}
+}
