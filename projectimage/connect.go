@@ -2,7 +2,6 @@ package projectimage
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -35,7 +34,6 @@ func (b *Builder) connect(ctx context.Context) (*buildkit.Client, error) {
 		if nativeErr == nil {
 			return c, nil
 		}
-		err = errors.Join(err, nativeErr)
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -50,8 +48,8 @@ type NoBuildKitError struct {
 }
 
 func (e *NoBuildKitError) Error() string {
-	return fmt.Sprintf("the engine at %s has no BuildKit that answers, so no image can be built on it: "+
-		"use Docker 20.10 or newer, or give a ready image with --image IMAGE: %v", e.Host, e.Err)
+	return fmt.Sprintf("the engine at %s has no BuildKit that answers (%s), so no image can be built on it: "+
+		"use Docker 20.10 or newer, or give a ready image with --image IMAGE", e.Host, shorten(oneSpaced(e.Err.Error()), reasonMax))
 }
 
 func (e *NoBuildKitError) Unwrap() error { return e.Err }
@@ -59,7 +57,17 @@ func (e *NoBuildKitError) Unwrap() error { return e.Err }
 // probe connects through dial and asks for the workers: BuildKits of before
 // 2022 do not know the Info call that is made for this.
 func probe(ctx context.Context, dial dialer) (*buildkit.Client, error) {
-	c, err := buildkit.New(ctx, "", buildkit.WithContextDialer(dial))
+	refused := make(chan error, 1)
+	c, err := buildkit.New(ctx, "", buildkit.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, addr)
+		if err != nil {
+			select {
+			case refused <- err:
+			default:
+			}
+		}
+		return conn, err
+	}))
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +75,12 @@ func probe(ctx context.Context, dial dialer) (*buildkit.Client, error) {
 	defer cancel()
 	if _, err := c.ListWorkers(probeCtx); err != nil {
 		_ = c.Close()
-		return nil, err
+		select {
+		case reason := <-refused: // the reason, without what gRPC wraps around it
+			return nil, reason
+		default:
+			return nil, err
+		}
 	}
 	return c, nil
 }

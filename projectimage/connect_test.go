@@ -5,9 +5,14 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/moby/moby/client"
 	"gotest.tools/v3/assert"
 )
 
@@ -39,11 +44,57 @@ func TestNoBuildKit(t *testing.T) {
 			_, err := b.connect(t.Context())
 			var noBuildKit *NoBuildKitError
 			assert.Assert(t, errors.As(err, &noBuildKit))
-			assert.ErrorContains(t, err, "the engine at "+tc.host+" has no BuildKit that answers, so no image can be built on it: "+
-				"use Docker 20.10 or newer, or give a ready image with --image IMAGE: ")
-			assert.ErrorContains(t, err, "received 404")
+			assert.Error(t, err, "the engine at "+tc.host+" has no BuildKit that answers (unable to upgrade to h2c, received 404), "+
+				"so no image can be built on it: use Docker 20.10 or newer, or give a ready image with --image IMAGE")
 			assert.Assert(t, slices.Contains(engine.calls, "hijack /grpc h2c"))
 			assert.Equal(t, slices.Contains(engine.calls, "dial"), tc.native)
+		})
+	}
+}
+
+// TestNoBuildKitBehindASocket asks a server that is an engine in all but
+// BuildKit, as other engines with Docker's API are.
+func TestNoBuildKitBehindASocket(t *testing.T) {
+	api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/_ping":
+			w.Header().Set("Api-Version", "1.41")
+		case strings.HasSuffix(r.URL.Path, "/json"):
+			w.Header().Set("Content-Type", "application/json")
+			if !strings.Contains(r.URL.Path, "/images/debian:") { // the base is there, and nothing else
+				http.Error(w, `{"message":"no such image"}`, http.StatusNotFound)
+				return
+			}
+			_, _ = io.WriteString(w, `{"Id":"sha256:00"}`)
+		default:
+			http.NotFound(w, r)
+		}
+	})
+	for _, network := range []string{"unix", "tcp"} {
+		t.Run(network, func(t *testing.T) {
+			address := filepath.Join(t.TempDir(), "s")
+			if network == "tcp" {
+				address = "127.0.0.1:0"
+			}
+			listener, err := (&net.ListenConfig{}).Listen(t.Context(), network, address)
+			assert.NilError(t, err)
+			server := httptest.NewUnstartedServer(api)
+			_ = server.Listener.Close()
+			server.Listener = listener
+			server.Start()
+			defer server.Close()
+			host := network + "://" + listener.Addr().String()
+			engine, err := client.New(client.WithHost(host))
+			assert.NilError(t, err)
+			defer func() { _ = engine.Close() }()
+
+			b := &Builder{Engine: engine, LockDir: t.TempDir()}
+			_, err = b.Ensure(t.Context(), Request{Agent: "shell"})
+			_, ok := errors.AsType[*NoBuildKitError](err)
+			assert.Assert(t, ok, "%v", err)
+			assert.Assert(t, !strings.Contains(err.Error(), "\n"))
+			assert.ErrorContains(t, err, ": the engine at "+host+" has no BuildKit that answers (unable to upgrade to h2c, received 404), "+
+				"so no image can be built on it: use Docker 20.10 or newer, or give a ready image with --image IMAGE")
 		})
 	}
 }
