@@ -65,6 +65,7 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 		newForwardedCommand(d, "task", "See and change the backlog"),
 		newTrustCommand(dockerCLI),
 		newSelfTestCommand(d),
+		newImageCommand(d),
 		newVersionCommand(dockerCLI, version),
 		newKeepCommand(dockerCLI),
 	)

@@ -27,7 +27,7 @@ type fakeEngine struct {
 
 	inspectErr error
 	pull       func(ref string, options client.ImagePullOptions) (string, error) // returns the message stream
-	files      map[string]container.PathStat // what is in every image; nil for what a sandbox needs
+	files      map[string]container.PathStat                                     // what is in every image; nil for what a sandbox needs
 	hijack     func(ctx context.Context) (net.Conn, error)
 	dial       func(ctx context.Context) (net.Conn, error)
 	host       string

@@ -32,13 +32,20 @@ type Stored struct {
 }
 
 // Name is what a user knows the image by: its tag, or else its ID.
-func (s Stored) Name() string {
+func (s Stored) Name() string { return s.Names()[0] }
+
+// Names returns the tags that a user knows the image by, or else its ID.
+func (s Stored) Names() []string {
+	var names []string
 	for _, tag := range s.Tags {
 		if strings.HasPrefix(tag, tagPrefix) {
-			return tag
+			names = append(names, tag)
 		}
 	}
-	return shortID(s.ID)
+	if len(names) == 0 {
+		names = []string{shortID(s.ID)}
+	}
+	return names
 }
 
 // shortID is an ID as Docker shows it.
@@ -100,6 +107,17 @@ func (b *Builder) users(ctx context.Context) (map[string][]string, error) {
 		slices.Sort(names)
 	}
 	return users, nil
+}
+
+// UsersOf returns the names of the containers that were made from the image ref,
+// sorted.
+func (b *Builder) UsersOf(ctx context.Context, ref string) ([]string, error) {
+	image, found, err := b.lookup(ctx, ref)
+	if err != nil || !found {
+		return []string{}, err
+	}
+	users, err := b.users(ctx)
+	return append([]string{}, users[image.ID]...), err
 }
 
 // newStored reads what labels and names say.

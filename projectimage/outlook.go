@@ -30,8 +30,8 @@ type Outlook struct {
 	Why     string // a clause such as "not built yet"
 }
 
-// kindGiven is the kind of an image that is used as it is.
-const kindGiven = "given"
+// KindGiven is the kind of an image that is used as it is.
+const KindGiven = "given"
 
 // Needs returns the tags of the images that a request is about: the agent's and
 // the project's. For a given image there are none.
@@ -85,7 +85,7 @@ func (b *Builder) Outlook(ctx context.Context, req Request, all []Stored) (Outlo
 }
 
 func (b *Builder) givenOutlook(ctx context.Context, ref string) (Outlook, error) {
-	look := Outlook{Ref: ref, Kind: kindGiven, Change: ChangeNone, Why: "used as it is"}
+	look := Outlook{Ref: ref, Kind: KindGiven, Change: ChangeNone, Why: "used as it is"}
 	_, found, err := b.lookup(ctx, ref)
 	if err == nil && !found {
 		look.Change, look.Why = ChangePull, "not on the engine yet"

@@ -187,3 +187,13 @@ func canceledOr(ctx context.Context, err error) error {
 	}
 	return err
 }
+
+// Upstream returns the image that req takes from somewhere else: the one that is
+// used as it is, or else the base of the agent's image.
+func Upstream(req Request) (string, error) {
+	if req.Image != "" {
+		return req.Image, nil
+	}
+	spec, err := specOf(req)
+	return spec.base, err
+}

@@ -1,0 +1,78 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/projectimage"
+)
+
+// ImageBuild says which image to build, and how.
+type ImageBuild struct {
+	// Overrides are configuration from the command line.
+	Overrides config.Overrides
+	// Platform is as in [projectimage.Request].
+	Platform string
+	// Pull fetches the base again, NoCache builds everything anew.
+	Pull, NoCache bool
+	Secrets       []projectimage.Secret
+}
+
+// BuildImage makes sure that the image is there which a sandbox of the current
+// scope would be made from, and returns its tag.
+func BuildImage(ctx context.Context, h Host, opts ImageBuild) (ref string, err error) {
+	connected := h.connect()
+	s, err := h.imageScope(ctx, opts.Overrides)
+	if err != nil {
+		return "", err
+	}
+	if s.req.Image != "" {
+		return "", fmt.Errorf("nothing is built: the image %s is used as it is (%s). "+
+			"Fetch it with \"docker ralph image pull\", or take it out to have an image built", s.req.Image, s.cfg.Origins["sandbox.image"])
+	}
+	if !s.inside {
+		h.report(fmt.Sprintf("Not inside a git repository: building the image of the agent %s alone", s.req.Agent))
+	}
+	if s.cfg.Sandbox.Driver == config.DriverDockerSandbox {
+		h.report("Warning: sandboxes of the driver docker-sandbox are not made from this image, but from Docker's own")
+	}
+	api, err := connected()
+	if err != nil {
+		return "", err
+	}
+	builder := h.builder(api)
+	builder.Secrets = opts.Secrets
+	req := s.req
+	req.Platform, req.Pull, req.NoCache = opts.Platform, opts.Pull, opts.NoCache
+	image, err := builder.Ensure(ctx, req)
+	if err != nil {
+		return "", err
+	}
+	if !image.Built {
+		h.report("Up to date: nothing was built")
+	}
+	return image.Ref, nil
+}
+
+// PullImage fetches an image, and returns its reference. Without one it is what
+// the sandboxes of the current scope are made from: the image that is used as it
+// is, or else the base of the agent's image.
+func PullImage(ctx context.Context, h Host, over config.Overrides, ref, platform string) (string, error) {
+	connected := h.connect()
+	if ref == "" {
+		s, err := h.imageScope(ctx, over)
+		if err != nil {
+			return "", err
+		}
+		if ref, err = projectimage.Upstream(s.req); err != nil {
+			return "", err
+		}
+	}
+	api, err := connected()
+	if err != nil {
+		return "", err
+	}
+	image, err := h.builder(api).Pull(ctx, ref, platform)
+	return image.Ref, err
+}

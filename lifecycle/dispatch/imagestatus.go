@@ -1,0 +1,165 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
+	"github.com/docker-ralph/docker-ralph/projectimage"
+)
+
+// ImageStatus is an image and what can be said about it. Its names in JSON are
+// part of the command's interface.
+type ImageStatus struct {
+	Image   string     `json:"image"`   // its tag, or its ID if another image has that
+	ID      string     `json:"id"`      // the engine's; empty if it is not there
+	Kind    string     `json:"kind"`    // agent, project, given, or template for one of Docker's
+	Agent   string     `json:"agent"`   // empty for a given one
+	Project string     `json:"project"` // empty unless it is a project's
+	Base    string     `json:"base"`    // what it is built on
+	Created *time.Time `json:"created"` // nil if it is not there
+	Size    int64      `json:"size"`    // bytes, with the layers that others have too
+	UsedBy  []string   `json:"used_by"` // sandboxes, and containers of others
+	Current bool       `json:"current"` // the scope's next sandbox would be made from it
+	Change  string     `json:"change"`  // what has to be done before: none, build or pull; empty if it is not the current one
+	Status  string     `json:"status"`  // in words
+}
+
+// kindTemplate is the kind of an image that Docker provides for a microVM.
+const kindTemplate = "template"
+
+// ImagesStatus lists the images of docker ralph on the engine, and before them
+// the one that the next sandbox of the current scope would be made from.
+func ImagesStatus(ctx context.Context, h Host, over config.Overrides) ([]ImageStatus, error) {
+	connected := once(h.connect())
+	h.Confirm = nil // who asks for a status is not asked back
+	s, unknown := h.imageScope(ctx, over)
+	api, err := connected()
+	if err != nil {
+		return nil, err
+	}
+	builder := h.builder(api)
+	all, err := h.storedImages(ctx, builder)
+	if err != nil {
+		return nil, err
+	}
+	list := []ImageStatus{}
+	var needed []string
+	switch {
+	case unknown == nil && s.inside:
+		var now ImageStatus
+		if now, unknown = h.currentImage(ctx, s, builder, all, connected); unknown == nil {
+			list = append(list, now)
+			needed, unknown = projectimage.Needs(s.req)
+		}
+	case unknown == nil:
+		h.report("Not inside a git repository: these are the images that are there")
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if unknown != nil {
+		h.report(fmt.Sprintf("Warning: which image is used here is unknown: %v", unknown))
+	}
+	unused := projectimage.Unused(all, needed)
+	for _, image := range all {
+		if len(list) > 0 && list[0].Current && list[0].ID == image.ID {
+			continue
+		}
+		list = append(list, storedStatus(image, needed, unused))
+	}
+	return list, nil
+}
+
+// storedStatus is the status of an image that is not the current one.
+func storedStatus(image projectimage.Stored, needed []string, unused []projectimage.Stored) ImageStatus {
+	status := ImageStatus{Image: image.Name(), Kind: image.Kind, Agent: image.Agent, Project: image.Project, Base: image.Base}
+	status.add(image)
+	switch {
+	case slices.ContainsFunc(unused, func(u projectimage.Stored) bool { return u.ID == image.ID }):
+		status.Status = "unused"
+	case len(image.UsedBy) > 0:
+		status.Status = "in use"
+	case slices.ContainsFunc(image.Tags, func(tag string) bool { return slices.Contains(needed, tag) }):
+		status.Status = "this project's image is built on it"
+	case len(image.Foreign) > 0:
+		status.Status = "also called " + image.Foreign[0]
+	default:
+		status.Status = "an image in use is built on it"
+	}
+	return status
+}
+
+// add fills in what only an image has that is there.
+func (s *ImageStatus) add(image projectimage.Stored) {
+	created := image.Created.UTC()
+	s.ID, s.Created, s.Size, s.UsedBy = image.ID, &created, image.Size, image.UsedBy
+	if s.UsedBy == nil {
+		s.UsedBy = []string{}
+	}
+}
+
+// currentImage is the status of the image that the scope's next sandbox would be
+// made from.
+func (h Host) currentImage(ctx context.Context, s imageScope, builder *projectimage.Builder, all []projectimage.Stored, connected func() (API, error)) (ImageStatus, error) {
+	name := ""
+	at := place{kind: s.cfg.Sandbox.Driver, build: true}
+	if s.wt.Scope.Repo != "" {
+		var err error
+		if at, err = h.choose(ctx, s.wt, s.cfg, s.req, connected); err != nil {
+			return ImageStatus{}, err
+		}
+		if name, err = s.wt.Scope.SandboxName(); err != nil {
+			return ImageStatus{}, err
+		}
+	}
+	now := ImageStatus{Current: true, UsedBy: []string{}}
+	if !at.build {
+		now.Image, now.Kind, now.Change = at.image, kindTemplate, string(projectimage.ChangeNone)
+		now.Status = "Docker's own: the driver " + at.kind + " fetches it"
+		if s.req.Image != "" {
+			now.Kind, now.Status = projectimage.KindGiven, "used as it is: the driver "+at.kind+" fetches it"
+		}
+		return now, nil
+	}
+	look, err := builder.Outlook(ctx, s.req, all)
+	if err != nil {
+		return ImageStatus{}, err
+	}
+	now.Image, now.Kind, now.Agent, now.Project, now.Base = look.Ref, look.Kind, look.Agent, look.Project, look.Base
+	now.Change, now.Status = string(look.Change), look.Why
+	for _, image := range all {
+		if slices.Contains(image.Tags, look.Ref) {
+			now.add(image)
+		}
+	}
+	if look.Kind == projectimage.KindGiven {
+		if now.UsedBy, err = builder.UsersOf(ctx, look.Ref); err != nil {
+			return ImageStatus{}, err
+		}
+	}
+	if other := h.madeFrom(name, at.kind, look.Ref, all); other != "" {
+		now.Status += fmt.Sprintf("; the sandbox %s was made from %s", name, other)
+	}
+	return now, nil
+}
+
+// madeFrom returns the image that the scope's sandbox was made from if it is
+// another one than ref, as far as that is known.
+func (h Host) madeFrom(name, driver, ref string, all []projectimage.Stored) string {
+	if driver != config.DriverContainer {
+		if was := microvm.Image(h.StateDir, driver, name); was != ref {
+			return was
+		}
+		return ""
+	}
+	for _, image := range all {
+		if slices.Contains(image.UsedBy, name) && !slices.Contains(image.Tags, ref) {
+			return image.Name()
+		}
+	}
+	return ""
+}

@@ -1,0 +1,173 @@
+package plugin
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/docker/cli/cli"
+	"github.com/docker/cli/cli/command/formatter"
+	"github.com/docker/go-units"
+	"github.com/spf13/cobra"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+)
+
+func newImageStatusCommand(d dispatcher) *cobra.Command {
+	var format, agent string
+	var noTrunc bool
+	cmd := &cobra.Command{
+		Use:   "status [OPTIONS]",
+		Short: "List the images of sandboxes",
+		Long: `List the images that docker ralph has built, with what they are built on and which
+sandboxes use them. The first one, with a star, is what this project's next
+sandbox would be made from, and whether it has to be built before.`,
+		Args:              cli.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			host, err := d.imageHost(cmd, "")
+			if err != nil {
+				return err
+			}
+			list, err := dispatch.ImagesStatus(cmd.Context(), host, d.statusOverrides(cmd, &agent))
+			if err != nil {
+				return err
+			}
+			return writeImages(d.cli.Out(), format, !noTrunc, list)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&agent, "agent", "", "Tell about this agent instead of the configured one")
+	flags.StringVar(&format, "format", formatter.TableFormatKey, `How they are printed: "table", "json", or a Go template ("table TEMPLATE" with headings)`)
+	flags.BoolVar(&noTrunc, "no-trunc", false, "Shorten nothing")
+	_ = cmd.RegisterFlagCompletionFunc("agent", completeAgents)
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{formatter.TableFormatKey, formatter.JSONFormatKey}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func (d dispatcher) statusOverrides(cmd *cobra.Command, agent *string) config.Overrides {
+	over := d.options.overrides()
+	if cmd.Flags().Changed("agent") {
+		over.Agent = agent
+	}
+	return over
+}
+
+const imageTable = "table {{.Image}}{{if .Current}} *{{end}}\t{{.Kind}}\t{{.Agent}}\t{{.Project}}\t{{.Base}}\t{{.CreatedSince}}\t{{.Size}}\t{{.UsedBy}}\t{{.Status}}"
+
+// writeImages prints images: as one list in JSON, or as docker's own commands
+// print theirs.
+func writeImages(out io.Writer, format string, trunc bool, list []dispatch.ImageStatus) error {
+	switch format {
+	case formatter.JSONFormatKey:
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(list)
+	case formatter.TableFormatKey:
+		format = imageTable
+	case "":
+		return fmt.Errorf("an empty format prints nothing: use \"table\", \"json\" or a Go template")
+	}
+	render := func(write func(formatter.SubContext) error) error {
+		for _, image := range list {
+			if err := write(&imageContext{image: image, trunc: trunc}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	heading := &imageContext{}
+	// Without "Current": the table puts no star behind a heading.
+	heading.Header = formatter.SubHeaderContext{
+		"Image": "IMAGE", "ID": "IMAGE ID", "Kind": "KIND", "Agent": "AGENT", "Project": "PROJECT", "Base": "BASE",
+		"CreatedSince": formatter.CreatedSinceHeader, "CreatedAt": formatter.CreatedAtHeader, "Size": formatter.SizeHeader,
+		"UsedBy": "USED BY", "Change": "CHANGE", "Status": formatter.StatusHeader,
+	}
+	ctx := formatter.Context{Output: out, Format: formatter.Format(format), Trunc: trunc}
+	return ctx.Write(heading, render)
+}
+
+// imageContext is an image for a template: its methods are the placeholders.
+type imageContext struct {
+	formatter.HeaderContext
+	image dispatch.ImageStatus
+	trunc bool
+}
+
+// MarshalJSON is for "{{json .}}".
+func (c *imageContext) MarshalJSON() ([]byte, error) { return formatter.MarshalJSON(c) }
+
+// Image returns the image's name.
+func (c *imageContext) Image() string { return c.image.Image }
+
+// ID returns the engine's ID of the image.
+func (c *imageContext) ID() string {
+	if c.trunc {
+		return formatter.TruncateID(c.image.ID)
+	}
+	return c.image.ID
+}
+
+// Kind returns what sort of image it is.
+func (c *imageContext) Kind() string { return c.image.Kind }
+
+// Agent returns the agent that is in it.
+func (c *imageContext) Agent() string { return c.image.Agent }
+
+// Project returns the project that it is for.
+func (c *imageContext) Project() string { return c.image.Project }
+
+// baseWidth is how much of a base's name is shown, in characters.
+const baseWidth = 40
+
+// Base returns what it is built on.
+func (c *imageContext) Base() string {
+	if c.trunc {
+		return formatter.Ellipsis(c.image.Base, baseWidth)
+	}
+	return c.image.Base
+}
+
+// CreatedSince returns its age in words.
+func (c *imageContext) CreatedSince() string {
+	if c.image.Created == nil {
+		return ""
+	}
+	return units.HumanDuration(time.Since(*c.image.Created)) + " ago"
+}
+
+// CreatedAt returns when it was made.
+func (c *imageContext) CreatedAt() string {
+	if c.image.Created == nil {
+		return ""
+	}
+	return c.image.Created.Format(time.RFC3339)
+}
+
+// Size returns its size in words.
+func (c *imageContext) Size() string {
+	if c.image.ID == "" {
+		return ""
+	}
+	return units.HumanSizeWithPrecision(float64(c.image.Size), 3)
+}
+
+// UsedBy returns who uses it.
+func (c *imageContext) UsedBy() string {
+	if n := len(c.image.UsedBy); c.trunc && n > 1 {
+		return fmt.Sprintf("%s and %d more", c.image.UsedBy[0], n-1)
+	}
+	return strings.Join(c.image.UsedBy, ", ")
+}
+
+// Current tells whether the next sandbox would be made from it.
+func (c *imageContext) Current() bool { return c.image.Current }
+
+// Change returns what has to be done before.
+func (c *imageContext) Change() string { return c.image.Change }
+
+// Status returns the rest in words.
+func (c *imageContext) Status() string { return c.image.Status }
