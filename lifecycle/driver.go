@@ -7,9 +7,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/netip"
 	"os"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 	"github.com/docker-ralph/docker-ralph/scope"
 )
 
@@ -48,6 +50,15 @@ type Sandbox struct {
 	User       string // UID:GID that commands run as
 	Ephemeral  bool   // to be removed after its one dispatch
 	Private    bool   // it works on a clone of its own
+
+	// Egress is the mode of the network policy that it was made for, or empty
+	// for a network without a wall.
+	Egress egress.Mode
+	// Proxy is the address of its way out, if there is one.
+	Proxy netip.Addr
+	// Run names the time for which it and what belongs to it have been running.
+	// A sandbox with a wall gets another one whenever something was restarted.
+	Run string
 }
 
 // Spec says what a sandbox must be like.
@@ -66,6 +77,20 @@ type Spec struct {
 	Private   bool   // give it a clone of the repository instead of the work tree
 	Version   string // version of this program, for the record
 	Ephemeral bool
+	ReadOnly  bool   // make the root file system read-only
+	Runtime   string // runtime of the engine, such as "runsc"; empty for its own choice
+	Egress    Egress
+}
+
+// Egress says what a sandbox reaches and how. The zero value is the engine's
+// ordinary network, without a wall.
+type Egress struct {
+	Policy egress.Policy
+	// Routes let the agent use keys that it does not have. They are handed to
+	// the proxy and are no part of [Spec.Hash].
+	Routes   []egress.Route
+	Upstream egress.Upstream
+	CA       string // certificates in PEM that the proxy trusts besides its own
 }
 
 // Resources bounds what a sandbox may use.

@@ -139,7 +139,7 @@ func TestEnsure(t *testing.T) {
 		{name: "changed, no", driver: memory{sb: found(changed, Running), ready: true}, confirm: no, history: "lookup lookup busy", err: "was left as it is"},
 		{name: "changed, but in use", driver: memory{sb: found(changed, Running), ready: true, busy: true}, confirm: yes, history: "lookup lookup busy", err: "a dispatch is running in it"},
 		{name: "another agent's, and none is needed", driver: memory{sb: found(otherAgent, Running), ready: true}, anyAgent: true, history: "lookup", found: otherAgent},
-		{name: "other mounts, and no agent is needed", driver: memory{sb: found(otherMounts, Running), ready: true}, anyAgent: true, history: "lookup lookup busy", err: "(mounts, limits, user, git or ralph)"},
+		{name: "other mounts, and no agent is needed", driver: memory{sb: found(otherMounts, Running), ready: true}, anyAgent: true, history: "lookup lookup busy", err: "(mounts, limits, user, git, ralph or network)"},
 		{name: "recreate", driver: memory{sb: found(spec, Running), ready: true}, recreate: true, history: "lookup busy remove image create start prepare"},
 		{name: "recreate, but in use", driver: memory{sb: found(spec, Running), ready: true, busy: true}, recreate: true, history: "lookup busy", err: "a dispatch is running in it"},
 		{name: "recreate a stopped one", driver: memory{sb: found(changed, Stopped)}, recreate: true, history: "lookup remove image create start prepare"},

@@ -4,7 +4,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
 
 // Hash names what a sandbox was made with, as far as changing it takes a new
@@ -19,7 +22,29 @@ func (s Spec) Hash() string {
 	if s.Private {
 		_, _ = fmt.Fprint(h, " private")
 	}
+	if s.ReadOnly {
+		_, _ = fmt.Fprint(h, " read-only")
+	}
+	if s.Runtime != "" {
+		_, _ = fmt.Fprintf(h, " runtime %q", s.Runtime)
+	}
+	if s.Egress.Policy.Mode != "" {
+		_, _ = fmt.Fprintf(h, " egress %s", s.Egress.digest())
+	}
 	return hex.EncodeToString(h.Sum(nil))[:12]
+}
+
+// digest names what of the policy a sandbox is made for. The order of rules and
+// where they come from make no difference.
+func (e Egress) digest() string {
+	var lines []string
+	for kind, entries := range map[string][]egress.Entry{"allow": e.Policy.Rules, "refuse": e.Policy.Refused} {
+		for _, entry := range entries {
+			lines = append(lines, fmt.Sprintf("%s %s %t", kind, entry.Rule, entry.Model))
+		}
+	}
+	slices.Sort(lines)
+	return fmt.Sprintf("%s %q", e.Policy.Mode, slices.Compact(lines))
 }
 
 // check compares a sandbox that has the spec's name with the spec's scope
@@ -46,8 +71,11 @@ func (s Spec) differences(sb Sandbox) string {
 	if sb.Image != s.Image {
 		what = append(what, fmt.Sprintf("image %s instead of %s", s.Image, sb.Image))
 	}
+	if sb.Egress != "" && sb.Egress != s.Egress.Policy.Mode {
+		what = append(what, fmt.Sprintf("network policy %q instead of %q", s.Egress.Policy.Mode, sb.Egress))
+	}
 	if len(what) == 0 {
-		what = append(what, "mounts, limits, user, git or ralph")
+		what = append(what, "mounts, limits, user, git, ralph or network")
 	}
 	return strings.Join(what, ", ")
 }
