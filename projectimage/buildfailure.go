@@ -2,6 +2,7 @@ package projectimage
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode"
 
@@ -34,12 +35,24 @@ func newBuildError(spec buildSpec, err error, log *stepLog) *BuildError {
 	}
 	if spec.project != nil {
 		failure.Asked = spec.project.askedFor(wrote)
-		if tooNew(spec.dockerfile, err) {
-			failure.Hint = "the engine's BuildKit is too old for this Dockerfile: begin it with the line \"# syntax=docker/dockerfile:1\", " +
-				"which fetches a current one, or do without what is newer"
-		}
+		failure.Hint = hint(spec.dockerfile, err)
 	}
 	return failure
+}
+
+// noSecret finds the ID of a secret that a build was not given.
+var noSecret = regexp.MustCompile(`secret ([^\s:]+):? not found`)
+
+// hint returns what helps against a failure, "" when that is not known.
+func hint(dockerfile []byte, err error) string {
+	if tooNew(dockerfile, err) {
+		return "the engine's BuildKit is too old for this Dockerfile: begin it with the line \"# syntax=docker/dockerfile:1\", " +
+			"which fetches a current one, or do without what is newer"
+	}
+	if match := noSecret.FindStringSubmatch(err.Error()); match != nil {
+		return visible(fmt.Sprintf("build the image with the secret first: docker ralph image build --secret id=%s,src=FILE", match[1]))
+	}
+	return ""
 }
 
 func (e *BuildError) Error() string {

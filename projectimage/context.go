@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/moby/patternmatcher/ignorefile"
 	"github.com/tonistiigi/fsutil"
@@ -42,10 +43,15 @@ func readIgnored(folder *os.Root, mainRoot string) ([]string, error) {
 
 // contextFiles are the files that a Dockerfile may copy: those of the folder
 // without the ignored ones, and without what is neither file, folder nor link.
-// Links are passed on as links; nothing outside the folder can be reached.
-func contextFiles(folder *os.Root, ignored []string) (fsutil.FS, error) {
+// Links are passed on as links; nothing outside the folder can be reached. With
+// sources it is only what is there or below, and what links there lead to.
+func contextFiles(folder *os.Root, ignored, sources []string) (fsutil.FS, error) {
+	if slices.Contains(sources, wholeContext) {
+		sources = nil
+	}
 	return fsutil.NewFilterFS(fsutil.NewRootFS(fsutil.NewRoot(folder)), &fsutil.FilterOpt{
 		ExcludePatterns: ignored,
+		FollowPaths:     sources,
 		Map: func(_ string, stat *fstypes.Stat) fsutil.MapResult {
 			// Whoever owns them here is nobody in an image.
 			stat.Uid, stat.Gid = 0, 0
@@ -58,11 +64,11 @@ func contextFiles(folder *os.Root, ignored []string) (fsutil.FS, error) {
 	})
 }
 
-// contextDigest returns the SHA-256 over the paths, modes and contents of a
-// context's files, as hex digits. Times and owners do not count, as they do not
+// contextDigest returns the SHA-256 over the paths, modes and contents of the
+// files of a context that are taken, as hex digits. Times and owners do not count, as they do not
 // for BuildKit.
-func contextDigest(ctx context.Context, folder *os.Root, ignored []string) (string, error) {
-	files, err := contextFiles(folder, ignored)
+func contextDigest(ctx context.Context, folder *os.Root, ignored, sources []string) (string, error) {
+	files, err := contextFiles(folder, ignored, sources)
 	if err != nil {
 		return "", err
 	}

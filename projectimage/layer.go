@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -17,35 +18,39 @@ const baseArgument = "BASE_IMAGE"
 
 // layer is what matters about a project's Dockerfile before it is built.
 type layer struct {
-	takesContext bool // files of the context end up in the image, or decide what does
-	sandboxUser  bool // the image's user is the agent's
+	sources     []string // paths in the context that end up in the image, or decide what does
+	sandboxUser bool     // the image's user is the agent's
 }
 
 // readLayer looks into a project's own Dockerfile. What is wrong with single
 // instructions is left to BuildKit, which knows all of them and shows the line.
-func readLayer(path string, dockerfile []byte) (layer, error) {
+func readLayer(file string, dockerfile []byte) (layer, error) {
 	result, err := parser.Parse(bytes.NewReader(dockerfile))
 	if err != nil {
-		return layer{}, newSyntaxError(path, err)
+		return layer{}, newSyntaxError(file, err)
 	}
 	stages, arguments := splitStages(result.AST.Children)
 	if len(stages) == 0 {
-		return layer{}, refuse(path, "it has no FROM: begin it with ARG BASE_IMAGE and FROM ${BASE_IMAGE}")
+		return layer{}, refuse(file, "it has no FROM: begin it with ARG BASE_IMAGE and FROM ${BASE_IMAGE}")
 	}
 	chain, base := lineage(stages, arguments, result.EscapeToken)
 	if base != baseImage {
 		from := chain[len(chain)-1].from
-		return layer{}, &FileError{Path: path, Line: from.StartLine, Message: visible(fmt.Sprintf(
+		return layer{}, &FileError{Path: file, Line: from.StartLine, Message: visible(fmt.Sprintf(
 			"the image is built on %q and not on the agent's image, so there would be no agent in it: "+
 				"write ARG BASE_IMAGE in the first line and FROM ${BASE_IMAGE} here, or use an image as it is with --image IMAGE", word(from, 0)))}
 	}
-	if err := checkEntitlements(path, result.AST.Children); err != nil {
+	if err := checkEntitlements(file, result.AST.Children); err != nil {
 		return layer{}, err
 	}
-	return layer{
-		takesContext: slices.ContainsFunc(result.AST.Children, takesContext),
-		sandboxUser:  endsAsAgent(chain),
-	}, nil
+	facts := layer{sandboxUser: endsAsAgent(chain)}
+	for _, node := range result.AST.Children {
+		facts.sources = append(facts.sources, contextSources(node)...)
+	}
+	if slices.Contains(facts.sources, wholeContext) {
+		facts.sources = []string{wholeContext}
+	}
+	return facts, nil
 }
 
 // stage is a FROM and what follows it.
@@ -138,36 +143,56 @@ func (m metaArguments) Keys() []string {
 	return all
 }
 
-// takesContext tells whether an instruction uses files of the context.
-func takesContext(node *parser.Node) bool {
+// wholeContext is the source that stands for all files.
+const wholeContext = "."
+
+// contextSources returns what an instruction takes from the context.
+func contextSources(node *parser.Node) (sources []string) {
 	switch strings.ToLower(node.Value) {
 	case "copy", "add":
 		if slices.ContainsFunc(node.Flags, func(flag string) bool { return strings.HasPrefix(flag, "--from=") }) {
-			return false
+			return nil
 		}
 		// The last word is where to.
 		for source := node.Next; source != nil && source.Next != nil; source = source.Next {
 			if !remote(source.Value) && !heredoc(source.Value) {
-				return true
+				sources = append(sources, contextPath(source.Value))
 			}
 		}
 	case "run":
-		return slices.ContainsFunc(node.Flags, bindsContext)
+		for _, flag := range node.Flags {
+			if source, ok := mountedSource(flag); ok {
+				sources = append(sources, source)
+			}
+		}
 	}
-	return false
+	return sources
 }
 
-// bindsContext tells whether a flag of RUN mounts the context.
-func bindsContext(flag string) bool {
+// contextPath returns a source as a path in the context. One that has to be
+// worked out first may be any of it.
+func contextPath(source string) string {
+	if strings.ContainsAny(source, "$\\`'\"") {
+		return wholeContext
+	}
+	if inside := path.Join("/", source)[1:]; inside != "" {
+		return inside
+	}
+	return wholeContext
+}
+
+// mountedSource returns what a flag of RUN mounts of the context, and false for
+// nothing.
+func mountedSource(flag string) (string, bool) {
 	mount, ok := strings.CutPrefix(flag, "--mount=")
 	if !ok {
-		return false
+		return "", false
 	}
 	fields, err := csv.NewReader(strings.NewReader(mount)).Read()
 	if err != nil {
-		return true
+		return wholeContext, true
 	}
-	kind, from := "bind", ""
+	kind, from, source := "bind", "", ""
 	for _, field := range fields {
 		key, value, _ := strings.Cut(field, "=")
 		switch strings.ToLower(strings.TrimSpace(key)) {
@@ -175,10 +200,12 @@ func bindsContext(flag string) bool {
 			kind = strings.ToLower(value)
 		case "from":
 			from = value
+		case "source", "src":
+			source = value
 		}
 	}
 	// A kind that an argument fills in may be this one.
-	return from == "" && (kind == "bind" || strings.Contains(kind, "$"))
+	return contextPath(source), from == "" && (kind == "bind" || strings.Contains(kind, "$"))
 }
 
 // remote tells whether ADD fetches a source.
@@ -210,11 +237,11 @@ func endsAsAgent(chain []stage) bool {
 
 // checkEntitlements refuses steps that ask for more than others get. No build
 // is given it, but BuildKit's own words for that are few, and differ.
-func checkEntitlements(path string, nodes []*parser.Node) error {
+func checkEntitlements(file string, nodes []*parser.Node) error {
 	for _, node := range nodes {
 		for _, flag := range node.Flags {
 			if flag = strings.ToLower(flag); flag == "--network=host" || flag == "--security=insecure" {
-				return &FileError{Path: path, Line: node.StartLine, Message: fmt.Sprintf(
+				return &FileError{Path: file, Line: node.StartLine, Message: fmt.Sprintf(
 					"%s %s is not allowed: a repository's Dockerfile is built without the host's network and without more rights, so take %s off",
 					strings.ToUpper(node.Value), flag, flag)}
 			}
@@ -224,10 +251,10 @@ func checkEntitlements(path string, nodes []*parser.Node) error {
 }
 
 // newSyntaxError puts the place before what is wrong with a Dockerfile.
-func newSyntaxError(path string, err error) error {
+func newSyntaxError(file string, err error) error {
 	line := 0
 	if located, ok := errors.AsType[*parser.LocationError](err); ok && len(located.Locations) > 0 && len(located.Locations[0]) > 0 {
 		line = located.Locations[0][0].Start.Line
 	}
-	return &FileError{Path: path, Line: line, Message: visible(err.Error())}
+	return &FileError{Path: file, Line: line, Message: visible(err.Error())}
 }

@@ -2,6 +2,8 @@ package projectimage
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,6 +47,32 @@ RUN --mount=type=tmpfs,target=/scratch touch /scratch/gone`,
 
 		writeFile(t, projectPath(w.root, "tools/hammer"), "hit harder")
 		assert.Equal(t, e.run(t, w.mustDispatch(t).Ref, "cat /hammer"), "hit harder")
+	})
+}
+
+func TestEngineSecret(t *testing.T) {
+	onEngines(t, func(t *testing.T, e *testEngine) {
+		const needs = "RUN --mount=type=secret,id=token,required=true,uid=1000 sha256sum </run/secrets/token >/seen"
+		w := e.custom(t, needs, nil)
+		failure := w.failure(t) // without the secret
+		assert.ErrorContains(t, failure, "\nbuild the image with the secret first: docker ralph image build --secret id=token,src=FILE")
+		assert.Assert(t, cmp.Contains(failure.Source, ">>> "+needs))
+
+		secret := identity.NewID()
+		file := filepath.Join(t.TempDir(), "token")
+		writeFile(t, file, secret)
+		w.Secrets = []Secret{{ID: "token", FilePath: file}}
+		built := w.mustDispatch(t)
+		sum := sha256.Sum256([]byte(secret))
+		assert.Equal(t, e.run(t, built.Ref, "cut -c1-64 /seen; find /run/secrets -type f 2>/dev/null || true"), hex.EncodeToString(sum[:]))
+
+		history, err := e.ImageHistory(t.Context(), built.Ref)
+		assert.NilError(t, err)
+		described, err := e.Client.ImageInspect(t.Context(), built.Ref)
+		assert.NilError(t, err)
+		all, err := json.Marshal([]any{history, described})
+		assert.NilError(t, err)
+		assert.Assert(t, !strings.Contains(string(all)+w.out.String(), secret))
 	})
 }
 

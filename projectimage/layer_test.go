@@ -10,40 +10,50 @@ import (
 
 const head = "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\n"
 
-func TestTakesContext(t *testing.T) {
+func TestContextSources(t *testing.T) {
 	for _, tc := range []struct {
 		name, steps string
-		want        bool
+		want        []string
 	}{
-		{"nothing", "RUN true", false},
-		{"COPY", "COPY a /b", true},
-		{"COPY in lower case", "copy a /b", true},
-		{"COPY as JSON", `COPY ["a", "b", "/c/"]`, true},
-		{"COPY with flags", "COPY --chown=agent --link a /b", true},
-		{"COPY with an argument", "ARG x\nCOPY $x /b", true},
-		{"COPY of a stage", "COPY --from=0 /a /b", false},
-		{"COPY of an image", "COPY --chmod=755 --from=busybox:1 /bin/sh /b", false},
-		{"COPY of a heredoc", "COPY <<EOF /b\nhello a /c\nEOF", false},
-		{"COPY of heredocs", "COPY <<one <<-\"two\" /b/\n1\none\n2\ntwo", false},
-		{"COPY of a heredoc and a file", "COPY <<EOF a /b/\nhello\nEOF", true},
-		{"ADD", "ADD a.tar /b", true},
-		{"ADD of an address", "ADD https://example.com/a.tar /b", false},
-		{"ADD of a repository", "ADD git@github.com:a/b.git /b", false},
-		{"ADD of both", "ADD https://example.com/a.tar b /c/", true},
-		{"RUN with a cache", "RUN --mount=type=cache,target=/c true", false},
-		{"RUN with a secret", "RUN --mount=type=secret,id=x true", false},
-		{"RUN with the context", "RUN --mount=type=bind,target=/c true", true},
-		{"RUN with the context, quoted", `RUN --mount="type=bind,target=/c" true`, true},
-		{"RUN with the default kind", "RUN --mount=target=/c true", true},
-		{"RUN with a part of the context", "RUN --mount=type=cache,target=/d --mount=target=/c,source=a true", true},
-		{"RUN with a stage", "RUN --mount=type=bind,from=0,target=/c true", false},
-		{"RUN with a heredoc", "RUN <<EOF\nCOPY a /b\nEOF", false},
-		{"a comment", "# COPY a /b\nRUN echo COPY a /b", false},
+		{"nothing", "RUN true", nil},
+		{"COPY", "COPY a /b", []string{"a"}},
+		{"COPY in lower case", "copy a /b", []string{"a"}},
+		{"COPY as JSON", `COPY ["a", "b", "/c/"]`, []string{"a", "b"}},
+		{"COPY with flags", "COPY --chown=agent --link a /b", []string{"a"}},
+		{"COPY of everything", "COPY . /b", []string{"."}},
+		{"COPY of everything and more", "COPY a ./ /b/", []string{"."}},
+		{"COPY of another spelling", "COPY /a/./b/ ../../c /d/", []string{"a/b", "c"}},
+		{"COPY with a pattern", "COPY a*/?.sh /b/", []string{"a*/?.sh"}},
+		{"COPY with an argument", "ARG x\nCOPY a $x /b", []string{"."}},
+		{"COPY with an escape", `COPY a\ b /b`, []string{"."}},
+		{"COPY with quotes", `COPY 'a' /b`, []string{"."}},
+		{"COPY of a stage", "COPY --from=0 /a /b", nil},
+		{"COPY of an image", "COPY --chmod=755 --from=busybox:1 /bin/sh /b", nil},
+		{"COPY of a heredoc", "COPY <<EOF /b\nhello a /c\nEOF", nil},
+		{"COPY of heredocs", "COPY <<one <<-\"two\" /b/\n1\none\n2\ntwo", nil},
+		{"COPY of a heredoc and a file", "COPY <<EOF a /b/\nhello\nEOF", []string{"a"}},
+		{"ADD", "ADD a.tar /b", []string{"a.tar"}},
+		{"ADD of an address", "ADD https://example.com/a.tar /b", nil},
+		{"ADD of a repository", "ADD git@github.com:a/b.git /b", nil},
+		{"ADD of both", "ADD https://example.com/a.tar b /c/", []string{"b"}},
+		{"RUN with a cache", "RUN --mount=type=cache,target=/c true", nil},
+		{"RUN with a secret", "RUN --mount=type=secret,id=x true", nil},
+		{"RUN with the context", "RUN --mount=type=bind,target=/c true", []string{"."}},
+		{"RUN with the context, quoted", `RUN --mount="type=bind,target=/c" true`, []string{"."}},
+		{"RUN with the default kind", "RUN --mount=target=/c true", []string{"."}},
+		{"RUN with a kind that is an argument", "ARG k\nRUN --mount=type=$k,source=a,target=/c true", []string{"a"}},
+		{"RUN with a part of the context", "RUN --mount=type=cache,target=/d --mount=target=/c,source=a true", []string{"a"}},
+		{"RUN with another part", "RUN --mount=target=/c,src=/a/b true", []string{"a/b"}},
+		{"RUN with a part that is an argument", "ARG x\nRUN --mount=target=/c,source=$x true", []string{"."}},
+		{"RUN with a stage", "RUN --mount=type=bind,from=0,target=/c true", nil},
+		{"RUN with a heredoc", "RUN <<EOF\nCOPY a /b\nEOF", nil},
+		{"several", "COPY a /a\nRUN true\nADD b /b", []string{"a", "b"}},
+		{"a comment", "# COPY a /b\nRUN echo COPY a /b", nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := readLayer("Dockerfile.sandbox", []byte(head+tc.steps+"\n"))
 			assert.NilError(t, err)
-			assert.Equal(t, got.takesContext, tc.want)
+			assert.DeepEqual(t, got.sources, tc.want)
 		})
 	}
 }

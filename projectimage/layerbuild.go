@@ -84,7 +84,7 @@ func (b *Builder) buildLayer(ctx context.Context, spec buildSpec, base Image, no
 		}
 		defer func() { _ = folder.Close() }()
 		spec.ignored = spec.project.context
-		if spec.context, err = contextFiles(folder, spec.ignored); err != nil {
+		if spec.context, err = contextFiles(folder, spec.ignored, nil); err != nil {
 			return Image{}, fmt.Errorf("reading what %s may copy: %w", spec.project.File, err)
 		}
 	}

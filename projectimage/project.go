@@ -30,7 +30,7 @@ type Project struct {
 	Notes      []string  // what the user should know about the files, a sentence each
 
 	context []string // patterns of files that stay out of the build's context
-	digest  string   // of the context's files when the Dockerfile takes some, else ""
+	digest  string   // of the context's files that the Dockerfile takes, if it takes any, else ""
 }
 
 // FindProject returns the layer that the project in a main work tree's root
@@ -77,13 +77,13 @@ func (p *Project) complete(ctx context.Context, folder *os.Root) error {
 	if !facts.sandboxUser {
 		p.Notes = append(p.Notes, fmt.Sprintf("%s ends as another user than agent: a sandbox is for agent, so let its last instruction be USER agent", p.File))
 	}
-	if !facts.takesContext {
+	if len(facts.sources) == 0 {
 		return nil
 	}
 	if p.context, err = readIgnored(folder, p.Root); err != nil {
 		return err
 	}
-	p.digest, err = contextDigest(ctx, folder, p.context)
+	p.digest, err = contextDigest(ctx, folder, p.context, facts.sources)
 	if err != nil {
 		return fmt.Errorf("reading what %s may copy: %w", p.File, err)
 	}

@@ -177,6 +177,12 @@ func TestContextDecidesTheTag(t *testing.T) {
 		}, true},
 		{"ignored", copies, "tools/log\n", func(t *testing.T, root string) { writeFile(t, projectPath(root, "tools/log"), "x") }, true},
 		{"ignored but for one", copies, "*\n!tools/a\n", func(t *testing.T, root string) { writeFile(t, projectPath(root, "tools/a"), "x") }, false},
+		{"not copied", copies, "", func(t *testing.T, root string) { writeFile(t, projectPath(root, "notes"), "x") }, true},
+		{"behind a link", copies, "", func(t *testing.T, root string) { writeFile(t, projectPath(root, "elsewhere"), "x") }, false},
+		{"a pattern's", "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nCOPY t*/? /srv/\n", "", func(t *testing.T, root string) { writeFile(t, projectPath(root, "tools/b"), "") }, false},
+		{"not a pattern's", "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nCOPY t*/? /srv/\n", "", func(t *testing.T, root string) { writeFile(t, projectPath(root, "tools/long"), "") }, true},
+		{"what is not there yet", "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nCOPY missing /srv/\n", "", func(t *testing.T, root string) { writeFile(t, projectPath(root, "missing"), "") }, false},
+		{"an argument's", "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nARG X=tools\nCOPY $X /srv\n", "", func(t *testing.T, root string) { writeFile(t, projectPath(root, "notes"), "x") }, false},
 		{"outside of the folder", copies, "", func(t *testing.T, root string) { writeFile(t, filepath.Join(root, "main.go"), "x") }, true},
 		{"nothing copied", plainLayer, "", func(t *testing.T, root string) { writeFile(t, projectPath(root, "tools/a"), "B") }, true},
 		{"a pipe is not part of it", copies, "", func(t *testing.T, root string) {
@@ -190,6 +196,11 @@ func TestContextDecidesTheTag(t *testing.T) {
 			}
 			root := newProject(t, files)
 			assert.NilError(t, os.Symlink("a", projectPath(root, "tools/link")))
+			if tc.name == "behind a link" {
+				assert.NilError(t, os.Rename(projectPath(root, "tools"), projectPath(root, "real")))
+				assert.NilError(t, os.Symlink("elsewhere", projectPath(root, "tools")))
+				writeFile(t, projectPath(root, "elsewhere"), "1")
+			}
 			before := tag(t, root)
 			assert.Equal(t, tag(t, root), before)
 			tc.change(t, root)
