@@ -15,8 +15,8 @@ func newImageCommand(d dispatcher) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "image COMMAND",
 		Short: "Build, fetch, list and remove the images of sandboxes",
-		Long: `Build, fetch, list and remove the images that sandboxes are made from. All of
-this also happens by itself, or is not needed: a dispatch builds what it needs.`,
+		Long: `Build, fetch, list and remove the images that sandboxes are made from. Nothing of
+this has to be done by hand: a dispatch builds or fetches the image that it needs.`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cmd.SetOut(d.cli.Err())
