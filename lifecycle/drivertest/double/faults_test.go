@@ -19,6 +19,7 @@ type settings = double.Settings
 
 // What the CLI says in each bad case, with the exit code that is always 1.
 func TestErrors(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name   string
 		change func(*settings)
@@ -60,6 +61,7 @@ func TestErrors(t *testing.T) {
 		{name: "no JSON of the version then", change: func(s *settings) { s.Version = "0.41.0" }, args: []string{"version", "--json"}, want: "unknown flag: --json"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t, nil)
 			r.create(t, "box")
 			if tc.change != nil {
@@ -76,6 +78,7 @@ func TestErrors(t *testing.T) {
 }
 
 func TestErrorsOfThePlugin(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(s *settings) { s.LoggedIn, s.PolicyInitialised, s.DaemonUp = false, false, false })
 	r.plugin = true
 	r.ok(t, "create", "-q", "--name", "a_b+c.d-e", "--pull-template", "missing", "-t", "x", "shell", r.ws)
@@ -97,6 +100,7 @@ func TestErrorsOfThePlugin(t *testing.T) {
 }
 
 func TestLists(t *testing.T) {
+	t.Parallel()
 	bothCLIs(t, nil, func(t *testing.T, r rig) {
 		r.create(t, "box")
 		root := map[bool]string{false: "sandboxes", true: "vms"}[r.plugin]
@@ -152,6 +156,7 @@ func TestLists(t *testing.T) {
 }
 
 func TestDaemonStarts(t *testing.T) {
+	t.Parallel()
 	for _, onStdout := range []bool{false, true} {
 		r := newRig(t, func(s *settings) { s.DaemonUp, s.Faults.StartLinesStdout = false, onStdout })
 		assert.Assert(t, strings.Contains(r.ok(t, "daemon", "status"), "Status: stopped\n"))
@@ -172,6 +177,7 @@ func TestDaemonStarts(t *testing.T) {
 }
 
 func TestLostEngine(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	r.create(t, "box")
 	r.Set(t, func(s *settings) { s.EngineUp = false })
@@ -191,6 +197,7 @@ func (r rig) diagnosis(t *testing.T) map[string]int {
 }
 
 func TestLogin(t *testing.T) {
+	t.Parallel()
 	two := 2
 	r := newRig(t, func(s *settings) { s.Faults.LoginLapseAfter = &two })
 	assert.Equal(t, r.diagnosis(t)["fail"], 0)
@@ -204,6 +211,7 @@ func TestLogin(t *testing.T) {
 }
 
 func TestVanishOnSleep(t *testing.T) {
+	t.Parallel()
 	bothCLIs(t, nil, func(t *testing.T, r rig) {
 		r.create(t, "box")
 		r.create(t, "asleep")
@@ -217,6 +225,7 @@ func TestVanishOnSleep(t *testing.T) {
 }
 
 func TestCrashes(t *testing.T) {
+	t.Parallel()
 	everywhere(t, func(t *testing.T, r rig) {
 		for made, fault := range map[bool]double.Faults{false: {CrashBeforeCreate: true}, true: {CrashAfterCreate: true}} {
 			r.Set(t, func(s *settings) { s.Faults = fault })
@@ -234,6 +243,7 @@ func TestCrashes(t *testing.T) {
 }
 
 func TestHanging(t *testing.T) {
+	t.Parallel()
 	bothCLIs(t, nil, func(t *testing.T, r rig) {
 		r.create(t, "box")
 		r.Set(t, func(s *settings) { s.Faults.HangList, s.Faults.HangExec = true, true })
@@ -255,6 +265,7 @@ func TestHanging(t *testing.T) {
 }
 
 func TestDetachedExecOnceHung(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(s *settings) { s.Version = "0.39.0" })
 	r.create(t, "box")
 	cmd := r.command(t, "exec", "-d", "box", "touch", "ran")
@@ -266,6 +277,7 @@ func TestDetachedExecOnceHung(t *testing.T) {
 }
 
 func TestIgnoringSIGTERM(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(s *settings) { s.Faults.IgnoreSIGTERM = double.Duration(time.Second) })
 	r.create(t, "box")
 	cmd := r.start(t, "ready", "exec", "box", "sh", "-c", "touch ready; sleep 1000")

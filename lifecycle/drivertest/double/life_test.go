@@ -17,6 +17,7 @@ import (
 )
 
 func TestLifeOfASandbox(t *testing.T) {
+	t.Parallel()
 	everywhere(t, func(t *testing.T, r rig) {
 		assert.Equal(t, len(r.list(t)), 0)
 		extra := r.folder(t, "extra")
@@ -58,6 +59,7 @@ func TestLifeOfASandbox(t *testing.T) {
 }
 
 func TestExec(t *testing.T) {
+	t.Parallel()
 	everywhere(t, func(t *testing.T, r rig) {
 		r.create(t, "box")
 		for _, code := range []int{0, 1, 3, 126, 127, 255} {
@@ -89,6 +91,7 @@ func TestExec(t *testing.T) {
 }
 
 func TestExecThatCannotStart(t *testing.T) {
+	t.Parallel()
 	everywhere(t, func(t *testing.T, r rig) {
 		r.create(t, "box")
 		for _, args := range [][]string{{"box", "no-such-program"}, {"box", "/no/such"}, {"-w", "/no/such", "box", "true"}} {
@@ -102,6 +105,7 @@ func TestExecThatCannotStart(t *testing.T) {
 }
 
 func TestFilesBelongToTheCaller(t *testing.T) {
+	t.Parallel()
 	everywhere(t, func(t *testing.T, r rig) {
 		r.create(t, "box")
 		r.ok(t, "exec", "box", "sh", "-c", "touch file; chmod 700 file")
@@ -114,6 +118,7 @@ func TestFilesBelongToTheCaller(t *testing.T) {
 }
 
 func TestReadOnlyWorkspace(t *testing.T) {
+	t.Parallel()
 	everywhere(t, func(t *testing.T, r rig) {
 		if r.plugin || !strings.Contains(t.Name(), "container") {
 			t.Skip("process mode protects nothing")
@@ -126,6 +131,7 @@ func TestReadOnlyWorkspace(t *testing.T) {
 }
 
 func TestCreateIsMadeOnce(t *testing.T) {
+	t.Parallel()
 	bothCLIs(t, nil, func(t *testing.T, r rig) {
 		var wg sync.WaitGroup
 		codes := make([]int, 8)
@@ -144,6 +150,7 @@ func TestCreateIsMadeOnce(t *testing.T) {
 }
 
 func TestInspect(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	r.create(t, "box")
 	var got struct {
@@ -158,6 +165,7 @@ func TestInspect(t *testing.T) {
 }
 
 func TestStoredEnvironment(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	file := filepath.Join(r.ws, "env")
 	assert.NilError(t, os.WriteFile(file, []byte("# comment\nA=file\nB=file\n\n"), 0o644))
@@ -167,6 +175,7 @@ func TestStoredEnvironment(t *testing.T) {
 }
 
 func TestRun(t *testing.T) {
+	t.Parallel()
 	bothCLIs(t, nil, func(t *testing.T, r rig) {
 		res := r.run(t, "echo $0; exit 5\n", "run", "--name", "box", "shell", r.ws)
 		assert.Equal(t, res.code, 5, "%s", res.err)
@@ -177,8 +186,10 @@ func TestRun(t *testing.T) {
 }
 
 func TestClone(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"full", "shallow"} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t, nil)
 			r.Set(t, func(s *double.Settings) { s.Faults.ShallowClone = true })
 			setUpRepository(t, r, mode == "shallow")

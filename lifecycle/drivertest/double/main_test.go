@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +21,15 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/double/doubletest"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
 )
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// Nearly all of the time is spent waiting for engines and clocks.
+	if f := flag.Lookup("test.parallel"); f.Value.String() == fmt.Sprint(runtime.GOMAXPROCS(0)) {
+		_ = f.Value.Set(fmt.Sprint(4 * runtime.GOMAXPROCS(0)))
+	}
+	m.Run()
+}
 
 // rig is a double that a test calls.
 type rig struct {
@@ -141,6 +153,7 @@ func bothCLIs(t *testing.T, change func(*double.Settings), test func(t *testing.
 	t.Helper()
 	for _, cli := range []string{"sbx", "plugin"} {
 		t.Run(cli, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t, change)
 			r.plugin = cli == "plugin"
 			test(t, r)
@@ -151,9 +164,16 @@ func bothCLIs(t *testing.T, change func(*double.Settings), test func(t *testing.
 // everywhere runs a test for each CLI in each mode.
 func everywhere(t *testing.T, test func(t *testing.T, r rig)) {
 	t.Helper()
-	t.Run("process", func(t *testing.T) { bothCLIs(t, nil, test) })
+	t.Run("process", func(t *testing.T) {
+		t.Parallel()
+		bothCLIs(t, nil, test)
+	})
 	t.Run("container", func(t *testing.T) {
-		engines.Each(t, func(t *testing.T, e engines.Engine) { bothCLIs(t, inContainers(e), test) })
+		t.Parallel()
+		engines.Each(t, func(t *testing.T, e engines.Engine) {
+			t.Parallel()
+			bothCLIs(t, inContainers(e), test)
+		})
 	})
 }
 

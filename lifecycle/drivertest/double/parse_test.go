@@ -12,6 +12,7 @@ import (
 )
 
 func TestSettingsAreKept(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s, err := Load(dir)
 	assert.NilError(t, err)
@@ -38,6 +39,7 @@ func TestSettingsAreKept(t *testing.T) {
 }
 
 func TestSince(t *testing.T) {
+	t.Parallel()
 	for version, want := range map[string]bool{
 		"0.42.0": true, "v0.42.1": true, "0.53.0-rc1": true, "1.0.0": true, "0.41.9": false, "0.9": false,
 	} {
@@ -47,6 +49,7 @@ func TestSince(t *testing.T) {
 }
 
 func TestPatterns(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		pattern, target string
 		want            bool
@@ -72,6 +75,7 @@ func TestPatterns(t *testing.T) {
 }
 
 func TestHostPath(t *testing.T) {
+	t.Parallel()
 	r := record{Workspaces: []string{"/w/x:ro"}, Clone: "/clones/x"}
 	for guest, want := range map[string]string{"/w/x": "/clones/x", "/w/x/y": "/clones/x/y", "/w/xy": "/w/xy", "/": "/"} {
 		assert.Equal(t, r.hostPath(guest), want)

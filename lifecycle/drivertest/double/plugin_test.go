@@ -16,6 +16,7 @@ import (
 )
 
 func TestPluginMetadata(t *testing.T) {
+	t.Parallel()
 	bin := t.TempDir()
 	doubletest.Build(t, bin)
 	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "docker-sandbox"), "docker-cli-plugin-metadata")
@@ -30,6 +31,7 @@ func TestPluginMetadata(t *testing.T) {
 }
 
 func TestGlobalFlagsOfDocker(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	for _, flags := range [][]string{
 		{"--context", "x"}, {"-c", "x", "--config=/y"}, {"-H", "unix:///x", "--tls", "-D", "-l", "debug"},
@@ -43,6 +45,7 @@ func TestGlobalFlagsOfDocker(t *testing.T) {
 }
 
 func TestThroughDocker(t *testing.T) {
+	t.Parallel()
 	docker, err := exec.LookPath("docker")
 	if err != nil {
 		t.Skip("there is no docker program")
@@ -63,6 +66,7 @@ func TestThroughDocker(t *testing.T) {
 
 // The Docker CLI passes a signal on by closing its socket.
 func TestDockerIsKilled(t *testing.T) {
+	t.Parallel()
 	docker, err := exec.LookPath("docker")
 	if err != nil {
 		t.Skip("there is no docker program")
@@ -82,6 +86,7 @@ func TestDockerIsKilled(t *testing.T) {
 }
 
 func TestCalls(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	calls, err := double.Calls(r.Dir)
 	assert.NilError(t, err)
@@ -97,6 +102,7 @@ func TestCalls(t *testing.T) {
 }
 
 func TestRemovedPlugin(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	r.plugin = true
 	for _, exit := range []int{0, 1} {
@@ -115,6 +121,7 @@ func TestRemovedPlugin(t *testing.T) {
 }
 
 func TestLegacyPlugin(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	r.plugin = true
 	r.create(t, "box")
@@ -135,6 +142,7 @@ func TestLegacyPlugin(t *testing.T) {
 }
 
 func TestNetworkAndReset(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	r.plugin = true
 	r.create(t, "box")
@@ -148,6 +156,7 @@ func TestNetworkAndReset(t *testing.T) {
 }
 
 func TestWrongCalls(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	other := filepath.Join(r.Bin, "other")
 	assert.NilError(t, os.Symlink(filepath.Join(r.Bin, "sbx"), other))
@@ -169,6 +178,7 @@ func TestWrongCalls(t *testing.T) {
 
 // Process mode protects nothing, so root may not use it.
 func TestRootIsRefused(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
 	}

@@ -35,11 +35,16 @@ func (r rig) start(t *testing.T, ready string, args ...string) *exec.Cmd {
 	return cmd
 }
 
+// patient is an idle stop that leaves a test on a busy machine the time to do
+// something. The background process looks at its settings every half second then.
+const patient = 10 * time.Second
+
 // talk is a command that makes a file "ready", writes to its output until a
 // file "go" is there, and makes a file "done".
 const talk = "touch ready; while ! test -e go; do echo out; echo err >&2; sleep 0.02; done; touch done"
 
 func TestTheGuestOutlivesItsClient(t *testing.T) {
+	t.Parallel()
 	everywhere(t, func(t *testing.T, r rig) {
 		r.create(t, "box")
 		for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGINT} {
@@ -65,11 +70,16 @@ func TestTheGuestOutlivesItsClient(t *testing.T) {
 }
 
 func TestIdleStop(t *testing.T) {
+	t.Parallel()
+	idle := func(t *testing.T, r rig, d time.Duration) {
+		r.Set(t, func(s *double.Settings) { s.Idle = double.Duration(d) })
+	}
 	test := func(t *testing.T, r rig) {
-		r.Set(t, func(s *double.Settings) { s.Idle = double.Duration(time.Second) })
+		idle(t, r, patient)
 		r.create(t, "unused")
 		r.create(t, "box")
 		client := r.start(t, "ready", "exec", "box", "sh", "-c", "touch ready; sleep 1000")
+		idle(t, r, time.Second)
 		r.waitForStatus(t, "unused", "stopped")
 		if r.plugin { // no terminal: it does not count
 			r.waitForStatus(t, "box", "stopped")
@@ -80,14 +90,17 @@ func TestIdleStop(t *testing.T) {
 		assert.NilError(t, client.Process.Kill())
 		_ = client.Wait()
 		r.waitForStatus(t, "box", "stopped")
+		idle(t, r, patient)
 		r.ok(t, "exec", "box", "true")
 		assert.Equal(t, r.status(t, "box"), "running")
+		idle(t, r, time.Second)
 		r.waitForStatus(t, "box", "stopped")
 	}
 	everywhere(t, test)
 }
 
 func TestDetachedExecOfThePlugin(t *testing.T) {
+	t.Parallel()
 	everywhere(t, func(t *testing.T, r rig) {
 		if !r.plugin {
 			t.Skip("sbx refuses it")
@@ -101,6 +114,7 @@ func TestDetachedExecOfThePlugin(t *testing.T) {
 }
 
 func TestRemovingWhatIsInUse(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	r.create(t, "box")
 	r.start(t, "ready", "exec", "box", "sh", "-c", "touch ready; sleep 1000")
@@ -158,6 +172,7 @@ trap 'echo interrupted; exit 9' INT
 while :; do echo "size $(stty size)"; read x; done`
 
 func TestTerminal(t *testing.T) {
+	t.Parallel()
 	everywhere(t, func(t *testing.T, r rig) {
 		r.create(t, "box")
 		s := onTerminal(t, r.command(t, "exec", "-it", "box", "sh", "-c", dialogue))
@@ -186,6 +201,7 @@ func (s *screen) has(text string) bool {
 }
 
 func TestDetachKeys(t *testing.T) {
+	t.Parallel()
 	everywhere(t, func(t *testing.T, r rig) {
 		r.create(t, "box")
 		for keys, flags := range map[string][]string{"\x10\x11": nil, "\x1c": {"--detach-keys", `ctrl-\`}} {
@@ -208,10 +224,13 @@ func TestDetachKeys(t *testing.T) {
 }
 
 func TestAnInteractiveSessionKeepsThePluginsSandbox(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(s *double.Settings) { s.Idle = double.Duration(time.Second) })
 	r.plugin = true
 	r.create(t, "box")
 	s := onTerminal(t, r.command(t, "exec", "-it", "box", "cat"))
+	s.press(t, "there\r")
+	s.waitFor(t, "there\r\nthere\r\n") // the terminal's echo, and cat
 	<-time.After(1500 * time.Millisecond) // it has to last, not to come
 	assert.Equal(t, r.status(t, "box"), "running")
 	assert.NilError(t, s.cmd.Process.Kill())
@@ -219,6 +238,7 @@ func TestAnInteractiveSessionKeepsThePluginsSandbox(t *testing.T) {
 }
 
 func TestTerminalIsNeeded(t *testing.T) {
+	t.Parallel()
 	bothCLIs(t, nil, func(t *testing.T, r rig) {
 		r.create(t, "box")
 		res := r.run(t, "", "exec", "-it", "box", "true")
@@ -231,12 +251,14 @@ func TestTerminalIsNeeded(t *testing.T) {
 // A command that leaves something behind with its output open delays the end
 // of exec, but does not hold it up.
 func TestLeftOvers(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	r.create(t, "box")
 	begun := time.Now()
 	assert.Equal(t, r.ok(t, "exec", "box", "sh", "-c", "sleep 1000 & echo x"), "x\n")
 	assert.Assert(t, time.Since(begun) < 10*time.Second)
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		t.Parallel()
 		r := newRig(t, inContainers(e))
 		r.create(t, "box")
 		assert.Equal(t, r.ok(t, "exec", "box", "sh", "-c", "sleep 1000 & echo x"), "x\n")
@@ -244,6 +266,7 @@ func TestLeftOvers(t *testing.T) {
 }
 
 func TestTheGuestOutlivesItsClientOnATerminal(t *testing.T) {
+	t.Parallel()
 	everywhere(t, func(t *testing.T, r rig) {
 		r.create(t, "box")
 		for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
@@ -262,6 +285,7 @@ func TestTheGuestOutlivesItsClientOnATerminal(t *testing.T) {
 }
 
 func TestStopEndsExec(t *testing.T) {
+	t.Parallel()
 	everywhere(t, func(t *testing.T, r rig) {
 		r.create(t, "box")
 		cmd := r.start(t, "ready", "exec", "box", "sh", "-c", "touch ready; sleep 1000")
@@ -274,6 +298,7 @@ func TestStopEndsExec(t *testing.T) {
 
 // What a test that was killed leaves behind ends with its folder.
 func TestNothingOutlivesTheFolder(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	r.create(t, "box")
 	sleep := fmt.Sprintf("sleep 1000.%d", time.Now().UnixNano())
@@ -286,6 +311,7 @@ func TestNothingOutlivesTheFolder(t *testing.T) {
 	r.ok(t, "exec", "box", "true")
 
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		t.Parallel()
 		r := newRig(t, inContainers(e))
 		r.create(t, "box")
 		r.create(t, "unused")
@@ -326,6 +352,7 @@ func BenchmarkList(b *testing.B) {
 // The background process ends soon after the last sandbox, but not before a
 // client knows how its command has ended.
 func TestStopAndTheEndOfTheBackgroundProcess(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(s *settings) { s.Idle = double.Duration(100 * time.Millisecond) }) // looks every 5 ms
 	r.create(t, "box")
 	for range 10 {

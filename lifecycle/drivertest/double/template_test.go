@@ -39,6 +39,7 @@ func archive(t *testing.T, path, manifest string) {
 }
 
 func TestTemplates(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	assert.Equal(t, len(r.images(t)), 0)
 	file := filepath.Join(r.ws, "image.tar")
@@ -69,7 +70,9 @@ func TestTemplates(t *testing.T) {
 }
 
 func TestTemplateOfAnEngine(t *testing.T) {
+	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		t.Parallel()
 		r := newRig(t, inContainers(e))
 		saved, err := e.Client(t).ImageSave(t.Context(), []string{engines.BaseImage()})
 		assert.NilError(t, err)
@@ -100,7 +103,9 @@ func TestTemplateOfAnEngine(t *testing.T) {
 }
 
 func TestImagesOfThePlugin(t *testing.T) {
+	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		t.Parallel()
 		r := newRig(t, inContainers(e))
 		r.plugin = true
 		r.create(t, "box", "-t", engines.BaseImage())
@@ -116,6 +121,7 @@ func TestImagesOfThePlugin(t *testing.T) {
 }
 
 func TestPolicy(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(s *settings) { s.PolicyInitialised = false })
 	assert.Equal(t, r.run(t, "", "policy", "init", "wrong").code, 1)
 	r.ok(t, "policy", "init", "balanced")
@@ -155,6 +161,7 @@ func TestPolicy(t *testing.T) {
 }
 
 func TestSecrets(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	const value = "s3cret-value"
 	assert.Equal(t, r.run(t, value+"\n", "secret", "set", "anthropic").code, 0)
