@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/netip"
 	"os"
 	"time"
 
@@ -55,7 +54,7 @@ type Sandbox struct {
 	// for a network without a wall.
 	Egress egress.Mode
 	// Proxy is the address of its way out, if there is one.
-	Proxy netip.Addr
+	Proxy string
 	// Run names the time for which it and what belongs to it have been running.
 	// A sandbox with a wall gets another one whenever something was restarted.
 	Run string
