@@ -59,6 +59,7 @@ func (d dispatcher) run(cmd *cobra.Command, name string, args []string) error {
 		Overrides: d.options.overrides(),
 		Recreate:  d.options.recreate || d.options.rebuild,
 		Rebuild:   d.options.rebuild,
+		CredScan:  d.options.credScan.value,
 	})
 	if errors.Is(err, lifecycle.ErrDetached) {
 		return nil

@@ -1,12 +1,16 @@
 package plugin
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
 	"github.com/docker-ralph/docker-ralph/projectimage"
 )
 
@@ -17,6 +21,7 @@ type options struct {
 	timeout                    time.Duration
 	env                        []string
 	recreate, rebuild          bool
+	credScan                   choice
 	progress                   string
 
 	flags *pflag.FlagSet
@@ -35,7 +40,31 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.recreate, "recreate", false, "Make the sandbox anew")
 	flags.BoolVar(&o.rebuild, "rebuild", false, "Build the agent's image anew, and the sandbox with it")
 	flags.StringVar(&o.progress, "progress", "auto", `How image builds are shown: "auto", "plain", "tty", "quiet" or "rawjson"`)
+	o.credScan.among = []string{dispatch.CredScanBlock, dispatch.CredScanWarn}
+	flags.Var(&o.credScan, "cred-scan", `Look for credentials in the work tree first, and stop for them ("block") or go on ("warn")`)
+	flags.Lookup("cred-scan").NoOptDefVal = dispatch.CredScanBlock
 	flags.SetInterspersed(false)
+}
+
+// choice is a flag that takes one of several words.
+type choice struct {
+	value string
+	among []string
+}
+
+// String implements [pflag.Value].
+func (c *choice) String() string { return c.value }
+
+// Type implements [pflag.Value].
+func (c *choice) Type() string { return "string" }
+
+// Set implements [pflag.Value].
+func (c *choice) Set(value string) error {
+	if !slices.Contains(c.among, value) {
+		return fmt.Errorf("use one of %s", strings.Join(c.among, ", "))
+	}
+	c.value = value
+	return nil
 }
 
 // overrides returns the configuration that was given as flags.

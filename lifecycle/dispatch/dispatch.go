@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
@@ -81,6 +82,9 @@ type Options struct {
 	Recreate bool
 	// Rebuild builds the image anew.
 	Rebuild bool
+	// CredScan looks for credentials in the work tree first: [CredScanBlock]
+	// stops for them, [CredScanWarn] tells of them; empty for neither.
+	CredScan string
 }
 
 // Run executes one command in the sandbox of the current scope and returns
@@ -125,6 +129,9 @@ func Run(ctx context.Context, h Host, opts Options) (int, error) {
 			return 0, err
 		}
 		defer func() { _ = alive.Close() }()
+	}
+	if err := h.scan(ctx, wt, opts, connected); err != nil {
+		return 0, err
 	}
 	ensurer := h.ensurer(at, opts)
 	ensurer.Save = h.save(at.driver, wt)
@@ -177,10 +184,10 @@ func (h Host) connect() func() (API, error) {
 		api, err := h.Engine()
 		done <- connection{api, err}
 	}()
-	return func() (API, error) {
+	return sync.OnceValues(func() (API, error) {
 		c := <-done
 		return c.api, c.err
-	}
+	})
 }
 
 // configure loads the configuration and has the user approve what a

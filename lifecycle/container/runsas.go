@@ -1,0 +1,17 @@
+package container
+
+import (
+	"context"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+)
+
+// RunsAs returns the UID:GID under which a container of an engine has the rights
+// of user.
+func RunsAs(ctx context.Context, api API, user lifecycle.User) (string, error) {
+	info, err := (&Driver{API: api}).info(ctx)
+	if err != nil {
+		return "", err
+	}
+	return chooseUser(info, user)
+}
