@@ -1,0 +1,158 @@
+package egress
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Rule names hosts that may be reached. It is written
+//
+//	HOST[:PORT][=RANGE[,RANGE…]]
+//
+//	github.com                  this host, ports 80 and 443
+//	*.example.com               every host below example.com, not example.com itself
+//	git.example.com:8443        this port and no other
+//	db.corp.example=10.0.0.0/8  this host, even at a private address in 10.0.0.0/8
+//
+// Without a range a host is reached at public addresses only.
+type Rule struct {
+	// Host is a normalised name, or "*." before one.
+	Host string
+	// Port is the only port, or 0 for 80 and 443.
+	Port uint16
+	// Ranges are private ranges in which the host may be as well.
+	Ranges []netip.Prefix
+}
+
+// ParseRule reads a rule. The error says what is wrong and what to write.
+func ParseRule(text string) (Rule, error) {
+	target, ranges, ranged := strings.Cut(text, "=")
+	var rule Rule
+	var err error
+	if rule.Host, rule.Port, err = parseTarget(target); err != nil {
+		return Rule{}, fmt.Errorf("network rule %q: %w", text, err)
+	}
+	if ranged {
+		if rule.Ranges, err = parseRanges(ranges); err != nil {
+			return Rule{}, fmt.Errorf("network rule %q: %w", text, err)
+		}
+	}
+	return rule, nil
+}
+
+func parseTarget(target string) (host string, port uint16, err error) {
+	if _, rest, ok := strings.Cut(target, "://"); ok {
+		return "", 0, fmt.Errorf("it is a URL, write the host alone: %q", hostOf(rest))
+	}
+	if strings.ContainsAny(target, "/?#") {
+		return "", 0, fmt.Errorf("paths cannot be filtered, write the host alone: %q", hostOf(target))
+	}
+	host = target
+	if i := strings.LastIndexByte(target, ':'); i >= 0 && (!strings.Contains(target[:i], ":") || target[i-1] == ']') {
+		n, err := strconv.ParseUint(target[i+1:], 10, 16)
+		if err != nil || n == 0 || target[i+1] == '+' {
+			return "", 0, fmt.Errorf("%q is not a port from 1 to 65535", target[i+1:])
+		}
+		host, port = target[:i], uint16(n)
+	}
+	name, wildcard := strings.CutPrefix(host, "*.")
+	switch {
+	case host == "*":
+		return "", 0, errors.New(`it would allow every host, use the policy "allow-all" for that`)
+	case strings.Contains(name, "*"):
+		return "", 0, errors.New(`"*" can only stand for whole labels at the front, as in "*.example.com"`)
+	}
+	name, err = Normalise(name)
+	switch {
+	case errors.Is(err, ErrAddress):
+		return "", 0, fmt.Errorf("%w; hosts are allowed by name, one at a private address as in \"db.example.com=10.0.0.0/8\"", err)
+	case err != nil:
+		return "", 0, err
+	case wildcard && !strings.Contains(name, "."):
+		return "", 0, fmt.Errorf("it covers everything below %q, name a domain below that", name)
+	case wildcard:
+		name = "*." + name
+	}
+	return name, port, nil
+}
+
+// hostOf is for the advice in an error.
+func hostOf(text string) string {
+	if i := strings.IndexAny(text, "/?#"); i >= 0 {
+		text = text[:i]
+	}
+	return text[strings.LastIndexByte(text, '@')+1:]
+}
+
+func parseRanges(text string) ([]netip.Prefix, error) {
+	var ranges []netip.Prefix
+	for part := range strings.SplitSeq(text, ",") {
+		prefix, err := netip.ParsePrefix(part)
+		if err != nil {
+			addr, addrErr := netip.ParseAddr(part)
+			if addrErr != nil {
+				return nil, fmt.Errorf("%q is not a range such as 10.0.0.0/8, nor an address", part)
+			}
+			prefix = netip.PrefixFrom(addr, addr.BitLen())
+		}
+		if prefix != prefix.Masked() {
+			return nil, fmt.Errorf("%s has bits set beyond its length, write %s", prefix, prefix.Masked())
+		}
+		if !overridable(prefix) {
+			return nil, fmt.Errorf("%s is not inside a private range (%s); public addresses need no range, "+
+				"and loopback, link-local and metadata addresses are never reached", prefix, privateText())
+		}
+		if !slices.Contains(ranges, prefix) {
+			ranges = append(ranges, prefix)
+		}
+	}
+	return ranges, nil
+}
+
+// String returns the rule as ParseRule reads it.
+func (r Rule) String() string {
+	var b strings.Builder
+	b.WriteString(r.Host)
+	if r.Port != 0 {
+		b.WriteString(":" + strconv.Itoa(int(r.Port)))
+	}
+	for i, prefix := range r.Ranges {
+		b.WriteByte("=,"[min(i, 1)])
+		b.WriteString(prefix.String())
+	}
+	return b.String()
+}
+
+// covers reports whether a normalised name falls under the rule. A wildcard
+// ends at a label boundary: "*.b.c" covers "a.b.c", neither "b.c" nor "ab.c".
+func (r Rule) covers(host string) bool {
+	if suffix, ok := strings.CutPrefix(r.Host, "*"); ok {
+		return len(host) > len(suffix) && strings.HasSuffix(host, suffix)
+	}
+	return r.Host != "" && r.Host == host
+}
+
+// allowsPort reports whether the rule speaks of the port.
+func (r Rule) allowsPort(port uint16) bool {
+	if r.Port == 0 {
+		return port == 80 || port == 443
+	}
+	return r.Port == port
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (r Rule) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (r *Rule) UnmarshalText(text []byte) error {
+	parsed, err := ParseRule(string(text))
+	if err != nil {
+		return err
+	}
+	*r = parsed
+	return nil
+}
