@@ -163,7 +163,7 @@ func (t *test) project(ctx context.Context) {
 	if err == nil {
 		detail, err = t.take(ensure(ctx))
 	}
-	if ctx.Err() == nil {
+	if !interrupted(ctx, err) {
 		t.add(result(CheckProjectImage, detail, err, time.Since(begun)))
 	}
 }

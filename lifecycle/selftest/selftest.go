@@ -60,10 +60,26 @@ func (r *runner) check(ctx context.Context, name string, limit time.Duration, ne
 	if err == nil {
 		detail, err = within(ctx, limit, try)
 	}
-	if ctx.Err() != nil {
+	if interrupted(ctx, err) {
 		return
 	}
 	r.add(result(name, detail, err, time.Since(begun)))
+}
+
+// echo is how much earlier than us a program that a check has started can hear
+// of Ctrl+C, which comes to all that a terminal runs.
+const echo = 100 * time.Millisecond
+
+// interrupted tells whether the user has ended it all. A check that has failed
+// may have done so for that reason.
+func interrupted(ctx context.Context, err error) bool {
+	if _, skipped := errors.AsType[*skip](err); err != nil && !skipped {
+		select {
+		case <-ctx.Done():
+		case <-time.After(echo):
+		}
+	}
+	return ctx.Err() != nil
 }
 
 func (r *runner) add(res Result) {

@@ -1,0 +1,274 @@
+//go:build unix
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/moby/moby/client"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/config"
+)
+
+// check is what "docker ralph selftest --format json" says of one thing.
+type check struct {
+	Check   string `json:"check"`
+	OK      bool   `json:"ok"`
+	Skipped bool   `json:"skipped"`
+	Detail  string `json:"detail"`
+	Failed  string `json:"failed"`
+	Remedy  string `json:"remedy"`
+	Took    int64  `json:"took_ns"`
+}
+
+// selfTestIn makes the command that tests itself in a folder. Its temporary
+// files have a place of their own.
+func (w *world) selfTestIn(t *testing.T, dir string, args ...string) *exec.Cmd {
+	t.Helper()
+	temporary := filepath.Join(w.dir, "temporary")
+	for _, folder := range []string{temporary, dir} {
+		assert.NilError(t, os.MkdirAll(folder, 0o755))
+		assert.NilError(t, os.Lchown(folder, w.uid, w.gid))
+	}
+	cmd := w.docker(append([]string{"ralph", "selftest"}, args...)...)
+	cmd.Dir = dir
+	cmd.Env = append(cmd.Env, "TMPDIR="+temporary)
+	return cmd
+}
+
+// selfTest runs the self-test in a folder, which has to end with this code, and
+// makes sure that nothing is left of it.
+func (w *world) selfTest(t *testing.T, dir string, code int) []check {
+	t.Helper()
+	before := w.stateFiles(t)
+	res := run(t, w.selfTestIn(t, dir, "--format", "json")).expect(t, code)
+	var checks []check
+	assert.NilError(t, json.Unmarshal([]byte(res.stdout), &checks), res.stdout)
+	w.nothingIsLeft(t)
+	assert.DeepEqual(t, w.stateFiles(t), before)
+	return checks
+}
+
+// stateFiles are the files that docker-ralph keeps about sandboxes.
+func (w *world) stateFiles(t *testing.T) []string {
+	t.Helper()
+	var files []string
+	for _, folder := range []string{"sandboxes", "microvms", "dispatches", "locks"} {
+		err := filepath.WalkDir(filepath.Join(w.config, "ralph", folder), func(path string, entry fs.DirEntry, err error) error {
+			shared := strings.HasPrefix(filepath.Base(path), "image-") || strings.HasPrefix(filepath.Base(path), "sbx-")
+			if err == nil && !entry.IsDir() && !shared {
+				files = append(files, path)
+			}
+			return nil
+		})
+		assert.NilError(t, err)
+	}
+	return files
+}
+
+// nothingIsLeft looks for what a self-test has made.
+func (w *world) nothingIsLeft(t *testing.T) {
+	t.Helper()
+	temporary := filepath.Join(w.dir, "temporary")
+	files, err := os.ReadDir(temporary)
+	assert.NilError(t, err)
+	assert.Equal(t, len(files), 0, "left: %v", files)
+	ctx, api := context.WithoutCancel(t.Context()), w.engine.Client(t)
+	ours := make(client.Filters).Add("label", labelPrefix+"worktree")
+	containers, err := api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: ours})
+	assert.NilError(t, err)
+	for _, c := range containers.Items {
+		assert.Check(t, !strings.HasPrefix(c.Labels[labelPrefix+"worktree"], temporary), "left: %v", c.Names)
+	}
+	volumes, err := api.VolumeList(ctx, client.VolumeListOptions{Filters: ours})
+	assert.NilError(t, err)
+	for _, v := range volumes.Items {
+		assert.Check(t, !strings.HasPrefix(v.Labels[labelPrefix+"worktree"], temporary), "left: %s", v.Name)
+	}
+	if w.micro() {
+		listed := run(t, w.program("ls", "--json")).expect(t, 0).stdout
+		assert.Check(t, !strings.Contains(listed, "selftest"), listed)
+	}
+}
+
+// summary is a line for each check: its name and how it went.
+func summary(checks []check) string {
+	var b strings.Builder
+	for _, c := range checks {
+		how := "failed"
+		switch {
+		case c.OK:
+			how = "ok"
+		case c.Skipped:
+			how = "skipped"
+		}
+		_, _ = fmt.Fprintln(&b, c.Check+":", how)
+	}
+	return b.String()
+}
+
+// named returns the check of a name.
+func named(t *testing.T, checks []check, name string) check {
+	t.Helper()
+	for _, c := range checks {
+		if c.Check == name {
+			return c
+		}
+	}
+	t.Fatalf("there is no %q in:\n%s", name, summary(checks))
+	return check{}
+}
+
+const allWell = `engine: ok
+BuildKit: ok
+driver: ok
+agent image: ok
+sandbox: ok
+ralph: ok
+commit: ok
+clean up: ok
+`
+
+// It works outside of repositories, and the user's own sandbox is none of its
+// business, whatever the environment says.
+func TestSelfTest(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		w.neighbour(t)
+		w.ok(t, "task", "create", "a", "Title")
+		own := w.sandbox(t)
+		w.setenv("RALPH_SCOPE_REPO", w.slug)
+		w.setenv("RALPH_SCOPE_BRANCH", "main")
+
+		checks := w.selfTest(t, filepath.Join(w.dir, "nowhere"), 0)
+		assert.Equal(t, summary(checks), allWell)
+		for _, c := range checks {
+			assert.Check(t, c.Detail != "" && c.Failed == "" && c.Remedy == "" && c.Took > 0, "%+v", c)
+		}
+		assert.Check(t, is.Contains(named(t, checks, "engine").Detail, w.engine.Host))
+		assert.Check(t, is.Contains(named(t, checks, "driver").Detail, w.driver))
+		assert.Check(t, is.Regexp(`^ralph-selftest-[a-z0-9]+-main$`, named(t, checks, "sandbox").Detail))
+		assert.Check(t, is.Regexp(fmt.Sprintf(`^[0-9a-f]{7,} belongs to %d:%d$`, w.uid, w.gid), named(t, checks, "commit").Detail))
+
+		assert.DeepEqual(t, w.sandbox(t), own)
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"})
+	})
+}
+
+// The image that it builds is the one that the next dispatch uses.
+func TestSelfTestInAProject(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.write(t, filepath.Join(w.repo, ".agent-loop", "Dockerfile.sandbox"), "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nLABEL e2e="+w.slug+"\n")
+		checks := w.selfTest(t, filepath.Join(w.repo, "specs"), 0)
+		assert.Equal(t, summary(checks), strings.Replace(allWell, "sandbox: ok\n", "build project image: ok\nsandbox: ok\n", 1))
+		tag, built := strings.CutSuffix(named(t, checks, "build project image").Detail, " (built now)")
+		assert.Check(t, built)
+		t.Cleanup(func() {
+			w.removeSandboxes(t)
+			run(t, w.docker("rmi", "-f", tag))
+		})
+		assert.Assert(t, is.Regexp(`^agent-loop-sandbox-shell-`+filepath.Base(w.repo)+`:v[0-9a-f]{8}$`, tag))
+
+		w.ok(t, "task", "list")
+		assert.Equal(t, w.container(t).Config.Image, tag)
+	})
+}
+
+func TestSelfTestInAProjectWithAMistake(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		file := filepath.Join(w.repo, ".agent-loop", "dependencies")
+		w.write(t, file, "tree\nno;package\n")
+		res := run(t, w.selfTestIn(t, w.repo)).expect(t, 1)
+		assert.Check(t, is.Contains(res.stdout, "\n    "+file+":2:"))
+		assert.Check(t, is.Equal(res.stderr, "Error: not everything works here\n"))
+		checks := regexp.MustCompile(`(?m)^([a-zA-Z]+( [a-z]+)*)  +(ok|skipped|FAILED) `).FindAllStringSubmatch(res.stdout, -1)
+		var table strings.Builder
+		for _, c := range checks {
+			_, _ = fmt.Fprintln(&table, c[1]+":", strings.ToLower(c[3]))
+		}
+		assert.Equal(t, table.String(), strings.Replace(allWell, "sandbox: ok\n", "build project image: failed\nsandbox: ok\n", 1))
+		w.nothingIsLeft(t)
+	})
+}
+
+func TestSelfTestWithoutAnEngine(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		dead := "unix://" + filepath.Join(w.dir, "no.sock")
+		engine := w.engine.Host
+		w.setenv("DOCKER_HOST", dead)
+		code := 1
+		if w.micro() {
+			w.neighbour(t)
+			code = 0
+		}
+		checks := w.selfTest(t, filepath.Join(w.dir, "nowhere"), code)
+		first := checks[0]
+		if w.micro() { // it does without
+			assert.Equal(t, summary(checks), strings.Replace(allWell, "engine: ok\nBuildKit: ok\n", "engine: skipped\nBuildKit: skipped\n", 1))
+			assert.Check(t, is.Contains(first.Detail, "the "+w.driver+" driver can do without"))
+			return
+		}
+		assert.Equal(t, summary(checks), strings.Replace(strings.ReplaceAll(allWell, ": ok", ": skipped"), "engine: skipped", "engine: failed", 1))
+		assert.Check(t, is.Contains(first.Failed, dead))
+		assert.Check(t, is.Contains(first.Remedy, "docker context use"))
+		assert.Check(t, !strings.Contains(first.Failed, engine))
+	})
+}
+
+// Commits of a sandbox that works on a clone of its own arrive too.
+func TestSelfTestWithACloneOfItsOwn(t *testing.T) {
+	inMicroVMs(t, func(t *testing.T, w *world) {
+		w.neighbour(t)
+		w.setenv("RALPH_GIT", "private")
+		if w.driver == config.DriverSbx {
+			assert.Equal(t, summary(w.selfTest(t, filepath.Join(w.dir, "nowhere"), 0)), allWell)
+			return
+		}
+		checks := w.selfTest(t, filepath.Join(w.dir, "nowhere"), 1)
+		assert.Check(t, is.Contains(named(t, checks, "sandbox").Failed, "works with the driver sbx only"))
+		assert.Check(t, named(t, checks, "clean up").Skipped)
+	})
+}
+
+func TestSelfTestWithADriverThatCannotServe(t *testing.T) {
+	with(t, config.DriverSbx, func(t *testing.T, w *world) {
+		w.path(shared.double, false)
+		checks := w.selfTest(t, filepath.Join(w.dir, "nowhere"), 1)
+		driver := named(t, checks, "driver")
+		assert.Check(t, is.Contains(driver.Failed, "there is no sbx on PATH. Install Docker Sandboxes"))
+		assert.Check(t, named(t, checks, "sandbox").Skipped)
+	})
+}
+
+// An interrupt ends it at once, wherever it is, and nothing stays.
+func TestSelfTestInterrupted(t *testing.T) {
+	interrupt := func(t *testing.T, w *world, after string) {
+		w.neighbour(t)
+		before := w.stateFiles(t)
+		test := start(t, w.selfTestIn(t, filepath.Join(w.dir, "nowhere")))
+		test.stdout.waitFor(t, "\n"+after+" ")
+		test.signalGroup(syscall.SIGINT)
+		res := test.wait(t).expect(t, 130)
+		assert.Check(t, !strings.Contains(res.stdout, "FAILED"), res.stdout)
+		assert.Equal(t, res.stderr, "")
+		w.nothingIsLeft(t)
+		assert.DeepEqual(t, w.stateFiles(t), before)
+	}
+	t.Run("while the sandbox is made", func(t *testing.T) {
+		everywhere(t, func(t *testing.T, w *world) { interrupt(t, w, "agent image") })
+	})
+	t.Run("while ralph runs", func(t *testing.T) {
+		each(t, func(t *testing.T, w *world) { interrupt(t, w, "sandbox") })
+	})
+}

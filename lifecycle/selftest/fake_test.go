@@ -1,0 +1,156 @@
+package selftest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/moby/moby/client"
+	"gotest.tools/v3/assert"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest"
+)
+
+// fakeMachine is a machine on which all is well, unless a test has changed it.
+type fakeMachine struct {
+	engine       fakeEngine
+	noClient     error // there is no client for the engine
+	buildKit     error
+	driver       Driver
+	unusable     error
+	image        error
+	project      *Image
+	projectFile  error
+	projectBuild error
+	describe     error // the sandbox cannot be described
+	sandbox      fakeSandbox
+
+	images []Image // that sandboxes were made from
+}
+
+func newFakeMachine() *fakeMachine {
+	return &fakeMachine{
+		engine:  fakeEngine{version: client.ServerVersionResult{Version: "29.0.0", APIVersion: "1.52"}},
+		driver:  Driver{Name: "container", Why: "no sbx", NeedsEngine: true},
+		sandbox: fakeSandbox{version: "v1.2.3", commit: taskTitle, content: "done\n"},
+	}
+}
+
+func (m *fakeMachine) Engine() (Engine, error)                  { return m.engine, m.noClient }
+func (m *fakeMachine) BuildKit(context.Context) (string, error) { return "v0.25.0", m.buildKit }
+func (m *fakeMachine) Driver(context.Context) (Driver, error)   { return m.driver, m.unusable }
+func (m *fakeMachine) Version() string                          { return "v1.2.3" }
+
+func (m *fakeMachine) AgentImage(context.Context) (Image, error) {
+	return Image{Ref: "agent:v1"}, m.image
+}
+
+func (m *fakeMachine) Project(context.Context) (func(context.Context) (Image, error), error) {
+	if m.project == nil {
+		return nil, m.projectFile
+	}
+	return func(context.Context) (Image, error) { return *m.project, m.projectBuild }, nil
+}
+
+func (m *fakeMachine) Sandbox(_ context.Context, root string, image Image) (Sandbox, error) {
+	if m.describe != nil {
+		return nil, m.describe
+	}
+	m.images = append(m.images, image)
+	m.sandbox.root = root
+	return &m.sandbox, nil
+}
+
+func (m *fakeMachine) Suite(string) drivertest.Suite {
+	return drivertest.Suite{NewSpec: nil}
+}
+
+type fakeEngine struct {
+	version client.ServerVersionResult
+	err     error
+}
+
+func (e fakeEngine) DaemonHost() string { return "unix:///engine.sock" }
+
+func (e fakeEngine) ServerVersion(context.Context, client.ServerVersionOptions) (client.ServerVersionResult, error) {
+	return e.version, e.err
+}
+
+// fakeSandbox does on this machine what ralph does in a sandbox.
+type fakeSandbox struct {
+	root    string
+	version string
+	commit  string // the title of the commit that a build makes; empty for none
+	content string
+	making  func(ctx context.Context) error
+	exit    int
+	build   func(root string)
+	left    []string
+	removal error
+
+	removed int
+}
+
+func (s *fakeSandbox) Name() string { return "ralph-selftest-x-main" }
+
+func (s *fakeSandbox) Make(ctx context.Context) error {
+	if s.making == nil {
+		return nil
+	}
+	return s.making(ctx)
+}
+
+func (s *fakeSandbox) Ralph(ctx context.Context, out io.Writer, args ...string) (int, error) {
+	switch args[0] {
+	case "version":
+		_, err := io.WriteString(out, "ralph "+s.version+"\n")
+		return 0, err
+	case "build":
+		return s.exit, s.work(ctx, out)
+	default:
+		return 0, nil
+	}
+}
+
+func (s *fakeSandbox) work(ctx context.Context, out io.Writer) error {
+	_, _ = io.WriteString(out, "working\nworked\n")
+	if s.commit == "" {
+		return nil
+	}
+	err := os.WriteFile(filepath.Join(s.root, taskFile), []byte(s.content), 0o644)
+	for _, args := range [][]string{
+		{"add", taskFile},
+		{"-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-q", "-m", s.commit},
+	} {
+		if err == nil {
+			_, err = git(ctx, s.root, args...)
+		}
+	}
+	if s.build != nil {
+		s.build(s.root)
+	}
+	return err
+}
+
+func (s *fakeSandbox) Collect(context.Context) (string, error) { return "refs/heads/main", nil }
+
+func (s *fakeSandbox) Remove(ctx context.Context) ([]string, error) {
+	s.removed++
+	return s.left, errors.Join(s.removal, ctx.Err())
+}
+
+// temporary has temporary folders in a place of the test's own, and makes sure
+// that none is left.
+func temporary(t *testing.T) {
+	t.Helper()
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	t.Cleanup(func() {
+		left, err := os.ReadDir(dir)
+		assert.NilError(t, err)
+		assert.Equal(t, len(left), 0, "left: %v", left)
+	})
+}

@@ -1,0 +1,366 @@
+package selftest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/projectimage"
+)
+
+// lines runs the self-test and returns what it reports, a line for a check:
+// "name: ok, detail", "name: skipped, why" or "name: FAILED, what | remedy".
+func lines(t *testing.T, ctx context.Context, m Machine, conformance bool) ([]string, error) { //nolint:revive // t comes first in helpers
+	t.Helper()
+	temporary(t)
+	var all []string
+	err := Run(ctx, m, conformance, func(r Result) {
+		assert.Check(t, r.Took >= 0)
+		line := r.Check + ": ok, " + r.Detail
+		switch {
+		case r.Skipped:
+			assert.Check(t, !r.OK && r.Failed == "" && r.Remedy == "")
+			line = r.Check + ": skipped, " + r.Detail
+		case !r.OK:
+			line = r.Check + ": FAILED, " + r.Failed
+		}
+		if r.Remedy != "" {
+			line += " | " + r.Remedy
+		}
+		all = append(all, line)
+	})
+	return all, err
+}
+
+func TestRun(t *testing.T) {
+	noBuildKit := &projectimage.NoBuildKitError{Host: "unix:///engine.sock", Err: errors.New("no h2c")}
+	wellTo := []string{
+		"engine: ok, 29.0.0, API 1.52, at unix:///engine.sock",
+		"BuildKit: ok, v0.25.0",
+		`driver: ok, container \(no sbx\)`,
+		"agent image: ok, agent:v1",
+	}
+	wellFrom := []string{
+		"sandbox: ok, ralph-selftest-x-main",
+		"ralph: ok, ralph v1.2.3",
+		`commit: ok, [0-9a-f]{7,} ?.*`,
+		"clean up: ok, nothing is left",
+	}
+	skippedFrom := func(why string) []string {
+		return []string{
+			"sandbox: skipped, " + why,
+			`ralph: skipped, it needs "sandbox", which was skipped`,
+			`commit: skipped, it needs "ralph", which was skipped`,
+			"clean up: skipped, no sandbox was made",
+		}
+	}
+	for _, tc := range []struct {
+		name   string
+		change func(m *fakeMachine)
+		want   [][]string
+		fails  bool
+		image  string // that the sandbox is made from
+	}{
+		{name: "all is well", want: [][]string{wellTo, wellFrom}, image: "agent:v1"},
+		{
+			name:   "a project",
+			change: func(m *fakeMachine) { m.project = &Image{Ref: "project:v1", Note: "built now"} },
+			want:   [][]string{wellTo, {`build project image: ok, project:v1 \(built now\)`}, wellFrom},
+			image:  "project:v1",
+		},
+		{
+			name:   "a project whose files are wrong",
+			change: func(m *fakeMachine) { m.projectFile = errors.New("dependencies:2: bad") },
+			want:   [][]string{wellTo, {"build project image: FAILED, dependencies:2: bad"}, wellFrom},
+			fails:  true, image: "agent:v1",
+		},
+		{
+			name: "a project that cannot be built",
+			change: func(m *fakeMachine) {
+				m.project, m.projectBuild = &Image{Ref: "project:v1"}, errors.New("no such package")
+			},
+			want:  [][]string{wellTo, {"build project image: FAILED, no such package"}, wellFrom},
+			fails: true, image: "agent:v1",
+		},
+		{
+			name: "a project that the driver has no use for",
+			change: func(m *fakeMachine) {
+				m.project, m.projectBuild = &Image{}, Skip("used as it is")
+			},
+			want:  [][]string{wellTo, {"build project image: skipped, used as it is"}, wellFrom},
+			image: "agent:v1",
+		},
+		{
+			name: "no engine",
+			change: func(m *fakeMachine) {
+				m.engine.err = fmt.Errorf("dial: %w", fs.ErrPermission)
+				m.project = &Image{Ref: "project:v1"}
+			},
+			want: [][]string{
+				{
+					`engine: FAILED, dial: permission denied | become a member .* "sudo usermod -aG docker \$USER".*`,
+					`BuildKit: skipped, it needs "engine", which failed`,
+					`driver: skipped, it needs "engine", which failed`,
+					`agent image: skipped, it needs "driver", which was skipped`,
+					`build project image: skipped, it needs "agent image", which was skipped`,
+				},
+				skippedFrom(`it needs "agent image", which was skipped`),
+			},
+			fails: true,
+		},
+		{
+			name: "no engine, and a project whose files are wrong",
+			change: func(m *fakeMachine) {
+				m.noClient, m.projectFile = errors.New("no such context"), errors.New("dependencies:2: bad")
+			},
+			want: [][]string{
+				{
+					"engine: FAILED, no such context",
+					`BuildKit: skipped, .*`, `driver: skipped, .*`, `agent image: skipped, .*`,
+					"build project image: FAILED, dependencies:2: bad",
+				},
+				skippedFrom(`it needs "agent image", which was skipped`),
+			},
+			fails: true,
+		},
+		{
+			name: "no engine, where none is needed",
+			change: func(m *fakeMachine) {
+				m.engine.err = context.DeadlineExceeded
+				m.driver = Driver{Name: "sbx", Why: "by --driver"}
+			},
+			want: [][]string{
+				{
+					"engine: skipped, the sbx driver can do without: context deadline exceeded",
+					`BuildKit: skipped, it needs "engine", which was skipped`,
+					`driver: ok, sbx \(by --driver\)`,
+					"agent image: ok, agent:v1",
+				},
+				wellFrom,
+			},
+			image: "agent:v1",
+		},
+		{
+			name:   "an old engine",
+			change: func(m *fakeMachine) { m.engine.version.Version, m.engine.version.APIVersion = "18.09.1", "1.39" },
+			want: [][]string{
+				{
+					"engine: FAILED, the engine is too old: 18.09.1, API 1.39, at unix:///engine.sock | use Docker 20.10 or newer, whose API is 1.41",
+					`BuildKit: skipped, .*`, `driver: skipped, .*`, `agent image: skipped, .*`,
+				},
+				skippedFrom(".*"),
+			},
+			fails: true,
+		},
+		{
+			name:   "no BuildKit, but the image is there",
+			change: func(m *fakeMachine) { m.buildKit = noBuildKit },
+			want: [][]string{
+				{wellTo[0], "BuildKit: FAILED, the engine at .* has no BuildKit .*", wellTo[2], wellTo[3]},
+				wellFrom,
+			},
+			fails: true, image: "agent:v1",
+		},
+		{
+			name:   "no BuildKit, and no image",
+			change: func(m *fakeMachine) { m.buildKit, m.image = noBuildKit, fmt.Errorf("building: %w", noBuildKit) },
+			want: [][]string{
+				{wellTo[0], "BuildKit: FAILED, the engine at .* has no BuildKit .*", wellTo[2], `agent image: skipped, it needs "BuildKit", which failed`},
+				skippedFrom(`it needs "agent image", which was skipped`),
+			},
+			fails: true,
+		},
+		{
+			name: "a driver that cannot serve",
+			change: func(m *fakeMachine) {
+				m.driver, m.unusable = Driver{Name: "sbx"}, errors.New("log in")
+			},
+			want: [][]string{
+				{wellTo[0], wellTo[1], "driver: FAILED, log in", `agent image: skipped, it needs "driver", which failed`},
+				skippedFrom(".*"),
+			},
+			fails: true,
+		},
+		{
+			name: "a sandbox that cannot be made",
+			change: func(m *fakeMachine) {
+				m.sandbox.making = func(context.Context) error { return errors.New("no space") }
+			},
+			want: [][]string{wellTo, {
+				"sandbox: FAILED, no space",
+				`ralph: skipped, it needs "sandbox", which failed`,
+				`commit: skipped, .*`,
+				"clean up: ok, nothing is left",
+			}},
+			fails: true, image: "agent:v1",
+		},
+		{
+			name:   "a sandbox that there cannot be",
+			change: func(m *fakeMachine) { m.describe = errors.New("git is not private here") },
+			want: [][]string{wellTo, {
+				"sandbox: FAILED, git is not private here",
+				`ralph: skipped, .*`, `commit: skipped, .*`,
+				"clean up: skipped, no sandbox was made",
+			}},
+			fails: true,
+		},
+		{
+			name:   "another ralph",
+			change: func(m *fakeMachine) { m.sandbox.version = "v0.0.1" },
+			want: [][]string{wellTo, {
+				wellFrom[0],
+				`ralph: FAILED, the sandbox runs "ralph v0.0.1", and this is "ralph v1.2.3" | install .*`,
+				`commit: skipped, it needs "ralph", which failed`,
+				wellFrom[3],
+			}},
+			fails: true, image: "agent:v1",
+		},
+		{
+			name:   "a loop that fails",
+			change: func(m *fakeMachine) { m.sandbox.exit, m.sandbox.commit = 6, "" },
+			want: [][]string{wellTo, {
+				wellFrom[0], wellFrom[1],
+				"commit: FAILED, ralph build -n 1: it ended with exit code 6\nworking\nworked",
+				wellFrom[3],
+			}},
+			fails: true, image: "agent:v1",
+		},
+		{
+			name:   "a commit that does not arrive",
+			change: func(m *fakeMachine) { m.sandbox.commit = "" },
+			want: [][]string{wellTo, {
+				wellFrom[0], wellFrom[1], `commit: FAILED, ralph build has ended well, but .* there is no commit .*, only: ""`, wellFrom[3],
+			}},
+			fails: true, image: "agent:v1",
+		},
+		{
+			name:   "another commit",
+			change: func(m *fakeMachine) { m.sandbox.commit = "Other" },
+			want: [][]string{wellTo, {
+				wellFrom[0], wellFrom[1], `commit: FAILED, .* there is no commit .*, only: "[0-9a-f]+ Other"`, wellFrom[3],
+			}},
+			fails: true, image: "agent:v1",
+		},
+		{
+			name:   "another content",
+			change: func(m *fakeMachine) { m.sandbox.content = "dome\n" },
+			want: [][]string{wellTo, {
+				wellFrom[0], wellFrom[1], `commit: FAILED, .* holds "dome" on this machine instead of "done"`, wellFrom[3],
+			}},
+			fails: true, image: "agent:v1",
+		},
+		{
+			name:   "something is left",
+			change: func(m *fakeMachine) { m.sandbox.left = []string{"a", "b"} },
+			want: [][]string{wellTo, wellFrom[:3], {
+				`clean up: FAILED, after ralph-selftest-x-main was removed there is still: a, b | remove these yourself: nothing needs them`,
+			}},
+			fails: true, image: "agent:v1",
+		},
+		{
+			name:   "it cannot be removed",
+			change: func(m *fakeMachine) { m.sandbox.removal = errors.New("busy") },
+			want:   [][]string{wellTo, wellFrom[:3], {"clean up: FAILED, busy"}},
+			fails:  true, image: "agent:v1",
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			m := newFakeMachine()
+			if tc.change != nil {
+				tc.change(m)
+			}
+			got, err := lines(t, t.Context(), m, false)
+			assert.Equal(t, errors.Is(err, ErrFailed), tc.fails, "%v", err)
+			assert.Equal(t, err == nil, !tc.fails)
+			var want []string
+			for _, part := range tc.want {
+				want = append(want, part...)
+			}
+			assert.Equal(t, len(got), len(want), strings.Join(got, "\n"))
+			for i := range want {
+				pattern := strings.ReplaceAll(want[i], " | ", ` \| `)
+				assert.Check(t, regexp.MustCompile(`^(?s:`+pattern+`)$`).MatchString(got[i]), "got:  %s\nwant: %s", got[i], want[i])
+			}
+			var made []string
+			for _, image := range m.images {
+				made = append(made, image.Ref)
+			}
+			assert.Equal(t, strings.Join(made, " "), tc.image)
+		})
+	}
+}
+
+func TestFilesOfAnotherOwner(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	m := newFakeMachine()
+	m.sandbox.build = func(root string) {
+		assert.NilError(t, os.Lchown(filepath.Join(root, taskFile), 1234, 2345))
+	}
+	got, err := lines(t, t.Context(), m, false)
+	assert.ErrorIs(t, err, ErrFailed)
+	assert.Assert(t, is.Regexp(`^commit: FAILED, .*/proof belongs to 1234:2345 and not to 0:0`, got[6]))
+}
+
+// Nothing is said of the check that was interrupted, nor of those after it, but
+// what was made goes.
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	m := newFakeMachine()
+	m.sandbox.making = func(ctx context.Context) error {
+		cancel()
+		return ctx.Err()
+	}
+	got, err := lines(t, ctx, m, true)
+	assert.ErrorIs(t, err, context.Canceled)
+	assert.Equal(t, len(got), 4, strings.Join(got, "\n"))
+	assert.Equal(t, m.sandbox.removed, 1)
+}
+
+func TestInterruptedWithSomethingLeft(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	m := newFakeMachine()
+	m.sandbox.left = []string{"a"}
+	m.sandbox.making = func(context.Context) error {
+		cancel()
+		return nil
+	}
+	got, err := lines(t, ctx, m, false)
+	assert.ErrorIs(t, err, context.Canceled)
+	assert.Equal(t, len(got), 5)
+	assert.Check(t, is.Contains(got[4], "clean up: FAILED, "))
+}
+
+func TestTheSuiteNeedsAnImage(t *testing.T) {
+	m := newFakeMachine()
+	m.image = errors.New("no network")
+	got, err := lines(t, t.Context(), m, true)
+	assert.ErrorIs(t, err, ErrFailed)
+	assert.Equal(t, got[len(got)-1], `conformance: skipped, it needs "agent image", which failed`)
+}
+
+func TestWithin(t *testing.T) {
+	slow := func(ctx context.Context) (string, error) {
+		<-ctx.Done()
+		return "", ctx.Err()
+	}
+	_, err := within(t.Context(), time.Millisecond, slow)
+	assert.ErrorIs(t, err, context.DeadlineExceeded)
+	assert.ErrorContains(t, err, "it was not done after 1ms: ")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = within(ctx, time.Minute, slow)
+	assert.Error(t, err, "context canceled")
+}
