@@ -62,7 +62,10 @@ func (t *test) run(ctx context.Context, args ...string) (string, error) {
 		err = fmt.Errorf("it ended with exit code %d", code)
 	}
 	if err != nil {
-		return "", fmt.Errorf("ralph %s: %w\n%s", strings.Join(args, " "), err, said)
+		if said != "" {
+			said = "\n" + said
+		}
+		return "", fmt.Errorf("ralph %s: %w%s", strings.Join(args, " "), err, said)
 	}
 	return said, nil
 }

@@ -86,6 +86,7 @@ type fakeSandbox struct {
 	commit  string // the title of the commit that a build makes; empty for none
 	content string
 	making  func(ctx context.Context) error
+	broken  error // why nothing runs in it
 	exit    int
 	build   func(root string)
 	left    []string
@@ -104,6 +105,9 @@ func (s *fakeSandbox) Make(ctx context.Context) error {
 }
 
 func (s *fakeSandbox) Ralph(ctx context.Context, out io.Writer, args ...string) (int, error) {
+	if s.broken != nil {
+		return 0, s.broken
+	}
 	switch args[0] {
 	case "version":
 		_, err := io.WriteString(out, "ralph "+s.version+"\n")

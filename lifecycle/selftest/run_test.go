@@ -220,6 +220,16 @@ func TestRun(t *testing.T) {
 			want: [][]string{wellTo, {
 				wellFrom[0],
 				`ralph: FAILED, the sandbox runs "ralph v0.0.1", and this is "ralph v1.2.3" | install .*`,
+				wellFrom[2], wellFrom[3],
+			}},
+			fails: true, image: "agent:v1",
+		},
+		{
+			name:   "a ralph that does not run",
+			change: func(m *fakeMachine) { m.sandbox.broken = errors.New("exec format error") },
+			want: [][]string{wellTo, {
+				wellFrom[0],
+				"ralph: FAILED, ralph version: exec format error",
 				`commit: skipped, it needs "ralph", which failed`,
 				wellFrom[3],
 			}},
