@@ -32,6 +32,10 @@ type fakeEngine struct {
 	dial       func(ctx context.Context) (net.Conn, error)
 	host       string
 
+	summaries  []image.Summary
+	containers []container.Summary
+	removeErr  error
+
 	Engine // nothing else is asked of it
 }
 
@@ -97,6 +101,30 @@ func (f *fakeEngine) ContainerStatPath(_ context.Context, id string, options cli
 func (f *fakeEngine) ContainerRemove(_ context.Context, id string, _ client.ContainerRemoveOptions) (client.ContainerRemoveResult, error) {
 	f.called("remove %s", id)
 	return client.ContainerRemoveResult{}, nil
+}
+
+func (f *fakeEngine) ImageList(ctx context.Context, _ client.ImageListOptions) (client.ImageListResult, error) {
+	return client.ImageListResult{Items: f.summaries}, ctx.Err()
+}
+
+func (f *fakeEngine) ContainerList(ctx context.Context, _ client.ContainerListOptions) (client.ContainerListResult, error) {
+	return client.ContainerListResult{Items: f.containers}, ctx.Err()
+}
+
+func (f *fakeEngine) ImageRemove(_ context.Context, ref string, options client.ImageRemoveOptions) (client.ImageRemoveResult, error) {
+	f.called("rmi %s", ref)
+	if options.Force {
+		return client.ImageRemoveResult{}, errors.New("that would take an image from a container")
+	}
+	if f.removeErr == nil {
+		delete(f.images, ref)
+	}
+	return client.ImageRemoveResult{}, f.removeErr
+}
+
+// DiskUsage says that every name of an image takes 10 bytes.
+func (f *fakeEngine) DiskUsage(context.Context, client.DiskUsageOptions) (client.DiskUsageResult, error) {
+	return client.DiskUsageResult{Images: client.ImagesDiskUsage{TotalSize: 10 * int64(1+len(f.images))}}, nil
 }
 
 func (f *fakeEngine) DialHijack(ctx context.Context, url, proto string, _ map[string][]string) (net.Conn, error) {

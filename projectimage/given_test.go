@@ -1,0 +1,93 @@
+package projectimage
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"testing"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+	"gotest.tools/v3/assert"
+)
+
+func TestCheckGiven(t *testing.T) {
+	file := func(mode fs.FileMode) container.PathStat { return container.PathStat{Mode: mode} }
+	link := func(target string) container.PathStat {
+		return container.PathStat{Mode: fs.ModeSymlink | 0o777, LinkTarget: target}
+	}
+	const noSh = "it has no sh on its PATH (" + defaultPath + "): agents, checks and the shell agent's steps run commands with it. Install a shell, such as the package dash or busybox."
+	const noGit = "it has no git on its PATH (" + defaultPath + "): the work is committed with it. Install the package git."
+	const noPasswd = "it has no file /etc/passwd: the user that commands run as gets a name there. An empty file will do."
+	const noGroup = "it has no file /etc/group: the user that commands run as gets a name there. An empty file will do."
+	for _, tc := range []struct {
+		name   string
+		env    []string
+		change map[string]*container.PathStat
+		want   []string
+	}{
+		{name: "suitable"},
+		{name: "no sh", change: map[string]*container.PathStat{"/bin/sh": nil}, want: []string{noSh}},
+		{name: "no git", change: map[string]*container.PathStat{"/usr/bin/git": nil}, want: []string{noGit}},
+		{name: "nothing", change: map[string]*container.PathStat{"/bin/sh": nil, "/usr/bin/git": nil, "/etc/passwd": nil, "/etc/group": nil}, want: []string{noSh, noGit, noPasswd, noGroup}},
+		{name: "not executable", change: map[string]*container.PathStat{"/usr/bin/git": new(file(0o644))}, want: []string{noGit}},
+		{name: "folder", change: map[string]*container.PathStat{"/usr/bin/git": new(file(fs.ModeDir | 0o755))}, want: []string{noGit}},
+		{name: "folder for passwd", change: map[string]*container.PathStat{"/etc/passwd": new(file(fs.ModeDir | 0o755))}, want: []string{noPasswd}},
+		{name: "link", change: map[string]*container.PathStat{"/bin/sh": new(link("/bin/busybox")), "/bin/busybox": new(file(0o755))}},
+		{name: "relative link", change: map[string]*container.PathStat{"/bin/sh": new(link("busybox")), "/bin/busybox": new(file(0o755))}},
+		{name: "link to nowhere", change: map[string]*container.PathStat{"/bin/sh": new(link("/bin/busybox"))}, want: []string{noSh}},
+		{name: "link to itself", change: map[string]*container.PathStat{"/bin/sh": new(link("/bin/sh"))}, want: []string{noSh}},
+		{name: "own PATH", env: []string{"A=b", "PATH=/opt/x:/usr/bin:/bin"}},
+		{
+			name: "narrow PATH", env: []string{"PATH=/opt/bin:bin::\x1b[31m"},
+			want: []string{
+				"it has no sh on its PATH (/opt/bin:bin::\ufffd[31m): agents, checks and the shell agent's steps run commands with it. Install a shell, such as the package dash or busybox.",
+				"it has no git on its PATH (/opt/bin:bin::\ufffd[31m): the work is committed with it. Install the package git.",
+			},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b, engine, _ := newFake(t, nil)
+			engine.files = suitable()
+			for name, stat := range tc.change {
+				delete(engine.files, name)
+				if stat != nil {
+					engine.files[name] = *stat
+				}
+			}
+			var image client.ImageInspectResult
+			answer, err := json.Marshal(map[string]any{"Id": "sha256:7", "Config": map[string]any{"Env": tc.env}})
+			assert.NilError(t, err)
+			assert.NilError(t, json.Unmarshal(answer, &image.InspectResponse))
+			err = b.checkGiven(t.Context(), "mine:1", image)
+			assert.DeepEqual(t, engine.calls, []string{"create sha256:7", "remove box"})
+			var unsuitable *UnsuitableError
+			if tc.want == nil {
+				assert.NilError(t, err)
+			} else {
+				assert.Assert(t, errors.As(err, &unsuitable), "%v", err)
+				assert.DeepEqual(t, unsuitable.Lacks, tc.want)
+			}
+
+			// Only a good verdict is remembered.
+			engine.calls = nil
+			err = b.checkGiven(t.Context(), "mine:1", image)
+			assert.Equal(t, err == nil, tc.want == nil)
+			assert.Equal(t, len(engine.calls) == 0, tc.want == nil)
+		})
+	}
+}
+
+func TestUnsuitableError(t *testing.T) {
+	err := &UnsuitableError{Image: "mine:1", Lacks: []string{"it has no sh.", "it has no git."}}
+	assert.Error(t, err, "no sandbox can be made from image \"mine:1\":\n  it has no sh.\n  it has no git.\n"+
+		"add what is missing with a Dockerfile that begins with FROM mine:1, or give another image with --image IMAGE")
+}
+
+func TestCheckGivenWithoutAFolder(t *testing.T) {
+	b, _, _ := newFake(t, map[string]string{"mine:1": "sha256:7"})
+	assert.NilError(t, os.Remove(b.LockDir))
+	_, err := b.Ensure(t.Context(), Request{Image: "mine:1"})
+	assert.NilError(t, err)
+}

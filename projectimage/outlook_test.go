@@ -1,0 +1,147 @@
+package projectimage
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+)
+
+func TestOutlook(t *testing.T) {
+	dockerfile := func(text string) *Project {
+		return &Project{Root: "/src/shop", File: "/src/shop/.agent-loop/Dockerfile.sandbox", Dockerfile: []byte(text)}
+	}
+	now := Request{Agent: "shell", Base: "debian:2", Project: dockerfile("new")}
+	tags := func(req Request) []string {
+		needs, err := Needs(req)
+		assert.NilError(t, err)
+		return needs
+	}
+	agent := func(base, baseID string) Stored {
+		return Stored{ID: "sha256:a" + base, Kind: kindAgent, Agent: "shell", Base: base, BaseID: baseID, Tags: tags(Request{Agent: "shell", Base: base})}
+	}
+	layer := func(req Request, age time.Duration) Stored {
+		needs := tags(req)
+		return Stored{
+			ID: "sha256:l", Kind: kindProject, Agent: req.Agent, Project: "shop", Tags: needs[1:],
+			Base: needs[0], BaseID: "sha256:adebian:2", Created: time.Now().Add(-age),
+		}
+	}
+	with := func(change func(*Request)) Request {
+		req := now
+		change(&req)
+		return req
+	}
+	alone := with(func(r *Request) { r.Project = nil })
+	oldBase := with(func(r *Request) { r.Base = "debian:1" })
+	oldFile := with(func(r *Request) { r.Project = dockerfile("old") })
+	oldBoth := with(func(r *Request) { r.Base, r.Project = "debian:1", dockerfile("old") })
+	copies := with(func(r *Request) { r.Project = dockerfile("new"); r.Project.digest = "1" })
+	packages := with(func(r *Request) {
+		r.Project = &Project{Root: "/src/shop", File: "/src/shop/.agent-loop/dependencies", Dockerfile: []byte("x"), Packages: []Package{{Name: "jq"}}}
+	})
+	codex := with(func(r *Request) { r.Agent = "codex" })
+	for _, tc := range []struct {
+		name   string
+		req    Request
+		stored []Stored
+		noted  string // ID of the agent's image
+		change Change
+		why    string
+	}{
+		{name: "agent, not built", req: alone, change: ChangeBuild, why: "not built yet"},
+		{name: "agent, built", req: alone, stored: []Stored{agent("debian:2", "sha256:2")}, change: ChangeNone, why: "up to date"},
+		{name: "agent, built by an old version", req: alone, stored: []Stored{agent("debian:2", "")}, change: ChangeNone, why: "up to date"},
+		{
+			name: "agent, base pulled again", req: alone, stored: []Stored{agent("debian:2", "sha256:1")}, change: ChangeNone,
+			why: `the base is another one now: to build on it, run "docker ralph image build --pull" (debian:2)`,
+		},
+		{name: "agent, base gone", req: with(func(r *Request) { r.Base, r.Project = "gone:1", nil }), stored: []Stored{agent("gone:1", "sha256:1")}, change: ChangeNone, why: "up to date"},
+		{name: "project, nothing built", req: now, change: ChangeBuild, why: "not built yet"},
+		{name: "project, agent built", req: now, stored: []Stored{agent("debian:2", "sha256:2")}, change: ChangeBuild, why: "not built yet"},
+		{name: "project, built for another agent", req: now, stored: []Stored{layer(codex, 0)}, change: ChangeBuild, why: "not built yet"},
+		{name: "project, built", req: now, stored: []Stored{agent("debian:2", "sha256:2"), layer(now, 0)}, change: ChangeNone, why: "up to date"},
+		{name: "project, built, agent's image gone", req: now, stored: []Stored{layer(now, 0)}, change: ChangeNone, why: "up to date"},
+		{name: "project, same agent's image", req: now, stored: []Stored{layer(now, 0)}, noted: "sha256:adebian:2", change: ChangeNone, why: "up to date"},
+		{
+			name: "project, agent's image rebuilt", req: now, stored: []Stored{layer(now, 0)}, noted: "sha256:other",
+			change: ChangeBuild, why: "the image " + tags(alone)[0] + " was built anew",
+		},
+		{
+			name: "project, base pulled again", req: now, stored: []Stored{agent("debian:2", "sha256:1"), layer(now, 0)}, change: ChangeNone,
+			why: `the base is another one now: to build on it, run "docker ralph image build --pull" (debian:2)`,
+		},
+		{name: "Dockerfile changed", req: now, stored: []Stored{layer(oldFile, 0)}, change: ChangeBuild, why: ".agent-loop/Dockerfile.sandbox changed"},
+		{name: "copied file changed", req: copies, stored: []Stored{layer(now, 0)}, change: ChangeBuild, why: ".agent-loop/Dockerfile.sandbox, or a file that it may copy, changed"},
+		{name: "packages changed", req: packages, stored: []Stored{layer(now, 0)}, change: ChangeBuild, why: ".agent-loop/dependencies changed"},
+		{
+			name: "base changed", req: now, stored: []Stored{agent("debian:1", "sha256:1"), layer(oldBase, 0)},
+			change: ChangeBuild, why: "the base is another one now (debian:2 instead of debian:1)",
+		},
+		{
+			name: "base changed, old agent's image gone", req: now, stored: []Stored{layer(oldBase, 0)},
+			change: ChangeBuild, why: "the agent's image is another one now (" + tags(alone)[0] + " instead of " + tags(oldBase)[0] + ")",
+		},
+		{
+			name: "both changed", req: now, stored: []Stored{agent("debian:1", "sha256:1"), layer(oldBoth, 0)},
+			change: ChangeBuild, why: "the base is another one now (debian:2 instead of debian:1), and .agent-loop/Dockerfile.sandbox changed",
+		},
+		{
+			name: "the latest counts", req: now, stored: []Stored{agent("debian:1", "sha256:1"), layer(oldBoth, 2*time.Hour), layer(oldFile, time.Hour), layer(oldBase, 3*time.Hour)},
+			change: ChangeBuild, why: ".agent-loop/Dockerfile.sandbox changed",
+		},
+		{name: "given", req: Request{Image: "mine:1"}, change: ChangeNone, why: "used as it is"},
+		{name: "given, not there", req: Request{Image: "mine:2"}, change: ChangePull, why: "not on the engine yet"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b, engine, _ := newFake(t, map[string]string{"debian:2": "sha256:2", "mine:1": "sha256:3"})
+			if tc.noted != "" {
+				assert.NilError(t, b.noteBase(Image{Ref: tags(alone)[0], ID: tc.noted}))
+			}
+			look, err := b.Outlook(t.Context(), tc.req, tc.stored)
+			assert.NilError(t, err)
+			assert.Equal(t, look.Why, tc.why)
+			assert.Equal(t, look.Change, tc.change)
+			assert.Equal(t, look.Ref, refOf(t, tc.req))
+			for _, call := range engine.calls {
+				assert.Assert(t, strings.HasPrefix(call, "inspect "), call)
+			}
+		})
+	}
+}
+
+func TestOutlookNamesWhatItIsAbout(t *testing.T) {
+	b, _, _ := newFake(t, nil)
+	project := &Project{Root: "/src/Shop", File: "/src/Shop/.agent-loop/dependencies", Dockerfile: []byte("x")}
+	look, err := b.Outlook(t.Context(), Request{Agent: "claude", Base: "debian", Project: project}, nil)
+	assert.NilError(t, err)
+	assert.Equal(t, look.Kind+" "+look.Agent+" "+look.Project, "project claude "+projectName("/src/Shop"))
+	assert.Equal(t, look.Base, refOf(t, Request{Agent: "claude", Base: "debian:latest"}))
+	look, err = b.Outlook(t.Context(), Request{Agent: "claude", Base: "debian"}, nil)
+	assert.NilError(t, err)
+	assert.Equal(t, look.Kind+" "+look.Agent+" "+look.Project+" "+look.Base, "agent claude  debian:latest")
+	look, err = b.Outlook(t.Context(), Request{Image: "mine:1", Agent: "claude"}, nil)
+	assert.NilError(t, err)
+	assert.Equal(t, look, Outlook{Ref: "mine:1", Kind: KindGiven, Change: ChangePull, Why: "not on the engine yet"})
+	for _, req := range []Request{{Agent: "nobody"}, {Agent: "claude", Base: "No Image"}, {Agent: "claude", Platform: "x/y/z/w"}} {
+		_, err = b.Outlook(t.Context(), req, nil)
+		assert.Assert(t, err != nil)
+		_, err = Needs(req)
+		assert.Assert(t, err != nil)
+		_, err = Upstream(req)
+		assert.Assert(t, err != nil)
+	}
+}
+
+func TestUpstream(t *testing.T) {
+	for want, req := range map[string]Request{
+		"mine:1":               {Agent: "nobody", Image: "mine:1"},
+		"debian:latest":        {Agent: "shell", Base: "docker.io/library/debian"},
+		"debian:bookworm-slim": {Agent: "shell"},
+	} {
+		got, err := Upstream(req)
+		assert.NilError(t, err)
+		assert.Equal(t, got, want)
+	}
+}
