@@ -1,0 +1,186 @@
+package canary
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+	"golang.org/x/sys/unix"
+)
+
+// dialer connects by a device, if one is named.
+func dialer(device string) net.Dialer {
+	d := net.Dialer{}
+	if device != "" {
+		d.Control = func(_, _ string, c syscall.RawConn) error {
+			var err error
+			ctlErr := c.Control(func(fd uintptr) { err = unix.BindToDevice(int(fd), device) })
+			return errors.Join(ctlErr, err)
+		}
+	}
+	return d
+}
+
+// somebody tells whether an error comes from the other side. A refusal does.
+func somebody(err error) bool {
+	return err == nil || errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.ECONNRESET)
+}
+
+func answersTCP(to netip.AddrPort, device string) func(context.Context) bool {
+	return func(ctx context.Context) bool {
+		d := dialer(device)
+		conn, err := d.DialContext(ctx, "tcp", to.String())
+		if err == nil {
+			_ = conn.Close()
+		}
+		return somebody(err)
+	}
+}
+
+// answersUDP asks a resolver for the root, which is no secret.
+func answersUDP(to netip.AddrPort, device string) func(context.Context) bool {
+	return func(ctx context.Context) bool {
+		d := dialer(device)
+		conn, err := d.DialContext(ctx, "udp", to.String())
+		if err != nil {
+			return false
+		}
+		_, err = exchange(ctx, conn, ".", dnsmessage.TypeNS)
+		return somebody(err)
+	}
+}
+
+// exchange sends a question to a resolver and returns its answer.
+func exchange(ctx context.Context, conn net.Conn, name string, kind dnsmessage.Type) (dnsmessage.Message, error) {
+	defer func() { _ = conn.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })()
+	n, err := dnsmessage.NewName(name)
+	if err != nil {
+		return dnsmessage.Message{}, err
+	}
+	query := dnsmessage.Message{
+		Header:    dnsmessage.Header{ID: 1, RecursionDesired: true},
+		Questions: []dnsmessage.Question{{Name: n, Type: kind, Class: dnsmessage.ClassINET}},
+	}
+	packet, err := query.Pack()
+	if err != nil {
+		return dnsmessage.Message{}, err
+	}
+	if _, err := conn.Write(packet); err != nil {
+		return dnsmessage.Message{}, err
+	}
+	buffer := make([]byte, 4096)
+	size, err := conn.Read(buffer)
+	if err != nil {
+		return dnsmessage.Message{}, err
+	}
+	var reply dnsmessage.Message
+	if err := reply.Unpack(buffer[:size]); err != nil {
+		return dnsmessage.Message{}, err
+	}
+	return reply, nil
+}
+
+// resolves tells whether a resolver has an address for a name, other than the
+// proxy's own.
+func resolves(ctx context.Context, server netip.AddrPort, name string, proxy netip.Addr) bool {
+	d := net.Dialer{}
+	conn, err := d.DialContext(ctx, "udp", server.String())
+	if err != nil {
+		return false
+	}
+	reply, err := exchange(ctx, conn, name+".", dnsmessage.TypeA)
+	if err != nil {
+		return false
+	}
+	for _, r := range reply.Answers {
+		if a, ok := r.Body.(*dnsmessage.AResource); ok && netip.AddrFrom4(a.A) != proxy {
+			return true
+		}
+	}
+	return false
+}
+
+// resolvers are those that programs here ask.
+func resolvers() []netip.AddrPort {
+	content, err := os.ReadFile("/etc/resolv.conf")
+	if err != nil {
+		return nil
+	}
+	var all []netip.AddrPort
+	for line := range strings.Lines(string(content)) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 || fields[0] != "nameserver" {
+			continue
+		}
+		if addr, err := netip.ParseAddr(fields[1]); err == nil {
+			all = append(all, netip.AddrPortFrom(addr, 53))
+		}
+	}
+	return all
+}
+
+// pings sends an echo request by a socket for which no right is needed.
+func pings(host netip.Addr) func(context.Context) bool {
+	return func(ctx context.Context) bool {
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.IPPROTO_ICMP)
+		if err != nil || !host.Is4() {
+			return false
+		}
+		defer func() { _ = unix.Close(fd) }()
+		deadline, _ := ctx.Deadline()
+		wait := unix.NsecToTimeval(max(time.Until(deadline), time.Millisecond).Nanoseconds())
+		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait); err != nil {
+			return false
+		}
+		const echo = 8
+		request := []byte{echo, 0, 0xf7, 0xfd, 0, 1, 0, 1} // the kernel writes the identifier and the sum
+		if err := unix.Sendto(fd, request, 0, &unix.SockaddrInet4{Addr: host.As4()}); err != nil {
+			return false
+		}
+		_, _, err = unix.Recvfrom(fd, make([]byte, 64), 0)
+		return err == nil
+	}
+}
+
+func hasIPv6() bool {
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return false
+	}
+	for _, a := range addrs {
+		if n, ok := a.(*net.IPNet); ok && n.IP.To4() == nil && !n.IP.IsLoopback() {
+			return true
+		}
+	}
+	return false
+}
+
+// connectThrough asks a proxy for a connection and returns its status.
+func connectThrough(ctx context.Context, proxy netip.AddrPort, target string) (status int, err error) {
+	d := net.Dialer{}
+	conn, err := d.DialContext(ctx, "tcp", proxy.String())
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = conn.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })()
+	if _, err := fmt.Fprintf(conn, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", target, target); err != nil {
+		return 0, err
+	}
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return 0, fmt.Errorf("asked for %s it says nothing: %w", target, err)
+	}
+	_ = res.Body.Close()
+	return res.StatusCode, nil
+}

@@ -1,0 +1,181 @@
+package canary
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress/firewall"
+)
+
+// nearby is how long a machine that is one wire away may take to answer.
+const nearby = 150 * time.Millisecond
+
+// probe is one attempt to get out.
+type probe struct {
+	what string
+	// try tells whether there is a way.
+	try func(ctx context.Context) bool
+}
+
+// Run tries the ways out.
+func Run(ctx context.Context, q Question) (Answer, error) {
+	answer := Answer{Open: []string{}, Broken: []string{}}
+	if q.Firewall {
+		if q.Proxy.IsValid() {
+			// The network itself shall be closed, too. Only the neighbourhood is
+			// tried: without a firewall, what leads nowhere takes long to fail.
+			for _, open := range all(ctx, nearby, q.toHosts()) {
+				answer.Open = append(answer.Open, open+" (without the firewall)")
+			}
+		}
+		if err := firewall.Apply(firewall.Rules{Proxy: q.Proxy}); err != nil {
+			return Answer{}, err
+		}
+	}
+	probes := append(q.toHosts(), q.toMetadata()...)
+	probes = append(probes, byIPv6()...)
+	if q.Proxy.IsValid() {
+		probes = append(append(probes, q.outside()...), q.byResolvers()...)
+	}
+	answer.Open = append(answer.Open, all(ctx, q.Wait, probes)...)
+	if q.Proxy.IsValid() {
+		q.askProxy(ctx, &answer)
+	}
+	return answer, nil
+}
+
+// all makes all attempts at once and returns those that succeeded.
+func all(ctx context.Context, wait time.Duration, probes []probe) []string {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	open := make([]string, len(probes))
+	var wg sync.WaitGroup
+	for i, p := range probes {
+		wg.Go(func() {
+			if p.try(ctx) {
+				open[i] = p.what
+			}
+		})
+	}
+	wg.Wait()
+	return slices.DeleteFunc(open, func(s string) bool { return s == "" })
+}
+
+// hostPorts are those on which a machine is likely to answer, be it with a
+// refusal: that is an answer, too.
+func hostPorts() []uint16 { return []uint16{22, 53, 80, 443, 2375, 8080} }
+
+// toHosts are the ways to the engine's machine, also by naming the device: then
+// no route is needed.
+func (q Question) toHosts() []probe {
+	var probes []probe
+	device := firstDevice()
+	for _, host := range q.Hosts {
+		probes = append(
+			probes,
+			probe{fmt.Sprintf("ping of %s answers", host), pings(host)},
+			probe{fmt.Sprintf("%s answers by UDP", host), answersUDP(netip.AddrPortFrom(host, firewall.PortDNS), "")},
+		)
+		for _, port := range hostPorts() {
+			to := netip.AddrPortFrom(host, port)
+			probes = append(probes, probe{fmt.Sprintf("%s answers", to), answersTCP(to, "")})
+			if device != "" {
+				probes = append(probes, probe{fmt.Sprintf("%s answers at %s", to, device), answersTCP(to, device)})
+			}
+		}
+	}
+	return probes
+}
+
+// toMetadata are the addresses at which clouds hand out keys.
+func (q Question) toMetadata() []probe {
+	var probes []probe
+	for _, a := range [...]string{"169.254.169.254:80", "169.254.170.2:80", "100.100.100.200:80", "168.63.129.16:80"} {
+		to := netip.MustParseAddrPort(a)
+		probes = append(
+			probes,
+			probe{fmt.Sprintf("%s answers", to), answersTCP(to, "")},
+			probe{fmt.Sprintf("%s answers at %s", to, firstDevice()), answersTCP(to, firstDevice())},
+		)
+	}
+	return probes
+}
+
+// outside are addresses on the internet that always answer.
+func (q Question) outside() []probe {
+	var probes []probe
+	for _, a := range [...]string{"1.1.1.1", "8.8.8.8"} {
+		host := netip.MustParseAddr(a)
+		probes = append(
+			probes,
+			probe{fmt.Sprintf("%s answers", host), answersTCP(netip.AddrPortFrom(host, 443), "")},
+			probe{fmt.Sprintf("the resolver %s answers by TCP", host), answersTCP(netip.AddrPortFrom(host, 53), "")},
+			probe{fmt.Sprintf("the resolver %s answers", host), answersUDP(netip.AddrPortFrom(host, 53), "")},
+			probe{fmt.Sprintf("ping of %s answers", host), pings(host)},
+		)
+	}
+	return probes
+}
+
+// byIPv6 are the ways of the protocol that nobody thought of.
+func byIPv6() []probe {
+	to := netip.MustParseAddrPort("[2606:4700:4700::1111]:443")
+	return []probe{
+		{"there is an IPv6 address", func(context.Context) bool { return hasIPv6() }},
+		{fmt.Sprintf("%s answers", to), answersTCP(to, "")},
+	}
+}
+
+// byResolvers asks for names that nobody allowed. The one is new, so that no
+// cache knows it; the other would be answered by any resolver of the internet.
+func (q Question) byResolvers() []probe {
+	secret := strings.ToLower(rand.Text()) + ".canary.example"
+	servers := append(resolvers(), netip.AddrPortFrom(q.Proxy, firewall.PortDNS))
+	var probes []probe
+	for _, server := range servers {
+		for _, name := range []string{"example.com", secret} {
+			probes = append(probes, probe{
+				fmt.Sprintf("the resolver %s knows %s", server.Addr(), name),
+				func(ctx context.Context) bool { return resolves(ctx, server, name, q.Proxy) },
+			})
+		}
+	}
+	return probes
+}
+
+// askProxy sees that the proxy is there and refuses what it has to.
+func (q Question) askProxy(ctx context.Context, answer *Answer) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	for _, target := range []string{strings.ToLower(rand.Text()) + ".canary.invalid:443", "169.254.169.254:80"} {
+		status, err := connectThrough(ctx, netip.AddrPortFrom(q.Proxy, firewall.PortProxy), target)
+		switch {
+		case err != nil:
+			answer.Broken = append(answer.Broken, err.Error())
+		case status == 200:
+			answer.Open = append(answer.Open, "the proxy connects to "+target)
+		case status != 403:
+			answer.Broken = append(answer.Broken, fmt.Sprintf("asked for %s it answers with status %d", target, status))
+		}
+	}
+}
+
+func firstDevice() string {
+	devices, err := net.Interfaces()
+	if err != nil {
+		return ""
+	}
+	for _, d := range devices {
+		if d.Flags&net.FlagLoopback == 0 && d.Flags&net.FlagUp != 0 {
+			return d.Name
+		}
+	}
+	return ""
+}
