@@ -2,20 +2,24 @@ package projectimage
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"hash"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"sync"
+	"syscall"
 
 	"github.com/moby/patternmatcher/ignorefile"
 	"github.com/tonistiigi/fsutil"
 	fstypes "github.com/tonistiigi/fsutil/types"
+	"golang.org/x/sync/errgroup"
 )
 
 // readIgnored returns the patterns of the files that stay out of the context.
@@ -65,64 +69,104 @@ func contextFiles(folder *os.Root, ignored, sources []string) (fsutil.FS, error)
 }
 
 // contextDigest returns the SHA-256 over the paths, modes and contents of the
-// files of a context that are taken, as hex digits. Times and owners do not count, as they do not
-// for BuildKit.
+// files of a context that are taken, as hex digits. Times and owners do not
+// count, as they do not for BuildKit.
 func contextDigest(ctx context.Context, folder *os.Root, ignored, sources []string) (string, error) {
 	files, err := contextFiles(folder, ignored, sources)
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.New()
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	buffers := sync.Pool{New: func() any { return new([64 << 10]byte) }}
+	var parts []*contextPart
 	err = files.Walk(ctx, "", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		info, err := entry.Info()
+		part, err := newContextPart(path, entry)
 		if err != nil {
 			return err
 		}
-		stat, ok := info.Sys().(*fstypes.Stat)
-		if !ok {
-			return fmt.Errorf("%q has no status", path)
-		}
-		mode := fs.FileMode(stat.Mode)
-		// Every part is quoted or of a fixed form, so that no two lists of files are written alike.
-		fmt.Fprintf(sum, "%q %s %q\n", filepath.ToSlash(path), mode, stat.Linkname)
-		if mode.IsRegular() && stat.Linkname == "" {
-			return hashFile(ctx, sum, files, path)
+		parts = append(parts, part)
+		if part.content {
+			group.Go(func() (err error) {
+				buffer := buffers.Get().(*[64 << 10]byte)
+				defer buffers.Put(buffer)
+				part.sum, err = hashFile(ctx, folder, path, buffer[:])
+				return err
+			})
 		}
 		return nil
 	})
-	if err != nil {
+	// What went wrong with a file has ended the walk, and says more.
+	if err := cmp.Or(group.Wait(), err); err != nil {
 		return "", err
+	}
+	sum := sha256.New()
+	for _, part := range parts {
+		part.write(sum)
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// hashFile adds a file's own digest to sum.
-func hashFile(ctx context.Context, sum io.Writer, files fsutil.FS, path string) error {
-	f, err := files.Open(path)
+// contextPart is a file, folder or link in a context.
+type contextPart struct {
+	head    string
+	content bool // whether it has a content of its own
+	sum     []byte
+}
+
+func newContextPart(path string, entry fs.DirEntry) (*contextPart, error) {
+	info, err := entry.Info()
 	if err != nil {
-		return err
+		return nil, err
+	}
+	stat, ok := info.Sys().(*fstypes.Stat)
+	if !ok {
+		return nil, fmt.Errorf("%q has no status", path)
+	}
+	mode := fs.FileMode(stat.Mode)
+	return &contextPart{
+		// Every part is quoted or of a fixed form, so that no two lists of files are written alike.
+		head:    fmt.Sprintf("%q %s %q\n", filepath.ToSlash(path), mode, stat.Linkname),
+		content: mode.IsRegular() && stat.Linkname == "",
+	}, nil
+}
+
+func (p *contextPart) write(to io.Writer) {
+	_, _ = io.WriteString(to, p.head)
+	if p.content {
+		_, _ = fmt.Fprintf(to, "%x\n", p.sum)
+	}
+}
+
+// hashFile returns the SHA-256 of a file. Somebody may have put something else
+// in its place that would keep a reader waiting.
+func hashFile(ctx context.Context, folder *os.Root, path string, buffer []byte) ([]byte, error) {
+	f, err := folder.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	own := sha256.New()
-	if _, err := io.Copy(hashUntil{ctx, own}, f); err != nil {
-		return err
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, cmp.Or(err, fmt.Errorf("%q is no file any more", path))
 	}
-	fmt.Fprintf(sum, "%x\n", own.Sum(nil))
-	return nil
+	sum := sha256.New()
+	// Without this struct the file would bring a buffer of its own.
+	_, err = io.CopyBuffer(sum, readUntil{ctx, f}, buffer)
+	return sum.Sum(nil), err
 }
 
-// hashUntil is a hash that takes no more when its context has ended.
-type hashUntil struct {
-	ctx context.Context
-	hash.Hash
+// readUntil reads no more when its context has ended.
+type readUntil struct {
+	ctx  context.Context
+	from io.Reader
 }
 
-func (h hashUntil) Write(p []byte) (int, error) {
-	if err := h.ctx.Err(); err != nil {
+func (r readUntil) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
 		return 0, err
 	}
-	return h.Hash.Write(p)
+	return r.from.Read(p)
 }

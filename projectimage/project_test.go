@@ -31,7 +31,7 @@ func newProject(t *testing.T, files map[string]string) (root string) {
 	return root
 }
 
-func writeFile(t *testing.T, path, content string) {
+func writeFile(t testing.TB, path, content string) {
 	t.Helper()
 	assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	assert.NilError(t, os.WriteFile(path, []byte(content), 0o644))

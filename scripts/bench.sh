@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures what docs/architecture.md promises about speed, on both engines, and prints each figure
-# beside its limit. Arguments choose what is measured: plugin, ralph, microvm, engine.
+# beside its limit. Arguments choose what is measured: plugin, ralph, microvm, engine, image.
 set -euo pipefail
 # shellcheck source=scripts/machine.sh
 . "$(dirname "${BASH_SOURCE[0]}")/machine.sh"
@@ -10,5 +10,7 @@ set -euo pipefail
 cd "$SCRIPTS/.."
 need_go
 session_begin
+RALPH_BENCH_BUILDX=$("$SCRIPTS/tools.sh" buildx)
+export RALPH_BENCH_BUILDX
 session_ready
 go run ./e2e/bench "$@"

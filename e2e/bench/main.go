@@ -4,7 +4,7 @@
 // docker itself, measured in turn in one run. It needs bin/docker-ralph and
 // the engines that RALPH_TEST_ENGINES lists ("name=address,…"), with the
 // image RALPH_TEST_BASE. Arguments choose what is measured: plugin, ralph,
-// microvm, engine.
+// microvm, engine, image.
 package main
 
 import (
@@ -57,6 +57,7 @@ func run(ctx context.Context, chosen []string) error {
 		{"ralph", b.guest},
 		{"microvm", b.microVMs},
 		{"engine", b.engines},
+		{"image", b.images},
 	}
 	for _, part := range parts {
 		if len(chosen) > 0 && !slices.Contains(chosen, part.name) {
@@ -69,8 +70,11 @@ func run(ctx context.Context, chosen []string) error {
 	return nil
 }
 
-// engines measures each engine.
-func (b *bench) engines() error {
+// engines measures sandboxes on each engine.
+func (b *bench) engines() error { return b.eachEngine(b.measure) }
+
+// eachEngine measures something on each engine.
+func (b *bench) eachEngine(measure func() error) error {
 	engines := os.Getenv("RALPH_TEST_ENGINES")
 	if engines == "" {
 		return errors.New("RALPH_TEST_ENGINES names no engine: \"make bench\" sets it")
@@ -78,7 +82,7 @@ func (b *bench) engines() error {
 	for entry := range strings.SplitSeq(engines, ",") {
 		name, host, _ := strings.Cut(entry, "=")
 		b.engine, b.host = name, host
-		if err := b.measure(); err != nil {
+		if err := measure(); err != nil {
 			return fmt.Errorf("on the engine %s: %w", name, err)
 		}
 	}
@@ -130,7 +134,7 @@ func (b *bench) time(name string, args ...string) (time.Duration, error) {
 	cmd := exec.CommandContext(b.ctx, name, args...)
 	cmd.Dir = b.repo
 	cmd.Env = append(os.Environ(), "DOCKER_CONFIG="+filepath.Join(b.dir, "docker"), "DOCKER_HOST="+b.host,
-		"BUILDKIT_PROGRESS=quiet", "GIT_CONFIG_NOSYSTEM=1", fmt.Sprintf("SUDO_UID=%d", uid))
+		"BUILDKIT_PROGRESS=quiet", "BUILDX_NO_DEFAULT_ATTESTATIONS=1", "GIT_CONFIG_NOSYSTEM=1", fmt.Sprintf("SUDO_UID=%d", uid))
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	start := time.Now()
