@@ -1,0 +1,134 @@
+package privategit
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// What comes out of a sandbox is bounded.
+const (
+	maxListed = 8 << 20 // bytes of names
+	maxMoved  = 1000    // refs that are fetched at once
+	maxBundle = 8 << 30 // bytes of objects
+)
+
+// listing is what the sandbox says that its refs are.
+type listing struct {
+	refs    map[string]string // branches, refs/stash, and HEAD if it is on no branch
+	headRef string            // where HEAD leads to; empty for none
+	bundled map[string]string // those whose commits follow
+	more    bool              // whether a bundle follows
+}
+
+// outScript lists the sandbox's refs and bundles the commits that are new. Its
+// input are the names of commits that the host has.
+const outScript = `git for-each-ref --format='%(objectname) %(refname)' refs/heads refs/stash || exit
+head=$(git rev-parse -q --verify HEAD) || head=-
+ref=$(git symbolic-ref -q HEAD) || ref=
+printf '%s HEAD %s\n\n' "$head" "$ref"
+set -- --branches
+[ -n "$ref" ] || set -- "$@" HEAD
+! git rev-parse -q --verify refs/stash >/dev/null || set -- "$@" refs/stash
+known=$(sed 's/^/^/')
+new=$(printf '%s\n' "$known" | git rev-list --max-count=1 --ignore-missing "$@" --stdin) || exit
+[ -z "$new" ] || printf '%s\n' "$known" | git bundle create --quiet - --ignore-missing "$@" --stdin
+`
+
+// readListing reads what outScript writes up to the objects. All of it is
+// whatever an agent likes.
+func readListing(r *bufio.Reader) (listing, error) {
+	l := listing{refs: map[string]string{}, bundled: map[string]string{}}
+	left := maxListed
+	for {
+		line, err := readLine(r, &left)
+		if err != nil {
+			return l, fmt.Errorf("reading the sandbox's branches: %w", err)
+		}
+		if line == "" {
+			break
+		}
+		oid, name, _ := strings.Cut(line, " ")
+		if target, ok := strings.CutPrefix(name, "HEAD "); ok {
+			if l.headRef = target; target == "" && objectID.MatchString(oid) {
+				l.refs["HEAD"] = oid
+			}
+			continue
+		}
+		if !objectID.MatchString(oid) || name != "refs/stash" && !strings.HasPrefix(name, "refs/heads/") {
+			return l, fmt.Errorf("reading the sandbox's branches: %q was not understood", shorten(line))
+		}
+		l.refs[name] = oid
+	}
+	if _, err := r.Peek(1); errors.Is(err, io.EOF) {
+		return l, nil
+	}
+	l.more = true
+	return l, readHeader(r, &l, &left)
+}
+
+// readHeader reads the head of a bundle.
+func readHeader(r *bufio.Reader, l *listing, left *int) error {
+	for first := true; ; first = false {
+		line, err := readLine(r, left)
+		if err != nil {
+			return fmt.Errorf("reading the sandbox's commits: %w", err)
+		}
+		switch {
+		case first && line != "# v2 git bundle" && line != "# v3 git bundle":
+			return errors.New("reading the sandbox's commits: this is no bundle")
+		case first, strings.HasPrefix(line, "-"):
+		case strings.HasPrefix(line, "@"):
+			if !strings.HasPrefix(line, "@object-format=") {
+				return fmt.Errorf("reading the sandbox's commits: bundles with %q are not taken", shorten(line))
+			}
+		case line == "":
+			return nil
+		default:
+			oid, name, _ := strings.Cut(line, " ")
+			if !objectID.MatchString(oid) {
+				return fmt.Errorf("reading the sandbox's commits: %q was not understood", shorten(line))
+			}
+			if _, known := l.refs[name]; known { // later than the list, if an agent has just committed
+				l.bundled[name], l.refs[name] = oid, oid
+			}
+		}
+	}
+}
+
+// readLine reads a line without its end. Names in it may hold anything else.
+func readLine(r *bufio.Reader, left *int) (string, error) {
+	var line []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		line = append(line, part...)
+		if *left -= len(part); *left < 0 {
+			return "", fmt.Errorf("there are more than %d bytes of names", maxListed)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+		case errors.Is(err, io.EOF):
+			return "", io.ErrUnexpectedEOF
+		default:
+			return string(line[:max(len(line)-1, 0)]), err
+		}
+	}
+}
+
+func shorten(text string) string { return text[:min(len(text), 100)] }
+
+// writePack writes the objects that follow a listing to a file.
+func writePack(path string, r io.Reader) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	n, err := io.Copy(f, io.LimitReader(r, maxBundle+1))
+	if err == nil && n > maxBundle {
+		err = fmt.Errorf("the sandbox's new commits have more than %d bytes", int64(maxBundle))
+	}
+	return errors.Join(err, f.Close())
+}

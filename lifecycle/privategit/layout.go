@@ -1,0 +1,126 @@
+package privategit
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/moby/sys/atomicwriter"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+)
+
+// coverPath is the file that lies over the .git file of a linked work tree.
+func coverPath(stateDir, name string) string {
+	return filepath.Join(stateDir, "git", name+".dotgit")
+}
+
+// Layout says what the sandbox is to see instead of the user's git directory.
+func (r *Repo) Layout(ctx context.Context) (*lifecycle.OwnGit, error) {
+	own := &lifecycle.OwnGit{
+		Folder: Folder,
+		Fill:   func(ctx context.Context, user string, w io.Writer) error { return r.Fill(ctx, user, w) },
+	}
+	var err error
+	if own.Borrowed, err = r.objects(); err != nil {
+		return nil, err
+	}
+	for i := range own.Borrowed {
+		if own.Borrowed[i].Source, err = objectFolder(own.Borrowed[i].Source); err != nil {
+			return nil, err
+		}
+	}
+	dotGit := filepath.Join(r.root, ".git")
+	info, err := os.Lstat(dotGit)
+	if err != nil {
+		return nil, fmt.Errorf("reading the repository: %w", err)
+	}
+	same := append([]string{dotGit}, spellings(dotGit)...)
+	if info.IsDir() {
+		own.Over = same
+	} else {
+		own.Cover, own.Covered = coverPath(r.stateDir, r.name), same
+		if err := writeCover(own.Cover); err != nil {
+			return nil, err
+		}
+	}
+	own.Hidden, err = r.hidden(ctx, dotGit)
+	own.Pinned = pinned(r.root, own.Hidden)
+	return own, err
+}
+
+func writeCover(path string) error {
+	content := []byte("gitdir: " + Folder + "\n")
+	if was, err := os.ReadFile(path); err == nil && string(was) == string(content) {
+		return nil // the file that a sandbox has mounted stays the same one
+	}
+	err := os.MkdirAll(filepath.Dir(path), 0o700)
+	if err == nil {
+		err = atomicwriter.WriteFile(path, content, 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("preparing the sandbox's git directory: %w", err)
+	}
+	return nil
+}
+
+// hidden returns the folders below the work tree that lead to the user's git
+// directory by another way than .git: the user's other work trees, whose .git
+// files an agent could change, and git directories beside it.
+func (r *Repo) hidden(ctx context.Context, dotGit string) ([]string, error) {
+	out, err := r.git.run(ctx, nil, "worktree", "list", "--porcelain", "-z")
+	if err != nil {
+		return nil, fmt.Errorf("listing the work trees: %w", err)
+	}
+	all := []string{r.gitDir, r.commonDir}
+	for line := range strings.SplitSeq(string(out), "\x00") {
+		if path, ok := strings.CutPrefix(line, "worktree "); ok {
+			all = append(all, filepath.FromSlash(path))
+		}
+	}
+	var hidden []string
+	for _, path := range all {
+		rel, err := filepath.Rel(r.root, path)
+		if err != nil || rel == "." || path == dotGit || !filepath.IsLocal(rel) || slices.Contains(hidden, path) {
+			continue
+		}
+		if info, err := os.Lstat(path); err == nil && info.IsDir() {
+			hidden = append(hidden, path)
+		}
+	}
+	return hidden, nil
+}
+
+// pinned returns the folders between the work tree and others. They must not be
+// renamed, or else something else could be put where the others were.
+func pinned(root string, hidden []string) []string {
+	var between []string
+	for _, path := range hidden {
+		for dir := filepath.Dir(path); dir != root; dir = filepath.Dir(dir) {
+			if !slices.Contains(between, dir) {
+				between = append(between, dir)
+			}
+		}
+	}
+	return between
+}
+
+// spellings returns the other spellings of .git that lead to the same file.
+func spellings(dotGit string) []string {
+	info, err := os.Lstat(dotGit)
+	if err != nil {
+		return nil
+	}
+	var same []string
+	for _, name := range []string{".giT", ".gIt", ".gIT", ".Git", ".GiT", ".GIt", ".GIT"} {
+		path := filepath.Join(filepath.Dir(dotGit), name)
+		if other, err := os.Lstat(path); err == nil && os.SameFile(info, other) {
+			same = append(same, path)
+		}
+	}
+	return same
+}

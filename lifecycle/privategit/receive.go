@@ -1,0 +1,182 @@
+package privategit
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// receive asks the sandbox for its refs and new commits, and takes the commits'
+// objects into the user's repository, where no ref leads to them yet.
+func (r *Repo) receive(ctx context.Context, st *state, sh Shell) (listing, error) {
+	known := slices.Sorted(maps.Values(st.Tips))
+	if base, err := r.git.resolve(ctx, r.base()); err != nil {
+		return listing{}, err
+	} else if base != "" {
+		known = append(known, base)
+	}
+	input := strings.Join(slices.Compact(known), "\n")
+	if input != "" {
+		input += "\n"
+	}
+	pack := filepath.Join(r.stateDir, "git", r.name+".pack")
+	if err := os.MkdirAll(filepath.Dir(pack), 0o700); err != nil {
+		return listing{}, fmt.Errorf("receiving the sandbox's commits: %w", err)
+	}
+	defer func() { _ = os.Remove(pack) }()
+
+	pr, pw := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		err := sh(ctx, outScript, nil, strings.NewReader(input), pw)
+		_ = pw.CloseWithError(err)
+		ended <- err
+	}()
+	l, err := func() (listing, error) {
+		buffered := bufio.NewReader(pr)
+		l, err := readListing(buffered)
+		if err == nil && l.more {
+			err = writePack(pack, buffered)
+		}
+		return l, err
+	}()
+	_ = pr.CloseWithError(err)
+	if shErr := <-ended; err == nil || shErr != nil && !errors.Is(shErr, io.ErrClosedPipe) {
+		err = shErr
+	}
+	if err != nil {
+		return listing{}, fmt.Errorf("fetching the commits of the sandbox %s: %w", r.name, err)
+	}
+	if l.more {
+		err = r.unpack(ctx, pack, slices.Sorted(maps.Values(l.bundled)))
+	}
+	return l, err
+}
+
+// unpackLimit is how many objects are written one by one instead of as a pack;
+// git's own fetch has the same.
+const unpackLimit = 100
+
+// unpack takes the objects of a pack in. Each of them is checked, and so is
+// that everything is there that the commits lead to.
+func (r *Repo) unpack(ctx context.Context, path string, commits []string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	head := make([]byte, 12)
+	if _, err := io.ReadFull(f, head); err != nil || !bytes.HasPrefix(head, []byte("PACK")) {
+		return fmt.Errorf("the commits of the sandbox %s came without their objects", r.name)
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	args := []string{"index-pack", "--stdin", "--fix-thin", "--strict"}
+	if binary.BigEndian.Uint32(head[8:]) < unpackLimit {
+		args = []string{"unpack-objects", "-q", "--strict"}
+	}
+	if _, err := r.git.run(ctx, f, args...); err != nil {
+		return fmt.Errorf("the commits of the sandbox %s were not taken, because they are not sound: %w", r.name, err)
+	}
+	input := strings.Join(commits, "\n") + "\n"
+	if _, err := r.git.run(ctx, strings.NewReader(input), "rev-list", "--objects", "--stdin", "--not", "--all", "--quiet"); err != nil {
+		return fmt.Errorf("the commits of the sandbox %s were not taken, because parts of them are missing: %w", r.name, err)
+	}
+	return nil
+}
+
+// file gives the sandbox's refs that have moved a place in the user's
+// repository. It returns where each is.
+func (r *Repo) file(ctx context.Context, st *state, l listing) (map[string]string, error) {
+	moved := map[string]string{}
+	for ref, oid := range l.refs {
+		if st.Tips[ref] != oid {
+			moved[ref] = oid
+		}
+	}
+	given := places(moved, st.Branch)
+	if len(moved) == 0 {
+		return given, nil
+	}
+	if len(moved) > maxMoved {
+		return nil, fmt.Errorf("the sandbox %s has more than %d new branches: have some removed in it", r.name, maxMoved)
+	}
+	there, err := r.filed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var input strings.Builder
+	wanted := map[string]string{}
+	for ref, oid := range moved {
+		wanted[given[ref]] = oid
+	}
+	for _, name := range slices.Sorted(maps.Keys(there)) {
+		if inTheWay(name, wanted) {
+			_, _ = fmt.Fprintf(&input, "update %s/%s%s %s\n", r.Prefix(), keptRef, odd(name)[len(oddRef):], there[name])
+			_, _ = fmt.Fprintf(&input, "delete %s/%s\n", r.Prefix(), name)
+		}
+	}
+	if err := r.updateRefs(ctx, input.String()); err != nil {
+		return nil, err
+	}
+	input.Reset()
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		if there[name] != wanted[name] {
+			_, _ = fmt.Fprintf(&input, "update %s/%s %s\n", r.Prefix(), name, wanted[name])
+		}
+	}
+	if err := r.updateRefs(ctx, input.String()); err != nil {
+		return nil, err
+	}
+	if st.Tips == nil {
+		st.Tips = map[string]string{}
+	}
+	maps.Copy(st.Tips, moved)
+	return given, r.save(*st)
+}
+
+// filed returns what is below the prefix already.
+func (r *Repo) filed(ctx context.Context) (map[string]string, error) {
+	out, err := r.git.run(ctx, nil, "for-each-ref", "--format=%(objectname) %(refname)", r.Prefix())
+	if err != nil {
+		return nil, fmt.Errorf("listing %s: %w", r.Prefix(), err)
+	}
+	refs := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		oid, ref, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		if name, ok := strings.CutPrefix(ref, r.Prefix()+"/"); ok {
+			refs[name] = oid
+		}
+	}
+	return refs, nil
+}
+
+// inTheWay says that a name cannot be beside one that is wanted.
+func inTheWay(name string, wanted map[string]string) bool {
+	for other := range wanted {
+		if strings.HasPrefix(other, name+"/") || strings.HasPrefix(name, other+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *Repo) updateRefs(ctx context.Context, input string) error {
+	if input == "" {
+		return nil
+	}
+	if _, err := r.git.run(ctx, strings.NewReader(input), "update-ref", "-m", "ralph: from the sandbox "+r.name, "--stdin"); err != nil {
+		return fmt.Errorf("noting the sandbox's branches under %s: %w", r.Prefix(), err)
+	}
+	return nil
+}
