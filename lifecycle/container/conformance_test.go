@@ -2,8 +2,11 @@ package container_test
 
 import (
 	"crypto/rand"
+	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -16,9 +19,22 @@ import (
 	"github.com/docker-ralph/docker-ralph/scope"
 )
 
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// Nearly all of the time is spent waiting for engines.
+	if f := flag.Lookup("test.parallel"); f.Value.String() == fmt.Sprint(runtime.GOMAXPROCS(0)) {
+		_ = f.Value.Set(fmt.Sprint(3 * runtime.GOMAXPROCS(0)))
+	}
+	m.Run()
+}
+
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
-		newSuite(t, e).Run(gotest.T(t))
+		t.Parallel()
+		s := newSuite(t, e)
+		s.Parallel = true
+		s.Run(gotest.T(t))
 	})
 }
 

@@ -17,6 +17,8 @@ import (
 
 // API is what the driver uses of the Engine API.
 type API interface {
+	ContainerAttach(context.Context, string, client.ContainerAttachOptions) (client.ContainerAttachResult, error)
+	ContainerCommit(context.Context, string, client.ContainerCommitOptions) (client.ContainerCommitResult, error)
 	ContainerCreate(context.Context, client.ContainerCreateOptions) (client.ContainerCreateResult, error)
 	ContainerInspect(context.Context, string, client.ContainerInspectOptions) (client.ContainerInspectResult, error)
 	ContainerList(context.Context, client.ContainerListOptions) (client.ContainerListResult, error)
@@ -37,6 +39,10 @@ type API interface {
 	ImageRemove(context.Context, string, client.ImageRemoveOptions) (client.ImageRemoveResult, error)
 	ImageTag(context.Context, client.ImageTagOptions) (client.ImageTagResult, error)
 	Info(context.Context, client.InfoOptions) (client.SystemInfoResult, error)
+	NetworkConnect(context.Context, string, client.NetworkConnectOptions) (client.NetworkConnectResult, error)
+	NetworkCreate(context.Context, string, client.NetworkCreateOptions) (client.NetworkCreateResult, error)
+	NetworkList(context.Context, client.NetworkListOptions) (client.NetworkListResult, error)
+	NetworkRemove(context.Context, string, client.NetworkRemoveOptions) (client.NetworkRemoveResult, error)
 	VolumeCreate(context.Context, client.VolumeCreateOptions) (client.VolumeCreateResult, error)
 	VolumeInspect(context.Context, string, client.VolumeInspectOptions) (client.VolumeInspectResult, error)
 }
@@ -52,6 +58,8 @@ type Driver struct {
 	Host string
 	// StateDir is where the driver notes which sandboxes it has prepared.
 	StateDir string
+	// Report tells the user what may not hold on this engine; nil for nobody.
+	Report func(message string)
 
 	engine engine
 }
@@ -61,6 +69,10 @@ type engine struct {
 	mu    sync.Mutex
 	info  *system.Info
 	guest *payload.Payload // the ralph that is in place there
+	// egress is the tag of the image with the proxy, if it is there.
+	egress string
+	// bare are the sandboxes that were started without raising their wall.
+	bare map[string]bool
 }
 
 // info returns what the engine says about itself.

@@ -26,7 +26,9 @@ import (
 )
 
 func TestForeignThingsAreLeftAlone(t *testing.T) {
+	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		t.Parallel()
 		ctx, api, s := t.Context(), e.Client(t), newSuite(t, e)
 
 		spec := s.NewSpec(gotest.T(t))
@@ -48,7 +50,9 @@ func TestForeignThingsAreLeftAlone(t *testing.T) {
 }
 
 func TestLookupTakesNoIDForAName(t *testing.T) {
+	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		t.Parallel()
 		s := newSuite(t, e)
 		sb, _ := s.Up(gotest.T(t))
 		found, err := s.Driver.Lookup(t.Context(), sb.ID[:12])
@@ -58,7 +62,9 @@ func TestLookupTakesNoIDForAName(t *testing.T) {
 }
 
 func TestHardening(t *testing.T) {
+	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		t.Parallel()
 		s := newSuite(t, e)
 		sb, spec := s.Up(gotest.T(t))
 		out := sh(t, s.Driver, sb, spec, "exec 2>&1; cat /proc/self/status; echo; cat /proc/1/status; kill -STOP 1 || true; touch /opt/ralph/x || true; ls -l /opt/ralph/bin/ralph")
@@ -90,7 +96,9 @@ func TestHardening(t *testing.T) {
 }
 
 func TestLimitsAreNeverMoreThanTheEngineHas(t *testing.T) {
+	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		t.Parallel()
 		s := newSuite(t, e)
 		spec := s.NewSpec(gotest.T(t))
 		spec.Resources = lifecycle.Resources{Memory: 1 << 50, NanoCPUs: 1e15, Pids: 100}
@@ -106,7 +114,9 @@ func TestLimitsAreNeverMoreThanTheEngineHas(t *testing.T) {
 }
 
 func TestOrphansDoNotPileUp(t *testing.T) {
+	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		t.Parallel()
 		s := newSuite(t, e)
 		sb, spec := s.Up(gotest.T(t))
 		sh(t, s.Driver, sb, spec, "for i in 1 2 3 4 5; do (sleep 0.1 &) ; done")
@@ -125,7 +135,9 @@ func TestOrphansDoNotPileUp(t *testing.T) {
 }
 
 func TestOddStates(t *testing.T) {
+	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		t.Parallel()
 		ctx, api, s := t.Context(), e.Client(t), newSuite(t, e)
 		sb, spec := s.Up(gotest.T(t))
 		_, err := api.ContainerPause(ctx, sb.ID, client.ContainerPauseOptions{})
@@ -149,7 +161,9 @@ func TestOddStates(t *testing.T) {
 }
 
 func TestManyDispatchesMakeOneSandbox(t *testing.T) {
+	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		t.Parallel()
 		s := newSuite(t, e)
 		spec := s.NewSpec(gotest.T(t))
 		const n = 6
@@ -184,7 +198,9 @@ func TestManyDispatchesMakeOneSandbox(t *testing.T) {
 
 // A plugin can be killed between any two steps of making a sandbox.
 func TestHalfMadeSandboxesAreTakenUp(t *testing.T) {
+	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		t.Parallel()
 		for _, tc := range []struct {
 			name  string
 			leave func(t *testing.T, api *client.Client, d lifecycle.Driver, spec lifecycle.Spec)
@@ -210,6 +226,7 @@ func TestHalfMadeSandboxesAreTakenUp(t *testing.T) {
 			}},
 		} {
 			t.Run(tc.name, func(t *testing.T) {
+				t.Parallel()
 				s := newSuite(t, e)
 				spec := s.NewSpec(gotest.T(t))
 				tc.leave(t, e.Client(t), s.Driver, spec)
@@ -223,7 +240,9 @@ func TestHalfMadeSandboxesAreTakenUp(t *testing.T) {
 }
 
 func TestCommitInALinkedWorktree(t *testing.T) {
+	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		t.Parallel()
 		s := newSuite(t, e)
 		spec := s.NewSpec(gotest.T(t))
 		main := spec.Root
@@ -252,7 +271,9 @@ func TestCommitInALinkedWorktree(t *testing.T) {
 }
 
 func TestAnotherMachinesEngineIsRecognised(t *testing.T) {
+	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		t.Parallel()
 		s := newSuite(t, e)
 		spec := s.NewSpec(gotest.T(t))
 		for _, host := range []string{"ssh://user@far.example", "tcp://192.0.2.7:2376"} {
@@ -282,6 +303,7 @@ func TestAnotherMachinesEngineIsRecognised(t *testing.T) {
 }
 
 func TestWorktreesThatWouldGiveTooMuch(t *testing.T) {
+	t.Parallel()
 	home, err := os.UserHomeDir()
 	assert.NilError(t, err)
 	d := &driver.Driver{Host: "unix:///nowhere", StateDir: t.TempDir()}

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/containerd/errdefs"
@@ -37,6 +36,9 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 	if err != nil {
 		return lifecycle.Sandbox{}, err
 	}
+	if err := d.checkEngine(info, spec); err != nil {
+		return lifecycle.Sandbox{}, err
+	}
 	user, err := chooseUser(info, spec.User)
 	if err != nil {
 		return lifecycle.Sandbox{}, err
@@ -45,12 +47,21 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 	if err != nil {
 		return lifecycle.Sandbox{}, err
 	}
+	image, err := d.fittedImage(ctx, spec, user)
+	if err != nil {
+		return lifecycle.Sandbox{}, err
+	}
 	l := labels(spec)
 	l[labelUser] = user
+	host := hostConfig(spec, info, l)
+	networking, err := d.join(ctx, spec, host, l)
+	if err != nil {
+		return lifecycle.Sandbox{}, err
+	}
 	made, err := d.API.ContainerCreate(ctx, client.ContainerCreateOptions{
 		Name: spec.Name,
 		Config: &container.Config{
-			Image:      spec.Image,
+			Image:      image,
 			User:       nobody,
 			Hostname:   "sandbox",
 			WorkingDir: spec.Root,
@@ -62,13 +73,22 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 				Test: []string{"NONE"}, // an image's own would run what the agent can change
 			},
 		},
-		HostConfig: hostConfig(spec, info, l),
+		HostConfig:       host,
+		NetworkingConfig: networking,
 	})
 	if err != nil {
-		return lifecycle.Sandbox{}, explainCreate(spec, err)
+		return lifecycle.Sandbox{}, errors.Join(explainCreate(spec, err), d.leaveNetwork(ctx, l))
 	}
 	sb := fromLabels(made.ID, l)
 	sb.State = lifecycle.Stopped
+	err = d.compareMounts(ctx, made.ID, host.Mounts)
+	if err == nil {
+		// The name is ours: what else belongs to it was left by somebody.
+		err = d.sweepWall(ctx, spec.Name, l[labelNetwork])
+	}
+	if err != nil {
+		return lifecycle.Sandbox{}, errors.Join(err, d.Remove(context.WithoutCancel(ctx), sb))
+	}
 	return sb, nil
 }
 
@@ -87,19 +107,32 @@ func hostConfig(spec lifecycle.Spec, info system.Info, l map[string]string) *con
 	pids := spec.Resources.Pids
 	memory := atMost(spec.Resources.Memory, info.MemTotal)
 	noInit := false
-	return &container.HostConfig{
-		Mounts:      mounts,
-		Init:        &noInit, // ours does that work, and old and bare engines have none
-		CapDrop:     []string{"ALL"},
-		SecurityOpt: []string{"no-new-privileges"},
-		IpcMode:     container.IPCModePrivate,
+	host := &container.HostConfig{
+		Mounts:         mounts,
+		Init:           &noInit, // ours does that work, and old and bare engines have none
+		CapDrop:        []string{"ALL"},
+		SecurityOpt:    append([]string{"no-new-privileges"}, filter(info)...),
+		IpcMode:        container.IPCModePrivate,
+		CgroupnsMode:   container.CgroupnsModePrivate,
+		LogConfig:      boundedLog(),
+		Runtime:        spec.Runtime,
+		ReadonlyRootfs: spec.ReadOnly,
 		Resources: container.Resources{
 			Memory:     memory,
 			MemorySwap: memory,
 			NanoCPUs:   atMost(spec.Resources.NanoCPUs, int64(info.NCPU)*1e9),
 			PidsLimit:  &pids,
+			Ulimits:    ulimits(),
 		},
 	}
+	if spec.ReadOnly {
+		host.Tmpfs = map[string]string{
+			// The engine's default is noexec, with which go test, cgo and pip fail.
+			"/tmp": "rw,exec,nosuid,nodev,size=1g,mode=1777",
+			"/run": "rw,noexec,nosuid,nodev,size=16m,mode=755",
+		}
+	}
+	return host
 }
 
 // atMost bounds a wish by what the engine has. An engine that does not say
@@ -130,43 +163,6 @@ func checkLocal(host string) error {
 	return fmt.Errorf("the engine at %s is not on this machine, so it cannot mount the work tree: choose a local one with \"docker context use\" or \"docker --context NAME ralph …\"", host)
 }
 
-// checkMounts refuses work trees that would hand over much more than a
-// project.
-func checkMounts(spec lifecycle.Spec) error {
-	home, _ := os.UserHomeDir()
-	for _, dir := range append([]string{spec.Root}, spec.Mounts...) {
-		if !strings.HasPrefix(dir, "/") {
-			return fmt.Errorf("the work tree %s cannot be mounted at the same path in a Linux container: on Windows, run docker ralph inside WSL", dir)
-		}
-		if dir == "/" || home != "" && (dir == home || strings.HasPrefix(home, strings.TrimSuffix(dir, "/")+"/")) {
-			return fmt.Errorf("%s would give your whole home directory to the agent: move the repository into a folder of its own", dir)
-		}
-		if strings.HasPrefix(dir+"/", guest.MountPoint+"/") || strings.HasPrefix(guest.MountPoint, dir+"/") {
-			return fmt.Errorf("%s cannot be mounted: sandboxes have ralph at %s", dir, guest.MountPoint)
-		}
-	}
-	return nil
-}
-
-// chooseUser returns the UID:GID that commands in the sandbox run as, so that
-// files in the bind mounts end up with the invoking user.
-func chooseUser(info system.Info, user lifecycle.User) (string, error) {
-	has := func(name string) bool {
-		return slices.ContainsFunc(info.SecurityOptions, func(o string) bool {
-			return slices.Contains(strings.Split(o, ","), "name="+name)
-		})
-	}
-	switch {
-	case has("rootless"):
-		// There, 0 in the container is the user outside.
-		return "0:0", nil
-	case has("userns"):
-		return "", errors.New("the engine remaps users (userns-remap), so files of the sandbox would belong to somebody else: use an engine without it")
-	default:
-		return fmt.Sprintf("%d:%d", user.UID, user.GID), nil
-	}
-}
-
 // explainCreate adds what to do to the engine's words.
 func explainCreate(spec lifecycle.Spec, err error) error {
 	switch {
@@ -179,8 +175,17 @@ func explainCreate(spec lifecycle.Spec, err error) error {
 	}
 }
 
-// Start implements [lifecycle.Driver].
+// Start implements [lifecycle.Driver]. Nothing but our own first process runs
+// then: the wall is raised by [Driver.Prepare], or else before the first command.
 func (d *Driver) Start(ctx context.Context, sb lifecycle.Sandbox) error {
+	if sb.Egress != "" {
+		d.engine.mu.Lock()
+		if d.engine.bare == nil {
+			d.engine.bare = map[string]bool{}
+		}
+		d.engine.bare[sb.ID] = true
+		d.engine.mu.Unlock()
+	}
 	if _, err := d.API.ContainerStart(ctx, sb.ID, client.ContainerStartOptions{}); err != nil {
 		return fmt.Errorf("starting the sandbox %s: %w", sb.Name, err)
 	}
@@ -192,7 +197,10 @@ func (d *Driver) Stop(ctx context.Context, sb lifecycle.Sandbox) error {
 	if _, err := d.API.ContainerStop(ctx, sb.ID, client.ContainerStopOptions{}); err != nil && !errdefs.IsNotFound(err) {
 		return fmt.Errorf("stopping the sandbox %s: %w", sb.Name, err)
 	}
-	return nil
+	if sb.Proxy == "" {
+		return nil
+	}
+	return d.removeOwned(ctx, proxyName(sb.Name), sb.Name) // it is made anew with every start
 }
 
 // Remove implements [lifecycle.Driver].
@@ -200,6 +208,11 @@ func (d *Driver) Remove(ctx context.Context, sb lifecycle.Sandbox) error {
 	_, err := d.API.ContainerRemove(ctx, sb.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 	if err != nil && !errdefs.IsNotFound(err) {
 		return fmt.Errorf("removing the sandbox %s: %w", sb.Name, err)
+	}
+	if sb.Egress != "" {
+		if err := d.sweepWall(ctx, sb.Name, ""); err != nil {
+			return err
+		}
 	}
 	if err := os.Remove(d.markerPath(sb.Name)); err != nil && !os.IsNotExist(err) {
 		return fmt.Errorf("removing the sandbox %s: %w", sb.Name, err)

@@ -29,13 +29,20 @@ func (d *Driver) Exec(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Pro
 	if !ok {
 		return 0, lifecycle.ErrNotPrepared
 	}
+	if err := d.closeBare(ctx, sb); err != nil {
+		return 0, err
+	}
 	args := slices.Clone(p.Args)
 	if args[0] == guest.Program {
 		args[0] = program.Path()
 	}
+	env := append([]string{"HOME=" + Home, guest.DispatchEnv + "=" + p.ID}, p.Env...)
+	if sb.Proxy != "" {
+		env = throughProxy(env, sb.Proxy)
+	}
 	opts := client.ExecCreateOptions{
 		User:         sb.User,
-		Env:          append([]string{"HOME=" + Home, guest.DispatchEnv + "=" + p.ID}, p.Env...),
+		Env:          env,
 		WorkingDir:   p.Dir,
 		Cmd:          args,
 		AttachStdin:  p.Stdin != nil,

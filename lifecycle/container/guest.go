@@ -1,15 +1,9 @@
 package container
 
 import (
-	"archive/tar"
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/containerd/errdefs"
@@ -80,16 +74,11 @@ func (d *Driver) guestInstalled(ctx context.Context, p payload.Payload) (bool, e
 
 func (d *Driver) installGuest(ctx context.Context, p payload.Payload, done string) error {
 	loading := done + "-loading"
-	image, err := guestImage(p, loading)
+	program, err := p.Binary()
 	if err != nil {
 		return err
 	}
-	res, err := d.API.ImageLoad(ctx, bytes.NewReader(image), client.ImageLoadWithQuiet(true))
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(io.Discard, res)
-	if err := errors.Join(err, res.Close()); err != nil {
+	if err := d.loadImage(ctx, loading, p.Arch(), guest.Program, program); err != nil {
 		return err
 	}
 	own := map[string]string{labelCreatedBy: createdBy}
@@ -170,55 +159,4 @@ func (d *Driver) logTail(ctx context.Context, id string) string {
 	var out strings.Builder
 	_ = demultiplex(&out, &out, res)
 	return strings.Join(strings.Fields(out.String()), " ")
-}
-
-// guestImage makes an image, in the format of docker save, that holds ralph
-// and nothing else.
-func guestImage(p payload.Payload, tag string) ([]byte, error) {
-	program, err := p.Binary()
-	if err != nil {
-		return nil, err
-	}
-	var layer bytes.Buffer
-	if err := writeTar(&layer, tarFile{guest.Program, program, 0o755}); err != nil {
-		return nil, err
-	}
-	sum := sha256.Sum256(layer.Bytes())
-	config, err := json.Marshal(map[string]any{
-		"architecture": p.Arch(),
-		"os":           "linux",
-		"config":       map[string]any{"Labels": map[string]string{labelCreatedBy: createdBy}},
-		"rootfs":       map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + hex.EncodeToString(sum[:])}},
-	})
-	if err != nil {
-		return nil, err
-	}
-	manifest, err := json.Marshal([]map[string]any{{
-		"Config": "config.json", "RepoTags": []string{tag}, "Layers": []string{"layer.tar"},
-	}})
-	if err != nil {
-		return nil, err
-	}
-	var image bytes.Buffer
-	err = writeTar(&image, tarFile{"config.json", config, 0o644}, tarFile{"layer.tar", layer.Bytes(), 0o644}, tarFile{"manifest.json", manifest, 0o644})
-	return image.Bytes(), err
-}
-
-type tarFile struct {
-	name    string
-	content []byte
-	mode    int64
-}
-
-func writeTar(w io.Writer, files ...tarFile) error {
-	t := tar.NewWriter(w)
-	for _, f := range files {
-		if err := t.WriteHeader(&tar.Header{Name: f.name, Size: int64(len(f.content)), Mode: f.mode, Format: tar.FormatPAX}); err != nil {
-			return err
-		}
-		if _, err := t.Write(f.content); err != nil {
-			return err
-		}
-	}
-	return t.Close()
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 	"github.com/docker-ralph/docker-ralph/scope"
 )
 
@@ -24,9 +25,27 @@ const (
 	labelConfigHash = labelPrefix + "config-hash"
 	labelUser       = labelPrefix + "user"
 	labelEphemeral  = labelPrefix + "ephemeral"
+	labelEgress     = labelPrefix + "egress"  // mode of the network policy
+	labelProxy      = labelPrefix + "proxy"   // address of the proxy
+	labelNetwork    = labelPrefix + "network" // of the sandbox
+	labelRole       = labelPrefix + "role"    // of what is not a sandbox
+	labelRuntime    = labelPrefix + "runtime"
 
 	createdBy = "docker-ralph"
 )
+
+// What stands around a sandbox.
+const (
+	roleNetwork = "network"
+	roleEgress  = "egress"
+	roleProxy   = "proxy"
+	roleHelper  = "helper"
+)
+
+// ownLabels are those of something that belongs to a sandbox.
+func ownLabels(sandbox, role string) map[string]string {
+	return map[string]string{labelCreatedBy: createdBy, labelSandbox: sandbox, labelRole: role}
+}
 
 func labels(spec lifecycle.Spec) map[string]string {
 	return map[string]string{
@@ -56,6 +75,8 @@ func fromLabels(id string, l map[string]string) lifecycle.Sandbox {
 		ConfigHash: l[labelConfigHash],
 		Ephemeral:  l[labelEphemeral] == "true",
 		User:       l[labelUser],
+		Egress:     egress.Mode(l[labelEgress]),
+		Proxy:      l[labelProxy],
 	}
 }
 

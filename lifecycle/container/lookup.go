@@ -7,25 +7,36 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// Lookup implements [lifecycle.Driver] with one inspection.
+// Lookup implements [lifecycle.Driver]. The sandbox and its proxy are inspected
+// at the same time.
 func (d *Driver) Lookup(ctx context.Context, name string) (lifecycle.Sandbox, error) {
-	res, err := d.API.ContainerInspect(ctx, name, client.ContainerInspectOptions{})
-	if errdefs.IsNotFound(err) {
+	var c, proxy container.InspectResponse
+	var found bool
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		if c, found, err = d.inspectNamed(groupCtx, name); err != nil {
+			err = fmt.Errorf("looking the sandbox %s up: %w", name, err)
+		}
+		return err
+	})
+	group.Go(func() (err error) {
+		if proxy, _, err = d.inspectNamed(groupCtx, proxyName(name)); err != nil {
+			err = fmt.Errorf("looking the proxy of %s up: %w", name, err)
+		}
+		return err
+	})
+	if err := group.Wait(); err != nil {
+		return lifecycle.Sandbox{}, err
+	}
+	if !found {
 		return lifecycle.Sandbox{Name: name, State: lifecycle.NotFound}, nil
 	}
-	if err != nil {
-		return lifecycle.Sandbox{}, fmt.Errorf("looking the sandbox %s up: %w", name, err)
-	}
-	c := res.Container
-	if c.Name != "/"+name {
-		// The engine also finds containers by the beginning of their ID.
-		return lifecycle.Sandbox{Name: name, State: lifecycle.NotFound}, nil
-	}
-	if c.Config == nil || !isSandbox(c.Config.Labels, name) {
+	if !isSandbox(c.Config.Labels, name) {
 		return lifecycle.Sandbox{}, &lifecycle.ForeignError{Name: name, What: "a container"}
 	}
 	sb := fromLabels(c.ID, c.Config.Labels)
@@ -33,7 +44,29 @@ func (d *Driver) Lookup(ctx context.Context, name string) (lifecycle.Sandbox, er
 	if c.State != nil {
 		sb.State = state(c.State.Status)
 	}
+	if sb.Egress != "" {
+		sb.Run = runOf(c, proxy)
+	}
 	return sb, nil
+}
+
+// inspectNamed inspects the container of exactly that name. The engine also
+// finds containers by the beginning of their ID.
+func (d *Driver) inspectNamed(ctx context.Context, name string) (c container.InspectResponse, found bool, err error) {
+	res, err := d.API.ContainerInspect(ctx, name, client.ContainerInspectOptions{})
+	if errdefs.IsNotFound(err) {
+		return c, false, nil
+	}
+	if err != nil {
+		return c, false, err
+	}
+	if res.Container.Name != "/"+name {
+		return c, false, nil
+	}
+	if res.Container.Config == nil {
+		res.Container.Config = &container.Config{}
+	}
+	return res.Container, true, nil
 }
 
 func state(s container.ContainerState) lifecycle.State {

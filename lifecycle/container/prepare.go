@@ -25,6 +25,9 @@ type marker struct {
 	ID   string `json:"id"`
 	Arch string `json:"arch"`
 	Hash string `json:"hash"`
+	// Run and Egress are what the wall was raised around, and by which program.
+	Run    string `json:"run,omitempty"`
+	Egress string `json:"egress,omitempty"`
 }
 
 // Known tells whether a sandbox of this name was prepared, by what is noted in
@@ -35,20 +38,33 @@ func Known(stateDir, name string) bool {
 }
 
 func (d *Driver) readMarker(sb lifecycle.Sandbox) (payload.Payload, bool) {
+	p, _, ok := d.readWholeMarker(sb)
+	return p, ok
+}
+
+func (d *Driver) readWholeMarker(sb lifecycle.Sandbox) (payload.Payload, marker, bool) {
 	b, err := os.ReadFile(d.markerPath(sb.Name))
 	if err != nil {
-		return payload.Payload{}, false
+		return payload.Payload{}, marker{}, false
 	}
 	var m marker
 	if err := json.Unmarshal(b, &m); err != nil || m.ID != sb.ID {
-		return payload.Payload{}, false
+		return payload.Payload{}, marker{}, false
 	}
 	p, err := payload.For(m.Arch)
-	return p, err == nil && p.Hash == m.Hash
+	return p, m, err == nil && p.Hash == m.Hash
 }
 
-func (d *Driver) writeMarker(sb lifecycle.Sandbox, p payload.Payload) error {
-	b, err := json.Marshal(marker{ID: sb.ID, Arch: p.Arch(), Hash: p.Hash})
+func (d *Driver) writeMarker(sb lifecycle.Sandbox, p payload.Payload, run string) error {
+	m := marker{ID: sb.ID, Arch: p.Arch(), Hash: p.Hash, Run: run}
+	if run != "" {
+		wall, err := payload.Egress(p.Arch())
+		if err != nil {
+			return err
+		}
+		m.Egress = wall.Hash
+	}
+	b, err := json.Marshal(m)
 	if err != nil {
 		return fmt.Errorf("noting that %s is prepared: %w", sb.Name, err)
 	}
@@ -62,21 +78,33 @@ func (d *Driver) writeMarker(sb lifecycle.Sandbox, p payload.Payload) error {
 	return nil
 }
 
-// Ready implements [lifecycle.Driver].
+// Ready implements [lifecycle.Driver]. The wall around a sandbox stands if
+// nothing was restarted since it was raised.
 func (d *Driver) Ready(sb lifecycle.Sandbox) bool {
-	_, ok := d.readMarker(sb)
-	return ok
+	_, m, ok := d.readWholeMarker(sb)
+	if !ok || sb.Egress == "" {
+		return ok
+	}
+	wall, err := payload.Egress(m.Arch)
+	return err == nil && m.Run == sb.Run && m.Egress == wall.Hash
 }
 
 // Prepare implements [lifecycle.Driver]: ralph of this version is on the
-// volume, the home directory belongs to the user, the user has a name, and
-// the work tree inside is the one outside.
+// volume, the home directory belongs to the user, the user has a name, the work
+// tree inside is the one outside, and the wall stands.
 func (d *Driver) Prepare(ctx context.Context, sb lifecycle.Sandbox, spec lifecycle.Spec) error {
+	if err := checkMounts(spec); err != nil { // once more, now that nothing can change what is mounted
+		return err
+	}
 	p, err := d.ensureGuest(ctx)
 	if err != nil {
 		return err
 	}
+	var run string
 	group, groupCtx := errgroup.WithContext(ctx)
+	if sb.Egress != "" {
+		group.Go(func() (err error) { run, err = d.raiseWall(groupCtx, sb, spec); return err })
+	}
 	group.Go(func() error { return d.checkProbe(groupCtx, sb.ID, spec.Probe) })
 	group.Go(func() error {
 		if err := d.fitUser(groupCtx, sb, guestTag(p)); err != nil {
@@ -87,7 +115,7 @@ func (d *Driver) Prepare(ctx context.Context, sb lifecycle.Sandbox, spec lifecyc
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	return d.writeMarker(sb, p)
+	return d.writeMarker(sb, p, run)
 }
 
 // checkProbe compares a file of the work tree with what the engine sees under

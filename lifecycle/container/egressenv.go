@@ -1,0 +1,66 @@
+package container
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress/firewall"
+)
+
+// gitHosts are those whose ssh addresses are written as https ones. Through
+// ssh, nobody could say which repository is spoken to.
+func gitHosts() []string {
+	return []string{"github.com", "gitlab.com", "bitbucket.org", "codeberg.org", "git.sr.ht", "ssh.dev.azure.com"}
+}
+
+// throughProxy adds to the environment of a command what leads programs to the
+// proxy. The address is a number: there may be no resolver.
+func throughProxy(env []string, proxy string) []string {
+	url := fmt.Sprintf("http://%s:%d", proxy, firewall.PortProxy)
+	direct := "localhost,127.0.0.1,::1," + proxy
+	vars := [][2]string{
+		{"HTTP_PROXY", url},
+		{"HTTPS_PROXY", url},
+		{"http_proxy", url},
+		{"https_proxy", url},
+		{"NO_PROXY", direct},
+		{"no_proxy", direct},
+		{"NODE_USE_ENV_PROXY", "1"},
+	}
+	env = slices.DeleteFunc(slices.Clone(env), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.ContainsFunc(vars, func(set [2]string) bool { return set[0] == name }) || strings.EqualFold(name, "ALL_PROXY")
+	})
+	for _, v := range vars {
+		env = append(env, v[0]+"="+v[1])
+	}
+	var settings [][2]string
+	for _, host := range gitHosts() {
+		if host == "ssh.dev.azure.com" {
+			settings = append(settings, [2]string{"url.https://dev.azure.com/.insteadOf", "git@ssh.dev.azure.com:v3/"})
+			continue
+		}
+		key := "url.https://" + host + "/.insteadOf"
+		settings = append(settings, [2]string{key, "git@" + host + ":"}, [2]string{key, "ssh://git@" + host + "/"})
+	}
+	return withGitConfig(env, settings)
+}
+
+// withGitConfig adds settings of git to those that an environment has already.
+func withGitConfig(env []string, settings [][2]string) []string {
+	const name = "GIT_CONFIG_COUNT="
+	count := 0
+	env = slices.DeleteFunc(env, func(v string) bool {
+		value, ok := strings.CutPrefix(v, name)
+		if n, err := strconv.Atoi(value); ok && err == nil && n > 0 {
+			count = n
+		}
+		return ok
+	})
+	for i, s := range settings {
+		env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", count+i, s[0]), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", count+i, s[1]))
+	}
+	return append(env, name+strconv.Itoa(count+len(settings)))
+}

@@ -1,0 +1,127 @@
+package container
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/system"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+)
+
+// seccompProfile is the current filter of system calls of the Moby project, for
+// engines whose own is older.
+//
+//go:embed seccomp.json
+var seccompProfile string
+
+// Engines from this version on have a filter without AF_ALG, io_uring and
+// AF_VSOCK, the last of which is the youngest (CVE-2026-31431).
+const (
+	filterMajor = 29
+	filterMinor = 5
+)
+
+// filter returns the security option with our filter of system calls, unless the
+// engine's own is as good, or chosen by whoever runs it.
+func filter(info system.Info) []string {
+	for _, o := range info.SecurityOptions {
+		kind, profile := seccompOption(o)
+		if kind && profile != "default" && profile != "builtin" {
+			return nil
+		}
+	}
+	if atLeast(info.ServerVersion, filterMajor, filterMinor) {
+		return nil
+	}
+	return []string{"seccomp=" + seccompProfile}
+}
+
+// seccompOption reads an option as engines report it:
+// "name=seccomp,profile=builtin".
+func seccompOption(option string) (seccomp bool, profile string) {
+	profile = "default"
+	for part := range strings.SplitSeq(option, ",") {
+		key, value, _ := strings.Cut(part, "=")
+		switch {
+		case key == "name" && value == "seccomp":
+			seccomp = true
+		case key == "profile":
+			profile = value
+		}
+	}
+	return seccomp, profile
+}
+
+// atLeast compares a version such as "29.4.2-rc.1". What cannot be read is old.
+func atLeast(version string, major, minor int) bool {
+	first, rest, _ := strings.Cut(version, ".")
+	second, _, _ := strings.Cut(rest, ".")
+	a, errA := strconv.Atoi(first)
+	b, errB := strconv.Atoi(second)
+	return errA == nil && errB == nil && (a > major || a == major && b >= minor)
+}
+
+// checkEngine refuses engines that cannot hold what a sandbox promises, and
+// says what else may not hold.
+func (d *Driver) checkEngine(info system.Info, spec lifecycle.Spec) error {
+	confined := false
+	for _, o := range info.SecurityOptions {
+		if kind, profile := seccompOption(o); kind {
+			confined = profile != "unconfined"
+		}
+	}
+	if !confined {
+		return errors.New("the engine runs containers without a filter of system calls (seccomp), so a sandbox on it would not be one: remove \"seccomp-profile\": \"unconfined\" from its configuration, or use another engine")
+	}
+	if spec.Runtime != "" {
+		if _, ok := info.Runtimes[spec.Runtime]; !ok {
+			return fmt.Errorf("the engine has no runtime %q (sandbox.runtime): it has %s", spec.Runtime, strings.Join(slices.Sorted(maps.Keys(info.Runtimes)), ", "))
+		}
+	}
+	if rootless(info) && (info.CgroupVersion == "1" || info.CgroupDriver == "none") {
+		d.report("Warning: this rootless engine cannot limit memory, processors and processes: it needs cgroup v2 with delegation by systemd. A sandbox can use up the machine.")
+	}
+	return nil
+}
+
+func (d *Driver) report(message string) {
+	if d.Report != nil {
+		d.Report(message)
+	}
+}
+
+// ulimits keeps processes from leaving their memory in the work tree. The number
+// of open files stays the engine's: one that may not raise its own limit fails
+// to start a container with a higher one.
+func ulimits() []*container.Ulimit {
+	return []*container.Ulimit{{Name: "core", Soft: 0, Hard: 0}}
+}
+
+func rootless(info system.Info) bool { return hasOption(info, "rootless") }
+
+func hasOption(info system.Info, name string) bool {
+	return slices.ContainsFunc(info.SecurityOptions, func(o string) bool {
+		return slices.Contains(strings.Split(o, ","), "name="+name)
+	})
+}
+
+// chooseUser returns the UID:GID that commands in the sandbox run as, so that
+// files in the bind mounts end up with the invoking user.
+func chooseUser(info system.Info, user lifecycle.User) (string, error) {
+	switch {
+	case rootless(info):
+		// There, 0 in the container is the user outside.
+		return "0:0", nil
+	case hasOption(info, "userns"):
+		return "", errors.New("the engine remaps users (userns-remap), so files of the sandbox would belong to somebody else: use an engine without it")
+	default:
+		return fmt.Sprintf("%d:%d", user.UID, user.GID), nil
+	}
+}

@@ -1,0 +1,175 @@
+package container
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/client"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
+	"github.com/docker-ralph/docker-ralph/lifecycle/payload"
+)
+
+// proxyName is that of the container beside a sandbox. Names of sandboxes have
+// no dots.
+func proxyName(sandbox string) string { return sandbox + ".egress" }
+
+const (
+	proxyMemory = 256 << 20
+	// proxyPatience is how long a proxy may take to listen.
+	proxyPatience = 30 * time.Second
+)
+
+// startProxy makes the proxy of a sandbox anew and gives it its policy. A proxy
+// that is started by anybody else gets none, and lets nothing through: what it
+// is told can hold keys, so it is nowhere but in its memory.
+func (d *Driver) startProxy(ctx context.Context, sb lifecycle.Sandbox, e lifecycle.Egress, image, networkName string, around surroundings) (container.InspectResponse, error) {
+	id, err := d.makeProxy(ctx, sb, image, networkName, around)
+	if err != nil {
+		return container.InspectResponse{}, fmt.Errorf("making the proxy of %s: %w", sb.Name, err)
+	}
+	address, err := netip.ParseAddr(sb.Proxy)
+	if err != nil {
+		return container.InspectResponse{}, fmt.Errorf("the sandbox %s does not say where its proxy is: make it anew with --recreate", sb.Name)
+	}
+	message, err := json.Marshal(egress.Start{
+		Address: address, Policy: e.Policy, Networks: around.subnets, Routes: e.Routes, Upstream: e.Upstream, CA: e.CA,
+	})
+	if err != nil {
+		return container.InspectResponse{}, err
+	}
+	if err := d.instruct(ctx, id, append(message, '\n')); err != nil {
+		return container.InspectResponse{}, fmt.Errorf("starting the proxy of %s: %w", sb.Name, err)
+	}
+	res, err := d.API.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
+	if err != nil {
+		return container.InspectResponse{}, fmt.Errorf("starting the proxy of %s: %w", sb.Name, err)
+	}
+	return res.Container, nil
+}
+
+func (d *Driver) makeProxy(ctx context.Context, sb lifecycle.Sandbox, image, networkName string, around surroundings) (id string, err error) {
+	address, err := netip.ParseAddr(sb.Proxy)
+	if err != nil {
+		return "", err
+	}
+	if err := d.removeOwned(ctx, proxyName(sb.Name), sb.Name); err != nil {
+		return "", err
+	}
+	host := enclosed(proxyMemory, 256)
+	host.NetworkMode = container.NetworkMode(around.egress)
+	host.Sysctls = map[string]string{
+		"net.ipv4.ip_forward":                 "0", // it is a proxy, not a router
+		"net.ipv4.ip_unprivileged_port_start": "0",
+	}
+	made, err := d.API.ContainerCreate(ctx, client.ContainerCreateOptions{
+		Name: proxyName(sb.Name),
+		Config: &container.Config{
+			Image:       image,
+			User:        nobody,
+			Hostname:    "egress",
+			Entrypoint:  []string{"/" + payload.EgressProgram, "proxy"},
+			Labels:      ownLabels(sb.Name, roleProxy),
+			OpenStdin:   true,
+			StdinOnce:   true,
+			AttachStdin: true,
+		},
+		HostConfig: host,
+	})
+	if err != nil {
+		return "", err
+	}
+	_, err = d.API.NetworkConnect(ctx, networkName, client.NetworkConnectOptions{
+		Container:      made.ID,
+		EndpointConfig: &network.EndpointSettings{IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: address}},
+	})
+	return made.ID, err
+}
+
+// removeOwned removes the container of that name, if it belongs to the
+// sandbox.
+func (d *Driver) removeOwned(ctx context.Context, name, sandbox string) error {
+	c, found, err := d.inspectNamed(ctx, name)
+	if err != nil || !found {
+		return err
+	}
+	if l := c.Config.Labels; l[labelCreatedBy] != createdBy || l[labelSandbox] != sandbox {
+		return &lifecycle.ForeignError{Name: name, What: "a container"}
+	}
+	return d.removeContainer(ctx, c.ID)
+}
+
+// enclosed is what all containers of ours but the sandbox itself run with.
+func enclosed(memory, pids int64) *container.HostConfig {
+	return &container.HostConfig{
+		ReadonlyRootfs: true,
+		CapDrop:        []string{"ALL"},
+		SecurityOpt:    []string{"no-new-privileges"},
+		IpcMode:        container.IPCModePrivate,
+		LogConfig:      boundedLog(),
+		Resources:      container.Resources{Memory: memory, MemorySwap: memory, PidsLimit: &pids},
+	}
+}
+
+// boundedLog keeps what is written readable, whatever the engine's default, and
+// from filling the disk.
+func boundedLog() container.LogConfig {
+	return container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "10m", "max-file": "2"}}
+}
+
+// instruct starts the proxy, hands over the message and waits until it
+// listens.
+func (d *Driver) instruct(ctx context.Context, id string, message []byte) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, proxyPatience, errors.New("it is not ready after "+proxyPatience.String()))
+	defer cancel()
+	conn, err := d.API.ContainerAttach(ctx, id, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, conn.Close)()
+	if _, err := d.API.ContainerStart(ctx, id, client.ContainerStartOptions{}); err != nil {
+		return err
+	}
+	if _, err := conn.Conn.Write(message); err != nil {
+		return err
+	}
+	if err := awaitReady(conn.Reader); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return err
+	}
+	return nil
+}
+
+// awaitReady reads until the proxy says that it listens.
+func awaitReady(r io.Reader) error {
+	output, lines := io.Pipe()
+	var complaint bytes.Buffer
+	go func() { _ = lines.CloseWithError(demultiplex(lines, &complaint, r)) }()
+	defer func() { _ = output.Close() }()
+	scanner := bufio.NewScanner(output)
+	for scanner.Scan() {
+		var line egress.Ready
+		if json.Unmarshal(scanner.Bytes(), &line) == nil && line.Ready {
+			return nil
+		}
+	}
+	// The pipe has ended, and with it the copying.
+	if said := strings.Join(strings.Fields(complaint.String()), " "); said != "" {
+		return errors.New(strings.TrimPrefix(said, "Error: "))
+	}
+	return errors.Join(errors.New("it has ended without a word"), scanner.Err())
+}

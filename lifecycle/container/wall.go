@@ -1,0 +1,211 @@
+package container
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress/canary"
+	"github.com/docker-ralph/docker-ralph/lifecycle/payload"
+)
+
+// raiseWall brings the way out of a running sandbox up, closes all others, and
+// tries whether they are closed. Nothing is run in a sandbox before that. It
+// returns the name of what runs then.
+func (d *Driver) raiseWall(ctx context.Context, sb lifecycle.Sandbox, spec lifecycle.Spec) (run string, err error) {
+	// The times come from before: what is restarted meanwhile has another one.
+	res, err := d.API.ContainerInspect(ctx, sb.ID, client.ContainerInspectOptions{})
+	if err != nil {
+		return "", fmt.Errorf("looking the sandbox %s up: %w", sb.Name, err)
+	}
+	agent := res.Container
+	var image string
+	var around surroundings
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) { image, err = d.ensureEgress(groupCtx); return err })
+	group.Go(func() (err error) { around, err = d.lookAround(groupCtx); return err })
+	if err := group.Wait(); err != nil {
+		return "", err
+	}
+	var proxy container.InspectResponse
+	if sb.Proxy != "" {
+		if proxy, err = d.startProxy(ctx, sb, spec.Egress, image, agent.Config.Labels[labelNetwork], around); err != nil {
+			return "", err
+		}
+	}
+	if err := d.tryWall(ctx, sb, agent, image, around); err != nil {
+		return "", err
+	}
+	d.engine.mu.Lock()
+	delete(d.engine.bare, sb.ID)
+	d.engine.mu.Unlock()
+	return runOf(agent, proxy), nil
+}
+
+// runOf names the time for which containers have been running.
+func runOf(agent, proxy container.InspectResponse) string {
+	since := func(c container.InspectResponse) string {
+		if c.State == nil || !c.State.Running {
+			return "-"
+		}
+		return c.State.StartedAt
+	}
+	return strings.Join([]string{since(agent), proxy.ID, since(proxy)}, " ")
+}
+
+// How long to wait for answers that shall not come. A firewall refuses at once,
+// so that its answer is waited for in vain only where a way is open.
+const (
+	waitRefusal = 500 * time.Millisecond
+	waitSilence = time.Second
+)
+
+// tryWall puts the firewall in place where it has an effect, and runs the
+// canary.
+func (d *Driver) tryWall(ctx context.Context, sb lifecycle.Sandbox, agent container.InspectResponse, image string, around surroundings) error {
+	q := canary.Question{Hosts: slices.Clone(around.gateways), Wait: waitSilence}
+	host := enclosed(64<<20, 128)
+	user := nobody
+	if sb.Proxy != "" {
+		address, err := netip.ParseAddr(sb.Proxy)
+		if err != nil {
+			return err
+		}
+		q.Proxy = address
+		q.Hosts = append(q.Hosts, address.Prev()) // where a gateway would be
+	}
+	if d.ownsStack(ctx, agent.HostConfig.Runtime) {
+		// A firewall would have no effect there, and its namespace is empty.
+		if sb.Proxy == "" {
+			return fmt.Errorf("the runtime %s has a network of its own, in which nothing can be closed: use another network policy than %q", agent.HostConfig.Runtime, egress.AllowAll)
+		}
+		host.Runtime = agent.HostConfig.Runtime
+		host.NetworkMode = agent.HostConfig.NetworkMode
+		host.DNS = agent.HostConfig.DNS
+		host.Sysctls = agent.HostConfig.Sysctls
+	} else {
+		q.Firewall, q.Wait = true, waitRefusal
+		user = "0:0"
+		host.CapAdd = []string{"NET_ADMIN"}
+		host.NetworkMode = container.NetworkMode("container:" + sb.ID)
+	}
+	arg, err := q.Encode()
+	if err != nil {
+		return err
+	}
+	out, err := d.runEgress(ctx, sb, image, user, host, "canary", arg)
+	if err != nil {
+		return fmt.Errorf("trying the wall around %s: %w", sb.Name, err)
+	}
+	answer, err := canary.ParseAnswer(out)
+	if err == nil {
+		err = answer.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("the sandbox %s is not used: %w", sb.Name, err)
+	}
+	return nil
+}
+
+// closeBare puts the firewall around a sandbox that this program has started
+// for something else than a dispatch, so that no command runs without it. It
+// has no proxy then, and reaches nothing.
+func (d *Driver) closeBare(ctx context.Context, sb lifecycle.Sandbox) error {
+	d.engine.mu.Lock()
+	bare := d.engine.bare[sb.ID]
+	d.engine.mu.Unlock()
+	if !bare {
+		return nil
+	}
+	res, err := d.API.ContainerInspect(ctx, sb.ID, client.ContainerInspectOptions{})
+	if err != nil {
+		return fmt.Errorf("looking the sandbox %s up: %w", sb.Name, err)
+	}
+	if d.ownsStack(ctx, res.Container.HostConfig.Runtime) {
+		return nil // its network is closed, and a firewall has no effect
+	}
+	image, err := d.ensureEgress(ctx)
+	if err != nil {
+		return err
+	}
+	rules := []string{"firewall", "-open"}
+	if sb.Proxy != "" {
+		rules = []string{"firewall", "-proxy", sb.Proxy}
+	}
+	host := enclosed(64<<20, 128)
+	host.CapAdd = []string{"NET_ADMIN"}
+	host.NetworkMode = container.NetworkMode("container:" + sb.ID)
+	if _, err := d.runEgress(ctx, sb, image, "0:0", host, rules...); err != nil {
+		return fmt.Errorf("putting the firewall around %s: %w", sb.Name, err)
+	}
+	d.engine.mu.Lock()
+	delete(d.engine.bare, sb.ID)
+	d.engine.mu.Unlock()
+	return nil
+}
+
+// ownsStack tells whether a runtime may have a network stack of its own, on
+// which rules of the kernel have no effect. What is not known may.
+func (d *Driver) ownsStack(ctx context.Context, runtime string) bool {
+	if runtime == "" {
+		if info, err := d.info(ctx); err == nil {
+			runtime = info.DefaultRuntime
+		}
+	}
+	return !slices.Contains([]string{"", "runc", "crun", "youki", "nvidia", "io.containerd.runc.v2"}, runtime)
+}
+
+// runEgress runs a command of the egress program in a container of its own and
+// returns what it wrote.
+func (d *Driver) runEgress(ctx context.Context, sb lifecycle.Sandbox, image, user string, host *container.HostConfig, args ...string) (output []byte, err error) {
+	made, err := d.API.ContainerCreate(ctx, client.ContainerCreateOptions{
+		Config: &container.Config{
+			Image:        image,
+			User:         user,
+			Entrypoint:   append([]string{"/" + payload.EgressProgram}, args...),
+			Labels:       ownLabels(sb.Name, roleHelper),
+			AttachStdout: true,
+			AttachStderr: true,
+		},
+		HostConfig: host,
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, d.removeContainer(context.WithoutCancel(ctx), made.ID)) }()
+	conn, err := d.API.ContainerAttach(ctx, made.ID, client.ContainerAttachOptions{Stream: true, Stdout: true, Stderr: true})
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, conn.Close)()
+	wait := d.API.ContainerWait(ctx, made.ID, client.ContainerWaitOptions{Condition: container.WaitConditionNextExit})
+	if _, err := d.API.ContainerStart(ctx, made.ID, client.ContainerStartOptions{}); err != nil {
+		return nil, err
+	}
+	var out, complaint bytes.Buffer
+	if err := demultiplex(&out, &complaint, conn.Reader); err != nil {
+		return nil, err
+	}
+	select {
+	case err := <-wait.Error:
+		return nil, err
+	case res := <-wait.Result:
+		if res.StatusCode != 0 {
+			said := strings.Join(strings.Fields(complaint.String()), " ")
+			return nil, fmt.Errorf("exit code %d: %s", res.StatusCode, strings.TrimPrefix(said, "Error: "))
+		}
+		return out.Bytes(), nil
+	}
+}
