@@ -18,7 +18,6 @@ type block struct {
 // whole, so what is listed of it is there for its reason or its exception.
 // The ranges of examples (192.0.2.0/24 and so on) are missing on purpose:
 // nothing real is there, and networks that are built for tests use them.
-//
 var blocks = []block{
 	{netip.MustParsePrefix("100.100.100.200/32"), "a cloud's metadata service", true},
 	{netip.MustParsePrefix("168.63.129.16/32"), "a cloud's metadata service", true},

@@ -1,0 +1,73 @@
+package proxy
+
+import "sync"
+
+// registry knows what is open to hosts, so that it can be limited, and cut when
+// the policy changes.
+type registry struct {
+	mu    sync.Mutex
+	limit int
+	next  int
+	items map[int]openItem
+}
+
+type openItem struct {
+	host  string
+	port  uint16
+	close func()
+}
+
+func newRegistry(limit int) *registry { return &registry{limit: limit, items: map[int]openItem{}} }
+
+// slot is a place in the registry.
+type slot struct {
+	r  *registry
+	id int
+}
+
+// take returns a place, or false when there is none left.
+func (r *registry) take() (slot, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.items) >= r.limit {
+		return slot{}, false
+	}
+	r.next++
+	r.items[r.next] = openItem{}
+	return slot{r, r.next}, true
+}
+
+// is tells what the place is used for, and how to end that.
+func (s slot) is(host string, port uint16, end func()) {
+	s.r.mu.Lock()
+	defer s.r.mu.Unlock()
+	s.r.items[s.id] = openItem{host, port, end}
+}
+
+// free gives the place back.
+func (s slot) free() {
+	s.r.mu.Lock()
+	defer s.r.mu.Unlock()
+	delete(s.r.items, s.id)
+}
+
+// closeIf ends what matches. It stays listed until it has given its place back.
+func (r *registry) closeIf(match func(host string, port uint16) bool) {
+	r.mu.Lock()
+	var ends []func()
+	for _, item := range r.items {
+		if item.close != nil && match(item.host, item.port) {
+			ends = append(ends, item.close)
+		}
+	}
+	r.mu.Unlock()
+	for _, end := range ends {
+		end()
+	}
+}
+
+func (r *registry) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.items)
+}

@@ -1,0 +1,158 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
+)
+
+// route adds a key to requests for one target.
+type route struct {
+	target  *url.URL
+	port    uint16
+	headers map[string]egress.Secret
+	paths   []string
+	gitRead bool
+}
+
+// Headers and query parameters that hold keys somewhere. What the agent put
+// into them is not sent on: it could be another account's, or one of the
+// headers that a server prefers to the one we set.
+var (
+	keyHeaders = []string{"Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key", "Proxy-Authorization", "Cookie"}
+	keyQueries = []string{"key", "api_key", "api-key", "access_token"}
+)
+
+func newRoutes(configs []egress.Route) (map[string]*route, error) {
+	routes := map[string]*route{}
+	for _, c := range configs {
+		target, err := url.Parse(c.Target)
+		if err != nil || target.Scheme != "https" {
+			return nil, fmt.Errorf("route %q: the target is not an https URL", c.Prefix)
+		}
+		r := &route{target: target, port: PortTLS, headers: maps.Clone(c.Headers), paths: c.Paths, gitRead: c.GitReadOnly}
+		if text := target.Port(); text != "" {
+			n, err := strconv.ParseUint(text, 10, 16)
+			if err != nil {
+				return nil, fmt.Errorf("route %q: %q is not a port", c.Prefix, text)
+			}
+			r.port = uint16(n)
+		}
+		routes[strings.TrimPrefix(c.Prefix, "/")] = r
+	}
+	return routes, nil
+}
+
+// routeHandler serves the port for routes.
+func (s *Server) routeHandler() http.Handler {
+	const via = "route"
+	forward := s.reverseProxy(via)
+	// Not TRACE: the answer would be the request, with the key in it.
+	methods := []string{
+		http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut,
+		http.MethodPatch, http.MethodDelete, http.MethodOptions,
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		prefix, path, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/")
+		found, ok := s.routes[prefix]
+		if !ok || r.URL.IsAbs() || !slices.Contains(methods, r.Method) {
+			refuseText(w, http.StatusNotFound, "docker ralph: there is no such route")
+			return
+		}
+		target, err := found.locate("/"+path, r)
+		if err != nil {
+			v := egress.Verdict{Host: found.target.Hostname(), Port: found.port}
+			writeRefusal(w, s.refuse(via, v, err.Error(), ""))
+			return
+		}
+		v := s.decide(via, found.target.Hostname(), found.port)
+		if !v.Allowed {
+			writeRefusal(w, v)
+			return
+		}
+		target.Host = hostHeader(v)
+		s.forward(forward, w, r, errand{verdict: v, change: func(out *http.Request) {
+			out.URL, out.Host = target, target.Host
+			found.prepare(out)
+		}})
+	})
+}
+
+// locate returns the URL for a path after the prefix, still escaped. A path
+// that some server might read as leading elsewhere is an error.
+func (r *route) locate(path string, req *http.Request) (*url.URL, error) {
+	plain, err := url.PathUnescape(path)
+	if err != nil {
+		return nil, errors.New("the path cannot be read")
+	}
+	for segment := range strings.FieldsFuncSeq(plain, func(c rune) bool { return c == '/' || c == '\\' }) {
+		// Parameters ("..;x") are cut off by some servers before they look.
+		if name, _, _ := strings.Cut(segment, ";"); name == "." || name == ".." {
+			return nil, errors.New("the path leads out of the route")
+		}
+	}
+	if strings.ContainsAny(plain, "\\%\x00") {
+		return nil, errors.New("the path is escaped twice, or has a backslash")
+	}
+	below := func(base string) bool {
+		return plain == base || strings.HasPrefix(plain, strings.TrimSuffix(base, "/")+"/")
+	}
+	if len(r.paths) > 0 && !slices.ContainsFunc(r.paths, below) {
+		return nil, errors.New("the path is not one of the route's")
+	}
+	if r.gitRead && !readsGit(req.Method, plain, req.URL.Query()) {
+		return nil, errors.New("the route is for fetching only")
+	}
+	target := *r.target
+	target.Path = strings.TrimSuffix(r.target.Path, "/") + plain
+	target.RawPath = strings.TrimSuffix(r.target.EscapedPath(), "/") + path
+	target.RawQuery = withoutKeys(req.URL.RawQuery)
+	return &target, nil
+}
+
+// withoutKeys drops the parameters that hold keys, and those that are not read
+// in the same way everywhere.
+func withoutKeys(query string) string {
+	var kept []string
+	for pair := range strings.SplitSeq(query, "&") {
+		name, _, _ := strings.Cut(pair, "=")
+		name, err := url.QueryUnescape(name)
+		if err == nil && !strings.Contains(pair, ";") && !slices.Contains(keyQueries, strings.ToLower(name)) {
+			kept = append(kept, pair)
+		}
+	}
+	return strings.Join(kept, "&")
+}
+
+// readsGit reports whether a request is one of those with which git fetches.
+func readsGit(method, path string, query url.Values) bool {
+	switch {
+	case method == http.MethodPost:
+		return strings.HasSuffix(path, "/git-upload-pack")
+	case method == http.MethodGet && strings.HasSuffix(path, "/info/refs"):
+		return slices.Equal(query["service"], []string{"git-upload-pack"})
+	}
+	return false
+}
+
+// prepare strips what the agent sent in place of keys, and puts the key in. A
+// WebSocket leads to the same place as the request, so it may be opened.
+func (r *route) prepare(out *http.Request) {
+	for _, name := range keyHeaders {
+		out.Header.Del(name)
+	}
+	for name, value := range r.headers {
+		out.Header.Set(name, string(value))
+	}
+	if !strings.EqualFold(out.Header.Get("Upgrade"), "websocket") {
+		out.Header.Del("Upgrade")
+		out.Header.Del("Connection")
+	}
+}
