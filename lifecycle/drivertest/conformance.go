@@ -32,15 +32,30 @@ type Suite struct {
 	// another hears of them from the terminal that controls it, which the
 	// suite's does not.
 	NoResize bool
+	// Parallel tries everything at the same time, if T has a method Parallel as
+	// tests of the go command do. Sandboxes must not see each other's processes.
+	Parallel bool
 }
 
 // Run tries everything that the contract of [lifecycle.Driver] promises.
 func (s Suite) Run(t T) {
-	t.Run("life", s.testLife)
-	t.Run("exec", s.testExec)
-	t.Run("terminal", s.testTerminal)
-	t.Run("detach", s.testDetach)
-	t.Run("signals", s.testSignals)
+	for _, check := range []struct {
+		name string
+		try  func(T)
+	}{
+		{"life", s.testLife},
+		{"exec", s.testExec},
+		{"terminal", s.testTerminal},
+		{"detach", s.testDetach},
+		{"signals", s.testSignals},
+	} {
+		t.Run(check.name, func(t T) {
+			if p, can := t.(interface{ Parallel() }); can && s.Parallel {
+				p.Parallel()
+			}
+			check.try(t)
+		})
+	}
 }
 
 func (s Suite) testLife(t T) {

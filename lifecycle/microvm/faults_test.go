@@ -5,6 +5,7 @@ package microvm_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"os"
 	"path/filepath"
@@ -22,12 +23,13 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/sbx"
 )
 
-// exec runs a shell script in a sandbox.
-func (b *bench) exec(t *testing.T, sb lifecycle.Sandbox, id, script string) (code int, out string, err error) {
+// exec runs a shell script in a sandbox. Process trees see each other's
+// dispatches, so each has an ID of its own.
+func (b *bench) exec(t *testing.T, sb lifecycle.Sandbox, script string) (code int, out string, err error) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	code, err = b.driver.Exec(t.Context(), sb, lifecycle.Process{
-		ID: id, Args: []string{"sh", "-c", script}, Dir: sb.Root, Stdout: &stdout, Stderr: &stderr,
+		ID: rand.Text(), Args: []string{"sh", "-c", script}, Dir: sb.Root, Stdout: &stdout, Stderr: &stderr,
 	})
 	return code, stdout.String(), err
 }
@@ -35,6 +37,15 @@ func (b *bench) exec(t *testing.T, sb lifecycle.Sandbox, id, script string) (cod
 // TestOddAnswers: what the programs are known to print around and in their
 // lists changes nothing.
 func TestOddAnswers(t *testing.T) {
+	beside(t)
+	kinds(t, func(t *testing.T, kind string) {
+		if !apart(t) {
+			tryOddAnswers(t, kind)
+		}
+	})
+}
+
+func tryOddAnswers(t *testing.T, kind string) {
 	for name, change := range map[string]func(*double.Settings){
 		"a notice":               func(s *double.Settings) { s.Faults.UpdateNotice = true },
 		"lines about the daemon": func(s *double.Settings) { s.DaemonUp, s.Faults.StartLinesStdout = false, true },
@@ -49,19 +60,17 @@ func TestOddAnswers(t *testing.T) {
 		"an sbx between": func(s *double.Settings) { s.Version = "0.45.1" },
 	} {
 		t.Run(name, func(t *testing.T) {
-			kinds(t, func(t *testing.T, kind string) {
-				b := newBench(t, kind, change)
-				sb, _ := b.up(t)
-				b.double.Set(t, change)
-				found, err := b.driver.Lookup(t.Context(), sb.Name)
-				assert.NilError(t, err)
-				assert.Equal(t, found.State, lifecycle.Running)
-				assert.Assert(t, b.driver.Ready(found))
-				code, out, err := b.exec(t, found, "a1", "echo works; exit 1")
-				assert.NilError(t, err)
-				assert.Equal(t, out, "works\n")
-				assert.Equal(t, code, 1)
-			})
+			b := newBench(t, kind, change)
+			sb, _ := b.up(t)
+			b.double.Set(t, change)
+			found, err := b.driver.Lookup(t.Context(), sb.Name)
+			assert.NilError(t, err)
+			assert.Equal(t, found.State, lifecycle.Running)
+			assert.Assert(t, b.driver.Ready(found))
+			code, out, err := b.exec(t, found, "echo works; exit 1")
+			assert.NilError(t, err)
+			assert.Equal(t, out, "works\n")
+			assert.Equal(t, code, 1)
 		})
 	}
 }
@@ -69,7 +78,19 @@ func TestOddAnswers(t *testing.T) {
 // TestFaultsAreNoAbsence: whatever goes wrong is told apart, with what mends
 // it, and never taken for "there is no sandbox".
 func TestFaultsAreNoAbsence(t *testing.T) {
-	const both = ""
+	beside(t)
+	kinds(t, func(t *testing.T, kind string) {
+		if !apart(t) {
+			tryFaults(t, kind)
+		}
+	})
+}
+
+func tryFaults(t *testing.T, kind string) {
+	const (
+		both = ""
+		late = "did not answer within"
+	)
 	lapse := 0
 	for _, tc := range []struct {
 		name, kind string
@@ -78,13 +99,13 @@ func TestFaultsAreNoAbsence(t *testing.T) {
 	}{
 		{"half a list", both, func(s *double.Settings) { s.Faults.TruncatedList = true }, "cannot be read: reading its JSON"},
 		{"garbage", both, func(s *double.Settings) { s.Faults.GarbageList = true }, "cannot be read"},
-		{"a list that hangs", both, func(s *double.Settings) { s.Faults.HangList = true }, "did not answer within"},
+		{"a list that hangs", both, func(s *double.Settings) { s.Faults.HangList = true }, late},
 		{
 			"a list that hangs on", both,
 			func(s *double.Settings) {
 				s.Faults.HangList, s.Faults.IgnoreSIGTERM = true, double.Duration(30*time.Second)
 			},
-			"did not answer within",
+			late,
 		},
 		{"logged out", sbx.Name, func(s *double.Settings) { s.LoggedIn = false }, `not logged in to Docker, which it needs for everything: log in with "sbx login"`},
 		{"a lapsed login", sbx.Name, func(s *double.Settings) { s.Faults.LoginLapseAfter = &lapse }, `log in with "sbx login"`},
@@ -99,26 +120,26 @@ func TestFaultsAreNoAbsence(t *testing.T) {
 			`no longer has "docker sandbox"`,
 		},
 	} {
+		if tc.kind != both && tc.kind != kind {
+			continue
+		}
 		t.Run(tc.name, func(t *testing.T) {
-			kinds(t, func(t *testing.T, kind string) {
-				if tc.kind != both && tc.kind != kind {
-					return
-				}
-				b := newBench(t, kind, nil)
-				sb, _ := b.up(t)
-				b.double.Set(t, tc.change)
+			b := newBench(t, kind, nil)
+			sb, _ := b.up(t)
+			b.double.Set(t, tc.change)
+			if tc.err == late {
 				b.driver.TimeScale = 0.02 // 30 s become 600 ms
-				begin := time.Now()
-				_, err := b.driver.Lookup(t.Context(), sb.Name)
-				assert.ErrorContains(t, err, tc.err)
-				assert.Assert(t, time.Since(begin) < 15*time.Second)
+			}
+			begin := time.Now()
+			_, err := b.driver.Lookup(t.Context(), sb.Name)
+			assert.ErrorContains(t, err, tc.err)
+			assert.Assert(t, time.Since(begin) < 15*time.Second)
 
-				b.driver.TimeScale = 0
-				b.double.Set(t, func(s *double.Settings) { *s = double.Defaults() })
-				found, err := b.driver.Lookup(t.Context(), sb.Name)
-				assert.NilError(t, err)
-				assert.Equal(t, found.State, lifecycle.Running)
-			})
+			b.driver.TimeScale = 0
+			b.double.Set(t, func(s *double.Settings) { *s = double.Defaults() })
+			found, err := b.driver.Lookup(t.Context(), sb.Name)
+			assert.NilError(t, err)
+			assert.Equal(t, found.State, lifecycle.Running)
 		})
 	}
 }
@@ -126,6 +147,9 @@ func TestFaultsAreNoAbsence(t *testing.T) {
 // TestAnEmptyListIsNoProof: the program says there is nothing, and we know
 // better.
 func TestAnEmptyListIsNoProof(t *testing.T) {
+	if apart(t) {
+		return
+	}
 	for _, tc := range []struct {
 		name   string
 		change func(*double.Settings)
@@ -158,6 +182,9 @@ func TestAnEmptyListIsNoProof(t *testing.T) {
 
 // TestAnotherListedSandboxIsProof: a list that shows others is believed.
 func TestAnotherListedSandboxIsProof(t *testing.T) {
+	if apart(t) {
+		return
+	}
 	kinds(t, func(t *testing.T, kind string) {
 		b := newBench(t, kind, nil)
 		b.up(t)
@@ -178,6 +205,9 @@ func TestAnotherListedSandboxIsProof(t *testing.T) {
 }
 
 func TestWhatKeepsASandboxFromBeingMade(t *testing.T) {
+	if apart(t) {
+		return
+	}
 	for _, tc := range []struct {
 		name   string
 		change func(*double.Settings)
@@ -205,6 +235,9 @@ func TestWhatKeepsASandboxFromBeingMade(t *testing.T) {
 // TestACrashDuringCreation: the client of the program dies before or after it
 // has made the sandbox, and we do not know which.
 func TestACrashDuringCreation(t *testing.T) {
+	if apart(t) {
+		return
+	}
 	for name, tc := range map[string]struct {
 		change func(*double.Settings)
 		state  lifecycle.State
@@ -230,7 +263,7 @@ func TestACrashDuringCreation(t *testing.T) {
 				sb, err := e.Ensure(t.Context(), spec, false)
 				assert.NilError(t, err)
 				t.Cleanup(func() { assert.Check(t, b.driver.Remove(context.WithoutCancel(t.Context()), sb)) })
-				_, out, err := b.exec(t, sb, "a1", "echo works")
+				_, out, err := b.exec(t, sb, "echo works")
 				assert.NilError(t, err)
 				assert.Equal(t, out, "works\n")
 			})
@@ -240,6 +273,9 @@ func TestACrashDuringCreation(t *testing.T) {
 
 // TestForeignSandboxesAreLeftAlone: somebody else has made one of our name.
 func TestForeignSandboxesAreLeftAlone(t *testing.T) {
+	if apart(t) {
+		return
+	}
 	kinds(t, func(t *testing.T, kind string) {
 		b := newBench(t, kind, nil)
 		spec := b.spec(t)
@@ -263,13 +299,20 @@ func TestForeignSandboxesAreLeftAlone(t *testing.T) {
 
 // TestHangingExec: nothing that we do ourselves waits for ever.
 func TestHangingExec(t *testing.T) {
+	beside(t)
 	kinds(t, func(t *testing.T, kind string) {
+		if apart(t) {
+			return
+		}
 		b := newBench(t, kind, nil)
 		sb, spec := b.up(t)
 		b.double.Set(t, func(s *double.Settings) {
 			s.Faults.HangExec, s.Faults.IgnoreSIGTERM = true, double.Duration(20*time.Second)
 		})
-		t.Cleanup(func() { b.double.Set(t, func(s *double.Settings) { *s = double.Defaults() }) })
+		t.Cleanup(func() {
+			b.double.Set(t, func(s *double.Settings) { *s = double.Defaults() })
+			b.driver.TimeScale = 0
+		})
 		b.driver.TimeScale = 0.001
 		begin := time.Now()
 		assert.ErrorContains(t, b.driver.Prepare(t.Context(), sb, spec), "did not answer within")
@@ -278,7 +321,7 @@ func TestHangingExec(t *testing.T) {
 
 		signals := make(chan os.Signal, 1)
 		signals <- os.Interrupt
-		_, err = b.driver.Exec(t.Context(), sb, lifecycle.Process{ID: "a1", Args: []string{"true"}, Dir: spec.Root, Signals: signals})
+		_, err = b.driver.Exec(t.Context(), sb, lifecycle.Process{ID: rand.Text(), Args: []string{"true"}, Dir: spec.Root, Signals: signals})
 		assert.ErrorContains(t, err, "the signal could not be passed on")
 		assert.Assert(t, time.Since(begin) < 40*time.Second)
 	})
@@ -287,27 +330,30 @@ func TestHangingExec(t *testing.T) {
 // TestRalphIsPutInAgain: what is in the sandbox is not what we put there, or an
 // older one.
 func TestRalphIsPutInAgain(t *testing.T) {
+	if apart(t) {
+		return
+	}
 	kinds(t, func(t *testing.T, kind string) {
 		b := newBench(t, kind, nil)
 		sb, spec := b.up(t)
-		code, out, err := b.exec(t, sb, "a1", "cat ~/.ralph/.bootstrapped; rm ~/.local/bin/ralph")
+		code, out, err := b.exec(t, sb, "cat ~/.ralph/.bootstrapped; rm ~/.local/bin/ralph")
 		assert.NilError(t, err)
 		assert.Equal(t, code, 0)
 		assert.Assert(t, is.Contains(out, `"version":"test"`))
 
-		_, err = b.driver.Exec(t.Context(), sb, lifecycle.Process{ID: "a2", Args: []string{"ralph", "version"}, Dir: spec.Root})
+		_, err = b.driver.Exec(t.Context(), sb, lifecycle.Process{ID: rand.Text(), Args: []string{"ralph", "version"}, Dir: spec.Root})
 		assert.ErrorIs(t, err, lifecycle.ErrNotPrepared)
 		assert.Assert(t, !b.driver.Ready(sb))
 		assert.NilError(t, b.driver.Prepare(t.Context(), sb, spec))
-		code, err = b.driver.Exec(t.Context(), sb, lifecycle.Process{ID: "a3", Args: []string{"ralph", "version"}, Dir: spec.Root})
+		code, err = b.driver.Exec(t.Context(), sb, lifecycle.Process{ID: rand.Text(), Args: []string{"ralph", "version"}, Dir: spec.Root})
 		assert.NilError(t, err)
 		assert.Equal(t, code, 0)
 		// An older version's marker.
-		_, _, err = b.exec(t, sb, "a4", `echo '{"version":"old","hash":"00","path":"x"}' > ~/.ralph/.bootstrapped; echo old > ~/.local/bin/ralph.new; mv ~/.local/bin/ralph.new ~/.local/bin/ralph; chmod 755 ~/.local/bin/ralph`)
+		_, _, err = b.exec(t, sb, `echo '{"version":"old","hash":"00","path":"x"}' > ~/.ralph/.bootstrapped; echo old > ~/.local/bin/ralph.new; mv ~/.local/bin/ralph.new ~/.local/bin/ralph; chmod 755 ~/.local/bin/ralph`)
 		assert.NilError(t, err)
 		spec.Version = "newer"
 		assert.NilError(t, b.driver.Prepare(t.Context(), sb, spec))
-		_, out, err = b.exec(t, sb, "a5", "cat ~/.ralph/.bootstrapped")
+		_, out, err = b.exec(t, sb, "cat ~/.ralph/.bootstrapped")
 		assert.NilError(t, err)
 		assert.Assert(t, is.Contains(out, `"version":"newer"`))
 	})
@@ -315,15 +361,18 @@ func TestRalphIsPutInAgain(t *testing.T) {
 
 // TestALostMountIsMended: what was prepared is not there after all.
 func TestALostMountIsMended(t *testing.T) {
+	if apart(t) {
+		return
+	}
 	kinds(t, func(t *testing.T, kind string) {
 		b := newBench(t, kind, nil)
 		sb, spec := b.up(t)
 		assert.NilError(t, os.RemoveAll(filepath.Join(b.state, "guest")))
-		_, err := b.driver.Exec(t.Context(), sb, lifecycle.Process{ID: "a1", Args: []string{"ralph", "version"}, Dir: spec.Root})
+		_, err := b.driver.Exec(t.Context(), sb, lifecycle.Process{ID: rand.Text(), Args: []string{"ralph", "version"}, Dir: spec.Root})
 		assert.ErrorIs(t, err, lifecycle.ErrNotPrepared)
 		assert.Assert(t, !b.driver.Ready(sb))
 		assert.NilError(t, b.driver.Prepare(t.Context(), sb, spec))
-		code, err := b.driver.Exec(t.Context(), sb, lifecycle.Process{ID: "a2", Args: []string{"ralph", "version"}, Dir: spec.Root})
+		code, err := b.driver.Exec(t.Context(), sb, lifecycle.Process{ID: rand.Text(), Args: []string{"ralph", "version"}, Dir: spec.Root})
 		assert.NilError(t, err)
 		assert.Equal(t, code, 0)
 	})
@@ -332,6 +381,9 @@ func TestALostMountIsMended(t *testing.T) {
 // TestTheMountedRalphIsChecked: a plugin that ignores that a mount is read-only
 // lets an agent write to it.
 func TestTheMountedRalphIsChecked(t *testing.T) {
+	if apart(t) {
+		return
+	}
 	b := newBench(t, sbx.Name, nil)
 	sb, spec := b.up(t)
 	found, err := filepath.Glob(filepath.Join(b.state, "guest", "*", "ralph"))

@@ -5,10 +5,13 @@ package microvm_test
 import (
 	"context"
 	"crypto/rand"
+	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -22,7 +25,9 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/gotest"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
+	"github.com/docker-ralph/docker-ralph/lifecycle/payload"
 	"github.com/docker-ralph/docker-ralph/lifecycle/sbx"
+	"github.com/docker-ralph/docker-ralph/ralph/guest"
 	"github.com/docker-ralph/docker-ralph/scope"
 )
 
@@ -43,7 +48,54 @@ func TestMain(m *testing.M) {
 	if job := os.Getenv(execEnv); job != "" {
 		os.Exit(runAsClient(ctx, job))
 	}
-	os.Exit(m.Run())
+	os.Exit(runTests(m))
+}
+
+func runTests(m *testing.M) int {
+	flag.Parse()
+	// Nearly all of the time is spent waiting for engines and clocks.
+	if f := flag.Lookup("test.parallel"); f.Value.String() == fmt.Sprint(runtime.GOMAXPROCS(0)) {
+		_ = f.Value.Set(fmt.Sprint(4 * runtime.GOMAXPROCS(0)))
+	}
+	if os.Getenv(apartEnv) == "" {
+		dir, err := unpack()
+		defer func() { _ = os.RemoveAll(dir) }()
+		if err != nil {
+			_, _ = fmt.Fprintln(os.Stderr, "unpacking ralph for the tests:", err)
+			return 1
+		}
+	}
+	return m.Run()
+}
+
+// unpackedEnv names a file with the ralph of the payload. Unpacking it takes
+// longer than most tests do, so that benches begin with a link to this one.
+const unpackedEnv = "MICROVM_TEST_UNPACKED"
+
+func unpack() (dir string, err error) {
+	if dir, err = os.MkdirTemp("", "microvm-test-"); err != nil {
+		return "", err
+	}
+	p, err := payload.For(runtime.GOARCH)
+	if err != nil {
+		return dir, err
+	}
+	program, err := p.Binary()
+	if err != nil {
+		return dir, err
+	}
+	path := filepath.Join(dir, guest.Program)
+	return dir, errors.Join(os.WriteFile(path, program, 0o755), os.Setenv(unpackedEnv, path))
+}
+
+// linkRalph puts ralph where the driver looks for it before it unpacks its own.
+func (b *bench) linkRalph(t *testing.T) {
+	t.Helper()
+	p, err := payload.For(runtime.GOARCH)
+	assert.NilError(t, err)
+	dir := filepath.Join(b.state, "guest", p.Short())
+	assert.NilError(t, os.MkdirAll(dir, 0o755))
+	assert.NilError(t, os.Link(os.Getenv(unpackedEnv), filepath.Join(dir, guest.Program)))
 }
 
 // These change the drivers of other processes than the test's own.
@@ -81,6 +133,7 @@ func newBench(t *testing.T, kind string, change func(*double.Settings)) *bench {
 	b.double.Setenv(t)
 	b.state = filepath.Join(b.double.Shared, "ralph")
 	assert.NilError(t, os.MkdirAll(b.state, 0o755))
+	b.linkRalph(t)
 	t.Setenv(keepEnv, b.state)
 	t.Setenv("GORACE", "atexit_sleep_ms=0")
 	b.driver = newDriver(kind, b.state)
@@ -131,22 +184,38 @@ func kinds(t *testing.T, test func(t *testing.T, kind string)) {
 	}
 }
 
-// TestConformance runs the suite with every sandbox a container, as near to a
-// microVM as a test machine comes.
-func TestConformance(t *testing.T) {
+// inContainers runs a test for both programs on every engine, side by side.
+// Every sandbox is a container, so that it sees its own processes only.
+func inContainers(t *testing.T, change func(*double.Settings), test func(t *testing.T, b *bench)) {
+	t.Helper()
+	beside(t)
 	kinds(t, func(t *testing.T, kind string) {
+		beside(t)
 		engines.Each(t, func(t *testing.T, e engines.Engine) {
-			b := newBench(t, kind, func(s *double.Settings) {
+			if apart(t) {
+				return
+			}
+			test(t, newBench(t, kind, func(s *double.Settings) {
 				s.Mode, s.Engine, s.Template = double.ModeContainer, e.Host, engines.BaseImage()
-			})
-			s := b.suite(t)
-			s.Owner = lifecycle.User{UID: os.Getuid(), GID: os.Getgid()}
-			s.Run(gotest.T(t))
+				change(s)
+			}))
 		})
 	})
 }
 
-// TestConformanceWithoutAnEngine runs it with every sandbox a process tree.
+// TestConformance runs the suite with every sandbox a container, as near to a
+// microVM as a test machine comes.
+func TestConformance(t *testing.T) {
+	inContainers(t, func(*double.Settings) {}, func(t *testing.T, b *bench) {
+		s := b.suite(t)
+		s.Owner = lifecycle.User{UID: os.Getuid(), GID: os.Getgid()}
+		s.Parallel = true
+		s.Run(gotest.T(t))
+	})
+}
+
+// TestConformanceWithoutAnEngine runs it with every sandbox a process tree. They
+// see each other's processes, so nothing else runs meanwhile.
 func TestConformanceWithoutAnEngine(t *testing.T) {
 	kinds(t, func(t *testing.T, kind string) {
 		newBench(t, kind, nil).suite(t).Run(gotest.T(t))

@@ -230,7 +230,7 @@ func TestAnInteractiveSessionKeepsThePluginsSandbox(t *testing.T) {
 	r.create(t, "box")
 	s := onTerminal(t, r.command(t, "exec", "-it", "box", "cat"))
 	s.press(t, "there\r")
-	s.waitFor(t, "there\r\nthere\r\n") // the terminal's echo, and cat
+	s.waitFor(t, "there\r\nthere\r\n")    // the terminal's echo, and cat
 	<-time.After(1500 * time.Millisecond) // it has to last, not to come
 	assert.Equal(t, r.status(t, "box"), "running")
 	assert.NilError(t, s.cmd.Process.Kill())
