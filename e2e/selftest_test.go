@@ -20,6 +20,7 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/lifecycle/selftest"
 )
 
 // check is what "docker ralph selftest --format json" says of one thing.
@@ -57,6 +58,9 @@ func (w *world) selfTest(t *testing.T, dir string, code int) []check {
 	var checks []check
 	assert.NilError(t, json.Unmarshal([]byte(res.stdout), &checks), res.stdout)
 	w.nothingIsLeft(t)
+	left, err := selftest.Labelled(t.Context(), w.engine.Client(t), labelPrefix+"sandbox="+named(t, checks, "sandbox").Detail)
+	assert.NilError(t, err)
+	assert.Equal(t, len(left), 0, "left: %v", left)
 	assert.DeepEqual(t, w.stateFiles(t), before)
 	return checks
 }
@@ -162,6 +166,12 @@ func TestSelfTest(t *testing.T) {
 		assert.Check(t, is.Regexp(fmt.Sprintf(`^[0-9a-f]{7,} belongs to %d:%d$`, w.uid, w.gid), named(t, checks, "commit").Detail))
 
 		assert.DeepEqual(t, w.sandbox(t), own)
+		if !w.micro() { // what is looked for afterwards would be found
+			parts, err := selftest.Labelled(t.Context(), w.engine.Client(t), labelPrefix+"sandbox="+own.Name)
+			assert.NilError(t, err)
+			assert.Check(t, is.Contains(parts, "the container "+own.Name))
+			assert.Check(t, is.Regexp(`the volume [0-9a-f]{64}`, strings.Join(parts, "\n")))
+		}
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"})
 	})
 }

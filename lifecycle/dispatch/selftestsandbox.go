@@ -13,10 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/containerd/errdefs"
-	"github.com/moby/moby/api/types/mount"
-	"github.com/moby/moby/client"
-
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/dockersandbox"
@@ -117,40 +113,40 @@ func (s *testSandbox) Remove(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	volumes, err := s.volumes(ctx, sb)
-	if err != nil {
+	known, err := s.labelled(ctx)
+	there := sb.State != lifecycle.NotFound
+	if !there {
+		// What was made around it goes too, and what is remembered of it.
+		sb = lifecycle.Sandbox{Name: s.spec.Name, ID: s.spec.Name, Egress: s.spec.Egress.Policy.Mode}
+	}
+	if err := errors.Join(err, driver.Remove(ctx, sb)); err != nil {
 		return nil, err
 	}
-	// What the driver of microVMs remembers goes too, though it finds none.
-	if sb.State != lifecycle.NotFound || s.at.kind != config.DriverContainer {
-		if err := driver.Remove(ctx, sb); err != nil {
-			return nil, err
-		}
+	if there && len(known) == 0 && s.at.kind == config.DriverContainer {
+		return nil, fmt.Errorf("nothing of the sandbox %s had the label %s, so nobody can tell what is left", sb.Name, sandboxLabel)
 	}
-	return s.left(ctx, volumes)
+	return s.left(ctx)
 }
 
-// volumes are those that a container alone has.
-func (s *testSandbox) volumes(ctx context.Context, sb lifecycle.Sandbox) ([]string, error) {
-	if s.at.kind != config.DriverContainer || sb.State == lifecycle.NotFound {
+// sandboxLabel is on all that belongs to a sandbox of the container driver, with
+// the sandbox's name.
+const sandboxLabel = "io.github.docker-ralph.sandbox"
+
+// labelled names what belongs to the sandbox on the engine.
+func (s *testSandbox) labelled(ctx context.Context) ([]string, error) {
+	if s.at.kind != config.DriverContainer {
 		return nil, nil
 	}
-	res, err := s.at.api.ContainerInspect(ctx, sb.ID, client.ContainerInspectOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("looking at the volumes of %s: %w", sb.Name, err)
+	engine, ok := s.at.api.(selftest.Inventory)
+	if !ok {
+		return nil, fmt.Errorf("the engine at %s cannot be asked for what it has", s.at.api.DaemonHost())
 	}
-	var names []string
-	for _, m := range res.Container.Mounts {
-		if m.Type == mount.TypeVolume && m.RW { // the one with ralph is for reading, and for all
-			names = append(names, m.Name)
-		}
-	}
-	return names, nil
+	return selftest.Labelled(ctx, engine, sandboxLabel+"="+s.spec.Name)
 }
 
 // left returns what there is of a sandbox that was removed.
-func (s *testSandbox) left(ctx context.Context, volumes []string) ([]string, error) {
-	left, err := s.forget()
+func (s *testSandbox) left(ctx context.Context) ([]string, error) {
+	noted, err := s.forget()
 	if err != nil {
 		return nil, err
 	}
@@ -158,19 +154,11 @@ func (s *testSandbox) left(ctx context.Context, volumes []string) ([]string, err
 	if err != nil {
 		return nil, err
 	}
-	if sb.State != lifecycle.NotFound {
+	left, err := s.labelled(ctx)
+	if len(left) == 0 && sb.State != lifecycle.NotFound {
 		left = append(left, "the sandbox itself, which is "+string(sb.State))
 	}
-	for _, name := range volumes {
-		_, err := s.at.api.VolumeInspect(ctx, name, client.VolumeInspectOptions{})
-		switch {
-		case err == nil:
-			left = append(left, "the volume "+name)
-		case !errdefs.IsNotFound(err):
-			return nil, fmt.Errorf("looking for the volume %s: %w", name, err)
-		}
-	}
-	return left, nil
+	return append(left, noted...), err
 }
 
 // forget removes the locks and notes that outlive a dispatch, and returns the
