@@ -3,13 +3,23 @@
 package e2e
 
 import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/client"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
+	"github.com/docker-ralph/docker-ralph/e2e/registry"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
 )
 
@@ -53,5 +63,201 @@ func TestAGivenImageIsUsedAsItIs(t *testing.T) {
 		who := w.read(t, "who")
 		assert.Check(t, strings.HasPrefix(who, fmt.Sprintf("%d\nagent\n/home/agent\n", w.uid)), who)
 		w.ownsEverything(t)
+	})
+}
+
+// imageStatus is what scripts read of "docker ralph image status".
+type imageStatus struct {
+	Image   string   `json:"image"`
+	ID      string   `json:"id"`
+	Kind    string   `json:"kind"`
+	Agent   string   `json:"agent"`
+	Project string   `json:"project"`
+	Base    string   `json:"base"`
+	Created *string  `json:"created"`
+	Size    int64    `json:"size"`
+	UsedBy  []string `json:"used_by"`
+	Current bool     `json:"current"`
+	Change  string   `json:"change"`
+	Status  string   `json:"status"`
+}
+
+// images returns the status of the current image, and of all others by name.
+func (w *world) images(t *testing.T) (current imageStatus, others map[string]imageStatus) {
+	t.Helper()
+	var all []imageStatus
+	decoder := json.NewDecoder(strings.NewReader(w.ok(t, "image", "status", "--format", "json")))
+	decoder.DisallowUnknownFields()
+	assert.NilError(t, decoder.Decode(&all))
+	others = map[string]imageStatus{}
+	for _, image := range all[1:] {
+		assert.Assert(t, !image.Current)
+		others[image.Image] = image
+	}
+	assert.Assert(t, all[0].Current)
+	return all[0], others
+}
+
+// has tells whether the engine has an image.
+func (w *world) has(t *testing.T, ref string) bool {
+	t.Helper()
+	_, err := w.engine.Client(t).ImageInspect(t.Context(), ref)
+	assert.Assert(t, err == nil || errdefs.IsNotFound(err), "%v", err)
+	return err == nil
+}
+
+func TestTheImageOfAProjectFromBuildToPrune(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.asksFor(t, w.slug)
+		name := filepath.Base(w.repo)
+		mine := []string{"image", "prune", "--filter", "project=" + name}
+		now, _ := w.images(t)
+		assert.Equal(t, now.Change+": "+now.Status, "build: not built yet")
+		assert.Equal(t, now.ID, "")
+
+		res := w.ralph(t, "image", "build", "--progress", "plain").expect(t, 0)
+		first := strings.TrimSuffix(res.stdout, "\n")
+		assert.Equal(t, first, now.Image)
+		assert.Check(t, is.Contains(res.stderr, "COPY greet"))
+		res = w.ralph(t, "image", "build").expect(t, 0)
+		assert.Equal(t, res.stdout, first+"\n")
+		assert.Equal(t, res.stderr, "Up to date: nothing was built\n")
+
+		w.ok(t, "task", "create", "a", "Title")
+		sandbox := w.container(t).Name[1:]
+		now, others := w.images(t)
+		assert.Equal(t, now.Image+now.Change+now.Status, first+"none"+"up to date")
+		assert.Equal(t, now.Kind+" "+now.Agent+" "+now.Project, "project shell "+name)
+		assert.Assert(t, now.Created != nil && now.Size > 0 && now.ID != "")
+		assert.DeepEqual(t, now.UsedBy, []string{sandbox})
+		assert.Equal(t, others[now.Base].Kind, "agent")
+
+		w.asksFor(t, w.slug+" again")
+		now, others = w.images(t)
+		assert.Equal(t, now.Change, "build")
+		assert.Equal(t, now.Status, ".agent-loop/Dockerfile.sandbox, or a file that it may copy, changed; the sandbox "+sandbox+" was made from "+first)
+		assert.Equal(t, others[first].Status, "in use")
+		table := w.ok(t, "image", "status")
+		assert.Check(t, is.Regexp(`^IMAGE +KIND +AGENT +PROJECT +BASE +CREATED +SIZE +USED BY +STATUS\n`, table))
+		assert.Check(t, is.Regexp(`\n`+now.Image+` \* +project +shell +`+name+` `, table))
+		assert.Check(t, is.Regexp(`\n`+first+` +project +shell +`+name+` +\S+ .* `+sandbox+` +in use\n`, table))
+		second := strings.TrimSuffix(w.ok(t, "image", "build"), "\n")
+		assert.Assert(t, second != first)
+
+		// One is in use, the other is needed.
+		res = w.ralph(t, append(mine, "--force")...).expect(t, 0)
+		assert.Equal(t, res.stdout+res.stderr, "There is nothing to remove\n")
+		w.removeSandboxes(t)
+		assert.Equal(t, w.ok(t, append(mine, "--dry-run")...), first+"\n")
+		res = w.ralph(t, mine...).expect(t, 1)
+		assert.Equal(t, res.stdout, "")
+		assert.Equal(t, res.stderr, "Error: nobody can be asked whether to remove 1 image: see them with --dry-run, or remove them with --force\n")
+		assert.Assert(t, w.has(t, first))
+		w.askAboutPrune(t, mine, first)
+		assert.Assert(t, !w.has(t, first) && w.has(t, second))
+		res = w.ralph(t, append(mine, "--force", "--all")...).expect(t, 0)
+		assert.Equal(t, res.stdout, second+"\n")
+		assert.Check(t, is.Regexp(`^Removed 1 image, which freed [0-9.]+[kMG]?B\n$`, res.stderr))
+		assert.Assert(t, !w.has(t, second))
+	})
+}
+
+// askAboutPrune has the user say no, and then yes.
+func (w *world) askAboutPrune(t *testing.T, prune []string, image string) {
+	t.Helper()
+	no := w.terminal(t, w.docker(append([]string{"ralph"}, prune...)...))
+	no.screen.waitFor(t, "Remove 1 image? [y/N]")
+	no.press(t, "n\r")
+	assert.Check(t, is.Contains(no.wait(t).expect(t, 1).stdout, "nothing was removed"))
+	assert.Assert(t, w.has(t, image))
+	yes := w.terminal(t, w.docker(append([]string{"ralph"}, prune...)...))
+	yes.screen.waitFor(t, "Remove 1 image? [y/N]")
+	yes.press(t, "y\r")
+	assert.Check(t, is.Contains(yes.wait(t).expect(t, 0).stdout, image))
+}
+
+func TestOutsideOfARepositoryOnlyTheAgentsImageIsBuilt(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		cmd := w.docker("ralph", "image", "build")
+		cmd.Dir = w.home
+		res := run(t, cmd).expect(t, 0)
+		assert.Assert(t, is.Regexp(`^agent-loop-sandbox-shell:v[0-9a-f]{8}\n$`, res.stdout))
+		assert.Check(t, is.Contains(res.stderr, "Not inside a git repository: building the image of the agent shell alone\n"))
+		assert.Assert(t, w.has(t, strings.TrimSpace(res.stdout)))
+		cmd = w.docker("ralph", "image", "status", "--format", "{{.Image}}")
+		cmd.Dir = w.home
+		assert.Check(t, is.Contains("\n"+run(t, cmd).expect(t, 0).stdout, "\n"+res.stdout))
+	})
+}
+
+// A detached HEAD has no sandbox, but an image.
+func TestAnImageNeedsNoBranch(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.git(t, "checkout", "-q", "--detach")
+		ref := w.ok(t, "image", "build")
+		now, _ := w.images(t)
+		assert.Equal(t, now.Image+"\n", ref)
+		assert.Equal(t, now.Status, "up to date")
+	})
+}
+
+// registryVariable makes these tests a registry, for images of the architecture
+// that it names.
+const registryVariable = "RALPH_TEST_REGISTRY"
+
+// registry runs these tests as a registry in the engine's own network.
+func (w *world) registry(t *testing.T) (address string) {
+	t.Helper()
+	self, err := os.Executable()
+	assert.NilError(t, err)
+	host := []string{"-H", w.engine.Host}
+	docker := func(args ...string) string {
+		return strings.TrimSpace(run(t, exec.Command("docker", append(host, args...)...)).expect(t, 0).stdout)
+	}
+	arch := docker("version", "--format", "{{.Server.Arch}}")
+	id := docker("create", "--network", "host", "-e", registryVariable+"="+arch, engines.BaseImage(), "/registry")
+	t.Cleanup(func() { docker("rm", "-f", id) })
+	docker("cp", self, id+":/registry")
+	docker("start", id)
+	eventually(t, func() error {
+		if address = docker("logs", id); address == "" {
+			return errors.New("the registry says nothing")
+		}
+		return nil
+	})
+	return address
+}
+
+func TestImagesAreFetchedWithDockersOwnCredentials(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		address := w.registry(t)
+		ref := address + "/team/tool:1"
+		t.Cleanup(func() {
+			_, _ = w.engine.Client(t).ImageRemove(context.WithoutCancel(t.Context()), ref, client.ImageRemoveOptions{Force: true})
+		})
+		res := w.ralph(t, "image", "pull", ref).expect(t, 1)
+		assert.Equal(t, res.stdout, "")
+		assert.Check(t, is.Contains(res.stderr, `Error: pulling image "`+ref+`": `))
+
+		token := base64.StdEncoding.EncodeToString([]byte(registry.User + ":" + registry.Password))
+		w.write(t, filepath.Join(w.config, "config.json"), fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, address, token))
+		res = w.ralph(t, "image", "pull", "--progress", "plain", ref).expect(t, 0)
+		assert.Equal(t, res.stdout, ref+"\n")
+		assert.Check(t, is.Contains(res.stderr, "Downloaded newer image"))
+		assert.Assert(t, w.has(t, ref))
+
+		// Without a name, it is the one that is used as it is, or else the base.
+		assert.Equal(t, w.ok(t, "--image", ref, "image", "pull"), ref+"\n")
+		assert.Equal(t, w.ok(t, "--base", ref, "image", "pull"), ref+"\n")
+
+		// A file is all that it has.
+		res = w.ralph(t, "--image", ref, "build").expect(t, 1)
+		assert.Equal(t, len(w.sandboxes(t)), 0)
+		for _, part := range []string{
+			`Error: no sandbox can be made from image "` + ref + `":`, "it has no sh on its PATH", "it has no git on its PATH",
+			"it has no file /etc/passwd", "it has no file /etc/group", "FROM " + ref,
+		} {
+			assert.Check(t, is.Contains(res.stderr, part))
+		}
 	})
 }

@@ -9,6 +9,7 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -19,6 +20,8 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+
+	"github.com/docker-ralph/docker-ralph/e2e/registry"
 )
 
 // suite is what all tests share: programs that nobody changes.
@@ -40,6 +43,10 @@ type suite struct {
 const newerVersion = "v9.9.9-e2e"
 
 func TestMain(m *testing.M) {
+	if arch := os.Getenv(registryVariable); arch != "" {
+		_, _ = fmt.Fprintln(os.Stderr, registry.Serve(context.Background(), os.Stdout, arch))
+		os.Exit(1)
+	}
 	flag.Parse()
 	// Nearly all of the time is spent waiting for engines.
 	if f := flag.Lookup("test.parallel"); f.Value.String() == fmt.Sprint(runtime.GOMAXPROCS(0)) {

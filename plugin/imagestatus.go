@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -28,6 +29,9 @@ sandbox would be made from, and whether it has to be built before.`,
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := writeImages(io.Discard, format, !noTrunc, nil); err != nil {
+				return err
+			}
 			host, err := d.imageHost(cmd, "")
 			if err != nil {
 				return err
@@ -69,7 +73,7 @@ func writeImages(out io.Writer, format string, trunc bool, list []dispatch.Image
 	case formatter.TableFormatKey:
 		format = imageTable
 	case "":
-		return fmt.Errorf("an empty format prints nothing: use \"table\", \"json\" or a Go template")
+		return errors.New("an empty format prints nothing: use \"table\", \"json\" or a Go template")
 	}
 	render := func(write func(formatter.SubContext) error) error {
 		for _, image := range list {

@@ -1,22 +1,14 @@
 package projectimage
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
-	"path"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/docker/cli/cli/config/types"
 	"github.com/moby/buildkit/session/auth/authprovider"
@@ -24,63 +16,13 @@ import (
 	"gotest.tools/v3/assert/cmp"
 	"gotest.tools/v3/icmd"
 	"gotest.tools/v3/poll"
+
+	"github.com/docker-ralph/docker-ralph/e2e/registry"
 )
 
-// registryProcess serves one image, with one file in it, to the user "me" with
-// the password "pw". It prints its address and runs until it is killed.
+// registryProcess is a registry, until it is killed.
 func registryProcess() int {
-	var layer bytes.Buffer
-	zipper := gzip.NewWriter(&layer)
-	archive := tar.NewWriter(zipper)
-	_ = archive.WriteHeader(&tar.Header{Name: "hello", Mode: 0o644, Size: 5, Typeflag: tar.TypeReg})
-	_, _ = archive.Write([]byte("world"))
-	_ = archive.Close()
-	_ = zipper.Close()
-	unzipped, _ := gzip.NewReader(bytes.NewReader(layer.Bytes()))
-	var plain bytes.Buffer
-	_, _ = plain.ReadFrom(unzipped)
-
-	config, _ := json.Marshal(map[string]any{
-		"architecture": os.Getenv("RALPH_TEST_ARCH"), "os": "linux", "config": map[string]any{},
-		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{sha(plain.Bytes())}},
-	})
-	const docker = "application/vnd.docker."
-	describe := func(kind string, blob []byte) map[string]any {
-		return map[string]any{"mediaType": docker + kind, "size": len(blob), "digest": sha(blob)}
-	}
-	manifest, _ := json.Marshal(map[string]any{
-		"schemaVersion": 2, "mediaType": docker + "distribution.manifest.v2+json",
-		"config": describe("container.image.v1+json", config),
-		"layers": []any{describe("image.rootfs.diff.tar.gzip", layer.Bytes())},
-	})
-	blobs := map[string][]byte{sha(config): config, sha(layer.Bytes()): layer.Bytes(), sha(manifest): manifest, "1": manifest}
-
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		_, _ = fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	_, _ = fmt.Println(listener.Addr())
-	_ = http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if user, password, _ := r.BasicAuth(); user != "me" || password != "pw" {
-			w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
-			http.Error(w, `{"errors":[{"code":"UNAUTHORIZED","message":"who are you"}]}`, http.StatusUnauthorized)
-			return
-		}
-		name := path.Base(r.URL.Path)
-		blob, found := blobs[name]
-		switch {
-		case r.URL.Path == "/v2/":
-		case !found:
-			http.NotFound(w, r)
-		default:
-			if strings.Contains(r.URL.Path, "/manifests/") {
-				w.Header().Set("Content-Type", docker+"distribution.manifest.v2+json")
-				w.Header().Set("Docker-Content-Digest", sha(blob))
-			}
-			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(blob))
-		}
-	}))
+	_, _ = fmt.Fprintln(os.Stderr, registry.Serve(context.Background(), os.Stdout, os.Getenv("RALPH_TEST_ARCH")))
 	return 1
 }
 
@@ -133,7 +75,7 @@ func TestEnginePull(t *testing.T) {
 
 		b.Auth = func(_ context.Context, host string, _ []string, _ authprovider.ExpireCachedAuthCheck) (types.AuthConfig, error) {
 			assert.Equal(t, host, address)
-			return types.AuthConfig{Username: "me", Password: "pw", ServerAddress: address}, nil
+			return types.AuthConfig{Username: registry.User, Password: registry.Password, ServerAddress: address}, nil
 		}
 		got, err := b.Pull(t.Context(), ref, "")
 		assert.NilError(t, err)
