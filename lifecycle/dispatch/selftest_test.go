@@ -8,8 +8,10 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
+	"gotest.tools/v3/icmd"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/selftest"
 )
 
 // A program that does not care for the interrupt is ended nevertheless.
@@ -81,4 +83,85 @@ func TestForget(t *testing.T) {
 		_, err := os.Stat(path)
 		assert.NilError(t, err)
 	}
+}
+
+// The image that the current folder asks for is that of its main work tree,
+// made with the configuration that a dispatch from there has.
+func TestProjectOfTheSelfTest(t *testing.T) {
+	const layer = "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\n"
+	for _, tc := range []struct {
+		name    string
+		file    string // content of .agent-loop/Dockerfile.sandbox; empty for none
+		toml    string // the repository's
+		user    string // the user's configuration
+		plain   bool   // there is no repository
+		linked  bool   // it is tried in a linked work tree
+		build   bool   // the driver's images are built
+		none    bool
+		skipped string
+		failed  string
+	}{
+		{name: "none", none: true},
+		{name: "none in a plain folder", plain: true, none: true},
+		{name: "in a repository", file: layer, build: true},
+		{name: "in a plain folder", file: layer, plain: true, build: true},
+		{name: "in a linked work tree", file: layer, linked: true, build: true},
+		{name: "a file that is wrong", file: "FROM debian\n", failed: "Dockerfile.sandbox:1: "},
+		{name: "a given image", file: "FROM debian\n", user: "[sandbox]\nimage = \"own:1\"\n", skipped: "the image own:1 is used as it is ("},
+		{name: "a repository that nobody trusts", file: layer, toml: "[image]\nbase = \"evil:1\"\n", skipped: "docker ralph trust"},
+		{name: "settings that are wrong", file: layer, toml: "[image]\nbose = \"x\"\n", failed: "ralph.toml:2:"},
+		{name: "a driver that takes images as they are", file: layer, skipped: "with the docker-sandbox driver, the image given:1 is used as it is"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			m := projectMachine(t, tc.file, tc.toml, tc.user, tc.plain, tc.linked)
+			m.at = place{kind: "docker-sandbox", image: "given:1", build: tc.build}
+			ensure, err := m.Project(t.Context())
+			assert.Equal(t, ensure == nil && err == nil, tc.none)
+			if ensure != nil && !tc.build {
+				_, err = ensure(t.Context())
+			}
+			if tc.skipped+tc.failed == "" {
+				assert.NilError(t, err)
+				return
+			}
+			assert.ErrorContains(t, err, tc.skipped+tc.failed)
+			assert.Equal(t, selftest.IsSkip(err), tc.skipped != "")
+		})
+	}
+}
+
+// projectMachine is a machine whose current folder is below a work tree.
+func projectMachine(t *testing.T, file, toml, user string, plain, linked bool) *machine {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	assert.NilError(t, err)
+	root := filepath.Join(dir, "main")
+	files := map[string]string{
+		filepath.Join(root, ".agent-loop", "Dockerfile.sandbox"): file,
+		filepath.Join(root, "ralph.toml"):                        toml,
+		filepath.Join(dir, "state", "config.toml"):               user,
+		filepath.Join(root, "sub", "file"):                       "x",
+	}
+	for path, content := range files {
+		if content != "" {
+			assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+			assert.NilError(t, os.WriteFile(path, []byte(content), 0o644))
+		}
+	}
+	m := &machine{Host: Host{Dir: filepath.Join(root, "sub"), StateDir: filepath.Join(dir, "state")}}
+	if plain {
+		m.Dir = root
+		return m
+	}
+	git := func(args ...string) {
+		icmd.RunCmd(icmd.Command("git", append([]string{"-C", root, "-c", "user.name=a", "-c", "user.email=a@example.com"}, args...)...)).Assert(t, icmd.Success)
+	}
+	git("init", "-q")
+	git("add", "sub")
+	git("commit", "-q", "-m", "first")
+	if linked {
+		m.Dir = filepath.Join(dir, "linked")
+		git("worktree", "add", "-q", m.Dir)
+	}
+	return m
 }

@@ -33,6 +33,12 @@ func (s *skip) Error() string { return s.why }
 // nothing to try, and why.
 func Skip(why string) error { return &skip{why} }
 
+// IsSkip tells whether [Skip] has made an error.
+func IsSkip(err error) bool {
+	_, ok := errors.AsType[*skip](err)
+	return ok
+}
+
 // remedied is an error that does not say itself what to do.
 type remedied struct {
 	error
@@ -73,7 +79,7 @@ const echo = 100 * time.Millisecond
 // interrupted tells whether the user has ended it all. A check that has failed
 // may have done so for that reason.
 func interrupted(ctx context.Context, err error) bool {
-	if _, skipped := errors.AsType[*skip](err); err != nil && !skipped {
+	if err != nil && !IsSkip(err) {
 		select {
 		case <-ctx.Done():
 		case <-time.After(echo):
@@ -118,8 +124,8 @@ func within(ctx context.Context, limit time.Duration, try func(context.Context) 
 
 func result(name, detail string, err error, took time.Duration) Result {
 	res := Result{Check: name, OK: err == nil, Detail: detail, Took: took}
-	if s, ok := errors.AsType[*skip](err); ok {
-		res.Skipped, res.Detail = true, s.why
+	if IsSkip(err) {
+		res.Skipped, res.Detail = true, err.Error()
 		return res
 	}
 	if err != nil {
