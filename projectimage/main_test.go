@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 	case "ensure":
 		os.Exit(ensureProcess())
 	case "registry":
-		os.Exit(registryProcess())
+		os.Exit(registryProcess(context.Background()))
 	default:
 		os.Exit(m.Run())
 	}

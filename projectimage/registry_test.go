@@ -21,8 +21,8 @@ import (
 )
 
 // registryProcess is a registry, until it is killed.
-func registryProcess() int {
-	_, _ = fmt.Fprintln(os.Stderr, registry.Serve(context.Background(), os.Stdout, os.Getenv("RALPH_TEST_ARCH")))
+func registryProcess(ctx context.Context) int {
+	_, _ = fmt.Fprintln(os.Stderr, registry.Serve(ctx, os.Stdout, os.Getenv("RALPH_TEST_ARCH")))
 	return 1
 }
 
