@@ -19,6 +19,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
 	"github.com/docker-ralph/docker-ralph/ralph/help"
+	"github.com/docker-ralph/docker-ralph/ralph/deadline"
 	"github.com/docker-ralph/docker-ralph/ralph/loop"
 	"github.com/docker-ralph/docker-ralph/ralph/looplog"
 	"github.com/docker-ralph/docker-ralph/ralph/prompt"
@@ -137,6 +138,14 @@ func (o Options) runSession(ctx context.Context, j *job) outcome {
 		return failed(err)
 	}
 	lo := j.options(s)
+	clock, err := deadline.Connect(ctx)
+	if err != nil {
+		_, _ = fmt.Fprintf(o.Stderr, "Warning: %s. A run that cannot be ended goes on without limit\n", err)
+	}
+	if clock != nil {
+		defer clock.Close()
+		lo.Deadline = clock.Set
+	}
 	lo.Signals, lo.Stdout, lo.Stderr = signals, j.stdout, o.Stderr
 	lo.Live = term.IsTerminal(j.stdout.Fd())
 	if lo.Log, lo.Earlier, err = o.openLog(j, s); err != nil {

@@ -1,27 +1,61 @@
 package guest
 
 import (
+	"errors"
+	"fmt"
+	"io"
 	"os"
 	"os/signal"
+	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/docker-ralph/docker-ralph/ralph/deadline"
 )
 
-// runInit is the first process of a container sandbox. It does nothing but
-// wait to be told to stop, and it takes in the processes that agents leave
-// behind, so that they do not pile up as zombies. When it ends, the kernel
-// ends every other process of the sandbox. It runs under another user than
-// the agent, who can therefore neither stop nor kill it.
-func runInit([]string) error {
+// errTimeUp is how a sandbox ends itself.
+var errTimeUp = codedError{deadline.ExitCode, errors.New("a run of the agent took longer than its time limit, and nothing in the sandbox has ended it: the sandbox is stopped")}
+
+// runInit is the first process of a container sandbox. It waits to be told to
+// stop, and it takes in the processes that agents leave behind, so that they do
+// not pile up as zombies. It also keeps the time of runs that nobody else ends.
+// When it ends, the kernel ends every other process of the sandbox. It runs
+// under another user than the agent, who can therefore neither stop nor kill it.
+func runInit(stderr io.Writer) error {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGCHLD)
-	for sig := range signals {
-		if sig != unix.SIGCHLD {
-			return nil
-		}
-		reap()
+	var over <-chan struct{}
+	if clock, err := deadline.Listen(alone); err == nil {
+		over = clock.Over()
+	} else {
+		_, _ = fmt.Fprintln(stderr, "Warning:", err)
 	}
-	return nil
+	for {
+		select {
+		case <-over:
+			return errTimeUp
+		case sig := <-signals:
+			if sig != unix.SIGCHLD {
+				return nil
+			}
+			reap()
+		}
+	}
+}
+
+// alone tells whether this is the only process.
+func alone() bool {
+	entries, err := os.ReadDir(procDir)
+	if err != nil {
+		return false
+	}
+	count := 0
+	for _, e := range entries {
+		if _, err := strconv.Atoi(e.Name()); err == nil {
+			count++
+		}
+	}
+	return count == 1
 }
 
 func reap() {

@@ -5,11 +5,12 @@ package guest
 import (
 	"context"
 	"errors"
+	"io"
 )
 
 var errLinux = errors.New("this command works in a Linux sandbox only")
 
-func runInit([]string) error { return errLinux }
+func runInit(io.Writer) error { return errLinux }
 
 func runSignal([]string) error { return errLinux }
 

@@ -96,6 +96,7 @@ func (l *loop) runCheck(ctx context.Context, command string, out io.Writer) (how
 	}
 	timeout := timer(l.Timeout)
 	defer timeout.Stop()
+	defer l.guard()()
 	select {
 	case <-child.Done():
 	case <-timeout.C:

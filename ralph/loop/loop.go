@@ -29,6 +29,9 @@ type Options struct {
 	// does not come to an end has run into something that the next one would
 	// meet too.
 	Timeout time.Duration
+	// Deadline has somebody else end everything after a time, in case that this
+	// loop does not come to it; 0 takes that back. It is nil where nobody does.
+	Deadline func(time.Duration) error
 	// Bounds end the loop before its work is done.
 	Bounds config.Loop
 	// Checks are shell commands that have to pass before a finished task
@@ -186,4 +189,23 @@ func (l *loop) warnOnce(key, format string, args ...any) {
 		l.told[key] = true
 		l.warnf(format, args...)
 	}
+}
+
+// deadlineGrace is how long this loop has to end what has run out of time, until
+// somebody else does.
+const deadlineGrace = time.Minute
+
+// guard asks for the deadline of one run. Without one the run is made, with a
+// warning: it is only there for when this loop fails.
+func (l *loop) guard() (release func()) {
+	if l.Deadline == nil || l.Timeout <= 0 {
+		return func() {}
+	}
+	set := func(d time.Duration) {
+		if err := l.Deadline(d); err != nil {
+			l.warnOnce("deadline", "%s. A run that cannot be ended goes on without limit", err)
+		}
+	}
+	set(l.Timeout + deadlineGrace)
+	return func() { set(0) }
 }

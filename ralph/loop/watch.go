@@ -31,6 +31,7 @@ func (w *watch) wait(ctx context.Context) {
 	l := w.loop
 	timeout := timer(l.Timeout)
 	defer timeout.Stop()
+	defer l.guard()()
 	over := timer(0)
 	if l.Bounds.MaxDuration > 0 {
 		over = timer(max(time.Millisecond, l.timeLeft()))
