@@ -21,7 +21,7 @@ func start(t *testing.T) sandbox {
 	t.Helper()
 	at := filepath.Join(t.TempDir(), "s")
 	alone := new(atomic.Bool)
-	s, err := listen(at, alone.Load)
+	s, err := listen(t.Context(), at, alone.Load)
 	assert.NilError(t, err)
 	t.Cleanup(s.Close)
 	return sandbox{s, at, alone}

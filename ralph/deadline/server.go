@@ -2,6 +2,7 @@ package deadline
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -25,10 +26,12 @@ type Server struct {
 }
 
 // Listen begins to keep the time.
-func Listen(alone func() bool) (*Server, error) { return listen(address, alone) }
+func Listen(ctx context.Context, alone func() bool) (*Server, error) {
+	return listen(ctx, address, alone)
+}
 
-func listen(at string, alone func() bool) (*Server, error) {
-	l, err := net.Listen("unix", at)
+func listen(ctx context.Context, at string, alone func() bool) (*Server, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "unix", at)
 	if err != nil {
 		return nil, fmt.Errorf("keeping the time: %w", err)
 	}

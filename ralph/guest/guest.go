@@ -28,7 +28,7 @@ func Commands(stderr io.Writer) map[string]func(args []string) int {
 		"_dispatched": command(stderr, func(args []string) error { return runDispatched(out, args) }),
 		"_dispatches": command(stderr, func(args []string) error { return runDispatches(out, args) }),
 		"_hold":       command(stderr, func(args []string) error { return runHold(ctx, args) }),
-		"_init":       command(stderr, func([]string) error { return runInit(stderr) }),
+		"_init":       command(stderr, func([]string) error { return runInit(ctx, out) }),
 		"_install":    command(stderr, runInstall),
 		"_own":        command(stderr, runOwn),
 		"_signal":     command(stderr, runSignal),

@@ -1,9 +1,9 @@
 package guest
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"strconv"
@@ -21,14 +21,14 @@ var errTimeUp = codedError{deadline.ExitCode, errors.New("a run of the agent too
 // not pile up as zombies. It also keeps the time of runs that nobody else ends.
 // When it ends, the kernel ends every other process of the sandbox. It runs
 // under another user than the agent, who can therefore neither stop nor kill it.
-func runInit(stderr io.Writer) error {
+func runInit(ctx context.Context, s streams) error {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGCHLD)
 	var over <-chan struct{}
-	if clock, err := deadline.Listen(alone); err == nil {
+	if clock, err := deadline.Listen(ctx, alone); err == nil {
 		over = clock.Over()
 	} else {
-		_, _ = fmt.Fprintln(stderr, "Warning:", err)
+		_, _ = fmt.Fprintln(s.stderr, "Warning:", err)
 	}
 	for {
 		select {

@@ -5,12 +5,11 @@ package guest
 import (
 	"context"
 	"errors"
-	"io"
 )
 
 var errLinux = errors.New("this command works in a Linux sandbox only")
 
-func runInit(io.Writer) error { return errLinux }
+func runInit(context.Context, streams) error { return errLinux }
 
 func runSignal([]string) error { return errLinux }
 
