@@ -29,7 +29,7 @@ install: build ## build the plugin and install it for the invoking user's Docker
 
 ##@ Build it
 .PHONY: build
-build: payload ## build bin/docker-ralph with ralph for linux/amd64 and arm64 inside
+build: payload ## build bin/docker-ralph with ralph and ralph-egress for linux/amd64 and arm64 inside
 	$(GO_BUILD) -o bin/docker-ralph ./cmd/docker-ralph
 
 # Go itself knows what a program depends on, so these always ask it: an unchanged one takes a moment,
@@ -41,6 +41,8 @@ payload: $(GUEST_ARCHS:%=payload-%)
 $(GUEST_ARCHS:%=payload-%): payload-%:
 	GOOS=linux GOARCH=$* $(GO_BUILD) -o bin/ralph-linux-$* ./cmd/ralph
 	@$(GO) run ./scripts/pack bin/ralph-linux-$* $(PAYLOAD)/ralph-linux-$*.zst
+	GOOS=linux GOARCH=$* $(GO_BUILD) -o bin/ralph-egress-linux-$* ./cmd/ralph-egress
+	@$(GO) run ./scripts/pack bin/ralph-egress-linux-$* $(PAYLOAD)/ralph-egress-linux-$*.zst
 
 .PHONY: cross
 cross: $(PLATFORMS:%=cross-%) ## build the plugin for linux, darwin and windows on amd64 and arm64

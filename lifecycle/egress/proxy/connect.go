@@ -48,7 +48,7 @@ func (s *Server) serveConnect(w http.ResponseWriter, r *http.Request) {
 	defer place.free()
 	if port == PortHTTP {
 		// Raw bytes to port 80 would say any host they like.
-		s.servePinned(w, place, v)
+		s.servePinned(w, r, place, v)
 		return
 	}
 	host, err := s.connect(r.Context(), v)
@@ -115,7 +115,7 @@ func (c *bufferedConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
-	return c.Conn.Close()
+	return c.Close()
 }
 
 // rest empties the buffer.
@@ -143,7 +143,7 @@ func accept(w http.ResponseWriter) (*bufferedConn, error) {
 }
 
 // servePinned speaks HTTP in a tunnel, to the one host that it was made for.
-func (s *Server) servePinned(w http.ResponseWriter, place slot, v egress.Verdict) {
+func (s *Server) servePinned(w http.ResponseWriter, r *http.Request, place slot, v egress.Verdict) {
 	client, err := accept(w)
 	if err != nil {
 		return
@@ -152,7 +152,8 @@ func (s *Server) servePinned(w http.ResponseWriter, place slot, v egress.Verdict
 		_ = client.Close()
 		return
 	}
-	ctx := context.WithValue(context.Background(), pinKey{}, v.Host) //nolint:forbidigo // the hijacked request's own ends with this handler
+	// The request's own context ends when its connection is taken from it.
+	ctx := context.WithValue(context.WithoutCancel(r.Context()), pinKey{}, v.Host)
 	one := &oneListener{conn: client, done: make(chan struct{})}
 	_ = s.serveHTTP(ctx, one, s.plainHandler())
 }

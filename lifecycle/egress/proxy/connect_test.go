@@ -26,6 +26,7 @@ func connectTo(tb testing.TB, l *lab, target string) (net.Conn, int, string) {
 	reader := bufio.NewReaderSize(&singleBytes{conn: conn, left: 1 << 20}, 16)
 	answer, err := http.ReadResponse(reader, &http.Request{Method: http.MethodConnect})
 	assert.NilError(tb, err)
+	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode == http.StatusOK {
 		return conn, answer.StatusCode, ""
 	}

@@ -61,9 +61,6 @@ func (s *Server) dialForRequest(ctx context.Context, _, address string) (net.Con
 	v := e.verdict
 	if e.plain {
 		if through := s.upstream.plain(v.Host, v.Port); through != nil {
-			if err := s.lookBefore(ctx, v); err != nil {
-				return nil, err
-			}
 			return s.upstream.dialTCP(ctx, through)
 		}
 	}
@@ -88,21 +85,37 @@ func (s *Server) plainHandler() http.Handler {
 			return
 		}
 		v := s.decide(via, name, port)
+		if pin, ok := r.Context().Value(pinKey{}).(string); ok && v.Allowed && (pin != v.Host || port != PortHTTP) {
+			v = s.refuse(via, v, "the connection was made for "+pin, "")
+		}
 		if !v.Allowed {
 			writeRefusal(w, v)
 			return
 		}
-		if pin, ok := r.Context().Value(pinKey{}).(string); ok && (pin != v.Host || port != PortHTTP) {
-			writeRefusal(w, s.refuse(via, v, "the connection was made for "+pin, ""))
-			return
+		// Here and not on dialling: connections to another proxy are shared by
+		// all hosts behind it.
+		if s.upstream.plain(v.Host, port) != nil {
+			if err := s.lookBefore(r.Context(), v); err != nil {
+				s.writeExplained(w, via, v, err)
+				return
+			}
 		}
-		target := &url.URL{Scheme: "http", Host: net.JoinHostPort(v.Host, strconv.Itoa(int(port))), Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery}
-		s.forward(forward, w, r, errand{verdict: v, plain: true, change: func(out *http.Request) {
-			out.URL, out.Host = target, hostHeader(v)
-			out.Header.Del("Upgrade")
-			out.Header.Del("Connection")
-		}})
+		s.forward(forward, w, r, plainErrand(v, r.URL))
 	})
+}
+
+// plainErrand takes the path from the request, and the host from the verdict.
+func plainErrand(v egress.Verdict, asked *url.URL) errand {
+	target := &url.URL{
+		Scheme: "http", Host: net.JoinHostPort(v.Host, strconv.Itoa(int(v.Port))),
+		Path: asked.Path, RawPath: asked.RawPath, RawQuery: asked.RawQuery,
+	}
+	return errand{verdict: v, plain: true, change: func(out *http.Request) {
+		out.URL, out.Host = target, hostHeader(v)
+		// An upgrade would end what can be understood of the connection.
+		out.Header.Del("Upgrade")
+		out.Header.Del("Connection")
+	}}
 }
 
 // plainTarget returns the host and the port that a plain request is for.

@@ -23,16 +23,16 @@ var (
 // as strict as a real server: what comes in pieces is put together, and what is
 // malformed or says two names is an error.
 func readHello(r io.Reader) (name string, read []byte, err error) {
-	var sip = &sipConn{from: io.LimitReader(r, maxHello)}
+	sip := &sipConn{from: io.LimitReader(r, maxHello)}
 	seen := false
 	server := tls.Server(sip, &tls.Config{
-		MinVersion: tls.VersionTLS10,
+		MinVersion: tls.VersionTLS10, // nothing is agreed on here: that is for the host
 		GetConfigForClient: func(info *tls.ClientHelloInfo) (*tls.Config, error) {
 			seen, name = true, info.ServerName
 			return nil, io.EOF // enough
 		},
 	})
-	err = server.Handshake()
+	_, err = server.Read(nil) // which shakes hands first
 	read = sip.read.Bytes()
 	switch {
 	case seen && name == "":

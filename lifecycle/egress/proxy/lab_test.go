@@ -18,6 +18,7 @@ import (
 	"net/netip"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -73,13 +74,9 @@ func newLab(tb testing.TB, rules []string, prepare ...func(*Config)) *lab {
 	assert.NilError(tb, err)
 	l.Server = server
 	l.at = listenLoopback(tb)
-	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // ended by Cleanup, which waits for the server
 	done := make(chan error, 1)
-	go func() { done <- server.Serve(ctx, l.at) }()
-	tb.Cleanup(func() {
-		cancel()
-		assert.NilError(tb, <-done)
-	})
+	go func() { done <- server.Serve(tb.Context(), l.at) }()
+	tb.Cleanup(func() { assert.NilError(tb, <-done) })
 	return l
 }
 
@@ -308,5 +305,5 @@ func clientHello(tb testing.TB, config *tls.Config) []byte {
 	_, err = io.ReadFull(ours, body)
 	assert.NilError(tb, err)
 	_ = ours.Close()
-	return append(header, body...)
+	return slices.Concat(header, body)
 }

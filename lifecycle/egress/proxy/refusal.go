@@ -64,8 +64,8 @@ func (s *Server) writeExplained(w http.ResponseWriter, via string, v egress.Verd
 	if errors.Is(err, context.Canceled) {
 		return
 	}
-	if v, ok := s.explain(via, v, err); ok {
-		writeRefusal(w, v)
+	if refused, ok := s.explain(via, v, err); ok {
+		writeRefusal(w, refused)
 		return
 	}
 	target := net.JoinHostPort(egress.Printable(v.Host), strconv.Itoa(int(v.Port)))

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net"
 	"sync/atomic"
@@ -54,7 +55,7 @@ func carry(dst, src net.Conn, count *atomic.Int64) {
 			continue
 		}
 		half, ok := dst.(interface{ CloseWrite() error })
-		if err == io.EOF && ok { //nolint:errorlint // io.CopyN returns it bare
+		if errors.Is(err, io.EOF) && ok {
 			_ = half.CloseWrite()
 			return
 		}

@@ -1,0 +1,158 @@
+package proxy
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
+)
+
+func (l *lab) order(tb testing.TB, o Order) (Answer, error) {
+	tb.Helper()
+	conn, err := net.Dial("unix", l.at.Control.Addr().String())
+	assert.NilError(tb, err)
+	defer func() { _ = conn.Close() }()
+	return ask(conn, o)
+}
+
+func TestChangesTakeEffectAtOnce(t *testing.T) {
+	l := newLab(t, []string{"allowed.example"})
+	l.serveTLS(t, "allowed.example", hello("hello"))
+	l.serveTLS(t, "new.example", hello("new"))
+
+	_, status, _ := connectTo(t, l, "new.example:443")
+	assert.Equal(t, status, 403)
+	answer, err := l.order(t, Order{Do: "allow", Rules: []string{"new.example"}, Origin: "docker ralph network allow"})
+	assert.NilError(t, err)
+	assert.Equal(t, len(answer.Policy.Rules), 2)
+	status, _ = get(t, l.client(t), "https://new.example/")
+	assert.Equal(t, status, 200)
+	assert.Equal(t, l.lastDecision(t).Why, "docker ralph network allow")
+
+	answer, err = l.order(t, Order{Do: "policy"})
+	assert.NilError(t, err)
+	assert.Equal(t, answer.Policy.Rules[1].Rule.String(), "new.example")
+
+	_, err = l.order(t, Order{Do: "deny", Rules: []string{"new.example"}, Origin: "user"})
+	assert.NilError(t, err)
+	_, status, body := connectTo(t, l, "new.example:443")
+	assert.Equal(t, status, 403)
+	assert.Assert(t, cmp.Contains(body, "refused by user"))
+
+	answer, err = l.order(t, Order{Do: "stats"})
+	assert.NilError(t, err)
+	for _, h := range answer.Stats.Hosts {
+		if h.Host == "new.example" {
+			assert.Equal(t, h.Refused, int64(2))
+			assert.Equal(t, h.Allowed, int64(1))
+		}
+	}
+}
+
+func TestDenyCutsWhatIsOpen(t *testing.T) {
+	l := newLab(t, []string{"db.example:5432", "allowed.example"})
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	assert.NilError(t, err)
+	t.Cleanup(func() { _ = silent.Close() })
+	l.put("db.example:5432", silent)
+	conn, status, _ := connectTo(t, l, "db.example:5432")
+	assert.Equal(t, status, 200)
+
+	waiting := make(chan struct{})
+	l.servePlain(t, "allowed.example:80", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+		close(waiting)
+	}))
+	response, err := l.client(t).Get("http://allowed.example/")
+	assert.NilError(t, err)
+	defer func() { _ = response.Body.Close() }()
+
+	_, err = l.order(t, Order{Do: "deny", Rules: []string{"db.example", "allowed.example"}, Origin: "user"})
+	assert.NilError(t, err)
+	_, err = io.ReadAll(conn)
+	assert.Assert(t, err == nil || !isTimeout(err), "the tunnel is still open: %v", err)
+	<-waiting
+	_, err = bufio.NewReader(response.Body).ReadByte()
+	assert.Assert(t, err != nil)
+}
+
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
+func TestWrongOrders(t *testing.T) {
+	l := newLab(t, []string{"allowed.example"})
+	for _, tc := range []struct {
+		order Order
+		err   string
+	}{
+		{Order{Do: "open"}, `no order "open"`},
+		{Order{Do: "allow"}, "no rule was named"},
+		{Order{Do: "allow", Rules: []string{"good.example", "*"}}, "allow-all"},
+		{Order{Do: "deny", Rules: []string{"good.example=10.0.0.0/8"}}, "without a range"},
+	} {
+		_, err := l.order(t, tc.order)
+		assert.ErrorContains(t, err, tc.err)
+	}
+	assert.Assert(t, !l.policy.Load().Decide("good.example", 443).Allowed, "half an order was obeyed")
+
+	conn, err := net.Dial("unix", l.at.Control.Addr().String())
+	assert.NilError(t, err)
+	_, err = io.WriteString(conn, "GET / HTTP/1.1\r\n\r\n")
+	assert.NilError(t, err)
+	answer, _ := io.ReadAll(conn)
+	assert.Equal(t, len(answer), 0)
+}
+
+func TestOrdersAtTheSameTime(t *testing.T) {
+	l := newLab(t, nil)
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() { l.obey(Order{Do: "allow", Rules: []string{fmt.Sprintf("h%d.example", i)}}) })
+	}
+	wg.Wait()
+	assert.Equal(t, len(l.policy.Load().Rules), 20)
+}
+
+func TestStatsAreBounded(t *testing.T) {
+	s := newStats()
+	for i := range 3 * maxCounted {
+		s.decision(egress.Verdict{Host: fmt.Sprintf("h%d.example", i)})
+	}
+	list := s.list()
+	assert.Equal(t, len(list), maxCounted+1)
+	var rest int64
+	for _, h := range list {
+		if h.Host == others {
+			rest = h.Refused
+		}
+	}
+	assert.Equal(t, rest, int64(2*maxCounted))
+}
+
+func TestLogLines(t *testing.T) {
+	l := newLab(t, nil)
+	l.decide("http", "evil\x1b]0;title\a\nhost.example", 80)
+	line := l.log.String()
+	assert.Equal(t, line[len(line)-1], byte('\n'))
+	var fields map[string]any
+	assert.NilError(t, json.Unmarshal([]byte(line), &fields))
+	for _, r := range line[:len(line)-1] {
+		assert.Assert(t, r >= 0x20 && r < 0x7f, "a control character is in the log: %q", line)
+	}
+	for _, name := range []string{"t", "via", "decision", "host", "port", "why"} {
+		assert.Assert(t, fields[name] != nil, name)
+	}
+}

@@ -1,0 +1,214 @@
+package proxy
+
+import (
+	"bufio"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
+)
+
+const key = "sk-the-real-key"
+
+func withRoutes(c *Config) {
+	c.Start.Routes = []egress.Route{
+		{
+			Prefix: "/anthropic", Target: "https://allowed.example", Paths: []string{"/v1"},
+			Headers: map[string]egress.Secret{"x-api-key": key},
+		},
+		{Prefix: "/openai", Target: "https://allowed.example/base/", Headers: map[string]egress.Secret{"Authorization": "Bearer " + key}},
+		{Prefix: "/refused", Target: "https://blocked.example", Headers: map[string]egress.Secret{"Authorization": key}},
+		{Prefix: "/inside", Target: "https://inside.example", Headers: map[string]egress.Secret{"Authorization": key}},
+		{Prefix: "/git", Target: "https://allowed.example/owner", GitReadOnly: true, Headers: map[string]egress.Secret{"Authorization": "Basic " + key}},
+	}
+}
+
+func newRouteLab(t *testing.T, handler http.Handler) *lab {
+	t.Helper()
+	l := newLab(t, []string{"allowed.example", "inside.example"}, withRoutes)
+	l.serveTLS(t, "allowed.example", handler)
+	l.serveTLS(t, "blocked.example", handler)
+	l.point("inside.example", "10.0.0.1")
+	t.Cleanup(func() { assert.Assert(t, !strings.Contains(l.log.String(), key), "the key is in the log") })
+	return l
+}
+
+func (l *lab) routeURL(path string) string { return "http://" + l.at.Routes.Addr().String() + path }
+
+func TestRoutesAddTheKey(t *testing.T) {
+	l := newRouteLab(t, show())
+	request := func(t *testing.T, method, path string, header http.Header) (int, string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, l.routeURL(path), strings.NewReader("prompt"))
+		assert.NilError(t, err)
+		for name, values := range header {
+			r.Header[name] = values
+		}
+		response, err := http.DefaultClient.Do(r)
+		assert.NilError(t, err)
+		defer func() { _ = response.Body.Close() }()
+		body, err := io.ReadAll(response.Body)
+		assert.NilError(t, err)
+		return response.StatusCode, string(body)
+	}
+	t.Run("and take away what was sent", func(t *testing.T) {
+		status, body := request(t, "POST", "/anthropic/v1/messages?beta=true&key=mine&KEY=mine&a;key=mine", http.Header{
+			"X-Api-Key": {"mine", "mine too"}, "Authorization": {"Bearer mine"}, "Cookie": {"session=mine"},
+			"X-Goog-Api-Key": {"mine"}, "Proxy-Authorization": {"mine"}, "Connection": {"X-Api-Key"}, "Anthropic-Version": {"2023-06-01"},
+		})
+		assert.Equal(t, status, 200)
+		assert.Assert(t, cmp.Contains(body, `POST /v1/messages?beta=true host=allowed.example body="prompt"`))
+		assert.Assert(t, cmp.Contains(body, "X-Api-Key: "+key))
+		assert.Assert(t, cmp.Contains(body, "Anthropic-Version: 2023-06-01"))
+		assert.Assert(t, !strings.Contains(body, "mine"), body)
+		d := l.lastDecision(t)
+		assert.Equal(t, d.Via, "route")
+		assert.Equal(t, d.Host, "allowed.example")
+		l.waitStats(t, "allowed.example", func(h egress.HostStats) bool { return h.Sent > 6 && h.Received == int64(len(body)) })
+	})
+	t.Run("below the path of the target", func(t *testing.T) {
+		_, body := request(t, "GET", "/openai/v1/models/a%2fb", nil)
+		assert.Assert(t, cmp.Contains(body, "GET /base/v1/models/a%2fb host=allowed.example"))
+		assert.Assert(t, cmp.Contains(body, "Authorization: Bearer "+key))
+	})
+	for _, path := range []string{
+		"/anthropic/v2/files", "/anthropic/v1evil", "/anthropic/", "/anthropic",
+		"/anthropic/v1/../v2", "/anthropic/v1/%2e%2e/v2", "/anthropic/v1/..%2fv2", "/anthropic/v1/%252e%252e/v2",
+		"/anthropic/v1/..;x/v2", `/anthropic/v1/..\v2`, "/anthropic/v1/%5c..%5cv2", "/anthropic/v1/./x",
+		"/openai/../v1", "/openai/%2e%2e/v1", "/refused/v1", "/inside/v1",
+	} {
+		t.Run("not for "+path, func(t *testing.T) {
+			answer := rawAnswer(t, l.at.Routes, "GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n")
+			assert.Assert(t, cmp.Contains(answer, " 403 "))
+			assert.Assert(t, !strings.Contains(answer, key), answer)
+			assert.Equal(t, l.lastDecision(t).Decision, egress.Refused)
+		})
+	}
+	for _, send := range []string{
+		"GET /unknown/v1 HTTP/1.1\r\nHost: x\r\n\r\n", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "GET //anthropic/v1 HTTP/1.1\r\nHost: x\r\n\r\n",
+		"TRACE /openai/v1 HTTP/1.1\r\nHost: x\r\n\r\n", "CONNECT allowed.example:443 HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET http://allowed.example/openai/v1 HTTP/1.1\r\nHost: x\r\n\r\n",
+	} {
+		assert.Assert(t, cmp.Contains(rawAnswer(t, l.at.Routes, send), " 404 "), send)
+	}
+	assert.Equal(t, l.dialled("blocked.example:443")+l.dialled("inside.example:443"), 0)
+}
+
+func TestRoutesForGitOnlyRead(t *testing.T) {
+	l := newRouteLab(t, show())
+	for _, tc := range []struct {
+		method, path string
+		status       int
+	}{
+		{"GET", "/git/repo.git/info/refs?service=git-upload-pack", 200},
+		{"POST", "/git/repo.git/git-upload-pack", 200},
+		{"GET", "/git/repo.git/info/refs?service=git-receive-pack", 403},
+		{"GET", "/git/repo.git/info/refs?service=git-upload-pack&service=git-receive-pack", 403},
+		{"GET", "/git/repo.git/info/refs", 403},
+		{"POST", "/git/repo.git/git-receive-pack", 403},
+		{"POST", "/git/repo/settings", 403},
+		{"GET", "/git/repo/settings", 403},
+		{"DELETE", "/git/repo.git/git-upload-pack", 403},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), tc.method, l.routeURL(tc.path), nil)
+		assert.NilError(t, err)
+		response, err := http.DefaultClient.Do(r)
+		assert.NilError(t, err)
+		_ = response.Body.Close()
+		assert.Equal(t, response.StatusCode, tc.status, "%s %s", tc.method, tc.path)
+	}
+}
+
+func TestRoutesDoNotFollow(t *testing.T) {
+	l := newRouteLab(t, http.RedirectHandler("https://blocked.example/take-the-key", http.StatusTemporaryRedirect))
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	response, err := client.Get(l.routeURL("/openai/v1"))
+	assert.NilError(t, err)
+	_ = response.Body.Close()
+	assert.Equal(t, response.StatusCode, http.StatusTemporaryRedirect)
+	assert.Equal(t, l.dialled("blocked.example:443"), 0)
+}
+
+func TestRoutesStream(t *testing.T) {
+	next := make(chan struct{})
+	l := newRouteLab(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for i := range 3 {
+			_, _ = fmt.Fprintf(w, "data: %d\n", i)
+			_ = http.NewResponseController(w).Flush()
+			<-next
+		}
+	}))
+	response, err := http.Get(l.routeURL("/openai/v1/stream"))
+	assert.NilError(t, err)
+	defer func() { _ = response.Body.Close() }()
+	reader := bufio.NewReader(response.Body)
+	for i := range 3 {
+		line, err := reader.ReadString('\n')
+		assert.NilError(t, err)
+		assert.Equal(t, line, fmt.Sprintf("data: %d\n", i))
+		next <- struct{}{}
+	}
+}
+
+func TestRoutesCarryWebSockets(t *testing.T) {
+	l := newRouteLab(t, echoAfterUpgrade())
+	speakWebSocket(t, dial(t, l.at.Routes), "/openai/v1/realtime")
+}
+
+func TestRoutesObeyThePolicy(t *testing.T) {
+	l := newRouteLab(t, show())
+	answer := l.obey(Order{Do: "deny", Rules: []string{"allowed.example"}, Origin: "user"})
+	assert.Equal(t, answer.Error, "")
+	status, body := get(t, http.DefaultClient, l.routeURL("/openai/v1"))
+	assert.Equal(t, status, 403)
+	assert.Assert(t, cmp.Contains(body, "refused by user"))
+}
+
+func TestRoutesTrustTheCompanysCA(t *testing.T) {
+	other, _ := newCA(t)
+	l := newLab(t, []string{"allowed.example"}, withRoutes, func(c *Config) {
+		c.Start.CA = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other.Certificate[0]}))
+		c.Roots = x509.NewCertPool()
+	})
+	l.caKey = other
+	l.serveTLS(t, "allowed.example", show())
+	status, _ := get(t, http.DefaultClient, l.routeURL("/openai/v1"))
+	assert.Equal(t, status, 200)
+
+	m := newLab(t, []string{"allowed.example"}, withRoutes)
+	m.caKey = other // an authority that nobody trusts
+	m.serveTLS(t, "allowed.example", show())
+	status, body := get(t, http.DefaultClient, m.routeURL("/openai/v1"))
+	assert.Equal(t, status, 502)
+	assert.Assert(t, cmp.Contains(body, "unknown authority"))
+}
+
+func FuzzLocate(f *testing.F) {
+	for _, seed := range []string{"/v1/messages", "/v1/../x", "/v1/%2e%2e/x", "/v1/..;/x", "/%", "//", `/\..`, "/v1?key=1"} {
+		f.Add(seed)
+	}
+	routes, err := newRoutes([]egress.Route{{Prefix: "/a", Target: "https://allowed.example/base", Paths: []string{"/v1"}}})
+	assert.NilError(f, err)
+	f.Fuzz(func(t *testing.T, path string) {
+		found, err := routes["a"].locate(path, &http.Request{Method: "GET", URL: &url.URL{RawQuery: path}})
+		if err != nil {
+			return
+		}
+		again, err := url.Parse(found.String())
+		assert.NilError(t, err)
+		assert.Equal(t, again.Host, "allowed.example")
+		clean := again.JoinPath(".").Path
+		assert.Assert(t, clean == "/base/v1" || strings.HasPrefix(clean, "/base/v1/"), "%q leads to %q", path, clean)
+		assert.Assert(t, !again.Query().Has("key"), again.String())
+	})
+}
