@@ -78,7 +78,7 @@ func TestInitEndsWhenTold(t *testing.T) {
 	signal.Notify(own, syscall.SIGTERM) // or else an early one would end the test
 	defer signal.Stop(own)
 	done := make(chan error, 1)
-	go func() { done <- runInit(nil) }()
+	go func() { done <- runInit(t.Context(), streams{os.Stdout, os.Stderr}) }()
 	poll.WaitOn(t, func(poll.LogT) poll.Result {
 		assert.NilError(t, syscall.Kill(os.Getpid(), syscall.SIGTERM))
 		select {
