@@ -73,12 +73,15 @@ type Spec struct {
 	Source    string // folder of another ralph to be installed; empty for our own
 	Resources Resources
 	User      User
-	Private   bool   // give it a clone of the repository instead of the work tree
+	Private   bool   // give it a clone of the repository instead of the work tree, or what Git says
 	Version   string // version of this program, for the record
 	Ephemeral bool
 	ReadOnly  bool   // make the root file system read-only
 	Runtime   string // runtime of the engine, such as "runsc"; empty for its own choice
 	Egress    Egress
+	// Git says, when the sandbox is about to be made, what it sees instead of the
+	// work tree's git directory; nil if it sees that one.
+	Git func(ctx context.Context) (*OwnGit, error)
 }
 
 // Egress says what a sandbox reaches and how. The zero value is the engine's

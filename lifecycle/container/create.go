@@ -53,7 +53,12 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 	}
 	l := labels(spec)
 	l[labelUser] = user
+	own, err := d.makeGit(ctx, spec, l, guestTag(program))
+	if err != nil {
+		return lifecycle.Sandbox{}, err
+	}
 	host := hostConfig(spec, info, l)
+	host.Mounts = append(host.Mounts, gitMounts(spec.Name, own)...)
 	networking, err := d.join(ctx, spec, host, l)
 	if err != nil {
 		return lifecycle.Sandbox{}, err
@@ -213,6 +218,9 @@ func (d *Driver) Remove(ctx context.Context, sb lifecycle.Sandbox) error {
 		if err := d.sweepWall(ctx, sb.Name, ""); err != nil {
 			return err
 		}
+	}
+	if err := d.removeGit(ctx, sb); err != nil {
+		return err
 	}
 	if err := os.Remove(d.markerPath(sb.Name)); err != nil && !os.IsNotExist(err) {
 		return fmt.Errorf("removing the sandbox %s: %w", sb.Name, err)

@@ -29,7 +29,7 @@ const (
 	labelProxy      = labelPrefix + "proxy"   // address of the proxy
 	labelNetwork    = labelPrefix + "network" // of the sandbox
 	labelRole       = labelPrefix + "role"    // of what is not a sandbox
-	labelRuntime    = labelPrefix + "runtime"
+	labelGit        = labelPrefix + "git" // "private" if it has a git directory of its own
 
 	createdBy = "docker-ralph"
 )
@@ -40,6 +40,7 @@ const (
 	roleEgress  = "egress"
 	roleProxy   = "proxy"
 	roleHelper  = "helper"
+	roleGit     = "git"
 )
 
 // ownLabels are those of something that belongs to a sandbox.
@@ -77,6 +78,7 @@ func fromLabels(id string, l map[string]string) lifecycle.Sandbox {
 		User:       l[labelUser],
 		Egress:     egress.Mode(l[labelEgress]),
 		Proxy:      l[labelProxy],
+		Private:    l[labelGit] == gitPrivate,
 	}
 }
 

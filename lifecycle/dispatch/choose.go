@@ -32,6 +32,7 @@ type place struct {
 	api     API  // nil if there is no engine, or none is needed
 	known   bool // a sandbox of the scope was made with it before
 	sbx     *sbx.Dialect
+	git     *ownGit // of a container with a git directory of its own; nil without
 }
 
 // choose chooses the driver. One that is named is never replaced by another.

@@ -119,12 +119,15 @@ func Run(ctx context.Context, h Host, opts Options) (int, error) {
 	if err := checkPrivate(wt, cfg, at.kind); err != nil {
 		return 0, err
 	}
+	if err := h.ownGit(ctx, wt, &at, &spec, opts.Command); err != nil {
+		return 0, err
+	}
 	env, err := h.environment(ctx, wt, cfg, at, len(keys) > 0, opts.Command)
 	if err != nil {
 		return 0, err
 	}
 	if spec.Ephemeral {
-		alive, err := h.sweep(ctx, at.driver, spec)
+		alive, err := h.sweep(ctx, at.driver, spec, h.save(at, wt))
 		if err != nil {
 			return 0, err
 		}
@@ -134,7 +137,7 @@ func Run(ctx context.Context, h Host, opts Options) (int, error) {
 		return 0, err
 	}
 	ensurer := h.ensurer(at, opts)
-	ensurer.Save = h.save(at.driver, wt)
+	ensurer.Save = h.save(at, wt)
 	code, sb, err := h.ensureAndExecute(ctx, at, spec, ensurer, opts, lifecycle.Process{
 		ID:      rand.Text(),
 		Lasting: opts.Command != taskCommand,
@@ -143,7 +146,7 @@ func Run(ctx context.Context, h Host, opts Options) (int, error) {
 		Dir:     filepath.ToSlash(filepath.Join(wt.Root, wt.Prefix)),
 	})
 	if err == nil && opts.Command != taskCommand {
-		err = h.bringHome(ctx, wt, sb)
+		err = h.bringHome(ctx, at, wt, sb)
 	}
 	if spec.Ephemeral && sb.Name != "" && !errors.Is(err, lifecycle.ErrDetached) {
 		err = errors.Join(err, removeAfter(ctx, at.driver, sb))
@@ -162,12 +165,12 @@ func (h Host) ensureAndExecute(ctx context.Context, at place, spec lifecycle.Spe
 		return 0, lifecycle.Sandbox{}, err
 	}
 	h.nameOrphans(ctx, at.driver, sb)
-	code, err := h.execute(ctx, at.driver, sb, p, opts.Command)
+	code, err := h.executeSynced(ctx, at, sb, p, opts.Command)
 	if errors.Is(err, lifecycle.ErrNotPrepared) {
 		if sb, err = ensurer.Ensure(ctx, spec, false); err != nil {
 			return 0, lifecycle.Sandbox{}, err
 		}
-		code, err = h.execute(ctx, at.driver, sb, p, opts.Command)
+		code, err = h.executeSynced(ctx, at, sb, p, opts.Command)
 	}
 	return code, sb, err
 }

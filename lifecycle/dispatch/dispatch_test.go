@@ -132,14 +132,14 @@ func TestSweepRemovesWhatKilledDispatchesLeft(t *testing.T) {
 	assert.Assert(t, taken)
 	defer func() { _ = other.Close() }()
 
-	lock, err := h.sweep(t.Context(), d, lifecycle.Spec{Name: "new", Scope: mine, Root: "/src"})
+	lock, err := h.sweep(t.Context(), d, lifecycle.Spec{Name: "new", Scope: mine, Root: "/src"}, func(context.Context, lifecycle.Sandbox) error { return nil })
 	assert.NilError(t, err)
 	assert.DeepEqual(t, d.removed, []string{"left", "stopped"})
 
 	free, err := flock.New(lock.Path()).TryLock()
 	assert.NilError(t, err)
 	assert.Assert(t, !free, "the new one shows that it is alive")
-	_, err = h.sweep(t.Context(), d, lifecycle.Spec{Name: "new", Scope: mine, Root: "/src"})
+	_, err = h.sweep(t.Context(), d, lifecycle.Spec{Name: "new", Scope: mine, Root: "/src"}, func(context.Context, lifecycle.Sandbox) error { return nil })
 	assert.ErrorContains(t, err, "taken by another dispatch")
 	assert.NilError(t, lock.Close())
 }

@@ -35,14 +35,14 @@ func removeAfter(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sand
 // sweep removes sandboxes for one dispatch whose dispatch was killed. A live
 // dispatch holds the lock that is returned for this one; a killed one has let
 // go of it, but what it started may still be at work.
-func (h Host) sweep(ctx context.Context, driver lifecycle.Driver, spec lifecycle.Spec) (*flock.Flock, error) {
+func (h Host) sweep(ctx context.Context, driver lifecycle.Driver, spec lifecycle.Spec, save func(context.Context, lifecycle.Sandbox) error) (*flock.Flock, error) {
 	all, err := driver.List(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, sb := range all {
 		if sb.Ephemeral && sb.Scope == spec.Scope && sb.Root == spec.Root {
-			if err := h.sweepOne(ctx, driver, sb); err != nil {
+			if err := h.sweepOne(ctx, driver, sb, save); err != nil {
 				return nil, err
 			}
 		}
@@ -54,7 +54,7 @@ func (h Host) sweep(ctx context.Context, driver lifecycle.Driver, spec lifecycle
 	return alive, err
 }
 
-func (h Host) sweepOne(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox) error {
+func (h Host) sweepOne(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, save func(context.Context, lifecycle.Sandbox) error) error {
 	lock, dead, err := h.alive(sb.Name)
 	if err != nil || !dead {
 		return err
@@ -64,6 +64,9 @@ func (h Host) sweepOne(ctx context.Context, driver lifecycle.Driver, sb lifecycl
 		if busy, err := driver.Busy(ctx, sb); err != nil || busy {
 			return err
 		}
+	}
+	if err := save(ctx, sb); err != nil {
+		return err
 	}
 	if err := driver.Remove(ctx, sb); err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 )
 
 // checkPrivate refuses a git directory of the sandbox's own where there cannot
-// be one. sbx makes it by cloning the repository; what that cannot do is known
+// be one. A container has one over that of its work tree; sbx makes it by cloning the repository; what that cannot do is known
 // from its documentation and its issues (docker/sbx-releases#460).
 func checkPrivate(wt scope.Worktree, cfg config.Effective, kind string) error {
 	if cfg.Sandbox.Git != config.GitPrivate {
@@ -23,8 +23,10 @@ func checkPrivate(wt scope.Worktree, cfg config.Effective, kind string) error {
 	}
 	const instead = `or set sandbox.git to "direct"`
 	switch {
+	case kind == config.DriverContainer:
+		return nil // what it cannot do is found when the repository is looked at
 	case kind != config.DriverSbx:
-		return fmt.Errorf(`sandbox.git = "private" works with the driver sbx only, and this is %s: use that one, %s`, kind, instead)
+		return fmt.Errorf(`sandbox.git = "private" works with the drivers container and sbx only, and this is %s: use one of them, %s`, kind, instead)
 	case wt.Shallow():
 		return fmt.Errorf("this repository is a shallow clone, of which sbx makes an empty one: fetch the rest with \"git fetch --unshallow\", %s", instead)
 	case wt.Linked():
@@ -51,11 +53,14 @@ func collect(ctx context.Context, wt scope.Worktree, sb lifecycle.Sandbox) error
 }
 
 // bringHome fetches what a command has committed and tells where it is.
-func (h Host) bringHome(ctx context.Context, wt scope.Worktree, sb lifecycle.Sandbox) error {
+func (h Host) bringHome(ctx context.Context, at place, wt scope.Worktree, sb lifecycle.Sandbox) error {
+	ctx = context.WithoutCancel(ctx)
+	if at.git != nil {
+		return h.bringOut(ctx, at, sb)
+	}
 	if !sb.Private {
 		return nil
 	}
-	ctx = context.WithoutCancel(ctx)
 	if err := collect(ctx, wt, sb); err != nil {
 		return fmt.Errorf("the sandbox's commits are only in the sandbox %s yet: %w", sb.Name, err)
 	}
@@ -69,10 +74,14 @@ func (h Host) bringHome(ctx context.Context, wt scope.Worktree, sb lifecycle.San
 
 // save makes sure that nothing is lost when a sandbox with a clone of its own is
 // removed.
-func (h Host) save(driver lifecycle.Driver, wt scope.Worktree) func(context.Context, lifecycle.Sandbox) error {
+func (h Host) save(at place, wt scope.Worktree) func(context.Context, lifecycle.Sandbox) error {
+	driver := at.driver
 	return func(ctx context.Context, sb lifecycle.Sandbox) error {
 		if !sb.Private {
 			return nil
+		}
+		if at.kind == config.DriverContainer {
+			return h.saveOwn(ctx, driver, wt, sb)
 		}
 		if sb.State != lifecycle.Running {
 			if err := driver.Start(ctx, sb); err != nil {

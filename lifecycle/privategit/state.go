@@ -59,12 +59,11 @@ func Saved(stateDir, name string) bool {
 	return err == nil && st.Tips != nil && !st.Dirty
 }
 
-// Forget removes what is noted about a sandbox's git directory that is gone.
+// Forget removes what is noted about a sandbox's git directory that is gone. The
+// file that lies over a .git file stays: the next sandbox has it mounted too.
 func Forget(stateDir, name string) error {
-	for _, path := range []string{statePath(stateDir, name), coverPath(stateDir, name)} {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("forgetting the git directory of %s: %w", name, err)
-		}
+	if err := os.Remove(statePath(stateDir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("forgetting the git directory of %s: %w", name, err)
 	}
 	return nil
 }

@@ -1,0 +1,158 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/client"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/privategit"
+)
+
+const gitPrivate = "private"
+
+// gitVolume holds a sandbox's own git directory. It stays when the sandbox goes,
+// as long as there may be commits in it that are nowhere else: the next sandbox
+// of that name has it again.
+func gitVolume(sandbox string) string { return "ralph-git-" + sandbox }
+
+// makeGit makes sure that the volume with the sandbox's own git directory is
+// there and filled. The sandbox's labels tell of it.
+func (d *Driver) makeGit(ctx context.Context, spec lifecycle.Spec, l map[string]string, image string) (*lifecycle.OwnGit, error) {
+	if spec.Git == nil {
+		return nil, nil
+	}
+	own, err := spec.Git(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l[labelGit] = gitPrivate
+	name := gitVolume(spec.Name)
+	if privategit.Saved(d.StateDir, spec.Name) {
+		// It was to be removed. If something still has it, it is simply used on.
+		_, err := d.API.VolumeRemove(ctx, name, client.VolumeRemoveOptions{})
+		if err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
+			return nil, fmt.Errorf("removing the volume %s: %w", name, err)
+		}
+	}
+	of := maps.Clone(l)
+	of[labelRole] = roleGit
+	if _, err := d.API.VolumeCreate(ctx, client.VolumeCreateOptions{Name: name, Labels: of}); err != nil {
+		return nil, fmt.Errorf("making the volume %s: %w", name, err)
+	}
+	if err := d.checkGitVolume(ctx, name, of); err != nil {
+		return nil, err
+	}
+	if err := d.fillGit(ctx, spec.Name, own, l[labelUser], image); err != nil {
+		return nil, fmt.Errorf("filling the volume %s: %w", name, err)
+	}
+	return own, nil
+}
+
+// checkGitVolume refuses a volume that was left by a sandbox of another scope,
+// work tree or user.
+func (d *Driver) checkGitVolume(ctx context.Context, name string, want map[string]string) error {
+	res, err := d.API.VolumeInspect(ctx, name, client.VolumeInspectOptions{})
+	if err != nil {
+		return fmt.Errorf("looking at the volume %s: %w", name, err)
+	}
+	for _, label := range []string{labelCreatedBy, labelRepo, labelBranch, labelWorktree, labelUser} {
+		if has := res.Volume.Labels[label]; has != want[label] {
+			return fmt.Errorf("the volume %s holds commits of another sandbox (%s is %q, not %q): remove it with \"docker volume rm %s\" if you do not need them", name, label, has, want[label], name)
+		}
+	}
+	return nil
+}
+
+// fillGit fills the volume through a container that is never started, unless
+// that was done.
+func (d *Driver) fillGit(ctx context.Context, sandbox string, own *lifecycle.OwnGit, user, image string) (err error) {
+	name := sandbox + ".git"
+	if err := d.removeOwned(ctx, name, sandbox); err != nil { // of a command that was killed
+		return err
+	}
+	made, err := d.API.ContainerCreate(ctx, client.ContainerCreateOptions{
+		Name: name,
+		Config: &container.Config{
+			Image: image, Entrypoint: []string{"/never"}, Labels: ownLabels(sandbox, roleHelper), NetworkDisabled: true,
+		},
+		HostConfig: &container.HostConfig{NetworkMode: "none", Mounts: []mount.Mount{gitMount(sandbox, own.Folder)}},
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.removeContainer(context.WithoutCancel(ctx), made.ID)) }()
+	_, _, err = d.readFile(ctx, made.ID, path.Join(own.Folder, "HEAD"))
+	if err == nil || !errdefs.IsNotFound(err) {
+		return err
+	}
+	r, w := io.Pipe()
+	filled := make(chan error, 1)
+	go func() {
+		err := own.Fill(ctx, user, w)
+		_ = w.CloseWithError(err)
+		filled <- err
+	}()
+	_, err = d.API.CopyToContainer(ctx, made.ID, client.CopyToContainerOptions{DestinationPath: path.Dir(own.Folder), Content: r})
+	_ = r.CloseWithError(errors.New("the engine has stopped reading"))
+	if fillErr := <-filled; fillErr != nil && err != nil {
+		return fillErr
+	}
+	return err
+}
+
+func gitMount(sandbox, target string) mount.Mount {
+	return mount.Mount{Type: mount.TypeVolume, Source: gitVolume(sandbox), Target: target, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}
+}
+
+// gitMounts are what lies over the work tree's git directory, and what belongs
+// to it.
+func gitMounts(sandbox string, own *lifecycle.OwnGit) []mount.Mount {
+	if own == nil {
+		return nil
+	}
+	bind := func(source, target string, readOnly bool) mount.Mount {
+		return mount.Mount{
+			Type: mount.TypeBind, Source: source, Target: target, ReadOnly: readOnly,
+			BindOptions: &mount.BindOptions{Propagation: mount.PropagationRPrivate},
+		}
+	}
+	mounts := []mount.Mount{gitMount(sandbox, own.Folder)}
+	for _, dir := range own.Over {
+		mounts = append(mounts, gitMount(sandbox, dir))
+	}
+	for _, file := range own.Covered {
+		mounts = append(mounts, bind(own.Cover, file, true))
+	}
+	for _, b := range own.Borrowed {
+		mounts = append(mounts, bind(b.Source, b.Target, true))
+	}
+	for _, dir := range own.Pinned {
+		mounts = append(mounts, bind(dir, dir, false))
+	}
+	for _, dir := range own.Hidden {
+		mounts = append(mounts, mount.Mount{Type: mount.TypeTmpfs, Target: dir, TmpfsOptions: &mount.TmpfsOptions{SizeBytes: 1 << 20}})
+	}
+	return mounts
+}
+
+// removeGit removes the volume with a sandbox's git directory, unless it may
+// hold commits that are nowhere else.
+func (d *Driver) removeGit(ctx context.Context, sb lifecycle.Sandbox) error {
+	if !sb.Private || !privategit.Saved(d.StateDir, sb.Name) {
+		return nil
+	}
+	_, err := d.API.VolumeRemove(ctx, gitVolume(sb.Name), client.VolumeRemoveOptions{})
+	if err != nil && !errdefs.IsNotFound(err) {
+		return fmt.Errorf("removing the volume %s: %w", gitVolume(sb.Name), err)
+	}
+	return privategit.Forget(d.StateDir, sb.Name)
+}

@@ -1,0 +1,258 @@
+package dispatch
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/privategit"
+	"github.com/docker-ralph/docker-ralph/scope"
+)
+
+// ownGit is the git directory of a container's own, while a command runs.
+type ownGit struct {
+	repo  *privategit.Repo
+	alive *flock.Flock // held while an agent may commit
+
+	mu     sync.Mutex
+	result privategit.Result // of all syncs so far
+}
+
+// syncEvery is how often commits are fetched while an agent works.
+const syncEvery = 30 * time.Second
+
+// ownGit lets a container have a git directory of its own over that of the work
+// tree. An agent is not started while the user has to finish something first.
+func (h Host) ownGit(ctx context.Context, wt scope.Worktree, at *place, spec *lifecycle.Spec, command string) error {
+	if !spec.Private || at.kind != config.DriverContainer {
+		return nil
+	}
+	repo, err := privategit.Open(wt, spec.Name, h.StateDir)
+	if err != nil {
+		return err
+	}
+	if command != taskCommand {
+		if err := repo.Check(ctx); err != nil {
+			return err
+		}
+	}
+	at.git = &ownGit{repo: repo, alive: flock.New(filepath.Join(h.lockDir(), spec.Name+".git-alive"))}
+	spec.Mounts, spec.Probe = nil, probe(wt.Root)
+	spec.Git = func(ctx context.Context) (*lifecycle.OwnGit, error) {
+		if err := repo.Check(ctx); err != nil {
+			return nil, err
+		}
+		return repo.Layout(ctx)
+	}
+	return nil
+}
+
+// probe returns a file by which one can tell the work tree; empty if there is
+// none.
+func probe(root string) string {
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		return ""
+	}
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && info.Size() < 1<<20 && e.Name() != ".git" {
+			return filepath.Join(root, e.Name())
+		}
+	}
+	return ""
+}
+
+// shell runs scripts of ours in a sandbox.
+func shell(driver lifecycle.Driver, sb lifecycle.Sandbox) privategit.Shell {
+	return func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
+		var stderr bytes.Buffer
+		code, err := driver.Exec(ctx, sb, lifecycle.Process{
+			ID: rand.Text(), Args: append([]string{"sh", "-c", script, "sh"}, args...), Dir: sb.Root,
+			Stdin: stdin, Stdout: stdout, Stderr: &limited{buf: &stderr, left: 4096},
+		})
+		if err == nil && code != 0 {
+			err = fmt.Errorf("git in the sandbox ended with %d: %q", code, strings.TrimSpace(stderr.String()))
+		}
+		return err
+	}
+}
+
+// limited keeps the beginning of what is written.
+type limited struct {
+	buf  *bytes.Buffer
+	left int
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	n := min(len(p), l.left)
+	l.left -= n
+	_, _ = l.buf.Write(p[:n])
+	return len(p), nil
+}
+
+// executeSynced runs a process in a sandbox. If that has a git directory of its
+// own, it is brought up to date before, and its commits are fetched while the
+// process runs.
+func (h Host) executeSynced(ctx context.Context, at place, sb lifecycle.Sandbox, p lifecycle.Process, command string) (int, error) {
+	if at.git == nil {
+		return h.execute(ctx, at.driver, sb, p, command)
+	}
+	if command == taskCommand {
+		if err := h.takeUp(ctx, at, sb); err != nil {
+			return 0, err
+		}
+		return h.execute(ctx, at.driver, sb, p, command)
+	}
+	if err := at.git.alive.RLock(); err != nil {
+		return 0, fmt.Errorf("locking %s: %w", at.git.alive.Path(), err)
+	}
+	defer func() { _ = at.git.alive.Close() }()
+	if err := h.takeIn(ctx, at, sb); err != nil {
+		return 0, err
+	}
+	if err := at.git.repo.Begin(ctx); err != nil {
+		return 0, err
+	}
+	stop := at.git.follow(ctx, shell(at.driver, sb))
+	defer stop()
+	return h.execute(ctx, at.driver, sb, p, command)
+}
+
+// takeUp fetches what an earlier command, which was killed, has left, before a
+// command that starts no agent.
+func (h Host) takeUp(ctx context.Context, at place, sb lifecycle.Sandbox) error {
+	if !at.git.repo.Unfinished() {
+		return nil
+	}
+	if free, err := at.git.alive.TryLock(); err != nil || !free {
+		return nil //nolint:nilerr // a command that lives does it
+	}
+	defer func() { _ = at.git.alive.Close() }()
+	res, err := at.git.repo.Out(ctx, shell(at.driver, sb), h.idle(ctx, at.driver, sb))
+	if errors.Is(err, lifecycle.ErrNotPrepared) {
+		return err
+	}
+	if err != nil {
+		h.report(fmt.Sprintf("Warning: %v", err))
+	}
+	h.reportSync(res)
+	return nil
+}
+
+// takeIn brings the sandbox up to date. While something else runs in it, commits
+// only come out.
+func (h Host) takeIn(ctx context.Context, at place, sb lifecycle.Sandbox) error {
+	if !h.idle(ctx, at.driver, sb) {
+		res, err := at.git.repo.Out(ctx, shell(at.driver, sb), false)
+		h.reportSync(res)
+		return err
+	}
+	res, err := at.git.repo.In(ctx, shell(at.driver, sb))
+	h.reportSync(res)
+	return err
+}
+
+// idle says that nothing runs in a sandbox that could commit.
+func (h Host) idle(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox) bool {
+	busy, err := driver.Busy(ctx, sb)
+	return err == nil && !busy
+}
+
+func (h Host) reportSync(res privategit.Result) {
+	for _, note := range res.Notes() {
+		h.report(note)
+	}
+	if res.Conflict != nil {
+		h.report("Warning: " + res.Conflict.Error())
+	}
+}
+
+// follow fetches commits again and again until it is stopped. What came is told
+// at the end, because the terminal belongs to the agent.
+func (g *ownGit) follow(ctx context.Context, sh privategit.Shell) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for again := time.NewTicker(syncEvery); ; {
+			select {
+			case <-ctx.Done():
+				again.Stop()
+				return
+			case <-again.C:
+			}
+			if res, err := g.repo.Out(ctx, sh, false); err == nil { // or else the last one tells
+				g.add(res)
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+// add sums up what several syncs have brought.
+func (g *ownGit) add(res privategit.Result) privategit.Result {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	res.Commits += g.result.Commits
+	for name, ref := range g.result.Others {
+		if _, later := res.Others[name]; !later {
+			res.Others[name] = ref
+		}
+	}
+	g.result = res
+	return res
+}
+
+// bringOut fetches what a command has committed and tells where it is.
+func (h Host) bringOut(ctx context.Context, at place, sb lifecycle.Sandbox) error {
+	ctx, cancel := context.WithTimeout(ctx, collectLimit)
+	defer cancel()
+	res, err := at.git.repo.Out(ctx, shell(at.driver, sb), h.idle(ctx, at.driver, sb))
+	if err != nil {
+		return fmt.Errorf("the sandbox's commits are only in the sandbox %s yet: %w", sb.Name, err)
+	}
+	h.reportSync(at.git.add(res))
+	return nil
+}
+
+// saveOwn fetches everything before a container is removed. If there is no ralph
+// of this version in it, nothing can be fetched; then its git directory stays,
+// for the next container of that name.
+func (h Host) saveOwn(ctx context.Context, driver lifecycle.Driver, wt scope.Worktree, sb lifecycle.Sandbox) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), collectLimit)
+	defer cancel()
+	repo, err := privategit.Open(wt, sb.Name, h.StateDir)
+	if err != nil {
+		return err
+	}
+	if sb.State != lifecycle.Running {
+		if err := driver.Start(ctx, sb); err != nil {
+			return err
+		}
+	}
+	res, err := repo.Out(ctx, shell(driver, sb), true)
+	if errors.Is(err, lifecycle.ErrNotPrepared) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("the sandbox %s cannot be made anew without losing commits in its git directory: %w. Remove it yourself with %q and \"docker volume rm ralph-git-%s\"",
+			sb.Name, err, driver.Manual(sb.Name).Remove, sb.Name)
+	}
+	h.reportSync(res)
+	return nil
+}
