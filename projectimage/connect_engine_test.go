@@ -37,6 +37,7 @@ func (e *testEngine) buildThrough(t *testing.T, c *client.Client) {
 }
 
 func TestEngineBehindTLS(t *testing.T) {
+	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		certificate := writeCertificate(t)
 		proxy := e.listenTLS(t, certificate)

@@ -34,6 +34,7 @@ func (e *testEngine) custom(t *testing.T, steps string, files map[string]string)
 }
 
 func TestEngineMounts(t *testing.T) {
+	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		w := e.custom(t, `RUN --mount=type=cache,target=/var/cache/tools touch /var/cache/tools/kept
 RUN --mount=type=cache,target=/var/cache/tools ls /var/cache/tools >/seen
@@ -51,8 +52,10 @@ RUN --mount=type=tmpfs,target=/scratch touch /scratch/gone`,
 }
 
 func TestEngineSecret(t *testing.T) {
+	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
-		const needs = "RUN --mount=type=secret,id=token,required=true,uid=1000 sha256sum </run/secrets/token >/seen"
+		// Whether a step is cached does not depend on its secrets.
+		needs := "RUN --mount=type=secret,id=token,required=true,uid=1000 sha256sum </run/secrets/token >/seen; echo " + identity.NewID()
 		w := e.custom(t, needs, nil)
 		failure := w.failure(t) // without the secret
 		assert.ErrorContains(t, failure, "\nbuild the image with the secret first: docker ralph image build --secret id=token,src=FILE")
@@ -77,6 +80,7 @@ func TestEngineSecret(t *testing.T) {
 }
 
 func TestEngineStages(t *testing.T) {
+	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		w := e.workshop(t, map[string]string{sandboxDockerfile: `ARG BASE_IMAGE
 FROM ${BASE_IMAGE} AS tools
@@ -91,6 +95,7 @@ COPY --from=tools --chown=root /home/agent/tool /opt/tool
 }
 
 func TestEngineHeredoc(t *testing.T) {
+	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		w := e.custom(t, "RUN <<EOF\nset -e\necho one >/one\nEOF\nCOPY <<EOF /two\nfirst\nEOF", nil)
 		if e.name == "debian" { // its BuildKit is older than heredocs
@@ -107,6 +112,7 @@ func TestEngineHeredoc(t *testing.T) {
 // more than others, however the file asks for it: the file's own check is not
 // what that depends on.
 func TestEngineNoEntitlements(t *testing.T) {
+	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		b, _ := e.builder(t)
 		for flag, name := range map[string]string{"--network=host": "network.host", "--security=insecure": "security.insecure"} {
@@ -123,6 +129,7 @@ func TestEngineNoEntitlements(t *testing.T) {
 }
 
 func TestEngineFailingLayer(t *testing.T) {
+	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		w := e.custom(t, "# The next one fails.\nRUN echo one; \\\n    echo two; \\\n    exit 3", nil)
 		failure := w.failure(t)
@@ -187,6 +194,7 @@ func TestEngineCancelledLayer(t *testing.T) {
 }
 
 func TestEngineTwoProcessesBuildALayerOnce(t *testing.T) {
+	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		self, err := os.Executable()
 		assert.NilError(t, err)
@@ -214,6 +222,7 @@ func TestEngineTwoProcessesBuildALayerOnce(t *testing.T) {
 func rebuild(req *Request) { req.Rebuild = true }
 
 func TestEngineRebuildOfALayer(t *testing.T) {
+	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		w := e.custom(t, "RUN cat /proc/sys/kernel/random/uuid >/made", nil)
 		made := func(image Image) string { return e.run(t, image.Ref, "cat /made") }
@@ -240,6 +249,7 @@ func TestEngineRebuildOfALayer(t *testing.T) {
 }
 
 func TestEngineRebuildPullsTheBase(t *testing.T) {
+	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		w := e.custom(t, "RUN true", nil)
 		// What the engine has under this name is not what the registry has.
@@ -268,6 +278,7 @@ func TestEngineRebuildPullsTheBase(t *testing.T) {
 
 // TestEngineChangedBaseCascades has two projects share an agent's image.
 func TestEngineChangedBaseCascades(t *testing.T) {
+	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		shop, store := e.custom(t, "RUN touch /shop", nil), e.custom(t, "RUN touch /store", nil)
 		store.moveTo(t, "store")
@@ -300,6 +311,7 @@ func TestEngineChangedBaseCascades(t *testing.T) {
 }
 
 func TestEngineLayerProgress(t *testing.T) {
+	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		w := e.workshop(t, map[string]string{sandboxDockerfile: head + "RUN echo said; echo " + identity.NewID() + "\n", dependenciesFile: "tree\n"})
 		w.mustDispatch(t)
