@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,6 +20,7 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
+	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/e2e/registry"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
 )
@@ -259,5 +261,22 @@ func TestImagesAreFetchedWithDockersOwnCredentials(t *testing.T) {
 		} {
 			assert.Check(t, is.Contains(res.stderr, part))
 		}
+	})
+}
+
+func TestTheImageOfAMicroVMIsInUse(t *testing.T) {
+	inMicroVMs(t, func(t *testing.T, w *world) {
+		w.ok(t, "task", "create", "a", "Title")
+		now, _ := w.images(t)
+		assert.Equal(t, now.Change, "none")
+		if w.driver == config.DriverDockerSandbox {
+			assert.Equal(t, now.Kind+" "+now.Image, "template docker/sandbox-templates:shell")
+			assert.Equal(t, now.Status, "Docker's own: the driver docker-sandbox fetches it")
+			return
+		}
+		assert.Equal(t, now.Kind+" "+now.Status, "agent up to date")
+		assert.Assert(t, slices.Contains(now.UsedBy, w.sandbox(t).Name), now.UsedBy)
+		unused := w.ok(t, "image", "prune", "--all", "--dry-run")
+		assert.Check(t, !strings.Contains("\n"+unused, "\n"+now.Image+"\n"), unused)
 	})
 }

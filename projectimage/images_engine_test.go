@@ -308,3 +308,44 @@ func TestEngineGivenImageThatLacksThings(t *testing.T) {
 		}
 	})
 }
+
+// A base that was pulled or made anew is built on when somebody asks for it.
+func TestEngineBaseChanged(t *testing.T) {
+	onEngines(t, func(t *testing.T, e *testEngine) {
+		b, out := e.builder(t)
+		req := Request{Agent: "shell", Base: e.base}
+		changed, err := b.BaseChanged(t.Context(), req)
+		assert.NilError(t, err)
+		assert.Assert(t, !changed, "there is nothing yet")
+		first, err := b.Ensure(t.Context(), req)
+		assert.NilError(t, err, "%s", out)
+		e.removeAfter(t, first.Ref)
+		changed, err = b.BaseChanged(t.Context(), req)
+		assert.NilError(t, err)
+		assert.Assert(t, !changed)
+
+		other := e.derive(t, "LABEL made=anew")
+		_, err = e.ImageTag(t.Context(), client.ImageTagOptions{Source: other, Target: e.base})
+		assert.NilError(t, err)
+		changed, err = b.BaseChanged(t.Context(), req)
+		assert.NilError(t, err)
+		assert.Assert(t, changed)
+		look, err := b.Outlook(t.Context(), req, e.stored(t, b, first.ID))
+		assert.NilError(t, err)
+		assert.Assert(t, cmp.Contains(look.Why, "is another one now"))
+		same, err := b.Ensure(t.Context(), req)
+		assert.NilError(t, err)
+		assert.Equal(t, same.ID, first.ID, "a dispatch goes on with what there is")
+
+		req.Again = true
+		second, err := b.Ensure(t.Context(), req)
+		assert.NilError(t, err, "%s", out)
+		assert.Assert(t, second.Built && second.ID != first.ID)
+		changed, err = b.BaseChanged(t.Context(), req)
+		assert.NilError(t, err)
+		assert.Assert(t, !changed)
+		again, err := b.Ensure(t.Context(), req)
+		assert.NilError(t, err)
+		assert.Equal(t, again.ID, second.ID, "the same base gives the same image")
+	})
+}

@@ -109,15 +109,18 @@ func (b *Builder) users(ctx context.Context) (map[string][]string, error) {
 	return users, nil
 }
 
-// UsersOf returns the names of the containers that were made from the image ref,
-// sorted.
-func (b *Builder) UsersOf(ctx context.Context, ref string) ([]string, error) {
-	image, found, err := b.lookup(ctx, ref)
+// Find returns an image of any origin, with its ID, age, size and users only.
+func (b *Builder) Find(ctx context.Context, ref string) (_ Stored, found bool, _ error) {
+	image, found, err := b.inspect(ctx, ref)
 	if err != nil || !found {
-		return []string{}, err
+		return Stored{}, false, err
 	}
 	users, err := b.users(ctx)
-	return append([]string{}, users[image.ID]...), err
+	if err != nil {
+		return Stored{}, false, err
+	}
+	created, _ := time.Parse(time.RFC3339Nano, image.Created) // some images do not say
+	return Stored{ID: image.ID, Created: created, Size: image.Size, UsedBy: users[image.ID]}, true, nil
 }
 
 // newStored reads what labels and names say.

@@ -72,12 +72,17 @@ func TestListCancelled(t *testing.T) {
 	assert.Assert(t, errors.Is(err, context.Canceled), "%v", err)
 }
 
-func TestUsersOf(t *testing.T) {
+func TestFind(t *testing.T) {
 	b, engine, _ := newFake(t, map[string]string{"mine:1": "sha256:1", "mine:2": "sha256:2"})
 	engine.containers = []container.Summary{{ID: "c", Names: []string{"/box"}, ImageID: "sha256:1"}}
-	for ref, want := range map[string][]string{"mine:1": {"box"}, "mine:2": {}, "mine:3": {}} {
-		got, err := b.UsersOf(t.Context(), ref)
-		assert.NilError(t, err)
-		assert.DeepEqual(t, got, want)
-	}
+	got, found, err := b.Find(t.Context(), "mine:1")
+	assert.NilError(t, err)
+	assert.Assert(t, found)
+	assert.DeepEqual(t, got, Stored{ID: "sha256:1", UsedBy: []string{"box"}})
+	got, found, err = b.Find(t.Context(), "mine:2")
+	assert.NilError(t, err)
+	assert.Assert(t, found && got.UsedBy == nil)
+	_, found, err = b.Find(t.Context(), "mine:3")
+	assert.NilError(t, err)
+	assert.Assert(t, !found)
 }

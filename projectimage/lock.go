@@ -95,6 +95,6 @@ func (b *Builder) ensureHeld(ctx context.Context, agent buildSpec, req Request) 
 			return Image{}, nil, err
 		}
 		// Somebody has removed it since. What was forced has been done.
-		req.Rebuild, req.Pull, req.NoCache = false, false, false
+		req.Rebuild, req.Pull, req.NoCache, req.Again = false, false, false, false
 	}
 }

@@ -98,14 +98,34 @@ func (b *Builder) givenOutlook(ctx context.Context, ref string) (Outlook, error)
 // somebody to ask for it: bases change all the time.
 func (b *Builder) settled(ctx context.Context, look *Outlook, agent Stored) error {
 	look.Change, look.Why = ChangeNone, "up to date"
-	if agent.BaseID == "" {
-		return nil
-	}
-	base, found, err := b.lookup(ctx, agent.Base)
-	if err == nil && found && base.ID != agent.BaseID {
-		look.Why = fmt.Sprintf("the base is another one now: to build on it, run \"docker ralph image build --pull\" (%s)", agent.Base)
+	changed, err := b.baseChanged(ctx, agent.Base, agent.BaseID)
+	if changed {
+		look.Why = fmt.Sprintf("the base %s is another one now: to build on it, run \"docker ralph image build\"", agent.Base)
 	}
 	return err
+}
+
+// BaseChanged tells whether the agent's image of a request is there, but was
+// built on an image that its base is no longer.
+func (b *Builder) BaseChanged(ctx context.Context, req Request) (bool, error) {
+	spec, err := specOf(req)
+	if err != nil {
+		return false, err
+	}
+	image, found, err := b.inspect(ctx, spec.tag)
+	if err != nil || !found {
+		return false, err
+	}
+	return b.baseChanged(ctx, spec.base, imageLabel(image, labelBaseID))
+}
+
+// baseChanged tells whether base is another image now than that with the ID was.
+func (b *Builder) baseChanged(ctx context.Context, base, was string) (bool, error) {
+	if was == "" { // the first versions did not say
+		return false, nil
+	}
+	now, found, err := b.lookup(ctx, base)
+	return found && now.ID != was, err
 }
 
 // whyAnother says why a project's layer is not the one that was built last.

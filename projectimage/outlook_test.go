@@ -55,7 +55,7 @@ func TestOutlook(t *testing.T) {
 		{name: "agent, built by an old version", req: alone, stored: []Stored{agent("debian:2", "")}, change: ChangeNone, why: "up to date"},
 		{
 			name: "agent, base pulled again", req: alone, stored: []Stored{agent("debian:2", "sha256:1")}, change: ChangeNone,
-			why: `the base is another one now: to build on it, run "docker ralph image build --pull" (debian:2)`,
+			why: `the base debian:2 is another one now: to build on it, run "docker ralph image build"`,
 		},
 		{name: "agent, base gone", req: with(func(r *Request) { r.Base, r.Project = "gone:1", nil }), stored: []Stored{agent("gone:1", "sha256:1")}, change: ChangeNone, why: "up to date"},
 		{name: "project, nothing built", req: now, change: ChangeBuild, why: "not built yet"},
@@ -70,7 +70,7 @@ func TestOutlook(t *testing.T) {
 		},
 		{
 			name: "project, base pulled again", req: now, stored: []Stored{agent("debian:2", "sha256:1"), layer(now, 0)}, change: ChangeNone,
-			why: `the base is another one now: to build on it, run "docker ralph image build --pull" (debian:2)`,
+			why: `the base debian:2 is another one now: to build on it, run "docker ralph image build"`,
 		},
 		{name: "Dockerfile changed", req: now, stored: []Stored{layer(oldFile, 0)}, change: ChangeBuild, why: ".agent-loop/Dockerfile.sandbox changed"},
 		{name: "copied file changed", req: copies, stored: []Stored{layer(now, 0)}, change: ChangeBuild, why: ".agent-loop/Dockerfile.sandbox, or a file that it may copy, changed"},

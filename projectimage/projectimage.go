@@ -54,10 +54,11 @@ type Request struct {
 	Rebuild  bool     // Pull and NoCache
 	Pull     bool     // fetch the base again and build everything on it, although the tags exist
 	NoCache  bool     // build everything without cache, although the tags exist
+	Again    bool     // build everything with cache, although the tags exist
 }
 
 // force tells whether images are built that exist.
-func (r Request) force() bool { return r.pull() || r.noCache() }
+func (r Request) force() bool { return r.Again || r.pull() || r.noCache() }
 
 func (r Request) pull() bool    { return r.Rebuild || r.Pull }
 func (r Request) noCache() bool { return r.Rebuild || r.NoCache }

@@ -20,7 +20,8 @@ type ImageBuild struct {
 }
 
 // BuildImage makes sure that the image is there which a sandbox of the current
-// scope would be made from, and returns its tag.
+// scope would be made from, and that it is built on what its base is now. It
+// returns the image's tag.
 func BuildImage(ctx context.Context, h Host, opts ImageBuild) (ref string, err error) {
 	connected := h.connect()
 	s, err := h.imageScope(ctx, opts.Overrides)
@@ -45,6 +46,11 @@ func BuildImage(ctx context.Context, h Host, opts ImageBuild) (ref string, err e
 	builder.Secrets = opts.Secrets
 	req := s.req
 	req.Platform, req.Pull, req.NoCache = opts.Platform, opts.Pull, opts.NoCache
+	// A dispatch goes on with the image that it has; whoever asks for a build
+	// wants what there is now.
+	if req.Again, err = builder.BaseChanged(ctx, req); err != nil {
+		return "", err
+	}
 	image, err := builder.Ensure(ctx, req)
 	if err != nil {
 		return "", err

@@ -20,7 +20,7 @@ type ImageStatus struct {
 	Agent   string     `json:"agent"`   // empty for a given one
 	Project string     `json:"project"` // empty unless it is a project's
 	Base    string     `json:"base"`    // what it is built on
-	Created *time.Time `json:"created"` // nil if it is not there
+	Created *time.Time `json:"created"` // nil if it is not there, or does not say
 	Size    int64      `json:"size"`    // bytes, with the layers that others have too
 	UsedBy  []string   `json:"used_by"` // sandboxes, and containers of others
 	Current bool       `json:"current"` // the scope's next sandbox would be made from it
@@ -95,8 +95,11 @@ func storedStatus(image projectimage.Stored, needed []string, unused []projectim
 
 // add fills in what only an image has that is there.
 func (s *ImageStatus) add(image projectimage.Stored) {
-	created := image.Created.UTC()
-	s.ID, s.Created, s.Size, s.UsedBy = image.ID, &created, image.Size, image.UsedBy
+	if !image.Created.IsZero() {
+		created := image.Created.UTC()
+		s.Created = &created
+	}
+	s.ID, s.Size, s.UsedBy = image.ID, image.Size, image.UsedBy
 	if s.UsedBy == nil {
 		s.UsedBy = []string{}
 	}
@@ -137,8 +140,12 @@ func (h Host) currentImage(ctx context.Context, s imageScope, builder *projectim
 		}
 	}
 	if look.Kind == projectimage.KindGiven {
-		if now.UsedBy, err = builder.UsersOf(ctx, look.Ref); err != nil {
+		image, found, err := builder.Find(ctx, look.Ref)
+		if err != nil {
 			return ImageStatus{}, err
+		}
+		if found {
+			now.add(image)
 		}
 	}
 	if other := h.madeFrom(name, at.kind, look.Ref, all); other != "" {
