@@ -1,0 +1,28 @@
+package microvm
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"gotest.tools/v3/assert"
+)
+
+func TestImages(t *testing.T) {
+	dir := t.TempDir()
+	none, err := Images(dir, "sbx")
+	assert.NilError(t, err)
+	assert.Equal(t, len(none), 0)
+
+	assert.NilError(t, recordsOf(dir, "sbx").write(record{Name: "a", Image: "image:1", Created: true}))
+	assert.NilError(t, recordsOf(dir, "sbx").write(record{Name: "b", Image: "image:2"})) // being made
+	assert.NilError(t, recordsOf(dir, "docker-sandbox").write(record{Name: "c", Image: "image:3", Created: true}))
+	images, err := Images(dir, "sbx")
+	assert.NilError(t, err)
+	assert.DeepEqual(t, images, map[string]string{"a": "image:1", "b": "image:2"})
+
+	// One that cannot be read may well be of a sandbox that is there.
+	assert.NilError(t, os.WriteFile(filepath.Join(dir, "microvms", "sbx", "d.json"), []byte("{"), 0o600))
+	_, err = Images(dir, "sbx")
+	assert.ErrorContains(t, err, "reading what is known of the sandbox d")
+}
