@@ -14,6 +14,7 @@ import (
 	"github.com/moby/term"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/ralph/deadline"
 	"github.com/docker-ralph/docker-ralph/ralph/guest"
 )
 
@@ -70,7 +71,40 @@ func (d *Driver) Exec(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Pro
 	if err := d.stream(ctx, made.ID, conn.HijackedResponse, p); err != nil {
 		return 0, err
 	}
-	return d.exitCode(ctx, made.ID)
+	code, err := d.exitCode(ctx, made.ID)
+	if err == nil && code == killed && d.endedItself(ctx, sb) {
+		_, _ = fmt.Fprintf(p.Stderr, "Error: a run of the agent took longer than its time limit, and nothing in the sandbox could end it: the sandbox %s was stopped\n", sb.Name)
+		code = exitTimeUp
+	}
+	return code, err
+}
+
+const (
+	// killed is the exit code of what was ended by SIGKILL, as everything is
+	// whose sandbox ends.
+	killed = 128 + 9
+	// exitTimeUp is that of the first process that ends it.
+	exitTimeUp = deadline.ExitCode
+)
+
+// endedItself tells whether a sandbox was ended by its first process because a
+// run took too long. The engine learns that a moment after what ran in it.
+func (d *Driver) endedItself(ctx context.Context, sb lifecycle.Sandbox) bool {
+	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); {
+		res, err := d.API.ContainerInspect(ctx, sb.ID, client.ContainerInspectOptions{})
+		if err != nil || res.Container.State == nil {
+			return false
+		}
+		if state := res.Container.State; !state.Running {
+			return state.ExitCode == exitTimeUp
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	return false
 }
 
 // stream carries the process's input and output until it has ended or the
