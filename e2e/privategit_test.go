@@ -1,0 +1,212 @@
+//go:build unix
+
+package e2e
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+)
+
+// privately runs a test in a container with a git directory of its own, on every
+// engine.
+func privately(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Helper()
+	each(t, func(t *testing.T, w *world) {
+		w.setenv("RALPH_GIT", "private")
+		test(t, w)
+	})
+}
+
+// The agent works on the live files, and its commits come to the user's branch
+// without touching what the user has staged.
+func TestCommitsOfAPrivateGitDirectory(t *testing.T) {
+	privately(t, func(t *testing.T, w *world) {
+		w.write(t, filepath.Join(w.repo, "half.txt"), "what the user has staged\n")
+		w.git(t, "add", "half.txt")
+		w.write(t, filepath.Join(w.repo, "half.txt"), "what the user has not staged\n")
+		before := w.git(t, "rev-parse", "HEAD")
+		// What is left over, the shell agent commits itself.
+		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt && git add a.txt && git commit -qm 'Only a'"}})
+		res := w.ralph(t, "build").expect(t, 0)
+		assert.Assert(t, is.Contains(res.stderr, "2 commits of the sandbox are on your branch main"))
+		assert.Equal(t, w.git(t, "log", "--format=%s %an <%ae>", before+".."), "Add a Una User <una@example.com>\nOnly a Una User <una@example.com>")
+		assert.Equal(t, w.git(t, "diff", "--name-only", before, "HEAD~"), "a.txt", "what is staged is the user's")
+		assert.Equal(t, w.git(t, "show", ":half.txt"), "what the user has staged")
+		assert.Equal(t, w.git(t, "status", "--porcelain"), "MM half.txt")
+		assert.Equal(t, w.read(t, "half.txt"), "what the user has not staged\n")
+		w.git(t, "add", "half.txt")
+		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
+		assert.Equal(t, w.git(t, "rev-parse", "refs/ralph/"+w.sandbox(t).Name+"/main"), w.git(t, "rev-parse", "main"))
+		info, err := os.Stat(filepath.Join(w.repo, "a.txt"))
+		assert.NilError(t, err)
+		assert.Equal(t, int(info.Sys().(*syscall.Stat_t).Uid), w.uid)
+
+		// The other way: the user commits, and the agent sees it.
+		w.git(t, "commit", "-q", "--allow-empty", "-m", "The user's")
+		w.plan(t, task{ID: "b", Title: "Add b", Steps: []string{
+			"git status --porcelain | tee status.txt && test ! -s status.txt && rm status.txt && git log -1 --format=%s > b.txt",
+		}})
+		w.ralph(t, "build").expect(t, 0)
+		assert.Equal(t, w.git(t, "show", "HEAD:b.txt"), "The user's")
+		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
+	})
+}
+
+// Making the sandbox anew saves everything first, and removes the volume.
+func TestThePrivateGitDirectoryGoesWithItsSandbox(t *testing.T) {
+	privately(t, func(t *testing.T, w *world) {
+		w.plan(t, task{ID: "a", Title: "Branch off", Steps: []string{"git switch -qc side && echo s > s.txt && git add -A && git commit -qm side && git switch -q main"}})
+		res := w.ralph(t, "build").expect(t, 0)
+		name := w.sandbox(t).Name
+		assert.Assert(t, is.Contains(res.stderr, `The sandbox's branch "side" is at refs/ralph/`+name+`/side`))
+		assert.Equal(t, w.git(t, "branch", "--format=%(refname:short)"), "main")
+
+		was := w.git(t, "log", "-1", "--format=%s", "refs/ralph/"+name+"/side")
+		assert.Equal(t, was, "side")
+		first := w.container(t).ID
+		w.ok(t, "--recreate", "task", "list")
+		assert.Assert(t, w.container(t).ID != first)
+
+		// A sandbox that others have removed leaves its volume.
+		w.plan(t, task{ID: "b", Title: "Commit and hang", Steps: []string{"touch begun; git add -A; git commit -qm hanging; touch committed; sleep 1000"}})
+		build := start(t, w.docker("ralph", "build", "-n", "1"))
+		appears(t, filepath.Join(w.repo, "committed"))
+		build.signalGroup(syscall.SIGKILL)
+		build.wait(t)
+		run(t, w.docker("rm", "-f", w.container(t).ID)).expect(t, 0)
+		w.ralph(t, "task", "list").expect(t, 0)
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "hanging")
+	})
+}
+
+// Whoever is killed, the next command brings the commits.
+func TestAKilledDispatchWithAPrivateGitDirectory(t *testing.T) {
+	privately(t, func(t *testing.T, w *world) {
+		w.plan(t, task{ID: "a", Title: "Commit and wait", Steps: []string{"echo a > a.txt; git add a.txt; git commit -qm a; touch committed; while ! test -e go; do sleep 0.1; done"}})
+		build := start(t, w.docker("ralph", "build", "-n", "1"))
+		appears(t, filepath.Join(w.repo, "committed"))
+		build.signalGroup(syscall.SIGKILL)
+		build.wait(t)
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "first")
+		w.ralph(t, "task", "list").expect(t, 0)
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "a")
+
+		// The loop that was left behind goes on, and so do its commits.
+		w.write(t, filepath.Join(w.repo, "go"), "")
+		name := w.sandbox(t).Name
+		eventually(t, func() error {
+			w.ralph(t, "task", "list").expect(t, 0)
+			if st := w.statuses(t); st["a"] != "done" {
+				return errors.New("the task is " + st["a"] + " in " + name)
+			}
+			return nil
+		})
+	})
+}
+
+// What an agent plants for the user's git is not run, wherever it puts it.
+func TestWhatAnAgentPlantsIsNotRun(t *testing.T) {
+	privately(t, func(t *testing.T, w *world) {
+		side := filepath.Join(w.repo, ".worktrees", "side")
+		w.git(t, "worktree", "add", "-q", "-b", "side", side)
+		marker := filepath.Join(w.dir, "marker")
+		plant := strings.ReplaceAll(`set -x
+c=$(git rev-parse --git-dir)
+for h in post-checkout post-commit pre-commit post-index-change reference-transaction post-merge; do printf '#!/bin/sh\ntouch MARK\n' > $c/hooks/$h; chmod +x $c/hooks/$h; done
+git config core.fsmonitor 'touch MARK; false'
+git config filter.x.clean 'touch MARK; cat'
+git config core.hooksPath $c/hooks
+echo '* filter=x' > .gitattributes
+mv .git .gone && exit 90
+rmdir .git && exit 91
+echo "gitdir: $PWD/evil" > .worktrees/side/.git
+mv .worktrees .other && exit 92
+mkdir -p nested && git init -q --bare nested && git -C nested config core.fsmonitor 'touch MARK; false'
+mkdir -p .git/evil && echo evil > .git/commondir; rm -f .git/commondir
+touch .git/objects/x && ls -d /opt/ralph-git/host && ! touch /opt/ralph-git/host$PWD/.git/objects/x
+git -c core.hooksPath=/dev/null -c core.fsmonitor=false branch 'odd$(touch${IFS}MARK)' || exit 93
+git -c core.hooksPath=/dev/null -c core.fsmonitor=false update-ref "refs/heads/odd$(printf '\343\200\200')x" HEAD
+`, "MARK", marker)
+		w.write(t, filepath.Join(w.repo, "plant.sh"), plant)
+		w.git(t, "add", "plant.sh")
+		w.git(t, "commit", "-qm", "plant")
+		w.plan(t, task{ID: "a", Title: "Plant", Steps: []string{"sh plant.sh > plant.log 2>&1; echo $? >> plant.log"}})
+		w.ralph(t, "build", "-n", "1")
+		log := w.read(t, "plant.log")
+		assert.Assert(t, strings.HasSuffix(log, "\n0\n"), log)
+
+		for _, dir := range []string{w.repo, side} {
+			cmd := w.command("git", "status", "--porcelain")
+			cmd.Dir = dir
+			run(t, cmd).expect(t, 0)
+		}
+		w.git(t, "diff", "HEAD")
+		w.git(t, "log", "-p", "-1")
+		w.ok(t, "task", "list")
+		_, err := os.Stat(marker)
+		assert.Assert(t, os.IsNotExist(err), "something was run: %s", log)
+		assert.Assert(t, !strings.Contains(w.git(t, "config", "--local", "--list"), "fsmonitor"))
+	})
+}
+
+func TestAPrivateGitDirectoryForALinkedWorkTree(t *testing.T) {
+	privately(t, func(t *testing.T, w *world) {
+		main := w.git(t, "rev-parse", "main")
+		linked := filepath.Join(w.dir, "linked")
+		w.git(t, "worktree", "add", "-q", "-b", "side", linked)
+		w.repo = linked
+		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}})
+		w.ralph(t, "build").expect(t, 0)
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "side"), "Add a")
+		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
+		assert.Equal(t, w.git(t, "rev-parse", "main"), main)
+	})
+}
+
+// When both sides have moved, both stay, and the user is told what to do, which
+// works.
+func TestAConflictWithAPrivateGitDirectory(t *testing.T) {
+	privately(t, func(t *testing.T, w *world) {
+		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt; touch begun; while ! test -e .ralph/go; do sleep 0.1; done"}})
+		build := start(t, w.docker("ralph", "build", "-n", "1"))
+		appears(t, filepath.Join(w.repo, "begun"))
+		w.write(t, filepath.Join(w.repo, "user.txt"), "u\n")
+		w.git(t, "add", "user.txt")
+		w.git(t, "commit", "-qm", "The user's")
+		mine := w.git(t, "rev-parse", "main")
+		w.write(t, filepath.Join(w.repo, ".ralph", "go"), "")
+		res := build.wait(t).expect(t, 0)
+		merged := "refs/ralph/" + w.sandbox(t).Name + "/@merged"
+		assert.Assert(t, is.Contains(res.stderr, "Warning: your branch and the sandbox's have both moved."))
+		assert.Assert(t, is.Contains(res.stderr, "git reset "+merged))
+		assert.Equal(t, w.git(t, "rev-parse", "main"), mine)
+
+		res = w.ralph(t, "build").expect(t, 1)
+		assert.Assert(t, is.Contains(res.stderr, "Error: your branch and the sandbox's have both moved."))
+		w.git(t, "reset", "-q", merged)
+		w.plan(t, task{ID: "b", Title: "Add b", Steps: []string{"echo b > b.txt"}})
+		w.ralph(t, "build").expect(t, 0)
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "Add b")
+		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
+	})
+}
+
+func TestRepositoriesWithoutAPrivateGitDirectory(t *testing.T) {
+	privately(t, func(t *testing.T, w *world) {
+		other := filepath.Join(w.dir, "other")
+		w.git(t, "clone", "-q", w.repo, other)
+		w.git(t, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", other, "sub")
+		for _, command := range []string{"build", "task"} {
+			res := w.ralph(t, command, "list").expect(t, 1)
+			assert.Assert(t, is.Contains(res.stderr, `Error: this repository has submodules ("sub")`))
+		}
+		assert.Equal(t, len(w.containers(t)), 0, "nothing was made")
+	})
+}
