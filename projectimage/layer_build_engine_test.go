@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -89,7 +90,9 @@ RUN echo made >tool
 FROM ${BASE_IMAGE}
 COPY --from=tools --chown=root /home/agent/tool /opt/tool
 `})
+		w.moveTo(t, `C:\My Shöp`)
 		built := w.mustDispatch(t)
+		assert.Assert(t, cmp.Regexp(`^agent-loop-sandbox-shell-c-my-sh-p-[0-9a-f]{8}:v[0-9a-f]{8}$`, built.Ref))
 		assert.Equal(t, e.run(t, built.Ref, "cat /opt/tool; stat -c %U /opt/tool; id -un; ls /home/agent"), "made\nroot\nagent")
 	})
 }
@@ -307,6 +310,28 @@ func TestEngineChangedBaseCascades(t *testing.T) {
 		changed := store.mustDispatch(t)
 		assert.Assert(t, changed.Built)
 		assert.Equal(t, e.run(t, changed.Ref, "ls /bigger-store; id -un"), "/bigger-store\nagent")
+	})
+}
+
+// TestEngineLayerOfAnotherMachine has somebody else build on the same engine.
+func TestEngineLayerOfAnotherMachine(t *testing.T) {
+	t.Parallel()
+	onEngines(t, func(t *testing.T, e *testEngine) {
+		ours := e.custom(t, "RUN echo "+identity.NewID()+" >/made", nil)
+		theirs := *ours
+		theirs.Builder = &Builder{Engine: e, LockDir: t.TempDir()}
+		ours.mustDispatch(t)
+		rebuilt := theirs.mustDispatch(t, rebuild)
+		// We know no better before our note of the agent's image is another one.
+		assert.NilError(t, ours.noteBase(Image{Ref: refOf(t, Request{Agent: "shell", Base: e.base}), ID: "sha256:other"}))
+		for calls := range 2 {
+			counted := &countedEngine{testEngine: e}
+			ours.Engine = counted
+			again := ours.mustDispatch(t)
+			assert.DeepEqual(t, again, Image{Ref: rebuilt.Ref, ID: rebuilt.ID})
+			assert.Assert(t, !slices.Contains(counted.calls, "hijack /grpc"))
+			assert.Equal(t, len(counted.calls) == 1, calls == 1, "%v", counted.calls)
+		}
 	})
 }
 

@@ -58,6 +58,7 @@ func (b *Builder) ensureProject(ctx context.Context, agent buildSpec, req Reques
 			return image, err
 		}
 	}
+	noted := b.notedBase(agent.tag)
 	base, release, err := b.ensureHeld(ctx, agent, req)
 	if err != nil {
 		return Image{}, err
@@ -65,6 +66,12 @@ func (b *Builder) ensureProject(ctx context.Context, agent buildSpec, req Reques
 	defer release()
 	if err := b.noteBase(base); err != nil {
 		return Image{}, err
+	}
+	if !req.force() && noted != "" && noted != base.ID {
+		// The note was wrong about the layer: somebody else has built both.
+		if image, found, err := b.lookupLayer(ctx, spec); err != nil || found {
+			return image, err
+		}
 	}
 	return b.buildLayer(ctx, spec, base, req.noCache())
 }
