@@ -62,24 +62,32 @@ func (s *Server) serveConnect(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer func() { _ = client.Close() }()
-	var first []byte
-	if port == PortTLS && !v.Literal {
-		if first, ok = s.checkHello(v, client); !ok {
+	s.tunnel(place, v, client, host)
+}
+
+// tunnel looks at what the client says first, then takes the buffer of the HTTP
+// server out of the way: the connections themselves are joined.
+func (s *Server) tunnel(place slot, v egress.Verdict, client *bufferedConn, host net.Conn) {
+	switch {
+	case v.Literal: // no name to compare with
+		s.pipe(place, v, client.Conn, host, func() ([]byte, bool) {
+			rest, err := client.rest()
+			return rest, err == nil
+		})
+	case v.Port == PortTLS:
+		hello, ok := s.checkHello(v, client)
+		if !ok {
 			sayDenied(client)
 			return
 		}
+		rest, err := client.rest()
+		if err != nil {
+			return
+		}
+		s.pipe(place, v, client.Conn, host, already(append(hello, rest...)))
+	default:
+		s.pipe(place, v, client.Conn, host, s.checkAny(v, client))
 	}
-	s.tunnel(place, v, client, host, first)
-}
-
-// tunnel sends on what is left in the client's buffer, then takes the buffer
-// out of the way.
-func (s *Server) tunnel(place slot, v egress.Verdict, client *bufferedConn, host net.Conn, first []byte) {
-	rest, err := client.rest()
-	if err != nil {
-		return
-	}
-	s.pipe(place, v, client.Conn, host, append(first, rest...))
 }
 
 // splitTarget reads the target of CONNECT, which is a host and a port. The host

@@ -366,3 +366,60 @@ func TestAllowAllStillChecks(t *testing.T) {
 		assert.Equal(t, status, 403, target)
 	}
 }
+
+func TestConnectToOtherPortsComparesNamesInTLS(t *testing.T) {
+	l := newLab(t, []string{"allowed.example:8443"}, func(c *Config) { c.HelloTimeout = 200 * time.Millisecond })
+	server := l.serveTLS(t, "allowed.example", hello("hello"))
+	l.put("allowed.example:8443", server.Listener)
+	conn, status, _ := connectTo(t, l, "allowed.example:8443")
+	assert.Equal(t, status, 200)
+	assert.NilError(t, tls.Client(conn, &tls.Config{ServerName: "allowed.example", RootCAs: l.ca}).Handshake())
+	for name, config := range map[string]*tls.Config{
+		"another name": {ServerName: "blocked.example"},
+		"no name":      {InsecureSkipVerify: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn, status, _ := connectTo(t, l, "allowed.example:8443")
+			assert.Equal(t, status, 200)
+			assert.Assert(t, tls.Client(conn, config).Handshake() != nil)
+			assert.Equal(t, l.lastDecision(t).Decision, egress.Refused)
+		})
+	}
+	t.Run("a ClientHello that never ends", func(t *testing.T) {
+		conn, status, _ := connectTo(t, l, "allowed.example:8443")
+		assert.Equal(t, status, 200)
+		_, err := conn.Write([]byte{0x16, 3, 1})
+		assert.NilError(t, err)
+		_, err = io.ReadAll(conn)
+		assert.Assert(t, err == nil || !isTimeout(err))
+		assert.Equal(t, l.lastDecision(t).Decision, egress.Refused)
+	})
+}
+
+func TestHostsThatSpeakFirst(t *testing.T) {
+	l := newLab(t, []string{"mail.example:25"})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	assert.NilError(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		_, _ = io.WriteString(conn, "220 hello\r\n")
+		_, _ = io.Copy(conn, conn)
+		_ = conn.Close()
+	}()
+	l.put("mail.example:25", listener)
+	conn, status, _ := connectTo(t, l, "mail.example:25")
+	assert.Equal(t, status, 200)
+	reader := bufio.NewReader(conn)
+	line, err := reader.ReadString('\n')
+	assert.NilError(t, err)
+	assert.Equal(t, line, "220 hello\r\n")
+	_, err = io.WriteString(conn, "EHLO\r\n")
+	assert.NilError(t, err)
+	line, err = reader.ReadString('\n')
+	assert.NilError(t, err)
+	assert.Equal(t, line, "EHLO\r\n")
+}

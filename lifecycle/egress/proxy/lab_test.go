@@ -75,7 +75,8 @@ func newLab(tb testing.TB, rules []string, prepare ...func(*Config)) *lab {
 	l.Server = server
 	l.at = listenLoopback(tb)
 	done := make(chan error, 1)
-	go func() { done <- server.Serve(tb.Context(), l.at) }()
+	ctx := tb.Context()
+	go func() { done <- server.Serve(ctx, l.at) }()
 	tb.Cleanup(func() { assert.NilError(tb, <-done) })
 	return l
 }

@@ -49,7 +49,8 @@ func (s *Server) steer(ctx context.Context, place slot, conn net.Conn) {
 		sayDenied(conn)
 		return
 	}
-	s.pipe(place, v, conn, host, hello)
+	_ = conn.SetDeadline(time.Time{})
+	s.pipe(place, v, conn, host, already(hello))
 }
 
 // checkHello reads what a client sends after CONNECT to port 443, and compares
@@ -57,12 +58,13 @@ func (s *Server) steer(ctx context.Context, place slot, conn net.Conn) {
 // other side goes by the name.
 func (s *Server) checkHello(v egress.Verdict, conn net.Conn) (hello []byte, ok bool) {
 	const via = "connect"
-	_ = conn.SetDeadline(time.Now().Add(s.helloTimeout))
+	_ = conn.SetReadDeadline(time.Now().Add(s.helloTimeout))
 	name, hello, err := readHello(conn)
 	if err != nil {
 		s.refuse(via, v, err.Error(), "")
 		return nil, false
 	}
+	_ = conn.SetReadDeadline(time.Time{})
 	if same, err := egress.Normalise(name); err == nil && same == v.Host {
 		return hello, true
 	}
@@ -72,4 +74,26 @@ func (s *Server) checkHello(v egress.Verdict, conn net.Conn) (hello []byte, ok b
 		return nil, false
 	}
 	return hello, true
+}
+
+// recordHandshake is the first byte of every TLS connection.
+const recordHandshake = 0x16
+
+// checkAny is for other ports than 443, where anything may be spoken. Where TLS
+// is, the name in it must fit as well. It waits for the client as long as that
+// takes: in some protocols the host speaks first.
+func (s *Server) checkAny(v egress.Verdict, client *bufferedConn) begin {
+	return func() ([]byte, bool) {
+		next, err := client.buffer.Peek(1)
+		if err == nil && next[0] == recordHandshake {
+			hello, ok := s.checkHello(v, client)
+			if !ok {
+				return nil, false
+			}
+			rest, err := client.rest()
+			return append(hello, rest...), err == nil
+		}
+		rest, err := client.rest()
+		return rest, err == nil
+	}
 }

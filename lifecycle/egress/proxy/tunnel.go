@@ -1,12 +1,10 @@
 package proxy
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"net"
 	"sync/atomic"
-	"time"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
@@ -21,28 +19,40 @@ func (s *Server) hold(place slot, v egress.Verdict, end func()) bool {
 	return s.policy.Load().Decide(v.Host, v.Port).Allowed
 }
 
-// pipe carries bytes both ways until both sides have ended. first are those
-// that were already read from the client.
-func (s *Server) pipe(place slot, v egress.Verdict, client, host net.Conn, first []byte) {
+// begin returns the first bytes to send to the host, or false to send none.
+type begin func() (first []byte, ok bool)
+
+func already(first []byte) begin { return func() ([]byte, bool) { return first, true } }
+
+// pipe carries bytes both ways until both sides have ended. What begin returns
+// goes to the host first; the host may speak before that.
+func (s *Server) pipe(place slot, v egress.Verdict, client, host net.Conn, start begin) {
 	end := func() { _ = client.Close(); _ = host.Close() }
 	defer end()
 	if !s.hold(place, v, end) {
 		return
 	}
-	_ = client.SetDeadline(time.Time{})
 	count := s.stats.of(v.Host, v.Port)
 	back := make(chan struct{})
 	go func() {
 		defer close(back)
 		carry(client, host, &count.received)
 	}()
-	if n, err := io.Copy(host, bytes.NewReader(first)); err == nil {
-		count.sent.Add(n)
+	if first, ok := start(); ok && send(host, first, &count.sent) {
 		carry(host, client, &count.sent)
 	} else {
 		end()
 	}
 	<-back
+}
+
+func send(host net.Conn, first []byte, count *atomic.Int64) bool {
+	if len(first) == 0 {
+		return true
+	}
+	n, err := host.Write(first)
+	count.Add(int64(n))
+	return err == nil
 }
 
 // carry copies until src ends, and passes the end on. Between TCP connections
