@@ -24,9 +24,14 @@ type listing struct {
 	more    bool              // whether a bundle follows
 }
 
+// plainGit keeps what an agent has set up for its git from failing ours. It is no
+// protection: there is nothing in the sandbox that the agent does not rule.
+const plainGit = `git() { command git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c core.pager=cat "$@"; }
+`
+
 // outScript lists the sandbox's refs and bundles the commits that are new. Its
 // input are the names of commits that the host has.
-const outScript = `git for-each-ref --format='%(objectname) %(refname)' refs/heads refs/stash || exit
+const outScript = plainGit + `git for-each-ref --format='%(objectname) %(refname)' refs/heads refs/stash || exit
 head=$(git rev-parse -q --verify HEAD) || head=-
 ref=$(git symbolic-ref -q HEAD) || ref=
 printf '%s HEAD %s\n\n' "$head" "$ref"

@@ -13,20 +13,23 @@ import (
 // inScript takes over where the user's repository is. Its arguments are the
 // user's branch, and the commits that the sandbox's index and the branch are at;
 // its input are other refs that have changed.
-const inScript = `set -e
+const inScript = plainGit + `set -e
 git update-ref --stdin || :
 [ -z "$3" ] || git update-ref -m 'ralph: from your branch' "refs/heads/$1" "$3" "$4"
 git symbolic-ref HEAD "refs/heads/$1"
 if [ -z "$3" ]; then git read-tree --empty
 elif [ -z "$2" ]; then git read-tree --reset "$3"
-else git read-tree -m -i "$2" "$3" 2>/dev/null || git read-tree --reset "$3"
+else git read-tree -m -i "$2" "$3" 2>/dev/null || git read-tree --reset "$3" 2>/dev/null || {
+	rm -f "$(git rev-parse --git-path index)" # a filter of the agent's fails
+	git read-tree "$3"
+}
 fi
 git update-index -q --refresh || :
 `
 
 // leaveScript keeps the sandbox's git from committing files that only the
 // user's filters can turn into what belongs there. Its input are their names.
-const leaveScript = `git update-index --skip-worktree -z --stdin`
+const leaveScript = plainGit + `git update-index --skip-worktree -z --stdin`
 
 // In brings the sandbox up to where the user's repository is: commits, another
 // branch. Before that everything comes out that has not yet. A *Conflict as the

@@ -24,7 +24,7 @@ func (r *Repo) freshIndex(ctx context.Context, all []setting) (content []byte, f
 	if err := copyFile(filepath.Join(r.gitDir, "index"), path); err != nil && !os.IsNotExist(err) {
 		return nil, false, fmt.Errorf("preparing the sandbox's index: %w", err)
 	}
-	g := r.git.with("GIT_INDEX_FILE=" + path)
+	g := r.git.with(append(withoutFilters(all), "GIT_INDEX_FILE="+path)...)
 	tip, err := g.resolve(ctx, "HEAD")
 	if err != nil {
 		return nil, false, err
