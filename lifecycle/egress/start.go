@@ -63,6 +63,9 @@ type Route struct {
 	Paths []string `json:"paths,omitempty"`
 	// GitReadOnly lets git fetch and clone, and nothing else.
 	GitReadOnly bool `json:"git_read_only,omitempty"`
+	// Exclusive closes all other ways to the target's host, so that an agent
+	// cannot go there with a key of somebody else.
+	Exclusive bool `json:"exclusive,omitempty"`
 }
 
 // Check tells what is wrong with the message, without its secrets.

@@ -66,6 +66,7 @@ type Server struct {
 	open         *registry
 	transport    *http.Transport // to hosts, and in TLS to the targets of routes
 	routes       map[string]*route
+	exclusive    map[string]string // hosts of routes to their prefixes
 	helloTimeout time.Duration
 }
 
@@ -98,7 +99,7 @@ func New(config Config) (*Server, error) {
 		return nil, err
 	}
 	s.transport = s.newTransport(roots)
-	if s.routes, err = newRoutes(start.Routes); err != nil {
+	if s.routes, s.exclusive, err = newRoutes(start.Routes); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -142,6 +143,9 @@ func (s *Server) Serve(ctx context.Context, l *Listeners) error {
 // decide asks the policy, and tells the log and the counters.
 func (s *Server) decide(via, host string, port uint16) egress.Verdict {
 	v := s.policy.Load().Decide(host, port)
+	if prefix, ok := s.exclusive[v.Host]; ok && v.Allowed && via != viaRoute {
+		v.Allowed, v.Why = false, fmt.Sprintf("only reached by the route %s, port %d of the proxy", prefix, PortRoutes)
+	}
 	s.record(via, v)
 	return v
 }

@@ -30,29 +30,37 @@ var (
 	keyQueries = []string{"key", "api_key", "api-key", "access_token"}
 )
 
-func newRoutes(configs []egress.Route) (map[string]*route, error) {
-	routes := map[string]*route{}
+// viaRoute is how the log calls it.
+const viaRoute = "route"
+
+// newRoutes returns the routes by the names of their prefixes, and the prefixes
+// by the hosts that they have for themselves.
+func newRoutes(configs []egress.Route) (routes map[string]*route, exclusive map[string]string, err error) {
+	routes, exclusive = map[string]*route{}, map[string]string{}
 	for _, c := range configs {
 		target, err := url.Parse(c.Target)
 		if err != nil || target.Scheme != "https" {
-			return nil, fmt.Errorf("route %q: the target is not an https URL", c.Prefix)
+			return nil, nil, fmt.Errorf("route %q: the target is not an https URL", c.Prefix)
 		}
 		r := &route{target: target, port: PortTLS, headers: maps.Clone(c.Headers), paths: c.Paths, gitRead: c.GitReadOnly}
 		if text := target.Port(); text != "" {
 			n, err := strconv.ParseUint(text, 10, 16)
 			if err != nil {
-				return nil, fmt.Errorf("route %q: %q is not a port", c.Prefix, text)
+				return nil, nil, fmt.Errorf("route %q: %q is not a port", c.Prefix, text)
 			}
 			r.port = uint16(n)
 		}
 		routes[strings.TrimPrefix(c.Prefix, "/")] = r
+		if host, err := egress.Normalise(target.Hostname()); err == nil && c.Exclusive {
+			exclusive[host] = c.Prefix
+		}
 	}
-	return routes, nil
+	return routes, exclusive, nil
 }
 
 // routeHandler serves the port for routes.
 func (s *Server) routeHandler() http.Handler {
-	const via = "route"
+	const via = viaRoute
 	forward := s.reverseProxy(via)
 	// Not TRACE: the answer would be the request, with the key in it.
 	methods := []string{

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
@@ -193,11 +194,33 @@ func TestRoutesTrustTheCompanysCA(t *testing.T) {
 	assert.Assert(t, cmp.Contains(body, "unknown authority"))
 }
 
+func TestExclusiveRoutes(t *testing.T) {
+	l := newLab(t, []string{"allowed.example", "other.example"}, func(c *Config) {
+		c.Start.Routes = []egress.Route{{
+			Prefix: "/model", Target: "https://Allowed.example", Exclusive: true,
+			Headers: map[string]egress.Secret{"X-Api-Key": key},
+		}}
+	})
+	l.serveTLS(t, "allowed.example", show())
+	l.serveTLS(t, "other.example", show())
+	status, _ := get(t, http.DefaultClient, l.routeURL("/model/v1"))
+	assert.Equal(t, status, 200)
+	_, status, body := connectTo(t, l, "allowed.example:443")
+	assert.Equal(t, status, 403)
+	assert.Assert(t, cmp.Contains(body, "only reached by the route /model, port 8080 of the proxy"))
+	status, _ = get(t, l.client(t), "http://allowed.example/")
+	assert.Equal(t, status, 403)
+	assert.ErrorContains(t, tls.Client(dial(t, l.at.TLS), &tls.Config{ServerName: "allowed.example"}).Handshake(), "access denied")
+	conn, status, _ := connectTo(t, l, "other.example:443")
+	assert.Equal(t, status, 200)
+	assert.ErrorContains(t, tls.Client(conn, &tls.Config{ServerName: "allowed.example"}).Handshake(), "access denied")
+}
+
 func FuzzLocate(f *testing.F) {
 	for _, seed := range []string{"/v1/messages", "/v1/../x", "/v1/%2e%2e/x", "/v1/..;/x", "/%", "//", `/\..`, "/v1?key=1", "/v1?a;key=1&%6bey=2"} {
 		f.Add(seed)
 	}
-	routes, err := newRoutes([]egress.Route{{Prefix: "/a", Target: "https://allowed.example/base", Paths: []string{"/v1"}}})
+	routes, _, err := newRoutes([]egress.Route{{Prefix: "/a", Target: "https://allowed.example/base", Paths: []string{"/v1"}}})
 	assert.NilError(f, err)
 	f.Fuzz(func(t *testing.T, path string) {
 		asked, err := url.Parse("http://proxy/a" + path)
