@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	// Nearly all of the time is spent waiting for engines.
 	if f := flag.Lookup("test.parallel"); f.Value.String() == fmt.Sprint(runtime.GOMAXPROCS(0)) {
-		_ = f.Value.Set(fmt.Sprint(2 * runtime.GOMAXPROCS(0)))
+		_ = f.Value.Set(fmt.Sprint(3 * runtime.GOMAXPROCS(0)))
 	}
 	s, err := newSuite()
 	if err != nil {

@@ -21,7 +21,10 @@ func TestUpgrade(t *testing.T) {
 		newer, err := shared.newer()
 		assert.NilError(t, err)
 		for _, driver := range []string{config.DriverContainer, microVMOn(e)} {
-			t.Run("the sandbox stays and gets the new ralph, "+driver, func(t *testing.T) { upgradeSandbox(t, newWorldOf(t, e, driver), newer) })
+			t.Run("the sandbox stays and gets the new ralph, "+driver, func(t *testing.T) {
+				t.Parallel()
+				upgradeSandbox(t, newWorldOf(t, e, driver), newer)
+			})
 		}
 		t.Run("two users bring the same ralph at the same moment", func(t *testing.T) { installTwice(t, e, newer) })
 	})
