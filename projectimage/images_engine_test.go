@@ -104,8 +104,18 @@ func TestEngineImagesFromBuildToPrune(t *testing.T) {
 		assert.Equal(t, len(Unused(used, nil)), 0)
 		done, err := b.Prune(t.Context(), both[1:]) // as if it had been made just now
 		assert.NilError(t, err)
-		assert.Equal(t, done.Kept[0].Why, "a container uses it")
+		assert.Assert(t, cmp.Contains(done.Kept[0].Why, "something uses it: "))
 		assert.Equal(t, len(e.stored(t, b, layer.ID)), 1)
+
+		// So does one from the image in which the container driver gave the user a name.
+		commit, err := e.ContainerCommit(t.Context(), box, client.ContainerCommitOptions{Reference: fitted + ":" + shortID(layer.ID) + "-1-1"})
+		assert.NilError(t, err)
+		e.unbox(t.Context(), box)
+		box = e.box(t, commit.ID)
+		used = e.stored(t, b, agent.ID, layer.ID, commit.ID)
+		assert.DeepEqual(t, [][]string{used[0].UsedBy, used[1].UsedBy, used[2].UsedBy}, [][]string{nil, {box}, {box}})
+		assert.Equal(t, used[2].Kind+used[2].Base, kindFitted+layer.Ref)
+		assert.Equal(t, len(Unused(used, nil)), 0)
 		e.unbox(t.Context(), box)
 
 		// An image that somebody built on it has its labels, and is not ours.
@@ -118,12 +128,12 @@ func TestEngineImagesFromBuildToPrune(t *testing.T) {
 
 		_, err = e.ImageTag(t.Context(), client.ImageTagOptions{Source: layer.ID, Target: handedOver + ":" + shortID(layer.ID)})
 		assert.NilError(t, err)
-		unused := Unused(e.stored(t, b, agent.ID, layer.ID), nil)
-		assert.Equal(t, len(unused), 2)
+		unused := Unused(e.stored(t, b, agent.ID, layer.ID, commit.ID), nil)
+		assert.Equal(t, len(unused), 3)
 		done, err = b.Prune(t.Context(), unused)
 		assert.NilError(t, err)
-		assert.Equal(t, len(done.Removed), 2)
-		assert.Equal(t, len(e.stored(t, b, agent.ID, layer.ID)), 0)
+		assert.Equal(t, len(done.Removed), 3, "%v", done.Kept)
+		assert.Equal(t, len(e.stored(t, b, agent.ID, layer.ID, commit.ID)), 0)
 		for _, ref := range []string{agent.Ref, layer.Ref, handedOver + ":" + shortID(layer.ID)} {
 			_, found, err = b.lookup(t.Context(), ref)
 			assert.NilError(t, err)

@@ -21,14 +21,15 @@ type Stored struct {
 	ID      string
 	Tags    []string // sorted; none when another image has taken its name
 	Foreign []string // names that somebody else has given it
-	Kind    string   // "agent" or "project"
-	Agent   string
-	Project string // name of the project's folder, as it is in the tag; empty for an agent's image
-	Base    string // reference of the image that it is built on
-	BaseID  string // the engine's ID of that image at the time; empty when it is not known
+	Kind    string   // "agent", "project", or "fitted" for one of the two in which a user got a name
+	Agent   string   // empty for a fitted image of unknown origin
+	Project string   // name of the project's folder, as it is in the tag; empty for an agent's image
+	Base    string   // reference of the image that it is built on
+	BaseID  string   // the engine's ID of that image at the time; empty when it is not known
 	Created time.Time
 	Size    int64    // bytes, with the layers that other images have too
-	UsedBy  []string // containers that were made from it, sorted
+	UsedBy  []string // containers that were made from it, or from a fitted image of it, sorted
+	Origin  string   // beginning of the ID of the image that it is fitted from; empty for others
 }
 
 // Name is what a user knows the image by: its tag, or else its ID.
@@ -36,12 +37,7 @@ func (s Stored) Name() string { return s.Names()[0] }
 
 // Names returns the tags that a user knows the image by, or else its ID.
 func (s Stored) Names() []string {
-	var names []string
-	for _, tag := range s.Tags {
-		if strings.HasPrefix(tag, tagPrefix) {
-			names = append(names, tag)
-		}
-	}
+	names := slices.DeleteFunc(slices.Clone(s.Tags), func(tag string) bool { return strings.HasPrefix(tag, handedOver+":") })
 	if len(names) == 0 {
 		names = []string{shortID(s.ID)}
 	}
@@ -59,6 +55,10 @@ const (
 	tagPrefix = "agent-loop-sandbox-"
 	// handedOver is what images are called while they are given to sbx.
 	handedOver = "docker-ralph/sandbox"
+	// fitted is what images are called in which the container driver has given
+	// the user a name. Any image can be the origin.
+	fitted     = "docker-ralph/fitted"
+	kindFitted = "fitted"
 )
 
 // List returns the images on the engine that docker ralph has built, by name.
@@ -66,7 +66,7 @@ const (
 // count too.
 func (b *Builder) List(ctx context.Context) ([]Stored, error) {
 	result, err := b.Engine.ImageList(ctx, client.ImageListOptions{
-		Filters: make(client.Filters).Add("label", labelCreatedBy+"="+createdBy).Add("label", labelAgent),
+		Filters: make(client.Filters).Add("label", labelCreatedBy+"="+createdBy),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing the images of docker ralph: %w", canceledOr(ctx, err))
@@ -81,11 +81,25 @@ func (b *Builder) List(ctx context.Context) ([]Stored, error) {
 		if len(stored.Tags) == 0 && (len(stored.Foreign) > 0 || !b.wasBuilt(stored.ID)) {
 			continue
 		}
-		stored.UsedBy = users[stored.ID]
+		stored.UsedBy = slices.Clone(users[stored.ID])
 		all = append(all, stored)
 	}
+	useOrigins(all)
 	slices.SortFunc(all, func(x, y Stored) int { return strings.Compare(x.Name(), y.Name()) })
 	return all, nil
+}
+
+// useOrigins has who uses a fitted image use its origin too.
+func useOrigins(all []Stored) {
+	for c, child := range all {
+		for i, origin := range all {
+			if child.Origin != "" && child.Origin == shortID(origin.ID) {
+				all[c].Base, all[c].BaseID = origin.Name(), origin.ID
+				all[i].UsedBy = append(origin.UsedBy, child.UsedBy...)
+				slices.Sort(all[i].UsedBy)
+			}
+		}
+	}
 }
 
 // users returns the names of all containers, also stopped ones and those of
@@ -139,6 +153,11 @@ func newStored(summary image.Summary) Stored {
 		stored.Kind = kindAgent
 	}
 	for _, tag := range summary.RepoTags {
+		if origin := fittedOf(tag); origin != "" {
+			stored.Kind, stored.Origin, stored.Base, stored.BaseID = kindFitted, origin, origin, ""
+		}
+	}
+	for _, tag := range summary.RepoTags {
 		switch {
 		case tag == "<none>:<none>": // how old engines say that there is none
 		case stored.named(tag):
@@ -157,14 +176,31 @@ var versionTag = regexp.MustCompile(`^v[0-9a-f]{8}$`)
 // named tells whether docker ralph would give the image this name.
 func (s Stored) named(tag string) bool {
 	repository, version, _ := strings.Cut(tag, ":")
-	if repository == handedOver {
+	switch {
+	case repository == handedOver:
 		return version == shortID(s.ID)
+	case s.Kind == kindFitted:
+		return fittedOf(tag) != ""
+	case s.Agent == "":
+		return false
 	}
 	name := tagPrefix + s.Agent
 	if s.Kind == kindProject {
 		name += "-" + s.Project
 	}
 	return repository == name && versionTag.MatchString(version)
+}
+
+// fittedTag matches the name of a fitted image.
+var fittedTag = regexp.MustCompile(`^` + fitted + `:([0-9a-f]{12})-[0-9]+-[0-9]+$`)
+
+// fittedOf returns the beginning of the ID of the image that a fitted one was
+// made from, "" for the name of another image.
+func fittedOf(tag string) string {
+	if match := fittedTag.FindStringSubmatch(tag); match != nil {
+		return match[1]
+	}
+	return ""
 }
 
 // builtPath is the note that an image was built here. By it an image is known

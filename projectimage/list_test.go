@@ -38,11 +38,16 @@ func TestListTakesOnlyOurOwn(t *testing.T) {
 		summary("9", shell),                                                                       // built by somebody
 		summary("a", shop, "agent-loop-sandbox-shell-shop:latest"),                                // tagged by somebody
 		summary("b", shell, "agent-loop-sandbox-shell-shop:v00000003"),                            // labels of another image
+		summary("c", shop, "docker-ralph/fitted:333333333333-1000-100"),
+		summary("d", nil, "docker-ralph/fitted:dddddddddddd-0-0"), // of a given image
+		summary("e", nil, "docker-ralph/guest:0123456789ab"),      // ralph itself
+		summary("f", nil, "agent-loop-sandbox-:v00000000"),
 	}
 	engine.containers = []container.Summary{
 		{ID: strings.Repeat("c", 64), Names: []string{"/z"}, ImageID: engine.summaries[0].ID},
 		{ID: strings.Repeat("d", 64), Names: []string{"/y", "/other/alias"}, ImageID: engine.summaries[0].ID},
 		{ID: strings.Repeat("e", 64), ImageID: engine.summaries[3].ID},
+		{ID: strings.Repeat("f", 64), Names: []string{"/x"}, ImageID: "sha256:" + strings.Repeat("c", 64)},
 	}
 	all, err := b.List(t.Context())
 	assert.NilError(t, err)
@@ -56,9 +61,11 @@ func TestListTakesOnlyOurOwn(t *testing.T) {
 		"6 666666666666 agent shell   ",
 		"8 888888888888 agent shell   ",
 		"4 agent-loop-sandbox-claude:v00000004 agent claude   eeeeeeeeeeee",
-		"3 agent-loop-sandbox-shell-shop:v00000003 project shell shop  ",
+		"3 agent-loop-sandbox-shell-shop:v00000003 project shell shop  x",
 		"1 agent-loop-sandbox-shell:v00000001 agent shell   y,z",
 		"2 agent-loop-sandbox-shell:v00000002 agent shell  mine:1 ",
+		"c docker-ralph/fitted:333333333333-1000-100 fitted shell shop  x",
+		"d docker-ralph/fitted:dddddddddddd-0-0 fitted    ",
 	})
 	assert.DeepEqual(t, all[0].Tags, []string{handed})
 	assert.Equal(t, all[4].Base+all[4].BaseID, "debian:1sha256:b")

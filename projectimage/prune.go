@@ -12,10 +12,17 @@ import (
 
 // Unused returns those of all images that nobody would miss. An image stays
 // that a container was made from, that is among the needed tags, that somebody
-// has given a name of his own, or that an image is built on which stays.
+// has given a name of his own, that is fitted from one that is needed, or that
+// an image is built on which stays.
 func Unused(all []Stored, needed []string) []Stored {
+	var origins []string
+	for _, s := range all {
+		if s.anyTag(needed) {
+			origins = append(origins, shortID(s.ID))
+		}
+	}
 	stays := func(s Stored) bool {
-		return len(s.UsedBy) > 0 || len(s.Foreign) > 0 || slices.ContainsFunc(s.Tags, func(tag string) bool { return slices.Contains(needed, tag) })
+		return len(s.UsedBy) > 0 || len(s.Foreign) > 0 || s.anyTag(needed) || s.Origin != "" && slices.Contains(origins, s.Origin)
 	}
 	var bases, baseIDs []string
 	for _, s := range all {
@@ -25,12 +32,16 @@ func Unused(all []Stored, needed []string) []Stored {
 	}
 	var unused []Stored
 	for _, s := range all {
-		carries := slices.Contains(baseIDs, s.ID) || slices.ContainsFunc(s.Tags, func(tag string) bool { return slices.Contains(bases, tag) })
-		if !stays(s) && !carries {
+		if !stays(s) && !slices.Contains(baseIDs, s.ID) && !s.anyTag(bases) {
 			unused = append(unused, s)
 		}
 	}
 	return unused
+}
+
+// anyTag tells whether one of these tags is the image's.
+func (s Stored) anyTag(tags []string) bool {
+	return slices.ContainsFunc(s.Tags, func(tag string) bool { return slices.Contains(tags, tag) })
 }
 
 // Kept is an image that was left alone after all.
@@ -51,6 +62,9 @@ type Pruned struct {
 // an error, what was done until then is returned with it.
 func (b *Builder) Prune(ctx context.Context, images []Stored) (Pruned, error) {
 	before := b.used(ctx)
+	images = slices.Clone(images)
+	// Old engines keep an image that another one was made from.
+	slices.SortStableFunc(images, func(x, y Stored) int { return rank(x) - rank(y) })
 	var done Pruned
 	var failed error
 	for _, image := range images {
@@ -72,6 +86,9 @@ func (b *Builder) Prune(ctx context.Context, images []Stored) (Pruned, error) {
 	}
 	return done, failed
 }
+
+// rank orders images so that none comes before those made from it.
+func rank(s Stored) int { return slices.Index([]string{kindFitted, kindProject, kindAgent}, s.Kind) }
 
 // used returns how much space images take, 0 when the engine cannot tell.
 func (b *Builder) used(ctx context.Context) int64 {
@@ -133,7 +150,7 @@ func (b *Builder) removeTag(ctx context.Context, image Stored, tag string) (why 
 	case err == nil, errdefs.IsNotFound(err):
 		return "", nil
 	case errdefs.IsConflict(err):
-		return "a container uses it", nil
+		return "something uses it: " + err.Error(), nil
 	default:
 		return "", fmt.Errorf("removing image %q: %w", tag, canceledOr(ctx, err))
 	}

@@ -16,7 +16,7 @@ import (
 type ImageStatus struct {
 	Image   string     `json:"image"`   // its tag, or its ID if another image has that
 	ID      string     `json:"id"`      // the engine's; empty if it is not there
-	Kind    string     `json:"kind"`    // agent, project, given, or template for one of Docker's
+	Kind    string     `json:"kind"`    // agent, project, given, fitted, or template for one of Docker's
 	Agent   string     `json:"agent"`   // empty for a given one
 	Project string     `json:"project"` // empty unless it is a project's
 	Base    string     `json:"base"`    // what it is built on
@@ -87,6 +87,8 @@ func storedStatus(image projectimage.Stored, needed []string, unused []projectim
 		status.Status = "this project's image is built on it"
 	case len(image.Foreign) > 0:
 		status.Status = "also called " + image.Foreign[0]
+	case image.Origin != "":
+		status.Status = "made from this project's image"
 	default:
 		status.Status = "an image in use is built on it"
 	}
@@ -164,7 +166,7 @@ func (h Host) madeFrom(name, driver, ref string, all []projectimage.Stored) stri
 		return ""
 	}
 	for _, image := range all {
-		if slices.Contains(image.UsedBy, name) && !slices.Contains(image.Tags, ref) {
+		if image.Origin == "" && slices.Contains(image.UsedBy, name) && !slices.Contains(image.Tags, ref) {
 			return image.Name()
 		}
 	}
