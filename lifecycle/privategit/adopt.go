@@ -25,7 +25,7 @@ func (c change) deleted() bool { return c.newMode == "000000" }
 // changes compares two commits; an empty one stands for no files at all.
 func (g git) changes(ctx context.Context, from, to string) ([]change, error) {
 	if from == "" {
-		from = emptyTree[len(to)]
+		from = emptyTree(len(to))
 	}
 	out, err := g.run(ctx, nil, "diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--no-ext-diff", "--ignore-submodules=none", from, to)
 	if err != nil {
@@ -44,9 +44,11 @@ func (g git) changes(ctx context.Context, from, to string) ([]change, error) {
 }
 
 // emptyTree is the tree without files, by the length of object names.
-var emptyTree = map[int]string{
-	40: "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
-	64: "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
+func emptyTree(format int) string {
+	if format == 64 {
+		return "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321"
+	}
+	return "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 }
 
 // adopt moves the user's branch forward from one commit to another and brings
@@ -152,7 +154,7 @@ func (r *Repo) writeIndex(ctx context.Context, edit indexEdit, lines []string, f
 	if err != nil {
 		return fmt.Errorf("changing the index: %w", err)
 	}
-	if _, err := g.run(ctx, nil, "update-index", "-q", "--refresh"); err != nil && !said(err, 1) {
+	if _, err := g.run(ctx, nil, "update-index", "-q", "--refresh"); err != nil && !saidNo(err) {
 		return fmt.Errorf("changing the index: %w", err)
 	}
 	return nil

@@ -31,13 +31,14 @@ const plainGit = `git() { command git -c core.hooksPath=/dev/null -c core.fsmoni
 
 // outScript lists the sandbox's refs and bundles the commits that are new. Its
 // input are the names of commits that the host has.
-const outScript = plainGit + `git for-each-ref --format='%(objectname) %(refname)' refs/heads refs/stash || exit
-head=$(git rev-parse -q --verify HEAD) || head=-
-ref=$(git symbolic-ref -q HEAD) || ref=
-printf '%s HEAD %s\n\n' "$head" "$ref"
+const outScript = plainGit + `refs=$(git for-each-ref --format='%(objectname) %(refname)' refs/heads refs/stash) || exit
+[ -z "$refs" ] || printf '%s\n' "$refs"
 set -- --branches
-[ -n "$ref" ] || set -- "$@" HEAD
-! git rev-parse -q --verify refs/stash >/dev/null || set -- "$@" refs/stash
+ref=$(git symbolic-ref -q HEAD) || ref=
+head=-
+[ -n "$ref" ] || { head=$(git rev-parse -q --verify HEAD) && set -- "$@" HEAD; } || head=-
+printf '%s HEAD %s\n\n' "$head" "$ref"
+case $refs in *' refs/stash') set -- "$@" refs/stash ;; esac
 known=$(sed 's/^/^/')
 new=$(printf '%s\n' "$known" | git rev-list --max-count=1 --ignore-missing "$@" --stdin) || exit
 [ -z "$new" ] || printf '%s\n' "$known" | git bundle create --quiet - --ignore-missing "$@" --stdin

@@ -12,15 +12,21 @@ import (
 
 // operations are what git leaves in its directory while something is under way
 // that the user has to finish.
-var operations = [][2]string{
-	{"rebase-merge", "rebase"}, {"rebase-apply", "rebase"}, {"MERGE_HEAD", "merge"},
-	{"CHERRY_PICK_HEAD", "cherry-pick"}, {"REVERT_HEAD", "revert"}, {"sequencer", "cherry-pick or revert"},
-	{"BISECT_LOG", "bisect"},
+func operations() [][2]string {
+	return [][2]string{
+		{"rebase-merge", "rebase"},
+		{"rebase-apply", "rebase"},
+		{"MERGE_HEAD", "merge"},
+		{"CHERRY_PICK_HEAD", "cherry-pick"},
+		{"REVERT_HEAD", "revert"},
+		{"sequencer", "cherry-pick or revert"},
+		{"BISECT_LOG", "bisect"},
+	}
 }
 
 // underWay names the operation that the user has begun; empty for none.
 func (r *Repo) underWay() string {
-	for _, op := range operations {
+	for _, op := range operations() {
 		if exists(r.gitDir, op[0]) {
 			return op[1]
 		}
@@ -70,7 +76,7 @@ func (r *Repo) Check(ctx context.Context) error {
 // checkPartial refuses repositories that fetch objects when they are needed.
 func (r *Repo) checkPartial(ctx context.Context) error {
 	out, err := r.git.run(ctx, nil, "config", "-z", "--get-regexp", `^(extensions\.partialclone|remote\..*\.promisor)$`)
-	if err != nil && !said(err, 1) {
+	if err != nil && !saidNo(err) {
 		return fmt.Errorf("reading git's configuration: %w", err)
 	}
 	if len(out) > 0 {

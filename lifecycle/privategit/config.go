@@ -16,13 +16,15 @@ type setting struct{ section, sub, name, value string }
 
 // kept are the settings that say how the files of the work tree are, and whose
 // they are. Nothing else of the user's configuration goes into a sandbox.
-var kept = map[string]bool{
-	"user.name": true, "user.email": true, "init.defaultbranch": true,
-	"core.filemode": true, "core.ignorecase": true, "core.symlinks": true, "core.precomposeunicode": true,
-	"core.autocrlf": true, "core.eol": true, "core.safecrlf": true, "core.checkroundtripencoding": true,
-	"core.sparsecheckout": true, "core.sparsecheckoutcone": true, "index.sparse": true,
-	"core.protecthfs": true, "core.protectntfs": true, "core.longpaths": true,
-	"extensions.objectformat": true, "merge.conflictstyle": true, "pull.rebase": true, "pull.ff": true, "diff.renames": true,
+func kept() map[string]bool {
+	return map[string]bool{
+		"user.name": true, "user.email": true, "init.defaultbranch": true,
+		"core.filemode": true, "core.ignorecase": true, "core.symlinks": true, "core.precomposeunicode": true,
+		"core.autocrlf": true, "core.eol": true, "core.safecrlf": true, "core.checkroundtripencoding": true,
+		"core.sparsecheckout": true, "core.sparsecheckoutcone": true, "index.sparse": true,
+		"core.protecthfs": true, "core.protectntfs": true, "core.longpaths": true,
+		"extensions.objectformat": true, "merge.conflictstyle": true, "pull.rebase": true, "pull.ff": true, "diff.renames": true,
+	}
 }
 
 // readConfig returns git's effective configuration, that of the system
@@ -63,13 +65,13 @@ func last(all []setting, section, name string) string {
 
 // cleanConfig writes the configuration of the sandbox's git directory.
 func cleanConfig(all []setting, branch string, filtered bool) string {
-	format := "0"
+	format, keep := "0", kept()
 	var b strings.Builder
 	var sets []setting
 	for _, s := range all {
 		key := s.section + "." + s.name
 		switch {
-		case s.sub == "" && kept[key] && last(all, s.section, s.name) == s.value:
+		case s.sub == "" && keep[key] && last(all, s.section, s.name) == s.value:
 			sets = append(sets, s)
 			if s.section == "extensions" {
 				format = "1"
@@ -87,8 +89,12 @@ func cleanConfig(all []setting, branch string, filtered bool) string {
 		sets = append(sets, setting{"sparse", "", "expectfilesoutsideofpatterns", "true"})
 	}
 	sets = append([]setting{
-		{"core", "", "repositoryformatversion", format}, {"core", "", "bare", "false"}, {"core", "", "logallrefupdates", "true"},
-		{"commit", "", "gpgsign", "false"}, {"tag", "", "gpgsign", "false"}, {"protocol", "ext", "allow", "never"},
+		{"core", "", "repositoryformatversion", format},
+		{"core", "", "bare", "false"},
+		{"core", "", "logallrefupdates", "true"},
+		{"commit", "", "gpgsign", "false"},
+		{"tag", "", "gpgsign", "false"},
+		{"protocol", "ext", "allow", "never"},
 	}, sets...)
 	written := map[setting]bool{}
 	for _, s := range sets {

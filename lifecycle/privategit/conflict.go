@@ -102,7 +102,7 @@ func orDetached(branch string) string {
 // That git cannot do it is no error: the user merges then.
 func (r *Repo) bothMoved(ctx context.Context, branch, tip, commit string) (*Conflict, error) {
 	c := &Conflict{Kind: diverged}
-	if _, err := r.git.line(ctx, "config", "--get-regexp", `^merge\..*\.driver$`); !said(err, 1) {
+	if _, err := r.git.line(ctx, "config", "--get-regexp", `^merge\..*\.driver$`); !saidNo(err) {
 		return c, nil //nolint:nilerr // programs of the user's would be run on what an agent wrote
 	}
 	tree, err := r.git.line(ctx, "merge-tree", "--write-tree", "--no-messages", tip, commit)

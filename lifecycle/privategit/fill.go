@@ -22,9 +22,6 @@ type archive struct {
 	err      error
 }
 
-// slash ends the names of folders.
-var slash = map[byte]string{tar.TypeDir: "/"}
-
 func (a *archive) dir(name string) { a.entry(name, tar.TypeDir, 0o755, nil) }
 
 func (a *archive) file(name string, content []byte) { a.entry(name, tar.TypeReg, 0o644, content) }
@@ -40,8 +37,12 @@ func (a *archive) entry(name string, kind byte, mode int64, content []byte) {
 	if a.err != nil {
 		return
 	}
+	name = path.Join(path.Base(Folder), name)
+	if kind == tar.TypeDir {
+		name += "/"
+	}
 	a.err = a.w.WriteHeader(&tar.Header{
-		Name: path.Join(path.Base(Folder), name) + slash[kind], Typeflag: kind, Mode: mode, Size: int64(len(content)),
+		Name: name, Typeflag: kind, Mode: mode, Size: int64(len(content)),
 		Uid: a.uid, Gid: a.gid, ModTime: time.Now(), Format: tar.FormatPAX,
 	})
 	if a.err == nil {

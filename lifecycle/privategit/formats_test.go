@@ -293,11 +293,20 @@ func TestSafeURLs(t *testing.T) {
 func TestTheConfigurationIsClean(t *testing.T) {
 	w := simple(t)
 	for _, s := range [][2]string{
-		{"remote.origin.url", "https://user:s3cret@git.example/a"}, {"remote.evil.url", "ext::sh -c x"},
-		{"credential.helper", "store s3cret"}, {"url.https://s3cret@x/.insteadOf", "https://x/"},
-		{"core.sshCommand", "s3cret"}, {"core.hooksPath", "s3cret"}, {"http.extraHeader", "s3cret"},
-		{"alias.x", "!s3cret"}, {"user.name", `Ann "\ Other`}, {"user.email", "ann@example.com"}, {"user.signingKey", "s3cret"},
-		{"branch.main.remote", "origin"}, {"branch.main.merge", "refs/heads/main"}, {"commit.gpgSign", "true"},
+		{"remote.origin.url", "https://user:s3cret@git.example/a"},
+		{"remote.evil.url", "ext::sh -c x"},
+		{"credential.helper", "store s3cret"},
+		{"url.https://s3cret@x/.insteadOf", "https://x/"},
+		{"core.sshCommand", "s3cret"},
+		{"core.hooksPath", "s3cret"},
+		{"http.extraHeader", "s3cret"},
+		{"alias.x", "!s3cret"},
+		{"user.name", `Ann "\ Other`},
+		{"user.email", "ann@example.com"},
+		{"user.signingKey", "s3cret"},
+		{"branch.main.remote", "origin"},
+		{"branch.main.merge", "refs/heads/main"},
+		{"commit.gpgSign", "true"},
 	} {
 		w.git("config", s[0], s[1])
 	}

@@ -113,10 +113,10 @@ func (e *gitError) Error() string {
 	return "git " + e.command + ": " + strings.TrimPrefix(e.words, "fatal: ")
 }
 
-// said tells a git process that answered "no" from one that failed.
-func said(err error, code int) bool {
+// saidNo tells a git process that answered "no" from one that failed.
+func saidNo(err error) bool {
 	g, ok := errors.AsType[*gitError](err)
-	return ok && g.exit.ExitCode() == code
+	return ok && g.exit.ExitCode() == 1
 }
 
 // oneLine makes a program's words fit for an error.
@@ -140,7 +140,7 @@ func oneLine(words string) string {
 // resolve returns the commit that a ref names; empty if there is none.
 func (g git) resolve(ctx context.Context, ref string) (string, error) {
 	oid, err := g.line(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", ref+"^{commit}")
-	if said(err, 1) {
+	if saidNo(err) {
 		return "", nil
 	}
 	return oid, err
@@ -153,7 +153,7 @@ func (g git) contains(ctx context.Context, commit, ancestor string) (bool, error
 		return true, nil
 	}
 	_, err := g.run(ctx, nil, "merge-base", "--is-ancestor", ancestor, commit)
-	if said(err, 1) {
+	if saidNo(err) {
 		return false, nil
 	}
 	return err == nil, err
@@ -162,7 +162,7 @@ func (g git) contains(ctx context.Context, commit, ancestor string) (bool, error
 // branch returns the branch that is checked out; empty for none.
 func (g git) branch(ctx context.Context) (string, error) {
 	ref, err := g.line(ctx, "symbolic-ref", "--quiet", "HEAD")
-	if said(err, 1) {
+	if saidNo(err) {
 		return "", nil
 	}
 	name, ok := strings.CutPrefix(ref, "refs/heads/")

@@ -3,8 +3,9 @@ package privategit
 import (
 	"bufio"
 	"bytes"
-	"context"
-	"crypto/sha1" //nolint:gosec // git's own names of objects
+	"compress/zlib"
+	"context" //nolint:gosec // git's own names of objects
+	"crypto/sha1"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -13,8 +14,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"compress/zlib"
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
@@ -41,9 +40,19 @@ func TestNothingPlantedIsRun(t *testing.T) {
 	w.run(filepath.Join(w.root, "inner"), nil, "git", "init", "-q")
 	w.run(filepath.Join(w.root, "inner"), nil, "git", "config", "core.fsmonitor", run)
 	for _, s := range [][2]string{
-		{"core.fsmonitor", run}, {"filter.x.clean", run}, {"filter.x.process", run}, {"filter.x.required", "true"}, {"diff.x.command", run},
-		{"diff.x.textconv", run}, {"merge.x.driver", run}, {"core.hooksPath", filepath.Join(w.own, "hooks")}, {"include.path", "../evil"},
-		{"uploadpack.packObjectsHook", run}, {"core.sshCommand", run}, {"core.alternateRefsCommand", run}, {"gc.recentObjectsHook", run},
+		{"core.fsmonitor", run},
+		{"filter.x.clean", run},
+		{"filter.x.process", run},
+		{"filter.x.required", "true"},
+		{"diff.x.command", run},
+		{"diff.x.textconv", run},
+		{"merge.x.driver", run},
+		{"core.hooksPath", filepath.Join(w.own, "hooks")},
+		{"include.path", "../evil"},
+		{"uploadpack.packObjectsHook", run},
+		{"core.sshCommand", run},
+		{"core.alternateRefsCommand", run},
+		{"gc.recentObjectsHook", run},
 	} {
 		w.agent("config", s[0], s[1])
 	}

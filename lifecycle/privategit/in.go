@@ -49,7 +49,7 @@ func (r *Repo) In(ctx context.Context, sh Shell) (Result, error) {
 		return res, err
 	}
 	switched := branch != st.Branch
-	if res.Conflict != nil && !(switched && res.Conflict.Kind == switchedAway) {
+	if res.Conflict != nil && (!switched || res.Conflict.Kind != switchedAway) {
 		conflict := res.Conflict
 		res.Conflict = nil // told once
 		return res, conflict

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -76,8 +75,12 @@ func (r *Repo) out(ctx context.Context, st *state, sh Shell) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	at, err := r.look(ctx, st.Branch)
+	if err != nil {
+		return Result{}, err
+	}
 	before := maps.Clone(st.Tips)
-	given, err := r.file(ctx, st, l)
+	given, err := r.file(ctx, st, l, at.filed)
 	if err != nil {
 		return Result{}, err
 	}
@@ -91,89 +94,94 @@ func (r *Repo) out(ctx context.Context, st *state, sh Shell) (Result, error) {
 	if res.tip == "" {
 		return res, nil
 	}
-	return res, r.follow(ctx, st, &res)
+	return res, r.follow(ctx, st, &res, at)
 }
 
 // follow moves the user's branch to where the sandbox's is, if that is simply
 // forward and the branch has not moved since both were the same.
-func (r *Repo) follow(ctx context.Context, st *state, res *Result) error {
-	tip, err := r.git.resolve(ctx, "refs/heads/"+st.Branch)
-	if err != nil {
-		return err
-	}
-	base, err := r.git.resolve(ctx, r.base())
-	if err != nil {
-		return err
-	}
-	switch {
-	case res.tip == tip:
-		if base != tip {
-			err = r.setBase(ctx, tip)
+func (r *Repo) follow(ctx context.Context, st *state, res *Result, at where) error {
+	switch res.tip {
+	case at.tip:
+		if at.base == at.tip && st.Synced == at.tip {
+			return nil
 		}
-		if err == nil && st.Synced != tip {
-			st.agree(tip)
-			err = r.save(*st)
+		if err := r.setBase(ctx, at.tip); err != nil {
+			return err
 		}
-		return err
-	case res.tip == base:
+		st.agree(at.tip)
+		return r.save(*st)
+	case at.base:
 		return nil // only the user has moved
 	}
-	conflict, err := r.judge(ctx, st, res.tip, tip, base)
-	if err == nil && conflict == nil && tip != base {
-		return nil // the user's branch has all of it, and more
-	}
-	if err == nil && conflict == nil {
-		conflict, err = r.adopt(ctx, st, tip, res.tip)
+	ahead, conflict, err := r.judge(ctx, st, res.tip, at)
+	if err == nil && conflict == nil && ahead > 0 {
+		conflict, err = r.adopt(ctx, st, at.tip, res.tip)
 	}
 	if err != nil {
-		return err
+		// The user may have committed in the meantime.
+		now, lookErr := r.look(ctx, st.Branch)
+		if lookErr != nil || now.tip == at.tip {
+			return err
+		}
+		return r.follow(ctx, st, res, now)
 	}
 	if conflict != nil {
 		res.Conflict = r.explain(conflict, st.Branch)
 		return nil
 	}
-	res.Commits, err = r.count(ctx, tip, res.tip)
-	return err
+	res.Commits = ahead
+	return nil
 }
 
-// judge says what keeps the user's branch, which is at tip, from following to
-// the sandbox's commit.
-func (r *Repo) judge(ctx context.Context, st *state, commit, tip, base string) (*Conflict, error) {
-	checkedOut, err := r.git.branch(ctx)
-	switch {
-	case err != nil:
-		return nil, err
-	case checkedOut != st.Branch:
-		return &Conflict{Kind: switchedAway, Detail: checkedOut}, nil
-	case tip == "" && base != "":
-		return &Conflict{Kind: branchGone}, nil
+// judge returns how many commits the sandbox has that the user's branch has not,
+// or what keeps the branch from following; neither if it has all of them.
+func (r *Repo) judge(ctx context.Context, st *state, commit string, at where) (ahead int, conflict *Conflict, err error) {
+	if !at.here {
+		checkedOut, err := r.git.branch(ctx)
+		switch {
+		case err != nil:
+			return 0, nil, err
+		case checkedOut != st.Branch:
+			return 0, &Conflict{Kind: switchedAway, Detail: checkedOut}, nil
+		case at.tip == "" && at.base != "":
+			return 0, &Conflict{Kind: branchGone}, nil
+		}
 	}
 	if op := r.underWay(); op != "" {
-		return &Conflict{Kind: operation, Detail: op}, nil
+		return 0, &Conflict{Kind: operation, Detail: op}, nil
 	}
-	if tip != base {
-		if has, err := r.git.contains(ctx, tip, commit); has || err != nil {
-			return nil, err
-		}
-		if forward, err := r.git.contains(ctx, commit, tip); forward || err != nil {
-			return &Conflict{Kind: movedBack}, err
-		}
-		return r.bothMoved(ctx, st.Branch, tip, commit)
+	behind, ahead, err := r.count(ctx, at.tip, commit)
+	switch {
+	case err != nil:
+		return 0, nil, err
+	case at.tip == at.base && behind > 0:
+		return 0, &Conflict{Kind: rewritten}, nil
+	case at.tip == at.base:
+		return ahead, nil, nil
+	case ahead == 0:
+		return 0, nil, nil
+	case behind == 0:
+		return 0, &Conflict{Kind: movedBack}, nil
 	}
-	if forward, err := r.git.contains(ctx, commit, tip); forward || err != nil {
-		return nil, err
-	}
-	return &Conflict{Kind: rewritten}, nil
+	conflict, err = r.bothMoved(ctx, st.Branch, at.tip, commit)
+	return 0, conflict, err
 }
 
-func (r *Repo) count(ctx context.Context, from, to string) (int, error) {
-	args := []string{"rev-list", "--count", to}
-	if from != "" {
-		args = append(args, "^"+from)
+// count tells how many commits each of two has that the other has not.
+func (r *Repo) count(ctx context.Context, tip, commit string) (behind, ahead int, err error) {
+	args := []string{"rev-list", "--count", "--left-right", tip + "..." + commit, "--"}
+	if tip == "" {
+		args = []string{"rev-list", "--count", "--right-only", "--left-right", commit, "--"}
 	}
 	out, err := r.git.line(ctx, args...)
-	if err != nil {
-		return 0, fmt.Errorf("counting the sandbox's commits: %w", err)
+	if err == nil {
+		_, err = fmt.Sscan(out, &behind, &ahead)
 	}
-	return strconv.Atoi(out)
+	if err != nil {
+		return 0, 0, fmt.Errorf("counting the sandbox's commits: %w", err)
+	}
+	if tip == "" {
+		behind, ahead = 0, behind+ahead
+	}
+	return behind, ahead, nil
 }

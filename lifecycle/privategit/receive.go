@@ -19,10 +19,14 @@ import (
 // objects into the user's repository, where no ref leads to them yet.
 func (r *Repo) receive(ctx context.Context, st *state, sh Shell) (listing, error) {
 	known := slices.Sorted(maps.Values(st.Tips))
-	if base, err := r.git.resolve(ctx, r.base()); err != nil {
-		return listing{}, err
-	} else if base != "" {
-		known = append(known, base)
+	if len(known) == 0 { // the state was lost
+		base, err := r.git.resolve(ctx, r.base())
+		if err != nil {
+			return listing{}, err
+		}
+		if base != "" {
+			known = append(known, base)
+		}
 	}
 	input := strings.Join(slices.Compact(known), "\n")
 	if input != "" {
@@ -97,7 +101,7 @@ func (r *Repo) unpack(ctx context.Context, path string, commits []string) error 
 
 // file gives the sandbox's refs that have moved a place in the user's
 // repository. It returns where each is.
-func (r *Repo) file(ctx context.Context, st *state, l listing) (map[string]string, error) {
+func (r *Repo) file(ctx context.Context, st *state, l listing, there map[string]string) (map[string]string, error) {
 	moved := map[string]string{}
 	for ref, oid := range l.refs {
 		if st.Tips[ref] != oid {
@@ -110,10 +114,6 @@ func (r *Repo) file(ctx context.Context, st *state, l listing) (map[string]strin
 	}
 	if len(moved) > maxMoved {
 		return nil, fmt.Errorf("the sandbox %s has more than %d new branches: have some removed in it", r.name, maxMoved)
-	}
-	there, err := r.filed(ctx)
-	if err != nil {
-		return nil, err
 	}
 	var input strings.Builder
 	wanted := map[string]string{}
@@ -145,20 +145,35 @@ func (r *Repo) file(ctx context.Context, st *state, l listing) (map[string]strin
 	return given, r.save(*st)
 }
 
-// filed returns what is below the prefix already.
-func (r *Repo) filed(ctx context.Context) (map[string]string, error) {
-	out, err := r.git.run(ctx, nil, "for-each-ref", "--format=%(objectname) %(refname)", r.Prefix())
+// where is what the user's repository has, as far as a sync needs it.
+type where struct {
+	tip   string            // of the user's branch; empty if there is none
+	here  bool              // whether that is checked out
+	base  string            // last commit that both sides had
+	filed map[string]string // what is below the prefix already
+}
+
+// look finds out where the user's repository is.
+func (r *Repo) look(ctx context.Context, branch string) (where, error) {
+	out, err := r.git.run(ctx, nil, "for-each-ref", "--format=%(objectname) %(HEAD) %(refname)", "refs/heads/"+branch, r.Prefix())
 	if err != nil {
-		return nil, fmt.Errorf("listing %s: %w", r.Prefix(), err)
+		return where{}, fmt.Errorf("listing %s: %w", r.Prefix(), err)
 	}
-	refs := map[string]string{}
+	w := where{filed: map[string]string{}}
 	for line := range strings.Lines(string(out)) {
-		oid, ref, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-		if name, ok := strings.CutPrefix(ref, r.Prefix()+"/"); ok {
-			refs[name] = oid
+		oid, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		ref := strings.TrimLeft(rest, "* ")
+		name, ours := strings.CutPrefix(ref, r.Prefix()+"/")
+		switch {
+		case ref == "refs/heads/"+branch:
+			w.tip, w.here = oid, rest[0] == '*'
+		case ref == r.base():
+			w.base = oid
+		case ours:
+			w.filed[name] = oid
 		}
 	}
-	return refs, nil
+	return w, nil
 }
 
 // inTheWay says that a name cannot be beside one that is wanted.

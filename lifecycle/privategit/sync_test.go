@@ -195,19 +195,19 @@ func TestTheUserMovesDuringARun(t *testing.T) {
 		w := simple(t).sandbox()
 		w.commit("a.txt", "one\n")
 		w.git("checkout", "-q", "--detach")
-		conflicts(t, w, switchedAway)
+		_ = conflicts(t, w, switchedAway)
 	})
 	t.Run("the branch is renamed", func(t *testing.T) {
 		w := simple(t).sandbox()
 		w.commit("a.txt", "one\n")
 		w.git("branch", "-m", "main", "renamed")
-		conflicts(t, w, switchedAway)
+		_ = conflicts(t, w, switchedAway)
 	})
 	t.Run("the branch is deleted", func(t *testing.T) {
 		w := simple(t).sandbox()
 		w.commit("a.txt", "one\n")
 		w.git("update-ref", "-d", "refs/heads/main")
-		conflicts(t, w, branchGone)
+		_ = conflicts(t, w, branchGone)
 	})
 	t.Run("a merge begins", func(t *testing.T) {
 		w := simple(t).sandbox()
@@ -258,7 +258,7 @@ func TestWhatIsNotOnTheBranchComesToo(t *testing.T) {
 	w.agent("switch", "-q", "main")
 	w.agent("branch", "-D", "feature/x")
 	w.agent("branch", "feature", loose)
-	res = w.out()
+	w.out()
 	assert.Equal(t, w.tip("refs/ralph/ralph-test/feature"), loose)
 	assert.Assert(t, is.Contains(w.git("for-each-ref", "--format=%(objectname)", "refs/ralph/ralph-test/@kept-*"), feature))
 }
