@@ -3,6 +3,7 @@ package projectimage
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -35,7 +36,7 @@ func newBuildError(spec buildSpec, err error, log *stepLog) *BuildError {
 	}
 	if spec.project != nil {
 		failure.Asked = spec.project.askedFor(wrote)
-		failure.Hint = hint(spec.dockerfile, err)
+		failure.Hint = hint(spec, err, wrote)
 	}
 	return failure
 }
@@ -43,9 +44,17 @@ func newBuildError(spec buildSpec, err error, log *stepLog) *BuildError {
 // noSecret finds the ID of a secret that a build was not given.
 var noSecret = regexp.MustCompile(`secret ([^\s:]+):? not found`)
 
-// hint returns what helps against a failure, "" when that is not known.
-func hint(dockerfile []byte, err error) string {
-	if tooNew(dockerfile, err) {
+// noApt finds a shell's words for a base image that is not Debian's.
+var noApt = regexp.MustCompile(`apt-get: (?:command )?not found`)
+
+// hint returns what helps against a failure of a project's layer, "" when that
+// is not known.
+func hint(spec buildSpec, err error, log []string) string {
+	if len(spec.project.Packages) > 0 && slices.ContainsFunc(log, noApt.MatchString) {
+		return fmt.Sprintf("%s needs a base with apt-get: take one with --base IMAGE, or install the packages in %s",
+			spec.project.File, projectPath(spec.project.Root, sandboxDockerfile))
+	}
+	if tooNew(spec.dockerfile, err) {
 		return "the engine's BuildKit is too old for this Dockerfile: begin it with the line \"# syntax=docker/dockerfile:1\", " +
 			"which fetches a current one, or do without what is newer"
 	}

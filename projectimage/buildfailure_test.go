@@ -81,6 +81,32 @@ func TestAskedFor(t *testing.T) {
 	}
 }
 
+func TestHint(t *testing.T) {
+	packages := &Project{Root: "/src/shop", File: "/src/shop/.agent-loop/dependencies", Packages: []Package{{"tree", 1}}}
+	own := &Project{Root: "/src/shop", File: "/src/shop/.agent-loop/Dockerfile.sandbox"}
+	noApt, failed := []string{"/bin/sh: apt-get: not found"}, errors.New("exit code: 127")
+	for _, tc := range []struct {
+		name    string
+		project *Project
+		err     error
+		log     []string
+		want    string
+	}{
+		{"no apt-get", packages, failed, noApt, "/src/shop/.agent-loop/dependencies needs a base with apt-get: "},
+		{"no apt-get for bash", packages, failed, []string{"bash: line 1: apt-get: command not found"}, "needs a base with apt-get: "},
+		{"no apt-get for another Dockerfile", own, failed, noApt, ""},
+		{"no secret", own, errors.New("failed to solve: secret key: not found"), nil, "image build --secret id=key,src=FILE"},
+		{"no secret on Docker 20.10", own, errors.New("secret key not found: not found"), nil, "image build --secret id=key,src=FILE"},
+		{"something else", own, failed, nil, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := hint(buildSpec{project: tc.project}, tc.err, tc.log)
+			assert.Assert(t, cmp.Contains(got, tc.want))
+			assert.Equal(t, got == "", tc.want == "")
+		})
+	}
+}
+
 func TestBuildErrorText(t *testing.T) {
 	err := &BuildError{
 		Tag: "t:v1", Base: "debian:12",

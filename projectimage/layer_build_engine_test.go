@@ -148,6 +148,16 @@ func TestEngineFailingLayer(t *testing.T) {
 	})
 }
 
+func TestEngineBaseWithoutApt(t *testing.T) {
+	t.Parallel()
+	onEngines(t, func(t *testing.T, e *testEngine) {
+		w := e.workshop(t, map[string]string{dependenciesFile: "tree\n"})
+		w.base = e.derive(t, "RUN rm /usr/bin/apt-get")
+		assert.ErrorContains(t, w.failure(t), "\n"+projectPath(w.root, dependenciesFile)+
+			" needs a base with apt-get: take one with --base IMAGE, or install the packages in "+projectPath(w.root, sandboxDockerfile))
+	})
+}
+
 // layersOf returns the images that this test's project has, also nameless ones.
 func (w *workshop) layersOf(t *testing.T, name string) []string {
 	t.Helper()

@@ -58,6 +58,7 @@ func TestProjectName(t *testing.T) {
 		{"/src/my shop", "my-shop-"},
 		{"/src/my:shop", "my-shop-"},
 		{"/src/-shop-", "shop-"},
+		{`C:\Users\Me\Shop`, "c-users-me-shop-"},
 		{"/src/.shop", "shop-"},
 		{"/src/größe", "gr-e-"},
 		{"/src/日本", "project-"},
