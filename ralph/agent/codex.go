@@ -26,6 +26,7 @@ func codexCommand(ctx context.Context, s Session, cmd *Command) error {
 	if s.Sandboxed {
 		cmd.Args = append(cmd.Args, "--config", "check_for_update_on_startup=false", "--config", "analytics.enabled=false")
 	}
+	cmd.Args = append(cmd.Args, codexEndpoint(s)...)
 	if bypassed(s) {
 		cmd.Args = append(cmd.Args, "--dangerously-bypass-approvals-and-sandbox")
 	} else {
@@ -45,6 +46,22 @@ func codexCommand(ctx context.Context, s Session, cmd *Command) error {
 		}
 	}
 	return nil
+}
+
+// codexEndpoint leads codex to the endpoint that the user has set, for which it
+// has no variable. A provider of our own is asked by plain HTTP, which every
+// endpoint knows; codex's own would try WebSockets first.
+func codexEndpoint(s Session) []string {
+	endpoint := s.Getenv("OPENAI_BASE_URL")
+	if endpoint == "" {
+		return nil
+	}
+	key := "OPENAI_API_KEY"
+	if s.Getenv("CODEX_API_KEY") != "" {
+		key = "CODEX_API_KEY"
+	}
+	provider := fmt.Sprintf("{name=\"endpoint\", base_url=%q, env_key=%q, wire_api=\"responses\"}", endpoint, key)
+	return []string{"--config", "model_provider=\"endpoint\"", "--config", "model_providers.endpoint=" + provider}
 }
 
 // gitDir is the git folder that the work tree here commits to, or "".

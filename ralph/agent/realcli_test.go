@@ -42,14 +42,7 @@ var realAgents = []struct {
 	setUp       func(t *testing.T, b *bench)
 }{
 	{"codex", "gpt-test", true, func(t *testing.T, b *bench) {
-		b.env = append(b.env, "CODEX_HOME="+filepath.Join(b.dir, "home", ".codex"), "OPENAI_API_KEY=sk-test-key")
-		b.write(t, "home/.codex/config.toml", `model_provider = "test"
-[model_providers.test]
-name = "test"
-base_url = "`+b.url+`/v1"
-env_key = "OPENAI_API_KEY"
-wire_api = "responses"
-`)
+		b.env = append(b.env, "CODEX_HOME="+filepath.Join(b.dir, "home", ".codex"), "CODEX_API_KEY=sk-test-key", "OPENAI_BASE_URL="+b.url+"/v1")
 	}},
 	{"gemini", "gemini-2.5-pro", true, func(t *testing.T, b *bench) {
 		b.env = append(b.env, "GEMINI_API_KEY=sk-test-key", "GOOGLE_GEMINI_BASE_URL="+b.url)
