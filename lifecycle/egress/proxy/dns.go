@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
+	"strings"
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
@@ -111,8 +112,7 @@ func (s *Server) answer(query []byte) []byte {
 	}
 	q := questions[0]
 	v := s.policy.Load().Named(q.Name.String())
-	// Resolvers ask for both addresses at once: one line is enough.
-	if !v.Allowed && q.Type != dnsmessage.TypeAAAA {
+	if !v.Allowed && worthTelling(q) {
 		s.record("dns", egress.Verdict{Host: v.Host, Why: v.Why, Hint: v.Hint})
 	}
 	if !v.Allowed || q.Class != dnsmessage.ClassINET {
@@ -120,6 +120,18 @@ func (s *Server) answer(query []byte) []byte {
 		return pack(reply, &q, nil)
 	}
 	return pack(reply, &q, s.record4or6(q))
+}
+
+// worthTelling is false for questions that come along with one for an address,
+// and for those about the names of addresses, which programs ask for their logs.
+func worthTelling(q dnsmessage.Question) bool {
+	switch q.Type {
+	case dnsmessage.TypeAAAA, dnsmessage.TypeHTTPS, dnsmessage.TypeSVCB:
+		return false
+	case dnsmessage.TypePTR:
+		return !strings.HasSuffix(strings.ToLower(q.Name.String()), ".arpa.")
+	}
+	return true
 }
 
 // record4or6 is the proxy's address, or nil if it has none of the kind. Other

@@ -180,6 +180,7 @@ func TestAnswersAreFlushed(t *testing.T) {
 	l := newLab(t, []string{"allowed.example"})
 	next := make(chan struct{})
 	l.servePlain(t, "allowed.example:80", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "8") // one that is known is held back by default
 		_, _ = io.WriteString(w, "one\n")
 		_ = http.NewResponseController(w).Flush()
 		<-next
