@@ -186,9 +186,6 @@ func TestEngineCancelledLayer(t *testing.T) {
 		name := fmt.Sprintf("cancelled-%d", time.Now().UnixNano())
 		w.moveTo(t, name)
 		req := w.request(t)
-		agent := req
-		agent.Project = nil
-		e.removeAfter(t, refOf(t, agent))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		done := make(chan error, 1)
@@ -212,8 +209,6 @@ func TestEngineTwoProcessesBuildALayerOnce(t *testing.T) {
 		self, err := os.Executable()
 		assert.NilError(t, err)
 		w := e.custom(t, "RUN sleep 1; echo "+identity.NewID(), nil)
-		e.removeAfter(t, refOf(t, w.request(t)))
-		e.removeAfter(t, refOf(t, Request{Agent: "shell", Base: e.base}))
 		var results [2]*icmd.Result
 		var group errgroup.Group
 		for i := range results {

@@ -55,7 +55,21 @@ type workshop struct {
 func (e *testEngine) workshop(t *testing.T, files map[string]string) *workshop {
 	t.Helper()
 	b, out := e.builder(t)
-	return &workshop{Builder: b, engine: e, out: out, root: newProject(t, files), base: e.base}
+	w := &workshop{Builder: b, engine: e, out: out, root: newProject(t, files), base: e.base}
+	t.Cleanup(func() { w.tidy(t) })
+	return w
+}
+
+// tidy removes what was built, also what has lost its name since.
+func (w *workshop) tidy(t *testing.T) {
+	ctx := context.WithoutCancel(t.Context())
+	for _, base := range []string{refOf(t, Request{Agent: "shell", Base: w.base}), w.base} {
+		found, err := w.engine.ImageList(ctx, client.ImageListOptions{All: true, Filters: make(client.Filters).Add("label", labelBase+"="+base)})
+		assert.Check(t, err)
+		for _, image := range found.Items {
+			_, _ = w.engine.ImageRemove(ctx, image.ID, client.ImageRemoveOptions{Force: true})
+		}
+	}
 }
 
 // request is what a dispatch asks for now.
@@ -83,14 +97,7 @@ func (w *workshop) dispatch(t *testing.T, change ...func(*Request)) (Image, erro
 	for _, f := range change {
 		f(&req)
 	}
-	image, err := w.Ensure(t.Context(), req)
-	if err == nil {
-		w.engine.removeAfter(t, image.Ref)
-		agent := req
-		agent.Project = nil
-		w.engine.removeAfter(t, refOf(t, agent))
-	}
-	return image, err
+	return w.Ensure(t.Context(), req)
 }
 
 func (w *workshop) mustDispatch(t *testing.T, change ...func(*Request)) Image {
