@@ -29,7 +29,7 @@ const (
 	labelProxy      = labelPrefix + "proxy"   // address of the proxy
 	labelNetwork    = labelPrefix + "network" // of the sandbox
 	labelRole       = labelPrefix + "role"    // of what is not a sandbox
-	labelGit        = labelPrefix + "git" // "private" if it has a git directory of its own
+	labelGit        = labelPrefix + "git"     // "private" if it has a git directory of its own
 
 	createdBy = "docker-ralph"
 )

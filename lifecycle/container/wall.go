@@ -39,12 +39,15 @@ func (d *Driver) raiseWall(ctx context.Context, sb lifecycle.Sandbox, spec lifec
 		return "", err
 	}
 	var proxy container.InspectResponse
+	group, groupCtx = errgroup.WithContext(ctx)
 	if sb.Proxy != "" {
-		if proxy, err = d.startProxy(ctx, sb, spec.Egress, image, agent.Config.Labels[labelNetwork], around); err != nil {
-			return "", err
-		}
+		group.Go(func() (err error) {
+			proxy, err = d.startProxy(groupCtx, sb, spec.Egress, image, agent.Config.Labels[labelNetwork], around)
+			return err
+		})
 	}
-	if err := d.tryWall(ctx, sb, agent, image, around); err != nil {
+	group.Go(func() error { return d.tryWall(groupCtx, sb, agent, image, around) }) // it waits for the proxy
+	if err := group.Wait(); err != nil {
 		return "", err
 	}
 	d.engine.mu.Lock()
@@ -64,17 +67,17 @@ func runOf(agent, proxy container.InspectResponse) string {
 	return strings.Join([]string{since(agent), proxy.ID, since(proxy)}, " ")
 }
 
-// How long to wait for answers that shall not come. A firewall refuses at once,
-// so that its answer is waited for in vain only where a way is open.
+// How long to wait for answers that shall not come, behind a firewall and where
+// there is the network alone, which must hold by itself then.
 const (
-	waitRefusal = 500 * time.Millisecond
-	waitSilence = time.Second
+	waitFirewall = 250 * time.Millisecond
+	waitAlone    = time.Second
 )
 
 // tryWall puts the firewall in place where it has an effect, and runs the
 // canary.
 func (d *Driver) tryWall(ctx context.Context, sb lifecycle.Sandbox, agent container.InspectResponse, image string, around surroundings) error {
-	q := canary.Question{Hosts: slices.Clone(around.gateways), Wait: waitSilence}
+	q := canary.Question{Hosts: slices.Clone(around.gateways), Wait: waitAlone}
 	host := enclosed(64<<20, 128)
 	user := nobody
 	if sb.Proxy != "" {
@@ -95,7 +98,7 @@ func (d *Driver) tryWall(ctx context.Context, sb lifecycle.Sandbox, agent contai
 		host.DNS = agent.HostConfig.DNS
 		host.Sysctls = agent.HostConfig.Sysctls
 	} else {
-		q.Firewall, q.Wait = true, waitRefusal
+		q.Firewall, q.Wait = true, waitFirewall
 		user = "0:0"
 		host.CapAdd = []string{"NET_ADMIN"}
 		host.NetworkMode = container.NetworkMode("container:" + sb.ID)

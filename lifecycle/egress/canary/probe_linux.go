@@ -15,19 +15,25 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 	"golang.org/x/sys/unix"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress/firewall"
 )
 
-// dialer connects by a device, if one is named.
-func dialer(device string) net.Dialer {
-	d := net.Dialer{}
-	if device != "" {
-		d.Control = func(_, _ string, c syscall.RawConn) error {
-			var err error
-			ctlErr := c.Control(func(fd uintptr) { err = unix.BindToDevice(int(fd), device) })
-			return errors.Join(ctlErr, err)
-		}
-	}
-	return d
+// dialer connects by a device, if one is named. Where there is a firewall, its
+// refusals must not be taken for somebody's answers.
+func (q Question) dialer(device string) net.Dialer {
+	return net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
+		var bindErr, markErr error
+		err := c.Control(func(fd uintptr) {
+			if device != "" {
+				bindErr = unix.BindToDevice(int(fd), device)
+			}
+			if q.Firewall {
+				markErr = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_MARK, firewall.Mark)
+			}
+		})
+		return errors.Join(err, bindErr, markErr)
+	}}
 }
 
 // somebody tells whether an error comes from the other side. A refusal does.
@@ -35,9 +41,9 @@ func somebody(err error) bool {
 	return err == nil || errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.ECONNRESET)
 }
 
-func answersTCP(to netip.AddrPort, device string) func(context.Context) bool {
+func (q Question) answersTCP(to netip.AddrPort, device string) func(context.Context) bool {
 	return func(ctx context.Context) bool {
-		d := dialer(device)
+		d := q.dialer(device)
 		conn, err := d.DialContext(ctx, "tcp", to.String())
 		if err == nil {
 			_ = conn.Close()
@@ -47,9 +53,9 @@ func answersTCP(to netip.AddrPort, device string) func(context.Context) bool {
 }
 
 // answersUDP asks a resolver for the root, which is no secret.
-func answersUDP(to netip.AddrPort, device string) func(context.Context) bool {
+func (q Question) answersUDP(to netip.AddrPort, device string) func(context.Context) bool {
 	return func(ctx context.Context) bool {
-		d := dialer(device)
+		d := q.dialer(device)
 		conn, err := d.DialContext(ctx, "udp", to.String())
 		if err != nil {
 			return false

@@ -40,7 +40,7 @@ func Run(ctx context.Context, q Question) (Answer, error) {
 		}
 	}
 	probes := append(q.toHosts(), q.toMetadata()...)
-	probes = append(probes, byIPv6()...)
+	probes = append(probes, q.byIPv6()...)
 	if q.Proxy.IsValid() {
 		probes = append(append(probes, q.outside()...), q.byResolvers()...)
 	}
@@ -81,13 +81,13 @@ func (q Question) toHosts() []probe {
 		probes = append(
 			probes,
 			probe{fmt.Sprintf("ping of %s answers", host), pings(host)},
-			probe{fmt.Sprintf("%s answers by UDP", host), answersUDP(netip.AddrPortFrom(host, firewall.PortDNS), "")},
+			probe{fmt.Sprintf("%s answers by UDP", host), q.answersUDP(netip.AddrPortFrom(host, firewall.PortDNS), "")},
 		)
 		for _, port := range hostPorts() {
 			to := netip.AddrPortFrom(host, port)
-			probes = append(probes, probe{fmt.Sprintf("%s answers", to), answersTCP(to, "")})
+			probes = append(probes, probe{fmt.Sprintf("%s answers", to), q.answersTCP(to, "")})
 			if device != "" {
-				probes = append(probes, probe{fmt.Sprintf("%s answers at %s", to, device), answersTCP(to, device)})
+				probes = append(probes, probe{fmt.Sprintf("%s answers at %s", to, device), q.answersTCP(to, device)})
 			}
 		}
 	}
@@ -101,8 +101,8 @@ func (q Question) toMetadata() []probe {
 		to := netip.MustParseAddrPort(a)
 		probes = append(
 			probes,
-			probe{fmt.Sprintf("%s answers", to), answersTCP(to, "")},
-			probe{fmt.Sprintf("%s answers at %s", to, firstDevice()), answersTCP(to, firstDevice())},
+			probe{fmt.Sprintf("%s answers", to), q.answersTCP(to, "")},
+			probe{fmt.Sprintf("%s answers at %s", to, firstDevice()), q.answersTCP(to, firstDevice())},
 		)
 	}
 	return probes
@@ -115,9 +115,9 @@ func (q Question) outside() []probe {
 		host := netip.MustParseAddr(a)
 		probes = append(
 			probes,
-			probe{fmt.Sprintf("%s answers", host), answersTCP(netip.AddrPortFrom(host, 443), "")},
-			probe{fmt.Sprintf("the resolver %s answers by TCP", host), answersTCP(netip.AddrPortFrom(host, 53), "")},
-			probe{fmt.Sprintf("the resolver %s answers", host), answersUDP(netip.AddrPortFrom(host, 53), "")},
+			probe{fmt.Sprintf("%s answers", host), q.answersTCP(netip.AddrPortFrom(host, 443), "")},
+			probe{fmt.Sprintf("the resolver %s answers by TCP", host), q.answersTCP(netip.AddrPortFrom(host, 53), "")},
+			probe{fmt.Sprintf("the resolver %s answers", host), q.answersUDP(netip.AddrPortFrom(host, 53), "")},
 			probe{fmt.Sprintf("ping of %s answers", host), pings(host)},
 		)
 	}
@@ -125,11 +125,11 @@ func (q Question) outside() []probe {
 }
 
 // byIPv6 are the ways of the protocol that nobody thought of.
-func byIPv6() []probe {
+func (q Question) byIPv6() []probe {
 	to := netip.MustParseAddrPort("[2606:4700:4700::1111]:443")
 	return []probe{
 		{"there is an IPv6 address", func(context.Context) bool { return hasIPv6() }},
-		{fmt.Sprintf("%s answers", to), answersTCP(to, "")},
+		{fmt.Sprintf("%s answers", to), q.answersTCP(to, "")},
 	}
 }
 
@@ -150,12 +150,19 @@ func (q Question) byResolvers() []probe {
 	return probes
 }
 
+// patience is how long the proxy may take to begin.
+const patience = 15 * time.Second
+
 // askProxy sees that the proxy is there and refuses what it has to.
 func (q Question) askProxy(ctx context.Context, answer *Answer) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for _, target := range []string{strings.ToLower(rand.Text()) + ".canary.invalid:443", "169.254.169.254:80"} {
 		status, err := connectThrough(ctx, netip.AddrPortFrom(q.Proxy, firewall.PortProxy), target)
+		for err != nil && ctx.Err() == nil { // it may be starting
+			<-time.After(10 * time.Millisecond)
+			status, err = connectThrough(ctx, netip.AddrPortFrom(q.Proxy, firewall.PortProxy), target)
+		}
 		switch {
 		case err != nil:
 			answer.Broken = append(answer.Broken, err.Error())

@@ -16,6 +16,10 @@ type Rules struct {
 	Proxy netip.Addr
 }
 
+// Mark is what a packet carries that is to be refused without a word: so, any
+// answer comes from the other side. Marking takes CAP_NET_ADMIN.
+const Mark = 0x72616c70
+
 // Ports of the proxy.
 const (
 	PortProxy = 3128 // CONNECT and requests with a full URL

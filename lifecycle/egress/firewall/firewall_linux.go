@@ -24,6 +24,7 @@ func Apply(r Rules) error {
 	conn.AddTable(table) // so that deleting it cannot fail
 	conn.DelTable(table)
 	b := builder{conn: conn, table: conn.AddTable(table)}
+	b.refusal()
 	if r.Proxy.IsValid() {
 		b.closed(r)
 	} else {
@@ -57,6 +58,18 @@ func (b builder) rule(chain *nftables.Chain, parts ...[]expr.Any) {
 	b.conn.AddRule(&nftables.Rule{Table: b.table, Chain: chain, Exprs: all})
 }
 
+// refusalName is the chain that ends what may not leave.
+const refusalName = "refuse"
+
+// refusal tells the sender at once, other than the policy of a chain. Programs
+// connect in vain for a second if what answers them is not a TCP reset.
+func (b builder) refusal() {
+	chain := b.conn.AddChain(&nftables.Chain{Name: refusalName, Table: b.table})
+	b.rule(chain, marked(), []expr.Any{&expr.Verdict{Kind: expr.VerdictDrop}})
+	b.rule(chain, protocol(unix.IPPROTO_TCP), []expr.Any{&expr.Reject{Type: unix.NFT_REJECT_TCP_RST}})
+	b.rule(chain, []expr.Any{&expr.Reject{Type: unix.NFT_REJECT_ICMPX_UNREACH, Code: unix.NFT_REJECT_ICMPX_ADMIN_PROHIBITED}})
+}
+
 // closed lets out what goes to the proxy, and in what comes from it.
 func (b builder) closed(r Rules) {
 	out, in := b.chain("out", nftables.ChainHookOutput), b.chain("in", nftables.ChainHookInput)
@@ -64,10 +77,10 @@ func (b builder) closed(r Rules) {
 	proxy := r.Proxy.AsSlice()
 	b.rule(out, loopback(expr.MetaKeyOIFNAME), accept())
 	b.rule(in, loopback(expr.MetaKeyIIFNAME), accept())
-	for protocol, ports := range map[byte][]uint16{unix.IPPROTO_TCP: tcpPorts(), unix.IPPROTO_UDP: udpPorts()} {
+	for number, ports := range map[byte][]uint16{unix.IPPROTO_TCP: tcpPorts(), unix.IPPROTO_UDP: udpPorts()} {
 		for _, port := range ports {
-			b.rule(out, ipv4(), address(destination, proxy), transport(protocol, toPort, port), accept())
-			b.rule(in, ipv4(), address(source, proxy), transport(protocol, fromPort, port), accept())
+			b.rule(out, ipv4(), address(destination, proxy), transport(number, toPort, port), accept())
+			b.rule(in, ipv4(), address(source, proxy), transport(number, fromPort, port), accept())
 		}
 	}
 	b.rule(out, refuse())
@@ -82,8 +95,8 @@ func (b builder) open() {
 	b.chain("forward", nftables.ChainHookForward)
 	b.rule(out, loopback(expr.MetaKeyOIFNAME), accept())
 	b.rule(in, loopback(expr.MetaKeyIIFNAME), accept())
-	for _, protocol := range []byte{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
-		b.rule(out, ipv4(), ofRoot(), transport(protocol, toPort, PortDNS), accept())
+	for _, number := range []byte{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
+		b.rule(out, ipv4(), ofRoot(), transport(number, toPort, PortDNS), accept())
 	}
 	for _, p := range Never() {
 		mask := netmask(p.Bits())
@@ -106,10 +119,15 @@ const (
 
 func accept() []expr.Any { return []expr.Any{&expr.Verdict{Kind: expr.VerdictAccept}} }
 
-// refuse tells the sender at once, in words that no host would use: so a
-// refusal by the wall can be told from one by somebody behind it.
 func refuse() []expr.Any {
-	return []expr.Any{&expr.Reject{Type: unix.NFT_REJECT_ICMPX_UNREACH, Code: unix.NFT_REJECT_ICMPX_ADMIN_PROHIBITED}}
+	return []expr.Any{&expr.Verdict{Kind: expr.VerdictGoto, Chain: refusalName}}
+}
+
+func marked() []expr.Any {
+	return []expr.Any{
+		&expr.Meta{Key: expr.MetaKeyMARK, Register: 1},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.NativeEndian.PutUint32(Mark)},
+	}
 }
 
 func loopback(key expr.MetaKey) []expr.Any {
@@ -150,13 +168,19 @@ func masked(offset uint32, is, mask []byte) []expr.Any {
 	}
 }
 
-func transport(protocol byte, offset uint32, port uint16) []expr.Any {
+func protocol(number byte) []expr.Any {
 	return []expr.Any{
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{protocol}},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{number}},
+	}
+}
+
+func transport(number byte, offset uint32, port uint16) []expr.Any {
+	return append(
+		protocol(number),
 		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: offset, Len: 2},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.BigEndian.PutUint16(port)},
-	}
+	)
 }
 
 func answers() []expr.Any {

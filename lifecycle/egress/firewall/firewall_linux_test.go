@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"syscall"
 	"testing"
 	"time"
 
@@ -55,13 +56,20 @@ func refused(t *testing.T, network, address string) bool {
 		}
 	}
 	switch netErr := net.Error(nil); {
-	case errors.Is(err, unix.EHOSTUNREACH), errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
+	case errors.Is(err, unix.ECONNREFUSED), errors.Is(err, unix.EPERM):
 		return true
 	case errors.As(err, &netErr) && netErr.Timeout():
 		return false
 	}
 	t.Errorf("%s %s: %v", network, address, err)
 	return false
+}
+
+func marked() *net.Dialer {
+	return &net.Dialer{Timeout: 100 * time.Millisecond, Control: func(_, _ string, c syscall.RawConn) (err error) {
+		ctlErr := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_MARK, firewall.Mark) })
+		return errors.Join(ctlErr, err)
+	}}
 }
 
 func TestRules(t *testing.T) {
@@ -84,6 +92,7 @@ func TestRules(t *testing.T) {
 				{"tcp", "169.254.169.254:80"},
 				{"udp", "8.8.8.8:53"},
 				{"udp", "[fd00::2]:53"},
+				{"tcp", "[fd00::2]:3128"},
 			},
 		},
 		{
@@ -98,6 +107,7 @@ func TestRules(t *testing.T) {
 				{"tcp", "192.168.1.1:80"},
 				{"udp", "192.168.1.1:5353"},
 				{"udp", "[fd00::2]:443"},
+				{"tcp", "[fd00::2]:443"},
 			},
 		},
 	} {
@@ -114,9 +124,12 @@ func TestRules(t *testing.T) {
 			for _, to := range tc.never {
 				assert.Check(t, refused(t, to[0], to[1]), "%s is refused", to)
 			}
+			conn, err := marked().Dial("tcp", tc.never[0][1])
+			netErr, ok := errors.AsType[net.Error](err)
+			assert.Check(t, ok && netErr.Timeout(), "%v %v: what is marked is not answered", conn, err)
 			local, err := net.Listen("tcp", "127.0.0.1:0")
 			assert.NilError(t, err)
-			conn, err := net.Dial("tcp", local.Addr().String())
+			conn, err = net.Dial("tcp", local.Addr().String())
 			assert.NilError(t, err)
 			assert.NilError(t, conn.Close())
 			assert.NilError(t, local.Close())

@@ -1,0 +1,192 @@
+package container_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/client"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest"
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/gotest"
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
+)
+
+// walled makes a sandbox with a network policy.
+func walled(t *testing.T, s drivertest.Suite, mode egress.Mode, hosts ...string) (lifecycle.Sandbox, lifecycle.Spec) {
+	t.Helper()
+	spec := s.NewSpec(gotest.T(t))
+	spec.Egress.Policy.Mode = mode
+	for _, host := range hosts {
+		rule, err := egress.ParseRule(host)
+		assert.NilError(t, err)
+		spec.Egress.Policy.Rules = append(spec.Egress.Policy.Rules, egress.Entry{Rule: rule, Origin: "test"})
+	}
+	spec.ReadOnly = true
+	return s.UpWith(gotest.T(t), spec), spec
+}
+
+// try makes attempts in a sandbox, as the agent would.
+func try(t *testing.T, d lifecycle.Driver, sb lifecycle.Sandbox, spec lifecycle.Spec, args ...string) string {
+	t.Helper()
+	var out bytes.Buffer
+	code, err := d.Exec(t.Context(), sb, lifecycle.Process{
+		ID: "try", Args: append([]string{"perl", "-e", attempts}, args...), Dir: spec.Root, Stdout: &out, Stderr: &out,
+	})
+	assert.Check(t, err)
+	assert.Check(t, is.Equal(code, 0), out.String())
+	return out.String()
+}
+
+// waysOut are those that lead somewhere from an ordinary container.
+func waysOut(m *machine, secret string) []string {
+	args := []string{"dns " + secret + ".example.com"}
+	for _, a := range m.addrs {
+		args = append(args, fmt.Sprintf("tcp %s %d", a, m.port), fmt.Sprintf("device %s %d", a, m.port), fmt.Sprintf("udp %s %d %s", a, m.port, secret))
+	}
+	return args
+}
+
+func TestWall(t *testing.T) {
+	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		t.Parallel()
+		s, api, m, left := newSuite(t, e), e.Client(t), newMachine(t, e), tap(t)
+		sb, spec := walled(t, s, egress.Allowlist, "allowed.example=10.0.0.0/8")
+		other, otherSpec := walled(t, s, egress.Deny)
+
+		t.Run("the control finds ways out", func(t *testing.T) {
+			secret := nonce()
+			args := waysOut(m, secret)
+			found := open(plain(t, api, args...))
+			for _, a := range args {
+				if kind, _, _ := strings.Cut(a, " "); kind == "tcp" || kind == "device" {
+					assert.Check(t, is.Contains(found, a))
+				}
+			}
+			m.udp.await(t, secret)
+			left.await(t, secret)
+		})
+		t.Run("no way out", func(t *testing.T) {
+			secret := nonce()
+			at := wallAddress(t, api, other)
+			sh(t, s.Driver, other, otherSpec, `perl -e 'use Socket; socket($l, PF_INET, SOCK_STREAM, 0); bind($l, pack_sockaddr_in(5000, INADDR_ANY)); listen($l, 5); exit if fork; sleep 60' >/dev/null 2>&1`)
+			args := append(waysOut(m, secret),
+				"tcp "+at+" 5000", "device "+at+" 5000", "tcp "+other.Proxy+" 3128", "device "+other.Proxy+" 3128",
+				"tcp "+sb.Proxy+" 22", "udp "+sb.Proxy+" 5353 "+secret,
+				"tcp 169.254.169.254 80", "device 169.254.169.254 80", "tcp 203.0.113.1 443", "tcp 1.1.1.1 53", "udp 1.1.1.1 53 "+secret,
+				"tcp 2606:4700:4700::1111 443", "tcp fe80::1 22", "dns example.com")
+			began := time.Now()
+			assert.Check(t, is.Len(open(try(t, s.Driver, sb, spec, args...)), 0))
+			assert.Check(t, time.Since(began) < 10*time.Second, "refusals come at once")
+			assert.Check(t, !m.udp.contains(secret), "a packet came to the host")
+			assert.Check(t, !left.contains(secret), "a packet left the host")
+		})
+		t.Run("the proxy is the way", func(t *testing.T) {
+			serve(t, api, sb.Name+".egress", "allowed.example", "blocked.example")
+			out := try(t, s.Driver, sb, spec,
+				"dns allowed.example", "dns blocked.example",
+				"web "+sb.Proxy+" GET http://allowed.example/", "web "+sb.Proxy+" GET http://blocked.example/", "web "+sb.Proxy+" CONNECT blocked.example:443")
+			assert.Equal(t, out, strings.ReplaceAll(`dns allowed.example: 1
+dns blocked.example: 0
+web PROXY GET http://allowed.example/: HTTP/1.1 200 OK
+web PROXY GET http://blocked.example/: HTTP/1.1 403 Forbidden
+web PROXY CONNECT blocked.example:443: HTTP/1.1 403 Forbidden
+`, "PROXY", sb.Proxy))
+		})
+		t.Run("deny leads nowhere", func(t *testing.T) {
+			out := try(t, s.Driver, other, otherSpec, "web "+other.Proxy+" GET http://allowed.example/")
+			assert.Check(t, is.Contains(out, "403 Forbidden"))
+		})
+		t.Run("without the proxy there is nothing", func(t *testing.T) {
+			_, err := api.ContainerKill(t.Context(), sb.Name+".egress", client.ContainerKillOptions{Signal: "KILL"})
+			assert.NilError(t, err)
+			out := try(t, s.Driver, sb, spec, "web "+sb.Proxy+" GET http://allowed.example/", "tcp "+m.addrs[0].String()+" "+fmt.Sprint(m.port))
+			assert.Check(t, is.Contains(out, "no proxy"))
+			assert.Check(t, is.Len(open(out), 0))
+			_, err = api.ContainerStart(t.Context(), sb.Name+".egress", client.ContainerStartOptions{})
+			assert.NilError(t, err)
+			out = try(t, s.Driver, sb, spec, "web "+sb.Proxy+" GET http://allowed.example/")
+			assert.Check(t, is.Contains(out, "no proxy"), "one that nobody told what is allowed lets nothing through")
+
+			again := takenUp(t, s.Driver, spec)
+			out = try(t, s.Driver, again, spec, "web "+sb.Proxy+" GET http://blocked.example/", "dns allowed.example")
+			assert.Check(t, is.Contains(out, "403 Forbidden"))
+			assert.Check(t, is.DeepEqual(open(out), []string{"dns allowed.example"}))
+		})
+		t.Run("a restart brings the wall back", func(t *testing.T) {
+			_, err := api.ContainerRestart(t.Context(), sb.ID, client.ContainerRestartOptions{Timeout: new(int)})
+			assert.NilError(t, err)
+			again := takenUp(t, s.Driver, spec)
+			secret := nonce()
+			began := time.Now()
+			assert.Check(t, is.Len(open(try(t, s.Driver, again, spec, waysOut(m, secret)...)), 0))
+			assert.Check(t, time.Since(began) < 5*time.Second, "the firewall is back")
+			assert.Check(t, !m.udp.contains(secret) && !left.contains(secret))
+		})
+		t.Run("a sandbox with a way out is not used", func(t *testing.T) {
+			_, err := api.NetworkConnect(t.Context(), "bridge", client.NetworkConnectOptions{Container: other.ID})
+			assert.NilError(t, err)
+			_, err = api.ContainerRestart(t.Context(), other.ID, client.ContainerRestartOptions{Timeout: new(int)})
+			assert.NilError(t, err)
+			_, err = ensure(t, s.Driver, otherSpec, false)
+			assert.ErrorContains(t, err, "network is not closed")
+			assert.Check(t, is.ErrorContains(err, "(without the firewall)"))
+		})
+		t.Run("everything goes with the sandbox", func(t *testing.T) {
+			assert.NilError(t, s.Driver.Remove(t.Context(), sb))
+			assert.Check(t, is.Len(leftOf(t, api, sb.Name), 0))
+		})
+	})
+}
+
+// takenUp looks whether something of a sandbox was restarted, and brings it up
+// again.
+func takenUp(t *testing.T, d lifecycle.Driver, spec lifecycle.Spec) lifecycle.Sandbox {
+	t.Helper()
+	found, err := d.Lookup(t.Context(), spec.Name)
+	assert.NilError(t, err)
+	assert.Assert(t, !d.Ready(found), "it was restarted")
+	sb, err := ensure(t, d, spec, false)
+	assert.NilError(t, err)
+	assert.Equal(t, sb.ID, found.ID)
+	found, err = d.Lookup(t.Context(), spec.Name)
+	assert.NilError(t, err)
+	assert.Assert(t, d.Ready(found))
+	return sb
+}
+
+// wallAddress is that of a sandbox in its network.
+func wallAddress(t *testing.T, api *client.Client, sb lifecycle.Sandbox) string {
+	t.Helper()
+	res, err := api.ContainerInspect(t.Context(), sb.ID, client.ContainerInspectOptions{})
+	assert.NilError(t, err)
+	for _, n := range res.Container.NetworkSettings.Networks {
+		return n.IPAddress.String()
+	}
+	t.Fatal("it has no network")
+	return ""
+}
+
+// leftOf lists what there is of a sandbox.
+func leftOf(t *testing.T, api *client.Client, name string) []string {
+	t.Helper()
+	mine := make(client.Filters).Add("label", "io.github.docker-ralph.sandbox="+name)
+	containers, err := api.ContainerList(t.Context(), client.ContainerListOptions{All: true, Filters: mine})
+	assert.NilError(t, err)
+	networks, err := api.NetworkList(t.Context(), client.NetworkListOptions{Filters: mine})
+	assert.NilError(t, err)
+	var left []string
+	for _, c := range containers.Items {
+		left = append(left, c.Names...)
+	}
+	for _, n := range networks.Items {
+		left = append(left, n.Name)
+	}
+	return left
+}

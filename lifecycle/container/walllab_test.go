@@ -1,0 +1,278 @@
+package container_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/api/pkg/stdcopy"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/client"
+	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/poll"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
+)
+
+// attempts is a program for a sandbox: each argument is a way out to be tried,
+// "KIND HOST PORT", and it prints which of them lead anywhere.
+const attempts = `
+use Socket; use Socket qw(inet_pton AF_INET6 pack_sockaddr_in6); $| = 1;
+sub tcp {
+	my ($host, $port, $device) = @_;
+	my $v6 = $host =~ /:/;
+	socket(my $s, $v6 ? AF_INET6 : PF_INET, SOCK_STREAM, 0) or return 0;
+	if ($device) { setsockopt($s, SOL_SOCKET, 25, pack("Z*", $device)) or return 0 }
+	my $open = 0;
+	local $SIG{ALRM} = sub { die "slow\n" };
+	eval {
+		alarm 1;
+		$open = 1 if connect($s, $v6 ? pack_sockaddr_in6($port, inet_pton(AF_INET6, $host)) : pack_sockaddr_in($port, inet_aton($host)));
+		alarm 0;
+	};
+	return $open;
+}
+sub udp {
+	my ($host, $port, $say, $device) = @_;
+	socket(my $s, PF_INET, SOCK_DGRAM, 0);
+	if ($device) { setsockopt($s, SOL_SOCKET, 25, pack("Z*", $device)) or return 0 }
+	send($s, $say, 0, pack_sockaddr_in($port, inet_aton($host)));
+	return 0; # the other side knows
+}
+sub web {
+	my ($proxy, $line) = @_;
+	socket(my $s, PF_INET, SOCK_STREAM, 0);
+	local $SIG{ALRM} = sub { die "slow\n" };
+	eval { alarm 1; my $there = connect($s, pack_sockaddr_in(3128, inet_aton($proxy))); alarm 0; $there } or return "no proxy";
+	send($s, "$line HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 0);
+	my $said = <$s>;
+	$said =~ s/\s+$//;
+	return $said;
+}
+for (@ARGV) {
+	my ($kind, @rest) = split / /, $_, 3;
+	my $open = $kind eq "tcp" ? tcp(@rest)
+		: $kind eq "device" ? tcp(@rest, "eth0")
+		: $kind eq "udp" ? udp(split(/ /, $rest[1], 2) == 2 ? ($rest[0], split(/ /, $rest[1], 2)) : ())
+		: $kind eq "dns" ? (gethostbyname($rest[0]) ? 1 : 0)
+		: $kind eq "web" ? web($rest[0], $rest[1]) : die $kind;
+	print "$_: $open\n";
+}
+`
+
+// open returns those of the attempts that lead somewhere.
+func open(output string) []string {
+	var found []string
+	for line := range strings.Lines(output) {
+		if what, ok := strings.CutSuffix(line, ": 1\n"); ok {
+			found = append(found, what)
+		}
+	}
+	return found
+}
+
+// inside calls f in the network namespace of an engine.
+func inside(t *testing.T, e engines.Engine, f func()) {
+	t.Helper()
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked, so that the thread ends
+		ns, err := os.Open("/run/netns/ralph-" + e.Name)
+		if err == nil {
+			err = unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET)
+			_ = ns.Close()
+		}
+		if err == nil {
+			f()
+		}
+		done <- err
+	}()
+	assert.NilError(t, <-done)
+}
+
+// heard are texts that came from somewhere.
+type heard struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (h *heard) add(p []byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, _ = h.all.Write(p)
+}
+
+func (h *heard) contains(text string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return bytes.Contains(h.all.Bytes(), []byte(text))
+}
+
+func (h *heard) await(t *testing.T, text string) {
+	t.Helper()
+	poll.WaitOn(t, func(poll.LogT) poll.Result {
+		if h.contains(text) {
+			return poll.Success()
+		}
+		return poll.Continue("%q was not heard", text)
+	}, poll.WithTimeout(5*time.Second), poll.WithDelay(10*time.Millisecond))
+}
+
+// machine is the engine's, with services that nobody shall reach.
+type machine struct {
+	addrs []netip.Addr // of the machine, and that of the one it is on
+	port  uint16       // of a service on all of them, by TCP and by UDP
+	udp   *heard       // what came there by UDP
+}
+
+func newMachine(t *testing.T, e engines.Engine) *machine {
+	t.Helper()
+	m := &machine{udp: &heard{}}
+	var err error
+	inside(t, e, func() {
+		if err = m.listen(t, "0.0.0.0"); err != nil {
+			return
+		}
+		var addrs []net.Addr
+		addrs, err = net.InterfaceAddrs()
+		for _, a := range addrs {
+			if p, parseErr := netip.ParsePrefix(a.String()); parseErr == nil && p.Addr().Is4() && !p.Addr().IsLoopback() {
+				m.addrs = append(m.addrs, p.Addr())
+			}
+		}
+	})
+	assert.NilError(t, err)
+	assert.NilError(t, m.listen(t, e.Gateway))
+	m.addrs = append(m.addrs, netip.MustParseAddr(e.Gateway))
+	return m
+}
+
+// listen serves at the machine's port, and the first time chooses it.
+func (m *machine) listen(t *testing.T, at string) error {
+	t.Helper()
+	var config net.ListenConfig
+	listener, err := config.Listen(t.Context(), "tcp4", fmt.Sprintf("%s:%d", at, m.port))
+	if err != nil {
+		return err
+	}
+	m.port = netip.MustParseAddrPort(listener.Addr().String()).Port()
+	packets, err := config.ListenPacket(t.Context(), "udp4", fmt.Sprintf("%s:%d", at, m.port))
+	if err != nil {
+		return err
+	}
+	t.Cleanup(func() { _, _ = listener.Close(), packets.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_ = conn.Close()
+		}
+	}()
+	go func() {
+		buffer := make([]byte, 1500)
+		for {
+			n, _, err := packets.ReadFrom(buffer)
+			if err != nil {
+				return
+			}
+			m.udp.add(buffer[:n])
+		}
+	}()
+	return nil
+}
+
+// tap hears everything that leaves the engines' machines.
+func tap(t *testing.T) *heard {
+	t.Helper()
+	const all = 0x0300 // ETH_P_ALL, in the order of the network
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, all)
+	assert.NilError(t, err)
+	wait := unix.NsecToTimeval((100 * time.Millisecond).Nanoseconds())
+	assert.NilError(t, unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait))
+	h, ended := &heard{}, make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		defer close(ended)
+		buffer := make([]byte, 65536)
+		for ctx.Err() == nil {
+			n, from, err := unix.Recvfrom(fd, buffer, 0)
+			if link, ok := from.(*unix.SockaddrLinklayer); err != nil || !ok || link.Pkttype == unix.PACKET_OUTGOING || !bytes.Contains(buffer[:n], []byte("nonce")) {
+				continue
+			}
+			h.add(buffer[:n])
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-ended; _ = unix.Close(fd) })
+	return h
+}
+
+// nonce is a name that nobody has heard before. It has no dots, as DNS writes
+// them otherwise.
+func nonce() string { return "nonce" + strings.ToLower(rand.Text()[:12]) }
+
+// plain runs the attempts in an ordinary container.
+func plain(t *testing.T, api *client.Client, args ...string) string {
+	t.Helper()
+	made, err := api.ContainerCreate(t.Context(), client.ContainerCreateOptions{
+		Config: &container.Config{Image: engines.BaseImage(), Entrypoint: append([]string{"perl", "-e", attempts}, args...)},
+	})
+	assert.NilError(t, err)
+	defer remove(t, api, made.ID)
+	wait := api.ContainerWait(t.Context(), made.ID, client.ContainerWaitOptions{Condition: container.WaitConditionNextExit})
+	_, err = api.ContainerStart(t.Context(), made.ID, client.ContainerStartOptions{})
+	assert.NilError(t, err)
+	select {
+	case err := <-wait.Error:
+		assert.NilError(t, err)
+	case <-wait.Result:
+	}
+	logs, err := api.ContainerLogs(t.Context(), made.ID, client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true})
+	assert.NilError(t, err)
+	defer func() { _ = logs.Close() }()
+	var out bytes.Buffer
+	_, err = stdcopy.StdCopy(&out, &out, logs)
+	assert.NilError(t, err)
+	return out.String()
+}
+
+// serve runs a web server on a network of its own, where it has some names, and
+// has a proxy join it: to that, it is the internet.
+func serve(t *testing.T, api *client.Client, proxy string, names ...string) {
+	t.Helper()
+	const server = `
+		use Socket; socket(my $l, PF_INET, SOCK_STREAM, 0); bind($l, pack_sockaddr_in(80, INADDR_ANY)); listen($l, 5);
+		while (accept(my $c, $l)) { sysread($c, my $request, 4096); syswrite($c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"); close $c }`
+	name := "ralph-test-" + nonce()
+	made, err := api.NetworkCreate(t.Context(), name, client.NetworkCreateOptions{Driver: "bridge"})
+	assert.NilError(t, err)
+	ctx := context.WithoutCancel(t.Context())
+	t.Cleanup(func() {
+		_, _ = api.NetworkDisconnect(ctx, made.ID, client.NetworkDisconnectOptions{Container: proxy, Force: true})
+		_, err := api.NetworkRemove(ctx, made.ID, client.NetworkRemoveOptions{})
+		assert.Check(t, err)
+	})
+	c, err := api.ContainerCreate(t.Context(), client.ContainerCreateOptions{
+		Config:           &container.Config{Image: engines.BaseImage(), Entrypoint: []string{"perl", "-e", server}},
+		HostConfig:       &container.HostConfig{NetworkMode: container.NetworkMode(name)},
+		NetworkingConfig: &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{name: {Aliases: names}}},
+	})
+	assert.NilError(t, err)
+	t.Cleanup(func() { remove(t, api, c.ID) })
+	_, err = api.ContainerStart(t.Context(), c.ID, client.ContainerStartOptions{})
+	assert.NilError(t, err)
+	_, err = api.NetworkConnect(t.Context(), made.ID, client.NetworkConnectOptions{Container: proxy})
+	assert.NilError(t, err)
+}
