@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -197,9 +198,32 @@ func TestAnImageNeedsNoBranch(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.git(t, "checkout", "-q", "--detach")
 		ref := w.ok(t, "image", "build")
+		assert.Equal(t, w.ok(t, "image", "build", "--platform", "linux/"+runtime.GOARCH), ref, "the engine's own platform")
 		now, _ := w.images(t)
 		assert.Equal(t, now.Image+"\n", ref)
 		assert.Equal(t, now.Status, "up to date")
+	})
+}
+
+// Only the step that asks for a secret sees it, and only while the image is
+// built; sandboxes are made from it without the secret.
+func TestASecretIsThereForItsStepAlone(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.write(t, filepath.Join(w.repo, ".agent-loop", "Dockerfile.sandbox"), "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nUSER root\n"+
+			"RUN --mount=type=secret,id=token,required=true test \"$(wc -c </run/secrets/token)\" = 11 # "+w.slug+"\nUSER agent\n")
+		t.Cleanup(func() { w.removeProjectImages(t) })
+		res := w.ralph(t, "task", "list").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "docker ralph image build --secret id=token,src=FILE"))
+
+		w.setenv("TOKEN", "swordfish-7")
+		res = w.ralph(t, "image", "build", "--progress", "plain", "--secret", "id=token,env=TOKEN").expect(t, 0)
+		assert.Check(t, !strings.Contains(res.stderr, "swordfish"))
+		image := strings.TrimSpace(res.stdout)
+		history, err := w.engine.Client(t).ImageHistory(t.Context(), image)
+		assert.NilError(t, err)
+		assert.Check(t, !strings.Contains(fmt.Sprint(history.Items), "swordfish"))
+		w.ok(t, "task", "list")
+		assert.Equal(t, w.container(t).Config.Image, image)
 	})
 }
 

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/containerd/platforms"
+	"github.com/moby/moby/client"
+
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/projectimage"
 )
@@ -45,7 +48,10 @@ func BuildImage(ctx context.Context, h Host, opts ImageBuild) (ref string, err e
 	builder := h.builder(api)
 	builder.Secrets = opts.Secrets
 	req := s.req
-	req.Platform, req.Pull, req.NoCache = opts.Platform, opts.Pull, opts.NoCache
+	req.Pull, req.NoCache = opts.Pull, opts.NoCache
+	if req.Platform, err = otherPlatform(ctx, api, opts.Platform); err != nil {
+		return "", err
+	}
 	// A dispatch goes on with the image that it has; whoever asks for a build
 	// wants what there is now.
 	if req.Again, err = builder.BaseChanged(ctx, req); err != nil {
@@ -59,6 +65,27 @@ func BuildImage(ctx context.Context, h Host, opts ImageBuild) (ref string, err e
 		h.report("Up to date: nothing was built")
 	}
 	return image.Ref, nil
+}
+
+// otherPlatform returns a platform, or "" when it is the engine's own: what is
+// built for that is what dispatches use.
+func otherPlatform(ctx context.Context, api API, platform string) (string, error) {
+	if platform == "" {
+		return "", nil
+	}
+	wanted, err := platforms.Parse(platform)
+	if err != nil {
+		return "", &projectimage.InvalidPlatformError{Platform: platform, Err: err}
+	}
+	res, err := api.Info(ctx, client.InfoOptions{})
+	if err != nil {
+		return "", fmt.Errorf("asking the engine for its platform: %w", err)
+	}
+	own := platforms.Normalize(platforms.Platform{OS: res.Info.OSType, Architecture: res.Info.Architecture})
+	if platforms.Format(own) == platforms.Format(platforms.Normalize(wanted)) {
+		return "", nil
+	}
+	return platform, nil
 }
 
 // PullImage fetches an image, and returns its reference. Without one it is what
