@@ -1,0 +1,86 @@
+package container_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/moby/moby/client"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/gotest"
+)
+
+// hardened prints what an agent can do to its own container.
+const hardened = `exec 2>&1
+for f in /x /etc/x /usr/bin/x /opt/x /var/tmp/x; do (: >$f) 2>/dev/null && echo "writes $f"; done
+for f in /tmp/x "$HOME/x" ./x; do (: >$f) 2>/dev/null || echo "does not write $f"; done
+printf '#!/bin/sh\necho runs\n' >/tmp/run && chmod +x /tmp/run && /tmp/run
+id -un; id -gn; stat -c %a /tmp; ulimit -c; ulimit -Hc
+perl -e 'print "socket ", socket(my $s, $_->[1], $_->[2], 0) ? "of $_->[0] opens\n" : "of $_->[0]: no\n" for ["vsock", 40, 1], ["alg", 38, 5], ["packet", 17, 3]'
+perl -e 'print syscall(425, 1, 0) < 0 ? "io_uring: $!\n" : "io_uring works\n"'
+readlink /proc/self/ns/cgroup >/dev/null; tail -1 /proc/self/cgroup
+`
+
+func TestReadOnlySandbox(t *testing.T) {
+	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		t.Parallel()
+		s := newSuite(t, e)
+		spec := s.NewSpec(gotest.T(t))
+		spec.ReadOnly = true
+		sb := s.UpWith(gotest.T(t), spec)
+		out := sh(t, s.Driver, sb, spec, hardened)
+		for _, line := range strings.Split(strings.TrimSpace(out), "\n") {
+			assert.Check(t, !strings.HasPrefix(line, "writes") && !strings.HasPrefix(line, "does not") && !strings.Contains(line, "opens"), line)
+		}
+		assert.Check(t, is.Contains(out, "\nagent\nagent\n1777\n0\n0\n"), "%s", out)
+		assert.Check(t, strings.HasPrefix(out, "runs\n"), out)
+		assert.Check(t, is.Contains(out, "io_uring: Operation not permitted"))
+		assert.Check(t, is.Contains(out, ":/\n"), "it sees its own control group alone: %s", out)
+
+		res, err := e.Client(t).ContainerInspect(t.Context(), sb.ID, client.ContainerInspectOptions{})
+		assert.NilError(t, err)
+		assert.Check(t, res.Container.HostConfig.ReadonlyRootfs)
+		assert.Check(t, is.Equal(res.Container.HostConfig.LogConfig.Config["max-size"], "10m"))
+
+		// Another one, for the same user, needs no new image.
+		again := s.NewSpec(gotest.T(t))
+		again.ReadOnly = true
+		other := s.UpWith(gotest.T(t), again)
+		second, err := e.Client(t).ContainerInspect(t.Context(), other.ID, client.ContainerInspectOptions{})
+		assert.NilError(t, err)
+		assert.Equal(t, second.Container.Image, res.Container.Image)
+	})
+}
+
+func TestWorkTreesBehindLinksAreRefused(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("work trees are not mounted there")
+	}
+	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		t.Parallel()
+		s := newSuite(t, e)
+		spec := s.NewSpec(gotest.T(t))
+		sb, err := s.Driver.Create(t.Context(), spec)
+		assert.NilError(t, err)
+		t.Cleanup(func() { remove(t, e.Client(t), sb.ID) })
+		// It is replaced between the look at it and the mounting.
+		assert.NilError(t, os.Rename(spec.Root, spec.Root+".away"))
+		assert.NilError(t, os.Symlink("/etc", spec.Root))
+		t.Cleanup(func() { _ = os.Remove(spec.Root) })
+		if err = s.Driver.Start(t.Context(), sb); err == nil {
+			spec.Probe = ""
+			err = s.Driver.Prepare(t.Context(), sb, spec)
+		}
+		assert.ErrorContains(t, err, "symbolic link")
+		var out bytes.Buffer
+		_, err = s.Driver.Exec(t.Context(), sb, lifecycle.Process{Args: []string{"true"}, Dir: filepath.Dir(spec.Root), Stdout: &out, Stderr: &out})
+		assert.ErrorIs(t, err, lifecycle.ErrNotPrepared)
+	})
+}
