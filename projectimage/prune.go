@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
@@ -54,7 +55,7 @@ type Kept struct {
 type Pruned struct {
 	Removed []Stored
 	Kept    []Kept // those that somebody began to use
-	Freed   int64  // bytes, as far as the engine can tell
+	Freed   int64  // bytes; 0 when the engine cannot tell
 }
 
 // Prune removes images. One that is being built, that another is being built
@@ -81,8 +82,10 @@ func (b *Builder) Prune(ctx context.Context, images []Stored) (Pruned, error) {
 			break
 		}
 	}
-	if after := b.used(ctx); before > after && after > 0 {
-		done.Freed = before - after
+	if before > 0 && len(done.Removed) > 0 {
+		if after := b.used(ctx); after > 0 && after < before {
+			done.Freed = before - after
+		}
 	}
 	return done, failed
 }
@@ -90,8 +93,14 @@ func (b *Builder) Prune(ctx context.Context, images []Stored) (Pruned, error) {
 // rank orders images so that none comes before those made from it.
 func rank(s Stored) int { return slices.Index([]string{kindFitted, kindProject, kindAgent}, s.Kind) }
 
+// usageLimit is how long the engine may take to add up sizes. Old ones add up
+// everything, volumes too.
+const usageLimit = 10 * time.Second
+
 // used returns how much space images take, 0 when the engine cannot tell.
 func (b *Builder) used(ctx context.Context) int64 {
+	ctx, cancel := context.WithTimeout(ctx, usageLimit)
+	defer cancel()
 	usage, err := b.Engine.DiskUsage(ctx, client.DiskUsageOptions{Images: true})
 	if err != nil {
 		return 0

@@ -67,7 +67,11 @@ func PruneImages(ctx context.Context, h Host, opts ImagePrune) ([]string, error)
 	for _, image := range done.Kept {
 		h.report(fmt.Sprintf("Left %s alone: %s", image.Name(), image.Why))
 	}
-	h.report(fmt.Sprintf("Removed %s, which freed %s", counted(done.Removed), units.HumanSize(float64(done.Freed))))
+	freed := ""
+	if done.Freed > 0 {
+		freed = ", which freed " + units.HumanSize(float64(done.Freed))
+	}
+	h.report("Removed " + counted(done.Removed) + freed)
 	return namesOf(done.Removed), err
 }
 
