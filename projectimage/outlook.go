@@ -76,11 +76,11 @@ func (b *Builder) Outlook(ctx context.Context, req Request, all []Stored) (Outlo
 		look.Change, look.Why = ChangeBuild, whyAnother(all, agent, spec)
 		return look, nil
 	}
-	if noted := b.notedBase(agent.tag); noted != "" && noted != layer.BaseID {
+	image, _ := tagged(all, agent.tag)
+	if noted := b.notedBase(agent.tag); noted != "" && noted != layer.BaseID && image.ID != layer.BaseID {
 		look.Change, look.Why = ChangeBuild, "the image "+agent.tag+" was built anew"
 		return look, nil
 	}
-	image, _ := tagged(all, agent.tag)
 	return look, b.settled(ctx, &look, image)
 }
 

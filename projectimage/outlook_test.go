@@ -69,6 +69,10 @@ func TestOutlook(t *testing.T) {
 			change: ChangeBuild, why: "the image " + tags(alone)[0] + " was built anew",
 		},
 		{
+			name: "project, note of another engine's image", req: now, stored: []Stored{agent("debian:2", "sha256:2"), layer(now, 0)}, noted: "sha256:other",
+			change: ChangeNone, why: "up to date",
+		},
+		{
 			name: "project, base pulled again", req: now, stored: []Stored{agent("debian:2", "sha256:1"), layer(now, 0)}, change: ChangeNone,
 			why: `the base debian:2 is another one now: to build on it, run "docker ralph image build"`,
 		},
