@@ -55,7 +55,7 @@ func TestWhereThereCannotBeAClone(t *testing.T) {
 		w.setenv("RALPH_GIT", "private")
 		if w.driver == config.DriverDockerSandbox {
 			res := w.ralph(t, "task", "list").expect(t, 1)
-			assert.Assert(t, is.Contains(res.stderr, `Error: sandbox.git = "private" works with the driver sbx only, and this is docker-sandbox`))
+			assert.Assert(t, is.Contains(res.stderr, `Error: sandbox.git = "private" works with the drivers container and sbx only, and this is docker-sandbox`))
 			return
 		}
 		linked := filepath.Join(w.dir, "linked")

@@ -246,7 +246,7 @@ func TestSelfTestWithACloneOfItsOwn(t *testing.T) {
 			return
 		}
 		checks := w.selfTest(t, filepath.Join(w.dir, "nowhere"), 1)
-		assert.Check(t, is.Contains(named(t, checks, "sandbox").Failed, "works with the driver sbx only"))
+		assert.Check(t, is.Contains(named(t, checks, "sandbox").Failed, "works with the drivers container and sbx only"))
 		assert.Check(t, named(t, checks, "clean up").Skipped)
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/dockersandbox"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest"
+	"github.com/docker-ralph/docker-ralph/lifecycle/privategit"
 	"github.com/docker-ralph/docker-ralph/lifecycle/selftest"
 	"github.com/docker-ralph/docker-ralph/scope"
 )
@@ -52,7 +53,9 @@ func (m *machine) Sandbox(ctx context.Context, root string, image selftest.Image
 	}
 	s := &testSandbox{Host: m.Host, wt: wt, cfg: cfg, at: m.at}
 	s.at.image, s.at.build = image.Ref, false // it is there
-	s.spec, err = m.spec(wt, cfg, s.at)
+	if s.spec, err = m.spec(wt, cfg, s.at); err == nil {
+		err = m.ownGit(ctx, wt, &s.at, &s.spec, "build")
+	}
 	return s, err
 }
 
@@ -92,6 +95,9 @@ func (s *testSandbox) Ralph(ctx context.Context, out io.Writer, args ...string) 
 
 // Collect implements [selftest.Sandbox].
 func (s *testSandbox) Collect(ctx context.Context) (string, error) {
+	if s.at.git != nil {
+		return "refs/heads/" + s.wt.Scope.Branch, s.bringOut(ctx, s.at, s.made)
+	}
 	if !s.made.Private {
 		return "refs/heads/" + s.wt.Scope.Branch, nil
 	}
@@ -117,7 +123,10 @@ func (s *testSandbox) Remove(ctx context.Context) ([]string, error) {
 	there := sb.State != lifecycle.NotFound
 	if !there {
 		// What was made around it goes too, and what is remembered of it.
-		sb = lifecycle.Sandbox{Name: s.spec.Name, ID: s.spec.Name, Egress: s.spec.Egress.Policy.Mode}
+		sb = lifecycle.Sandbox{Name: s.spec.Name, ID: s.spec.Name, Egress: s.spec.Egress.Policy.Mode, Private: s.at.git != nil}
+	}
+	if s.at.git != nil { // what was committed for the test alone is worth nothing
+		err = errors.Join(err, privategit.Abandon(s.StateDir, s.spec.Name))
 	}
 	if err := errors.Join(err, driver.Remove(ctx, sb)); err != nil {
 		return nil, err

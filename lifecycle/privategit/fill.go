@@ -79,7 +79,11 @@ func (r *Repo) Fill(ctx context.Context, user string, w io.Writer) error {
 	if err := own.setBase(ctx, tip); err != nil {
 		return err
 	}
-	if err := own.save(state{Branch: branch, Synced: tip, Tips: refs, Given: refs}); err != nil {
+	was, err := readState(statePath(r.stateDir, r.name))
+	if err != nil {
+		return err
+	}
+	if err := own.save(state{Branch: branch, Synced: tip, Tips: refs, Given: refs, Hidden: was.Hidden}); err != nil {
 		return err
 	}
 	if err := own.fillFiles(ctx, a, branch, refs); err != nil {

@@ -125,12 +125,32 @@ func TestALinkedWorkTree(t *testing.T) {
 	linked := filepath.Join(w.root, ".worktrees", "deep", "side")
 	w.git("worktree", "add", "-q", "-b", "side", linked)
 	assert.NilError(t, os.WriteFile(filepath.Join(w.root, ".git", "info", "exclude"), []byte(".worktrees/\n"), 0o644))
-	main := w.open()
-	layout, err := main.repo.Layout(t.Context())
+	other := filepath.Join(w.root, "deep", "er", "other")
+	w.git("worktree", "add", "-q", "-b", "other", other)
+	w.open()
+	layout, err := w.repo.Layout(t.Context())
 	assert.NilError(t, err)
 	assert.DeepEqual(t, layout.Over, []string{filepath.Join(w.root, ".git")})
-	assert.DeepEqual(t, layout.Hidden, []string{linked})
-	assert.DeepEqual(t, layout.Pinned, []string{filepath.Join(w.root, ".worktrees", "deep"), filepath.Join(w.root, ".worktrees")})
+	assert.DeepEqual(t, layout.Hidden, []string{filepath.Join(w.root, ".worktrees"), other})
+	assert.DeepEqual(t, layout.Pinned, []string{filepath.Join(w.root, "deep", "er"), filepath.Join(w.root, "deep")})
+
+	// One that comes later is seen by a sandbox that is there, unless it is where
+	// docker ralph puts it.
+	w.fill()
+	w.git("worktree", "add", "-q", "-b", "third", filepath.Join(w.root, ".worktrees", "third"))
+	w.in()
+	w.git("worktree", "add", "-q", "-b", "fourth", filepath.Join(w.root, "fourth"))
+	_, err = w.repo.In(t.Context(), w.sh)
+	assert.ErrorContains(t, err, "fourth is inside this one, and was added after the sandbox was made")
+	w.git("worktree", "remove", "fourth")
+	assert.NilError(t, os.RemoveAll(w.own))
+	assert.NilError(t, os.RemoveAll(w.repo.stateDir))
+
+	// Links are not followed.
+	assert.NilError(t, os.Rename(filepath.Join(w.root, "deep"), filepath.Join(w.dir, "moved")))
+	assert.NilError(t, os.Symlink(filepath.Join(w.dir, "moved"), filepath.Join(w.root, "deep")))
+	_, err = w.repo.Layout(t.Context())
+	assert.ErrorContains(t, err, "deep is no folder")
 
 	mainTip := w.tip("main")
 	w.root = linked

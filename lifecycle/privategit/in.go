@@ -40,6 +40,9 @@ func (r *Repo) In(ctx context.Context, sh Shell) (Result, error) {
 		return Result{}, err
 	}
 	defer unlock()
+	if err := own.checkHidden(ctx, st); err != nil {
+		return Result{}, err
+	}
 	res, err := own.out(ctx, &st, sh)
 	if err != nil {
 		return res, err
@@ -91,7 +94,7 @@ func (r *Repo) in(ctx context.Context, st *state, sh Shell, branch string, res R
 	if err := r.setBase(ctx, tip); err != nil {
 		return err
 	}
-	*st = state{Branch: branch, Synced: tip, Tips: tips, Given: refs, Dirty: st.Dirty}
+	*st = state{Branch: branch, Synced: tip, Tips: tips, Given: refs, Hidden: st.Hidden, Dirty: st.Dirty}
 	return r.save(*st)
 }
 

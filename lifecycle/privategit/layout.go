@@ -48,9 +48,11 @@ func (r *Repo) Layout(ctx context.Context) (*lifecycle.OwnGit, error) {
 			return nil, err
 		}
 	}
-	own.Hidden, err = r.hidden(ctx, dotGit)
+	if own.Hidden, err = r.hidden(ctx, dotGit); err != nil {
+		return nil, err
+	}
 	own.Pinned = pinned(r.root, own.Hidden)
-	return own, err
+	return own, r.noteHidden(ctx, own.Hidden)
 }
 
 func writeCover(path string) error {
@@ -68,10 +70,41 @@ func writeCover(path string) error {
 	return nil
 }
 
+// worktrees is where docker ralph puts linked work trees, below the main one.
+const worktrees = ".worktrees"
+
 // hidden returns the folders below the work tree that lead to the user's git
 // directory by another way than .git: the user's other work trees, whose .git
-// files an agent could change, and git directories beside it.
+// files an agent could change, and git directories beside it. The folder for
+// work trees is always among them, so that more can come.
 func (r *Repo) hidden(ctx context.Context, dotGit string) ([]string, error) {
+	var hidden []string
+	all, err := r.nested(ctx, dotGit)
+	if err != nil {
+		return nil, err
+	}
+	if r.gitDir == r.commonDir {
+		folder := filepath.Join(r.root, worktrees)
+		err := os.Mkdir(folder, 0o755)
+		if info, statErr := os.Lstat(folder); statErr == nil && info.IsDir() && (err == nil || os.IsExist(err)) {
+			hidden = append(hidden, folder)
+		}
+	}
+	for _, path := range all {
+		if covered(path, hidden) {
+			continue
+		}
+		if err := r.checkWay(path); err != nil {
+			return nil, err
+		}
+		hidden = append(hidden, path)
+	}
+	return hidden, nil
+}
+
+// nested returns the git directories and work trees of the repository that are
+// below this work tree.
+func (r *Repo) nested(ctx context.Context, dotGit string) ([]string, error) {
 	out, err := r.git.run(ctx, nil, "worktree", "list", "--porcelain", "-z")
 	if err != nil {
 		return nil, fmt.Errorf("listing the work trees: %w", err)
@@ -82,17 +115,65 @@ func (r *Repo) hidden(ctx context.Context, dotGit string) ([]string, error) {
 			all = append(all, filepath.FromSlash(path))
 		}
 	}
-	var hidden []string
+	var nested []string
 	for _, path := range all {
 		rel, err := filepath.Rel(r.root, path)
-		if err != nil || rel == "." || path == dotGit || !filepath.IsLocal(rel) || slices.Contains(hidden, path) {
+		if err != nil || rel == "." || path == dotGit || !filepath.IsLocal(rel) {
 			continue
 		}
-		if info, err := os.Lstat(path); err == nil && info.IsDir() {
-			hidden = append(hidden, path)
+		if _, err := os.Lstat(path); err == nil {
+			nested = append(nested, path)
 		}
 	}
-	return hidden, nil
+	return nested, nil
+}
+
+// covered tells whether a path is one of the folders, or inside.
+func covered(path string, folders []string) bool {
+	return slices.ContainsFunc(folders, func(dir string) bool {
+		return path == dir || strings.HasPrefix(path, dir+string(filepath.Separator))
+	})
+}
+
+// checkWay refuses a path below the work tree that has links in it: an agent
+// could have made them, and something else would be mounted.
+func (r *Repo) checkWay(path string) error {
+	for dir := path; dir != r.root; dir = filepath.Dir(dir) {
+		if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
+			return fmt.Errorf("the work tree %s is inside this one, but %s is no folder: remove the link, or the work tree (git worktree prune)", path, dir)
+		}
+	}
+	return nil
+}
+
+// checkHidden makes sure that the sandbox sees none of the user's other work
+// trees.
+func (r *Repo) checkHidden(ctx context.Context, st state) error {
+	all, err := r.nested(ctx, filepath.Join(r.root, ".git"))
+	if err != nil {
+		return err
+	}
+	for _, path := range all {
+		if !covered(path, st.Hidden) {
+			return fmt.Errorf("the work tree %s is inside this one, and was added after the sandbox was made, which could change its .git file: run with --recreate, or move it (git worktree move)", path)
+		}
+	}
+	return nil
+}
+
+// noteHidden notes what the sandbox that is being made will not see.
+func (r *Repo) noteHidden(ctx context.Context, hidden []string) error {
+	own, unlock, err := r.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	st, err := readState(statePath(r.stateDir, r.name))
+	if err != nil {
+		return err
+	}
+	st.Hidden = hidden
+	return own.save(st)
 }
 
 // pinned returns the folders between the work tree and others. They must not be

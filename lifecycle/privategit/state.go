@@ -28,6 +28,8 @@ type state struct {
 	Given map[string]string `json:"given"`
 	// Pending is a move of the user's branch that has begun.
 	Pending *pending `json:"pending,omitempty"`
+	// Hidden are the folders below the work tree that the sandbox does not see.
+	Hidden []string `json:"hidden,omitempty"`
 	// Dirty says that the sandbox may have commits that nobody has fetched.
 	Dirty bool `json:"dirty"`
 }
@@ -57,6 +59,12 @@ func statePath(stateDir, name string) string {
 func Saved(stateDir, name string) bool {
 	st, err := readState(statePath(stateDir, name))
 	return err == nil && st.Tips != nil && !st.Dirty
+}
+
+// Abandon notes that nothing in a sandbox's git directory is worth keeping.
+func Abandon(stateDir, name string) error {
+	r := &Repo{stateDir: stateDir, name: name}
+	return r.save(state{Tips: map[string]string{}})
 }
 
 // Forget removes what is noted about a sandbox's git directory that is gone. The
