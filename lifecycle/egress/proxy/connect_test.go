@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/assert/cmp"
@@ -136,8 +135,7 @@ func TestNamesThatLeadInside(t *testing.T) {
 }
 
 func TestConnectComparesTheServerName(t *testing.T) {
-	short := func(c *Config) { c.HelloTimeout = 200 * time.Millisecond }
-	l := newLab(t, []string{"allowed.example", "also.example"}, short)
+	l := newLab(t, []string{"allowed.example", "also.example"})
 	l.serveTLS(t, "allowed.example", hello("hello"))
 	tunnel := func(t *testing.T) net.Conn {
 		conn, status, body := connectTo(t, l, "allowed.example:443")
@@ -174,15 +172,6 @@ func TestConnectComparesTheServerName(t *testing.T) {
 		_, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: blocked.example\r\n\r\n")
 		assert.NilError(t, err)
 		refused(t, conn, "not TLS")
-	})
-	t.Run("silence", func(t *testing.T) {
-		refused(t, tunnel(t), "no ClientHello in time")
-	})
-	t.Run("a ClientHello that never ends", func(t *testing.T) {
-		conn := tunnel(t)
-		_, err := conn.Write([]byte{0x16, 3, 1, 0x40, 0, 1, 0, 0xff, 0xff})
-		assert.NilError(t, err)
-		refused(t, conn, "no ClientHello in time")
 	})
 	t.Run("a ClientHello byte by byte", func(t *testing.T) {
 		conn := tunnel(t)
@@ -221,6 +210,29 @@ func TestConnectComparesTheServerName(t *testing.T) {
 		assert.NilError(t, err)
 		assert.Equal(t, first, byte(0x16))
 	})
+}
+
+func TestConnectWaitsForTLSButNotForEver(t *testing.T) {
+	l := newLab(t, []string{"allowed.example", "allowed.example:8443"}, impatient)
+	server := l.serveTLS(t, "allowed.example", hello("hello"))
+	l.put("allowed.example:8443", server.Listener)
+	for name, tc := range map[string]struct{ target, send string }{
+		"silence":                      {"allowed.example:443", ""},
+		"a ClientHello without an end": {"allowed.example:443", "\x16\x03\x01\x40\x00\x01\x00\xff\xff"},
+		"the same on another port":     {"allowed.example:8443", "\x16\x03\x01"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn, status, _ := connectTo(t, l, tc.target)
+			assert.Equal(t, status, 200)
+			_, err := io.WriteString(conn, tc.send)
+			assert.NilError(t, err)
+			_, err = io.ReadAll(conn)
+			assert.Assert(t, err == nil || !isTimeout(err), "the tunnel is still open: %v", err)
+			d := l.lastDecision(t)
+			assert.Equal(t, d.Decision, egress.Refused)
+			assert.Equal(t, d.Why, "no ClientHello in time")
+		})
+	}
 }
 
 func TestConnectToPort80SpeaksOfOneHost(t *testing.T) {
