@@ -51,7 +51,7 @@ func TestCommitsOfAPrivateGitDirectory(t *testing.T) {
 		// The other way: the user commits, and the agent sees it.
 		w.git(t, "commit", "-q", "--allow-empty", "-m", "The user's")
 		w.plan(t, task{ID: "b", Title: "Add b", Steps: []string{
-			"git status --porcelain | tee status.txt && test ! -s status.txt && rm status.txt && git log -1 --format=%s > b.txt",
+			`test -z "$(git status --porcelain)" && git log -1 --format=%s > b.txt`,
 		}})
 		w.ralph(t, "build").expect(t, 0)
 		assert.Equal(t, w.git(t, "show", "HEAD:b.txt"), "The user's")
@@ -208,5 +208,41 @@ func TestRepositoriesWithoutAPrivateGitDirectory(t *testing.T) {
 			assert.Assert(t, is.Contains(res.stderr, `Error: this repository has submodules ("sub")`))
 		}
 		assert.Equal(t, len(w.containers(t)), 0, "nothing was made")
+	})
+}
+
+// A sandbox for one dispatch leaves its commits, and no volume.
+func TestASandboxForOneDispatchWithAPrivateGitDirectory(t *testing.T) {
+	privately(t, func(t *testing.T, w *world) {
+		w.configureUser(t, "[sandbox]\nreuse_container = false\n")
+		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}})
+		w.ralph(t, "build").expect(t, 0)
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "Add a")
+		assert.Equal(t, len(w.containers(t)), 0)
+		assert.Equal(t, len(w.volumes(t)), 0)
+	})
+}
+
+// A second command while the first works: commits of both come.
+func TestTwoBuildsWithOnePrivateGitDirectory(t *testing.T) {
+	privately(t, func(t *testing.T, w *world) {
+		w.plan(t,
+			task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt; touch begun; while ! test -e .ralph/go; do sleep 0.1; done"}},
+			task{ID: "b", Title: "Add b", Priority: 1, Steps: []string{"echo b > b.txt; git add b.txt; git commit -qm 'Add b' b.txt"}})
+		first := start(t, w.docker("ralph", "build", "-n", "1"))
+		appears(t, filepath.Join(w.repo, "begun"))
+		w.ralph(t, "build", "-n", "1").expect(t, 0)
+		assert.Assert(t, is.Contains(w.git(t, "log", "--format=%s"), "Add b"))
+		w.write(t, filepath.Join(w.repo, ".ralph", "go"), "")
+		first.wait(t).expect(t, 0)
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "done", "b": "done"})
+		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
+	})
+}
+
+func TestSelfTestWithAPrivateGitDirectory(t *testing.T) {
+	privately(t, func(t *testing.T, w *world) {
+		res := w.ralph(t, "selftest").expect(t, 0)
+		assert.Assert(t, !strings.Contains(res.stdout+res.stderr, "ralph-git-"), res.stdout)
 	})
 }
