@@ -190,3 +190,28 @@ func leftOf(t *testing.T, api *client.Client, name string) []string {
 	}
 	return left
 }
+
+func TestAllowAllStillClosesWhatNobodyNeeds(t *testing.T) {
+	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		t.Parallel()
+		s, m, left := newSuite(t, e), newMachine(t, e), tap(t)
+		public := m.publish(t, e)
+		sb, spec := walled(t, s, egress.AllowAll)
+		assert.Equal(t, sb.Proxy, "")
+
+		secret := nonce()
+		reached := fmt.Sprintf("tcp %s %d", public, m.port)
+		args := append(waysOut(m, secret), "tcp 169.254.169.254 80", "udp "+e.Gateway+" 53 not"+secret, "tcp fe80::1 22", reached)
+		assert.Check(t, is.DeepEqual(open(try(t, s.Driver, sb, spec, args...)), []string{reached}))
+		left.await(t, secret) // the engine's resolver asks for names
+		assert.Check(t, !m.udp.contains(secret) && !left.contains("not"+secret))
+
+		// A restart, and a command that is not a dispatch's.
+		assert.NilError(t, s.Driver.Stop(t.Context(), sb))
+		assert.NilError(t, s.Driver.Start(t.Context(), sb))
+		assert.Check(t, is.DeepEqual(open(try(t, s.Driver, sb, spec, args...)), []string{reached}))
+
+		assert.NilError(t, s.Driver.Remove(t.Context(), sb))
+		assert.Check(t, is.Len(leftOf(t, e.Client(t), sb.Name), 0))
+	})
+}

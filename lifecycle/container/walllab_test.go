@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"runtime"
 	"strings"
 	"sync"
@@ -275,4 +276,23 @@ func serve(t *testing.T, api *client.Client, proxy string, names ...string) {
 	assert.NilError(t, err)
 	_, err = api.NetworkConnect(t.Context(), made.ID, client.NetworkConnectOptions{Container: proxy})
 	assert.NilError(t, err)
+}
+
+// publish gives this machine an address that is none of a private range, for as
+// long as the test runs, and serves there.
+func (m *machine) publish(t *testing.T, e engines.Engine) string {
+	t.Helper()
+	last := 1
+	for _, c := range []byte(e.Name) {
+		last = last*31%250 + int(c)%4 + 1
+	}
+	public := fmt.Sprintf("203.0.113.%d", last)
+	ip := func(ctx context.Context, do string) {
+		out, err := exec.CommandContext(ctx, "ip", "addr", do, public+"/32", "dev", "lo").CombinedOutput()
+		assert.Check(t, err, "%s", out)
+	}
+	ip(t.Context(), "add")
+	t.Cleanup(func() { ip(context.WithoutCancel(t.Context()), "del") })
+	assert.NilError(t, m.listen(t, public))
+	return public
 }

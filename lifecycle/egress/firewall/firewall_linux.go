@@ -65,7 +65,7 @@ const refusalName = "refuse"
 // connect in vain for a second if what answers them is not a TCP reset.
 func (b builder) refusal() {
 	chain := b.conn.AddChain(&nftables.Chain{Name: refusalName, Table: b.table})
-	b.rule(chain, marked(), []expr.Any{&expr.Verdict{Kind: expr.VerdictDrop}})
+	b.rule(chain, marked(expr.CmpOpEq), []expr.Any{&expr.Verdict{Kind: expr.VerdictDrop}})
 	b.rule(chain, protocol(unix.IPPROTO_TCP), []expr.Any{&expr.Reject{Type: unix.NFT_REJECT_TCP_RST}})
 	b.rule(chain, []expr.Any{&expr.Reject{Type: unix.NFT_REJECT_ICMPX_UNREACH, Code: unix.NFT_REJECT_ICMPX_ADMIN_PROHIBITED}})
 }
@@ -89,14 +89,14 @@ func (b builder) closed(r Rules) {
 // open lets everything out but to where no sandbox goes, and in what answers
 // to it. The engine's resolver, which works in the sandbox's namespace as
 // root, may ask anybody: the sandbox itself is never root, but on engines
-// that are not either.
+// that are not either. The canary, which is, marks its packets.
 func (b builder) open() {
 	out, in := b.chain("out", nftables.ChainHookOutput), b.chain("in", nftables.ChainHookInput)
 	b.chain("forward", nftables.ChainHookForward)
 	b.rule(out, loopback(expr.MetaKeyOIFNAME), accept())
 	b.rule(in, loopback(expr.MetaKeyIIFNAME), accept())
 	for _, number := range []byte{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
-		b.rule(out, ipv4(), ofRoot(), transport(number, toPort, PortDNS), accept())
+		b.rule(out, ipv4(), ofRoot(), marked(expr.CmpOpNeq), transport(number, toPort, PortDNS), accept())
 	}
 	for _, p := range Never() {
 		mask := netmask(p.Bits())
@@ -123,10 +123,10 @@ func refuse() []expr.Any {
 	return []expr.Any{&expr.Verdict{Kind: expr.VerdictGoto, Chain: refusalName}}
 }
 
-func marked() []expr.Any {
+func marked(op expr.CmpOp) []expr.Any {
 	return []expr.Any{
 		&expr.Meta{Key: expr.MetaKeyMARK, Register: 1},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.NativeEndian.PutUint32(Mark)},
+		&expr.Cmp{Op: op, Register: 1, Data: binaryutil.NativeEndian.PutUint32(Mark)},
 	}
 }
 
