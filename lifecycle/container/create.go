@@ -191,7 +191,13 @@ func (d *Driver) Start(ctx context.Context, sb lifecycle.Sandbox) error {
 		d.engine.bare[sb.ID] = true
 		d.engine.mu.Unlock()
 	}
-	if _, err := d.API.ContainerStart(ctx, sb.ID, client.ContainerStartOptions{}); err != nil {
+	_, err := d.API.ContainerStart(ctx, sb.ID, client.ContainerStartOptions{})
+	if err != nil && sb.Egress != "" && lacksNetwork(err) {
+		if err = d.rejoin(ctx, sb); err == nil {
+			_, err = d.API.ContainerStart(ctx, sb.ID, client.ContainerStartOptions{})
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("starting the sandbox %s: %w", sb.Name, err)
 	}
 	return nil

@@ -2,12 +2,16 @@ package container
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"os"
 	"runtime"
+	"strings"
 
+	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/client"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
@@ -47,6 +51,43 @@ func hasIPv6() bool {
 	}
 	_, err := os.Stat("/proc/sys/net/ipv6/conf/all/disable_ipv6")
 	return err == nil
+}
+
+// lacksNetwork tells whether a container cannot be started because its network is
+// gone: "docker network prune" takes those of stopped containers.
+func lacksNetwork(err error) bool {
+	said := err.Error()
+	return strings.Contains(said, "network") && strings.Contains(said, "not found")
+}
+
+// rejoin makes the network of a stopped sandbox again, as it was.
+func (d *Driver) rejoin(ctx context.Context, sb lifecycle.Sandbox) error {
+	res, err := d.API.ContainerInspect(ctx, sb.ID, client.ContainerInspectOptions{})
+	if err != nil {
+		return err
+	}
+	name := res.Container.Config.Labels[labelNetwork]
+	was := res.Container.NetworkSettings.Networks[name]
+	if was == nil || was.IPAMConfig == nil {
+		return fmt.Errorf("its network %s is gone, and nobody knows what it was like: run the command with --recreate", name)
+	}
+	n, subnet := networkOf(name, was.IPAMConfig.IPv4Address)
+	spec := lifecycle.Spec{Name: sb.Name}
+	spec.Egress.Policy.Mode = sb.Egress
+	if _, err := d.API.NetworkCreate(ctx, name, networkOptions(spec, n, subnet)); err != nil {
+		return fmt.Errorf("making the network %s again: %w", name, err)
+	}
+	if _, err := d.API.NetworkDisconnect(ctx, name, client.NetworkDisconnectOptions{Container: sb.ID, Force: true}); err != nil && !errdefs.IsNotFound(err) {
+		return fmt.Errorf("leaving the network that is gone: %w", err)
+	}
+	_, err = d.API.NetworkConnect(ctx, name, client.NetworkConnectOptions{
+		Container:      sb.ID,
+		EndpointConfig: &network.EndpointSettings{IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: n.agent}},
+	})
+	if err != nil {
+		return fmt.Errorf("joining the network %s again: %w", name, err)
+	}
+	return nil
 }
 
 // leaveNetwork removes the network of a sandbox that there will not be.

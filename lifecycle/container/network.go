@@ -40,17 +40,23 @@ type sandboxNetwork struct {
 	agent   netip.Addr
 }
 
+// networkBits is the length of a sandbox's range of addresses.
+const networkBits = 28
+
 func networkAt(index uint32, name string) (sandboxNetwork, netip.Prefix) {
-	const bits = 28
 	base := ourRange().Addr().As4()
-	count := uint32(1) << (bits - ourRange().Bits())
-	first := binary.BigEndian.Uint32(base[:]) + index%count<<(32-bits)
-	at := func(n uint32) netip.Addr {
-		var b [4]byte
-		binary.BigEndian.PutUint32(b[:], first+n)
-		return netip.AddrFrom4(b)
-	}
-	return sandboxNetwork{name: name, gateway: at(1), proxy: at(2), agent: at(3)}, netip.PrefixFrom(at(0), bits)
+	count := uint32(1) << (networkBits - ourRange().Bits())
+	var b [4]byte
+	binary.BigEndian.PutUint32(b[:], binary.BigEndian.Uint32(base[:])+index%count<<(32-networkBits))
+	return networkOf(name, netip.AddrFrom4(b))
+}
+
+// networkOf is the network in which an address is.
+func networkOf(name string, in netip.Addr) (sandboxNetwork, netip.Prefix) {
+	subnet := netip.PrefixFrom(in, networkBits).Masked()
+	gateway := subnet.Addr().Next()
+	proxy := gateway.Next()
+	return sandboxNetwork{name: name, gateway: gateway, proxy: proxy, agent: proxy.Next()}, subnet
 }
 
 // makeNetwork makes the network of a sandbox that is about to be created. Its

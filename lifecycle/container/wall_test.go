@@ -129,6 +129,17 @@ web PROXY CONNECT blocked.example:443: HTTP/1.1 403 Forbidden
 			assert.Check(t, time.Since(began) < 5*time.Second, "the firewall is back")
 			assert.Check(t, !m.udp.contains(secret) && !left.contains(secret))
 		})
+		t.Run("a network that was pruned is made again", func(t *testing.T) {
+			assert.NilError(t, s.Driver.Stop(t.Context(), sb))
+			for _, name := range leftOf(t, api, sb.Name) {
+				if strings.HasPrefix(name, sb.Name+".") {
+					_, err := api.NetworkRemove(t.Context(), name, client.NetworkRemoveOptions{})
+					assert.NilError(t, err)
+				}
+			}
+			again := takenUp(t, s.Driver, spec)
+			assert.Check(t, is.DeepEqual(open(try(t, s.Driver, again, spec, append(waysOut(m, nonce()), "dns allowed.example")...)), []string{"dns allowed.example"}))
+		})
 		t.Run("a sandbox with a way out is not used", func(t *testing.T) {
 			_, err := api.NetworkConnect(t.Context(), "bridge", client.NetworkConnectOptions{Container: other.ID})
 			assert.NilError(t, err)
