@@ -36,16 +36,16 @@ func dockerProgram() string {
 }
 
 // dockerGlobals are the options that the Docker CLI was given which say where
-// its configuration and its engine are.
+// its configuration and its engine are. They were parsed by another set of
+// flags, so that this one knows them only by what they have in common.
 func dockerGlobals(cmd *cobra.Command) []string {
 	var globals []string
-	cmd.Root().PersistentFlags().Visit(func(f *pflag.Flag) {
-		globals = append(globals, "--"+f.Name+"="+f.Value.String())
-	})
-	cmd.Root().Flags().Visit(func(f *pflag.Flag) {
+	cmd.Root().Flags().VisitAll(func(f *pflag.Flag) {
 		switch f.Name {
 		case "config", "context", "host", "tls", "tlscacert", "tlscert", "tlskey", "tlsverify":
-			globals = append(globals, "--"+f.Name+"="+f.Value.String())
+			if f.Changed {
+				globals = append(globals, "--"+f.Name+"="+f.Value.String())
+			}
 		}
 	})
 	return globals
