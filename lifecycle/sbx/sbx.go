@@ -49,7 +49,7 @@ func hasNoInput() microvm.Version { return microvm.Version{Minor: 51} }
 func (d *Dialect) Name() string { return Name }
 
 // errMissing says how to get sbx.
-var errMissing = fmt.Errorf("%w: there is no sbx on PATH. Install Docker Sandboxes (https://docs.docker.com/ai/sandboxes/), or use another driver", lifecycle.ErrNotInstalled)
+var errMissing = fmt.Errorf("%w: there is no sbx on PATH. Install Docker Sandboxes (https://docs.docker.com/ai/sandboxes/), or use \"--driver container\"", lifecycle.ErrNotInstalled)
 
 // Client implements [microvm.Dialect].
 func (d *Dialect) Client(ctx context.Context) (microvm.Client, error) {

@@ -3,6 +3,7 @@ package sbx
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/moby/sys/atomicwriter"
 
+	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/credential"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 )
@@ -38,6 +40,9 @@ func (d *Dialect) Secrets(ctx context.Context) (map[string]bool, error) {
 		}
 	}
 	services, err := d.askSecrets(ctx)
+	if errors.Is(err, lifecycle.ErrNotInstalled) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, fmt.Errorf("asking sbx for which services it has keys: %w", err)
 	}
