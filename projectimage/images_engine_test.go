@@ -69,6 +69,7 @@ func (e *testEngine) stored(t *testing.T, b *Builder, ids ...string) []Stored {
 
 // TestEngineImagesFromBuildToPrune follows the images of one project.
 func TestEngineImagesFromBuildToPrune(t *testing.T) {
+	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		b, out := e.builder(t)
 		req := Request{Agent: "shell", Base: e.base, Project: projectWith(t, "RUN echo "+e.base+" >/made-of")}
@@ -97,44 +98,40 @@ func TestEngineImagesFromBuildToPrune(t *testing.T) {
 		assert.NilError(t, err)
 		assert.Equal(t, look, Outlook{Ref: layer.Ref, Kind: kindProject, Agent: "shell", Project: both[1].Project, Base: agent.Ref, Change: ChangeNone, Why: "up to date"})
 
-		// Somebody's container, which never ran, keeps the layer and what it is built on.
-		box := e.box(t, layer.Ref)
-		used := e.stored(t, b, agent.ID, layer.ID)
-		assert.DeepEqual(t, used[1].UsedBy, []string{box})
-		assert.Equal(t, len(Unused(used, nil)), 0)
-		done, err := b.Prune(t.Context(), both[1:]) // as if it had been made just now
+		// A container from the image in which the container driver gave the user a
+		// name keeps that, the layer, and what it is built on. It need not run.
+		made := e.box(t, layer.Ref)
+		commit, err := e.ContainerCommit(t.Context(), made, client.ContainerCommitOptions{Reference: fitted + ":" + shortID(layer.ID) + "-1-1"})
 		assert.NilError(t, err)
-		assert.Assert(t, cmp.Contains(done.Kept[0].Why, "something uses it: "))
-		assert.Equal(t, len(e.stored(t, b, layer.ID)), 1)
-
-		// So does one from the image in which the container driver gave the user a name.
-		commit, err := e.ContainerCommit(t.Context(), box, client.ContainerCommitOptions{Reference: fitted + ":" + shortID(layer.ID) + "-1-1"})
-		assert.NilError(t, err)
-		e.unbox(t.Context(), box)
-		box = e.box(t, commit.ID)
-		used = e.stored(t, b, agent.ID, layer.ID, commit.ID)
-		assert.DeepEqual(t, [][]string{used[0].UsedBy, used[1].UsedBy, used[2].UsedBy}, [][]string{nil, {box}, {box}})
-		assert.Equal(t, used[2].Kind+used[2].Base, kindFitted+layer.Ref)
-		assert.Equal(t, len(Unused(used, nil)), 0)
-		e.unbox(t.Context(), box)
-
+		e.removeAfter(t, commit.ID)
+		e.unbox(t.Context(), made)
+		box := e.box(t, commit.ID)
 		// An image that somebody built on it has its labels, and is not ours.
 		others := e.spec(t, "RUN true")
 		others.base = layer.Ref
 		assert.NilError(t, b.build(t.Context(), others, false), "%s", out)
 		other, _, err := b.lookup(t.Context(), others.tag)
 		assert.NilError(t, err)
-		assert.Equal(t, len(e.stored(t, b, other.ID)), 0)
-
 		_, err = e.ImageTag(t.Context(), client.ImageTagOptions{Source: layer.ID, Target: handedOver + ":" + shortID(layer.ID)})
 		assert.NilError(t, err)
-		unused := Unused(e.stored(t, b, agent.ID, layer.ID, commit.ID), nil)
+
+		three := e.stored(t, b, agent.ID, layer.ID, commit.ID, other.ID)
+		assert.Equal(t, len(three), 3)
+		assert.DeepEqual(t, [][]string{three[0].UsedBy, three[1].UsedBy, three[2].UsedBy}, [][]string{nil, {box}, {box}})
+		assert.Equal(t, three[2].Kind+three[2].Base, kindFitted+layer.Ref)
+		assert.Equal(t, len(Unused(three, nil)), 0)
+		done, err := b.Prune(t.Context(), three[2:]) // as if the container had been made just now
+		assert.NilError(t, err)
+		assert.Assert(t, cmp.Contains(done.Kept[0].Why, "something uses it: "))
+
+		e.unbox(t.Context(), box)
+		three[1].UsedBy, three[2].UsedBy = nil, nil
+		unused := Unused(three, nil)
 		assert.Equal(t, len(unused), 3)
 		done, err = b.Prune(t.Context(), unused)
 		assert.NilError(t, err)
 		assert.Equal(t, len(done.Removed), 3, "%v", done.Kept)
-		assert.Equal(t, len(e.stored(t, b, agent.ID, layer.ID, commit.ID)), 0)
-		for _, ref := range []string{agent.Ref, layer.Ref, handedOver + ":" + shortID(layer.ID)} {
+		for _, ref := range []string{agent.Ref, layer.Ref, commit.ID, handedOver + ":" + shortID(layer.ID)} {
 			_, found, err = b.lookup(t.Context(), ref)
 			assert.NilError(t, err)
 			assert.Assert(t, !found, ref)
@@ -145,8 +142,28 @@ func TestEngineImagesFromBuildToPrune(t *testing.T) {
 	})
 }
 
+// A given image in which a user got a name has no label of an agent.
+func TestEngineFittedGivenImageIsListed(t *testing.T) {
+	t.Parallel()
+	onEngines(t, func(t *testing.T, e *testEngine) {
+		base, err := e.ImageInspect(t.Context(), e.base)
+		assert.NilError(t, err)
+		commit, err := e.ContainerCommit(t.Context(), e.box(t, e.base), client.ContainerCommitOptions{
+			Reference: fitted + ":" + shortID(base.ID) + "-77-77", Changes: []string{"LABEL " + labelCreatedBy + "=" + createdBy},
+		})
+		assert.NilError(t, err)
+		e.removeAfter(t, commit.ID)
+		b, _ := e.builder(t)
+		found := e.stored(t, b, commit.ID)
+		assert.Equal(t, len(found), 1)
+		assert.Equal(t, found[0].Kind+found[0].Agent, kindFitted)
+		assert.Equal(t, len(Unused(found, nil)), 1)
+	})
+}
+
 // Another image of that name leaves one without a name behind.
 func TestEngineReplacedImageIsKnownAgain(t *testing.T) {
+	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		b, out := e.builder(t)
 		req := Request{Agent: "shell", Base: e.base}
@@ -180,6 +197,7 @@ func TestEngineReplacedImageIsKnownAgain(t *testing.T) {
 
 // What is being built on an image keeps it.
 func TestEnginePruneDuringABuild(t *testing.T) {
+	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		b, out := e.builder(t)
 		agent, err := b.Ensure(t.Context(), Request{Agent: "shell", Base: e.base})
@@ -285,6 +303,7 @@ func (w *watched) ContainerCreate(ctx context.Context, options client.ContainerC
 }
 
 func TestEngineGivenImageThatLacksThings(t *testing.T) {
+	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		b, _ := e.builder(t)
 		engine := &watched{testEngine: e}
@@ -321,6 +340,7 @@ func TestEngineGivenImageThatLacksThings(t *testing.T) {
 
 // A base that was pulled or made anew is built on when somebody asks for it.
 func TestEngineBaseChanged(t *testing.T) {
+	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		b, out := e.builder(t)
 		req := Request{Agent: "shell", Base: e.base}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/moby/moby/api/types/image"
 	"github.com/moby/moby/client"
+	"golang.org/x/sync/errgroup"
 )
 
 // Stored is an image on the engine that docker ralph has built.
@@ -65,20 +66,22 @@ const (
 // Images that others have built on them carry the same labels, so the names
 // count too.
 func (b *Builder) List(ctx context.Context) ([]Stored, error) {
-	result, err := b.Engine.ImageList(ctx, client.ImageListOptions{
-		Filters: make(client.Filters).Add("label", labelCreatedBy+"="+createdBy),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("listing the images of docker ralph: %w", canceledOr(ctx, err))
-	}
-	users, err := b.users(ctx)
-	if err != nil {
-		return nil, err
+	var built, others client.ImageListResult
+	var users map[string][]string
+	group, groupCtx := errgroup.WithContext(ctx)
+	// Some engines add up the size of each image that they list. There are more
+	// of ours that are none of these.
+	group.Go(func() (err error) { built, err = b.listed(groupCtx, "label", labelAgent); return err })
+	group.Go(func() (err error) { others, err = b.listed(groupCtx, "reference", fitted); return err })
+	group.Go(func() (err error) { users, err = b.users(groupCtx); return err })
+	if err := group.Wait(); err != nil {
+		return nil, canceledOr(ctx, err)
 	}
 	var all []Stored
-	for _, summary := range result.Items {
+	for _, summary := range slices.Concat(built.Items, others.Items) {
 		stored := newStored(summary)
-		if len(stored.Tags) == 0 && (len(stored.Foreign) > 0 || !b.wasBuilt(stored.ID)) {
+		ours := len(stored.Tags) > 0 || len(stored.Foreign) == 0 && b.wasBuilt(stored.ID)
+		if !ours || slices.ContainsFunc(all, func(s Stored) bool { return s.ID == stored.ID }) {
 			continue
 		}
 		stored.UsedBy = slices.Clone(users[stored.ID])
@@ -87,6 +90,17 @@ func (b *Builder) List(ctx context.Context) ([]Stored, error) {
 	useOrigins(all)
 	slices.SortFunc(all, func(x, y Stored) int { return strings.Compare(x.Name(), y.Name()) })
 	return all, nil
+}
+
+// listed returns those of docker ralph's images that a filter lets through.
+func (b *Builder) listed(ctx context.Context, filter, value string) (client.ImageListResult, error) {
+	result, err := b.Engine.ImageList(ctx, client.ImageListOptions{
+		Filters: make(client.Filters).Add("label", labelCreatedBy+"="+createdBy).Add(filter, value),
+	})
+	if err != nil {
+		err = fmt.Errorf("listing the images of docker ralph: %w", err)
+	}
+	return result, err
 }
 
 // useOrigins has who uses a fitted image use its origin too.
