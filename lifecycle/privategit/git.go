@@ -24,7 +24,8 @@ type git struct {
 	environ []string
 	// held is a lock that outlives us as long as a git process works that we
 	// have started.
-	held *os.File
+	held  *os.File
+	owner owner
 }
 
 func newGit(root, gitDir string) (git, error) {
@@ -40,7 +41,7 @@ func newGit(root, gitDir string) (git, error) {
 	} {
 		environ = append(environ, name+"="+value)
 	}
-	return git{program: program, dir: root, environ: environ}, nil
+	return git{program: program, dir: root, environ: environ, owner: ownerOf(gitDir)}, nil
 }
 
 // passed are the variables that git needs of the user's environment.
@@ -85,6 +86,7 @@ func (g git) run(ctx context.Context, stdin io.Reader, args ...string) ([]byte, 
 	cmd := exec.CommandContext(ctx, g.program, append(hardened(), args...)...)
 	cmd.Dir, cmd.Env, cmd.WaitDelay, cmd.Stdin = g.dir, g.environ, killGrace, stdin
 	inherit(cmd, g.held)
+	g.owner.runAs(cmd)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()

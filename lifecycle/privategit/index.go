@@ -21,7 +21,11 @@ func (r *Repo) freshIndex(ctx context.Context, all []setting) (content []byte, f
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	path := filepath.Join(dir, "index")
-	if err := copyFile(filepath.Join(r.gitDir, "index"), path); err != nil && !os.IsNotExist(err) {
+	err = r.git.owner.give(dir)
+	if err == nil {
+		err = r.git.owner.copyFile(filepath.Join(r.gitDir, "index"), path)
+	}
+	if err != nil && !os.IsNotExist(err) {
 		return nil, false, fmt.Errorf("preparing the sandbox's index: %w", err)
 	}
 	g := r.git.with(append(withoutFilters(all), "GIT_INDEX_FILE="+path)...)
@@ -82,18 +86,27 @@ func filters(all []setting) []string {
 	return names
 }
 
-func copyFile(from, to string) error {
+// copyFile makes a copy for the owner, with the permissions of the original.
+func (o owner) copyFile(from, to string) error {
+	info, err := os.Stat(from)
+	if err != nil {
+		return err
+	}
 	content, err := os.ReadFile(from)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(to, content, 0o600)
+	if err := os.WriteFile(to, content, info.Mode().Perm()); err != nil {
+		return err
+	}
+	return o.give(to)
 }
 
 // indexEdit is a change of the user's index: made beside it while its lock is
 // held, and put in its place at the end.
 type indexEdit struct {
 	lock, temp, index string
+	owner             owner
 }
 
 func newToken() string { return "docker-ralph " + rand.Text() }
@@ -101,7 +114,7 @@ func newToken() string { return "docker-ralph " + rand.Text() }
 func (r *Repo) indexEdit(token string) indexEdit {
 	index := filepath.Join(r.gitDir, "index")
 	_, id, _ := strings.Cut(token, " ")
-	return indexEdit{lock: index + ".lock", temp: index + ".ralph-" + id, index: index}
+	return indexEdit{lock: index + ".lock", temp: index + ".ralph-" + id, index: index, owner: r.git.owner}
 }
 
 // begin takes git's own lock of the index, marked with the token, and copies the
@@ -116,7 +129,10 @@ func (e indexEdit) begin(token string) error {
 		err = closeErr
 	}
 	if err == nil {
-		err = copyFile(e.index, e.temp)
+		err = e.owner.give(e.lock)
+	}
+	if err == nil {
+		err = e.owner.copyFile(e.index, e.temp)
 	}
 	if os.IsNotExist(err) {
 		err = nil // a repository without an index yet

@@ -86,6 +86,9 @@ func (r *Repo) hidden(ctx context.Context, dotGit string) ([]string, error) {
 	if r.gitDir == r.commonDir {
 		folder := filepath.Join(r.root, worktrees)
 		err := os.Mkdir(folder, 0o755)
+		if err == nil {
+			err = r.git.owner.give(folder)
+		}
 		if info, statErr := os.Lstat(folder); statErr == nil && info.IsDir() && (err == nil || os.IsExist(err)) {
 			hidden = append(hidden, folder)
 		}
