@@ -244,7 +244,7 @@ func (h Host) spec(wt scope.Worktree, cfg config.Effective, at place) (lifecycle
 		Agent:     cfg.Agent.Name,
 		Image:     at.image,
 		Source:    cfg.Ralph.Source,
-		Private:   cfg.Sandbox.Git == config.GitPrivate,
+		Private:   wantsPrivate(cfg, at.kind),
 		Resources: limits,
 		User:      user,
 		Version:   h.Version,

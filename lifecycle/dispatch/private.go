@@ -14,11 +14,22 @@ import (
 	"github.com/docker-ralph/docker-ralph/scope"
 )
 
+// gitKey is the setting's name.
+const gitKey = "sandbox.git"
+
+// wantsPrivate tells whether a sandbox is to have a git directory of its own. As
+// long as nobody has asked for it, a microVM has not: sbx gives it other files
+// with it, and docker sandbox cannot.
+func wantsPrivate(cfg config.Effective, kind string) bool {
+	return cfg.Sandbox.Git == config.GitPrivate &&
+		(kind == config.DriverContainer || cfg.Origins[gitKey].Kind != config.FromDefault)
+}
+
 // checkPrivate refuses a git directory of the sandbox's own where there cannot
 // be one. A container has one over that of its work tree; sbx makes it by cloning the repository; what that cannot do is known
 // from its documentation and its issues (docker/sbx-releases#460).
 func checkPrivate(wt scope.Worktree, cfg config.Effective, kind string) error {
-	if cfg.Sandbox.Git != config.GitPrivate {
+	if !wantsPrivate(cfg, kind) {
 		return nil
 	}
 	const instead = `or set sandbox.git to "direct"`

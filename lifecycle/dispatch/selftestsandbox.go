@@ -47,6 +47,7 @@ func (m *machine) Sandbox(ctx context.Context, root string, image selftest.Image
 		return nil, err
 	}
 	cfg.Sandbox = m.cfg.Sandbox
+	cfg.Origins[gitKey] = m.cfg.Origins[gitKey]
 	cfg.Sandbox.Reuse = true
 	if err := checkPrivate(wt, cfg, m.at.kind); err != nil {
 		return nil, err
