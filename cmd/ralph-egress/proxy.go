@@ -11,6 +11,8 @@ import (
 	"net"
 	"net/netip"
 
+	_ "golang.org/x/crypto/x509roots/fallback" // the image has no file with authorities
+
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress/proxy"
 )

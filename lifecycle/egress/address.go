@@ -54,12 +54,21 @@ func overridable(prefix netip.Prefix) bool {
 	})
 }
 
-func privateText() string {
-	var texts []string
+// PrivateRanges are those that a rule may name.
+func PrivateRanges() []netip.Prefix {
+	var ranges []netip.Prefix
 	for _, b := range blocks {
 		if !b.never {
-			texts = append(texts, b.prefix.String())
+			ranges = append(ranges, b.prefix)
 		}
+	}
+	return ranges
+}
+
+func privateText() string {
+	var texts []string
+	for _, prefix := range PrivateRanges() {
+		texts = append(texts, prefix.String())
 	}
 	return strings.Join(texts, ", ")
 }

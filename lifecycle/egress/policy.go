@@ -63,6 +63,9 @@ type Verdict struct {
 	Ranges []netip.Prefix
 	// Literal tells that Host is an address, which AllowAll lets through.
 	Literal bool
+	// Own tells that Host is an endpoint that the user has set. No policy speaks
+	// of it.
+	Own bool
 }
 
 // Decide says whether a host may be reached at a port. What its name leads to

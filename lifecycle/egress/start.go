@@ -55,6 +55,9 @@ type Route struct {
 	Prefix string `json:"prefix"`
 	// Target is an https URL with the path below which all requests stay.
 	Target string `json:"target"`
+	// Own tells that the user has set the target, and nobody else. It needs no
+	// rule then, and may be plain HTTP, an address, and in a private range.
+	Own bool `json:"own,omitempty"`
 	// Headers replace those that the agent sent. Headers and query parameters
 	// that are known to hold keys never come from the agent.
 	Headers map[string]Secret `json:"headers"`
@@ -103,10 +106,11 @@ func (r Route) check() error {
 	if err != nil {
 		return errors.New("the target is not a URL")
 	}
-	if target.Scheme != "https" || target.User != nil || target.RawQuery != "" || target.Fragment != "" {
+	schemeFits := target.Scheme == "https" || r.Own && target.Scheme == "http"
+	if !schemeFits || target.User != nil || target.RawQuery != "" || target.Fragment != "" {
 		return errors.New("the target must be an https URL without user, query and fragment")
 	}
-	if _, err := Normalise(target.Hostname()); err != nil {
+	if _, err := Normalise(target.Hostname()); err != nil && (!r.Own || !errors.Is(err, ErrAddress)) {
 		return err
 	}
 	for _, path := range r.Paths {

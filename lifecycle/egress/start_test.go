@@ -47,6 +47,8 @@ func TestReadStart(t *testing.T) {
 		{name: "prefix that is a step up", change: func(s *Start) { s.Routes[0].Prefix = "/.." }, err: "one name"},
 		{name: "twice", change: func(s *Start) { s.Routes = append(s.Routes, s.Routes[0]) }, err: "two of them"},
 		{name: "plain target", change: func(s *Start) { s.Routes[0].Target = "http://api.anthropic.com" }, err: "must be an https URL"},
+		{name: "the user's own target", change: func(s *Start) { s.Routes[0].Target, s.Routes[0].Own = "http://192.168.1.2:11434/v1", true }},
+		{name: "the user's own target is no file", change: func(s *Start) { s.Routes[0].Target, s.Routes[0].Own = "file:///etc", true }, err: "must be an https URL"},
 		{name: "target with a user", change: func(s *Start) { s.Routes[0].Target = "https://sk-1234@api.anthropic.com" }, err: "must be an https URL"},
 		{name: "target by address", change: func(s *Start) { s.Routes[0].Target = "https://10.0.0.1" }, err: "address"},
 		{name: "target that is none", change: func(s *Start) { s.Routes[0].Target = "https://sk-1234:x/%zz" }, err: "not a URL"},

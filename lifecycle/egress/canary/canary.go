@@ -24,6 +24,8 @@ type Question struct {
 	Firewall bool `json:"firewall,omitempty"`
 	// Wait is how long to wait for an answer that shall not come.
 	Wait time.Duration `json:"wait"`
+	// Patience is how long the proxy may take to begin.
+	Patience time.Duration `json:"patience"`
 }
 
 // Answer says what is not as it shall be.

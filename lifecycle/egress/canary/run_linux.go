@@ -150,19 +150,12 @@ func (q Question) byResolvers() []probe {
 	return probes
 }
 
-// patience is how long the proxy may take to begin.
-const patience = 15 * time.Second
-
 // askProxy sees that the proxy is there and refuses what it has to.
 func (q Question) askProxy(ctx context.Context, answer *Answer) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, q.Patience)
 	defer cancel()
 	for _, target := range []string{strings.ToLower(rand.Text()) + ".canary.invalid:443", "169.254.169.254:80"} {
-		status, err := connectThrough(ctx, netip.AddrPortFrom(q.Proxy, firewall.PortProxy), target)
-		for err != nil && ctx.Err() == nil { // it may be starting
-			<-time.After(10 * time.Millisecond)
-			status, err = connectThrough(ctx, netip.AddrPortFrom(q.Proxy, firewall.PortProxy), target)
-		}
+		status, err := q.connectPatiently(ctx, target)
 		switch {
 		case err != nil:
 			answer.Broken = append(answer.Broken, err.Error())
@@ -170,6 +163,24 @@ func (q Question) askProxy(ctx context.Context, answer *Answer) {
 			answer.Open = append(answer.Open, "the proxy connects to "+target)
 		case status != 403:
 			answer.Broken = append(answer.Broken, fmt.Sprintf("asked for %s it answers with status %d", target, status))
+		}
+	}
+}
+
+// connectPatiently asks the proxy, which may be starting, until it answers.
+func (q Question) connectPatiently(ctx context.Context, target string) (status int, err error) {
+	for {
+		s, tryErr := connectThrough(ctx, netip.AddrPortFrom(q.Proxy, firewall.PortProxy), target)
+		if tryErr == nil {
+			return s, nil
+		}
+		if err == nil || ctx.Err() == nil {
+			err = tryErr // and not that the time is over, which says less
+		}
+		select {
+		case <-ctx.Done():
+			return 0, err
+		case <-time.After(10 * time.Millisecond):
 		}
 	}
 }

@@ -20,6 +20,7 @@ type route struct {
 	headers map[string]egress.Secret
 	paths   []string
 	gitRead bool
+	own     bool
 }
 
 // Headers and query parameters that hold keys somewhere. What the agent put
@@ -39,10 +40,13 @@ func newRoutes(configs []egress.Route) (routes map[string]*route, exclusive map[
 	routes, exclusive = map[string]*route{}, map[string]string{}
 	for _, c := range configs {
 		target, err := url.Parse(c.Target)
-		if err != nil || target.Scheme != "https" {
-			return nil, nil, fmt.Errorf("route %q: the target is not an https URL", c.Prefix)
+		if err != nil {
+			return nil, nil, fmt.Errorf("route %q: the target is not a URL", c.Prefix)
 		}
-		r := &route{target: target, port: PortTLS, headers: maps.Clone(c.Headers), paths: c.Paths, gitRead: c.GitReadOnly}
+		r := &route{target: target, port: PortTLS, headers: maps.Clone(c.Headers), paths: c.Paths, gitRead: c.GitReadOnly, own: c.Own}
+		if r.plain() {
+			r.port = PortHTTP
+		}
 		if text := target.Port(); text != "" {
 			n, err := strconv.ParseUint(text, 10, 16)
 			if err != nil {
@@ -80,17 +84,33 @@ func (s *Server) routeHandler() http.Handler {
 			writeRefusal(w, s.refuse(via, v, err.Error(), ""))
 			return
 		}
-		v := s.decide(via, found.target.Hostname(), found.port)
+		v := s.decideRoute(found)
 		if !v.Allowed {
 			writeRefusal(w, v)
 			return
 		}
 		target.Host = hostHeader(v)
-		s.forward(forward, w, r, errand{verdict: v, change: func(out *http.Request) {
+		s.forward(forward, w, r, errand{verdict: v, plain: found.plain(), change: func(out *http.Request) {
 			out.URL, out.Host = target, target.Host
 			found.prepare(out)
 		}})
 	})
+}
+
+// plain tells whether the target is asked without TLS.
+func (r *route) plain() bool { return r.target.Scheme == "http" }
+
+// decideRoute is decide for the target of a route.
+func (s *Server) decideRoute(r *route) egress.Verdict {
+	if !r.own {
+		return s.decide(viaRoute, r.target.Hostname(), r.port)
+	}
+	v := egress.Verdict{
+		Allowed: true, Own: true, Host: r.target.Hostname(), Port: r.port,
+		Why: "the endpoint that you have set", Ranges: egress.PrivateRanges(),
+	}
+	s.record(viaRoute, v)
+	return v
 }
 
 // locate returns the URL for a path after the prefix, still escaped. A path

@@ -216,6 +216,34 @@ func TestExclusiveRoutes(t *testing.T) {
 	assert.ErrorContains(t, tls.Client(conn, &tls.Config{ServerName: "allowed.example"}).Handshake(), "access denied")
 }
 
+// An endpoint that the user has set may be where no policy would lead, but
+// there is no other way to it.
+func TestRoutesToTheUsersOwnEndpoint(t *testing.T) {
+	l := newLab(t, nil, func(c *Config) {
+		c.Start.Policy.Mode = egress.Deny
+		c.Start.Routes = []egress.Route{
+			{Prefix: "/local", Target: "http://10.1.2.3:11434/base", Own: true, Headers: map[string]egress.Secret{"Authorization": "Bearer " + key}},
+			{Prefix: "/metadata", Target: "http://169.254.169.254", Own: true, Headers: map[string]egress.Secret{"Authorization": key}},
+		}
+	})
+	l.point("10.1.2.3", "10.1.2.3")
+	l.point("169.254.169.254", "169.254.169.254")
+	l.servePlain(t, "10.1.2.3:11434", show())
+	l.servePlain(t, "169.254.169.254:80", show())
+
+	status, body := get(t, http.DefaultClient, l.routeURL("/local/v1/messages"))
+	assert.Equal(t, status, 200)
+	assert.Assert(t, cmp.Contains(body, "/base/v1/messages"))
+	assert.Assert(t, cmp.Contains(body, "Bearer "+key))
+	assert.Equal(t, l.lastDecision(t).Why, "the endpoint that you have set")
+
+	status, _ = get(t, l.client(t), "http://10.1.2.3:11434/base")
+	assert.Equal(t, status, 403)
+	status, _ = get(t, http.DefaultClient, l.routeURL("/metadata/latest"))
+	assert.Assert(t, status == 403 || status == 502, "%d", status)
+	assert.Equal(t, l.dialled("169.254.169.254:80"), 0)
+}
+
 func FuzzLocate(f *testing.F) {
 	for _, seed := range []string{"/v1/messages", "/v1/../x", "/v1/%2e%2e/x", "/v1/..;/x", "/%", "//", `/\..`, "/v1?key=1", "/v1?a;key=1&%6bey=2"} {
 		f.Add(seed)

@@ -15,6 +15,9 @@ const chunk = 1 << 20
 // hold says what a place is used for. The policy may have changed between the
 // verdict and now, with nobody to cut this connection: so it is asked again.
 func (s *Server) hold(place slot, v egress.Verdict, end func()) bool {
+	if v.Own {
+		return true
+	}
 	place.is(v.Host, v.Port, end)
 	return s.policy.Load().Decide(v.Host, v.Port).Allowed
 }
