@@ -77,7 +77,7 @@ const (
 // tryWall puts the firewall in place where it has an effect, and runs the
 // canary.
 func (d *Driver) tryWall(ctx context.Context, sb lifecycle.Sandbox, agent container.InspectResponse, image string, around surroundings) error {
-	q := canary.Question{Hosts: slices.Clone(around.gateways), Wait: waitAlone}
+	q := canary.Question{Hosts: slices.Clone(around.gateways), Wait: waitAlone, Patience: proxyPatience}
 	host := enclosed(64<<20, 128)
 	user := nobody
 	if sb.Proxy != "" {
