@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"path"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
@@ -75,22 +76,12 @@ func (d *Driver) checkGitVolume(ctx context.Context, name string, want map[strin
 // fillGit fills the volume through a container that is never started, unless
 // that was done.
 func (d *Driver) fillGit(ctx context.Context, sandbox string, own *lifecycle.OwnGit, user, image string) (err error) {
-	name := sandbox + ".git"
-	if err := d.removeOwned(ctx, name, sandbox); err != nil { // of a command that was killed
-		return err
-	}
-	made, err := d.API.ContainerCreate(ctx, client.ContainerCreateOptions{
-		Name: name,
-		Config: &container.Config{
-			Image: image, Entrypoint: []string{"/never"}, Labels: ownLabels(sandbox, roleHelper), NetworkDisabled: true,
-		},
-		HostConfig: &container.HostConfig{NetworkMode: "none", Mounts: []mount.Mount{gitMount(sandbox, own.Folder)}},
-	})
+	id, err := d.makeFiller(ctx, sandbox, own.Folder, image)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, d.removeContainer(context.WithoutCancel(ctx), made.ID)) }()
-	_, _, err = d.readFile(ctx, made.ID, path.Join(own.Folder, "HEAD"))
+	defer func() { err = errors.Join(err, d.removeContainer(context.WithoutCancel(ctx), id)) }()
+	_, _, err = d.readFile(ctx, id, path.Join(own.Folder, "HEAD"))
 	if err == nil || !errdefs.IsNotFound(err) {
 		return err
 	}
@@ -101,12 +92,44 @@ func (d *Driver) fillGit(ctx context.Context, sandbox string, own *lifecycle.Own
 		_ = w.CloseWithError(err)
 		filled <- err
 	}()
-	_, err = d.API.CopyToContainer(ctx, made.ID, client.CopyToContainerOptions{DestinationPath: path.Dir(own.Folder), Content: r})
+	_, err = d.API.CopyToContainer(ctx, id, client.CopyToContainerOptions{DestinationPath: path.Dir(own.Folder), Content: r})
 	_ = r.CloseWithError(errors.New("the engine has stopped reading"))
 	if fillErr := <-filled; fillErr != nil && err != nil {
 		return fillErr
 	}
 	return err
+}
+
+// fillingTakes is how long another command may take to fill a volume.
+const fillingTakes = 10 * time.Second
+
+// makeFiller makes the container through which the volume is filled. While there
+// is one, another command is filling it, or was killed.
+func (d *Driver) makeFiller(ctx context.Context, sandbox, folder, image string) (id string, err error) {
+	opts := client.ContainerCreateOptions{
+		Name: sandbox + ".git",
+		Config: &container.Config{
+			Image: image, Entrypoint: []string{"/never"}, Labels: ownLabels(sandbox, roleHelper), NetworkDisabled: true,
+		},
+		HostConfig: &container.HostConfig{NetworkMode: "none", Mounts: []mount.Mount{gitMount(sandbox, folder)}},
+	}
+	for patience := time.Now().Add(fillingTakes); ; {
+		made, err := d.API.ContainerCreate(ctx, opts)
+		if err == nil || !errdefs.IsConflict(err) {
+			return made.ID, err
+		}
+		if time.Now().After(patience) {
+			patience = time.Now().Add(fillingTakes)
+			if err := d.removeOwned(ctx, opts.Name, sandbox); err != nil {
+				return "", err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
 }
 
 func gitMount(sandbox, target string) mount.Mount {

@@ -51,7 +51,7 @@ func (h Host) ownGit(ctx context.Context, wt scope.Worktree, at *place, spec *li
 	at.git = &ownGit{repo: repo, alive: flock.New(filepath.Join(h.lockDir(), spec.Name+".git-alive"))}
 	spec.Mounts, spec.Probe = nil, probe(wt.Root)
 	spec.Git = func(ctx context.Context) (*lifecycle.OwnGit, error) {
-		if err := repo.Check(ctx); err != nil {
+		if err := repo.CheckKind(ctx); err != nil {
 			return nil, err
 		}
 		return repo.Layout(ctx)

@@ -36,14 +36,11 @@ func (r *Repo) underWay() string {
 
 const useDirect = `or set sandbox.git to "direct"`
 
-// Check refuses repositories and moments that a git directory of the sandbox's
-// own does not work for, with the reason and what to do.
+// Check refuses repositories and moments that an agent cannot work in with a git
+// directory of its own, with the reason and what to do.
 func (r *Repo) Check(ctx context.Context) error {
 	if op := r.underWay(); op != "" {
 		return fmt.Errorf("a %s is under way in this work tree: finish or abort it first (see \"git status\")", op)
-	}
-	if info, err := os.Lstat(filepath.Join(r.root, ".git")); err != nil || info.Mode()&os.ModeSymlink != 0 {
-		return fmt.Errorf("%s is a symbolic link or cannot be read, so nothing can lie over it: replace it by a .git file (\"git init --separate-git-dir\"), %s", filepath.Join(r.root, ".git"), useDirect)
 	}
 	branch, err := r.git.branch(ctx)
 	if err != nil {
@@ -51,6 +48,17 @@ func (r *Repo) Check(ctx context.Context) error {
 	}
 	if branch == "" {
 		return errors.New("detached HEAD state. Checkout a branch first")
+	}
+	return r.check(ctx, true)
+}
+
+// CheckKind refuses repositories that there cannot be a git directory of the
+// sandbox's own for, at any moment.
+func (r *Repo) CheckKind(ctx context.Context) error { return r.check(ctx, false) }
+
+func (r *Repo) check(ctx context.Context, moment bool) error {
+	if info, err := os.Lstat(filepath.Join(r.root, ".git")); err != nil || info.Mode()&os.ModeSymlink != 0 {
+		return fmt.Errorf("%s is a symbolic link or cannot be read, so nothing can lie over it: replace it by a .git file (\"git init --separate-git-dir\"), %s", filepath.Join(r.root, ".git"), useDirect)
 	}
 	if _, err := r.objects(); err != nil {
 		return err
@@ -66,7 +74,7 @@ func (r *Repo) Check(ctx context.Context) error {
 		switch {
 		case e.mode == gitlink:
 			return fmt.Errorf("this repository has submodules (%q), whose git directories a sandbox must not change: run in the submodule itself, %s", e.path, useDirect)
-		case e.stage != 0:
+		case e.stage != 0 && moment:
 			return fmt.Errorf("%q has conflicts that are not resolved: resolve them first (see \"git status\")", e.path)
 		}
 	}

@@ -64,11 +64,14 @@ func (r *Repo) Fill(ctx context.Context, user string, w io.Writer) error {
 		return err
 	}
 	branch, err := own.git.branch(ctx)
-	if err == nil && branch == "" {
-		err = fmt.Errorf("%s is at a detached HEAD: check out a branch first", r.root)
-	}
 	if err != nil {
 		return err
+	}
+	head := "ref: refs/heads/" + branch
+	if branch == "" { // a branch is needed only when an agent begins
+		if head, err = own.git.resolve(ctx, "HEAD"); err != nil {
+			return err
+		}
 	}
 	refs, err := own.git.refs(ctx)
 	if err != nil {
@@ -76,6 +79,9 @@ func (r *Repo) Fill(ctx context.Context, user string, w io.Writer) error {
 	}
 	// Noted before anything is there to be run in.
 	tip := refs["refs/heads/"+branch]
+	if branch == "" {
+		tip = head
+	}
 	if err := own.setBase(ctx, tip); err != nil {
 		return err
 	}
@@ -89,7 +95,7 @@ func (r *Repo) Fill(ctx context.Context, user string, w io.Writer) error {
 	if err := own.fillFiles(ctx, a, branch, refs); err != nil {
 		return err
 	}
-	a.file("HEAD", []byte("ref: refs/heads/"+branch+"\n"))
+	a.file("HEAD", []byte(head+"\n"))
 	if a.err == nil {
 		a.err = a.w.Close()
 	}

@@ -103,6 +103,21 @@ func TestRepositoriesOfManyKinds(t *testing.T) {
 	}
 }
 
+// The backlog is for those at a detached HEAD, too. An agent needs a branch.
+func TestAGitDirectoryFilledAtADetachedHead(t *testing.T) {
+	w := simple(t)
+	w.git("commit", "-q", "--allow-empty", "-m", "second")
+	w.open()
+	w.git("checkout", "-q", "--detach", "HEAD~")
+	assert.NilError(t, w.repo.CheckKind(t.Context()))
+	w.fill()
+	assert.Equal(t, w.agent("rev-parse", "HEAD"), w.tip("HEAD"))
+	w.git("switch", "-q", "main")
+	w.in()
+	assert.Equal(t, w.agent("branch", "--show-current"), "main")
+	works(t, w)
+}
+
 // Newer versions of git can keep refs in another form. Older ones refuse such a
 // repository themselves.
 func TestReftable(t *testing.T) {

@@ -43,6 +43,7 @@ func (r *Repo) In(ctx context.Context, sh Shell) (Result, error) {
 	if err := own.checkHidden(ctx, st); err != nil {
 		return Result{}, err
 	}
+	unset := st.Branch == "" // it was filled at a detached HEAD
 	res, err := own.out(ctx, &st, sh)
 	if err != nil {
 		return res, err
@@ -57,10 +58,10 @@ func (r *Repo) In(ctx context.Context, sh Shell) (Result, error) {
 		res.Conflict = nil // told once
 		return res, conflict
 	}
-	return res, own.in(ctx, &st, sh, branch, res)
+	return res, own.in(ctx, &st, sh, branch, unset, res)
 }
 
-func (r *Repo) in(ctx context.Context, st *state, sh Shell, branch string, res Result) error {
+func (r *Repo) in(ctx context.Context, st *state, sh Shell, branch string, unset bool, res Result) error {
 	refs, err := r.git.refs(ctx)
 	if err != nil {
 		return err
@@ -69,7 +70,7 @@ func (r *Repo) in(ctx context.Context, st *state, sh Shell, branch string, res R
 	tip, theirs := refs[mine], res.now[mine]
 	same := branch == st.Branch
 	switch {
-	case same && tip == theirs && maps.Equal(refs, st.Given):
+	case !unset && same && tip == theirs && maps.Equal(refs, st.Given):
 		return nil
 	case tip == "" && theirs != "":
 		return r.explain(&Conflict{Kind: branchGone}, branch)
@@ -84,8 +85,11 @@ func (r *Repo) in(ctx context.Context, st *state, sh Shell, branch string, res R
 	if old == "" {
 		old = strings.Repeat("0", len(tip))
 	}
-	// The sandbox's index is at res.tip.
-	if err := sh(ctx, inScript, []string{branch, res.tip, tip, old}, strings.NewReader(commands), io.Discard); err != nil {
+	at := res.tip // of the sandbox's index
+	if unset {
+		at = ""
+	}
+	if err := sh(ctx, inScript, []string{branch, at, tip, old}, strings.NewReader(commands), io.Discard); err != nil {
 		return fmt.Errorf("bringing the sandbox %s up to date with your repository: %w", r.name, err)
 	}
 	if err := r.leaveFiltered(ctx, sh); err != nil {
