@@ -77,6 +77,8 @@ func probe(root string) string {
 // shell runs scripts of ours in a sandbox.
 func shell(driver lifecycle.Driver, sb lifecycle.Sandbox) privategit.Shell {
 	return func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
+		ctx, cancel := context.WithTimeout(ctx, collectLimit) // an agent can make its git hang
+		defer cancel()
 		var stderr bytes.Buffer
 		code, err := driver.Exec(ctx, sb, lifecycle.Process{
 			ID: rand.Text(), Args: append([]string{"sh", "-c", script, "sh"}, args...), Dir: sb.Root,
@@ -220,8 +222,6 @@ func (g *ownGit) add(res privategit.Result) privategit.Result {
 
 // bringOut fetches what a command has committed and tells where it is.
 func (h Host) bringOut(ctx context.Context, at place, sb lifecycle.Sandbox) error {
-	ctx, cancel := context.WithTimeout(ctx, collectLimit)
-	defer cancel()
 	res, err := at.git.repo.Out(ctx, shell(at.driver, sb), h.idle(ctx, at.driver, sb))
 	if err != nil {
 		return fmt.Errorf("the sandbox's commits are only in the sandbox %s yet: %w", sb.Name, err)
@@ -234,8 +234,7 @@ func (h Host) bringOut(ctx context.Context, at place, sb lifecycle.Sandbox) erro
 // of this version in it, nothing can be fetched; then its git directory stays,
 // for the next container of that name.
 func (h Host) saveOwn(ctx context.Context, driver lifecycle.Driver, wt scope.Worktree, sb lifecycle.Sandbox) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), collectLimit)
-	defer cancel()
+	ctx = context.WithoutCancel(ctx)
 	repo, err := privategit.Open(wt, sb.Name, h.StateDir)
 	if err != nil {
 		return err

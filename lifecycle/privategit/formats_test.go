@@ -173,6 +173,13 @@ func TestALinkedWorkTree(t *testing.T) {
 	layout, err = w.repo.Layout(t.Context())
 	assert.NilError(t, err)
 	assert.DeepEqual(t, layout.Covered, []string{filepath.Join(linked, ".git")})
+	// Where the file system does not tell them apart, another spelling is the
+	// same file.
+	assert.NilError(t, os.Link(filepath.Join(linked, ".git"), filepath.Join(linked, ".GIT")))
+	layout, err = w.repo.Layout(t.Context())
+	assert.NilError(t, err)
+	assert.DeepEqual(t, layout.Covered, []string{filepath.Join(linked, ".git"), filepath.Join(linked, ".GIT")})
+	assert.NilError(t, os.Remove(filepath.Join(linked, ".GIT")))
 	content, err := os.ReadFile(layout.Cover)
 	assert.NilError(t, err)
 	assert.Equal(t, string(content), "gitdir: "+Folder+"\n")
