@@ -1,0 +1,57 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/moby/moby/client"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+)
+
+// SweepOrphans removes proxies, helpers and networks whose sandbox is gone, and
+// names them. What is younger than grace may belong to a sandbox that is being
+// made. Nothing of a user's is in them.
+func (d *Driver) SweepOrphans(ctx context.Context, grace time.Duration) (removed []string, err error) {
+	all, err := d.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	alive := func(name string) bool {
+		return slices.ContainsFunc(all, func(sb lifecycle.Sandbox) bool { return sb.Name == name })
+	}
+	ours := make(client.Filters).Add("label", labelCreatedBy+"="+createdBy).Add("label", labelSandbox).Add("label", labelRole)
+	before := time.Now().Add(-grace)
+	containers, err := d.API.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: ours})
+	if err != nil {
+		return nil, fmt.Errorf("looking for what sandboxes have left: %w", err)
+	}
+	var errs []error
+	inUse := map[string]bool{}
+	for _, c := range containers.Items {
+		if role := c.Labels[labelRole]; role != roleProxy && role != roleHelper || alive(c.Labels[labelSandbox]) {
+			continue
+		}
+		if time.Unix(c.Created, 0).After(before) {
+			inUse[c.Labels[labelSandbox]] = true
+			continue
+		}
+		errs = append(errs, d.removeContainer(ctx, c.ID))
+		removed = append(removed, strings.TrimPrefix(strings.Join(c.Names, " "), "/"))
+	}
+	networks, err := d.API.NetworkList(ctx, client.NetworkListOptions{Filters: ours})
+	if err != nil {
+		return removed, errors.Join(append(errs, fmt.Errorf("looking for what sandboxes have left: %w", err))...)
+	}
+	for _, n := range networks.Items {
+		if name := n.Labels[labelSandbox]; n.Labels[labelRole] == roleNetwork && !alive(name) && !inUse[name] && n.Created.Before(before) {
+			errs = append(errs, d.removeNetwork(ctx, n.ID))
+			removed = append(removed, n.Name)
+		}
+	}
+	return removed, errors.Join(errs...)
+}

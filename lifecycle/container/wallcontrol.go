@@ -1,0 +1,54 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/moby/moby/client"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/payload"
+)
+
+// ErrNoProxy is in the errors for sandboxes whose network is not restricted.
+var ErrNoProxy = errors.New("the sandbox has no proxy")
+
+// Control has the running proxy of a sandbox do something at once, and returns
+// its answer as JSON: "policy", "stats", "allow RULE…" or "deny RULE…". Only
+// who may start a process beside the proxy can do so: nothing in the sandbox.
+func (d *Driver) Control(ctx context.Context, sb lifecycle.Sandbox, order ...string) ([]byte, error) {
+	if sb.Proxy == "" {
+		return nil, fmt.Errorf("asking the proxy of %s: %w", sb.Name, ErrNoProxy)
+	}
+	command := append([]string{"/" + payload.EgressProgram, "ctl"}, order...)
+	out, err := d.run(ctx, lifecycle.Sandbox{ID: proxyName(sb.Name)}, nobody, command...)
+	if err != nil {
+		return nil, fmt.Errorf("asking the proxy of %s: %w", sb.Name, err)
+	}
+	return []byte(out), nil
+}
+
+// Decisions writes what the proxy of a sandbox has decided since a time: one
+// [egress.Decision] in JSON a line, between other lines. With follow it goes on
+// until ctx ends, which is no error.
+func (d *Driver) Decisions(ctx context.Context, sb lifecycle.Sandbox, since time.Time, follow bool, w io.Writer) error {
+	if sb.Proxy == "" {
+		return fmt.Errorf("reading the log of the proxy of %s: %w", sb.Name, ErrNoProxy)
+	}
+	opts := client.ContainerLogsOptions{ShowStdout: true, Follow: follow}
+	if !since.IsZero() {
+		opts.Since = since.UTC().Format(time.RFC3339Nano)
+	}
+	res, err := d.API.ContainerLogs(ctx, proxyName(sb.Name), opts)
+	if err != nil {
+		return fmt.Errorf("reading the log of the proxy of %s: %w", sb.Name, err)
+	}
+	defer func() { _ = res.Close() }()
+	if err := demultiplex(w, io.Discard, res); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("reading the log of the proxy of %s: %w", sb.Name, err)
+	}
+	return nil
+}
