@@ -47,7 +47,7 @@ func (r *Repo) Check(ctx context.Context) error {
 		return err
 	}
 	if branch == "" {
-		return errors.New("detached HEAD state. Checkout a branch first")
+		return errors.New("detached HEAD state. Checkout a branch first, " + useDirect)
 	}
 	return r.check(ctx, true)
 }

@@ -125,3 +125,43 @@ func TestALockOfAnotherGit(t *testing.T) {
 	assert.Equal(t, w.out().Commits, 1)
 	w.clean()
 }
+
+// A commit of the user in the middle of a sync is found, and wins.
+func TestTheUserCommitsDuringASync(t *testing.T) {
+	w := simple(t).sandbox()
+	w.commit("a.txt", "one\n")
+	git, err := exec.LookPath("git")
+	assert.NilError(t, err)
+	once := filepath.Join(w.dir, "once")
+	script := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in *diff-tree*) mkdir %s 2>/dev/null && env -i PATH=\"$PATH\" %s -C %s -c user.name=u -c user.email=u@u commit -q --allow-empty -m user;; esac\nexec %s \"$@\"\n", once, git, w.root, git)
+	w.repo.git.program = filepath.Join(w.dir, "git-and-user")
+	assert.NilError(t, os.WriteFile(w.repo.git.program, []byte(script), 0o755))
+	res := w.out()
+	assert.Assert(t, res.Conflict != nil && res.Conflict.Kind == diverged, "%+v", res)
+	assert.Equal(t, w.git("log", "-1", "--format=%s"), "user")
+	assert.Equal(t, w.git("status", "--porcelain"), " M a.txt")
+	assert.Assert(t, res.Conflict.Merged != "")
+}
+
+// Two commands that sync at the same time take turns.
+func TestTwoSyncsAtOnce(t *testing.T) {
+	w := simple(t).sandbox()
+	tip := w.commit("a.txt", "one\n")
+	results := make(chan int, 4)
+	for range cap(results) {
+		go func() {
+			res, err := w.repo.Out(t.Context(), w.sh, true)
+			if err != nil {
+				res.Commits = -1
+			}
+			results <- res.Commits
+		}()
+	}
+	sum := 0
+	for range cap(results) {
+		sum += <-results
+	}
+	assert.Equal(t, sum, 1)
+	assert.Equal(t, w.tip("main"), tip)
+	w.clean()
+}
