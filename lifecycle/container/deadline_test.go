@@ -33,7 +33,9 @@ sleep 100;
 `
 
 func TestDeadlineEndsWhatNothingElseEnds(t *testing.T) {
+	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		t.Parallel()
 		s := newSuite(t, e)
 		sb, spec := s.Up(gotest.T(t))
 		var out, errs bytes.Buffer

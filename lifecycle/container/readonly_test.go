@@ -29,6 +29,7 @@ readlink /proc/self/ns/cgroup >/dev/null; tail -1 /proc/self/cgroup
 `
 
 func TestReadOnlySandbox(t *testing.T) {
+	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()
 		s := newSuite(t, e)
@@ -63,6 +64,7 @@ func TestWorkTreesBehindLinksAreRefused(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("work trees are not mounted there")
 	}
+	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()
 		s := newSuite(t, e)

@@ -2,7 +2,9 @@ package container_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,8 +12,10 @@ import (
 	"github.com/moby/moby/client"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+	"gotest.tools/v3/poll"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	driver "github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/gotest"
@@ -54,6 +58,7 @@ func waysOut(m *machine, secret string) []string {
 }
 
 func TestWall(t *testing.T) {
+	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()
 		s, api, m, left := newSuite(t, e), e.Client(t), newMachine(t, e), tap(t)
@@ -87,8 +92,8 @@ func TestWall(t *testing.T) {
 			assert.Check(t, !m.udp.contains(secret), "a packet came to the host")
 			assert.Check(t, !left.contains(secret), "a packet left the host")
 		})
+		serve(t, api, sb.Name+".egress", "allowed.example", "blocked.example")
 		t.Run("the proxy is the way", func(t *testing.T) {
-			serve(t, api, sb.Name+".egress", "allowed.example", "blocked.example")
 			out := try(t, s.Driver, sb, spec,
 				"dns allowed.example", "dns blocked.example",
 				"web "+sb.Proxy+" GET http://allowed.example/", "web "+sb.Proxy+" GET http://blocked.example/", "web "+sb.Proxy+" CONNECT blocked.example:443")
@@ -98,6 +103,37 @@ web PROXY GET http://allowed.example/: HTTP/1.1 200 OK
 web PROXY GET http://blocked.example/: HTTP/1.1 403 Forbidden
 web PROXY CONNECT blocked.example:443: HTTP/1.1 403 Forbidden
 `, "PROXY", sb.Proxy))
+		})
+		t.Run("what is allowed later is allowed at once", func(t *testing.T) {
+			began := time.Now().Add(-time.Minute)
+			d := s.Driver.(*driver.Driver)
+			ask := []string{"web " + sb.Proxy + " GET http://blocked.example/"}
+			control := func(order ...string) (string, error) {
+				answer, err := d.Control(t.Context(), sb, order...)
+				return string(answer), err
+			}
+			_, err := control("allow", "blocked.example=10.0.0.0/8")
+			assert.NilError(t, err)
+			assert.Check(t, is.Contains(try(t, s.Driver, sb, spec, ask...), "200 OK"))
+			_, err = control("deny", "blocked.example")
+			assert.NilError(t, err)
+			assert.Check(t, is.Contains(try(t, s.Driver, sb, spec, ask...), "403 Forbidden"))
+			_, err = control("allow", "no host")
+			assert.ErrorContains(t, err, "not a host name")
+			stats, err := control("stats")
+			assert.NilError(t, err)
+			assert.Check(t, is.Contains(stats, "blocked.example"))
+
+			var log bytes.Buffer
+			assert.NilError(t, d.Decisions(t.Context(), sb, began, false, &log))
+			refused := 0
+			for line := range strings.Lines(log.String()) {
+				var said egress.Decision
+				if json.Unmarshal([]byte(line), &said) == nil && said.Host == "blocked.example" && said.Decision == egress.Refused && said.Via == "http" {
+					refused++
+				}
+			}
+			assert.Check(t, refused >= 2, log.String())
 		})
 		t.Run("deny leads nowhere", func(t *testing.T) {
 			out := try(t, s.Driver, other, otherSpec, "web "+other.Proxy+" GET http://allowed.example/")
@@ -152,6 +188,22 @@ web PROXY CONNECT blocked.example:443: HTTP/1.1 403 Forbidden
 		t.Run("everything goes with the sandbox", func(t *testing.T) {
 			assert.NilError(t, s.Driver.Remove(t.Context(), sb))
 			assert.Check(t, is.Len(leftOf(t, api, sb.Name), 0))
+
+			remove(t, api, other.ID) // by hand
+			d := s.Driver.(*driver.Driver)
+			removed, err := d.SweepOrphans(t.Context(), time.Hour)
+			assert.NilError(t, err)
+			assert.Check(t, !slices.Contains(removed, other.Name+".egress"), "it may belong to a sandbox that is being made")
+			poll.WaitOn(t, func(poll.LogT) poll.Result {
+				// Others are making sandboxes on this engine.
+				if _, err := d.SweepOrphans(t.Context(), 6*time.Second); err != nil {
+					return poll.Error(err)
+				}
+				if left := leftOf(t, api, other.Name); len(left) > 0 {
+					return poll.Continue("left: %q", left)
+				}
+				return poll.Success()
+			}, poll.WithTimeout(30*time.Second), poll.WithDelay(time.Second))
 		})
 	})
 }
@@ -203,6 +255,7 @@ func leftOf(t *testing.T, api *client.Client, name string) []string {
 }
 
 func TestAllowAllStillClosesWhatNobodyNeeds(t *testing.T) {
+	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()
 		s, m, left := newSuite(t, e), newMachine(t, e), tap(t)
