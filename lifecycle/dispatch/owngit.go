@@ -188,6 +188,7 @@ func (g *ownGit) follow(ctx context.Context, sh privategit.Shell) (stop func()) 
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
+		last := ""
 		for again := time.NewTicker(syncEvery); ; {
 			select {
 			case <-ctx.Done():
@@ -195,7 +196,8 @@ func (g *ownGit) follow(ctx context.Context, sh privategit.Shell) (stop func()) 
 				return
 			case <-again.C:
 			}
-			if res, err := g.repo.Out(ctx, sh, false); err == nil { // or else the last one tells
+			res, tip, err := g.repo.Watch(ctx, sh, last)
+			if last = tip; err == nil { // or else the last one tells
 				g.add(res)
 			}
 		}

@@ -44,7 +44,7 @@ func (r *Repo) In(ctx context.Context, sh Shell) (Result, error) {
 		return Result{}, err
 	}
 	unset := st.Branch == "" // it was filled at a detached HEAD
-	res, err := own.out(ctx, &st, sh)
+	res, err := own.out(ctx, &st, sh, nil)
 	if err != nil {
 		return res, err
 	}

@@ -55,7 +55,7 @@ func (r *Repo) Out(ctx context.Context, sh Shell, ended bool) (Result, error) {
 		return Result{}, err
 	}
 	defer unlock()
-	res, err := own.out(ctx, &st, sh)
+	res, err := own.out(ctx, &st, sh, nil)
 	if err == nil && ended && st.Dirty {
 		st.Dirty = false
 		err = own.save(st)
@@ -63,7 +63,22 @@ func (r *Repo) Out(ctx context.Context, sh Shell, ended bool) (Result, error) {
 	return res, err
 }
 
-func (r *Repo) out(ctx context.Context, st *state, sh Shell) (Result, error) {
+// Watch does what Out does while an agent works, but lets the user's branch
+// follow only to a commit that was the sandbox's last one before already: agents
+// amend what they have just committed. last is what the call before returned.
+func (r *Repo) Watch(ctx context.Context, sh Shell, last string) (res Result, tip string, err error) {
+	own, st, unlock, err := r.open(ctx)
+	if err != nil {
+		return Result{}, last, err
+	}
+	defer unlock()
+	res, err = own.out(ctx, &st, sh, func(tip string) bool { return tip == last })
+	return res, res.tip, err
+}
+
+// out syncs. settled, if it is there, says whether the user's branch may follow
+// to a commit.
+func (r *Repo) out(ctx context.Context, st *state, sh Shell, settled func(tip string) bool) (Result, error) {
 	if st.Branch == "" {
 		branch, err := r.git.branch(ctx)
 		if err != nil {
@@ -91,7 +106,7 @@ func (r *Repo) out(ctx context.Context, st *state, sh Shell) (Result, error) {
 			res.Others[ref] = r.Prefix() + "/" + name
 		}
 	}
-	if res.tip == "" {
+	if res.tip == "" || settled != nil && !settled(res.tip) {
 		return res, nil
 	}
 	return res, r.follow(ctx, st, &res, at)

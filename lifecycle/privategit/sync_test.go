@@ -322,3 +322,28 @@ func TestASandboxWhoseStateIsLost(t *testing.T) {
 	assert.Equal(t, w.tip("main"), tip)
 	w.clean()
 }
+
+// While an agent works, it may amend what it has just committed.
+func TestTheBranchFollowsToSettledCommitsOnly(t *testing.T) {
+	w := simple(t).sandbox()
+	before := w.tip("main")
+	first := w.commit("a.txt", "one\n")
+	watch := func(last string) (Result, string) {
+		t.Helper()
+		res, tip, err := w.repo.Watch(t.Context(), w.sh, last)
+		assert.NilError(t, err)
+		return res, tip
+	}
+	_, tip := watch("")
+	assert.Equal(t, tip, first)
+	assert.Equal(t, w.tip("refs/ralph/ralph-test/main"), first, "it is safe")
+	assert.Equal(t, w.tip("main"), before)
+
+	w.agent("commit", "-q", "--amend", "-m", "better")
+	_, tip = watch(tip)
+	assert.Equal(t, w.tip("main"), before)
+	res, tip := watch(tip)
+	assert.Equal(t, res.Commits, 1)
+	assert.Equal(t, w.tip("main"), tip)
+	w.clean()
+}
