@@ -211,6 +211,27 @@ func TestRepositoriesWithoutAPrivateGitDirectory(t *testing.T) {
 	})
 }
 
+// An agent can break its own git directory, but nothing of the user's, and the
+// way out is said.
+func TestABrokenPrivateGitDirectory(t *testing.T) {
+	privately(t, func(t *testing.T, w *world) {
+		w.plan(t, task{ID: "a", Title: "Break it", Steps: []string{"rm -rf .git; true"}})
+		w.ralph(t, "build", "-n", "1")
+		name := w.sandbox(t).Name
+		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
+		for _, args := range [][]string{{"build"}, {"--recreate", "task", "list"}} {
+			res := w.ralph(t, args...).expect(t, 1)
+			assert.Assert(t, is.Contains(res.stderr, `"docker rm -fv `+name+`" and "docker volume rm ralph-git-`+name+`"`))
+		}
+		run(t, w.docker("rm", "-fv", name)).expect(t, 0)
+		run(t, w.docker("volume", "rm", "ralph-git-"+name)).expect(t, 0)
+		w.ok(t, "task", "delete", "a")
+		w.plan(t, task{ID: "b", Title: "Add b", Steps: []string{"echo b > b.txt"}})
+		w.ralph(t, "build").expect(t, 0)
+		assert.Equal(t, w.git(t, "show", "main:b.txt"), "b")
+	})
+}
+
 // A sandbox for one dispatch leaves its commits, and no volume.
 func TestASandboxForOneDispatchWithAPrivateGitDirectory(t *testing.T) {
 	privately(t, func(t *testing.T, w *world) {

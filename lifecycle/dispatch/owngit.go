@@ -159,11 +159,22 @@ func (h Host) takeIn(ctx context.Context, at place, sb lifecycle.Sandbox) error 
 	if !h.idle(ctx, at.driver, sb) {
 		res, err := at.git.repo.Out(ctx, shell(at.driver, sb), false)
 		h.reportSync(res)
-		return err
+		return beyondRepair(at.driver, sb, err)
 	}
 	res, err := at.git.repo.In(ctx, shell(at.driver, sb))
 	h.reportSync(res)
-	return err
+	return beyondRepair(at.driver, sb, err)
+}
+
+// beyondRepair adds what to do when a sandbox's git directory does not work: an
+// agent can have broken it.
+func beyondRepair(driver lifecycle.Driver, sb lifecycle.Sandbox, err error) error {
+	_, conflict := errors.AsType[*privategit.Conflict](err)
+	if err == nil || conflict || errors.Is(err, lifecycle.ErrNotPrepared) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return fmt.Errorf("%w. If its git directory is beyond repair, give commits up that were not fetched with %q and \"docker volume rm ralph-git-%s\"; your files are not touched by that",
+		err, driver.Manual(sb.Name).Remove, sb.Name)
 }
 
 // idle says that nothing runs in a sandbox that could commit.
@@ -251,8 +262,7 @@ func (h Host) saveOwn(ctx context.Context, driver lifecycle.Driver, wt scope.Wor
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("the sandbox %s cannot be made anew without losing commits in its git directory: %w. Remove it yourself with %q and \"docker volume rm ralph-git-%s\"",
-			sb.Name, err, driver.Manual(sb.Name).Remove, sb.Name)
+		return beyondRepair(driver, sb, fmt.Errorf("the sandbox %s cannot be made anew without losing commits: %w", sb.Name, err))
 	}
 	h.reportSync(res)
 	return nil
