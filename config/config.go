@@ -3,7 +3,11 @@
 // each value is from, and which of them the user has to approve.
 package config
 
-import "time"
+import (
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
+)
 
 // Config is the effective configuration: valid, typed, every default applied.
 type Config struct {
@@ -96,8 +100,26 @@ type Sandbox struct {
 	Reuse bool
 	// Git is GitDirect or GitPrivate.
 	Git string
+	// ReadOnly makes the root file system of a container read-only.
+	ReadOnly bool
+	// Runtime is the engine's runtime for containers, such as "runsc"; empty for
+	// the engine's own choice.
+	Runtime string
+	// Network says what a container reaches.
+	Network Network
 	// Resources bounds the sandbox.
 	Resources Resources
+}
+
+// Network says which hosts a sandbox reaches.
+type Network struct {
+	// Policy is the kind of the policy; empty for none, which is the engine's
+	// ordinary network.
+	Policy egress.Mode
+	// Presets are names of lists of hosts that come with docker-ralph.
+	Presets []string
+	// Allowed are rules for hosts besides those, each once, as they are written.
+	Allowed []string
 }
 
 // What the agent has of the repository's git directory.

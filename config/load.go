@@ -32,6 +32,8 @@ type Overrides struct {
 	Model   *string        // --model
 	Driver  *string        // --driver
 	Image   *string        // --image
+	Network *string        // --network
+	Allow   []string       // --allow
 	Base    *string        // --base
 	Memory  *string        // --memory, as "8g"
 	CPUs    *string        // --cpus, as "1.5"
@@ -213,6 +215,10 @@ func flags(o Overrides) []given {
 	add(keyBase, "--base", o.Base)
 	add(KeyMemory, "--memory", o.Memory)
 	add(KeyCPUs, "--cpus", o.CPUs)
+	add(keyPolicy, "--network", o.Network)
+	for i := range o.Allow {
+		add(KeyAllowed, "--allow", &o.Allow[i])
+	}
 	for i := range o.Env {
 		add(keyPass, "--env", &o.Env[i])
 	}

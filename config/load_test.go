@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"gotest.tools/v3/assert"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
 
 // write puts a file into a new folder and returns the folder.
@@ -33,7 +35,8 @@ func TestLoadDefaults(t *testing.T) {
 	assert.DeepEqual(t, e.Config, Config{
 		Agent: Agent{Name: "claude", Permissions: "bypass"},
 		Sandbox: Sandbox{
-			Enabled: true, Driver: "auto", Reuse: true, Git: GitDirect,
+			Enabled: true, Driver: "auto", Reuse: true, Git: GitDirect, ReadOnly: true,
+			Network:   Network{Presets: []string{"agent", "git", "packages"}},
 			Resources: Resources{Memory: 8 << 30, CPUs: 4, Pids: 1024, Timeout: time.Hour},
 		},
 		Loop: defaultLoop,
@@ -61,6 +64,13 @@ enabled = true
 driver = "container"
 image = "registry.example.com:5000/team/agent:v1"
 reuse_container = false
+read_only = false
+runtime = "runsc"
+
+[sandbox.network]
+policy = "deny"
+presets = ["agent", "npm"]
+allowed = ["A.example", "*.b.example:8443", "A.example"]
 
 [sandbox.resources]
 memory = "1.5g"
@@ -83,7 +93,8 @@ func TestLoadFile(t *testing.T) {
 	want := Config{
 		Agent: Agent{Name: "codex", Model: "gpt-5.2[1m]", Permissions: "ask"},
 		Sandbox: Sandbox{
-			Enabled: true, Driver: "container", Image: "registry.example.com:5000/team/agent:v1", Git: GitDirect,
+			Enabled: true, Driver: "container", Image: "registry.example.com:5000/team/agent:v1", Git: GitDirect, Runtime: "runsc",
+			Network:   Network{Policy: egress.Deny, Presets: []string{"agent", "npm"}, Allowed: []string{"A.example", "*.b.example:8443"}},
 			Resources: Resources{Memory: 3 << 29, CPUs: 1.25, Pids: 256, Timeout: 5 * time.Minute},
 		},
 		Env:   Env{Pass: []string{"A", "B_2"}},
@@ -101,6 +112,9 @@ func TestLoadFile(t *testing.T) {
 			sandbox.driver = "container"
 			sandbox.image = "registry.example.com:5000/team/agent:v1"
 			sandbox.reuse_container = false
+			sandbox.read_only = false
+			sandbox.runtime = "runsc"
+			sandbox.network = { policy = "deny", presets = ["agent", "npm"], allowed = ["A.example", "*.b.example:8443"] }
 			sandbox.resources = { memory = "1536m", cpus = 1.25, pids = 256, timeout_minutes = 5 }`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -124,10 +138,10 @@ func TestLoadOrigins(t *testing.T) {
 	assert.NilError(t, err)
 	file := filepath.Join(root, "ralph.toml")
 	for key, want := range map[string]string{
-		"agent.name": file + ":3", "agent.model": file + ":4", "sandbox.resources.pids": file + ":16",
+		"agent.name": file + ":3", "agent.model": file + ":4", "sandbox.resources.pids": file + ":23",
 		"sandbox.driver": filepath.Join(user, "config.toml") + ":2", "sandbox.image": "--image",
 		"sandbox.resources.timeout_minutes": "--timeout", "env.pass": "--env",
-		"env.pass.A": "RALPH_DOCKER_ENV", "env.pass.B_2": file + ":22", "env.pass.E": "RALPH_DOCKER_ENV",
+		"env.pass.A": "RALPH_DOCKER_ENV", "env.pass.B_2": file + ":29", "env.pass.E": "RALPH_DOCKER_ENV",
 	} {
 		assert.Equal(t, e.Origins[key].String(), want, key)
 	}
@@ -177,7 +191,8 @@ func TestLoadEnvironmentAndFlags(t *testing.T) {
 	want := Config{
 		Agent: Agent{Name: "shell", Model: "m", Permissions: "ask"},
 		Sandbox: Sandbox{
-			Enabled: true, Driver: "docker-sandbox", Image: "i", Reuse: true, Git: GitDirect,
+			Enabled: true, Driver: "docker-sandbox", Image: "i", Reuse: true, Git: GitDirect, ReadOnly: true,
+			Network:   Network{Presets: DefaultPresets()},
 			Resources: Resources{Memory: 1 << 30, CPUs: 0.5, Pids: 1024, Timeout: 2 * time.Minute},
 		},
 		Env:   Env{Pass: []string{"LD_PRELOAD", "B"}},

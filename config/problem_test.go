@@ -10,6 +10,8 @@ import (
 
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/golden"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
 
 // The golden files show what a user sees; `go test ./config -update` writes
@@ -18,7 +20,8 @@ func TestMistakes(t *testing.T) {
 	for _, tc := range []struct{ name, content string }{
 		{"unknown-keys", "agnet = 1\n[agent]\nimage = \"x\"\nzzz = 1\n[sandbox.network]\npolicy = \"deny\"\n[sandbox.netwrk.x]\n[sandbox]\n\"a.b\" = 1\n"},
 		{"unknown-table-once", "[sandbx]\na = 1\nb = 2\n[sandbx.c]\nd = 1\n"},
-		{"future-keys", "[sandbox]\ngit = \"direct\"\nread_only = false\nruntime = \"runsc\"\n[ralph]\nsource = \"x\"\n"},
+		{"network", "[sandbox]\nruntime = \"../runsc\"\n[sandbox.network]\npolicy = \"allow\"\n" +
+			"presets = [\"agent\", \"gti\"]\nallowed = [\"https://a.example/x\", \"*\", \"10.0.0.1\", \"b.example\", \"c.example:0\", \"d.example=8.8.8.8\"]\n"},
 		{"types", "sandbox.driver = 1\nsandbox.enabled = \"no\"\nsandbox.resources = { memory = 8, cpus = true, pids = \"16\", timeout_minutes = 1.5 }\nenv.pass = \"A\"\nimage.base = []\nagent.model = {}\n"},
 		{"item-type", "[env]\npass = [\"A\", 2026-01-01, [\"B\"]]\n"},
 		{"scalar-for-table", "agent = \"claude\"\n"},
@@ -156,6 +159,18 @@ func assertValid(t *testing.T, e Effective) {
 	}
 	if e.Sandbox.Driver == DriverContainer {
 		asked++
+	}
+	for _, open := range []bool{!e.Sandbox.ReadOnly, e.Sandbox.Runtime != "", e.Sandbox.Network.Policy == egress.AllowAll} {
+		if open {
+			asked++
+		}
+	}
+	_, err := e.Policy()
+	assert.NilError(t, err)
+	for _, rule := range e.Sandbox.Network.Allowed {
+		if widensAllowed(rule) {
+			asked++
+		}
 	}
 	assert.Equal(t, len(e.Widening), asked, "everything that widens is listed")
 	assert.Equal(t, e.WideningDigest() == "", asked == 0)

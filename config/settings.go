@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/pelletier/go-toml/v2/unstable"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
 
 // form is how a value is written.
@@ -60,6 +62,13 @@ const (
 	keyBase    = "image.base"
 	keyPass    = "env.pass"
 	keyTimeout = "sandbox.resources.timeout_minutes"
+
+	keyReadOnly = "sandbox.read_only"
+	keyRuntime  = "sandbox.runtime"
+	keyPolicy   = "sandbox.network.policy"
+	keyPresets  = "sandbox.network.presets"
+	// KeyAllowed is the key of the hosts that are allowed by name.
+	KeyAllowed = "sandbox.network.allowed"
 	// KeyMemory and KeyCPUs are the keys of limits that not every driver has.
 	KeyMemory = "sandbox.resources.memory"
 	KeyCPUs   = "sandbox.resources.cpus"
@@ -69,7 +78,7 @@ const (
 
 // settings lists every key that exists.
 func settings() []setting {
-	return slices.Concat(mainSettings(), loopSettings(), agentSettings())
+	return slices.Concat(mainSettings(), wallSettings(), loopSettings(), agentSettings())
 }
 
 func mainSettings() []setting {
@@ -136,6 +145,37 @@ func mainSettings() []setting {
 	}
 }
 
+// wallSettings are those of what holds a sandbox in.
+func wallSettings() []setting {
+	return []setting{
+		{key: keyReadOnly, form: truth, set: func(c *Config, v string, _ OriginKind) (err error) {
+			c.Sandbox.ReadOnly, err = strconv.ParseBool(v)
+			return err
+		}},
+		{key: keyRuntime, form: text, env: "RALPH_RUNTIME", set: func(c *Config, v string, _ OriginKind) error {
+			c.Sandbox.Runtime = v
+			return checkRuntime(v)
+		}},
+		{key: keyPolicy, form: text, env: "RALPH_NETWORK", set: func(c *Config, v string, _ OriginKind) (err error) {
+			c.Sandbox.Network.Policy, err = egress.ParseMode(v)
+			return err
+		}},
+		{key: keyPresets, form: list, set: func(c *Config, v string, _ OriginKind) error { return c.setPresets(v) }},
+		{key: KeyAllowed, form: names, env: "RALPH_ALLOW", set: addAllowed},
+	}
+}
+
+// addAllowed adds one rule to sandbox.network.allowed, once.
+func addAllowed(c *Config, v string, _ OriginKind) error {
+	if _, err := egress.ParseRule(v); err != nil {
+		return err
+	}
+	if n := &c.Sandbox.Network; !slices.Contains(n.Allowed, v) {
+		n.Allowed = append(n.Allowed, v)
+	}
+	return nil
+}
+
 // addPassedName adds one variable to env.pass, once.
 func addPassedName(c *Config, v string, from OriginKind) error {
 	if err := checkEnvName(v, from); err != nil {
@@ -156,7 +196,8 @@ func defaults() Config {
 		Agent: Agent{Name: "claude", Permissions: PermissionsBypass},
 		Loop:  Loop{MaxFailures: 3, Idle: 30 * time.Minute, MaxWait: 6 * time.Hour, Grace: time.Minute},
 		Sandbox: Sandbox{
-			Enabled: true, Driver: DriverAuto, Reuse: true, Git: GitDirect,
+			Enabled: true, Driver: DriverAuto, Reuse: true, Git: GitDirect, ReadOnly: true,
+			Network:   Network{Presets: DefaultPresets()},
 			Resources: Resources{Memory: 8 << 30, CPUs: 4, Pids: 1024, Timeout: 60 * time.Minute},
 		},
 	}

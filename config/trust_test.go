@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
 
 func digest(n int) string { return fmt.Sprintf("sha256:%064x", n) }
@@ -37,6 +39,22 @@ func TestWidening(t *testing.T) {
 		{"weaker isolation", "[sandbox]\ndriver = \"container\"\n", "", nil, Overrides{}, "sandbox.driver=container"},
 		{"which the user wants too", "[sandbox]\ndriver = \"container\"\n", "[sandbox]\ndriver = \"container\"\n", nil, Overrides{}, ""},
 		{"another ralph", "[ralph]\nsource = \"/opt/other\"\n", "", nil, Overrides{}, "ralph.source=/opt/other"},
+		{"walls that the repository tightens", "[sandbox]\nread_only = true\nnetwork.policy = \"deny\"\n", "", nil, Overrides{}, ""},
+		{"fewer presets", "[sandbox.network]\npresets = [\"agent\"]\n", "", nil, Overrides{}, ""},
+		{"hosts that are allowed anyway", "[sandbox.network]\nallowed = [\"github.com\", \"crates.io\"]\n", "", nil, Overrides{}, ""},
+		{
+			"walls that it takes down", `
+				[sandbox]
+				read_only = false
+				runtime = "mine"
+				[sandbox.network]
+				policy = "allow-all"
+				allowed = ["evil.example", "github.com:22", "*.crates.io", "github.com=10.0.0.0/8"]`,
+			"", nil,
+			Overrides{},
+			"sandbox.network.allowed=*.crates.io sandbox.network.allowed=evil.example sandbox.network.allowed=github.com:22 " +
+				"sandbox.network.allowed=github.com=10.0.0.0/8 sandbox.network.policy=allow-all sandbox.read_only=false sandbox.runtime=mine",
+		},
 		{"the user's own wishes", "", "sandbox.image = \"i\"\nenv.pass = [\"PATH\"]", nil, Overrides{Base: ptr("b")}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -53,6 +71,16 @@ func TestWidening(t *testing.T) {
 			assert.Equal(t, strings.Join(got, " "), tc.want)
 		})
 	}
+}
+
+// Presets are parts of what is there by default, so far.
+func TestPresetsDoNotWiden(t *testing.T) {
+	all, err := egress.Presets()
+	assert.NilError(t, err)
+	for _, name := range all {
+		assert.Check(t, !widensPresets(`["`+name+`"]`), name)
+	}
+	assert.Check(t, widensPresets(`["nobody knows"]`))
 }
 
 func TestWideningDigest(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
 
 // Setting is one value of the repository's file that widens its powers.
@@ -19,17 +21,35 @@ type Setting struct {
 	Origin Origin
 }
 
-// whyWidening tells what each key that widens does, as a clause. Keys that are
-// not in it only choose among what is safe anyway.
-func whyWidening() map[string]string {
-	return map[string]string{
-		keyPass:  "gives the agent this variable of your environment",
-		keyImage: "runs the agent in an image that was not built here",
-		keyBase:  "builds the agent's image on this one",
+// wider is a key with values that widen the repository's powers.
+type wider struct {
+	why    string            // what such a value does, as a clause
+	widens func(string) bool // nil for every value but the empty one
+}
 
-		keySource: "runs another ralph, from this folder of your machine",
-		keyDriver: "uses containers, though a microVM may be at hand, which isolates better",
+// widerKeys are the keys that can widen. All others only choose among what is
+// safe anyway.
+func widerKeys() map[string]wider {
+	is := func(one string) func(string) bool { return func(v string) bool { return v == one } }
+	return map[string]wider{
+		keyPass:  {why: "gives the agent this variable of your environment"},
+		keyImage: {why: "runs the agent in an image that was not built here"},
+		keyBase:  {why: "builds the agent's image on this one"},
+
+		keySource: {why: "runs another ralph, from this folder of your machine"},
+		keyDriver: {"uses containers, though a microVM may be at hand, which isolates better", is(DriverContainer)},
+
+		keyRuntime:  {why: "runs containers with another runtime than the engine's own"},
+		keyReadOnly: {"makes the root file system of containers writable", is("false")},
+		keyPolicy:   {"lets the agent reach every public host", is(string(egress.AllowAll))},
+		keyPresets:  {"lets the agent reach more than by default", widensPresets},
+		KeyAllowed:  {"lets the agent reach this host", widensAllowed},
 	}
+}
+
+// asks tells whether a value widens.
+func (w wider) asks(v string) bool {
+	return w.why != "" && v != "" && (w.widens == nil || w.widens(v))
 }
 
 // widening compares the repository's values with the user's. What the user's
@@ -38,7 +58,7 @@ func whyWidening() map[string]string {
 // what is approved does not depend on it; but if it leaves nothing in effect,
 // there is nothing to ask.
 func widening(repository, user []given, origins map[string]Origin) []Setting {
-	why := whyWidening()
+	wider := widerKeys()
 	covered := map[string]bool{}
 	for _, g := range user {
 		covered[identity(g)] = true
@@ -47,11 +67,11 @@ func widening(repository, user []given, origins map[string]Origin) []Setting {
 	inEffect := false
 	for _, g := range repository {
 		key, id := g.setting.key, identity(g)
-		if why[key] == "" || g.value == "" || covered[id] || key == keyDriver && g.value != DriverContainer {
+		if covered[id] || !wider[key].asks(g.value) {
 			continue
 		}
 		covered[id] = true // a name given twice
-		list = append(list, Setting{Key: key, Value: g.value, Why: why[key], Origin: g.origin})
+		list = append(list, Setting{Key: key, Value: g.value, Why: wider[key].why, Origin: g.origin})
 		inEffect = inEffect || origins[id].Kind == FromRepository
 	}
 	if !inEffect {

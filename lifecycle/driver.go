@@ -88,6 +88,10 @@ type Spec struct {
 // ordinary network, without a wall.
 type Egress struct {
 	Policy egress.Policy
+	// Amended is the policy with what the user has said since: the proxy is told
+	// this one. It is no part of [Spec.Hash], so that a sandbox need not be made
+	// anew for it. The zero value is Policy.
+	Amended egress.Policy
 	// Routes let the agent use keys that it does not have. They are handed to
 	// the proxy and are no part of [Spec.Hash].
 	Routes   []egress.Route

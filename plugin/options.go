@@ -22,6 +22,8 @@ type options struct {
 	env                        []string
 	recreate, rebuild          bool
 	credScan                   choice
+	network                    string
+	allow                      []string
 	progress                   string
 
 	flags *pflag.FlagSet
@@ -37,6 +39,8 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.cpus, "cpus", "", `Processor limit, such as "1.5"`)
 	flags.DurationVar(&o.timeout, "timeout", 0, `Time limit of one run of the agent, such as "90m"`)
 	flags.StringArrayVar(&o.env, "env", nil, "Pass this environment variable to the agent (name only)")
+	flags.StringVar(&o.network, "network", "", `Network policy of a container: "allowlist", "deny" or "allow-all"`)
+	flags.StringArrayVar(&o.allow, "allow", nil, `Allow this host, such as "example.com", "*.example.com" or "example.com:8443"`)
 	flags.BoolVar(&o.recreate, "recreate", false, "Make the sandbox anew")
 	flags.BoolVar(&o.rebuild, "rebuild", false, "Build the agent's image anew, and the sandbox with it")
 	flags.StringVar(&o.progress, "progress", "auto", `How image builds are shown: "auto", "plain", "tty", "quiet" or "rawjson"`)
@@ -76,13 +80,15 @@ func (o *options) overrides() config.Overrides {
 		return nil
 	}
 	over := config.Overrides{
-		Agent:  given("agent", &o.agent),
-		Driver: given("driver", &o.driver),
-		Image:  given("image", &o.image),
-		Base:   given("base", &o.base),
-		Memory: given("memory", &o.memory),
-		CPUs:   given("cpus", &o.cpus),
-		Env:    o.env,
+		Agent:   given("agent", &o.agent),
+		Driver:  given("driver", &o.driver),
+		Image:   given("image", &o.image),
+		Base:    given("base", &o.base),
+		Network: given("network", &o.network),
+		Memory:  given("memory", &o.memory),
+		CPUs:    given("cpus", &o.cpus),
+		Env:     o.env,
+		Allow:   o.allow,
 	}
 	if o.flags.Changed("timeout") {
 		over.Timeout = &o.timeout

@@ -66,6 +66,7 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 		newTrustCommand(dockerCLI),
 		newSelfTestCommand(d),
 		newImageCommand(d),
+		newNetworkCommand(d),
 		newVersionCommand(dockerCLI, version),
 		newKeepCommand(dockerCLI),
 	)

@@ -43,8 +43,12 @@ func (d *Driver) startProxy(ctx context.Context, sb lifecycle.Sandbox, e lifecyc
 	if err != nil {
 		return container.InspectResponse{}, fmt.Errorf("the sandbox %s does not say where its proxy is: make it anew with --recreate", sb.Name)
 	}
+	policy := e.Policy
+	if e.Amended.Mode != "" {
+		policy = e.Amended
+	}
 	message, err := json.Marshal(egress.Start{
-		Address: address, Policy: e.Policy, Networks: around.subnets, Routes: e.Routes, Upstream: e.Upstream, CA: e.CA,
+		Address: address, Policy: policy, Networks: around.subnets, Routes: e.Routes, Upstream: e.Upstream, CA: e.CA,
 	})
 	if err != nil {
 		return container.InspectResponse{}, err

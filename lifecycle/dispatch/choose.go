@@ -206,7 +206,7 @@ func (h Host) imageForSbx(ctx context.Context, at *place, was string, cfg config
 // useTemplate takes an image that Docker provides, on which nothing is built.
 func (h Host) useTemplate(at *place, template string) {
 	at.image = template
-	without := ""
+	var without string
 	switch {
 	case at.request.Project != nil:
 		without = at.request.Project.File

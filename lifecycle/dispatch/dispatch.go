@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
@@ -165,6 +166,8 @@ func (h Host) ensureAndExecute(ctx context.Context, at place, spec lifecycle.Spe
 		return 0, lifecycle.Sandbox{}, err
 	}
 	h.nameOrphans(ctx, at.driver, sb)
+	begun := time.Now()
+	defer func() { h.tellRefused(ctx, at.driver, sb, begun) }()
 	code, err := h.executeSynced(ctx, at, sb, p, opts.Command)
 	if errors.Is(err, lifecycle.ErrNotPrepared) {
 		if sb, err = ensurer.Ensure(ctx, spec, false); err != nil {
@@ -234,7 +237,7 @@ func (h Host) spec(wt scope.Worktree, cfg config.Effective, at place) (lifecycle
 	if at.kind == config.DriverDockerSandbox {
 		limits = lifecycle.Resources{} // it knows none, so none can have changed
 	}
-	return lifecycle.Spec{
+	spec := lifecycle.Spec{
 		Name:      name,
 		Scope:     wt.Scope,
 		Root:      wt.Root,
@@ -249,7 +252,8 @@ func (h Host) spec(wt scope.Worktree, cfg config.Effective, at place) (lifecycle
 		User:      user,
 		Version:   h.Version,
 		Ephemeral: !cfg.Sandbox.Reuse,
-	}, nil
+	}
+	return spec, h.wall(&spec, cfg, at)
 }
 
 // gitMounts are the git directories outside the work tree, without which git

@@ -1,0 +1,118 @@
+//go:build unix
+
+package e2e
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
+)
+
+// reach is a step that writes what the way to a host says: git's own words for
+// the proxy's answer.
+func reach(host, file string) string {
+	return "git ls-remote https://" + host + "/x >" + file + " 2>&1; true"
+}
+
+const (
+	refusedByProxy = "response 403"
+	lostBehind     = "response 502" // it was let through, to a name that nobody has
+)
+
+func TestANetworkPolicy(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.setenv("RALPH_NETWORK", "allowlist")
+		w.plan(t, task{ID: "a", Title: "Try", Steps: []string{
+			"env | grep -ci ^https_proxy= >proxies; getent hosts name.invalid >names; touch /usr/mine 2>root; true",
+			reach("far.invalid", "far"), reach("github.invalid", "twice"), reach("github.invalid", "twice"),
+		}})
+		res := w.ralph(t, "build").expect(t, 0)
+		assert.Check(t, is.Contains(w.read(t, "far"), refusedByProxy))
+		assert.Check(t, is.Contains(w.read(t, "root"), "Read-only file system"))
+		assert.Equal(t, w.read(t, "proxies"), "2\n")
+		assert.Equal(t, w.read(t, "names"), "")
+		assert.Check(t, is.Contains(res.stderr, "blocked: far.invalid:443 ×1, allow with: docker ralph network allow far.invalid\n"))
+		assert.Check(t, is.Contains(res.stderr, "blocked: github.invalid:443 ×2, "))
+
+		var last egress.Decision
+		for line := range strings.Lines(w.ok(t, "network", "log", "--format", "json")) {
+			assert.NilError(t, json.Unmarshal([]byte(line), &last))
+		}
+		assert.Equal(t, last.Host, "github.invalid")
+		assert.Check(t, is.Contains(w.ok(t, "network", "log"), "refused  far.invalid:443  not in allowlist"))
+
+		// It changes at once, is asked for no new sandbox, and outlives this one.
+		id := w.container(t).ID
+		w.ok(t, "network", "allow", "far.invalid")
+		w.plan(t, task{ID: "b", Title: "Try again", Steps: []string{reach("far.invalid", "far"), reach("github.invalid", "twice")}})
+		w.ok(t, "build")
+		assert.Equal(t, w.container(t).ID, id)
+		assert.Check(t, is.Contains(w.read(t, "far"), lostBehind))
+		assert.Check(t, is.Contains(w.read(t, "twice"), refusedByProxy))
+		w.ok(t, "network", "deny", "*.gitlab.com", "far.invalid")
+		w.ok(t, "--recreate", "task", "list")
+		w.plan(t, task{ID: "c", Title: "Try in a new one", Steps: []string{reach("far.invalid", "far")}})
+		w.ok(t, "build")
+		assert.Check(t, is.Contains(w.read(t, "far"), refusedByProxy))
+
+		var network dispatch.Network
+		assert.NilError(t, json.Unmarshal([]byte(w.ok(t, "network", "ls", "--format", "json")), &network))
+		assert.Equal(t, network.Policy, egress.Allowlist)
+		found := map[string]dispatch.NetworkRule{}
+		for _, rule := range network.Rules {
+			found[rule.Host] = rule
+		}
+		assert.Equal(t, found["far.invalid"].Decision, egress.Refused)
+		assert.Equal(t, found["far.invalid"].Origin, "docker ralph network")
+		assert.Equal(t, found["github.com"].Origin, "preset git")
+		assert.Check(t, is.Contains(w.ok(t, "network", "ls"), "github.com "))
+	})
+}
+
+// The proxy and the network go with the sandbox.
+func TestNothingOfAWallIsLeft(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.configureUser(t, "[sandbox]\nreuse_container = false\n")
+		w.setenv("RALPH_NETWORK", "deny")
+		w.ok(t, "task", "list")
+		for _, kind := range []string{"container", "network"} {
+			left := run(t, w.docker(kind, "ls", "-q", "--filter", "label="+labelPrefix+"created-by=docker-ralph",
+				"--filter", "name="+strings.ReplaceAll(w.slug, "/", "-"))).expect(t, 0).stdout
+			assert.Equal(t, left, "", kind)
+		}
+	})
+}
+
+func TestWhereThereIsNoNetworkPolicy(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		if w.driver != config.DriverContainer {
+			w.setenv("RALPH_NETWORK", "allowlist")
+			res := w.ralph(t, "task", "list").expect(t, 0)
+			assert.Check(t, is.Contains(res.stderr, `Warning: the network policy "allowlist" has no effect: a microVM of `+w.driver))
+			res = w.ralph(t, "network", "ls").expect(t, 1)
+			assert.Check(t, is.Contains(res.stderr, "Error: this scope's sandbox is a microVM of "+w.driver))
+			return
+		}
+		res := w.ralph(t, "network", "ls").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "Error: no network policy is set here"))
+		assert.Check(t, is.Contains(res.stderr, "--network allowlist"))
+		w.ralph(t, "--network", "open", "task", "list").expect(t, 1)
+		w.ralph(t, "--allow", "https://a.example/", "task", "list").expect(t, 1)
+
+		// The repository may close, and asks before it opens.
+		w.configure(t, "[sandbox.network]\npolicy = \"allow-all\"\n")
+		res = w.ralph(t, "task", "list").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, `sandbox.network.policy = "allow-all" lets the agent reach every public host`))
+		w.write(t, filepath.Join(w.repo, "ralph.toml"), "[sandbox.network]\npolicy = \"deny\"\n")
+		w.ok(t, "task", "list")
+		assert.Check(t, is.Contains(w.ok(t, "network", "ls"), "Policy: deny"))
+	})
+}

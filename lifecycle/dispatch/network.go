@@ -1,0 +1,315 @@
+package dispatch
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/moby/sys/atomicwriter"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
+	"github.com/docker-ralph/docker-ralph/scope"
+)
+
+// amendments are what the user has said about hosts since a sandbox was made.
+// They are no part of its spec: it need not be made anew for them.
+type amendments struct {
+	Allowed []string `json:"allowed"`
+	Denied  []string `json:"denied"`
+}
+
+// networkOrigin is how rules of the commands below are shown.
+const networkOrigin = "docker ralph network"
+
+func (h Host) amendmentsPath(sandbox string) string {
+	return filepath.Join(h.StateDir, "network", sandbox+".json")
+}
+
+func (h Host) readAmendments(sandbox string) (a amendments, err error) {
+	b, err := os.ReadFile(h.amendmentsPath(sandbox))
+	if err == nil {
+		err = json.Unmarshal(b, &a)
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return a, fmt.Errorf("reading which hosts were allowed: %w", err)
+	}
+	return a, nil
+}
+
+func (h Host) writeAmendments(sandbox string, a amendments) error {
+	path := h.amendmentsPath(sandbox)
+	b, err := json.Marshal(a)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o700)
+	}
+	if err == nil {
+		err = atomicwriter.WriteFile(path, b, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("noting which hosts are allowed: %w", err)
+	}
+	return nil
+}
+
+// take adds a rule, which ends one that says the opposite.
+func (a *amendments) take(rule string, allow bool) {
+	to, from := &a.Denied, &a.Allowed
+	if allow {
+		to, from = from, to
+	}
+	*from = slices.DeleteFunc(*from, func(other string) bool { return other == rule })
+	if !slices.Contains(*to, rule) {
+		*to = append(*to, rule)
+	}
+}
+
+// amend applies them to a policy.
+func (a amendments) amend(p egress.Policy) (egress.Policy, error) {
+	for _, step := range []struct {
+		rules []string
+		do    func(egress.Policy, egress.Entry) (egress.Policy, error)
+	}{{a.Denied, egress.Policy.Refuse}, {a.Allowed, egress.Policy.Allow}} {
+		for _, text := range step.rules {
+			rule, err := egress.ParseRule(text)
+			if err == nil {
+				p, err = step.do(p, egress.Entry{Rule: rule, Origin: networkOrigin})
+			}
+			if err != nil {
+				return p, err
+			}
+		}
+	}
+	return p, nil
+}
+
+// networkScope is the sandbox of the current scope and what it may reach.
+type networkScope struct {
+	driver *container.Driver
+	sb     lifecycle.Sandbox
+	name   string
+	policy egress.Policy // without amendments
+}
+
+func (h Host) networkScope(ctx context.Context, over config.Overrides) (n networkScope, err error) {
+	connected := h.connect()
+	wt, err := scope.Detect(ctx, h.Dir, h.getenv)
+	if err != nil {
+		return n, err
+	}
+	cfg, err := h.configure(ctx, wt, Options{Overrides: over})
+	if err != nil {
+		return n, err
+	}
+	if n.name, err = wt.Scope.SandboxName(); err != nil {
+		return n, err
+	}
+	kind := cfg.Sandbox.Driver
+	if kind == config.DriverAuto {
+		kind = cmp.Or(h.kept(n.name), config.DriverContainer)
+	}
+	if kind != config.DriverContainer {
+		return n, fmt.Errorf("this scope's sandbox is a microVM of %s, whose network that program looks after: docker ralph sets none", kind)
+	}
+	if n.policy, err = cfg.Policy(); err != nil {
+		return n, err
+	}
+	if n.policy.Mode == "" {
+		return n, errors.New("no network policy is set here, so sandboxes are on the engine's ordinary network: set one with --network allowlist, or with policy under [sandbox.network] in ralph.toml")
+	}
+	api, err := connected()
+	if err != nil {
+		return n, err
+	}
+	n.driver = &container.Driver{API: api, Host: api.DaemonHost(), StateDir: h.StateDir}
+	n.sb, err = n.driver.Lookup(ctx, n.name)
+	return n, err
+}
+
+// NetworkRule is a rule of the effective policy. Its names in JSON are part of
+// the command's interface.
+type NetworkRule struct {
+	Host     string `json:"host"`     // as rules are written
+	Decision string `json:"decision"` // allowed or refused
+	Origin   string `json:"origin"`
+	Sent     int64  `json:"sent"`     // bytes to the hosts that it names, since the proxy was started
+	Received int64  `json:"received"` // bytes from them
+}
+
+// Network is what a scope's sandbox reaches.
+type Network struct {
+	Policy egress.Mode   `json:"policy"`
+	Rules  []NetworkRule `json:"rules"`
+}
+
+// NetworkList tells what the sandbox of the current scope may reach, and what
+// went there since its proxy was started.
+func NetworkList(ctx context.Context, h Host, over config.Overrides) (Network, error) {
+	n, err := h.networkScope(ctx, over)
+	if err != nil {
+		return Network{}, err
+	}
+	later, err := h.readAmendments(n.name)
+	if err != nil {
+		return Network{}, err
+	}
+	policy, err := later.amend(n.policy)
+	if err != nil {
+		return Network{}, err
+	}
+	var traffic egress.Stats
+	if n.sb.State == lifecycle.Running && n.sb.Proxy != "" {
+		answer, err := n.driver.Control(ctx, n.sb, "stats")
+		if err == nil {
+			err = json.Unmarshal(answer, &traffic)
+		}
+		if err != nil {
+			h.report(fmt.Sprintf("Warning: what was sent is unknown: %v", err))
+		}
+	}
+	return Network{Policy: policy.Mode, Rules: networkRules(policy, traffic)}, nil
+}
+
+// networkRules lists the rules that count, with the traffic of the hosts that
+// each names.
+func networkRules(policy egress.Policy, traffic egress.Stats) []NetworkRule {
+	rules := []NetworkRule{}
+	for _, refused := range policy.Refused {
+		rules = append(rules, NetworkRule{Host: refused.Rule.String(), Decision: egress.Refused, Origin: refused.Origin})
+	}
+	for _, e := range policy.Rules {
+		rule := NetworkRule{Host: e.Rule.String(), Decision: egress.Allowed, Origin: e.Origin}
+		alone := egress.Policy{Mode: egress.Allowlist, Rules: []egress.Entry{e}}
+		for _, host := range traffic.Hosts {
+			if alone.Decide(host.Host, host.Port).Allowed {
+				rule.Sent += host.Sent
+				rule.Received += host.Received
+			}
+		}
+		rules = append(rules, rule)
+	}
+	return rules
+}
+
+// NetworkLog calls each for what the proxy of the current scope's sandbox has
+// refused, or for everything that it decided. With follow it goes on until ctx
+// ends.
+func NetworkLog(ctx context.Context, h Host, over config.Overrides, everything, follow bool, each func(egress.Decision)) error {
+	n, err := h.networkScope(ctx, over)
+	if err != nil {
+		return err
+	}
+	if n.sb.Proxy == "" {
+		return fmt.Errorf("there is no sandbox %s with a network policy yet, so there is no log: the next command makes one", n.name)
+	}
+	return decisions(ctx, n.driver, n.sb, time.Time{}, follow, func(decision egress.Decision) {
+		if everything || decision.Decision == egress.Refused {
+			each(decision)
+		}
+	})
+}
+
+// decisions calls each for what a sandbox's proxy has decided since a moment.
+// Hosts in it are text that the agent chose.
+func decisions(ctx context.Context, driver *container.Driver, sb lifecycle.Sandbox, since time.Time, follow bool, each func(egress.Decision)) error {
+	lines, log := io.Pipe()
+	go func() { _ = log.CloseWithError(driver.Decisions(ctx, sb, since, follow, log)) }()
+	defer func() { _ = lines.Close() }()
+	scanner := bufio.NewScanner(lines)
+	for scanner.Scan() {
+		var decision egress.Decision
+		if json.Unmarshal(scanner.Bytes(), &decision) == nil && decision.Decision != "" {
+			each(decision)
+		}
+	}
+	return scanner.Err()
+}
+
+// NetworkAmend allows or refuses hosts for the current scope: at once if its
+// sandbox runs, and from now on.
+func NetworkAmend(ctx context.Context, h Host, over config.Overrides, allow bool, rules []string) error {
+	n, err := h.networkScope(ctx, over)
+	if err != nil {
+		return err
+	}
+	later, err := h.readAmendments(n.name)
+	if err != nil {
+		return err
+	}
+	for _, text := range rules {
+		rule, err := egress.ParseRule(text)
+		if err != nil {
+			return err
+		}
+		later.take(rule.String(), allow)
+	}
+	if _, err := later.amend(n.policy); err != nil {
+		return err
+	}
+	if err := h.writeAmendments(n.name, later); err != nil {
+		return err
+	}
+	if n.sb.State != lifecycle.Running || n.sb.Proxy == "" {
+		return nil
+	}
+	do := "deny"
+	if allow {
+		do = "allow"
+	}
+	if _, err := n.driver.Control(ctx, n.sb, append([]string{do, "-origin", networkOrigin}, rules...)...); err != nil {
+		return fmt.Errorf("this holds from the next start of the proxy on, but not yet: %w", err)
+	}
+	return nil
+}
+
+// tellRefused reports what was refused since a moment, each host once.
+func (h Host) tellRefused(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, since time.Time) {
+	d, ok := driver.(*container.Driver)
+	if !ok || sb.Proxy == "" {
+		return
+	}
+	type place struct {
+		target, hint string
+	}
+	times := map[place]int{}
+	var order []place
+	err := decisions(context.WithoutCancel(ctx), d, sb, since, false, func(decision egress.Decision) {
+		if decision.Decision != egress.Refused {
+			return
+		}
+		p := place{egress.Printable(decision.Host), decision.Hint}
+		if decision.Port != 0 {
+			p.target += fmt.Sprintf(":%d", decision.Port)
+		}
+		if times[p]++; times[p] == 1 {
+			order = append(order, p)
+		}
+	})
+	if err != nil {
+		h.report(fmt.Sprintf("Warning: %v", err))
+	}
+	for i, p := range order {
+		if i == refusedMax {
+			h.report(fmt.Sprintf("blocked: %d more, see \"docker ralph network log\"", len(order)-i))
+			return
+		}
+		remedy := ""
+		if p.hint != "" {
+			remedy = ", allow with: docker ralph network allow " + p.hint
+		}
+		h.report(fmt.Sprintf("blocked: %s ×%d%s", p.target, times[p], remedy))
+	}
+}
+
+// refusedMax is how many hosts are told at the end of a command.
+const refusedMax = 10

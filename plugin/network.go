@@ -1,0 +1,170 @@
+package plugin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/docker/cli/cli"
+	"github.com/docker/cli/cli/command/formatter"
+	"github.com/docker/cli/cli/command/formatter/tabwriter"
+	"github.com/docker/go-units"
+	"github.com/spf13/cobra"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
+)
+
+// newNetworkCommand makes the commands about what a sandbox reaches.
+func newNetworkCommand(d dispatcher) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "network COMMAND",
+		Short: "See and change what this branch's sandbox reaches",
+		Long: `See and change which hosts the sandbox of this repository and branch reaches, and
+what was refused. There is something to see where a network policy is set: with
+--network, or with policy under [sandbox.network] in ralph.toml.`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cmd.SetOut(d.cli.Err())
+			if err := cmd.Help(); err != nil {
+				return err
+			}
+			return fmt.Errorf("%s needs a command", cmd.CommandPath())
+		},
+	}
+	cmd.AddCommand(newNetworkListCommand(d), newNetworkLogCommand(d),
+		newNetworkAmendCommand(d, "allow", "Allow hosts, at once and from now on", true),
+		newNetworkAmendCommand(d, "deny", "Refuse hosts, at once and from now on", false))
+	return cmd
+}
+
+func newNetworkListCommand(d dispatcher) *cobra.Command {
+	var format string
+	cmd := &cobra.Command{
+		Use:   "ls [OPTIONS]",
+		Short: "List the hosts that the sandbox reaches",
+		Long: `List the rules of the network policy, where each is from, and what went to and from
+the hosts that it names since the sandbox was started.`,
+		Args:              cli.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkFormat(format); err != nil {
+				return err
+			}
+			host, err := d.host(cmd, cmd.Name())
+			if err != nil {
+				return err
+			}
+			network, err := dispatch.NetworkList(cmd.Context(), host, d.options.overrides())
+			if err != nil {
+				return err
+			}
+			if format == formatter.JSONFormatKey {
+				return writeJSON(d.cli.Out(), network)
+			}
+			return writeNetwork(d.cli.Out(), network)
+		},
+	}
+	addFormat(cmd, &format)
+	return cmd
+}
+
+func newNetworkLogCommand(d dispatcher) *cobra.Command {
+	var format string
+	var follow, all bool
+	cmd := &cobra.Command{
+		Use:               "log [OPTIONS]",
+		Short:             "Show which hosts were refused",
+		Args:              cli.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkFormat(format); err != nil {
+				return err
+			}
+			host, err := d.host(cmd, cmd.Name())
+			if err != nil {
+				return err
+			}
+			var failed error
+			err = dispatch.NetworkLog(cmd.Context(), host, d.options.overrides(), all, follow, func(decision egress.Decision) {
+				failed = errors.Join(failed, writeDecision(d.cli.Out(), format, decision))
+			})
+			return errors.Join(err, failed)
+		},
+	}
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "Go on with what is refused from now on")
+	cmd.Flags().BoolVar(&all, "all", false, "Also show what was allowed")
+	addFormat(cmd, &format)
+	return cmd
+}
+
+func newNetworkAmendCommand(d dispatcher, name, short string, allow bool) *cobra.Command {
+	return &cobra.Command{
+		Use:   name + " HOST...",
+		Short: short,
+		Long: short + `. A host is written as in ralph.toml: "example.com",
+"*.example.com", "example.com:8443", or "db.example.com=10.0.0.0/8" for one at a
+private address. It holds for this repository and branch; the sandbox need not be
+made anew.`,
+		Args:              cli.RequiresMinArgs(1),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, hosts []string) error {
+			host, err := d.host(cmd, cmd.Name())
+			if err != nil {
+				return err
+			}
+			return dispatch.NetworkAmend(cmd.Context(), host, d.options.overrides(), allow, hosts)
+		},
+	}
+}
+
+// addFormat gives a command the flag for tables and JSON.
+func addFormat(cmd *cobra.Command, format *string) {
+	cmd.Flags().StringVar(format, "format", formatter.TableFormatKey, `How it is printed: "table" or "json"`)
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{formatter.TableFormatKey, formatter.JSONFormatKey}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func checkFormat(format string) error {
+	if format != formatter.TableFormatKey && format != formatter.JSONFormatKey {
+		return fmt.Errorf("unknown format %q: use \"table\" or \"json\"", format)
+	}
+	return nil
+}
+
+func writeJSON(out io.Writer, value any) error {
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
+}
+
+// columnGap is that of docker's own tables.
+const columnGap = 3
+
+func writeNetwork(out io.Writer, network dispatch.Network) error {
+	if _, err := fmt.Fprintf(out, "Policy: %s\n\n", network.Policy); err != nil {
+		return err
+	}
+	table := tabwriter.NewWriter(out, 0, 0, columnGap, ' ', 0)
+	_, _ = fmt.Fprintln(table, "HOST\tDECISION\tSENT\tRECEIVED\tORIGIN")
+	size := func(n int64) string { return units.HumanSizeWithPrecision(float64(n), 3) }
+	for _, rule := range network.Rules {
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", rule.Host, rule.Decision, size(rule.Sent), size(rule.Received), rule.Origin)
+	}
+	return table.Flush()
+}
+
+// writeDecision prints a line for a decision. What the host is called was chosen
+// by the agent.
+func writeDecision(out io.Writer, format string, decision egress.Decision) error {
+	if format == formatter.JSONFormatKey {
+		return json.NewEncoder(out).Encode(decision)
+	}
+	target := egress.Printable(decision.Host)
+	if decision.Port != 0 {
+		target += fmt.Sprintf(":%d", decision.Port)
+	}
+	_, err := fmt.Fprintf(out, "%s  %-7s  %s  %s (%s)\n", decision.Time.Local().Format(time.DateTime), decision.Decision, target, decision.Why, decision.Via)
+	return err
+}
