@@ -46,7 +46,7 @@ func TestAnImageIsBuiltOnceAndUsedAgain(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.ok(t, "task", "create", "a", "Title")
 		first := w.container(t)
-		assert.Assert(t, is.Regexp(`^agent-loop-sandbox-shell:v[0-9a-f]{8}$`, first.Config.Image))
+		assert.Assert(t, is.Regexp(`^agent-loop-sandbox-shell:v[0-9a-f]{8}$`, madeFrom(first)))
 		w.removeSandboxes(t)
 
 		res := w.ralph(t, "task", "list").expect(t, 0)
@@ -62,7 +62,7 @@ func TestAGivenImageIsUsedAsItIs(t *testing.T) {
 		flags := []string{"--image", engines.BaseImage()}
 		w.ok(t, append(flags, "task", "create", "a", "Who", "-s", `["id -u >who; id -un >>who; echo $HOME >>who; touch ~/mine; ralph task list >>who"]`)...)
 		w.ok(t, append(flags, "build")...)
-		assert.Equal(t, w.container(t).Config.Image, engines.BaseImage())
+		assert.Equal(t, madeFrom(w.container(t)), engines.BaseImage())
 		who := w.read(t, "who")
 		assert.Check(t, strings.HasPrefix(who, fmt.Sprintf("%d\nagent\n/home/agent\n", w.uid)), who)
 		w.ownsEverything(t)
@@ -211,7 +211,7 @@ func TestASecretIsThereForItsStepAlone(t *testing.T) {
 		assert.NilError(t, err)
 		assert.Check(t, !strings.Contains(fmt.Sprint(history.Items), "swordfish"))
 		w.ok(t, "task", "list")
-		assert.Equal(t, w.container(t).Config.Image, image)
+		assert.Equal(t, madeFrom(w.container(t)), image)
 	})
 }
 

@@ -191,7 +191,7 @@ func TestSelfTestInAProject(t *testing.T) {
 		assert.Assert(t, is.Regexp(`^agent-loop-sandbox-shell-`+filepath.Base(w.repo)+`:v[0-9a-f]{8}$`, tag))
 
 		w.ok(t, "task", "list")
-		assert.Equal(t, w.container(t).Config.Image, tag)
+		assert.Equal(t, madeFrom(w.container(t)), tag)
 	})
 }
 

@@ -273,6 +273,10 @@ func (w *world) container(t *testing.T) container.InspectResponse {
 	return res.Container
 }
 
+// madeFrom is the image that a sandbox was made from. Its container's may be one
+// in which the user has got a name.
+func madeFrom(c container.InspectResponse) string { return c.Config.Labels[labelPrefix+"image"] }
+
 // removeSandboxes removes the sandboxes of the world's repository, behind
 // docker-ralph's back.
 func (w *world) removeSandboxes(t *testing.T) {
