@@ -168,11 +168,11 @@ func TestEngineUnknownPackages(t *testing.T) {
 	}
 	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
-		w := e.workshop(t, map[string]string{dependenciesFile: "# tools\ntree\nno-such-1\nno.such+ # a pattern to apt-get\nfiglet=99.9-1\ntree:s390x\n"})
+		w := e.workshop(t, map[string]string{dependenciesFile: "# tools\ntree\nno-such-1\ntre.+ # a pattern that fits tree\nfiglet=99.9-1\ntree:s390x\n"})
 		failure := w.failure(t)
 		for _, words := range []string{
 			"E: Unable to locate package no-such-1",
-			"E: Couldn't find any package by regex 'no.such'",
+			"E: Couldn't find any package by glob 'tre.'",
 			"E: Version '99.9-1' for 'figlet' was not found",
 			"E: Unable to locate package tree:s390x",
 		} {
@@ -180,9 +180,9 @@ func TestEngineUnknownPackages(t *testing.T) {
 			assert.ErrorContains(t, failure, words)
 		}
 		file := projectPath(w.root, dependenciesFile)
-		assert.Assert(t, strings.HasSuffix(failure.Error(), "\n"+file+":3 asks for no-such-1\n"+file+":4 asks for no.such+\n"+
+		assert.Assert(t, strings.HasSuffix(failure.Error(), "\n"+file+":3 asks for no-such-1\n"+file+":4 asks for tre.+\n"+
 			file+":5 asks for figlet=99.9-1\n"+file+":6 asks for tree:s390x"), failure.Error())
-		assert.ErrorContains(t, failure, ">>> tree no-such-1 no.such+ figlet=99.9-1 tree:s390x")
+		assert.ErrorContains(t, failure, ">>> tree no-such-1 tre.+ figlet=99.9-1 tree:s390x")
 
 		// Nothing is left of it.
 		_, found, err := w.lookup(t.Context(), failure.Tag)
