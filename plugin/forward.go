@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"github.com/docker/cli/cli"
 	"github.com/docker/cli/cli/command"
 	"github.com/moby/buildkit/session/auth/authprovider"
+	"github.com/moby/moby/client"
 	"github.com/spf13/cobra"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
@@ -128,5 +130,15 @@ func (d dispatcher) engine() (dispatch.API, error) {
 			return nil, fmt.Errorf("using the Docker context %q: %w", name, err)
 		}
 	}
-	return d.cli.Client(), nil
+	return endpointClient{d.cli.Client(), d.cli.DockerEndpoint().Host}, nil
 }
+
+// endpointClient is a client that says where the engine is as the user does:
+// behind ssh it would name a place that stands for all such engines.
+type endpointClient struct {
+	client.APIClient
+	host string
+}
+
+// DaemonHost returns the endpoint of the context.
+func (c endpointClient) DaemonHost() string { return cmp.Or(c.host, c.APIClient.DaemonHost()) }
