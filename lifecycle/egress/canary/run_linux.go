@@ -42,17 +42,38 @@ func Run(ctx context.Context, q Question) (Answer, error) {
 	probes := append(q.toHosts(), q.toMetadata()...)
 	probes = append(probes, q.byIPv6()...)
 	if q.Proxy.IsValid() {
-		probes = append(append(probes, q.outside()...), q.byResolvers()...)
+		probes = append(probes, q.outside()...)
 	}
 	answer.Open = append(answer.Open, all(ctx, q.Wait, probes)...)
 	if q.Proxy.IsValid() {
+		// It may be starting still. Whoever asks for the address of a machine that
+		// is not there yet asks again only a second later, so it comes last.
 		q.askProxy(ctx, &answer)
+		answer.Open = append(answer.Open, all(ctx, q.Wait, q.byResolvers())...)
 	}
 	return answer, nil
 }
 
-// all makes all attempts at once and returns those that succeeded.
+// late is how much later than asked for a timer may fire. If it is more, the
+// machine is so busy that an answer may not have been heard.
+const late = 20 * time.Millisecond
+
+// all makes all attempts at once and returns those that succeeded. On a busy
+// machine it does so up to three times, and waits longer each time.
 func all(ctx context.Context, wait time.Duration, probes []probe) []string {
+	var open []string
+	for range 3 {
+		began := time.Now()
+		open = once(ctx, wait, probes)
+		if len(open) > 0 || time.Since(began) < wait+late {
+			break
+		}
+		wait *= 2
+	}
+	return open
+}
+
+func once(ctx context.Context, wait time.Duration, probes []probe) []string {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	open := make([]string, len(probes))

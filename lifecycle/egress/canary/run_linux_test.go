@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+	"gotest.tools/v3/poll"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress/canary"
 )
@@ -81,6 +82,15 @@ func newLab(t *testing.T) lab {
 		ip(t, "-n", ns, "link", "set", "eth0", "up")
 	}
 	ip(t, "netns", "exec", l.outside, "sh", "-c", "echo 1 >/proc/sys/net/ipv4/icmp_echo_ignore_all")
+	for _, ns := range []string{l.sandbox, l.outside} { // until then the kernel drops packets
+		poll.WaitOn(t, func(poll.LogT) poll.Result {
+			out, err := exec.CommandContext(t.Context(), "ip", "-n", ns, "-br", "link", "show", "eth0").Output()
+			if fields := strings.Fields(string(out)); err == nil && len(fields) > 1 && fields[1] == "UP" {
+				return poll.Success()
+			}
+			return poll.Continue("%s", out)
+		}, poll.WithTimeout(20*time.Second), poll.WithDelay(20*time.Millisecond))
+	}
 	return l
 }
 
@@ -178,7 +188,7 @@ func (l lab) resolver(t *testing.T, address, answer string) {
 func (l lab) ask(t *testing.T, q canary.Question) canary.Answer {
 	t.Helper()
 	q.Hosts = []netip.Addr{netip.MustParseAddr(host)}
-	q.Wait, q.Patience = 300*time.Millisecond, 300*time.Millisecond
+	q.Wait, q.Patience = 400*time.Millisecond, 400*time.Millisecond
 	arg, err := q.Encode()
 	assert.NilError(t, err)
 	cmd := exec.CommandContext(t.Context(), "ip", "netns", "exec", l.sandbox, os.Args[0])
