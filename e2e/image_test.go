@@ -151,18 +151,22 @@ func TestTheImageOfAProjectFromBuildToPrune(t *testing.T) {
 		res = w.ralph(t, append(mine, "--force")...).expect(t, 0)
 		assert.Equal(t, res.stdout+res.stderr, "There is nothing to remove\n")
 		w.removeSandboxes(t)
-		assert.Equal(t, w.ok(t, append(mine, "--dry-run")...), first+"\n")
+		unused := strings.Fields(w.ok(t, append(mine, "--dry-run")...))
+		// The other is the same image, in which the user has got a name.
+		assert.Equal(t, len(unused), 2)
+		assert.Equal(t, unused[0], first)
+		assert.Check(t, is.Regexp("^docker-ralph/fitted:", unused[1]))
 		res = w.ralph(t, mine...).expect(t, 1)
 		assert.Equal(t, res.stdout, "")
-		assert.Equal(t, res.stderr, "Error: nobody can be asked whether to remove 1 image: see them with --dry-run, or remove them with --force\n")
+		assert.Equal(t, res.stderr, "Error: nobody can be asked whether to remove 2 images: see them with --dry-run, or remove them with --force\n")
 		assert.Assert(t, w.has(t, first))
 		both := strings.Fields(w.ok(t, append(mine, "--dry-run", "--all")...))
-		assert.DeepEqual(t, both, slices.Sorted(slices.Values([]string{first, second})))
+		assert.DeepEqual(t, both, slices.Sorted(slices.Values([]string{first, second, unused[1]})))
 		yes := w.terminal(t, w.docker(append([]string{"ralph"}, mine...)...))
-		yes.screen.waitFor(t, "Remove 1 image? [y/N]")
+		yes.screen.waitFor(t, "Remove 2 images? [y/N]")
 		yes.press(t, "y\r")
 		screen := yes.wait(t).expect(t, 0).stdout
-		assert.Check(t, is.Regexp(`Removed 1 image(, which freed [0-9.]+[kMG]?B)?\r\n`+first+`\r\n`, screen)) // other tests use space meanwhile
+		assert.Check(t, is.Regexp(`Removed 2 images(, which freed [0-9.]+[kMG]?B)?\r\n`+unused[1]+`\r\n`+first+`\r\n`, screen)) // other tests use space meanwhile
 		assert.Assert(t, !w.has(t, first) && w.has(t, second))
 	})
 }

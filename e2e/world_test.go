@@ -299,8 +299,29 @@ func (w *world) removeContainers(t *testing.T) {
 		_, err := api.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 		assert.Check(t, err)
 	}
+	w.removeWalls(t)
 	for _, v := range w.volumes(t) {
 		_, err := api.VolumeRemove(ctx, v, client.VolumeRemoveOptions{Force: true})
+		assert.Check(t, err)
+	}
+}
+
+// removeWalls removes what stood around sandboxes that a test has removed
+// itself.
+func (w *world) removeWalls(t *testing.T) {
+	t.Helper()
+	ctx, api := context.WithoutCancel(t.Context()), w.engine.Client(t)
+	ours := make(client.Filters).Add("label", labelPrefix+"created-by=docker-ralph").Add("name", strings.ReplaceAll(w.slug, "/", "-"))
+	proxies, err := api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: ours})
+	assert.NilError(t, err)
+	for _, c := range proxies.Items {
+		_, err := api.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true})
+		assert.Check(t, err)
+	}
+	networks, err := api.NetworkList(ctx, client.NetworkListOptions{Filters: ours})
+	assert.NilError(t, err)
+	for _, n := range networks.Items {
+		_, err := api.NetworkRemove(ctx, n.ID, client.NetworkRemoveOptions{})
 		assert.Check(t, err)
 	}
 }

@@ -286,6 +286,7 @@ func (h Host) ensurer(at place, opts Options) *lifecycle.Ensurer {
 		Report:   h.report,
 		Confirm:  h.Confirm,
 		Image: func(ctx context.Context) error {
+			h.sweepWalls(ctx, at.driver)
 			if !at.build {
 				return nil
 			}

@@ -1,13 +1,18 @@
 package dispatch
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/url"
 	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
 
@@ -40,6 +45,22 @@ func (h Host) wall(spec *lifecycle.Spec, cfg config.Effective, at place) error {
 	}
 	spec.Egress = lifecycle.Egress{Policy: policy, Amended: amended, Upstream: h.upstream(at)}
 	return nil
+}
+
+// orphanGrace is how old what a sandbox has left must be before it is removed.
+const orphanGrace = 10 * time.Minute
+
+// sweepWalls removes proxies and networks whose sandbox was removed by hand.
+// Nothing of the user's is in them, so nobody is told. It is no reason to fail
+// when that fails; another dispatch may be doing the same.
+func (h Host) sweepWalls(ctx context.Context, driver lifecycle.Driver) {
+	d, ok := driver.(*container.Driver)
+	if !ok {
+		return
+	}
+	if _, err := d.SweepOrphans(ctx, orphanGrace); err != nil && ctx.Err() == nil && !errdefs.IsConflict(err) {
+		h.report(fmt.Sprintf("Warning: %v", err))
+	}
 }
 
 // upstream is the proxy through which containers reach the internet: the one of
