@@ -145,11 +145,17 @@ func newMachine(t *testing.T, e engines.Engine) *machine {
 		if err = m.listen(t, "0.0.0.0"); err != nil {
 			return
 		}
-		var addrs []net.Addr
-		addrs, err = net.InterfaceAddrs()
-		for _, a := range addrs {
-			if p, parseErr := netip.ParsePrefix(a.String()); parseErr == nil && p.Addr().Is4() && !p.Addr().IsLoopback() {
-				m.addrs = append(m.addrs, p.Addr())
+		// Others come and go with the tests beside this one.
+		for _, name := range []string{"eth0", "docker0"} {
+			var device *net.Interface
+			var addrs []net.Addr
+			if device, err = net.InterfaceByName(name); err == nil {
+				addrs, err = device.Addrs()
+			}
+			for _, a := range addrs {
+				if p, parseErr := netip.ParsePrefix(a.String()); parseErr == nil && p.Addr().Is4() {
+					m.addrs = append(m.addrs, p.Addr())
+				}
 			}
 		}
 	})
