@@ -28,6 +28,7 @@ const (
 	labelEgress     = labelPrefix + "egress"  // mode of the network policy
 	labelProxy      = labelPrefix + "proxy"   // address of the proxy
 	labelNetwork    = labelPrefix + "network" // of the sandbox
+	labelRun        = labelPrefix + "run"     // of the sandbox, for which a proxy was made
 	labelRole       = labelPrefix + "role"    // of what is not a sandbox
 	labelGit        = labelPrefix + "git"     // "private" if it has a git directory of its own
 

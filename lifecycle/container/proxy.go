@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/client"
@@ -31,17 +32,18 @@ const (
 	proxyPatience = 30 * time.Second
 )
 
-// startProxy makes the proxy of a sandbox anew and gives it its policy. A proxy
-// that is started by anybody else gets none, and lets nothing through: what it
-// is told can hold keys, so it is nowhere but in its memory.
-func (d *Driver) startProxy(ctx context.Context, sb lifecycle.Sandbox, e lifecycle.Egress, image, networkName string, around surroundings) (container.InspectResponse, error) {
-	id, err := d.makeProxy(ctx, sb, image, networkName, around)
-	if err != nil {
-		return container.InspectResponse{}, fmt.Errorf("making the proxy of %s: %w", sb.Name, err)
-	}
+// errMeanwhile says that somebody else, whose lock is elsewhere, is making the
+// proxy of the same sandbox at the same time.
+var errMeanwhile = errors.New("somebody else is making it at the same time")
+
+// startProxy makes the proxy of a sandbox anew and gives it its policy, unless
+// somebody else has just done so. A proxy that is started in any other way gets
+// none, and lets nothing through: what it is told can hold keys, so it is
+// nowhere but in its memory.
+func (d *Driver) startProxy(ctx context.Context, sb lifecycle.Sandbox, agent container.InspectResponse, e lifecycle.Egress, image string, around surroundings) error {
 	address, err := netip.ParseAddr(sb.Proxy)
 	if err != nil {
-		return container.InspectResponse{}, fmt.Errorf("the sandbox %s does not say where its proxy is: make it anew with --recreate", sb.Name)
+		return fmt.Errorf("the sandbox %s does not say where its proxy is: make it anew with --recreate", sb.Name)
 	}
 	policy := e.Policy
 	if e.Amended.Mode != "" {
@@ -51,26 +53,61 @@ func (d *Driver) startProxy(ctx context.Context, sb lifecycle.Sandbox, e lifecyc
 		Address: address, Policy: policy, Networks: around.subnets, Routes: e.Routes, Upstream: e.Upstream, CA: e.CA,
 	})
 	if err != nil {
-		return container.InspectResponse{}, err
+		return err
 	}
-	if err := d.instruct(ctx, id, append(message, '\n')); err != nil {
-		return container.InspectResponse{}, fmt.Errorf("starting the proxy of %s: %w", sb.Name, err)
+	for range 10 {
+		id, adopted, makeErr := d.makeProxy(ctx, sb, agent, address, image, around)
+		if err = makeErr; err == nil && !adopted {
+			err = d.instruct(ctx, id, append(message, '\n'))
+		}
+		if !errors.Is(err, errMeanwhile) {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
 	}
-	res, err := d.API.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
 	if err != nil {
-		return container.InspectResponse{}, fmt.Errorf("starting the proxy of %s: %w", sb.Name, err)
+		return fmt.Errorf("starting the proxy of %s: %w", sb.Name, err)
 	}
-	return res.Container, nil
+	return nil
 }
 
-func (d *Driver) makeProxy(ctx context.Context, sb lifecycle.Sandbox, image, networkName string, around surroundings) (id string, err error) {
-	address, err := netip.ParseAddr(sb.Proxy)
+// current tells whether a proxy was made for the very run of a sandbox, with this
+// image, and has not been started again since: then it has its policy, or is
+// about to get it from whoever has made it.
+func current(c, agent container.InspectResponse, image string) bool {
+	if c.Config.Labels[labelRun] != agent.State.StartedAt || c.Config.Image != image || c.State == nil {
+		return false
+	}
+	if ended, err := time.Parse(time.RFC3339Nano, c.State.FinishedAt); err == nil && !ended.IsZero() {
+		return false
+	}
+	made, err := time.Parse(time.RFC3339Nano, c.Created)
+	return c.State.Running || c.State.Status == container.StateCreated && err == nil && time.Since(made) < proxyPatience
+}
+
+// makeProxy creates the container of a proxy, or finds a current one.
+func (d *Driver) makeProxy(ctx context.Context, sb lifecycle.Sandbox, agent container.InspectResponse, address netip.Addr, image string, around surroundings) (id string, adopted bool, err error) {
+	c, found, err := d.inspectNamed(ctx, proxyName(sb.Name))
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
-	if err := d.removeOwned(ctx, proxyName(sb.Name), sb.Name); err != nil {
-		return "", err
+	if found {
+		if l := c.Config.Labels; l[labelCreatedBy] != createdBy || l[labelSandbox] != sb.Name {
+			return "", false, &lifecycle.ForeignError{Name: proxyName(sb.Name), What: "a container"}
+		}
+		if current(c, agent, image) {
+			return c.ID, true, nil
+		}
+		if err := d.removeContainer(ctx, c.ID); err != nil {
+			return "", false, err
+		}
 	}
+	l := ownLabels(sb.Name, roleProxy)
+	l[labelRun] = agent.State.StartedAt
 	host := enclosed(proxyMemory, 256)
 	host.NetworkMode = container.NetworkMode(around.egress)
 	host.Sysctls = map[string]string{
@@ -84,21 +121,24 @@ func (d *Driver) makeProxy(ctx context.Context, sb lifecycle.Sandbox, image, net
 			User:        nobody,
 			Hostname:    "egress",
 			Entrypoint:  []string{"/" + payload.EgressProgram, "proxy"},
-			Labels:      ownLabels(sb.Name, roleProxy),
+			Labels:      l,
 			OpenStdin:   true,
 			StdinOnce:   true,
 			AttachStdin: true,
 		},
 		HostConfig: host,
 	})
-	if err != nil {
-		return "", err
+	if errdefs.IsConflict(err) {
+		return "", false, fmt.Errorf("%w (%w)", errMeanwhile, err)
 	}
-	_, err = d.API.NetworkConnect(ctx, networkName, client.NetworkConnectOptions{
+	if err != nil {
+		return "", false, err
+	}
+	_, err = d.API.NetworkConnect(ctx, agent.Config.Labels[labelNetwork], client.NetworkConnectOptions{
 		Container:      made.ID,
 		EndpointConfig: &network.EndpointSettings{IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: address}},
 	})
-	return made.ID, err
+	return made.ID, false, err
 }
 
 // removeOwned removes the container of that name, if it belongs to the

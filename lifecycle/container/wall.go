@@ -38,17 +38,17 @@ func (d *Driver) raiseWall(ctx context.Context, sb lifecycle.Sandbox, spec lifec
 	if err := group.Wait(); err != nil {
 		return "", err
 	}
-	var proxy container.InspectResponse
 	group, groupCtx = errgroup.WithContext(ctx)
 	if sb.Proxy != "" {
-		group.Go(func() (err error) {
-			proxy, err = d.startProxy(groupCtx, sb, spec.Egress, image, agent.Config.Labels[labelNetwork], around)
-			return err
-		})
+		group.Go(func() error { return d.startProxy(groupCtx, sb, agent, spec.Egress, image, around) })
 	}
 	group.Go(func() error { return d.tryWall(groupCtx, sb, agent, image, around) }) // it waits for the proxy
 	if err := group.Wait(); err != nil {
 		return "", err
+	}
+	proxy, _, err := d.inspectNamed(ctx, proxyName(sb.Name))
+	if err != nil {
+		return "", fmt.Errorf("looking the proxy of %s up: %w", sb.Name, err)
 	}
 	d.engine.mu.Lock()
 	delete(d.engine.bare, sb.ID)
