@@ -22,6 +22,7 @@ import (
 	driver "github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/gotest"
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 	"github.com/docker-ralph/docker-ralph/scope"
 )
 
@@ -166,6 +167,7 @@ func TestManyDispatchesMakeOneSandbox(t *testing.T) {
 		t.Parallel()
 		s := newSuite(t, e)
 		spec := s.NewSpec(gotest.T(t))
+		spec.Egress.Policy.Mode = egress.Deny // they have to agree on its proxy, too
 		const n = 6
 		ids := make([]string, n)
 		locks := t.TempDir()
