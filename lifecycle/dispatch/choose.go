@@ -131,7 +131,7 @@ func (h Host) atContainer(at *place, cfg config.Effective, connected func() (API
 		return err
 	}
 	at.build = true
-	at.driver = &container.Driver{API: at.api, Host: at.api.DaemonHost(), StateDir: h.StateDir}
+	at.driver = &container.Driver{API: at.api, Host: at.api.DaemonHost(), StateDir: h.StateDir, Report: h.report}
 	return nil
 }
 

@@ -131,7 +131,7 @@ func (h Host) networkScope(ctx context.Context, over config.Overrides) (n networ
 	if err != nil {
 		return n, err
 	}
-	n.driver = &container.Driver{API: api, Host: api.DaemonHost(), StateDir: h.StateDir}
+	n.driver = &container.Driver{API: api, Host: api.DaemonHost(), StateDir: h.StateDir, Report: h.report}
 	n.sb, err = n.driver.Lookup(ctx, n.name)
 	return n, err
 }
