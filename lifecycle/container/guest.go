@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
@@ -60,16 +61,22 @@ func (d *Driver) ensureGuest(ctx context.Context) (payload.Payload, error) {
 }
 
 // guestInstalled looks for the volume and for the image's tag, which is given
-// only after the volume was filled: a killed installation is repeated.
+// only after the volume was filled: a killed installation is repeated. A tag
+// that is older than the volume is from another one, which somebody has pruned.
 func (d *Driver) guestInstalled(ctx context.Context, p payload.Payload) (bool, error) {
-	_, volume := d.API.VolumeInspect(ctx, guestVolume, client.VolumeInspectOptions{})
-	_, image := d.API.ImageInspect(ctx, guestTag(p))
-	for _, err := range []error{volume, image} {
+	volume, volumeErr := d.API.VolumeInspect(ctx, guestVolume, client.VolumeInspectOptions{})
+	image, imageErr := d.API.ImageInspect(ctx, guestTag(p))
+	for _, err := range []error{volumeErr, imageErr} {
 		if errdefs.IsNotFound(err) {
 			return false, nil
 		}
 	}
-	return true, errors.Join(volume, image)
+	if err := errors.Join(volumeErr, imageErr); err != nil {
+		return false, err
+	}
+	made, err := time.Parse(time.RFC3339, volume.Volume.CreatedAt)
+	tagged := image.Metadata.LastTagTime
+	return err != nil || tagged.IsZero() || !tagged.Before(made), nil
 }
 
 func (d *Driver) installGuest(ctx context.Context, p payload.Payload, done string) error {
