@@ -37,8 +37,14 @@ func (m containers) create(r *record) error {
 	}
 	defer func() { _ = api.Close() }()
 	stopNow, folder := 0, sha256.Sum256([]byte(m.c.store.dir))
+	name := fmt.Sprintf("double-%x-%s", folder[:6], r.Name)
+	// A double that was killed before it could note this sandbox has left it.
+	_, err = api.ContainerRemove(m.c.ctx, name, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+	if err != nil && !errdefs.IsNotFound(err) {
+		return fmt.Errorf("removing what is left of a sandbox: %w", err)
+	}
 	made, err := api.ContainerCreate(m.c.ctx, client.ContainerCreateOptions{
-		Name: fmt.Sprintf("double-%x-%s", folder[:6], r.Name),
+		Name: name,
 		Config: &container.Config{
 			Image: r.Template, Hostname: "sandbox", User: "0:0",
 			// It reaps what the sandbox's processes leave behind.
