@@ -243,7 +243,7 @@ func TestRun(t *testing.T) {
 		}},
 		{name: "the proxy lets everybody through", question: closed, status: 200, open: []string{"the proxy connects to 169.254.169.254:80"}},
 		{name: "the proxy is ill", question: closed, status: 500, broken: "answers with status 500"},
-		{name: "the proxy is not there", question: closed, broken: "dial tcp "+proxy+":3128"},
+		{name: "the proxy is not there", question: closed, broken: "dial tcp " + proxy + ":3128"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
