@@ -97,6 +97,12 @@ func TestEngineTwoProcessesBuildOnce(t *testing.T) {
 		assert.NilError(t, err)
 		e.removeAfter(t, refOf(t, Request{Agent: "shell", Base: e.base}))
 		locks := t.TempDir()
+		// All of them come while it is being built.
+		b, _ := e.builder(t)
+		b.LockDir = locks
+		unlock, err := b.lock(t.Context(), refOf(t, Request{Agent: "shell", Base: e.base}))
+		assert.NilError(t, err)
+		time.AfterFunc(3*time.Second, unlock)
 		var results [3]*icmd.Result
 		var group errgroup.Group
 		for i := range results {
