@@ -23,7 +23,7 @@ echo '{"type":"result","subtype":"success","is_error":false,"num_turns":2,"total
 `
 
 func TestClaudeIsStartedAsConfigured(t *testing.T) {
-	oneByTurns(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, w *world) {
 		flags := []string{"--agent", "claude", "--image", w.imageWith(t, "/usr/local/bin/claude", tellingClaude)}
 		w.ok(t, append(flags, "task", "create", "a", "Title")...)
 
@@ -46,7 +46,7 @@ func TestClaudeIsStartedAsConfigured(t *testing.T) {
 }
 
 func TestAnAgentThatTakesTooLongIsEnded(t *testing.T) {
-	byTurns(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())
 		res := w.ralph(t, "--timeout", "1s", "build").expect(t, 124)
 		assert.Check(t, is.Contains(res.stderr, "one run may take 1s"))
@@ -57,7 +57,7 @@ func TestAnAgentThatTakesTooLongIsEnded(t *testing.T) {
 }
 
 func TestAnAgentThatOnlyFailsEndsTheLoop(t *testing.T) {
-	byTurns(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "bad", Title: "Cannot work", Steps: []string{"exit 3"}})
 		res := w.ralph(t, "build").expect(t, 6)
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"bad": "open"})
@@ -67,7 +67,7 @@ func TestAnAgentThatOnlyFailsEndsTheLoop(t *testing.T) {
 
 // Without a name git would refuse to commit, after all the work was done.
 func TestCommitsHaveAnAuthorWhereGitKnowsNone(t *testing.T) {
-	byTurns(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		w.setenv("GIT_CONFIG_GLOBAL", os.DevNull)
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a >a"}})
 		res := w.ralph(t, "build").expect(t, 0)
@@ -80,7 +80,7 @@ func TestCommitsHaveAnAuthorWhereGitKnowsNone(t *testing.T) {
 // An agent of one's own runs in any image that has it, and hears of nothing
 // that the repository changes while the loop runs.
 func TestAnAgentOfOnesOwn(t *testing.T) {
-	byTurns(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		w.configure(t, `[agent]
 name = "mine"
 [agents.mine]

@@ -87,7 +87,7 @@ func TestRealClaude(t *testing.T) {
 // The real Claude Code runs into a rate limit, then delivers what does not
 // pass the checks, then repairs it.
 func TestRealClaudeHasABadDay(t *testing.T) {
-	oneByTurns(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, w *world) {
 		base := os.Getenv("RALPH_TEST_CLAUDE_BASE")
 		if base == "" {
 			notHere(t, "RALPH_TEST_CLAUDE_BASE names no image with Claude Code; \"make test\" makes one")
@@ -144,7 +144,7 @@ func TestRealClaudeHasABadDay(t *testing.T) {
 // A session that ends before its task is finished gives it back by itself,
 // through Claude Code's own hook: the loop has nothing left to release.
 func TestRealClaudeGivesBackWhatItDidNotFinish(t *testing.T) {
-	oneByTurns(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, w *world) {
 		base := os.Getenv("RALPH_TEST_CLAUDE_BASE")
 		if base == "" {
 			notHere(t, "RALPH_TEST_CLAUDE_BASE names no image with Claude Code; \"make test\" makes one")

@@ -61,7 +61,7 @@ func TestLimitsReachTheSandboxAndChangesNeedAWord(t *testing.T) {
 
 // The backlog is the same whichever agent works on it.
 func TestTheBacklogNeedsNoSandboxOfTheSameAgent(t *testing.T) {
-	byTurns(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		w.ok(t, "--agent", "shell", "task", "create", "a", "Title")
 		first := w.sandbox(t)
 		list := w.ok(t, "--agent", "claude", "--image", "no-such-image:1", "task", "list")
@@ -73,7 +73,7 @@ func TestTheBacklogNeedsNoSandboxOfTheSameAgent(t *testing.T) {
 }
 
 func TestAtATerminalTheUserIsAskedBeforeASandboxIsMadeAnew(t *testing.T) {
-	byTurns(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		w.configure(t, halfGigabyte)
 		w.plan(t, task{ID: "a", Title: "Title", Steps: []string{"true"}})
 		first := w.sandbox(t)
@@ -103,7 +103,7 @@ func TestAtATerminalTheUserIsAskedBeforeASandboxIsMadeAnew(t *testing.T) {
 
 // A running dispatch wins over whoever wants another sandbox.
 func TestASandboxAtWorkIsNotMadeAnew(t *testing.T) {
-	byTurns(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "slow", Title: "Wait", Steps: []string{"touch begun; while ! test -e go; do sleep 0.05; done"}})
 		build := start(t, w.docker("ralph", "build"))
 		appears(t, filepath.Join(w.repo, "begun"))
@@ -136,7 +136,7 @@ func TestWithoutReuseNothingIsLeftBehind(t *testing.T) {
 // What interrupted and killed dispatches leave goes too, but never while it
 // is at work.
 func TestWithoutReuseInterruptedSandboxesAreRemoved(t *testing.T) {
-	byTurns(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		w.configure(t, "[sandbox]\nreuse_container = false\n")
 		w.plan(t, slowTask())
 		build := start(t, w.docker("ralph", "build"))

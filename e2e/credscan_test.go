@@ -12,7 +12,7 @@ import (
 )
 
 func TestCredentialsAreFoundBeforeTheAgentSeesThem(t *testing.T) {
-	byTurns(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		key := "AKIA" + "QYLPMN5HHHFPZAM2" // in two parts, or this file would be found
 		w.write(t, filepath.Join(w.repo, "deploy.env"), "# ours\nAWS_KEY="+key+"\n")
 		w.write(t, filepath.Join(w.repo, ".gitleaks.toml"), "[allowlist]\npaths = [\".*\"]\n")

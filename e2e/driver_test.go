@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,40 +40,6 @@ func everywhere(t *testing.T, test func(t *testing.T, w *world)) {
 				t.Parallel()
 				test(t, newWorldOf(t, e, driver))
 			})
-		}
-	})
-}
-
-// byTurns runs a test about what is the same wherever the sandbox is: in a
-// container of one engine and, on the other, in a microVM. Which is which goes
-// by the test's name, so that all of them have their share.
-func byTurns(t *testing.T, test func(t *testing.T, w *world)) {
-	t.Helper()
-	t.Parallel()
-	turn := int(crc32.ChecksumIEEE([]byte(t.Name())))
-	n := 0
-	engines.Each(t, func(t *testing.T, e engines.Engine) {
-		driver := config.DriverContainer
-		if n++; (turn+n)%2 == 0 {
-			driver = microVMOn(e)
-		}
-		t.Run(driver, func(t *testing.T) {
-			t.Parallel()
-			test(t, newWorldOf(t, e, driver))
-		})
-	})
-}
-
-// oneByTurns runs a test about containers that is the same on every engine on
-// one of them.
-func oneByTurns(t *testing.T, test func(t *testing.T, w *world)) {
-	t.Helper()
-	t.Parallel()
-	turn := int(crc32.ChecksumIEEE([]byte(t.Name())))
-	n := 0
-	engines.Each(t, func(t *testing.T, e engines.Engine) {
-		if n++; (turn+n)%2 == 0 {
-			test(t, newWorld(t, e))
 		}
 	})
 }

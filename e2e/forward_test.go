@@ -14,7 +14,7 @@ import (
 )
 
 func TestArgumentsArriveVerbatim(t *testing.T) {
-	byTurns(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		all := []string{
 			" two  blanks ",
 			`it's "quoted"`,
@@ -56,7 +56,7 @@ func TestArgumentsArriveVerbatim(t *testing.T) {
 
 // What a command writes comes out where it belongs, and nothing else.
 func TestOutputErrorsAndExitCodesAreTheCommands(t *testing.T) {
-	byTurns(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		w.ok(t, "task", "create", "a", "Title")
 		for _, tc := range []struct {
 			args []string
@@ -76,7 +76,7 @@ func TestOutputErrorsAndExitCodesAreTheCommands(t *testing.T) {
 }
 
 func TestLargeInputAndOutputArriveWhole(t *testing.T) {
-	byTurns(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		var tasks []task
 		for i := range 3000 {
 			tasks = append(tasks, task{ID: fmt.Sprintf("t/%04d", i), Title: strings.Repeat("x", 60)})
@@ -98,7 +98,7 @@ func TestLargeInputAndOutputArriveWhole(t *testing.T) {
 }
 
 func TestTheWorkingFolderIsKept(t *testing.T) {
-	byTurns(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		sub := filepath.Join(w.repo, "some dir", "ünter")
 		w.write(t, filepath.Join(sub, "specs", "s.md"), "# Below\n")
 		w.own(t, w.repo)

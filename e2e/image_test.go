@@ -187,7 +187,7 @@ func TestOutsideOfARepositoryOnlyTheAgentsImageIsBuilt(t *testing.T) {
 
 // A detached HEAD has no sandbox, but an image.
 func TestAnImageNeedsNoBranch(t *testing.T) {
-	oneByTurns(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, w *world) {
 		w.git(t, "checkout", "-q", "--detach")
 		ref := w.ok(t, "image", "build")
 		assert.Equal(t, w.ok(t, "image", "build", "--platform", "linux/"+runtime.GOARCH), ref, "the engine's own platform")
@@ -247,7 +247,7 @@ func (w *world) registry(t *testing.T) (address string) {
 }
 
 func TestImagesAreFetchedWithDockersOwnCredentials(t *testing.T) {
-	oneByTurns(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, w *world) {
 		address := w.registry(t)
 		ref := address + "/team/tool:1"
 		t.Cleanup(func() {

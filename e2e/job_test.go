@@ -83,7 +83,7 @@ func TestPlanFillsTheBacklogFromSpecs(t *testing.T) {
 }
 
 func TestATaskThatFailsGoesBackWithTheReason(t *testing.T) {
-	byTurns(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "bad", Title: "Cannot work", Steps: []string{"echo oops >&2; exit 3"}})
 		res := w.ralph(t, "build", "-n", "1").expect(t, 0)
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"bad": "open"})

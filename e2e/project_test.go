@@ -73,7 +73,7 @@ func TestTheSandboxHasWhatTheProjectNeeds(t *testing.T) {
 }
 
 func TestAChangedProjectNeedsANewSandbox(t *testing.T) {
-	oneByTurns(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, w *world) {
 		w.ok(t, "task", "list")
 		before := w.sandbox(t).ID
 		w.asksFor(t, "hello")
@@ -87,7 +87,7 @@ func TestAChangedProjectNeedsANewSandbox(t *testing.T) {
 }
 
 func TestMistakesInWhatTheProjectAsksFor(t *testing.T) {
-	oneByTurns(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, w *world) {
 		file := filepath.Join(w.repo, ".agent-loop", "dependencies")
 		w.write(t, file, "jq\n\nfiglet; touch /tmp/mine # no\n")
 		res := w.ralph(t, "build").expect(t, 1)

@@ -22,7 +22,7 @@ import (
 )
 
 func TestVariablesReachTheAgentByName(t *testing.T) {
-	byTurns(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		for _, name := range []string{"FROM_FILE", "FROM_LIST_1", "FROM_LIST_2", "FROM_FLAG", "NOT_NAMED", "ANTHROPIC_API_KEY"} {
 			w.setenv(name, "value of\n"+name)
 		}

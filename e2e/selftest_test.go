@@ -196,7 +196,7 @@ func TestSelfTestInAProject(t *testing.T) {
 }
 
 func TestSelfTestInAProjectWithAMistake(t *testing.T) {
-	oneByTurns(t, func(t *testing.T, w *world) {
+	each(t, func(t *testing.T, w *world) {
 		file := filepath.Join(w.repo, ".agent-loop", "dependencies")
 		w.write(t, file, "tree\nno;package\n")
 		res := run(t, w.selfTestIn(t, w.repo)).expect(t, 1)

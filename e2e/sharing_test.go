@@ -58,7 +58,7 @@ func TestUsersWithAnotherConfigurationShareTheSandbox(t *testing.T) {
 
 // A sandbox sees one work tree. A second clone must not get the first one's.
 func TestASecondCloneOfABranchIsRefused(t *testing.T) {
-	byTurns(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		w.ok(t, "task", "create", "a", "Title")
 		made := w.sandbox(t)
 
@@ -86,7 +86,7 @@ func TestASecondCloneOfABranchIsRefused(t *testing.T) {
 
 // Names are made from scopes with loss, so that two scopes can meet in one.
 func TestTwoScopesWithOneNameShareNothing(t *testing.T) {
-	byTurns(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		slash, dash := *w, *w
 		slash.env = append(append([]string{}, w.env...), "RALPH_SCOPE_BRANCH=feature/x")
 		dash.env = append(append([]string{}, w.env...), "RALPH_SCOPE_BRANCH=feature-x")
@@ -107,7 +107,7 @@ func TestTwoScopesWithOneNameShareNothing(t *testing.T) {
 }
 
 func TestTheEnvironmentNamesTheScope(t *testing.T) {
-	byTurns(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		other := *w
 		id := filepath.Base(w.slug)
 		other.slug = "e2e/Über." + id
@@ -127,7 +127,7 @@ func TestTheEnvironmentNamesTheScope(t *testing.T) {
 
 // A linked worktree has a branch of its own, so a sandbox of its own.
 func TestALinkedWorktreeHasItsOwnSandbox(t *testing.T) {
-	byTurns(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "main/1", Title: "In the main work tree", Steps: []string{"echo m > main"}})
 		linked := *w
 		linked.repo = filepath.Join(w.dir, "linked")

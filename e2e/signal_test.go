@@ -64,7 +64,7 @@ func TestSignalsThatEndTheAgentAtOnce(t *testing.T) {
 		{"SIGINT twice to the group", []syscall.Signal{syscall.SIGINT, syscall.SIGINT}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			byTurns(t, func(t *testing.T, w *world) {
+			everywhere(t, func(t *testing.T, w *world) {
 				w.plan(t, slowTask())
 				build := start(t, w.docker("ralph", "build"))
 				appears(t, filepath.Join(w.repo, "begun"))
@@ -88,7 +88,7 @@ func TestSignalsThatEndTheAgentAtOnce(t *testing.T) {
 func TestASignalDuringCreationLeavesNothingInTheWay(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
 		t.Run(sig.String(), func(t *testing.T) {
-			byTurns(t, func(t *testing.T, w *world) {
+			everywhere(t, func(t *testing.T, w *world) {
 				w.neighbour(t)
 				w.plan(t, slowTask())
 				w.removeSandboxes(t)
@@ -112,7 +112,7 @@ func TestASignalDuringCreationLeavesNothingInTheWay(t *testing.T) {
 func TestASignalDuringAnImageBuildLeavesNothingInTheWay(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
 		t.Run(sig.String(), func(t *testing.T) {
-			oneByTurns(t, func(t *testing.T, w *world) {
+			each(t, func(t *testing.T, w *world) {
 				base := w.slowBase(t)
 				args := []string{"ralph", "--progress", "plain", "--base", base, "task", "create", "a", "Title"}
 				cmd := start(t, w.docker(args...))
@@ -150,7 +150,7 @@ func (w *world) slowBase(t *testing.T) string {
 // Whoever kills docker and the plugin does not kill the loop: it is not
 // disturbed by what comes next, and its work counts.
 func TestAKilledPluginDoesNotDisturbTheLoop(t *testing.T) {
-	byTurns(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())
 		build := start(t, w.docker("ralph", "build"))
 		appears(t, filepath.Join(w.repo, "begun"))

@@ -85,7 +85,7 @@ func (w *world) restored(t *testing.T) {
 }
 
 func TestTheProgramInsideKnowsTheTerminalsSize(t *testing.T) {
-	byTurns(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())
 		build := w.shell(t, "build")
 		appears(t, filepath.Join(w.repo, "begun"))
@@ -140,7 +140,7 @@ func TestCtrlCLetsTheAgentFinishAndTheSandboxLivesOn(t *testing.T) {
 }
 
 func TestCtrlCTwiceEndsTheAgentAtOnce(t *testing.T) {
-	byTurns(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())
 		build := w.shell(t, "build")
 		appears(t, filepath.Join(w.repo, "begun"))
@@ -159,7 +159,7 @@ func TestCtrlCTwiceEndsTheAgentAtOnce(t *testing.T) {
 // With the output elsewhere docker does not take the keyboard: the terminal
 // signals all processes at once, and docker tells the plugin besides.
 func TestCtrlCWithTheOutputElsewhereArrivesOnce(t *testing.T) {
-	byTurns(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())
 		output := filepath.Join(w.dir, "output")
 		build := w.terminal(t, w.command("sh", "-c", "trap : INT; docker ralph build >"+output+" 2>&1; exit $?"))
@@ -209,7 +209,7 @@ func TestDetachKeysLeaveTheLoopRunning(t *testing.T) {
 		{"from Docker's configuration", `{"detachKeys": "ctrl-x,q"}`, "\x18q"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			byTurns(t, func(t *testing.T, w *world) {
+			everywhere(t, func(t *testing.T, w *world) {
 				w.write(t, filepath.Join(w.config, "config.json"), tc.config)
 				// Output that is on its way must not be in the way of leaving.
 				w.plan(t, task{ID: "loud", Title: "Talk", Steps: []string{
