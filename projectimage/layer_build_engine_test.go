@@ -288,6 +288,9 @@ func TestEngineRebuildPullsTheBase(t *testing.T) {
 func TestEngineChangedBaseCascades(t *testing.T) {
 	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
+		// A base like no other: BuildKit shares the work of builds that are alike,
+		// and the image built again would be the one that was there.
+		e.base = e.derive(t, "RUN : "+uniqueName("base"))
 		shop, store := e.custom(t, "RUN touch /shop", nil), e.custom(t, "RUN touch /store", nil)
 		store.moveTo(t, "store")
 		store.LockDir = shop.LockDir
@@ -297,12 +300,6 @@ func TestEngineChangedBaseCascades(t *testing.T) {
 
 		shop.mustDispatch(t, rebuild)
 		after := store.mustDispatch(t)
-		if !after.Built {
-			// BuildKit may share the work of a build that is under way elsewhere, and
-			// then the image is the same as before.
-			shop.mustDispatch(t, rebuild)
-			after = store.mustDispatch(t)
-		}
 		assert.Assert(t, after.Built)
 		assert.Equal(t, after.Ref, before.Ref)
 		for _, w := range []*workshop{shop, store} {

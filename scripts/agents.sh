@@ -8,7 +8,7 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/machine.sh"
 
 NPM_CPU=$(case $(dpkg --print-architecture) in arm64) echo arm64 ;; *) echo x64 ;; esac)
-FOLDER=$CACHE/agents/codex-$CODEX_VERSION-gemini-$GEMINI_CLI_VERSION-opencode-$OPENCODE_VERSION-copilot-$COPILOT_VERSION-node-$NODE_VERSION
+FOLDER=$CACHE/agents/codex-$CODEX_VERSION-gemini-$GEMINI_CLI_VERSION-opencode-$OPENCODE_PROGRAM_VERSION-copilot-$COPILOT_VERSION-node-$NODE_VERSION
 
 # opencode's umbrella package only picks the platform's one, in an install script.
 fetch() {
@@ -18,7 +18,7 @@ fetch() {
 	mkdir -p "$FOLDER.new"
 	npm install --silent --no-save --no-audit --no-fund --ignore-scripts --prefix "$FOLDER.new" \
 		"@openai/codex@$CODEX_VERSION" "@google/gemini-cli@$GEMINI_CLI_VERSION" \
-		"opencode-linux-$NPM_CPU@$OPENCODE_VERSION" "@github/copilot@$COPILOT_VERSION" \
+		"opencode-linux-$NPM_CPU@$OPENCODE_PROGRAM_VERSION" "@github/copilot@$COPILOT_VERSION" \
 		"node-linux-$NPM_CPU@$NODE_VERSION" >&2 ||
 		die "npm could not install the agents"
 	mkdir "$FOLDER.new/bin"

@@ -222,7 +222,7 @@ func (b *bench) run(t *testing.T, name string, s Session) ([]event.Event, error)
 	}
 	command, err := a.Prepare(t.Context(), s)
 	assert.NilError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, command.Path, command.Args...)
 	cmd.Dir, cmd.Env = b.dir, append(b.env, command.Env...)
