@@ -76,5 +76,13 @@ func (d *Driver) fitImage(ctx context.Context, image, tag, uid, gid string) (cha
 		return false, err
 	}
 	_, err = d.API.ContainerCommit(ctx, made.ID, client.ContainerCommitOptions{Reference: tag, NoPause: true})
-	return true, err
+	if err == nil {
+		return true, nil
+	}
+	// Another dispatch may have made the same image at the same moment: an
+	// engine with a containerd store refuses one of the two.
+	if _, missing := d.API.ImageInspect(ctx, tag); missing == nil {
+		return true, nil
+	}
+	return false, err
 }

@@ -2,12 +2,17 @@ package container_test
 
 import (
 	"bytes"
+	"context"
+	"crypto/rand"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
+	apicontainer "github.com/moby/moby/api/types/container"
+	imagetypes "github.com/moby/moby/api/types/image"
 	"github.com/moby/moby/client"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
@@ -58,6 +63,57 @@ func TestReadOnlySandbox(t *testing.T) {
 		assert.NilError(t, err)
 		assert.Equal(t, second.Container.Image, res.Container.Image)
 	})
+}
+
+// Users of one engine know nothing of each other, and name the same user in
+// the same image.
+func TestManyNameTheUserAtTheSameMoment(t *testing.T) {
+	t.Parallel()
+	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		t.Parallel()
+		const many = 4
+		image := newImage(t, e)
+		errs := make(chan error, many)
+		for range many {
+			s := newSuite(t, e)
+			spec := s.NewSpec(gotest.T(t))
+			spec.ReadOnly, spec.Image = true, image
+			go func() {
+				sb, err := s.Driver.Create(t.Context(), spec)
+				if err == nil {
+					err = s.Driver.Remove(t.Context(), sb)
+				}
+				errs <- err
+			}()
+		}
+		for range many {
+			assert.Check(t, <-errs)
+		}
+	})
+}
+
+// newImage makes an image that no other test has seen.
+func newImage(t *testing.T, e engines.Engine) string {
+	t.Helper()
+	ctx, api := t.Context(), e.Client(t)
+	made, err := api.ContainerCreate(ctx, client.ContainerCreateOptions{Config: &apicontainer.Config{Image: engines.BaseImage()}})
+	assert.NilError(t, err)
+	t.Cleanup(func() { remove(t, api, made.ID) })
+	image, err := api.ContainerCommit(ctx, made.ID, client.ContainerCommitOptions{Comment: rand.Text()})
+	assert.NilError(t, err)
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(ctx)
+		list, err := api.ImageList(ctx, client.ImageListOptions{All: true})
+		assert.Check(t, err)
+		made := slices.DeleteFunc(list.Items, func(i imagetypes.Summary) bool {
+			return i.ParentID != image.ID && !slices.ContainsFunc(i.RepoTags, func(tag string) bool { return strings.Contains(tag, "fitted:"+image.ID[7:19]) })
+		})
+		for _, fitted := range append(made, imagetypes.Summary{ID: image.ID}) {
+			_, err := api.ImageRemove(ctx, fitted.ID, client.ImageRemoveOptions{Force: true})
+			assert.Check(t, err)
+		}
+	})
+	return image.ID
 }
 
 func TestWorkTreesBehindLinksAreRefused(t *testing.T) {
