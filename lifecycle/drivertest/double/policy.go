@@ -29,11 +29,14 @@ const (
 )
 
 // rules are those that were made, and before that those of a policy that the
-// settings say was set.
+// settings say was set. Without a policy there are none.
 func (c *call) rules() ([]rule, error) {
 	rules := []rule{}
+	if !c.settings.PolicyInitialised {
+		return rules, nil
+	}
 	found, err := c.store.readJSON(&rules, rulesFile)
-	if !found && err == nil && c.settings.PolicyInitialised {
+	if !found && err == nil {
 		return []rule{newRule(rule{Decision: "allow", Resources: balanced()})}, nil
 	}
 	return rules, err

@@ -210,7 +210,7 @@ func TestDetachKeys(t *testing.T) {
 			}
 			args := append(append([]string{"exec", "-it"}, flags...), "box", "sh", "-c", talk)
 			s := onTerminal(t, r.command(t, args...))
-			eventually(t, func() bool { return exists(filepath.Join(r.ws, "ready")) })
+			s.waitFor(t, "out") // the terminal passes everything on by then
 			for _, key := range []byte(keys) {
 				s.press(t, string(key))
 			}
