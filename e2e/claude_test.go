@@ -36,13 +36,22 @@ func (w *world) workOff(id, file string) []modelapi.Turn {
 	}
 }
 
+// claudeBase is an image with Claude Code, of which the engine has the agent's
+// image.
+func claudeBase(t *testing.T, w *world) string {
+	t.Helper()
+	base := os.Getenv("RALPH_TEST_CLAUDE_BASE")
+	if base == "" {
+		notHere(t, "RALPH_TEST_CLAUDE_BASE names no image with Claude Code; \"make test\" makes one")
+	}
+	shared.images.build(t, w, "claude", base)
+	return base
+}
+
 // The real Claude Code plans and builds. Only its model is played by a script.
 func TestRealClaude(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		base := os.Getenv("RALPH_TEST_CLAUDE_BASE")
-		if base == "" {
-			notHere(t, "RALPH_TEST_CLAUDE_BASE names no image with Claude Code; \"make test\" makes one")
-		}
+		base := claudeBase(t, w)
 		const key = "sk-ant-e2e-the-real-agent"
 		api, url := w.serveModel(t, [][]modelapi.Turn{
 			{modelapi.Bash(syncPlan), modelapi.Say("Planned.")},
@@ -88,10 +97,7 @@ func TestRealClaude(t *testing.T) {
 // pass the checks, then repairs it.
 func TestRealClaudeHasABadDay(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		base := os.Getenv("RALPH_TEST_CLAUDE_BASE")
-		if base == "" {
-			notHere(t, "RALPH_TEST_CLAUDE_BASE names no image with Claude Code; \"make test\" makes one")
-		}
+		base := claudeBase(t, w)
 		api, url := w.serveModel(t, [][]modelapi.Turn{
 			{{Refusal: "This request would exceed your account's rate limit. Please try again in 1s."}},
 			w.workOff("shop/01", "one"), w.workOff("shop/01", "repaired"),
@@ -145,10 +151,7 @@ func TestRealClaudeHasABadDay(t *testing.T) {
 // through Claude Code's own hook: the loop has nothing left to release.
 func TestRealClaudeGivesBackWhatItDidNotFinish(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		base := os.Getenv("RALPH_TEST_CLAUDE_BASE")
-		if base == "" {
-			notHere(t, "RALPH_TEST_CLAUDE_BASE names no image with Claude Code; \"make test\" makes one")
-		}
+		base := claudeBase(t, w)
 		_, url := w.serveModel(t, [][]modelapi.Turn{{modelapi.Bash("ralph task claim shop/01"), modelapi.Say("Enough for today.")}})
 		w.setenv("ANTHROPIC_BASE_URL", url)
 		w.setenv("ANTHROPIC_API_KEY", "sk-ant-e2e-gives-back")

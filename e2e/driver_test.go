@@ -293,11 +293,27 @@ func (w *world) leaveDouble(t *testing.T) {
 	w.removeContainers(t)
 }
 
-// imageStore has what the double of sbx notes of the image that it was given.
-// To give it to every world again would take longer than their tests.
+// imageStore has what many worlds need and what takes longer than their tests:
+// images of agents, and what the double of sbx notes of the image that it was
+// given.
 type imageStore struct {
 	mu        sync.Mutex
 	templates map[string]string // by engine
+	agents    sync.Map          // func() error by engine and agent
+}
+
+// build makes sure that an engine has an agent's image before a dispatch is
+// timed: on a new machine it installs packages first.
+func (s *imageStore) build(t *testing.T, w *world, agent, base string) {
+	t.Helper()
+	once, _ := s.agents.LoadOrStore(w.engine.Name+" "+agent, sync.OnceValue(func() error {
+		cmd := w.docker("ralph", "--agent", agent, "--base", base, "image", "build", "--progress", "plain")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("building the image of %s: %w\n%s", agent, err, out)
+		}
+		return nil
+	}))
+	assert.NilError(t, once.(func() error)())
 }
 
 const templatesOfSbx = "sbx/templates.json"

@@ -125,6 +125,9 @@ func (w *world) settle(t *testing.T) {
 	w.git(t, "remote", "add", "origin", "https://git.example/"+w.slug+".git")
 	w.git(t, "add", "-A")
 	w.git(t, "commit", "-q", "-m", "first")
+	if w.driver != config.DriverDockerSandbox {
+		shared.images.build(t, w, "shell", engines.BaseImage())
+	}
 }
 
 // configureUser writes the user's configuration: the shell agent, and more.
