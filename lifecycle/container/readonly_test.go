@@ -95,14 +95,14 @@ func TestManyNameTheUserAtTheSameMoment(t *testing.T) {
 // newImage makes an image that no other test has seen.
 func newImage(t *testing.T, e engines.Engine) string {
 	t.Helper()
-	ctx, api := t.Context(), e.Client(t)
-	made, err := api.ContainerCreate(ctx, client.ContainerCreateOptions{Config: &apicontainer.Config{Image: engines.BaseImage()}})
+	api := e.Client(t)
+	made, err := api.ContainerCreate(t.Context(), client.ContainerCreateOptions{Config: &apicontainer.Config{Image: engines.BaseImage()}})
 	assert.NilError(t, err)
 	t.Cleanup(func() { remove(t, api, made.ID) })
-	image, err := api.ContainerCommit(ctx, made.ID, client.ContainerCommitOptions{Comment: rand.Text()})
+	image, err := api.ContainerCommit(t.Context(), made.ID, client.ContainerCommitOptions{Comment: rand.Text()})
 	assert.NilError(t, err)
 	t.Cleanup(func() {
-		ctx := context.WithoutCancel(ctx)
+		ctx := context.WithoutCancel(t.Context())
 		list, err := api.ImageList(ctx, client.ImageListOptions{All: true})
 		assert.Check(t, err)
 		made := slices.DeleteFunc(list.Items, func(i imagetypes.Summary) bool {
