@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress/proxy"
 )
 
-var errCtlUsage = errors.New("usage: ralph-egress ctl policy|stats, or ctl allow|deny [-origin TEXT] RULE…")
+var errCtlUsage = errors.New("usage: ralph-egress ctl policy|stats, or ctl allow|deny [-origin TEXT] RULE…, or ctl routes < ROUTES")
 
 // runCtl sends one order to the proxy of this container. The answer is JSON.
 func runCtl(ctx context.Context, args []string, std streams) error {
@@ -32,6 +34,18 @@ func runCtl(ctx context.Context, args []string, std streams) error {
 		if len(order.Rules) == 0 {
 			return errCtlUsage
 		}
+	case "routes":
+		if len(order.Rules) > 0 {
+			return errCtlUsage
+		}
+		// They hold keys, so they are in no argument.
+		line, err := readLine(ctx, std.in)
+		if err != nil {
+			return fmt.Errorf("reading the routes: %w", err)
+		}
+		if order.Routes, err = egress.ReadRoutes(line); err != nil {
+			return err
+		}
 	default:
 		return errCtlUsage
 	}
@@ -40,7 +54,10 @@ func runCtl(ctx context.Context, args []string, std streams) error {
 		return err
 	}
 	out := json.NewEncoder(std.out)
-	if answer.Stats != nil {
+	switch {
+	case order.Do == "routes":
+		return out.Encode(answer.Routes)
+	case answer.Stats != nil:
 		return out.Encode(answer.Stats)
 	}
 	return out.Encode(answer.Policy)

@@ -33,7 +33,7 @@ type subcommand struct {
 func subcommands() []subcommand {
 	return []subcommand{
 		{"proxy", "let through what the policy on standard input allows", runProxy},
-		{"ctl", "ask or change a proxy that runs: policy, stats, allow, deny", runCtl},
+		{"ctl", "ask or change a proxy that runs: policy, stats, allow, deny, routes", runCtl},
 		{"firewall", "close the network namespace that this runs in", runFirewall},
 		{"canary", "try the ways out of the network that this runs in", runCanary},
 		{"version", "print the version", runVersion},

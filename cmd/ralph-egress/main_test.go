@@ -26,7 +26,7 @@ func TestUsage(t *testing.T) {
 	for _, args := range [][]string{nil, {"help"}, {"proxi"}, {"-h"}} {
 		assert.ErrorContains(t, run(t.Context(), args, streams{}), "usage: ralph-egress SUBCOMMAND")
 	}
-	for _, args := range [][]string{{}, {"polic"}, {"policy", "x"}, {"stats", "x"}, {"allow"}, {"deny"}, {"allow", "-x"}} {
+	for _, args := range [][]string{{}, {"polic"}, {"policy", "x"}, {"stats", "x"}, {"allow"}, {"deny"}, {"allow", "-x"}, {"routes", "x"}} {
 		assert.ErrorContains(t, run(t.Context(), append([]string{"ctl"}, args...), streams{err: io.Discard}), "usage: ralph-egress ctl")
 	}
 	assert.ErrorContains(t, run(t.Context(), []string{"proxy", "x"}, streams{}), "usage: ralph-egress proxy")
@@ -60,7 +60,7 @@ func TestWaitingEndsWithTheContext(t *testing.T) {
 	in, _ := io.Pipe()
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(10*time.Millisecond, cancel)
-	assert.ErrorContains(t, run(ctx, []string{"proxy"}, streams{in: in}), "ended before the start message came")
+	assert.ErrorContains(t, run(ctx, []string{"proxy"}, streams{in: in}), "reading the start message: ended before it came")
 }
 
 type lockedBuffer struct {
@@ -114,11 +114,12 @@ func TestProxyAndCtl(t *testing.T) {
 		return poll.Continue("%s", out.String())
 	}, poll.WithTimeout(10*time.Second), poll.WithDelay(5*time.Millisecond))
 
-	ctl := func(args ...string) (string, error) {
+	told := func(in string, args ...string) (string, error) {
 		var answer bytes.Buffer
-		err := run(ctx, append([]string{"ctl"}, args...), streams{out: &answer, err: io.Discard})
+		err := run(ctx, append([]string{"ctl"}, args...), streams{in: strings.NewReader(in), out: &answer, err: io.Discard})
 		return answer.String(), err
 	}
+	ctl := func(args ...string) (string, error) { return told("", args...) }
 	client := &http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: address + ":3128"})}}
 	ask := func() string {
 		response, err := client.Get("http://inside.example.invalid/")
@@ -141,6 +142,13 @@ func TestProxyAndCtl(t *testing.T) {
 	answer, err = ctl("policy")
 	assert.NilError(t, err)
 	assert.Assert(t, !strings.Contains(answer+out.String(), "sk-secret"), "a key is shown")
+	routes, err := told(`[{"prefix":"/b","target":"https://b.example","headers":{"X-Api-Key":"sk-secret"}}]`+"\n", "routes")
+	assert.NilError(t, err)
+	assert.Equal(t, routes, "[\"/b\"]\n")
+	for _, wrong := range []string{"", `[{"sk-secret":1}]` + "\n", `[{"prefix":"b","target":"sk-secret"}]` + "\n"} {
+		_, err = told(wrong, "routes")
+		assert.Assert(t, err != nil && !strings.Contains(err.Error(), "sk-secret"), "%v", err)
+	}
 
 	cancel()
 	assert.NilError(t, <-done)

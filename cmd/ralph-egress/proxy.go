@@ -17,7 +17,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress/proxy"
 )
 
-// maxStart bounds the start message, in bytes.
+// maxStart bounds what is read from standard input, in bytes.
 const maxStart = 4 << 20
 
 // runProxy waits for the start message, one line on standard input, and serves.
@@ -79,8 +79,17 @@ func ownAddresses() ([]netip.Addr, error) {
 	return own, nil
 }
 
-// readStart gives up when the context ends, although the read does not.
 func readStart(ctx context.Context, in io.Reader) (egress.Start, error) {
+	line, err := readLine(ctx, in)
+	if err != nil {
+		return egress.Start{}, fmt.Errorf("reading the start message: %w", err)
+	}
+	return egress.ReadStart(line)
+}
+
+// readLine gives up when the context ends, although the read does not. What was
+// read may hold keys, so no error has it.
+func readLine(ctx context.Context, in io.Reader) ([]byte, error) {
 	type result struct {
 		line []byte
 		err  error
@@ -92,11 +101,11 @@ func readStart(ctx context.Context, in io.Reader) (egress.Start, error) {
 	}()
 	select {
 	case <-ctx.Done():
-		return egress.Start{}, errors.New("ended before the start message came")
+		return nil, errors.New("ended before it came")
 	case r := <-read:
 		if r.err != nil {
-			return egress.Start{}, errors.New("standard input ended before a line with the start message")
+			return nil, errors.New("standard input ended before a whole line")
 		}
-		return egress.ReadStart(r.line)
+		return r.line, nil
 	}
 }

@@ -79,8 +79,21 @@ func (s Start) Check() error {
 	if _, err := ParseMode(string(s.Policy.Mode)); err != nil {
 		return err
 	}
+	if err := CheckRoutes(s.Routes); err != nil {
+		return err
+	}
+	for _, up := range []Secret{s.Upstream.HTTP, s.Upstream.HTTPS} {
+		if err := checkUpstream(up); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CheckRoutes tells what is wrong with routes, without their secrets.
+func CheckRoutes(routes []Route) error {
 	seen := map[string]bool{}
-	for _, r := range s.Routes {
+	for _, r := range routes {
 		if err := r.check(); err != nil {
 			return fmt.Errorf("route %q: %w", r.Prefix, err)
 		}
@@ -89,12 +102,18 @@ func (s Start) Check() error {
 		}
 		seen[r.Prefix] = true
 	}
-	for _, up := range []Secret{s.Upstream.HTTP, s.Upstream.HTTPS} {
-		if err := checkUpstream(up); err != nil {
-			return err
-		}
-	}
 	return nil
+}
+
+// ReadRoutes reads routes from a line of JSON.
+func ReadRoutes(line []byte) ([]Route, error) {
+	var routes []Route
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&routes); err != nil {
+		return nil, errors.New("the routes are not the JSON that was expected") // as below
+	}
+	return routes, CheckRoutes(routes)
 }
 
 func (r Route) check() error {

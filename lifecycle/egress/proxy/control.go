@@ -22,12 +22,14 @@ const maxOrder = 1 << 20
 
 // Order is what ctl asks of a running proxy.
 type Order struct {
-	// Do is "policy", "stats", "allow" or "deny".
+	// Do is "policy", "stats", "allow", "deny" or "routes".
 	Do string `json:"do"`
 	// Rules are those to allow or deny: all of them, or none if one is wrong.
 	Rules []string `json:"rules,omitempty"`
 	// Origin is where the rules come from.
 	Origin string `json:"origin,omitempty"`
+	// Routes replace all that the proxy has. They hold keys.
+	Routes []egress.Route `json:"routes,omitempty"`
 }
 
 // Answer is what it answers.
@@ -35,6 +37,8 @@ type Answer struct {
 	Error  string         `json:"error,omitempty"`
 	Policy *egress.Policy `json:"policy,omitempty"`
 	Stats  *egress.Stats  `json:"stats,omitempty"`
+	// Routes are the prefixes of those that were taken over.
+	Routes []string `json:"routes,omitempty"`
 }
 
 func (s *Server) serveControl(ctx context.Context, l net.Listener) error {
@@ -67,8 +71,27 @@ func (s *Server) obey(o Order) Answer {
 		return s.amend(o, egress.Policy.Allow)
 	case "deny":
 		return s.amend(o, egress.Policy.Refuse)
+	case "routes":
+		return s.reroute(o.Routes)
 	}
 	return Answer{Error: fmt.Sprintf("there is no order %q", o.Do)}
+}
+
+// reroute replaces the routes. Requests that are on their way go on.
+func (s *Server) reroute(routes []egress.Route) Answer {
+	if err := egress.CheckRoutes(routes); err != nil {
+		return Answer{Error: err.Error()}
+	}
+	table, err := newRoutes(routes)
+	if err != nil {
+		return Answer{Error: err.Error()}
+	}
+	s.routes.Store(table)
+	answer := Answer{Routes: []string{}}
+	for _, r := range routes {
+		answer.Routes = append(answer.Routes, r.Prefix)
+	}
+	return answer
 }
 
 // amend changes the policy by all rules of an order. Two orders at the same time

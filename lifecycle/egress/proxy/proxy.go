@@ -65,8 +65,7 @@ type Server struct {
 	stats        *stats
 	open         *registry
 	transport    *http.Transport // to hosts, and in TLS to the targets of routes
-	routes       map[string]*route
-	exclusive    map[string]string // hosts of routes to their prefixes
+	routes       atomic.Pointer[routeTable]
 	helloTimeout time.Duration
 }
 
@@ -99,9 +98,11 @@ func New(config Config) (*Server, error) {
 		return nil, err
 	}
 	s.transport = s.newTransport(roots)
-	if s.routes, s.exclusive, err = newRoutes(start.Routes); err != nil {
+	routes, err := newRoutes(start.Routes)
+	if err != nil {
 		return nil, err
 	}
+	s.routes.Store(routes)
 	return s, nil
 }
 
@@ -143,7 +144,7 @@ func (s *Server) Serve(ctx context.Context, l *Listeners) error {
 // decide asks the policy, and tells the log and the counters.
 func (s *Server) decide(via, host string, port uint16) egress.Verdict {
 	v := s.policy.Load().Decide(host, port)
-	if prefix, ok := s.exclusive[v.Host]; ok && v.Allowed && via != viaRoute {
+	if prefix, ok := s.routes.Load().exclusive[v.Host]; ok && v.Allowed && via != viaRoute {
 		v.Allowed, v.Why = false, fmt.Sprintf("only reached by the route %s, port %d of the proxy", prefix, PortRoutes)
 	}
 	s.record(via, v)

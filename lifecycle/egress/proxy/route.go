@@ -34,14 +34,19 @@ var (
 // viaRoute is how the log calls it.
 const viaRoute = "route"
 
-// newRoutes returns the routes by the names of their prefixes, and the prefixes
-// by the hosts that they have for themselves.
-func newRoutes(configs []egress.Route) (routes map[string]*route, exclusive map[string]string, err error) {
-	routes, exclusive = map[string]*route{}, map[string]string{}
+// routeTable is what routes there are. It is replaced as a whole.
+type routeTable struct {
+	byName    map[string]*route // by the prefix without its slash
+	exclusive map[string]string // hosts that are reached by a route only, to its prefix
+}
+
+// newRoutes makes the table of routes that were checked.
+func newRoutes(configs []egress.Route) (*routeTable, error) {
+	t := &routeTable{byName: map[string]*route{}, exclusive: map[string]string{}}
 	for _, c := range configs {
 		target, err := url.Parse(c.Target)
 		if err != nil {
-			return nil, nil, fmt.Errorf("route %q: the target is not a URL", c.Prefix)
+			return nil, fmt.Errorf("route %q: the target is not a URL", c.Prefix)
 		}
 		r := &route{target: target, port: PortTLS, headers: maps.Clone(c.Headers), paths: c.Paths, gitRead: c.GitReadOnly, own: c.Own}
 		if r.plain() {
@@ -50,16 +55,16 @@ func newRoutes(configs []egress.Route) (routes map[string]*route, exclusive map[
 		if text := target.Port(); text != "" {
 			n, err := strconv.ParseUint(text, 10, 16)
 			if err != nil {
-				return nil, nil, fmt.Errorf("route %q: %q is not a port", c.Prefix, text)
+				return nil, fmt.Errorf("route %q: %q is not a port", c.Prefix, text)
 			}
 			r.port = uint16(n)
 		}
-		routes[strings.TrimPrefix(c.Prefix, "/")] = r
+		t.byName[strings.TrimPrefix(c.Prefix, "/")] = r
 		if host, err := egress.Normalise(target.Hostname()); err == nil && c.Exclusive {
-			exclusive[host] = c.Prefix
+			t.exclusive[host] = c.Prefix
 		}
 	}
-	return routes, exclusive, nil
+	return t, nil
 }
 
 // routeHandler serves the port for routes.
@@ -73,9 +78,14 @@ func (s *Server) routeHandler() http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		prefix, path, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/")
-		found, ok := s.routes[prefix]
-		if !ok || r.URL.IsAbs() || !slices.Contains(methods, r.Method) {
+		if prefix == "" || r.URL.IsAbs() || !slices.Contains(methods, r.Method) {
 			refuseText(w, http.StatusNotFound, "docker ralph: there is no such route")
+			return
+		}
+		found, ok := s.routes.Load().byName[prefix]
+		if !ok {
+			refuseText(w, http.StatusServiceUnavailable, "docker ralph: the proxy has no key for "+egress.Printable(prefix)+
+				". It keeps keys in memory only: after a restart, the next \"docker ralph plan\" or \"build\" hands them over")
 			return
 		}
 		target, err := found.locate("/"+path, r)

@@ -95,12 +95,15 @@ func TestRoutesAddTheKey(t *testing.T) {
 		})
 	}
 	for _, send := range []string{
-		"GET /unknown/v1 HTTP/1.1\r\nHost: x\r\n\r\n", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "GET //anthropic/v1 HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "GET //anthropic/v1 HTTP/1.1\r\nHost: x\r\n\r\n",
 		"TRACE /openai/v1 HTTP/1.1\r\nHost: x\r\n\r\n", "CONNECT allowed.example:443 HTTP/1.1\r\nHost: x\r\n\r\n",
 		"GET http://allowed.example/openai/v1 HTTP/1.1\r\nHost: x\r\n\r\n",
 	} {
 		assert.Assert(t, cmp.Contains(rawAnswer(t, l.at.Routes, send), " 404 "), send)
 	}
+	answer := rawAnswer(t, l.at.Routes, "GET /unknown/v1 HTTP/1.1\r\nHost: x\r\n\r\n")
+	assert.Assert(t, cmp.Contains(answer, " 503 "))
+	assert.Assert(t, cmp.Contains(answer, "the proxy has no key for unknown. It keeps keys in memory only"))
 	assert.Equal(t, l.dialled("blocked.example:443")+l.dialled("inside.example:443"), 0)
 }
 
@@ -244,18 +247,52 @@ func TestRoutesToTheUsersOwnEndpoint(t *testing.T) {
 	assert.Equal(t, l.dialled("169.254.169.254:80"), 0)
 }
 
+// Keys that are handed over later replace those from before, at once, and keys
+// that nobody handed over are not there.
+func TestRoutesAreHandedOver(t *testing.T) {
+	l := newLab(t, []string{"allowed.example"})
+	l.serveTLS(t, "allowed.example", show())
+	route := func(prefix, secret string) egress.Route {
+		return egress.Route{Prefix: prefix, Target: "https://allowed.example", Exclusive: true, Headers: map[string]egress.Secret{"X-Api-Key": egress.Secret(secret)}}
+	}
+	status, _ := get(t, http.DefaultClient, l.routeURL("/model/v1"))
+	assert.Equal(t, status, 503)
+	for _, secret := range []string{"sk-first", "sk-second"} {
+		answer, err := l.order(t, Order{Do: "routes", Routes: []egress.Route{route("/model", secret)}})
+		assert.NilError(t, err)
+		assert.DeepEqual(t, answer.Routes, []string{"/model"})
+		_, body := get(t, http.DefaultClient, l.routeURL("/model/v1"))
+		assert.Assert(t, cmp.Contains(body, "X-Api-Key: "+secret))
+		_, status, _ = connectTo(t, l, "allowed.example:443")
+		assert.Equal(t, status, 403)
+	}
+	_, err := l.order(t, Order{Do: "routes", Routes: []egress.Route{route("/model", "sk-third"), route("/model", "sk-fourth")}})
+	assert.ErrorContains(t, err, "two of them")
+	_, body := get(t, http.DefaultClient, l.routeURL("/model/v1"))
+	assert.Assert(t, cmp.Contains(body, "sk-second"), "half an order was obeyed")
+	_, err = l.order(t, Order{Do: "routes"})
+	assert.NilError(t, err)
+	status, _ = get(t, http.DefaultClient, l.routeURL("/model/v1"))
+	assert.Equal(t, status, 503)
+	_, status, _ = connectTo(t, l, "allowed.example:443")
+	assert.Equal(t, status, 200)
+	for _, what := range []string{"sk-", "first", "second"} {
+		assert.Assert(t, !strings.Contains(l.log.String(), what), "a key is in the log")
+	}
+}
+
 func FuzzLocate(f *testing.F) {
 	for _, seed := range []string{"/v1/messages", "/v1/../x", "/v1/%2e%2e/x", "/v1/..;/x", "/%", "//", `/\..`, "/v1?key=1", "/v1?a;key=1&%6bey=2"} {
 		f.Add(seed)
 	}
-	routes, _, err := newRoutes([]egress.Route{{Prefix: "/a", Target: "https://allowed.example/base", Paths: []string{"/v1"}}})
+	routes, err := newRoutes([]egress.Route{{Prefix: "/a", Target: "https://allowed.example/base", Paths: []string{"/v1"}}})
 	assert.NilError(f, err)
 	f.Fuzz(func(t *testing.T, path string) {
 		asked, err := url.Parse("http://proxy/a" + path)
 		if err != nil || !strings.HasPrefix(asked.EscapedPath(), "/a/") {
 			return
 		}
-		found, err := routes["a"].locate(asked.EscapedPath()[2:], &http.Request{Method: "GET", URL: asked})
+		found, err := routes.byName["a"].locate(asked.EscapedPath()[2:], &http.Request{Method: "GET", URL: asked})
 		if err != nil {
 			return
 		}
