@@ -63,7 +63,7 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 	if err != nil {
 		return lifecycle.Sandbox{}, err
 	}
-	made, err := d.API.ContainerCreate(ctx, client.ContainerCreateOptions{
+	made, err := d.createFitted(ctx, spec, user, client.ContainerCreateOptions{
 		Name: spec.Name,
 		Config: &container.Config{
 			Image:      image,
@@ -82,7 +82,7 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 		NetworkingConfig: networking,
 	})
 	if err != nil {
-		return lifecycle.Sandbox{}, errors.Join(explainCreate(spec, err), d.leaveNetwork(ctx, l))
+		return lifecycle.Sandbox{}, errors.Join(err, d.leaveNetwork(ctx, l))
 	}
 	sb := fromLabels(made.ID, l)
 	sb.State = lifecycle.Stopped

@@ -1,11 +1,16 @@
 package container
 
 import (
+	"archive/tar"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/containerd/errdefs"
@@ -15,10 +20,10 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// fittedImage returns the image in which the user has a name. The root file
-// system of a sandbox that is read-only cannot be changed any more, not even
-// before it is started: so an image in which the user has none gets a layer
-// with one, once.
+// fittedImage returns the image in which the user has a name and a home. The
+// root file system of a sandbox that is read-only cannot be changed any more,
+// not even before it is started: so an image in which the user has none gets a
+// layer with them, once.
 func (d *Driver) fittedImage(ctx context.Context, spec lifecycle.Spec, user string) (string, error) {
 	if !spec.ReadOnly {
 		return spec.Image, nil
@@ -29,25 +34,26 @@ func (d *Driver) fittedImage(ctx context.Context, spec lifecycle.Spec, user stri
 		return "", fmt.Errorf("looking at the image %s: %w", spec.Image, err)
 	}
 	_, digest, _ := strings.Cut(res.ID, ":")
-	tag := fmt.Sprintf("docker-ralph/fitted:%.12s-%s-%s", digest, uid, gid)
+	tag := fmt.Sprintf("docker-ralph/fitted:%.12s-%s-%s-home", digest, uid, gid)
 	named := d.fitPath(res.ID, uid, gid) + "-named"
 	for _, note := range []string{d.fitPath(res.ID, uid, gid), named} {
 		if _, err := os.Stat(note); err == nil {
 			return spec.Image, nil
 		}
 	}
-	if _, err = d.API.ImageInspect(ctx, tag); err == nil {
-		return tag, nil
+	fitted, err := d.API.ImageInspect(ctx, tag)
+	if err == nil {
+		return fitted.ID, nil
 	}
 	if !errdefs.IsNotFound(err) {
 		return "", fmt.Errorf("looking at the image %s: %w", tag, err)
 	}
-	changed, err := d.fitImage(ctx, spec.Image, tag, uid, gid)
+	made, err := d.fitImage(ctx, spec.Image, tag, uid, gid)
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("naming the user %s in the image %s: %w", user, spec.Image, err)
-	case changed:
-		return tag, nil
+	case made != "":
+		return made, nil
 	}
 	if err := os.MkdirAll(filepath.Dir(named), 0o700); err != nil {
 		return "", err
@@ -55,9 +61,11 @@ func (d *Driver) fittedImage(ctx context.Context, spec lifecycle.Spec, user stri
 	return spec.Image, os.WriteFile(named, nil, 0o600)
 }
 
-// fitImage names the user in a container that is never started, and makes the
-// image tag of it if anything had to be changed.
-func (d *Driver) fitImage(ctx context.Context, image, tag, uid, gid string) (changed bool, err error) {
+// fitImage names the user in a container that is never started, gives it the
+// home directory, and makes an image of it if anything had to be changed. Its
+// ID is returned: another dispatch that makes the same one takes the tag away
+// for a moment.
+func (d *Driver) fitImage(ctx context.Context, image, tag, uid, gid string) (id string, err error) {
 	made, err := d.API.ContainerCreate(ctx, client.ContainerCreateOptions{
 		Config: &container.Config{
 			Image:           image,
@@ -68,21 +76,108 @@ func (d *Driver) fitImage(ctx context.Context, image, tag, uid, gid string) (cha
 		HostConfig: &container.HostConfig{NetworkMode: "none"},
 	})
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	defer func() { err = errors.Join(err, d.removeContainer(context.WithoutCancel(ctx), made.ID)) }()
-	changed, err = d.nameUser(ctx, made.ID, uid, gid)
-	if err != nil || !changed {
+	named, err := d.nameUser(ctx, made.ID, uid, gid)
+	if err != nil {
+		return "", err
+	}
+	given, err := d.giveHome(ctx, made.ID, uid, gid)
+	if err != nil || !named && !given {
+		return "", err
+	}
+	fitted, err := d.API.ContainerCommit(ctx, made.ID, client.ContainerCommitOptions{NoPause: true})
+	if err != nil {
+		return "", err
+	}
+	_, err = d.API.ImageTag(ctx, client.ImageTagOptions{Source: fitted.ID, Target: tag})
+	if _, missing := d.API.ImageInspect(ctx, tag); err != nil && missing == nil {
+		err = nil // the other one was faster
+	}
+	return fitted.ID, err
+}
+
+// createFitted creates a container of a fitted image. Another dispatch that makes
+// the same image at the same moment replaces it, so it is looked up again.
+func (d *Driver) createFitted(ctx context.Context, spec lifecycle.Spec, user string, options client.ContainerCreateOptions) (client.ContainerCreateResult, error) {
+	for tries := 3; ; tries-- {
+		made, err := d.API.ContainerCreate(ctx, options)
+		if err == nil {
+			return made, nil
+		}
+		if tries == 0 || options.Config.Image == spec.Image || !errdefs.IsNotFound(err) {
+			return made, explainCreate(spec, err)
+		}
+		if options.Config.Image, err = d.fittedImage(ctx, spec, user); err != nil {
+			return made, err
+		}
+	}
+}
+
+// giveHome gives the home directory of a container to the user, and tells
+// whether it had to. An engine fills the home volume of a sandbox with what the
+// image has there, owners included, so this is done once and not for each.
+func (d *Driver) giveHome(ctx context.Context, id, uid, gid string) (changed bool, err error) {
+	owner, errU := strconv.Atoi(uid)
+	group, errG := strconv.Atoi(gid)
+	if err := errors.Join(errU, errG); err != nil {
 		return false, err
 	}
-	_, err = d.API.ContainerCommit(ctx, made.ID, client.ContainerCommitOptions{Reference: tag, NoPause: true})
-	if err == nil {
-		return true, nil
+	header, _, err := d.readFile(ctx, id, Home)
+	switch {
+	case errdefs.IsNotFound(err):
+		return true, d.makeHome(ctx, id, owner, group)
+	case err != nil || header.Uid == owner:
+		return false, err
 	}
-	// Another dispatch may have made the same image at the same moment: an
-	// engine with a containerd store refuses one of the two.
-	if _, missing := d.API.ImageInspect(ctx, tag); missing == nil {
-		return true, nil
+	res, err := d.API.CopyFromContainer(ctx, id, client.CopyFromContainerOptions{SourcePath: Home})
+	if err != nil {
+		return false, fmt.Errorf("reading %s: %w", Home, err)
 	}
-	return false, err
+	defer func() { _ = res.Content.Close() }()
+	archive, w := io.Pipe()
+	go func() { _ = w.CloseWithError(changeOwner(res.Content, w, owner, group)) }()
+	defer func() { _ = archive.Close() }()
+	_, err = d.API.CopyToContainer(ctx, id, client.CopyToContainerOptions{DestinationPath: path.Dir(Home), Content: archive})
+	if err != nil {
+		return false, fmt.Errorf("giving %s to the user %s: %w", Home, uid, err)
+	}
+	return true, nil
+}
+
+// makeHome makes the home directory in an image that has none.
+func (d *Driver) makeHome(ctx context.Context, id string, uid, gid int) error {
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: strings.TrimPrefix(Home, "/") + "/", Mode: 0o755, Uid: uid, Gid: gid})
+	if err = errors.Join(err, w.Close()); err != nil {
+		return err
+	}
+	_, err = d.API.CopyToContainer(ctx, id, client.CopyToContainerOptions{DestinationPath: "/", Content: &archive})
+	if err != nil {
+		return fmt.Errorf("making %s: %w", Home, err)
+	}
+	return nil
+}
+
+// changeOwner copies an archive, and everything in it gets another owner.
+func changeOwner(from io.Reader, to io.Writer, uid, gid int) error {
+	in, out := tar.NewReader(from), tar.NewWriter(to)
+	for {
+		header, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return out.Close()
+		}
+		if err != nil {
+			return err
+		}
+		header.Uid, header.Gid, header.Uname, header.Gname = uid, gid, "", ""
+		if err := out.WriteHeader(header); err != nil {
+			return err
+		}
+		if _, err := io.Copy(out, in); err != nil {
+			return err
+		}
+	}
 }

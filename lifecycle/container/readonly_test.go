@@ -1,9 +1,13 @@
 package container_test
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
 	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -18,6 +22,7 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/gotest"
 )
@@ -54,6 +59,22 @@ func TestReadOnlySandbox(t *testing.T) {
 		assert.NilError(t, err)
 		assert.Check(t, res.Container.HostConfig.ReadonlyRootfs)
 		assert.Check(t, is.Equal(res.Container.HostConfig.LogConfig.Config["max-size"], "10m"))
+
+		// The image has the user's home already, so no sandbox has to be given one.
+		made, err := e.Client(t).ContainerCreate(t.Context(), client.ContainerCreateOptions{Config: &apicontainer.Config{Image: res.Container.Image}})
+		assert.NilError(t, err)
+		t.Cleanup(func() { remove(t, e.Client(t), made.ID) })
+		home, err := e.Client(t).CopyFromContainer(t.Context(), made.ID, client.CopyFromContainerOptions{SourcePath: container.Home})
+		assert.NilError(t, err)
+		defer func() { _ = home.Content.Close() }()
+		for archive := tar.NewReader(home.Content); ; {
+			header, err := archive.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			assert.NilError(t, err)
+			assert.Check(t, is.Equal(fmt.Sprintf("%d:%d", header.Uid, header.Gid), sb.User), header.Name)
+		}
 
 		// Another one, for the same user, needs no new image.
 		again := s.NewSpec(gotest.T(t))
