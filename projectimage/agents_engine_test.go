@@ -1,7 +1,9 @@
 package projectimage
 
 import (
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -221,7 +223,8 @@ func TestEngineAgentCannotBe(t *testing.T) {
 
 // TestEngineRealAgents builds the images with the agents from npm on a base that
 // has neither agents nor Node.js, and starts each. It needs npm's registry and a
-// Debian mirror that containers can reach.
+// Debian mirror that containers can reach. The images stay: they are large, and
+// built again when anything in them changes.
 func TestEngineRealAgents(t *testing.T) {
 	if testing.Short() {
 		t.Skip("installs packages")
@@ -240,8 +243,10 @@ func TestEngineRealAgents(t *testing.T) {
 		}
 		for _, tc := range agents {
 			t.Run(tc.agent, func(t *testing.T) {
-				image, err := e.ensure(t, Request{Agent: tc.agent, Base: base})
-				assert.NilError(t, err)
+				b, progress := e.builder(t)
+				image, err := b.Ensure(t.Context(), Request{Agent: tc.agent, Base: base})
+				assert.NilError(t, err, "%s", progress)
+				e.removeOutdated(t, base, tc.agent, image.Ref)
 				out := e.runReadOnly(t, image.Ref, `for tool in `+agentTools+`; do command -v $tool >/dev/null; done
 					! touch /usr/local/bin/mine 2>/dev/null
 					id -un; npm config get cache; npm config get prefix; echo "$GOPATH$CARGO_HOME$PIP_CACHE_DIR"; `+tc.agent+` --version`)
@@ -255,22 +260,45 @@ func TestEngineRealAgents(t *testing.T) {
 }
 
 // deriveTrusting derives a base that trusts whom this machine trusts, and whose
-// caches are in places that only root may write to.
+// caches are in places that only root may write to. Its tag tells what is in it.
 func (e *testEngine) deriveTrusting(t *testing.T) string {
 	t.Helper()
 	trusted, err := os.ReadFile("/etc/ssl/certs/ca-certificates.crt")
 	assert.NilError(t, err)
+	upstream, err := e.Client.ImageInspect(t.Context(), e.base)
+	assert.NilError(t, err)
+	const dockerfile = "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nCOPY trusted.crt /etc/ssl/certs/ca-certificates.crt\n" +
+		"ENV GOPATH=/go CARGO_HOME=/usr/local/cargo PIP_CACHE_DIR=/srv/pip npm_config_cache=/srv/npm\n"
+	tag := fmt.Sprintf("%s:%.12x", trustingBase, sha256.Sum256([]byte(upstream.ID+dockerfile+string(trusted))))
+	if _, err := e.Client.ImageInspect(t.Context(), tag); err == nil {
+		return tag
+	}
 	files := staticfs.NewFS()
 	files.Add("trusted.crt", &fstypes.Stat{Mode: 0o644}, trusted)
 	b, out := e.builder(t)
-	spec := buildSpec{
-		tag: uniqueName("ralph-test-projectimage-trusting"), base: e.base, context: files,
-		dockerfile: []byte("ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nCOPY trusted.crt /etc/ssl/certs/ca-certificates.crt\n" +
-			"ENV GOPATH=/go CARGO_HOME=/usr/local/cargo PIP_CACHE_DIR=/srv/pip npm_config_cache=/srv/npm\n"),
-	}
-	e.removeAfter(t, spec.tag)
+	spec := buildSpec{tag: tag, base: e.base, context: files, dockerfile: []byte(dockerfile)}
 	assert.NilError(t, b.build(t.Context(), spec, false), "%s", out)
-	return spec.tag
+	return tag
+}
+
+const trustingBase = "ralph-test-projectimage-trusting"
+
+// removeOutdated removes the images of an agent that earlier tests have left,
+// and bases that nobody needs any more.
+func (e *testEngine) removeOutdated(t *testing.T, base, agent, current string) {
+	t.Helper()
+	all, err := e.ImageList(t.Context(), client.ImageListOptions{})
+	assert.NilError(t, err)
+	for _, image := range all.Items {
+		of := image.Labels["io.github.docker-ralph.base"]
+		outdated := strings.HasPrefix(of, trustingBase+":") && image.Labels["io.github.docker-ralph.agent"] == agent
+		for _, tag := range image.RepoTags {
+			if outdated && tag != current || tag != base && strings.HasPrefix(tag, trustingBase+":") {
+				_, err := e.ImageRemove(t.Context(), tag, client.ImageRemoveOptions{})
+				assert.NilError(t, err)
+			}
+		}
+	}
 }
 
 // runReadOnly is run in a container that can write to its home and /tmp alone.

@@ -101,7 +101,7 @@ func TestErrorsOfThePlugin(t *testing.T) {
 
 func TestLists(t *testing.T) {
 	t.Parallel()
-	bothCLIs(t, nil, func(t *testing.T, r rig) {
+	bothCLIs(t, func(t *testing.T, r rig) {
 		r.create(t, "box")
 		root := map[bool]string{false: "sandboxes", true: "vms"}[r.plugin]
 		whole := r.ok(t, "ls", "--json")
@@ -212,7 +212,7 @@ func TestLogin(t *testing.T) {
 
 func TestVanishOnSleep(t *testing.T) {
 	t.Parallel()
-	bothCLIs(t, nil, func(t *testing.T, r rig) {
+	bothCLIs(t, func(t *testing.T, r rig) {
 		r.create(t, "box")
 		r.create(t, "asleep")
 		r.ok(t, "stop", "asleep")
@@ -244,7 +244,7 @@ func TestCrashes(t *testing.T) {
 
 func TestHanging(t *testing.T) {
 	t.Parallel()
-	bothCLIs(t, nil, func(t *testing.T, r rig) {
+	bothCLIs(t, func(t *testing.T, r rig) {
 		r.create(t, "box")
 		r.Set(t, func(s *settings) { s.Faults.HangList, s.Faults.HangExec = true, true })
 		for _, args := range [][]string{{"ls", "--json"}, {"exec", "box", "touch", "ran"}} {

@@ -132,7 +132,7 @@ func TestReadOnlyWorkspace(t *testing.T) {
 
 func TestCreateIsMadeOnce(t *testing.T) {
 	t.Parallel()
-	bothCLIs(t, nil, func(t *testing.T, r rig) {
+	bothCLIs(t, func(t *testing.T, r rig) {
 		var wg sync.WaitGroup
 		codes := make([]int, 8)
 		for i := range codes {
@@ -176,7 +176,7 @@ func TestStoredEnvironment(t *testing.T) {
 
 func TestRun(t *testing.T) {
 	t.Parallel()
-	bothCLIs(t, nil, func(t *testing.T, r rig) {
+	bothCLIs(t, func(t *testing.T, r rig) {
 		res := r.run(t, "echo $0; exit 5\n", "run", "--name", "box", "shell", r.ws)
 		assert.Equal(t, res.code, 5, "%s", res.err)
 		assert.Equal(t, res.out, "bash\n")

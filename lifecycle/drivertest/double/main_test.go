@@ -149,30 +149,33 @@ func eventually(t *testing.T, is func() bool) {
 }
 
 // bothCLIs runs a test for each CLI in process mode.
-func bothCLIs(t *testing.T, change func(*double.Settings), test func(t *testing.T, r rig)) {
+func bothCLIs(t *testing.T, test func(t *testing.T, r rig)) {
 	t.Helper()
 	for _, cli := range []string{"sbx", "plugin"} {
 		t.Run(cli, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, change)
+			r := newRig(t, nil)
 			r.plugin = cli == "plugin"
 			test(t, r)
 		})
 	}
 }
 
-// everywhere runs a test for each CLI in each mode.
+// everywhere runs a test for each CLI in process mode, and in containers: each
+// on an engine of its own, as it makes no difference to a CLI.
 func everywhere(t *testing.T, test func(t *testing.T, r rig)) {
 	t.Helper()
 	t.Run("process", func(t *testing.T) {
 		t.Parallel()
-		bothCLIs(t, nil, test)
+		bothCLIs(t, test)
 	})
 	t.Run("container", func(t *testing.T) {
 		t.Parallel()
 		engines.Each(t, func(t *testing.T, e engines.Engine) {
 			t.Parallel()
-			bothCLIs(t, inContainers(e), test)
+			r := newRig(t, inContainers(e))
+			r.plugin = e.Name == "debian"
+			test(t, r)
 		})
 	})
 }

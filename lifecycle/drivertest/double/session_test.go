@@ -239,7 +239,7 @@ func TestAnInteractiveSessionKeepsThePluginsSandbox(t *testing.T) {
 
 func TestTerminalIsNeeded(t *testing.T) {
 	t.Parallel()
-	bothCLIs(t, nil, func(t *testing.T, r rig) {
+	bothCLIs(t, func(t *testing.T, r rig) {
 		r.create(t, "box")
 		res := r.run(t, "", "exec", "-it", "box", "true")
 		assert.Equal(t, res.code, 1)
