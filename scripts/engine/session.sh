@@ -17,7 +17,7 @@ session_begin() {
 }
 
 session_set_up() {
-	"$SCRIPTS/agents.sh" >/dev/null && "$SCRIPTS/engine.sh" up all && "$SCRIPTS/test-images.sh"
+	"$SCRIPTS/agents.sh" >/dev/null && GOGC=${session_gogc:-} "$SCRIPTS/engine.sh" up all && "$SCRIPTS/test-images.sh"
 }
 
 # Waits until engines and images are there, and exports the variables that name them.
