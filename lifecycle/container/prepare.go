@@ -142,7 +142,12 @@ func (d *Driver) checkProbe(ctx context.Context, id, probe string) error {
 // run executes a command of ours in the sandbox and returns what it wrote. A
 // command that fails is an error with its words.
 func (d *Driver) run(ctx context.Context, sb lifecycle.Sandbox, user string, args ...string) (output string, err error) {
-	made, err := d.API.ExecCreate(ctx, sb.ID, client.ExecCreateOptions{User: user, Cmd: args, AttachStdout: true, AttachStderr: true})
+	return d.runWith(ctx, sb.ID, user, nil, args...)
+}
+
+// runWith is run in any container, with a line for the command's input.
+func (d *Driver) runWith(ctx context.Context, id, user string, line []byte, args ...string) (output string, err error) {
+	made, err := d.API.ExecCreate(ctx, id, client.ExecCreateOptions{User: user, Cmd: args, AttachStdin: line != nil, AttachStdout: true, AttachStderr: true})
 	if err != nil {
 		return "", err
 	}
@@ -151,6 +156,12 @@ func (d *Driver) run(ctx context.Context, sb lifecycle.Sandbox, user string, arg
 		return "", err
 	}
 	defer conn.Close()
+	if line != nil {
+		defer context.AfterFunc(ctx, conn.Close)()
+		if _, err := conn.Conn.Write(line); err != nil {
+			return "", err
+		}
+	}
 	var out bytes.Buffer
 	if err := demultiplex(&out, &out, conn.Reader); err != nil {
 		return "", err

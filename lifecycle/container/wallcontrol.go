@@ -2,14 +2,19 @@ package container
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"strconv"
 	"time"
 
 	"github.com/moby/moby/client"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress/firewall"
 	"github.com/docker-ralph/docker-ralph/lifecycle/payload"
 )
 
@@ -29,6 +34,24 @@ func (d *Driver) Control(ctx context.Context, sb lifecycle.Sandbox, order ...str
 		return nil, fmt.Errorf("asking the proxy of %s: %w", sb.Name, err)
 	}
 	return []byte(out), nil
+}
+
+// HandOver gives the running proxy of a sandbox its routes, in place of those
+// that it has, and returns the URL below which the sandbox finds them. The keys
+// in them go to the proxy's memory, through the input of a command beside it.
+func (d *Driver) HandOver(ctx context.Context, sb lifecycle.Sandbox, routes []egress.Route) (base string, err error) {
+	if sb.Proxy == "" {
+		return "", fmt.Errorf("handing keys to the proxy of %s: %w", sb.Name, ErrNoProxy)
+	}
+	base = "http://" + net.JoinHostPort(sb.Proxy, strconv.Itoa(firewall.PortAPI))
+	line, err := json.Marshal(routes)
+	if err != nil {
+		return "", fmt.Errorf("handing keys to the proxy of %s: %w", sb.Name, err)
+	}
+	if _, err := d.runWith(ctx, proxyName(sb.Name), nobody, append(line, '\n'), "/"+payload.EgressProgram, "ctl", "routes"); err != nil {
+		return "", fmt.Errorf("handing keys to the proxy of %s: %w", sb.Name, err)
+	}
+	return base, nil
 }
 
 // Decisions writes what the proxy of a sandbox has decided since a time: one

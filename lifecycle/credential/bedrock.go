@@ -142,17 +142,23 @@ func (b Bedrock) env(name string) string {
 
 // settingsWantBedrock reads one of claude's settings files.
 func settingsWantBedrock(path string) bool {
+	text, ok := readSmall(path)
+	return ok && wantsBedrock(text)
+}
+
+// readSmall reads a file, if it is one and not larger than settingsLimit.
+func readSmall(path string) (content []byte, ok bool) {
 	// Without O_NONBLOCK a named pipe put there would keep us waiting.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return false
+		return nil, false
 	}
 	defer func() { _ = f.Close() }()
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() > settingsLimit {
-		return false
+		return nil, false
 	}
-	text, err := io.ReadAll(io.LimitReader(f, settingsLimit))
-	return err == nil && wantsBedrock(text)
+	content, err = io.ReadAll(io.LimitReader(f, settingsLimit))
+	return content, err == nil
 }
 
 func wantsBedrock(settings []byte) bool {

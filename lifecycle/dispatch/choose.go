@@ -14,6 +14,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+	"github.com/docker-ralph/docker-ralph/lifecycle/credential"
 	"github.com/docker-ralph/docker-ralph/lifecycle/dockersandbox"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 	"github.com/docker-ralph/docker-ralph/lifecycle/sbx"
@@ -33,6 +34,8 @@ type place struct {
 	known   bool // a sandbox of the scope was made with it before
 	sbx     *sbx.Dialect
 	git     *ownGit // of a container with a git directory of its own; nil without
+	// keys are those that the proxy of a container keeps; nil where none does.
+	keys *credential.Routed
 }
 
 // choose chooses the driver. One that is named is never replaced by another.

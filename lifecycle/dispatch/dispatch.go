@@ -123,6 +123,9 @@ func Run(ctx context.Context, h Host, opts Options) (int, error) {
 	if err := h.ownGit(ctx, wt, &at, &spec, opts.Command); err != nil {
 		return 0, err
 	}
+	if err := h.keepKeys(cfg, &at, &spec, len(keys) > 0, opts.Command); err != nil {
+		return 0, err
+	}
 	env, err := h.environment(ctx, wt, cfg, at, len(keys) > 0, opts.Command)
 	if err != nil {
 		return 0, err
@@ -168,12 +171,19 @@ func (h Host) ensureAndExecute(ctx context.Context, at place, spec lifecycle.Spe
 	h.nameOrphans(ctx, at.driver, sb)
 	begun := time.Now()
 	defer func() { h.tellRefused(ctx, at.driver, sb, begun) }()
-	code, err := h.executeSynced(ctx, at, sb, p, opts.Command)
+	execute := func() (int, error) {
+		led, err := h.handOver(ctx, at, sb, p)
+		if err != nil {
+			return 0, err
+		}
+		return h.executeSynced(ctx, at, sb, led, opts.Command)
+	}
+	code, err := execute()
 	if errors.Is(err, lifecycle.ErrNotPrepared) {
 		if sb, err = ensurer.Ensure(ctx, spec, false); err != nil {
 			return 0, lifecycle.Sandbox{}, err
 		}
-		code, err = h.executeSynced(ctx, at, sb, p, opts.Command)
+		code, err = execute()
 	}
 	return code, sb, err
 }

@@ -31,6 +31,9 @@ func (h Host) cloudKeys(ctx context.Context, wt scope.Worktree, cfg config.Effec
 // microVM, keys stay on the host where its program adds them to requests by
 // itself.
 func (h Host) agentKeys(ctx context.Context, cfg config.Effective, at place, cloud bool) ([]string, error) {
+	if at.keys != nil {
+		return at.keys.Inside, nil
+	}
 	agent := cfg.Agent.Name
 	env := credential.Collect(append(credential.Names(agent), cfg.Env.Pass...), h.LookupEnv)
 	if at.kind == config.DriverContainer {

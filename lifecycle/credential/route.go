@@ -1,0 +1,199 @@
+package credential
+
+import (
+	"fmt"
+	"maps"
+	"net/textproto"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
+)
+
+// Routed says what becomes of an agent's variables when a proxy of ours stands
+// between the agent and its model. It holds keys.
+type Routed struct {
+	// Routes are for the proxy, and have the keys. None means that it keeps none.
+	Routes []egress.Route
+	// Inside are the KEY=value pairs that go into the sandbox as they are.
+	Inside []string
+	// Exposed are the names of those in Inside that hold keys, because the agent
+	// cannot work with a proxy. Those that the user named are not among them.
+	Exposed []string
+
+	lead []leading
+	tell func(base string, lead []leading) []string
+}
+
+// leading is how an agent is led to a route.
+type leading struct {
+	provider provider
+	variable string   // gets the sentinel
+	more     []string // further KEY=value pairs
+}
+
+// Environment returns the KEY=value pairs that lead the agent to the routes,
+// which the proxy has below the URL base. There is no secret in them.
+func (r Routed) Environment(base string) []string {
+	var env []string
+	for _, l := range r.lead {
+		env = append(env, l.variable+"="+Sentinel)
+		env = append(env, l.more...)
+	}
+	if r.tell != nil {
+		env = append(env, r.tell(base, r.lead)...)
+	}
+	return env
+}
+
+// Router finds the routes of an agent.
+type Router struct {
+	LookupEnv func(string) (string, bool)
+	Home      string // the user's home folder; "" if there is none
+	// Cloud says that the model is reached by credentials of a cloud: no key is
+	// needed, and none but those that the user named goes in.
+	Cloud bool
+	// NoProxy says that no proxy can add keys: all of them go in.
+	NoProxy bool
+	// Warn tells the user of a sign-in that cannot be used; nil for nobody.
+	Warn func(message string)
+}
+
+// Route takes what Collect would return for the agent apart. named are the
+// variables that the user asked to pass on: they go in with their values, and
+// no route takes their place.
+func (r Router) Route(agent string, named []string) (Routed, error) {
+	family := familyOf(agent)
+	routed := Routed{tell: family.tell}
+	out := map[string]bool{} // variables that stay out
+	passed := func(name string) bool { return r.value(name) != "" && slices.Contains(named, name) }
+	for _, p := range family.providers {
+		if r.NoProxy || passed(p.endpoint) || slices.ContainsFunc(family.config, passed) {
+			continue // the user leads the agent elsewhere, with all keys
+		}
+		if !r.Cloud && !slices.ContainsFunc(p.secrets(), passed) { // or else it has a key inside
+			route, l, err := r.route(p)
+			if err != nil {
+				return Routed{}, err
+			}
+			if l.variable == "" {
+				continue
+			}
+			routed.Routes, routed.lead = append(routed.Routes, route), append(routed.lead, l)
+			out[p.endpoint] = true
+		}
+		for _, s := range Services(agent) {
+			for _, name := range s.Variables {
+				// With a cloud, headers choose guardrails and the like.
+				out[name] = out[name] || s.Name == p.name && !(r.Cloud && name == p.headers)
+			}
+		}
+	}
+	for _, pair := range Collect(append(Names(agent), named...), r.LookupEnv) {
+		name, value, _ := strings.Cut(pair, "=")
+		if out[name] && !passed(name) {
+			continue
+		}
+		routed.Inside = append(routed.Inside, pair)
+		if holdsKey(name) && value != "" && !passed(name) {
+			routed.Exposed = append(routed.Exposed, name)
+		}
+	}
+	return routed, nil
+}
+
+// holdsKey tells variables with keys from others of the same agent.
+func holdsKey(name string) bool {
+	return strings.HasSuffix(name, "_KEY") || strings.HasSuffix(name, "_TOKEN") || name == customHeaders
+}
+
+// route makes the route to one provider. Without a key there is none.
+func (r Router) route(p provider) (egress.Route, leading, error) {
+	route := egress.Route{Prefix: "/" + p.name, Target: p.target, Paths: p.paths, Headers: map[string]egress.Secret{}}
+	l := leading{provider: p}
+	if own := r.value(p.endpoint); own != "" {
+		if err := checkEndpoint(p.endpoint, own); err != nil {
+			return egress.Route{}, leading{}, err
+		}
+		// Others than the vendor may serve other paths.
+		route.Target, route.Own, route.Paths = strings.TrimSuffix(own, "/"), true, nil
+	}
+	use := func(k key, secret string) {
+		l.variable, route.Headers[k.header] = k.variable, egress.Secret(k.prefix+strings.TrimSpace(secret))
+	}
+	if i := slices.IndexFunc(p.keys, func(k key) bool { return r.value(k.variable) != "" }); i >= 0 {
+		use(p.keys[i], r.value(p.keys[i].variable))
+	}
+	secret, open, err := splitHeaders(p.headers, r.value(p.headers))
+	if err != nil {
+		return egress.Route{}, leading{}, err
+	}
+	maps.Copy(route.Headers, secret)
+	if open != "" {
+		l.more = append(l.more, p.headers+"="+open)
+	}
+	switch {
+	case l.variable != "":
+	case len(secret) > 0:
+		l.variable = p.keys[0].variable // agents do not start without one
+	case !route.Own && p.signIn != nil: // what one's own endpoint gets, one says oneself
+		if k, secret := p.signIn(r); secret != "" {
+			use(k, secret)
+		}
+	}
+	if l.variable == "" {
+		return egress.Route{}, leading{}, nil
+	}
+	if err := egress.CheckRoutes([]egress.Route{route}); err != nil {
+		return egress.Route{}, leading{}, fmt.Errorf("keeping the key of %s out of the sandbox: %w", p.name, err)
+	}
+	return route, l, nil
+}
+
+func (r Router) value(name string) string {
+	value, _ := r.LookupEnv(name)
+	return value
+}
+
+// checkEndpoint never shows the URL, which may hold a password.
+func checkEndpoint(variable, endpoint string) error {
+	u, err := url.Parse(endpoint)
+	switch {
+	case err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https":
+		return fmt.Errorf(`%s is not a URL such as "https://gateway.example/v1"`, variable)
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return fmt.Errorf("%s has a user, a query or a fragment, which cannot be used with a network policy: put keys into the agent's variables", variable)
+	}
+	return nil
+}
+
+// splitHeaders reads lines of "Name: value". Those of the API itself are the
+// agent's to send; any other may be a key.
+func splitHeaders(variable, text string) (secret map[string]egress.Secret, open string, err error) {
+	secret = map[string]egress.Secret{}
+	var lines []string
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		name, value, ok := strings.Cut(line, ":")
+		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		switch {
+		case line == "":
+		case !ok || value == "" || !isToken(name):
+			return nil, "", fmt.Errorf(`%s has a line that is not "Name: value"`, variable)
+		case strings.HasPrefix(strings.ToLower(name), "anthropic-"):
+			lines = append(lines, line)
+		default:
+			secret[textproto.CanonicalMIMEHeaderKey(name)] = egress.Secret(value)
+		}
+	}
+	return secret, strings.Join(lines, "\n"), nil
+}
+
+// isToken tells whether a text can be the name of a header.
+func isToken(name string) bool {
+	const marks = "!#$%&'*+-.^_`|~"
+	return name != "" && strings.IndexFunc(name, func(c rune) bool {
+		return !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.ContainsRune(marks, c))
+	}) < 0
+}

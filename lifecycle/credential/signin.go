@@ -1,0 +1,64 @@
+package credential
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"time"
+)
+
+// Where the agents' own logins leave what they got. It is read afresh for every
+// command and never refreshed: that is for the agent on the host.
+const (
+	claudeCredentials = ".credentials.json"
+	codexCredentials  = "auth.json"
+)
+
+// claudeSignIn returns the token of Claude Code's login.
+func (r Router) claudeSignIn() (key, string) {
+	var file struct {
+		OAuth struct {
+			AccessToken string `json:"accessToken"`
+			ExpiresAt   int64  `json:"expiresAt"` // milliseconds
+		} `json:"claudeAiOauth"`
+	}
+	if !r.readSignIn("CLAUDE_CONFIG_DIR", ".claude", claudeCredentials, &file) || file.OAuth.AccessToken == "" {
+		return key{}, ""
+	}
+	if ends := file.OAuth.ExpiresAt; ends != 0 && time.Now().UnixMilli() >= ends {
+		r.warn(fmt.Sprintf("Warning: your sign-in of claude has expired at %s and is not used: run \"claude\" on this machine to renew it, or set ANTHROPIC_API_KEY",
+			time.UnixMilli(ends).Format(time.DateTime)))
+		return key{}, ""
+	}
+	return bearer("CLAUDE_CODE_OAUTH_TOKEN"), file.OAuth.AccessToken
+}
+
+// codexSignIn returns the API key of codex's login. A login with ChatGPT has
+// none.
+func (r Router) codexSignIn() (key, string) {
+	var file struct {
+		Key string `json:"OPENAI_API_KEY"`
+	}
+	r.readSignIn("CODEX_HOME", ".codex", codexCredentials, &file)
+	return bearer("CODEX_API_KEY"), file.Key
+}
+
+// readSignIn reads a file of an agent. What is missing or not as expected says
+// nothing.
+func (r Router) readSignIn(variable, folder, name string, into any) bool {
+	dir := r.value(variable)
+	if dir == "" && r.Home != "" {
+		dir = filepath.Join(r.Home, folder)
+	}
+	if !filepath.IsAbs(dir) {
+		return false
+	}
+	text, ok := readSmall(filepath.Join(dir, name))
+	return ok && json.Unmarshal(text, into) == nil
+}
+
+func (r Router) warn(message string) {
+	if r.Warn != nil {
+		r.Warn(message)
+	}
+}
