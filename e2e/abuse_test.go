@@ -1,0 +1,228 @@
+//go:build linux
+
+package e2e
+
+import (
+	"crypto/rand"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/e2e/abuse"
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
+)
+
+const (
+	abuseMemory = 384 // MiB
+	abusePids   = 512
+	// leastProbes is how many there have to be, so that none goes lost.
+	leastProbes = 220
+)
+
+// plainlyBroken are those that an ordinary container does not hold against. If
+// it did, the probes would prove nothing.
+func plainlyBroken() []string {
+	return []string{
+		"user-is-not-root", "capabilities-effective", "capabilities-bounding", "no-new-privileges", "setuid-programs", "shadow",
+		"make-a-disk", "sockets-packet", "sockets-raw", "processes-are-limited", "fork-bomb", "memory-is-limited", "no-swap", "processors-are-limited",
+		"root-is-read-only", "etc-is-read-only", "programs-are-read-only", "tmp-is-limited", "files-belong-to-the-user", "no-setuid-file-of-root",
+		"make-a-disk-in-the-work-tree", "git-plant-fsmonitor", "git-plant-hooks", "git-plant-filter", "git-directory-cannot-be-moved",
+		"metadata", "machine-gateway", "machine-bridge-by-device", "forbidden-http", "forbidden-https", "forbidden-ssh", "forbidden-dns-port", "forbidden-ping",
+		"neighbour", "blocked-by-name", "password-in-the-git-directory",
+	}
+}
+
+// An agent tries all that it can, in a sandbox and in an ordinary container.
+func TestAbuse(t *testing.T) {
+	probes, err := abuse.Probes()
+	assert.NilError(t, err)
+	assert.Assert(t, len(probes) >= leastProbes, len(probes))
+	program := filepath.Join(t.TempDir(), "abuse")
+	assert.NilError(t, goTool(shared.root, runtime.GOOS, "build", "-trimpath", "-ldflags", "-s -w", "-o", program, "./e2e/abuse/program"))
+	each(t, func(t *testing.T, w *world) {
+		canary := temptations(t, w)
+		l := newLab(t, w, program)
+		w.setenv("RALPH_NETWORK", "allowlist")
+		w.setenv("RALPH_ALLOW", "allowed.example,private.example")
+		w.setenv("RALPH_GIT", "private")
+		w.setenv("RALPH_MEMORY", fmt.Sprint(abuseMemory, "m"))
+		w.setenv("RALPH_PIDS", fmt.Sprint(abusePids))
+		w.ok(t, "task", "list")
+		l.publish(t, w)
+
+		secret, markers := newSecret(), newMarkers(t, w)
+		found := abuseSandbox(t, w, append(l.variables(w, secret, markers, abuseMemory, abusePids), "YRANAC="+backwards(canary)), markers)
+		skipped := 0
+		for _, p := range probes {
+			r, ok := found[p.Name]
+			assert.Check(t, ok, p.Name)
+			assert.Check(t, is.Equal(r.Outcome, abuse.Held), "%s: %s", p.Name, r.Why)
+			if r.Outcome == abuse.Skipped {
+				skipped++
+			}
+		}
+		assert.Check(t, is.Equal(len(found), len(probes)))
+		assert.Check(t, is.Equal(skipped, 0))
+		assert.Check(t, !l.left.heard(secret), "a packet left the engine's machine")
+
+		secret, markers = newSecret(), newMarkers(t, w)
+		found = abusePlain(t, w, l, append(l.variables(w, secret, markers, abuseMemory, abusePids), "YRANAC="+backwards(canary)), markers)
+		skipped = 0
+		for _, p := range probes {
+			r := found[p.Name]
+			if p.Plain != "" {
+				assert.Check(t, is.Equal(r.Outcome, p.Plain), "%s in an ordinary container: %s", p.Name, r.Why)
+			}
+			if r.Outcome == abuse.Skipped {
+				skipped++
+			}
+		}
+		for _, name := range plainlyBroken() {
+			assert.Check(t, is.Equal(found[name].Outcome, abuse.Broke), name)
+		}
+		// Those are about what an ordinary container has not: a proxy, and ralph.
+		assert.Check(t, is.Equal(skipped, len(slices.DeleteFunc(slices.Clone(probes), func(p abuse.Probe) bool { return p.Plain != abuse.Skipped }))))
+		assert.Check(t, l.left.heard(secret), "the wires are not listened to")
+	})
+}
+
+// temptations puts what nobody shall find where an agent would look for it, and
+// returns it.
+func temptations(t *testing.T, w *world) (canary string) {
+	t.Helper()
+	canary = "canary" + strings.ToLower(rand.Text())
+	w.setenv("MY_TOKEN", canary)
+	w.write(t, filepath.Join(w.home, ".ssh", "id_ed25519"), canary)
+	w.write(t, filepath.Join(w.home, ".aws", "credentials"), canary)
+	w.write(t, filepath.Join(w.dir, "secret.txt"), canary)
+	w.write(t, filepath.Join(filepath.Dir(w.repo), "secret.txt"), canary)
+	w.git(t, "config", "--global", "credential.helper", "!echo password="+canary)
+	w.git(t, "remote", "set-url", "origin", "https://una:"+canary+"@git.example/"+w.slug+".git")
+	w.write(t, filepath.Join(w.repo, "a.odd"), "odd\n")
+	w.git(t, "add", "-A")
+	w.git(t, "commit", "-qm", "odd")
+	return canary
+}
+
+func newSecret() string { return secretMark + strings.ToLower(rand.Text()[:12]) }
+
+func backwards(s string) string {
+	b := []byte(s)
+	slices.Reverse(b)
+	return string(b)
+}
+
+// newMarkers makes a folder in which everything that is run leaves a file.
+func newMarkers(t *testing.T, w *world) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(w.dir, "markers-")
+	assert.NilError(t, err)
+	assert.NilError(t, os.Chmod(dir, 0o777)) // whoever runs it
+	return dir
+}
+
+// abuseSandbox runs the probes as an agent's work. The user uses git while they
+// are there.
+func abuseSandbox(t *testing.T, w *world, variables []string, markers string) map[string]abuse.Result {
+	t.Helper()
+	w.write(t, filepath.Join(w.repo, ".ralph", "run.sh"), `
+cp -a .git/config .git/info .git/hooks "$HOME" 2>/dev/null
+exec 3>.ralph/report 4>&2
+env `+quoted(variables)+` .ralph/abuse run >&3
+touch .ralph/planted
+while ! test -e .ralph/go; do sleep 0.05; done
+rm -rf .git/config .git/info .git/hooks
+cp -a "$HOME/config" "$HOME/info" "$HOME/hooks" .git/ 2>/dev/null
+true
+`)
+	w.plan(t, task{ID: "abuse", Title: "Try it all", Steps: []string{"sh .ralph/run.sh"}})
+	build := start(t, w.docker("ralph", "build", "-n", "1"))
+	eventually(t, func() error {
+		select {
+		case <-build.done:
+			build.wait(t).expect(t, -1)
+		default:
+		}
+		_, err := os.Stat(filepath.Join(w.repo, ".ralph", "planted"))
+		return err
+	})
+	w.useGit(t)
+	w.write(t, filepath.Join(w.repo, ".ralph", "go"), "")
+	build.wait(t).expect(t, 0)
+	assert.DeepEqual(t, w.statuses(t), map[string]string{"abuse": "done"})
+	return reported(t, w.read(t, ".ralph/report"), markers)
+}
+
+// abusePlain runs the probes in a container as "docker run" makes it.
+func abusePlain(t *testing.T, w *world, l *lab, variables []string, markers string) map[string]abuse.Result {
+	t.Helper()
+	args := []string{"run", "--rm", "-v", w.repo + ":" + w.repo, "-w", w.repo}
+	for _, name := range []string{"allowed", "blocked"} {
+		args = append(args, "--add-host", name+".example:"+l.forbidden)
+	}
+	for _, v := range variables {
+		args = append(args, "-e", v)
+	}
+	res := run(t, w.docker(append(args, engines.BaseImage(), l.program, "run")...)).expect(t, 0)
+	w.useGit(t)
+	return reported(t, res.stdout, markers)
+}
+
+// useGit does what users do in a work tree.
+func (w *world) useGit(t *testing.T) {
+	t.Helper()
+	spec := filepath.Join(w.repo, "specs", "things.md")
+	content, err := os.ReadFile(spec)
+	assert.NilError(t, err)
+	w.write(t, spec, string(content)+"\nAnd more.\n")
+	for _, args := range [][]string{
+		{"status"},
+		{"diff", "HEAD"},
+		{"log", "-p", "-2"},
+		{"checkout", "-q", "main"},
+		{"st"},
+		{"inc"},
+		{"commit-tree", "-S", "-m", "signed", "HEAD^{tree}"},
+		{"branch", "--edit-description"},
+		{"ls-remote", "ssh://git@127.0.0.1:9/x"},
+	} {
+		run(t, w.command("git", args...)) // what is planted makes some of them fail
+	}
+	w.write(t, spec, string(content))
+}
+
+// reported reads a report, and finds out what came of what was planted.
+func reported(t *testing.T, report, markers string) map[string]abuse.Result {
+	t.Helper()
+	found, err := abuse.ParseResults(report)
+	assert.NilError(t, err)
+	for _, name := range slices.Collect(maps.Keys(found)) {
+		r := found[name]
+		if r.Outcome != abuse.Planted {
+			continue
+		}
+		r.Outcome = abuse.Held
+		if _, err := os.Stat(filepath.Join(markers, name)); err == nil {
+			r.Outcome, r.Why = abuse.Broke, "the user's git ran it"
+		}
+		found[name] = r
+	}
+	return found
+}
+
+// quoted writes words for a shell.
+func quoted(words []string) string {
+	var all []string
+	for _, word := range words {
+		all = append(all, "'"+strings.ReplaceAll(word, "'", `'\''`)+"'")
+	}
+	return strings.Join(all, " ")
+}

@@ -1,0 +1,276 @@
+//go:build linux
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"math/big"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
+
+	"github.com/docker-ralph/docker-ralph/e2e/abuse/server"
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
+)
+
+// lab is a small internet around an engine: hosts that shall be reached and
+// hosts that shall not be, all of which are there.
+type lab struct {
+	program   string // the probes
+	forbidden string // a public address with servers
+	gateway   string // this machine, as the engine's sees it
+	bridge    string // the engine's machine, as its containers see it
+	address   string // the engine's machine, as this one sees it
+	port      string // of services on these three
+	neighbour string // another container of the engine
+	server    string // its name, and that of the network on which it is a public host
+	left      *ear   // what came to this machine from the engine's
+}
+
+const metadataAddress = "169.254.169.254"
+
+// newLab needs root, for the addresses.
+func newLab(t *testing.T, w *world, program string) *lab {
+	t.Helper()
+	if os.Getuid() != 0 {
+		notHere(t, "only root can give this machine the addresses of others")
+	}
+	l := &lab{program: filepath.Join(w.repo, ".ralph", "abuse"), gateway: w.engine.Gateway, left: listenToWires(t)}
+	l.forbidden = publicAddress(t)
+	assert.NilError(t, server.Serve(t.Context(), l.forbidden))
+	inEngine(t, w.engine, func() error {
+		ip := func(ctx context.Context, do string) error {
+			out, err := exec.CommandContext(ctx, "ip", "addr", do, metadataAddress+"/32", "dev", "lo").CombinedOutput()
+			if err != nil {
+				return fmt.Errorf("%w: %s", err, out)
+			}
+			return nil
+		}
+		if err := ip(t.Context(), "replace"); err != nil {
+			return err
+		}
+		t.Cleanup(func() { inEngine(t, w.engine, func() error { return ip(context.WithoutCancel(t.Context()), "del") }) })
+		if err := server.Serve(t.Context(), metadataAddress); err != nil {
+			return err
+		}
+		var err error
+		if l.port, err = serveAnything(t, "0.0.0.0:0"); err != nil {
+			return err
+		}
+		if l.bridge, err = addressOf("docker0"); err == nil {
+			l.address, err = addressOf("eth0")
+		}
+		return err
+	})
+	_, err := serveAnything(t, net.JoinHostPort(l.gateway, l.port))
+	assert.NilError(t, err)
+	assert.NilError(t, os.MkdirAll(filepath.Dir(l.program), 0o755))
+	assert.NilError(t, copyProgram(program, l.program))
+	w.own(t, filepath.Dir(l.program))
+	return l
+}
+
+// publish runs a server with public and private addresses, and makes it the
+// internet of a sandbox's proxy.
+func (l *lab) publish(t *testing.T, w *world) {
+	t.Helper()
+	l.server = "ralph-test-abuse-" + strings.ToLower(rand.Text()[:10])
+	private := l.server + "-private"
+	proxy := w.sandbox(t).Name + ".egress"
+	t.Cleanup(func() {
+		for _, args := range [][]string{{"rm", "-f", l.server}, {"network", "disconnect", "-f", l.server, proxy}, {"network", "disconnect", "-f", private, proxy}} {
+			run(t, w.docker(args...)) // the sandbox may be gone
+		}
+		run(t, w.docker("network", "rm", l.server, private)).expect(t, 0)
+	})
+	for tries := 0; ; tries++ {
+		subnet := fmt.Sprintf("198.51.100.%d/29", 8*below(t, 16))
+		res := run(t, w.docker("network", "create", "--subnet", subnet, l.server))
+		if res.code == 0 {
+			break
+		}
+		assert.Assert(t, tries < 16 && strings.Contains(res.stderr, "overlap"), res.stderr)
+	}
+	for _, args := range [][]string{
+		{"network", "create", private},
+		{
+			"run", "-d", "--name", l.server, "--network", l.server, "--network-alias", "allowed.example", "--network-alias", "blocked.example",
+			"-v", l.program + ":/abuse:ro", engines.BaseImage(), "/abuse", "serve", "0.0.0.0",
+		},
+		{"network", "connect", "--alias", "private.example", private, l.server},
+		{"network", "connect", "bridge", l.server},
+		{"network", "connect", l.server, proxy},
+		{"network", "connect", private, proxy},
+	} {
+		run(t, w.docker(args...)).expect(t, 0)
+	}
+	l.neighbour = strings.TrimSpace(run(t, w.docker("inspect", "-f", "{{.NetworkSettings.Networks.bridge.IPAddress}}", l.server)).expect(t, 0).stdout)
+	assert.Assert(t, l.neighbour != "")
+}
+
+// variables are those with which the probes find what they look for.
+func (l *lab) variables(w *world, secret, markers string, memory, pids int) []string {
+	name, _ := os.Hostname()
+	return []string{
+		"AGENT_UID=" + strconv.Itoa(w.uid), "AGENT_GID=" + strconv.Itoa(w.gid), "MACHINE_NAME=" + name,
+		"FORBIDDEN=" + l.forbidden, "HOST_GATEWAY=" + l.gateway, "HOST_BRIDGE=" + l.bridge, "HOST_ADDRESS=" + l.address, "HOST_PORT=" + l.port,
+		"NEIGHBOUR=" + l.neighbour, "ENGINE_SOCKET=" + strings.TrimPrefix(w.engine.Host, "unix://"),
+		"HOST_HOME=" + w.home, "HOST_CONFIG=" + w.config, "MARKERS=" + markers,
+		"SECRET=" + secret, "MEMORY=" + strconv.Itoa(memory), "PIDS=" + strconv.Itoa(pids),
+	}
+}
+
+// below returns a number below another one.
+func below(t *testing.T, n int64) int64 {
+	t.Helper()
+	i, err := rand.Int(rand.Reader, big.NewInt(n))
+	assert.NilError(t, err)
+	return i.Int64()
+}
+
+// publicAddress gives this machine an address that is none of a private range.
+func publicAddress(t *testing.T) string {
+	t.Helper()
+	for range 20 {
+		address := fmt.Sprintf("198.51.100.%d", 128+below(t, 126))
+		out, err := exec.CommandContext(t.Context(), "ip", "addr", "add", address+"/32", "dev", "lo").CombinedOutput()
+		if err == nil {
+			t.Cleanup(func() {
+				assert.Check(t, exec.CommandContext(context.WithoutCancel(t.Context()), "ip", "addr", "del", address+"/32", "dev", "lo").Run())
+			})
+			return address
+		}
+		assert.Assert(t, bytes.Contains(out, []byte("exists")), "%s", out)
+	}
+	t.Fatal("no address is free")
+	return ""
+}
+
+// inEngine calls f in the network namespace of an engine.
+func inEngine(t *testing.T, e engines.Engine, f func() error) {
+	t.Helper()
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked, so that the thread ends
+		ns, err := os.Open("/run/netns/ralph-" + e.Name)
+		if err == nil {
+			err = unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET)
+			_ = ns.Close()
+		}
+		if err == nil {
+			err = f()
+		}
+		done <- err
+	}()
+	assert.NilError(t, <-done)
+}
+
+func addressOf(device string) (string, error) {
+	i, err := net.InterfaceByName(device)
+	if err != nil {
+		return "", err
+	}
+	addrs, err := i.Addrs()
+	if err != nil {
+		return "", err
+	}
+	for _, a := range addrs {
+		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Is4() {
+			return p.Addr().String(), nil
+		}
+	}
+	return "", fmt.Errorf("%s has no address", device)
+}
+
+// serveAnything accepts connections and answers packets. It returns the port.
+func serveAnything(t *testing.T, at string) (port string, err error) {
+	t.Helper()
+	var config net.ListenConfig
+	listener, err := config.Listen(t.Context(), "tcp4", at)
+	if err != nil {
+		return "", err
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	packets, err := config.ListenPacket(t.Context(), "udp4", listener.Addr().String())
+	if err != nil {
+		return "", err
+	}
+	t.Cleanup(func() { _ = packets.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_ = conn.Close()
+		}
+	}()
+	go func() {
+		buffer := make([]byte, 2048)
+		for {
+			n, from, err := packets.ReadFrom(buffer)
+			if err != nil {
+				return
+			}
+			_, _ = packets.WriteTo(buffer[:n], from)
+		}
+	}()
+	_, port, err = net.SplitHostPort(listener.Addr().String())
+	return port, err
+}
+
+// ear hears secrets.
+type ear struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (h *ear) heard(text string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return bytes.Contains(h.all.Bytes(), []byte(text))
+}
+
+// secretMark begins every secret.
+const secretMark = "abusesecret"
+
+// listenToWires hears every packet with a secret that comes to this machine or
+// goes through it.
+func listenToWires(t *testing.T) *ear {
+	t.Helper()
+	const all = 0x0300 // ETH_P_ALL, in the order of the network
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, all)
+	assert.NilError(t, err)
+	wait := unix.NsecToTimeval((100 * time.Millisecond).Nanoseconds())
+	assert.NilError(t, unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait))
+	h, ended := &ear{}, make(chan struct{})
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	go func() {
+		defer close(ended)
+		buffer := make([]byte, 65536)
+		for ctx.Err() == nil {
+			n, _, err := unix.Recvfrom(fd, buffer, 0)
+			if err == nil && bytes.Contains(buffer[:n], []byte(secretMark)) {
+				h.mu.Lock()
+				_, _ = h.all.Write(buffer[:n])
+				h.mu.Unlock()
+			}
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-ended; _ = unix.Close(fd) })
+	return h
+}
