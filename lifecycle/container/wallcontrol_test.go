@@ -1,0 +1,71 @@
+package container_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/moby/moby/client"
+	"gotest.tools/v3/assert"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	driver "github.com/docker-ralph/docker-ralph/lifecycle/container"
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
+)
+
+// askModel asks for a URL and returns the first line of the answer.
+const askModel = `
+	use Socket; my ($host, $port, $path) = $ARGV[0] =~ m{^http://([^:/]+):(\d+)(.*)$};
+	socket(my $s, PF_INET, SOCK_STREAM, 0); connect($s, pack_sockaddr_in($port, inet_aton($host))) or print("nobody\n"), exit;
+	send($s, "GET $path HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 0); print scalar <$s>`
+
+// Keys that are handed over are with the proxy alone, and gone with it: until
+// somebody hands them over again, there is no way to the model.
+func TestKeysAreHandedOver(t *testing.T) {
+	t.Parallel()
+	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		t.Parallel()
+		s, api := newSuite(t, e), e.Client(t)
+		d := s.Driver.(*driver.Driver)
+		sb, spec := walled(t, s, egress.Deny)
+		proxy := sb.Name + ".egress"
+		serve(t, api, proxy, "model.example")
+		secret := "sk-" + nonce()
+		routes := []egress.Route{{Prefix: "/model", Target: "http://model.example", Own: true, Headers: map[string]egress.Secret{"X-Api-Key": egress.Secret(secret)}}}
+		url := "http://" + sb.Proxy + ":8080"
+		ask := func(sb lifecycle.Sandbox) string {
+			return strings.TrimSpace(sh(t, d, sb, spec, "perl -e '"+askModel+"' "+url+"/model/v1"))
+		}
+		assert.Equal(t, ask(sb), "HTTP/1.1 503 Service Unavailable")
+		base, err := d.HandOver(t.Context(), sb, routes)
+		assert.NilError(t, err)
+		assert.Equal(t, base, url)
+		assert.Equal(t, ask(sb), "HTTP/1.1 200 OK")
+
+		wrong := []egress.Route{{Prefix: "/model", Target: "ftp://model.example", Headers: routes[0].Headers}}
+		_, err = d.HandOver(t.Context(), sb, wrong)
+		assert.ErrorContains(t, err, "handing keys to the proxy of "+sb.Name)
+		assert.Check(t, !strings.Contains(err.Error(), secret))
+		assert.Equal(t, ask(sb), "HTTP/1.1 200 OK", "those that are good stay")
+
+		for _, id := range []string{sb.ID, proxy} {
+			res, err := api.ContainerInspect(t.Context(), id, client.ContainerInspectOptions{})
+			assert.NilError(t, err)
+			shown, err := json.Marshal(res.Container)
+			assert.NilError(t, err)
+			assert.Check(t, !strings.Contains(string(shown), secret), id)
+		}
+
+		_, err = api.ContainerRestart(t.Context(), proxy, client.ContainerRestartOptions{Timeout: new(int)})
+		assert.NilError(t, err)
+		assert.Equal(t, ask(sb), "nobody")
+		_, err = d.HandOver(t.Context(), sb, routes)
+		assert.ErrorContains(t, err, "reaching the proxy")
+		again := takenUp(t, d, spec)
+		assert.Equal(t, ask(again), "HTTP/1.1 503 Service Unavailable")
+		_, err = d.HandOver(t.Context(), again, routes)
+		assert.NilError(t, err)
+		assert.Equal(t, ask(again), "HTTP/1.1 502 Bad Gateway", "the new proxy is not on the test's network")
+	})
+}
