@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -43,7 +42,8 @@ func (d *Driver) fittedImage(ctx context.Context, spec lifecycle.Spec, user stri
 	}
 	fitted, err := d.API.ImageInspect(ctx, tag)
 	if err == nil {
-		return fitted.ID, nil
+		// It was made to fit: its sandboxes need not be looked into.
+		return fitted.ID, writeNote(d.fitPath(fitted.ID, uid, gid))
 	}
 	if !errdefs.IsNotFound(err) {
 		return "", fmt.Errorf("looking at the image %s: %w", tag, err)
@@ -55,10 +55,7 @@ func (d *Driver) fittedImage(ctx context.Context, spec lifecycle.Spec, user stri
 	case made != "":
 		return made, nil
 	}
-	if err := os.MkdirAll(filepath.Dir(named), 0o700); err != nil {
-		return "", err
-	}
-	return spec.Image, os.WriteFile(named, nil, 0o600)
+	return spec.Image, writeNote(named)
 }
 
 // fitImage names the user in a container that is never started, gives it the

@@ -42,16 +42,20 @@ func (d *Driver) fitUser(ctx context.Context, sb lifecycle.Sandbox, helper strin
 	if err != nil || named || owned {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(note), 0o700); err != nil {
-		return err
-	}
-	return os.WriteFile(note, nil, 0o600)
+	return writeNote(note)
 }
 
 // fitPath is the note that an image fits a user.
 func (d *Driver) fitPath(image, uid, gid string) string {
 	_, digest, _ := strings.Cut(image, ":")
 	return filepath.Join(d.StateDir, "images", strings.Join([]string{digest, uid, gid}, "-"))
+}
+
+func writeNote(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(path, nil, 0o600)
 }
 
 // nameUser makes sure that the user and the group have a name: git, ssh, npm
