@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -170,16 +171,22 @@ func TestRealClaudeGivesBackWhatItDidNotFinish(t *testing.T) {
 // its URL.
 func (w *world) serveModel(t *testing.T, sessions [][]modelapi.Turn) (*modelapi.Server, string) {
 	t.Helper()
+	api := modelapi.New(modelapi.Sessions(sessions...))
+	return api, w.serve(t, api)
+}
+
+// serve serves where the engine's containers are, and returns the URL.
+func (w *world) serve(t *testing.T, handler http.Handler) string {
+	t.Helper()
 	if w.engine.Gateway == "" {
 		notHere(t, "RALPH_TEST_GATEWAYS names no address for this engine")
 	}
 	listener, err := net.Listen("tcp", w.engine.Gateway+":0")
 	assert.NilError(t, err)
-	api := modelapi.New(modelapi.Sessions(sessions...))
-	server := httptest.NewUnstartedServer(api)
+	server := httptest.NewUnstartedServer(handler)
 	assert.NilError(t, server.Listener.Close())
 	server.Listener = listener
 	server.Start()
 	t.Cleanup(server.Close)
-	return api, server.URL
+	return server.URL
 }

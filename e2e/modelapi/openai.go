@@ -24,7 +24,7 @@ func (v *Vendor) responses(w http.ResponseWriter, body []byte, number int) {
 	item := object{"type": "message", "role": "assistant", "id": fmt.Sprintf("msg_%d", number), "content": []object{{"type": "output_text", "text": c.text}}}
 	if c.tool != "" {
 		arguments, _ := json.Marshal(c.arguments)
-		item = object{"type": "function_call", "id": "fc_" + c.id, "call_id": c.id, "name": c.tool, "arguments": string(arguments)}
+		item = object{"type": "function_call", "id": "fc_" + c.id, "call_id": c.id, "name": c.tool, "arguments": string(arguments), "status": "completed"}
 	}
 	id := fmt.Sprintf("resp_%d", number)
 	s := events(w)

@@ -1,0 +1,167 @@
+//go:build unix
+
+package e2e
+
+import (
+	"context"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/e2e/modelapi"
+	"github.com/docker-ralph/docker-ralph/lifecycle/credential"
+)
+
+// lookForKeys is a command of the agent that writes down all that it can see of
+// environments and command lines, its own and others'.
+const lookForKeys = `env >seen; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n' >>seen; true`
+
+// With a network policy, the real Claude Code works without its key: that stays
+// with the proxy. Each command hands its own key over, also to a sandbox that
+// runs already.
+func TestRealClaudeWithoutItsKey(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		base := claudeBase(t, w)
+		look := func(id, file string) []modelapi.Turn {
+			return append([]modelapi.Turn{modelapi.Bash(lookForKeys + "; mv seen /tmp/seen")}, w.workOff(id, file)...)
+		}
+		api, url := w.serveModel(t, [][]modelapi.Turn{look("shop/01", "one"), look("shop/02", "two"), look("shop/03", "three")})
+		w.setenv("ANTHROPIC_BASE_URL", url)
+		w.setenv("RALPH_NETWORK", "allowlist")
+		flags := []string{"--agent", "claude", "--base", base}
+		secret := "kept-outside-of-" + w.engine.Name
+		keys := []struct{ variable, secret string }{
+			{"ANTHROPIC_API_KEY", "sk-ant-1-" + secret}, {"ANTHROPIC_API_KEY", "sk-ant-2-" + secret}, {"CLAUDE_CODE_OAUTH_TOKEN", "sk-ant-oat-" + secret},
+		}
+		argvs := watchArgv(t, secret, agentArgv)
+		for _, id := range []string{"shop/01", "shop/02", "shop/03"} {
+			w.ok(t, append(flags, "task", "create", id, "Add it")...)
+		}
+		sandbox := w.container(t)
+		plain := w.env
+		for i, key := range keys {
+			w.env = append(plain[:len(plain):len(plain)], key.variable+"="+key.secret)
+			asked := len(api.Requests())
+			res := w.ralph(t, append(flags, "build", "-n", "1")...).expect(t, 0)
+			assert.Check(t, !strings.Contains(res.stdout+res.stderr, secret))
+			assert.Check(t, !strings.Contains(res.stderr, "Warning"), res.stderr)
+			assert.Check(t, !strings.Contains(res.stderr, "blocked"), res.stderr)
+			assert.Equal(t, w.git(t, "rev-list", "--count", "HEAD"), string(rune('2'+i)))
+			assert.Assert(t, len(api.Requests()) > asked)
+			for _, r := range api.Requests()[asked:] {
+				assert.Equal(t, r.Key, key.secret)
+				for _, tool := range r.Results() {
+					assert.Check(t, !tool.IsError, tool.Text)
+				}
+			}
+			seen := run(t, w.docker("exec", sandbox.ID, "cat", "/tmp/seen")).expect(t, 0).stdout
+			assert.Check(t, is.Contains(seen, key.variable+"=proxy-managed\n"))
+			assert.Check(t, is.Contains(seen, ":8080/anthropic\n"))
+			assert.Check(t, is.Contains(seen, "claude\n"), "it sees itself")
+			assert.Check(t, !strings.Contains(seen, secret))
+		}
+		assert.Equal(t, w.container(t).ID, sandbox.ID, "it is the same sandbox")
+		assert.DeepEqual(t, argvs(), map[string]bool{secret: false, agentArgv: true})
+		w.nowhere(t, secret)
+	})
+}
+
+// realProgram is the path of a real agent's own program.
+func realProgram(t *testing.T, pattern string) string {
+	t.Helper()
+	programs := os.Getenv("RALPH_TEST_AGENTS")
+	if programs == "" {
+		notHere(t, "RALPH_TEST_AGENTS names no folder with the real agents; \"make test\" sets it")
+	}
+	found, err := filepath.Glob(filepath.Join(filepath.Dir(programs), "node_modules", pattern))
+	assert.NilError(t, err)
+	assert.Equal(t, len(found), 1, pattern)
+	return found[0]
+}
+
+// The real codex works without its key where nothing but its model is reached.
+func TestRealCodexWithoutItsKey(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		program := filepath.Join(w.repo, ".git", "codex") // the sandbox sees it, and no commit has it
+		assert.NilError(t, copyProgram(realProgram(t, "@openai/codex-linux-*/vendor/*/bin/codex"), program))
+		w.own(t, program)
+		image := w.imageWith(t, "/usr/local/bin/codex", "#!/bin/sh\nexec '"+program+"' \"$@\"\n")
+		model := &modelapi.Vendor{Say: "All done.", Commands: []string{
+			"ralph task claim a", lookForKeys + "; mv seen /tmp/seen; echo one >one; git add one; git commit -qm 'Add one'",
+			`ralph task done a --result "{\"commit\":\"$(git rev-parse HEAD)\"}"`,
+		}}
+		secret := "kept-outside-by-codex-of-" + w.engine.Name
+		w.setenv("OPENAI_API_KEY", "sk-"+secret)
+		w.setenv("OPENAI_BASE_URL", w.serve(t, model)+"/v1")
+		w.setenv("RALPH_NETWORK", "deny")
+		argvs := watchArgv(t, secret, program)
+		flags := []string{"--agent", "codex", "--image", image}
+		w.ok(t, append(flags, "task", "create", "a", "Add one")...)
+		res := w.ralph(t, append(flags, "build", "-n", "1", "-m", "gpt-test")...).expect(t, 0)
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "Add one", res.stdout+res.stderr)
+		assert.Check(t, !strings.Contains(res.stderr, "Warning"), res.stderr)
+		assert.Assert(t, model.Requests() > 3)
+		for _, key := range model.Keys() {
+			assert.Equal(t, key, "sk-"+secret)
+		}
+		seen := run(t, w.docker("exec", w.container(t).ID, "cat", "/tmp/seen")).expect(t, 0).stdout
+		assert.Check(t, is.Contains(seen, "OPENAI_API_KEY=proxy-managed\n"))
+		assert.Check(t, !strings.Contains(seen, secret))
+		assert.DeepEqual(t, argvs(), map[string]bool{secret: false, program: true})
+		w.nowhere(t, secret)
+	})
+}
+
+// The real opencode goes where it is led, without a key. It does so on this
+// machine: in a sandbox it tries its own hosts for most of a minute first.
+func TestRealOpencodeGoesWhereItIsLed(t *testing.T) {
+	t.Parallel()
+	model := &modelapi.Vendor{Say: "All done.", Commands: []string{"echo one >one"}}
+	server := httptest.NewServer(model)
+	t.Cleanup(server.Close)
+	set := map[string]string{"OPENAI_API_KEY": "sk-opencode-e2e", "OPENROUTER_API_KEY": "sk-opencode-e2e"}
+	routed, err := credential.Router{LookupEnv: func(name string) (string, bool) { v, ok := set[name]; return v, ok }}.Route("opencode", nil)
+	assert.NilError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	for _, name := range []string{"openai/gpt-4o", "openrouter/openai/gpt-4o"} {
+		home, work := t.TempDir(), t.TempDir()
+		cmd := exec.CommandContext(ctx, realProgram(t, "opencode-linux-*/bin/opencode"), "run", "--format", "json", "--auto", "--model", name, "Make a file.")
+		cmd.Dir = work
+		cmd.Env = append(routed.Environment(server.URL), "PATH="+os.Getenv("PATH"), "HOME="+home, "OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1")
+		out, err := cmd.CombinedOutput()
+		assert.NilError(t, err, string(out))
+		made, err := os.ReadFile(filepath.Join(work, "one"))
+		assert.NilError(t, err, string(out))
+		assert.Equal(t, string(made), "one\n")
+	}
+	assert.Assert(t, model.Requests() >= 4)
+	for _, key := range model.Keys() {
+		assert.Equal(t, key, credential.Sentinel)
+	}
+}
+
+// nowhere looks for a secret wherever a sandbox and its proxy leave something.
+func (w *world) nowhere(t *testing.T, secret string) {
+	t.Helper()
+	sandbox := w.container(t)
+	name := strings.TrimPrefix(sandbox.Name, "/")
+	for _, args := range [][]string{
+		{"inspect", name, name + ".egress"}, {"logs", name}, {"logs", name + ".egress"}, {"network", "inspect", "ralph-egress"},
+	} {
+		res := run(t, w.docker(args...)).expect(t, 0)
+		assert.Check(t, !strings.Contains(res.stdout+res.stderr, secret), "%q", args)
+	}
+	holding := run(t, w.docker("exec", sandbox.ID, "sh", "-c", "grep -rlsF '"+secret+"' /home /tmp /run /etc; true")).expect(t, 0)
+	assert.Equal(t, holding.stdout, "", "files in the sandbox hold it")
+	for _, dir := range []string{w.repo, w.home, filepath.Join(w.config, "ralph")} {
+		assert.NilError(t, noFileHolds(dir, secret))
+	}
+}
