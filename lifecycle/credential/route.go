@@ -64,12 +64,15 @@ type Router struct {
 // variables that the user asked to pass on: they go in with their values, and
 // no route takes their place.
 func (r Router) Route(agent string, named []string) (Routed, error) {
-	family := familyOf(agent)
-	routed := Routed{tell: family.tell}
+	kind := familyOf(agent)
+	if r.NoProxy {
+		kind = family{}
+	}
+	routed := Routed{tell: kind.tell}
 	out := map[string]bool{} // variables that stay out
 	passed := func(name string) bool { return r.value(name) != "" && slices.Contains(named, name) }
-	for _, p := range family.providers {
-		if r.NoProxy || passed(p.endpoint) || slices.ContainsFunc(family.config, passed) {
+	for _, p := range kind.providers {
+		if passed(p.endpoint) || slices.ContainsFunc(kind.config, passed) {
 			continue // the user leads the agent elsewhere, with all keys
 		}
 		if !r.Cloud && !slices.ContainsFunc(p.secrets(), passed) { // or else it has a key inside
@@ -83,24 +86,37 @@ func (r Router) Route(agent string, named []string) (Routed, error) {
 			routed.Routes, routed.lead = append(routed.Routes, route), append(routed.lead, l)
 			out[p.endpoint] = true
 		}
-		for _, s := range Services(agent) {
-			for _, name := range s.Variables {
-				// With a cloud, headers choose guardrails and the like.
-				out[name] = out[name] || s.Name == p.name && !(r.Cloud && name == p.headers)
-			}
+		for _, name := range keysFor(agent, p.name) {
+			out[name] = true
+		}
+		if r.Cloud {
+			delete(out, p.headers) // they choose guardrails and the like
 		}
 	}
 	for _, pair := range Collect(append(Names(agent), named...), r.LookupEnv) {
-		name, value, _ := strings.Cut(pair, "=")
-		if out[name] && !passed(name) {
-			continue
-		}
-		routed.Inside = append(routed.Inside, pair)
-		if holdsKey(name) && value != "" && !passed(name) {
-			routed.Exposed = append(routed.Exposed, name)
+		if name, _, _ := strings.Cut(pair, "="); !out[name] || passed(name) {
+			routed.takeIn(pair, passed(name))
 		}
 	}
 	return routed, nil
+}
+
+// keysFor are the variables with keys of an agent for one service.
+func keysFor(agent, service string) []string {
+	for _, s := range Services(agent) {
+		if s.Name == service {
+			return s.Variables
+		}
+	}
+	return nil
+}
+
+// takeIn has a variable go in, and notes if that exposes a key.
+func (r *Routed) takeIn(pair string, named bool) {
+	r.Inside = append(r.Inside, pair)
+	if name, value, _ := strings.Cut(pair, "="); holdsKey(name) && value != "" && !named {
+		r.Exposed = append(r.Exposed, name)
+	}
 }
 
 // holdsKey tells variables with keys from others of the same agent.
@@ -192,8 +208,6 @@ func splitHeaders(variable, text string) (secret map[string]egress.Secret, open 
 
 // isToken tells whether a text can be the name of a header.
 func isToken(name string) bool {
-	const marks = "!#$%&'*+-.^_`|~"
-	return name != "" && strings.IndexFunc(name, func(c rune) bool {
-		return !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.ContainsRune(marks, c))
-	}) < 0
+	const characters = "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	return name != "" && strings.Trim(name, characters) == ""
 }
