@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -45,8 +44,7 @@ func TestAbuse(t *testing.T) {
 	probes, err := abuse.Probes()
 	assert.NilError(t, err)
 	assert.Assert(t, len(probes) >= leastProbes, len(probes))
-	program := filepath.Join(t.TempDir(), "abuse")
-	assert.NilError(t, goTool(shared.root, runtime.GOOS, "build", "-trimpath", "-ldflags", "-s -w", "-o", program, "./e2e/abuse/program"))
+	program := buildProbes(t)
 	each(t, func(t *testing.T, w *world) {
 		canary := temptations(t, w)
 		l := newLab(t, w, program)

@@ -43,13 +43,31 @@ type lab struct {
 
 const metadataAddress = "169.254.169.254"
 
+// buildProbes builds the program that runs the probes.
+func buildProbes(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "abuse")
+	assert.NilError(t, goTool(shared.root, runtime.GOOS, "build", "-trimpath", "-ldflags", "-s -w", "-o", program, "./e2e/abuse/program"))
+	return program
+}
+
+// giveProbes puts the program into the work tree, where git ignores it.
+func (w *world) giveProbes(t *testing.T, program string) (inside string) {
+	t.Helper()
+	inside = filepath.Join(w.repo, ".ralph", "abuse")
+	assert.NilError(t, os.MkdirAll(filepath.Dir(inside), 0o755))
+	assert.NilError(t, copyProgram(program, inside))
+	w.own(t, filepath.Dir(inside))
+	return inside
+}
+
 // newLab needs root, for the addresses.
 func newLab(t *testing.T, w *world, program string) *lab {
 	t.Helper()
 	if os.Getuid() != 0 {
 		notHere(t, "only root can give this machine the addresses of others")
 	}
-	l := &lab{program: filepath.Join(w.repo, ".ralph", "abuse"), gateway: w.engine.Gateway, left: listenToWires(t)}
+	l := &lab{program: w.giveProbes(t, program), gateway: w.engine.Gateway, left: listenToWires(t)}
 	l.forbidden = publicAddress(t)
 	assert.NilError(t, server.Serve(t.Context(), l.forbidden))
 	inEngine(t, w.engine, func() error {
@@ -78,9 +96,6 @@ func newLab(t *testing.T, w *world, program string) *lab {
 	})
 	_, err := serveAnything(t, net.JoinHostPort(l.gateway, l.port))
 	assert.NilError(t, err)
-	assert.NilError(t, os.MkdirAll(filepath.Dir(l.program), 0o755))
-	assert.NilError(t, copyProgram(program, l.program))
-	w.own(t, filepath.Dir(l.program))
 	return l
 }
 
