@@ -101,7 +101,7 @@ func TestEngineImagesFromBuildToPrune(t *testing.T) {
 		// A container from the image in which the container driver gave the user a
 		// name keeps that, the layer, and what it is built on. It need not run.
 		made := e.box(t, layer.Ref)
-		commit, err := e.ContainerCommit(t.Context(), made, client.ContainerCommitOptions{Reference: fitted + ":" + shortID(layer.ID) + "-1-1"})
+		commit, err := e.ContainerCommit(t.Context(), made, client.ContainerCommitOptions{Reference: fitted + ":" + shortID(layer.ID) + "-1-1-home"})
 		assert.NilError(t, err)
 		e.removeAfter(t, commit.ID)
 		e.unbox(t.Context(), made)
@@ -149,7 +149,7 @@ func TestEngineFittedGivenImageIsListed(t *testing.T) {
 		base, err := e.ImageInspect(t.Context(), e.base)
 		assert.NilError(t, err)
 		commit, err := e.ContainerCommit(t.Context(), e.box(t, e.base), client.ContainerCommitOptions{
-			Reference: fitted + ":" + shortID(base.ID) + "-77-77", Changes: []string{"LABEL " + labelCreatedBy + "=" + createdBy},
+			Reference: fitted + ":" + shortID(base.ID) + "-77-77-home", Changes: []string{"LABEL " + labelCreatedBy + "=" + createdBy},
 		})
 		assert.NilError(t, err)
 		e.removeAfter(t, commit.ID)

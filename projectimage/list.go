@@ -57,7 +57,7 @@ const (
 	// handedOver is what images are called while they are given to sbx.
 	handedOver = "docker-ralph/sandbox"
 	// fitted is what images are called in which the container driver has given
-	// the user a name. Any image can be the origin.
+	// the user a name and a home. Any image can be the origin.
 	fitted     = "docker-ralph/fitted"
 	kindFitted = "fitted"
 )
@@ -206,7 +206,7 @@ func (s Stored) named(tag string) bool {
 }
 
 // fittedTag matches the name of a fitted image.
-var fittedTag = regexp.MustCompile(`^` + fitted + `:([0-9a-f]{12})-[0-9]+-[0-9]+$`)
+var fittedTag = regexp.MustCompile(`^` + fitted + `:([0-9a-f]{12})-[0-9]+-[0-9]+-home$`)
 
 // fittedOf returns the beginning of the ID of the image that a fitted one was
 // made from, "" for the name of another image.
