@@ -75,3 +75,21 @@ func TestReadStart(t *testing.T) {
 	_, err := ReadStart([]byte(`{"address":"172.31.240.2","policy":{"mode":"deny","rules":null},"upstream":{},"extra":1}`))
 	assert.ErrorContains(t, err, "not the JSON")
 }
+
+// Routes that are read can be used, and no error has a secret of theirs.
+func FuzzReadRoutes(f *testing.F) {
+	for _, seed := range []string{
+		`[]`, `null`, `[{"prefix":"/a","target":"https://a.example","headers":{"X-Api-Key":"sk-1234"}}]`,
+		`[{"prefix":"/a","target":"http://10.0.0.1","own":true}]`, `[{"sk-1234":1}]`, `[{"prefix":"/a","target":"https://sk-1234@a.example"}]`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		routes, err := ReadRoutes(line)
+		if err != nil {
+			assert.Assert(t, !strings.Contains(err.Error(), "sk-1234"), err.Error())
+			return
+		}
+		assert.NilError(t, CheckRoutes(routes))
+	})
+}
