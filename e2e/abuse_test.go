@@ -23,7 +23,7 @@ const (
 	abuseMemory = 384 // MiB
 	abusePids   = 512
 	// leastProbes is how many there have to be, so that none goes lost.
-	leastProbes = 220
+	leastProbes = 230
 )
 
 // plainlyBroken are those that an ordinary container does not hold against. If
