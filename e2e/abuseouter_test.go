@@ -86,6 +86,13 @@ func TestASandboxWhoseWallIsTamperedWith(t *testing.T) {
 		w.ok(t, "build")
 		said = w.read(t, ".ralph/said")
 		assert.Check(t, !strings.Contains(said, "OPEN") && !strings.Contains(said, "timeout") && strings.Contains(said, "ANSWERS"), said)
+
+		// A command sees that there is another way out.
+		run(t, w.docker("network", "connect", "bridge", name)).expect(t, 0)
+		refused := w.ralph(t, "task", "list").expect(t, 1)
+		assert.Check(t, is.Contains(refused.stderr, `past its proxy: take it off with "docker network disconnect bridge `+name+`"`))
+		run(t, w.docker("network", "disconnect", "bridge", name)).expect(t, 0)
+		w.ok(t, "task", "list")
 	})
 }
 

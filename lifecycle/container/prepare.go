@@ -105,9 +105,11 @@ func (d *Driver) Prepare(ctx context.Context, sb lifecycle.Sandbox, spec lifecyc
 	if sb.Egress != "" {
 		group.Go(func() (err error) { run, err = d.raiseWall(groupCtx, sb, spec); return err })
 	}
-	group.Go(func() error { return d.checkProbe(groupCtx, sb.ID, spec.Probe) })
+	// These end by themselves. An engine that is told in the middle of reading a
+	// file that nobody wants it any more may never let go of the volumes.
+	group.Go(func() error { return d.checkProbe(ctx, sb.ID, spec.Probe) })
 	group.Go(func() error {
-		if err := d.fitUser(groupCtx, sb, guestTag(p)); err != nil {
+		if err := d.fitUser(ctx, sb, guestTag(p)); err != nil {
 			return fmt.Errorf("preparing the sandbox %s: %w", sb.Name, err)
 		}
 		return nil

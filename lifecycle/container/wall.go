@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -46,6 +47,11 @@ func (d *Driver) raiseWall(ctx context.Context, sb lifecycle.Sandbox, spec lifec
 	if err := group.Wait(); err != nil {
 		return "", err
 	}
+	// A firewall that stood already hid it from the canary.
+	if other := foreignNetwork(agent); other != "" {
+		return "", fmt.Errorf("the sandbox %s is on the network %s too, past its proxy: take it off with \"docker network disconnect %s %s\"",
+			sb.Name, other, other, sb.Name)
+	}
 	proxy, _, err := d.inspectNamed(ctx, proxyName(sb.Name))
 	if err != nil {
 		return "", fmt.Errorf("looking the proxy of %s up: %w", sb.Name, err)
@@ -56,7 +62,25 @@ func (d *Driver) raiseWall(ctx context.Context, sb lifecycle.Sandbox, spec lifec
 	return runOf(agent, proxy), nil
 }
 
-// runOf names the time for which containers have been running.
+// foreignNetwork is a network that somebody else has connected a sandbox to.
+func foreignNetwork(agent container.InspectResponse) string {
+	for _, name := range networksOf(agent) {
+		if name != agent.Config.Labels[labelNetwork] && name != "none" {
+			return name
+		}
+	}
+	return ""
+}
+
+func networksOf(c container.InspectResponse) []string {
+	if c.NetworkSettings == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(c.NetworkSettings.Networks))
+}
+
+// runOf names the time for which containers have been running, and where the
+// sandbox is connected to.
 func runOf(agent, proxy container.InspectResponse) string {
 	since := func(c container.InspectResponse) string {
 		if c.State == nil || !c.State.Running {
@@ -64,7 +88,7 @@ func runOf(agent, proxy container.InspectResponse) string {
 		}
 		return c.State.StartedAt
 	}
-	return strings.Join([]string{since(agent), proxy.ID, since(proxy)}, " ")
+	return strings.Join(append([]string{since(agent), proxy.ID, since(proxy)}, networksOf(agent)...), " ")
 }
 
 // How long to wait for answers that shall not come, behind a firewall and where
