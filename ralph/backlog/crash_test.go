@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -119,26 +121,33 @@ func work(ctx context.Context, s *Store) error {
 	}
 }
 
-// killWorkers runs processes, kills each after a while, and returns what they
-// have said.
+// workBegins is what a process says on stderr before it opens the backlog.
+const workBegins = "begun"
+
+// killWorkers runs processes, kills each a while after it has begun, and returns
+// what they have said.
 func killWorkers(t *testing.T, path string, n int) string {
 	t.Helper()
-	said := make([]bytes.Buffer, n)
-	var kills []func()
-	for i := range said {
-		cmd := process(t, "work", path)
-		cmd.Stdout = &said[i]
-		assert.NilError(t, cmd.Start())
-		at := time.After(time.Duration(rand.IntN(120)) * time.Millisecond)
-		kills = append(kills, func() {
-			<-at
-			assert.NilError(t, cmd.Process.Kill())
-			_ = cmd.Wait()
-		})
+	said, begun, cmds := make([]bytes.Buffer, n), make([]io.Reader, n), make([]*exec.Cmd, n)
+	for i := range cmds {
+		cmds[i] = process(t, "work", path)
+		cmds[i].Stdout = &said[i]
+		var err error
+		begun[i], err = cmds[i].StderrPipe()
+		assert.NilError(t, err)
+		assert.NilError(t, cmds[i].Start())
+	}
+	ends := make([]<-chan time.Time, n)
+	for i := range cmds {
+		_, err := io.ReadFull(begun[i], make([]byte, len(workBegins)))
+		assert.NilError(t, err)
+		ends[i] = time.After(time.Duration(rand.IntN(120)) * time.Millisecond)
 	}
 	var all strings.Builder
-	for i, kill := range kills {
-		kill()
+	for i, cmd := range cmds {
+		<-ends[i]
+		assert.NilError(t, cmd.Process.Kill())
+		_ = cmd.Wait()
 		_, _ = said[i].WriteTo(&all)
 	}
 	return all.String()

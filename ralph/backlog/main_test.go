@@ -17,6 +17,9 @@ func TestMain(m *testing.M) {
 // playRole is the main function of such a process.
 func playRole(role string) int {
 	ctx := context.Background()
+	if role == "work" {
+		fmt.Fprint(os.Stderr, workBegins) // from here on it may be killed
+	}
 	s, err := Open(ctx, os.Getenv("BACKLOG_TEST_PATH"), testScope())
 	if err == nil {
 		err = perform(ctx, s, role)
