@@ -2,7 +2,6 @@ package stream
 
 import (
 	"encoding/json"
-	"regexp"
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
@@ -88,12 +87,12 @@ func (c *codex) line(line []byte) []event.Event {
 }
 
 // wrapping is the shell that codex runs a command with.
-var wrapping = regexp.MustCompile(`(?s)^\S*/(?:ba|z|da|)sh -l?c (?:'([^']*)'|"([^"$\\` + "`" + `]*)"|([^\s'"]+))$`)
+var wrapping = late(`(?s)^\S*/(?:ba|z|da|)sh -l?c (?:'([^']*)'|"([^"$\\` + "`" + `]*)"|([^\s'"]+))$`)
 
 // unwrapped is the command that the model asked for. One that needs more
 // quoting than that is shown as it is run.
 func unwrapped(command string) string {
-	if found := wrapping.FindStringSubmatch(command); found != nil {
+	if found := wrapping().FindStringSubmatch(command); found != nil {
 		return found[1] + found[2] + found[3]
 	}
 	return command

@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"regexp"
 	"strings"
 	"time"
 
@@ -11,7 +10,7 @@ import (
 // Words by which agents and their vendors say that a limit was reached. They
 // are only looked for in errors and in the last words of failed runs: in the
 // middle of a run an agent may well write about rate limits.
-var limitWords = regexp.MustCompile(`(?i)` + strings.Join([]string{
+var limitWords = late(`(?i)` + strings.Join([]string{
 	`rate[ _-]?limit[ _-]?(?:error|reached|exceeded|hit)`, `rate[ _-]limited`,
 	`(?:hit|reached|exceed(?:s|ed)?) (?:\S+ ){0,4}(?:rate|usage|request|token|spend)[ -]limits?\b`,
 	`usage[ _]limit(?: has been)?[ _](?:reached|exceeded)`,
@@ -33,7 +32,7 @@ func RateLimitIn(text string, now time.Time) (event.RateLimit, bool) {
 	said, rest := "", text
 	for at := 0; at < len(text); {
 		line, _, _ := strings.Cut(text[at:], "\n")
-		if limitWords.MatchString(line) {
+		if limitWords().MatchString(line) {
 			said, rest = strings.TrimSpace(event.Strip(line)), text[at:]
 		}
 		at += len(line) + 1

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	_ "time/tzdata" // agents name time zones, and images may have none
 )
@@ -15,19 +16,25 @@ const (
 	limitZone   = `(?:\s*\(([a-z_]+(?:/[a-z0-9_+-]+)*)\)|\s+(utc|gmt)\b)`
 )
 
+// late is a pattern that is compiled when it is needed: most commands of ralph
+// need none, and all of them together take longer than reading a task.
+func late(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
+}
+
 var (
-	limitEpoch    = regexp.MustCompile(`(?i)\|\s*([0-9]{10})\b|resets?_?at[\\"]*\s*[:=]\s*[\\"]*([0-9]{10})(?:[0-9]{3})?\b`)
-	limitSeconds  = regexp.MustCompile(`(?i)(?:resets?_in_seconds|retry[ -]after)[\\"]*\s*[:=]?\s*[\\"]*([0-9]{1,7})\b`)
-	limitDuration = regexp.MustCompile(`(?i)(?:(?:again|resets?|retry|available)\b[^.\n]{0,30}?\b(?:in|after)|wait|retry-after|retryDelay)[\\:=\s"]+(?:about\s+|~\s*)?` +
+	limitEpoch    = late(`(?i)\|\s*([0-9]{10})\b|resets?_?at[\\"]*\s*[:=]\s*[\\"]*([0-9]{10})(?:[0-9]{3})?\b`)
+	limitSeconds  = late(`(?i)(?:resets?_in_seconds|retry[ -]after)[\\"]*\s*[:=]?\s*[\\"]*([0-9]{1,7})\b`)
+	limitDuration = late(`(?i)(?:(?:again|resets?|retry|available)\b[^.\n]{0,30}?\b(?:in|after)|wait|retry-after|retryDelay)[\\:=\s"]+(?:about\s+|~\s*)?` +
 		`((?:` + limitAmount + `|[0-9]+(?:\.[0-9]+)?[dhms])+)`)
-	limitPart  = regexp.MustCompile(`(?i)([0-9]+(?:\.[0-9]+)?)\s*(milliseconds?|ms|days?|d|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s)`)
-	limitStamp = regexp.MustCompile(`\b[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?(?:Z|[+-][0-2][0-9]:[0-5][0-9])`)
-	limitClock = regexp.MustCompile(`(?i)(?:\bresets?|\bagain|\buntil)(?:\s+(?:at|on))?\s+(?:` + limitMonth + `)?` +
+	limitPart  = late(`(?i)([0-9]+(?:\.[0-9]+)?)\s*(milliseconds?|ms|days?|d|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s)`)
+	limitStamp = late(`\b[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?(?:Z|[+-][0-2][0-9]:[0-5][0-9])`)
+	limitClock = late(`(?i)(?:\bresets?|\bagain|\buntil)(?:\s+(?:at|on))?\s+(?:` + limitMonth + `)?` +
 		`([0-9]{1,2})(?::([0-9]{2}))?\s*(am|pm)?` + limitZone + `?`)
 )
 
 func epochIn(text string, _ time.Time) time.Time {
-	found := limitEpoch.FindStringSubmatch(text)
+	found := limitEpoch().FindStringSubmatch(text)
 	if found == nil {
 		return time.Time{}
 	}
@@ -45,7 +52,7 @@ func epoch(seconds float64) time.Time {
 
 // secondsIn reads headers and fields that have no unit.
 func secondsIn(text string, now time.Time) time.Time {
-	found := limitSeconds.FindStringSubmatchIndex(text)
+	found := limitSeconds().FindStringSubmatchIndex(text)
 	if found == nil || strings.ContainsAny(text[found[3]:min(found[3]+2, len(text))], ".dhmsDHMS") {
 		return time.Time{} // it has a unit
 	}
@@ -54,7 +61,7 @@ func secondsIn(text string, now time.Time) time.Time {
 }
 
 func stampIn(text string, now time.Time) time.Time {
-	for _, found := range limitStamp.FindAllString(text, 8) {
+	for _, found := range limitStamp().FindAllString(text, 8) {
 		if at, err := time.Parse(time.RFC3339, found); err == nil && at.After(now) {
 			return at
 		}
@@ -65,7 +72,7 @@ func stampIn(text string, now time.Time) time.Time {
 // durationIn returns the longest of the waits that text names.
 func durationIn(text string, now time.Time) time.Time {
 	var longest time.Duration
-	for _, found := range limitDuration.FindAllStringSubmatch(text, 8) {
+	for _, found := range limitDuration().FindAllStringSubmatch(text, 8) {
 		longest = max(longest, duration(found[1]))
 	}
 	if longest <= 0 {
@@ -76,7 +83,7 @@ func durationIn(text string, now time.Time) time.Time {
 
 // duration adds up "2 days 3h5s".
 func duration(text string) (sum time.Duration) {
-	for _, part := range limitPart.FindAllStringSubmatch(text, 8) {
+	for _, part := range limitPart().FindAllStringSubmatch(text, 8) {
 		n, err := strconv.ParseFloat(part[1], 64)
 		if err != nil || n > 1e6 {
 			return 0
@@ -105,7 +112,7 @@ func unit(word string) time.Duration {
 // clockIn reads "3pm (Europe/Berlin)", "10:26 PM" and "Apr 28th, 2026 10:03
 // PM". A time of the day that has passed is tomorrow's.
 func clockIn(text string, now time.Time) time.Time {
-	found := limitClock.FindStringSubmatch(text)
+	found := limitClock().FindStringSubmatch(text)
 	if found == nil || found[5] == "" && found[6] == "" {
 		return time.Time{} // a lone number is no time
 	}
