@@ -40,7 +40,7 @@ func TestListTakesOnlyOurOwn(t *testing.T) {
 		summary("b", shell, "agent-loop-sandbox-shell-shop:v00000003"),                            // labels of another image
 		summary("c", shop, "docker-ralph/fitted:333333333333-1000-100-home"),
 		summary("d", nil, "docker-ralph/fitted:dddddddddddd-0-0-home"), // of a given image
-		summary("e", nil, "docker-ralph/guest:0123456789ab"),      // ralph itself
+		summary("e", nil, "docker-ralph/guest:0123456789ab"),           // ralph itself
 		summary("f", nil, "agent-loop-sandbox-:v00000000"),
 	}
 	engine.containers = []container.Summary{
