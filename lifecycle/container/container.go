@@ -83,6 +83,9 @@ func (d *Driver) info(ctx context.Context) (system.Info, error) {
 	defer d.engine.mu.Unlock()
 	if d.engine.info == nil {
 		res, err := d.API.Info(ctx, client.InfoOptions{})
+		if err != nil && ctx.Err() != nil {
+			err = ctx.Err() // the client only tells of it in words
+		}
 		if err != nil {
 			return system.Info{}, fmt.Errorf("asking the engine about itself: %w", err)
 		}

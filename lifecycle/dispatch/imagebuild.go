@@ -78,6 +78,9 @@ func otherPlatform(ctx context.Context, api API, platform string) (string, error
 		return "", &projectimage.InvalidPlatformError{Platform: platform, Err: err}
 	}
 	res, err := api.Info(ctx, client.InfoOptions{})
+	if err != nil && ctx.Err() != nil {
+		return "", ctx.Err() // the client only tells of it in words
+	}
 	if err != nil {
 		return "", fmt.Errorf("asking the engine for its platform: %w", err)
 	}
