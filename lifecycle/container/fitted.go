@@ -60,8 +60,7 @@ func (d *Driver) fittedImage(ctx context.Context, spec lifecycle.Spec, user stri
 
 // fitImage names the user in a container that is never started, gives it the
 // home directory, and makes an image of it if anything had to be changed. Its
-// ID is returned: another dispatch that makes the same one takes the tag away
-// for a moment.
+// ID is returned, as the tag can be missing for a moment.
 func (d *Driver) fitImage(ctx context.Context, image, tag, uid, gid string) (id string, err error) {
 	made, err := d.API.ContainerCreate(ctx, client.ContainerCreateOptions{
 		Config: &container.Config{
@@ -88,11 +87,30 @@ func (d *Driver) fitImage(ctx context.Context, image, tag, uid, gid string) (id 
 	if err != nil {
 		return "", err
 	}
-	_, err = d.API.ImageTag(ctx, client.ImageTagOptions{Source: fitted.ID, Target: tag})
-	if _, missing := d.API.ImageInspect(ctx, tag); err != nil && missing == nil {
-		err = nil // the other one was faster
+	return d.tagFitted(ctx, fitted.ID, tag)
+}
+
+// tagFitted gives an image its tag and returns its ID, or the ID of the image
+// that another dispatch has given the tag to. Engines with containerd's store
+// take a tag away before they give it to another image, so one that is missing
+// although it could not be given was being moved: by the time it is asked for
+// again, that dispatch is through.
+func (d *Driver) tagFitted(ctx context.Context, id, tag string) (string, error) {
+	for tries := 10; ; tries-- {
+		other, err := d.API.ImageInspect(ctx, tag)
+		if err == nil {
+			return other.ID, nil
+		}
+		if !errdefs.IsNotFound(err) {
+			return "", err
+		}
+		if _, err = d.API.ImageTag(ctx, client.ImageTagOptions{Source: id, Target: tag}); err == nil {
+			return id, nil
+		}
+		if tries == 0 || ctx.Err() != nil {
+			return "", err
+		}
 	}
-	return fitted.ID, err
 }
 
 // createFitted creates a container of a fitted image. Another dispatch that makes
