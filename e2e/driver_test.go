@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -266,15 +267,13 @@ func (w *world) keepers() []int {
 // command lines, whose arguments end with a zero byte each.
 func processesWith(texts ...string) []int {
 	var found []int
-	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, file := range files {
-		argv, _ := os.ReadFile(file) // some have ended
+	for _, name := range processes() {
+		argv, _ := os.ReadFile("/proc/" + name + "/cmdline") // some have ended
 		has := len(argv) > 0
 		for _, text := range texts {
 			has = has && strings.Contains(string(argv), text)
 		}
-		var pid int
-		if _, err := fmt.Sscanf(file, "/proc/%d/", &pid); has && err == nil {
+		if pid, err := strconv.Atoi(name); has && err == nil {
 			found = append(found, pid)
 		}
 	}
