@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
 
-	"github.com/distribution/reference"
 	"github.com/docker/go-units"
 )
 
@@ -28,12 +26,12 @@ const (
 )
 
 var (
-	agentName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
-	cpuNumber = regexp.MustCompile(`^[0-9]{1,6}(\.[0-9]{1,9})?$`)
+	agentName = late(`^[a-z][a-z0-9-]{0,31}$`)
+	cpuNumber = late(`^[0-9]{1,6}(\.[0-9]{1,9})?$`)
 )
 
 func checkAgent(v string) error {
-	if !agentName.MatchString(v) {
+	if !agentName().MatchString(v) {
 		return errors.New("an agent's name is lower-case letters, digits and dashes, as claude")
 	}
 	return nil
@@ -68,17 +66,6 @@ func checkChoice(v string, choices ...string) error {
 	return errors.New(hint)
 }
 
-// checkImage takes a reference or an image's ID; empty means none.
-func checkImage(v string) error {
-	if v == "" {
-		return nil
-	}
-	if _, err := reference.ParseAnyReference(v); err != nil {
-		return fmt.Errorf("it is no image reference: %w", err)
-	}
-	return nil
-}
-
 // checkSource takes the path of a folder, as it stands in a command too; empty
 // means none.
 func checkSource(v string) (string, error) {
@@ -100,17 +87,6 @@ func checkSource(v string) (string, error) {
 	return filepath.Clean(v), nil
 }
 
-// checkBase takes what can follow FROM; empty means the agent's default.
-func checkBase(v string) error {
-	if v == "" {
-		return nil
-	}
-	if _, err := reference.ParseNormalizedNamed(v); err != nil {
-		return fmt.Errorf("it is no image reference: %w", err)
-	}
-	return nil
-}
-
 func parseMemory(v string) (int64, error) {
 	n, err := units.RAMInBytes(v)
 	if err != nil {
@@ -124,7 +100,7 @@ func parseMemory(v string) (int64, error) {
 
 func parseCPUs(v string) (float64, error) {
 	n, err := strconv.ParseFloat(v, 64)
-	if err != nil || !cpuNumber.MatchString(v) || n < minCPUs || n > maxCPUs {
+	if err != nil || !cpuNumber().MatchString(v) || n < minCPUs || n > maxCPUs {
 		return 0, fmt.Errorf("it has to be a number between %v and %v, as 4 or 1.5", minCPUs, maxCPUs)
 	}
 	return n, nil

@@ -3,19 +3,18 @@ package config
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 )
 
-var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var envName = late(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // checkEnvName says whether a variable of the host may be passed on. A name
 // from the repository must not be one that steers programs: such values belong
 // to the user's machine, and the agent's tools would do something else than
 // the sandbox was made for. Users may pass theirs.
 func checkEnvName(name string, from OriginKind) error {
-	if !envName.MatchString(name) {
-		if before, _, found := strings.Cut(name, "="); found && envName.MatchString(before) {
+	if !envName().MatchString(name) {
+		if before, _, found := strings.Cut(name, "="); found && envName().MatchString(before) {
 			return fmt.Errorf("give the name alone, %s; its value is taken from the environment", before)
 		}
 		return errors.New("a variable's name is letters, digits and underscores, and does not begin with a digit")

@@ -24,6 +24,16 @@ type Sources struct {
 	// OnHost says that the agent will run on this machine and without a
 	// sandbox, because the user called ralph itself.
 	OnHost bool
+	// Images checks the names of images; nil where no image is used, so that
+	// they need no check.
+	Images ImageChecker
+}
+
+// ImageChecker says what is wrong with the name of an image. It is not asked
+// about empty ones.
+type ImageChecker interface {
+	Image(v string) error // a reference, or an image's ID
+	Base(v string) error  // what can follow FROM
 }
 
 // Overrides are values from the command line; nil means not given.
@@ -87,7 +97,7 @@ func Load(s Sources) (Effective, error) {
 
 // merge puts the files' values and the other sources on top of each other.
 func merge(s Sources, repository, user []given) (Effective, error) {
-	m := merger{e: Effective{Config: defaults(), Origins: map[string]Origin{}, root: s.Root}}
+	m := merger{images: s.Images, e: Effective{Config: defaults(), Origins: map[string]Origin{}, root: s.Root}}
 	for _, setting := range settings() {
 		if setting.setNamed == nil {
 			m.e.Origins[setting.key] = Origin{}
@@ -124,6 +134,7 @@ func load(dir string, read func(string) (document, error)) ([]given, error) {
 // merger is a configuration in the making.
 type merger struct {
 	e        Effective
+	images   ImageChecker
 	problems []error
 	disabled error // what to say if sandbox.enabled stays false
 }
@@ -131,7 +142,7 @@ type merger struct {
 func (m *merger) apply(values []given) {
 	m.forgetAgents(values)
 	for _, g := range values {
-		if err := g.setting.set(&m.e.Config, g.value, g.origin.Kind); err != nil {
+		if err := errors.Join(m.checkImage(g), g.setting.set(&m.e.Config, g.value, g.origin.Kind)); err != nil {
 			m.problems = append(m.problems, g.fail(err))
 			continue
 		}
@@ -142,6 +153,14 @@ func (m *merger) apply(values []given) {
 			m.disabled = g.fail(errDisabled)
 		}
 	}
+}
+
+// checkImage checks a value that names an image.
+func (m *merger) checkImage(g given) error {
+	if m.images == nil || g.setting.check == nil || g.value == "" {
+		return nil
+	}
+	return g.setting.check(m.images, g.value)
 }
 
 var errDisabled = errors.New("docker ralph runs the agent in a sandbox and nowhere else: " +

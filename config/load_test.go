@@ -10,6 +10,7 @@ import (
 
 	"gotest.tools/v3/assert"
 
+	"github.com/docker-ralph/docker-ralph/config/imageref"
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
 
@@ -183,7 +184,7 @@ func TestTheImageVariableOfOtherPrograms(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Equal(t, cfg.Sandbox.Image, "mine")
 
-	_, err = Load(Sources{Getenv: env(map[string]string{"DOCKER_SANDBOX_IMAGE": "No Image"})})
+	_, err = Load(Sources{Images: imageref.Checker{}, Getenv: env(map[string]string{"DOCKER_SANDBOX_IMAGE": "No Image"})})
 	assert.ErrorContains(t, err, `DOCKER_SANDBOX_IMAGE="No Image"`)
 }
 
@@ -245,7 +246,7 @@ func TestLoadRefusesValues(t *testing.T) {
 		{"own variable", nil, Overrides{Env: []string{GuestEnv}}, "docker ralph sets this variable itself"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, err := Load(Sources{Getenv: env(tc.env), Overrides: tc.flags})
+			_, err := Load(Sources{Images: imageref.Checker{}, Getenv: env(tc.env), Overrides: tc.flags})
 			assert.ErrorContains(t, err, tc.message)
 		})
 	}
@@ -253,10 +254,10 @@ func TestLoadRefusesValues(t *testing.T) {
 
 func TestLoadImageByID(t *testing.T) {
 	id := "sha256:" + strings.Repeat("ab", 32)
-	e, err := Load(Sources{Overrides: Overrides{Image: ptr(id)}})
+	e, err := Load(Sources{Images: imageref.Checker{}, Overrides: Overrides{Image: ptr(id)}})
 	assert.NilError(t, err)
 	assert.Equal(t, e.Sandbox.Image, id)
-	_, err = Load(Sources{Overrides: Overrides{Base: ptr(strings.Repeat("ab", 32))}})
+	_, err = Load(Sources{Images: imageref.Checker{}, Overrides: Overrides{Base: ptr(strings.Repeat("ab", 32))}})
 	assert.ErrorContains(t, err, "it is no image reference")
 }
 

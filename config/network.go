@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -36,10 +35,10 @@ func (c *Config) setPresets(v string) error {
 
 // runtimeName is what an engine takes for the name of a runtime, and what
 // containerd has as well, such as "io.containerd.runsc.v1".
-var runtimeName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`)
+var runtimeName = late(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`)
 
 func checkRuntime(v string) error {
-	if v != "" && !runtimeName.MatchString(v) {
+	if v != "" && !runtimeName().MatchString(v) {
 		return errors.New(`it is the name of a runtime that the engine has, such as "runsc"`)
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/golden"
 
+	"github.com/docker-ralph/docker-ralph/config/imageref"
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
 
@@ -57,7 +58,7 @@ func TestMistakes(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			root := write(t, "ralph.toml", tc.content)
-			_, err := Load(Sources{Root: root})
+			_, err := Load(Sources{Root: root, Images: imageref.Checker{}})
 			assert.Assert(t, err != nil)
 			var mistake *FileError
 			assert.Assert(t, errors.As(err, &mistake), "%v", err)
@@ -121,7 +122,7 @@ func FuzzParse(f *testing.F) {
 		values, err := newDocument("ralph.toml", FromRepository, content).interpret()
 		var e Effective
 		if err == nil {
-			e, err = merge(Sources{Root: "/repo"}, values, nil)
+			e, err = merge(Sources{Root: "/repo", Images: imageref.Checker{}}, values, nil)
 		}
 		if err != nil {
 			assert.Assert(t, !strings.ContainsAny(err.Error(), "\x1b\x00\x7f\u202e"), "%q", err)
@@ -138,8 +139,12 @@ func assertValid(t *testing.T, e Effective) {
 	assert.NilError(t, checkModel(e.Agent.Model))
 	assert.NilError(t, checkChoice(e.Agent.Permissions, "bypass", "ask"))
 	assert.NilError(t, checkChoice(e.Sandbox.Driver, "auto", "sbx", "docker-sandbox", "container"))
-	assert.NilError(t, checkImage(e.Sandbox.Image))
-	assert.NilError(t, checkBase(e.Image.Base))
+	if e.Sandbox.Image != "" {
+		assert.NilError(t, imageref.Checker{}.Image(e.Sandbox.Image))
+	}
+	if e.Image.Base != "" {
+		assert.NilError(t, imageref.Checker{}.Base(e.Image.Base))
+	}
 	r := e.Sandbox.Resources
 	assert.Assert(t, e.Sandbox.Enabled && r.Memory >= minMemory && r.NanoCPUs() > 0 && r.Pids >= minPids && r.Timeout > 0)
 	asked := 0

@@ -34,6 +34,8 @@ type setting struct {
 	alias string
 	// set checks a value, already of the right form, and stores it.
 	set func(c *Config, v string, from OriginKind) error
+	// check is about a value that names an image; nil for none.
+	check func(images ImageChecker, v string) error
 	// setNamed is set's place in a setting whose key has the component "*",
 	// which stands for any name.
 	setNamed func(c *Config, name, v string) error
@@ -105,8 +107,8 @@ func mainSettings() []setting {
 		}},
 		{key: keyImage, form: text, env: "RALPH_IMAGE", alias: "DOCKER_SANDBOX_IMAGE", set: func(c *Config, v string, _ OriginKind) error {
 			c.Sandbox.Image = v
-			return checkImage(v)
-		}},
+			return nil
+		}, check: ImageChecker.Image},
 		{key: "sandbox.git", form: text, env: "RALPH_GIT", set: func(c *Config, v string, _ OriginKind) error {
 			c.Sandbox.Git = v
 			return checkChoice(v, GitDirect, GitPrivate)
@@ -135,8 +137,8 @@ func mainSettings() []setting {
 		{key: keyPass, form: names, env: "RALPH_DOCKER_ENV", set: addPassedName},
 		{key: keyBase, form: text, env: "RALPH_BASE", set: func(c *Config, v string, _ OriginKind) error {
 			c.Image.Base = v
-			return checkBase(v)
-		}},
+			return nil
+		}, check: ImageChecker.Base},
 		{key: keySource, form: text, env: "RALPH_SOURCE", set: func(c *Config, v string, _ OriginKind) (err error) {
 			c.Ralph.Source, err = checkSource(v)
 			return err

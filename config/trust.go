@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"syscall"
@@ -51,7 +50,7 @@ type approval struct {
 	Approved time.Time `json:"approved"`
 }
 
-var digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+var digestForm = late(`^sha256:[0-9a-f]{64}$`)
 
 // Require returns an *UntrustedError unless e has nothing to approve or all of
 // it is approved.
@@ -84,7 +83,7 @@ func (t TrustStore) Approved(root, digest string) (bool, error) {
 // Approve remembers the content with this digest (see
 // Effective.WideningDigest) as approved for root.
 func (t TrustStore) Approve(root, digest string) error {
-	if !digestForm.MatchString(digest) || !filepath.IsAbs(root) {
+	if !digestForm().MatchString(digest) || !filepath.IsAbs(root) {
 		return fmt.Errorf("approving %q for %q: not a digest and an absolute path", digest, root)
 	}
 	root = filepath.Clean(root)
@@ -173,7 +172,7 @@ func decodeTrust(encoded []byte) (trustFile, error) {
 	}
 	for root, list := range content.Roots {
 		for _, a := range list {
-			if !digestForm.MatchString(a.Digest) || !filepath.IsAbs(root) {
+			if !digestForm().MatchString(a.Digest) || !filepath.IsAbs(root) {
 				return trustFile{}, fmt.Errorf("the entry %q of %q is not an approval", a.Digest, root)
 			}
 		}

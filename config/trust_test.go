@@ -92,7 +92,7 @@ func TestWideningDigest(t *testing.T) {
 		return e.WideningDigest()
 	}
 	first := digestOf("env.pass = [\"A\", \"B\"]\n")
-	assert.Assert(t, digestForm.MatchString(first), first)
+	assert.Assert(t, digestForm().MatchString(first), first)
 	assert.Equal(t, digestOf("# moved\n[env]\npass = [\n\"B\", \"A\"]\n[agent]\nmodel = \"m\"\n"), first)
 	assert.Assert(t, digestOf("env.pass = [\"A\"]\n") != first)
 	assert.Assert(t, digestOf("env.pass = [\"A\", \"B\"]\nsandbox.image = \"i\"\n") != first)
@@ -229,7 +229,7 @@ func FuzzTrustStore(f *testing.F) {
 		assert.Assert(t, content.Roots != nil && content.Version == trustVersion)
 		for root, list := range content.Roots {
 			for _, a := range list {
-				assert.Assert(t, filepath.IsAbs(root) && digestForm.MatchString(a.Digest))
+				assert.Assert(t, filepath.IsAbs(root) && digestForm().MatchString(a.Digest))
 			}
 		}
 	})

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/config/imageref"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/printable"
@@ -209,7 +210,7 @@ func (h Host) connect() func() (API, error) {
 // configure loads the configuration and has the user approve what a
 // repository may not decide alone.
 func (h Host) configure(ctx context.Context, wt scope.Worktree, opts Options) (config.Effective, error) {
-	cfg, err := config.Load(config.Sources{Root: wt.Root, UserDir: h.StateDir, Getenv: h.getenv, Overrides: opts.Overrides})
+	cfg, err := loadConfig(config.Sources{Root: wt.Root, UserDir: h.StateDir, Getenv: h.getenv, Overrides: opts.Overrides})
 	if err != nil {
 		return config.Effective{}, err
 	}
@@ -225,6 +226,12 @@ func (h Host) configure(ctx context.Context, wt scope.Worktree, opts Options) (c
 		}
 	}
 	return cfg, err
+}
+
+// loadConfig is config.Load for those that use images.
+func loadConfig(s config.Sources) (config.Effective, error) {
+	s.Images = imageref.Checker{}
+	return config.Load(s)
 }
 
 // spec derives what the sandbox must be like.

@@ -29,7 +29,7 @@ func (h Host) imageScope(ctx context.Context, over config.Overrides) (imageScope
 		return s, err
 	}
 	if !s.inside {
-		s.cfg, err = config.Load(config.Sources{UserDir: h.StateDir, Getenv: h.getenv, Overrides: over})
+		s.cfg, err = loadConfig(config.Sources{UserDir: h.StateDir, Getenv: h.getenv, Overrides: over})
 		s.req = projectimage.Request{Agent: s.cfg.Agent.Name, Base: s.cfg.Image.Base, Image: s.cfg.Sandbox.Image}
 		return s, err
 	}

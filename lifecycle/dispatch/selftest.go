@@ -21,7 +21,7 @@ import (
 // through the whole conformance suite.
 func SelfTest(ctx context.Context, h Host, over config.Overrides, conformance bool, report func(selftest.Result)) error {
 	m := &machine{Host: h.alone(), over: over}
-	cfg, err := config.Load(config.Sources{UserDir: h.StateDir, Getenv: m.getenv, Overrides: over})
+	cfg, err := loadConfig(config.Sources{UserDir: h.StateDir, Getenv: m.getenv, Overrides: over})
 	if err != nil {
 		return err
 	}
@@ -179,7 +179,7 @@ func (m *machine) Project(ctx context.Context) (func(context.Context) (selftest.
 	if !found && findErr == nil {
 		return nil, nil
 	}
-	cfg, err := config.Load(sources)
+	cfg, err := loadConfig(sources)
 	if err == nil {
 		err = config.NewTrustStore(m.StateDir).Require(cfg)
 	}

@@ -42,7 +42,7 @@ func (m *machine) Sandbox(ctx context.Context, root string, image selftest.Image
 		return nil, err
 	}
 	agent := "shell"
-	cfg, err := config.Load(config.Sources{Overrides: config.Overrides{Agent: &agent}})
+	cfg, err := loadConfig(config.Sources{Overrides: config.Overrides{Agent: &agent}})
 	if err != nil {
 		return nil, err
 	}

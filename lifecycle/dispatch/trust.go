@@ -23,7 +23,7 @@ func Trust(ctx context.Context, dir, stateDir string, revoke bool) (string, erro
 	if revoke {
 		return "No setting of " + wt.Root + " is approved any more.", store.Revoke(wt.Root)
 	}
-	cfg, err := config.Load(config.Sources{Root: wt.Root, UserDir: stateDir})
+	cfg, err := loadConfig(config.Sources{Root: wt.Root, UserDir: stateDir})
 	if err != nil {
 		return "", err
 	}
