@@ -114,6 +114,7 @@ func upperHalf(p netip.Prefix) netip.Prefix {
 // surroundings are the networks that the engine has.
 type surroundings struct {
 	egress   string         // ID of the network to the world
+	twins    []string       // IDs of younger ones of that name, which nobody uses
 	gateways []netip.Addr   // addresses of the engine's machine
 	subnets  []netip.Prefix // in which no host of the internet is
 }
@@ -128,6 +129,7 @@ func (d *Driver) lookAround(ctx context.Context) (surroundings, error) {
 		}
 		around, err := survey(res.Items)
 		if err != nil || around.egress != "" {
+			d.removeTwins(ctx, around)
 			return around, err
 		}
 		without := false
@@ -144,6 +146,20 @@ func (d *Driver) lookAround(ctx context.Context) (surroundings, error) {
 	return surroundings{}, fmt.Errorf("making the network %s: it is gone as soon as it is there", egressNetwork)
 }
 
+// removeTwins removes networks that were made at the same moment as the one that
+// everybody takes. Old engines start nothing in a network whose name is not the
+// only one. Others may be removing them as well.
+func (d *Driver) removeTwins(ctx context.Context, around surroundings) {
+	for _, id := range around.twins {
+		_, _ = d.API.NetworkRemove(ctx, id, client.NetworkRemoveOptions{})
+	}
+}
+
+// ambiguous tells of a network that has a twin still.
+func ambiguous(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "network "+egressNetwork+" is ambiguous")
+}
+
 // survey reads a list of networks. Two that were made at the same moment can
 // have the same name: everybody takes the older one.
 func survey(all []network.Summary) (surroundings, error) {
@@ -157,6 +173,8 @@ func survey(all []network.Summary) (surroundings, error) {
 				return surroundings{}, &lifecycle.ForeignError{Name: egressNetwork, What: "a network"}
 			}
 			around.egress = n.ID
+		} else if n.Name == egressNetwork && n.Labels[labelCreatedBy] == createdBy {
+			around.twins = append(around.twins, n.ID)
 		}
 		for _, c := range n.IPAM.Config {
 			if !c.Subnet.IsValid() || !c.Subnet.Addr().Is4() {

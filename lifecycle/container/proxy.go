@@ -60,7 +60,9 @@ func (d *Driver) startProxy(ctx context.Context, sb lifecycle.Sandbox, agent con
 		if err = makeErr; err == nil && !adopted {
 			err = d.instruct(ctx, id, append(message, '\n'))
 		}
-		if !errors.Is(err, errMeanwhile) {
+		if ambiguous(err) {
+			err = errors.Join(err, d.removeContainer(ctx, id)) // nobody may take it for one that is about to start
+		} else if !errors.Is(err, errMeanwhile) {
 			break
 		}
 		select {
