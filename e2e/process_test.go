@@ -18,7 +18,7 @@ import (
 
 // patience bounds everything that is waited for. Nothing takes that long but
 // on a machine with much else to do.
-const patience = 2 * time.Minute
+const patience = time.Minute
 
 // result is how a command ended.
 type result struct {

@@ -12,9 +12,8 @@ import (
 )
 
 // killGrace bounds the wait for the pipes of a git process that has ended or was
-// cancelled: somebody that it has started may hold them. On a machine that has
-// too much to do, what git has said can take seconds to be read.
-const killGrace = 10 * time.Second
+// cancelled: somebody that it has started may hold them.
+const killGrace = time.Second
 
 // git runs the host's git program in one directory.
 type git struct {
@@ -45,10 +44,20 @@ func newGit(dir string) (git, error) {
 	return git{program: program, dir: dir, environ: gitEnviron(os.Environ())}, nil
 }
 
-// run asks one question. Settings that make git start programs are overridden:
+// run asks one question. On a machine that has too much to do, what git has said
+// may not be read in time after its end, and is asked for once more.
+func (g git) run(ctx context.Context, args ...string) answer {
+	a := g.ask(ctx, args...)
+	if errors.Is(a.err, exec.ErrWaitDelay) && ctx.Err() == nil {
+		a = g.ask(ctx, args...)
+	}
+	return a
+}
+
+// ask starts git once. Settings that make git start programs are overridden:
 // the repository may have been written by an agent. Bare repositories are not
 // looked for, because any folder of a work tree can be made to look like one.
-func (g git) run(ctx context.Context, args ...string) answer {
+func (g git) ask(ctx context.Context, args ...string) answer {
 	hardened := []string{
 		"--no-pager",
 		"-c", "core.fsmonitor=false",

@@ -13,10 +13,8 @@ import (
 	"unicode"
 )
 
-// killGrace bounds the wait for the pipes of a git process that has ended or was
-// cancelled: somebody that it has started may hold them. On a machine that has
-// too much to do, what git has said can take seconds to be read.
-const killGrace = 10 * time.Second
+// killGrace bounds the wait for the pipes of a git process that was cancelled.
+const killGrace = time.Second
 
 // git runs the host's git program on the user's repository, which is named
 // explicitly: nothing in the work tree can lead it elsewhere.
