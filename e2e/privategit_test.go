@@ -9,9 +9,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+	"gotest.tools/v3/poll"
 )
 
 // privately runs a test in a container with a git directory of its own, on every
@@ -56,6 +58,25 @@ func TestCommitsOfAPrivateGitDirectory(t *testing.T) {
 		w.ralph(t, "build").expect(t, 0)
 		assert.Equal(t, w.git(t, "show", "HEAD:b.txt"), "The user's")
 		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
+	})
+}
+
+// The user's branch follows after each task, not only when all are through.
+func TestCommitsComeOutAfterEachTask(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}},
+			task{ID: "b", Title: "Wait", Priority: 1, Steps: []string{"touch begun; while ! test -e go; do sleep 0.1; done"}})
+		build := start(t, w.docker("ralph", "build", "-n", "2"))
+		appears(t, filepath.Join(w.repo, "begun"))
+		// Commits of an agent that still works come after half a minute.
+		poll.WaitOn(t, func(poll.LogT) poll.Result {
+			if last := w.git(t, "log", "-1", "--format=%s"); last != "Add a" {
+				return poll.Continue("the last commit is %q", last)
+			}
+			return poll.Success()
+		}, poll.WithTimeout(20*time.Second), poll.WithDelay(200*time.Millisecond))
+		w.write(t, filepath.Join(w.repo, "go"), "")
+		build.wait(t).expect(t, 0)
 	})
 }
 

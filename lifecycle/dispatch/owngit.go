@@ -17,7 +17,9 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/privategit"
+	"github.com/docker-ralph/docker-ralph/ralph/looplog"
 	"github.com/docker-ralph/docker-ralph/scope"
 )
 
@@ -30,13 +32,26 @@ type ownGit struct {
 	result privategit.Result // of all syncs so far
 }
 
-// syncEvery is how often commits are fetched while an agent works.
-const syncEvery = 30 * time.Second
+// syncEvery is how often commits are fetched while an agent works, and lookEvery
+// how often it is looked whether one has ended, after which they are fetched too.
+const (
+	syncEvery = 30 * time.Second
+	lookEvery = time.Second
+)
+
+// directWarning is told once per sandbox.
+const directWarning = `Warning: with sandbox.git = "direct" the agent can write into your git directory: its hooks and configuration count when you use git here`
 
 // ownGit lets a container have a git directory of its own over that of the work
 // tree. An agent is not started while the user has to finish something first.
 func (h Host) ownGit(ctx context.Context, wt scope.Worktree, at *place, spec *lifecycle.Spec, command string) error {
-	if !spec.Private || at.kind != config.DriverContainer {
+	if at.kind != config.DriverContainer {
+		return nil
+	}
+	if !spec.Private {
+		if !container.Known(h.StateDir, spec.Name) {
+			h.report(directWarning)
+		}
 		return nil
 	}
 	repo, err := privategit.Open(wt, spec.Name, h.StateDir)
@@ -127,7 +142,7 @@ func (h Host) executeSynced(ctx context.Context, at place, sb lifecycle.Sandbox,
 	if err := at.git.repo.Begin(ctx); err != nil {
 		return 0, err
 	}
-	stop := at.git.follow(ctx, shell(at.driver, sb))
+	stop := at.git.follow(ctx, shell(at.driver, sb), sb.Root)
 	defer stop()
 	return h.execute(ctx, at.driver, sb, p, command)
 }
@@ -192,23 +207,31 @@ func (h Host) reportSync(res privategit.Result) {
 	}
 }
 
-// follow fetches commits again and again until it is stopped. What came is told
-// at the end, because the terminal belongs to the agent.
-func (g *ownGit) follow(ctx context.Context, sh privategit.Shell) (stop func()) {
+// follow fetches commits after each run of an agent in the work tree top, and
+// again and again while one takes long, until it is stopped. What came is told at
+// the end, because the terminal belongs to the agent.
+func (g *ownGit) follow(ctx context.Context, sh privategit.Shell, top string) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		last := ""
-		for again := time.NewTicker(syncEvery); ; {
+		look := time.NewTicker(lookEvery)
+		defer look.Stop()
+		last, seen, synced := "", looplog.Latest(top), time.Now()
+		for {
 			select {
 			case <-ctx.Done():
-				again.Stop()
 				return
-			case <-again.C:
+			case <-look.C:
 			}
-			res, tip, err := g.repo.Watch(ctx, sh, last)
-			if last = tip; err == nil { // or else the last one tells
+			latest := looplog.Latest(top)
+			ended := latest.After(seen)
+			if !ended && time.Since(synced) < syncEvery {
+				continue
+			}
+			res, tip, err := g.repo.Watch(ctx, sh, last, ended)
+			last, seen, synced = tip, latest, time.Now()
+			if err == nil { // or else the last one tells
 				g.add(res)
 			}
 		}

@@ -66,13 +66,14 @@ func (r *Repo) Out(ctx context.Context, sh Shell, ended bool) (Result, error) {
 // Watch does what Out does while an agent works, but lets the user's branch
 // follow only to a commit that was the sandbox's last one before already: agents
 // amend what they have just committed. last is what the call before returned.
-func (r *Repo) Watch(ctx context.Context, sh Shell, last string) (res Result, tip string, err error) {
+// With ended, the agent that worked has ended since, and all of it is final.
+func (r *Repo) Watch(ctx context.Context, sh Shell, last string, ended bool) (res Result, tip string, err error) {
 	own, st, unlock, err := r.open(ctx)
 	if err != nil {
 		return Result{}, last, err
 	}
 	defer unlock()
-	res, err = own.out(ctx, &st, sh, func(tip string) bool { return tip == last })
+	res, err = own.out(ctx, &st, sh, func(tip string) bool { return ended || tip == last })
 	return res, res.tip, err
 }
 

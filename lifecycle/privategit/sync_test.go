@@ -330,7 +330,7 @@ func TestTheBranchFollowsToSettledCommitsOnly(t *testing.T) {
 	first := w.commit("a.txt", "one\n")
 	watch := func(last string) (Result, string) {
 		t.Helper()
-		res, tip, err := w.repo.Watch(t.Context(), w.sh, last)
+		res, tip, err := w.repo.Watch(t.Context(), w.sh, last, false)
 		assert.NilError(t, err)
 		return res, tip
 	}
@@ -346,4 +346,10 @@ func TestTheBranchFollowsToSettledCommitsOnly(t *testing.T) {
 	assert.Equal(t, res.Commits, 1)
 	assert.Equal(t, w.tip("main"), tip)
 	w.clean()
+
+	// One that has ended amends nothing.
+	last := w.commit("b.txt", "two\n")
+	_, _, err := w.repo.Watch(t.Context(), w.sh, tip, true)
+	assert.NilError(t, err)
+	assert.Equal(t, w.tip("main"), last)
 }
