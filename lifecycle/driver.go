@@ -43,6 +43,7 @@ type Sandbox struct {
 
 	Scope      scope.Scope
 	Root       string // the work tree it was made for
+	MainRoot   string // the repository's main work tree; empty where a driver does not record it
 	Agent      string
 	Image      string // image reference it was made from
 	ConfigHash string // [Spec.Hash] at the time

@@ -16,9 +16,10 @@ type Ensurer struct {
 	Driver Driver
 	// Why says in a clause why this driver, for a user who left it open.
 	Why string
-	// AnyAgent says that no agent will be started: a sandbox that was made for
-	// another agent, and so from another image, will do.
-	AnyAgent bool
+	// AnyAgent is set where no agent will be started: a sandbox that was made for
+	// another agent, and so from another image, will do. It returns the network
+	// policy that a sandbox for that agent has, as agents differ in their hosts.
+	AnyAgent func(agent string) (Egress, error)
 	// LockDir is where the locks are that keep two dispatches of one scope
 	// from making its sandbox twice.
 	LockDir string
@@ -47,7 +48,11 @@ func (e *Ensurer) Ensure(ctx context.Context, spec Spec, recreate bool) (Sandbox
 		if err != nil {
 			return Sandbox{}, err
 		}
-		if sb.State == Running && spec.check(sb, e.Driver.Manual(sb.Name)) == nil && e.fits(spec, sb) && e.Driver.Ready(sb) {
+		own, err := e.adapt(spec, sb)
+		if err != nil {
+			return Sandbox{}, err
+		}
+		if sb.State == Running && spec.check(sb, e.Driver.Manual(sb.Name)) == nil && own.fits(sb) && e.Driver.Ready(sb) {
 			return sb, nil
 		}
 	}
@@ -59,12 +64,16 @@ func (e *Ensurer) Ensure(ctx context.Context, spec Spec, recreate bool) (Sandbox
 	return e.ensure(ctx, spec, recreate)
 }
 
-// fits tells whether a sandbox is what the spec describes.
-func (e *Ensurer) fits(spec Spec, sb Sandbox) bool {
-	if e.AnyAgent {
-		spec.Agent, spec.Image = sb.Agent, sb.Image
+// adapt returns the spec with the agent of a sandbox that is there, if any agent
+// will do.
+func (e *Ensurer) adapt(spec Spec, sb Sandbox) (own Spec, err error) {
+	if e.AnyAgent == nil || sb.State == NotFound {
+		return spec, nil
 	}
-	return sb.ConfigHash == spec.Hash()
+	own = spec
+	own.Agent, own.Image = sb.Agent, sb.Image
+	own.Egress, err = e.AnyAgent(sb.Agent)
+	return own, err
 }
 
 // lock takes the scope's lock and says so when it has to wait.
@@ -89,25 +98,27 @@ func (e *Ensurer) ensure(ctx context.Context, spec Spec, recreate bool) (Sandbox
 	if err != nil {
 		return Sandbox{}, err
 	}
+	own, err := e.adapt(spec, sb)
+	if err != nil {
+		return Sandbox{}, err
+	}
+	made := recreate || sb.State == NotFound || sb.State == Unknown || !own.fits(sb)
 	switch {
 	case sb.State == Unknown:
 		err = e.giveUp(ctx, sb, recreate)
-	case sb.State != NotFound && (recreate || !e.fits(spec, sb)):
-		err = e.discard(ctx, spec, sb, recreate)
+	case made && sb.State != NotFound:
+		err = e.discard(ctx, own, sb, recreate)
 	}
 	if err != nil {
 		return Sandbox{}, err
 	}
-	if sb.State == Unknown || recreate || !e.fits(spec, sb) {
-		sb = Sandbox{Name: spec.Name, State: NotFound}
-	}
-	made := sb.State == NotFound
 	if made {
+		own = spec
 		if sb, err = e.create(ctx, spec); err != nil {
 			return Sandbox{}, err
 		}
 	}
-	if err := e.bringUp(ctx, spec, &sb); err != nil {
+	if err := e.bringUp(ctx, own, &sb); err != nil {
 		if made && ctx.Err() == nil {
 			// Nothing has run in it yet: the next try shall start afresh.
 			err = errors.Join(err, e.Driver.Remove(ctx, sb))

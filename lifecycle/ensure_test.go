@@ -11,6 +11,7 @@ import (
 	"github.com/gofrs/flock"
 	"gotest.tools/v3/assert"
 
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 	"github.com/docker-ralph/docker-ralph/scope"
 )
 
@@ -98,6 +99,9 @@ func TestEnsure(t *testing.T) {
 	changed.Image = "image:0"
 	otherAgent := changed
 	otherAgent.Agent = "claude"
+	policy, err := egress.New(egress.Allowlist, "claude", []string{egress.AgentPreset}, nil)
+	assert.NilError(t, err)
+	otherAgent.Egress = Egress{Policy: policy}
 	otherMounts := spec
 	otherMounts.Mounts = []string{"/git"}
 	other := spec
@@ -149,8 +153,16 @@ func TestEnsure(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			d := &tc.driver
 			e := &Ensurer{
-				Driver: d, AnyAgent: tc.anyAgent, LockDir: t.TempDir(), Report: func(string) {}, Confirm: tc.confirm,
+				Driver: d, LockDir: t.TempDir(), Report: func(string) {}, Confirm: tc.confirm,
 				Image: func(context.Context) error { return d.note("image") },
+			}
+			if tc.anyAgent {
+				e.AnyAgent = func(agent string) (Egress, error) {
+					if agent == otherAgent.Agent {
+						return otherAgent.Egress, nil
+					}
+					return spec.Egress, nil
+				}
 			}
 			sb, err := e.Ensure(t.Context(), spec, tc.recreate)
 			if tc.err != "" {

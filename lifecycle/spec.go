@@ -34,6 +34,9 @@ func (s Spec) Hash() string {
 	return hex.EncodeToString(h.Sum(nil))[:12]
 }
 
+// fits tells whether a sandbox is what the spec describes.
+func (s Spec) fits(sb Sandbox) bool { return sb.ConfigHash == s.Hash() }
+
 // digest names what of the policy a sandbox is made for. The order of rules and
 // where they come from make no difference.
 func (e Egress) digest() string {

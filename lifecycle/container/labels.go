@@ -72,6 +72,7 @@ func fromLabels(id string, l map[string]string) lifecycle.Sandbox {
 		ID:         id,
 		Scope:      scope.Scope{Repo: l[labelRepo], Branch: l[labelBranch]},
 		Root:       l[labelWorktree],
+		MainRoot:   l[labelRoot],
 		Agent:      l[labelAgent],
 		Image:      l[labelImage],
 		ConfigHash: l[labelConfigHash],

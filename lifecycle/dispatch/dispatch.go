@@ -143,6 +143,9 @@ func Run(ctx context.Context, h Host, opts Options) (int, error) {
 	}
 	ensurer := h.ensurer(at, opts)
 	ensurer.Save = h.save(at, wt)
+	if opts.Command == taskCommand {
+		ensurer.AnyAgent = h.egressOf(spec, cfg, at)
+	}
 	code, sb, err := h.ensureAndExecute(ctx, at, spec, ensurer, opts, lifecycle.Process{
 		ID:      rand.Text(),
 		Lasting: opts.Command != taskCommand,
@@ -298,12 +301,11 @@ func (h Host) ensurer(at place, opts Options) *lifecycle.Ensurer {
 	return &lifecycle.Ensurer{
 		Driver:   at.driver,
 		Why:      at.why,
-		AnyAgent: opts.Command == taskCommand,
 		LockDir:  h.lockDir(),
 		Report:   h.report,
 		Confirm:  h.Confirm,
 		Image: func(ctx context.Context) error {
-			h.sweepWalls(ctx, at.driver)
+			h.sweepOrphans(ctx, at.driver)
 			if !at.build {
 				return nil
 			}

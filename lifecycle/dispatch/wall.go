@@ -1,20 +1,18 @@
 package dispatch
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/url"
 	"strings"
-	"time"
-
-	"github.com/containerd/errdefs"
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
+
+// policyKey is the setting's name.
+const policyKey = "sandbox.network.policy"
 
 // wall completes a spec by what holds the sandbox in. The programs for microVMs
 // have walls of their own, which we do not set.
@@ -24,7 +22,7 @@ func (h Host) wall(spec *lifecycle.Spec, cfg config.Effective, at place) error {
 		return err
 	}
 	if at.kind != config.DriverContainer {
-		if policy.Mode != "" && !at.known {
+		if cfg.Origins[policyKey].Kind != config.FromDefault && !at.known {
 			h.report(fmt.Sprintf("Warning: the network policy %q has no effect: a microVM of %s reaches what the policy of that program allows", policy.Mode, at.kind))
 		}
 		return nil
@@ -47,19 +45,17 @@ func (h Host) wall(spec *lifecycle.Spec, cfg config.Effective, at place) error {
 	return nil
 }
 
-// orphanGrace is how old what a sandbox has left must be before it is removed.
-const orphanGrace = 10 * time.Minute
-
-// sweepWalls removes proxies and networks whose sandbox was removed by hand.
-// Nothing of the user's is in them, so nobody is told. It is no reason to fail
-// when that fails; another dispatch may be doing the same.
-func (h Host) sweepWalls(ctx context.Context, driver lifecycle.Driver) {
-	d, ok := driver.(*container.Driver)
-	if !ok {
-		return
-	}
-	if _, err := d.SweepOrphans(ctx, orphanGrace); err != nil && ctx.Err() == nil && !errdefs.IsConflict(err) {
-		h.report(fmt.Sprintf("Warning: %v", err))
+// egressOf returns a function that tells what the policy is for another agent
+// than the one of the configuration.
+func (h Host) egressOf(spec lifecycle.Spec, cfg config.Effective, at place) func(string) (lifecycle.Egress, error) {
+	return func(agent string) (lifecycle.Egress, error) {
+		if agent == cfg.Agent.Name {
+			return spec.Egress, nil
+		}
+		cfg, spec := cfg, spec
+		cfg.Agent.Name = agent
+		err := h.wall(&spec, cfg, at)
+		return spec.Egress, err
 	}
 }
 

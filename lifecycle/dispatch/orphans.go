@@ -1,0 +1,86 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/gofrs/flock"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+	"github.com/docker-ralph/docker-ralph/lifecycle/privategit"
+)
+
+// orphanGrace is how old what a sandbox has left must be before it is removed.
+const orphanGrace = 10 * time.Minute
+
+// sweepOrphans removes what nobody can use any more: proxies and networks whose
+// sandbox was removed by hand, and sandboxes whose work tree is gone. It is no
+// reason to fail when that fails; another dispatch may be doing the same.
+func (h Host) sweepOrphans(ctx context.Context, driver lifecycle.Driver) {
+	d, ok := driver.(*container.Driver)
+	if !ok {
+		return
+	}
+	err := h.sweepSandboxes(ctx, d)
+	if err == nil {
+		_, err = d.SweepOrphans(ctx, orphanGrace)
+	}
+	if err != nil && ctx.Err() == nil && !errdefs.IsConflict(err) {
+		h.report(fmt.Sprintf("Warning: %v", err))
+	}
+}
+
+// sweepSandboxes removes the sandboxes whose work tree is gone, if nothing is
+// lost by that.
+func (h Host) sweepSandboxes(ctx context.Context, d *container.Driver) error {
+	all, err := d.List(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, sb := range all {
+		// Others may use the same engine, whose work trees need not be here.
+		if container.Known(h.StateDir, sb.Name) && gone(sb.Root) {
+			errs = append(errs, h.sweepSandbox(ctx, d, sb))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func gone(path string) bool {
+	_, err := os.Lstat(path)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// sweepSandbox removes a sandbox without a work tree. It is kept, and named, if
+// its commits may be nowhere else: in a repository that is gone with its work
+// tree, too.
+func (h Host) sweepSandbox(ctx context.Context, d *container.Driver, sb lifecycle.Sandbox) error {
+	lock := flock.New(filepath.Join(h.lockDir(), sb.Name+".lock"))
+	if free, err := lock.TryLock(); err != nil || !free {
+		return err
+	}
+	defer func() { _ = lock.Close() }()
+	if sb.State == lifecycle.Running {
+		if busy, err := d.Busy(ctx, sb); err != nil || busy {
+			return err
+		}
+	}
+	if sb.Private && (sb.MainRoot == "" || gone(filepath.Join(sb.MainRoot, ".git")) || !privategit.Saved(h.StateDir, sb.Name)) {
+		h.report(fmt.Sprintf("Warning: the work tree of the sandbox %s, %s, is gone. The sandbox is kept, as it may have the only copy of its commits. "+
+			"If you do not need them, remove it with %q and \"docker volume rm ralph-git-%s\"", sb.Name, sb.Root, d.Manual(sb.Name).Remove, sb.Name))
+		return nil
+	}
+	if err := d.Remove(ctx, sb); err != nil {
+		return err
+	}
+	h.report(fmt.Sprintf("Removed the sandbox %s: its work tree %s is gone", sb.Name, sb.Root))
+	return nil
+}
