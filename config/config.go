@@ -113,8 +113,7 @@ type Sandbox struct {
 
 // Network says which hosts a sandbox reaches.
 type Network struct {
-	// Policy is the kind of the policy; empty for none, which is the engine's
-	// ordinary network.
+	// Policy is the kind of the policy.
 	Policy egress.Mode
 	// Presets are names of lists of hosts that come with docker-ralph.
 	Presets []string

@@ -36,8 +36,8 @@ func TestLoadDefaults(t *testing.T) {
 	assert.DeepEqual(t, e.Config, Config{
 		Agent: Agent{Name: "claude", Permissions: "bypass"},
 		Sandbox: Sandbox{
-			Enabled: true, Driver: "auto", Reuse: true, Git: GitDirect, ReadOnly: true,
-			Network:   Network{Presets: []string{"agent", "git", "packages"}},
+			Enabled: true, Driver: "auto", Reuse: true, Git: GitPrivate, ReadOnly: true,
+			Network:   Network{Policy: egress.Allowlist, Presets: []string{"agent", "git", "packages"}},
 			Resources: Resources{Memory: 8 << 30, CPUs: 4, Pids: 1024, Timeout: time.Hour},
 		},
 		Loop: defaultLoop,
@@ -65,6 +65,7 @@ enabled = true
 driver = "container"
 image = "registry.example.com:5000/team/agent:v1"
 reuse_container = false
+git = "direct"
 read_only = false
 runtime = "runsc"
 
@@ -113,6 +114,7 @@ func TestLoadFile(t *testing.T) {
 			sandbox.driver = "container"
 			sandbox.image = "registry.example.com:5000/team/agent:v1"
 			sandbox.reuse_container = false
+			sandbox.git = "direct"
 			sandbox.read_only = false
 			sandbox.runtime = "runsc"
 			sandbox.network = { policy = "deny", presets = ["agent", "npm"], allowed = ["A.example", "*.b.example:8443"] }
@@ -139,10 +141,10 @@ func TestLoadOrigins(t *testing.T) {
 	assert.NilError(t, err)
 	file := filepath.Join(root, "ralph.toml")
 	for key, want := range map[string]string{
-		"agent.name": file + ":3", "agent.model": file + ":4", "sandbox.resources.pids": file + ":23",
+		"agent.name": file + ":3", "agent.model": file + ":4", "sandbox.resources.pids": file + ":24",
 		"sandbox.driver": filepath.Join(user, "config.toml") + ":2", "sandbox.image": "--image",
 		"sandbox.resources.timeout_minutes": "--timeout", "env.pass": "--env",
-		"env.pass.A": "RALPH_DOCKER_ENV", "env.pass.B_2": file + ":29", "env.pass.E": "RALPH_DOCKER_ENV",
+		"env.pass.A": "RALPH_DOCKER_ENV", "env.pass.B_2": file + ":30", "env.pass.E": "RALPH_DOCKER_ENV",
 	} {
 		assert.Equal(t, e.Origins[key].String(), want, key)
 	}
@@ -192,8 +194,8 @@ func TestLoadEnvironmentAndFlags(t *testing.T) {
 	want := Config{
 		Agent: Agent{Name: "shell", Model: "m", Permissions: "ask"},
 		Sandbox: Sandbox{
-			Enabled: true, Driver: "docker-sandbox", Image: "i", Reuse: true, Git: GitDirect, ReadOnly: true,
-			Network:   Network{Presets: DefaultPresets()},
+			Enabled: true, Driver: "docker-sandbox", Image: "i", Reuse: true, Git: GitPrivate, ReadOnly: true,
+			Network:   Network{Policy: egress.Allowlist, Presets: DefaultPresets()},
 			Resources: Resources{Memory: 1 << 30, CPUs: 0.5, Pids: 1024, Timeout: 2 * time.Minute},
 		},
 		Env:   Env{Pass: []string{"LD_PRELOAD", "B"}},

@@ -45,16 +45,9 @@ func checkRuntime(v string) error {
 }
 
 // Policy is the network policy of the configuration, with the origin of each
-// rule. Without one it is zero. Whoever names hosts and no policy means that
-// these are allowed and others are not.
+// rule.
 func (e Effective) Policy() (egress.Policy, error) {
 	n := e.Sandbox.Network
-	switch {
-	case n.Policy == "" && len(n.Allowed) == 0:
-		return egress.Policy{}, nil
-	case n.Policy == "":
-		n.Policy = egress.Allowlist
-	}
 	var own []egress.Entry
 	for _, text := range n.Allowed {
 		rule, err := egress.ParseRule(text)

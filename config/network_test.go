@@ -32,18 +32,17 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-func TestNoPolicy(t *testing.T) {
-	e, err := Load(Sources{})
-	assert.NilError(t, err)
-	policy, err := e.Policy()
-	assert.NilError(t, err)
-	assert.Equal(t, policy.Mode, egress.Mode(""))
-
-	e, err = Load(Sources{Overrides: Overrides{Allow: []string{"a.example"}}})
-	assert.NilError(t, err)
-	policy, err = e.Policy()
-	assert.NilError(t, err)
-	assert.Equal(t, policy.Mode, egress.Allowlist)
+func TestPolicyByDefault(t *testing.T) {
+	for _, over := range []Overrides{{}, {Allow: []string{"a.example"}}} {
+		e, err := Load(Sources{Overrides: over})
+		assert.NilError(t, err)
+		policy, err := e.Policy()
+		assert.NilError(t, err)
+		assert.Equal(t, policy.Mode, egress.Allowlist)
+		assert.Check(t, policy.Decide("github.com", 443).Allowed)
+		assert.Check(t, is.Equal(policy.Decide("a.example", 443).Allowed, len(over.Allow) > 0))
+		assert.Check(t, !policy.Decide("b.example", 443).Allowed)
+	}
 }
 
 func TestPolicyOfFlagsAndEnvironment(t *testing.T) {

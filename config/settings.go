@@ -61,6 +61,7 @@ const (
 	keyDriver  = "sandbox.driver"
 	keySource  = "ralph.source"
 	keyImage   = "sandbox.image"
+	keyGit     = "sandbox.git"
 	keyBase    = "image.base"
 	keyPass    = "env.pass"
 	keyTimeout = "sandbox.resources.timeout_minutes"
@@ -109,7 +110,7 @@ func mainSettings() []setting {
 			c.Sandbox.Image = v
 			return nil
 		}, check: ImageChecker.Image},
-		{key: "sandbox.git", form: text, env: "RALPH_GIT", set: func(c *Config, v string, _ OriginKind) error {
+		{key: keyGit, form: text, env: "RALPH_GIT", set: func(c *Config, v string, _ OriginKind) error {
 			c.Sandbox.Git = v
 			return checkChoice(v, GitDirect, GitPrivate)
 		}},
@@ -198,8 +199,8 @@ func defaults() Config {
 		Agent: Agent{Name: "claude", Permissions: PermissionsBypass},
 		Loop:  Loop{MaxFailures: 3, Idle: 30 * time.Minute, MaxWait: 6 * time.Hour, Grace: time.Minute},
 		Sandbox: Sandbox{
-			Enabled: true, Driver: DriverAuto, Reuse: true, Git: GitDirect, ReadOnly: true,
-			Network:   Network{Presets: DefaultPresets()},
+			Enabled: true, Driver: DriverAuto, Reuse: true, Git: GitPrivate, ReadOnly: true,
+			Network:   Network{Policy: egress.Allowlist, Presets: DefaultPresets()},
 			Resources: Resources{Memory: 8 << 30, CPUs: 4, Pids: 1024, Timeout: 60 * time.Minute},
 		},
 	}

@@ -92,7 +92,9 @@ func realProgram(t *testing.T, pattern string) string {
 // The real codex works without its key where nothing but its model is reached.
 func TestRealCodexWithoutItsKey(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		program := filepath.Join(w.repo, ".git", "codex") // the sandbox sees it, and no commit has it
+		program := filepath.Join(w.repo, ".ralph", "codex") // the sandbox sees it, and no commit has it
+		assert.NilError(t, os.MkdirAll(filepath.Dir(program), 0o755))
+		w.own(t, filepath.Dir(program))
 		assert.NilError(t, copyProgram(realProgram(t, "@openai/codex-linux-*/vendor/*/bin/codex"), program))
 		w.own(t, program)
 		image := w.imageWith(t, "/usr/local/bin/codex", "#!/bin/sh\nexec '"+program+"' \"$@\"\n")

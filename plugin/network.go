@@ -23,8 +23,8 @@ func newNetworkCommand(d dispatcher) *cobra.Command {
 		Use:   "network COMMAND",
 		Short: "See and change what this branch's sandbox reaches",
 		Long: `See and change which hosts the sandbox of this repository and branch reaches, and
-what was refused. There is something to see where a network policy is set: with
---network, or with policy under [sandbox.network] in ralph.toml.`,
+what was refused. The policy is set with --network, or with policy under
+[sandbox.network] in ralph.toml.`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cmd.SetOut(d.cli.Err())

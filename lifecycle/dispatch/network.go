@@ -124,9 +124,6 @@ func (h Host) networkScope(ctx context.Context, over config.Overrides) (n networ
 	if n.policy, err = cfg.Policy(); err != nil {
 		return n, err
 	}
-	if n.policy.Mode == "" {
-		return n, errors.New("no network policy is set here, so sandboxes are on the engine's ordinary network: set one with --network allowlist, or with policy under [sandbox.network] in ralph.toml")
-	}
 	api, err := connected()
 	if err != nil {
 		return n, err

@@ -97,7 +97,9 @@ func (s *testSandbox) Ralph(ctx context.Context, out io.Writer, args ...string) 
 // Collect implements [selftest.Sandbox].
 func (s *testSandbox) Collect(ctx context.Context) (string, error) {
 	if s.at.git != nil {
-		return "refs/heads/" + s.wt.Scope.Branch, s.bringOut(ctx, s.at, s.made)
+		h := s.Host
+		h.Stderr = io.Discard
+		return "refs/heads/" + s.wt.Scope.Branch, h.bringOut(ctx, s.at, s.made)
 	}
 	if !s.made.Private {
 		return "refs/heads/" + s.wt.Scope.Branch, nil
