@@ -13,6 +13,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
 
@@ -112,5 +113,42 @@ func TestWhoChoosesTheNetworkPolicy(t *testing.T) {
 		w.write(t, filepath.Join(w.repo, "ralph.toml"), "[sandbox.network]\npolicy = \"deny\"\n")
 		w.ok(t, "task", "list")
 		assert.Check(t, is.Contains(w.ok(t, "network", "ls"), "Policy: deny"))
+	})
+}
+
+// An agent hears what the network refused to the one before, which it cannot
+// know otherwise, in words that the repository may choose.
+func TestTheNextAgentHearsWhatWasRefused(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.configureUser(t, "[agents.mine]\ncommand = [\"sh\", \"try.sh\", \"{prompt_file}\"]\n")
+		w.write(t, filepath.Join(w.repo, "try.sh"), `n=$(ls | grep -c ^prompt); cp "$1" "prompt$n"
+case $n in
+0) `+reach("far.invalid", "far")+`; `+reach("far.invalid", "far")+`; `+reach("soon.invalid:8443", "far")+`;;
+2) `+reach("far.invalid", "far")+`;;
+esac`)
+		w.setenv("RALPH_NETWORK", "allowlist")
+		flags := []string{"--agent", "mine", "--image", engines.BaseImage()}
+		w.ok(t, append(flags, "task", "create", "a", "Try")...)
+		build := func(n string) string { return w.ok(t, append(flags, "build", "-n", n)...) }
+		out := build("2")
+		assert.Check(t, is.Contains(out, " | blocked: far.invalid:443 ×2, soon.invalid:8443 ×1\n"))
+		assert.Equal(t, strings.Count(out, "blocked"), 1)
+		assert.Check(t, !strings.Contains(w.read(t, "prompt0"), "invalid"))
+		told := w.read(t, "prompt1")
+		for _, want := range []string{
+			"## From the session before\n", "- `far.invalid:443`, 2 times\n- `soon.invalid:8443`, 1 time\n", "only the user", "Do not try these again",
+		} {
+			assert.Check(t, is.Contains(told, want))
+		}
+		w.write(t, filepath.Join(w.repo, ".ralph", "prompts", "refused.md"), "Out of bounds: {refused}\n")
+		w.own(t, filepath.Join(w.repo, ".ralph"))
+		build("2")
+		assert.Check(t, !strings.Contains(w.read(t, "prompt2"), "invalid"), "that was another loop")
+		assert.Check(t, is.Contains(w.read(t, "prompt3"), "\nOut of bounds: - `far.invalid:443`, 1 time\n"))
+
+		// Without a proxy, nobody is asked.
+		w.setenv("RALPH_NETWORK", "")
+		w.ok(t, append(flags, "--recreate", "build", "-n", "1")...)
+		assert.Check(t, !strings.Contains(w.read(t, "prompt4"), "invalid"))
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress/firewall"
 )
 
@@ -16,7 +17,8 @@ func gitHosts() []string {
 }
 
 // throughProxy adds to the environment of a command what leads programs to the
-// proxy. The address is a number: there may be no resolver.
+// proxy, and ralph to what it refuses. The address is a number: there may be no
+// resolver.
 func throughProxy(env []string, proxy string) []string {
 	url := fmt.Sprintf("http://%s:%d", proxy, firewall.PortProxy)
 	direct := "localhost,127.0.0.1,::1," + proxy
@@ -28,6 +30,7 @@ func throughProxy(env []string, proxy string) []string {
 		{"NO_PROXY", direct},
 		{"no_proxy", direct},
 		{"NODE_USE_ENV_PROXY", "1"},
+		{egress.RefusalsEnv, fmt.Sprintf("http://%s:%d%s", proxy, firewall.PortAPI, egress.RefusalsPath)},
 	}
 	env = slices.DeleteFunc(slices.Clone(env), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")

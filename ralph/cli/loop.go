@@ -16,6 +16,7 @@ import (
 	"github.com/moby/term"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
 	"github.com/docker-ralph/docker-ralph/ralph/deadline"
@@ -23,6 +24,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/loop"
 	"github.com/docker-ralph/docker-ralph/ralph/looplog"
 	"github.com/docker-ralph/docker-ralph/ralph/prompt"
+	"github.com/docker-ralph/docker-ralph/ralph/refusals"
 )
 
 // job is what plan or build was asked to do.
@@ -138,6 +140,9 @@ func (o Options) runSession(ctx context.Context, j *job) outcome {
 		return failed(err)
 	}
 	lo := j.options(s)
+	if err := j.listen(&lo, s.top); err != nil {
+		return failed(err)
+	}
 	clock, err := deadline.Connect(ctx)
 	if err != nil {
 		_, _ = fmt.Fprintf(o.Stderr, "Warning: %s. A run that cannot be ended goes on without limit\n", err)
@@ -158,10 +163,32 @@ func (o Options) runSession(ctx context.Context, j *job) outcome {
 // prompts are the repository's own, where there is a sandbox: they hold
 // commands that are run, so on a host they need the user's say-so.
 func (j *job) prompts(top string) ([]prompt.Prompt, error) {
-	if top == "" || !j.session.Sandboxed && !j.session.Danger {
+	dir := j.promptDir(top)
+	if dir == "" {
 		return prompt.Builtin()
 	}
-	return prompt.Load(filepath.Join(top, ".ralph", "prompts"))
+	return prompt.Load(dir)
+}
+
+// promptDir is where the repository's own prompts are, or "" if they do not
+// count.
+func (j *job) promptDir(top string) string {
+	if top == "" || !j.session.Sandboxed && !j.session.Danger {
+		return ""
+	}
+	return filepath.Join(top, ".ralph", "prompts")
+}
+
+// listen has the loop hear what the sandbox's network refuses, if there is
+// somebody who tells.
+func (j *job) listen(lo *loop.Options, top string) (err error) {
+	proxy := refusals.At(os.Getenv(egress.RefusalsEnv))
+	if proxy == nil || !j.session.Sandboxed {
+		return nil
+	}
+	lo.Refused = proxy.Next
+	lo.RefusedText, err = prompt.Refused(j.promptDir(top))
+	return err
 }
 
 // options is the loop that the job asks for.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/looplog"
 )
@@ -46,6 +47,7 @@ type iteration struct {
 	givenBack     []string // tasks that it gave back itself
 	finished      []string // tasks that it did, and that count
 	reopened      []string // tasks that it did, and that do not count
+	refused       []egress.Refusal
 }
 
 // iterate makes one run and says whether the loop has to stop.
@@ -64,6 +66,7 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	if it.after = it.before; it.end != endInterrupted || l.keeper != nil {
 		it.after = l.look(ctx)
 	}
+	l.hearRefused(ctx, it)
 	l.record(ctx, n, it)
 	err = errors.Join(err, failed)
 	if err != nil {
@@ -153,7 +156,7 @@ func (l *loop) record(ctx context.Context, n int, it *iteration) {
 	entry := looplog.Iteration{
 		N: n, Tasks: it.tasks(), Outcome: it.name(l.Session.Mode == agent.Plan), Started: it.started.UTC(),
 		Seconds: time.Since(it.started).Seconds(), ExitCode: it.code,
-		Tokens: it.usage.Tokens, CostUSD: it.usage.CostUSD,
+		Tokens: it.usage.Tokens, CostUSD: it.usage.CostUSD, Refused: it.refused,
 	}
 	switch {
 	case it.limit != nil:

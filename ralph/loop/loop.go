@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 	"github.com/docker-ralph/docker-ralph/ralph/looplog"
@@ -44,6 +45,11 @@ type Options struct {
 	// commits lie between two.
 	Head  func(context.Context) string
 	Count func(ctx context.Context, from, to string) int
+	// Refused returns what the network has refused since the call before, and
+	// RefusedText is what the next run is told of it (see [prompt.Refused]).
+	// Refused is nil where the network refuses nothing.
+	Refused     func(context.Context) egress.Refusals
+	RefusedText string
 	// Log is nil where nothing can be kept.
 	Log *looplog.Log
 	// Earlier are the iterations of the loop that this one resumes.
@@ -67,6 +73,7 @@ type loop struct {
 	iterations  []looplog.Iteration // of this loop
 	totals      Totals              // with those of the loop that it resumes
 	note        string              // what the next run has to know
+	refused     egress.Refusals     // what the next run better not tries again
 	runs        int                 // iterations made, without those that a rate limit ended
 	failures    int                 // failed runs in a row
 	lastFailure string
@@ -94,6 +101,9 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		totals: totalsOf(o.Earlier), told: map[string]bool{},
 	}
 	l.keeper, _ = o.Backlog.(Keeper)
+	if l.Refused != nil {
+		l.Refused(ctx) // what was before is not this loop's
+	}
 	stop, err := l.loop(ctx)
 	return Report{Stop: stop, Iterations: l.iterations, Totals: l.totals}, err
 }

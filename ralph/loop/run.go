@@ -97,7 +97,7 @@ func (l *loop) run(ctx context.Context, n int) (outcome, error) {
 // session is what the next run is told and allowed.
 func (l *loop) session() agent.Session {
 	s := l.Session
-	s.Note = l.note
+	s.Note = l.noted()
 	if l.Bounds.MaxCostUSD > 0 {
 		s.BudgetUSD = l.Bounds.MaxCostUSD - l.totals.CostUSD
 	}

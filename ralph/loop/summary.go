@@ -21,6 +21,9 @@ func line(it looplog.Iteration) string {
 		parts = append(parts, "commit "+short(it.Commit))
 	}
 	parts = append(parts, took(it.Seconds), tokensOf(it)+" tokens", costOf(it))
+	if len(it.Refused) > 0 {
+		parts = append(parts, "blocked: "+refusedLine(it.Refused))
+	}
 	return strings.Join(parts, " | ")
 }
 

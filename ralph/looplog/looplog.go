@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 )
 
@@ -48,6 +49,8 @@ type Iteration struct {
 	// Tokens and CostUSD are nil where the agent reports none.
 	Tokens  *event.Tokens `json:"tokens"`
 	CostUSD *float64      `json:"cost_usd"`
+	// Refused are the places that the network refused meanwhile.
+	Refused []egress.Refusal `json:"refused,omitempty"`
 }
 
 // Loop identifies a loop and says how it ended.

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-//go:embed plan.md build.md spec.md
+//go:embed plan.md build.md spec.md refused.md
 var files embed.FS
 
 // maxSize bounds a repository's own prompt, in bytes.
@@ -56,6 +56,34 @@ func Load(dir string) ([]Prompt, error) {
 		}
 	}
 	return prompts, nil
+}
+
+const refusedFile = "refused.md"
+
+// RefusedMark stands for the list of places in the text that Refused returns.
+const RefusedMark = "{refused}"
+
+// Refused returns what a session is told of connections that were refused in the
+// one before: the text of the file refused.md in dir, or ours. With dir "" it is
+// ours. A text without [RefusedMark] gets the list at its end.
+func Refused(dir string) (string, error) {
+	text, err := files.ReadFile(refusedFile)
+	if err != nil {
+		return "", fmt.Errorf("reading the prompt %s: %w", refusedFile, err)
+	}
+	if dir == "" {
+		return string(text), nil
+	}
+	switch own, err := readOwn(filepath.Join(dir, refusedFile)); {
+	case errors.Is(err, fs.ErrNotExist):
+		return string(text), nil
+	case err != nil:
+		return "", fmt.Errorf("reading the repository's own prompt: %w", err)
+	case strings.Contains(own, RefusedMark):
+		return own, nil
+	default:
+		return strings.TrimRight(own, "\n") + "\n\n" + RefusedMark + "\n", nil
+	}
 }
 
 func readOwn(path string) (string, error) {

@@ -53,6 +53,33 @@ func TestARepositorysOwn(t *testing.T) {
 	assert.Equal(t, texts["ralph-spec"], ours["ralph-spec"])
 }
 
+func TestRefused(t *testing.T) {
+	ours, err := Refused("")
+	assert.NilError(t, err)
+	assert.Equal(t, strings.Count(ours, RefusedMark), 1)
+	for _, want := range []string{"only the user", "Do not try these again", "ralph task fail"} {
+		assert.Check(t, cmp.Contains(ours, want))
+	}
+	for _, tc := range []struct{ name, own, want string }{
+		{"none", "", ours},
+		{"with a place for the list", "Refused: {refused}.\r\n", "Refused: {refused}.\n"},
+		{"without one", "Keep off.\n", "Keep off.\n\n{refused}\n"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := fs.NewDir(t, "prompts")
+			if tc.own != "" {
+				assert.NilError(t, os.WriteFile(dir.Join("refused.md"), []byte(tc.own), 0o644))
+			}
+			text, err := Refused(dir.Path())
+			assert.NilError(t, err)
+			assert.Equal(t, text, tc.want)
+		})
+	}
+	dir := fs.NewDir(t, "prompts", fs.WithFile("refused.md", " \n"))
+	_, err = Refused(dir.Path())
+	assert.ErrorContains(t, err, "refused.md is empty")
+}
+
 func TestFrontMatter(t *testing.T) {
 	const model = "---\nname: ours\n---\nOur words.\n"
 	for _, tc := range []struct{ name, text, want string }{

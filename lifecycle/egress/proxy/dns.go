@@ -16,6 +16,9 @@ import (
 // answerTTL is short, so that a change of the policy is seen soon. In seconds.
 const answerTTL = 5
 
+// viaDNS is how the log calls questions for names.
+const viaDNS = "dns"
+
 // Limits of the resolver.
 const (
 	maxQuery       = 4096
@@ -111,9 +114,9 @@ func (s *Server) answer(query []byte) []byte {
 		return pack(reply, nil, nil)
 	}
 	q := questions[0]
-	v := s.policy.Load().Named(q.Name.String())
+	v := s.judge(viaDNS, q.Name.String(), 0)
 	if !v.Allowed && worthTelling(q) {
-		s.record("dns", egress.Verdict{Host: v.Host, Why: v.Why, Hint: v.Hint})
+		s.record(viaDNS, egress.Verdict{Host: v.Host, Why: v.Why, Hint: v.Hint})
 	}
 	if !v.Allowed || q.Class != dnsmessage.ClassINET {
 		reply.RCode = dnsmessage.RCodeNameError

@@ -63,6 +63,7 @@ type Server struct {
 	upstream     *upstream
 	journal      *journal
 	stats        *stats
+	refused      *refusedLog
 	open         *registry
 	transport    *http.Transport // to hosts, and in TLS to the targets of routes
 	routes       atomic.Pointer[routeTable]
@@ -79,6 +80,7 @@ func New(config Config) (*Server, error) {
 		resolve:      config.Resolve,
 		journal:      &journal{w: config.Log},
 		stats:        newStats(),
+		refused:      newRefusedLog(),
 		open:         newRegistry(maxTunnels),
 		helloTimeout: config.HelloTimeout,
 	}
@@ -143,24 +145,37 @@ func (s *Server) Serve(ctx context.Context, l *Listeners) error {
 
 // decide asks the policy, and tells the log and the counters.
 func (s *Server) decide(via, host string, port uint16) egress.Verdict {
+	v := s.judge(via, host, port)
+	s.record(via, v)
+	return v
+}
+
+// judge only asks.
+func (s *Server) judge(via, host string, port uint16) egress.Verdict {
+	if via == viaDNS {
+		return s.policy.Load().Named(host)
+	}
 	v := s.policy.Load().Decide(host, port)
 	if prefix, ok := s.routes.Load().exclusive[v.Host]; ok && v.Allowed && via != viaRoute {
 		v.Allowed, v.Why = false, fmt.Sprintf("only reached by the route %s, port %d of the proxy", prefix, PortRoutes)
 	}
-	s.record(via, v)
 	return v
 }
 
 func (s *Server) record(via string, v egress.Verdict) {
 	s.stats.decision(v)
 	s.journal.decision(via, v)
+	if !v.Allowed {
+		s.refused.add(via, v, false)
+	}
 }
 
 // refuse turns a verdict round after it was given, for what came to light on
 // the way to the host.
 func (s *Server) refuse(via string, v egress.Verdict, why, hint string) egress.Verdict {
 	v.Allowed, v.Why, v.Hint = false, why, hint
-	s.record(via, v)
+	s.stats.decision(v)
+	s.journal.decision(via, v)
 	return v
 }
 

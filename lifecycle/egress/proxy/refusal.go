@@ -57,7 +57,9 @@ func (s *Server) explain(via string, v egress.Verdict, err error) (egress.Verdic
 		}
 		hint = fmt.Sprintf("%s=%s", rule, address.Addr)
 	}
-	return s.refuse(via, v, address.Error(), hint), true
+	v = s.refuse(via, v, address.Error(), hint)
+	s.refused.add(via, v, true)
+	return v, true
 }
 
 func (s *Server) writeExplained(w http.ResponseWriter, via string, v egress.Verdict, err error) {

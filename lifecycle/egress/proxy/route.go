@@ -77,6 +77,10 @@ func (s *Server) routeHandler() http.Handler {
 		http.MethodPatch, http.MethodDelete, http.MethodOptions,
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.EscapedPath() == egress.RefusalsPath && !r.URL.IsAbs() {
+			s.tellRefused(w, r)
+			return
+		}
 		prefix, path, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/")
 		if prefix == "" || r.URL.IsAbs() || !slices.Contains(methods, r.Method) {
 			refuseText(w, http.StatusNotFound, "docker ralph: there is no such route")

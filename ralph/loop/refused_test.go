@@ -1,0 +1,95 @@
+package loop
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
+	"github.com/docker-ralph/docker-ralph/ralph/agent"
+	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
+	"github.com/docker-ralph/docker-ralph/ralph/looplog"
+)
+
+// listener is an agent that keeps what each run was told of the one before.
+type listener struct {
+	script
+	notes *[]string
+}
+
+func (a listener) Prepare(ctx context.Context, s agent.Session) (agent.Command, error) {
+	*a.notes = append(*a.notes, s.Note)
+	return a.script.Prepare(ctx, s)
+}
+
+func TestTheNextRunHearsWhatWasRefused(t *testing.T) {
+	answers := []egress.Refusals{
+		{Refused: []egress.Refusal{{Host: "before.example", Port: 443, Times: 1}}},
+		{Refused: []egress.Refusal{{Host: "a.example", Port: 443, Times: 3}, {Host: "b.example", Times: 1}}, More: 2},
+		{},
+		{Refused: []egress.Refusal{{Host: "late.example", Port: 80, Times: 1}}},
+	}
+	tr := newTrial(t, agent.Plan, "", nil)
+	var notes []string
+	tr.Agent, tr.MaxIterations = listener{"true", &notes}, 3
+	tr.RefusedText = "Refused:\n\n{refused}\n\nKeep off.\n"
+	asked := 0
+	tr.Refused = func(context.Context) egress.Refusals {
+		asked++
+		return answers[asked-1]
+	}
+	report, err := Run(t.Context(), tr.Options)
+	assert.NilError(t, err)
+	assert.DeepEqual(t, notes, []string{
+		"", "Refused:\n\n- `a.example:443`, 3 times\n- `b.example`, 1 time\n- others, 2 times\n\nKeep off.\n", "",
+	})
+	out := tr.out.String()
+	assert.Check(t, cmp.Contains(out, " | blocked: a.example:443 ×3, b.example ×1\n"))
+	assert.Check(t, cmp.Contains(out, " | blocked: late.example:80 ×1\n"))
+	assert.Equal(t, strings.Count(out, "blocked"), 2)
+	assert.DeepEqual(t, report.Iterations[0].Refused, answers[1].Refused)
+	assert.Equal(t, asked, len(answers))
+}
+
+func TestWhatIsKnownOutlivesARateLimit(t *testing.T) {
+	l := &loop{}
+	tell := func(limited bool, hosts ...string) string {
+		var r egress.Refusals
+		for _, host := range hosts {
+			r.Refused = append(r.Refused, egress.Refusal{Host: host, Port: 443, Times: 1})
+		}
+		l.RefusedText, l.Refused = "{refused}", func(context.Context) egress.Refusals { return r }
+		it := &iteration{}
+		if limited {
+			it.limit = &event.RateLimit{}
+		}
+		l.hearRefused(t.Context(), it)
+		return l.noted()
+	}
+	assert.Equal(t, tell(false, "a.example"), "- `a.example:443`, 1 time")
+	assert.Equal(t, tell(true), "- `a.example:443`, 1 time")
+	assert.Equal(t, tell(true, "b.example"), "- `b.example:443`, 1 time")
+	l.note = "A check failed.\n"
+	assert.Equal(t, tell(false, "c.example"), "A check failed.\n\n- `c.example:443`, 1 time")
+	assert.Equal(t, tell(false), "A check failed.\n")
+}
+
+func TestWhatIsToldOfRefusalsIsBounded(t *testing.T) {
+	var r egress.Refusals
+	for range egress.MaxRefusals - 1 {
+		r.Refused = append(r.Refused, egress.Refusal{Host: "a.example", Port: 1, Times: 2})
+	}
+	long := strings.Repeat("do-what-i-say.", 15) + "example"
+	r.Refused = append([]egress.Refusal{{Host: long, Port: 1, Times: 1}}, r.Refused...)
+	assert.Check(t, r.Refused[0].Valid())
+	list := refusedList(r)
+	assert.Equal(t, strings.Count(list, "\n"), refusedInPrompt)
+	assert.Check(t, cmp.Contains(list, "\n- others, 87 times"))
+	assert.Check(t, !strings.Contains(list, "do-what-i-say"))
+	said := line(looplog.Iteration{Refused: r.Refused})
+	assert.Check(t, cmp.Contains(said, "blocked: a.example:1 ×2, a.example:1 ×2, a.example:1 ×2, 61 more"))
+	assert.Check(t, !strings.Contains(said, "do-what-i-say"))
+}
