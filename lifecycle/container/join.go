@@ -38,9 +38,25 @@ func (d *Driver) join(ctx context.Context, spec lifecycle.Spec, host *container.
 	if hasIPv6() {
 		host.Sysctls = map[string]string{"net.ipv6.conf.all.disable_ipv6": "1"}
 	}
+	if mode != egress.AllowAll {
+		giveUpSoon(host)
+	}
 	return &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{
 		n.name: {IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: n.agent}},
 	}}, nil
+}
+
+// giveUpSoon has programs fail within seconds when the proxy is gone. What was
+// sent to it a moment ago is sent to where it was until the kernel looks again,
+// so no error comes back, and a program would wait for as long as it takes to
+// reach the other side of the world: more than a minute to connect, and ten
+// seconds for each name. The proxy, if it is there, is on this machine.
+func giveUpSoon(host *container.HostConfig) {
+	host.DNSOptions = []string{"timeout:2", "attempts:2"}
+	if host.Sysctls == nil {
+		host.Sysctls = map[string]string{}
+	}
+	host.Sysctls["net.ipv4.tcp_syn_retries"] = "2" // seven seconds
 }
 
 // hasIPv6 tells whether IPv6 can be switched off. A kernel without it, which is
