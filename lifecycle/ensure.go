@@ -28,6 +28,9 @@ type Ensurer struct {
 	Image func(ctx context.Context) error
 	// Save makes sure that removing a sandbox loses no work; nil if none can.
 	Save func(ctx context.Context, sb Sandbox) error
+	// Failed is called when a sandbox could not be brought up, before one that
+	// was made for it is removed; nil for nobody.
+	Failed func(ctx context.Context, sb Sandbox)
 	// Report tells the user what is being done.
 	Report func(message string)
 	// Confirm asks the user; nil when there is nobody to ask.
@@ -119,6 +122,9 @@ func (e *Ensurer) ensure(ctx context.Context, spec Spec, recreate bool) (Sandbox
 		}
 	}
 	if err := e.bringUp(ctx, own, &sb); err != nil {
+		if e.Failed != nil && ctx.Err() == nil {
+			e.Failed(ctx, sb)
+		}
 		if made && ctx.Err() == nil {
 			// Nothing has run in it yet: the next try shall start afresh.
 			err = errors.Join(err, e.Driver.Remove(ctx, sb))

@@ -147,14 +147,15 @@ func TestEnsure(t *testing.T) {
 		{name: "recreate", driver: memory{sb: found(spec, Running), ready: true}, recreate: true, history: "lookup busy remove image create start prepare"},
 		{name: "recreate, but in use", driver: memory{sb: found(spec, Running), ready: true, busy: true}, recreate: true, history: "lookup busy", err: "a dispatch is running in it"},
 		{name: "recreate a stopped one", driver: memory{sb: found(changed, Stopped)}, recreate: true, history: "lookup remove image create start prepare"},
-		{name: "a new one that cannot be prepared is removed", driver: memory{fail: map[string]error{"prepare": errors.New("other machine")}}, history: "lookup lookup image create start prepare remove", err: "other machine"},
-		{name: "an old one that cannot be started stays", driver: memory{sb: found(spec, Stopped), fail: map[string]error{"start": errors.New("no memory")}}, history: "lookup lookup start", err: "no memory"},
+		{name: "a new one that cannot be prepared is removed", driver: memory{fail: map[string]error{"prepare": errors.New("other machine")}}, history: "lookup lookup image create start prepare failed remove", err: "other machine"},
+		{name: "an old one that cannot be started stays", driver: memory{sb: found(spec, Stopped), fail: map[string]error{"start": errors.New("no memory")}}, history: "lookup lookup start failed", err: "no memory"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			d := &tc.driver
 			e := &Ensurer{
 				Driver: d, LockDir: t.TempDir(), Report: func(string) {}, Confirm: tc.confirm,
-				Image: func(context.Context) error { return d.note("image") },
+				Image:  func(context.Context) error { return d.note("image") },
+				Failed: func(context.Context, Sandbox) { _ = d.note("failed") },
 			}
 			if tc.anyAgent {
 				e.AnyAgent = func(agent string) (Egress, error) {

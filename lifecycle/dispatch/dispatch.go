@@ -156,6 +156,7 @@ func Run(ctx context.Context, h Host, opts Options) (int, error) {
 	if err == nil && opts.Command != taskCommand {
 		err = h.bringHome(ctx, at, wt, sb)
 	}
+	h.tellEnded(ctx, at.driver, sb, opts.Command, code, err)
 	if spec.Ephemeral && sb.Name != "" && !errors.Is(err, lifecycle.ErrDetached) {
 		err = errors.Join(err, removeAfter(ctx, at.driver, sb))
 	}
@@ -304,6 +305,7 @@ func (h Host) ensurer(at place, opts Options) *lifecycle.Ensurer {
 		LockDir:  h.lockDir(),
 		Report:   h.report,
 		Confirm:  h.Confirm,
+		Failed:   func(ctx context.Context, sb lifecycle.Sandbox) { h.tellLogs(ctx, at.driver, sb, false) },
 		Image: func(ctx context.Context) error {
 			h.sweepOrphans(ctx, at.driver)
 			if !at.build {

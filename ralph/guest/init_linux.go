@@ -36,6 +36,8 @@ func runInit(ctx context.Context, s streams) error {
 			return errTimeUp
 		case sig := <-signals:
 			if sig != unix.SIGCHLD {
+				// The engine keeps it: whoever wonders why a sandbox has ended reads it there.
+				_, _ = fmt.Fprintf(s.stderr, "The sandbox was told to stop: %s\n", sig)
 				return nil
 			}
 			reap()

@@ -1,0 +1,98 @@
+package container
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+)
+
+// Part is a container of a sandbox: the sandbox itself, or its proxy.
+type Part struct {
+	// What says in two or three words which it is, for messages.
+	What string
+	// Name is the container's.
+	Name string
+	// Ended says in a clause how it has ended. It is empty while it runs, and
+	// when it was never started.
+	Ended string
+	// Gone says that there is no such container any more, and so no log.
+	Gone bool
+
+	id, since string
+}
+
+// Parts looks up of what a sandbox consists, and what has become of it.
+func (d *Driver) Parts(ctx context.Context, sb lifecycle.Sandbox) ([]Part, error) {
+	res, err := d.API.ContainerInspect(ctx, sb.ID, client.ContainerInspectOptions{})
+	gone := errdefs.IsNotFound(err)
+	if err != nil && !gone {
+		return nil, fmt.Errorf("looking the sandbox %s up: %w", sb.Name, err)
+	}
+	parts := []Part{newPart("the sandbox", sb.Name, res.Container, !gone)}
+	if gone || sb.Proxy == "" {
+		return parts, nil // the proxy goes with its sandbox
+	}
+	name := proxyName(sb.Name)
+	c, found, err := d.inspectNamed(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("looking the proxy of %s up: %w", sb.Name, err)
+	}
+	return append(parts, newPart("the proxy", name, c, found)), nil
+}
+
+func newPart(what, name string, c container.InspectResponse, found bool) Part {
+	p := Part{What: what, Name: name, Gone: !found, id: c.ID}
+	if !found || c.State == nil {
+		return p
+	}
+	switch s := *c.State; s.Status {
+	case container.StateRemoving, container.StateDead:
+		p.Gone = true // the engine does not hand its log out any more
+	case container.StateCreated:
+	default:
+		p.since, p.Ended = s.StartedAt, ended(s)
+	}
+	return p
+}
+
+// ended says how a container has ended.
+func ended(s container.State) string {
+	switch {
+	case s.Running:
+		return ""
+	case s.OOMKilled:
+		return "it has used up its memory"
+	case s.ExitCode == exitTimeUp:
+		return "a run took longer than its time limit"
+	case s.ExitCode == killed:
+		return "it was killed"
+	case s.ExitCode == 0:
+		return "it was stopped"
+	default:
+		return fmt.Sprintf("exit code %d", s.ExitCode)
+	}
+}
+
+// Log writes what a part has said: all that the engine has kept, or what it has
+// said since it was started last. Each line begins with its time.
+func (d *Driver) Log(ctx context.Context, p Part, latest bool, w io.Writer) error {
+	opts := client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true, Timestamps: true}
+	if latest {
+		opts.Since = p.since
+	}
+	res, err := d.API.ContainerLogs(ctx, p.id, opts)
+	if err != nil {
+		return fmt.Errorf("reading the log of %s: %w", p.Name, err)
+	}
+	defer func() { _ = res.Close() }()
+	if err := demultiplex(w, w, res); err != nil {
+		return fmt.Errorf("reading the log of %s: %w", p.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,183 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+	"github.com/docker-ralph/docker-ralph/lifecycle/printable"
+)
+
+const (
+	// logLines is how many lines of a log are shown.
+	logLines = 10
+	// logsMax is how many logs are kept.
+	logsMax = 10
+	// logMax bounds each, in bytes. The engine keeps less.
+	logMax = 32 << 20
+	// logPatience is how long an engine may take to hand logs out.
+	logPatience = 20 * time.Second
+)
+
+// tellEnded shows why a command has failed when something around it has ended:
+// its sandbox, or the sandbox's proxy. What a loop's own exit code says is none
+// of that. It is called before a sandbox that is not reused is removed.
+func (h Host) tellEnded(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, command string, code int, err error) {
+	// Without its proxy an agent fails, and the loop comes to its end all the same.
+	lame := sb.Proxy != "" && command != taskCommand
+	if sb.Name == "" || errors.Is(err, lifecycle.ErrDetached) || err == nil && code == 0 && !lame {
+		return
+	}
+	h.tellLogs(ctx, driver, sb, true)
+}
+
+// tellLogs shows the last lines of the logs of a sandbox and its proxy, and
+// keeps all of them: of those that have ended, or of all that have something to
+// say. It is no reason to fail when that fails: something else has, already.
+func (h Host) tellLogs(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, endedOnly bool) {
+	d, ok := driver.(*container.Driver)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logPatience)
+	defer cancel()
+	parts, err := d.Parts(ctx, sb)
+	if err != nil {
+		return // the engine is out of reach, which the failure itself tells
+	}
+	for _, p := range parts {
+		switch {
+		case p.Gone && endedOnly:
+			h.report(fmt.Sprintf("Warning: %s of %s is gone: somebody has removed it, and its log", p.What, sb.Name))
+		case p.Gone, endedOnly && p.Ended == "":
+		default:
+			h.tellLog(ctx, d, p)
+		}
+	}
+}
+
+// tellLog shows how a container has ended and the last lines of its log, and
+// keeps the log.
+func (h Host) tellLog(ctx context.Context, d *container.Driver, p container.Part) {
+	var last tail
+	err := d.Log(ctx, p, true, &last)
+	if err == nil && p.Ended == "" && last.empty() {
+		return
+	}
+	ending := fmt.Sprintf("Note: %s %s runs", p.What, p.Name)
+	if p.Ended != "" {
+		ending = fmt.Sprintf("Warning: %s %s has ended (%s)", p.What, p.Name, p.Ended)
+	}
+	switch {
+	case err != nil:
+		h.report(fmt.Sprintf("%s, and its log cannot be read: %v", ending, err))
+		return
+	case last.empty():
+		h.report(ending + ", without a word in its log")
+		return
+	}
+	h.report(ending + ". The last lines of its log:")
+	last.show(h.Stderr)
+	path, err := h.keepLog(ctx, d, p)
+	if err != nil {
+		h.report(fmt.Sprintf("Warning: the log is not kept: %v", err))
+		return
+	}
+	h.report("All of it is in " + path)
+	if err := h.pruneLogs(); err != nil {
+		h.report(fmt.Sprintf("Warning: %v", err))
+	}
+}
+
+// logDir holds the logs that are kept, the youngest with the greatest name.
+func (h Host) logDir() string { return filepath.Join(h.StateDir, "logs") }
+
+// keepLog writes all of a log to a file of its own.
+func (h Host) keepLog(ctx context.Context, d *container.Driver, p container.Part) (path string, err error) {
+	if err := os.MkdirAll(h.logDir(), 0o700); err != nil {
+		return "", fmt.Errorf("making the folder for logs: %w", err)
+	}
+	path = filepath.Join(h.logDir(), time.Now().UTC().Format("20060102T150405.000000Z")+"-"+p.Name+".log")
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return "", fmt.Errorf("making a file for the log: %w", err)
+	}
+	err = errors.Join(d.Log(ctx, p, false, &upTo{w: file, left: logMax}), file.Close())
+	if err != nil {
+		return "", errors.Join(err, os.Remove(path))
+	}
+	return path, nil
+}
+
+// pruneLogs removes the oldest of the logs that are kept.
+func (h Host) pruneLogs() error {
+	kept, err := os.ReadDir(h.logDir()) // sorted
+	if err != nil {
+		return fmt.Errorf("looking for old logs: %w", err)
+	}
+	var errs []error
+	for _, f := range kept[:max(0, len(kept)-logsMax)] {
+		if err := os.Remove(filepath.Join(h.logDir(), f.Name())); err != nil && !os.IsNotExist(err) { // another command was faster
+			errs = append(errs, fmt.Errorf("removing an old log: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// upTo writes the beginning of what is written and drops the rest.
+type upTo struct {
+	w    io.Writer
+	left int
+}
+
+func (u *upTo) Write(p []byte) (int, error) {
+	n := min(len(p), u.left)
+	u.left -= n
+	if _, err := u.w.Write(p[:n]); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// tailMax is how much of a log's end is looked at, in bytes.
+const tailMax = 16 << 10
+
+// tail keeps the end of what is written.
+type tail struct {
+	end []byte
+	cut bool // something was before it
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.end = append(t.end, p...)
+	if over := len(t.end) - tailMax; over > 0 {
+		t.end, t.cut = append([]byte(nil), t.end[over:]...), true
+	}
+	return len(p), nil
+}
+
+func (t *tail) empty() bool { return strings.TrimSpace(string(t.end)) == "" }
+
+// show writes the last lines, without what would command a terminal.
+func (t *tail) show(w io.Writer) {
+	lines := strings.Split(strings.TrimRight(string(t.end), "\r\n"), "\n")
+	if t.cut && len(lines) > 1 {
+		lines = lines[1:] // a piece of one
+	}
+	lines = lines[max(0, len(lines)-logLines):]
+	clean := printable.NewWriter(w)
+	for _, line := range lines {
+		line = strings.ReplaceAll(line, "\r", "") // or else it would hide what is before it
+		if strings.Contains(line, "\x1b") {
+			line += "\x1b[m" // its colour ends with it
+		}
+		_, _ = fmt.Fprintf(clean, "  %s\n", line)
+	}
+}
