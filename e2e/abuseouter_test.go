@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,18 +42,8 @@ func TestASandboxWhoseWallIsTamperedWith(t *testing.T) {
 		w.setenv("RALPH_NETWORK", "allowlist")
 		w.plan(t, task{ID: "a", Title: "Try when asked", Steps: []string{asked}})
 		build := start(t, w.docker("ralph", "build", "-n", "1"))
-		questions := 0
-		ask := func(script string) string {
-			questions++
-			w.write(t, filepath.Join(w.repo, ".ralph", "asking"), script)
-			assert.NilError(t, os.Rename(filepath.Join(w.repo, ".ralph", "asking"), filepath.Join(w.repo, ".ralph", fmt.Sprint("ask", questions))))
-			if script == "" {
-				return ""
-			}
-			answer := fmt.Sprint(".ralph/answer", questions)
-			appears(t, filepath.Join(w.repo, answer))
-			return w.read(t, answer)
-		}
+		agent := questions{w: w}
+		ask := func(script string) string { t.Helper(); return agent.ask(t, script) }
 		out := probe + " tcp " + forbidden + ":80 && echo OPEN; "
 		through := probe + ` say ${https_proxy#http://} 'CONNECT far.invalid:443 HTTP/1.1\r\n\r\n' HTTP/ && echo ANSWERS`
 		said := ask(out + through)

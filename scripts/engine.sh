@@ -4,6 +4,9 @@
 #   debian  Docker 20.10 from Debian's packages, the oldest supported engine
 #   moby    the current engine, built from the Go module proxy
 #
+# debian2 and moby2 are the same once more, for tests that restart their engine. "all" starts neither,
+# but stops both.
+#
 # Each has its own network, mount and process namespaces and its own folders; an engine that already
 # runs on this machine is not touched, and nothing is installed as a service.
 set -euo pipefail
@@ -18,7 +21,7 @@ set -euo pipefail
 
 usage() {
 	cat >&2 <<-'TEXT'
-		usage: scripts/engine.sh COMMAND [debian|moby|all]
+		usage: scripts/engine.sh COMMAND [debian|moby|debian2|moby2|all]
 
 		  build    fetch and build the programs, start nothing
 		  up       build, start, wait until "docker version" answers
@@ -30,10 +33,12 @@ usage() {
 	exit 2
 }
 
+# engines WHICH COMMAND
 engines() {
-	case ${1:-all} in
-	all) echo debian moby ;;
-	debian | moby) echo "$1" ;;
+	case $1,$2 in
+	all,down | all,purge) echo debian moby debian2 moby2 ;;
+	all,*) echo debian moby ;;
+	debian,* | moby,* | debian2,* | moby2,*) echo "$1" ;;
 	*) usage ;;
 	esac
 }
@@ -97,12 +102,12 @@ main() {
 	local command=${1:-} which=${2:-all} engine
 	[ $# -le 2 ] || usage
 	# shellcheck disable=SC2046 # a list of words
-	set -- $(engines "$which")
+	set -- $(engines "$which" "$command")
 	[ $# -gt 0 ] || exit 2
 	case $command in
 	env) print_env && return ;;
 	build | up)
-		for engine in "$@"; do engine_binaries "$engine"; done
+		for engine in "$@"; do engine_binaries "$(engine_kind "$engine")"; done
 		[ "$command" = up ] || return 0
 		;;
 	down | purge | status) ;;

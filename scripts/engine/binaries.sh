@@ -7,8 +7,10 @@ DEBIAN_PACKAGES="docker.io containerd runc tini"
 DEBIAN_TREE=$CACHE/engines/debian
 MOBY_TREE=$CACHE/engines/moby
 
+engine_kind() { echo "${1%2}"; }
+
 engine_path() {
-	case $1 in
+	case $(engine_kind "$1") in
 	debian) echo "$DEBIAN_TREE/usr/sbin:$DEBIAN_TREE/usr/bin" ;;
 	moby) echo "$MOBY_TREE/bin" ;;
 	esac

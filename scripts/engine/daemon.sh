@@ -18,14 +18,16 @@ engine_answers() {
 
 # The arguments that make an engine different from Docker's defaults, one per line.
 engine_arguments() {
-	local engine=$1 number
+	local engine=$1 number pool
 	number=$(engine_number "$engine")
+	# Inside of its namespace an engine has the range to itself; only the bridge is seen from here.
+	pool=$((64 + 64 * $(engine_number "$(engine_kind "$engine")")))
 	printf '%s\n' \
 		-H "unix://$(engine_socket "$engine")" \
 		--group "${SUDO_GID:-0}" \
 		--mtu "$(uplink_mtu)" \
 		--bip "$NET.$((100 + number)).1/24" \
-		--default-address-pool "base=$NET.$((64 + 64 * number)).0/18,size=26" \
+		--default-address-pool "base=$NET.$pool.0/18,size=26" \
 		--exec-opt native.cgroupdriver=cgroupfs
 	storage_arguments "$engine"
 }
@@ -38,10 +40,12 @@ storage_arguments() {
 }
 
 # Current moby turns away clients older than API 1.44. Where Debian's 20.10 client is all there is,
-# the engine is asked to be patient; the tests' own client is current either way.
+# the engine is asked to be patient; the tests' own client is current either way. An engine that tests
+# restart keeps its namespaces meanwhile.
 engine_environment() {
 	local version
-	[ "$1" = moby ] || return 0
+	[ "$1" = "$(engine_kind "$1")" ] || echo RALPH_ENGINE_STAYS=yes
+	[ "$(engine_kind "$1")" = moby ] || return 0
 	version=$(docker -H unix:///nonexistent version --format '{{.Client.APIVersion}}' 2>/dev/null || true)
 	[ "${version#1.}" -ge 44 ] 2>/dev/null || echo DOCKER_MIN_API_VERSION=1.41
 }
@@ -53,7 +57,7 @@ daemon_start() {
 	mapfile -t arguments < <(engine_arguments "$engine")
 	# Not "ip netns exec": that replaces /sys and hides the cgroups. Descriptor 9 is the lock; a daemon
 	# that inherits it would keep it for ever.
-	# shellcheck disable=SC2046 # one assignment or none
+	# shellcheck disable=SC2046 # assignments
 	env "PATH=$(engine_path "$engine"):$PATH" $(engine_environment "$engine") setsid \
 		nsenter --net="/run/netns/$(engine_netns "$engine")" \
 		unshare --mount --propagation slave --pid --fork --kill-child --mount-proc \
@@ -78,17 +82,24 @@ daemon_wait() {
 }
 
 daemon_stop() {
-	local engine=$1 pid tries
-	for pid in $(engine_pids "$engine"); do
-		if [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = dockerd ]; then
-			kill -TERM "$pid" 2>/dev/null || true
-		fi
-	done
+	local engine=$1 pids tries
+	pids=$(daemon_pids "$engine")
+	# shellcheck disable=SC2086 # a list of numbers
+	[ -z "$pids" ] || kill -TERM $pids 2>/dev/null || true
 	for ((tries = 0; tries < 100; tries++)); do
-		[ -n "$(engine_pids "$engine")" ] || break
+		[ -n "$(daemon_pids "$engine")" ] || break
 		sleep 0.2
 	done
 	daemon_kill "$engine"
+}
+
+daemon_pids() {
+	local pid
+	for pid in $(engine_pids "$1"); do
+		if [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = dockerd ]; then
+			echo "$pid"
+		fi
+	done
 }
 
 # Also ends what a dockerd that was killed left behind: containerd, shims, containers.

@@ -39,4 +39,11 @@ dockerd --data-root "$data" --exec-root "$run/exec" -p "$run/docker.pid" "$@" &
 daemon=$!
 trap 'kill -TERM $daemon 2>/dev/null || true' TERM INT
 # The first wait ends with the signal, the second with the daemon.
-wait $daemon || wait $daemon || exit $?
+status=0
+wait $daemon || wait $daemon || status=$?
+# A test kills the daemon and starts it again. What runs goes on meanwhile, as on any machine.
+while [ -n "${RALPH_ENGINE_STAYS:-}" ]; do
+	sleep 3600 &
+	wait || true
+done
+exit $status

@@ -9,6 +9,8 @@ engine_number() {
 	case $1 in
 	debian) echo 1 ;;
 	moby) echo 2 ;;
+	debian2) echo 3 ;;
+	moby2) echo 4 ;;
 	esac
 }
 

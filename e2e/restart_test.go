@@ -1,0 +1,285 @@
+//go:build linux
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/gofrs/flock"
+	"github.com/moby/moby/client"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/e2e/abuse/server"
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
+)
+
+// ownEngine is an engine that no other test uses, so that it can be killed.
+type ownEngine struct {
+	engines.Engine
+	args, env []string // of its daemon
+	spaces    int      // a process that holds its namespaces
+}
+
+// newOwnEngine starts an engine of the same kind as another one.
+func newOwnEngine(t *testing.T, like engines.Engine) *ownEngine {
+	t.Helper()
+	if os.Getuid() != 0 {
+		notHere(t, "only root can kill an engine")
+	}
+	name := like.Name + "2"
+	lock := flock.New("/run/docker-ralph/" + name + ".test.lock")
+	assert.NilError(t, lock.Lock())
+	script := func(ctx context.Context, name string, args ...string) string {
+		out, err := exec.CommandContext(ctx, filepath.Join(shared.root, "scripts", name), args...).CombinedOutput()
+		assert.NilError(t, err, "%s", out)
+		return string(out)
+	}
+	t.Cleanup(func() {
+		script(context.WithoutCancel(t.Context()), "engine.sh", "down", name)
+		assert.Check(t, lock.Close())
+	})
+	script(t.Context(), "engine.sh", "up", name)
+	e := &ownEngine{Engine: engines.Engine{Name: name, Host: "unix:///run/docker-ralph/" + name + ".sock"}}
+	script(t.Context(), "base-image.sh", engines.BaseImage(), e.Host)
+	daemon := e.daemon(t)
+	assert.Assert(t, daemon != 0)
+	e.args, e.env = words(t, daemon, "cmdline"), words(t, daemon, "environ")
+	stat := words(t, daemon, "stat")[0]
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	var err error
+	e.spaces, err = strconv.Atoi(fields[1]) // its parent
+	assert.NilError(t, err)
+	return e
+}
+
+// words reads a file of a process that has strings in it.
+func words(t *testing.T, pid int, file string) []string {
+	t.Helper()
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
+	assert.NilError(t, err)
+	return strings.Split(strings.TrimRight(string(content), "\x00\n"), "\x00")
+}
+
+// daemon is the process of the engine itself, or 0.
+func (e *ownEngine) daemon(t *testing.T) int {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "ip", "netns", "pids", "ralph-"+e.Name).Output()
+	assert.NilError(t, err)
+	for field := range strings.FieldsSeq(string(out)) {
+		name, err := os.ReadFile("/proc/" + field + "/comm")
+		if err != nil || string(name) != "dockerd\n" {
+			continue // it has ended, or is something else
+		}
+		pid, err := strconv.Atoi(field)
+		assert.NilError(t, err)
+		return pid
+	}
+	return 0
+}
+
+// end ends the daemon, and nothing else.
+func (e *ownEngine) end(t *testing.T, sig syscall.Signal) {
+	t.Helper()
+	pid := e.daemon(t)
+	assert.Assert(t, pid != 0)
+	assert.NilError(t, syscall.Kill(pid, sig))
+	eventually(t, func() error {
+		if e.daemon(t) != 0 {
+			return errors.New("the engine runs")
+		}
+		return nil
+	})
+}
+
+// start starts the daemon again, with further arguments.
+func (e *ownEngine) start(t *testing.T, more ...string) {
+	t.Helper()
+	args := []string{"--target", strconv.Itoa(e.spaces), "--mount", "--net", "--pid", "--"}
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "nsenter", slices.Concat(args, e.args, more)...)
+	cmd.Env, cmd.SysProcAttr = e.env, &syscall.SysProcAttr{Setsid: true}
+	var said buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	assert.NilError(t, cmd.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	api := e.Client(t)
+	eventually(t, func() error {
+		select {
+		case err := <-ended:
+			t.Fatalf("the engine has ended: %v\n%s", err, said.String())
+		default:
+		}
+		_, err := api.Ping(t.Context(), client.PingOptions{})
+		return err
+	})
+}
+
+// questions are asked of an agent that does what it is asked.
+type questions struct {
+	w *world
+	n int
+}
+
+// ask has the agent run a script and returns what that has said. An empty one
+// ends the agent.
+func (q *questions) ask(t *testing.T, script string) string {
+	t.Helper()
+	q.n++
+	file := func(name string) string { return filepath.Join(q.w.repo, ".ralph", name) }
+	q.w.write(t, file("asking"), script)
+	assert.NilError(t, os.Rename(file("asking"), file(fmt.Sprint("ask", q.n))))
+	if script == "" {
+		return ""
+	}
+	answer := fmt.Sprint("answer", q.n)
+	appears(t, file(answer))
+	return q.w.read(t, ".ralph/"+answer)
+}
+
+// forget removes what was asked, for an agent that comes anew.
+func (q *questions) forget(t *testing.T) {
+	t.Helper()
+	for _, pattern := range []string{"ask*", "answer*"} {
+		files, err := filepath.Glob(filepath.Join(q.w.repo, ".ralph", pattern))
+		assert.NilError(t, err)
+		for _, f := range files {
+			assert.NilError(t, os.Remove(f))
+		}
+	}
+	q.n = 0
+}
+
+// Whatever happens to the engine, nothing leaves a sandbox, and no commit in it
+// is lost.
+func TestAnEngineThatIsRestarted(t *testing.T) {
+	t.Parallel()
+	program := buildProbes(t)
+	engines.Each(t, func(t *testing.T, like engines.Engine) {
+		t.Parallel()
+		e := newOwnEngine(t, like)
+		w := newWorld(t, e.Engine)
+		l := &lab{program: w.giveProbes(t, program), forbidden: publicAddress(t)}
+		assert.NilError(t, server.Serve(t.Context(), l.forbidden))
+		run(t, w.docker("run", "--rm", "-v", program+":/abuse:ro", engines.BaseImage(), "/abuse", "tcp", l.forbidden+":80")).expect(t, 0)
+		w.setenv("RALPH_NETWORK", "allowlist")
+		w.setenv("RALPH_ALLOW", "private.example=10.0.0.0/8")
+		w.setenv("RALPH_GIT", "private")
+		w.plan(t, task{ID: "a", Title: "Try when asked", Steps: []string{asked}})
+		l.publish(t, w)
+		r := restarted{engine: e, w: w, lab: l, name: w.sandbox(t).Name, questions: &questions{w: w}}
+
+		r.work(t, "one")
+		e.end(t, syscall.SIGKILL)
+		// Nobody has told the containers.
+		r.holds(t, r.questions.ask(t, r.attempts("${https_proxy#http://}")))
+		assert.Check(t, r.build.wait(t).code != 0)
+		e.start(t)
+		r.comesBack(t, "one")
+
+		r.work(t, "two")
+		e.end(t, syscall.SIGTERM)
+		assert.Check(t, r.build.wait(t).code != 0)
+		e.start(t, "--live-restore")
+		r.comesBack(t, "two")
+
+		// An engine that lets containers go on without it.
+		r.work(t, "three")
+		e.end(t, syscall.SIGKILL)
+		e.start(t, "--live-restore")
+		r.holds(t, r.questions.ask(t, r.attempts("${https_proxy#http://}")))
+		r.holds(t, r.byHand(t))
+		w.ok(t, "task", "list")
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "three")
+		r.lets(t, r.questions.ask(t, r.attempts("${https_proxy#http://}")))
+		r.questions.ask(t, "")
+	})
+}
+
+// restarted is a sandbox whose engine is restarted.
+type restarted struct {
+	engine    *ownEngine
+	w         *world
+	lab       *lab
+	name      string
+	questions *questions
+	build     *process
+}
+
+// work starts an agent, and has it commit something that nobody has fetched.
+func (r *restarted) work(t *testing.T, subject string) {
+	t.Helper()
+	r.questions.forget(t)
+	r.build = start(t, r.w.docker("ralph", "build", "-n", "1"))
+	said := r.questions.ask(t, "echo "+subject+" >"+subject+".txt && git add "+subject+".txt && git commit -qm "+subject+" && echo COMMITTED")
+	assert.Assert(t, is.Contains(said, "COMMITTED"))
+	r.publishAgain(t)
+	r.lets(t, r.questions.ask(t, r.attempts("${https_proxy#http://}")))
+	assert.Check(t, r.w.git(t, "log", "-1", "--format=%s") != subject)
+}
+
+// publishAgain makes the server one that a new proxy reaches, too.
+func (r *restarted) publishAgain(t *testing.T) {
+	t.Helper()
+	run(t, r.w.docker("start", r.lab.server)).expect(t, 0)
+	res := run(t, r.w.docker("network", "connect", r.lab.server+"-private", r.name+".egress"))
+	assert.Assert(t, res.code == 0 || strings.Contains(res.stderr, "already exists"), res.stderr)
+}
+
+// attempts are a script that tries the ways out, with an allowed one among them.
+func (r *restarted) attempts(proxy string) string {
+	program := r.lab.program
+	return program + " tcp " + r.lab.forbidden + ":80 && echo OPEN; " +
+		program + " udp " + r.lab.forbidden + ":53 x && echo OPEN; " +
+		program + " dns udp " + r.lab.forbidden + ":53 x.example. A && echo OPEN; " +
+		program + " say " + proxy + ` 'GET http://blocked.example/ HTTP/1.1\r\nHost: blocked.example\r\n\r\n' served && echo OPEN; ` +
+		program + " say " + proxy + ` 'GET http://private.example/ HTTP/1.1\r\nHost: private.example\r\n\r\n' served && echo ALLOWED`
+}
+
+// byHand makes the attempts in a container that the user has started.
+func (r *restarted) byHand(t *testing.T) string {
+	t.Helper()
+	c := r.w.container(t)
+	proxy := c.Config.Labels[labelPrefix+"proxy"]
+	assert.Assert(t, proxy != "")
+	return run(t, r.w.docker("exec", r.name, "sh", "-c", r.attempts(proxy+":3128"))).stdout
+}
+
+func (r *restarted) holds(t *testing.T, said string) {
+	t.Helper()
+	assert.Check(t, !strings.Contains(said, "OPEN"), said)
+}
+
+func (r *restarted) lets(t *testing.T, said string) {
+	t.Helper()
+	r.holds(t, said)
+	assert.Check(t, is.Contains(said, "ALLOWED"))
+}
+
+// comesBack asserts that the sandbox has ended with its engine, that nothing gets
+// out of it when it is started by hand, and that the next command mends it.
+func (r *restarted) comesBack(t *testing.T, subject string) {
+	t.Helper()
+	assert.Assert(t, !r.w.container(t).State.Running)
+	run(t, r.w.docker("start", r.name)).expect(t, 0)
+	said := r.byHand(t)
+	r.holds(t, said)
+	assert.Check(t, !strings.Contains(said, "ALLOWED"), said)
+
+	r.w.ok(t, "task", "list")
+	assert.Equal(t, r.w.git(t, "log", "-1", "--format=%s"), subject)
+	assert.Equal(t, r.w.git(t, "status", "--porcelain"), "")
+	r.publishAgain(t)
+	said = r.byHand(t)
+	r.lets(t, said)
+}
