@@ -300,12 +300,12 @@ func within(dir, root string) bool {
 
 func (h Host) ensurer(at place, opts Options) *lifecycle.Ensurer {
 	return &lifecycle.Ensurer{
-		Driver:   at.driver,
-		Why:      at.why,
-		LockDir:  h.lockDir(),
-		Report:   h.report,
-		Confirm:  h.Confirm,
-		Failed:   func(ctx context.Context, sb lifecycle.Sandbox) { h.tellLogs(ctx, at.driver, sb, false) },
+		Driver:  at.driver,
+		Why:     at.why,
+		LockDir: h.lockDir(),
+		Report:  h.report,
+		Confirm: h.Confirm,
+		Failed:  func(ctx context.Context, sb lifecycle.Sandbox) { h.tellLogs(ctx, at.driver, sb, false) },
 		Image: func(ctx context.Context) error {
 			h.sweepOrphans(ctx, at.driver)
 			if !at.build {
