@@ -32,7 +32,8 @@ func (h Host) sweepOrphans(ctx context.Context, driver lifecycle.Driver) {
 	if err == nil {
 		_, err = d.SweepOrphans(ctx, orphanGrace)
 	}
-	if err != nil && ctx.Err() == nil && !errdefs.IsConflict(err) {
+	// While another dispatch removes a proxy, its network is still in use.
+	if err != nil && ctx.Err() == nil && !errdefs.IsConflict(err) && !errdefs.IsPermissionDenied(err) {
 		h.report(fmt.Sprintf("Warning: %v", err))
 	}
 }
