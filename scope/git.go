@@ -68,12 +68,16 @@ func (g git) ask(ctx context.Context, args ...string) answer {
 	}
 	cmd := exec.CommandContext(ctx, g.program, append(hardened, args...)...)
 	cmd.Dir, cmd.Env, cmd.WaitDelay = g.dir, g.environ, killGrace
+	ownGroup(cmd)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
 	a := answer{stdout: stdout.String(), stderr: stderr.String(), err: err}
 	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		a.err = ctx.Err() // or else its end would be told, and not why
+	case errors.As(err, &exit):
 		a.err = gitError(a.stderr, exit)
 	}
 	return a

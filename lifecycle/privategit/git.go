@@ -90,6 +90,9 @@ func (g git) run(ctx context.Context, stdin io.Reader, args ...string) ([]byte, 
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
+	if err != nil && ctx.Err() != nil {
+		return nil, ctx.Err() // or else its end would be told, and not why
+	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		err = &gitError{command: args[0], words: oneLine(stderr.String()), exit: exit}
 	}

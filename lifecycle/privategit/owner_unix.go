@@ -29,12 +29,14 @@ func ownerOf(path string) owner {
 }
 
 // runAs lets a process run as the owner, who has another configuration than we
-// have.
+// have. Ctrl+C reaches us alone: a sync after a command that it has ended has to
+// come to its own end.
 func (o owner) runAs(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if !o.other {
 		return
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(o.uid), Gid: uint32(o.gid)}} //nolint:gosec // they were of this type
+	cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(o.uid), Gid: uint32(o.gid)} //nolint:gosec // they were of this type
 	cmd.Env = append(slices.Clone(cmd.Env), "HOME="+os.DevNull, "XDG_CONFIG_HOME="+os.DevNull, "GIT_CONFIG_GLOBAL="+os.DevNull)
 }
 
