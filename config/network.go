@@ -89,3 +89,15 @@ func widensAllowed(v string) bool {
 	rules, err := presetRules(DefaultPresets())
 	return err != nil || !egress.Policy{Mode: egress.Allowlist, Rules: rules}.Decide(rule.Host, 443).Allowed
 }
+
+// NetworkAsked tells whether anybody has asked for a network policy: whatever is
+// set below [sandbox.network], in any source.
+func (e Effective) NetworkAsked() bool {
+	for key, origin := range e.Origins {
+		network := key == keyPolicy || key == keyPresets || key == KeyAllowed || strings.HasPrefix(key, KeyAllowed+".")
+		if network && origin.Kind != FromDefault {
+			return true
+		}
+	}
+	return false
+}

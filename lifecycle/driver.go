@@ -98,6 +98,9 @@ type Egress struct {
 	Routes   []egress.Route
 	Upstream egress.Upstream
 	CA       string // certificates in PEM that the proxy trusts besides its own
+	// Asked tells that somebody has asked for the policy, so that a driver that
+	// cannot keep it has to fail. It is no part of [Spec.Hash].
+	Asked bool
 }
 
 // Resources bounds what a sandbox may use.

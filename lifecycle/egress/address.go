@@ -65,6 +65,16 @@ func PrivateRanges() []netip.Prefix {
 	return ranges
 }
 
+// ClosedRanges are those that no name leads to without a rule, and those that
+// none leads to at all.
+func ClosedRanges() []netip.Prefix {
+	var ranges []netip.Prefix
+	for _, b := range blocks {
+		ranges = append(ranges, b.prefix)
+	}
+	return ranges
+}
+
 func privateText() string {
 	var texts []string
 	for _, prefix := range PrivateRanges() {

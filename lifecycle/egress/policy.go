@@ -106,7 +106,7 @@ func (p Policy) Decide(host string, port uint16) Verdict {
 // applyRules completes the verdict and reports whether a rule names the host,
 // if only for another port.
 func (p Policy) applyRules(v *Verdict) (named bool) {
-	for _, e := range p.usable() {
+	for _, e := range p.InForce() {
 		if !e.Rule.covers(v.Host) {
 			continue
 		}
@@ -147,7 +147,7 @@ func (p Policy) Named(host string) Verdict {
 	if v.Allowed {
 		return v
 	}
-	for _, e := range p.usable() {
+	for _, e := range p.InForce() {
 		if e.Rule.covers(v.Host) {
 			if other := p.Decide(host, cmp.Or(e.Rule.Port, 80)); other.Allowed {
 				return other
@@ -157,8 +157,8 @@ func (p Policy) Named(host string) Verdict {
 	return v
 }
 
-// usable are the rules that count in the policy's mode.
-func (p Policy) usable() []Entry {
+// InForce returns the rules that count in the policy's mode.
+func (p Policy) InForce() []Entry {
 	switch p.Mode {
 	case AllowAll, Allowlist:
 		return p.Rules
@@ -190,7 +190,7 @@ func (p Policy) Allow(e Entry) (Policy, error) {
 		}
 	}
 	same := func(old Entry) bool { return old.Rule.String() == e.Rule.String() }
-	if slices.ContainsFunc(next.usable(), same) {
+	if slices.ContainsFunc(next.InForce(), same) {
 		return next, nil
 	}
 	if p.Mode == Deny && !e.Model {

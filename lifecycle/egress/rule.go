@@ -138,10 +138,15 @@ func (r Rule) covers(host string) bool {
 
 // allowsPort reports whether the rule speaks of the port.
 func (r Rule) allowsPort(port uint16) bool {
+	return slices.Contains(r.Ports(), port)
+}
+
+// Ports returns the ports that the rule speaks of.
+func (r Rule) Ports() []uint16 {
 	if r.Port == 0 {
-		return port == 80 || port == 443
+		return []uint16{80, 443}
 	}
-	return r.Port == port
+	return []uint16{r.Port}
 }
 
 // MarshalText implements encoding.TextMarshaler.
