@@ -2,9 +2,6 @@ package double
 
 import (
 	"fmt"
-	"slices"
-
-	"github.com/spf13/pflag"
 )
 
 // metadata is what the Docker CLI asks a plugin for. The version is the one
@@ -158,74 +155,4 @@ func (c *call) reset(args []string) (int, error) {
 		}
 	}
 	return 0, nil
-}
-
-// network is "network log" and "network proxy SANDBOX" (DOC S13). There is no
-// proxy: what is asked for is kept, and nothing is ever logged.
-func (c *call) network(args []string) (int, error) {
-	verb, args := first(args)
-	fs := c.flags("network " + verb)
-	switch verb {
-	case "log":
-		asJSON := fs.Bool("json", false, "") // CODE S20; the shape is ?
-		if _, err := c.parse(fs, args); err != nil {
-			return 0, err
-		}
-		if *asJSON {
-			return 0, c.printJSON(map[string]any{"blocked_hosts": []any{}, "allowed_hosts": []any{}})
-		}
-		return 0, nil
-	case "proxy":
-		return c.networkProxy(fs, args)
-	}
-	return 0, c.fail("docker: unknown command: docker sandbox network %s", verb)
-}
-
-func (c *call) networkProxy(fs *pflag.FlagSet, args []string) (int, error) {
-	policy := fs.String("policy", "", "")
-	lists := map[string]*[]string{}
-	for _, name := range []string{"allow-host", "block-host", "bypass-host", "allow-cidr", "block-cidr", "bypass-cidr"} {
-		lists[name] = fs.StringArray(name, nil, "")
-	}
-	args, err := c.parse(fs, args)
-	if err != nil {
-		return 0, err
-	}
-	if err := c.count("network proxy", args, 1, 1); err != nil {
-		return 0, err
-	}
-	if !slices.Contains([]string{"", "allow", "deny"}, *policy) { // ?
-		return 0, c.fail("invalid policy %q", *policy)
-	}
-	var wishes []string
-	if *policy != "" {
-		wishes = append(wishes, "policy="+*policy)
-	}
-	for name, values := range lists {
-		for _, value := range *values {
-			wishes = append(wishes, name+"="+value)
-		}
-	}
-	slices.Sort(wishes)
-	return 0, c.setNetwork(args[0], wishes)
-}
-
-func (c *call) setNetwork(name string, wishes []string) error {
-	if !c.validName(name) {
-		return c.errNotFound(name)
-	}
-	unlock, err := c.store.lockSandbox(name)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	r, ok, err := c.store.load(name)
-	if err != nil {
-		return err
-	}
-	if !ok {
-		return c.errNotFound(name)
-	}
-	r.Network = append(r.Network, wishes...)
-	return c.store.save(r)
 }

@@ -14,7 +14,7 @@ type rule struct {
 	Name         string   `json:"name"`
 	PolicyID     string   `json:"policy_id"`
 	Scope        string   `json:"scope"`
-	AppliesTo    string   `json:"applies_to"` // a sandbox, or "all"
+	AppliesTo    string   `json:"applies_to"` // "sandbox:NAME" or "all": CODE, captures of others
 	ResourceType string   `json:"resource_type"`
 	Decision     string   `json:"decision"`
 	Resources    []string `json:"resources"`
@@ -25,7 +25,7 @@ type rule struct {
 
 const (
 	rulesFile = "rules.json"
-	forAll    = "all" // ? what stands there for global rules
+	forAll    = "all"
 )
 
 // rules are those that were made, and before that those of a policy that the
@@ -37,13 +37,34 @@ func (c *call) rules() ([]rule, error) {
 	}
 	found, err := c.store.readJSON(&rules, rulesFile)
 	if !found && err == nil {
-		return []rule{newRule(rule{Decision: "allow", Resources: balanced()})}, nil
+		rules = balanced()
+	}
+	for i, r := range rules { // contract 9.6: allows of one's own do not count then
+		if rules[i].Status = "active"; c.settings.Governed && r.Decision == "allow" {
+			rules[i].Status = "inactive"
+		}
 	}
 	return rules, err
 }
 
-// balanced is the beginning of the 200 hosts of that policy (DOC S11).
-func balanced() []string { return []string{"api.anthropic.com", "*.github.com", "registry.npmjs.org"} }
+// balanced is a small part of the 200 hosts of that policy (DOC S11). That there
+// are ports and wildcards, the first two names and their hosts are CODE, captures
+// of others; what of googleapis.com is allowed is ?.
+func balanced() []rule {
+	return []rule{
+		newRule(rule{Name: "default-ai-services", Decision: "allow", Resources: []string{"api.anthropic.com:443", "**.chatgpt.com:443"}}),
+		newRule(rule{Name: "default-os-packages", Decision: "allow", Resources: []string{"archive.ubuntu.com:80"}}),
+		newRule(rule{Name: "default-cloud", Decision: "allow", Resources: []string{"**.googleapis.com:443"}}),
+		files(),
+	}
+}
+
+// files is the rule for mounts, which is listed too (CODE, captures of others).
+func files() rule {
+	r := newRule(rule{Name: "default-fs-read-allow-all", Decision: "allow", Resources: []string{"**"}})
+	r.ResourceType, r.Editable = "filesystem:read", false
+	return r
+}
 
 func (c *call) changeRules(change func([]rule) []rule) error {
 	unlock, err := c.store.lock()
@@ -60,10 +81,14 @@ func (c *call) changeRules(change func([]rule) []rule) error {
 
 func newRule(r rule) rule {
 	r.ID, r.PolicyID, r.ResourceType, r.Origin, r.Status, r.Editable = uuid.NewString(), "local", "network", "local", "active", true
-	r.Name = r.Decision + " " + strings.Join(r.Resources, ",")
-	r.Scope = "sandbox"
+	if r.Name == "" {
+		r.Name = r.ID // CODE, captures of others
+	}
 	if r.AppliesTo == "" {
 		r.Scope, r.AppliesTo = "global", forAll
+	} else {
+		r.AppliesTo = "sandbox:" + r.AppliesTo
+		r.Scope = r.AppliesTo
 	}
 	return r
 }
@@ -78,7 +103,7 @@ func (c *call) forgetScoped(name string) error {
 		return nil
 	}
 	err := c.changeRules(func(rules []rule) []rule {
-		return slices.DeleteFunc(rules, func(r rule) bool { return r.AppliesTo == name })
+		return slices.DeleteFunc(rules, func(r rule) bool { return r.AppliesTo == "sandbox:"+name })
 	})
 	if err != nil {
 		return err
@@ -97,6 +122,8 @@ func (c *call) policy(args []string) (int, error) {
 		}
 	case "allow", "deny":
 		return c.policyAdd(verb, args)
+	case "rm":
+		return c.policyRm(args)
 	case "ls":
 		return c.policyLs(args)
 	case "check":
@@ -127,12 +154,12 @@ func (c *call) policyInit(args []string) (int, error) {
 }
 
 func (c *call) initPolicy(preset string) error {
-	rules := []rule{} // deny-all
+	rules := []rule{files()} // deny-all; that it is listed then too is ?
 	switch preset {
 	case "allow-all":
-		rules = append(rules, newRule(rule{Decision: "allow", Resources: []string{"**"}}))
+		rules = append(rules, newRule(rule{Name: "default-allow-all", Decision: "allow", Resources: []string{"**"}}))
 	case "balanced":
-		rules = append(rules, newRule(rule{Decision: "allow", Resources: balanced()}))
+		rules = balanced()
 	}
 	if err := c.changeRules(func([]rule) []rule { return rules }); err != nil {
 		return err
@@ -154,12 +181,50 @@ func (c *call) policyAdd(decision string, args []string) (int, error) {
 	if args[0] != "network" {
 		return 0, c.fail("unknown command %q for \"sbx policy %s\"", args[0], decision)
 	}
+	if f := c.settings.Faults.NoRules; f != "" {
+		return 0, c.fail("%s", f)
+	}
 	return 0, c.addRule(rule{Decision: decision, Resources: strings.Split(args[1], ","), AppliesTo: *sandbox})
+}
+
+// policyRm removes rules of a sandbox or, without one, of all of them. What it
+// does to a rule with more resources than the one that is named is ?.
+func (c *call) policyRm(args []string) (int, error) {
+	fs := c.flags("policy rm")
+	sandbox := fs.String("sandbox", "", "")
+	resource := fs.String("resource", "", "")
+	id := fs.String("id", "", "")
+	args, err := c.parse(fs, args)
+	if err != nil {
+		return 0, err
+	}
+	if err := c.count("policy rm", args, 1, 1); err != nil {
+		return 0, err
+	}
+	if args[0] != "network" || (*resource == "") == (*id == "") {
+		return 0, c.fail("name one rule of the network: --id or --resource") // ?
+	}
+	scope, found := forAll, false
+	if *sandbox != "" {
+		scope = "sandbox:" + *sandbox
+	}
+	err = c.changeRules(func(rules []rule) []rule {
+		return slices.DeleteFunc(rules, func(r rule) bool {
+			this := r.AppliesTo == scope && r.Editable && (r.ID == *id || slices.Contains(r.Resources, *resource))
+			found = found || this
+			return this
+		})
+	})
+	if err == nil && !found {
+		err = c.fail("no such rule") // ?
+	}
+	return 0, err
 }
 
 func (c *call) policyLs(args []string) (int, error) {
 	fs := c.flags("policy ls")
 	asJSON := fs.Bool("json", false, "")
+	inactive := fs.Bool("include-inactive", false, "")
 	args, err := c.parse(fs, args)
 	if err != nil {
 		return 0, err
@@ -168,9 +233,9 @@ func (c *call) policyLs(args []string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if len(args) > 0 {
-		rules = slices.DeleteFunc(rules, func(r rule) bool { return !r.covers(args[0]) })
-	}
+	rules = slices.DeleteFunc(rules, func(r rule) bool {
+		return len(args) > 0 && !r.covers(args[0]) || !*inactive && r.Status == "inactive"
+	})
 	if *asJSON {
 		return 0, c.printJSON(map[string]any{"rules": rules})
 	}
@@ -180,7 +245,9 @@ func (c *call) policyLs(args []string) (int, error) {
 	return 0, nil
 }
 
-func (r rule) covers(sandbox string) bool { return r.AppliesTo == forAll || r.AppliesTo == sandbox }
+func (r rule) covers(sandbox string) bool {
+	return r.AppliesTo == forAll || r.AppliesTo == "sandbox:"+sandbox
+}
 
 func (c *call) policyCheck(args []string) (int, error) {
 	fs := c.flags("policy check")
@@ -217,7 +284,8 @@ func (c *call) policyCheck(args []string) (int, error) {
 func decide(rules []rule, sandbox, target string) (allowed bool, kind, reason string) {
 	kind, reason = "implicit", "No matching allow rule (default deny)"
 	for _, r := range rules {
-		if !r.covers(sandbox) || !slices.ContainsFunc(r.Resources, func(p string) bool { return matches(p, target) }) {
+		if r.ResourceType != "network" || r.Status == "inactive" || !r.covers(sandbox) ||
+			!slices.ContainsFunc(r.Resources, func(p string) bool { return matches(p, target) }) {
 			continue
 		}
 		if r.Decision == "deny" {
@@ -229,16 +297,23 @@ func decide(rules []rule, sandbox, target string) (allowed bool, kind, reason st
 }
 
 // matches tells whether a pattern covers a host, or host:port (DOC S11; that
-// **.x covers a bare x is MEAS v0.45.1 S21).
+// **.x covers a bare x is MEAS v0.45.1 S21). A host alone is asked for with port
+// 443 (DOC, "policy check network").
 func matches(pattern, target string) bool {
-	if pattern == "**" || pattern == target {
-		return true
+	host, port, err := net.SplitHostPort(target)
+	if err != nil {
+		host, port = target, "443"
 	}
-	host := target
-	if h, _, err := net.SplitHostPort(target); err == nil {
-		host = h
+	if _, block, err := net.ParseCIDR(pattern); err == nil {
+		return net.ParseIP(host) != nil && block.Contains(net.ParseIP(host))
 	}
-	if pattern == host {
+	if before, after, found := strings.Cut(pattern, ":"); found {
+		if after != port {
+			return false
+		}
+		pattern = before
+	}
+	if pattern == "**" || pattern == host {
 		return true
 	}
 	if suffix, ok := strings.CutPrefix(pattern, "**."); ok {
@@ -248,20 +323,18 @@ func matches(pattern, target string) bool {
 		label, isBelow := strings.CutSuffix(host, "."+suffix)
 		return isBelow && !strings.Contains(label, ".")
 	}
-	_, block, err := net.ParseCIDR(pattern)
-	return err == nil && net.ParseIP(host) != nil && block.Contains(net.ParseIP(host))
+	return false
 }
 
-// policyLog is always empty: there is no proxy that could see anything.
+// policyLog is "policy log [SANDBOX]".
 func (c *call) policyLog(args []string) (int, error) {
 	fs := c.flags("policy log")
 	asJSON := fs.Bool("json", false, "")
 	fs.Int("limit", 0, "")
-	if _, err := c.parse(fs, args); err != nil {
+	args, err := c.parse(fs, args)
+	if err != nil {
 		return 0, err
 	}
-	if *asJSON { // contract 6.3
-		return 0, c.printJSON(map[string]any{"blocked_hosts": []any{}, "allowed_hosts": []any{}})
-	}
-	return 0, nil
+	sandbox, _ := first(args)
+	return 0, c.printLog(sandbox, *asJSON)
 }

@@ -42,6 +42,10 @@ type Settings struct {
 	// and commands fail until "sbx daemon restart".
 	EngineUp bool `json:"engine_up"`
 
+	// Governed is sbx in an organisation whose policy replaces the rules of its
+	// own that allow something.
+	Governed bool `json:"governed,omitempty"`
+
 	// Idle is how long a sandbox that nobody uses keeps running: 30 s for sbx
 	// and 30 min for the plugin when it is zero.
 	Idle Duration `json:"idle,omitempty"`
@@ -91,6 +95,10 @@ type Faults struct {
 	NoDaemon bool `json:"no_daemon,omitempty"`
 	// ShallowClone makes --clone of a shallow repository come out empty.
 	ShallowClone bool `json:"shallow_clone,omitempty"`
+	// NoRules is the error that a new network rule meets; none if it is empty.
+	NoRules string `json:"no_rules,omitempty"`
+	// NoLog is the error that reading the network log meets.
+	NoLog string `json:"no_log,omitempty"`
 	// CrashBeforeCreate and CrashAfterCreate kill the client of create before
 	// it did anything, or when it has made the sandbox and said nothing.
 	CrashBeforeCreate bool `json:"crash_before_create,omitempty"`

@@ -138,25 +138,32 @@ func TestPolicy(t *testing.T) {
 		{"other", "example.com", "Denied"},
 		{"box", "x.evil.example.com", "Denied"},
 		{"box", "x.y.evil.example.com", "Allowed"},
+		{"other", "api.anthropic.com:22", "Denied"},
+		{"other", "archive.ubuntu.com:80", "Allowed"},
+		{"other", "archive.ubuntu.com", "Denied"},
 	} {
 		out := r.ok(t, "policy", "check", "network", tc.target, "--sandbox", tc.sandbox)
 		assert.Equal(t, out, tc.want+": "+tc.target+"\n", "%v", tc)
 	}
 	var list struct {
 		Rules []struct {
-			Decision  string
-			Resources []string
-			AppliesTo string `json:"applies_to"`
+			ID, Decision string
+			Resources    []string
+			AppliesTo    string `json:"applies_to"`
 		}
 	}
 	rules := func() int {
 		assert.NilError(t, json.Unmarshal([]byte(r.ok(t, "policy", "ls", "--json")), &list))
 		return len(list.Rules)
 	}
-	assert.Equal(t, rules(), 4)
-	assert.Equal(t, list.Rules[1].AppliesTo+list.Rules[1].Decision, "boxdeny")
+	before := rules() // with those of the policy itself
+	assert.Equal(t, list.Rules[before-3].AppliesTo+list.Rules[before-3].Decision, "sandbox:boxdeny")
+	r.ok(t, "policy", "rm", "network", "--sandbox", "box", "--id", list.Rules[before-2].ID)
+	assert.Equal(t, rules(), before-1)
+	assert.Equal(t, r.run(t, "", "policy", "rm", "network", "--sandbox", "box", "--resource", "*.evil.example.com").code, 1, "it is for all")
+	r.ok(t, "policy", "rm", "network", "--resource", "*.evil.example.com")
 	r.ok(t, "rm", "-f", "box")
-	assert.Equal(t, rules(), 2, "those of the sandbox go with it")
+	assert.Equal(t, rules(), before-3, "those of the sandbox go with it")
 	assert.Assert(t, json.Valid([]byte(r.ok(t, "policy", "log", "--json"))))
 }
 
