@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/docker/cli/cli"
@@ -165,6 +166,10 @@ func writeDecision(out io.Writer, format string, decision egress.Decision) error
 	if decision.Port != 0 {
 		target += fmt.Sprintf(":%d", decision.Port)
 	}
-	_, err := fmt.Fprintf(out, "%s  %-7s  %s  %s (%s)\n", decision.Time.Local().Format(time.DateTime), decision.Decision, target, decision.Why, decision.Via)
+	when := strings.Repeat("-", len(time.DateTime)) // not every program tells it
+	if !decision.Time.IsZero() {
+		when = decision.Time.Local().Format(time.DateTime)
+	}
+	_, err := fmt.Fprintf(out, "%s  %-7s  %s  %s (%s)\n", when, decision.Decision, target, decision.Why, decision.Via)
 	return err
 }

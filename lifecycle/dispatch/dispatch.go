@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"time"
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/config/imageref"
@@ -174,8 +173,10 @@ func (h Host) ensureAndExecute(ctx context.Context, at place, spec lifecycle.Spe
 		return 0, lifecycle.Sandbox{}, err
 	}
 	h.nameOrphans(ctx, at.driver, sb)
-	begun := time.Now()
-	defer func() { h.tellRefused(ctx, at.driver, sb, begun) }()
+	if err := restrict(ctx, at, sb, spec, opts.Command); err != nil {
+		return 0, sb, err
+	}
+	defer h.watchRefused(ctx, at.driver, sb, opts.Command)()
 	execute := func() (int, error) {
 		led, err := h.handOver(ctx, at, sb, p)
 		if err != nil {

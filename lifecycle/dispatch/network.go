@@ -19,6 +19,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
+	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 	"github.com/docker-ralph/docker-ralph/scope"
 )
 
@@ -95,9 +96,12 @@ func (a amendments) amend(p egress.Policy) (egress.Policy, error) {
 
 // networkScope is the sandbox of the current scope and what it may reach.
 type networkScope struct {
-	driver *container.Driver
+	driver *container.Driver // nil for a microVM
+	vm     *microvm.Driver   // nil for a container
 	sb     lifecycle.Sandbox
 	name   string
+	agent  string
+	asked  bool
 	policy egress.Policy // without amendments
 }
 
@@ -114,14 +118,22 @@ func (h Host) networkScope(ctx context.Context, over config.Overrides) (n networ
 	if n.name, err = wt.Scope.SandboxName(); err != nil {
 		return n, err
 	}
+	n.agent, n.asked = cfg.Agent.Name, cfg.NetworkAsked()
 	kind := cfg.Sandbox.Driver
 	if kind == config.DriverAuto {
 		kind = cmp.Or(h.kept(n.name), config.DriverContainer)
 	}
-	if kind != config.DriverContainer {
-		return n, fmt.Errorf("this scope's sandbox is a microVM of %s, whose network that program looks after: docker ralph sets none", kind)
-	}
 	if n.policy, err = cfg.Policy(); err != nil {
+		return n, err
+	}
+	switch kind {
+	case config.DriverSbx:
+		n.vm = h.microVM(h.sbx(nil))
+		n.sb, err = n.vm.Lookup(ctx, n.name)
+		return n, err
+	case config.DriverDockerSandbox:
+		n.vm = h.microVM(h.dockerSandbox())
+		n.sb, err = n.vm.Lookup(ctx, n.name)
 		return n, err
 	}
 	api, err := connected()
@@ -164,6 +176,9 @@ func NetworkList(ctx context.Context, h Host, over config.Overrides) (Network, e
 	if err != nil {
 		return Network{}, err
 	}
+	if n.vm != nil {
+		return h.listOfVM(ctx, n, policy)
+	}
 	var traffic egress.Stats
 	if n.sb.State == lifecycle.Running && n.sb.Proxy != "" {
 		answer, err := n.driver.Control(ctx, n.sb, "stats")
@@ -205,6 +220,9 @@ func NetworkLog(ctx context.Context, h Host, over config.Overrides, everything, 
 	n, err := h.networkScope(ctx, over)
 	if err != nil {
 		return err
+	}
+	if n.vm != nil {
+		return h.logOfVM(ctx, n, everything, follow, each)
 	}
 	if n.sb.Proxy == "" {
 		return fmt.Errorf("there is no sandbox %s with a network policy yet, so there is no log: the next command makes one", n.name)
@@ -256,6 +274,9 @@ func NetworkAmend(ctx context.Context, h Host, over config.Overrides, allow bool
 	if err := h.writeAmendments(n.name, later); err != nil {
 		return err
 	}
+	if n.vm != nil {
+		return h.amendVM(ctx, n, later)
+	}
 	if n.sb.State != lifecycle.Running || n.sb.Proxy == "" {
 		return nil
 	}
@@ -268,45 +289,3 @@ func NetworkAmend(ctx context.Context, h Host, over config.Overrides, allow bool
 	}
 	return nil
 }
-
-// tellRefused reports what was refused since a moment, each host once.
-func (h Host) tellRefused(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, since time.Time) {
-	d, ok := driver.(*container.Driver)
-	if !ok || sb.Proxy == "" {
-		return
-	}
-	type place struct {
-		target, hint string
-	}
-	times := map[place]int{}
-	var order []place
-	err := decisions(context.WithoutCancel(ctx), d, sb, since, false, func(decision egress.Decision) {
-		if decision.Decision != egress.Refused {
-			return
-		}
-		p := place{egress.Printable(decision.Host), decision.Hint}
-		if decision.Port != 0 {
-			p.target += fmt.Sprintf(":%d", decision.Port)
-		}
-		if times[p]++; times[p] == 1 {
-			order = append(order, p)
-		}
-	})
-	if err != nil {
-		h.report(fmt.Sprintf("Warning: %v", err))
-	}
-	for i, p := range order {
-		if i == refusedMax {
-			h.report(fmt.Sprintf("blocked: %d more, see \"docker ralph network log\"", len(order)-i))
-			return
-		}
-		remedy := ""
-		if p.hint != "" {
-			remedy = ", allow with: docker ralph network allow " + p.hint
-		}
-		h.report(fmt.Sprintf("blocked: %s ×%d%s", p.target, times[p], remedy))
-	}
-}
-
-// refusedMax is how many hosts are told at the end of a command.
-const refusedMax = 10

@@ -11,25 +11,15 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
 
-// policyKey is the setting's name.
-const policyKey = "sandbox.network.policy"
-
-// wall completes a spec by what holds the sandbox in. The programs for microVMs
-// have walls of their own, which we do not set.
+// wall completes a spec by what holds the sandbox in.
 func (h Host) wall(spec *lifecycle.Spec, cfg config.Effective, at place) error {
 	policy, err := cfg.Policy()
 	if err != nil {
 		return err
 	}
-	if at.kind != config.DriverContainer {
-		if cfg.Origins[policyKey].Kind != config.FromDefault && !at.known {
-			h.report(fmt.Sprintf("Warning: the network policy %q has no effect: a microVM of %s reaches what the policy of that program allows", policy.Mode, at.kind))
-		}
-		return nil
-	}
-	spec.ReadOnly, spec.Runtime = cfg.Sandbox.ReadOnly, cfg.Sandbox.Runtime
-	if policy.Mode == "" {
-		return nil
+	inContainer := at.kind == config.DriverContainer
+	if inContainer {
+		spec.ReadOnly, spec.Runtime = cfg.Sandbox.ReadOnly, cfg.Sandbox.Runtime
 	}
 	later, err := h.readAmendments(spec.Name)
 	if err != nil {
@@ -41,8 +31,13 @@ func (h Host) wall(spec *lifecycle.Spec, cfg config.Effective, at place) error {
 		h.report(fmt.Sprintf("Warning: what \"docker ralph network\" was told has no effect: %v", err))
 		amended = policy
 	}
-	spec.Egress = lifecycle.Egress{Policy: policy, Amended: amended, Upstream: h.upstream(at)}
-	return nil
+	spec.Egress = lifecycle.Egress{Policy: policy, Amended: amended, Asked: cfg.NetworkAsked()}
+	if inContainer {
+		spec.Egress.Upstream = h.upstream(at)
+		return nil
+	}
+	spec.Egress.Amended, err = h.withEndpoints(amended, cfg.Agent.Name)
+	return err
 }
 
 // egressOf returns a function that tells what the policy is for another agent

@@ -148,12 +148,7 @@ func (d *Dialect) Usable(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	out, err := client.Output(ctx, 15*time.Second, "ls", "--json")
-	if c, ok := errors.AsType[*microvm.CallError](err); ok {
-		if known := d.Explain(c); known != nil {
-			return known
-		}
-	}
+	out, err := d.ask(ctx, client, "ls", "--json")
 	if err != nil {
 		return err
 	}
@@ -164,4 +159,15 @@ func (d *Dialect) Usable(ctx context.Context) error {
 		return fmt.Errorf("the answer of \"docker sandbox ls --json\" cannot be read: %w", err)
 	}
 	return nil
+}
+
+// ask runs a command that asks nobody anything, and explains what goes wrong.
+func (d *Dialect) ask(ctx context.Context, client microvm.Client, args ...string) ([]byte, error) {
+	out, err := client.Output(ctx, 15*time.Second, args...)
+	if c, ok := errors.AsType[*microvm.CallError](err); ok {
+		if known := d.Explain(c); known != nil {
+			return nil, known
+		}
+	}
+	return out, err
 }

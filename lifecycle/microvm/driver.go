@@ -189,7 +189,10 @@ func (d *Driver) List(ctx context.Context) ([]lifecycle.Sandbox, error) {
 // Create implements [lifecycle.Driver]. What the sandbox is for is noted before
 // it is made, so that one whose making was interrupted is known for ours.
 func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.Sandbox, error) {
-	rec := newRecord(spec)
+	rec, err := newRecord(spec)
+	if err != nil {
+		return lifecycle.Sandbox{}, err
+	}
 	old, known, err := d.records().read(spec.Name)
 	if err != nil {
 		return lifecycle.Sandbox{}, err

@@ -43,18 +43,9 @@ const banner = "Docker Sandboxes Update Available"
 // root, possibly behind lines about the daemon and before a notice of an
 // update. An answer without the list is an error, never an empty list.
 func ParseListing(output []byte, root string) ([]Entry, error) {
-	start := answer(output)
-	if start < 0 {
-		return nil, errors.New("there is no JSON in it")
-	}
-	decoder := json.NewDecoder(bytes.NewReader(output[start:]))
-	var value json.RawMessage
-	if err := decoder.Decode(&value); err != nil {
-		return nil, fmt.Errorf("reading its JSON: %w", err)
-	}
-	rest := output[start+int(decoder.InputOffset()):]
-	if len(bytes.TrimSpace(rest)) > 0 && !bytes.Contains(rest, []byte(banner)) {
-		return nil, errors.New("something unknown follows its JSON")
+	value, err := Answer(output)
+	if err != nil {
+		return nil, err
 	}
 	entries, err := decodeList(value, root)
 	if err != nil {
@@ -68,6 +59,25 @@ func ParseListing(output []byte, root string) ([]Entry, error) {
 		seen[e.Name] = true
 	}
 	return entries, nil
+}
+
+// Answer returns the JSON in what a program prints when it is asked for JSON,
+// possibly behind lines about the daemon and before a notice of an update.
+func Answer(output []byte) (json.RawMessage, error) {
+	start := answer(output)
+	if start < 0 {
+		return nil, errors.New("there is no JSON in it")
+	}
+	decoder := json.NewDecoder(bytes.NewReader(output[start:]))
+	var value json.RawMessage
+	if err := decoder.Decode(&value); err != nil {
+		return nil, fmt.Errorf("reading its JSON: %w", err)
+	}
+	rest := output[start+int(decoder.InputOffset()):]
+	if len(bytes.TrimSpace(rest)) > 0 && !bytes.Contains(rest, []byte(banner)) {
+		return nil, errors.New("something unknown follows its JSON")
+	}
+	return value, nil
 }
 
 // answer finds the first line that begins as JSON does.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
 
 // Dialect is how one of the programs is spoken to.
@@ -48,6 +49,14 @@ type Dialect interface {
 	Heartbeat() time.Duration
 	// Manual is what [lifecycle.Driver] promises.
 	Manual(name string) lifecycle.Manual
+	// Restrict keeps a sandbox to a policy, by rules for this sandbox alone. told
+	// is what earlier calls have passed to note, in the dialect's own words.
+	Restrict(ctx context.Context, name string, policy egress.Policy, told []string, note func(told []string) error) (Kept, error)
+	// Standing returns the rules for a sandbox's network that are not ours, as
+	// far as the program tells.
+	Standing(ctx context.Context, name string, told []string) ([]StandingRule, error)
+	// Log returns the arguments that print what went to the network.
+	Log(name string) []string
 }
 
 // Mount is a folder of the host that a sandbox sees at the same path.

@@ -39,6 +39,14 @@ func (d *Driver) Prepare(ctx context.Context, sb lifecycle.Sandbox, spec lifecyc
 	if !known {
 		return fmt.Errorf("nothing is known of the sandbox %s any more: somebody has removed it, try again", sb.Name)
 	}
+	if len(rec.Told) == 0 { // before anything can happen in it
+		if err := d.Restrict(ctx, sb, spec.Egress); err != nil {
+			return err
+		}
+		if rec, _, err = d.records().read(sb.Name); err != nil {
+			return err
+		}
+	}
 	p, err := payload.For(runtime.GOARCH) // a microVM has its host's processors
 	if err != nil {
 		return err

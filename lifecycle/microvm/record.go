@@ -13,6 +13,7 @@ import (
 	"github.com/moby/sys/atomicwriter"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 	"github.com/docker-ralph/docker-ralph/scope"
 )
 
@@ -32,13 +33,29 @@ type record struct {
 	Private    bool        `json:"private,omitempty"`
 	// Prepared is the SHA-256 of the ralph that was put in.
 	Prepared string `json:"prepared,omitempty"`
+	// Egress is the mode of the network policy that it was made for, and Policy
+	// that policy.
+	Egress egress.Mode     `json:"egress,omitempty"`
+	Policy json.RawMessage `json:"policy,omitempty"`
+	// Told is what the program was told of its network, and Warned what the user
+	// was told of where that falls short.
+	Told   []string `json:"told,omitempty"`
+	Warned string   `json:"warned,omitempty"`
 }
 
-func newRecord(spec lifecycle.Spec) record {
-	return record{
+func newRecord(spec lifecycle.Spec) (record, error) {
+	rec := record{
 		Name: spec.Name, Scope: spec.Scope, Root: spec.Root, Agent: spec.Agent, Image: spec.Image,
 		Source: spec.Source, ConfigHash: spec.Hash(), Ephemeral: spec.Ephemeral, Private: spec.Private,
+		Egress: spec.Egress.Policy.Mode,
 	}
+	var err error
+	if rec.Egress != "" {
+		if rec.Policy, err = json.Marshal(spec.Egress.Policy); err != nil {
+			err = fmt.Errorf("noting the network policy of the sandbox %s: %w", spec.Name, err)
+		}
+	}
+	return rec, err
 }
 
 // sandbox is the record as a driver returns it.
@@ -46,6 +63,7 @@ func (r record) sandbox(state lifecycle.State) lifecycle.Sandbox {
 	return lifecycle.Sandbox{
 		Name: r.Name, ID: r.ID, State: state, Scope: r.Scope, Root: r.Root, Agent: r.Agent,
 		Image: r.Image, ConfigHash: r.ConfigHash, Ephemeral: r.Ephemeral, Private: r.Private,
+		Egress: r.Egress,
 	}
 }
 

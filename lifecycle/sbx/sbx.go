@@ -179,8 +179,8 @@ func (d *Dialect) ask(ctx context.Context, client microvm.Client, args ...string
 }
 
 // noRules tells whether a list of the policy's rules is empty. What it is before
-// a policy was set is not documented; one that was set has rules, unless it
-// denies everything, and then no agent could work.
+// a policy was set is not documented; one that was set has rules. One that denies
+// everything still has those for mounts, by what others have seen listed.
 func noRules(output []byte) bool {
 	var list struct {
 		Rules *[]json.RawMessage `json:"rules"`

@@ -74,6 +74,7 @@ func TestWhetherItCanBeUsed(t *testing.T) {
 		name, err string
 		change    func(*double.Settings)
 		kvm       string
+		policy    string
 		absent    bool
 	}{
 		{name: "good"},
@@ -81,11 +82,16 @@ func TestWhetherItCanBeUsed(t *testing.T) {
 		{name: "not there", absent: true, err: "not installed: there is no sbx on PATH"},
 		{name: "logged out", change: func(s *double.Settings) { s.LoggedIn = false }, err: `log in with "sbx login"`},
 		{name: "no policy", change: func(s *double.Settings) { s.PolicyInitialised = false }, err: `"sbx policy init balanced"`},
+		{name: "a policy that denies everything", change: func(s *double.Settings) { s.PolicyInitialised = false }, policy: "deny-all"},
 		{name: "no daemon", change: func(s *double.Settings) { s.DaemonUp, s.Faults.NoDaemon = false, true }, err: "the daemon of sbx is down"},
 		{name: "no KVM", kvm: "/dev/no-such-device", err: "this machine has no KVM"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			d, _ := newDialect(t, tc.change)
+			d, programs := newDialect(t, tc.change)
+			if tc.policy != "" {
+				out, err := programs.Sbx(t.Context(), "policy", "init", tc.policy).CombinedOutput()
+				assert.NilError(t, err, "%s", out)
+			}
 			if tc.kvm != "" {
 				d.KVM = tc.kvm
 			}

@@ -114,7 +114,7 @@ func exactness(pattern, target string) int {
 	if limited && only != port {
 		return 0
 	}
-	rank := 0
+	var rank int
 	suffix, wild := strings.CutPrefix(name, "*")
 	switch {
 	case wild && strings.HasSuffix(host, suffix):

@@ -1,0 +1,136 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
+	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
+)
+
+// refusals counts what was refused, each host once.
+type refusals struct {
+	times map[refusal]int
+	order []refusal
+}
+
+type refusal struct {
+	target string
+	hint   string // what would allow it
+}
+
+func (r *refusals) add(host string, port uint16, hint string, times int) {
+	one := refusal{egress.Printable(host), hint}
+	if port != 0 {
+		one.target += fmt.Sprintf(":%d", port)
+	}
+	if r.times == nil {
+		r.times = map[refusal]int{}
+	}
+	if r.times[one] == 0 {
+		r.order = append(r.order, one)
+	}
+	r.times[one] += times
+}
+
+// refusedMax is how many hosts are told at the end of a command.
+const refusedMax = 10
+
+func (h Host) tell(r refusals) {
+	for i, one := range r.order {
+		if i == refusedMax {
+			h.report(fmt.Sprintf("blocked: %d more, see \"docker ralph network log\"", len(r.order)-i))
+			return
+		}
+		remedy := ""
+		if one.hint != "" {
+			remedy = ", allow with: docker ralph network allow " + one.hint
+		}
+		h.report(fmt.Sprintf("blocked: %s ×%d%s", one.target, r.times[one], remedy))
+	}
+}
+
+// watchRefused returns a function that reports what was refused since now.
+func (h Host) watchRefused(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, command string) func() {
+	ctx = context.WithoutCancel(ctx)
+	switch d := driver.(type) {
+	case *container.Driver:
+		if begun := time.Now(); sb.Proxy != "" {
+			return func() { h.tellDecisions(ctx, d, sb, begun) }
+		}
+	case *microvm.Driver:
+		if sb.Egress != "" && command != taskCommand {
+			before, err := d.Requests(ctx, sb.Name)
+			return func() { h.tellRequests(ctx, d, sb, before, err) }
+		}
+	}
+	return func() {}
+}
+
+// tellDecisions reports what a container's proxy has refused since a moment.
+func (h Host) tellDecisions(ctx context.Context, d *container.Driver, sb lifecycle.Sandbox, since time.Time) {
+	var found refusals
+	err := decisions(ctx, d, sb, since, false, func(decision egress.Decision) {
+		if decision.Decision == egress.Refused {
+			found.add(decision.Host, decision.Port, decision.Hint, 1)
+		}
+	})
+	if err != nil {
+		h.report(fmt.Sprintf("Warning: %v", err))
+	}
+	h.tell(found)
+}
+
+// tellRequests reports what the program of a microVM has refused. It counts from
+// its own start on, so what was there before is taken away.
+func (h Host) tellRequests(ctx context.Context, d *microvm.Driver, sb lifecycle.Sandbox, before []microvm.Request, err error) {
+	var after []microvm.Request
+	if err == nil {
+		after, err = d.Requests(ctx, sb.Name)
+	}
+	if err != nil {
+		h.report(fmt.Sprintf("Warning: which hosts were refused is not known: %v", err))
+		return
+	}
+	var found refusals
+	for _, r := range since(before, after) {
+		if r.Refused {
+			found.add(r.Host, r.Port, hintFor(sb.Egress, r), r.Count)
+		}
+	}
+	h.tell(found)
+}
+
+// since returns the requests that came after others were counted.
+func since(before, after []microvm.Request) []microvm.Request {
+	type place struct {
+		host    string
+		port    uint16
+		refused bool
+		via     string
+	}
+	of := func(r microvm.Request) place { return place{r.Host, r.Port, r.Refused, r.Via} }
+	counted := map[place]int{}
+	for _, r := range before {
+		counted[of(r)] += r.Count
+	}
+	var more []microvm.Request
+	for _, r := range after {
+		was := counted[of(r)]
+		if was > r.Count {
+			was = 0 // the program has begun to count anew
+		}
+		if r.Count -= was; r.Count > 0 {
+			more = append(more, r)
+		}
+	}
+	return more
+}
+
+// hintFor is the rule that would allow a request, if one would.
+func hintFor(mode egress.Mode, r microvm.Request) string {
+	return egress.Policy{Mode: mode}.Decide(r.Host, r.Port).Hint
+}

@@ -1,0 +1,285 @@
+//go:build unix
+
+package microvm_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/dockersandbox"
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/double"
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/gotest"
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
+	"github.com/docker-ralph/docker-ralph/lifecycle/sbx"
+)
+
+// walled is a bench with a sandbox that has a network policy.
+type walled struct {
+	*bench
+	sb   lifecycle.Sandbox
+	spec lifecycle.Spec
+	said []string
+}
+
+// entries are rules of a policy.
+func entries(t *testing.T, rules ...string) (all []egress.Entry) {
+	t.Helper()
+	for _, text := range rules {
+		r, err := egress.ParseRule(text)
+		assert.NilError(t, err)
+		all = append(all, egress.Entry{Rule: r, Origin: "test"})
+	}
+	return all
+}
+
+// newWalled makes the sandbox of a policy. In sbx nothing is allowed beyond it, but
+// for what rules say.
+func newWalled(t *testing.T, kind string, e lifecycle.Egress, rules ...string) (*walled, error) {
+	t.Helper()
+	w := &walled{bench: newBench(t, kind, func(s *double.Settings) { s.PolicyInitialised = false })}
+	w.sbx(t, "policy", "init", "deny-all")
+	for _, r := range rules {
+		w.sbx(t, "policy", "allow", "network", r)
+	}
+	w.driver.Report = func(m string) { w.said = append(w.said, m) }
+	w.spec = w.bench.spec(t)
+	w.spec.Egress = e
+	var err error
+	if w.sb, err = w.driver.Create(t.Context(), w.spec); err != nil {
+		return w, err
+	}
+	return w, w.driver.Prepare(t.Context(), w.sb, w.spec)
+}
+
+// sbx is what the user tells sbx.
+func (b *bench) sbx(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := b.double.Sbx(t.Context(), args...).CombinedOutput()
+	assert.NilError(t, err, "%s", out)
+	return string(out)
+}
+
+// reaches tells whether the program lets a sandbox's request through.
+func (w *walled) reaches(t *testing.T, target string) bool {
+	t.Helper()
+	allowed, err := double.Request(t.Context(), w.double.Dir, w.kind, w.sb.Name, target)
+	assert.NilError(t, err)
+	return allowed
+}
+
+func (w *walled) restrict(t *testing.T, amended egress.Policy) error {
+	t.Helper()
+	e := w.spec.Egress
+	e.Amended = amended
+	return w.driver.Restrict(t.Context(), w.sb, e)
+}
+
+// calls are those that changed or asked for rules.
+func (w *walled) calls(t *testing.T) int {
+	t.Helper()
+	calls, err := double.Calls(w.double.Dir)
+	assert.NilError(t, err)
+	n := 0
+	for _, c := range calls {
+		if slices.Contains(c.Args, w.sb.Name) && (slices.Contains(c.Args, "policy") || slices.Contains(c.Args, "network")) {
+			n++
+		}
+	}
+	return n
+}
+
+// What the program lets through is what the policy says, name by name.
+func TestAPolicyIsKept(t *testing.T) {
+	hosts := []string{"github.com", "api.github.com", "a.example", "x.a.example", "x.y.a.example", "b.example", "x.b.example", "evil.b.example", "other.example", "refused.example", "localhost"}
+	list := entries(t, "github.com", "*.a.example", "a.example:8443", "b.example", "*.b.example:443", "refused.example")
+	for name, policy := range map[string]egress.Policy{
+		"allowlist":        {Mode: egress.Allowlist, Rules: list},
+		"with refusals":    {Mode: egress.Allowlist, Rules: list, Refused: entries(t, "refused.example", "evil.b.example", "a.example:8443")},
+		"deny":             {Mode: egress.Deny, Rules: []egress.Entry{{Rule: list[0].Rule, Model: true}}},
+		"deny, and no one": {Mode: egress.Deny},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kinds(t, func(t *testing.T, kind string) {
+				w, err := newWalled(t, kind, lifecycle.Egress{Policy: policy, Asked: true}, "**.chatgpt.com:443", "other.example")
+				assert.NilError(t, err)
+				for _, host := range hosts {
+					for port, text := range map[uint16]string{80: ":80", 443: ":443", 8443: ":8443", 22: ":22"} {
+						assert.Check(t, is.Equal(w.reaches(t, host+text), policy.Decide(host, port).Allowed), "%s%s", host, text)
+					}
+				}
+				before := w.calls(t)
+				assert.NilError(t, w.driver.Restrict(t.Context(), w.sb, w.spec.Egress))
+				asks := 1 // the list
+				if kind == dockersandbox.Name {
+					asks = 0
+				}
+				assert.Equal(t, w.calls(t)-before, asks, "nothing is told twice")
+			})
+		})
+	}
+}
+
+func TestAllowAllClosesOwnNetworks(t *testing.T) {
+	w, err := newWalled(t, sbx.Name, lifecycle.Egress{Policy: egress.Policy{Mode: egress.AllowAll}, Asked: true}, "10.0.0.0/8", "localhost:1234")
+	assert.NilError(t, err)
+	for target, want := range map[string]bool{"far.example:443": true, "far.example:22": true, "10.1.2.3:443": false, "169.254.169.254:80": false, "localhost:1234": false} {
+		assert.Check(t, is.Equal(w.reaches(t, target), want), target)
+	}
+}
+
+// Rules for all sandboxes are the user's. One that allows a part of what the
+// policy does and more cannot be narrowed.
+func TestRulesForAllSandboxesStay(t *testing.T) {
+	policy := egress.Policy{Mode: egress.Allowlist, Rules: entries(t, "api.github.com")}
+	w, err := newWalled(t, sbx.Name, lifecycle.Egress{Policy: policy, Asked: true}, "**.github.com:443", "github.com")
+	assert.ErrorContains(t, err, `the network policy "allowlist" cannot be kept with sbx: your own rules of sbx allow more`)
+	// The other one is closed.
+	assert.ErrorContains(t, err, `: **.github.com:443. Take them out with "sbx policy rm network"`)
+	global := w.sbx(t, "policy", "check", "network", "github.com")
+	assert.Equal(t, global, "Allowed: github.com\n")
+
+	// By default it is a warning, once.
+	w.spec.Egress.Asked = false
+	for range 2 {
+		assert.NilError(t, w.driver.Prepare(t.Context(), w.sb, w.spec))
+		assert.NilError(t, w.driver.Restrict(t.Context(), w.sb, w.spec.Egress))
+	}
+	assert.Equal(t, len(w.said), 1, "%q", w.said)
+	assert.Check(t, is.Contains(w.said[0], `Warning: the network policy "allowlist" is not kept in full with sbx: your own rules of sbx allow more`))
+	assert.Check(t, w.reaches(t, "www.github.com:443"))
+	assert.Check(t, !w.reaches(t, "github.com:22"))
+}
+
+// The user allows something for all sandboxes while one is at work: the next
+// agent is kept to its policy all the same.
+func TestALaterRuleForAllSandboxesIsClosed(t *testing.T) {
+	policy := egress.Policy{Mode: egress.Allowlist, Rules: entries(t, "github.com")}
+	w, err := newWalled(t, sbx.Name, lifecycle.Egress{Policy: policy, Asked: true})
+	assert.NilError(t, err)
+	w.sbx(t, "policy", "allow", "network", "late.example")
+	assert.Check(t, w.reaches(t, "late.example:443"))
+	assert.NilError(t, w.driver.Restrict(t.Context(), w.sb, w.spec.Egress))
+	assert.Check(t, !w.reaches(t, "late.example:443"))
+	standing, err := w.driver.Standing(t.Context(), w.sb.Name)
+	assert.NilError(t, err)
+	assert.Equal(t, len(standing), 1)
+	assert.Equal(t, standing[0].Host+" "+standing[0].Decision, "late.example refused")
+
+	w.sbx(t, "policy", "allow", "network", "**")
+	err = w.driver.Restrict(t.Context(), w.sb, w.spec.Egress)
+	assert.ErrorContains(t, err, "cannot be kept with sbx")
+}
+
+func TestAPolicyIsAmended(t *testing.T) {
+	kinds(t, func(t *testing.T, kind string) {
+		policy := egress.Policy{Mode: egress.Allowlist, Rules: entries(t, "github.com", "b.example")}
+		w, err := newWalled(t, kind, lifecycle.Egress{Policy: policy, Asked: true}, "far.example:443")
+		assert.NilError(t, err)
+		assert.Check(t, !w.reaches(t, "far.example:443"))
+		more, err := policy.Allow(entries(t, "far.example")[0])
+		assert.NilError(t, err)
+		assert.NilError(t, w.restrict(t, more))
+		assert.Check(t, w.reaches(t, "far.example:443"))
+		assert.Check(t, w.reaches(t, "b.example:443"))
+
+		less, err := more.Refuse(entries(t, "b.example")[0])
+		assert.NilError(t, err)
+		err = w.restrict(t, less)
+		assert.Check(t, !w.reaches(t, "b.example:443"))
+		assert.Check(t, w.reaches(t, "far.example:443"))
+		if kind == dockersandbox.Name { // it cannot be asked
+			assert.ErrorContains(t, err, "docker sandbox was told to allow b.example:80 before")
+			assert.ErrorContains(t, err, "--recreate")
+		} else {
+			assert.NilError(t, err)
+		}
+		assert.NilError(t, w.restrict(t, more))
+		assert.Check(t, w.reaches(t, "b.example:443"))
+
+		made, err := w.driver.MadeFor(w.sb.Name)
+		assert.NilError(t, err)
+		assert.DeepEqual(t, made, policy)
+	})
+}
+
+// A program that does not do what it is told leaves no sandbox open.
+func TestAPolicyThatCannotBeSet(t *testing.T) {
+	kinds(t, func(t *testing.T, kind string) {
+		for _, asked := range []bool{true, false} {
+			b := newBench(t, kind, func(s *double.Settings) { s.Faults.NoRules = "unknown command" })
+			var said []string
+			b.driver.Report = func(m string) { said = append(said, m) }
+			spec := b.spec(t)
+			spec.Egress = lifecycle.Egress{Policy: egress.Policy{Mode: egress.Allowlist, Rules: entries(t, "a.example")}, Asked: asked}
+			sb, err := b.driver.Create(t.Context(), spec)
+			assert.NilError(t, err)
+			assert.Equal(t, sb.Egress, egress.Allowlist)
+			err = b.driver.Prepare(t.Context(), sb, spec)
+			if asked {
+				assert.ErrorContains(t, err, `the network policy "allowlist" cannot be kept with `+kind)
+				assert.ErrorContains(t, err, `The driver "container" keeps it`)
+				continue
+			}
+			assert.NilError(t, err)
+			assert.Equal(t, len(said), 1, "%q", said)
+		}
+	})
+}
+
+// Where an organisation decides, what we allow does not count, and what we deny
+// does.
+func TestAnOrganisationComesFirst(t *testing.T) {
+	b := newBench(t, sbx.Name, func(s *double.Settings) { s.Governed = true })
+	var said []string
+	b.driver.Report = func(m string) { said = append(said, m) }
+	spec := b.spec(t)
+	spec.Egress = lifecycle.Egress{Policy: egress.Policy{Mode: egress.Allowlist, Rules: entries(t, "a.example", "*.b.example")}, Asked: true}
+	sb, err := b.driver.Create(t.Context(), spec)
+	assert.NilError(t, err)
+	assert.NilError(t, b.driver.Prepare(t.Context(), sb, spec))
+	assert.Equal(t, len(said), 1)
+	assert.Check(t, is.Contains(said[0], "sbx was told to allow a.example:80, but does not list it"))
+}
+
+func TestWhatWentToTheNetwork(t *testing.T) {
+	kinds(t, func(t *testing.T, kind string) {
+		w, err := newWalled(t, kind, lifecycle.Egress{Policy: egress.Policy{Mode: egress.Allowlist, Rules: entries(t, "a.example")}, Asked: true})
+		assert.NilError(t, err)
+		none, err := w.driver.Requests(t.Context(), w.sb.Name)
+		assert.NilError(t, err)
+		assert.Equal(t, len(none), 0)
+		for _, target := range []string{"far.example:443", "a.example:443", "far.example:443"} {
+			w.reaches(t, target)
+		}
+		got, err := w.driver.Requests(t.Context(), w.sb.Name)
+		assert.NilError(t, err)
+		assert.Equal(t, len(got), 2)
+		assert.Equal(t, got[0].Host, "far.example")
+		assert.Assert(t, got[0].Refused && got[0].Count == 2 && got[0].Port == 443 && !got[0].Last.IsZero())
+		assert.Assert(t, got[1].Host == "a.example" && !got[1].Refused)
+
+		w.double.Set(t, func(s *double.Settings) { s.Faults.NoLog = "unknown command" })
+		_, err = w.driver.Requests(t.Context(), w.sb.Name)
+		assert.ErrorContains(t, err, "reading the network log: ")
+	})
+}
+
+// A policy that nobody has costs nothing and changes nothing.
+func TestWithoutAPolicyNothingIsTold(t *testing.T) {
+	kinds(t, func(t *testing.T, kind string) {
+		b := newBench(t, kind, nil)
+		sb, spec := b.suite(t).Up(gotest.T(t))
+		assert.NilError(t, b.driver.Restrict(t.Context(), sb, spec.Egress))
+		calls, err := double.Calls(b.double.Dir)
+		assert.NilError(t, err)
+		for _, c := range calls {
+			line := strings.Join(c.Args, " ")
+			assert.Check(t, !strings.Contains(line, "policy") && !strings.Contains(line, "network"), line)
+		}
+	})
+}

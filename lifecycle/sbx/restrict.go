@@ -1,0 +1,204 @@
+package sbx
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
+	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
+)
+
+// Restrict implements [microvm.Dialect]. Rules of sbx add up: those for all
+// sandboxes and those for this one, and one that denies comes first. So this
+// sandbox is allowed what the policy allows, and denied what rules of others
+// would allow it beyond that. Rules for all sandboxes are the user's and are
+// never changed.
+func (d *Dialect) Restrict(ctx context.Context, name string, policy egress.Policy, told []string, note func([]string) error) (microvm.Kept, error) {
+	client, err := d.Client(ctx)
+	if err != nil {
+		return microvm.Kept{}, err
+	}
+	rules, err := d.rules(ctx, client, name)
+	if err != nil {
+		return microvm.Kept{}, err
+	}
+	ours, others := part(rules, name, told)
+	want := translate(policy)
+	kept := microvm.Kept{Looser: want.fit(policy, others), Stricter: want.stricter}
+	change := difference(want.list, ours)
+	if change.none() {
+		return kept, nil
+	}
+	all := union(told, texts(want.list))
+	if err := note(all); err != nil {
+		return kept, err
+	}
+	if err := d.apply(ctx, client, name, change); err != nil {
+		return kept, err
+	}
+	if rules, err = d.rules(ctx, client, name); err != nil {
+		return kept, err
+	}
+	ours, _ = part(rules, name, all)
+	return check(kept, want.list, ours), note(union(texts(want.list), texts(slices.Collect(maps.Keys(ours)))))
+}
+
+// check compares the rules that are there with those that are wanted. sbx
+// ignores some, as where an organisation decides.
+func check(kept microvm.Kept, want []wish, ours map[wish][]rule) microvm.Kept {
+	const most = 3 // clauses
+	say := func(list *[]string, clause string, w wish) {
+		if len(*list) < most {
+			*list = append(*list, fmt.Sprintf("sbx was told to "+clause, w.decision, w.resource))
+		}
+	}
+	for _, w := range want {
+		if len(ours[w]) > 0 {
+			continue
+		}
+		list := &kept.Stricter
+		if w.decision == deny {
+			list = &kept.Looser
+		}
+		say(list, "%s %s, but does not list it among the rules in force", w)
+	}
+	for w := range ours {
+		if slices.Contains(want, w) {
+			continue
+		}
+		list := &kept.Stricter
+		if w.decision == allow {
+			list = &kept.Looser
+		}
+		say(list, "take back that it shall %s %s, but still lists it", w)
+	}
+	return kept
+}
+
+// change is what leads from the rules that a sandbox has to those that it is to
+// have.
+type change struct {
+	missing []wish
+	// replaced are those that are there, in a rule that has to go.
+	replaced []wish
+	drop     []string // IDs of rules
+}
+
+func (c change) none() bool { return len(c.missing)+len(c.drop) == 0 }
+
+func difference(want []wish, ours map[wish][]rule) (c change) {
+	for w, rules := range ours {
+		if slices.Contains(want, w) {
+			continue
+		}
+		for _, r := range rules {
+			if !slices.Contains(c.drop, r.ID) {
+				c.drop = append(c.drop, r.ID)
+			}
+		}
+	}
+	goes := func(r rule) bool { return slices.Contains(c.drop, r.ID) }
+	for _, w := range want {
+		switch rules := ours[w]; {
+		case len(rules) == 0:
+			c.missing = append(c.missing, w)
+		case !slices.ContainsFunc(rules, func(r rule) bool { return !goes(r) }):
+			c.replaced = append(c.replaced, w)
+		}
+	}
+	return c
+}
+
+// apply changes rules in an order in which the sandbox never reaches what it is
+// not to reach.
+func (d *Dialect) apply(ctx context.Context, client microvm.Client, name string, c change) error {
+	add := slices.Concat(c.missing, c.replaced)
+	if err := d.tell(ctx, client, name, deny, add); err != nil {
+		return err
+	}
+	for _, id := range c.drop {
+		if _, err := d.ask(ctx, client, "policy", "rm", "network", "--sandbox", name, "--id", id); err != nil {
+			return fmt.Errorf("taking back a network rule of the sandbox %s: %w", name, err)
+		}
+	}
+	return d.tell(ctx, client, name, allow, add)
+}
+
+// tell adds the rules of one kind to those of a sandbox.
+func (d *Dialect) tell(ctx context.Context, client microvm.Client, name, decision string, list []wish) error {
+	var resources []string
+	for _, w := range list {
+		if w.decision == decision {
+			resources = append(resources, w.resource)
+		}
+	}
+	if len(resources) == 0 {
+		return nil
+	}
+	if _, err := d.ask(ctx, client, "policy", decision, "network", "--sandbox", name, strings.Join(resources, ",")); err != nil {
+		return fmt.Errorf("giving the sandbox %s network rules: %w", name, err)
+	}
+	return nil
+}
+
+// rules asks sbx for the rules that count for a sandbox.
+func (d *Dialect) rules(ctx context.Context, client microvm.Client, name string) ([]rule, error) {
+	out, err := d.ask(ctx, client, "policy", "ls", name, "--json")
+	if err != nil {
+		return nil, fmt.Errorf("asking sbx for its network rules: %w", err)
+	}
+	rules, err := parseRules(out)
+	if err != nil {
+		return nil, fmt.Errorf("asking sbx for its network rules: the answer cannot be read: %w", err)
+	}
+	return rules, nil
+}
+
+// Standing implements [microvm.Dialect].
+func (d *Dialect) Standing(ctx context.Context, name string, told []string) ([]microvm.StandingRule, error) {
+	client, err := d.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rules, err := d.rules(ctx, client, name)
+	if err != nil {
+		return nil, err
+	}
+	_, others := part(rules, name, told)
+	standing := []microvm.StandingRule{}
+	for _, r := range others {
+		for _, resource := range r.Resources {
+			rule := microvm.StandingRule{Host: resource, Decision: egress.Allowed, Origin: strings.TrimSpace("sbx " + r.Name)}
+			switch {
+			case r.Decision == deny:
+				rule.Decision = egress.Refused
+			case slices.Contains(told, wish{deny, resource}.String()):
+				rule.Decision, rule.Origin = egress.Refused, rule.Origin+", closed for this sandbox"
+			}
+			standing = append(standing, rule)
+		}
+	}
+	return standing, nil
+}
+
+// Log implements [microvm.Dialect].
+func (d *Dialect) Log(name string) []string { return []string{"policy", "log", name, "--json"} }
+
+func texts(list []wish) []string {
+	var all []string
+	for _, w := range list {
+		all = append(all, w.String())
+	}
+	return all
+}
+
+func union(a, b []string) []string {
+	set := map[string]bool{}
+	for _, text := range slices.Concat(a, b) {
+		set[text] = true
+	}
+	return slices.Sorted(maps.Keys(set))
+}

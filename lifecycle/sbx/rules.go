@@ -1,0 +1,80 @@
+package sbx
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
+)
+
+// rule is a rule of the policy as "policy ls --json" lists it (contract, section
+// 6.3). What a rule applies to is written with and without "sandbox:".
+type rule struct {
+	ID        string   `json:"id"`
+	Name      string   `json:"name"`
+	Scope     string   `json:"scope"`
+	AppliesTo string   `json:"applies_to"`
+	Type      string   `json:"resource_type"`
+	Decision  string   `json:"decision"`
+	Resources []string `json:"resources"`
+	Origin    string   `json:"origin"`
+	Status    string   `json:"status"`
+}
+
+// parseRules reads the rules for networks that are in force.
+func parseRules(output []byte) ([]rule, error) {
+	value, err := microvm.Answer(output)
+	if err != nil {
+		return nil, err
+	}
+	var list struct {
+		Rules *[]rule `json:"rules"`
+	}
+	if err := json.Unmarshal(value, &list); err != nil {
+		return nil, fmt.Errorf("reading its rules: %w", err)
+	}
+	if list.Rules == nil {
+		return nil, errors.New("it has no rules")
+	}
+	return slices.DeleteFunc(*list.Rules, func(r rule) bool {
+		return r.Status == "inactive" || strings.HasPrefix(r.Type, "filesystem")
+	}), nil
+}
+
+// only tells whether the rule is for that sandbox and no other.
+func (r rule) only(sandbox string) bool {
+	return r.AppliesTo == sandbox || r.AppliesTo == "sandbox:"+sandbox || r.Scope == "sandbox:"+sandbox
+}
+
+// named shows one of the rule's resources with what finds it.
+func (r rule) named(resource string) string {
+	if r.Name == "" || strings.Contains(r.Name, resource) {
+		return resource
+	}
+	return fmt.Sprintf("%s (%s)", resource, r.Name)
+}
+
+// part takes the rules apart into what we have told sbx for a sandbox and what
+// is somebody else's.
+func part(rules []rule, sandbox string, told []string) (ours map[wish][]rule, others []rule) {
+	ours = map[wish][]rule{}
+	for _, r := range rules {
+		foreign := r
+		foreign.Resources = nil
+		for _, resource := range r.Resources {
+			w := wish{r.Decision, resource}
+			if r.only(sandbox) && slices.Contains(told, w.String()) {
+				ours[w] = append(ours[w], r)
+			} else {
+				foreign.Resources = append(foreign.Resources, resource)
+			}
+		}
+		if len(foreign.Resources) > 0 {
+			others = append(others, foreign)
+		}
+	}
+	return ours, others
+}
