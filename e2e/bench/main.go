@@ -4,7 +4,7 @@
 // docker itself, measured in turn in one run. It needs bin/docker-ralph and
 // the engines that RALPH_TEST_ENGINES lists ("name=address,…"), with the
 // image RALPH_TEST_BASE. Arguments choose what is measured: plugin, ralph,
-// microvm, engine, image.
+// microvm, engine, network, image.
 package main
 
 import (
@@ -57,6 +57,7 @@ func run(ctx context.Context, chosen []string) error {
 		{"ralph", b.guest},
 		{"microvm", b.microVMs},
 		{"engine", b.engines},
+		{"network", b.network},
 		{"image", b.images},
 	}
 	for _, part := range parts {
