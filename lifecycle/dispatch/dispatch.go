@@ -306,7 +306,7 @@ func (h Host) ensurer(at place, opts Options) *lifecycle.Ensurer {
 		LockDir: h.lockDir(),
 		Report:  h.report,
 		Confirm: h.Confirm,
-		Failed:  func(ctx context.Context, sb lifecycle.Sandbox) { h.tellLogs(ctx, at.driver, sb, false) },
+		Failed:  func(ctx context.Context, sb lifecycle.Sandbox) { h.tellFailed(ctx, at.driver, sb) },
 		Image: func(ctx context.Context) error {
 			h.sweepOrphans(ctx, at.driver)
 			if !at.build {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,43 +23,72 @@ const (
 	logsMax = 10
 	// logMax bounds each, in bytes. The engine keeps less.
 	logMax = 32 << 20
+	// endPatience is how long an engine may take to learn that a container has
+	// ended, after what ran in it: some runtimes are slow to tell.
+	endPatience = 2 * time.Second
 	// logPatience is how long an engine may take to hand logs out.
 	logPatience = 20 * time.Second
 )
 
 // tellEnded shows why a command has failed when something around it has ended:
-// its sandbox, or the sandbox's proxy. What a loop's own exit code says is none
-// of that. It is called before a sandbox that is not reused is removed.
+// its sandbox, or the sandbox's proxy. It shows the last lines of the log, and
+// keeps all of it. What a loop's own exit code says is none of that. It is called
+// before a sandbox that is not reused is removed.
 func (h Host) tellEnded(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, command string, code int, err error) {
 	// Without its proxy an agent fails, and the loop comes to its end all the same.
 	lame := sb.Proxy != "" && command != taskCommand
-	if sb.Name == "" || errors.Is(err, lifecycle.ErrDetached) || err == nil && code == 0 && !lame {
+	d, ok := driver.(*container.Driver)
+	if !ok || sb.Name == "" || errors.Is(err, lifecycle.ErrDetached) || err == nil && code == 0 && !lame {
 		return
 	}
-	h.tellLogs(ctx, driver, sb, true)
+	patience := time.Duration(0)
+	if ctx.Err() == nil && (err != nil || code == 128 || code == 137) { // which is not a loop's own
+		patience = endPatience
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logPatience)
+	defer cancel()
+	for _, p := range lost(ctx, d, sb, patience) {
+		if p.Gone {
+			h.report(fmt.Sprintf("Warning: %s of %s is gone: somebody has removed it, and its log", p.What, sb.Name))
+			continue
+		}
+		h.tellLog(ctx, d, p)
+	}
 }
 
-// tellLogs shows the last lines of the logs of a sandbox and its proxy, and
-// keeps all of them: of those that have ended, or of all that have something to
-// say. It is no reason to fail when that fails: something else has, already.
-func (h Host) tellLogs(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, endedOnly bool) {
+// tellFailed shows what the logs of a sandbox that could not be brought up have
+// to say, and that of its proxy.
+func (h Host) tellFailed(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox) {
 	d, ok := driver.(*container.Driver)
 	if !ok {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logPatience)
+	ctx, cancel := context.WithTimeout(ctx, logPatience)
 	defer cancel()
 	parts, err := d.Parts(ctx, sb)
 	if err != nil {
 		return // the engine is out of reach, which the failure itself tells
 	}
 	for _, p := range parts {
-		switch {
-		case p.Gone && endedOnly:
-			h.report(fmt.Sprintf("Warning: %s of %s is gone: somebody has removed it, and its log", p.What, sb.Name))
-		case p.Gone, endedOnly && p.Ended == "":
-		default:
+		if !p.Gone {
 			h.tellLog(ctx, d, p)
+		}
+	}
+}
+
+// lost waits for something of a sandbox to end, as long as patience lasts, and
+// returns what has. It is no reason to fail when nobody can tell.
+func lost(ctx context.Context, d *container.Driver, sb lifecycle.Sandbox, patience time.Duration) []container.Part {
+	for end := time.Now().Add(patience); ; {
+		parts, err := d.Parts(ctx, sb)
+		parts = slices.DeleteFunc(parts, func(p container.Part) bool { return !p.Gone && p.Ended == "" })
+		if err != nil || len(parts) > 0 || time.Now().After(end) {
+			return parts
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }

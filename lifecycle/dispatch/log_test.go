@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/containerd/errdefs"
@@ -28,12 +29,16 @@ type logged struct {
 	container.API
 	states map[string]*apicontainer.State // by ID and name
 	logs   map[string]string
+	late   *atomic.Int32 // counts up to when something is known to have ended
 }
 
 func (l logged) ContainerInspect(_ context.Context, id string, _ client.ContainerInspectOptions) (client.ContainerInspectResult, error) {
 	state, ok := l.states[id]
 	if !ok {
 		return client.ContainerInspectResult{}, errdefs.ErrNotFound
+	}
+	if l.late != nil && l.late.Add(1) < 4 {
+		state = &apicontainer.State{Running: true, Status: apicontainer.StateRunning}
 	}
 	return client.ContainerInspectResult{Container: apicontainer.InspectResponse{ID: id, Name: "/" + id, State: state}}, nil
 }
@@ -103,6 +108,10 @@ func TestTellEnded(t *testing.T) {
 			says: []string{"has ended (exit code 3). The last lines of its log:\n  abc \x1b[31mred\x1b[m\nAll"},
 		},
 		{name: "gone", err: errors.New("no such exec"), says: []string{"Warning: the sandbox of sb is gone: somebody has removed it, and its log\n"}},
+		{
+			name: "slow to be known", code: 128, engine: logged{states: map[string]*apicontainer.State{"id": exited(137)}, logs: map[string]string{"id": ""}, late: new(atomic.Int32)},
+			says: []string{"has ended (it was killed)"},
+		},
 		{name: "being removed", code: 137, engine: logged{states: map[string]*apicontainer.State{"id": {Status: apicontainer.StateRemoving}}}, says: []string{"is gone"}},
 		{
 			name: "another log driver", code: 137, engine: logged{states: map[string]*apicontainer.State{"id": exited(137)}},
@@ -155,7 +164,7 @@ func TestLogsOfWhatDidNotComeUp(t *testing.T) {
 	}
 	d := &container.Driver{API: e}
 	sb := lifecycle.Sandbox{Name: "sb", ID: "id", Proxy: "10.242.0.2"}
-	h.tellLogs(t.Context(), d, sb, false)
+	h.tellFailed(t.Context(), d, sb)
 	assert.Check(t, is.Contains(stderr.String(), "Note: the sandbox sb runs. The last lines of its log:\n  Warning: no clock\n"))
 	assert.Check(t, is.Contains(stderr.String(), "Warning: the proxy sb.egress has ended (exit code 1). The last lines of its log:\n  Error: no address\n"))
 
@@ -163,9 +172,9 @@ func TestLogsOfWhatDidNotComeUp(t *testing.T) {
 	stderr.Reset()
 	e.logs["id"], e.logs["sb.egress"] = "", ""
 	e.states["sb.egress"] = &apicontainer.State{Status: apicontainer.StateCreated}
-	h.tellLogs(t.Context(), d, sb, false)
+	h.tellFailed(t.Context(), d, sb)
 	delete(e.states, "sb.egress")
-	h.tellLogs(t.Context(), d, sb, false)
+	h.tellFailed(t.Context(), d, sb)
 	assert.Equal(t, stderr.String(), "")
 }
 
