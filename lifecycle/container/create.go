@@ -228,8 +228,10 @@ func (d *Driver) Remove(ctx context.Context, sb lifecycle.Sandbox) error {
 	if err := d.removeGit(ctx, sb); err != nil {
 		return err
 	}
-	if err := os.Remove(d.markerPath(sb.Name)); err != nil && !os.IsNotExist(err) {
-		return fmt.Errorf("removing the sandbox %s: %w", sb.Name, err)
+	for _, path := range []string{d.markerPath(sb.Name), d.resolverPath(sb.Name)} {
+		if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
+			return fmt.Errorf("removing the sandbox %s: %w", sb.Name, err)
+		}
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package container
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -33,6 +34,13 @@ func (d *Driver) join(ctx context.Context, spec lifecycle.Spec, host *container.
 		l[labelProxy] = n.proxy.String()
 		// The engine's resolver would ask the host's, and so the world.
 		host.DNS = []netip.Addr{n.proxy}
+		if d.ownsStack(ctx, spec.Runtime) {
+			m, err := d.resolverMount(spec.Name, n.proxy)
+			if err != nil {
+				return nil, errors.Join(err, d.leaveNetwork(ctx, l))
+			}
+			host.Mounts = append(host.Mounts, m)
+		}
 	}
 	host.NetworkMode = container.NetworkMode(n.name)
 	if hasIPv6() {

@@ -120,6 +120,11 @@ func (d *Driver) tryWall(ctx context.Context, sb lifecycle.Sandbox, agent contai
 		host.Runtime = agent.HostConfig.Runtime
 		host.NetworkMode = agent.HostConfig.NetworkMode
 		host.DNS = agent.HostConfig.DNS
+		for _, m := range agent.HostConfig.Mounts {
+			if m.Target == resolverFile {
+				host.Mounts = append(host.Mounts, m)
+			}
+		}
 		host.Sysctls = agent.HostConfig.Sysctls
 	} else {
 		q.Firewall, q.Wait = true, waitFirewall
