@@ -46,18 +46,9 @@ func TestAbuse(t *testing.T) {
 	assert.Assert(t, len(probes) >= leastProbes, len(probes))
 	program := buildProbes(t)
 	each(t, func(t *testing.T, w *world) {
-		canary := temptations(t, w)
-		l := newLab(t, w, program)
-		w.setenv("RALPH_NETWORK", "allowlist")
-		w.setenv("RALPH_ALLOW", "allowed.example,private.example")
-		w.setenv("RALPH_GIT", "private")
-		w.setenv("RALPH_MEMORY", fmt.Sprint(abuseMemory, "m"))
-		w.setenv("RALPH_PIDS", fmt.Sprint(abusePids))
-		w.ok(t, "task", "list")
-		l.publish(t, w)
-
+		l, canary := abuseLab(t, w, program)
 		secret, markers := newSecret(), newMarkers(t, w)
-		found := abuseSandbox(t, w, append(l.variables(w, secret, markers, abuseMemory, abusePids), "YRANAC="+backwards(canary)), markers)
+		found := abuseSandbox(t, w, append(l.variables(w, secret, markers, abuseMemory, abusePids), "YRANAC="+backwards(canary)), markers, nil)
 		skipped := 0
 		for _, p := range probes {
 			r, ok := found[p.Name]
@@ -90,6 +81,22 @@ func TestAbuse(t *testing.T) {
 		assert.Check(t, is.Equal(skipped, len(slices.DeleteFunc(slices.Clone(probes), func(p abuse.Probe) bool { return p.Plain != abuse.Skipped }))))
 		assert.Check(t, l.left.heard(secret), "the wires are not listened to")
 	})
+}
+
+// abuseLab makes the sandbox, what it shall reach and what it shall not, and what
+// nobody shall find.
+func abuseLab(t *testing.T, w *world, program string) (l *lab, canary string) {
+	t.Helper()
+	canary = temptations(t, w)
+	l = newLab(t, w, program)
+	w.setenv("RALPH_NETWORK", "allowlist")
+	w.setenv("RALPH_ALLOW", "allowed.example,private.example")
+	w.setenv("RALPH_GIT", "private")
+	w.setenv("RALPH_MEMORY", fmt.Sprint(abuseMemory, "m"))
+	w.setenv("RALPH_PIDS", fmt.Sprint(abusePids))
+	w.ok(t, "task", "list")
+	l.publish(t, w)
+	return l, canary
 }
 
 // temptations puts what nobody shall find where an agent would look for it, and
@@ -128,13 +135,13 @@ func newMarkers(t *testing.T, w *world) string {
 }
 
 // abuseSandbox runs the probes as an agent's work. The user uses git while they
-// are there.
-func abuseSandbox(t *testing.T, w *world, variables []string, markers string) map[string]abuse.Result {
+// are there. Those probes that are named are left out.
+func abuseSandbox(t *testing.T, w *world, variables []string, markers string, except []string) map[string]abuse.Result {
 	t.Helper()
 	w.write(t, filepath.Join(w.repo, ".ralph", "run.sh"), `
 cp -a .git/config .git/info .git/hooks "$HOME" 2>/dev/null
 exec 3>.ralph/report 4>&2
-env `+quoted(variables)+` .ralph/abuse run >&3
+env `+quoted(variables)+` .ralph/abuse run `+quoted(except)+` >&3
 touch .ralph/planted
 while ! test -e .ralph/go; do sleep 0.05; done
 rm -rf .git/config .git/info .git/hooks

@@ -9,7 +9,7 @@ set -euo pipefail
 
 usage() {
 	say "usage: scripts/tools.sh NAME ..."
-	say "names: golangci-lint gotestsum buildx gitleaks dockerd docker-proxy containerd containerd-shim-runc-v2 runc"
+	say "names: golangci-lint gotestsum buildx gitleaks dockerd docker-proxy containerd containerd-shim-runc-v2 runc runsc"
 	exit 2
 }
 
@@ -31,6 +31,8 @@ recipe() {
 		;;
 	# Without this tag containers fail with "seccomp not supported".
 	runc) echo "github.com/opencontainers/runc@$RUNC_VERSION -tags=seccomp" ;;
+	# Linked dynamically it could not start: its own sandbox has no libraries.
+	runsc) echo "gvisor.dev/gvisor/runsc@$GVISOR_VERSION" ;;
 	*) usage ;;
 	esac
 }

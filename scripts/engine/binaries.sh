@@ -52,9 +52,9 @@ download_debs() {
 
 moby_binaries() {
 	local name
-	"$SCRIPTS/tools.sh" dockerd docker-proxy containerd containerd-shim-runc-v2 runc >/dev/null
+	"$SCRIPTS/tools.sh" dockerd docker-proxy containerd containerd-shim-runc-v2 runc runsc >/dev/null
 	mkdir -p "$MOBY_TREE/bin"
-	for name in dockerd docker-proxy containerd containerd-shim-runc-v2 runc; do
+	for name in dockerd docker-proxy containerd containerd-shim-runc-v2 runc runsc; do
 		ln -sfn "$TOOLS/$name" "$MOBY_TREE/bin/$name"
 	done
 	# The init process of "docker run --init" is written in C; Debian's is the same program.

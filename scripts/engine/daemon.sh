@@ -29,6 +29,8 @@ engine_arguments() {
 		--bip "$NET.$((100 + number)).1/24" \
 		--default-address-pool "base=$NET.$pool.0/18,size=26" \
 		--exec-opt native.cgroupdriver=cgroupfs
+	# gVisor, for sandboxes that ask for it.
+	[ "$(engine_kind "$engine")" != moby ] || printf '%s\n' --add-runtime "runsc=$MOBY_TREE/bin/runsc"
 	storage_arguments "$engine"
 }
 

@@ -50,7 +50,7 @@ func do(ctx context.Context, args []string) error {
 	}
 	switch args[0] {
 	case "run":
-		return runAll(ctx, os.Stdout)
+		return runAll(ctx, os.Stdout, args[1:])
 	case "serve":
 		if err := server.Serve(ctx, arg(1)); err != nil {
 			return err

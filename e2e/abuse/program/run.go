@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -63,7 +64,7 @@ say held
 func alone(category string) bool { return category == "resources" || category == "git" }
 
 // runAll runs all probes, except for those that are named, and reports.
-func runAll(ctx context.Context, out io.Writer) error {
+func runAll(ctx context.Context, out io.Writer, except []string) error {
 	probes, err := abuse.Probes()
 	if err != nil {
 		return err
@@ -72,6 +73,10 @@ func runAll(ctx context.Context, out io.Writer) error {
 	var group sync.WaitGroup
 	places := make(chan struct{}, 8)
 	for i, p := range probes {
+		if slices.Contains(except, p.Name) {
+			results[i] = abuse.Result{Probe: p.Name, Outcome: abuse.Skipped, Why: "it is left out"}
+			continue
+		}
 		if alone(p.Category) {
 			continue
 		}
@@ -83,7 +88,7 @@ func runAll(ctx context.Context, out io.Writer) error {
 	}
 	group.Wait()
 	for i, p := range probes {
-		if alone(p.Category) {
+		if alone(p.Category) && results[i].Outcome == "" {
 			results[i] = try(ctx, p)
 		}
 	}
