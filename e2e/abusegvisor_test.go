@@ -77,6 +77,7 @@ func TestAbuseOnGVisor(t *testing.T) {
 		assert.Check(t, is.Equal(broke, len(otherKernel())))
 		assert.Check(t, !l.left.heard(secret), "a packet left the engine's machine")
 		gVisorKnowsNames(t, w)
+		gVisorStaysClosed(t, w, l)
 		gVisorEnds(t, w)
 	})
 	if tried == 0 {
@@ -90,11 +91,24 @@ func gVisorKnowsNames(t *testing.T, w *world) {
 	t.Helper()
 	c := w.container(t)
 	proxy := c.Config.Labels[labelPrefix+"proxy"]
-	name := strings.TrimPrefix(c.Name, "/")
 	assert.Assert(t, proxy != "")
-	said := run(t, w.docker("exec", name, "getent", "hosts", "allowed.example")).expect(t, 0).stdout
+	said := run(t, w.docker("exec", c.ID, "getent", "hosts", "allowed.example")).expect(t, 0).stdout
 	assert.DeepEqual(t, strings.Fields(said), []string{proxy, "allowed.example"})
-	run(t, w.docker("exec", name, "getent", "hosts", "blocked.example")).expect(t, 2)
+	run(t, w.docker("exec", c.ID, "getent", "hosts", "blocked.example")).expect(t, 2)
+}
+
+// gVisorStaysClosed asserts that nothing gets out without the proxy, nor after a
+// restart by hand, and that the next command mends it.
+func gVisorStaysClosed(t *testing.T, w *world, l *lab) {
+	t.Helper()
+	r := restarted{w: w, lab: l, name: w.sandbox(t).Name}
+	run(t, w.docker("kill", r.name+".egress")).expect(t, 0)
+	r.holds(t, r.byHand(t))
+	run(t, w.docker("restart", "-t", "1", r.name)).expect(t, 0)
+	r.holds(t, r.byHand(t))
+	w.ok(t, "task", "list")
+	r.holds(t, r.byHand(t))
+	gVisorKnowsNames(t, w)
 }
 
 // gVisorEnds asserts that an agent which uses up what there is ends its sandbox,

@@ -118,6 +118,20 @@ func TestASandboxThatUsesUpItsMemory(t *testing.T) {
 	})
 }
 
+// What is half made is removed, and what its parts have said is not lost.
+func TestAProxyThatDoesNotComeUp(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.setenv("RALPH_NETWORK", "allowlist")
+		w.setenv("HTTPS_PROXY", "socks5://192.0.2.1:1080")
+		res := w.ralph(t, "task", "list").expect(t, 1)
+		assert.Equal(t, len(w.sandboxes(t)), 0)
+		const said = `Error: the host's proxy is of the kind "socks5"`
+		assert.Check(t, is.Contains(res.stderr, ".egress has ended (exit code 1). The last lines of its log:\n  20"))
+		assert.Check(t, is.Contains(res.stderr, "Z "+said))
+		assert.Check(t, is.Contains(w.keptLog(t, res.stderr), said))
+	})
+}
+
 // An agent whose proxy is gone fails in its own way. Why is told.
 func TestAProxyThatEndsUnderAnAgent(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {

@@ -252,7 +252,9 @@ func (r *restarted) byHand(t *testing.T) string {
 	c := r.w.container(t)
 	proxy := c.Config.Labels[labelPrefix+"proxy"]
 	assert.Assert(t, proxy != "")
-	return run(t, r.w.docker("exec", r.name, "sh", "-c", r.attempts(proxy+":3128"))).stdout
+	said := run(t, r.w.docker("exec", r.name, "sh", "-c", r.attempts(proxy+":3128"))).stdout
+	assert.Assert(t, strings.Count(said, "\n") >= 5, said) // each attempt has something to say
+	return said
 }
 
 func (r *restarted) holds(t *testing.T, said string) {

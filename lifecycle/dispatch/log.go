@@ -65,6 +65,7 @@ func (h Host) tellFailed(ctx context.Context, driver lifecycle.Driver, sb lifecy
 	}
 	ctx, cancel := context.WithTimeout(ctx, logPatience)
 	defer cancel()
+	lost(ctx, d, sb, endPatience/4)
 	parts, err := d.Parts(ctx, sb)
 	if err != nil {
 		return // the engine is out of reach, which the failure itself tells
