@@ -115,9 +115,14 @@ func gVisorStaysClosed(t *testing.T, w *world, l *lab) {
 // and nothing else, and that the next command works.
 func gVisorEnds(t *testing.T, w *world) {
 	t.Helper()
-	w.plan(t, task{ID: "m", Title: "Use up the memory", Steps: []string{`perl -e '$x = "x" x (600 << 20)'`}})
-	res := w.ralph(t, "build", "-n", "1")
-	assert.Check(t, res.code != 0)
-	assert.Check(t, is.Contains(res.stderr, "Warning: the sandbox "+w.sandbox(t).Name+" has ended ("))
-	w.ok(t, "task", "list")
+	for what, step := range map[string]string{
+		"memory":    `perl -e '$x = "x" x (600 << 20)'`,
+		"processes": `perl -e 'for (;;) { my $p = fork; exit 7 if !defined $p; if (!$p) { sleep 1000; exit } }'`,
+	} {
+		w.plan(t, task{ID: what, Title: "Use up the " + what, Steps: []string{step}})
+		res := w.ralph(t, "build", "-n", "1")
+		assert.Check(t, res.code != 0, what)
+		assert.Check(t, is.Contains(res.stderr, "Warning: the sandbox "+w.sandbox(t).Name+" has ended ("), what)
+		w.ok(t, "task", "delete", what)
+	}
 }
