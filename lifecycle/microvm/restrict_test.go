@@ -243,7 +243,16 @@ func TestAnOrganisationComesFirst(t *testing.T) {
 	assert.NilError(t, err)
 	assert.NilError(t, b.driver.Prepare(t.Context(), sb, spec))
 	assert.Equal(t, len(said), 1)
-	assert.Check(t, is.Contains(said[0], "sbx was told to allow a.example:80, but does not list it"))
+	assert.Check(t, is.Contains(said[0], "sbx was told to allow a.example:80, but does not list that as in force"))
+	calls := func() int {
+		all, err := double.Calls(b.double.Dir)
+		assert.NilError(t, err)
+		return len(all)
+	}
+	before := calls()
+	assert.NilError(t, b.driver.Restrict(t.Context(), sb, spec.Egress))
+	assert.Equal(t, calls()-before, 1, "what it knows is not told again")
+	assert.Equal(t, len(said), 1, "nor is the user")
 }
 
 func TestWhatWentToTheNetwork(t *testing.T) {

@@ -29,21 +29,24 @@ func (d *Dialect) Restrict(ctx context.Context, name string, policy egress.Polic
 	want := translate(policy)
 	kept := microvm.Kept{Looser: want.fit(policy, others), Stricter: want.stricter}
 	change := difference(want.list, ours)
-	if change.none() {
-		return kept, nil
+	if !change.none() {
+		told = union(told, texts(want.list))
+		if err := note(told); err != nil {
+			return kept, err
+		}
+		if err := d.apply(ctx, client, name, change); err != nil {
+			return kept, err
+		}
+		if rules, err = d.rules(ctx, client, name); err != nil {
+			return kept, err
+		}
+		ours, _ = part(rules, name, told)
+		// What it has not taken back is still to be known for ours.
+		if err := note(union(texts(want.list), texts(slices.Collect(maps.Keys(ours))))); err != nil {
+			return kept, err
+		}
 	}
-	all := union(told, texts(want.list))
-	if err := note(all); err != nil {
-		return kept, err
-	}
-	if err := d.apply(ctx, client, name, change); err != nil {
-		return kept, err
-	}
-	if rules, err = d.rules(ctx, client, name); err != nil {
-		return kept, err
-	}
-	ours, _ = part(rules, name, all)
-	return check(kept, want.list, ours), note(union(texts(want.list), texts(slices.Collect(maps.Keys(ours)))))
+	return check(kept, want.list, ours), nil
 }
 
 // check compares the rules that are there with those that are wanted. sbx
@@ -55,18 +58,19 @@ func check(kept microvm.Kept, want []wish, ours map[wish][]rule) microvm.Kept {
 			*list = append(*list, fmt.Sprintf("sbx was told to "+clause, w.decision, w.resource))
 		}
 	}
+	counts := func(w wish) bool { return slices.ContainsFunc(ours[w], rule.inForce) }
 	for _, w := range want {
-		if len(ours[w]) > 0 {
+		if counts(w) {
 			continue
 		}
 		list := &kept.Stricter
 		if w.decision == deny {
 			list = &kept.Looser
 		}
-		say(list, "%s %s, but does not list it among the rules in force", w)
+		say(list, "%s %s, but does not list that as in force", w)
 	}
 	for w := range ours {
-		if slices.Contains(want, w) {
+		if slices.Contains(want, w) || !counts(w) {
 			continue
 		}
 		list := &kept.Stricter
@@ -146,7 +150,7 @@ func (d *Dialect) tell(ctx context.Context, client microvm.Client, name, decisio
 
 // rules asks sbx for the rules that count for a sandbox.
 func (d *Dialect) rules(ctx context.Context, client microvm.Client, name string) ([]rule, error) {
-	out, err := d.ask(ctx, client, "policy", "ls", name, "--json")
+	out, err := d.ask(ctx, client, "policy", "ls", name, "--include-inactive", "--json")
 	if err != nil {
 		return nil, fmt.Errorf("asking sbx for its network rules: %w", err)
 	}
@@ -171,7 +175,7 @@ func (d *Dialect) Standing(ctx context.Context, name string, told []string) ([]m
 	standing := []microvm.StandingRule{}
 	for _, r := range others {
 		for _, resource := range r.Resources {
-			rule := microvm.StandingRule{Host: resource, Decision: egress.Allowed, Origin: strings.TrimSpace("sbx " + r.Name)}
+			rule := microvm.StandingRule{Host: resource, Decision: egress.Allowed, Origin: strings.TrimSpace("sbx " + r.title())}
 			switch {
 			case r.Decision == deny:
 				rule.Decision = egress.Refused

@@ -24,7 +24,7 @@ type rule struct {
 	Status    string   `json:"status"`
 }
 
-// parseRules reads the rules for networks that are in force.
+// parseRules reads the rules for networks, with those that are not in force.
 func parseRules(output []byte) ([]rule, error) {
 	value, err := microvm.Answer(output)
 	if err != nil {
@@ -40,25 +40,37 @@ func parseRules(output []byte) ([]rule, error) {
 		return nil, errors.New("it has no rules")
 	}
 	return slices.DeleteFunc(*list.Rules, func(r rule) bool {
-		return r.Status == "inactive" || strings.HasPrefix(r.Type, "filesystem")
+		return strings.HasPrefix(r.Type, "filesystem")
 	}), nil
 }
+
+// inForce tells whether the rule counts. Where an organisation decides, not all
+// do.
+func (r rule) inForce() bool { return r.Status != "inactive" }
 
 // only tells whether the rule is for that sandbox and no other.
 func (r rule) only(sandbox string) bool {
 	return r.AppliesTo == sandbox || r.AppliesTo == "sandbox:"+sandbox || r.Scope == "sandbox:"+sandbox
 }
 
-// named shows one of the rule's resources with what finds it.
+// named shows one of the rule's resources with the rule's name.
 func (r rule) named(resource string) string {
-	if r.Name == "" || strings.Contains(r.Name, resource) {
+	if r.title() == "" {
 		return resource
 	}
-	return fmt.Sprintf("%s (%s)", resource, r.Name)
+	return fmt.Sprintf("%s (%s)", resource, r.title())
+}
+
+// title is the rule's name, unless it is only its ID.
+func (r rule) title() string {
+	if r.Name == r.ID {
+		return ""
+	}
+	return r.Name
 }
 
 // part takes the rules apart into what we have told sbx for a sandbox and what
-// is somebody else's.
+// is somebody else's and counts.
 func part(rules []rule, sandbox string, told []string) (ours map[wish][]rule, others []rule) {
 	ours = map[wish][]rule{}
 	for _, r := range rules {
@@ -72,7 +84,7 @@ func part(rules []rule, sandbox string, told []string) (ours map[wish][]rule, ot
 				foreign.Resources = append(foreign.Resources, resource)
 			}
 		}
-		if len(foreign.Resources) > 0 {
+		if len(foreign.Resources) > 0 && r.inForce() {
 			others = append(others, foreign)
 		}
 	}

@@ -156,9 +156,13 @@ func FuzzParseRules(f *testing.F) {
 	f.Add([]byte(`[]`))
 	f.Fuzz(func(t *testing.T, output []byte) {
 		rules, err := parseRules(output)
-		for _, r := range rules {
-			assert.NilError(t, err)
-			assert.Assert(t, r.Status != "inactive")
+		assert.Assert(t, err == nil || len(rules) == 0)
+		ours, others := part(rules, "ours", []string{"allow **"})
+		for _, found := range ours {
+			assert.Assert(t, found[0].only("ours"))
+		}
+		for _, r := range others {
+			assert.Assert(t, r.inForce() && len(r.Resources) > 0)
 		}
 	})
 }
@@ -188,8 +192,9 @@ func TestWhatSbxDidNotDo(t *testing.T) {
 		looser, stricter string
 	}{
 		{"all", map[wish][]rule{want[0]: there, want[1]: there, want[2]: there}, "", ""},
-		{"a rule less that allows", map[wish][]rule{want[0]: there, want[1]: there}, "", "allow c:443, but does not list it"},
-		{"a rule less that denies", map[wish][]rule{want[0]: there, want[2]: there}, "deny b, but does not list it", ""},
+		{"a rule less that allows", map[wish][]rule{want[0]: there, want[1]: there}, "", "allow c:443, but does not list that"},
+		{"a rule less that denies", map[wish][]rule{want[0]: there, want[2]: there}, "deny b, but does not list that", ""},
+		{"a rule that is not in force", map[wish][]rule{want[0]: {{ID: "1", Status: "inactive"}}, want[1]: there, want[2]: there}, "", "allow a:443, but does not list that"},
 		{"a rule more that allows", map[wish][]rule{want[0]: there, want[1]: there, want[2]: there, {allow, "x"}: there}, "take back that it shall allow x", ""},
 		{"a rule more that denies", map[wish][]rule{want[0]: there, want[1]: there, want[2]: there, {deny, "x"}: there}, "", "take back that it shall deny x"},
 	} {
