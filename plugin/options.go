@@ -39,7 +39,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.cpus, "cpus", "", `Processor limit, such as "1.5"`)
 	flags.DurationVar(&o.timeout, "timeout", 0, `Time limit of one run of the agent, such as "90m"`)
 	flags.StringArrayVar(&o.env, "env", nil, "Pass this environment variable to the agent (name only)")
-	flags.StringVar(&o.network, "network", "", `Network policy of a container: "allowlist", "deny" or "allow-all"`)
+	flags.StringVar(&o.network, "network", "", `Network policy of the sandbox: "allowlist", "deny" or "allow-all"`)
 	flags.StringArrayVar(&o.allow, "allow", nil, `Allow this host, such as "example.com", "*.example.com" or "example.com:8443"`)
 	flags.BoolVar(&o.recreate, "recreate", false, "Make the sandbox anew")
 	flags.BoolVar(&o.rebuild, "rebuild", false, "Build the agent's image anew, and the sandbox with it")

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
@@ -109,7 +111,8 @@ func decisionOf(mode egress.Mode, r microvm.Request) egress.Decision {
 	d := egress.Decision{Time: r.Last, Via: cmp.Or(r.Via, "proxy"), Decision: egress.Allowed, Host: r.Host, Port: r.Port}
 	d.Why = fmt.Sprintf("×%d", r.Count)
 	if r.Why != "" {
-		d.Why = egress.Printable(r.Why) + " " + d.Why
+		// It may hold what the agent has asked for.
+		d.Why = strings.Trim(strconv.Quote(r.Why), `"`) + " " + d.Why
 	}
 	if r.Refused {
 		d.Decision, d.Hint = egress.Refused, hintFor(mode, r)
