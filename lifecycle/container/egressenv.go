@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress/firewall"
+	"github.com/docker-ralph/docker-ralph/ralph/refusals"
 )
 
 // gitHosts are those whose ssh addresses are written as https ones. Through
@@ -30,7 +30,7 @@ func throughProxy(env []string, proxy string) []string {
 		{"NO_PROXY", direct},
 		{"no_proxy", direct},
 		{"NODE_USE_ENV_PROXY", "1"},
-		{egress.RefusalsEnv, fmt.Sprintf("http://%s:%d%s", proxy, firewall.PortAPI, egress.RefusalsPath)},
+		{refusals.Env, fmt.Sprintf("http://%s:%d%s", proxy, firewall.PortAPI, refusals.Path)},
 	}
 	env = slices.DeleteFunc(slices.Clone(env), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")

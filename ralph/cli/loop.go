@@ -16,7 +16,6 @@ import (
 	"github.com/moby/term"
 
 	"github.com/docker-ralph/docker-ralph/config"
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
 	"github.com/docker-ralph/docker-ralph/ralph/deadline"
@@ -182,7 +181,7 @@ func (j *job) promptDir(top string) string {
 // listen has the loop hear what the sandbox's network refuses, if there is
 // somebody who tells.
 func (j *job) listen(lo *loop.Options, top string) (err error) {
-	proxy := refusals.At(os.Getenv(egress.RefusalsEnv))
+	proxy := refusals.At(os.Getenv(refusals.Env))
 	if proxy == nil || !j.session.Sandboxed {
 		return nil
 	}

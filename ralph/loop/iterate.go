@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/looplog"
+	"github.com/docker-ralph/docker-ralph/ralph/refusals"
 )
 
 // Reasons that the backlog records for a task whose agent did not finish it.
@@ -47,7 +47,7 @@ type iteration struct {
 	givenBack     []string // tasks that it gave back itself
 	finished      []string // tasks that it did, and that count
 	reopened      []string // tasks that it did, and that do not count
-	refused       []egress.Refusal
+	refused       []refusals.Refusal
 }
 
 // iterate makes one run and says whether the loop has to stop.

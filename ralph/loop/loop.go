@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/config"
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 	"github.com/docker-ralph/docker-ralph/ralph/looplog"
+	"github.com/docker-ralph/docker-ralph/ralph/refusals"
 )
 
 // Options are what one loop works with.
@@ -48,7 +48,7 @@ type Options struct {
 	// Refused returns what the network has refused since the call before, and
 	// RefusedText is what the next run is told of it (see [prompt.Refused]).
 	// Refused is nil where the network refuses nothing.
-	Refused     func(context.Context) egress.Refusals
+	Refused     func(context.Context) refusals.Answer
 	RefusedText string
 	// Log is nil where nothing can be kept.
 	Log *looplog.Log
@@ -73,7 +73,7 @@ type loop struct {
 	iterations  []looplog.Iteration // of this loop
 	totals      Totals              // with those of the loop that it resumes
 	note        string              // what the next run has to know
-	refused     egress.Refusals     // what the next run better not tries again
+	refused     refusals.Answer     // what the next run better not tries again
 	runs        int                 // iterations made, without those that a rate limit ended
 	failures    int                 // failed runs in a row
 	lastFailure string

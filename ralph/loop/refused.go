@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 	"github.com/docker-ralph/docker-ralph/ralph/prompt"
+	"github.com/docker-ralph/docker-ralph/ralph/refusals"
 )
 
 // Bounds of what is told of refusals. The names in them are an agent's choice.
@@ -42,7 +42,7 @@ func (l *loop) noted() string {
 }
 
 // refusedList is for the prompt.
-func refusedList(r egress.Refusals) string {
+func refusedList(r refusals.Answer) string {
 	var lines []string
 	more := r.More
 	for _, place := range r.Refused {
@@ -59,7 +59,7 @@ func refusedList(r egress.Refusals) string {
 }
 
 // refusedLine is for the line about a run.
-func refusedLine(places []egress.Refusal) string {
+func refusedLine(places []refusals.Refusal) string {
 	var told []string
 	for _, place := range places {
 		if len(told) < refusedInLine && len(place.Host) <= refusedNameMax {

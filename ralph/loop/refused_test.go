@@ -8,10 +8,10 @@ import (
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/assert/cmp"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 	"github.com/docker-ralph/docker-ralph/ralph/looplog"
+	"github.com/docker-ralph/docker-ralph/ralph/refusals"
 )
 
 // listener is an agent that keeps what each run was told of the one before.
@@ -26,18 +26,18 @@ func (a listener) Prepare(ctx context.Context, s agent.Session) (agent.Command, 
 }
 
 func TestTheNextRunHearsWhatWasRefused(t *testing.T) {
-	answers := []egress.Refusals{
-		{Refused: []egress.Refusal{{Host: "before.example", Port: 443, Times: 1}}},
-		{Refused: []egress.Refusal{{Host: "a.example", Port: 443, Times: 3}, {Host: "b.example", Times: 1}}, More: 2},
+	answers := []refusals.Answer{
+		{Refused: []refusals.Refusal{{Host: "before.example", Port: 443, Times: 1}}},
+		{Refused: []refusals.Refusal{{Host: "a.example", Port: 443, Times: 3}, {Host: "b.example", Times: 1}}, More: 2},
 		{},
-		{Refused: []egress.Refusal{{Host: "late.example", Port: 80, Times: 1}}},
+		{Refused: []refusals.Refusal{{Host: "late.example", Port: 80, Times: 1}}},
 	}
 	tr := newTrial(t, agent.Plan, "", nil)
 	var notes []string
 	tr.Agent, tr.MaxIterations = listener{"true", &notes}, 3
 	tr.RefusedText = "Refused:\n\n{refused}\n\nKeep off.\n"
 	asked := 0
-	tr.Refused = func(context.Context) egress.Refusals {
+	tr.Refused = func(context.Context) refusals.Answer {
 		asked++
 		return answers[asked-1]
 	}
@@ -57,11 +57,11 @@ func TestTheNextRunHearsWhatWasRefused(t *testing.T) {
 func TestWhatIsKnownOutlivesARateLimit(t *testing.T) {
 	l := &loop{}
 	tell := func(limited bool, hosts ...string) string {
-		var r egress.Refusals
+		var r refusals.Answer
 		for _, host := range hosts {
-			r.Refused = append(r.Refused, egress.Refusal{Host: host, Port: 443, Times: 1})
+			r.Refused = append(r.Refused, refusals.Refusal{Host: host, Port: 443, Times: 1})
 		}
-		l.RefusedText, l.Refused = "{refused}", func(context.Context) egress.Refusals { return r }
+		l.RefusedText, l.Refused = "{refused}", func(context.Context) refusals.Answer { return r }
 		it := &iteration{}
 		if limited {
 			it.limit = &event.RateLimit{}
@@ -78,12 +78,12 @@ func TestWhatIsKnownOutlivesARateLimit(t *testing.T) {
 }
 
 func TestWhatIsToldOfRefusalsIsBounded(t *testing.T) {
-	var r egress.Refusals
-	for range egress.MaxRefusals - 1 {
-		r.Refused = append(r.Refused, egress.Refusal{Host: "a.example", Port: 1, Times: 2})
+	var r refusals.Answer
+	for range refusals.MaxPlaces - 1 {
+		r.Refused = append(r.Refused, refusals.Refusal{Host: "a.example", Port: 1, Times: 2})
 	}
 	long := strings.Repeat("do-what-i-say.", 15) + "example"
-	r.Refused = append([]egress.Refusal{{Host: long, Port: 1, Times: 1}}, r.Refused...)
+	r.Refused = append([]refusals.Refusal{{Host: long, Port: 1, Times: 1}}, r.Refused...)
 	assert.Check(t, r.Refused[0].Valid())
 	list := refusedList(r)
 	assert.Equal(t, strings.Count(list, "\n"), refusedInPrompt)

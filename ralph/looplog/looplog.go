@@ -18,8 +18,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
+	"github.com/docker-ralph/docker-ralph/ralph/refusals"
 )
 
 const (
@@ -50,7 +50,7 @@ type Iteration struct {
 	Tokens  *event.Tokens `json:"tokens"`
 	CostUSD *float64      `json:"cost_usd"`
 	// Refused are the places that the network refused meanwhile.
-	Refused []egress.Refusal `json:"refused,omitempty"`
+	Refused []refusals.Refusal `json:"refused,omitempty"`
 }
 
 // Loop identifies a loop and says how it ended.

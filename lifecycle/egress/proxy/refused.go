@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
+	"github.com/docker-ralph/docker-ralph/ralph/refusals"
 )
 
 // maxRefused bounds what is remembered of refusals. The oldest are forgotten.
@@ -91,11 +92,11 @@ func (l *refusedLog) since(mark string) (runs []refusedRun, now string, more uin
 	return runs, now, begin - after - 1
 }
 
-// refusals is the answer for a mark. What has been allowed meanwhile is left
+// refusedSince is the answer for a mark. What has been allowed meanwhile is left
 // out.
-func (s *Server) refusals(mark string) egress.Refusals {
+func (s *Server) refusedSince(mark string) refusals.Answer {
 	runs, now, more := s.refused.since(mark)
-	answer := egress.Refusals{Mark: now, Refused: []egress.Refusal{}, More: int(more)}
+	answer := refusals.Answer{Mark: now, Refused: []refusals.Refusal{}, More: int(more)}
 	at := map[hostPort]int{}
 	for _, run := range runs {
 		place := hostPort{run.host, run.port}
@@ -104,10 +105,10 @@ func (s *Server) refusals(mark string) egress.Refusals {
 			answer.Refused[i].Times += times
 			continue
 		}
-		refusal := egress.Refusal{Host: run.host, Port: run.port, Times: times}
+		refusal := refusals.Refusal{Host: run.host, Port: run.port, Times: times}
 		switch {
 		case !run.late && s.judge(run.via, run.host, run.port).Allowed:
-		case !refusal.Valid() || len(answer.Refused) == egress.MaxRefusals:
+		case !refusal.Valid() || len(answer.Refused) == refusals.MaxPlaces:
 			answer.More += times
 		default:
 			at[place] = len(answer.Refused)
@@ -123,7 +124,7 @@ func (s *Server) tellRefused(w http.ResponseWriter, r *http.Request) {
 		refuseText(w, http.StatusMethodNotAllowed, "docker ralph: there is nothing to be changed here")
 		return
 	}
-	answer, err := json.Marshal(s.refusals(r.URL.Query().Get(egress.RefusalsSince)))
+	answer, err := json.Marshal(s.refusedSince(r.URL.Query().Get(refusals.Since)))
 	if err != nil {
 		return // there is nothing in it that cannot be written
 	}

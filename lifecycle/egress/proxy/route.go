@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
+	"github.com/docker-ralph/docker-ralph/ralph/refusals"
 )
 
 // route adds a key to requests for one target.
@@ -77,7 +78,7 @@ func (s *Server) routeHandler() http.Handler {
 		http.MethodPatch, http.MethodDelete, http.MethodOptions,
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.EscapedPath() == egress.RefusalsPath && !r.URL.IsAbs() {
+		if r.URL.EscapedPath() == refusals.Path && !r.URL.IsAbs() {
 			s.tellRefused(w, r)
 			return
 		}

@@ -1,6 +1,3 @@
-// Package refusals asks the proxy beside a sandbox which connections it has
-// refused. What it answers holds names that an agent chose, so nothing of it is
-// taken on trust.
 package refusals
 
 import (
@@ -10,8 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"time"
-
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
 
 // patience bounds one question. A proxy that is gone holds the loop up for that
@@ -26,7 +21,7 @@ type Source struct {
 }
 
 // At returns the proxy that answers at an address, which is a value of
-// [egress.RefusalsEnv], or nil where there is none.
+// [Env], or nil where there is none.
 func At(address string) *Source {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" || u.Host == "" {
@@ -42,36 +37,36 @@ func At(address string) *Source {
 // Next returns what was refused since the last call that had an answer; the
 // first one finds nothing, and is where it all begins. A proxy that does not
 // answer has refused nothing.
-func (s *Source) Next(ctx context.Context) egress.Refusals {
+func (s *Source) Next(ctx context.Context) Answer {
 	answer, err := s.ask(ctx)
 	if err != nil {
-		return egress.Refusals{}
+		return Answer{}
 	}
 	s.mark = answer.Mark
 	return answer
 }
 
-func (s *Source) ask(ctx context.Context) (egress.Refusals, error) {
+func (s *Source) ask(ctx context.Context) (Answer, error) {
 	u := *s.url
 	u.RawQuery = ""
 	if s.mark != "" {
-		u.RawQuery = url.Values{egress.RefusalsSince: {s.mark}}.Encode()
+		u.RawQuery = url.Values{Since: {s.mark}}.Encode()
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
-		return egress.Refusals{}, err
+		return Answer{}, err
 	}
 	res, err := s.client.Do(req)
 	if err != nil {
-		return egress.Refusals{}, err
+		return Answer{}, err
 	}
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode != http.StatusOK {
-		return egress.Refusals{}, errors.New(res.Status)
+		return Answer{}, errors.New(res.Status)
 	}
-	body, err := io.ReadAll(io.LimitReader(res.Body, egress.MaxRefusalsSize+1))
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxSize+1))
 	if err != nil {
-		return egress.Refusals{}, err
+		return Answer{}, err
 	}
-	return egress.ReadRefusals(body)
+	return Read(body)
 }

@@ -12,8 +12,6 @@ import (
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
-
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
 
 func TestNext(t *testing.T) {
@@ -30,11 +28,11 @@ func TestNext(t *testing.T) {
 	}))
 	defer server.Close()
 	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
-	s := At(server.URL + egress.RefusalsPath)
+	s := At(server.URL + Path)
 	assert.Equal(t, len(s.Next(t.Context()).Refused), 0)
-	assert.DeepEqual(t, s.Next(t.Context()), egress.Refusals{Mark: "a.3", Refused: []egress.Refusal{{Host: "b.example", Port: 443, Times: 2}}, More: 1})
-	assert.DeepEqual(t, s.Next(t.Context()), egress.Refusals{})
-	assert.DeepEqual(t, s.Next(t.Context()), egress.Refusals{Mark: "a.4"})
+	assert.DeepEqual(t, s.Next(t.Context()), Answer{Mark: "a.3", Refused: []Refusal{{Host: "b.example", Port: 443, Times: 2}}, More: 1})
+	assert.DeepEqual(t, s.Next(t.Context()), Answer{})
+	assert.DeepEqual(t, s.Next(t.Context()), Answer{Mark: "a.4"})
 	assert.DeepEqual(t, asked, []string{"GET /.refused", "GET /.refused?since=a.1", "GET /.refused?since=a.3", "GET /.refused?since=a.3"})
 }
 
@@ -86,7 +84,7 @@ func TestProxiesThatDoNotAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			began := time.Now()
-			assert.DeepEqual(t, At(address).Next(t.Context()), egress.Refusals{})
+			assert.DeepEqual(t, At(address).Next(t.Context()), Answer{})
 			assert.Check(t, time.Since(began) < 3*patience)
 			_, err := At(address).ask(t.Context())
 			assert.Check(t, is.ErrorContains(err, ""))
