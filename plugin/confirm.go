@@ -11,15 +11,16 @@ import (
 
 // confirmer returns how to ask the user, or nil when there is nobody to ask.
 // Questions go to standard error, like everything that is not a result.
-func confirmer(cli command.Cli) func(context.Context, string) (bool, error) {
+func confirmer(cli command.Cli, in *input) func(context.Context, string) (bool, error) {
 	if !cli.In().IsTerminal() || !cli.Err().IsTerminal() {
 		return nil
 	}
 	return func(ctx context.Context, question string) (bool, error) {
 		_, _ = fmt.Fprintf(cli.Err(), "%s [y/N] ", question)
+		in.take() // from the agent, which has ended
 		answer := make(chan string, 1)
 		go func() {
-			line, _ := bufio.NewReader(cli.In()).ReadString('\n') // the end of input is a no
+			line, _ := bufio.NewReader(in).ReadString('\n') // the end of input is a no
 			answer <- line
 		}()
 		select {

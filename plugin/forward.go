@@ -92,6 +92,7 @@ func (d dispatcher) host(cmd *cobra.Command, name string) (dispatch.Host, error)
 		home = "" // whoever has none has no settings there either
 	}
 	cfg, globals := d.cli.ConfigFile(), dockerGlobals(cmd)
+	in := newInput(os.Stdin)
 	host := dispatch.Host{
 		Engine:        d.engine,
 		Docker:        dockerProgram(),
@@ -102,7 +103,7 @@ func (d dispatcher) host(cmd *cobra.Command, name string) (dispatch.Host, error)
 		StateDir:      stateDir(cfg),
 		LookupEnv:     os.LookupEnv,
 		Version:       d.version,
-		Confirm:       confirmer(d.cli),
+		Confirm:       confirmer(d.cli, in),
 		Forward:       d.interrupts.Forward,
 		Credentials:   authprovider.LoadAuthConfig(cfg),
 		Progress:      projectimage.Progress{Mode: mode, Out: progressOut(d.cli)},
@@ -113,8 +114,10 @@ func (d dispatcher) host(cmd *cobra.Command, name string) (dispatch.Host, error)
 	}
 	switch {
 	case d.cli.In().IsTerminal() && d.cli.Out().IsTerminal():
-		host.Terminal = newTerminal(d.cli)
-	case d.cli.In().IsTerminal() && name != "task":
+		host.Terminal, host.Stdin = newTerminal(d.cli), in
+	case d.cli.In().IsTerminal() && name == "task":
+		host.Stdin = in
+	case d.cli.In().IsTerminal():
 		// Loops read nothing; reading the terminal would stop them in the
 		// background.
 		host.Stdin = nil

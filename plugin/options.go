@@ -45,7 +45,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.rebuild, "rebuild", false, "Build the agent's image anew, and the sandbox with it")
 	flags.StringVar(&o.progress, "progress", "auto", `How image builds are shown: "auto", "plain", "tty", "quiet" or "rawjson"`)
 	o.credScan.among = []string{dispatch.CredScanBlock, dispatch.CredScanWarn}
-	flags.Var(&o.credScan, "cred-scan", `Look for credentials in the work tree first, and stop for them ("block") or go on ("warn")`)
+	flags.Var(&o.credScan, "cred-scan", `Look for credentials in the work tree, and in commits that come out of a private git directory; stop for them ("block") or go on ("warn")`)
 	flags.Lookup("cred-scan").NoOptDefVal = dispatch.CredScanBlock
 	flags.SetInterspersed(false)
 }

@@ -34,6 +34,8 @@ type place struct {
 	known   bool // a sandbox of the scope was made with it before
 	sbx     *sbx.Dialect
 	git     *ownGit // of a container with a git directory of its own; nil without
+	// inspect looks for credentials; nil where no command is run.
+	inspect *inspection
 	// keys are those that the proxy of a container keeps; nil where none does.
 	keys *credential.Routed
 }

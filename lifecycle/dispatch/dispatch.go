@@ -83,8 +83,9 @@ type Options struct {
 	Recreate bool
 	// Rebuild builds the image anew.
 	Rebuild bool
-	// CredScan looks for credentials in the work tree first: [CredScanBlock]
-	// stops for them, [CredScanWarn] tells of them; empty for neither.
+	// CredScan looks for credentials in the work tree first, and in commits of
+	// the sandbox before they are fetched: [CredScanBlock] stops for them,
+	// [CredScanWarn] tells of them; empty for neither.
 	CredScan string
 }
 
@@ -120,6 +121,7 @@ func Run(ctx context.Context, h Host, opts Options) (int, error) {
 	if err := checkPrivate(wt, cfg, at.kind); err != nil {
 		return 0, err
 	}
+	at.inspect = &inspection{host: h, root: wt.Root, mode: opts.CredScan, connected: connected}
 	if err := h.ownGit(ctx, wt, &at, &spec, opts.Command); err != nil {
 		return 0, err
 	}
@@ -137,7 +139,7 @@ func Run(ctx context.Context, h Host, opts Options) (int, error) {
 		}
 		defer func() { _ = alive.Close() }()
 	}
-	if err := h.scan(ctx, wt, opts, connected); err != nil {
+	if err := at.inspect.tree(ctx, opts.Command); err != nil {
 		return 0, err
 	}
 	ensurer := h.ensurer(at, opts)
@@ -156,7 +158,7 @@ func Run(ctx context.Context, h Host, opts Options) (int, error) {
 		err = h.bringHome(ctx, at, wt, sb)
 	}
 	h.tellEnded(ctx, at.driver, sb, opts.Command, code, err)
-	if spec.Ephemeral && sb.Name != "" && !errors.Is(err, lifecycle.ErrDetached) {
+	if spec.Ephemeral && sb.Name != "" && !errors.Is(err, lifecycle.ErrDetached) && !isHeld(err) {
 		err = errors.Join(err, removeAfter(ctx, at.driver, sb))
 	}
 	return code, err

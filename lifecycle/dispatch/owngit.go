@@ -26,7 +26,8 @@ import (
 // ownGit is the git directory of a container's own, while a command runs.
 type ownGit struct {
 	repo  *privategit.Repo
-	alive *flock.Flock // held while an agent may commit
+	aside *privategit.Repo // the same, while the terminal belongs to the agent
+	alive *flock.Flock     // held while an agent may commit
 
 	mu     sync.Mutex
 	result privategit.Result // of all syncs so far
@@ -63,7 +64,7 @@ func (h Host) ownGit(ctx context.Context, wt scope.Worktree, at *place, spec *li
 			return err
 		}
 	}
-	at.git = &ownGit{repo: repo, alive: flock.New(filepath.Join(h.lockDir(), spec.Name+".git-alive"))}
+	at.git = &ownGit{repo: repo.Gated(at.inspect.incoming(spec.Name)), aside: repo.Gated(at.inspect.incomingAside(spec.Name)), alive: flock.New(filepath.Join(h.lockDir(), spec.Name+".git-alive"))}
 	spec.Mounts, spec.Probe = nil, probe(wt.Root)
 	spec.Git = func(ctx context.Context) (*lifecycle.OwnGit, error) {
 		if err := repo.CheckKind(ctx); err != nil {
@@ -162,7 +163,7 @@ func (h Host) takeUp(ctx context.Context, at place, sb lifecycle.Sandbox) error 
 		return err
 	}
 	if err != nil {
-		h.report(fmt.Sprintf("Warning: %v", err))
+		h.report(fmt.Sprintf("Warning: %v", explainHeld(at.driver, sb, err)))
 	}
 	h.reportSync(res)
 	return nil
@@ -184,6 +185,9 @@ func (h Host) takeIn(ctx context.Context, at place, sb lifecycle.Sandbox) error 
 // beyondRepair adds what to do when a sandbox's git directory does not work: an
 // agent can have broken it.
 func beyondRepair(driver lifecycle.Driver, sb lifecycle.Sandbox, err error) error {
+	if isHeld(err) {
+		return explainHeld(driver, sb, err)
+	}
 	_, conflict := errors.AsType[*privategit.Conflict](err)
 	if err == nil || conflict || errors.Is(err, lifecycle.ErrNotPrepared) || errors.Is(err, context.Canceled) {
 		return err
@@ -229,7 +233,7 @@ func (g *ownGit) follow(ctx context.Context, sh privategit.Shell, top string) (s
 			if !ended && time.Since(synced) < syncEvery {
 				continue
 			}
-			res, tip, err := g.repo.Watch(ctx, sh, last, ended)
+			res, tip, err := g.aside.Watch(ctx, sh, last, ended)
 			last, seen, synced = tip, latest, time.Now()
 			if err == nil { // or else the last one tells
 				g.add(res)
@@ -259,6 +263,10 @@ func (g *ownGit) add(res privategit.Result) privategit.Result {
 // bringOut fetches what a command has committed and tells where it is.
 func (h Host) bringOut(ctx context.Context, at place, sb lifecycle.Sandbox) error {
 	res, err := at.git.repo.Out(ctx, shell(at.driver, sb), h.idle(ctx, at.driver, sb))
+	if isHeld(err) {
+		h.reportSync(at.git.result) // what came before
+		return explainHeld(at.driver, sb, err)
+	}
 	if err != nil {
 		return fmt.Errorf("the sandbox's commits are only in the sandbox %s yet: %w", sb.Name, err)
 	}
@@ -269,8 +277,8 @@ func (h Host) bringOut(ctx context.Context, at place, sb lifecycle.Sandbox) erro
 // saveOwn fetches everything before a container is removed. If there is no ralph
 // of this version in it, nothing can be fetched; then its git directory stays,
 // for the next container of that name.
-func (h Host) saveOwn(ctx context.Context, driver lifecycle.Driver, wt scope.Worktree, sb lifecycle.Sandbox) error {
-	ctx = context.WithoutCancel(ctx)
+func (h Host) saveOwn(ctx context.Context, at place, wt scope.Worktree, sb lifecycle.Sandbox) error {
+	ctx, driver := context.WithoutCancel(ctx), at.driver
 	repo, err := privategit.Open(wt, sb.Name, h.StateDir)
 	if err != nil {
 		return err
@@ -280,7 +288,7 @@ func (h Host) saveOwn(ctx context.Context, driver lifecycle.Driver, wt scope.Wor
 			return err
 		}
 	}
-	res, err := repo.Out(ctx, shell(driver, sb), true)
+	res, err := repo.Gated(at.inspect.incoming(sb.Name)).Out(ctx, shell(driver, sb), true)
 	if errors.Is(err, lifecycle.ErrNotPrepared) {
 		return nil
 	}

@@ -92,7 +92,7 @@ func (h Host) save(at place, wt scope.Worktree) func(context.Context, lifecycle.
 			return nil
 		}
 		if at.kind == config.DriverContainer {
-			return h.saveOwn(ctx, driver, wt, sb)
+			return h.saveOwn(ctx, at, wt, sb)
 		}
 		if sb.State != lifecycle.Running {
 			if err := driver.Start(ctx, sb); err != nil {

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/credscan"
-	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 // What [Options.CredScan] can be.
@@ -20,41 +21,66 @@ const (
 // findingsMax is how many places are shown.
 const findingsMax = 20
 
-// scan looks for credentials in the work tree before an agent sees it. Without
+// inspection looks for credentials on behalf of one command.
+type inspection struct {
+	host      Host
+	root      string // of the work tree
+	mode      string // as [Options.CredScan]
+	connected func() (API, error)
+	absent    bool // there is no scanner, which the user has been told
+}
+
+// tree looks for credentials in the work tree before an agent sees it. Without
 // a scanner that is said, and nothing is stopped.
-func (h Host) scan(ctx context.Context, wt scope.Worktree, opts Options, connected func() (API, error)) error {
-	if opts.CredScan == "" || opts.Command == taskCommand {
+func (i *inspection) tree(ctx context.Context, command string) error {
+	if i.mode == "" || command == taskCommand {
 		return nil
 	}
-	findings, err := h.credentialsIn(ctx, wt, connected)
-	if missing, ok := errors.AsType[*credscan.MissingError](err); ok {
-		h.report(fmt.Sprintf("Warning: the work tree was not searched for credentials: %v", missing))
+	i.host.report("Looking for credentials in the work tree")
+	findings, err := i.folder(ctx, i.root)
+	if i.missing(err, "the work tree was") {
 		return nil
 	}
 	if err != nil || len(findings) == 0 {
 		return err
 	}
-	h.report(describeFindings(findings))
+	var places []string
+	for _, f := range findings {
+		places = append(places, fmt.Sprintf("%s:%d: %s", shown(f.File), f.Line, f.Rule))
+	}
+	i.host.report(describePlaces("what may be credentials in the work tree", places))
 	const remedy = "take them out of the work tree, or let the agent see them with --cred-scan=warn"
 	switch {
-	case opts.CredScan == CredScanWarn:
+	case i.mode == CredScanWarn:
 		return nil
-	case h.Confirm == nil:
+	case i.host.Confirm == nil:
 		return errors.New("the agent would see what may be credentials: " + remedy)
 	}
-	yes, err := h.Confirm(ctx, "The agent would see them. Go on?")
+	yes, err := i.host.Confirm(ctx, "The agent would see them. Go on?")
 	if err == nil && !yes {
 		err = errors.New("nothing was started: " + remedy)
 	}
 	return err
 }
 
-func (h Host) credentialsIn(ctx context.Context, wt scope.Worktree, connected func() (API, error)) ([]credscan.Finding, error) {
-	api, err := connected()
+// missing tells whether an error says that there is no scanner, and tells the
+// user so, once.
+func (i *inspection) missing(err error, what string) bool {
+	missing, ok := errors.AsType[*credscan.MissingError](err)
+	if ok && !i.absent {
+		i.absent = true
+		i.host.report(fmt.Sprintf("Warning: %s not searched for credentials: %v", what, missing))
+	}
+	return ok
+}
+
+// folder looks for credentials in a folder on this machine.
+func (i *inspection) folder(ctx context.Context, dir string) ([]credscan.Finding, error) {
+	api, err := i.connected()
 	if err != nil {
 		return nil, &credscan.MissingError{Err: err}
 	}
-	user, err := invokingUser(wt.Root)
+	user, err := invokingUser(i.root)
 	if err != nil {
 		return nil, err
 	}
@@ -62,24 +88,32 @@ func (h Host) credentialsIn(ctx context.Context, wt scope.Worktree, connected fu
 	if err != nil {
 		return nil, err
 	}
-	h.report("Looking for credentials in the work tree")
 	scanner := credscan.Scanner{API: api, User: name, Pull: func(ctx context.Context, image string) error {
-		_, err := h.builder(api).Pull(ctx, image, "")
+		_, err := i.host.builder(api).Pull(ctx, image, "")
 		return err
 	}}
-	return scanner.Tree(ctx, wt.Root)
+	return scanner.Tree(ctx, dir)
 }
 
-// describeFindings lists the places, one a line.
-func describeFindings(findings []credscan.Finding) string {
+// describePlaces lists the first of them, one a line.
+func describePlaces(what string, places []string) string {
 	var text strings.Builder
-	text.WriteString("Warning: what may be credentials in the work tree:")
-	for i, f := range findings {
+	_, _ = fmt.Fprintf(&text, "Warning: %s:", what)
+	for i, place := range places {
 		if i == findingsMax {
-			fmt.Fprintf(&text, "\n  and %d more", len(findings)-i)
+			_, _ = fmt.Fprintf(&text, "\n  and %d more", len(places)-i)
 			break
 		}
-		fmt.Fprintf(&text, "\n  %s:%d: %s", f.File, f.Line, f.Rule)
+		_, _ = fmt.Fprintf(&text, "\n  %s", place)
 	}
 	return text.String()
+}
+
+// shown is the name of a file, which may have been chosen to command a terminal.
+func shown(name string) string {
+	strange := func(r rune) bool { return !strconv.IsPrint(r) }
+	if !utf8.ValidString(name) || strings.ContainsFunc(name, strange) {
+		return strconv.Quote(name)
+	}
+	return name
 }

@@ -83,12 +83,19 @@ func (g git) with(entries ...string) git {
 
 // run runs git and returns its output as it is.
 func (g git) run(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error) {
+	var stdout bytes.Buffer
+	err := g.stream(ctx, stdin, &stdout, args...)
+	return stdout.Bytes(), err
+}
+
+// stream runs git and hands its output on.
+func (g git) stream(ctx context.Context, stdin io.Reader, stdout io.Writer, args ...string) error {
 	cmd := exec.CommandContext(ctx, g.program, append(hardened(), args...)...)
 	cmd.Dir, cmd.Env, cmd.WaitDelay, cmd.Stdin = g.dir, g.environ, killGrace, stdin
 	inherit(cmd, g.held)
 	g.owner.runAs(cmd)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	var stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = stdout, &stderr
 	err := cmd.Run()
 	if err != nil && ctx.Err() != nil {
 		return nil, ctx.Err() // or else its end would be told, and not why
@@ -96,7 +103,7 @@ func (g git) run(ctx context.Context, stdin io.Reader, args ...string) ([]byte, 
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		err = &gitError{command: args[0], words: oneLine(stderr.String()), exit: exit}
 	}
-	return stdout.Bytes(), err
+	return err
 }
 
 // line returns the only line of what git says.

@@ -41,6 +41,7 @@ type Repo struct {
 	name                    string
 	stateDir                string
 	git                     git
+	gate                    Gate // nil for none
 }
 
 // Open returns the repository of a work tree for the sandbox of that name.

@@ -18,6 +18,9 @@ import (
 // receive asks the sandbox for its refs and new commits, and takes the commits'
 // objects into the user's repository, where no ref leads to them yet.
 func (r *Repo) receive(ctx context.Context, st *state, sh Shell) (listing, error) {
+	if st.Held && r.gate == nil {
+		return listing{}, &HeldError{Sandbox: r.name}
+	}
 	known := slices.Sorted(maps.Values(st.Tips))
 	if len(known) == 0 { // the state was lost
 		base, err := r.git.resolve(ctx, r.base())
@@ -60,19 +63,23 @@ func (r *Repo) receive(ctx context.Context, st *state, sh Shell) (listing, error
 	if err != nil {
 		return listing{}, fmt.Errorf("fetching the commits of the sandbox %s: %w", r.name, err)
 	}
-	if l.more {
-		err = r.unpack(ctx, pack, slices.Sorted(maps.Values(l.bundled)))
+	if !l.more {
+		return l, nil
 	}
-	return l, err
+	tips := slices.Sorted(maps.Values(l.bundled))
+	if err := r.admit(ctx, st, pack, tips); err != nil {
+		return listing{}, err
+	}
+	return l, r.unpack(ctx, r.git, pack, tips)
 }
 
 // unpackLimit is how many objects are written one by one instead of as a pack;
 // git's own fetch has the same.
 const unpackLimit = 100
 
-// unpack takes the objects of a pack in. Each of them is checked, and so is
-// that everything is there that the commits lead to.
-func (r *Repo) unpack(ctx context.Context, path string, commits []string) error {
+// unpack has a git take the objects of a pack in. Each of them is checked, and so
+// is that everything is there that the commits lead to.
+func (r *Repo) unpack(ctx context.Context, g git, path string, commits []string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -89,11 +96,11 @@ func (r *Repo) unpack(ctx context.Context, path string, commits []string) error 
 	if binary.BigEndian.Uint32(head[8:]) < unpackLimit {
 		args = []string{"unpack-objects", "-q", "--strict"}
 	}
-	if _, err := r.git.run(ctx, f, args...); err != nil {
+	if _, err := g.run(ctx, f, args...); err != nil {
 		return fmt.Errorf("the commits of the sandbox %s were not taken, because they are not sound: %w", r.name, err)
 	}
 	input := strings.Join(commits, "\n") + "\n"
-	if _, err := r.git.run(ctx, strings.NewReader(input), "rev-list", "--objects", "--stdin", "--not", "--all", "--quiet"); err != nil {
+	if _, err := g.run(ctx, strings.NewReader(input), "rev-list", "--objects", "--stdin", "--not", "--all", "--quiet"); err != nil {
 		return fmt.Errorf("the commits of the sandbox %s were not taken, because parts of them are missing: %w", r.name, err)
 	}
 	return nil

@@ -32,6 +32,8 @@ type state struct {
 	Hidden []string `json:"hidden,omitempty"`
 	// Dirty says that the sandbox may have commits that nobody has fetched.
 	Dirty bool `json:"dirty"`
+	// Held says that a [Gate] has held new commits back.
+	Held bool `json:"held,omitempty"`
 }
 
 // agree notes that both sides have the branch at a commit.
@@ -58,7 +60,7 @@ func statePath(stateDir, name string) string {
 // user's repository, so that it can be removed.
 func Saved(stateDir, name string) bool {
 	st, err := readState(statePath(stateDir, name))
-	return err == nil && st.Tips != nil && !st.Dirty
+	return err == nil && st.Tips != nil && !st.Dirty && !st.Held
 }
 
 // Abandon notes that nothing in a sandbox's git directory is worth keeping.

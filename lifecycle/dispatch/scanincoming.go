@@ -1,0 +1,110 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/privategit"
+)
+
+// incoming looks for credentials in the new commits of a sandbox before they
+// come into the user's repository; nil if nobody asked for that.
+func (i *inspection) incoming(name string) privategit.Gate {
+	if i == nil || i.mode == "" {
+		return nil
+	}
+	return func(ctx context.Context, in privategit.Incoming) (bool, error) {
+		i.host.report("Looking for credentials in the sandbox's new commits")
+		places, err := i.commits(ctx, name, in)
+		if i.missing(err, "the sandbox's new commits were") {
+			return i.unseen(in), nil
+		}
+		if err != nil || len(places) == 0 {
+			return err == nil, err
+		}
+		i.host.report(describePlaces("what may be credentials in the sandbox's new commits", places))
+		switch {
+		case i.mode == CredScanWarn:
+			return true, nil
+		case i.host.Confirm == nil:
+			return false, nil
+		}
+		return i.host.Confirm(ctx, "They would come into your repository. Take them?")
+	}
+}
+
+// incomingAside does the same while an agent has the terminal: commits that the
+// user would have to be told of are held back, until somebody can.
+func (i *inspection) incomingAside(name string) privategit.Gate {
+	if i == nil || i.mode == "" {
+		return nil
+	}
+	var held []string
+	return func(ctx context.Context, in privategit.Incoming) (bool, error) {
+		if i.absent {
+			return i.unseen(in), nil
+		}
+		if slices.Equal(in.Commits, held) {
+			return false, nil
+		}
+		places, err := i.commits(ctx, name, in)
+		if err == nil && len(places) > 0 {
+			held = in.Commits
+		}
+		return err == nil && len(places) == 0, err
+	}
+}
+
+// unseen tells whether commits come in that nothing can look through.
+func (i *inspection) unseen(in privategit.Incoming) bool {
+	return i.mode == CredScanWarn || !in.Held
+}
+
+// commits returns the places in new commits that look like credentials.
+func (i *inspection) commits(ctx context.Context, name string, in privategit.Incoming) (places []string, err error) {
+	dir := filepath.Join(i.host.StateDir, "git", name+".incoming")
+	err = os.RemoveAll(dir) // of a command that was killed
+	if err == nil {
+		err = os.MkdirAll(dir, 0o755)
+	}
+	if err == nil { // whatever the process's mask is: the folder above is nobody else's
+		err = os.Chmod(dir, 0o755)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("making a folder for what the sandbox's commits add: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	files, err := in.Write(ctx, dir)
+	if err != nil || len(files) == 0 {
+		return nil, err
+	}
+	findings, err := i.folder(ctx, dir)
+	for _, f := range findings {
+		added, known := files[f.File]
+		if !known {
+			return nil, fmt.Errorf("the scanner has found something in %q, which it was not given", f.File)
+		}
+		places = append(places, fmt.Sprintf("%.10s %s:%d: %s", added.Commit, shown(added.Path), added.Line(f.Line), f.Rule))
+	}
+	return places, err
+}
+
+// isHeld tells of commits that were held back.
+func isHeld(err error) bool {
+	_, held := errors.AsType[*privategit.HeldError](err)
+	return held
+}
+
+// explainHeld adds what to do about commits that were held back.
+func explainHeld(driver lifecycle.Driver, sb lifecycle.Sandbox, err error) error {
+	if !isHeld(err) {
+		return err
+	}
+	return fmt.Errorf("%w. They are in the sandbox only. To take them as they are: docker ralph --cred-scan=warn task list. To give them up: %s, then docker volume rm ralph-git-%s; your files are not touched by that",
+		err, driver.Manual(sb.Name).Remove, sb.Name)
+}
