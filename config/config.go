@@ -100,6 +100,9 @@ type Sandbox struct {
 	Reuse bool
 	// Git is GitDirect or GitPrivate.
 	Git string
+	// GitToken is what a token for the repository's git host may be used for:
+	// GitTokenNone, GitTokenRead or GitTokenWrite. The sandbox never has it.
+	GitToken string
 	// ReadOnly makes the root file system of a container read-only.
 	ReadOnly bool
 	// Runtime is the engine's runtime for containers, such as "runsc"; empty for
@@ -127,6 +130,16 @@ const (
 	GitDirect = "direct"
 	// GitPrivate is one of the sandbox's own.
 	GitPrivate = "private"
+)
+
+// What a token for a git host may be used for.
+const (
+	// GitTokenNone is nothing.
+	GitTokenNone = "none"
+	// GitTokenRead is fetching from the repository's origin.
+	GitTokenRead = "read"
+	// GitTokenWrite is pushing to it as well.
+	GitTokenWrite = "write"
 )
 
 // The drivers that can be asked for.

@@ -38,17 +38,19 @@ type ImageChecker interface {
 
 // Overrides are values from the command line; nil means not given.
 type Overrides struct {
-	Agent   *string        // --agent
-	Model   *string        // --model
-	Driver  *string        // --driver
-	Image   *string        // --image
-	Network *string        // --network
-	Allow   []string       // --allow
-	Base    *string        // --base
-	Memory  *string        // --memory, as "8g"
-	CPUs    *string        // --cpus, as "1.5"
-	Timeout *time.Duration // --timeout, at least a second
-	Env     []string       // --env, names only
+	Agent   *string  // --agent
+	Model   *string  // --model
+	Driver  *string  // --driver
+	Image   *string  // --image
+	Network *string  // --network
+	Allow   []string // --allow
+	// GitToken is --git-token.
+	GitToken *string
+	Base     *string        // --base
+	Memory   *string        // --memory, as "8g"
+	CPUs     *string        // --cpus, as "1.5"
+	Timeout  *time.Duration // --timeout, at least a second
+	Env      []string       // --env, names only
 }
 
 // Effective is the configuration and where each of its values is from.
@@ -235,6 +237,7 @@ func flags(o Overrides) []given {
 	add(KeyMemory, "--memory", o.Memory)
 	add(KeyCPUs, "--cpus", o.CPUs)
 	add(keyPolicy, "--network", o.Network)
+	add(keyGitToken, "--git-token", o.GitToken)
 	for i := range o.Allow {
 		add(KeyAllowed, "--allow", &o.Allow[i])
 	}

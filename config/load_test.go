@@ -36,7 +36,7 @@ func TestLoadDefaults(t *testing.T) {
 	assert.DeepEqual(t, e.Config, Config{
 		Agent: Agent{Name: "claude", Permissions: "bypass"},
 		Sandbox: Sandbox{
-			Enabled: true, Driver: "auto", Reuse: true, Git: GitPrivate, ReadOnly: true,
+			Enabled: true, Driver: "auto", Reuse: true, Git: GitPrivate, GitToken: GitTokenNone, ReadOnly: true,
 			Network:   Network{Policy: egress.Allowlist, Presets: []string{"agent", "git", "packages"}},
 			Resources: Resources{Memory: 8 << 30, CPUs: 4, Pids: 1024, Timeout: time.Hour},
 		},
@@ -66,6 +66,7 @@ driver = "container"
 image = "registry.example.com:5000/team/agent:v1"
 reuse_container = false
 git = "direct"
+git_token = "read"
 read_only = false
 runtime = "runsc"
 
@@ -95,7 +96,7 @@ func TestLoadFile(t *testing.T) {
 	want := Config{
 		Agent: Agent{Name: "codex", Model: "gpt-5.2[1m]", Permissions: "ask"},
 		Sandbox: Sandbox{
-			Enabled: true, Driver: "container", Image: "registry.example.com:5000/team/agent:v1", Git: GitDirect, Runtime: "runsc",
+			Enabled: true, Driver: "container", Image: "registry.example.com:5000/team/agent:v1", Git: GitDirect, GitToken: GitTokenRead, Runtime: "runsc",
 			Network:   Network{Policy: egress.Deny, Presets: []string{"agent", "npm"}, Allowed: []string{"A.example", "*.b.example:8443"}},
 			Resources: Resources{Memory: 3 << 29, CPUs: 1.25, Pids: 256, Timeout: 5 * time.Minute},
 		},
@@ -115,6 +116,7 @@ func TestLoadFile(t *testing.T) {
 			sandbox.image = "registry.example.com:5000/team/agent:v1"
 			sandbox.reuse_container = false
 			sandbox.git = "direct"
+			sandbox.git_token = "read"
 			sandbox.read_only = false
 			sandbox.runtime = "runsc"
 			sandbox.network = { policy = "deny", presets = ["agent", "npm"], allowed = ["A.example", "*.b.example:8443"] }
@@ -141,10 +143,10 @@ func TestLoadOrigins(t *testing.T) {
 	assert.NilError(t, err)
 	file := filepath.Join(root, "ralph.toml")
 	for key, want := range map[string]string{
-		"agent.name": file + ":3", "agent.model": file + ":4", "sandbox.resources.pids": file + ":24",
+		"agent.name": file + ":3", "agent.model": file + ":4", "sandbox.resources.pids": file + ":25",
 		"sandbox.driver": filepath.Join(user, "config.toml") + ":2", "sandbox.image": "--image",
 		"sandbox.resources.timeout_minutes": "--timeout", "env.pass": "--env",
-		"env.pass.A": "RALPH_DOCKER_ENV", "env.pass.B_2": file + ":30", "env.pass.E": "RALPH_DOCKER_ENV",
+		"env.pass.A": "RALPH_DOCKER_ENV", "env.pass.B_2": file + ":31", "env.pass.E": "RALPH_DOCKER_ENV",
 	} {
 		assert.Equal(t, e.Origins[key].String(), want, key)
 	}
@@ -194,7 +196,7 @@ func TestLoadEnvironmentAndFlags(t *testing.T) {
 	want := Config{
 		Agent: Agent{Name: "shell", Model: "m", Permissions: "ask"},
 		Sandbox: Sandbox{
-			Enabled: true, Driver: "docker-sandbox", Image: "i", Reuse: true, Git: GitPrivate, ReadOnly: true,
+			Enabled: true, Driver: "docker-sandbox", Image: "i", Reuse: true, Git: GitPrivate, GitToken: GitTokenWrite, ReadOnly: true,
 			Network:   Network{Policy: egress.Allowlist, Presets: DefaultPresets()},
 			Resources: Resources{Memory: 1 << 30, CPUs: 0.5, Pids: 1024, Timeout: 2 * time.Minute},
 		},
@@ -205,7 +207,7 @@ func TestLoadEnvironmentAndFlags(t *testing.T) {
 	e, err := Load(Sources{Getenv: env(map[string]string{
 		"RALPH_AGENT": "shell", "RALPH_MODEL": "m", "RALPH_DRIVER": "docker-sandbox", "RALPH_IMAGE": "i", "RALPH_BASE": "b",
 		"RALPH_MEMORY": "1g", "RALPH_CPUS": "0.5", "RALPH_PIDS": "1024", "RALPH_TIMEOUT_MINUTES": "2", "RALPH_PERMISSIONS": "ask",
-		"RALPH_DOCKER_ENV": "LD_PRELOAD, B",
+		"RALPH_GIT_TOKEN": "write", "RALPH_DOCKER_ENV": "LD_PRELOAD, B",
 	})})
 	assert.NilError(t, err)
 	assert.DeepEqual(t, e.Config, want)
@@ -213,6 +215,7 @@ func TestLoadEnvironmentAndFlags(t *testing.T) {
 	e, err = Load(Sources{Getenv: env(map[string]string{"RALPH_PERMISSIONS": "ask"}), Overrides: Overrides{
 		Agent: ptr("shell"), Model: ptr("m"), Driver: ptr("docker-sandbox"), Image: ptr("i"), Base: ptr("b"),
 		Memory: ptr("1g"), CPUs: ptr("0.5"), Timeout: ptr(2 * time.Minute), Env: []string{"LD_PRELOAD", "B"},
+		GitToken: ptr("write"),
 	}})
 	assert.NilError(t, err)
 	assert.DeepEqual(t, e.Config, want)

@@ -147,7 +147,11 @@ func assertValid(t *testing.T, e Effective) {
 	}
 	r := e.Sandbox.Resources
 	assert.Assert(t, e.Sandbox.Enabled && r.Memory >= minMemory && r.NanoCPUs() > 0 && r.Pids >= minPids && r.Timeout > 0)
+	assert.NilError(t, checkChoice(e.Sandbox.GitToken, GitTokenNone, GitTokenRead, GitTokenWrite))
 	asked := 0
+	if e.Sandbox.GitToken != GitTokenNone {
+		asked++
+	}
 	for _, name := range e.Env.Pass {
 		assert.NilError(t, checkEnvName(name, FromRepository))
 		asked++

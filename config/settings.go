@@ -68,6 +68,7 @@ const (
 
 	keyReadOnly = "sandbox.read_only"
 	keyRuntime  = "sandbox.runtime"
+	keyGitToken = "sandbox.git_token"
 	keyPolicy   = "sandbox.network.policy"
 	keyPresets  = "sandbox.network.presets"
 	// KeyAllowed is the key of the hosts that are allowed by name.
@@ -159,6 +160,10 @@ func wallSettings() []setting {
 			c.Sandbox.Runtime = v
 			return checkRuntime(v)
 		}},
+		{key: keyGitToken, form: text, env: "RALPH_GIT_TOKEN", set: func(c *Config, v string, _ OriginKind) error {
+			c.Sandbox.GitToken = v
+			return checkChoice(v, GitTokenNone, GitTokenRead, GitTokenWrite)
+		}},
 		{key: keyPolicy, form: text, env: "RALPH_NETWORK", set: func(c *Config, v string, _ OriginKind) (err error) {
 			c.Sandbox.Network.Policy, err = egress.ParseMode(v)
 			return err
@@ -199,7 +204,7 @@ func defaults() Config {
 		Agent: Agent{Name: "claude", Permissions: PermissionsBypass},
 		Loop:  Loop{MaxFailures: 3, Idle: 30 * time.Minute, MaxWait: 6 * time.Hour, Grace: time.Minute},
 		Sandbox: Sandbox{
-			Enabled: true, Driver: DriverAuto, Reuse: true, Git: GitPrivate, ReadOnly: true,
+			Enabled: true, Driver: DriverAuto, Reuse: true, Git: GitPrivate, GitToken: GitTokenNone, ReadOnly: true,
 			Network:   Network{Policy: egress.Allowlist, Presets: DefaultPresets()},
 			Resources: Resources{Memory: 8 << 30, CPUs: 4, Pids: 1024, Timeout: 60 * time.Minute},
 		},

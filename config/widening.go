@@ -42,6 +42,7 @@ func widerKeys() map[string]wider {
 		keyRuntime:  {why: "runs containers with another runtime than the engine's own"},
 		keyReadOnly: {"makes the root file system of containers writable", is("false")},
 		keyGit:      {"lets the agent write into the git directory, hooks and configuration included", is(GitDirect)},
+		keyGitToken: {"lets git in the sandbox use your token for the repository's host", func(v string) bool { return v != GitTokenNone }},
 		keyPolicy:   {"lets the agent reach every public host", is(string(egress.AllowAll))},
 		keyPresets:  {"lets the agent reach more than by default", widensPresets},
 		KeyAllowed:  {"lets the agent reach this host", widensAllowed},

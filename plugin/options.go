@@ -22,7 +22,7 @@ type options struct {
 	env                        []string
 	recreate, rebuild          bool
 	credScan                   choice
-	network                    string
+	network, gitToken          string
 	allow                      []string
 	progress                   string
 
@@ -41,6 +41,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&o.env, "env", nil, "Pass this environment variable to the agent (name only)")
 	flags.StringVar(&o.network, "network", "", `Network policy of the sandbox: "allowlist", "deny" or "allow-all"`)
 	flags.StringArrayVar(&o.allow, "allow", nil, `Allow this host, such as "example.com", "*.example.com" or "example.com:8443"`)
+	flags.StringVar(&o.gitToken, "git-token", "", `Use your token for the repository's git host, which stays outside: "none", "read" or "write"`)
 	flags.BoolVar(&o.recreate, "recreate", false, "Make the sandbox anew")
 	flags.BoolVar(&o.rebuild, "rebuild", false, "Build the agent's image anew, and the sandbox with it")
 	flags.StringVar(&o.progress, "progress", "auto", `How image builds are shown: "auto", "plain", "tty", "quiet" or "rawjson"`)
@@ -89,6 +90,8 @@ func (o *options) overrides() config.Overrides {
 		CPUs:    given("cpus", &o.cpus),
 		Env:     o.env,
 		Allow:   o.allow,
+
+		GitToken: given("git-token", &o.gitToken),
 	}
 	if o.flags.Changed("timeout") {
 		over.Timeout = &o.timeout

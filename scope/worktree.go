@@ -100,6 +100,23 @@ func Detect(ctx context.Context, dir string, getenv func(string) string) (Worktr
 	return w, nil
 }
 
+// Origin asks git for the URL of the remote "origin"; empty if there is none. A
+// password may be in it.
+func (w Worktree) Origin(ctx context.Context) (string, error) {
+	g, err := newGit(w.Root)
+	if err != nil {
+		return "", err
+	}
+	a := g.run(ctx, "remote", "get-url", "origin")
+	if a.says("no such remote") || a.says("no urls configured") {
+		return "", nil
+	}
+	if a.err != nil {
+		return "", fmt.Errorf("asking git for the URL of origin: %w", a.err)
+	}
+	return strings.TrimRight(a.stdout, "\r\n"), nil
+}
+
 // repoSlug takes the repository from the override, else from the answer to
 // `git remote get-url origin`.
 func repoSlug(override string, origin answer) (string, error) {

@@ -48,14 +48,15 @@ func throughProxy(env []string, proxy string) []string {
 		key := "url.https://" + host + "/.insteadOf"
 		settings = append(settings, [2]string{key, "git@" + host + ":"}, [2]string{key, "ssh://git@" + host + "/"})
 	}
-	return withGitConfig(env, settings)
+	return WithGitConfig(env, settings)
 }
 
-// withGitConfig adds settings of git to those that an environment has already.
-func withGitConfig(env []string, settings [][2]string) []string {
+// WithGitConfig adds settings of git, names and values, to those that an
+// environment has already. The environment is not changed.
+func WithGitConfig(env []string, settings [][2]string) []string {
 	const name = "GIT_CONFIG_COUNT="
 	count := 0
-	env = slices.DeleteFunc(env, func(v string) bool {
+	env = slices.DeleteFunc(slices.Clone(env), func(v string) bool {
 		value, ok := strings.CutPrefix(v, name)
 		if n, err := strconv.Atoi(value); ok && err == nil && n > 0 {
 			count = n

@@ -38,6 +38,8 @@ type place struct {
 	inspect *inspection
 	// keys are those that the proxy of a container keeps; nil where none does.
 	keys *credential.Routed
+	// origin is how git reaches the user's repository with a token; nil without.
+	origin *gitAccess
 }
 
 // choose chooses the driver. One that is named is never replaced by another.

@@ -128,6 +128,9 @@ func Run(ctx context.Context, h Host, opts Options) (int, error) {
 	if err := h.keepKeys(cfg, &at, &spec, len(keys) > 0, opts.Command); err != nil {
 		return 0, err
 	}
+	if err := h.gitToken(ctx, wt, cfg, &at, &spec, opts.Command); err != nil {
+		return 0, err
+	}
 	env, err := h.environment(ctx, wt, cfg, at, len(keys) > 0, opts.Command)
 	if err != nil {
 		return 0, err

@@ -20,7 +20,7 @@ func (h Host) environment(ctx context.Context, wt scope.Worktree, cfg config.Eff
 		return nil, err
 	}
 	env := []string{config.GuestEnv + "=" + guest}
-	names := []string{"RALPH_SCOPE_REPO", "RALPH_SCOPE_BRANCH", "NO_COLOR"}
+	names := []string{scopeRepo, "RALPH_SCOPE_BRANCH", "NO_COLOR"}
 	if h.Terminal != nil {
 		names = append(names, "TERM", "COLORTERM")
 	}

@@ -47,13 +47,25 @@ func (h Host) keepKeys(cfg config.Effective, at *place, spec *lifecycle.Spec, cl
 // that have changed since, so it is told always.
 func (h Host) handOver(ctx context.Context, at place, sb lifecycle.Sandbox, p lifecycle.Process) (lifecycle.Process, error) {
 	driver, ok := at.driver.(*container.Driver)
-	if !ok || at.keys == nil || len(at.keys.Routes) == 0 {
+	var routes []egress.Route
+	if at.keys != nil {
+		routes = slices.Clone(at.keys.Routes)
+	}
+	if at.origin != nil {
+		routes = append(routes, at.origin.route)
+	}
+	if !ok || len(routes) == 0 {
 		return p, nil
 	}
-	base, err := driver.HandOver(ctx, sb, at.keys.Routes)
+	base, err := driver.HandOver(ctx, sb, routes)
 	if err != nil {
 		return p, err
 	}
-	p.Env = append(slices.Clone(p.Env), at.keys.Environment(base)...)
+	if at.keys != nil {
+		p.Env = append(slices.Clone(p.Env), at.keys.Environment(base)...)
+	}
+	if at.origin != nil {
+		p.Env = at.origin.environment(p.Env, base)
+	}
 	return p, nil
 }

@@ -33,7 +33,7 @@ func (h Host) wall(spec *lifecycle.Spec, cfg config.Effective, at place) error {
 	}
 	spec.Egress = lifecycle.Egress{Policy: policy, Amended: amended, Asked: cfg.NetworkAsked()}
 	if inContainer {
-		spec.Egress.Upstream = h.upstream(at)
+		spec.Egress.Upstream, spec.Egress.CA = h.upstream(at), h.certificates()
 		return nil
 	}
 	spec.Egress.Amended, err = h.withEndpoints(amended, cfg.Agent.Name)

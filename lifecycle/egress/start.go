@@ -66,6 +66,8 @@ type Route struct {
 	Paths []string `json:"paths,omitempty"`
 	// GitReadOnly lets git fetch and clone, and nothing else.
 	GitReadOnly bool `json:"git_read_only,omitempty"`
+	// GitPush lets git fetch, clone and push, and nothing else.
+	GitPush bool `json:"git_push,omitempty"`
 	// Exclusive closes all other ways to the target's host, so that an agent
 	// cannot go there with a key of somebody else.
 	Exclusive bool `json:"exclusive,omitempty"`

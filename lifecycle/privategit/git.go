@@ -98,7 +98,7 @@ func (g git) stream(ctx context.Context, stdin io.Reader, stdout io.Writer, args
 	cmd.Stdout, cmd.Stderr = stdout, &stderr
 	err := cmd.Run()
 	if err != nil && ctx.Err() != nil {
-		return nil, ctx.Err() // or else its end would be told, and not why
+		return ctx.Err() // or else its end would be told, and not why
 	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		err = &gitError{command: args[0], words: oneLine(stderr.String()), exit: exit}

@@ -20,7 +20,7 @@ type route struct {
 	port    uint16
 	headers map[string]egress.Secret
 	paths   []string
-	gitRead bool
+	git     []string // the services of git that it is for; none for what is not git
 	own     bool
 }
 
@@ -49,7 +49,7 @@ func newRoutes(configs []egress.Route) (*routeTable, error) {
 		if err != nil {
 			return nil, fmt.Errorf("route %q: the target is not a URL", c.Prefix)
 		}
-		r := &route{target: target, port: PortTLS, headers: maps.Clone(c.Headers), paths: c.Paths, gitRead: c.GitReadOnly, own: c.Own}
+		r := &route{target: target, port: PortTLS, headers: maps.Clone(c.Headers), paths: c.Paths, git: gitServices(c), own: c.Own}
 		if r.plain() {
 			r.port = PortHTTP
 		}
@@ -150,8 +150,8 @@ func (r *route) locate(path string, req *http.Request) (*url.URL, error) {
 	if len(r.paths) > 0 && !slices.ContainsFunc(r.paths, below) {
 		return nil, errors.New("the path is not one of the route's")
 	}
-	if r.gitRead && !readsGit(req.Method, plain, req.URL.Query()) {
-		return nil, errors.New("the route is for fetching only")
+	if len(r.git) > 0 && (strings.Contains(strings.ToLower(path), "%2f") || !asksGit(r.git, req.Method, plain, req.URL.Query())) {
+		return nil, fmt.Errorf("the route is for %s only", strings.Join(r.git, " and "))
 	}
 	target := *r.target
 	target.Path = strings.TrimSuffix(r.target.Path, "/") + plain
@@ -174,13 +174,32 @@ func withoutKeys(query string) string {
 	return strings.Join(kept, "&")
 }
 
-// readsGit reports whether a request is one of those with which git fetches.
-func readsGit(method, path string, query url.Values) bool {
+// The services of git, as they are called in requests.
+const (
+	gitFetch = "git-upload-pack"
+	gitPush  = "git-receive-pack"
+)
+
+// gitServices are those that a route is for.
+func gitServices(c egress.Route) []string {
 	switch {
-	case method == http.MethodPost:
-		return strings.HasSuffix(path, "/git-upload-pack")
-	case method == http.MethodGet && strings.HasSuffix(path, "/info/refs"):
-		return slices.Equal(query["service"], []string{"git-upload-pack"})
+	case c.GitReadOnly:
+		return []string{gitFetch}
+	case c.GitPush:
+		return []string{gitFetch, gitPush}
+	}
+	return nil
+}
+
+// asksGit reports whether a request is one of those of git for these services.
+func asksGit(services []string, method, path string, query url.Values) bool {
+	for _, service := range services {
+		switch {
+		case method == http.MethodPost && strings.HasSuffix(path, "/"+service):
+			return true
+		case method == http.MethodGet && strings.HasSuffix(path, "/info/refs") && slices.Equal(query["service"], []string{service}):
+			return true
+		}
 	}
 	return false
 }

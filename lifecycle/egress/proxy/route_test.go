@@ -132,6 +132,72 @@ func TestRoutesForGitOnlyRead(t *testing.T) {
 	}
 }
 
+// A route to one repository leads nowhere else on the host, and to pushing only
+// where that was asked for.
+func TestRoutesToOneRepository(t *testing.T) {
+	of := func(prefix string, push bool) egress.Route {
+		paths := []string{"/o/r.git/info/refs", "/o/r.git/git-upload-pack"}
+		if push {
+			paths = append(paths, "/o/r.git/git-receive-pack")
+		}
+		return egress.Route{
+			Prefix: prefix, Target: "https://allowed.example", Paths: paths, GitReadOnly: !push, GitPush: push,
+			Headers: map[string]egress.Secret{"Authorization": "Basic " + key},
+		}
+	}
+	l := newLab(t, []string{"allowed.example"}, func(c *Config) { c.Start.Routes = []egress.Route{of("/read", false), of("/push", true)} })
+	l.serveTLS(t, "allowed.example", show())
+	const fetch, push = "?service=git-upload-pack", "?service=git-receive-pack"
+	for _, tc := range []struct {
+		method, path string
+		status       int
+	}{
+		{"GET", "/read/o/r.git/info/refs" + fetch, 200},
+		{"POST", "/read/o/r.git/git-upload-pack", 200},
+		{"GET", "/read/o/r.git/info/refs" + push, 403},
+		{"POST", "/read/o/r.git/git-receive-pack", 403},
+		{"GET", "/push/o/r.git/info/refs" + fetch, 200},
+		{"GET", "/push/o/r.git/info/refs" + push, 200},
+		{"POST", "/push/o/r.git/git-upload-pack", 200},
+		{"POST", "/push/o/r.git/git-receive-pack", 200},
+		{"GET", "/push/o/r.git/info/refs" + fetch + "&service=git-receive-pack", 403},
+		{"GET", "/push/o/r.git/info/refs?service=git-upload-archive", 403},
+		{"GET", "/push/o/r.git/info/refs", 403},
+		{"GET", "/push/o/r.git/git-receive-pack", 403},
+		{"PUT", "/push/o/r.git/git-receive-pack", 403},
+		{"POST", "/push/o/r.git/info/lfs/objects/batch", 403},
+		{"POST", "/push/o/other.git/git-receive-pack", 403},
+		{"GET", "/read/o/other.git/info/refs" + fetch, 403},
+		{"GET", "/read/o/r.git2/info/refs" + fetch, 403},
+		{"GET", "/read/o/r.git/../other.git/info/refs" + fetch, 403},
+		{"GET", "/read/o/r.git/%2e%2e/other.git/info/refs" + fetch, 403},
+		{"GET", "/read/o/r.git/..%2fother.git/info/refs" + fetch, 403},
+		{"GET", "/read/o%2fr.git/info/refs" + fetch, 403},
+		{"GET", "/read/o/r.git%2finfo/refs" + fetch, 403},
+		{"GET", "/read/o/r.git/info%2Frefs" + fetch, 403},
+		{"GET", "/read/o/r.git/info/refs%2f..%2f..%2f..%2fother.git/info/refs" + fetch, 403},
+		{"GET", "/read//o/r.git/info/refs" + fetch, 403},
+		{"GET", "/read/O/R.git/info/refs" + fetch, 403},
+		{"GET", "/read/api/v3/user", 403},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), tc.method, l.routeURL(tc.path), nil)
+		assert.NilError(t, err)
+		r.SetBasicAuth("mine", "mine")
+		r.Header.Set("Git-Protocol", "version=2")
+		response, err := http.DefaultTransport.RoundTrip(r)
+		assert.NilError(t, err)
+		body, err := io.ReadAll(response.Body)
+		assert.NilError(t, err)
+		_ = response.Body.Close()
+		assert.Equal(t, response.StatusCode, tc.status, "%s %s", tc.method, tc.path)
+		if tc.status == 200 {
+			assert.Assert(t, cmp.Contains(string(body), "Authorization: Basic "+key))
+			assert.Assert(t, cmp.Contains(string(body), "Git-Protocol: version=2"))
+		}
+	}
+	assert.Assert(t, !strings.Contains(l.log.String(), key), "the token is in the log")
+}
+
 func TestRoutesDoNotFollow(t *testing.T) {
 	l := newRouteLab(t, http.RedirectHandler("https://blocked.example/take-the-key", http.StatusTemporaryRedirect))
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}

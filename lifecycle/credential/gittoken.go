@@ -1,0 +1,124 @@
+package credential
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// GitToken is what a git host lets somebody in with.
+type GitToken struct{ user, secret string }
+
+// GitTokens finds tokens on this machine.
+type GitTokens struct {
+	LookupEnv func(string) (string, bool)
+	// Dir is where git is asked in: outside of repositories, whose settings an
+	// agent may have written.
+	Dir string
+	// Git is the program; "" for the one in PATH.
+	Git string
+
+	limit time.Duration // of a call of git; 0 for the usual one
+}
+
+// ErrNoGitToken says that nobody knows a token.
+var ErrNoGitToken = errors.New("there is none on this machine")
+
+// gitLimit bounds one call of git, whose helpers may wait for somebody.
+const gitLimit = 20 * time.Second
+
+// gitVariables are the variables with tokens for a host, and the user that is
+// sent with them.
+func gitVariables(host string) (user string, names []string) {
+	switch host {
+	case "github.com":
+		return "x-access-token", []string{"GH_TOKEN", "GITHUB_TOKEN"}
+	case "gitlab.com":
+		return "oauth2", []string{"GITLAB_TOKEN"}
+	}
+	return "", nil
+}
+
+// Token returns the token for a repository: that of the host's variable, or else
+// what git's credential helpers have stored. Nobody is asked for it.
+func (g GitTokens) Token(ctx context.Context, r GitRemote) (GitToken, error) {
+	user, names := gitVariables(r.Host)
+	for _, name := range names {
+		if value, _ := g.LookupEnv(name); strings.TrimSpace(value) != "" {
+			return GitToken{user, strings.TrimSpace(value)}, nil
+		}
+	}
+	return g.stored(ctx, r)
+}
+
+func (g GitTokens) stored(ctx context.Context, r GitRemote) (GitToken, error) {
+	program := g.Git
+	if program == "" {
+		var err error
+		if program, err = exec.LookPath("git"); err != nil {
+			return GitToken{}, fmt.Errorf("looking for the git program: %w", err)
+		}
+	}
+	limit := g.limit
+	if limit == 0 {
+		limit = gitLimit
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, "-c", "core.askPass=", "-c", "credential.interactive=false", "credential", "fill")
+	cmd.Dir, cmd.WaitDelay = g.Dir, time.Second
+	cmd.Env = append(outsideOfRepositories(os.Environ()),
+		"GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=", "SSH_ASKPASS=", "GCM_INTERACTIVE=never", "LC_ALL=C")
+	cmd.Stdin = strings.NewReader(fmt.Sprintf("protocol=https\nhost=%s\npath=%s.git\n\n", r.Host, r.Path[1:]))
+	var out bytes.Buffer
+	cmd.Stdout = &out // not what it says beside that: helpers show what they like there
+	err := cmd.Run()
+	switch {
+	case ctx.Err() != nil:
+		return GitToken{}, fmt.Errorf("asking git for the token for %s: it took longer than %s: see whether \"git credential fill\" waits for somebody", r.Host, limit)
+	case err != nil: // that is how git says that it would have to ask
+		return GitToken{}, ErrNoGitToken
+	}
+	return parseGitToken(out.String(), time.Now())
+}
+
+// outsideOfRepositories takes away what leads git into one.
+func outsideOfRepositories(environ []string) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return slices.Contains([]string{"GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE"}, name) || strings.HasPrefix(name, "GIT_TRACE")
+	})
+}
+
+// parseGitToken reads what "git credential fill" prints.
+func parseGitToken(text string, now time.Time) (GitToken, error) {
+	var t GitToken
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimRight(line, "\r\n"), "=")
+		switch name {
+		case "username":
+			t.user = value
+		case "password":
+			t.secret = value
+		case "password_expiry_utc":
+			if ends, err := strconv.ParseInt(value, 10, 64); err == nil && now.Unix() >= ends {
+				return GitToken{}, errors.New("the one that git has stored has expired")
+			}
+		}
+	}
+	if t.secret == "" {
+		return GitToken{}, ErrNoGitToken
+	}
+	if strings.ContainsFunc(t.user+t.secret, unicode.IsControl) || strings.Contains(t.user, ":") {
+		return GitToken{}, errors.New("the one that git has stored cannot be sent by HTTP")
+	}
+	return t, nil
+}
