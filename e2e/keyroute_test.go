@@ -132,7 +132,7 @@ func TestRealOpencodeGoesWhereItIsLed(t *testing.T) {
 	server := httptest.NewServer(model)
 	t.Cleanup(server.Close)
 	set := map[string]string{"OPENAI_API_KEY": "sk-opencode-e2e", "OPENROUTER_API_KEY": "sk-opencode-e2e"}
-	routed, err := credential.Router{LookupEnv: func(name string) (string, bool) { v, ok := set[name]; return v, ok }}.Route("opencode", nil)
+	routed, err := credential.Router{LookupEnv: func(name string) (string, bool) { v, ok := set[name]; return v, ok }}.Route(t.Context(), "opencode", nil)
 	assert.NilError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()

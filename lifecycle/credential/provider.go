@@ -1,6 +1,7 @@
 package credential
 
 import (
+	"context"
 	"encoding/json"
 )
 
@@ -16,7 +17,7 @@ type provider struct {
 	headers  string   // variable with further headers; "" if there is none
 	keys     []key    // the first that is set counts
 	// signIn reads the key from where the agent's own login has left it.
-	signIn func(Router) (key, string)
+	signIn func(Router, context.Context) (key, string)
 }
 
 // key is a variable with a key and how that is sent.

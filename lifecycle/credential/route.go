@@ -1,12 +1,14 @@
 package credential
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/textproto"
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
@@ -56,14 +58,19 @@ type Router struct {
 	Cloud bool
 	// NoProxy says that no proxy can add keys: all of them go in.
 	NoProxy bool
+	// Keychain is the program that reads the Keychain of macOS; "" if there is
+	// none.
+	Keychain string
 	// Warn tells the user of a sign-in that cannot be used; nil for nobody.
 	Warn func(message string)
+
+	limit time.Duration // of a question to the Keychain; 0 for the usual one
 }
 
 // Route takes what Collect would return for the agent apart. named are the
 // variables that the user asked to pass on: they go in with their values, and
 // no route takes their place.
-func (r Router) Route(agent string, named []string) (Routed, error) {
+func (r Router) Route(ctx context.Context, agent string, named []string) (Routed, error) {
 	kind := familyOf(agent)
 	if r.NoProxy {
 		kind = family{}
@@ -76,7 +83,7 @@ func (r Router) Route(agent string, named []string) (Routed, error) {
 			continue // the user leads the agent elsewhere, with all keys
 		}
 		if !r.Cloud && !slices.ContainsFunc(p.secrets(), passed) { // or else it has a key inside
-			route, l, err := r.route(p)
+			route, l, err := r.route(ctx, p)
 			if err != nil {
 				return Routed{}, err
 			}
@@ -125,7 +132,7 @@ func holdsKey(name string) bool {
 }
 
 // route makes the route to one provider. Without a key there is none.
-func (r Router) route(p provider) (egress.Route, leading, error) {
+func (r Router) route(ctx context.Context, p provider) (egress.Route, leading, error) {
 	route := egress.Route{Prefix: "/" + p.name, Target: p.target, Paths: p.paths, Headers: map[string]egress.Secret{}}
 	l := leading{provider: p}
 	if own := r.value(p.endpoint); own != "" {
@@ -154,7 +161,7 @@ func (r Router) route(p provider) (egress.Route, leading, error) {
 	case len(secret) > 0:
 		l.variable = p.keys[0].variable // agents do not start without one
 	case !route.Own && p.signIn != nil: // what one's own endpoint gets, one says oneself
-		if k, secret := p.signIn(r); secret != "" {
+		if k, secret := p.signIn(r, ctx); secret != "" {
 			use(k, secret)
 		}
 	}

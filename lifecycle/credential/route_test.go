@@ -122,7 +122,7 @@ func TestRoute(t *testing.T) {
 		{name: "one's own", agent: "mine", named: []string{"MY_API_KEY"}, env: map[string]string{"OPENAI_API_KEY": "sk-1", "MY_API_KEY": "sk-2"}, inside: []string{"MY_API_KEY=sk-2"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := Router{LookupEnv: lookupIn(tc.env)}.Route(tc.agent, tc.named)
+			got, err := Router{LookupEnv: lookupIn(tc.env)}.Route(t.Context(), tc.agent, tc.named)
 			assert.NilError(t, err)
 			var routes []string
 			for _, r := range got.Routes {
@@ -145,13 +145,13 @@ func TestRoute(t *testing.T) {
 
 func TestRouteWithoutAProxy(t *testing.T) {
 	env := map[string]string{"ANTHROPIC_API_KEY": "sk-1", "ANTHROPIC_CUSTOM_HEADERS": "X-Guard: g", bedrockSwitch: "1"}
-	got, err := Router{LookupEnv: lookupIn(env), NoProxy: true}.Route("claude", nil)
+	got, err := Router{LookupEnv: lookupIn(env), NoProxy: true}.Route(t.Context(), "claude", nil)
 	assert.NilError(t, err)
 	assert.DeepEqual(t, got.Inside, []string{"ANTHROPIC_API_KEY=sk-1", "ANTHROPIC_CUSTOM_HEADERS=X-Guard: g", bedrockSwitch + "=1"})
 	assert.DeepEqual(t, got.Exposed, []string{"ANTHROPIC_API_KEY", "ANTHROPIC_CUSTOM_HEADERS"})
 	assert.Equal(t, len(got.Routes), 0)
 
-	got, err = Router{LookupEnv: lookupIn(env), Cloud: true}.Route("claude", nil)
+	got, err = Router{LookupEnv: lookupIn(env), Cloud: true}.Route(t.Context(), "claude", nil)
 	assert.NilError(t, err)
 	assert.DeepEqual(t, got.Inside, []string{"ANTHROPIC_CUSTOM_HEADERS=X-Guard: g", bedrockSwitch + "=1"})
 	assert.Equal(t, len(got.Routes), 0)
@@ -171,7 +171,7 @@ func TestRouteRefuses(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			env := map[string]string{"ANTHROPIC_API_KEY": "sk-1", tc.variable: tc.value}
-			_, err := Router{LookupEnv: lookupIn(env)}.Route("claude", nil)
+			_, err := Router{LookupEnv: lookupIn(env)}.Route(t.Context(), "claude", nil)
 			assert.ErrorContains(t, err, tc.err)
 			assert.Check(t, !strings.Contains(err.Error(), "sk-"), err.Error())
 		})
@@ -215,7 +215,7 @@ func TestSignIn(t *testing.T) {
 			}
 			var warnings []string
 			router := Router{LookupEnv: lookupIn(env), Home: home, Warn: func(m string) { warnings = append(warnings, m) }}
-			got, err := router.Route(tc.agent, nil)
+			got, err := router.Route(t.Context(), tc.agent, nil)
 			assert.NilError(t, err)
 			line := ""
 			for _, r := range got.Routes {
@@ -228,7 +228,7 @@ func TestSignIn(t *testing.T) {
 		})
 	}
 	for _, home := range []string{"", t.TempDir()} {
-		got, err := Router{LookupEnv: lookupIn(nil), Home: home}.Route("claude", nil)
+		got, err := Router{LookupEnv: lookupIn(nil), Home: home}.Route(t.Context(), "claude", nil)
 		assert.NilError(t, err)
 		assert.Equal(t, len(got.Routes), 0)
 	}
@@ -264,7 +264,7 @@ func FuzzSignIn(f *testing.F) {
 			assert.NilError(t, os.WriteFile(filepath.Join(home, path), content, 0o600))
 		}
 		for _, agent := range []string{"claude", "codex"} {
-			got, err := Router{LookupEnv: lookupIn(nil), Home: home}.Route(agent, nil)
+			got, err := Router{LookupEnv: lookupIn(nil), Home: home}.Route(t.Context(), agent, nil)
 			if err == nil {
 				assert.NilError(t, egress.CheckRoutes(got.Routes))
 			}

@@ -1,6 +1,7 @@
 package credential
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -14,15 +15,21 @@ const (
 	codexCredentials  = "auth.json"
 )
 
+// claudeLogin is what Claude Code's login leaves, in a file or in the Keychain.
+type claudeLogin struct {
+	OAuth struct {
+		AccessToken string `json:"accessToken"`
+		ExpiresAt   int64  `json:"expiresAt"` // milliseconds
+	} `json:"claudeAiOauth"`
+}
+
 // claudeSignIn returns the token of Claude Code's login.
-func (r Router) claudeSignIn() (key, string) {
-	var file struct {
-		OAuth struct {
-			AccessToken string `json:"accessToken"`
-			ExpiresAt   int64  `json:"expiresAt"` // milliseconds
-		} `json:"claudeAiOauth"`
+func (r Router) claudeSignIn(ctx context.Context) (key, string) {
+	var file claudeLogin
+	if !r.readSignIn("CLAUDE_CONFIG_DIR", ".claude", claudeCredentials, &file) {
+		file = r.claudeKeychain(ctx)
 	}
-	if !r.readSignIn("CLAUDE_CONFIG_DIR", ".claude", claudeCredentials, &file) || file.OAuth.AccessToken == "" {
+	if file.OAuth.AccessToken == "" {
 		return key{}, ""
 	}
 	if ends := file.OAuth.ExpiresAt; ends != 0 && time.Now().UnixMilli() >= ends {
@@ -33,9 +40,28 @@ func (r Router) claudeSignIn() (key, string) {
 	return bearer("CLAUDE_CODE_OAUTH_TOKEN"), file.OAuth.AccessToken
 }
 
+// claudeKeychain returns what the Keychain has of Claude Code's login. A login of
+// another folder has another item.
+func (r Router) claudeKeychain(ctx context.Context) (login claudeLogin) {
+	if r.Keychain == "" || r.value("CLAUDE_CONFIG_DIR") != "" {
+		return login
+	}
+	printed, err := r.keychain(ctx, claudeItem)
+	if err != nil {
+		if ctx.Err() == nil {
+			r.warn(fmt.Sprintf("Warning: your sign-in of claude cannot be read from the Keychain (%q): %v. You can set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN instead", claudeItem, err))
+		}
+		return login
+	}
+	if json.Unmarshal(keychainText(printed), &login) != nil {
+		return claudeLogin{}
+	}
+	return login
+}
+
 // codexSignIn returns the API key of codex's login. A login with ChatGPT has
 // none.
-func (r Router) codexSignIn() (key, string) {
+func (r Router) codexSignIn(context.Context) (key, string) {
 	var file struct {
 		Key string `json:"OPENAI_API_KEY"`
 	}

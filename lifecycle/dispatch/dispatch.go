@@ -125,7 +125,7 @@ func Run(ctx context.Context, h Host, opts Options) (int, error) {
 	if err := h.ownGit(ctx, wt, &at, &spec, opts.Command); err != nil {
 		return 0, err
 	}
-	if err := h.keepKeys(cfg, &at, &spec, len(keys) > 0, opts.Command); err != nil {
+	if err := h.keepKeys(ctx, cfg, &at, &spec, len(keys) > 0, opts.Command); err != nil {
 		return 0, err
 	}
 	if err := h.gitToken(ctx, wt, cfg, &at, &spec, opts.Command); err != nil {

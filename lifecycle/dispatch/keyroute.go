@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -15,19 +16,22 @@ import (
 
 // keepKeys decides which keys of the agent stay with the proxy of a container.
 // Without a network policy there is no proxy, and nothing is decided.
-func (h Host) keepKeys(cfg config.Effective, at *place, spec *lifecycle.Spec, cloud bool, command string) error {
+func (h Host) keepKeys(ctx context.Context, cfg config.Effective, at *place, spec *lifecycle.Spec, cloud bool, command string) error {
 	mode := spec.Egress.Policy.Mode
 	if at.kind != config.DriverContainer || mode == "" || command == taskCommand {
 		return nil
 	}
 	agent := cfg.Agent.Name
 	router := credential.Router{LookupEnv: h.LookupEnv, Home: h.Home, Cloud: cloud, Warn: h.report}
+	if runtime.GOOS == "darwin" {
+		router.Keychain = credential.KeychainProgram
+	}
 	why := "the proxy cannot add it to requests of " + agent
 	if mode == egress.AllowAll {
 		router.NoProxy = true
 		why = fmt.Sprintf("with the network policy %q there is no proxy to add it to requests", mode)
 	}
-	keys, err := router.Route(agent, cfg.Env.Pass)
+	keys, err := router.Route(ctx, agent, cfg.Env.Pass)
 	if err != nil {
 		return err
 	}

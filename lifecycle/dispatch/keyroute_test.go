@@ -55,7 +55,7 @@ func TestKeepKeys(t *testing.T) {
 				tc.command = "build"
 			}
 			hash := spec.Hash()
-			assert.NilError(t, h.keepKeys(cfg, &at, &spec, tc.cloud, tc.command))
+			assert.NilError(t, h.keepKeys(t.Context(), cfg, &at, &spec, tc.cloud, tc.command))
 			assert.Equal(t, spec.Hash(), hash, "keys take no new sandbox")
 			assert.Equal(t, stderr.String(), tc.warning)
 			exclusive := 0
