@@ -67,7 +67,7 @@ func TestAGateHoldsCommitsBack(t *testing.T) {
 	held(w.repo) // nobody takes them by accident
 	_, err := w.repo.In(t.Context(), w.sh)
 	assert.ErrorContains(t, err, "were held back")
-	_, _, err = gated.Watch(t.Context(), w.sh, "")
+	_, _, err = gated.Watch(t.Context(), w.sh, "", false)
 	assert.ErrorContains(t, err, "were held back")
 	assert.Equal(t, asked, 2)
 
