@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,20 +17,26 @@ import (
 // added is what incoming commits add: the text by the commit's path and line.
 func added(t *testing.T, in Incoming) map[string]string {
 	t.Helper()
+	found := map[string]string{}
+	eachAdded(t, in, func(a Added, number int, line string) { found[fmt.Sprintf("%s:%d", a.Path, number)] = line })
+	return found
+}
+
+// eachAdded calls a function for each line that is added.
+func eachAdded(t *testing.T, in Incoming, line func(a Added, number int, line string)) {
+	t.Helper()
 	dir := t.TempDir()
 	files, err := in.Write(t.Context(), dir)
 	assert.NilError(t, err)
-	found := map[string]string{}
 	for name, a := range files {
 		content, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
 		assert.NilError(t, err)
-		for i, line := range strings.Split(strings.TrimSuffix(string(content), "\n"), "\n") {
-			if line != "" {
-				found[a.Path+":"+string(rune('0'+a.Line(i+1)))] = line
+		for i, text := range strings.Split(strings.TrimSuffix(string(content), "\n"), "\n") {
+			if text != "" {
+				line(a, a.Line(i+1), text)
 			}
 		}
 	}
-	return found
 }
 
 // noObjects asserts that the user's repository has not got a commit.
@@ -67,7 +74,7 @@ func TestAGateHoldsCommitsBack(t *testing.T) {
 	held(w.repo) // nobody takes them by accident
 	_, err := w.repo.In(t.Context(), w.sh)
 	assert.ErrorContains(t, err, "were held back")
-	_, _, err = gated.Watch(t.Context(), w.sh, "", false)
+	_, _, err = gated.Watch(t.Context(), w.sh, "", true)
 	assert.ErrorContains(t, err, "were held back")
 	assert.Equal(t, asked, 2)
 
@@ -102,12 +109,9 @@ func TestCommitsThatWereRewritten(t *testing.T) {
 	w := simple(t).sandbox()
 	w.commit("a.txt", "secret\n")
 	gated := w.repo.Gated(func(_ context.Context, in Incoming) (bool, error) {
-		for _, line := range added(t, in) {
-			if line == "secret" {
-				return false, nil
-			}
-		}
-		return true, nil
+		clean := true
+		eachAdded(t, in, func(_ Added, _ int, line string) { clean = clean && line != "secret" })
+		return clean, nil
 	})
 	_, err := gated.Out(t.Context(), w.sh, true)
 	assert.ErrorContains(t, err, "were held back")
