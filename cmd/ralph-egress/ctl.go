@@ -11,7 +11,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress/proxy"
 )
 
-var errCtlUsage = errors.New("usage: ralph-egress ctl policy|stats, or ctl allow|deny [-origin TEXT] RULE…, or ctl routes < ROUTES")
+var errCtlUsage = errors.New("usage: ralph-egress ctl policy|stats, or ctl allow|deny [-origin TEXT] [-model] RULE…, or ctl routes < ROUTES")
 
 // runCtl sends one order to the proxy of this container. The answer is JSON.
 func runCtl(ctx context.Context, args []string, std streams) error {
@@ -21,10 +21,11 @@ func runCtl(ctx context.Context, args []string, std streams) error {
 	flags := flag.NewFlagSet("ctl", flag.ContinueOnError)
 	flags.SetOutput(std.err)
 	origin := flags.String("origin", "docker ralph network", "where the rules come from")
+	model := flags.Bool("model", false, "the hosts are endpoints of the agent's model")
 	if err := flags.Parse(args[1:]); err != nil {
 		return errCtlUsage
 	}
-	order := proxy.Order{Do: args[0], Rules: flags.Args(), Origin: *origin}
+	order := proxy.Order{Do: args[0], Rules: flags.Args(), Origin: *origin, Model: *model}
 	switch order.Do {
 	case "policy", "stats":
 		if len(order.Rules) > 0 {

@@ -35,7 +35,8 @@ type place struct {
 	sbx     *sbx.Dialect
 	git     *ownGit // of a container with a git directory of its own; nil without
 	// inspect looks for credentials; nil where no command is run.
-	inspect *inspection
+	inspect   *inspection
+	endpoints []string // rules for the hosts of the agent's own endpoints
 	// keys are those that the proxy of a container keeps; nil where none does.
 	keys *credential.Routed
 	// origin is how git reaches the user's repository with a token; nil without.

@@ -128,6 +128,9 @@ func Run(ctx context.Context, h Host, opts Options) (int, error) {
 	if err := h.keepKeys(ctx, cfg, &at, &spec, len(keys) > 0, opts.Command); err != nil {
 		return 0, err
 	}
+	if opts.Command != taskCommand {
+		h.openEndpoints(&at, &spec, keys)
+	}
 	if err := h.gitToken(ctx, wt, cfg, &at, &spec, opts.Command); err != nil {
 		return 0, err
 	}

@@ -46,8 +46,8 @@ func (h Host) keepKeys(ctx context.Context, cfg config.Effective, at *place, spe
 	return nil
 }
 
-// handOver gives the proxy the keys of a command, and the command what leads its
-// agent there. The proxy may have been started by an earlier command, with keys
+// handOver gives the proxy the keys and endpoints of a command, and the command
+// what leads its agent there. The proxy may have been started by an earlier command, with keys
 // that have changed since, so it is told always.
 func (h Host) handOver(ctx context.Context, at place, sb lifecycle.Sandbox, p lifecycle.Process) (lifecycle.Process, error) {
 	driver, ok := at.driver.(*container.Driver)
@@ -57,6 +57,12 @@ func (h Host) handOver(ctx context.Context, at place, sb lifecycle.Sandbox, p li
 	}
 	if at.origin != nil {
 		routes = append(routes, at.origin.route)
+	}
+	if ok && len(at.endpoints) > 0 {
+		order := append([]string{"allow", "-model", "-origin", endpointOrigin}, at.endpoints...)
+		if _, err := driver.Control(ctx, sb, order...); err != nil {
+			return p, err
+		}
 	}
 	if !ok || len(routes) == 0 {
 		return p, nil

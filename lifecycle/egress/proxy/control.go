@@ -28,6 +28,8 @@ type Order struct {
 	Rules []string `json:"rules,omitempty"`
 	// Origin is where the rules come from.
 	Origin string `json:"origin,omitempty"`
+	// Model marks the rules as the agent's model endpoints.
+	Model bool `json:"model,omitempty"`
 	// Routes replace all that the proxy has. They hold keys.
 	Routes []egress.Route `json:"routes,omitempty"`
 }
@@ -106,7 +108,7 @@ func (s *Server) amend(o Order, step func(egress.Policy, egress.Entry) (egress.P
 	for _, text := range o.Rules {
 		rule, err := egress.ParseRule(text)
 		if err == nil {
-			next, err = step(next, egress.Entry{Rule: rule, Origin: o.Origin})
+			next, err = step(next, egress.Entry{Rule: rule, Origin: o.Origin, Model: o.Model})
 		}
 		if err != nil {
 			return Answer{Error: err.Error()}

@@ -92,6 +92,17 @@ func isTimeout(err error) bool {
 	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
+func TestOnlyModelsAreOpenedUnderDeny(t *testing.T) {
+	l := newLab(t, nil, func(c *Config) { c.Start.Policy.Mode = egress.Deny })
+	order := Order{Do: "allow", Rules: []string{"model.example"}, Origin: "an endpoint"}
+	_, err := l.order(t, order)
+	assert.ErrorContains(t, err, "nothing but the agent's model")
+	order.Model = true
+	_, err = l.order(t, order)
+	assert.NilError(t, err)
+	assert.Assert(t, l.policy.Load().Decide("model.example", 443).Allowed)
+}
+
 func TestWrongOrders(t *testing.T) {
 	l := newLab(t, []string{"allowed.example"})
 	for _, tc := range []struct {

@@ -1,0 +1,56 @@
+package dispatch
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/credential"
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
+)
+
+// endpointOrigin is how the rules below are shown.
+const endpointOrigin = "the agent's own endpoint"
+
+// openEndpoints allows the hosts that the user's own settings lead the agent to,
+// past the routes of the proxy: a region of Bedrock, or an address of the model
+// that goes into a container. They hold for this command, as the settings do, and
+// are no part of what a sandbox is made for.
+func (h Host) openEndpoints(at *place, spec *lifecycle.Spec, cloud []string) {
+	if mode := spec.Egress.Policy.Mode; mode == "" || mode == egress.AllowAll {
+		return
+	}
+	hosts := credential.BedrockHosts(cloud)
+	if at.keys != nil {
+		hosts = append(hosts, endpointHosts(at.keys.Inside)...)
+	}
+	for _, host := range hosts {
+		rule, err := egress.ParseRule(host)
+		amended := spec.Egress.Amended
+		if err == nil {
+			amended, err = amended.Allow(egress.Entry{Rule: rule, Origin: endpointOrigin, Model: true})
+		}
+		if err != nil {
+			h.report(fmt.Sprintf("Warning: the network policy does not let the agent reach its endpoint %s: %v", egress.Printable(host), err))
+			continue
+		}
+		spec.Egress.Amended = amended
+		at.endpoints = append(at.endpoints, rule.String())
+	}
+}
+
+// endpointHosts are the hosts of the endpoints in an environment.
+func endpointHosts(environment []string) []string {
+	var hosts []string
+	for _, entry := range environment {
+		name, value, _ := strings.Cut(entry, "=")
+		if !strings.HasSuffix(name, "_BASE_URL") {
+			continue
+		}
+		if u, err := url.Parse(value); err == nil && u.Host != "" {
+			hosts = append(hosts, u.Host)
+		}
+	}
+	return hosts
+}

@@ -1,0 +1,67 @@
+package dispatch
+
+import (
+	"bytes"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/credential"
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
+)
+
+func TestEndpointsOfOnesOwnAreOpen(t *testing.T) {
+	cloud := []string{"AWS_REGION=eu-west-1", "AWS_SECRET_ACCESS_KEY=s"}
+	inside := &credential.Routed{Inside: []string{"GOOGLE_GEMINI_BASE_URL=https://models.example:8443/v1", "GEMINI_API_KEY=k", "COPILOT_PROVIDER_BASE_URL=http://10.1.2.3/v1"}}
+	for _, tc := range []struct {
+		name    string
+		mode    egress.Mode
+		keys    *credential.Routed
+		cloud   []string
+		open    []string
+		warning string
+	}{
+		{name: "none", mode: egress.Allowlist, keys: &credential.Routed{}},
+		{name: "a region of Bedrock", mode: egress.Allowlist, cloud: cloud, open: []string{"bedrock-runtime.eu-west-1.amazonaws.com", "bedrock.eu-west-1.amazonaws.com"}},
+		{name: "deny leaves the model", mode: egress.Deny, cloud: cloud, open: []string{"bedrock-runtime.eu-west-1.amazonaws.com", "bedrock.eu-west-1.amazonaws.com"}},
+		{name: "an address that goes in", mode: egress.Deny, keys: inside, open: []string{"models.example:8443"}, warning: "does not let the agent reach its endpoint 10.1.2.3"},
+		{name: "all is open", mode: egress.AllowAll, keys: inside, cloud: cloud},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			policy, err := egress.New(tc.mode, "gemini", []string{egress.AgentPreset}, nil)
+			assert.NilError(t, err)
+			spec := lifecycle.Spec{Egress: lifecycle.Egress{Policy: policy, Amended: policy}}
+			before := spec.Hash()
+			at := place{keys: tc.keys}
+			var stderr bytes.Buffer
+			Host{Stderr: &stderr}.openEndpoints(&at, &spec, tc.cloud)
+			assert.DeepEqual(t, at.endpoints, tc.open)
+			for _, text := range tc.open {
+				rule, err := egress.ParseRule(text)
+				assert.NilError(t, err)
+				assert.Check(t, spec.Egress.Amended.Decide(rule.Host, max(rule.Port, 443)).Allowed, text)
+			}
+			assert.Equal(t, spec.Hash(), before, "the sandbox is the same")
+			if tc.warning == "" {
+				assert.Equal(t, stderr.String(), "")
+			}
+			assert.Check(t, is.Contains(stderr.String(), tc.warning))
+		})
+	}
+}
+
+func TestAnEndpointThatTheUserRefusesStaysClosed(t *testing.T) {
+	policy, err := egress.New(egress.Allowlist, "claude", nil, nil)
+	assert.NilError(t, err)
+	rule, err := egress.ParseRule("*.amazonaws.com")
+	assert.NilError(t, err)
+	refused, err := policy.Refuse(egress.Entry{Rule: rule, Origin: networkOrigin})
+	assert.NilError(t, err)
+	spec, at := lifecycle.Spec{Egress: lifecycle.Egress{Policy: policy, Amended: refused}}, place{}
+	var stderr bytes.Buffer
+	Host{Stderr: &stderr}.openEndpoints(&at, &spec, []string{"AWS_REGION=eu-west-1"})
+	assert.Equal(t, len(at.endpoints), 0)
+	assert.Check(t, is.Contains(stderr.String(), "Warning: the network policy does not let the agent reach its endpoint bedrock-runtime.eu-west-1.amazonaws.com"))
+}
