@@ -62,6 +62,7 @@ func TestLimitsReachTheSandboxAndChangesNeedAWord(t *testing.T) {
 // The backlog is the same whichever agent works on it.
 func TestTheBacklogNeedsNoSandboxOfTheSameAgent(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
+		w.byDefault()
 		w.ok(t, "--agent", "shell", "task", "create", "a", "Title")
 		first := w.sandbox(t)
 		list := w.ok(t, "--agent", "claude", "--image", "no-such-image:1", "task", "list")
@@ -170,6 +171,7 @@ func TestWithoutReuseInterruptedSandboxesAreRemoved(t *testing.T) {
 // backlog, which is in the work tree.
 func TestSandboxesThatWereStoppedOrRemovedComeBack(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
+		w.byDefault()
 		w.neighbour(t)
 		w.ok(t, "task", "create", "a", "Title")
 		first := w.sandbox(t)

@@ -109,11 +109,13 @@ while :; do cat /dev/zero >/tmp/full; sleep 0.1; done`
 
 func TestASandboxThatUsesUpItsMemory(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
+		w.byDefault()
 		w.setenv("RALPH_MEMORY", "96m")
 		build := w.hanging(t, usesUpAll)
 		res := build.wait(t).expect(t, 137)
 		name := w.sandbox(t).Name
 		assert.Check(t, is.Contains(res.stderr, "Warning: the sandbox "+name+" has ended (it has used up its memory), without a word in its log\n"))
+		assert.Check(t, is.Contains(res.stderr, "Warning: the sandbox's commits are only in the sandbox "+name+" yet"))
 		w.ok(t, "task", "list")
 	})
 }

@@ -102,7 +102,7 @@ func TestTheGitHostsTokenStaysOutside(t *testing.T) {
 		// git's own store would be in the user's home, which is looked through.
 		w.write(t, filepath.Join(w.dir, "stored"), "https://una:"+token+"@"+gitHost+"\n")
 		w.git(t, "config", "--global", "credential.helper", "store --file="+filepath.Join(w.dir, "stored"))
-		w.setenv("RALPH_NETWORK", "allowlist")
+		w.byDefault()
 		w.setenv("RALPH_ALLOW", gitHost)
 		pushed := func() string {
 			return strings.TrimSpace(run(t, w.command("git", "-C", bare, "branch", "--list", "--format=%(refname:short)", "pushed")).expect(t, 0).stdout)

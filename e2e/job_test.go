@@ -19,6 +19,7 @@ import (
 // The main job: from three open tasks to three commits.
 func TestBuildWorksThreeTasksOff(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
+		w.byDefault()
 		assert.NilError(t, os.Remove(filepath.Join(w.config, "ralph", "config.toml")))
 		flags := []string{"--agent", "shell", "--base", engines.BaseImage()}
 		flags = append(flags, w.ofDriver()...)
@@ -67,6 +68,7 @@ func (w *world) ownsEverything(t *testing.T) {
 
 func TestPlanFillsTheBacklogFromSpecs(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
+		w.byDefault()
 		w.write(t, filepath.Join(w.repo, "specs", "greeting.md"), "# Greeting\n\n```ralph-tasks\n"+
 			`{"id":"greeting/01","t":"Say hello","p":0,"steps":["echo hello > hello"]}`+"\n"+
 			`{"id":"greeting/02","t":"Say it twice","p":1,"deps":["greeting/01"],"steps":["cat hello hello > twice"]}`+"\n```\n")

@@ -93,6 +93,7 @@ func TestNothingOfAWallIsLeft(t *testing.T) {
 
 func TestWhoChoosesTheNetworkPolicy(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
+		w.byDefault()
 		w.ok(t, "task", "list")
 		assert.Check(t, is.Contains(w.ok(t, "network", "ls"), "Policy: allowlist"))
 		w.ralph(t, "--network", "open", "task", "list").expect(t, 1)

@@ -37,6 +37,7 @@ func (w *world) branches(t *testing.T) map[string]bool {
 // commits that are in it alone.
 func TestSandboxesWithoutAWorkTree(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
+		w.byDefault()
 		done, half, open := w.linked(t, "done"), w.linked(t, "half"), w.linked(t, "open")
 		open.setenv("RALPH_GIT", "direct")
 		done.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}})

@@ -63,7 +63,7 @@ func TestCommitsOfAPrivateGitDirectory(t *testing.T) {
 
 // The user's branch follows after each task, not only when all are through.
 func TestCommitsComeOutAfterEachTask(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	privately(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}},
 			task{ID: "b", Title: "Wait", Priority: 1, Steps: []string{"touch begun; while ! test -e go; do sleep 0.1; done"}})
 		build := start(t, w.docker("ralph", "build", "-n", "2"))

@@ -67,7 +67,6 @@ func TestTheModelsKeyIsSeenByTheAgentOnly(t *testing.T) {
 		const key = "sk-ant-e2e-0123456789abcdef-do-not-show"
 		image := w.imageWith(t, "/usr/local/bin/claude", fakeClaude)
 		w.setenv("ANTHROPIC_API_KEY", key)
-		w.setenv("RALPH_NETWORK", "allow-all") // or else its proxy has it
 		flags := []string{"ralph", "--agent", "claude", "--image", image}
 		argvs := watchArgv(t, key, agentArgv)
 

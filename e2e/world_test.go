@@ -108,6 +108,8 @@ func (w *world) settle(t *testing.T) {
 	}
 	if w.driver != config.DriverContainer {
 		w.settleDouble(t)
+	} else {
+		w.spare()
 	}
 	w.configureUser(t, "")
 	w.write(t, filepath.Join(w.home, ".gitconfig"), "[user]\nname = Una User\nemail = una@example.com\n[init]\ndefaultBranch = main\n")
@@ -166,6 +168,19 @@ func (w *world) own(t *testing.T, path string) {
 
 // setenv sets a variable of the user's environment.
 func (w *world) setenv(name, value string) { w.env = append(w.env, name+"="+value) }
+
+// spare does without what makes three containers and two volumes of one sandbox.
+// Tests of other things need neither a proxy nor a private git directory.
+func (w *world) spare() {
+	w.setenv("RALPH_NETWORK", "allow-all")
+	w.setenv("RALPH_GIT", "direct")
+}
+
+// byDefault has sandboxes as they are for somebody who has set nothing.
+func (w *world) byDefault() {
+	w.setenv("RALPH_NETWORK", "")
+	w.setenv("RALPH_GIT", "")
+}
 
 // command makes a command of the user, in the work tree, in a process group
 // of its own.

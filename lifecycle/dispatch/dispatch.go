@@ -160,14 +160,19 @@ func Run(ctx context.Context, h Host, opts Options) (int, error) {
 		Env:     append(env, keys...),
 		Dir:     filepath.ToSlash(filepath.Join(wt.Root, wt.Prefix)),
 	})
+	var unsaved error
 	if err == nil && opts.Command != taskCommand {
-		err = h.bringHome(ctx, at, wt, sb)
+		unsaved = h.bringHome(ctx, at, wt, sb)
 	}
-	h.tellEnded(ctx, at.driver, sb, opts.Command, code, err)
-	if spec.Ephemeral && sb.Name != "" && !errors.Is(err, lifecycle.ErrDetached) && !isHeld(err) {
+	h.tellEnded(ctx, at.driver, sb, opts.Command, code, errors.Join(err, unsaved))
+	if spec.Ephemeral && sb.Name != "" && !errors.Is(err, lifecycle.ErrDetached) && !isHeld(unsaved) {
 		err = errors.Join(err, removeAfter(ctx, at.driver, sb))
 	}
-	return code, err
+	if unsaved != nil && code != 0 {
+		h.report(fmt.Sprintf("Warning: %v", unsaved)) // how the command ended says more
+		return code, err
+	}
+	return code, errors.Join(unsaved, err)
 }
 
 // taskCommand is the one that starts no agent.
