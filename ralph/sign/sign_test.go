@@ -1,0 +1,175 @@
+package sign
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha512"
+	"encoding/binary"
+	"encoding/pem"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+)
+
+func TestParse(t *testing.T) {
+	for _, tc := range []struct {
+		name, args string
+		want       call
+		err        string
+	}{
+		{"a file with the key", "-Y sign -n git -f KEY FILE", call{"KEY", "FILE"}, ""},
+		{"a literal key", "-Y sign -n git -f KEY -U FILE", call{"KEY", "FILE"}, ""},
+		{"another order", "-U -f KEY -n git -Y sign FILE", call{"KEY", "FILE"}, ""},
+		{"verifying", "-Y verify -n git -f KEY -I una -s SIG", call{}, `unknown option "-I"`},
+		{"looking for who signed", "-Y find-principals -f KEY FILE", call{}, `cannot do "find-principals"`},
+		{"another namespace", "-Y sign -n file -f KEY FILE", call{}, `not for "file"`},
+		{"no namespace", "-Y sign -f KEY FILE", call{}, `not for ""`},
+		{"no key", "-Y sign -n git FILE", call{}, "git calls it as"},
+		{"no file", "-Y sign -n git -f KEY", call{}, "git calls it as"},
+		{"two files", "-Y sign -n git -f KEY FILE FILE", call{}, "git calls it as"},
+		{"standard input", "-Y sign -n git -f KEY -", call{}, "git calls it as"},
+		{"no value", "-Y sign -n git -f", call{}, "git calls it as"},
+		{"nothing", "", call{}, `cannot do ""`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := parse(strings.Fields(tc.args))
+			if tc.err != "" {
+				assert.ErrorContains(t, err, tc.err)
+				return
+			}
+			assert.NilError(t, err)
+			assert.Equal(t, got, tc.want)
+		})
+	}
+}
+
+// sandbox is a folder with a file, a public key, and a socket behind which an
+// ssh-agent has the key.
+type sandbox struct {
+	dir, socket string
+	public      ssh.PublicKey
+	ring        agent.Agent
+}
+
+func newSandbox(t *testing.T, private any) sandbox {
+	t.Helper()
+	signer, err := ssh.NewSignerFromKey(private)
+	assert.NilError(t, err)
+	s := sandbox{dir: t.TempDir(), public: signer.PublicKey(), ring: agent.NewKeyring()}
+	s.socket = filepath.Join(s.dir, "s")
+	assert.NilError(t, s.ring.Add(agent.AddedKey{PrivateKey: private}))
+	assert.NilError(t, os.WriteFile(filepath.Join(s.dir, "key"), ssh.MarshalAuthorizedKey(s.public), 0o600))
+	assert.NilError(t, os.WriteFile(filepath.Join(s.dir, "commit"), []byte("tree 1\n"), 0o600))
+	listener, err := net.Listen("unix", s.socket)
+	assert.NilError(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() { _ = agent.ServeAgent(s.ring, conn) }()
+		}
+	}()
+	return s
+}
+
+func (s sandbox) run(socket string) (code int, stderr string) {
+	var b bytes.Buffer
+	getenv := func(name string) string { return map[string]string{SocketEnv: socket}[name] }
+	code = Run([]string{"-Y", "sign", "-n", "git", "-f", filepath.Join(s.dir, "key"), filepath.Join(s.dir, "commit")}, getenv, &b)
+	return code, b.String()
+}
+
+func TestRunSigns(t *testing.T) {
+	_, edwards, err := ed25519.GenerateKey(rand.Reader)
+	assert.NilError(t, err)
+	rivest, err := rsa.GenerateKey(rand.Reader, 2048)
+	assert.NilError(t, err)
+	for name, private := range map[string]any{"ed25519": edwards, "RSA": rivest} {
+		t.Run(name, func(t *testing.T) {
+			s := newSandbox(t, private)
+			code, stderr := s.run(s.socket)
+			assert.Equal(t, code, 0, stderr)
+			text, err := os.ReadFile(filepath.Join(s.dir, "commit.sig"))
+			assert.NilError(t, err)
+			for line := range strings.Lines(string(text)) {
+				assert.Assert(t, len(line) <= 71, line)
+			}
+			block, rest := pem.Decode(text)
+			assert.Assert(t, block != nil && len(rest) == 0)
+			assert.Equal(t, block.Type, "SSH SIGNATURE")
+			var m struct {
+				Version                   uint32
+				Public                    []byte
+				Namespace, Reserved, Hash string
+				Signature                 []byte
+			}
+			assert.NilError(t, ssh.Unmarshal(bytes.TrimPrefix(block.Bytes, []byte("SSHSIG")), &m))
+			assert.DeepEqual(t, m.Public, s.public.Marshal())
+			assert.Equal(t, m.Version, uint32(1))
+			assert.Equal(t, m.Namespace+m.Reserved+m.Hash, "gitsha512")
+			var signature ssh.Signature
+			assert.NilError(t, ssh.Unmarshal(m.Signature, &signature))
+			digest := sha512.Sum512([]byte("tree 1\n"))
+			assert.NilError(t, s.public.Verify(signedData(digest[:]), &signature))
+		})
+	}
+}
+
+func TestRunSaysWhyNot(t *testing.T) {
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	assert.NilError(t, err)
+	s := newSandbox(t, private)
+	for _, tc := range []struct{ name, socket, want string }{
+		{"no socket", "", "nothing signs here"},
+		{"nobody listens", filepath.Join(s.dir, "none"), "nothing signs any more"},
+		{"a locked agent", s.socket, "your ssh-agent did not sign"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_ = s.ring.Lock([]byte("secret"))
+			code, stderr := s.run(tc.socket)
+			assert.Equal(t, code, 1)
+			assert.Check(t, is.Contains(stderr, tc.want))
+			assert.Check(t, !strings.Contains(stderr, "usage:"), "git would take that for an old ssh-keygen")
+			_, err := os.Stat(filepath.Join(s.dir, "commit.sig"))
+			assert.Assert(t, os.IsNotExist(err))
+		})
+	}
+}
+
+func FuzzAnswer(f *testing.F) {
+	f.Add(appendStrings(nil, appendStrings([]byte{14}, []byte("signature"))))
+	f.Add([]byte{0, 0, 0, 1, 5})
+	f.Add([]byte{0, 0, 0, 0})
+	f.Add([]byte{255, 255, 255, 255, 14})
+	f.Add([]byte{0, 0, 0, 5, 14, 255, 255, 255, 255})
+	f.Fuzz(func(t *testing.T, message []byte) {
+		signature, err := answer(bytes.NewReader(message))
+		if err == nil {
+			assert.Assert(t, bytes.HasPrefix(message, appendStrings(nil, appendStrings([]byte{14}, signature))))
+		}
+	})
+}
+
+func FuzzParseKey(f *testing.F) {
+	f.Add("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5 una@example.com\n")
+	f.Add("ssh-rsa")
+	f.Add("a b=c")
+	f.Fuzz(func(t *testing.T, text string) {
+		if public, err := parseKey(text); err == nil {
+			message := request(public, signedData(nil))
+			assert.Equal(t, binary.BigEndian.Uint32(message), uint32(len(message)-4))
+		}
+	})
+}
