@@ -103,6 +103,9 @@ type Sandbox struct {
 	// GitToken is what a token for the repository's git host may be used for:
 	// GitTokenNone, GitTokenRead or GitTokenWrite. The sandbox never has it.
 	GitToken string
+	// Sign has commits in the sandbox signed by the user's ssh-agent, which the
+	// sandbox does not reach itself.
+	Sign bool
 	// ReadOnly makes the root file system of a container read-only.
 	ReadOnly bool
 	// Runtime is the engine's runtime for containers, such as "runsc"; empty for

@@ -46,6 +46,7 @@ type Overrides struct {
 	Allow   []string // --allow
 	// GitToken is --git-token.
 	GitToken *string
+	Sign     *string        // --sign, as "true"
 	Base     *string        // --base
 	Memory   *string        // --memory, as "8g"
 	CPUs     *string        // --cpus, as "1.5"
@@ -238,6 +239,7 @@ func flags(o Overrides) []given {
 	add(KeyCPUs, "--cpus", o.CPUs)
 	add(keyPolicy, "--network", o.Network)
 	add(keyGitToken, "--git-token", o.GitToken)
+	add(keySign, "--sign", o.Sign)
 	for i := range o.Allow {
 		add(KeyAllowed, "--allow", &o.Allow[i])
 	}

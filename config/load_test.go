@@ -67,6 +67,7 @@ image = "registry.example.com:5000/team/agent:v1"
 reuse_container = false
 git = "direct"
 git_token = "read"
+sign = true
 read_only = false
 runtime = "runsc"
 
@@ -96,7 +97,7 @@ func TestLoadFile(t *testing.T) {
 	want := Config{
 		Agent: Agent{Name: "codex", Model: "gpt-5.2[1m]", Permissions: "ask"},
 		Sandbox: Sandbox{
-			Enabled: true, Driver: "container", Image: "registry.example.com:5000/team/agent:v1", Git: GitDirect, GitToken: GitTokenRead, Runtime: "runsc",
+			Enabled: true, Driver: "container", Image: "registry.example.com:5000/team/agent:v1", Git: GitDirect, GitToken: GitTokenRead, Sign: true, Runtime: "runsc",
 			Network:   Network{Policy: egress.Deny, Presets: []string{"agent", "npm"}, Allowed: []string{"A.example", "*.b.example:8443"}},
 			Resources: Resources{Memory: 3 << 29, CPUs: 1.25, Pids: 256, Timeout: 5 * time.Minute},
 		},
@@ -117,6 +118,7 @@ func TestLoadFile(t *testing.T) {
 			sandbox.reuse_container = false
 			sandbox.git = "direct"
 			sandbox.git_token = "read"
+			sandbox.sign = true
 			sandbox.read_only = false
 			sandbox.runtime = "runsc"
 			sandbox.network = { policy = "deny", presets = ["agent", "npm"], allowed = ["A.example", "*.b.example:8443"] }
@@ -143,10 +145,10 @@ func TestLoadOrigins(t *testing.T) {
 	assert.NilError(t, err)
 	file := filepath.Join(root, "ralph.toml")
 	for key, want := range map[string]string{
-		"agent.name": file + ":3", "agent.model": file + ":4", "sandbox.resources.pids": file + ":25",
+		"agent.name": file + ":3", "agent.model": file + ":4", "sandbox.resources.pids": file + ":26",
 		"sandbox.driver": filepath.Join(user, "config.toml") + ":2", "sandbox.image": "--image",
 		"sandbox.resources.timeout_minutes": "--timeout", "env.pass": "--env",
-		"env.pass.A": "RALPH_DOCKER_ENV", "env.pass.B_2": file + ":31", "env.pass.E": "RALPH_DOCKER_ENV",
+		"env.pass.A": "RALPH_DOCKER_ENV", "env.pass.B_2": file + ":32", "env.pass.E": "RALPH_DOCKER_ENV",
 	} {
 		assert.Equal(t, e.Origins[key].String(), want, key)
 	}
@@ -196,7 +198,7 @@ func TestLoadEnvironmentAndFlags(t *testing.T) {
 	want := Config{
 		Agent: Agent{Name: "shell", Model: "m", Permissions: "ask"},
 		Sandbox: Sandbox{
-			Enabled: true, Driver: "docker-sandbox", Image: "i", Reuse: true, Git: GitPrivate, GitToken: GitTokenWrite, ReadOnly: true,
+			Enabled: true, Driver: "docker-sandbox", Image: "i", Reuse: true, Git: GitPrivate, GitToken: GitTokenWrite, Sign: true, ReadOnly: true,
 			Network:   Network{Policy: egress.Allowlist, Presets: DefaultPresets()},
 			Resources: Resources{Memory: 1 << 30, CPUs: 0.5, Pids: 1024, Timeout: 2 * time.Minute},
 		},
@@ -207,7 +209,7 @@ func TestLoadEnvironmentAndFlags(t *testing.T) {
 	e, err := Load(Sources{Getenv: env(map[string]string{
 		"RALPH_AGENT": "shell", "RALPH_MODEL": "m", "RALPH_DRIVER": "docker-sandbox", "RALPH_IMAGE": "i", "RALPH_BASE": "b",
 		"RALPH_MEMORY": "1g", "RALPH_CPUS": "0.5", "RALPH_PIDS": "1024", "RALPH_TIMEOUT_MINUTES": "2", "RALPH_PERMISSIONS": "ask",
-		"RALPH_GIT_TOKEN": "write", "RALPH_DOCKER_ENV": "LD_PRELOAD, B",
+		"RALPH_GIT_TOKEN": "write", "RALPH_SIGN": "true", "RALPH_DOCKER_ENV": "LD_PRELOAD, B",
 	})})
 	assert.NilError(t, err)
 	assert.DeepEqual(t, e.Config, want)
@@ -215,7 +217,7 @@ func TestLoadEnvironmentAndFlags(t *testing.T) {
 	e, err = Load(Sources{Getenv: env(map[string]string{"RALPH_PERMISSIONS": "ask"}), Overrides: Overrides{
 		Agent: ptr("shell"), Model: ptr("m"), Driver: ptr("docker-sandbox"), Image: ptr("i"), Base: ptr("b"),
 		Memory: ptr("1g"), CPUs: ptr("0.5"), Timeout: ptr(2 * time.Minute), Env: []string{"LD_PRELOAD", "B"},
-		GitToken: ptr("write"),
+		GitToken: ptr("write"), Sign: ptr("true"),
 	}})
 	assert.NilError(t, err)
 	assert.DeepEqual(t, e.Config, want)
@@ -239,6 +241,7 @@ func TestLoadRefusesValues(t *testing.T) {
 		{"pids", map[string]string{"RALPH_PIDS": "15"}, Overrides{}, `RALPH_PIDS="15": it has to be a whole number between 16 and 4194304`},
 		{"timeout", map[string]string{"RALPH_TIMEOUT_MINUTES": "0"}, Overrides{}, `RALPH_TIMEOUT_MINUTES="0": it has to be a whole number between 1 and 527040`},
 		{"timeout flag", nil, Overrides{Timeout: ptr(time.Millisecond)}, "--timeout 1ms: it has to be between 1s and a year"},
+		{"sign", map[string]string{"RALPH_SIGN": "yes"}, Overrides{}, `RALPH_SIGN="yes": it has to be true or false`},
 		{"permissions", map[string]string{"RALPH_PERMISSIONS": "Ask"}, Overrides{}, `RALPH_PERMISSIONS="Ask": did you mean "ask"?`},
 		{"agent", nil, Overrides{Agent: ptr("../x")}, `--agent "../x": an agent's name is lower-case letters`},
 		{"no agent", nil, Overrides{Agent: ptr("")}, `--agent "": an agent's name`},

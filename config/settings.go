@@ -69,6 +69,7 @@ const (
 	keyReadOnly = "sandbox.read_only"
 	keyRuntime  = "sandbox.runtime"
 	keyGitToken = "sandbox.git_token"
+	keySign     = "sandbox.sign"
 	keyPolicy   = "sandbox.network.policy"
 	keyPresets  = "sandbox.network.presets"
 	// KeyAllowed is the key of the hosts that are allowed by name.
@@ -163,6 +164,12 @@ func wallSettings() []setting {
 		{key: keyGitToken, form: text, env: "RALPH_GIT_TOKEN", set: func(c *Config, v string, _ OriginKind) error {
 			c.Sandbox.GitToken = v
 			return checkChoice(v, GitTokenNone, GitTokenRead, GitTokenWrite)
+		}},
+		{key: keySign, form: truth, env: "RALPH_SIGN", set: func(c *Config, v string, _ OriginKind) (err error) {
+			if c.Sandbox.Sign, err = strconv.ParseBool(v); err != nil {
+				return errors.New("it has to be true or false")
+			}
+			return nil
 		}},
 		{key: keyPolicy, form: text, env: "RALPH_NETWORK", set: func(c *Config, v string, _ OriginKind) (err error) {
 			c.Sandbox.Network.Policy, err = egress.ParseMode(v)

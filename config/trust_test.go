@@ -39,7 +39,7 @@ func TestWidening(t *testing.T) {
 		{"weaker isolation", "[sandbox]\ndriver = \"container\"\n", "", nil, Overrides{}, "sandbox.driver=container"},
 		{"which the user wants too", "[sandbox]\ndriver = \"container\"\n", "[sandbox]\ndriver = \"container\"\n", nil, Overrides{}, ""},
 		{"another ralph", "[ralph]\nsource = \"/opt/other\"\n", "", nil, Overrides{}, "ralph.source=/opt/other"},
-		{"walls that the repository tightens", "[sandbox]\nread_only = true\ngit = \"private\"\ngit_token = \"none\"\nnetwork.policy = \"deny\"\n", "", nil, Overrides{}, ""},
+		{"walls that the repository tightens", "[sandbox]\nread_only = true\ngit = \"private\"\ngit_token = \"none\"\nsign = false\nnetwork.policy = \"deny\"\n", "", nil, Overrides{}, ""},
 		{"fewer presets", "[sandbox.network]\npresets = [\"agent\"]\n", "", nil, Overrides{}, ""},
 		{"hosts that are allowed anyway", "[sandbox.network]\nallowed = [\"github.com\", \"crates.io\"]\n", "", nil, Overrides{}, ""},
 		{
@@ -47,6 +47,7 @@ func TestWidening(t *testing.T) {
 				[sandbox]
 				git = "direct"
 				git_token = "read"
+				sign = true
 				read_only = false
 				runtime = "mine"
 				[sandbox.network]
@@ -55,7 +56,7 @@ func TestWidening(t *testing.T) {
 			"", nil,
 			Overrides{},
 			"sandbox.git=direct sandbox.git_token=read sandbox.network.allowed=*.crates.io sandbox.network.allowed=evil.example sandbox.network.allowed=github.com:22 " +
-				"sandbox.network.allowed=github.com=10.0.0.0/8 sandbox.network.policy=allow-all sandbox.read_only=false sandbox.runtime=mine",
+				"sandbox.network.allowed=github.com=10.0.0.0/8 sandbox.network.policy=allow-all sandbox.read_only=false sandbox.runtime=mine sandbox.sign=true",
 		},
 		{"the user's own wishes", "", "sandbox.image = \"i\"\nenv.pass = [\"PATH\"]", nil, Overrides{Base: ptr("b")}, ""},
 	} {

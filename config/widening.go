@@ -43,6 +43,7 @@ func widerKeys() map[string]wider {
 		keyReadOnly: {"makes the root file system of containers writable", is("false")},
 		keyGit:      {"lets the agent write into the git directory, hooks and configuration included", is(GitDirect)},
 		keyGitToken: {"lets git in the sandbox use your token for the repository's host", func(v string) bool { return v != GitTokenNone }},
+		keySign:     {"has everything that git signs in the sandbox signed with your ssh key", is("true")},
 		keyPolicy:   {"lets the agent reach every public host", is(string(egress.AllowAll))},
 		keyPresets:  {"lets the agent reach more than by default", widensPresets},
 		KeyAllowed:  {"lets the agent reach this host", widensAllowed},

@@ -50,6 +50,7 @@ type Sandbox struct {
 	User       string // UID:GID that commands run as
 	Ephemeral  bool   // to be removed after its one dispatch
 	Private    bool   // it works on a clone of its own
+	SignDir    string // folder on the host through which its commits can be signed; empty for none
 
 	// Egress is the mode of the network policy that it was made for, or empty
 	// for a network without a wall.
@@ -80,6 +81,9 @@ type Spec struct {
 	ReadOnly  bool   // make the root file system read-only
 	Runtime   string // runtime of the engine, such as "runsc"; empty for its own choice
 	Egress    Egress
+	// SignDir is the folder on the host with the socket through which commits are
+	// signed, mounted read-only; empty where none is.
+	SignDir string
 	// Git says, when the sandbox is about to be made, what it sees instead of the
 	// work tree's git directory; nil if it sees that one.
 	Git func(ctx context.Context) (*OwnGit, error)

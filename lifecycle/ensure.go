@@ -17,7 +17,8 @@ type Ensurer struct {
 	// Why says in a clause why this driver, for a user who left it open.
 	Why string
 	// AnyAgent is set where no agent will be started: a sandbox that was made for
-	// another agent, and so from another image, will do. It returns the network
+	// another agent, and so from another image, will do, and one that was made with
+	// or without signatures. It returns the network
 	// policy that a sandbox for that agent has, as agents differ in their hosts.
 	AnyAgent func(agent string) (Egress, error)
 	// LockDir is where the locks are that keep two dispatches of one scope
@@ -74,7 +75,7 @@ func (e *Ensurer) adapt(spec Spec, sb Sandbox) (own Spec, err error) {
 		return spec, nil
 	}
 	own = spec
-	own.Agent, own.Image = sb.Agent, sb.Image
+	own.Agent, own.Image, own.SignDir = sb.Agent, sb.Image, sb.SignDir
 	own.Egress, err = e.AnyAgent(sb.Agent)
 	return own, err
 }

@@ -83,7 +83,7 @@ func testSpec() Spec {
 }
 
 func found(spec Spec, state State) Sandbox {
-	return Sandbox{Name: spec.Name, ID: "1", State: state, Scope: spec.Scope, Root: spec.Root, Agent: spec.Agent, Image: spec.Image, ConfigHash: spec.Hash()}
+	return Sandbox{Name: spec.Name, ID: "1", State: state, Scope: spec.Scope, Root: spec.Root, Agent: spec.Agent, Image: spec.Image, SignDir: spec.SignDir, ConfigHash: spec.Hash()}
 }
 
 // lost is a sandbox that is not where it was.
@@ -102,6 +102,8 @@ func TestEnsure(t *testing.T) {
 	policy, err := egress.New(egress.Allowlist, "claude", []string{egress.AgentPreset}, nil)
 	assert.NilError(t, err)
 	otherAgent.Egress = Egress{Policy: policy}
+	signed := spec
+	signed.SignDir = "/sign"
 	otherMounts := spec
 	otherMounts.Mounts = []string{"/git"}
 	other := spec
@@ -143,7 +145,8 @@ func TestEnsure(t *testing.T) {
 		{name: "changed, no", driver: memory{sb: found(changed, Running), ready: true}, confirm: no, history: "lookup lookup busy", err: "was left as it is"},
 		{name: "changed, but in use", driver: memory{sb: found(changed, Running), ready: true, busy: true}, confirm: yes, history: "lookup lookup busy", err: "a dispatch is running in it"},
 		{name: "another agent's, and none is needed", driver: memory{sb: found(otherAgent, Running), ready: true}, anyAgent: true, history: "lookup", found: otherAgent},
-		{name: "other mounts, and no agent is needed", driver: memory{sb: found(otherMounts, Running), ready: true}, anyAgent: true, history: "lookup lookup busy", err: "(mounts, limits, user, git, ralph or network)"},
+		{name: "one that signs, and no agent is needed", driver: memory{sb: found(signed, Running), ready: true}, anyAgent: true, history: "lookup", found: signed},
+		{name: "other mounts, and no agent is needed", driver: memory{sb: found(otherMounts, Running), ready: true}, anyAgent: true, history: "lookup lookup busy", err: "(mounts, limits, user, git, signatures, ralph or network)"},
 		{name: "recreate", driver: memory{sb: found(spec, Running), ready: true}, recreate: true, history: "lookup busy remove image create start prepare"},
 		{name: "recreate, but in use", driver: memory{sb: found(spec, Running), ready: true, busy: true}, recreate: true, history: "lookup busy", err: "a dispatch is running in it"},
 		{name: "recreate a stopped one", driver: memory{sb: found(changed, Stopped)}, recreate: true, history: "lookup remove image create start prepare"},

@@ -28,6 +28,9 @@ func (s Spec) Hash() string {
 	if s.Runtime != "" {
 		_, _ = fmt.Fprintf(h, " runtime %q", s.Runtime)
 	}
+	if s.SignDir != "" {
+		_, _ = fmt.Fprintf(h, " sign %q", s.SignDir)
+	}
 	if s.Egress.Policy.Mode != "" {
 		_, _ = fmt.Fprintf(h, " egress %s", s.Egress.digest())
 	}
@@ -78,7 +81,7 @@ func (s Spec) differences(sb Sandbox) string {
 		what = append(what, fmt.Sprintf("network policy %q instead of %q", s.Egress.Policy.Mode, sb.Egress))
 	}
 	if len(what) == 0 {
-		what = append(what, "mounts, limits, user, git, ralph or network")
+		what = append(what, "mounts, limits, user, git, signatures, ralph or network")
 	}
 	return strings.Join(what, ", ")
 }

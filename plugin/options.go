@@ -3,6 +3,7 @@ package plugin
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,7 +21,7 @@ type options struct {
 	memory, cpus               string
 	timeout                    time.Duration
 	env                        []string
-	recreate, rebuild          bool
+	recreate, rebuild, sign    bool
 	credScan                   choice
 	network, gitToken          string
 	allow                      []string
@@ -42,6 +43,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.network, "network", "", `Network policy of the sandbox: "allowlist", "deny" or "allow-all"`)
 	flags.StringArrayVar(&o.allow, "allow", nil, `Allow this host, such as "example.com", "*.example.com" or "example.com:8443"`)
 	flags.StringVar(&o.gitToken, "git-token", "", `Use your token for the repository's git host, which stays outside: "none", "read" or "write"`)
+	flags.BoolVar(&o.sign, "sign", false, "Have the agent's commits signed with your ssh key, which stays outside")
 	flags.BoolVar(&o.recreate, "recreate", false, "Make the sandbox anew")
 	flags.BoolVar(&o.rebuild, "rebuild", false, "Build the agent's image anew, and the sandbox with it")
 	flags.StringVar(&o.progress, "progress", "auto", `How image builds are shown: "auto", "plain", "tty", "quiet" or "rawjson"`)
@@ -92,6 +94,10 @@ func (o *options) overrides() config.Overrides {
 		Allow:   o.allow,
 
 		GitToken: given("git-token", &o.gitToken),
+	}
+	if o.flags.Changed("sign") {
+		sign := strconv.FormatBool(o.sign)
+		over.Sign = &sign
 	}
 	if o.flags.Changed("timeout") {
 		over.Timeout = &o.timeout

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"unicode"
@@ -115,6 +116,26 @@ func (w Worktree) Origin(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("asking git for the URL of origin: %w", a.err)
 	}
 	return strings.TrimRight(a.stdout, "\r\n"), nil
+}
+
+// SigningKey asks git for gpg.format and user.signingKey, a path with ~ resolved;
+// each is empty if it is not set.
+func (w Worktree) SigningKey(ctx context.Context) (format, key string, err error) {
+	g, err := newGit(w.Root)
+	if err != nil {
+		return "", "", err
+	}
+	var values [2]string
+	for i, name := range []string{"gpg.format", "user.signingKey"} {
+		a := g.run(ctx, "config", "--type=path", "--get", name)
+		var exit *exec.ExitError
+		unset := errors.As(a.err, &exit) && exit.ExitCode() == 1
+		if a.err != nil && !unset {
+			return "", "", fmt.Errorf("asking git for %s: %w", name, a.err)
+		}
+		values[i] = strings.TrimRight(a.stdout, "\r\n")
+	}
+	return values[0], values[1], nil
 }
 
 // repoSlug takes the repository from the override, else from the answer to

@@ -361,3 +361,25 @@ func BenchmarkDetect(b *testing.B) {
 		}
 	}
 }
+
+func TestSigningKey(t *testing.T) {
+	root := repository(t)
+	w := Worktree{Root: root}
+	format, key, err := w.SigningKey(t.Context())
+	assert.NilError(t, err)
+	assert.Equal(t, format+key, "", "nothing is set")
+
+	t.Setenv("HOME", "/home/una")
+	for setting, want := range map[string]string{
+		"~/.ssh/id.pub": "/home/una/.ssh/id.pub", "key::ssh-ed25519 AAAA una@x": "key::ssh-ed25519 AAAA una@x", "/k.pub": "/k.pub",
+	} {
+		gitIn(t, root, "config", "gpg.format", "ssh")
+		gitIn(t, root, "config", "user.signingKey", setting)
+		format, key, err = w.SigningKey(t.Context())
+		assert.NilError(t, err)
+		assert.Equal(t, format, "ssh")
+		assert.Equal(t, key, want)
+	}
+	_, _, err = Worktree{Root: filepath.Join(root, "none")}.SigningKey(t.Context())
+	assert.ErrorContains(t, err, "asking git for gpg.format")
+}

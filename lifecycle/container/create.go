@@ -17,6 +17,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/signing"
 	"github.com/docker-ralph/docker-ralph/ralph/guest"
 )
 
@@ -59,6 +60,12 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 	}
 	host := hostConfig(spec, info, l)
 	host.Mounts = append(host.Mounts, gitMounts(spec.Name, own)...)
+	if spec.SignDir != "" {
+		if err := signing.MakeDir(spec.SignDir, spec.User); err != nil {
+			return lifecycle.Sandbox{}, err
+		}
+		host.Mounts = append(host.Mounts, signMount(spec.SignDir))
+	}
 	networking, err := d.join(ctx, spec, host, l)
 	if err != nil {
 		return lifecycle.Sandbox{}, err
@@ -228,8 +235,8 @@ func (d *Driver) Remove(ctx context.Context, sb lifecycle.Sandbox) error {
 	if err := d.removeGit(ctx, sb); err != nil {
 		return err
 	}
-	for _, path := range []string{d.markerPath(sb.Name), d.resolverPath(sb.Name)} {
-		if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
+	for _, path := range []string{d.markerPath(sb.Name), d.resolverPath(sb.Name), signing.Dir(d.StateDir, sb.Name)} {
+		if err := os.RemoveAll(path); err != nil {
 			return fmt.Errorf("removing the sandbox %s: %w", sb.Name, err)
 		}
 	}

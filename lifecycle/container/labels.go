@@ -30,6 +30,7 @@ const (
 	labelNetwork    = labelPrefix + "network" // of the sandbox
 	labelRun        = labelPrefix + "run"     // of the sandbox, for which a proxy was made
 	labelRole       = labelPrefix + "role"    // of what is not a sandbox
+	labelSign       = labelPrefix + "sign"    // folder of what signs its commits, if there is one
 	labelGit        = labelPrefix + "git"     // "private" if it has a git directory of its own
 
 	createdBy = "docker-ralph"
@@ -50,7 +51,7 @@ func ownLabels(sandbox, role string) map[string]string {
 }
 
 func labels(spec lifecycle.Spec) map[string]string {
-	return map[string]string{
+	l := map[string]string{
 		labelCreatedBy:  createdBy,
 		labelSandbox:    spec.Name,
 		labelRepo:       spec.Scope.Repo,
@@ -63,6 +64,10 @@ func labels(spec lifecycle.Spec) map[string]string {
 		labelConfigHash: spec.Hash(),
 		labelEphemeral:  strconv.FormatBool(spec.Ephemeral),
 	}
+	if spec.SignDir != "" {
+		l[labelSign] = spec.SignDir
+	}
+	return l
 }
 
 // fromLabels reads back what labels recorded.
@@ -81,6 +86,7 @@ func fromLabels(id string, l map[string]string) lifecycle.Sandbox {
 		Egress:     egress.Mode(l[labelEgress]),
 		Proxy:      l[labelProxy],
 		Private:    l[labelGit] == gitPrivate,
+		SignDir:    l[labelSign],
 	}
 }
 

@@ -41,6 +41,7 @@ type place struct {
 	keys *credential.Routed
 	// origin is how git reaches the user's repository with a token; nil without.
 	origin *gitAccess
+	signer *signer // what signs commits; nil without
 }
 
 // choose chooses the driver. One that is named is never replaced by another.

@@ -125,6 +125,9 @@ func Run(ctx context.Context, h Host, opts Options) (int, error) {
 	if err := h.ownGit(ctx, wt, &at, &spec, opts.Command); err != nil {
 		return 0, err
 	}
+	if err := h.signs(ctx, wt, cfg, &at, &spec, opts.Command); err != nil {
+		return 0, err
+	}
 	if err := h.keepKeys(ctx, cfg, &at, &spec, len(keys) > 0, opts.Command); err != nil {
 		return 0, err
 	}
@@ -195,7 +198,14 @@ func (h Host) ensureAndExecute(ctx context.Context, at place, spec lifecycle.Spe
 		if err != nil {
 			return 0, err
 		}
-		return h.executeSynced(ctx, at, sb, led, opts.Command)
+		led, stop, err := at.signer.serve(ctx, at, sb, led)
+		if err != nil {
+			return 0, err
+		}
+		defer stop()
+		code, err := h.executeSynced(ctx, at, sb, led, opts.Command)
+		h.tellDetached(at, err)
+		return code, err
 	}
 	code, err := execute()
 	if errors.Is(err, lifecycle.ErrNotPrepared) {

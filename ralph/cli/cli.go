@@ -15,6 +15,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/help"
 	"github.com/docker-ralph/docker-ralph/ralph/hook"
+	"github.com/docker-ralph/docker-ralph/ralph/sign"
 	"github.com/docker-ralph/docker-ralph/ralph/task"
 )
 
@@ -38,7 +39,7 @@ type Options struct {
 
 // Run carries out the command line args, whose first element is the name that
 // the program was called by, and returns the exit code. Called by the name
-// "task" it is "ralph task".
+// "task" it is "ralph task", and by that of [sign.Program] what git calls to sign.
 func Run(ctx context.Context, args []string, o Options) int {
 	if len(args) == 0 {
 		args = []string{"ralph"}
@@ -46,6 +47,9 @@ func Run(ctx context.Context, args []string, o Options) int {
 	name, args := strings.TrimSuffix(filepath.Base(args[0]), ".exe"), args[1:]
 	if name == "task" {
 		return o.task(ctx, args)
+	}
+	if name == sign.Program {
+		return sign.Run(args, os.Getenv, o.Stderr)
 	}
 	if len(args) == 0 {
 		args = []string{"--help"}

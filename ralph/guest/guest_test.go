@@ -52,7 +52,7 @@ func TestInstallPutsTheRunningProgramInPlace(t *testing.T) {
 	sum := sha256.Sum256(own)
 	version := Dir(hex.EncodeToString(sum[:]))
 
-	for _, path := range []string{version + "/ralph", version + "/task", "bin/ralph"} {
+	for _, path := range []string{version + "/ralph", version + "/task", version + "/ralph-sign", "bin/ralph"} {
 		got, err := os.ReadFile(filepath.Join(dir, path))
 		assert.NilError(t, err)
 		assert.Assert(t, bytes.Equal(got, own), path)
@@ -62,7 +62,7 @@ func TestInstallPutsTheRunningProgramInPlace(t *testing.T) {
 	assert.Equal(t, info.Mode().Perm(), os.FileMode(0o755))
 	entries, err := os.ReadDir(filepath.Join(dir, version))
 	assert.NilError(t, err)
-	assert.Equal(t, len(entries), 2, "nothing unfinished is left")
+	assert.Equal(t, len(entries), 3, "nothing unfinished is left")
 }
 
 func TestInstallReplacesWhatAKilledOneLeft(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/docker-ralph/docker-ralph/ralph/sign"
 )
 
 // runInstall copies the running program to where sandboxes expect it, below
@@ -36,6 +38,9 @@ func runInstall(args []string) error {
 		return err
 	}
 	if err := link(Program, filepath.Join(dir, "task")); err != nil {
+		return err
+	}
+	if err := link(Program, filepath.Join(dir, sign.Program)); err != nil {
 		return err
 	}
 	bin := filepath.Join(args[0], "bin")
