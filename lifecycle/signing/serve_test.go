@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -92,4 +93,23 @@ func TestALongPathIsRefused(t *testing.T) {
 	_, _, err := Serve(t.Context(), dir, lifecycle.User{UID: os.Getuid(), GID: os.Getgid()}, socket, key)
 	assert.ErrorContains(t, err, "too long for a socket")
 	assert.ErrorContains(t, err, "DOCKER_CONFIG")
+}
+
+// Root works for the owner of the work tree, as whom commands in the sandbox run.
+func TestRootGivesTheSocketAway(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give a file away")
+	}
+	key, private := newKey(t)
+	socket, _ := userAgent(t, private)
+	dir := Dir(t.TempDir(), "ralph-a-b")
+	name, stop, err := Serve(t.Context(), dir, lifecycle.User{UID: 1234, GID: 2345}, socket, key)
+	assert.NilError(t, err)
+	defer stop()
+	for _, path := range []string{dir, filepath.Join(dir, name)} {
+		info, err := os.Stat(path)
+		assert.NilError(t, err)
+		st := info.Sys().(*syscall.Stat_t)
+		assert.Equal(t, [2]uint32{st.Uid, st.Gid}, [2]uint32{1234, 2345}, path)
+	}
 }
