@@ -19,8 +19,8 @@ set -euo pipefail
 
 cd "$SCRIPTS/.."
 need_go
-# The race detector needs a C compiler.
-apt_install gcc libc6-dev git ca-certificates
+# The race detector needs a C compiler, and commits are signed by a real ssh-agent.
+apt_install gcc libc6-dev git ca-certificates openssh-client
 
 started=$SECONDS
 # The engines take most of the processor. They live for minutes: less collecting of garbage, more tests.

@@ -116,7 +116,7 @@ func (s Suite) expect(t T, spec lifecycle.Spec, made lifecycle.Sandbox, state li
 	sb, err := s.Driver.Lookup(t.Context(), spec.Name)
 	noError(t, err)
 	equal(t, "what is looked up", sb, lifecycle.Sandbox{
-		Name: spec.Name, ID: made.ID, State: state, Scope: spec.Scope, Root: spec.Root, Agent: spec.Agent,
+		Name: spec.Name, ID: made.ID, State: state, Scope: spec.Scope, Root: spec.Root, MainRoot: made.MainRoot, Agent: spec.Agent,
 		Image: spec.Image, ConfigHash: spec.Hash(), User: made.User, Ephemeral: spec.Ephemeral,
 	})
 }
