@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -34,7 +35,10 @@ func (b *bench) network() error {
 	if err := b.sync(); err != nil {
 		return err
 	}
-	return b.eachEngine(b.wall)
+	if err := b.wall(); err != nil {
+		return err
+	}
+	return b.eachEngine(b.proxyMemory)
 }
 
 // proxy measures HTTPS over loopback, past the proxy and through it.
@@ -74,46 +78,38 @@ func (b *bench) sync() error {
 	return nil
 }
 
-// wall measures making a sandbox with a network policy and without one, in turn.
+// wall measures bringing sandboxes up with a network policy and without one.
 func (b *bench) wall() error {
-	with := b.ralph("--network", "allowlist", "task", "list")
-	without := b.ralph("task", "list")
-	if _, err := b.timeAll([][]string{with}); err != nil {
+	var ways []string
+	for entry := range strings.SplitSeq(os.Getenv("RALPH_TEST_ENGINES"), ",") {
+		name, _, _ := strings.Cut(entry, "=")
+		ways = append(ways, name+"-open", name+"-walled")
+	}
+	up, err := b.goBench("./lifecycle/container", "Up", "1x", ways...)
+	if err != nil {
+		return err
+	}
+	for i := 0; i < len(ways); i += 2 {
+		open, walled := up.of(ways[i], "ns/op"), up.of(ways[i+1], "ns/op")
+		w, o := middle(walled), middle(open)
+		above := middle(each(walled, open, func(w, o float64) float64 { return w - o }))
+		fmt.Printf("%-7s %-32s %s, without %s, %s above, ratio %.2f (goal: at most %s above)\n", strings.TrimSuffix(ways[i], "-open"),
+			"up with a network policy", ms(time.Duration(w)), ms(time.Duration(o)), ms(time.Duration(above)), w/o, ms(wallAdds))
+	}
+	return nil
+}
+
+// proxyMemory tells what a proxy takes that nobody has asked anything yet.
+func (b *bench) proxyMemory() error {
+	if _, err := b.timeAll([][]string{b.ralph("task", "list")}); err != nil {
 		return err
 	}
 	name, err := b.output("ps", "--format", "{{.Names}}", "--filter", "label=io.github.docker-ralph.worktree="+b.repo)
 	if err != nil {
 		return err
 	}
-	remove := []string{"sh", "-c", "docker rm -fv " + name + " " + name + ".egress; " +
-		"docker network ls -q --filter label=io.github.docker-ralph.sandbox=" + name + " | xargs -r docker network rm"}
-	defer func() { _, _ = b.timeAll([][]string{remove}) }()
-	if err := b.proxyMemory(name + ".egress"); err != nil {
-		return err
-	}
-	var walled, plain, above []time.Duration
-	for range creates {
-		var took [2]time.Duration
-		for i, command := range [][]string{with, without} {
-			if _, err := b.timeAll([][]string{remove}); err != nil {
-				return err
-			}
-			time.Sleep(settle)
-			if took[i], err = b.timeAll([][]string{command}); err != nil {
-				return err
-			}
-		}
-		walled, plain, above = append(walled, took[0]), append(plain, took[1]), append(above, took[0]-took[1])
-	}
-	w, p := median(walled), median(plain)
-	fmt.Printf("%-7s %-32s %s, without %s, %s above, ratio %.2f (goal: at most %s above)\n",
-		b.engine, "create with a network policy", ms(w), ms(p), ms(median(above)), float64(w)/float64(p), ms(wallAdds))
-	return nil
-}
-
-// proxyMemory tells what a proxy takes that nobody has asked anything yet.
-func (b *bench) proxyMemory(container string) error {
-	said, err := b.output("stats", "--no-stream", "--format", "{{.MemUsage}}", container)
+	defer func() { _, _ = b.timeAll([][]string{removal(name)}) }()
+	said, err := b.output("stats", "--no-stream", "--format", "{{.MemUsage}}", name+".egress")
 	if err != nil {
 		return err
 	}
@@ -124,6 +120,12 @@ func (b *bench) proxyMemory(container string) error {
 	}
 	fmt.Printf("%-7s %-32s %.1f MiB (goal: at most %d MiB)\n", b.engine, "memory of an idle proxy", mib, proxyMemory)
 	return nil
+}
+
+// removal is a command that removes a sandbox and what stands around it.
+func removal(name string) []string {
+	return []string{"sh", "-c", "docker rm -fv " + name + " " + name + ".egress; docker volume rm ralph-git-" + name + "; " +
+		"docker network ls -q --filter label=io.github.docker-ralph.sandbox=" + name + " | xargs -r docker network rm"}
 }
 
 // mebibytes reads a size as docker writes it.

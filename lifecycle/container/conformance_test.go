@@ -47,7 +47,7 @@ func newSuite(t *testing.T, e engines.Engine) drivertest.Suite {
 }
 
 // newSpec makes a work tree that belongs to an ordinary user.
-func newSpec(t *testing.T, name string) lifecycle.Spec {
+func newSpec(t testing.TB, name string) lifecycle.Spec {
 	t.Helper()
 	const uid, gid = 1234, 2345
 	root := t.TempDir()

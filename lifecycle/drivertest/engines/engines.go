@@ -31,7 +31,7 @@ func (e Engine) Client(t testing.TB) *client.Client {
 // ("name=address,…"). Without one the test is skipped, but in CI it fails.
 func Each(t *testing.T, test func(t *testing.T, engine Engine)) {
 	t.Helper()
-	all := list()
+	all := List()
 	if len(all) == 0 {
 		const how = "RALPH_TEST_ENGINES names no engine; \"make test\" sets two up"
 		if os.Getenv("CI") != "" {
@@ -44,7 +44,8 @@ func Each(t *testing.T, test func(t *testing.T, engine Engine)) {
 	}
 }
 
-func list() []Engine {
+// List is what RALPH_TEST_ENGINES lists.
+func List() []Engine {
 	gateways := map[string]string{}
 	for entry := range strings.SplitSeq(os.Getenv("RALPH_TEST_GATEWAYS"), ",") {
 		name, address, _ := strings.Cut(entry, "=")
