@@ -10,7 +10,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress/firewall"
 )
 
-var errFirewallUsage = errors.New("usage: ralph-egress firewall -proxy ADDRESS | -open")
+var errFirewallUsage = errors.New("usage: ralph-egress firewall -proxy ADDRESS | -open [-near NETWORK]...")
 
 // runFirewall puts rules into the network namespace in which it runs.
 func runFirewall(_ context.Context, args []string, std streams) error {
@@ -18,11 +18,19 @@ func runFirewall(_ context.Context, args []string, std streams) error {
 	flags.SetOutput(std.err)
 	proxy := flags.String("proxy", "", "the only address that can be reached")
 	open := flags.Bool("open", false, "let everything out but what no sandbox reaches")
+	var rules firewall.Rules
+	flags.Func("near", "a further network that cannot be reached", func(s string) error {
+		near, err := netip.ParsePrefix(s)
+		if err == nil && !near.Addr().Is4() {
+			err = fmt.Errorf("%q is not an IPv4 network", s)
+		}
+		rules.Near = append(rules.Near, near)
+		return err
+	})
 	// One of the two must be said: a mistake must not open anything.
-	if err := flags.Parse(args); err != nil || flags.NArg() > 0 || *open == (*proxy != "") {
+	if err := flags.Parse(args); err != nil || flags.NArg() > 0 || *open == (*proxy != "") || *proxy != "" && rules.Near != nil {
 		return errFirewallUsage
 	}
-	var rules firewall.Rules
 	if !*open {
 		address, err := netip.ParseAddr(*proxy)
 		if err != nil || !address.Is4() {

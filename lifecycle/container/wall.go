@@ -127,7 +127,7 @@ func (d *Driver) tryWall(ctx context.Context, sb lifecycle.Sandbox, agent contai
 		}
 		host.Sysctls = agent.HostConfig.Sysctls
 	} else {
-		q.Firewall, q.Wait = true, waitFirewall
+		q.Firewall, q.Wait, q.Near = true, waitFirewall, around.subnets
 		user = "0:0"
 		host.CapAdd = []string{"NET_ADMIN"}
 		host.NetworkMode = container.NetworkMode("container:" + sb.ID)
@@ -171,9 +171,16 @@ func (d *Driver) closeBare(ctx context.Context, sb lifecycle.Sandbox) error {
 	if err != nil {
 		return err
 	}
-	rules := []string{"firewall", "-open"}
-	if sb.Proxy != "" {
-		rules = []string{"firewall", "-proxy", sb.Proxy}
+	rules := []string{"firewall", "-proxy", sb.Proxy}
+	if sb.Proxy == "" {
+		around, err := d.lookAround(ctx)
+		if err != nil {
+			return err
+		}
+		rules = []string{"firewall", "-open"}
+		for _, near := range around.subnets {
+			rules = append(rules, "-near", near.String())
+		}
 	}
 	host := enclosed(64<<20, 128)
 	host.CapAdd = []string{"NET_ADMIN"}

@@ -260,12 +260,13 @@ func TestAllowAllStillClosesWhatNobodyNeeds(t *testing.T) {
 		t.Parallel()
 		s, m, left := newSuite(t, e), newMachine(t, e), tap(t)
 		public := m.publish(t, e)
+		neighbour := publicNetwork(t, e)
 		sb, spec := walled(t, s, egress.AllowAll)
 		assert.Equal(t, sb.Proxy, "")
 
 		secret := nonce()
 		reached := fmt.Sprintf("tcp %s %d", public, m.port)
-		args := append(waysOut(m, secret), "tcp 169.254.169.254 80", "udp "+e.Gateway+" 53 not"+secret, "tcp fe80::1 22", reached)
+		args := append(waysOut(m, secret), "tcp 169.254.169.254 80", "udp "+e.Gateway+" 53 not"+secret, "tcp fe80::1 22", fmt.Sprintf("tcp %s %d", neighbour, m.port), reached)
 		assert.Check(t, is.DeepEqual(open(try(t, s.Driver, sb, spec, args...)), []string{reached}))
 		left.await(t, secret) // the engine's resolver asks for names
 		assert.Check(t, !m.udp.contains(secret) && !left.contains("not"+secret))

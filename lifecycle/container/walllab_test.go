@@ -302,3 +302,20 @@ func (m *machine) publish(t *testing.T, e engines.Engine) string {
 	assert.NilError(t, m.listen(t, public))
 	return public
 }
+
+// publicNetwork makes a network of the engine's with public addresses, which an
+// engine may well have, and returns that of its machine there.
+func publicNetwork(t *testing.T, e engines.Engine) string {
+	t.Helper()
+	api := e.Client(t)
+	subnet := netip.MustParsePrefix("192.0.2.0/28")
+	made, err := api.NetworkCreate(t.Context(), "ralph-test-"+nonce(), client.NetworkCreateOptions{
+		Driver: "bridge", IPAM: &network.IPAM{Config: []network.IPAMConfig{{Subnet: subnet}}},
+	})
+	assert.NilError(t, err)
+	t.Cleanup(func() {
+		_, err := api.NetworkRemove(context.WithoutCancel(t.Context()), made.ID, client.NetworkRemoveOptions{})
+		assert.Check(t, err)
+	})
+	return subnet.Addr().Next().String()
+}

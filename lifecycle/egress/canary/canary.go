@@ -22,6 +22,9 @@ type Question struct {
 	// Firewall puts the rules of package firewall in place, between trying the
 	// network without them and with them.
 	Firewall bool `json:"firewall,omitempty"`
+	// Near are the engine's networks, which the firewall closes where the
+	// network is open.
+	Near []netip.Prefix `json:"near,omitempty"`
 	// Wait is how long to wait for an answer that shall not come.
 	Wait time.Duration `json:"wait"`
 	// Patience is how long the proxy may take to begin.

@@ -35,7 +35,7 @@ func Run(ctx context.Context, q Question) (Answer, error) {
 				answer.Open = append(answer.Open, open+" (without the firewall)")
 			}
 		}
-		if err := firewall.Apply(firewall.Rules{Proxy: q.Proxy}); err != nil {
+		if err := firewall.Apply(firewall.Rules{Proxy: q.Proxy, Near: q.Near}); err != nil {
 			return Answer{}, err
 		}
 	}

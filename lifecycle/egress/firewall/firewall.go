@@ -12,8 +12,11 @@ import "net/netip"
 // refused always.
 type Rules struct {
 	// Proxy is the only address that can be reached. If it is not valid,
-	// every address can be, but for those in [Never].
+	// every address can be, but for those in [Never] and Near.
 	Proxy netip.Addr
+	// Near are further networks that cannot be reached: those of the engine,
+	// which can have any addresses.
+	Near []netip.Prefix
 }
 
 // Mark is what a packet carries that is to be refused without a word: so, any

@@ -28,7 +28,7 @@ func Apply(r Rules) error {
 	if r.Proxy.IsValid() {
 		b.closed(r)
 	} else {
-		b.open()
+		b.open(r)
 	}
 	if err := conn.Flush(); err != nil {
 		return fmt.Errorf("writing the rules of the packet filter: %w", err)
@@ -90,7 +90,7 @@ func (b builder) closed(r Rules) {
 // to it. The engine's resolver, which works in the sandbox's namespace as
 // root, may ask anybody: the sandbox itself is never root, but on engines
 // that are not either. The canary, which is, marks its packets.
-func (b builder) open() {
+func (b builder) open(r Rules) {
 	out, in := b.chain("out", nftables.ChainHookOutput), b.chain("in", nftables.ChainHookInput)
 	b.chain("forward", nftables.ChainHookForward)
 	b.rule(out, loopback(expr.MetaKeyOIFNAME), accept())
@@ -98,7 +98,7 @@ func (b builder) open() {
 	for _, number := range []byte{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
 		b.rule(out, ipv4(), ofRoot(), marked(expr.CmpOpNeq), transport(number, toPort, PortDNS), accept())
 	}
-	for _, p := range Never() {
+	for _, p := range append(Never(), r.Near...) {
 		mask := netmask(p.Bits())
 		b.rule(out, ipv4(), masked(destination, p.Masked().Addr().AsSlice(), mask), refuse())
 	}
