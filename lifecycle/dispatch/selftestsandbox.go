@@ -55,7 +55,9 @@ func (m *machine) Sandbox(ctx context.Context, root string, image selftest.Image
 	s := &testSandbox{Host: m.Host, wt: wt, cfg: cfg, at: m.at}
 	s.at.image, s.at.build = image.Ref, false // it is there
 	if s.spec, err = m.spec(wt, cfg, s.at); err == nil {
-		err = m.ownGit(ctx, wt, &s.at, &s.spec, "build")
+		quiet := m.Host
+		quiet.Stderr = io.Discard // what git can do is no finding about this machine
+		err = quiet.ownGit(ctx, wt, &s.at, &s.spec, "build")
 	}
 	return s, err
 }
