@@ -67,6 +67,7 @@ func newLab(t *testing.T, w *world, program string) *lab {
 	if os.Getuid() != 0 {
 		notHere(t, "only root can give this machine the addresses of others")
 	}
+	w.engine.Alone(t, "metadata")
 	l := &lab{program: w.giveProbes(t, program), gateway: w.engine.Gateway, left: listenToWires(t)}
 	l.forbidden = publicAddress(t)
 	assert.NilError(t, server.Serve(t.Context(), l.forbidden))

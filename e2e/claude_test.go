@@ -171,6 +171,7 @@ func TestRealClaudeGivesBackWhatItDidNotFinish(t *testing.T) {
 // its URL.
 func (w *world) serveModel(t *testing.T, sessions [][]modelapi.Turn) (*modelapi.Server, string) {
 	t.Helper()
+	w.byDefault() // this machine is reached through a proxy only
 	api := modelapi.New(modelapi.Sessions(sessions...))
 	return api, w.serve(t, api)
 }

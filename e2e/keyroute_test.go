@@ -34,7 +34,6 @@ func TestRealClaudeWithoutItsKey(t *testing.T) {
 		}
 		api, url := w.serveModel(t, [][]modelapi.Turn{look("shop/01", "one"), look("shop/02", "two"), look("shop/03", "three")})
 		w.setenv("ANTHROPIC_BASE_URL", url)
-		w.setenv("RALPH_NETWORK", "allowlist")
 		flags := []string{"--agent", "claude", "--base", base}
 		secret := "kept-outside-of-" + w.engine.Name
 		keys := []struct{ variable, secret string }{

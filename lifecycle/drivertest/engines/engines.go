@@ -3,9 +3,11 @@ package engines
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/gofrs/flock"
 	"github.com/moby/moby/client"
 	"gotest.tools/v3/assert"
 )
@@ -25,6 +27,15 @@ func (e Engine) Client(t testing.TB) *client.Client {
 	assert.NilError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
+}
+
+// Alone waits until no other test, in whatever process, has the same thing of
+// the engine to itself, such as an address, and keeps it until the test ends.
+func (e Engine) Alone(t testing.TB, thing string) {
+	t.Helper()
+	lock := flock.New(filepath.Join(os.TempDir(), "ralph-test-"+e.Name+"-"+thing+".lock"))
+	assert.NilError(t, lock.Lock())
+	t.Cleanup(func() { assert.Check(t, lock.Close()) })
 }
 
 // Each runs a test against every engine that RALPH_TEST_ENGINES lists
