@@ -10,7 +10,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress/firewall"
 )
 
-var errFirewallUsage = errors.New("usage: ralph-egress firewall -proxy ADDRESS | -open [-near NETWORK]...")
+var errFirewallUsage = errors.New("usage: ralph-egress firewall -proxy ADDRESS | -open [-near NETWORK ...]")
 
 // runFirewall puts rules into the network namespace in which it runs.
 func runFirewall(_ context.Context, args []string, std streams) error {

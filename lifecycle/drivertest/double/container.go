@@ -36,14 +36,31 @@ func (m containers) create(r *record) error {
 		return err
 	}
 	defer func() { _ = api.Close() }()
-	stopNow, folder := 0, sha256.Sum256([]byte(m.c.store.dir))
+	folder := sha256.Sum256([]byte(m.c.store.dir))
 	name := fmt.Sprintf("double-%x-%s", folder[:6], r.Name)
-	// A double that was killed before it could note this sandbox has left it.
-	_, err = api.ContainerRemove(m.c.ctx, name, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
-	if err != nil && !errdefs.IsNotFound(err) {
-		return fmt.Errorf("removing what is left of a sandbox: %w", err)
+	var made client.ContainerCreateResult
+	for err = errdefs.ErrConflict; errdefs.IsConflict(err); {
+		// A double that was killed before it could note this sandbox has left it,
+		// or the engine is still making it for that one.
+		_, err = api.ContainerRemove(m.c.ctx, name, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+		if err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
+			return fmt.Errorf("removing what is left of a sandbox: %w", err)
+		}
+		made, err = m.createNamed(api, name, *r)
 	}
-	made, err := api.ContainerCreate(m.c.ctx, client.ContainerCreateOptions{
+	if err != nil {
+		return fmt.Errorf("creating a container: %w", err)
+	}
+	r.Container = made.ID
+	if err := m.setUp(api, *r); err != nil {
+		return errors.Join(err, m.remove(*r))
+	}
+	return nil
+}
+
+func (m containers) createNamed(api *engine, name string, r record) (client.ContainerCreateResult, error) {
+	stopNow := 0
+	return api.ContainerCreate(m.c.ctx, client.ContainerCreateOptions{
 		Name: name,
 		Config: &container.Config{
 			Image: r.Template, Hostname: "sandbox", User: "0:0",
@@ -53,16 +70,8 @@ func (m containers) create(r *record) error {
 			Labels:      map[string]string{Label: m.c.dir},
 			StopTimeout: &stopNow,
 		},
-		HostConfig: &container.HostConfig{Mounts: m.mounts(*r)},
+		HostConfig: &container.HostConfig{Mounts: m.mounts(r)},
 	})
-	if err != nil {
-		return fmt.Errorf("creating a container: %w", err)
-	}
-	r.Container = made.ID
-	if err := m.setUp(api, *r); err != nil {
-		return errors.Join(err, m.remove(*r))
-	}
-	return nil
 }
 
 func (m containers) mounts(r record) []mount.Mount {
