@@ -17,7 +17,7 @@ const sneak = `for out in /proc/[0-9]*/fd/1; do printf '\033]0;title\007\033]52;
 // What the agent prints reaches the user as text and colour, whichever way it
 // takes.
 func TestNothingInTheOutputCommandsTheTerminal(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	everywhere(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Sneak", Steps: []string{sneak, `printf 'open \033]0;title\007way\n'`}})
 		res := w.ralph(t, "build").expect(t, 0)
 		out := res.stdout + res.stderr

@@ -160,6 +160,7 @@ func (s Suite) testTerminal(t T) {
 		Args:     []string{"sh", "-c", `test -t 0 && test -t 1 && echo terminal; trap 'echo interrupted; exit 9' INT; trap 'echo size $(stty size)' WINCH; while :; do echo size $(stty size); read x; done`},
 		Dir:      spec.Root,
 		Terminal: term,
+		Stdout:   struct{ io.Writer }{term.end}, // a way to the terminal that is not the terminal
 	})
 	out.waitFor(t, "terminal")
 	press(t, term, "\n", &out, "size 24 80")
@@ -301,7 +302,10 @@ func (s Suite) begin(t T, sb lifecycle.Sandbox, p lifecycle.Process) <-chan end 
 	}
 	if p.Terminal != nil {
 		stdin, stdout, stderr := p.Terminal.Files()
-		p.Stdin, p.Stdout, p.Stderr = stdin, stdout, stderr
+		p.Stdin, p.Stderr = stdin, stderr
+		if p.Stdout == nil {
+			p.Stdout = stdout
+		}
 	}
 	ended := make(chan end, 1)
 	go func() {

@@ -17,7 +17,7 @@ import (
 )
 
 // Exec implements [lifecycle.Driver]. The program's client is given the user's
-// terminal, or pipes; ralph inside replaces itself by the command.
+// terminal, with our screen before it, or pipes; ralph inside replaces itself by the command.
 func (d *Driver) Exec(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Process) (int, error) {
 	rec, ok := d.ready(sb)
 	if !ok {
@@ -33,10 +33,11 @@ func (d *Driver) Exec(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Pro
 		}
 	}
 	cmd := client.command(ctx, d.execArgs(rec, p), p.Env...)
-	if err := connect(cmd, p); err != nil {
+	seen, err := connect(cmd, p)
+	if err != nil {
 		return 0, err
 	}
-	code, err := d.run(ctx, sb, cmd, p)
+	code, err := d.run(ctx, sb, cmd, p, seen)
 	if err != nil {
 		return 0, err
 	}
@@ -69,41 +70,44 @@ func (d *Driver) execArgs(rec record, p lifecycle.Process) []string {
 // connect gives the client its streams. With a terminal it is in our process
 // group, so that the terminal is its own too. Without, it is in one of its own,
 // which Ctrl+C does not reach, and must not read a terminal.
-func connect(cmd *exec.Cmd, p lifecycle.Process) error {
+func connect(cmd *exec.Cmd, p lifecycle.Process) (*screen, error) {
 	if p.Terminal != nil {
 		stdin, stdout, stderr := p.Terminal.Files()
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
 		cmd.SysProcAttr, cmd.Cancel = nil, nil
-		return nil
+		return newScreen(cmd, p)
 	}
 	cmd.Stdout, cmd.Stderr = p.Stdout, p.Stderr
 	if p.Stdin == nil {
-		return nil
+		return nil, nil
 	}
 	if f, ok := p.Stdin.(*os.File); ok && !term.IsTerminal(f.Fd()) {
 		cmd.Stdin = f
-		return nil
+		return nil, nil
 	}
 	// Not cmd.Stdin: its end would wait for the input's.
 	pipe, err := cmd.StdinPipe()
 	if err != nil {
-		return fmt.Errorf("connecting the input: %w", err)
+		return nil, fmt.Errorf("connecting the input: %w", err)
 	}
 	go func() {
 		_, _ = io.Copy(pipe, p.Stdin) // fails when the command has ended
 		_ = pipe.Close()
 	}()
-	return nil
+	return nil, nil
 }
 
 // run runs the client to its end and returns its exit code, -1 if a signal
 // ended it.
-func (d *Driver) run(ctx context.Context, sb lifecycle.Sandbox, cmd *exec.Cmd, p lifecycle.Process) (int, error) {
+func (d *Driver) run(ctx context.Context, sb lifecycle.Sandbox, cmd *exec.Cmd, p lifecycle.Process, seen *screen) (int, error) {
 	restore := keepTerminal(p)
 	defer restore()
 	if err := cmd.Start(); err != nil {
+		_ = seen.end()
 		return 0, fmt.Errorf("running %s in the sandbox %s: %w", p.Args[0], sb.Name, err)
 	}
+	seen.show(p.Stdout)
+	defer seen.close() // before the terminal is put back
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	signals, stop := context.WithCancel(ctx)
@@ -117,6 +121,7 @@ func (d *Driver) run(ctx context.Context, sb lifecycle.Sandbox, cmd *exec.Cmd, p
 	for {
 		select {
 		case <-changed:
+			seen.resize(p.Terminal)
 			resized(cmd)
 		case err := <-undelivered:
 			// Nothing inside will end the client, so we do.
