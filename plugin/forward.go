@@ -51,6 +51,10 @@ func newForwardedCommand(d dispatcher, name, short string) *cobra.Command {
 }
 
 func (d dispatcher) run(cmd *cobra.Command, name string, args []string) error {
+	worktree, err := d.options.worktree.wanted()
+	if err != nil {
+		return err
+	}
 	host, err := d.host(cmd, name)
 	if err != nil {
 		return err
@@ -62,6 +66,7 @@ func (d dispatcher) run(cmd *cobra.Command, name string, args []string) error {
 		Recreate:  d.options.recreate || d.options.rebuild,
 		Rebuild:   d.options.rebuild,
 		CredScan:  d.options.credScan.value,
+		Worktree:  worktree,
 	})
 	if errors.Is(err, lifecycle.ErrDetached) {
 		return nil
@@ -104,6 +109,7 @@ func (d dispatcher) host(cmd *cobra.Command, name string) (dispatch.Host, error)
 		LookupEnv:     os.LookupEnv,
 		Version:       d.version,
 		Confirm:       confirmer(d.cli, in),
+		Ask:           asker(d.cli, in),
 		Forward:       d.interrupts.Forward,
 		Credentials:   authprovider.LoadAuthConfig(cfg),
 		Progress:      projectimage.Progress{Mode: mode, Out: progressOut(d.cli)},

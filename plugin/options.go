@@ -26,6 +26,7 @@ type options struct {
 	network, gitToken          string
 	allow                      []string
 	progress                   string
+	worktree                   worktreeOptions
 
 	flags *pflag.FlagSet
 }
@@ -50,6 +51,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	o.credScan.among = []string{dispatch.CredScanBlock, dispatch.CredScanWarn}
 	flags.Var(&o.credScan, "cred-scan", `Look for credentials in the work tree, and in commits that come out of a private git directory; stop for them ("block") or go on ("warn")`)
 	flags.Lookup("cred-scan").NoOptDefVal = dispatch.CredScanBlock
+	o.worktree.addFlags(flags)
 	flags.SetInterspersed(false)
 }
 

@@ -6,7 +6,6 @@ import (
 	_ "embed"
 	"fmt"
 
-	"github.com/docker/cli/cli"
 	"github.com/docker/cli/cli-plugins/metadata"
 	"github.com/docker/cli/cli-plugins/plugin"
 	"github.com/docker/cli/cli/command"
@@ -37,7 +36,7 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 		Use:              "ralph [OPTIONS] COMMAND",
 		Short:            short,
 		Long:             rootLong,
-		Args:             cli.NoArgs,
+		Args:             opts.noArgs,
 		SilenceUsage:     true,
 		SilenceErrors:    true,
 		TraverseChildren: true,
@@ -58,6 +57,8 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 	_ = cmd.RegisterFlagCompletionFunc("agent", completeAgents)
 	_ = cmd.RegisterFlagCompletionFunc("driver", completeDrivers)
 	_ = cmd.RegisterFlagCompletionFunc("progress", completeProgress)
+	_ = cmd.RegisterFlagCompletionFunc("worktree", completeWorktrees)
+	_ = cmd.RegisterFlagCompletionFunc("branch-name", completeBranches)
 	d := dispatcher{cli: dockerCLI, interrupts: interrupts, options: opts, version: version}
 	cmd.AddCommand(
 		newForwardedCommand(d, "plan", "Turn the specs into tasks"),
@@ -67,8 +68,10 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 		newSelfTestCommand(d),
 		newImageCommand(d),
 		newNetworkCommand(d),
+		newWorktreeCommand(d),
 		newVersionCommand(dockerCLI, version),
 		newKeepCommand(dockerCLI),
 	)
+	cmd.AddCommand(newWorktreeAliases(d)...)
 	return cmd
 }

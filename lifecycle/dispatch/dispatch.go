@@ -59,6 +59,8 @@ type Host struct {
 	Terminal lifecycle.Terminal
 	// Confirm asks the user; nil when there is nobody to ask.
 	Confirm func(ctx context.Context, question string) (bool, error)
+	// Ask asks the user for a word; nil when there is nobody to ask.
+	Ask func(ctx context.Context, question string) (string, error)
 	// Forward starts to hand over signals instead of cancelling the context,
 	// until stop is called.
 	Forward func(ctx context.Context) (signals <-chan os.Signal, stop func())
@@ -87,6 +89,9 @@ type Options struct {
 	// the sandbox before they are fetched: [CredScanBlock] stops for them,
 	// [CredScanWarn] tells of them; empty for neither.
 	CredScan string
+	// Worktree is the worktree to run in, which is made if it is not there; nil
+	// for the one that the command was given in.
+	Worktree *Worktree
 }
 
 // Run executes one command in the sandbox of the current scope and returns
@@ -94,6 +99,10 @@ type Options struct {
 // can tell how it ended.
 func Run(ctx context.Context, h Host, opts Options) (int, error) {
 	connected := h.connect()
+	h, err := h.into(ctx, opts.Worktree)
+	if err != nil {
+		return 0, err
+	}
 	wt, err := scope.Detect(ctx, h.Dir, h.getenv)
 	if err != nil {
 		return 0, err

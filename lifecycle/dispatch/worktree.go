@@ -1,0 +1,171 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/docker-ralph/docker-ralph/scope"
+	"github.com/docker-ralph/docker-ralph/scope/worktrees"
+)
+
+// Worktree is one below .worktrees that a command is to run in.
+type Worktree struct {
+	// Name is what it is called; empty for eight random letters and digits.
+	Name string
+	// Branch is checked out in a new one. If it is empty the user is asked, and
+	// the name is the answer where nobody can be.
+	Branch string
+}
+
+// AddWorktree makes sure that there is such a worktree, and returns its path.
+func AddWorktree(ctx context.Context, h Host, w Worktree) (path string, err error) {
+	if w.Name != "" {
+		if err := worktrees.CheckName(w.Name); err != nil {
+			return "", err
+		}
+	}
+	wt, err := scope.Detect(ctx, h.Dir, anyScope)
+	if err != nil {
+		return "", err
+	}
+	repo, err := worktrees.Open(wt)
+	if err != nil {
+		return "", err
+	}
+	w.Name = cmp.Or(w.Name, strings.ToLower(rand.Text()[:8]))
+	if path, err = repo.Path(w.Name); err != nil {
+		return "", err
+	}
+	t, found, err := repo.Find(ctx, w.Name)
+	if err != nil {
+		return "", err
+	}
+	if !found || t.Missing {
+		if w.Branch, err = h.branchFor(ctx, w, t); err != nil {
+			return "", err
+		}
+	}
+	unlock, err := h.lockWorktrees(ctx, wt)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	// Another command may have made it in the meantime.
+	if t, found, err = repo.Find(ctx, w.Name); err != nil {
+		return "", err
+	}
+	if found && !t.Missing {
+		return path, useAgain(t, w)
+	}
+	t, created, err := repo.Add(ctx, w.Name, cmp.Or(w.Branch, w.Name))
+	if err != nil {
+		return "", err
+	}
+	branch := "the branch " + t.Branch
+	if created {
+		branch = "the new branch " + t.Branch
+	}
+	h.report(fmt.Sprintf("Made the worktree %s on %s", filepath.Join(worktrees.Folder, w.Name), branch))
+	return t.Path, nil
+}
+
+// branchFor returns the branch for a worktree that is about to be made: the one
+// that was given, or that it had before its folder was removed, or that the user
+// says.
+func (h Host) branchFor(ctx context.Context, w Worktree, was worktrees.Tree) (string, error) {
+	if branch := cmp.Or(w.Branch, was.Branch); branch != "" || h.Ask == nil {
+		return branch, nil
+	}
+	answer, err := h.Ask(ctx, fmt.Sprintf("Branch name (press Enter to use '%s'): ", w.Name))
+	return strings.TrimSpace(answer), err
+}
+
+// useAgain refuses a worktree that is there with another branch than the one
+// that is wanted.
+func useAgain(t worktrees.Tree, w Worktree) error {
+	if w.Branch == "" || w.Branch == t.Branch {
+		return nil
+	}
+	on := "on no branch"
+	if t.Branch != "" {
+		on = fmt.Sprintf("on branch %q", t.Branch)
+	}
+	return fmt.Errorf("the worktree %q is there already, %s, not on %q: leave --branch-name out to use it as it is, or choose another name", w.Name, on, w.Branch)
+}
+
+// into is the host with the current directory in a worktree, if one is wanted.
+// A repository without a scope is refused before anything is made.
+func (h Host) into(ctx context.Context, w *Worktree) (Host, error) {
+	if w == nil {
+		return h, nil
+	}
+	_, err := scope.Detect(ctx, h.Dir, func(name string) string {
+		if name == "RALPH_SCOPE_BRANCH" {
+			return "any"
+		}
+		return h.getenv(name)
+	})
+	if err != nil {
+		return h, err
+	}
+	h.Dir, err = AddWorktree(ctx, h, *w)
+	return h, err
+}
+
+// lockWorktrees keeps two commands from adding or removing worktrees of one
+// repository at the same time.
+func (h Host) lockWorktrees(ctx context.Context, wt scope.Worktree) (unlock func(), err error) {
+	if err := os.MkdirAll(h.lockDir(), 0o700); err != nil {
+		return nil, fmt.Errorf("making the folder for locks: %w", err)
+	}
+	sum := sha256.Sum256([]byte(wt.CommonDir))
+	lock := flock.New(filepath.Join(h.lockDir(), hex.EncodeToString(sum[:6])+".worktrees"))
+	if _, err := lock.TryLockContext(ctx, 20*time.Millisecond); err != nil {
+		return nil, fmt.Errorf("locking %s: %w", lock.Path(), err)
+	}
+	return func() { _ = lock.Close() }, nil
+}
+
+// WorktreeNames returns the names of the worktrees below .worktrees of the
+// repository that a directory is in.
+func WorktreeNames(ctx context.Context, dir string) ([]string, error) {
+	repo, err := openRepository(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	trees, err := repo.List(ctx)
+	var names []string
+	for _, t := range trees {
+		if t.Name != "" {
+			names = append(names, t.Name)
+		}
+	}
+	return names, err
+}
+
+// Branches returns the branches of the repository that a directory is in.
+func Branches(ctx context.Context, dir string) ([]string, error) {
+	repo, err := openRepository(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	return repo.Branches(ctx)
+}
+
+func openRepository(ctx context.Context, dir string) (*worktrees.Repository, error) {
+	wt, err := scope.Detect(ctx, dir, anyScope)
+	if err != nil {
+		return nil, err
+	}
+	return worktrees.Open(wt)
+}

@@ -1,0 +1,145 @@
+package plugin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/docker/cli/cli"
+	"github.com/docker/cli/cli/command/formatter"
+	"github.com/spf13/cobra"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+)
+
+func newWorktreeListCommand(d dispatcher) *cobra.Command {
+	var format string
+	var quiet bool
+	cmd := &cobra.Command{
+		Use:     "ls [OPTIONS]",
+		Aliases: []string{"list"},
+		Short:   "List worktrees and their sandboxes",
+		Long: `List the worktrees of this repository, the main one first: branch, sandbox and its
+state, how many commits the branch is ahead of and behind its upstream or, without
+one, the branch of the main worktree, and how many files have changes that are not
+committed.`,
+		Args:              cli.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := writeWorktrees(io.Discard, format, nil); err != nil {
+				return err
+			}
+			host, err := d.host(cmd, cmd.Name())
+			if err != nil {
+				return err
+			}
+			if quiet {
+				return d.worktreeNames(cmd, host)
+			}
+			list, err := dispatch.Worktrees(cmd.Context(), host)
+			if err != nil {
+				return err
+			}
+			return writeWorktrees(d.cli.Out(), format, list)
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVarP(&quiet, "quiet", "q", false, "Only print the names of the worktrees below .worktrees")
+	flags.StringVar(&format, "format", formatter.TableFormatKey, `How they are printed: "table", "json", or a Go template ("table TEMPLATE" with headings)`)
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{formatter.TableFormatKey, formatter.JSONFormatKey}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func (d dispatcher) worktreeNames(cmd *cobra.Command, host dispatch.Host) error {
+	names, err := dispatch.WorktreeNames(cmd.Context(), host.Dir)
+	for _, name := range names {
+		_, _ = fmt.Fprintln(d.cli.Out(), name)
+	}
+	return err
+}
+
+const worktreeTable = "table {{.Path}}{{if .Current}} (current){{end}}\t{{.Branch}}\t{{.Sandbox}}\t{{.State}}\t{{.Ahead}}\t{{.Behind}}\t{{.Changes}}"
+
+// writeWorktrees prints worktrees: as one list in JSON, or as docker's own
+// commands print theirs.
+func writeWorktrees(out io.Writer, format string, list []dispatch.WorktreeStatus) error {
+	switch format {
+	case formatter.JSONFormatKey:
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(list)
+	case formatter.TableFormatKey:
+		format = worktreeTable
+	case "":
+		return errors.New("an empty format prints nothing: use \"table\", \"json\" or a Go template")
+	}
+	render := func(write func(formatter.SubContext) error) error {
+		for _, status := range list {
+			if err := write(&worktreeContext{status: status}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	heading := &worktreeContext{}
+	// Without "Current": the table puts no mark behind a heading.
+	heading.Header = formatter.SubHeaderContext{
+		"Name": "NAME", "Path": "PATH", "Branch": "BRANCH", "Sandbox": "SANDBOX", "State": "STATE", "Against": "AGAINST",
+		"Ahead": "AHEAD", "Behind": "BEHIND", "Changes": "CHANGES",
+	}
+	ctx := formatter.Context{Output: out, Format: formatter.Format(format)}
+	return ctx.Write(heading, render)
+}
+
+// worktreeContext is a worktree for a template: its methods are the
+// placeholders.
+type worktreeContext struct {
+	formatter.HeaderContext
+	status dispatch.WorktreeStatus
+}
+
+// MarshalJSON is for "{{json .}}".
+func (c *worktreeContext) MarshalJSON() ([]byte, error) { return formatter.MarshalJSON(c) }
+
+// Name returns what it is called below .worktrees.
+func (c *worktreeContext) Name() string { return c.status.Name }
+
+// Path returns where it is.
+func (c *worktreeContext) Path() string { return c.status.Path }
+
+// Branch returns the branch that is checked out.
+func (c *worktreeContext) Branch() string { return c.status.Branch }
+
+// Sandbox returns the name of its sandbox.
+func (c *worktreeContext) Sandbox() string { return c.status.Sandbox }
+
+// State returns the state of its sandbox.
+func (c *worktreeContext) State() string { return c.status.State }
+
+// Against returns what the branch is compared with.
+func (c *worktreeContext) Against() string { return c.status.Against }
+
+// Ahead returns how many commits that does not have.
+func (c *worktreeContext) Ahead() string { return count(c.status.Ahead, "") }
+
+// Behind returns how many commits the branch does not have.
+func (c *worktreeContext) Behind() string { return count(c.status.Behind, "") }
+
+// Changes returns how many files have changes that are not committed.
+func (c *worktreeContext) Changes() string { return count(c.status.Changes, "gone") }
+
+// Main tells whether it is the main one.
+func (c *worktreeContext) Main() bool { return c.status.Main }
+
+// Current tells whether the command was given in it.
+func (c *worktreeContext) Current() bool { return c.status.Current }
+
+// count prints a number, or what stands for none.
+func count(n *int, none string) string {
+	if n == nil {
+		return none
+	}
+	return strconv.Itoa(*n)
+}
