@@ -163,6 +163,10 @@ func Branches(ctx context.Context, dir string) ([]string, error) {
 }
 
 func openRepository(ctx context.Context, dir string) (*worktrees.Repository, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("finding the current directory: %w", err)
+	}
 	wt, err := scope.Detect(ctx, dir, anyScope)
 	if err != nil {
 		return nil, err

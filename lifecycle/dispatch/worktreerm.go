@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -160,7 +161,10 @@ func (r *removal) whatRuns(ctx context.Context, box located) string {
 	var commands []string
 	running, err := box.at.driver.Dispatches(ctx, box.sb)
 	for _, d := range running {
-		commands = append(commands, fmt.Sprintf("%q", strings.Join(d.Command, " ")))
+		if len(d.Command) > 0 {
+			words := append([]string{path.Base(d.Command[0])}, d.Command[1:]...)
+			commands = append(commands, fmt.Sprintf("%q", strings.Join(words, " ")))
+		}
 	}
 	if err != nil || len(commands) == 0 {
 		return "something runs"

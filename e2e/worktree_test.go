@@ -1,0 +1,221 @@
+//go:build unix
+
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+)
+
+// inTree is the world in a worktree below .worktrees.
+func (w *world) inTree(name string) *world {
+	other := *w
+	other.env = slices.Clone(w.env)
+	other.repo = filepath.Join(w.repo, ".worktrees", name)
+	return &other
+}
+
+// treeStatus is what "worktree ls" says of a worktree.
+type treeStatus struct {
+	Branch, Sandbox, State, Against string
+	Ahead, Behind, Changes          *int
+	Main, Current                   bool
+}
+
+// trees returns what "worktree ls" lists, by path.
+func (w *world) trees(t *testing.T) map[string]treeStatus {
+	t.Helper()
+	var list []struct {
+		Path string
+		treeStatus
+	}
+	assert.NilError(t, json.Unmarshal([]byte(w.ok(t, "worktree", "ls", "--format", "json")), &list))
+	found := map[string]treeStatus{}
+	for _, s := range list {
+		found[s.Path] = s.treeStatus
+	}
+	return found
+}
+
+// The whole life of a worktree: made, built in, listed, kept as long as it has
+// work that is nowhere else, removed with its sandbox.
+func TestAWorktreeWithItsSandbox(t *testing.T) {
+	privately(t, func(t *testing.T, w *world) {
+		x := w.inTree("x")
+		assert.Equal(t, w.ok(t, "worktree", "add", "x", "--branch-name", "feature/x"), x.repo+"\n")
+		x.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}})
+		w.ralph(t, "--worktree=x", "build").expect(t, 0)
+		assert.Equal(t, x.read(t, "a.txt"), "a\n")
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "feature/x"), "Add a")
+		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
+		name := w.sandbox(t).Name
+
+		x.write(t, filepath.Join(x.repo, "half.txt"), "")
+		got := x.trees(t)
+		assert.Equal(t, len(got), 2)
+		s := got[x.repo]
+		assert.Equal(t, s.Branch+" "+s.Sandbox+" "+s.State+" "+s.Against, "feature/x "+name+" running main")
+		assert.Equal(t, *s.Ahead, 1)
+		assert.Equal(t, *s.Behind, 0)
+		assert.Equal(t, *s.Changes, 1)
+		assert.Assert(t, s.Current && !s.Main)
+		assert.Assert(t, got[w.repo].Main && !got[w.repo].Current)
+		assert.Equal(t, got[w.repo].State, "not found")
+
+		res := w.ralph(t, "worktree", "rm", "x").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "uncommitted changes of 1 file: half.txt"))
+		assert.Check(t, is.Contains(res.stderr, "1 commit not merged: "))
+		assert.Check(t, is.Contains(res.stderr, `"Add a"; they stay on the branch feature/x`))
+		assert.Equal(t, w.sandbox(t).Name, name)
+		assert.NilError(t, os.Remove(filepath.Join(x.repo, "half.txt")))
+		w.git(t, "merge", "-q", "feature/x")
+		res = w.ralph(t, "worktree", "rm", "x").expect(t, 0)
+		assert.Equal(t, res.stdout, "x\n")
+		assert.Check(t, is.Contains(res.stderr, "Removed the sandbox "+name))
+		assert.Equal(t, len(w.containers(t)), 0)
+		assert.Equal(t, len(w.volumes(t)), 0)
+		assert.Equal(t, w.git(t, "branch", "--format=%(refname:short)"), "feature/x\nmain")
+		_, err := os.Lstat(x.repo)
+		assert.Assert(t, os.IsNotExist(err))
+
+		// Another one of that name.
+		w.ok(t, "worktree", "add", "x")
+		w.ralph(t, "--worktree=x", "task", "list").expect(t, 0)
+		w.ok(t, "worktree", "rm", "x", "--delete-branch")
+		assert.Equal(t, w.git(t, "branch", "--format=%(refname:short)"), "feature/x\nmain")
+	})
+}
+
+// Two worktrees and the main one are at work at once, and each commits to its
+// own branch.
+func TestWorktreesSideBySide(t *testing.T) {
+	privately(t, func(t *testing.T, w *world) {
+		trees := []*world{w, w.inTree("one"), w.inTree("two")}
+		w.ok(t, "worktree", "add", "one")
+		trees[1].ok(t, "worktree", "add", "two") // from inside the other
+		for _, tree := range trees {
+			name := filepath.Base(tree.repo)
+			tree.plan(t, task{ID: name, Title: "Add " + name, Steps: []string{
+				"echo x > " + name + ".txt; touch .ralph/begun; while ! test -e .ralph/go; do sleep 0.1; done; ! ls .worktrees/*",
+			}})
+		}
+		var builds []*process
+		for _, tree := range trees {
+			builds = append(builds, start(t, tree.docker("ralph", "build")))
+		}
+		for _, tree := range trees {
+			appears(t, filepath.Join(tree.repo, ".ralph", "begun"))
+		}
+		res := w.ralph(t, "worktree", "rm", "two").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, `"ralph build" runs in the sandbox ralph-`))
+		assert.Equal(t, len(w.containers(t)), 3)
+		for i, tree := range trees {
+			tree.write(t, filepath.Join(tree.repo, ".ralph", "go"), "")
+			builds[i].wait(t).expect(t, 0)
+			assert.Equal(t, tree.git(t, "log", "-1", "--format=%s"), "Add "+filepath.Base(tree.repo))
+			assert.Equal(t, tree.git(t, "status", "--porcelain"), "")
+		}
+		assert.Equal(t, w.git(t, "log", "--format=%s", "main..one"), "Add one")
+		assert.Equal(t, w.git(t, "log", "--format=%s", "main..two"), "Add two")
+	})
+}
+
+// Commits that a killed build has left in the sandbox are fetched before it is
+// removed, also by force.
+func TestRemovingAWorktreeBringsCommitsHome(t *testing.T) {
+	privately(t, func(t *testing.T, w *world) {
+		w.byDefault() // with the wall around it
+		x := w.inTree("x")
+		w.ok(t, "worktree", "add", "x")
+		x.plan(t, task{ID: "a", Title: "Commit and hang", Steps: []string{
+			"echo a > a.txt; git add a.txt; git commit -qm 'Only inside'; touch .ralph/committed; sleep 1000",
+		}})
+		build := start(t, x.docker("ralph", "build", "-n", "1"))
+		appears(t, filepath.Join(x.repo, ".ralph", "committed"))
+		build.signalGroup(syscall.SIGKILL)
+		build.wait(t)
+		res := w.ralph(t, "worktree", "rm", "x").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, `"ralph build -n 1" runs in the sandbox`))
+
+		name := w.sandbox(t).Name
+		run(t, w.docker("stop", "-t", "0", name)).expect(t, 0)
+		res = w.ralph(t, "worktree", "rm", "x").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, `"Only inside"; they stay on the branch x`))
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "x"), "Only inside")
+
+		res = w.ralph(t, "worktree", "rm", "--force", "x").expect(t, 0)
+		assert.Check(t, is.Contains(res.stderr, "Warning: the worktree had 1 commit not merged"))
+		assert.Equal(t, len(w.containers(t)), 0)
+		assert.Equal(t, len(w.volumes(t)), 0)
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "x"), "Only inside")
+	})
+}
+
+// By force a worktree goes while an agent works in it; its commits and its branch
+// stay.
+func TestRemovingAWorktreeByForce(t *testing.T) {
+	privately(t, func(t *testing.T, w *world) {
+		x := w.inTree("x")
+		w.ok(t, "worktree", "add", "x")
+		x.plan(t, task{ID: "a", Title: "Commit and hang", Steps: []string{
+			"echo a > a.txt; git add a.txt; git commit -qm 'Only inside'; touch .ralph/committed; sleep 1000",
+		}})
+		build := start(t, x.docker("ralph", "build", "-n", "1"))
+		appears(t, filepath.Join(x.repo, ".ralph", "committed"))
+		w.ralph(t, "worktree", "rm", "--force", "x").expect(t, 0)
+		assert.Assert(t, build.wait(t).code != 0)
+		assert.Equal(t, len(w.containers(t)), 0)
+		_, err := os.Lstat(x.repo)
+		assert.Assert(t, os.IsNotExist(err))
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "x"), "Only inside")
+	})
+}
+
+// At a terminal the branch is asked for; an empty answer is the worktree's name.
+func TestTheBranchIsAskedFor(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.git(t, "branch", "develop")
+		for _, tc := range []struct{ args, answer, question, branch string }{
+			{"--worktree=one task list", "\r", "Branch name (press Enter to use 'one'): ", "one"},
+			{"--worktree=two task list", "develop\r", "Branch name (press Enter to use 'two'): ", "develop"},
+			{"--worktree=three task list", "feature/three\r", "Branch name (press Enter to use 'three'): ", "feature/three"},
+			{"worktree add four", "\r", "Branch name (press Enter to use 'four'): ", "four"},
+		} {
+			sh := w.shell(t, tc.args)
+			sh.screen.waitFor(t, tc.question)
+			sh.press(t, tc.answer)
+			sh.wait(t).expect(t, 0)
+			w.restored(t)
+			name := strings.Split(tc.question, "'")[1]
+			assert.Equal(t, w.inTree(name).git(t, "branch", "--show-current"), tc.branch)
+		}
+		// Nothing is asked for one that is there, or whose branch is given.
+		for _, args := range []string{"--worktree=one task list", "--worktree=five --branch-name five task list"} {
+			res := w.shell(t, args).wait(t).expect(t, 0)
+			assert.Assert(t, !strings.Contains(res.stdout, "Branch name"), res.stdout)
+		}
+		sh := w.shell(t, "--worktree task list")
+		sh.screen.waitFor(t, "'): ")
+		sh.press(t, "\r")
+		res := sh.wait(t).expect(t, 0)
+		made := regexp.MustCompile(`Made the worktree \.worktrees/([a-z0-9]{8}) on the new branch ([a-z0-9]{8})\r`).FindStringSubmatch(res.stdout)
+		assert.Equal(t, len(made), 3, res.stdout)
+		assert.Equal(t, made[1], made[2])
+
+		sh = w.shell(t, "--worktree=six task list")
+		sh.screen.waitFor(t, "'): ")
+		sh.press(t, "\x03")
+		sh.wait(t).expect(t, 130)
+		_, err := os.Lstat(w.inTree("six").repo)
+		assert.Assert(t, os.IsNotExist(err))
+	})
+}
