@@ -97,12 +97,16 @@ func identity(g given) string {
 // WideningDigest identifies the content of Widening in this work tree: keys
 // and values, in whatever order and place they stand. It is empty if there is
 // nothing to approve.
-func (e Effective) WideningDigest() string {
+func (e Effective) WideningDigest() string { return e.WideningDigestAt(e.root) }
+
+// WideningDigestAt is what [Effective.WideningDigest] would be if the same
+// content were in the work tree with this root.
+func (e Effective) WideningDigestAt(root string) string {
 	if len(e.Widening) == 0 {
 		return ""
 	}
 	// Every string is quoted, so that no value can look like two.
-	content := []string{"docker-ralph widening 1", filepath.Clean(e.root)}
+	content := []string{"docker-ralph widening 1", filepath.Clean(root)}
 	for _, s := range e.Widening {
 		content = append(content, s.Key, s.Value)
 	}

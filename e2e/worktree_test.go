@@ -219,3 +219,20 @@ func TestTheBranchIsAskedFor(t *testing.T) {
 		assert.Assert(t, os.IsNotExist(err))
 	})
 }
+
+func TestAWorktreeInAMicroVM(t *testing.T) {
+	inMicroVMs(t, func(t *testing.T, w *world) {
+		x := w.inTree("x")
+		w.ralph(t, "--worktree=x", "task", "list").expect(t, 0)
+		x.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}})
+		x.ralph(t, "build").expect(t, 0)
+		name := w.sandbox(t).Name
+		s := w.trees(t)[x.repo]
+		assert.Equal(t, s.Sandbox+" "+s.State, name+" running")
+		res := w.ralph(t, "worktree", "rm", "x").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, `"Add a"; they stay on the branch x`))
+		w.ralph(t, "worktree", "rm", "--force", "--delete-branch", "x").expect(t, 0)
+		assert.Equal(t, len(w.sandboxes(t)), 0)
+		assert.Equal(t, w.git(t, "branch", "--format=%(refname:short)"), "main")
+	})
+}

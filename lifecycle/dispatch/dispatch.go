@@ -252,7 +252,7 @@ func (h Host) configure(ctx context.Context, wt scope.Worktree, opts Options) (c
 		return config.Effective{}, err
 	}
 	store := config.NewTrustStore(h.StateDir)
-	err = store.Require(cfg)
+	err = trustedInMain(ctx, store, wt, cfg, store.Require(cfg))
 	if untrusted, ok := errors.AsType[*config.UntrustedError](err); ok && h.Confirm != nil {
 		yes, askErr := h.Confirm(ctx, Describe(untrusted.Settings)+"Trust these settings of the repository?")
 		if askErr != nil {

@@ -11,10 +11,6 @@ import (
 // for, or takes all approvals of the work tree back. It returns what to tell
 // the user.
 func Trust(ctx context.Context, dir, stateDir string, revoke bool) (string, error) {
-	// A work tree is enough; it need not be on a branch or have an origin.
-	anyScope := func(name string) string {
-		return map[string]string{"RALPH_SCOPE_REPO": "any", "RALPH_SCOPE_BRANCH": "any"}[name]
-	}
 	wt, err := scope.Detect(ctx, dir, anyScope)
 	if err != nil {
 		return "", err

@@ -6,14 +6,17 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/gofrs/flock"
 
+	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/scope"
 	"github.com/docker-ralph/docker-ralph/scope/worktrees"
 )
@@ -172,4 +175,27 @@ func openRepository(ctx context.Context, dir string) (*worktrees.Repository, err
 		return nil, err
 	}
 	return worktrees.Open(wt)
+}
+
+// trustedInMain takes the error of settings that nobody has approved for a linked
+// work tree away if exactly these were approved for the main one: whoever makes
+// one worktree after the other has approved them once.
+func trustedInMain(ctx context.Context, store config.TrustStore, wt scope.Worktree, cfg config.Effective, err error) error {
+	_, untrusted := errors.AsType[*config.UntrustedError](err)
+	if !untrusted || !wt.Linked() || wt.MainRoot == "" {
+		return err
+	}
+	if approved, storeErr := store.Approved(wt.MainRoot, cfg.WideningDigestAt(wt.MainRoot)); storeErr != nil || !approved {
+		return err
+	}
+	// Any folder can claim to be a work tree of some repository.
+	repo, listErr := worktrees.Open(wt)
+	if listErr != nil {
+		return err
+	}
+	trees, listErr := repo.List(ctx)
+	if listErr != nil || !slices.ContainsFunc(trees, func(t worktrees.Tree) bool { return t.Current }) {
+		return err
+	}
+	return nil
 }
