@@ -95,13 +95,14 @@ func TestAWorktreeWithItsSandbox(t *testing.T) {
 	})
 }
 
-// Two worktrees and the main one are at work at once, and each commits to its
-// own branch.
+// Three worktrees and the main one are at work at once, and each commits to its
+// own branch, also when one of them crashes.
 func TestWorktreesSideBySide(t *testing.T) {
 	privately(t, func(t *testing.T, w *world) {
-		trees := []*world{w, w.inTree("one"), w.inTree("two")}
+		trees := []*world{w, w.inTree("one"), w.inTree("two"), w.inTree("three")}
 		w.ok(t, "worktree", "add", "one")
 		trees[1].ok(t, "worktree", "add", "two") // from inside the other
+		w.ok(t, "worktree", "add", "three")
 		for _, tree := range trees {
 			name := filepath.Base(tree.repo)
 			tree.plan(t, task{ID: name, Title: "Add " + name, Steps: []string{
@@ -117,8 +118,10 @@ func TestWorktreesSideBySide(t *testing.T) {
 		}
 		res := w.ralph(t, "worktree", "rm", "two").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, `"ralph build" runs in the sandbox ralph-`))
-		assert.Equal(t, len(w.containers(t)), 3)
-		for i, tree := range trees {
+		assert.Equal(t, len(w.containers(t)), 4)
+		run(t, w.docker("kill", w.trees(t)[trees[3].repo].Sandbox)).expect(t, 0)
+		assert.Assert(t, builds[3].wait(t).code != 0)
+		for i, tree := range trees[:3] {
 			tree.write(t, filepath.Join(tree.repo, ".ralph", "go"), "")
 			builds[i].wait(t).expect(t, 0)
 			assert.Equal(t, tree.git(t, "log", "-1", "--format=%s"), "Add "+filepath.Base(tree.repo))
@@ -126,6 +129,8 @@ func TestWorktreesSideBySide(t *testing.T) {
 		}
 		assert.Equal(t, w.git(t, "log", "--format=%s", "main..one"), "Add one")
 		assert.Equal(t, w.git(t, "log", "--format=%s", "main..two"), "Add two")
+		assert.Equal(t, w.git(t, "log", "--format=%s", "main..three"), "")
+		assert.Equal(t, w.trees(t)[trees[3].repo].State, "stopped")
 	})
 }
 

@@ -43,6 +43,9 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 		// The one place: cobra runs only the nearest of these.
 		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
 			cmd.SetContext(interrupts.Context())
+			if err := opts.worktree.elsewhere(cmd); err != nil {
+				return err
+			}
 			return plugin.PersistentPreRunE(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {

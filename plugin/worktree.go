@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/docker/cli/cli"
 	"github.com/spf13/cobra"
@@ -65,6 +66,23 @@ func (o *worktreeOptions) wanted() (*dispatch.Worktree, error) {
 		w.Name = ""
 	}
 	return w, nil
+}
+
+// elsewhere refuses the flags before a command of "docker ralph" that does not
+// run in a worktree of its own.
+func (o *worktreeOptions) elsewhere(cmd *cobra.Command) error {
+	if o.name == "" && !o.flags.Changed("branch-name") {
+		return nil
+	}
+	top := cmd
+	for top.HasParent() && top.Parent().Name() != "ralph" {
+		top = top.Parent()
+	}
+	commands := []string{"plan", "build", "task", "run", "shell"}
+	if slices.Contains(commands, top.Name()) || !top.HasParent() {
+		return nil
+	}
+	return fmt.Errorf("--worktree and --branch-name are for %s: for %q, go to the worktree", strings.Join(commands, ", "), cmd.CommandPath())
 }
 
 // noArgs refuses what is no command. It may be a name that was meant for

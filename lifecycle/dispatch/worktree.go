@@ -68,6 +68,9 @@ func AddWorktree(ctx context.Context, h Host, w Worktree) (path string, err erro
 		return "", err
 	}
 	if found && !t.Missing {
+		if _, err := repo.Worktree(ctx, t); err != nil {
+			return "", err
+		}
 		return path, useAgain(t, w)
 	}
 	t, created, err := repo.Add(ctx, w.Name, cmp.Or(w.Branch, w.Name))

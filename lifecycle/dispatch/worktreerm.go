@@ -194,7 +194,7 @@ func (r *removal) fetch(ctx context.Context, box located) error {
 	if r.tree.Missing {
 		return errors.New("they cannot be fetched, because the worktree's folder is gone")
 	}
-	wt, err := scope.Detect(ctx, r.tree.Path, anyScope)
+	wt, err := r.repo.Worktree(ctx, r.tree)
 	if err != nil {
 		return err
 	}

@@ -109,6 +109,20 @@ func (r *Repository) Find(ctx context.Context, name string) (t Tree, found bool,
 	return Tree{}, false, err
 }
 
+// Worktree returns what a command in a work tree goes by, without a scope. An agent that could
+// change the .git file can have it lead to another repository: that is refused.
+func (r *Repository) Worktree(ctx context.Context, t Tree) (scope.Worktree, error) {
+	wt, err := scope.Detect(ctx, t.Path, func(string) string { return "any" })
+	if err == nil && (wt.CommonDir != r.common || wt.GitDir != t.gitDir) {
+		err = fmt.Errorf("it leads to %s instead", wt.GitDir)
+	}
+	if err != nil {
+		return scope.Worktree{}, fmt.Errorf("the .git file of the worktree %s does not lead to this repository: %w. Somebody has changed it; look at it, then \"git worktree repair %s\"", t.Path, err, t.Path)
+	}
+	wt.Scope = scope.Scope{}
+	return wt, nil
+}
+
 // Branches returns all branches of the repository.
 func (r *Repository) Branches(ctx context.Context) ([]string, error) {
 	out, err := r.git.Run(ctx, "for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads")

@@ -228,6 +228,24 @@ func TestRemove(t *testing.T) {
 	assert.Equal(t, gitIn(t, root, "branch", "--format=%(refname:short)"), "main")
 }
 
+func TestWorktreeOfThisRepository(t *testing.T) {
+	root := newRoot(t)
+	r := open(t, root)
+	x, y := add(t, r, "x", "x"), add(t, r, "y", "y")
+	wt, err := r.Worktree(t.Context(), x)
+	assert.NilError(t, err)
+	assert.Equal(t, wt.Root, x.Path)
+	other, err := os.ReadFile(filepath.Join(y.Path, ".git"))
+	assert.NilError(t, err)
+	assert.NilError(t, os.WriteFile(filepath.Join(x.Path, ".git"), other, 0o644))
+	_, err = r.Worktree(t.Context(), x)
+	assert.ErrorContains(t, err, "does not lead to this repository: it leads to "+filepath.Join(root, ".git", "worktrees", "y")+" instead")
+	assert.NilError(t, os.Remove(filepath.Join(x.Path, ".git")))
+	gitIn(t, x.Path, "init", "-q")
+	_, err = r.Worktree(t.Context(), x)
+	assert.ErrorContains(t, err, `git worktree repair`)
+}
+
 func FuzzParseList(f *testing.F) {
 	f.Add("worktree /a\x00HEAD 12\x00branch refs/heads/x\x00\x00worktree /b\x00bare\x00\x00")
 	f.Add("worktree /a\x00HEAD 12\x00detached\x00locked why\nso\x00prunable gone\x00\x00")
