@@ -83,6 +83,7 @@ func TestAWorktreeWithItsSandbox(t *testing.T) {
 		assert.Check(t, is.Contains(res.stderr, "Removed the sandbox "+name))
 		assert.Equal(t, len(w.containers(t)), 0)
 		assert.Equal(t, len(w.volumes(t)), 0)
+		assert.Equal(t, w.git(t, "for-each-ref", "refs/ralph"), "")
 		assert.Equal(t, w.git(t, "branch", "--format=%(refname:short)"), "feature/x\nmain")
 		_, err := os.Lstat(x.repo)
 		assert.Assert(t, os.IsNotExist(err))

@@ -32,6 +32,11 @@ type Worktree struct {
 
 // AddWorktree makes sure that there is such a worktree, and returns its path.
 func AddWorktree(ctx context.Context, h Host, w Worktree) (path string, err error) {
+	return h.addWorktree(ctx, w, func() error { return nil })
+}
+
+// addWorktree calls check before it makes one.
+func (h Host) addWorktree(ctx context.Context, w Worktree, check func() error) (path string, err error) {
 	if w.Name != "" {
 		if err := worktrees.CheckName(w.Name); err != nil {
 			return "", err
@@ -49,14 +54,15 @@ func AddWorktree(ctx context.Context, h Host, w Worktree) (path string, err erro
 	if path, err = repo.Path(w.Name); err != nil {
 		return "", err
 	}
-	t, found, err := repo.Find(ctx, w.Name)
-	if err != nil {
+	t, found, err := there(ctx, repo, w)
+	if err != nil || found {
+		return path, err
+	}
+	if err := check(); err != nil {
 		return "", err
 	}
-	if !found || t.Missing {
-		if w.Branch, err = h.branchFor(ctx, w, t); err != nil {
-			return "", err
-		}
+	if w.Branch, err = h.branchFor(ctx, w, t); err != nil {
+		return "", err
 	}
 	unlock, err := h.lockWorktrees(ctx, wt)
 	if err != nil {
@@ -64,25 +70,36 @@ func AddWorktree(ctx context.Context, h Host, w Worktree) (path string, err erro
 	}
 	defer unlock()
 	// Another command may have made it in the meantime.
-	if t, found, err = repo.Find(ctx, w.Name); err != nil {
-		return "", err
+	if _, found, err = there(ctx, repo, w); err != nil || found {
+		return path, err
 	}
-	if found && !t.Missing {
-		if _, err := repo.Worktree(ctx, t); err != nil {
-			return "", err
-		}
-		return path, useAgain(t, w)
+	return path, h.makeWorktree(ctx, repo, w)
+}
+
+// there finds a worktree that can be used as it is. If its folder is gone, it is
+// not there, and t is what git knows of it.
+func there(ctx context.Context, repo *worktrees.Repository, w Worktree) (t worktrees.Tree, found bool, err error) {
+	t, found, err = repo.Find(ctx, w.Name)
+	if err != nil || !found || t.Missing {
+		return t, false, err
 	}
+	if _, err := repo.Worktree(ctx, t); err != nil {
+		return t, false, err
+	}
+	return t, true, useAgain(t, w)
+}
+
+func (h Host) makeWorktree(ctx context.Context, repo *worktrees.Repository, w Worktree) error {
 	t, created, err := repo.Add(ctx, w.Name, cmp.Or(w.Branch, w.Name))
 	if err != nil {
-		return "", err
+		return err
 	}
 	branch := "the branch " + t.Branch
 	if created {
 		branch = "the new branch " + t.Branch
 	}
 	h.report(fmt.Sprintf("Made the worktree %s on %s", filepath.Join(worktrees.Folder, w.Name), branch))
-	return t.Path, nil
+	return nil
 }
 
 // branchFor returns the branch for a worktree that is about to be made: the one
@@ -110,22 +127,25 @@ func useAgain(t worktrees.Tree, w Worktree) error {
 }
 
 // into is the host with the current directory in a worktree, if one is wanted.
-// A repository without a scope is refused before anything is made.
+// In a repository without a scope none is made.
 func (h Host) into(ctx context.Context, w *Worktree) (Host, error) {
 	if w == nil {
 		return h, nil
 	}
-	_, err := scope.Detect(ctx, h.Dir, func(name string) string {
-		if name == "RALPH_SCOPE_BRANCH" {
-			return "any"
-		}
-		return h.getenv(name)
+	dir, err := h.addWorktree(ctx, *w, func() error {
+		_, err := scope.Detect(ctx, h.Dir, func(name string) string {
+			if name == "RALPH_SCOPE_BRANCH" {
+				return "any"
+			}
+			return h.getenv(name)
+		})
+		return err
 	})
 	if err != nil {
 		return h, err
 	}
-	h.Dir, err = AddWorktree(ctx, h, *w)
-	return h, err
+	h.Dir = dir
+	return h, nil
 }
 
 // lockWorktrees keeps two commands from adding or removing worktrees of one

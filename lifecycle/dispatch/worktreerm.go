@@ -36,6 +36,7 @@ type removal struct {
 	repo  *worktrees.Repository
 	tree  worktrees.Tree
 	boxes []located
+	stray []string // refs with commits of the sandboxes that are on no branch
 	// lost is what would be lost, line by line.
 	lost []string
 }
@@ -255,6 +256,7 @@ func (r *removal) look(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		r.stray = append(r.stray, stray...)
 		for _, ref := range stray {
 			r.lost = append(r.lost, fmt.Sprintf("commits of the sandbox that are on no branch: they stay at %s", ref))
 		}
@@ -313,10 +315,9 @@ func (r *removal) remove(ctx context.Context) error {
 		r.host.report("Warning: the worktree had " + line)
 	}
 	for _, box := range r.boxes {
-		if err := box.at.driver.Remove(ctx, box.sb); err != nil {
+		if err := r.removeSandbox(ctx, box); err != nil {
 			return err
 		}
-		r.host.report("Removed the sandbox " + box.sb.Name)
 	}
 	if err := r.repo.Remove(ctx, r.tree); err != nil {
 		return err
@@ -329,4 +330,18 @@ func (r *removal) remove(ctx context.Context) error {
 		r.host.report("Deleted the branch " + r.tree.Branch)
 	}
 	return nil
+}
+
+// removeSandbox removes a sandbox, and the refs of its commits that are on a
+// branch as well. A volume that is left with others needs the refs.
+func (r *removal) removeSandbox(ctx context.Context, box located) error {
+	saved := !box.sb.Private || box.at.kind != config.DriverContainer || privategit.Saved(r.host.StateDir, box.sb.Name)
+	if err := box.at.driver.Remove(ctx, box.sb); err != nil {
+		return err
+	}
+	r.host.report("Removed the sandbox " + box.sb.Name)
+	if !saved {
+		return nil
+	}
+	return r.repo.Forget(ctx, collected(box.sb.Name), r.stray)
 }

@@ -3,6 +3,8 @@ package worktrees
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 )
 
 // Remove removes a work tree with everything in it, and what git knows of it.
@@ -35,6 +37,20 @@ func (t Tree) CheckLock() error {
 func (r *Repository) DeleteBranch(ctx context.Context, branch string) error {
 	if _, err := r.git.Run(ctx, "branch", "--quiet", "-D", "--", branch); err != nil {
 		return fmt.Errorf("deleting the branch %s: %w", branch, err)
+	}
+	return nil
+}
+
+// Forget deletes the refs below a prefix, except for those that are to be kept.
+func (r *Repository) Forget(ctx context.Context, prefix string, keep []string) error {
+	out, err := r.git.Run(ctx, "for-each-ref", "--format=%(refname)", prefix+"/")
+	for _, ref := range strings.Fields(out) {
+		if err == nil && !slices.Contains(keep, ref) {
+			_, err = r.git.Run(ctx, "update-ref", "-d", ref)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("deleting %s: %w", prefix, err)
 	}
 	return nil
 }

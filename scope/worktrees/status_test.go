@@ -124,6 +124,9 @@ func TestStray(t *testing.T) {
 	stray, err = r.Stray(t.Context(), "refs/ralph/s", "@base")
 	assert.NilError(t, err)
 	assert.DeepEqual(t, stray, []string{"refs/ralph/s/other", "refs/ralph/s/x"})
+
+	assert.NilError(t, r.Forget(t.Context(), "refs/ralph/s", stray[:1]))
+	assert.Equal(t, gitIn(t, root, "for-each-ref", "--format=%(refname)", "refs/ralph"), "refs/ralph/s/other\nrefs/ralph/s2/x")
 }
 
 func FuzzParseStatus(f *testing.F) {
