@@ -219,7 +219,7 @@ func (r *removal) fetch(ctx context.Context, box located) error {
 		return errors.New("it was made by another version of docker-ralph: run \"docker ralph task list\" in the worktree to have them fetched")
 	}
 	h.reportSync(res)
-	return err
+	return explainHeld(driver, sb, err)
 }
 
 // shownLines is how much is named of what would be lost.
@@ -341,6 +341,8 @@ func (r *removal) removeSandbox(ctx context.Context, box located) error {
 	}
 	r.host.report("Removed the sandbox " + box.sb.Name)
 	if !saved {
+		volume := "ralph-git-" + box.sb.Name
+		r.host.report(fmt.Sprintf("Warning: the volume %s stays, as it may have the only copy of commits. If you do not need them, remove it with \"docker volume rm %s\"", volume, volume))
 		return nil
 	}
 	return r.repo.Forget(ctx, collected(box.sb.Name), r.stray)
