@@ -7,6 +7,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/gofrs/flock"
 
@@ -318,6 +319,16 @@ func (r *removal) remove(ctx context.Context) error {
 		if err := r.removeSandbox(ctx, box); err != nil {
 			return err
 		}
+	}
+	if err := r.tree.CheckLock(); err != nil {
+		return err
+	}
+	aside, err := r.repo.SetAside(r.Name, time.Now())
+	if err != nil {
+		return err
+	}
+	if aside != "" {
+		r.host.report("Its backlog and logs are in " + aside)
 	}
 	if err := r.repo.Remove(ctx, r.tree); err != nil {
 		return err
