@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/signal"
@@ -19,6 +20,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
 	"github.com/docker-ralph/docker-ralph/ralph/deadline"
+	"github.com/docker-ralph/docker-ralph/ralph/guest"
 	"github.com/docker-ralph/docker-ralph/ralph/help"
 	"github.com/docker-ralph/docker-ralph/ralph/loop"
 	"github.com/docker-ralph/docker-ralph/ralph/looplog"
@@ -155,7 +157,11 @@ func (o Options) runSession(ctx context.Context, j *job) outcome {
 	if lo.Log, lo.Earlier, err = o.openLog(j, s); err != nil {
 		return failed(err)
 	}
-	o.banner(j, s)
+	if lo.Log != nil {
+		kept := lo.Log.Output(len(lo.Earlier))
+		lo.Stdout, lo.Stderr = kept.Tee(lo.Stdout), kept.Tee(lo.Stderr)
+	}
+	o.banner(j, s, lo.Stdout)
 	return o.runLoop(ctx, lo)
 }
 
@@ -213,6 +219,7 @@ func (j *job) options(s *session) loop.Options {
 func (o Options) openLog(j *job, s *session) (*looplog.Log, []looplog.Iteration, error) {
 	about := looplog.Loop{
 		Mode: string(j.session.Mode), Agent: j.adapter.Name(), AgentID: s.id, Started: time.Now().UTC(),
+		Dispatch: os.Getenv(guest.DispatchEnv),
 	}
 	about.Repo, about.Branch = s.scope.Repo, s.scope.Branch
 	if j.flags.resume {
@@ -242,7 +249,11 @@ func (o Options) runLoop(ctx context.Context, lo loop.Options) outcome {
 	}
 	if lo.Log != nil {
 		result.log = lo.Log.Dir()
-		if err := lo.Log.Finish(string(result.report.Stop), result.report.Stop.ExitCode()); err != nil {
+		if result.err != nil { // people are told by others
+			lo.Log.Note(fmt.Sprintf("Error: %s\n", result.err))
+		}
+		stop := result.report.Stop
+		if err := lo.Log.Finish(string(stop), stop.ExitCode(), result.report.Totals.String()); err != nil {
 			_, _ = fmt.Fprintf(o.Stderr, "Warning: %s\n", err)
 		}
 	}
@@ -276,7 +287,7 @@ func (o Options) report(result outcome) int {
 }
 
 // banner says what is about to run.
-func (o Options) banner(j *job, s *session) {
+func (o Options) banner(j *job, s *session, stdout io.Writer) {
 	adapter, as, flags := j.adapter, j.session, j.flags
 	var b strings.Builder
 	line := func(label, value string) {
@@ -306,7 +317,7 @@ func (o Options) banner(j *job, s *session) {
 		line("Max:    ", fmt.Sprintf("%d iterations", n))
 	}
 	b.WriteString(rule)
-	_, _ = fmt.Fprint(j.stdout, b.String())
+	_, _ = fmt.Fprint(stdout, b.String())
 	if flags.model != "" && adapter.Model(as) == "" {
 		_, _ = fmt.Fprintf(o.Stderr, "Warning: the agent %s has no model; --model is ignored\n", adapter.Name())
 	}

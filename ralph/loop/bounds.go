@@ -11,11 +11,15 @@ import (
 
 // Totals are what a loop has spent and achieved, with what it resumes.
 type Totals struct {
-	Runs    int           `json:"runs"`
-	Done    int           `json:"done"`
-	Commits int           `json:"commits"`
-	Time    time.Duration `json:"-"`
-	Seconds float64       `json:"seconds"`
+	Runs int `json:"runs"`
+	Done int `json:"done"`
+	// Released counts tasks that were open again after a run. Left is how many
+	// are not done at the end; nil while that is not known.
+	Released int           `json:"released"`
+	Left     *int          `json:"left,omitempty"`
+	Commits  int           `json:"commits"`
+	Time     time.Duration `json:"-"`
+	Seconds  float64       `json:"seconds"`
 	// Tokens and CostUSD add up what is known. The agent reported nothing for
 	// TokensUnknown and CostUnknown runs.
 	Tokens        int64   `json:"tokens"`
@@ -38,6 +42,8 @@ func (t *Totals) add(it looplog.Iteration) {
 	t.Runs++
 	if it.Outcome == outcomeDone {
 		t.Done += len(it.Tasks)
+	} else {
+		t.Released += len(it.Tasks)
 	}
 	t.Commits += max(0, it.Commits)
 	t.Seconds += max(0, it.Seconds)

@@ -56,6 +56,9 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 		return before, Interrupted, nil
 	}
 	n := len(l.Earlier) + len(l.iterations) + 1
+	if l.Log != nil {
+		l.Log.Begin(n)
+	}
 	it := &iteration{before: before, started: time.Now()}
 	var err error
 	it.outcome, err = l.run(ctx, n)

@@ -146,6 +146,9 @@ func (l *loop) look(ctx context.Context) snapshot {
 		return s
 	}
 	s.known = true
+	if left := s.status.Open + s.status.Active + s.status.Blocked; l.Session.Mode == agent.Build {
+		l.totals.Left = &left
+	}
 	if l.keeper != nil {
 		if s.tasks, err = l.keeper.Tasks(ctx); err != nil {
 			l.warnOnce("backlog", "the backlog cannot be read: %s", err)

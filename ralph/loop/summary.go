@@ -71,8 +71,15 @@ func (t Totals) String() string {
 	if t.CostUnknown > 0 {
 		cost = atLeast(cost, t.CostUnknown == t.Runs)
 	}
-	return fmt.Sprintf("Total: %s, %s done, %s | %s | tokens: %s | cost: %s",
-		count(t.Runs, "run"), count(t.Done, "task"), count(t.Commits, "commit"), took(t.Seconds), tokens, cost)
+	tasks := count(t.Done, "task") + " done"
+	if t.Released > 0 {
+		tasks += fmt.Sprintf(", %d released", t.Released)
+	}
+	if t.Left != nil && *t.Left > 0 {
+		tasks += fmt.Sprintf(", %d left", *t.Left)
+	}
+	return fmt.Sprintf("Total: %s, %s, %s | %s | tokens: %s | cost: %s",
+		count(t.Runs, "run"), tasks, count(t.Commits, "commit"), took(t.Seconds), tokens, cost)
 }
 
 func atLeast(s string, all bool) string {

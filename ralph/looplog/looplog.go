@@ -55,24 +55,32 @@ type Iteration struct {
 
 // Loop identifies a loop and says how it ended.
 type Loop struct {
-	ID      string    `json:"id"`
-	Mode    string    `json:"mode"`
-	Repo    string    `json:"repo,omitempty"`
-	Branch  string    `json:"branch,omitempty"`
-	Agent   string    `json:"agent"`
-	AgentID string    `json:"agent_id,omitempty"`
-	Started time.Time `json:"started"`
+	ID      string `json:"id"`
+	Mode    string `json:"mode"`
+	Repo    string `json:"repo,omitempty"`
+	Branch  string `json:"branch,omitempty"`
+	Agent   string `json:"agent"`
+	AgentID string `json:"agent_id,omitempty"`
+	// Dispatch is the command from the host that runs the loop; empty if there
+	// is none.
+	Dispatch string    `json:"dispatch,omitempty"`
+	Started  time.Time `json:"started"`
+	// Resumed is when it went on after an end; zero if it did not.
+	Resumed time.Time `json:"resumed,omitzero"`
 	// Ended and what follows are zero while the loop runs, and for ever when
 	// it was killed.
 	Ended    time.Time `json:"ended,omitzero"`
 	Stop     string    `json:"stop,omitempty"`
 	ExitCode int       `json:"exit_code"`
+	// Summary is what the loop came to, in a line for people.
+	Summary string `json:"summary,omitempty"`
 }
 
 // Log is the folder of one loop.
 type Log struct {
-	Loop Loop
-	root *os.Root // the work tree
+	Loop   Loop
+	root   *os.Root // the work tree
+	output *Output  // nil until somebody asks for it
 }
 
 // Create makes the folder of a new loop in the work tree top, and removes
@@ -87,7 +95,7 @@ func Create(top string, loop Loop) (*Log, error) {
 		_ = root.Close() // the first error says more
 		return nil, fmt.Errorf("creating the loop's log: %w", err)
 	}
-	l.prune()
+	l.prune(keptLoops, keptBytes)
 	return l, nil
 }
 
@@ -148,7 +156,7 @@ func Resume(top string, loop Loop) (*Log, []Iteration, error) {
 			return nil, nil, err
 		}
 		l.Loop = loop
-		l.Loop.ID, l.Loop.Started = id, found.Started
+		l.Loop.ID, l.Loop.Started, l.Loop.Resumed = id, found.Started, loop.Started
 		return l, iterations, l.save()
 	}
 	_ = root.Close()
@@ -177,9 +185,10 @@ func (l *Log) Append(it Iteration) error {
 	return nil
 }
 
-// Finish notes how the loop ended, and closes the log.
-func (l *Log) Finish(stop string, exitCode int) error {
-	l.Loop.Ended, l.Loop.Stop, l.Loop.ExitCode = time.Now().UTC(), stop, exitCode
+// Finish notes how the loop ended, and closes the log. Its output can still be
+// written to, until the program ends.
+func (l *Log) Finish(stop string, exitCode int, summary string) error {
+	l.Loop.Ended, l.Loop.Stop, l.Loop.ExitCode, l.Loop.Summary = time.Now().UTC(), stop, exitCode, summary
 	if err := errors.Join(l.save(), l.root.Close()); err != nil {
 		return fmt.Errorf("logging the loop's end: %w", err)
 	}

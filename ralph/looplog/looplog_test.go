@@ -33,13 +33,13 @@ func TestResumeGoesOnWithTheNewest(t *testing.T) {
 	for i, at := range []time.Time{noon, noon.Add(time.Hour)} {
 		l := create(t, top, at)
 		assert.NilError(t, l.Append(Iteration{N: i + 1, Tasks: []string{"a/01"}, Outcome: "done", Tokens: &event.Tokens{Input: 3}, CostUSD: &cost}))
-		assert.NilError(t, l.Finish("interrupted", 130))
+		assert.NilError(t, l.Finish("interrupted", 130, ""))
 	}
 	other := newLoop(noon.Add(2 * time.Hour))
 	other.Branch = "topic"
 	l, err := Create(top, other)
 	assert.NilError(t, err)
-	assert.NilError(t, l.Finish("complete", 0))
+	assert.NilError(t, l.Finish("complete", 0, ""))
 
 	l, iterations, err := Resume(top, newLoop(noon.Add(3*time.Hour)))
 	assert.NilError(t, err)
@@ -124,13 +124,69 @@ func TestOldLoopsGo(t *testing.T) {
 	old := time.Now().Add(-48 * time.Hour)
 	for i := range keptLoops + 2 {
 		l := create(t, top, noon.Add(time.Duration(i)*time.Second))
-		if i != 0 { // the first is young
-			assert.NilError(t, os.Chtimes(filepath.Join(top, l.Dir()), old, old))
+		if i != 0 { // the first may still run
+			assert.NilError(t, os.Chtimes(filepath.Join(top, l.name(loopFile)), old, old))
 		}
 	}
 	create(t, top, noon.Add(time.Hour))
 	entries, err := os.ReadDir(filepath.Join(top, dir))
 	assert.NilError(t, err)
-	assert.Equal(t, len(entries), keptLoops+1)
+	assert.Equal(t, len(entries), keptLoops)
 	assert.Equal(t, entries[0].Name(), "20310203-120000-build")
+}
+
+func TestLoopsThatTakeTooMuchGo(t *testing.T) {
+	top := t.TempDir()
+	running := create(t, top, noon)
+	big := create(t, top, noon.Add(time.Second))
+	assert.NilError(t, os.WriteFile(filepath.Join(top, big.name("1.jsonl")), make([]byte, 5000), 0o600))
+	assert.NilError(t, big.Finish("complete", 0, ""))
+	small := create(t, top, noon.Add(2*time.Second))
+	assert.NilError(t, small.Finish("complete", 0, ""))
+	this := create(t, top, noon.Add(3*time.Second))
+	this.prune(keptLoops, 4000)
+	assert.DeepEqual(t, loops(this.root), []string{running.Loop.ID, small.Loop.ID, this.Loop.ID})
+	this.prune(0, 0)
+	assert.DeepEqual(t, loops(this.root), []string{running.Loop.ID, this.Loop.ID})
+}
+
+func TestOutputIsKeptRunByRun(t *testing.T) {
+	top := t.TempDir()
+	l := create(t, top, noon)
+	var people strings.Builder
+	w := l.Output(0).Tee(&people)
+	for _, say := range []func(){
+		func() { _, _ = w.Write([]byte("banner\n")) },
+		func() { l.Begin(1) },
+		func() { _, _ = w.Write([]byte("one\n")) },
+		func() { l.Note("noted\n") },
+		func() { l.Begin(2) },
+		func() { _, _ = w.Write([]byte("two\n")) },
+	} {
+		say()
+	}
+	assert.Equal(t, people.String(), "banner\none\ntwo\n")
+	for n, want := range []string{"banner\n", "one\nnoted\n", "two\n"} {
+		got, err := os.ReadFile(filepath.Join(top, l.name(outputFile(n))))
+		assert.NilError(t, err)
+		assert.Equal(t, string(got), want)
+	}
+}
+
+func TestOutputIsBounded(t *testing.T) {
+	top := t.TempDir()
+	l := create(t, top, noon)
+	o := l.Output(0)
+	line := []byte(strings.Repeat("x", 1<<20))
+	for range maxOutput>>20 + 3 {
+		n, err := o.Write(line)
+		assert.NilError(t, err)
+		assert.Equal(t, n, len(line))
+	}
+	l.Output(0) // a loop that is resumed gets no more
+	_, _ = l.output.Write([]byte("more"))
+	b, err := os.ReadFile(filepath.Join(top, l.name("0.log")))
+	assert.NilError(t, err)
+	assert.Assert(t, len(b) < maxOutput+200)
+	assert.Check(t, strings.Contains(string(b), "\n[no more than 16 MiB of one run are kept]\n"))
 }

@@ -5,16 +5,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"time"
 )
 
 const (
 	// maxStream bounds what is kept of one run, in bytes.
 	maxStream = 64 << 20
-	// keptLoops is how many loops stay in a work tree.
-	keptLoops = 50
-	// keptFor protects young loops, which may still run.
-	keptFor = 24 * time.Hour
 )
 
 // Stream opens the file for the raw output of run n.
@@ -62,15 +57,3 @@ func (b *bounded) Write(p []byte) (int, error) {
 }
 
 func (b *bounded) Close() error { return b.f.Close() }
-
-// prune removes the oldest loops beyond what is kept. What cannot be removed
-// stays: a log is no reason not to work.
-func (l *Log) prune() {
-	all := loops(l.root)
-	for _, id := range all[:max(0, len(all)-keptLoops)] {
-		old := Log{root: l.root, Loop: Loop{ID: id}}
-		if info, err := l.root.Stat(old.Dir()); err == nil && time.Since(info.ModTime()) > keptFor {
-			_ = l.root.RemoveAll(old.Dir())
-		}
-	}
-}
