@@ -125,6 +125,8 @@ func (o Options) runSession(ctx context.Context, j *job) outcome {
 		signal.Notify(signals, syscall.SIGHUP)
 	}
 	defer catchBrokenPipe()()
+	finish, ignore := finishRequests()
+	defer ignore()
 
 	failed := func(err error) outcome { return outcome{report: loop.Report{Stop: loop.Failed}, err: err} }
 	s, err := o.openSession(ctx, j.session.Mode == agent.Build)
@@ -152,7 +154,7 @@ func (o Options) runSession(ctx context.Context, j *job) outcome {
 		defer clock.Close()
 		lo.Deadline = clock.Set
 	}
-	lo.Signals, lo.Stdout, lo.Stderr = signals, j.stdout, o.Stderr
+	lo.Signals, lo.Finish, lo.Stdout, lo.Stderr = signals, finish, j.stdout, o.Stderr
 	lo.Live = term.IsTerminal(j.stdout.Fd())
 	if lo.Log, lo.Earlier, err = o.openLog(j, s); err != nil {
 		return failed(err)

@@ -13,6 +13,8 @@ func runInit(context.Context, streams) error { return errLinux }
 
 func runSignal([]string) error { return errLinux }
 
+func runFinish([]string) error { return errLinux }
+
 func runDispatch(context.Context, streams, []string) error { return errLinux }
 
 func runDispatched(streams, []string) error { return errLinux }

@@ -1,8 +1,12 @@
 package guest
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -28,6 +32,47 @@ func runSignal(args []string) error {
 		return fmt.Errorf("signalling process %d: %w", pid, err)
 	}
 	return nil
+}
+
+// runFinish asks the loop of a dispatch to end after its run: ID. Ours is told
+// by a signal that another program would die of: that one is interrupted.
+func runFinish(args []string) error {
+	if len(args) != 1 || args[0] == "" {
+		return errUsage
+	}
+	pid, err := findDispatch(procDir, args[0], knownNotes())
+	if err != nil {
+		return err
+	}
+	if err := unix.Kill(pid, finishSignal(procDir, pid)); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("signalling process %d: %w", pid, err)
+	}
+	return nil
+}
+
+// finishSignal is the signal by which a process is asked to come to an end. A
+// signal that nobody waits for does nothing to a program written in Go, but
+// makes a shell end, and others start to listen for a debugger.
+func finishSignal(proc string, pid int) unix.Signal {
+	dir := filepath.Join(proc, strconv.Itoa(pid))
+	program, _ := os.Readlink(filepath.Join(dir, "exe"))
+	status, _ := os.ReadFile(filepath.Join(dir, "status"))
+	if filepath.Base(program) == Program && catches(status, unix.SIGUSR1) {
+		return unix.SIGUSR1
+	}
+	return unix.SIGINT
+}
+
+// catches tells whether a process has a handler for a signal, by its status in
+// /proc.
+func catches(status []byte, sig unix.Signal) bool {
+	for line := range bytes.Lines(status) {
+		if mask, ok := bytes.CutPrefix(line, []byte("SigCgt:")); ok {
+			caught, err := strconv.ParseUint(string(bytes.TrimSpace(mask)), 16, 64)
+			return err == nil && caught>>(sig-1)&1 == 1
+		}
+	}
+	return false
 }
 
 func findDispatch(proc, id string, notes []note) (int, error) {

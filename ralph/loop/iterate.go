@@ -53,7 +53,7 @@ type iteration struct {
 // iterate makes one run and says whether the loop has to stop.
 func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, error) {
 	if l.interruptedDuring(ctx, l.pause) {
-		return before, Interrupted, nil
+		return before, l.left(), nil
 	}
 	n := len(l.Earlier) + len(l.iterations) + 1
 	if l.Log != nil {

@@ -58,7 +58,10 @@ type Options struct {
 	LimitIn func(text string, now time.Time) (event.RateLimit, bool)
 	// Signals are what the user wants: the first SIGINT of a run asks the
 	// agent to finish, a second one and every other signal ends it.
-	Signals        <-chan os.Signal
+	Signals <-chan os.Signal
+	// Finish receives something when the loop shall end after the run that is
+	// under way, which is not disturbed; nil where nobody can ask for it.
+	Finish         <-chan os.Signal
 	Stdout, Stderr io.Writer
 	// Live says that somebody watches Stdout on a terminal.
 	Live bool
@@ -82,6 +85,7 @@ type loop struct {
 	waited      time.Duration   // for rate limits in a row
 	limits      int             // rate limits in a row
 	told        map[string]bool // warnings that are given once
+	finishing   bool            // somebody has asked for the end
 }
 
 // Report is how a loop went.
@@ -126,6 +130,9 @@ func (l *loop) loop(ctx context.Context) (Stop, error) {
 		}
 		if l.complete(after) {
 			return l.end(Complete, nil)
+		}
+		if l.finishing {
+			return l.end(Stopped, nil)
 		}
 		if l.limits == 0 { // else the run did not count
 			l.separate()
@@ -177,6 +184,8 @@ func (l *loop) end(stop Stop, err error) (Stop, error) {
 		l.printf("Reached max iterations: %d\n", l.MaxIterations)
 	case Complete:
 		l.printf("All tasks complete. Exiting loop.\n")
+	case Stopped:
+		l.printf("Stopped as asked. Exiting loop.\n")
 	}
 	if failed := l.out.err(); failed != nil {
 		return Failed, failed

@@ -84,11 +84,14 @@ func (l *loop) interruptedDuring(ctx context.Context, d time.Duration) bool {
 }
 
 // waitFor waits for d, or until enough says so, and says whether a signal came,
-// or had come before.
+// or somebody asked for the end, now or before.
 func (l *loop) waitFor(ctx context.Context, d time.Duration, enough func() bool) (interrupted bool) {
 	select {
 	case sig := <-l.Signals:
 		l.farewell(sig)
+		return true
+	case <-l.Finish:
+		l.finishing = true
 		return true
 	default:
 	}
@@ -101,6 +104,9 @@ func (l *loop) waitFor(ctx context.Context, d time.Duration, enough func() bool)
 		case sig := <-l.Signals:
 			l.farewell(sig)
 			return true
+		case <-l.Finish:
+			l.finishing = true
+			return true
 		case <-ctx.Done():
 			return true
 		case <-over.C:
@@ -111,6 +117,14 @@ func (l *loop) waitFor(ctx context.Context, d time.Duration, enough func() bool)
 			}
 		}
 	}
+}
+
+// left is why a loop ends that was not to wait any longer.
+func (l *loop) left() Stop {
+	if l.finishing {
+		return Stopped
+	}
+	return Interrupted
 }
 
 // farewell ends the line on which the terminal shows ^C.

@@ -43,6 +43,9 @@ func (l *loop) recogniseLimit(it *iteration) {
 
 // waitOut waits until the limit is over. The run does not count.
 func (l *loop) waitOut(ctx context.Context, limit event.RateLimit) (Stop, error) {
+	if l.finishing {
+		return Stopped, nil
+	}
 	l.limits++
 	wait := min(firstLimitPause<<min(l.limits-1, 10), lastLimitPause)
 	if named := time.Until(limit.Until); !limit.Until.IsZero() && (named > 0 || l.limits == 1) {
@@ -58,7 +61,7 @@ func (l *loop) waitOut(ctx context.Context, limit event.RateLimit) (Stop, error)
 	}
 	l.waited += wait
 	if l.countDown(ctx, wait, limit) {
-		return Interrupted, nil
+		return l.left(), nil
 	}
 	return goOn, nil
 }

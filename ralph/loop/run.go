@@ -15,6 +15,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/proc"
+	"github.com/docker-ralph/docker-ralph/ralph/looplog"
 )
 
 // drain is how long the agent's output is read after its last process is
@@ -76,7 +77,8 @@ func (l *loop) run(ctx context.Context, n int) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	w := &watch{loop: l, child: child, heard: make(chan heard)}
+	w := &watch{loop: l, child: child, heard: make(chan heard), now: looplog.Now{N: n, Started: time.Now().UTC()}}
+	l.noteNow(w.now)
 	read := make(chan error, 1)
 	go func() { read <- streams.read(l.Agent.Decoder(), l.out, l.Stderr, w.heard) }()
 	w.wait(ctx)

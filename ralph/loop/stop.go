@@ -8,6 +8,7 @@ const (
 	Failed       Stop = "failed"
 	LimitReached Stop = "max_iterations" // the runs that were asked for are made
 	Complete     Stop = "complete"       // no task is open or active
+	Stopped      Stop = "stopped"        // somebody asked for it; the run under way was finished
 	Interrupted  Stop = "interrupted"    // a signal came
 	TimedOut     Stop = "timeout"        // a run took longer than its time limit
 	MaxDuration  Stop = "max_duration"
@@ -26,7 +27,7 @@ const goOn Stop = ""
 // those of timeout(1) and of a shell after Ctrl+C.
 func (s Stop) ExitCode() int {
 	switch s {
-	case LimitReached, Complete:
+	case LimitReached, Complete, Stopped:
 		return 0
 	case MaxDuration:
 		return 3

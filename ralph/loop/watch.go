@@ -7,6 +7,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/proc"
+	"github.com/docker-ralph/docker-ralph/ralph/looplog"
 )
 
 // renewEvery is how often the leases of a working agent are kept.
@@ -18,6 +19,7 @@ type watch struct {
 	loop  *loop
 	child *proc.Child
 	heard chan heard
+	now   looplog.Now // as it is in the log
 
 	out      outcome
 	end      end           // why the run ends
@@ -42,6 +44,8 @@ func (w *watch) wait(ctx context.Context) {
 	defer w.quiet.Stop()
 	renew := time.NewTicker(renewEvery)
 	defer renew.Stop()
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
 	cancelled, broken := ctx.Done(), l.out.broken()
 	for {
 		select {
@@ -61,6 +65,8 @@ func (w *watch) wait(ctx context.Context) {
 			w.kill(endItself)
 		case <-renew.C:
 			l.renew(ctx)
+		case <-look.C:
+			w.noteTasks(ctx)
 		case said, open := <-w.heard:
 			if !open {
 				w.heard = nil
@@ -69,6 +75,9 @@ func (w *watch) wait(ctx context.Context) {
 			w.hear(said)
 		case sig := <-l.Signals:
 			w.signal(sig)
+		case <-l.Finish:
+			l.finishing = true
+			l.printf("\nAsked to stop: the loop ends after this run.\n")
 		}
 	}
 }

@@ -3,8 +3,6 @@ package looplog
 import (
 	"os"
 	"path"
-	"slices"
-	"strings"
 	"time"
 )
 
@@ -26,16 +24,8 @@ func Latest(top string) time.Time {
 		return time.Time{}
 	}
 	defer func() { _ = logs.Close() }()
-	folder, err := logs.Open(".")
-	if err != nil {
-		return time.Time{}
-	}
-	defer func() { _ = folder.Close() }()
-	names, _ := folder.Readdirnames(looked)
-	names = slices.DeleteFunc(names, func(name string) bool { return !strings.Contains(name, "-") })
-	slices.Sort(names) // they begin with the time
 	var latest time.Time
-	for _, name := range names[max(0, len(names)-keptLoops):] {
+	for _, name := range recentNames(logs) {
 		info, err := logs.Lstat(path.Join(name, iterationsFile))
 		if err == nil && info.ModTime().After(latest) {
 			latest = info.ModTime()

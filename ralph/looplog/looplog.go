@@ -195,13 +195,15 @@ func (l *Log) Finish(stop string, exitCode int, summary string) error {
 	return nil
 }
 
-// save writes the loop's file as a whole: a reader never finds half of it.
-func (l *Log) save() error {
-	b, err := json.MarshalIndent(l.Loop, "", "  ")
+func (l *Log) save() error { return l.write(loopFile, l.Loop) }
+
+// write writes a file as a whole: a reader never finds half of it.
+func (l *Log) write(file string, content any) error {
+	b, err := json.MarshalIndent(content, "", "  ")
 	if err != nil {
 		return err
 	}
-	temp := l.name(loopFile + ".new")
+	temp := l.name(file + ".new")
 	f, err := l.root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
 		return err
@@ -210,7 +212,7 @@ func (l *Log) save() error {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	return l.root.Rename(temp, l.name(loopFile))
+	return l.root.Rename(temp, l.name(file))
 }
 
 func (l *Log) load() (Loop, error) {

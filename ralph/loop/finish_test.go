@@ -1,0 +1,106 @@
+package loop
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/assert/cmp"
+	"gotest.tools/v3/poll"
+
+	"github.com/docker-ralph/docker-ralph/ralph/agent"
+	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
+	"github.com/docker-ralph/docker-ralph/ralph/looplog"
+)
+
+// Whoever asks a loop to end does not disturb the agent that is at work.
+func TestALoopThatIsAskedToEndFinishesItsRun(t *testing.T) {
+	tr := newTrial(t, agent.Build, `trap 'touch $DIR/disturbed' INT TERM USR1; touch $DIR/ready; while ! test -e $DIR/go; do sleep 0.05; done; echo x >>$DIR/runs`,
+		&ledger{statuses: []Status{{Open: 2}}})
+	finish := make(chan os.Signal, 1)
+	tr.Finish = finish
+	done := make(chan Report)
+	go func() {
+		report, err := Run(t.Context(), tr.Options)
+		assert.Check(t, err)
+		done <- report
+	}()
+	poll.WaitOn(t, poll.FileExists(filepath.Join(tr.dir(), "ready")))
+	finish <- os.Interrupt
+	poll.WaitOn(t, func(poll.LogT) poll.Result {
+		if strings.Contains(tr.out.String(), "Asked to stop: the loop ends after this run.") {
+			return poll.Success()
+		}
+		return poll.Continue("nothing was said")
+	})
+	assert.NilError(t, os.WriteFile(filepath.Join(tr.dir(), "go"), nil, 0o600))
+	report := <-done
+	assert.Equal(t, report.Stop, Stopped)
+	assert.Equal(t, report.Stop.ExitCode(), 0)
+	runs, err := os.ReadFile(filepath.Join(tr.dir(), "runs"))
+	assert.NilError(t, err)
+	assert.Equal(t, string(runs), "x\n")
+	_, err = os.Stat(filepath.Join(tr.dir(), "disturbed"))
+	assert.ErrorIs(t, err, os.ErrNotExist)
+	assert.Assert(t, cmp.Contains(tr.out.String(), "Stopped as asked. Exiting loop.\n"))
+}
+
+func TestALoopThatWaitsEndsAtOnceWhenAsked(t *testing.T) {
+	for name, set := range map[string]func(*Options){
+		"before a run": func(*Options) {},
+		"for a rate limit": func(o *Options) {
+			o.LimitIn = func(string, time.Time) (event.RateLimit, bool) { return event.RateLimit{}, true }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := newShelfTrial(t, `exit 1`, newShelf(t, "a"))
+			finish := make(chan os.Signal, 1)
+			tr.Finish = finish
+			set(&tr.Options)
+			if tr.LimitIn == nil {
+				finish <- os.Interrupt
+			}
+			done := make(chan Report)
+			go func() {
+				report, _ := Run(t.Context(), tr.Options)
+				done <- report
+			}()
+			if tr.LimitIn != nil {
+				poll.WaitOn(t, func(poll.LogT) poll.Result {
+					if strings.Contains(tr.out.String(), "Waiting 1m0s") {
+						return poll.Success()
+					}
+					return poll.Continue("no wait")
+				})
+				finish <- os.Interrupt
+			}
+			assert.Equal(t, (<-done).Stop, Stopped)
+		})
+	}
+}
+
+func TestTheLogTellsWhatTheLoopIsAt(t *testing.T) {
+	s := newShelf(t, "a")
+	s.held = []string{"a"}
+	tr := newShelfTrial(t, `while ! test -e $DIR/go; do sleep 0.05; done; touch $SHELF/a`, s)
+	top := t.TempDir()
+	log, err := looplog.Create(top, looplog.Loop{Mode: "build", Started: time.Now()})
+	assert.NilError(t, err)
+	tr.Log = log
+	done := make(chan error)
+	go func() {
+		_, err := Run(t.Context(), tr.Options)
+		done <- err
+	}()
+	poll.WaitOn(t, func(poll.LogT) poll.Result {
+		if now := looplog.Recent(top, 1)[0].Now; now.N == 1 && len(now.Tasks) == 1 && now.Tasks[0] == "a" {
+			return poll.Success()
+		}
+		return poll.Continue("no task")
+	})
+	assert.NilError(t, os.WriteFile(filepath.Join(tr.dir(), "go"), nil, 0o600))
+	assert.NilError(t, <-done)
+}

@@ -1,0 +1,33 @@
+package loop
+
+import (
+	"context"
+	"slices"
+
+	"github.com/docker-ralph/docker-ralph/ralph/looplog"
+)
+
+// noteTasks keeps the log's note of which tasks the agent has claimed. In a
+// backlog that is another program's, a look would be a call of that program.
+func (w *watch) noteTasks(ctx context.Context) {
+	l := w.loop
+	if l.Log == nil || l.keeper == nil || l.AgentID == "" {
+		return
+	}
+	tasks, err := l.Backlog.Held(ctx, l.AgentID)
+	if err != nil || slices.Equal(tasks, w.now.Tasks) {
+		return
+	}
+	w.now.Tasks = tasks
+	l.noteNow(w.now)
+}
+
+// noteNow notes what the loop is at, for who looks from outside.
+func (l *loop) noteNow(now looplog.Now) {
+	if l.Log == nil {
+		return
+	}
+	if err := l.Log.SetNow(now); err != nil {
+		l.warnOnce("now", "%s. Whoever looks from outside does not see which task is worked on", err)
+	}
+}
