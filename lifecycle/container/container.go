@@ -30,6 +30,7 @@ type API interface {
 	ContainerWait(context.Context, string, client.ContainerWaitOptions) client.ContainerWaitResult
 	CopyFromContainer(context.Context, string, client.CopyFromContainerOptions) (client.CopyFromContainerResult, error)
 	CopyToContainer(context.Context, string, client.CopyToContainerOptions) (client.CopyToContainerResult, error)
+	DiskUsage(context.Context, client.DiskUsageOptions) (client.DiskUsageResult, error)
 	ExecAttach(context.Context, string, client.ExecAttachOptions) (client.ExecAttachResult, error)
 	ExecCreate(context.Context, string, client.ExecCreateOptions) (client.ExecCreateResult, error)
 	ExecInspect(context.Context, string, client.ExecInspectOptions) (client.ExecInspectResult, error)
@@ -46,6 +47,7 @@ type API interface {
 	NetworkRemove(context.Context, string, client.NetworkRemoveOptions) (client.NetworkRemoveResult, error)
 	VolumeCreate(context.Context, client.VolumeCreateOptions) (client.VolumeCreateResult, error)
 	VolumeInspect(context.Context, string, client.VolumeInspectOptions) (client.VolumeInspectResult, error)
+	VolumeList(context.Context, client.VolumeListOptions) (client.VolumeListResult, error)
 	VolumeRemove(context.Context, string, client.VolumeRemoveOptions) (client.VolumeRemoveResult, error)
 }
 

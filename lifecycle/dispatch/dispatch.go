@@ -150,6 +150,11 @@ func Run(ctx context.Context, h Host, opts Options) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	leave, err := h.attend(ctx, wt.Scope)
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
 	if spec.Ephemeral {
 		alive, err := h.sweep(ctx, at.driver, spec, h.save(at, wt))
 		if err != nil {

@@ -293,7 +293,7 @@ func (h Host) saveOwn(ctx context.Context, at place, wt scope.Worktree, sb lifec
 		return nil
 	}
 	if err != nil {
-		return beyondRepair(driver, sb, fmt.Errorf("the sandbox %s cannot be made anew without losing commits: %w", sb.Name, err))
+		return beyondRepair(driver, sb, fmt.Errorf("the sandbox %s cannot be removed without losing commits: %w", sb.Name, err))
 	}
 	h.reportSync(res)
 	return nil

@@ -99,7 +99,7 @@ func (h Host) save(at place, wt scope.Worktree) func(context.Context, lifecycle.
 				return err
 			}
 		}
-		lost := fmt.Errorf("the sandbox %s cannot be made anew without losing work in its own clone of the repository", sb.Name)
+		lost := fmt.Errorf("the sandbox %s cannot be removed without losing work in its own clone of the repository", sb.Name)
 		if err := collect(ctx, wt, sb); err != nil {
 			return fmt.Errorf("%w: %w. Remove it yourself with %q", lost, err, driver.Manual(sb.Name).Remove)
 		}

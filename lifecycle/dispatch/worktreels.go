@@ -2,14 +2,11 @@ package dispatch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/scope"
 	"github.com/docker-ralph/docker-ralph/scope/worktrees"
 )
@@ -113,34 +110,4 @@ func statuses(ctx context.Context, h Host, repo *worktrees.Repository) ([]Worktr
 		}
 	}
 	return list, nil
-}
-
-// located is a sandbox and who made it.
-type located struct {
-	sb lifecycle.Sandbox
-	at place
-}
-
-// sandboxes lists those of all drivers. An error says that some may be missing.
-func (h Host) sandboxes(ctx context.Context, connected func() (API, error)) ([]located, error) {
-	places := []place{
-		{kind: config.DriverSbx, driver: h.microVM(h.sbx(nil))},
-		{kind: config.DriverDockerSandbox, driver: h.microVM(h.dockerSandbox())},
-	}
-	var errs []error
-	if api, err := connected(); err != nil {
-		errs = append(errs, err)
-	} else {
-		driver := &container.Driver{API: api, Host: api.DaemonHost(), StateDir: h.StateDir, Report: h.report}
-		places = append(places, place{kind: config.DriverContainer, driver: driver, api: api})
-	}
-	var all []located
-	for _, at := range places {
-		list, err := at.driver.List(ctx) // asks no program that has never made one
-		errs = append(errs, err)
-		for _, sb := range list {
-			all = append(all, located{sb, at})
-		}
-	}
-	return all, errors.Join(errs...)
 }

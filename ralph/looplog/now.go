@@ -5,12 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -51,12 +48,7 @@ type Seen struct {
 // most n. It is for who looks from outside: agents can write there, so nothing
 // outside of top is looked at, nothing waits, and only so much is read.
 func Recent(top string, n int) []Seen {
-	root, err := os.OpenRoot(top)
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = root.Close() }()
-	logs, err := root.OpenRoot(dir)
+	logs, err := openLogs(top)
 	if err != nil {
 		return nil
 	}
@@ -75,30 +67,22 @@ func Recent(top string, n int) []Seen {
 
 // recentNames lists the folders of loops, oldest first.
 func recentNames(logs *os.Root) []string {
-	folder, err := logs.Open(".")
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = folder.Close() }()
-	names, _ := folder.Readdirnames(looked)
-	names = slices.DeleteFunc(names, func(name string) bool { return !strings.Contains(name, "-") })
-	slices.Sort(names) // they begin with the time
-	return names[max(0, len(names)-keptLoops):]
+	all := slices.DeleteFunc(names(logs, looked), func(name string) bool { return !strings.Contains(name, "-") })
+	slices.Sort(all) // they begin with the time
+	return all[max(0, len(all)-keptLoops):]
 }
 
 func look(logs *os.Root, id string) (Seen, error) {
-	var seen Seen
-	b, err := peek(logs, path.Join(id, loopFile), readNote)
-	if err == nil {
-		err = json.Unmarshal(b, &seen.Loop)
-	}
+	r, err := openLoop(logs, id)
 	if err != nil {
 		return Seen{}, err
 	}
-	if b, err := peek(logs, path.Join(id, nowFile), readNote); err == nil {
+	defer r.Close()
+	seen := Seen{Loop: r.Loop}
+	if b, err := peek(r.dir, nowFile, readNote); err == nil {
 		_ = json.Unmarshal(b, &seen.Now) // half of it would be nothing
 	}
-	if b, err := peek(logs, path.Join(id, iterationsFile), readEnd); err == nil {
+	if b, err := peek(r.dir, iterationsFile, readEnd); err == nil {
 		seen.Last = lastIteration(b)
 	}
 	return seen, nil
@@ -115,20 +99,16 @@ func lastIteration(end []byte) *Iteration {
 	return nil
 }
 
-// peek reads the end of a regular file. Anything else an agent may have put
-// there to keep who reads it waiting.
-func peek(logs *os.Root, name string, limit int64) ([]byte, error) {
-	f, err := logs.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+// peek reads the end of a file.
+func peek(at *os.Root, name string, limit int64) ([]byte, error) {
+	f, err := openFile(at, name)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
 	info, err := f.Stat()
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fs.ErrInvalid
 	}
 	if info.Size() > limit {
 		if _, err := f.Seek(-limit, io.SeekEnd); err != nil {

@@ -1,0 +1,100 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/containerd/errdefs"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+	"github.com/docker-ralph/docker-ralph/lifecycle/privategit"
+)
+
+// leftovers are what a repository has on the engine besides its sandboxes.
+type leftovers struct {
+	driver  *container.Driver // nil if there is no engine, and so nothing
+	volumes []leftVolume
+}
+
+type leftVolume struct {
+	name string
+	// sandbox is the one whose git directory is in it; empty for the caches.
+	sandbox string
+}
+
+// findLeftovers looks for volumes of the repository. A git directory with commits
+// that are nowhere else is kept, and named.
+func (c *cleaning) findLeftovers(ctx context.Context) error {
+	root := c.home.dir
+	if c.home.inside {
+		root = cmp.Or(c.home.wt.MainRoot, c.home.wt.CommonDir)
+	}
+	api, err := c.connected()
+	if err != nil {
+		return err
+	}
+	d := c.host.containerDriver(api)
+	c.extra.driver = d
+	cache := container.CacheVolume(root)
+	has, err := d.HasVolume(ctx, cache)
+	if _, foreign := errors.AsType[*lifecycle.ForeignError](err); foreign {
+		c.host.report(fmt.Sprintf("Warning: %v", err))
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	if has {
+		c.extra.volumes = append(c.extra.volumes, leftVolume{name: cache})
+	}
+	git, err := d.GitVolumes(ctx, root)
+	if err != nil {
+		return err
+	}
+	for _, v := range git {
+		if slices.Contains(boxNames(c.mine), v.Sandbox) {
+			continue // it goes with its sandbox
+		}
+		if !privategit.Saved(c.host.StateDir, v.Sandbox) {
+			c.host.report(fmt.Sprintf("Warning: the volume %s is kept, as it may have the only copy of commits: the next sandbox of its branch has it again. If you do not need them, remove it with \"docker volume rm %s\"", v.Name, v.Name))
+			continue
+		}
+		c.extra.volumes = append(c.extra.volumes, leftVolume{v.Name, v.Sandbox})
+	}
+	return nil
+}
+
+// removeLeftovers removes those volumes, and the proxies and networks of sandboxes
+// that are gone. The caches are kept while a sandbox is.
+func (c *cleaning) removeLeftovers(ctx context.Context, kept bool) (removed []string, err error) {
+	d, h := c.extra.driver, c.host
+	var errs []error
+	for _, v := range c.extra.volumes {
+		if v.sandbox == "" && kept {
+			h.report(fmt.Sprintf("The caches in the volume %s are kept with the sandboxes", v.name))
+			continue
+		}
+		err := d.RemoveVolume(ctx, v.name)
+		if err == nil && v.sandbox != "" {
+			err = privategit.Forget(h.StateDir, v.sandbox)
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		removed = append(removed, "volume "+v.name)
+		h.report("Removed the volume " + v.name)
+	}
+	orphans, err := d.SweepOrphans(ctx, orphanGrace)
+	if errdefs.IsConflict(err) || errdefs.IsPermissionDenied(err) {
+		err = nil // another command removes them
+	}
+	for _, name := range orphans {
+		removed = append(removed, "leftover "+name)
+	}
+	return removed, errors.Join(append(errs, err)...)
+}

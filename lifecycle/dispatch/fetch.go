@@ -1,0 +1,65 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/privategit"
+	"github.com/docker-ralph/docker-ralph/scope"
+)
+
+// errUnprepared says why commits cannot be fetched from a sandbox.
+var errUnprepared = errors.New("it was made by another version of docker-ralph: run \"docker ralph task list\" in its work tree to have it prepared")
+
+// fetch brings the commits home that a sandbox of any scope may have alone. It is
+// started for that.
+func (h Host) fetch(ctx context.Context, l located) error {
+	if !l.sb.Private || h.homeAlready(l) {
+		return nil
+	}
+	wt, err := h.treeOf(ctx, l.sb)
+	if err != nil {
+		return fmt.Errorf("the commits of the sandbox %s cannot be fetched: %w", l.sb.Name, err)
+	}
+	at := l.at
+	at.inspect = &inspection{host: h, root: wt.Root, connected: h.Engine}
+	if err := h.save(at, wt)(ctx, l.sb); err != nil {
+		return err
+	}
+	if l.at.kind == config.DriverContainer && !privategit.Saved(h.StateDir, l.sb.Name) {
+		return fmt.Errorf("the commits of the sandbox %s cannot be fetched: %w", l.sb.Name, errUnprepared)
+	}
+	return nil
+}
+
+// homeAlready tells of a sandbox that cannot be started, because its work tree is
+// gone, but whose commits are all in its repository.
+func (h Host) homeAlready(l located) bool {
+	sb := l.sb
+	return l.at.kind == config.DriverContainer && sb.State != lifecycle.Running && gone(sb.Root) &&
+		sb.MainRoot != "" && !gone(filepath.Join(sb.MainRoot, ".git")) && privategit.Saved(h.StateDir, sb.Name)
+}
+
+// treeOf is the work tree of a sandbox or, when that is gone, the main one of its
+// repository, into which commits can come as well.
+func (h Host) treeOf(ctx context.Context, sb lifecycle.Sandbox) (scope.Worktree, error) {
+	getenv := func(name string) string {
+		return map[string]string{"RALPH_SCOPE_REPO": sb.Scope.Repo, "RALPH_SCOPE_BRANCH": sb.Scope.Branch}[name]
+	}
+	wt, err := scope.Detect(ctx, sb.Root, getenv)
+	if err == nil && wt.Root == sb.Root && (sb.MainRoot == "" || wt.MainRoot == sb.MainRoot) {
+		return wt, nil
+	}
+	if sb.MainRoot == "" || sb.MainRoot == sb.Root {
+		return wt, fmt.Errorf("its work tree %s is gone", sb.Root)
+	}
+	wt, err = scope.Detect(ctx, sb.MainRoot, getenv)
+	if err != nil || wt.Root != sb.MainRoot {
+		return wt, fmt.Errorf("its work tree %s and its repository %s are gone", sb.Root, sb.MainRoot)
+	}
+	return wt, nil
+}

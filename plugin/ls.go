@@ -1,0 +1,177 @@
+package plugin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/docker/cli/cli"
+	"github.com/docker/cli/cli/command/formatter"
+	"github.com/spf13/cobra"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+)
+
+func newListCommand(d dispatcher) *cobra.Command {
+	var opts dispatch.SandboxList
+	var format string
+	cmd := &cobra.Command{
+		Use:     "ls [OPTIONS]",
+		Aliases: []string{"list"},
+		Short:   "List sandboxes and what runs in them",
+		Long: `List the sandboxes of this repository, whatever they are made with, and what runs
+in them: the loop, its run and its task, or how the last loop ended. The sandbox of
+this work tree and branch is marked.`,
+		Args:              cli.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return d.listSandboxes(cmd, opts, format)
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVarP(&opts.All, "all", "a", false, "List all sandboxes of this machine")
+	flags.BoolVarP(&opts.Names, "quiet", "q", false, "Only print the names")
+	flags.BoolVarP(&opts.Size, "size", "s", false, "Tell what containers take on the disk, which can be slow")
+	flags.StringVar(&format, "format", formatter.TableFormatKey, `How they are printed: "table", "json", or a Go template ("table TEMPLATE" with headings)`)
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{formatter.TableFormatKey, formatter.JSONFormatKey}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// hiddenAs makes the same command under another name, which the help does not
+// tell.
+func hiddenAs(cmd *cobra.Command, name string) *cobra.Command {
+	_, args, _ := strings.Cut(cmd.Use, " ")
+	cmd.Use, cmd.Aliases, cmd.Hidden = strings.TrimSpace(name+" "+args), nil, true
+	return cmd
+}
+
+func (d dispatcher) listSandboxes(cmd *cobra.Command, opts dispatch.SandboxList, format string) error {
+	if err := writeSandboxes(io.Discard, format, opts.Size, nil); err != nil {
+		return err
+	}
+	host, err := d.host(cmd, cmd.Name())
+	if err != nil {
+		return err
+	}
+	list, err := dispatch.Sandboxes(cmd.Context(), host, opts)
+	if err != nil {
+		return err
+	}
+	out := d.cli.Out()
+	switch {
+	case opts.Names:
+		for _, s := range list {
+			if _, err := fmt.Fprintln(out, s.Name); err != nil {
+				return err
+			}
+		}
+		return nil
+	case format == formatter.TableFormatKey && out.IsTerminal() && os.Getenv("NO_COLOR") == "":
+		var table bytes.Buffer
+		if err := writeSandboxes(&table, format, opts.Size, list); err != nil {
+			return err
+		}
+		_, err := io.WriteString(out, coloured(table.String(), list))
+		return err
+	}
+	return writeSandboxes(out, format, opts.Size, list)
+}
+
+const (
+	sandboxTable = "table {{.Name}}{{if .Current}} (current){{end}}\t{{.Scope}}\t{{.Driver}}\t{{.Agent}}\t{{.State}}\t{{.Loop}}\t{{.Worktree}}\t{{.Image}}"
+	sizeColumn   = "\t{{.Size}}"
+)
+
+// writeSandboxes prints sandboxes: as one list in JSON, or as docker's own
+// commands print theirs.
+func writeSandboxes(out io.Writer, format string, size bool, list []dispatch.SandboxStatus) error {
+	switch format {
+	case formatter.JSONFormatKey:
+		if list == nil {
+			list = []dispatch.SandboxStatus{}
+		}
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(list)
+	case formatter.TableFormatKey:
+		if format = sandboxTable; size {
+			format += sizeColumn
+		}
+	case "":
+		return errors.New("an empty format prints nothing: use \"table\", \"json\" or a Go template")
+	}
+	render := func(write func(formatter.SubContext) error) error {
+		for _, s := range list {
+			if err := write(&sandboxContext{status: s, now: time.Now()}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	heading := &sandboxContext{}
+	// Without "Current": the table puts no mark behind a heading.
+	heading.Header = formatter.SubHeaderContext{
+		"Name": formatter.NameHeader, "Scope": "SCOPE", "Repo": "REPO", "Branch": "BRANCH", "Driver": "DRIVER", "Agent": "AGENT",
+		"State": "STATE", "Loop": "LOOP", "Iteration": "ITERATION", "Task": "TASK", "Since": "SINCE", "ExitCode": "EXIT CODE",
+		"Worktree": "WORKTREE", "Image": "IMAGE", "Size": formatter.SizeHeader,
+	}
+	ctx := formatter.Context{Output: out, Format: formatter.Format(format)}
+	return ctx.Write(heading, render)
+}
+
+// coloured colours the states in a table. A colour has no width, so it can come
+// only when the columns have theirs.
+func coloured(table string, list []dispatch.SandboxStatus) string {
+	lines := strings.SplitAfter(table, "\n")
+	at := strings.Index(lines[0], "STATE")
+	for i, s := range list {
+		if i+1 >= len(lines) || at < 0 {
+			break
+		}
+		colour := "33"
+		switch lifecycle.State(s.State) {
+		case lifecycle.Running:
+			colour = "32"
+		case lifecycle.Stopped:
+			colour = "90"
+		}
+		row := []rune(lines[i+1])
+		if end := at + len([]rune(s.State)); end <= len(row) && string(row[at:end]) == s.State {
+			lines[i+1] = string(row[:at]) + "\x1b[" + colour + "m" + s.State + "\x1b[0m" + string(row[end:])
+		}
+	}
+	return strings.Join(lines, "")
+}
+
+// completeSandboxes offers the names of sandboxes that are not given yet.
+func (d dispatcher) completeSandboxes(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionLimit)
+	defer cancel()
+	host, err := d.host(cmd, cmd.Name())
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	host.Stderr = io.Discard
+	names, _ := dispatch.SandboxNames(ctx, host) // a shell that completes has no use for an error
+	given := map[string]bool{}
+	for _, arg := range args {
+		given[arg] = true
+	}
+	var offered []string
+	for _, name := range names {
+		if !given[name] {
+			offered = append(offered, name)
+		}
+	}
+	return offered, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completionLimit is as long as a user may wait for a completion.
+const completionLimit = 2 * time.Second
