@@ -5,6 +5,7 @@ package e2e
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -92,7 +93,7 @@ func TestLsOutsideOfTheRepository(t *testing.T) {
 func TestLsTellsWhatContainersTake(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.ok(t, "task", "create", "a", "Title")
-		run(t, w.docker("exec", w.sandbox(t).ID, "sh", "-c", "head -c 3000000 /dev/zero >/home/agent/big")).expect(t, 0)
+		run(t, w.docker("exec", "-u", fmt.Sprintf("%d:%d", w.uid, w.gid), w.sandbox(t).ID, "sh", "-c", "head -c 3000000 /dev/zero >/home/agent/big")).expect(t, 0)
 		list := w.listed(t, "--size")
 		assert.Assert(t, list[0].Size != nil && *list[0].Size > 3000000 && *list[0].Size < 1<<30)
 		assert.Assert(t, w.listed(t)[0].Size == nil)
@@ -106,6 +107,7 @@ func TestLsDoesNotObeyTheAgent(t *testing.T) {
 		w.ok(t, "task", "create", "a", "Title")
 		loop := filepath.Join(w.repo, ".ralph", "logs", "20990101-000000-build")
 		w.write(t, filepath.Join(loop, "loop.json"), `{"mode":"\u001b]0;title\u0007build\nx","stop":"\u001b[2J","started":"2026-01-01T00:00:00Z","ended":"2026-01-01T00:00:00Z"}`)
+		w.own(t, filepath.Join(w.repo, ".ralph"))
 		run(t, w.command("mkfifo", filepath.Join(loop, "iterations.jsonl"))).expect(t, 0)
 		out := w.ok(t, "ls")
 		assert.Equal(t, strings.Count(out, "\n"), 2, out)

@@ -210,6 +210,9 @@ func (h Host) quiet(ctx context.Context, l located) error {
 		return nil
 	}
 	busy, err := l.at.driver.Busy(ctx, l.sb)
+	if err != nil && ctx.Err() == nil && gone(l.sb.Root) && !l.sb.Private {
+		return nil // nothing can be run where the work tree was, and no work can be done there
+	}
 	if err == nil && busy {
 		err = errors.New("something runs in it. End that with \"docker ralph stop\", or at once with \"docker ralph stop --now\"")
 	}

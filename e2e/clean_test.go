@@ -1,0 +1,159 @@
+//go:build unix
+
+package e2e
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/moby/moby/client"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+)
+
+func TestCleanRemovesTheSandboxAndNothingElse(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		other := w.linked(t, "other")
+		w.ok(t, "task", "create", "a", "Title")
+		other.ok(t, "task", "list")
+		w.write(t, filepath.Join(w.repo, "mine"), "x")
+		assert.Equal(t, len(w.sandboxes(t)), 2)
+		res := w.ralph(t, "clean").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "see it with --dry-run, or remove it with --force"))
+		name := w.listed(t)[0].Name
+		if !w.listed(t)[0].Current {
+			name = w.listed(t)[1].Name
+		}
+		assert.Equal(t, w.ok(t, "clean", "--dry-run"), "sandbox "+name+"\n")
+		assert.Equal(t, len(w.sandboxes(t)), 2)
+
+		assert.Equal(t, w.ok(t, "clean", "--force"), "sandbox "+name+"\n")
+		assert.Equal(t, len(w.sandboxes(t)), 1)
+		assert.Equal(t, w.read(t, "mine"), "x")
+		res = w.ralph(t, "reset", "--force").expect(t, 0)
+		assert.Check(t, is.Contains(res.stderr, "There is no sandbox of this work tree and branch to remove."))
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"}) // in one that is new
+	})
+}
+
+func TestCleanAsksWhichSandboxes(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		other := w.linked(t, "other")
+		w.ok(t, "task", "list")
+		other.ok(t, "task", "list")
+		press := func(args []string, dialogue ...string) result {
+			t.Helper()
+			tm := w.terminal(t, w.docker(append([]string{"ralph"}, args...)...))
+			for i := 0; i < len(dialogue); i += 2 {
+				tm.screen.waitFor(t, dialogue[i])
+				tm.press(t, dialogue[i+1]+"\r")
+			}
+			return tm.wait(t)
+		}
+		const which, sure = "Your choice (1 or 2):", "Remove them? [y/N]"
+		press([]string{"clean"}, which, "").expect(t, 1)
+		press([]string{"clean"}, which, "2", sure, "n").expect(t, 1)
+		press([]string{"clean", "--all"}, sure, "").expect(t, 1)
+		assert.Equal(t, len(w.sandboxes(t)), 2)
+		res := press([]string{"clean"}, which, "1").expect(t, 0)
+		assert.Check(t, is.Contains(res.stdout, "1) this work tree's and branch's: ralph-e2e-"))
+		assert.Equal(t, len(w.sandboxes(t)), 1)
+		assert.Assert(t, !w.listed(t)[0].Current)
+		w.ok(t, "task", "list")
+		press([]string{"clean"}, which, "2", sure, "y").expect(t, 0)
+		assert.Equal(t, len(w.sandboxes(t)), 0)
+	})
+}
+
+func TestCleanKeepsASandboxThatSomethingRunsIn(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		w.plan(t, slowTask())
+		build := start(t, w.docker("ralph", "build"))
+		appears(t, filepath.Join(w.repo, "begun"))
+		res := w.ralph(t, "clean", "--force").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "was kept: another command works with it"))
+		build.signalGroup(syscall.SIGKILL)
+		build.wait(t)
+		res = w.ralph(t, "clean", "--force").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "was kept: something runs in it"))
+		assert.Assert(t, w.sandbox(t).Running)
+		w.write(t, filepath.Join(w.repo, "go"), "")
+		w.atRest(t)
+		w.ralph(t, "clean", "--force").expect(t, 0)
+		assert.Equal(t, len(w.sandboxes(t)), 0)
+	})
+}
+
+// A clean-up leaves neither containers, nor networks, nor volumes of the
+// repository, and loses no commit: not even one that nobody has fetched, nor one
+// of a work tree that is gone.
+func TestCleanAllLosesNoCommit(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.byDefault()
+		lost, done := w.linked(t, "lost"), w.linked(t, "done")
+		unfetched := task{ID: "b", Title: "Commit and hang", Steps: []string{"echo b > b.txt; git add b.txt; git commit -qm b; touch committed; sleep 1000"}}
+		for _, tree := range []*world{w, lost} {
+			tree.plan(t, unfetched)
+			build := start(t, tree.docker("ralph", "build", "-n", "1"))
+			appears(t, filepath.Join(tree.repo, "committed"))
+			build.signalGroup(syscall.SIGKILL)
+			build.wait(t)
+		}
+		done.plan(t, task{ID: "c", Title: "Add c", Steps: []string{"echo c > c.txt"}})
+		done.ralph(t, "build").expect(t, 0)
+		for _, c := range w.containers(t) {
+			run(t, w.docker("stop", "-t", "0", c.ID)).expect(t, 0)
+		}
+		assert.NilError(t, os.RemoveAll(lost.repo))
+		assert.NilError(t, os.RemoveAll(done.repo))
+		cache := container.CacheVolume(w.repo)
+		run(t, w.docker("volume", "create", "--label", labelPrefix+"created-by=docker-ralph", cache)).expect(t, 0)
+		t.Cleanup(func() { run(t, w.docker("volume", "rm", "-f", cache)) })
+
+		res := w.ralph(t, "clean", "--all", "--force").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "was kept, as it may have the only copy of its commits"))
+		assert.DeepEqual(t, w.branches(t), map[string]bool{"lost": true})
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "b")
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "done"), "Add c")
+		assert.Check(t, is.Contains(w.ok(t, "ls"), lost.repo+" (gone)"))
+		assert.Check(t, is.Contains(res.stderr, "are kept with the sandboxes"))
+
+		kept := w.sandbox(t)
+		run(t, w.docker("rm", "-fv", kept.ID)).expect(t, 0)
+		res = w.ralph(t, "clean", "--all", "--force").expect(t, 0)
+		assert.Check(t, is.Contains(res.stderr, "the volume ralph-git-"+kept.Name))
+		assert.Check(t, is.Contains(res.stdout, "volume "+cache+"\n"))
+		api := w.engine.Client(t)
+		_, err := api.VolumeInspect(context.WithoutCancel(t.Context()), cache, client.VolumeInspectOptions{})
+		assert.ErrorContains(t, err, "no such volume")
+		assert.DeepEqual(t, w.volumes(t), []string{"ralph-git-" + kept.Name})
+	})
+}
+
+// A repository that was deleted is cleaned up after from where it was, or by the
+// sandbox's name.
+func TestCleanWithoutTheRepository(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		w.ok(t, "task", "list")
+		name := w.sandbox(t).Name
+		assert.NilError(t, os.RemoveAll(filepath.Join(w.repo, ".git")))
+		assert.Check(t, is.Contains(w.ok(t, "ls"), name+" (current)"))
+		w.ok(t, "clean", "--force")
+		assert.Equal(t, len(w.sandboxes(t)), 0)
+
+		w.git(t, "init", "-q")
+		w.git(t, "remote", "add", "origin", "https://git.example/"+w.slug+".git")
+		w.git(t, "commit", "-q", "--allow-empty", "-m", "first")
+		w.ok(t, "task", "list")
+		outside := *w
+		outside.repo = w.home
+		assert.NilError(t, os.RemoveAll(w.repo))
+		outside.ok(t, "clean", "--force", name)
+		assert.Equal(t, len(outside.sandboxes(t)), 0)
+	})
+}

@@ -1,0 +1,97 @@
+package plugin
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/assert/cmp"
+	"gotest.tools/v3/golden"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+)
+
+func sandboxes() []dispatch.SandboxStatus {
+	ago := func(d time.Duration) *time.Time {
+		at := time.Now().Add(-d).UTC()
+		return &at
+	}
+	size, limit := int64(12_345_678), 7
+	return []dispatch.SandboxStatus{
+		{
+			Name: "ralph-acme-shop-main", Repo: "acme/shop", Branch: "main", Driver: "container", Agent: "claude", State: "running",
+			Loop:     &dispatch.LoopStatus{Command: "build", Running: true, Iteration: 3, Tasks: []string{"auth/02"}, Since: ago(4 * time.Minute), Others: 1},
+			Worktree: "/src/shop", Image: "agent-loop-sandbox-claude:v1", Size: &size, Current: true,
+		},
+		{
+			Name: "ralph-acme-shop-größe", Repo: "acme/shop", Branch: "größe", Driver: "sbx", Agent: "codex", State: "stopped",
+			Loop:     &dispatch.LoopStatus{Command: "build", Iteration: 9, Since: ago(3 * time.Hour), Ended: ago(2 * time.Hour), Stop: "stall", ExitCode: &limit},
+			Worktree: "/src/shop/.worktrees/größe", Image: "docker/sandbox-templates:codex",
+		},
+		{
+			Name: "ralph-acme-shop-old", Repo: "acme/shop", Branch: "old", Driver: "container", Agent: "claude", State: "unknown",
+			Loop:     &dispatch.LoopStatus{Command: "plan", Since: ago(time.Hour), Killed: true},
+			Worktree: "/src/old", Gone: true, Image: "evil\n\x1b[2Jimage",
+		},
+		{Name: "ralph-acme-shop-new", Repo: "acme/shop", Branch: "new", Driver: "container", Agent: "shell", State: "running", Worktree: "/src/new", Image: "x"},
+	}
+}
+
+func TestWriteSandboxes(t *testing.T) {
+	for _, tc := range []struct {
+		name, format string
+		size         bool
+	}{
+		{"table", "table", false},
+		{"size", "table", true},
+		{"columns", `table {{.Name}}\t{{.Iteration}}\t{{.Task}}\t{{.ExitCode}}`, false},
+		{"template", "{{.Name}} {{.Current}} {{json .Branch}}", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var out bytes.Buffer
+			assert.NilError(t, writeSandboxes(&out, tc.format, tc.size, sandboxes()))
+			golden.Assert(t, out.String(), "ls-"+tc.name+".golden")
+		})
+	}
+	assert.ErrorContains(t, writeSandboxes(&bytes.Buffer{}, "", false, nil), "an empty format prints nothing")
+	assert.ErrorContains(t, writeSandboxes(&bytes.Buffer{}, "{{.Nothing}}", false, sandboxes()), "Nothing")
+}
+
+func TestWriteSandboxesAsJSON(t *testing.T) {
+	var out bytes.Buffer
+	assert.NilError(t, writeSandboxes(&out, "json", false, nil))
+	assert.Equal(t, out.String(), "[]\n")
+	out.Reset()
+	assert.NilError(t, writeSandboxes(&out, "json", false, sandboxes()))
+	var back []dispatch.SandboxStatus
+	assert.NilError(t, json.Unmarshal(out.Bytes(), &back))
+	assert.DeepEqual(t, back, sandboxesWithout(back))
+}
+
+// sandboxesWithout are the sandboxes with the times of others.
+func sandboxesWithout(times []dispatch.SandboxStatus) []dispatch.SandboxStatus {
+	list := sandboxes()
+	for i, s := range list {
+		if s.Loop != nil {
+			s.Loop.Since, s.Loop.Ended = times[i].Loop.Since, times[i].Loop.Ended
+		}
+	}
+	return list
+}
+
+func TestStatesAreColoured(t *testing.T) {
+	var out bytes.Buffer
+	list := sandboxes()
+	assert.NilError(t, writeSandboxes(&out, "table", false, list))
+	table := out.String()
+	got := coloured(table, list)
+	for _, want := range []string{"\x1b[32mrunning\x1b[0m ", "\x1b[90mstopped\x1b[0m ", "\x1b[33munknown\x1b[0m "} {
+		assert.Check(t, cmp.Contains(got, want))
+	}
+	plain := strings.NewReplacer("\x1b[32m", "", "\x1b[90m", "", "\x1b[33m", "", "\x1b[0m", "").Replace(got)
+	assert.Equal(t, plain, table)
+	assert.Equal(t, coloured("", nil), "")
+}
