@@ -4,7 +4,7 @@
 // docker itself, measured in turn in one run. It needs bin/docker-ralph and
 // the engines that RALPH_TEST_ENGINES lists ("name=address,…"), with the
 // image RALPH_TEST_BASE. Arguments choose what is measured: plugin, ralph,
-// microvm, engine, network, image.
+// microvm, engine, session, network, image.
 package main
 
 import (
@@ -57,6 +57,7 @@ func run(ctx context.Context, chosen []string) error {
 		{"ralph", b.guest},
 		{"microvm", b.microVMs},
 		{"engine", b.engines},
+		{"session", b.sessions},
 		{"network", b.network},
 		{"image", b.images},
 	}
@@ -132,18 +133,24 @@ func (b *bench) repository(dir, name string) error {
 
 // time runs a command in the repository and returns how long it took.
 func (b *bench) time(name string, args ...string) (time.Duration, error) {
+	start := time.Now()
+	_, err := b.said(name, args...)
+	return time.Since(start), err
+}
+
+// said runs a command in the repository and returns what it printed.
+func (b *bench) said(name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(b.ctx, name, args...)
 	cmd.Dir = b.repo
 	cmd.Env = append(os.Environ(), "DOCKER_CONFIG="+filepath.Join(b.dir, "docker"), "DOCKER_HOST="+b.host,
 		"BUILDKIT_PROGRESS=quiet", "BUILDX_NO_DEFAULT_ATTESTATIONS=1", "GIT_CONFIG_NOSYSTEM=1", fmt.Sprintf("SUDO_UID=%d", uid))
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	start := time.Now()
 	err := cmd.Run()
 	if err != nil {
 		err = fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, out.String())
 	}
-	return time.Since(start), err
+	return out.String(), err
 }
 
 func (b *bench) ralph(args ...string) []string {

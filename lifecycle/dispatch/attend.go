@@ -69,3 +69,21 @@ func (h Host) exclude(ctx context.Context, sb lifecycle.Sandbox, patience time.D
 	}
 	return func() { _ = lock.Close() }, nil
 }
+
+// enter attends the scope of a command that is about to run. A sandbox that is
+// for this command alone is marked as such, and what earlier ones have left goes.
+func (h Host) enter(ctx context.Context, at place, wt scope.Worktree, spec lifecycle.Spec) (leave func(), err error) {
+	unattended, err := h.attend(ctx, wt.Scope)
+	if err != nil || !spec.Ephemeral {
+		return unattended, err
+	}
+	alive, err := h.sweep(ctx, at.driver, spec, h.save(at, wt))
+	if err != nil {
+		unattended()
+		return nil, err
+	}
+	return func() {
+		_ = alive.Close()
+		unattended()
+	}, nil
+}

@@ -131,3 +131,19 @@ func TestWhoWorksWithASandboxIsWaitedFor(t *testing.T) {
 	leave()
 	assert.NilError(t, <-came)
 }
+
+func TestACommandWithASandboxOfItsOwnLeavesIt(t *testing.T) {
+	h := Host{StateDir: t.TempDir(), Stderr: &bytes.Buffer{}}
+	mine := scope.Scope{Repo: "a/b", Branch: "main"}
+	spec := lifecycle.Spec{Name: "ralph-a-b-main-x", Scope: mine, Root: "/src", Ephemeral: true}
+	leave, err := h.enter(t.Context(), place{driver: &listed{}}, scope.Worktree{Scope: mine}, spec)
+	assert.NilError(t, err)
+	taken, err := h.exclude(t.Context(), lifecycle.Sandbox{Scope: mine}, 0)
+	assert.NilError(t, err)
+	assert.Assert(t, taken == nil)
+	leave()
+	taken, err = h.exclude(t.Context(), lifecycle.Sandbox{Scope: mine}, 0)
+	assert.NilError(t, err)
+	assert.Assert(t, taken != nil)
+	taken()
+}

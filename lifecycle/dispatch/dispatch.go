@@ -150,18 +150,11 @@ func Run(ctx context.Context, h Host, opts Options) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	leave, err := h.attend(ctx, wt.Scope)
+	leave, err := h.enter(ctx, at, wt, spec)
 	if err != nil {
 		return 0, err
 	}
 	defer leave()
-	if spec.Ephemeral {
-		alive, err := h.sweep(ctx, at.driver, spec, h.save(at, wt))
-		if err != nil {
-			return 0, err
-		}
-		defer func() { _ = alive.Close() }()
-	}
 	if err := at.inspect.tree(ctx, opts.Command); err != nil {
 		return 0, err
 	}

@@ -1,0 +1,96 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Goals of what is done again and again.
+const (
+	listTakes  = 150 * time.Millisecond
+	listed     = 100
+	againRatio = 1.3
+)
+
+// sessions measures the list of many sandboxes, and coming back to one that was
+// stopped.
+func (b *bench) sessions() error {
+	return b.eachEngine(func() error {
+		if err := b.list(); err != nil {
+			return err
+		}
+		return b.again()
+	})
+}
+
+// many makes containers that are listed as sandboxes: as many as $1, of the work
+// trees below $2, from the image $3.
+const many = `for i in $(seq "$1"); do docker create --name "ralph-bench-list-$i" \
+	--label io.github.docker-ralph.created-by=docker-ralph --label "io.github.docker-ralph.sandbox=ralph-bench-list-$i" \
+	--label io.github.docker-ralph.scope.repo=bench/list --label "io.github.docker-ralph.scope.branch=b$i" \
+	--label "io.github.docker-ralph.root=$2" --label "io.github.docker-ralph.worktree=$2/.worktrees/b$i" "$3" true; done`
+
+const removeMany = `docker ps -aq --filter name=ralph-bench-list- | xargs -r docker rm -f`
+
+// list measures the list of many sandboxes.
+func (b *bench) list() error {
+	remove := []string{"sh", "-c", removeMany}
+	defer func() { _, _ = b.timeAll([][]string{remove}) }()
+	if _, err := b.timeAll([][]string{remove, {"sh", "-c", many, "sh", fmt.Sprint(listed), b.repo, b.base}}); err != nil {
+		return err
+	}
+	names, err := b.lines("docker", "ralph", "ls", "-q")
+	if err != nil {
+		return err
+	}
+	if names != listed {
+		return fmt.Errorf("%d sandboxes are listed, not %d", names, listed)
+	}
+	var all []time.Duration
+	for range runs {
+		d, err := b.time("docker", "ralph", "ls")
+		if err != nil {
+			return err
+		}
+		all = append(all, d)
+	}
+	fmt.Printf("%-7s %-32s %s (goal: at most %s)\n", b.engine, fmt.Sprintf("ls with %d sandboxes", listed), ms(median(all)), ms(listTakes))
+	return nil
+}
+
+// lines counts the lines that a command prints.
+func (b *bench) lines(name string, args ...string) (int, error) {
+	out, err := b.said(name, args...)
+	return strings.Count(out, "\n"), err
+}
+
+// again measures a dispatch into a sandbox that was stopped. The wall has a figure
+// of its own.
+func (b *bench) again() error {
+	ours := append([]string{"env", "RALPH_GIT=direct"}, b.ralph("--network", "allow-all", "task", "list")...)
+	if _, err := b.timeAll([][]string{ours}); err != nil {
+		return err
+	}
+	name, err := b.output("ps", "--format", "{{.Names}}", "--filter", "label=io.github.docker-ralph.worktree="+b.repo)
+	if err != nil {
+		return err
+	}
+	defer func() { _, _ = b.timeAll([][]string{removal(name)}) }()
+	link, err := b.output("exec", name, "readlink", "-f", "/opt/ralph/bin/ralph")
+	if err != nil {
+		return err
+	}
+	user, err := b.output("inspect", "--format", `{{index .Config.Labels "io.github.docker-ralph.user"}}`, name)
+	if err != nil {
+		return err
+	}
+	return b.compare("dispatch into a stopped sandbox", "docker start and exec", againRatio, creates,
+		[][]string{ours},
+		[][]string{
+			{"docker", "start", name},
+			{"docker", "exec", "-u", user, "-w", b.repo, name, link, "task", "list"},
+		}, []string{"docker", "stop", "-t", "0", name})
+}
