@@ -14,6 +14,8 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/double"
+	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 func TestCleanRemovesTheSandboxAndNothingElse(t *testing.T) {
@@ -122,6 +124,9 @@ func TestCleanAllLosesNoCommit(t *testing.T) {
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "done"), "Add c")
 		assert.Check(t, is.Contains(w.ok(t, "ls"), lost.repo+" (gone)"))
 		assert.Check(t, is.Contains(res.stderr, "are kept with the sandboxes"))
+		for _, branch := range []string{"main", "done"} {
+			w.nothingStandsAround(t, branch)
+		}
 
 		kept := w.sandbox(t)
 		run(t, w.docker("rm", "-fv", kept.ID)).expect(t, 0)
@@ -155,5 +160,40 @@ func TestCleanWithoutTheRepository(t *testing.T) {
 		assert.NilError(t, os.RemoveAll(w.repo))
 		outside.ok(t, "clean", "--force", name)
 		assert.Equal(t, len(outside.sandboxes(t)), 0)
+	})
+}
+
+// nothingStandsAround asserts that nothing is left of what stood around the
+// sandbox of a branch.
+func (w *world) nothingStandsAround(t *testing.T, branch string) {
+	t.Helper()
+	name, err := scope.Scope{Repo: w.slug, Branch: branch}.SandboxName()
+	assert.NilError(t, err)
+	ctx, api := t.Context(), w.engine.Client(t)
+	its := make(client.Filters).Add("label", labelPrefix+"sandbox="+name)
+	containers, err := api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: its})
+	assert.NilError(t, err)
+	networks, err := api.NetworkList(ctx, client.NetworkListOptions{Filters: its})
+	assert.NilError(t, err)
+	volumes, err := api.VolumeList(ctx, client.VolumeListOptions{Filters: its})
+	assert.NilError(t, err)
+	assert.Equal(t, len(containers.Items)+len(networks.Items)+len(volumes.Items), 0, name)
+}
+
+// A program that has lost its engine lists nothing: what it had is unknown, and
+// nothing is removed.
+func TestWhatAMicroVMProgramHasLostIsNotCleaned(t *testing.T) {
+	inMicroVMs(t, func(t *testing.T, w *world) {
+		w.ok(t, "task", "list")
+		name := w.sandbox(t).Name
+		w.set(t, func(s *double.Settings) { s.Faults.EmptyList = true })
+		assert.Equal(t, w.listed(t)[0].State, "unknown")
+		res := w.ralph(t, "clean", "--force").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "the sandbox "+name+" was kept, because its state is unknown"))
+		res = w.ralph(t, "stop").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "the sandbox "+name+" is unknown, so it was left alone"))
+		w.set(t, func(s *double.Settings) { s.Faults.EmptyList = false })
+		assert.Equal(t, w.listed(t)[0].State, "running")
+		w.ok(t, "clean", "--force")
 	})
 }

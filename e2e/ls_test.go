@@ -14,6 +14,7 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
+	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
 )
 
@@ -112,5 +113,34 @@ func TestLsDoesNotObeyTheAgent(t *testing.T) {
 		out := w.ok(t, "ls")
 		assert.Equal(t, strings.Count(out, "\n"), 2, out)
 		assert.Check(t, !strings.ContainsAny(out, "\x1b\x07"))
+	})
+}
+
+func TestSandboxesAreCompleted(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.ok(t, "task", "create", "a", "Title")
+		name := w.sandbox(t).Name
+		for _, command := range []string{"stop", "clean"} {
+			assert.Check(t, is.Contains(run(t, w.docker("__complete", "ralph", command, "")).expect(t, 0).stdout, name+"\n"))
+			assert.Check(t, !strings.Contains(run(t, w.docker("__complete", "ralph", command, name, "")).expect(t, 0).stdout, name))
+		}
+	})
+}
+
+// An engine that does not answer is an error where there is nothing else, and
+// else a warning.
+func TestLsWithoutAnEngine(t *testing.T) {
+	with(t, config.DriverSbx, func(t *testing.T, w *world) {
+		w.setenv("DOCKER_HOST", "unix:///nowhere.sock")
+		res := w.ralph(t, "ls").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "Error: the driver container: listing sandboxes: "))
+		w.setenv("DOCKER_HOST", w.engine.Host)
+		w.ok(t, "task", "list")
+		name := w.sandbox(t).Name
+		w.setenv("DOCKER_HOST", "unix:///nowhere.sock")
+		res = w.ralph(t, "ls", "-q").expect(t, 0)
+		assert.Check(t, is.Equal(res.stdout, name+"\n"))
+		assert.Check(t, is.Contains(res.stderr, "Warning: some sandboxes may be missing: the driver container: "))
+		w.setenv("DOCKER_HOST", w.engine.Host)
 	})
 }

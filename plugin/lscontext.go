@@ -107,7 +107,7 @@ func (c *sandboxContext) age(t *time.Time, before string) []string {
 	if t == nil {
 		return nil
 	}
-	return []string{before + units.HumanDuration(max(0, c.now.Sub(*t)))}
+	return []string{before + strings.ToLower(units.HumanDuration(max(0, c.now.Sub(*t))))}
 }
 
 // Iteration returns the number of the loop's run; empty if it is unknown.
