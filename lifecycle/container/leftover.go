@@ -2,8 +2,6 @@ package container
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 
 	"github.com/containerd/errdefs"
@@ -11,15 +9,6 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
-
-const cachePrefix = "ralph-cache-"
-
-// CacheVolume is the name of the volume with the caches that all sandboxes of a
-// repository share, by the path of its main work tree.
-func CacheVolume(mainRoot string) string {
-	sum := sha256.Sum256([]byte(mainRoot))
-	return cachePrefix + hex.EncodeToString(sum[:])[:12]
-}
 
 // HasVolume tells whether there is a volume of ours with that name. Somebody
 // else's is a [lifecycle.ForeignError].

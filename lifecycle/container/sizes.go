@@ -9,6 +9,9 @@ import (
 	"github.com/moby/moby/client"
 )
 
+// sharedPrefix begins the names of volumes that a repository's sandboxes share.
+const sharedPrefix = "ralph-cache-"
+
 // Sizes returns what each sandbox takes for itself, in bytes, by its name: what it
 // has written, and its volumes, but none that others have too. The engine looks
 // at every file for that.
@@ -26,7 +29,7 @@ func (d *Driver) Sizes(ctx context.Context) (map[string]int64, error) {
 	}
 	volumes := map[string]int64{}
 	for _, v := range usage.Volumes.Items {
-		if v.UsageData != nil && v.UsageData.Size > 0 && !strings.HasPrefix(v.Name, cachePrefix) {
+		if v.UsageData != nil && v.UsageData.Size > 0 && !strings.HasPrefix(v.Name, sharedPrefix) {
 			volumes[v.Name] = v.UsageData.Size
 		}
 	}
