@@ -121,9 +121,7 @@ func (o Options) runSession(ctx context.Context, j *job) outcome {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
-	if !signal.Ignored(syscall.SIGHUP) { // under nohup the loop goes on
-		signal.Notify(signals, syscall.SIGHUP)
-	}
+	defer hearHangUp(signals)()
 	defer catchBrokenPipe()()
 	finish, ignore := finishRequests()
 	defer ignore()
@@ -154,7 +152,8 @@ func (o Options) runSession(ctx context.Context, j *job) outcome {
 		defer clock.Close()
 		lo.Deadline = clock.Set
 	}
-	lo.Signals, lo.Finish, lo.Stdout, lo.Stderr = signals, finish, j.stdout, o.Stderr
+	lo.Signals, lo.Finish = signals, finish
+	lo.Stdout, lo.Stderr = mayHangUp{j.stdout}, mayHangUp{o.Stderr}
 	lo.Live = term.IsTerminal(j.stdout.Fd())
 	if lo.Log, lo.Earlier, err = o.openLog(j, s); err != nil {
 		return failed(err)

@@ -68,7 +68,7 @@ func TestReadsRunByRunAndGoesOn(t *testing.T) {
 		l.Begin(n)
 	}
 	write("eleven\n")
-	at = more(more(at))
+	more(more(at))
 	assert.Equal(t, got.String(), "banner\nlate\none and more\neleven\n")
 	assert.NilError(t, l.Finish("complete", 7, "Total"))
 	loop, err := r.Reload()
