@@ -141,6 +141,9 @@ type Process struct {
 	Terminal Terminal
 	// Signals are passed on to the process.
 	Signals <-chan os.Signal
+	// Lost is closed when the terminal is lost. The process goes on: a driver that
+	// has to let go of it then returns [ErrDetached].
+	Lost <-chan struct{}
 }
 
 // Terminal is the user's terminal, as far as a driver needs it.

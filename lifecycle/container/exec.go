@@ -139,7 +139,11 @@ func (d *Driver) stream(ctx context.Context, execID string, conn client.Hijacked
 				close(detached)
 				return
 			}
-			_ = conn.CloseWrite()
+			// What ends the input of a raw terminal is that it is lost: the
+			// process goes on, and the engine would let go of its output.
+			if p.Terminal == nil {
+				_ = conn.CloseWrite()
+			}
 		}()
 	}
 	select {

@@ -114,15 +114,18 @@ func (d *Driver) run(ctx context.Context, sb lifecycle.Sandbox, cmd *exec.Cmd, p
 	defer stop()
 	undelivered := make(chan error, 1)
 	go d.forwardSignals(signals, sb, p, undelivered)
-	var changed <-chan struct{}
+	var changed, lost <-chan struct{}
 	if p.Terminal != nil {
-		changed = p.Terminal.Resized()
+		changed, lost = p.Terminal.Resized(), p.Lost
 	}
 	for {
 		select {
 		case <-changed:
 			seen.resize(p.Terminal)
 			resized(cmd)
+		case <-lost:
+			endClient(cmd, ended) // the terminal is its own
+			return -1, nil
 		case err := <-undelivered:
 			// Nothing inside will end the client, so we do.
 			endClient(cmd, ended)
@@ -141,6 +144,23 @@ func (d *Driver) run(ctx context.Context, sb lifecycle.Sandbox, cmd *exec.Cmd, p
 		}
 	}
 }
+
+// isLost says whether the terminal of a process is lost. A client can notice that
+// a moment earlier than we do.
+func isLost(p lifecycle.Process) bool {
+	if p.Lost == nil {
+		return false
+	}
+	select {
+	case <-p.Lost:
+		return true
+	case <-time.After(lostPatience):
+		return false
+	}
+}
+
+// lostPatience is how much later than its client we may hear of a lost terminal.
+const lostPatience = time.Second
 
 // keepTerminal puts the terminal back as it is now: a client that is killed
 // does not.
@@ -200,7 +220,7 @@ func (d *Driver) outcome(ctx context.Context, sb lifecycle.Sandbox, rec record, 
 			return 0, fmt.Errorf("the connection to the sandbox %s was cut before it could be known how %s has ended", sb.Name, p.Args[0])
 		}
 		return code, nil
-	case state == guest.StateRunning && p.Terminal != nil && code >= 0:
+	case state == guest.StateRunning && p.Terminal != nil && (code >= 0 || isLost(p)):
 		return 0, lifecycle.ErrDetached
 	case state == guest.StateRunning:
 		return 0, fmt.Errorf("the connection to the sandbox %s was lost, but %s still runs there. Stop it with %q", sb.Name, p.Args[0], d.Manual(sb.Name).Stop)

@@ -148,3 +148,10 @@ func (r records) names() ([]string, error) {
 	slices.Sort(names)
 	return names, nil
 }
+
+// Cloned tells whether the sandbox of this name works on a clone of its own, as
+// far as it is remembered.
+func Cloned(stateDir, driver, name string) bool {
+	rec, _, _ := recordsOf(stateDir, driver).read(name)
+	return rec.Private
+}
