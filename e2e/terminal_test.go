@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/creack/pty"
@@ -23,6 +26,7 @@ type terminal struct {
 	screen buffer
 	read   chan struct{} // closed when the screen will not change any more
 	size   func(rows, columns uint16) error
+	hangUp func() // closes the terminal's window
 }
 
 // terminal starts a command at a terminal of 24 rows and 80 columns.
@@ -35,6 +39,7 @@ func (w *world) terminal(t *testing.T, cmd *exec.Cmd) *terminal {
 	assert.NilError(t, err)
 	assert.NilError(t, slave.Chown(w.uid, w.gid))
 	assert.NilError(t, pty.Setsize(master, &pty.Winsize{Rows: 24, Cols: 80}))
+	master = closable(t, master)
 	tm := &terminal{process: process{cmd: cmd, done: make(chan struct{})}, keys: master, read: make(chan struct{})}
 	tm.size = func(rows, columns uint16) error {
 		return pty.Setsize(master, &pty.Winsize{Rows: rows, Cols: columns})
@@ -46,12 +51,24 @@ func (w *world) terminal(t *testing.T, cmd *exec.Cmd) *terminal {
 		defer close(tm.read)
 		_, _ = io.Copy(&tm.screen, master) // ends with an error when the last process is gone
 	}()
+	tm.hangUp = sync.OnceFunc(func() { assert.Check(t, master.Close()) })
 	t.Cleanup(func() {
-		assert.Check(t, master.Close())
+		tm.hangUp()
 		<-tm.read
 	})
 	tm.follow(t)
 	return tm
+}
+
+// closable makes of a terminal one that can be closed while it is read.
+func closable(t *testing.T, master *os.File) *os.File {
+	t.Helper()
+	fd, err := syscall.Dup(int(master.Fd()))
+	assert.NilError(t, err)
+	syscall.CloseOnExec(fd)
+	assert.NilError(t, master.Close())
+	assert.NilError(t, syscall.SetNonblock(fd, true))
+	return os.NewFile(uintptr(fd), "terminal")
 }
 
 // press types keys.

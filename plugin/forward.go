@@ -55,11 +55,22 @@ func (d dispatcher) run(cmd *cobra.Command, name string, args []string) error {
 	if err != nil {
 		return err
 	}
+	ours, err := openBackground()
+	if err != nil {
+		return err
+	}
+	if d.options.detach && ours == nil {
+		return d.detach(cmd.Context(), name)
+	}
 	host, err := d.host(cmd, name)
 	if err != nil {
 		return err
 	}
-	code, err := dispatch.Run(cmd.Context(), host, dispatch.Options{
+	ctx := cmd.Context()
+	if name != "task" && canLetGo {
+		ctx = d.mayLeave(ctx, &host, ours)
+	}
+	code, err := dispatch.Run(ctx, host, dispatch.Options{
 		Command:   name,
 		Args:      args,
 		Overrides: d.options.overrides(),
@@ -97,7 +108,7 @@ func (d dispatcher) host(cmd *cobra.Command, name string) (dispatch.Host, error)
 		home = "" // whoever has none has no settings there either
 	}
 	cfg, globals := d.cli.ConfigFile(), dockerGlobals(cmd)
-	in := newInput(os.Stdin)
+	in := newInput(untilLost(os.Stdin, d.interrupts.Lost()))
 	host := dispatch.Host{
 		Engine:        d.engine,
 		Docker:        dockerProgram(),

@@ -17,17 +17,23 @@ type Interrupts struct {
 	cancel context.CancelFunc
 	exit   func(code int)
 
-	mu      sync.Mutex
-	forward chan<- os.Signal // nil unless signals are handed over
-	last    time.Time        // when the last signal came
+	lost chan struct{} // closed when the terminal is lost
+
+	mu       sync.Mutex
+	forward  chan<- os.Signal // nil unless signals are handed over
+	last     time.Time        // when the last signal came
+	survives bool             // a lost terminal is no end
 }
 
 // NewInterrupts begins to catch signals. exit ends the program.
 func NewInterrupts(ctx context.Context, exit func(code int)) *Interrupts {
 	ctx, cancel := context.WithCancel(ctx)
-	i := &Interrupts{ctx: ctx, cancel: cancel, exit: exit}
+	i := &Interrupts{ctx: ctx, cancel: cancel, exit: exit, lost: make(chan struct{})}
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // under nohup nothing is lost
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	go func() {
 		for sig := range signals {
 			i.take(sig)
@@ -39,12 +45,22 @@ func NewInterrupts(ctx context.Context, exit func(code int)) *Interrupts {
 // Context ends with the first signal that is not handed over.
 func (i *Interrupts) Context() context.Context { return i.ctx }
 
+// Lost is closed when the terminal is lost, and that is no end.
+func (i *Interrupts) Lost() <-chan struct{} { return i.lost }
+
 // ExitCode is that of a program which was interrupted.
 const ExitCode = 130
 
 func (i *Interrupts) take(sig os.Signal) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	if sig == syscall.SIGHUP {
+		if i.survives {
+			i.lose()
+			return
+		}
+		sig = syscall.SIGTERM
+	}
 	i.last = time.Now()
 	switch {
 	case i.forward != nil:
@@ -99,4 +115,59 @@ func (i *Interrupts) cameWithin(d time.Duration) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return !i.last.IsZero() && time.Since(i.last) < d
+}
+
+// lose notes that the terminal is lost. The caller holds the lock.
+func (i *Interrupts) lose() {
+	select {
+	case <-i.lost:
+	default:
+		close(i.lost)
+	}
+}
+
+// Survive makes a lost terminal no end from now on: lost is closed instead. The
+// context that it returns ends with ctx, but not because the Docker CLI is gone,
+// which is lost with the terminal.
+func (i *Interrupts) Survive(ctx context.Context) (survivor context.Context, lost <-chan struct{}) {
+	i.mu.Lock()
+	i.survives = true
+	i.mu.Unlock()
+	// Whoever reads our output may be gone a moment before we hear of it.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	docker := os.Getppid()
+	survivor, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		<-ctx.Done()
+		if !i.isLost(docker) {
+			cancel()
+		}
+	}()
+	return survivor, i.lost
+}
+
+// isLost tells, at the end of the context that the Docker CLI gives us, whether
+// it is gone. When it was signalled it waits for us instead.
+func (i *Interrupts) isLost(docker int) bool {
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for end := time.Now().Add(echo); time.Now().Before(end); {
+		select {
+		case <-i.lost:
+			return true
+		case <-i.ctx.Done():
+			return false
+		case <-again.C:
+		}
+		if i.cameWithin(2 * echo) {
+			return false
+		}
+		if os.Getppid() != docker {
+			i.mu.Lock()
+			defer i.mu.Unlock()
+			i.lose()
+			return true
+		}
+	}
+	return false
 }

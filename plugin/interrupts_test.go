@@ -14,7 +14,7 @@ func newInterrupts(t *testing.T) (*Interrupts, chan int) {
 	t.Helper()
 	codes := make(chan int, 4)
 	ctx, cancel := context.WithCancel(t.Context())
-	return &Interrupts{ctx: ctx, cancel: cancel, exit: func(code int) { codes <- code }}, codes
+	return &Interrupts{ctx: ctx, cancel: cancel, exit: func(code int) { codes <- code }, lost: make(chan struct{})}, codes
 }
 
 func TestFirstSignalCancelsSecondEnds(t *testing.T) {
@@ -77,4 +77,53 @@ func TestOneInterruptIsHandedOverOnce(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestALostTerminalIsNoEndForWhatSurvivesIt(t *testing.T) {
+	i, codes := newInterrupts(t)
+	ctx, cancel := context.WithCancel(i.Context())
+	survivor, lost := i.Survive(ctx)
+	i.take(syscall.SIGHUP)
+	i.take(syscall.SIGHUP)
+	<-lost
+	cancel() // the Docker CLI is gone as well
+	select {
+	case <-survivor.Done():
+		t.Fatal("it has ended")
+	case <-time.After(2 * echo):
+	}
+	assert.NilError(t, i.Context().Err())
+	assert.Equal(t, len(codes), 0)
+}
+
+func TestASignalEndsWhatSurvivesALostTerminal(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		end  func(i *Interrupts, cancel func())
+	}{
+		{"a signal", func(i *Interrupts, _ func()) { i.take(os.Interrupt) }},
+		{"the Docker CLI, which waits for us", func(_ *Interrupts, cancel func()) { cancel() }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			i, _ := newInterrupts(t)
+			ctx, cancel := context.WithCancel(i.Context())
+			defer cancel()
+			survivor, lost := i.Survive(ctx)
+			tc.end(i, cancel)
+			<-survivor.Done()
+			select {
+			case <-lost:
+				t.Fatal("the terminal is lost")
+			default:
+			}
+		})
+	}
+}
+
+func TestALostTerminalEndsOthers(t *testing.T) {
+	i, codes := newInterrupts(t)
+	i.take(syscall.SIGHUP)
+	assert.ErrorIs(t, i.Context().Err(), context.Canceled)
+	i.take(syscall.SIGHUP)
+	assert.Equal(t, <-codes, 130)
 }

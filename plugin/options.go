@@ -27,6 +27,7 @@ type options struct {
 	allow                      []string
 	progress                   string
 	worktree                   worktreeOptions
+	detach                     bool
 
 	flags *pflag.FlagSet
 }
@@ -47,6 +48,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.sign, "sign", false, "Have the agent's commits signed with your ssh key, which stays outside")
 	flags.BoolVar(&o.recreate, "recreate", false, "Make the sandbox anew")
 	flags.BoolVar(&o.rebuild, "rebuild", false, "Build the agent's image anew, and the sandbox with it")
+	flags.BoolVar(&o.detach, "detach", false, "Let the loop go on without the terminal")
 	flags.StringVar(&o.progress, "progress", "auto", `How image builds are shown: "auto", "plain", "tty", "quiet" or "rawjson"`)
 	o.credScan.among = []string{dispatch.CredScanBlock, dispatch.CredScanWarn}
 	flags.Var(&o.credScan, "cred-scan", `Look for credentials in the work tree, and in commits that come out of a private git directory; stop for them ("block") or go on ("warn")`)

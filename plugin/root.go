@@ -72,6 +72,8 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 		newStopCommand(d),
 		newCleanCommand(d),
 		hiddenAs(newCleanCommand(d), "reset"),
+		newLogsCommand(d),
+		newAttachCommand(d),
 		newTrustCommand(dockerCLI),
 		newSelfTestCommand(d),
 		newImageCommand(d),

@@ -4,7 +4,6 @@ package dispatch
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -16,7 +15,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/config/imageref"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
-	"github.com/docker-ralph/docker-ralph/lifecycle/printable"
 	"github.com/docker-ralph/docker-ralph/lifecycle/sbx"
 	"github.com/docker-ralph/docker-ralph/projectimage"
 	"github.com/docker-ralph/docker-ralph/scope"
@@ -64,6 +62,9 @@ type Host struct {
 	// Forward starts to hand over signals instead of cancelling the context,
 	// until stop is called.
 	Forward func(ctx context.Context) (signals <-chan os.Signal, stop func())
+	// Background is how a loop goes on without a terminal; nil where it cannot.
+	Background *Background
+	away       *away // nil for what cannot leave its terminal
 
 	// Credentials are those for registries.
 	Credentials projectimage.Credentials
@@ -98,6 +99,20 @@ type Options struct {
 // its exit code. An error means that the command did not run, or that nobody
 // can tell how it ended.
 func Run(ctx context.Context, h Host, opts Options) (int, error) {
+	if h.Background != nil && opts.Command != taskCommand {
+		var stay func()
+		h, stay = h.depart(ctx)
+		defer stay()
+	}
+	code, err := run(ctx, h, opts)
+	if err != nil && h.away.left() {
+		h.finish("", "", code, err)
+		return max(code, 1), nil // whoever called us has nobody to tell it to
+	}
+	return code, err
+}
+
+func run(ctx context.Context, h Host, opts Options) (int, error) {
 	connected := h.connect()
 	h, err := h.into(ctx, opts.Worktree)
 	if err != nil {
@@ -158,31 +173,29 @@ func Run(ctx context.Context, h Host, opts Options) (int, error) {
 	if err := at.inspect.tree(ctx, opts.Command); err != nil {
 		return 0, err
 	}
+	own, err := wt.Scope.SandboxName() // also of a sandbox for one dispatch
+	if err != nil {
+		return 0, err
+	}
 	ensurer := h.ensurer(at, opts)
 	ensurer.Save = h.save(at, wt)
 	if opts.Command == taskCommand {
 		ensurer.AnyAgent = h.egressOf(spec, cfg, at)
 	}
+	if opts.Command != taskCommand {
+		h.tellEnd(own)
+		h.tellBeside(own)
+	}
 	code, sb, err := h.ensureAndExecute(ctx, at, spec, ensurer, opts, lifecycle.Process{
-		ID:      rand.Text(),
+		ID:      h.dispatchID(),
 		Lasting: opts.Command != taskCommand,
 		Args:    append([]string{"ralph", opts.Command}, opts.Args...),
 		Env:     append(env, keys...),
 		Dir:     filepath.ToSlash(filepath.Join(wt.Root, wt.Prefix)),
 	})
-	var unsaved error
-	if err == nil && opts.Command != taskCommand {
-		unsaved = h.bringHome(ctx, at, wt, sb)
-	}
-	h.tellEnded(ctx, at.driver, sb, opts.Command, code, errors.Join(err, unsaved))
-	if spec.Ephemeral && sb.Name != "" && !errors.Is(err, lifecycle.ErrDetached) && !isHeld(unsaved) {
-		err = errors.Join(err, removeAfter(ctx, at.driver, sb))
-	}
-	if unsaved != nil && code != 0 {
-		h.report(fmt.Sprintf("Warning: %v", unsaved)) // how the command ended says more
-		return code, err
-	}
-	return code, errors.Join(unsaved, err)
+	code, err = h.conclude(ctx, at, wt, spec, sb, opts.Command, code, err)
+	h.finish(own, wt.Root, code, err)
+	return code, err
 }
 
 // taskCommand is the one that starts no agent.
@@ -351,31 +364,6 @@ func (h Host) ensurer(at place, opts Options) *lifecycle.Ensurer {
 }
 
 func (h Host) lockDir() string { return filepath.Join(h.StateDir, "locks") }
-
-// execute runs the process and passes signals on to it. The context's end is
-// a signal like the others: the program inside shall end in its own way, and
-// the sandbox lives on.
-func (h Host) execute(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, p lifecycle.Process, command string) (int, error) {
-	if ctx.Err() != nil {
-		return 0, ctx.Err()
-	}
-	signals, stop := h.Forward(ctx)
-	defer stop()
-	p.Signals, p.Terminal = signals, h.Terminal
-	p.Stdout, p.Stderr = printable.NewWriter(h.Stdout), printable.NewWriter(h.Stderr)
-	p.Stdin = h.Stdin
-	done, err := h.note(sb, p)
-	if err != nil {
-		return 0, err
-	}
-	code, err := driver.Exec(context.WithoutCancel(ctx), sb, p)
-	done(err)
-	if errors.Is(err, lifecycle.ErrDetached) {
-		h.report(fmt.Sprintf("\nDetached: ralph %s goes on in the sandbox %s", command, sb.Name))
-		return 0, err
-	}
-	return code, err
-}
 
 func (h Host) report(message string) {
 	_, _ = fmt.Fprintln(h.Stderr, message)

@@ -14,14 +14,27 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
+// ephemeralSuffix is the length of what makes such a name its own, with a dash.
+const ephemeralSuffix = 9
+
 // ephemeralName makes a name of its own for a sandbox that lives for one
 // dispatch, within the length that all drivers accept.
 func ephemeralName(name string) string {
-	suffix := "-" + strings.ToLower(rand.Text()[:8])
-	if limit := 63 - len(suffix); len(name) > limit {
+	return ephemeralBase(name) + "-" + strings.ToLower(rand.Text()[:ephemeralSuffix-1])
+}
+
+func ephemeralBase(name string) string {
+	if limit := 63 - ephemeralSuffix; len(name) > limit {
 		name = strings.TrimRight(name[:limit], "-")
 	}
-	return name + suffix
+	return name
+}
+
+// isEphemeralOf says whether a name can be that of a sandbox for one dispatch,
+// where the scope's own sandbox has the name of.
+func isEphemeralOf(name, of string) bool {
+	suffix, ok := strings.CutPrefix(name, ephemeralBase(of)+"-")
+	return ok && len(suffix) == ephemeralSuffix-1 && !strings.Contains(suffix, "-")
 }
 
 // removeAfter removes a sandbox that was made for one dispatch, also when the

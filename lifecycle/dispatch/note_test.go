@@ -41,7 +41,7 @@ func TestOrphansAreNamed(t *testing.T) {
 	begin := func(id string) func(error) {
 		done, err := h.note(sb, lifecycle.Process{ID: id, Args: []string{"ralph", "build", "-n", "3"}})
 		assert.NilError(t, err)
-		return done
+		return done.done
 	}
 	d := &running{ids: []string{"killed", "alive", "detached"}}
 

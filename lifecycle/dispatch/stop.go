@@ -69,7 +69,7 @@ func (h Host) stop(ctx context.Context, l located, now bool) error {
 		h.report("Nothing runs in " + l.sb.Name)
 		return h.halt(ctx, l, false)
 	}
-	return h.finish(ctx, l, running)
+	return h.finishLoops(ctx, l, running)
 }
 
 // whatRuns asks a sandbox what runs in it. One that another version of ours has
@@ -86,9 +86,9 @@ func (h Host) whatRuns(ctx context.Context, l located, now bool) ([]lifecycle.Di
 	return nil, nil
 }
 
-// finish asks the loops in a sandbox to end after their tasks, and stops the
+// finishLoops asks the loops in a sandbox to end after their tasks, and stops the
 // sandbox when they have, unless something else runs there.
-func (h Host) finish(ctx context.Context, l located, running []lifecycle.Dispatch) error {
+func (h Host) finishLoops(ctx context.Context, l located, running []lifecycle.Dispatch) error {
 	var others []string
 	var errs []error
 	for _, d := range running {

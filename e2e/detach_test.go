@@ -1,0 +1,269 @@
+//go:build unix
+
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+)
+
+// end waits for the end that a detached loop of the sandbox leaves behind.
+func (w *world) end(t *testing.T) dispatch.End {
+	t.Helper()
+	var end dispatch.End
+	name := w.sandbox(t).Name
+	eventually(t, func() (err error) {
+		end, err = dispatch.Ended(filepath.Join(w.config, "ralph"), name)
+		return err
+	})
+	return end
+}
+
+func TestADetachedLoopIsFollowedAndLeavesItsEnd(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		w.plan(t, slowTask())
+		w.setenv("E2E_SECRET", "hush-hush")
+		res := w.ralph(t, "--detach", "--env", "E2E_SECRET", "build", "--max-failures", "2").expect(t, 0)
+		sb := w.sandbox(t)
+		lines := strings.Split(strings.TrimSpace(res.stdout), "\n")
+		assert.Equal(t, lines[len(lines)-1], sb.Name)
+		assert.Check(t, is.Contains(res.stderr, `ralph build goes on without this terminal. Follow it with "docker ralph logs -f", take it back with "docker ralph attach"`))
+
+		appears(t, filepath.Join(w.repo, "begun"))
+		w.nothingTells(t, "hush-hush")
+		follow := start(t, w.docker("ralph", "logs", "-f"))
+		attach := start(t, w.docker("ralph", "attach"))
+		follow.stdout.waitFor(t, "Mode:")
+		attach.stdout.waitFor(t, "Mode:")
+		other := w.ralph(t, "plan", "--help").expect(t, 0)
+		assert.Check(t, is.Equal(other.stderr, ""))
+
+		w.write(t, filepath.Join(w.repo, "go"), "")
+		assert.Check(t, is.Contains(follow.wait(t).expect(t, 0).stdout, "All tasks complete"))
+		assert.Check(t, is.Contains(attach.wait(t).expect(t, 0).stdout, "All tasks complete"))
+		end := w.end(t)
+		assert.DeepEqual(t, end.Command, []string{"ralph", "build", "--max-failures", "2"})
+		assert.Equal(t, end.ExitCode, 0)
+		assert.Equal(t, end.Error, "")
+		assert.Check(t, is.Contains(end.Summary, "Total: 1 run, 1 task done"))
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "done"})
+
+		res = w.ralph(t, "attach").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "no loop runs without a terminal in the sandbox "+sb.Name+`: "ralph build --max-failures 2" ended without a terminal at `))
+		res = w.ralph(t, "build").expect(t, 0)
+		assert.Check(t, is.Contains(res.stderr, `Note: "ralph build --max-failures 2" ended without a terminal at `))
+		res = w.ralph(t, "build").expect(t, 0)
+		assert.Check(t, !strings.Contains(res.stderr, "ended without a terminal"))
+	})
+}
+
+// nothingTells asserts that a secret is in no command line and no file of the
+// state folder.
+func (w *world) nothingTells(t *testing.T, secret string) {
+	t.Helper()
+	assert.Equal(t, len(processesWith(secret)), 0)
+	assert.NilError(t, filepath.WalkDir(filepath.Join(w.config, "ralph"), func(path string, e os.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if strings.Contains(string(content), secret) {
+			err = errors.New(path + " has it")
+		}
+		return err
+	}))
+}
+
+// What keeps a loop from beginning is the same with --detach and without.
+func TestADetachedLoopThatCannotBegin(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		res := w.ralph(t, "--detach", "task", "list").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "Error: --detach is for plan and build"))
+		assert.NilError(t, os.RemoveAll(filepath.Join(w.repo, "specs")))
+		res = w.ralph(t, "--detach", "build").expect(t, 1)
+		assert.Check(t, is.Contains(res.stdout, "Error: No specs found"))
+		assert.Check(t, !strings.Contains(res.stderr, "goes on"))
+		res = w.ralph(t, "attach").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, `Start one with "docker ralph --detach build"`))
+	})
+}
+
+// Questions come before a loop is left alone; without anybody to ask they are
+// errors.
+func TestADetachedLoopAsksBefore(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.plan(t, task{ID: "quick", Title: "Be quick", Steps: []string{"true"}})
+		w.write(t, filepath.Join(w.repo, "ralph.toml"), "[env]\npass = [\"E2E_SECRET\"]\n")
+		res := w.ralph(t, "--detach", "build").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "docker ralph trust"))
+
+		asked := w.terminal(t, w.docker("ralph", "--detach", "build"))
+		asked.screen.waitFor(t, "Trust these settings of the repository? [y/N]")
+		asked.press(t, "y\r")
+		asked.screen.waitFor(t, "goes on without this terminal")
+		asked.wait(t).expect(t, 0)
+		assert.Equal(t, w.end(t).ExitCode, 0)
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"quick": "done"})
+	})
+}
+
+func TestALoopIsTakenBackAndLeftAgain(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		w.plan(t, slowTask())
+		w.ok(t, "--detach", "build")
+		appears(t, filepath.Join(w.repo, "begun"))
+		back := w.shell(t, "attach")
+		back.screen.waitFor(t, "Mode:")
+		back.press(t, "\x10\x11")
+		res := back.wait(t).expect(t, 0)
+		w.restored(t)
+		assert.Check(t, is.Contains(res.stdout, "Detached: ralph build goes on in the sandbox"))
+		assert.Check(t, is.Contains(res.stdout, "Mode:   build\r\n"))
+
+		back = w.shell(t, "attach")
+		back.screen.waitFor(t, "Mode:")
+		back.press(t, "\x03")
+		back.screen.waitFor(t, cleanupMessage)
+		w.write(t, filepath.Join(w.repo, "go"), "")
+		back.wait(t).expect(t, 130)
+		w.restored(t)
+		assert.Equal(t, w.read(t, "signals"), "INT\n")
+		assert.Equal(t, w.end(t).ExitCode, 130)
+		w.goesOn(t)
+	})
+}
+
+func TestCtrlCTwiceEndsALoopThatWasTakenBack(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.plan(t, slowTask())
+		w.ok(t, "--detach", "build")
+		appears(t, filepath.Join(w.repo, "begun"))
+		back := start(t, w.docker("ralph", "attach"))
+		back.stdout.waitFor(t, "Mode:")
+		back.signalGroup(syscall.SIGINT)
+		back.stdout.waitFor(t, cleanupMessage)
+		back.signalGroup(syscall.SIGINT)
+		back.wait(t).expect(t, 130)
+		w.atRest(t)
+		w.write(t, filepath.Join(w.repo, "go"), "")
+		w.goesOn(t)
+	})
+}
+
+func TestALostTerminalDetaches(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		lose func(t *testing.T, w *world, build *terminal)
+	}{
+		{"window closed", func(_ *testing.T, _ *world, build *terminal) { build.hangUp() }},
+		{"SIGHUP", func(_ *testing.T, _ *world, build *terminal) { build.signalGroup(syscall.SIGHUP) }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			everywhere(t, func(t *testing.T, w *world) {
+				w.plan(t, slowTask())
+				build := w.shell(t, "build")
+				appears(t, filepath.Join(w.repo, "begun"))
+				build.screen.waitFor(t, "Mode:")
+				tc.lose(t, w, build)
+				build.process.wait(t)
+
+				back := start(t, w.docker("ralph", "attach"))
+				follow := start(t, w.docker("ralph", "logs", "-f"))
+				follow.stdout.waitFor(t, "Mode:")
+				assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "active"})
+				w.write(t, filepath.Join(w.repo, "go"), "")
+				follow.wait(t).expect(t, 0)
+				res := back.wait(t)
+				if res.code != 0 { // it was faster than we
+					assert.Check(t, is.Contains(res.stderr, "ended without a terminal"))
+				}
+				end := w.end(t)
+				assert.Equal(t, end.ExitCode, 0, end.Error)
+				assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "done"})
+				_, err := os.Stat(filepath.Join(w.repo, "signals"))
+				assert.Assert(t, os.IsNotExist(err))
+			})
+		})
+	}
+}
+
+// Without a terminal, docker alone may be hung up, as by whoever ends an ssh
+// session.
+func TestSIGHUPToDockerAloneDetaches(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.plan(t, slowTask())
+		build := start(t, w.docker("ralph", "build"))
+		appears(t, filepath.Join(w.repo, "begun"))
+		build.signal(t, syscall.SIGHUP)
+		build.wait(t).expect(t, 128+int(syscall.SIGHUP))
+		w.write(t, filepath.Join(w.repo, "go"), "")
+		assert.Equal(t, w.end(t).ExitCode, 0)
+		_, err := os.Stat(filepath.Join(w.repo, "signals"))
+		assert.Assert(t, os.IsNotExist(err))
+	})
+}
+
+// Commits of a loop that has lost its terminal come home like any others.
+func TestCommitsOfALoopWithoutATerminalComeHome(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.byDefault()
+		w.plan(t, task{ID: "slow", Title: "Commit late", Steps: []string{
+			"touch begun; while ! test -e go; do sleep 0.05; done; echo x >made; git add made; git commit -q -m made-late",
+		}})
+		before := w.git(t, "rev-parse", "HEAD")
+		build := w.shell(t, "build")
+		appears(t, filepath.Join(w.repo, "begun"))
+		build.hangUp()
+		build.process.wait(t)
+		w.write(t, filepath.Join(w.repo, "go"), "")
+		end := w.end(t)
+		assert.Equal(t, end.ExitCode, 0, end.Error)
+		assert.Equal(t, w.git(t, "log", "--format=%s", before+"..HEAD"), "Commit late\nmade-late")
+		log, err := os.ReadFile(end.Log)
+		assert.NilError(t, err)
+		assert.Check(t, is.Contains(string(log), "The terminal was lost, and the loop goes on without it"))
+		assert.Check(t, is.Contains(string(log), "All tasks complete"), fmt.Sprintf("%q", log))
+	})
+}
+
+func TestADetachedLoopInASandboxForOneDispatch(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.configureUser(t, "[sandbox]\nreuse_container = false\n")
+		w.plan(t, slowTask())
+		w.ok(t, "--detach", "build")
+		appears(t, filepath.Join(w.repo, "begun"))
+		follow, attach := start(t, w.docker("ralph", "logs", "-f")), start(t, w.docker("ralph", "attach"))
+		follow.stdout.waitFor(t, "Mode:")
+		attach.stdout.waitFor(t, "Mode:")
+		w.write(t, filepath.Join(w.repo, "go"), "")
+		follow.wait(t).expect(t, 0)
+		attach.wait(t).expect(t, 0)
+		assert.Equal(t, len(w.sandboxes(t)), 0)
+	})
+}
+
+// The logs of a clone cannot be read from outside, but what is on the host can.
+func TestADetachedLoopInACloneIsTakenBack(t *testing.T) {
+	with(t, config.DriverSbx, func(t *testing.T, w *world) {
+		w.setenv("RALPH_GIT", "private")
+		w.plan(t, task{ID: "slow", Title: "Wait", Steps: []string{"for i in $(seq 100); do test -e go && exit; sleep 0.1; done; echo patience >said"}})
+		w.ok(t, "--detach", "build")
+		res := w.ralph(t, "logs", "-f").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "works on a clone of its own"))
+		back := w.ralph(t, "attach").expect(t, 0)
+		assert.Check(t, is.Contains(back.stdout, "Mode:   build"))
+		assert.Check(t, is.Contains(back.stdout, "All tasks complete"))
+		assert.Equal(t, w.end(t).ExitCode, 0)
+	})
+}

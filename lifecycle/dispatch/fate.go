@@ -1,0 +1,124 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+)
+
+// made finds the sandbox of that name with the driver that made it.
+func (h Host) made(ctx context.Context, name string) (lifecycle.Driver, lifecycle.Sandbox, error) {
+	var driver lifecycle.Driver
+	switch kind := h.kept(name); kind {
+	case config.DriverSbx:
+		driver = h.microVM(h.sbx(nil))
+	case config.DriverDockerSandbox:
+		driver = h.microVM(h.dockerSandbox())
+	default:
+		api, err := h.Engine()
+		if err != nil {
+			return nil, lifecycle.Sandbox{}, err
+		}
+		driver = &container.Driver{API: api, Host: api.DaemonHost(), StateDir: h.StateDir, Report: h.report}
+	}
+	sb, err := driver.Lookup(ctx, name)
+	if err != nil {
+		return nil, lifecycle.Sandbox{}, err
+	}
+	return driver, sb, nil
+}
+
+// fate finds out whether the loop of a dispatch still runs, and how it ended.
+type fate struct {
+	host    Host
+	own     string // name of the scope's sandbox
+	sandbox string // where the loop runs: that one, or one that was made for it
+	top     string // of the work tree
+	id      string
+
+	driver lifecycle.Driver // nil until somebody has to be asked
+	sb     lifecycle.Sandbox
+	asked  time.Time
+	last   bool // what it said
+	warned bool
+}
+
+// fateOf is that of a dispatch in a sandbox of the scope whose own sandbox has
+// the name.
+func (h Host) fateOf(name, top, id string) *fate {
+	f := &fate{host: h, own: name, sandbox: name, top: top, id: id}
+	if all, err := h.notesOf(name); err == nil {
+		for _, n := range all {
+			if n.ID == id {
+				f.sandbox = n.sandbox
+			}
+		}
+	}
+	return f
+}
+
+// askEvery is how often a sandbox is asked what runs in it.
+const askEvery = 2 * time.Second
+
+// over says whether the loop has ended, and then its exit code. The error is
+// [errUnknownEnd] if nobody knows that.
+func (f *fate) over(ctx context.Context) (code int, over bool, err error) {
+	path := filepath.Join(f.host.noteDir(f.sandbox), f.id)
+	if _, err := os.Lstat(path); err == nil {
+		n, ok := readNote(path)
+		if ok && n.live || ok && f.runs(ctx) {
+			return 0, false, nil
+		}
+		if ok {
+			_ = os.Remove(path)
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return 0, false, fmt.Errorf("looking for the dispatch: %w", err)
+	}
+	if e, err := Ended(f.host.StateDir, f.own); err == nil && e.ID == f.id {
+		return e.ExitCode, true, nil
+	}
+	code, err = codeOf(f.top, f.id)
+	if err != nil && f.runs(ctx) {
+		return 0, false, nil // it was dispatched from elsewhere
+	}
+	return code, true, err
+}
+
+// runs asks the sandbox, now and then. Without an answer the loop is taken to
+// run.
+func (f *fate) runs(ctx context.Context) bool {
+	if time.Since(f.asked) < askEvery {
+		return f.last
+	}
+	f.asked = time.Now()
+	running, err := f.ask(ctx)
+	if err != nil && !f.warned && ctx.Err() == nil {
+		f.warned = true
+		f.host.report(fmt.Sprintf("Warning: it cannot be told whether the loop still runs: %v", err))
+	}
+	f.last = err != nil || running
+	return f.last
+}
+
+func (f *fate) ask(ctx context.Context) (bool, error) {
+	if f.driver == nil {
+		driver, sb, err := f.host.made(ctx, f.sandbox)
+		if err != nil {
+			return false, err
+		}
+		f.driver, f.sb = driver, sb
+	}
+	if f.sb.State != lifecycle.Running {
+		return false, nil
+	}
+	return runs(ctx, f.driver, f.sb, f.id)
+}

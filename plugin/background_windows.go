@@ -1,0 +1,23 @@
+package plugin
+
+import (
+	"errors"
+	"os"
+
+	"github.com/moby/term"
+)
+
+// canLetGo says whether a process can leave its terminal here.
+const canLetGo = false
+
+var errNotHere = errors.New("a loop cannot leave its terminal on this system")
+
+func openBackground() (*background, error) { return nil, nil }
+
+func startBackground(bool) (*foreground, error) { return nil, errNotHere }
+
+func saveTerminal() *term.State { return nil }
+
+func letGo(*term.State) func(*os.File) error {
+	return func(*os.File) error { return errNotHere }
+}

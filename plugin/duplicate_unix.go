@@ -1,0 +1,8 @@
+//go:build unix && !linux
+
+package plugin
+
+import "golang.org/x/sys/unix"
+
+// duplicate makes one open file another.
+func duplicate(from, to int) error { return unix.Dup2(from, to) }

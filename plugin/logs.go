@@ -1,0 +1,53 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/docker/cli/cli"
+	"github.com/spf13/cobra"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+)
+
+func newLogsCommand(d dispatcher) *cobra.Command {
+	var opts dispatch.LogOptions
+	cmd := &cobra.Command{
+		Use:   "logs [OPTIONS]",
+		Short: "Show what this branch's last loop has printed",
+		Long: `Show what the last loop of this repository and branch has printed, also while it
+runs. With --follow, the exit code is that of the loop.`,
+		Args:              cli.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("iteration") && opts.Iteration < 1 {
+				return fmt.Errorf("iterations count from 1: %d is none", opts.Iteration)
+			}
+			host, err := d.host(cmd, cmd.Name())
+			if err != nil {
+				return err
+			}
+			opts.Plain = !d.cli.Out().IsTerminal()
+			code, err := dispatch.Logs(cmd.Context(), host, opts)
+			if opts.Follow && errors.Is(err, context.Canceled) {
+				return cli.StatusError{StatusCode: ExitCode} // the loop goes on
+			}
+			return ended(code, err)
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVarP(&opts.Follow, "follow", "f", false, "Go on until the loop ends")
+	flags.IntVar(&opts.Iteration, "iteration", 0, "Show this run of the agent only")
+	flags.BoolVar(&opts.Raw, "raw", false, "Show the agent's own output, as it was")
+	_ = cmd.RegisterFlagCompletionFunc("iteration", cobra.NoFileCompletions)
+	return cmd
+}
+
+// ended turns the end of a loop into that of the command.
+func ended(code int, err error) error {
+	if err == nil && code != 0 {
+		return cli.StatusError{StatusCode: code}
+	}
+	return err
+}
