@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -28,6 +29,7 @@ type LoopStatus struct {
 	Ended     *time.Time `json:"ended"`           // nil while it runs
 	Stop      string     `json:"stop"`            // why it ended, in a word
 	ExitCode  *int       `json:"exit_code"`       // nil while it runs
+	Summary   string     `json:"summary"`         // what it came to, in a line
 	ID        string     `json:"log,omitempty"`   // its folder below .ralph/logs
 	Killed    bool       `json:"killed,omitzero"` // it does not run, and nobody noted how it ended
 }
@@ -44,16 +46,16 @@ func (h Host) loopOf(ctx context.Context, l located) (*LoopStatus, error) {
 	logs := loopsOf(l.sb)
 	unfinished := slices.ContainsFunc(logs, func(s looplog.Seen) bool { return s.Ended.IsZero() })
 	if l.sb.State != lifecycle.Running || !unfinished && !h.hasNotes(l.sb.Name) {
-		return lastLoop(logs), nil
+		return h.lastLoop(l.sb, logs), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
 	running, err := l.at.driver.Dispatches(ctx, l.sb)
 	if err != nil && !errors.Is(err, lifecycle.ErrNotPrepared) {
-		return lastLoop(logs), err
+		return h.lastLoop(l.sb, logs), err
 	}
 	if len(running) == 0 {
-		return lastLoop(logs), nil
+		return h.lastLoop(l.sb, logs), nil
 	}
 	return runningLoop(running, logs), nil
 }
@@ -97,7 +99,18 @@ func runningLoop(running []lifecycle.Dispatch, logs []looplog.Seen) *LoopStatus 
 	return status
 }
 
-// lastLoop describes the newest loop, which does not run.
+// lastLoop describes the newest loop, which does not run. One without a terminal
+// has left its end on this host; that says more where the work tree has no log.
+func (h Host) lastLoop(sb lifecycle.Sandbox, logs []looplog.Seen) *LoopStatus {
+	status := lastLoop(logs)
+	e, err := Ended(h.StateDir, sb.Name)
+	if err != nil || status != nil && (status.Ended != nil || status.Since.After(e.At)) {
+		return status
+	}
+	command, _ := loopCommand(e.Command)
+	return &LoopStatus{Command: command, Since: &e.Since, Ended: &e.At, ExitCode: &e.ExitCode, Summary: cmp.Or(e.Summary, printable.Line(e.Error)), Tasks: []string{}}
+}
+
 func lastLoop(logs []looplog.Seen) *LoopStatus {
 	if len(logs) == 0 {
 		return nil
@@ -112,6 +125,7 @@ func lastLoop(logs []looplog.Seen) *LoopStatus {
 		return status
 	}
 	status.Ended, status.Stop, status.ExitCode = &log.Ended, printable.Line(log.Stop), &log.ExitCode
+	status.Summary = printable.Line(log.Summary)
 	return status
 }
 

@@ -220,7 +220,7 @@ func TestRemovalOfWhatIsNotThere(t *testing.T) {
 	assert.NilError(t, err)
 	assert.ErrorContains(t, RemoveWorktree(t.Context(), h, WorktreeRemoval{Name: "y"}), `there is no worktree "y" below .worktrees`)
 	assert.ErrorContains(t, RemoveWorktree(t.Context(), h, WorktreeRemoval{Name: ""}), `there is no worktree ""`)
-	assert.ErrorContains(t, RemoveWorktree(t.Context(), h, WorktreeRemoval{Name: "x"}), `it cannot be told whether the worktree "x" has a sandbox: no engine`)
+	assert.ErrorContains(t, RemoveWorktree(t.Context(), h, WorktreeRemoval{Name: "x"}), `it cannot be told whether the worktree "x" has a sandbox: the driver container: no engine`)
 	h.Dir = path
 	assert.ErrorContains(t, RemoveWorktree(t.Context(), h, WorktreeRemoval{Name: "x", Force: true}), `you are in the worktree "x"`)
 }
