@@ -128,6 +128,9 @@ type Process struct {
 	// Args are the program and its arguments. A first element "ralph" means
 	// the ralph that the driver has put into the sandbox.
 	Args []string
+	// AnyCode says that the exit code is that of a program which ralph runs, so
+	// that none says anything of ralph itself.
+	AnyCode bool
 	// Env holds KEY=value pairs. Values can be secret: a driver must not let
 	// them appear in an argv.
 	Env []string

@@ -99,7 +99,7 @@ func (d dispatcher) mayLeave(ctx context.Context, host *dispatch.Host, ours *bac
 // detach starts this command once more, in the background, and stays until its
 // loop has begun.
 func (d dispatcher) detach(ctx context.Context, name string) error {
-	if name == "task" {
+	if !dispatch.IsLoop(name) {
 		return errors.New("--detach is for plan and build")
 	}
 	if !canLetGo {

@@ -14,6 +14,8 @@ func completeForwarded(name string) cobra.CompletionFunc {
 			"plan-sync", "plan-status", "peek", "claim", "renew", "done", "fail", "list", "show", "create", "update",
 			"delete", "deps", "block", "unblock", "agent", "--help",
 		},
+		runCommand:   {"--model", "--prompt", "--danger", "--help"},
+		shellCommand: {"--", "--help"},
 	}[name]
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if name == "task" && len(args) > 0 {

@@ -66,8 +66,12 @@ func (d dispatcher) run(cmd *cobra.Command, name string, args []string) error {
 	if err != nil {
 		return err
 	}
+	raw, err := d.fitStreams(&host, name, args)
+	if err != nil {
+		return err
+	}
 	ctx := cmd.Context()
-	if name != "task" && canLetGo {
+	if dispatch.IsLoop(name) && canLetGo {
 		ctx = d.mayLeave(ctx, &host, ours)
 	}
 	code, err := dispatch.Run(ctx, host, dispatch.Options{
@@ -78,6 +82,8 @@ func (d dispatcher) run(cmd *cobra.Command, name string, args []string) error {
 		Rebuild:   d.options.rebuild,
 		CredScan:  d.options.credScan.value,
 		Worktree:  worktree,
+		Raw:       raw,
+		AnyCode:   name == runCommand || name == shellCommand,
 	})
 	if errors.Is(err, lifecycle.ErrDetached) {
 		return nil
@@ -132,7 +138,7 @@ func (d dispatcher) host(cmd *cobra.Command, name string) (dispatch.Host, error)
 	switch {
 	case d.cli.In().IsTerminal() && d.cli.Out().IsTerminal():
 		host.Terminal, host.Stdin = newTerminal(d.cli), in
-	case d.cli.In().IsTerminal() && name == "task":
+	case d.cli.In().IsTerminal() && (name == "task" || name == shellCommand):
 		host.Stdin = in
 	case d.cli.In().IsTerminal():
 		// Loops read nothing; reading the terminal would stop them in the

@@ -74,6 +74,8 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 		hiddenAs(newCleanCommand(d), "reset"),
 		newLogsCommand(d),
 		newAttachCommand(d),
+		newForwardedCommand(d, runCommand, "Start the agent's own interface, or ask it once"),
+		newForwardedCommand(d, shellCommand, "Open a shell in the sandbox"),
 		newTrustCommand(dockerCLI),
 		newSelfTestCommand(d),
 		newImageCommand(d),

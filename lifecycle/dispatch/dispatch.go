@@ -72,11 +72,13 @@ type Host struct {
 	Progress projectimage.Progress
 	// ProxyArgs returns the proxy variables for builds on an engine.
 	ProxyArgs func(engine string) map[string]*string
+
+	raw bool // as [Options.Raw]
 }
 
 // Options say what to run and how.
 type Options struct {
-	// Command is plan, build or task.
+	// Command is plan, build, run, shell or task.
 	Command string
 	// Args are the command's, handed over as they are.
 	Args []string
@@ -93,13 +95,19 @@ type Options struct {
 	// Worktree is the worktree to run in, which is made if it is not there; nil
 	// for the one that the command was given in.
 	Worktree *Worktree
+	// Raw passes the command's output on as it is, for a program that has the
+	// terminal to itself, or for one whose output nobody sees.
+	Raw bool
+	// AnyCode says that the command's exit code can be that of any program.
+	AnyCode bool
 }
 
 // Run executes one command in the sandbox of the current scope and returns
 // its exit code. An error means that the command did not run, or that nobody
 // can tell how it ended.
 func Run(ctx context.Context, h Host, opts Options) (int, error) {
-	if h.Background != nil && opts.Command != taskCommand {
+	h.raw = opts.Raw
+	if h.Background != nil && IsLoop(opts.Command) {
 		var stay func()
 		h, stay = h.depart(ctx)
 		defer stay()
@@ -182,7 +190,7 @@ func run(ctx context.Context, h Host, opts Options) (int, error) {
 	if opts.Command == taskCommand {
 		ensurer.AnyAgent = h.egressOf(spec, cfg, at)
 	}
-	if opts.Command != taskCommand {
+	if IsLoop(opts.Command) {
 		h.tellEnd(own)
 		h.tellBeside(own)
 	}
@@ -190,6 +198,7 @@ func run(ctx context.Context, h Host, opts Options) (int, error) {
 		ID:      h.dispatchID(),
 		Lasting: opts.Command != taskCommand,
 		Args:    append([]string{"ralph", opts.Command}, opts.Args...),
+		AnyCode: opts.AnyCode,
 		Env:     append(env, keys...),
 		Dir:     filepath.ToSlash(filepath.Join(wt.Root, wt.Prefix)),
 	})
@@ -200,6 +209,10 @@ func run(ctx context.Context, h Host, opts Options) (int, error) {
 
 // taskCommand is the one that starts no agent.
 const taskCommand = "task"
+
+// IsLoop tells whether a command works on by itself, so that it can be left
+// alone, followed and taken back.
+func IsLoop(command string) bool { return command == "plan" || command == "build" }
 
 // ensureAndExecute brings the sandbox up and runs the process in it. If ralph
 // turns out not to be there, though it was put there, that is done once more.

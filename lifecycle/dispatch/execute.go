@@ -22,6 +22,9 @@ func (h Host) execute(ctx context.Context, driver lifecycle.Driver, sb lifecycle
 	defer stop()
 	p.Signals, p.Terminal = signals, h.Terminal
 	p.Stdout, p.Stderr = printable.NewWriter(h.Stdout), printable.NewWriter(h.Stderr)
+	if h.raw {
+		p.Stdout = h.Stdout
+	}
 	p.Stdin = h.Stdin
 	if h.away != nil {
 		p.Lost = h.away.lost

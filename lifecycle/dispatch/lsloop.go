@@ -146,7 +146,7 @@ func loopCommand(args []string) (name string, loop bool) {
 	for i, arg := range args {
 		if path.Base(strings.TrimPrefix(arg, "=")) == guest.Program && i+1 < len(args) {
 			name := strings.TrimPrefix(args[i+1], "=")
-			return printable.Line(name), name == "plan" || name == "build"
+			return printable.Line(name), IsLoop(name)
 		}
 	}
 	if len(args) == 0 {

@@ -138,7 +138,7 @@ func sinceWhen(t time.Time) string {
 
 // isLoop says whether it is a loop, which can be followed and taken back.
 func (n note) isLoop() bool {
-	return len(n.Command) > 1 && n.Command[0] == "ralph" && n.Command[1] != taskCommand
+	return len(n.Command) > 1 && n.Command[0] == "ralph" && IsLoop(n.Command[1])
 }
 
 func (n note) takeBack() string {

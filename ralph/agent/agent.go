@@ -22,6 +22,8 @@ type Mode string
 const (
 	Plan  Mode = "plan"
 	Build Mode = "build"
+	// Run is a session of the user's own: at the terminal, or for one prompt.
+	Run Mode = "run"
 )
 
 // Session is what stays the same over all runs of a loop.
@@ -40,6 +42,8 @@ type Session struct {
 	// Prompts are what the agent is told. On a host, claude has the user's
 	// own skills instead.
 	Prompts []prompt.Prompt
+	// Ask is the prompt of a session with the mode Run, as the user wrote it.
+	Ask string
 	// Note is what this run has to know of the one before, e.g. why its task
 	// was given back; usually empty.
 	Note string
@@ -81,6 +85,9 @@ type Adapter interface {
 	Check(Session) error
 	// Prepare puts everything in place for one run.
 	Prepare(context.Context, Session) (Command, error)
+	// Interactive puts everything in place for the agent's own interface, at the
+	// user's terminal.
+	Interactive(context.Context, Session) (Command, error)
 	// Decoder returns a decoder for the output of one run.
 	Decoder() event.Decoder
 }

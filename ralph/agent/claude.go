@@ -59,8 +59,12 @@ func (c claude) Prepare(_ context.Context, s Session) (Command, error) {
 	if err != nil {
 		return Command{}, err
 	}
-	cmd := Command{Path: path, Args: []string{"-p", c.Prompt(s), "--output-format=stream-json", "--verbose"}}
-	if s.Danger || s.Sandboxed && s.Bypass {
+	cmd := Command{Path: path, Args: []string{"-p"}, Stdin: s.Ask}
+	if s.Mode != Run {
+		cmd.Args = append(cmd.Args, c.Prompt(s))
+	}
+	cmd.Args = append(cmd.Args, "--output-format=stream-json", "--verbose")
+	if bypassed(s) {
 		cmd.Args = append(cmd.Args, "--dangerously-skip-permissions")
 	}
 	if s.BudgetUSD > 0 {
@@ -69,14 +73,19 @@ func (c claude) Prepare(_ context.Context, s Session) (Command, error) {
 	if s.Model != "" {
 		cmd.Args = append(cmd.Args, "--model", c.Model(s))
 	}
+	return cmd, c.settle(s, &cmd)
+}
+
+// settle puts in place what claude finds in a sandbox.
+func (claude) settle(s Session, cmd *Command) error {
 	if !s.Sandboxed {
-		return cmd, nil
+		return nil
 	}
 	// Without IS_SANDBOX claude refuses to work without prompts as root.
 	cmd.Env = []string{"IS_SANDBOX=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1"}
 	dir, err := configDir(s)
 	if err != nil {
-		return Command{}, err
+		return err
 	}
 	for _, p := range s.Prompts {
 		text := p.Text
@@ -84,7 +93,7 @@ func (c claude) Prepare(_ context.Context, s Session) (Command, error) {
 			text += noteText(s.Note)
 		}
 		if err := writeSkill(filepath.Join(dir, "skills", p.Skill), text); err != nil {
-			return Command{}, fmt.Errorf("installing the skill %s: %w", p.Skill, err)
+			return fmt.Errorf("installing the skill %s: %w", p.Skill, err)
 		}
 	}
 	err = hook.Register(filepath.Join(dir, "settings.json"), func(name string) string {
@@ -93,7 +102,7 @@ func (c claude) Prepare(_ context.Context, s Session) (Command, error) {
 	if err != nil { // the loop gives tasks back too
 		cmd.Warning = err.Error()
 	}
-	return cmd, nil
+	return nil
 }
 
 func (claude) Decoder() event.Decoder { return stream.Claude() }

@@ -14,7 +14,7 @@ import (
 func codex() Adapter {
 	return headless{
 		name: "codex", install: "npm install -g @openai/codex", backend: "openai",
-		decoder: stream.Codex, command: codexCommand,
+		decoder: stream.Codex, command: codexCommand, interactive: codexInterface,
 	}
 }
 
@@ -39,13 +39,35 @@ func codexCommand(ctx context.Context, s Session, cmd *Command) error {
 	}
 	cmd.model(s)
 	cmd.Args = append(cmd.Args, "-")
-	// It has to exist.
+	return codexHome(s)
+}
+
+// codexHome makes the folder of codex, which has to exist.
+func codexHome(s Session) error {
 	if home := s.Getenv("CODEX_HOME"); home != "" {
 		if err := os.MkdirAll(home, 0o700); err != nil {
 			return fmt.Errorf("creating the folder of codex: %w", err)
 		}
 	}
 	return nil
+}
+
+// codexInterface: in our sandbox the work tree is trusted. Without bypass codex
+// asks, as its own configuration says.
+func codexInterface(s Session, cmd *Command) error {
+	cmd.Args = []string{"--config", "allow_login_shell=false"}
+	if s.Sandboxed {
+		cmd.Args = append(cmd.Args, "--config", "check_for_update_on_startup=false", "--config", "analytics.enabled=false")
+		if dir, err := os.Getwd(); err == nil {
+			cmd.Args = append(cmd.Args, "--config", fmt.Sprintf("projects={%q={trust_level=\"trusted\"}}", dir))
+		}
+	}
+	cmd.Args = append(cmd.Args, codexEndpoint(s)...)
+	if bypassed(s) {
+		cmd.Args = append(cmd.Args, "--dangerously-bypass-approvals-and-sandbox")
+	}
+	cmd.model(s)
+	return codexHome(s)
 }
 
 // codexEndpoint leads codex to the endpoint that the user has set, for which it

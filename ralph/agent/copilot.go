@@ -12,7 +12,7 @@ import (
 func copilot() Adapter {
 	return headless{
 		name: "copilot", install: "npm install -g @github/copilot", backend: "github",
-		decoder: stream.Copilot, command: copilotCommand,
+		decoder: stream.Copilot, command: copilotCommand, interactive: copilotInterface,
 	}
 }
 
@@ -25,10 +25,24 @@ func copilotCommand(_ context.Context, s Session, cmd *Command) error {
 		cmd.Args = append(cmd.Args, copilotRules(s)...)
 	}
 	cmd.model(s)
+	copilotEnvironment(s, cmd)
+	return nil
+}
+
+// copilotInterface: without bypass copilot asks before it does something.
+func copilotInterface(s Session, cmd *Command) error {
+	if bypassed(s) {
+		cmd.Args = append(cmd.Args, "--allow-all")
+	}
+	cmd.model(s)
+	copilotEnvironment(s, cmd)
+	return nil
+}
+
+func copilotEnvironment(s Session, cmd *Command) {
 	if s.Sandboxed {
 		cmd.Env = append(cmd.Env, "COPILOT_AUTO_UPDATE=false")
 	}
-	return nil
 }
 
 // copilotRules are what copilot may do without asking. Of most programs it

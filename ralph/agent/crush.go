@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 )
@@ -10,17 +11,34 @@ import (
 func crush() Adapter {
 	return headless{
 		name: "crush", install: "npm install -g @charmland/crush",
-		decoder: event.PlainText, command: crushCommand, asksNothing: true,
+		decoder: event.PlainText, command: crushCommand, interactive: crushInterface, asksNothing: true,
 	}
 }
 
 func crushCommand(_ context.Context, s Session, cmd *Command) error {
 	cmd.Args = []string{"run", "--quiet"}
 	cmd.model(s)
+	crushEnvironment(s, cmd)
+	return nil
+}
+
+// crushInterface: the model is chosen in the interface, which has no flag for
+// it.
+func crushInterface(s Session, cmd *Command) error {
+	if bypassed(s) {
+		cmd.Args = append(cmd.Args, "--yolo")
+	}
+	if s.Model != "" {
+		cmd.Warning = fmt.Sprintf("the interface of crush takes no model: choose %s there", s.Model)
+	}
+	crushEnvironment(s, cmd)
+	return nil
+}
+
+func crushEnvironment(s Session, cmd *Command) {
 	// Not with a server that other sessions share.
 	cmd.Env = []string{"CRUSH_CLIENT_SERVER=0"}
 	if s.Sandboxed {
 		cmd.Env = append(cmd.Env, "CRUSH_DISABLE_METRICS=1", "CRUSH_DISABLE_PROVIDER_AUTO_UPDATE=1")
 	}
-	return nil
 }

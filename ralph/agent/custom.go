@@ -105,6 +105,11 @@ func (c custom) Prepare(ctx context.Context, s Session) (Command, error) {
 	return cmd, nil
 }
 
+// Interactive: nothing is known of the interface of such an agent.
+func (c custom) Interactive(context.Context, Session) (Command, error) {
+	return Command{}, fmt.Errorf("the agent %s is configured to work without a terminal: give it a prompt with -p, or open a shell with \"docker ralph shell\" and start it there", c.name)
+}
+
 // withoutModel leaves out "{model}", and the flag before it, when no model is
 // wanted.
 func withoutModel(args []string, model string) []string {

@@ -14,7 +14,7 @@ import (
 func gemini() Adapter {
 	return headless{
 		name: "gemini", install: "npm install -g @google/gemini-cli", backend: "google",
-		decoder: stream.Gemini, command: geminiCommand,
+		decoder: stream.Gemini, command: geminiCommand, interactive: geminiInterface,
 	}
 }
 
@@ -40,13 +40,30 @@ func geminiCommand(_ context.Context, s Session, cmd *Command) error {
 	}
 	cmd.model(s)
 	cmd.Args = append(cmd.Args, "-p", "Do what is written above.")
+	geminiEnvironment(s, cmd)
+	return nil
+}
+
+// geminiInterface: without bypass gemini asks before it does something.
+func geminiInterface(s Session, cmd *Command) error {
+	if s.Sandboxed || s.Danger {
+		cmd.Args = append(cmd.Args, "--skip-trust")
+	}
+	if bypassed(s) {
+		cmd.Args = append(cmd.Args, "--approval-mode", "yolo")
+	}
+	cmd.model(s)
+	geminiEnvironment(s, cmd)
+	return nil
+}
+
+func geminiEnvironment(s Session, cmd *Command) {
 	if s.Getenv("GEMINI_API_KEY") != "" && s.Getenv("GEMINI_DEFAULT_AUTH_TYPE") == "" && s.Getenv("GOOGLE_GENAI_USE_VERTEXAI") == "" {
 		cmd.Env = append(cmd.Env, "GEMINI_DEFAULT_AUTH_TYPE=gemini-api-key")
 	}
 	if s.Sandboxed {
 		cmd.Env = append(cmd.Env, "GEMINI_TELEMETRY_ENABLED=false")
 	}
-	return nil
 }
 
 // geminiPolicy writes down which commands gemini may run without asking, and

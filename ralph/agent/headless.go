@@ -21,6 +21,8 @@ type headless struct {
 	// command completes how it is started: path and prompt are there already,
 	// and the session's model is resolved.
 	command func(ctx context.Context, s Session, cmd *Command) error
+	// interactive completes how its own interface is started, likewise.
+	interactive func(s Session, cmd *Command) error
 	// asksNothing says that it has no way to be held back.
 	asksNothing bool
 }
@@ -74,6 +76,17 @@ func (h headless) Prepare(ctx context.Context, s Session) (Command, error) {
 	s.Model = h.Model(s)
 	cmd := Command{Path: path, Stdin: text}
 	err = h.command(ctx, s, &cmd)
+	return cmd, err
+}
+
+func (h headless) Interactive(_ context.Context, s Session) (Command, error) {
+	path, err := findAgent(h.name, h.install)
+	if err != nil {
+		return Command{}, err
+	}
+	s.Model = h.Model(s)
+	cmd := Command{Path: path}
+	err = h.interactive(s, &cmd)
 	return cmd, err
 }
 

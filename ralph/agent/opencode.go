@@ -25,7 +25,7 @@ var opencodePlugin []byte
 func opencode() Adapter {
 	return headless{
 		name: "opencode", install: "npm install -g opencode-ai",
-		decoder: stream.Opencode, command: opencodeCommand,
+		decoder: stream.Opencode, command: opencodeCommand, interactive: opencodeInterface,
 	}
 }
 
@@ -44,10 +44,27 @@ func opencodeCommand(ctx context.Context, s Session, cmd *Command) error {
 		cmd.Env = append(cmd.Env, "OPENCODE_PERMISSION="+opencodePermissions(s))
 	}
 	cmd.model(s)
+	opencodeEnvironment(s, cmd)
+	return nil
+}
+
+// opencodeInterface: by itself opencode asks hardly anything, so without bypass
+// it is told to.
+func opencodeInterface(s Session, cmd *Command) error {
+	if bypassed(s) {
+		cmd.Args = append(cmd.Args, "--auto")
+	} else if s.Getenv("OPENCODE_PERMISSION") == "" {
+		cmd.Env = append(cmd.Env, `OPENCODE_PERMISSION={"bash":"ask","edit":"ask"}`)
+	}
+	cmd.model(s)
+	opencodeEnvironment(s, cmd)
+	return nil
+}
+
+func opencodeEnvironment(s Session, cmd *Command) {
 	if s.Sandboxed {
 		cmd.Env = append(cmd.Env, "OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_SHARE=1")
 	}
-	return nil
 }
 
 // opencodeServes says whether this is a version that starts a server: 2 or

@@ -60,6 +60,9 @@ func mayEdit(s Session) bool {
 // skills: without its front matter, with the output of the commands in it.
 // Claude does this by itself.
 func promptText(ctx context.Context, s Session) (string, error) {
+	if s.Mode == Run {
+		return s.Ask, nil // what the user says is no template
+	}
 	text, found := sessionPrompt(s)
 	if !found {
 		return "", fmt.Errorf("there is no prompt to %s with", s.Mode)

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"os/exec"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
@@ -21,6 +22,9 @@ func (shell) Backend(Session) string { return "none (steps run as shell commands
 func (shell) Model(Session) string   { return "" }
 
 func (shell) Prompt(s Session) string {
+	if s.Mode == Run {
+		return "commands of a shell"
+	}
 	if s.Mode == Plan {
 		return "ralph-tasks blocks in specs/*.md"
 	}
@@ -39,7 +43,23 @@ func (sh shell) Prepare(_ context.Context, s Session) (Command, error) {
 	if err := sh.Check(s); err != nil {
 		return Command{}, err
 	}
-	return Command{Path: s.Program, Args: []string{ShellCommand, string(s.Mode)}}, nil
+	return Command{Path: s.Program, Args: []string{ShellCommand, string(s.Mode)}, Stdin: s.Ask}, nil
+}
+
+// Interactive is a shell: what this agent does is to run commands.
+func (sh shell) Interactive(context.Context, Session) (Command, error) {
+	path, err := BestShell()
+	return Command{Path: path}, err
+}
+
+// BestShell returns the path of the best shell that there is.
+func BestShell() (string, error) {
+	for _, name := range []string{"bash", "sh"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", errors.New("there is no shell here: neither bash nor sh is on PATH")
 }
 
 func (shell) Decoder() event.Decoder { return stream.Claude() }

@@ -1,5 +1,5 @@
 // Package cli is the command line of ralph, the program that works where the
-// agent works: plan, build, task, version, and hidden commands.
+// agent works: plan, build, run, shell, task, version, and hidden commands.
 package cli
 
 import (
@@ -61,6 +61,10 @@ func Run(ctx context.Context, args []string, o Options) int {
 		return exitOK
 	case string(agent.Plan), string(agent.Build):
 		return o.loop(ctx, agent.Mode(command), args)
+	case string(agent.Run):
+		return o.run(ctx, args)
+	case "shell":
+		return o.shell(ctx, args)
 	case "task":
 		return o.task(ctx, args)
 	case "version", "--version":

@@ -17,8 +17,14 @@ func (o Options) shellAgent(ctx context.Context, args []string) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if len(args) != 1 {
-		o.complain("usage: ralph " + agent.ShellCommand + " plan|build")
+		o.complain("usage: ralph " + agent.ShellCommand + " plan|build|run")
 		return exitFailure
+	}
+	if agent.Mode(args[0]) == agent.Run {
+		if shell.Ask(ctx, o.Stdin, o.Stdout) != nil {
+			return exitFailure
+		}
+		return exitOK
 	}
 	path, err := backlog.Locate(ctx)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 //go:embed *.txt
 var texts embed.FS
 
-// Text returns the help of "ralph", "docker", "plan", "build", "task" or
+// Text returns the help of "ralph", "docker", "plan", "build", "run", "shell", "task" or
 // "install-layout", ending with a newline; for any other name it returns the empty string.
 func Text(command string) string {
 	b, err := texts.ReadFile(command + ".txt")

@@ -34,6 +34,10 @@ func (script) Backend(agent.Session) string { return "" }
 func (script) Model(agent.Session) string   { return "" }
 func (script) Check(agent.Session) error    { return nil }
 
+func (s script) Interactive(context.Context, agent.Session) (agent.Command, error) {
+	return agent.Command{}, errors.New("a script has no interface")
+}
+
 func (s script) Prepare(context.Context, agent.Session) (agent.Command, error) {
 	if s == "" {
 		return agent.Command{}, errors.New("no program")

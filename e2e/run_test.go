@@ -1,0 +1,167 @@
+//go:build unix
+
+package e2e
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/e2e/modelapi"
+)
+
+// At a terminal, the shell agent's own interface is a shell of the sandbox.
+func TestRunHasTheTerminal(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		tm := w.shell(t, "run")
+		tm.press(t, "echo the $((6*7)) in $PWD; test -t 0 && test -t 1 && echo a terminal; id -u; stty size\r")
+		tm.screen.waitFor(t, "the 42 in "+w.repo)
+		tm.screen.waitFor(t, "a terminal")
+		tm.screen.waitFor(t, "24 80")
+		// What a program on the screen needs arrives as it is.
+		tm.press(t, `printf '\033]0;ti''tle\007\033[5;10H!\n'`+"\r")
+		tm.screen.waitFor(t, "\x1b]0;title\x07\x1b[5;10H!")
+		tm.press(t, "exit 7\r")
+		tm.wait(t).expect(t, 7)
+		w.restored(t)
+		assert.Assert(t, w.sandbox(t).Running)
+	})
+}
+
+// Without a terminal the agent answers once.
+func TestRunAnswersOnce(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		res := w.ralph(t, "run", "-p", "echo answer $((6*7)) >&2; test -t 1 || echo no terminal").expect(t, 0)
+		assert.Check(t, is.Contains(res.stdout, "\nanswer 42\nno terminal\n\nDone.\n"))
+
+		asked := w.docker("ralph", "run")
+		asked.Stdin = strings.NewReader("echo piped\n")
+		assert.Check(t, is.Contains(run(t, asked).expect(t, 0).stdout, "\npiped\n"))
+
+		w.ralph(t, "run", "-p", "exit 3").expect(t, 1)
+		nothing := w.docker("ralph", "run")
+		nothing.Stdin = strings.NewReader("")
+		assert.Check(t, is.Contains(run(t, nothing).expect(t, 1).stderr, "give one with -p"))
+
+		// Also at a terminal: the answer is text, and nothing else.
+		at := w.shell(t, `run -p "test -t 0 || echo no key''board"`)
+		assert.Check(t, is.Contains(at.wait(t).expect(t, 0).stdout, "no keyboard"))
+		w.restored(t)
+	})
+}
+
+// What is wrong with the command line is said before anything is started.
+func TestRunChecksItsFlagsFirst(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		assert.Check(t, is.Contains(w.ralph(t, "run", "--nonsense").expect(t, 1).stderr, "unknown option '--nonsense'"))
+		assert.Check(t, is.Contains(w.ralph(t, "run", "--help").expect(t, 0).stdout, "Usage: ralph run"))
+		assert.Check(t, is.Contains(w.ralph(t, "shell", "--help").expect(t, 0).stdout, "Usage: ralph shell"))
+		to := w.terminal(t, w.command("sh", "-c", "docker ralph run >"+w.dir+"/output; exit $?"))
+		assert.Check(t, is.Contains(to.wait(t).expect(t, 1).stdout, "needs a terminal"))
+		assert.Equal(t, len(w.containers(t)), 0)
+	})
+}
+
+// Ctrl+C ends an answer, not the sandbox.
+func TestCtrlCEndsAnAnswer(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		// The terminal signals all processes at once.
+		tm := w.terminal(t, w.command("sh", "-c", "trap : INT; docker ralph run -p 'touch begun; sleep 600'; exit $?"))
+		appears(t, filepath.Join(w.repo, "begun"))
+		tm.press(t, "\x03")
+		tm.wait(t).expect(t, 130)
+		w.atRest(t)
+	})
+}
+
+// A shell is in the current folder, as the user, with what agents have.
+func TestShell(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		w.setenv("FROM_HOST", "given")
+		w.write(t, filepath.Join(w.repo, "below", "file"), "")
+		w.own(t, w.repo)
+		below := w.docker("ralph", "--env", "FROM_HOST", "shell", "--", "sh", "-c", `echo "$PWD $FROM_HOST $RALPH_SCOPE_BRANCH"; touch made; git config user.name; ralph task plan-status`)
+		below.Dir = filepath.Join(w.repo, "below")
+		assert.Equal(t, run(t, below).expect(t, 0).stdout,
+			filepath.Join(w.repo, "below")+" given main\nUna User\n0 open, 0 active, 0 done, 0 blocked, 0 deleted\n")
+		w.ownsEverything(t)
+
+		// Data that goes elsewhere is not touched.
+		assert.Equal(t, w.ok(t, "shell", "--", "printf", `\033]0;x\007\377\n`), "\x1b]0;x\x07\xff\n")
+		piped := w.docker("ralph", "shell")
+		piped.Stdin = strings.NewReader("echo from a script\nexit 4\n")
+		assert.Equal(t, run(t, piped).expect(t, 4).stdout, "from a script\n")
+		w.ralph(t, "shell", "--", "no-such-program").expect(t, 127)
+
+		tm := w.shell(t, "shell")
+		tm.press(t, "echo still $((6*7)); sleep 600\r")
+		tm.screen.waitFor(t, "still 42")
+		tm.press(t, "\x03")
+		tm.press(t, "exit 5\r")
+		tm.wait(t).expect(t, 5)
+		w.restored(t)
+	})
+}
+
+// The shell is there when the agent is not.
+func TestShellNeedsNoAgent(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		image := w.imageOf(t, map[string]string{"/usr/local/bin/claude": "#!/bin/sh\nexit 9\n"})
+		flags := []string{"--agent", "claude", "--image", image}
+		w.ralph(t, append(flags, "run", "-p", "hello")...).expect(t, 9)
+		assert.Equal(t, w.ok(t, append(flags, "shell", "--", "sh", "-c", "claude; echo it ends with $?")...), "it ends with 9\n")
+	})
+}
+
+// Keys stay outside for them as for loops, and commits come out.
+func TestRunAndShellByDefault(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.byDefault()
+		const key = "sk-ant-e2e-stays-outside"
+		w.setenv("ANTHROPIC_API_KEY", key)
+		image := w.imageOf(t, map[string]string{"/usr/local/bin/claude": "#!/bin/sh\nenv\necho asked: $(cat)\n"})
+		flags := []string{"--agent", "claude", "--image", image}
+		for _, args := range [][]string{{"run", "-p", "hello"}, {"shell", "--", "env"}} {
+			res := w.ralph(t, append(flags, args...)...).expect(t, 0)
+			assert.Check(t, !strings.Contains(res.stdout, key))
+		}
+		assert.Check(t, is.Contains(w.ok(t, append(flags, "shell", "--", "env")...), "ANTHROPIC_BASE_URL=http://"))
+		w.ok(t, append(flags, "shell", "--", "sh", "-c", "echo x >x && git add x && git commit -q -m 'From a shell'")...)
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s|%an"), "From a shell|Una User")
+		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
+	})
+}
+
+// The real Claude Code at a terminal asks nothing that the sandbox has answered,
+// and answers once.
+func TestRealClaudeRuns(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		base := claudeBase(t, w)
+		_, url := w.serveModel(t, [][]modelapi.Turn{
+			{modelapi.Bash("echo made >once"), modelapi.Say("Answered once.")},
+			{modelapi.Bash("echo made >there"), modelapi.Say("It is there now.")},
+		})
+		w.setenv("ANTHROPIC_BASE_URL", url)
+		w.setenv("ANTHROPIC_API_KEY", "sk-ant-e2e-at-a-terminal")
+		flags := []string{"--agent", "claude", "--base", base}
+		res := w.ralph(t, append(flags, "run", "-p", "Make once")...).expect(t, 0)
+		assert.Check(t, is.Contains(res.stdout, "Answered once."))
+		assert.Check(t, is.Contains(res.stdout, "━━ Done (success) | cost: $"))
+		assert.Equal(t, w.read(t, "once"), "made\n")
+
+		tm := w.shell(t, strings.Join(append(flags, "run"), " "))
+		tm.screen.waitFor(t, "bypass")
+		tm.press(t, "Make the file there")
+		tm.screen.waitFor(t, "there")
+		tm.press(t, "\r")
+		appears(t, filepath.Join(w.repo, "there"))
+		tm.screen.waitFor(t, "now.")
+		tm.press(t, "\x03")
+		tm.press(t, "\x03")
+		tm.wait(t).expect(t, 0)
+		w.restored(t)
+	})
+}

@@ -1,0 +1,36 @@
+package plugin
+
+import (
+	"errors"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+	"github.com/docker-ralph/docker-ralph/ralph/runflags"
+)
+
+// The commands that can have the user's terminal to themselves.
+const (
+	runCommand   = "run"
+	shellCommand = "shell"
+)
+
+// fitStreams gives a command the streams that it needs, and tells whether its
+// output goes on as it is. An agent that is asked once gets no terminal.
+func (d dispatcher) fitStreams(host *dispatch.Host, name string, args []string) (raw bool, err error) {
+	switch name {
+	case shellCommand:
+		return host.Terminal != nil || !d.cli.Out().IsTerminal(), nil
+	case runCommand:
+	default:
+		return false, nil
+	}
+	flags, err := runflags.Parse(args)
+	switch {
+	case err != nil:
+		return false, err
+	case flags.Once && d.cli.In().IsTerminal():
+		host.Terminal, host.Stdin = nil, nil
+	case !flags.Once && d.cli.In().IsTerminal() && host.Terminal == nil:
+		return false, errors.New("the agent's interface needs a terminal, and the output is none: ask the agent once, with -p PROMPT or a prompt on standard input")
+	}
+	return host.Terminal != nil, nil
+}

@@ -1,0 +1,111 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/moby/sys/atomicwriter"
+)
+
+// Interactive starts claude's own interface. In a sandbox it does not ask again
+// what the sandbox has answered: whether the work tree is trusted, and whether
+// it may work without asking.
+func (c claude) Interactive(_ context.Context, s Session) (Command, error) {
+	path, err := findClaude()
+	if err != nil {
+		return Command{}, err
+	}
+	cmd := Command{Path: path}
+	if bypassed(s) {
+		cmd.Args = append(cmd.Args, "--dangerously-skip-permissions")
+	}
+	if s.Model != "" {
+		cmd.Args = append(cmd.Args, "--model", c.Model(s))
+	}
+	if err := c.settle(s, &cmd); err != nil || !s.Sandboxed {
+		return cmd, err
+	}
+	if bypassed(s) {
+		cmd.Args = append(cmd.Args, "--settings", `{"skipDangerousModePermissionPrompt":true}`)
+	}
+	if err := introduce(s); err != nil {
+		cmd.Warning = err.Error() // claude asks then
+	}
+	return cmd, nil
+}
+
+// keyTail is how much of an API key claude remembers it by.
+const keyTail = 20
+
+// introduce notes in claude's own file what it would ask at its first start.
+// What else the file says stays.
+func introduce(s Session) error {
+	path, err := claudeState(s)
+	if err != nil {
+		return err
+	}
+	state := map[string]any{}
+	content, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return fmt.Errorf("reading claude's state: %w", err)
+	default:
+		if err := json.Unmarshal(content, &state); err != nil {
+			return fmt.Errorf("reading claude's state in %s: %w", path, err)
+		}
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return fmt.Errorf("finding the current directory: %w", err)
+	}
+	state["hasCompletedOnboarding"] = true
+	if bypassed(s) {
+		state["bypassPermissionsModeAccepted"] = true
+	}
+	member(member(state, "projects"), dir)["hasTrustDialogAccepted"] = true
+	if key := s.Getenv("ANTHROPIC_API_KEY"); key != "" {
+		answers := member(state, "customApiKeyResponses")
+		approved, _ := answers["approved"].([]any)
+		if tail := key[max(0, len(key)-keyTail):]; !slices.Contains(approved, any(tail)) {
+			answers["approved"] = append(approved, tail)
+		}
+	}
+	if content, err = json.MarshalIndent(state, "", "  "); err != nil {
+		return fmt.Errorf("writing claude's state: %w", err)
+	}
+	if err := atomicwriter.WriteFile(path, append(content, '\n'), 0o600); err != nil {
+		return fmt.Errorf("writing claude's state: %w", err)
+	}
+	return nil
+}
+
+// claudeState is the file in which claude remembers what it was told.
+func claudeState(s Session) (string, error) {
+	const name = ".claude.json"
+	if dir := s.Getenv("CLAUDE_CONFIG_DIR"); dir != "" {
+		return filepath.Join(dir, name), nil
+	}
+	home := s.Getenv("HOME")
+	if home == "" {
+		return "", errors.New("HOME is not set, so claude would not find its state. Set HOME to the agent's home directory")
+	}
+	return filepath.Join(home, name), nil
+}
+
+// member returns the object called name in another one, and makes it if it is
+// none.
+func member(object map[string]any, name string) map[string]any {
+	inner, ok := object[name].(map[string]any)
+	if !ok {
+		inner = map[string]any{}
+		object[name] = inner
+	}
+	return inner
+}

@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/moby/term"
+
+	"github.com/docker-ralph/docker-ralph/ralph/agent"
+	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
+	"github.com/docker-ralph/docker-ralph/ralph/help"
+	"github.com/docker-ralph/docker-ralph/ralph/once"
+	"github.com/docker-ralph/docker-ralph/ralph/runflags"
+)
+
+// maxPrompt bounds what is read from standard input, in bytes.
+const maxPrompt = 16 << 20
+
+// run carries out "ralph run": the agent's own interface at a terminal, or one
+// answer.
+func (o Options) run(ctx context.Context, args []string) int {
+	flags, err := runflags.Parse(args)
+	switch {
+	case err != nil:
+		o.complain(err.Error())
+		return exitFailure
+	case flags.Help:
+		_, _ = fmt.Fprint(o.Stdout, help.Text("run"))
+		return exitOK
+	}
+	j, err := chooseAgent(ctx, agent.Run, loopFlags{model: flags.Model, danger: flags.Danger})
+	if err != nil {
+		o.complain(err.Error())
+		return exitFailure
+	}
+	if !flags.Once && o.atTerminal() {
+		return o.withSession(ctx, func(s *session) (int, error) { return o.runInterface(ctx, j, s) })
+	}
+	if j.session.Ask, err = o.prompt(flags.Prompt); err == nil {
+		err = j.adapter.Check(j.session)
+	}
+	if err != nil {
+		o.complain(err.Error())
+		return exitFailure
+	}
+	return o.withSession(ctx, func(s *session) (int, error) { return o.runOnce(ctx, j, s) })
+}
+
+func (o Options) atTerminal() bool {
+	return term.IsTerminal(o.Stdin.Fd()) && term.IsTerminal(o.Stdout.Fd())
+}
+
+// withSession opens a session that is not known to the backlog, does something
+// in it, and returns the exit code.
+func (o Options) withSession(ctx context.Context, do func(*session) (int, error)) int {
+	s, err := o.openSession(ctx, false)
+	if err != nil {
+		o.complain(err.Error())
+		return exitFailure
+	}
+	defer s.remove()
+	code, err := do(s)
+	if err != nil {
+		o.complain(err.Error())
+		return max(code, exitFailure)
+	}
+	return code
+}
+
+// prompt is what the agent is asked: what was given, then what is piped in.
+func (o Options) prompt(given string) (string, error) {
+	parts := []string{given}
+	if !term.IsTerminal(o.Stdin.Fd()) {
+		piped, err := io.ReadAll(io.LimitReader(o.Stdin, maxPrompt+1))
+		// The input may be closed, or nothing that can be read.
+		if err != nil && given == "" {
+			return "", fmt.Errorf("reading the prompt: %w", err)
+		}
+		if len(piped) > maxPrompt {
+			return "", fmt.Errorf("the prompt on standard input is longer than %d MiB", maxPrompt>>20)
+		}
+		parts = append(parts, strings.TrimRight(string(piped), "\n"))
+	}
+	parts = slices.DeleteFunc(parts, func(s string) bool { return strings.TrimSpace(s) == "" })
+	if len(parts) == 0 {
+		return "", errors.New("there is no terminal and no prompt: give one with -p, or on standard input")
+	}
+	return strings.Join(parts, "\n\n"), nil
+}
+
+// ready completes a job for a session.
+func (j *job) ready(s *session) (err error) {
+	j.session.Program = s.self
+	j.session.Env = s.environ()
+	if j.session.Prompts, err = j.prompts(s.top); err != nil {
+		return err
+	}
+	j.session.TempDir, err = s.tempDir()
+	return err
+}
+
+// runInterface starts the agent's own interface, which has the terminal from
+// then on.
+func (o Options) runInterface(ctx context.Context, j *job, s *session) (int, error) {
+	if err := j.ready(s); err != nil {
+		return 0, err
+	}
+	command, err := j.adapter.Interactive(ctx, j.session)
+	if err != nil {
+		return 0, err
+	}
+	o.warn(command.Warning)
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), command.Path, command.Args...)
+	cmd.Env = append(slices.Clone(j.session.Env), command.Env...)
+	return o.foreground(cmd)
+}
+
+// runOnce asks the agent once.
+func (o Options) runOnce(ctx context.Context, j *job, s *session) (int, error) {
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	defer catchBrokenPipe()()
+	if err := j.ready(s); err != nil {
+		return 0, err
+	}
+	command, err := j.adapter.Prepare(ctx, j.session)
+	if err != nil {
+		return 0, err
+	}
+	o.warn(command.Warning)
+	code, err := once.Run{
+		Name: j.adapter.Name(), Command: command, Env: j.session.Env, Decoder: j.adapter.Decoder(),
+		Timeout: time.Duration(j.guest.TimeoutSeconds) * time.Second, Signals: signals,
+		Stdout: o.Stdout, Stderr: o.Stderr,
+	}.Do(ctx)
+	if errors.Is(err, syscall.EPIPE) {
+		err = errors.New("nobody reads the output any more")
+	}
+	return code, err
+}
+
+func (o Options) warn(message string) {
+	if message != "" {
+		_, _ = fmt.Fprintf(o.Stderr, "Warning: %s\n", event.Strip(message))
+	}
+}

@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/moby/term"
+
+	"github.com/docker-ralph/docker-ralph/ralph/agent"
+	"github.com/docker-ralph/docker-ralph/ralph/help"
+)
+
+// Exit codes of a shell for programs that it could not start.
+const (
+	exitNotExecutable = 126
+	exitNotFound      = 127
+	exitSignal        = 128 // and the number of the signal
+)
+
+// shell carries out "ralph shell": the best shell there is, or a command, in the
+// environment that agents get. It needs neither an agent nor a configuration
+// that works.
+func (o Options) shell(ctx context.Context, args []string) int {
+	switch {
+	case len(args) > 0 && (args[0] == "--help" || args[0] == "-h"):
+		_, _ = fmt.Fprint(o.Stdout, help.Text("shell"))
+		return exitOK
+	case len(args) > 0 && args[0] == "--":
+		args = args[1:]
+	case len(args) > 0 && strings.HasPrefix(args[0], "-"):
+		o.complain(fmt.Sprintf("unknown option '%s'\nRun 'ralph shell --help' for usage", args[0]))
+		return exitFailure
+	}
+	return o.withSession(ctx, func(s *session) (int, error) {
+		if len(args) == 0 {
+			path, err := agent.BestShell()
+			if err != nil {
+				return exitNotFound, err
+			}
+			args = []string{path}
+		}
+		cmd := exec.CommandContext(context.WithoutCancel(ctx), s.find(args[0]), args[1:]...)
+		cmd.Env = s.environ()
+		return o.foreground(cmd)
+	})
+}
+
+// find returns the path of a program, if it is one of those that this session
+// brings along.
+func (s *session) find(name string) string {
+	if own := filepath.Join(s.binDir, name); s.binDir != "" && filepath.Base(name) == name && runnable(own) {
+		return own
+	}
+	return name
+}
+
+// foreground runs a command with the streams of this program and returns its
+// exit code, as a shell does.
+func (o Options) foreground(cmd *exec.Cmd) (int, error) {
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = o.Stdin, o.Stdout, o.Stderr
+	var err error
+	if term.IsTerminal(o.Stdin.Fd()) {
+		err = runForeground(cmd)
+	} else {
+		err = runPassing(cmd)
+	}
+	exit, ended := errors.AsType[*exec.ExitError](err)
+	switch {
+	case err == nil:
+		return exitOK, nil
+	case !ended && (errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist)):
+		return exitNotFound, fmt.Errorf("%s: not found", cmd.Args[0])
+	case !ended:
+		return exitNotExecutable, fmt.Errorf("%s: cannot be run: %w", cmd.Args[0], err)
+	case exit.ExitCode() >= 0:
+		return exit.ExitCode(), nil
+	}
+	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return exitSignal + int(status.Signal()), nil
+	}
+	return exitFailure, nil
+}
+
+// runPassing waits for a command that no terminal signals: whoever signals this
+// process means the command.
+func runPassing(cmd *exec.Cmd) error {
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case sig := <-signals:
+			_ = cmd.Process.Signal(sig) // fails when it has just ended
+		}
+	}
+}

@@ -1,0 +1,146 @@
+// Package once runs an agent one time, for a prompt, and shows what it reports
+// as a loop does.
+package once
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/ralph/agent"
+	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
+	"github.com/docker-ralph/docker-ralph/ralph/agent/proc"
+)
+
+// Exit codes besides the agent's own: those of a loop that ends for the same
+// reason.
+const (
+	ExitFailed      = 1
+	ExitTimedOut    = 124
+	ExitInterrupted = 130
+)
+
+// drain is how long the agent's output is read after it has ended itself.
+const drain = 2 * time.Second
+
+// Run is one run of an agent.
+type Run struct {
+	Name    string
+	Command agent.Command
+	Env     []string // all of the environment but what Command adds
+	Decoder event.Decoder
+	// Timeout bounds the run; 0 means no bound.
+	Timeout time.Duration
+	// Signals interrupt the agent; the second one ends it at once.
+	Signals        <-chan os.Signal
+	Stdout, Stderr io.Writer
+}
+
+// Do runs the agent to its end and returns the exit code. An agent that calls
+// its run a failure has one other than 0.
+func (r Run) Do(ctx context.Context) (int, error) {
+	if r.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, r.Timeout)
+		defer cancel()
+	}
+	// Not killed by ctx: proc does it, with all descendants.
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), r.Command.Path, r.Command.Args...)
+	cmd.Env = append(append([]string{}, r.Env...), r.Command.Env...)
+	cmd.WaitDelay = drain
+	if r.Command.Stdin != "" {
+		cmd.Stdin = strings.NewReader(r.Command.Stdin)
+	}
+	out := &shown{decoder: r.Decoder, to: r.Stdout}
+	errs := &shown{decoder: event.PlainText(), to: r.Stderr}
+	cmd.Stdout, cmd.Stderr = out, errs
+	child, err := proc.Start(cmd)
+	if err != nil {
+		return 0, err
+	}
+	interrupted := r.wait(ctx, child)
+	code, err := child.Wait()
+	if errors.Is(err, exec.ErrWaitDelay) { // something of it kept the output open
+		err = nil
+	}
+	if err = errors.Join(err, out.end(), errs.end()); err != nil {
+		return 0, err
+	}
+	switch {
+	case interrupted:
+		return ExitInterrupted, nil
+	case ctx.Err() != nil:
+		return ExitTimedOut, fmt.Errorf("the agent %s was ended: one run may take %s (timeout_minutes)", r.Name, r.Timeout)
+	case code == 0 && out.failed:
+		return ExitFailed, nil
+	}
+	return code, nil
+}
+
+// wait waits for the child to end, or ends it, and tells whether somebody wanted
+// that.
+func (r Run) wait(ctx context.Context, child *proc.Child) (interrupted bool) {
+	for {
+		select {
+		case <-child.Done():
+			return interrupted
+		case <-ctx.Done():
+			child.Kill()
+			return interrupted
+		case sig := <-r.Signals:
+			if interrupted || sig != os.Interrupt {
+				child.Kill()
+				return true
+			}
+			interrupted = true
+			child.Interrupt()
+		}
+	}
+}
+
+// shown renders what an agent prints.
+type shown struct {
+	decoder event.Decoder
+	to      io.Writer
+	failed  bool // the agent called its run a failure, in its last word
+	midLine bool // the last byte was no newline
+	err     error
+}
+
+// Write implements [io.Writer]. It takes everything, so that the agent is not
+// stuck: what cannot be written is an error at the end.
+func (s *shown) Write(p []byte) (int, error) {
+	s.show(s.decoder.Decode(p))
+	return len(p), nil
+}
+
+func (s *shown) show(events []event.Event) {
+	for _, e := range events {
+		if result, ok := e.(event.Result); ok {
+			s.failed = result.Failed
+		}
+		text := event.Render(e)
+		if text == "" || s.err != nil {
+			continue
+		}
+		_, s.err = io.WriteString(s.to, text)
+		s.midLine = !strings.HasSuffix(text, "\n")
+	}
+}
+
+// end shows what is left, and ends the line.
+func (s *shown) end() error {
+	s.show(s.decoder.End())
+	if s.midLine && s.err == nil {
+		_, s.err = io.WriteString(s.to, "\n")
+	}
+	if s.err != nil {
+		return fmt.Errorf("writing the agent's output: %w", s.err)
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+//go:build unix
+
+package once
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/docker-ralph/docker-ralph/ralph/agent"
+	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
+	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
+)
+
+func TestRun(t *testing.T) {
+	sh, err := exec.LookPath("sh")
+	assert.NilError(t, err)
+	const said = `echo '{"type":"assistant","message":{"content":[{"type":"text","text":"Hello."}]}}'; `
+	for _, tc := range []struct {
+		name, script string
+		decoder      event.Decoder
+		timeout      time.Duration
+		code         int
+		stdout, err  string
+	}{
+		{name: "plain", script: "cat", decoder: event.PlainText(), stdout: "the prompt\n"},
+		{name: "rendered", script: said, decoder: stream.Claude(), stdout: "Hello.\n"},
+		{name: "exit code", script: "exit 3", decoder: event.PlainText(), code: 3},
+		{
+			name: "calls itself a failure", decoder: stream.Claude(), code: ExitFailed,
+			script: said + `echo '{"type":"result","subtype":"error_during_execution","is_error":true}'`,
+			stdout: "Hello.\n━━ Done (error_during_execution) | cost: $null | turns: null ━━\n",
+		},
+		{name: "takes too long", script: "sleep 100", decoder: event.PlainText(), timeout: 50 * time.Millisecond, code: ExitTimedOut, err: "one run may take 50ms"},
+		{name: "leaves a process", script: "sleep 100 & echo done", decoder: event.PlainText(), stdout: "done\n"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			code, err := Run{
+				Name: "mine", Command: agent.Command{Path: sh, Args: []string{"-c", tc.script}, Stdin: "the prompt"}, Env: os.Environ(),
+				Decoder: tc.decoder, Timeout: tc.timeout, Stdout: &stdout, Stderr: &stderr,
+			}.Do(t.Context())
+			if tc.err == "" {
+				assert.NilError(t, err)
+			} else {
+				assert.ErrorContains(t, err, tc.err)
+			}
+			assert.Equal(t, code, tc.code)
+			assert.Equal(t, stdout.String(), tc.stdout)
+			assert.Equal(t, stderr.String(), "")
+		})
+	}
+}
+
+func TestInterrupts(t *testing.T) {
+	sh, err := exec.LookPath("sh")
+	assert.NilError(t, err)
+	for _, tc := range []struct {
+		name, script string
+		signals      int
+	}{
+		{"ends by itself", "sleep 100", 1},
+		{"refuses", "trap '' INT; sleep 100 & wait; sleep 100", 2},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			signals := make(chan os.Signal, 2)
+			for range tc.signals {
+				signals <- os.Interrupt
+			}
+			var out bytes.Buffer
+			code, err := Run{
+				Name: "mine", Command: agent.Command{Path: sh, Args: []string{"-c", tc.script}}, Env: os.Environ(),
+				Decoder: event.PlainText(), Signals: signals, Stdout: &out, Stderr: &out,
+			}.Do(t.Context())
+			assert.NilError(t, err)
+			assert.Equal(t, code, ExitInterrupted)
+		})
+	}
+}

@@ -1,0 +1,61 @@
+// Package runflags reads the command line of "ralph run". The plugin has to know
+// on the host what it asks for, and ralph carries it out inside: one reading for
+// both.
+package runflags
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Flags are what "ralph run" was asked for.
+type Flags struct {
+	// Model is an alias or a model id; empty for the configured one.
+	Model string
+	// Prompt is what the agent is asked, once; Once tells whether it was given.
+	Prompt string
+	Once   bool
+	// Danger lets the agent do everything without asking.
+	Danger bool
+	Help   bool
+}
+
+// Parse reads the arguments after "run", from left to right. A call for help
+// ends it.
+func Parse(args []string) (Flags, error) {
+	var f Flags
+	for len(args) > 0 && !f.Help {
+		flag, value, joined := strings.Cut(args[0], "=")
+		args = args[1:]
+		takeValue := func() (string, error) {
+			if !joined {
+				if len(args) == 0 {
+					return "", fmt.Errorf("%s requires a value", flag)
+				}
+				value, args = args[0], args[1:]
+			}
+			if value == "" {
+				return "", fmt.Errorf("%s requires a value that is not empty", flag)
+			}
+			return value, nil
+		}
+		var err error
+		switch {
+		case flag == "--model" || flag == "-m":
+			f.Model, err = takeValue()
+		case flag == "--prompt" || flag == "-p":
+			f.Prompt, err = takeValue()
+			f.Once = true
+		case flag == "--danger" && !joined:
+			f.Danger = true
+		case (flag == "--help" || flag == "-h") && !joined:
+			f.Help = true
+		default:
+			err = fmt.Errorf("unknown option '%s'\nRun 'ralph run --help' for usage", flag)
+		}
+		if err != nil {
+			return f, err
+		}
+	}
+	return f, nil
+}
