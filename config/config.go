@@ -111,6 +111,9 @@ type Sandbox struct {
 	// Runtime is the engine's runtime for containers, such as "runsc"; empty for
 	// the engine's own choice.
 	Runtime string
+	// ShadowModules has a container keep its own node_modules: ShadowAuto,
+	// ShadowOn or ShadowOff.
+	ShadowModules string
 	// Network says what a container reaches.
 	Network Network
 	// Resources bounds the sandbox.
@@ -126,6 +129,14 @@ type Network struct {
 	// Allowed are rules for hosts besides those, each once, as they are written.
 	Allowed []string
 }
+
+// When a container keeps its own node_modules.
+const (
+	// ShadowAuto is when this machine is of another platform.
+	ShadowAuto = "auto"
+	ShadowOn   = "on"
+	ShadowOff  = "off"
+)
 
 // What the agent has of the repository's git directory.
 const (

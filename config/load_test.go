@@ -36,7 +36,7 @@ func TestLoadDefaults(t *testing.T) {
 	assert.DeepEqual(t, e.Config, Config{
 		Agent: Agent{Name: "claude", Permissions: "bypass"},
 		Sandbox: Sandbox{
-			Enabled: true, Driver: "auto", Reuse: true, Git: GitPrivate, GitToken: GitTokenNone, ReadOnly: true,
+			Enabled: true, Driver: "auto", Reuse: true, Git: GitPrivate, GitToken: GitTokenNone, ReadOnly: true, ShadowModules: ShadowAuto,
 			Network:   Network{Policy: egress.Allowlist, Presets: []string{"agent", "git", "packages"}},
 			Resources: Resources{Memory: 8 << 30, CPUs: 4, Pids: 1024, Timeout: time.Hour},
 		},
@@ -97,7 +97,7 @@ func TestLoadFile(t *testing.T) {
 	want := Config{
 		Agent: Agent{Name: "codex", Model: "gpt-5.2[1m]", Permissions: "ask"},
 		Sandbox: Sandbox{
-			Enabled: true, Driver: "container", Image: "registry.example.com:5000/team/agent:v1", Git: GitDirect, GitToken: GitTokenRead, Sign: true, Runtime: "runsc",
+			Enabled: true, Driver: "container", Image: "registry.example.com:5000/team/agent:v1", Git: GitDirect, GitToken: GitTokenRead, Sign: true, Runtime: "runsc", ShadowModules: ShadowAuto,
 			Network:   Network{Policy: egress.Deny, Presets: []string{"agent", "npm"}, Allowed: []string{"A.example", "*.b.example:8443"}},
 			Resources: Resources{Memory: 3 << 29, CPUs: 1.25, Pids: 256, Timeout: 5 * time.Minute},
 		},
@@ -198,7 +198,7 @@ func TestLoadEnvironmentAndFlags(t *testing.T) {
 	want := Config{
 		Agent: Agent{Name: "shell", Model: "m", Permissions: "ask"},
 		Sandbox: Sandbox{
-			Enabled: true, Driver: "docker-sandbox", Image: "i", Reuse: true, Git: GitPrivate, GitToken: GitTokenWrite, Sign: true, ReadOnly: true,
+			Enabled: true, Driver: "docker-sandbox", Image: "i", Reuse: true, Git: GitPrivate, GitToken: GitTokenWrite, Sign: true, ReadOnly: true, ShadowModules: ShadowAuto,
 			Network:   Network{Policy: egress.Allowlist, Presets: DefaultPresets()},
 			Resources: Resources{Memory: 1 << 30, CPUs: 0.5, Pids: 1024, Timeout: 2 * time.Minute},
 		},

@@ -68,6 +68,7 @@ const (
 
 	keyReadOnly = "sandbox.read_only"
 	keyRuntime  = "sandbox.runtime"
+	keyShadow   = "sandbox.shadow_node_modules"
 	keyGitToken = "sandbox.git_token"
 	keySign     = "sandbox.sign"
 	keyPolicy   = "sandbox.network.policy"
@@ -161,6 +162,10 @@ func wallSettings() []setting {
 			c.Sandbox.Runtime = v
 			return checkRuntime(v)
 		}},
+		{key: keyShadow, form: text, set: func(c *Config, v string, _ OriginKind) error {
+			c.Sandbox.ShadowModules = v
+			return checkChoice(v, ShadowAuto, ShadowOn, ShadowOff)
+		}},
 		{key: keyGitToken, form: text, env: "RALPH_GIT_TOKEN", set: func(c *Config, v string, _ OriginKind) error {
 			c.Sandbox.GitToken = v
 			return checkChoice(v, GitTokenNone, GitTokenRead, GitTokenWrite)
@@ -212,8 +217,9 @@ func defaults() Config {
 		Loop:  Loop{MaxFailures: 3, Idle: 30 * time.Minute, MaxWait: 6 * time.Hour, Grace: time.Minute},
 		Sandbox: Sandbox{
 			Enabled: true, Driver: DriverAuto, Reuse: true, Git: GitPrivate, GitToken: GitTokenNone, ReadOnly: true,
-			Network:   Network{Policy: egress.Allowlist, Presets: DefaultPresets()},
-			Resources: Resources{Memory: 8 << 30, CPUs: 4, Pids: 1024, Timeout: 60 * time.Minute},
+			ShadowModules: ShadowAuto,
+			Network:       Network{Policy: egress.Allowlist, Presets: DefaultPresets()},
+			Resources:     Resources{Memory: 8 << 30, CPUs: 4, Pids: 1024, Timeout: 60 * time.Minute},
 		},
 	}
 }

@@ -51,6 +51,7 @@ type Sandbox struct {
 	Ephemeral  bool   // to be removed after its one dispatch
 	Private    bool   // it works on a clone of its own
 	SignDir    string // folder on the host through which its commits can be signed; empty for none
+	Cache      string // volume with the caches of its repository; empty for none
 
 	// Egress is the mode of the network policy that it was made for, or empty
 	// for a network without a wall.
@@ -84,6 +85,12 @@ type Spec struct {
 	// SignDir is the folder on the host with the socket through which commits are
 	// signed, mounted read-only; empty where none is.
 	SignDir string
+	// Cache lets the sandbox have the caches of its repository, which is known by
+	// MainRoot. Only containers do.
+	Cache bool
+	// Shadows are folders of the work tree over which the sandbox has folders of
+	// its own. Which ones is no part of [Spec.Hash], but whether there are any.
+	Shadows []string
 	// Git says, when the sandbox is about to be made, what it sees instead of the
 	// work tree's git directory; nil if it sees that one.
 	Git func(ctx context.Context) (*OwnGit, error)

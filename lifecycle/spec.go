@@ -31,6 +31,12 @@ func (s Spec) Hash() string {
 	if s.SignDir != "" {
 		_, _ = fmt.Fprintf(h, " sign %q", s.SignDir)
 	}
+	if s.Cache {
+		_, _ = fmt.Fprint(h, " cache")
+	}
+	if len(s.Shadows) > 0 {
+		_, _ = fmt.Fprint(h, " shadows")
+	}
 	if s.Egress.Policy.Mode != "" {
 		_, _ = fmt.Fprintf(h, " egress %s", s.Egress.digest())
 	}

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/containerd/errdefs"
@@ -58,8 +59,12 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 	if err != nil {
 		return lifecycle.Sandbox{}, err
 	}
+	caches, err := d.makeCache(ctx, spec, l)
+	if err != nil {
+		return lifecycle.Sandbox{}, err
+	}
 	host := hostConfig(spec, info, l)
-	host.Mounts = append(host.Mounts, gitMounts(spec.Name, own)...)
+	host.Mounts = slices.Concat(host.Mounts, gitMounts(spec.Name, own), caches, shadowMounts(spec, l))
 	if spec.SignDir != "" {
 		if err := signing.MakeDir(spec.SignDir, spec.User); err != nil {
 			return lifecycle.Sandbox{}, err
@@ -94,6 +99,9 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 	sb := fromLabels(made.ID, l)
 	sb.State = lifecycle.Stopped
 	err = d.compareMounts(ctx, made.ID, host.Mounts)
+	if err == nil {
+		err = d.furnish(ctx, made.ID, spec, user)
+	}
 	if err == nil {
 		// The name is ours: what else belongs to it was left by somebody.
 		err = d.sweepWall(ctx, spec.Name, l[labelNetwork])

@@ -37,7 +37,11 @@ func (d *Driver) Exec(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Pro
 	if args[0] == guest.Program {
 		args[0] = program.Path()
 	}
-	env := append([]string{"HOME=" + Home, guest.DispatchEnv + "=" + p.ID}, p.Env...)
+	env := []string{"HOME=" + Home, guest.DispatchEnv + "=" + p.ID}
+	if sb.Cache != "" {
+		env = append(env, cacheEnvironment(sb.User, sb.Root)...)
+	}
+	env = append(env, p.Env...) // which may say something else
 	if sb.Proxy != "" {
 		env = throughProxy(env, sb.Proxy)
 	}

@@ -31,6 +31,7 @@ const (
 	labelRun        = labelPrefix + "run"     // of the sandbox, for which a proxy was made
 	labelRole       = labelPrefix + "role"    // of what is not a sandbox
 	labelSign       = labelPrefix + "sign"    // folder of what signs its commits, if there is one
+	labelCache      = labelPrefix + "cache"   // volume with the caches of its repository
 	labelGit        = labelPrefix + "git"     // "private" if it has a git directory of its own
 
 	createdBy = "docker-ralph"
@@ -43,6 +44,7 @@ const (
 	roleProxy   = "proxy"
 	roleHelper  = "helper"
 	roleGit     = "git"
+	roleCache   = "cache"
 )
 
 // ownLabels are those of something that belongs to a sandbox.
@@ -87,6 +89,7 @@ func fromLabels(id string, l map[string]string) lifecycle.Sandbox {
 		Proxy:      l[labelProxy],
 		Private:    l[labelGit] == gitPrivate,
 		SignDir:    l[labelSign],
+		Cache:      l[labelCache],
 	}
 }
 

@@ -331,6 +331,12 @@ func (h Host) spec(wt scope.Worktree, cfg config.Effective, at place) (lifecycle
 		Version:   h.Version,
 		Ephemeral: !cfg.Sandbox.Reuse,
 	}
+	if at.kind == config.DriverContainer {
+		spec.Cache = true
+		if err := shadowModules(&spec, cfg); err != nil {
+			return lifecycle.Spec{}, err
+		}
+	}
 	return spec, h.wall(&spec, cfg, at)
 }
 

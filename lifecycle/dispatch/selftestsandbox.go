@@ -55,6 +55,7 @@ func (m *machine) Sandbox(ctx context.Context, root string, image selftest.Image
 	s := &testSandbox{Host: m.Host, wt: wt, cfg: cfg, at: m.at}
 	s.at.image, s.at.build = image.Ref, false // it is there
 	if s.spec, err = m.spec(wt, cfg, s.at); err == nil {
+		s.spec.Cache = false // of a repository that goes
 		quiet := m.Host
 		quiet.Stderr = io.Discard // what git can do is no finding about this machine
 		err = quiet.ownGit(ctx, wt, &s.at, &s.spec, "build")
@@ -232,7 +233,7 @@ func (m *machine) Suite(dir string) drivertest.Suite {
 			if err != nil {
 				t.Fatalf("%v", err)
 			}
-			spec.Probe = probe
+			spec.Probe, spec.Cache = probe, false
 			return spec
 		},
 	}

@@ -1,0 +1,95 @@
+//go:build unix
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/moby/moby/client"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+)
+
+// The caches of package managers are on a volume of the repository: its work
+// trees share it, it outlives their sandboxes, and no other repository has it.
+func TestTheRepositorysCaches(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.byDefault()
+		said := w.ok(t, "shell", "--", "sh", "-c",
+			`for dir in "$npm_config_cache" "$pnpm_config_store_dir" "$YARN_CACHE_FOLDER" "$PIP_CACHE_DIR" "$UV_CACHE_DIR" "$CARGO_HOME" "$GOMODCACHE" "$GOCACHE"; do
+				test "$(stat -c %u "$dir")" = "$(id -u)" && echo mine >"$dir/kept" && echo "${dir#/ralph-cache/*/}"
+			done; cat ~/.config/pnpm/rc; apt-config shell lists Dir::State::lists/d archives Dir::Cache::archives/d; touch "$(dirname "$APT_CONFIG")/lists/x"`)
+		dir := fmt.Sprintf("%s/%d", container.CacheDir, w.uid)
+		assert.Equal(t, said, "npm\npnpm/store\nyarn\npip\nuv\ncargo\ngo/mod\ngo/build\n"+
+			"store-dir="+dir+"/pnpm/store\nlists='"+dir+"/apt/lists/'\narchives='"+dir+"/apt/cache/archives/'\n")
+
+		volume := container.CacheVolume(w.repo)
+		res, err := w.engine.Client(t).VolumeInspect(t.Context(), volume, client.VolumeInspectOptions{})
+		assert.NilError(t, err)
+		for label, want := range map[string]string{"created-by": "docker-ralph", "root": w.repo, "scope.repo": w.slug, "role": "cache"} {
+			assert.Check(t, is.Equal(res.Volume.Labels[labelPrefix+label], want))
+		}
+
+		other := w.linked(t, "other")
+		assert.Equal(t, other.ok(t, "shell", "--", "sh", "-c", `cat "$npm_config_cache/kept"`), "mine\n")
+		w.ok(t, "--recreate", "shell", "--", "sh", "-c", `cat "$GOCACHE/kept"`)
+		stranger := newWorld(t, w.engine)
+		stranger.ralph(t, "shell", "--", "sh", "-c", `cat "$npm_config_cache/kept"`).expect(t, 1)
+	})
+}
+
+// What a user sets counts more, and a cache that newer yarns keep in the work
+// tree stays there.
+func TestCachesElsewhere(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.setenv("GOCACHE", "/tmp/mine")
+		w.write(t, filepath.Join(w.repo, ".yarnrc.yml"), "enableGlobalCache: false\n")
+		said := w.ok(t, "--env", "GOCACHE", "shell", "--", "sh", "-c", `echo "$GOCACHE" "$YARN_CACHE_FOLDER" "${YARN_GLOBAL_FOLDER##*/}"`)
+		assert.Equal(t, said, "/tmp/mine  berry\n")
+	})
+}
+
+// A volume of that name that is somebody else's is not used.
+func TestAForeignCache(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		volume := container.CacheVolume(w.repo)
+		run(t, w.docker("volume", "create", "--label", labelPrefix+"scope.repo="+w.slug, volume)).expect(t, 0)
+		res := w.ralph(t, "task", "list").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "Error: the volume "+volume+" is not the cache of "+w.repo))
+		run(t, w.docker("volume", "rm", volume)).expect(t, 0)
+		w.ok(t, "task", "list")
+	})
+}
+
+// What the host has built and what the sandbox has built do not meet.
+func TestShadowedModules(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.configure(t, "[sandbox]\nshadow_node_modules = \"on\"\n")
+		for _, dir := range []string{"", "packages/one", "node_modules/dependency"} {
+			w.write(t, filepath.Join(w.repo, dir, "package.json"), "{}\n")
+		}
+		w.write(t, filepath.Join(w.repo, "node_modules", "built"), "on the host\n")
+		w.own(t, w.repo)
+		said := w.ok(t, "shell", "--", "sh", "-c", `ls -A node_modules; echo inside >node_modules/built; echo inside >packages/one/node_modules/built; cat node_modules/built`)
+		assert.Equal(t, said, "inside\n")
+		assert.Equal(t, w.read(t, "node_modules/built"), "on the host\n")
+		left, err := os.ReadDir(filepath.Join(w.repo, "packages", "one", "node_modules"))
+		assert.NilError(t, err)
+		assert.Equal(t, len(left), 0)
+		assert.Equal(t, w.ok(t, "shell", "--", "cat", "packages/one/node_modules/built"), "inside\n")
+		w.ownsEverything(t)
+
+		// By default, what is of the same platform is shared.
+		w.configure(t, "")
+		assert.Equal(t, w.ok(t, "--recreate", "shell", "--", "cat", "node_modules/built"), "on the host\n")
+		for _, v := range w.volumes(t) {
+			assert.Check(t, strings.HasPrefix(v, "ralph-cache-") || len(v) == 64, v)
+		}
+	})
+}
