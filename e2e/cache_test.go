@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,6 +43,14 @@ func TestTheRepositorysCaches(t *testing.T) {
 		stranger := newWorld(t, w.engine)
 		stranger.ralph(t, "shell", "--", "sh", "-c", `cat "$npm_config_cache/kept"`).expect(t, 1)
 	})
+}
+
+// sandboxVolumes are the volumes of the world's repository but its caches, which
+// belong to no sandbox.
+func (w *world) sandboxVolumes(t *testing.T) []string {
+	t.Helper()
+	cache := container.CacheVolume(w.repo)
+	return slices.DeleteFunc(w.volumes(t), func(name string) bool { return name == cache })
 }
 
 // What a user sets counts more, and a cache that newer yarns keep in the work

@@ -130,7 +130,7 @@ func TestWithoutReuseNothingIsLeftBehind(t *testing.T) {
 		w.ralph(t, "task", "show", "nothing").expect(t, 2)
 
 		assert.Equal(t, len(w.sandboxes(t)), 0)
-		assert.Equal(t, len(w.volumes(t)), 0)
+		assert.Equal(t, len(w.sandboxVolumes(t)), 0)
 	})
 }
 

@@ -261,7 +261,7 @@ func TestASandboxForOneDispatchWithAPrivateGitDirectory(t *testing.T) {
 		w.ralph(t, "build").expect(t, 0)
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "Add a")
 		assert.Equal(t, len(w.containers(t)), 0)
-		assert.Equal(t, len(w.volumes(t)), 0)
+		assert.Equal(t, len(w.sandboxVolumes(t)), 0)
 	})
 }
 

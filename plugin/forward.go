@@ -8,6 +8,7 @@ import (
 
 	"github.com/docker/cli/cli"
 	"github.com/docker/cli/cli/command"
+	"github.com/docker/cli/cli/debug"
 	"github.com/moby/buildkit/session/auth/authprovider"
 	"github.com/moby/moby/client"
 	"github.com/spf13/cobra"
@@ -75,15 +76,16 @@ func (d dispatcher) run(cmd *cobra.Command, name string, args []string) error {
 		ctx = d.mayLeave(ctx, &host, ours)
 	}
 	code, err := dispatch.Run(ctx, host, dispatch.Options{
-		Command:   name,
-		Args:      args,
-		Overrides: d.options.overrides(),
-		Recreate:  d.options.recreate || d.options.rebuild,
-		Rebuild:   d.options.rebuild,
-		CredScan:  d.options.credScan.value,
-		Worktree:  worktree,
-		Raw:       raw,
-		AnyCode:   name == runCommand || name == shellCommand,
+		Command:      name,
+		Args:         args,
+		Overrides:    d.options.overrides(),
+		Recreate:     d.options.recreate || d.options.rebuild,
+		Rebuild:      d.options.rebuild,
+		CredScan:     d.options.credScan.value,
+		Worktree:     worktree,
+		Raw:          raw,
+		AnyCode:      name == runCommand || name == shellCommand,
+		NoHostConfig: d.options.noHostConfig,
 	})
 	if errors.Is(err, lifecycle.ErrDetached) {
 		return nil
@@ -134,6 +136,9 @@ func (d dispatcher) host(cmd *cobra.Command, name string) (dispatch.Host, error)
 		// The files that the Docker CLI's streams wrap: programs of others can
 		// be given nothing else.
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+	}
+	if debug.IsEnabled() {
+		host.Debug = func(message string) { _, _ = fmt.Fprintln(d.cli.Err(), message) }
 	}
 	switch {
 	case d.cli.In().IsTerminal() && d.cli.Out().IsTerminal():

@@ -130,8 +130,10 @@ func cacheOf(uid int) string { return path.Join(CacheDir, strconv.Itoa(uid)) }
 func cacheFolders(uid int) []owned {
 	of := strconv.Itoa(uid) + "/"
 	var all []owned
-	for _, name := range []string{"", "npm/", "pnpm/", "pnpm/store/", "yarn/", "pip/", "uv/", "cargo/", "go/", "go/mod/", "go/build/",
-		"apt/", "apt/cache/", "apt/cache/archives/", "apt/cache/archives/partial/", "apt/lists/", "apt/lists/partial/"} {
+	for _, name := range []string{
+		"", "npm/", "pnpm/", "pnpm/store/", "yarn/", "pip/", "uv/", "cargo/", "go/", "go/mod/", "go/build/",
+		"apt/", "apt/cache/", "apt/cache/archives/", "apt/cache/archives/partial/", "apt/lists/", "apt/lists/partial/",
+	} {
 		all = append(all, owned{name: of + name})
 	}
 	dir := cacheOf(uid)

@@ -16,6 +16,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/credential"
 	"github.com/docker-ralph/docker-ralph/lifecycle/dockersandbox"
+	"github.com/docker-ralph/docker-ralph/lifecycle/hostconfig"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 	"github.com/docker-ralph/docker-ralph/lifecycle/sbx"
 	"github.com/docker-ralph/docker-ralph/projectimage"
@@ -26,7 +27,8 @@ import (
 type place struct {
 	kind    string // the driver's name
 	driver  lifecycle.Driver
-	why     string // why this driver was chosen; empty if the user did
+	config  *hostconfig.Files // the user's, of the agent
+	why     string            // why this driver was chosen; empty if the user did
 	image   string
 	build   bool // the image comes from the engine, and is built there as request says if need be
 	request projectimage.Request

@@ -73,6 +73,10 @@ type Host struct {
 	// ProxyArgs returns the proxy variables for builds on an engine.
 	ProxyArgs func(engine string) map[string]*string
 
+	// Debug tells what only those want to know who look for an error; nil for
+	// nobody.
+	Debug func(message string)
+
 	raw bool // as [Options.Raw]
 }
 
@@ -100,6 +104,8 @@ type Options struct {
 	Raw bool
 	// AnyCode says that the command's exit code can be that of any program.
 	AnyCode bool
+	// NoHostConfig leaves the user's configuration of the agent outside.
+	NoHostConfig bool
 }
 
 // Run executes one command in the sandbox of the current scope and returns
@@ -138,6 +144,10 @@ func run(ctx context.Context, h Host, opts Options) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	files, err := h.hostConfig(cfg.Agent.Name, opts)
+	if err != nil {
+		return 0, err
+	}
 	req, err := imageRequest(ctx, wt, cfg)
 	if err != nil {
 		return 0, err
@@ -153,6 +163,7 @@ func run(ctx context.Context, h Host, opts Options) (int, error) {
 	if err := checkPrivate(wt, cfg, at.kind); err != nil {
 		return 0, err
 	}
+	at.config = files
 	at.inspect = &inspection{host: h, root: wt.Root, mode: opts.CredScan, connected: connected}
 	if err := h.ownGit(ctx, wt, &at, &spec, opts.Command); err != nil {
 		return 0, err
@@ -227,6 +238,9 @@ func (h Host) ensureAndExecute(ctx context.Context, at place, spec lifecycle.Spe
 	}
 	defer h.watchRefused(ctx, at.driver, sb, opts.Command)()
 	execute := func() (int, error) {
+		if err := h.bringConfig(ctx, at, sb, at.config, opts.Command); err != nil {
+			return 0, err
+		}
 		led, err := h.handOver(ctx, at, sb, p)
 		if err != nil {
 			return 0, err

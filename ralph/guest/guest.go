@@ -23,16 +23,17 @@ func Commands(stderr io.Writer) map[string]func(args []string) int {
 	ctx := context.Background() //nolint:forbidigo // a hidden command has no caller in the program
 	out := streams{os.Stdout, stderr}
 	return map[string]func([]string) int{
-		"_bootstrap":  command(stderr, func(args []string) error { return runBootstrap(ctx, out, args) }),
-		"_dispatch":   command(stderr, func(args []string) error { return runDispatch(ctx, out, args) }),
-		"_dispatched": command(stderr, func(args []string) error { return runDispatched(out, args) }),
-		"_dispatches": command(stderr, func(args []string) error { return runDispatches(out, args) }),
-		"_finish":     command(stderr, runFinish),
-		"_hold":       command(stderr, func(args []string) error { return runHold(ctx, args) }),
-		"_init":       command(stderr, func([]string) error { return runInit(ctx, out) }),
-		"_install":    command(stderr, runInstall),
-		"_own":        command(stderr, runOwn),
-		"_signal":     command(stderr, runSignal),
+		"_bootstrap":   command(stderr, func(args []string) error { return runBootstrap(ctx, out, args) }),
+		"_dispatch":    command(stderr, func(args []string) error { return runDispatch(ctx, out, args) }),
+		"_dispatched":  command(stderr, func(args []string) error { return runDispatched(out, args) }),
+		"_dispatches":  command(stderr, func(args []string) error { return runDispatches(out, args) }),
+		"_finish":      command(stderr, runFinish),
+		"_hold":        command(stderr, func(args []string) error { return runHold(ctx, args) }),
+		"_init":        command(stderr, func([]string) error { return runInit(ctx, out) }),
+		"_install":     command(stderr, runInstall),
+		"_own":         command(stderr, runOwn),
+		"_signal":      command(stderr, runSignal),
+		"_host-config": command(stderr, runHostConfig),
 	}
 }
 
