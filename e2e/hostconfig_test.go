@@ -71,3 +71,15 @@ func TestNoConfigurationOfTheAgent(t *testing.T) {
 		assert.Check(t, is.Contains(res.stderr, "Warning: git has no user.name and user.email here"))
 	})
 }
+
+// It is so in a microVM too, where keys stay with its program's proxy.
+func TestTheUsersConfigurationInAMicroVM(t *testing.T) {
+	inMicroVMs(t, func(t *testing.T, w *world) {
+		w.write(t, filepath.Join(w.home, ".claude", "CLAUDE.md"), "Be brief.\n")
+		w.own(t, w.home)
+		flags := w.withClaude(t, "#!/bin/sh\necho not used\n")
+		assert.Equal(t, w.ok(t, append(flags, "shell", "--", "sh", "-c", "cd; cat .claude/CLAUDE.md; echo changed >.claude/CLAUDE.md")...), "Be brief.\n")
+		assert.Equal(t, w.ok(t, append(flags, "shell", "--", "sh", "-c", "cd; cat .claude/CLAUDE.md")...), "Be brief.\n")
+		assert.Equal(t, w.ok(t, append(flags, "--no-host-config", "shell", "--", "sh", "-c", "cd; ls .claude")...), "")
+	})
+}

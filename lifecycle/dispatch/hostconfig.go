@@ -54,21 +54,22 @@ func (h Host) bringConfig(ctx context.Context, at place, sb lifecycle.Sandbox, f
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("reading what configuration %s has: %w", sb.Name, err)
 	}
-	id, told, _ := strings.Cut(strings.TrimSpace(string(note)), " ")
-	if files.Empty() && id != sb.ID || !h.idle(ctx, at.driver, sb) {
+	told, id, _ := strings.Cut(strings.TrimSuffix(string(note), "\n"), " ")
+	known := told != "" && id == sb.ID // which is empty where a driver has none
+	if files.Empty() && !known || !h.idle(ctx, at.driver, sb) {
 		return nil
 	}
 	if err := h.sendConfig(ctx, at.driver, sb, files); err != nil {
 		return err
 	}
 	digest := files.Digest()
-	if id != sb.ID || told != digest {
+	if !known || told != digest {
 		for _, what := range files.LeftOut {
 			h.report("Warning: " + shown(what))
 		}
 	}
 	if err = os.MkdirAll(filepath.Dir(path), 0o700); err == nil {
-		err = atomicwriter.WriteFile(path, []byte(sb.ID+" "+digest+"\n"), 0o600)
+		err = atomicwriter.WriteFile(path, []byte(digest+" "+sb.ID+"\n"), 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("noting what configuration %s has: %w", sb.Name, err)
