@@ -140,6 +140,7 @@ func TestRunAndShellByDefault(t *testing.T) {
 func TestRealClaudeRuns(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		base := claudeBase(t, w)
+		w.byDefault()
 		_, url := w.serveModel(t, [][]modelapi.Turn{
 			{modelapi.Bash("echo made >once"), modelapi.Say("Answered once.")},
 			{modelapi.Bash("echo made >there"), modelapi.Say("It is there now.")},

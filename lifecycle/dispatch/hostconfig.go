@@ -43,8 +43,9 @@ func (h Host) debug(message string) {
 func (h Host) configNote(name string) string { return filepath.Join(h.StateDir, "hostconfig", name) }
 
 // bringConfig puts the user's configuration of the agent into a sandbox, before
-// a command that starts one; nil leaves alone what is there. What was changed there since the last time is lost.
-// While something else runs there, that is left alone.
+// a command that starts one; nil leaves alone what is there. What was changed
+// there since the last time is lost. While something else runs there, nothing is
+// done.
 func (h Host) bringConfig(ctx context.Context, at place, sb lifecycle.Sandbox, files *hostconfig.Files, command string) error {
 	if command == taskCommand || files == nil {
 		return nil
