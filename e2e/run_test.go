@@ -17,10 +17,10 @@ import (
 func TestRunHasTheTerminal(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
 		tm := w.shell(t, "run")
-		tm.press(t, "echo the $((6*7)) in $PWD; test -t 0 && test -t 1 && echo a terminal; id -u; stty size\r")
+		tm.press(t, "echo the $((6*7)) in $PWD; test -t 0 && test -t 1 && echo a terminal; id -u; until stty size | grep '24 80'; do sleep 0.05; done\r")
 		tm.screen.waitFor(t, "the 42 in "+w.repo)
 		tm.screen.waitFor(t, "a terminal")
-		tm.screen.waitFor(t, "24 80")
+		tm.screen.waitFor(t, "\n24 80\r")
 		// What a program on the screen needs arrives as it is.
 		tm.press(t, `printf '\033]0;ti''tle\007\033[5;10H!\n'`+"\r")
 		tm.screen.waitFor(t, "\x1b]0;title\x07\x1b[5;10H!")

@@ -82,7 +82,7 @@ func TestAWorktreeWithItsSandbox(t *testing.T) {
 		assert.Equal(t, res.stdout, "x\n")
 		assert.Check(t, is.Contains(res.stderr, "Removed the sandbox "+name))
 		assert.Equal(t, len(w.containers(t)), 0)
-		assert.Equal(t, len(w.volumes(t)), 0)
+		assert.Equal(t, len(w.sandboxVolumes(t)), 0)
 		assert.Equal(t, w.git(t, "for-each-ref", "refs/ralph"), "")
 		assert.Equal(t, w.git(t, "branch", "--format=%(refname:short)"), "feature/x\nmain")
 		_, err := os.Lstat(x.repo)
@@ -161,7 +161,7 @@ func TestRemovingAWorktreeBringsCommitsHome(t *testing.T) {
 		res = w.ralph(t, "worktree", "rm", "--force", "x").expect(t, 0)
 		assert.Check(t, is.Contains(res.stderr, "Warning: the worktree had 1 commit not merged"))
 		assert.Equal(t, len(w.containers(t)), 0)
-		assert.Equal(t, len(w.volumes(t)), 0)
+		assert.Equal(t, len(w.sandboxVolumes(t)), 0)
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "x"), "Only inside")
 	})
 }
