@@ -65,90 +65,23 @@ func run(ctx context.Context, h Host, opts Options) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	wt, err := scope.Detect(ctx, h.Dir, h.getenv)
+	j := &job{Host: h, opts: opts}
+	if err := j.decide(ctx, connected); err != nil {
+		return 0, err
+	}
+	env, err := j.equip(ctx)
 	if err != nil {
 		return 0, err
 	}
-	cfg, err := h.configure(ctx, wt, opts)
-	if err != nil {
-		return 0, err
-	}
-	keys, err := h.cloudKeys(ctx, wt, cfg, opts.Command)
-	if err != nil {
-		return 0, err
-	}
-	files, err := h.hostConfig(cfg.Agent.Name, opts)
-	if err != nil {
-		return 0, err
-	}
-	req, err := imageRequest(ctx, wt, cfg)
-	if err != nil {
-		return 0, err
-	}
-	at, err := h.choose(ctx, wt, cfg, req, connected)
-	if err != nil {
-		return 0, err
-	}
-	spec, err := h.spec(wt, cfg, at)
-	if err != nil {
-		return 0, err
-	}
-	if err := checkPrivate(wt, cfg, at.kind); err != nil {
-		return 0, err
-	}
-	at.config = files
-	at.inspect = &inspection{host: h, root: wt.Root, mode: opts.CredScan, connected: connected}
-	if err := h.ownGit(ctx, wt, &at, &spec, opts.Command); err != nil {
-		return 0, err
-	}
-	if err := h.signs(ctx, wt, cfg, &at, &spec, opts.Command); err != nil {
-		return 0, err
-	}
-	if err := h.keepKeys(ctx, cfg, &at, &spec, len(keys) > 0, opts.Command); err != nil {
-		return 0, err
-	}
-	if opts.Command != taskCommand {
-		h.openEndpoints(&at, &spec, keys)
-	}
-	if err := h.gitToken(ctx, wt, cfg, &at, &spec, opts.Command); err != nil {
-		return 0, err
-	}
-	env, err := h.environment(ctx, wt, cfg, at, len(keys) > 0, opts.Command)
-	if err != nil {
-		return 0, err
-	}
-	leave, err := h.enter(ctx, at, wt, spec)
+	leave, err := h.enter(ctx, j.at, j.wt, j.spec)
 	if err != nil {
 		return 0, err
 	}
 	defer leave()
-	if err := at.inspect.tree(ctx, opts.Command); err != nil {
+	if err := j.at.inspect.tree(ctx, opts.Command); err != nil {
 		return 0, err
 	}
-	own, err := wt.Scope.SandboxName() // also of a sandbox for one dispatch
-	if err != nil {
-		return 0, err
-	}
-	ensurer := h.ensurer(at, opts)
-	ensurer.Save = h.save(at, wt)
-	if opts.Command == taskCommand {
-		ensurer.AnyAgent = h.egressOf(spec, cfg, at)
-	}
-	if IsLoop(opts.Command) {
-		h.tellEnd(own)
-		h.tellBeside(own)
-	}
-	code, sb, err := h.ensureAndExecute(ctx, at, spec, ensurer, opts, lifecycle.Process{
-		ID:      h.dispatchID(),
-		Lasting: opts.Command != taskCommand,
-		Args:    append([]string{"ralph", opts.Command}, opts.Args...),
-		AnyCode: opts.AnyCode,
-		Env:     append(env, keys...),
-		Dir:     filepath.ToSlash(filepath.Join(wt.Root, wt.Prefix)),
-	})
-	code, err = h.conclude(ctx, at, wt, spec, sb, opts.Command, code, err)
-	h.finish(own, wt.Root, code, err)
-	return code, err
+	return j.do(ctx, env)
 }
 
 // taskCommand is the one that starts no agent.
