@@ -48,6 +48,7 @@ func setUpScript(env *testscript.Env) error {
 		{"GIT_CEILING_DIRECTORIES", filepath.Dir(env.WorkDir)},
 		{"PATH", shared.bin + ":" + plugins + ":/usr/local/bin:/usr/bin:/bin"},
 		{"NL", "\n"},
+		{"DOLLAR", "$"},
 	} {
 		env.Setenv(v[0], v[1])
 	}

@@ -23,9 +23,10 @@ func requireDocker() error {
 }
 
 // dockerProgram is the Docker CLI that has started us, or else the one on PATH;
-// empty if there is none.
+// empty if there is none. When it has us complete a command line, the Docker CLI
+// names us instead of itself.
 func dockerProgram() string {
-	if path := os.Getenv(metadata.ReexecEnvvar); path != "" {
+	if path := os.Getenv(metadata.ReexecEnvvar); path != "" && !isOurselves(path) {
 		return path
 	}
 	path, err := exec.LookPath("docker")
@@ -33,6 +34,19 @@ func dockerProgram() string {
 		return ""
 	}
 	return path
+}
+
+func isOurselves(path string) bool {
+	self, err := os.Executable()
+	if err != nil {
+		return false
+	}
+	ours, err := os.Stat(self)
+	if err != nil {
+		return false
+	}
+	theirs, err := os.Stat(path)
+	return err == nil && os.SameFile(ours, theirs)
 }
 
 // dockerGlobals are the options that the Docker CLI was given which say where

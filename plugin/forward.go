@@ -36,7 +36,7 @@ func newForwardedCommand(d dispatcher, name, short string) *cobra.Command {
 		Short:              short,
 		Long:               help.Text(name),
 		DisableFlagParsing: true,
-		ValidArgsFunction:  completeForwarded(name),
+		ValidArgsFunction:  d.completeForwarded(name),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && (args[0] == "-h" || args[0] == "--help") {
 				_, err := fmt.Fprint(d.cli.Out(), help.Text(name))

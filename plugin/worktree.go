@@ -210,5 +210,5 @@ func completeWorktrees(cmd *cobra.Command, given []string, _ string) ([]string, 
 
 func completeBranches(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	branches, _ := dispatch.Branches(cmd.Context(), ".")
-	return branches, cobra.ShellCompDirectiveNoFileComp
+	return plainWords(branches), cobra.ShellCompDirectiveNoFileComp
 }

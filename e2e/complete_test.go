@@ -1,0 +1,42 @@
+//go:build unix
+
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+)
+
+// completes returns what is offered behind "docker ralph".
+func (w *world) completes(t *testing.T, args ...string) []string {
+	t.Helper()
+	res := run(t, w.docker(append([]string{"__complete", "ralph"}, args...)...)).expect(t, 0)
+	offered, directive, found := strings.Cut(res.stdout, ":4\n")
+	assert.Assert(t, found && directive == "", res.stdout)
+	return strings.Fields(strings.ReplaceAll(strings.ReplaceAll(offered, " ", "_"), "\t", "="))
+}
+
+// The IDs of tasks come from a sandbox that runs, or from nowhere.
+func TestTasksAreCompleted(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		assert.DeepEqual(t, w.completes(t, "task", "show", ""), []string{})
+		assert.Equal(t, len(w.listed(t)), 0, "a sandbox was made")
+
+		w.plan(t, task{ID: "auth/01", Title: "Don't `log` $(id)"}, task{ID: "auth/02", Title: "Log in"}, task{ID: "x$(touch pwned)", Title: "Bad"})
+		w.ok(t, "task", "claim", "auth/02", "--agent", "me")
+		assert.DeepEqual(t, w.completes(t, "task", "show", ""), []string{"auth/01=Don’t_·log·_·(id)", "auth/02=Log_in"})
+		assert.DeepEqual(t, w.completes(t, "task", "show", "auth/02"), []string{"auth/02=Log_in"})
+		assert.DeepEqual(t, w.completes(t, "task", "claim", ""), []string{"auth/01=Don’t_·log·_·(id)"})
+		assert.DeepEqual(t, w.completes(t, "task", "done", ""), []string{"auth/02=Log_in"})
+		assert.DeepEqual(t, w.completes(t, "task", "block", "auth/01", "--by", ""), []string{"auth/02=Log_in"})
+		assert.DeepEqual(t, w.completes(t, "--worktree=other", "task", "show", ""), []string{})
+		assert.Check(t, !strings.Contains(w.git(t, "worktree", "list"), ".worktrees"), "a worktree was made")
+
+		w.ok(t, "stop")
+		assert.DeepEqual(t, w.completes(t, "task", "show", ""), []string{})
+		assert.Check(t, is.Equal(w.listed(t)[0].State, "stopped"), "the sandbox was started")
+	})
+}

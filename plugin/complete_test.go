@@ -1,0 +1,67 @@
+package plugin
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+)
+
+func TestWordsThatNoShellExpandsAreOffered(t *testing.T) {
+	for word, plain := range map[string]bool{
+		"auth/02": true, "größer": true, "v1.2_x:y@z": true, "feature/a-b": true, "a=b": true,
+		"": false, "-rf": false, "=ls": false, "a b": false, "a\tb": false, "a\nb": false, "\xff": false,
+		"$(touch x)": false, "${HOME}": false, "`id`": false, "a;b": false, "a&b": false, "a|b": false, "a>b": false,
+		"~root": false, "{a,b}": false, "a*": false, "a?": false, "[a]": false, `a\b`: false, `a"b`: false, "a'b": false,
+		"!!": false, "a#b": false, "\x1b[2J": false, "a\u202eb": false, strings.Repeat("x", 300): false,
+	} {
+		assert.Check(t, is.Equal(plainWord(word), plain), "%q", word)
+	}
+	assert.DeepEqual(t, plainWords([]string{"main", "$(id)", "x/y"}), []string{"main", "x/y"})
+}
+
+func TestDescriptionsHaveNothingToExpand(t *testing.T) {
+	assert.Equal(t, plainText("Don't lose größe (again): 50%!"), "Don’t lose größe (again): 50%!")
+	assert.Equal(t, plainText("a $(id) `id` \\ <(id) {a} \"b\" ~ ; & | \x1b[2J\tz"), "a ·(id) ·id· · ·(id) ·a· ·b· · · · · ·[2J·z")
+}
+
+func FuzzPlainText(f *testing.F) {
+	f.Add("a $(id) `id`")
+	f.Add("größer\u202e")
+	f.Fuzz(func(t *testing.T, text string) {
+		assert.Assert(t, !strings.ContainsAny(plainText(text), "$`\\\"'<>{}~;&|\n\t\x1b"))
+		assert.Assert(t, !plainWord(text) || !strings.ContainsAny(text, "$`\\\"'<>{}()[]*?!#~;&| \n\t\x1b"))
+	})
+}
+
+func TestCompletionOfTaskCommands(t *testing.T) {
+	for _, tc := range []struct {
+		args  []string
+		typed string
+		want  []string
+	}{
+		{nil, "", taskCommands()},
+		{[]string{"show"}, "-", []string{"--with-deps"}},
+		{[]string{"show", "a"}, "", []string{"--with-deps"}},
+		{[]string{"show", "a", "--with-deps"}, "", []string{}},
+		{[]string{"list"}, "", []string{"--status", "--assignee", "--all", "--markdown"}},
+		{[]string{"list", "--status"}, "", []string{"open", "active", "done", "deleted"}},
+		{[]string{"list", "--assignee"}, "", nil},
+		{[]string{"fail", "a", "--reason"}, "", nil},
+		{[]string{"block", "a"}, "", []string{"--by"}},
+		{[]string{"agent"}, "", []string{"register", "list", "deregister"}},
+		{[]string{"plan-sync"}, "", []string{}},
+		{[]string{"no-command"}, "", []string{}},
+	} {
+		t.Run(strings.Join(append(tc.args, tc.typed), " "), func(t *testing.T) {
+			got, directive := dispatcher{}.completeTask(&cobra.Command{}, tc.args, tc.typed)
+			assert.Equal(t, len(got), len(tc.want))
+			for i := range got {
+				assert.Equal(t, got[i], tc.want[i])
+			}
+			assert.Equal(t, directive, cobra.ShellCompDirectiveNoFileComp)
+		})
+	}
+}

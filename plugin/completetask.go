@@ -1,0 +1,99 @@
+package plugin
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+)
+
+// taskUsage is what can follow a command of "docker ralph task".
+type taskUsage struct {
+	words    []string // next
+	task     bool     // a task is next
+	only     []string // the statuses of that task; none for all that are not deleted
+	flags    []string // have a value
+	switches []string
+}
+
+// taskCommands lists the commands in the order of ralph's help.
+func taskCommands() []string {
+	return []string{
+		"plan-sync", "plan-status", "peek", "claim", "renew", "done", "fail", "list", "show", "create", "update",
+		"delete", "deps", "block", "unblock", "agent", "--help",
+	}
+}
+
+func taskUsageOf(command string) taskUsage {
+	undone, active := []string{"open", "active"}, []string{"active"}
+	return map[string]taskUsage{
+		"peek":    {flags: []string{"-n"}},
+		"claim":   {task: true, only: []string{"open"}, flags: []string{"--lease", "--agent"}},
+		"renew":   {task: true, only: active, flags: []string{"--lease", "--agent"}},
+		"done":    {task: true, only: active, flags: []string{"--result"}},
+		"fail":    {task: true, only: active, flags: []string{"--reason"}},
+		"list":    {flags: []string{"--status", "--assignee"}, switches: []string{"--all", "--markdown"}},
+		"show":    {task: true, switches: []string{"--with-deps"}},
+		"create":  {flags: []string{"-p", "-c", "-d", "-s", "-r", "--ref", "--deps"}},
+		"update":  {task: true, only: undone, flags: []string{"--title", "--priority", "--description", "--steps", "--status"}},
+		"delete":  {task: true, flags: []string{"--status", "--spec", "--category"}, switches: []string{"--all", "--confirm"}},
+		"deps":    {task: true},
+		"block":   {task: true, only: undone, flags: []string{"--by"}},
+		"unblock": {task: true, only: undone, flags: []string{"--by"}},
+		"agent":   {words: []string{"register", "list", "deregister"}},
+	}[command]
+}
+
+// completeTask offers what can come next behind "task".
+func (d dispatcher) completeTask(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	const noFiles = cobra.ShellCompDirectiveNoFileComp
+	if len(args) == 0 {
+		return taskCommands(), noFiles
+	}
+	usage, last := taskUsageOf(args[0]), args[len(args)-1]
+	behind := len(args) > 1 && slices.Contains(usage.flags, last)
+	switch {
+	case behind && last == "--status":
+		return []string{"open", "active", "done", "deleted"}, noFiles
+	case behind && last != "--by":
+		return nil, noFiles
+	case behind, usage.task && len(args) == 1 && !strings.HasPrefix(typed, "-"):
+		return d.completeTaskIDs(cmd, usage.only, args[1:], typed), noFiles
+	case len(args) == 1 && len(usage.words) > 0:
+		return usage.words, noFiles
+	}
+	return slices.DeleteFunc(slices.Concat(usage.flags, usage.switches), func(flag string) bool {
+		return slices.Contains(args, flag)
+	}), noFiles
+}
+
+// completeTaskIDs offers the tasks of these statuses that begin as typed and are
+// not given yet, if a sandbox runs that can tell. A shell that completes has no
+// use for an error, and the user is asked nothing.
+func (d dispatcher) completeTaskIDs(cmd *cobra.Command, statuses, given []string, typed string) []string {
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionLimit)
+	defer cancel()
+	worktree, err := d.options.worktree.wanted()
+	if err != nil {
+		return nil
+	}
+	host, err := d.host(cmd, "task")
+	if err != nil {
+		return nil
+	}
+	host.Stderr, host.Confirm, host.Ask = io.Discard, nil, nil
+	tasks, _ := dispatch.TaskNames(ctx, host, dispatch.TaskQuery{
+		Worktree: worktree, Driver: d.options.driver, Statuses: statuses,
+	})
+	var offered []string
+	for _, t := range tasks {
+		if strings.HasPrefix(t.ID, typed) && plainWord(t.ID) && !slices.Contains(given, t.ID) {
+			offered = append(offered, cobra.CompletionWithDesc(t.ID, plainText(t.Title)))
+		}
+	}
+	return offered
+}
