@@ -27,6 +27,10 @@ quickstart: ## from nothing to three commits by the loop, on a fresh Debian or U
 install: build ## build the plugin and install it for the invoking user's Docker CLI
 	@scripts/install.sh
 
+.PHONY: uninstall
+uninstall: ## remove the plugin from the invoking user's Docker CLI; sandboxes and state stay
+	@scripts/install.sh --uninstall
+
 ##@ Build it
 .PHONY: build
 build: payload ## build bin/docker-ralph with ralph and ralph-egress for linux/amd64 and arm64 inside
@@ -52,6 +56,14 @@ $(PLATFORMS:%=cross-%): cross-%: payload
 	@$(eval os := $(word 1,$(subst -, ,$*)))
 	GOOS=$(os) GOARCH=$(word 2,$(subst -, ,$*)) \
 		$(GO_BUILD) -o bin/docker-ralph-$*$(if $(filter windows,$(os)),.exe) ./cmd/docker-ralph
+
+# What "scripts/install.sh --from" takes. The sums come last: without them nothing is installed from it.
+.PHONY: dist
+dist: cross ## put those six, the installer and SHA256SUMS into dist/
+	rm -rf dist
+	mkdir dist
+	cp $(foreach p,$(PLATFORMS),bin/docker-ralph-$(p)$(if $(filter windows-%,$(p)),.exe)) scripts/install.sh dist/
+	cd dist && sums=$$({ command -v sha256sum || echo shasum -a 256; } | head -n 1) && $$sums * >.sums && mv .sums SHA256SUMS
 
 ##@ Check it
 .PHONY: test
@@ -93,7 +105,7 @@ docs-check: ## fail if docs/reference is not what "make docs" writes
 ##@ And then
 .PHONY: clean
 clean: ## delete what was built here; tools and images stay in the cache folder
-	rm -rf bin coverage.out $(PAYLOAD)/*.zst $(PAYLOAD)/*.sha256 $(PAYLOAD)/.*.new
+	rm -rf bin dist coverage.out $(PAYLOAD)/*.zst $(PAYLOAD)/*.sha256 $(PAYLOAD)/.*.new
 
 .PHONY: help
 help: ## print this

@@ -1,0 +1,264 @@
+//go:build unix
+
+package e2e
+
+import (
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+)
+
+func TestInstallWhatWasBuilt(t *testing.T) {
+	t.Parallel()
+	in := newInstallation(t)
+	checkout := filepath.Join(in.dir, "checkout")
+	assert.NilError(t, os.MkdirAll(filepath.Join(checkout, "scripts"), 0o755))
+	assert.NilError(t, copyProgram(in.script, filepath.Join(checkout, "scripts", "install.sh")))
+	in.script = filepath.Join(checkout, "scripts", "install.sh")
+	assert.Check(t, is.Contains(in.run(t).expect(t, 1).stderr, `bin/docker-ralph is missing: run "make install"`))
+
+	assert.NilError(t, os.Mkdir(filepath.Join(checkout, "bin"), 0o755))
+	assert.NilError(t, os.Symlink(shared.plugin, filepath.Join(checkout, "bin", "docker-ralph")))
+	assert.Check(t, is.Contains(in.run(t).expect(t, 0).stderr, "installed "+in.target+" ("))
+	for _, folder := range []string{filepath.Dir(in.target), filepath.Dir(filepath.Dir(in.target))} {
+		info, err := os.Stat(folder)
+		assert.NilError(t, err)
+		assert.Equal(t, info.Mode().Perm(), os.FileMode(0o700))
+	}
+	version := exec.Command(filepath.Join(shared.bin, "docker"), "ralph", "version")
+	version.Env = in.env
+	assert.Check(t, is.Contains(run(t, version).expect(t, 0).stdout, "docker-ralph"))
+}
+
+func TestInstallARelease(t *testing.T) {
+	t.Parallel()
+	files := release(releaseName, fakePlugin)
+	mux := http.NewServeMux()
+	mux.Handle("/v7/", http.StripPrefix("/v7/", http.FileServer(http.Dir(writeRelease(t, files)))))
+	mux.HandleFunc("/v7.tar.gz", func(rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write(archived(t, files)) })
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	for _, tc := range []struct{ name, from, without string }{
+		{name: "folder", from: writeRelease(t, files)},
+		{name: "archive", from: archiveFile(t, files)},
+		{name: "URL of a folder", from: server.URL + "/v7/"},
+		{name: "URL of an archive", from: server.URL + "/v7.tar.gz"},
+		{name: "without curl", from: server.URL + "/v7", without: "curl"},
+		{name: "without sha256sum", from: server.URL + "/v7", without: "sha256sum"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			in := newInstallation(t)
+			in.old(t)
+			if tc.without != "" {
+				in.without(t, tc.without)
+			}
+			res := in.run(t, "--from", tc.from).expect(t, 0)
+			assert.Check(t, is.Contains(res.stderr, "installed "+in.target+" (v7)"))
+			in.installed(t, fakePlugin)
+		})
+	}
+}
+
+// The installer of a release installs that one.
+func TestInstallFromBesideTheSums(t *testing.T) {
+	t.Parallel()
+	in := newInstallation(t)
+	folder := writeRelease(t, release(releaseName, fakePlugin))
+	assert.NilError(t, copyProgram(in.script, filepath.Join(folder, "install.sh")))
+	in.script = filepath.Join(folder, "install.sh")
+	in.run(t).expect(t, 0)
+	in.installed(t, fakePlugin)
+}
+
+func TestInstallRefuses(t *testing.T) {
+	t.Parallel()
+	good := release(releaseName, fakePlugin)
+	without := func(name string) map[string]string {
+		files := release(releaseName, fakePlugin)
+		delete(files, name)
+		return files
+	}
+	with := func(name, content string) map[string]string {
+		files := release(releaseName, fakePlugin)
+		files[name] = content
+		return files
+	}
+	server := httptest.NewServer(http.FileServer(http.Dir(writeRelease(t, with(releaseName, "#!/bin/sh\ntampered")))))
+	t.Cleanup(server.Close)
+	for _, tc := range []struct{ name, from, says string }{
+		{"tampered", writeRelease(t, with(releaseName, "#!/bin/sh\ntampered")), "is not the one that SHA256SUMS names"},
+		{"tampered in an archive", archiveFile(t, with(releaseName, "tampered")), "is not the one that SHA256SUMS names"},
+		{"tampered on a server", server.URL, "is not the one that SHA256SUMS names"},
+		{"no sums", writeRelease(t, without("SHA256SUMS")), "has no SHA256SUMS"},
+		{"no sums in an archive", archiveFile(t, without("SHA256SUMS")), "has no SHA256SUMS"},
+		{"no sums on a server", server.URL + "/none", "/none/SHA256SUMS could not be fetched"},
+		{"empty sums", writeRelease(t, with("SHA256SUMS", "")), "does not have one sum of " + releaseName},
+		{"sum of another", writeRelease(t, with("SHA256SUMS", strings.ReplaceAll(good["SHA256SUMS"], releaseName, releaseName+"x"))), "does not have one sum"},
+		{"two sums", writeRelease(t, with("SHA256SUMS", good["SHA256SUMS"]+good["SHA256SUMS"])), "does not have one sum"},
+		{"no sum", writeRelease(t, with("SHA256SUMS", "  "+releaseName+"\n")), "does not have one sum"},
+		{"no plugin", writeRelease(t, without(releaseName)), "has no " + releaseName},
+		{"no archive", archiveFileOf(t, "text"), "cannot be unpacked"},
+		{"a plugin that fails", writeRelease(t, release(releaseName, "#!/bin/sh\nexit 3\n")), "does not work as a plugin"},
+		{"no program", writeRelease(t, release(releaseName, "\x7fELF")), "does not work as a plugin"},
+		{"another's plugin", writeRelease(t, release(releaseName, "#!/bin/sh\necho '{\"Vendor\": \"x\"}'\n")), "does not work as a plugin"},
+		{"nothing there", "/nowhere", "neither a folder nor an archive"},
+		{"plain http", "http://example.com/v7", "is not safe"},
+		{"plain http to a host like ours", "http://localhost.example.com/v7", "is not safe"},
+		{"plain http with a user like ours", "http://localhost:80@example.com/v7", "is not safe"},
+		{"ftp", "ftp://localhost/v7", "is not safe"},
+		{"a query", "https://localhost/v7?x", "cannot be used"},
+		{"no value", "", "--from needs"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			in := newInstallation(t)
+			in.old(t)
+			assert.Check(t, is.Contains(in.run(t, "--from", tc.from).expect(t, 1).stderr, tc.says))
+			in.installed(t, "old")
+		})
+	}
+}
+
+func archiveFileOf(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "release.tar.gz")
+	assert.NilError(t, os.WriteFile(path, []byte(content), 0o644))
+	return path
+}
+
+// A server of a release may lead elsewhere, but not out of https.
+func TestInstallFollowsRedirectsWithinHTTPS(t *testing.T) {
+	t.Parallel()
+	files := http.FileServer(http.Dir(writeRelease(t, release(releaseName, fakePlugin))))
+	plain := httptest.NewServer(files)
+	t.Cleanup(plain.Close)
+	mux := http.NewServeMux()
+	mux.Handle("/files/", http.StripPrefix("/files/", files))
+	safe := httptest.NewTLSServer(mux)
+	t.Cleanup(safe.Close)
+	mux.Handle("/v7/", http.StripPrefix("/v7/", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		http.Redirect(rw, r, safe.URL+"/files/"+r.URL.Path, http.StatusFound)
+	})))
+	mux.Handle("/out/", http.StripPrefix("/out/", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		http.Redirect(rw, r, plain.URL+"/"+r.URL.Path, http.StatusFound)
+	})))
+	for _, without := range []string{"wget", "curl"} {
+		t.Run("without "+without, func(t *testing.T) {
+			t.Parallel()
+			in := newInstallation(t)
+			in.without(t, without)
+			in.trust(t, safe)
+			res := in.run(t, "--from", safe.URL+"/out").expect(t, 1)
+			assert.Check(t, is.Contains(res.stderr, "/out/SHA256SUMS could not be fetched"))
+			in.run(t, "--from", safe.URL+"/v7").expect(t, 0)
+			in.installed(t, fakePlugin)
+		})
+	}
+}
+
+// trust has curl and wget trust a server.
+func (in *installation) trust(t *testing.T, server *httptest.Server) {
+	t.Helper()
+	authority, wgetrc := filepath.Join(in.dir, "ca.pem"), filepath.Join(in.dir, "wgetrc")
+	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	assert.NilError(t, os.WriteFile(authority, block, 0o644))
+	assert.NilError(t, os.WriteFile(wgetrc, []byte("ca_certificate = "+authority+"\n"), 0o644))
+	in.env = append(in.env, "CURL_CA_BUNDLE="+authority, "WGETRC="+wgetrc)
+}
+
+func TestInstallPicksThePlatform(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		system, machine, sysctl string
+		name, says              string
+	}{
+		{"Linux", "x86_64", "", "docker-ralph-linux-amd64", ""},
+		{"Linux", "aarch64", "", "docker-ralph-linux-arm64", ""},
+		{"Darwin", "arm64", "1", "docker-ralph-darwin-arm64", ""},
+		{"Darwin", "x86_64", "0", "docker-ralph-darwin-amd64", ""},
+		{"Darwin", "x86_64", "1", "docker-ralph-darwin-arm64", ""},
+		{"Linux", "riscv64", "", "none", "there is no docker-ralph for riscv64"},
+		{"FreeBSD", "amd64", "", "none", "on Linux and macOS, not on FreeBSD"},
+	} {
+		t.Run(tc.system+"/"+tc.machine+tc.sysctl, func(t *testing.T) {
+			t.Parallel()
+			in := newInstallation(t)
+			in.put(t, "uname", "case $1 in -s) echo "+tc.system+";; -m) echo "+tc.machine+";; esac\n")
+			in.put(t, "sysctl", "[ -n \""+tc.sysctl+"\" ] && echo "+tc.sysctl+"\n")
+			from := writeRelease(t, release(tc.name, fakePlugin))
+			if tc.says != "" {
+				assert.Check(t, is.Contains(in.run(t, "--from="+from).expect(t, 1).stderr, tc.says))
+				return
+			}
+			in.run(t, "--from="+from).expect(t, 0)
+			in.installed(t, fakePlugin)
+		})
+	}
+}
+
+// Under sudo the plugin is that user's, not root's.
+func TestInstallUnderSudo(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		notHere(t, "only root can be root for somebody else")
+	}
+	nobody, err := user.Lookup("nobody")
+	assert.NilError(t, err)
+	in := newInstallation(t)
+	in.env = append(in.env, "SUDO_USER=nobody")
+	in.run(t, "--from", writeRelease(t, release(releaseName, fakePlugin))).expect(t, 0)
+	in.installed(t, fakePlugin)
+	for _, path := range []string{in.target, filepath.Dir(in.target)} {
+		info, err := os.Stat(path)
+		assert.NilError(t, err)
+		st, ok := info.Sys().(*syscall.Stat_t)
+		assert.Assert(t, ok)
+		assert.Equal(t, fmt.Sprint(st.Uid), nobody.Uid)
+		assert.Equal(t, fmt.Sprint(st.Gid), nobody.Gid)
+	}
+}
+
+func TestUninstall(t *testing.T) {
+	t.Parallel()
+	in := newInstallation(t)
+	in.old(t)
+	state := filepath.Join(in.dir, "docker", "ralph", "config.toml")
+	assert.NilError(t, os.Mkdir(filepath.Dir(state), 0o755))
+	assert.NilError(t, os.WriteFile(state, nil, 0o644))
+	assert.Check(t, is.Contains(in.run(t, "--uninstall", "--from", "x").expect(t, 1).stderr, "do not go together"))
+	in.installed(t, "old")
+	for _, says := range []string{"removed " + in.target, "docker-ralph is not installed in " + filepath.Dir(in.target)} {
+		said := in.run(t, "--uninstall").expect(t, 0).stderr
+		for _, words := range []string{says, "docker ralph clean --all --force", filepath.Dir(state)} {
+			assert.Check(t, is.Contains(said, words))
+		}
+		_, err := os.Lstat(in.target)
+		assert.Check(t, os.IsNotExist(err))
+		_, err = os.Stat(state)
+		assert.NilError(t, err)
+	}
+}
+
+// What is in the way is not written into.
+func TestInstallLeavesAFolderAlone(t *testing.T) {
+	t.Parallel()
+	in := newInstallation(t)
+	assert.NilError(t, os.MkdirAll(in.target, 0o755))
+	for _, args := range [][]string{{"--from", writeRelease(t, release(releaseName, fakePlugin))}, {"--uninstall"}} {
+		assert.Check(t, is.Contains(in.run(t, args...).expect(t, 1).stderr, in.target+" is a folder"))
+	}
+	assert.Check(t, is.Contains(in.run(t, "--help").expect(t, 0).stdout, "Usage: scripts/install.sh"))
+	assert.Check(t, is.Contains(in.run(t, "--from-where").expect(t, 1).stderr, `"--from-where" is not known`))
+}
