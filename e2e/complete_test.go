@@ -22,6 +22,7 @@ func (w *world) completes(t *testing.T, args ...string) []string {
 // The IDs of tasks come from a sandbox that runs, or from nowhere.
 func TestTasksAreCompleted(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
+		w.byDefault()
 		assert.DeepEqual(t, w.completes(t, "task", "show", ""), []string{})
 		assert.Equal(t, len(w.listed(t)), 0, "a sandbox was made")
 
@@ -38,5 +39,18 @@ func TestTasksAreCompleted(t *testing.T) {
 		w.ok(t, "stop")
 		assert.DeepEqual(t, w.completes(t, "task", "show", ""), []string{})
 		assert.Check(t, is.Equal(w.listed(t)[0].State, "stopped"), "the sandbox was started")
+	})
+}
+
+// Each worktree has tasks of its own.
+func TestTasksOfAWorktreeAreCompleted(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.ok(t, "task", "create", "here", "Here")
+		w.ok(t, "--worktree=other", "task", "create", "there", "There")
+		assert.DeepEqual(t, w.completes(t, "task", "show", ""), []string{"here=Here"})
+		assert.DeepEqual(t, w.completes(t, "--worktree=other", "task", "show", ""), []string{"there=There"})
+		assert.DeepEqual(t, w.completes(t, "--driver", "sbx", "task", "show", ""), []string{})
+		assert.DeepEqual(t, w.completes(t, "--worktree", "task", "show", ""), []string{})
+		assert.DeepEqual(t, w.completes(t, "--driver", "container", "task", "show", "t"), []string{})
 	})
 }
