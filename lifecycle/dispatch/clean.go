@@ -146,6 +146,8 @@ func (c *cleaning) nothing() {
 		c.host.report("There is nothing to remove for this folder. What there is, \"docker ralph ls --all\" lists; name it to remove it")
 	case len(c.others) > 0:
 		c.host.report("There is no sandbox of this work tree and branch to remove. Those of the whole repository are removed with --all")
+	case !c.All: // where the user was not asked, as there is nothing to choose
+		c.host.report("There is no sandbox of this repository to remove. Its caches, if any, are removed with --all")
 	default:
 		c.host.report("There is nothing to remove")
 	}
