@@ -43,31 +43,27 @@ func TestCleanRemovesTheSandboxAndNothingElse(t *testing.T) {
 	})
 }
 
+// What clean asks at a terminal.
+const askWhich, askSure = "Your choice (1 or 2):", "Remove them? [y/N]"
+
 func TestCleanAsksWhichSandboxes(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
 		other := w.linked(t, "other")
 		w.ok(t, "task", "list")
 		other.ok(t, "task", "list")
-		press := func(args []string, dialogue ...string) result {
-			t.Helper()
-			tm := w.terminal(t, w.docker(append([]string{"ralph"}, args...)...))
-			for i := 0; i < len(dialogue); i += 2 {
-				tm.screen.waitFor(t, dialogue[i])
-				tm.press(t, dialogue[i+1]+"\r")
-			}
-			return tm.wait(t)
-		}
-		const which, sure = "Your choice (1 or 2):", "Remove them? [y/N]"
-		press([]string{"clean"}, which, "").expect(t, 1)
-		press([]string{"clean"}, which, "2", sure, "n").expect(t, 1)
-		press([]string{"clean", "--all"}, sure, "").expect(t, 1)
+		nothing := w.dialogue(t, "clean", askWhich, "").expect(t, 1)
+		w.shows(t, nothing.stdout, "clean-nothing")
+		w.dialogue(t, "clean", askWhich, "2", askSure, "n").expect(t, 1)
+		w.dialogue(t, "clean --all", askSure, "").expect(t, 1)
 		assert.Equal(t, len(w.sandboxes(t)), 2)
-		res := press([]string{"clean"}, which, "1").expect(t, 0)
+		res := w.dialogue(t, "clean", askWhich, "1").expect(t, 0)
 		assert.Check(t, is.Contains(res.stdout, "1) this work tree's and branch's: ralph-e2e-"))
+		w.shows(t, res.stdout, "clean-one")
 		assert.Equal(t, len(w.sandboxes(t)), 1)
 		assert.Assert(t, !w.listed(t)[0].Current)
 		w.ok(t, "task", "list")
-		press([]string{"clean"}, which, "2", sure, "y").expect(t, 0)
+		res = w.dialogue(t, "clean", askWhich, "2", askSure, "y").expect(t, 0)
+		w.shows(t, res.stdout, "clean-all")
 		assert.Equal(t, len(w.sandboxes(t)), 0)
 	})
 }

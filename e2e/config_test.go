@@ -89,16 +89,16 @@ func TestAtATerminalTheUserIsAskedBeforeASandboxIsMadeAnew(t *testing.T) {
 		no := w.terminal(t, w.docker(command...))
 		no.screen.waitFor(t, "Make it anew?")
 		no.press(t, "n\r")
-		no.wait(t).expect(t, 1)
-		assert.Equal(t, w.sandbox(t).ID, first.ID)
+		w.shows(t, no.wait(t).expect(t, 1).stdout, "recreate-no")
 		assert.Check(t, is.Contains(no.screen.String(), "was left as it is"))
+		assert.Equal(t, w.sandbox(t).ID, first.ID)
 
 		yes := w.terminal(t, w.docker(command...))
 		yes.screen.waitFor(t, "Make it anew?")
 		yes.press(t, "y\r")
-		yes.wait(t).expect(t, 0)
-		assert.Assert(t, w.sandbox(t).ID != first.ID)
+		w.shows(t, yes.wait(t).expect(t, 0).stdout, "recreate-yes")
 		assert.Check(t, is.Contains(yes.screen.String(), "Title"))
+		assert.Assert(t, w.sandbox(t).ID != first.ID)
 	})
 }
 

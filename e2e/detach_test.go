@@ -108,6 +108,9 @@ func TestADetachedLoopAsksBefore(t *testing.T) {
 		res := w.ralph(t, "--detach", "build").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "docker ralph trust"))
 
+		refused := w.dialogue(t, "build", "Trust these settings of the repository? [y/N]", "n").expect(t, 1)
+		w.shows(t, refused.stdout, "trust")
+		assert.Equal(t, len(w.containers(t)), 1) // the one that was planned in
 		asked := w.terminal(t, w.docker("ralph", "--detach", "build"))
 		asked.screen.waitFor(t, "Trust these settings of the repository? [y/N]")
 		asked.press(t, "y\r")
@@ -125,11 +128,13 @@ func TestALoopIsTakenBackAndLeftAgain(t *testing.T) {
 		appears(t, filepath.Join(w.repo, "begun"))
 		back := w.shell(t, "attach")
 		back.screen.waitFor(t, "Mode:")
+		back.screen.waitFor(t, "   $ test -e go")
 		back.press(t, "\x10\x11")
 		res := back.wait(t).expect(t, 0)
 		w.restored(t)
 		assert.Check(t, is.Contains(res.stdout, "Detached: ralph build goes on in the sandbox"))
 		assert.Check(t, is.Contains(res.stdout, "Mode:   build\r\n"))
+		w.shows(t, res.stdout, "attach")
 
 		back = w.shell(t, "attach")
 		back.screen.waitFor(t, "Mode:")

@@ -98,7 +98,11 @@ func (w *world) shell(t *testing.T, args string) *terminal {
 // restored asserts that the terminal is as it was before.
 func (w *world) restored(t *testing.T) {
 	t.Helper()
-	assert.Equal(t, w.read(t, "../../after"), w.read(t, "../../before"))
+	before, err := os.ReadFile(filepath.Join(w.dir, "before"))
+	assert.NilError(t, err)
+	after, err := os.ReadFile(filepath.Join(w.dir, "after"))
+	assert.NilError(t, err)
+	assert.Equal(t, string(after), string(before))
 }
 
 func TestTheProgramInsideKnowsTheTerminalsSize(t *testing.T) {
@@ -116,7 +120,7 @@ func TestTheProgramInsideKnowsTheTerminalsSize(t *testing.T) {
 			})
 		}
 		w.write(t, filepath.Join(w.repo, "go"), "")
-		build.wait(t).expect(t, 0)
+		w.shows(t, build.wait(t).expect(t, 0).stdout, "build")
 		w.restored(t)
 	})
 }
@@ -148,7 +152,7 @@ func TestCtrlCLetsTheAgentFinishAndTheSandboxLivesOn(t *testing.T) {
 		build.screen.waitFor(t, cleanupMessage)
 		appears(t, filepath.Join(w.repo, "signals"))
 		w.write(t, filepath.Join(w.repo, "go"), "")
-		build.wait(t).expect(t, 130)
+		w.shows(t, build.wait(t).expect(t, 130).stdout, "build-interrupted")
 
 		assert.Equal(t, w.read(t, "signals"), "INT\n")
 		w.restored(t)

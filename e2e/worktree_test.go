@@ -199,9 +199,10 @@ func TestTheBranchIsAskedFor(t *testing.T) {
 			sh := w.shell(t, tc.args)
 			sh.screen.waitFor(t, tc.question)
 			sh.press(t, tc.answer)
-			sh.wait(t).expect(t, 0)
+			res := sh.wait(t).expect(t, 0)
 			w.restored(t)
 			name := strings.Split(tc.question, "'")[1]
+			w.shows(t, res.stdout, "branch-"+name)
 			assert.Equal(t, w.inTree(name).git(t, "branch", "--show-current"), tc.branch)
 		}
 		// Nothing is asked for one that is there, or whose branch is given.
