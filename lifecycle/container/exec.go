@@ -186,33 +186,29 @@ func escapable(in io.Reader, keys string) (io.Reader, error) {
 	return term.NewEscapeProxy(in, escape), nil
 }
 
-// followSize keeps the size of the process's terminal that of the user's. The
-// first attempts can come before the process is there.
+// sizePatience bounds the pauses between tellings of the same size. A busy engine
+// may take seconds to start a process.
+const sizePatience = 5 * time.Second
+
+// followSize keeps the size of the process's terminal that of the user's. Old
+// engines take no size at the start, and one that comes before the process is
+// there is refused or lost without a word: it is told again, ever less often.
 func (d *Driver) followSize(ctx context.Context, execID string, t lifecycle.Terminal) {
-	resize := func() error {
-		h, w := t.Size()
-		if h == 0 && w == 0 {
-			return nil
-		}
-		_, err := d.API.ExecResize(ctx, execID, client.ExecResizeOptions{Height: h, Width: w})
-		return err
-	}
-	for try := range 10 {
-		if resize() == nil {
-			break
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(time.Duration(try+1) * 10 * time.Millisecond):
-		}
-	}
+	pause := 10 * time.Millisecond
+	again := time.NewTimer(pause)
+	defer again.Stop()
 	for {
+		if h, w := t.Size(); h != 0 || w != 0 {
+			_, _ = d.API.ExecResize(ctx, execID, client.ExecResizeOptions{Height: h, Width: w}) // there is a next time
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-t.Resized():
-			_ = resize() // the next change of size tries again
+		case <-again.C:
+			if pause *= 2; pause < sizePatience {
+				again.Reset(pause)
+			}
 		}
 	}
 }
