@@ -2,6 +2,8 @@ package plugin
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
 	"github.com/docker-ralph/docker-ralph/ralph/runflags"
@@ -26,11 +28,22 @@ func (d dispatcher) fitStreams(host *dispatch.Host, name string, args []string) 
 	flags, err := runflags.Parse(args)
 	switch {
 	case err != nil:
-		return false, err
+		return false, d.misplaced(name, args, err)
 	case flags.Once && d.cli.In().IsTerminal():
 		host.Terminal, host.Stdin = nil, nil
 	case !flags.Once && d.cli.In().IsTerminal() && host.Terminal == nil:
 		return false, errors.New("the agent's interface needs a terminal, and the output is none: ask the agent once, with -p PROMPT or a prompt on standard input")
 	}
 	return host.Terminal != nil, nil
+}
+
+// misplaced says of an option of ours behind a command where it belongs.
+func (d dispatcher) misplaced(command string, args []string, err error) error {
+	for _, arg := range args {
+		option, _, _ := strings.Cut(arg, "=")
+		if name, long := strings.CutPrefix(option, "--"); long && d.options.flags.Lookup(name) != nil {
+			return fmt.Errorf("%s stands before the command: docker ralph %s %s", option, arg, command)
+		}
+	}
+	return err
 }

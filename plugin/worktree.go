@@ -172,8 +172,9 @@ func newWorktreeRemoveCommand(d dispatcher) *cobra.Command {
 		Long: `Remove worktrees below .worktrees together with their sandboxes. Commits that are
 in a sandbox only are brought into the repository before. A worktree with changes
 that are not committed, or with commits that are not merged, is left as it is, and
-so is one whose sandbox is at work, unless --force is given. Files that git ignores
-go with the worktree. The branch stays, unless --delete-branch is given.`,
+so is one whose sandbox is at work, unless --force is given. Backlog and logs go to
+.ralph/removed in the main work tree; what else git ignores goes with the worktree.
+The branch stays, unless --delete-branch is given.`,
 		Args:              cli.RequiresMinArgs(1),
 		ValidArgsFunction: completeWorktrees,
 		RunE: func(cmd *cobra.Command, names []string) error {
