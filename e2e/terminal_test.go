@@ -148,6 +148,7 @@ func TestCtrlCLetsTheAgentFinishAndTheSandboxLivesOn(t *testing.T) {
 		w.plan(t, slowTask())
 		build := w.shell(t, "build")
 		appears(t, filepath.Join(w.repo, "begun"))
+		build.screen.waitFor(t, "while ! test -e go") // what is typed stands behind what was said
 		build.press(t, "\x03")
 		build.screen.waitFor(t, cleanupMessage)
 		appears(t, filepath.Join(w.repo, "signals"))
