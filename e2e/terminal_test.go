@@ -148,12 +148,11 @@ func TestCtrlCLetsTheAgentFinishAndTheSandboxLivesOn(t *testing.T) {
 		w.plan(t, slowTask())
 		build := w.shell(t, "build")
 		appears(t, filepath.Join(w.repo, "begun"))
-		build.screen.waitFor(t, "while ! test -e go") // what is typed stands behind what was said
 		build.press(t, "\x03")
 		build.screen.waitFor(t, cleanupMessage)
 		appears(t, filepath.Join(w.repo, "signals"))
 		w.write(t, filepath.Join(w.repo, "go"), "")
-		w.shows(t, build.wait(t).expect(t, 130).stdout, "build-interrupted")
+		build.wait(t).expect(t, 130)
 
 		assert.Equal(t, w.read(t, "signals"), "INT\n")
 		w.restored(t)
