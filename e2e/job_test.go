@@ -48,6 +48,21 @@ func TestBuildWorksThreeTasksOff(t *testing.T) {
 	})
 }
 
+// An origin that is a folder of the machine is not in the sandbox's git directory,
+// and the loop knows all the same which repository it works on.
+func TestAnOriginOnThisMachine(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.byDefault()
+		origin := filepath.Join(w.dir, "origin.git")
+		w.git(t, "init", "-q", "--bare", origin)
+		w.git(t, "remote", "set-url", "origin", origin)
+		w.ok(t, "task", "create", "a", "Add a", "-s", `["echo a > a"]`)
+		w.ok(t, "build", "-n", "1")
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "Add a")
+		assert.Check(t, is.Contains(w.ok(t, "task", "list", "--markdown"), "status: done"))
+	})
+}
+
 // ownsEverything asserts that all in the work tree belongs to the user.
 func (w *world) ownsEverything(t *testing.T) {
 	t.Helper()

@@ -25,6 +25,10 @@ func (h Host) environment(ctx context.Context, wt scope.Worktree, cfg config.Eff
 		names = append(names, "TERM", "COLORTERM")
 	}
 	env = append(env, credential.Collect(names, h.LookupEnv)...)
+	if at.git != nil {
+		// An origin that is a folder of this machine is none in there.
+		env = append(env, scopeRepo+"="+wt.Scope.Repo)
+	}
 	if command == taskCommand {
 		env = append(env, credential.Collect(cfg.Env.Pass, h.LookupEnv)...)
 	} else {

@@ -87,7 +87,7 @@ func (h Host) askTasks(ctx context.Context, l located, statuses []string) ([]Tas
 	var list, said bytes.Buffer
 	code, err := l.at.driver.Exec(ctx, l.sb, lifecycle.Process{
 		ID: rand.Text(), Args: args, Dir: filepath.ToSlash(l.sb.Root),
-		Env:    credential.Collect([]string{scopeRepo, "RALPH_SCOPE_BRANCH"}, h.LookupEnv),
+		Env:    append(credential.Collect([]string{"RALPH_SCOPE_BRANCH"}, h.LookupEnv), scopeRepo+"="+l.sb.Scope.Repo),
 		Stdout: &limited{buf: &list, left: taskListMax}, Stderr: &limited{buf: &said, left: 4096},
 	})
 	if err == nil && code != 0 {
