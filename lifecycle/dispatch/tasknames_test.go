@@ -11,6 +11,7 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 func TestParseTasks(t *testing.T) {
@@ -67,14 +68,14 @@ func (l *listing) Exec(_ context.Context, _ lifecycle.Sandbox, p lifecycle.Proce
 
 func TestAskTasks(t *testing.T) {
 	h := Host{LookupEnv: func(name string) (string, bool) { return "other", name == "RALPH_SCOPE_BRANCH" }}
-	sb := lifecycle.Sandbox{Name: "box", Root: "/src/shop", State: lifecycle.Running}
+	sb := lifecycle.Sandbox{Name: "box", Root: "/src/shop", State: lifecycle.Running, Scope: scope.Scope{Repo: "acme/shop", Branch: "main"}}
 
 	good := &listing{list: "## Task a\nid: a\ntitle: A\n", says: "Warning: a lot\n"}
 	tasks, err := h.askTasks(t.Context(), located{sb, place{driver: good}}, []string{"open", "active"})
 	assert.NilError(t, err)
 	assert.DeepEqual(t, tasks, []TaskName{{"a", "A"}})
 	assert.DeepEqual(t, good.asked.Args, []string{"ralph", "task", "list", "--markdown", "--status", "open,active"})
-	assert.DeepEqual(t, good.asked.Env, []string{"RALPH_SCOPE_BRANCH=other"})
+	assert.DeepEqual(t, good.asked.Env, []string{"RALPH_SCOPE_BRANCH=other", "RALPH_SCOPE_REPO=acme/shop"})
 	assert.Equal(t, good.asked.Dir, "/src/shop")
 	assert.Assert(t, good.asked.Stdin == nil && !good.asked.Lasting)
 
