@@ -1,8 +1,6 @@
 package plugin
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -62,27 +60,7 @@ func (d dispatcher) statusOverrides(cmd *cobra.Command, agent *string) config.Ov
 
 const imageTable = "table {{.Image}}{{if .Current}} *{{end}}\t{{.Kind}}\t{{.Agent}}\t{{.Project}}\t{{.Base}}\t{{.CreatedSince}}\t{{.Size}}\t{{.UsedBy}}\t{{.Status}}"
 
-// writeImages prints images: as one list in JSON, or as docker's own commands
-// print theirs.
 func writeImages(out io.Writer, format string, trunc bool, list []dispatch.ImageStatus) error {
-	switch format {
-	case formatter.JSONFormatKey:
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(list)
-	case formatter.TableFormatKey:
-		format = imageTable
-	case "":
-		return errors.New("an empty format prints nothing: use \"table\", \"json\" or a Go template")
-	}
-	render := func(write func(formatter.SubContext) error) error {
-		for _, image := range list {
-			if err := write(&imageContext{image: image, trunc: trunc}); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
 	heading := &imageContext{}
 	// Without "Current": the table puts no star behind a heading.
 	heading.Header = formatter.SubHeaderContext{
@@ -90,8 +68,10 @@ func writeImages(out io.Writer, format string, trunc bool, list []dispatch.Image
 		"CreatedSince": formatter.CreatedSinceHeader, "CreatedAt": formatter.CreatedAtHeader, "Size": formatter.SizeHeader,
 		"UsedBy": "USED BY", "Change": "CHANGE", "Status": formatter.StatusHeader,
 	}
-	ctx := formatter.Context{Output: out, Format: formatter.Format(format), Trunc: trunc}
-	return ctx.Write(heading, render)
+	row := func(image dispatch.ImageStatus) formatter.SubContext {
+		return &imageContext{image: image, trunc: trunc}
+	}
+	return listing[dispatch.ImageStatus]{format: format, table: imageTable, trunc: trunc, heading: heading, row: row}.write(out, list)
 }
 
 // imageContext is an image for a template: its methods are the placeholders.

@@ -3,8 +3,6 @@ package plugin
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -89,32 +87,7 @@ const (
 	sizeColumn   = "\t{{.Size}}"
 )
 
-// writeSandboxes prints sandboxes: as one list in JSON, or as docker's own
-// commands print theirs.
 func writeSandboxes(out io.Writer, format string, size bool, list []dispatch.SandboxStatus) error {
-	switch format {
-	case formatter.JSONFormatKey:
-		if list == nil {
-			list = []dispatch.SandboxStatus{}
-		}
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(list)
-	case formatter.TableFormatKey:
-		if format = sandboxTable; size {
-			format += sizeColumn
-		}
-	case "":
-		return errors.New("an empty format prints nothing: use \"table\", \"json\" or a Go template")
-	}
-	render := func(write func(formatter.SubContext) error) error {
-		for _, s := range list {
-			if err := write(&sandboxContext{status: s, now: time.Now()}); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
 	heading := &sandboxContext{}
 	// Without "Current": the table puts no mark behind a heading.
 	heading.Header = formatter.SubHeaderContext{
@@ -122,8 +95,14 @@ func writeSandboxes(out io.Writer, format string, size bool, list []dispatch.San
 		"State": "STATE", "Loop": "LOOP", "Iteration": "ITERATION", "Task": "TASK", "Since": "SINCE", "ExitCode": "EXIT CODE",
 		"Worktree": "WORKTREE", "Image": "IMAGE", "Size": formatter.SizeHeader,
 	}
-	ctx := formatter.Context{Output: out, Format: formatter.Format(format)}
-	return ctx.Write(heading, render)
+	table := sandboxTable
+	if size {
+		table += sizeColumn
+	}
+	row := func(s dispatch.SandboxStatus) formatter.SubContext {
+		return &sandboxContext{status: s, now: time.Now()}
+	}
+	return listing[dispatch.SandboxStatus]{format: format, table: table, heading: heading, row: row}.write(out, list)
 }
 
 // coloured colours the states in a table. A colour has no width, so it can come

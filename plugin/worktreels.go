@@ -1,8 +1,6 @@
 package plugin
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -62,35 +60,15 @@ func (d dispatcher) worktreeNames(cmd *cobra.Command, host dispatch.Host) error 
 
 const worktreeTable = "table {{.Path}}{{if .Current}} (current){{end}}\t{{.Branch}}\t{{.Sandbox}}\t{{.State}}\t{{.Ahead}}\t{{.Behind}}\t{{.Changes}}"
 
-// writeWorktrees prints worktrees: as one list in JSON, or as docker's own
-// commands print theirs.
 func writeWorktrees(out io.Writer, format string, list []dispatch.WorktreeStatus) error {
-	switch format {
-	case formatter.JSONFormatKey:
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(list)
-	case formatter.TableFormatKey:
-		format = worktreeTable
-	case "":
-		return errors.New("an empty format prints nothing: use \"table\", \"json\" or a Go template")
-	}
-	render := func(write func(formatter.SubContext) error) error {
-		for _, status := range list {
-			if err := write(&worktreeContext{status: status}); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
 	heading := &worktreeContext{}
 	// Without "Current": the table puts no mark behind a heading.
 	heading.Header = formatter.SubHeaderContext{
 		"Name": "NAME", "Path": "PATH", "Branch": "BRANCH", "Sandbox": "SANDBOX", "State": "STATE", "Against": "AGAINST",
 		"Ahead": "AHEAD", "Behind": "BEHIND", "Changes": "CHANGES",
 	}
-	ctx := formatter.Context{Output: out, Format: formatter.Format(format)}
-	return ctx.Write(heading, render)
+	row := func(status dispatch.WorktreeStatus) formatter.SubContext { return &worktreeContext{status: status} }
+	return listing[dispatch.WorktreeStatus]{format: format, table: worktreeTable, heading: heading, row: row}.write(out, list)
 }
 
 // worktreeContext is a worktree for a template: its methods are the

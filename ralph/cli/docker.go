@@ -46,6 +46,12 @@ func (o Options) docker(ctx context.Context, args []string) int {
 // runForeground waits for a command that Ctrl+C reaches by itself; only what
 // is meant for this process alone is passed on.
 func runForeground(cmd *exec.Cmd) error {
+	return runSignalled(cmd, func(sig os.Signal) bool { return sig == syscall.SIGTERM })
+}
+
+// runSignalled waits for a command, and passes on to it those signals that come
+// to this process and are the command's.
+func runSignalled(cmd *exec.Cmd, its func(os.Signal) bool) error {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
@@ -59,7 +65,7 @@ func runForeground(cmd *exec.Cmd) error {
 		case err := <-done:
 			return err
 		case sig := <-signals:
-			if sig == syscall.SIGTERM {
+			if its(sig) {
 				_ = cmd.Process.Signal(sig) // fails when it has just ended
 			}
 		}

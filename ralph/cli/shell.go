@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -91,20 +90,5 @@ func (o Options) foreground(cmd *exec.Cmd) (int, error) {
 // runPassing waits for a command that no terminal signals: whoever signals this
 // process means the command.
 func runPassing(cmd *exec.Cmd) error {
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	defer signal.Stop(signals)
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	done := make(chan error, 1)
-	go func() { done <- cmd.Wait() }()
-	for {
-		select {
-		case err := <-done:
-			return err
-		case sig := <-signals:
-			_ = cmd.Process.Signal(sig) // fails when it has just ended
-		}
-	}
+	return runSignalled(cmd, func(os.Signal) bool { return true })
 }
