@@ -96,7 +96,8 @@ func TestLsTellsWhatContainersTake(t *testing.T) {
 		w.ok(t, "task", "create", "a", "Title")
 		run(t, w.docker("exec", "-u", fmt.Sprintf("%d:%d", w.uid, w.gid), w.sandbox(t).ID, "sh", "-c", "head -c 3000000 /dev/zero >/home/agent/big")).expect(t, 0)
 		list := w.listed(t, "--size")
-		assert.Assert(t, list[0].Size != nil && *list[0].Size > 3000000 && *list[0].Size < 1<<30)
+		assert.Assert(t, list[0].Size != nil)
+		assert.Assert(t, *list[0].Size > 3000000 && *list[0].Size < 1<<30, "%d", *list[0].Size)
 		assert.Assert(t, w.listed(t)[0].Size == nil)
 	})
 }

@@ -4,25 +4,51 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 
+	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
 // sharedPrefix begins the names of volumes that a repository's sandboxes share.
 const sharedPrefix = "ralph-cache-"
 
-// Sizes returns what each sandbox takes for itself, in bytes, by its name: what it
-// has written, and its volumes, but none that others have too. The engine looks
-// at every file for that.
-func (d *Driver) Sizes(ctx context.Context) (map[string]int64, error) {
-	res, err := d.API.ContainerList(ctx, client.ContainerListOptions{
-		All: true, Size: true,
-		Filters: make(client.Filters).Add("label", labelCreatedBy+"="+createdBy).Add("label", labelSandbox),
-	})
+// measuredAtOnce bounds how many sandboxes the engine measures at the same time:
+// it reads their folders.
+const measuredAtOnce = 4
+
+// Sizes returns what sandboxes take for themselves, in bytes, by their IDs: what
+// each has written, and its volumes, but none that others have too. One that is
+// removed meanwhile is left out. The engine is asked for each, as it does not
+// list sizes at all while any container of anybody is being removed.
+func (d *Driver) Sizes(ctx context.Context, sandboxes []lifecycle.Sandbox) (map[string]int64, error) {
+	volumes, err := d.volumeSizes(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("asking what sandboxes take: %w", err)
+		return nil, err
 	}
+	var mu sync.Mutex
+	sizes := map[string]int64{}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(measuredAtOnce)
+	for _, sb := range sandboxes {
+		group.Go(func() error {
+			size, found, err := d.size(ctx, sb.ID, volumes)
+			if err == nil && found {
+				mu.Lock()
+				defer mu.Unlock()
+				sizes[sb.ID] = size
+			}
+			return err
+		})
+	}
+	return sizes, group.Wait()
+}
+
+func (d *Driver) volumeSizes(ctx context.Context) (map[string]int64, error) {
 	usage, err := d.API.DiskUsage(ctx, client.DiskUsageOptions{Volumes: true, Verbose: true})
 	if err != nil {
 		return nil, fmt.Errorf("asking what volumes take: %w", err)
@@ -33,21 +59,26 @@ func (d *Driver) Sizes(ctx context.Context) (map[string]int64, error) {
 			volumes[v.Name] = v.UsageData.Size
 		}
 	}
-	sizes := map[string]int64{}
-	for _, c := range res.Items {
-		for _, name := range c.Names {
-			if !isSandbox(c.Labels, name) {
-				continue
-			}
-			size, counted := c.SizeRw, map[string]bool{}
-			for _, m := range c.Mounts {
-				if m.Type == mount.TypeVolume && m.RW && !counted[m.Name] {
-					counted[m.Name] = true
-					size += volumes[m.Name]
-				}
-			}
-			sizes[c.Labels[labelSandbox]] = size
+	return volumes, nil
+}
+
+func (d *Driver) size(ctx context.Context, id string, volumes map[string]int64) (size int64, found bool, err error) {
+	res, err := d.API.ContainerInspect(ctx, id, client.ContainerInspectOptions{Size: true})
+	if errdefs.IsNotFound(err) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, fmt.Errorf("asking what a sandbox takes: %w", err)
+	}
+	if res.Container.SizeRw != nil {
+		size = *res.Container.SizeRw
+	}
+	counted := map[string]bool{}
+	for _, m := range res.Container.Mounts {
+		if m.Type == mount.TypeVolume && m.RW && !counted[m.Name] {
+			counted[m.Name] = true
+			size += volumes[m.Name]
 		}
 	}
-	return sizes, nil
+	return size, true, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/scope"
 )
@@ -65,7 +66,7 @@ func Sandboxes(ctx context.Context, h Host, opts SandboxList) ([]SandboxStatus, 
 	}
 	list := h.sandboxStatuses(ctx, at, mine, opts)
 	if opts.Size {
-		h.addSizes(ctx, connected, list)
+		h.addSizes(ctx, connected, mine, list)
 	}
 	return list, ctx.Err()
 }
@@ -101,17 +102,26 @@ func (h Host) sandboxStatuses(ctx context.Context, at home, mine []located, opts
 
 // addSizes fills in what containers take for themselves. No microVM's program
 // tells.
-func (h Host) addSizes(ctx context.Context, connected func() (API, error), list []SandboxStatus) {
+func (h Host) addSizes(ctx context.Context, connected func() (API, error), mine []located, list []SandboxStatus) {
+	var containers []lifecycle.Sandbox
+	for _, l := range mine {
+		if l.at.kind == config.DriverContainer {
+			containers = append(containers, l.sb)
+		}
+	}
+	if len(containers) == 0 {
+		return
+	}
 	api, err := connected()
 	var sizes map[string]int64
 	if err == nil {
-		sizes, err = h.containerDriver(api).Sizes(ctx)
+		sizes, err = h.containerDriver(api).Sizes(ctx, containers)
 	}
 	if err != nil && ctx.Err() == nil {
 		h.report(fmt.Sprintf("Warning: what sandboxes take is unknown: %v", err))
 	}
 	for i := range list {
-		if size, known := sizes[list[i].Name]; known {
+		if size, known := sizes[mine[i].sb.ID]; known {
 			list[i].Size = &size
 		}
 	}

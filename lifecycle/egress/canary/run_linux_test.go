@@ -188,7 +188,10 @@ func (l lab) resolver(t *testing.T, address, answer string) {
 func (l lab) ask(t *testing.T, q canary.Question) canary.Answer {
 	t.Helper()
 	q.Hosts = []netip.Addr{netip.MustParseAddr(host)}
-	q.Wait, q.Patience = 400*time.Millisecond, 400*time.Millisecond
+	q.Wait = 400 * time.Millisecond
+	if q.Patience == 0 {
+		q.Patience = 400 * time.Millisecond
+	}
 	arg, err := q.Encode()
 	assert.NilError(t, err)
 	cmd := exec.CommandContext(t.Context(), "ip", "netns", "exec", l.sandbox, os.Args[0])
@@ -205,7 +208,7 @@ func (l lab) ask(t *testing.T, q canary.Question) canary.Answer {
 func TestRun(t *testing.T) {
 	closed := canary.Question{Proxy: netip.MustParseAddr(proxy)}
 	// A refusal must not come too late on a busy machine.
-	patient := canary.Question{Proxy: closed.Proxy, Wait: 10 * time.Second}
+	patient := canary.Question{Proxy: closed.Proxy, Patience: 10 * time.Second}
 	guarded := closed
 	guarded.Firewall = true
 	hostIsThere := func(t *testing.T, l lab) { ip(t, "-n", l.outside, "addr", "add", host+"/24", "dev", "eth0") }
