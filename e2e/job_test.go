@@ -57,6 +57,7 @@ func TestAnOriginOnThisMachine(t *testing.T) {
 		w.git(t, "init", "-q", "--bare", origin)
 		w.git(t, "remote", "set-url", "origin", origin)
 		w.ok(t, "task", "create", "a", "Add a", "-s", `["echo a > a"]`)
+		w.slug = strings.TrimSpace(w.ok(t, "ls", "--format", "{{.Repo}}"))
 		w.ok(t, "build", "-n", "1")
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "Add a")
 		assert.Check(t, is.Contains(w.ok(t, "task", "list", "--markdown"), "status: done"))
