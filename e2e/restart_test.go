@@ -94,8 +94,10 @@ func (e *ownEngine) end(t *testing.T, sig syscall.Signal) {
 	pid := e.daemon(t)
 	assert.Assert(t, pid != 0)
 	assert.NilError(t, syscall.Kill(pid, sig))
+	// The next one does not start as long as there is a process of that number,
+	// even one that has ended and was not waited for yet.
 	eventually(t, func() error {
-		if e.daemon(t) != 0 {
+		if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err == nil {
 			return errors.New("the engine runs")
 		}
 		return nil

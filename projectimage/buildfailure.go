@@ -2,6 +2,7 @@ package projectimage
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -103,7 +104,7 @@ type stepLog struct {
 
 type step struct {
 	lines []string
-	open  string // a line without its end
+	open  map[int]string // by stream, a line without its end: pieces of stdout and stderr come mixed
 }
 
 func (l *stepLog) record(status *buildkit.SolveStatus) {
@@ -116,7 +117,7 @@ func (l *stepLog) record(status *buildkit.SolveStatus) {
 			s = &step{}
 			l.steps[entry.Vertex] = s
 		}
-		s.write(string(entry.Data))
+		s.write(entry.Stream, string(entry.Data))
 	}
 	for _, vertex := range status.Vertexes {
 		if vertex.Error != "" {
@@ -131,14 +132,19 @@ func (l *stepLog) failed() []string {
 	if s == nil {
 		return nil
 	}
-	s.write("\n")
+	for _, stream := range slices.Sorted(maps.Keys(s.open)) {
+		s.write(stream, "\n")
+	}
 	return s.lines
 }
 
-// write takes a piece of output that may begin and end anywhere in a line.
-func (s *step) write(data string) {
-	lines := strings.Split(s.open+data, "\n")
-	s.open = lines[len(lines)-1]
+// write takes a piece of a stream that may begin and end anywhere in a line.
+func (s *step) write(stream int, data string) {
+	if s.open == nil {
+		s.open = map[int]string{}
+	}
+	lines := strings.Split(s.open[stream]+data, "\n")
+	s.open[stream] = lines[len(lines)-1]
 	for _, line := range lines[:len(lines)-1] {
 		line = printable(line)
 		if line == "" {

@@ -31,6 +31,20 @@ func TestStepLog(t *testing.T) {
 	assert.DeepEqual(t, log.failed(), []string{"one", "two", "[31mthree"})
 }
 
+// What comes from stdout and stderr at once tears no line.
+func TestStepLogKeepsStreamsApart(t *testing.T) {
+	var log stepLog
+	piece := func(stream int, data string) {
+		log.record(&buildkit.SolveStatus{Logs: []*buildkit.VertexLog{{Vertex: "a", Stream: stream, Data: []byte(data)}}})
+	}
+	piece(2, "E")
+	piece(1, "Package figlet is not available\nit may ")
+	piece(2, ": Unable to locate package\nlast")
+	piece(1, "be missing")
+	log.record(&buildkit.SolveStatus{Vertexes: []*buildkit.Vertex{{Digest: "a", Error: "exit code: 100"}}})
+	assert.DeepEqual(t, log.failed(), []string{"Package figlet is not available", "E: Unable to locate package", "it may be missing", "last"})
+}
+
 func TestStepLogKeepsTheEnd(t *testing.T) {
 	var log stepLog
 	for i := range 2 * logKept {
@@ -132,9 +146,9 @@ func FuzzStepLog(f *testing.F) {
 			cut = 0
 		}
 		var whole, split step
-		whole.write(data)
-		split.write(data[:cut])
-		split.write(data[cut:])
+		whole.write(1, data)
+		split.write(1, data[:cut])
+		split.write(1, data[cut:])
 		assert.DeepEqual(t, whole.lines, split.lines)
 		assert.Assert(t, len(whole.lines) <= logKept)
 		for _, line := range whole.lines {
