@@ -28,40 +28,51 @@ func (q Question) dialer(device string) net.Dialer {
 			if device != "" {
 				bindErr = unix.BindToDevice(int(fd), device)
 			}
-			if q.Firewall {
-				markErr = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_MARK, firewall.Mark)
-			}
+			markErr = q.mark(int(fd))
 		})
 		return errors.Join(err, bindErr, markErr)
 	}}
 }
 
-// somebody tells whether an error comes from the other side. A refusal does.
-func somebody(err error) bool {
-	return err == nil || errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.ECONNRESET)
+// mark makes a firewall drop what a socket sends, and count it, instead of
+// refusing it.
+func (q Question) mark(fd int) error {
+	if !q.Firewall {
+		return nil
+	}
+	return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK, firewall.Mark)
 }
 
-func (q Question) answersTCP(to netip.AddrPort, device string) func(context.Context) bool {
-	return func(ctx context.Context) bool {
+// unlessAnswered returns nil for errors that come from the other side: somebody
+// who refuses is there.
+func unlessAnswered(err error) error {
+	if errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.ECONNRESET) {
+		return nil
+	}
+	return err
+}
+
+func (q Question) answersTCP(to netip.AddrPort, device string) func(context.Context) error {
+	return func(ctx context.Context) error {
 		d := q.dialer(device)
 		conn, err := d.DialContext(ctx, "tcp", to.String())
 		if err == nil {
 			_ = conn.Close()
 		}
-		return somebody(err)
+		return unlessAnswered(err)
 	}
 }
 
 // answersUDP asks a resolver for the root, which is no secret.
-func (q Question) answersUDP(to netip.AddrPort, device string) func(context.Context) bool {
-	return func(ctx context.Context) bool {
+func (q Question) answersUDP(to netip.AddrPort, device string) func(context.Context) error {
+	return func(ctx context.Context) error {
 		d := q.dialer(device)
 		conn, err := d.DialContext(ctx, "udp", to.String())
 		if err != nil {
-			return false
+			return err
 		}
 		_, err = exchange(ctx, conn, ".", dnsmessage.TypeNS)
-		return somebody(err)
+		return unlessAnswered(err)
 	}
 }
 
@@ -96,24 +107,24 @@ func exchange(ctx context.Context, conn net.Conn, name string, kind dnsmessage.T
 	return reply, nil
 }
 
-// resolves tells whether a resolver has an address for a name, other than the
+// resolves returns nil if a resolver has an address for a name, other than the
 // proxy's own.
-func resolves(ctx context.Context, server netip.AddrPort, name string, proxy netip.Addr) bool {
+func resolves(ctx context.Context, server netip.AddrPort, name string, proxy netip.Addr) error {
 	d := net.Dialer{}
 	conn, err := d.DialContext(ctx, "udp", server.String())
 	if err != nil {
-		return false
+		return err
 	}
 	reply, err := exchange(ctx, conn, name+".", dnsmessage.TypeA)
 	if err != nil {
-		return false
+		return err
 	}
 	for _, r := range reply.Answers {
 		if a, ok := r.Body.(*dnsmessage.AResource); ok && netip.AddrFrom4(a.A) != proxy {
-			return true
+			return nil
 		}
 	}
-	return false
+	return errors.New("it has no address")
 }
 
 // resolvers are those that programs here ask.
@@ -136,39 +147,46 @@ func resolvers() []netip.AddrPort {
 }
 
 // pings sends an echo request by a socket for which no right is needed.
-func pings(host netip.Addr) func(context.Context) bool {
-	return func(ctx context.Context) bool {
+func (q Question) pings(host netip.Addr) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if !host.Is4() {
+			return errors.New("not an IPv4 address")
+		}
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.IPPROTO_ICMP)
-		if err != nil || !host.Is4() {
-			return false
+		if err != nil {
+			return err
 		}
 		defer func() { _ = unix.Close(fd) }()
 		deadline, _ := ctx.Deadline()
 		wait := unix.NsecToTimeval(max(time.Until(deadline), time.Millisecond).Nanoseconds())
+		if err := q.mark(fd); err != nil {
+			return err
+		}
 		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait); err != nil {
-			return false
+			return err
 		}
 		const echo = 8
 		request := []byte{echo, 0, 0xf7, 0xfd, 0, 1, 0, 1} // the kernel writes the identifier and the sum
 		if err := unix.Sendto(fd, request, 0, &unix.SockaddrInet4{Addr: host.As4()}); err != nil {
-			return false
+			return err
 		}
 		_, _, err = unix.Recvfrom(fd, make([]byte, 64), 0)
-		return err == nil
+		return err
 	}
 }
 
-func hasIPv6() bool {
+// hasIPv6 returns nil if there is an address of IPv6.
+func hasIPv6() error {
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {
-		return false
+		return err
 	}
 	for _, a := range addrs {
 		if n, ok := a.(*net.IPNet); ok && n.IP.To4() == nil && !n.IP.IsLoopback() {
-			return true
+			return nil
 		}
 	}
-	return false
+	return errors.New("there is none")
 }
 
 // connectThrough asks a proxy for a connection and returns its status.

@@ -20,8 +20,8 @@ const nearby = 150 * time.Millisecond
 // probe is one attempt to get out.
 type probe struct {
 	what string
-	// try tells whether there is a way.
-	try func(ctx context.Context) bool
+	// try returns nil if there is a way, and else why there is none.
+	try func(ctx context.Context) error
 }
 
 // Run tries the ways out.
@@ -31,7 +31,7 @@ func Run(ctx context.Context, q Question) (Answer, error) {
 		if q.Proxy.IsValid() {
 			// The network itself shall be closed, too. Only the neighbourhood is
 			// tried: without a firewall, what leads nowhere takes long to fail.
-			for _, open := range all(ctx, nearby, q.toHosts()) {
+			for _, open := range q.all(ctx, nearby, q.toHosts()) {
 				answer.Open = append(answer.Open, open+" (without the firewall)")
 			}
 		}
@@ -44,12 +44,12 @@ func Run(ctx context.Context, q Question) (Answer, error) {
 	if q.Proxy.IsValid() {
 		probes = append(probes, q.outside()...)
 	}
-	answer.Open = append(answer.Open, all(ctx, q.Wait, probes)...)
+	answer.Open = append(answer.Open, q.all(ctx, q.Wait, probes)...)
 	if q.Proxy.IsValid() {
 		// It may be starting still. Whoever asks for the address of a machine that
 		// is not there yet asks again only a second later, so it comes last.
 		q.askProxy(ctx, &answer)
-		answer.Open = append(answer.Open, all(ctx, q.Wait, q.byResolvers())...)
+		answer.Open = append(answer.Open, q.all(ctx, q.Wait, q.byResolvers())...)
 	}
 	return answer, nil
 }
@@ -60,11 +60,11 @@ const late = 20 * time.Millisecond
 
 // all makes all attempts at once and returns those that succeeded. On a busy
 // machine it does so up to three times, and waits longer each time.
-func all(ctx context.Context, wait time.Duration, probes []probe) []string {
+func (q Question) all(ctx context.Context, wait time.Duration, probes []probe) []string {
 	var open []string
 	for range 3 {
 		began := time.Now()
-		open = once(ctx, wait, probes)
+		open = q.once(ctx, wait, probes)
 		if len(open) > 0 || time.Since(began) < wait+late {
 			break
 		}
@@ -73,16 +73,29 @@ func all(ctx context.Context, wait time.Duration, probes []probe) []string {
 	return open
 }
 
-func once(ctx context.Context, wait time.Duration, probes []probe) []string {
+func (q Question) once(ctx context.Context, wait time.Duration, probes []probe) []string {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	open := make([]string, len(probes))
+	under := underWay{}
+	under.waiting.Store(int64(len(probes)))
+	if q.Firewall {
+		if dropped, err := firewall.Dropped(); err == nil {
+			go func() {
+				if under.inVain(ctx, dropped) {
+					cancel()
+				}
+			}()
+		}
+	}
 	var wg sync.WaitGroup
 	for i, p := range probes {
 		wg.Go(func() {
-			if p.try(ctx) {
+			err := p.try(ctx)
+			if err == nil {
 				open[i] = p.what
 			}
+			under.ends(err)
 		})
 	}
 	wg.Wait()
@@ -101,7 +114,7 @@ func (q Question) toHosts() []probe {
 	for _, host := range q.Hosts {
 		probes = append(
 			probes,
-			probe{fmt.Sprintf("ping of %s answers", host), pings(host)},
+			probe{fmt.Sprintf("ping of %s answers", host), q.pings(host)},
 			probe{fmt.Sprintf("%s answers by UDP", host), q.answersUDP(netip.AddrPortFrom(host, firewall.PortDNS), "")},
 		)
 		for _, port := range hostPorts() {
@@ -139,7 +152,7 @@ func (q Question) outside() []probe {
 			probe{fmt.Sprintf("%s answers", host), q.answersTCP(netip.AddrPortFrom(host, 443), "")},
 			probe{fmt.Sprintf("the resolver %s answers by TCP", host), q.answersTCP(netip.AddrPortFrom(host, 53), "")},
 			probe{fmt.Sprintf("the resolver %s answers", host), q.answersUDP(netip.AddrPortFrom(host, 53), "")},
-			probe{fmt.Sprintf("ping of %s answers", host), pings(host)},
+			probe{fmt.Sprintf("ping of %s answers", host), q.pings(host)},
 		)
 	}
 	return probes
@@ -149,7 +162,7 @@ func (q Question) outside() []probe {
 func (q Question) byIPv6() []probe {
 	to := netip.MustParseAddrPort("[2606:4700:4700::1111]:443")
 	return []probe{
-		{"there is an IPv6 address", func(context.Context) bool { return hasIPv6() }},
+		{"there is an IPv6 address", func(context.Context) error { return hasIPv6() }},
 		{fmt.Sprintf("%s answers", to), q.answersTCP(to, "")},
 	}
 }
@@ -164,7 +177,7 @@ func (q Question) byResolvers() []probe {
 		for _, name := range []string{"example.com", secret} {
 			probes = append(probes, probe{
 				fmt.Sprintf("the resolver %s knows %s", server.Addr(), name),
-				func(ctx context.Context) bool { return resolves(ctx, server, name, q.Proxy) },
+				func(ctx context.Context) error { return resolves(ctx, server, name, q.Proxy) },
 			})
 		}
 	}

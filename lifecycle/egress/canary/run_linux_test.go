@@ -153,8 +153,8 @@ func says(status int) func(net.Conn) {
 	}
 }
 
-// resolver knows an address for every name.
-func (l lab) resolver(t *testing.T, address, answer string) {
+// resolver knows an address for every name, after some time.
+func (l lab) resolver(t *testing.T, address, answer string, after time.Duration) {
 	t.Helper()
 	var pc net.PacketConn
 	l.at(t, func() (err error) {
@@ -178,6 +178,7 @@ func (l lab) resolver(t *testing.T, address, answer string) {
 				Header: dnsmessage.ResourceHeader{Name: m.Questions[0].Name, Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET, TTL: 1},
 				Body:   &dnsmessage.AResource{A: netip.MustParseAddr(answer).As4()},
 			}}
+			<-time.After(after)
 			if reply, err := m.Pack(); err == nil {
 				_, _ = pc.WriteTo(reply, from)
 			}
@@ -187,8 +188,12 @@ func (l lab) resolver(t *testing.T, address, answer string) {
 
 func (l lab) ask(t *testing.T, q canary.Question) canary.Answer {
 	t.Helper()
-	q.Hosts = []netip.Addr{netip.MustParseAddr(host)}
-	q.Wait = 400 * time.Millisecond
+	if q.Hosts == nil {
+		q.Hosts = []netip.Addr{netip.MustParseAddr(host)}
+	}
+	if q.Wait == 0 {
+		q.Wait = 400 * time.Millisecond
+	}
 	if q.Patience == 0 {
 		q.Patience = 400 * time.Millisecond
 	}
@@ -237,10 +242,10 @@ func TestRun(t *testing.T) {
 			ip(t, "-n", l.outside, "addr", "add", "169.254.169.254/32", "dev", "eth0")
 		}},
 		{name: "a resolver", question: closed, status: 403, open: []string{"the resolver " + proxy + " knows example.com"}, prepare: func(t *testing.T, l lab) {
-			l.resolver(t, proxy+":53", "203.0.113.1")
+			l.resolver(t, proxy+":53", "203.0.113.1", 0)
 		}},
 		{name: "the proxy's resolver", question: closed, status: 403, prepare: func(t *testing.T, l lab) {
-			l.resolver(t, proxy+":53", proxy)
+			l.resolver(t, proxy+":53", proxy, 0)
 		}},
 		{name: "IPv6", question: closed, status: 403, open: []string{"there is an IPv6 address"}, prepare: func(t *testing.T, l lab) {
 			ip(t, "netns", "exec", l.sandbox, "sh", "-c", "echo 0 >/proc/sys/net/ipv6/conf/eth0/disable_ipv6")
@@ -273,4 +278,30 @@ func TestRun(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What the firewall has dropped is not waited for, and what it lets out is.
+func TestWaitsForWhatGetsOut(t *testing.T) {
+	t.Run("nothing", func(t *testing.T) {
+		t.Parallel()
+		l := newLab(t)
+		l.listen(t, proxy+":3128", says(403))
+		l.resolver(t, proxy+":53", proxy, 0)
+		began := time.Now()
+		a := l.ask(t, canary.Question{Proxy: netip.MustParseAddr(proxy), Firewall: true, Wait: time.Minute})
+		assert.Check(t, is.Len(a.Open, 0))
+		assert.Check(t, time.Since(began) < 30*time.Second)
+	})
+	t.Run("a question", func(t *testing.T) {
+		t.Parallel()
+		l := newLab(t)
+		const far = "203.0.113.9"
+		ip(t, "-n", l.outside, "addr", "add", far+"/32", "dev", "eth0")
+		ip(t, "-n", l.sandbox, "route", "add", far, "dev", "eth0")
+		l.resolver(t, far+":53", "203.0.113.1", 300*time.Millisecond)
+		q := canary.Question{Hosts: []netip.Addr{netip.MustParseAddr(far)}, Firewall: true, Wait: 5 * time.Second}
+		assert.Check(t, is.Contains(l.ask(t, q).Open, far+" answers by UDP"))
+		q.Near = []netip.Prefix{netip.MustParsePrefix(far + "/32")}
+		assert.Check(t, is.Len(l.ask(t, q).Open, 0))
+	})
 }

@@ -1,6 +1,7 @@
 package firewall
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/google/nftables"
@@ -36,6 +37,27 @@ func Apply(r Rules) error {
 	return nil
 }
 
+// Dropped is how many packets with [Mark] the rules have kept in since they were
+// put in place.
+func Dropped() (uint64, error) {
+	conn, err := nftables.New()
+	if err != nil {
+		return 0, fmt.Errorf("talking to the kernel's packet filter: %w", err)
+	}
+	rules, err := conn.GetRules(&nftables.Table{Family: nftables.TableFamilyINet, Name: tableName}, &nftables.Chain{Name: refusalName})
+	if err != nil {
+		return 0, fmt.Errorf("reading the rules of the packet filter: %w", err)
+	}
+	for _, r := range rules {
+		for _, e := range r.Exprs {
+			if counter, ok := e.(*expr.Counter); ok {
+				return counter.Packets, nil
+			}
+		}
+	}
+	return 0, errors.New("the packet filter does not count")
+}
+
 type builder struct {
 	conn  *nftables.Conn
 	table *nftables.Table
@@ -65,7 +87,7 @@ const refusalName = "refuse"
 // connect in vain for a second if what answers them is not a TCP reset.
 func (b builder) refusal() {
 	chain := b.conn.AddChain(&nftables.Chain{Name: refusalName, Table: b.table})
-	b.rule(chain, marked(expr.CmpOpEq), []expr.Any{&expr.Verdict{Kind: expr.VerdictDrop}})
+	b.rule(chain, marked(expr.CmpOpEq), []expr.Any{&expr.Counter{}, &expr.Verdict{Kind: expr.VerdictDrop}})
 	b.rule(chain, protocol(unix.IPPROTO_TCP), []expr.Any{&expr.Reject{Type: unix.NFT_REJECT_TCP_RST}})
 	b.rule(chain, []expr.Any{&expr.Reject{Type: unix.NFT_REJECT_ICMPX_UNREACH, Code: unix.NFT_REJECT_ICMPX_ADMIN_PROHIBITED}})
 }
