@@ -27,11 +27,11 @@ func (b *bench) sessions() error {
 }
 
 // many makes containers that are listed as sandboxes: as many as $1, of the work
-// trees below $2, from the image $3.
-const many = `for i in $(seq "$1"); do docker create --name "ralph-bench-list-$i" \
+// trees below $2, from the image $3, by its ID as sandboxes are.
+const many = `image=$(docker image inspect --format '{{.Id}}' "$3") || exit; for i in $(seq "$1"); do docker create --name "ralph-bench-list-$i" \
 	--label io.github.docker-ralph.created-by=docker-ralph --label "io.github.docker-ralph.sandbox=ralph-bench-list-$i" \
 	--label io.github.docker-ralph.scope.repo=bench/list --label "io.github.docker-ralph.scope.branch=b$i" \
-	--label "io.github.docker-ralph.root=$2" --label "io.github.docker-ralph.worktree=$2/.worktrees/b$i" "$3" true; done`
+	--label "io.github.docker-ralph.root=$2" --label "io.github.docker-ralph.worktree=$2/.worktrees/b$i" "$image" true; done`
 
 const removeMany = `docker ps -aq --filter name=ralph-bench-list- | xargs -r docker rm -f`
 

@@ -22,7 +22,9 @@ import (
 // fittedImage returns the image in which the user has a name and a home. The
 // root file system of a sandbox that is read-only cannot be changed any more,
 // not even before it is started: so an image in which the user has none gets a
-// layer with them, once.
+// layer with them, once. It is named by its ID: that is the image that was looked
+// at, and an engine that lists containers looks up what a name means now, for
+// each of them.
 func (d *Driver) fittedImage(ctx context.Context, spec lifecycle.Spec, user string) (string, error) {
 	if !spec.ReadOnly {
 		return spec.Image, nil
@@ -37,7 +39,7 @@ func (d *Driver) fittedImage(ctx context.Context, spec lifecycle.Spec, user stri
 	named := d.fitPath(res.ID, uid, gid) + "-named"
 	for _, note := range []string{d.fitPath(res.ID, uid, gid), named} {
 		if _, err := os.Stat(note); err == nil {
-			return spec.Image, nil
+			return res.ID, nil
 		}
 	}
 	fitted, err := d.API.ImageInspect(ctx, tag)
@@ -55,7 +57,7 @@ func (d *Driver) fittedImage(ctx context.Context, spec lifecycle.Spec, user stri
 	case made != "":
 		return made, nil
 	}
-	return spec.Image, writeNote(named)
+	return res.ID, writeNote(named)
 }
 
 // fitImage names the user in a container that is never started, gives it the
