@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
@@ -205,6 +206,13 @@ func (d *Driver) Start(ctx context.Context, sb lifecycle.Sandbox) error {
 		}
 		d.engine.bare[sb.ID] = true
 		d.engine.mu.Unlock()
+	}
+	// What is asked for next is looked up meanwhile. Who needs it hears of a failure.
+	var lookups sync.WaitGroup
+	defer lookups.Wait()
+	lookups.Go(func() { _, _ = d.ensureGuest(ctx) })
+	if sb.Egress != "" {
+		lookups.Go(func() { _, _ = d.ensureEgress(ctx) })
 	}
 	_, err := d.API.ContainerStart(ctx, sb.ID, client.ContainerStartOptions{})
 	if err != nil && sb.Egress != "" && lacksNetwork(err) {

@@ -206,8 +206,10 @@ func (d *Driver) ownsStack(ctx context.Context, runtime string) bool {
 }
 
 // runEgress runs a command of the egress program in a container of its own and
-// returns what it wrote.
+// returns what it wrote. The engine removes the container by itself: it takes its
+// time for that, and nobody has to wait.
 func (d *Driver) runEgress(ctx context.Context, sb lifecycle.Sandbox, image, user string, host *container.HostConfig, args ...string) (output []byte, err error) {
+	host.AutoRemove = true
 	made, err := d.API.ContainerCreate(ctx, client.ContainerCreateOptions{
 		Config: &container.Config{
 			Image:        image,
@@ -222,7 +224,12 @@ func (d *Driver) runEgress(ctx context.Context, sb lifecycle.Sandbox, image, use
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, d.removeContainer(context.WithoutCancel(ctx), made.ID)) }()
+	ended := false
+	defer func() {
+		if !ended {
+			err = errors.Join(err, d.removeContainer(context.WithoutCancel(ctx), made.ID))
+		}
+	}()
 	conn, err := d.API.ContainerAttach(ctx, made.ID, client.ContainerAttachOptions{Stream: true, Stdout: true, Stderr: true})
 	if err != nil {
 		return nil, err
@@ -241,6 +248,7 @@ func (d *Driver) runEgress(ctx context.Context, sb lifecycle.Sandbox, image, use
 	case err := <-wait.Error:
 		return nil, err
 	case res := <-wait.Result:
+		ended = true
 		if res.StatusCode != 0 {
 			said := strings.Join(strings.Fields(complaint.String()), " ")
 			return nil, fmt.Errorf("exit code %d: %s", res.StatusCode, strings.TrimPrefix(said, "Error: "))
