@@ -18,6 +18,8 @@ set -euo pipefail
 . "$SCRIPTS/engine/network.sh"
 # shellcheck source=scripts/engine/daemon.sh
 . "$SCRIPTS/engine/daemon.sh"
+# shellcheck source=scripts/engine/leftovers.sh
+. "$SCRIPTS/engine/leftovers.sh"
 
 usage() {
 	cat >&2 <<-'TEXT'
@@ -26,6 +28,7 @@ usage() {
 		  build    fetch and build the programs, start nothing
 		  up       build, start, wait until "docker version" answers
 		  down     stop the engines; their images stay
+		  tidy     remove what tests left behind, but the images that take long to make
 		  purge    stop the engines and delete their images, containers and volumes
 		  status   what runs, where, and which version
 		  env      print the variables the tests read
@@ -110,7 +113,7 @@ main() {
 		for engine in "$@"; do engine_binaries "$(engine_kind "$engine")"; done
 		[ "$command" = up ] || return 0
 		;;
-	down | purge | status) ;;
+	down | purge | status | tidy) ;;
 	*) usage ;;
 	esac
 	is_root || run_as_root "$command" "$which"

@@ -30,7 +30,8 @@ engine_arguments() {
 		--default-address-pool "base=$NET.$pool.0/18,size=26" \
 		--exec-opt native.cgroupdriver=cgroupfs
 	# gVisor, for sandboxes that ask for it.
-	[ "$(engine_kind "$engine")" != moby ] || printf '%s\n' --add-runtime "runsc=$MOBY_TREE/bin/runsc"
+	[ "$(engine_kind "$engine")" != moby ] ||
+		printf '%s\n' --add-runtime "runsc=$MOBY_TREE/bin/runsc" --config-file "$RUN/$engine.json"
 	storage_arguments "$engine"
 }
 
@@ -39,6 +40,12 @@ storage_arguments() {
 	[ "$(stat -f -c %T "$DATA")" = overlayfs ] || return 0
 	say "$DATA is on overlay: the $1 engine stores images with vfs, which is slower. RALPH_TEST_DATA names another folder"
 	printf '%s\n' --storage-driver vfs
+}
+
+# A record of each build is kept for two days, with all that it refers to. The tests build so much that
+# the engine is soon busy with little else than looking through that.
+moby_configuration() {
+	echo '{"builder": {"history": {"maxAge": "10m", "maxEntries": 50}}}'
 }
 
 # Current moby turns away clients older than API 1.44. Where Debian's 20.10 client is all there is,
@@ -56,6 +63,7 @@ daemon_start() {
 	local engine=$1 arguments
 	mkdir -p "$RUN" "$DATA"
 	rm -f "$(engine_socket "$engine")"
+	moby_configuration >"$RUN/$engine.json"
 	mapfile -t arguments < <(engine_arguments "$engine")
 	# Not "ip netns exec": that replaces /sys and hides the cgroups. Descriptor 9 is the lock; a daemon
 	# that inherits it would keep it for ever.

@@ -17,7 +17,13 @@ session_begin() {
 }
 
 session_set_up() {
-	"$SCRIPTS/agents.sh" >/dev/null && GOGC=${session_gogc:-} "$SCRIPTS/engine.sh" up all && "$SCRIPTS/test-images.sh"
+	"$SCRIPTS/agents.sh" >/dev/null && GOGC=${session_gogc:-} "$SCRIPTS/engine.sh" up all && session_tidy &&
+		"$SCRIPTS/test-images.sh"
+}
+
+# Engines that ran before may be in use.
+session_tidy() {
+	[ -z "$session_stop" ] || "$SCRIPTS/engine.sh" tidy all
 }
 
 # Waits until engines and images are there, and exports the variables that name them.
