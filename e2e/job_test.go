@@ -64,6 +64,35 @@ func TestAnOriginOnThisMachine(t *testing.T) {
 	})
 }
 
+// A repository is removed, and cloned again to the same place.
+func TestAFolderThatIsMadeAgain(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		for _, git := range []string{"private", "direct"} {
+			w.byDefault()
+			w.setenv("RALPH_GIT", git)
+			w.ok(t, "--recreate", "task", "create", git, "Add "+git, "-s", `["echo a > `+git+`"]`)
+			w.ok(t, "build", "-n", "1")
+			origin, head := w.git(t, "remote", "get-url", "origin"), w.git(t, "rev-parse", "HEAD")
+
+			aside := w.repo + "-" + git
+			assert.NilError(t, os.Rename(w.repo, aside))
+			clone := w.command("git", "clone", "-q", aside, w.repo)
+			clone.Dir = aside
+			run(t, clone).expect(t, 0)
+			w.git(t, "remote", "set-url", "origin", origin)
+			w.git(t, "config", "user.name", "Una User")
+			w.git(t, "config", "user.email", "una@example.com")
+			w.ok(t, "task", "create", git+"-again", "Again", "-s", `["echo b > `+git+`-again"]`)
+			assert.NilError(t, os.MkdirAll(filepath.Join(w.repo, "specs"), 0o755))
+			w.write(t, filepath.Join(w.repo, "specs", "a.md"), "A\n")
+			w.own(t, w.repo)
+			w.ok(t, "build", "-n", "1")
+			assert.Equal(t, w.git(t, "log", "--format=%s", head+".."), "Again")
+			assert.Equal(t, w.read(t, git+"-again"), "b\n")
+		}
+	})
+}
+
 // ownsEverything asserts that all in the work tree belongs to the user.
 func (w *world) ownsEverything(t *testing.T) {
 	t.Helper()

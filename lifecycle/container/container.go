@@ -77,6 +77,9 @@ type engine struct {
 	egress string
 	// bare are the sandboxes that were started without raising their wall.
 	bare map[string]bool
+	// mounted are the sandboxes that were started, so that they have what is
+	// mounted as it is now.
+	mounted map[string]bool
 }
 
 // info returns what the engine says about itself.

@@ -223,6 +223,12 @@ func (d *Driver) Start(ctx context.Context, sb lifecycle.Sandbox) error {
 	if err != nil {
 		return fmt.Errorf("starting the sandbox %s: %w", sb.Name, err)
 	}
+	d.engine.mu.Lock()
+	defer d.engine.mu.Unlock()
+	if d.engine.mounted == nil {
+		d.engine.mounted = map[string]bool{}
+	}
+	d.engine.mounted[sb.ID] = true
 	return nil
 }
 

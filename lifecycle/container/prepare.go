@@ -28,6 +28,8 @@ type marker struct {
 	// Run and Egress are what the wall was raised around, and by which program.
 	Run    string `json:"run,omitempty"`
 	Egress string `json:"egress,omitempty"`
+	// Folder is which folder the work tree was then; empty if nobody can tell.
+	Folder string `json:"folder,omitempty"`
 }
 
 // Known tells whether a sandbox of this name was prepared, by what is noted in
@@ -56,7 +58,7 @@ func (d *Driver) readWholeMarker(sb lifecycle.Sandbox) (payload.Payload, marker,
 }
 
 func (d *Driver) writeMarker(sb lifecycle.Sandbox, p payload.Payload, run string) error {
-	m := marker{ID: sb.ID, Arch: p.Arch(), Hash: p.Hash, Run: run}
+	m := marker{ID: sb.ID, Arch: p.Arch(), Hash: p.Hash, Run: run, Folder: folderID(sb.Root)}
 	if run != "" {
 		wall, err := payload.Egress(p.Arch())
 		if err != nil {
@@ -82,8 +84,11 @@ func (d *Driver) writeMarker(sb lifecycle.Sandbox, p payload.Payload, run string
 // nothing was restarted since it was raised.
 func (d *Driver) Ready(sb lifecycle.Sandbox) bool {
 	_, m, ok := d.readWholeMarker(sb)
-	if !ok || sb.Egress == "" {
-		return ok
+	if !ok || m.replaced(sb.Root) {
+		return false
+	}
+	if sb.Egress == "" {
+		return true
 	}
 	wall, err := payload.Egress(m.Arch)
 	return err == nil && m.Run == sb.Run && m.Egress == wall.Hash
@@ -93,6 +98,9 @@ func (d *Driver) Ready(sb lifecycle.Sandbox) bool {
 // volume, the home directory belongs to the user, the user has a name, the work
 // tree inside is the one outside, and the wall stands.
 func (d *Driver) Prepare(ctx context.Context, sb lifecycle.Sandbox, spec lifecycle.Spec) error {
+	if err := d.remount(ctx, sb); err != nil {
+		return err
+	}
 	if err := checkMounts(spec); err != nil { // once more, now that nothing can change what is mounted
 		return err
 	}
