@@ -45,6 +45,7 @@ func TestRunAnswersOnce(t *testing.T) {
 		assert.Check(t, is.Contains(run(t, asked).expect(t, 0).stdout, "\npiped\n"))
 
 		w.ralph(t, "run", "-p", "exit 3").expect(t, 1)
+		assert.Check(t, is.Contains(w.ok(t, "logs", "run", "--raw"), "exit code 3"))
 		nothing := w.docker("ralph", "run")
 		nothing.Stdin = strings.NewReader("")
 		assert.Check(t, is.Contains(run(t, nothing).expect(t, 1).stderr, "give one with -p"))
@@ -109,6 +110,8 @@ func TestShell(t *testing.T) {
 		tm.types(t, "exit 5\r")
 		w.shows(t, tm.wait(t).expect(t, 5).stdout, "shell")
 		w.restored(t)
+		assert.Check(t, is.Contains(w.ok(t, "logs", "shell"), "still 42\r\n"))
+		w.ownsEverything(t)
 	})
 }
 

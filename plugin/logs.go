@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/docker/cli/cli"
 	"github.com/spf13/cobra"
@@ -14,13 +15,15 @@ import (
 func newLogsCommand(d dispatcher) *cobra.Command {
 	var opts dispatch.LogOptions
 	cmd := &cobra.Command{
-		Use:   "logs [OPTIONS]",
+		Use:   "logs [OPTIONS] [run|shell]",
 		Short: "Show what this branch's last loop has printed",
 		Long: `Show what the last loop of this repository and branch has printed, also while it
-runs. With --follow, the exit code is that of the loop.`,
-		Args:              cli.NoArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+runs. With --follow, the exit code is that of the loop. With "run" or "shell":
+what the last of these commands in this work tree has printed.`,
+		Args:      cobra.MatchAll(cli.RequiresMaxArgs(1), cobra.OnlyValidArgs),
+		ValidArgs: dispatch.Transcribed(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts.Command = strings.Join(args, "")
 			if cmd.Flags().Changed("iteration") && opts.Iteration < 1 {
 				return fmt.Errorf("iterations count from 1: %d is none", opts.Iteration)
 			}

@@ -26,6 +26,7 @@ func (h Host) execute(ctx context.Context, driver lifecycle.Driver, sb lifecycle
 		p.Stdout = h.Stdout
 	}
 	p.Stdin = h.Stdin
+	defer h.transcribe(sb.Root, command, &p)()
 	if h.away != nil {
 		p.Lost = h.away.lost
 	}

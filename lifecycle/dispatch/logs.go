@@ -15,8 +15,10 @@ import (
 	"github.com/docker-ralph/docker-ralph/scope"
 )
 
-// LogOptions say what of a loop's log is wanted.
+// LogOptions say what of a log is wanted.
 type LogOptions struct {
+	// Command is one of [Transcribed], or empty for loops.
+	Command string
 	// Follow goes on until the loop ends.
 	Follow bool
 	// Iteration is the one run that is wanted; 0 for all.
@@ -30,12 +32,20 @@ type LogOptions struct {
 // logEvery is how often it is looked whether there is more.
 const logEvery = 200 * time.Millisecond
 
-// Logs prints the log of the last loop of the current scope. With Follow it
-// returns the loop's exit code, otherwise 0.
+// Logs prints the log of the last loop of the current scope, or what another
+// command has printed in its work tree last. With Follow it returns the loop's
+// exit code, otherwise 0.
 func Logs(ctx context.Context, h Host, opts LogOptions) (int, error) {
 	wt, err := scope.Detect(ctx, h.Dir, h.getenv)
 	if err != nil {
 		return 0, err
+	}
+	out := h.Stdout
+	if !opts.Raw || !opts.Plain {
+		out = printable.NewWriter(h.Stdout)
+	}
+	if opts.Command != "" {
+		return 0, transcript(wt, opts, out)
 	}
 	name, err := wt.Scope.SandboxName()
 	if err != nil {
@@ -51,12 +61,9 @@ func Logs(ctx context.Context, h Host, opts LogOptions) (int, error) {
 		return 0, fmt.Errorf("looking for the loop's log: %w", err)
 	}
 	defer log.Close()
-	reading := logReading{log: log, opts: opts, out: h.Stdout, kind: looplog.Rendered}
+	reading := logReading{log: log, opts: opts, out: out, kind: looplog.Rendered}
 	if opts.Raw {
 		reading.kind = looplog.Raw
-	}
-	if !opts.Raw || !opts.Plain {
-		reading.out = printable.NewWriter(h.Stdout)
 	}
 	if !opts.Follow {
 		return 0, reading.all()

@@ -1,7 +1,7 @@
 // Package looplog keeps what loops leave behind in the work tree, below
 // .ralph/logs/<loop>: the raw stream of every run, a line of figures for each,
-// and how the loop ended. It never writes outside the work tree, whatever
-// links an agent has planted there.
+// and how the loop ended; and transcripts of other commands beside them. It
+// never writes outside the work tree, whatever links an agent has planted there.
 package looplog
 
 import (
@@ -103,7 +103,7 @@ func (l *Log) create() error {
 	if err := l.root.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	if err := l.hideFromGit(); err != nil {
+	if err := hideFromGit(l.root, ignoreFile, nil); err != nil {
 		return err
 	}
 	base := l.Loop.Started.UTC().Format("20060102-150405") + "-" + l.Loop.Mode
@@ -124,8 +124,8 @@ func (l *Log) create() error {
 }
 
 // hideFromGit writes .ralph/.gitignore unless there is one.
-func (l *Log) hideFromGit() error {
-	f, err := l.root.OpenFile(ignoreFile, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+func hideFromGit(at *os.Root, file string, owner *Owner) error {
+	f, err := at.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}
@@ -133,7 +133,7 @@ func (l *Log) hideFromGit() error {
 		return err
 	}
 	_, err = f.WriteString("*\n")
-	return errors.Join(err, f.Close())
+	return errors.Join(err, owner.take(at, file), f.Close())
 }
 
 // Resume opens the newest log of a loop with the same mode, repository and

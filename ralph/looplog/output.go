@@ -20,10 +20,9 @@ func outputFile(n int) string { return fmt.Sprintf("%d.log", n) }
 type Output struct {
 	log *Log
 
-	mu   sync.Mutex
-	n    int
-	file *os.File // nil if there is none yet, or none can be written
-	left int
+	mu     sync.Mutex
+	n      int
+	copied copied
 }
 
 // Output is where that goes which people see of the loop. What comes first
@@ -51,7 +50,7 @@ func (l *Log) Note(text string) {
 func (o *Output) begin(n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.close()
+	o.copied.close()
 	o.n = n
 	file, err := o.log.root.OpenFile(o.log.name(outputFile(n)), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
@@ -62,39 +61,49 @@ func (o *Output) begin(n int) {
 		_ = file.Close()
 		return
 	}
-	o.file, o.left = file, int(max(0, maxOutput-info.Size()))
+	o.copied = copied{file: file, left: int(max(0, maxOutput-info.Size()))}
 }
 
 // Write implements [io.Writer]. It never fails.
 func (o *Output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.file == nil {
-		return len(p), nil
-	}
-	_, err := o.file.Write(p[:min(len(p), o.left)])
-	if len(p) > o.left && err == nil {
-		_, err = fmt.Fprintf(o.file, "\n[no more than %d MiB of one run are kept]\n", maxOutput>>20)
-		err = errors.Join(err, io.ErrShortWrite)
-	}
-	o.left -= len(p)
-	if err != nil {
-		o.close()
-	}
+	o.copied.write(p)
 	return len(p), nil
 }
 
-func (o *Output) close() {
-	if o.file != nil {
-		_ = o.file.Close()
-		o.file = nil
+// copied is a file with a copy of what somebody saw, up to a limit. Nobody is told
+// when it cannot be written.
+type copied struct {
+	file *os.File // nil if there is none, or no more is written
+	left int      // bytes
+}
+
+func (c *copied) write(p []byte) {
+	if c.file == nil {
+		return
+	}
+	_, err := c.file.Write(p[:min(len(p), c.left)])
+	if len(p) > c.left && err == nil {
+		_, err = fmt.Fprintf(c.file, "\n[no more than %d MiB of one run are kept]\n", maxOutput>>20)
+		err = errors.Join(err, io.ErrShortWrite)
+	}
+	c.left -= len(p)
+	if err != nil {
+		c.close()
+	}
+}
+
+func (c *copied) close() {
+	if c.file != nil {
+		_ = c.file.Close()
+		c.file = nil
 	}
 }
 
 // tee writes to people, and what they got to the log.
 type tee struct {
-	people io.Writer
-	log    *Output
+	people, log io.Writer
 }
 
 func (t tee) Write(p []byte) (int, error) {
