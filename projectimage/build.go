@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"time"
 
 	"github.com/docker/cli/cli/config/types"
 	buildkit "github.com/moby/buildkit/client"
@@ -58,15 +59,22 @@ func (b *Builder) build(ctx context.Context, spec buildSpec, noCache bool) error
 	solved, shown := make(chan *buildkit.SolveStatus), make(chan *buildkit.SolveStatus)
 	var log stepLog
 	var group errgroup.Group
+	succeeded := make(chan bool, 1)
 	group.Go(func() error {
 		_, err := c.Solve(ctx, nil, options, solved)
+		succeeded <- err == nil
 		return err
 	})
 	group.Go(func() error {
 		defer close(shown)
+		open := openSteps{}
 		for status := range solved {
 			log.record(status)
+			open.record(status)
 			shown <- b.Progress.briefly(status)
+		}
+		if <-succeeded && len(open) > 0 && b.Progress.Mode != ModeRawJSON {
+			shown <- open.end(time.Now())
 		}
 		return nil
 	})

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	buildkit "github.com/moby/buildkit/client"
 	"github.com/moby/buildkit/util/progress/progressui"
+	"github.com/opencontainers/go-digest"
 )
 
 // Mode is a way to show builds and pulls.
@@ -68,6 +70,34 @@ func (p Progress) briefly(status *buildkit.SolveStatus) *buildkit.SolveStatus {
 			vertex.Name = strings.ToValidUTF8(name[:nameMax], "") + " …"
 		}
 		vertex.Error = shorten(oneSpaced(vertex.Error), 2*nameMax)
+	}
+	return status
+}
+
+// openSteps are the steps of a build whose end the engine has not told. A busy
+// one can leave that out when the build ends.
+type openSteps map[digest.Digest]*buildkit.Vertex
+
+func (o openSteps) record(status *buildkit.SolveStatus) {
+	for _, vertex := range status.Vertexes {
+		if vertex.Completed == nil {
+			o[vertex.Digest] = vertex
+		} else {
+			delete(o, vertex.Digest)
+		}
+	}
+}
+
+// end is what the engine should have said of a build that has succeeded.
+func (o openSteps) end(now time.Time) *buildkit.SolveStatus {
+	status := &buildkit.SolveStatus{}
+	for _, vertex := range o {
+		ended := *vertex
+		if ended.Started == nil {
+			ended.Started = &now
+		}
+		ended.Completed = &now
+		status.Vertexes = append(status.Vertexes, &ended)
 	}
 	return status
 }
