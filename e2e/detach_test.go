@@ -30,6 +30,23 @@ func (w *world) end(t *testing.T) dispatch.End {
 	return end
 }
 
+// leftItsTerminal waits until the loop of the world's sandbox goes on without a
+// terminal.
+func (w *world) leftItsTerminal(t *testing.T) {
+	t.Helper()
+	notes := filepath.Join(w.config, "ralph", "dispatches", w.sandbox(t).Name, "*")
+	eventually(t, func() error {
+		found, err := filepath.Glob(notes)
+		for _, note := range found {
+			content, readErr := os.ReadFile(note)
+			if readErr == nil && strings.Contains(string(content), `"detached":true`) {
+				return nil
+			}
+		}
+		return errors.Join(err, errors.New("no loop is noted as detached"))
+	})
+}
+
 func TestADetachedLoopIsFollowedAndLeavesItsEnd(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())
@@ -181,7 +198,8 @@ func TestALostTerminalDetaches(t *testing.T) {
 				appears(t, filepath.Join(w.repo, "begun"))
 				build.screen.waitFor(t, "Mode:")
 				tc.lose(t, w, build)
-				build.process.wait(t)
+				build.process.wait(t) // docker; the plugin may take a moment longer
+				w.leftItsTerminal(t)
 
 				back := start(t, w.docker("ralph", "attach"))
 				follow := start(t, w.docker("ralph", "logs", "-f"))
