@@ -224,13 +224,20 @@ func (c *call) begin() error {
 	return nil
 }
 
-// vanish loses all running sandboxes, once (ISSUE #413).
+// vanish loses all running sandboxes, once (ISSUE #413). It is still said to come
+// until they are gone: who asks meanwhile waits for that.
 func (c *call) vanish() error {
-	var mine bool
-	err := Update(c.dir, func(s *Settings) { mine, s.Faults.VanishOnSleep = s.Faults.VanishOnSleep, false })
-	if err != nil || !mine {
-		return err
-	}
+	var lost error
+	err := Update(c.dir, func(s *Settings) {
+		if s.Faults.VanishOnSleep {
+			lost = c.loseRunning()
+			s.Faults.VanishOnSleep = false
+		}
+	})
+	return errors.Join(err, lost)
+}
+
+func (c *call) loseRunning() error {
 	all, err := c.store.list()
 	if err != nil {
 		return err
