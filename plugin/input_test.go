@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"io"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
+	"gotest.tools/v3/poll"
 )
 
 // What is typed after another reader has taken over is for that one, although the
@@ -27,6 +29,14 @@ func TestInputIsForTheLastReader(t *testing.T) {
 	_, err := w.Write([]byte("to the agent"))
 	assert.NilError(t, err)
 	assert.Equal(t, <-first, "to the agent")
+	poll.WaitOn(t, func(poll.LogT) poll.Result { // until it waits for more
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		if in.reading {
+			return poll.Success()
+		}
+		return poll.Continue("nobody reads")
+	}, poll.WithDelay(time.Millisecond))
 	in.take()
 	_, more := <-first
 	assert.Assert(t, !more)
