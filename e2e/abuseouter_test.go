@@ -49,15 +49,16 @@ func TestASandboxWhoseWallIsTamperedWith(t *testing.T) {
 		said := ask(out + through)
 		assert.Check(t, !strings.Contains(said, "OPEN") && strings.Contains(said, "ANSWERS"), said)
 		name := w.sandbox(t).Name
+		netns := w.container(t).Config.Labels["io.github.docker-ralph.network"] // what holds it has its name
 
 		// The firewall holds on a network that leads out.
-		run(t, w.docker("network", "connect", "bridge", name)).expect(t, 0)
+		run(t, w.docker("network", "connect", "bridge", netns)).expect(t, 0)
 		assert.Check(t, is.Contains(ask("ls /sys/class/net; "+out), "eth1"))
 		assert.Check(t, !strings.Contains(ask(out), "OPEN"))
-		run(t, w.docker("network", "disconnect", "bridge", name)).expect(t, 0)
+		run(t, w.docker("network", "disconnect", "bridge", netns)).expect(t, 0)
 
 		// The network holds without the firewall.
-		run(t, w.docker("run", "--rm", "--cap-add", "NET_ADMIN", "--network", "container:"+name, "-v", program+":/abuse:ro",
+		run(t, w.docker("run", "--rm", "--cap-add", "NET_ADMIN", "--network", "container:"+netns, "-v", program+":/abuse:ro",
 			engines.BaseImage(), "/abuse", "flush")).expect(t, 0)
 		assert.Check(t, !strings.Contains(ask(out), "OPEN"))
 
@@ -68,19 +69,21 @@ func TestASandboxWhoseWallIsTamperedWith(t *testing.T) {
 		ask("")
 		build.wait(t).expect(t, 0)
 
-		// It is restarted by hand. What comes next closes everything again, and
-		// what is refused is refused at once.
-		run(t, w.docker("restart", "-t", "1", name)).expect(t, 0)
-		w.plan(t, task{ID: "b", Title: "Try again", Steps: []string{"{ " + out + through + "; } >.ralph/said 2>&1"}})
-		w.ok(t, "build")
-		said = w.read(t, ".ralph/said")
-		assert.Check(t, !strings.Contains(said, "OPEN") && !strings.Contains(said, "timeout") && strings.Contains(said, "ANSWERS"), said)
+		// Something is restarted by hand. What comes next closes everything again,
+		// and what is refused is refused at once.
+		for _, tc := range []struct{ task, restarted string }{{"b", name}, {"c", netns}} {
+			run(t, w.docker("restart", "-t", "1", tc.restarted)).expect(t, 0)
+			w.plan(t, task{ID: tc.task, Title: "Try again", Steps: []string{"{ " + out + through + "; } >.ralph/said 2>&1"}})
+			w.ok(t, "build")
+			said = w.read(t, ".ralph/said")
+			assert.Check(t, !strings.Contains(said, "OPEN") && !strings.Contains(said, "timeout") && strings.Contains(said, "ANSWERS"), said)
+		}
 
 		// A command sees that there is another way out.
-		run(t, w.docker("network", "connect", "bridge", name)).expect(t, 0)
+		run(t, w.docker("network", "connect", "bridge", netns)).expect(t, 0)
 		refused := w.ralph(t, "task", "list").expect(t, 1)
-		assert.Check(t, is.Contains(refused.stderr, `past its proxy: take it off with "docker network disconnect bridge `+name+`"`))
-		run(t, w.docker("network", "disconnect", "bridge", name)).expect(t, 0)
+		assert.Check(t, is.Contains(refused.stderr, `past its proxy: take it off with "docker network disconnect bridge `+netns+`"`))
+		run(t, w.docker("network", "disconnect", "bridge", netns)).expect(t, 0)
 		w.ok(t, "task", "list")
 	})
 }

@@ -274,8 +274,11 @@ func (r *restarted) lets(t *testing.T, said string) {
 // out of it when it is started by hand, and that the next command mends it.
 func (r *restarted) comesBack(t *testing.T, subject string) {
 	t.Helper()
-	assert.Assert(t, !r.w.container(t).State.Running)
-	run(t, r.w.docker("start", r.name)).expect(t, 0)
+	c := r.w.container(t)
+	assert.Assert(t, !c.State.Running)
+	refused := run(t, r.w.docker("start", r.name)) // without what holds its network
+	assert.Assert(t, refused.code != 0 && strings.Contains(refused.stderr, "non running container"), refused.stderr)
+	run(t, r.w.docker("start", c.Config.Labels[labelPrefix+"network"], r.name)).expect(t, 0)
 	said := r.byHand(t)
 	r.holds(t, said)
 	assert.Check(t, !strings.Contains(said, "ALLOWED"), said)

@@ -8,13 +8,18 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress/canary"
 )
 
-// runCanary tries the ways out and prints what it found as JSON.
+// runCanary tries the ways out and prints what it found as JSON. A line on standard
+// input says that the proxy is there, if the question tells it to wait for that.
 func runCanary(ctx context.Context, args []string, std streams) error {
 	if len(args) != 1 {
 		return errors.New("usage: ralph-egress canary QUESTION")
 	}
 	question, err := canary.ParseQuestion(args[0])
 	if err != nil {
+		return err
+	}
+	question.There = func(ctx context.Context) error {
+		_, err := readLine(ctx, std.in)
 		return err
 	}
 	answer, err := canary.Run(ctx, question)

@@ -75,11 +75,13 @@ type engine struct {
 	guest *payload.Payload // the ralph that is in place there
 	// egress is the tag of the image with the proxy, if it is there.
 	egress string
+	// around is what was seen last of the engine's networks.
+	around *surroundings
 	// bare are the sandboxes that were started without raising their wall.
 	bare map[string]bool
-	// mounted are the sandboxes that were started, so that they have what is
-	// mounted as it is now.
-	mounted map[string]bool
+	// started are the sandboxes that were started by this program, so that they
+	// have what is mounted as it is now.
+	started map[string]bool
 }
 
 // info returns what the engine says about itself.

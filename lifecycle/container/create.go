@@ -27,6 +27,9 @@ import (
 // agent's, so that the agent cannot stop or kill it.
 const nobody = "65534:65534"
 
+// hostname is that of every sandbox.
+const hostname = "sandbox"
+
 // Create implements [lifecycle.Driver].
 func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.Sandbox, error) {
 	if err := checkLocal(d.Host); err != nil {
@@ -72,27 +75,25 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 		}
 		host.Mounts = append(host.Mounts, signMount(spec.SignDir))
 	}
-	networking, err := d.join(ctx, spec, host, l)
+	config := &container.Config{
+		Image:      image,
+		User:       nobody,
+		Hostname:   hostname,
+		WorkingDir: spec.Root,
+		Entrypoint: []string{program.Path(), "_init"},
+		Cmd:        []string{},
+		Labels:     l,
+		StopSignal: "SIGTERM",
+		Healthcheck: &container.HealthConfig{
+			Test: []string{"NONE"}, // an image's own would run what the agent can change
+		},
+	}
+	networking, err := d.join(ctx, spec, config, host, l)
 	if err != nil {
 		return lifecycle.Sandbox{}, err
 	}
 	made, err := d.createFitted(ctx, spec, user, client.ContainerCreateOptions{
-		Name: spec.Name,
-		Config: &container.Config{
-			Image:      image,
-			User:       nobody,
-			Hostname:   "sandbox",
-			WorkingDir: spec.Root,
-			Entrypoint: []string{program.Path(), "_init"},
-			Cmd:        []string{},
-			Labels:     l,
-			StopSignal: "SIGTERM",
-			Healthcheck: &container.HealthConfig{
-				Test: []string{"NONE"}, // an image's own would run what the agent can change
-			},
-		},
-		HostConfig:       host,
-		NetworkingConfig: networking,
+		Name: spec.Name, Config: config, HostConfig: host, NetworkingConfig: networking,
 	})
 	if err != nil {
 		return lifecycle.Sandbox{}, errors.Join(err, d.leaveNetwork(ctx, l))
@@ -105,7 +106,7 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 	}
 	if err == nil {
 		// The name is ours: what else belongs to it was left by somebody.
-		err = d.sweepWall(ctx, spec.Name, l[labelNetwork])
+		err = d.sweepWall(ctx, spec.Name, l)
 	}
 	if err != nil {
 		return lifecycle.Sandbox{}, errors.Join(err, d.Remove(context.WithoutCancel(ctx), sb))
@@ -213,11 +214,12 @@ func (d *Driver) Start(ctx context.Context, sb lifecycle.Sandbox) error {
 	lookups.Go(func() { _, _ = d.ensureGuest(ctx) })
 	if sb.Egress != "" {
 		lookups.Go(func() { _, _ = d.ensureEgress(ctx) })
+		lookups.Go(func() { _, _ = d.lookAround(ctx) })
 	}
-	_, err := d.API.ContainerStart(ctx, sb.ID, client.ContainerStartOptions{})
+	err := d.startAll(ctx, sb)
 	if err != nil && sb.Egress != "" && lacksNetwork(err) {
 		if err = d.rejoin(ctx, sb); err == nil {
-			_, err = d.API.ContainerStart(ctx, sb.ID, client.ContainerStartOptions{})
+			err = d.startAll(ctx, sb)
 		}
 	}
 	if err != nil {
@@ -225,11 +227,20 @@ func (d *Driver) Start(ctx context.Context, sb lifecycle.Sandbox) error {
 	}
 	d.engine.mu.Lock()
 	defer d.engine.mu.Unlock()
-	if d.engine.mounted == nil {
-		d.engine.mounted = map[string]bool{}
+	if d.engine.started == nil {
+		d.engine.started = map[string]bool{}
 	}
-	d.engine.mounted[sb.ID] = true
+	d.engine.started[sb.ID] = true
 	return nil
+}
+
+// startAll starts what holds the network of a sandbox, and the sandbox.
+func (d *Driver) startAll(ctx context.Context, sb lifecycle.Sandbox) error {
+	if err := d.startNetns(ctx, sb); err != nil {
+		return err
+	}
+	_, err := d.API.ContainerStart(ctx, sb.ID, client.ContainerStartOptions{})
+	return err
 }
 
 // Stop implements [lifecycle.Driver].
@@ -250,7 +261,7 @@ func (d *Driver) Remove(ctx context.Context, sb lifecycle.Sandbox) error {
 		return fmt.Errorf("removing the sandbox %s: %w", sb.Name, err)
 	}
 	if sb.Egress != "" {
-		if err := d.sweepWall(ctx, sb.Name, ""); err != nil {
+		if err := d.sweepWall(ctx, sb.Name, nil); err != nil {
 			return err
 		}
 	}

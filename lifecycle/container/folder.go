@@ -19,9 +19,9 @@ func (m marker) replaced(root string) bool {
 func (d *Driver) remount(ctx context.Context, sb lifecycle.Sandbox) error {
 	_, m, _ := d.readWholeMarker(sb)
 	d.engine.mu.Lock()
-	mounted := d.engine.mounted[sb.ID]
+	started := d.engine.started[sb.ID]
 	d.engine.mu.Unlock()
-	if mounted || !m.replaced(sb.Root) {
+	if started || !m.replaced(sb.Root) {
 		return nil
 	}
 	busy, err := d.Busy(ctx, sb)

@@ -18,9 +18,9 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
 
-// join makes the network of a sandbox and puts the sandbox into it. Without a
+// join makes the network of a sandbox, and has the sandbox use it. Without a
 // policy there is nothing to do.
-func (d *Driver) join(ctx context.Context, spec lifecycle.Spec, host *container.HostConfig, l map[string]string) (*network.NetworkingConfig, error) {
+func (d *Driver) join(ctx context.Context, spec lifecycle.Spec, config *container.Config, host *container.HostConfig, l map[string]string) (*network.NetworkingConfig, error) {
 	mode := spec.Egress.Policy.Mode
 	if mode == "" {
 		return nil, nil
@@ -32,26 +32,39 @@ func (d *Driver) join(ctx context.Context, spec lifecycle.Spec, host *container.
 	l[labelEgress], l[labelNetwork] = string(mode), n.name
 	if mode != egress.AllowAll {
 		l[labelProxy] = n.proxy.String()
-		// The engine's resolver would ask the host's, and so the world.
-		host.DNS = []netip.Addr{n.proxy}
-		if d.ownsStack(ctx, spec.Runtime) {
-			m, err := d.resolverMount(spec.Name, n.proxy)
-			if err != nil {
-				return nil, errors.Join(err, d.leaveNetwork(ctx, l))
-			}
-			host.Mounts = append(host.Mounts, m)
-		}
 	}
+	if !d.ownsStack(ctx, spec.Runtime) {
+		if err := d.makeNetns(ctx, spec, n, l); err != nil {
+			return nil, errors.Join(err, d.leaveNetwork(ctx, l))
+		}
+		host.NetworkMode = container.NetworkMode("container:" + l[labelNetns])
+		config.Hostname = "" // that of the holder
+		return nil, nil
+	}
+	if mode != egress.AllowAll {
+		m, err := d.resolverMount(spec.Name, n.proxy)
+		if err != nil {
+			return nil, errors.Join(err, d.leaveNetwork(ctx, l))
+		}
+		host.Mounts = append(host.Mounts, m)
+	}
+	return enter(spec, n, host), nil
+}
+
+// enter puts a container into the network of a sandbox, at the sandbox's place.
+func enter(spec lifecycle.Spec, n sandboxNetwork, host *container.HostConfig) *network.NetworkingConfig {
 	host.NetworkMode = container.NetworkMode(n.name)
 	if hasIPv6() {
 		host.Sysctls = map[string]string{"net.ipv6.conf.all.disable_ipv6": "1"}
 	}
-	if mode != egress.AllowAll {
+	if spec.Egress.Policy.Mode != egress.AllowAll {
+		// The engine's resolver would ask the host's, and so the world.
+		host.DNS = []netip.Addr{n.proxy}
 		giveUpSoon(host)
 	}
 	return &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{
 		n.name: {IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: n.agent}},
-	}}, nil
+	}}
 }
 
 // giveUpSoon has programs fail within seconds when the proxy is gone. What was
@@ -86,12 +99,16 @@ func lacksNetwork(err error) bool {
 
 // rejoin makes the network of a stopped sandbox again, as it was.
 func (d *Driver) rejoin(ctx context.Context, sb lifecycle.Sandbox) error {
+	owner, err := d.networkOwner(ctx, sb)
+	if err != nil {
+		return err
+	}
 	res, err := d.API.ContainerInspect(ctx, sb.ID, client.ContainerInspectOptions{})
 	if err != nil {
 		return err
 	}
 	name := res.Container.Config.Labels[labelNetwork]
-	was := res.Container.NetworkSettings.Networks[name]
+	was := owner.NetworkSettings.Networks[name]
 	if was == nil || was.IPAMConfig == nil {
 		return fmt.Errorf("its network %s is gone, and nobody knows what it was like: run the command with --recreate", name)
 	}
@@ -101,11 +118,11 @@ func (d *Driver) rejoin(ctx context.Context, sb lifecycle.Sandbox) error {
 	if _, err := d.API.NetworkCreate(ctx, name, networkOptions(spec, n, subnet)); err != nil {
 		return fmt.Errorf("making the network %s again: %w", name, err)
 	}
-	if _, err := d.API.NetworkDisconnect(ctx, name, client.NetworkDisconnectOptions{Container: sb.ID, Force: true}); err != nil && !errdefs.IsNotFound(err) {
+	if _, err := d.API.NetworkDisconnect(ctx, name, client.NetworkDisconnectOptions{Container: owner.ID, Force: true}); err != nil && !errdefs.IsNotFound(err) {
 		return fmt.Errorf("leaving the network that is gone: %w", err)
 	}
 	_, err = d.API.NetworkConnect(ctx, name, client.NetworkConnectOptions{
-		Container:      sb.ID,
+		Container:      owner.ID,
 		EndpointConfig: &network.EndpointSettings{IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: n.agent}},
 	})
 	if err != nil {
@@ -114,10 +131,16 @@ func (d *Driver) rejoin(ctx context.Context, sb lifecycle.Sandbox) error {
 	return nil
 }
 
-// leaveNetwork removes the network of a sandbox that there will not be.
+// leaveNetwork removes the network of a sandbox that there will not be, and who
+// holds it.
 func (d *Driver) leaveNetwork(ctx context.Context, l map[string]string) error {
-	if l[labelNetwork] == "" {
-		return nil
+	ctx = context.WithoutCancel(ctx)
+	var errs []error
+	if l[labelNetns] != "" {
+		errs = append(errs, d.removeContainer(ctx, l[labelNetns]))
 	}
-	return d.removeNetwork(context.WithoutCancel(ctx), l[labelNetwork])
+	if l[labelNetwork] != "" {
+		errs = append(errs, d.removeNetwork(ctx, l[labelNetwork]))
+	}
+	return errors.Join(errs...)
 }

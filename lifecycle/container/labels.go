@@ -28,7 +28,8 @@ const (
 	labelEgress     = labelPrefix + "egress"  // mode of the network policy
 	labelProxy      = labelPrefix + "proxy"   // address of the proxy
 	labelNetwork    = labelPrefix + "network" // of the sandbox
-	labelRun        = labelPrefix + "run"     // of the sandbox, for which a proxy was made
+	labelNetns      = labelPrefix + "netns"   // ID of the container that holds the network
+	labelRun        = labelPrefix + "run"     // of the network, for which a proxy was made
 	labelRole       = labelPrefix + "role"    // of what is not a sandbox
 	labelSign       = labelPrefix + "sign"    // folder of what signs its commits, if there is one
 	labelCache      = labelPrefix + "cache"   // volume with the caches of its repository
@@ -43,6 +44,7 @@ const (
 	roleEgress  = "egress"
 	roleProxy   = "proxy"
 	roleHelper  = "helper"
+	roleNetns   = "netns"
 	roleGit     = "git"
 	roleCache   = "cache"
 )
@@ -87,6 +89,7 @@ func fromLabels(id string, l map[string]string) lifecycle.Sandbox {
 		User:       l[labelUser],
 		Egress:     egress.Mode(l[labelEgress]),
 		Proxy:      l[labelProxy],
+		Netns:      l[labelNetns],
 		Private:    l[labelGit] == gitPrivate,
 		SignDir:    l[labelSign],
 		Cache:      l[labelCache],

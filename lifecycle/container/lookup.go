@@ -13,7 +13,7 @@ import (
 )
 
 // Lookup implements [lifecycle.Driver]. The sandbox and its proxy are inspected
-// at the same time.
+// at the same time, and then what holds their network.
 func (d *Driver) Lookup(ctx context.Context, name string) (lifecycle.Sandbox, error) {
 	var c, proxy container.InspectResponse
 	var found bool
@@ -44,8 +44,18 @@ func (d *Driver) Lookup(ctx context.Context, name string) (lifecycle.Sandbox, er
 	if c.State != nil {
 		sb.State = state(c.State.Status)
 	}
-	if sb.Egress != "" {
-		sb.Run = runOf(c, proxy)
+	if sb.Egress == "" {
+		return sb, nil
+	}
+	owner := c
+	if sb.Netns != "" {
+		var err error
+		if owner, err = d.networkOwner(ctx, sb); err != nil && !errdefs.IsNotFound(err) {
+			return lifecycle.Sandbox{}, err
+		}
+	}
+	if !stranded(c, owner) {
+		sb.Run = runOf(owner, proxy)
 	}
 	return sb, nil
 }

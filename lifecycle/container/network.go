@@ -18,6 +18,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress/firewall"
 )
 
 // egressNetwork is what the proxies of all sandboxes reach the world through.
@@ -119,6 +120,19 @@ type surroundings struct {
 	subnets  []netip.Prefix // in which no host of the internet is
 }
 
+// digest names those of the networks that are closed for no other reason: rules
+// that were made when there were others are out of date.
+func (s surroundings) digest() string {
+	var public []string
+	for _, n := range s.subnets {
+		if !slices.ContainsFunc(firewall.Never(), func(never netip.Prefix) bool { return never.Bits() <= n.Bits() && never.Contains(n.Addr()) }) {
+			public = append(public, n.String())
+		}
+	}
+	slices.Sort(public)
+	return strings.Join(slices.Compact(public), " ")
+}
+
 // lookAround lists the engine's networks, and makes that to the world if it is
 // missing.
 func (d *Driver) lookAround(ctx context.Context) (surroundings, error) {
@@ -130,6 +144,7 @@ func (d *Driver) lookAround(ctx context.Context) (surroundings, error) {
 		around, err := survey(res.Items)
 		if err != nil || around.egress != "" {
 			d.removeTwins(ctx, around)
+			d.note(around, err)
 			return around, err
 		}
 		without := false
@@ -144,6 +159,15 @@ func (d *Driver) lookAround(ctx context.Context) (surroundings, error) {
 		}
 	}
 	return surroundings{}, fmt.Errorf("making the network %s: it is gone as soon as it is there", egressNetwork)
+}
+
+// note keeps what was seen last.
+func (d *Driver) note(around surroundings, err error) {
+	if err == nil {
+		d.engine.mu.Lock()
+		defer d.engine.mu.Unlock()
+		d.engine.around = &around
+	}
 }
 
 // removeTwins removes networks that were made at the same moment as the one that
@@ -194,8 +218,8 @@ func survey(all []network.Summary) (surroundings, error) {
 }
 
 // sweepWall removes what stands around the sandbox of that name: its proxy,
-// helpers, and its networks but one.
-func (d *Driver) sweepWall(ctx context.Context, name, keep string) error {
+// helpers, and networks with what holds them, but for those that labels name.
+func (d *Driver) sweepWall(ctx context.Context, name string, keep map[string]string) error {
 	mine := make(client.Filters).Add("label", labelCreatedBy+"="+createdBy).Add("label", labelSandbox+"="+name).Add("label", labelRole)
 	containers, err := d.API.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: mine})
 	if err != nil {
@@ -203,14 +227,16 @@ func (d *Driver) sweepWall(ctx context.Context, name, keep string) error {
 	}
 	var errs []error
 	for _, c := range containers.Items {
-		errs = append(errs, d.removeContainer(ctx, c.ID))
+		if c.ID != keep[labelNetns] {
+			errs = append(errs, d.removeContainer(ctx, c.ID))
+		}
 	}
 	networks, err := d.API.NetworkList(ctx, client.NetworkListOptions{Filters: mine})
 	if err != nil {
 		return errors.Join(append(errs, fmt.Errorf("looking for the network of %s: %w", name, err))...)
 	}
 	for _, n := range networks.Items {
-		if n.Name != keep {
+		if n.Name != keep[labelNetwork] {
 			errs = append(errs, d.removeNetwork(ctx, n.ID))
 		}
 	}

@@ -33,7 +33,7 @@ func (d *Driver) SweepOrphans(ctx context.Context, grace time.Duration) (removed
 	var errs []error
 	inUse := map[string]bool{}
 	for _, c := range containers.Items {
-		if role := c.Labels[labelRole]; role != roleProxy && role != roleHelper || alive(c.Labels[labelSandbox]) {
+		if role := c.Labels[labelRole]; role != roleProxy && role != roleHelper && role != roleNetns || alive(c.Labels[labelSandbox]) {
 			continue
 		}
 		if time.Unix(c.Created, 0).After(before) {

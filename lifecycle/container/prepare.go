@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,6 +28,7 @@ type marker struct {
 	Hash string `json:"hash"`
 	// Run and Egress are what the wall was raised around, and by which program.
 	Run    string `json:"run,omitempty"`
+	Around string `json:"around,omitempty"` // [surroundings.digest] at the time
 	Egress string `json:"egress,omitempty"`
 	// Folder is which folder the work tree was then; empty if nobody can tell.
 	Folder string `json:"folder,omitempty"`
@@ -65,6 +67,9 @@ func (d *Driver) writeMarker(sb lifecycle.Sandbox, p payload.Payload, run string
 			return err
 		}
 		m.Egress = wall.Hash
+		d.engine.mu.Lock()
+		m.Around = d.engine.around.digest()
+		d.engine.mu.Unlock()
 	}
 	b, err := json.Marshal(m)
 	if err != nil {
@@ -81,7 +86,8 @@ func (d *Driver) writeMarker(sb lifecycle.Sandbox, p payload.Payload, run string
 }
 
 // Ready implements [lifecycle.Driver]. The wall around a sandbox stands if
-// nothing was restarted since it was raised.
+// nothing of its network was restarted since it was raised, and the networks
+// around it, as far as they were looked at, are the same.
 func (d *Driver) Ready(sb lifecycle.Sandbox) bool {
 	_, m, ok := d.readWholeMarker(sb)
 	if !ok || m.replaced(sb.Root) {
@@ -89,6 +95,12 @@ func (d *Driver) Ready(sb lifecycle.Sandbox) bool {
 	}
 	if sb.Egress == "" {
 		return true
+	}
+	d.engine.mu.Lock()
+	around := d.engine.around
+	d.engine.mu.Unlock()
+	if around != nil && around.digest() != m.Around {
+		return false
 	}
 	wall, err := payload.Egress(m.Arch)
 	return err == nil && m.Run == sb.Run && m.Egress == wall.Hash
@@ -99,6 +111,9 @@ func (d *Driver) Ready(sb lifecycle.Sandbox) bool {
 // tree inside is the one outside, and the wall stands.
 func (d *Driver) Prepare(ctx context.Context, sb lifecycle.Sandbox, spec lifecycle.Spec) error {
 	if err := d.remount(ctx, sb); err != nil {
+		return err
+	}
+	if err := d.regain(ctx, sb); err != nil {
 		return err
 	}
 	if err := checkMounts(spec); err != nil { // once more, now that nothing can change what is mounted
@@ -155,9 +170,9 @@ func (d *Driver) run(ctx context.Context, sb lifecycle.Sandbox, user string, arg
 	return d.runWith(ctx, sb.ID, user, nil, args...)
 }
 
-// runWith is run in any container, with a line for the command's input.
-func (d *Driver) runWith(ctx context.Context, id, user string, line []byte, args ...string) (output string, err error) {
-	made, err := d.API.ExecCreate(ctx, id, client.ExecCreateOptions{User: user, Cmd: args, AttachStdin: line != nil, AttachStdout: true, AttachStderr: true})
+// runWith is run in any container, with something for the command's input.
+func (d *Driver) runWith(ctx context.Context, id, user string, stdin io.Reader, args ...string) (output string, err error) {
+	made, err := d.API.ExecCreate(ctx, id, client.ExecCreateOptions{User: user, Cmd: args, AttachStdin: stdin != nil, AttachStdout: true, AttachStderr: true})
 	if err != nil {
 		return "", err
 	}
@@ -166,11 +181,9 @@ func (d *Driver) runWith(ctx context.Context, id, user string, line []byte, args
 		return "", err
 	}
 	defer conn.Close()
-	if line != nil {
-		defer context.AfterFunc(ctx, conn.Close)()
-		if _, err := conn.Conn.Write(line); err != nil {
-			return "", err
-		}
+	defer context.AfterFunc(ctx, conn.Close)()
+	if stdin != nil {
+		go func() { _, _ = io.Copy(conn.Conn, stdin) }() // a command that lacks something says so
 	}
 	var out bytes.Buffer
 	if err := demultiplex(&out, &out, conn.Reader); err != nil {

@@ -40,7 +40,7 @@ var errMeanwhile = errors.New("somebody else is making it at the same time")
 // somebody else has just done so. A proxy that is started in any other way gets
 // none, and lets nothing through: what it is told can hold keys, so it is
 // nowhere but in its memory.
-func (d *Driver) startProxy(ctx context.Context, sb lifecycle.Sandbox, agent container.InspectResponse, e lifecycle.Egress, image string, around surroundings) error {
+func (d *Driver) startProxy(ctx context.Context, sb lifecycle.Sandbox, owner container.InspectResponse, e lifecycle.Egress, image string, around surroundings) error {
 	address, err := netip.ParseAddr(sb.Proxy)
 	if err != nil {
 		return fmt.Errorf("the sandbox %s does not say where its proxy is: make it anew with --recreate", sb.Name)
@@ -56,7 +56,7 @@ func (d *Driver) startProxy(ctx context.Context, sb lifecycle.Sandbox, agent con
 		return err
 	}
 	for range 10 {
-		id, adopted, makeErr := d.makeProxy(ctx, sb, agent, address, image, around)
+		id, adopted, makeErr := d.makeProxy(ctx, sb, owner, address, image, around)
 		if err = makeErr; err == nil && !adopted {
 			err = d.instruct(ctx, id, append(message, '\n'))
 		}
@@ -77,11 +77,11 @@ func (d *Driver) startProxy(ctx context.Context, sb lifecycle.Sandbox, agent con
 	return nil
 }
 
-// current tells whether a proxy was made for the very run of a sandbox, with this
+// current tells whether a proxy was made for the very run of a network, with this
 // image, and has not been started again since: then it has its policy, or is
 // about to get it from whoever has made it.
-func current(c, agent container.InspectResponse, image string) bool {
-	if c.Config.Labels[labelRun] != agent.State.StartedAt || c.Config.Image != image || c.State == nil {
+func current(c container.InspectResponse, run, image string) bool {
+	if c.Config.Labels[labelRun] != run || c.Config.Image != image || c.State == nil {
 		return false
 	}
 	if ended, err := time.Parse(time.RFC3339Nano, c.State.FinishedAt); err == nil && !ended.IsZero() {
@@ -92,7 +92,8 @@ func current(c, agent container.InspectResponse, image string) bool {
 }
 
 // makeProxy creates the container of a proxy, or finds a current one.
-func (d *Driver) makeProxy(ctx context.Context, sb lifecycle.Sandbox, agent container.InspectResponse, address netip.Addr, image string, around surroundings) (id string, adopted bool, err error) {
+func (d *Driver) makeProxy(ctx context.Context, sb lifecycle.Sandbox, owner container.InspectResponse, address netip.Addr, image string, around surroundings) (id string, adopted bool, err error) {
+	run := owner.State.StartedAt + " " + around.digest()
 	c, found, err := d.inspectNamed(ctx, proxyName(sb.Name))
 	if err != nil {
 		return "", false, err
@@ -101,7 +102,7 @@ func (d *Driver) makeProxy(ctx context.Context, sb lifecycle.Sandbox, agent cont
 		if l := c.Config.Labels; l[labelCreatedBy] != createdBy || l[labelSandbox] != sb.Name {
 			return "", false, &lifecycle.ForeignError{Name: proxyName(sb.Name), What: "a container"}
 		}
-		if current(c, agent, image) {
+		if current(c, run, image) {
 			return c.ID, true, nil
 		}
 		if err := d.removeContainer(ctx, c.ID); err != nil {
@@ -109,7 +110,7 @@ func (d *Driver) makeProxy(ctx context.Context, sb lifecycle.Sandbox, agent cont
 		}
 	}
 	l := ownLabels(sb.Name, roleProxy)
-	l[labelRun] = agent.State.StartedAt
+	l[labelRun] = run
 	host := enclosed(proxyMemory, 256)
 	host.NetworkMode = container.NetworkMode(around.egress)
 	host.Sysctls = map[string]string{
@@ -136,7 +137,7 @@ func (d *Driver) makeProxy(ctx context.Context, sb lifecycle.Sandbox, agent cont
 	if err != nil {
 		return "", false, err
 	}
-	_, err = d.API.NetworkConnect(ctx, agent.Config.Labels[labelNetwork], client.NetworkConnectOptions{
+	_, err = d.API.NetworkConnect(ctx, owner.Config.Labels[labelNetwork], client.NetworkConnectOptions{
 		Container:      made.ID,
 		EndpointConfig: &network.EndpointSettings{IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: address}},
 	})

@@ -19,7 +19,15 @@ import (
 type networked struct{ API }
 
 func (networked) Info(context.Context, client.InfoOptions) (client.SystemInfoResult, error) {
-	return client.SystemInfoResult{Info: system.Info{DefaultRuntime: "runc"}}, nil
+	return client.SystemInfoResult{Info: system.Info{DefaultRuntime: "runc", Architecture: "x86_64"}}, nil
+}
+
+func (networked) ImageInspect(context.Context, string, ...client.ImageInspectOption) (client.ImageInspectResult, error) {
+	return client.ImageInspectResult{}, nil
+}
+
+func (networked) ContainerCreate(context.Context, client.ContainerCreateOptions) (client.ContainerCreateResult, error) {
+	return client.ContainerCreateResult{ID: "holder"}, nil
 }
 
 func (networked) NetworkCreate(context.Context, string, client.NetworkCreateOptions) (client.NetworkCreateResult, error) {
@@ -43,9 +51,11 @@ func TestWhoKnowsNames(t *testing.T) {
 			d := &Driver{API: networked{}, StateDir: t.TempDir()}
 			spec := lifecycle.Spec{Name: "sb", Runtime: tc.runtime}
 			spec.Egress.Policy.Mode = tc.mode
-			host, labels := &container.HostConfig{}, map[string]string{}
-			_, err := d.join(t.Context(), spec, host, labels)
+			config, host, labels := &container.Config{Hostname: "sandbox"}, &container.HostConfig{}, map[string]string{}
+			_, err := d.join(t.Context(), spec, config, host, labels)
 			assert.NilError(t, err)
+			assert.Equal(t, host.NetworkMode == "container:holder", tc.mode != "" && (tc.runtime == "" || tc.runtime == "runc"))
+			assert.Equal(t, config.Hostname == "", labels[labelNetns] != "", "a container has the name of who holds its network")
 			if !tc.own {
 				assert.Equal(t, len(host.Mounts), 0)
 				return

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/netip"
 	"slices"
@@ -23,14 +24,13 @@ import (
 
 // raiseWall brings the way out of a running sandbox up, closes all others, and
 // tries whether they are closed. Nothing is run in a sandbox before that. It
-// returns the name of what runs then.
+// returns the name of the time for which that holds.
 func (d *Driver) raiseWall(ctx context.Context, sb lifecycle.Sandbox, spec lifecycle.Spec) (run string, err error) {
 	// The times come from before: what is restarted meanwhile has another one.
-	res, err := d.API.ContainerInspect(ctx, sb.ID, client.ContainerInspectOptions{})
+	owner, err := d.networkOwner(ctx, sb)
 	if err != nil {
-		return "", fmt.Errorf("looking the sandbox %s up: %w", sb.Name, err)
+		return "", err
 	}
-	agent := res.Container
 	var image string
 	var around surroundings
 	group, groupCtx := errgroup.WithContext(ctx)
@@ -40,17 +40,28 @@ func (d *Driver) raiseWall(ctx context.Context, sb lifecycle.Sandbox, spec lifec
 		return "", err
 	}
 	group, groupCtx = errgroup.WithContext(ctx)
+	told, tell := io.Pipe()
 	if sb.Proxy != "" {
-		group.Go(func() error { return d.startProxy(groupCtx, sb, agent, spec.Egress, image, around) })
+		group.Go(func() error {
+			if err := d.startProxy(groupCtx, sb, owner, spec.Egress, image, around); err != nil {
+				return err
+			}
+			_, _ = tell.Write([]byte("\n")) // not everybody wants to know
+			return nil
+		})
 	}
-	group.Go(func() error { return d.tryWall(groupCtx, sb, agent, image, around) }) // it waits for the proxy
+	group.Go(func() error {
+		defer func() { _ = told.Close() }()
+		return d.tryWall(groupCtx, sb, owner, image, around, told)
+	})
 	if err := group.Wait(); err != nil {
 		return "", err
 	}
 	// A firewall that stood already hid it from the canary.
-	if other := foreignNetwork(agent); other != "" {
+	if other := foreignNetwork(owner); other != "" {
+		taken := strings.TrimPrefix(owner.Name, "/")
 		return "", fmt.Errorf("the sandbox %s is on the network %s too, past its proxy: take it off with \"docker network disconnect %s %s\"",
-			sb.Name, other, other, sb.Name)
+			sb.Name, other, other, taken)
 	}
 	proxy, _, err := d.inspectNamed(ctx, proxyName(sb.Name))
 	if err != nil {
@@ -59,13 +70,13 @@ func (d *Driver) raiseWall(ctx context.Context, sb lifecycle.Sandbox, spec lifec
 	d.engine.mu.Lock()
 	delete(d.engine.bare, sb.ID)
 	d.engine.mu.Unlock()
-	return runOf(agent, proxy), nil
+	return runOf(owner, proxy), nil
 }
 
 // foreignNetwork is a network that somebody else has connected a sandbox to.
-func foreignNetwork(agent container.InspectResponse) string {
-	for _, name := range networksOf(agent) {
-		if name != agent.Config.Labels[labelNetwork] && name != "none" {
+func foreignNetwork(owner container.InspectResponse) string {
+	for _, name := range networksOf(owner) {
+		if name != owner.Config.Labels[labelNetwork] && name != "none" {
 			return name
 		}
 	}
@@ -79,16 +90,16 @@ func networksOf(c container.InspectResponse) []string {
 	return slices.Sorted(maps.Keys(c.NetworkSettings.Networks))
 }
 
-// runOf names the time for which containers have been running, and where the
-// sandbox is connected to.
-func runOf(agent, proxy container.InspectResponse) string {
+// runOf names the time for which a network and a proxy have been there, and what
+// the network is connected to.
+func runOf(owner, proxy container.InspectResponse) string {
 	since := func(c container.InspectResponse) string {
 		if c.State == nil || !c.State.Running {
 			return "-"
 		}
 		return c.State.StartedAt
 	}
-	return strings.Join(append([]string{since(agent), proxy.ID, since(proxy)}, networksOf(agent)...), " ")
+	return strings.Join(append([]string{since(owner), proxy.ID, since(proxy)}, networksOf(owner)...), " ")
 }
 
 // How long to wait for answers that shall not come, behind a firewall and where
@@ -98,12 +109,10 @@ const (
 	waitAlone    = time.Second
 )
 
-// tryWall puts the firewall in place where it has an effect, and runs the
-// canary.
-func (d *Driver) tryWall(ctx context.Context, sb lifecycle.Sandbox, agent container.InspectResponse, image string, around surroundings) error {
+// tryWall puts the firewall in place where it has an effect, and runs the canary,
+// which waits for the proxy. A line says that it is there.
+func (d *Driver) tryWall(ctx context.Context, sb lifecycle.Sandbox, owner container.InspectResponse, image string, around surroundings, told io.Reader) error {
 	q := canary.Question{Hosts: slices.Clone(around.gateways), Wait: waitAlone, Patience: proxyPatience}
-	host := enclosed(64<<20, 128)
-	user := nobody
 	if sb.Proxy != "" {
 		address, err := netip.ParseAddr(sb.Proxy)
 		if err != nil {
@@ -112,31 +121,23 @@ func (d *Driver) tryWall(ctx context.Context, sb lifecycle.Sandbox, agent contai
 		q.Proxy = address
 		q.Hosts = append(q.Hosts, address.Prev()) // where a gateway would be
 	}
-	if d.ownsStack(ctx, agent.HostConfig.Runtime) {
-		// A firewall would have no effect there, and its namespace is empty.
-		if sb.Proxy == "" {
-			return fmt.Errorf("the runtime %s has a network of its own, in which nothing can be closed: use another network policy than %q", agent.HostConfig.Runtime, egress.AllowAll)
-		}
-		host.Runtime = agent.HostConfig.Runtime
-		host.NetworkMode = agent.HostConfig.NetworkMode
-		host.DNS = agent.HostConfig.DNS
-		for _, m := range agent.HostConfig.Mounts {
-			if m.Target == resolverFile {
-				host.Mounts = append(host.Mounts, m)
-			}
-		}
-		host.Sysctls = agent.HostConfig.Sysctls
-	} else {
+	if sb.Netns != "" {
 		q.Firewall, q.Wait, q.Near = true, waitFirewall, around.subnets
-		user = "0:0"
-		host.CapAdd = []string{"NET_ADMIN"}
-		host.NetworkMode = container.NetworkMode("container:" + sb.ID)
+		q.Await = owner.Config.Image == image
+	} else if sb.Proxy == "" {
+		return fmt.Errorf("the runtime %s has a network of its own, in which nothing can be closed: use another network policy than %q", owner.HostConfig.Runtime, egress.AllowAll)
 	}
 	arg, err := q.Encode()
 	if err != nil {
 		return err
 	}
-	out, err := d.runEgress(ctx, sb, image, user, host, "canary", arg)
+	var out []byte
+	if sb.Netns != "" {
+		out, err = d.runInNetns(ctx, sb, owner, image, told, "canary", arg)
+	} else {
+		// A firewall would have no effect there, and its namespace is empty.
+		out, err = d.runEgress(ctx, sb, image, nobody, besides(owner), "canary", arg)
+	}
 	if err != nil {
 		return fmt.Errorf("trying the wall around %s: %w", sb.Name, err)
 	}
@@ -150,43 +151,40 @@ func (d *Driver) tryWall(ctx context.Context, sb lifecycle.Sandbox, agent contai
 	return nil
 }
 
+// besides is for a container that is in the network of a sandbox as the sandbox
+// itself is.
+func besides(agent container.InspectResponse) *container.HostConfig {
+	host := enclosed(64<<20, 128)
+	host.Runtime = agent.HostConfig.Runtime
+	host.NetworkMode = agent.HostConfig.NetworkMode
+	host.DNS = agent.HostConfig.DNS
+	for _, m := range agent.HostConfig.Mounts {
+		if m.Target == resolverFile {
+			host.Mounts = append(host.Mounts, m)
+		}
+	}
+	host.Sysctls = agent.HostConfig.Sysctls
+	return host
+}
+
 // closeBare puts the firewall around a sandbox that this program has started
 // for something else than a dispatch, so that no command runs without it. It
-// has no proxy then, and reaches nothing.
+// may have no proxy then, and reach nothing.
 func (d *Driver) closeBare(ctx context.Context, sb lifecycle.Sandbox) error {
 	d.engine.mu.Lock()
 	bare := d.engine.bare[sb.ID]
 	d.engine.mu.Unlock()
-	if !bare {
+	if !bare || sb.Netns == "" { // a network of its own is closed, and a firewall has no effect
 		return nil
 	}
-	res, err := d.API.ContainerInspect(ctx, sb.ID, client.ContainerInspectOptions{})
-	if err != nil {
-		return fmt.Errorf("looking the sandbox %s up: %w", sb.Name, err)
-	}
-	if d.ownsStack(ctx, res.Container.HostConfig.Runtime) {
-		return nil // its network is closed, and a firewall has no effect
-	}
-	image, err := d.ensureEgress(ctx)
+	now, err := d.Lookup(ctx, sb.Name)
 	if err != nil {
 		return err
 	}
-	rules := []string{"firewall", "-proxy", sb.Proxy}
-	if sb.Proxy == "" {
-		around, err := d.lookAround(ctx)
-		if err != nil {
-			return err
+	if now.ID != sb.ID || !d.Ready(now) {
+		if err := d.closeNetns(ctx, sb); err != nil {
+			return fmt.Errorf("putting the firewall around %s: %w", sb.Name, err)
 		}
-		rules = []string{"firewall", "-open"}
-		for _, near := range around.subnets {
-			rules = append(rules, "-near", near.String())
-		}
-	}
-	host := enclosed(64<<20, 128)
-	host.CapAdd = []string{"NET_ADMIN"}
-	host.NetworkMode = container.NetworkMode("container:" + sb.ID)
-	if _, err := d.runEgress(ctx, sb, image, "0:0", host, rules...); err != nil {
-		return fmt.Errorf("putting the firewall around %s: %w", sb.Name, err)
 	}
 	d.engine.mu.Lock()
 	delete(d.engine.bare, sb.ID)

@@ -155,18 +155,39 @@ web PROXY CONNECT blocked.example:443: HTTP/1.1 403 Forbidden
 			assert.Check(t, is.Contains(out, "403 Forbidden"))
 			assert.Check(t, is.DeepEqual(open(out), []string{"dns allowed.example"}))
 		})
-		t.Run("a restart brings the wall back", func(t *testing.T) {
-			_, err := api.ContainerRestart(t.Context(), sb.ID, client.ContainerRestartOptions{Timeout: new(int)})
-			assert.NilError(t, err)
-			again := takenUp(t, s.Driver, spec)
+		closed := func(t *testing.T, sb lifecycle.Sandbox) {
+			t.Helper()
 			secret := nonce()
 			began := time.Now()
-			assert.Check(t, is.Len(open(try(t, s.Driver, again, spec, waysOut(m, secret)...)), 0))
-			assert.Check(t, time.Since(began) < 5*time.Second, "the firewall is back")
+			assert.Check(t, is.Len(open(try(t, s.Driver, sb, spec, waysOut(m, secret)...)), 0))
+			assert.Check(t, time.Since(began) < 5*time.Second, "the firewall is there")
 			assert.Check(t, !m.udp.contains(secret) && !left.contains(secret))
+		}
+		t.Run("the wall stays when the sandbox is restarted", func(t *testing.T) {
+			restart(t, api, sb.ID)
+			found, err := s.Driver.Lookup(t.Context(), spec.Name)
+			assert.NilError(t, err)
+			assert.Assert(t, s.Driver.Ready(found))
+			closed(t, found)
+		})
+		t.Run("what holds the network is restarted", func(t *testing.T) {
+			restart(t, api, sb.Netns)
+			closed(t, takenUp(t, s.Driver, spec))
+		})
+		t.Run("what holds the network has ended while something runs", func(t *testing.T) {
+			sh(t, s.Driver, sb, spec, "sleep 300 >/dev/null 2>&1 &")
+			_, err := api.ContainerStop(t.Context(), sb.Netns, client.ContainerStopOptions{})
+			assert.NilError(t, err)
+			assert.Check(t, is.Len(open(try(t, s.Driver, sb, spec, waysOut(m, nonce())...)), 0))
+			_, err = ensure(t, s.Driver, spec, false)
+			assert.ErrorContains(t, err, "docker ralph stop --now "+sb.Name)
+			assert.NilError(t, s.Driver.Stop(t.Context(), sb))
+			closed(t, takenUp(t, s.Driver, spec))
 		})
 		t.Run("a network that was pruned is made again", func(t *testing.T) {
 			assert.NilError(t, s.Driver.Stop(t.Context(), sb))
+			_, err := api.ContainerStop(t.Context(), sb.Netns, client.ContainerStopOptions{})
+			assert.NilError(t, err)
 			for _, name := range leftOf(t, api, sb.Name) {
 				if strings.HasPrefix(name, sb.Name+".") {
 					_, err := api.NetworkRemove(t.Context(), name, client.NetworkRemoveOptions{})
@@ -177,10 +198,10 @@ web PROXY CONNECT blocked.example:443: HTTP/1.1 403 Forbidden
 			assert.Check(t, is.DeepEqual(open(try(t, s.Driver, again, spec, append(waysOut(m, nonce()), "dns allowed.example")...)), []string{"dns allowed.example"}))
 		})
 		t.Run("a sandbox with a way out is not used", func(t *testing.T) {
-			_, err := api.NetworkConnect(t.Context(), "bridge", client.NetworkConnectOptions{Container: other.ID})
+			_, err := api.NetworkConnect(t.Context(), "bridge", client.NetworkConnectOptions{Container: other.Netns})
 			assert.NilError(t, err)
-			_, err = api.ContainerRestart(t.Context(), other.ID, client.ContainerRestartOptions{Timeout: new(int)})
-			assert.NilError(t, err)
+			restart(t, api, other.Netns)
+			restart(t, api, other.ID)
 			_, err = ensure(t, s.Driver, otherSpec, false)
 			assert.ErrorContains(t, err, "network is not closed")
 			assert.Check(t, is.ErrorContains(err, "(without the firewall)"))
@@ -224,10 +245,17 @@ func takenUp(t *testing.T, d lifecycle.Driver, spec lifecycle.Spec) lifecycle.Sa
 	return sb
 }
 
+// restart restarts a container at once.
+func restart(t *testing.T, api *client.Client, id string) {
+	t.Helper()
+	_, err := api.ContainerRestart(t.Context(), id, client.ContainerRestartOptions{Timeout: new(int)})
+	assert.NilError(t, err)
+}
+
 // wallAddress is that of a sandbox in its network.
 func wallAddress(t *testing.T, api *client.Client, sb lifecycle.Sandbox) string {
 	t.Helper()
-	res, err := api.ContainerInspect(t.Context(), sb.ID, client.ContainerInspectOptions{})
+	res, err := api.ContainerInspect(t.Context(), sb.Netns, client.ContainerInspectOptions{})
 	assert.NilError(t, err)
 	for _, n := range res.Container.NetworkSettings.Networks {
 		return n.IPAddress.String()
@@ -273,6 +301,13 @@ func TestAllowAllStillClosesWhatNobodyNeeds(t *testing.T) {
 
 		// A restart, and a command that is not a dispatch's.
 		assert.NilError(t, s.Driver.Stop(t.Context(), sb))
+		assert.NilError(t, s.Driver.Start(t.Context(), sb))
+		assert.Check(t, is.DeepEqual(open(try(t, s.Driver, sb, spec, args...)), []string{reached}))
+
+		// The same when its network begins anew, without any rules.
+		assert.NilError(t, s.Driver.Stop(t.Context(), sb))
+		_, err := e.Client(t).ContainerStop(t.Context(), sb.Netns, client.ContainerStopOptions{})
+		assert.NilError(t, err)
 		assert.NilError(t, s.Driver.Start(t.Context(), sb))
 		assert.Check(t, is.DeepEqual(open(try(t, s.Driver, sb, spec, args...)), []string{reached}))
 

@@ -1,6 +1,7 @@
 package container
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,7 +49,7 @@ func (d *Driver) HandOver(ctx context.Context, sb lifecycle.Sandbox, routes []eg
 	if err != nil {
 		return "", fmt.Errorf("handing keys to the proxy of %s: %w", sb.Name, err)
 	}
-	if _, err := d.runWith(ctx, proxyName(sb.Name), nobody, append(line, '\n'), "/"+payload.EgressProgram, "ctl", "routes"); err != nil {
+	if _, err := d.runWith(ctx, proxyName(sb.Name), nobody, bytes.NewReader(append(line, '\n')), "/"+payload.EgressProgram, "ctl", "routes"); err != nil {
 		return "", fmt.Errorf("handing keys to the proxy of %s: %w", sb.Name, err)
 	}
 	return base, nil

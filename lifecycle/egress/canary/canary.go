@@ -4,6 +4,7 @@
 package canary
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,6 +30,12 @@ type Question struct {
 	Wait time.Duration `json:"wait"`
 	// Patience is how long the proxy may take to begin.
 	Patience time.Duration `json:"patience"`
+	// Await is set if the canary is told when the proxy is there. Without it the
+	// canary asks until it is answered, which takes a second more if the first time
+	// was too early: that is when the kernel looks for a machine again.
+	Await bool `json:"await,omitempty"`
+	// There returns when the proxy is there, if Await is set.
+	There func(ctx context.Context) error `json:"-"`
 }
 
 // Answer says what is not as it shall be.

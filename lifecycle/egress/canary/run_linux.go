@@ -48,6 +48,11 @@ func Run(ctx context.Context, q Question) (Answer, error) {
 	if q.Proxy.IsValid() {
 		// It may be starting still. Whoever asks for the address of a machine that
 		// is not there yet asks again only a second later, so it comes last.
+		if q.Await {
+			if err := q.There(ctx); err != nil {
+				return Answer{}, fmt.Errorf("waiting for the proxy: %w", err)
+			}
+		}
 		q.askProxy(ctx, &answer)
 		answer.Open = append(answer.Open, q.all(ctx, q.Wait, q.byResolvers())...)
 	}
