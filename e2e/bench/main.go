@@ -208,7 +208,7 @@ func (b *bench) measure() error {
 		[][]string{
 			{"docker", "run", "-d", "--name", peerName, image, "sleep", "1000"},
 			{"docker", "exec", peerName, "true"},
-		}, []string{"docker", "rm", "-fv", name, peerName})
+		}, removal(name), []string{"docker", "rm", "-fv", peerName})
 }
 
 // settle is what an engine gets to tidy up after a removal, so that the next

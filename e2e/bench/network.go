@@ -124,8 +124,8 @@ func (b *bench) proxyMemory() error {
 
 // removal is a command that removes a sandbox and what stands around it.
 func removal(name string) []string {
-	return []string{"sh", "-c", "docker rm -fv " + name + " " + name + ".egress; docker volume rm ralph-git-" + name + "; " +
-		"docker network ls -q --filter label=io.github.docker-ralph.sandbox=" + name + " | xargs -r docker network rm"}
+	return []string{"sh", "-c", "docker rm -fv " + name + " $(docker ps -aq --filter label=io.github.docker-ralph.sandbox=" + name + "); " +
+		"docker volume rm ralph-git-" + name + "; docker network ls -q --filter label=io.github.docker-ralph.sandbox=" + name + " | xargs -r docker network rm"}
 }
 
 // mebibytes reads a size as docker writes it.
