@@ -4,17 +4,14 @@ package e2e
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
@@ -163,44 +160,6 @@ func (w *world) environments(t *testing.T) string {
 	}
 	res := run(t, w.docker("exec", "--user", fmt.Sprintf("%d:%d", w.uid, w.gid), all[0].ID, "sh", "-c", `for e in /proc/[0-9]*/environ; do tr '\0' '\n' <$e; done 2>/dev/null; true`))
 	return res.stdout
-}
-
-// watchArgv looks at the command lines of all processes on this machine,
-// those in containers included, again and again. What it returns ends that,
-// and tells which of the texts were seen.
-func watchArgv(t *testing.T, texts ...string) (seen func() map[string]bool) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan map[string]bool, 1)
-	go func() {
-		found := map[string]bool{}
-		for look := time.NewTicker(2 * time.Millisecond); ctx.Err() == nil; <-look.C {
-			for _, pid := range processes() {
-				argv, _ := os.ReadFile("/proc/" + pid + "/cmdline") // some have ended
-				for _, text := range texts {
-					found[text] = found[text] || bytes.Contains(argv, []byte(text))
-				}
-			}
-		}
-		ended <- found
-	}()
-	t.Cleanup(cancel)
-	return func() map[string]bool {
-		cancel()
-		return <-ended
-	}
-}
-
-// processes returns the process IDs of this machine, in any order: they are
-// wanted so often that sorting them counts.
-func processes() []string {
-	proc, err := os.Open("/proc")
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = proc.Close() }()
-	names, _ := proc.Readdirnames(-1)
-	return slices.DeleteFunc(names, func(name string) bool { return name[0] < '0' || name[0] > '9' })
 }
 
 // noFileHolds is an error when a file below dir holds the secret.
