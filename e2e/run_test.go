@@ -111,6 +111,8 @@ func TestShell(t *testing.T) {
 		w.shows(t, tm.wait(t).expect(t, 5).stdout, "shell")
 		w.restored(t)
 		assert.Check(t, is.Contains(w.ok(t, "logs", "shell"), "still 42\r\n"))
+		listed := w.ok(t, "task", "list", "--all")
+		assert.Check(t, is.Equal(w.ok(t, "logs", "task"), listed))
 		w.ownsEverything(t)
 	})
 }

@@ -15,11 +15,11 @@ import (
 func newLogsCommand(d dispatcher) *cobra.Command {
 	var opts dispatch.LogOptions
 	cmd := &cobra.Command{
-		Use:   "logs [OPTIONS] [run|shell]",
+		Use:   "logs [OPTIONS] [run|shell|task]",
 		Short: "Show what this branch's last loop has printed",
 		Long: `Show what the last loop of this repository and branch has printed, also while it
-runs. With --follow, the exit code is that of the loop. With "run" or "shell":
-what the last of these commands in this work tree has printed.`,
+runs. With --follow, the exit code is that of the loop. With "run", "shell" or
+"task": what the last of these commands in this work tree has printed.`,
 		Args:      cobra.MatchAll(cli.RequiresMaxArgs(1), cobra.OnlyValidArgs),
 		ValidArgs: dispatch.Transcribed(),
 		RunE: func(cmd *cobra.Command, args []string) error {

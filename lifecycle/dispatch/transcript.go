@@ -16,8 +16,8 @@ import (
 )
 
 // Transcribed are the commands whose output is kept here. Loops keep theirs
-// themselves, and what task prints is in the backlog.
-func Transcribed() []string { return []string{"run", "shell"} }
+// themselves.
+func Transcribed() []string { return []string{"run", "shell", taskCommand} }
 
 // transcribe keeps what a process prints, as it is. It returns how to end that.
 func (h Host) transcribe(root, command string, p *lifecycle.Process) (end func()) {
@@ -47,7 +47,7 @@ func owner(root string) *looplog.Owner {
 // transcript prints what a command has printed that is no loop.
 func transcript(wt scope.Worktree, opts LogOptions, out io.Writer) (err error) {
 	if opts.Follow || opts.Iteration > 0 {
-		return fmt.Errorf("--follow and --iteration are for loops: %s has no iterations, and is at a terminal", opts.Command)
+		return fmt.Errorf("--follow and --iteration are for loops: %s is none", opts.Command)
 	}
 	log, err := looplog.LatestTranscript(wt.Root, opts.Command)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// keptTranscripts is how many transcripts stay in a work tree.
+	// keptTranscripts is how many transcripts of each command stay in a work tree.
 	keptTranscripts = 50
 	// stamp is how the names of transcripts begin, so that they sort by time.
 	stamp = "20060102-150405.000"
@@ -31,8 +31,8 @@ type Transcript struct {
 }
 
 // Keep makes the transcript of a command in the work tree top, which begins now,
-// and removes those of old ones that are too many. A nil owner is the user of
-// this process.
+// and removes old ones of that command that are too many. A nil owner is the user
+// of this process.
 func Keep(top, command string, now time.Time, owner *Owner) (*Transcript, error) {
 	logs, err := makeLogs(top, owner)
 	if err != nil {
@@ -52,7 +52,7 @@ func Keep(top, command string, now time.Time, owner *Owner) (*Transcript, error)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("keeping what %s prints: %w", command, err), closed(file))
 		}
-		pruneTranscripts(logs, keptTranscripts)
+		pruneTranscripts(logs, command, keptTranscripts)
 		return &Transcript{copied: copied{file: file, left: maxOutput}}, nil
 	}
 }
@@ -100,11 +100,12 @@ func closed(file *os.File) error {
 	return file.Close()
 }
 
-// pruneTranscripts removes the oldest ones. What cannot be removed stays.
-func pruneTranscripts(logs *os.Root, limit int) {
+// pruneTranscripts removes the oldest ones of a command. What cannot be removed
+// stays.
+func pruneTranscripts(logs *os.Root, command string, limit int) {
 	var all []string
 	for _, name := range names(logs, looked) {
-		if _, ok := transcriptOf(name); ok {
+		if c, ok := transcriptOf(name); ok && c == command {
 			all = append(all, name)
 		}
 	}

@@ -66,6 +66,9 @@ func TestTranscriptsAreBounded(t *testing.T) {
 	top := t.TempDir()
 	assert.NilError(t, os.MkdirAll(filepath.Join(top, dir, "20260314-120000-build"), 0o755))
 	assert.NilError(t, os.WriteFile(filepath.Join(top, dir, "0-mine.log"), nil, 0o600))
+	other, err := Keep(top, "shell", noon.Add(-time.Hour), nil)
+	assert.NilError(t, err)
+	other.Close()
 	for i := range keptTranscripts + 5 {
 		kept, err := Keep(top, "run", noon.Add(time.Duration(i)*time.Hour), nil)
 		assert.NilError(t, err)
@@ -73,8 +76,9 @@ func TestTranscriptsAreBounded(t *testing.T) {
 	}
 	entries, err := os.ReadDir(filepath.Join(top, dir))
 	assert.NilError(t, err)
-	assert.Assert(t, is.Len(entries, keptTranscripts+2))
-	assert.Equal(t, entries[2].Name(), "20310203-170000.000-run.log", "the five oldest are gone")
+	assert.Assert(t, is.Len(entries, keptTranscripts+3))
+	assert.Equal(t, entries[2].Name(), "20310203-110000.000-shell.log", "that of another command stays")
+	assert.Equal(t, entries[3].Name(), "20310203-170000.000-run.log", "the five oldest are gone")
 
 	kept, err := Keep(top, "run", noon.AddDate(1, 0, 0), nil)
 	assert.NilError(t, err)
