@@ -73,7 +73,7 @@ type engine struct {
 	mu    sync.Mutex
 	info  *system.Info
 	guest *payload.Payload // the ralph that is in place there
-	// egress is the tag of the image with the proxy, if it is there.
+	// egress is the ID of the image with the proxy, if it is there.
 	egress string
 	// around is what was seen last of the engine's networks.
 	around *surroundings

@@ -10,8 +10,9 @@ import (
 )
 
 // ensureEgress makes sure that the image with the proxy, the firewall and the
-// canary of this version is on the engine, and returns its tag.
-func (d *Driver) ensureEgress(ctx context.Context) (tag string, err error) {
+// canary of this version is on the engine, and returns its ID: an engine that lists
+// containers looks up what a name means now, for each of them.
+func (d *Driver) ensureEgress(ctx context.Context) (id string, err error) {
 	info, err := d.info(ctx)
 	if err != nil {
 		return "", err
@@ -20,21 +21,23 @@ func (d *Driver) ensureEgress(ctx context.Context) (tag string, err error) {
 	if err != nil {
 		return "", err
 	}
-	tag = "docker-ralph/egress:" + p.Short()
 	d.engine.mu.Lock()
 	defer d.engine.mu.Unlock()
-	if d.engine.egress == tag {
-		return tag, nil
+	if d.engine.egress != "" {
+		return d.engine.egress, nil
 	}
-	_, err = d.API.ImageInspect(ctx, tag)
+	tag := "docker-ralph/egress:" + p.Short()
+	there, err := d.API.ImageInspect(ctx, tag)
 	if errdefs.IsNotFound(err) {
-		err = d.loadEgress(ctx, p, tag)
+		if err = d.loadEgress(ctx, p, tag); err == nil {
+			there, err = d.API.ImageInspect(ctx, tag)
+		}
 	}
 	if err != nil {
 		return "", fmt.Errorf("putting the proxy's image on the engine: %w", err)
 	}
-	d.engine.egress = tag
-	return tag, nil
+	d.engine.egress = there.ID
+	return there.ID, nil
 }
 
 func (d *Driver) loadEgress(ctx context.Context, p payload.Payload, tag string) error {

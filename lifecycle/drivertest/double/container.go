@@ -60,10 +60,15 @@ func (m containers) create(r *record) error {
 
 func (m containers) createNamed(api *engine, name string, r record) (client.ContainerCreateResult, error) {
 	stopNow := 0
+	// By its ID: an engine that lists containers looks up each name.
+	image, err := api.ImageInspect(m.c.ctx, r.Template)
+	if err != nil {
+		return client.ContainerCreateResult{}, err
+	}
 	return api.ContainerCreate(m.c.ctx, client.ContainerCreateOptions{
 		Name: name,
 		Config: &container.Config{
-			Image: r.Template, Hostname: "sandbox", User: "0:0",
+			Image: image.ID, Hostname: "sandbox", User: "0:0",
 			// It reaps what the sandbox's processes leave behind.
 			Entrypoint:  []string{"sh", "-c", "while :; do sleep 86400 & wait $!; done"},
 			Cmd:         []string{},
