@@ -105,6 +105,8 @@ func (a *Agent) work(ctx context.Context, task backlog.Task) (commit string, err
 	stop := a.keepLease(ctx, task.Slug)
 	defer stop()
 	before := head(ctx)
+	interrupts := watchInterrupts()
+	defer interrupts.stop()
 	for i, step := range task.Steps {
 		if err := a.out.Bash(step); err != nil {
 			return "", err
@@ -112,7 +114,7 @@ func (a *Agent) work(ctx context.Context, task backlog.Task) (commit string, err
 		if err := a.runStep(ctx, i+1, step); err != nil {
 			return "", err
 		}
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || interrupts.came() {
 			return "", &failure{fmt.Sprintf("interrupted after step %d of %d", i+1, len(task.Steps))}
 		}
 	}

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -260,6 +262,21 @@ type losing struct{ *backlog.Store }
 func (l losing) Claim(ctx context.Context, o backlog.ClaimOptions) (backlog.Task, error) {
 	_, _ = l.Store.Claim(ctx, backlog.ClaimOptions{Slug: o.Slug, Agent: "fast", Lease: time.Minute})
 	return l.Store.Claim(ctx, o)
+}
+
+// A step can be faster than what the signal has to do in this process.
+func TestInterruptAsTheStepEnds(t *testing.T) {
+	for _, sig := range []string{"INT", "TERM"} {
+		t.Run(sig, func(t *testing.T) {
+			own := make(chan os.Signal, 1)
+			signal.Notify(own, os.Interrupt, syscall.SIGTERM) // or else they end the test
+			defer signal.Stop(own)
+			r := newRepo(t)
+			r.create("a", "touch a; kill -"+sig+" $PPID")
+			assert.ErrorContains(t, r.agent.Build(t.Context()), "interrupted after step 1 of 1")
+			assert.Equal(t, r.task("a").Status, "open")
+		})
+	}
 }
 
 func TestLostRace(t *testing.T) {
