@@ -98,11 +98,12 @@ func state(s container.ContainerState) lifecycle.State {
 	}
 }
 
-// List implements [lifecycle.Driver].
+// List implements [lifecycle.Driver]. What stands around a sandbox has no work
+// tree, so the engine need not look it up.
 func (d *Driver) List(ctx context.Context) ([]lifecycle.Sandbox, error) {
 	res, err := d.API.ContainerList(ctx, client.ContainerListOptions{
 		All:     true,
-		Filters: make(client.Filters).Add("label", labelCreatedBy+"="+createdBy).Add("label", labelSandbox),
+		Filters: make(client.Filters).Add("label", labelCreatedBy+"="+createdBy).Add("label", labelSandbox).Add("label", labelWorktree),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing sandboxes: %w", err)
