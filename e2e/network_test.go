@@ -63,6 +63,15 @@ func TestANetworkPolicy(t *testing.T) {
 		w.ok(t, "build")
 		assert.Check(t, is.Contains(w.read(t, "far"), refusedByProxy))
 
+		// What is said while the sandbox is stopped, and its proxy is not, holds too.
+		for _, tc := range []struct{ say, want string }{{"allow", lostBehind}, {"deny", refusedByProxy}} {
+			w.stop(t, w.sandbox(t))
+			w.ok(t, "network", tc.say, "far.invalid")
+			w.plan(t, task{ID: tc.say, Title: "Try after a stop", Steps: []string{reach("far.invalid", "far")}})
+			w.ok(t, "build")
+			assert.Check(t, is.Contains(w.read(t, "far"), tc.want), tc.say)
+		}
+
 		var network dispatch.Network
 		assert.NilError(t, json.Unmarshal([]byte(w.ok(t, "network", "ls", "--format", "json")), &network))
 		assert.Equal(t, network.Policy, egress.Allowlist)

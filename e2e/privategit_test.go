@@ -107,6 +107,34 @@ func TestThePrivateGitDirectoryGoesWithItsSandbox(t *testing.T) {
 	})
 }
 
+// A sandbox cannot be started when somebody has removed what holds its network. It
+// is made anew, and its commits come out.
+func TestASandboxThatLostItsNetwork(t *testing.T) {
+	privately(t, func(t *testing.T, w *world) {
+		w.setenv("RALPH_NETWORK", "deny")
+		w.plan(t, task{ID: "a", Title: "Commit and hang", Steps: []string{"git commit -q --allow-empty -m hanging; touch committed; sleep 1000"}})
+		build := start(t, w.docker("ralph", "build", "-n", "1"))
+		appears(t, filepath.Join(w.repo, "committed"))
+		build.signalGroup(syscall.SIGKILL)
+		build.wait(t)
+		first := w.container(t)
+		run(t, w.docker("rm", "-f", first.Config.Labels[labelPrefix+"network"])).expect(t, 0)
+
+		res := w.ralph(t, "task", "list").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, `"docker ralph stop --now `+strings.TrimPrefix(first.Name, "/")+`"`))
+		w.ok(t, "stop", "--now")
+		w.ok(t, "task", "list")
+		assert.Check(t, w.container(t).ID != first.ID)
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "hanging")
+
+		// Nothing runs in this one.
+		run(t, w.docker("rm", "-f", w.container(t).Config.Labels[labelPrefix+"network"])).expect(t, 0)
+		res = w.ralph(t, "task", "list").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "run the command again"))
+		w.ok(t, "task", "list")
+	})
+}
+
 // Whoever is killed, the next command brings the commits.
 func TestAKilledDispatchWithAPrivateGitDirectory(t *testing.T) {
 	privately(t, func(t *testing.T, w *world) {

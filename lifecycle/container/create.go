@@ -251,7 +251,7 @@ func (d *Driver) Stop(ctx context.Context, sb lifecycle.Sandbox) error {
 	if sb.Proxy == "" {
 		return nil
 	}
-	return d.removeOwned(ctx, proxyName(sb.Name), sb.Name) // it is made anew with every start
+	return d.EndProxy(ctx, sb)
 }
 
 // Remove implements [lifecycle.Driver].

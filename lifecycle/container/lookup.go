@@ -50,7 +50,11 @@ func (d *Driver) Lookup(ctx context.Context, name string) (lifecycle.Sandbox, er
 	owner := c
 	if sb.Netns != "" {
 		var err error
-		if owner, err = d.networkOwner(ctx, sb); err != nil && !errdefs.IsNotFound(err) {
+		owner, err = d.networkOwner(ctx, sb)
+		switch {
+		case errdefs.IsNotFound(err) && sb.State == lifecycle.Stopped:
+			sb.State = lifecycle.Dead // it cannot be started any more
+		case err != nil && !errdefs.IsNotFound(err):
 			return lifecycle.Sandbox{}, err
 		}
 	}

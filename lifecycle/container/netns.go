@@ -66,9 +66,6 @@ func (d *Driver) startNetns(ctx context.Context, sb lifecycle.Sandbox) error {
 		return nil
 	}
 	_, err := d.API.ContainerStart(ctx, sb.Netns, client.ContainerStartOptions{})
-	if errdefs.IsNotFound(err) && !lacksNetwork(err) {
-		return fmt.Errorf("what holds its network is gone: run the command with --recreate to make the sandbox anew; your files are not touched by that (%w)", err)
-	}
 	return err
 }
 
@@ -149,8 +146,12 @@ func (d *Driver) regain(ctx context.Context, sb lifecycle.Sandbox) error {
 		return fmt.Errorf("looking the sandbox %s up: %w", sb.Name, err)
 	}
 	owner, err := d.networkOwner(ctx, sb)
-	if err != nil || !stranded(res.Container, owner) {
+	gone := errdefs.IsNotFound(err)
+	if err != nil && !gone {
 		return err
+	}
+	if !stranded(res.Container, owner) {
+		return nil
 	}
 	busy, err := d.Busy(ctx, sb)
 	if err != nil {
@@ -159,11 +160,14 @@ func (d *Driver) regain(ctx context.Context, sb lifecycle.Sandbox) error {
 	if busy {
 		return fmt.Errorf("what held the network of the sandbox %s was stopped, and what runs in it has none any more: end that with \"docker ralph stop --now %s\"", sb.Name, sb.Name)
 	}
-	if d.Report != nil {
-		d.Report(fmt.Sprintf("Starting the sandbox %s again: what held its network was stopped", sb.Name))
-	}
 	if err := d.Stop(ctx, sb); err != nil {
 		return err
+	}
+	if gone {
+		return fmt.Errorf("what held the network of the sandbox %s was removed, so it was stopped: run the command again to have it made anew", sb.Name)
+	}
+	if d.Report != nil {
+		d.Report(fmt.Sprintf("Starting the sandbox %s again: what held its network was stopped", sb.Name))
 	}
 	return d.Start(ctx, sb)
 }

@@ -144,6 +144,15 @@ func (d *Driver) makeProxy(ctx context.Context, sb lifecycle.Sandbox, owner cont
 	return made.ID, false, err
 }
 
+// EndProxy removes the proxy of a sandbox that does not run, if there is one. The
+// next start makes another, which is told the policy of then.
+func (d *Driver) EndProxy(ctx context.Context, sb lifecycle.Sandbox) error {
+	if err := d.removeOwned(ctx, proxyName(sb.Name), sb.Name); err != nil {
+		return fmt.Errorf("ending the proxy of %s: %w", sb.Name, err)
+	}
+	return nil
+}
+
 // removeOwned removes the container of that name, if it belongs to the
 // sandbox.
 func (d *Driver) removeOwned(ctx context.Context, name, sandbox string) error {

@@ -277,8 +277,11 @@ func NetworkAmend(ctx context.Context, h Host, over config.Overrides, allow bool
 	if n.vm != nil {
 		return h.amendVM(ctx, n, later)
 	}
-	if n.sb.State != lifecycle.Running || n.sb.Proxy == "" {
+	switch {
+	case n.sb.Proxy == "":
 		return nil
+	case n.sb.State != lifecycle.Running:
+		return n.driver.EndProxy(ctx, n.sb) // which has the policy of before
 	}
 	do := "deny"
 	if allow {
