@@ -84,7 +84,7 @@ func TestLogsOfAnAgentThatLies(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "evil", Title: "Lie", Steps: []string{
 			`printf 'red \033]0;title\007\033[31mword\n'`,
-			`cd .ralph/logs/*; printf '\033]52;c;aGk=\007planted\n' >>0.log; ln -s /etc/passwd 7.log`,
+			`cd .ralph/logs/*-build; printf '\033]52;c;aGk=\007planted\n' >>0.log; ln -s /etc/passwd 7.log`,
 		}})
 		w.ok(t, "build")
 		res := w.ralph(t, "logs").expect(t, 1)
