@@ -94,8 +94,8 @@ func TestASandboxWithoutALoopStops(t *testing.T) {
 		sb, spec := b.up(t)
 		client := b.startClient(t, sb, "touch begun; sleep 60; touch ended")
 		appears(t, filepath.Join(spec.Root, "begun"))
-		b.idle(t, time.Second)
 		b.killClient(t, client, sb)
+		b.idle(t, time.Second) // not before: the client's session need not count as use
 		b.stops(t, sb)
 	})
 }
