@@ -14,22 +14,25 @@ FOLDER=$CACHE/agents/codex-$CODEX_VERSION-gemini-$GEMINI_CLI_VERSION-opencode-$O
 fetch() {
 	have npm || apt_install npm
 	say "fetching codex, gemini, opencode and copilot (npm)"
-	rm -rf "$FOLDER.new"
-	mkdir -p "$FOLDER.new"
-	npm install --silent --no-save --no-audit --no-fund --ignore-scripts --prefix "$FOLDER.new" \
+	mkdir -p "${FOLDER%/*}"
+	local new # of our own: somebody else may be fetching them, too
+	new=$(mktemp -d "$FOLDER.XXXXXX")
+	npm install --silent --no-save --no-audit --no-fund --ignore-scripts --prefix "$new" \
 		"@openai/codex@$CODEX_VERSION" "@google/gemini-cli@$GEMINI_CLI_VERSION" \
 		"opencode-linux-$NPM_CPU@$OPENCODE_PROGRAM_VERSION" "@github/copilot@$COPILOT_VERSION" \
 		"node-linux-$NPM_CPU@$NODE_VERSION" >&2 ||
-		die "npm could not install the agents"
-	mkdir "$FOLDER.new/bin"
+		{ rm -rf "$new" && die "npm could not install the agents"; }
+	chmod 755 "$new"
+	mkdir "$new/bin"
 	for program in codex gemini copilot; do
-		ln -s "../node_modules/.bin/$program" "$FOLDER.new/bin/$program"
+		ln -s "../node_modules/.bin/$program" "$new/bin/$program"
 	done
 	# They want a newer node than some supported systems have.
-	ln -s "../node_modules/node-linux-$NPM_CPU/bin/node" "$FOLDER.new/bin/node"
-	ln -s "../node_modules/opencode-linux-$NPM_CPU/bin/opencode" "$FOLDER.new/bin/opencode"
-	rm -rf "$FOLDER"
-	mv "$FOLDER.new" "$FOLDER"
+	ln -s "../node_modules/node-linux-$NPM_CPU/bin/node" "$new/bin/node"
+	ln -s "../node_modules/opencode-linux-$NPM_CPU/bin/opencode" "$new/bin/opencode"
+	# Whoever comes second finds a folder, and leaves it.
+	[ -x "$FOLDER/bin/opencode" ] || rm -rf "$FOLDER"
+	mv --no-target-directory "$new" "$FOLDER" 2>/dev/null || rm -rf "$new"
 }
 
 [ -x "$FOLDER/bin/opencode" ] || fetch
