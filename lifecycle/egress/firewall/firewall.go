@@ -3,7 +3,7 @@
 // out but the proxy, holds without it; this one closes what is left, such as
 // packets to the host that need no answer, and refuses at once what would
 // else take seconds to fail. It has no effect under runtimes with a network
-// stack of their own, such as gVisor, and does not outlive a restart.
+// stack of their own, such as gVisor, and lasts as long as the namespace.
 package firewall
 
 import "net/netip"
