@@ -33,4 +33,4 @@ say "engines ready after $((SECONDS - started)) s"
 
 # The packages that take longest begin first. Two at once keep two cores busy; more only wait for each other.
 [ $# -gt 0 ] || set -- ./e2e ./projectimage ./lifecycle/microvm ./lifecycle/drivertest/double ./...
-go test -race -shuffle=on -timeout 45m -p 2 "$@"
+go test -race -shuffle=on -timeout 30m -p 2 "$@"
