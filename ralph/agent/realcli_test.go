@@ -24,13 +24,19 @@ import (
 // bench is a work tree in which a real agent runs, with a home of its own.
 type bench struct {
 	dir string
-	env []string
-	url string // of the model
+	// home is outside of the work tree. opencode keeps a copy of the work tree for
+	// each step: inside, it would copy all that it keeps at home each time.
+	home string
+	env  []string
+	url  string // of the model
 }
 
 func (b *bench) write(t *testing.T, name, content string) {
 	t.Helper()
 	path := filepath.Join(b.dir, name)
+	if inHome, ok := strings.CutPrefix(name, "~/"); ok {
+		path = filepath.Join(b.home, inHome)
+	}
 	assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	assert.NilError(t, os.WriteFile(path, []byte(content), 0o600))
 }
@@ -42,14 +48,14 @@ var realAgents = []struct {
 	setUp       func(t *testing.T, b *bench)
 }{
 	{"codex", "gpt-test", true, func(t *testing.T, b *bench) {
-		b.env = append(b.env, "CODEX_HOME="+filepath.Join(b.dir, "home", ".codex"), "CODEX_API_KEY=sk-test-key", "OPENAI_BASE_URL="+b.url+"/v1")
+		b.env = append(b.env, "CODEX_HOME="+filepath.Join(b.home, ".codex"), "CODEX_API_KEY=sk-test-key", "OPENAI_BASE_URL="+b.url+"/v1")
 	}},
 	{"gemini", "gemini-2.5-pro", true, func(t *testing.T, b *bench) {
 		b.env = append(b.env, "GEMINI_API_KEY=sk-test-key", "GOOGLE_GEMINI_BASE_URL="+b.url)
-		b.write(t, "home/.gemini/settings.json", `{"security":{"auth":{"selectedType":"gemini-api-key"}}}`)
+		b.write(t, "~/.gemini/settings.json", `{"security":{"auth":{"selectedType":"gemini-api-key"}}}`)
 	}},
 	{"opencode", "test/m", true, func(t *testing.T, b *bench) {
-		b.write(t, "home/.config/opencode/opencode.json", `{"share":"disabled","provider":{"test":{
+		b.write(t, "~/.config/opencode/opencode.json", `{"share":"disabled","provider":{"test":{
 			"npm":"@ai-sdk/openai-compatible","options":{"baseURL":"`+b.url+`/v1","apiKey":"sk-test-key"},
 			"models":{"m":{"name":"m","tool_call":true}}}}}`)
 	}},
@@ -76,9 +82,8 @@ func newBench(t *testing.T, model *modelapi.Vendor, setUp func(*testing.T, *benc
 	t.Helper()
 	server := httptest.NewServer(model)
 	t.Cleanup(server.Close)
-	b := &bench{dir: t.TempDir(), url: server.URL}
-	b.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(b.dir, "home"), "TMPDIR=" + filepath.Join(b.dir, "home"), "TERM=dumb"}
-	b.write(t, "home/.keep", "")
+	b := &bench{dir: t.TempDir(), home: t.TempDir(), url: server.URL}
+	b.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.home, "TMPDIR=" + b.home, "TERM=dumb"}
 	setUp(t, b)
 	return b
 }
@@ -123,9 +128,9 @@ func TestRealAgentsAsking(t *testing.T) {
 				"git add told && git commit -q -m 'Add it'",
 			}}, tc.setUp)
 			b.write(t, "told", "from the work tree\n")
-			b.write(t, "home/bin/ralph", "#!/bin/sh\necho \"$*\" >>called\n")
-			assert.NilError(t, os.Chmod(filepath.Join(b.dir, "home/bin/ralph"), 0o755))
-			b.env[0] = "PATH=" + filepath.Join(b.dir, "home/bin") + ":" + os.Getenv("PATH")
+			b.write(t, "~/bin/ralph", "#!/bin/sh\necho \"$*\" >>called\n")
+			assert.NilError(t, os.Chmod(filepath.Join(b.home, "bin/ralph"), 0o755))
+			b.env[0] = "PATH=" + filepath.Join(b.home, "bin") + ":" + os.Getenv("PATH")
 			b.env = append(b.env, "GIT_AUTHOR_NAME=t", "GIT_AUTHOR_EMAIL=t@t", "GIT_COMMITTER_NAME=t", "GIT_COMMITTER_EMAIL=t@t")
 			b.git(t, "init", "-q")
 			t.Chdir(b.dir) // Prepare looks at the repository here
