@@ -124,14 +124,41 @@ func work(ctx context.Context, s *Store) error {
 // workBegins is what a process says on stderr before it opens the backlog.
 const workBegins = "begun"
 
+// saying keeps what a process has said, and tells when it has said some lines.
+type saying struct {
+	all     bytes.Buffer
+	lines   int // that are awaited
+	reached chan struct{}
+}
+
+func newSaying(lines int) *saying {
+	s := &saying{lines: lines, reached: make(chan struct{})}
+	if lines == 0 {
+		close(s.reached)
+	}
+	return s
+}
+
+func (s *saying) Write(p []byte) (int, error) {
+	was := s.lines
+	s.lines -= bytes.Count(p, []byte("\n"))
+	if was > 0 && s.lines <= 0 {
+		close(s.reached)
+	}
+	return s.all.Write(p)
+}
+
 // killWorkers runs processes, kills each a while after it has begun, and returns
-// what they have said.
-func killWorkers(t *testing.T, path string, n int) string {
+// what they have said. The first has said some lines by then, on a slow machine
+// too.
+func killWorkers(t *testing.T, path string, n, lines int) string {
 	t.Helper()
-	said, begun, cmds := make([]bytes.Buffer, n), make([]io.Reader, n), make([]*exec.Cmd, n)
+	said, begun, cmds := make([]*saying, n), make([]io.Reader, n), make([]*exec.Cmd, n)
 	for i := range cmds {
+		said[i] = newSaying(lines)
+		lines = 0
 		cmds[i] = process(t, "work", path)
-		cmds[i].Stdout = &said[i]
+		cmds[i].Stdout = said[i]
 		var err error
 		begun[i], err = cmds[i].StderrPipe()
 		assert.NilError(t, err)
@@ -145,10 +172,11 @@ func killWorkers(t *testing.T, path string, n int) string {
 	}
 	var all strings.Builder
 	for i, cmd := range cmds {
+		<-said[i].reached
 		<-ends[i]
 		assert.NilError(t, cmd.Process.Kill())
 		_ = cmd.Wait()
-		_, _ = said[i].WriteTo(&all)
+		_, _ = said[i].all.WriteTo(&all)
 	}
 	return all.String()
 }
@@ -210,7 +238,7 @@ func TestKilledAtAnyPoint(t *testing.T) {
 		if round%5 == 0 {
 			path = dbPath(t) // some are killed while they make the database
 		}
-		said := killWorkers(t, path, processes)
+		said := killWorkers(t, path, processes, round%5)
 		worked += strings.Count(said, "done")
 		// Nobody else has it open: what the dead have left must be recovered.
 		s, err := Open(t.Context(), path, testScope())
