@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"syscall"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -67,7 +68,10 @@ func (in *installation) put(t *testing.T, name, script string) {
 	t.Helper()
 	bin := filepath.Join(in.dir, "bin")
 	assert.NilError(t, os.MkdirAll(bin, 0o755))
-	assert.NilError(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script), 0o755))
+	syscall.ForkLock.RLock() // a child that is forked meanwhile would hold the program open: "text file busy"
+	err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script), 0o755)
+	syscall.ForkLock.RUnlock()
+	assert.NilError(t, err)
 	in.env = append(in.env, "PATH="+bin+":"+shared.bin+":/usr/local/bin:/usr/bin:/bin")
 }
 

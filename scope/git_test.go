@@ -5,6 +5,7 @@ package scope
 import (
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -26,7 +27,9 @@ func TestAnAnswerThatWasNotReadInTime(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
+			syscall.ForkLock.RLock() // a child that is forked meanwhile would hold the program open: "text file busy"
 			dir := fs.NewDir(t, "git", fs.WithFile("git", "#!/bin/sh\n"+tc.script, fs.WithMode(0o755)))
+			syscall.ForkLock.RUnlock()
 			a := git{program: dir.Join("git"), dir: dir.Path(), environ: []string{"PATH=/usr/bin:/bin"}}.run(t.Context(), "branch")
 			if tc.fails {
 				assert.ErrorIs(t, a.err, exec.ErrWaitDelay)

@@ -32,7 +32,7 @@ func install(t testing.TB, dir, claude string) []string {
 	assert.NilError(t, err)
 	assert.NilError(t, os.Symlink(self, filepath.Join(bin, "ralph")))
 	if claude != "" {
-		assert.NilError(t, os.WriteFile(filepath.Join(bin, "claude"), []byte(claude), 0o700))
+		writeProgram(t, filepath.Join(bin, "claude"), claude)
 	}
 	return []string{
 		asProgram + "=1", "PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + filepath.Join(dir, ".home"),
@@ -40,6 +40,15 @@ func install(t testing.TB, dir, claude string) []string {
 		"GORACE=atexit_sleep_ms=0", // a race-enabled program otherwise takes a second to end
 		"GIT_AUTHOR_NAME=t", "GIT_AUTHOR_EMAIL=t@t", "GIT_COMMITTER_NAME=t", "GIT_COMMITTER_EMAIL=t@t",
 	}
+}
+
+// writeProgram writes a script that is run right away: a child that is forked
+// meanwhile by another test would hold it open ("text file busy").
+func writeProgram(t testing.TB, path, script string) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	assert.NilError(t, os.WriteFile(path, []byte(script), 0o700))
 }
 
 func TestScripts(t *testing.T) {

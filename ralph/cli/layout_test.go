@@ -34,7 +34,7 @@ esac
 echo "$*" >>` + calls + "\n"
 	task := filepath.Join(p.dir, "prog", "lib", "task")
 	assert.NilError(t, os.Remove(task))
-	assert.NilError(t, os.WriteFile(task, []byte(stub), 0o755))
+	writeProgram(t, task, stub)
 
 	cmd := p.command(filepath.Join(p.dir, "prog", "ralph.sh"), "build")
 	var said strings.Builder

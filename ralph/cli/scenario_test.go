@@ -173,7 +173,7 @@ func newScenario(t *testing.T, script, config string) place {
 	state := t.TempDir()
 	p.env = append(p.env, "STATE="+state)
 	agent := filepath.Join(p.dir, ".bin", "mine")
-	assert.NilError(t, os.WriteFile(agent, []byte(agentParts+script+"\n"), 0o700))
+	writeProgram(t, agent, agentParts+script+"\n")
 	config = "[agent]\nname = \"mine\"\n[agents.mine]\ncommand = [\"mine\"]\n" + config
 	assert.NilError(t, os.WriteFile(filepath.Join(p.dir, "ralph.toml"), []byte(config), 0o600))
 	assert.NilError(t, os.WriteFile(filepath.Join(p.dir, ".git", "info", "exclude"), []byte(".bin\n.home\nralph-*\n"), 0o600))
