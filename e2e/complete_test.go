@@ -3,6 +3,8 @@
 package e2e
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,6 +21,18 @@ func (w *world) completes(t *testing.T, args ...string) []string {
 	return strings.Fields(strings.ReplaceAll(strings.ReplaceAll(offered, " ", "_"), "\t", "="))
 }
 
+// offers waits until exactly this is offered: completion that takes longer than a
+// user would wait offers nothing, and the machine may be busy.
+func (w *world) offers(t *testing.T, want []string, args ...string) {
+	t.Helper()
+	eventually(t, func() error {
+		if offered := w.completes(t, args...); !slices.Equal(offered, want) {
+			return fmt.Errorf("%q is offered behind %q, not %q", offered, args, want)
+		}
+		return nil
+	})
+}
+
 // The IDs of tasks come from a sandbox that runs, or from nowhere.
 func TestTasksAreCompleted(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
@@ -28,11 +42,11 @@ func TestTasksAreCompleted(t *testing.T) {
 
 		w.plan(t, task{ID: "auth/01", Title: "Don't `log` $(id)"}, task{ID: "auth/02", Title: "Log in"}, task{ID: "x$(touch pwned)", Title: "Bad"})
 		w.ok(t, "task", "claim", "auth/02", "--agent", "me")
-		assert.DeepEqual(t, w.completes(t, "task", "show", ""), []string{"auth/01=Don’t_·log·_·(id)", "auth/02=Log_in"})
-		assert.DeepEqual(t, w.completes(t, "task", "show", "auth/02"), []string{"auth/02=Log_in"})
-		assert.DeepEqual(t, w.completes(t, "task", "claim", ""), []string{"auth/01=Don’t_·log·_·(id)"})
-		assert.DeepEqual(t, w.completes(t, "task", "done", ""), []string{"auth/02=Log_in"})
-		assert.DeepEqual(t, w.completes(t, "task", "block", "auth/01", "--by", ""), []string{"auth/02=Log_in"})
+		w.offers(t, []string{"auth/01=Don’t_·log·_·(id)", "auth/02=Log_in"}, "task", "show", "")
+		w.offers(t, []string{"auth/02=Log_in"}, "task", "show", "auth/02")
+		w.offers(t, []string{"auth/01=Don’t_·log·_·(id)"}, "task", "claim", "")
+		w.offers(t, []string{"auth/02=Log_in"}, "task", "done", "")
+		w.offers(t, []string{"auth/02=Log_in"}, "task", "block", "auth/01", "--by", "")
 		assert.DeepEqual(t, w.completes(t, "--worktree=other", "task", "show", ""), []string{})
 		assert.Check(t, !strings.Contains(w.git(t, "worktree", "list"), ".worktrees"), "a worktree was made")
 
@@ -47,8 +61,8 @@ func TestTasksOfAWorktreeAreCompleted(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.ok(t, "task", "create", "here", "Here")
 		w.ok(t, "--worktree=other", "task", "create", "there", "There")
-		assert.DeepEqual(t, w.completes(t, "task", "show", ""), []string{"here=Here"})
-		assert.DeepEqual(t, w.completes(t, "--worktree=other", "task", "show", ""), []string{"there=There"})
+		w.offers(t, []string{"here=Here"}, "task", "show", "")
+		w.offers(t, []string{"there=There"}, "--worktree=other", "task", "show", "")
 		assert.DeepEqual(t, w.completes(t, "--driver", "sbx", "task", "show", ""), []string{})
 		assert.DeepEqual(t, w.completes(t, "--worktree", "task", "show", ""), []string{})
 		assert.DeepEqual(t, w.completes(t, "--driver", "container", "task", "show", "t"), []string{})
