@@ -134,6 +134,36 @@ func TestAProxyThatDoesNotComeUp(t *testing.T) {
 	})
 }
 
+// A proxy outlives its sandbox's run, but not what the user says differently then.
+func TestAHostsProxyThatChangesWhileASandboxIsStopped(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.setenv("RALPH_NETWORK", "allowlist")
+		w.ok(t, "task", "create", "a", "Title")
+		proxy := w.sandbox(t).Name + ".egress"
+		since := func() string {
+			return run(t, w.docker("inspect", "--format", "{{.Created}} {{.State.StartedAt}}", proxy)).expect(t, 0).stdout
+		}
+		made := since()
+		w.ok(t, "stop")
+		w.ok(t, "task", "list")
+		assert.Equal(t, since(), made, "nothing has changed")
+
+		w.setenv("HTTPS_PROXY", "http://192.0.2.1:1080")
+		w.ok(t, "task", "list")
+		assert.Equal(t, since(), made, "a sandbox that runs keeps its proxy")
+		w.ok(t, "stop")
+		w.ok(t, "task", "list")
+		changed := since()
+		assert.Assert(t, changed != made)
+		w.ok(t, "stop")
+		w.setenv("HTTPS_PROXY", "socks5://192.0.2.1:1080")
+		res := w.ralph(t, "task", "list").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, `the host's proxy is of the kind "socks5"`))
+		w.setenv("HTTPS_PROXY", "")
+		w.ok(t, "task", "list")
+	})
+}
+
 // An agent whose proxy is gone fails in its own way. Why is told.
 func TestAProxyThatEndsUnderAnAgent(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {

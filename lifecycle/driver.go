@@ -190,8 +190,9 @@ type Driver interface {
 	// Start starts a stopped sandbox.
 	Start(ctx context.Context, sb Sandbox) error
 	// Ready tells, without asking the sandbox, whether Prepare has been done
-	// for it by this version of ralph.
-	Ready(sb Sandbox) bool
+	// for it by this version of ralph. One that was started a moment ago must also
+	// have been told all that the spec says now; one that runs keeps what it has.
+	Ready(sb Sandbox, spec Spec) bool
 	// Prepare makes a running sandbox fit to run ralph of this version. It can
 	// be repeated.
 	Prepare(ctx context.Context, sb Sandbox, spec Spec) error

@@ -56,7 +56,7 @@ func (e *Ensurer) Ensure(ctx context.Context, spec Spec, recreate bool) (Sandbox
 		if err != nil {
 			return Sandbox{}, err
 		}
-		if sb.State == Running && spec.check(sb, e.Driver.Manual(sb.Name)) == nil && own.fits(sb) && e.Driver.Ready(sb) {
+		if sb.State == Running && spec.check(sb, e.Driver.Manual(sb.Name)) == nil && own.fits(sb) && e.Driver.Ready(sb, own) {
 			return sb, nil
 		}
 	}
@@ -277,7 +277,7 @@ func (e *Ensurer) bringUp(ctx context.Context, spec Spec, sb *Sandbox) error {
 		}
 		sb.State = Running
 	}
-	if e.Driver.Ready(*sb) {
+	if e.Driver.Ready(*sb, spec) {
 		return nil
 	}
 	return e.Driver.Prepare(ctx, *sb, spec)

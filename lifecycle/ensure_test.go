@@ -74,7 +74,7 @@ func (m *memory) Manual(name string) Manual {
 	return Manual{List: "list", Stop: "stop " + name, Remove: "remove " + name}
 }
 
-func (m *memory) Ready(Sandbox) bool { return m.ready }
+func (m *memory) Ready(Sandbox, Spec) bool { return m.ready }
 
 func (m *memory) Busy(context.Context, Sandbox) (bool, error) { return m.busy, m.note("busy") }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress/proxy"
 )
 
-var errCtlUsage = errors.New("usage: ralph-egress ctl policy|stats, or ctl allow|deny [-origin TEXT] [-model] RULE…, or ctl routes < ROUTES")
+var errCtlUsage = errors.New("usage: ralph-egress ctl policy|stats|reset, or ctl allow|deny [-origin TEXT] [-model] RULE…, or ctl routes < ROUTES")
 
 // runCtl sends one order to the proxy of this container. The answer is JSON.
 func runCtl(ctx context.Context, args []string, std streams) error {
@@ -27,7 +27,7 @@ func runCtl(ctx context.Context, args []string, std streams) error {
 	}
 	order := proxy.Order{Do: args[0], Rules: flags.Args(), Origin: *origin, Model: *model}
 	switch order.Do {
-	case "policy", "stats":
+	case "policy", "stats", "reset":
 		if len(order.Rules) > 0 {
 			return errCtlUsage
 		}

@@ -300,7 +300,7 @@ func TestAnotherMachinesEngineIsRecognised(t *testing.T) {
 		other.Probe = filepath.Join(t.TempDir(), "HEAD")
 		assert.NilError(t, os.WriteFile(other.Probe, nil, 0o644))
 		assert.ErrorContains(t, s.Driver.Prepare(t.Context(), sb, other), "the engine does not see the work tree as it is on this machine")
-		assert.Assert(t, !s.Driver.Ready(sb))
+		assert.Assert(t, !s.Driver.Ready(sb, spec))
 	})
 }
 

@@ -243,15 +243,17 @@ func (d *Driver) startAll(ctx context.Context, sb lifecycle.Sandbox) error {
 	return err
 }
 
-// Stop implements [lifecycle.Driver].
+// Stop implements [lifecycle.Driver]. The network and its proxy stay as they are, so
+// that the next start is quick; the proxy keeps no key.
 func (d *Driver) Stop(ctx context.Context, sb lifecycle.Sandbox) error {
-	if _, err := d.API.ContainerStop(ctx, sb.ID, client.ContainerStopOptions{}); err != nil && !errdefs.IsNotFound(err) {
+	_, err := d.API.ContainerStop(ctx, sb.ID, client.ContainerStopOptions{})
+	if err != nil && !errdefs.IsNotFound(err) {
 		return fmt.Errorf("stopping the sandbox %s: %w", sb.Name, err)
 	}
 	if sb.Proxy == "" {
 		return nil
 	}
-	return d.EndProxy(ctx, sb)
+	return d.disarm(ctx, sb)
 }
 
 // Remove implements [lifecycle.Driver].

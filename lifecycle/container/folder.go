@@ -18,10 +18,7 @@ func (m marker) replaced(root string) bool {
 // what was there when it was started.
 func (d *Driver) remount(ctx context.Context, sb lifecycle.Sandbox) error {
 	_, m, _ := d.readWholeMarker(sb)
-	d.engine.mu.Lock()
-	started := d.engine.started[sb.ID]
-	d.engine.mu.Unlock()
-	if started || !m.replaced(sb.Root) {
+	if d.startedHere(sb) || !m.replaced(sb.Root) {
 		return nil
 	}
 	busy, err := d.Busy(ctx, sb)

@@ -30,6 +30,8 @@ type marker struct {
 	Run    string `json:"run,omitempty"`
 	Around string `json:"around,omitempty"` // [surroundings.digest] at the time
 	Egress string `json:"egress,omitempty"`
+	// Told is what the proxy was told: [toldOf].
+	Told string `json:"told,omitempty"`
 	// Folder is which folder the work tree was then; empty if nobody can tell.
 	Folder string `json:"folder,omitempty"`
 }
@@ -59,14 +61,14 @@ func (d *Driver) readWholeMarker(sb lifecycle.Sandbox) (payload.Payload, marker,
 	return p, m, err == nil && p.Hash == m.Hash
 }
 
-func (d *Driver) writeMarker(sb lifecycle.Sandbox, p payload.Payload, run string) error {
-	m := marker{ID: sb.ID, Arch: p.Arch(), Hash: p.Hash, Run: run, Folder: folderID(sb.Root)}
-	if run != "" {
-		wall, err := payload.Egress(p.Arch())
+func (d *Driver) writeMarker(sb lifecycle.Sandbox, p payload.Payload, raised wall) error {
+	m := marker{ID: sb.ID, Arch: p.Arch(), Hash: p.Hash, Run: raised.run, Told: raised.told, Folder: folderID(sb.Root)}
+	if raised.run != "" {
+		program, err := payload.Egress(p.Arch())
 		if err != nil {
 			return err
 		}
-		m.Egress = wall.Hash
+		m.Egress = program.Hash
 		d.engine.mu.Lock()
 		m.Around = d.engine.around.digest()
 		d.engine.mu.Unlock()
@@ -88,7 +90,13 @@ func (d *Driver) writeMarker(sb lifecycle.Sandbox, p payload.Payload, run string
 // Ready implements [lifecycle.Driver]. The wall around a sandbox stands if
 // nothing of its network was restarted since it was raised, and the networks
 // around it, as far as they were looked at, are the same.
-func (d *Driver) Ready(sb lifecycle.Sandbox) bool {
+func (d *Driver) Ready(sb lifecycle.Sandbox, spec lifecycle.Spec) bool {
+	_, m, _ := d.readWholeMarker(sb)
+	return d.prepared(sb) && d.upToDate(sb, m.Told, spec.Egress)
+}
+
+// prepared is Ready for whatever its proxy was told.
+func (d *Driver) prepared(sb lifecycle.Sandbox) bool {
 	_, m, ok := d.readWholeMarker(sb)
 	if !ok || m.replaced(sb.Root) {
 		return false
@@ -102,8 +110,8 @@ func (d *Driver) Ready(sb lifecycle.Sandbox) bool {
 	if around != nil && around.digest() != m.Around {
 		return false
 	}
-	wall, err := payload.Egress(m.Arch)
-	return err == nil && m.Run == sb.Run && m.Egress == wall.Hash
+	program, err := payload.Egress(m.Arch)
+	return err == nil && m.Run == sb.Run && m.Egress == program.Hash
 }
 
 // Prepare implements [lifecycle.Driver]: ralph of this version is on the
@@ -123,10 +131,10 @@ func (d *Driver) Prepare(ctx context.Context, sb lifecycle.Sandbox, spec lifecyc
 	if err != nil {
 		return err
 	}
-	var run string
+	var raised wall
 	group, groupCtx := errgroup.WithContext(ctx)
 	if sb.Egress != "" {
-		group.Go(func() (err error) { run, err = d.raiseWall(groupCtx, sb, spec); return err })
+		group.Go(func() (err error) { raised, err = d.raiseWall(groupCtx, sb, spec); return err })
 	}
 	// These end by themselves. An engine that is told in the middle of reading a
 	// file that nobody wants it any more may never let go of the volumes.
@@ -140,7 +148,7 @@ func (d *Driver) Prepare(ctx context.Context, sb lifecycle.Sandbox, spec lifecyc
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	return d.writeMarker(sb, p, run)
+	return d.writeMarker(sb, p, raised)
 }
 
 // checkProbe compares a file of the work tree with what the engine sees under

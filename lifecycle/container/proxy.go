@@ -39,25 +39,21 @@ var errMeanwhile = errors.New("somebody else is making it at the same time")
 // startProxy makes the proxy of a sandbox anew and gives it its policy, unless
 // somebody else has just done so. A proxy that is started in any other way gets
 // none, and lets nothing through: what it is told can hold keys, so it is
-// nowhere but in its memory.
-func (d *Driver) startProxy(ctx context.Context, sb lifecycle.Sandbox, owner container.InspectResponse, e lifecycle.Egress, image string, around surroundings) error {
+// nowhere but in its memory. It tells whether it was somebody else.
+func (d *Driver) startProxy(ctx context.Context, sb lifecycle.Sandbox, owner container.InspectResponse, e lifecycle.Egress, image string, around surroundings) (adopted bool, err error) {
 	address, err := netip.ParseAddr(sb.Proxy)
 	if err != nil {
-		return fmt.Errorf("the sandbox %s does not say where its proxy is: make it anew with --recreate", sb.Name)
+		return false, fmt.Errorf("the sandbox %s does not say where its proxy is: make it anew with --recreate", sb.Name)
 	}
-	policy := e.Policy
-	if e.Amended.Mode != "" {
-		policy = e.Amended
-	}
-	message, err := json.Marshal(egress.Start{
-		Address: address, Policy: policy, Networks: around.subnets, Routes: e.Routes, Upstream: e.Upstream, CA: e.CA,
-	})
+	start := startOf(e)
+	start.Address, start.Networks, start.Routes = address, around.subnets, e.Routes
+	message, err := json.Marshal(start)
 	if err != nil {
-		return err
+		return false, err
 	}
 	for range 10 {
-		id, adopted, makeErr := d.makeProxy(ctx, sb, owner, address, image, around)
-		if err = makeErr; err == nil && !adopted {
+		var id string
+		if id, adopted, err = d.makeProxy(ctx, sb, owner, address, e, image, around); err == nil && !adopted {
 			err = d.instruct(ctx, id, append(message, '\n'))
 		}
 		if ambiguous(err) {
@@ -67,14 +63,14 @@ func (d *Driver) startProxy(ctx context.Context, sb lifecycle.Sandbox, owner con
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return false, ctx.Err()
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("starting the proxy of %s: %w", sb.Name, err)
+		return false, fmt.Errorf("starting the proxy of %s: %w", sb.Name, err)
 	}
-	return nil
+	return adopted, nil
 }
 
 // current tells whether a proxy was made for the very run of a network, with this
@@ -92,7 +88,7 @@ func current(c container.InspectResponse, run, image string) bool {
 }
 
 // makeProxy creates the container of a proxy, or finds a current one.
-func (d *Driver) makeProxy(ctx context.Context, sb lifecycle.Sandbox, owner container.InspectResponse, address netip.Addr, image string, around surroundings) (id string, adopted bool, err error) {
+func (d *Driver) makeProxy(ctx context.Context, sb lifecycle.Sandbox, owner container.InspectResponse, address netip.Addr, e lifecycle.Egress, image string, around surroundings) (id string, adopted bool, err error) {
 	run := owner.State.StartedAt + " " + around.digest()
 	c, found, err := d.inspectNamed(ctx, proxyName(sb.Name))
 	if err != nil {
@@ -102,7 +98,7 @@ func (d *Driver) makeProxy(ctx context.Context, sb lifecycle.Sandbox, owner cont
 		if l := c.Config.Labels; l[labelCreatedBy] != createdBy || l[labelSandbox] != sb.Name {
 			return "", false, &lifecycle.ForeignError{Name: proxyName(sb.Name), What: "a container"}
 		}
-		if current(c, run, image) {
+		if current(c, run, image) && !d.leftBehind(sb, owner, c, e) {
 			return c.ID, true, nil
 		}
 		if err := d.removeContainer(ctx, c.ID); err != nil {
@@ -142,6 +138,15 @@ func (d *Driver) makeProxy(ctx context.Context, sb lifecycle.Sandbox, owner cont
 		EndpointConfig: &network.EndpointSettings{IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: address}},
 	})
 	return made.ID, false, err
+}
+
+// disarm has the proxy of a sandbox forget all keys, and everything else that was
+// said to it since it was made. One that cannot be told so is removed.
+func (d *Driver) disarm(ctx context.Context, sb lifecycle.Sandbox) error {
+	if _, err := d.Control(ctx, sb, "reset"); err == nil {
+		return nil
+	}
+	return d.EndProxy(ctx, sb)
 }
 
 // EndProxy removes the proxy of a sandbox that does not run, if there is one. The

@@ -22,14 +22,19 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/payload"
 )
 
+// wall is what stands around a sandbox.
+type wall struct {
+	run  string // the time for which it holds
+	told string // what its proxy was told; "" if that is not known
+}
+
 // raiseWall brings the way out of a running sandbox up, closes all others, and
-// tries whether they are closed. Nothing is run in a sandbox before that. It
-// returns the name of the time for which that holds.
-func (d *Driver) raiseWall(ctx context.Context, sb lifecycle.Sandbox, spec lifecycle.Spec) (run string, err error) {
+// tries whether they are closed. Nothing is run in a sandbox before that.
+func (d *Driver) raiseWall(ctx context.Context, sb lifecycle.Sandbox, spec lifecycle.Spec) (raised wall, err error) {
 	// The times come from before: what is restarted meanwhile has another one.
 	owner, err := d.networkOwner(ctx, sb)
 	if err != nil {
-		return "", err
+		return wall{}, err
 	}
 	var image string
 	var around surroundings
@@ -37,13 +42,14 @@ func (d *Driver) raiseWall(ctx context.Context, sb lifecycle.Sandbox, spec lifec
 	group.Go(func() (err error) { image, err = d.ensureEgress(groupCtx); return err })
 	group.Go(func() (err error) { around, err = d.lookAround(groupCtx); return err })
 	if err := group.Wait(); err != nil {
-		return "", err
+		return wall{}, err
 	}
+	adopted := false
 	group, groupCtx = errgroup.WithContext(ctx)
 	told, tell := io.Pipe()
 	if sb.Proxy != "" {
-		group.Go(func() error {
-			if err := d.startProxy(groupCtx, sb, owner, spec.Egress, image, around); err != nil {
+		group.Go(func() (err error) {
+			if adopted, err = d.startProxy(groupCtx, sb, owner, spec.Egress, image, around); err != nil {
 				return err
 			}
 			_, _ = tell.Write([]byte("\n")) // not everybody wants to know
@@ -55,22 +61,28 @@ func (d *Driver) raiseWall(ctx context.Context, sb lifecycle.Sandbox, spec lifec
 		return d.tryWall(groupCtx, sb, owner, image, around, told)
 	})
 	if err := group.Wait(); err != nil {
-		return "", err
+		return wall{}, err
 	}
 	// A firewall that stood already hid it from the canary.
 	if other := foreignNetwork(owner); other != "" {
 		taken := strings.TrimPrefix(owner.Name, "/")
-		return "", fmt.Errorf("the sandbox %s is on the network %s too, past its proxy: take it off with \"docker network disconnect %s %s\"",
+		return wall{}, fmt.Errorf("the sandbox %s is on the network %s too, past its proxy: take it off with \"docker network disconnect %s %s\"",
 			sb.Name, other, other, taken)
 	}
 	proxy, _, err := d.inspectNamed(ctx, proxyName(sb.Name))
 	if err != nil {
-		return "", fmt.Errorf("looking the proxy of %s up: %w", sb.Name, err)
+		return wall{}, fmt.Errorf("looking the proxy of %s up: %w", sb.Name, err)
 	}
 	d.engine.mu.Lock()
 	delete(d.engine.bare, sb.ID)
 	d.engine.mu.Unlock()
-	return runOf(owner, proxy), nil
+	raised.run = runOf(owner, proxy)
+	if _, m, _ := d.readWholeMarker(sb); adopted && m.Run == raised.run {
+		raised.told = m.Told
+	} else if !adopted {
+		raised.told, err = toldOf(spec.Egress)
+	}
+	return raised, err
 }
 
 // foreignNetwork is a network that somebody else has connected a sandbox to.
@@ -181,7 +193,7 @@ func (d *Driver) closeBare(ctx context.Context, sb lifecycle.Sandbox) error {
 	if err != nil {
 		return err
 	}
-	if now.ID != sb.ID || !d.Ready(now) {
+	if now.ID != sb.ID || !d.prepared(now) {
 		if err := d.closeNetns(ctx, sb); err != nil {
 			return fmt.Errorf("putting the firewall around %s: %w", sb.Name, err)
 		}

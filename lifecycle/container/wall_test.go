@@ -167,7 +167,7 @@ web PROXY CONNECT blocked.example:443: HTTP/1.1 403 Forbidden
 			restart(t, api, sb.ID)
 			found, err := s.Driver.Lookup(t.Context(), spec.Name)
 			assert.NilError(t, err)
-			assert.Assert(t, s.Driver.Ready(found))
+			assert.Assert(t, s.Driver.Ready(found, spec))
 			closed(t, found)
 		})
 		t.Run("what holds the network is restarted", func(t *testing.T) {
@@ -188,6 +188,7 @@ web PROXY CONNECT blocked.example:443: HTTP/1.1 403 Forbidden
 			assert.NilError(t, s.Driver.Stop(t.Context(), sb))
 			_, err := api.ContainerStop(t.Context(), sb.Netns, client.ContainerStopOptions{})
 			assert.NilError(t, err)
+			remove(t, api, sb.Name+".egress")
 			for _, name := range leftOf(t, api, sb.Name) {
 				if strings.HasPrefix(name, sb.Name+".") {
 					_, err := api.NetworkRemove(t.Context(), name, client.NetworkRemoveOptions{})
@@ -235,13 +236,13 @@ func takenUp(t *testing.T, d lifecycle.Driver, spec lifecycle.Spec) lifecycle.Sa
 	t.Helper()
 	found, err := d.Lookup(t.Context(), spec.Name)
 	assert.NilError(t, err)
-	assert.Assert(t, !d.Ready(found), "it was restarted")
+	assert.Assert(t, !d.Ready(found, spec), "it was restarted")
 	sb, err := ensure(t, d, spec, false)
 	assert.NilError(t, err)
 	assert.Equal(t, sb.ID, found.ID)
 	found, err = d.Lookup(t.Context(), spec.Name)
 	assert.NilError(t, err)
-	assert.Assert(t, d.Ready(found))
+	assert.Assert(t, d.Ready(found, spec))
 	return sb
 }
 

@@ -57,6 +57,20 @@ func TestKeysAreHandedOver(t *testing.T) {
 			assert.Check(t, !strings.Contains(string(shown), secret), id)
 		}
 
+		made := containerID(t, api, proxy)
+		_, err = d.Control(t.Context(), sb, "allow", "-model", "later.example")
+		assert.NilError(t, err)
+		assert.NilError(t, d.Stop(t.Context(), sb))
+		policy, err := d.Control(t.Context(), sb, "policy")
+		assert.NilError(t, err)
+		assert.Check(t, !strings.Contains(string(policy), "later.example"), "a rule of the run before is left: %s", policy)
+		assert.NilError(t, d.Start(t.Context(), sb))
+		assert.Equal(t, ask(sb), "HTTP/1.1 503 Service Unavailable", "a stop leaves a key behind")
+		assert.Equal(t, containerID(t, api, proxy), made, "the proxy was not kept")
+		_, err = d.HandOver(t.Context(), sb, routes)
+		assert.NilError(t, err)
+		assert.Equal(t, ask(sb), "HTTP/1.1 200 OK")
+
 		_, err = api.ContainerRestart(t.Context(), proxy, client.ContainerRestartOptions{Timeout: new(int)})
 		assert.NilError(t, err)
 		assert.Equal(t, ask(sb), "nobody")

@@ -74,10 +74,10 @@ func (s Suite) testLife(t T) {
 
 	noError(t, d.Start(ctx, made))
 	s.expect(t, spec, made, lifecycle.Running)
-	holds(t, "a new one is not prepared", !d.Ready(made))
+	holds(t, "a new one is not prepared", !d.Ready(made, spec))
 	for range 2 { // Prepare can be repeated
 		noError(t, d.Prepare(ctx, made, spec))
-		holds(t, "it is prepared", d.Ready(made))
+		holds(t, "it is prepared", d.Ready(made, spec))
 	}
 	holds(t, "the user has a name", s.run(t, made, spec, "echo kept > ~/file; whoami") != "")
 
@@ -85,7 +85,7 @@ func (s Suite) testLife(t T) {
 	s.expect(t, spec, made, lifecycle.Stopped)
 	noError(t, d.Stop(ctx, made)) // again is fine
 	noError(t, d.Start(ctx, made))
-	holds(t, "a stop does not undo the preparation", d.Ready(made))
+	holds(t, "a stop does not undo the preparation", d.Ready(made, spec))
 	equal(t, "what a stop keeps", s.run(t, made, spec, "cat ~/file"), "kept\n")
 
 	listed, err := d.List(ctx)

@@ -24,7 +24,7 @@ func (d *Driver) ready(sb lifecycle.Sandbox) (record, bool) {
 
 // Ready implements [lifecycle.Driver]. A checkout of ralph may have changed, so
 // it is looked at every time.
-func (d *Driver) Ready(sb lifecycle.Sandbox) bool {
+func (d *Driver) Ready(sb lifecycle.Sandbox, _ lifecycle.Spec) bool {
 	rec, ok := d.ready(sb)
 	return ok && rec.Source == ""
 }

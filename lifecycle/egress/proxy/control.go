@@ -22,7 +22,7 @@ const maxOrder = 1 << 20
 
 // Order is what ctl asks of a running proxy.
 type Order struct {
-	// Do is "policy", "stats", "allow", "deny" or "routes".
+	// Do is "policy", "stats", "allow", "deny", "routes" or "reset".
 	Do string `json:"do"`
 	// Rules are those to allow or deny: all of them, or none if one is wrong.
 	Rules []string `json:"rules,omitempty"`
@@ -75,6 +75,8 @@ func (s *Server) obey(o Order) Answer {
 		return s.amend(o, egress.Policy.Refuse)
 	case "routes":
 		return s.reroute(o.Routes)
+	case "reset":
+		return s.reset()
 	}
 	return Answer{Error: fmt.Sprintf("there is no order %q", o.Do)}
 }
@@ -93,6 +95,18 @@ func (s *Server) reroute(routes []egress.Route) Answer {
 	for _, r := range routes {
 		answer.Routes = append(answer.Routes, r.Prefix)
 	}
+	return answer
+}
+
+// reset forgets all that was said since the proxy began, and all routes: those that
+// it began with too. Nothing stays open.
+func (s *Server) reset() Answer {
+	answer := s.reroute(nil)
+	s.amending.Lock()
+	defer s.amending.Unlock()
+	s.change(s.begun)
+	s.open.closeIf(func(string, uint16) bool { return true })
+	answer.Policy = &s.begun
 	return answer
 }
 

@@ -87,6 +87,32 @@ func TestDenyCutsWhatIsOpen(t *testing.T) {
 	assert.Assert(t, err != nil)
 }
 
+// What was said to a proxy since it began holds for one run of its sandbox.
+func TestResetForgetsWhatWasSaid(t *testing.T) {
+	l := newLab(t, []string{"db.example:5432"})
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	assert.NilError(t, err)
+	t.Cleanup(func() { _ = silent.Close() })
+	l.put("db.example:5432", silent)
+	conn, status, _ := connectTo(t, l, "db.example:5432")
+	assert.Equal(t, status, 200)
+	_, err = l.order(t, Order{Do: "allow", Rules: []string{"new.example"}, Origin: "user"})
+	assert.NilError(t, err)
+	_, err = l.order(t, Order{Do: "deny", Rules: []string{"db.example"}, Origin: "user"})
+	assert.NilError(t, err)
+	_, err = l.order(t, Order{Do: "routes", Routes: []egress.Route{{Prefix: "/key", Target: "https://allowed.example", Headers: map[string]egress.Secret{"X-Key": "k"}}}})
+	assert.NilError(t, err)
+
+	answer, err := l.order(t, Order{Do: "reset"})
+	assert.NilError(t, err)
+	assert.Equal(t, len(answer.Policy.Rules), 1)
+	assert.Assert(t, l.policy.Load().Decide("db.example", 5432).Allowed)
+	assert.Assert(t, !l.policy.Load().Decide("new.example", 443).Allowed)
+	assert.Equal(t, len(l.routes.Load().byName), 0)
+	_, err = io.ReadAll(conn)
+	assert.Assert(t, err == nil || !isTimeout(err), "the tunnel is still open: %v", err)
+}
+
 func isTimeout(err error) bool {
 	var timeout net.Error
 	return errors.As(err, &timeout) && timeout.Timeout()

@@ -55,7 +55,8 @@ type Config struct {
 // Server holds the policy and everything that asks it.
 type Server struct {
 	policy       atomic.Pointer[egress.Policy]
-	amending     sync.Mutex // held while the policy is replaced
+	begun        egress.Policy // that it began with
+	amending     sync.Mutex    // held while the policy is replaced
 	address      netip.Addr
 	guard        egress.Guard
 	dial         DialFunc
@@ -87,6 +88,7 @@ func New(config Config) (*Server, error) {
 	if s.helloTimeout == 0 {
 		s.helloTimeout = helloTimeout
 	}
+	s.begun = start.Policy
 	s.policy.Store(&start.Policy)
 	roots := config.Roots
 	if start.CA != "" {
