@@ -235,7 +235,9 @@ func NetworkLog(ctx context.Context, h Host, over config.Overrides, everything, 
 }
 
 // decisions calls each for what a sandbox's proxy has decided since a moment.
-// Hosts in it are text that the agent chose.
+// Hosts in it are text that the agent chose. An engine says when it has read a
+// line, which on a busy machine is later than the decision: the canary, which tries
+// what shall be refused, is none of the user's commands.
 func decisions(ctx context.Context, driver *container.Driver, sb lifecycle.Sandbox, since time.Time, follow bool, each func(egress.Decision)) error {
 	lines, log := io.Pipe()
 	go func() { _ = log.CloseWithError(driver.Decisions(ctx, sb, since, follow, log)) }()
@@ -243,7 +245,7 @@ func decisions(ctx context.Context, driver *container.Driver, sb lifecycle.Sandb
 	scanner := bufio.NewScanner(lines)
 	for scanner.Scan() {
 		var decision egress.Decision
-		if json.Unmarshal(scanner.Bytes(), &decision) == nil && decision.Decision != "" {
+		if json.Unmarshal(scanner.Bytes(), &decision) == nil && decision.Decision != "" && !decision.Time.Before(since) {
 			each(decision)
 		}
 	}
