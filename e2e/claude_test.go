@@ -70,7 +70,7 @@ func TestRealClaude(t *testing.T) {
 		assert.Equal(t, w.git(t, "rev-list", "--count", "HEAD"), "1", "planning implements nothing")
 		assert.Check(t, is.Contains(planned.stdout, "Planned."))
 
-		built := claude("build", "-n", "3")
+		built := start(t, w.docker("ralph", "--agent", "claude", "--base", base, "build", "-n", "3")).iterations(t, 3).expect(t, 0)
 		assert.Equal(t, w.git(t, "log", "--reverse", "--format=%s|%an", "HEAD~3.."), "Add one|Una User\nAdd two|Una User\nAdd three|Una User")
 		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
 		assert.Equal(t, claude("task", "plan-status").stdout, "0 open, 0 active, 3 done, 0 blocked, 0 deleted\n")
@@ -111,7 +111,7 @@ func TestRealClaudeHasABadDay(t *testing.T) {
 		}
 		claude("task", "create", "shop/01", "Add one").expect(t, 0)
 
-		res := claude("build", "--max-cost-usd", "5", "--format", "json").expect(t, 0)
+		res := start(t, w.docker("ralph", "--agent", "claude", "--base", base, "build", "--max-cost-usd", "5", "--format", "json")).iterations(t, 3).expect(t, 0)
 		var report struct {
 			Stop       string
 			Iterations []struct {

@@ -16,9 +16,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/docker-ralph/docker-ralph/e2e/registry"
@@ -48,6 +50,9 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	flag.Parse()
+	if signal.Ignored(syscall.SIGHUP) { // nohup runs the tests, and all that they start would ignore it too
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
 	// Nearly all of the time is spent waiting for engines.
 	if f := flag.Lookup("test.parallel"); f.Value.String() == fmt.Sprint(runtime.GOMAXPROCS(0)) {
 		_ = f.Value.Set(fmt.Sprint(3 * runtime.GOMAXPROCS(0)))

@@ -5,6 +5,7 @@ package e2e
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -90,6 +91,27 @@ func (p *process) wait(t *testing.T) result {
 		t.Fatalf("%q still runs\nstdout:\n%s\nstderr:\n%s", p.cmd.Args, p.stdout.String(), p.stderr.String())
 	}
 	return result{p.code, p.stdout.String(), p.stderr.String()}
+}
+
+// iterations waits for the end of a loop that runs an agent so many times: for each
+// run as long as for a command.
+func (p *process) iterations(t *testing.T, n int) result {
+	t.Helper()
+	for i := range n {
+		eventually(t, func() error {
+			select {
+			case <-p.done:
+				return nil
+			default:
+			}
+			line := fmt.Sprintf("Iteration %d: ", i+1)
+			if said := p.stdout.String() + p.stderr.String(); !strings.Contains(said, line) {
+				return fmt.Errorf("no %q in: %s", line, said)
+			}
+			return nil
+		})
+	}
+	return p.wait(t)
 }
 
 // signal sends a signal to the process alone.

@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"os"
+	"os/signal"
+	"syscall"
 	"testing"
 )
 
@@ -17,6 +19,9 @@ func TestMain(m *testing.M) {
 			Hidden:  map[string]func([]string) int{"_count": func(args []string) int { return len(args) }},
 			Stdin:   os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		}))
+	}
+	if signal.Ignored(syscall.SIGHUP) { // nohup runs the tests, and all that they start would ignore it too
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 	os.Exit(m.Run())
 }
