@@ -111,7 +111,9 @@ type Egress struct {
 	// the proxy and are no part of [Spec.Hash].
 	Routes   []egress.Route
 	Upstream egress.Upstream
-	CA       string // certificates in PEM that the proxy trusts besides its own
+	// CA returns certificates in PEM that the proxy trusts besides its own; nil for
+	// none. Only who makes a proxy has to read them.
+	CA func() string
 	// Asked tells that somebody has asked for the policy, so that a driver that
 	// cannot keep it has to fail. It is no part of [Spec.Hash].
 	Asked bool

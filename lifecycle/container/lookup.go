@@ -12,12 +12,20 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// Lookup implements [lifecycle.Driver]. The sandbox and its proxy are inspected
-// at the same time, and then what holds their network.
+// Lookup implements [lifecycle.Driver]. The sandbox, its proxy and what holds their
+// network are inspected at the same time, the latter if it is noted which that is.
 func (d *Driver) Lookup(ctx context.Context, name string) (lifecycle.Sandbox, error) {
-	var c, proxy container.InspectResponse
+	var c, proxy, noted container.InspectResponse
 	var found bool
 	group, groupCtx := errgroup.WithContext(ctx)
+	if netns := d.notedNetns(name); netns != "" {
+		group.Go(func() error {
+			if res, err := d.API.ContainerInspect(groupCtx, netns, client.ContainerInspectOptions{}); err == nil {
+				noted = res.Container // or else it is asked for again
+			}
+			return nil
+		})
+	}
 	group.Go(func() (err error) {
 		if c, found, err = d.inspectNamed(groupCtx, name); err != nil {
 			err = fmt.Errorf("looking the sandbox %s up: %w", name, err)
@@ -48,7 +56,9 @@ func (d *Driver) Lookup(ctx context.Context, name string) (lifecycle.Sandbox, er
 		return sb, nil
 	}
 	owner := c
-	if sb.Netns != "" {
+	if sb.Netns != "" && sb.Netns == noted.ID {
+		owner = noted
+	} else if sb.Netns != "" {
 		var err error
 		owner, err = d.networkOwner(ctx, sb)
 		switch {

@@ -26,6 +26,8 @@ type marker struct {
 	ID   string `json:"id"`
 	Arch string `json:"arch"`
 	Hash string `json:"hash"`
+	// Netns is what holds the network: [lifecycle.Sandbox.Netns].
+	Netns string `json:"netns,omitempty"`
 	// Run and Egress are what the wall was raised around, and by which program.
 	Run    string `json:"run,omitempty"`
 	Around string `json:"around,omitempty"` // [surroundings.digest] at the time
@@ -61,8 +63,19 @@ func (d *Driver) readWholeMarker(sb lifecycle.Sandbox) (payload.Payload, marker,
 	return p, m, err == nil && p.Hash == m.Hash
 }
 
+// notedNetns is what held the network of a sandbox of that name when one was
+// prepared.
+func (d *Driver) notedNetns(name string) string {
+	var m marker
+	b, err := os.ReadFile(d.markerPath(name))
+	if err != nil || json.Unmarshal(b, &m) != nil {
+		return ""
+	}
+	return m.Netns
+}
+
 func (d *Driver) writeMarker(sb lifecycle.Sandbox, p payload.Payload, raised wall) error {
-	m := marker{ID: sb.ID, Arch: p.Arch(), Hash: p.Hash, Run: raised.run, Told: raised.told, Folder: folderID(sb.Root)}
+	m := marker{ID: sb.ID, Arch: p.Arch(), Hash: p.Hash, Netns: sb.Netns, Run: raised.run, Told: raised.told, Folder: folderID(sb.Root)}
 	if raised.run != "" {
 		program, err := payload.Egress(p.Arch())
 		if err != nil {

@@ -23,7 +23,11 @@ func startOf(e lifecycle.Egress) egress.Start {
 	if e.Amended.Mode != "" {
 		policy = e.Amended
 	}
-	return egress.Start{Policy: policy, Upstream: e.Upstream, CA: e.CA}
+	start := egress.Start{Policy: policy, Upstream: e.Upstream}
+	if e.CA != nil {
+		start.CA = e.CA()
+	}
+	return start
 }
 
 // toldOf identifies what a proxy is told. It is made of text that can have a

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"sync"
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
@@ -33,7 +34,7 @@ func (h Host) wall(spec *lifecycle.Spec, cfg config.Effective, at place) error {
 	}
 	spec.Egress = lifecycle.Egress{Policy: policy, Amended: amended, Asked: cfg.NetworkAsked()}
 	if inContainer {
-		spec.Egress.Upstream, spec.Egress.CA = h.upstream(at), h.certificates()
+		spec.Egress.Upstream, spec.Egress.CA = h.upstream(at), sync.OnceValue(h.certificates)
 		return nil
 	}
 	spec.Egress.Amended, err = h.withEndpoints(amended, cfg.Agent.Name)
