@@ -3,9 +3,10 @@ package projectimage
 import (
 	"embed"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/pattern"
 )
 
 //go:embed agents
@@ -54,7 +55,7 @@ func (e *UnknownAgentError) Error() string {
 func (*UnknownAgentError) InvalidParameter() {}
 
 // openArg matches an ARG that has no value yet.
-var openArg = regexp.MustCompile(`(?m)^ARG ([A-Z0-9_]+)$`)
+var openArg = pattern.New(`(?m)^ARG ([A-Z0-9_]+)$`)
 
 // agentDockerfile returns the Dockerfile of agent's image: the steps that all
 // agents share, which are built once per base, and the agent's own. Arguments
@@ -80,8 +81,8 @@ func agentDockerfile(agent string) ([]byte, error) {
 		}
 		content = append(append(content, steps...), '\n')
 	}
-	return openArg.ReplaceAllFunc(content, func(arg []byte) []byte {
-		name := string(openArg.FindSubmatch(arg)[1])
+	return openArg().ReplaceAllFunc(content, func(arg []byte) []byte {
+		name := string(openArg().FindSubmatch(arg)[1])
 		if value, ok := values[name]; ok {
 			return fmt.Appendf(nil, "ARG %s=%q", name, value)
 		}

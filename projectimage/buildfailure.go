@@ -3,10 +3,11 @@ package projectimage
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/pattern"
 
 	buildkit "github.com/moby/buildkit/client"
 	"github.com/opencontainers/go-digest"
@@ -43,15 +44,15 @@ func newBuildError(spec buildSpec, err error, log *stepLog) *BuildError {
 }
 
 // noSecret finds the ID of a secret that a build was not given.
-var noSecret = regexp.MustCompile(`secret ([^\s:]+):? not found`)
+var noSecret = pattern.New(`secret ([^\s:]+):? not found`)
 
 // noApt finds a shell's words for a base image that is not Debian's.
-var noApt = regexp.MustCompile(`apt-get: (?:command )?not found`)
+var noApt = pattern.New(`apt-get: (?:command )?not found`)
 
 // hint returns what helps against a failure of a project's layer, "" when that
 // is not known.
 func hint(spec buildSpec, err error, log []string) string {
-	if len(spec.project.Packages) > 0 && slices.ContainsFunc(log, noApt.MatchString) {
+	if len(spec.project.Packages) > 0 && slices.ContainsFunc(log, noApt().MatchString) {
 		return fmt.Sprintf("%s needs a base with apt-get: take one with --base IMAGE, or install the packages in %s",
 			spec.project.File, projectPath(spec.project.Root, sandboxDockerfile))
 	}
@@ -59,7 +60,7 @@ func hint(spec buildSpec, err error, log []string) string {
 		return "the engine's BuildKit is too old for this Dockerfile: begin it with the line \"# syntax=docker/dockerfile:1\", " +
 			"which fetches a current one, or do without what is newer"
 	}
-	if match := noSecret.FindStringSubmatch(err.Error()); match != nil {
+	if match := noSecret().FindStringSubmatch(err.Error()); match != nil {
 		return visible(fmt.Sprintf("build the image with the secret first: docker ralph image build --secret id=%s,src=FILE", match[1]))
 	}
 	return ""

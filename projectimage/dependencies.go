@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/pattern"
 )
 
 // Package is one package that a project asks for.
@@ -21,9 +22,9 @@ type Package struct {
 // version that ends in a dash means removal, and bash expands a tilde that
 // follows an equals sign or a colon.
 var (
-	packageName    = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]*[a-z0-9+.]$`)
-	packageArch    = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
-	packageVersion = regexp.MustCompile(`^([0-9]+:)?[0-9]([A-Za-z0-9.+~-]*[A-Za-z0-9.+~])?$`)
+	packageName    = pattern.New(`^[a-z0-9][a-z0-9+.-]*[a-z0-9+.]$`)
+	packageArch    = pattern.New(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+	packageVersion = pattern.New(`^([0-9]+:)?[0-9]([A-Za-z0-9.+~-]*[A-Za-z0-9.+~])?$`)
 )
 
 // maxProblems is how many mistakes in one file are shown at once.
@@ -86,12 +87,12 @@ func checkPackage(full string) error {
 	switch {
 	case strings.HasSuffix(full, "-"):
 		return errors.New("a dash at the end tells apt-get to remove the package: take it off")
-	case !packageName.MatchString(name):
+	case !packageName().MatchString(name):
 		return fmt.Errorf("%q is not the name of a Debian package: those have lower-case letters, digits, plus, dash and full stop, "+
 			"two characters at least, a letter or digit first", shorten(name, nameMax))
-	case foreign && !packageArch.MatchString(arch):
+	case foreign && !packageArch().MatchString(arch):
 		return fmt.Errorf("%q is not an architecture such as amd64 or arm64", shorten(arch, nameMax))
-	case pinned && !packageVersion.MatchString(version):
+	case pinned && !packageVersion().MatchString(version):
 		return fmt.Errorf("%q is not the version of a Debian package: those may begin with an epoch such as 1:, then have a digit first, "+
 			"and letters, digits, full stop, plus, tilde and dash", shorten(version, nameMax))
 	default:

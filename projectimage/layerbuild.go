@@ -9,8 +9,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/pattern"
 
 	"github.com/moby/moby/client"
 	"github.com/moby/sys/atomicwriter"
@@ -152,14 +153,14 @@ func (b *Builder) noteBase(image Image) error {
 
 // notFound are apt's words for a package that it cannot find, with the version
 // when it is only that.
-var notFound = regexp.MustCompile(`^E: (?:Unable to locate package |Package '|Version '([^']*)' for '|Couldn't find any package by (?:glob|regex) ')([^' ]+)`)
+var notFound = pattern.New(`^E: (?:Unable to locate package |Package '|Version '([^']*)' for '|Couldn't find any package by (?:glob|regex) ')([^' ]+)`)
 
 // askedFor returns the lines of the project's file that ask for the packages
 // that apt does not find.
 func (p *Project) askedFor(log []string) []string {
 	missing := map[Package]bool{}
 	for _, line := range log {
-		match := notFound.FindStringSubmatch(line)
+		match := notFound().FindStringSubmatch(line)
 		if match == nil {
 			continue
 		}

@@ -7,10 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/pattern"
 
 	"github.com/moby/moby/api/types/image"
 	"github.com/moby/moby/client"
@@ -185,7 +186,7 @@ func newStored(summary image.Summary) Stored {
 }
 
 // versionTag matches the part of our tags behind the colon.
-var versionTag = regexp.MustCompile(`^v[0-9a-f]{8}$`)
+var versionTag = pattern.New(`^v[0-9a-f]{8}$`)
 
 // named tells whether docker ralph would give the image this name.
 func (s Stored) named(tag string) bool {
@@ -202,16 +203,16 @@ func (s Stored) named(tag string) bool {
 	if s.Kind == kindProject {
 		name += "-" + s.Project
 	}
-	return repository == name && versionTag.MatchString(version)
+	return repository == name && versionTag().MatchString(version)
 }
 
 // fittedTag matches the name of a fitted image.
-var fittedTag = regexp.MustCompile(`^` + fitted + `:([0-9a-f]{12})-[0-9]+-[0-9]+-home$`)
+var fittedTag = pattern.New(`^` + fitted + `:([0-9a-f]{12})-[0-9]+-[0-9]+-home$`)
 
 // fittedOf returns the beginning of the ID of the image that a fitted one was
 // made from, "" for the name of another image.
 func fittedOf(tag string) string {
-	if match := fittedTag.FindStringSubmatch(tag); match != nil {
+	if match := fittedTag().FindStringSubmatch(tag); match != nil {
 		return match[1]
 	}
 	return ""

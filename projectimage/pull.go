@@ -4,7 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"regexp"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/pattern"
 
 	"github.com/containerd/platforms"
 	"github.com/distribution/reference"
@@ -16,7 +17,7 @@ import (
 )
 
 // imageID matches what the engine takes for an image ID and no registry has.
-var imageID = regexp.MustCompile(`^(sha256:)?[0-9a-f]{64}$`)
+var imageID = pattern.New(`^(sha256:)?[0-9a-f]{64}$`)
 
 // ensureGiven makes sure of an image that is used as it is, and that it is fit
 // for that.
@@ -37,7 +38,7 @@ func (b *Builder) given(ctx context.Context, ref string) (client.ImageInspectRes
 	if err != nil || found {
 		return image, err
 	}
-	if imageID.MatchString(ref) {
+	if imageID().MatchString(ref) {
 		return image, fmt.Errorf("the engine has no image with the ID %q: give the name of an image with --image IMAGE", ref)
 	}
 	if err := b.pull(ctx, ref, ""); err != nil {

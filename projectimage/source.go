@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/pattern"
 
 	"github.com/moby/buildkit/frontend/dockerfile/parser"
 	"github.com/moby/buildkit/solver/errdefs"
@@ -31,7 +32,7 @@ func failedSource(name string, dockerfile []byte, err error, step string) string
 		}
 	}
 	// BuildKit of Docker 20.10 sends no lines with its errors.
-	if match := parseErrorLine.FindStringSubmatch(err.Error()); match != nil {
+	if match := parseErrorLine().FindStringSubmatch(err.Error()); match != nil {
 		line, _ := strconv.Atoi(match[1])
 		return excerpt(name, dockerfile, line, line)
 	}
@@ -42,12 +43,12 @@ func failedSource(name string, dockerfile []byte, err error, step string) string
 }
 
 // parseErrorLine finds the line in an error about a Dockerfile's syntax.
-var parseErrorLine = regexp.MustCompile(`(?i)dockerfile parse error (?:on )?line (\d+): `)
+var parseErrorLine = pattern.New(`(?i)dockerfile parse error (?:on )?line (\d+): `)
 
 // tooNew tells whether err says that an engine's BuildKit does not know the
 // heredocs or a flag of a Dockerfile, which could ask for a current BuildKit.
 func tooNew(dockerfile []byte, err error) bool {
-	match := parseErrorLine.FindStringSubmatch(err.Error())
+	match := parseErrorLine().FindStringSubmatch(err.Error())
 	if match == nil {
 		return false
 	}
@@ -65,13 +66,13 @@ func tooNew(dockerfile []byte, err error) bool {
 
 // stepNumber is what BuildKit puts before an instruction in a step's name, as in
 // "[builder 2/4] RUN make".
-var stepNumber = regexp.MustCompile(`^\[[^\]]*\] `)
+var stepNumber = pattern.New(`^\[[^\]]*\] `)
 
 // locate returns the first and last line of the instruction that step names.
 // The name has build arguments filled in, so it need not be the instruction to
 // the letter: the one that it agrees with furthest is meant.
 func locate(dockerfile []byte, step string) (first, last int, _ bool) {
-	want := oneSpaced(stepNumber.ReplaceAllString(step, ""))
+	want := oneSpaced(stepNumber().ReplaceAllString(step, ""))
 	result, err := parser.Parse(bytes.NewReader(dockerfile))
 	if err != nil {
 		return 0, 0, false

@@ -5,8 +5,9 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/pattern"
 
 	"github.com/distribution/reference"
 )
@@ -30,14 +31,14 @@ func projectTag(agent, baseTag string, p Project) string {
 const projectNameMax = 100
 
 // repositoryName matches what may follow a dash in an image's name.
-var repositoryName = regexp.MustCompile(`^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*$`)
+var repositoryName = pattern.New(`^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*$`)
 
 // projectName returns the name of a main work tree's folder as a part of an
 // image's name. One that is no such part is made one, with a hash that keeps
 // folders apart whose names have become the same.
 func projectName(root string) string {
 	folder := filepath.Base(root)
-	if len(folder) <= projectNameMax && repositoryName.MatchString(folder) {
+	if len(folder) <= projectNameMax && repositoryName().MatchString(folder) {
 		return folder
 	}
 	words := strings.FieldsFunc(strings.ToLower(folder), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })

@@ -4,8 +4,9 @@ import (
 	"encoding/base64"
 	"net"
 	"net/url"
-	"regexp"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/pattern"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
@@ -21,14 +22,14 @@ type GitRemote struct {
 }
 
 var (
-	gitPath = regexp.MustCompile(`^(/[A-Za-z0-9_.~+-]+)+$`)
-	gitSSH  = regexp.MustCompile(`^(?:[A-Za-z0-9._-]+@)?([A-Za-z0-9][A-Za-z0-9.-]+):([^:@?#\s/][^:@?#\s]*)$`)
+	gitPath = pattern.New(`^(/[A-Za-z0-9_.~+-]+)+$`)
+	gitSSH  = pattern.New(`^(?:[A-Za-z0-9._-]+@)?([A-Za-z0-9][A-Za-z0-9.-]+):([^:@?#\s/][^:@?#\s]*)$`)
 )
 
 // ParseGitRemote reads the URL of a remote: an https one, or one for ssh, whose
 // host is then taken to have the same repository under https.
 func ParseGitRemote(raw string) (GitRemote, bool) {
-	if m := gitSSH.FindStringSubmatch(raw); m != nil && !strings.Contains(raw, "://") {
+	if m := gitSSH().FindStringSubmatch(raw); m != nil && !strings.Contains(raw, "://") {
 		raw = "ssh://" + m[1] + "/" + m[2]
 	}
 	u, err := url.Parse(raw)
@@ -43,7 +44,7 @@ func ParseGitRemote(raw string) (GitRemote, bool) {
 		host = net.JoinHostPort(host, port)
 	}
 	path, dotGit := strings.CutSuffix(strings.TrimSuffix(u.Path, "/"), ".git")
-	if !gitPath.MatchString(path) {
+	if !gitPath().MatchString(path) {
 		return GitRemote{}, false
 	}
 	for part := range strings.SplitSeq(path[1:], "/") {

@@ -6,9 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/pattern"
 
 	"github.com/pelletier/go-toml/v2"
 
@@ -17,13 +18,13 @@ import (
 
 var (
 	// secretName is how members are called whose text is a secret.
-	secretName = regexp.MustCompile(`(?i)(api[-_]?key|access[-_]?key|private[-_]?key|token|secret|passw(or)?d|passphrase|authorization|credential|bearer|cookie)`)
+	secretName = pattern.New(`(?i)(api[-_]?key|access[-_]?key|private[-_]?key|token|secret|passw(or)?d|passphrase|authorization|credential|bearer|cookie)`)
 	// naming is the end of names of members that only say where a secret is.
-	naming = regexp.MustCompile(`(?i)([-_]?env([-_]?(var|key|name))?|file|path)$`)
+	naming = pattern.New(`(?i)([-_]?env([-_]?(var|key|name))?|file|path)$`)
 	// reference is a text that leads to a variable.
-	reference = regexp.MustCompile(`^(Bearer )?(\$\{?\w+(:-)?\}?|\{env:\w+\})$`)
+	reference = pattern.New(`^(Bearer )?(\$\{?\w+(:-)?\}?|\{env:\w+\})$`)
 	// wellKnown is what keys look like, and addresses with a password.
-	wellKnown = regexp.MustCompile(`sk-(ant-|proj-|or-)?[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|` +
+	wellKnown = pattern.New(`sk-(ant-|proj-|or-)?[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|` +
 		`(AKIA|ASIA)[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{30,}|xox[abprs]-[0-9A-Za-z-]{10,}|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}|` +
 		`eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.|-----BEGIN [A-Z ]*PRIVATE KEY|://[^/@\s:"']+:[^/@\s"']+@`)
 )
@@ -36,7 +37,7 @@ func marks() []string {
 
 func looksLikeKey(content []byte) bool {
 	for line := range bytes.Lines(content) {
-		if slices.ContainsFunc(marks(), func(mark string) bool { return bytes.Contains(line, []byte(mark)) }) && wellKnown.Match(line) {
+		if slices.ContainsFunc(marks(), func(mark string) bool { return bytes.Contains(line, []byte(mark)) }) && wellKnown().Match(line) {
 			return true
 		}
 	}
@@ -150,11 +151,11 @@ func element(list []any, i int) any {
 func (s *scrubber) argument(list, before, text string) string {
 	flag, value, joined := strings.Cut(text, "=")
 	switch {
-	case joined && secretName.MatchString(flag) && value != "" && !reference.MatchString(value):
+	case joined && secretName().MatchString(flag) && value != "" && !reference().MatchString(value):
 		s.removed = append(s.removed, list)
 		return flag + "="
-	case strings.HasPrefix(before, "-") && !strings.Contains(before, "=") && secretName.MatchString(before) && !strings.HasPrefix(text, "-") && !reference.MatchString(text),
-		wellKnown.MatchString(text):
+	case strings.HasPrefix(before, "-") && !strings.Contains(before, "=") && secretName().MatchString(before) && !strings.HasPrefix(text, "-") && !reference().MatchString(text),
+		wellKnown().MatchString(text):
 		s.removed = append(s.removed, list)
 		return ""
 	}
@@ -166,16 +167,16 @@ func (s *scrubber) secret(object, name string, value any) bool {
 	if object == "env" && (slices.Contains(s.unwanted, name) || isProxy(name)) {
 		return true // by it the agent would pass by what docker-ralph has set
 	}
-	if wellKnown.MatchString(name) {
+	if wellKnown().MatchString(name) {
 		return true
 	}
-	named := secretName.MatchString(name) && !naming.MatchString(name)
+	named := secretName().MatchString(name) && !naming().MatchString(name)
 	switch value := value.(type) {
 	case string:
-		if value == "" || reference.MatchString(value) {
+		if value == "" || reference().MatchString(value) {
 			return false
 		}
-		return named || wellKnown.MatchString(value)
+		return named || wellKnown().MatchString(value)
 	case map[string]any, []any:
 		return named
 	default:

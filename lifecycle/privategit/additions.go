@@ -8,11 +8,12 @@ import (
 	"io"
 	"os"
 	"path"
-	"regexp"
 	"sort"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/pattern"
 )
 
 // What is written out of new commits is bounded, in bytes. Each file counts for
@@ -196,7 +197,7 @@ func tame(name string) bool {
 	return true
 }
 
-var hunkHead = regexp.MustCompile(`^(@@@*)((?: -\d+(?:,\d+)?)+) \+(\d+)(?:,(\d+))? @@`)
+var hunkHead = pattern.New(`^(@@@*)((?: -\d+(?:,\d+)?)+) \+(\d+)(?:,(\d+))? @@`)
 
 // readPatches reads what git diff-tree shows of commits. Inside of a hunk lines
 // are counted, so nothing that stands in a file is taken for a header.
@@ -210,7 +211,7 @@ func readPatches(r *bufio.Reader, w *addedWriter) error {
 			return err
 		}
 		switch {
-		case objectID.MatchString(line):
+		case objectID().MatchString(line):
 			err = w.commit(line)
 		case strings.HasPrefix(line, "+++ "):
 			err = beginFile(line[len("+++ "):], w)
@@ -250,7 +251,7 @@ func beginFile(name string, w *addedWriter) error {
 // readHunk reads a hunk. In one of a merge, each line has a sign for each parent;
 // it is new if it is for all of them.
 func readHunk(r *bufio.Reader, head string, w *addedWriter) error {
-	m := hunkHead.FindStringSubmatch(head)
+	m := hunkHead().FindStringSubmatch(head)
 	if m == nil {
 		return fmt.Errorf("%.100q was not understood", head)
 	}

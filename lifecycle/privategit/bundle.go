@@ -59,12 +59,12 @@ func readListing(r *bufio.Reader) (listing, error) {
 		}
 		oid, name, _ := strings.Cut(line, " ")
 		if target, ok := strings.CutPrefix(name, "HEAD "); ok {
-			if l.headRef = target; target == "" && objectID.MatchString(oid) {
+			if l.headRef = target; target == "" && objectID().MatchString(oid) {
 				l.refs["HEAD"] = oid
 			}
 			continue
 		}
-		if !objectID.MatchString(oid) || name != "refs/stash" && !strings.HasPrefix(name, "refs/heads/") {
+		if !objectID().MatchString(oid) || name != "refs/stash" && !strings.HasPrefix(name, "refs/heads/") {
 			return l, fmt.Errorf("reading the sandbox's branches: %q was not understood", shorten(line))
 		}
 		l.refs[name] = oid
@@ -95,7 +95,7 @@ func readHeader(r *bufio.Reader, l *listing, left *int) error {
 			return nil
 		default:
 			oid, name, _ := strings.Cut(line, " ")
-			if !objectID.MatchString(oid) {
+			if !objectID().MatchString(oid) {
 				return fmt.Errorf("reading the sandbox's commits: %q was not understood", shorten(line))
 			}
 			if _, known := l.refs[name]; known { // later than the list, if an agent has just committed

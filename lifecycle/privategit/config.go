@@ -4,11 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/pattern"
 )
 
 // setting is one value of git's configuration.
@@ -78,7 +79,7 @@ func cleanConfig(all []setting, branch string, filtered bool) string {
 			}
 		case s.section == "branch" && s.sub == branch && (s.name == "remote" || s.name == "merge"):
 			sets = append(sets, s)
-		case s.section == "remote" && s.name == "url" && remoteName.MatchString(s.sub):
+		case s.section == "remote" && s.name == "url" && remoteName().MatchString(s.sub):
 			if u, ok := safeURL(s.value); ok {
 				sets = append(sets, setting{"remote", s.sub, "url", u},
 					setting{"remote", s.sub, "fetch", "+refs/heads/*:refs/remotes/" + s.sub + "/*"})
@@ -121,8 +122,8 @@ func writeSetting(b *strings.Builder, s setting) {
 }
 
 var (
-	remoteName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
-	scpURL     = regexp.MustCompile(`^(?:([A-Za-z0-9._-]+)@)?([A-Za-z0-9][A-Za-z0-9.-]*):([^:@?#\s]+)$`)
+	remoteName = pattern.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+	scpURL     = pattern.New(`^(?:([A-Za-z0-9._-]+)@)?([A-Za-z0-9][A-Za-z0-9.-]*):([^:@?#\s]+)$`)
 )
 
 // safeURL returns a remote's URL without credentials, if it is one that leads to
@@ -132,7 +133,7 @@ func safeURL(raw string) (string, bool) {
 		return "", false
 	}
 	if !strings.Contains(raw, "://") {
-		m := scpURL.FindStringSubmatch(raw)
+		m := scpURL().FindStringSubmatch(raw)
 		if m == nil || len(m[2]) < 2 { // C:path
 			return "", false
 		}

@@ -106,7 +106,7 @@ func (r *Repo) bothMoved(ctx context.Context, branch, tip, commit string) (*Conf
 		return c, nil //nolint:nilerr // programs of the user's would be run on what an agent wrote
 	}
 	tree, err := r.git.line(ctx, "merge-tree", "--write-tree", "--no-messages", tip, commit)
-	if err != nil || !objectID.MatchString(tree) {
+	if err != nil || !objectID().MatchString(tree) {
 		return c, ctx.Err()
 	}
 	merge, err := r.git.with("GIT_AUTHOR_NAME=docker-ralph", "GIT_AUTHOR_EMAIL=docker-ralph@localhost", "GIT_COMMITTER_NAME=docker-ralph", "GIT_COMMITTER_EMAIL=docker-ralph@localhost").

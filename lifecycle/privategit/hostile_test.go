@@ -284,7 +284,7 @@ func FuzzListing(f *testing.F) {
 		seen := map[string]bool{}
 		for ref, oid := range l.refs {
 			name := given[ref]
-			if !objectID.MatchString(oid) || name == "" || seen[strings.ToLower(name)] {
+			if !objectID().MatchString(oid) || name == "" || seen[strings.ToLower(name)] {
 				t.Fatalf("%q %q at %q", ref, oid, name)
 			}
 			seen[strings.ToLower(name)] = true

@@ -79,7 +79,7 @@ func filteredPaths(ctx context.Context, g git, all []setting) ([]string, error) 
 func filters(all []setting) []string {
 	var names []string
 	for _, s := range all {
-		if s.section == "filter" && (s.name == "clean" || s.name == "process") && s.value != "" && remoteName.MatchString(s.sub) && !slices.Contains(names, s.sub) {
+		if s.section == "filter" && (s.name == "clean" || s.name == "process") && s.value != "" && remoteName().MatchString(s.sub) && !slices.Contains(names, s.sub) {
 			names = append(names, s.sub)
 		}
 	}

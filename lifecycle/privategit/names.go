@@ -4,17 +4,18 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/pattern"
 )
 
 // branchName are the names of branches that an agent may choose for refs of the
 // user's repository. Those of the user may be anything that git takes.
 var (
-	branchName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,199}$`)
-	badPart    = regexp.MustCompile(`(^|/)[.-]|\.\.|//|/$|\.$|\.lock(/|$)|^HEAD$`)
-	objectID   = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+	branchName = pattern.New(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,199}$`)
+	badPart    = pattern.New(`(^|/)[.-]|\.\.|//|/$|\.$|\.lock(/|$)|^HEAD$`)
+	objectID   = pattern.New(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 )
 
 // Names of refs below [Repo.Prefix] that no branch can have.
@@ -35,7 +36,7 @@ func place(ref, own string) string {
 		return headRef
 	case ref == "refs/stash":
 		return stashRef
-	case isBranch && (name == own || branchName.MatchString(name) && !badPart.MatchString(name)):
+	case isBranch && (name == own || branchName().MatchString(name) && !badPart().MatchString(name)):
 		return name
 	default:
 		return odd(ref)

@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/pattern"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
@@ -65,7 +66,7 @@ func alternates(b lifecycle.Borrowed) ([]lifecycle.Borrowed, error) {
 		next := lifecycle.Borrowed{Source: filepath.Clean(line), Target: filepath.ToSlash(filepath.Clean(line))}
 		if !filepath.IsAbs(line) {
 			next = lifecycle.Borrowed{Source: filepath.Join(b.Source, line), Target: filepath.ToSlash(filepath.Join(b.Target, line))}
-		} else if system.MatchString(next.Target + "/") {
+		} else if system().MatchString(next.Target + "/") {
 			return nil, fmt.Errorf("this repository borrows objects from %s, where a sandbox has its own system: repack it (git repack -a -d), %s", line, useDirect)
 		}
 		if _, err := objectFolder(next.Source); err != nil {
@@ -77,9 +78,9 @@ func alternates(b lifecycle.Borrowed) ([]lifecycle.Borrowed, error) {
 }
 
 // system are the folders of the sandbox that nothing may be mounted into.
-var system = regexp.MustCompile(`^/(proc|sys|dev|etc|usr|bin|sbin|lib[0-9a-z]*|boot|run|opt/ralph[^/]*|home/agent)?/`)
+var system = pattern.New(`^/(proc|sys|dev|etc|usr|bin|sbin|lib[0-9a-z]*|boot|run|opt/ralph[^/]*|home/agent)?/`)
 
-var objectEntry = regexp.MustCompile(`^([0-9a-f]{2}|pack|info|incoming-.*|tmp_.*|bulk-fsync.*|\.DS_Store)$`)
+var objectEntry = pattern.New(`^([0-9a-f]{2}|pack|info|incoming-.*|tmp_.*|bulk-fsync.*|\.DS_Store)$`)
 
 // objectFolder makes sure that a folder, which is going to be mounted, holds
 // git's objects and nothing else, and returns its path without links.
@@ -93,7 +94,7 @@ func objectFolder(dir string) (string, error) {
 		return "", fmt.Errorf("looking for the repository's objects: %w", err)
 	}
 	for _, e := range entries {
-		if !objectEntry.MatchString(e.Name()) {
+		if !objectEntry().MatchString(e.Name()) {
 			return "", fmt.Errorf("%s is to hold objects of git, but also has %q: it is not given to a sandbox", dir, e.Name())
 		}
 	}
