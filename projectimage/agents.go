@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/pattern"
+	"github.com/docker-ralph/docker-ralph/pattern"
 )
 
 //go:embed agents

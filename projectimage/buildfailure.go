@@ -7,10 +7,10 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/pattern"
-
 	buildkit "github.com/moby/buildkit/client"
 	"github.com/opencontainers/go-digest"
+
+	"github.com/docker-ralph/docker-ralph/pattern"
 )
 
 const (

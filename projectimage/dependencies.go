@@ -8,7 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/pattern"
+	"github.com/docker-ralph/docker-ralph/pattern"
 )
 
 // Package is one package that a project asks for.

@@ -11,10 +11,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/pattern"
-
 	"github.com/moby/moby/client"
 	"github.com/moby/sys/atomicwriter"
+
+	"github.com/docker-ralph/docker-ralph/pattern"
 )
 
 // projectSpec describes the layer of req's project on an agent's image.

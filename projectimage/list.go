@@ -11,11 +11,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/pattern"
-
 	"github.com/moby/moby/api/types/image"
 	"github.com/moby/moby/client"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/docker-ralph/docker-ralph/pattern"
 )
 
 // Stored is an image on the engine that docker ralph has built.

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/pattern"
-
 	"github.com/containerd/platforms"
 	"github.com/distribution/reference"
 	"github.com/moby/buildkit/session/auth/authprovider"
@@ -14,6 +12,8 @@ import (
 	"github.com/moby/moby/api/types/registry"
 	"github.com/moby/moby/client"
 	"github.com/moby/moby/client/pkg/jsonmessage"
+
+	"github.com/docker-ralph/docker-ralph/pattern"
 )
 
 // imageID matches what the engine takes for an image ID and no registry has.

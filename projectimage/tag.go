@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/pattern"
-
 	"github.com/distribution/reference"
+
+	"github.com/docker-ralph/docker-ralph/pattern"
 )
 
 // agentTag returns agent-loop-sandbox-{agent}:v{hash8} for an agent's image.

@@ -6,9 +6,8 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/pattern"
-
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
+	"github.com/docker-ralph/docker-ralph/pattern"
 )
 
 // GitRemote is a repository on a git host.

@@ -9,11 +9,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/pattern"
-
 	"github.com/pelletier/go-toml/v2"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/credential"
+	"github.com/docker-ralph/docker-ralph/pattern"
 )
 
 var (

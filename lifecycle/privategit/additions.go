@@ -13,7 +13,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/pattern"
+	"github.com/docker-ralph/docker-ralph/pattern"
 )
 
 // What is written out of new commits is bounded, in bytes. Each file counts for

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/pattern"
+	"github.com/docker-ralph/docker-ralph/pattern"
 )
 
 // branchName are the names of branches that an agent may choose for refs of the

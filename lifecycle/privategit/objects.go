@@ -7,9 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/pattern"
-
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/pattern"
 )
 
 // maxChain is how many folders of objects a repository may borrow from. git

@@ -5,7 +5,7 @@ import (
 
 	"gotest.tools/v3/assert"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/pattern"
+	"github.com/docker-ralph/docker-ralph/pattern"
 )
 
 func TestAPatternIsCompiledOnce(t *testing.T) {
