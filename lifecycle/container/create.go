@@ -250,8 +250,11 @@ func (d *Driver) Stop(ctx context.Context, sb lifecycle.Sandbox) error {
 	if err != nil && !errdefs.IsNotFound(err) {
 		return fmt.Errorf("stopping the sandbox %s: %w", sb.Name, err)
 	}
-	if sb.Proxy == "" {
+	switch {
+	case sb.Proxy == "":
 		return nil
+	case err != nil:
+		return d.EndProxy(ctx, sb) // which has nobody to stand by
 	}
 	return d.disarm(ctx, sb)
 }

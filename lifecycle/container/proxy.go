@@ -140,8 +140,8 @@ func (d *Driver) makeProxy(ctx context.Context, sb lifecycle.Sandbox, owner cont
 	return made.ID, false, err
 }
 
-// disarm has the proxy of a sandbox forget all keys, and everything else that was
-// said to it since it was made. One that cannot be told so is removed.
+// disarm has the proxy of a sandbox forget all keys, and all that was allowed since
+// it was made. One that cannot be told so is removed.
 func (d *Driver) disarm(ctx context.Context, sb lifecycle.Sandbox) error {
 	if _, err := d.Control(ctx, sb, "reset"); err == nil {
 		return nil

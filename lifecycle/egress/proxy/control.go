@@ -98,16 +98,23 @@ func (s *Server) reroute(routes []egress.Route) Answer {
 	return answer
 }
 
-// reset forgets all that was said since the proxy began, and all routes: those that
-// it began with too. Nothing stays open.
+// reset forgets all that was allowed since the proxy began, and all keys. What was
+// refused stays refused, and hosts that were reached by a route only are not reached
+// in any other way: whoever starts the sandbox again finds no more open than before.
 func (s *Server) reset() Answer {
-	answer := s.reroute(nil)
 	s.amending.Lock()
 	defer s.amending.Unlock()
-	s.change(s.begun)
+	next := s.begun
+	for _, refused := range s.policy.Load().Refused {
+		var err error
+		if next, err = next.Refuse(refused); err != nil {
+			return Answer{Error: err.Error()}
+		}
+	}
+	s.routes.Store(&routeTable{exclusive: s.routes.Load().exclusive})
+	s.change(next)
 	s.open.closeIf(func(string, uint16) bool { return true })
-	answer.Policy = &s.begun
-	return answer
+	return Answer{Policy: &next}
 }
 
 // amend changes the policy by all rules of an order. Two orders at the same time

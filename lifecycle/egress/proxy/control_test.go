@@ -59,14 +59,21 @@ func TestChangesTakeEffectAtOnce(t *testing.T) {
 	}
 }
 
-func TestDenyCutsWhatIsOpen(t *testing.T) {
-	l := newLab(t, []string{"db.example:5432", "allowed.example"})
+// tunnel opens one to a server that says nothing.
+func (l *lab) tunnel(t *testing.T, to string) net.Conn {
+	t.Helper()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	assert.NilError(t, err)
 	t.Cleanup(func() { _ = silent.Close() })
-	l.put("db.example:5432", silent)
-	conn, status, _ := connectTo(t, l, "db.example:5432")
+	l.put(to, silent)
+	conn, status, _ := connectTo(t, l, to)
 	assert.Equal(t, status, 200)
+	return conn
+}
+
+func TestDenyCutsWhatIsOpen(t *testing.T) {
+	l := newLab(t, []string{"db.example:5432", "allowed.example"})
+	conn := l.tunnel(t, "db.example:5432")
 
 	waiting := make(chan struct{})
 	l.servePlain(t, "allowed.example:80", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -87,30 +94,29 @@ func TestDenyCutsWhatIsOpen(t *testing.T) {
 	assert.Assert(t, err != nil)
 }
 
-// What was said to a proxy since it began holds for one run of its sandbox.
-func TestResetForgetsWhatWasSaid(t *testing.T) {
-	l := newLab(t, []string{"db.example:5432"})
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	assert.NilError(t, err)
-	t.Cleanup(func() { _ = silent.Close() })
-	l.put("db.example:5432", silent)
-	conn, status, _ := connectTo(t, l, "db.example:5432")
-	assert.Equal(t, status, 200)
-	_, err = l.order(t, Order{Do: "allow", Rules: []string{"new.example"}, Origin: "user"})
-	assert.NilError(t, err)
-	_, err = l.order(t, Order{Do: "deny", Rules: []string{"db.example"}, Origin: "user"})
-	assert.NilError(t, err)
-	_, err = l.order(t, Order{Do: "routes", Routes: []egress.Route{{Prefix: "/key", Target: "https://allowed.example", Headers: map[string]egress.Secret{"X-Key": "k"}}}})
-	assert.NilError(t, err)
+// What was allowed since a proxy began holds for one run of its sandbox. What was
+// refused holds on.
+func TestResetLeavesNothingOpenThatWasClosed(t *testing.T) {
+	l := newLab(t, []string{"db.example:5432", "first.example", "model.example"})
+	conn := l.tunnel(t, "db.example:5432")
+	for _, o := range []Order{
+		{Do: "allow", Rules: []string{"new.example"}, Origin: "user"},
+		{Do: "deny", Rules: []string{"first.example"}, Origin: "user"},
+		{Do: "routes", Routes: []egress.Route{{Prefix: "/key", Target: "https://model.example", Exclusive: true, Headers: map[string]egress.Secret{"X-Key": "k"}}}},
+	} {
+		_, err := l.order(t, o)
+		assert.NilError(t, err)
+	}
 
-	answer, err := l.order(t, Order{Do: "reset"})
+	_, err := l.order(t, Order{Do: "reset"})
 	assert.NilError(t, err)
-	assert.Equal(t, len(answer.Policy.Rules), 1)
-	assert.Assert(t, l.policy.Load().Decide("db.example", 5432).Allowed)
-	assert.Assert(t, !l.policy.Load().Decide("new.example", 443).Allowed)
-	assert.Equal(t, len(l.routes.Load().byName), 0)
 	_, err = io.ReadAll(conn)
 	assert.Assert(t, err == nil || !isTimeout(err), "the tunnel is still open: %v", err)
+	for host, status := range map[string]int{"db.example:5432": 200, "new.example:443": 403, "first.example:443": 403, "model.example:443": 403} {
+		_, got, _ := connectTo(t, l, host)
+		assert.Check(t, cmp.Equal(got, status), host)
+	}
+	assert.Equal(t, len(l.routes.Load().byName), 0, "a key is left")
 }
 
 func isTimeout(err error) bool {
