@@ -92,10 +92,14 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 	if err != nil {
 		return lifecycle.Sandbox{}, err
 	}
+	// What holds the network is started meanwhile. Who starts the sandbox hears of a failure.
+	var holder sync.WaitGroup
+	holder.Go(func() { _ = d.startNetns(ctx, lifecycle.Sandbox{Netns: l[labelNetns]}) })
 	made, err := d.createFitted(ctx, spec, user, client.ContainerCreateOptions{
 		Name: spec.Name, Config: config, HostConfig: host, NetworkingConfig: networking,
 	})
 	if err != nil {
+		holder.Wait()
 		return lifecycle.Sandbox{}, errors.Join(err, d.leaveNetwork(ctx, l))
 	}
 	sb := fromLabels(made.ID, l)
@@ -108,6 +112,7 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 		// The name is ours: what else belongs to it was left by somebody.
 		err = d.sweepWall(ctx, spec.Name, l)
 	}
+	holder.Wait()
 	if err != nil {
 		return lifecycle.Sandbox{}, errors.Join(err, d.Remove(context.WithoutCancel(ctx), sb))
 	}
