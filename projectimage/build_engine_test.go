@@ -164,6 +164,19 @@ func TestEngineLayerWithContext(t *testing.T) {
 	})
 }
 
+// BuildKit keeps what it was sent, and takes a file of the same size and time for
+// the same. Dockerfiles are of many repositories, and of all their versions.
+func TestEngineDockerfilesOfTheSameSize(t *testing.T) {
+	onEngines(t, func(t *testing.T, e *testEngine) {
+		for _, word := range []string{"one", "two", "six"} {
+			spec := e.spec(t, "RUN echo "+word+" >/said")
+			b, _ := e.builder(t)
+			assert.NilError(t, b.build(t.Context(), spec, false))
+			assert.Equal(t, e.run(t, spec.tag, "cat /said"), word)
+		}
+	})
+}
+
 func TestEngineProxyStaysOutOfTheImage(t *testing.T) {
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		proxy := "http://user:secret@proxy.example:3128"
