@@ -124,7 +124,9 @@ func TestASignalDuringAnImageBuildLeavesNothingInTheWay(t *testing.T) {
 					res.expect(t, 130)
 				}
 
-				assert.Equal(t, run(t, w.docker(args...)).expect(t, 0).stdout, "a\n")
+				again := start(t, w.docker(args...))
+				again.stderr.waitFor(t, "Creating the sandbox") // the image has a minute of its own
+				assert.Equal(t, again.wait(t).expect(t, 0).stdout, "a\n")
 				assert.Equal(t, len(w.sandboxes(t)), 1)
 			})
 		})
