@@ -92,18 +92,18 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 	if err != nil {
 		return lifecycle.Sandbox{}, err
 	}
-	// What holds the network is started meanwhile. Who starts the sandbox hears of a failure.
-	var holder sync.WaitGroup
-	holder.Go(func() { _ = d.startNetns(ctx, lifecycle.Sandbox{Netns: l[labelNetns]}) })
 	made, err := d.createFitted(ctx, spec, user, client.ContainerCreateOptions{
 		Name: spec.Name, Config: config, HostConfig: host, NetworkingConfig: networking,
 	})
 	if err != nil {
-		holder.Wait()
 		return lifecycle.Sandbox{}, errors.Join(err, d.leaveNetwork(ctx, l))
 	}
 	sb := fromLabels(made.ID, l)
 	sb.State = lifecycle.Stopped
+	// What holds the network is started meanwhile, now that the name is ours: who loses
+	// it has nothing that runs. Who starts the sandbox hears of a failure.
+	var holder sync.WaitGroup
+	holder.Go(func() { _ = d.startNetns(ctx, sb) })
 	err = d.compareMounts(ctx, made.ID, host.Mounts)
 	if err == nil {
 		err = d.furnish(ctx, made.ID, spec, user)
