@@ -18,9 +18,9 @@ func (d *Driver) Lookup(ctx context.Context, name string) (lifecycle.Sandbox, er
 	var c, proxy, noted container.InspectResponse
 	var found bool
 	group, groupCtx := errgroup.WithContext(ctx)
-	if netns := d.notedNetns(name); netns != "" {
+	if last, ok := d.lastMarker(name); ok && last.Netns != "" {
 		group.Go(func() error {
-			if res, err := d.API.ContainerInspect(groupCtx, netns, client.ContainerInspectOptions{}); err == nil {
+			if res, err := d.API.ContainerInspect(groupCtx, last.Netns, client.ContainerInspectOptions{}); err == nil {
 				noted = res.Container // or else it is asked for again
 			}
 			return nil

@@ -51,27 +51,21 @@ func (d *Driver) readMarker(sb lifecycle.Sandbox) (payload.Payload, bool) {
 }
 
 func (d *Driver) readWholeMarker(sb lifecycle.Sandbox) (payload.Payload, marker, bool) {
-	b, err := os.ReadFile(d.markerPath(sb.Name))
-	if err != nil {
-		return payload.Payload{}, marker{}, false
-	}
-	var m marker
-	if err := json.Unmarshal(b, &m); err != nil || m.ID != sb.ID {
+	m, ok := d.lastMarker(sb.Name)
+	if !ok || m.ID != sb.ID {
 		return payload.Payload{}, marker{}, false
 	}
 	p, err := payload.For(m.Arch)
 	return p, m, err == nil && p.Hash == m.Hash
 }
 
-// notedNetns is what held the network of a sandbox of that name when one was
-// prepared.
-func (d *Driver) notedNetns(name string) string {
-	var m marker
+// lastMarker is the marker of the latest sandbox of that name, which may be gone.
+func (d *Driver) lastMarker(name string) (m marker, ok bool) {
 	b, err := os.ReadFile(d.markerPath(name))
 	if err != nil || json.Unmarshal(b, &m) != nil {
-		return ""
+		return marker{}, false
 	}
-	return m.Netns
+	return m, true
 }
 
 func (d *Driver) writeMarker(sb lifecycle.Sandbox, p payload.Payload, raised wall) error {
@@ -104,27 +98,27 @@ func (d *Driver) writeMarker(sb lifecycle.Sandbox, p payload.Payload, raised wal
 // nothing of its network was restarted since it was raised, and the networks
 // around it, as far as they were looked at, are the same.
 func (d *Driver) Ready(sb lifecycle.Sandbox, spec lifecycle.Spec) bool {
-	_, m, _ := d.readWholeMarker(sb)
-	return d.prepared(sb) && d.upToDate(sb, m.Told, spec.Egress)
+	m, ok := d.prepared(sb)
+	return ok && d.upToDate(sb, m.Told, spec.Egress)
 }
 
 // prepared is Ready for whatever its proxy was told.
-func (d *Driver) prepared(sb lifecycle.Sandbox) bool {
+func (d *Driver) prepared(sb lifecycle.Sandbox) (marker, bool) {
 	_, m, ok := d.readWholeMarker(sb)
 	if !ok || m.replaced(sb.Root) {
-		return false
+		return m, false
 	}
 	if sb.Egress == "" {
-		return true
+		return m, true
 	}
 	d.engine.mu.Lock()
 	around := d.engine.around
 	d.engine.mu.Unlock()
 	if around != nil && around.digest() != m.Around {
-		return false
+		return m, false
 	}
 	program, err := payload.Egress(m.Arch)
-	return err == nil && m.Run == sb.Run && m.Egress == program.Hash
+	return m, err == nil && m.Run == sb.Run && m.Egress == program.Hash
 }
 
 // Prepare implements [lifecycle.Driver]: ralph of this version is on the

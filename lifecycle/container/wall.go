@@ -193,7 +193,7 @@ func (d *Driver) closeBare(ctx context.Context, sb lifecycle.Sandbox) error {
 	if err != nil {
 		return err
 	}
-	if now.ID != sb.ID || !d.prepared(now) {
+	if _, ok := d.prepared(now); now.ID != sb.ID || !ok {
 		if err := d.closeNetns(ctx, sb); err != nil {
 			return fmt.Errorf("putting the firewall around %s: %w", sb.Name, err)
 		}
