@@ -21,7 +21,7 @@ fetch() {
 		"@openai/codex@$CODEX_VERSION" "@google/gemini-cli@$GEMINI_CLI_VERSION" \
 		"opencode-linux-$NPM_CPU@$OPENCODE_PROGRAM_VERSION" "@github/copilot@$COPILOT_VERSION" \
 		"node-linux-$NPM_CPU@$NODE_VERSION" >&2 ||
-		{ rm -rf "$new" && die "npm could not install the agents"; }
+		{ rm -rf "$new"; die "npm could not install the agents"; }
 	chmod 755 "$new"
 	mkdir "$new/bin"
 	for program in codex gemini copilot; do
