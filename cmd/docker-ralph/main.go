@@ -24,7 +24,7 @@ import (
 var version = ""
 
 // collectAt has garbage collected when the heap has grown by so many per cent. Most
-// commands end before: by default two collections are a tenth of their time.
+// commands end before; by default they collect once or twice, for nothing.
 const collectAt = 400
 
 func main() {
