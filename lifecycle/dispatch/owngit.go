@@ -35,9 +35,11 @@ type ownGit struct {
 
 // syncEvery is how often commits are fetched while an agent works, and lookEvery
 // how often it is looked whether one has ended, after which they are fetched too.
+// A fetch that is under way when the command ends has fetchGrace to end.
 const (
-	syncEvery = 30 * time.Second
-	lookEvery = time.Second
+	syncEvery  = 30 * time.Second
+	lookEvery  = time.Second
+	fetchGrace = 10 * time.Second
 )
 
 // directWarning is told once per sandbox.
@@ -143,7 +145,9 @@ func (h Host) executeSynced(ctx context.Context, at place, sb lifecycle.Sandbox,
 	if err := at.git.repo.Begin(ctx); err != nil {
 		return 0, err
 	}
-	stop := at.git.follow(ctx, shell(at.driver, sb), sb.Root)
+	stop := at.git.follow(ctx, sb.Root, func(ctx context.Context, last string, ended bool) (privategit.Result, string, error) {
+		return at.git.aside.Watch(ctx, shell(at.driver, sb), last, ended)
+	})
 	defer stop()
 	return h.execute(ctx, at.driver, sb, p, command)
 }
@@ -212,19 +216,25 @@ func (h Host) reportSync(res privategit.Result) {
 }
 
 // follow fetches commits after each run of an agent in the work tree top, and
-// again and again while one takes long, until it is stopped. What came is told at
-// the end, because the terminal belongs to the agent.
-func (g *ownGit) follow(ctx context.Context, sh privategit.Shell, top string) (stop func()) {
+// again and again while one takes long, until it is stopped. fetch is
+// [privategit.Repo.Watch]. What came is told at the end, because the terminal
+// belongs to the agent.
+//
+// A fetch that is under way when it is stopped comes to its end, if that is near:
+// what would be left of it in the sandbox looks like somebody who still commits.
+func (g *ownGit) follow(ctx context.Context, top string,
+	fetch func(ctx context.Context, last string, ended bool) (res privategit.Result, tip string, err error),
+) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	ended := make(chan struct{})
+	stopping, stopped := make(chan struct{}), make(chan struct{})
+	last, seen, synced := "", looplog.Latest(top), time.Now()
 	go func() {
-		defer close(ended)
+		defer close(stopped)
 		look := time.NewTicker(lookEvery)
 		defer look.Stop()
-		last, seen, synced := "", looplog.Latest(top), time.Now()
 		for {
 			select {
-			case <-ctx.Done():
+			case <-stopping:
 				return
 			case <-look.C:
 			}
@@ -233,7 +243,7 @@ func (g *ownGit) follow(ctx context.Context, sh privategit.Shell, top string) (s
 			if !ended && time.Since(synced) < syncEvery {
 				continue
 			}
-			res, tip, err := g.aside.Watch(ctx, sh, last, ended)
+			res, tip, err := fetch(ctx, last, ended)
 			last, seen, synced = tip, latest, time.Now()
 			if err == nil { // or else the last one tells
 				g.add(res)
@@ -241,8 +251,14 @@ func (g *ownGit) follow(ctx context.Context, sh privategit.Shell, top string) (s
 		}
 	}()
 	return func() {
-		cancel()
-		<-ended
+		defer cancel()
+		close(stopping)
+		select {
+		case <-stopped:
+		case <-time.After(fetchGrace):
+			cancel()
+			<-stopped
+		}
 	}
 }
 

@@ -2,13 +2,16 @@ package dispatch
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/lifecycle/privategit"
 )
 
 func TestWhoGetsAGitDirectoryOfItsOwn(t *testing.T) {
@@ -30,6 +33,27 @@ func TestWhoGetsAGitDirectoryOfItsOwn(t *testing.T) {
 		cfg.Origins = map[string]config.Origin{"sandbox.git": {Kind: tc.origin}}
 		assert.Equal(t, wantsPrivate(cfg, tc.kind), tc.want, "%+v", tc)
 	}
+}
+
+// A fetch that was cut off would go on in the sandbox for a while, and look like an
+// agent that may commit.
+func TestAFetchUnderWayComesToItsEnd(t *testing.T) {
+	top := t.TempDir()
+	begun, free := make(chan struct{}), make(chan struct{})
+	var g ownGit
+	stop := g.follow(t.Context(), top, func(ctx context.Context, last string, ended bool) (privategit.Result, string, error) {
+		assert.Check(t, ended)
+		close(begun)
+		<-free
+		return privategit.Result{Commits: 3}, "tip", ctx.Err()
+	})
+	run := filepath.Join(top, ".ralph", "logs", "20260102T030405-build")
+	assert.NilError(t, os.MkdirAll(run, 0o755))
+	assert.NilError(t, os.WriteFile(filepath.Join(run, "iterations.jsonl"), nil, 0o644))
+	<-begun
+	time.AfterFunc(50*time.Millisecond, func() { close(free) })
+	stop()
+	assert.Equal(t, g.result.Commits, 3)
 }
 
 func TestProbe(t *testing.T) {
