@@ -58,7 +58,7 @@ var scenarios = []scenario{
 		stderr: []string{"Warning: the agent exited with code 139"},
 	},
 	{
-		name: "never ends", agent: `take; commit; while :; do sleep 1; done`, config: "[loop]\nidle = 0\n", args: "--max-duration 1s",
+		name: "never ends", agent: `take; commit; while :; do sleep 1; done`, config: "[loop]\nidle = 0\n", args: "--max-duration 10s",
 		code: loop.MaxDuration.ExitCode(), status: "2 open, 0 active, 0 done", commits: 1,
 		stdout: []string{"Iteration 1: bound reached a/01"}, stderr: []string{"Error: the loop's time is over"},
 	},
@@ -108,14 +108,14 @@ var scenarios = []scenario{
 		name: "eats its prompt", agent: `rm -rf .ralph/prompts specs; take; commit; finish`, status: "0 open, 0 active, 2 done", commits: 2,
 	},
 	{
-		name: "is silent", agent: `take; sleep 600`, args: "--idle 0.005", code: loop.Idle.ExitCode(), status: "2 open, 0 active, 0 done",
-		stdout: []string{"Iteration 1: silent a/01"}, stderr: []string{"Error: the agent mine was ended: it printed nothing for 300ms"},
+		name: "is silent", agent: `take; sleep 600`, args: "--idle 0.1", code: loop.Idle.ExitCode(), status: "2 open, 0 active, 0 done",
+		stdout: []string{"Iteration 1: silent a/01"}, stderr: []string{"Error: the agent mine was ended: it printed nothing for 6s"},
 	},
 	{
 		name: "rate limited twice", args: "-n 2",
-		agent:  `nth; take; if [ $n -le 2 ]; then echo "Error: 429 rate limit, try again in 0.1s" >&2; exit 1; fi; commit; finish`,
+		agent:  `nth; take; if [ $n -le 2 ]; then echo "Error: 429 rate limit, try again in 5s" >&2; exit 1; fi; commit; finish`,
 		status: "0 open, 0 active, 2 done", commits: 2,
-		stdout: []string{"Iteration 1: rate limited a/01", `Rate limit of mine ("Error: 429 rate limit, try again in 0.1s")`, "Iteration 4: done b/02"},
+		stdout: []string{"Iteration 1: rate limited a/01", `Rate limit of mine ("Error: 429 rate limit, try again in 5s")`, "Iteration 4: done b/02"},
 	},
 	{
 		name: "rate limited for too long", agent: `echo "usage limit reached. Try again in 5 hours" >&2; exit 1`, args: "--max-wait 10m",
