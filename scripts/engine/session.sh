@@ -17,7 +17,7 @@ session_begin() {
 }
 
 session_set_up() {
-	"$SCRIPTS/agents.sh" >/dev/null && GOGC=${session_gogc:-} "$SCRIPTS/engine.sh" up all && session_tidy &&
+	"$SCRIPTS/agents.sh" >/dev/null && GOGC=${session_gogc:-} GOMEMLIMIT=${session_memory:-} "$SCRIPTS/engine.sh" up all && session_tidy &&
 		"$SCRIPTS/test-images.sh"
 }
 
