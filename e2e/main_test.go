@@ -170,7 +170,7 @@ func buildPlugin(root, target, version string) error {
 		return err
 	}
 	program := filepath.Join(work, "ralph")
-	build := []string{"build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version=" + version}
+	build := []string{"build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version=" + version + " -X github.com/docker-ralph/docker-ralph/plugin/metadata.Version=" + version}
 	if err := goTool(root, "linux", append(build, "-o", program, "./cmd/ralph")...); err != nil {
 		return err
 	}

@@ -6,27 +6,15 @@ import (
 	_ "embed"
 	"fmt"
 
-	"github.com/docker/cli/cli-plugins/metadata"
 	"github.com/docker/cli/cli-plugins/plugin"
 	"github.com/docker/cli/cli/command"
 	"github.com/spf13/cobra"
+
+	"github.com/docker-ralph/docker-ralph/plugin/metadata"
 )
 
 //go:embed root_long.txt
 var rootLong string
-
-// Metadata is what the Docker CLI learns about the plugin.
-func Metadata(version string) metadata.Metadata {
-	return metadata.Metadata{
-		SchemaVersion:    "0.1.0",
-		Vendor:           "docker-ralph",
-		Version:          version,
-		ShortDescription: short,
-		URL:              "https://github.com/docker-ralph/docker-ralph",
-	}
-}
-
-const short = "Loop a coding agent over your repository, in a sandbox"
 
 // NewRootCommand makes "docker ralph". Its context ends with the first of the
 // interrupts; version is this program's.
@@ -34,7 +22,7 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 	opts := &options{}
 	cmd := &cobra.Command{
 		Use:              "ralph [OPTIONS] COMMAND",
-		Short:            short,
+		Short:            metadata.Short,
 		Long:             rootLong,
 		Args:             opts.noArgs,
 		SilenceUsage:     true,

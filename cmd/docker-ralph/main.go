@@ -11,17 +11,14 @@ import (
 	"slices"
 
 	"github.com/docker/cli/cli"
-	"github.com/docker/cli/cli-plugins/metadata"
 	cliplugin "github.com/docker/cli/cli-plugins/plugin"
 	"github.com/docker/cli/cli/command"
 	"github.com/docker/cli/cli/debug"
 	"go.opentelemetry.io/otel"
 
 	"github.com/docker-ralph/docker-ralph/plugin"
+	"github.com/docker-ralph/docker-ralph/plugin/metadata"
 )
-
-// version is set by the build.
-var version = ""
 
 // collectAt has garbage collected when the heap has grown by so many per cent. Most
 // commands end before; by default they collect once or twice, for nothing.
@@ -36,6 +33,7 @@ func main() {
 }
 
 func run() int {
+	version := metadata.Version
 	if version == "" {
 		version = buildVersion()
 	}
@@ -46,7 +44,7 @@ func run() int {
 		return exitCode(err, os.Stderr)
 	}
 	root := plugin.NewRootCommand(dockerCLI, plugin.NewInterrupts(context.Background(), os.Exit), version)
-	err = cliplugin.RunPlugin(dockerCLI, root, plugin.Metadata(version))
+	err = cliplugin.RunPlugin(dockerCLI, root, metadata.Of(version))
 	return exitCode(plugin.FlagError(err), dockerCLI.Err())
 }
 
@@ -76,7 +74,7 @@ func exitCode(err error, stderr io.Writer) int {
 // Docker CLI puts the plugin's name after its own options; a user who calls
 // the file does not.
 func standaloneArgs(args []string) []string {
-	ours := []string{"ralph", metadata.MetadataSubcommandName, "__complete", "__completeNoDesc"}
+	ours := []string{"ralph", "__complete", "__completeNoDesc"}
 	if !cliplugin.RunningStandalone() || slices.ContainsFunc(args[1:], func(a string) bool { return slices.Contains(ours, a) }) {
 		return args
 	}
