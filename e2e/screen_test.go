@@ -198,15 +198,19 @@ func TestDrawn(t *testing.T) {
 // terminal is.
 const shortPrompt = "PS1='$ '; clear\r"
 
-// types presses keys at the next prompt of a shell, so that they are drawn once.
+// types presses keys at the next prompt of a shell, so that they are drawn once. It
+// is another prompt than that of the line before, whose end was drawn since.
 func (tm *terminal) types(t *testing.T, keys string) {
 	t.Helper()
+	var sent string
 	eventually(t, func() error {
-		if shown := drawn(tm.screen.String()); !strings.HasSuffix(shown, "$\n") {
+		sent = tm.screen.String()
+		if shown := drawn(sent); !strings.HasSuffix(shown, "$\n") || tm.typed > 0 && !strings.Contains(sent[tm.typed:], "\n") {
 			return errors.New("no prompt: " + shown)
 		}
 		return nil
 	})
+	tm.typed = len(sent)
 	tm.press(t, keys)
 }
 

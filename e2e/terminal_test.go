@@ -24,6 +24,7 @@ type terminal struct {
 	process
 	keys   io.Writer
 	screen buffer
+	typed  int           // how much was drawn when a line was typed last
 	read   chan struct{} // closed when the screen will not change any more
 	size   func(rows, columns uint16) error
 	hangUp func() // closes the terminal's window
