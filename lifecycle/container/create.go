@@ -90,6 +90,9 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 	}
 	networking, err := d.join(ctx, spec, config, host, l)
 	if err != nil {
+		if _, found, _ := d.inspectNamed(ctx, spec.Name); found && errdefs.IsNotFound(err) {
+			err = lifecycle.ErrExists // who has made it meanwhile has removed our network
+		}
 		return lifecycle.Sandbox{}, err
 	}
 	made, err := d.createFitted(ctx, spec, user, client.ContainerCreateOptions{
