@@ -11,6 +11,8 @@ import (
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
 )
 
 // hangs is a step that an agent begins and does not end.
@@ -136,7 +138,10 @@ func TestAProxyThatDoesNotComeUp(t *testing.T) {
 
 // A proxy outlives its sandbox's run, but not what the user says differently then.
 func TestAHostsProxyThatChangesWhileASandboxIsStopped(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	// Not beside tests that give an engine a network with public addresses: its proxies
+	// are made anew for that, too.
+	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		w := newWorld(t, e)
 		w.setenv("RALPH_NETWORK", "allowlist")
 		w.ok(t, "task", "create", "a", "Title")
 		proxy := w.sandbox(t).Name + ".egress"
