@@ -113,7 +113,7 @@ func (s *Server) reset() Answer {
 	}
 	s.routes.Store(&routeTable{exclusive: s.routes.Load().exclusive})
 	s.change(next)
-	s.open.closeIf(func(string, uint16) bool { return true })
+	s.open.closeAll()
 	return Answer{Policy: &next}
 }
 

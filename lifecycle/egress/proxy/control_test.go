@@ -119,6 +119,25 @@ func TestResetLeavesNothingOpenThatWasClosed(t *testing.T) {
 	assert.Equal(t, len(l.routes.Load().byName), 0, "a key is left")
 }
 
+// A connection that was allowed and is just being made when everything is closed
+// would otherwise be the one that stays open.
+func TestResetCutsWhatIsOnItsWay(t *testing.T) {
+	l := newLab(t, []string{"db.example:5432"})
+	place, ok := l.open.take()
+	assert.Assert(t, ok)
+	defer place.free()
+	v := l.judge("connect", "db.example", 5432)
+	assert.Assert(t, v.Allowed)
+	_, err := l.order(t, Order{Do: "reset"})
+	assert.NilError(t, err)
+	assert.Assert(t, !l.hold(place, v, func() {}), "it may go on")
+
+	later, ok := l.open.take()
+	assert.Assert(t, ok)
+	defer later.free()
+	assert.Assert(t, l.hold(later, v, func() {}), "what comes afterwards may not")
+}
+
 func isTimeout(err error) bool {
 	var timeout net.Error
 	return errors.As(err, &timeout) && timeout.Timeout()

@@ -179,7 +179,7 @@ func (s *Server) forward(to *httputil.ReverseProxy, w http.ResponseWriter, r *ht
 	ctx, cancel := context.WithCancel(context.WithValue(r.Context(), errandKey{}, e))
 	defer cancel()
 	if !s.hold(place, e.verdict, cancel) {
-		writeRefusal(w, s.policy.Load().Decide(e.verdict.Host, e.verdict.Port))
+		s.writeCut(w, e.verdict)
 		return
 	}
 	r = r.WithContext(ctx)

@@ -134,7 +134,7 @@ func (s *Server) Serve(ctx context.Context, l *Listeners) error {
 	<-ctx.Done()
 	cause := context.Cause(ctx)
 	l.Close()
-	s.open.closeIf(func(string, uint16) bool { return true })
+	s.open.closeAll()
 	s.transport.CloseIdleConnections()
 	for range serve {
 		<-done

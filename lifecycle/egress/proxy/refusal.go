@@ -42,6 +42,16 @@ func writeBusy(w http.ResponseWriter) {
 	refuseText(w, http.StatusServiceUnavailable, fmt.Sprintf("docker ralph: %d connections are open, which is the limit", maxTunnels))
 }
 
+// writeCut answers a request that was cut off before it was sent.
+func (s *Server) writeCut(w http.ResponseWriter, v egress.Verdict) {
+	now := s.policy.Load().Decide(v.Host, v.Port)
+	if now.Allowed {
+		refuseText(w, http.StatusServiceUnavailable, "docker ralph: all connections were just closed; ask again")
+		return
+	}
+	writeRefusal(w, now)
+}
+
 // explain turns what went wrong on the way to a host into a refusal, if it was
 // one, and logs it. Anything else is the network's fault.
 func (s *Server) explain(via string, v egress.Verdict, err error) (egress.Verdict, bool) {

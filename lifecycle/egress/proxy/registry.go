@@ -15,6 +15,8 @@ type openItem struct {
 	host  string
 	port  uint16
 	close func()
+	// cut places are of no use any more, also those that nobody has named yet.
+	cut bool
 }
 
 func newRegistry(limit int) *registry { return &registry{limit: limit, items: map[int]openItem{}} }
@@ -37,11 +39,16 @@ func (r *registry) take() (slot, bool) {
 	return slot{r, r.next}, true
 }
 
-// is tells what the place is used for, and how to end that.
-func (s slot) is(host string, port uint16, end func()) {
+// is tells what the place is used for, and how to end that. It returns false if
+// everything was closed since the place was taken.
+func (s slot) is(host string, port uint16, end func()) bool {
 	s.r.mu.Lock()
 	defer s.r.mu.Unlock()
-	s.r.items[s.id] = openItem{host, port, end}
+	if s.r.items[s.id].cut {
+		return false
+	}
+	s.r.items[s.id] = openItem{host: host, port: port, close: end}
+	return true
 }
 
 // free gives the place back.
@@ -64,6 +71,18 @@ func (r *registry) closeIf(match func(host string, port uint16) bool) {
 	for _, end := range ends {
 		end()
 	}
+}
+
+// closeAll ends everything. Who has a place and has not told what for is on the
+// way to a host, and finds on arrival that the place is no good.
+func (r *registry) closeAll() {
+	r.mu.Lock()
+	for id, item := range r.items {
+		item.cut = true
+		r.items[id] = item
+	}
+	r.mu.Unlock()
+	r.closeIf(func(string, uint16) bool { return true })
 }
 
 func (r *registry) count() int {

@@ -13,12 +13,15 @@ import (
 const chunk = 1 << 20
 
 // hold says what a place is used for. The policy may have changed between the
-// verdict and now, with nobody to cut this connection: so it is asked again.
+// verdict and now, with nobody to cut this connection: so it is asked again. What
+// was on its way while everything was closed is refused as well.
 func (s *Server) hold(place slot, v egress.Verdict, end func()) bool {
 	if v.Own {
 		return true
 	}
-	place.is(v.Host, v.Port, end)
+	if !place.is(v.Host, v.Port, end) {
+		return false
+	}
 	return s.policy.Load().Decide(v.Host, v.Port).Allowed
 }
 
