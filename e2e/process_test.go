@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -45,7 +46,8 @@ type process struct {
 	cmd            *exec.Cmd
 	stdout, stderr buffer
 	done           chan struct{}
-	code           int // once done is closed; 128+n after signal n
+	code           int  // once done is closed; 128+n after signal n
+	left           bool // once done is closed: it has left others of its group
 }
 
 // start starts a command. Where its output does not go anywhere yet, it is
@@ -75,6 +77,7 @@ func (p *process) follow(t *testing.T) {
 		if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 			p.code = 128 + int(status.Signal())
 		}
+		p.left = syscall.Kill(-p.cmd.Process.Pid, 0) == nil
 	}()
 	t.Cleanup(func() {
 		p.signalGroup(syscall.SIGKILL)
@@ -121,9 +124,54 @@ func (p *process) signal(t *testing.T, sig syscall.Signal) {
 }
 
 // signalGroup sends a signal to all that the process has started, like a
-// terminal does.
+// terminal does. Nobody else gets it: so many processes are started here that the
+// numbers of those that have ended are soon given to others.
 func (p *process) signalGroup(sig syscall.Signal) {
-	_ = syscall.Kill(-p.cmd.Process.Pid, sig) // an empty group has ended
+	pid := p.cmd.Process.Pid
+	select {
+	case <-p.done:
+		if !p.left || syscall.Kill(pid, 0) == nil {
+			return
+		}
+	default:
+	}
+	_ = syscall.Kill(-pid, sig) // an empty group has ended
+}
+
+// A number that has been given to another process is not signalled.
+func TestSignalsReachNobodyElse(t *testing.T) {
+	other := start(t, groupOf(exec.CommandContext(t.Context(), "sleep", "60")))
+	ended := &process{cmd: other.cmd, done: make(chan struct{})}
+	close(ended.done)
+	for _, left := range []bool{false, true} {
+		ended.left = left
+		ended.signalGroup(syscall.SIGKILL)
+	}
+	select {
+	case <-other.done:
+		t.Fatal("it was killed")
+	case <-time.After(100 * time.Millisecond):
+	}
+	other.signalGroup(syscall.SIGKILL)
+	assert.Equal(t, other.wait(t).code, 128+int(syscall.SIGKILL))
+
+	// What it has left gets it.
+	parent := start(t, groupOf(exec.CommandContext(t.Context(), "sh", "-c", "sleep 60 >/dev/null 2>&1 & echo $!")))
+	child, err := strconv.Atoi(strings.TrimSpace(parent.wait(t).expect(t, 0).stdout))
+	assert.NilError(t, err)
+	parent.signalGroup(syscall.SIGKILL)
+	eventually(t, func() error {
+		if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child)); err == nil && !strings.Contains(string(stat), ") Z ") {
+			return fmt.Errorf("%d still runs", child)
+		}
+		return nil
+	})
+}
+
+// groupOf gives a command a process group of its own.
+func groupOf(cmd *exec.Cmd) *exec.Cmd {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return cmd
 }
 
 // buffer collects output that is read while it is being written.

@@ -4,6 +4,7 @@ package microvm
 
 import (
 	"errors"
+	"os"
 	"os/exec"
 	"syscall"
 	"time"
@@ -16,9 +17,19 @@ func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error {
 		group := -cmd.Process.Pid
-		time.AfterFunc(killDelay, func() { _ = syscall.Kill(group, syscall.SIGKILL) })
+		time.AfterFunc(killDelay, func() {
+			if !isReused(cmd.Process) {
+				_ = syscall.Kill(group, syscall.SIGKILL)
+			}
+		})
 		return endGroup(group)
 	}
+}
+
+// isReused tells whether the number of a process, and with it that of its group,
+// is another one's by now.
+func isReused(p *os.Process) bool {
+	return errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone) && syscall.Kill(p.Pid, 0) == nil
 }
 
 func endGroup(group int) error {
