@@ -297,7 +297,7 @@ func (m *machine) publish(t *testing.T, e engines.Engine) string {
 		out, err := exec.CommandContext(ctx, "ip", "addr", do, public+"/32", "dev", "lo").CombinedOutput()
 		assert.Check(t, err, "%s", out)
 	}
-	ip(t.Context(), "add")
+	ip(t.Context(), "replace") // a run that was killed has left it
 	t.Cleanup(func() { ip(context.WithoutCancel(t.Context()), "del") })
 	assert.NilError(t, m.listen(t, public))
 	return public

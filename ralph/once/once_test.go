@@ -57,27 +57,31 @@ func TestRun(t *testing.T) {
 }
 
 func TestInterrupts(t *testing.T) {
-	sh, err := exec.LookPath("sh")
-	assert.NilError(t, err)
 	for _, tc := range []struct {
-		name, script string
-		signals      int
+		name    string
+		command []string
+		signals int
 	}{
-		{"ends by itself", "sleep 100", 1},
-		{"refuses", "trap '' INT; sleep 100 & wait; sleep 100", 2},
+		// Not by a shell: one that is about to become the program loses a signal.
+		{"ends by itself", []string{"sleep", "100"}, 1},
+		{"refuses", []string{"sh", "-c", "trap '' INT; sleep 100 & wait; sleep 100"}, 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			program, err := exec.LookPath(tc.command[0])
+			assert.NilError(t, err)
 			signals := make(chan os.Signal, 2)
 			for range tc.signals {
 				signals <- os.Interrupt
 			}
 			var out bytes.Buffer
+			began := time.Now()
 			code, err := Run{
-				Name: "mine", Command: agent.Command{Path: sh, Args: []string{"-c", tc.script}}, Env: os.Environ(),
+				Name: "mine", Command: agent.Command{Path: program, Args: tc.command[1:]}, Env: os.Environ(),
 				Decoder: event.PlainText(), Signals: signals, Stdout: &out, Stderr: &out,
 			}.Do(t.Context())
 			assert.NilError(t, err)
 			assert.Equal(t, code, ExitInterrupted)
+			assert.Assert(t, time.Since(began) < 90*time.Second, "it was ended, and has not ended")
 		})
 	}
 }
