@@ -58,8 +58,8 @@ func (w Worktree) Linked() bool { return w.GitDir != w.CommonDir }
 // ignored, because git inside the sandbox will not have them either, and both
 // must mean the same repository.
 //
-// The git processes run side by side; their answers are judged in the order
-// repository, origin, branch.
+// Two git processes run side by side; what they cannot tell is asked for in further
+// ones. The answers are judged in the order repository, origin, branch.
 func Detect(ctx context.Context, dir string, getenv func(string) string) (Worktree, error) {
 	g, err := newGit(dir)
 	if err != nil {
@@ -67,25 +67,28 @@ func Detect(ctx context.Context, dir string, getenv func(string) string) (Worktr
 	}
 	repo, branch := getenv("RALPH_SCOPE_REPO"), getenv("RALPH_SCOPE_BRANCH")
 
-	var layout, origin, head, settings answer
+	var layout, configured, origin, head answer
 	var group errgroup.Group
 	ask := func(a *answer, args ...string) {
 		group.Go(func() error { *a = g.run(ctx, args...); return nil })
 	}
 	ask(&layout, layoutArgs()...)
-	if repo == "" {
+	ask(&configured, "config", "-z", "--get-regexp", `^(user\.(name|email)|core\.(bare|worktree)|remote\.origin\.url|url\..*\.insteadof)$`)
+	_ = group.Wait() // each answer holds its own error
+	s := readSettings(configured)
+	origin.stdout, head.stdout = s.plainOrigin(), branchOf(layout)
+	if repo == "" && origin.stdout == "" {
 		ask(&origin, "remote", "get-url", "origin")
 	}
-	if branch == "" {
+	if branch == "" && head.stdout == "" {
 		ask(&head, "branch", "--show-current")
 	}
-	ask(&settings, "config", "-z", "--get-regexp", `^(user\.(name|email)|core\.(bare|worktree))$`)
-	_ = group.Wait() // each answer holds its own error
+	_ = group.Wait()
 	if err := ctx.Err(); err != nil {
 		return Worktree{}, fmt.Errorf("looking for the git repository of %q: %w", dir, err)
 	}
 
-	w, err := readLayout(dir, layout, readSettings(settings))
+	w, err := readLayout(dir, layout, s)
 	if err != nil {
 		if errors.Is(err, ErrNotRepository) && getenv("GIT_DIR") != "" {
 			err = fmt.Errorf("%w (GIT_DIR is set, but only the current directory counts)", err)
@@ -186,6 +189,17 @@ type settings struct {
 	userName, userEmail string
 	bare                bool
 	worktree            string
+	origins             []string // URLs of the remote "origin"
+	rewritten           bool     // some URLs stand for others
+}
+
+// plainOrigin is the URL of the remote "origin" where git would say just that;
+// empty if it has to be asked.
+func (s settings) plainOrigin() string {
+	if s.rewritten || len(s.origins) != 1 {
+		return ""
+	}
+	return s.origins[0]
 }
 
 // readSettings reads the output of `git config -z --get-regexp`. The last of
@@ -204,6 +218,10 @@ func readSettings(a answer) settings {
 			s.bare = strings.EqualFold(value, "true")
 		case "core.worktree":
 			s.worktree = value
+		case "remote.origin.url":
+			s.origins = append(s.origins, value)
+		default:
+			s.rewritten = s.rewritten || strings.HasPrefix(key, "url.")
 		}
 	}
 	return s

@@ -192,6 +192,22 @@ func TestDetectBranchNamedLikeTag(t *testing.T) {
 	assert.Equal(t, w.Scope.Branch, "v1")
 }
 
+func TestDetectBranchWithoutCommit(t *testing.T) {
+	root := repository(t)
+	gitIn(t, root, "checkout", "-q", "--orphan", "new")
+	w, err := Detect(t.Context(), root, noenv)
+	assert.NilError(t, err)
+	assert.Equal(t, w.Scope.Branch, "new")
+}
+
+func TestDetectHeadOutsideOfBranches(t *testing.T) {
+	root := repository(t)
+	gitIn(t, root, "tag", "x")
+	gitIn(t, root, "symbolic-ref", "HEAD", "refs/tags/x")
+	_, err := Detect(t.Context(), root, noenv)
+	assert.ErrorContains(t, err, "asking git for the current branch: git: HEAD")
+}
+
 func TestDetectInsteadOf(t *testing.T) {
 	root := repository(t)
 	gitIn(t, root, "config", "url.https://tok3n@h/mirror/.insteadOf", "git@github.com:acme/")
