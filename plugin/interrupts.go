@@ -2,8 +2,11 @@ package plugin
 
 import (
 	"context"
+	"errors"
 	"os"
+	"os/exec"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -108,6 +111,27 @@ func (i *Interrupts) Forward(ctx context.Context) (signals <-chan os.Signal, sto
 		i.mu.Lock()
 		i.forward = nil
 		i.mu.Unlock()
+	}
+}
+
+// Explain tells whether err is of a program that was ended by the signal which
+// ends this one too. Who signals a group of processes hits a program that is just
+// being started, and which would leave the group as its first act. We may hear of
+// its end before our own signal.
+func (i *Interrupts) Explain(err error) bool {
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
+		return false
+	}
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	if !ok || !status.Signaled() || !slices.Contains([]syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}, status.Signal()) {
+		return false
+	}
+	select {
+	case <-i.ctx.Done():
+		return true
+	case <-time.After(echo):
+		return i.cameWithin(2 * echo)
 	}
 }
 

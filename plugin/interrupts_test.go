@@ -2,7 +2,9 @@ package plugin
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"os/exec"
 	"syscall"
 	"testing"
 	"time"
@@ -126,4 +128,29 @@ func TestALostTerminalEndsOthers(t *testing.T) {
 	assert.ErrorIs(t, i.Context().Err(), context.Canceled)
 	i.take(syscall.SIGHUP)
 	assert.Equal(t, <-codes, 130)
+}
+
+// A program that was hit by the signal for its whole group is no failure, also if
+// its end is known before the signal.
+func TestAProgramThatIsEndedWithUs(t *testing.T) {
+	for _, tc := range []struct {
+		name, script string
+		signal       bool
+		want         bool
+	}{
+		{"with us", "kill -TERM $$", true, true},
+		{"alone", "kill -TERM $$", false, false},
+		{"by another signal", "kill -KILL $$", true, false},
+		{"by itself", "exit 1", true, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			i, _ := newInterrupts(t)
+			err := fmt.Errorf("making it: %w", exec.CommandContext(t.Context(), "sh", "-c", tc.script).Run())
+			if tc.signal {
+				time.AfterFunc(echo/10, func() { i.take(syscall.SIGTERM) })
+			}
+			assert.Equal(t, i.Explain(err), tc.want)
+		})
+	}
 }

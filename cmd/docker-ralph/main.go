@@ -43,8 +43,12 @@ func run() int {
 	if err != nil {
 		return exitCode(err, os.Stderr)
 	}
-	root := plugin.NewRootCommand(dockerCLI, plugin.NewInterrupts(context.Background(), os.Exit), version)
+	interrupts := plugin.NewInterrupts(context.Background(), os.Exit)
+	root := plugin.NewRootCommand(dockerCLI, interrupts, version)
 	err = cliplugin.RunPlugin(dockerCLI, root, metadata.Of(version))
+	if interrupts.Explain(err) {
+		return plugin.ExitCode
+	}
 	return exitCode(plugin.FlagError(err), dockerCLI.Err())
 }
 
