@@ -241,6 +241,31 @@ func TestHalfMadeSandboxesAreTakenUp(t *testing.T) {
 	})
 }
 
+// Who removes a sandbox that others are removing finds nothing of it afterwards.
+func TestManyRemoveOneSandbox(t *testing.T) {
+	t.Parallel()
+	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		t.Parallel()
+		s := newSuite(t, e)
+		for range 3 {
+			sb, _ := s.Up(gotest.T(t))
+			var wg sync.WaitGroup
+			for range 4 {
+				wg.Go(func() {
+					assert.Check(t, s.Driver.Remove(t.Context(), sb))
+					busy, err := s.Driver.Busy(t.Context(), sb)
+					assert.Check(t, err)
+					assert.Check(t, !busy)
+					networks, err := e.Client(t).NetworkList(t.Context(), client.NetworkListOptions{Filters: make(client.Filters).Add("label", "io.github.docker-ralph.sandbox="+sb.Name)})
+					assert.Check(t, err)
+					assert.Check(t, is.Equal(len(networks.Items), 0))
+				})
+			}
+			wg.Wait()
+		}
+	})
+}
+
 func TestCommitInALinkedWorktree(t *testing.T) {
 	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {

@@ -269,8 +269,7 @@ func (d *Driver) Stop(ctx context.Context, sb lifecycle.Sandbox) error {
 
 // Remove implements [lifecycle.Driver].
 func (d *Driver) Remove(ctx context.Context, sb lifecycle.Sandbox) error {
-	_, err := d.API.ContainerRemove(ctx, sb.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
-	if err != nil && !errdefs.IsNotFound(err) {
+	if err := d.removeContainer(ctx, sb.ID); err != nil {
 		return fmt.Errorf("removing the sandbox %s: %w", sb.Name, err)
 	}
 	if sb.Egress != "" {

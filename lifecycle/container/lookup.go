@@ -139,6 +139,9 @@ func (d *Driver) List(ctx context.Context) ([]lifecycle.Sandbox, error) {
 // and nothing else.
 func (d *Driver) Busy(ctx context.Context, sb lifecycle.Sandbox) (bool, error) {
 	res, err := d.API.ContainerTop(ctx, sb.ID, client.ContainerTopOptions{Arguments: []string{"-eo", "pid"}})
+	if errdefs.IsNotFound(err) {
+		return false, nil // somebody has removed it meanwhile
+	}
 	if err != nil {
 		return false, fmt.Errorf("listing the processes of %s: %w", sb.Name, err)
 	}

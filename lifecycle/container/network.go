@@ -11,8 +11,10 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/client"
 
@@ -243,12 +245,39 @@ func (d *Driver) sweepWall(ctx context.Context, name string, keep map[string]str
 	return errors.Join(errs...)
 }
 
+// removeContainer removes a container and the volumes without a name that it has.
+// If somebody else is removing it, that is waited for: what it uses, its network
+// above all, is in use until then.
 func (d *Driver) removeContainer(ctx context.Context, id string) error {
 	_, err := d.API.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
-	if err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) { // somebody else is removing it
+	if errdefs.IsConflict(err) {
+		err = d.awaitRemoval(ctx, id)
+	}
+	if err != nil && !errdefs.IsNotFound(err) {
 		return fmt.Errorf("removing a container: %w", err)
 	}
 	return nil
+}
+
+// removalPatience is how long the removal of a container may take.
+const removalPatience = 30 * time.Second
+
+func (d *Driver) awaitRemoval(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, removalPatience, fmt.Errorf("somebody else has been removing %s for %s", id, removalPatience))
+	defer cancel()
+	wait := d.API.ContainerWait(ctx, id, client.ContainerWaitOptions{Condition: container.WaitConditionRemoved})
+	select {
+	case res := <-wait.Result:
+		if res.Error != nil {
+			return errors.New(res.Error.Message)
+		}
+		return nil
+	case err := <-wait.Error:
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return err
+	}
 }
 
 func (d *Driver) removeNetwork(ctx context.Context, id string) error {
