@@ -36,6 +36,7 @@ type API interface {
 	ExecInspect(context.Context, string, client.ExecInspectOptions) (client.ExecInspectResult, error)
 	ExecResize(context.Context, string, client.ExecResizeOptions) (client.ExecResizeResult, error)
 	ImageInspect(context.Context, string, ...client.ImageInspectOption) (client.ImageInspectResult, error)
+	ImageList(context.Context, client.ImageListOptions) (client.ImageListResult, error)
 	ImageLoad(context.Context, io.Reader, ...client.ImageLoadOption) (client.ImageLoadResult, error)
 	ImageRemove(context.Context, string, client.ImageRemoveOptions) (client.ImageRemoveResult, error)
 	ImageTag(context.Context, client.ImageTagOptions) (client.ImageTagResult, error)

@@ -45,5 +45,9 @@ func (d *Driver) loadEgress(ctx context.Context, p payload.Payload, tag string) 
 	if err != nil {
 		return err
 	}
-	return d.loadImage(ctx, tag, p.Arch(), payload.EgressProgram, program)
+	if err := d.loadImage(ctx, tag, p.Arch(), payload.EgressProgram, program); err != nil {
+		return err
+	}
+	d.replacePrograms(ctx, tag)
+	return d.tellAge(ctx, tag)
 }

@@ -103,6 +103,7 @@ func (d *Driver) installGuest(ctx context.Context, p payload.Payload, done strin
 	if err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
 		return err
 	}
+	d.replacePrograms(ctx, done)
 	return nil
 }
 

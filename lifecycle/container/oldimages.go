@@ -1,0 +1,69 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/client"
+)
+
+// programAge is how long the image of a program of ours stays beside that of
+// another version. Users of one engine can have different versions, and shall not
+// take them from each other all the time.
+const programAge = 7 * 24 * time.Hour
+
+// tellAge has an engine note when an image was put there, where loading it does not.
+func (d *Driver) tellAge(ctx context.Context, tag string) error {
+	image, err := d.API.ImageInspect(ctx, tag)
+	if err == nil && image.Metadata.LastTagTime.IsZero() {
+		_, err = d.API.ImageTag(ctx, client.ImageTagOptions{Source: tag, Target: tag})
+	}
+	return err
+}
+
+// replacePrograms removes what a new image of a program replaces. Nothing depends
+// on that, so a failure is only told.
+func (d *Driver) replacePrograms(ctx context.Context, tag string) {
+	if err := d.removeOldPrograms(ctx, tag, programAge); err != nil && ctx.Err() == nil {
+		d.report("Warning: " + err.Error())
+	}
+}
+
+// removeOldPrograms removes the other images of a program, now that there is one of
+// this version. Those that have been there for less than age stay, and those that
+// containers use.
+func (d *Driver) removeOldPrograms(ctx context.Context, tag string, age time.Duration) error {
+	repository, _, _ := strings.Cut(tag, ":")
+	all, err := d.API.ImageList(ctx, client.ImageListOptions{Filters: make(client.Filters).Add("label", labelCreatedBy+"="+createdBy).Add("reference", repository)})
+	if err != nil {
+		return fmt.Errorf("looking for images of earlier versions: %w", err)
+	}
+	var errs []error
+	for _, image := range all.Items {
+		for _, other := range image.RepoTags {
+			if strings.HasPrefix(other, repository+":") && other != tag {
+				errs = append(errs, d.removeOldProgram(ctx, other, age))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (d *Driver) removeOldProgram(ctx context.Context, tag string, age time.Duration) error {
+	image, err := d.API.ImageInspect(ctx, tag)
+	if err == nil {
+		since := image.Metadata.LastTagTime
+		if since.IsZero() || time.Since(since) < age {
+			return nil // it is not known to be old
+		}
+		_, err = d.API.ImageRemove(ctx, tag, client.ImageRemoveOptions{})
+	}
+	if err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
+		return fmt.Errorf("removing the image %s of an earlier version: %w", tag, err)
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package container
+
+import (
+	"context"
+	"crypto/rand"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
+)
+
+func TestImagesOfEarlierVersionsAreRemoved(t *testing.T) {
+	t.Parallel()
+	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		t.Parallel()
+		api := e.Client(t)
+		d := &Driver{API: api}
+		repository := "docker-ralph/test-" + strings.ToLower(rand.Text()[:10])
+		there := func() (versions []string) {
+			all, err := api.ImageList(t.Context(), client.ImageListOptions{Filters: make(client.Filters).Add("reference", repository)})
+			assert.NilError(t, err)
+			for _, image := range all.Items {
+				for _, tag := range image.RepoTags {
+					versions = append(versions, strings.TrimPrefix(tag, repository+":"))
+				}
+			}
+			slices.Sort(versions)
+			return versions
+		}
+		for _, version := range []string{"first", "now", "used"} {
+			tag := repository + ":" + version
+			assert.NilError(t, d.loadImage(t.Context(), tag, runtime.GOARCH, "program", []byte(rand.Text())))
+			assert.NilError(t, d.tellAge(t.Context(), tag))
+			t.Cleanup(func() {
+				_, err := api.ImageRemove(context.WithoutCancel(t.Context()), tag, client.ImageRemoveOptions{Force: true})
+				assert.Check(t, err == nil || errdefs.IsNotFound(err), err)
+			})
+		}
+		user, err := api.ContainerCreate(t.Context(), client.ContainerCreateOptions{Config: &container.Config{Image: repository + ":used", Entrypoint: []string{"/program"}}})
+		assert.NilError(t, err)
+		t.Cleanup(func() { assert.Check(t, d.removeContainer(context.WithoutCancel(t.Context()), user.ID)) })
+		foreign, err := api.ContainerCommit(t.Context(), user.ID, client.ContainerCommitOptions{
+			Reference: repository + ":foreign", Config: &container.Config{Labels: map[string]string{labelCreatedBy: "somebody"}},
+		})
+		assert.NilError(t, err)
+		t.Cleanup(func() {
+			_, _ = api.ImageRemove(context.WithoutCancel(t.Context()), foreign.ID, client.ImageRemoveOptions{Force: true})
+		})
+
+		now := repository + ":now"
+		assert.NilError(t, d.removeOldPrograms(t.Context(), now, time.Hour))
+		assert.Check(t, is.DeepEqual(there(), []string{"first", "foreign", "now", "used"}), "they are young")
+		assert.NilError(t, d.removeOldPrograms(t.Context(), now, 0))
+		assert.Check(t, is.DeepEqual(there(), []string{"foreign", "now", "used"}))
+	})
+}
