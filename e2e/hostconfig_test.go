@@ -3,13 +3,19 @@
 package e2e
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/moby/moby/api/types/container"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/e2e/modelapi"
+	"github.com/docker-ralph/docker-ralph/lifecycle/hostconfig"
 )
 
 // What the user has configured of the agent is in the sandbox, without secrets,
@@ -39,6 +45,18 @@ func TestTheUsersConfigurationOfTheAgent(t *testing.T) {
 		assert.Check(t, is.Contains(res.stderr, "Warning: "+of("settings.json")+" goes in without ANTHROPIC_API_KEY"))
 		assert.Check(t, is.Contains(res.stderr, "Warning: "+of("commands")+" is left out: it is a symbolic link"))
 
+		// It is copied from a folder of the host that is mounted read-only, and in
+		// which there is no secret either.
+		shown := w.shownConfig("container", w.sandbox(t).Name)
+		mounts := w.container(t).Mounts
+		mounted := slices.IndexFunc(mounts, func(m container.MountPoint) bool { return m.Source == shown })
+		assert.Assert(t, mounted >= 0)
+		at := mounts[mounted]
+		assert.Assert(t, !at.RW)
+		assert.Equal(t, inside("cat "+at.Destination+"/*/.claude/CLAUDE.md; touch "+at.Destination+"/x 2>&1 | grep -o 'Read-only.*'; grep -r "+key+" "+at.Destination+"; true").stdout,
+			"Be brief.\nRead-only file system\n")
+		assert.Check(t, is.Contains(inside("ls -A "+at.Destination+"/*/.claude").stdout, "CLAUDE.md\nsettings.json\nskills\n"))
+
 		// It is told once, and what is changed inside is lost.
 		inside("echo changed >.claude/CLAUDE.md")
 		w.write(t, of("settings.json"), `{"model": "haiku"}`)
@@ -47,14 +65,32 @@ func TestTheUsersConfigurationOfTheAgent(t *testing.T) {
 		assert.Equal(t, res.stdout, "Be brief.\n{\"model\": \"haiku\"}")
 		assert.Check(t, !strings.Contains(inside("true").stderr, "is left out"))
 
+		// It is laid out where the sandbox sees it, whoever does so.
+		other := w.withAnotherConfig(t)
+		w.write(t, of("CLAUDE.md"), "Be briefer.\n")
+		assert.Equal(t, other.ok(t, append(flags, "shell", "--", "sh", "-c", "cat ~/.claude/CLAUDE.md")...), "Be briefer.\n")
+		_, err := os.Stat(filepath.Join(other.config, "ralph", "hostconfig"))
+		assert.ErrorIs(t, err, fs.ErrNotExist)
+		w.ok(t, "stop", "--now")
+		assert.NilError(t, os.RemoveAll(filepath.Dir(filepath.Dir(shown))))
+		assert.Equal(t, inside("cat .claude/CLAUDE.md").stdout, "Be briefer.\n")
+
 		// The user can do without, and is told if it cannot be read.
-		assert.Equal(t, inside("find .claude -type f", "--no-host-config").stdout, "")
+		assert.Equal(t, inside("find .claude "+at.Destination+" -type f", "--no-host-config").stdout, "")
 		assert.NilError(t, os.Chmod(of("CLAUDE.md"), 0))
 		stderr := w.ralph(t, append(flags, "shell", "--", "true")...).expect(t, 1).stderr
 		assert.Check(t, is.Contains(stderr, "Error: reading your configuration of claude: "))
 		assert.Check(t, is.Contains(stderr, "--no-host-config"))
 		w.ok(t, append(flags, "task", "list")...)
+		w.ok(t, "clean", "--force")
+		_, err = os.Stat(filepath.Dir(shown))
+		assert.ErrorIs(t, err, fs.ErrNotExist, "nothing is left with the sandbox gone")
 	})
+}
+
+// shownConfig is the folder of the host in which a sandbox sees configuration.
+func (w *world) shownConfig(driver, sandbox string) string {
+	return hostconfig.StagingOf(filepath.Join(w.config, "ralph"), driver, sandbox).Shown()
 }
 
 // Nothing is said of what is not there, but to those who look for errors.
@@ -80,6 +116,41 @@ func TestTheUsersConfigurationInAMicroVM(t *testing.T) {
 		flags := w.withClaude(t, "#!/bin/sh\necho not used\n")
 		assert.Equal(t, w.ok(t, append(flags, "shell", "--", "sh", "-c", "cd; cat .claude/CLAUDE.md; echo changed >.claude/CLAUDE.md")...), "Be brief.\n")
 		assert.Equal(t, w.ok(t, append(flags, "shell", "--", "sh", "-c", "cd; cat .claude/CLAUDE.md")...), "Be brief.\n")
-		assert.Equal(t, w.ok(t, append(flags, "--no-host-config", "shell", "--", "sh", "-c", "cd; ls .claude")...), "")
+		shown := w.shownConfig(w.driver, w.sandbox(t).Name)
+		assert.Equal(t, w.ok(t, append(flags, "shell", "--", "sh", "-c", "cat "+shown+"/*/.claude/CLAUDE.md")...), "Be brief.\n")
+		assert.Equal(t, w.ok(t, append(flags, "--no-host-config", "shell", "--", "sh", "-c", "cd; ls .claude; find "+shown+" -type f")...), "")
+	})
+}
+
+// The real Claude Code has what its user has configured, and what the project says
+// counts more. Only its model is played by a script.
+func TestTheProjectsConfigurationCountsMore(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		base := claudeBase(t, w)
+		hello := []modelapi.Turn{modelapi.Say("Hello.")}
+		api, url := w.serveModel(t, [][]modelapi.Turn{hello, hello})
+		w.setenv("ANTHROPIC_BASE_URL", url)
+		w.setenv("ANTHROPIC_API_KEY", "sk-ant-e2e-whose-settings")
+		w.write(t, filepath.Join(w.home, ".claude", "settings.json"), `{"model": "claude-of-the-user"}`)
+		w.write(t, filepath.Join(w.home, ".claude", "CLAUDE.md"), "The user wants short answers.\n")
+		w.own(t, w.home)
+		asked := func() modelapi.Request {
+			t.Helper()
+			w.ok(t, "--agent", "claude", "--base", base, "run", "-p", "Say hello.")
+			first := api.First()
+			return first[len(first)-1]
+		}
+
+		alone := asked()
+		assert.Equal(t, alone.Model, "claude-of-the-user")
+		assert.Check(t, is.Contains(alone.UserText()+alone.System, "The user wants short answers."))
+
+		w.write(t, filepath.Join(w.repo, ".claude", "settings.json"), `{"model": "claude-of-the-project"}`)
+		w.write(t, filepath.Join(w.repo, "CLAUDE.md"), "The project wants tests.\n")
+		w.own(t, w.repo)
+		both := asked()
+		assert.Equal(t, both.Model, "claude-of-the-project")
+		assert.Check(t, is.Contains(both.UserText()+both.System, "The user wants short answers."))
+		assert.Check(t, is.Contains(both.UserText()+both.System, "The project wants tests."))
 	})
 }

@@ -32,20 +32,26 @@ func TestDispatchesAtTheSameMomentShareOneSandbox(t *testing.T) {
 	}
 }
 
+// withAnotherConfig is the same user with another folder for Docker's configuration.
+func (w *world) withAnotherConfig(t *testing.T) *world {
+	t.Helper()
+	other := *w
+	other.config = filepath.Join(w.dir, "docker2")
+	settings, err := os.ReadFile(filepath.Join(w.config, "ralph", "config.toml"))
+	assert.NilError(t, err)
+	w.write(t, filepath.Join(other.config, "ralph", "config.toml"), string(settings))
+	assert.NilError(t, os.MkdirAll(filepath.Join(other.config, "cli-plugins"), 0o755))
+	assert.NilError(t, os.Symlink(shared.plugin, filepath.Join(other.config, "cli-plugins", "docker-ralph")))
+	w.own(t, other.config)
+	other.env = append(append([]string{}, w.env...), "DOCKER_CONFIG="+other.config)
+	return &other
+}
+
 // The lock that keeps them from making two sandboxes lies in Docker's
 // configuration folder: those with another one must do without.
 func TestUsersWithAnotherConfigurationShareTheSandbox(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		other := *w
-		other.config = filepath.Join(w.dir, "docker2")
-		assert.NilError(t, os.CopyFS(other.config, os.DirFS(filepath.Join(w.config, "ralph"))))
-		assert.NilError(t, os.MkdirAll(filepath.Join(other.config, "ralph"), 0o755))
-		assert.NilError(t, os.Rename(filepath.Join(other.config, "config.toml"), filepath.Join(other.config, "ralph", "config.toml")))
-		assert.NilError(t, os.MkdirAll(filepath.Join(other.config, "cli-plugins"), 0o755))
-		assert.NilError(t, os.Symlink(shared.plugin, filepath.Join(other.config, "cli-plugins", "docker-ralph")))
-		w.own(t, other.config)
-		other.env = append(append([]string{}, w.env...), "DOCKER_CONFIG="+other.config)
-
+		other := w.withAnotherConfig(t)
 		first := start(t, w.docker("ralph", "task", "create", "a", "Title"))
 		second := start(t, other.docker("ralph", "task", "create", "b", "Title"))
 		first.wait(t).expect(t, 0)

@@ -51,6 +51,8 @@ type Sandbox struct {
 	Ephemeral  bool   // to be removed after its one dispatch
 	Private    bool   // it works on a clone of its own
 	SignDir    string // folder on the host through which its commits can be signed; empty for none
+	Config     string // folder on the host with the user's configuration of the agent for it; empty for none
+	ConfigAt   string // where it sees that folder
 	Cache      string // volume with the caches of its repository; empty for none
 
 	// Egress is the mode of the network policy that it was made for, or empty
@@ -88,6 +90,10 @@ type Spec struct {
 	// SignDir is the folder on the host with the socket through which commits are
 	// signed, mounted read-only; empty where none is.
 	SignDir string
+	// Config is the folder on the host from which the sandbox copies the user's
+	// configuration of the agent, mounted read-only and made if need be; empty for
+	// none.
+	Config string
 	// Cache lets the sandbox have the caches of its repository, which is known by
 	// MainRoot. Only containers do.
 	Cache bool

@@ -31,6 +31,9 @@ func (s Spec) Hash() string {
 	if s.SignDir != "" {
 		_, _ = fmt.Fprintf(h, " sign %q", s.SignDir)
 	}
+	if s.Config != "" {
+		_, _ = fmt.Fprint(h, " config") // wherever it is: who has another state folder uses the sandbox too
+	}
 	if s.Cache {
 		_, _ = fmt.Fprint(h, " cache")
 	}

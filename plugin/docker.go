@@ -78,5 +78,9 @@ func keeper(cfg *configfile.ConfigFile, globals []string) []string {
 
 // stateDir is the plugin's folder below Docker's configuration folder.
 func stateDir(cfg *configfile.ConfigFile) string {
-	return filepath.Join(filepath.Dir(cfg.GetFilename()), "ralph")
+	dir := filepath.Join(filepath.Dir(cfg.GetFilename()), "ralph")
+	if abs, err := filepath.Abs(dir); err == nil { // DOCKER_CONFIG need not be, but what is mounted has to
+		return abs
+	}
+	return dir
 }

@@ -73,5 +73,6 @@ func newSpec(t testing.TB, name string) lifecycle.Spec {
 		Resources: lifecycle.Resources{Memory: 512 << 20, NanoCPUs: 1e9, Pids: 200},
 		User:      lifecycle.User{UID: uid, GID: gid},
 		Version:   "test",
+		Config:    filepath.Join(t.TempDir(), "shown"),
 	}
 }

@@ -19,8 +19,10 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/hostconfig"
 	"github.com/docker-ralph/docker-ralph/lifecycle/signing"
 	"github.com/docker-ralph/docker-ralph/ralph/guest"
+	"github.com/docker-ralph/docker-ralph/ralph/sign"
 )
 
 // nobody is the user of a sandbox's first process. It is another one than the
@@ -73,7 +75,13 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 		if err := signing.MakeDir(spec.SignDir, spec.User); err != nil {
 			return lifecycle.Sandbox{}, err
 		}
-		host.Mounts = append(host.Mounts, signMount(spec.SignDir))
+		host.Mounts = append(host.Mounts, readOnlyBind(spec.SignDir, sign.MountPoint))
+	}
+	if spec.Config != "" {
+		if err := hostconfig.MakeShown(spec.Config); err != nil {
+			return lifecycle.Sandbox{}, err
+		}
+		host.Mounts = append(host.Mounts, readOnlyBind(spec.Config, guest.ConfigPoint))
 	}
 	config := &container.Config{
 		Image:      image,
@@ -198,6 +206,8 @@ func explainCreate(spec lifecycle.Spec, err error) error {
 	switch {
 	case errdefs.IsConflict(err) && strings.Contains(err.Error(), "already in use"):
 		return lifecycle.ErrExists
+	case strings.Contains(err.Error(), "bind source path does not exist") && spec.Config != "" && strings.Contains(err.Error(), spec.Config):
+		return fmt.Errorf("the engine does not see the folder %s, in which docker-ralph keeps your configuration of the agent for the sandbox: share it with the virtual machine that the engine runs in, or set DOCKER_CONFIG to a folder that is shared (%w)", spec.Config, err)
 	case strings.Contains(err.Error(), "bind source path does not exist"):
 		return fmt.Errorf("the engine does not see the work tree %s: it runs on another machine, or in a virtual machine that the folder is not shared with (%w)", spec.Root, err)
 	default:
@@ -244,6 +254,9 @@ func (d *Driver) Start(ctx context.Context, sb lifecycle.Sandbox) error {
 
 // startAll starts what holds the network of a sandbox, and the sandbox.
 func (d *Driver) startAll(ctx context.Context, sb lifecycle.Sandbox) error {
+	if err := hostconfig.Restore(sb.Config, d.Name(), sb.Name); err != nil {
+		return err
+	}
 	if err := d.startNetns(ctx, sb); err != nil {
 		return err
 	}
@@ -279,6 +292,11 @@ func (d *Driver) Remove(ctx context.Context, sb lifecycle.Sandbox) error {
 	}
 	if err := d.removeGit(ctx, sb); err != nil {
 		return err
+	}
+	if staging, err := hostconfig.StagingAt(sb.Config, d.Name(), sb.Name); err == nil {
+		if err := staging.Remove(); err != nil {
+			return fmt.Errorf("removing the sandbox %s: %w", sb.Name, err)
+		}
 	}
 	for _, path := range []string{d.markerPath(sb.Name), d.resolverPath(sb.Name), signing.Dir(d.StateDir, sb.Name)} {
 		if err := os.RemoveAll(path); err != nil {

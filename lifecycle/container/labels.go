@@ -6,6 +6,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
+	"github.com/docker-ralph/docker-ralph/ralph/guest"
 	"github.com/docker-ralph/docker-ralph/scope"
 )
 
@@ -32,6 +33,7 @@ const (
 	labelRun        = labelPrefix + "run"     // of the network, for which a proxy was made
 	labelRole       = labelPrefix + "role"    // of what is not a sandbox
 	labelSign       = labelPrefix + "sign"    // folder of what signs its commits, if there is one
+	labelConfig     = labelPrefix + "config"  // folder with the user's configuration of the agent, if there is one
 	labelCache      = labelPrefix + "cache"   // volume with the caches of its repository
 	labelGit        = labelPrefix + "git"     // "private" if it has a git directory of its own
 
@@ -71,12 +73,15 @@ func labels(spec lifecycle.Spec) map[string]string {
 	if spec.SignDir != "" {
 		l[labelSign] = spec.SignDir
 	}
+	if spec.Config != "" {
+		l[labelConfig] = spec.Config
+	}
 	return l
 }
 
 // fromLabels reads back what labels recorded.
 func fromLabels(id string, l map[string]string) lifecycle.Sandbox {
-	return lifecycle.Sandbox{
+	sb := lifecycle.Sandbox{
 		Name:       l[labelSandbox],
 		ID:         id,
 		Scope:      scope.Scope{Repo: l[labelRepo], Branch: l[labelBranch]},
@@ -94,6 +99,10 @@ func fromLabels(id string, l map[string]string) lifecycle.Sandbox {
 		SignDir:    l[labelSign],
 		Cache:      l[labelCache],
 	}
+	if sb.Config = l[labelConfig]; sb.Config != "" {
+		sb.ConfigAt = guest.ConfigPoint
+	}
+	return sb
 }
 
 // isSandbox tells whether labels are those of a sandbox of ours with that

@@ -120,6 +120,15 @@ func checkLinks(dir string) error {
 	return nil
 }
 
+// readOnlyBind lets a sandbox see a folder of the host, and put nothing in its
+// place.
+func readOnlyBind(dir, target string) mount.Mount {
+	return mount.Mount{
+		Type: mount.TypeBind, Source: dir, Target: target, ReadOnly: true,
+		BindOptions: &mount.BindOptions{Propagation: mount.PropagationRPrivate},
+	}
+}
+
 // compareMounts looks whether a container has the mounts that were meant. An
 // image can add volumes, but nothing of the host.
 func (d *Driver) compareMounts(ctx context.Context, id string, meant []mount.Mount) error {

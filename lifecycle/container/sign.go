@@ -6,20 +6,9 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/moby/moby/api/types/mount"
-
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/ralph/sign"
 )
-
-// signMount lets a sandbox see the socket through which commits are signed, and
-// put nothing in its place.
-func signMount(dir string) mount.Mount {
-	return mount.Mount{
-		Type: mount.TypeBind, Source: dir, Target: sign.MountPoint, ReadOnly: true,
-		BindOptions: &mount.BindOptions{Propagation: mount.PropagationRPrivate},
-	}
-}
 
 // Signs tells whether a container can reach a socket of this machine, and if not,
 // why: a kernel of its own knows nothing of it.

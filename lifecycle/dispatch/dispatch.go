@@ -10,6 +10,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/config/imageref"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/hostconfig"
 	"github.com/docker-ralph/docker-ralph/scope"
 )
 
@@ -191,6 +192,7 @@ func (h Host) spec(wt scope.Worktree, cfg config.Effective, at place) (lifecycle
 		Resources: limits,
 		User:      user,
 		Version:   h.Version,
+		Config:    hostconfig.StagingOf(h.StateDir, at.kind, name).Shown(),
 		Ephemeral: !cfg.Sandbox.Reuse,
 	}
 	if at.kind == config.DriverContainer {

@@ -6,12 +6,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
+	"path"
 	"strings"
-
-	"github.com/moby/sys/atomicwriter"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/hostconfig"
@@ -39,28 +35,37 @@ func (h Host) debug(message string) {
 	}
 }
 
-// configNote is what is known of the configuration in a sandbox.
-func (h Host) configNote(name string) string { return filepath.Join(h.StateDir, "hostconfig", name) }
-
-// bringConfig puts the user's configuration of the agent into a sandbox, before
-// a command that starts one; nil leaves alone what is there. What was changed
-// there since the last time is lost. While something else runs there, nothing is
-// done.
+// bringConfig lays the user's configuration of the agent out where a sandbox sees
+// it, and has it copied there, before a command that starts one; nil leaves alone
+// what is there. What was changed there since the last time is lost. While
+// something else runs there, nothing is done.
 func (h Host) bringConfig(ctx context.Context, at place, sb lifecycle.Sandbox, files *hostconfig.Files, command string) error {
 	if command == taskCommand || files == nil {
 		return nil
 	}
-	path := h.configNote(sb.Name)
-	note, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	staging, err := hostconfig.StagingAt(sb.Config, at.kind, sb.Name)
+	if err != nil {
+		return err
+	}
+	note, err := staging.Note()
+	if err != nil {
 		return fmt.Errorf("reading what configuration %s has: %w", sb.Name, err)
 	}
-	told, id, _ := strings.Cut(strings.TrimSuffix(string(note), "\n"), " ")
+	told, id, _ := strings.Cut(strings.TrimSuffix(note, "\n"), " ")
 	known := told != "" && id == sb.ID // which is empty where a driver has none
 	if files.Empty() && !known || !h.idle(ctx, at.driver, sb) {
 		return nil
 	}
-	if err := h.sendConfig(ctx, at.driver, sb, files); err != nil {
+	unlock, err := staging.Lock(ctx)
+	if err != nil {
+		return configError(sb, err)
+	}
+	defer unlock()
+	name, err := staging.Put(files)
+	if err != nil {
+		return configError(sb, err)
+	}
+	if err := h.copyConfig(ctx, at.driver, sb, path.Join(sb.ConfigAt, name)); err != nil {
 		return err
 	}
 	digest := files.Digest()
@@ -69,32 +74,30 @@ func (h Host) bringConfig(ctx context.Context, at place, sb lifecycle.Sandbox, f
 			h.report("Warning: " + shown(what))
 		}
 	}
-	if err = os.MkdirAll(filepath.Dir(path), 0o700); err == nil {
-		err = atomicwriter.WriteFile(path, []byte(digest+" "+sb.ID+"\n"), 0o600)
-	}
-	if err != nil {
+	if err := staging.WriteNote(digest + " " + sb.ID + "\n"); err != nil {
 		return fmt.Errorf("noting what configuration %s has: %w", sb.Name, err)
 	}
 	return nil
 }
 
-func (h Host) sendConfig(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, files *hostconfig.Files) error {
-	archive, err := files.Archive()
-	if err != nil {
-		return err
-	}
+// copyConfig has a sandbox copy what it sees in dir to where its agent looks.
+func (h Host) copyConfig(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, dir string) error {
 	ctx, cancel := context.WithTimeout(ctx, collectLimit)
 	defer cancel()
 	var said bytes.Buffer
 	out := &limited{buf: &said, left: 4096}
 	code, err := driver.Exec(ctx, sb, lifecycle.Process{
-		ID: rand.Text(), Args: []string{"ralph", "_host-config"}, Dir: sb.Root, Stdin: archive, Stdout: out, Stderr: out,
+		ID: rand.Text(), Args: []string{"ralph", "_host-config", dir}, Dir: sb.Root, Stdout: out, Stderr: out,
 	})
 	if err == nil && code != 0 {
 		err = fmt.Errorf("it ended with %d: %q", code, strings.TrimSpace(said.String()))
 	}
 	if err != nil && !errors.Is(err, lifecycle.ErrNotPrepared) {
-		err = fmt.Errorf("putting your configuration of the agent into the sandbox %s: %w. Go without it with --no-host-config", sb.Name, err)
+		err = configError(sb, err)
 	}
 	return err
+}
+
+func configError(sb lifecycle.Sandbox, err error) error {
+	return fmt.Errorf("putting your configuration of the agent into the sandbox %s: %w. Make the sandbox anew with --recreate, or go without it with --no-host-config", sb.Name, err)
 }

@@ -79,6 +79,7 @@ func (s Suite) testLife(t T) {
 		noError(t, d.Prepare(ctx, made, spec))
 		holds(t, "it is prepared", d.Ready(made, spec))
 	}
+	s.tryConfig(t, made, spec)
 	holds(t, "the user has a name", s.run(t, made, spec, "echo kept > ~/file; whoami") != "")
 
 	noError(t, d.Stop(ctx, made))
@@ -118,7 +119,22 @@ func (s Suite) expect(t T, spec lifecycle.Spec, made lifecycle.Sandbox, state li
 	equal(t, "what is looked up", sb, lifecycle.Sandbox{
 		Name: spec.Name, ID: made.ID, State: state, Scope: spec.Scope, Root: spec.Root, MainRoot: made.MainRoot, Agent: spec.Agent,
 		Image: spec.Image, ConfigHash: spec.Hash(), User: made.User, Ephemeral: spec.Ephemeral,
+		Config: spec.Config, ConfigAt: made.ConfigAt,
 	})
+}
+
+// tryConfig looks whether the sandbox sees what is put into the folder for
+// configuration after it was made.
+func (s Suite) tryConfig(t T, sb lifecycle.Sandbox, spec lifecycle.Spec) {
+	t.Helper()
+	if spec.Config == "" {
+		equal(t, "where configuration is seen", sb.ConfigAt, "")
+		return
+	}
+	noError(t, os.WriteFile(filepath.Join(spec.Config, "laid-out"), []byte("seen\n"), 0o644))
+	_, out, _ := s.exec(t, sb, lifecycle.Process{Args: []string{"cat", sb.ConfigAt + "/laid-out"}, Dir: spec.Root})
+	equal(t, "what is seen of a file with configuration", out, "seen\n")
+	noError(t, os.Remove(filepath.Join(spec.Config, "laid-out")))
 }
 
 func (s Suite) testExec(t T) {

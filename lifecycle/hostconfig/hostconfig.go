@@ -4,7 +4,6 @@
 package hostconfig
 
 import (
-	"archive/tar"
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
@@ -70,23 +69,6 @@ func (f *Files) Digest() string {
 	}
 	_, _ = fmt.Fprintf(h, "%q", f.LeftOut)
 	return hex.EncodeToString(h.Sum(nil))
-}
-
-// Archive returns the files as a tar archive, with names below the home
-// directory.
-func (f *Files) Archive() (*bytes.Buffer, error) {
-	archive := &bytes.Buffer{}
-	w := tar.NewWriter(archive)
-	for _, one := range f.files {
-		header := &tar.Header{Typeflag: tar.TypeReg, Name: one.name, Size: int64(len(one.content)), Mode: int64(one.mode)}
-		if err := w.WriteHeader(header); err != nil {
-			return nil, fmt.Errorf("packing %s: %w", one.name, err)
-		}
-		if _, err := w.Write(one.content); err != nil {
-			return nil, fmt.Errorf("packing %s: %w", one.name, err)
-		}
-	}
-	return archive, w.Close()
 }
 
 func (f *Files) add(agent string, of folder, dir string) error {

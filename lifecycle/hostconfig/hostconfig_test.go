@@ -1,9 +1,7 @@
 package hostconfig
 
 import (
-	"archive/tar"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -36,22 +34,24 @@ func home(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// unpack returns the files of an archive.
-func unpack(t *testing.T, f *Files) map[string]string {
+// laidOut returns the files that a sandbox would see.
+func laidOut(t *testing.T, f *Files) map[string]string {
 	t.Helper()
-	archive, err := f.Archive()
+	staging := StagingOf(t.TempDir(), "container", "sb")
+	assert.NilError(t, MakeShown(staging.Shown()))
+	name, err := staging.Put(f)
 	assert.NilError(t, err)
 	found := map[string]string{}
-	for r := tar.NewReader(archive); ; {
-		header, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return found
+	root := os.DirFS(filepath.Join(staging.Shown(), name))
+	assert.NilError(t, fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			var content []byte
+			content, err = fs.ReadFile(root, name)
+			found[name] = string(content)
 		}
-		assert.NilError(t, err)
-		content, err := io.ReadAll(r)
-		assert.NilError(t, err)
-		found[header.Name] = string(content)
-	}
+		return err
+	}))
+	return found
 }
 
 func TestCollect(t *testing.T) {
@@ -110,7 +110,7 @@ func TestCollect(t *testing.T) {
 		t.Run(tc.agent, func(t *testing.T) {
 			found, err := Collect(tc.agent, home(t, tc.files), none)
 			assert.NilError(t, err)
-			assert.DeepEqual(t, unpack(t, found), tc.want)
+			assert.DeepEqual(t, laidOut(t, found), tc.want)
 			said := strings.Join(found.LeftOut, "\n")
 			assert.Equal(t, len(found.LeftOut), len(tc.leftOut), said)
 			for _, want := range tc.leftOut {
@@ -125,7 +125,7 @@ func TestElsewhereMissingAndUnreadable(t *testing.T) {
 	lookup := func(name string) (string, bool) { return filepath.Join(dir, "mine"), name == "CLAUDE_CONFIG_DIR" }
 	found, err := Collect("claude", dir, lookup)
 	assert.NilError(t, err)
-	assert.DeepEqual(t, unpack(t, found), map[string]string{".claude/CLAUDE.md": "x"})
+	assert.DeepEqual(t, laidOut(t, found), map[string]string{".claude/CLAUDE.md": "x"})
 
 	found, err = Collect("claude", dir, none)
 	assert.NilError(t, err)

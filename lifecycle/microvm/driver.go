@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/hostconfig"
 )
 
 // Driver is the driver for the program that its dialect speaks to.
@@ -271,11 +272,20 @@ func (d *Driver) mounts(spec lifecycle.Spec) ([]Mount, error) {
 	if spec.Source != "" {
 		mounts = append(mounts, Mount{Path: spec.Source, ReadOnly: true})
 	}
+	if spec.Config != "" {
+		if err := hostconfig.MakeShown(spec.Config); err != nil {
+			return nil, err
+		}
+		mounts = append(mounts, Mount{Path: spec.Config, ReadOnly: true})
+	}
 	return mounts, nil
 }
 
 // Start implements [lifecycle.Driver].
 func (d *Driver) Start(ctx context.Context, sb lifecycle.Sandbox) error {
+	if err := hostconfig.Restore(sb.Config, d.Name(), sb.Name); err != nil {
+		return fmt.Errorf("starting the sandbox %s: %w", sb.Name, err)
+	}
 	if _, err := d.call(ctx, call{limitStart, d.Dialect.Start(sb.Name)}); err != nil {
 		return fmt.Errorf("starting the sandbox %s: %w", sb.Name, err)
 	}
@@ -298,6 +308,11 @@ func (d *Driver) Remove(ctx context.Context, sb lifecycle.Sandbox) error {
 	}
 	if err != nil {
 		return fmt.Errorf("removing the sandbox %s: %w", sb.Name, err)
+	}
+	if staging, err := hostconfig.StagingAt(sb.Config, d.Name(), sb.Name); err == nil {
+		if err := staging.Remove(); err != nil {
+			return fmt.Errorf("removing the sandbox %s: %w", sb.Name, err)
+		}
 	}
 	_ = os.Remove(d.keeperLog(sb.Name)) // there may be none
 	return d.records().remove(sb.Name)

@@ -28,6 +28,7 @@ type record struct {
 	Agent      string      `json:"agent"`
 	Image      string      `json:"image"`
 	Source     string      `json:"source,omitempty"`
+	Config     string      `json:"config,omitempty"`
 	ConfigHash string      `json:"config_hash"`
 	Ephemeral  bool        `json:"ephemeral,omitempty"`
 	Private    bool        `json:"private,omitempty"`
@@ -46,7 +47,7 @@ type record struct {
 func newRecord(spec lifecycle.Spec) (record, error) {
 	rec := record{
 		Name: spec.Name, Scope: spec.Scope, Root: spec.Root, Agent: spec.Agent, Image: spec.Image,
-		Source: spec.Source, ConfigHash: spec.Hash(), Ephemeral: spec.Ephemeral, Private: spec.Private,
+		Source: spec.Source, Config: spec.Config, ConfigHash: spec.Hash(), Ephemeral: spec.Ephemeral, Private: spec.Private,
 		Egress: spec.Egress.Policy.Mode,
 	}
 	var err error
@@ -63,7 +64,7 @@ func (r record) sandbox(state lifecycle.State) lifecycle.Sandbox {
 	return lifecycle.Sandbox{
 		Name: r.Name, ID: r.ID, State: state, Scope: r.Scope, Root: r.Root, Agent: r.Agent,
 		Image: r.Image, ConfigHash: r.ConfigHash, Ephemeral: r.Ephemeral, Private: r.Private,
-		Egress: r.Egress,
+		Egress: r.Egress, Config: r.Config, ConfigAt: r.Config,
 	}
 }
 

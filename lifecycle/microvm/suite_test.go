@@ -146,7 +146,9 @@ func (b *bench) spec(t *testing.T) lifecycle.Spec {
 	root, err := os.MkdirTemp(b.double.Shared, "tree-")
 	assert.NilError(t, err)
 	b.double.Share(t, root)
-	return newSpec(t, root)
+	spec := newSpec(t, root)
+	spec.Config = root + "-config"
+	return spec
 }
 
 func newSpec(t *testing.T, root string) lifecycle.Spec {

@@ -1,7 +1,6 @@
 package guest
 
 import (
-	"archive/tar"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,21 +16,26 @@ import (
 // that have come from the host.
 const hostConfigList = ".ralph-host-config.json"
 
-// runHostConfig puts the user's configuration of the agent, an archive on the
-// standard input, into the home directory. What an earlier archive has brought
-// and this one has not goes.
+// runHostConfig copies the user's configuration of the agent, which is in the
+// folder that args names, into the home directory. What was brought earlier and
+// is not there any more goes.
 func runHostConfig(args []string) error {
-	if len(args) != 0 {
+	if len(args) != 1 {
 		return errUsage
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
 		return fmt.Errorf("finding the home directory: %w", err)
 	}
-	return putHostConfig(home, os.Stdin)
+	return putHostConfig(home, args[0])
 }
 
-func putHostConfig(home string, archive io.Reader) (err error) {
+func putHostConfig(home, dir string) (err error) {
+	from, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("opening the configuration from the host: %w", err)
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
 	root, err := os.OpenRoot(home) // an agent can have put links there
 	if err != nil {
 		return fmt.Errorf("opening the home directory: %w", err)
@@ -41,22 +45,15 @@ func putHostConfig(home string, archive io.Reader) (err error) {
 	if list, err := root.ReadFile(hostConfigList); err == nil {
 		_ = json.Unmarshal(list, &earlier) // an agent can have changed it: then nothing is removed
 	}
-	files := tar.NewReader(archive)
-	for {
-		header, err := files.Next()
-		if errors.Is(err, io.EOF) {
-			break
+	err = fs.WalkDir(from.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
 		}
-		if err != nil {
-			return fmt.Errorf("reading the configuration from the host: %w", err)
-		}
-		if header.Typeflag != tar.TypeReg || !filepath.IsLocal(header.Name) {
-			return errUsage
-		}
-		if err := replace(root, header.Name, files, fs.FileMode(header.Mode).Perm()); err != nil {
-			return fmt.Errorf("putting %s in place: %w", header.Name, err)
-		}
-		names = append(names, header.Name)
+		names = append(names, name)
+		return copyFile(root, from, name)
+	})
+	if err != nil {
+		return fmt.Errorf("copying the configuration from the host: %w", err)
 	}
 	for _, name := range earlier {
 		if filepath.IsLocal(name) && !slices.Contains(names, name) {
@@ -68,6 +65,22 @@ func putHostConfig(home string, archive io.Reader) (err error) {
 		return err
 	}
 	return root.WriteFile(hostConfigList, list, 0o600)
+}
+
+func copyFile(to, from *os.Root, name string) (err error) {
+	f, err := from.Open(name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if err := replace(to, name, f, info.Mode().Perm()&0o700); err != nil {
+		return fmt.Errorf("putting %s in place: %w", name, err)
+	}
+	return nil
 }
 
 // replace writes a file at once, whatever is in its place.

@@ -1,8 +1,7 @@
 package guest
 
 import (
-	"archive/tar"
-	"bytes"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -10,17 +9,16 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-func packed(t *testing.T, files ...string) *bytes.Buffer {
+// shown makes a folder with these files, as the host lays them out.
+func shown(t *testing.T, files ...string) string {
 	t.Helper()
-	var archive bytes.Buffer
-	w := tar.NewWriter(&archive)
+	dir := t.TempDir()
 	for i := 0; i < len(files); i += 2 {
-		assert.NilError(t, w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: files[i], Size: int64(len(files[i+1])), Mode: 0o600}))
-		_, err := w.Write([]byte(files[i+1]))
-		assert.NilError(t, err)
+		path := filepath.Join(dir, files[i])
+		assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		assert.NilError(t, os.WriteFile(path, []byte(files[i+1]), 0o644))
 	}
-	assert.NilError(t, w.Close())
-	return &archive
+	return dir
 }
 
 func TestHostConfig(t *testing.T) {
@@ -37,14 +35,17 @@ func TestHostConfig(t *testing.T) {
 	}
 	assert.NilError(t, os.MkdirAll(filepath.Join(home, ".claude", "CLAUDE.md"), 0o755)) // a folder in the way
 	assert.NilError(t, os.WriteFile(filepath.Join(home, ".claude", "own.json"), []byte("own"), 0o600))
-	assert.NilError(t, putHostConfig(home, packed(t, ".claude/CLAUDE.md", "one", ".claude/skills/a/SKILL.md", "two")))
+	assert.NilError(t, putHostConfig(home, shown(t, ".claude/CLAUDE.md", "one", ".claude/skills/a/SKILL.md", "two")))
 	has(".claude/CLAUDE.md", "one")
 	has(".claude/skills/a/SKILL.md", "two")
+	info, err := os.Stat(filepath.Join(home, ".claude", "CLAUDE.md"))
+	assert.NilError(t, err)
+	assert.Equal(t, info.Mode().Perm(), fs.FileMode(0o600), "nobody else's")
 
 	// What was changed inside is lost, what the host has no more goes, and what is
 	// the sandbox's own stays.
 	assert.NilError(t, os.WriteFile(filepath.Join(home, ".claude", "CLAUDE.md"), []byte("changed"), 0o600))
-	assert.NilError(t, putHostConfig(home, packed(t, ".claude/CLAUDE.md", "three")))
+	assert.NilError(t, putHostConfig(home, shown(t, ".claude/CLAUDE.md", "three")))
 	has(".claude/CLAUDE.md", "three")
 	has(".claude/skills/a/SKILL.md", "")
 	has(".claude/own.json", "own")
@@ -54,10 +55,10 @@ func TestHostConfig(t *testing.T) {
 	assert.NilError(t, os.WriteFile(target, []byte("kept"), 0o600))
 	assert.NilError(t, os.Remove(filepath.Join(home, ".claude", "CLAUDE.md")))
 	assert.NilError(t, os.Symlink(target, filepath.Join(home, ".claude", "CLAUDE.md")))
-	assert.NilError(t, putHostConfig(home, packed(t, ".claude/CLAUDE.md", "four")))
+	assert.NilError(t, putHostConfig(home, shown(t, ".claude/CLAUDE.md", "four")))
 	has(".claude/CLAUDE.md", "four")
 	assert.NilError(t, os.Symlink(outside, filepath.Join(home, ".codex")))
-	assert.ErrorContains(t, putHostConfig(home, packed(t, ".codex/config.toml", "five")), "putting .codex/config.toml in place")
+	assert.ErrorContains(t, putHostConfig(home, shown(t, ".codex/config.toml", "five")), "putting .codex/config.toml in place")
 	content, err := os.ReadFile(target)
 	assert.NilError(t, err)
 	assert.Equal(t, string(content), "kept")
@@ -65,21 +66,26 @@ func TestHostConfig(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Equal(t, len(entries), 1)
 
-	assert.ErrorIs(t, putHostConfig(home, packed(t, "../out", "x")), errUsage)
-	assert.NilError(t, putHostConfig(home, packed(t)))
+	assert.ErrorContains(t, putHostConfig(home, filepath.Join(outside, "missing")), "opening the configuration from the host")
+	assert.ErrorIs(t, runHostConfig(nil), errUsage)
+	assert.NilError(t, putHostConfig(home, shown(t)))
 	has(".claude/CLAUDE.md", "")
 }
 
-func FuzzHostConfig(f *testing.F) {
+// An agent can change the list of what was brought earlier: nothing outside of the
+// home directory goes by it.
+func FuzzHostConfigList(f *testing.F) {
 	f.Add([]byte{})
-	f.Add([]byte("no archive"))
-	f.Fuzz(func(t *testing.T, archive []byte) {
+	f.Add([]byte(`["../kept", "/kept", ".claude/../../kept", "out/kept", "."]`))
+	f.Fuzz(func(t *testing.T, list []byte) {
 		dir := t.TempDir()
 		home := filepath.Join(dir, "home")
 		assert.NilError(t, os.Mkdir(home, 0o755))
-		_ = putHostConfig(home, bytes.NewReader(archive))
-		entries, err := os.ReadDir(dir)
+		assert.NilError(t, os.WriteFile(filepath.Join(dir, "kept"), nil, 0o600))
+		assert.NilError(t, os.Symlink(dir, filepath.Join(home, "out")))
+		assert.NilError(t, os.WriteFile(filepath.Join(home, hostConfigList), list, 0o600))
+		assert.NilError(t, putHostConfig(home, shown(t, ".claude/CLAUDE.md", "x")))
+		_, err := os.Stat(filepath.Join(dir, "kept"))
 		assert.NilError(t, err)
-		assert.Equal(t, len(entries), 1)
 	})
 }

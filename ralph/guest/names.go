@@ -5,6 +5,9 @@ const (
 	// MountPoint is where the read-only volume with ralph is mounted in a
 	// container sandbox.
 	MountPoint = "/opt/ralph"
+	// ConfigPoint is where a container sandbox sees the folder with the user's
+	// configuration of the agent.
+	ConfigPoint = "/run/docker-ralph-config"
 	// Program is the file name of ralph.
 	Program = "ralph"
 	// DispatchEnv marks the process of one dispatch, so that a signal can be
