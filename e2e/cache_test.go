@@ -40,6 +40,18 @@ func TestTheRepositorysCaches(t *testing.T) {
 		other := w.linked(t, "other")
 		assert.Equal(t, other.ok(t, "shell", "--", "sh", "-c", `cat "$npm_config_cache/kept"`), "mine\n")
 		w.ok(t, "--recreate", "shell", "--", "sh", "-c", `cat "$GOCACHE/kept"`)
+
+		// What an agent has removed comes back, and a volume that is made anew is the
+		// user's again.
+		const there = `test -d "$PIP_CACHE_DIR" && test -w "$GOCACHE" && cat "$APT_CONFIG"`
+		conf := w.ok(t, "shell", "--", "sh", "-c", there+`; rm -rf /ralph-cache/*/*`)
+		assert.Equal(t, w.ok(t, "--recreate", "shell", "--", "sh", "-c", there), conf)
+		other.ok(t, "clean", "--force")
+		w.ok(t, "clean", "--force")
+		_, err = w.engine.Client(t).VolumeRemove(t.Context(), volume, client.VolumeRemoveOptions{})
+		assert.NilError(t, err)
+		assert.Equal(t, w.ok(t, "shell", "--", "sh", "-c", there), conf)
+
 		stranger := newWorld(t, w.engine)
 		stranger.ralph(t, "shell", "--", "sh", "-c", `cat "$npm_config_cache/kept"`).expect(t, 1)
 	})

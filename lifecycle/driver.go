@@ -118,7 +118,8 @@ type Egress struct {
 	Routes   []egress.Route
 	Upstream egress.Upstream
 	// CA returns certificates in PEM that the proxy trusts besides its own; nil for
-	// none. Only who makes a proxy has to read them.
+	// none. Only who makes a proxy has to read them. It can be called by several
+	// goroutines, and reads them once.
 	CA func() string
 	// Asked tells that somebody has asked for the policy, so that a driver that
 	// cannot keep it has to fail. It is no part of [Spec.Hash].

@@ -272,6 +272,9 @@ func pause(ctx context.Context) error {
 // bringUp starts and prepares the sandbox.
 func (e *Ensurer) bringUp(ctx context.Context, spec Spec, sb *Sandbox) error {
 	if sb.State != Running {
+		if spec.Egress.CA != nil {
+			go spec.Egress.CA() // it is compared with what the proxy has, as soon as the sandbox runs
+		}
 		if err := e.Driver.Start(ctx, *sb); err != nil {
 			return err
 		}

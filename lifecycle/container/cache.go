@@ -17,8 +17,10 @@ import (
 
 	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
+	"github.com/moby/sys/atomicwriter"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/ralph/caches"
 )
 
 // CacheDir is where the caches of the repository are in every sandbox.
@@ -32,28 +34,33 @@ func CacheVolume(mainRoot string) string {
 }
 
 // makeCache makes sure that the volume with the repository's caches is there,
-// and mounts it.
-func (d *Driver) makeCache(ctx context.Context, spec lifecycle.Spec, l map[string]string) ([]mount.Mount, error) {
+// and mounts it. A note is returned if the user has no folder there yet, to be
+// written when there is one.
+func (d *Driver) makeCache(ctx context.Context, spec lifecycle.Spec, l map[string]string) ([]mount.Mount, *cacheNote, error) {
 	if !spec.Cache {
-		return nil, nil
+		return nil, nil, nil
 	}
 	name := CacheVolume(spec.MainRoot)
 	_, err := d.API.VolumeCreate(ctx, client.VolumeCreateOptions{Name: name, Labels: map[string]string{
 		labelCreatedBy: createdBy, labelRole: roleCache, labelRepo: spec.Scope.Repo, labelRoot: spec.MainRoot, labelVersion: spec.Version,
 	}})
 	if err != nil {
-		return nil, fmt.Errorf("making the volume %s: %w", name, err)
+		return nil, nil, fmt.Errorf("making the volume %s: %w", name, err)
 	}
 	res, err := d.API.VolumeInspect(ctx, name, client.VolumeInspectOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("looking at the volume %s: %w", name, err)
+		return nil, nil, fmt.Errorf("looking at the volume %s: %w", name, err)
 	}
 	// One that is there already is not changed by that.
 	if has := res.Volume.Labels; has[labelCreatedBy] != createdBy || has[labelRoot] != spec.MainRoot {
-		return nil, fmt.Errorf("the volume %s is not the cache of %s: it is of somebody else, and left alone. Remove it with \"docker volume rm %s\" if nobody needs it", name, spec.MainRoot, name)
+		return nil, nil, fmt.Errorf("the volume %s is not the cache of %s: it is of somebody else, and left alone. Remove it with \"docker volume rm %s\" if nobody needs it", name, spec.MainRoot, name)
 	}
 	l[labelCache] = name
-	return []mount.Mount{{Type: mount.TypeVolume, Source: name, Target: CacheDir, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}}, nil
+	note := d.cacheNote(name, res.Volume.CreatedAt, l[labelUser])
+	if note.holds() {
+		note = nil
+	}
+	return []mount.Mount{{Type: mount.TypeVolume, Source: name, Target: CacheDir, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}}, note, nil
 }
 
 // shadowMounts are volumes of the sandbox's own over folders of the work tree
@@ -68,8 +75,9 @@ func shadowMounts(spec lifecycle.Spec, l map[string]string) []mount.Mount {
 }
 
 // furnish gives what was mounted empty to the user. The container has not been
-// started yet, and nothing in it can have changed what is there.
-func (d *Driver) furnish(ctx context.Context, id string, spec lifecycle.Spec, user string) error {
+// started yet, and nothing in it can have changed what is there. What is in the
+// folder for caches, ralph makes.
+func (d *Driver) furnish(ctx context.Context, id string, spec lifecycle.Spec, user string, fresh *cacheNote) error {
 	u, g, _ := strings.Cut(user, ":")
 	uid, errU := strconv.Atoi(u)
 	gid, errG := strconv.Atoi(g)
@@ -77,46 +85,58 @@ func (d *Driver) furnish(ctx context.Context, id string, spec lifecycle.Spec, us
 		return err
 	}
 	for _, dir := range spec.Shadows {
-		if err := d.copyOwned(ctx, id, path.Dir(dir), uid, gid, owned{name: path.Base(dir) + "/"}); err != nil {
+		if err := d.giveFolder(ctx, id, dir, uid, gid); err != nil {
 			return err
 		}
 	}
-	if !spec.Cache {
+	if fresh == nil {
 		return nil
 	}
-	if err := d.copyOwned(ctx, id, CacheDir, uid, gid, cacheFolders(uid)...); err != nil {
+	if err := d.giveFolder(ctx, id, cacheOf(uid), uid, gid); err != nil {
 		return err
 	}
-	// pnpm before 11 reads no variable but one that npm warns of.
-	return d.copyOwned(ctx, id, Home, uid, gid, owned{name: ".config/"}, owned{name: ".config/pnpm/"},
-		owned{".config/pnpm/rc", "store-dir=" + path.Join(cacheOf(uid), "pnpm", "store") + "\n"})
+	return fresh.write()
 }
 
-// owned is a file or, with a slash at the end, a folder.
-type owned struct{ name, content string }
-
-// copyOwned copies files into a folder of a container, as the user's.
-func (d *Driver) copyOwned(ctx context.Context, id, target string, uid, gid int, files ...owned) error {
+// giveFolder makes a folder on a volume of a container, and gives it to the user.
+func (d *Driver) giveFolder(ctx context.Context, id, dir string, uid, gid int) error {
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
-	for _, f := range files {
-		header := &tar.Header{Typeflag: tar.TypeReg, Name: f.name, Size: int64(len(f.content)), Mode: 0o644, Uid: uid, Gid: gid}
-		if strings.HasSuffix(f.name, "/") {
-			header.Typeflag, header.Mode = tar.TypeDir, 0o755
-		}
-		if err := w.WriteHeader(header); err != nil {
-			return err
-		}
-		if _, err := w.Write([]byte(f.content)); err != nil {
-			return err
-		}
-	}
-	if err := w.Close(); err != nil {
+	err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: path.Base(dir) + "/", Mode: 0o755, Uid: uid, Gid: gid})
+	if err = errors.Join(err, w.Close()); err != nil {
 		return err
 	}
-	_, err := d.API.CopyToContainer(ctx, id, client.CopyToContainerOptions{DestinationPath: target, Content: &archive})
+	if _, err := d.API.CopyToContainer(ctx, id, client.CopyToContainerOptions{DestinationPath: path.Dir(dir), Content: &archive}); err != nil {
+		return fmt.Errorf("giving %s to the user %d: %w", dir, uid, err)
+	}
+	return nil
+}
+
+// cacheNote is a note on the host that a user has a folder on a volume with
+// caches. The volume is told from another of its name by when it was made.
+type cacheNote struct{ path, made string }
+
+func (d *Driver) cacheNote(volume, made, user string) *cacheNote {
+	uid, _, _ := strings.Cut(user, ":")
+	return &cacheNote{filepath.Join(d.cacheNotes(volume), uid), made}
+}
+
+func (d *Driver) cacheNotes(volume string) string { return filepath.Join(d.StateDir, "caches", volume) }
+
+// holds tells whether it was noted of that volume. One that cannot be read does
+// not.
+func (n *cacheNote) holds() bool {
+	was, err := os.ReadFile(n.path)
+	return err == nil && n.made != "" && string(was) == n.made
+}
+
+func (n *cacheNote) write() error {
+	err := os.MkdirAll(filepath.Dir(n.path), 0o700)
+	if err == nil {
+		err = atomicwriter.WriteFile(n.path, []byte(n.made), 0o600)
+	}
 	if err != nil {
-		return fmt.Errorf("giving %s to the user %d: %w", target, uid, err)
+		return fmt.Errorf("noting who has a folder for caches: %w", err)
 	}
 	return nil
 }
@@ -124,21 +144,6 @@ func (d *Driver) copyOwned(ctx context.Context, id, target string, uid, gid int,
 // cacheOf is the folder with a user's caches: what one user of a machine puts
 // there is not run by another.
 func cacheOf(uid int) string { return path.Join(CacheDir, strconv.Itoa(uid)) }
-
-// cacheFolders are those in which programs look for nothing that they would not
-// make themselves, but for apt's.
-func cacheFolders(uid int) []owned {
-	of := strconv.Itoa(uid) + "/"
-	var all []owned
-	for _, name := range []string{
-		"", "npm/", "pnpm/", "pnpm/store/", "yarn/", "pip/", "uv/", "cargo/", "go/", "go/mod/", "go/build/",
-		"apt/", "apt/cache/", "apt/cache/archives/", "apt/cache/archives/partial/", "apt/lists/", "apt/lists/partial/",
-	} {
-		all = append(all, owned{name: of + name})
-	}
-	dir := cacheOf(uid)
-	return append(all, owned{of + "apt/apt.conf", fmt.Sprintf("Dir::Cache %q;\nDir::State::lists %q;\n", dir+"/apt/cache", dir+"/apt/lists")})
-}
 
 // cacheEnvironment leads programs to the caches.
 func cacheEnvironment(user, root string) []string {
@@ -149,6 +154,7 @@ func cacheEnvironment(user, root string) []string {
 	}
 	dir := cacheOf(uid)
 	env := []string{
+		caches.Env + "=" + dir,
 		"npm_config_cache=" + dir + "/npm",
 		"pnpm_config_store_dir=" + dir + "/pnpm/store",
 		"YARN_GLOBAL_FOLDER=" + dir + "/yarn/berry",

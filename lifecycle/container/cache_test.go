@@ -23,11 +23,29 @@ func TestCacheEnvironment(t *testing.T) {
 	for _, v := range env {
 		name, value, _ := strings.Cut(v, "=")
 		if name != "UV_LINK_MODE" && name != "CARGO_INSTALL_ROOT" {
-			assert.Check(t, strings.HasPrefix(value, "/ralph-cache/1234/"), v)
+			assert.Check(t, strings.HasPrefix(value+"/", "/ralph-cache/1234/"), v)
 		}
 	}
 	assert.Check(t, cmp.Contains(env, "YARN_CACHE_FOLDER=/ralph-cache/1234/yarn"))
 	assert.NilError(t, os.WriteFile(filepath.Join(dir, ".yarnrc.yml"), nil, 0o600))
 	assert.Check(t, !slices.ContainsFunc(cacheEnvironment("1234:5", dir), func(v string) bool { return strings.HasPrefix(v, "YARN_CACHE_FOLDER=") }))
 	assert.Equal(t, len(cacheEnvironment("", dir)), 0)
+}
+
+func TestCacheNote(t *testing.T) {
+	d := &Driver{StateDir: t.TempDir()}
+	note := d.cacheNote("ralph-cache-x", "2026-01-02T03:04:05Z", "1234:2345")
+	assert.Assert(t, !note.holds())
+	assert.NilError(t, note.write())
+	assert.Assert(t, note.holds())
+	for _, other := range []*cacheNote{
+		d.cacheNote("ralph-cache-y", note.made, "1234:2345"),
+		d.cacheNote("ralph-cache-x", "2026-01-02T03:04:06Z", "1234:2345"),
+		d.cacheNote("ralph-cache-x", note.made, "1235:2345"),
+	} {
+		assert.Assert(t, !other.holds(), "%v", other)
+	}
+	nameless := d.cacheNote("ralph-cache-z", "", "1234:2345")
+	assert.NilError(t, nameless.write())
+	assert.Assert(t, !nameless.holds(), "an engine that does not say when it has made a volume may have made another")
 }

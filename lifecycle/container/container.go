@@ -24,6 +24,7 @@ type API interface {
 	ContainerList(context.Context, client.ContainerListOptions) (client.ContainerListResult, error)
 	ContainerLogs(context.Context, string, client.ContainerLogsOptions) (client.ContainerLogsResult, error)
 	ContainerRemove(context.Context, string, client.ContainerRemoveOptions) (client.ContainerRemoveResult, error)
+	ContainerStatPath(context.Context, string, client.ContainerStatPathOptions) (client.ContainerStatPathResult, error)
 	ContainerStart(context.Context, string, client.ContainerStartOptions) (client.ContainerStartResult, error)
 	ContainerStop(context.Context, string, client.ContainerStopOptions) (client.ContainerStopResult, error)
 	ContainerTop(context.Context, string, client.ContainerTopOptions) (client.ContainerTopResult, error)
@@ -71,11 +72,14 @@ type Driver struct {
 
 // engine is what was learnt about the engine. It is asked once.
 type engine struct {
-	mu    sync.Mutex
-	info  *system.Info
-	guest *payload.Payload // the ralph that is in place there
-	// egress is the ID of the image with the proxy, if it is there.
-	egress string
+	mu   sync.Mutex
+	info *system.Info
+	// guest is the ralph that is in place there, and egress the ID of the image with
+	// the proxy, if it is there. Looking for one does not wait for the other.
+	guestMu  sync.Mutex
+	guest    *payload.Payload
+	egressMu sync.Mutex
+	egress   string
 	// around is what was seen last of the engine's networks.
 	around *surroundings
 	// bare are the sandboxes that were started without raising their wall.
@@ -83,6 +87,9 @@ type engine struct {
 	// started are the sandboxes that were started by this program, so that they
 	// have what is mounted as it is now.
 	started map[string]bool
+	// asked are the sandboxes that were made by this program, and not prepared yet,
+	// with what the holders of their networks were asked.
+	asked map[string]asked
 }
 
 // info returns what the engine says about itself.

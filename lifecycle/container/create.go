@@ -17,9 +17,11 @@ import (
 	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/api/types/system"
 	"github.com/moby/moby/client"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/hostconfig"
+	"github.com/docker-ralph/docker-ralph/lifecycle/payload"
 	"github.com/docker-ralph/docker-ralph/lifecycle/signing"
 	"github.com/docker-ralph/docker-ralph/ralph/guest"
 	"github.com/docker-ralph/docker-ralph/ralph/sign"
@@ -51,44 +53,90 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 	if err != nil {
 		return lifecycle.Sandbox{}, err
 	}
-	program, err := d.ensureGuest(ctx)
-	if err != nil {
-		return lifecycle.Sandbox{}, err
-	}
-	image, err := d.fittedImage(ctx, spec, user)
-	if err != nil {
-		return lifecycle.Sandbox{}, err
-	}
 	l := labels(spec)
 	l[labelUser] = user
-	own, err := d.makeGit(ctx, spec, l, guestTag(program))
+	g, err := d.layGround(ctx, spec, l)
 	if err != nil {
 		return lifecycle.Sandbox{}, err
 	}
-	caches, err := d.makeCache(ctx, spec, l)
-	if err != nil {
-		return lifecycle.Sandbox{}, err
+	sb, err := d.createOn(ctx, g, spec, info, l)
+	if err != nil && !g.joined {
+		err = errors.Join(err, d.leaveNetwork(ctx, map[string]string{labelNetwork: g.network.name}))
 	}
-	host := hostConfig(spec, info, l)
-	host.Mounts = slices.Concat(host.Mounts, gitMounts(spec.Name, own), caches, shadowMounts(spec, l))
+	return sb, err
+}
+
+// ground is what the container of a sandbox stands on.
+type ground struct {
+	program payload.Payload // ralph, which is in place
+	image   string
+	mounts  []mount.Mount  // but for those that every sandbox has
+	fresh   *cacheNote     // nil if the user has a folder for caches
+	network sandboxNetwork // without a name if there is none
+	joined  bool           // whoever removes the sandbox removes the network
+}
+
+// layGround looks everything up side by side, and makes volumes and the network
+// meanwhile: an engine takes its time for each. What the volumes are of is noted
+// in l.
+func (d *Driver) layGround(ctx context.Context, spec lifecycle.Spec, l map[string]string) (*ground, error) {
+	g, user := &ground{}, l[labelUser]
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		if g.program, err = d.ensureGuest(groupCtx); err == nil {
+			g.mounts, g.fresh, err = d.mountsOf(groupCtx, spec, l, guestTag(g.program))
+		}
+		return err
+	})
+	group.Go(func() (err error) { g.image, err = d.fittedImage(groupCtx, spec, user); return err })
+	if spec.Egress.Policy.Mode != "" {
+		group.Go(func() error { _, err := d.ensureEgress(groupCtx); return err })
+		group.Go(func() (err error) { g.network, err = d.makeNetwork(ctx, spec); return err }) // to its end, so that it can be removed
+	}
+	if err := group.Wait(); err != nil {
+		return nil, errors.Join(err, d.leaveNetwork(ctx, map[string]string{labelNetwork: g.network.name}))
+	}
+	return g, nil
+}
+
+// mountsOf are the mounts of a sandbox, and makes what is missing for them, some
+// of it through a container of an image. What they are of is noted in l.
+func (d *Driver) mountsOf(ctx context.Context, spec lifecycle.Spec, l map[string]string, image string) ([]mount.Mount, *cacheNote, error) {
+	own, err := d.makeGit(ctx, spec, l, image)
+	if err != nil {
+		return nil, nil, err
+	}
+	cache, fresh, err := d.makeCache(ctx, spec, l)
+	if err != nil {
+		return nil, nil, err
+	}
+	mounts := slices.Concat(gitMounts(spec.Name, own), cache, shadowMounts(spec, l))
 	if spec.SignDir != "" {
 		if err := signing.MakeDir(spec.SignDir, spec.User); err != nil {
-			return lifecycle.Sandbox{}, err
+			return nil, nil, err
 		}
-		host.Mounts = append(host.Mounts, readOnlyBind(spec.SignDir, sign.MountPoint))
+		mounts = append(mounts, readOnlyBind(spec.SignDir, sign.MountPoint))
 	}
 	if spec.Config != "" {
 		if err := hostconfig.MakeShown(spec.Config); err != nil {
-			return lifecycle.Sandbox{}, err
+			return nil, nil, err
 		}
-		host.Mounts = append(host.Mounts, readOnlyBind(spec.Config, guest.ConfigPoint))
+		mounts = append(mounts, readOnlyBind(spec.Config, guest.ConfigPoint))
 	}
+	return mounts, fresh, nil
+}
+
+// createOn creates the container of a sandbox.
+func (d *Driver) createOn(ctx context.Context, g *ground, spec lifecycle.Spec, info system.Info, l map[string]string) (lifecycle.Sandbox, error) {
+	user := l[labelUser]
+	host := hostConfig(spec, info, l)
+	host.Mounts = append(host.Mounts, g.mounts...)
 	config := &container.Config{
-		Image:      image,
+		Image:      g.image,
 		User:       nobody,
 		Hostname:   hostname,
 		WorkingDir: spec.Root,
-		Entrypoint: []string{program.Path(), "_init"},
+		Entrypoint: []string{g.program.Path(), "_init"},
 		Cmd:        []string{},
 		Labels:     l,
 		StopSignal: "SIGTERM",
@@ -96,7 +144,8 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 			Test: []string{"NONE"}, // an image's own would run what the agent can change
 		},
 	}
-	networking, err := d.join(ctx, spec, config, host, l)
+	g.joined = true // or left again
+	networking, err := d.join(ctx, spec, g.network, config, host, l)
 	if err != nil {
 		if _, found, _ := d.inspectNamed(ctx, spec.Name); found && errdefs.IsNotFound(err) {
 			err = lifecycle.ErrExists // who has made it meanwhile has removed our network
@@ -114,10 +163,10 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 	// What holds the network is started meanwhile, now that the name is ours: who loses
 	// it has nothing that runs. Who starts the sandbox hears of a failure.
 	var holder sync.WaitGroup
-	holder.Go(func() { _ = d.startNetns(ctx, sb) })
+	holder.Go(func() { _ = d.startAsking(ctx, sb) })
 	err = d.compareMounts(ctx, made.ID, host.Mounts)
 	if err == nil {
-		err = d.furnish(ctx, made.ID, spec, user)
+		err = d.furnish(ctx, made.ID, spec, user, g.fresh)
 	}
 	if err == nil {
 		// The name is ours: what else belongs to it was left by somebody.

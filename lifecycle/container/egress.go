@@ -21,8 +21,8 @@ func (d *Driver) ensureEgress(ctx context.Context) (id string, err error) {
 	if err != nil {
 		return "", err
 	}
-	d.engine.mu.Lock()
-	defer d.engine.mu.Unlock()
+	d.engine.egressMu.Lock()
+	defer d.engine.egressMu.Unlock()
 	if d.engine.egress != "" {
 		return d.engine.egress, nil
 	}

@@ -30,8 +30,8 @@ func (d *Driver) ensureGuest(ctx context.Context) (payload.Payload, error) {
 	if err != nil {
 		return payload.Payload{}, err
 	}
-	d.engine.mu.Lock()
-	defer d.engine.mu.Unlock()
+	d.engine.guestMu.Lock()
+	defer d.engine.guestMu.Unlock()
 	if d.engine.guest != nil {
 		return *d.engine.guest, nil
 	}

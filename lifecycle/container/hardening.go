@@ -16,10 +16,30 @@ import (
 )
 
 // seccompProfile is the current filter of system calls of the Moby project, for
-// engines whose own is older.
+// engines whose own is older. It lets programs of the machine's own architecture
+// through, and no others: an engine compiles it anew for each program that it
+// starts, once for each architecture (10 ms each, measured).
 //
 //go:embed seccomp.json
 var seccompProfile string
+
+// architectures are those whose programs run in a sandbox, as in the Moby
+// project's filter but for x32: hardly a kernel has that, and attacks had it.
+const architectures = `"archMap": [
+	{"architecture": "SCMP_ARCH_X86_64", "subArchitectures": ["SCMP_ARCH_X86"]},
+	{"architecture": "SCMP_ARCH_AARCH64", "subArchitectures": ["SCMP_ARCH_ARM"]},
+	{"architecture": "SCMP_ARCH_MIPS64", "subArchitectures": ["SCMP_ARCH_MIPS", "SCMP_ARCH_MIPS64N32"]},
+	{"architecture": "SCMP_ARCH_MIPS64N32", "subArchitectures": ["SCMP_ARCH_MIPS", "SCMP_ARCH_MIPS64"]},
+	{"architecture": "SCMP_ARCH_MIPSEL64", "subArchitectures": ["SCMP_ARCH_MIPSEL", "SCMP_ARCH_MIPSEL64N32"]},
+	{"architecture": "SCMP_ARCH_MIPSEL64N32", "subArchitectures": ["SCMP_ARCH_MIPSEL", "SCMP_ARCH_MIPSEL64"]},
+	{"architecture": "SCMP_ARCH_S390X", "subArchitectures": ["SCMP_ARCH_S390"]},
+	{"architecture": "SCMP_ARCH_RISCV64", "subArchitectures": null},
+	{"architecture": "SCMP_ARCH_LOONGARCH64", "subArchitectures": null}
+],`
+
+// sandboxProfile is the filter of a sandbox, in which compilers and tests use
+// other architectures too.
+var sandboxProfile = strings.Replace(seccompProfile, "{", "{"+architectures, 1)
 
 // Engines from this version on have a filter without AF_ALG, io_uring and
 // AF_VSOCK, the last of which is the youngest (CVE-2026-31431).
@@ -31,16 +51,26 @@ const (
 // filter returns the security option with our filter of system calls, unless the
 // engine's own is as good, or chosen by whoever runs it.
 func filter(info system.Info) []string {
-	for _, o := range info.SecurityOptions {
-		kind, profile := seccompOption(o)
-		if kind && profile != "default" && profile != "builtin" {
-			return nil
-		}
+	if chosenFilter(info) || atLeast(info.ServerVersion, filterMajor, filterMinor) {
+		return nil
 	}
-	if atLeast(info.ServerVersion, filterMajor, filterMinor) {
+	return []string{"seccomp=" + sandboxProfile}
+}
+
+// ownFilter is that for containers in which nothing but our own program runs.
+func ownFilter(info system.Info) []string {
+	if chosenFilter(info) {
 		return nil
 	}
 	return []string{"seccomp=" + seccompProfile}
+}
+
+// chosenFilter tells whether who runs the engine has given it a filter.
+func chosenFilter(info system.Info) bool {
+	return slices.ContainsFunc(info.SecurityOptions, func(o string) bool {
+		kind, profile := seccompOption(o)
+		return kind && profile != "default" && profile != "builtin"
+	})
 }
 
 // seccompOption reads an option as engines report it:

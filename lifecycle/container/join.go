@@ -18,16 +18,12 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
 
-// join makes the network of a sandbox, and has the sandbox use it. Without a
+// join has a sandbox use its network, or leaves the network for good. Without a
 // policy there is nothing to do.
-func (d *Driver) join(ctx context.Context, spec lifecycle.Spec, config *container.Config, host *container.HostConfig, l map[string]string) (*network.NetworkingConfig, error) {
+func (d *Driver) join(ctx context.Context, spec lifecycle.Spec, n sandboxNetwork, config *container.Config, host *container.HostConfig, l map[string]string) (*network.NetworkingConfig, error) {
 	mode := spec.Egress.Policy.Mode
 	if mode == "" {
 		return nil, nil
-	}
-	n, err := d.makeNetwork(ctx, spec)
-	if err != nil {
-		return nil, err
 	}
 	l[labelEgress], l[labelNetwork] = string(mode), n.name
 	if mode != egress.AllowAll {

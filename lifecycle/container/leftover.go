@@ -3,6 +3,7 @@ package container
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
@@ -31,6 +32,9 @@ func (d *Driver) RemoveVolume(ctx context.Context, name string) error {
 	_, err := d.API.VolumeRemove(ctx, name, client.VolumeRemoveOptions{})
 	if err != nil && !errdefs.IsNotFound(err) {
 		return fmt.Errorf("removing the volume %s: %w", name, err)
+	}
+	if err := os.RemoveAll(d.cacheNotes(name)); err != nil {
+		return fmt.Errorf("forgetting the volume %s: %w", name, err)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package container
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -18,8 +19,8 @@ import (
 // nothing else, as the containers of a pod do. The wall stands in there: it is
 // raised once, and not again whenever the sandbox is started. The holder has no
 // network but the sandbox's either, and runs nothing of the agent's, so rules are
-// put in place by commands beside it, with a right that no process of the sandbox
-// has.
+// put in place by itself when it is started first, and later by commands beside it,
+// with a right that no process of the sandbox has.
 
 const (
 	netnsMemory = 64 << 20
@@ -35,9 +36,12 @@ func (d *Driver) makeNetns(ctx context.Context, spec lifecycle.Spec, n sandboxNe
 	if err != nil {
 		return err
 	}
-	host := enclosed(netnsMemory, netnsPids)
+	host, err := d.enclosed(ctx, netnsMemory, netnsPids)
+	if err != nil {
+		return err
+	}
 	host.Runtime = spec.Runtime
-	host.CapAdd = []string{"NET_ADMIN"} // which the holder gives up, and what is run beside it has
+	host.CapAdd = []string{"NET_ADMIN"} // which the holder gives up when the wall is raised, and what is run beside it has
 	networking := enter(spec, n, host)
 	own := ownLabels(spec.Name, roleNetns)
 	own[labelNetwork] = n.name
@@ -49,6 +53,8 @@ func (d *Driver) makeNetns(ctx context.Context, spec lifecycle.Spec, n sandboxNe
 			Hostname:   hostname,
 			Entrypoint: []string{"/" + payload.EgressProgram, "hold"},
 			Labels:     own,
+			// For the question that it is asked when it is started first.
+			OpenStdin: true, StdinOnce: true, AttachStdin: true,
 		},
 		HostConfig:       host,
 		NetworkingConfig: networking,
@@ -67,6 +73,93 @@ func (d *Driver) startNetns(ctx context.Context, sb lifecycle.Sandbox) error {
 	}
 	_, err := d.API.ContainerStart(ctx, sb.Netns, client.ContainerStartOptions{})
 	return err
+}
+
+// asked is the question that the holder of a sandbox's network was asked when it was
+// started, and the connection on which it answers.
+type asked struct {
+	question string
+	conn     client.HijackedResponse
+}
+
+// startAsking starts the holder of the network of a sandbox that was just created,
+// and has it raise the wall while the sandbox is started. Whether it does is not
+// relied upon: who wants to know asks for the answer.
+func (d *Driver) startAsking(ctx context.Context, sb lifecycle.Sandbox) error {
+	if sb.Netns == "" {
+		return nil
+	}
+	around, err := d.lookAround(ctx)
+	if err != nil {
+		return err
+	}
+	q, err := question(sb, around)
+	if err != nil {
+		return err
+	}
+	q.Await = true
+	arg, err := q.Encode()
+	if err != nil {
+		return err
+	}
+	conn, err := d.API.ContainerAttach(ctx, sb.Netns, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
+	if err != nil {
+		return err
+	}
+	err = d.startNetns(ctx, sb)
+	if err == nil {
+		_, err = conn.Conn.Write([]byte(arg + "\n"))
+	}
+	if err != nil {
+		conn.Close()
+		return err
+	}
+	d.engine.mu.Lock()
+	defer d.engine.mu.Unlock()
+	if d.engine.asked == nil {
+		d.engine.asked = map[string]asked{}
+	}
+	d.engine.asked[sb.ID] = asked{arg, conn.HijackedResponse}
+	return nil
+}
+
+// answer returns what the holder of a sandbox's network answers to a question, if
+// that is the one that it was asked when it was started.
+func (d *Driver) answer(ctx context.Context, sb lifecycle.Sandbox, question string, there <-chan struct{}) (answer []byte, ok bool) {
+	d.engine.mu.Lock()
+	was, ok := d.engine.asked[sb.ID]
+	delete(d.engine.asked, sb.ID)
+	d.engine.mu.Unlock()
+	if !ok {
+		return nil, false
+	}
+	defer was.conn.Close()
+	if was.question != question {
+		return nil, false
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(ctx, was.conn.Close)()
+	go func() { _, _ = io.Copy(was.conn.Conn, lineWhen(ctx, there)) }()
+	output, lines := io.Pipe()
+	go func() { _ = lines.CloseWithError(demultiplex(lines, io.Discard, was.conn.Reader)) }()
+	defer func() { _ = output.Close() }()
+	answer, err := bufio.NewReader(output).ReadBytes('\n')
+	return answer, err == nil
+}
+
+// lineWhen is an input with one line, as soon as a channel is closed.
+func lineWhen(ctx context.Context, there <-chan struct{}) io.Reader {
+	r, w := io.Pipe()
+	go func() {
+		select {
+		case <-there:
+			_, _ = w.Write([]byte("\n"))
+		case <-ctx.Done():
+		}
+		_ = w.Close()
+	}()
+	return r
 }
 
 // networkOwner is the container that the network of a sandbox belongs to.
@@ -129,7 +222,10 @@ func (d *Driver) runInNetns(ctx context.Context, sb lifecycle.Sandbox, owner con
 		out, err := d.runWith(ctx, owner.ID, netnsUser, stdin, append([]string{"/" + payload.EgressProgram}, args...)...)
 		return []byte(out), err
 	}
-	host := enclosed(netnsMemory, netnsPids)
+	host, err := d.enclosed(ctx, netnsMemory, netnsPids)
+	if err != nil {
+		return nil, err
+	}
 	host.Runtime = owner.HostConfig.Runtime
 	host.CapAdd = owner.HostConfig.CapAdd
 	host.NetworkMode = container.NetworkMode("container:" + owner.ID)

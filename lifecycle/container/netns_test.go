@@ -3,18 +3,25 @@ package container_test
 import (
 	"bytes"
 	"context"
+	"io"
+	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/moby/moby/api/pkg/stdcopy"
 	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/client"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+	"gotest.tools/v3/poll"
 
+	"github.com/docker-ralph/docker-ralph/lifecycle"
 	driver "github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/gotest"
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
 
@@ -67,6 +74,109 @@ func TestWhatHoldsTheNetworkHasNoRights(t *testing.T) {
 		assert.Check(t, threads > 1, out)
 		for _, none := range []string{"CapInh:\t0000000000000000", "CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "NoNewPrivs:\t1"} {
 			assert.Check(t, is.Equal(strings.Count(out, none), threads), none)
+		}
+	})
+}
+
+// watched is an engine that counts canaries that are run in processes of their own,
+// and on which networks seem to come from nobody but the test.
+type watched struct {
+	driver.API
+	mu       sync.Mutex
+	canaries int
+	networks *client.NetworkListResult
+}
+
+func (w *watched) ExecCreate(ctx context.Context, id string, opts client.ExecCreateOptions) (client.ExecCreateResult, error) {
+	if slices.Contains(opts.Cmd, "canary") {
+		w.mu.Lock()
+		w.canaries++
+		w.mu.Unlock()
+	}
+	return w.API.ExecCreate(ctx, id, opts)
+}
+
+func (w *watched) NetworkList(ctx context.Context, opts client.NetworkListOptions) (client.NetworkListResult, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(opts.Filters) > 0 {
+		return w.API.NetworkList(ctx, opts)
+	}
+	if w.networks == nil {
+		seen, err := w.API.NetworkList(ctx, opts)
+		if err != nil {
+			return seen, err
+		}
+		w.networks = &seen
+	}
+	return *w.networks, nil
+}
+
+// A new sandbox's wall is raised by what holds its network, and a process of its own
+// does so where that does not count: something has changed since, or it was started
+// again and has lost its rules.
+func TestTheWallOfANewSandbox(t *testing.T) {
+	t.Parallel()
+	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		for _, tc := range []struct {
+			name      string
+			mode      egress.Mode
+			meanwhile func(t *testing.T, w *watched, sb lifecycle.Sandbox)
+			canaries  int
+		}{
+			{"behind a proxy", egress.Deny, nil, 0},
+			{"open", egress.AllowAll, nil, 0},
+			{"another network", egress.Deny, func(_ *testing.T, w *watched, _ lifecycle.Sandbox) {
+				another := network.Summary{}
+				another.ID, another.Name, another.Driver = "another", "another", "bridge"
+				another.IPAM.Config = []network.IPAMConfig{{Subnet: netip.MustParsePrefix("10.99.0.0/24")}}
+				w.networks.Items = append(w.networks.Items, another)
+			}, 1},
+			{"started again", egress.Deny, func(t *testing.T, _ *watched, sb lifecycle.Sandbox) {
+				_, err := e.Client(t).ContainerRestart(t.Context(), sb.Netns, client.ContainerRestartOptions{})
+				assert.NilError(t, err)
+			}, 1},
+			{"started again after it has answered", egress.AllowAll, func(t *testing.T, _ *watched, sb lifecycle.Sandbox) {
+				poll.WaitOn(t, func(poll.LogT) poll.Result {
+					logs, err := e.Client(t).ContainerLogs(t.Context(), sb.Netns, client.ContainerLogsOptions{ShowStdout: true})
+					if err != nil {
+						return poll.Error(err)
+					}
+					defer func() { _ = logs.Close() }()
+					said, err := io.ReadAll(logs)
+					if err != nil || !bytes.Contains(said, []byte("open")) {
+						return poll.Continue("it says %q (%v)", said, err)
+					}
+					return poll.Success()
+				})
+				_, err := e.Client(t).ContainerRestart(t.Context(), sb.Netns, client.ContainerRestartOptions{})
+				assert.NilError(t, err)
+			}, 1},
+		} {
+			t.Run(tc.name, func(t *testing.T) {
+				t.Parallel()
+				s, m, left := newSuite(t, e), newMachine(t, e), tap(t)
+				d := s.Driver.(*driver.Driver)
+				w := &watched{API: d.API}
+				d.API = w
+				spec := s.NewSpec(gotest.T(t))
+				spec.Egress.Policy.Mode, spec.ReadOnly = tc.mode, true
+				sb, err := d.Create(t.Context(), spec)
+				assert.NilError(t, err)
+				t.Cleanup(func() { assert.Check(t, d.Remove(context.WithoutCancel(t.Context()), sb)) })
+				if tc.meanwhile != nil {
+					tc.meanwhile(t, w, sb)
+				}
+				assert.NilError(t, d.Start(t.Context(), sb))
+				assert.NilError(t, d.Prepare(t.Context(), sb, spec))
+				assert.Equal(t, w.canaries, tc.canaries)
+				if tc.mode == egress.AllowAll {
+					return // what it reaches is tried elsewhere
+				}
+				secret := nonce()
+				assert.Check(t, is.Len(open(try(t, d, sb, spec, waysOut(m, secret)...)), 0))
+				assert.Check(t, !m.udp.contains(secret) && !left.contains(secret), "the firewall is there")
+			})
 		}
 	})
 }

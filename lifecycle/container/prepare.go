@@ -165,6 +165,16 @@ func (d *Driver) checkProbe(ctx context.Context, id, probe string) error {
 	if probe == "" {
 		return nil
 	}
+	info, err := os.Stat(probe)
+	if err != nil {
+		return fmt.Errorf("reading the repository: %w", err)
+	}
+	// Reading a file takes engines a process, and telling how it is does not. Not
+	// every way of sharing a folder keeps the time exactly.
+	res, err := d.API.ContainerStatPath(ctx, id, client.ContainerStatPathOptions{Path: probe})
+	if err == nil && res.Stat.Mode.IsRegular() && res.Stat.Size == info.Size() && res.Stat.Mtime.Equal(info.ModTime()) {
+		return nil
+	}
 	want, err := os.ReadFile(probe)
 	if err != nil {
 		return fmt.Errorf("reading the repository: %w", err)

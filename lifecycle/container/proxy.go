@@ -107,7 +107,10 @@ func (d *Driver) makeProxy(ctx context.Context, sb lifecycle.Sandbox, owner cont
 	}
 	l := ownLabels(sb.Name, roleProxy)
 	l[labelRun] = run
-	host := enclosed(proxyMemory, 256)
+	host, err := d.enclosed(ctx, proxyMemory, 256)
+	if err != nil {
+		return "", false, err
+	}
 	host.NetworkMode = container.NetworkMode(around.egress)
 	host.Sysctls = map[string]string{
 		"net.ipv4.ip_forward":                 "0", // it is a proxy, not a router
@@ -172,15 +175,19 @@ func (d *Driver) removeOwned(ctx context.Context, name, sandbox string) error {
 }
 
 // enclosed is what all containers of ours but the sandbox itself run with.
-func enclosed(memory, pids int64) *container.HostConfig {
+func (d *Driver) enclosed(ctx context.Context, memory, pids int64) (*container.HostConfig, error) {
+	info, err := d.info(ctx)
+	if err != nil {
+		return nil, err
+	}
 	return &container.HostConfig{
 		ReadonlyRootfs: true,
 		CapDrop:        []string{"ALL"},
-		SecurityOpt:    []string{"no-new-privileges"},
+		SecurityOpt:    append([]string{"no-new-privileges"}, ownFilter(info)...),
 		IpcMode:        container.IPCModePrivate,
 		LogConfig:      boundedLog(),
 		Resources:      container.Resources{Memory: memory, MemorySwap: memory, PidsLimit: &pids},
-	}
+	}, nil
 }
 
 // boundedLog keeps what is written readable, whatever the engine's default, and

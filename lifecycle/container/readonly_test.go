@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +22,7 @@ import (
 	"github.com/moby/moby/client"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+	"gotest.tools/v3/icmd"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
@@ -38,6 +41,10 @@ perl -e 'print syscall(425, 1, 0) < 0 ? "io_uring: $!\n" : "io_uring works\n"'
 readlink /proc/self/ns/cgroup >/dev/null; tail -1 /proc/self/cgroup
 `
 
+// foreign makes system calls of the other architectures of an amd64 machine: by a
+// program for i386, and as one for x32.
+const foreign = `./i386; echo "i386 $?"; perl -e 'syscall(0x40000000 + 39)' 2>/dev/null; echo "x32 $?"`
+
 func TestReadOnlySandbox(t *testing.T) {
 	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
@@ -54,6 +61,15 @@ func TestReadOnlySandbox(t *testing.T) {
 		assert.Check(t, strings.HasPrefix(out, "runs\n"), out)
 		assert.Check(t, is.Contains(out, "io_uring: Operation not permitted"))
 		assert.Check(t, is.Contains(out, ":/\n"), "it sees its own control group alone: %s", out)
+		if runtime.GOARCH == "amd64" {
+			program := filepath.Join(spec.Root, "i386")
+			assert.NilError(t, os.WriteFile(program, i386Program(), 0o755))
+			said := sh(t, s.Driver, sb, spec, foreign)
+			assert.Check(t, strings.HasSuffix(said, "x32 159\n"), "it is killed: %s", said)
+			if icmd.RunCommand(program).ExitCode == 42 { // some kernels run no programs for i386
+				assert.Check(t, strings.HasPrefix(said, "i386 42\n"), said)
+			}
+		}
 
 		res, err := e.Client(t).ContainerInspect(t.Context(), sb.ID, client.ContainerInspectOptions{})
 		assert.NilError(t, err)
@@ -84,6 +100,28 @@ func TestReadOnlySandbox(t *testing.T) {
 		assert.NilError(t, err)
 		assert.Equal(t, second.Container.Image, res.Container.Image)
 	})
+}
+
+// i386Program ends with 42, as a program for i386.
+func i386Program() []byte {
+	const base, headers = 0x08048000, 52 + 32
+	code := []byte{0xb8, 1, 0, 0, 0, 0xbb, 42, 0, 0, 0, 0xcd, 0x80} // exit(42)
+	var b bytes.Buffer
+	for _, part := range []any{
+		elf.Header32{
+			Ident: [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS32), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)},
+			Type:  uint16(elf.ET_EXEC), Machine: uint16(elf.EM_386), Version: uint32(elf.EV_CURRENT),
+			Entry: base + headers, Phoff: 52, Ehsize: 52, Phentsize: 32, Phnum: 1,
+		},
+		elf.Prog32{
+			Type: uint32(elf.PT_LOAD), Vaddr: base, Paddr: base, Align: 0x1000, Flags: uint32(elf.PF_R | elf.PF_X),
+			Filesz: uint32(headers + len(code)), Memsz: uint32(headers + len(code)),
+		},
+		code,
+	} {
+		_ = binary.Write(&b, binary.LittleEndian, part) // a buffer takes all
+	}
+	return b.Bytes()
 }
 
 // Users of one engine know nothing of each other, and name the same user in

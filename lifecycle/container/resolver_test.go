@@ -52,7 +52,13 @@ func TestWhoKnowsNames(t *testing.T) {
 			spec := lifecycle.Spec{Name: "sb", Runtime: tc.runtime}
 			spec.Egress.Policy.Mode = tc.mode
 			config, host, labels := &container.Config{Hostname: "sandbox"}, &container.HostConfig{}, map[string]string{}
-			_, err := d.join(t.Context(), spec, config, host, labels)
+			var n sandboxNetwork
+			if tc.mode != "" {
+				var err error
+				n, err = d.makeNetwork(t.Context(), spec)
+				assert.NilError(t, err)
+			}
+			_, err := d.join(t.Context(), spec, n, config, host, labels)
 			assert.NilError(t, err)
 			assert.Equal(t, host.NetworkMode == "container:holder", tc.mode != "" && (tc.runtime == "" || tc.runtime == "runc"))
 			assert.Equal(t, config.Hostname == "", labels[labelNetns] != "", "a container has the name of who holds its network")

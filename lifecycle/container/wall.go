@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/netip"
 	"slices"
@@ -46,20 +45,17 @@ func (d *Driver) raiseWall(ctx context.Context, sb lifecycle.Sandbox, spec lifec
 	}
 	adopted := false
 	group, groupCtx = errgroup.WithContext(ctx)
-	told, tell := io.Pipe()
+	there := make(chan struct{})
 	if sb.Proxy != "" {
 		group.Go(func() (err error) {
 			if adopted, err = d.startProxy(groupCtx, sb, owner, spec.Egress, image, around); err != nil {
 				return err
 			}
-			_, _ = tell.Write([]byte("\n")) // not everybody wants to know
+			close(there)
 			return nil
 		})
 	}
-	group.Go(func() error {
-		defer func() { _ = told.Close() }()
-		return d.tryWall(groupCtx, sb, owner, image, around, told)
-	})
+	group.Go(func() error { return d.tryWall(groupCtx, sb, owner, image, around, there) })
 	if err := group.Wait(); err != nil {
 		return wall{}, err
 	}
@@ -79,7 +75,7 @@ func (d *Driver) raiseWall(ctx context.Context, sb lifecycle.Sandbox, spec lifec
 	raised.run = runOf(owner, proxy)
 	if _, m, _ := d.readWholeMarker(sb); adopted && m.Run == raised.run {
 		raised.told = m.Told
-	} else if !adopted {
+	} else if !adopted && sb.Proxy != "" {
 		raised.told, err = toldOf(spec.Egress)
 	}
 	return raised, err
@@ -121,20 +117,32 @@ const (
 	waitAlone    = time.Second
 )
 
-// tryWall puts the firewall in place where it has an effect, and runs the canary,
-// which waits for the proxy. A line says that it is there.
-func (d *Driver) tryWall(ctx context.Context, sb lifecycle.Sandbox, owner container.InspectResponse, image string, around surroundings, told io.Reader) error {
+// question is what the canary is asked about the network of a sandbox.
+func question(sb lifecycle.Sandbox, around surroundings) (canary.Question, error) {
 	q := canary.Question{Hosts: slices.Clone(around.gateways), Wait: waitAlone, Patience: proxyPatience}
 	if sb.Proxy != "" {
 		address, err := netip.ParseAddr(sb.Proxy)
 		if err != nil {
-			return err
+			return canary.Question{}, err
 		}
 		q.Proxy = address
 		q.Hosts = append(q.Hosts, address.Prev()) // where a gateway would be
 	}
 	if sb.Netns != "" {
 		q.Firewall, q.Wait, q.Near = true, waitFirewall, around.subnets
+	}
+	return q, nil
+}
+
+// tryWall puts the firewall in place where it has an effect, and runs the canary,
+// which waits until the proxy is there. What holds a new sandbox's network has done
+// so already, as a rule.
+func (d *Driver) tryWall(ctx context.Context, sb lifecycle.Sandbox, owner container.InspectResponse, image string, around surroundings, there <-chan struct{}) error {
+	q, err := question(sb, around)
+	if err != nil {
+		return err
+	}
+	if sb.Netns != "" {
 		q.Await = owner.Config.Image == image
 	} else if sb.Proxy == "" {
 		return fmt.Errorf("the runtime %s has a network of its own, in which nothing can be closed: use another network policy than %q", owner.HostConfig.Runtime, egress.AllowAll)
@@ -143,12 +151,20 @@ func (d *Driver) tryWall(ctx context.Context, sb lifecycle.Sandbox, owner contai
 	if err != nil {
 		return err
 	}
+	if out, ok := d.answer(ctx, sb, arg, there); ok && firstRun(owner) {
+		if answer, err := canary.ParseAnswer(out); err == nil && answer.Err() == nil {
+			return nil
+		}
+	}
 	var out []byte
 	if sb.Netns != "" {
-		out, err = d.runInNetns(ctx, sb, owner, image, told, "canary", arg)
+		out, err = d.runInNetns(ctx, sb, owner, image, lineWhen(ctx, there), "canary", arg)
 	} else {
 		// A firewall would have no effect there, and its namespace is empty.
-		out, err = d.runEgress(ctx, sb, image, nobody, besides(owner), "canary", arg)
+		var host *container.HostConfig
+		if host, err = d.besides(ctx, owner); err == nil {
+			out, err = d.runEgress(ctx, sb, image, nobody, host, "canary", arg)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("trying the wall around %s: %w", sb.Name, err)
@@ -163,10 +179,22 @@ func (d *Driver) tryWall(ctx context.Context, sb lifecycle.Sandbox, owner contai
 	return nil
 }
 
+// firstRun tells whether a container has run since it was started first.
+func firstRun(c container.InspectResponse) bool {
+	if c.State == nil || !c.State.Running {
+		return false
+	}
+	ended, err := time.Parse(time.RFC3339Nano, c.State.FinishedAt)
+	return err == nil && ended.IsZero()
+}
+
 // besides is for a container that is in the network of a sandbox as the sandbox
 // itself is.
-func besides(agent container.InspectResponse) *container.HostConfig {
-	host := enclosed(64<<20, 128)
+func (d *Driver) besides(ctx context.Context, agent container.InspectResponse) (*container.HostConfig, error) {
+	host, err := d.enclosed(ctx, 64<<20, 128)
+	if err != nil {
+		return nil, err
+	}
 	host.Runtime = agent.HostConfig.Runtime
 	host.NetworkMode = agent.HostConfig.NetworkMode
 	host.DNS = agent.HostConfig.DNS
@@ -176,7 +204,7 @@ func besides(agent container.InspectResponse) *container.HostConfig {
 		}
 	}
 	host.Sysctls = agent.HostConfig.Sysctls
-	return host
+	return host, nil
 }
 
 // closeBare puts the firewall around a sandbox that this program has started

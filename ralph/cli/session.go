@@ -13,6 +13,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
+	"github.com/docker-ralph/docker-ralph/ralph/caches"
 	"github.com/docker-ralph/docker-ralph/ralph/loop"
 )
 
@@ -41,6 +42,11 @@ func (o Options) openSession(ctx context.Context, register bool) (*session, erro
 		return nil, err
 	}
 	s := &session{programs: p, branch: o.currentBranch(ctx)}
+	if dir := os.Getenv(caches.Env); dir != "" {
+		if err := caches.Make(dir, os.Getenv("HOME")); err != nil {
+			_, _ = fmt.Fprintln(o.Stderr, "Warning:", err) // it works without, more slowly
+		}
+	}
 	if p.foreign {
 		s.openForeign(ctx, o.Stderr)
 	} else {

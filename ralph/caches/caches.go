@@ -1,0 +1,62 @@
+// Package caches makes the folders of a sandbox in which package managers keep
+// what they fetch.
+package caches
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Env names the folder with a user's caches, in a sandbox that has one.
+const Env = "RALPH_CACHE_DIR"
+
+// folders are those that a program is led to and does not make itself.
+func folders() []string {
+	return []string{
+		"npm", "pnpm/store", "yarn", "pip", "uv", "cargo", "go/mod", "go/build",
+		"apt/cache/archives/partial", "apt/lists/partial",
+	}
+}
+
+// Make makes what is missing of the folders in dir, and of what leads programs there
+// that read no variable: apt's file beside its folders, and pnpm's in the home
+// directory. What is there stays as it is.
+func Make(dir, home string) error {
+	for _, name := range folders() {
+		if err := os.MkdirAll(filepath.Join(dir, filepath.FromSlash(name)), 0o755); err != nil {
+			return fmt.Errorf("making a folder for caches: %w", err)
+		}
+	}
+	apt := filepath.Join(dir, "apt")
+	for path, content := range map[string]string{
+		filepath.Join(apt, "apt.conf"): fmt.Sprintf("Dir::Cache %q;\nDir::State::lists %q;\n", filepath.Join(apt, "cache"), filepath.Join(apt, "lists")),
+		// pnpm before 11 reads no variable but one that npm warns of.
+		filepath.Join(home, ".config", "pnpm", "rc"): "store-dir=" + filepath.Join(dir, "pnpm", "store") + "\n",
+	} {
+		if err := writeOnce(path, content); err != nil {
+			return fmt.Errorf("leading programs to their caches: %w", err)
+		}
+	}
+	return nil
+}
+
+func writeOnce(path, content string) error {
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return nil // another command was faster
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(content)
+	return errors.Join(err, f.Close())
+}

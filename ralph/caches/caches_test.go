@@ -1,0 +1,39 @@
+package caches
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"gotest.tools/v3/assert"
+)
+
+func TestMake(t *testing.T) {
+	dir, home := t.TempDir(), t.TempDir()
+	assert.NilError(t, Make(dir, home))
+	for _, name := range folders() {
+		info, err := os.Stat(filepath.Join(dir, name))
+		assert.NilError(t, err)
+		assert.Assert(t, info.IsDir())
+	}
+	read := func(path string) string {
+		t.Helper()
+		content, err := os.ReadFile(path)
+		assert.NilError(t, err)
+		return string(content)
+	}
+	conf, rc := filepath.Join(dir, "apt", "apt.conf"), filepath.Join(home, ".config", "pnpm", "rc")
+	assert.Equal(t, read(conf), "Dir::Cache \""+dir+"/apt/cache\";\nDir::State::lists \""+dir+"/apt/lists\";\n")
+	assert.Equal(t, read(rc), "store-dir="+dir+"/pnpm/store\n")
+
+	// What is there stays, and what is gone comes back.
+	assert.NilError(t, os.WriteFile(rc, []byte("mine"), 0o600))
+	assert.NilError(t, os.RemoveAll(filepath.Join(dir, "apt")))
+	assert.NilError(t, Make(dir, home))
+	assert.Equal(t, read(rc), "mine")
+	assert.Assert(t, read(conf) != "")
+
+	assert.NilError(t, os.RemoveAll(filepath.Join(dir, "npm")))
+	assert.NilError(t, os.WriteFile(filepath.Join(dir, "npm"), nil, 0o600))
+	assert.ErrorContains(t, Make(dir, home), "making a folder for caches")
+}
