@@ -206,15 +206,19 @@ func (q Question) askProxy(ctx context.Context, answer *Answer) {
 	}
 }
 
-// connectPatiently asks the proxy, which may be starting, until it answers.
+// connectPatiently asks the proxy, which may be starting, until it answers or the
+// time of ctx is over.
 func (q Question) connectPatiently(ctx context.Context, target string) (status int, err error) {
+	deadline, limited := ctx.Deadline()
 	for {
 		s, tryErr := connectThrough(ctx, netip.AddrPortFrom(q.Proxy, firewall.PortProxy), target)
 		if tryErr == nil {
 			return s, nil
 		}
-		if err == nil || ctx.Err() == nil {
-			err = tryErr // and not that the time is over, which says less
+		// That the time is over says less than what was heard before. A connection
+		// hears of it before ctx.
+		if err == nil || !limited || time.Now().Before(deadline) {
+			err = tryErr
 		}
 		select {
 		case <-ctx.Done():
