@@ -20,6 +20,8 @@ const (
 	// drain bounds the wait for output after the program's end: what it has
 	// left running may hold the pipe.
 	drain = time.Second
+	// attempts bounds how often a program is started that Ctrl+C has ended.
+	attempts = 4
 )
 
 // Program is such a program.
@@ -35,6 +37,9 @@ func (p Program) Run(ctx context.Context, stdout, stderr io.Writer, args ...stri
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	err := p.start(ctx, stdout, stderr, p.Path, args...)
+	for n := 1; isInterrupted(err) && n < attempts && ctx.Err() == nil; n++ {
+		err = p.start(ctx, stdout, stderr, p.Path, args...)
+	}
 	if errors.Is(err, syscall.ENOEXEC) { // a script that names no interpreter is sh's, as for every shell
 		err = p.start(ctx, stdout, stderr, "/bin/sh", append([]string{p.Path}, args...)...)
 	}
@@ -55,6 +60,18 @@ func (p Program) start(ctx context.Context, stdout, stderr io.Writer, path strin
 		return err
 	}
 	return nil
+}
+
+// isInterrupted tells that a program was ended by a signal for our process group,
+// and so before it has done anything: leaving the group is the first that happens in
+// a new process.
+func isInterrupted(err error) bool {
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
+		return false
+	}
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && (status.Signal() == syscall.SIGINT || status.Signal() == syscall.SIGHUP)
 }
 
 // Output carries out one command and returns what it prints. Its errors go to

@@ -36,6 +36,20 @@ func TestRun(t *testing.T) {
 	assert.ErrorIs(t, err, os.ErrNotExist)
 }
 
+// What Ctrl+C hits is a process that is just about to become the program. This one
+// comes as close to that as a script can.
+func TestAProgramThatIsInterruptedIsStartedAgain(t *testing.T) {
+	p := script(t, "#!/bin/sh\necho begun >>\"$0.runs\"\n[ \"$(wc -l <\"$0.runs\")\" -gt \"$1\" ] || kill -INT $$\necho done\n")
+	out, err := p.Output(t.Context(), nil, "2")
+	assert.NilError(t, err)
+	assert.Equal(t, out, "done\n")
+	_, err = p.Output(t.Context(), nil, "100")
+	assert.ErrorContains(t, err, "signal: interrupt")
+	runs, err := os.ReadFile(p.Path + ".runs")
+	assert.NilError(t, err)
+	assert.Equal(t, strings.Count(string(runs), "begun"), 3+attempts)
+}
+
 func TestAScriptWithoutInterpreterIsTheShells(t *testing.T) {
 	out, err := script(t, "echo \"$1 for $2\"\n").Output(t.Context(), nil, "x y", "z")
 	assert.NilError(t, err)
