@@ -6,8 +6,11 @@ import (
 	"os/exec"
 	"path/filepath"
 
+	"github.com/containerd/errdefs"
+	"github.com/docker/cli/cli-plugins/manager"
 	"github.com/docker/cli/cli-plugins/metadata"
 	"github.com/docker/cli/cli-plugins/plugin"
+	"github.com/docker/cli/cli/config"
 	"github.com/docker/cli/cli/config/configfile"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -47,6 +50,18 @@ func isOurselves(path string) bool {
 	}
 	theirs, err := os.Stat(path)
 	return err == nil && os.SameFile(ours, theirs)
+}
+
+// hasPlugin tells whether Docker finds a plugin of that name. It has found this one
+// in one of its folders, wherever those are.
+func hasPlugin(cli config.Provider, name string) bool {
+	_, err := manager.GetPlugin(name, cli, &cobra.Command{})
+	if !errdefs.IsNotFound(err) {
+		return true
+	}
+	beside := filepath.Join(filepath.Dir(os.Args[0]), "docker-"+name+filepath.Ext(os.Args[0]))
+	_, err = os.Stat(beside)
+	return err == nil
 }
 
 // dockerGlobals are the options that the Docker CLI was given which say where

@@ -121,6 +121,7 @@ func (d dispatcher) host(cmd *cobra.Command, name string) (dispatch.Host, error)
 		Engine:        d.engine,
 		Docker:        dockerProgram(),
 		DockerGlobals: globals,
+		HasPlugin:     func(plugin string) bool { return hasPlugin(d.cli, plugin) },
 		Keeper:        keeper(cfg, globals),
 		Dir:           dir,
 		Home:          home,

@@ -96,7 +96,7 @@ func (h Host) probe(ctx context.Context) (kind, why string) {
 		usable func(context.Context) error
 	}{
 		{config.DriverSbx, h.sbx(nil).Usable},
-		{config.DriverDockerSandbox, h.dockerSandbox().Usable},
+		{config.DriverDockerSandbox, h.dockerSandboxUsable},
 	} {
 		err := candidate.usable(ctx)
 		if err == nil {
@@ -113,6 +113,13 @@ func (h Host) probe(ctx context.Context) (kind, why string) {
 		kind = config.DriverContainer
 	}
 	return kind, strings.Join(not, "; ")
+}
+
+func (h Host) dockerSandboxUsable(ctx context.Context) error {
+	if h.HasPlugin != nil && !h.HasPlugin("sandbox") {
+		return lifecycle.ErrNotInstalled
+	}
+	return h.dockerSandbox().Usable(ctx)
 }
 
 func (h Host) sbx(images *sbx.Images) *sbx.Dialect {
