@@ -109,6 +109,10 @@ func (d *Driver) info(ctx context.Context) (system.Info, error) {
 	return *d.engine.info, nil
 }
 
+// AskEngine has the engine say about itself what [Driver.Create] needs to know, while
+// there is other work to do. Who needs it hears of a failure.
+func (d *Driver) AskEngine(ctx context.Context) { _, _ = d.info(ctx) }
+
 var _ lifecycle.Driver = (*Driver)(nil)
 
 // Name implements [lifecycle.Driver].

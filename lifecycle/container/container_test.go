@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
@@ -195,6 +196,53 @@ func TestManyDispatchesMakeOneSandbox(t *testing.T) {
 		for _, id := range ids {
 			assert.Check(t, is.Equal(id, sb.ID))
 		}
+
+		// Who was too late has left nothing: there is the sandbox, what holds its
+		// network, and its proxy.
+		its := make(client.Filters).Add("label", "io.github.docker-ralph.sandbox="+spec.Name)
+		containers, err := e.Client(t).ContainerList(t.Context(), client.ContainerListOptions{All: true, Filters: its})
+		assert.NilError(t, err)
+		assert.Check(t, is.Len(containers.Items, 3))
+		networks, err := e.Client(t).NetworkList(t.Context(), client.NetworkListOptions{Filters: its})
+		assert.NilError(t, err)
+		assert.Check(t, is.Len(networks.Items, 1))
+	})
+}
+
+// Somebody who is too late with a sandbox of the same name has a network that is in
+// use, until he removes it himself.
+func TestANetworkInUseIsLeftToWhoHasMadeIt(t *testing.T) {
+	t.Parallel()
+	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		t.Parallel()
+		s, api := newSuite(t, e), e.Client(t)
+		spec := s.NewSpec(gotest.T(t))
+		spec.Egress.Policy.Mode = egress.Deny
+		name, ctx := spec.Name+".late", context.WithoutCancel(t.Context())
+		labels := map[string]string{
+			"io.github.docker-ralph.created-by": "docker-ralph", "io.github.docker-ralph.sandbox": spec.Name, "io.github.docker-ralph.role": "network",
+		}
+		_, err := api.NetworkCreate(t.Context(), name, client.NetworkCreateOptions{Driver: "bridge", Labels: labels})
+		assert.NilError(t, err)
+		t.Cleanup(func() {
+			_, err := api.NetworkRemove(ctx, name, client.NetworkRemoveOptions{})
+			assert.Check(t, err)
+		})
+		user, err := api.ContainerCreate(t.Context(), client.ContainerCreateOptions{
+			Config:     &container.Config{Image: engines.BaseImage(), Cmd: []string{"sleep", "600"}},
+			HostConfig: &container.HostConfig{NetworkMode: container.NetworkMode(name)},
+		})
+		assert.NilError(t, err)
+		t.Cleanup(func() {
+			_, err := api.ContainerRemove(ctx, user.ID, client.ContainerRemoveOptions{Force: true})
+			assert.Check(t, err)
+		})
+		_, err = api.ContainerStart(t.Context(), user.ID, client.ContainerStartOptions{})
+		assert.NilError(t, err)
+
+		sb, err := s.Driver.Create(t.Context(), spec)
+		assert.NilError(t, err)
+		assert.ErrorContains(t, s.Driver.Remove(t.Context(), sb), "active endpoints", "with the sandbox gone, nobody else removes it")
 	})
 }
 

@@ -56,14 +56,20 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 	l := labels(spec)
 	l[labelUser] = user
 	g, err := d.layGround(ctx, spec, l)
+	var sb lifecycle.Sandbox
+	if err == nil {
+		sb, err = d.createOn(ctx, g, spec, info, l)
+	}
+	talk := g.holder.settle()
 	if err != nil {
-		return lifecycle.Sandbox{}, err
+		talk.end()
+		if _, found, _ := d.inspectNamed(ctx, spec.Name); found && errdefs.IsNotFound(err) {
+			err = lifecycle.ErrExists // who has made it meanwhile has removed what is ours
+		}
+		return lifecycle.Sandbox{}, errors.Join(err, d.leaveNetwork(ctx, g.network.name, g.holder))
 	}
-	sb, err := d.createOn(ctx, g, spec, info, l)
-	if err != nil && !g.joined {
-		err = errors.Join(err, d.leaveNetwork(ctx, map[string]string{labelNetwork: g.network.name}))
-	}
-	return sb, err
+	d.keep(sb, talk)
+	return sb, nil
 }
 
 // ground is what the container of a sandbox stands on.
@@ -73,12 +79,12 @@ type ground struct {
 	mounts  []mount.Mount  // but for those that every sandbox has
 	fresh   *cacheNote     // nil if the user has a folder for caches
 	network sandboxNetwork // without a name if there is none
-	joined  bool           // whoever removes the sandbox removes the network
+	holder  *holder        // of the network; nil if the sandbox does that itself
 }
 
 // layGround looks everything up side by side, and makes volumes and the network
 // meanwhile: an engine takes its time for each. What the volumes are of is noted
-// in l.
+// in l. What there is if it fails is returned as well.
 func (d *Driver) layGround(ctx context.Context, spec lifecycle.Spec, l map[string]string) (*ground, error) {
 	g, user := &ground{}, l[labelUser]
 	group, groupCtx := errgroup.WithContext(ctx)
@@ -90,13 +96,9 @@ func (d *Driver) layGround(ctx context.Context, spec lifecycle.Spec, l map[strin
 	})
 	group.Go(func() (err error) { g.image, err = d.fittedImage(groupCtx, spec, user); return err })
 	if spec.Egress.Policy.Mode != "" {
-		group.Go(func() error { _, err := d.ensureEgress(groupCtx); return err })
-		group.Go(func() (err error) { g.network, err = d.makeNetwork(ctx, spec); return err }) // to its end, so that it can be removed
+		group.Go(func() (err error) { g.network, g.holder, err = d.makeHeldNetwork(ctx, spec); return err }) // to its end, so that it can be removed
 	}
-	if err := group.Wait(); err != nil {
-		return nil, errors.Join(err, d.leaveNetwork(ctx, map[string]string{labelNetwork: g.network.name}))
-	}
-	return g, nil
+	return g, group.Wait()
 }
 
 // mountsOf are the mounts of a sandbox, and makes what is missing for them, some
@@ -144,26 +146,18 @@ func (d *Driver) createOn(ctx context.Context, g *ground, spec lifecycle.Spec, i
 			Test: []string{"NONE"}, // an image's own would run what the agent can change
 		},
 	}
-	g.joined = true // or left again
-	networking, err := d.join(ctx, spec, g.network, config, host, l)
+	networking, err := d.join(spec, g, config, host, l)
 	if err != nil {
-		if _, found, _ := d.inspectNamed(ctx, spec.Name); found && errdefs.IsNotFound(err) {
-			err = lifecycle.ErrExists // who has made it meanwhile has removed our network
-		}
 		return lifecycle.Sandbox{}, err
 	}
 	made, err := d.createFitted(ctx, spec, user, client.ContainerCreateOptions{
 		Name: spec.Name, Config: config, HostConfig: host, NetworkingConfig: networking,
 	})
 	if err != nil {
-		return lifecycle.Sandbox{}, errors.Join(err, d.leaveNetwork(ctx, l))
+		return lifecycle.Sandbox{}, err
 	}
 	sb := fromLabels(made.ID, l)
 	sb.State = lifecycle.Stopped
-	// What holds the network is started meanwhile, now that the name is ours: who loses
-	// it has nothing that runs. Who starts the sandbox hears of a failure.
-	var holder sync.WaitGroup
-	holder.Go(func() { _ = d.startAsking(ctx, sb) })
 	err = d.compareMounts(ctx, made.ID, host.Mounts)
 	if err == nil {
 		err = d.furnish(ctx, made.ID, spec, user, g.fresh)
@@ -172,8 +166,8 @@ func (d *Driver) createOn(ctx context.Context, g *ground, spec lifecycle.Spec, i
 		// The name is ours: what else belongs to it was left by somebody.
 		err = d.sweepWall(ctx, spec.Name, l)
 	}
-	holder.Wait()
 	if err != nil {
+		g.holder.settle()
 		return lifecycle.Sandbox{}, errors.Join(err, d.Remove(context.WithoutCancel(ctx), sb))
 	}
 	return sb, nil
@@ -279,7 +273,7 @@ func (d *Driver) Start(ctx context.Context, sb lifecycle.Sandbox) error {
 	var lookups sync.WaitGroup
 	defer lookups.Wait()
 	lookups.Go(func() { _, _ = d.ensureGuest(ctx) })
-	if sb.Egress != "" {
+	if sb.Egress != "" && !d.hasAsked(sb) {
 		lookups.Go(func() { _, _ = d.ensureEgress(ctx) })
 		lookups.Go(func() { _, _ = d.lookAround(ctx) })
 	}
@@ -306,10 +300,15 @@ func (d *Driver) startAll(ctx context.Context, sb lifecycle.Sandbox) error {
 	if err := hostconfig.Restore(sb.Config, d.Name(), sb.Name); err != nil {
 		return err
 	}
+	_, err := d.API.ContainerStart(ctx, sb.ID, client.ContainerStartOptions{})
+	if err == nil || sb.Netns == "" || !strings.Contains(err.Error(), "non running container") {
+		return err
+	}
+	// Its holder is seldom stopped, so it is not asked for before.
 	if err := d.startNetns(ctx, sb); err != nil {
 		return err
 	}
-	_, err := d.API.ContainerStart(ctx, sb.ID, client.ContainerStartOptions{})
+	_, err = d.API.ContainerStart(ctx, sb.ID, client.ContainerStartOptions{})
 	return err
 }
 

@@ -18,10 +18,9 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
 
-// join has a sandbox use its network, or leaves the network for good. Without a
-// policy there is nothing to do.
-func (d *Driver) join(ctx context.Context, spec lifecycle.Spec, n sandboxNetwork, config *container.Config, host *container.HostConfig, l map[string]string) (*network.NetworkingConfig, error) {
-	mode := spec.Egress.Policy.Mode
+// join has a sandbox use its network. Without a policy there is nothing to do.
+func (d *Driver) join(spec lifecycle.Spec, g *ground, config *container.Config, host *container.HostConfig, l map[string]string) (*network.NetworkingConfig, error) {
+	mode, n := spec.Egress.Policy.Mode, g.network
 	if mode == "" {
 		return nil, nil
 	}
@@ -29,18 +28,16 @@ func (d *Driver) join(ctx context.Context, spec lifecycle.Spec, n sandboxNetwork
 	if mode != egress.AllowAll {
 		l[labelProxy] = n.proxy.String()
 	}
-	if !d.ownsStack(ctx, spec.Runtime) {
-		if err := d.makeNetns(ctx, spec, n, l); err != nil {
-			return nil, errors.Join(err, d.leaveNetwork(ctx, l))
-		}
-		host.NetworkMode = container.NetworkMode("container:" + l[labelNetns])
+	if g.holder != nil {
+		l[labelNetns] = g.holder.id
+		host.NetworkMode = container.NetworkMode("container:" + g.holder.id)
 		config.Hostname = "" // that of the holder
 		return nil, nil
 	}
 	if mode != egress.AllowAll {
 		m, err := d.resolverMount(spec.Name, n.proxy)
 		if err != nil {
-			return nil, errors.Join(err, d.leaveNetwork(ctx, l))
+			return nil, err
 		}
 		host.Mounts = append(host.Mounts, m)
 	}
@@ -128,15 +125,15 @@ func (d *Driver) rejoin(ctx context.Context, sb lifecycle.Sandbox) error {
 }
 
 // leaveNetwork removes the network of a sandbox that there will not be, and who
-// holds it.
-func (d *Driver) leaveNetwork(ctx context.Context, l map[string]string) error {
+// holds it, as far as there are such.
+func (d *Driver) leaveNetwork(ctx context.Context, name string, h *holder) error {
 	ctx = context.WithoutCancel(ctx)
 	var errs []error
-	if l[labelNetns] != "" {
-		errs = append(errs, d.removeContainer(ctx, l[labelNetns]))
+	if h != nil && h.id != "" {
+		errs = append(errs, d.removeContainer(ctx, h.id))
 	}
-	if l[labelNetwork] != "" {
-		errs = append(errs, d.removeNetwork(ctx, l[labelNetwork]))
+	if name != "" {
+		errs = append(errs, d.removeNetwork(ctx, name))
 	}
 	return errors.Join(errs...)
 }

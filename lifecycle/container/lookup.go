@@ -55,6 +55,9 @@ func (d *Driver) Lookup(ctx context.Context, name string) (lifecycle.Sandbox, er
 	if sb.Egress == "" {
 		return sb, nil
 	}
+	if sb.Proxy == "" {
+		proxy = container.InspectResponse{}
+	}
 	owner := c
 	if sb.Netns != "" && sb.Netns == noted.ID {
 		owner = noted

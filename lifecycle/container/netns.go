@@ -5,13 +5,16 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 	"github.com/docker-ralph/docker-ralph/lifecycle/payload"
 )
 
@@ -29,16 +32,67 @@ const (
 	netnsUser = "0:0"
 )
 
-// makeNetns creates the container that holds the network of a sandbox. It has the
-// network's name, so that nobody else makes another of that name.
-func (d *Driver) makeNetns(ctx context.Context, spec lifecycle.Spec, n sandboxNetwork, l map[string]string) error {
+// holder is the container that holds the network of a sandbox, while that is made.
+type holder struct {
+	id       string
+	starting sync.WaitGroup
+	talk     *asked // once it has started
+}
+
+// settle waits until a holder runs or does not, and returns how to hear its answer.
+func (h *holder) settle() *asked {
+	if h == nil {
+		return nil
+	}
+	h.starting.Wait()
+	return h.talk
+}
+
+// makeHeldNetwork makes the network of a sandbox and what holds it, unless the
+// sandbox's runtime has a network of its own. The holder is created meanwhile, for the
+// addresses that are tried first, and started while the sandbox is created: who starts
+// that hears of a failure. What there is if it fails is returned as well.
+func (d *Driver) makeHeldNetwork(ctx context.Context, spec lifecycle.Spec) (n sandboxNetwork, h *holder, err error) {
+	name := newNetworkName(spec.Name)
+	if d.ownsStack(ctx, spec.Runtime) {
+		n, err = d.makeNetwork(ctx, spec, name)
+		return n, nil, err
+	}
+	h = &holder{}
+	expected, _ := networkAt(firstIndex(name), name)
+	var group errgroup.Group
+	group.Go(func() (err error) { n, err = d.makeNetwork(ctx, spec, name); return err })
+	group.Go(func() (err error) { h.id, err = d.makeNetns(ctx, spec, expected); return err })
+	if err := group.Wait(); err != nil {
+		return n, h, err
+	}
+	if n != expected {
+		if err := d.removeContainer(ctx, h.id); err != nil {
+			return n, h, err
+		}
+		if h.id, err = d.makeNetns(ctx, spec, n); err != nil {
+			return n, h, err
+		}
+	}
+	sb := lifecycle.Sandbox{Name: spec.Name, Netns: h.id}
+	if spec.Egress.Policy.Mode != egress.AllowAll {
+		sb.Proxy = n.proxy.String()
+	}
+	h.starting.Go(func() { h.talk, _ = d.startAsking(ctx, sb) })
+	return n, h, nil
+}
+
+// makeNetns creates the container that holds the network of a sandbox, which may not
+// be there yet. It has the network's name, so that nobody else makes another of that
+// name.
+func (d *Driver) makeNetns(ctx context.Context, spec lifecycle.Spec, n sandboxNetwork) (id string, err error) {
 	image, err := d.ensureEgress(ctx)
 	if err != nil {
-		return err
+		return "", err
 	}
 	host, err := d.enclosed(ctx, netnsMemory, netnsPids)
 	if err != nil {
-		return err
+		return "", err
 	}
 	host.Runtime = spec.Runtime
 	host.CapAdd = []string{"NET_ADMIN"} // which the holder gives up when the wall is raised, and what is run beside it has
@@ -60,10 +114,9 @@ func (d *Driver) makeNetns(ctx context.Context, spec lifecycle.Spec, n sandboxNe
 		NetworkingConfig: networking,
 	})
 	if err != nil {
-		return fmt.Errorf("making what holds the network of %s: %w", spec.Name, err)
+		return "", fmt.Errorf("making what holds the network of %s: %w", spec.Name, err)
 	}
-	l[labelNetns] = made.ID
-	return nil
+	return made.ID, nil
 }
 
 // startNetns starts what holds the network of a sandbox, if it does not run.
@@ -82,45 +135,69 @@ type asked struct {
 	conn     client.HijackedResponse
 }
 
-// startAsking starts the holder of the network of a sandbox that was just created,
-// and has it raise the wall while the sandbox is started. Whether it does is not
-// relied upon: who wants to know asks for the answer.
-func (d *Driver) startAsking(ctx context.Context, sb lifecycle.Sandbox) error {
-	if sb.Netns == "" {
-		return nil
+// end gives the answer up.
+func (a *asked) end() {
+	if a != nil {
+		a.conn.Close()
 	}
+}
+
+// startAsking starts the holder of the network of a sandbox that is just being
+// created, and has it raise the wall while the sandbox is started. Whether it does is
+// not relied upon: who wants to know asks for the answer.
+func (d *Driver) startAsking(ctx context.Context, sb lifecycle.Sandbox) (*asked, error) {
+	conn, err := d.API.ContainerAttach(ctx, sb.Netns, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
+	if err != nil {
+		return nil, err
+	}
+	a := &asked{conn: conn.HijackedResponse}
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() error { return d.startNetns(groupCtx, sb) })
+	group.Go(func() (err error) { a.question, err = d.ask(groupCtx, sb, conn.Conn); return err })
+	if err := group.Wait(); err != nil {
+		a.end()
+		return nil, err
+	}
+	return a, nil
+}
+
+// ask writes the question about the network of a sandbox to who waits for it.
+func (d *Driver) ask(ctx context.Context, sb lifecycle.Sandbox, to io.Writer) (encoded string, err error) {
 	around, err := d.lookAround(ctx)
 	if err != nil {
-		return err
+		return "", err
 	}
 	q, err := question(sb, around)
 	if err != nil {
-		return err
+		return "", err
 	}
 	q.Await = true
-	arg, err := q.Encode()
+	encoded, err = q.Encode()
 	if err != nil {
-		return err
+		return "", err
 	}
-	conn, err := d.API.ContainerAttach(ctx, sb.Netns, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
-	if err != nil {
-		return err
-	}
-	err = d.startNetns(ctx, sb)
-	if err == nil {
-		_, err = conn.Conn.Write([]byte(arg + "\n"))
-	}
-	if err != nil {
-		conn.Close()
-		return err
+	_, err = io.WriteString(to, encoded+"\n")
+	return encoded, err
+}
+
+// keep has the answer ready for who prepares a sandbox.
+func (d *Driver) keep(sb lifecycle.Sandbox, a *asked) {
+	if a == nil {
+		return
 	}
 	d.engine.mu.Lock()
 	defer d.engine.mu.Unlock()
 	if d.engine.asked == nil {
 		d.engine.asked = map[string]asked{}
 	}
-	d.engine.asked[sb.ID] = asked{arg, conn.HijackedResponse}
-	return nil
+	d.engine.asked[sb.ID] = *a
+}
+
+func (d *Driver) hasAsked(sb lifecycle.Sandbox) bool {
+	d.engine.mu.Lock()
+	defer d.engine.mu.Unlock()
+	_, has := d.engine.asked[sb.ID]
+	return has
 }
 
 // answer returns what the holder of a sandbox's network answers to a question, if

@@ -62,14 +62,21 @@ func networkOf(name string, in netip.Addr) (sandboxNetwork, netip.Prefix) {
 	return sandboxNetwork{name: name, gateway: gateway, proxy: proxy, agent: proxy.Next()}, subnet
 }
 
-// makeNetwork makes the network of a sandbox that is about to be created. Its
-// name is used once: whoever makes a sandbox of the same name at the same time
+// newNetworkName is the name of the network of a sandbox that is about to be
+// created. It is used once: whoever makes a sandbox of the same name at the same time
 // has another one, and removes only that.
-func (d *Driver) makeNetwork(ctx context.Context, spec lifecycle.Spec) (sandboxNetwork, error) {
-	name := spec.Name + "." + strings.ToLower(rand.Text()[:8])
+func newNetworkName(sandbox string) string { return sandbox + "." + strings.ToLower(rand.Text()[:8]) }
+
+// firstIndex is that of the range of addresses that is tried first for a network.
+func firstIndex(name string) uint32 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(name))
-	start := h.Sum32()
+	return h.Sum32()
+}
+
+// makeNetwork makes the network of a sandbox that is about to be created.
+func (d *Driver) makeNetwork(ctx context.Context, spec lifecycle.Spec, name string) (sandboxNetwork, error) {
+	start := firstIndex(name)
 	for i := range uint32(networkLimit) {
 		n, subnet := networkAt(start+i, name)
 		_, err := d.API.NetworkCreate(ctx, name, networkOptions(spec, n, subnet))
@@ -238,11 +245,21 @@ func (d *Driver) sweepWall(ctx context.Context, name string, keep map[string]str
 		return errors.Join(append(errs, fmt.Errorf("looking for the network of %s: %w", name, err))...)
 	}
 	for _, n := range networks.Items {
-		if n.Name != keep[labelNetwork] {
-			errs = append(errs, d.removeNetwork(ctx, n.ID))
+		if n.Name == keep[labelNetwork] {
+			continue
+		}
+		// Who has a sandbox wants no other's network gone at any price: one that is in
+		// use now is of somebody who was too late with a sandbox of the same name, and
+		// removes it himself.
+		if err := d.removeNetwork(ctx, n.ID); keep == nil || !isInUse(err) {
+			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
+}
+
+func isInUse(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "active endpoints")
 }
 
 // removeContainer removes a container and the volumes without a name that it has.

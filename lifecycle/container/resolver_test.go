@@ -2,8 +2,11 @@ package container
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"os"
+	"slices"
+	"sync"
 	"testing"
 
 	"github.com/moby/moby/api/types/container"
@@ -34,6 +37,56 @@ func (networked) NetworkCreate(context.Context, string, client.NetworkCreateOpti
 	return client.NetworkCreateResult{}, nil
 }
 
+func (networked) ContainerAttach(context.Context, string, client.ContainerAttachOptions) (client.ContainerAttachResult, error) {
+	return client.ContainerAttachResult{}, errors.New("nobody answers")
+}
+
+// crowded is an engine on which the first ranges of addresses are taken.
+type crowded struct {
+	networked
+	taken   int
+	subnets []netip.Prefix
+	mu      sync.Mutex
+	holders []netip.Addr // where those are that were not removed
+}
+
+func (c *crowded) NetworkCreate(_ context.Context, _ string, opts client.NetworkCreateOptions) (client.NetworkCreateResult, error) {
+	c.subnets = append(c.subnets, opts.IPAM.Config[0].Subnet)
+	if len(c.subnets) <= c.taken {
+		return client.NetworkCreateResult{}, errors.New("Pool overlaps with other one on this address space")
+	}
+	return client.NetworkCreateResult{}, nil
+}
+
+func (c *crowded) ContainerCreate(_ context.Context, opts client.ContainerCreateOptions) (client.ContainerCreateResult, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.holders = append(c.holders, opts.NetworkingConfig.EndpointsConfig[opts.Name].IPAMConfig.IPv4Address)
+	return client.ContainerCreateResult{ID: c.holders[len(c.holders)-1].String()}, nil
+}
+
+func (c *crowded) ContainerRemove(_ context.Context, id string, _ client.ContainerRemoveOptions) (client.ContainerRemoveResult, error) {
+	c.holders = slices.DeleteFunc(c.holders, func(a netip.Addr) bool { return a.String() == id })
+	return client.ContainerRemoveResult{}, nil
+}
+
+// What holds a network is in it, whichever range of addresses that has got.
+func TestTheHolderIsInTheNetwork(t *testing.T) {
+	for _, taken := range []int{0, 1, 3} {
+		api := &crowded{taken: taken}
+		d := &Driver{API: api}
+		spec := lifecycle.Spec{Name: "sb"}
+		spec.Egress.Policy.Mode = egress.Deny
+		n, h, err := d.makeHeldNetwork(t.Context(), spec)
+		assert.NilError(t, err)
+		h.settle()
+		assert.Equal(t, len(api.subnets), taken+1)
+		assert.Assert(t, api.subnets[taken].Contains(n.agent))
+		assert.Assert(t, slices.Equal(api.holders, []netip.Addr{n.agent}), "%v", api.holders)
+		assert.Equal(t, h.id, n.agent.String())
+	}
+}
+
 func TestWhoKnowsNames(t *testing.T) {
 	for _, tc := range []struct {
 		runtime string
@@ -52,13 +105,14 @@ func TestWhoKnowsNames(t *testing.T) {
 			spec := lifecycle.Spec{Name: "sb", Runtime: tc.runtime}
 			spec.Egress.Policy.Mode = tc.mode
 			config, host, labels := &container.Config{Hostname: "sandbox"}, &container.HostConfig{}, map[string]string{}
-			var n sandboxNetwork
+			g := &ground{}
 			if tc.mode != "" {
 				var err error
-				n, err = d.makeNetwork(t.Context(), spec)
+				g.network, g.holder, err = d.makeHeldNetwork(t.Context(), spec)
 				assert.NilError(t, err)
+				assert.Assert(t, g.holder.settle() == nil)
 			}
-			_, err := d.join(t.Context(), spec, n, config, host, labels)
+			_, err := d.join(spec, g, config, host, labels)
 			assert.NilError(t, err)
 			assert.Equal(t, host.NetworkMode == "container:holder", tc.mode != "" && (tc.runtime == "" || tc.runtime == "runc"))
 			assert.Equal(t, config.Hostname == "", labels[labelNetns] != "", "a container has the name of who holds its network")

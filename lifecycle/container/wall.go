@@ -30,14 +30,12 @@ type wall struct {
 // raiseWall brings the way out of a running sandbox up, closes all others, and
 // tries whether they are closed. Nothing is run in a sandbox before that.
 func (d *Driver) raiseWall(ctx context.Context, sb lifecycle.Sandbox, spec lifecycle.Spec) (raised wall, err error) {
-	// The times come from before: what is restarted meanwhile has another one.
-	owner, err := d.networkOwner(ctx, sb)
-	if err != nil {
-		return wall{}, err
-	}
+	var owner container.InspectResponse
 	var image string
 	var around surroundings
 	group, groupCtx := errgroup.WithContext(ctx)
+	// The times come from before: what is restarted meanwhile has another one.
+	group.Go(func() (err error) { owner, err = d.networkOwner(groupCtx, sb); return err })
 	group.Go(func() (err error) { image, err = d.ensureEgress(groupCtx); return err })
 	group.Go(func() (err error) { around, err = d.lookAround(groupCtx); return err })
 	if err := group.Wait(); err != nil {
@@ -65,9 +63,11 @@ func (d *Driver) raiseWall(ctx context.Context, sb lifecycle.Sandbox, spec lifec
 		return wall{}, fmt.Errorf("the sandbox %s is on the network %s too, past its proxy: take it off with \"docker network disconnect %s %s\"",
 			sb.Name, other, other, taken)
 	}
-	proxy, _, err := d.inspectNamed(ctx, proxyName(sb.Name))
-	if err != nil {
-		return wall{}, fmt.Errorf("looking the proxy of %s up: %w", sb.Name, err)
+	var proxy container.InspectResponse
+	if sb.Proxy != "" {
+		if proxy, _, err = d.inspectNamed(ctx, proxyName(sb.Name)); err != nil {
+			return wall{}, fmt.Errorf("looking the proxy of %s up: %w", sb.Name, err)
+		}
 	}
 	d.engine.mu.Lock()
 	delete(d.engine.bare, sb.ID)

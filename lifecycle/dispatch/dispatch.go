@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"sync"
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/config/imageref"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/hostconfig"
 	"github.com/docker-ralph/docker-ralph/scope"
 )
@@ -234,6 +236,11 @@ func (h Host) ensurer(at place, opts Options) *lifecycle.Ensurer {
 		Confirm: h.Confirm,
 		Failed:  func(ctx context.Context, sb lifecycle.Sandbox) { h.tellFailed(ctx, at.driver, sb) },
 		Image: func(ctx context.Context) error {
+			if d, ok := at.driver.(*container.Driver); ok {
+				var asked sync.WaitGroup
+				defer asked.Wait()
+				asked.Go(func() { d.AskEngine(ctx) })
+			}
 			h.sweepOrphans(ctx, at.driver)
 			if !at.build {
 				return nil
