@@ -3,7 +3,6 @@ package container_test
 import (
 	"bytes"
 	"context"
-	"io"
 	"net/netip"
 	"slices"
 	"strings"
@@ -16,7 +15,6 @@ import (
 	"github.com/moby/moby/client"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
-	"gotest.tools/v3/poll"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	driver "github.com/docker-ralph/docker-ralph/lifecycle/container"
@@ -137,18 +135,7 @@ func TestTheWallOfANewSandbox(t *testing.T) {
 				assert.NilError(t, err)
 			}, 1},
 			{"started again after it has answered", egress.AllowAll, func(t *testing.T, _ *watched, sb lifecycle.Sandbox) {
-				poll.WaitOn(t, func(poll.LogT) poll.Result {
-					logs, err := e.Client(t).ContainerLogs(t.Context(), sb.Netns, client.ContainerLogsOptions{ShowStdout: true})
-					if err != nil {
-						return poll.Error(err)
-					}
-					defer func() { _ = logs.Close() }()
-					said, err := io.ReadAll(logs)
-					if err != nil || !bytes.Contains(said, []byte("open")) {
-						return poll.Continue("it says %q (%v)", said, err)
-					}
-					return poll.Success()
-				})
+				awaitLog(t, e.Client(t), sb.Netns, "open")
 				_, err := e.Client(t).ContainerRestart(t.Context(), sb.Netns, client.ContainerRestartOptions{})
 				assert.NilError(t, err)
 			}, 1},

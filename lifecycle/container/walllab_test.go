@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -261,6 +262,7 @@ func serve(t *testing.T, api *client.Client, proxy string, names ...string) {
 	t.Helper()
 	const server = `
 		use Socket; socket(my $l, PF_INET, SOCK_STREAM, 0); bind($l, pack_sockaddr_in(80, INADDR_ANY)); listen($l, 5);
+		$| = 1; print "it listens\n";
 		while (accept(my $c, $l)) { sysread($c, my $request, 4096); syswrite($c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"); close $c }`
 	name := "ralph-test-" + nonce()
 	made, err := api.NetworkCreate(t.Context(), name, client.NetworkCreateOptions{Driver: "bridge"})
@@ -282,6 +284,24 @@ func serve(t *testing.T, api *client.Client, proxy string, names ...string) {
 	assert.NilError(t, err)
 	_, err = api.NetworkConnect(t.Context(), made.ID, client.NetworkConnectOptions{Container: proxy})
 	assert.NilError(t, err)
+	awaitLog(t, api, c.ID, "it listens")
+}
+
+// awaitLog waits until a container has said something.
+func awaitLog(t *testing.T, api *client.Client, id, text string) {
+	t.Helper()
+	poll.WaitOn(t, func(poll.LogT) poll.Result {
+		logs, err := api.ContainerLogs(t.Context(), id, client.ContainerLogsOptions{ShowStdout: true})
+		if err != nil {
+			return poll.Error(err)
+		}
+		defer func() { _ = logs.Close() }()
+		said, err := io.ReadAll(logs)
+		if err != nil || !bytes.Contains(said, []byte(text)) {
+			return poll.Continue("it says %q (%v)", said, err)
+		}
+		return poll.Success()
+	}, poll.WithTimeout(time.Minute))
 }
 
 // publish gives this machine an address that is none of a private range, for as
