@@ -78,6 +78,7 @@ func TestEngineRebuild(t *testing.T) {
 }
 
 func TestEngineUserOnAnyBase(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name, base, script, want string
 	}{
@@ -155,6 +156,7 @@ RUN printf '#!/bin/sh\necho v22.0.0\n' >/usr/bin/node && printf '%s\n' '#!/bin/s
 }
 
 func TestEngineAgentOfTheBase(t *testing.T) {
+	t.Parallel()
 	const stub = `printf '#!/bin/sh\necho the agent of the base\n' >$f && chmod 755 $f`
 	for _, tc := range []struct {
 		name, agent, base, want string
@@ -192,6 +194,7 @@ func TestEngineAgentFromNpm(t *testing.T) {
 }
 
 func TestEngineAgentCannotBe(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name, base, want string
 	}{

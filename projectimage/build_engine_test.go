@@ -92,7 +92,7 @@ func TestEngineCancelledBuild(t *testing.T) {
 }
 
 func TestEngineTwoProcessesBuildOnce(t *testing.T) {
-	onEngines(t, func(t *testing.T, e *testEngine) {
+	onEachAlone(t, func(t *testing.T, e *testEngine) {
 		self, err := os.Executable()
 		assert.NilError(t, err)
 		e.removeAfter(t, refOf(t, Request{Agent: "shell", Base: e.base}))
@@ -193,8 +193,9 @@ func TestEngineProxyStaysOutOfTheImage(t *testing.T) {
 	})
 }
 
+// BuildKit keeps the height of the terminal in a variable of the process.
 func TestEngineProgressOnATerminal(t *testing.T) {
-	onEngines(t, func(t *testing.T, e *testEngine) {
+	onEachAlone(t, func(t *testing.T, e *testEngine) {
 		control, terminal, err := pty.Open()
 		assert.NilError(t, err)
 		defer func() { _ = terminal.Close(); _ = control.Close() }()

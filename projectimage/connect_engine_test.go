@@ -37,7 +37,6 @@ func (e *testEngine) buildThrough(t *testing.T, c *client.Client) {
 }
 
 func TestEngineBehindTLS(t *testing.T) {
-	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		certificate := writeCertificate(t)
 		proxy := e.listenTLS(t, certificate)
@@ -126,7 +125,7 @@ func pass(ctx context.Context, from net.Conn, socket string) {
 
 // TestEngineBehindSSH has an ssh that runs the far command here.
 func TestEngineBehindSSH(t *testing.T) {
-	onEngines(t, func(t *testing.T, e *testEngine) {
+	onEachAlone(t, func(t *testing.T, e *testEngine) {
 		bin := t.TempDir()
 		log := filepath.Join(bin, "log")
 		ssh := "#!/bin/sh\nprintf '%s\\n' \"$*\" >>'" + log + "'\nexec docker -H '" + e.host + "' system dial-stdio\n"

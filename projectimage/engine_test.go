@@ -33,8 +33,20 @@ func (e *testEngine) ImagePull(ctx context.Context, ref string, options client.I
 	return e.Client.ImagePull(ctx, ref, options)
 }
 
-// onEngines runs test against every engine of RALPH_TEST_ENGINES.
+// onEngines runs test against every engine of RALPH_TEST_ENGINES, all at once, and
+// beside other tests: builds wait for disks more than they work.
 func onEngines(t *testing.T, test func(t *testing.T, e *testEngine)) {
+	t.Helper()
+	t.Parallel()
+	onEachAlone(t, func(t *testing.T, e *testEngine) {
+		t.Parallel()
+		test(t, e)
+	})
+}
+
+// onEachAlone runs test against one engine after the other, while no other test
+// runs: for tests of how long something takes, or with variables of this process.
+func onEachAlone(t *testing.T, test func(t *testing.T, e *testEngine)) {
 	t.Helper()
 	engines := os.Getenv("RALPH_TEST_ENGINES")
 	if engines == "" {

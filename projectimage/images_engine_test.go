@@ -69,7 +69,6 @@ func (e *testEngine) stored(t *testing.T, b *Builder, ids ...string) []Stored {
 
 // TestEngineImagesFromBuildToPrune follows the images of one project.
 func TestEngineImagesFromBuildToPrune(t *testing.T) {
-	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		b, out := e.builder(t)
 		req := Request{Agent: "shell", Base: e.base, Project: projectWith(t, "RUN echo "+e.base+" >/made-of")}
@@ -144,7 +143,6 @@ func TestEngineImagesFromBuildToPrune(t *testing.T) {
 
 // A given image in which a user got a name has no label of an agent.
 func TestEngineFittedGivenImageIsListed(t *testing.T) {
-	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		base, err := e.ImageInspect(t.Context(), e.base)
 		assert.NilError(t, err)
@@ -163,7 +161,6 @@ func TestEngineFittedGivenImageIsListed(t *testing.T) {
 
 // Another image of that name leaves one without a name behind.
 func TestEngineReplacedImageIsKnownAgain(t *testing.T) {
-	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		b, out := e.builder(t)
 		req := Request{Agent: "shell", Base: e.base}
@@ -197,7 +194,6 @@ func TestEngineReplacedImageIsKnownAgain(t *testing.T) {
 
 // What is being built on an image keeps it.
 func TestEnginePruneDuringABuild(t *testing.T) {
-	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		b, out := e.builder(t)
 		agent, err := b.Ensure(t.Context(), Request{Agent: "shell", Base: e.base})
@@ -228,7 +224,7 @@ func TestEnginePruneDuringABuild(t *testing.T) {
 
 // A secret is there for the step that asks for it, and nowhere else.
 func TestEngineSecretsLeaveNoTrace(t *testing.T) {
-	onEngines(t, func(t *testing.T, e *testEngine) {
+	onEachAlone(t, func(t *testing.T, e *testEngine) {
 		const fromFile, fromEnv = "swordfish-of-the-file", "swordfish-of-the-variable"
 		path := filepath.Join(t.TempDir(), "key")
 		assert.NilError(t, os.WriteFile(path, []byte(fromFile), 0o600))
@@ -303,7 +299,6 @@ func (w *watched) ContainerCreate(ctx context.Context, options client.ContainerC
 }
 
 func TestEngineGivenImageThatLacksThings(t *testing.T) {
-	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		b, _ := e.builder(t)
 		engine := &watched{testEngine: e}
@@ -340,7 +335,6 @@ func TestEngineGivenImageThatLacksThings(t *testing.T) {
 
 // A base that was pulled or made anew is built on when somebody asks for it.
 func TestEngineBaseChanged(t *testing.T) {
-	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		b, out := e.builder(t)
 		req := Request{Agent: "shell", Base: e.base}

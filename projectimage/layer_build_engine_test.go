@@ -35,7 +35,6 @@ func (e *testEngine) custom(t *testing.T, steps string, files map[string]string)
 }
 
 func TestEngineMounts(t *testing.T) {
-	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		w := e.custom(t, `RUN --mount=type=cache,target=/var/cache/tools touch /var/cache/tools/kept
 RUN --mount=type=cache,target=/var/cache/tools ls /var/cache/tools >/seen
@@ -53,7 +52,6 @@ RUN --mount=type=tmpfs,target=/scratch touch /scratch/gone`,
 }
 
 func TestEngineSecret(t *testing.T) {
-	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		// Whether a step is cached does not depend on its secrets.
 		needs := "RUN --mount=type=secret,id=token,required=true,uid=1000 sha256sum </run/secrets/token >/seen; echo " + identity.NewID()
@@ -81,7 +79,6 @@ func TestEngineSecret(t *testing.T) {
 }
 
 func TestEngineStages(t *testing.T) {
-	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		w := e.workshop(t, map[string]string{sandboxDockerfile: `ARG BASE_IMAGE
 FROM ${BASE_IMAGE} AS tools
@@ -98,7 +95,6 @@ COPY --from=tools --chown=root /home/agent/tool /opt/tool
 }
 
 func TestEngineHeredoc(t *testing.T) {
-	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		w := e.custom(t, "RUN <<EOF\nset -e\necho one >/one\nEOF\nCOPY <<EOF /two\nfirst\nEOF", nil)
 		if e.name == "debian" { // its BuildKit is older than heredocs
@@ -115,7 +111,6 @@ func TestEngineHeredoc(t *testing.T) {
 // more than others, however the file asks for it: the file's own check is not
 // what that depends on.
 func TestEngineNoEntitlements(t *testing.T) {
-	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		b, _ := e.builder(t)
 		for flag, name := range map[string]string{"--network=host": "network.host", "--security=insecure": "security.insecure"} {
@@ -132,7 +127,6 @@ func TestEngineNoEntitlements(t *testing.T) {
 }
 
 func TestEngineFailingLayer(t *testing.T) {
-	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		w := e.custom(t, "# The next one fails.\nRUN echo one; \\\n    echo two; \\\n    exit 3", nil)
 		failure := w.failure(t)
@@ -149,7 +143,6 @@ func TestEngineFailingLayer(t *testing.T) {
 }
 
 func TestEngineBaseWithoutApt(t *testing.T) {
-	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		w := e.workshop(t, map[string]string{dependenciesFile: "tree\n"})
 		w.base = e.derive(t, "RUN rm /usr/bin/apt-get")
@@ -181,7 +174,7 @@ func (w *workshop) moveTo(t *testing.T, name string) {
 }
 
 func TestEngineCancelledLayer(t *testing.T) {
-	onEngines(t, func(t *testing.T, e *testEngine) {
+	onEachAlone(t, func(t *testing.T, e *testEngine) {
 		w := e.custom(t, "RUN echo it has begun; sleep 600", nil)
 		name := fmt.Sprintf("cancelled-%d", time.Now().UnixNano())
 		w.moveTo(t, name)
@@ -204,7 +197,6 @@ func TestEngineCancelledLayer(t *testing.T) {
 }
 
 func TestEngineTwoProcessesBuildALayerOnce(t *testing.T) {
-	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		self, err := os.Executable()
 		assert.NilError(t, err)
@@ -230,7 +222,6 @@ func TestEngineTwoProcessesBuildALayerOnce(t *testing.T) {
 func rebuild(req *Request) { req.Rebuild = true }
 
 func TestEngineRebuildOfALayer(t *testing.T) {
-	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		w := e.custom(t, "RUN cat /proc/sys/kernel/random/uuid >/made", nil)
 		made := func(image Image) string { return e.run(t, image.Ref, "cat /made") }
@@ -257,7 +248,6 @@ func TestEngineRebuildOfALayer(t *testing.T) {
 }
 
 func TestEngineRebuildPullsTheBase(t *testing.T) {
-	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		w := e.custom(t, "RUN true", nil)
 		// What the engine has under this name is not what the registry has.
@@ -286,7 +276,6 @@ func TestEngineRebuildPullsTheBase(t *testing.T) {
 
 // TestEngineChangedBaseCascades has two projects share an agent's image.
 func TestEngineChangedBaseCascades(t *testing.T) {
-	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		// A base like no other: BuildKit shares the work of builds that are alike,
 		// and the image built again would be the one that was there.
@@ -323,7 +312,6 @@ func TestEngineChangedBaseCascades(t *testing.T) {
 
 // TestEngineLayerOfAnotherMachine has somebody else build on the same engine.
 func TestEngineLayerOfAnotherMachine(t *testing.T) {
-	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		ours := e.custom(t, "RUN echo "+identity.NewID()+" >/made", nil)
 		theirs := *ours
@@ -344,7 +332,6 @@ func TestEngineLayerOfAnotherMachine(t *testing.T) {
 }
 
 func TestEngineLayerProgress(t *testing.T) {
-	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		w := e.workshop(t, map[string]string{sandboxDockerfile: head + "RUN echo said; echo " + identity.NewID() + "\n", dependenciesFile: "tree\n"})
 		w.mustDispatch(t)

@@ -137,7 +137,6 @@ func TestEngineDependencies(t *testing.T) {
 	if testing.Short() {
 		t.Skip("installs packages")
 	}
-	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		w := e.workshop(t, map[string]string{dependenciesFile: "\ufeff# What we need.\r\n\r\n\ttree # to look around\r\ntree\r\n  figlet"})
 		built := w.mustDispatch(t)
@@ -166,7 +165,6 @@ func TestEngineUnknownPackages(t *testing.T) {
 	if testing.Short() {
 		t.Skip("downloads package lists")
 	}
-	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		w := e.workshop(t, map[string]string{dependenciesFile: "# tools\ntree\nno-such-1\ntre.+ # a pattern that fits tree\nfiglet=99.9-1\ntree:s390x\n"})
 		failure := w.failure(t)
@@ -192,7 +190,6 @@ func TestEngineUnknownPackages(t *testing.T) {
 }
 
 func TestEngineDockerfileWins(t *testing.T) {
-	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		const dockerfile = "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nUSER root\nRUN touch /from-dockerfile\nUSER agent\n"
 		w := e.workshop(t, map[string]string{sandboxDockerfile: dockerfile, dependenciesFile: "no-such-package-here\n", "unused": "1"})
@@ -208,7 +205,6 @@ func TestEngineDockerfileWins(t *testing.T) {
 }
 
 func TestEngineCopiedFiles(t *testing.T) {
-	t.Parallel()
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		const dockerfile = "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nCOPY . /srv/\n"
 		w := e.workshop(t, map[string]string{

@@ -2,8 +2,10 @@ package projectimage
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
+	"runtime"
 	"testing"
 
 	"github.com/moby/moby/client"
@@ -19,6 +21,10 @@ func TestMain(m *testing.M) {
 	case "registry":
 		os.Exit(registryProcess(context.Background()))
 	default:
+		flag.Parse()
+		if f := flag.Lookup("test.parallel"); f.Value.String() == fmt.Sprint(runtime.GOMAXPROCS(0)) {
+			_ = f.Value.Set(fmt.Sprint(3 * runtime.GOMAXPROCS(0))) // nearly all of the time is spent waiting for engines
+		}
 		os.Exit(m.Run())
 	}
 }
