@@ -75,15 +75,27 @@ func (p Progress) briefly(status *buildkit.SolveStatus) *buildkit.SolveStatus {
 }
 
 // openSteps are the steps of a build whose end the engine has not told. A busy
-// one can leave that out when the build ends.
-type openSteps map[digest.Digest]*buildkit.Vertex
+// one can leave that out when the build ends. A step can run more than once, and
+// the end of one run says nothing of another.
+type openSteps map[stepRun]*buildkit.Vertex
+
+// stepRun is one run of a step. The zero time is that of a step which has not run.
+type stepRun struct {
+	step    digest.Digest
+	started int64 // nanoseconds since 1970
+}
 
 func (o openSteps) record(status *buildkit.SolveStatus) {
 	for _, vertex := range status.Vertexes {
+		run := stepRun{step: vertex.Digest}
+		if vertex.Started != nil {
+			delete(o, run)
+			run.started = vertex.Started.UnixNano()
+		}
 		if vertex.Completed == nil {
-			o[vertex.Digest] = vertex
+			o[run] = vertex
 		} else {
-			delete(o, vertex.Digest)
+			delete(o, run)
 		}
 	}
 }
