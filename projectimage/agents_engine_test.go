@@ -55,6 +55,7 @@ func TestEngineShellImage(t *testing.T) {
 
 func TestEngineRebuild(t *testing.T) {
 	onEngines(t, func(t *testing.T, e *testEngine) {
+		e.takeOwnBase(t)
 		req := Request{Agent: "shell", Base: e.base}
 		first, err := e.ensure(t, req)
 		assert.NilError(t, err)

@@ -124,6 +124,14 @@ func (e *testEngine) derive(t *testing.T, instructions string) string {
 	return spec.tag
 }
 
+// takeOwnBase makes the base of the test differ from that of all others. BuildKit
+// takes the same step of two builds that run at once for one, even if it is not to
+// use its cache.
+func (e *testEngine) takeOwnBase(t *testing.T) {
+	t.Helper()
+	e.base = e.derive(t, "RUN echo "+identity.NewID()+" >/etc/made-for")
+}
+
 // run runs a shell script in a container of image and returns what it prints.
 func (e *testEngine) run(t *testing.T, image, script string) string {
 	t.Helper()

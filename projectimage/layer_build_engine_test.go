@@ -223,6 +223,7 @@ func rebuild(req *Request) { req.Rebuild = true }
 
 func TestEngineRebuildOfALayer(t *testing.T) {
 	onEngines(t, func(t *testing.T, e *testEngine) {
+		e.takeOwnBase(t)
 		w := e.custom(t, "RUN cat /proc/sys/kernel/random/uuid >/made", nil)
 		made := func(image Image) string { return e.run(t, image.Ref, "cat /made") }
 		agentID := func() string {
