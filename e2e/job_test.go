@@ -93,7 +93,8 @@ func TestAFolderThatIsMadeAgain(t *testing.T) {
 	})
 }
 
-// ownsEverything asserts that all in the work tree belongs to the user.
+// ownsEverything asserts that all in the work tree belongs to the user, and that
+// nobody else may write it.
 func (w *world) ownsEverything(t *testing.T) {
 	t.Helper()
 	assert.NilError(t, filepath.WalkDir(w.repo, func(path string, _ os.DirEntry, err error) error {
@@ -106,6 +107,9 @@ func (w *world) ownsEverything(t *testing.T) {
 		}
 		if st, ok := info.Sys().(*syscall.Stat_t); ok && (int(st.Uid) != w.uid || int(st.Gid) != w.gid) {
 			return fmt.Errorf("%s belongs to %d:%d", path, st.Uid, st.Gid)
+		}
+		if info.Mode().Type() != os.ModeSymlink && info.Mode().Perm()&0o022 != 0 {
+			return fmt.Errorf("%s has the mode %s", path, info.Mode())
 		}
 		return nil
 	}))

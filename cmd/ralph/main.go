@@ -15,6 +15,7 @@ import (
 var version string
 
 func main() {
+	guest.CloseUmask()
 	os.Exit(cli.Run(context.Background(), os.Args, cli.Options{
 		Version: programVersion(),
 		Hidden:  guest.Commands(os.Stderr),

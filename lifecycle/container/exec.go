@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"syscall"
 	"time"
 
@@ -33,9 +32,9 @@ func (d *Driver) Exec(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Pro
 	if err := d.closeBare(ctx, sb); err != nil {
 		return 0, err
 	}
-	args := slices.Clone(p.Args)
-	if args[0] == guest.Program {
-		args[0] = program.Path()
+	args := append([]string{program.Path(), "_exec"}, p.Args...) // for its umask
+	if p.Args[0] == guest.Program {
+		args = append([]string{program.Path()}, p.Args[1:]...)
 	}
 	env := []string{"HOME=" + Home, guest.DispatchEnv + "=" + p.ID}
 	if sb.Cache != "" {

@@ -165,6 +165,9 @@ func (s Suite) testExec(t T) {
 	if owner, ok := ownerOf(info); ok && s.Owner.UID >= 0 {
 		equal(t, "the owner of a new file", owner, s.Owner)
 	}
+	if _, ok := ownerOf(info); ok {
+		equal(t, "who else may write a new file", info.Mode().Perm()&0o022, os.FileMode(0))
+	}
 }
 
 func (s Suite) testTerminal(t T) {

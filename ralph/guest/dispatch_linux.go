@@ -62,6 +62,15 @@ func (d dispatch) run(ctx context.Context, s streams, file shellFile) error {
 	return become(d.command, env)
 }
 
+// runExec becomes another program: ARG... What every start of this program does
+// comes first, such as [CloseUmask].
+func runExec(args []string) error {
+	if len(args) == 0 {
+		return errUsage
+	}
+	return become(args, variablesOf(os.Environ()))
+}
+
 // parseDispatch reads the arguments of a dispatch. Each argument of the command
 // stands behind a "=", because sbx refuses empty ones.
 func parseDispatch(args []string) (dispatch, error) {

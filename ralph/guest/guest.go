@@ -27,6 +27,7 @@ func Commands(stderr io.Writer) map[string]func(args []string) int {
 		"_dispatch":    command(stderr, func(args []string) error { return runDispatch(ctx, out, args) }),
 		"_dispatched":  command(stderr, func(args []string) error { return runDispatched(out, args) }),
 		"_dispatches":  command(stderr, func(args []string) error { return runDispatches(out, args) }),
+		"_exec":        command(stderr, runExec),
 		"_finish":      command(stderr, runFinish),
 		"_hold":        command(stderr, func(args []string) error { return runHold(ctx, args) }),
 		"_init":        command(stderr, func([]string) error { return runInit(ctx, out) }),

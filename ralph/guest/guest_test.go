@@ -22,6 +22,7 @@ import (
 // command.
 func TestMain(m *testing.M) {
 	if name := os.Getenv("GUEST_TEST_COMMAND"); name != "" {
+		CloseUmask() // as ralph does
 		commands := Commands(os.Stderr)
 		if path := os.Getenv("GUEST_TEST_SHELL_FILE"); path != "" {
 			commands["_dispatch"] = dispatchWith(shellFile{path, "/bin/bash"})

@@ -9,6 +9,11 @@ import (
 
 var errLinux = errors.New("this command works in a Linux sandbox only")
 
+// CloseUmask does nothing here.
+func CloseUmask() {}
+
+func runExec([]string) error { return errLinux }
+
 func runInit(context.Context, streams) error { return errLinux }
 
 func runSignal([]string) error { return errLinux }
