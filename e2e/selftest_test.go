@@ -51,10 +51,10 @@ func (w *world) selfTestIn(t *testing.T, dir string, args ...string) *exec.Cmd {
 
 // selfTest runs the self-test in a folder, which has to end with this code, and
 // makes sure that nothing is left of it.
-func (w *world) selfTest(t *testing.T, dir string, code int) []check {
+func (w *world) selfTest(t *testing.T, dir string, code int, args ...string) []check {
 	t.Helper()
 	before := w.stateFiles(t)
-	res := run(t, w.selfTestIn(t, dir, "--format", "json")).expect(t, code)
+	res := run(t, w.selfTestIn(t, dir, append([]string{"--format", "json"}, args...)...)).expect(t, code)
 	var checks []check
 	assert.NilError(t, json.Unmarshal([]byte(res.stdout), &checks), res.stdout)
 	w.nothingIsLeft(t)
@@ -173,6 +173,18 @@ func TestSelfTest(t *testing.T) {
 			assert.Check(t, is.Regexp(`the volume [0-9a-f]{64}`, strings.Join(parts, "\n")))
 		}
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"})
+	})
+}
+
+// The conformance suite holds with what a user has by default: a network policy
+// and a git directory of the sandbox's own.
+func TestSelfTestWithConformance(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		w.neighbour(t)
+		w.setenv("RALPH_NETWORK", "")
+		w.setenv("RALPH_GIT", "")
+		checks := w.selfTest(t, filepath.Join(w.dir, "nowhere"), 0, "--conformance")
+		assert.Equal(t, summary(checks), allWell+"conformance/life: ok\nconformance/exec: ok\nconformance/terminal: ok\nconformance/detach: ok\nconformance/signals: ok\n")
 	})
 }
 

@@ -64,7 +64,7 @@ type Sandbox struct {
 	// the sandbox is stopped; empty if it has a network of its own.
 	Netns string
 	// Run names the time for which its network and what belongs to it have been
-	// there. A wall has to be raised again whenever it changes.
+	// there. A wall has to be raised again whenever it changes. Only a lookup tells.
 	Run string
 }
 

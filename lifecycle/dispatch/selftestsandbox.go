@@ -234,6 +234,12 @@ func (m *machine) Suite(dir string) drivertest.Suite {
 				t.Fatalf("%v", err)
 			}
 			spec.Probe, spec.Cache = probe, false
+			t.Cleanup(func() { // runs after the suite has removed the sandbox
+				box := testSandbox{Host: m.Host, at: m.at, spec: spec}
+				if left, err := box.forget(); err != nil || len(left) > 0 {
+					t.Fatalf("after %s was removed there is still: %s %v", spec.Name, strings.Join(left, ", "), err)
+				}
+			})
 			return spec
 		},
 	}

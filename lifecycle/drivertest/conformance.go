@@ -73,11 +73,10 @@ func (s Suite) testLife(t T) {
 	s.expect(t, spec, made, made.State)
 
 	noError(t, d.Start(ctx, made))
-	s.expect(t, spec, made, lifecycle.Running)
+	made = s.expect(t, spec, made, lifecycle.Running)
 	holds(t, "a new one is not prepared", !d.Ready(made, spec))
 	for range 2 { // Prepare can be repeated
-		noError(t, d.Prepare(ctx, made, spec))
-		holds(t, "it is prepared", d.Ready(made, spec))
+		made = s.prepare(t, spec, made)
 	}
 	s.tryConfig(t, made, spec)
 	holds(t, "the user has a name", s.run(t, made, spec, "echo kept > ~/file; whoami") != "")
@@ -86,7 +85,11 @@ func (s Suite) testLife(t T) {
 	s.expect(t, spec, made, lifecycle.Stopped)
 	noError(t, d.Stop(ctx, made)) // again is fine
 	noError(t, d.Start(ctx, made))
-	holds(t, "a stop does not undo the preparation", d.Ready(made, spec))
+	made = s.expect(t, spec, made, lifecycle.Running)
+	if !d.Ready(made, spec) {
+		holds(t, "a stop undoes the preparation only where a wall has to be raised again", made.Egress != "")
+		made = s.prepare(t, spec, made)
+	}
 	equal(t, "what a stop keeps", s.run(t, made, spec, "cat ~/file"), "kept\n")
 
 	listed, err := d.List(ctx)
@@ -95,7 +98,7 @@ func (s Suite) testLife(t T) {
 	for _, l := range listed {
 		if l.Name == spec.Name {
 			found++
-			l.State, made.State = "", ""
+			l.Run = made.Run // which takes a closer look
 			equal(t, "what is listed", l, made)
 		}
 	}
@@ -111,16 +114,33 @@ func (s Suite) testLife(t T) {
 	noError(t, err) // the work tree stays
 }
 
-// expect compares what a lookup finds with what the sandbox was made for.
-func (s Suite) expect(t T, spec lifecycle.Spec, made lifecycle.Sandbox, state lifecycle.State) {
+// expect compares what a lookup finds with what the sandbox was made for, and
+// returns it.
+func (s Suite) expect(t T, spec lifecycle.Spec, made lifecycle.Sandbox, state lifecycle.State) lifecycle.Sandbox {
 	t.Helper()
 	sb, err := s.Driver.Lookup(t.Context(), spec.Name)
 	noError(t, err)
 	equal(t, "what is looked up", sb, lifecycle.Sandbox{
 		Name: spec.Name, ID: made.ID, State: state, Scope: spec.Scope, Root: spec.Root, MainRoot: made.MainRoot, Agent: spec.Agent,
 		Image: spec.Image, ConfigHash: spec.Hash(), User: made.User, Ephemeral: spec.Ephemeral,
-		Config: spec.Config, ConfigAt: made.ConfigAt,
+		Config: spec.Config, ConfigAt: made.ConfigAt, Egress: spec.Egress.Policy.Mode,
+		Private: made.Private, SignDir: made.SignDir,
+		// What holds its network is the driver's affair, and new with each start.
+		Proxy: sb.Proxy, Netns: sb.Netns, Run: sb.Run,
 	})
+	return sb
+}
+
+// prepare prepares a sandbox until it is looked up as ready: where others make
+// networks meanwhile, a wall is not what it should be a moment later.
+func (s Suite) prepare(t T, spec lifecycle.Spec, made lifecycle.Sandbox) lifecycle.Sandbox {
+	t.Helper()
+	becomes(t, "it is prepared", func() (string, bool) {
+		noError(t, s.Driver.Prepare(t.Context(), made, spec))
+		made = s.expect(t, spec, made, lifecycle.Running)
+		return fmt.Sprintf("not prepared: %+v", made), s.Driver.Ready(made, spec)
+	})
+	return made
 }
 
 // tryConfig looks whether the sandbox sees what is put into the folder for
