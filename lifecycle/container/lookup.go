@@ -3,6 +3,8 @@ package container
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
@@ -142,13 +144,35 @@ func (d *Driver) List(ctx context.Context) ([]lifecycle.Sandbox, error) {
 // and nothing else.
 func (d *Driver) Busy(ctx context.Context, sb lifecycle.Sandbox) (bool, error) {
 	res, err := d.API.ContainerTop(ctx, sb.ID, client.ContainerTopOptions{Arguments: []string{"-eo", "pid"}})
+	if err == nil {
+		return len(res.Processes) > 1, nil
+	}
 	if errdefs.IsNotFound(err) {
 		return false, nil // somebody has removed it meanwhile
 	}
-	if err != nil {
-		return false, fmt.Errorf("listing the processes of %s: %w", sb.Name, err)
+	if info, infoErr := d.info(ctx); infoErr == nil && info.CgroupDriver == "none" {
+		return d.busyInside(ctx, sb)
 	}
-	return len(res.Processes) > 1, nil
+	return false, fmt.Errorf("listing the processes of %s: %w", sb.Name, err)
+}
+
+// busyInside is Busy for an engine without cgroups, which cannot tell what
+// belongs to a container. It is counted inside, where the counting shell is one
+// more.
+func (d *Driver) busyInside(ctx context.Context, sb lifecycle.Sandbox) (bool, error) {
+	out, err := d.run(ctx, sb, sb.User, "/bin/sh", "-c", "set -- /proc/[0-9]*; echo $#")
+	if errdefs.IsNotFound(err) {
+		return false, nil
+	}
+	var count int
+	if err == nil {
+		count, err = strconv.Atoi(strings.TrimSpace(out))
+	}
+	if err != nil {
+		return false, fmt.Errorf("counting the processes of %s: %w", sb.Name, err)
+	}
+	const first, shell = 1, 1
+	return count > first+shell, nil
 }
 
 // Dispatches implements [lifecycle.Driver].
