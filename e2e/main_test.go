@@ -55,7 +55,7 @@ func TestMain(m *testing.M) {
 	}
 	// Nearly all of the time is spent waiting for engines.
 	if f := flag.Lookup("test.parallel"); f.Value.String() == fmt.Sprint(runtime.GOMAXPROCS(0)) {
-		_ = f.Value.Set(fmt.Sprint(3 * runtime.GOMAXPROCS(0)))
+		_ = f.Value.Set(fmt.Sprint(2 * runtime.GOMAXPROCS(0)))
 	}
 	s, err := newSuite()
 	if err != nil {
