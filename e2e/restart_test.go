@@ -34,24 +34,7 @@ type ownEngine struct {
 // newOwnEngine starts an engine of the same kind as another one.
 func newOwnEngine(t *testing.T, like engines.Engine) *ownEngine {
 	t.Helper()
-	if os.Getuid() != 0 {
-		notHere(t, "only root can kill an engine")
-	}
-	name := like.Name + "2"
-	lock := flock.New("/run/docker-ralph/" + name + ".test.lock")
-	assert.NilError(t, lock.Lock())
-	script := func(ctx context.Context, name string, args ...string) string {
-		out, err := exec.CommandContext(ctx, filepath.Join(shared.root, "scripts", name), args...).CombinedOutput()
-		assert.NilError(t, err, "%s", out)
-		return string(out)
-	}
-	t.Cleanup(func() {
-		script(context.WithoutCancel(t.Context()), "engine.sh", "down", name)
-		assert.Check(t, lock.Close())
-	})
-	script(t.Context(), "engine.sh", "up", name)
-	e := &ownEngine{Engine: engines.Engine{Name: name, Host: "unix:///run/docker-ralph/" + name + ".sock"}}
-	script(t.Context(), "base-image.sh", engines.BaseImage(), e.Host)
+	e := &ownEngine{Engine: startEngine(t, like.Name+"2")}
 	daemon := e.daemon(t)
 	assert.Assert(t, daemon != 0)
 	e.args, e.env = words(t, daemon, "cmdline"), words(t, daemon, "environ")
@@ -60,6 +43,29 @@ func newOwnEngine(t *testing.T, like engines.Engine) *ownEngine {
 	var err error
 	e.spaces, err = strconv.Atoi(fields[1]) // its parent
 	assert.NilError(t, err)
+	return e
+}
+
+// startEngine starts an engine of which there is one, with the base image. It
+// ends with the test.
+func startEngine(t *testing.T, name string) engines.Engine {
+	t.Helper()
+	if os.Getuid() != 0 {
+		notHere(t, "only root can start and end an engine")
+	}
+	e := engines.Engine{Name: name, Host: "unix:///run/docker-ralph/" + name + ".sock"}
+	lock := flock.New("/run/docker-ralph/" + name + ".test.lock")
+	assert.NilError(t, lock.Lock())
+	script := func(ctx context.Context, name string, args ...string) {
+		out, err := exec.CommandContext(ctx, filepath.Join(shared.root, "scripts", name), args...).CombinedOutput()
+		assert.NilError(t, err, "%s", out)
+	}
+	t.Cleanup(func() {
+		script(context.WithoutCancel(t.Context()), "engine.sh", "down", name)
+		assert.Check(t, lock.Close())
+	})
+	script(t.Context(), "engine.sh", "up", name)
+	script(t.Context(), "base-image.sh", engines.BaseImage(), e.Host)
 	return e
 }
 

@@ -4,8 +4,8 @@
 #   debian  Docker 20.10 from Debian's packages, the oldest supported engine
 #   moby    the current engine, built from the Go module proxy
 #
-# debian2 and moby2 are the same once more, for tests that restart their engine. "all" starts neither,
-# but stops both.
+# debian2 and moby2 are the same once more, for tests that restart their engine. rootless is moby's, run
+# by an ordinary user. "all" starts none of these, but stops them.
 #
 # Each has its own network, mount and process namespaces and its own folders; an engine that already
 # runs on this machine is not touched, and nothing is installed as a service.
@@ -23,7 +23,7 @@ set -euo pipefail
 
 usage() {
 	cat >&2 <<-'TEXT'
-		usage: scripts/engine.sh COMMAND [debian|moby|debian2|moby2|all]
+		usage: scripts/engine.sh COMMAND [debian|moby|debian2|moby2|rootless|all]
 
 		  build    fetch and build the programs, start nothing
 		  up       build, start, wait until "docker version" answers
@@ -39,9 +39,9 @@ usage() {
 # engines WHICH COMMAND
 engines() {
 	case $1,$2 in
-	all,down | all,purge) echo debian moby debian2 moby2 ;;
+	all,down | all,purge) echo debian moby debian2 moby2 rootless ;;
 	all,*) echo debian moby ;;
-	debian,* | moby,* | debian2,* | moby2,*) echo "$1" ;;
+	debian,* | moby,* | debian2,* | moby2,* | rootless,*) echo "$1" ;;
 	*) usage ;;
 	esac
 }
@@ -110,7 +110,7 @@ main() {
 	case $command in
 	env) print_env && return ;;
 	build | up)
-		for engine in "$@"; do engine_binaries "$(engine_kind "$engine")"; done
+		for engine in "$@"; do engine_binaries "$engine"; done
 		[ "$command" = up ] || return 0
 		;;
 	down | purge | status | tidy) ;;

@@ -7,7 +7,12 @@ DEBIAN_PACKAGES="docker.io containerd runc tini"
 DEBIAN_TREE=$CACHE/engines/debian
 MOBY_TREE=$CACHE/engines/moby
 
-engine_kind() { echo "${1%2}"; }
+engine_kind() {
+	case $1 in
+	rootless) echo moby ;;
+	*) echo "${1%2}" ;;
+	esac
+}
 
 engine_path() {
 	case $(engine_kind "$1") in
@@ -19,7 +24,8 @@ engine_path() {
 engine_binaries() {
 	apt_install iptables iproute2 util-linux libdevmapper1.02.1 libseccomp2 ca-certificates
 	debian_binaries
-	[ "$1" != moby ] || moby_binaries
+	[ "$(engine_kind "$1")" != moby ] || moby_binaries
+	[ "$1" != rootless ] || apt_install rootlesskit slirp4netns uidmap
 }
 
 debian_binaries() {

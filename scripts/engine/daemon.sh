@@ -16,6 +16,20 @@ engine_answers() {
 		timeout 10 docker -H "unix://$(engine_socket "$1")" version >/dev/null 2>&1
 }
 
+# Whom the rootless engine works for: the user that the tests have when root runs them.
+ROOTLESS_USER=1234:2345
+
+# What starts an engine inside of its namespaces, one word per line.
+engine_program() {
+	if [ "$1" = rootless ]; then
+		printf '%s\n' "$SCRIPTS/engine/rootless.sh" "$RUN/$1" "$DATA/$1" "$ROOTLESS_USER" "$DEBIAN_TREE" "$TOOLS"
+		storage_arguments "$1"
+	else
+		printf '%s\n' "$SCRIPTS/engine/inside.sh" "$RUN/$1" "$DATA/$1"
+		engine_arguments "$1"
+	fi
+}
+
 # The arguments that make an engine different from Docker's defaults, one per line.
 engine_arguments() {
 	local engine=$1 number pool
@@ -64,14 +78,16 @@ daemon_start() {
 	mkdir -p "$RUN" "$DATA"
 	rm -f "$(engine_socket "$engine")"
 	moby_configuration >"$RUN/$engine.json"
-	mapfile -t arguments < <(engine_arguments "$engine")
+	mapfile -t arguments < <(engine_program "$engine")
+	# What an ordinary user makes is in that user's folder.
+	[ "$engine" != rootless ] || ln -s "$engine/docker.sock" "$(engine_socket "$engine")"
 	# Not "ip netns exec": that replaces /sys and hides the cgroups. Descriptor 9 is the lock; a daemon
 	# that inherits it would keep it for ever.
 	# shellcheck disable=SC2046 # assignments
 	env "PATH=$(engine_path "$engine"):$PATH" $(engine_environment "$engine") setsid \
 		nsenter --net="/run/netns/$(engine_netns "$engine")" \
 		unshare --mount --propagation slave --pid --fork --kill-child --mount-proc \
-		"$SCRIPTS/engine/inside.sh" "$RUN/$engine" "$DATA/$engine" "${arguments[@]}" \
+		"${arguments[@]}" \
 		>"$(engine_log "$engine")" 2>&1 </dev/null 9>&- &
 	daemon_wait "$engine" $!
 }
@@ -106,9 +122,9 @@ daemon_stop() {
 daemon_pids() {
 	local pid
 	for pid in $(engine_pids "$1"); do
-		if [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = dockerd ]; then
-			echo "$pid"
-		fi
+		case $(cat "/proc/$pid/comm" 2>/dev/null) in
+		dockerd | rootlesskit) echo "$pid" ;;
+		esac
 	done
 }
 

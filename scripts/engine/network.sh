@@ -11,6 +11,7 @@ engine_number() {
 	moby) echo 2 ;;
 	debian2) echo 3 ;;
 	moby2) echo 4 ;;
+	rootless) echo 5 ;;
 	esac
 }
 
