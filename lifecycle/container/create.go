@@ -46,6 +46,9 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 	if err != nil {
 		return lifecycle.Sandbox{}, err
 	}
+	if err := d.checkDocker(ctx, info); err != nil {
+		return lifecycle.Sandbox{}, err
+	}
 	if err := d.checkEngine(info, spec); err != nil {
 		return lifecycle.Sandbox{}, err
 	}
