@@ -19,12 +19,13 @@ works_for() {
 	local name work file
 	name=$(getent passwd "$user" | cut -d: -f1) || name=
 	work=$(mktemp -d)
-	cp /etc/passwd /etc/subuid /etc/subgid "$work"
+	cp /etc/passwd "$work"
 	[ -n "$name" ] || echo "${name:=ralph-rootless}:x:$user:$group::/nonexistent:/bin/sh" >>"$work/passwd"
 	for file in subuid subgid; do
 		echo "$name:1879048192:65536" >"$work/$file"
 	done
 	for file in passwd subuid subgid; do
+		[ -e "/etc/$file" ] || : >"/etc/$file"
 		mount --bind "$work/$file" "/etc/$file"
 	done
 	rm -rf "$work"
