@@ -124,9 +124,10 @@ func (e *testEngine) derive(t *testing.T, instructions string) string {
 	return spec.tag
 }
 
-// takeOwnBase makes the base of the test differ from that of all others. BuildKit
+// takeOwnBase makes the base of the test differ from that of all others. Who builds
+// without the cache, or expects the same image from it twice, needs one: BuildKit
 // takes the same step of two builds that run at once for one, even if it is not to
-// use its cache.
+// use its cache, and what was built without the cache is what others get from it.
 func (e *testEngine) takeOwnBase(t *testing.T) {
 	t.Helper()
 	e.base = e.derive(t, "RUN echo "+identity.NewID()+" >/etc/made-for")

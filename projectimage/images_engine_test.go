@@ -336,6 +336,7 @@ func TestEngineGivenImageThatLacksThings(t *testing.T) {
 // A base that was pulled or made anew is built on when somebody asks for it.
 func TestEngineBaseChanged(t *testing.T) {
 	onEngines(t, func(t *testing.T, e *testEngine) {
+		e.takeOwnBase(t)
 		b, out := e.builder(t)
 		req := Request{Agent: "shell", Base: e.base}
 		changed, err := b.BaseChanged(t.Context(), req)

@@ -278,9 +278,7 @@ func TestEngineRebuildPullsTheBase(t *testing.T) {
 // TestEngineChangedBaseCascades has two projects share an agent's image.
 func TestEngineChangedBaseCascades(t *testing.T) {
 	onEngines(t, func(t *testing.T, e *testEngine) {
-		// A base like no other: BuildKit shares the work of builds that are alike,
-		// and the image built again would be the one that was there.
-		e.base = e.derive(t, "RUN : "+uniqueName("base"))
+		e.takeOwnBase(t)
 		shop, store := e.custom(t, "RUN touch /shop", nil), e.custom(t, "RUN touch /store", nil)
 		store.moveTo(t, "store")
 		store.LockDir = shop.LockDir
@@ -314,7 +312,8 @@ func TestEngineChangedBaseCascades(t *testing.T) {
 // TestEngineLayerOfAnotherMachine has somebody else build on the same engine.
 func TestEngineLayerOfAnotherMachine(t *testing.T) {
 	onEngines(t, func(t *testing.T, e *testEngine) {
-		ours := e.custom(t, "RUN echo "+identity.NewID()+" >/made", nil)
+		e.takeOwnBase(t)
+		ours := e.custom(t, "RUN true", nil)
 		theirs := *ours
 		theirs.Builder = &Builder{Engine: e, LockDir: t.TempDir()}
 		ours.mustDispatch(t)
