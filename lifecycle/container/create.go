@@ -56,6 +56,7 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 	if err != nil {
 		return lifecycle.Sandbox{}, err
 	}
+	d.warnOfRoot(user, spec.Egress.Policy.Mode)
 	l := labels(spec)
 	l[labelUser] = user
 	g, err := d.layGround(ctx, spec, l)

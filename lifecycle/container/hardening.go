@@ -13,6 +13,7 @@ import (
 	"github.com/moby/moby/api/types/system"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
 
 // seccompProfile is the current filter of system calls of the Moby project, for
@@ -140,6 +141,14 @@ func hasOption(info system.Info, name string) bool {
 	return slices.ContainsFunc(info.SecurityOptions, func(o string) bool {
 		return slices.Contains(strings.Split(o, ","), "name="+name)
 	})
+}
+
+// warnOfRoot tells where a wall lets more through than it says: an open one takes
+// what root asks at port 53 for what the engine's resolver asks.
+func (d *Driver) warnOfRoot(user string, mode egress.Mode) {
+	if mode == egress.AllowAll && strings.HasPrefix(user, "0:") {
+		d.report("Warning: the agent is user 0 in this sandbox, so with the network policy \"allow-all\" it reaches port 53 of every address, those of your own networks too. With \"allowlist\" it does not.")
+	}
 }
 
 // chooseUser returns the UID:GID that commands in the sandbox run as, so that

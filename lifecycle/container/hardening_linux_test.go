@@ -13,6 +13,7 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
 
 func TestOurFilterIsTheCurrentOne(t *testing.T) {
@@ -144,5 +145,24 @@ func TestWhatIsNoWorkTree(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestRootIsToldWhatAnOpenWallLetsThrough(t *testing.T) {
+	for _, tc := range []struct {
+		user string
+		mode egress.Mode
+		told bool
+	}{
+		{"0:0", egress.AllowAll, true},
+		{"0:100", egress.AllowAll, true},
+		{"0:0", egress.Allowlist, false},
+		{"1000:0", egress.AllowAll, false},
+		{"0:0", "", false},
+	} {
+		var said []string
+		d := &Driver{Report: func(message string) { said = append(said, message) }}
+		d.warnOfRoot(tc.user, tc.mode)
+		assert.Equal(t, len(said) == 1 && strings.Contains(said[0], "port 53"), tc.told, "%+v: %v", tc, said)
 	}
 }
