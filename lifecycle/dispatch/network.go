@@ -5,15 +5,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"slices"
 	"time"
-
-	"github.com/moby/sys/atomicwriter"
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
@@ -22,77 +16,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 	"github.com/docker-ralph/docker-ralph/scope"
 )
-
-// amendments are what the user has said about hosts since a sandbox was made.
-// They are no part of its spec: it need not be made anew for them.
-type amendments struct {
-	Allowed []string `json:"allowed"`
-	Denied  []string `json:"denied"`
-}
-
-// networkOrigin is how rules of the commands below are shown.
-const networkOrigin = "docker ralph network"
-
-func (h Host) amendmentsPath(sandbox string) string {
-	return filepath.Join(h.StateDir, "network", sandbox+".json")
-}
-
-func (h Host) readAmendments(sandbox string) (a amendments, err error) {
-	b, err := os.ReadFile(h.amendmentsPath(sandbox))
-	if err == nil {
-		err = json.Unmarshal(b, &a)
-	}
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return a, fmt.Errorf("reading which hosts were allowed: %w", err)
-	}
-	return a, nil
-}
-
-func (h Host) writeAmendments(sandbox string, a amendments) error {
-	path := h.amendmentsPath(sandbox)
-	b, err := json.Marshal(a)
-	if err == nil {
-		err = os.MkdirAll(filepath.Dir(path), 0o700)
-	}
-	if err == nil {
-		err = atomicwriter.WriteFile(path, b, 0o600)
-	}
-	if err != nil {
-		return fmt.Errorf("noting which hosts are allowed: %w", err)
-	}
-	return nil
-}
-
-// take adds a rule, which ends one that says the opposite.
-func (a *amendments) take(rule string, allow bool) {
-	to, from := &a.Denied, &a.Allowed
-	if allow {
-		to, from = from, to
-	}
-	*from = slices.DeleteFunc(*from, func(other string) bool { return other == rule })
-	if !slices.Contains(*to, rule) {
-		*to = append(*to, rule)
-	}
-}
-
-// amend applies them to a policy.
-func (a amendments) amend(p egress.Policy) (egress.Policy, error) {
-	for _, step := range []struct {
-		rules []string
-		do    func(egress.Policy, egress.Entry) (egress.Policy, error)
-	}{{a.Denied, egress.Policy.Refuse}, {a.Allowed, egress.Policy.Allow}} {
-		for _, text := range step.rules {
-			rule, err := egress.ParseRule(text)
-			if err == nil {
-				p, err = step.do(p, egress.Entry{Rule: rule, Origin: networkOrigin})
-			}
-			if err != nil {
-				return p, err
-			}
-		}
-	}
-	return p, nil
-}
 
 // networkScope is the sandbox of the current scope and what it may reach.
 type networkScope struct {
@@ -168,11 +91,7 @@ func NetworkList(ctx context.Context, h Host, over config.Overrides) (Network, e
 	if err != nil {
 		return Network{}, err
 	}
-	later, err := h.readAmendments(n.name)
-	if err != nil {
-		return Network{}, err
-	}
-	policy, err := later.amend(n.policy)
+	policy, err := h.amended(n.name, n.policy)
 	if err != nil {
 		return Network{}, err
 	}
@@ -263,21 +182,27 @@ func NetworkAmend(ctx context.Context, h Host, over config.Overrides, allow bool
 	if err != nil {
 		return err
 	}
+	var asked []egress.Rule
 	for _, text := range rules {
 		rule, err := egress.ParseRule(text)
 		if err != nil {
 			return err
 		}
-		later.take(rule.String(), allow)
+		asked = append(asked, rule)
+		later.take(rule, allow)
 	}
-	if _, err := later.amend(n.policy); err != nil {
+	_, left, err := later.amend(n.policy)
+	if err == nil {
+		err = misfit(left, asked)
+	}
+	if err != nil {
 		return err
 	}
 	if err := h.writeAmendments(n.name, later); err != nil {
 		return err
 	}
 	if n.vm != nil {
-		return h.amendVM(ctx, n, later)
+		return h.amendVM(ctx, n, later, asked)
 	}
 	switch {
 	case n.sb.Proxy == "":

@@ -123,7 +123,7 @@ func decisionOf(mode egress.Mode, r microvm.Request) egress.Decision {
 // amendVM tells a program of a changed policy, if the sandbox runs. Otherwise it
 // is told before the next agent is started. What the configuration says by now
 // makes no difference: the sandbox keeps the policy that it was made for.
-func (h Host) amendVM(ctx context.Context, n networkScope, later amendments) error {
+func (h Host) amendVM(ctx context.Context, n networkScope, later amendments, asked []egress.Rule) error {
 	if n.sb.State != lifecycle.Running || n.sb.Egress == "" {
 		return nil
 	}
@@ -131,12 +131,15 @@ func (h Host) amendVM(ctx context.Context, n networkScope, later amendments) err
 	if err != nil {
 		return err
 	}
-	amended, err := later.amend(made)
+	amended, left, err := later.amend(made)
 	if err == nil {
 		amended, err = h.withEndpoints(amended, n.sb.Agent)
 	}
 	if err == nil {
 		err = n.vm.Restrict(ctx, n.sb, lifecycle.Egress{Policy: made, Amended: amended, Asked: n.asked})
+	}
+	if err == nil {
+		err = misfit(left, asked)
 	}
 	if looser, ok := errors.AsType[*microvm.LooserError](err); ok {
 		return fmt.Errorf("this is noted, but no agent is started in this sandbox: %w", looser)

@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"fmt"
 	"net"
 	"net/url"
 	"strings"
@@ -22,15 +21,9 @@ func (h Host) wall(spec *lifecycle.Spec, cfg config.Effective, at place) error {
 	if inContainer {
 		spec.ReadOnly, spec.Runtime = cfg.Sandbox.ReadOnly, cfg.Sandbox.Runtime
 	}
-	later, err := h.readAmendments(spec.Name)
+	amended, err := h.amended(spec.Name, policy)
 	if err != nil {
 		return err
-	}
-	amended, err := later.amend(policy)
-	if err != nil {
-		// What was allowed by hand may not fit another policy.
-		h.report(fmt.Sprintf("Warning: what \"docker ralph network\" was told has no effect: %v", err))
-		amended = policy
 	}
 	spec.Egress = lifecycle.Egress{Policy: policy, Amended: amended, Asked: cfg.NetworkAsked()}
 	if inContainer {

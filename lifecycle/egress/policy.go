@@ -180,12 +180,11 @@ func hint(name string, port uint16) string {
 func (p Policy) Allow(e Entry) (Policy, error) {
 	next := Policy{Mode: p.Mode, Rules: slices.Clone(p.Rules)}
 	for _, refused := range p.Refused {
-		overlap := refused.Rule.covers(e.Rule.Host) || refused.Rule.Host == e.Rule.Host
-		if overlap = overlap && (refused.Rule.Port == 0 || e.Rule.allowsPort(refused.Rule.Port)); !overlap {
-			next.Refused = append(next.Refused, refused)
+		if e.Rule.Ends(refused.Rule) {
 			continue
 		}
-		if refused.Rule.Host != e.Rule.Host {
+		next.Refused = append(next.Refused, refused)
+		if refused.Rule.covers(e.Rule.Host) && (refused.Rule.Port == 0 || e.Rule.allowsPort(refused.Rule.Port)) {
 			return Policy{}, fmt.Errorf("allowing %s: %s is refused by %s, which comes first", e.Rule, refused.Rule, refused.Origin)
 		}
 	}

@@ -136,6 +136,17 @@ func (r Rule) covers(host string) bool {
 	return r.Host != "" && r.Host == host
 }
 
+// Within reports whether another rule, which is to be denied, names all that this
+// one allows. A denial without a port is of every port.
+func (r Rule) Within(denied Rule) bool {
+	return (denied.Host == r.Host || denied.covers(r.Host)) && (denied.Port == 0 || denied.Port == r.Port)
+}
+
+// Ends reports whether allowing this rule ends the denial of another one.
+func (r Rule) Ends(denied Rule) bool {
+	return denied.Host == r.Host && (denied.Port == 0 || r.allowsPort(denied.Port))
+}
+
 // allowsPort reports whether the rule speaks of the port.
 func (r Rule) allowsPort(port uint16) bool {
 	return slices.Contains(r.Ports(), port)

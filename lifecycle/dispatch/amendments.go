@@ -1,0 +1,134 @@
+package dispatch
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/moby/sys/atomicwriter"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
+)
+
+// amendments are what the user has said about hosts since a sandbox was made.
+// They are no part of its spec: it need not be made anew for them.
+type amendments struct {
+	Allowed []egress.Rule `json:"allowed"`
+	Denied  []egress.Rule `json:"denied"`
+}
+
+// networkOrigin is how rules of the commands below are shown.
+const networkOrigin = "docker ralph network"
+
+func (h Host) amendmentsPath(sandbox string) string {
+	return filepath.Join(h.StateDir, "network", sandbox+".json")
+}
+
+func (h Host) readAmendments(sandbox string) (a amendments, err error) {
+	b, err := os.ReadFile(h.amendmentsPath(sandbox))
+	if err == nil {
+		err = json.Unmarshal(b, &a)
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return a, fmt.Errorf("reading which hosts were allowed: %w", err)
+	}
+	return a, nil
+}
+
+func (h Host) writeAmendments(sandbox string, a amendments) error {
+	path := h.amendmentsPath(sandbox)
+	b, err := json.Marshal(a)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o700)
+	}
+	if err == nil {
+		err = atomicwriter.WriteFile(path, b, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("noting which hosts are allowed: %w", err)
+	}
+	return nil
+}
+
+// take notes a rule, and forgets what it ends: an allowance of no more than what is
+// denied now, or a denial of what is allowed now.
+func (a *amendments) take(rule egress.Rule, allow bool) {
+	to := &a.Denied
+	if allow {
+		to = &a.Allowed
+		a.Denied = slices.DeleteFunc(a.Denied, func(denied egress.Rule) bool { return rule.Ends(denied) })
+	} else {
+		a.Allowed = slices.DeleteFunc(a.Allowed, func(allowed egress.Rule) bool { return allowed.Within(rule) })
+	}
+	if !slices.ContainsFunc(*to, func(other egress.Rule) bool { return other.String() == rule.String() }) {
+		*to = append(*to, rule)
+	}
+}
+
+// unfit is a rule that was allowed and has no effect.
+type unfit struct {
+	rule egress.Rule
+	why  error
+}
+
+// amend applies them to a policy. What was allowed for one policy may not fit
+// another. What was denied always holds, so it comes last.
+func (a amendments) amend(p egress.Policy) (egress.Policy, []unfit, error) {
+	strict, err := a.deny(p)
+	if err != nil {
+		return egress.Policy{}, nil, err
+	}
+	var left []unfit
+	for _, rule := range a.Allowed {
+		entry := egress.Entry{Rule: rule, Origin: networkOrigin}
+		_, err := strict.Allow(entry)
+		next := p
+		if err == nil {
+			next, err = p.Allow(entry)
+		}
+		if err != nil {
+			left = append(left, unfit{rule, err})
+			continue
+		}
+		p = next
+	}
+	p, err = a.deny(p)
+	return p, left, err
+}
+
+func (a amendments) deny(p egress.Policy) (egress.Policy, error) {
+	for _, rule := range a.Denied {
+		var err error
+		if p, err = p.Refuse(egress.Entry{Rule: rule, Origin: networkOrigin}); err != nil {
+			return egress.Policy{}, err
+		}
+	}
+	return p, nil
+}
+
+// amended applies what was noted for the sandbox of a name to a policy, and tells
+// what of it has no effect.
+func (h Host) amended(name string, p egress.Policy) (egress.Policy, error) {
+	later, err := h.readAmendments(name)
+	if err != nil {
+		return egress.Policy{}, err
+	}
+	p, left, err := later.amend(p)
+	for _, u := range left {
+		h.report(fmt.Sprintf("Warning: \"docker ralph network allow %s\" has no effect: %v", u.rule, u.why))
+	}
+	return p, err
+}
+
+// misfit is the error for rules of which one has no effect.
+func misfit(left []unfit, rules []egress.Rule) error {
+	for _, u := range left {
+		if slices.ContainsFunc(rules, func(rule egress.Rule) bool { return rule.String() == u.rule.String() }) {
+			return u.why
+		}
+	}
+	return nil
+}
