@@ -83,6 +83,14 @@ func TestANetworkPolicy(t *testing.T) {
 		assert.Equal(t, found["far.invalid"].Origin, "docker ralph network")
 		assert.Equal(t, found["github.com"].Origin, "preset git")
 		assert.Check(t, is.Contains(w.ok(t, "network", "ls"), "github.com "))
+
+		// It is said for the branch, not for the sandbox.
+		w.stop(t, w.sandbox(t))
+		w.configureUser(t, "[sandbox]\nreuse_container = false\n")
+		w.ok(t, "network", "allow", "far.invalid")
+		w.plan(t, task{ID: "d", Title: "Try in one of its own", Steps: []string{reach("far.invalid", "far")}})
+		w.ok(t, "build")
+		assert.Check(t, is.Contains(w.read(t, "far"), lostBehind))
 	})
 }
 

@@ -21,7 +21,12 @@ func (h Host) wall(spec *lifecycle.Spec, cfg config.Effective, at place) error {
 	if inContainer {
 		spec.ReadOnly, spec.Runtime = cfg.Sandbox.ReadOnly, cfg.Sandbox.Runtime
 	}
-	amended, err := h.amended(spec.Name, policy)
+	// What was said is for the scope, also where each dispatch has its own sandbox.
+	name, err := spec.Scope.SandboxName()
+	if err != nil {
+		return err
+	}
+	amended, err := h.amended(name, policy)
 	if err != nil {
 		return err
 	}
