@@ -272,6 +272,11 @@ func (g *ownGit) add(res privategit.Result) privategit.Result {
 			res.Others[name] = ref
 		}
 	}
+	for ref, kept := range g.result.Kept {
+		if _, later := res.Kept[ref]; !later {
+			res.Kept[ref] = kept
+		}
+	}
 	g.result = res
 	return res
 }

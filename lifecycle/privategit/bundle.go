@@ -24,6 +24,17 @@ type listing struct {
 	more    bool              // whether a bundle follows
 }
 
+// moved are the refs that are not where they are known to be.
+func (l listing) moved(known map[string]string) map[string]string {
+	moved := map[string]string{}
+	for ref, oid := range l.refs {
+		if known[ref] != oid {
+			moved[ref] = oid
+		}
+	}
+	return moved
+}
+
 // plainGit keeps what an agent has set up for its git from failing ours. It is no
 // protection: there is nothing in the sandbox that the agent does not rule.
 const plainGit = `git() { command git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c core.pager=cat "$@"; }

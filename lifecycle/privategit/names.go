@@ -24,7 +24,7 @@ const (
 	stashRef  = "@stash"  // what was stashed in the sandbox
 	mergedRef = "@merged" // a merge of both sides that the user can take
 	oddRef    = "@odd-"   // branches whose names the user's repository shall not have
-	keptRef   = "@kept-"  // refs that made room for others
+	keptRef   = "@kept-"  // commits whose names others have now
 )
 
 // place returns the name below the prefix for a ref of the sandbox. own is the

@@ -19,6 +19,9 @@ type Result struct {
 	// Others are further refs of the sandbox that were fetched, by what they
 	// are called there; the values are refs of the user's repository.
 	Others map[string]string
+	// Kept are refs of the user's repository that lead to something else now, and
+	// where what they led to is.
+	Kept map[string]string
 
 	tip string            // of the sandbox's branch
 	now map[string]string // the sandbox's refs
@@ -42,6 +45,9 @@ func (res Result) Notes() []string {
 			what = "What was stashed in the sandbox"
 		}
 		notes = append(notes, what+" is at "+res.Others[name])
+	}
+	for _, ref := range slices.Sorted(maps.Keys(res.Kept)) {
+		notes = append(notes, fmt.Sprintf("What was at %s is at %s now", ref, res.Kept[ref]))
 	}
 	return notes
 }
@@ -96,12 +102,12 @@ func (r *Repo) out(ctx context.Context, st *state, sh Shell, settled func(tip st
 		return Result{}, err
 	}
 	before := maps.Clone(st.Tips)
-	given, err := r.file(ctx, st, l, at.filed)
+	given, kept, err := r.file(ctx, st, l, at.filed)
 	if err != nil {
 		return Result{}, err
 	}
 	mine := "refs/heads/" + st.Branch
-	res := Result{Branch: st.Branch, Others: map[string]string{}, tip: l.refs[mine], now: l.refs}
+	res := Result{Branch: st.Branch, Others: map[string]string{}, Kept: kept, tip: l.refs[mine], now: l.refs}
 	for ref, name := range given {
 		if ref != mine && before[ref] != l.refs[ref] {
 			res.Others[ref] = r.Prefix() + "/" + name

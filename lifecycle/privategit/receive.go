@@ -107,49 +107,79 @@ func (r *Repo) unpack(ctx context.Context, g git, path string, commits []string)
 }
 
 // file gives the sandbox's refs that have moved a place in the user's
-// repository. It returns where each is.
-func (r *Repo) file(ctx context.Context, st *state, l listing, there map[string]string) (map[string]string, error) {
-	moved := map[string]string{}
-	for ref, oid := range l.refs {
-		if st.Tips[ref] != oid {
-			moved[ref] = oid
-		}
-	}
-	given := places(moved, st.Branch)
+// repository. It returns where each is, and where what had its name is now.
+func (r *Repo) file(ctx context.Context, st *state, l listing, there map[string]string) (given, kept map[string]string, err error) {
+	moved := l.moved(st.Tips)
+	given = places(moved, st.Branch)
 	if len(moved) == 0 {
-		return given, nil
+		return given, map[string]string{}, nil
 	}
 	if len(moved) > maxMoved {
-		return nil, fmt.Errorf("the sandbox %s has more than %d new branches: have some removed in it", r.name, maxMoved)
+		return nil, nil, fmt.Errorf("the sandbox %s has more than %d new branches: have some removed in it", r.name, maxMoved)
+	}
+	wanted := map[string]string{}
+	for ref := range moved {
+		wanted[given[ref]] = ref
+	}
+	if kept, err = r.makeRoom(ctx, st, moved, wanted, there); err != nil {
+		return nil, nil, err
 	}
 	var input strings.Builder
-	wanted := map[string]string{}
-	for ref, oid := range moved {
-		wanted[given[ref]] = oid
-	}
-	for _, name := range slices.Sorted(maps.Keys(there)) {
-		if inTheWay(name, wanted) {
-			_, _ = fmt.Fprintf(&input, "update %s/%s%s %s\n", r.Prefix(), keptRef, odd(name)[len(oddRef):], there[name])
-			_, _ = fmt.Fprintf(&input, "delete %s/%s\n", r.Prefix(), name)
-		}
-	}
-	if err := r.updateRefs(ctx, input.String()); err != nil {
-		return nil, err
-	}
-	input.Reset()
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
-		if there[name] != wanted[name] {
-			_, _ = fmt.Fprintf(&input, "update %s/%s %s\n", r.Prefix(), name, wanted[name])
+		if oid := moved[wanted[name]]; there[name] != oid {
+			_, _ = fmt.Fprintf(&input, "update %s/%s %s\n", r.Prefix(), name, oid)
 		}
 	}
 	if err := r.updateRefs(ctx, input.String()); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if st.Tips == nil {
 		st.Tips = map[string]string{}
 	}
 	maps.Copy(st.Tips, moved)
-	return given, r.save(*st)
+	return given, kept, r.save(*st)
+}
+
+// makeRoom keeps commits under other names that would lose theirs to refs of the
+// sandbox: because one of the two would be a folder of the other, or because they
+// are from an earlier sandbox, or of before the state was lost. What this sandbox
+// had there itself it has rewritten. wanted are its refs that have moved, by name.
+func (r *Repo) makeRoom(ctx context.Context, st *state, moved, wanted, there map[string]string) (kept map[string]string, err error) {
+	var updates, deletions strings.Builder
+	kept = map[string]string{}
+	done := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(there)) {
+		ref, again := wanted[name]
+		oid, from := there[name], r.Prefix()+"/"+name
+		switch {
+		case inTheWay(name, wanted):
+			_, _ = fmt.Fprintf(&deletions, "delete %s\n", from)
+		case !again || oid == moved[ref] || oid == st.Tips[ref]:
+			continue
+		default:
+			if only, err := r.onlyIn(ctx, oid, moved[ref]); err != nil {
+				return nil, err
+			} else if !only {
+				continue
+			}
+		}
+		kept[from] = r.Prefix() + "/" + keptRef + oid
+		if !done[oid] {
+			_, _ = fmt.Fprintf(&updates, "update %s %s\n", kept[from], oid)
+			done[oid] = true
+		}
+	}
+	return kept, r.updateRefs(ctx, updates.String()+deletions.String())
+}
+
+// onlyIn tells whether something would be lost with a commit: neither another
+// one nor the user's branches contain it.
+func (r *Repo) onlyIn(ctx context.Context, oid, other string) (bool, error) {
+	found, err := r.git.line(ctx, "rev-list", "--max-count=1", oid, "--not", other, "--branches")
+	if err != nil {
+		return false, fmt.Errorf("looking whether %s is on a branch: %w", oid, err)
+	}
+	return found != "", nil
 }
 
 // where is what the user's repository has, as far as a sync needs it.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -261,6 +263,103 @@ func TestWhatIsNotOnTheBranchComesToo(t *testing.T) {
 	w.out()
 	assert.Equal(t, w.tip("refs/ralph/ralph-test/feature"), loose)
 	assert.Assert(t, is.Contains(w.git("for-each-ref", "--format=%(objectname)", "refs/ralph/ralph-test/@kept-*"), feature))
+}
+
+// anew makes the sandbox again, as it is when its volume is gone.
+func (w *world) anew() {
+	w.t.Helper()
+	assert.NilError(w.t, Forget(w.repo.stateDir, "ralph-test"))
+	assert.NilError(w.t, os.RemoveAll(w.own))
+	w.fill()
+}
+
+// kept are the commits that had to leave their names.
+func (w *world) kept() []string {
+	w.t.Helper()
+	return strings.Fields(w.git("for-each-ref", "--format=%(objectname)", "refs/ralph/ralph-test/@kept-*"))
+}
+
+func TestWhatAnEarlierSandboxLeftIsKept(t *testing.T) {
+	w := simple(t).sandbox()
+	w.agent("switch", "-qc", "topic")
+	topic := w.commit("topic.txt", "topic\n")
+	w.agent("switch", "-q", "main")
+	w.write("a.txt", "stashed\n")
+	w.agent("stash", "-q")
+	stash := w.agent("rev-parse", "refs/stash")
+	w.agent("checkout", "-q", "--detach")
+	loose := w.commit("loose.txt", "loose\n")
+	w.agent("switch", "-q", "main")
+	w.agent("switch", "-qc", "taken")
+	taken := w.commit("taken.txt", "taken\n")
+	w.agent("switch", "-q", "main")
+	old := w.commit("a.txt", "agent's\n")
+	w.agent("checkout", "-q", "--detach", loose)
+	w.write("b.txt", "user's\n")
+	w.git("commit", "-q", "-m", "user: b", "b.txt")
+	conflicts(t, w, diverged)
+	w.git("branch", "taken", taken)
+
+	w.anew()
+	w.write("b.txt", "stashed again\n")
+	w.agent("stash", "-q")
+	w.agent("branch", "topic")
+	w.agent("switch", "-q", "taken")
+	w.agent("commit", "-q", "--allow-empty", "--amend", "-m", "rewritten")
+	w.agent("switch", "-q", "main")
+	w.agent("checkout", "-q", "--detach")
+	w.commit("loose.txt", "other\n")
+	w.agent("checkout", "-q", "-B", "main")
+	w.agent("checkout", "-q", "--detach")
+	res := w.out()
+	assert.Equal(t, res.Commits, 1)
+	want := []string{old, topic, stash, loose}
+	slices.Sort(want)
+	assert.DeepEqual(t, w.kept(), want)
+	assert.Equal(t, w.tip(res.Kept["refs/ralph/ralph-test/main"]), old)
+	assert.Assert(t, is.Contains(strings.Join(res.Notes(), "\n"), "What was at refs/ralph/ralph-test/main is at refs/ralph/ralph-test/@kept-"+old+" now"))
+
+	// What it rewrites itself is replaced as ever.
+	w.agent("switch", "-q", "main")
+	w.agent("commit", "-q", "--amend", "-m", "another message")
+	assert.Equal(t, len(w.out().Kept), 0)
+	assert.DeepEqual(t, w.kept(), want)
+}
+
+// What the new commits contain anyway needs no name of its own.
+func TestWhatIsContainedIsNotKept(t *testing.T) {
+	w := simple(t).sandbox()
+	old := w.commit("a.txt", "one\n")
+	w.git("switch", "-qc", "other")
+	conflicts(t, w, switchedAway)
+	w.git("switch", "-q", "main")
+	w.anew()
+	w.agent("reset", "-q", old)
+	w.commit("b.txt", "two\n")
+	assert.Equal(t, len(w.out().Kept), 0)
+	assert.Equal(t, len(w.kept()), 0)
+}
+
+func TestNamesMakeRoomAgainAndAgain(t *testing.T) {
+	w := simple(t).sandbox()
+	first := w.commit("a.txt", "one\n")
+	w.agent("branch", "x/a")
+	w.agent("branch", "x/b")
+	w.out()
+	w.agent("branch", "-D", "x/a", "x/b")
+	w.agent("branch", "x")
+	w.out()
+	assert.DeepEqual(t, w.kept(), []string{first})
+	w.agent("branch", "-D", "x")
+	second := w.commit("a.txt", "two\n")
+	w.agent("branch", "x/a")
+	w.out()
+	w.agent("branch", "-D", "x/a")
+	w.agent("branch", "x")
+	w.out()
+	want := []string{first, second}
+	slices.Sort(want)
+	assert.DeepEqual(t, w.kept(), want)
 }
 
 func TestTheUserCommitsBetweenDispatches(t *testing.T) {
