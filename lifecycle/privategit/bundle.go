@@ -20,7 +20,6 @@ const (
 type listing struct {
 	refs    map[string]string // branches, refs/stash, and HEAD if it is on no branch
 	headRef string            // where HEAD leads to; empty for none
-	bundled map[string]string // those whose commits follow
 	more    bool              // whether a bundle follows
 }
 
@@ -58,7 +57,7 @@ new=$(printf '%s\n' "$known" | git rev-list --max-count=1 --ignore-missing "$@" 
 // readListing reads what outScript writes up to the objects. All of it is
 // whatever an agent likes.
 func readListing(r *bufio.Reader) (listing, error) {
-	l := listing{refs: map[string]string{}, bundled: map[string]string{}}
+	l := listing{refs: map[string]string{}}
 	left := maxListed
 	for {
 		line, err := readLine(r, &left)
@@ -110,7 +109,7 @@ func readHeader(r *bufio.Reader, l *listing, left *int) error {
 				return fmt.Errorf("reading the sandbox's commits: %q was not understood", shorten(line))
 			}
 			if _, known := l.refs[name]; known { // later than the list, if an agent has just committed
-				l.bundled[name], l.refs[name] = oid, oid
+				l.refs[name] = oid
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -141,6 +142,12 @@ func (o object) id() string {
 // answerOf is what a sandbox could say of its own making: a listing and a bundle.
 func answerOf(t *testing.T, tip string, objects ...object) []byte {
 	t.Helper()
+	head := fmt.Sprintf("%s refs/heads/main\n%s HEAD refs/heads/main\n\n# v2 git bundle\n%s refs/heads/main\n\n", tip, tip, tip)
+	return append([]byte(head), packOf(t, objects...)...)
+}
+
+func packOf(t *testing.T, objects ...object) []byte {
+	t.Helper()
 	var pack bytes.Buffer
 	pack.WriteString("PACK")
 	_ = binary.Write(&pack, binary.BigEndian, []uint32{2, uint32(len(objects))})
@@ -158,8 +165,7 @@ func answerOf(t *testing.T, tip string, objects ...object) []byte {
 	}
 	sum := sha1.Sum(pack.Bytes()) //nolint:gosec // as above
 	pack.Write(sum[:])
-	head := fmt.Sprintf("%s refs/heads/main\n%s HEAD refs/heads/main\n\n# v2 git bundle\n%s refs/heads/main\n\n", tip, tip, tip)
-	return append([]byte(head), pack.Bytes()...)
+	return pack.Bytes()
 }
 
 func tree(t *testing.T, mode, name, id string) object {
@@ -237,6 +243,49 @@ func TestMalformedObjectsAreRefused(t *testing.T) {
 		assert.NilError(t, err)
 		assert.Equal(t, w.tip("refs/ralph/ralph-test/main"), c.id())
 	})
+}
+
+// A gate sees all that gets a ref, whatever a bundle says that is in it.
+func TestCommitsThatABundleDoesNotName(t *testing.T) {
+	for _, tc := range []struct{ name, named, first, then string }{
+		{"another is named", "ONE refs/heads/x\n", "ONE refs/heads/x\nTWO refs/heads/main\n", ""},
+		{"none is named", "", "TWO refs/heads/main\n", ""},
+		{"it gets a ref later", "ONE refs/heads/x\n", "ONE refs/heads/x\n", "TWO refs/heads/main\n"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := simple(t).sandbox()
+			blob := object{3, []byte("secret\n")}
+			tr := tree(t, "100644", "a", blob.id())
+			commit := func(message string) object {
+				return object{1, []byte("tree " + tr.id() + "\nparent " + w.tip("main") + "\nauthor a <a@b> 1700000000 +0000\ncommitter a <a@b> 1700000000 +0000\n\n" + message + "\n")}
+			}
+			one, two := commit("one"), commit("two")
+			named := strings.NewReplacer("ONE", one.id(), "TWO", two.id())
+			var seen []string
+			gated := w.repo.Gated(func(_ context.Context, in Incoming) (bool, error) {
+				seen = append(seen, in.Commits...)
+				for _, id := range in.Commits {
+					assert.DeepEqual(t, added(t, Incoming{git: in.git, Commits: []string{id}}), map[string]string{"a:1": "secret"})
+				}
+				return !slices.Contains(in.Commits, two.id()), nil
+			})
+			say := func(answer string) error {
+				_, err := gated.Out(t.Context(), func(_ context.Context, _ string, _ []string, _ io.Reader, stdout io.Writer) error {
+					_, err := io.WriteString(stdout, named.Replace(answer))
+					return err
+				}, true)
+				return err
+			}
+			err := say(tc.first + "- HEAD refs/heads/main\n\n# v2 git bundle\n" + tc.named + "\n" + string(packOf(t, blob, tr, one, two)))
+			if tc.then != "" {
+				assert.NilError(t, err)
+				err = say(tc.then + "- HEAD refs/heads/main\n\n")
+			}
+			assert.Assert(t, is.Contains(seen, two.id()))
+			assert.ErrorContains(t, err, "held back")
+			assert.Assert(t, !strings.Contains(w.git("for-each-ref"), two.id()))
+		})
+	}
 }
 
 func TestListingsThatAreNone(t *testing.T) {

@@ -38,19 +38,24 @@ type Incoming struct {
 	Held bool
 }
 
-// admit asks the gate about the commits of a pack.
+// admit asks the gate about those commits that no ref of the user's repository
+// leads to. They are in a pack, or came unnamed with an earlier one; pack is empty
+// if none has come now.
 func (r *Repo) admit(ctx context.Context, st *state, pack string, tips []string) (err error) {
 	if r.gate == nil {
 		return nil
 	}
-	quarantine, err := r.quarantine()
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(quarantine) }()
-	g := r.git.with("GIT_OBJECT_DIRECTORY=" + quarantine)
-	if err := r.unpack(ctx, g, pack, tips); err != nil {
-		return err
+	g := r.git
+	if pack != "" {
+		quarantine, err := r.quarantine()
+		if err != nil {
+			return err
+		}
+		defer func() { _ = os.RemoveAll(quarantine) }()
+		g = r.git.with("GIT_OBJECT_DIRECTORY=" + quarantine)
+		if err := r.unpack(ctx, g, pack, tips); err != nil {
+			return err
+		}
 	}
 	out, err := g.run(ctx, strings.NewReader(strings.Join(tips, "\n")+"\n"), "rev-list", "--reverse", "--topo-order", "--stdin", "--not", "--all")
 	if err != nil {

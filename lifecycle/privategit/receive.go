@@ -63,10 +63,14 @@ func (r *Repo) receive(ctx context.Context, st *state, sh Shell) (listing, error
 	if err != nil {
 		return listing{}, fmt.Errorf("fetching the commits of the sandbox %s: %w", r.name, err)
 	}
+	// All that gets a ref counts, not what the bundle says that it brings.
+	tips := slices.Compact(slices.Sorted(maps.Values(l.moved(st.Tips))))
 	if !l.more {
-		return l, nil
+		if len(tips) == 0 {
+			return l, nil
+		}
+		return l, r.admit(ctx, st, "", tips)
 	}
-	tips := slices.Sorted(maps.Values(l.bundled))
 	if err := r.admit(ctx, st, pack, tips); err != nil {
 		return listing{}, err
 	}
