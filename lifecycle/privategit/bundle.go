@@ -18,7 +18,7 @@ const (
 
 // listing is what the sandbox says that its refs are.
 type listing struct {
-	refs    map[string]string // branches, refs/stash, and HEAD if it is on no branch
+	refs    map[string]string // branches, stashes, and HEAD if it is on no branch
 	headRef string            // where HEAD leads to; empty for none
 	more    bool              // whether a bundle follows
 }
@@ -39,19 +39,24 @@ func (l listing) moved(known map[string]string) map[string]string {
 const plainGit = `git() { command git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c core.pager=cat "$@"; }
 `
 
-// outScript lists the sandbox's refs and bundles the commits that are new. Its
-// input are the names of commits that the host has.
+// outScript lists the sandbox's refs and packs the commits that are new. Its
+// input are the names of commits that the host has. What is stashed has only one
+// ref, for the youngest; its log knows the others. As these have no ref, git
+// itself would refuse to make a bundle of them alone.
 const outScript = plainGit + `refs=$(git for-each-ref --format='%(objectname) %(refname)' refs/heads refs/stash) || exit
 [ -z "$refs" ] || printf '%s\n' "$refs"
-set -- --branches
+stashes=
+case $refs in *' refs/stash') stashes=$(git rev-list --walk-reflogs refs/stash) || exit ;; esac
+[ -z "$stashes" ] || printf '%s\n' "$stashes" | sed 's,.*,& refs/stash@&,'
 ref=$(git symbolic-ref -q HEAD) || ref=
-head=-
-[ -n "$ref" ] || { head=$(git rev-parse -q --verify HEAD) && set -- "$@" HEAD; } || head=-
-printf '%s HEAD %s\n\n' "$head" "$ref"
-case $refs in *' refs/stash') set -- "$@" refs/stash ;; esac
-known=$(sed 's/^/^/')
-new=$(printf '%s\n' "$known" | git rev-list --max-count=1 --ignore-missing "$@" --stdin) || exit
-[ -z "$new" ] || printf '%s\n' "$known" | git bundle create --quiet - --ignore-missing "$@" --stdin
+head=
+[ -n "$ref" ] || head=$(git rev-parse -q --verify HEAD) || head=
+printf '%s HEAD %s\n\n' "${head:--}" "$ref"
+ends=$(printf '%s\n' "$refs" "$stashes" "$head" | sed '/^$/d; s/ .*//'; sed 's/^/^/')
+new=$(printf '%s\n' "$ends" | git rev-list --max-count=1 --ignore-missing --stdin) || exit
+[ -n "$new" ] || exit 0
+printf '# v2 git bundle\n\n'
+printf '%s\n' "$ends" | git rev-list --objects --ignore-missing --stdin | git pack-objects -q --stdout --delta-base-offset
 `
 
 // readListing reads what outScript writes up to the objects. All of it is
@@ -74,20 +79,24 @@ func readListing(r *bufio.Reader) (listing, error) {
 			}
 			continue
 		}
-		if !objectID().MatchString(oid) || name != "refs/stash" && !strings.HasPrefix(name, "refs/heads/") {
+		if !objectID().MatchString(oid) || name != "refs/stash" && name != olderStash+oid && !strings.HasPrefix(name, "refs/heads/") {
 			return l, fmt.Errorf("reading the sandbox's branches: %q was not understood", shorten(line))
 		}
 		l.refs[name] = oid
+	}
+	if youngest, is := l.refs["refs/stash"]; is {
+		delete(l.refs, olderStash+youngest)
 	}
 	if _, err := r.Peek(1); errors.Is(err, io.EOF) {
 		return l, nil
 	}
 	l.more = true
-	return l, readHeader(r, &l, &left)
+	return l, readHeader(r, &left)
 }
 
-// readHeader reads the head of a bundle.
-func readHeader(r *bufio.Reader, l *listing, left *int) error {
+// readHeader reads the head of a bundle. What it names does not count: the list
+// does.
+func readHeader(r *bufio.Reader, left *int) error {
 	for first := true; ; first = false {
 		line, err := readLine(r, left)
 		if err != nil {
@@ -104,12 +113,8 @@ func readHeader(r *bufio.Reader, l *listing, left *int) error {
 		case line == "":
 			return nil
 		default:
-			oid, name, _ := strings.Cut(line, " ")
-			if !objectID().MatchString(oid) {
+			if oid, _, _ := strings.Cut(line, " "); !objectID().MatchString(oid) {
 				return fmt.Errorf("reading the sandbox's commits: %q was not understood", shorten(line))
-			}
-			if _, known := l.refs[name]; known { // later than the list, if an agent has just committed
-				l.refs[name] = oid
 			}
 		}
 	}

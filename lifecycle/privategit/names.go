@@ -27,6 +27,10 @@ const (
 	keptRef   = "@kept-"  // commits whose names others have now
 )
 
+// olderStash begins what we call a stash that is not the youngest; its commit
+// follows.
+const olderStash = "refs/stash@"
+
 // place returns the name below the prefix for a ref of the sandbox. own is the
 // user's branch.
 func place(ref, own string) string {
@@ -36,6 +40,8 @@ func place(ref, own string) string {
 		return headRef
 	case ref == "refs/stash":
 		return stashRef
+	case strings.HasPrefix(ref, olderStash):
+		return stashRef + "-" + ref[len(olderStash):]
 	case isBranch && (name == own || branchName().MatchString(name) && !badPart().MatchString(name)):
 		return name
 	default:

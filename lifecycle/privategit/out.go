@@ -38,11 +38,13 @@ func (res Result) Notes() []string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(res.Others)) {
 		what := fmt.Sprintf("The sandbox's branch %q", strings.TrimPrefix(name, "refs/heads/"))
-		switch name {
-		case "HEAD":
+		switch {
+		case name == "HEAD":
 			what = "What the sandbox has on no branch"
-		case "refs/stash":
+		case name == "refs/stash":
 			what = "What was stashed in the sandbox"
+		case strings.HasPrefix(name, olderStash):
+			what = "What was stashed in the sandbox before that"
 		}
 		notes = append(notes, what+" is at "+res.Others[name])
 	}

@@ -265,6 +265,42 @@ func TestWhatIsNotOnTheBranchComesToo(t *testing.T) {
 	assert.Assert(t, is.Contains(w.git("for-each-ref", "--format=%(objectname)", "refs/ralph/ralph-test/@kept-*"), feature))
 }
 
+// Only the youngest stash has a ref; the others are in its log.
+func TestEveryStashComes(t *testing.T) {
+	w := simple(t).sandbox()
+	stash := func(content string) string {
+		w.write("a.txt", content)
+		w.agent("stash", "-q")
+		return w.agent("rev-parse", "refs/stash")
+	}
+	here := func(commits ...string) {
+		t.Helper()
+		assert.Equal(t, w.tip("refs/ralph/ralph-test/@stash"), commits[0])
+		slices.Sort(commits[1:])
+		older := strings.Fields(w.git("for-each-ref", "--format=%(objectname)", "refs/ralph/ralph-test/@stash-*"))
+		assert.DeepEqual(t, older, commits[1:])
+		w.git("fsck", "--strict", "--no-dangling")
+	}
+	first, second, third := stash("1\n"), stash("2\n"), stash("3\n")
+	res := w.out()
+	here(third, second, first)
+	assert.Assert(t, is.Contains(strings.Join(res.Notes(), "\n"), "What was stashed in the sandbox before that is at refs/ralph/ralph-test/@stash-"+first))
+	assert.Equal(t, len(w.out().Others), 0)
+
+	fourth := stash("4\n")
+	w.out()
+	here(fourth, third, second, first)
+	w.agent("stash", "drop", "-q")
+	assert.Equal(t, len(w.out().Kept), 0)
+	here(third, third, second, first)
+
+	// One comes that is below one that was there already.
+	fifth := stash("5\n")
+	w.agent("stash", "store", "-m", "again", third)
+	w.out()
+	here(third, third, second, first, fifth)
+}
+
 // anew makes the sandbox again, as it is when its volume is gone.
 func (w *world) anew() {
 	w.t.Helper()
