@@ -17,10 +17,11 @@ import (
 )
 
 // What is written out of new commits is bounded, in bytes. Each file counts for
-// at least a block of a file system.
+// at least a block of a file system, and what is remembered of merges counts too.
 const (
 	maxAdded = 1 << 30
 	minAdded = 4096
+	spanCost = 16
 )
 
 // Added is a file that holds the lines that a commit adds to a file of its own.
@@ -52,20 +53,25 @@ func (in Incoming) Write(ctx context.Context, dir string) (map[string]Added, err
 		return nil, fmt.Errorf("writing down what the sandbox's commits add: %w", err)
 	}
 	defer func() { _ = root.Close() }()
+	pairs, merges, err := in.pairs(ctx)
+	if err != nil {
+		return nil, err
+	}
 	// Attributes, which an agent writes, would make a text binary, or have
-	// another program show it.
+	// another program show it. In its combined view of a merge git heeds them all
+	// the same, and loses lines when there are 64 parents or more.
 	args := []string{
-		"diff-tree", "--stdin", "-r", "-p", "-c", "--root", "-U0", "--text", "--no-ext-diff", "--no-textconv", "--no-renames", "--no-color",
+		"diff-tree", "--stdin", "-r", "-p", "--root", "-U0", "--text", "--no-ext-diff", "--no-textconv", "--no-renames", "--no-color",
 		"--src-prefix=a/", "--dst-prefix=b/", "--full-index",
 	}
 	pr, pw := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		err := in.git.stream(ctx, strings.NewReader(strings.Join(in.Commits, "\n")+"\n"), pw, args...)
+		err := in.git.stream(ctx, strings.NewReader(pairs), pw, args...)
 		_ = pw.CloseWithError(err)
 		ended <- err
 	}()
-	w := &addedWriter{root: root, left: maxAdded, files: map[string]Added{}}
+	w := &addedWriter{root: root, left: maxAdded, merges: merges, files: map[string]Added{}}
 	err = readPatches(bufio.NewReaderSize(pr, 1<<16), w)
 	_ = pr.CloseWithError(io.ErrClosedPipe)
 	if gitErr := <-ended; err == nil {
@@ -77,13 +83,42 @@ func (in Incoming) Write(ctx context.Context, dir string) (map[string]Added, err
 	return w.files, nil
 }
 
+// pairs are lines with each commit and one of its parents, or none for the first
+// one of all, and how many parents merges have.
+func (in Incoming) pairs(ctx context.Context) (lines string, merges map[string]int, err error) {
+	out, err := in.git.run(ctx, strings.NewReader(strings.Join(in.Commits, "\n")+"\n"), "rev-list", "--no-walk=unsorted", "--parents", "--stdin")
+	if err != nil {
+		return "", nil, fmt.Errorf("listing the parents of the sandbox's commits: %w", err)
+	}
+	var b strings.Builder
+	merges = map[string]int{}
+	for line := range strings.Lines(string(out)) {
+		ids := strings.Fields(line)
+		if len(ids) < 3 {
+			b.WriteString(line)
+			continue
+		}
+		merges[ids[0]] = len(ids) - 1
+		for _, parent := range ids[1:] {
+			_, _ = fmt.Fprintf(&b, "%s %s\n", ids[0], parent)
+		}
+	}
+	return b.String(), merges, nil
+}
+
 // addedWriter writes the files, one after the other.
 type addedWriter struct {
-	root *os.Root
-	left int
+	root   *os.Root
+	left   int
+	merges map[string]int // how many parents they have
 	// commits and odd number the commits, and the files without their own name.
 	commits, odd int
 	files        map[string]Added
+
+	// Of a merge, how many parents it has been compared with, and which of its
+	// lines are new to all of these before the last one, and with that.
+	compared    int
+	fresh, next map[string][]span
 
 	file  *os.File
 	name  string
@@ -92,9 +127,16 @@ type addedWriter struct {
 	lines int // written to the file so far
 }
 
-// commit begins what a commit adds.
+// commit begins what a commit adds to one of its parents.
 func (w *addedWriter) commit(id string) error {
-	w.commits++
+	if id == w.added.Commit {
+		w.compared++
+		w.fresh = w.next
+	} else {
+		w.commits++
+		w.compared = 1
+	}
+	w.next = map[string][]span{}
 	err := w.end()
 	w.added = Added{Commit: id}
 	return err
@@ -197,7 +239,35 @@ func tame(name string) bool {
 	return true
 }
 
-var hunkHead = pattern.New(`^(@@@*)((?: -\d+(?:,\d+)?)+) \+(\d+)(?:,(\d+))? @@`)
+// span are lines that follow one another, from the first to before the last.
+type span struct{ from, to int }
+
+// isNew says whether a line that one parent does not have is new to all. A merge
+// is compared with one parent after the other, so that is known at the last one.
+// One that has the same files as the merge is not shown: the last one never comes,
+// and nothing is new.
+func (w *addedWriter) isNew(there int) (bool, error) {
+	name := w.added.Path
+	if w.compared > 1 {
+		was := w.fresh[name]
+		i := sort.Search(len(was), func(i int) bool { return was[i].to > there })
+		if i == len(was) || was[i].from > there {
+			return false, nil
+		}
+	}
+	if w.compared >= w.merges[w.added.Commit] {
+		return true, nil
+	}
+	now := w.next[name]
+	if last := len(now) - 1; last >= 0 && now[last].to == there {
+		now[last].to++
+		return false, nil
+	}
+	w.next[name] = append(now, span{there, there + 1})
+	return false, w.take(spanCost)
+}
+
+var hunkHead = pattern.New(`^@@ -\d+(?:,\d+)? \+(\d+)(?:,(\d+))? @@`)
 
 // readPatches reads what git diff-tree shows of commits. Inside of a hunk lines
 // are counted, so nothing that stands in a file is taken for a header.
@@ -248,55 +318,51 @@ func beginFile(name string, w *addedWriter) error {
 	return w.begin(strings.TrimPrefix(name, "b/"))
 }
 
-// readHunk reads a hunk. In one of a merge, each line has a sign for each parent;
-// it is new if it is for all of them.
+// readHunk reads a hunk.
 func readHunk(r *bufio.Reader, head string, w *addedWriter) error {
 	m := hunkHead().FindStringSubmatch(head)
 	if m == nil {
 		return fmt.Errorf("%.100q was not understood", head)
 	}
-	parents := len(m[1]) - 1
-	there, err := strconv.Atoi(m[3])
+	there, err := strconv.Atoi(m[1])
 	left := 1
-	if err == nil && m[4] != "" {
-		left, err = strconv.Atoi(m[4])
+	if err == nil && m[2] != "" {
+		left, err = strconv.Atoi(m[2])
 	}
 	if err != nil {
 		return fmt.Errorf("%.100q was not understood: %w", head, err)
 	}
 	between := true // the last line was not new
 	for left > 0 {
-		signs, err := r.Peek(parents)
+		sign, err := r.ReadByte()
 		if err != nil {
 			return fmt.Errorf("a hunk ends early: %w", err)
 		}
-		text := string(signs)
-		fresh := text == strings.Repeat("+", parents)
-		switch {
-		case text[0] == '\\': // no newline at the end of the file
-		case strings.Contains(text, "-"): // not in the commit
-		default:
-			if fresh && between {
-				if err := w.hunk(there); err != nil {
-					return err
-				}
+		fresh := false
+		if sign == '+' {
+			if fresh, err = w.isNew(there); err != nil {
+				return err
 			}
+		}
+		if fresh && between {
+			if err := w.hunk(there); err != nil {
+				return err
+			}
+		}
+		if sign == '+' || sign == ' ' { // or else it is not in the commit, or a remark
 			between = !fresh
 			left--
 			there++
 		}
-		if err := passLine(r, parents, fresh, w); err != nil {
+		if err := passLine(r, fresh, w); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// passLine reads a line of a hunk, and writes it if it is new.
-func passLine(r *bufio.Reader, signs int, fresh bool, w *addedWriter) error {
-	if _, err := r.Discard(signs); err != nil {
-		return err
-	}
+// passLine reads the rest of a line of a hunk, and writes it if it is new.
+func passLine(r *bufio.Reader, fresh bool, w *addedWriter) error {
 	for {
 		part, err := r.ReadSlice('\n')
 		if fresh && len(part) > 0 {

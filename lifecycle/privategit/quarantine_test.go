@@ -167,6 +167,68 @@ func TestWhatCommitsAdd(t *testing.T) {
 	})
 }
 
+// What a merge adds is new to all of its parents, however many there are, and
+// whatever the agent says that the files are.
+func TestWhatMergesAdd(t *testing.T) {
+	for _, tc := range []struct{ name, attributes, extra string }{
+		{"text", "", ""},
+		{"no text for an attribute", "*.txt -diff\n", ""},
+		{"no text for a byte", "", "\x00"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := simple(t)
+			w.write(".gitattributes", tc.attributes)
+			w.write("m.txt", tc.extra+"1\n2\n3\n4\n5\n")
+			w.git("add", "-A")
+			w.git("commit", "-qm", "more")
+			w.sandbox()
+			w.agent("branch", "side")
+			w.commit("m.txt", tc.extra+"1\n2\n3\n4\n5\nmain\n")
+			main := w.commit("only.txt", "only main\n")
+			w.agent("switch", "-q", "side")
+			w.commit("m.txt", tc.extra+"1\nside\n2\n3\n4\n5\n")
+			w.agent("merge", "-q", "--no-commit", "-s", "ours", main)
+			w.write("only.txt", "only main\n")
+			w.write("m.txt", tc.extra+"1\nside\n2\nnew 4\n3\n4\nnew 7\nnew 8\n5\nmain\n")
+			w.write("b.txt", "b\nnew\n")
+			w.agent("add", "-A")
+			w.agent("commit", "-qm", "merge")
+			merge := w.agent("rev-parse", "HEAD")
+			w.agent("merge", "-q", "-s", "ours", "-m", "nothing new", w.agent("commit-tree", "-p", main, "-m", "x", main+"^{tree}"))
+			got := map[string]string{}
+			_, err := w.repo.Gated(func(_ context.Context, in Incoming) (bool, error) {
+				eachAdded(t, in, func(a Added, number int, line string) {
+					if a.Commit == merge {
+						got[fmt.Sprintf("%s:%d", a.Path, number)] = line
+					} else {
+						assert.Assert(t, !strings.HasPrefix(line, "new"))
+					}
+				})
+				return true, nil
+			}).Out(t.Context(), w.sh, true)
+			assert.NilError(t, err)
+			assert.DeepEqual(t, got, map[string]string{"m.txt:4": "new 4", "m.txt:7": "new 7", "m.txt:8": "new 8", "b.txt:2": "new"})
+		})
+	}
+}
+
+func TestAMergeOfManyBranches(t *testing.T) {
+	w := simple(t).sandbox()
+	w.commit("a.txt", "a\nsecret\n")
+	args := []string{"commit-tree", "-m", "octopus"}
+	for i := range 65 {
+		args = append(args, "-p", w.agent("commit-tree", "-m", fmt.Sprint(i), "-p", "HEAD~", "HEAD~^{tree}"))
+	}
+	w.agent("reset", "-q", "--soft", w.agent(append(args, "HEAD^{tree}")...))
+	var got map[string]string
+	_, err := w.repo.Gated(func(_ context.Context, in Incoming) (bool, error) {
+		got = added(t, in)
+		return true, nil
+	}).Out(t.Context(), w.sh, true)
+	assert.NilError(t, err)
+	assert.DeepEqual(t, got, map[string]string{"a.txt:2": "secret"})
+}
+
 func TestNamesThatAreFoldersToo(t *testing.T) {
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)
@@ -194,11 +256,12 @@ func TestMoreThanCanBeLookedThrough(t *testing.T) {
 
 func FuzzReadPatches(f *testing.F) {
 	f.Add("1111111111111111111111111111111111111111\n+++ b/x\n@@ -0,0 +1,2 @@\n+one\n+two\n\\ No newline at end of file\n")
-	f.Add("+++ \"b/\\303x\"\n@@@ -1 -1 +1,2 @@@\n++one\n+ two\n--three\n")
+	f.Add("+++ \"b/\\303x\"\n@@ -1 +1,2 @@\n+one\n two\n-three\n")
+	f.Add(strings.Repeat("1111111111111111111111111111111111111111\n+++ b/x\n@@ -0,0 +1,2 @@\n+one\n+two\n", 3))
 	f.Fuzz(func(t *testing.T, patch string) {
 		root, err := os.OpenRoot(t.TempDir())
 		assert.NilError(t, err)
-		w := &addedWriter{root: root, left: 1 << 20, files: map[string]Added{}}
+		w := &addedWriter{root: root, left: 1 << 20, merges: map[string]int{strings.Repeat("1", 40): 3}, files: map[string]Added{}}
 		_ = readPatches(bufio.NewReader(strings.NewReader(patch)), w)
 		assert.NilError(t, w.end())
 		for _, a := range w.files {
