@@ -130,12 +130,12 @@ func TestOddNamesOfBranches(t *testing.T) {
 
 // object makes a loose object's contents for a pack.
 type object struct {
-	kind    byte // 1 commit, 2 tree, 3 blob
+	kind    byte // 1 commit, 2 tree, 3 blob, 4 tag
 	content []byte
 }
 
 func (o object) id() string {
-	names := []string{"", "commit", "tree", "blob"}
+	names := []string{"", "commit", "tree", "blob", "tag"}
 	return fmt.Sprintf("%x", sha1.Sum(append([]byte(fmt.Sprintf("%s %d\x00", names[o.kind], len(o.content))), o.content...))) //nolint:gosec // as above
 }
 
@@ -285,6 +285,24 @@ func TestCommitsThatABundleDoesNotName(t *testing.T) {
 			assert.ErrorContains(t, err, "held back")
 			assert.Assert(t, !strings.Contains(w.git("for-each-ref"), two.id()))
 		})
+	}
+}
+
+// What no commit leads to would come in unseen.
+func TestRefsToSomethingElseThanCommits(t *testing.T) {
+	blob := object{3, []byte("secret\n")}
+	tr := tree(t, "100644", "a", blob.id())
+	tag := object{4, []byte("object " + tr.id() + "\ntype tree\ntag x\ntagger a <a@b> 1700000000 +0000\n\nm\n")}
+	for _, tip := range []object{blob, tr, tag} {
+		w := simple(t).sandbox()
+		before := w.git("for-each-ref")
+		answer := tip.id() + " refs/heads/x\n- HEAD refs/heads/main\n\n# v2 git bundle\n\n" + string(packOf(t, blob, tr, tag))
+		_, err := w.repo.Gated(func(context.Context, Incoming) (bool, error) { return true, nil }).Out(t.Context(), func(_ context.Context, _ string, _ []string, _ io.Reader, stdout io.Writer) error {
+			_, err := io.WriteString(stdout, answer)
+			return err
+		}, true)
+		assert.Check(t, is.ErrorContains(err, "is no commit"))
+		assert.Equal(t, w.git("for-each-ref"), before)
 	}
 }
 

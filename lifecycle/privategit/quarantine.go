@@ -57,6 +57,9 @@ func (r *Repo) admit(ctx context.Context, st *state, pack string, tips []string)
 			return err
 		}
 	}
+	if err := r.onlyCommits(ctx, g, tips); err != nil {
+		return err
+	}
 	out, err := g.run(ctx, strings.NewReader(strings.Join(tips, "\n")+"\n"), "rev-list", "--reverse", "--topo-order", "--stdin", "--not", "--all")
 	if err != nil {
 		return fmt.Errorf("listing the new commits of the sandbox %s: %w", r.name, err)
@@ -76,6 +79,23 @@ func (r *Repo) admit(ctx context.Context, st *state, pack string, tips []string)
 	}
 	if !pass {
 		return &HeldError{Sandbox: r.name}
+	}
+	return nil
+}
+
+// onlyCommits refuses refs to anything else: no new commit would tell what is in it.
+func (r *Repo) onlyCommits(ctx context.Context, g git, tips []string) error {
+	if len(tips) == 0 {
+		return nil
+	}
+	out, err := g.run(ctx, strings.NewReader(strings.Join(tips, "\n")+"\n"), "cat-file", "--batch-check=%(objectname) %(objecttype)")
+	if err != nil {
+		return fmt.Errorf("looking at what the sandbox %s has: %w", r.name, err)
+	}
+	for line := range strings.Lines(string(out)) {
+		if oid, kind, _ := strings.Cut(strings.TrimSpace(line), " "); kind != "commit" {
+			return fmt.Errorf("the commits of the sandbox %s were not taken: %s, which a branch of it leads to, is no commit: have the branch removed in the sandbox", r.name, shorten(oid))
+		}
 	}
 	return nil
 }
