@@ -2,7 +2,6 @@ package scope
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 )
@@ -71,7 +70,7 @@ func readLayout(dir string, a answer, s settings) (Worktree, error) {
 	if w.Linked() {
 		w.MainRoot = mainRoot(w.CommonDir, s)
 	}
-	return w, checkRoot(w)
+	return w, checkRoot(dir, w)
 }
 
 // checkLayout explains the answers that come without a work tree.
@@ -115,38 +114,4 @@ func insideDotGit(dir string) bool {
 		}
 	}
 	return false
-}
-
-// checkRoot makes sure that the work tree is where its repository was found.
-// core.worktree can name any folder around it, the user's home for instance,
-// and whoever can write a .git/config would choose what the sandbox sees.
-func checkRoot(w Worktree) error {
-	if leadsTo(w.Root, w.GitDir) {
-		return nil
-	}
-	return fmt.Errorf("git says that the work tree of %q is %q, but that folder is not where the repository lies: "+
-		"remove core.worktree from its configuration (git config --unset core.worktree)", w.GitDir, w.Root)
-}
-
-// leadsTo says whether the .git in a folder is this git directory, or a file
-// or link that names it.
-func leadsTo(root, gitDir string) bool {
-	dotGit := filepath.Join(root, ".git")
-	if sameFile(dotGit, gitDir) {
-		return true
-	}
-	// Reading anything but a regular file could wait for ever.
-	if info, err := os.Stat(dotGit); err != nil || !info.Mode().IsRegular() {
-		return false
-	}
-	content, err := os.ReadFile(dotGit)
-	if err != nil {
-		return false
-	}
-	target, found := strings.CutPrefix(strings.TrimRight(string(content), "\r\n"), "gitdir: ")
-	target = filepath.FromSlash(target)
-	if !filepath.IsAbs(target) {
-		target = filepath.Join(root, target)
-	}
-	return found && sameFile(target, gitDir)
 }
