@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"sort"
 	"strings"
 	"time"
@@ -154,10 +155,24 @@ func (r *Repo) writeIndex(ctx context.Context, edit indexEdit, lines []string, f
 	if err != nil {
 		return fmt.Errorf("changing the index: %w", err)
 	}
-	if _, err := g.run(ctx, nil, "update-index", "-q", "--refresh"); err != nil && !saidNo(err) {
+	if err := refresh(ctx, g, edit); err != nil {
 		return fmt.Errorf("changing the index: %w", err)
 	}
 	return nil
+}
+
+// refresh lets git note how the files are, in a copy: if it waits for something
+// in the work tree and we are killed, nobody meets it again. Without that, the
+// user's own git looks at the files, so it may fail.
+func refresh(ctx context.Context, g git, edit indexEdit) error {
+	if err := edit.owner.copyFile(edit.temp, edit.looked); err != nil {
+		return err
+	}
+	_, err := g.with("GIT_INDEX_FILE="+edit.looked).look(ctx, "update-index", "-q", "--refresh")
+	if err != nil && !saidNo(err) {
+		return ctx.Err()
+	}
+	return os.Rename(edit.looked, edit.temp)
 }
 
 // withoutFilters are variables that switch the user's filters off.

@@ -16,12 +16,22 @@ import (
 // killGrace bounds the wait for the pipes of a git process that was cancelled.
 const killGrace = time.Second
 
+// lookPatience bounds a git process that looks at the files of the work tree.
+const lookPatience = 10 * time.Second
+
 // git runs the host's git program on the user's repository, which is named
 // explicitly: nothing in the work tree can lead it elsewhere.
+//
+// The work tree is not even looked at, except by [git.look]: an agent can put
+// pipes there, which git would wait at for ever. Attributes are those of the
+// index then.
 type git struct {
 	program string
 	dir     string
 	environ []string
+	// root is the work tree, and patience how long a process may look at it.
+	root     string
+	patience time.Duration
 	// held is a lock that outlives us as long as a git process works that we
 	// have started.
 	held  *os.File
@@ -35,13 +45,13 @@ func newGit(root, gitDir string) (git, error) {
 	}
 	environ := passed(os.Environ())
 	for name, value := range map[string]string{
-		"GIT_DIR": gitDir, "GIT_WORK_TREE": root, "GIT_LITERAL_PATHSPECS": "1",
+		"GIT_DIR": gitDir, "GIT_WORK_TREE": gitDir, "GIT_LITERAL_PATHSPECS": "1",
 		"GIT_CONFIG_NOSYSTEM": "1", "GIT_ATTR_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0",
 		"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_REPLACE_OBJECTS": "1", "GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C",
 	} {
 		environ = append(environ, name+"="+value)
 	}
-	return git{program: program, dir: root, environ: environ, owner: ownerOf(gitDir)}, nil
+	return git{program: program, dir: gitDir, environ: environ, root: root, patience: lookPatience, owner: ownerOf(gitDir)}, nil
 }
 
 // passed are the variables that git needs of the user's environment.
@@ -94,6 +104,7 @@ func (g git) stream(ctx context.Context, stdin io.Reader, stdout io.Writer, args
 	cmd.Dir, cmd.Env, cmd.WaitDelay, cmd.Stdin = g.dir, g.environ, killGrace, stdin
 	inherit(cmd, g.held)
 	g.owner.runAs(cmd)
+	cmd.Cancel = func() error { return killAll(cmd) }
 	var stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = stdout, &stderr
 	err := cmd.Run()
@@ -104,6 +115,16 @@ func (g git) stream(ctx context.Context, stdin io.Reader, stdout io.Writer, args
 		err = &gitError{command: args[0], words: oneLine(stderr.String()), exit: exit}
 	}
 	return err
+}
+
+// look runs git where it sees the files of the work tree, for a limited time. It
+// holds no lock of ours: when we are killed, nobody waits for it.
+func (g git) look(ctx context.Context, args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, g.patience)
+	defer cancel()
+	g = g.with("GIT_WORK_TREE=" + g.root)
+	g.dir, g.held = g.root, nil
+	return g.run(ctx, nil, args...)
 }
 
 // line returns the only line of what git says.

@@ -3,6 +3,7 @@ package privategit
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -59,10 +60,20 @@ func (r *Repo) freshIndex(ctx context.Context, all []setting) (content []byte, f
 // filteredPaths returns the files that filters of the user's configuration
 // (git-lfs, git-crypt) turn into something else when they are committed. The
 // sandbox has none of these: there, the contents would be committed as they are.
-func filteredPaths(ctx context.Context, g git, all []setting) ([]string, error) {
-	var paths []string
+// If git cannot read the attributes in the work tree, those of the index count.
+func filteredPaths(ctx context.Context, g git, all []setting) (paths []string, err error) {
+	blocked := false
+	g = g.with("GIT_LITERAL_PATHSPECS=0")
 	for _, name := range filters(all) {
-		out, err := g.with("GIT_LITERAL_PATHSPECS=0").run(ctx, nil, "ls-files", "-z", "--", ":(attr:filter="+name+")")
+		args := []string{"ls-files", "-z", "--", ":(attr:filter=" + name + ")"}
+		var out []byte
+		if !blocked {
+			out, err = g.look(ctx, args...)
+			blocked = errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
+		}
+		if blocked {
+			out, err = g.run(ctx, nil, args...)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("looking for files of the filter %q: %w", name, err)
 		}
@@ -105,8 +116,8 @@ func (o owner) copyFile(from, to string) error {
 // indexEdit is a change of the user's index: made beside it while its lock is
 // held, and put in its place at the end.
 type indexEdit struct {
-	lock, temp, index string
-	owner             owner
+	lock, temp, looked, index string
+	owner                     owner
 }
 
 func newToken() string { return "docker-ralph " + rand.Text() }
@@ -114,7 +125,8 @@ func newToken() string { return "docker-ralph " + rand.Text() }
 func (r *Repo) indexEdit(token string) indexEdit {
 	index := filepath.Join(r.gitDir, "index")
 	_, id, _ := strings.Cut(token, " ")
-	return indexEdit{lock: index + ".lock", temp: index + ".ralph-" + id, index: index, owner: r.git.owner}
+	temp := index + ".ralph-" + id
+	return indexEdit{lock: index + ".lock", temp: temp, looked: temp + ".looked", index: index, owner: r.git.owner}
 }
 
 // begin takes git's own lock of the index, marked with the token, and copies the
@@ -154,6 +166,8 @@ func (e indexEdit) clear(token string) {
 	if content, err := os.ReadFile(e.lock); err == nil && string(content) == token {
 		_ = os.Remove(e.lock)
 	}
-	_ = os.Remove(e.temp)
-	_ = os.Remove(e.temp + ".lock")
+	for _, path := range []string{e.temp, e.looked} {
+		_ = os.Remove(path)
+		_ = os.Remove(path + ".lock")
+	}
 }
