@@ -43,11 +43,21 @@ func blobID(root, path string, format int) string {
 	case !info.Mode().IsRegular():
 		return "?"
 	}
-	f, err := dir.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // it may have become a pipe
+	return contentID(dir, path, format)
+}
+
+// contentID is that of a file's content. The file may have become something else
+// since it was looked at: a pipe would have no end.
+func contentID(dir *os.Root, path string, format int) string {
+	f, err := dir.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return "?"
 	}
 	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxHashed {
+		return "?"
+	}
 	h := newBlob(format, info.Size())
 	if n, err := io.Copy(h, io.LimitReader(f, info.Size()+1)); err != nil || n != info.Size() {
 		return "?"

@@ -160,3 +160,17 @@ func TestAKillWhileGitWaitsInTheWorkTree(t *testing.T) {
 	assert.Equal(t, w.tip("main"), tip)
 	w.released()
 }
+
+// A file can become a pipe between two looks at it.
+func TestNoPipeIsRead(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "pipe")
+	assert.NilError(t, syscall.Mkfifo(path, 0o600))
+	held, err := os.OpenFile(path, os.O_RDWR, 0) // a writer that says nothing
+	assert.NilError(t, err)
+	defer func() { _ = held.Close() }()
+	root, err := os.OpenRoot(dir)
+	assert.NilError(t, err)
+	defer func() { _ = root.Close() }()
+	assert.Equal(t, contentID(root, "pipe", 40), "?")
+}
