@@ -135,7 +135,8 @@ func (h Host) executeSynced(ctx context.Context, at place, sb lifecycle.Sandbox,
 		}
 		return h.execute(ctx, at.driver, sb, p, command)
 	}
-	if err := at.git.alive.RLock(); err != nil {
+	// Another command that ends may hold it while it fetches.
+	if _, err := at.git.alive.TryRLockContext(ctx, 10*time.Millisecond); err != nil {
 		return 0, fmt.Errorf("locking %s: %w", at.git.alive.Path(), err)
 	}
 	defer func() { _ = at.git.alive.Close() }()
@@ -281,9 +282,16 @@ func (g *ownGit) add(res privategit.Result) privategit.Result {
 	return res
 }
 
-// bringOut fetches what a command has committed and tells where it is.
+// bringOut fetches what a command has committed and tells where it is. As long as
+// another one may commit, which need not run in the sandbox yet, more can come. None
+// begins meanwhile.
 func (h Host) bringOut(ctx context.Context, at place, sb lifecycle.Sandbox) error {
-	res, err := at.git.repo.Out(ctx, shell(at.driver, sb), h.idle(ctx, at.driver, sb))
+	alone, err := at.git.alive.TryLock()
+	if alone {
+		defer func() { _ = at.git.alive.Close() }()
+	}
+	ended := err == nil && alone && h.idle(ctx, at.driver, sb)
+	res, err := at.git.repo.Out(ctx, shell(at.driver, sb), ended)
 	if isHeld(err) {
 		h.reportSync(at.git.result) // what came before
 		return explainHeld(at.driver, sb, err)

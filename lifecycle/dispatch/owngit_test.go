@@ -4,14 +4,19 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/gofrs/flock"
 	"gotest.tools/v3/assert"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/privategit"
+	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 func TestWhoGetsAGitDirectoryOfItsOwn(t *testing.T) {
@@ -54,6 +59,65 @@ func TestAFetchUnderWayComesToItsEnd(t *testing.T) {
 	time.AfterFunc(50*time.Millisecond, func() { close(free) })
 	stop()
 	assert.Equal(t, g.result.Commits, 3)
+}
+
+// answering is a sandbox in which nothing runs, and whose git gives one answer.
+type answering struct {
+	lifecycle.Driver
+	answer string
+}
+
+func (answering) Busy(context.Context, lifecycle.Sandbox) (bool, error) { return false, nil }
+
+func (a answering) Exec(_ context.Context, _ lifecycle.Sandbox, p lifecycle.Process) (int, error) {
+	_, err := p.Stdout.Write([]byte(a.answer))
+	return 0, err
+}
+
+// Between the note that a command may commit and the start of its agent, nothing
+// runs in the sandbox.
+func TestCommitsAreNotAllHomeWhileACommandBegins(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	root := t.TempDir()
+	for _, args := range [][]string{
+		{"init", "-q", "-b", "main"},
+		{"-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "first"},
+	} {
+		out, err := exec.CommandContext(t.Context(), "git", append([]string{"-C", root}, args...)...).CombinedOutput()
+		assert.NilError(t, err, "%s", out)
+	}
+	tip, err := exec.CommandContext(t.Context(), "git", "-C", root, "rev-parse", "HEAD").Output()
+	assert.NilError(t, err)
+	wt, err := scope.Detect(t.Context(), root, func(name string) string {
+		return map[string]string{"RALPH_SCOPE_REPO": "acme/shop"}[name]
+	})
+	assert.NilError(t, err)
+
+	h := Host{StateDir: t.TempDir(), Stderr: new(bytes.Buffer)}
+	sb := lifecycle.Sandbox{Name: "ralph-test", Root: wt.Root}
+	id := strings.TrimSpace(string(tip))
+	command := func() place {
+		repo, err := privategit.Open(wt, sb.Name, h.StateDir)
+		assert.NilError(t, err)
+		return place{
+			driver: answering{answer: id + " refs/heads/main\n- HEAD refs/heads/main\n\n"},
+			git:    &ownGit{repo: repo, alive: flock.New(filepath.Join(h.lockDir(), sb.Name+".git-alive"))},
+		}
+	}
+	first, second := command(), command()
+	assert.NilError(t, first.git.repo.Begin(t.Context()))
+
+	assert.NilError(t, second.git.alive.RLock())
+	assert.NilError(t, second.git.repo.Begin(t.Context()))
+	assert.NilError(t, h.bringOut(t.Context(), first, sb))
+	assert.Assert(t, !privategit.Saved(h.StateDir, sb.Name))
+
+	assert.NilError(t, second.git.alive.Close())
+	assert.NilError(t, h.bringOut(t.Context(), second, sb))
+	assert.Assert(t, privategit.Saved(h.StateDir, sb.Name))
+	free, err := first.git.alive.TryLock()
+	assert.NilError(t, err)
+	assert.Assert(t, free, "it is held no longer than that")
 }
 
 func TestProbe(t *testing.T) {
