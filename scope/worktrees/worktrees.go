@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/docker-ralph/docker-ralph/scope"
 )
@@ -28,7 +29,11 @@ type Repository struct {
 	main       string // empty if it cannot be known
 	common     string
 	mainBranch string
+	patience   time.Duration // with git where it looks at files
 }
+
+// lookPatience is enough for the files of large repositories.
+const lookPatience = time.Minute
 
 // Open returns the repository of a work tree.
 func Open(wt scope.Worktree) (*Repository, error) {
@@ -36,7 +41,7 @@ func Open(wt scope.Worktree) (*Repository, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Repository{git: program, here: realPath(wt.Root), main: wt.MainRoot, common: wt.CommonDir}, nil
+	return &Repository{git: program, here: realPath(wt.Root), main: wt.MainRoot, common: wt.CommonDir, patience: lookPatience}, nil
 }
 
 // Tree is a work tree that git knows.
