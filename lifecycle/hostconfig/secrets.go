@@ -15,9 +15,12 @@ import (
 	"github.com/docker-ralph/docker-ralph/pattern"
 )
 
+// secretWord is in names of secrets.
+const secretWord = `(api[-_]?key|access[-_]?key|private[-_]?key|token|secret|passw(or)?d|passphrase|authorization|credential|bearer|cookie)`
+
 var (
 	// secretName is how members are called whose text is a secret.
-	secretName = pattern.New(`(?i)(api[-_]?key|access[-_]?key|private[-_]?key|token|secret|passw(or)?d|passphrase|authorization|credential|bearer|cookie)`)
+	secretName = pattern.New(`(?i)` + secretWord)
 	// naming is the end of names of members that only say where a secret is.
 	naming = pattern.New(`(?i)([-_]?env([-_]?(var|key|name))?|file|path)$`)
 	// reference is a text that leads to a variable.
@@ -25,7 +28,7 @@ var (
 	// wellKnown is what keys look like, and addresses with a password.
 	wellKnown = pattern.New(`sk-(ant-|proj-|or-)?[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|` +
 		`(AKIA|ASIA)[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{30,}|xox[abprs]-[0-9A-Za-z-]{10,}|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}|` +
-		`eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.|-----BEGIN [A-Z ]*PRIVATE KEY|://[^/@\s:"']+:[^/@\s"']+@`)
+		`eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.|-----BEGIN [A-Z ]*PRIVATE KEY|://[^/@\s:"']*:[^/@\s"']+@`)
 )
 
 // marks returns what every key that is known by its looks has in it. Looking for
@@ -117,6 +120,11 @@ func (s *scrubber) scrub(name string, value any) any {
 		return s.argument(name, "", value)
 	case map[string]any:
 		for member, inner := range value {
+			if carriesSecret(member) {
+				delete(value, member)
+				s.removed = append(s.removed, "a name with a secret in it") // which nobody is to read
+				continue
+			}
 			if s.secret(name, member, inner) {
 				delete(value, member)
 				s.removed = append(s.removed, member)
@@ -145,31 +153,12 @@ func element(list []any, i int) any {
 	return list[i]
 }
 
-// argument returns one text of a list, which can be the command line of a
-// program, without a secret in it.
-func (s *scrubber) argument(list, before, text string) string {
-	flag, value, joined := strings.Cut(text, "=")
-	switch {
-	case joined && secretName().MatchString(flag) && value != "" && !reference().MatchString(value):
-		s.removed = append(s.removed, list)
-		return flag + "="
-	case strings.HasPrefix(before, "-") && !strings.Contains(before, "=") && secretName().MatchString(before) && !strings.HasPrefix(text, "-") && !reference().MatchString(text),
-		wellKnown().MatchString(text):
-		s.removed = append(s.removed, list)
-		return ""
-	}
-	return text
-}
-
 // secret tells whether a member of an object is to be taken out.
 func (s *scrubber) secret(object, name string, value any) bool {
 	if object == "env" && (slices.Contains(s.unwanted, name) || isProxy(name)) {
 		return true // by it the agent would pass by what docker-ralph has set
 	}
-	if wellKnown().MatchString(name) {
-		return true
-	}
-	named := secretName().MatchString(name) && !naming().MatchString(name)
+	named := secretName().MatchString(name) && !naming().MatchString(name) || isHeaders(object) && secretHeader(name)
 	switch value := value.(type) {
 	case string:
 		if value == "" || reference().MatchString(value) {
@@ -181,6 +170,19 @@ func (s *scrubber) secret(object, name string, value any) bool {
 	default:
 		return false // a number such as max_tokens
 	}
+}
+
+// carriesSecret tells whether there is a secret in the name of a member, which can
+// be an address or the beginning of a command.
+func carriesSecret(name string) bool {
+	_, found := withoutNamed(name, false)
+	return found || wellKnown().MatchString(name) || namesToken(name)
+}
+
+// isHeaders tells whether an object has headers of requests. What codex has in
+// env_http_headers are names of variables.
+func isHeaders(object string) bool {
+	return headerFlag().MatchString(object) && !strings.HasPrefix(object, "env_")
 }
 
 func isProxy(name string) bool {
