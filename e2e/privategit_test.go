@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,6 +24,28 @@ func privately(t *testing.T, test func(t *testing.T, w *world)) {
 	each(t, func(t *testing.T, w *world) {
 		w.setenv("RALPH_GIT", "private")
 		test(t, w)
+	})
+}
+
+// A sandbox for one command that has the only copy of commits outlives it, and the
+// next command takes them and removes it.
+func TestASandboxForOneCommandStaysWithItsCommits(t *testing.T) {
+	privately(t, func(t *testing.T, w *world) {
+		w.configureUser(t, "[sandbox]\nreuse_container = false\n")
+		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{
+			"echo a > a && git add a && git commit -qm 'Only a' && mv /opt/ralph-git/own/HEAD /opt/ralph-git/own/away",
+		}})
+		build := w.ralph(t, "build", "-n", "1")
+		assert.Check(t, build.code != 0)
+		kept := w.sandbox(t)
+		assert.Check(t, is.Contains(build.stderr, "the sandbox's commits are only in the sandbox "+kept.Name+" yet"))
+		assert.Check(t, !strings.Contains(w.git(t, "log", "--format=%s"), "Only a"))
+
+		run(t, w.docker("exec", "-u", fmt.Sprintf("%d:%d", w.uid, w.gid), kept.ID, "mv", "/opt/ralph-git/own/away", "/opt/ralph-git/own/HEAD")).expect(t, 0)
+		w.ok(t, "task", "list")
+		assert.Check(t, is.Contains(w.git(t, "log", "--format=%s"), "Only a"))
+		assert.Equal(t, len(w.sandboxes(t)), 0)
+		assert.Equal(t, len(w.sandboxVolumes(t)), 0)
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 // ephemeralSuffix is the length of what makes such a name its own, with a dash.
@@ -37,12 +38,19 @@ func isEphemeralOf(name, of string) bool {
 	return ok && len(suffix) == ephemeralSuffix-1 && !strings.Contains(suffix, "-")
 }
 
-// removeAfter removes a sandbox that was made for one dispatch, also when the
-// user has interrupted it.
-func removeAfter(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+// discard removes a sandbox that was made for one dispatch, also when the user has
+// interrupted it. If its commits were not fetched at the end, that is done before;
+// if it cannot be done, the sandbox stays, and the next dispatch tries again.
+func (h Host) discard(ctx context.Context, at place, wt scope.Worktree, sb lifecycle.Sandbox, fetched bool) error {
+	ctx = context.WithoutCancel(ctx)
+	if !fetched {
+		if err := h.save(at, wt)(ctx, sb); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	return driver.Remove(ctx, sb)
+	return at.driver.Remove(ctx, sb)
 }
 
 // sweep removes sandboxes for one dispatch whose dispatch was killed. A live

@@ -61,8 +61,8 @@ func (h Host) conclude(ctx context.Context, at place, wt scope.Worktree, spec li
 		unsaved = h.bringHome(ctx, at, wt, sb)
 	}
 	h.tellEnded(ctx, at.driver, sb, command, code, errors.Join(err, unsaved))
-	if spec.Ephemeral && sb.Name != "" && !errors.Is(err, lifecycle.ErrDetached) && !isHeld(unsaved) {
-		err = errors.Join(err, removeAfter(ctx, at.driver, sb))
+	if spec.Ephemeral && sb.Name != "" && !errors.Is(err, lifecycle.ErrDetached) && unsaved == nil {
+		err = errors.Join(err, h.discard(ctx, at, wt, sb, err == nil || at.git != nil && !at.git.repo.Unfinished()))
 	}
 	if unsaved != nil && code != 0 {
 		h.report(fmt.Sprintf("Warning: %v", unsaved)) // how the command ended says more
