@@ -108,6 +108,22 @@ func TestNothingOfAWallIsLeft(t *testing.T) {
 	})
 }
 
+// The sandbox of another branch, whose name it also would have, is not the scope's.
+func TestTheNetworkOfAnotherBranchOfTheSameName(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.setenv("RALPH_NETWORK", "allowlist")
+		w.git(t, "checkout", "-q", "-b", "feature-auth")
+		w.ok(t, "task", "list")
+		w.git(t, "checkout", "-q", "-b", "feature/auth")
+		for _, args := range [][]string{{"ls"}, {"log"}, {"allow", "other.example"}, {"deny", "other.example"}} {
+			res := w.ralph(t, append([]string{"network"}, args...)...).expect(t, 1)
+			assert.Check(t, is.Contains(res.stderr, `on branch "feature-auth", not to `+w.slug+` on branch "feature/auth", which yields the same name`))
+		}
+		w.git(t, "checkout", "-q", "feature-auth")
+		assert.Check(t, !strings.Contains(w.ok(t, "network", "ls"), "other.example"))
+	})
+}
+
 func TestWhoChoosesTheNetworkPolicy(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
 		w.byDefault()

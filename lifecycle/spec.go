@@ -62,10 +62,10 @@ func (e Egress) digest() string {
 	return fmt.Sprintf("%s %q", e.Policy.Mode, slices.Compact(lines))
 }
 
-// check compares a sandbox that has the spec's name with the spec's scope
+// Check compares a sandbox that has the spec's name with the spec's scope
 // and work tree. Names are made from scopes with loss, so two scopes can meet
 // in one name; sharing the sandbox would mix their work.
-func (s Spec) check(sb Sandbox, manual Manual) error {
+func (s Spec) Check(sb Sandbox, manual Manual) error {
 	if sb.Scope != s.Scope {
 		return fmt.Errorf("the sandbox %s belongs to %s on branch %q, not to %s on branch %q, which yields the same name: use another branch name, or set RALPH_SCOPE_BRANCH",
 			sb.Name, sb.Scope.Repo, sb.Scope.Branch, s.Scope.Repo, s.Scope.Branch)

@@ -28,6 +28,7 @@ type networkScope struct {
 	policy egress.Policy // without amendments
 }
 
+// networkScope finds the sandbox of the current scope, if there is one.
 func (h Host) networkScope(ctx context.Context, over config.Overrides) (n networkScope, err error) {
 	connected := h.connect()
 	wt, err := scope.Detect(ctx, h.Dir, h.getenv)
@@ -49,23 +50,26 @@ func (h Host) networkScope(ctx context.Context, over config.Overrides) (n networ
 	if n.policy, err = cfg.Policy(); err != nil {
 		return n, err
 	}
+	var driver lifecycle.Driver
 	switch kind {
 	case config.DriverSbx:
 		n.vm = h.microVM(h.sbx(nil))
-		n.sb, err = n.vm.Lookup(ctx, n.name)
-		return n, err
+		driver = n.vm
 	case config.DriverDockerSandbox:
 		n.vm = h.microVM(h.dockerSandbox())
-		n.sb, err = n.vm.Lookup(ctx, n.name)
+		driver = n.vm
+	default:
+		api, err := connected()
+		if err != nil {
+			return n, err
+		}
+		n.driver = &container.Driver{API: api, Host: api.DaemonHost(), StateDir: h.StateDir, Report: h.report}
+		driver = n.driver
+	}
+	if n.sb, err = driver.Lookup(ctx, n.name); err != nil || n.sb.State == lifecycle.NotFound {
 		return n, err
 	}
-	api, err := connected()
-	if err != nil {
-		return n, err
-	}
-	n.driver = &container.Driver{API: api, Host: api.DaemonHost(), StateDir: h.StateDir, Report: h.report}
-	n.sb, err = n.driver.Lookup(ctx, n.name)
-	return n, err
+	return n, lifecycle.Spec{Scope: wt.Scope, Root: wt.Root}.Check(n.sb, driver.Manual(n.name))
 }
 
 // NetworkRule is a rule of the effective policy. Its names in JSON are part of
