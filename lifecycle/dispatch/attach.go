@@ -32,7 +32,7 @@ func Attach(ctx context.Context, h Host) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	n, err := h.detached(ctx, name, wt.Root)
+	n, err := h.detached(ctx, name, wt)
 	if err != nil {
 		return 0, err
 	}
@@ -45,9 +45,9 @@ func Attach(ctx context.Context, h Host) (int, error) {
 }
 
 // detached finds the loop without a terminal that was started last, in sandboxes
-// of the scope whose own sandbox has the name.
-func (h Host) detached(ctx context.Context, name, top string) (note, error) {
-	all, err := h.notesOf(name)
+// of the work tree's scope, whose own sandbox has the name.
+func (h Host) detached(ctx context.Context, name string, wt scope.Worktree) (note, error) {
+	all, err := h.notesIn(wt)
 	if err != nil {
 		return note{}, err
 	}
@@ -63,7 +63,7 @@ func (h Host) detached(ctx context.Context, name, top string) (note, error) {
 		}
 		running := n.live
 		if !running {
-			if running, err = h.fateOf(name, top, n.ID).ask(ctx); err != nil {
+			if running, err = h.fateOf(name, wt.Root, n.ID).ask(ctx); err != nil {
 				return note{}, err
 			}
 		}

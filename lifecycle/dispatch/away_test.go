@@ -17,6 +17,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/ralph/looplog"
+	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 // leaving is a host whose terminal can be lost.
@@ -45,7 +46,8 @@ func eventuallyAway(t *testing.T, h Host) {
 
 func TestWhatLeavesItsTerminalWritesALog(t *testing.T) {
 	h, lost, screen := leaving(t)
-	sb := lifecycle.Sandbox{Name: "ralph-a"}
+	wt := scope.Worktree{Root: "/a", Scope: scope.Scope{Repo: "a", Branch: "b"}}
+	sb := lifecycle.Sandbox{Name: "ralph-a-b", Root: wt.Root, Scope: wt.Scope}
 	n, err := h.note(sb, lifecycle.Process{ID: h.dispatchID(), Args: []string{"ralph", "build"}})
 	assert.NilError(t, err)
 	assert.NilError(t, h.away.noted(n))
@@ -71,10 +73,10 @@ func TestWhatLeavesItsTerminalWritesALog(t *testing.T) {
 	assert.Equal(t, len(all), 1)
 	assert.Check(t, all[0].live && all[0].Detached)
 	assert.Check(t, is.Equal(all[0].Log, h.away.path))
-	h.tellBeside(sb.Name)
+	h.tellBeside(wt)
 	log, err = os.ReadFile(h.away.path)
 	assert.NilError(t, err)
-	assert.Check(t, is.Contains(string(log), `Note: "ralph build" runs in the sandbox ralph-a without a terminal, since `))
+	assert.Check(t, is.Contains(string(log), `Note: "ralph build" runs in the sandbox ralph-a-b without a terminal, since `))
 
 	_, err = Ended(h.StateDir, sb.Name)
 	assert.ErrorIs(t, err, fs.ErrNotExist)
@@ -178,6 +180,31 @@ func TestNamesOfSandboxesForOneDispatch(t *testing.T) {
 	}
 	assert.Check(t, !isEphemeralOf("ralph-a-feature", "ralph-a"), "another branch")
 	assert.Check(t, !isEphemeralOf("ralph-a-fea-ture", "ralph-a"))
+}
+
+// The sandbox of another branch can be called like one for one dispatch, and that of
+// another clone, or of another branch, like one's own.
+func TestNotesOfAScope(t *testing.T) {
+	h := Host{StateDir: t.TempDir()}
+	wt := scope.Worktree{Root: "/shop", Scope: scope.Scope{Repo: "acme/shop", Branch: "log/in"}}
+	for id, sb := range map[string]lifecycle.Sandbox{
+		"own":       {Name: "ralph-acme-shop-log-in", Root: wt.Root, Scope: wt.Scope},
+		"ephemeral": {Name: "ralph-acme-shop-log-in-abcdefgh", Root: wt.Root, Scope: wt.Scope},
+		"refactor":  {Name: "ralph-acme-shop-log-in-refactor", Root: wt.Root, Scope: scope.Scope{Repo: "acme/shop", Branch: "log/in-refactor"}},
+		"dash":      {Name: "ralph-acme-shop-log-in", Root: wt.Root, Scope: scope.Scope{Repo: "acme/shop", Branch: "log-in"}},
+		"clone":     {Name: "ralph-acme-shop-log-in-12345678", Root: "/clone", Scope: wt.Scope},
+	} {
+		n, err := h.note(sb, lifecycle.Process{ID: id, Args: []string{"ralph", "build"}})
+		assert.NilError(t, err)
+		defer func() { _ = n.lock.Close() }()
+	}
+	all, err := h.notesIn(wt)
+	assert.NilError(t, err)
+	ids := map[string]bool{}
+	for _, n := range all {
+		ids[n.ID] = true
+	}
+	assert.DeepEqual(t, ids, map[string]bool{"own": true, "ephemeral": true})
 }
 
 func TestASummaryIsOnePrintableLine(t *testing.T) {

@@ -85,7 +85,7 @@ func (j *job) do(ctx context.Context, env []string) (int, error) {
 	}
 	if IsLoop(j.opts.Command) {
 		j.tellEnd(own)
-		j.tellBeside(own)
+		j.tellBeside(j.wt)
 	}
 	code, sb, err := j.ensureAndExecute(ctx, j.at, j.spec, ensurer, j.opts, lifecycle.Process{
 		ID:      j.dispatchID(),

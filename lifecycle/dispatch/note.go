@@ -16,6 +16,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 // note is what a dispatch leaves on the host while it runs. A live one holds a
@@ -25,6 +26,9 @@ type note struct {
 	ID      string    `json:"id"`
 	Command []string  `json:"command"`
 	Since   time.Time `json:"since"`
+	// Scope and Root are those of its sandbox: a name does not tell which they are.
+	Scope scope.Scope `json:"scope"`
+	Root  string      `json:"root"`
 	// Detached says that the dispatch has left its terminal; Log is where its
 	// output goes then, if anywhere.
 	Detached bool   `json:"detached,omitempty"`
@@ -49,7 +53,7 @@ func (h Host) note(sb lifecycle.Sandbox, p lifecycle.Process) (*heldNote, error)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("noting the dispatch: %w", err)
 	}
-	n := &heldNote{note: note{ID: p.ID, Command: p.Args, Since: time.Now().UTC()}, path: filepath.Join(dir, p.ID)}
+	n := &heldNote{note: note{ID: p.ID, Command: p.Args, Since: time.Now().UTC(), Scope: sb.Scope, Root: sb.Root}, path: filepath.Join(dir, p.ID)}
 	n.lock = flock.New(n.path, flock.SetPermissions(0o600))
 	if err := n.lock.Lock(); err != nil {
 		return nil, fmt.Errorf("noting the dispatch: %w", err)
@@ -119,8 +123,8 @@ func (h Host) reportOrphans(ctx context.Context, driver lifecycle.Driver, sb lif
 
 // tellBeside tells of loops in a sandbox that have left their terminals. Nobody
 // has to be asked: they are watched by processes of ours.
-func (h Host) tellBeside(sandbox string) {
-	all, err := h.notesOf(sandbox)
+func (h Host) tellBeside(wt scope.Worktree) {
+	all, err := h.notesIn(wt)
 	if err != nil {
 		return // those that nobody watches are looked for with more care
 	}
@@ -172,8 +176,18 @@ func (h Host) notes(name string) ([]note, error) {
 	return all, nil
 }
 
-// notesOf returns the notes of a scope's sandbox of this name, and of those that
-// were made for one dispatch.
+// notesIn returns the notes of the sandboxes of a work tree's scope.
+func (h Host) notesIn(wt scope.Worktree) ([]note, error) {
+	name, err := wt.Scope.SandboxName()
+	if err != nil {
+		return nil, err
+	}
+	all, err := h.notesOf(name)
+	return slices.DeleteFunc(all, func(n note) bool { return n.Scope != wt.Scope || n.Root != wt.Root }), err
+}
+
+// notesOf returns the notes of a sandbox of this name, and of those that can have
+// been made for one dispatch of its scope: the name of another branch can look so.
 func (h Host) notesOf(name string) ([]note, error) {
 	dirs, err := os.ReadDir(h.noteDir(""))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
