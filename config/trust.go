@@ -94,13 +94,17 @@ func (t TrustStore) Approve(root, digest string) error {
 	})
 }
 
-// Revoke forgets every approval of root. Sandboxes that exist stay as they
-// are.
-func (t TrustStore) Revoke(root string) error {
+// Revoke forgets every approval of the work trees with these roots. Sandboxes
+// that exist stay as they are.
+func (t TrustStore) Revoke(roots ...string) error {
 	if _, err := os.Lstat(t.Path); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return t.update(func(content *trustFile) { delete(content.Roots, filepath.Clean(root)) })
+	return t.update(func(content *trustFile) {
+		for _, root := range roots {
+			delete(content.Roots, filepath.Clean(root))
+		}
+	})
 }
 
 // update changes the file under its lock.

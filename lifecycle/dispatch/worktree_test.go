@@ -256,6 +256,36 @@ func TestWorktreesHaveTheApprovalsOfTheMainOne(t *testing.T) {
 	assert.Assert(t, errors.As(configure(path), &untrusted), "another content")
 }
 
+// Whichever work tree one is in, none has an approval afterwards.
+func TestRevokingIsForTheWholeRepository(t *testing.T) {
+	h, _ := treeHost(t)
+	roots := []string{h.Dir}
+	for _, name := range []string{"x", "y"} {
+		path, err := AddWorktree(t.Context(), h, Worktree{Name: name})
+		assert.NilError(t, err)
+		roots = append(roots, path)
+	}
+	store := config.NewTrustStore(h.StateDir)
+	for _, from := range roots {
+		var digests []string
+		for _, root := range roots {
+			assert.NilError(t, os.WriteFile(filepath.Join(root, "ralph.toml"), []byte("[sandbox.network]\npolicy = \"allow-all\"\n"), 0o600))
+			_, err := Trust(t.Context(), root, h.StateDir, false)
+			assert.NilError(t, err)
+			cfg, err := loadConfig(config.Sources{Root: root, UserDir: h.StateDir})
+			assert.NilError(t, err)
+			digests = append(digests, cfg.WideningDigest())
+		}
+		_, err := Trust(t.Context(), from, h.StateDir, true)
+		assert.NilError(t, err)
+		for i, root := range roots {
+			approved, err := store.Approved(root, digests[i])
+			assert.NilError(t, err)
+			assert.Check(t, !approved, "%s, from %s", root, from)
+		}
+	}
+}
+
 func TestSandboxOfAWorktree(t *testing.T) {
 	box := func(name, root, branch string) located {
 		return located{sb: lifecycle.Sandbox{Name: name, Root: root, State: lifecycle.Running, Scope: scope.Scope{Branch: branch}}}
