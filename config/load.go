@@ -230,7 +230,7 @@ func flags(o Overrides) []given {
 		fail := func(err error) error { return fmt.Errorf("%s %q: %w", flag, *value, err) }
 		values = append(values, given{known.settings[key], *value, Origin{Kind: FromFlag, Name: flag}, fail})
 	}
-	add("agent.name", "--agent", o.Agent)
+	add(keyAgent, "--agent", o.Agent)
 	add("agent.model", "--model", o.Model)
 	add("sandbox.driver", "--driver", o.Driver)
 	add(keyImage, "--image", o.Image)

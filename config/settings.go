@@ -57,6 +57,7 @@ const (
 
 // Keys that other code has to name.
 const (
+	keyAgent   = "agent.name"
 	keyEnabled = "sandbox.enabled"
 	keyDriver  = "sandbox.driver"
 	keySource  = "ralph.source"
@@ -89,7 +90,7 @@ func settings() []setting {
 
 func mainSettings() []setting {
 	return []setting{
-		{key: "agent.name", form: text, env: "RALPH_AGENT", set: func(c *Config, v string, _ OriginKind) error {
+		{key: keyAgent, form: text, env: "RALPH_AGENT", set: func(c *Config, v string, _ OriginKind) error {
 			c.Agent.Name = v
 			return checkAgent(v)
 		}},

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/docker-ralph/docker-ralph/lifecycle/credential"
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
 
@@ -32,6 +33,7 @@ type wider struct {
 func widerKeys() map[string]wider {
 	is := func(one string) func(string) bool { return func(v string) bool { return v == one } }
 	return map[string]wider{
+		keyAgent: {"runs an agent that gets keys of yours for its model into containers, where it can read them", widensAgent},
 		keyPass:  {why: "gives the agent this variable of your environment"},
 		keyImage: {why: "runs the agent in an image that was not built here"},
 		keyBase:  {why: "builds the agent's image on this one"},
@@ -49,6 +51,9 @@ func widerKeys() map[string]wider {
 		KeyAllowed:  {"lets the agent reach this host", widensAllowed},
 	}
 }
+
+// widensAgent tells whether keys go in that stay outside with the default agent.
+func widensAgent(name string) bool { return len(credential.Unkept(name)) > 0 }
 
 // asks tells whether a value widens.
 func (w wider) asks(v string) bool {

@@ -3,6 +3,7 @@ package credential
 import (
 	"context"
 	"encoding/json"
+	"slices"
 )
 
 // customHeaders holds headers that Claude Code adds to its requests.
@@ -73,6 +74,16 @@ func familyOf(agent string) family {
 		}}
 	}
 	return family{}
+}
+
+// Unkept returns the variables with keys of an agent that go into containers, as no
+// proxy can add them to its requests.
+func Unkept(agent string) []string {
+	var kept []string
+	for _, p := range familyOf(agent).providers {
+		kept = append(kept, keysFor(agent, p.name)...)
+	}
+	return slices.DeleteFunc(Names(agent), func(name string) bool { return !holdsKey(name) || slices.Contains(kept, name) })
 }
 
 // tellEndpoint is for agents with a variable for their endpoint.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +32,29 @@ func routeLine(r egress.Route) string {
 		}
 	}
 	return line
+}
+
+func TestKeysThatNoProxyKeeps(t *testing.T) {
+	for agent, want := range map[string][]string{
+		"claude": nil, "codex": nil, "shell": nil, "mine": nil,
+		"opencode": {"GEMINI_API_KEY"},
+		"gemini":   {"GEMINI_API_KEY", "GOOGLE_API_KEY"},
+		"crush":    {"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"},
+		"copilot":  {"COPILOT_GITHUB_TOKEN", "COPILOT_PROVIDER_API_KEY"},
+	} {
+		got := Unkept(agent)
+		assert.Check(t, len(got) == len(want) && slices.Equal(got, want), "%s: %v", agent, got)
+		// What goes in is what the router says goes in.
+		all := func(name string) (string, bool) {
+			if !holdsKey(name) {
+				return "", false
+			}
+			return "X-Key: k-" + name, true
+		}
+		routed, err := Router{LookupEnv: all}.Route(t.Context(), agent, nil)
+		assert.NilError(t, err)
+		assert.Check(t, len(routed.Exposed) == len(want) && slices.Equal(routed.Exposed, want), "%s: %v", agent, routed.Exposed)
+	}
 }
 
 func TestRoute(t *testing.T) {

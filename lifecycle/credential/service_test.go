@@ -1,4 +1,4 @@
-package credential
+package credential_test
 
 import (
 	"slices"
@@ -8,18 +8,26 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/lifecycle/credential"
 )
+
+func TestEveryAgentThatAsksAModelHasAKey(t *testing.T) {
+	for _, agent := range config.BuiltinAgents() {
+		assert.Equal(t, len(credential.Names(agent)) > 0, agent != "shell", agent)
+	}
+	assert.Equal(t, len(credential.Names("mine")), 0, "an agent of one's own gets what env.pass names")
+}
 
 func TestServicesOfEveryAgent(t *testing.T) {
 	for _, agent := range config.BuiltinAgents() {
-		services := Services(agent)
+		services := credential.Services(agent)
 		assert.Equal(t, len(services) > 0, agent != "shell", agent)
 		for _, s := range services {
 			assert.Assert(t, s.Name != "" && len(s.Variables) > 0, agent)
-			assert.Assert(t, s.Endpoint == "" || slices.Contains(Names(agent), s.Endpoint), "%s: Leave learns of %s only if Collect looks for it", agent, s.Endpoint)
+			assert.Assert(t, s.Endpoint == "" || slices.Contains(credential.Names(agent), s.Endpoint), "%s: Leave learns of %s only if Collect looks for it", agent, s.Endpoint)
 		}
 	}
-	assert.Equal(t, len(Services("mine")), 0)
+	assert.Equal(t, len(credential.Services("mine")), 0)
 }
 
 // What opens an agent's model must be known as a key, or it would go into a
@@ -31,8 +39,8 @@ func TestNoKeyIsForgotten(t *testing.T) {
 		"COPILOT_PROVIDER_BASE_URL", "COPILOT_PROVIDER_API_KEY", // no proxy knows this one: it goes in
 	}
 	for _, agent := range config.BuiltinAgents() {
-		for _, name := range Names(agent) {
-			known := slices.ContainsFunc(Services(agent), func(s Service) bool {
+		for _, name := range credential.Names(agent) {
+			known := slices.ContainsFunc(credential.Services(agent), func(s credential.Service) bool {
 				return s.Endpoint == name || slices.Contains(s.Variables, name)
 			})
 			assert.Equal(t, known, !slices.Contains(harmless, name), "%s of %s", name, agent)
@@ -75,7 +83,7 @@ func TestLeave(t *testing.T) {
 			env := strings.Fields(tc.env)
 			before := slices.Clone(env)
 			present := func(service string) bool { return slices.Contains(strings.Fields(tc.present), service) }
-			left, keyless := Leave(env, Services(tc.agent), present, strings.Fields(tc.named))
+			left, keyless := credential.Leave(env, credential.Services(tc.agent), present, strings.Fields(tc.named))
 			assert.Equal(t, strings.Join(left, " "), tc.want)
 			var names []string
 			for _, s := range keyless {
@@ -89,6 +97,6 @@ func TestLeave(t *testing.T) {
 
 func TestLeaveKeepsValuesWhole(t *testing.T) {
 	env := []string{"A=b=c d", "EMPTY=", "=C:=odd"}
-	left, _ := Leave(env, Services("opencode"), func(string) bool { return false }, nil)
+	left, _ := credential.Leave(env, credential.Services("opencode"), func(string) bool { return false }, nil)
 	assert.DeepEqual(t, left, env)
 }
