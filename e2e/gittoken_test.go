@@ -4,6 +4,8 @@ package e2e
 
 import (
 	"encoding/pem"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -11,8 +13,10 @@ import (
 	"net/http/httptest"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -147,6 +151,31 @@ func TestTheGitHostsTokenStaysOutside(t *testing.T) {
 		assert.Check(t, !strings.Contains(seen, token))
 		assert.DeepEqual(t, argvs(), map[string]bool{token: false, "git-remote-http": true})
 		w.nowhere(t, token)
+
+		// The proxy has it no longer than the command runs. Keys of one that was killed
+		// go with the next.
+		by := regexp.MustCompile(`http://\S+:8080/git/`).FindString(seen) + w.slug + ".git"
+		asks := func() string {
+			answer := run(t, w.docker("exec", "-u", fmt.Sprintf("%d:%d", w.uid, w.gid), sandbox.ID, "git", "-c", "http.proxy=", "ls-remote", by, "refs/heads/feature"))
+			return answer.stdout + answer.stderr
+		}
+		assert.Check(t, is.Contains(asks(), "503"))
+		w.plan(t, slowTask())
+		build := start(t, w.docker("ralph", "--git-token", "read", "build"))
+		appears(t, filepath.Join(w.repo, "begun"))
+		assert.Check(t, is.Contains(asks(), "refs/heads/feature"))
+		build.signalGroup(syscall.SIGKILL)
+		build.wait(t)
+		w.ok(t, "task", "list")
+		assert.Check(t, is.Contains(asks(), "refs/heads/feature"), "its agent still works")
+		w.write(t, filepath.Join(w.repo, "go"), "")
+		eventually(t, func() error {
+			w.ok(t, "task", "list")
+			if got := asks(); !strings.Contains(got, "503") {
+				return errors.New(got)
+			}
+			return nil
+		})
 
 		// A repository cannot ask for it by itself.
 		w.configure(t, "[sandbox]\ngit_token = \"read\"\n")

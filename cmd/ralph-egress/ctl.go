@@ -11,7 +11,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress/proxy"
 )
 
-var errCtlUsage = errors.New("usage: ralph-egress ctl policy|stats|reset, or ctl allow|deny [-origin TEXT] [-model] RULE…, or ctl routes < ROUTES")
+var errCtlUsage = errors.New("usage: ralph-egress ctl policy|stats|reset, or ctl allow|deny [-origin TEXT] RULE…, or ctl routes [RULE…] < ROUTES")
 
 // runCtl sends one order to the proxy of this container. The answer is JSON.
 func runCtl(ctx context.Context, args []string, std streams) error {
@@ -21,11 +21,10 @@ func runCtl(ctx context.Context, args []string, std streams) error {
 	flags := flag.NewFlagSet("ctl", flag.ContinueOnError)
 	flags.SetOutput(std.err)
 	origin := flags.String("origin", "docker ralph network", "where the rules come from")
-	model := flags.Bool("model", false, "the hosts are endpoints of the agent's model")
 	if err := flags.Parse(args[1:]); err != nil {
 		return errCtlUsage
 	}
-	order := proxy.Order{Do: args[0], Rules: flags.Args(), Origin: *origin, Model: *model}
+	order := proxy.Order{Do: args[0], Rules: flags.Args(), Origin: *origin}
 	switch order.Do {
 	case "policy", "stats", "reset":
 		if len(order.Rules) > 0 {
@@ -36,9 +35,6 @@ func runCtl(ctx context.Context, args []string, std streams) error {
 			return errCtlUsage
 		}
 	case "routes":
-		if len(order.Rules) > 0 {
-			return errCtlUsage
-		}
 		// They hold keys, so they are in no argument.
 		line, err := readLine(ctx, std.in)
 		if err != nil {

@@ -26,7 +26,7 @@ func TestUsage(t *testing.T) {
 	for _, args := range [][]string{nil, {"help"}, {"proxi"}, {"-h"}} {
 		assert.ErrorContains(t, run(t.Context(), args, streams{}), "usage: ralph-egress SUBCOMMAND")
 	}
-	for _, args := range [][]string{{}, {"polic"}, {"policy", "x"}, {"stats", "x"}, {"allow"}, {"deny"}, {"allow", "-x"}, {"routes", "x"}} {
+	for _, args := range [][]string{{}, {"polic"}, {"policy", "x"}, {"stats", "x"}, {"allow"}, {"deny"}, {"allow", "-x"}} {
 		assert.ErrorContains(t, run(t.Context(), append([]string{"ctl"}, args...), streams{err: io.Discard}), "usage: ralph-egress ctl")
 	}
 	assert.ErrorContains(t, run(t.Context(), []string{"proxy", "x"}, streams{}), "usage: ralph-egress proxy")

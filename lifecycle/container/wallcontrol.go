@@ -23,7 +23,7 @@ import (
 var ErrNoProxy = errors.New("the sandbox has no proxy")
 
 // Control has the running proxy of a sandbox do something at once, and returns
-// its answer as JSON: "policy", "stats", "allow RULE…" or "deny RULE…". Only
+// its answer as JSON: "policy", "stats", "reset", "allow RULE…" or "deny RULE…". Only
 // who may start a process beside the proxy can do so: nothing in the sandbox.
 func (d *Driver) Control(ctx context.Context, sb lifecycle.Sandbox, order ...string) ([]byte, error) {
 	if sb.Proxy == "" {
@@ -37,10 +37,11 @@ func (d *Driver) Control(ctx context.Context, sb lifecycle.Sandbox, order ...str
 	return []byte(out), nil
 }
 
-// HandOver gives the running proxy of a sandbox its routes, in place of those
-// that it has, and returns the URL below which the sandbox finds them. The keys
-// in them go to the proxy's memory, through the input of a command beside it.
-func (d *Driver) HandOver(ctx context.Context, sb lifecycle.Sandbox, routes []egress.Route) (base string, err error) {
+// HandOver gives the running proxy of a sandbox its routes and the rules for a
+// command's own endpoints, in place of those that it has, and returns the URL below
+// which the sandbox finds the routes. The keys in them go to the proxy's memory,
+// through the input of a command beside it.
+func (d *Driver) HandOver(ctx context.Context, sb lifecycle.Sandbox, routes []egress.Route, endpoints []string) (base string, err error) {
 	if sb.Proxy == "" {
 		return "", fmt.Errorf("handing keys to the proxy of %s: %w", sb.Name, ErrNoProxy)
 	}
@@ -49,7 +50,8 @@ func (d *Driver) HandOver(ctx context.Context, sb lifecycle.Sandbox, routes []eg
 	if err != nil {
 		return "", fmt.Errorf("handing keys to the proxy of %s: %w", sb.Name, err)
 	}
-	if _, err := d.runWith(ctx, proxyName(sb.Name), nobody, bytes.NewReader(append(line, '\n')), "/"+payload.EgressProgram, "ctl", "routes"); err != nil {
+	order := append([]string{"/" + payload.EgressProgram, "ctl", "routes"}, endpoints...)
+	if _, err := d.runWith(ctx, proxyName(sb.Name), nobody, bytes.NewReader(append(line, '\n')), order...); err != nil {
 		return "", fmt.Errorf("handing keys to the proxy of %s: %w", sb.Name, err)
 	}
 	return base, nil

@@ -110,10 +110,11 @@ func (h Host) ensureAndExecute(ctx context.Context, at place, spec lifecycle.Spe
 		if err := h.bringConfig(ctx, at, sb, at.config, opts.Command); err != nil {
 			return 0, err
 		}
-		led, err := h.handOver(ctx, at, sb, p)
+		led, done, err := h.handOver(ctx, at, sb, p)
 		if err != nil {
 			return 0, err
 		}
+		defer done()
 		led, stop, err := at.signer.serve(ctx, at, sb, led)
 		if err != nil {
 			return 0, err

@@ -10,9 +10,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
 
-// endpointOrigin is how the rules below are shown.
-const endpointOrigin = "the agent's own endpoint"
-
 // openEndpoints allows the hosts that the user's own settings lead the agent to,
 // past the routes of the proxy: a region of Bedrock, or an address of the model
 // that goes into a container. They hold for this command, as the settings do, and
@@ -29,7 +26,7 @@ func (h Host) openEndpoints(at *place, spec *lifecycle.Spec, cloud []string) {
 		rule, err := egress.ParseRule(host)
 		amended := spec.Egress.Amended
 		if err == nil {
-			amended, err = amended.Allow(egress.Entry{Rule: rule, Origin: endpointOrigin, Model: true})
+			amended, err = amended.Allow(egress.Entry{Rule: rule, Origin: egress.EndpointOrigin, Model: true})
 		}
 		if err != nil {
 			h.report(fmt.Sprintf("Warning: the network policy does not let the agent reach its endpoint %s: %v", egress.Printable(host), err))

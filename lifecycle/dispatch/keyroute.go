@@ -2,10 +2,17 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
@@ -47,35 +54,101 @@ func (h Host) keepKeys(ctx context.Context, cfg config.Effective, at *place, spe
 }
 
 // handOver gives the proxy the keys and endpoints of a command, and the command
-// what leads its agent there. The proxy may have been started by an earlier command, with keys
-// that have changed since, so it is told always.
-func (h Host) handOver(ctx context.Context, at place, sb lifecycle.Sandbox, p lifecycle.Process) (lifecycle.Process, error) {
+// what leads its agent there. The proxy may have been started by an earlier command,
+// with keys that have changed since, so it is told always. done is to be called when
+// the command has ended.
+func (h Host) handOver(ctx context.Context, at place, sb lifecycle.Sandbox, p lifecycle.Process) (led lifecycle.Process, done func(), err error) {
+	done = func() {}
 	driver, ok := at.driver.(*container.Driver)
-	var routes []egress.Route
-	if at.keys != nil {
-		routes = slices.Clone(at.keys.Routes)
+	if !ok {
+		return p, done, nil
 	}
+	var keys []egress.Route
+	if at.keys != nil {
+		keys = at.keys.Routes
+	}
+	routes := slices.Clone(keys)
 	if at.origin != nil {
 		routes = append(routes, at.origin.route)
 	}
-	if ok && len(at.endpoints) > 0 {
-		order := append([]string{"allow", "-model", "-origin", endpointOrigin}, at.endpoints...)
-		if _, err := driver.Control(ctx, sb, order...); err != nil {
-			return p, err
-		}
+	if len(routes)+len(at.endpoints) == 0 {
+		return p, done, h.takeBack(ctx, driver, sb, nil, nil)
 	}
-	if !ok || len(routes) == 0 {
-		return p, nil
-	}
-	base, err := driver.HandOver(ctx, sb, routes)
+	release, err := h.lend(ctx, sb)
 	if err != nil {
-		return p, err
+		return p, done, err
+	}
+	base, err := driver.HandOver(ctx, sb, routes, at.endpoints)
+	if err != nil {
+		release()
+		return p, done, err
 	}
 	if at.keys != nil {
 		p.Env = append(slices.Clone(p.Env), at.keys.Environment(base)...)
 	}
-	if at.origin != nil {
-		p.Env = at.origin.environment(p.Env, base)
+	if at.origin == nil {
+		return p, release, nil
 	}
-	return p, nil
+	p.Env = at.origin.environment(p.Env, base)
+	return p, func() {
+		release()
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		// It can push, so it does not stay until the next command.
+		if err := h.takeBack(limited, driver, sb, keys, at.endpoints); err != nil {
+			h.report(fmt.Sprintf("Warning: the proxy of %s keeps the token for the git host until the next command: %v", sb.Name, err))
+		}
+	}, nil
+}
+
+// lent is the lock that commands hold which have lent the proxy of a sandbox keys or
+// endpoints. As long as that has them, the file is not empty.
+func (h Host) lent(sandbox string) *flock.Flock {
+	return flock.New(filepath.Join(h.lockDir(), sandbox+".lent"))
+}
+
+// lend notes that the proxy of a sandbox is about to get something.
+func (h Host) lend(ctx context.Context, sb lifecycle.Sandbox) (release func(), err error) {
+	if sb.Ephemeral {
+		return func() {}, nil // no other command comes
+	}
+	lock := h.lent(sb.Name)
+	err = os.MkdirAll(h.lockDir(), 0o700)
+	if err == nil {
+		_, err = lock.TryRLockContext(ctx, 10*time.Millisecond) // one that takes back is soon done
+	}
+	if err == nil {
+		err = os.WriteFile(lock.Path(), []byte("lent\n"), 0o600)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("noting that the proxy of %s has keys: %w", sb.Name, err), lock.Close())
+	}
+	return func() { _ = lock.Close() }, nil
+}
+
+// takeBack has the proxy of a sandbox forget all that commands have lent it but
+// this. Commands that still run keep all of it.
+func (h Host) takeBack(ctx context.Context, driver *container.Driver, sb lifecycle.Sandbox, but []egress.Route, endpoints []string) error {
+	lock := h.lent(sb.Name)
+	if info, err := os.Stat(lock.Path()); sb.Proxy == "" || errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
+		return nil
+	}
+	alone, err := lock.TryLock()
+	if err != nil {
+		return fmt.Errorf("locking %s: %w", lock.Path(), err)
+	}
+	if !alone {
+		return nil
+	}
+	defer func() { _ = lock.Close() }()
+	if !h.idle(ctx, driver, sb) {
+		return nil // what a killed command has started may need it
+	}
+	if _, err := driver.HandOver(ctx, sb, but, endpoints); err != nil || len(but)+len(endpoints) > 0 {
+		return err
+	}
+	if err := os.Truncate(lock.Path(), 0); err != nil {
+		return fmt.Errorf("noting that the proxy of %s has no keys: %w", sb.Name, err)
+	}
+	return nil
 }

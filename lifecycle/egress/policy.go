@@ -199,6 +199,27 @@ func (p Policy) Allow(e Entry) (Policy, error) {
 	return next, nil
 }
 
+// EndpointOrigin is how rules for endpoints of a command's own are shown.
+const EndpointOrigin = "the agent's own endpoint"
+
+// WithEndpoints returns the policy with these endpoints of a command's own, in place
+// of those that it has.
+func (p Policy) WithEndpoints(rules []Rule) (Policy, error) {
+	next := Policy{Mode: p.Mode, Refused: slices.Clone(p.Refused)}
+	for _, e := range p.Rules {
+		if e.Origin != EndpointOrigin {
+			next.Rules = append(next.Rules, e)
+		}
+	}
+	for _, rule := range rules {
+		var err error
+		if next, err = next.Allow(Entry{Rule: rule, Origin: EndpointOrigin, Model: true}); err != nil {
+			return Policy{}, err
+		}
+	}
+	return next, nil
+}
+
 // Refuse returns the policy without what the rule names, whatever else allows
 // it. A rule without a port refuses every port.
 func (p Policy) Refuse(e Entry) (Policy, error) {

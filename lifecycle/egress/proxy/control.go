@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"reflect"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
@@ -24,12 +25,11 @@ const maxOrder = 1 << 20
 type Order struct {
 	// Do is "policy", "stats", "allow", "deny", "routes" or "reset".
 	Do string `json:"do"`
-	// Rules are those to allow or deny: all of them, or none if one is wrong.
+	// Rules are those to allow or deny: all of them, or none if one is wrong. With
+	// routes they are the endpoints of a command's own, in place of those before.
 	Rules []string `json:"rules,omitempty"`
 	// Origin is where the rules come from.
 	Origin string `json:"origin,omitempty"`
-	// Model marks the rules as the agent's model endpoints.
-	Model bool `json:"model,omitempty"`
 	// Routes replace all that the proxy has. They hold keys.
 	Routes []egress.Route `json:"routes,omitempty"`
 }
@@ -74,39 +74,69 @@ func (s *Server) obey(o Order) Answer {
 	case "deny":
 		return s.amend(o, egress.Policy.Refuse)
 	case "routes":
-		return s.reroute(o.Routes)
+		return s.reroute(o)
 	case "reset":
 		return s.reset()
 	}
 	return Answer{Error: fmt.Sprintf("there is no order %q", o.Do)}
 }
 
-// reroute replaces the routes. Requests that are on their way go on.
-func (s *Server) reroute(routes []egress.Route) Answer {
-	if err := egress.CheckRoutes(routes); err != nil {
+// reroute replaces the routes and endpoints of a command. Requests by routes that
+// are on their way go on.
+func (s *Server) reroute(o Order) Answer {
+	if err := egress.CheckRoutes(o.Routes); err != nil {
 		return Answer{Error: err.Error()}
 	}
-	table, err := newRoutes(routes)
+	table, err := newRoutes(o.Routes)
+	if err != nil {
+		return Answer{Error: err.Error()}
+	}
+	endpoints, err := parseRules(o.Rules)
+	if err != nil {
+		return Answer{Error: err.Error()}
+	}
+	s.amending.Lock()
+	defer s.amending.Unlock()
+	now := *s.policy.Load()
+	next, err := now.WithEndpoints(endpoints)
 	if err != nil {
 		return Answer{Error: err.Error()}
 	}
 	s.routes.Store(table)
+	if !reflect.DeepEqual(now, next) {
+		s.change(next)
+	}
 	answer := Answer{Routes: []string{}}
-	for _, r := range routes {
+	for _, r := range o.Routes {
 		answer.Routes = append(answer.Routes, r.Prefix)
 	}
 	return answer
 }
 
-// reset forgets all that was allowed since the proxy began, and all keys. What was
+func parseRules(texts []string) ([]egress.Rule, error) {
+	var rules []egress.Rule
+	for _, text := range texts {
+		rule, err := egress.ParseRule(text)
+		if err != nil {
+			return nil, err
+		}
+		rules = append(rules, rule)
+	}
+	return rules, nil
+}
+
+// reset forgets all that was allowed since the proxy began, the endpoints of the
+// command that it began for, and all keys. What was
 // refused stays refused, and hosts that were reached by a route only are not reached
 // in any other way: whoever starts the sandbox again finds no more open than before.
 func (s *Server) reset() Answer {
 	s.amending.Lock()
 	defer s.amending.Unlock()
-	next := s.begun
+	next, err := s.begun.WithEndpoints(nil)
+	if err != nil {
+		return Answer{Error: err.Error()}
+	}
 	for _, refused := range s.policy.Load().Refused {
-		var err error
 		if next, err = next.Refuse(refused); err != nil {
 			return Answer{Error: err.Error()}
 		}
@@ -123,15 +153,15 @@ func (s *Server) amend(o Order, step func(egress.Policy, egress.Entry) (egress.P
 	if len(o.Rules) == 0 {
 		return Answer{Error: "no rule was named"}
 	}
+	rules, err := parseRules(o.Rules)
+	if err != nil {
+		return Answer{Error: err.Error()}
+	}
 	s.amending.Lock()
 	defer s.amending.Unlock()
 	next := *s.policy.Load()
-	for _, text := range o.Rules {
-		rule, err := egress.ParseRule(text)
-		if err == nil {
-			next, err = step(next, egress.Entry{Rule: rule, Origin: o.Origin, Model: o.Model})
-		}
-		if err != nil {
+	for _, rule := range rules {
+		if next, err = step(next, egress.Entry{Rule: rule, Origin: o.Origin}); err != nil {
 			return Answer{Error: err.Error()}
 		}
 	}

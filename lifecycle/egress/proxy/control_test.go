@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 
@@ -145,13 +146,41 @@ func isTimeout(err error) bool {
 
 func TestOnlyModelsAreOpenedUnderDeny(t *testing.T) {
 	l := newLab(t, nil, func(c *Config) { c.Start.Policy.Mode = egress.Deny })
-	order := Order{Do: "allow", Rules: []string{"model.example"}, Origin: "an endpoint"}
-	_, err := l.order(t, order)
+	_, err := l.order(t, Order{Do: "allow", Rules: []string{"model.example"}, Origin: "an endpoint"})
 	assert.ErrorContains(t, err, "nothing but the agent's model")
-	order.Model = true
-	_, err = l.order(t, order)
+	_, err = l.order(t, Order{Do: "routes", Rules: []string{"model.example"}})
 	assert.NilError(t, err)
 	assert.Assert(t, l.policy.Load().Decide("model.example", 443).Allowed)
+}
+
+// Endpoints are those of one command, also if the proxy began with them.
+func TestEndpointsAreReplaced(t *testing.T) {
+	endpoint := egress.Entry{Rule: egress.Rule{Host: "first.example"}, Origin: egress.EndpointOrigin, Model: true}
+	l := newLab(t, []string{"allowed.example"}, func(c *Config) {
+		c.Start.Policy.Rules = append(c.Start.Policy.Rules, endpoint)
+	})
+	open := func(want ...string) {
+		t.Helper()
+		for _, host := range []string{"allowed.example", "first.example", "second.example"} {
+			assert.Check(t, cmp.Equal(l.policy.Load().Decide(host, 443).Allowed, slices.Contains(want, host)), host)
+		}
+	}
+	open("allowed.example", "first.example")
+	_, err := l.order(t, Order{Do: "routes", Rules: []string{"second.example"}})
+	assert.NilError(t, err)
+	open("allowed.example", "second.example")
+	conn := l.tunnel(t, "second.example:443")
+	_, err = l.order(t, Order{Do: "routes", Rules: []string{"third.example", "*"}})
+	assert.ErrorContains(t, err, "allow-all")
+	open("allowed.example", "second.example")
+	_, err = l.order(t, Order{Do: "routes"})
+	assert.NilError(t, err)
+	open("allowed.example")
+	_, err = io.ReadAll(conn)
+	assert.Assert(t, err == nil || !isTimeout(err), "the tunnel is still open: %v", err)
+	_, err = l.order(t, Order{Do: "reset"})
+	assert.NilError(t, err)
+	open("allowed.example")
 }
 
 func TestWrongOrders(t *testing.T) {
