@@ -221,12 +221,18 @@ func (p Policy) WithEndpoints(rules []Rule) (Policy, error) {
 }
 
 // Refuse returns the policy without what the rule names, whatever else allows
-// it. A rule without a port refuses every port.
+// it. A rule without a port refuses every port. What the same origin has allowed of
+// it before is forgotten: it does not come back with a later allowance.
 func (p Policy) Refuse(e Entry) (Policy, error) {
 	if len(e.Rule.Ranges) > 0 {
 		return Policy{}, fmt.Errorf("refusing %s: write the host without a range", e.Rule)
 	}
-	next := Policy{Mode: p.Mode, Rules: slices.Clone(p.Rules), Refused: slices.Clone(p.Refused)}
+	next := Policy{Mode: p.Mode, Refused: slices.Clone(p.Refused)}
+	for _, old := range p.Rules {
+		if old.Origin != e.Origin || !old.Rule.Within(e.Rule) {
+			next.Rules = append(next.Rules, old)
+		}
+	}
 	if !slices.ContainsFunc(next.Refused, func(old Entry) bool { return old.Rule.String() == e.Rule.String() }) {
 		next.Refused = append(next.Refused, e)
 	}

@@ -2,6 +2,7 @@ package egress
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -113,6 +114,25 @@ func TestAllowAndRefuse(t *testing.T) {
 
 	_, err = p.Refuse(entry(t, "a.example.com=10.0.0.0/8", "user"))
 	assert.ErrorContains(t, err, "without a range")
+}
+
+// What was allowed by hand and then denied does not come back with another allowance.
+func TestARefusalEndsWhatTheSameOriginHasAllowed(t *testing.T) {
+	p := list(t, Allowlist, "a.example.com=192.168.0.0/16")
+	for _, rule := range []string{"a.example.com=10.0.0.0/8", "a.example.com:22", "b.example.com"} {
+		next, err := p.Allow(entry(t, rule, "user"))
+		assert.NilError(t, err)
+		p = next
+	}
+	p, err := p.Refuse(entry(t, "a.example.com", "user"))
+	assert.NilError(t, err)
+	p, err = p.Allow(entry(t, "a.example.com", "user"))
+	assert.NilError(t, err)
+	v := p.Decide("a.example.com", 443)
+	assert.Assert(t, v.Allowed)
+	assert.Equal(t, fmt.Sprint(v.Ranges), "[192.168.0.0/16]", "what others have said stays")
+	assert.Assert(t, !p.Decide("a.example.com", 22).Allowed)
+	assert.Assert(t, p.Decide("b.example.com", 443).Allowed)
 }
 
 func TestDenyStaysDeny(t *testing.T) {
