@@ -1,6 +1,8 @@
 package dispatch
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +13,7 @@ import (
 	"github.com/moby/sys/atomicwriter"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
+	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 // amendments are what the user has said about hosts since a sandbox was made.
@@ -23,12 +26,23 @@ type amendments struct {
 // networkOrigin is how rules of the commands below are shown.
 const networkOrigin = "docker ralph network"
 
-func (h Host) amendmentsPath(sandbox string) string {
-	return filepath.Join(h.StateDir, "network", sandbox+".json")
+// amendmentsPath is where they are. What was allowed for one scope must not hold for
+// another whose sandbox has the same name, so the name alone does not do.
+func (h Host) amendmentsPath(s scope.Scope) (string, error) {
+	name, err := s.SandboxName()
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256([]byte(s.Repo + "\x00" + s.Branch))
+	return filepath.Join(h.StateDir, "network", name+"-"+hex.EncodeToString(sum[:6])+".json"), nil
 }
 
-func (h Host) readAmendments(sandbox string) (a amendments, err error) {
-	b, err := os.ReadFile(h.amendmentsPath(sandbox))
+func (h Host) readAmendments(s scope.Scope) (a amendments, err error) {
+	path, err := h.amendmentsPath(s)
+	if err != nil {
+		return a, err
+	}
+	b, err := os.ReadFile(path)
 	if err == nil {
 		err = json.Unmarshal(b, &a)
 	}
@@ -38,8 +52,11 @@ func (h Host) readAmendments(sandbox string) (a amendments, err error) {
 	return a, nil
 }
 
-func (h Host) writeAmendments(sandbox string, a amendments) error {
-	path := h.amendmentsPath(sandbox)
+func (h Host) writeAmendments(s scope.Scope, a amendments) error {
+	path, err := h.amendmentsPath(s)
+	if err != nil {
+		return err
+	}
 	b, err := json.Marshal(a)
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(path), 0o700)
@@ -109,10 +126,10 @@ func (a amendments) deny(p egress.Policy) (egress.Policy, error) {
 	return p, nil
 }
 
-// amended applies what was noted for the sandbox of a name to a policy, and tells
-// what of it has no effect.
-func (h Host) amended(name string, p egress.Policy) (egress.Policy, error) {
-	later, err := h.readAmendments(name)
+// amended applies what was noted for a scope to a policy, and tells what of it has
+// no effect.
+func (h Host) amended(s scope.Scope, p egress.Policy) (egress.Policy, error) {
+	later, err := h.readAmendments(s)
 	if err != nil {
 		return egress.Policy{}, err
 	}

@@ -7,6 +7,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
+	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 func hostRule(t *testing.T, text string) egress.Rule {
@@ -47,13 +48,13 @@ func TestAmendments(t *testing.T) {
 		{"only the model", closed, "+example.com +model.example -*.example.com", "model.example:443", "example.com:443", "example.com"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			h := Host{StateDir: t.TempDir()}
+			h, one := Host{StateDir: t.TempDir()}, scope.Scope{Repo: "acme/shop", Branch: "main"}
 			var a amendments
 			for _, said := range strings.Fields(tc.said) {
 				a.take(hostRule(t, said[1:]), said[0] == '+')
-				assert.NilError(t, h.writeAmendments("one", a))
+				assert.NilError(t, h.writeAmendments(one, a))
 				var err error
-				a, err = h.readAmendments("one")
+				a, err = h.readAmendments(one)
 				assert.NilError(t, err)
 			}
 			p, left, err := a.amend(tc.policy)
@@ -69,5 +70,18 @@ func TestAmendments(t *testing.T) {
 			}
 			assert.Equal(t, strings.Join(rules, " "), tc.unfit)
 		})
+	}
+}
+
+// Two scopes can have sandboxes of one name.
+func TestAmendmentsAreForOneScope(t *testing.T) {
+	h := Host{StateDir: t.TempDir()}
+	var a amendments
+	a.take(hostRule(t, "db.example=10.0.0.0/8"), true)
+	assert.NilError(t, h.writeAmendments(scope.Scope{Repo: "acme/shop", Branch: "a-b"}, a))
+	for _, other := range []scope.Scope{{Repo: "acme/shop-a", Branch: "b"}, {Repo: "acme/shop", Branch: "a/b"}} {
+		theirs, err := h.readAmendments(other)
+		assert.NilError(t, err)
+		assert.Equal(t, len(theirs.Allowed), 0)
 	}
 }

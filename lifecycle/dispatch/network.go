@@ -22,6 +22,7 @@ type networkScope struct {
 	driver *container.Driver // nil for a microVM
 	vm     *microvm.Driver   // nil for a container
 	sb     lifecycle.Sandbox
+	scope  scope.Scope
 	name   string
 	agent  string
 	asked  bool
@@ -39,6 +40,7 @@ func (h Host) networkScope(ctx context.Context, over config.Overrides) (n networ
 	if err != nil {
 		return n, err
 	}
+	n.scope = wt.Scope
 	if n.name, err = wt.Scope.SandboxName(); err != nil {
 		return n, err
 	}
@@ -95,7 +97,7 @@ func NetworkList(ctx context.Context, h Host, over config.Overrides) (Network, e
 	if err != nil {
 		return Network{}, err
 	}
-	policy, err := h.amended(n.name, n.policy)
+	policy, err := h.amended(n.scope, n.policy)
 	if err != nil {
 		return Network{}, err
 	}
@@ -182,7 +184,7 @@ func NetworkAmend(ctx context.Context, h Host, over config.Overrides, allow bool
 	if err != nil {
 		return err
 	}
-	later, err := h.readAmendments(n.name)
+	later, err := h.readAmendments(n.scope)
 	if err != nil {
 		return err
 	}
@@ -202,7 +204,7 @@ func NetworkAmend(ctx context.Context, h Host, over config.Overrides, allow bool
 	if err != nil {
 		return err
 	}
-	if err := h.writeAmendments(n.name, later); err != nil {
+	if err := h.writeAmendments(n.scope, later); err != nil {
 		return err
 	}
 	if n.vm != nil {

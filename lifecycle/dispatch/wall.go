@@ -22,11 +22,7 @@ func (h Host) wall(spec *lifecycle.Spec, cfg config.Effective, at place) error {
 		spec.ReadOnly, spec.Runtime = cfg.Sandbox.ReadOnly, cfg.Sandbox.Runtime
 	}
 	// What was said is for the scope, also where each dispatch has its own sandbox.
-	name, err := spec.Scope.SandboxName()
-	if err != nil {
-		return err
-	}
-	amended, err := h.amended(name, policy)
+	amended, err := h.amended(spec.Scope, policy)
 	if err != nil {
 		return err
 	}
