@@ -69,11 +69,11 @@ func (b *Builder) build(ctx context.Context, spec buildSpec, noCache bool) error
 	})
 	group.Go(func() error {
 		defer close(shown)
-		open := openSteps{}
+		open, teller := openSteps{}, teller{mode: b.Progress.Mode}
 		for status := range solved {
 			log.record(status)
 			open.record(status)
-			shown <- b.Progress.briefly(status)
+			shown <- teller.tell(status)
 		}
 		if <-succeeded && len(open) > 0 && b.Progress.Mode != ModeRawJSON {
 			shown <- open.end(time.Now())

@@ -68,7 +68,7 @@ func hint(spec buildSpec, err error, log []string) string {
 
 func (e *BuildError) Error() string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "building image %q on base %q: %s", e.Tag, e.Base, shorten(oneSpaced(e.Err.Error()), reasonMax))
+	fmt.Fprintf(&text, "building image %q on base %q: %s", e.Tag, e.Base, visible(shorten(oneSpaced(e.Err.Error()), reasonMax)))
 	if e.Source != "" {
 		text.WriteString("\n" + e.Source)
 	}
@@ -147,7 +147,7 @@ func (s *step) write(stream int, data string) {
 	lines := strings.Split(s.open[stream]+data, "\n")
 	s.open[stream] = lines[len(lines)-1]
 	for _, line := range lines[:len(lines)-1] {
-		line = printable(line)
+		line = plainLine(line)
 		if line == "" {
 			continue
 		}
@@ -158,9 +158,9 @@ func (s *step) write(stream int, data string) {
 	}
 }
 
-// printable drops what could move a terminal's cursor or change its colours: a
+// plainLine drops what could move a terminal's cursor or change its colours: a
 // step of a foreign image wrote the line.
-func printable(line string) string {
+func plainLine(line string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		switch {
 		case r == '\t':

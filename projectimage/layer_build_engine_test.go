@@ -142,6 +142,18 @@ func TestEngineFailingLayer(t *testing.T) {
 	})
 }
 
+// A repository's file, and what its steps print, command no terminal.
+func TestEngineNothingCommandsTheTerminal(t *testing.T) {
+	onEngines(t, func(t *testing.T, e *testEngine) {
+		w := e.custom(t, "RUN true '"+identity.NewID()+" \x1b]52;c;eA==\a'; printf 'lo\\033]0;title\\007g\\n'", nil)
+		w.mustDispatch(t)
+		poll.WaitOn(t, w.out.shows(" log\n"))
+		assert.Check(t, !strings.ContainsAny(w.out.String(), "\x1b\a"), "%q", w.out)
+		err := e.custom(t, "\x1b]0;title\aRUNN true", nil).failure(t)
+		assert.Check(t, !strings.ContainsAny(err.Error(), "\x1b\a"), "%q", err)
+	})
+}
+
 func TestEngineBaseWithoutApt(t *testing.T) {
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		w := e.workshop(t, map[string]string{dependenciesFile: "tree\n"})

@@ -1,6 +1,7 @@
 package projectimage
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"strings"
@@ -9,6 +10,8 @@ import (
 	buildkit "github.com/moby/buildkit/client"
 	"github.com/moby/buildkit/util/progress/progressui"
 	"github.com/opencontainers/go-digest"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/printable"
 )
 
 // Mode is a way to show builds and pulls.
@@ -60,18 +63,67 @@ func (p Progress) notice(format string, args ...any) {
 // script that is meant to be run says a reader nothing.
 const nameMax = 110
 
-// briefly cuts what is long in status, for a reader; a program gets all of it.
-func (p Progress) briefly(status *buildkit.SolveStatus) *buildkit.SolveStatus {
-	if p.Mode == ModeRawJSON {
+// teller makes what an engine says of a build fit for a terminal and a reader: a
+// repository wrote the Dockerfile, and its steps are strangers' programs. A program
+// that reads JSON gets all of it.
+type teller struct {
+	mode Mode
+	logs map[logStream]*cleanLog
+}
+
+// logStream is what a step writes to stdout or to stderr.
+type logStream struct {
+	step   digest.Digest
+	stream int
+}
+
+// cleanLog is a stream without what a terminal would obey. Its pieces may begin and
+// end within a sequence.
+type cleanLog struct {
+	clean  bytes.Buffer
+	writer *printable.Writer
+}
+
+// tell changes status.
+func (t *teller) tell(status *buildkit.SolveStatus) *buildkit.SolveStatus {
+	if t.mode == ModeRawJSON {
 		return status
 	}
 	for _, vertex := range status.Vertexes {
-		if name := oneSpaced(vertex.Name); len(name) > nameMax {
-			vertex.Name = strings.ToValidUTF8(name[:nameMax], "") + " …"
+		name := visible(oneSpaced(vertex.Name))
+		if len(name) > nameMax {
+			name = strings.ToValidUTF8(name[:nameMax], "") + " …"
 		}
-		vertex.Error = shorten(oneSpaced(vertex.Error), 2*nameMax)
+		vertex.Name, vertex.Error = name, visible(shorten(oneSpaced(vertex.Error), 2*nameMax))
+	}
+	for _, part := range status.Statuses {
+		part.ID, part.Name = visible(part.ID), visible(part.Name)
+	}
+	for _, warning := range status.Warnings {
+		warning.Short, warning.URL = []byte(visible(string(warning.Short))), visible(warning.URL)
+		for i, line := range warning.Detail {
+			warning.Detail[i] = []byte(visible(string(line)))
+		}
+	}
+	for _, entry := range status.Logs {
+		entry.Data = t.clean(logStream{entry.Vertex, entry.Stream}, entry.Data)
 	}
 	return status
+}
+
+func (t *teller) clean(of logStream, data []byte) []byte {
+	log := t.logs[of]
+	if log == nil {
+		log = &cleanLog{}
+		log.writer = printable.NewWriter(&log.clean)
+		if t.logs == nil {
+			t.logs = map[logStream]*cleanLog{}
+		}
+		t.logs[of] = log
+	}
+	log.clean.Reset()
+	_, _ = log.writer.Write(data)
+	return bytes.Clone(log.clean.Bytes())
 }
 
 // openSteps are the steps of a build whose end the engine has not told. A busy

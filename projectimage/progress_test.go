@@ -1,6 +1,7 @@
 package projectimage
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -16,14 +17,38 @@ func TestLongStepsAreShownBriefly(t *testing.T) {
 	status := func() *buildkit.SolveStatus {
 		return &buildkit.SolveStatus{Vertexes: []*buildkit.Vertex{{Name: script, Error: reason}, {Name: "[1/5] FROM x"}}}
 	}
-	plain := Progress{Mode: ModePlain}.briefly(status())
+	plain := (&teller{mode: ModePlain}).tell(status())
 	assert.Equal(t, len(plain.Vertexes[0].Name), nameMax+len(" …"))
 	assert.Assert(t, strings.HasPrefix(plain.Vertexes[0].Name, "[2/5] RUN set -eu; echo"))
 	assert.Assert(t, strings.HasSuffix(plain.Vertexes[0].Error, "exit code: 1"))
 	assert.Assert(t, len(plain.Vertexes[0].Error) < 3*nameMax)
 	assert.Equal(t, plain.Vertexes[1].Name, "[1/5] FROM x")
 
-	assert.DeepEqual(t, Progress{Mode: ModeRawJSON}.briefly(status()), status())
+	assert.DeepEqual(t, (&teller{mode: ModeRawJSON}).tell(status()), status())
+}
+
+// Names are a repository's, and logs are those of strangers' programs.
+func TestStepsCommandNoTerminal(t *testing.T) {
+	const sneak = "a\x1b]52;c;eA==\ab"
+	status := &buildkit.SolveStatus{
+		Vertexes: []*buildkit.Vertex{{Name: sneak, Error: sneak}},
+		Statuses: []*buildkit.VertexStatus{{ID: sneak, Name: sneak}},
+		Warnings: []*buildkit.VertexWarning{{Short: []byte(sneak), Detail: [][]byte{[]byte(sneak)}, URL: sneak}},
+		Logs: []*buildkit.VertexLog{
+			{Stream: 1, Data: []byte("\x1b[32mgreen\x1b[0m 10%\r20%\n\x1b]52;")},
+			{Stream: 2, Data: []byte("other\n")},
+			{Stream: 1, Data: []byte("c;eA==\adone\n")},
+		},
+	}
+	(&teller{}).tell(status)
+	shown, err := json.Marshal(status)
+	assert.NilError(t, err)
+	assert.Check(t, !strings.Contains(string(shown), `\u001b]`) && !strings.Contains(string(shown), `\u0007`), "%s", shown)
+	var log strings.Builder
+	for _, entry := range status.Logs {
+		log.Write(entry.Data)
+	}
+	assert.Equal(t, log.String(), "\x1b[32mgreen\x1b[0m 10%\r20%\nother\ndone\n")
 }
 
 // The engine's last word is missing: the build has succeeded all the same.

@@ -16,6 +16,7 @@ import (
 	"github.com/docker/cli/cli/debug"
 	"go.opentelemetry.io/otel"
 
+	"github.com/docker-ralph/docker-ralph/lifecycle/printable"
 	"github.com/docker-ralph/docker-ralph/plugin"
 	"github.com/docker-ralph/docker-ralph/plugin/metadata"
 )
@@ -70,7 +71,8 @@ func exitCode(err error, stderr io.Writer) int {
 			return code
 		}
 	}
-	_, _ = fmt.Fprintln(stderr, "Error:", err)
+	// Names in it can be a repository's or an agent's.
+	_, _ = fmt.Fprintln(printable.NewWriter(stderr), "Error:", err)
 	return code
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+	"github.com/docker-ralph/docker-ralph/lifecycle/printable"
 	"github.com/docker-ralph/docker-ralph/lifecycle/sbx"
 	"github.com/docker-ralph/docker-ralph/projectimage"
 )
@@ -98,8 +99,9 @@ func (h Host) connect() func() (API, error) {
 
 func (h Host) lockDir() string { return filepath.Join(h.StateDir, "locks") }
 
+// report tells the user something. Names in it can be a repository's or an agent's.
 func (h Host) report(message string) {
-	_, _ = fmt.Fprintln(h.Stderr, message)
+	_, _ = fmt.Fprintln(printable.NewWriter(h.Stderr), message)
 }
 
 func (h Host) getenv(name string) string {
