@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io/fs"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -113,11 +115,7 @@ func (b *Builder) solveOptions(spec buildSpec, noCache bool) (buildkit.SolveOpt,
 	if spec.platform != "" {
 		attrs["platform"] = spec.platform
 	}
-	for name, value := range b.ProxyArgs {
-		if value != nil {
-			attrs["build-arg:"+name] = *value
-		}
-	}
+	b.addProxies(spec, attrs)
 	for name, value := range spec.labels {
 		attrs["label:"+name] = value
 	}
@@ -140,6 +138,21 @@ func (b *Builder) solveOptions(spec buildSpec, noCache bool) (buildkit.SolveOpt,
 		Exports:       []buildkit.ExportEntry{{Type: "moby", Attrs: map[string]string{"name": spec.tag}}},
 		Session:       []session.Attachable{b.buildAuth(), secretsprovider.NewSecretProvider(secrets)},
 	}, nil
+}
+
+// addProxies gives the steps the proxies of Docker's configuration. Those that a
+// repository chooses get none with a password: they could send it away.
+func (b *Builder) addProxies(spec buildSpec, attrs map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(b.ProxyArgs)) {
+		value := b.ProxyArgs[name]
+		switch {
+		case value == nil:
+		case spec.project != nil && spec.project.own() && strings.Contains(*value, "@"):
+			b.Progress.notice("Warning: %s in Docker's configuration has a password, so the steps of %s do not get it", name, visible(spec.project.File))
+		default:
+			attrs["build-arg:"+name] = *value
+		}
+	}
 }
 
 // sentFile describes a file that is on no disk. BuildKit keeps what it was sent by

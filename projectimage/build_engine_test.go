@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+	"github.com/moby/buildkit/identity"
 	"github.com/moby/buildkit/util/staticfs"
 	fstypes "github.com/tonistiigi/fsutil/types"
 	"golang.org/x/sync/errgroup"
@@ -190,6 +191,18 @@ func TestEngineProxyStaysOutOfTheImage(t *testing.T) {
 			assert.Assert(t, !strings.Contains(item.CreatedBy, "user:secret"), item.CreatedBy)
 		}
 		assert.Equal(t, e.run(t, spec.tag, "env | grep -ic proxy || true"), "0")
+	})
+}
+
+// A step that the repository chooses could send the proxy's password away.
+func TestEngineProxyPasswordsStayOutOfAProjectsSteps(t *testing.T) {
+	onEngines(t, func(t *testing.T, e *testEngine) {
+		w := e.custom(t, `RUN test "$HTTP_PROXY$NO_PROXY" = .example # `+identity.NewID(), nil)
+		secret, none := "http://user:secret@proxy.example:3128", ".example"
+		w.ProxyArgs = map[string]*string{"HTTP_PROXY": &secret, "NO_PROXY": &none}
+		w.mustDispatch(t)
+		assert.Check(t, cmp.Contains(w.out.String(), "Warning: HTTP_PROXY in Docker's configuration has a password, so the steps of "+
+			projectPath(w.root, sandboxDockerfile)+" do not get it\n"))
 	})
 }
 

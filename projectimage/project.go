@@ -33,6 +33,10 @@ type Project struct {
 	digest  string   // of the context's files that the Dockerfile takes, if it takes any, else ""
 }
 
+// own tells whether the repository has a Dockerfile of its own, with steps of its
+// own.
+func (p *Project) own() bool { return len(p.Packages) == 0 }
+
 // FindProject returns the layer that the project in a main work tree's root
 // asks for, and false when it asks for none. The repository is not trusted:
 // only regular files are read, and nothing outside of .agent-loop.
