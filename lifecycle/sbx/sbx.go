@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/distribution/reference"
+
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 )
@@ -119,7 +121,12 @@ func (d *Dialect) template(ctx context.Context, client microvm.Client, image str
 			return []string{"--pull", "never", "--template", loaded}, nil
 		}
 	}
-	return []string{"--pull", "missing", "--template", image}, nil
+	// sbx adds neither docker.io/ nor a tag (contract, section 5.1).
+	full, err := reference.ParseDockerRef(image)
+	if err != nil {
+		return nil, fmt.Errorf("the image %q: %w", image, err)
+	}
+	return []string{"--pull", "missing", "--template", full.String()}, nil
 }
 
 // Start implements [microvm.Dialect].

@@ -238,6 +238,21 @@ func TestAnImageIsGivenToSbxOnce(t *testing.T) {
 	})
 }
 
+// sbx adds neither docker.io/ nor a tag to what it pulls.
+func TestImagesThatAreFetchedAreNamedInFull(t *testing.T) {
+	for image, full := range map[string]string{
+		"docker/sandbox-templates:claude-code": "docker.io/docker/sandbox-templates:claude-code",
+		"mine":                                 "docker.io/library/mine:latest",
+		"localhost:5000/mine:1":                "localhost:5000/mine:1",
+	} {
+		args, err := (&Dialect{}).template(t.Context(), microvm.Client{}, image)
+		assert.NilError(t, err)
+		assert.DeepEqual(t, args, []string{"--pull", "missing", "--template", full})
+	}
+	_, err := (&Dialect{}).template(t.Context(), microvm.Client{}, "No Image")
+	assert.ErrorContains(t, err, `the image "No Image": invalid reference format`)
+}
+
 func TestSecretsAreAskedForOnce(t *testing.T) {
 	for _, version := range []string{"0.38.0", "0.53.0"} {
 		t.Run(version, func(t *testing.T) {

@@ -86,6 +86,9 @@ func (c *call) resolveTemplate(o order) (string, error) {
 	if o.pull == "never" && o.template != "" {
 		return "", c.fail("template %q is not in the image store, and the pull policy is never", name) // ?
 	}
+	if c.cli == sbx && o.template != "" && name != full { // what is pulled has to be named in full (DOC S5)
+		return "", c.fail("pulling template %q: the name is not fully qualified", name) // ?
+	}
 	if c.settings.Mode != ModeContainer {
 		return name, nil
 	}
