@@ -114,9 +114,10 @@ func (d *Dialect) Explain(c *microvm.CallError) error {
 	}
 }
 
-// Missing implements [microvm.Dialect].
+// Missing implements [microvm.Dialect]. The program's own name has "sandbox" in it,
+// and much else can be what is not found.
 func (d *Dialect) Missing(c *microvm.CallError) bool {
-	return c.Says("no sandbox named", "no such sandbox") || c.Says("sandbox") && c.Says("not found")
+	return c.Says("no sandbox named", "no such sandbox") || c.Says("sandbox '", `sandbox "`) && c.Says("' not found", `" not found`)
 }
 
 // Taken implements [microvm.Dialect].

@@ -61,5 +61,13 @@ func TestFailuresAreToldApart(t *testing.T) {
 		})
 	}
 	assert.Check(t, errors.Is(d.Explain(&microvm.CallError{Code: 1, Stderr: "docker: unknown command: docker sandbox"}), lifecycle.ErrNotInstalled))
-	assert.Check(t, d.Missing(&microvm.CallError{Code: 1, Stderr: `Error: no sandbox named "x"`}))
+	for said, want := range map[string]bool{
+		`Error: no sandbox named "x"`:                                                  true,
+		"sandbox 'x' not found":                                                        true,
+		"Error: docker sandbox: connect to daemon: socket not found":                   false,
+		`docker: exec: "docker-sandbox": executable file not found in $PATH`:           false,
+		`creating the sandbox: image "docker/sandbox-templates:x": manifest not found`: false,
+	} {
+		assert.Check(t, is.Equal(d.Missing(&microvm.CallError{Code: 1, Stderr: said}), want), said)
+	}
 }
