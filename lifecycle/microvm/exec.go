@@ -190,8 +190,8 @@ func endClient(cmd *exec.Cmd, ended <-chan error) {
 // the program uses itself count only if the command has run and ended.
 func (d *Driver) outcome(ctx context.Context, sb lifecycle.Sandbox, rec record, p lifecycle.Process, code int) (int, error) {
 	if (code == 126 || code == 127) && p.Args[0] == guest.Program && !p.AnyCode {
-		rec.Prepared = "" // ralph is not there, or cannot be run: it has no such codes itself
-		return 0, errors.Join(lifecycle.ErrNotPrepared, d.records().write(rec))
+		// ralph is not there, or cannot be run: it has no such codes itself.
+		return 0, errors.Join(lifecycle.ErrNotPrepared, d.notePrepared(ctx, sb, ""))
 	}
 	switch code {
 	case -1, 1, 125, 126, 127, 137, 255:

@@ -43,9 +43,6 @@ func (d *Driver) Prepare(ctx context.Context, sb lifecycle.Sandbox, spec lifecyc
 		if err := d.Restrict(ctx, sb, spec.Egress); err != nil {
 			return err
 		}
-		if rec, _, err = d.records().read(sb.Name); err != nil {
-			return err
-		}
 	}
 	p, err := payload.For(runtime.GOARCH) // a microVM has its host's processors
 	if err != nil {
@@ -67,7 +64,25 @@ func (d *Driver) Prepare(ctx context.Context, sb lifecycle.Sandbox, spec lifecyc
 	if err := installed(out); err != nil {
 		return fmt.Errorf("installing ralph in the sandbox %s: %w", sb.Name, err)
 	}
-	rec.ID, rec.Created, rec.Prepared = sb.ID, true, p.Hash
+	return d.notePrepared(ctx, sb, p.Hash)
+}
+
+// notePrepared notes the SHA-256 of the ralph that is in a sandbox, "" for none.
+// What else is known of the sandbox can have changed since it was read last.
+func (d *Driver) notePrepared(ctx context.Context, sb lifecycle.Sandbox, hash string) error {
+	unlock, err := d.lockRecord(ctx, sb.Name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	rec, known, err := d.records().read(sb.Name)
+	if err != nil || !known {
+		return err // somebody has removed it
+	}
+	rec.Prepared = hash
+	if hash != "" {
+		rec.ID, rec.Created = sb.ID, true
+	}
 	return d.records().write(rec)
 }
 

@@ -55,7 +55,7 @@ func (d *Driver) Restrict(ctx context.Context, sb lifecycle.Sandbox, e lifecycle
 	if policy.Mode == "" {
 		return nil
 	}
-	unlock, err := d.lockNetwork(ctx, sb.Name)
+	unlock, err := d.lockRecord(ctx, sb.Name)
 	if err != nil {
 		return err
 	}
@@ -107,14 +107,15 @@ func (d *Driver) warnOnce(rec record, mode egress.Mode, kept Kept) error {
 	return d.records().write(rec)
 }
 
-// lockNetwork keeps two dispatches from changing one sandbox's rules at once.
-func (d *Driver) lockNetwork(ctx context.Context, name string) (unlock func(), err error) {
-	lock := flock.New(filepath.Join(d.StateDir, "locks", d.Name()+"-"+name+".network"))
+// lockRecord keeps two dispatches from changing one sandbox's rules, and what is
+// known of it, at once.
+func (d *Driver) lockRecord(ctx context.Context, name string) (unlock func(), err error) {
+	lock := flock.New(filepath.Join(d.StateDir, "locks", d.Name()+"-"+name+".record"))
 	if err := os.MkdirAll(filepath.Dir(lock.Path()), 0o700); err != nil {
 		return nil, fmt.Errorf("making the folder for locks: %w", err)
 	}
 	if _, err := lock.TryLockContext(ctx, 50*time.Millisecond); err != nil {
-		return nil, fmt.Errorf("waiting for another dispatch that sets the network policy of %s: %w", name, err)
+		return nil, fmt.Errorf("waiting for another dispatch that changes what is known of %s: %w", name, err)
 	}
 	return func() { _ = lock.Close() }, nil
 }

@@ -5,6 +5,7 @@ package microvm_test
 import (
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -15,6 +16,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/double"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/gotest"
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
+	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 	"github.com/docker-ralph/docker-ralph/lifecycle/sbx"
 )
 
@@ -91,6 +93,41 @@ func (w *walled) calls(t *testing.T) int {
 		}
 	}
 	return n
+}
+
+// meanwhile does something while a program is about to be asked to run a command.
+type meanwhile struct {
+	microvm.Dialect
+	do func()
+}
+
+func (m meanwhile) Exec(name string, opts microvm.ExecOptions) []string {
+	m.do()
+	return m.Dialect.Exec(name, opts)
+}
+
+// Preparing a sandbox can take minutes, in which the user may allow a host. What was
+// allowed can only be taken back if it is known.
+func TestWhatIsAllowedWhileASandboxIsPreparedIsKnown(t *testing.T) {
+	kinds(t, func(t *testing.T, kind string) {
+		policy := egress.Policy{Mode: egress.Allowlist, Rules: entries(t, "github.com")}
+		w, err := newWalled(t, kind, lifecycle.Egress{Policy: policy, Asked: true}, "other.example", "**.chatgpt.com:443")
+		assert.NilError(t, err)
+		allow := sync.OnceFunc(func() {
+			assert.NilError(t, w.restrict(t, egress.Policy{Mode: egress.Allowlist, Rules: entries(t, "github.com", "a.example")}))
+		})
+		during := *w.driver
+		during.Dialect = meanwhile{w.driver.Dialect, allow}
+		assert.NilError(t, during.Prepare(t.Context(), w.sb, w.spec))
+		assert.Check(t, w.reaches(t, "a.example:443"))
+		told, err := w.driver.Standing(t.Context(), w.sb.Name)
+		assert.NilError(t, err)
+		for _, rule := range told {
+			assert.Check(t, !strings.Contains(rule.Host, "a.example"), "it is taken for somebody else's")
+		}
+		err = w.restrict(t, policy)
+		assert.Check(t, err != nil || !w.reaches(t, "a.example:443"), "an agent is started, and the host is open")
+	})
 }
 
 // What the program lets through is what the policy says, name by name.

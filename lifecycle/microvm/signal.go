@@ -63,9 +63,7 @@ func (d *Driver) deliver(ctx context.Context, sb lifecycle.Sandbox, name, id str
 func (d *Driver) dispatched(ctx context.Context, sb lifecycle.Sandbox, rec record, id string) (state string, err error) {
 	out, err := d.call(ctx, d.inside(sb.Name, limitExec, d.guestFolder().path(rec.Prepared), "_dispatched", id))
 	if c, ok := errors.AsType[*CallError](err); ok && c.Code == 127 {
-		// It is not there at all.
-		rec.Prepared = ""
-		return "", errors.Join(lifecycle.ErrNotPrepared, d.records().write(rec))
+		return "", errors.Join(lifecycle.ErrNotPrepared, d.notePrepared(ctx, sb, "")) // it is not there at all
 	}
 	if err != nil {
 		return "", err
