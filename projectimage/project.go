@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 )
 
@@ -89,9 +90,30 @@ func (p *Project) complete(ctx context.Context, folder *os.Root) error {
 	}
 	p.digest, err = contextDigest(ctx, folder, p.context, facts.sources)
 	if err != nil {
-		return fmt.Errorf("reading what %s may copy: %w", p.File, err)
+		return fmt.Errorf("reading what %s may copy: %w", p.File, explainLink(folder, p.Root, err))
 	}
 	return nil
+}
+
+// explainLink names the link that keeps a file from being read: a [os.Root] tells only
+// that the path leads elsewhere.
+func explainLink(folder *os.Root, mainRoot string, err error) error {
+	failure, ok := errors.AsType[*fs.PathError](err)
+	if !ok || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	path := ""
+	for part := range strings.SplitSeq(filepath.ToSlash(failure.Path), "/") {
+		path = filepath.Join(path, part)
+		info, statErr := folder.Lstat(path)
+		if statErr != nil {
+			break
+		}
+		if info.Mode()&fs.ModeSymlink != 0 {
+			return refuse(projectPath(mainRoot, path), "it is a symbolic link, which may only lead to something else in "+projectFolder+", by a relative path")
+		}
+	}
+	return err
 }
 
 func projectPath(mainRoot, name string) string {

@@ -209,6 +209,28 @@ func TestContextDecidesTheTag(t *testing.T) {
 	}
 }
 
+// What is copied may be behind a link, but not outside.
+func TestLinksThatCannotBeFollowed(t *testing.T) {
+	for name, tc := range map[string]struct{ copied, target string }{
+		"out of the folder":       {"sub/tool", "/usr/bin"},
+		"absolute, within":        {"sub", ""}, // to the folder's own path
+		"in a circle":             {"sub", "sub"},
+		"to the folder's outside": {"sub/config", "../.git"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := newProject(t, map[string]string{sandboxDockerfile: "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nCOPY " + tc.copied + " /x\n", "real": ""})
+			target := tc.target
+			if target == "" {
+				target = projectPath(root, "real")
+			}
+			assert.NilError(t, os.Symlink(target, projectPath(root, "sub")))
+			_, _, err := FindProject(t.Context(), root)
+			assert.Error(t, err, "reading what "+projectPath(root, sandboxDockerfile)+" may copy: "+projectPath(root, "sub")+
+				": it is a symbolic link, which may only lead to something else in .agent-loop, by a relative path")
+		})
+	}
+}
+
 func TestIgnoreFiles(t *testing.T) {
 	const copies = "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nCOPY . /srv\n"
 	t.Run("the Dockerfile's own wins", func(t *testing.T) {
