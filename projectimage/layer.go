@@ -165,8 +165,23 @@ func contextSources(node *parser.Node) (sources []string) {
 				sources = append(sources, source)
 			}
 		}
+	case "onbuild": // done by a later stage that is built on this one
+		for _, done := range triggered(node) {
+			sources = append(sources, contextSources(done)...)
+		}
 	}
 	return sources
+}
+
+// triggered returns the instruction that an ONBUILD is for.
+func triggered(node *parser.Node) []*parser.Node {
+	if node.Next == nil {
+		return nil
+	}
+	for _, child := range node.Next.Children {
+		child.StartLine = node.StartLine // the parser leaves it out
+	}
+	return node.Next.Children
 }
 
 // contextPath returns a source as a path in the context. One that has to be
@@ -239,6 +254,11 @@ func endsAsAgent(chain []stage) bool {
 // is given it, but BuildKit's own words for that are few, and differ.
 func checkEntitlements(file string, nodes []*parser.Node) error {
 	for _, node := range nodes {
+		if strings.EqualFold(node.Value, "onbuild") {
+			if err := checkEntitlements(file, triggered(node)); err != nil {
+				return err
+			}
+		}
 		for _, flag := range node.Flags {
 			if flag = strings.ToLower(flag); flag == "--network=host" || flag == "--security=insecure" {
 				return &FileError{Path: file, Line: node.StartLine, Message: fmt.Sprintf(

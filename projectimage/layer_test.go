@@ -135,6 +135,7 @@ func TestLayerAsksForTooMuch(t *testing.T) {
 	}{
 		{"host's network", "RUN --network=host true", "RUN --network=host is not allowed: "},
 		{"more rights", "run --mount=type=cache,target=/c --security=insecure true", "RUN --security=insecure is not allowed: "},
+		{"in a later stage", "ONBUILD RUN --network=host true", "RUN --network=host is not allowed: "},
 		{"no network", "RUN --network=none true", ""},
 		{"as many rights", "RUN --security=sandbox true", ""},
 		{"for a program", "RUN docker run --network=host x", ""},

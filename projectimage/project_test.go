@@ -183,6 +183,7 @@ func TestContextDecidesTheTag(t *testing.T) {
 		{"not a pattern's", "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nCOPY t*/? /srv/\n", "", func(t *testing.T, root string) { writeFile(t, projectPath(root, "tools/long"), "") }, true},
 		{"what is not there yet", "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nCOPY missing /srv/\n", "", func(t *testing.T, root string) { writeFile(t, projectPath(root, "missing"), "") }, false},
 		{"an argument's", "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nARG X=tools\nCOPY $X /srv\n", "", func(t *testing.T, root string) { writeFile(t, projectPath(root, "notes"), "x") }, false},
+		{"ONBUILD's", "ARG BASE_IMAGE\nFROM ${BASE_IMAGE} AS b\nONBUILD COPY tools /srv/\nFROM b\n", "", func(t *testing.T, root string) { writeFile(t, projectPath(root, "tools/a"), "x") }, false},
 		{"outside of the folder", copies, "", func(t *testing.T, root string) { writeFile(t, filepath.Join(root, "main.go"), "x") }, true},
 		{"nothing copied", plainLayer, "", func(t *testing.T, root string) { writeFile(t, projectPath(root, "tools/a"), "B") }, true},
 		{"a pipe is not part of it", copies, "", func(t *testing.T, root string) {
