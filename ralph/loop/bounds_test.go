@@ -209,6 +209,28 @@ func TestChecks(t *testing.T) {
 	assert.Equal(t, string(kept), "fine\nbroken\n\x1b[31mred\x1b[0m\n")
 }
 
+// A server that a check leaves running keeps the check's output open.
+func TestACheckMayLeaveSomethingRunning(t *testing.T) {
+	s := newShelf(t, "a")
+	tr := newShelfTrial(t, `if [ ! -e $DIR/once ]; then touch $DIR/once $SHELF/a; else touch $DIR/good $SHELF/a; fi`, s)
+	tr.Checks = []string{"[ -e $DIR/begun ] || { touch $DIR/begun; sleep 15 & }", "test -e $DIR/good"}
+	report, err := Run(t.Context(), tr.Options)
+	assert.NilError(t, err)
+	assert.Equal(t, report.Stop, Complete)
+	assert.Equal(t, len(report.Iterations), 2)
+	assert.Assert(t, cmp.Contains(s.notes[0], `reopen a: check "test -e $DIR/good" failed`))
+}
+
+// What cannot be checked does not count as done.
+func TestATaskThatCannotBeCheckedIsOpenAgain(t *testing.T) {
+	s := newShelf(t, "a")
+	tr := newShelfTrial(t, `touch $SHELF/a`, s)
+	tr.Dir, tr.Checks = filepath.Join(tr.Dir, "missing"), []string{"true"}
+	_, err := Run(t.Context(), tr.Options)
+	assert.ErrorContains(t, err, `running the check "true"`)
+	assert.Assert(t, cmp.Contains(s.notes[0], "reopen a: its checks could not be run"))
+}
+
 func TestAnInterruptedCheckDoesNotCount(t *testing.T) {
 	s := newShelf(t, "a")
 	tr := newShelfTrial(t, `touch $SHELF/a`, s)

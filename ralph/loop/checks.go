@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os/exec"
@@ -33,11 +34,12 @@ func (l *loop) check(ctx context.Context, n int, it *iteration) (Stop, error) {
 	if !it.forced {
 		reason, stop, err = l.runChecks(ctx, n)
 	}
-	if reason == "" || err != nil {
-		if reason == "" {
-			l.note = ""
-		}
-		return stop, err
+	if err != nil {
+		reason = fmt.Sprintf("its checks could not be run: %s", err)
+	}
+	if reason == "" {
+		l.note = ""
+		return stop, nil
 	}
 	it.reopened, it.finished = it.finished, nil
 	l.note = fmt.Sprintf("The task %s was finished before and is open again, because a check failed. Repair that first.\n\n%s\n",
@@ -46,9 +48,9 @@ func (l *loop) check(ctx context.Context, n int, it *iteration) (Stop, error) {
 		if err := l.keeper.Reopen(ctx, slug, reason); err != nil {
 			return Failed, fmt.Errorf("task %s did not pass its checks and cannot be opened again: %w", slug, err)
 		}
-		l.printf("reopened %s\n", slug)
+		l.printf("reopened %s\n", event.Strip(slug))
 	}
-	return stop, nil
+	return stop, err
 }
 
 // runChecks runs all checks up to the first that fails. The reason is empty if
@@ -111,6 +113,9 @@ func (l *loop) runCheck(ctx context.Context, command string, out io.Writer) (how
 		child.Kill()
 	}
 	code, err := child.Wait()
+	if errors.Is(err, exec.ErrWaitDelay) {
+		err = nil // it has left something running, which keeps its output open
+	}
 	if how == "" && code != 0 {
 		how = fmt.Sprintf("failed with exit code %d", code)
 	}

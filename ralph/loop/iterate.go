@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
+	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 	"github.com/docker-ralph/docker-ralph/ralph/looplog"
 	"github.com/docker-ralph/docker-ralph/ralph/refusals"
 )
@@ -122,7 +123,7 @@ func (l *loop) release(ctx context.Context, it *iteration) {
 			continue
 		}
 		it.released = append(it.released, slug)
-		l.printf("failed %s\n", slug)
+		l.printf("failed %s\n", event.Strip(slug))
 	}
 }
 

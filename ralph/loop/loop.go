@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/config"
@@ -80,12 +81,12 @@ type loop struct {
 	runs        int                 // iterations made, without those that a rate limit ended
 	failures    int                 // failed runs in a row
 	lastFailure string
-	stalled     int             // runs in a row without progress
-	pause       time.Duration   // before the next run
-	waited      time.Duration   // for rate limits in a row
-	limits      int             // rate limits in a row
-	told        map[string]bool // warnings that are given once
-	finishing   bool            // somebody has asked for the end
+	stalled     int           // runs in a row without progress
+	pause       time.Duration // before the next run
+	waited      time.Duration // for rate limits in a row
+	limits      int           // rate limits in a row
+	told        sync.Map      // keys of warnings that are given once
+	finishing   bool          // somebody has asked for the end
 }
 
 // Report is how a loop went.
@@ -102,7 +103,7 @@ type Report struct {
 func Run(ctx context.Context, o Options) (Report, error) {
 	l := &loop{
 		Options: o, out: newSyncWriter(o.Stdout), started: time.Now(),
-		totals: totalsOf(o.Earlier), told: map[string]bool{},
+		totals: totalsOf(o.Earlier),
 	}
 	l.keeper, _ = o.Backlog.(Keeper)
 	if l.Refused != nil {
@@ -202,13 +203,13 @@ func (l *loop) separate() {
 func (l *loop) printf(format string, args ...any) { _, _ = fmt.Fprintf(l.out, format, args...) }
 
 func (l *loop) warnf(format string, args ...any) {
-	_, _ = fmt.Fprintf(l.Stderr, "Warning: "+format+"\n", args...)
+	_, _ = fmt.Fprintf(l.Stderr, "Warning: %s\n", event.Strip(fmt.Sprintf(format, args...)))
 }
 
-// warnOnce is for what would be said after every run.
+// warnOnce is for what would be said after every run. Those who read what an agent
+// prints call it, too.
 func (l *loop) warnOnce(key, format string, args ...any) {
-	if !l.told[key] {
-		l.told[key] = true
+	if _, told := l.told.LoadOrStore(key, true); !told {
 		l.warnf(format, args...)
 	}
 }

@@ -105,7 +105,8 @@ func unfinished(b []byte) int {
 		case r != '\x1b' && (r < 0x80 || r > 0x9f):
 			i += size
 		case complete(s[i:]):
-			i += sequenceLen(s[i:], r, size)
+			n, _ := sequenceLen(s[i:], r, size, false)
+			i += n
 		case len(s)-i > maxHeld:
 			return torn
 		default:

@@ -15,11 +15,13 @@ func Strip(s string) string {
 	}
 	var b strings.Builder
 	b.Grow(len(s))
+	endless := false // no string that begins from here on has an end
 	for i := 0; i < len(s); {
 		r, size := utf8.DecodeRuneInString(s[i:])
 		switch {
 		case r == '\x1b' || r >= 0x80 && r <= 0x9f:
-			i += sequenceLen(s[i:], r, size)
+			n, unended := sequenceLen(s[i:], r, size, endless)
+			i, endless = i+n, unended
 		case unwanted(r):
 			i += size
 		default:
@@ -39,32 +41,33 @@ func unwanted(r rune) bool {
 }
 
 // sequenceLen returns the length of the control sequence that the rune r, of
-// size bytes, begins at the start of s.
-func sequenceLen(s string, r rune, size int) int {
+// size bytes, begins at the start of s, and whether it is known that s has no end
+// of a string: looking for one again for each beginning would take for ever.
+func sequenceLen(s string, r rune, size int, endless bool) (n int, unended bool) {
 	if r == '\x1b' {
-		return escapeLen(s)
+		return escapeLen(s, endless)
 	}
-	return controlLen(s, size, r-0x40)
+	return controlLen(s, size, r-0x40, endless)
 }
 
 // escapeLen returns the length of the escape sequence at the start of s.
-func escapeLen(s string) int {
+func escapeLen(s string, endless bool) (n int, unended bool) {
 	i := 1
 	for i < len(s) && s[i] >= 0x20 && s[i] <= 0x2f {
 		i++
 	}
 	if i == len(s) || s[i] < 0x30 || s[i] > 0x7e {
-		return 1 // not a sequence: only the ESC goes
+		return 1, endless // not a sequence: only the ESC goes
 	}
 	if i > 1 {
-		return i + 1
+		return i + 1, endless
 	}
-	return controlLen(s, 2, rune(s[1]))
+	return controlLen(s, 2, rune(s[1]), endless)
 }
 
 // controlLen returns the length of the control sequence at the start of s,
 // whose introducer takes intro bytes and is, as a 7-bit final, kind.
-func controlLen(s string, intro int, kind rune) int {
+func controlLen(s string, intro int, kind rune, endless bool) (n int, unended bool) {
 	switch kind {
 	case '[': // CSI: parameters, intermediates, one final byte
 		i := intro
@@ -72,17 +75,20 @@ func controlLen(s string, intro int, kind rune) int {
 			i++
 		}
 		if i < len(s) && s[i] >= 0x40 && s[i] <= 0x7e {
-			return i + 1
+			return i + 1, endless
 		}
-		return intro
+		return intro, endless
 	case ']', 'P', 'X', '^', '_': // OSC, DCS, SOS, PM, APC: up to ST or BEL
+		if endless {
+			return intro, true
+		}
 		if end := stringEnd(s[intro:]); end >= 0 {
-			return intro + end
+			return intro + end, false
 		}
 		// Not terminated: keep the text, it is harmless without introducer.
-		return intro
+		return intro, true
 	default:
-		return intro
+		return intro, endless
 	}
 }
 

@@ -1,7 +1,9 @@
 package event
 
 import (
+	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"gotest.tools/v3/assert"
@@ -43,6 +45,16 @@ var stripCases = []struct{ name, in, want string }{
 	{"carriage return and bell", "a\r\nb\a\x00\x7f", "a\nb"},
 	{"not UTF-8", "a\xffb", "a\uFFFDb"},
 	{"sequence in pieces", "\x1b[3", "3"},
+}
+
+// An agent can show a file that is made for it.
+func TestStripTakesNoLongerForManySequences(t *testing.T) {
+	began := time.Now()
+	for _, one := range []string{"\x1b]", "\u009d", "\x1bP", "\x1b[1", "\x1b]a\x1b\\"} {
+		Strip(strings.Repeat(one, 1<<20/len(one)))
+	}
+	assert.Assert(t, time.Since(began) < 10*time.Second)
+	assert.Equal(t, Strip("\x1b]a\ab\x1b]c\x1b]d\u009de"), "bcde")
 }
 
 func TestStrip(t *testing.T) {

@@ -33,8 +33,11 @@ func (a *Agent) Plan(ctx context.Context) error {
 	if err != nil {
 		return a.finish(place(err, lines), 1, "")
 	}
-	return a.finish(nil, 1, fmt.Sprintf("inserted: %d, updated: %d, deleted: %d, skipped (done): %d",
-		sum.Inserted, sum.Updated, sum.Deleted, sum.Skipped))
+	said := fmt.Sprintf("inserted: %d, updated: %d, deleted: %d, skipped (done): %d", sum.Inserted, sum.Updated, sum.Deleted, sum.Skipped)
+	for _, u := range sum.Unknown {
+		said += fmt.Sprintf("\nWarning: task '%s' depends on '%s', which does not exist; dependency left out", u.Task, u.Dep)
+	}
+	return a.finish(nil, 1, said)
 }
 
 // line is one task and where it stands.

@@ -297,10 +297,19 @@ func TestPlan(t *testing.T) {
 	assert.NilError(t, r.agent.Plan(t.Context()))
 	text, _ := r.said()
 	assert.Assert(t, cmp.Contains(text, "inserted: 3, updated: 0, deleted: 0, skipped (done): 0"))
+	assert.Assert(t, !strings.Contains(text, "Warning"))
 	assert.Equal(t, r.task("login/01").SpecRef, "login.md")
 	assert.DeepEqual(t, r.task("login/01").Steps, []string{"true"})
 	assert.DeepEqual(t, r.task("login/02").Deps, []string{"login/01"})
 	assert.Equal(t, r.task("pay/01").SpecRef, "other.md")
+}
+
+func TestPlanTellsOfDependenciesThatAreNotThere(t *testing.T) {
+	r := newRepo(t)
+	spec(t, "login.md", "```ralph-tasks\n"+`{"id":"a/02","t":"Two","deps":["a/O1"],"steps":["true"]}`+"\n```\n")
+	assert.NilError(t, r.agent.Plan(t.Context()))
+	text, _ := r.said()
+	assert.Assert(t, cmp.Contains(text, "Warning: task 'a/02' depends on 'a/O1', which does not exist; dependency left out"))
 }
 
 func TestPlanFailures(t *testing.T) {
