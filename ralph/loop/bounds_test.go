@@ -231,6 +231,34 @@ func TestATaskThatCannotBeCheckedIsOpenAgain(t *testing.T) {
 	assert.Assert(t, cmp.Contains(s.notes[0], "reopen a: its checks could not be run"))
 }
 
+// taken is a backlog whose only task another agent holds, and does in the end.
+type taken struct {
+	*shelf
+	looks int
+}
+
+func (b *taken) Claimable(context.Context) (bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.looks++; b.looks > 3 {
+		b.tasks["a"] = Task{Status: statusDone, Assignee: "other"}
+	}
+	return false, nil
+}
+
+// Starting an agent only to look costs money.
+func TestNoAgentIsStartedWhileOthersHoldTheRest(t *testing.T) {
+	s := newShelf(t)
+	s.tasks["a"] = Task{Status: statusActive, Assignee: "other", Leased: true}
+	tr := newShelfTrial(t, "true", s)
+	tr.Backlog = &taken{shelf: s}
+	report, err := Run(t.Context(), tr.Options)
+	assert.NilError(t, err)
+	assert.Equal(t, report.Stop, Complete)
+	assert.Equal(t, len(report.Iterations), 1)
+	assert.Assert(t, cmp.Contains(tr.out.String(), "Next look in 2s.\n"))
+}
+
 func TestAnInterruptedCheckDoesNotCount(t *testing.T) {
 	s := newShelf(t, "a")
 	tr := newShelfTrial(t, `touch $SHELF/a`, s)

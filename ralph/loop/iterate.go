@@ -53,9 +53,6 @@ type iteration struct {
 
 // iterate makes one run and says whether the loop has to stop.
 func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, error) {
-	if l.interruptedDuring(ctx, l.pause) {
-		return before, l.left(), nil
-	}
 	n := len(l.Earlier) + len(l.iterations) + 1
 	if l.Log != nil {
 		l.Log.Begin(n)

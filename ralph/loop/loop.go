@@ -125,6 +125,13 @@ func (l *loop) loop(ctx context.Context) (Stop, error) {
 		if stop, err := l.bound(); stop != goOn {
 			return l.end(stop, err)
 		}
+		if l.interruptedDuring(ctx, l.pause) {
+			return l.end(l.left(), nil)
+		}
+		if l.othersHold(ctx, before) {
+			l.pause = min(2*l.pause, lastPause)
+			continue
+		}
 		after, stop, err := l.iterate(ctx, before)
 		if stop != goOn {
 			return l.end(stop, err)

@@ -68,6 +68,16 @@ func (l *loop) setPause(it *iteration) {
 	l.pause = min(max(firstPause, 2*l.pause), lastPause)
 }
 
+// othersHold says, after a pause, whether an agent would find nothing to claim
+// still: each one that is started costs money.
+func (l *loop) othersHold(ctx context.Context, before snapshot) bool {
+	if l.pause == 0 || l.keeper == nil || !before.held() {
+		return false
+	}
+	claimable, err := l.keeper.Claimable(ctx)
+	return err == nil && !claimable
+}
+
 // interruptedDuring waits for d, or until a task can be claimed, and says
 // whether a signal came, or had come before.
 func (l *loop) interruptedDuring(ctx context.Context, d time.Duration) bool {
