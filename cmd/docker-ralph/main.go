@@ -4,7 +4,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	runtimedebug "runtime/debug"
@@ -16,6 +15,7 @@ import (
 	"github.com/docker/cli/cli/debug"
 	"go.opentelemetry.io/otel"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle/printable"
 	"github.com/docker-ralph/docker-ralph/plugin"
 	"github.com/docker-ralph/docker-ralph/plugin/metadata"
@@ -72,7 +72,7 @@ func exitCode(err error, stderr io.Writer) int {
 		}
 	}
 	// Names in it can be a repository's or an agent's.
-	_, _ = fmt.Fprintln(printable.NewWriter(stderr), "Error:", err)
+	hint.Print(printable.NewWriter(stderr), err)
 	return code
 }
 

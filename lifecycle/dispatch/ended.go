@@ -13,6 +13,7 @@ import (
 	"github.com/docker/go-units"
 	"github.com/moby/sys/atomicwriter"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle/printable"
 	"github.com/docker-ralph/docker-ralph/ralph/looplog"
 )
@@ -103,7 +104,7 @@ func (h Host) finish(sandbox, top string, code int, err error) {
 	}
 	h.away.told = true
 	if err != nil {
-		h.report(fmt.Sprintf("Error: %v", err))
+		hint.Print(printable.NewWriter(h.Stderr), err)
 	}
 	n := h.away.held
 	if n == nil {

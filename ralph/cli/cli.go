@@ -4,6 +4,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/help"
 	"github.com/docker-ralph/docker-ralph/ralph/hook"
@@ -98,6 +100,6 @@ func (o Options) task(ctx context.Context, args []string) int {
 	return task.Run(ctx, args, task.IO{Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, Getenv: os.Getenv})
 }
 
-func (o Options) complain(message string) {
-	_, _ = fmt.Fprintf(o.Stderr, "Error: %s\n", message)
-}
+func (o Options) complain(message string) { o.fail(errors.New(message)) }
+
+func (o Options) fail(err error) { hint.Print(o.Stderr, err) }

@@ -33,7 +33,7 @@ func (o Options) installLayout(args []string) int {
 		}
 	}
 	if err := o.layOut(dir, claude); err != nil {
-		o.complain(err.Error())
+		o.fail(err)
 		return exitFailure
 	}
 	return exitOK

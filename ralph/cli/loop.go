@@ -42,7 +42,7 @@ func (o Options) loop(ctx context.Context, mode agent.Mode, args []string) int {
 	flags, err := parseLoopFlags(mode, args)
 	switch {
 	case err != nil:
-		o.complain(err.Error())
+		o.fail(err)
 		return exitFailure
 	case flags.help:
 		_, _ = fmt.Fprint(o.Stdout, help.Text(string(mode)))
@@ -50,11 +50,11 @@ func (o Options) loop(ctx context.Context, mode agent.Mode, args []string) int {
 	}
 	j, err := chooseAgent(ctx, mode, flags)
 	if err != nil {
-		o.complain(err.Error())
+		o.fail(err)
 		return exitFailure
 	}
 	if err := preflight(); err != nil {
-		o.complain(err.Error())
+		o.fail(err)
 		return exitFailure
 	}
 	j.stdout = o.Stdout
@@ -66,12 +66,12 @@ func (o Options) loop(ctx context.Context, mode agent.Mode, args []string) int {
 		return exitFailure
 	}
 	if err := j.adapter.Check(j.session); err != nil {
-		o.complain(err.Error())
+		o.fail(err)
 		return exitFailure
 	}
 	outcome := o.runSession(ctx, j)
 	if outcome.err != nil {
-		o.complain(outcome.err.Error())
+		o.fail(outcome.err)
 	}
 	if flags.json {
 		return o.report(outcome)

@@ -31,7 +31,7 @@ func (o Options) run(ctx context.Context, args []string) int {
 	flags, err := runflags.Parse(args)
 	switch {
 	case err != nil:
-		o.complain(err.Error())
+		o.fail(err)
 		return exitFailure
 	case flags.Help:
 		_, _ = fmt.Fprint(o.Stdout, help.Text("run"))
@@ -39,7 +39,7 @@ func (o Options) run(ctx context.Context, args []string) int {
 	}
 	j, err := chooseAgent(ctx, agent.Run, loopFlags{model: flags.Model, danger: flags.Danger})
 	if err != nil {
-		o.complain(err.Error())
+		o.fail(err)
 		return exitFailure
 	}
 	if !flags.Once && o.atTerminal() {
@@ -49,7 +49,7 @@ func (o Options) run(ctx context.Context, args []string) int {
 		err = j.adapter.Check(j.session)
 	}
 	if err != nil {
-		o.complain(err.Error())
+		o.fail(err)
 		return exitFailure
 	}
 	return o.withSession(ctx, func(s *session) (int, error) { return o.runOnce(ctx, j, s) })
@@ -64,13 +64,13 @@ func (o Options) atTerminal() bool {
 func (o Options) withSession(ctx context.Context, do func(*session) (int, error)) int {
 	s, err := o.openSession(ctx, false)
 	if err != nil {
-		o.complain(err.Error())
+		o.fail(err)
 		return exitFailure
 	}
 	defer s.remove()
 	code, err := do(s)
 	if err != nil {
-		o.complain(err.Error())
+		o.fail(err)
 		return max(code, exitFailure)
 	}
 	return code

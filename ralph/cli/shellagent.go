@@ -28,17 +28,17 @@ func (o Options) shellAgent(ctx context.Context, args []string) int {
 	}
 	path, err := backlog.Locate(ctx)
 	if err != nil {
-		o.complain(err.Error())
+		o.fail(err)
 		return exitFailure
 	}
 	scope, err := backlog.DetectScope(ctx, os.Getenv)
 	if err != nil {
-		o.complain(err.Error())
+		o.fail(err)
 		return exitFailure
 	}
 	store, err := backlog.Open(ctx, path, scope)
 	if err != nil {
-		o.complain(err.Error())
+		o.fail(err)
 		return exitFailure
 	}
 	defer func() { _ = store.Close() }() // nothing is lost: every change is committed

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/ralph/help"
@@ -124,6 +125,9 @@ func (s *session) report(err error) int {
 		return exitNothing
 	}
 	s.complain("Error: " + err.Error())
+	for _, text := range hint.Of(err) {
+		s.complain("Hint: " + text)
+	}
 	return exitFailure
 }
 
