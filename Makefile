@@ -67,8 +67,8 @@ dist: cross ## put those six, the installer and SHA256SUMS into dist/
 
 ##@ Check it
 .PHONY: test
-test: build ## run every test, on two real engines that this sets up and stops again
-	@scripts/test.sh
+test: build ## run every test, on a real engine that this sets up and stops again (ENGINES=all: on two)
+	@ENGINES=$(ENGINES) scripts/test.sh
 
 .PHONY: test-unit
 test-unit: ## run the tests that need no engine

@@ -28,46 +28,36 @@ import (
 	"github.com/docker-ralph/docker-ralph/scope"
 )
 
-// everywhere runs a test in a container of every engine, and with doubles of
-// the microVM programs whose microVMs are containers: one program for each
-// engine, as it makes no difference to them.
+// everywhere runs a test in containers, and with doubles of the microVM programs
+// whose microVMs are containers.
 func everywhere(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
 	t.Parallel()
-	engines.Each(t, func(t *testing.T, e engines.Engine) {
-		t.Parallel()
-		for _, driver := range []string{config.DriverContainer, microVMOn(e)} {
-			t.Run(driver, func(t *testing.T) {
-				t.Parallel()
-				test(t, newWorldOf(t, e, driver))
-			})
-		}
-	})
+	for _, p := range places(t) {
+		t.Run(p.engine.Name+"/"+p.driver, func(t *testing.T) {
+			t.Parallel()
+			test(t, newWorldOf(t, p.engine, p.driver))
+		})
+	}
 }
 
 // inMicroVMs runs a test with both microVM programs.
 func inMicroVMs(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
 	t.Parallel()
-	engines.Each(t, func(t *testing.T, e engines.Engine) {
-		driver := microVMOn(e)
+	for _, driver := range []string{config.DriverSbx, config.DriverDockerSandbox} {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
-			test(t, newWorldOf(t, e, driver))
+			test(t, newWorldOf(t, engineOf(t, driver), driver))
 		})
-	})
+	}
 }
 
 // with runs a test with one of the microVM programs.
 func with(t *testing.T, driver string, test func(t *testing.T, w *world)) {
 	t.Helper()
 	t.Parallel()
-	engines.Each(t, func(t *testing.T, e engines.Engine) {
-		if microVMOn(e) != driver {
-			return // it is tried on another engine
-		}
-		test(t, newWorldOf(t, e, driver))
-	})
+	test(t, newWorldOf(t, engineOf(t, driver), driver))
 }
 
 // microVMOn is the microVM program whose double is tried on an engine.

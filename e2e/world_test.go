@@ -48,14 +48,17 @@ type world struct {
 	env    []string
 }
 
-// each runs a test in a container of every engine, with a world of its own.
+// each runs a test in a container, with a world of its own for each engine that
+// it runs on.
 func each(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
 	t.Parallel()
-	engines.Each(t, func(t *testing.T, e engines.Engine) {
-		t.Parallel()
-		test(t, newWorld(t, e))
-	})
+	for _, e := range where(t) {
+		t.Run(e.Name, func(t *testing.T) {
+			t.Parallel()
+			test(t, newWorld(t, e))
+		})
+	}
 }
 
 // newWorld makes the world of an ordinary user. The user's own configuration

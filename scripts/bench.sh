@@ -10,6 +10,7 @@ set -euo pipefail
 
 cd "$SCRIPTS/.."
 need_go
+export session_engines=all
 session_begin
 RALPH_BENCH_BUILDX=$("$SCRIPTS/tools.sh" buildx)
 export RALPH_BENCH_BUILDX

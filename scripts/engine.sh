@@ -86,7 +86,7 @@ status() {
 
 print_env() {
 	local engine engines="" gateways=""
-	for engine in debian moby; do
+	for engine in "$@"; do
 		engines+="${engines:+,}$engine=unix://$(engine_socket "$engine")"
 		gateways+="${gateways:+,}$engine=$(engine_gateway "$engine")"
 	done
@@ -108,7 +108,7 @@ main() {
 	set -- $(engines "$which" "$command")
 	[ $# -gt 0 ] || exit 2
 	case $command in
-	env) print_env && return ;;
+	env) print_env "$@" && return ;;
 	build | up)
 		for engine in "$@"; do engine_binaries "$engine"; done
 		[ "$command" = up ] || return 0

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Puts the base images that the end-to-end tests need into both test engines, without a registry.
+# Puts the base images that the end-to-end tests need into the test engines, without a registry.
 #
-#   scripts/test-images.sh          make and import what is missing
-#   scripts/test-images.sh --env    print the variables that name them
+#   scripts/test-images.sh [debian|moby|all]    make and import what is missing
+#   scripts/test-images.sh --env                print the variables that name them
 set -euo pipefail
 # shellcheck source=scripts/machine.sh
 . "$(dirname "${BASH_SOURCE[0]}")/machine.sh"
@@ -36,6 +36,11 @@ import_into() {
 "$SCRIPTS/base-image.sh" --archive >/dev/null
 "$SCRIPTS/claude-image.sh" --archive >/dev/null
 "$SCRIPTS/tools.sh" gitleaks >/dev/null
-import_into debian &
-import_into moby
-wait $!
+case ${1:-all} in
+all)
+	import_into debian &
+	import_into moby
+	wait $!
+	;;
+*) import_into "$1" ;;
+esac

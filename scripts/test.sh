@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs every test of the module. Two real engines are set up for it while the tests compile, and
-# stopped afterwards, unless they ran before.
+# Runs every test of the module. Real engines are set up for it while the tests compile, and stopped
+# afterwards, unless they ran before: Debian's, or with ENGINES=all the current moby with gVisor too.
 #
 #   scripts/test.sh [GO TEST ARGUMENT ...]
 #
@@ -24,7 +24,7 @@ apt_install gcc libc6-dev git ca-certificates openssh-client
 
 started=$SECONDS
 # The engines take most of the processor, a quarter of that for collecting garbage. They live for minutes.
-export session_gogc=off session_memory=1GiB
+export session_gogc=off session_memory=1GiB session_engines=${ENGINES:-debian}
 session_begin
 # A compile error is reported by the real run below, in its own words.
 go build -race ./... >/dev/null 2>&1 || true

@@ -1,12 +1,13 @@
 # shellcheck shell=bash
-# The two engines for the length of one script: started beside other work, waited for, stopped at the
-# end unless they ran before. Sourced by scripts/test.sh and scripts/bench.sh.
+# The test engines for the length of one script: started beside other work, waited for, stopped at the
+# end unless they ran before. Sourced by scripts/test.sh and scripts/bench.sh. session_engines names
+# them: debian, moby or all.
 
 session_begin() {
 	session_log=$(mktemp)
 	session_stop=
 	# Not in a pipe: grep would end before engine.sh has said everything, which counts as a failure.
-	case $("$SCRIPTS/engine.sh" status 2>&1) in
+	case $("$SCRIPTS/engine.sh" status "${session_engines:?}" 2>&1) in
 	*"not running"*) session_stop=yes ;;
 	esac
 	trap session_end EXIT
@@ -17,13 +18,13 @@ session_begin() {
 }
 
 session_set_up() {
-	"$SCRIPTS/agents.sh" >/dev/null && GOGC=${session_gogc:-} GOMEMLIMIT=${session_memory:-} "$SCRIPTS/engine.sh" up all && session_tidy &&
-		"$SCRIPTS/test-images.sh"
+	"$SCRIPTS/agents.sh" >/dev/null && GOGC=${session_gogc:-} GOMEMLIMIT=${session_memory:-} "$SCRIPTS/engine.sh" up "${session_engines:?}" && session_tidy &&
+		"$SCRIPTS/test-images.sh" "${session_engines:?}"
 }
 
 # Engines that ran before may be in use.
 session_tidy() {
-	[ -z "$session_stop" ] || "$SCRIPTS/engine.sh" tidy all
+	[ -z "$session_stop" ] || "$SCRIPTS/engine.sh" tidy "${session_engines:?}"
 }
 
 # Waits until engines and images are there, and exports the variables that name them.
@@ -33,7 +34,7 @@ session_ready() {
 	cat "$session_log" >&2
 	[ -z "$failed" ] || die "the test engines could not be set up"
 	set -a
-	eval "$("$SCRIPTS/engine.sh" env)"
+	eval "$("$SCRIPTS/engine.sh" env "${session_engines:?}")"
 	eval "$("$SCRIPTS/test-images.sh" --env)"
 	set +a
 	RALPH_TEST_AGENTS=$("$SCRIPTS/agents.sh")
@@ -46,6 +47,6 @@ session_end() {
 	trap - EXIT
 	wait "$session_pid" 2>/dev/null || true
 	rm -f "$session_log"
-	[ -z "$session_stop" ] || "$SCRIPTS/engine.sh" down || true
+	[ -z "$session_stop" ] || "$SCRIPTS/engine.sh" down all || true
 	exit $status
 }

@@ -102,7 +102,14 @@ func (p processes) pathWithoutSudo() (string, error) {
 			return "", err
 		}
 	}
-	return dir + string(os.PathListSeparator) + os.Getenv("PATH"), nil
+	path := []string{dir}
+	for _, d := range filepath.SplitList(os.Getenv("PATH")) {
+		// A ralph that the machine has is none that was put into a sandbox.
+		if _, err := os.Stat(filepath.Join(d, "ralph")); err != nil {
+			path = append(path, d)
+		}
+	}
+	return strings.Join(path, string(os.PathListSeparator)), nil
 }
 
 // exec has the background process run a command, so that it outlives this

@@ -38,21 +38,27 @@ func (e Engine) Alone(t testing.TB, thing string) {
 	t.Cleanup(func() { assert.Check(t, lock.Close()) })
 }
 
-// Each runs a test against every engine that RALPH_TEST_ENGINES lists
-// ("name=address,…"). Without one the test is skipped, but in CI it fails.
+// Each runs a test against every engine of [Need].
 func Each(t *testing.T, test func(t *testing.T, engine Engine)) {
+	t.Helper()
+	for _, e := range Need(t) {
+		t.Run(e.Name, func(t *testing.T) { test(t, e) })
+	}
+}
+
+// Need returns what RALPH_TEST_ENGINES lists ("name=address,…"). Without an
+// engine the test is skipped, but in CI it fails.
+func Need(t *testing.T) []Engine {
 	t.Helper()
 	all := List()
 	if len(all) == 0 {
-		const how = "RALPH_TEST_ENGINES names no engine; \"make test\" sets two up"
+		const how = "RALPH_TEST_ENGINES names no engine; \"make test\" sets one up"
 		if os.Getenv("CI") != "" {
 			t.Fatal(how)
 		}
 		t.Skip(how)
 	}
-	for _, e := range all {
-		t.Run(e.Name, func(t *testing.T) { test(t, e) })
-	}
+	return all
 }
 
 // List is what RALPH_TEST_ENGINES lists.

@@ -1,0 +1,114 @@
+//go:build unix
+
+package e2e
+
+import (
+	"hash/fnv"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
+)
+
+// onEveryEngine lists the tests of what engines do differently: namespaces,
+// firewalls, cgroups, seccomp, builds, pulls, terminals, and what survives a
+// restart. Each other test runs on one engine; their names spread them over all.
+var onEveryEngine = []string{
+	"TestABaseThatCannotBePulledIsNamedWithTheWayOut",
+	"TestAbuse",
+	"TestAbuseOnGVisor",
+	"TestAHostsProxyThatChangesWhileASandboxIsStopped",
+	"TestAnAgentThatUsesEverythingUp",
+	"TestANetworkPolicy",
+	"TestAnEngineThatIsRestarted",
+	"TestAProxyThatEndsUnderAnAgent",
+	"TestASandboxThatUsesUpItsMemory",
+	"TestASandboxWhoseWallIsTamperedWith",
+	"TestASecretIsThereForItsStepAlone",
+	"TestBuildWorksThreeTasksOff",
+	"TestCommitsOfAPrivateGitDirectory",
+	"TestDetachKeysLeaveTheLoopRunning",
+	"TestDrawn",
+	"TestImagesAreFetchedWithDockersOwnCredentials",
+	"TestLimitsReachTheSandboxAndChangesNeedAWord",
+	"TestNothingOfAWallIsLeft",
+	"TestRealClaude",
+	"TestRootLeavesFilesToTheRepositorysOwner",
+	"TestRunHasTheTerminal",
+	"TestSandboxesThatWereStoppedOrRemovedComeBack",
+	"TestSelfTest",
+	"TestTheImageOfAProjectFromBuildToPrune",
+	"TestTheRepositorysCaches",
+	"TestTheSandboxHasWhatTheProjectNeeds",
+	"TestUpgrade",
+}
+
+// where returns the engines that a test runs on.
+func where(t *testing.T) []engines.Engine {
+	t.Helper()
+	all := engines.Need(t)
+	name, _, _ := strings.Cut(t.Name(), "/")
+	if len(all) == 1 || slices.Contains(onEveryEngine, name) {
+		return all
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(name)) // a hash takes everything
+	i := int(h.Sum32()>>1) % len(all)
+	return all[i : i+1]
+}
+
+// place is an engine, and what sandboxes are made with there.
+type place struct {
+	engine engines.Engine
+	driver string
+}
+
+// places returns where a test runs that every driver has to pass: in a
+// container on its engines, and with the double of one microVM program, or of
+// both where it runs on every engine.
+func places(t *testing.T) []place {
+	t.Helper()
+	on := where(t)
+	var all []place
+	for _, e := range on {
+		all = append(all, place{e, config.DriverContainer})
+	}
+	if len(on) > 1 {
+		for _, e := range on {
+			all = append(all, place{e, microVMOn(e)})
+		}
+		return all
+	}
+	// The other engine's, so that both programs and both engines have their share.
+	list := engines.List()
+	other := list[(slices.Index(list, on[0])+1)%len(list)]
+	return append(all, place{other, microVMOn(other)})
+}
+
+// engineOf returns the engine on which the double of a microVM program is tried.
+func engineOf(t *testing.T, driver string) engines.Engine {
+	t.Helper()
+	all := engines.Need(t)
+	i := slices.IndexFunc(all, func(e engines.Engine) bool { return microVMOn(e) == driver })
+	return all[max(i, 0)]
+}
+
+func TestOnEveryEngineListsTests(t *testing.T) {
+	files, err := filepath.Glob("*_test.go")
+	assert.NilError(t, err)
+	var all strings.Builder
+	for _, f := range files {
+		content, err := os.ReadFile(f)
+		assert.NilError(t, err)
+		_, _ = all.Write(content)
+	}
+	for _, name := range onEveryEngine {
+		assert.Check(t, strings.Contains(all.String(), "func "+name+"(t *testing.T)"), name)
+	}
+}
