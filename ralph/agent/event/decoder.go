@@ -16,20 +16,23 @@ type Decoder interface {
 	End() []Event
 }
 
-// maxLine bounds what is kept of one line, in bytes: a longer one, such as the
-// content of a big file that a tool has read, is skipped as a whole. What a
-// model itself says is far below.
-const maxLine = 4 << 20
+// Bounds of one line, in bytes. A longer string is cut off, so that the figures
+// beside it survive; a line that is still longer than maxLine is skipped.
+const (
+	maxString = 1 << 20
+	maxLine   = 16 << 20
+)
 
-// Lines returns a decoder that hands out whole lines, without their newline
-// and without blanks around them. Empty lines are left out. The line given to
-// decode is reused after it returns.
+// Lines returns a decoder that hands out whole lines of JSON, without their
+// newline and without blanks around them. Empty lines are left out, and very long
+// strings are cut off. The line given to decode is reused after it returns.
 func Lines(decode func(line []byte) []Event) Decoder { return &lines{decode: decode} }
 
 type lines struct {
 	decode  func(line []byte) []Event
 	begun   []byte // of the present line
-	skipped bool   // the present line is too long
+	quoted  quoted
+	skipped bool // the present line is too long
 }
 
 func (l *lines) Decode(piece []byte) []Event {
@@ -40,29 +43,29 @@ func (l *lines) Decode(piece []byte) []Event {
 			l.keep(part)
 			return events
 		}
-		if len(l.begun) == 0 && !l.skipped {
+		if len(l.begun) == 0 && !l.skipped && len(part) <= maxString {
 			events = append(events, l.line(part)...)
 		} else {
 			l.keep(part)
 			events = append(events, l.line(l.begun)...)
 		}
-		l.begun, l.skipped = l.begun[:0], false
+		l.begun, l.quoted, l.skipped = l.begun[:0], quoted{}, false
 		piece = rest
 	}
 }
 
 func (l *lines) keep(part []byte) {
-	if len(l.begun)+len(part) > maxLine {
-		l.begun, l.skipped = nil, true
+	if l.skipped {
+		return
 	}
-	if !l.skipped {
-		l.begun = append(l.begun, part...)
+	if l.begun = l.quoted.appendCut(l.begun, part); len(l.begun) > maxLine {
+		l.begun, l.skipped = nil, true
 	}
 }
 
 func (l *lines) line(line []byte) []Event {
 	line = bytes.TrimSpace(line)
-	if l.skipped || len(line) == 0 || len(line) > maxLine {
+	if l.skipped || len(line) == 0 {
 		return nil
 	}
 	return l.decode(line)

@@ -146,3 +146,12 @@ func TestStreamIsJSONLines(t *testing.T) {
 	assert.Equal(t, bytes.Count(stream.Bytes(), []byte("\n")), 1)
 	assert.Assert(t, json.Valid(stream.Bytes()))
 }
+
+func TestAVeryLongResultKeepsItsFigures(t *testing.T) {
+	long := strings.Repeat("é\\n\\u00e9", 1<<20)
+	_, events := render(`{"type":"result","subtype":"success","num_turns":2,"result":"` + long + `","total_cost_usd":0.5}` + "\n")
+	assert.Equal(t, *last[event.Usage](events).CostUSD, 0.5)
+	result := last[event.Result](events)
+	assert.Assert(t, !result.Failed)
+	assert.Assert(t, strings.HasPrefix(result.Text, "é\né") && len(result.Text) > 500_000)
+}
