@@ -206,7 +206,7 @@ func (j *job) options(s *session) loop.Options {
 		MaxIterations: j.flags.maxIterations,
 		Timeout:       time.Duration(j.guest.TimeoutSeconds) * time.Second,
 		Bounds:        j.guest.Loop, Checks: j.guest.Checks, Dir: s.top,
-		Head: head, Count: countCommits, LimitIn: stream.RateLimitIn,
+		Head: head, Count: countCommits, LimitIn: stream.RateLimitIn, KeyIn: stream.KeyRefusedIn,
 	}
 	if s.keeper != nil {
 		lo.Backlog = s.keeper

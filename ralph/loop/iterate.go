@@ -22,6 +22,7 @@ const (
 	reasonIdle        = "session was silent for too long"
 	reasonLimited     = "session ran into a rate limit"
 	reasonBound       = "the loop reached a bound"
+	reasonKey         = "the model's endpoint refused the agent's key"
 )
 
 // What an iteration can come to.
@@ -61,6 +62,7 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	var err error
 	it.outcome, err = l.run(ctx, n)
 	l.out.freshLine()
+	l.recogniseKey(it)
 	l.recogniseLimit(it)
 	l.release(ctx, it)
 	stop, failed := l.check(ctx, n, it)
@@ -92,6 +94,9 @@ func (l *loop) judge(ctx context.Context, it *iteration) (Stop, error) {
 		return Idle, fmt.Errorf("the agent %s was ended: it printed nothing for %s. Look at the log, or set the bound higher (idle)", name, l.Bounds.Idle)
 	case endOverTime:
 		return MaxDuration, l.overTime()
+	}
+	if it.noKey != "" {
+		return Failed, l.keyError(it.noKey)
 	}
 	if it.limit != nil {
 		return l.waitOut(ctx, *it.limit)
@@ -126,6 +131,8 @@ func (l *loop) release(ctx context.Context, it *iteration) {
 
 func (it *iteration) releaseReason() string {
 	switch {
+	case it.noKey != "":
+		return reasonKey
 	case it.limit != nil:
 		return reasonLimited
 	case it.end == endInterrupted:
@@ -162,6 +169,8 @@ func (l *loop) record(ctx context.Context, n int, it *iteration) {
 	switch {
 	case it.limit != nil:
 		entry.Reason = cut(it.limit.Text)
+	case it.noKey != "":
+		entry.Reason = "key refused: " + cut(it.noKey)
 	case it.failed() && it.end == endItself:
 		entry.Reason = it.describe()
 	}

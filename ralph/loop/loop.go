@@ -57,6 +57,8 @@ type Options struct {
 	Earlier []looplog.Iteration
 	// LimitIn recognises a rate limit in what a failed agent has said.
 	LimitIn func(text string, now time.Time) (event.RateLimit, bool)
+	// KeyIn recognises what a failed agent has said about a missing or refused key.
+	KeyIn func(text string) (said string, found bool)
 	// Signals are what the user wants: the first SIGINT of a run asks the
 	// agent to finish, a second one and every other signal ends it.
 	Signals <-chan os.Signal

@@ -26,19 +26,23 @@ func (l *loop) recogniseLimit(it *iteration) {
 		// It was silent because it waited for its limit to end.
 		it.end = endItself
 	}
-	if it.end != endItself || it.result != nil && !it.failed() {
+	if it.noKey != "" || it.end != endItself || it.result != nil && !it.failed() {
 		it.limit = nil
 	}
-	if it.end != endItself || it.limit != nil || !it.failed() || l.LimitIn == nil {
+	if it.noKey != "" || it.end != endItself || it.limit != nil || !it.failed() || l.LimitIn == nil {
 		return
 	}
-	words := it.complaint + "\n" + it.tail
-	if it.result != nil {
-		words = it.complaint + "\n" + it.result.Text
-	}
-	if limit, found := l.LimitIn(words, time.Now()); found {
+	if limit, found := l.LimitIn(it.words(), time.Now()); found {
 		it.limit = &limit
 	}
+}
+
+// words is what a failed agent has said about its end.
+func (o outcome) words() string {
+	if o.result != nil {
+		return o.complaint + "\n" + o.result.Text
+	}
+	return o.complaint + "\n" + o.tail
 }
 
 // waitOut waits until the limit is over. The run does not count.

@@ -31,6 +31,7 @@ type outcome struct {
 	usage     event.Usage
 	limit     *event.RateLimit
 	complaint string
+	noKey     string // what was said about a missing or refused key
 	tail      string // the last words of an agent without a result
 }
 
@@ -46,6 +47,7 @@ const (
 	endOverTime               // the loop's time is over
 	endOverCost               // the loop's money is spent
 	endOverTokens             // the loop's tokens are used up
+	endKeyRefused             // the model's endpoint does not accept its key
 )
 
 // run starts the agent and stays with it to its end.

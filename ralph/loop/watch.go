@@ -1,8 +1,10 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
@@ -134,6 +136,8 @@ func (w *watch) hear(said heard) {
 		return // what it has spent counts for the next run
 	}
 	switch l := w.loop; {
+	case w.out.noKey != "":
+		w.kill(endKeyRefused) // it would go on asking for minutes
 	case l.overCost(w.out.usage.CostUSD):
 		w.kill(endOverCost)
 	case l.overTokens(w.out.usage.Tokens):
@@ -155,6 +159,8 @@ func (w *watch) note(events []event.Event) {
 			w.out.limit = &e
 		case event.Complaint:
 			w.out.complaint = e.Text
+		case event.KeyRefused:
+			w.out.noKey = cmp.Or(strings.TrimSpace(e.Text), "no key")
 		case event.Resumed: // its last word was not the last
 			w.out.result = nil
 			w.quietFor = w.loop.Bounds.Idle

@@ -7,7 +7,7 @@ package event
 import "time"
 
 // Event is one thing that an agent reports: [Text], [Tool], [Usage],
-// [RateLimit], [Complaint], [Result] or [Resumed].
+// [RateLimit], [Retry], [KeyRefused], [Complaint], [Result] or [Resumed].
 type Event interface{ event() }
 
 // Text is what the agent says, or output of what it runs. It is shown as it
@@ -50,6 +50,16 @@ type RateLimit struct {
 	Text  string // what the agent said, one line
 }
 
+// Retry says that a request to the model has failed and that the agent sends it
+// again by itself.
+type Retry struct {
+	Text string // e.g. "request failed (529 overloaded), retry 3 of 10 in 2s"
+}
+
+// KeyRefused says that the model's endpoint does not accept the agent's key, or
+// that the agent has none. Another try does not help.
+type KeyRefused struct{ Text string }
+
 // Complaint is an error that the agent's program reports on the way, e.g.
 // that its prompt cannot be read. The last one explains a failed run.
 type Complaint struct{ Text string }
@@ -71,10 +81,12 @@ type Result struct {
 // memory, or when something in the background has finished.
 type Resumed struct{}
 
-func (Text) event()      {}
-func (Tool) event()      {}
-func (Usage) event()     {}
-func (RateLimit) event() {}
-func (Complaint) event() {}
-func (Result) event()    {}
-func (Resumed) event()   {}
+func (Text) event()       {}
+func (Tool) event()       {}
+func (Usage) event()      {}
+func (RateLimit) event()  {}
+func (Retry) event()      {}
+func (KeyRefused) event() {}
+func (Complaint) event()  {}
+func (Result) event()     {}
+func (Resumed) event()    {}

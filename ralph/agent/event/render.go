@@ -8,6 +8,8 @@ func Render(e Event) string {
 		return e.Text
 	case Tool:
 		return "\n🔧 " + e.Name + e.Detail + "\n"
+	case Retry:
+		return "\n↻ " + e.Text + "\n"
 	case Result:
 		return "\n━━ " + e.Summary + " ━━\n"
 	default:

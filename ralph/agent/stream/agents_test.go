@@ -132,6 +132,62 @@ func TestCodexWaits(t *testing.T) {
 	assert.Equal(t, last[event.RateLimit](events).Text, "")
 }
 
+// What the real programs report when their endpoint refuses the key, or does not
+// answer: claude 2.1.329, codex 0.169.
+func TestRefusedRequestsAreReported(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		decoder func() event.Decoder
+		key     string
+		ended   string // the summary
+	}{
+		{"claude-401", Claude, "Failed to authenticate. API Error: 401 neutral sentinel", "Done (error) | cost: $0 | turns: 1"},
+		{"claude-403", Claude, "Failed to authenticate. API Error: 403 neutral sentinel", "Done (error) | cost: $0 | turns: 1"},
+		{"claude-nokey", Claude, "Not logged in · Please run /login", "Done (error) | cost: $0 | turns: 1"},
+		{"claude-unreachable", Claude, "", "Done (error) | cost: $0 | turns: 1"},
+		{"codex-401", Codex, "unexpected status 401 Unauthorized: neutral sentinel, url: http://127.0.0.1:7601/responses", "Done (error) | cost: unknown | tokens: unknown"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b, err := os.ReadFile(filepath.Join("testdata", tc.name+".jsonl"))
+			assert.NilError(t, err)
+			out, events := decode(tc.decoder(), string(b))
+			golden.Assert(t, out, tc.name+".golden")
+			assert.Equal(t, last[event.KeyRefused](events).Text, tc.key)
+			assert.Equal(t, last[event.Result](events).Summary, tc.ended)
+		})
+	}
+}
+
+// The first refusal may be that of a login which is then renewed.
+func TestClaudesKeyIsRefusedTwice(t *testing.T) {
+	retry := func(attempt int) string {
+		return fmt.Sprintf(`{"type":"system","subtype":"api_retry","attempt":%d,"max_retries":10,"retry_delay_ms":508.4,"error_status":401,"error":"authentication_failed"}`+"\n", attempt)
+	}
+	d := Claude()
+	_, events := decode(d, retry(1))
+	assert.DeepEqual(t, events, []event.Event{event.Retry{Text: "request failed (401 authentication_failed), retry 1 of 10 in 500ms"}})
+	_, events = decode(d, retry(2))
+	assert.Equal(t, last[event.KeyRefused](events).Text, "HTTP status 401")
+}
+
+func TestKeyRefusedIn(t *testing.T) {
+	for text, want := range map[string]string{
+		"Warning: x\nInvalid API key · Please run /login\n":                                    "Invalid API key · Please run /login",
+		"[API Error: API key not valid. Please pass a valid API key.]":                         "[API Error: API key not valid. Please pass a valid API key.]",
+		"Please set an Auth method in your settings.json or specify GEMINI_API_KEY":            "Please set an Auth method in your settings.json or specify GEMINI_API_KEY",
+		"Error: No authentication information found.":                                          "Error: No authentication information found.",
+		"unexpected status 401 Unauthorized: Missing bearer or basic authentication in header": "unexpected status 401 Unauthorized: Missing bearer or basic authentication in header",
+		"Incorrect API key provided: sk-x.":                                                    "Incorrect API key provided: sk-x.",
+		"API Error: 500 Internal server error":                                                 "",
+		"main.go:401: undefined: key":                                                          "",
+		"":                                                                                     "",
+	} {
+		said, found := KeyRefusedIn(text)
+		assert.Equal(t, said, want)
+		assert.Equal(t, found, want != "")
+	}
+}
+
 func TestOpencodeReasons(t *testing.T) {
 	const step = `{"type":"step_finish","part":{"reason":"`
 	for reason, want := range map[string]string{"tool-calls": "", "unknown": "", "stop": "success", "length": "error", "content-filter": "error"} {

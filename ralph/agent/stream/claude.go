@@ -5,7 +5,9 @@ package stream
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 )
@@ -28,7 +30,9 @@ type claude struct {
 // claude's version might send another type.
 type claudeEvent struct {
 	Type    string          `json:"type"`
+	Subtype json.RawMessage `json:"subtype"`
 	Message json.RawMessage `json:"message"`
+	Error   json.RawMessage `json:"error"` // a word, of an answer that claude made up itself
 }
 
 func (c *claude) line(line []byte) []event.Event {
@@ -38,7 +42,16 @@ func (c *claude) line(line []byte) []event.Event {
 	}
 	switch e.Type {
 	case "assistant":
-		return append(c.work(), c.answer(e.Message)...)
+		events := append(c.work(), c.answer(e.Message)...)
+		if scalar(e.Error) == claudeNoKey {
+			events = append(events, event.KeyRefused{Text: lastText(events)})
+		}
+		return events
+	case "system":
+		if scalar(e.Subtype) == "api_retry" {
+			return claudeRetry(line)
+		}
+		return nil
 	case "user":
 		return claudeComplaint(e.Message)
 	case "rate_limit_event":
@@ -48,6 +61,45 @@ func (c *claude) line(line []byte) []event.Event {
 	default:
 		return nil
 	}
+}
+
+// claudeNoKey is what claude calls a refused key, and a missing one.
+const claudeNoKey = "authentication_failed"
+
+// claudeRetry reads that a request has failed. Claude tries again with a refused
+// key, too: a login may have been renewed meanwhile, so the first refusal proves
+// nothing.
+func claudeRetry(line []byte) []event.Event {
+	var e struct {
+		Attempt int     `json:"attempt"`
+		Most    int     `json:"max_retries"`
+		Delay   float64 `json:"retry_delay_ms"`
+		Status  int     `json:"error_status"` // 0 without an answer
+		Error   string  `json:"error"`
+	}
+	if json.Unmarshal(line, &e) != nil {
+		return nil
+	}
+	what := "no answer from the model's endpoint"
+	if e.Status != 0 {
+		what = fmt.Sprintf("request failed (%d %s)", e.Status, event.Strip(e.Error))
+	}
+	wait := (time.Duration(e.Delay) * time.Millisecond).Round(100 * time.Millisecond)
+	events := []event.Event{event.Retry{Text: fmt.Sprintf("%s, retry %d of %d in %s", what, e.Attempt, e.Most, wait)}}
+	if e.Error == claudeNoKey && e.Attempt > 1 {
+		events = append(events, event.KeyRefused{Text: fmt.Sprintf("HTTP status %d", e.Status)})
+	}
+	return events
+}
+
+// lastText is the last thing that was said.
+func lastText(events []event.Event) string {
+	for _, e := range slices.Backward(events) {
+		if said, ok := e.(event.Text); ok {
+			return said.Text
+		}
+	}
+	return ""
 }
 
 // answer reads a message of the model.
@@ -176,8 +228,12 @@ func (c *claude) claudeResult(line []byte) []event.Event {
 	}
 	result.Failed = result.Failed || turns == 0
 	result.Text = event.Strip(result.Text)
+	how := scalar(fields["subtype"])
+	if result.Failed && how == "success" {
+		how = "error" // claude calls a session whose request failed a success, too
+	}
 	result.Summary = fmt.Sprintf("Done (%s) | cost: $%s | turns: %s",
-		scalar(fields["subtype"]), cost(fields["total_cost_usd"]), scalar(fields["num_turns"]))
+		how, cost(fields["total_cost_usd"]), scalar(fields["num_turns"]))
 	var events []event.Event
 	if spent != (event.Usage{}) {
 		events = append(events, spent)

@@ -71,10 +71,8 @@ func (c *codex) line(line []byte) []event.Event {
 		return []event.Event{event.Complaint{Text: event.Strip(item.Message)}}
 	}
 	switch e.Type {
-	case "error": // it may try again by itself
-		text := event.Strip(e.Message)
-		c.waits = limitEvents(text)
-		return []event.Event{event.Complaint{Text: text}}
+	case "error":
+		return c.failed(event.Strip(e.Message))
 	case "turn.completed":
 		c.count(e.Usage)
 		return []event.Event{c.usage, done(false, c.text, c.usage)}
@@ -84,6 +82,20 @@ func (c *codex) line(line []byte) []event.Event {
 		return append(limitEvents(text), done(true, text, c.usage))
 	}
 	return nil
+}
+
+// failed reads an error on the way. Codex calls it "Reconnecting..." where it tries
+// again by itself, with a refused key, too.
+func (c *codex) failed(text string) []event.Event {
+	c.waits = limitEvents(text)
+	events := []event.Event{event.Complaint{Text: text}}
+	if strings.HasPrefix(text, "Reconnecting") {
+		events = append(events, event.Retry{Text: text})
+	}
+	if strings.Contains(text, "unexpected status 401") || strings.Contains(text, "unexpected status 403") {
+		events = append(events, event.KeyRefused{Text: text})
+	}
+	return events
 }
 
 // wrapping is the shell that codex runs a command with.
