@@ -137,7 +137,7 @@ func FuzzRemoteURLCredentials(f *testing.F) {
 		if strings.ContainsAny(user+password+host, "/?#@") || len(password) < 4 || scheme == "file" {
 			t.Skip()
 		}
-		if !schemeURL.MatchString(scheme+"://") || strings.Contains(host+path+scheme, password) {
+		if !schemeURL().MatchString(scheme+"://") || strings.Contains(host+path+scheme, password) {
 			t.Skip()
 		}
 		url := scheme + "://" + user + ":" + password + "@" + host + "/" + path

@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 // What a directory without a scope lacks. Their texts are part of the
@@ -149,7 +151,7 @@ func repoSlug(override string, origin answer) (string, error) {
 	}
 	if origin.err != nil {
 		if origin.says("no such remote") || origin.says("no urls configured") {
-			return "", ErrNoOrigin
+			return "", hint.Wrap(ErrNoOrigin, "add one with %q, or name the repository with RALPH_SCOPE_REPO=owner/repo", "git remote add origin URL")
 		}
 		return "", fmt.Errorf("asking git for the URL of origin: %w", origin.err)
 	}

@@ -38,12 +38,12 @@ func TestGitMounts(t *testing.T) {
 
 func TestEnvironment(t *testing.T) {
 	set := map[string]string{
-		"ANTHROPIC_API_KEY": "key", "OTHER_SECRET": "no", "MINE": "a b", "RALPH_SCOPE_BRANCH": "b", "TERM": "xterm", "HOME": "/home/user", "GITHUB_TOKEN": "no",
+		"ANTHROPIC_API_KEY": "key", "OTHER_SECRET": "no", "MINE": "a b", "TERM": "xterm", "HOME": "/home/user", "GITHUB_TOKEN": "no",
 	}
 	var cfg config.Effective
 	cfg.Agent = config.Agent{Name: "claude", Permissions: "bypass"}
 	cfg.Env.Pass = []string{"MINE", "UNSET", "MINE"}
-	wt := scope.Worktree{UserName: "Ann", UserEmail: "ann@example"}
+	wt := scope.Worktree{Scope: scope.Scope{Repo: "o/r", Branch: "b"}, UserName: "Ann", UserEmail: "ann@example"}
 	var stderr bytes.Buffer
 	h := Host{Stderr: &stderr, LookupEnv: func(name string) (string, bool) { v, ok := set[name]; return v, ok }}
 	common := []string{
@@ -57,17 +57,17 @@ func TestEnvironment(t *testing.T) {
 	env, err := h.environment(t.Context(), wt, cfg, place{kind: config.DriverContainer}, false, "build")
 	assert.NilError(t, err)
 	assert.Assert(t, strings.HasPrefix(env[0], `RALPH_CONFIG={"agent":"claude"`), env[0])
-	assert.DeepEqual(t, env[1:], append([]string{"RALPH_SCOPE_BRANCH=b", "ANTHROPIC_API_KEY=key", "MINE=a b"}, common...))
+	assert.DeepEqual(t, env[1:], append([]string{"RALPH_SCOPE_REPO=o/r", "RALPH_SCOPE_BRANCH=b", "ANTHROPIC_API_KEY=key", "MINE=a b"}, common...))
 
 	env, err = h.environment(t.Context(), wt, cfg, place{kind: config.DriverContainer}, false, "task")
 	assert.NilError(t, err)
-	assert.DeepEqual(t, env[1:], append([]string{"RALPH_SCOPE_BRANCH=b", "MINE=a b"}, common...))
+	assert.DeepEqual(t, env[1:], append([]string{"RALPH_SCOPE_REPO=o/r", "RALPH_SCOPE_BRANCH=b", "MINE=a b"}, common...))
 
 	cfg.Agent.Name = "shell"
 	h.Terminal = noTerminal{}
 	env, err = h.environment(t.Context(), wt, cfg, place{kind: config.DriverContainer}, false, "build")
 	assert.NilError(t, err)
-	assert.DeepEqual(t, env[1:], append([]string{"RALPH_SCOPE_BRANCH=b", "TERM=xterm", "MINE=a b"}, common...))
+	assert.DeepEqual(t, env[1:], append([]string{"TERM=xterm", "RALPH_SCOPE_REPO=o/r", "RALPH_SCOPE_BRANCH=b", "MINE=a b"}, common...))
 	assert.Equal(t, stderr.String(), "")
 
 	env, err = h.environment(t.Context(), scope.Worktree{UserName: "Ann"}, cfg, place{kind: config.DriverContainer}, false, "plan")

@@ -20,15 +20,12 @@ func (h Host) environment(ctx context.Context, wt scope.Worktree, cfg config.Eff
 		return nil, err
 	}
 	env := []string{config.GuestEnv + "=" + guest}
-	names := []string{scopeRepo, "RALPH_SCOPE_BRANCH", "NO_COLOR"}
+	names := []string{"NO_COLOR"}
 	if h.Terminal != nil {
 		names = append(names, "TERM", "COLORTERM")
 	}
 	env = append(env, credential.Collect(names, h.LookupEnv)...)
-	if at.git != nil {
-		// An origin that is a folder of this machine is none in there.
-		env = append(env, scopeRepo+"="+wt.Scope.Repo)
-	}
+	env = append(env, scopeEnv(wt.Scope)...)
 	if command == taskCommand {
 		env = append(env, credential.Collect(cfg.Env.Pass, h.LookupEnv)...)
 	} else {
@@ -40,6 +37,12 @@ func (h Host) environment(ctx context.Context, wt scope.Worktree, cfg config.Eff
 		env = append(env, keys...)
 	}
 	return append(env, gitConfig(wt)...), nil
+}
+
+// scopeEnv passes the scope into a sandbox. What git says in there does not count:
+// the agent can check out another branch, and change the remotes.
+func scopeEnv(s scope.Scope) []string {
+	return []string{"RALPH_SCOPE_REPO=" + s.Repo, "RALPH_SCOPE_BRANCH=" + s.Branch}
 }
 
 // Commits need a name. When git has none, this one says what it is.

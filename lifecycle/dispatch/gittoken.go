@@ -16,18 +16,12 @@ import (
 type gitAccess struct {
 	route    egress.Route
 	settings func(base string) [][2]string
-	slug     string // of the repository
 }
 
 // environment leads git to the route, which the proxy has below the URL base.
-// Its own answers about origin name the proxy then, so ralph is told which
-// repository it is.
 func (a gitAccess) environment(env []string, base string) []string {
-	return append(container.WithGitConfig(env, a.settings(base)), scopeRepo+"="+a.slug)
+	return container.WithGitConfig(env, a.settings(base))
 }
-
-// scopeRepo is the variable that says which repository it is.
-const scopeRepo = "RALPH_SCOPE_REPO"
 
 // gitToken has the proxy of a container keep the user's token for the repository
 // that the work tree is from. Without one, git in the sandbox works as if nobody
@@ -65,7 +59,7 @@ func (h Host) gitToken(ctx context.Context, wt scope.Worktree, cfg config.Effect
 		}
 		return without(fmt.Sprintf("no token for %s: %v", remote.Host, err))
 	}
-	access := &gitAccess{route: remote.Route(token, want == config.GitTokenWrite), settings: remote.Settings, slug: wt.Scope.Repo}
+	access := &gitAccess{route: remote.Route(token, want == config.GitTokenWrite), settings: remote.Settings}
 	if err := egress.CheckRoutes([]egress.Route{access.route}); err != nil {
 		return fmt.Errorf("keeping the token for %s out of the sandbox: %w", remote.Host, err)
 	}

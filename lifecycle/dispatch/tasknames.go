@@ -12,7 +12,6 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/credential"
 	"github.com/docker-ralph/docker-ralph/lifecycle/printable"
 	"github.com/docker-ralph/docker-ralph/ralph/guest"
 )
@@ -87,7 +86,7 @@ func (h Host) askTasks(ctx context.Context, l located, statuses []string) ([]Tas
 	var list, said bytes.Buffer
 	code, err := l.at.driver.Exec(ctx, l.sb, lifecycle.Process{
 		ID: rand.Text(), Args: args, Dir: filepath.ToSlash(l.sb.Root),
-		Env:    append(credential.Collect([]string{"RALPH_SCOPE_BRANCH"}, h.LookupEnv), scopeRepo+"="+l.sb.Scope.Repo),
+		Env:    scopeEnv(l.sb.Scope),
 		Stdout: &limited{buf: &list, left: taskListMax}, Stderr: &limited{buf: &said, left: 4096},
 	})
 	if err == nil && code != 0 {

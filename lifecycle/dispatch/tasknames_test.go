@@ -67,7 +67,7 @@ func (l *listing) Exec(_ context.Context, _ lifecycle.Sandbox, p lifecycle.Proce
 }
 
 func TestAskTasks(t *testing.T) {
-	h := Host{LookupEnv: func(name string) (string, bool) { return "other", name == "RALPH_SCOPE_BRANCH" }}
+	h := Host{}
 	sb := lifecycle.Sandbox{Name: "box", Root: "/src/shop", State: lifecycle.Running, Scope: scope.Scope{Repo: "acme/shop", Branch: "main"}}
 
 	good := &listing{list: "## Task a\nid: a\ntitle: A\n", says: "Warning: a lot\n"}
@@ -75,7 +75,7 @@ func TestAskTasks(t *testing.T) {
 	assert.NilError(t, err)
 	assert.DeepEqual(t, tasks, []TaskName{{"a", "A"}})
 	assert.DeepEqual(t, good.asked.Args, []string{"ralph", "task", "list", "--markdown", "--status", "open,active"})
-	assert.DeepEqual(t, good.asked.Env, []string{"RALPH_SCOPE_BRANCH=other", "RALPH_SCOPE_REPO=acme/shop"})
+	assert.DeepEqual(t, good.asked.Env, []string{"RALPH_SCOPE_REPO=acme/shop", "RALPH_SCOPE_BRANCH=main"})
 	assert.Equal(t, good.asked.Dir, "/src/shop")
 	assert.Assert(t, good.asked.Stdin == nil && !good.asked.Lasting)
 

@@ -81,6 +81,10 @@ func open(ctx context.Context, path string, scope Scope, wait backoff) (*Store, 
 		_ = db.Close() // the first error says more
 		return nil, err
 	}
+	if err := s.adopt(ctx); err != nil {
+		_ = db.Close() // the first error says more
+		return nil, err
+	}
 	return s, nil
 }
 

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	scopes "github.com/docker-ralph/docker-ralph/scope"
 )
 
 var (
@@ -134,8 +136,8 @@ func scopeFromGit(ctx context.Context, getenv func(string) string) (Scope, error
 		if err != nil {
 			return Scope{}, orSay(err, errNoOrigin)
 		}
-		if scope.Repo = repoFromURL(url); scope.Repo == "" {
-			return Scope{}, fmt.Errorf("the URL of the git remote \"origin\" names no repository: %q. Run: git remote set-url origin <url>", url)
+		if scope.Repo, err = scopes.Slug(url); err != nil {
+			return Scope{}, fmt.Errorf("the URL of the git remote \"origin\" names no repository: %w. Run: git remote set-url origin <url>", err)
 		}
 	}
 	branch, err := current()
@@ -173,20 +175,8 @@ func OpenHere(ctx context.Context, getenv func(string) string) (*Store, error) {
 		return nil, errors.Join(err, store.Close())
 	}
 	store.scope = found
-	return store, nil
-}
-
-// repoFromURL returns the path of a remote's URL, which is owner/repo for the
-// usual hosts.
-func repoFromURL(url string) string {
-	url = strings.TrimSuffix(url, ".git")
-	if scheme, rest, found := strings.Cut(url, "://"); found && isLetters(scheme) {
-		_, path, _ := strings.Cut(rest, "/")
-		return path
+	if err := store.adopt(ctx); err != nil {
+		return nil, errors.Join(err, store.Close())
 	}
-	return url[strings.LastIndex(url, ":")+1:]
-}
-
-func isLetters(s string) bool {
-	return s != "" && strings.Trim(strings.ToLower(s), "abcdefghijklmnopqrstuvwxyz") == ""
+	return store, nil
 }

@@ -3,43 +3,11 @@ package backlog
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/icmd"
 )
-
-func TestRepoFromURL(t *testing.T) {
-	for _, tc := range []struct{ url, want string }{
-		{"https://github.com/acme/shop.git", "acme/shop"},
-		{"https://github.com/acme/shop", "acme/shop"},
-		{"https://user@git.example.org:8443/acme/shop.git", "acme/shop"},
-		{"git@github.com:acme/shop.git", "acme/shop"},
-		{"git@github.com:acme/shop", "acme/shop"},
-		{"ssh://git@github.com/acme/shop.git", "acme/shop"},
-		{"ssh://git@h:2222/acme/sub/shop.git", "acme/sub/shop"},
-		{"/srv/git/shop.git", "/srv/git/shop"},
-		{"file:///srv/git/shop.git", "srv/git/shop"},
-		{"https://h/acme/shop.git/", "acme/shop.git/"},
-		{"git+ssh://h/acme/shop", "//h/acme/shop"},
-		{"https://h", ""},
-		{":", ""},
-		{"", ""},
-	} {
-		t.Run(tc.url, func(t *testing.T) { assert.Equal(t, repoFromURL(tc.url), tc.want) })
-	}
-}
-
-func FuzzRepoFromURL(f *testing.F) {
-	f.Add("git@github.com:acme/shop.git")
-	f.Add("ssh://git@h:2222/acme/sub/shop.git")
-	f.Add("://")
-	f.Fuzz(func(t *testing.T, url string) {
-		repo := repoFromURL(url)
-		assert.Assert(t, strings.HasSuffix(strings.TrimSuffix(url, ".git"), repo), "%q is no part of %q", repo, url)
-	})
-}
 
 // stubGit puts a git program on PATH that answers the known arguments, prints
 // what they say, and fails with exit code 3 for all others.
@@ -72,7 +40,7 @@ func TestDetectScope(t *testing.T) {
 		{name: "no origin", git: stubInside + stubBranch, err: `no git remote "origin" found. Run: git remote add origin <url>`},
 		{
 			name: "odd origin", git: stubInside + "'remote get-url origin') echo https://h;;\n" + stubBranch,
-			err: `the URL of the git remote "origin" names no repository: "https://h". Run: git remote set-url origin <url>`,
+			err: `the URL of the git remote "origin" names no repository: it has no path. Run: git remote set-url origin <url>`,
 		},
 		{name: "detached", git: stubInside + stubRemote + "'branch --show-current') ;;\n", err: "detached HEAD state. Run: git checkout <branch>"},
 		{name: "git answers main to everything", git: "*) echo main;;", want: Scope{"main", "main"}},
