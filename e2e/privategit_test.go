@@ -256,12 +256,12 @@ func TestAConflictWithAPrivateGitDirectory(t *testing.T) {
 		w.write(t, filepath.Join(w.repo, ".ralph", "go"), "")
 		res := build.wait(t).expect(t, 0)
 		merged := "refs/ralph/" + w.sandbox(t).Name + "/@merged"
-		assert.Assert(t, is.Contains(res.stderr, "Warning: your branch and the sandbox's have both moved."))
+		assert.Assert(t, is.Contains(res.stderr, "Warning: your branch and the sandbox's have both moved: "))
 		assert.Assert(t, is.Contains(res.stderr, "git reset "+merged))
 		assert.Equal(t, w.git(t, "rev-parse", "main"), mine)
 
 		res = w.ralph(t, "build").expect(t, 1)
-		assert.Assert(t, is.Contains(res.stderr, "Error: your branch and the sandbox's have both moved."))
+		assert.Assert(t, is.Contains(res.stderr, "Error: your branch and the sandbox's have both moved: "))
 		w.git(t, "reset", "-q", merged)
 		w.plan(t, task{ID: "b", Title: "Add b", Steps: []string{"echo b > b.txt"}})
 		w.ralph(t, "build").expect(t, 0)
@@ -337,5 +337,42 @@ func TestSelfTestWithAPrivateGitDirectory(t *testing.T) {
 	privately(t, func(t *testing.T, w *world) {
 		res := w.ralph(t, "selftest").expect(t, 0)
 		assert.Assert(t, !strings.Contains(res.stdout+res.stderr, "ralph-git-"), res.stdout)
+	})
+}
+
+// An agent that commits a repository of its own, over a commit of the user's, is
+// told of, and neither our advice nor what the user does then runs its programs.
+func TestARepositoryThatTheAgentCommits(t *testing.T) {
+	privately(t, func(t *testing.T, w *world) {
+		marker := filepath.Join(w.dir, "marker")
+		w.plan(t, task{ID: "a", Title: "Plant", Steps: []string{
+			"git init -q inner && cd inner && git config user.name x && git config user.email x@y && git commit -q --allow-empty -m x && git config core.fsmonitor 'touch " + marker + "; false'",
+			"git add -A && git commit -q --amend -m rewritten",
+		}})
+		before := w.git(t, "rev-parse", "main")
+		res := w.ralph(t, "build", "-n", "1")
+		name := w.sandbox(t).Name
+		assert.Check(t, is.Contains(res.stderr, `Warning: the sandbox's commits add or change the submodule "inner"`))
+		assert.Check(t, is.Contains(res.stderr, "\nHint: do not merge them or check them out"))
+		assert.Check(t, !strings.Contains(res.stderr, "git reset"))
+		assert.Equal(t, w.git(t, "rev-parse", "main"), before)
+		w.git(t, "log", "-p", "--submodule=short", "refs/ralph/"+name+"/@submodule/main")
+		res = w.ralph(t, "build").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "Error: the sandbox's commits add or change the submodule"))
+		assert.Check(t, is.Contains(res.stderr, "\nHint: do not merge them or check them out"))
+		w.git(t, "status")
+		w.git(t, "diff", "HEAD")
+		w.git(t, "commit", "-q", "--allow-empty", "-m", "The user's")
+		_, err := os.Stat(marker)
+		assert.Assert(t, os.IsNotExist(err), "the agent's program was run")
+
+		// It can be mended in the sandbox, and the sandbox can be recreated.
+		w.ok(t, "shell")
+		w.ok(t, "--recreate", "task", "list")
+		assert.NilError(t, os.RemoveAll(filepath.Join(w.repo, "inner")))
+		w.ok(t, "task", "delete", "a")
+		w.plan(t, task{ID: "b", Title: "Add b", Steps: []string{"echo b > b.txt"}})
+		w.ralph(t, "build").expect(t, 0)
+		assert.Equal(t, w.git(t, "show", "main:b.txt"), "b")
 	})
 }

@@ -90,6 +90,9 @@ func run(ctx context.Context, h Host, opts Options) (int, error) {
 // taskCommand is the one that starts no agent.
 const taskCommand = "task"
 
+// shellCommand is the one that the user works with.
+const shellCommand = "shell"
+
 // IsLoop tells whether a command works on by itself, so that it can be left
 // alone, followed and taken back.
 func IsLoop(command string) bool { return command == "plan" || command == "build" }

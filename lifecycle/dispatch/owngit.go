@@ -140,7 +140,12 @@ func (h Host) executeSynced(ctx context.Context, at place, sb lifecycle.Sandbox,
 		return 0, fmt.Errorf("locking %s: %w", at.git.alive.Path(), err)
 	}
 	defer func() { _ = at.git.alive.Close() }()
-	if err := h.takeIn(ctx, at, sb); err != nil {
+	err := h.takeIn(ctx, at, sb)
+	if c, is := errors.AsType[*privategit.Conflict](err); is && c.Mendable() && command == shellCommand {
+		h.reportConflict(c)
+		err = nil
+	}
+	if err != nil {
 		return 0, err
 	}
 	if err := at.git.repo.Begin(ctx); err != nil {
@@ -212,8 +217,13 @@ func (h Host) reportSync(res privategit.Result) {
 		h.report(note)
 	}
 	if res.Conflict != nil {
-		h.report("Warning: " + res.Conflict.Error())
+		h.reportConflict(res.Conflict)
 	}
+}
+
+func (h Host) reportConflict(c *privategit.Conflict) {
+	h.report("Warning: " + c.Error())
+	h.report("Hint: " + c.Hint())
 }
 
 // follow fetches commits after each run of an agent in the work tree top, and

@@ -11,6 +11,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/privategit"
 	"github.com/docker-ralph/docker-ralph/scope"
 )
 
@@ -77,10 +78,22 @@ func (h Host) bringHome(ctx context.Context, at place, wt scope.Worktree, sb lif
 	}
 	ref := collected(sb.Name) + "/" + wt.Scope.Branch
 	n, err := wt.Ahead(ctx, ref)
-	if err == nil && n > 0 {
+	if err != nil || n == 0 {
+		return err
+	}
+	repo, err := privategit.Open(wt, sb.Name, h.StateDir)
+	if err != nil {
+		return err
+	}
+	switch path, err := repo.Submodule(ctx, ref); {
+	case err != nil:
+		return err
+	case path != "":
+		h.report(fmt.Sprintf("Warning: the commits at %s add or change the submodule %q: do not merge them or check them out", ref, path))
+	default:
 		h.report(fmt.Sprintf("The sandbox has %d commits that your branch has not: take them with \"git merge %s\"", n, ref))
 	}
-	return err
+	return nil
 }
 
 // save makes sure that nothing is lost when a sandbox with a clone of its own is

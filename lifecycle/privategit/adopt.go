@@ -61,11 +61,6 @@ func (r *Repo) adopt(ctx context.Context, st *state, from, to string) (*Conflict
 	if err != nil {
 		return nil, err
 	}
-	for _, c := range changes {
-		if c.newMode == gitlink || c.oldMode == gitlink {
-			return &Conflict{Kind: hasSubmodule, Detail: c.path}, nil
-		}
-	}
 	if r.stale(changes, len(to)) {
 		return &Conflict{Kind: filesElsewhere}, nil
 	}
@@ -276,7 +271,7 @@ func (r *Repo) recover(ctx context.Context, st *state) error {
 			return err
 		}
 		if conflict != nil && conflict.Kind == indexLocked {
-			return r.explain(conflict, st.Branch)
+			return asError(r.explain(ctx, conflict, st.Branch, p.From, p.To))
 		}
 		st.agree(p.To)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 )
 
 // childEnv is set in the process that is killed: the world's folder.
@@ -118,7 +119,7 @@ func TestALockOfAnotherGit(t *testing.T) {
 	assert.NilError(t, os.WriteFile(lock, nil, 0o644))
 	c := conflicts(t, w, indexLocked)
 	assert.Assert(t, c.Passes())
-	assert.ErrorContains(t, c, "remove that file")
+	assert.Assert(t, is.Contains(c.Hint(), "remove that file"))
 	_, err := os.Stat(lock)
 	assert.NilError(t, err)
 	assert.NilError(t, os.Remove(lock))

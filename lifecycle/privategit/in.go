@@ -53,10 +53,10 @@ func (r *Repo) In(ctx context.Context, sh Shell) (Result, error) {
 		return res, err
 	}
 	switched := branch != st.Branch
-	if res.Conflict != nil && (!switched || res.Conflict.Kind != switchedAway) {
+	if c := res.Conflict; c != nil && (!switched || c.Kind != switchedAway && c.Kind != hasSubmodule) {
 		conflict := res.Conflict
 		res.Conflict = nil // told once
-		return res, conflict
+		return res, asError(conflict, nil)
 	}
 	return res, own.in(ctx, &st, sh, branch, unset, res)
 }
@@ -73,11 +73,11 @@ func (r *Repo) in(ctx context.Context, st *state, sh Shell, branch string, unset
 	case !unset && same && tip == theirs && maps.Equal(refs, st.Given):
 		return nil
 	case tip == "" && theirs != "":
-		return r.explain(&Conflict{Kind: branchGone}, branch)
+		return asError(r.explain(ctx, &Conflict{Kind: branchGone}, branch, tip, theirs))
 	case !same && theirs != "" && theirs != st.Given[mine]:
 		// The sandbox has moved a branch that the user has now switched to.
 		if has, err := r.git.contains(ctx, tip, theirs); err != nil || !has {
-			return errors.Join(err, r.explain(&Conflict{Kind: diverged}, branch))
+			return errors.Join(err, asError(r.explain(ctx, &Conflict{Kind: diverged}, branch, tip, theirs)))
 		}
 	}
 	tips, commands := st.takeOver(refs, res.now, mine)

@@ -25,6 +25,9 @@ const (
 	mergedRef = "@merged" // a merge of both sides that the user can take
 	oddRef    = "@odd-"   // branches whose names the user's repository shall not have
 	keptRef   = "@kept-"  // commits whose names others have now
+	// Below this are commits that must not come to a branch of the user's, because
+	// they have a submodule. A name that was advised once never leads to one.
+	submoduleRef = "@submodule/"
 )
 
 // olderStash begins what we call a stash that is not the youngest; its commit
@@ -54,17 +57,22 @@ func odd(ref string) string {
 	return oddRef + hex.EncodeToString(sum[:6])
 }
 
-// places gives each ref of the sandbox a place. Names that a file system could
+// places gives each ref of the sandbox a place, by their commits; barred are those
+// with a submodule. Names that a file system could
 // take for one another, and names that are folders of others, cannot stand side
 // by side: the user's own branch goes first, the rest in order.
-func places(refs map[string]string, own string) map[string]string {
+func places(refs map[string]string, own string, barred map[string]string) map[string]string {
 	taken := map[string]bool{}
 	folders := map[string]bool{}
 	given := map[string]string{}
 	give := func(ref string) {
-		name := place(ref, own)
+		name, folder := place(ref, own), ""
+		if barred[refs[ref]] != "" {
+			folder = submoduleRef
+		}
+		name = folder + name
 		if key := strings.ToLower(name); taken[key] || folders[key] || above(taken, key) {
-			name = odd(ref)
+			name = folder + odd(ref)
 		}
 		given[ref] = name
 		key := strings.ToLower(name)

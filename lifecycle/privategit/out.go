@@ -19,6 +19,8 @@ type Result struct {
 	// Others are further refs of the sandbox that were fetched, by what they
 	// are called there; the values are refs of the user's repository.
 	Others map[string]string
+	// Submodules are the paths of submodules in those of Others that have one.
+	Submodules map[string]string
 	// Kept are refs of the user's repository that lead to something else now, and
 	// where what they led to is.
 	Kept map[string]string
@@ -46,7 +48,11 @@ func (res Result) Notes() []string {
 		case strings.HasPrefix(name, olderStash):
 			what = "What was stashed in the sandbox before that"
 		}
-		notes = append(notes, what+" is at "+res.Others[name])
+		note := what + " is at " + res.Others[name]
+		if path := res.Submodules[name]; path != "" {
+			note += fmt.Sprintf(": it adds or changes the submodule %q, so do not merge it or check it out", path)
+		}
+		notes = append(notes, note)
 	}
 	for _, ref := range slices.Sorted(maps.Keys(res.Kept)) {
 		notes = append(notes, fmt.Sprintf("What was at %s is at %s now", ref, res.Kept[ref]))
@@ -104,15 +110,22 @@ func (r *Repo) out(ctx context.Context, st *state, sh Shell, settled func(tip st
 		return Result{}, err
 	}
 	before := maps.Clone(st.Tips)
-	given, kept, err := r.file(ctx, st, l, at.filed)
+	barred, err := r.barred(ctx, at.tip, l.moved(st.Tips))
+	if err != nil {
+		return Result{}, err
+	}
+	given, kept, err := r.file(ctx, st, l, at.filed, barred)
 	if err != nil {
 		return Result{}, err
 	}
 	mine := "refs/heads/" + st.Branch
-	res := Result{Branch: st.Branch, Others: map[string]string{}, Kept: kept, tip: l.refs[mine], now: l.refs}
+	res := Result{Branch: st.Branch, Others: map[string]string{}, Submodules: map[string]string{}, Kept: kept, tip: l.refs[mine], now: l.refs}
 	for ref, name := range given {
 		if ref != mine && before[ref] != l.refs[ref] {
 			res.Others[ref] = r.Prefix() + "/" + name
+			if path := barred[l.refs[ref]]; path != "" {
+				res.Submodules[ref] = path
+			}
 		}
 	}
 	if res.tip == "" || settled != nil && !settled(res.tip) {
@@ -137,6 +150,12 @@ func (r *Repo) follow(ctx context.Context, st *state, res *Result, at where) err
 	case at.base:
 		return nil // only the user has moved
 	}
+	if c, err := r.explain(ctx, nil, st.Branch, at.tip, res.tip); err != nil {
+		return err
+	} else if c != nil {
+		res.Conflict = c
+		return r.bar(ctx, st.Branch, res.tip, at)
+	}
 	ahead, conflict, err := r.judge(ctx, st, res.tip, at)
 	if err == nil && conflict == nil && ahead > 0 {
 		conflict, err = r.adopt(ctx, st, at.tip, res.tip)
@@ -150,8 +169,8 @@ func (r *Repo) follow(ctx context.Context, st *state, res *Result, at where) err
 		return r.follow(ctx, st, res, now)
 	}
 	if conflict != nil {
-		res.Conflict = r.explain(conflict, st.Branch)
-		return nil
+		res.Conflict, err = r.explain(ctx, conflict, st.Branch, at.tip, res.tip)
+		return err
 	}
 	res.Commits = ahead
 	return nil

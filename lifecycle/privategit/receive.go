@@ -112,9 +112,9 @@ func (r *Repo) unpack(ctx context.Context, g git, path string, commits []string)
 
 // file gives the sandbox's refs that have moved a place in the user's
 // repository. It returns where each is, and where what had its name is now.
-func (r *Repo) file(ctx context.Context, st *state, l listing, there map[string]string) (given, kept map[string]string, err error) {
+func (r *Repo) file(ctx context.Context, st *state, l listing, there, barred map[string]string) (given, kept map[string]string, err error) {
 	moved := l.moved(st.Tips)
-	given = places(moved, st.Branch)
+	given = places(moved, st.Branch, barred)
 	if len(moved) == 0 {
 		return given, map[string]string{}, nil
 	}
@@ -168,6 +168,9 @@ func (r *Repo) makeRoom(ctx context.Context, st *state, moved, wanted, there map
 			}
 		}
 		kept[from] = r.Prefix() + "/" + keptRef + oid
+		if strings.HasPrefix(name, submoduleRef) {
+			kept[from] = r.Prefix() + "/" + submoduleRef + keptRef + oid
+		}
 		if !done[oid] {
 			_, _ = fmt.Fprintf(&updates, "update %s %s\n", kept[from], oid)
 			done[oid] = true

@@ -127,7 +127,7 @@ func TestBothHaveMoved(t *testing.T) {
 	w.write("b.txt", "user's\n")
 	w.git("commit", "-q", "-m", "user: b", "b.txt")
 	c := conflicts(t, w, diverged)
-	assert.Assert(t, is.Contains(c.Error(), "your branch and the sandbox's have both moved. Your branch main was left as it is; the sandbox's commits are at refs/ralph/ralph-test/main. "))
+	assert.Assert(t, is.Contains(c.Error(), "your branch and the sandbox's have both moved: your branch main stays where it is, the sandbox's commits are at refs/ralph/ralph-test/main"))
 	assert.Equal(t, c.Merged, "refs/ralph/ralph-test/@merged")
 
 	_, err := w.repo.In(t.Context(), w.sh)
@@ -153,7 +153,7 @@ func TestBothHaveChangedTheSameLine(t *testing.T) {
 	w.git("commit", "-q", "-m", "user: a", "a.txt")
 	c := conflicts(t, w, diverged)
 	assert.Equal(t, c.Merged, "")
-	assert.Assert(t, is.Contains(c.Error(), "git stash --include-untracked, then git merge refs/ralph/ralph-test/main"))
+	assert.Assert(t, is.Contains(c.Hint(), `"git stash --include-untracked", then "git merge refs/ralph/ralph-test/main"`))
 }
 
 func TestTheUserMovesDuringARun(t *testing.T) {
@@ -184,7 +184,7 @@ func TestTheUserMovesDuringARun(t *testing.T) {
 		w.git("stash", "-q")
 		w.git("switch", "-q", "-c", "other")
 		c := conflicts(t, w, switchedAway)
-		assert.Assert(t, is.Contains(c.Error(), "your work tree is on other now"))
+		assert.Assert(t, is.Contains(c.Error(), "your working tree is on other now"))
 		w.git("switch", "-q", "main")
 		c = conflicts(t, w, filesElsewhere)
 		w.git("merge", "-q", c.Ref)
