@@ -50,7 +50,7 @@ func TestCompletionOfTaskCommands(t *testing.T) {
 		{[]string{"list", "--status"}, "", []string{"open", "active", "done", "deleted"}},
 		{[]string{"list", "--assignee"}, "", nil},
 		{[]string{"fail", "a", "--reason"}, "", nil},
-		{[]string{"block", "a"}, "", []string{"--by"}},
+		{[]string{"block", "a"}, "", []string{"--by", "--attempt"}},
 		{[]string{"agent"}, "", []string{"register", "list", "deregister"}},
 		{[]string{"plan-sync"}, "", []string{}},
 		{[]string{"no-command"}, "", []string{}},

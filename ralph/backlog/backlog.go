@@ -51,6 +51,7 @@ type Store struct {
 	path  string
 	scope Scope
 	wait  backoff
+	fence fence
 }
 
 // Open opens the task database at path and makes sure that its tables exist.

@@ -26,6 +26,9 @@ func (s *Store) findBlocker(ctx context.Context, tx *sql.Tx, slug string) (id st
 func (s *Store) Block(ctx context.Context, slug, blocker string) error {
 	return s.write(ctx, func(tx *sql.Tx) error {
 		id, _, err := s.find(ctx, tx, slug)
+		if err == nil {
+			err = s.checkFence(ctx, tx, id, slug)
+		}
 		if err != nil {
 			return err
 		}

@@ -23,7 +23,7 @@ type NewTask struct {
 // Create adds an open task. All of its blockers must exist; it may block
 // itself, and then stays blocked for ever.
 func (s *Store) Create(ctx context.Context, t NewTask) error {
-	return s.write(ctx, func(tx *sql.Tx) error {
+	return s.logged(Entry{Op: opCreate, Slug: t.Slug, Task: &t}, s.write(ctx, func(tx *sql.Tx) error {
 		_, status, err := s.find(ctx, tx, t.Slug)
 		if err == nil {
 			return fmt.Errorf("task '%s' already exists (status: %s)", t.Slug, status)
@@ -45,7 +45,7 @@ func (s *Store) Create(ctx context.Context, t NewTask) error {
 			}
 		}
 		return nil
-	})
+	}))
 }
 
 func (s *Store) insert(ctx context.Context, tx *sql.Tx, t NewTask) (id string, err error) {
@@ -73,7 +73,7 @@ type Changes struct {
 // Update changes a task that is not done. A task that becomes active this way
 // gets a lease of [DefaultLease], so that it cannot be stuck for ever.
 func (s *Store) Update(ctx context.Context, slug string, c Changes) error {
-	assignments, args, err := c.sql()
+	assignments, args, err := c.sql(s.deleter())
 	if err != nil {
 		return err
 	}
@@ -90,8 +90,9 @@ func (s *Store) Update(ctx context.Context, slug string, c Changes) error {
 	})
 }
 
-// sql returns the assignments of an UPDATE and their arguments.
-func (c Changes) sql() (assignments []string, args []any, err error) {
+// sql returns the assignments of an UPDATE and their arguments, for a change
+// made by an agent or, where that is empty, by a person.
+func (c Changes) sql(by string) (assignments []string, args []any, err error) {
 	assignments = []string{"updated_at = datetime('now')"}
 	set := func(column string, value any) {
 		assignments = append(assignments, column+" = ?")
@@ -120,14 +121,17 @@ func (c Changes) sql() (assignments []string, args []any, err error) {
 	switch *c.Status {
 	case StatusOpen, StatusDone:
 		set("deleted_at", nil)
+		set("deleted_by", nil)
 	case StatusActive:
 		set("deleted_at", nil)
+		set("deleted_by", nil)
 		assignments = append(assignments, `lease_expires_at = CASE
 			WHEN status = 'active' AND lease_expires_at IS NOT NULL THEN lease_expires_at
 			ELSE datetime('now', ?) END`)
 		args = append(args, leaseModifier(DefaultLease))
 	case StatusDeleted:
 		assignments = append(assignments, "deleted_at = datetime('now')")
+		set("deleted_by", by)
 	default:
 		return nil, nil, fmt.Errorf("status must be open, active, done or deleted, got: %s", *c.Status)
 	}
@@ -141,12 +145,15 @@ func (s *Store) Delete(ctx context.Context, slug string) error {
 		if err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, markDeleted+" WHERE id = ?", id)
+		_, err = tx.ExecContext(ctx, markDeleted+" WHERE t.id = ?4", s.args(s.deleter(), id)...)
 		return err
 	})
 }
 
-const markDeleted = "UPDATE tasks AS t SET status = 'deleted', deleted_at = datetime('now'), updated_at = datetime('now')"
+// markDeleted records who deletes, as its argument ?3 says: the agent of a run,
+// or nobody in particular. What other programs delete has NULL there.
+const markDeleted = `UPDATE tasks AS t SET status = 'deleted', deleted_at = datetime('now'),
+	updated_at = datetime('now'), deleted_by = ?3`
 
 // DeleteFilter chooses tasks for [Store.DeleteMatching]. SpecRef and Category
 // narrow the choice further where they are set. The zero value matches nothing.
@@ -161,7 +168,7 @@ type DeleteFilter struct {
 // there were. Tasks that are deleted already are left alone.
 func (s *Store) DeleteMatching(ctx context.Context, f DeleteFilter) (int, error) {
 	where := inScope + " AND t.status IS NOT 'deleted'"
-	args := s.args()
+	args := s.args(s.deleter())
 	if !f.All {
 		marks, values := placeholders(f.Statuses)
 		where += " AND t.status IN (" + marks + ")"

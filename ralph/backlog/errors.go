@@ -22,6 +22,11 @@ var (
 	ErrNotActive = errors.New("task is not active")
 	// ErrNotAssignee is wrapped when somebody else holds the task.
 	ErrNotAssignee = errors.New("not the assignee")
+	// ErrLost is wrapped when the task has been claimed anew since the caller
+	// claimed it: the caller's work does not count any more.
+	ErrLost = errors.New("claimed by another agent")
+	// ErrDamaged is wrapped when the database is none of ours, or cannot be read.
+	ErrDamaged = errors.New("database is damaged")
 	// ErrLocked says that other processes held the database for too long.
 	ErrLocked = errors.New("database is locked")
 )
@@ -54,6 +59,10 @@ func resultCode(err error) int {
 
 func isBusy(err error) bool { return resultCode(err) == sqlite3.SQLITE_BUSY }
 
+func (s *Store) damaged(why error) error {
+	return faultf(ErrDamaged, "task database %s is damaged: %s. Restore it from a copy, or move it away to start with an empty backlog", s.path, why)
+}
+
 // explain turns SQLite's errors into ones that say what to do next.
 func (s *Store) explain(ctx context.Context, err error) error {
 	code := resultCode(err)
@@ -66,7 +75,7 @@ func (s *Store) explain(ctx context.Context, err error) error {
 	case sqlite3.SQLITE_BUSY:
 		return ErrLocked
 	case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
-		return fmt.Errorf("task database %s is damaged: %w. Restore it from a copy, or move it away to start with an empty backlog", s.path, err)
+		return s.damaged(err)
 	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN:
 		return fmt.Errorf("task database %s cannot be written: %w. Check who owns it and its folder", s.path, err)
 	case sqlite3.SQLITE_FULL:

@@ -178,5 +178,6 @@ func OpenHere(ctx context.Context, getenv func(string) string) (*Store, error) {
 	if err := store.adopt(ctx); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
+	store.fence = fenceOf(getenv)
 	return store, nil
 }

@@ -37,6 +37,8 @@ CREATE TABLE IF NOT EXISTS tasks (
   created_at TEXT DEFAULT (datetime('now')),
   updated_at TEXT,
   deleted_at TEXT,
+  attempt INTEGER DEFAULT 0,
+  deleted_by TEXT,
   UNIQUE (scope_repo, scope_branch, slug)
 );
 CREATE TABLE IF NOT EXISTS task_deps (
@@ -59,7 +61,18 @@ CREATE INDEX IF NOT EXISTS idx_tasks_scope_status
 
 const scopeIndex = "idx_tasks_scope_status"
 
-// requiredColumns returns the columns that this package reads and writes.
+// addedColumns are the columns of tasks that databases of the original program
+// and of older versions lack, with what adds them. Both programs go on with a
+// database that has them.
+func addedColumns() [][2]string {
+	return [][2]string{
+		{"attempt", "ALTER TABLE tasks ADD COLUMN attempt INTEGER DEFAULT 0"},
+		{"deleted_by", "ALTER TABLE tasks ADD COLUMN deleted_by TEXT"},
+	}
+}
+
+// requiredColumns returns the columns that this package reads and writes, but
+// for the added ones.
 func requiredColumns() map[string][]string {
 	return map[string][]string{
 		"tasks": {
@@ -157,7 +170,17 @@ type column struct {
 }
 
 func (l layout) complete() bool {
-	return len(l.columns) == len(requiredColumns()) && l.index && l.journal == "wal"
+	return len(l.columns) == len(requiredColumns()) && l.index && l.journal == "wal" && l.current()
+}
+
+// current says whether the table of tasks has the columns that were added since.
+func (l layout) current() bool {
+	for _, added := range addedColumns() {
+		if !slices.ContainsFunc(l.columns["tasks"], func(c column) bool { return c.name == added[0] }) {
+			return false
+		}
+	}
+	return true
 }
 
 // prepareSchema looks before it writes: a database that needs nothing costs
@@ -218,10 +241,10 @@ func (s *Store) inspect(ctx context.Context) (layout, error) {
 // check refuses what this package would misread.
 func (s *Store) check(found layout) error {
 	if found.version != 0 {
-		return fmt.Errorf("task database %s has schema version %d, so it was written by a newer ralph. Update ralph", s.path, found.version)
+		return faultf(ErrDamaged, "task database %s has schema version %d, so it was written by a newer ralph. Update ralph", s.path, found.version)
 	}
 	for _, name := range found.other {
-		return fmt.Errorf("task database %s is of another program: %s is no table in it. Move it away to start with an empty backlog", s.path, name)
+		return faultf(ErrDamaged, "task database %s is of another program: %s is no table in it. Move it away to start with an empty backlog", s.path, name)
 	}
 	for table, needed := range requiredColumns() {
 		if have, exists := found.columns[table]; exists {
@@ -238,19 +261,19 @@ func (s *Store) checkColumns(table string, needed []string, have []column) error
 	for _, c := range have {
 		known[c.name] = true
 		if c.required && !slices.Contains(needed, c.name) {
-			return fmt.Errorf("task database %s has a column %s.%s that must be filled in, so it was written by a newer ralph. Update ralph", s.path, table, c.name)
+			return faultf(ErrDamaged, "task database %s has a column %s.%s that must be filled in, so it was written by a newer ralph. Update ralph", s.path, table, c.name)
 		}
 	}
 	for _, name := range needed {
 		if !known[name] {
-			return fmt.Errorf("task database %s has no column %s.%s, so it was written by an older ralph. Move it away to start with an empty backlog", s.path, table, name)
+			return faultf(ErrDamaged, "task database %s has no column %s.%s, so it was written by an older ralph. Move it away to start with an empty backlog", s.path, table, name)
 		}
 	}
 	return nil
 }
 
 // create switches to write-ahead logging, which the file remembers, and adds
-// the tables that are missing. A file system that cannot do it keeps its own
+// the tables and columns that are missing. A file system that cannot do it keeps its own
 // journal mode; that is slower, but as safe.
 func (s *Store) create(ctx context.Context) error {
 	var mode string
@@ -261,9 +284,28 @@ func (s *Store) create(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, schema); err != nil {
+	if err := addTables(ctx, tx); err != nil {
 		_ = tx.Rollback() // the first error says more
 		return err
 	}
 	return tx.Commit()
+}
+
+// addTables looks again for what is missing: another process may have been
+// faster.
+func addTables(ctx context.Context, tx *sql.Tx) error {
+	if _, err := tx.ExecContext(ctx, schema); err != nil {
+		return err
+	}
+	for _, added := range addedColumns() {
+		var there int
+		err := tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM pragma_table_info('tasks') WHERE name = ?", added[0]).Scan(&there)
+		if err == nil && there == 0 {
+			_, err = tx.ExecContext(ctx, added[1])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

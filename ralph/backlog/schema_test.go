@@ -76,6 +76,8 @@ steps|TEXT|0|0|
 created_at|TEXT|0|0|datetime('now')
 updated_at|TEXT|0|0|
 deleted_at|TEXT|0|0|
+attempt|INTEGER|0|0|0
+deleted_by|TEXT|0|0|
 `)
 	assert.Equal(t, query(t, path, "SELECT count(*) FROM pragma_index_list('tasks') l WHERE l.\"unique\" AND (SELECT count(*) FROM pragma_index_info(l.name)) = 3"), "1\n")
 	assert.Equal(t, query(t, path, "SELECT group_concat(name) FROM pragma_index_info('idx_tasks_scope_status')"),

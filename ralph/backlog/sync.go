@@ -122,7 +122,7 @@ func sameFields(a, b NewTask) bool {
 
 func (r *syncRun) reopen(ctx context.Context, row syncRow) error {
 	_, err := r.tx.ExecContext(ctx, `
-		UPDATE tasks SET status = 'open', deleted_at = NULL, assignee = NULL, lease_expires_at = NULL
+		UPDATE tasks SET status = 'open', deleted_at = NULL, deleted_by = NULL, assignee = NULL, lease_expires_at = NULL
 		WHERE id = ?`, row.id)
 	return err
 }
@@ -174,7 +174,7 @@ func (r *syncRun) deleteOrphans(ctx context.Context) error {
 		if planned[slug] || !specs[row.now.SpecRef] || row.status == StatusDone || row.status == StatusDeleted {
 			continue
 		}
-		if _, err := r.tx.ExecContext(ctx, markDeleted+" WHERE id = ?", row.id); err != nil {
+		if _, err := r.tx.ExecContext(ctx, markDeleted+" WHERE t.id = ?4", r.store.args(r.store.deleter(), row.id)...); err != nil {
 			return fmt.Errorf("deleting task '%s': %w", slug, err)
 		}
 		r.summary.Deleted++

@@ -26,6 +26,7 @@ type Task struct {
 	Assigned       bool   // an assignee is recorded, be it the empty one
 	LeaseExpiresAt string
 	RetryCount     int
+	Attempt        int // how often the task has been claimed
 	FailReason     string
 	Steps          []string
 	Deps           []string  // slugs of the Blockers
@@ -75,7 +76,7 @@ const taskColumns = `id, slug, title, COALESCE(description, ''), COALESCE(catego
 	COALESCE(ref, ''), COALESCE(result, ''), COALESCE(assignee, ''), assignee IS NOT NULL,
 	COALESCE(lease_expires_at, ''), COALESCE(CAST(retry_count AS INTEGER), 0),
 	COALESCE(fail_reason, ''), COALESCE(steps, ''), COALESCE(created_at, ''),
-	COALESCE(updated_at, ''), COALESCE(deleted_at, '')`
+	COALESCE(updated_at, ''), COALESCE(deleted_at, ''), COALESCE(CAST(attempt AS INTEGER), 0)`
 
 // rowSet is the result of a query, with the row id of each task.
 type rowSet struct {
@@ -88,7 +89,7 @@ func (r *rowSet) scan(rows *sql.Rows) error {
 	var id, steps string
 	err := rows.Scan(&id, &t.Slug, &t.Title, &t.Description, &t.Category, &t.Priority, &t.Status, &t.SpecRef,
 		&t.Ref, &t.Result, &t.Assignee, &t.Assigned, &t.LeaseExpiresAt, &t.RetryCount, &t.FailReason,
-		&steps, &t.CreatedAt, &t.UpdatedAt, &t.DeletedAt)
+		&steps, &t.CreatedAt, &t.UpdatedAt, &t.DeletedAt, &t.Attempt)
 	t.Steps = decodeSteps(steps)
 	r.tasks, r.ids = append(r.tasks, t), append(r.ids, id)
 	return err

@@ -1,16 +1,21 @@
 package task
 
-import "context"
+import (
+	"context"
+	"maps"
+)
 
-// parseBlock reads "<id> --by <blocker>"; name is the command's.
-func parseBlock(args []string, name string) (id, blocker string, err error) {
+// parseBlock reads "<id> --by <blocker>" and other flags; name is the command's.
+func parseBlock(args []string, name string, others map[string]*option) (id, blocker string, err error) {
 	usage := name + " <id> --by <blocker-id>"
 	id, rest, err := takeID(args, usage)
 	if err != nil {
 		return "", "", err
 	}
 	var by option
-	if err := (flags{options: map[string]*option{"--by": &by}}).parse(rest); err != nil {
+	options := map[string]*option{"--by": &by}
+	maps.Copy(options, others)
+	if err := (flags{options: options}).parse(rest); err != nil {
 		return "", "", err
 	}
 	if by.value == "" {
@@ -20,7 +25,11 @@ func parseBlock(args []string, name string) (id, blocker string, err error) {
 }
 
 func block(ctx context.Context, s *session, args []string) error {
-	id, blocker, err := parseBlock(args, "block")
+	var attempt option
+	id, blocker, err := parseBlock(args, "block", map[string]*option{"--attempt": &attempt})
+	if err == nil {
+		err = s.fence(id, attempt)
+	}
 	if err != nil {
 		return err
 	}
@@ -32,7 +41,7 @@ func block(ctx context.Context, s *session, args []string) error {
 }
 
 func unblock(ctx context.Context, s *session, args []string) error {
-	id, blocker, err := parseBlock(args, "unblock")
+	id, blocker, err := parseBlock(args, "unblock", nil)
 	if err != nil {
 		return err
 	}

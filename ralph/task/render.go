@@ -16,7 +16,7 @@ import (
 // made for agents, so it spends few tokens. Empty fields are left out.
 type record struct {
 	slug, title, priority, status, category, spec, ref string
-	assignee, lease, retries                           string
+	assignee, lease, retries, attempt                  string
 	deps, steps                                        []string
 	results                                            []result
 }
@@ -79,6 +79,7 @@ func (s *session) printSection(r record) {
 		{"assignee", r.assignee},
 		{"lease_expires_at", r.lease},
 		{"retry_count", r.retries},
+		{"attempt", r.attempt},
 		{"deps", strings.Join(r.deps, ", ")},
 	} {
 		if line[1] != "" {

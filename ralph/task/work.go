@@ -3,6 +3,7 @@ package task
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 
@@ -11,11 +12,26 @@ import (
 
 // The commands of an agent that works on a task.
 
+// fence reads the attempt that a command gives by hand, and has the store refuse
+// the task if it has been claimed since.
+func (s *session) fence(id string, attempt option) error {
+	if !attempt.given {
+		return nil
+	}
+	n, err := number("--attempt", attempt.value)
+	if err == nil {
+		s.store.Fence(id, n)
+	}
+	return err
+}
+
 // leaseFlags are the flags that claim and renew share.
 type leaseFlags struct {
 	id    string
 	agent string
 	lease time.Duration
+	// attempt is only renew's.
+	attempt option
 }
 
 // parseLease reads "[<id>] [--lease N] [--agent A]". needID is the usage line
@@ -29,7 +45,11 @@ func (s *session) parseLease(args []string, needID string) (leaseFlags, error) {
 		return f, missing("task ID", needID)
 	}
 	seconds, agent := option{}, option{value: s.Getenv("RALPH_AGENT_ID")}
-	err := flags{options: map[string]*option{"--lease": &seconds, "--agent": &agent}}.parse(args)
+	accepted := flags{options: map[string]*option{"--lease": &seconds, "--agent": &agent}}
+	if needID != "" {
+		accepted.options["--attempt"] = &f.attempt
+	}
+	err := accepted.parse(args)
 	if err != nil {
 		return f, err
 	}
@@ -49,12 +69,19 @@ func claim(ctx context.Context, s *session, args []string) error {
 	if err != nil {
 		return err
 	}
-	s.printSections([]record{claimedRecord(task)})
+	claimed := claimedRecord(task)
+	if s.Getenv(backlog.RunEnv) != "" { // other programs know the format without it
+		claimed.attempt = strconv.Itoa(task.Attempt)
+	}
+	s.printSections([]record{claimed})
 	return nil
 }
 
 func renew(ctx context.Context, s *session, args []string) error {
 	f, err := s.parseLease(args, "renew <id> [--lease N]")
+	if err == nil {
+		err = s.fence(f.id, f.attempt)
+	}
 	if err != nil {
 		return err
 	}
@@ -70,12 +97,15 @@ func done(ctx context.Context, s *session, args []string) error {
 	if err != nil {
 		return err
 	}
-	var result option
-	if err := (flags{options: map[string]*option{"--result": &result}}).parse(rest); err != nil {
+	var result, attempt option
+	if err := (flags{options: map[string]*option{"--result": &result, "--attempt": &attempt}}).parse(rest); err != nil {
 		return err
 	}
 	if result.value != "" && !hasCommit(result.value) {
 		return errors.New("result JSON must include a 'commit' key")
+	}
+	if err := s.fence(id, attempt); err != nil {
+		return err
 	}
 	if err := s.store.Done(ctx, id, result.value); err != nil {
 		return err
@@ -89,8 +119,11 @@ func fail(ctx context.Context, s *session, args []string) error {
 	if err != nil {
 		return err
 	}
-	var reason option
-	if err := (flags{options: map[string]*option{"--reason": &reason}}).parse(rest); err != nil {
+	var reason, attempt option
+	if err := (flags{options: map[string]*option{"--reason": &reason, "--attempt": &attempt}}).parse(rest); err != nil {
+		return err
+	}
+	if err := s.fence(id, attempt); err != nil {
 		return err
 	}
 	if err := s.store.Fail(ctx, id, reason.value); err != nil {
