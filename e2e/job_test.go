@@ -136,7 +136,7 @@ func TestPlanFillsTheBacklogFromSpecs(t *testing.T) {
 func TestATaskThatFailsGoesBackWithTheReason(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "bad", Title: "Cannot work", Steps: []string{"echo oops >&2; exit 3"}})
-		res := w.ralph(t, "build", "-n", "1").expect(t, 0)
+		res := w.ralph(t, "build", "-n", "1").expect(t, 6)
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"bad": "open"})
 		assert.Check(t, is.Contains(w.ok(t, "task", "show", "bad"), "Fail reason: step 1 failed (exit code 3)"))
 		assert.Check(t, is.Contains(res.stdout, "Reached max iterations: 1"))

@@ -102,6 +102,15 @@ func (t tasks) Release(ctx context.Context, slug, reason string) error {
 	return t.with(ctx, func(s *backlog.Store) error { return s.Fail(ctx, slug, reason) })
 }
 
+// alive says whether a process holds an agent.
+func (t tasks) alive(ctx context.Context, agentID string) (alive bool) {
+	_ = t.with(ctx, func(s *backlog.Store) error {
+		alive = s.Alive(agentID)
+		return nil
+	})
+	return alive
+}
+
 // hostname is what agents of this machine, or of this container, are known by.
 func hostname() (string, error) {
 	if name := os.Getenv("HOSTNAME"); name != "" {

@@ -17,8 +17,10 @@ import (
 	"github.com/moby/term"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
+	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/ralph/deadline"
 	"github.com/docker-ralph/docker-ralph/ralph/guest"
 	"github.com/docker-ralph/docker-ralph/ralph/help"
@@ -61,8 +63,11 @@ func (o Options) loop(ctx context.Context, mode agent.Mode, args []string) int {
 	if flags.json {
 		j.stdout = o.Stderr
 	}
-	if !hasSpecs() {
+	if !j.hasWork(ctx) {
 		_, _ = fmt.Fprintln(j.stdout, "Error: No specs found. Run /ralph-spec first to generate specs in ./specs/")
+		if j.session.Sandboxed {
+			_, _ = fmt.Fprintf(o.Stderr, "Hint: write specs in ./specs/, or create tasks with %q\n", "docker ralph task create ID TITLE")
+		}
 		return exitFailure
 	}
 	if err := j.adapter.Check(j.session); err != nil {
@@ -101,6 +106,30 @@ func chooseAgent(ctx context.Context, mode agent.Mode, flags loopFlags) (*job, e
 		as.Model = guest.Model
 	}
 	return &job{flags: flags, guest: guest, adapter: adapter, session: as}, nil
+}
+
+// hasWork says whether there are specs, or tasks to build. Below the top of a
+// work tree, where there are no specs, it goes to the top.
+func (j *job) hasWork(ctx context.Context) bool {
+	if hasSpecs() {
+		return true
+	}
+	path, err := backlog.Locate(ctx)
+	if err != nil {
+		return false
+	}
+	if top := filepath.Dir(filepath.Dir(path)); isDir(top) && os.Chdir(top) == nil && hasSpecs() {
+		return true
+	}
+	if _, err := os.Stat(path); err != nil || j.session.Mode != agent.Build {
+		return false // a question makes no database
+	}
+	scope, err := backlog.DetectScope(ctx, os.Getenv)
+	if err != nil {
+		return false
+	}
+	status, err := tasks{path: path, scope: scope}.Status(ctx)
+	return err == nil && status != loop.Status{}
 }
 
 // hasSpecs says whether ./specs holds anything.
@@ -155,7 +184,7 @@ func (o Options) runSession(ctx context.Context, j *job) outcome {
 	lo.Signals, lo.Finish = signals, finish
 	lo.Stdout, lo.Stderr = mayHangUp{j.stdout}, mayHangUp{o.Stderr}
 	lo.Live = term.IsTerminal(j.stdout.Fd())
-	if lo.Log, lo.Earlier, err = o.openLog(j, s); err != nil {
+	if lo.Log, lo.Earlier, err = o.openLog(ctx, j, s); err != nil {
 		return failed(err)
 	}
 	if lo.Log != nil {
@@ -217,16 +246,22 @@ func (j *job) options(s *session) loop.Options {
 // openLog makes the loop's log, or opens the one that is resumed. Without a
 // work tree there is none, and where it cannot be written the loop goes on
 // without it.
-func (o Options) openLog(j *job, s *session) (*looplog.Log, []looplog.Iteration, error) {
+func (o Options) openLog(ctx context.Context, j *job, s *session) (*looplog.Log, []looplog.Iteration, error) {
 	about := looplog.Loop{
 		Mode: string(j.session.Mode), Agent: j.adapter.Name(), AgentID: s.id, Started: time.Now().UTC(),
 		Dispatch: os.Getenv(guest.DispatchEnv),
 	}
 	about.Repo, about.Branch = s.scope.Repo, s.scope.Branch
 	if j.flags.resume {
-		log, earlier, err := looplog.Resume(s.top, about)
+		log, earlier, err := looplog.Resume(s.top, about, func(id string) bool {
+			own, ok := s.keeper.(tasks)
+			return ok && own.alive(ctx, id)
+		})
 		if errors.Is(err, fs.ErrNotExist) || s.top == "" {
 			return nil, nil, fmt.Errorf("there is no %s loop of this branch to resume. Start one without --resume", j.session.Mode)
+		}
+		if errors.Is(err, looplog.ErrRunning) {
+			return nil, nil, hint.Wrap(fmt.Errorf("resuming the last %s loop: %w", j.session.Mode, err), "start a second one without --resume, or wait until it ends")
 		}
 		return log, earlier, err
 	}

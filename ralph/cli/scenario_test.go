@@ -68,11 +68,12 @@ var scenarios = []scenario{
 		stderr: []string{"Error: 3 runs in a row brought neither a commit nor a finished task"},
 	},
 	{
-		name: "claims two tasks", agent: `take; take`, args: "-n 1", status: "2 open, 0 active, 0 done",
+		name: "claims two tasks", agent: `take; take`, args: "-n 1", code: loop.Unfinished.ExitCode(), status: "2 open, 0 active, 0 done",
 		stdout: []string{"failed a/01", "failed b/02", "Iteration 1: released a/01, b/02"},
 	},
 	{
 		name: "claims two and finishes one", agent: `take; commit; finish; take || :`, args: "-n 1",
+		code: loop.Unfinished.ExitCode(), stderr: []string{"Error: worked on but not done: b/02", `Hint: see why with "ralph task show b/02"`},
 		status: "1 open, 0 active, 1 done", commits: 1, stdout: []string{"failed b/02"},
 	},
 	{
@@ -124,7 +125,7 @@ var scenarios = []scenario{
 	},
 	{
 		// As if the clock had been set back behind its claim.
-		name: "claims for years", agent: `take --lease 99999999; exit 3`, args: "-n 1", status: "2 open, 0 active, 0 done",
+		name: "claims for years", agent: `take --lease 99999999; exit 3`, args: "-n 1", code: loop.RunFailed.ExitCode(), status: "2 open, 0 active, 0 done",
 		stdout: []string{"failed a/01"},
 	},
 	{
@@ -250,6 +251,23 @@ func TestKilledLoop(t *testing.T) {
 	assert.Assert(t, cmp.Regexp(`(?m)^Task a/01 is open again: agent [0-9a-f]{4}, which held it, died\.$`, string(out)))
 	assert.Assert(t, cmp.Contains(p.task(t, "plan-status"), "0 open, 0 active, 2 done"))
 	assert.Assert(t, cmp.Contains(p.task(t, "show", "a/01"), "agent process died"))
+}
+
+// TestResumeOfARunningLoop: a loop is never joined while it runs.
+func TestResumeOfARunningLoop(t *testing.T) {
+	p := newScenario(t, `take; touch "$STATE/begun"; until [ -e "$STATE/go" ]; do sleep 0.05; done; commit; finish`, "")
+	ralph := filepath.Join(p.dir, ".bin", "ralph")
+	cmd := p.command(ralph, "build", "--danger")
+	assert.NilError(t, cmd.Start())
+	state := strings.TrimPrefix(p.env[len(p.env)-1], "STATE=")
+	poll.WaitOn(t, poll.FileExists(filepath.Join(state, "begun")))
+	out, err := p.command(ralph, "build", "--danger", "--resume").CombinedOutput()
+	assert.ErrorContains(t, err, "exit status 1")
+	assert.Assert(t, cmp.Contains(string(out), "Error: resuming the last build loop: the loop is still running\nHint: start a second one without --resume"))
+	assert.NilError(t, os.WriteFile(filepath.Join(state, "go"), nil, 0o600))
+	assert.NilError(t, cmd.Wait())
+	out, err = p.command(ralph, "build", "--danger", "--resume").CombinedOutput()
+	assert.NilError(t, err, string(out))
 }
 
 // TestFullDisk: a log that cannot be written costs the log, not the work.

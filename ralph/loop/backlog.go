@@ -50,9 +50,10 @@ type Task struct {
 
 // The states of a task that the loops look at.
 const (
-	statusOpen   = "open"
-	statusActive = "active"
-	statusDone   = "done"
+	statusOpen    = "open"
+	statusActive  = "active"
+	statusDone    = "done"
+	statusDeleted = "deleted"
 )
 
 // snapshot is what the world looked like before or after a run.

@@ -86,7 +86,7 @@ func (l *loop) bound() (Stop, error) {
 	case b.MaxDuration > 0 && l.timeLeft() <= 0:
 		return MaxDuration, l.overTime()
 	case l.overCost(nil):
-		return MaxCost, fmt.Errorf("the loop has cost $%.2f; it may cost $%.2f (max_cost_usd)", l.totals.CostUSD, b.MaxCostUSD)
+		return MaxCost, fmt.Errorf("the loop has cost %s; it may cost %s (max_cost_usd)", dollars(l.totals.CostUSD), dollars(b.MaxCostUSD))
 	case l.overTokens(nil):
 		return MaxTokens, fmt.Errorf("the loop has taken %s tokens; it may take %s (max_tokens)", thousands(l.totals.Tokens), thousands(b.MaxTokens))
 	}

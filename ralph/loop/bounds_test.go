@@ -129,7 +129,7 @@ func TestBounds(t *testing.T) {
 		{"duration", "sleep 100", func(o *Options) { o.Bounds.MaxDuration = 200 * time.Millisecond }, MaxDuration, 1, "the loop's time is over: it may take 200ms (max_duration)"},
 		{"stall by default", say, func(*Options) {}, Stalled, 3, "3 runs in a row brought neither a commit nor a finished task"},
 		{"stall as asked for", say, func(o *Options) { o.Bounds.Stall = &two; o.MaxIterations = 5 }, Stalled, 2, "2 runs in a row"},
-		{"no stall with a number of runs", say, func(o *Options) { o.MaxIterations = 4 }, LimitReached, 4, ""},
+		{"no stall with a number of runs", say, func(o *Options) { o.MaxIterations = 4 }, Unfinished, 4, "worked on but not done: a"},
 		{"idle", say + "sleep 100", func(o *Options) { o.Bounds.Idle = 200 * time.Millisecond }, Idle, 1, "it printed nothing for 200ms"},
 		{"failures", "exit 3", func(o *Options) { o.Bounds.MaxFailures = 2 }, MaxFailures, 2, "failed 2 times in a row"},
 		{"earlier runs count", report, func(o *Options) {
@@ -152,6 +152,61 @@ func TestBounds(t *testing.T) {
 				assert.ErrorContains(t, err, tc.err)
 			}
 		})
+	}
+}
+
+// The exit code is 0 only if all that was worked on is done.
+func TestLoopsThatDidNotDoTheirWork(t *testing.T) {
+	for _, tc := range []struct {
+		name, program string
+		mode          agent.Mode
+		held          []string // by the agent, after each run
+		checks        []string
+		stop          Stop
+		code          int
+		err           string
+	}{
+		{"done", "touch $SHELF/a", agent.Build, nil, nil, LimitReached, 0, ""},
+		{"done by a run that failed afterwards", "touch $SHELF/a; exit 3", agent.Build, nil, nil, LimitReached, 0, ""},
+		{"nothing claimed", "true", agent.Build, nil, nil, LimitReached, 0, ""},
+		{"failed without a task", "exit 3", agent.Build, nil, nil, RunFailed, 6, "the agent claude failed: it exited with code 3"},
+		{"killed", "kill -KILL $$", agent.Build, []string{"a"}, nil, RunFailed, 6, "it exited with code 137"},
+		{"failed checks", "touch $SHELF/a", agent.Build, nil, []string{"false"}, Unfinished, 10, "worked on but not done: a"},
+		{"left behind", "true", agent.Build, []string{"b"}, nil, Unfinished, 10, "worked on but not done: b"},
+		{"failed plan", "exit 3", agent.Plan, nil, nil, RunFailed, 6, "the agent claude failed: it exited with code 3"},
+		{"plan", "true", agent.Plan, nil, nil, LimitReached, 0, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newShelf(t, "a", "b")
+			s.held = tc.held
+			tr := newShelfTrial(t, tc.program, s)
+			tr.Session.Mode, tr.Checks, tr.MaxIterations = tc.mode, tc.checks, 1
+			report, err := Run(t.Context(), tr.Options)
+			if tc.err == "" {
+				assert.NilError(t, err)
+			} else {
+				assert.ErrorContains(t, err, tc.err)
+			}
+			assert.Equal(t, report.Stop, tc.stop)
+			assert.Equal(t, report.Stop.ExitCode(), tc.code)
+			assert.Assert(t, cmp.Contains(tr.out.String(), "Reached max iterations: 1\n"))
+		})
+	}
+}
+
+func TestABacklogWithoutTasksIsSaid(t *testing.T) {
+	tr := newShelfTrial(t, "false", newShelf(t))
+	tr.Session.Sandboxed = true
+	report, err := Run(t.Context(), tr.Options)
+	assert.NilError(t, err)
+	assert.Equal(t, report.Stop, Complete)
+	assert.Equal(t, tr.errs.String(), "Warning: the backlog has no tasks\n"+
+		"Hint: create one with \"docker ralph task create ID TITLE\", or have the agent plan with \"docker ralph plan\"\n")
+}
+
+func TestDollars(t *testing.T) {
+	for usd, want := range map[float64]string{0: "$0.00", 0.0042: "$0.0042", 0.01: "$0.01", 12.345: "$12.35"} {
+		assert.Equal(t, dollars(usd), want)
 	}
 }
 

@@ -179,6 +179,9 @@ func (l *loop) record(ctx context.Context, n int, it *iteration) {
 		entry.Commits = l.Count(ctx, it.before.head, it.after.head)
 	}
 	l.iterations = append(l.iterations, entry)
+	for _, slug := range entry.Tasks {
+		l.worked[slug] = true
+	}
 	l.totals.add(entry)
 	l.printf("%s\n", line(entry))
 	if l.Log == nil {

@@ -62,7 +62,8 @@ func TestWordsAboutKeysDoNotEndAWorkingLoop(t *testing.T) {
 	tr := newTrial(t, agent.Plan, worked, nil)
 	tr.KeyIn, tr.MaxIterations = stream.KeyRefusedIn, 2
 	report, err := Run(t.Context(), tr.Options)
-	assert.NilError(t, err)
+	assert.ErrorContains(t, err, "the agent claude failed: it exited with code 1")
+	assert.Equal(t, report.Stop, RunFailed)
 	assert.Equal(t, len(report.Iterations), 2)
 }
 

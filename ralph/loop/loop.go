@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 	"github.com/docker-ralph/docker-ralph/ralph/looplog"
@@ -83,12 +86,15 @@ type loop struct {
 	runs        int                 // iterations made, without those that a rate limit ended
 	failures    int                 // failed runs in a row
 	lastFailure string
-	stalled     int           // runs in a row without progress
-	pause       time.Duration // before the next run
-	waited      time.Duration // for rate limits in a row
-	limits      int           // rate limits in a row
-	told        sync.Map      // keys of warnings that are given once
-	finishing   bool          // somebody has asked for the end
+	failed      bool            // the last run did, and finished nothing
+	worked      map[string]bool // tasks that runs have worked on
+	last        snapshot        // the youngest one
+	stalled     int             // runs in a row without progress
+	pause       time.Duration   // before the next run
+	waited      time.Duration   // for rate limits in a row
+	limits      int             // rate limits in a row
+	told        sync.Map        // keys of warnings that are given once
+	finishing   bool            // somebody has asked for the end
 }
 
 // Report is how a loop went.
@@ -105,7 +111,7 @@ type Report struct {
 func Run(ctx context.Context, o Options) (Report, error) {
 	l := &loop{
 		Options: o, out: newSyncWriter(o.Stdout), started: time.Now(),
-		totals: totalsOf(o.Earlier),
+		totals: totalsOf(o.Earlier), worked: map[string]bool{},
 	}
 	l.keeper, _ = o.Backlog.(Keeper)
 	if l.Refused != nil {
@@ -153,6 +159,11 @@ func (l *loop) loop(ctx context.Context) (Stop, error) {
 // look takes a snapshot. In a backlog that is another program's, a look is one
 // call of that program, and only building asks it.
 func (l *loop) look(ctx context.Context) snapshot {
+	l.last = l.snapshot(ctx)
+	return l.last
+}
+
+func (l *loop) snapshot(ctx context.Context) snapshot {
 	s := snapshot{head: l.Head(ctx)}
 	if l.Backlog == nil || l.keeper == nil && l.Session.Mode != agent.Build {
 		return s
@@ -180,9 +191,6 @@ func (l *loop) complete(s snapshot) bool {
 	if l.Session.Mode != agent.Build || !s.known || s.status.Open > 0 || s.status.Active > 0 {
 		return false
 	}
-	if n := s.status.Blocked; n > 0 {
-		l.warnf("%d blocked task(s) remain: each depends on a task that is not done. See: ralph task list", n)
-	}
 	return true
 }
 
@@ -192,8 +200,11 @@ func (l *loop) end(stop Stop, err error) (Stop, error) {
 	switch stop {
 	case LimitReached:
 		l.printf("Reached max iterations: %d\n", l.MaxIterations)
+		stop, err = l.verdict(stop)
 	case Complete:
-		l.printf("All tasks complete. Exiting loop.\n")
+		if stop, err = l.verdict(stop); stop == Complete {
+			l.printf("All tasks complete. Exiting loop.\n")
+		}
 	case Stopped:
 		l.printf("Stopped as asked. Exiting loop.\n")
 	}
@@ -202,6 +213,52 @@ func (l *loop) end(stop Stop, err error) (Stop, error) {
 	}
 	return stop, err
 }
+
+// verdict turns the end of a loop that did not do its work into an error. A
+// backlog of which only numbers are known is believed.
+func (l *loop) verdict(stop Stop) (Stop, error) {
+	left, s := l.unfinished(), l.last.status
+	switch {
+	case stop == LimitReached && l.failed:
+		return RunFailed, fmt.Errorf("the agent %s failed: it %s", l.Agent.Name(), l.lastFailure)
+	case len(left) > 0:
+		err := fmt.Errorf("worked on but not done: %s", cut(event.Strip(strings.Join(left, ", "))))
+		return Unfinished, hint.Wrap(err, "see why with %q", l.taskCommand("show "+event.Strip(left[0])))
+	case stop == LimitReached:
+	case s.Blocked > 0 && l.keeper != nil:
+		return Unfinished, hint.Wrap(fmt.Errorf("only blocked tasks are left: %d", s.Blocked), "list them with %q", l.taskCommand("list"))
+	case s.Blocked > 0:
+		l.warnf("%d blocked task(s) remain: each depends on a task that is not done. See: ralph task list", s.Blocked)
+	case l.last.known && s == Status{}:
+		l.warnf("the backlog has no tasks")
+		_, _ = fmt.Fprintf(l.Stderr, "Hint: create one with %q, or have the agent plan with %q\n", l.taskCommand("create ID TITLE"), l.command("plan"))
+	}
+	return stop, nil
+}
+
+// unfinished lists the tasks that the loop's runs have worked on and that are not
+// done, by slug.
+func (l *loop) unfinished() []string {
+	var left []string
+	for slug := range l.worked {
+		if task, there := l.last.tasks[slug]; there && task.Status != statusDone && task.Status != statusDeleted {
+			left = append(left, slug)
+		}
+	}
+	slices.Sort(left)
+	return left
+}
+
+// command is how the user calls a command of ours from where the loop was
+// started.
+func (l *loop) command(name string) string {
+	if l.Session.Sandboxed {
+		return "docker ralph " + name
+	}
+	return "ralph " + name
+}
+
+func (l *loop) taskCommand(name string) string { return l.command("task " + name) }
 
 func (l *loop) separate() {
 	l.runs++

@@ -182,7 +182,7 @@ func TestFailingRuns(t *testing.T) {
 	reported := `printf '%s\n' '{"type":"result","subtype":"error_during_execution","is_error":true,"num_turns":1,"result":"No credit\nat all"}'`
 	for _, tc := range []struct {
 		name, program string
-		want          string // "": the bound is reached
+		want          string // "": the runs are made; "last": the last one failed
 	}{
 		{"good", say, ""},
 		{"not JSON", "echo hello; echo there", ""},
@@ -190,7 +190,7 @@ func TestFailingRuns(t *testing.T) {
 		{"killed", "kill -KILL $$", "it exited with code 137. Repair"},
 		{"prompt refused", refused, "it reported an error: Error: no skill. Repair"},
 		{"error reported", reported, "it reported an error: No credit. Repair"},
-		{"now and then", `[ -e $DIR/x ] && exec rm $DIR/x; touch $DIR/x; exit 1`, ""},
+		{"now and then", `[ -e $DIR/x ] && exec rm $DIR/x; touch $DIR/x; exit 1`, "last"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tr := newTrial(t, agent.Build, script(tc.program), &ledger{statuses: []Status{open}})
@@ -199,6 +199,12 @@ func TestFailingRuns(t *testing.T) {
 			if tc.want == "" {
 				assert.NilError(t, err)
 				assert.Equal(t, report.Stop, LimitReached)
+				return
+			}
+			if tc.want == "last" {
+				assert.Error(t, err, "the agent claude failed: it exited with code 1")
+				assert.Equal(t, report.Stop, RunFailed)
+				assert.Equal(t, len(report.Iterations), 5)
 				return
 			}
 			assert.Equal(t, report.Stop, MaxFailures)
@@ -215,8 +221,9 @@ func TestFailingRunsThatAchieveSomethingGoOn(t *testing.T) {
 	commits := 0
 	tr.Head = func(context.Context) string { commits++; return fmt.Sprint(commits) }
 	report, err := Run(t.Context(), tr.Options)
-	assert.NilError(t, err)
-	assert.Equal(t, report.Stop, LimitReached)
+	assert.Error(t, err, "the agent claude failed: it exited with code 1")
+	assert.Equal(t, report.Stop, RunFailed)
+	assert.Equal(t, len(report.Iterations), 5)
 }
 
 func TestMissingProgram(t *testing.T) {

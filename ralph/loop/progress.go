@@ -18,6 +18,7 @@ const (
 // countFailure warns of a failed run and counts those in a row that changed
 // nothing: each may cost money.
 func (l *loop) countFailure(it *iteration) {
+	l.failed = it.failed() && len(it.finished) == 0
 	if !it.failed() || it.end == endOverCost || it.end == endOverTokens {
 		l.failures = 0
 		return

@@ -18,6 +18,8 @@ const (
 	Stalled      Stop = "stall"
 	Idle         Stop = "idle"
 	RateLimited  Stop = "rate_limit"
+	RunFailed    Stop = "run_failed" // the last run that was asked for failed
+	Unfinished   Stop = "unfinished" // tasks that were worked on are not done, or only blocked ones are left
 )
 
 // goOn is no reason to stop.
@@ -35,7 +37,7 @@ func (s Stop) ExitCode() int {
 		return 4
 	case MaxTokens:
 		return 5
-	case MaxFailures:
+	case MaxFailures, RunFailed:
 		return 6
 	case Stalled:
 		return 7
@@ -43,6 +45,8 @@ func (s Stop) ExitCode() int {
 		return 8
 	case RateLimited:
 		return 9
+	case Unfinished:
+		return 10
 	case TimedOut:
 		return 124
 	case Interrupted:

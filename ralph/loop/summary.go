@@ -64,7 +64,7 @@ func (l *loop) summarize() {
 
 // String is the totals in one line.
 func (t Totals) String() string {
-	tokens, cost := thousands(t.Tokens), fmt.Sprintf("$%.2f", t.CostUSD)
+	tokens, cost := thousands(t.Tokens), dollars(t.CostUSD)
 	if t.TokensUnknown > 0 {
 		tokens = atLeast(tokens, t.TokensUnknown == t.Runs)
 	}
@@ -112,6 +112,14 @@ func costOf(it looplog.Iteration) string {
 		return "cost unknown"
 	}
 	return fmt.Sprintf("$%.4f", *it.CostUSD)
+}
+
+// dollars is a sum of money in cents, or more exactly where it is less than one.
+func dollars(usd float64) string {
+	if usd > 0 && usd < 0.01 {
+		return fmt.Sprintf("$%.4f", usd)
+	}
+	return fmt.Sprintf("$%.2f", usd)
 }
 
 func took(seconds float64) string { return rough(time.Duration(seconds * float64(time.Second))) }

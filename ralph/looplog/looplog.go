@@ -136,10 +136,13 @@ func hideFromGit(at *os.Root, file string, owner *Owner) error {
 	return errors.Join(err, owner.take(at, file), f.Close())
 }
 
+// ErrRunning says that a loop cannot be resumed, because it has not ended.
+var ErrRunning = errors.New("the loop is still running")
+
 // Resume opens the newest log of a loop with the same mode, repository and
 // branch, and returns its iterations. The error is [fs.ErrNotExist] if there
-// is none.
-func Resume(top string, loop Loop) (*Log, []Iteration, error) {
+// is none, and [ErrRunning] if that loop is alive.
+func Resume(top string, loop Loop, alive func(agentID string) bool) (*Log, []Iteration, error) {
 	root, err := os.OpenRoot(top)
 	if err != nil {
 		return nil, nil, fmt.Errorf("looking for a loop to resume: %w", err)
@@ -151,6 +154,9 @@ func Resume(top string, loop Loop) (*Log, []Iteration, error) {
 			continue
 		}
 		iterations, err := l.iterations()
+		if err == nil && found.AgentID != "" && alive(found.AgentID) {
+			err = ErrRunning
+		}
 		if err != nil {
 			_ = root.Close() // the first error says more
 			return nil, nil, err

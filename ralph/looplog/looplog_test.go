@@ -27,6 +27,8 @@ func create(t *testing.T, top string, started time.Time) *Log {
 
 var noon = time.Date(2031, 2, 3, 12, 0, 0, 0, time.UTC)
 
+func nobody(string) bool { return false }
+
 func TestResumeGoesOnWithTheNewest(t *testing.T) {
 	top := t.TempDir()
 	cost := 0.5
@@ -41,7 +43,7 @@ func TestResumeGoesOnWithTheNewest(t *testing.T) {
 	assert.NilError(t, err)
 	assert.NilError(t, l.Finish("complete", 0, ""))
 
-	l, iterations, err := Resume(top, newLoop(noon.Add(3*time.Hour)))
+	l, iterations, err := Resume(top, newLoop(noon.Add(3*time.Hour)), nobody)
 	assert.NilError(t, err)
 	assert.Equal(t, l.Dir(), ".ralph/logs/20310203-130000-build")
 	assert.Equal(t, len(iterations), 1)
@@ -66,7 +68,7 @@ func TestGitDoesNotSeeLogs(t *testing.T) {
 }
 
 func TestNothingToResume(t *testing.T) {
-	_, _, err := Resume(t.TempDir(), newLoop(noon))
+	_, _, err := Resume(t.TempDir(), newLoop(noon), nobody)
 	assert.ErrorIs(t, err, fs.ErrNotExist)
 }
 
@@ -78,7 +80,7 @@ func TestResumeSkipsABrokenLine(t *testing.T) {
 	assert.NilError(t, err)
 	_, err = f.WriteString("{\"n\":2,\"outc\nnull\n[]\n{\"n\":-7}\n")
 	assert.NilError(t, errors.Join(err, f.Close()))
-	_, iterations, err := Resume(top, newLoop(noon))
+	_, iterations, err := Resume(top, newLoop(noon), nobody)
 	assert.NilError(t, err)
 	assert.Equal(t, len(iterations), 1)
 }

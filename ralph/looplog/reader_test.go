@@ -35,7 +35,7 @@ func TestFindsTheLoopThatBeganLast(t *testing.T) {
 	second, err := Create(top, other)
 	assert.NilError(t, err)
 	assert.Equal(t, find(t, top).Dir(), second.Dir())
-	_, _, err = Resume(top, newLoop(noon.Add(2*time.Hour)))
+	_, _, err = Resume(top, newLoop(noon.Add(2*time.Hour)), nobody)
 	assert.NilError(t, err)
 	r := find(t, top)
 	assert.Equal(t, r.Dir(), first.Dir(), "it was resumed later")
