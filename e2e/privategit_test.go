@@ -376,3 +376,20 @@ func TestARepositoryThatTheAgentCommits(t *testing.T) {
 		assert.Equal(t, w.git(t, "show", "main:b.txt"), "b")
 	})
 }
+
+// A branch whose commits no repository should have is named, the others come, and
+// nothing of it is left in the user's repository.
+func TestABranchThatCannotBeFetched(t *testing.T) {
+	privately(t, func(t *testing.T, w *world) {
+		w.plan(t, task{ID: "a", Title: "Branch off", Steps: []string{
+			`tree=$(printf '100644 blob %s\t.git\n' $(git hash-object -w /etc/hostname) | git mktree) && git branch bad $(git commit-tree -m bad -p HEAD $tree)`,
+			"git branch fine $(git commit-tree -m fine -p HEAD HEAD^{tree}); echo a > a.txt",
+		}})
+		res := w.ralph(t, "build").expect(t, 0)
+		name := w.sandbox(t).Name
+		assert.Check(t, is.Contains(res.stderr, `Warning: "refs/heads/bad" of the sandbox was not fetched: `))
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "refs/ralph/"+name+"/fine"), "fine")
+		assert.Equal(t, w.git(t, "show", "main:a.txt"), "a")
+		assert.Equal(t, w.git(t, "fsck", "--strict", "--no-dangling"), "")
+	})
+}

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -103,7 +102,7 @@ func shell(driver lifecycle.Driver, sb lifecycle.Sandbox) privategit.Shell {
 			Stdin: stdin, Stdout: stdout, Stderr: &limited{buf: &stderr, left: 4096},
 		})
 		if err == nil && code != 0 {
-			err = fmt.Errorf("git in the sandbox ended with %d: %q", code, strings.TrimSpace(stderr.String()))
+			err = &privategit.ScriptError{Code: code, Words: stderr.String()}
 		}
 		return err
 	}

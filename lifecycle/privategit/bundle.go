@@ -40,7 +40,8 @@ const plainGit = `git() { command git -c core.hooksPath=/dev/null -c core.fsmoni
 `
 
 // outScript lists the sandbox's refs and packs the commits that are new. Its
-// input are the names of commits that the host has. What is stashed has only one
+// input are the names of commits that the host has; its arguments are commits that
+// are not to be packed, and the only one that is, if not all are. What is stashed has only one
 // ref, for the youngest; its log knows the others. As these have no ref, git
 // itself would refuse to make a bundle of them alone.
 const outScript = plainGit + `refs=$(git for-each-ref --format='%(objectname) %(refname)' refs/heads refs/stash) || exit
@@ -52,7 +53,8 @@ ref=$(git symbolic-ref -q HEAD) || ref=
 head=
 [ -n "$ref" ] || head=$(git rev-parse -q --verify HEAD) || head=
 printf '%s HEAD %s\n\n' "${head:--}" "$ref"
-ends=$(printf '%s\n' "$refs" "$stashes" "$head" | sed '/^$/d; s/ .*//'; sed 's/^/^/')
+ends=$(printf '%s\n' "$refs" "$stashes" "$head" | sed '/^$/d; s/ .*//' | grep -vxF -e "$1"; sed 's/^/^/')
+[ -z "$2" ] || ends=$2
 new=$(printf '%s\n' "$ends" | git rev-list --max-count=1 --ignore-missing --stdin) || exit
 [ -n "$new" ] || exit 0
 printf '# v2 git bundle\n\n'
@@ -141,6 +143,8 @@ func readLine(r *bufio.Reader, left *int) (string, error) {
 
 func shorten(text string) string { return text[:min(len(text), 100)] }
 
+var errTooLarge = fmt.Errorf("the sandbox's new commits have more than %d bytes", int64(maxBundle))
+
 // writePack writes the objects that follow a listing to a file.
 func writePack(path string, r io.Reader) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
@@ -149,7 +153,7 @@ func writePack(path string, r io.Reader) error {
 	}
 	n, err := io.Copy(f, io.LimitReader(r, maxBundle+1))
 	if err == nil && n > maxBundle {
-		err = fmt.Errorf("the sandbox's new commits have more than %d bytes", int64(maxBundle))
+		err = errTooLarge
 	}
 	return errors.Join(err, f.Close())
 }

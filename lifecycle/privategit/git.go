@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 // killGrace bounds the wait for the pipes of a git process that was cancelled.
@@ -124,7 +126,7 @@ func (g git) look(ctx context.Context, args ...string) ([]byte, error) {
 	defer cancel()
 	g = g.with("GIT_WORK_TREE=" + g.root)
 	g.dir, g.held = g.root, nil
-	return g.run(ctx, nil, args...)
+	return scope.AtPipe(ctx, g.root, func(ctx context.Context) ([]byte, error) { return g.run(ctx, nil, args...) })
 }
 
 // line returns the only line of what git says.

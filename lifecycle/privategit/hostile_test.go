@@ -218,7 +218,7 @@ func TestMalformedObjectsAreRefused(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := simple(t).sandbox()
-			before := w.git("for-each-ref")
+			before, store := w.git("for-each-ref"), w.git("count-objects", "-v")
 			tip, objects := tc.make(w.tip("main"))
 			answer := answerOf(t, tip, objects...)
 			_, err := w.repo.Out(t.Context(), func(_ context.Context, _ string, _ []string, _ io.Reader, stdout io.Writer) error {
@@ -227,6 +227,7 @@ func TestMalformedObjectsAreRefused(t *testing.T) {
 			}, true)
 			assert.ErrorContains(t, err, tc.want)
 			assert.Equal(t, w.git("for-each-ref"), before)
+			assert.Equal(t, w.git("count-objects", "-v"), store, "what is refused leaves nothing")
 			w.clean()
 			w.git("fsck", "--strict")
 		})
@@ -297,12 +298,14 @@ func TestRefsToSomethingElseThanCommits(t *testing.T) {
 		w := simple(t).sandbox()
 		before := w.git("for-each-ref")
 		answer := tip.id() + " refs/heads/x\n- HEAD refs/heads/main\n\n# v2 git bundle\n\n" + string(packOf(t, blob, tr, tag))
-		_, err := w.repo.Gated(func(context.Context, Incoming) (bool, error) { return true, nil }).Out(t.Context(), func(_ context.Context, _ string, _ []string, _ io.Reader, stdout io.Writer) error {
+		res, err := w.repo.Out(t.Context(), func(_ context.Context, _ string, _ []string, _ io.Reader, stdout io.Writer) error {
 			_, err := io.WriteString(stdout, answer)
 			return err
 		}, true)
-		assert.Check(t, is.ErrorContains(err, "is no commit"))
+		assert.NilError(t, err)
+		assert.Check(t, is.Contains(res.Refused["refs/heads/x"], "is no commit"))
 		assert.Equal(t, w.git("for-each-ref"), before)
+		w.noObjects(tip.id())
 	}
 }
 
@@ -334,7 +337,7 @@ func TestListingsThatAreNone(t *testing.T) {
 		_, err := io.WriteString(stdout, id+" refs/heads/main\n"+id+" HEAD refs/heads/main\n\n")
 		return err
 	}, true)
-	assert.ErrorContains(t, err, "bad object")
+	assert.ErrorContains(t, err, "is missing")
 }
 
 func FuzzListing(f *testing.F) {

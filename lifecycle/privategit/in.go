@@ -98,7 +98,7 @@ func (r *Repo) in(ctx context.Context, st *state, sh Shell, branch string, unset
 	if err := r.setBase(ctx, tip); err != nil {
 		return err
 	}
-	*st = state{Branch: branch, Synced: tip, Tips: tips, Given: refs, Hidden: st.Hidden, Dirty: st.Dirty}
+	*st = state{Branch: branch, Synced: tip, Tips: tips, Given: refs, Hidden: st.Hidden, Dirty: st.Dirty, Refused: st.Refused}
 	return r.save(*st)
 }
 

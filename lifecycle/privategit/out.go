@@ -2,6 +2,7 @@ package privategit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,6 +22,9 @@ type Result struct {
 	Others map[string]string
 	// Submodules are the paths of submodules in those of Others that have one.
 	Submodules map[string]string
+	// Refused are refs of the sandbox that could not be fetched, which was not known
+	// before, and why.
+	Refused map[string]string
 	// Kept are refs of the user's repository that lead to something else now, and
 	// where what they led to is.
 	Kept map[string]string
@@ -53,6 +57,9 @@ func (res Result) Notes() []string {
 			note += fmt.Sprintf(": it adds or changes the submodule %q, so do not merge it or check it out", path)
 		}
 		notes = append(notes, note)
+	}
+	for _, ref := range slices.Sorted(maps.Keys(res.Refused)) {
+		notes = append(notes, fmt.Sprintf("Warning: %q of the sandbox was not fetched: %s", ref, res.Refused[ref]))
 	}
 	for _, ref := range slices.Sorted(maps.Keys(res.Kept)) {
 		notes = append(notes, fmt.Sprintf("What was at %s is at %s now", ref, res.Kept[ref]))
@@ -101,7 +108,8 @@ func (r *Repo) out(ctx context.Context, st *state, sh Shell, settled func(tip st
 		}
 		st.Branch = branch
 	}
-	l, err := r.receive(ctx, st, sh)
+	was := st.Refused
+	l, err := r.receive(ctx, st, sh, settled == nil)
 	if err != nil {
 		return Result{}, err
 	}
@@ -119,13 +127,21 @@ func (r *Repo) out(ctx context.Context, st *state, sh Shell, settled func(tip st
 		return Result{}, err
 	}
 	mine := "refs/heads/" + st.Branch
-	res := Result{Branch: st.Branch, Others: map[string]string{}, Submodules: map[string]string{}, Kept: kept, tip: l.refs[mine], now: l.refs}
+	res := Result{Branch: st.Branch, Others: map[string]string{}, Submodules: map[string]string{}, Refused: map[string]string{}, Kept: kept, tip: l.refs[mine], now: l.refs}
 	for ref, name := range given {
 		if ref != mine && before[ref] != l.refs[ref] {
 			res.Others[ref] = r.Prefix() + "/" + name
 			if path := barred[l.refs[ref]]; path != "" {
 				res.Submodules[ref] = path
 			}
+		}
+	}
+	for ref, bad := range st.Refused {
+		switch {
+		case ref == mine:
+			return res, errors.New(bad.Why)
+		case was[ref] != bad:
+			res.Refused[ref] = bad.Why
 		}
 	}
 	if res.tip == "" || settled != nil && !settled(res.tip) {

@@ -141,7 +141,7 @@ func TestAKillWhileGitWaitsInTheWorkTree(t *testing.T) {
 	w := simple(t).sandbox()
 	tip := w.commit("a.txt", "agent's\n")
 	waits := filepath.Join(w.dir, "waits")
-	script := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in *--refresh*) mkfifo %s; echo $$ >%s; (sleep 1; kill -9 $PPID) & ;; esac\nexec git \"$@\"\n", filepath.Join(w.root, ".gitattributes"), waits)
+	script := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in *--refresh*) mkfifo %s; echo $$ >%s; (sleep 0.3; kill -9 $PPID) & ;; esac\nexec git \"$@\"\n", filepath.Join(w.root, ".gitattributes"), waits)
 	assert.NilError(t, os.WriteFile(filepath.Join(w.dir, "git-that-kills"), []byte(script), 0o755))
 	assert.Assert(t, !w.child())
 	pid, err := os.ReadFile(waits)

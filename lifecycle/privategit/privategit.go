@@ -32,7 +32,7 @@ const Folder = "/opt/ralph-git/own"
 const hostFolder = "/opt/ralph-git/host"
 
 // Shell runs a script of ours with sh in the sandbox, in the work tree, as the
-// agent's user. That the script fails is an error.
+// agent's user. That the script fails is a [*ScriptError].
 type Shell func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error
 
 // Repo is the user's repository, beside the git directory of one sandbox.

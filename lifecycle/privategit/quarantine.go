@@ -38,27 +38,36 @@ type Incoming struct {
 	Held bool
 }
 
-// admit asks the gate about those commits that no ref of the user's repository
-// leads to. They are in a pack, or came unnamed with an earlier one; pack is empty
-// if none has come now.
-func (r *Repo) admit(ctx context.Context, st *state, pack string, tips []string) (err error) {
-	if r.gate == nil {
-		return nil
-	}
-	g := r.git
+// admit takes a pack of the sandbox into the user's repository; pack is empty if no
+// object has come now. Everything is unpacked in quarantine, and stays there if it
+// is not sound, or if the gate does not let those commits pass that no ref of the
+// repository leads to.
+func (r *Repo) admit(ctx context.Context, st *state, pack string, tips []string) error {
+	g, quarantine := r.git, ""
 	if pack != "" {
-		quarantine, err := r.quarantine()
-		if err != nil {
+		var err error
+		if quarantine, err = r.quarantine(); err != nil {
 			return err
 		}
 		defer func() { _ = os.RemoveAll(quarantine) }()
 		g = r.git.with("GIT_OBJECT_DIRECTORY=" + quarantine)
-		if err := r.unpack(ctx, g, pack, tips); err != nil {
+		if err := r.unpack(ctx, g, pack); err != nil {
 			return err
 		}
 	}
-	if err := r.onlyCommits(ctx, g, tips); err != nil {
+	if err := r.complete(ctx, g, tips); err != nil {
 		return err
+	}
+	if err := r.askGate(ctx, st, g, tips); err != nil || quarantine == "" {
+		return err
+	}
+	return r.migrate(quarantine)
+}
+
+// askGate asks the gate, if there is one, about new commits.
+func (r *Repo) askGate(ctx context.Context, st *state, g git, tips []string) error {
+	if r.gate == nil {
+		return nil
 	}
 	out, err := g.run(ctx, strings.NewReader(strings.Join(tips, "\n")+"\n"), "rev-list", "--reverse", "--topo-order", "--stdin", "--not", "--all")
 	if err != nil {
@@ -79,23 +88,6 @@ func (r *Repo) admit(ctx context.Context, st *state, pack string, tips []string)
 	}
 	if !pass {
 		return &HeldError{Sandbox: r.name}
-	}
-	return nil
-}
-
-// onlyCommits refuses refs to anything else: no new commit would tell what is in it.
-func (r *Repo) onlyCommits(ctx context.Context, g git, tips []string) error {
-	if len(tips) == 0 {
-		return nil
-	}
-	out, err := g.run(ctx, strings.NewReader(strings.Join(tips, "\n")+"\n"), "cat-file", "--batch-check=%(objectname) %(objecttype)")
-	if err != nil {
-		return fmt.Errorf("looking at what the sandbox %s has: %w", r.name, err)
-	}
-	for line := range strings.Lines(string(out)) {
-		if oid, kind, _ := strings.Cut(strings.TrimSpace(line), " "); kind != "commit" {
-			return fmt.Errorf("the commits of the sandbox %s were not taken: %s, which a branch of it leads to, is no commit: have the branch removed in the sandbox", r.name, shorten(oid))
-		}
 	}
 	return nil
 }

@@ -2,9 +2,7 @@ package privategit
 
 import (
 	"bufio"
-	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -15,227 +13,180 @@ import (
 	"strings"
 )
 
+// ScriptError says that a script failed in the sandbox, as opposed to one that
+// could not be run.
+type ScriptError struct {
+	Code  int
+	Words string // what it wrote to stderr
+}
+
+func (e *ScriptError) Error() string {
+	return fmt.Sprintf("git in the sandbox failed (exit code %d): %s", e.Code, oneLine(e.Words))
+}
+
+// refusal says that commits were not taken, because of what they are.
+type refusal struct{ why error }
+
+func (e *refusal) Error() string { return e.why.Error() }
+func (e *refusal) Unwrap() error { return e.why }
+
+// refused is a ref of the sandbox whose commits were not taken, and why.
+type refused struct {
+	ID  string `json:"id"`
+	Why string `json:"why"`
+}
+
 // receive asks the sandbox for its refs and new commits, and takes the commits'
-// objects into the user's repository, where no ref leads to them yet.
-func (r *Repo) receive(ctx context.Context, st *state, sh Shell) (listing, error) {
+// objects into the user's repository, where no ref leads to them yet. A ref whose
+// commits cannot be taken does not hold the others back: it is noted as refused,
+// and left out of the listing. With again, such refs are tried again.
+func (r *Repo) receive(ctx context.Context, st *state, sh Shell, again bool) (listing, error) {
 	if st.Held && r.gate == nil {
 		return listing{}, &HeldError{Sandbox: r.name}
 	}
-	known := slices.Sorted(maps.Values(st.Tips))
-	if len(known) == 0 { // the state was lost
-		base, err := r.git.resolve(ctx, r.base())
-		if err != nil {
-			return listing{}, err
+	known, err := r.known(ctx, st)
+	if err != nil {
+		return listing{}, err
+	}
+	leave := ""
+	if !again {
+		leave = st.refusedIDs()
+	}
+	l, err := r.fetch(ctx, st, sh, known, leave, "", func(l listing) map[string]string {
+		if !again {
+			l.leave(st.Refused)
 		}
-		if base != "" {
-			known = append(known, base)
+		return l.moved(st.Tips)
+	})
+	if _, is := errors.AsType[*refusal](err); is && len(l.moved(st.Tips)) > 0 {
+		return l, r.receiveSingly(ctx, st, sh, l, known)
+	}
+	if err == nil && again && len(st.Refused) > 0 {
+		st.Refused = nil
+		err = r.save(*st)
+	}
+	return l, err
+}
+
+// known are commits that both sides have.
+func (r *Repo) known(ctx context.Context, st *state) ([]string, error) {
+	if known := slices.Compact(slices.Sorted(maps.Values(st.Tips))); len(known) > 0 {
+		return known, nil
+	}
+	base, err := r.git.resolve(ctx, r.base()) // the state was lost
+	if err != nil || base == "" {
+		return nil, err
+	}
+	return []string{base}, nil
+}
+
+// maxSingle is how many refs are fetched one by one when they cannot be fetched
+// together. The rest is tried by the next sync.
+const maxSingle = 50
+
+// receiveSingly takes what can be taken of a listing, one ref at a time. The user's
+// branch comes first.
+func (r *Repo) receiveSingly(ctx context.Context, st *state, sh Shell, l listing, known []string) error {
+	moved, mine := l.moved(st.Tips), "refs/heads/"+st.Branch
+	refs := slices.Sorted(maps.Keys(moved))
+	if i := slices.Index(refs, mine); i > 0 {
+		refs = slices.Insert(slices.Delete(refs, i, i+1), 0, mine)
+	}
+	bad := map[string]refused{}
+	for i, ref := range refs {
+		id := moved[ref]
+		if i >= maxSingle {
+			bad[ref] = refused{ID: id, Why: fmt.Sprintf("there are more than %d new branches beside it, and one of them is broken", maxSingle)}
+			continue
+		}
+		_, err := r.fetch(ctx, st, sh, known, "", id, func(listing) map[string]string { return map[string]string{ref: id} })
+		why, is := errors.AsType[*refusal](err)
+		switch {
+		case is:
+			bad[ref] = refused{ID: id, Why: why.Error()}
+		case err != nil:
+			return err
+		default:
+			known = append(known, id)
 		}
 	}
-	input := strings.Join(slices.Compact(known), "\n")
-	if input != "" {
-		input += "\n"
+	st.Refused = bad
+	l.leave(bad)
+	return r.save(*st)
+}
+
+// refusedIDs are the commits that were refused, one a line.
+func (st *state) refusedIDs() string {
+	var ids []string
+	for _, bad := range st.Refused {
+		ids = append(ids, bad.ID)
 	}
+	slices.Sort(ids)
+	return strings.Join(slices.Compact(ids), "\n")
+}
+
+// leave takes refs that were refused, and have not moved since, out of a listing.
+func (l listing) leave(bad map[string]refused) {
+	for ref, b := range bad {
+		if l.refs[ref] == b.ID {
+			delete(l.refs, ref)
+		}
+	}
+}
+
+// fetch asks the sandbox for its refs, and takes the objects of those that wanted
+// returns. The sandbox leaves out the commits leave, or sends only those of the
+// commit only. The listing is returned with a refusal too.
+func (r *Repo) fetch(ctx context.Context, st *state, sh Shell, known []string, leave, only string, wanted func(listing) map[string]string) (listing, error) {
 	pack := filepath.Join(r.stateDir, "git", r.name+".pack")
 	if err := os.MkdirAll(filepath.Dir(pack), 0o700); err != nil {
 		return listing{}, fmt.Errorf("receiving the sandbox's commits: %w", err)
 	}
 	defer func() { _ = os.Remove(pack) }()
-
-	pr, pw := io.Pipe()
-	ended := make(chan error, 1)
-	go func() {
-		err := sh(ctx, outScript, nil, strings.NewReader(input), pw)
-		_ = pw.CloseWithError(err)
-		ended <- err
-	}()
-	l, err := func() (listing, error) {
-		buffered := bufio.NewReader(pr)
-		l, err := readListing(buffered)
-		if err == nil && l.more {
-			err = writePack(pack, buffered)
-		}
-		return l, err
-	}()
-	_ = pr.CloseWithError(err)
-	if shErr := <-ended; err == nil || shErr != nil && !errors.Is(shErr, io.ErrClosedPipe) {
-		err = shErr
-	}
+	l, err := r.ask(ctx, sh, known, leave, only, pack)
 	if err != nil {
-		return listing{}, fmt.Errorf("fetching the commits of the sandbox %s: %w", r.name, err)
+		return l, err
 	}
 	// All that gets a ref counts, not what the bundle says that it brings.
-	tips := slices.Compact(slices.Sorted(maps.Values(l.moved(st.Tips))))
+	tips := slices.Compact(slices.Sorted(maps.Values(wanted(l))))
 	if !l.more {
 		if len(tips) == 0 {
 			return l, nil
 		}
-		return l, r.admit(ctx, st, "", tips)
+		pack = ""
 	}
-	if err := r.admit(ctx, st, pack, tips); err != nil {
-		return listing{}, err
-	}
-	return l, r.unpack(ctx, r.git, pack, tips)
+	return l, r.admit(ctx, st, pack, tips)
 }
 
-// unpackLimit is how many objects are written one by one instead of as a pack;
-// git's own fetch has the same.
-const unpackLimit = 100
-
-// unpack has a git take the objects of a pack in. Each of them is checked, and so
-// is that everything is there that the commits lead to.
-func (r *Repo) unpack(ctx context.Context, g git, path string, commits []string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
+// ask has the sandbox list its refs and pack what is new of them.
+func (r *Repo) ask(ctx context.Context, sh Shell, known []string, leave, only, pack string) (listing, error) {
+	input := strings.Join(known, "\n")
+	if input != "" {
+		input += "\n"
 	}
-	defer func() { _ = f.Close() }()
-	head := make([]byte, 12)
-	if _, err := io.ReadFull(f, head); err != nil || !bytes.HasPrefix(head, []byte("PACK")) {
-		return fmt.Errorf("the commits of the sandbox %s came without their objects", r.name)
+	pr, pw := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		err := sh(ctx, outScript, []string{leave, only}, strings.NewReader(input), pw)
+		_ = pw.CloseWithError(err)
+		ended <- err
+	}()
+	buffered := bufio.NewReader(pr)
+	l, err := readListing(buffered)
+	listed := err == nil
+	if listed && l.more {
+		err = writePack(pack, buffered)
 	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return err
+	_ = pr.CloseWithError(err)
+	if shErr := <-ended; err == nil || shErr != nil && !errors.Is(shErr, io.ErrClosedPipe) {
+		err = shErr
 	}
-	args := []string{"index-pack", "--stdin", "--fix-thin", "--strict"}
-	if binary.BigEndian.Uint32(head[8:]) < unpackLimit {
-		args = []string{"unpack-objects", "-q", "--strict"}
+	if err == nil {
+		return l, nil
 	}
-	if _, err := g.run(ctx, f, args...); err != nil {
-		return fmt.Errorf("the commits of the sandbox %s were not taken, because they are not sound: %w", r.name, err)
+	err = fmt.Errorf("fetching the commits of the sandbox %s: %w", r.name, err)
+	if _, failed := errors.AsType[*ScriptError](err); listed && (failed || errors.Is(err, errTooLarge)) {
+		return l, &refusal{err} // of some of the refs, maybe
 	}
-	input := strings.Join(commits, "\n") + "\n"
-	if _, err := g.run(ctx, strings.NewReader(input), "rev-list", "--objects", "--stdin", "--not", "--all", "--quiet"); err != nil {
-		return fmt.Errorf("the commits of the sandbox %s were not taken, because parts of them are missing: %w", r.name, err)
-	}
-	return nil
-}
-
-// file gives the sandbox's refs that have moved a place in the user's
-// repository. It returns where each is, and where what had its name is now.
-func (r *Repo) file(ctx context.Context, st *state, l listing, there, barred map[string]string) (given, kept map[string]string, err error) {
-	moved := l.moved(st.Tips)
-	given = places(moved, st.Branch, barred)
-	if len(moved) == 0 {
-		return given, map[string]string{}, nil
-	}
-	if len(moved) > maxMoved {
-		return nil, nil, fmt.Errorf("the sandbox %s has more than %d new branches: have some removed in it", r.name, maxMoved)
-	}
-	wanted := map[string]string{}
-	for ref := range moved {
-		wanted[given[ref]] = ref
-	}
-	if kept, err = r.makeRoom(ctx, st, moved, wanted, there); err != nil {
-		return nil, nil, err
-	}
-	var input strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(wanted)) {
-		if oid := moved[wanted[name]]; there[name] != oid {
-			_, _ = fmt.Fprintf(&input, "update %s/%s %s\n", r.Prefix(), name, oid)
-		}
-	}
-	if err := r.updateRefs(ctx, input.String()); err != nil {
-		return nil, nil, err
-	}
-	if st.Tips == nil {
-		st.Tips = map[string]string{}
-	}
-	maps.Copy(st.Tips, moved)
-	return given, kept, r.save(*st)
-}
-
-// makeRoom keeps commits under other names that would lose theirs to refs of the
-// sandbox: because one of the two would be a folder of the other, or because they
-// are from an earlier sandbox, or of before the state was lost. What this sandbox
-// had there itself it has rewritten. wanted are its refs that have moved, by name.
-func (r *Repo) makeRoom(ctx context.Context, st *state, moved, wanted, there map[string]string) (kept map[string]string, err error) {
-	var updates, deletions strings.Builder
-	kept = map[string]string{}
-	done := map[string]bool{}
-	for _, name := range slices.Sorted(maps.Keys(there)) {
-		ref, again := wanted[name]
-		oid, from := there[name], r.Prefix()+"/"+name
-		switch {
-		case inTheWay(name, wanted):
-			_, _ = fmt.Fprintf(&deletions, "delete %s\n", from)
-		case !again || oid == moved[ref] || oid == st.Tips[ref]:
-			continue
-		default:
-			if only, err := r.onlyIn(ctx, oid, moved[ref]); err != nil {
-				return nil, err
-			} else if !only {
-				continue
-			}
-		}
-		kept[from] = r.Prefix() + "/" + keptRef + oid
-		if strings.HasPrefix(name, submoduleRef) {
-			kept[from] = r.Prefix() + "/" + submoduleRef + keptRef + oid
-		}
-		if !done[oid] {
-			_, _ = fmt.Fprintf(&updates, "update %s %s\n", kept[from], oid)
-			done[oid] = true
-		}
-	}
-	return kept, r.updateRefs(ctx, updates.String()+deletions.String())
-}
-
-// onlyIn tells whether something would be lost with a commit: neither another
-// one nor the user's branches contain it.
-func (r *Repo) onlyIn(ctx context.Context, oid, other string) (bool, error) {
-	found, err := r.git.line(ctx, "rev-list", "--max-count=1", oid, "--not", other, "--branches")
-	if err != nil {
-		return false, fmt.Errorf("looking whether %s is on a branch: %w", oid, err)
-	}
-	return found != "", nil
-}
-
-// where is what the user's repository has, as far as a sync needs it.
-type where struct {
-	tip   string            // of the user's branch; empty if there is none
-	here  bool              // whether that is checked out
-	base  string            // last commit that both sides had
-	filed map[string]string // what is below the prefix already
-}
-
-// look finds out where the user's repository is.
-func (r *Repo) look(ctx context.Context, branch string) (where, error) {
-	out, err := r.git.run(ctx, nil, "for-each-ref", "--format=%(objectname) %(HEAD) %(refname)", "refs/heads/"+branch, r.Prefix())
-	if err != nil {
-		return where{}, fmt.Errorf("listing %s: %w", r.Prefix(), err)
-	}
-	w := where{filed: map[string]string{}}
-	for line := range strings.Lines(string(out)) {
-		oid, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-		ref := strings.TrimLeft(rest, "* ")
-		name, ours := strings.CutPrefix(ref, r.Prefix()+"/")
-		switch {
-		case ref == "refs/heads/"+branch:
-			w.tip, w.here = oid, rest[0] == '*'
-		case ref == r.base():
-			w.base = oid
-		case ours:
-			w.filed[name] = oid
-		}
-	}
-	return w, nil
-}
-
-// inTheWay says that a name cannot be beside one that is wanted.
-func inTheWay(name string, wanted map[string]string) bool {
-	for other := range wanted {
-		if strings.HasPrefix(other, name+"/") || strings.HasPrefix(name, other+"/") {
-			return true
-		}
-	}
-	return false
-}
-
-func (r *Repo) updateRefs(ctx context.Context, input string) error {
-	if input == "" {
-		return nil
-	}
-	if _, err := r.git.run(ctx, strings.NewReader(input), "update-ref", "-m", "ralph: from the sandbox "+r.name, "--stdin"); err != nil {
-		return fmt.Errorf("noting the sandbox's branches under %s: %w", r.Prefix(), err)
-	}
-	return nil
+	return listing{}, err
 }

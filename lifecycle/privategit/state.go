@@ -32,6 +32,8 @@ type state struct {
 	Hidden []string `json:"hidden,omitempty"`
 	// Dirty says that the sandbox may have commits that nobody has fetched.
 	Dirty bool `json:"dirty"`
+	// Refused are refs of the sandbox whose commits could not be taken.
+	Refused map[string]refused `json:"refused,omitempty"`
 	// Held says that a [Gate] has held new commits back.
 	Held bool `json:"held,omitempty"`
 }

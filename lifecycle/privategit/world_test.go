@@ -150,10 +150,11 @@ func (w *world) sh(ctx context.Context, script string, args []string, stdin io.R
 	var stderr bytes.Buffer
 	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = w.root, stdin, stdout, &stderr
 	cmd.Env = append(w.environ(), w.inside()...)
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%w: %s", err, stderr.String())
+	err := cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return &ScriptError{Code: exit.ExitCode(), Words: stderr.String()}
 	}
-	return nil
+	return err
 }
 
 func (w *world) write(name, content string) {

@@ -47,8 +47,7 @@ func (r *Repository) Status(ctx context.Context, t Tree) (Status, error) {
 }
 
 // changed lists what is not committed. Submodules are not looked into: their
-// configuration could have git start programs. An agent can make git wait for ever
-// at a named pipe.
+// configuration could have git start programs.
 func (r *Repository) changed(ctx context.Context, t Tree) ([]string, error) {
 	if t.gitDir == "" {
 		return nil, errNoGitDir
@@ -59,10 +58,12 @@ func (r *Repository) changed(ctx context.Context, t Tree) ([]string, error) {
 	}
 	limited, cancel := context.WithTimeout(ctx, r.patience)
 	defer cancel()
-	out, err := program.Run(limited, "--git-dir="+t.gitDir, "--work-tree="+t.Path,
-		"status", "--porcelain", "-z", "--untracked-files=normal", "--ignore-submodules=dirty", "--no-renames")
+	out, err := scope.AtPipe(limited, t.Path, func(ctx context.Context) (string, error) {
+		return program.Run(ctx, "--git-dir="+t.gitDir, "--work-tree="+t.Path,
+			"status", "--porcelain", "-z", "--untracked-files=normal", "--ignore-submodules=dirty", "--no-renames")
+	})
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		return nil, fmt.Errorf("git has not answered within %v: see whether .gitattributes there is a named pipe, and remove it", r.patience)
+		return nil, fmt.Errorf("git has not answered within %v", r.patience)
 	}
 	if err != nil {
 		return nil, err
