@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -154,7 +155,26 @@ func (h Host) executeSynced(ctx context.Context, at place, sb lifecycle.Sandbox,
 		return at.git.aside.Watch(ctx, shell(at.driver, sb), last, ended)
 	})
 	defer stop()
+	hooks, err := at.git.repo.Hooks(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer h.reportHooks(context.WithoutCancel(ctx), at.git.repo, hooks)
 	return h.execute(ctx, at.driver, sb, p, command)
+}
+
+// reportHooks names hooks in the worktree that have changed while an agent worked:
+// the user's next git command may run them.
+func (h Host) reportHooks(ctx context.Context, repo *privategit.Repo, before privategit.Hooks) {
+	now, err := repo.Hooks(ctx)
+	if err != nil {
+		h.report(fmt.Sprintf("Warning: %v", err))
+		return
+	}
+	if changed := now.Changed(before); len(changed) > 0 {
+		h.report(fmt.Sprintf("Warning: hooks of your git in the worktree have changed: %s", strings.Join(changed, ", ")))
+		h.report("Hint: look at them before you use git here, because git status, too, can run hooks")
+	}
 }
 
 // takeUp fetches what an earlier command, which was killed, has left, before a

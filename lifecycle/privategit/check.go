@@ -66,6 +66,9 @@ func (r *Repo) check(ctx context.Context, moment bool) error {
 	if err := r.checkPartial(ctx); err != nil {
 		return err
 	}
+	if err := r.checkConfig(ctx); err != nil {
+		return err
+	}
 	entries, err := r.git.entries(ctx)
 	if err != nil {
 		return err
