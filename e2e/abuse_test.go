@@ -32,7 +32,7 @@ func plainlyBroken() []string {
 	return []string{
 		"user-is-not-root", "capabilities-effective", "capabilities-bounding", "no-new-privileges", "setuid-programs", "shadow",
 		"make-a-disk", "sockets-packet", "sockets-raw", "processes-are-limited", "fork-bomb", "memory-is-limited", "no-swap", "processors-are-limited",
-		"root-is-read-only", "etc-is-read-only", "programs-are-read-only", "tmp-is-limited", "files-belong-to-the-user", "no-setuid-file-of-root",
+		"root-is-read-only", "etc-is-read-only", "programs-are-read-only", "tmp-is-limited", "files-belong-to-the-user", "no-setuid-files",
 		"make-a-disk-in-the-work-tree", "git-plant-fsmonitor", "git-plant-hooks", "git-plant-filter", "git-directory-cannot-be-moved",
 		"metadata", "machine-gateway", "machine-bridge-by-device", "forbidden-http", "forbidden-https", "forbidden-ssh", "forbidden-dns-port", "forbidden-ping",
 		"neighbour", "blocked-by-name", "password-in-the-git-directory",

@@ -29,6 +29,7 @@ func otherKernel() map[string]string {
 	return map[string]string{
 		"perf-event-open": missing, "personality": missing, "new-cgroup-namespace": missing, "clone3": missing, "open-by-handle": missing, "real-time": missing,
 		"seccomp-filter":            "the filter is around the kernel, not in it",
+		"no-setuid-files":           "the same, so this holds on runc only",
 		"no-devices-of-the-machine": own, "only-known-devices": own, "kernel-log": own, "new-user-namespace": own, "new-mount-namespace": own, "unshare-program": own,
 		"own-control-group-only": own, "priority": own, "spared-by-the-oom-killer": own,
 		"tmp-ignores-setuid":    "it does so without saying it: there are no new privileges",

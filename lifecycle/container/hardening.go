@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/moby/moby/api/types/container"
@@ -16,10 +15,12 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
 
-// seccompProfile is the current filter of system calls of the Moby project, for
-// engines whose own is older. It lets programs of the machine's own architecture
-// through, and no others: an engine compiles it anew for each program that it
-// starts, once for each architecture (10 ms each, measured).
+// seccompProfile is the current seccomp profile of the Moby project, except that
+// no file gets a setuid or setgid bit: on the bind mount it would lend the user's
+// identity to every account of the machine. (nosuid would not help, it is about the
+// sandbox's own mount.) It lets programs of the machine's own architecture through,
+// and no others: an engine compiles it for each program that it starts, once for
+// each architecture (10 ms each, measured).
 //
 //go:embed seccomp.json
 var seccompProfile string
@@ -42,28 +43,18 @@ const architectures = `"archMap": [
 // other architectures too.
 var sandboxProfile = strings.Replace(seccompProfile, "{", "{"+architectures, 1)
 
-// Engines from this version on have a filter without AF_ALG, io_uring and
-// AF_VSOCK, the last of which is the youngest (CVE-2026-31431).
-const (
-	filterMajor = 29
-	filterMinor = 5
-)
-
-// filter returns the security option with our filter of system calls, unless the
-// engine's own is as good, or chosen by whoever runs it.
-func filter(info system.Info) []string {
-	if chosenFilter(info) || atLeast(info.ServerVersion, filterMajor, filterMinor) {
-		return nil
-	}
-	return []string{"seccomp=" + sandboxProfile}
-}
+// filter returns the security option with our seccomp profile, unless the engine's
+// administrator has chosen one.
+func filter(info system.Info) []string { return filterOf(info, sandboxProfile) }
 
 // ownFilter is that for containers in which nothing but our own program runs.
-func ownFilter(info system.Info) []string {
+func ownFilter(info system.Info) []string { return filterOf(info, seccompProfile) }
+
+func filterOf(info system.Info, profile string) []string {
 	if chosenFilter(info) {
 		return nil
 	}
-	return []string{"seccomp=" + seccompProfile}
+	return []string{"seccomp=" + profile}
 }
 
 // chosenFilter tells whether who runs the engine has given it a filter.
@@ -90,15 +81,6 @@ func seccompOption(option string) (seccomp bool, profile string) {
 	return seccomp, profile
 }
 
-// atLeast compares a version such as "29.4.2-rc.1". What cannot be read is old.
-func atLeast(version string, major, minor int) bool {
-	first, rest, _ := strings.Cut(version, ".")
-	second, _, _ := strings.Cut(rest, ".")
-	a, errA := strconv.Atoi(first)
-	b, errB := strconv.Atoi(second)
-	return errA == nil && errB == nil && (a > major || a == major && b >= minor)
-}
-
 // checkEngine refuses engines that cannot hold what a sandbox promises, and
 // says what else may not hold.
 func (d *Driver) checkEngine(info system.Info, spec lifecycle.Spec) error {
@@ -110,6 +92,9 @@ func (d *Driver) checkEngine(info system.Info, spec lifecycle.Spec) error {
 	}
 	if !confined {
 		return errors.New("the engine runs containers without a filter of system calls (seccomp), so a sandbox on it would not be one: remove \"seccomp-profile\": \"unconfined\" from its configuration, or use another engine")
+	}
+	if chosenFilter(info) {
+		d.report("Warning: the engine's own seccomp profile is used for sandboxes: unless it refuses setuid bits, an agent can leave setuid files in your worktree")
 	}
 	if spec.Runtime != "" {
 		if _, ok := info.Runtimes[spec.Runtime]; !ok {

@@ -77,6 +77,8 @@ func do(ctx context.Context, args []string) error {
 		return socket(arg(1), arg(2), arg(3))
 	case "capable":
 		return capable(arg(1))
+	case "mode":
+		return setMode(arg(1))
 	case "allocate":
 		return allocate(arg(1))
 	case "flush":
