@@ -33,3 +33,13 @@ same "the priority" "$(nice -n -5 nice 2>/dev/null)" "$(nice)"
 closed "$abuse" call sched-fifo
 #: spared-by-the-oom-killer held
 closed sh -c 'echo -900 >/proc/self/oom_score_adj'
+#: half-open-requests skipped
+needs_proxy
+"$abuse" flood "$proxy" 6000 || broke "they are not even taken"
+tries=0 # it takes a moment to see that they are closed
+until out=$("$abuse" say "$proxy" 'GET http://allowed.example/ HTTP/1.1\r\nHost: allowed.example\r\n\r\n' host=allowed.example); do
+	tries=$((tries + 1))
+	[ "$tries" -lt 25 ] || broke "the proxy has ended: $out"
+	sleep 0.2
+done
+tried=1

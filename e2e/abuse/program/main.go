@@ -69,6 +69,8 @@ func do(ctx context.Context, args []string) error {
 		return dns(ctx, arg(1), arg(2), arg(3), arg(4))
 	case "say":
 		return say(ctx, arg(1), arg(2), arg(3))
+	case "flood":
+		return flood(ctx, arg(1), arg(2))
 	case "tls":
 		return throughTLS(ctx, tlsAttempt{proxy: arg(1), connect: arg(2), to: arg(3), sni: arg(4), split: arg(5) == "split"})
 	case "call":

@@ -12,7 +12,9 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -189,6 +191,38 @@ func say(ctx context.Context, address, request, want string) error {
 		return closed(err)
 	}
 	return served(conn, want)
+}
+
+// flood opens many connections, and sends most of a long request on each. Then all
+// of them are closed.
+func flood(ctx context.Context, address, connections string) error {
+	n, err := strconv.Atoi(connections)
+	if err != nil {
+		return err
+	}
+	request := "GET http://allowed.example/ HTTP/1.1\r\nX: " + strings.Repeat("x", 60<<10)
+	var group sync.WaitGroup
+	places := make(chan struct{}, 64)
+	opened := make(chan net.Conn, n)
+	for range n {
+		places <- struct{}{}
+		group.Go(func() {
+			defer func() { <-places }()
+			conn, err := dialer("", false).DialContext(ctx, "tcp", address)
+			if err != nil {
+				return
+			}
+			opened <- conn
+			_ = conn.SetDeadline(time.Now().Add(patience))
+			_, _ = io.WriteString(conn, request) // an answer, or the end, is all the same
+		})
+	}
+	group.Wait()
+	if len(opened) < n/2 {
+		return closed(fmt.Errorf("%d of %d connections", len(opened), n))
+	}
+	_, err = fmt.Fprintln(os.Stdout, len(opened), "connections")
+	return err
 }
 
 func unescape(text string) string {

@@ -46,7 +46,8 @@ func (s *Server) newTransport(roots *x509.CertPool) *http.Transport {
 		MaxIdleConns:           32,
 		IdleConnTimeout:        time.Minute,
 		TLSHandshakeTimeout:    10 * time.Second,
-		MaxResponseHeaderBytes: 4 * maxHeader,
+		MaxResponseHeaderBytes: 2 * maxHeader,
+		HTTP2:                  &http.HTTP2Config{MaxReceiveBufferPerStream: maxStream, MaxReceiveBufferPerConnection: maxStreams},
 		DialContext:            s.dialForRequest,
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // maxHello bounds what is read before the name is known.
-const maxHello = 64 << 10
+const maxHello = 16 << 10
 
 var (
 	errNotTLS  = errors.New("not TLS")

@@ -7,12 +7,10 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 )
 
 // serveHTTP serves until the listener is closed, or the context ends.
 func (s *Server) serveHTTP(ctx context.Context, l net.Listener, handler http.Handler) error {
-	var clients atomic.Int64
 	server := &http.Server{
 		Handler:           handler,
 		MaxHeaderBytes:    maxHeader,
@@ -23,11 +21,11 @@ func (s *Server) serveHTTP(ctx context.Context, l net.Listener, handler http.Han
 		ConnState: func(conn net.Conn, state http.ConnState) {
 			switch state {
 			case http.StateNew:
-				if clients.Add(1) > maxConnections {
+				if s.clients.Add(1) > maxConnections {
 					_ = conn.Close()
 				}
 			case http.StateClosed, http.StateHijacked:
-				clients.Add(-1)
+				s.clients.Add(-1)
 			default:
 			}
 		},

@@ -24,11 +24,15 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
 
-// Limits. What is beyond them is refused, not queued.
+// Limits. What is beyond them is refused, not queued. Together they bound the
+// memory that a sandbox can make the proxy use: the worst that each connection may
+// hold, times the number of connections, fits into the proxy's container.
 const (
 	maxTunnels     = 512
-	maxConnections = 1024 // of clients that speak HTTP
-	maxHeader      = 64 << 10
+	maxConnections = 512 // of clients that speak HTTP, on all ports together
+	maxHeader      = 32 << 10
+	maxStream      = 256 << 10       // of an HTTP/2 response that the client does not read
+	maxStreams     = 3 << 20         // of all responses on one HTTP/2 connection
 	helloTimeout   = 5 * time.Second // from connection or CONNECT to the whole ClientHello
 	headerTimeout  = 10 * time.Second
 	idleTimeout    = 2 * time.Minute
@@ -66,6 +70,7 @@ type Server struct {
 	stats        *stats
 	refused      *refusedLog
 	open         *registry
+	clients      atomic.Int64    // connections that speak HTTP
 	transport    *http.Transport // to hosts, and in TLS to the targets of routes
 	routes       atomic.Pointer[routeTable]
 	helloTimeout time.Duration

@@ -58,6 +58,7 @@ func (l *refusedLog) add(via string, v egress.Verdict, late bool) {
 			l.runs = slices.Delete(l.runs, 0, 1)
 		}
 	}
+	run.host = strings.Clone(run.host) // it may be a part of a long request
 	run.first, run.last = l.last, l.last
 	l.runs = append(l.runs, run)
 }

@@ -3,6 +3,7 @@ package proxy
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -47,6 +48,7 @@ func (s *stats) of(host string, port uint16) *counters {
 	}
 	if !ok {
 		c = &counters{}
+		key.host = strings.Clone(key.host) // it may be a part of a long request
 		s.hosts[key] = c
 	}
 	return c
