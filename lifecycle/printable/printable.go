@@ -1,12 +1,16 @@
 // Package printable lets text and colour through to a terminal, and nothing
 // else. What an agent prints is a stranger's: a terminal would obey sequences
 // in it that set its title, write to the clipboard, hide text, or answer.
+//
+// Text cannot be hidden by colour either: no background passes, and of the
+// foregrounds only hues that stand out on every usual background.
 package printable
 
 import (
 	"bytes"
 	"io"
 	"regexp"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -19,12 +23,15 @@ import (
 const sequenceMax = 64
 
 // Writer passes on text, line ends, tabs, colours, and what clears the rest of
-// a line. It is not safe for concurrent use.
+// a line. Between two calls of Write the terminal has its default colours, so
+// whatever else is printed, and whenever the program ends, nothing takes on those
+// of a stranger. It is not safe for concurrent use.
 type Writer struct {
 	out      io.Writer
 	parser   *ansi.Parser
 	clean    bytes.Buffer
 	sequence []byte // what has come of the sequence so far
+	style    style  // of the text that comes next
 }
 
 // NewWriter returns a Writer that writes to out.
@@ -39,6 +46,7 @@ func NewWriter(out io.Writer) *Writer {
 // pass of it was written.
 func (w *Writer) Write(p []byte) (int, error) {
 	w.clean.Reset()
+	w.clean.WriteString(w.style.sequence())
 	for _, b := range p {
 		if b == '\n' && w.parser.State() != parser.GroundState {
 			// A string that is never ended must not swallow the lines after it.
@@ -51,6 +59,9 @@ func (w *Writer) Write(p []byte) (int, error) {
 			w.sequence = append(w.sequence, b)
 		}
 		w.parser.Advance(b)
+	}
+	if w.style != (style{}) {
+		w.clean.WriteString(reset)
 	}
 	if _, err := w.out.Write(w.clean.Bytes()); err != nil {
 		return 0, err
@@ -76,8 +87,16 @@ func (w *Writer) execute(b byte) {
 // clears in a line.
 var harmless = regexp.MustCompile(`^\x1b\[[0-9;:]*[mK]$`)
 
-func (w *Writer) csi(ansi.Cmd, ansi.Params) {
-	if len(w.sequence) <= sequenceMax && harmless.Match(w.sequence) {
+func (w *Writer) csi(cmd ansi.Cmd, _ ansi.Params) {
+	if len(w.sequence) > sequenceMax || !harmless.Match(w.sequence) {
+		return
+	}
+	if cmd.Final() == 'K' {
 		w.clean.Write(w.sequence)
+		return
+	}
+	parameters := string(w.sequence[len("\x1b[") : len(w.sequence)-1])
+	if kept := w.style.apply(parameters); len(kept) > 0 {
+		w.clean.WriteString("\x1b[" + strings.Join(kept, ";") + "m")
 	}
 }
