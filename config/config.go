@@ -76,6 +76,9 @@ type Agent struct {
 	Model string
 	// Permissions is PermissionsBypass or PermissionsAsk.
 	Permissions string
+	// EndpointPaths are requested with the key from an endpoint of the user's own,
+	// besides the paths that the agent needs.
+	EndpointPaths []string
 }
 
 // What the agent may do without asking, inside a sandbox.

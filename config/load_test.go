@@ -232,6 +232,8 @@ func TestLoadRefusesValues(t *testing.T) {
 	}{
 		{"driver", map[string]string{"RALPH_DRIVER": "podman"}, Overrides{}, `RALPH_DRIVER="podman": use auto, sbx, docker-sandbox or container`},
 		{"near driver", nil, Overrides{Driver: ptr("conainer")}, `--driver "conainer": did you mean "container"? (use auto, sbx, docker-sandbox or container)`},
+		{"endpoint path", map[string]string{"RALPH_ENDPOINT_PATHS": "/v1/files,v1"}, Overrides{}, `RALPH_ENDPOINT_PATHS="v1": it has to be a path such as "/v1/embeddings", without a query`},
+		{"endpoint path that leads up", map[string]string{"RALPH_ENDPOINT_PATHS": "/v1/../key"}, Overrides{}, `it has to be a path such as "/v1/embeddings", without a query`},
 		{"memory", map[string]string{"RALPH_MEMORY": "lots"}, Overrides{}, `RALPH_MEMORY="lots": it has to be a size as 512m or 8g`},
 		{"little memory", nil, Overrides{Memory: ptr("8")}, `--memory "8": it has to be a size between 6m and 1024t, as 8g`},
 		{"infinite memory", nil, Overrides{Memory: ptr("1e300g")}, `--memory "1e300g": it has to be a size`},

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,6 +59,7 @@ const (
 // Keys that other code has to name.
 const (
 	keyAgent   = "agent.name"
+	keyPaths   = "agent.endpoint_paths"
 	keyEnabled = "sandbox.enabled"
 	keyDriver  = "sandbox.driver"
 	keySource  = "ralph.source"
@@ -102,6 +104,7 @@ func mainSettings() []setting {
 			c.Agent.Permissions = v
 			return checkChoice(v, PermissionsBypass, PermissionsAsk)
 		}},
+		{key: keyPaths, form: names, env: "RALPH_ENDPOINT_PATHS", set: addEndpointPath},
 		{key: keyEnabled, form: truth, set: func(c *Config, v string, _ OriginKind) (err error) {
 			c.Sandbox.Enabled, err = strconv.ParseBool(v)
 			return err
@@ -193,6 +196,17 @@ func addAllowed(c *Config, v string, _ OriginKind) error {
 	}
 	if n := &c.Sandbox.Network; !slices.Contains(n.Allowed, v) {
 		n.Allowed = append(n.Allowed, v)
+	}
+	return nil
+}
+
+// addEndpointPath adds one path to agent.endpoint_paths, once.
+func addEndpointPath(c *Config, v string, _ OriginKind) error {
+	if path.Clean(v) != v || !strings.HasPrefix(v, "/") || strings.ContainsAny(v, "?#%\\ ") {
+		return errors.New(`it has to be a path such as "/v1/embeddings", without a query`)
+	}
+	if a := &c.Agent; !slices.Contains(a.EndpointPaths, v) {
+		a.EndpointPaths = append(a.EndpointPaths, v)
 	}
 	return nil
 }

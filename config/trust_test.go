@@ -41,6 +41,11 @@ func TestWidening(t *testing.T) {
 		{"an agent whose keys go in", "[agent]\nname = \"gemini\"\n", "", nil, Overrides{}, "agent.name=gemini"},
 		{"which the user has chosen", "[agent]\nname = \"gemini\"\n", "", nil, Overrides{Agent: ptr("gemini")}, ""},
 		{"an agent whose keys stay out", "[agent]\nname = \"codex\"\n", "", nil, Overrides{}, ""},
+		{
+			"paths that get the key", "[agent]\nendpoint_paths = [\"/v1/embeddings\", \"/key\"]\n", "[agent]\nendpoint_paths = [\"/v1/embeddings\"]\n", nil,
+			Overrides{},
+			"agent.endpoint_paths=/key",
+		},
 		{"another ralph", "[ralph]\nsource = \"/opt/other\"\n", "", nil, Overrides{}, "ralph.source=/opt/other"},
 		{"walls that the repository tightens", "[sandbox]\nread_only = true\ngit = \"private\"\ngit_token = \"none\"\nsign = false\nnetwork.policy = \"deny\"\n", "", nil, Overrides{}, ""},
 		{"fewer presets", "[sandbox.network]\npresets = [\"agent\"]\n", "", nil, Overrides{}, ""},

@@ -34,6 +34,7 @@ func widerKeys() map[string]wider {
 	is := func(one string) func(string) bool { return func(v string) bool { return v == one } }
 	return map[string]wider{
 		keyAgent: {"runs an agent that gets keys of yours for its model into containers, where it can read them", widensAgent},
+		keyPaths: {why: "sends your key with the agent's requests for this path of your own endpoint"},
 		keyPass:  {why: "gives the agent this variable of your environment"},
 		keyImage: {why: "runs the agent in an image that was not built here"},
 		keyBase:  {why: "builds the agent's image on this one"},

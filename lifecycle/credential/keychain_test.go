@@ -41,7 +41,7 @@ func TestSignInFromTheKeychain(t *testing.T) {
 		{name: "a file counts more", script: "exit 3", file: strings.ReplaceAll(login(later), "sk-keychain", "sk-file"), want: strings.ReplaceAll(signedIn, "sk-keychain", "sk-file")},
 		{name: "a key counts more", script: "exit 3", env: map[string]string{"ANTHROPIC_API_KEY": "sk-1"}, want: "/anthropic -> https://api.anthropic.com X-Api-Key=sk-1"},
 		{name: "not for another folder", script: "exit 3", env: map[string]string{"CLAUDE_CONFIG_DIR": "/nowhere"}},
-		{name: "not for others", script: "exit 3", env: map[string]string{"ANTHROPIC_BASE_URL": "https://gateway.example"}},
+		{name: "not for others", script: "exit 3", env: map[string]string{"ANTHROPIC_BASE_URL": "https://gateway.example"}, want: "/anthropic -> https://gateway.example own"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			home := fs.NewDir(t, "home")

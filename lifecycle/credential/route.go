@@ -61,6 +61,9 @@ type Router struct {
 	// Keychain is the program that reads the Keychain of macOS; "" if there is
 	// none.
 	Keychain string
+	// EndpointPaths are requested with the key from endpoints of the user's own,
+	// besides the paths that agents need.
+	EndpointPaths []string
 	// Warn tells the user of a sign-in that cannot be used; nil for nobody.
 	Warn func(message string)
 
@@ -69,17 +72,19 @@ type Router struct {
 
 // Route takes what Collect would return for the agent apart. named are the
 // variables that the user asked to pass on: they go in with their values, and
-// no route takes their place.
+// no route takes their place. An endpoint that is named is the same as one that is
+// not.
 func (r Router) Route(ctx context.Context, agent string, named []string) (Routed, error) {
 	kind := familyOf(agent)
 	if r.NoProxy {
 		kind = family{}
 	}
 	routed := Routed{tell: kind.tell}
-	out := map[string]bool{} // variables that stay out
+	out := map[string]bool{}   // variables that stay out
+	taken := map[string]bool{} // of them, those that lead to a route, also when they are named
 	passed := func(name string) bool { return r.value(name) != "" && slices.Contains(named, name) }
 	for _, p := range kind.providers {
-		if passed(p.endpoint) || slices.ContainsFunc(kind.config, passed) {
+		if slices.ContainsFunc(kind.config, passed) {
 			continue // the user leads the agent elsewhere, with all keys
 		}
 		if !r.Cloud && !slices.ContainsFunc(p.secrets(), passed) { // or else it has a key inside
@@ -91,7 +96,7 @@ func (r Router) Route(ctx context.Context, agent string, named []string) (Routed
 				continue
 			}
 			routed.Routes, routed.lead = append(routed.Routes, route), append(routed.lead, l)
-			out[p.endpoint] = true
+			out[p.endpoint], taken[p.endpoint] = true, true
 		}
 		for _, name := range keysFor(agent, p.name) {
 			out[name] = true
@@ -101,7 +106,7 @@ func (r Router) Route(ctx context.Context, agent string, named []string) (Routed
 		}
 	}
 	for _, pair := range Collect(append(Names(agent), named...), r.LookupEnv) {
-		if name, _, _ := strings.Cut(pair, "="); !out[name] || passed(name) {
+		if name, _, _ := strings.Cut(pair, "="); !out[name] || passed(name) && !taken[name] {
 			routed.takeIn(pair, passed(name))
 		}
 	}
@@ -131,7 +136,8 @@ func holdsKey(name string) bool {
 	return strings.HasSuffix(name, "_KEY") || strings.HasSuffix(name, "_TOKEN") || name == customHeaders
 }
 
-// route makes the route to one provider. Without a key there is none.
+// route makes the route to one provider. Without a key there is one only to an
+// endpoint of the user's own, which may need none.
 func (r Router) route(ctx context.Context, p provider) (egress.Route, leading, error) {
 	route := egress.Route{Prefix: "/" + p.name, Target: p.target, Paths: p.paths, Headers: map[string]egress.Secret{}}
 	l := leading{provider: p}
@@ -139,8 +145,7 @@ func (r Router) route(ctx context.Context, p provider) (egress.Route, leading, e
 		if err := checkEndpoint(p.endpoint, own); err != nil {
 			return egress.Route{}, leading{}, err
 		}
-		// Others than the vendor may serve other paths.
-		route.Target, route.Own, route.Paths = strings.TrimSuffix(own, "/"), true, nil
+		route.Target, route.Own, route.Paths = strings.TrimSuffix(own, "/"), true, append(slices.Clone(p.paths), r.EndpointPaths...)
 	}
 	use := func(k key, secret string) {
 		l.variable, route.Headers[k.header] = k.variable, egress.Secret(k.prefix+strings.TrimSpace(secret))
@@ -158,9 +163,9 @@ func (r Router) route(ctx context.Context, p provider) (egress.Route, leading, e
 	}
 	switch {
 	case l.variable != "":
-	case len(secret) > 0:
+	case len(secret) > 0 || route.Own: // which gets only the keys that the user says
 		l.variable = p.keys[0].variable // agents do not start without one
-	case !route.Own && p.signIn != nil: // what one's own endpoint gets, one says oneself
+	case p.signIn != nil:
 		if k, secret := p.signIn(r, ctx); secret != "" {
 			use(k, secret)
 		}

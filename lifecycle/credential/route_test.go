@@ -91,15 +91,19 @@ func TestRoute(t *testing.T) {
 				"ANTHROPIC_BASE_URL": "http://192.168.1.5:8000/claude/", "ANTHROPIC_API_KEY": "sk-1",
 				"ANTHROPIC_CUSTOM_HEADERS": "x-gateway: sk-4\nanthropic-beta: new\n",
 			},
-			routes: []string{"/anthropic -> http://192.168.1.5:8000/claude own X-Api-Key=sk-1 X-Gateway=sk-4"},
-			led:    []string{"ANTHROPIC_API_KEY=proxy-managed", "ANTHROPIC_CUSTOM_HEADERS=anthropic-beta: new", "ANTHROPIC_BASE_URL=" + base + "/anthropic"},
+			routes: []string{"/anthropic -> http://192.168.1.5:8000/claude own X-Api-Key=sk-1 X-Gateway=sk-4"}, paths: append(claudePaths, "/extra"),
+			led: []string{"ANTHROPIC_API_KEY=proxy-managed", "ANTHROPIC_CUSTOM_HEADERS=anthropic-beta: new", "ANTHROPIC_BASE_URL=" + base + "/anthropic"},
 		},
 		{
 			name: "claude, headers only", agent: "claude", env: map[string]string{"ANTHROPIC_CUSTOM_HEADERS": "X-Gateway: sk-4"},
 			routes: []string{"/anthropic -> https://api.anthropic.com X-Gateway=sk-4"}, paths: claudePaths,
 			led: []string{"ANTHROPIC_AUTH_TOKEN=proxy-managed", "ANTHROPIC_BASE_URL=" + base + "/anthropic"},
 		},
-		{name: "claude, nothing", agent: "claude", env: map[string]string{"ANTHROPIC_BASE_URL": "https://gateway.example"}, inside: []string{"ANTHROPIC_BASE_URL=https://gateway.example"}},
+		{
+			name: "claude, own endpoint without a key", agent: "claude", env: map[string]string{"ANTHROPIC_BASE_URL": "http://192.168.1.5:8000"},
+			routes: []string{"/anthropic -> http://192.168.1.5:8000 own"}, paths: append(claudePaths, "/extra"),
+			led: []string{"ANTHROPIC_AUTH_TOKEN=proxy-managed", "ANTHROPIC_BASE_URL=" + base + "/anthropic"},
+		},
 		{
 			name: "claude, the key is named", agent: "claude", named: []string{"ANTHROPIC_API_KEY", "MINE"},
 			env:    map[string]string{"ANTHROPIC_API_KEY": "sk-1", "CLAUDE_CODE_OAUTH_TOKEN": "sk-3", "MINE": "m", "OTHER": "o"},
@@ -114,8 +118,14 @@ func TestRoute(t *testing.T) {
 		},
 		{
 			name: "claude, the endpoint is named", agent: "claude", named: []string{"ANTHROPIC_BASE_URL"},
+			env:    map[string]string{"ANTHROPIC_API_KEY": "sk-1", "ANTHROPIC_BASE_URL": "http://192.168.1.5:8000"},
+			routes: []string{"/anthropic -> http://192.168.1.5:8000 own X-Api-Key=sk-1"}, paths: append(claudePaths, "/extra"),
+			led: []string{"ANTHROPIC_API_KEY=proxy-managed", "ANTHROPIC_BASE_URL=" + base + "/anthropic"},
+		},
+		{
+			name: "claude, endpoint and key are named", agent: "claude", named: []string{"ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"},
 			env:    map[string]string{"ANTHROPIC_API_KEY": "sk-1", "ANTHROPIC_BASE_URL": "https://gateway.example"},
-			inside: []string{"ANTHROPIC_API_KEY=sk-1", "ANTHROPIC_BASE_URL=https://gateway.example"}, exposed: []string{"ANTHROPIC_API_KEY"},
+			inside: []string{"ANTHROPIC_API_KEY=sk-1", "ANTHROPIC_BASE_URL=https://gateway.example"},
 		},
 		{
 			name: "codex", agent: "codex", env: map[string]string{"OPENAI_API_KEY": "sk-1", "CODEX_ACCESS_TOKEN": "sk-2"},
@@ -124,8 +134,8 @@ func TestRoute(t *testing.T) {
 		},
 		{
 			name: "codex, own endpoint", agent: "codex", env: map[string]string{"OPENAI_API_KEY": "sk-1", "CODEX_API_KEY": "sk-2", "OPENAI_BASE_URL": "https://gateway.example/v1"},
-			routes: []string{"/openai -> https://gateway.example/v1 own Authorization=Bearer sk-2"},
-			led:    []string{"CODEX_API_KEY=proxy-managed", "OPENAI_BASE_URL=" + base + "/openai"},
+			routes: []string{"/openai -> https://gateway.example/v1 own Authorization=Bearer sk-2"}, paths: append(openAI, "/extra"),
+			led: []string{"CODEX_API_KEY=proxy-managed", "OPENAI_BASE_URL=" + base + "/openai"},
 		},
 		{name: "codex, access token", agent: "codex", env: map[string]string{"CODEX_ACCESS_TOKEN": "sk-2"}, inside: []string{"CODEX_ACCESS_TOKEN=sk-2"}, exposed: []string{"CODEX_ACCESS_TOKEN"}},
 		{
@@ -146,7 +156,7 @@ func TestRoute(t *testing.T) {
 		{name: "one's own", agent: "mine", named: []string{"MY_API_KEY"}, env: map[string]string{"OPENAI_API_KEY": "sk-1", "MY_API_KEY": "sk-2"}, inside: []string{"MY_API_KEY=sk-2"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := Router{LookupEnv: lookupIn(tc.env)}.Route(t.Context(), tc.agent, tc.named)
+			got, err := Router{LookupEnv: lookupIn(tc.env), EndpointPaths: []string{"/extra"}}.Route(t.Context(), tc.agent, tc.named)
 			assert.NilError(t, err)
 			var routes []string
 			for _, r := range got.Routes {
@@ -218,7 +228,7 @@ func TestSignIn(t *testing.T) {
 			name: "claude, a key comes first", agent: "claude", file: ".claude/.credentials.json", content: claude(before),
 			env: map[string]string{"ANTHROPIC_API_KEY": "sk-1"}, want: "/anthropic -> https://api.anthropic.com X-Api-Key=sk-1",
 		},
-		{name: "claude, not for others", agent: "claude", file: ".claude/.credentials.json", content: claude(later), env: map[string]string{"ANTHROPIC_BASE_URL": "https://gateway.example"}},
+		{name: "claude, not for others", agent: "claude", file: ".claude/.credentials.json", content: claude(later), env: map[string]string{"ANTHROPIC_BASE_URL": "https://gateway.example"}, want: "/anthropic -> https://gateway.example own"},
 		{
 			name: "claude, elsewhere", agent: "claude", file: "else/.credentials.json", content: claude(later),
 			env: map[string]string{"CLAUDE_CONFIG_DIR": "HOME/else"}, want: "/anthropic -> https://api.anthropic.com Authorization=Bearer sk-signed-in",

@@ -2,9 +2,12 @@ package dispatch
 
 import (
 	"fmt"
+	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/credential"
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
@@ -35,6 +38,35 @@ func (h Host) openEndpoints(at *place, spec *lifecycle.Spec, cloud []string) {
 		spec.Egress.Amended = amended
 		at.endpoints = append(at.endpoints, rule.String())
 	}
+}
+
+// checkEndpoints refuses an endpoint of the agent's model that its container cannot
+// reach: the agent would wait for it until its idle limit.
+func (h Host) checkEndpoints(at place, mode egress.Mode, agent string) error {
+	for _, name := range credential.Names(agent) {
+		u, err := url.Parse(h.getenv(name))
+		if !strings.HasSuffix(name, "_BASE_URL") || err != nil || u.Hostname() == "" {
+			continue
+		}
+		host := u.Hostname()
+		addr, err := netip.ParseAddr(host)
+		address := err == nil
+		inside := slices.ContainsFunc(at.keys.Inside, func(pair string) bool { return strings.HasPrefix(pair, name+"=") })
+		switch {
+		case host == "localhost" || addr.IsLoopback():
+			return hint.Wrap(fmt.Errorf("%s names %s, which in a sandbox is the sandbox itself", name, host),
+				"use an address of this machine that containers reach")
+		case address && mode == egress.AllowAll:
+			if err := (egress.Guard{}).Check(addr, nil); err != nil {
+				return hint.Wrap(fmt.Errorf("%s names an address that the network policy %q blocks: %w", name, mode, err),
+					"use --network %s, with which our proxy reaches it", egress.Allowlist)
+			}
+		case address && inside:
+			return hint.Wrap(fmt.Errorf("%s names the address %s, and the network policy allows hosts by name", name, host),
+				"give it a name, and allow that with --allow NAME=%s", host)
+		}
+	}
+	return nil
 }
 
 // endpointHosts are the hosts of the endpoints in an environment.

@@ -2,11 +2,13 @@ package dispatch
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/credential"
 	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
@@ -48,6 +50,42 @@ func TestEndpointsOfOnesOwnAreOpen(t *testing.T) {
 				assert.Equal(t, stderr.String(), "")
 			}
 			assert.Check(t, is.Contains(stderr.String(), tc.warning))
+		})
+	}
+}
+
+func TestUnreachableEndpointsAreRefused(t *testing.T) {
+	for _, tc := range []struct{ name, mode, agent, variable, value, inside, err, hint string }{
+		{name: "none", mode: "allowlist", agent: "claude"},
+		{name: "a name", mode: "allow-all", agent: "claude", variable: "ANTHROPIC_BASE_URL", value: "https://gateway.example"},
+		{name: "a public address", mode: "allow-all", agent: "claude", variable: "ANTHROPIC_BASE_URL", value: "https://203.0.113.7"},
+		{name: "an address by a route", mode: "allowlist", agent: "claude", variable: "ANTHROPIC_BASE_URL", value: "http://10.1.2.3:8000"},
+		{
+			name: "a private address without a proxy", mode: "allow-all", agent: "claude", variable: "ANTHROPIC_BASE_URL", value: "http://10.1.2.3:8000",
+			err: `ANTHROPIC_BASE_URL names an address that the network policy "allow-all" blocks: it leads to 10.1.2.3, which is private`, hint: "--network allowlist",
+		},
+		{
+			name: "this machine", mode: "allowlist", agent: "codex", variable: "OPENAI_BASE_URL", value: "http://localhost:4000/v1",
+			err: "OPENAI_BASE_URL names localhost, which in a sandbox is the sandbox itself", hint: "an address of this machine",
+		},
+		{name: "loopback", mode: "deny", agent: "claude", variable: "ANTHROPIC_BASE_URL", value: "http://[::1]:4000", err: "names ::1, which"},
+		{
+			name: "an address that goes in", mode: "deny", agent: "gemini", variable: "GOOGLE_GEMINI_BASE_URL", value: "http://10.1.2.3/v1", inside: "GOOGLE_GEMINI_BASE_URL=x",
+			err: "the network policy allows hosts by name", hint: "--allow NAME=10.1.2.3",
+		},
+		{name: "of another agent", mode: "allow-all", agent: "codex", variable: "ANTHROPIC_BASE_URL", value: "http://10.1.2.3:8000"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h := Host{LookupEnv: func(name string) (string, bool) {
+				return map[string]string{tc.variable: tc.value}[name], name == tc.variable
+			}}
+			err := h.checkEndpoints(place{keys: &credential.Routed{Inside: []string{tc.inside}}}, egress.Mode(tc.mode), tc.agent)
+			if tc.err == "" {
+				assert.NilError(t, err)
+				return
+			}
+			assert.ErrorContains(t, err, tc.err)
+			assert.Check(t, is.Contains(strings.Join(hint.Of(err), "\n"), tc.hint))
 		})
 	}
 }

@@ -63,6 +63,11 @@ func (j *job) equip(ctx context.Context) (env []string, err error) {
 	if err := j.keepKeys(ctx, j.cfg, &j.at, &j.spec, len(j.keys) > 0, command); err != nil {
 		return nil, err
 	}
+	if j.at.keys != nil && len(j.keys) == 0 {
+		if err := j.checkEndpoints(j.at, j.spec.Egress.Policy.Mode, j.cfg.Agent.Name); err != nil {
+			return nil, err
+		}
+	}
 	if command != taskCommand {
 		j.openEndpoints(&j.at, &j.spec, j.keys)
 	}

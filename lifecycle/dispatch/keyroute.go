@@ -29,7 +29,7 @@ func (h Host) keepKeys(ctx context.Context, cfg config.Effective, at *place, spe
 		return nil
 	}
 	agent := cfg.Agent.Name
-	router := credential.Router{LookupEnv: h.LookupEnv, Home: h.Home, Cloud: cloud, Warn: h.report}
+	router := credential.Router{LookupEnv: h.LookupEnv, Home: h.Home, Cloud: cloud, EndpointPaths: cfg.Agent.EndpointPaths, Warn: h.report}
 	if runtime.GOOS == "darwin" {
 		router.Keychain = credential.KeychainProgram
 	}

@@ -22,6 +22,9 @@ func show() http.Handler {
 		body, _ := io.ReadAll(r.Body)
 		_, _ = fmt.Fprintf(w, "%s %s host=%s body=%q\n", r.Method, r.RequestURI, r.Host, body)
 		_ = r.Header.Write(w)
+		for name, values := range r.Trailer {
+			_, _ = fmt.Fprintln(w, "trailer", name, values)
+		}
 	})
 }
 

@@ -3,7 +3,6 @@ package proxy
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -26,9 +25,14 @@ type route struct {
 
 // Headers and query parameters that hold keys somewhere. What the agent put
 // into them is not sent on: it could be another account's, or one of the
-// headers that a server prefers to the one we set.
+// headers that a server prefers to the one we set. Neither are headers by which
+// some servers replace the path or the method that was checked here.
 var (
 	keyHeaders = []string{"Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key", "Proxy-Authorization", "Cookie"}
+	steering   = []string{
+		"X-Original-Url", "X-Original-Uri", "X-Rewrite-Url", "X-Forwarded-Uri", "X-Forwarded-Path", "X-Forwarded-Prefix",
+		"X-Http-Method", "X-Http-Method-Override", "X-Method-Override",
+	}
 	keyQueries = []string{"key", "api_key", "api-key", "access_token"}
 )
 
@@ -49,7 +53,10 @@ func newRoutes(configs []egress.Route) (*routeTable, error) {
 		if err != nil {
 			return nil, fmt.Errorf("route %q: the target is not a URL", c.Prefix)
 		}
-		r := &route{target: target, port: PortTLS, headers: maps.Clone(c.Headers), paths: c.Paths, git: gitServices(c), own: c.Own}
+		r := &route{target: target, port: PortTLS, headers: map[string]egress.Secret{}, paths: c.Paths, git: gitServices(c), own: c.Own}
+		for name, value := range c.Headers {
+			r.headers[http.CanonicalHeaderKey(name)] = value
+		}
 		if r.plain() {
 			r.port = PortHTTP
 		}
@@ -204,11 +211,17 @@ func asksGit(services []string, method, path string, query url.Values) bool {
 	return false
 }
 
-// prepare strips what the agent sent in place of keys, and puts the key in. A
+// prepare strips what the agent sent in place of keys, and puts the key in. Some
+// servers read "_" in the name of a header as "-", and trailers as headers. A
 // WebSocket leads to the same place as the request, so it may be opened.
 func (r *route) prepare(out *http.Request) {
-	for _, name := range keyHeaders {
-		out.Header.Del(name)
+	out.Trailer = nil
+	for name := range out.Header {
+		meant := http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
+		_, ours := r.headers[meant]
+		if ours || slices.Contains(keyHeaders, meant) || slices.Contains(steering, meant) {
+			delete(out.Header, name)
+		}
 	}
 	for name, value := range r.headers {
 		out.Header.Set(name, string(value))

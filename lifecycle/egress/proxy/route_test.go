@@ -27,6 +27,7 @@ func withRoutes(c *Config) {
 			Headers: map[string]egress.Secret{"x-api-key": key},
 		},
 		{Prefix: "/openai", Target: "https://allowed.example/base/", Headers: map[string]egress.Secret{"Authorization": "Bearer " + key}},
+		{Prefix: "/own", Target: "http://allowed.example", Own: true, Headers: map[string]egress.Secret{"X-Api-Key": key}},
 		{Prefix: "/refused", Target: "https://blocked.example", Headers: map[string]egress.Secret{"Authorization": key}},
 		{Prefix: "/inside", Target: "https://inside.example", Headers: map[string]egress.Secret{"Authorization": key}},
 		{Prefix: "/git", Target: "https://allowed.example/owner", GitReadOnly: true, Headers: map[string]egress.Secret{"Authorization": "Basic " + key}},
@@ -38,6 +39,7 @@ func newRouteLab(t *testing.T, handler http.Handler) *lab {
 	l := newLab(t, []string{"allowed.example", "inside.example"}, withRoutes)
 	l.serveTLS(t, "allowed.example", handler)
 	l.serveTLS(t, "blocked.example", handler)
+	l.servePlain(t, "allowed.example:80", handler)
 	l.point("inside.example", "10.0.0.1")
 	t.Cleanup(func() { assert.Assert(t, !strings.Contains(l.log.String(), key), "the key is in the log") })
 	return l
@@ -75,6 +77,23 @@ func TestRoutesAddTheKey(t *testing.T) {
 		assert.Equal(t, d.Via, "route")
 		assert.Equal(t, d.Host, "allowed.example")
 		l.waitStats(t, "allowed.example", func(h egress.HostStats) bool { return h.Sent > 6 && h.Received == int64(len(body)) })
+	})
+	t.Run("and what would steer a server", func(t *testing.T) {
+		sent := " HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTrailer: X-Api-Key, X-Other\r\nX-Kept_Here: kept\r\n"
+		for _, name := range []string{
+			"X-Original-URL", "X-Rewrite-URL", "X-Original-URI", "X-Forwarded-Prefix", "X-HTTP-Method-Override", "X-HTTP-Method",
+			"X_Original_URL", "X_HTTP_Method-Override", "X_Api_Key", "x-api_key", "AUTHORIZATION", "Proxy_Authorization", "X-Forwarded-For", "Forwarded",
+		} {
+			sent += name + ": mine\r\n"
+		}
+		for _, prefix := range []string{"/anthropic", "/own"} { // by HTTP/2 and HTTP/1
+			body := rawAnswer(t, l.at.Routes, "POST "+prefix+"/v1/messages"+sent+"\r\n6\r\nprompt\r\n0\r\nX-Api-Key: mine\r\nX-Other: mine\r\n\r\n")
+			assert.Assert(t, cmp.Contains(body, `POST /v1/messages host=allowed.example body="prompt"`))
+			assert.Assert(t, cmp.Contains(body, "X-Api-Key: "+key))
+			assert.Assert(t, cmp.Contains(body, ": kept"), "a header that says nothing of that kind")
+			assert.Assert(t, !strings.Contains(body, "mine"), body)
+			assert.Assert(t, !strings.Contains(body, "X-Other"), "a trailer: %s", body)
+		}
 	})
 	t.Run("below the path of the target", func(t *testing.T) {
 		_, body := request(t, "GET", "/openai/v1/models/a%2fb", nil)
