@@ -19,8 +19,10 @@ import (
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
+	"github.com/docker-ralph/docker-ralph/ralph/agent/proc"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
+	"github.com/docker-ralph/docker-ralph/ralph/cgroup"
 	"github.com/docker-ralph/docker-ralph/ralph/deadline"
 	"github.com/docker-ralph/docker-ralph/ralph/guest"
 	"github.com/docker-ralph/docker-ralph/ralph/help"
@@ -28,6 +30,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/looplog"
 	"github.com/docker-ralph/docker-ralph/ralph/prompt"
 	"github.com/docker-ralph/docker-ralph/ralph/refusals"
+	"github.com/docker-ralph/docker-ralph/ralph/threads"
 )
 
 // job is what plan or build was asked to do.
@@ -145,6 +148,10 @@ type outcome struct {
 	err    error
 }
 
+// threadReserve is enough for all that a loop does at the same time, when an agent
+// has used up the process limit.
+const threadReserve = 24
+
 // runSession is everything between the preflight and the exit code.
 func (o Options) runSession(ctx context.Context, j *job) outcome {
 	signals := make(chan os.Signal, 8)
@@ -156,6 +163,10 @@ func (o Options) runSession(ctx context.Context, j *job) outcome {
 	defer ignore()
 
 	failed := func(err error) outcome { return outcome{report: loop.Report{Stop: loop.Failed}, err: err} }
+	if j.session.Sandboxed {
+		proc.EndLeftovers()
+		threads.Reserve(threadReserve)
+	}
 	s, err := o.openSession(ctx, j.session.Mode == agent.Build)
 	if err != nil {
 		return failed(err)
@@ -239,6 +250,9 @@ func (j *job) options(s *session) loop.Options {
 	}
 	if s.keeper != nil {
 		lo.Backlog = s.keeper
+	}
+	if j.session.Sandboxed {
+		lo.Limits = cgroup.Read
 	}
 	return lo
 }

@@ -126,6 +126,14 @@ func TestWhatIsNoNumberIsRefused(t *testing.T) {
 	assert.Assert(t, !s.isOver())
 }
 
+func TestConnectionsAreBounded(t *testing.T) {
+	s := start(t)
+	for range maxConnections {
+		assert.NilError(t, s.keeper(t).Set(time.Hour))
+	}
+	assert.Assert(t, s.keeper(t).Set(time.Hour) != nil)
+}
+
 func TestWhereNobodyKeepsTheTime(t *testing.T) {
 	k, err := connect(t.Context(), filepath.Join(t.TempDir(), "s"))
 	assert.NilError(t, err)

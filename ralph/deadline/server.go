@@ -10,6 +10,9 @@ import (
 	"time"
 )
 
+// maxConnections bounds what an agent can make the first process keep.
+const maxConnections = 64
+
 // Server is the first process's side.
 type Server struct {
 	// Alone tells whether nothing but the first process is left in the sandbox.
@@ -18,6 +21,7 @@ type Server struct {
 
 	listener net.Listener
 	over     chan struct{}
+	places   chan struct{} // holds one for each connection
 	mu       sync.Mutex
 	due      map[net.Conn]time.Time
 	orphans  []time.Time // set by those who are gone
@@ -35,7 +39,7 @@ func listen(ctx context.Context, at string, alone func() bool) (*Server, error) 
 	if err != nil {
 		return nil, fmt.Errorf("keeping the time: %w", err)
 	}
-	s := &Server{Alone: alone, listener: l, over: make(chan struct{}), due: map[net.Conn]time.Time{}}
+	s := &Server{Alone: alone, listener: l, over: make(chan struct{}), places: make(chan struct{}, maxConnections), due: map[net.Conn]time.Time{}}
 	s.timer = time.AfterFunc(longest, s.look)
 	go s.accept()
 	return s, nil
@@ -57,11 +61,17 @@ func (s *Server) accept() {
 			<-time.After(100 * time.Millisecond) // somebody holds all the files that we may open
 			continue
 		}
-		go s.serve(conn)
+		select {
+		case s.places <- struct{}{}:
+			go s.serve(conn)
+		default:
+			_ = conn.Close() // no loop needs that many
+		}
 	}
 }
 
 func (s *Server) serve(conn net.Conn) {
+	defer func() { <-s.places }()
 	defer func() { _ = conn.Close() }()
 	defer s.gone(conn)
 	r := bufio.NewReaderSize(conn, 64)

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"strconv"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/docker-ralph/docker-ralph/ralph/deadline"
+	"github.com/docker-ralph/docker-ralph/ralph/threads"
 )
 
 // errTimeUp is how a sandbox ends itself.
@@ -22,6 +24,8 @@ var errTimeUp = codedError{deadline.ExitCode, errors.New("a run of the agent too
 // When it ends, the kernel ends every other process of the sandbox. It runs
 // under another user than the agent, who can therefore neither stop nor kill it.
 func runInit(ctx context.Context, s streams) error {
+	runtime.GOMAXPROCS(1)
+	threads.Reserve(initThreads)
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGCHLD)
 	var over <-chan struct{}
@@ -44,6 +48,10 @@ func runInit(ctx context.Context, s streams) error {
 		}
 	}
 }
+
+// initThreads is enough for all that the first process does at the same time: an
+// agent that has used up the process limit leaves no room for another thread.
+const initThreads = 8
 
 // alone tells whether this is the only process.
 func alone() bool {

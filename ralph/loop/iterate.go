@@ -22,6 +22,7 @@ const (
 	reasonIdle        = "session was silent for too long"
 	reasonLimited     = "session ran into a rate limit"
 	reasonBound       = "the loop reached a bound"
+	reasonProcesses   = "session used up the process limit"
 	reasonKey         = "the model's endpoint refused the agent's key"
 )
 
@@ -133,6 +134,8 @@ func (it *iteration) releaseReason() string {
 	switch {
 	case it.noKey != "":
 		return reasonKey
+	case it.end == endProcesses:
+		return reasonProcesses
 	case it.limit != nil:
 		return reasonLimited
 	case it.end == endInterrupted:
@@ -171,7 +174,7 @@ func (l *loop) record(ctx context.Context, n int, it *iteration) {
 		entry.Reason = cut(it.limit.Text)
 	case it.noKey != "":
 		entry.Reason = "key refused: " + cut(it.noKey)
-	case it.failed() && it.end == endItself:
+	case it.failed() && (it.end == endItself || it.end == endProcesses):
 		entry.Reason = it.describe()
 	}
 	if it.after.head != it.before.head {
@@ -235,6 +238,12 @@ func (o outcome) failed() bool {
 // describe says how a failed run ended, after "the agent".
 func (o outcome) describe() string {
 	what := fmt.Sprintf("exited with code %d", o.code)
+	if o.end == endProcesses {
+		what = "was ended"
+	}
+	if o.cause != nil {
+		return what + ": " + o.cause.reason
+	}
 	var text string
 	if o.result != nil {
 		text = o.result.Text

@@ -16,6 +16,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
+	"github.com/docker-ralph/docker-ralph/ralph/cgroup"
 	"github.com/docker-ralph/docker-ralph/ralph/looplog"
 	"github.com/docker-ralph/docker-ralph/ralph/refusals"
 )
@@ -58,6 +59,9 @@ type Options struct {
 	Log *looplog.Log
 	// Earlier are the iterations of the loop that this one resumes.
 	Earlier []looplog.Iteration
+	// Limits looks at how the sandbox stands with its engine's limits; nil where
+	// nothing is known of them.
+	Limits func() cgroup.State
 	// LimitIn recognises a rate limit in what a failed agent has said.
 	LimitIn func(text string, now time.Time) (event.RateLimit, bool)
 	// KeyIn recognises what a failed agent has said about a missing or refused key.

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"time"
 )
@@ -25,6 +26,9 @@ func (l *loop) countFailure(it *iteration) {
 	}
 	l.lastFailure = it.describe()
 	l.warnf("the agent %s", l.lastFailure)
+	if it.cause != nil {
+		_, _ = fmt.Fprintln(l.Stderr, "Hint:", it.cause.remedy)
+	}
 	if it.before.achieved(it.after) {
 		l.failures = 0
 		return

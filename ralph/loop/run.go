@@ -32,6 +32,7 @@ type outcome struct {
 	limit     *event.RateLimit
 	complaint string
 	noKey     string // what was said about a missing or refused key
+	cause     *limit // of the sandbox, that the run reached; nil if it reached none
 	tail      string // the last words of an agent without a result
 }
 
@@ -48,6 +49,7 @@ const (
 	endOverCost               // the loop's money is spent
 	endOverTokens             // the loop's tokens are used up
 	endKeyRefused             // the model's endpoint does not accept its key
+	endProcesses              // it has used up the process limit
 )
 
 // run starts the agent and stays with it to its end.
@@ -74,12 +76,13 @@ func (l *loop) run(ctx context.Context, n int) (outcome, error) {
 	if command.Stdin != "" {
 		cmd.Stdin = strings.NewReader(command.Stdin)
 	}
+	limits := l.watchLimits()
 	child, err := proc.Start(cmd)
 	streams.started()
 	if err != nil {
-		return outcome{}, err
+		return outcome{}, limits.explain(err)
 	}
-	w := &watch{loop: l, child: child, heard: make(chan heard), now: looplog.Now{N: n, Started: time.Now().UTC()}}
+	w := &watch{loop: l, child: child, limits: limits, heard: make(chan heard), now: looplog.Now{N: n, Started: time.Now().UTC()}}
 	l.noteNow(w.now)
 	read := make(chan error, 1)
 	go func() { read <- streams.read(l.Agent.Decoder(), l.out, l.Stderr, w.heard) }()
@@ -94,6 +97,7 @@ func (l *loop) run(ctx context.Context, n int) (outcome, error) {
 		err = failed
 	}
 	o.code = code
+	o.cause = limits.reached(o.end)
 	o.tail = streams.lastWords(o.result == nil)
 	return o, err
 }

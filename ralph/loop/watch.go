@@ -18,10 +18,11 @@ const renewEvery = time.Minute
 // watch is the company of one run: it hears what the agent prints and ends it
 // when it has to end.
 type watch struct {
-	loop  *loop
-	child *proc.Child
-	heard chan heard
-	now   looplog.Now // as it is in the log
+	loop   *loop
+	child  *proc.Child
+	limits *limitWatch
+	heard  chan heard
+	now    looplog.Now // as it is in the log
 
 	out      outcome
 	end      end           // why the run ends
@@ -68,6 +69,9 @@ func (w *watch) wait(ctx context.Context) {
 		case <-renew.C:
 			l.renew(ctx)
 		case <-look.C:
+			if w.limits.stuck() {
+				w.kill(endProcesses)
+			}
 			w.noteTasks(ctx)
 		case said, open := <-w.heard:
 			if !open {

@@ -2,8 +2,13 @@ package proc
 
 import (
 	"bytes"
+	"maps"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -14,6 +19,13 @@ func sysProcAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
 
+// RunEnv is the variable by which processes of a run are known when the ralph that
+// started it is gone: its process id and start time.
+const RunEnv = "RALPH_RUN"
+
+// outOfMemory makes the kernel end an agent before the ralph that watches it.
+const outOfMemory = "500"
+
 // family knows which processes descend from an agent: all descendants of this
 // process but those that were there before the agent.
 type family struct {
@@ -21,56 +33,160 @@ type family struct {
 }
 
 // remember notes the present children and makes this process the one that
-// orphans of the agent fall to.
-func (f *family) remember() {
+// orphans of the agent fall to. What an earlier agent has left is not among them.
+func (f *family) remember(cmd *exec.Cmd) {
 	// Where this is refused, the group and the tree under a living agent are
 	// still found.
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+	run := runOf(os.Getpid())
 	f.before = map[int]bool{}
 	for _, pid := range descendants(os.Getpid(), nil) {
-		f.before[pid] = true
+		if run == "" || environ(pid, RunEnv) != run {
+			f.before[pid] = true
+		}
+	}
+	if run != "" {
+		cmd.Env = append(cmd.Environ(), RunEnv+"="+run)
 	}
 }
+
+// started adjusts the process of an agent that has just started.
+func (*family) started(pid int) {
+	// Where this is refused, the kernel ends the biggest process.
+	_ = os.WriteFile(filepath.Join("/proc", strconv.Itoa(pid), "oom_score_adj"), []byte(outOfMemory), 0)
+}
+
+// quietLooks is how many looks in a row have to find nothing: a process that
+// starts another and ends can escape one look, as processes are listed one by one.
+const quietLooks = 3
 
 // kill ends every process of the family and reaps those that fell to us.
 // The process running, whose end somebody else awaits, is killed but not
 // reaped; 0 means that there is none.
 func (f *family) kill(running int) {
 	deadline := time.Now().Add(killDeadline)
-	for {
-		left := 0
-		for _, pid := range descendants(os.Getpid(), f.before) {
+	for quiet := 0; quiet < quietLooks && time.Now().Before(deadline); quiet++ {
+		for _, pid := range freeze(func() []int { return descendants(os.Getpid(), f.before) }) {
 			_ = unix.Kill(pid, unix.SIGKILL)
 			if pid == running {
 				continue
 			}
-			left++
+			quiet = -1
 			// Fails for grandchildren; they fall to us in the next round.
 			_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
-		}
-		if left == 0 || time.Now().After(deadline) {
-			return
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
 }
 
-// descendants lists the processes below root, without those of skip and what
-// is below them.
-func descendants(root int, skip map[int]bool) []int {
-	children := map[int][]int{}
+// freeze stops all processes of a list, until the list holds no new ones: what is
+// stopped starts no others while it is being ended.
+func freeze(list func() []int) []int {
+	stopped := map[int]bool{}
+	for range freezeRounds {
+		fresh := 0
+		for _, pid := range list() {
+			if !stopped[pid] {
+				stopped[pid] = true
+				fresh++
+				_ = unix.Kill(pid, unix.SIGSTOP)
+			}
+		}
+		if fresh == 0 {
+			break
+		}
+	}
+	return slices.Collect(maps.Keys(stopped))
+}
+
+// freezeRounds is a bound that nothing reaches while the process limit holds.
+const freezeRounds = 100
+
+// EndLeftovers ends what the agents of a ralph that is gone, e.g. killed, have
+// left running in this sandbox, and returns how many processes that were.
+func EndLeftovers() int {
+	ended := map[int]bool{}
+	deadline := time.Now().Add(killDeadline)
+	for time.Now().Before(deadline) {
+		left := freeze(leftovers)
+		for _, pid := range left {
+			ended[pid] = true
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+		if len(left) == 0 {
+			break
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	return len(ended)
+}
+
+// leftovers lists processes of runs whose ralph has ended.
+func leftovers() []int {
+	var found []int
+	for _, pid := range processes() {
+		run := environ(pid, RunEnv)
+		if run == "" {
+			continue
+		}
+		if of, err := strconv.Atoi(strings.Split(run, ".")[0]); err != nil || runOf(of) != run {
+			found = append(found, pid)
+		}
+	}
+	return found
+}
+
+// runOf names a ralph, or is empty if there is no such process.
+func runOf(pid int) string {
+	fields := statOf(pid)
+	if len(fields) <= startField || fields[0] == "Z" {
+		return ""
+	}
+	return strconv.Itoa(pid) + "." + fields[startField]
+}
+
+// environ returns a variable that a process was started with. That of a zombie, or
+// of another user's process, cannot be read.
+func environ(pid int, name string) string {
+	content, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
+	if err != nil {
+		return ""
+	}
+	for v := range bytes.SplitSeq(content, []byte{0}) {
+		if value, ok := bytes.CutPrefix(v, []byte(name+"=")); ok {
+			return string(value)
+		}
+	}
+	return ""
+}
+
+// processes lists the ids of all processes.
+func processes() []int {
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return nil
 	}
 	names, _ := dir.Readdirnames(-1)
 	_ = dir.Close()
+	var all []int
 	for _, name := range names {
-		pid, err := strconv.Atoi(name)
-		if err != nil {
-			continue
+		if pid, err := strconv.Atoi(name); err == nil {
+			all = append(all, pid)
 		}
-		if ppid, ok := parentOf(name); ok {
+	}
+	return all
+}
+
+// descendants lists the processes below root, without those of skip and what
+// is below them.
+func descendants(root int, skip map[int]bool) []int {
+	children := map[int][]int{}
+	for _, pid := range processes() {
+		fields := statOf(pid)
+		if len(fields) <= parentField {
+			continue // ended meanwhile
+		}
+		if ppid, err := strconv.Atoi(fields[parentField]); err == nil {
 			children[ppid] = append(children[ppid], pid)
 		}
 	}
@@ -86,21 +202,19 @@ func descendants(root int, skip map[int]bool) []int {
 	return found
 }
 
-// parentOf reads the parent's id from /proc/<pid>/stat. The program's name in
-// it may contain anything, so fields count from its closing parenthesis.
-func parentOf(pid string) (int, bool) {
-	stat, err := os.ReadFile("/proc/" + pid + "/stat")
+// Places in what follows a process's name in /proc/<pid>/stat, see proc(5).
+const (
+	parentField = 1
+	startField  = 19
+)
+
+// statOf returns what follows a process's name in /proc/<pid>/stat, beginning
+// with its state. The name may contain anything, so fields count from its closing
+// parenthesis.
+func statOf(pid int) []string {
+	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
-		return 0, false
+		return nil
 	}
-	_, rest, ok := bytes.Cut(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" "))
-	if !ok {
-		return 0, false
-	}
-	fields := bytes.Fields(rest)
-	if len(fields) < 2 {
-		return 0, false
-	}
-	ppid, err := strconv.Atoi(string(fields[1]))
-	return ppid, err == nil
+	return strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 }

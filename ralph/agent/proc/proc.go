@@ -30,7 +30,7 @@ type Child struct {
 // Start starts cmd in a session of its own. cmd must not set SysProcAttr.
 func Start(cmd *exec.Cmd) (*Child, error) {
 	c := &Child{cmd: cmd, done: make(chan struct{})}
-	c.family.remember()
+	c.family.remember(cmd)
 	cmd.SysProcAttr = sysProcAttr()
 	started := make(chan error)
 	go func() {
@@ -49,6 +49,7 @@ func Start(cmd *exec.Cmd) (*Child, error) {
 	if err := <-started; err != nil {
 		return nil, fmt.Errorf("starting %s: %w", cmd.Path, err)
 	}
+	c.family.started(cmd.Process.Pid)
 	return c, nil
 }
 

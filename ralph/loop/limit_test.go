@@ -1,0 +1,74 @@
+package loop
+
+import (
+	"fmt"
+	"sync"
+	"syscall"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/ralph/agent"
+	"github.com/docker-ralph/docker-ralph/ralph/cgroup"
+)
+
+// looks returns one state after the other; the last one stays.
+func looks(states ...cgroup.State) func() cgroup.State {
+	var mu sync.Mutex
+	return func() cgroup.State {
+		mu.Lock()
+		defer mu.Unlock()
+		now := states[0]
+		if len(states) > 1 {
+			states = states[1:]
+		}
+		return now
+	}
+}
+
+func TestALimitOfTheSandboxIsNamed(t *testing.T) {
+	began := cgroup.State{Processes: 9, MaxProcesses: 1024, ForksRefused: 5, MaxMemory: 8 << 30, OOMKills: 1}
+	full, refused, killed := began, began, began
+	full.Processes, full.ForksRefused = 1020, 6
+	refused.ForksRefused, killed.OOMKills = 7, 2
+	for _, tc := range []struct {
+		name, program string
+		then          cgroup.State
+		reason, hint  string
+	}{
+		{"stuck", "exec sleep 600", full, "was ended: process limit (1024) reached", "Hint: raise the limit with pids under [sandbox.resources] in ralph.toml\n"},
+		{"failed", "exit 254", refused, "exited with code 254: process limit (1024) reached", "Hint: raise the limit with pids"},
+		{"killed", "exit 137", killed, "exited with code 137: out of memory: the limit is 8GiB", "Hint: raise the limit with --memory and --recreate, or"},
+		{"neither", "exit 3", began, "exited with code 3", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tr := newTrial(t, agent.Plan, script(tc.program), nil)
+			tr.MaxIterations, tr.Limits = 1, looks(began, tc.then)
+			report, err := Run(t.Context(), tr.Options)
+			assert.NilError(t, err)
+			assert.Equal(t, report.Iterations[0].Outcome, "failed")
+			assert.Equal(t, report.Iterations[0].Reason, tc.reason)
+			assert.Assert(t, cmp.Contains(tr.errs.String(), "Warning: the agent "+tc.reason+"\n"+tc.hint))
+		})
+	}
+}
+
+// A run that came round did its work, whatever it tried.
+func TestALimitThatARunGotOverIsNoFailure(t *testing.T) {
+	tr := newTrial(t, agent.Plan, say, nil)
+	tr.MaxIterations, tr.Limits = 1, looks(cgroup.State{MaxProcesses: 64}, cgroup.State{MaxProcesses: 64, ForksRefused: 9})
+	report, err := Run(t.Context(), tr.Options)
+	assert.NilError(t, err)
+	assert.Equal(t, report.Iterations[0].Outcome, "ended")
+	assert.Equal(t, tr.errs.String(), "")
+}
+
+func TestNoRoomForAnAgent(t *testing.T) {
+	w := (&loop{Options: Options{Limits: looks(cgroup.State{MaxProcesses: 64})}}).watchLimits()
+	err := w.explain(fmt.Errorf("starting sh: %w", syscall.EAGAIN))
+	assert.Error(t, err, "starting sh: resource temporarily unavailable: process limit (64) reached")
+	assert.Equal(t, len(hint.Of(err)), 1)
+	assert.ErrorIs(t, w.explain(syscall.ENOENT), syscall.ENOENT)
+}

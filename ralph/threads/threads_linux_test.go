@@ -1,0 +1,15 @@
+package threads
+
+import (
+	"os"
+	"testing"
+
+	"gotest.tools/v3/assert"
+)
+
+func TestReserve(t *testing.T) {
+	Reserve(20)
+	tasks, err := os.ReadDir("/proc/self/task")
+	assert.NilError(t, err)
+	assert.Assert(t, len(tasks) >= 20, "%d threads", len(tasks))
+}
