@@ -28,7 +28,7 @@ func TestClaudeIsStartedAsConfigured(t *testing.T) {
 		w.ok(t, append(flags, "task", "create", "a", "Title")...)
 
 		res := w.ralph(t, append(flags, "build", "-n", "1")...).expect(t, 0)
-		assert.Equal(t, w.read(t, "args"), "-p\n/ralph-build\n--output-format=stream-json\n--verbose\n--dangerously-skip-permissions\n")
+		assert.Equal(t, w.read(t, "args"), "-p\n/ralph-build\n--output-format=stream-json\n--verbose\n--dangerously-skip-permissions\n--disallowedTools=ScheduleWakeup\n")
 		assert.Check(t, is.Contains(w.read(t, "skill"), "# Build one task"))
 		assert.Check(t, is.Contains(res.stdout, "Looking around."))
 		assert.Check(t, is.Contains(res.stdout, "━━ Done (success) | cost: $0.0125 | turns: 2 ━━"))
@@ -37,7 +37,7 @@ func TestClaudeIsStartedAsConfigured(t *testing.T) {
 		w.write(t, filepath.Join(w.repo, ".ralph", "prompts", "build.md"), "Our own words.\n")
 		w.configure(t, "[agent]\npermissions = \"ask\"\nmodel = \"haiku\"\n")
 		w.ok(t, append(flags, "build", "-n", "1")...)
-		assert.Equal(t, w.read(t, "args"), "-p\n/ralph-build\n--output-format=stream-json\n--verbose\n--model\nhaiku\n")
+		assert.Equal(t, w.read(t, "args"), "-p\n/ralph-build\n--output-format=stream-json\n--verbose\n--model\nhaiku\n--disallowedTools=ScheduleWakeup\n")
 		assert.Check(t, is.Contains(w.read(t, "skill"), "Our own words."))
 
 		w.ok(t, append(flags, "build", "-n", "1", "-m", "opus-x")...)

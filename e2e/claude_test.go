@@ -167,6 +167,47 @@ func TestRealClaudeGivesBackWhatItDidNotFinish(t *testing.T) {
 	})
 }
 
+// A key that the endpoint refuses ends the loop within seconds, with the variable
+// that holds it.
+func TestRealClaudeWithARefusedKey(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		base := claudeBase(t, w)
+		api, url := w.serveModel(t, [][]modelapi.Turn{{{Status: http.StatusUnauthorized, Refusal: "invalid x-api-key"}}})
+		w.setenv("ANTHROPIC_BASE_URL", url)
+		w.setenv("ANTHROPIC_API_KEY", "sk-ant-e2e-refused")
+		flags := []string{"--agent", "claude", "--base", base}
+		w.ok(t, append(flags, "task", "create", "shop/01", "Add one")...)
+		res := w.ralph(t, append(flags, "build")...).expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "Error: claude: the model's endpoint refused the key: HTTP status 401\nHint: check the value of ANTHROPIC_API_KEY\n"))
+		assert.Check(t, is.Contains(res.stdout, "↻ request failed (401 authentication_failed), retry 1 of "))
+		assert.Check(t, is.Contains(res.stdout, "Iteration 1: failed"))
+		assert.Check(t, !strings.Contains(res.stdout, "Done (success)") && !strings.Contains(res.stdout, "Iteration 2"))
+		assert.Check(t, len(api.Requests()) < 6, "claude went on asking")
+	})
+}
+
+// What lets claude go on after its session is switched off, and the switches are
+// those that this version of claude knows.
+func TestRealClaudeHasNoAfterlife(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		base := claudeBase(t, w)
+		api, url := w.serveModel(t, [][]modelapi.Turn{{modelapi.Bash("claude --bg hello"), modelapi.Say("Well.")}})
+		w.setenv("ANTHROPIC_BASE_URL", url)
+		w.setenv("ANTHROPIC_API_KEY", "sk-ant-e2e-afterlife")
+		w.ralph(t, "--agent", "claude", "--base", base, "plan", "-n", "1").expect(t, 0)
+		first := api.First()
+		assert.Equal(t, len(first), 1)
+		assert.Check(t, is.Contains(first[0].Tools, "Bash"))
+		for _, tool := range []string{"ScheduleWakeup", "CronCreate", "AskUserQuestion"} {
+			assert.Check(t, !first[0].HasTool(tool), tool)
+		}
+		requests := api.Requests()
+		results := requests[len(requests)-1].Results()
+		assert.Equal(t, len(results), 1)
+		assert.Check(t, is.Contains(results[0].Text, "'--bg' is disabled"))
+	})
+}
+
 // serveModel plays the model for the engine's containers, and returns it with
 // its URL.
 func (w *world) serveModel(t *testing.T, sessions [][]modelapi.Turn) (*modelapi.Server, string) {

@@ -48,6 +48,7 @@ func TestASignalReachesTheProgramInsideOnce(t *testing.T) {
 
 				assert.Equal(t, w.read(t, "signals"), "INT\n")
 				assert.Equal(t, strings.Count(res.stdout, cleanupMessage), 1)
+				assert.Check(t, is.Contains(res.stdout, `To let a run finish its task instead, use "docker ralph stop".`))
 				assert.Equal(t, res.stderr, "")
 				w.goesOn(t)
 			})

@@ -20,6 +20,8 @@ type Turn struct {
 	// Refusal, if set, is said instead, as an error: the model has reached its
 	// rate limit.
 	Refusal string
+	// Status, if set, is the HTTP status of a refusal for another reason.
+	Status int
 }
 
 // Tool is one call of a tool.
@@ -129,6 +131,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	turn := Say("ok") // side questions, e.g. for a title, come without tools
 	if r.HasTool("Bash") {
 		turn = s.script(r)
+	}
+	if turn.Status != 0 {
+		fail(w, turn.Status, "error", turn.Refusal)
+		return
 	}
 	if turn.Refusal != "" {
 		w.Header().Set("X-Should-Retry", "false")

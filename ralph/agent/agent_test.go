@@ -54,8 +54,8 @@ func TestClaudeCommandLine(t *testing.T) {
 		{"plan", Session{Mode: Plan}, []string{"-p", "/ralph-plan", "--output-format=stream-json", "--verbose"}, 0},
 		{"danger", Session{Mode: Build, Danger: true}, []string{"-p", "/ralph-build", "--output-format=stream-json", "--verbose", "--dangerously-skip-permissions"}, 0},
 		{"model", Session{Mode: Build, Model: "x", Danger: true}, []string{"-p", "/ralph-build", "--output-format=stream-json", "--verbose", "--dangerously-skip-permissions", "--model", "x"}, 0},
-		{"sandboxed", Session{Mode: Build, Sandboxed: true, Bypass: true}, []string{"-p", "/ralph-build", "--output-format=stream-json", "--verbose", "--dangerously-skip-permissions"}, 2},
-		{"sandboxed, asking", Session{Mode: Build, Sandboxed: true}, []string{"-p", "/ralph-build", "--output-format=stream-json", "--verbose"}, 2},
+		{"sandboxed", Session{Mode: Build, Sandboxed: true, Bypass: true}, []string{"-p", "/ralph-build", "--output-format=stream-json", "--verbose", "--dangerously-skip-permissions", "--disallowedTools=ScheduleWakeup"}, 4},
+		{"sandboxed, asking", Session{Mode: Build, Sandboxed: true}, []string{"-p", "/ralph-build", "--output-format=stream-json", "--verbose", "--disallowedTools=ScheduleWakeup"}, 4},
 		{"bound cost", Session{Mode: Build, BudgetUSD: 2.5}, []string{"-p", "/ralph-build", "--output-format=stream-json", "--verbose", "--max-budget-usd", "2.5000"}, 0},
 		{"bypass without sandbox", Session{Mode: Build, Bypass: true}, []string{"-p", "/ralph-build", "--output-format=stream-json", "--verbose"}, 0},
 	} {

@@ -73,7 +73,18 @@ func (c claude) Prepare(_ context.Context, s Session) (Command, error) {
 	if s.Model != "" {
 		cmd.Args = append(cmd.Args, "--model", c.Model(s))
 	}
+	if s.Sandboxed {
+		noAfterlife(&cmd)
+	}
 	return cmd, c.settle(s, &cmd)
+}
+
+// noAfterlife switches off what lets a session go on after its end: the tool by
+// which claude wakes itself up, its schedules, and the daemon behind "claude
+// --bg", which restarts what is killed.
+func noAfterlife(cmd *Command) {
+	cmd.Args = append(cmd.Args, "--disallowedTools=ScheduleWakeup")
+	cmd.Env = append(cmd.Env, "CLAUDE_CODE_DISABLE_AGENT_VIEW=1", "CLAUDE_CODE_DISABLE_CRON=1")
 }
 
 // settle puts in place what claude finds in a sandbox.
@@ -82,7 +93,7 @@ func (claude) settle(s Session, cmd *Command) error {
 		return nil
 	}
 	// Without IS_SANDBOX claude refuses to work without prompts as root.
-	cmd.Env = []string{"IS_SANDBOX=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1"}
+	cmd.Env = append(cmd.Env, "IS_SANDBOX=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1")
 	dir, err := configDir(s)
 	if err != nil {
 		return err

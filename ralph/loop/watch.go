@@ -187,6 +187,9 @@ func (w *watch) signal(sig os.Signal) {
 		return
 	}
 	w.loop.printf("\nWaiting for %s to finish cleanup... Press Ctrl+C again to force quit.\n", w.loop.Agent.Name())
+	if w.loop.Session.Sandboxed {
+		w.loop.printf("To let a run finish its task instead, use \"docker ralph stop\".\n")
+	}
 	w.child.Interrupt()
 }
 
