@@ -196,7 +196,7 @@ type Driver interface {
 	// Create makes the sandbox; the state tells whether it runs already.
 	// [ErrExists] means that somebody else did so a moment ago.
 	Create(ctx context.Context, spec Spec) (Sandbox, error)
-	// Start starts a stopped sandbox.
+	// Start starts a stopped sandbox, and unpauses a paused one.
 	Start(ctx context.Context, sb Sandbox) error
 	// Ready tells, without asking the sandbox, whether Prepare has been done
 	// for it by this version of ralph. One that was started a moment ago must also

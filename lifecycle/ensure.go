@@ -164,7 +164,10 @@ func (e *Ensurer) settle(ctx context.Context, spec Spec) (Sandbox, error) {
 				return Sandbox{}, fmt.Errorf("the sandbox %s is still %s after %s: see %q", sb.Name, sb.State, waitSettled, manual.List)
 			}
 		case Paused:
-			return Sandbox{}, fmt.Errorf("the sandbox %s is paused: let it go on with \"docker unpause %s\"", sb.Name, sb.Name)
+			e.Report(fmt.Sprintf("Unpausing the sandbox %s", sb.Name))
+			if err := e.Driver.Start(ctx, sb); err != nil {
+				return Sandbox{}, err
+			}
 		default:
 			return Sandbox{}, fmt.Errorf("the driver %s says that the sandbox %s is %s, which this version does not know", e.Driver.Name(), sb.Name, sb.State)
 		}

@@ -130,7 +130,7 @@ func TestEnsure(t *testing.T) {
 		{name: "being removed", driver: memory{sb: found(spec, Stopped), ready: true, states: []State{Removing, Removing}}, history: "lookup lookup lookup start"},
 		{name: "restarting", driver: memory{sb: found(spec, Running), ready: true, states: []State{Restarting, Restarting}}, history: "lookup lookup lookup"},
 		{name: "dead", driver: memory{sb: found(spec, Dead)}, history: "lookup lookup remove lookup image create start prepare"},
-		{name: "paused", driver: memory{sb: found(spec, Paused)}, history: "lookup lookup", err: "is paused: let it go on with \"docker unpause ralph-a-b-main\""},
+		{name: "paused", driver: memory{sb: found(spec, Paused)}, history: "lookup lookup start lookup prepare"},
 		{name: "unknown is not nothing", driver: memory{sb: found(spec, Unknown)}, confirm: yes, history: "lookup lookup", err: "cannot tell what state"},
 		{name: "lost, in a script", driver: memory{sb: lost(spec)}, history: "lookup lookup", err: "nothing is listed. Nothing was changed. If it is gone for good, run the command with --recreate"},
 		{name: "lost, no", driver: memory{sb: lost(spec)}, confirm: no, history: "lookup lookup", err: "nothing was changed"},

@@ -265,6 +265,9 @@ func explainCreate(spec lifecycle.Spec, err error) error {
 // Start implements [lifecycle.Driver]. Nothing but our own first process runs
 // then: the wall is raised by [Driver.Prepare], or else before the first command.
 func (d *Driver) Start(ctx context.Context, sb lifecycle.Sandbox) error {
+	if sb.State == lifecycle.Paused {
+		return d.unpause(ctx, sb.ID)
+	}
 	if sb.Egress != "" {
 		d.engine.mu.Lock()
 		if d.engine.bare == nil {

@@ -323,6 +323,9 @@ func (d *Driver) regain(ctx context.Context, sb lifecycle.Sandbox) error {
 	if err != nil && !gone {
 		return err
 	}
+	if owner.State != nil && owner.State.Paused {
+		return d.unpause(ctx, owner.ID)
+	}
 	if !stranded(res.Container, owner) {
 		return nil
 	}

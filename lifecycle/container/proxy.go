@@ -77,7 +77,7 @@ func (d *Driver) startProxy(ctx context.Context, sb lifecycle.Sandbox, owner con
 // image, and has not been started again since: then it has its policy, or is
 // about to get it from whoever has made it.
 func current(c container.InspectResponse, run, image string) bool {
-	if c.Config.Labels[labelRun] != run || c.Config.Image != image || c.State == nil {
+	if c.Config.Labels[labelRun] != run || c.Config.Image != image || c.State == nil || c.State.Paused {
 		return false
 	}
 	if ended, err := time.Parse(time.RFC3339Nano, c.State.FinishedAt); err == nil && !ended.IsZero() {

@@ -102,7 +102,7 @@ func networksOf(c container.InspectResponse) []string {
 // the network is connected to.
 func runOf(owner, proxy container.InspectResponse) string {
 	since := func(c container.InspectResponse) string {
-		if c.State == nil || !c.State.Running {
+		if c.State == nil || !c.State.Running || c.State.Paused {
 			return "-"
 		}
 		return c.State.StartedAt

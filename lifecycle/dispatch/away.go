@@ -35,6 +35,8 @@ type away struct {
 	dir  string        // of the logs
 	lost chan struct{} // closed when the terminal is gone
 
+	once sync.Once // it has begun
+
 	mu     sync.Mutex
 	told   bool   // how it ended
 	recent []byte // what was written last, while there is a terminal
@@ -112,6 +114,19 @@ func (a *away) remember(p []byte) {
 	if over := len(a.recent) - recentMax; over > 0 {
 		a.recent = append([]byte(nil), a.recent[over:]...)
 	}
+}
+
+// noteOnce writes the note of a process, unless there is one from an attempt
+// before, which is kept until a loop without a terminal has ended for good.
+func (h Host) noteOnce(sb lifecycle.Sandbox, p lifecycle.Process) (*heldNote, error) {
+	if h.away != nil && h.away.held != nil && h.away.held.lock.Locked() {
+		return h.away.held, nil
+	}
+	n, err := h.note(sb, p)
+	if err == nil && h.away != nil {
+		err = h.away.noted(n)
+	}
+	return n, err
 }
 
 // noted hands over the note of what runs in the sandbox.
@@ -208,7 +223,7 @@ func (h Host) watchBegin(sb lifecycle.Sandbox, p *lifecycle.Process) (stop func(
 		if err := h.away.letGo(); err != nil {
 			h.report(fmt.Sprintf("Warning: %v", err))
 		}
-		h.away.Begun(sb.Name)
+		h.away.once.Do(func() { h.away.Begun(sb.Name) })
 	})
 	timer := time.AfterFunc(beginPatience, begun)
 	p.Stdout = &beginning{to: p.Stdout, begun: begun}

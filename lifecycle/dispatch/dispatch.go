@@ -7,6 +7,7 @@ import (
 	"errors"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/config/imageref"
@@ -97,13 +98,32 @@ const shellCommand = "shell"
 // alone, followed and taken back.
 func IsLoop(command string) bool { return command == "plan" || command == "build" }
 
-// ensureAndExecute brings the sandbox up and runs the process in it. If ralph
-// turns out not to be there, though it was put there, that is done once more.
+// ensureAndExecute brings the sandbox up and runs the process in it. A loop that
+// dies with its sandbox is started again, once that is repaired.
 func (h Host) ensureAndExecute(ctx context.Context, at place, spec lifecycle.Spec, ensurer *lifecycle.Ensurer, opts Options, p lifecycle.Process) (int, lifecycle.Sandbox, error) {
+	r := &recovery{host: h, driver: at.driver, command: opts.Command, root: spec.Root, id: p.ID}
+	env := p.Env
+	for {
+		code, sb, err := h.attempt(ctx, r, at, spec, ensurer, opts, p)
+		again, err := r.died(ctx, sb, code, err)
+		if !again {
+			return code, sb, err
+		}
+		p.Env, opts.Recreate = r.environment(env), false
+		if err := h.refresh(at, &spec); err != nil {
+			return code, sb, err
+		}
+	}
+}
+
+// attempt brings the sandbox up and runs the process in it. If ralph turns out not
+// to be there, though it was put there, that is done once more.
+func (h Host) attempt(ctx context.Context, r *recovery, at place, spec lifecycle.Spec, ensurer *lifecycle.Ensurer, opts Options, p lifecycle.Process) (int, lifecycle.Sandbox, error) {
 	sb, err := ensurer.Ensure(ctx, spec, opts.Recreate)
 	if err != nil {
 		return 0, lifecycle.Sandbox{}, err
 	}
+	r.began = time.Now()
 	h.nameOrphans(ctx, at.driver, sb)
 	if err := restrict(ctx, at, sb, spec, opts.Command); err != nil {
 		return 0, sb, err
@@ -123,6 +143,7 @@ func (h Host) ensureAndExecute(ctx context.Context, at place, spec lifecycle.Spe
 			return 0, err
 		}
 		defer stop()
+		defer h.tend(ctx, r, at, spec, ensurer)()
 		code, err := h.executeSynced(ctx, at, sb, led, opts.Command)
 		h.tellDetached(at, err)
 		return code, err

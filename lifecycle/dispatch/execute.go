@@ -30,10 +30,7 @@ func (h Host) execute(ctx context.Context, driver lifecycle.Driver, sb lifecycle
 	if h.away != nil {
 		p.Lost = h.away.lost
 	}
-	n, err := h.note(sb, p)
-	if err == nil && h.away != nil {
-		err = h.away.noted(n)
-	}
+	n, err := h.noteOnce(sb, p)
 	if err != nil {
 		return 0, err
 	}

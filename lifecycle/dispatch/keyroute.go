@@ -63,14 +63,7 @@ func (h Host) handOver(ctx context.Context, at place, sb lifecycle.Sandbox, p li
 	if !ok {
 		return p, done, nil
 	}
-	var keys []egress.Route
-	if at.keys != nil {
-		keys = at.keys.Routes
-	}
-	routes := slices.Clone(keys)
-	if at.origin != nil {
-		routes = append(routes, at.origin.route)
-	}
+	keys, routes := at.routes()
 	if len(routes)+len(at.endpoints) == 0 {
 		return p, done, h.takeBack(ctx, driver, sb, nil, nil)
 	}
@@ -99,6 +92,19 @@ func (h Host) handOver(ctx context.Context, at place, sb lifecycle.Sandbox, p li
 			h.report(fmt.Sprintf("Warning: the proxy of %s keeps the token for the git host until the next command: %v", sb.Name, err))
 		}
 	}, nil
+}
+
+// routes are those that the proxy of a container is given for a command: those for
+// the agent's keys, and all.
+func (at place) routes() (keys, all []egress.Route) {
+	if at.keys != nil {
+		keys = at.keys.Routes
+	}
+	all = slices.Clone(keys)
+	if at.origin != nil {
+		all = append(all, at.origin.route)
+	}
+	return keys, all
 }
 
 // lent is the lock that commands hold which have lent the proxy of a sandbox keys or

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -226,9 +228,25 @@ func (h Host) halt(ctx context.Context, l located, force bool) error {
 	if err := h.fetch(ctx, l); err != nil {
 		h.report(fmt.Sprintf("Warning: %v. They stay in the sandbox", err))
 	}
+	h.noteStop(sb.Name)
 	if err := l.at.driver.Stop(ctx, sb); err != nil {
 		return err
 	}
 	h.report("Stopped the sandbox " + sb.Name)
 	return nil
+}
+
+func (h Host) stopPath(name string) string { return filepath.Join(h.lockDir(), name+".stopped") }
+
+// noteStop notes that a sandbox is about to be stopped on purpose, for a loop in it
+// whose driver cannot tell that from an accident.
+func (h Host) noteStop(name string) {
+	if err := os.MkdirAll(h.lockDir(), 0o700); err == nil {
+		_ = os.WriteFile(h.stopPath(name), nil, 0o600) // without it, the loop is started again
+	}
+}
+
+func (h Host) stoppedSince(name string, t time.Time) bool {
+	info, err := os.Stat(h.stopPath(name))
+	return err == nil && info.ModTime().After(t)
 }

@@ -40,6 +40,9 @@ type job struct {
 	adapter agent.Adapter
 	session agent.Session
 	stdout  *os.File // for people; not where JSON goes
+	// lost is what happened to the loop that this one takes the place of; empty
+	// if there is none.
+	lost string
 }
 
 // loop carries out plan and build.
@@ -89,26 +92,27 @@ func (o Options) loop(ctx context.Context, mode agent.Mode, args []string) int {
 
 // chooseAgent combines the configuration and the flags.
 func chooseAgent(ctx context.Context, mode agent.Mode, flags loopFlags) (*job, error) {
-	guest, err := configuration(ctx, flags.danger)
+	cfg, err := configuration(ctx, flags.danger)
 	if err != nil {
 		return nil, err
 	}
-	if guest.Loop, err = flags.bound(guest.Loop); err != nil {
+	if cfg.Loop, err = flags.bound(cfg.Loop); err != nil {
 		return nil, err
 	}
-	adapter, err := agent.Lookup(guest.Agent, guest.CustomAgents)
+	adapter, err := agent.Lookup(cfg.Agent, cfg.CustomAgents)
 	if err != nil {
 		return nil, err
 	}
 	as := agent.Session{
 		Mode: mode, Model: flags.model, Danger: flags.danger,
-		Sandboxed: guest.Sandboxed, Bypass: guest.Permissions == config.PermissionsBypass,
+		Sandboxed: cfg.Sandboxed, Bypass: cfg.Permissions == config.PermissionsBypass,
 		Getenv: os.Getenv,
 	}
 	if as.Model == "" {
-		as.Model = guest.Model
+		as.Model = cfg.Model
 	}
-	return &job{flags: flags, guest: guest, adapter: adapter, session: as}, nil
+	j := &job{flags: flags, guest: cfg, adapter: adapter, session: as, lost: os.Getenv(guest.LostEnv)}
+	return j, os.Unsetenv(guest.LostEnv) // it does not concern what the agent starts
 }
 
 // hasWork says whether there are specs, or tasks to build. Below the top of a
@@ -195,7 +199,7 @@ func (o Options) runSession(ctx context.Context, j *job) outcome {
 	lo.Signals, lo.Finish = signals, finish
 	lo.Stdout, lo.Stderr = mayHangUp{j.stdout}, mayHangUp{o.Stderr}
 	lo.Live = term.IsTerminal(j.stdout.Fd())
-	if lo.Log, lo.Earlier, err = o.openLog(ctx, j, s); err != nil {
+	if err := o.openLog(ctx, j, s, &lo); err != nil {
 		return failed(err)
 	}
 	if lo.Log != nil {
@@ -260,34 +264,62 @@ func (j *job) options(s *session) loop.Options {
 // openLog makes the loop's log, or opens the one that is resumed. Without a
 // work tree there is none, and where it cannot be written the loop goes on
 // without it.
-func (o Options) openLog(ctx context.Context, j *job, s *session) (*looplog.Log, []looplog.Iteration, error) {
+func (o Options) openLog(ctx context.Context, j *job, s *session, lo *loop.Options) (err error) {
 	about := looplog.Loop{
 		Mode: string(j.session.Mode), Agent: j.adapter.Name(), AgentID: s.id, Started: time.Now().UTC(),
 		Dispatch: os.Getenv(guest.DispatchEnv),
 	}
 	about.Repo, about.Branch = s.scope.Repo, s.scope.Branch
+	if j.lost != "" && about.Dispatch != "" {
+		return o.recoverLog(j.lost, s.top, about, lo)
+	}
 	if j.flags.resume {
-		log, earlier, err := looplog.Resume(s.top, about, func(id string) bool {
+		lo.Log, lo.Earlier, err = looplog.Resume(s.top, about, func(id string) bool {
 			own, ok := s.keeper.(tasks)
 			return ok && own.alive(ctx, id)
 		})
 		if errors.Is(err, fs.ErrNotExist) || s.top == "" {
-			return nil, nil, fmt.Errorf("there is no %s loop of this branch to resume. Start one without --resume", j.session.Mode)
+			return fmt.Errorf("there is no %s loop of this branch to resume. Start one without --resume", j.session.Mode)
 		}
 		if errors.Is(err, looplog.ErrRunning) {
-			return nil, nil, hint.Wrap(fmt.Errorf("resuming the last %s loop: %w", j.session.Mode, err), "start a second one without --resume, or wait until it ends")
+			return hint.Wrap(fmt.Errorf("resuming the last %s loop: %w", j.session.Mode, err), "start a second one without --resume, or wait until it ends")
 		}
-		return log, earlier, err
+		return err
 	}
-	if !isDir(s.top) {
-		return nil, nil, nil
+	o.createLog(s.top, about, lo)
+	return nil
+}
+
+func (o Options) createLog(top string, about looplog.Loop, lo *loop.Options) {
+	if !isDir(top) {
+		return
 	}
-	log, err := looplog.Create(s.top, about)
-	if err != nil {
+	var err error
+	if lo.Log, err = looplog.Create(top, about); err != nil {
 		_, _ = fmt.Fprintf(o.Stderr, "Warning: %s. The loop goes on without a log\n", err)
-		return nil, nil, nil
 	}
-	return log, nil, nil
+}
+
+// recoverLog goes on in the log of the loop that died with its sandbox, and
+// counts its runs as this loop's.
+func (o Options) recoverLog(lost, top string, about looplog.Loop, lo *loop.Options) error {
+	log, earlier, made, err := looplog.Recover(top, about, loop.OutcomeFailed, lost)
+	if err != nil { // it died before it had one, or the log went with it
+		o.createLog(top, about, lo)
+		made = 1
+	} else {
+		lo.Log, lo.Earlier = log, earlier
+	}
+	if lo.MaxIterations > 0 {
+		if lo.MaxIterations -= made; lo.MaxIterations <= 0 {
+			err := fmt.Errorf("the last run did not end: %s", lost)
+			if lo.Log != nil {
+				return errors.Join(err, lo.Log.Finish(string(loop.Failed), loop.Failed.ExitCode(), lost))
+			}
+			return err
+		}
+	}
+	return nil
 }
 
 // runLoop runs the loop and notes how it ended.

@@ -13,6 +13,10 @@ const (
 	// DispatchEnv marks the process of one dispatch, so that a signal can be
 	// delivered to it.
 	DispatchEnv = "RALPH_DISPATCH"
+	// LostEnv says, to a loop that is started again in place of one that died
+	// with its sandbox, what happened. The new loop goes on in the log of the
+	// old one, which has the same dispatch.
+	LostEnv = "RALPH_LOST"
 )
 
 // Dir returns the name of the directory, below [MountPoint], of the ralph

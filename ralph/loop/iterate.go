@@ -26,6 +26,9 @@ const (
 	reasonKey         = "the model's endpoint refused the agent's key"
 )
 
+// OutcomeFailed is recorded for a run that did not end as it should.
+const OutcomeFailed = "failed"
+
 // What an iteration can come to.
 const (
 	outcomeDone        = "done"
@@ -33,7 +36,7 @@ const (
 	outcomeUnchecked   = "checks failed"
 	outcomeNothing     = "no task"
 	outcomeEnded       = "ended" // nothing more is known
-	outcomeFailed      = "failed"
+	outcomeFailed      = OutcomeFailed
 	outcomeLimited     = "rate limited"
 	outcomeInterrupted = "interrupted"
 	outcomeTimedOut    = "timed out"

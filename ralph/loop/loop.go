@@ -117,6 +117,11 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		Options: o, out: newSyncWriter(o.Stdout), started: time.Now(),
 		totals: totalsOf(o.Earlier), worked: map[string]bool{},
 	}
+	for _, it := range o.Earlier {
+		for _, slug := range it.Tasks {
+			l.worked[slug] = true
+		}
+	}
 	l.keeper, _ = o.Backlog.(Keeper)
 	if l.Refused != nil {
 		l.Refused(ctx) // what was before is not this loop's

@@ -143,30 +143,76 @@ var ErrRunning = errors.New("the loop is still running")
 // branch, and returns its iterations. The error is [fs.ErrNotExist] if there
 // is none, and [ErrRunning] if that loop is alive.
 func Resume(top string, loop Loop, alive func(agentID string) bool) (*Log, []Iteration, error) {
-	root, err := os.OpenRoot(top)
+	l, _, iterations, err := openNewest(top, func(found Loop) bool {
+		return found.Mode == loop.Mode && found.Repo == loop.Repo && found.Branch == loop.Branch
+	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("looking for a loop to resume: %w", err)
+	}
+	if l.Loop.AgentID != "" && alive(l.Loop.AgentID) {
+		_ = l.root.Close() // nothing was written
+		return nil, nil, ErrRunning
+	}
+	loop.ID, loop.Started, loop.Resumed = l.Loop.ID, l.Loop.Started, loop.Started
+	l.Loop = loop
+	return l, iterations, l.save()
+}
+
+// Recover opens the log of the loop of a dispatch, which died with its sandbox,
+// for another that takes its place. It returns its iterations, and how many of
+// them the dispatch has made. A run that was under way is recorded with the
+// outcome and the reason. The error is [fs.ErrNotExist] if there is no such log.
+func Recover(top string, loop Loop, outcome, reason string) (l *Log, all []Iteration, made int, err error) {
+	l, now, all, err := openNewest(top, func(found Loop) bool {
+		return found.Mode == loop.Mode && found.Dispatch == loop.Dispatch
+	})
+	if err != nil {
+		return nil, nil, 0, fmt.Errorf("looking for the log of the loop that died: %w", err)
+	}
+	died := l.Loop
+	loop.ID, loop.Started, loop.Resumed = died.ID, died.Started, died.Resumed
+	l.Loop = loop
+	if now.N > len(all) {
+		it := Iteration{N: now.N, Tasks: now.Tasks, Outcome: outcome, Reason: reason, Started: now.Started, ExitCode: -1}
+		it.Seconds = max(0, time.Since(now.Started).Seconds())
+		all = append(all, it)
+		_ = l.Append(it) // the run counts all the same
+	}
+	for _, it := range all {
+		if !it.Started.Before(died.begun()) {
+			made++
+		}
+	}
+	return l, all, made, l.save()
+}
+
+// openNewest opens the newest log that suits, and reads what its loop was at.
+func openNewest(top string, suits func(Loop) bool) (*Log, Now, []Iteration, error) {
+	root, err := os.OpenRoot(top)
+	if err != nil {
+		return nil, Now{}, nil, err
 	}
 	for _, id := range slices.Backward(loops(root)) {
 		l := &Log{root: root, Loop: Loop{ID: id}}
 		found, err := l.load()
-		if err != nil || found.Mode != loop.Mode || found.Repo != loop.Repo || found.Branch != loop.Branch {
+		if err != nil || !suits(found) {
 			continue
 		}
+		found.ID = id
+		l.Loop = found
 		iterations, err := l.iterations()
-		if err == nil && found.AgentID != "" && alive(found.AgentID) {
-			err = ErrRunning
-		}
 		if err != nil {
 			_ = root.Close() // the first error says more
-			return nil, nil, err
+			return nil, Now{}, nil, err
 		}
-		l.Loop = loop
-		l.Loop.ID, l.Loop.Started, l.Loop.Resumed = id, found.Started, loop.Started
-		return l, iterations, l.save()
+		var now Now
+		if b, err := readSome(root, l.name(nowFile), readNote); err != nil || json.Unmarshal(b, &now) != nil {
+			now = Now{} // it had not begun a run
+		}
+		return l, now, iterations, nil
 	}
 	_ = root.Close()
-	return nil, nil, fs.ErrNotExist
+	return nil, Now{}, nil, fs.ErrNotExist
 }
 
 // Dir is the folder of the loop, relative to the work tree.

@@ -192,3 +192,30 @@ func TestOutputIsBounded(t *testing.T) {
 	assert.Assert(t, len(b) < maxOutput+200)
 	assert.Check(t, strings.Contains(string(b), "\n[no more than 16 MiB of one run are kept]\n"))
 }
+
+func TestRecoverCountsTheRunThatDied(t *testing.T) {
+	top := t.TempDir()
+	loop := newLoop(noon)
+	loop.Dispatch = "D1"
+	l, err := Create(top, loop)
+	assert.NilError(t, err)
+	assert.NilError(t, l.Append(Iteration{N: 1, Outcome: "done", Started: noon.Add(time.Minute)}))
+	assert.NilError(t, l.SetNow(Now{N: 2, Tasks: []string{"a/02"}, Started: noon.Add(2 * time.Minute)}))
+
+	again := newLoop(noon.Add(time.Hour))
+	again.Dispatch = "D1"
+	for range 2 { // the second time nothing was under way
+		l, all, made, err := Recover(top, again, "failed", "the sandbox was killed")
+		assert.NilError(t, err)
+		assert.Equal(t, made, 2)
+		assert.Equal(t, len(all), 2)
+		assert.Equal(t, all[1].Reason, "the sandbox was killed")
+		assert.DeepEqual(t, all[1].Tasks, []string{"a/02"})
+		assert.Equal(t, l.Loop.Started, noon)
+		assert.Equal(t, l.Loop.Stop, "", "it runs again")
+	}
+	// Another dispatch's log is left alone.
+	again.Dispatch = "D2"
+	_, _, _, err = Recover(top, again, "failed", "the sandbox was killed")
+	assert.ErrorIs(t, err, fs.ErrNotExist)
+}

@@ -1,0 +1,113 @@
+//go:build unix
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/e2e/modelapi"
+)
+
+// misfortunes are what befalls a sandbox while a loop runs in it. A line is the
+// docker command that does it (NAME is the sandbox, USER the agent's user, NET what
+// holds the network) and what the loop's command says of it.
+var misfortunes = []struct{ name, command, said string }{
+	{"killed from outside", "kill NAME", "was killed: repairing it"},
+	{"everything is killed from inside", "exec -u USER NAME sh -c 'kill -9 -1'", `"ralph build" was killed`},
+	{"restarted", "restart -t 0 NAME", "was restarted: repairing it"},
+	{"paused", "pause NAME", "Unpausing the sandbox"},
+	{"the proxy is killed", "kill NAME.egress", "was interrupted: restored it"},
+	{"the proxy is removed", "rm -f NAME.egress", "was interrupted: restored it"},
+	{"the proxy is paused", "pause NAME.egress", "was interrupted: restored it"},
+	{"what holds the network is killed", "kill NET", "has lost its network: repairing it"},
+}
+
+// A loop goes on, whatever befalls its sandbox: every task is done once, and all
+// that was committed is on the branch.
+func TestLoopOutlivesMisfortunes(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.byDefault()
+		file := func(name string) string { return filepath.Join(w.repo, ".ralph", name) }
+		var tasks []task
+		for i, m := range misfortunes {
+			id := string(rune('a' + i))
+			tasks = append(tasks, task{ID: id, Title: m.name, Priority: i, Steps: []string{
+				"touch .ralph/at-" + id + "; until test -e .ralph/go-" + id + "; do sleep 0.1; done",
+				// 403 is the proxy's word: it is there, and has its policy.
+				"for i in 1 2 3 4 5 6 7 8 9; do git ls-remote https://nowhere.example/ 2>&1 | grep 403 && break; done",
+				"echo " + id + " >" + id + ".txt && git add " + id + ".txt && git commit -qm 'Add " + id + "'",
+			}})
+		}
+		w.plan(t, tasks...)
+		name := w.sandbox(t).Name
+		labels := w.container(t).Config.Labels
+		words := strings.NewReplacer("NAME", name, "NET", labels[labelPrefix+"network"], "USER", labels[labelPrefix+"user"])
+		build := start(t, w.docker("ralph", "build"))
+		for i, m := range misfortunes {
+			appears(t, file("at-"+tasks[i].ID))
+			before := strings.Count(build.stderr.String(), m.said)
+			run(t, w.command("sh", "-c", "exec docker "+words.Replace(m.command))) // "kill -1" kills its own shell, too
+			eventually(t, func() error {
+				if strings.Count(build.stderr.String(), m.said) > before {
+					return nil
+				}
+				return fmt.Errorf("%s: not said: %s", m.name, build.stderr.String())
+			})
+			w.write(t, file("go-"+tasks[i].ID), "")
+		}
+		build.wait(t).expect(t, 0)
+		for id, status := range w.statuses(t) {
+			assert.Check(t, is.Equal(status, "done"), id)
+		}
+		subjects := strings.Split(w.git(t, "log", "--format=%s"), "\n")
+		slices.Sort(subjects) // what was interrupted is done later
+		assert.DeepEqual(t, subjects, []string{"Add a", "Add b", "Add c", "Add d", "Add e", "Add f", "Add g", "Add h", "first"})
+		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
+	})
+}
+
+// A proxy that is killed under an agent comes back with the agent's key.
+func TestProxyComesBackWithItsKeys(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		base := claudeBase(t, w)
+		turns := append([]modelapi.Turn{modelapi.Bash("touch .ralph/at; until test -e .ralph/go; do sleep 0.1; done")}, w.workOff("shop/01", "one")...)
+		api, url := w.serveModel(t, [][]modelapi.Turn{turns})
+		w.setenv("ANTHROPIC_BASE_URL", url)
+		w.setenv("ANTHROPIC_API_KEY", "sk-ant-that-comes-back")
+		w.ok(t, "--agent", "claude", "--base", base, "task", "create", "shop/01", "Add it")
+		build := start(t, w.docker("ralph", "--agent", "claude", "--base", base, "build", "-n", "1"))
+		appears(t, filepath.Join(w.repo, ".ralph", "at"))
+		run(t, w.docker("kill", w.sandbox(t).Name+".egress")).expect(t, 0)
+		build.stderr.waitFor(t, "restored it")
+		w.write(t, filepath.Join(w.repo, ".ralph", "go"), "")
+		build.wait(t).expect(t, 0)
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "Add one")
+		for _, r := range api.Requests() {
+			assert.Equal(t, r.Key, "sk-ant-that-comes-back")
+		}
+	})
+}
+
+// Somebody who stops a sandbox is not defied.
+func TestLoopEndsWhenItsSandboxIsStopped(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.plan(t, task{ID: "a", Title: "Wait", Steps: []string{"touch .ralph/at; sleep 600"}})
+		for _, stop := range [][]string{{"stop", w.sandbox(t).Name}, {"ralph", "stop", "--now"}} {
+			build := start(t, w.docker("ralph", "build"))
+			appears(t, filepath.Join(w.repo, ".ralph", "at"))
+			assert.NilError(t, os.Remove(filepath.Join(w.repo, ".ralph", "at")))
+			run(t, w.docker(stop...)).expect(t, 0)
+			res := build.wait(t)
+			assert.Check(t, res.code != 0)
+			assert.Check(t, !w.container(t).State.Running, res.stderr)
+		}
+	})
+}
