@@ -200,4 +200,14 @@ type Ralph struct {
 type Image struct {
 	// Base is the upstream base; empty means the agent's own default.
 	Base string
+	// Network is the network of the build steps that the repository describes:
+	// BuildNetworkDefault or BuildNetworkNone.
+	Network string
 }
+
+// The networks of build steps.
+const (
+	// BuildNetworkDefault is the one that the engine's builder has by default.
+	BuildNetworkDefault = "default"
+	BuildNetworkNone    = "none"
+)

@@ -35,6 +35,7 @@ func TestLoadDefaults(t *testing.T) {
 	assert.NilError(t, err)
 	assert.DeepEqual(t, e.Config, Config{
 		Agent: Agent{Name: "claude", Permissions: "bypass"},
+		Image: Image{Network: BuildNetworkDefault},
 		Sandbox: Sandbox{
 			Enabled: true, Driver: "auto", Reuse: true, Git: GitPrivate, GitToken: GitTokenNone, ReadOnly: true, ShadowModules: ShadowAuto,
 			Network:   Network{Policy: egress.Allowlist, Presets: []string{"agent", "git", "packages"}},
@@ -91,6 +92,7 @@ pass = [
 
 [image]
 base = "debian:13"
+network = "none"
 `
 
 func TestLoadFile(t *testing.T) {
@@ -102,7 +104,7 @@ func TestLoadFile(t *testing.T) {
 			Resources: Resources{Memory: 3 << 29, CPUs: 1.25, Pids: 256, Timeout: 5 * time.Minute},
 		},
 		Env:   Env{Pass: []string{"A", "B_2"}},
-		Image: Image{Base: "debian:13"},
+		Image: Image{Base: "debian:13", Network: BuildNetworkNone},
 		Loop:  defaultLoop,
 	}
 	for _, tc := range []struct{ name, content string }{
@@ -113,6 +115,7 @@ func TestLoadFile(t *testing.T) {
 			agent = { name = 'codex', model = "gpt-5.2[1m]", permissions = "ask" }
 			env.pass = ["A", "B_2"]
 			image."base" = """debian:13"""
+			image.network = "none"
 			sandbox.driver = "container"
 			sandbox.image = "registry.example.com:5000/team/agent:v1"
 			sandbox.reuse_container = false
@@ -203,18 +206,18 @@ func TestLoadEnvironmentAndFlags(t *testing.T) {
 			Resources: Resources{Memory: 1 << 30, CPUs: 0.5, Pids: 1024, Timeout: 2 * time.Minute},
 		},
 		Env:   Env{Pass: []string{"LD_PRELOAD", "B"}},
-		Image: Image{Base: "b"},
+		Image: Image{Base: "b", Network: BuildNetworkNone},
 		Loop:  defaultLoop,
 	}
 	e, err := Load(Sources{Getenv: env(map[string]string{
-		"RALPH_AGENT": "shell", "RALPH_MODEL": "m", "RALPH_DRIVER": "docker-sandbox", "RALPH_IMAGE": "i", "RALPH_BASE": "b",
+		"RALPH_AGENT": "shell", "RALPH_MODEL": "m", "RALPH_DRIVER": "docker-sandbox", "RALPH_IMAGE": "i", "RALPH_BASE": "b", "RALPH_IMAGE_NETWORK": "none",
 		"RALPH_MEMORY": "1g", "RALPH_CPUS": "0.5", "RALPH_PIDS": "1024", "RALPH_TIMEOUT_MINUTES": "2", "RALPH_PERMISSIONS": "ask",
 		"RALPH_GIT_TOKEN": "write", "RALPH_SIGN": "true", "RALPH_DOCKER_ENV": "LD_PRELOAD, B",
 	})})
 	assert.NilError(t, err)
 	assert.DeepEqual(t, e.Config, want)
 
-	e, err = Load(Sources{Getenv: env(map[string]string{"RALPH_PERMISSIONS": "ask"}), Overrides: Overrides{
+	e, err = Load(Sources{Getenv: env(map[string]string{"RALPH_PERMISSIONS": "ask", "RALPH_IMAGE_NETWORK": "none"}), Overrides: Overrides{
 		Agent: ptr("shell"), Model: ptr("m"), Driver: ptr("docker-sandbox"), Image: ptr("i"), Base: ptr("b"),
 		Memory: ptr("1g"), CPUs: ptr("0.5"), Timeout: ptr(2 * time.Minute), Env: []string{"LD_PRELOAD", "B"},
 		GitToken: ptr("write"), Sign: ptr("true"),

@@ -66,6 +66,7 @@ const (
 	keyImage   = "sandbox.image"
 	keyGit     = "sandbox.git"
 	keyBase    = "image.base"
+	keyNetwork = "image.network"
 	keyPass    = "env.pass"
 	keyTimeout = "sandbox.resources.timeout_minutes"
 
@@ -147,6 +148,10 @@ func mainSettings() []setting {
 			c.Image.Base = v
 			return nil
 		}, check: ImageChecker.Base},
+		{key: keyNetwork, form: text, env: "RALPH_IMAGE_NETWORK", set: func(c *Config, v string, _ OriginKind) error {
+			c.Image.Network = v
+			return checkChoice(v, BuildNetworkDefault, BuildNetworkNone)
+		}},
 		{key: keySource, form: text, env: "RALPH_SOURCE", set: func(c *Config, v string, _ OriginKind) (err error) {
 			c.Ralph.Source, err = checkSource(v)
 			return err
@@ -229,6 +234,7 @@ func addPassedName(c *Config, v string, from OriginKind) error {
 func defaults() Config {
 	return Config{
 		Agent: Agent{Name: "claude", Permissions: PermissionsBypass},
+		Image: Image{Network: BuildNetworkDefault},
 		Loop:  Loop{MaxFailures: 3, Idle: 30 * time.Minute, MaxWait: 6 * time.Hour, Grace: time.Minute},
 		Sandbox: Sandbox{
 			Enabled: true, Driver: DriverAuto, Reuse: true, Git: GitPrivate, GitToken: GitTokenNone, ReadOnly: true,

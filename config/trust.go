@@ -23,6 +23,9 @@ const (
 	// going to and fro between branches asks once for each. The oldest is
 	// forgotten.
 	maxApprovals = 32
+	// maxApprovedFiles bounds the list of files that is kept of one approval, to
+	// keep the store small.
+	maxApprovedFiles = 100
 )
 
 // TrustStore remembers, per work tree, which widening settings the user has
@@ -48,6 +51,9 @@ type trustFile struct {
 type approval struct {
 	Digest   string    `json:"digest"`
 	Approved time.Time `json:"approved"`
+	// Files has a hash for each file that the digest covers. Only the latest
+	// approval of its kind keeps them.
+	Files map[string]string `json:"files,omitempty"`
 }
 
 var digestForm = late(`^sha256:[0-9a-f]{64}$`)
@@ -82,14 +88,41 @@ func (t TrustStore) Approved(root, digest string) (bool, error) {
 
 // Approve remembers the content with this digest (see
 // Effective.WideningDigest) as approved for root.
-func (t TrustStore) Approve(root, digest string) error {
+func (t TrustStore) Approve(root, digest string) error { return t.ApproveFiles(root, digest, nil) }
+
+// ApprovedFiles returns the hashes that came with the latest approval of files
+// for root (see ApproveFiles); nil if there is none.
+func (t TrustStore) ApprovedFiles(root string) (map[string]string, error) {
+	content, err := t.read()
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range slices.Backward(content.Roots[filepath.Clean(root)]) {
+		if a.Files != nil {
+			return a.Files, nil
+		}
+	}
+	return nil, nil
+}
+
+// ApproveFiles is Approve for a digest that covers files. Their hashes are kept,
+// unless there are very many, to tell later which ones have changed.
+func (t TrustStore) ApproveFiles(root, digest string, files map[string]string) error {
 	if !digestForm().MatchString(digest) || !filepath.IsAbs(root) {
 		return fmt.Errorf("approving %q for %q: not a digest and an absolute path", digest, root)
 	}
 	root = filepath.Clean(root)
 	return t.update(func(content *trustFile) {
 		list := slices.DeleteFunc(content.Roots[root], func(a approval) bool { return a.Digest == digest })
-		list = append(list, approval{Digest: digest, Approved: time.Now().UTC().Truncate(time.Second)})
+		if files != nil {
+			for i := range list {
+				list[i].Files = nil
+			}
+		}
+		if len(files) > maxApprovedFiles {
+			files = nil
+		}
+		list = append(list, approval{Digest: digest, Approved: time.Now().UTC().Truncate(time.Second), Files: files})
 		content.Roots[root] = list[max(len(list)-maxApprovals, 0):]
 	})
 }

@@ -182,7 +182,7 @@ func TestARepositoryThatWantsAContainerNeedsTheUsersWord(t *testing.T) {
 		assert.Equal(t, len(w.containers(t)), 0)
 		assert.Equal(t, len(w.microVMs(t)), 0)
 
-		w.ok(t, "trust")
+		w.ok(t, "trust", "--force")
 		w.ok(t, "task", "list")
 		assert.Equal(t, len(w.containers(t)), 1)
 		assert.Equal(t, len(w.microVMs(t)), 0)

@@ -138,7 +138,7 @@ func TestTheImageOfAProjectFromBuildToPrune(t *testing.T) {
 		w.asksFor(t, w.slug+" again")
 		now, others = w.images(t)
 		assert.Equal(t, now.Change, "build")
-		assert.Equal(t, now.Status, ".agent-loop/Dockerfile.sandbox, or a file that it may copy, changed; the sandbox "+sandbox+" was made from "+first)
+		assert.Equal(t, now.Status, ".agent-loop/Dockerfile.sandbox, or a file beside it, changed; the sandbox "+sandbox+" was made from "+first)
 		assert.Equal(t, others[first].Status, "in use")
 		table := w.ok(t, "image", "status")
 		assert.Check(t, is.Regexp(`^IMAGE +KIND +AGENT +PROJECT +BASE +CREATED +SIZE +USED BY +STATUS\n`, table))
@@ -204,6 +204,7 @@ func TestASecretIsThereForItsStepAlone(t *testing.T) {
 		w.write(t, filepath.Join(w.repo, ".agent-loop", "Dockerfile.sandbox"), "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nUSER root\n"+
 			"RUN --mount=type=secret,id=token,required=true test \"$(wc -c </run/secrets/token)\" = 11 # "+w.slug+"\nUSER agent\n")
 		t.Cleanup(func() { w.removeProjectImages(t) })
+		w.ok(t, "trust", "--force")
 		res := w.ralph(t, "task", "list").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "docker ralph image build --secret id=token,src=FILE"))
 

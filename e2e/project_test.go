@@ -4,11 +4,13 @@ package e2e
 
 import (
 	"context"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/moby/moby/api/types/image"
 	"github.com/moby/moby/client"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
@@ -16,7 +18,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/config"
 )
 
-// asksFor makes the repository ask for a program called greet in its sandboxes.
+// asksFor makes the repository ask for a program called greet in its sandboxes,
+// and approves that.
 func (w *world) asksFor(t *testing.T, greeting string) {
 	t.Helper()
 	folder := filepath.Join(w.repo, ".agent-loop")
@@ -24,7 +27,17 @@ func (w *world) asksFor(t *testing.T, greeting string) {
 		"ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nUSER root\nCOPY greet /usr/local/bin/\nRUN chmod 755 /usr/local/bin/greet\nUSER agent\n")
 	w.write(t, filepath.Join(folder, "greet"), "#!/bin/sh\necho "+greeting+"\n")
 	w.own(t, folder)
+	w.ok(t, "trust", "--force")
 	t.Cleanup(func() { w.removeProjectImages(t) })
+}
+
+func (w *world) projectImages(t *testing.T) []image.Summary {
+	t.Helper()
+	images, err := w.engine.Client(t).ImageList(context.WithoutCancel(t.Context()), client.ImageListOptions{
+		Filters: make(client.Filters).Add("label", labelPrefix+"project="+filepath.Base(w.repo)),
+	})
+	assert.NilError(t, err)
+	return images.Items
 }
 
 // removeProjectImages removes the images with the repository's name.
@@ -33,11 +46,7 @@ func (w *world) removeProjectImages(t *testing.T) {
 	ctx, api := context.WithoutCancel(t.Context()), w.engine.Client(t)
 	w.removeSandboxes(t)
 	for range 2 { // those that are built on others first
-		images, err := api.ImageList(ctx, client.ImageListOptions{
-			Filters: make(client.Filters).Add("label", labelPrefix+"project="+filepath.Base(w.repo)),
-		})
-		assert.NilError(t, err)
-		for _, image := range images.Items {
+		for _, image := range w.projectImages(t) {
 			_, _ = api.ImageRemove(ctx, image.ID, client.ImageRemoveOptions{Force: true})
 		}
 	}
@@ -69,6 +78,92 @@ func TestTheSandboxHasWhatTheProjectNeeds(t *testing.T) {
 		w.ok(t, "build")
 		assert.Equal(t, w.read(t, "greeting"), "good evening\n")
 		assert.Check(t, madeFrom(w.container(t)) != madeFrom(first))
+	})
+}
+
+// What an agent writes into .agent-loop is built on no branch, and used from no
+// cache, before the user has approved exactly that.
+func TestAnAgentsDockerfileNeedsApproval(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		t.Cleanup(func() { w.removeProjectImages(t) })
+		w.plan(t, task{ID: "a", Title: "Change the image", Steps: []string{
+			"mkdir -p .agent-loop",
+			`printf 'ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nCOPY greet /greet\n' >.agent-loop/Dockerfile.sandbox`,
+			"echo '" + w.slug + "' >.agent-loop/greet",
+		}})
+		w.ok(t, "build")
+		before := w.sandbox(t).ID
+		w.git(t, "checkout", "-q", "-b", "other")
+		unapproved := "Error: " + filepath.Join(w.repo, ".agent-loop", "Dockerfile.sandbox") + " is not approved (new Dockerfile.sandbox, new greet)\n" +
+			"Hint: review it, then run \"docker ralph trust\"\n"
+		for _, args := range [][]string{{"build"}, {"--recreate", "build"}, {"task", "list"}, {"image", "build"}, {"--worktree=w1", "build"}} {
+			res := w.ralph(t, args...).expect(t, 1)
+			assert.Check(t, is.Contains(res.stderr, unapproved), "%v", args)
+			assert.Check(t, !strings.Contains(res.stderr, "#1 "), "%v built something: %s", args, res.stderr)
+		}
+		w.dialogue(t, "build", "cloud metadata addresses.\r\nBuild it? [y/N]", "n").expect(t, 1)
+		assert.Equal(t, len(w.projectImages(t)), 0)
+		assert.Equal(t, len(w.sandboxes(t)), 1)
+
+		// The sandbox that exists lists its tasks, and is not lost to an image that may not be built.
+		w.git(t, "checkout", "-q", "main")
+		w.ok(t, "task", "list")
+		w.ralph(t, "--recreate", "task", "list").expect(t, 1)
+		assert.Equal(t, w.sandbox(t).ID, before)
+
+		w.git(t, "checkout", "-q", "other")
+		w.dialogue(t, "task list", "Build it? [y/N]", "y").expect(t, 0)
+		assert.Check(t, len(w.projectImages(t)) > 0)
+		w.ok(t, "build") // approved, and from the cache
+
+		w.write(t, filepath.Join(w.repo, ".agent-loop", "greet"), "changed\n")
+		res := w.ralph(t, "build").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "is not approved (changed greet)\n"))
+		w.write(t, filepath.Join(w.repo, ".agent-loop", "greet"), w.slug+"\n")
+		w.ok(t, "build")
+
+		// An image that is there is not used without approval either.
+		w.ok(t, "trust", "--revoke")
+		w.git(t, "checkout", "-q", "-b", "third")
+		res = w.ralph(t, "build").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, unapproved))
+	})
+}
+
+func TestBuildStepsWithoutANetwork(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(w.engine.Gateway, "0"))
+		assert.NilError(t, err)
+		t.Cleanup(func() { assert.Check(t, listener.Close()) })
+		host, port, err := net.SplitHostPort(listener.Addr().String())
+		assert.NilError(t, err)
+		t.Cleanup(func() { w.removeProjectImages(t) })
+		dockerfile := filepath.Join(w.repo, ".agent-loop", "Dockerfile.sandbox")
+		write := func(step string) {
+			w.write(t, dockerfile, "# syntax=registry.invalid/frontend:1\nARG BASE_IMAGE\nFROM ${BASE_IMAGE}\n"+step+"\nLABEL e2e="+w.slug+"\n")
+			w.ok(t, "trust", "--force")
+		}
+		reachesOut := "bash -c ': >/dev/tcp/" + host + "/" + port + "'"
+		w.configure(t, "[image]\nnetwork = \"none\"\n")
+		write("RUN " + reachesOut)
+		res := w.ralph(t, "image", "build").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "Network is unreachable"))
+		if w.engine.Name != "debian" { // whose Dockerfiles have no such flag
+			write("RUN --network=default " + reachesOut)
+			res = w.ralph(t, "image", "build").expect(t, 1)
+			assert.Check(t, is.Contains(res.stderr, "Network is unreachable"))
+		}
+		write("ADD http://" + host + ":" + port + "/x /x")
+		res = w.ralph(t, "image", "build").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, dockerfile+":4: ADD http://"+host))
+		write("RUN ! " + reachesOut)
+		w.ok(t, "image", "build")
+
+		// The steps do reach it with the default network.
+		w.write(t, dockerfile, "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nRUN "+reachesOut+"\nLABEL e2e="+w.slug+"\n")
+		w.configure(t, "")
+		w.ok(t, "trust", "--force")
+		w.ok(t, "image", "build")
 	})
 }
 

@@ -31,7 +31,7 @@ func TestVariablesReachTheAgentByName(t *testing.T) {
 		assert.Equal(t, len(w.sandboxes(t)), 0)
 		assert.Check(t, is.Contains(res.stderr, "docker ralph trust"))
 
-		w.ok(t, "trust")
+		w.ok(t, "trust", "--force")
 		w.plan(t, task{ID: "a", Title: "Show the environment", Steps: []string{"env -0 | tr '\\n\\0' '_\\n' > env"}})
 		w.ok(t, "--env", "FROM_FLAG", "build")
 		env := "\n" + w.read(t, "env")

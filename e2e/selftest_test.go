@@ -200,6 +200,9 @@ func TestSelfTestInAProject(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.write(t, filepath.Join(w.repo, ".agent-loop", "Dockerfile.sandbox"), "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nLABEL e2e="+w.slug+"\n")
 		checks := w.selfTest(t, filepath.Join(w.repo, "specs"), 0)
+		assert.Check(t, is.Contains(named(t, checks, "build project image").Detail, `Dockerfile.sandbox is not approved (new Dockerfile.sandbox): review it, then run "docker ralph trust"`))
+		w.ok(t, "trust", "--force")
+		checks = w.selfTest(t, filepath.Join(w.repo, "specs"), 0)
 		assert.Equal(t, summary(checks), strings.Replace(allWell, "sandbox: ok\n", "build project image: ok\nsandbox: ok\n", 1))
 		tag, built := strings.CutSuffix(named(t, checks, "build project image").Detail, " (built now)")
 		assert.Check(t, built)

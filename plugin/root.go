@@ -64,7 +64,7 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 		newAttachCommand(d),
 		newForwardedCommand(d, runCommand, "Start the agent's own interface, or ask it once"),
 		newForwardedCommand(d, shellCommand, "Open a shell in the sandbox"),
-		newTrustCommand(dockerCLI),
+		newTrustCommand(d),
 		newSelfTestCommand(d),
 		newImageCommand(d),
 		newNetworkCommand(d),

@@ -1,51 +1,36 @@
 package plugin
 
 import (
-	"context"
-	"fmt"
-	"io"
-	"os"
-
 	"github.com/docker/cli/cli"
-	"github.com/docker/cli/cli/command"
 	"github.com/spf13/cobra"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
 )
 
-type trustOptions struct {
-	dir, stateDir string
-	revoke        bool
-	out           io.Writer
-}
-
-func newTrustCommand(dockerCLI command.Cli) *cobra.Command {
-	opts := trustOptions{}
+func newTrustCommand(d dispatcher) *cobra.Command {
+	var revoke, force bool
 	cmd := &cobra.Command{
 		Use:   "trust [OPTIONS]",
-		Short: "Approve what this repository's ralph.toml asks for",
-		Long: `Show the settings of this repository's ralph.toml that give it more than it has
-by default, and approve exactly these. When the file asks for something else
-later, it has to be approved again.`,
+		Short: "Approve what this repository asks for",
+		Long: `Show what this repository asks for beyond the defaults, and approve exactly that:
+settings of its ralph.toml, and the build of .agent-loop/Dockerfile.sandbox with
+the files that it can copy. Changed content has to be approved again.
+
+Without a terminal, the list is shown and nothing is approved unless --force is
+given.`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, err := os.Getwd()
+			host, err := d.host(cmd, "trust")
 			if err != nil {
-				return fmt.Errorf("finding the current directory: %w", err)
+				return err
 			}
-			opts.dir, opts.stateDir, opts.out = dir, stateDir(dockerCLI.ConfigFile()), dockerCLI.Out()
-			return runTrust(cmd.Context(), opts)
+			if revoke {
+				return dispatch.Revoke(cmd.Context(), host)
+			}
+			return dispatch.Trust(cmd.Context(), host, force)
 		},
 	}
-	cmd.Flags().BoolVar(&opts.revoke, "revoke", false, "Take every approval of this repository back")
+	cmd.Flags().BoolVar(&revoke, "revoke", false, "Revoke all approvals of this repository")
+	cmd.Flags().BoolVarP(&force, "force", "f", false, "Do not prompt for confirmation")
 	return cmd
-}
-
-func runTrust(ctx context.Context, opts trustOptions) error {
-	message, err := dispatch.Trust(ctx, opts.dir, opts.stateDir, opts.revoke)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(opts.out, message)
-	return err
 }

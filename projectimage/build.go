@@ -115,6 +115,12 @@ func (b *Builder) solveOptions(spec buildSpec, noCache bool) (buildkit.SolveOpt,
 	if spec.platform != "" {
 		attrs["platform"] = spec.platform
 	}
+	if spec.project != nil && spec.project.NoNetwork {
+		attrs["force-network-mode"] = "none"
+		// With a command line, BuildKit takes its own frontend: one that a syntax
+		// directive names would run with a network.
+		attrs["cmdline"] = ""
+	}
 	b.addProxies(spec, attrs)
 	for name, value := range spec.labels {
 		attrs["label:"+name] = value

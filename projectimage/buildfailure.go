@@ -38,7 +38,7 @@ func newBuildError(spec buildSpec, err error, log *stepLog) *BuildError {
 	}
 	if spec.project != nil {
 		failure.Asked = spec.project.askedFor(wrote)
-		failure.Hint = hint(spec, err, wrote)
+		failure.Hint = remedy(spec, err, wrote)
 	}
 	return failure
 }
@@ -49,9 +49,9 @@ var noSecret = pattern.New(`secret ([^\s:]+):? not found`)
 // noApt finds a shell's words for a base image that is not Debian's.
 var noApt = pattern.New(`apt-get: (?:command )?not found`)
 
-// hint returns what helps against a failure of a project's layer, "" when that
+// remedy returns what helps against a failure of a project's layer, "" when that
 // is not known.
-func hint(spec buildSpec, err error, log []string) string {
+func remedy(spec buildSpec, err error, log []string) string {
 	if len(spec.project.Packages) > 0 && slices.ContainsFunc(log, noApt().MatchString) {
 		return fmt.Sprintf("%s needs a base with apt-get: take one with --base IMAGE, or install the packages in %s",
 			spec.project.File, projectPath(spec.project.Root, sandboxDockerfile))

@@ -114,7 +114,7 @@ func TestHint(t *testing.T) {
 		{"something else", own, failed, nil, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got := hint(buildSpec{project: tc.project}, tc.err, tc.log)
+			got := remedy(buildSpec{project: tc.project}, tc.err, tc.log)
 			assert.Assert(t, cmp.Contains(got, tc.want))
 			assert.Equal(t, got == "", tc.want == "")
 		})

@@ -5,14 +5,14 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
+	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"sync"
 	"syscall"
 
@@ -47,15 +47,10 @@ func readIgnored(folder *os.Root, mainRoot string) ([]string, error) {
 
 // contextFiles are the files that a Dockerfile may copy: those of the folder
 // without the ignored ones, and without what is neither file, folder nor link.
-// Links are passed on as links; nothing outside the folder can be reached. With
-// sources it is only what is there or below, and what links there lead to.
-func contextFiles(folder *os.Root, ignored, sources []string) (fsutil.FS, error) {
-	if slices.Contains(sources, wholeContext) {
-		sources = nil
-	}
+// Links are passed on as links; nothing outside the folder can be reached.
+func contextFiles(folder *os.Root, ignored []string) (fsutil.FS, error) {
 	return fsutil.NewFilterFS(fsutil.NewRootFS(fsutil.NewRoot(folder)), &fsutil.FilterOpt{
 		ExcludePatterns: ignored,
-		FollowPaths:     sources,
 		Map: func(_ string, stat *fstypes.Stat) fsutil.MapResult {
 			// Whoever owns them here is nobody in an image.
 			stat.Uid, stat.Gid = 0, 0
@@ -68,13 +63,12 @@ func contextFiles(folder *os.Root, ignored, sources []string) (fsutil.FS, error)
 	})
 }
 
-// contextDigest returns the SHA-256 over the paths, modes and contents of the
-// files of a context that are taken, as hex digits. Times and owners do not
-// count, as they do not for BuildKit.
-func contextDigest(ctx context.Context, folder *os.Root, ignored, sources []string) (string, error) {
-	files, err := contextFiles(folder, ignored, sources)
+// readContext returns the paths, modes and hashes of a context's files. Times and
+// owners do not count, as they do not for BuildKit.
+func readContext(ctx context.Context, folder *os.Root, ignored []string) ([]*contextPart, error) {
+	files, err := contextFiles(folder, ignored)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
@@ -89,7 +83,7 @@ func contextDigest(ctx context.Context, folder *os.Root, ignored, sources []stri
 			return err
 		}
 		parts = append(parts, part)
-		if part.content {
+		if part.mode.IsRegular() {
 			group.Go(func() (err error) {
 				buffer := buffers.Get().(*[64 << 10]byte)
 				defer buffers.Put(buffer)
@@ -101,20 +95,18 @@ func contextDigest(ctx context.Context, folder *os.Root, ignored, sources []stri
 	})
 	// What went wrong with a file has ended the walk, and says more.
 	if err := cmp.Or(group.Wait(), err); err != nil {
-		return "", err
+		return nil, err
 	}
-	sum := sha256.New()
-	for _, part := range parts {
-		part.write(sum)
-	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
+	return parts, nil
 }
 
 // contextPart is a file, folder or link in a context.
 type contextPart struct {
-	head    string
-	content bool // whether it has a content of its own
-	sum     []byte
+	path string // with slashes
+	mode fs.FileMode
+	link string // where a symbolic link leads
+	same string // an earlier file that this one is a hard link to; depends on the walk
+	sum  []byte // of a file's content
 }
 
 func newContextPart(path string, entry fs.DirEntry) (*contextPart, error) {
@@ -126,19 +118,108 @@ func newContextPart(path string, entry fs.DirEntry) (*contextPart, error) {
 	if !ok {
 		return nil, fmt.Errorf("%q has no status", path)
 	}
-	mode := fs.FileMode(stat.Mode)
-	return &contextPart{
-		// Every part is quoted or of a fixed form, so that no two lists of files are written alike.
-		head:    fmt.Sprintf("%q %s %q\n", filepath.ToSlash(path), mode, stat.Linkname),
-		content: mode.IsRegular() && stat.Linkname == "",
-	}, nil
+	part := &contextPart{path: filepath.ToSlash(path), mode: fs.FileMode(stat.Mode)}
+	if part.mode.IsRegular() {
+		part.same = filepath.ToSlash(stat.Linkname)
+	} else {
+		part.link = stat.Linkname
+	}
+	return part, nil
 }
 
+func writeParts(to io.Writer, parts []*contextPart) {
+	for _, part := range parts {
+		part.write(to)
+	}
+}
+
+// write quotes every part or gives it a fixed form, so that no two lists of files
+// are written alike.
 func (p *contextPart) write(to io.Writer) {
-	_, _ = io.WriteString(to, p.head)
-	if p.content {
+	_, _ = fmt.Fprintf(to, "%q %s %q\n", p.path, p.mode, p.link)
+	if p.mode.IsRegular() {
 		_, _ = fmt.Fprintf(to, "%x\n", p.sum)
 	}
+}
+
+// verifiedFS passes on a context only as it was read before: what was approved is
+// what is built, even if an agent changes the files meanwhile.
+type verifiedFS struct {
+	fsutil.FS
+	parts map[string]*contextPart
+}
+
+func newVerifiedFS(files fsutil.FS, parts []*contextPart) verifiedFS {
+	v := verifiedFS{files, make(map[string]*contextPart, len(parts))}
+	for _, part := range parts {
+		v.parts[part.path] = part
+	}
+	return v
+}
+
+// changedError says that a file is not what it was when the build began.
+type changedError struct{ path string }
+
+func (e *changedError) Error() string {
+	return fmt.Sprintf("%s changed during the build", filepath.Join(projectFolder, filepath.FromSlash(e.path)))
+}
+
+// Walk implements [fsutil.FS].
+func (v verifiedFS) Walk(ctx context.Context, target string, visit fs.WalkDirFunc) error {
+	return v.FS.Walk(ctx, target, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil {
+			err = v.check(path, entry)
+		}
+		return visit(path, entry, err)
+	})
+}
+
+func (v verifiedFS) check(path string, entry fs.DirEntry) error {
+	now, err := newContextPart(path, entry)
+	if err != nil {
+		return err
+	}
+	was, known := v.parts[now.path]
+	if !known || was.mode != now.mode || was.link != now.link {
+		return &changedError{now.path}
+	}
+	if now.same == "" {
+		return nil
+	}
+	// BuildKit takes the other file's content for this one's.
+	if same, known := v.parts[now.same]; !known || !bytes.Equal(same.sum, was.sum) {
+		return &changedError{now.path}
+	}
+	return nil
+}
+
+// Open implements [fsutil.FS].
+func (v verifiedFS) Open(path string) (io.ReadCloser, error) {
+	part, known := v.parts[filepath.ToSlash(path)]
+	if !known {
+		return nil, &changedError{filepath.ToSlash(path)}
+	}
+	f, err := v.FS.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return &verifiedFile{ReadCloser: f, part: part, sum: sha256.New()}, nil
+}
+
+// verifiedFile fails where a file would end if its content is another one.
+type verifiedFile struct {
+	io.ReadCloser
+	part *contextPart
+	sum  hash.Hash
+}
+
+func (f *verifiedFile) Read(p []byte) (int, error) {
+	n, err := f.ReadCloser.Read(p)
+	_, _ = f.sum.Write(p[:n])
+	if errors.Is(err, io.EOF) && !bytes.Equal(f.sum.Sum(nil), f.part.sum) {
+		err = &changedError{f.part.path}
+	}
+	return n, err
 }
 
 // hashFile returns the SHA-256 of a file. Somebody may have put something else

@@ -2,10 +2,8 @@ package projectimage
 
 import (
 	"bytes"
-	"encoding/csv"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 
@@ -16,41 +14,29 @@ import (
 // baseArgument is the build argument that names the agent's image.
 const baseArgument = "BASE_IMAGE"
 
-// layer is what matters about a project's Dockerfile before it is built.
-type layer struct {
-	sources     []string // paths in the context that end up in the image, or decide what does
-	sandboxUser bool     // the image's user is the agent's
-}
-
-// readLayer looks into a project's own Dockerfile. What is wrong with single
-// instructions is left to BuildKit, which knows all of them and shows the line.
-func readLayer(file string, dockerfile []byte) (layer, error) {
+// readLayer looks into a project's own Dockerfile, and tells whether the image's
+// user is the agent's. What is wrong with single instructions is left to BuildKit,
+// which knows all of them and shows the line.
+func readLayer(file string, dockerfile []byte) (sandboxUser bool, _ error) {
 	result, err := parser.Parse(bytes.NewReader(dockerfile))
 	if err != nil {
-		return layer{}, newSyntaxError(file, err)
+		return false, newSyntaxError(file, err)
 	}
 	stages, arguments := splitStages(result.AST.Children)
 	if len(stages) == 0 {
-		return layer{}, refuse(file, "it has no FROM: begin it with ARG BASE_IMAGE and FROM ${BASE_IMAGE}")
+		return false, refuse(file, "it has no FROM: begin it with ARG BASE_IMAGE and FROM ${BASE_IMAGE}")
 	}
 	chain, base := lineage(stages, arguments, result.EscapeToken)
 	if base != baseImage {
 		from := chain[len(chain)-1].from
-		return layer{}, &FileError{Path: file, Line: from.StartLine, Message: visible(fmt.Sprintf(
+		return false, &FileError{Path: file, Line: from.StartLine, Message: visible(fmt.Sprintf(
 			"the image is built on %q and not on the agent's image, so there would be no agent in it: "+
 				"write ARG BASE_IMAGE in the first line and FROM ${BASE_IMAGE} here, or use an image as it is with --image IMAGE", word(from, 0)))}
 	}
 	if err := checkEntitlements(file, result.AST.Children); err != nil {
-		return layer{}, err
+		return false, err
 	}
-	facts := layer{sandboxUser: endsAsAgent(chain)}
-	for _, node := range result.AST.Children {
-		facts.sources = append(facts.sources, contextSources(node)...)
-	}
-	if slices.Contains(facts.sources, wholeContext) {
-		facts.sources = []string{wholeContext}
-	}
-	return facts, nil
+	return endsAsAgent(chain), nil
 }
 
 // stage is a FROM and what follows it.
@@ -143,36 +129,6 @@ func (m metaArguments) Keys() []string {
 	return all
 }
 
-// wholeContext is the source that stands for all files.
-const wholeContext = "."
-
-// contextSources returns what an instruction takes from the context.
-func contextSources(node *parser.Node) (sources []string) {
-	switch strings.ToLower(node.Value) {
-	case "copy", "add":
-		if slices.ContainsFunc(node.Flags, func(flag string) bool { return strings.HasPrefix(flag, "--from=") }) {
-			return nil
-		}
-		// The last word is where to.
-		for source := node.Next; source != nil && source.Next != nil; source = source.Next {
-			if !remote(source.Value) && !heredoc(source.Value) {
-				sources = append(sources, contextPath(source.Value))
-			}
-		}
-	case "run":
-		for _, flag := range node.Flags {
-			if source, ok := mountedSource(flag); ok {
-				sources = append(sources, source)
-			}
-		}
-	case "onbuild": // done by a later stage that is built on this one
-		for _, done := range triggered(node) {
-			sources = append(sources, contextSources(done)...)
-		}
-	}
-	return sources
-}
-
 // triggered returns the instruction that an ONBUILD is for.
 func triggered(node *parser.Node) []*parser.Node {
 	if node.Next == nil {
@@ -182,58 +138,6 @@ func triggered(node *parser.Node) []*parser.Node {
 		child.StartLine = node.StartLine // the parser leaves it out
 	}
 	return node.Next.Children
-}
-
-// contextPath returns a source as a path in the context. One that has to be
-// worked out first may be any of it.
-func contextPath(source string) string {
-	if strings.ContainsAny(source, "$\\`'\"") {
-		return wholeContext
-	}
-	if inside := path.Join("/", source)[1:]; inside != "" {
-		return inside
-	}
-	return wholeContext
-}
-
-// mountedSource returns what a flag of RUN mounts of the context, and false for
-// nothing.
-func mountedSource(flag string) (string, bool) {
-	mount, ok := strings.CutPrefix(flag, "--mount=")
-	if !ok {
-		return "", false
-	}
-	fields, err := csv.NewReader(strings.NewReader(mount)).Read()
-	if err != nil {
-		return wholeContext, true
-	}
-	kind, from, source := "bind", "", ""
-	for _, field := range fields {
-		key, value, _ := strings.Cut(field, "=")
-		switch strings.ToLower(strings.TrimSpace(key)) {
-		case "type":
-			kind = strings.ToLower(value)
-		case "from":
-			from = value
-		case "source", "src":
-			source = value
-		}
-	}
-	// A kind that an argument fills in may be this one.
-	return contextPath(source), from == "" && (kind == "bind" || strings.Contains(kind, "$"))
-}
-
-// remote tells whether ADD fetches a source.
-func remote(source string) bool {
-	return slices.ContainsFunc([]string{"http://", "https://", "git://", "ssh://", "git@"}, func(prefix string) bool {
-		return strings.HasPrefix(source, prefix)
-	})
-}
-
-// heredoc tells whether a source stands in the Dockerfile itself.
-func heredoc(source string) bool {
-	found, err := parser.ParseHeredoc(source)
-	return err == nil && found != nil
 }
 
 // endsAsAgent tells whether the last USER of the stages, from the last one

@@ -10,54 +10,6 @@ import (
 
 const head = "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\n"
 
-func TestContextSources(t *testing.T) {
-	for _, tc := range []struct {
-		name, steps string
-		want        []string
-	}{
-		{"nothing", "RUN true", nil},
-		{"COPY", "COPY a /b", []string{"a"}},
-		{"COPY in lower case", "copy a /b", []string{"a"}},
-		{"COPY as JSON", `COPY ["a", "b", "/c/"]`, []string{"a", "b"}},
-		{"COPY with flags", "COPY --chown=agent --link a /b", []string{"a"}},
-		{"COPY of everything", "COPY . /b", []string{"."}},
-		{"COPY of everything and more", "COPY a ./ /b/", []string{"."}},
-		{"COPY of another spelling", "COPY /a/./b/ ../../c /d/", []string{"a/b", "c"}},
-		{"COPY with a pattern", "COPY a*/?.sh /b/", []string{"a*/?.sh"}},
-		{"COPY with an argument", "ARG x\nCOPY a $x /b", []string{"."}},
-		{"COPY with an escape", `COPY a\ b /b`, []string{"."}},
-		{"COPY with quotes", `COPY 'a' /b`, []string{"."}},
-		{"COPY of a stage", "COPY --from=0 /a /b", nil},
-		{"COPY of an image", "COPY --chmod=755 --from=busybox:1 /bin/sh /b", nil},
-		{"COPY of a heredoc", "COPY <<EOF /b\nhello a /c\nEOF", nil},
-		{"COPY of heredocs", "COPY <<one <<-\"two\" /b/\n1\none\n2\ntwo", nil},
-		{"COPY of a heredoc and a file", "COPY <<EOF a /b/\nhello\nEOF", []string{"a"}},
-		{"ADD", "ADD a.tar /b", []string{"a.tar"}},
-		{"ADD of an address", "ADD https://example.com/a.tar /b", nil},
-		{"ADD of a repository", "ADD git@github.com:a/b.git /b", nil},
-		{"ADD of both", "ADD https://example.com/a.tar b /c/", []string{"b"}},
-		{"RUN with a cache", "RUN --mount=type=cache,target=/c true", nil},
-		{"RUN with a secret", "RUN --mount=type=secret,id=x true", nil},
-		{"RUN with the context", "RUN --mount=type=bind,target=/c true", []string{"."}},
-		{"RUN with the context, quoted", `RUN --mount="type=bind,target=/c" true`, []string{"."}},
-		{"RUN with the default kind", "RUN --mount=target=/c true", []string{"."}},
-		{"RUN with a kind that is an argument", "ARG k\nRUN --mount=type=$k,source=a,target=/c true", []string{"a"}},
-		{"RUN with a part of the context", "RUN --mount=type=cache,target=/d --mount=target=/c,source=a true", []string{"a"}},
-		{"RUN with another part", "RUN --mount=target=/c,src=/a/b true", []string{"a/b"}},
-		{"RUN with a part that is an argument", "ARG x\nRUN --mount=target=/c,source=$x true", []string{"."}},
-		{"RUN with a stage", "RUN --mount=type=bind,from=0,target=/c true", nil},
-		{"RUN with a heredoc", "RUN <<EOF\nCOPY a /b\nEOF", nil},
-		{"several", "COPY a /a\nRUN true\nADD b /b", []string{"a", "b"}},
-		{"a comment", "# COPY a /b\nRUN echo COPY a /b", nil},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			got, err := readLayer("Dockerfile.sandbox", []byte(head+tc.steps+"\n"))
-			assert.NilError(t, err)
-			assert.DeepEqual(t, got.sources, tc.want)
-		})
-	}
-}
-
 func TestLayerUser(t *testing.T) {
 	for _, tc := range []struct {
 		name, dockerfile string
@@ -74,7 +26,7 @@ func TestLayerUser(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := readLayer("Dockerfile.sandbox", []byte(tc.dockerfile))
 			assert.NilError(t, err)
-			assert.Equal(t, got.sandboxUser, tc.want)
+			assert.Equal(t, got, tc.want)
 		})
 	}
 }
@@ -149,6 +101,41 @@ func TestLayerAsksForTooMuch(t *testing.T) {
 			assert.ErrorContains(t, err, "Dockerfile.sandbox:3: "+tc.refused)
 		})
 	}
+}
+
+func TestBuildsWithoutANetwork(t *testing.T) {
+	for _, tc := range []struct{ steps, refused string }{
+		{"ADD a.tar b*/c /x/", ""},
+		{"COPY a$b /x", ""},
+		{"RUN curl https://example.com", ""}, // fails by itself
+		{"ADD https://example.com/a /x", "Dockerfile.sandbox:3: ADD https://example.com/a: "},
+		{"add --chmod=755 a http://169.254.169.254/latest /x", "Dockerfile.sandbox:3: ADD http://169.254.169.254/latest: "},
+		{"ADD git@example.com:a/b.git /x", "ADD git@example.com:a/b.git: "},
+		{`ADD ["a", "https://example.com/a", "/x"]`, "ADD https://example.com/a: "},
+		{"ARG A=https://example.com/a\nADD $A /x", "Dockerfile.sandbox:4: ADD $A: "},
+		{`ADD h\ttps://example.com /x`, "Dockerfile.sandbox:3: ADD "},
+		{"ONBUILD ADD https://example.com/a /x", "Dockerfile.sandbox:3: ADD https://example.com/a: "},
+	} {
+		t.Run(tc.steps, func(t *testing.T) {
+			p := Project{File: "Dockerfile.sandbox", Dockerfile: []byte(head + tc.steps + "\n"), NoNetwork: true}
+			err := p.checkOffline()
+			if tc.refused == "" {
+				assert.NilError(t, err)
+				return
+			}
+			assert.ErrorContains(t, err, tc.refused)
+			p.NoNetwork = false
+			assert.NilError(t, p.checkOffline())
+		})
+	}
+	packages := Project{File: "dependencies", Packages: []Package{{Name: "jq"}}, NoNetwork: true}
+	assert.ErrorContains(t, packages.checkOffline(), `building dependencies: installing packages needs a network, and [image] network is "none"`)
+}
+
+func TestNothingIsBuiltWithoutApproval(t *testing.T) {
+	p := findProject(t, newProject(t, map[string]string{sandboxDockerfile: plainLayer}))
+	_, err := (&Builder{}).Ensure(t.Context(), Request{Agent: "shell", Project: &p}) // no engine is asked
+	assert.Error(t, err, "building "+p.File+": not approved")
 }
 
 func FuzzReadLayer(f *testing.F) {

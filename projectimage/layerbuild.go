@@ -42,6 +42,9 @@ func projectSpec(agent buildSpec, req Request) buildSpec {
 // ensureProject makes sure of a project's layer, and of the agent's image when
 // the layer has to be built.
 func (b *Builder) ensureProject(ctx context.Context, agent buildSpec, req Request) (Image, error) {
+	if req.Project.own() && !req.Project.Approved {
+		return Image{}, fmt.Errorf("building %s: not approved", req.Project.File)
+	}
 	spec := projectSpec(agent, req)
 	if !req.force() {
 		if image, found, err := b.lookupLayer(ctx, spec); err != nil || found {
@@ -82,7 +85,10 @@ func (b *Builder) buildLayer(ctx context.Context, spec buildSpec, base Image, no
 	for _, note := range spec.project.Notes {
 		b.Progress.notice("%s", visible(note))
 	}
-	if spec.project.digest != "" {
+	if err := spec.project.checkOffline(); err != nil {
+		return Image{}, err
+	}
+	if spec.project.own() {
 		folder, err := openProjectFolder(spec.project.Root)
 		if err == nil && folder == nil {
 			err = refuse(projectPath(spec.project.Root, ""), "somebody removed it just now")
@@ -91,10 +97,12 @@ func (b *Builder) buildLayer(ctx context.Context, spec buildSpec, base Image, no
 			return Image{}, err
 		}
 		defer func() { _ = folder.Close() }()
-		spec.ignored = spec.project.context
-		if spec.context, err = contextFiles(folder, spec.ignored, nil); err != nil {
+		spec.ignored = spec.project.ignored
+		files, err := contextFiles(folder, spec.ignored)
+		if err != nil {
 			return Image{}, fmt.Errorf("reading what %s may copy: %w", spec.project.File, err)
 		}
+		spec.context = newVerifiedFS(files, spec.project.files)
 	}
 	return b.buildOn(ctx, spec, base.ID, kindProject, noCache)
 }

@@ -140,8 +140,8 @@ func whyAnother(all []Stored, agent, spec buildSpec) string {
 	}
 	if !slices.Contains(last.Tags, projectTag(spec.labels[labelAgent], last.Base, *spec.project)) {
 		file := path.Join(projectFolder, filepath.Base(spec.project.File))
-		if spec.project.digest != "" {
-			file += ", or a file that it may copy,"
+		if spec.project.contextDigest() != "" {
+			file += ", or a file beside it,"
 		}
 		why = append(why, file+" changed")
 	}

@@ -37,7 +37,7 @@ func TestOutlook(t *testing.T) {
 	oldBase := with(func(r *Request) { r.Base = "debian:1" })
 	oldFile := with(func(r *Request) { r.Project = dockerfile("old") })
 	oldBoth := with(func(r *Request) { r.Base, r.Project = "debian:1", dockerfile("old") })
-	copies := with(func(r *Request) { r.Project = dockerfile("new"); r.Project.digest = "1" })
+	copies := with(func(r *Request) { r.Project = dockerfile("new"); r.Project.files = []*contextPart{{path: "a"}} })
 	packages := with(func(r *Request) {
 		r.Project = &Project{Root: "/src/shop", File: "/src/shop/.agent-loop/dependencies", Dockerfile: []byte("x"), Packages: []Package{{Name: "jq"}}}
 	})
@@ -77,7 +77,7 @@ func TestOutlook(t *testing.T) {
 			why: `the base debian:2 is another one now: to build on it, run "docker ralph image build"`,
 		},
 		{name: "Dockerfile changed", req: now, stored: []Stored{layer(oldFile, 0)}, change: ChangeBuild, why: ".agent-loop/Dockerfile.sandbox changed"},
-		{name: "copied file changed", req: copies, stored: []Stored{layer(now, 0)}, change: ChangeBuild, why: ".agent-loop/Dockerfile.sandbox, or a file that it may copy, changed"},
+		{name: "copied file changed", req: copies, stored: []Stored{layer(now, 0)}, change: ChangeBuild, why: ".agent-loop/Dockerfile.sandbox, or a file beside it, changed"},
 		{name: "packages changed", req: packages, stored: []Stored{layer(now, 0)}, change: ChangeBuild, why: ".agent-loop/dependencies changed"},
 		{
 			name: "base changed", req: now, stored: []Stored{agent("debian:1", "sha256:1"), layer(oldBase, 0)},

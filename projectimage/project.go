@@ -2,13 +2,14 @@ package projectimage
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 )
 
@@ -29,14 +30,65 @@ type Project struct {
 	Dockerfile []byte    // as it is in that file, or made from it
 	Packages   []Package // those of a dependencies file
 	Notes      []string  // what the user should know about the files, a sentence each
+	// Approved says that the user has approved [Project.Digest]. Without it
+	// nothing is built or used that a Dockerfile of the repository describes.
+	Approved bool
+	// NoNetwork builds the layer without a network.
+	NoNetwork bool
 
-	context []string // patterns of files that stay out of the build's context
-	digest  string   // of the context's files that the Dockerfile takes, if it takes any, else ""
+	ignored []string       // patterns of files that stay out of the build's context
+	files   []*contextPart // the build's context; empty with a dependencies file
 }
 
 // own tells whether the repository has a Dockerfile of its own, with steps of its
 // own.
 func (p *Project) own() bool { return len(p.Packages) == 0 }
+
+// Digest identifies what a build of the repository's own Dockerfile executes and
+// reaches: the Dockerfile, each file of its context, and whether it has a network.
+// It is empty for a list of packages, which holds nothing but names.
+func (p *Project) Digest() string {
+	if !p.own() {
+		return ""
+	}
+	sum := sha256.New()
+	_, _ = fmt.Fprintf(sum, "docker-ralph build 1\n%x\noffline %t\n", sha256.Sum256(p.Dockerfile), p.NoNetwork)
+	writeParts(sum, p.files)
+	return "sha256:" + hex.EncodeToString(sum.Sum(nil))
+}
+
+// Files returns a short hash for each file that [Project.Digest] covers, to tell
+// later which ones have changed.
+func (p *Project) Files() map[string]string {
+	if !p.own() {
+		return nil
+	}
+	short := func(write func(io.Writer)) string {
+		sum := sha256.New()
+		write(sum)
+		return hex.EncodeToString(sum.Sum(nil))[:16]
+	}
+	files := map[string]string{}
+	for _, part := range p.files {
+		if !part.mode.IsDir() {
+			files[part.path] = short(part.write)
+		}
+	}
+	// It is built even where .dockerignore excludes it, and may be a link.
+	files[sandboxDockerfile] = short(func(w io.Writer) { _, _ = w.Write(p.Dockerfile) })
+	return files
+}
+
+// contextDigest is the digest of the context in the image's tag. It is empty for
+// a Dockerfile alone, whose content is in the tag anyway.
+func (p *Project) contextDigest() string {
+	if len(p.files) == 0 || len(p.files) == 1 && p.files[0].path == sandboxDockerfile {
+		return ""
+	}
+	sum := sha256.New()
+	writeParts(sum, p.files)
+	return hex.EncodeToString(sum.Sum(nil))
+}
 
 // FindProject returns the layer that the project in a main work tree's root
 // asks for, and false when it asks for none. The repository is not trusted:
@@ -72,48 +124,22 @@ func FindProject(ctx context.Context, mainRoot string) (Project, bool, error) {
 	return p, len(p.Packages) > 0, nil
 }
 
-// complete checks the project's own Dockerfile, and finds out what decides a
-// rebuild besides it.
+// complete checks the project's own Dockerfile and reads its context.
 func (p *Project) complete(ctx context.Context, folder *os.Root) error {
-	facts, err := readLayer(p.File, p.Dockerfile)
+	agent, err := readLayer(p.File, p.Dockerfile)
 	if err != nil {
 		return err
 	}
-	if !facts.sandboxUser {
+	if !agent {
 		p.Notes = append(p.Notes, fmt.Sprintf("%s ends as another user than agent: a sandbox is for agent, so let its last instruction be USER agent", p.File))
 	}
-	if len(facts.sources) == 0 {
-		return nil
-	}
-	if p.context, err = readIgnored(folder, p.Root); err != nil {
+	if p.ignored, err = readIgnored(folder, p.Root); err != nil {
 		return err
 	}
-	p.digest, err = contextDigest(ctx, folder, p.context, facts.sources)
-	if err != nil {
-		return fmt.Errorf("reading what %s may copy: %w", p.File, explainLink(folder, p.Root, err))
+	if p.files, err = readContext(ctx, folder, p.ignored); err != nil {
+		return fmt.Errorf("reading what %s may copy: %w", p.File, err)
 	}
 	return nil
-}
-
-// explainLink names the link that keeps a file from being read: a [os.Root] tells only
-// that the path leads elsewhere.
-func explainLink(folder *os.Root, mainRoot string, err error) error {
-	failure, ok := errors.AsType[*fs.PathError](err)
-	if !ok || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-		return err
-	}
-	path := ""
-	for part := range strings.SplitSeq(filepath.ToSlash(failure.Path), "/") {
-		path = filepath.Join(path, part)
-		info, statErr := folder.Lstat(path)
-		if statErr != nil {
-			break
-		}
-		if info.Mode()&fs.ModeSymlink != 0 {
-			return refuse(projectPath(mainRoot, path), "it is a symbolic link, which may only lead to something else in "+projectFolder+", by a relative path")
-		}
-	}
-	return err
 }
 
 func projectPath(mainRoot, name string) string {

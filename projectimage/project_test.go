@@ -3,6 +3,8 @@ package projectimage
 import (
 	"context"
 	"errors"
+	"io"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -154,7 +156,7 @@ func TestFindProjectFollowsLinksInItsFolder(t *testing.T) {
 	assert.DeepEqual(t, names(findProject(t, root).Packages), []string{"jq"})
 }
 
-func TestContextDecidesTheTag(t *testing.T) {
+func TestContextDecidesTagAndApproval(t *testing.T) {
 	const copies = "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nCOPY tools /srv\n"
 	tag := func(t *testing.T, root string) string { return projectTag("claude", "base:v1", findProject(t, root)) }
 	for _, tc := range []struct {
@@ -177,15 +179,10 @@ func TestContextDecidesTheTag(t *testing.T) {
 		}, true},
 		{"ignored", copies, "tools/log\n", func(t *testing.T, root string) { writeFile(t, projectPath(root, "tools/log"), "x") }, true},
 		{"ignored but for one", copies, "*\n!tools/a\n", func(t *testing.T, root string) { writeFile(t, projectPath(root, "tools/a"), "x") }, false},
-		{"not copied", copies, "", func(t *testing.T, root string) { writeFile(t, projectPath(root, "notes"), "x") }, true},
-		{"behind a link", copies, "", func(t *testing.T, root string) { writeFile(t, projectPath(root, "elsewhere"), "x") }, false},
-		{"a pattern's", "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nCOPY t*/? /srv/\n", "", func(t *testing.T, root string) { writeFile(t, projectPath(root, "tools/b"), "") }, false},
-		{"not a pattern's", "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nCOPY t*/? /srv/\n", "", func(t *testing.T, root string) { writeFile(t, projectPath(root, "tools/long"), "") }, true},
-		{"what is not there yet", "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nCOPY missing /srv/\n", "", func(t *testing.T, root string) { writeFile(t, projectPath(root, "missing"), "") }, false},
-		{"an argument's", "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nARG X=tools\nCOPY $X /srv\n", "", func(t *testing.T, root string) { writeFile(t, projectPath(root, "notes"), "x") }, false},
-		{"ONBUILD's", "ARG BASE_IMAGE\nFROM ${BASE_IMAGE} AS b\nONBUILD COPY tools /srv/\nFROM b\n", "", func(t *testing.T, root string) { writeFile(t, projectPath(root, "tools/a"), "x") }, false},
+		{"not copied", copies, "", func(t *testing.T, root string) { writeFile(t, projectPath(root, "notes"), "x") }, false},
+		{"nothing is copied", plainLayer, "", func(t *testing.T, root string) { writeFile(t, projectPath(root, "tools/a"), "B") }, false},
+		{"what is ignored", copies, ".dockerignore\ntools\n", func(t *testing.T, root string) { writeFile(t, projectPath(root, ".dockerignore"), ".dockerignore\n") }, false},
 		{"outside of the folder", copies, "", func(t *testing.T, root string) { writeFile(t, filepath.Join(root, "main.go"), "x") }, true},
-		{"nothing copied", plainLayer, "", func(t *testing.T, root string) { writeFile(t, projectPath(root, "tools/a"), "B") }, true},
 		{"a pipe is not part of it", copies, "", func(t *testing.T, root string) {
 			assert.NilError(t, unix.Mkfifo(projectPath(root, "tools/pipe"), 0o644))
 		}, true},
@@ -197,37 +194,89 @@ func TestContextDecidesTheTag(t *testing.T) {
 			}
 			root := newProject(t, files)
 			assert.NilError(t, os.Symlink("a", projectPath(root, "tools/link")))
-			if tc.name == "behind a link" {
-				assert.NilError(t, os.Rename(projectPath(root, "tools"), projectPath(root, "real")))
-				assert.NilError(t, os.Symlink("elsewhere", projectPath(root, "tools")))
-				writeFile(t, projectPath(root, "elsewhere"), "1")
-			}
-			before := tag(t, root)
-			assert.Equal(t, tag(t, root), before)
+			before := findProject(t, root)
+			assert.Equal(t, tag(t, root), projectTag("claude", "base:v1", before))
 			tc.change(t, root)
-			assert.Equal(t, tag(t, root) == before, tc.same)
+			after := findProject(t, root)
+			assert.Equal(t, tag(t, root) == projectTag("claude", "base:v1", before), tc.same)
+			assert.Equal(t, after.Digest() == before.Digest(), tc.same, "what is approved is what is built")
 		})
 	}
 }
 
-// What is copied may be behind a link, but not outside.
-func TestLinksThatCannotBeFollowed(t *testing.T) {
-	for name, tc := range map[string]struct{ copied, target string }{
-		"out of the folder":       {"sub/tool", "/usr/bin"},
-		"absolute, within":        {"sub", ""}, // to the folder's own path
-		"in a circle":             {"sub", "sub"},
-		"to the folder's outside": {"sub/config", "../.git"},
+func TestDigestOfADockerfileAlone(t *testing.T) {
+	root := newProject(t, map[string]string{sandboxDockerfile: plainLayer})
+	p := findProject(t, root)
+	assert.Equal(t, p.contextDigest(), "", "the tag is that of the format")
+	writeFile(t, projectPath(root, sandboxDockerfile), plainLayer+"\n")
+	changed := findProject(t, root)
+	assert.Assert(t, changed.Digest() != p.Digest())
+	assert.Assert(t, changed.Files()[sandboxDockerfile] != p.Files()[sandboxDockerfile])
+
+	// .dockerignore cannot hide the Dockerfile itself, not even behind a link.
+	root = newProject(t, map[string]string{".dockerignore": "*\n", "real": plainLayer})
+	assert.NilError(t, os.Symlink("real", projectPath(root, sandboxDockerfile)))
+	p = findProject(t, root)
+	writeFile(t, projectPath(root, "real"), plainLayer+"RUN true\n")
+	changed = findProject(t, root)
+	assert.Assert(t, changed.Digest() != p.Digest())
+	assert.Assert(t, changed.Files()[sandboxDockerfile] != p.Files()[sandboxDockerfile])
+
+	packages := findProject(t, newProject(t, map[string]string{dependenciesFile: "jq\n"}))
+	assert.Equal(t, packages.Digest(), "", "names need no approval")
+}
+
+// TestOnlyWhatWasReadIsSent changes files between the approval and the build.
+func TestOnlyWhatWasReadIsSent(t *testing.T) {
+	for _, tc := range []struct {
+		name, want string
+		change     func(t *testing.T, root string)
+	}{
+		{"nothing", "", func(*testing.T, string) {}},
+		{"content of the same length", "tools/a changed during the build", func(t *testing.T, root string) { writeFile(t, projectPath(root, "tools/a"), "B") }},
+		{"more content", "tools/a changed during the build", func(t *testing.T, root string) { writeFile(t, projectPath(root, "tools/a"), "AA") }},
+		{"mode", "tools/a changed during the build", func(t *testing.T, root string) { assert.NilError(t, os.Chmod(projectPath(root, "tools/a"), 0o755)) }},
+		{"new file", "tools/new changed during the build", func(t *testing.T, root string) { writeFile(t, projectPath(root, "tools/new"), "") }},
+		{"hard link to other content", "tools/b changed during the build", func(t *testing.T, root string) {
+			assert.NilError(t, os.Remove(projectPath(root, "tools/b")))
+			assert.NilError(t, os.Link(projectPath(root, "tools/a"), projectPath(root, "tools/b")))
+		}},
+		{"hard link to the same content", "", func(t *testing.T, root string) {
+			assert.NilError(t, os.Remove(projectPath(root, "tools/same")))
+			assert.NilError(t, os.Link(projectPath(root, "tools/a"), projectPath(root, "tools/same")))
+		}},
+		{"symbolic link in a file's place", "tools/a changed during the build", func(t *testing.T, root string) {
+			assert.NilError(t, os.Remove(projectPath(root, "tools/a")))
+			assert.NilError(t, os.Symlink("b", projectPath(root, "tools/a")))
+		}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			root := newProject(t, map[string]string{sandboxDockerfile: "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nCOPY " + tc.copied + " /x\n", "real": ""})
-			target := tc.target
-			if target == "" {
-				target = projectPath(root, "real")
+		t.Run(tc.name, func(t *testing.T) {
+			root := newProject(t, map[string]string{sandboxDockerfile: plainLayer, "tools/a": "A", "tools/b": "b", "tools/same": "A"})
+			p := findProject(t, root)
+			tc.change(t, root)
+			folder, err := openProjectFolder(root)
+			assert.NilError(t, err)
+			defer func() { _ = folder.Close() }()
+			files, err := contextFiles(folder, nil)
+			assert.NilError(t, err)
+			sent := newVerifiedFS(files, p.files)
+			err = sent.Walk(t.Context(), "", func(path string, entry fs.DirEntry, err error) error {
+				if err != nil || !entry.Type().IsRegular() {
+					return err
+				}
+				f, err := sent.Open(path)
+				if err != nil {
+					return err
+				}
+				defer func() { _ = f.Close() }()
+				_, err = io.Copy(io.Discard, f)
+				return err
+			})
+			if tc.want == "" {
+				assert.NilError(t, err)
+				return
 			}
-			assert.NilError(t, os.Symlink(target, projectPath(root, "sub")))
-			_, _, err := FindProject(t.Context(), root)
-			assert.Error(t, err, "reading what "+projectPath(root, sandboxDockerfile)+" may copy: "+projectPath(root, "sub")+
-				": it is a symbolic link, which may only lead to something else in .agent-loop, by a relative path")
+			assert.ErrorContains(t, err, tc.want)
 		})
 	}
 }
@@ -236,7 +285,7 @@ func TestIgnoreFiles(t *testing.T) {
 	const copies = "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nCOPY . /srv\n"
 	t.Run("the Dockerfile's own wins", func(t *testing.T) {
 		root := newProject(t, map[string]string{sandboxDockerfile: copies, ".dockerignore": "a\n", sandboxDockerfile + ".dockerignore": "b\n"})
-		assert.DeepEqual(t, findProject(t, root).context, []string{"b"})
+		assert.DeepEqual(t, findProject(t, root).ignored, []string{"b"})
 	})
 	t.Run("bad pattern", func(t *testing.T) {
 		root := newProject(t, map[string]string{sandboxDockerfile: copies, ".dockerignore": "[\n"})

@@ -19,10 +19,10 @@ func agentTag(agent, base string, dockerfile []byte) string {
 
 // projectTag returns agent-loop-sandbox-{agent}-{project}:v{hash8} for a
 // project's layer on the image baseTag. The hash is over the base's tag, the
-// Dockerfile, and the digest of the files that it may copy if it copies any. It
+// Dockerfile, and the digest of the files beside it if there are any. It
 // needs no separators: the base's tag ends in a hash of its own.
 func projectTag(agent, baseTag string, p Project) string {
-	sum := sha256.Sum256([]byte(baseTag + string(p.Dockerfile) + p.digest))
+	sum := sha256.Sum256([]byte(baseTag + string(p.Dockerfile) + p.contextDigest()))
 	return tagPrefix + agent + "-" + projectName(p.Root) + ":v" + hex.EncodeToString(sum[:])[:8]
 }
 

@@ -40,7 +40,7 @@ func TestProjectTag(t *testing.T) {
 	for name, other := range map[string]string{
 		"base":    projectTag("claude", "agent-loop-sandbox-claude:v3a8f2b1d", p),
 		"content": projectTag("claude", "agent-loop-sandbox-claude:v3a8f2b1c", Project{Root: p.Root, Dockerfile: []byte("FROM x\n")}),
-		"context": projectTag("claude", "agent-loop-sandbox-claude:v3a8f2b1c", Project{Root: p.Root, Dockerfile: p.Dockerfile, digest: "00"}),
+		"context": projectTag("claude", "agent-loop-sandbox-claude:v3a8f2b1c", Project{Root: p.Root, Dockerfile: p.Dockerfile, files: []*contextPart{{path: "a"}}}),
 		"agent":   projectTag("codex", "agent-loop-sandbox-claude:v3a8f2b1c", p),
 		"project": projectTag("claude", "agent-loop-sandbox-claude:v3a8f2b1c", Project{Root: "/src/kibana", Dockerfile: p.Dockerfile}),
 	} {

@@ -271,6 +271,9 @@ func (h Host) ensurer(at place, opts Options) *lifecycle.Ensurer {
 				return nil
 			}
 			req := at.request
+			if err := h.approveBuild(ctx, req.Project); err != nil {
+				return err
+			}
 			req.Rebuild = opts.Rebuild
 			_, err := h.builder(at.api).Ensure(ctx, req)
 			return err

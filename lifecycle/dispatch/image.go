@@ -22,6 +22,7 @@ func imageRequest(ctx context.Context, wt scope.Worktree, cfg config.Effective) 
 	}
 	project, found, err := projectimage.FindProject(ctx, root)
 	if found {
+		project.NoNetwork = cfg.Image.Network == config.BuildNetworkNone
 		req.Project = &project
 	}
 	return req, err

@@ -41,6 +41,9 @@ func BuildImage(ctx context.Context, h Host, opts ImageBuild) (ref string, err e
 	if s.cfg.Sandbox.Driver == config.DriverDockerSandbox {
 		h.report("Warning: sandboxes of the driver docker-sandbox are not made from this image, but from Docker's own")
 	}
+	if err := h.approveBuild(ctx, s.req.Project); err != nil {
+		return "", err
+	}
 	api, err := connected()
 	if err != nil {
 		return "", err

@@ -42,6 +42,11 @@ func (j *job) decide(ctx context.Context, connected func() (API, error)) (err er
 	if j.at, err = j.choose(ctx, j.wt, j.cfg, req, connected); err != nil {
 		return err
 	}
+	if j.at.build && j.opts.Command != taskCommand { // which makes do with the sandbox that exists
+		if err := j.approveBuild(ctx, req.Project); err != nil {
+			return err
+		}
+	}
 	j.at.config = files
 	j.at.inspect = &inspection{host: j.Host, root: j.wt.Root, mode: j.opts.CredScan, connected: connected}
 	if j.spec, err = j.Host.spec(j.wt, j.cfg, j.at); err != nil {

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle/selftest"
 	"github.com/docker-ralph/docker-ralph/projectimage"
 	"github.com/docker-ralph/docker-ralph/scope"
@@ -194,12 +196,21 @@ func (m *machine) Project(ctx context.Context) (func(context.Context) (selftest.
 	case findErr != nil:
 		return nil, findErr
 	}
+	project.NoNetwork = cfg.Image.Network == config.BuildNetworkNone
 	return func(ctx context.Context) (selftest.Image, error) {
 		if !m.at.build {
 			return selftest.Image{}, selftest.Skip(fmt.Sprintf("with the %s driver, the image %s is %s", m.at.kind, m.at.image, asItIs))
 		}
+		if err := m.approveBuild(ctx, &project); err != nil {
+			return selftest.Image{}, selftest.Skip(withHints(err))
+		}
 		return m.ensureImage(ctx, projectimage.Request{Agent: cfg.Agent.Name, Base: cfg.Image.Base, Project: &project})
 	}, nil
+}
+
+// withHints is an error with its hints in one line.
+func withHints(err error) string {
+	return strings.Join(append([]string{err.Error()}, hint.Of(err)...), ": ")
 }
 
 // anyScope makes a work tree enough: it need not be on a branch or have an

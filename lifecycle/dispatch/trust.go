@@ -3,32 +3,125 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/lifecycle/printable"
+	"github.com/docker-ralph/docker-ralph/projectimage"
 	"github.com/docker-ralph/docker-ralph/scope"
 	"github.com/docker-ralph/docker-ralph/scope/worktrees"
 )
 
-// Trust approves what the ralph.toml of the work tree that dir is in asks
-// for, or takes all approvals of the repository back. It returns what to tell
-// the user.
-func Trust(ctx context.Context, dir, stateDir string, revoke bool) (string, error) {
-	wt, err := scope.Detect(ctx, dir, anyScope)
+// Trust shows what the repository of the current directory asks for, and approves
+// it if the user says so, or with force.
+func Trust(ctx context.Context, h Host, force bool) error {
+	wt, err := h.trusted(ctx)
 	if err != nil {
-		return "", err
+		return err
 	}
-	store := config.NewTrustStore(stateDir)
-	if revoke {
-		return "No setting of " + wt.Root + " is approved any more, nor of another work tree of its repository.", revokeAll(ctx, store, wt)
-	}
-	cfg, err := loadConfig(config.Sources{Root: wt.Root, UserDir: stateDir})
+	pending, err := h.pending(ctx, wt)
 	if err != nil {
-		return "", err
+		return err
 	}
-	if len(cfg.Widening) == 0 {
-		return "The ralph.toml of " + wt.Root + " asks for nothing that needs approval.", nil
+	out := printable.NewWriter(h.Stdout)
+	if len(pending) == 0 {
+		_, err = fmt.Fprintf(out, "Nothing in %s needs approval.\n", wt.Root)
+		return err
 	}
-	return Describe(cfg.Widening) + "Approved.", store.Approve(wt.Root, cfg.WideningDigest())
+	for _, p := range pending {
+		if _, err := fmt.Fprint(out, p.text); err != nil {
+			return err
+		}
+	}
+	if err := h.agreeToTrust(ctx, force); err != nil {
+		return err
+	}
+	for _, p := range pending {
+		if err := p.approve(); err != nil {
+			return err
+		}
+	}
+	_, err = fmt.Fprintln(out, "Approved.")
+	return err
+}
+
+func (h Host) agreeToTrust(ctx context.Context, force bool) error {
+	switch {
+	case force:
+		return nil
+	case h.Confirm == nil:
+		return hint.Wrap(errors.New("refusing to approve without confirmation"), "review the list, then run %q", "docker ralph trust --force")
+	}
+	yes, err := h.Confirm(ctx, "Approve?")
+	if err == nil && !yes {
+		err = errors.New("nothing was approved")
+	}
+	return err
+}
+
+// trusted finds the work tree that approvals are for. The image of a folder that
+// is in no repository can be built by the self-test.
+func (h Host) trusted(ctx context.Context) (scope.Worktree, error) {
+	wt, err := scope.Detect(ctx, h.Dir, anyScope)
+	if errors.Is(err, scope.ErrNotRepository) {
+		if _, found, _ := projectimage.FindProject(ctx, h.Dir); found {
+			return scope.Worktree{Root: h.Dir, MainRoot: h.Dir}, nil
+		}
+	}
+	return wt, err
+}
+
+// pendingApproval is something that waits for the user's approval.
+type pendingApproval struct {
+	text    string
+	approve func() error
+}
+
+// pending lists what is not approved yet.
+func (h Host) pending(ctx context.Context, wt scope.Worktree) ([]pendingApproval, error) {
+	store := config.NewTrustStore(h.StateDir)
+	cfg, err := loadConfig(config.Sources{Root: wt.Root, UserDir: h.StateDir})
+	if err != nil {
+		return nil, err
+	}
+	var all []pendingApproval
+	err = trustedInMain(ctx, store, wt, cfg, store.Require(cfg))
+	if _, untrusted := errors.AsType[*config.UntrustedError](err); untrusted {
+		all = append(all, pendingApproval{Describe(cfg.Widening), func() error { return store.Approve(wt.Root, cfg.WideningDigest()) }})
+	} else if err != nil {
+		return nil, err
+	}
+	req, err := imageRequest(ctx, wt, cfg)
+	if err != nil || req.Project == nil || req.Project.Digest() == "" {
+		return all, err
+	}
+	build, err := buildApproval(store, req.Project)
+	if err != nil {
+		return nil, err
+	}
+	return appendPending(all, store, build)
+}
+
+func appendPending(all []pendingApproval, store config.TrustStore, a approval) ([]pendingApproval, error) {
+	approved, err := a.approved(store)
+	if err != nil || approved {
+		return all, err
+	}
+	return append(all, pendingApproval{a.describe(), func() error { return store.ApproveFiles(a.root, a.digest, a.files) }}), nil
+}
+
+// Revoke forgets all approvals of the repository of the current directory.
+func Revoke(ctx context.Context, h Host) error {
+	wt, err := h.trusted(ctx)
+	if err != nil {
+		return err
+	}
+	if err := revokeAll(ctx, config.NewTrustStore(h.StateDir), wt); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(printable.NewWriter(h.Stdout), "Revoked all approvals of %s and of the other worktrees of its repository.\n", wt.Root)
+	return err
 }
 
 // revokeAll takes the approvals of all work trees of a repository back: linked ones

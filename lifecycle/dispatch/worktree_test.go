@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -247,8 +248,8 @@ func TestWorktreesHaveTheApprovalsOfTheMainOne(t *testing.T) {
 	}
 	var untrusted *config.UntrustedError
 	assert.Assert(t, errors.As(configure(path), &untrusted))
-	_, err = Trust(t.Context(), h.Dir, h.StateDir, false)
-	assert.NilError(t, err)
+	h.Stdout = io.Discard
+	assert.NilError(t, Trust(t.Context(), h, true))
 	assert.NilError(t, configure(path))
 	_, err = scope.Detect(t.Context(), claims, h.getenv)
 	assert.ErrorContains(t, err, "which is not for a work tree there")
@@ -259,6 +260,7 @@ func TestWorktreesHaveTheApprovalsOfTheMainOne(t *testing.T) {
 // Whichever work tree one is in, none has an approval afterwards.
 func TestRevokingIsForTheWholeRepository(t *testing.T) {
 	h, _ := treeHost(t)
+	h.Stdout = io.Discard
 	roots := []string{h.Dir}
 	for _, name := range []string{"x", "y"} {
 		path, err := AddWorktree(t.Context(), h, Worktree{Name: name})
@@ -270,14 +272,14 @@ func TestRevokingIsForTheWholeRepository(t *testing.T) {
 		var digests []string
 		for _, root := range roots {
 			assert.NilError(t, os.WriteFile(filepath.Join(root, "ralph.toml"), []byte("[sandbox.network]\npolicy = \"allow-all\"\n"), 0o600))
-			_, err := Trust(t.Context(), root, h.StateDir, false)
-			assert.NilError(t, err)
+			h.Dir = root
+			assert.NilError(t, Trust(t.Context(), h, true))
 			cfg, err := loadConfig(config.Sources{Root: root, UserDir: h.StateDir})
 			assert.NilError(t, err)
 			digests = append(digests, cfg.WideningDigest())
 		}
-		_, err := Trust(t.Context(), from, h.StateDir, true)
-		assert.NilError(t, err)
+		h.Dir = from
+		assert.NilError(t, Revoke(t.Context(), h))
 		for i, root := range roots {
 			approved, err := store.Approved(root, digests[i])
 			assert.NilError(t, err)

@@ -1,0 +1,55 @@
+package projectimage
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/moby/buildkit/frontend/dockerfile/parser"
+
+	"github.com/docker-ralph/docker-ralph/hint"
+)
+
+// checkOffline refuses what a build without a network cannot do, or would do with
+// the network of the engine itself.
+func (p *Project) checkOffline() error {
+	switch {
+	case !p.NoNetwork:
+		return nil
+	case !p.own():
+		return hint.Wrap(fmt.Errorf("building %s: installing packages needs a network, and [image] network is \"none\"", p.File),
+			"set [image] network to \"default\", or use a base image that has the packages")
+	}
+	result, err := parser.Parse(bytes.NewReader(p.Dockerfile))
+	if err != nil {
+		return newSyntaxError(p.File, err)
+	}
+	return checkAdds(p.File, result.AST.Children)
+}
+
+// checkAdds refuses ADD instructions that may fetch something: the engine would do
+// that itself, from any address that it reaches.
+func checkAdds(file string, nodes []*parser.Node) error {
+	for _, node := range nodes {
+		switch strings.ToLower(node.Value) {
+		case "onbuild":
+			if err := checkAdds(file, triggered(node)); err != nil {
+				return err
+			}
+		case "add":
+			for source := node.Next; source != nil && source.Next != nil; source = source.Next {
+				if !local(source.Value) {
+					return &FileError{Path: file, Line: node.StartLine, Message: visible(fmt.Sprintf(
+						"ADD %s: [image] network is \"none\", so only files of %s can be added, by their plain names", source.Value, projectFolder))}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// local tells whether a source of ADD is certainly a file of the context: neither
+// an address nor made of something that could be one.
+func local(source string) bool {
+	return !strings.ContainsAny(source, ":@$\\`'\"")
+}
