@@ -24,8 +24,8 @@ type Ensurer struct {
 	// LockDir is where the locks are that keep two dispatches of one scope
 	// from making its sandbox twice.
 	LockDir string
-	// Image makes sure that the spec's image is there. It is called just
-	// before a sandbox is made.
+	// Image makes sure that the spec's image is there. It is called before a
+	// sandbox is made, and before the one that it replaces is removed.
 	Image func(ctx context.Context) error
 	// Save makes sure that removing a sandbox loses no work; nil if none can.
 	Save func(ctx context.Context, sb Sandbox) error
@@ -111,7 +111,13 @@ func (e *Ensurer) ensure(ctx context.Context, spec Spec, recreate bool) (Sandbox
 	case sb.State == Unknown:
 		err = e.giveUp(ctx, sb, recreate)
 	case made && sb.State != NotFound:
-		err = e.discard(ctx, own, sb, recreate)
+		err = e.agree(ctx, own, sb, recreate)
+	}
+	if made && err == nil { // before the old sandbox goes: without an image there would be none
+		err = e.Image(ctx)
+	}
+	if made && err == nil && sb.State != NotFound && sb.State != Unknown {
+		err = e.discard(ctx, sb)
 	}
 	if err != nil {
 		return Sandbox{}, err
@@ -197,9 +203,9 @@ func (e *Ensurer) giveUp(ctx context.Context, sb Sandbox, agreed bool) error {
 	return err
 }
 
-// discard removes a sandbox that is to be made anew, if that is what the user
-// wants and nothing runs in it.
-func (e *Ensurer) discard(ctx context.Context, spec Spec, sb Sandbox, agreed bool) error {
+// agree asks whether a sandbox may be recreated. It may not while something runs
+// in it.
+func (e *Ensurer) agree(ctx context.Context, spec Spec, sb Sandbox, agreed bool) error {
 	if sb.State == Running {
 		busy, err := e.Driver.Busy(ctx, sb)
 		if err != nil {
@@ -221,6 +227,11 @@ func (e *Ensurer) discard(ctx context.Context, spec Spec, sb Sandbox, agreed boo
 			return fmt.Errorf("the sandbox %s was left as it is: undo the change of the configuration, or let it be made anew", sb.Name)
 		}
 	}
+	return nil
+}
+
+// discard removes a sandbox that is going to be recreated.
+func (e *Ensurer) discard(ctx context.Context, sb Sandbox) error {
 	if e.Save != nil {
 		if err := e.Save(ctx, sb); err != nil {
 			return err
@@ -230,9 +241,6 @@ func (e *Ensurer) discard(ctx context.Context, spec Spec, sb Sandbox, agreed boo
 }
 
 func (e *Ensurer) create(ctx context.Context, spec Spec) (Sandbox, error) {
-	if err := e.Image(ctx); err != nil {
-		return Sandbox{}, err
-	}
 	why := ""
 	if e.Why != "" {
 		why = " (" + e.Why + ")"
