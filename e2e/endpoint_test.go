@@ -3,7 +3,10 @@
 package e2e
 
 import (
+	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -21,9 +24,12 @@ type gateway struct {
 	asked []string
 }
 
-func (g *gateway) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if r.Header.Get("X-Api-Key") == "sk-revoked" {
+		w.WriteHeader(http.StatusUnauthorized)
+	}
 	g.asked = append(g.asked, r.Method+" "+r.URL.Path+" "+r.Header.Get("X-Api-Key"))
 }
 
@@ -66,5 +72,39 @@ func TestEndpointPassedByName(t *testing.T) {
 		assert.Check(t, is.Contains(res.stderr, `Error: ANTHROPIC_BASE_URL names an address that the network policy "allow-all" blocks`))
 		assert.Check(t, strings.Contains(res.stderr, "Hint: use --network allowlist"), res.stderr)
 		assert.Equal(t, len(own.take()), 0)
+	})
+}
+
+// A missing key is said before the first run, a refused one while the agent tries
+// again, and an endpoint that is not there likewise, each with the variable.
+func TestModelFailuresAreReportedAtOnce(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		own := &gateway{}
+		url := w.serve(t, own)
+		// Like agents it says nothing of what went wrong, and goes on for long.
+		image := w.imageWith(t, "/usr/local/bin/claude", "#!/bin/sh\nset -- /v1/messages\n"+ask+" >/dev/null\nwhile ! test -e .ralph/go; do sleep 0.05; done\nexit 1\n")
+		w.setenv("RALPH_NETWORK", "allowlist")
+		w.setenv("RALPH_AGENT", "claude")
+		w.setenv("RALPH_IMAGE", image)
+		w.ok(t, "task", "create", "a", "Add it")
+		for _, tc := range []struct{ key, endpoint, want string }{
+			{"", "", "Warning: claude has no key: ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN or CLAUDE_CODE_OAUTH_TOKEN is not set\nHint: "},
+			{"sk-revoked", url, " refused the key in ANTHROPIC_API_KEY: it answered 401 Unauthorized\nHint: check ANTHROPIC_API_KEY\n"},
+			{"sk-own", "http://" + w.engine.Gateway + ":9", " connection refused\nHint: check ANTHROPIC_BASE_URL\n"},
+		} {
+			assert.NilError(t, os.RemoveAll(filepath.Join(w.repo, ".ralph", "go")))
+			w.setenv("ANTHROPIC_API_KEY", tc.key)
+			w.setenv("ANTHROPIC_BASE_URL", tc.endpoint)
+			build := start(t, w.docker("ralph", "build", "-n", "1"))
+			eventually(t, func() error {
+				if said := build.stderr.String(); !strings.Contains(said, tc.want) {
+					return fmt.Errorf("%q is not in %q", tc.want, said)
+				}
+				return nil
+			})
+			w.write(t, filepath.Join(w.repo, ".ralph", "go"), "")
+			said := build.wait(t).stderr
+			assert.Equal(t, strings.Count(said, tc.want), 1, said)
+		}
 	})
 }

@@ -33,6 +33,7 @@ type leading struct {
 	provider provider
 	variable string   // gets the sentinel
 	more     []string // further KEY=value pairs
+	key      Key
 }
 
 // Environment returns the KEY=value pairs that lead the agent to the routes,
@@ -47,6 +48,34 @@ func (r Routed) Environment(base string) []string {
 		env = append(env, r.tell(base, r.lead)...)
 	}
 	return env
+}
+
+// Key says where the key of a route is from.
+type Key struct {
+	Variable string // that holds it, or would
+	Endpoint string // variable that names the target; "" if that is the vendor's
+	// Source is how the key was found.
+	Source KeySource
+}
+
+// KeySource is how a key was found.
+type KeySource int
+
+// The sources of keys.
+const (
+	NoKey        KeySource = iota // an endpoint of the user's own is asked without one
+	FromVariable                  // in the environment
+	FromSignIn                    // in the agent's sign-in on this machine
+)
+
+// KeyOf returns where the key of the route with a prefix is from.
+func (r Routed) KeyOf(prefix string) (Key, bool) {
+	for _, l := range r.lead {
+		if "/"+l.provider.name == prefix {
+			return l.key, true
+		}
+	}
+	return Key{}, false
 }
 
 // Router finds the routes of an agent.
@@ -147,11 +176,12 @@ func (r Router) route(ctx context.Context, p provider) (egress.Route, leading, e
 		}
 		route.Target, route.Own, route.Paths = strings.TrimSuffix(own, "/"), true, append(slices.Clone(p.paths), r.EndpointPaths...)
 	}
-	use := func(k key, secret string) {
+	use := func(k key, source KeySource, secret string) {
 		l.variable, route.Headers[k.header] = k.variable, egress.Secret(k.prefix+strings.TrimSpace(secret))
+		l.key = Key{Variable: k.variable, Source: source}
 	}
 	if i := slices.IndexFunc(p.keys, func(k key) bool { return r.value(k.variable) != "" }); i >= 0 {
-		use(p.keys[i], r.value(p.keys[i].variable))
+		use(p.keys[i], FromVariable, r.value(p.keys[i].variable))
 	}
 	secret, open, err := splitHeaders(p.headers, r.value(p.headers))
 	if err != nil {
@@ -165,13 +195,20 @@ func (r Router) route(ctx context.Context, p provider) (egress.Route, leading, e
 	case l.variable != "":
 	case len(secret) > 0 || route.Own: // which gets only the keys that the user says
 		l.variable = p.keys[0].variable // agents do not start without one
+		l.key = Key{Variable: l.variable}
+		if len(secret) > 0 {
+			l.key = Key{Variable: p.headers, Source: FromVariable}
+		}
 	case p.signIn != nil:
 		if k, secret := p.signIn(r, ctx); secret != "" {
-			use(k, secret)
+			use(k, FromSignIn, secret)
 		}
 	}
 	if l.variable == "" {
 		return egress.Route{}, leading{}, nil
+	}
+	if route.Own {
+		l.key.Endpoint = p.endpoint
 	}
 	if err := egress.CheckRoutes([]egress.Route{route}); err != nil {
 		return egress.Route{}, leading{}, fmt.Errorf("keeping the key of %s out of the sandbox: %w", p.name, err)

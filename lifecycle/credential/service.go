@@ -54,6 +54,20 @@ func Services(agent string) []Service {
 	}
 }
 
+// KeyVariables returns the variables of which one has to hold a key for an agent;
+// none for an agent that asks no model, whose model may need no key, or that is not
+// known.
+func KeyVariables(agent string) []string {
+	var names []string
+	for _, s := range Services(agent) {
+		names = append(names, s.Variables...)
+	}
+	if agent == "opencode" || agent == "crush" { // their own files may name a model on this network
+		return nil
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return name == customHeaders })
+}
+
 // Leave takes what Collect returned and leaves the keys on the host that a
 // proxy adds there. present tells whether the proxy has the key of a service.
 // named are the variables that the user asked to pass on: they go in with

@@ -88,8 +88,10 @@ func run(ctx context.Context, h Host, opts Options) (int, error) {
 	return j.do(ctx, env)
 }
 
-// taskCommand is the one that starts no agent.
-const taskCommand = "task"
+const (
+	taskCommand = "task" // the one that starts no agent
+	runCommand  = "run"  // which starts the agent as its user would
+)
 
 // shellCommand is the one that the user works with.
 const shellCommand = "shell"
@@ -128,7 +130,7 @@ func (h Host) attempt(ctx context.Context, r *recovery, at place, spec lifecycle
 	if err := restrict(ctx, at, sb, spec, opts.Command); err != nil {
 		return 0, sb, err
 	}
-	defer h.watchRefused(ctx, at.driver, sb, opts.Command)()
+	defer h.watchRefused(ctx, at, sb, opts.Command)()
 	execute := func() (int, error) {
 		if err := h.bringConfig(ctx, at, sb, at.config, opts.Command); err != nil {
 			return 0, err

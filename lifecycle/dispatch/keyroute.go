@@ -29,7 +29,11 @@ func (h Host) keepKeys(ctx context.Context, cfg config.Effective, at *place, spe
 		return nil
 	}
 	agent := cfg.Agent.Name
-	router := credential.Router{LookupEnv: h.LookupEnv, Home: h.Home, Cloud: cloud, EndpointPaths: cfg.Agent.EndpointPaths, Warn: h.report}
+	warned := false
+	router := credential.Router{LookupEnv: h.LookupEnv, Home: h.Home, Cloud: cloud, EndpointPaths: cfg.Agent.EndpointPaths, Warn: func(message string) {
+		warned = true
+		h.report(message)
+	}}
 	if runtime.GOOS == "darwin" {
 		router.Keychain = credential.KeychainProgram
 	}
@@ -48,6 +52,11 @@ func (h Host) keepKeys(ctx context.Context, cfg config.Effective, at *place, spe
 	}
 	if len(keys.Exposed) > 0 {
 		h.report(fmt.Sprintf("Warning: %s goes into the sandbox, where the agent can read it: %s", strings.Join(keys.Exposed, ", "), why))
+	}
+	if !cloud && !warned && (IsLoop(command) || command == runCommand) {
+		if err := h.missingKey(agent, keys); err != nil {
+			h.warn(err)
+		}
 	}
 	at.keys, spec.Egress.Routes = &keys, keys.Routes
 	return nil

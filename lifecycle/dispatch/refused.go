@@ -54,12 +54,17 @@ func (h Host) tell(r refusals) {
 }
 
 // watchRefused returns a function that reports what was refused since now.
-func (h Host) watchRefused(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, command string) func() {
+// While the command runs, it reports failures on the way to the agent's model.
+func (h Host) watchRefused(ctx context.Context, at place, sb lifecycle.Sandbox, command string) func() {
 	ctx = context.WithoutCancel(ctx)
-	switch d := driver.(type) {
+	switch d := at.driver.(type) {
 	case *container.Driver:
 		if begun := time.Now(); sb.Proxy != "" {
-			return func() { h.tellDecisions(ctx, d, sb, begun) }
+			watch, stop := h.watchModel(ctx, at, sb, begun, command)
+			return func() {
+				stop()
+				h.tellDecisions(ctx, d, sb, begun, watch)
+			}
 		}
 	case *microvm.Driver:
 		if sb.Egress != "" && command != taskCommand {
@@ -71,12 +76,13 @@ func (h Host) watchRefused(ctx context.Context, driver lifecycle.Driver, sb life
 }
 
 // tellDecisions reports what a container's proxy has refused since a moment.
-func (h Host) tellDecisions(ctx context.Context, d *container.Driver, sb lifecycle.Sandbox, since time.Time) {
+func (h Host) tellDecisions(ctx context.Context, d *container.Driver, sb lifecycle.Sandbox, since time.Time, watch *modelWatch) {
 	var found refusals
 	err := decisions(ctx, d, sb, since, false, func(decision egress.Decision) {
 		if decision.Decision == egress.Refused {
 			found.add(decision.Host, decision.Port, decision.Hint, 1)
 		}
+		watch.see(decision)
 	})
 	if err != nil {
 		h.report(fmt.Sprintf("Warning: %v", err))

@@ -179,7 +179,7 @@ type Decision struct {
 	Time time.Time `json:"t"`
 	// Via is the way in: "connect", "http", "sni", "dns" or "route".
 	Via string `json:"via"`
-	// Decision is "allowed" or "refused".
+	// Decision is "allowed", "refused" or "failed".
 	Decision string `json:"decision"`
 	// Host is text that the agent chose: show it by Printable.
 	Host string `json:"host"`
@@ -189,12 +189,17 @@ type Decision struct {
 	Why string `json:"why"`
 	// Hint is the rule that would allow it, for "docker ralph network allow".
 	Hint string `json:"hint,omitempty"`
+	// Route is the prefix of the route whose request has failed.
+	Route string `json:"route,omitempty"`
+	// Status is the status of its response, or 0 if there was none.
+	Status int `json:"status,omitempty"`
 }
 
 // Words of Decision.Decision.
 const (
 	Allowed = "allowed"
 	Refused = "refused"
+	Failed  = "failed" // by a route: the key was refused, or the target not reached
 )
 
 // Ready is the line that the proxy writes once it listens.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -29,6 +30,7 @@ type errandKey struct{}
 type errand struct {
 	verdict egress.Verdict
 	plain   bool                // HTTP without TLS
+	route   string              // prefix of the route that it takes; "" for none
 	change  func(*http.Request) // what makes the outgoing request
 }
 
@@ -159,14 +161,34 @@ func (s *Server) reverseProxy(via string) *httputil.ReverseProxy {
 		ErrorLog:      log.New(io.Discard, "", 0),
 		Rewrite:       func(r *httputil.ProxyRequest) { errandOf(r.In).change(r.Out) },
 		ModifyResponse: func(r *http.Response) error {
-			v := errandOf(r.Request).verdict
+			e := errandOf(r.Request)
+			v := e.verdict
+			if e.route != "" && tellsOfKeys(r, v) {
+				s.journal.failure(e, r.StatusCode, fmt.Sprintf("it answered %d %s", r.StatusCode, http.StatusText(r.StatusCode)))
+			}
 			count(&r.Body, &s.stats.of(v.Host, v.Port).received)
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			s.writeExplained(w, via, errandOf(r).verdict, err)
+			e := errandOf(r)
+			if e.route != "" && !errors.Is(err, context.Canceled) {
+				s.journal.failure(e, 0, networkError(err))
+			}
+			s.writeExplained(w, via, e.verdict, err)
 		},
 	}
+}
+
+// tellsOfKeys reports whether a response says that the key, or the address of an
+// endpoint of the user's own, is wrong.
+func tellsOfKeys(r *http.Response, v egress.Verdict) bool {
+	switch r.StatusCode {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return true
+	case http.StatusNotFound:
+		return v.Own && r.Request.Method == http.MethodPost
+	}
+	return false
 }
 
 // forward sends one request on, to where its verdict allows.

@@ -27,6 +27,18 @@ func (j *journal) decision(via string, v egress.Verdict) {
 	if v.Allowed {
 		d.Decision, d.Hint = egress.Allowed, ""
 	}
+	j.write(d)
+}
+
+// failure notes that a request by a route came to nothing.
+func (j *journal) failure(e errand, status int, why string) {
+	j.write(egress.Decision{
+		Time: time.Now().UTC(), Via: viaRoute, Decision: egress.Failed,
+		Host: e.verdict.Host, Port: e.verdict.Port, Why: why, Route: e.route, Status: status,
+	})
+}
+
+func (j *journal) write(d egress.Decision) {
 	if len(d.Host) > maxLogged {
 		d.Host = d.Host[:maxLogged]
 	}

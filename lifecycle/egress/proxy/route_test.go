@@ -9,6 +9,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"path"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -28,6 +30,7 @@ func withRoutes(c *Config) {
 		},
 		{Prefix: "/openai", Target: "https://allowed.example/base/", Headers: map[string]egress.Secret{"Authorization": "Bearer " + key}},
 		{Prefix: "/own", Target: "http://allowed.example", Own: true, Headers: map[string]egress.Secret{"X-Api-Key": key}},
+		{Prefix: "/gone", Target: "http://gone.example", Own: true, Headers: map[string]egress.Secret{"X-Api-Key": key}},
 		{Prefix: "/refused", Target: "https://blocked.example", Headers: map[string]egress.Secret{"Authorization": key}},
 		{Prefix: "/inside", Target: "https://inside.example", Headers: map[string]egress.Secret{"Authorization": key}},
 		{Prefix: "/git", Target: "https://allowed.example/owner", GitReadOnly: true, Headers: map[string]egress.Secret{"Authorization": "Basic " + key}},
@@ -124,6 +127,35 @@ func TestRoutesAddTheKey(t *testing.T) {
 	assert.Assert(t, cmp.Contains(answer, " 503 "))
 	assert.Assert(t, cmp.Contains(answer, "the proxy has no key for unknown. It keeps keys in memory only"))
 	assert.Equal(t, l.dialled("blocked.example:443")+l.dialled("inside.example:443"), 0)
+}
+
+// A refused key, a wrong address and an unreachable target are in the log, for the
+// user; other failures are the agent's business.
+func TestRoutesReportFailures(t *testing.T) {
+	l := newRouteLab(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		status, _ := strconv.Atoi(path.Base(r.URL.Path))
+		w.WriteHeader(status)
+	}))
+	for _, tc := range []struct {
+		method, path string
+		want         string
+	}{
+		{"POST", "/anthropic/v1/401", "failed /anthropic 401 it answered 401 Unauthorized"},
+		{"GET", "/anthropic/v1/403", "failed /anthropic 403 it answered 403 Forbidden"},
+		{"POST", "/anthropic/v1/404", "allowed  0 test"},
+		{"POST", "/anthropic/v1/529", "allowed  0 test"},
+		{"POST", "/own/404", "failed /own 404 it answered 404 Not Found"},
+		{"GET", "/own/404", "allowed  0 the endpoint that you have set"},
+		{"POST", "/gone/v1", "failed /gone 0 connection refused"},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), tc.method, l.routeURL(tc.path), nil)
+		assert.NilError(t, err)
+		response, err := http.DefaultClient.Do(r)
+		assert.NilError(t, err)
+		_ = response.Body.Close()
+		d := l.lastDecision(t)
+		assert.Equal(t, fmt.Sprint(d.Decision, " ", d.Route, " ", d.Status, " ", d.Why), tc.want, tc.path)
+	}
 }
 
 func TestRoutesForGitOnlyRead(t *testing.T) {
