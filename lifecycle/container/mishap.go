@@ -36,10 +36,10 @@ func mishap(s *container.State, since time.Time) lifecycle.Mishap {
 			return lifecycle.Mishap{What: "was restarted"}
 		}
 		return lifecycle.Mishap{}
-	case s.OOMKilled:
-		return lifecycle.Mishap{What: "ran out of memory"}
 	case s.ExitCode == 0: // its first process was told to, and did
 		return lifecycle.Mishap{What: "was stopped", Asked: true}
+	case s.OOMKilled: // also of a process long ago, so the exit code counts first
+		return lifecycle.Mishap{What: "ran out of memory"}
 	case s.ExitCode == killed:
 		return lifecycle.Mishap{What: "was killed"}
 	default:

@@ -21,6 +21,7 @@ func TestMishap(t *testing.T) {
 		{"it runs as before", &container.State{Running: true, StartedAt: at(-time.Minute)}, lifecycle.Mishap{}},
 		{"it runs again", &container.State{Running: true, StartedAt: at(time.Minute)}, lifecycle.Mishap{What: "was restarted"}},
 		{"docker stop", &container.State{}, lifecycle.Mishap{What: "was stopped", Asked: true}},
+		{"docker stop, after an agent ran out of memory", &container.State{OOMKilled: true}, lifecycle.Mishap{What: "was stopped", Asked: true}},
 		{"docker kill", &container.State{ExitCode: 137}, lifecycle.Mishap{What: "was killed"}},
 		{"memory", &container.State{ExitCode: 137, OOMKilled: true}, lifecycle.Mishap{What: "ran out of memory"}},
 		{"a crash", &container.State{ExitCode: 2}, lifecycle.Mishap{What: "ended with exit code 2"}},
