@@ -175,7 +175,8 @@ func (o Options) runSession(ctx context.Context, j *job) outcome {
 	if err != nil {
 		return failed(err)
 	}
-	defer o.close(ctx, s, j.stdout)
+	shown := io.Writer(j.stdout)
+	defer func() { o.close(ctx, s, shown) }()
 	j.session.Program = s.self
 	// Once: a run of the agent must not change what the next one is told.
 	if j.session.Prompts, err = j.prompts(s.top); err != nil {
@@ -207,7 +208,11 @@ func (o Options) runSession(ctx context.Context, j *job) outcome {
 		lo.Stdout, lo.Stderr = kept.Tee(lo.Stdout), kept.Tee(lo.Stderr)
 	}
 	o.banner(j, s, lo.Stdout)
-	return o.runLoop(ctx, lo)
+	result := o.runLoop(ctx, lo)
+	if errors.Is(result.err, loop.ErrUnread) {
+		shown = io.Discard
+	}
+	return result
 }
 
 // prompts are the repository's own, where there is a sandbox: they hold

@@ -81,7 +81,7 @@ type Options struct {
 type loop struct {
 	Options
 	keeper      Keeper // Backlog if it is one
-	out         *syncWriter
+	out, errs   *syncWriter
 	started     time.Time
 	iterations  []looplog.Iteration // of this loop
 	totals      Totals              // with those of the loop that it resumes
@@ -99,6 +99,7 @@ type loop struct {
 	limits      int             // rate limits in a row
 	told        sync.Map        // keys of warnings that are given once
 	finishing   bool            // somebody has asked for the end
+	interrupted bool            // a signal came while something else was under way
 }
 
 // Report is how a loop went.
@@ -122,6 +123,8 @@ func Run(ctx context.Context, o Options) (Report, error) {
 			l.worked[slug] = true
 		}
 	}
+	l.errs = newSyncWriter(o.Stderr)
+	l.Stderr = l.errs
 	l.keeper, _ = o.Backlog.(Keeper)
 	if l.Refused != nil {
 		l.Refused(ctx) // what was before is not this loop's
@@ -240,7 +243,7 @@ func (l *loop) verdict(stop Stop) (Stop, error) {
 		l.warnf("%d blocked task(s) remain: each depends on a task that is not done. See: ralph task list", s.Blocked)
 	case l.last.known && s == Status{}:
 		l.warnf("the backlog has no tasks")
-		_, _ = fmt.Fprintf(l.Stderr, "Hint: create one with %q, or have the agent plan with %q\n", l.taskCommand("create ID TITLE"), l.command("plan"))
+		l.print(l.errs, fmt.Sprintf("Hint: create one with %q, or have the agent plan with %q\n", l.taskCommand("create ID TITLE"), l.command("plan")))
 	}
 	return stop, nil
 }
@@ -275,10 +278,10 @@ func (l *loop) separate() {
 	l.printf("\n\n%s LOOP %d %s\n", rule, l.runs, rule)
 }
 
-func (l *loop) printf(format string, args ...any) { _, _ = fmt.Fprintf(l.out, format, args...) }
+func (l *loop) printf(format string, args ...any) { l.print(l.out, fmt.Sprintf(format, args...)) }
 
 func (l *loop) warnf(format string, args ...any) {
-	_, _ = fmt.Fprintf(l.Stderr, "Warning: %s\n", event.Strip(fmt.Sprintf(format, args...)))
+	l.print(l.errs, fmt.Sprintf("Warning: %s\n", event.Strip(fmt.Sprintf(format, args...))))
 }
 
 // warnOnce is for what would be said after every run. Those who read what an agent

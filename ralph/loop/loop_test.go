@@ -337,3 +337,40 @@ func TestARunThatTakesTooLongEndsTheLoop(t *testing.T) {
 	assert.Equal(t, tr.said(), "hello\nfailed a/1\n")
 	assert.Assert(t, cmp.Contains(b.calls, "release a/1: "+reasonTimedOut))
 }
+
+// An output that is open but not read keeps neither a bound nor a second signal
+// from ending the loop.
+func TestABlockedOutputDoesNotHoldUpTheEnd(t *testing.T) {
+	for _, tc := range []struct {
+		name, program string
+		bound         time.Duration
+		signals       int
+	}{
+		{"after the agent's end", say + "touch $DIR/ready", 0, 1},
+		{"while it works", "trap '' INT; " + say + "touch $DIR/ready; while :; do sleep 0.05; done", 0, 2},
+		{"after its time", "trap '' INT; " + say + "touch $DIR/ready; while :; do sleep 0.05; done", 300 * time.Millisecond, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := &ledger{statuses: []Status{{Open: 1}}, held: []string{"a"}}
+			tr := newTrial(t, agent.Build, script(tc.program), b)
+			_, unread := io.Pipe()
+			tr.Stdout, tr.Timeout = unread, tc.bound
+			done := make(chan error, 1)
+			go func() {
+				_, err := Run(t.Context(), tr.Options)
+				done <- err
+			}()
+			poll.WaitOn(t, poll.FileExists(filepath.Join(tr.dir(), "ready")))
+			for range tc.signals {
+				tr.signals <- os.Interrupt
+			}
+			select {
+			case err := <-done:
+				assert.ErrorIs(t, err, ErrUnread)
+			case <-time.After(30 * time.Second):
+				t.Fatal("the loop waits for a reader")
+			}
+			assert.Assert(t, cmp.Contains(strings.Join(b.calls, "\n"), "release a: "))
+		})
+	}
+}

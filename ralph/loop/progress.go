@@ -2,7 +2,6 @@ package loop
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"time"
 )
@@ -27,7 +26,7 @@ func (l *loop) countFailure(it *iteration) {
 	l.lastFailure = it.describe()
 	l.warnf("the agent %s", l.lastFailure)
 	if it.cause != nil {
-		_, _ = fmt.Fprintln(l.Stderr, "Hint:", it.cause.remedy)
+		l.print(l.errs, "Hint: "+it.cause.remedy+"\n")
 	}
 	if it.before.achieved(it.after) {
 		l.failures = 0
@@ -101,6 +100,9 @@ func (l *loop) interruptedDuring(ctx context.Context, d time.Duration) bool {
 // waitFor waits for d, or until enough says so, and says whether a signal came,
 // or somebody asked for the end, now or before.
 func (l *loop) waitFor(ctx context.Context, d time.Duration, enough func() bool) (interrupted bool) {
+	if l.interrupted {
+		return true
+	}
 	select {
 	case sig := <-l.Signals:
 		l.farewell(sig)

@@ -3,6 +3,7 @@ package loop
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"strings"
 	"time"
@@ -83,19 +84,31 @@ func (w *watch) wait(ctx context.Context) {
 			w.signal(sig)
 		case <-l.Finish:
 			l.finishing = true
-			l.printf("\nAsked to stop: the loop ends after this run.\n")
+			w.say("\nAsked to stop: the loop ends after this run.\n")
 		}
 	}
 }
 
-// finish hears what is left after the agent's end, and says how it ended.
+// finish hears what is left after the agent's end, and says how it ended. That what
+// is left cannot be shown does not hold up a signal.
 func (w *watch) finish() outcome {
 	if w.killed != nil {
 		defer func() { <-w.killed }() // it would hit the next run
 	}
-	if w.heard != nil {
-		for said := range w.heard {
+	switch w.end {
+	case endItself, endDone, endProcesses:
+	default: // the loop ends, too
+		w.loop.hurryOutput()
+	}
+	for w.heard != nil {
+		select {
+		case said, open := <-w.heard:
+			if !open {
+				w.heard = nil
+			}
 			w.note(said.events)
+		case <-w.loop.Signals:
+			w.loop.giveUpOutput()
 		}
 	}
 	w.out.end = w.end
@@ -186,11 +199,19 @@ func (w *watch) signal(sig os.Signal) {
 		w.kill(endInterrupted)
 		return
 	}
-	w.loop.printf("\nWaiting for %s to finish cleanup... Press Ctrl+C again to force quit.\n", w.loop.Agent.Name())
+	w.say("\nWaiting for %s to finish cleanup... Press Ctrl+C again to force quit.\n", w.loop.Agent.Name())
 	if w.loop.Session.Sandboxed {
-		w.loop.printf("To let a run finish its task instead, use \"docker ralph stop\".\n")
+		w.say("To let a run finish its task instead, use \"docker ralph stop\".\n")
 	}
 	w.child.Interrupt()
+}
+
+// say prints, but watches on if that takes long.
+func (w *watch) say(format string, args ...any) {
+	select {
+	case <-w.loop.out.begin(fmt.Sprintf(format, args...)):
+	case <-time.After(writeGrace):
+	}
 }
 
 // timer returns a timer that fires after d, and never when d is 0.
