@@ -27,6 +27,10 @@ fi
 git update-index -q --refresh || :
 `
 
+// restoreScript checks a branch out again, its argument, that the sandbox has left:
+// a loop that was killed did not come to it. What it prints is for the user.
+const restoreScript = `PATH=/opt/ralph/bin:$PATH ralph _branch "$1"`
+
 // leaveScript keeps the sandbox's git from committing files that only the
 // user's filters can turn into what belongs there. Its input are their names.
 const leaveScript = plainGit + `git update-index --skip-worktree -z --stdin`
@@ -57,6 +61,13 @@ func (r *Repo) In(ctx context.Context, sh Shell) (Result, error) {
 		conflict := res.Conflict
 		res.Conflict = nil // told once
 		return res, asError(conflict, nil)
+	}
+	if !unset && res.head != "refs/heads/"+st.Branch && res.now["refs/heads/"+st.Branch] != "" {
+		var said strings.Builder
+		if err := sh(ctx, restoreScript, []string{st.Branch}, nil, &said); err != nil {
+			return res, fmt.Errorf("checking out %s in the sandbox %s: %w", st.Branch, r.name, err)
+		}
+		res.restored = strings.TrimSpace(said.String())
 	}
 	return res, own.in(ctx, &st, sh, branch, unset, res)
 }

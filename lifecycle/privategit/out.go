@@ -29,8 +29,10 @@ type Result struct {
 	// where what they led to is.
 	Kept map[string]string
 
-	tip string            // of the sandbox's branch
-	now map[string]string // the sandbox's refs
+	tip      string            // of the sandbox's branch
+	head     string            // the ref that the sandbox has checked out; empty for none
+	restored string            // what checking the branch out again took
+	now      map[string]string // the sandbox's refs
 }
 
 // Notes tells the user, line by line, what has come.
@@ -41,6 +43,9 @@ func (res Result) Notes() []string {
 		notes = append(notes, fmt.Sprintf("1 commit of the sandbox is on your branch %s", res.Branch))
 	case res.Commits > 1:
 		notes = append(notes, fmt.Sprintf("%d commits of the sandbox are on your branch %s", res.Commits, res.Branch))
+	}
+	if res.restored != "" {
+		notes = append(notes, res.restored)
 	}
 	for _, name := range slices.Sorted(maps.Keys(res.Others)) {
 		what := fmt.Sprintf("The sandbox's branch %q", strings.TrimPrefix(name, "refs/heads/"))
@@ -127,7 +132,7 @@ func (r *Repo) out(ctx context.Context, st *state, sh Shell, settled func(tip st
 		return Result{}, err
 	}
 	mine := "refs/heads/" + st.Branch
-	res := Result{Branch: st.Branch, Others: map[string]string{}, Submodules: map[string]string{}, Refused: map[string]string{}, Kept: kept, tip: l.refs[mine], now: l.refs}
+	res := Result{Branch: st.Branch, Others: map[string]string{}, Submodules: map[string]string{}, Refused: map[string]string{}, Kept: kept, tip: l.refs[mine], head: l.headRef, now: l.refs}
 	for ref, name := range given {
 		if ref != mine && before[ref] != l.refs[ref] {
 			res.Others[ref] = r.Prefix() + "/" + name

@@ -58,7 +58,7 @@ func (t tasks) Tasks(ctx context.Context) (map[string]loop.Task, error) {
 				return fmt.Errorf("comparing backlogs: %w", err)
 			}
 			states[task.Slug] = loop.Task{
-				Status: task.Status, Assignee: task.Assignee, Retries: task.RetryCount,
+				Status: task.Status, Assignee: task.Assignee, Retries: task.RetryCount, Result: task.Result,
 				Leased: task.LeaseExpiresAt >= now, Content: string(content),
 			}
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/agent/proc"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
+	"github.com/docker-ralph/docker-ralph/ralph/branch"
 	"github.com/docker-ralph/docker-ralph/ralph/cgroup"
 	"github.com/docker-ralph/docker-ralph/ralph/deadline"
 	"github.com/docker-ralph/docker-ralph/ralph/guest"
@@ -185,7 +186,7 @@ func (o Options) runSession(ctx context.Context, j *job) outcome {
 	if j.session.TempDir, err = s.tempDir(); err != nil {
 		return failed(err)
 	}
-	lo := j.options(s)
+	lo := j.options(ctx, s)
 	if err := j.listen(&lo, s.top); err != nil {
 		return failed(err)
 	}
@@ -247,7 +248,7 @@ func (j *job) listen(lo *loop.Options, top string) (err error) {
 }
 
 // options is the loop that the job asks for.
-func (j *job) options(s *session) loop.Options {
+func (j *job) options(ctx context.Context, s *session) loop.Options {
 	env := s.environ()
 	j.session.Env = env
 	lo := loop.Options{
@@ -255,13 +256,17 @@ func (j *job) options(s *session) loop.Options {
 		MaxIterations: j.flags.maxIterations,
 		Timeout:       time.Duration(j.guest.TimeoutSeconds) * time.Second,
 		Bounds:        j.guest.Loop, Checks: j.guest.Checks, Dir: s.top,
-		Head: head, Count: countCommits, LimitIn: stream.RateLimitIn, KeyIn: stream.KeyRefusedIn,
+		Head: head, Count: countCommits, Committed: isCommitted, Uncommitted: uncommitted, LimitIn: stream.RateLimitIn, KeyIn: stream.KeyRefusedIn,
 	}
 	if s.keeper != nil {
 		lo.Backlog = s.keeper
 	}
 	if j.session.Sandboxed {
 		lo.Limits = cgroup.Read
+		// On a host the worktree is the user's, who may be at work in it.
+		if home := branch.Current(ctx, s.top); home != nil {
+			lo.Restore = home.Restore
+		}
 	}
 	return lo
 }

@@ -77,8 +77,14 @@ var scenarios = []scenario{
 		status: "1 open, 0 active, 1 done", commits: 1, stdout: []string{"failed b/02"},
 	},
 	{
-		name: "commits nothing", agent: `take; finish`, status: "0 open, 0 active, 2 done",
+		name: "commits nothing", agent: `take; echo x >>left; [ -e once ] || { touch once; git add once; git commit -qm once; }; finish`, commits: 1,
+		stderr: []string{"Warning: a/01 done, but 1 change not committed"}, status: "0 open, 0 active, 2 done",
 		stdout: []string{"No checks are configured: a task is done when the agent says so."},
+	},
+	{
+		name: "makes a commit up", agent: `take; commit; ralph task done "$id" --result '{"commit":"0123abcd"}' >&2`, args: "-n 1",
+		status: "1 open, 0 active, 1 done", commits: 1,
+		stderr: []string{"Warning: task a/01 is done, but its commit 0123abcd is not on the branch"},
 	},
 	{
 		name: "gives everything back", agent: `take; ralph task fail "$id" --reason "too hard" >&2`, code: loop.Stalled.ExitCode(),

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -152,4 +153,18 @@ func countCommits(ctx context.Context, from, to string) int {
 	}
 	n, _ := strconv.Atoi(strings.TrimSpace(string(out)))
 	return n
+}
+
+// isCommitted says whether the current branch has a commit.
+func isCommitted(ctx context.Context, commit string) bool {
+	return !strings.HasPrefix(commit, "-") && exec.CommandContext(ctx, "git", "merge-base", "--is-ancestor", commit, "HEAD").Run() == nil
+}
+
+// uncommitted lists the changes that are not committed, a line for each file.
+func uncommitted(ctx context.Context) []string {
+	out, err := exec.CommandContext(ctx, "git", "-c", "core.fsmonitor=false", "status", "--porcelain", "--untracked-files=all").Output()
+	if err != nil {
+		return nil // there is no repository, or git says it elsewhere
+	}
+	return slices.Collect(strings.Lines(string(out)))
 }

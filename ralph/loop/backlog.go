@@ -41,6 +41,7 @@ type Task struct {
 	Status   string // open, active, done, deleted
 	Assignee string
 	Retries  int
+	Result   string // JSON as the agent gave it
 	// Leased says that an active task's lease has not run out.
 	Leased bool
 	// Content changes when the task itself does: its words, steps or

@@ -63,9 +63,11 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 		l.Log.Begin(n)
 	}
 	it := &iteration{before: before, started: time.Now()}
+	uncommitted := l.uncommitted(ctx)
 	var err error
 	it.outcome, err = l.run(ctx, n)
 	l.out.freshLine()
+	err = errors.Join(err, l.restore(ctx))
 	l.recogniseKey(it)
 	l.recogniseLimit(it)
 	l.release(ctx, it)
@@ -74,6 +76,7 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 		it.after = l.look(ctx)
 	}
 	l.hearRefused(ctx, it)
+	l.doubt(ctx, it, uncommitted)
 	l.record(ctx, n, it)
 	err = errors.Join(err, failed)
 	if err != nil {
@@ -84,6 +87,19 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	}
 	stop, err = l.judge(ctx, it)
 	return it.after, stop, err
+}
+
+// restore brings the worktree back onto the loop's branch. What comes after a run
+// is about that branch, whatever the agent has checked out.
+func (l *loop) restore(ctx context.Context) error {
+	if l.Restore == nil {
+		return nil
+	}
+	notes, err := l.Restore(context.WithoutCancel(ctx))
+	for _, note := range notes {
+		l.warnf("%s", note)
+	}
+	return err
 }
 
 // judge draws the consequences of a run.

@@ -50,6 +50,13 @@ type Options struct {
 	// commits lie between two.
 	Head  func(context.Context) string
 	Count func(ctx context.Context, from, to string) int
+	// Committed says whether the branch has a commit, and Uncommitted lists the
+	// changes in the worktree that are not committed; nil where nobody can say.
+	Committed   func(ctx context.Context, commit string) bool
+	Uncommitted func(context.Context) []string
+	// Restore brings the worktree back onto the loop's branch after a run, and
+	// says what that took; nil where the worktree is not the loop's to change.
+	Restore func(context.Context) (notes []string, err error)
 	// Refused returns what the network has refused since the call before, and
 	// RefusedText is what the next run is told of it (see [prompt.Refused]).
 	// Refused is nil where the network refuses nothing.

@@ -1,0 +1,48 @@
+package loop
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
+)
+
+// uncommitted lists what git says is not committed.
+func (l *loop) uncommitted(ctx context.Context) []string {
+	if l.Uncommitted == nil || l.keeper == nil {
+		return nil
+	}
+	return l.Uncommitted(ctx)
+}
+
+// doubt warns of finished tasks whose work is not on the branch: their commit is
+// not, or changes are left that were not there before the run. They still count,
+// because an agent may have had nothing to commit.
+func (l *loop) doubt(ctx context.Context, it *iteration, before []string) {
+	if len(it.finished) == 0 {
+		return
+	}
+	for _, slug := range it.finished {
+		commit := commitOf(it.after.tasks[slug].Result)
+		if commit != "" && l.Committed != nil && !l.Committed(ctx, commit) {
+			l.warnf("task %s is done, but its commit %s is not on the branch", slug, cut(commit))
+		}
+	}
+	left := slices.DeleteFunc(l.uncommitted(ctx), func(line string) bool { return slices.Contains(before, line) })
+	if len(left) > 0 {
+		l.warnf("%s done, but %s not committed", strings.Join(it.finished, ", "), count(len(left), "change"))
+	}
+}
+
+// commitOf is the commit that a task's result names; empty if there is none.
+func commitOf(result string) string {
+	var named struct {
+		Commit string `json:"commit"`
+	}
+	if json.Unmarshal([]byte(result), &named) != nil {
+		return ""
+	}
+	return event.Strip(named.Commit)
+}
