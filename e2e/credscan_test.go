@@ -3,12 +3,21 @@
 package e2e
 
 import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+	"gotest.tools/v3/poll"
 )
 
 func TestCredentialsAreFoundBeforeTheAgentSeesThem(t *testing.T) {
@@ -82,6 +91,80 @@ func TestCredentialsInTheAgentsCommits(t *testing.T) {
 		assert.Equal(t, w.git(t, "rev-list", "--count", before+"..main"), "2", res.stderr)
 		res = w.ralph(t, "--cred-scan", "build").expect(t, 0)
 		assert.Check(t, !strings.Contains(res.stderr, "may be credentials"), "what is in the repository is not new")
+	})
+}
+
+// scannerless puts a proxy before the engine that can hide the scanner's image and
+// refuse to pull it.
+func (w *world) scannerless(t *testing.T) (hide *atomic.Bool) {
+	t.Helper()
+	hide = &atomic.Bool{}
+	engine := strings.TrimPrefix(w.engine.Host, "unix://")
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(&url.URL{Scheme: "http", Host: "engine"})
+			r.Out.Host = r.In.Host
+		},
+		FlushInterval: -1,
+		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", engine)
+		}},
+	}
+	path := filepath.Join(w.dir, "engine.sock")
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", path)
+	assert.NilError(t, err)
+	assert.NilError(t, os.Chmod(path, 0o666))
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		switch asked := r.URL.Path + "?" + r.URL.RawQuery; {
+		case hide.Load() && strings.Contains(asked, "gitleaks") && r.Method == http.MethodGet:
+			http.Error(rw, `{"message":"No such image"}`, http.StatusNotFound)
+		case hide.Load() && strings.Contains(asked, "gitleaks"):
+			http.Error(rw, `{"message":"the registry is out of reach"}`, http.StatusInternalServerError)
+		default:
+			proxy.ServeHTTP(rw, r)
+		}
+	})}
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() { _ = server.Close() })
+	w.setenv("DOCKER_HOST", "unix://"+path)
+	return hide
+}
+
+// A scan that cannot run blocks: before an agent starts, and before its commits
+// come out.
+func TestAScanThatCannotRunBlocks(t *testing.T) {
+	privately(t, func(t *testing.T, w *world) {
+		hide := w.scannerless(t)
+		w.plan(t, task{ID: "a", Title: "Commit", Steps: []string{
+			"touch begun; until [ -e go ]; do sleep 0.1; done", "date >made && git add made && git commit -qm made",
+		}})
+		hide.Store(true)
+		res := w.ralph(t, "--cred-scan", "build").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "is not on the engine and cannot be pulled: "))
+		assert.Check(t, is.Contains(res.stderr, "\nHint: pull the scanner with \"docker pull ghcr.io/gitleaks/"))
+		assert.Equal(t, w.statuses(t)["a"], "open", "no agent was started")
+
+		before := w.git(t, "rev-parse", "HEAD")
+		hide.Store(false)
+		done := make(chan result, 1)
+		go func() { done <- w.ralph(t, "--cred-scan", "build", "-n", "1") }()
+		poll.WaitOn(t, func(poll.LogT) poll.Result {
+			if _, err := os.Stat(filepath.Join(w.repo, "begun")); err != nil {
+				return poll.Continue("the agent has not begun")
+			}
+			return poll.Success()
+		}, poll.WithTimeout(time.Minute))
+		hide.Store(true)
+		w.write(t, filepath.Join(w.repo, "go"), "")
+		res = (<-done).expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "the sandbox's commits are only in the sandbox "))
+		assert.Check(t, is.Contains(res.stderr, "cannot be pulled: "))
+		w.ralph(t, "task", "list")
+		assert.Equal(t, w.git(t, "rev-parse", "HEAD"), before, "a command without a scan does not take them")
+
+		res = w.ralph(t, "--cred-scan=warn", "task", "list").expect(t, 0)
+		assert.Check(t, is.Contains(res.stderr, "Warning: the sandbox's new commits were not searched for credentials: "))
+		assert.Check(t, is.Contains(w.git(t, "log", "--format=%s", before+".."), "made"))
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/credscan"
 )
@@ -30,8 +31,8 @@ type inspection struct {
 	absent    bool // there is no scanner, which the user has been told
 }
 
-// tree looks for credentials in the work tree before an agent sees it. Without
-// a scanner that is said, and nothing is stopped.
+// tree scans the worktree for secrets before an agent sees it. A scan that cannot
+// run stops the command, unless it is only to warn.
 func (i *inspection) tree(ctx context.Context, command string) error {
 	if i.mode == "" || command == taskCommand {
 		return nil
@@ -42,7 +43,7 @@ func (i *inspection) tree(ctx context.Context, command string) error {
 		return nil
 	}
 	if err != nil || len(findings) == 0 {
-		return err
+		return unscanned(err)
 	}
 	var places []string
 	for _, f := range findings {
@@ -63,15 +64,26 @@ func (i *inspection) tree(ctx context.Context, command string) error {
 	return err
 }
 
-// missing tells whether an error says that there is no scanner, and tells the
-// user so, once.
+// missing tells whether a scan that is only to warn could not run for lack of a
+// scanner. The user is told, once.
 func (i *inspection) missing(err error, what string) bool {
 	missing, ok := errors.AsType[*credscan.MissingError](err)
-	if ok && !i.absent {
+	if !ok || i.mode != CredScanWarn {
+		return false
+	}
+	if !i.absent {
 		i.absent = true
 		i.host.report(fmt.Sprintf("Warning: %s not searched for credentials: %v", what, missing))
 	}
-	return ok
+	return true
+}
+
+// unscanned adds how to go on without a scanner.
+func unscanned(err error) error {
+	if _, missing := errors.AsType[*credscan.MissingError](err); missing {
+		return hint.Wrap(err, "pull the scanner with %q, or go on without a scan with --cred-scan=warn", "docker pull "+credscan.Image)
+	}
+	return err
 }
 
 // folder looks for credentials in a folder on this machine.

@@ -22,10 +22,10 @@ func (i *inspection) incoming(name string) privategit.Gate {
 		i.host.report("Looking for credentials in the sandbox's new commits")
 		places, err := i.commits(ctx, name, in)
 		if i.missing(err, "the sandbox's new commits were") {
-			return i.unseen(in), nil
+			return true, nil
 		}
 		if err != nil || len(places) == 0 {
-			return err == nil, err
+			return err == nil, unscanned(err)
 		}
 		i.host.report(describePlaces("what may be credentials in the sandbox's new commits", places))
 		switch {
@@ -47,7 +47,7 @@ func (i *inspection) incomingAside(name string) privategit.Gate {
 	var held []string
 	return func(ctx context.Context, in privategit.Incoming) (bool, error) {
 		if i.absent {
-			return i.unseen(in), nil
+			return true, nil
 		}
 		if slices.Equal(in.Commits, held) {
 			return false, nil
@@ -58,11 +58,6 @@ func (i *inspection) incomingAside(name string) privategit.Gate {
 		}
 		return err == nil && len(places) == 0, err
 	}
-}
-
-// unseen tells whether commits come in that nothing can look through.
-func (i *inspection) unseen(in privategit.Incoming) bool {
-	return i.mode == CredScanWarn || !in.Held
 }
 
 // commits returns the places in new commits that look like credentials.

@@ -2,6 +2,7 @@ package privategit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -34,8 +35,6 @@ type Incoming struct {
 	git git
 	// Commits are those that the user's repository has not, parents first.
 	Commits []string
-	// Held says that some of the sandbox's commits have been held back before.
-	Held bool
 }
 
 // admit takes a pack of the sandbox into the user's repository; pack is empty if no
@@ -73,18 +72,23 @@ func (r *Repo) askGate(ctx context.Context, st *state, g git, tips []string) err
 	if err != nil {
 		return fmt.Errorf("listing the new commits of the sandbox %s: %w", r.name, err)
 	}
-	in := Incoming{git: g, Commits: strings.Fields(string(out)), Held: st.Held}
+	in := Incoming{git: g, Commits: strings.Fields(string(out))}
 	pass := true
 	if len(in.Commits) > 0 {
-		if pass, err = r.gate(ctx, in); err != nil {
+		if pass, err = r.gate(ctx, in); err != nil && ctx.Err() != nil {
 			return err
 		}
+		// No later command without a gate takes what this one could not look at.
+		pass = pass && err == nil
 	}
 	if st.Held == pass {
 		st.Held = !pass
-		if err := r.save(*st); err != nil {
-			return err
+		if saveErr := r.save(*st); saveErr != nil {
+			return errors.Join(err, saveErr)
 		}
+	}
+	if err != nil {
+		return err
 	}
 	if !pass {
 		return &HeldError{Sandbox: r.name}

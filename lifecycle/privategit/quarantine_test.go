@@ -101,7 +101,12 @@ func TestAGateThatFails(t *testing.T) {
 	_, err := w.repo.Gated(func(context.Context, Incoming) (bool, error) { return true, errors.New("no scanner") }).Out(t.Context(), w.sh, true)
 	assert.Error(t, err, "no scanner")
 	w.noObjects(tip)
-	assert.Equal(t, w.out().Commits, 1, "it held nothing back")
+	_, err = w.repo.Out(t.Context(), w.sh, true)
+	assert.ErrorContains(t, err, "were held back", "a command without a gate takes nothing that a gate could not see")
+	w.noObjects(tip)
+	res, err := w.repo.Gated(func(context.Context, Incoming) (bool, error) { return true, nil }).Out(t.Context(), w.sh, true)
+	assert.NilError(t, err)
+	assert.Equal(t, res.Commits, 1)
 }
 
 // A sandbox that has taken back what was held is let through.

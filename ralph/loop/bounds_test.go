@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -284,6 +285,35 @@ func TestATaskThatCannotBeCheckedIsOpenAgain(t *testing.T) {
 	_, err := Run(t.Context(), tr.Options)
 	assert.ErrorContains(t, err, `running the check "true"`)
 	assert.Assert(t, cmp.Contains(s.notes[0], "reopen a: its checks could not be run"))
+}
+
+// torn is a backlog that cannot be read once the agent has worked.
+type torn struct{ *shelf }
+
+func (b torn) Tasks(ctx context.Context) (map[string]Task, error) {
+	all, err := b.shelf.Tasks(ctx)
+	if all["a"].Status == statusDone {
+		return nil, errors.New("it is malformed")
+	}
+	return all, err
+}
+
+// A task that may be finished does not count without its checks.
+func TestChecksWithoutABacklogFail(t *testing.T) {
+	for _, tc := range []struct {
+		checks []string
+		err    string
+	}{{[]string{"true"}, "running the checks: which tasks are finished is unknown"}, {nil, ""}} {
+		s := newShelf(t, "a")
+		tr := newShelfTrial(t, `touch $SHELF/a`, s)
+		tr.Checks, tr.MaxIterations, tr.Backlog = tc.checks, 1, torn{s}
+		_, err := Run(t.Context(), tr.Options)
+		if tc.err != "" {
+			assert.ErrorContains(t, err, tc.err)
+		} else {
+			assert.NilError(t, err)
+		}
+	}
 }
 
 // taken is a backlog whose only task another agent holds, and does in the end.

@@ -21,10 +21,13 @@ const checkTail = 4 << 10
 // check runs the checks if the agent has finished a task. When one fails, what
 // the agent has finished is open again.
 func (l *loop) check(ctx context.Context, n int, it *iteration) (Stop, error) {
-	if l.keeper == nil || l.AgentID == "" || it.before.tasks == nil {
+	if l.keeper == nil || l.AgentID == "" {
 		return goOn, nil
 	}
 	after := l.look(ctx)
+	if it.before.tasks == nil || after.tasks == nil {
+		return l.unchecked()
+	}
 	it.finished = it.before.finished(after, l.AgentID)
 	it.givenBack = it.before.givenBack(after, it.released)
 	if len(it.finished) == 0 || len(l.Checks) == 0 {
@@ -51,6 +54,15 @@ func (l *loop) check(ctx context.Context, n int, it *iteration) (Stop, error) {
 		l.printf("reopened %s\n", event.Strip(slug))
 	}
 	return stop, err
+}
+
+// unchecked ends a loop with checks that does not know which tasks are finished:
+// they would count as done.
+func (l *loop) unchecked() (Stop, error) {
+	if len(l.Checks) == 0 {
+		return goOn, nil
+	}
+	return Failed, errors.New("running the checks: which tasks are finished is unknown, because the backlog cannot be read")
 }
 
 // runChecks runs all checks up to the first that fails. The reason is empty if
