@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -205,6 +206,27 @@ func TestRealClaudeHasNoAfterlife(t *testing.T) {
 		results := requests[len(requests)-1].Results()
 		assert.Equal(t, len(results), 1)
 		assert.Check(t, is.Contains(results[0].Text, "'--bg' is disabled"))
+	})
+}
+
+// Ctrl+C asks the real Claude Code to end, and what its tool runs. Its task goes
+// back, and nothing of it is left.
+func TestRealClaudeIsInterrupted(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		base := claudeBase(t, w)
+		_, url := w.serveModel(t, [][]modelapi.Turn{{modelapi.Bash("ralph task claim shop/01 && touch begun && setsid sleep 6789"), modelapi.Say("Well.")}})
+		w.setenv("ANTHROPIC_BASE_URL", url)
+		w.setenv("ANTHROPIC_API_KEY", "sk-ant-e2e-interrupted")
+		flags := []string{"--agent", "claude", "--base", base}
+		w.ok(t, append(flags, "task", "create", "shop/01", "Add one")...)
+		build := start(t, w.docker(append(append([]string{"ralph"}, flags...), "build")...))
+		appears(t, filepath.Join(w.repo, "begun"))
+		build.signalGroup(syscall.SIGINT)
+		res := build.wait(t).expect(t, 130)
+		assert.Check(t, is.Contains(res.stdout, "Waiting for claude to finish cleanup... Press Ctrl+C again to force quit."))
+		assert.Check(t, is.Contains(res.stdout, `use "docker ralph stop"`))
+		assert.Equal(t, w.ok(t, append(flags, "task", "plan-status")...), "1 open, 0 active, 0 done, 0 blocked, 0 deleted\n")
+		w.ok(t, append(flags, "shell", "--", "sh", "-c", "! grep -lz '^67[8]9' /proc/[0-9]*/cmdline")...)
 	})
 }
 

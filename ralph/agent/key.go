@@ -1,5 +1,13 @@
 package agent
 
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/docker-ralph/docker-ralph/hint"
+)
+
 // keys are the variables that each agent takes the key of its model from.
 var keys = map[string][]string{
 	"claude":   {"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"},
@@ -13,3 +21,18 @@ var keys = map[string][]string{
 // Keys returns the names of the variables that may hold the key of an agent's
 // model. An agent of the user's own has none that is known.
 func Keys(name string) []string { return keys[name] }
+
+// KeyError is the error of an agent whose key is refused, or that has none. It says
+// which variables to look at.
+func KeyError(name, said string, getenv func(string) string) error {
+	refused := fmt.Errorf("%s: the model's endpoint refused the key: %s", name, said)
+	known := Keys(name)
+	set := slices.DeleteFunc(slices.Clone(known), func(key string) bool { return getenv == nil || getenv(key) == "" })
+	switch {
+	case len(set) > 0:
+		return hint.Wrap(refused, "check the value of %s", strings.Join(set, " and "))
+	case len(known) > 0:
+		return hint.Wrap(fmt.Errorf("%s has no key: %s", name, said), "set %s", strings.Join(known, " or "))
+	}
+	return refused
+}

@@ -19,7 +19,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
-	"github.com/docker-ralph/docker-ralph/ralph/agent/proc"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/ralph/branch"
@@ -31,7 +30,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/looplog"
 	"github.com/docker-ralph/docker-ralph/ralph/prompt"
 	"github.com/docker-ralph/docker-ralph/ralph/refusals"
-	"github.com/docker-ralph/docker-ralph/ralph/threads"
 )
 
 // job is what plan or build was asked to do.
@@ -153,10 +151,6 @@ type outcome struct {
 	err    error
 }
 
-// threadReserve is enough for all that a loop does at the same time, when an agent
-// has used up the process limit.
-const threadReserve = 24
-
 // runSession is everything between the preflight and the exit code.
 func (o Options) runSession(ctx context.Context, j *job) outcome {
 	signals := make(chan os.Signal, 8)
@@ -168,10 +162,7 @@ func (o Options) runSession(ctx context.Context, j *job) outcome {
 	defer ignore()
 
 	failed := func(err error) outcome { return outcome{report: loop.Report{Stop: loop.Failed}, err: err} }
-	if j.session.Sandboxed {
-		proc.EndLeftovers()
-		threads.Reserve(threadReserve)
-	}
+	j.guardSandbox()
 	s, err := o.openSession(ctx, j.session.Mode == agent.Build)
 	if err != nil {
 		return failed(err)

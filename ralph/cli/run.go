@@ -130,6 +130,7 @@ func (o Options) runOnce(ctx context.Context, j *job, s *session) (int, error) {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
 	defer catchBrokenPipe()()
+	j.guardSandbox()
 	if err := j.ready(s); err != nil {
 		return 0, err
 	}
@@ -140,7 +141,7 @@ func (o Options) runOnce(ctx context.Context, j *job, s *session) (int, error) {
 	o.warn(command.Warning)
 	code, err := once.Run{
 		Name: j.adapter.Name(), Command: command, Env: j.session.Env, Decoder: j.adapter.Decoder(),
-		Timeout: time.Duration(j.guest.TimeoutSeconds) * time.Second, Signals: signals,
+		Timeout: time.Duration(j.guest.TimeoutSeconds) * time.Second, Getenv: os.Getenv, Signals: signals,
 		Stdout: o.Stdout, Stderr: o.Stderr,
 	}.Do(ctx)
 	if errors.Is(err, syscall.EPIPE) {

@@ -116,7 +116,7 @@ func (l *loop) judge(ctx context.Context, it *iteration) (Stop, error) {
 		return MaxDuration, l.overTime()
 	}
 	if it.noKey != "" {
-		return Failed, l.keyError(it.noKey)
+		return Failed, agent.KeyError(name, cut(it.noKey), l.Session.Getenv)
 	}
 	if it.limit != nil {
 		return l.waitOut(ctx, *it.limit)

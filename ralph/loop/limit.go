@@ -73,7 +73,7 @@ func (w *limitWatch) reached(how end) *limit {
 func (w *limitWatch) processes() *limit {
 	return &limit{
 		fmt.Sprintf("process limit (%d) reached", w.began.MaxProcesses),
-		"raise the limit with pids under [sandbox.resources] in ralph.toml",
+		"raise the limit with RALPH_PIDS and --recreate, or with pids under [sandbox.resources]",
 	}
 }
 

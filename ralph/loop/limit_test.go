@@ -38,8 +38,8 @@ func TestALimitOfTheSandboxIsNamed(t *testing.T) {
 		then          cgroup.State
 		reason, hint  string
 	}{
-		{"stuck", "exec sleep 600", full, "was ended: process limit (1024) reached", "Hint: raise the limit with pids under [sandbox.resources] in ralph.toml\n"},
-		{"failed", "exit 254", refused, "exited with code 254: process limit (1024) reached", "Hint: raise the limit with pids"},
+		{"stuck", "exec sleep 600", full, "was ended: process limit (1024) reached", "Hint: raise the limit with RALPH_PIDS and --recreate, or with pids under [sandbox.resources]\n"},
+		{"failed", "exit 254", refused, "exited with code 254: process limit (1024) reached", "Hint: raise the limit with RALPH_PIDS"},
 		{"killed", "exit 137", killed, "exited with code 137: out of memory: the limit is 8GiB", "Hint: raise the limit with --memory and --recreate, or"},
 		{"neither", "exit 3", began, "exited with code 3", ""},
 	} {

@@ -36,6 +36,8 @@ type Run struct {
 	Decoder event.Decoder
 	// Timeout bounds the run; 0 means no bound.
 	Timeout time.Duration
+	// Getenv reads the agent's environment.
+	Getenv func(string) string
 	// Signals interrupt the agent; the second one ends it at once.
 	Signals        <-chan os.Signal
 	Stdout, Stderr io.Writer
@@ -56,14 +58,14 @@ func (r Run) Do(ctx context.Context) (int, error) {
 	if r.Command.Stdin != "" {
 		cmd.Stdin = strings.NewReader(r.Command.Stdin)
 	}
-	out := &shown{decoder: r.Decoder, to: r.Stdout}
+	out := &shown{decoder: r.Decoder, to: r.Stdout, noKey: make(chan string, 1)}
 	errs := &shown{decoder: event.PlainText(), to: r.Stderr}
 	cmd.Stdout, cmd.Stderr = out, errs
 	child, err := proc.Start(cmd)
 	if err != nil {
 		return 0, err
 	}
-	interrupted := r.wait(ctx, child)
+	interrupted, noKey := r.wait(ctx, child, out.noKey)
 	code, err := child.Wait()
 	if errors.Is(err, exec.ErrWaitDelay) { // something of it kept the output open
 		err = nil
@@ -74,6 +76,8 @@ func (r Run) Do(ctx context.Context) (int, error) {
 	switch {
 	case interrupted:
 		return ExitInterrupted, nil
+	case noKey != "":
+		return ExitFailed, agent.KeyError(r.Name, noKey, r.Getenv)
 	case ctx.Err() != nil:
 		return ExitTimedOut, fmt.Errorf("the agent %s was ended: one run may take %s (timeout_minutes)", r.Name, r.Timeout)
 	case code == 0 && out.failed:
@@ -82,20 +86,27 @@ func (r Run) Do(ctx context.Context) (int, error) {
 	return code, nil
 }
 
-// wait waits for the child to end, or ends it, and tells whether somebody wanted
-// that.
-func (r Run) wait(ctx context.Context, child *proc.Child) (interrupted bool) {
+// wait waits for the child to end, or ends it, and says whether a signal asked for
+// that, or a refused key made it necessary: the agent would try again for minutes.
+func (r Run) wait(ctx context.Context, child *proc.Child, refused <-chan string) (interrupted bool, noKey string) {
 	for {
 		select {
 		case <-child.Done():
-			return interrupted
+			select {
+			case noKey = <-refused:
+			default:
+			}
+			return interrupted, noKey
+		case noKey = <-refused:
+			child.Kill()
+			return interrupted, noKey
 		case <-ctx.Done():
 			child.Kill()
-			return interrupted
+			return interrupted, ""
 		case sig := <-r.Signals:
 			if interrupted || sig != os.Interrupt {
 				child.Kill()
-				return true
+				return true, ""
 			}
 			interrupted = true
 			child.Interrupt()
@@ -107,8 +118,9 @@ func (r Run) wait(ctx context.Context, child *proc.Child) (interrupted bool) {
 type shown struct {
 	decoder event.Decoder
 	to      io.Writer
-	failed  bool // the agent called its run a failure, in its last word
-	midLine bool // the last byte was no newline
+	failed  bool        // the agent called its run a failure, in its last word
+	midLine bool        // the last byte was no newline
+	noKey   chan string // what was said about a refused key, once; may be nil
 	err     error
 }
 
@@ -121,8 +133,14 @@ func (s *shown) Write(p []byte) (int, error) {
 
 func (s *shown) show(events []event.Event) {
 	for _, e := range events {
-		if result, ok := e.(event.Result); ok {
-			s.failed = result.Failed
+		switch e := e.(type) {
+		case event.Result:
+			s.failed = e.Failed
+		case event.KeyRefused:
+			select {
+			case s.noKey <- e.Text:
+			default:
+			}
 		}
 		text := event.Render(e)
 		if text == "" || s.err != nil {

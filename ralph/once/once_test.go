@@ -36,6 +36,11 @@ func TestRun(t *testing.T) {
 			stdout: "Hello.\n━━ Done (error_during_execution) | cost: $null | turns: null ━━\n",
 		},
 		{name: "takes too long", script: "sleep 100", decoder: event.PlainText(), timeout: 50 * time.Millisecond, code: ExitTimedOut, err: "one run may take 50ms"},
+		{
+			name: "key refused", decoder: stream.Claude(), code: ExitFailed, err: "mine: the model's endpoint refused the key: HTTP status 401",
+			script: `echo '{"type":"system","subtype":"api_retry","attempt":2,"max_retries":10,"retry_delay_ms":1000,"error_status":401,"error":"authentication_failed"}'; exec sleep 100`,
+			stdout: "\n↻ request failed (401 authentication_failed), retry 2 of 10 in 1s\n",
+		},
 		{name: "leaves a process", script: "sleep 100 & echo done", decoder: event.PlainText(), stdout: "done\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

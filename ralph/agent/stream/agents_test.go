@@ -133,7 +133,7 @@ func TestCodexWaits(t *testing.T) {
 }
 
 // What the real programs report when their endpoint refuses the key, or does not
-// answer: claude 2.1.329, codex 0.169.
+// answer: claude 2.1.329, codex 0.169, opencode 1.18.
 func TestRefusedRequestsAreReported(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -146,6 +146,7 @@ func TestRefusedRequestsAreReported(t *testing.T) {
 		{"claude-nokey", Claude, "Not logged in · Please run /login", "Done (error) | cost: $0 | turns: 1"},
 		{"claude-unreachable", Claude, "", "Done (error) | cost: $0 | turns: 1"},
 		{"codex-401", Codex, "unexpected status 401 Unauthorized: neutral sentinel, url: http://127.0.0.1:7601/responses", "Done (error) | cost: unknown | tokens: unknown"},
+		{"opencode-401", Opencode, "neutral sentinel", "Done (error) | cost: unknown | tokens: unknown"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b, err := os.ReadFile(filepath.Join("testdata", tc.name+".jsonl"))

@@ -9,7 +9,7 @@ import (
 // Words by which agents and their vendors say that a key is missing or refused.
 var keyWords = late(`(?i)` + strings.Join([]string{
 	`not logged in`, `please run /login`, `not authenticated`, `failed to authenticate`, `authentication[ _](?:error|failed|required)`,
-	`no authentication information`, `set an auth method`, `unauthenticated\b`,
+	`no authentication information`, `set an auth method`, `invalid auth method`, `unauthenticated\b`,
 	`(?:invalid|incorrect|missing|no|expired) (?:\w+ )?(?:x-)?api[ -]?key`, `api[ _-]?key (?:is )?(?:not valid|not set|invalid|missing|expired|required)`,
 	`api_key_(?:invalid|missing)`, `\b401 unauthorized\b`, `(?:status|error|code|http)\W{0,6}40[13]\b`,
 }, "|"))

@@ -3,6 +3,7 @@ package stream
 import (
 	"cmp"
 	"encoding/json"
+	"net/http"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 )
@@ -92,6 +93,7 @@ func (o *opencode) failed(raw json.RawMessage) []event.Event {
 		Data struct {
 			Message string  `json:"message"`
 			Next    float64 `json:"next"` // milliseconds since 1970
+			Status  int     `json:"statusCode"`
 		} `json:"data"`
 		Message string `json:"message"`
 	}
@@ -100,6 +102,9 @@ func (o *opencode) failed(raw json.RawMessage) []event.Event {
 	events := limitEvents(text)
 	if len(events) > 0 {
 		events[0] = certainLimit(text, epoch(e.Data.Next/1000))
+	}
+	if e.Data.Status == http.StatusUnauthorized || e.Data.Status == http.StatusForbidden {
+		events = append(events, event.KeyRefused{Text: text})
 	}
 	var usage event.Usage
 	if o.tokens != (event.Tokens{}) {
