@@ -60,8 +60,8 @@ func TestAnAgentThatOnlyFailsEndsTheLoop(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "bad", Title: "Cannot work", Steps: []string{"exit 3"}})
 		res := w.ralph(t, "build").expect(t, 6)
-		assert.DeepEqual(t, w.statuses(t), map[string]string{"bad": "open"})
-		assert.Check(t, is.Contains(res.stderr, "Error: the agent shell failed 3 times in a row"))
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"bad": "blocked"})
+		assert.Check(t, is.Contains(res.stderr, "Warning: task bad is blocked: it failed too often in a row: step 1 failed (exit code 3)"))
 	})
 }
 

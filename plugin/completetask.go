@@ -29,7 +29,7 @@ func taskCommands() []string {
 }
 
 func taskUsageOf(command string) taskUsage {
-	undone, active := []string{"open", "active"}, []string{"active"}
+	undone, active := []string{"open", "active", "blocked"}, []string{"active"}
 	return map[string]taskUsage{
 		"peek":    {flags: []string{"-n"}},
 		"claim":   {task: true, only: []string{"open"}, flags: []string{"--lease", "--agent"}},

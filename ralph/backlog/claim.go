@@ -30,9 +30,13 @@ func (s *Store) Claim(ctx context.Context, o ClaimOptions) (task Task, err error
 		which, none = "t.id = ("+firstEligible(1)+")", ErrNoneEligible
 	}
 	err = s.write(ctx, func(tx *sql.Tx) error {
+		if err := s.parkExpired(ctx, tx); err != nil {
+			return err
+		}
 		var found rowSet
 		err := each(ctx, tx, `
-			UPDATE tasks AS t SET retry_count = COALESCE(retry_count, 0) + (status = 'active'), status = 'active',
+			UPDATE tasks AS t SET retry_count = COALESCE(retry_count, 0) + (status = 'active'),
+				failures = COALESCE(failures, 0) + (status = 'active'), status = 'active',
 				assignee = ?4, attempt = COALESCE(attempt, 0) + 1, lease_expires_at = datetime('now', ?5), updated_at = datetime('now')
 			WHERE `+which+" RETURNING "+taskColumns,
 			s.args(o.Slug, o.Agent, leaseModifier(o.Lease)), found.scan)
@@ -99,7 +103,7 @@ func (s *Store) Fail(ctx context.Context, slug, reason string) error {
 		}
 		_, err = tx.ExecContext(ctx, `
 			UPDATE tasks SET status = 'open', assignee = NULL, lease_expires_at = NULL,
-				retry_count = COALESCE(retry_count, 0) + 1, fail_reason = ?, updated_at = datetime('now')
+				`+failOnce+`, fail_reason = ?, updated_at = datetime('now')
 			WHERE id = ?`, null(reason), id)
 		return err
 	}))

@@ -65,6 +65,9 @@ func hammer(ctx context.Context, s *Store) error {
 		if err == nil {
 			err = s.Fail(ctx, task.Slug, "again")
 		}
+		if err == nil {
+			err = s.Forgive(ctx, task.Slug)
+		}
 		if err != nil {
 			return err
 		}

@@ -120,6 +120,7 @@ func (c Changes) sql(by string) (assignments []string, args []any, err error) {
 	set("status", *c.Status)
 	switch *c.Status {
 	case StatusOpen, StatusDone:
+		set("failures", 0)
 		set("deleted_at", nil)
 		set("deleted_by", nil)
 	case StatusActive:

@@ -29,7 +29,7 @@ func (s *Store) Reopen(ctx context.Context, slug, reason string) error {
 // reopen makes a task open; its argument is the reason.
 const reopen = `
 	UPDATE tasks SET status = 'open', assignee = NULL, lease_expires_at = NULL,
-		retry_count = COALESCE(retry_count, 0) + 1, fail_reason = ?, updated_at = datetime('now'),`
+		` + failOnce + `, fail_reason = ?, updated_at = datetime('now'),`
 
 // RenewHeld lets the leases of all tasks that an agent holds end no sooner
 // than lease from now. A lease that ends later stays as it is. It returns how

@@ -21,7 +21,7 @@ func (f Filter) sql() (where string, args []any) {
 	case len(f.Statuses) > 0:
 		var marks string
 		marks, args = placeholders(f.Statuses)
-		where = "t.status IN (" + marks + ")"
+		where = shownStatus + " IN (" + marks + ")"
 	case !f.All:
 		where = "t.status IS NOT 'deleted'"
 	}
@@ -59,7 +59,7 @@ func (s *Store) Lines(ctx context.Context, f Filter) (lines []Line, err error) {
 		// What can be NULL goes into any: database/sql converts it by way of text
 		// otherwise, and SQLite takes longer to do without NULL.
 		return each(ctx, tx, `
-			SELECT t.slug, t.title, t.category, CAST(t.priority AS INTEGER), t.status, t.assignee
+			SELECT t.slug, t.title, t.category, CAST(t.priority AS INTEGER), `+shownStatus+`, t.assignee
 			FROM tasks t WHERE `+inScope+" AND "+where+" ORDER BY "+inOrder, s.args(args...), func(rows *sql.Rows) error {
 			var l Line
 			var category, priority, status, assignee any

@@ -161,6 +161,9 @@ const reasonDead = "agent process died"
 // process ever held are left alone: nothing can be said of them.
 func (s *Store) ReleaseDead(ctx context.Context, hostname string) ([]Released, error) {
 	agents, err := s.Agents(ctx)
+	if err == nil {
+		err = s.write(ctx, func(tx *sql.Tx) error { return s.parkExpired(ctx, tx) })
+	}
 	if err != nil {
 		return nil, err
 	}

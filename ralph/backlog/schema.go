@@ -38,6 +38,7 @@ CREATE TABLE IF NOT EXISTS tasks (
   updated_at TEXT,
   deleted_at TEXT,
   attempt INTEGER DEFAULT 0,
+  failures INTEGER DEFAULT 0,
   deleted_by TEXT,
   UNIQUE (scope_repo, scope_branch, slug)
 );
@@ -67,6 +68,7 @@ const scopeIndex = "idx_tasks_scope_status"
 func addedColumns() [][2]string {
 	return [][2]string{
 		{"attempt", "ALTER TABLE tasks ADD COLUMN attempt INTEGER DEFAULT 0"},
+		{"failures", "ALTER TABLE tasks ADD COLUMN failures INTEGER DEFAULT 0"},
 		{"deleted_by", "ALTER TABLE tasks ADD COLUMN deleted_by TEXT"},
 	}
 }

@@ -134,7 +134,7 @@ func (r *syncRun) overwrite(ctx context.Context, row syncRow, task NewTask) erro
 	}
 	_, err = r.tx.ExecContext(ctx, `
 		UPDATE tasks SET title = ?, description = ?, category = ?, priority = ?, spec_ref = ?, ref = ?, steps = ?,
-			updated_at = datetime('now')
+			failures = 0, updated_at = datetime('now')
 		WHERE id = ?`,
 		task.Title, null(task.Description), null(task.Category), task.Priority, null(task.SpecRef), null(task.Ref),
 		steps, row.id)

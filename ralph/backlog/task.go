@@ -47,9 +47,9 @@ type Blocker struct {
 // are repository and branch.
 const (
 	inScope = "t.scope_repo = ?1 AND t.scope_branch = ?2"
-	blocked = `EXISTS (
+	blocked = `(EXISTS (
 		SELECT 1 FROM task_deps bd JOIN tasks b ON b.id = bd.blocked_by
-		WHERE bd.task_id = t.id AND b.status NOT IN ('done', 'deleted'))`
+		WHERE bd.task_id = t.id AND b.status NOT IN ('done', 'deleted')) OR ` + parked + `)`
 	// A lease of NULL has not expired: others may have made the row active.
 	expired  = "t.status = 'active' AND t.lease_expires_at < datetime('now')"
 	eligible = "(t.status = 'open' OR (" + expired + ")) AND NOT " + blocked
@@ -72,7 +72,7 @@ func firstEligible(n int) string {
 
 // taskColumns are what rowSescan reads.
 const taskColumns = `id, slug, title, COALESCE(description, ''), COALESCE(category, ''),
-	COALESCE(CAST(priority AS INTEGER), 2), COALESCE(status, ''), COALESCE(spec_ref, ''),
+	COALESCE(CAST(priority AS INTEGER), 2), ` + returnedStatus + `, COALESCE(spec_ref, ''),
 	COALESCE(ref, ''), COALESCE(result, ''), COALESCE(assignee, ''), assignee IS NOT NULL,
 	COALESCE(lease_expires_at, ''), COALESCE(CAST(retry_count AS INTEGER), 0),
 	COALESCE(fail_reason, ''), COALESCE(steps, ''), COALESCE(created_at, ''),

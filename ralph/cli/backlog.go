@@ -58,7 +58,7 @@ func (t tasks) Tasks(ctx context.Context) (map[string]loop.Task, error) {
 				return fmt.Errorf("comparing backlogs: %w", err)
 			}
 			states[task.Slug] = loop.Task{
-				Status: task.Status, Assignee: task.Assignee, Retries: task.RetryCount, Result: task.Result,
+				Status: task.Status, Assignee: task.Assignee, Retries: task.RetryCount, Reason: task.FailReason, Result: task.Result,
 				Leased: task.LeaseExpiresAt >= now, Content: string(content),
 			}
 		}
@@ -81,6 +81,10 @@ func (t tasks) Renew(ctx context.Context, agentID string) error {
 		_, err := s.RenewHeld(ctx, agentID, backlog.DefaultLease)
 		return err
 	})
+}
+
+func (t tasks) Forgive(ctx context.Context, slug string) error {
+	return t.with(ctx, func(s *backlog.Store) error { return s.Forgive(ctx, slug) })
 }
 
 func (t tasks) Reopen(ctx context.Context, slug, reason string) error {

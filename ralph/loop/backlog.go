@@ -32,15 +32,18 @@ type Keeper interface {
 	Claimable(ctx context.Context) (bool, error)
 	// Renew keeps the leases of a living agent.
 	Renew(ctx context.Context, agentID string) error
+	// Forgive takes a failed attempt back that the task was not to blame for.
+	Forgive(ctx context.Context, slug string) error
 	// Reopen makes a finished task open again.
 	Reopen(ctx context.Context, slug, reason string) error
 }
 
 // Task is the state of one task.
 type Task struct {
-	Status   string // open, active, done, deleted
+	Status   string // open, active, done, deleted; blocked after too many failures
 	Assignee string
 	Retries  int
+	Reason   string // why it failed last
 	Result   string // JSON as the agent gave it
 	// Leased says that an active task's lease has not run out.
 	Leased bool
@@ -55,6 +58,7 @@ const (
 	statusActive  = "active"
 	statusDone    = "done"
 	statusDeleted = "deleted"
+	statusBlocked = "blocked"
 )
 
 // snapshot is what the world looked like before or after a run.
@@ -103,16 +107,29 @@ func (before snapshot) finished(after snapshot, agentID string) []string {
 	return slugs
 }
 
-// givenBack lists the tasks that were tried and are open again between two
+// givenBack lists the tasks that were tried and are not held any more between two
 // snapshots, without those of a list. With several loops on one backlog it may
 // name another one's.
 func (before snapshot) givenBack(after snapshot, without []string) []string {
 	var slugs []string
 	for slug, a := range after.tasks {
-		if a.Status == statusOpen && a.Retries > before.tasks[slug].Retries && !slices.Contains(without, slug) {
+		if (a.Status == statusOpen || a.Status == statusBlocked) && a.Retries > before.tasks[slug].Retries && !slices.Contains(without, slug) {
 			slugs = append(slugs, slug)
 		}
 	}
+	return slugs
+}
+
+// parked lists the tasks that were blocked between two snapshots, because they
+// have failed too often.
+func (before snapshot) parked(after snapshot) []string {
+	var slugs []string
+	for slug, a := range after.tasks {
+		if a.Status == statusBlocked && before.tasks[slug].Status != statusBlocked {
+			slugs = append(slugs, slug)
+		}
+	}
+	slices.Sort(slugs)
 	return slugs
 }
 

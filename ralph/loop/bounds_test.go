@@ -30,6 +30,8 @@ type shelf struct {
 	tasks map[string]Task
 	held  []string // by the agent, after each run
 	notes []string
+	// forgiven are tasks of runs that they are not to blame for.
+	forgiven []string
 }
 
 func newShelf(t *testing.T, slugs ...string) *shelf {
@@ -84,6 +86,11 @@ func (s *shelf) Held(context.Context, string) ([]string, error) { return s.held,
 
 func (s *shelf) Release(_ context.Context, slug, reason string) error {
 	s.note("release %s: %s", slug, reason)
+	return nil
+}
+
+func (s *shelf) Forgive(_ context.Context, slug string) error {
+	s.forgiven = append(s.forgiven, slug)
 	return nil
 }
 
@@ -147,6 +154,8 @@ func TestBounds(t *testing.T) {
 			assert.Equal(t, report.Stop, tc.stop, "%v\n%s", err, tr.out.String())
 			assert.Equal(t, len(report.Iterations), tc.runs)
 			assert.Equal(t, len(s.notes), tc.runs, "every run's task is released: %q", s.notes)
+			blameless := tc.stop == MaxDuration || tc.name == "tokens during a run"
+			assert.Equal(t, len(s.forgiven) > 0, blameless, "%q", s.forgiven)
 			if tc.err == "" {
 				assert.NilError(t, err)
 			} else {
@@ -380,6 +389,7 @@ func TestRateLimitIsWaitedOut(t *testing.T) {
 	assert.Equal(t, len(report.Iterations), 2)
 	assert.Equal(t, report.Iterations[0].Outcome, outcomeLimited)
 	assert.Equal(t, s.notes[0], "release a: "+reasonLimited)
+	assert.DeepEqual(t, s.forgiven, []string{"a"})
 	assert.Equal(t, strings.Count(tr.out.String(), "LOOP"), 0, "limited runs are no iterations")
 	assert.Equal(t, strings.Count(tr.out.String(), `Rate limit of claude ("429"). Waiting `), 1)
 }

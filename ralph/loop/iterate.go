@@ -72,6 +72,7 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	l.recogniseLimit(it)
 	l.release(ctx, it)
 	stop, failed := l.check(ctx, n, it)
+	l.forgive(ctx, it)
 	if it.after = it.before; it.end != endInterrupted || l.keeper != nil {
 		it.after = l.look(ctx)
 	}
@@ -105,6 +106,7 @@ func (l *loop) restore(ctx context.Context) error {
 // judge draws the consequences of a run.
 func (l *loop) judge(ctx context.Context, it *iteration) (Stop, error) {
 	name := l.Agent.Name()
+	defer l.countParked(it)
 	switch it.end {
 	case endInterrupted:
 		return Interrupted, nil

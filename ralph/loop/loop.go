@@ -97,6 +97,7 @@ type loop struct {
 	runs        int                 // iterations made, without those that a rate limit ended
 	failures    int                 // failed runs in a row
 	lastFailure string
+	parked      int             // tasks in a row that were blocked after too many failures
 	failed      bool            // the last run did, and finished nothing
 	worked      map[string]bool // tasks that runs have worked on
 	last        snapshot        // the youngest one
@@ -238,7 +239,7 @@ func (l *loop) end(stop Stop, err error) (Stop, error) {
 func (l *loop) verdict(stop Stop) (Stop, error) {
 	left, s := l.unfinished(), l.last.status
 	switch {
-	case stop == LimitReached && l.failed:
+	case l.failed && (stop == LimitReached || len(left) > 0):
 		return RunFailed, fmt.Errorf("the agent %s failed: it %s", l.Agent.Name(), l.lastFailure)
 	case len(left) > 0:
 		err := fmt.Errorf("worked on but not done: %s", cut(event.Strip(strings.Join(left, ", "))))
@@ -289,6 +290,11 @@ func (l *loop) printf(format string, args ...any) { l.print(l.out, fmt.Sprintf(f
 
 func (l *loop) warnf(format string, args ...any) {
 	l.print(l.errs, fmt.Sprintf("Warning: %s\n", event.Strip(fmt.Sprintf(format, args...))))
+}
+
+// hint says what to do about a warning.
+func (l *loop) hint(format string, args ...any) {
+	_, _ = fmt.Fprintf(l.Stderr, "Hint: "+format+"\n", args...)
 }
 
 // warnOnce is for what would be said after every run. Those who read what an agent

@@ -3,7 +3,11 @@ package loop
 import (
 	"context"
 	"os"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 )
 
 // The pause after a run that found nothing to claim, because others hold all
@@ -33,6 +37,44 @@ func (l *loop) countFailure(it *iteration) {
 		return
 	}
 	l.failures++
+}
+
+// countParked says which tasks the run was one attempt too many of. The others
+// are still tried, unless so many in a row end like this that it is not the
+// tasks' fault.
+func (l *loop) countParked(it *iteration) {
+	if it.before.progressed(it.after) {
+		l.parked = 0
+	}
+	for _, slug := range it.before.parked(it.after) {
+		l.parked++
+		l.failures, l.stalled = 0, 0
+		reason, _, _ := strings.Cut(it.after.tasks[slug].Reason, "\n")
+		l.warnf("task %s is blocked: it failed too often in a row: %s", slug, cut(reason))
+		l.hint("reopen it with %q", l.taskCommand("update "+event.Strip(slug)+" --status open"))
+	}
+}
+
+// forgive keeps a run that its tasks are not to blame for from having them
+// blocked.
+func (l *loop) forgive(ctx context.Context, it *iteration) {
+	if l.keeper == nil || !it.blameless() {
+		return
+	}
+	for _, slug := range slices.Concat(it.released, it.givenBack) {
+		if err := l.keeper.Forgive(ctx, slug); err != nil {
+			l.warnf("task %s: %s", event.Strip(slug), err)
+		}
+	}
+}
+
+// blameless says that what ended the run had nothing to do with its tasks.
+func (it *iteration) blameless() bool {
+	switch it.end {
+	case endInterrupted, endOverTime, endOverCost, endOverTokens:
+		return true
+	}
+	return it.limit != nil || it.noKey != ""
 }
 
 // countStall counts runs in a row that brought nothing. One that only found
