@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -109,5 +110,58 @@ func TestLoopEndsWhenItsSandboxIsStopped(t *testing.T) {
 			assert.Check(t, res.code != 0)
 			assert.Check(t, !w.container(t).State.Running, res.stderr)
 		}
+	})
+}
+
+// A second clone of a repository has a sandbox of its own, and leaves that of the
+// first alone.
+func TestSecondCloneHasItsOwnSandbox(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.plan(t, task{ID: "a", Title: "Of the first"})
+		first := *w
+		second := *w
+		second.repo = w.repo + "-again"
+		run(t, w.command("cp", "-a", w.repo, second.repo)).expect(t, 0)
+		assert.NilError(t, os.RemoveAll(filepath.Join(second.repo, ".ralph")))
+		second.plan(t, task{ID: "b", Title: "Of the second"})
+		names := map[string]string{}
+		for _, c := range w.containers(t) {
+			names[c.Labels[labelPrefix+"worktree"]] = strings.TrimPrefix(c.Names[0], "/")
+		}
+		plain := "ralph-" + strings.ReplaceAll(w.slug, "/", "-") + "-main"
+		assert.Equal(t, names[first.repo], plain)
+		assert.Assert(t, is.Regexp("^"+plain+"-[0-9a-f]{6}$", names[second.repo]))
+		assert.DeepEqual(t, first.statuses(t), map[string]string{"a": "open"})
+		assert.DeepEqual(t, second.statuses(t), map[string]string{"b": "open"})
+		assert.Check(t, is.Contains(second.ok(t, "ls"), names[second.repo]+" (current)"))
+
+		second.ok(t, "clean", "--force")
+		assert.Equal(t, strings.TrimPrefix(w.container(t).Name, "/"), plain)
+	})
+}
+
+// The sandbox of a project that was moved is adopted, with the commits that
+// nobody has fetched.
+func TestMovedProjectKeepsItsCommits(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.setenv("RALPH_GIT", "private")
+		w.plan(t, task{ID: "a", Title: "Commit and wait", Steps: []string{"echo a >a.txt; git add a.txt; git commit -qm inside; touch .ralph/at; sleep 600"}})
+		build := start(t, w.docker("ralph", "build"))
+		appears(t, filepath.Join(w.repo, ".ralph", "at"))
+		build.signalGroup(syscall.SIGKILL)
+		build.wait(t)
+		run(t, w.docker("stop", "-t", "0", w.sandbox(t).Name)).expect(t, 0)
+		was := w.repo
+		w.repo += "-moved"
+		assert.NilError(t, os.Rename(was, w.repo))
+
+		assert.Check(t, is.Contains(w.ok(t, "ls"), was))
+		res := w.ralph(t, "task", "list")
+		assert.Check(t, res.code != 0 && strings.Contains(res.stderr, "--recreate"), res.stderr)
+		w.ok(t, "--recreate", "task", "list")
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "inside")
+		assert.Check(t, is.Contains(w.ok(t, "ls"), w.repo))
+		w.ok(t, "clean", "--force")
+		assert.Equal(t, len(w.containers(t)), 0)
 	})
 }

@@ -97,7 +97,7 @@ func TestAWorktreeWithItsSandbox(t *testing.T) {
 }
 
 // Three worktrees and the main one are at work at once, and each commits to its
-// own branch, also when one of them crashes.
+// own branch, also when one of them is stopped.
 func TestWorktreesSideBySide(t *testing.T) {
 	privately(t, func(t *testing.T, w *world) {
 		trees := []*world{w, w.inTree("one"), w.inTree("two"), w.inTree("three")}
@@ -120,7 +120,7 @@ func TestWorktreesSideBySide(t *testing.T) {
 		res := w.ralph(t, "worktree", "rm", "two").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, `"ralph build" runs in the sandbox ralph-`))
 		assert.Equal(t, len(w.containers(t)), 4)
-		run(t, w.docker("kill", w.trees(t)[trees[3].repo].Sandbox)).expect(t, 0)
+		run(t, w.docker("stop", w.trees(t)[trees[3].repo].Sandbox)).expect(t, 0)
 		assert.Assert(t, builds[3].wait(t).code != 0)
 		for i, tree := range trees[:3] {
 			tree.write(t, filepath.Join(tree.repo, ".ralph", "go"), "")

@@ -75,6 +75,7 @@ type Spec struct {
 	Root      string   // work tree, mounted writable at the same path
 	Mounts    []string // further directories, mounted likewise (a linked worktree's git directory)
 	Probe     string   // file below the mounts that must look the same inside
+	Moved     string   // where the work tree was when its sandbox was made, if it was moved since
 	MainRoot  string   // main work tree of the repository
 	Agent     string
 	Image     string // image reference; has to be there when Create is called

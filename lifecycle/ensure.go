@@ -56,7 +56,7 @@ func (e *Ensurer) Ensure(ctx context.Context, spec Spec, recreate bool) (Sandbox
 		if err != nil {
 			return Sandbox{}, err
 		}
-		if sb.State == Running && spec.Check(sb, e.Driver.Manual(sb.Name)) == nil && own.fits(sb) && e.Driver.Ready(sb, own) {
+		if sb.State == Running && spec.Check(sb) == nil && own.fits(sb) && e.Driver.Ready(sb, own) {
 			return sb, nil
 		}
 	}
@@ -154,7 +154,7 @@ func (e *Ensurer) settle(ctx context.Context, spec Spec) (Sandbox, error) {
 			return sb, nil
 		}
 		manual := e.Driver.Manual(sb.Name)
-		if err := spec.Check(sb, manual); err != nil {
+		if err := spec.Check(sb); err != nil && !spec.adopts(sb) {
 			return Sandbox{}, err
 		}
 		switch sb.State {

@@ -121,6 +121,7 @@ func TestEnsure(t *testing.T) {
 		anyAgent bool
 		history  string
 		err      string
+		moved    string
 		found    Spec // if it is not the one that was asked for
 	}{
 		{name: "running and prepared: one lookup", driver: memory{sb: found(spec, Running), ready: true}, history: "lookup"},
@@ -138,8 +139,10 @@ func TestEnsure(t *testing.T) {
 		{name: "lost, recreate", driver: memory{sb: lost(spec)}, recreate: true, history: "lookup image create start prepare"},
 		{name: "lost, but there after all", driver: memory{sb: lost(spec), fail: map[string]error{"create": ErrExists}}, confirm: yes, history: "lookup lookup image create lookup", err: "is there after all"},
 		{name: "lookup fails", driver: memory{fail: map[string]error{"lookup": errors.New("no engine")}}, history: "lookup", err: "no engine"},
-		{name: "another scope of the same name", driver: memory{sb: found(other, Running), ready: true}, recreate: true, history: "lookup", err: `belongs to a/b on branch "MAIN", not to a/b on branch "main"`},
-		{name: "another work tree", driver: memory{sb: found(elsewhere, Running), ready: true}, history: "lookup lookup", err: "was made for the work tree /elsewhere, not for /src"},
+		{name: "another scope of the same name", driver: memory{sb: found(other, Running), ready: true}, recreate: true, history: "lookup", err: `belongs to a/b, branch "MAIN"`},
+		{name: "another work tree", driver: memory{sb: found(elsewhere, Running), ready: true}, history: "lookup lookup", err: "belongs to a/b, branch \"main\", in /elsewhere"},
+		{name: "a moved work tree, in a script", driver: memory{sb: found(elsewhere, Stopped), ready: true}, moved: "/elsewhere", history: "lookup lookup", err: "(the worktree /elsewhere, which is gone, instead of /src"},
+		{name: "a moved work tree, yes", driver: memory{sb: found(elsewhere, Stopped), ready: true}, moved: "/elsewhere", confirm: yes, history: "lookup lookup remove image create start prepare"},
 		{name: "changed, in a script", driver: memory{sb: found(changed, Running), ready: true}, history: "lookup lookup busy", err: "(image image:1 instead of image:0): run the command with --recreate"},
 		{name: "changed, yes", driver: memory{sb: found(changed, Running), ready: true}, confirm: yes, history: "lookup lookup busy image remove create start prepare"},
 		{name: "changed, no", driver: memory{sb: found(changed, Running), ready: true}, confirm: no, history: "lookup lookup busy", err: "was left as it is"},
@@ -155,7 +158,8 @@ func TestEnsure(t *testing.T) {
 		{name: "an old one that cannot be started stays", driver: memory{sb: found(spec, Stopped), fail: map[string]error{"start": errors.New("no memory")}}, history: "lookup lookup start failed", err: "no memory"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			d := &tc.driver
+			d, want := &tc.driver, spec
+			want.Moved = tc.moved
 			e := &Ensurer{
 				Driver: d, LockDir: t.TempDir(), Report: func(string) {}, Confirm: tc.confirm,
 				Image:  func(context.Context) error { return d.note("image") },
@@ -169,12 +173,11 @@ func TestEnsure(t *testing.T) {
 					return spec.Egress, nil
 				}
 			}
-			sb, err := e.Ensure(t.Context(), spec, tc.recreate)
+			sb, err := e.Ensure(t.Context(), want, tc.recreate)
 			if tc.err != "" {
 				assert.ErrorContains(t, err, tc.err)
 			} else {
 				assert.NilError(t, err)
-				want := spec
 				if tc.found.Name != "" {
 					want = tc.found
 				}

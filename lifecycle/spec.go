@@ -65,21 +65,25 @@ func (e Egress) digest() string {
 // Check compares a sandbox that has the spec's name with the spec's scope
 // and work tree. Names are made from scopes with loss, so two scopes can meet
 // in one name; sharing the sandbox would mix their work.
-func (s Spec) Check(sb Sandbox, manual Manual) error {
-	if sb.Scope != s.Scope {
-		return fmt.Errorf("the sandbox %s belongs to %s on branch %q, not to %s on branch %q, which yields the same name: use another branch name, or set RALPH_SCOPE_BRANCH",
-			sb.Name, sb.Scope.Repo, sb.Scope.Branch, s.Scope.Repo, s.Scope.Branch)
-	}
-	if sb.Root != s.Root {
-		return fmt.Errorf("the sandbox %s of %s on branch %q was made for the work tree %s, not for %s: use another branch in one of them, or remove it there with %q",
-			sb.Name, s.Scope.Repo, s.Scope.Branch, sb.Root, s.Root, manual.Remove)
+func (s Spec) Check(sb Sandbox) error {
+	if sb.Scope != s.Scope || sb.Root != s.Root {
+		return fmt.Errorf("the sandbox %s belongs to %s, branch %q, in %s", sb.Name, sb.Scope.Repo, sb.Scope.Branch, sb.Root)
 	}
 	return nil
+}
+
+// adopts tells whether a sandbox of the spec's scope may be made anew for the spec's
+// worktree, because its own is gone.
+func (s Spec) adopts(sb Sandbox) bool {
+	return s.Moved != "" && s.Moved == sb.Root && s.Scope == sb.Scope
 }
 
 // differences names, in words, what of a sandbox does not match the spec.
 func (s Spec) differences(sb Sandbox) string {
 	var what []string
+	if sb.Root != s.Root {
+		what = append(what, fmt.Sprintf("the worktree %s, which is gone, instead of %s", sb.Root, s.Root))
+	}
 	if sb.Agent != s.Agent {
 		what = append(what, fmt.Sprintf("agent %s instead of %s", s.Agent, sb.Agent))
 	}

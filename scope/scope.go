@@ -44,6 +44,24 @@ func (s Scope) SandboxName() (string, error) {
 	return name, nil
 }
 
+// ownSuffix is the length of what [Worktree.OwnName] adds.
+const ownSuffix = 7
+
+// OwnName is the name of the scope's sandbox where another scope or worktree has
+// [Scope.SandboxName] already: that name, shortened if need be, a dash, and six hex
+// digits of the SHA-256 of the worktree's path, the repository and the branch.
+func (w Worktree) OwnName() (string, error) {
+	name, err := w.Scope.SandboxName()
+	if err != nil {
+		return "", err
+	}
+	if limit := maxName - ownSuffix; len(name) > limit {
+		name = strings.TrimRight(name[:limit], "-")
+	}
+	sum := sha256.Sum256([]byte(w.Root + "\x00" + w.Scope.Repo + "\x00" + w.Scope.Branch))
+	return name + "-" + hex.EncodeToString(sum[:])[:ownSuffix-1], nil
+}
+
 // component is one sanitised part of the name. A part without a single ASCII
 // letter or digit (a branch named "日本") is legitimate, but nothing would be
 // left of it: it is stood in for by the start of its SHA-256, so that such

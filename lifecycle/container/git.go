@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
+	"os"
 	"path"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/privategit"
 )
@@ -66,11 +69,21 @@ func (d *Driver) checkGitVolume(ctx context.Context, name string, want map[strin
 		return fmt.Errorf("looking at the volume %s: %w", name, err)
 	}
 	for _, label := range []string{labelCreatedBy, labelRepo, labelBranch, labelWorktree, labelUser} {
-		if has := res.Volume.Labels[label]; has != want[label] {
-			return fmt.Errorf("the volume %s holds commits of another sandbox (%s is %q, not %q): remove it with \"docker volume rm %s\" if you do not need them", name, label, has, want[label], name)
+		has := res.Volume.Labels[label]
+		if label == labelWorktree && isGone(has) {
+			continue // it was moved: what the volume holds does not depend on its path
+		}
+		if has != want[label] {
+			err := fmt.Errorf("the volume %s holds commits of another sandbox: %s is %q, not %q", name, label, has, want[label])
+			return hint.Wrap(err, "remove it with %q in %s", "docker ralph clean --all", res.Volume.Labels[labelWorktree])
 		}
 	}
 	return nil
+}
+
+func isGone(path string) bool {
+	_, err := os.Lstat(path)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // fillGit fills the volume through a container that is never started, unless

@@ -17,6 +17,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/payload"
+	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 // marker notes on the host that a sandbox was prepared, and for which ralph.
@@ -34,6 +35,9 @@ type marker struct {
 	Egress string `json:"egress,omitempty"`
 	// Told is what the proxy was told: [toldOf].
 	Told string `json:"told,omitempty"`
+	// Root and Scope are those of the sandbox.
+	Root  string      `json:"root,omitempty"`
+	Scope scope.Scope `json:"scope,omitzero"`
 	// Folder is which folder the work tree was then; empty if nobody can tell.
 	Folder string `json:"folder,omitempty"`
 }
@@ -43,6 +47,13 @@ type marker struct {
 func Known(stateDir, name string) bool {
 	_, err := os.Stat((&Driver{StateDir: stateDir}).markerPath(name))
 	return err == nil
+}
+
+// MadeFor tells whether the sandbox of the spec's name was prepared for its scope and
+// work tree, by what is noted in stateDir.
+func MadeFor(stateDir string, spec lifecycle.Spec) bool {
+	m, ok := (&Driver{StateDir: stateDir}).lastMarker(spec.Name)
+	return ok && m.Root == spec.Root && m.Scope == spec.Scope
 }
 
 func (d *Driver) readMarker(sb lifecycle.Sandbox) (payload.Payload, bool) {
@@ -69,7 +80,7 @@ func (d *Driver) lastMarker(name string) (m marker, ok bool) {
 }
 
 func (d *Driver) writeMarker(sb lifecycle.Sandbox, p payload.Payload, raised wall) error {
-	m := marker{ID: sb.ID, Arch: p.Arch(), Hash: p.Hash, Netns: sb.Netns, Run: raised.run, Told: raised.told, Folder: folderID(sb.Root)}
+	m := marker{ID: sb.ID, Arch: p.Arch(), Hash: p.Hash, Netns: sb.Netns, Run: raised.run, Told: raised.told, Folder: folderID(sb.Root), Root: sb.Root, Scope: sb.Scope}
 	if raised.run != "" {
 		program, err := payload.Egress(p.Arch())
 		if err != nil {

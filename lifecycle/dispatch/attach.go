@@ -28,7 +28,7 @@ func Attach(ctx context.Context, h Host) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	name, err := wt.Scope.SandboxName()
+	name, err := h.sandboxName(wt)
 	if err != nil {
 		return 0, err
 	}

@@ -26,6 +26,8 @@ import (
 // place is where a command is going to run.
 type place struct {
 	kind    string // the driver's name
+	name    string // of the worktree's sandbox
+	moved   string // where the worktree was when that was made, if it was moved since
 	driver  lifecycle.Driver
 	config  *hostconfig.Files // the user's, of the agent
 	why     string            // why this driver was chosen; empty if the user did
@@ -50,7 +52,7 @@ type place struct {
 // Left open, it is the one that the scope's sandbox was made with; for a new
 // one the first that can make sandboxes here.
 func (h Host) choose(ctx context.Context, wt scope.Worktree, cfg config.Effective, req projectimage.Request, connected func() (API, error)) (place, error) {
-	name, err := wt.Scope.SandboxName()
+	name, err := h.sandboxName(wt)
 	if err != nil {
 		return place{}, err
 	}
@@ -61,7 +63,7 @@ func (h Host) choose(ctx context.Context, wt scope.Worktree, cfg config.Effectiv
 			kind, why = h.probe(ctx)
 		}
 	}
-	at := place{kind: kind, why: why, request: req, known: microvm.Known(h.StateDir, kind, name)}
+	at := place{kind: kind, name: name, why: why, request: req, known: microvm.Known(h.StateDir, kind, name)}
 	switch kind {
 	case config.DriverSbx:
 		err = h.atSbx(ctx, &at, name, cfg, connected)

@@ -189,12 +189,10 @@ func loadConfig(s config.Sources) (config.Effective, error) {
 
 // spec derives what the sandbox must be like.
 func (h Host) spec(wt scope.Worktree, cfg config.Effective, at place) (lifecycle.Spec, error) {
-	name, err := wt.Scope.SandboxName()
-	if err != nil {
-		return lifecycle.Spec{}, err
-	}
+	name := at.name
 	var user lifecycle.User // a microVM maps its own to ours
 	if at.kind == config.DriverContainer {
+		var err error
 		if user, err = invokingUser(wt.Root); err != nil {
 			return lifecycle.Spec{}, err
 		}
@@ -211,6 +209,7 @@ func (h Host) spec(wt scope.Worktree, cfg config.Effective, at place) (lifecycle
 		Name:      name,
 		Scope:     wt.Scope,
 		Root:      wt.Root,
+		Moved:     at.moved,
 		Mounts:    gitMounts(wt),
 		Probe:     filepath.Join(wt.GitDir, "HEAD"),
 		MainRoot:  wt.MainRoot,

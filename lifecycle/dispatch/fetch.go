@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/privategit"
 	"github.com/docker-ralph/docker-ralph/scope"
@@ -18,12 +19,19 @@ var errUnprepared = errors.New("it was made by another version of docker-ralph: 
 // fetch brings the commits home that a sandbox of any scope may have alone. It is
 // started for that.
 func (h Host) fetch(ctx context.Context, l located) error {
-	if !l.sb.Private || h.homeAlready(l) {
+	if !l.sb.Private {
 		return nil
 	}
 	wt, err := h.treeOf(ctx, l.sb)
+	if h.homeAlready(l, wt) {
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("the commits of the sandbox %s cannot be fetched: %w", l.sb.Name, err)
+	}
+	if l.at.kind == config.DriverContainer && l.sb.State != lifecycle.Running && gone(l.sb.Root) {
+		return hint.Wrap(fmt.Errorf("the sandbox %s has commits that were not fetched, and cannot be started, as %s is gone", l.sb.Name, l.sb.Root),
+			"if you have moved it, run %q there", "docker ralph --recreate task list")
 	}
 	at := l.at
 	at.inspect = &inspection{host: h, root: wt.Root, connected: h.Engine}
@@ -38,10 +46,10 @@ func (h Host) fetch(ctx context.Context, l located) error {
 
 // homeAlready tells of a sandbox that cannot be started, because its work tree is
 // gone, but whose commits are all in its repository.
-func (h Host) homeAlready(l located) bool {
+func (h Host) homeAlready(l located, wt scope.Worktree) bool {
 	sb := l.sb
-	return l.at.kind == config.DriverContainer && sb.State != lifecycle.Running && gone(sb.Root) &&
-		sb.MainRoot != "" && !gone(filepath.Join(sb.MainRoot, ".git")) && privategit.Saved(h.StateDir, sb.Name)
+	return l.at.kind == config.DriverContainer && sb.State != lifecycle.Running && gone(sb.Root) && privategit.Saved(h.StateDir, sb.Name) &&
+		(h.moved(sb, wt) || sb.MainRoot != "" && !gone(filepath.Join(sb.MainRoot, ".git")))
 }
 
 // treeOf is the work tree of a sandbox or, when that is gone, the main one of its
@@ -53,6 +61,9 @@ func (h Host) treeOf(ctx context.Context, sb lifecycle.Sandbox) (scope.Worktree,
 	wt, err := scope.Detect(ctx, sb.Root, getenv)
 	if err == nil && wt.Root == sb.Root && (sb.MainRoot == "" || wt.MainRoot == sb.MainRoot) {
 		return wt, nil
+	}
+	if here, found, err := h.workTree(ctx); err == nil && found && h.moved(sb, here) {
+		return here, nil
 	}
 	if sb.MainRoot == "" || sb.MainRoot == sb.Root {
 		return wt, fmt.Errorf("its work tree %s is gone", sb.Root)

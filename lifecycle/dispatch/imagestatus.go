@@ -117,7 +117,7 @@ func (h Host) currentImage(ctx context.Context, s imageScope, builder *projectim
 		if at, err = h.choose(ctx, s.wt, s.cfg, s.req, connected); err != nil {
 			return ImageStatus{}, err
 		}
-		if name, err = s.wt.Scope.SandboxName(); err != nil {
+		if name, err = h.sandboxName(s.wt); err != nil {
 			return ImageStatus{}, err
 		}
 	}

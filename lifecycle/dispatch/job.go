@@ -47,6 +47,11 @@ func (j *job) decide(ctx context.Context, connected func() (API, error)) (err er
 			return err
 		}
 	}
+	if j.cfg.Sandbox.Reuse { // others have names of their own
+		if err := j.settleName(ctx, j.wt, &j.at); err != nil {
+			return err
+		}
+	}
 	j.at.config = files
 	j.at.inspect = &inspection{host: j.Host, root: j.wt.Root, mode: j.opts.CredScan, connected: connected}
 	if j.spec, err = j.Host.spec(j.wt, j.cfg, j.at); err != nil {
@@ -84,10 +89,7 @@ func (j *job) equip(ctx context.Context) (env []string, err error) {
 
 // do brings the sandbox up and runs the command there, to its end.
 func (j *job) do(ctx context.Context, env []string) (int, error) {
-	own, err := j.wt.Scope.SandboxName() // also of a sandbox for one dispatch
-	if err != nil {
-		return 0, err
-	}
+	own := j.at.name // also of a sandbox for one dispatch
 	ensurer := j.ensurer(j.at, j.opts)
 	ensurer.Save = j.save(j.at, j.wt)
 	if j.opts.Command == taskCommand {

@@ -47,7 +47,7 @@ func Logs(ctx context.Context, h Host, opts LogOptions) (int, error) {
 	if opts.Command != "" {
 		return 0, transcript(wt, opts, out)
 	}
-	name, err := wt.Scope.SandboxName()
+	name, err := h.sandboxName(wt)
 	if err != nil {
 		return 0, err
 	}

@@ -41,7 +41,7 @@ func (h Host) networkScope(ctx context.Context, over config.Overrides) (n networ
 		return n, err
 	}
 	n.scope = wt.Scope
-	if n.name, err = wt.Scope.SandboxName(); err != nil {
+	if n.name, err = h.sandboxName(wt); err != nil {
 		return n, err
 	}
 	n.agent, n.asked = cfg.Agent.Name, cfg.NetworkAsked()
@@ -68,10 +68,10 @@ func (h Host) networkScope(ctx context.Context, over config.Overrides) (n networ
 		n.driver = &container.Driver{API: api, Host: api.DaemonHost(), StateDir: h.StateDir, Report: h.report}
 		driver = n.driver
 	}
-	if n.sb, err = driver.Lookup(ctx, n.name); err != nil || n.sb.State == lifecycle.NotFound {
-		return n, err
+	if n.sb, err = driver.Lookup(ctx, n.name); err == nil && (lifecycle.Spec{Scope: wt.Scope, Root: wt.Root}).Check(n.sb) != nil {
+		n.sb = lifecycle.Sandbox{Name: n.name, State: lifecycle.NotFound} // it is another worktree's
 	}
-	return n, lifecycle.Spec{Scope: wt.Scope, Root: wt.Root}.Check(n.sb, driver.Manual(n.name))
+	return n, err
 }
 
 // NetworkRule is a rule of the effective policy. Its names in JSON are part of

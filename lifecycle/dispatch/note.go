@@ -178,7 +178,7 @@ func (h Host) notes(name string) ([]note, error) {
 
 // notesIn returns the notes of the sandboxes of a work tree's scope.
 func (h Host) notesIn(wt scope.Worktree) ([]note, error) {
-	name, err := wt.Scope.SandboxName()
+	name, err := h.sandboxName(wt)
 	if err != nil {
 		return nil, err
 	}

@@ -342,6 +342,9 @@ func (h Host) saveOwn(ctx context.Context, at place, wt scope.Worktree, sb lifec
 		return err
 	}
 	if sb.State != lifecycle.Running {
+		if gone(sb.Root) {
+			return nil // it cannot be started; its git directory stays for the next one of that name
+		}
 		if err := driver.Start(ctx, sb); err != nil {
 			return err
 		}

@@ -107,10 +107,11 @@ type home struct {
 	inside bool           // there is a work tree
 	wt     scope.Worktree // its Scope is empty where there is a work tree, but no branch or origin
 	dir    string         // links resolved
+	host   Host
 }
 
 func (h Host) home(ctx context.Context) (home, error) {
-	at := home{dir: h.Dir}
+	at := home{dir: h.Dir, host: h}
 	if resolved, err := filepath.EvalSymlinks(h.Dir); err == nil {
 		at.dir = resolved
 	}
@@ -125,6 +126,9 @@ func (at home) has(sb lifecycle.Sandbox) bool {
 	if !at.inside {
 		return sb.Root == at.dir || sb.MainRoot == at.dir
 	}
+	if at.host.moved(sb, at.wt) {
+		return true
+	}
 	if sb.MainRoot != "" && at.wt.MainRoot != "" {
 		return sb.MainRoot == at.wt.MainRoot
 	}
@@ -136,7 +140,7 @@ func (at home) current(sb lifecycle.Sandbox) bool {
 	if !at.inside {
 		return sb.Root == at.dir
 	}
-	return sb.Root == at.wt.Root && sb.Scope == at.wt.Scope
+	return sb.Root == at.wt.Root && sb.Scope == at.wt.Scope || at.host.moved(sb, at.wt)
 }
 
 // chosen are the sandboxes of these names, or without names those of the work

@@ -78,6 +78,13 @@ func Known(stateDir, driver, name string) bool {
 	return rec.Created || err != nil
 }
 
+// MadeFor tells whether the driver of that name has made the sandbox of the spec's
+// name for its scope and work tree, by what is remembered in stateDir.
+func MadeFor(stateDir, driver string, spec lifecycle.Spec) bool {
+	rec, _, _ := recordsOf(stateDir, driver).read(spec.Name)
+	return rec.Created && rec.Root == spec.Root && rec.Scope == spec.Scope
+}
+
 // Image returns the image that the sandbox of this name was made from, as far
 // as it is remembered; otherwise "".
 func Image(stateDir, driver, name string) string {
