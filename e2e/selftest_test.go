@@ -153,7 +153,7 @@ conformance/signals: ok
 `
 
 // It works outside of repositories, and the user's own sandbox is none of its
-// business, whatever the environment says.
+// business, whatever the environment says. Git need not know who the user is.
 func TestSelfTest(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
 		w.neighbour(t)
@@ -161,6 +161,7 @@ func TestSelfTest(t *testing.T) {
 		own := w.sandbox(t)
 		w.setenv("RALPH_SCOPE_REPO", w.slug)
 		w.setenv("RALPH_SCOPE_BRANCH", "main")
+		w.setenv("GIT_CONFIG_GLOBAL", os.DevNull)
 
 		checks := w.selfTest(t, filepath.Join(w.dir, "nowhere"), 0)
 		assert.Equal(t, summary(checks), allWell)

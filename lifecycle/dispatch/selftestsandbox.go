@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -55,7 +56,7 @@ func (m *machine) Sandbox(ctx context.Context, root string, image selftest.Image
 	s := &testSandbox{Host: m.Host, wt: wt, cfg: cfg, at: m.at}
 	s.at.image, s.at.build = image.Ref, false // it is there
 	if s.spec, err = m.spec(wt, cfg, s.at); err == nil {
-		s.spec.Cache = false // of a repository that goes
+		s.spec.Cache = "" // of a repository that goes
 		quiet := m.Host
 		quiet.Stderr = io.Discard // what git can do is no finding about this machine
 		err = quiet.ownGit(ctx, wt, &s.at, &s.spec, "build")
@@ -83,7 +84,8 @@ func (s *testSandbox) ensurer() *lifecycle.Ensurer {
 // Ralph implements [selftest.Sandbox].
 func (s *testSandbox) Ralph(ctx context.Context, out io.Writer, args ...string) (int, error) {
 	h := s.Host
-	h.Stdout, h.Stderr = out, out
+	var aside bytes.Buffer // warnings to the user among others, which are no output of ralph
+	h.Stdout, h.Stderr = out, &aside
 	env, err := h.environment(ctx, s.wt, s.cfg, s.at, false, args[0])
 	if err != nil {
 		return 0, err
@@ -94,6 +96,9 @@ func (s *testSandbox) Ralph(ctx context.Context, out io.Writer, args ...string) 
 		Env:  env,
 		Dir:  filepath.ToSlash(s.wt.Root),
 	})
+	if err != nil || code != 0 {
+		_, _ = out.Write(aside.Bytes()) // into memory
+	}
 	return code, err
 }
 
@@ -233,7 +238,7 @@ func (m *machine) Suite(dir string) drivertest.Suite {
 			if err != nil {
 				t.Fatalf("%v", err)
 			}
-			spec.Probe, spec.Cache = probe, false
+			spec.Probe, spec.Cache = probe, ""
 			t.Cleanup(func() { // runs after the suite has removed the sandbox
 				box := testSandbox{Host: m.Host, at: m.at, spec: spec}
 				if left, err := box.forget(); err != nil || len(left) > 0 {

@@ -206,7 +206,7 @@ func (t *test) ralph(ctx context.Context) (string, error) {
 	}
 	t.runs = true
 	if want := "ralph " + t.m.Version(); said != want {
-		return "", &remedied{fmt.Errorf("the sandbox runs %q, and this is %q", said, want), "install docker-ralph anew: its two programs are not of one build"}
+		return "", &remedied{fmt.Errorf("the sandbox runs %q, and this is %q", said, want), "reinstall docker-ralph: its programs are from different builds"}
 	}
 	return said, nil
 }

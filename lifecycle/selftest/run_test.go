@@ -219,7 +219,7 @@ func TestRun(t *testing.T) {
 			change: func(m *fakeMachine) { m.sandbox.version = "v0.0.1" },
 			want: [][]string{wellTo, {
 				wellFrom[0],
-				`ralph: FAILED, the sandbox runs "ralph v0.0.1", and this is "ralph v1.2.3" | install .*`,
+				`ralph: FAILED, the sandbox runs "ralph v0.0.1", and this is "ralph v1.2.3" | reinstall .*`,
 				wellFrom[2], wellFrom[3],
 			}},
 			fails: true, image: "agent:v1",
