@@ -76,6 +76,39 @@ func TestCachesElsewhere(t *testing.T) {
 	})
 }
 
+// Worktrees of one bare repository share its caches, and those of another have
+// others: it has no main worktree by whose path it would be known.
+func TestCachesOfBareRepositories(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		origin := w.git(t, "remote", "get-url", "origin")
+		worktree := func(repository, branch string) *world {
+			bare := filepath.Join(w.dir, repository+".git")
+			if _, err := os.Stat(bare); err != nil {
+				w.git(t, "clone", "-q", "--bare", w.repo, bare)
+				w.git(t, "-C", bare, "remote", "set-url", "origin", origin)
+			}
+			other := *w
+			other.env = slices.Clone(w.env)
+			other.repo = filepath.Join(w.dir, branch)
+			w.git(t, "-C", bare, "worktree", "add", "-q", "-b", branch, other.repo)
+			return &other
+		}
+		one, two, stranger := worktree("a", "one"), worktree("a", "two"), worktree("b", "three")
+		one.ok(t, "shell", "--", "sh", "-c", `echo mine >"$npm_config_cache/kept"`)
+		assert.Equal(t, two.ok(t, "shell", "--", "sh", "-c", `cat "$npm_config_cache/kept"`), "mine\n")
+		stranger.ralph(t, "shell", "--", "sh", "-c", `cat "$npm_config_cache/kept"`).expect(t, 1)
+		var mounted []string
+		for _, c := range w.containers(t) {
+			mounted = append(mounted, c.Labels[labelPrefix+"cache"])
+		}
+		slices.Sort(mounted)
+		a, b := container.CacheVolume(filepath.Join(w.dir, "a.git")), container.CacheVolume(filepath.Join(w.dir, "b.git"))
+		want := []string{a, a, b}
+		slices.Sort(want)
+		assert.DeepEqual(t, mounted, want)
+	})
+}
+
 // A volume of that name that is somebody else's is not used.
 func TestAForeignCache(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {

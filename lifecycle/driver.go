@@ -95,9 +95,10 @@ type Spec struct {
 	// configuration of the agent, mounted read-only and made if need be; empty for
 	// none.
 	Config string
-	// Cache lets the sandbox have the caches of its repository, which is known by
-	// MainRoot. Only containers do.
-	Cache bool
+	// Cache is the path by which the repository is known whose caches the sandbox
+	// has: MainRoot or, where that is empty, its common git directory. It is empty
+	// for none. Only containers have caches.
+	Cache string
 	// Shadows are folders of the work tree over which the sandbox has folders of
 	// its own. Which ones is no part of [Spec.Hash], but whether there are any.
 	Shadows []string

@@ -34,8 +34,11 @@ func (s Spec) Hash() string {
 	if s.Config != "" {
 		_, _ = fmt.Fprint(h, " config") // wherever it is: who has another state folder uses the sandbox too
 	}
-	if s.Cache {
+	if s.Cache != "" {
 		_, _ = fmt.Fprint(h, " cache")
+		if s.MainRoot == "" {
+			_, _ = fmt.Fprintf(h, " of %q", s.Cache) // older ones had that of all bare repositories
+		}
 	}
 	if len(s.Shadows) > 0 {
 		_, _ = fmt.Fprint(h, " shadows")

@@ -19,6 +19,7 @@ import (
 	"github.com/moby/moby/client"
 	"github.com/moby/sys/atomicwriter"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/ralph/caches"
 )
@@ -26,10 +27,10 @@ import (
 // CacheDir is where the caches of the repository are in every sandbox.
 const CacheDir = "/ralph-cache"
 
-// CacheVolume names the volume with the caches of a repository, by the path of
-// its main work tree. All its sandboxes have it, and it stays when they go.
-func CacheVolume(mainRoot string) string {
-	sum := sha256.Sum256([]byte(mainRoot))
+// CacheVolume names the volume with the caches of a repository, by the path in
+// [lifecycle.Spec.Cache]. All its sandboxes have it, and it stays when they go.
+func CacheVolume(repository string) string {
+	sum := sha256.Sum256([]byte(repository))
 	return "ralph-cache-" + hex.EncodeToString(sum[:])[:12]
 }
 
@@ -37,12 +38,12 @@ func CacheVolume(mainRoot string) string {
 // and mounts it. A note is returned if the user has no folder there yet, to be
 // written when there is one.
 func (d *Driver) makeCache(ctx context.Context, spec lifecycle.Spec, l map[string]string) ([]mount.Mount, *cacheNote, error) {
-	if !spec.Cache {
+	if spec.Cache == "" {
 		return nil, nil, nil
 	}
-	name := CacheVolume(spec.MainRoot)
+	name := CacheVolume(spec.Cache)
 	_, err := d.API.VolumeCreate(ctx, client.VolumeCreateOptions{Name: name, Labels: map[string]string{
-		labelCreatedBy: createdBy, labelRole: roleCache, labelRepo: spec.Scope.Repo, labelRoot: spec.MainRoot, labelVersion: spec.Version,
+		labelCreatedBy: createdBy, labelRole: roleCache, labelRepo: spec.Scope.Repo, labelRoot: spec.Cache, labelVersion: spec.Version,
 	}})
 	if err != nil {
 		return nil, nil, fmt.Errorf("making the volume %s: %w", name, err)
@@ -52,8 +53,9 @@ func (d *Driver) makeCache(ctx context.Context, spec lifecycle.Spec, l map[strin
 		return nil, nil, fmt.Errorf("looking at the volume %s: %w", name, err)
 	}
 	// One that is there already is not changed by that.
-	if has := res.Volume.Labels; has[labelCreatedBy] != createdBy || has[labelRoot] != spec.MainRoot {
-		return nil, nil, fmt.Errorf("the volume %s is not the cache of %s: it is of somebody else, and left alone. Remove it with \"docker volume rm %s\" if nobody needs it", name, spec.MainRoot, name)
+	if has := res.Volume.Labels; has[labelCreatedBy] != createdBy || has[labelRoot] != spec.Cache {
+		return nil, nil, hint.Wrap(fmt.Errorf("the volume %s is not the cache of %s: another program or repository made it", name, spec.Cache),
+			"if nothing needs it, run %q", "docker volume rm "+name)
 	}
 	l[labelCache] = name
 	note := d.cacheNote(name, res.Volume.CreatedAt, l[labelUser])

@@ -3,6 +3,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
@@ -224,7 +225,7 @@ func (h Host) spec(wt scope.Worktree, cfg config.Effective, at place) (lifecycle
 		Ephemeral: !cfg.Sandbox.Reuse,
 	}
 	if at.kind == config.DriverContainer {
-		spec.Cache = true
+		spec.Cache = cmp.Or(wt.MainRoot, wt.CommonDir)
 		if err := shadowModules(&spec, cfg); err != nil {
 			return lifecycle.Spec{}, err
 		}
