@@ -60,6 +60,21 @@ func (s *Store) Agents(ctx context.Context) ([]Agent, error) {
 	return agents, err
 }
 
+// AgentIDs returns the ids of all agents of the scope, stopped ones too.
+func (s *Store) AgentIDs(ctx context.Context) (map[string]bool, error) {
+	ids := map[string]bool{}
+	err := s.read(ctx, func(tx *sql.Tx) error {
+		return each(ctx, tx, "SELECT id FROM agents WHERE scope_repo = ? AND scope_branch = ?",
+			[]any{s.scope.Repo, s.scope.Branch}, func(rows *sql.Rows) error {
+				var id string
+				err := rows.Scan(&id)
+				ids[id] = true
+				return err
+			})
+	})
+	return ids, err
+}
+
 // DeregisterAgent marks an agent as stopped. Its row stays; stopping it again
 // does no harm.
 func (s *Store) DeregisterAgent(ctx context.Context, id string) error {

@@ -163,7 +163,7 @@ func TestCounts(t *testing.T) {
 	assert.NilError(t, s.Block(t.Context(), "open", "deleted"))
 	c, err := s.Counts(t.Context())
 	assert.NilError(t, err)
-	assert.Equal(t, c, Counts{Open: 1, Active: 1, Done: 2, Blocked: 2, Deleted: 1})
+	assert.Equal(t, c, Counts{Open: 1, Active: 1, Done: 2, Blocked: 2, Deleted: 1, Waiting: 1})
 }
 
 func TestDeps(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 var (
@@ -60,7 +62,13 @@ func resultCode(err error) int {
 func isBusy(err error) bool { return resultCode(err) == sqlite3.SQLITE_BUSY }
 
 func (s *Store) damaged(why error) error {
-	return faultf(ErrDamaged, "task database %s is damaged: %s. Restore it from a copy, or move it away to start with an empty backlog", s.path, why)
+	return unusable("task database %s is damaged: %s", s.path, why)
+}
+
+// unusable is the error of a database that has to be restored.
+func unusable(format string, args ...any) error {
+	return hint.Wrap(faultf(ErrDamaged, format, args...),
+		`restore a copy with "docker ralph task restore", or move it away to start with an empty backlog`)
 }
 
 // explain turns SQLite's errors into ones that say what to do next.

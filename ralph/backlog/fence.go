@@ -32,6 +32,9 @@ func (s *Store) Fence(slug string, attempt int) {
 	s.fence.attempts[slug] = attempt
 }
 
+// As says which agent uses the store: what others hold is refused.
+func (s *Store) As(agent string) { s.fence.agent = agent }
+
 // deleter is who deletes a task: the agent of a run, or "".
 func (s *Store) deleter() string { return s.fence.agent }
 

@@ -123,8 +123,8 @@ func (s *Store) Peek(ctx context.Context, n int) (claimable, held []Task, err er
 
 // Counts is the state of a backlog in numbers. Open and Active leave out
 // blocked tasks. Blocked counts every task that waits for another one,
-// whatever its own status.
-type Counts struct{ Open, Active, Done, Blocked, Deleted int }
+// whatever its own status; Waiting only those of them that are to be done.
+type Counts struct{ Open, Active, Done, Blocked, Deleted, Waiting int }
 
 // Counts counts the tasks of the scope.
 func (s *Store) Counts(ctx context.Context) (Counts, error) {
@@ -135,9 +135,10 @@ func (s *Store) Counts(ctx context.Context) (Counts, error) {
 				COUNT(*) FILTER (WHERE status = 'active' AND NOT waits),
 				COUNT(*) FILTER (WHERE status = 'done'),
 				COUNT(*) FILTER (WHERE waits),
-				COUNT(*) FILTER (WHERE status = 'deleted')
+				COUNT(*) FILTER (WHERE status = 'deleted'),
+				COUNT(*) FILTER (WHERE waits AND status NOT IN ('done', 'deleted'))
 			FROM (SELECT t.status, `+blocked+` AS waits FROM tasks t WHERE `+inScope+`)`,
-			s.args()...).Scan(&c.Open, &c.Active, &c.Done, &c.Blocked, &c.Deleted)
+			s.args()...).Scan(&c.Open, &c.Active, &c.Done, &c.Blocked, &c.Deleted, &c.Waiting)
 	})
 	return c, err
 }

@@ -23,18 +23,55 @@ import (
 // machine. That is why only agents of one's own host name are judged, and each
 // container has a name of its own.
 
-// HoldAgent shows that an agent lives for as long as this process does, or
-// until release is called.
-func (s *Store) HoldAgent(id string) (release func() error, err error) {
+// Hold shows that an agent lives for as long as this process does, or until it
+// is released.
+type Hold struct {
+	store *Store
+	id    string
+	lock  *flock.Flock
+	file  fs.FileInfo // of the lock
+}
+
+// HoldAgent shows that an agent lives.
+func (s *Store) HoldAgent(id string) (*Hold, error) {
+	h := &Hold{store: s, id: id}
+	if err := h.take(); err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// Release ends the sign of life.
+func (h *Hold) Release() error { return h.store.drop(h.lock) }
+
+// Restore gives the sign of life again if its file is not there any more, or is
+// another one.
+func (h *Hold) Restore() error {
+	if there, err := os.Lstat(h.lock.Path()); err == nil && os.SameFile(h.file, there) {
+		return nil
+	}
+	if info, err := os.Lstat(h.store.agentsDir()); err == nil && !info.IsDir() {
+		if err := os.Remove(h.store.agentsDir()); err != nil {
+			return fmt.Errorf("marking agent %s as alive: %w", h.id, err)
+		}
+	}
+	if err := os.RemoveAll(h.lock.Path()); err != nil {
+		return fmt.Errorf("marking agent %s as alive: %w", h.id, err)
+	}
+	_ = h.lock.Close() // its file is gone
+	return h.take()
+}
+
+func (h *Hold) take() error {
+	s, id := h.store, h.id
 	if !agentIDs.MatchString(id) {
-		return nil, fmt.Errorf("agent '%s' is no agent's id", id)
+		return fmt.Errorf("agent '%s' is no agent's id", id)
 	}
 	if err := os.Mkdir(s.agentsDir(), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("marking agent %s as alive: %w", id, err)
+		return fmt.Errorf("marking agent %s as alive: %w", id, err)
 	}
-	var lock *flock.Flock
-	err = s.guarded(func() error {
-		lock, err = s.agentLock(id)
+	err := s.guarded(func() error {
+		lock, err := s.agentLock(id)
 		if err != nil {
 			return err
 		}
@@ -42,12 +79,16 @@ func (s *Store) HoldAgent(id string) (release func() error, err error) {
 		if err == nil && !held {
 			err = errors.New("it is held by another process")
 		}
+		if err == nil {
+			h.lock = lock
+			h.file, err = os.Lstat(lock.Path())
+		}
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("marking agent %s as alive: %w", id, err)
+		return fmt.Errorf("marking agent %s as alive: %w", id, err)
 	}
-	return func() error { return s.drop(lock) }, nil
+	return nil
 }
 
 var agentIDs = regexp.MustCompile(`^[0-9a-f]{4}$`)

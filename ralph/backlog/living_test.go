@@ -68,7 +68,7 @@ func TestReleaseDead(t *testing.T) {
 		return id
 	}
 	alive := register("here", "alive")
-	release, err := s.HoldAgent(alive)
+	hold, err := s.HoldAgent(alive)
 	assert.NilError(t, err)
 	register("here", "never held")
 	dir := filepath.Join(filepath.Dir(s.path), "agents")
@@ -95,7 +95,7 @@ func TestReleaseDead(t *testing.T) {
 	released, err = s.ReleaseDead(ctx, "here")
 	assert.NilError(t, err)
 	assert.Equal(t, len(released), 0)
-	assert.NilError(t, release())
+	assert.NilError(t, hold.Release())
 	entries, err := os.ReadDir(dir)
 	assert.NilError(t, err)
 	assert.Equal(t, len(entries), 2, "only the guard and the other host's lock are left: %v", entries)
@@ -103,7 +103,7 @@ func TestReleaseDead(t *testing.T) {
 
 func TestHoldAgent(t *testing.T) {
 	s := newStore(t)
-	release, err := s.HoldAgent("3c9e")
+	hold, err := s.HoldAgent("3c9e")
 	assert.NilError(t, err)
 	_, err = s.HoldAgent("3c9e")
 	assert.ErrorContains(t, err, "held by another process")
@@ -111,11 +111,11 @@ func TestHoldAgent(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Assert(t, !held)
 	assert.Assert(t, s.Alive("3c9e"))
-	assert.NilError(t, release())
+	assert.NilError(t, hold.Release())
 	assert.Assert(t, !s.Alive("3c9e"))
 	_, err = s.HoldAgent("../x")
 	assert.ErrorContains(t, err, "no agent's id")
-	assert.NilError(t, release(), "letting go again does no harm")
+	assert.NilError(t, hold.Release(), "letting go again does no harm")
 }
 
 func TestLocksAreRegularFiles(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 
 // RunEnv names the file by which the commands of an agent know which run of a
 // loop they belong to.
-const RunEnv = "RALPH_RUN"
+const RunEnv = "RALPH_RUN_RECORD"
 
 // Run is the record of one run of a loop's agent: what its commands have claimed,
 // finished, given back and created. They append to a file; the loop reads it
@@ -34,6 +34,12 @@ type Entry struct {
 	Reason  string   `json:"reason,omitempty"`
 	Task    *NewTask `json:"task,omitempty"`
 }
+
+// Claims says whether a run has begun to work on the task.
+func (e Entry) Claims() bool { return e.Op == opClaim }
+
+// Ends says whether a run has finished or given back the task.
+func (e Entry) Ends() bool { return e.Op == opDone || e.Op == opFail }
 
 const (
 	opClaim  = "claim"

@@ -128,10 +128,10 @@ func prepareFolder(path string) error {
 			return fmt.Errorf("looking at %s: %w", p, err)
 		}
 		if info.Mode()&fs.ModeSymlink != 0 {
-			return fmt.Errorf("%s is a symbolic link, and ralph only writes inside the repository. Remove the link", p)
+			return unusable("%s is a symbolic link, and ralph only writes inside the repository", p)
 		}
 		if p == path && !info.Mode().IsRegular() {
-			return fmt.Errorf("%s is not a regular file. Move it away", p)
+			return unusable("%s is not a regular file", p)
 		}
 	}
 	return hideFromGit(dir)
@@ -246,7 +246,7 @@ func (s *Store) check(found layout) error {
 		return faultf(ErrDamaged, "task database %s has schema version %d, so it was written by a newer ralph. Update ralph", s.path, found.version)
 	}
 	for _, name := range found.other {
-		return faultf(ErrDamaged, "task database %s is of another program: %s is no table in it. Move it away to start with an empty backlog", s.path, name)
+		return unusable("task database %s is of another program: %s is no table in it", s.path, name)
 	}
 	for table, needed := range requiredColumns() {
 		if have, exists := found.columns[table]; exists {
@@ -268,7 +268,7 @@ func (s *Store) checkColumns(table string, needed []string, have []column) error
 	}
 	for _, name := range needed {
 		if !known[name] {
-			return faultf(ErrDamaged, "task database %s has no column %s.%s, so it was written by an older ralph. Move it away to start with an empty backlog", s.path, table, name)
+			return unusable("task database %s has no column %s.%s, so it was written by an older ralph", s.path, table, name)
 		}
 	}
 	return nil

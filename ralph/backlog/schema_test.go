@@ -171,7 +171,7 @@ func TestOpenRefusesAndLeavesUntouched(t *testing.T) {
 	tests := []test{
 		{name: "newer", sql: "CREATE TABLE tasks (id); PRAGMA user_version = 7", want: "schema version 7, so it was written by a newer ralph. Update ralph"},
 		{name: "newer, in WAL mode", sql: schema + "PRAGMA journal_mode = WAL; PRAGMA user_version = 7", want: "written by a newer ralph"},
-		{name: "older", sql: "CREATE TABLE tasks (id, slug, title)", want: "has no column tasks.scope_repo, so it was written by an older ralph. Move it away"},
+		{name: "older", sql: "CREATE TABLE tasks (id, slug, title)", want: "has no column tasks.scope_repo, so it was written by an older ralph"},
 		{name: "foreign agents", sql: "CREATE TABLE agents (name)", want: "has no column agents.id"},
 		{name: "tasks are a view", sql: "CREATE VIEW tasks AS SELECT 1 AS id", want: "tasks is no table in it"},
 		{name: "no database", content: strings.Repeat("this is not a database\n", 100), want: "is damaged: "},

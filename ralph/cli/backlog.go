@@ -20,10 +20,7 @@ type tasks struct {
 	scope backlog.Scope
 }
 
-var (
-	_ loop.Keeper = tasks{}
-	_ keeper      = tasks{}
-)
+var _ loop.Keeper = tasks{}
 
 func (t tasks) with(ctx context.Context, f func(*backlog.Store) error) error {
 	store, err := backlog.Open(ctx, t.path, t.scope)
@@ -36,7 +33,7 @@ func (t tasks) with(ctx context.Context, f func(*backlog.Store) error) error {
 func (t tasks) Status(ctx context.Context) (status loop.Status, err error) {
 	err = t.with(ctx, func(s *backlog.Store) error {
 		counts, err := s.Counts(ctx)
-		status = loop.Status{Open: counts.Open, Active: counts.Active, Done: counts.Done, Blocked: counts.Blocked}
+		status = loop.Status{Open: counts.Open, Active: counts.Active, Done: counts.Done, Blocked: counts.Waiting}
 		return err
 	})
 	return status, err
@@ -49,6 +46,10 @@ func (t tasks) Tasks(ctx context.Context) (map[string]loop.Task, error) {
 		if err != nil {
 			return err
 		}
+		agents, err := s.AgentIDs(ctx)
+		if err != nil {
+			return err
+		}
 		now := time.Now().UTC().Format(time.DateTime)
 		for _, task := range all {
 			content, err := json.Marshal([]any{
@@ -58,7 +59,8 @@ func (t tasks) Tasks(ctx context.Context) (map[string]loop.Task, error) {
 				return fmt.Errorf("comparing backlogs: %w", err)
 			}
 			states[task.Slug] = loop.Task{
-				Status: task.Status, Assignee: task.Assignee, Retries: task.RetryCount, Reason: task.FailReason, Result: task.Result,
+				Status: task.Status, Assignee: task.Assignee, Foreign: agents[task.Assignee],
+				Retries: task.RetryCount, Reason: task.FailReason, Result: task.Result,
 				Leased: task.LeaseExpiresAt >= now, Content: string(content),
 			}
 		}
@@ -140,7 +142,7 @@ func (t tasks) register(ctx context.Context) (a registration, err error) {
 			return err
 		}
 		// Neither is needed to work: without the sign of life, leases run out.
-		a.letGo, _ = s.HoldAgent(a.id)
+		a.hold, _ = s.HoldAgent(a.id)
 		a.dead, _ = s.ReleaseDead(ctx, host)
 		others, err := s.Agents(ctx)
 		for _, other := range others {
@@ -156,7 +158,7 @@ func (t tasks) register(ctx context.Context) (a registration, err error) {
 // registration is an agent of the backlog, and what it found there.
 type registration struct {
 	id     string
-	letGo  func() error       // nil without a sign of life
+	hold   *backlog.Hold      // nil without a sign of life
 	dead   []backlog.Released // tasks of dead agents
 	others []backlog.Agent    // who work beside it
 }

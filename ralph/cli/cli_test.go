@@ -104,9 +104,15 @@ func (p place) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
+// program is the path of ralph.
+func (p place) program() string {
+	bin, _, _ := strings.Cut(strings.TrimPrefix(p.env[1], "PATH="), ":")
+	return filepath.Join(bin, "ralph")
+}
+
 func (p place) task(t *testing.T, args ...string) string {
 	t.Helper()
-	out, err := p.command(append([]string{filepath.Join(p.dir, ".bin", "ralph"), "task"}, args...)...).CombinedOutput()
+	out, err := p.command(append([]string{p.program(), "task"}, args...)...).CombinedOutput()
 	assert.NilError(t, err, string(out))
 	return string(out)
 }

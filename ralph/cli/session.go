@@ -51,19 +51,24 @@ func (o Options) openSession(ctx context.Context, register bool) (*session, erro
 	if p.foreign {
 		s.openForeign(ctx, o.Stderr)
 	} else {
-		s.openOwn(ctx)
+		s.openOwn(ctx, o.Stderr)
 	}
 	if register && s.keeper != nil {
-		// Without an agent the loop still works; its tasks are released by
-		// their leases.
-		if s.registration, err = s.keeper.register(ctx); err == nil {
-			o.tellOthers(s.registration)
+		s.registration, err = s.keeper.register(ctx)
+		if err != nil && !p.foreign {
+			// A loop that no agent belongs to would check nothing, renew no lease and
+			// release no task.
+			s.remove()
+			return nil, fmt.Errorf("registering with the backlog: %w", err)
 		}
+		// Without an agent, a backlog of another program still works as it did in
+		// the original; its tasks are released by their leases.
+		o.tellOthers(s.registration)
 	}
 	return s, nil
 }
 
-func (s *session) openOwn(ctx context.Context) {
+func (s *session) openOwn(ctx context.Context, stderr io.Writer) {
 	path, err := backlog.Locate(ctx)
 	if err != nil {
 		return
@@ -73,7 +78,9 @@ func (s *session) openOwn(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	s.keeper, s.scope = tasks{path: path, scope: scope}, scope
+	own := &protected{tasks: tasks{path: path, scope: scope}, stderr: stderr}
+	own.tempDir = func() (string, error) { return s.tempDir() }
+	s.keeper, s.scope = own, scope
 }
 
 // openForeign asks the other program. It may know a backlog without a scope.
@@ -102,8 +109,8 @@ func (o Options) close(ctx context.Context, s *session, stdout io.Writer) {
 			_, _ = fmt.Fprintf(stdout, "deregistered %s\n", s.id)
 		}
 	}
-	if s.letGo != nil {
-		_ = s.letGo() // the end of the process does it too
+	if s.hold != nil {
+		_ = s.hold.Release() // the end of the process does it too
 	}
 	s.remove()
 }

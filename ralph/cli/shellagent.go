@@ -26,17 +26,7 @@ func (o Options) shellAgent(ctx context.Context, args []string) int {
 		}
 		return exitOK
 	}
-	path, err := backlog.Locate(ctx)
-	if err != nil {
-		o.fail(err)
-		return exitFailure
-	}
-	scope, err := backlog.DetectScope(ctx, os.Getenv)
-	if err != nil {
-		o.fail(err)
-		return exitFailure
-	}
-	store, err := backlog.Open(ctx, path, scope)
+	store, err := backlog.OpenHere(ctx, os.Getenv)
 	if err != nil {
 		o.fail(err)
 		return exitFailure

@@ -19,7 +19,7 @@ type Backlog interface {
 type Status struct {
 	Open, Active int // tasks that are not blocked
 	Done         int
-	Blocked      int
+	Blocked      int // to be done, and not claimable yet
 }
 
 // Keeper is a Backlog that knows more of its tasks. Without one, finished
@@ -42,9 +42,11 @@ type Keeper interface {
 type Task struct {
 	Status   string // open, active, done, deleted; blocked after too many failures
 	Assignee string
-	Retries  int
-	Reason   string // why it failed last
-	Result   string // JSON as the agent gave it
+	// Foreign says that the assignee is an agent of another loop.
+	Foreign bool
+	Retries int
+	Reason  string // why it failed last
+	Result  string // JSON as the agent gave it
 	// Leased says that an active task's lease has not run out.
 	Leased bool
 	// Content changes when the task itself does: its words, steps or
@@ -96,11 +98,13 @@ func final(states ...string) bool {
 	return false
 }
 
-// finished lists the tasks that an agent has done between two snapshots.
+// finished lists the tasks that an agent has done between two snapshots. So it
+// has all that became done meanwhile, with or without a claim, unless the agent
+// of another loop holds it: what counts as done must have been checked.
 func (before snapshot) finished(after snapshot, agentID string) []string {
 	var slugs []string
 	for slug, a := range after.tasks {
-		if a.Status == statusDone && a.Assignee == agentID && before.tasks[slug].Status != statusDone {
+		if a.Status == statusDone && (a.Assignee == agentID || !a.Foreign) && before.tasks[slug].Status != statusDone {
 			slugs = append(slugs, slug)
 		}
 	}

@@ -40,10 +40,13 @@ func totalsOf(earlier []looplog.Iteration) Totals {
 // so none of them makes a sum smaller.
 func (t *Totals) add(it looplog.Iteration) {
 	t.Runs++
-	if it.Outcome == outcomeDone {
+	switch it.Outcome {
+	case outcomeDone:
 		t.Done += len(it.Tasks)
-	} else {
-		t.Released += len(it.Tasks)
+	case outcomeOvertaken: // the other agent's run counts
+	default:
+		t.Done += min(len(it.Done), len(it.Tasks))
+		t.Released += max(0, len(it.Tasks)-len(it.Done))
 	}
 	t.Commits += max(0, it.Commits)
 	t.Seconds += max(0, it.Seconds)

@@ -42,6 +42,7 @@ const (
 	outcomeTimedOut    = "timed out"
 	outcomeIdle        = "silent"
 	outcomeBound       = "bound reached"
+	outcomeOvertaken   = "overtaken"
 )
 
 // iteration is one turn of the loop.
@@ -63,6 +64,9 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 		l.Log.Begin(n)
 	}
 	it := &iteration{before: before, started: time.Now()}
+	if err := l.begin(); err != nil {
+		return before, Failed, err
+	}
 	uncommitted := l.uncommitted(ctx)
 	var err error
 	it.outcome, err = l.run(ctx, n)
@@ -70,6 +74,8 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	err = errors.Join(err, l.restore(ctx))
 	l.recogniseKey(it)
 	l.recogniseLimit(it)
+	err = errors.Join(err, l.restoreAfter(ctx, it))
+	l.restoreLog()
 	l.release(ctx, it)
 	stop, failed := l.check(ctx, n, it)
 	l.forgive(ctx, it)
@@ -186,11 +192,15 @@ func (l *loop) renew(ctx context.Context) {
 // record writes down what the run came to, and tells it in a line.
 func (l *loop) record(ctx context.Context, n int, it *iteration) {
 	entry := looplog.Iteration{
-		N: n, Tasks: it.tasks(), Outcome: it.name(l.Session.Mode == agent.Plan), Started: it.started.UTC(),
+		N: n, Tasks: it.tasks(), Done: it.finished, Outcome: it.name(l.Session.Mode == agent.Plan), Started: it.started.UTC(),
 		Seconds: time.Since(it.started).Seconds(), ExitCode: it.code,
 		Tokens: it.usage.Tokens, CostUSD: it.usage.CostUSD, Refused: it.refused,
 	}
 	switch {
+	case len(it.lost) > 0:
+		entry.Reason = it.overtaken()
+	case it.damage != "":
+		entry.Reason = it.describe()
 	case it.limit != nil:
 		entry.Reason = cut(it.limit.Text)
 	case it.noKey != "":
@@ -198,7 +208,7 @@ func (l *loop) record(ctx context.Context, n int, it *iteration) {
 	case it.failed() && (it.end == endItself || it.end == endProcesses):
 		entry.Reason = it.describe()
 	}
-	if it.after.head != it.before.head {
+	if it.after.head != it.before.head && len(it.lost) == 0 {
 		entry.Commit = it.after.head
 		entry.Commits = l.Count(ctx, it.before.head, it.after.head)
 	}
@@ -217,7 +227,7 @@ func (l *loop) record(ctx context.Context, n int, it *iteration) {
 }
 
 func (it *iteration) tasks() []string {
-	all := slices.Concat(it.finished, it.reopened, it.released, it.givenBack)
+	all := slices.Concat(it.finished, it.reopened, it.released, it.givenBack, it.lost)
 	slices.Sort(all)
 	return append([]string{}, slices.Compact(all)...) // a list in JSON, never null
 }
@@ -227,6 +237,10 @@ func (it *iteration) name(planning bool) string {
 	switch {
 	case it.end == endInterrupted:
 		return outcomeInterrupted
+	case len(it.lost) > 0:
+		return outcomeOvertaken
+	case it.damage != "":
+		return outcomeFailed
 	case it.end == endTimedOut:
 		return outcomeTimedOut
 	case it.end == endIdle:
@@ -253,11 +267,17 @@ func (it *iteration) name(planning bool) string {
 // failed says whether the run did no proper work, as far as can be told. An
 // agent that had said its last word and stayed did.
 func (o outcome) failed() bool {
-	return o.end != endDone && o.code != 0 || o.result != nil && o.result.Failed
+	return o.damage != "" || len(o.lost) > 0 || o.end != endDone && o.code != 0 || o.result != nil && o.result.Failed
 }
 
 // describe says how a failed run ended, after "the agent".
 func (o outcome) describe() string {
+	if len(o.lost) > 0 {
+		return "was overtaken: " + o.overtaken()
+	}
+	if o.damage != "" {
+		return "damaged the backlog, which has been restored: " + o.damage
+	}
 	what := fmt.Sprintf("exited with code %d", o.code)
 	if o.end == endProcesses {
 		what = "was ended"

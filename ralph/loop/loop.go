@@ -87,7 +87,9 @@ type Options struct {
 // loop is one loop that runs.
 type loop struct {
 	Options
-	keeper      Keeper // Backlog if it is one
+	keeper      Keeper    // Backlog if it is one
+	protector   Protector // Backlog if it is one
+	runEnv      []string  // of the run that was begun last
 	out, errs   *syncWriter
 	started     time.Time
 	iterations  []looplog.Iteration // of this loop
@@ -134,6 +136,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	l.errs = newSyncWriter(o.Stderr)
 	l.Stderr = l.errs
 	l.keeper, _ = o.Backlog.(Keeper)
+	l.protector, _ = o.Backlog.(Protector)
 	if l.Refused != nil {
 		l.Refused(ctx) // what was before is not this loop's
 	}
@@ -145,6 +148,9 @@ func (l *loop) loop(ctx context.Context) (Stop, error) {
 	for {
 		if l.MaxIterations > 0 && l.runs >= l.MaxIterations {
 			return l.end(LimitReached, nil)
+		}
+		if err := l.restoreBacklog(ctx); err != nil {
+			return l.end(Failed, err)
 		}
 		before := l.look(ctx)
 		if l.complete(before) {

@@ -7,11 +7,12 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/looplog"
 )
 
-// noteTasks keeps the log's note of which tasks the agent has claimed. In a
-// backlog that is another program's, a look would be a call of that program.
+// noteTasks keeps the log's note of which tasks the agent has claimed, and renews
+// a new claim: it may have been made for a short time only. In a backlog that is
+// another program's, a look would be a call of that program.
 func (w *watch) noteTasks(ctx context.Context) {
 	l := w.loop
-	if l.Log == nil || l.keeper == nil || l.AgentID == "" {
+	if l.keeper == nil || l.AgentID == "" {
 		return
 	}
 	tasks, err := l.Backlog.Held(ctx, l.AgentID)
@@ -19,6 +20,7 @@ func (w *watch) noteTasks(ctx context.Context) {
 		return
 	}
 	w.now.Tasks = tasks
+	l.renew(ctx)
 	l.noteNow(w.now)
 }
 

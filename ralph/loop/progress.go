@@ -22,7 +22,11 @@ const (
 // countFailure warns of a failed run and counts those in a row that changed
 // nothing: each may cost money.
 func (l *loop) countFailure(it *iteration) {
-	l.failed = it.failed() && len(it.finished) == 0
+	l.failed = it.failed() && (len(it.finished) == 0 || it.damage != "")
+	if len(it.lost) > 0 { // it has been said
+		l.lastFailure, l.failures = it.describe(), 0
+		return
+	}
 	if !it.failed() || it.end == endOverCost || it.end == endOverTokens {
 		l.failures = 0
 		return

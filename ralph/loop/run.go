@@ -31,9 +31,11 @@ type outcome struct {
 	usage     event.Usage
 	limit     *event.RateLimit
 	complaint string
-	noKey     string // what was said about a missing or refused key
-	cause     *limit // of the sandbox, that the run reached; nil if it reached none
-	tail      string // the last words of an agent without a result
+	noKey     string   // what was said about a missing or refused key
+	cause     *limit   // of the sandbox, that the run reached; nil if it reached none
+	tail      string   // the last words of an agent without a result
+	damage    string   // what it did to the backlog that no agent may do
+	lost      []string // tasks that another agent has claimed since
 }
 
 // end is why a run ended.
@@ -48,6 +50,7 @@ const (
 	endOverTime               // the loop's time is over
 	endOverCost               // the loop's money is spent
 	endOverTokens             // the loop's tokens are used up
+	endOvertaken              // another agent has claimed its task
 	endKeyRefused             // the model's endpoint does not accept its key
 	endProcesses              // it has used up the process limit
 )
@@ -71,7 +74,7 @@ func (l *loop) run(ctx context.Context, n int) (outcome, error) {
 	defer streams.close()
 	// Not killed by ctx: watch does it, with all descendants.
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), command.Path, command.Args...)
-	cmd.Env = append(slices.Clone(l.Env), command.Env...)
+	cmd.Env = slices.Concat(l.Env, l.runEnv, command.Env)
 	cmd.Stdout, cmd.Stderr = streams.stdout.w, streams.stderr.w
 	if command.Stdin != "" {
 		cmd.Stdin = strings.NewReader(command.Stdin)

@@ -10,11 +10,12 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/proc"
+	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/ralph/looplog"
 )
 
 // renewEvery is how often the leases of a working agent are kept.
-const renewEvery = time.Minute
+const renewEvery = backlog.DefaultLease / 3
 
 // watch is the company of one run: it hears what the agent prints and ends it
 // when it has to end.
@@ -73,6 +74,7 @@ func (w *watch) wait(ctx context.Context) {
 			if w.limits.stuck() {
 				w.kill(endProcesses)
 			}
+			w.checkClaims(ctx)
 			w.noteTasks(ctx)
 		case said, open := <-w.heard:
 			if !open {

@@ -37,7 +37,9 @@ type Iteration struct {
 	// N counts the loop's runs from 1; it is the name of the run's stream.
 	N int `json:"n"`
 	// Tasks are the tasks that the agent took.
-	Tasks   []string  `json:"tasks"`
+	Tasks []string `json:"tasks"`
+	// Done are those of them that it finished, and that count.
+	Done    []string  `json:"done,omitempty"`
 	Outcome string    `json:"outcome"`
 	Reason  string    `json:"reason,omitempty"`
 	Commit  string    `json:"commit,omitempty"` // last one made
@@ -81,6 +83,7 @@ type Log struct {
 	Loop   Loop
 	root   *os.Root // the work tree
 	output *Output  // nil until somebody asks for it
+	held   []held   // the loop's files, oldest first
 }
 
 // Create makes the folder of a new loop in the work tree top, and removes
@@ -231,7 +234,7 @@ func (l *Log) Append(it Iteration) error {
 		return fmt.Errorf("logging iteration %d: %w", it.N, err)
 	}
 	_, err = f.Write(append(line, '\n'))
-	if err := errors.Join(err, f.Close()); err != nil {
+	if err := errors.Join(err, f.Close(), l.holdFile(l.name(iterationsFile))); err != nil {
 		return fmt.Errorf("logging iteration %d: %w", it.N, err)
 	}
 	return nil
@@ -241,6 +244,9 @@ func (l *Log) Append(it Iteration) error {
 // written to, until the program ends.
 func (l *Log) Finish(stop string, exitCode int, summary string) error {
 	l.Loop.Ended, l.Loop.Stop, l.Loop.ExitCode, l.Loop.Summary = time.Now().UTC(), stop, exitCode, summary
+	for _, h := range l.held {
+		_ = h.file.Close() // only read
+	}
 	if err := errors.Join(l.save(), l.root.Close()); err != nil {
 		return fmt.Errorf("logging the loop's end: %w", err)
 	}

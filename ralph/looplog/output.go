@@ -50,9 +50,15 @@ func (l *Log) Note(text string) {
 func (o *Output) begin(n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.copied.close()
 	o.n = n
-	file, err := o.log.root.OpenFile(o.log.name(outputFile(n)), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	o.open()
+	_ = o.log.holdFile(o.log.name(outputFile(n))) // then it can be lost
+}
+
+// open opens the file of the run, in place of the one that is open.
+func (o *Output) open() {
+	o.copied.close()
+	file, err := o.log.root.OpenFile(o.log.name(outputFile(o.n)), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
 		return
 	}

@@ -23,6 +23,7 @@ func (l *Log) open(file string) (io.WriteCloser, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the log %s: %w", l.name(file), err)
 	}
+	_ = l.holdFile(l.name(file)) // then it can be lost
 	return &bounded{f: f, left: maxStream}, nil
 }
 

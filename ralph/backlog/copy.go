@@ -1,0 +1,203 @@
+package backlog
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// Copy is the content of a database at one moment, in memory: no command that
+// works on files reaches it.
+type Copy struct {
+	Tasks  []Row `json:"tasks"`
+	Deps   []Row `json:"deps"`
+	Agents []Row `json:"agents,omitempty"`
+}
+
+// Row is a row of a table by column; a value is nil, a string or a number.
+type Row map[string]any
+
+func (r Row) text(column string) string { return text(r[column]) }
+
+func (r Row) scope() Scope {
+	return Scope{Repo: r.text("scope_repo"), Branch: r.text("scope_branch")}
+}
+
+// columnsOf returns the columns of a table that a copy holds.
+func columnsOf(table string) []string {
+	columns := requiredColumns()[table]
+	if table == "tasks" {
+		for _, added := range addedColumns() {
+			columns = append(columns, added[0])
+		}
+	}
+	return columns
+}
+
+// Copy copies the whole database, all scopes of it. A damaged one is an error.
+func (s *Store) Copy(ctx context.Context) (*Copy, error) {
+	c := &Copy{}
+	err := s.read(ctx, func(tx *sql.Tx) (err error) {
+		var found string
+		if err := tx.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&found); err != nil {
+			return err
+		}
+		if found != "ok" {
+			return s.damaged(errors.New(found))
+		}
+		for table, rows := range c.tables() {
+			if *rows, err = copyTable(ctx, tx, table); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *Copy) tables() map[string]*[]Row {
+	return map[string]*[]Row{"tasks": &c.Tasks, "task_deps": &c.Deps, "agents": &c.Agents}
+}
+
+func copyTable(ctx context.Context, tx *sql.Tx, table string) ([]Row, error) {
+	var all []Row
+	columns := columnsOf(table)
+	values, pointers := make([]any, len(columns)), make([]any, len(columns))
+	for i := range values {
+		pointers[i] = &values[i]
+	}
+	err := each(ctx, tx, "SELECT "+strings.Join(columns, ", ")+" FROM "+table+" ORDER BY rowid", nil, func(rows *sql.Rows) error {
+		if err := rows.Scan(pointers...); err != nil {
+			return err
+		}
+		row := Row{}
+		for i, column := range columns {
+			if blob, ok := values[i].([]byte); ok {
+				values[i] = string(blob)
+			}
+			row[column] = values[i]
+		}
+		all = append(all, row)
+		return nil
+	})
+	return all, err
+}
+
+// Of returns what belongs to one scope, without the agents.
+func (c *Copy) Of(scope Scope) *Copy {
+	part, ids := &Copy{}, map[string]bool{}
+	for _, t := range c.Tasks {
+		if t.scope() == scope {
+			part.Tasks = append(part.Tasks, t)
+			ids[t.text("id")] = true
+		}
+	}
+	for _, d := range c.Deps {
+		if ids[d.text("task_id")] && ids[d.text("blocked_by")] {
+			part.Deps = append(part.Deps, d)
+		}
+	}
+	return part
+}
+
+// Write writes a copy as JSON.
+func (c *Copy) Write(w io.Writer) error {
+	if err := json.NewEncoder(w).Encode(c); err != nil {
+		return fmt.Errorf("writing a copy of the backlog: %w", err)
+	}
+	return nil
+}
+
+// ReadCopy reads what [Copy.Write] has written.
+func ReadCopy(r io.Reader) (*Copy, error) {
+	var c Copy
+	d := json.NewDecoder(r)
+	d.UseNumber()
+	if err := d.Decode(&c); err != nil {
+		return nil, fmt.Errorf("reading a copy of the backlog: %w", err)
+	}
+	for table, rows := range c.tables() {
+		for _, row := range *rows {
+			if err := row.check(columnsOf(table)); err != nil {
+				return nil, fmt.Errorf("reading a copy of the backlog: %s: %w", table, err)
+			}
+		}
+	}
+	return &c, nil
+}
+
+// check makes numbers of what JSON calls so, and refuses what no row can hold.
+func (r Row) check(columns []string) error {
+	for column, value := range r {
+		if !slices.Contains(columns, column) {
+			return fmt.Errorf("unknown column %q", column)
+		}
+		switch v := value.(type) {
+		case nil, string:
+		case json.Number:
+			if n, err := v.Int64(); err == nil {
+				r[column] = n
+			} else {
+				r[column] = v.String()
+			}
+		default:
+			return fmt.Errorf("column %q holds %T", column, value)
+		}
+	}
+	return nil
+}
+
+// insert adds a row, with the columns that it has.
+func (r Row) insert(ctx context.Context, tx *sql.Tx, table string) error {
+	var columns []string
+	for _, column := range columnsOf(table) {
+		if _, ok := r[column]; ok {
+			columns = append(columns, column)
+		}
+	}
+	args := make([]any, len(columns))
+	for i, column := range columns {
+		args[i] = r[column]
+	}
+	marks := strings.TrimSuffix(strings.Repeat("?,", len(columns)), ",")
+	_, err := tx.ExecContext(ctx, "INSERT OR IGNORE INTO "+table+" ("+strings.Join(columns, ", ")+") VALUES ("+marks+")", args...)
+	return err
+}
+
+// insertDep adds a dependency whose tasks exist.
+func (r Row) insertDep(ctx context.Context, tx *sql.Tx) error {
+	_, err := tx.ExecContext(ctx, `
+		INSERT OR IGNORE INTO task_deps (task_id, blocked_by) SELECT ?1, ?2
+		WHERE EXISTS (SELECT 1 FROM tasks WHERE id = ?1) AND EXISTS (SELECT 1 FROM tasks WHERE id = ?2)`,
+		r["task_id"], r["blocked_by"])
+	return err
+}
+
+// Replace makes the tasks of the scope those of a copy.
+func (s *Store) Replace(ctx context.Context, c *Copy) error {
+	c = c.Of(s.scope)
+	return s.write(ctx, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM tasks AS t WHERE "+inScope, s.args()...); err != nil {
+			return err
+		}
+		for _, t := range c.Tasks {
+			if err := t.insert(ctx, tx, "tasks"); err != nil {
+				return err
+			}
+		}
+		for _, d := range c.Deps {
+			if err := d.insertDep(ctx, tx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
