@@ -72,7 +72,7 @@ func TestATaskThatFailsTooOftenIsBlocked(t *testing.T) {
 			assert.ErrorIs(t, err, ErrNotEligible)
 			counts, err := again.Counts(t.Context())
 			assert.NilError(t, err)
-			assert.Equal(t, counts, Counts{Active: 1, Blocked: 1})
+			assert.Equal(t, counts, Counts{Active: 1, Blocked: 1, Waiting: 1})
 			lines, err := again.Lines(t.Context(), Filter{Statuses: []string{StatusBlocked}})
 			assert.NilError(t, err)
 			assert.Equal(t, len(lines), 1)
