@@ -48,6 +48,20 @@ func TestBuildWorksThreeTasksOff(t *testing.T) {
 	})
 }
 
+// One repository has one backlog, whatever git the sandbox has and however the URL of
+// its origin is written.
+func TestASpellingOfTheOriginKeepsTheBacklog(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.git(t, "remote", "set-url", "origin", "https://git.example/"+w.slug+"/")
+		w.ok(t, "task", "create", "a", "Add a")
+		w.setenv("RALPH_GIT", "direct")
+		assert.Check(t, is.Contains(w.ok(t, "--recreate", "task", "list"), "Add a"))
+		// An agent can change what git says inside.
+		list := w.ok(t, "shell", "--", "sh", "-c", "git remote set-url origin https://git.example/other/one && ralph task list")
+		assert.Check(t, is.Contains(list, "Add a"))
+	})
+}
+
 // An origin that is a folder of the machine is not in the sandbox's git directory,
 // and the loop knows all the same which repository it works on.
 func TestAnOriginOnThisMachine(t *testing.T) {

@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"os/exec"
+	"slices"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
 )
+
+// ShellName is what the agent that is built into ralph is called.
+const ShellName = "shell"
 
 // ShellCommand is the hidden command by which ralph runs itself as the shell
 // agent. It is followed by the mode.
@@ -17,7 +21,7 @@ const ShellCommand = "_shell-agent"
 // written. It is a process of its own like every other agent.
 type shell struct{}
 
-func (shell) Name() string           { return "shell" }
+func (shell) Name() string           { return ShellName }
 func (shell) Backend(Session) string { return "none (steps run as shell commands)" }
 func (shell) Model(Session) string   { return "" }
 
@@ -62,4 +66,19 @@ func BestShell() (string, error) {
 	return "", errors.New("there is no shell here: neither bash nor sh is on PATH")
 }
 
-func (shell) Decoder() event.Decoder { return stream.Claude() }
+func (shell) Decoder() event.Decoder { return modelless{stream.Claude()} }
+
+// modelless leaves out rate limits: this agent has no model, and its steps may
+// print anything about other services.
+type modelless struct{ event.Decoder }
+
+func (m modelless) Decode(piece []byte) []event.Event { return withoutLimits(m.Decoder.Decode(piece)) }
+
+func (m modelless) End() []event.Event { return withoutLimits(m.Decoder.End()) }
+
+func withoutLimits(events []event.Event) []event.Event {
+	return slices.DeleteFunc(events, func(e event.Event) bool {
+		_, is := e.(event.RateLimit)
+		return is
+	})
+}

@@ -249,6 +249,9 @@ func (j *job) options(ctx context.Context, s *session) loop.Options {
 		Bounds:        j.guest.Loop, Checks: j.guest.Checks, Dir: s.top,
 		Head: head, Count: countCommits, Committed: isCommitted, Uncommitted: uncommitted, LimitIn: stream.RateLimitIn, KeyIn: stream.KeyRefusedIn,
 	}
+	if j.guest.Agent == agent.ShellName {
+		lo.LimitIn = nil // it has no model: what its steps print is theirs
+	}
 	if s.keeper != nil {
 		lo.Backlog = s.keeper
 	}

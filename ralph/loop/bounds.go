@@ -86,8 +86,8 @@ func (l *loop) bound() (Stop, error) {
 	case b.MaxFailures > 0 && l.parked >= b.MaxFailures:
 		return MaxFailures, fmt.Errorf("%d tasks in a row were blocked because they failed too often. Repair what they have in common, then start again", l.parked)
 	case n > 0 && l.stalled >= n:
-		return Stalled, fmt.Errorf("%d runs in a row brought neither a commit nor a finished task. Look at the tasks (ralph task list) and at the log, "+
-			"make tasks smaller or clearer, then start again (bound: stall)", l.stalled)
+		return Stalled, fmt.Errorf("%d runs in a row brought neither a commit nor a finished task. Look at the tasks (%s) and at the log, "+
+			"make tasks smaller or clearer, then start again (bound: stall)", l.stalled, l.taskCommand("list"))
 	case b.MaxDuration > 0 && l.timeLeft() <= 0:
 		return MaxDuration, l.overTime()
 	case l.overCost(nil):

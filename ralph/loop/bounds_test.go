@@ -19,6 +19,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
+	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
 	"github.com/docker-ralph/docker-ralph/ralph/looplog"
 )
 
@@ -392,6 +393,36 @@ func TestRateLimitIsWaitedOut(t *testing.T) {
 	assert.DeepEqual(t, s.forgiven, []string{"a"})
 	assert.Equal(t, strings.Count(tr.out.String(), "LOOP"), 0, "limited runs are no iterations")
 	assert.Equal(t, strings.Count(tr.out.String(), `Rate limit of claude ("429"). Waiting `), 1)
+}
+
+// What a crashed agent has quoted is not what it died of.
+func TestQuotedRateLimitsAreNone(t *testing.T) {
+	const quote = "HTTP 429 Too Many Requests, Retry-After: 3600"
+	for name, o := range map[string]outcome{
+		"killed":                    {code: 137, tail: quote},
+		"other last words":          {code: 1, tail: quote + "\nrunning tests\npanic: nil pointer"},
+		"in the middle of a stream": {code: 1, tail: "crashed\n{\"type\":\"user\",\"text\":\"" + quote + "\"}"},
+		"worked":                    {code: 0, tail: quote},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &loop{Options: Options{LimitIn: stream.RateLimitIn}}
+			it := &iteration{outcome: o}
+			l.recogniseLimit(it)
+			assert.Assert(t, it.limit == nil)
+		})
+	}
+	for name, o := range map[string]outcome{
+		"complaint":   {code: 137, complaint: quote},
+		"last words":  {code: 1, tail: "working\n" + quote + "\nTry again later"},
+		"last result": {code: 1, result: &event.Result{Failed: true, Text: quote}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &loop{Options: Options{LimitIn: stream.RateLimitIn}}
+			it := &iteration{outcome: o}
+			l.recogniseLimit(it)
+			assert.Assert(t, it.limit != nil)
+		})
+	}
 }
 
 func TestRateLimitBeyondTheBounds(t *testing.T) {

@@ -312,12 +312,15 @@ func cut(s string) string {
 }
 
 // lastLine is the last line of s that is meant for people.
-func lastLine(s string) string {
-	lines := strings.Split(s, "\n")
-	for _, line := range slices.Backward(lines) {
-		if line = strings.TrimSpace(line); line != "" && line[0] != '{' {
-			return line
+func lastLine(s string) string { return strings.Join(lastLines(s, 1), "") }
+
+// lastLines are up to n such lines.
+func lastLines(s string, n int) (last []string) {
+	for _, line := range slices.Backward(strings.Split(s, "\n")) {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '{' && len(last) < n {
+			last = append(last, line)
 		}
 	}
-	return ""
+	slices.Reverse(last)
+	return last
 }

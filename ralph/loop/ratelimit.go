@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
@@ -37,13 +38,21 @@ func (l *loop) recogniseLimit(it *iteration) {
 	}
 }
 
-// words is what a failed agent has said about its end.
+// words is what a failed agent has said about its end. What else it has printed
+// may quote anything, such as a test's output about rate limits; and one that was
+// killed by a signal has said nothing about it.
 func (o outcome) words() string {
-	if o.result != nil {
+	switch {
+	case o.result != nil:
 		return o.complaint + "\n" + o.result.Text
+	case o.code > killedBySignal:
+		return o.complaint
 	}
-	return o.complaint + "\n" + o.tail
+	return o.complaint + "\n" + strings.Join(lastLines(o.tail, 2), "\n")
 }
+
+// killedBySignal is added to a signal's number to make an exit code.
+const killedBySignal = 128
 
 // waitOut waits until the limit is over. The run does not count.
 func (l *loop) waitOut(ctx context.Context, limit event.RateLimit) (Stop, error) {
