@@ -22,10 +22,12 @@ setsid bash -c 'while :; do setsid bash -c "while :; do sleep 600 & done" & slee
 for i in $(seq 1000); do sleep 600 & done 2>/dev/null
 : >.ralph/full
 while :; do sleep 600 & done 2>/dev/null`, "the agent was ended: process limit (1024) reached"},
-		"fork bomb": {`setsid perl -e 'exit if fork; while (1) { exit if fork }' &
+		"fork bomb": {
+			`setsid perl -e 'exit if fork; while (1) { exit if fork }' &
 perl -e 'while (1) { my $p = fork; exit if !defined $p && rand() < 0.5 }' &
 exec perl -e 'use IO::File; until (($_ = IO::File->new("/sys/fs/cgroup/pids/pids.events") || IO::File->new("/sys/fs/cgroup/pids.events")) && <$_> !~ / 0$/) {} exit 3'`,
-			"the agent exited with code 3: process limit (1024) reached"},
+			"the agent exited with code 3: process limit (1024) reached",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(t *testing.T, w *world) {
