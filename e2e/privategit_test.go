@@ -33,7 +33,8 @@ func TestASandboxForOneCommandStaysWithItsCommits(t *testing.T) {
 	privately(t, func(t *testing.T, w *world) {
 		w.configureUser(t, "[sandbox]\nreuse_container = false\n")
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{
-			"echo a > a && git add a && git commit -qm 'Only a' && mv /opt/ralph-git/own/HEAD /opt/ralph-git/own/away",
+			"echo a > a && git add a && git commit -qm 'Only a' && git tag good",
+			`tree=$(printf '100644 blob %s\t.git\n' $(git hash-object -w a) | git mktree) && git reset -q --soft $(git commit-tree -m bad -p HEAD $tree)`,
 		}})
 		build := w.ralph(t, "build", "-n", "1")
 		assert.Check(t, build.code != 0)
@@ -41,7 +42,7 @@ func TestASandboxForOneCommandStaysWithItsCommits(t *testing.T) {
 		assert.Check(t, is.Contains(build.stderr, "the sandbox's commits are only in the sandbox "+kept.Name+" yet"))
 		assert.Check(t, !strings.Contains(w.git(t, "log", "--format=%s"), "Only a"))
 
-		run(t, w.docker("exec", "-u", fmt.Sprintf("%d:%d", w.uid, w.gid), kept.ID, "mv", "/opt/ralph-git/own/away", "/opt/ralph-git/own/HEAD")).expect(t, 0)
+		run(t, w.docker("exec", "-u", fmt.Sprintf("%d:%d", w.uid, w.gid), kept.ID, "git", "-C", w.repo, "reset", "-q", "--soft", "good")).expect(t, 0)
 		w.ok(t, "task", "list")
 		assert.Check(t, is.Contains(w.git(t, "log", "--format=%s"), "Only a"))
 		assert.Equal(t, len(w.sandboxes(t)), 0)
@@ -283,24 +284,57 @@ func TestRepositoriesWithoutAPrivateGitDirectory(t *testing.T) {
 	})
 }
 
-// An agent can break its own git directory, but nothing of the user's, and the
-// way out is said.
+// An agent can break its own git directory, but nothing of the user's. The sandbox
+// gets it back within the same command, and works on.
 func TestABrokenPrivateGitDirectory(t *testing.T) {
+	for name, tc := range map[string]struct{ step, why string }{
+		"removed":           {"rm -rf .git; true", "it is no git directory any more"},
+		"HEAD and a commit": {"git commit -q --allow-empty -m kept; echo garbage > .git/HEAD", "it is no git directory any more"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			privately(t, func(t *testing.T, w *world) {
+				w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}})
+				w.ralph(t, "build").expect(t, 0)
+				w.plan(t, task{ID: "b", Title: "Break it", Steps: []string{tc.step}})
+				res := w.ralph(t, "build", "-n", "1")
+				box := w.sandbox(t).Name
+				assert.Check(t, is.Contains(res.stderr, "Warning: the git directory of the sandbox "+box+" is broken: "+tc.why+"; it was restored from your repository"))
+				assert.Equal(t, w.git(t, "show", "main:a.txt"), "a")
+				if name == "HEAD and a commit" {
+					assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "refs/ralph/"+box+"/main"), "kept")
+				}
+				w.ok(t, "task", "delete", "b")
+				w.plan(t, task{ID: "c", Title: "Add c", Steps: []string{"echo c > c.txt"}})
+				res = w.ralph(t, "build").expect(t, 0)
+				assert.Check(t, !strings.Contains(res.stderr, "broken"))
+				assert.Equal(t, w.git(t, "show", "main:c.txt"), "c")
+				assert.Equal(t, w.git(t, "status", "--porcelain"), "")
+			})
+		})
+	}
+}
+
+// A git directory that is broken while no command of ours looks keeps nobody from
+// recreating or removing the sandbox. What is lost is said.
+func TestABrokenPrivateGitDirectoryIsRemoved(t *testing.T) {
 	privately(t, func(t *testing.T, w *world) {
-		w.plan(t, task{ID: "a", Title: "Break it", Steps: []string{"rm -rf .git; true"}})
-		w.ralph(t, "build", "-n", "1")
-		name := w.sandbox(t).Name
-		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
-		for _, args := range [][]string{{"build"}, {"--recreate", "task", "list"}} {
-			res := w.ralph(t, args...).expect(t, 1)
-			assert.Assert(t, is.Contains(res.stderr, `"docker rm -fv `+name+`" and "docker volume rm ralph-git-`+name+`"`))
-		}
-		run(t, w.docker("rm", "-fv", name)).expect(t, 0)
-		run(t, w.docker("volume", "rm", "ralph-git-"+name)).expect(t, 0)
-		w.ok(t, "task", "delete", "a")
-		w.plan(t, task{ID: "b", Title: "Add b", Steps: []string{"echo b > b.txt"}})
+		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}})
 		w.ralph(t, "build").expect(t, 0)
-		assert.Equal(t, w.git(t, "show", "main:b.txt"), "b")
+		for _, args := range [][]string{{"task", "list"}, {"--recreate", "task", "list"}, {"clean", "--force"}} {
+			run(t, w.docker("exec", "-u", fmt.Sprintf("%d:%d", w.uid, w.gid), w.sandbox(t).ID, "sh", "-c", "rm -rf /opt/ralph-git/own/*")).expect(t, 0)
+			res := w.ralph(t, args...)
+			if args[0] == "task" {
+				assert.Check(t, is.Contains(res.stderr, "Hint: run the command again"))
+				w.ok(t, args...)
+				continue
+			}
+			res.expect(t, 0)
+			assert.Check(t, !strings.Contains(res.stderr, "docker rm"))
+			assert.Check(t, strings.Contains(res.stderr, "is broken: it is no git directory any more"), res.stderr)
+		}
+		assert.Equal(t, len(w.sandboxes(t)), 0)
+		assert.Equal(t, len(w.sandboxVolumes(t)), 0)
+		assert.Equal(t, w.git(t, "show", "main:a.txt"), "a")
 	})
 }
 

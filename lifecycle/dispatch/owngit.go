@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/privategit"
@@ -31,6 +34,8 @@ type ownGit struct {
 
 	mu     sync.Mutex
 	result privategit.Result // of all syncs so far
+	// repairs are what is to be said about a git directory that was broken.
+	repairs []string
 }
 
 // syncEvery is how often commits are fetched while an agent works, and lookEvery
@@ -133,7 +138,11 @@ func (h Host) executeSynced(ctx context.Context, at place, sb lifecycle.Sandbox,
 		if err := h.takeUp(ctx, at, sb); err != nil {
 			return 0, err
 		}
-		return h.execute(ctx, at.driver, sb, p, command)
+		code, err := h.execute(ctx, at.driver, sb, p, command)
+		if err == nil && code != 0 {
+			h.repairAfter(ctx, at, sb)
+		}
+		return code, err
 	}
 	// Another command that ends may hold it while it fetches.
 	if _, err := at.git.alive.TryRLockContext(ctx, 10*time.Millisecond); err != nil {
@@ -152,7 +161,11 @@ func (h Host) executeSynced(ctx context.Context, at place, sb lifecycle.Sandbox,
 		return 0, err
 	}
 	stop := at.git.follow(ctx, sb.Root, func(ctx context.Context, last string, ended bool) (privategit.Result, string, error) {
-		return at.git.aside.Watch(ctx, shell(at.driver, sb), last, ended)
+		res, tip, err := at.git.aside.Watch(ctx, shell(at.driver, sb), last, ended)
+		if ended && isBroken(err) { // the next run shall be able to commit
+			res, err = at.git.repair(ctx, at.git.aside, shell(at.driver, sb), err)
+		}
+		return res, tip, err
 	})
 	defer stop()
 	hooks, err := at.git.repo.Hooks(ctx)
@@ -177,6 +190,30 @@ func (h Host) reportHooks(ctx context.Context, repo *privategit.Repo, before pri
 	}
 }
 
+// repairAfter restores the sandbox's git directory if a command that starts no agent
+// has failed because that is broken.
+func (h Host) repairAfter(ctx context.Context, at place, sb lifecycle.Sandbox) {
+	if free, err := at.git.alive.TryLock(); err != nil || !free {
+		return
+	}
+	defer func() { _ = at.git.alive.Close() }()
+	if !h.idle(ctx, at.driver, sb) {
+		return
+	}
+	_, err := at.git.repo.Out(ctx, shell(at.driver, sb), true)
+	if !isBroken(err) {
+		return
+	}
+	res, err := at.git.repair(ctx, at.git.repo, shell(at.driver, sb), err)
+	h.reportRepairs(at.git)
+	h.reportSync(res)
+	if err != nil {
+		h.report(fmt.Sprintf("Warning: %v", err))
+		return
+	}
+	h.report("Hint: run the command again")
+}
+
 // takeUp fetches what an earlier command, which was killed, has left, before a
 // command that starts no agent.
 func (h Host) takeUp(ctx context.Context, at place, sb lifecycle.Sandbox) error {
@@ -187,7 +224,12 @@ func (h Host) takeUp(ctx context.Context, at place, sb lifecycle.Sandbox) error 
 		return nil //nolint:nilerr // a command that lives does it
 	}
 	defer func() { _ = at.git.alive.Close() }()
-	res, err := at.git.repo.Out(ctx, shell(at.driver, sb), h.idle(ctx, at.driver, sb))
+	idle := h.idle(ctx, at.driver, sb)
+	res, err := at.git.repo.Out(ctx, shell(at.driver, sb), idle)
+	if idle && isBroken(err) {
+		res, err = at.git.repair(ctx, at.git.repo, shell(at.driver, sb), err)
+		h.reportRepairs(at.git)
+	}
 	if errors.Is(err, lifecycle.ErrNotPrepared) {
 		return err
 	}
@@ -207,6 +249,14 @@ func (h Host) takeIn(ctx context.Context, at place, sb lifecycle.Sandbox) error 
 		return beyondRepair(at.driver, sb, err)
 	}
 	res, err := at.git.repo.In(ctx, shell(at.driver, sb))
+	if isBroken(err) {
+		var repaired privategit.Result
+		if repaired, err = at.git.repair(ctx, at.git.repo, shell(at.driver, sb), err); err == nil {
+			h.reportRepairs(at.git)
+			h.reportSync(repaired)
+			res, err = at.git.repo.In(ctx, shell(at.driver, sb))
+		}
+	}
 	h.reportSync(res)
 	return beyondRepair(at.driver, sb, err)
 }
@@ -217,12 +267,10 @@ func beyondRepair(driver lifecycle.Driver, sb lifecycle.Sandbox, err error) erro
 	if isHeld(err) {
 		return explainHeld(driver, sb, err)
 	}
-	_, conflict := errors.AsType[*privategit.Conflict](err)
-	if err == nil || conflict || errors.Is(err, lifecycle.ErrNotPrepared) || errors.Is(err, context.Canceled) {
+	if !privategit.Lasting(err) {
 		return err
 	}
-	return fmt.Errorf("%w. If its git directory is beyond repair, give commits up that were not fetched with %q and \"docker volume rm ralph-git-%s\"; your files are not touched by that",
-		err, driver.Manual(sb.Name).Remove, sb.Name)
+	return hint.Wrap(err, "run the command with --recreate for a new sandbox; commits that cannot be fetched are lost by that, your files are not touched")
 }
 
 // idle says that nothing runs in a sandbox that could commit.
@@ -321,6 +369,13 @@ func (h Host) bringOut(ctx context.Context, at place, sb lifecycle.Sandbox) erro
 	}
 	ended := err == nil && alone && h.idle(ctx, at.driver, sb)
 	res, err := at.git.repo.Out(ctx, shell(at.driver, sb), ended)
+	if ended && isBroken(err) {
+		if res, err = at.git.repair(ctx, at.git.repo, shell(at.driver, sb), err); err == nil {
+			at.git.add(res)
+			res, err = at.git.repo.Out(ctx, shell(at.driver, sb), ended)
+		}
+	}
+	h.reportRepairs(at.git)
 	if isHeld(err) {
 		h.reportSync(at.git.result) // what came before
 		return explainHeld(at.driver, sb, err)
@@ -330,6 +385,55 @@ func (h Host) bringOut(ctx context.Context, at place, sb lifecycle.Sandbox) erro
 	}
 	h.reportSync(at.git.add(res))
 	return nil
+}
+
+// isBroken says that an agent has broken the sandbox's git directory.
+func isBroken(err error) bool {
+	_, broken := errors.AsType[*privategit.BrokenError](err)
+	return broken
+}
+
+// repair restores the sandbox's git directory. What is to be said about that is
+// said when the terminal is ours again.
+func (g *ownGit) repair(ctx context.Context, repo *privategit.Repo, sh privategit.Shell, broken error) (privategit.Result, error) {
+	res, lost, err := repo.Repair(ctx, sh)
+	if err != nil {
+		return res, err
+	}
+	note := fmt.Sprintf("Warning: %v; it was restored from your repository", broken)
+	if lost != nil {
+		note += fmt.Sprintf(", without commits that were not fetched before (%v): what it had is in .git/%s in the sandbox", lost, privategit.LostFolder)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.repairs = append(g.repairs, note)
+	return res, nil
+}
+
+func (h Host) reportRepairs(g *ownGit) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, note := range g.repairs {
+		h.report(note)
+	}
+	g.repairs = nil
+}
+
+// RepairGit restores the git directory of a container's own if an agent has broken
+// it, and fetches its commits. Nothing may run in the sandbox.
+func (h Host) RepairGit(ctx context.Context, driver lifecycle.Driver, wt scope.Worktree, sb lifecycle.Sandbox) error {
+	repo, err := privategit.Open(wt, sb.Name, h.StateDir)
+	if err != nil {
+		return err
+	}
+	g := &ownGit{repo: repo}
+	res, err := repo.Out(ctx, shell(driver, sb), true)
+	if isBroken(err) {
+		res, err = g.repair(ctx, repo, shell(driver, sb), err)
+	}
+	h.reportRepairs(g)
+	h.reportSync(res)
+	return err
 }
 
 // saveOwn fetches everything before a container is removed. If there is no ralph
@@ -349,13 +453,28 @@ func (h Host) saveOwn(ctx context.Context, at place, wt scope.Worktree, sb lifec
 			return err
 		}
 	}
-	res, err := repo.Gated(at.inspect.incoming(sb.Name)).Out(ctx, shell(driver, sb), true)
+	repo = repo.Gated(at.inspect.incoming(sb.Name))
+	res, err := repo.Out(ctx, shell(driver, sb), true)
 	if errors.Is(err, lifecycle.ErrNotPrepared) {
 		return nil
+	}
+	if isBroken(err) {
+		h.report(fmt.Sprintf("Warning: %v", err))
+		var lost error
+		if res, lost, err = repo.Repair(ctx, shell(driver, sb)); err == nil {
+			err = lost // it stays in the volume, which goes
+		}
+	}
+	h.reportSync(res)
+	for _, ref := range slices.Sorted(maps.Keys(res.Refused)) {
+		h.report(fmt.Sprintf("Warning: %q is lost with the sandbox %s, as it cannot be fetched: %s", ref, sb.Name, res.Refused[ref]))
+	}
+	if privategit.Lasting(err) {
+		h.report(fmt.Sprintf("Warning: commits that were not fetched before are lost with the sandbox %s: %v", sb.Name, err))
+		return privategit.Abandon(h.StateDir, sb.Name)
 	}
 	if err != nil {
 		return beyondRepair(driver, sb, fmt.Errorf("the sandbox %s cannot be removed without losing commits: %w", sb.Name, err))
 	}
-	h.reportSync(res)
 	return nil
 }

@@ -215,9 +215,17 @@ func (r *removal) fetch(ctx context.Context, box located) error {
 			return err
 		}
 	}
-	res, err := repo.Gated(at.inspect.incoming(sb.Name)).Out(ctx, shell(driver, sb), true)
+	repo = repo.Gated(at.inspect.incoming(sb.Name))
+	res, err := repo.Out(ctx, shell(driver, sb), true)
 	if errors.Is(err, lifecycle.ErrNotPrepared) {
 		return errors.New("it was made by another version of docker-ralph: run \"docker ralph task list\" in the worktree to have them fetched")
+	}
+	if isBroken(err) {
+		g := &ownGit{}
+		if _, err = g.repair(ctx, repo, shell(driver, sb), err); err == nil {
+			h.reportRepairs(g)
+			res, err = repo.Out(ctx, shell(driver, sb), true)
+		}
 	}
 	h.reportSync(res)
 	return explainHeld(driver, sb, err)

@@ -41,10 +41,12 @@ const plainGit = `git() { command git -c core.hooksPath=/dev/null -c core.fsmoni
 
 // outScript lists the sandbox's refs and packs the commits that are new. Its
 // input are the names of commits that the host has; its arguments are commits that
-// are not to be packed, and the only one that is, if not all are. What is stashed has only one
+// are not to be packed; the only one that is, if not all are; and the git directory
+// if nothing else runs, so that a lock in it is of a git that has died. What is stashed has only one
 // ref, for the youngest; its log knows the others. As these have no ref, git
 // itself would refuse to make a bundle of them alone.
-const outScript = plainGit + `refs=$(git for-each-ref --format='%(objectname) %(refname)' refs/heads refs/stash) || exit
+const outScript = plainGit + `if [ -n "$3" ]; then find "$3" -name '*.lock' -not -path '*/objects/*' -exec rm -f {} +; fi
+` + soundScript + `refs=$(git for-each-ref --format='%(objectname) %(refname)' refs/heads refs/stash) || exit
 [ -z "$refs" ] || printf '%s\n' "$refs"
 stashes=
 case $refs in *' refs/stash') stashes=$(git rev-list --walk-reflogs refs/stash) || exit ;; esac

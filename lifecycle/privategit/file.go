@@ -17,7 +17,7 @@ func (r *Repo) file(ctx context.Context, st *state, l listing, there, barred map
 		return given, map[string]string{}, nil
 	}
 	if len(moved) > maxMoved {
-		return nil, nil, fmt.Errorf("the sandbox %s has more than %d new branches: have some removed in it", r.name, maxMoved)
+		return nil, nil, &RefusedError{Sandbox: r.name, Why: fmt.Sprintf("the sandbox %s has more than %d new branches", r.name, maxMoved)}
 	}
 	wanted := map[string]string{}
 	for ref := range moved {

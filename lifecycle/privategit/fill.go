@@ -96,6 +96,10 @@ func (r *Repo) Fill(ctx context.Context, user string, w io.Writer) error {
 		return err
 	}
 	a.file("HEAD", []byte(head+"\n"))
+	return a.close()
+}
+
+func (a *archive) close() error {
 	if a.err == nil {
 		a.err = a.w.Close()
 	}
@@ -125,16 +129,11 @@ func (r *Repo) setBase(ctx context.Context, commit string) error {
 	return nil
 }
 
+// fillFiles writes everything but HEAD. Without refs, it leaves out an index too.
 func (r *Repo) fillFiles(ctx context.Context, a *archive, branch string, refs map[string]string) error {
 	for _, dir := range []string{".", "refs", "refs/heads", "refs/tags", "objects", "objects/pack", "objects/info", "info", "hooks"} {
 		a.dir(dir)
 	}
-	var packed strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(refs)) {
-		_, _ = fmt.Fprintf(&packed, "%s %s\n", refs[name], name)
-	}
-	a.file("packed-refs", []byte(packed.String()))
-
 	borrowed, err := r.objects()
 	if err != nil {
 		return err
@@ -145,11 +144,23 @@ func (r *Repo) fillFiles(ctx context.Context, a *archive, branch string, refs ma
 	if err != nil {
 		return err
 	}
-	index, filtered, err := r.freshIndex(ctx, all)
-	if err != nil {
-		return err
+	filtered := false
+	if refs != nil {
+		var packed strings.Builder
+		for _, name := range slices.Sorted(maps.Keys(refs)) {
+			_, _ = fmt.Fprintf(&packed, "%s %s\n", refs[name], name)
+		}
+		a.file("packed-refs", []byte(packed.String()))
+		tip := "HEAD"
+		if branch != "" {
+			tip = refs["refs/heads/"+branch]
+		}
+		var index []byte
+		if index, filtered, err = r.freshIndex(ctx, all, tip); err != nil {
+			return err
+		}
+		a.file("index", index)
 	}
-	a.file("index", index)
 	a.file("config", []byte(cleanConfig(all, branch, filtered)))
 	a.file("description", []byte("The sandbox's own git directory; its commits go to the repository outside.\n"))
 	return r.fillInfo(a, all)

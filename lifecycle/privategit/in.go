@@ -47,6 +47,7 @@ func (r *Repo) In(ctx context.Context, sh Shell) (Result, error) {
 	if err := own.checkHidden(ctx, st); err != nil {
 		return Result{}, err
 	}
+	own.quiet = true
 	unset := st.Branch == "" // it was filled at a detached HEAD
 	res, err := own.out(ctx, &st, sh, nil)
 	if err != nil {
@@ -109,7 +110,7 @@ func (r *Repo) in(ctx context.Context, st *state, sh Shell, branch string, unset
 	if err := r.setBase(ctx, tip); err != nil {
 		return err
 	}
-	*st = state{Branch: branch, Synced: tip, Tips: tips, Given: refs, Hidden: st.Hidden, Dirty: st.Dirty, Refused: st.Refused}
+	*st = state{Branch: branch, Synced: tip, Tips: tips, Given: refs, Hidden: st.Hidden, Dirty: st.Dirty, Refused: st.Refused, Again: st.Again}
 	return r.save(*st)
 }
 

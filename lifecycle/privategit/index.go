@@ -11,11 +11,10 @@ import (
 	"strings"
 )
 
-// freshIndex returns the index that the sandbox begins with: that of the user's
-// branch, with what git has noted about the files. filtered says that files are
+// freshIndex returns the index that the sandbox begins with: that of a commit, with what git has noted about the files. filtered says that files are
 // left out of the agent's commits because only the user's own filters can turn
 // them into what belongs there.
-func (r *Repo) freshIndex(ctx context.Context, all []setting) (content []byte, filtered bool, err error) {
+func (r *Repo) freshIndex(ctx context.Context, all []setting, commit string) (content []byte, filtered bool, err error) {
 	dir, err := os.MkdirTemp("", "docker-ralph-index-")
 	if err != nil {
 		return nil, false, fmt.Errorf("preparing the sandbox's index: %w", err)
@@ -30,9 +29,11 @@ func (r *Repo) freshIndex(ctx context.Context, all []setting) (content []byte, f
 		return nil, false, fmt.Errorf("preparing the sandbox's index: %w", err)
 	}
 	g := r.git.with(append(withoutFilters(all), "GIT_INDEX_FILE="+path)...)
-	tip, err := g.resolve(ctx, "HEAD")
-	if err != nil {
-		return nil, false, err
+	tip := ""
+	if commit != "" {
+		if tip, err = g.resolve(ctx, commit); err != nil {
+			return nil, false, err
+		}
 	}
 	whole := []string{"-c", "core.splitIndex=false", "-c", "core.untrackedCache=false", "-c", "index.skipHash=false", "read-tree"}
 	if tip == "" {

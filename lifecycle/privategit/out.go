@@ -2,7 +2,6 @@ package privategit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,13 +21,13 @@ type Result struct {
 	Others map[string]string
 	// Submodules are the paths of submodules in those of Others that have one.
 	Submodules map[string]string
-	// Refused are refs of the sandbox that could not be fetched, which was not known
-	// before, and why.
+	// Refused are refs of the sandbox that could not be fetched, and why.
 	Refused map[string]string
 	// Kept are refs of the user's repository that lead to something else now, and
 	// where what they led to is.
 	Kept map[string]string
 
+	fresh    map[string]bool   // those of Refused that were not known before
 	tip      string            // of the sandbox's branch
 	head     string            // the ref that the sandbox has checked out; empty for none
 	restored string            // what checking the branch out again took
@@ -64,6 +63,9 @@ func (res Result) Notes() []string {
 		notes = append(notes, note)
 	}
 	for _, ref := range slices.Sorted(maps.Keys(res.Refused)) {
+		if !res.fresh[ref] {
+			continue
+		}
 		notes = append(notes, fmt.Sprintf("Warning: %q of the sandbox was not fetched: %s", ref, res.Refused[ref]))
 	}
 	for _, ref := range slices.Sorted(maps.Keys(res.Kept)) {
@@ -118,6 +120,11 @@ func (r *Repo) out(ctx context.Context, st *state, sh Shell, settled func(tip st
 	if err != nil {
 		return Result{}, err
 	}
+	if r.salvaging {
+		if err := r.forward(ctx, l, st.Tips); err != nil {
+			return Result{}, err
+		}
+	}
 	at, err := r.look(ctx, st.Branch)
 	if err != nil {
 		return Result{}, err
@@ -132,7 +139,7 @@ func (r *Repo) out(ctx context.Context, st *state, sh Shell, settled func(tip st
 		return Result{}, err
 	}
 	mine := "refs/heads/" + st.Branch
-	res := Result{Branch: st.Branch, Others: map[string]string{}, Submodules: map[string]string{}, Refused: map[string]string{}, Kept: kept, tip: l.refs[mine], head: l.headRef, now: l.refs}
+	res := Result{Branch: st.Branch, Others: map[string]string{}, Submodules: map[string]string{}, Refused: map[string]string{}, fresh: map[string]bool{}, Kept: kept, tip: l.refs[mine], head: l.headRef, now: l.refs}
 	for ref, name := range given {
 		if ref != mine && before[ref] != l.refs[ref] {
 			res.Others[ref] = r.Prefix() + "/" + name
@@ -141,19 +148,30 @@ func (r *Repo) out(ctx context.Context, st *state, sh Shell, settled func(tip st
 			}
 		}
 	}
+	if bad, is := st.Refused[mine]; is {
+		return res, &RefusedError{Sandbox: r.name, Why: bad.Why}
+	}
 	for ref, bad := range st.Refused {
-		switch {
-		case ref == mine:
-			return res, errors.New(bad.Why)
-		case was[ref] != bad:
-			res.Refused[ref] = bad.Why
-		}
+		res.Refused[ref], res.fresh[ref] = bad.Why, was[ref] != bad
 	}
 	if res.tip == "" || settled != nil && !settled(res.tip) {
 		return res, nil
 	}
-	return res, r.follow(ctx, st, &res, at)
+	if err := r.follow(ctx, st, &res, at); err != nil {
+		return res, err
+	}
+	if again := res.Conflict != nil && res.Conflict.Passes(); again != st.Again {
+		st.Again = again
+		return res, r.save(*st)
+	}
+	return res, nil
 }
+
+// RefusedError says that the commits of the user's branch could not be fetched,
+// though the sandbox's git directory works.
+type RefusedError struct{ Sandbox, Why string }
+
+func (e *RefusedError) Error() string { return e.Why }
 
 // follow moves the user's branch to where the sandbox's is, if that is simply
 // forward and the branch has not moved since both were the same.

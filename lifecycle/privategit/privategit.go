@@ -42,6 +42,12 @@ type Repo struct {
 	stateDir                string
 	git                     git
 	gate                    Gate // nil for none
+	// quiet says that nothing runs in the sandbox.
+	quiet bool
+	// salvaging says that the sandbox's git directory was broken.
+	salvaging bool
+	// folder is where the sandbox's git directory is, for it.
+	folder string
 }
 
 // Open returns the repository of a work tree for the sandbox of that name.
@@ -51,7 +57,7 @@ func Open(wt scope.Worktree, name, stateDir string) (*Repo, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Repo{root: wt.Root, gitDir: wt.GitDir, commonDir: wt.CommonDir, name: name, stateDir: stateDir, git: g}, nil
+	return &Repo{root: wt.Root, gitDir: wt.GitDir, commonDir: wt.CommonDir, name: name, stateDir: stateDir, git: g, folder: Folder}, nil
 }
 
 // Prefix is below what the sandbox's commits are in the user's repository.

@@ -166,8 +166,12 @@ func (r *Repo) ask(ctx context.Context, sh Shell, known []string, leave, only, p
 	}
 	pr, pw := io.Pipe()
 	ended := make(chan error, 1)
+	quiet := ""
+	if r.quiet {
+		quiet = r.folder
+	}
 	go func() {
-		err := sh(ctx, outScript, []string{leave, only}, strings.NewReader(input), pw)
+		err := sh(ctx, outScript, []string{leave, only, quiet}, strings.NewReader(input), pw)
 		_ = pw.CloseWithError(err)
 		ended <- err
 	}()
@@ -178,7 +182,9 @@ func (r *Repo) ask(ctx context.Context, sh Shell, known []string, leave, only, p
 		err = writePack(pack, buffered)
 	}
 	_ = pr.CloseWithError(err)
-	if shErr := <-ended; err == nil || shErr != nil && !errors.Is(shErr, io.ErrClosedPipe) {
+	shErr := <-ended
+	sent := shErr == nil || errors.Is(shErr, err)
+	if err == nil || !sent && !errors.Is(shErr, io.ErrClosedPipe) {
 		err = shErr
 	}
 	if err == nil {
@@ -188,5 +194,8 @@ func (r *Repo) ask(ctx context.Context, sh Shell, known []string, leave, only, p
 	if _, failed := errors.AsType[*ScriptError](err); listed && (failed || errors.Is(err, errTooLarge)) {
 		return l, &refusal{err} // of some of the refs, maybe
 	}
-	return listing{}, err
+	if _, failed := errors.AsType[*ScriptError](err); !listed && !failed && ctx.Err() == nil && !errors.Is(err, io.ErrUnexpectedEOF) && sent {
+		return listing{}, &BrokenError{Sandbox: r.name, Why: err.Error()}
+	}
+	return listing{}, r.broken(err)
 }

@@ -58,7 +58,7 @@ func TestABadRefDoesNotHoldTheOthersBack(t *testing.T) {
 			_, _, err := w.repo.Watch(t.Context(), w.sh, "", true)
 			assert.NilError(t, err)
 			assert.Equal(t, w.tip("main"), tip)
-			assert.Assert(t, is.Len(w.out().Refused, 0))
+			assert.Assert(t, is.Len(w.out().Notes(), 0))
 
 			w.agent("update-ref", "-d", "refs/heads/bad")
 			w.agent("branch", "bad", "main")

@@ -34,6 +34,8 @@ type state struct {
 	Dirty bool `json:"dirty"`
 	// Refused are refs of the sandbox whose commits could not be taken.
 	Refused map[string]refused `json:"refused,omitempty"`
+	// Again says that what kept the user's branch from following may pass by itself.
+	Again bool `json:"again,omitempty"`
 	// Held says that a [Gate] has held new commits back.
 	Held bool `json:"held,omitempty"`
 }
@@ -165,5 +167,5 @@ func (r *Repo) Begin(ctx context.Context) error {
 // to an end.
 func (r *Repo) Unfinished() bool {
 	st, err := readState(statePath(r.stateDir, r.name))
-	return err == nil && (st.Pending != nil || st.Dirty)
+	return err == nil && (st.Pending != nil || st.Dirty || st.Again)
 }

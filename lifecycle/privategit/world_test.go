@@ -71,6 +71,7 @@ func (w *world) open() *world {
 	assert.NilError(w.t, err)
 	w.repo, err = Open(wt, "ralph-test", filepath.Join(w.dir, "state"))
 	assert.NilError(w.t, err)
+	w.repo.folder = w.own
 	return w
 }
 
