@@ -58,17 +58,15 @@ func TestCommitsOfAPrivateGitDirectory(t *testing.T) {
 		w.git(t, "add", "half.txt")
 		w.write(t, filepath.Join(w.repo, "half.txt"), "what the user has not staged\n")
 		before := w.git(t, "rev-parse", "HEAD")
-		// What is left over, the shell agent commits itself.
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt && git add a.txt && git commit -qm 'Only a'"}})
 		res := w.ralph(t, "build").expect(t, 0)
-		assert.Assert(t, is.Contains(res.stderr, "2 commits of the sandbox are on your branch main"))
-		assert.Equal(t, w.git(t, "log", "--format=%s %an <%ae>", before+".."), "Add a Una User <una@example.com>\nOnly a Una User <una@example.com>")
-		assert.Equal(t, w.git(t, "diff", "--name-only", before, "HEAD~"), "a.txt", "what is staged is the user's")
+		assert.Assert(t, is.Contains(res.stderr, "1 commit of the sandbox is on your branch main"))
+		assert.Equal(t, w.git(t, "log", "--format=%s %an <%ae>", before+".."), "Only a Una User <una@example.com>")
+		assert.Equal(t, w.git(t, "diff", "--name-only", before, "HEAD"), "a.txt", "what is staged is the user's")
 		assert.Equal(t, w.git(t, "show", ":half.txt"), "what the user has staged")
-		assert.Equal(t, w.git(t, "status", "--porcelain"), "MM half.txt")
+		assert.Equal(t, w.git(t, "status", "--porcelain"), "AM half.txt")
 		assert.Equal(t, w.read(t, "half.txt"), "what the user has not staged\n")
 		w.git(t, "add", "half.txt")
-		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
 		assert.Equal(t, w.git(t, "rev-parse", "refs/ralph/"+w.sandbox(t).Name+"/main"), w.git(t, "rev-parse", "main"))
 		info, err := os.Stat(filepath.Join(w.repo, "a.txt"))
 		assert.NilError(t, err)
@@ -449,5 +447,34 @@ func TestTheLoopStaysOnItsBranch(t *testing.T) {
 		assert.Equal(t, w.git(t, "log", "--format=%s", "HEAD~..main"), "Add c")
 		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "refs/ralph/"+name+"/third"), "On third")
+	})
+}
+
+// What the user has not committed is left out of an agent's commits, and the index
+// stays what the user has staged.
+func TestUncommittedWorkStaysTheUsers(t *testing.T) {
+	privately(t, func(t *testing.T, w *world) {
+		w.write(t, filepath.Join(w.repo, "code.txt"), "one\n")
+		w.write(t, filepath.Join(w.repo, "staged.txt"), "one\n")
+		w.git(t, "add", "-A")
+		w.git(t, "commit", "-qm", "second")
+		w.write(t, filepath.Join(w.repo, "staged.txt"), "two\n")
+		w.git(t, "add", "staged.txt")
+		w.write(t, filepath.Join(w.repo, "code.txt"), "two\n")
+		w.write(t, filepath.Join(w.repo, ".env"), "KEY=user's\n")
+		dirty := w.git(t, "status", "--porcelain")
+		res := w.ralph(t, "--require-clean", "build").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "has uncommitted changes of 3 files: "))
+		assert.Check(t, is.Contains(res.stderr, "\nHint: commit or stash them"))
+		assert.Equal(t, len(w.containers(t)), 0, "nothing was made")
+
+		before := w.git(t, "rev-parse", "main")
+		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt; echo three > staged.txt; git add -A; git commit -qam all"}})
+		res = w.ralph(t, "build").expect(t, 0)
+		assert.Check(t, is.Contains(res.stderr, "Your uncommitted changes of 3 files are left out of the sandbox's commits: "))
+		assert.Check(t, is.Contains(res.stderr, "Files with uncommitted changes of yours were changed, and are not committed: staged.txt"))
+		assert.Equal(t, w.git(t, "diff", "--name-only", before, "main"), "a.txt")
+		assert.Equal(t, w.git(t, "show", ":staged.txt"), "two")
+		assert.Equal(t, w.git(t, "status", "--porcelain"), strings.Replace(dirty, "M  staged", "MM staged", 1))
 	})
 }

@@ -86,6 +86,7 @@ func (d dispatcher) run(cmd *cobra.Command, name string, args []string) error {
 		Raw:          raw,
 		AnyCode:      name == runCommand || name == shellCommand,
 		NoHostConfig: d.options.noHostConfig,
+		RequireClean: d.options.requireClean,
 	})
 	if errors.Is(err, lifecycle.ErrDetached) {
 		return nil

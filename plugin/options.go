@@ -29,6 +29,7 @@ type options struct {
 	progress                   string
 	worktree                   worktreeOptions
 	detach                     bool
+	requireClean               bool
 
 	flags *pflag.FlagSet
 }
@@ -47,6 +48,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&o.allow, "allow", nil, `Allow this host, such as "example.com", "*.example.com" or "example.com:8443"`)
 	flags.StringVar(&o.gitToken, "git-token", "", `Use your token for the repository's git host, which stays outside: "none", "read" or "write"`)
 	flags.BoolVar(&o.sign, "sign", false, "Have the agent's commits signed with your ssh key, which stays outside")
+	flags.BoolVar(&o.requireClean, "require-clean", false, "Refuse a working tree with uncommitted changes")
 	flags.BoolVar(&o.noHostConfig, "no-host-config", false, "Leave your own configuration of the agent outside")
 	flags.BoolVar(&o.recreate, "recreate", false, "Make the sandbox anew")
 	flags.BoolVar(&o.rebuild, "rebuild", false, "Build the agent's image anew, and the sandbox with it")

@@ -42,6 +42,8 @@ type Options struct {
 	Raw bool
 	// AnyCode says that the command's exit code can be that of any program.
 	AnyCode bool
+	// RequireClean refuses a working tree with uncommitted changes.
+	RequireClean bool
 	// NoHostConfig leaves the user's configuration of the agent outside.
 	NoHostConfig bool
 }
@@ -72,6 +74,9 @@ func run(ctx context.Context, h Host, opts Options) (int, error) {
 	}
 	j := &job{Host: h, opts: opts}
 	if err := j.decide(ctx, connected); err != nil {
+		return 0, err
+	}
+	if err := j.checkUncommitted(ctx); err != nil {
 		return 0, err
 	}
 	env, err := j.equip(ctx)

@@ -258,6 +258,7 @@ func (h Host) takeIn(ctx context.Context, at place, sb lifecycle.Sandbox) error 
 		}
 	}
 	h.reportSync(res)
+	h.reportUncommitted(res.Users)
 	return beyondRepair(at.driver, sb, err)
 }
 

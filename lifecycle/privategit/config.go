@@ -65,7 +65,7 @@ func last(all []setting, section, name string) string {
 }
 
 // cleanConfig writes the configuration of the sandbox's git directory.
-func cleanConfig(all []setting, branch string, filtered bool) string {
+func cleanConfig(all []setting, branch string) string {
 	format, keep := "0", kept()
 	var b strings.Builder
 	var sets []setting
@@ -86,9 +86,9 @@ func cleanConfig(all []setting, branch string, filtered bool) string {
 			}
 		}
 	}
-	if filtered { // or else git would show such files as changed where the checkout is sparse
-		sets = append(sets, setting{"sparse", "", "expectfilesoutsideofpatterns", "true"})
-	}
+	// Or else git would show files that are left out of commits as changed where the
+	// checkout is sparse.
+	sets = append(sets, setting{"sparse", "", "expectfilesoutsideofpatterns", "true"})
 	sets = append([]setting{
 		{"core", "", "repositoryformatversion", format},
 		{"core", "", "bare", "false"},

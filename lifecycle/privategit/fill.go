@@ -144,7 +144,6 @@ func (r *Repo) fillFiles(ctx context.Context, a *archive, branch string, refs ma
 	if err != nil {
 		return err
 	}
-	filtered := false
 	if refs != nil {
 		var packed strings.Builder
 		for _, name := range slices.Sorted(maps.Keys(refs)) {
@@ -156,27 +155,21 @@ func (r *Repo) fillFiles(ctx context.Context, a *archive, branch string, refs ma
 			tip = refs["refs/heads/"+branch]
 		}
 		var index []byte
-		if index, filtered, err = r.freshIndex(ctx, all, tip); err != nil {
+		if index, err = r.freshIndex(ctx, all, tip); err != nil {
 			return err
 		}
 		a.file("index", index)
 	}
-	a.file("config", []byte(cleanConfig(all, branch, filtered)))
+	a.file("config", []byte(cleanConfig(all, branch)))
 	a.file("description", []byte("The sandbox's own git directory; its commits go to the repository outside.\n"))
 	return r.fillInfo(a, all)
 }
 
 // fillInfo writes what decides which files git ignores and checks out.
 func (r *Repo) fillInfo(a *archive, all []setting) error {
-	var exclude []byte
-	for _, path := range []string{globalExcludes(all), filepath.Join(r.commonDir, "info", "exclude")} {
-		content, err := readSmall(path)
-		if err != nil {
-			return err
-		}
-		if len(content) > 0 {
-			exclude = append(append(exclude, content...), '\n')
-		}
+	exclude, err := r.excludes(all)
+	if err != nil {
+		return err
 	}
 	a.optional("info/exclude", exclude)
 	for name, path := range map[string]string{
@@ -191,6 +184,20 @@ func (r *Repo) fillInfo(a *archive, all []setting) error {
 		a.optional(name, content)
 	}
 	return nil
+}
+
+// excludes are the user's own lists of ignored files.
+func (r *Repo) excludes(all []setting) (lines []byte, err error) {
+	for _, path := range []string{globalExcludes(all), filepath.Join(r.commonDir, "info", "exclude")} {
+		content, err := readSmall(path)
+		if err != nil {
+			return nil, err
+		}
+		if len(content) > 0 {
+			lines = append(append(lines, content...), '\n')
+		}
+	}
+	return lines, nil
 }
 
 // globalExcludes is where the user's own list of ignored files is.

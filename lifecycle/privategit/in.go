@@ -70,7 +70,11 @@ func (r *Repo) In(ctx context.Context, sh Shell) (Result, error) {
 		}
 		res.restored = strings.TrimSpace(said.String())
 	}
-	return res, own.in(ctx, &st, sh, branch, unset, res)
+	if err := own.in(ctx, &st, sh, branch, unset, res); err != nil {
+		return res, err
+	}
+	res.Users, err = own.protect(ctx, &st, sh, st.Dirty)
+	return res, err
 }
 
 func (r *Repo) in(ctx context.Context, st *state, sh Shell, branch string, unset bool, res Result) error {
@@ -110,7 +114,7 @@ func (r *Repo) in(ctx context.Context, st *state, sh Shell, branch string, unset
 	if err := r.setBase(ctx, tip); err != nil {
 		return err
 	}
-	*st = state{Branch: branch, Synced: tip, Tips: tips, Given: refs, Hidden: st.Hidden, Dirty: st.Dirty, Refused: st.Refused, Again: st.Again}
+	*st = state{Branch: branch, Synced: tip, Tips: tips, Given: refs, Hidden: st.Hidden, Dirty: st.Dirty, Refused: st.Refused, Again: st.Again, Guarded: st.Guarded, Marked: st.Marked}
 	return r.save(*st)
 }
 

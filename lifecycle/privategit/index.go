@@ -11,13 +11,12 @@ import (
 	"strings"
 )
 
-// freshIndex returns the index that the sandbox begins with: that of a commit, with what git has noted about the files. filtered says that files are
-// left out of the agent's commits because only the user's own filters can turn
-// them into what belongs there.
-func (r *Repo) freshIndex(ctx context.Context, all []setting, commit string) (content []byte, filtered bool, err error) {
+// freshIndex returns the index that the sandbox begins with: that of a commit, with what git has noted about the files. Those are left out of the
+// agent's commits that only the user's own filters can turn into what belongs there.
+func (r *Repo) freshIndex(ctx context.Context, all []setting, commit string) (content []byte, err error) {
 	dir, err := os.MkdirTemp("", "docker-ralph-index-")
 	if err != nil {
-		return nil, false, fmt.Errorf("preparing the sandbox's index: %w", err)
+		return nil, fmt.Errorf("preparing the sandbox's index: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	path := filepath.Join(dir, "index")
@@ -26,13 +25,13 @@ func (r *Repo) freshIndex(ctx context.Context, all []setting, commit string) (co
 		err = r.git.owner.copyFile(filepath.Join(r.gitDir, "index"), path)
 	}
 	if err != nil && !os.IsNotExist(err) {
-		return nil, false, fmt.Errorf("preparing the sandbox's index: %w", err)
+		return nil, fmt.Errorf("preparing the sandbox's index: %w", err)
 	}
 	g := r.git.with(append(withoutFilters(all), "GIT_INDEX_FILE="+path)...)
 	tip := ""
 	if commit != "" {
 		if tip, err = g.resolve(ctx, commit); err != nil {
-			return nil, false, err
+			return nil, err
 		}
 	}
 	whole := []string{"-c", "core.splitIndex=false", "-c", "core.untrackedCache=false", "-c", "index.skipHash=false", "read-tree"}
@@ -42,20 +41,20 @@ func (r *Repo) freshIndex(ctx context.Context, all []setting, commit string) (co
 		_, err = g.run(ctx, nil, append(whole, "--reset", tip)...)
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("preparing the sandbox's index: %w", err)
+		return nil, fmt.Errorf("preparing the sandbox's index: %w", err)
 	}
 	paths, err := filteredPaths(ctx, g, all)
 	if err == nil && len(paths) > 0 {
 		_, err = g.run(ctx, strings.NewReader(strings.Join(paths, "\x00")+"\x00"), "update-index", "--skip-worktree", "-z", "--stdin")
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("preparing the sandbox's index: %w", err)
+		return nil, fmt.Errorf("preparing the sandbox's index: %w", err)
 	}
 	content, err = os.ReadFile(path)
 	if err != nil {
-		return nil, false, fmt.Errorf("preparing the sandbox's index: %w", err)
+		return nil, fmt.Errorf("preparing the sandbox's index: %w", err)
 	}
-	return content, len(paths) > 0, nil
+	return content, nil
 }
 
 // filteredPaths returns the files that filters of the user's configuration

@@ -23,6 +23,9 @@ type Result struct {
 	Submodules map[string]string
 	// Refused are refs of the sandbox that could not be fetched, and why.
 	Refused map[string]string
+	// Users are files with uncommitted changes of the user's, which the sandbox does
+	// not commit; Changed are those that have changed when the command ended.
+	Users, Changed []string
 	// Kept are refs of the user's repository that lead to something else now, and
 	// where what they led to is.
 	Kept map[string]string
@@ -71,7 +74,20 @@ func (res Result) Notes() []string {
 	for _, ref := range slices.Sorted(maps.Keys(res.Kept)) {
 		notes = append(notes, fmt.Sprintf("What was at %s is at %s now", ref, res.Kept[ref]))
 	}
+	if len(res.Changed) > 0 {
+		notes = append(notes, fmt.Sprintf("Files with uncommitted changes of yours were changed, and are not committed: %s", some(res.Changed)))
+	}
 	return notes
+}
+
+// some names the first of some files.
+func some(paths []string) string {
+	const most = 5
+	text := strings.Join(paths[:min(len(paths), most)], ", ")
+	if more := len(paths) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // Out brings the sandbox's new commits into the user's repository. Whether the
@@ -85,6 +101,9 @@ func (r *Repo) Out(ctx context.Context, sh Shell, ended bool) (Result, error) {
 	defer unlock()
 	res, err := own.out(ctx, &st, sh, nil)
 	if err == nil && ended && st.Dirty {
+		if res.Changed, err = own.conclude(ctx); err != nil {
+			return res, err
+		}
 		st.Dirty = false
 		err = own.save(st)
 	}

@@ -34,6 +34,10 @@ type state struct {
 	Dirty bool `json:"dirty"`
 	// Refused are refs of the sandbox whose commits could not be taken.
 	Refused map[string]refused `json:"refused,omitempty"`
+	// Guarded says that the sandbox's git leaves files alone that the user has not
+	// committed, and Marked are those of them that its index has.
+	Guarded bool     `json:"guarded,omitempty"`
+	Marked  []string `json:"marked,omitempty"`
 	// Again says that what kept the user's branch from following may pass by itself.
 	Again bool `json:"again,omitempty"`
 	// Held says that a [Gate] has held new commits back.
