@@ -1,0 +1,282 @@
+//go:build unix
+
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
+)
+
+// scenario is something that goes wrong once under a loop with three tasks,
+// of which the second one has it.
+type scenario struct {
+	name string
+	// step is what the agent does in its first run of the task.
+	step string
+	// outside happens while the agent works, in place of a step.
+	outside func(t *testing.T, m *incident)
+	// parked says that it happens in each run of the task, which ends up blocked.
+	parked bool
+	// elsewhere says that the commit of its run is kept, but not on the branch.
+	elsewhere bool
+	// reason is part of why the run failed; empty if it does not fail.
+	reason string
+	// code is the exit code of the loop. One that did not end well is followed by
+	// another, which does.
+	code int
+	// both is for what depends on the engine.
+	both bool
+}
+
+var scenarios = []scenario{
+	{name: "nothing", step: "true"},
+
+	// Git.
+	{name: "other-branch", step: "git checkout -q -b other-branch", elsewhere: true},
+	{name: "commits-elsewhere", step: "git checkout -q -b elsewhere && echo x >elsewhere.txt && git add elsewhere.txt && git commit -qm elsewhere", elsewhere: true},
+	{name: "detached-head", step: "git checkout -q --detach", elsewhere: true},
+	{name: "branch-deleted", step: "git checkout -q --detach; git branch -D main", elsewhere: true},
+	{name: "merge-under-way", step: "git rev-parse HEAD >.git/MERGE_HEAD"},
+
+	// Processes and memory.
+	{name: "fork-bomb", step: "for i in $(seq 2000); do sleep 300 & done", reason: "process", both: true},
+	{name: "memory-hog", step: "tail /dev/zero", reason: "memory", both: true},
+	{name: "daemon", step: "echo 'sleep 1; setsid sh ~/daemon & exit' >~/daemon; setsid sh ~/daemon >/dev/null 2>&1 &", both: true},
+	{name: "restarting-daemon", step: "echo 'sleep 0.01; setsid sh ~/daemon & exit' >~/daemon; setsid sh ~/daemon >/dev/null 2>&1 &", both: true},
+	{name: "kill-all", step: "kill -9 -1", reason: "killed", both: true},
+
+	// The sandbox, from outside.
+	{name: "docker-kill", outside: func(t *testing.T, m *incident) { m.docker(t, "kill", m.id) }, reason: "killed", both: true},
+	{name: "docker-stop", outside: func(t *testing.T, m *incident) { m.docker(t, "stop", "-t", "1", m.id) }, reason: "was stopped", code: 1},
+	{name: "docker-restart", outside: func(t *testing.T, m *incident) { m.docker(t, "restart", "-t", "1", m.id) }, reason: "restarted", both: true},
+	{name: "docker-rm", outside: func(t *testing.T, m *incident) { m.docker(t, "rm", "-f", m.id) }, reason: "the sandbox"},
+	{name: "proxy-killed", outside: func(t *testing.T, m *incident) {
+		m.docker(t, "kill", m.name+".egress")
+		m.release(t)
+	}},
+	{name: "proxy-removed", outside: func(t *testing.T, m *incident) {
+		m.docker(t, "rm", "-f", m.name+".egress")
+		m.release(t)
+	}},
+	{name: "network-holder-killed", outside: func(t *testing.T, m *incident) {
+		m.docker(t, "kill", m.container(t).Config.Labels[labelPrefix+"network"])
+		m.release(t)
+	}},
+	{name: "paused", outside: func(t *testing.T, m *incident) {
+		m.docker(t, "pause", m.id)
+		assert.Check(t, is.Contains(m.ok(t, "ls"), "paused"))
+		m.docker(t, "unpause", m.id)
+		m.release(t)
+	}},
+	{name: "loop-killed", outside: func(t *testing.T, m *incident) {
+		m.inside(t, killInside("ralph [b]uild "))
+	}, reason: "killed"},
+	{name: "agent-killed", outside: func(t *testing.T, m *incident) {
+		m.inside(t, killInside("[_]shell-agent"))
+	}, reason: "137"},
+	{name: "plugin-killed", outside: func(t *testing.T, m *incident) {
+		m.build.signalGroup(syscall.SIGKILL)
+		m.release(t)
+	}, code: 137},
+}
+
+// incident is a misfortune that befalls a loop.
+type incident struct {
+	*world
+	scenario
+	began    time.Time
+	name, id string // of the sandbox
+	build    *process
+}
+
+// TestMisfortunes has one sandbox after the other suffer what goes wrong with
+// agents, and asks each time for the same: no task is lost or done twice, and the
+// loop goes on.
+func TestMisfortunes(t *testing.T) {
+	t.Parallel()
+	home := where(t)[0]
+	for _, e := range engines.Need(t) {
+		rows := scenarios
+		if e != home {
+			rows = slices.DeleteFunc(slices.Clone(rows), func(m scenario) bool { return !m.both })
+		}
+		// The rows of one world follow one another: what holds after each is what
+		// the next one needs.
+		const worlds = 3
+		for n := range worlds {
+			t.Run(fmt.Sprint(e.Name, n+1), func(t *testing.T) {
+				t.Parallel()
+				var w *world
+				for i := n; i < len(rows); i += worlds {
+					if w == nil {
+						w = newSmallWorld(t, e)
+					}
+					if !t.Run(rows[i].name, func(t *testing.T) { w.runScenario(t, rows[i]) }) {
+						w = nil
+					}
+				}
+			})
+		}
+	}
+}
+
+// newSmallWorld makes a world whose sandboxes have what others have, in small.
+func newSmallWorld(t *testing.T, e engines.Engine) *world {
+	t.Helper()
+	w := newWorld(t, e)
+	w.byDefault()
+	w.setenv("RALPH_MEMORY", "256m")
+	w.setenv("RALPH_PIDS", "128")
+	w.write(t, filepath.Join(w.repo, ".gitignore"), "/begun-*\n/go-*\n")
+	w.git(t, "add", "-A")
+	w.git(t, "commit", "-qm", "ignore")
+	return w
+}
+
+func (w *world) runScenario(t *testing.T, row scenario) {
+	m := &incident{world: w, scenario: row, began: time.Now()}
+	step := row.step
+	if row.outside != nil {
+		step = "touch begun-" + row.name + "; while ! test -e go-" + row.name + "; do sleep 0.05; done"
+	}
+	once := `test -e "$GOCACHE/` + row.name + `" && exit; `
+	if !row.parked {
+		once += `touch "$GOCACHE/` + row.name + `"; `
+	}
+	tasks := []task{m.task("before", 1), m.task("bad", 2, once+step), m.task("after", 3)}
+	w.plan(t, tasks...)
+
+	sb := w.sandbox(t)
+	m.name, m.id = sb.Name, sb.ID
+	m.build = start(t, w.docker("ralph", "build"))
+	if row.outside != nil {
+		appears(t, filepath.Join(w.repo, "begun-"+row.name))
+		row.outside(t, m)
+	}
+	res := m.build.wait(t)
+	t.Logf("exit code %d\n%s\n%s", res.code, res.stdout, res.stderr)
+	assert.Check(t, is.Equal(res.code, row.code))
+	if row.code != 0 {
+		w.ralph(t, "build").expect(t, 0)
+		assert.Check(t, is.Contains(res.stdout+res.stderr, row.reason))
+	}
+	m.holds(t)
+}
+
+func (m *incident) task(id string, priority int, steps ...string) task {
+	id = m.scenario.name + "/" + id
+	file := strings.ReplaceAll(id, "/", "-") + ".txt"
+	return task{ID: id, Title: "Add " + id, Priority: priority, Steps: append(steps, "git cat-file -e HEAD:"+file+" 2>/dev/null || echo x >"+file)}
+}
+
+func (m *incident) docker(t *testing.T, args ...string) {
+	t.Helper()
+	run(t, m.world.docker(args...)).expect(t, 0)
+}
+
+// inside runs a script in the sandbox, as the agent's user.
+func (m *incident) inside(t *testing.T, script string) {
+	t.Helper()
+	m.docker(t, "exec", "-u", fmt.Sprintf("%d:%d", m.uid, m.gid), m.id, "sh", "-c", script)
+}
+
+// killInside is a script that kills the processes whose command line matches.
+func killInside(pattern string) string {
+	return "for p in /proc/[0-9]*; do tr '\\0' ' ' <$p/cmdline 2>/dev/null | grep -q '" + pattern + "' && kill -9 ${p#/proc/} 2>/dev/null; done; true"
+}
+
+// release lets the agent go on that waits for it.
+func (m *incident) release(t *testing.T) {
+	t.Helper()
+	m.write(t, filepath.Join(m.repo, "go-"+m.scenario.name), "")
+}
+
+// holds is what has to hold whatever has happened.
+func (m *incident) holds(t *testing.T) {
+	t.Helper()
+	row := m.scenario
+	statuses, runsOf := m.statuses(t), m.logged(t, m.began)
+	for _, name := range []string{"before", "bad", "after"} {
+		id := row.name + "/" + name
+		want := "done"
+		if row.parked && name == "bad" {
+			want = "blocked"
+		}
+		assert.Check(t, is.Equal(statuses[id], want), id)
+		runs := runsOf[id]
+		done := 0
+		for _, it := range runs {
+			if it.Outcome == "done" {
+				done++
+			}
+		}
+		if name != "bad" {
+			assert.Check(t, is.Equal(done, 1), "%s in the log: %+v", id, runs)
+			assert.Check(t, is.Equal(len(runs), 1), "%s in the log: %+v", id, runs)
+		} else if row.code == 0 && row.reason != "" {
+			// What the loop was at when it died may not be known.
+			failed := slices.ContainsFunc(append(runs, runsOf[""]...), func(it loggedRun) bool {
+				return it.Outcome != "done" && strings.Contains(it.Reason, row.reason)
+			})
+			assert.Check(t, failed, "no run of %s failed because of %q: %+v", id, row.reason, runs)
+		}
+		if want == "done" {
+			where := "main"
+			if row.elsewhere && name == "bad" {
+				where = "--all"
+			}
+			assert.Check(t, is.Equal(strings.Count("\n"+m.git(t, "log", "--format=%s", where)+"\n", "\nAdd "+id+"\n"), 1), "commits of %s", id)
+		}
+	}
+	assert.Check(t, is.Equal(m.git(t, "status", "--porcelain"), ""))
+	assert.Check(t, is.Equal(m.git(t, "rev-parse", "--abbrev-ref", "HEAD"), "main"))
+	run(t, m.command("git", "fsck", "--strict", "--no-dangling")).expect(t, 0)
+	again := m.ralph(t, "build").expect(t, 0)
+	assert.Check(t, is.Contains(again.stdout, "All tasks complete"))
+	assert.Check(t, !strings.Contains(again.stdout, "━━ Done"), "an agent ran:\n%s", again.stdout)
+	m.atRest(t)
+}
+
+// loggedRun is what a log has of one run.
+type loggedRun struct {
+	Tasks   []string  `json:"tasks"`
+	Outcome string    `json:"outcome"`
+	Reason  string    `json:"reason"`
+	Started time.Time `json:"started"`
+}
+
+// logged returns the runs since a time that the logs have of each task.
+func (w *world) logged(t *testing.T, since time.Time) map[string][]loggedRun {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(w.repo, ".ralph", "logs", "*", "iterations.jsonl"))
+	assert.NilError(t, err)
+	found := map[string][]loggedRun{}
+	for _, file := range files {
+		for line := range strings.Lines(w.readFile(t, file)) {
+			var run loggedRun
+			assert.NilError(t, errors.Join(json.Unmarshal([]byte(line), &run)), file)
+			if run.Started.Before(since) {
+				continue
+			}
+			if len(run.Tasks) == 0 {
+				run.Tasks = []string{""}
+			}
+			for _, id := range run.Tasks {
+				found[id] = append(found[id], run)
+			}
+		}
+	}
+	return found
+}
