@@ -55,6 +55,14 @@ func (h Host) addWorktree(ctx context.Context, w Worktree, check func() error) (
 		return "", err
 	}
 	t, found, err := there(ctx, repo, w)
+	if err != nil { // another command may be making it right now
+		unlock, lockErr := h.lockWorktrees(ctx, wt)
+		if lockErr != nil {
+			return "", lockErr
+		}
+		t, found, err = there(ctx, repo, w)
+		unlock()
+	}
 	if err != nil || found {
 		return path, err
 	}

@@ -26,6 +26,9 @@ type Result struct {
 	// Users are files with uncommitted changes of the user's, which the sandbox does
 	// not commit; Changed are those that have changed when the command ended.
 	Users, Changed []string
+	// Repositories are folders of the working tree that the command has made
+	// repositories of their own of.
+	Repositories []string
 	// Kept are refs of the user's repository that lead to something else now, and
 	// where what they led to is.
 	Kept map[string]string
@@ -77,6 +80,10 @@ func (res Result) Notes() []string {
 	if len(res.Changed) > 0 {
 		notes = append(notes, fmt.Sprintf("Files with uncommitted changes of yours were changed, and are not committed: %s", some(res.Changed)))
 	}
+	if len(res.Repositories) > 0 {
+		notes = append(notes, fmt.Sprintf("Warning: new git repositories in the working tree, whose configuration makes git run programs once they are added: %s", some(res.Repositories)),
+			fmt.Sprintf("Hint: remove %q before \"git add\"", res.Repositories[0]+"/.git"))
+	}
 	return notes
 }
 
@@ -101,7 +108,7 @@ func (r *Repo) Out(ctx context.Context, sh Shell, ended bool) (Result, error) {
 	defer unlock()
 	res, err := own.out(ctx, &st, sh, nil)
 	if err == nil && ended && st.Dirty {
-		if res.Changed, err = own.conclude(ctx); err != nil {
+		if res.Changed, res.Repositories, err = own.conclude(ctx); err != nil {
 			return res, err
 		}
 		st.Dirty = false

@@ -58,7 +58,9 @@ func (r *Repo) uncommitted(ctx context.Context) (uncommitted, error) {
 				continue
 			}
 			path := line[3:]
-			u.ids[path] = blobID(r.root, path, length)
+			if u.ids[path] = "?"; !strings.HasSuffix(path, "/") {
+				u.ids[path] = blobID(r.root, path, length)
+			}
 			if line[0] != '?' && line[0] != 'A' {
 				u.tracked = append(u.tracked, path)
 			}
@@ -120,7 +122,8 @@ func (r *Repo) noteOwners(o owners) error {
 
 // protect keeps the sandbox's git from committing what the user has not committed.
 // killed says that the last command has not noted what it left: all that was not
-// the user's before it is the sandbox's then. It returns the user's files.
+// the user's before it is the sandbox's then. A repository in a folder of its own is
+// nobody's to commit. It returns the user's files.
 func (r *Repo) protect(ctx context.Context, st *state, sh Shell, killed bool) ([]string, error) {
 	u, err := r.uncommitted(ctx)
 	if err != nil {
@@ -129,7 +132,7 @@ func (r *Repo) protect(ctx context.Context, st *state, sh Shell, killed bool) ([
 	was, users := r.owners(), map[string]string{}
 	for path, id := range u.ids {
 		_, before := was.Users[path]
-		if left, is := was.Runs[path]; is && left == id && id != "?" || killed && !before {
+		if left, is := was.Runs[path]; is && left == id && id != "?" || killed && !before && !strings.HasSuffix(path, "/") {
 			continue
 		}
 		users[path] = id
@@ -202,15 +205,22 @@ func (r *Repo) guard(ctx context.Context, st *state, sh Shell, users map[string]
 }
 
 // conclude notes what a command has left in the working tree. It returns those of
-// the user's uncommitted files that have changed since it began.
-func (r *Repo) conclude(ctx context.Context) ([]string, error) {
+// the user's uncommitted files that have changed since it began, and repositories
+// that were not there.
+func (r *Repo) conclude(ctx context.Context) (changed, repositories []string, err error) {
 	u, err := r.uncommitted(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	was := r.owners()
 	runs := maps.Clone(u.ids)
-	var changed []string
+	for path := range u.ids {
+		_, users := was.Users[path]
+		_, before := was.Runs[path]
+		if strings.HasSuffix(path, "/") && !users && !before && exists(filepath.Join(r.root, filepath.FromSlash(path)), ".git") {
+			repositories = append(repositories, strings.TrimSuffix(path, "/"))
+		}
+	}
 	for path, id := range was.Users {
 		now, is := u.ids[path]
 		if !is {
@@ -222,7 +232,8 @@ func (r *Repo) conclude(ctx context.Context) ([]string, error) {
 		delete(runs, path)
 	}
 	slices.Sort(changed)
-	return changed, r.noteOwners(owners{Users: was.Users, Runs: runs})
+	slices.Sort(repositories)
+	return changed, repositories, r.noteOwners(owners{Users: was.Users, Runs: runs})
 }
 
 // ignorePattern is a line of a list of ignored files that stands for one path.

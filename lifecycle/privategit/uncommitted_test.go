@@ -104,6 +104,26 @@ func TestLeftoversOfARunAreNotTheUsers(t *testing.T) {
 	}
 }
 
+// A repository that a run makes is named once: the user's git add would make git
+// enter it.
+func TestNewRepositoriesAreNamed(t *testing.T) {
+	w := simple(t).sandbox()
+	w.begin()
+	plant(w)
+	res := w.out()
+	assert.DeepEqual(t, res.Repositories, []string{"inner"})
+	assert.Assert(t, is.Contains(strings.Join(res.Notes(), "\n"), `Hint: remove "inner/.git" before "git add"`))
+	assert.Assert(t, !w.planted())
+	assert.DeepEqual(t, w.begin().Users, []string{"inner/"})
+	w.all("agent")
+	assert.Equal(t, w.agent("show", "--format=", "--name-only", "HEAD"), ".gitattributes\n.gitmodules")
+	assert.Equal(t, len(w.out().Repositories), 0)
+	assert.NilError(t, os.RemoveAll(filepath.Join(w.root, "inner", ".git")))
+	w.git("add", "-A")
+	w.git("status")
+	assert.Assert(t, !w.planted())
+}
+
 // The user's own ignored files stay ignored, and so do files of the user's filters.
 func TestGuardingKeepsWhatWasSetUp(t *testing.T) {
 	w := simple(t)

@@ -1,0 +1,57 @@
+package worktrees
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+)
+
+// Listing, inspecting, adding and removing worktrees run nothing that an agent has
+// left in one, even if a submodule of its own is on the branch there.
+func TestNothingOfAWorktreeIsRun(t *testing.T) {
+	root := newRoot(t)
+	tree := add(t, open(t, root), "x", "x")
+	marker := filepath.Join(t.TempDir(), "marker")
+	run := "touch " + marker + "; false"
+	git := func(dir string, args ...string) {
+		t.Helper()
+		cmd := exec.Command("git", append([]string{"-c", "user.name=x", "-c", "user.email=x@y"}, args...)...)
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		assert.NilError(t, err, "%s", out)
+	}
+	inner := filepath.Join(tree.Path, "inner")
+	git(tree.Path, "init", "-q", "inner")
+	assert.NilError(t, os.WriteFile(filepath.Join(inner, "file"), nil, 0o644))
+	git(inner, "add", "-A")
+	git(inner, "commit", "-q", "-m", "x")
+	git(tree.Path, "add", "inner")
+	git(tree.Path, "commit", "-q", "-m", "submodule")
+	hook := filepath.Join(inner, "hooks", "post-checkout")
+	assert.NilError(t, os.Mkdir(filepath.Dir(hook), 0o755))
+	assert.NilError(t, os.WriteFile(hook, []byte("#!/bin/sh\n"+run+"\n"), 0o755))
+	git(inner, "config", "core.fsmonitor", run)
+	git(root, "config", "core.hooksPath", filepath.Dir(hook))
+	git(root, "config", "core.fsmonitor", run)
+	_ = os.Remove(marker)
+
+	r := open(t, root)
+	at := find(t, r, "x")
+	_, err := r.Status(t.Context(), at)
+	assert.NilError(t, err)
+	_, _, err = r.Unmerged(t.Context(), at, 5)
+	assert.NilError(t, err)
+	_, err = r.Stray(t.Context(), "refs/ralph/y")
+	assert.NilError(t, err)
+	_ = add(t, r, "y", "x2")
+	_, err = r.SetAside("x", time.Now())
+	assert.NilError(t, err)
+	assert.NilError(t, r.Remove(t.Context(), at))
+	assert.NilError(t, r.DeleteBranch(t.Context(), "x"))
+	_, err = os.Stat(marker)
+	assert.Assert(t, os.IsNotExist(err), "something was run")
+}
