@@ -76,3 +76,53 @@ func resolve(folder, content string) string {
 	}
 	return path
 }
+
+// Outer returns the root of the nearest repository that the work tree lies inside
+// of without belonging to it as a submodule or a linked work tree; empty if there
+// is none. An agent that works on the outer one could have made this one.
+func (w Worktree) Outer() string {
+	for dir := filepath.Dir(realPath(w.Root)); ; dir = filepath.Dir(dir) {
+		if gitDir := gitDirIn(dir); gitDir != "" && !w.belongsTo(gitDir) {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			return ""
+		}
+	}
+}
+
+// gitDirIn is the git directory that the .git in a folder is or names; empty if
+// there is none.
+func gitDirIn(dir string) string {
+	dotGit := filepath.Join(dir, ".git")
+	info, err := os.Stat(dotGit)
+	switch {
+	case err != nil:
+		return ""
+	case info.IsDir():
+	case info.Mode().IsRegular(): // reading anything else could wait for ever
+		content, err := os.ReadFile(dotGit)
+		target, found := strings.CutPrefix(string(content), "gitdir: ")
+		if err != nil || !found {
+			return ""
+		}
+		dotGit = resolve(dir, target)
+	default:
+		return ""
+	}
+	if _, err := os.Lstat(filepath.Join(dotGit, "HEAD")); err != nil {
+		return ""
+	}
+	return realPath(dotGit)
+}
+
+// belongsTo tells whether the repository's objects and refs are within the git
+// directory of another one: so are those of its submodules and linked work trees.
+// An agent cannot put them there, as it does not see that directory.
+func (w Worktree) belongsTo(gitDir string) bool {
+	if content, err := os.ReadFile(filepath.Join(gitDir, "commondir")); err == nil { // of a linked work tree
+		gitDir = realPath(resolve(gitDir, string(content)))
+	}
+	rel, err := filepath.Rel(gitDir, w.CommonDir)
+	return err == nil && filepath.IsLocal(rel)
+}

@@ -75,3 +75,40 @@ func TestAWorktreeThatWasMoved(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Equal(t, w.Root, moved)
 }
+
+func TestOuter(t *testing.T) {
+	outer := repository(t)
+	nested := filepath.Join(outer, "packages", "api")
+	assert.NilError(t, os.MkdirAll(nested, 0o755))
+	gitIn(t, nested, "init", "-q", "-b", "main")
+	apart := filepath.Join(outer, "apart")
+	gitIn(t, outer, "init", "-q", "-b", "main", "--separate-git-dir", filepath.Join(tempDir(t), "git"), apart)
+	gitIn(t, outer, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", repository(t), "lib")
+	gitIn(t, outer, "commit", "-q", "-m", "lib")
+	inside, outside := filepath.Join(outer, ".worktrees", "w"), filepath.Join(tempDir(t), "w")
+	gitIn(t, outer, "worktree", "add", "-q", "-b", "inside", inside)
+	gitIn(t, outer, "worktree", "add", "-q", "-b", "outside", outside)
+	gitIn(t, outside, "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init", "lib")
+	inLib := filepath.Join(outer, "lib", "made")
+	assert.NilError(t, os.MkdirAll(inLib, 0o755))
+	gitIn(t, inLib, "init", "-q", "-b", "main")
+
+	for _, tc := range []struct{ name, root, want string }{
+		{"alone", outer, ""},
+		{"made in a subfolder", nested, outer},
+		{"with a git directory elsewhere", apart, outer},
+		{"a submodule", filepath.Join(outer, "lib"), ""},
+		{"a linked worktree inside", inside, ""},
+		{"a linked worktree elsewhere", outside, ""},
+		{"a submodule of a linked worktree", filepath.Join(outside, "lib"), ""},
+		{"made in a submodule", inLib, filepath.Join(outer, "lib")},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w, err := Detect(t.Context(), tc.root, func(name string) string {
+				return map[string]string{"RALPH_SCOPE_REPO": "a/b", "RALPH_SCOPE_BRANCH": "main"}[name]
+			})
+			assert.NilError(t, err)
+			assert.Equal(t, w.Outer(), tc.want)
+		})
+	}
+}

@@ -25,6 +25,9 @@ func (j *job) decide(ctx context.Context, connected func() (API, error)) (err er
 	if j.wt, err = scope.Detect(ctx, j.Dir, j.getenv); err != nil {
 		return err
 	}
+	if err := j.approveNested(ctx, j.wt); err != nil {
+		return err
+	}
 	if j.cfg, err = j.configure(ctx, j.wt, j.opts); err != nil {
 		return err
 	}

@@ -66,11 +66,20 @@ func (h Host) ownGit(ctx context.Context, wt scope.Worktree, at *place, spec *li
 	if err != nil {
 		return err
 	}
-	if command != taskCommand {
-		if err := repo.Check(ctx); err != nil {
-			return err
-		}
+	switch {
+	case command != taskCommand:
+		err = repo.Check(ctx)
+	case !container.Known(h.StateDir, spec.Name):
+		err = repo.CheckKind(ctx)
 	}
+	if err != nil {
+		return err
+	}
+	alternates, err := h.approveAlternates(ctx, wt)
+	if err != nil {
+		return err
+	}
+	repo = repo.Borrowing(alternates)
 	at.git = &ownGit{repo: repo.Gated(at.inspect.incoming(spec.Name)), aside: repo.Gated(at.inspect.incomingAside(spec.Name)), alive: flock.New(filepath.Join(h.lockDir(), spec.Name+".git-alive"))}
 	spec.Mounts, spec.Probe = nil, probe(wt.Root)
 	spec.Git = func(ctx context.Context) (*lifecycle.OwnGit, error) {

@@ -85,7 +85,10 @@ func (h Host) pending(ctx context.Context, wt scope.Worktree) ([]pendingApproval
 	if err != nil {
 		return nil, err
 	}
-	var all []pendingApproval
+	all, err := pendingOfRepository(ctx, store, wt)
+	if err != nil {
+		return nil, err
+	}
 	err = trustedInMain(ctx, store, wt, cfg, store.Require(cfg))
 	if _, untrusted := errors.AsType[*config.UntrustedError](err); untrusted {
 		all = append(all, pendingApproval{Describe(cfg.Widening), func() error { return store.Approve(wt.Root, cfg.WideningDigest()) }})
@@ -101,6 +104,31 @@ func (h Host) pending(ctx context.Context, wt scope.Worktree) ([]pendingApproval
 		return nil, err
 	}
 	return appendPending(all, store, build)
+}
+
+// pendingOfRepository lists what is not approved of where a repository lies and
+// what it borrows.
+func pendingOfRepository(ctx context.Context, store config.TrustStore, wt scope.Worktree) (all []pendingApproval, err error) {
+	if wt.CommonDir == "" {
+		return nil, nil
+	}
+	nested, err := nestedApproval(ctx, wt)
+	if err != nil {
+		return nil, err
+	}
+	borrowed, _, err := alternatesApproval(wt)
+	if err != nil {
+		borrowed = approval{} // a container is refused with the reason, and nothing else mounts them
+	}
+	for _, a := range []approval{nested, borrowed} {
+		if a.digest == "" {
+			continue
+		}
+		if all, err = appendPending(all, store, a); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
 func appendPending(all []pendingApproval, store config.TrustStore, a approval) ([]pendingApproval, error) {

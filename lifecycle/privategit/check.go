@@ -60,7 +60,7 @@ func (r *Repo) check(ctx context.Context, moment bool) error {
 	if info, err := os.Lstat(filepath.Join(r.root, ".git")); err != nil || info.Mode()&os.ModeSymlink != 0 {
 		return fmt.Errorf("%s is a symbolic link or cannot be read, so nothing can lie over it: replace it by a .git file (\"git init --separate-git-dir\"), %s", filepath.Join(r.root, ".git"), useDirect)
 	}
-	if _, err := r.objects(); err != nil {
+	if _, err := objects(r.commonDir); err != nil {
 		return err
 	}
 	if err := r.checkPartial(ctx); err != nil {

@@ -134,7 +134,7 @@ func (r *Repo) fillFiles(ctx context.Context, a *archive, branch string, refs ma
 	for _, dir := range []string{".", "refs", "refs/heads", "refs/tags", "objects", "objects/pack", "objects/info", "info", "hooks"} {
 		a.dir(dir)
 	}
-	borrowed, err := r.objects()
+	borrowed, err := objects(r.commonDir)
 	if err != nil {
 		return err
 	}

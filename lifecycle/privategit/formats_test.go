@@ -86,7 +86,11 @@ func TestRepositoriesOfManyKinds(t *testing.T) {
 			w.run(w.dir, nil, "git", "clone", "-q", "--shared", other, third)
 			w.root = third
 			w.sandbox()
-			layout, err := w.repo.Layout(t.Context())
+			_, err := w.repo.Layout(t.Context())
+			assert.Error(t, err, "borrowing objects from "+filepath.Join(other, ".git", "objects")+": not approved")
+			alternates, err := Alternates(filepath.Join(third, ".git"))
+			assert.NilError(t, err)
+			layout, err := w.repo.Borrowing(alternates).Layout(t.Context())
 			assert.NilError(t, err)
 			assert.Equal(t, len(layout.Borrowed), 3)
 			return w
@@ -299,6 +303,49 @@ func TestWhatIsRefused(t *testing.T) {
 			w := simple(t).open() // before, because scope refuses some itself
 			tc.make(w)
 			assert.ErrorContains(t, w.repo.Check(t.Context()), tc.want)
+		})
+	}
+}
+
+// What a repository borrows is mounted only where that is approved, and only if git
+// alone keeps files there.
+func TestWhatIsBorrowed(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		make func(w *world, secrets string)
+		err  string
+	}{
+		{"nothing", func(*world, string) {}, ""},
+		{"by alternates", func(w *world, secrets string) {
+			assert.NilError(w.t, os.WriteFile(filepath.Join(w.root, ".git/objects/info/alternates"), []byte(secrets+"\n"), 0o600))
+		}, ": not approved"},
+		{"by a link", func(w *world, secrets string) {
+			assert.NilError(w.t, os.RemoveAll(filepath.Join(w.root, ".git/objects")))
+			assert.NilError(w.t, os.Symlink(secrets, filepath.Join(w.root, ".git/objects")))
+		}, ": not approved"},
+		{"by a link, approved", func(w *world, secrets string) {
+			assert.NilError(w.t, os.RemoveAll(filepath.Join(w.root, ".git/objects")))
+			assert.NilError(w.t, os.Symlink(secrets, filepath.Join(w.root, ".git/objects")))
+			w.repo = w.repo.Borrowing([]string{secrets})
+		}, "/pack is to hold objects of git, but also has \"notes\": it is not given to a sandbox"},
+		{"by alternates, approved", func(w *world, secrets string) {
+			assert.NilError(w.t, os.WriteFile(filepath.Join(w.root, ".git/objects/info/alternates"), []byte(secrets+"\n"), 0o600))
+			w.repo = w.repo.Borrowing([]string{secrets})
+		}, "/pack is to hold objects of git, but also has \"notes\": it is not given to a sandbox"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := simple(t).open()
+			secrets := filepath.Join(w.dir, "secrets")
+			assert.NilError(t, os.MkdirAll(filepath.Join(secrets, "pack"), 0o755))
+			assert.NilError(t, os.MkdirAll(filepath.Join(secrets, "info"), 0o755))
+			assert.NilError(t, os.WriteFile(filepath.Join(secrets, "pack", "notes"), nil, 0o600))
+			tc.make(w, secrets)
+			err := w.repo.checkAlternates()
+			if tc.err == "" {
+				assert.NilError(t, err)
+			} else {
+				assert.ErrorContains(t, err, secrets+tc.err)
+			}
 		})
 	}
 }

@@ -25,8 +25,11 @@ func (r *Repo) Layout(ctx context.Context) (*lifecycle.OwnGit, error) {
 		Folder: Folder,
 		Fill:   func(ctx context.Context, user string, w io.Writer) error { return r.Fill(ctx, user, w) },
 	}
-	var err error
-	if own.Borrowed, err = r.objects(); err != nil {
+	err := r.checkAlternates()
+	if err != nil {
+		return nil, err
+	}
+	if own.Borrowed, err = objects(r.commonDir); err != nil {
 		return nil, err
 	}
 	for i := range own.Borrowed {

@@ -1,9 +1,13 @@
 package privategit
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,8 +22,8 @@ const maxChain = 16
 // objects returns the folders that hold the repository's objects, the first one
 // its own, and where git in the sandbox looks for them: a relative path from one
 // to the next leads to the same place there, an absolute one stays as it is.
-func (r *Repo) objects() ([]lifecycle.Borrowed, error) {
-	own := filepath.Join(r.commonDir, "objects")
+func objects(commonDir string) ([]lifecycle.Borrowed, error) {
+	own := filepath.Join(commonDir, "objects")
 	chain := []lifecycle.Borrowed{{Source: own, Target: hostFolder + filepath.ToSlash(own)}}
 	for i := 0; i < len(chain); i++ {
 		more, err := alternates(chain[i])
@@ -40,6 +44,80 @@ func (r *Repo) objects() ([]lifecycle.Borrowed, error) {
 		}
 	}
 	return chain, nil
+}
+
+// Alternates returns the folders, without links, that a repository borrows objects
+// from: where its alternates lead, and its own folder if that is a link. Whoever
+// can write into its git directory chooses them.
+func Alternates(commonDir string) ([]string, error) {
+	chain, err := objects(commonDir)
+	if err != nil {
+		return nil, err
+	}
+	home, err := filepath.EvalSymlinks(commonDir)
+	if err != nil {
+		return nil, fmt.Errorf("looking for the repository's objects: %w", err)
+	}
+	var borrowed []string
+	for _, b := range chain {
+		source, err := objectFolder(b.Source)
+		if err != nil {
+			return nil, err
+		}
+		if source != filepath.Join(home, "objects") && !slices.Contains(borrowed, source) {
+			borrowed = append(borrowed, source)
+		}
+	}
+	slices.Sort(borrowed)
+	return borrowed, nil
+}
+
+// Borrowing returns the repository with folders that objects may be borrowed from.
+func (r *Repo) Borrowing(alternates []string) *Repo {
+	with := *r
+	with.alternates = alternates
+	return &with
+}
+
+// checkAlternates makes sure that nothing is mounted but what may be borrowed, and
+// that what is borrowed holds nothing but objects.
+func (r *Repo) checkAlternates() error {
+	borrowed, err := Alternates(r.commonDir)
+	if err != nil {
+		return err
+	}
+	for _, dir := range borrowed {
+		if !slices.Contains(r.alternates, dir) {
+			return fmt.Errorf("borrowing objects from %s: not approved", dir)
+		}
+		for name, known := range map[string]*regexp.Regexp{"pack": packEntry(), "info": infoEntry()} {
+			if err := checkEntries(filepath.Join(dir, name), known); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// What git keeps beside single objects.
+var (
+	packEntry = pattern.New(`^(pack-[0-9a-f]{40,64}\.[a-z-]+|multi-pack-index(-[0-9a-f]{40,64}\.[a-z]+|\.d)?|\.?tmp[-_].*|\.DS_Store)$`)
+	infoEntry = pattern.New(`^(alternates|http-alternates|packs|commit-graph|commit-graphs|\.DS_Store)$`)
+)
+
+// checkEntries refuses a folder with other entries than those that are known. One
+// that is not there has none.
+func checkEntries(dir string, known *regexp.Regexp) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("looking for the repository's objects: %w", err)
+	}
+	for _, e := range entries {
+		if !known.MatchString(e.Name()) {
+			return fmt.Errorf("%s is to hold objects of git, but also has %q: it is not given to a sandbox", dir, e.Name())
+		}
+	}
+	return nil
 }
 
 // alternates reads which other folders of objects one refers to.
@@ -88,14 +166,5 @@ func objectFolder(dir string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("looking for the repository's objects: %w", err)
 	}
-	entries, err := os.ReadDir(resolved)
-	if err != nil {
-		return "", fmt.Errorf("looking for the repository's objects: %w", err)
-	}
-	for _, e := range entries {
-		if !objectEntry().MatchString(e.Name()) {
-			return "", fmt.Errorf("%s is to hold objects of git, but also has %q: it is not given to a sandbox", dir, e.Name())
-		}
-	}
-	return resolved, nil
+	return resolved, checkEntries(resolved, objectEntry())
 }

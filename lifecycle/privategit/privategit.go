@@ -48,6 +48,8 @@ type Repo struct {
 	salvaging bool
 	// folder is where the sandbox's git directory is, for it.
 	folder string
+	// alternates are the folders that objects may be borrowed from.
+	alternates []string
 }
 
 // Open returns the repository of a work tree for the sandbox of that name.

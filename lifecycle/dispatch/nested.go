@@ -1,0 +1,92 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/lifecycle/privategit"
+	"github.com/docker-ralph/docker-ralph/scope"
+)
+
+// approveNested has the user approve a repository that lies inside another one,
+// which does not know it: an agent of the outer one could have made it, and chosen
+// its origin, its settings and what git takes it for.
+func (h Host) approveNested(ctx context.Context, wt scope.Worktree) error {
+	a, err := nestedApproval(ctx, wt)
+	if err != nil || a.digest == "" {
+		return err
+	}
+	return h.approve(ctx, config.NewTrustStore(h.StateDir), a)
+}
+
+// nestedApproval is empty for a repository that lies in no other one.
+func nestedApproval(ctx context.Context, wt scope.Worktree) (approval, error) {
+	outer := wt.Outer()
+	if outer == "" {
+		return approval{}, nil
+	}
+	origin, err := wt.Origin(ctx)
+	if err != nil {
+		return approval{}, err
+	}
+	claim := "It has no origin."
+	if slug, err := scope.Slug(origin); err == nil {
+		claim = "Its origin is " + shown(slug) + ", which your token for the git host could be used for."
+	}
+	root := cmp.Or(wt.MainRoot, wt.Root)
+	return approval{
+		root: root, digest: digestOf("nested", outer, origin),
+		subject: "the repository " + root, change: "it lies inside the repository " + outer + ", which does not know it",
+		details: []string{
+			"It lies inside the repository " + outer + ",",
+			"which knows it neither as a submodule nor as a worktree. An agent there could have made it.",
+			claim,
+		},
+		question: "Use it?",
+	}, nil
+}
+
+// approveAlternates has the user approve the folders that a repository borrows
+// objects from, and returns them: a sandbox can read all that is in them.
+func (h Host) approveAlternates(ctx context.Context, wt scope.Worktree) ([]string, error) {
+	a, borrowed, err := alternatesApproval(wt)
+	if err != nil || a.digest == "" {
+		return nil, err
+	}
+	return borrowed, h.approve(ctx, config.NewTrustStore(h.StateDir), a)
+}
+
+// alternatesApproval is empty for a repository that borrows nothing.
+func alternatesApproval(wt scope.Worktree) (approval, []string, error) {
+	borrowed, err := privategit.Alternates(wt.CommonDir)
+	if err != nil || len(borrowed) == 0 {
+		return approval{}, nil, err
+	}
+	root := cmp.Or(wt.MainRoot, wt.Root)
+	a := approval{
+		root: root, digest: digestOf(append([]string{"alternates"}, borrowed...)...),
+		subject: "borrowing objects from " + shown(borrowed[0]), change: "by the repository " + root,
+		question: "Let the agent read them?",
+	}
+	if n := len(borrowed) - 1; n > 0 {
+		a.subject += fmt.Sprintf(" and %d more", n)
+	}
+	a.details = append(a.details, "The agent could read every object in")
+	for _, dir := range borrowed {
+		a.details = append(a.details, "  "+shown(dir))
+	}
+	return a, borrowed, nil
+}
+
+// digestOf identifies a list of strings.
+func digestOf(parts ...string) string {
+	sum := sha256.New()
+	for _, part := range parts {
+		_, _ = fmt.Fprintf(sum, "%q\n", part)
+	}
+	return "sha256:" + hex.EncodeToString(sum.Sum(nil))
+}
