@@ -57,17 +57,17 @@ func TestEnvironment(t *testing.T) {
 	env, err := h.environment(t.Context(), wt, cfg, place{kind: config.DriverContainer}, false, "build")
 	assert.NilError(t, err)
 	assert.Assert(t, strings.HasPrefix(env[0], `RALPH_CONFIG={"agent":"claude"`), env[0])
-	assert.DeepEqual(t, env[1:], append([]string{"RALPH_SCOPE_REPO=o/r", "RALPH_SCOPE_BRANCH=b", "ANTHROPIC_API_KEY=key", "MINE=a b"}, common...))
+	assert.DeepEqual(t, env[1:], append([]string{"RALPH_SCOPE_REPO=o/r", "RALPH_SCOPE_BRANCH=b", "RALPH_BRANCH=b", "ANTHROPIC_API_KEY=key", "MINE=a b"}, common...))
 
 	env, err = h.environment(t.Context(), wt, cfg, place{kind: config.DriverContainer}, false, "task")
 	assert.NilError(t, err)
-	assert.DeepEqual(t, env[1:], append([]string{"RALPH_SCOPE_REPO=o/r", "RALPH_SCOPE_BRANCH=b", "MINE=a b"}, common...))
+	assert.DeepEqual(t, env[1:], append([]string{"RALPH_SCOPE_REPO=o/r", "RALPH_SCOPE_BRANCH=b", "RALPH_BRANCH=b", "MINE=a b"}, common...))
 
 	cfg.Agent.Name = "shell"
 	h.Terminal = noTerminal{}
 	env, err = h.environment(t.Context(), wt, cfg, place{kind: config.DriverContainer}, false, "build")
 	assert.NilError(t, err)
-	assert.DeepEqual(t, env[1:], append([]string{"TERM=xterm", "RALPH_SCOPE_REPO=o/r", "RALPH_SCOPE_BRANCH=b", "MINE=a b"}, common...))
+	assert.DeepEqual(t, env[1:], append([]string{"TERM=xterm", "RALPH_SCOPE_REPO=o/r", "RALPH_SCOPE_BRANCH=b", "RALPH_BRANCH=b", "MINE=a b"}, common...))
 	assert.Equal(t, stderr.String(), "")
 
 	env, err = h.environment(t.Context(), scope.Worktree{UserName: "Ann"}, cfg, place{kind: config.DriverContainer}, false, "plan")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/lifecycle/credential"
+	"github.com/docker-ralph/docker-ralph/ralph/guest"
 	"github.com/docker-ralph/docker-ralph/scope"
 )
 
@@ -15,17 +16,20 @@ import (
 // Keys of the agent's model go along only with the commands that start an
 // agent. cloud says that the model is reached by credentials of a cloud.
 func (h Host) environment(ctx context.Context, wt scope.Worktree, cfg config.Effective, at place, cloud bool, command string) ([]string, error) {
-	guest, err := cfg.Guest(true).Encode()
+	encoded, err := cfg.Guest(true).Encode()
 	if err != nil {
 		return nil, err
 	}
-	env := []string{config.GuestEnv + "=" + guest}
+	env := []string{config.GuestEnv + "=" + encoded}
 	names := []string{"NO_COLOR"}
 	if h.Terminal != nil {
 		names = append(names, "TERM", "COLORTERM")
 	}
 	env = append(env, credential.Collect(names, h.LookupEnv)...)
 	env = append(env, scopeEnv(wt.Scope)...)
+	if name, _ := h.LookupEnv("RALPH_SCOPE_BRANCH"); name == "" { // or else the scope's is another one
+		env = append(env, guest.BranchEnv+"="+wt.Scope.Branch)
+	}
 	if command == taskCommand {
 		env = append(env, credential.Collect(cfg.Env.Pass, h.LookupEnv)...)
 	} else {

@@ -35,6 +35,17 @@ func Current(ctx context.Context, top string) *Branch {
 	return b
 }
 
+// Home returns the branch that the host has named if there is one, and the current
+// branch otherwise.
+func Home(ctx context.Context, top, name string) *Branch {
+	if name != "" {
+		if b := Of(ctx, top, name); b.last != "" {
+			return b
+		}
+	}
+	return Current(ctx, top)
+}
+
 // Of is the branch of that name.
 func Of(ctx context.Context, top, name string) *Branch {
 	b := &Branch{top: top, ref: refPrefix + name}

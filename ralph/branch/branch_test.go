@@ -142,3 +142,16 @@ func TestNoBranchNoRestore(t *testing.T) {
 	assert.Assert(t, Current(t.Context(), top) == nil)
 	assert.Assert(t, Current(t.Context(), t.TempDir()) == nil)
 }
+
+// A loop that begins while something else is checked out belongs to the branch that
+// the host has named.
+func TestHome(t *testing.T) {
+	top, sh := repo(t)
+	sh("git checkout -qb other")
+	for name, want := range map[string]string{"main": "main", "": "other", "gone": "other"} {
+		assert.Equal(t, Home(t.Context(), top, name).Name(), want)
+	}
+	_, err := Home(t.Context(), top, "main").Restore(t.Context())
+	assert.NilError(t, err)
+	assert.Equal(t, sh("git branch --show-current"), "main")
+}

@@ -258,7 +258,7 @@ func (j *job) options(ctx context.Context, s *session) loop.Options {
 	if j.session.Sandboxed {
 		lo.Limits = cgroup.Read
 		// On a host the worktree is the user's, who may be at work in it.
-		if home := branch.Current(ctx, s.top); home != nil {
+		if home := branch.Home(ctx, s.top, os.Getenv(guest.BranchEnv)); home != nil {
 			lo.Restore = home.Restore
 		}
 	}

@@ -13,6 +13,9 @@ const (
 	// DispatchEnv marks the process of one dispatch, so that a signal can be
 	// delivered to it.
 	DispatchEnv = "RALPH_DISPATCH"
+	// BranchEnv names the branch that the worktree has on the host. An agent can have
+	// another one checked out when a loop begins.
+	BranchEnv = "RALPH_BRANCH"
 	// LostEnv says, to a loop that is started again in place of one that died
 	// with its sandbox, what happened. The new loop goes on in the log of the
 	// old one, which has the same dispatch.

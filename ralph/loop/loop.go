@@ -140,6 +140,9 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	if l.Refused != nil {
 		l.Refused(ctx) // what was before is not this loop's
 	}
+	if err := l.restore(ctx); err != nil { // the run's own checks say more
+		l.warnf("%s", err)
+	}
 	stop, err := l.loop(ctx)
 	return Report{Stop: stop, Iterations: l.iterations, Totals: l.totals}, err
 }
