@@ -66,7 +66,9 @@ func TestANetworkPolicy(t *testing.T) {
 		// What is said while the sandbox is stopped, and its proxy is not, holds too.
 		for _, tc := range []struct{ say, want string }{{"allow", lostBehind}, {"deny", refusedByProxy}} {
 			w.stop(t, w.sandbox(t))
-			w.ok(t, "network", tc.say, "far.invalid")
+			said := w.ralph(t, "network", tc.say, "far.invalid").expect(t, 0).stderr
+			assert.Check(t, is.Contains(said, map[string]string{"allow": "Allowed", "deny": "Blocked"}[tc.say]+" for "+w.sandbox(t).Name+": far.invalid\n"))
+			assert.Check(t, is.Contains(w.ok(t, "network", "log", "--all"), "far.invalid"), "the log stays")
 			w.plan(t, task{ID: tc.say, Title: "Try after a stop", Steps: []string{reach("far.invalid", "far")}})
 			w.ok(t, "build")
 			assert.Check(t, is.Contains(w.read(t, "far"), tc.want), tc.say)

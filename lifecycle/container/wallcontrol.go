@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
@@ -69,6 +70,9 @@ func (d *Driver) Decisions(ctx context.Context, sb lifecycle.Sandbox, since time
 		opts.Since = since.UTC().Format(time.RFC3339Nano)
 	}
 	res, err := d.API.ContainerLogs(ctx, proxyName(sb.Name), opts)
+	if errdefs.IsNotFound(err) {
+		return fmt.Errorf("the proxy of %s is gone, and its log with it: the next command starts another", sb.Name)
+	}
 	if err != nil {
 		return fmt.Errorf("reading the log of the proxy of %s: %w", sb.Name, err)
 	}

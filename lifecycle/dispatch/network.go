@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/config"
@@ -208,20 +209,36 @@ func NetworkAmend(ctx context.Context, h Host, over config.Overrides, allow bool
 		return err
 	}
 	if n.vm != nil {
-		return h.amendVM(ctx, n, later, asked)
+		err = h.amendVM(ctx, n, later, asked)
+	} else {
+		err = amendProxy(ctx, n, allow, rules)
 	}
-	switch {
-	case n.sb.Proxy == "":
+	if err == nil {
+		did := "Blocked"
+		if allow {
+			did = "Allowed"
+		}
+		h.report(fmt.Sprintf("%s for %s: %s", did, n.name, strings.Join(rules, ", ")))
+	}
+	return err
+}
+
+// amendProxy changes what the proxy of a container lets through now. It stays while
+// its sandbox is stopped, and so does its log.
+func amendProxy(ctx context.Context, n networkScope, allow bool, rules []string) error {
+	if n.sb.Proxy == "" {
 		return nil
-	case n.sb.State != lifecycle.Running:
-		return n.driver.EndProxy(ctx, n.sb) // which has the policy of before
 	}
 	do := "deny"
 	if allow {
 		do = "allow"
 	}
-	if _, err := n.driver.Control(ctx, n.sb, append([]string{do, "-origin", networkOrigin}, rules...)...); err != nil {
-		return fmt.Errorf("this holds from the next start of the proxy on, but not yet: %w", err)
+	_, err := n.driver.Control(ctx, n.sb, append([]string{do, "-origin", networkOrigin}, rules...)...)
+	switch {
+	case err == nil:
+		return nil
+	case n.sb.State != lifecycle.Running:
+		return n.driver.EndProxy(ctx, n.sb) // the next start makes one with the new policy
 	}
-	return nil
+	return fmt.Errorf("this holds from the next start of the proxy on, but not yet: %w", err)
 }
