@@ -12,6 +12,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/credential"
@@ -89,6 +90,9 @@ func (h Host) kept(name string) string {
 	return ""
 }
 
+// missing begins the reason for a driver whose program is not installed.
+const missing = "no "
+
 // probe tries the drivers in the order of their isolation, and says why those
 // before the one that it returns were left out.
 func (h Host) probe(ctx context.Context) (kind, why string) {
@@ -107,7 +111,7 @@ func (h Host) probe(ctx context.Context) (kind, why string) {
 		}
 		reason, _, _ := strings.Cut(err.Error(), ": ")
 		if errors.Is(err, lifecycle.ErrNotInstalled) {
-			reason = "no " + strings.ReplaceAll(candidate.kind, "-", " ")
+			reason = missing + strings.ReplaceAll(candidate.kind, "-", " ")
 		}
 		not = append(not, reason)
 	}
@@ -148,6 +152,11 @@ func (h Host) atContainer(at *place, cfg config.Effective, connected func() (API
 		return err
 	}
 	if at.api, err = connected(); err != nil {
+		for reason := range strings.SplitSeq(at.why, "; ") {
+			if reason != "" && !strings.HasPrefix(reason, missing) { // which is no news
+				err = hint.Wrap(err, "no microVM was used instead: %s", reason)
+			}
+		}
 		return err
 	}
 	at.build = true

@@ -68,7 +68,7 @@ func (d *Dialect) Client(ctx context.Context) (microvm.Client, error) {
 		return microvm.Client{}, err
 	}
 	if version.Less(oldest()) {
-		return microvm.Client{}, fmt.Errorf("sbx %s is too old: update it to %s or newer", version, oldest())
+		return microvm.Client{}, fmt.Errorf("%s has version %s, not Docker's %s or newer: update it, if it is Docker's", path, version, oldest())
 	}
 	if !version.Less(hasNoInput()) {
 		client.Args = []string{"--no-input"}

@@ -1,0 +1,30 @@
+package dispatch
+
+import (
+	"errors"
+	"testing"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/projectimage"
+)
+
+// Without an engine, the reason why no microVM was used is a hint, unless there is
+// no such program at all.
+func TestNoEngineAndNoMicroVM(t *testing.T) {
+	none := func() (API, error) { return nil, errors.New("failed to connect") }
+	for why, want := range map[string][]string{
+		"":                          nil,
+		"no sbx; no docker sandbox": nil,
+		"sbx is not logged in to Docker, which it needs for everything; no docker sandbox": {
+			"no microVM was used instead: sbx is not logged in to Docker, which it needs for everything",
+		},
+	} {
+		at := place{why: why, request: projectimage.Request{Agent: "shell"}}
+		err := Host{}.atContainer(&at, config.Effective{}, none)
+		assert.Error(t, err, "failed to connect")
+		assert.DeepEqual(t, hint.Of(err), want)
+	}
+}
