@@ -50,6 +50,11 @@ var scenarios = []scenario{
 	{name: "branch-deleted", step: "git checkout -q --detach; git branch -D main", elsewhere: true},
 	{name: "merge-under-way", step: "git rev-parse HEAD >.git/MERGE_HEAD"},
 
+	// The backlog.
+	{name: "git-clean", step: "git clean -fdxq", reason: "the task database was removed"},
+	{name: "backlog-garbage", step: "head -c 9999 /dev/urandom >.ralph/tasks.db", reason: "the task database was damaged"},
+	{name: "tasks-deleted", step: "ralph task delete --all --confirm", reason: "deleted that the run had not created"},
+
 	// Processes and memory.
 	{name: "fork-bomb", step: "for i in $(seq 2000); do sleep 300 & done", reason: "process", both: true},
 	{name: "memory-hog", step: "tail /dev/zero", reason: "memory", both: true},

@@ -24,27 +24,28 @@ type taskUsage struct {
 func taskCommands() []string {
 	return []string{
 		"plan-sync", "plan-status", "peek", "claim", "renew", "done", "fail", "list", "show", "create", "update",
-		"delete", "deps", "block", "unblock", "agent", "--help",
+		"delete", "deps", "block", "unblock", "agent", restoreWord, "--help",
 	}
 }
 
 func taskUsageOf(command string) taskUsage {
 	undone, active := []string{"open", "active", "blocked"}, []string{"active"}
 	return map[string]taskUsage{
-		"peek":    {flags: []string{"-n"}},
-		"claim":   {task: true, only: []string{"open"}, flags: []string{"--lease", "--agent"}},
-		"renew":   {task: true, only: active, flags: []string{"--lease", "--agent", "--attempt"}},
-		"done":    {task: true, only: active, flags: []string{"--result", "--attempt"}},
-		"fail":    {task: true, only: active, flags: []string{"--reason", "--attempt"}},
-		"list":    {flags: []string{"--status", "--assignee"}, switches: []string{"--all", "--markdown"}},
-		"show":    {task: true, switches: []string{"--with-deps"}},
-		"create":  {flags: []string{"-p", "-c", "-d", "-s", "-r", "--ref", "--deps"}},
-		"update":  {task: true, only: undone, flags: []string{"--title", "--priority", "--description", "--steps", "--status"}},
-		"delete":  {task: true, flags: []string{"--status", "--spec", "--category"}, switches: []string{"--all", "--confirm"}},
-		"deps":    {task: true},
-		"block":   {task: true, only: undone, flags: []string{"--by", "--attempt"}},
-		"unblock": {task: true, only: undone, flags: []string{"--by"}},
-		"agent":   {words: []string{"register", "list", "deregister"}},
+		"peek":      {flags: []string{"-n"}},
+		"claim":     {task: true, only: []string{"open"}, flags: []string{"--lease", "--agent"}},
+		"renew":     {task: true, only: active, flags: []string{"--lease", "--agent", "--attempt"}},
+		"done":      {task: true, only: active, flags: []string{"--result", "--attempt"}},
+		"fail":      {task: true, only: active, flags: []string{"--reason", "--attempt"}},
+		"list":      {flags: []string{"--status", "--assignee"}, switches: []string{"--all", "--markdown"}},
+		"show":      {task: true, switches: []string{"--with-deps"}},
+		"create":    {flags: []string{"-p", "-c", "-d", "-s", "-r", "--ref", "--deps"}},
+		"update":    {task: true, only: undone, flags: []string{"--title", "--priority", "--description", "--steps", "--status"}},
+		"delete":    {task: true, flags: []string{"--status", "--spec", "--category"}, switches: []string{"--all", "--confirm"}},
+		"deps":      {task: true},
+		"block":     {task: true, only: undone, flags: []string{"--by", "--attempt"}},
+		"unblock":   {task: true, only: undone, flags: []string{"--by"}},
+		restoreWord: {switches: []string{"--list"}},
+		"agent":     {words: []string{"register", "list", "deregister"}},
 	}[command]
 }
 

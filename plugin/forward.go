@@ -42,6 +42,9 @@ func newForwardedCommand(d dispatcher, name, short string) *cobra.Command {
 				_, err := fmt.Fprint(d.cli.Out(), help.Text(name))
 				return err
 			}
+			if name == "task" && len(args) > 0 && args[0] == restoreWord {
+				return d.restoreTasks(cmd, args[1:])
+			}
 			return d.run(cmd, name, args)
 		},
 	}

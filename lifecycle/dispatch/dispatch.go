@@ -91,6 +91,9 @@ func run(ctx context.Context, h Host, opts Options) (int, error) {
 	if err := j.at.inspect.tree(ctx, opts.Command); err != nil {
 		return 0, err
 	}
+	if err := h.checkBacklog(j.at, j.spec, opts); err != nil {
+		return 0, err
+	}
 	return j.do(ctx, env)
 }
 
@@ -152,6 +155,7 @@ func (h Host) attempt(ctx context.Context, r *recovery, at place, spec lifecycle
 		}
 		defer stop()
 		defer h.tend(ctx, r, at, spec, ensurer)()
+		defer h.keepBacklog(ctx, at, sb, spec, opts)()
 		code, err := h.executeSynced(ctx, at, sb, led, opts.Command)
 		h.tellDetached(at, err)
 		return code, err

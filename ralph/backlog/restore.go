@@ -50,26 +50,8 @@ const damagedSuffix = ".damaged"
 // programs, and by this agent where the copy has the task. entries are what the
 // agent's run has done: where its tasks were lost, that is repeated.
 func Restore(ctx context.Context, path string, c *Copy, agent string, entries []Entry) (d Damage, err error) {
-	if d.File, err = clearWay(path); err != nil {
-		return d, err
-	}
-	s, err := Open(ctx, path, Scope{})
-	if err == nil {
-		// Only what can be read to its end is whole.
-		if _, err = s.Copy(ctx); err != nil {
-			_ = s.Close() // the first error says more
-		}
-	}
-	if errors.Is(err, ErrDamaged) {
-		if d.File == "" {
-			d.File = "was damaged"
-		}
-		if err := moveAway(path); err != nil {
-			return d, err
-		}
-		s, err = Open(ctx, path, Scope{})
-	}
-	if err != nil {
+	s, what, err := openAnyway(ctx, path, Scope{})
+	if d.File = what; err != nil {
 		return d, err
 	}
 	r := restoration{store: s, copy: c, agent: agent}
@@ -81,6 +63,44 @@ func Restore(ctx context.Context, path string, c *Copy, agent string, entries []
 		err = r.replay(ctx, entries)
 	}
 	return r.damage, errors.Join(err, s.Close())
+}
+
+// openAnyway opens a database, or a new one in the place of what is none, and says
+// what was wrong.
+func openAnyway(ctx context.Context, path string, scope Scope) (s *Store, what string, err error) {
+	if what, err = clearWay(path); err != nil {
+		return nil, what, err
+	}
+	s, err = Open(ctx, path, scope)
+	if err == nil {
+		// Only what can be read to its end is whole.
+		if _, err = s.Copy(ctx); err != nil {
+			_ = s.Close() // the first error says more
+		}
+	}
+	if errors.Is(err, ErrDamaged) {
+		if what == "" {
+			what = "was damaged"
+		}
+		if err := moveAway(path); err != nil {
+			return nil, what, err
+		}
+		s, err = Open(ctx, path, scope)
+	}
+	return s, what, err
+}
+
+// Import makes the tasks of a scope those of a copy, also where the database
+// cannot be used, and returns how many there are.
+func Import(ctx context.Context, path string, scope Scope, c *Copy) (int, error) {
+	if len(c.Of(scope).Tasks) == 0 {
+		return 0, fmt.Errorf("the copy has no tasks of %s, branch %s", scope.Repo, scope.Branch)
+	}
+	s, _, err := openAnyway(ctx, path, scope)
+	if err != nil {
+		return 0, err
+	}
+	return len(c.Of(scope).Tasks), errors.Join(s.Replace(ctx, c), s.Close())
 }
 
 // clearWay says what has become of a database's file, or of its folder, and moves

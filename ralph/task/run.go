@@ -61,6 +61,8 @@ func commands() map[string]command {
 		"block":       {run: block},
 		"unblock":     {run: unblock},
 		"agent":       {run: agent},
+		"_export":     {run: exportCopy},
+		"_import":     {run: importCopy, bare: true},
 		"_get-scope":  {run: getScope, bare: true},
 		"_render-md":  {run: renderObject, bare: true},
 		"plan-export": {run: planExport, bare: true},

@@ -1,0 +1,257 @@
+package dispatch
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/moby/sys/atomicwriter"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/printable"
+	"github.com/docker-ralph/docker-ralph/ralph/guest"
+	"github.com/docker-ralph/docker-ralph/scope"
+)
+
+const (
+	// keptCopies is how many copies of a backlog are kept on the host.
+	keptCopies = 5
+	// maxCopy bounds a copy, in bytes: it comes from where the agent rules.
+	maxCopy = 64 << 20
+	// copyTimeout bounds how long a sandbox may take to give its backlog out.
+	copyTimeout = 20 * time.Second
+	copyStamp   = "20060102-150405.000"
+)
+
+// The hidden task commands that write a copy of the backlog, and read one.
+const (
+	exportCommand = "_export"
+	importCommand = "_import"
+)
+
+// BacklogCopy is a copy of a scope's backlog on the host.
+type BacklogCopy struct {
+	Name  string // by which it can be asked for
+	Taken time.Time
+	// Counts are how many of its tasks have a status.
+	Counts map[string]int
+
+	path string
+}
+
+func (h Host) copyDir(sandbox string) string { return filepath.Join(h.StateDir, "backlogs", sandbox) }
+
+// backlogCopies lists the copies of a sandbox's backlog, the newest first.
+func (h Host) backlogCopies(sandbox string) ([]BacklogCopy, error) {
+	dir := h.copyDir(sandbox)
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("listing copies of the backlog: %w", err)
+	}
+	var all []BacklogCopy
+	for _, e := range slices.Backward(entries) { // names begin with the time
+		name, found := strings.CutSuffix(e.Name(), ".json")
+		taken, err := time.Parse(copyStamp, name)
+		if !found || err != nil {
+			continue
+		}
+		c := BacklogCopy{Name: name, Taken: taken, path: filepath.Join(dir, e.Name())}
+		content, err := os.ReadFile(c.path)
+		if err != nil {
+			return nil, fmt.Errorf("reading a copy of the backlog: %w", err)
+		}
+		if c.Counts, err = countTasks(content); err == nil {
+			all = append(all, c)
+		}
+	}
+	return all, nil
+}
+
+// countTasks says how many tasks of each status a copy has. What is no copy, or
+// has no task, is an error.
+func countTasks(content []byte) (map[string]int, error) {
+	var c struct {
+		Tasks []struct{ ID, Slug, Status string }
+	}
+	if err := json.Unmarshal(content, &c); err != nil {
+		return nil, err
+	}
+	counts := map[string]int{}
+	for _, t := range c.Tasks {
+		if t.ID == "" || t.Slug == "" {
+			return nil, errors.New("a task has no id")
+		}
+		counts[t.Status]++
+	}
+	if len(counts) == 0 {
+		return nil, errors.New("it has no tasks")
+	}
+	return counts, nil
+}
+
+// copyBacklog keeps a copy of the backlog of a sandbox that runs. One that cannot
+// be read, or is empty, never takes the place of a good one.
+func (h Host) copyBacklog(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, sandbox string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), copyTimeout)
+	defer cancel()
+	var content, said bytes.Buffer
+	code, err := driver.Exec(ctx, sb, lifecycle.Process{
+		ID: rand.Text(), Args: []string{guest.Program, taskCommand, exportCommand}, Dir: filepath.ToSlash(sb.Root),
+		Env:    scopeEnv(sb.Scope),
+		Stdout: &limited{buf: &content, left: maxCopy}, Stderr: &limited{buf: &said, left: 4096},
+	})
+	if err == nil && code != 0 {
+		err = errors.New(printable.Line(strings.TrimSpace(said.String())))
+	}
+	if err != nil { // the sandbox has stopped, or the command itself says what is wrong
+		h.debug(fmt.Sprintf("copying the backlog of %s: %v", sandbox, err))
+		return nil
+	}
+	if _, err := countTasks(content.Bytes()); err != nil {
+		return nil // nothing to keep
+	}
+	return h.keepCopy(sandbox, content.Bytes(), time.Now())
+}
+
+// keepCopy writes a copy unless the newest is the same, and removes the oldest.
+func (h Host) keepCopy(sandbox string, content []byte, now time.Time) error {
+	all, err := h.backlogCopies(sandbox)
+	if err != nil {
+		return err
+	}
+	if len(all) > 0 {
+		if newest, err := os.ReadFile(all[0].path); err == nil && bytes.Equal(newest, content) {
+			return nil
+		}
+	}
+	dir := h.copyDir(sandbox)
+	err = os.MkdirAll(dir, 0o700)
+	if err == nil {
+		err = atomicwriter.WriteFile(filepath.Join(dir, now.UTC().Format(copyStamp)+".json"), content, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("keeping a copy of the backlog: %w", err)
+	}
+	for _, old := range all[min(len(all), keptCopies-1):] {
+		_ = os.Remove(old.path) // the next copy tries again
+	}
+	return nil
+}
+
+// keepBacklog keeps a copy before and after a command that changes the backlog at
+// length, or replaces it. A copy that fails does not keep the command from its work.
+func (h Host) keepBacklog(ctx context.Context, at place, sb lifecycle.Sandbox, spec lifecycle.Spec, opts Options) (after func()) {
+	if !IsLoop(opts.Command) && !opts.restores() || spec.Ephemeral {
+		return func() {}
+	}
+	keep := func() {
+		if err := h.copyBacklog(ctx, at.driver, sb, spec.Name); err != nil {
+			h.report(fmt.Sprintf("Warning: %v", err))
+		}
+	}
+	if !h.backlogMissing(at, spec) {
+		keep()
+	}
+	return keep
+}
+
+// restores says whether a command replaces the backlog by a copy.
+func (o Options) restores() bool {
+	return o.Command == taskCommand && len(o.Args) > 0 && o.Args[0] == importCommand
+}
+
+// backlogMissing says whether the database is not in the worktree.
+func (h Host) backlogMissing(at place, spec lifecycle.Spec) bool {
+	if spec.Private && at.kind != config.DriverContainer {
+		return false // it is in a clone, inside
+	}
+	_, err := os.Lstat(filepath.Join(spec.Root, ".ralph", "tasks.db"))
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// checkBacklog reports a backlog that is gone though there are copies of it. A
+// build has nothing to do without one.
+func (h Host) checkBacklog(at place, spec lifecycle.Spec, opts Options) error {
+	if !IsLoop(opts.Command) && opts.Command != taskCommand || opts.restores() || !h.backlogMissing(at, spec) {
+		return nil
+	}
+	copies, err := h.backlogCopies(spec.Name)
+	if err != nil || len(copies) == 0 {
+		return err
+	}
+	gone := fmt.Errorf("the backlog is gone: there is no %s", filepath.Join(spec.Root, ".ralph", "tasks.db"))
+	const remedy = `bring a copy back with "docker ralph task restore"`
+	if opts.Command == "build" {
+		return hint.Wrap(gone, remedy)
+	}
+	h.report(fmt.Sprintf("Warning: %v\nHint: %s", gone, remedy))
+	return nil
+}
+
+// BacklogCopies lists the copies of the current scope's backlog, the newest first.
+func BacklogCopies(ctx context.Context, h Host, w *Worktree) ([]BacklogCopy, error) {
+	h, _, name, err := h.copiesOf(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	return h.backlogCopies(name)
+}
+
+func (h Host) copiesOf(ctx context.Context, w *Worktree) (Host, scope.Worktree, string, error) {
+	h, err := h.into(ctx, w)
+	if err != nil {
+		return h, scope.Worktree{}, "", err
+	}
+	wt, err := scope.Detect(ctx, h.Dir, h.getenv)
+	if err != nil {
+		return h, wt, "", err
+	}
+	name, err := h.sandboxName(wt)
+	return h, wt, name, err
+}
+
+// RestoreBacklog makes the backlog of the current scope that of a copy, the newest
+// one if name is empty. What it was before is kept as a copy, if it can be read.
+func RestoreBacklog(ctx context.Context, h Host, opts Options, name string) (int, error) {
+	in, wt, sandbox, err := h.copiesOf(ctx, opts.Worktree)
+	if err != nil {
+		return 0, err
+	}
+	notes, err := in.notesIn(wt)
+	if err != nil {
+		return 0, err
+	}
+	if slices.ContainsFunc(notes, func(n note) bool { return n.live && n.isLoop() }) {
+		return 0, hint.Wrap(errors.New("a loop works on this backlog"), `end it with "docker ralph stop", then restore`)
+	}
+	copies, err := in.backlogCopies(sandbox)
+	if err != nil {
+		return 0, err
+	}
+	i := slices.IndexFunc(copies, func(c BacklogCopy) bool { return name == "" || c.Name == name })
+	if i < 0 && name == "" {
+		return 0, fmt.Errorf("there is no copy of the backlog of %s: loops make them", wt.Scope.Branch)
+	}
+	if i < 0 {
+		return 0, hint.Wrap(fmt.Errorf("there is no copy %q of this backlog", name), `list the copies with "docker ralph task restore --list"`)
+	}
+	content, err := os.Open(copies[i].path)
+	if err != nil {
+		return 0, fmt.Errorf("reading a copy of the backlog: %w", err)
+	}
+	defer func() { _ = content.Close() }() // only read
+	h.Stdin, h.Terminal = content, nil
+	opts.Command, opts.Args = taskCommand, []string{importCommand}
+	return Run(ctx, h, opts)
+}

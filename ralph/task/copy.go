@@ -1,0 +1,45 @@
+package task
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/docker-ralph/docker-ralph/ralph/backlog"
+)
+
+// maxCopy bounds a copy that is read, in bytes.
+const maxCopy = 64 << 20
+
+// exportCopy prints the tasks of the scope for [importCopy]. Both are for the host,
+// which keeps copies where no agent reaches them.
+func exportCopy(ctx context.Context, s *session, _ []string) error {
+	c, err := s.store.Copy(ctx)
+	if err != nil {
+		return err
+	}
+	return c.Of(s.store.Scope()).Write(s.out)
+}
+
+// importCopy makes the tasks of the scope those of a copy, also where the database
+// cannot be used any more.
+func importCopy(ctx context.Context, s *session, _ []string) error {
+	c, err := backlog.ReadCopy(io.LimitReader(s.Stdin, maxCopy))
+	if err != nil {
+		return err
+	}
+	path, err := backlog.Locate(ctx)
+	if err != nil {
+		return err
+	}
+	scope, err := backlog.DetectScope(ctx, s.Getenv)
+	if err != nil {
+		return err
+	}
+	n, err := backlog.Import(ctx, path, scope, c)
+	if err != nil {
+		return fmt.Errorf("restoring the backlog: %w", err)
+	}
+	s.printf("restored %d tasks\n", n)
+	return nil
+}
