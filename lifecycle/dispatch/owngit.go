@@ -355,6 +355,9 @@ func (g *ownGit) add(res privategit.Result) privategit.Result {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	res.Commits += g.result.Commits
+	if res.Others == nil { // nothing was fetched
+		res.Others, res.Kept = map[string]string{}, map[string]string{}
+	}
 	for name, ref := range g.result.Others {
 		if _, later := res.Others[name]; !later {
 			res.Others[name] = ref
@@ -427,23 +430,6 @@ func (h Host) reportRepairs(g *ownGit) {
 		h.report(note)
 	}
 	g.repairs = nil
-}
-
-// RepairGit restores the git directory of a container's own if an agent has broken
-// it, and fetches its commits. Nothing may run in the sandbox.
-func (h Host) RepairGit(ctx context.Context, driver lifecycle.Driver, wt scope.Worktree, sb lifecycle.Sandbox) error {
-	repo, err := privategit.Open(wt, sb.Name, h.StateDir)
-	if err != nil {
-		return err
-	}
-	g := &ownGit{repo: repo}
-	res, err := repo.Out(ctx, shell(driver, sb), true)
-	if isBroken(err) {
-		res, err = g.repair(ctx, repo, shell(driver, sb), err)
-	}
-	h.reportRepairs(g)
-	h.reportSync(res)
-	return err
 }
 
 // saveOwn fetches everything before a container is removed. If there is no ralph

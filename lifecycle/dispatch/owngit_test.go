@@ -142,3 +142,13 @@ func TestLimited(t *testing.T) {
 	}
 	assert.Equal(t, buf.String(), "abca")
 }
+
+// A repair that could fetch nothing leaves what came before it to be told.
+func TestResultsOfSyncsAddUp(t *testing.T) {
+	var g ownGit
+	g.add(privategit.Result{Commits: 1, Others: map[string]string{"a": "b"}, Kept: map[string]string{"c": "d"}})
+	res := g.add(privategit.Result{})
+	assert.Equal(t, res.Commits, 1)
+	assert.DeepEqual(t, res.Others, map[string]string{"a": "b"})
+	assert.DeepEqual(t, res.Kept, map[string]string{"c": "d"})
+}

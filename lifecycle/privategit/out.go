@@ -33,6 +33,7 @@ type Result struct {
 	// where what they led to is.
 	Kept map[string]string
 
+	unseen   error             // why it is unknown what the command has left
 	fresh    map[string]bool   // those of Refused that were not known before
 	tip      string            // of the sandbox's branch
 	head     string            // the ref that the sandbox has checked out; empty for none
@@ -80,6 +81,9 @@ func (res Result) Notes() []string {
 	if len(res.Changed) > 0 {
 		notes = append(notes, fmt.Sprintf("Files with uncommitted changes of yours were changed, and are not committed: %s", some(res.Changed)))
 	}
+	if res.unseen != nil {
+		notes = append(notes, fmt.Sprintf("Warning: %v", res.unseen))
+	}
 	if len(res.Repositories) > 0 {
 		notes = append(notes, fmt.Sprintf("Warning: new git repositories in the working tree, whose configuration makes git run programs once they are added: %s", some(res.Repositories)),
 			fmt.Sprintf("Hint: remove %q before \"git add\"", res.Repositories[0]+"/.git"))
@@ -108,8 +112,9 @@ func (r *Repo) Out(ctx context.Context, sh Shell, ended bool) (Result, error) {
 	defer unlock()
 	res, err := own.out(ctx, &st, sh, nil)
 	if err == nil && ended && st.Dirty {
-		if res.Changed, res.Repositories, err = own.conclude(ctx); err != nil {
-			return res, err
+		res.Changed, res.Repositories, res.unseen = own.conclude(ctx)
+		if ctx.Err() != nil {
+			return res, ctx.Err()
 		}
 		st.Dirty = false
 		err = own.save(st)

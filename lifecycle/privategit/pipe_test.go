@@ -135,6 +135,32 @@ func TestPipesWhereAttributesAreRead(t *testing.T) {
 	})
 }
 
+// A run that ends with a pipe in the working tree has its commits fetched. The next
+// one is refused until the pipe is removed, and what the first has left is its own.
+func TestARunThatLeavesAPipe(t *testing.T) {
+	w := simple(t).sandbox()
+	w.begin()
+	w.commit("a.txt", "agent's\n")
+	w.write("half.txt", "half done\n")
+	res, err := w.repo.Out(t.Context(), w.late(".gitattributes"), true)
+	assert.NilError(t, err)
+	assert.Equal(t, res.Commits, 1)
+	assert.Assert(t, is.Contains(strings.Join(res.Notes(), "\n"), "/.gitattributes, which is no regular file: remove it"))
+	assert.Assert(t, Saved(w.repo.stateDir, "ralph-test"))
+
+	quick := func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
+		assert.NilError(t, os.Remove(filepath.Join(w.root, ".gitattributes")))
+		defer w.pipe(".gitattributes")
+		return w.sh(ctx, script, args, stdin, stdout)
+	}
+	_, err = w.repo.In(t.Context(), quick)
+	assert.ErrorContains(t, err, "/.gitattributes, which is no regular file: remove it")
+	assert.NilError(t, os.Remove(filepath.Join(w.root, ".gitattributes")))
+	assert.Equal(t, len(w.begin().Users), 0)
+	w.all("agent")
+	assert.Equal(t, w.agent("show", "--format=", "--name-only", "HEAD"), "half.txt")
+}
+
 // When we are killed while git waits in the work tree, that git goes on; the next
 // command does not wait for it.
 func TestAKillWhileGitWaitsInTheWorkTree(t *testing.T) {

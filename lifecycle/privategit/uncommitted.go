@@ -83,6 +83,8 @@ type owners struct {
 	Users map[string]string `json:"users"`
 	// Runs are those that the last command has left, and what they held.
 	Runs map[string]string `json:"runs"`
+	// Unknown says that it could not be seen what the last command has left.
+	Unknown bool `json:"unknown,omitempty"`
 }
 
 func (r *Repo) ownersPath() string {
@@ -101,7 +103,7 @@ func (r *Repo) owners() owners {
 
 func (r *Repo) noteOwners(o owners) error {
 	path := r.ownersPath()
-	if len(o.Users)+len(o.Runs) == 0 {
+	if len(o.Users)+len(o.Runs) == 0 && !o.Unknown {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("noting whose the uncommitted changes are: %w", err)
 		}
@@ -130,6 +132,7 @@ func (r *Repo) protect(ctx context.Context, st *state, sh Shell, killed bool) ([
 		return nil, err
 	}
 	was, users := r.owners(), map[string]string{}
+	killed = killed || was.Unknown
 	for path, id := range u.ids {
 		_, before := was.Users[path]
 		if left, is := was.Runs[path]; is && left == id && id != "?" || killed && !before && !strings.HasSuffix(path, "/") {
@@ -137,7 +140,7 @@ func (r *Repo) protect(ctx context.Context, st *state, sh Shell, killed bool) ([
 		}
 		users[path] = id
 	}
-	if err := r.noteOwners(owners{Users: users, Runs: was.Runs}); err != nil {
+	if err := r.noteOwners(owners{Users: users, Runs: was.Runs, Unknown: was.Unknown}); err != nil {
 		return nil, err
 	}
 	if len(users) > 0 || st.Guarded {
@@ -208,11 +211,11 @@ func (r *Repo) guard(ctx context.Context, st *state, sh Shell, users map[string]
 // the user's uncommitted files that have changed since it began, and repositories
 // that were not there.
 func (r *Repo) conclude(ctx context.Context) (changed, repositories []string, err error) {
+	was := r.owners()
 	u, err := r.uncommitted(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, errors.Join(err, r.noteOwners(owners{Users: was.Users, Runs: was.Runs, Unknown: true}))
 	}
-	was := r.owners()
 	runs := maps.Clone(u.ids)
 	for path := range u.ids {
 		_, users := was.Users[path]
