@@ -279,7 +279,9 @@ func (o Options) openLog(ctx context.Context, j *job, s *session, lo *loop.Optio
 	}
 	if j.flags.resume {
 		lo.Log, lo.Earlier, err = looplog.Resume(s.top, about, func(id string) bool {
-			own, ok := s.keeper.(tasks)
+			own, ok := s.keeper.(interface {
+				alive(ctx context.Context, agentID string) bool
+			})
 			return ok && own.alive(ctx, id)
 		})
 		if errors.Is(err, fs.ErrNotExist) || s.top == "" {
