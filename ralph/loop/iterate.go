@@ -71,7 +71,7 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	var err error
 	it.outcome, err = l.run(ctx, n)
 	l.out.freshLine()
-	err = errors.Join(err, l.restore(ctx))
+	err = errors.Join(err, l.restoreBranch(ctx))
 	l.recogniseKey(it)
 	l.recogniseLimit(it)
 	err = errors.Join(err, l.restoreAfter(ctx, it))
@@ -96,9 +96,9 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	return it.after, stop, err
 }
 
-// restore brings the worktree back onto the loop's branch. What comes after a run
+// restoreBranch brings the worktree back onto the loop's branch. What comes after a run
 // is about that branch, whatever the agent has checked out.
-func (l *loop) restore(ctx context.Context) error {
+func (l *loop) restoreBranch(ctx context.Context) error {
 	if l.Restore == nil {
 		return nil
 	}
