@@ -159,7 +159,7 @@ func TestRealClaudeGivesBackWhatItDidNotFinish(t *testing.T) {
 		w.setenv("ANTHROPIC_API_KEY", "sk-ant-e2e-gives-back")
 		flags := []string{"--agent", "claude", "--base", base}
 		w.ok(t, append(flags, "task", "create", "shop/01", "Add one")...)
-		res := w.ralph(t, append(flags, "build", "-n", "1")...).expect(t, 0)
+		res := w.ralph(t, append(flags, "build", "-n", "1")...).expect(t, 10)
 		shown := w.ok(t, append(flags, "task", "show", "shop/01")...)
 		assert.Check(t, is.Contains(shown, "Status:      open"))
 		assert.Check(t, is.Contains(shown, "Retries:     1"))

@@ -122,7 +122,8 @@ func sameFields(a, b NewTask) bool {
 
 func (r *syncRun) reopen(ctx context.Context, row syncRow) error {
 	_, err := r.tx.ExecContext(ctx, `
-		UPDATE tasks SET status = 'open', deleted_at = NULL, deleted_by = NULL, assignee = NULL, lease_expires_at = NULL
+		UPDATE tasks SET status = 'open', deleted_at = NULL, deleted_by = NULL, assignee = NULL, lease_expires_at = NULL,
+			failures = 0
 		WHERE id = ?`, row.id)
 	return err
 }

@@ -173,6 +173,8 @@ func (it *iteration) releaseReason() string {
 		return reasonIdle
 	case it.end == endOverTime, it.end == endOverCost, it.end == endOverTokens:
 		return reasonBound
+	case it.failed():
+		return reasonCrashed + ": it " + it.describe()
 	default:
 		return reasonCrashed
 	}

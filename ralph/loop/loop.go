@@ -140,7 +140,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	if l.Refused != nil {
 		l.Refused(ctx) // what was before is not this loop's
 	}
-	if err := l.restore(ctx); err != nil { // the run's own checks say more
+	if err := l.restoreBranch(ctx); err != nil { // the run's own checks say more
 		l.warnf("%s", err)
 	}
 	stop, err := l.loop(ctx)

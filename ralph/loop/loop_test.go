@@ -313,7 +313,7 @@ func TestNobodyReadsTheOutput(t *testing.T) {
 	report, err := Run(t.Context(), tr.Options)
 	assert.Equal(t, report.Stop, Failed)
 	assert.ErrorIs(t, err, syscall.EPIPE)
-	assert.Assert(t, cmp.Contains(b.calls, "release a: "+reasonCrashed))
+	assert.Assert(t, cmp.Contains(b.calls, "release a: "+reasonCrashed+": it exited with code 137"))
 }
 
 func TestAgentsInputAndErrors(t *testing.T) {
