@@ -20,7 +20,7 @@ func sysProcAttr() *syscall.SysProcAttr {
 }
 
 // RunEnv is the variable by which processes of a run are known when the ralph that
-// started it is gone: its process id and start time.
+// started it is gone: its process id, start time and PID namespace.
 const RunEnv = "RALPH_RUN"
 
 // outOfMemory makes the kernel end an agent before the ralph that watches it.
@@ -125,15 +125,22 @@ func EndLeftovers() int {
 func leftovers() []int {
 	var found []int
 	for _, pid := range processes() {
-		run := environ(pid, RunEnv)
-		if run == "" {
+		run := strings.Split(environ(pid, RunEnv), ".")
+		if len(run) != 3 || run[2] != namespace() {
 			continue
 		}
-		if of, err := strconv.Atoi(strings.Split(run, ".")[0]); err != nil || runOf(of) != run {
+		if of, err := strconv.Atoi(run[0]); err != nil || runOf(of) != strings.Join(run, ".") {
 			found = append(found, pid)
 		}
 	}
 	return found
+}
+
+// namespace identifies the processes that have their ids from the same place. Those
+// of a container inside are seen from here, but their variables name other ids.
+func namespace() string {
+	id, _ := os.Readlink("/proc/self/ns/pid") // without it all are taken for our own
+	return id
 }
 
 // runOf names a ralph, or is empty if there is no such process.
@@ -142,7 +149,7 @@ func runOf(pid int) string {
 	if len(fields) <= startField || fields[0] == "Z" {
 		return ""
 	}
-	return strconv.Itoa(pid) + "." + fields[startField]
+	return strconv.Itoa(pid) + "." + fields[startField] + "." + namespace()
 }
 
 // environ returns a variable that a process was started with. That of a zombie, or

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -96,6 +97,23 @@ func TestLeftoversOfAKilledRalphEnd(t *testing.T) {
 	assert.Assert(t, EndLeftovers() > 0)
 	assertNoneOf(t, dir)
 	assert.Assert(t, runOf(alive.cmd.Process.Pid) != "", "a process of a living ralph was ended")
+}
+
+// Agents in containers that are seen from here are not ours: the ids in their
+// variables are of another PID namespace.
+func TestAgentsOfAnotherNamespaceAreNoLeftovers(t *testing.T) {
+	for name, tc := range map[string]struct {
+		namespace string
+		want      bool
+	}{"this one": {namespace(), true}, "another": {"pid:[1]", false}} {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.Command("sleep", "600")
+			cmd.Env = append(os.Environ(), RunEnv+"=1.0."+tc.namespace)
+			assert.NilError(t, cmd.Start())
+			defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+			assert.Equal(t, slices.Contains(leftovers(), cmd.Process.Pid), tc.want)
+		})
+	}
 }
 
 func TestAgentsAreEndedFirstForLackOfMemory(t *testing.T) {
