@@ -165,3 +165,33 @@ func TestMovedProjectKeepsItsCommits(t *testing.T) {
 		assert.Equal(t, len(w.containers(t)), 0)
 	})
 }
+
+// "repair" brings a sandbox back by hand, whatever has befallen it.
+func TestRepair(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.byDefault()
+		w.configureUser(t, "[sandbox.resources]\npids = 64\n")
+		w.plan(t, task{ID: "a", Title: "Stays"})
+		name := w.sandbox(t).Name
+		labels := w.container(t).Config.Labels
+		words := strings.NewReplacer("NAME", name, "NET", labels[labelPrefix+"network"], "USER", labels[labelPrefix+"user"])
+		for _, tc := range []struct{ name, command, said string }{
+			{"nothing", "", "works"},
+			{"paused", "pause NAME", "It is paused"},
+			{"killed", "kill NAME", "It is stopped"},
+			{"no proxy", "rm -f NAME.egress", "works"},
+			{"no network", "kill NET", "it has lost its network"},
+			{"no process left", "exec -u USER NAME sh -c 'for i in $(seq 100); do sleep 600 & done'", "no process can be started in it"},
+		} {
+			if tc.command != "" {
+				run(t, w.command("sh", "-c", "exec docker "+words.Replace(tc.command))) // the last one fails
+			}
+			said := w.ralph(t, "repair").expect(t, 0).stderr
+			assert.Check(t, is.Contains(said, tc.said), tc.name)
+			assert.Check(t, is.Contains(said, "The sandbox "+name+" works"), tc.name)
+			assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"})
+			proxy := run(t, w.docker("inspect", "-f", "{{.State.Running}}", name+".egress")).expect(t, 0).stdout
+			assert.Equal(t, proxy, "true\n", tc.name)
+		}
+	})
+}

@@ -24,6 +24,7 @@ const (
 	Running    State = "running"
 	Stopped    State = "stopped"
 	Paused     State = "paused"
+	Creating   State = "being created"
 	Restarting State = "restarting"
 	Dead       State = "dead"
 	Removing   State = "removing"

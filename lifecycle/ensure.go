@@ -165,7 +165,7 @@ func (e *Ensurer) settle(ctx context.Context, spec Spec) (Sandbox, error) {
 			if err := e.Driver.Remove(ctx, sb); err != nil {
 				return Sandbox{}, err
 			}
-		case Restarting, Removing:
+		case Creating, Restarting, Removing:
 			if time.Now().After(deadline) {
 				return Sandbox{}, fmt.Errorf("the sandbox %s is still %s after %s: see %q", sb.Name, sb.State, waitSettled, manual.List)
 			}

@@ -36,6 +36,7 @@ possible is kept, and so is one that something runs in.`,
 	}
 	flags := cmd.Flags()
 	flags.BoolVarP(&opts.All, "all", "a", false, "Remove all sandboxes of the repository, and their caches")
+	flags.BoolVar(&opts.DiscardCommits, "discard-commits", false, "Discard commits that cannot be fetched")
 	flags.BoolVarP(&opts.Force, "force", "f", false, "Do not ask")
 	flags.BoolVar(&opts.DryRun, "dry-run", false, "Only print what would be removed")
 	return cmd

@@ -58,6 +58,7 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 		newListCommand(d),
 		hiddenAs(newListCommand(d), "list-containers"),
 		newStopCommand(d),
+		newRepairCommand(d),
 		newCleanCommand(d),
 		hiddenAs(newCleanCommand(d), "reset"),
 		newLogsCommand(d),

@@ -19,7 +19,6 @@ import (
 	"github.com/moby/moby/client"
 	"github.com/moby/sys/atomicwriter"
 
-	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/ralph/caches"
 )
@@ -54,8 +53,7 @@ func (d *Driver) makeCache(ctx context.Context, spec lifecycle.Spec, l map[strin
 	}
 	// One that is there already is not changed by that.
 	if has := res.Volume.Labels; has[labelCreatedBy] != createdBy || has[labelRoot] != spec.Cache {
-		return nil, nil, hint.Wrap(fmt.Errorf("the volume %s is not the cache of %s: another program or repository made it", name, spec.Cache),
-			"if nothing needs it, run %q", "docker volume rm "+name)
+		return nil, nil, &lifecycle.ForeignError{Name: name, What: "a volume"}
 	}
 	l[labelCache] = name
 	note := d.cacheNote(name, res.Volume.CreatedAt, l[labelUser])

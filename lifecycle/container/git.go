@@ -192,3 +192,12 @@ func (d *Driver) removeGit(ctx context.Context, sb lifecycle.Sandbox) error {
 	}
 	return privategit.Forget(d.StateDir, sb.Name)
 }
+
+// RemoveGit removes the volume with a sandbox's git directory, and all commits that
+// are only there.
+func (d *Driver) RemoveGit(ctx context.Context, sandbox string) error {
+	if err := d.RemoveVolume(ctx, gitVolume(sandbox)); err != nil {
+		return err
+	}
+	return privategit.Forget(d.StateDir, sandbox)
+}

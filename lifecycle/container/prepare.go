@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -101,6 +102,14 @@ func (d *Driver) writeMarker(sb lifecycle.Sandbox, p payload.Payload, raised wal
 	}
 	if err := atomicwriter.WriteFile(path, b, 0o600); err != nil {
 		return fmt.Errorf("noting that %s is prepared: %w", sb.Name, err)
+	}
+	return nil
+}
+
+// Unprepare has a sandbox prepared again before it is used next.
+func (d *Driver) Unprepare(sb lifecycle.Sandbox) error {
+	if err := os.Remove(d.markerPath(sb.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("forgetting that %s is prepared: %w", sb.Name, err)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
@@ -24,7 +25,7 @@ import (
 func (d *Driver) fitUser(ctx context.Context, sb lifecycle.Sandbox, helper string) error {
 	uid, gid, ok := strings.Cut(sb.User, ":")
 	if !ok {
-		return fmt.Errorf("it does not say which user it is for: remove it with \"docker rm -fv %s\"", sb.Name)
+		return hint.Wrap(errors.New("it does not say which user it is for"), "run the command again with --recreate")
 	}
 	res, err := d.API.ContainerInspect(ctx, sb.ID, client.ContainerInspectOptions{})
 	if err != nil {

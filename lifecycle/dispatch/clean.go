@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
@@ -19,6 +21,8 @@ type SandboxClean struct {
 	All bool
 	// Force asks nobody.
 	Force bool
+	// DiscardCommits removes sandboxes whose commits cannot be fetched, too.
+	DiscardCommits bool
 	// DryRun removes nothing.
 	DryRun bool
 }
@@ -185,7 +189,7 @@ func (c *cleaning) foresee(ctx context.Context) error {
 func (c *cleaning) remove(ctx context.Context) (removed []string, err error) {
 	var errs []error
 	for _, l := range c.mine {
-		if err := c.host.removeBox(ctx, l); err != nil {
+		if err := c.host.removeBox(ctx, l, c.DiscardCommits); err != nil {
 			errs = append(errs, err)
 			continue
 		}
@@ -224,8 +228,13 @@ func (h Host) quiet(ctx context.Context, l located) error {
 	return nil
 }
 
-// removeBox removes a sandbox, if nothing is lost by that.
-func (h Host) removeBox(ctx context.Context, l located) error {
+// discardHint is how commits are given up that only a sandbox has.
+func discardHint(which string) string {
+	return fmt.Sprintf("discard them with %q", "docker ralph clean --discard-commits "+which)
+}
+
+// removeBox removes a sandbox. Without discard, it is kept if commits would be lost.
+func (h Host) removeBox(ctx context.Context, l located, discard bool) error {
 	leave, err := h.exclude(ctx, l.sb, 0)
 	if err != nil {
 		return err
@@ -238,11 +247,19 @@ func (h Host) removeBox(ctx context.Context, l located) error {
 		return err
 	}
 	if err := h.fetch(ctx, l); err != nil {
-		return fmt.Errorf("the sandbox %s was kept, as it may have the only copy of its commits: %w. If you do not need them, remove it with %q and \"docker volume rm ralph-git-%s\"",
-			l.sb.Name, err, l.at.driver.Manual(l.sb.Name).Remove, l.sb.Name)
+		if !discard {
+			err = fmt.Errorf("the sandbox %s was kept, as it may have the only copy of its commits: %w", l.sb.Name, err)
+			return hint.Wrap(err, "%s", discardHint(l.sb.Name))
+		}
+		h.report(fmt.Sprintf("Warning: discarded commits of the sandbox %s that were not fetched: %v", l.sb.Name, err))
 	}
 	if err := l.at.driver.Remove(ctx, l.sb); err != nil {
 		return err
+	}
+	if discard && l.at.kind == config.DriverContainer && l.sb.Private {
+		if err := h.containerDriver(l.at.api).RemoveGit(ctx, l.sb.Name); err != nil {
+			return err
+		}
 	}
 	_ = os.RemoveAll(h.noteDir(l.sb.Name)) // what they tell of is over
 	h.report(fmt.Sprintf("Removed the sandbox %s (%s)", l.sb.Name, whose(l.sb)))

@@ -46,7 +46,7 @@ func TestRemovingASandbox(t *testing.T) {
 				assert.NilError(t, err)
 				defer leave()
 			}
-			err := h.removeBox(t.Context(), located{tc.sb, place{kind: "container", driver: d}})
+			err := h.removeBox(t.Context(), located{tc.sb, place{kind: "container", driver: d}}, false)
 			if tc.want != "" {
 				assert.ErrorContains(t, err, tc.want)
 				assert.Equal(t, d.removed, 0)

@@ -59,8 +59,8 @@ func (c *cleaning) findLeftovers(ctx context.Context) error {
 		if slices.Contains(boxNames(c.mine), v.Sandbox) {
 			continue // it goes with its sandbox
 		}
-		if !privategit.Saved(c.host.StateDir, v.Sandbox) {
-			c.host.report(fmt.Sprintf("Warning: the volume %s is kept, as it may have the only copy of commits: the next sandbox of its branch has it again. If you do not need them, remove it with \"docker volume rm %s\"", v.Name, v.Name))
+		if !c.DiscardCommits && !privategit.Saved(c.host.StateDir, v.Sandbox) {
+			c.host.report(fmt.Sprintf("Warning: the volume %s is kept, as it may have the only copy of commits: the next sandbox of its branch has it again\nHint: %s", v.Name, discardHint("--all")))
 			continue
 		}
 		c.extra.volumes = append(c.extra.volumes, leftVolume{v.Name, v.Sandbox})

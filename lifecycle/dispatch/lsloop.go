@@ -45,6 +45,9 @@ const askLimit = 10 * time.Second
 func (h Host) loopOf(ctx context.Context, l located) (*LoopStatus, error) {
 	logs := loopsOf(l.sb)
 	unfinished := slices.ContainsFunc(logs, func(s looplog.Seen) bool { return s.Ended.IsZero() })
+	if l.sb.State == lifecycle.Paused && len(logs) > 0 && logs[0].Ended.IsZero() { // it cannot be asked
+		return runningLoop([]lifecycle.Dispatch{{ID: logs[0].Dispatch, Command: []string{guest.Program, logs[0].Mode}, Since: logs[0].Started}}, logs), nil
+	}
 	if l.sb.State != lifecycle.Running || !unfinished && !h.hasNotes(l.sb.Name) {
 		return h.lastLoop(l.sb, logs), nil
 	}

@@ -115,8 +115,8 @@ func (h Host) reportOrphans(ctx context.Context, driver lifecycle.Driver, sb lif
 			_ = os.Remove(filepath.Join(h.noteDir(sb.Name), n.ID))
 			continue
 		}
-		h.report(fmt.Sprintf("Warning: %q still runs in the sandbox %s without a terminal, since %s.%s Stop it, and all else there, with %q",
-			strings.Join(n.Command, " "), sb.Name, sinceWhen(n.Since), n.takeBack(), driver.Manual(sb.Name).Stop))
+		h.report(fmt.Sprintf("Warning: %q still runs in the sandbox %s without a terminal, since %s.%s Stop it with \"docker ralph stop %s\"",
+			strings.Join(n.Command, " "), sb.Name, sinceWhen(n.Since), n.takeBack(), sb.Name))
 	}
 	return nil
 }

@@ -75,8 +75,9 @@ func (h Host) sweepSandbox(ctx context.Context, d *container.Driver, sb lifecycl
 		}
 	}
 	if sb.Private && (sb.MainRoot == "" || gone(filepath.Join(sb.MainRoot, ".git")) || !privategit.Saved(h.StateDir, sb.Name)) {
-		h.report(fmt.Sprintf("Warning: the work tree of the sandbox %s, %s, is gone. The sandbox is kept, as it may have the only copy of its commits. "+
-			"If you do not need them, remove it with %q and \"docker volume rm ralph-git-%s\"", sb.Name, sb.Root, d.Manual(sb.Name).Remove, sb.Name))
+		if at, err := h.home(ctx); err == nil && at.has(sb) { // other repositories have nothing to do with it
+			h.report(fmt.Sprintf("Warning: the worktree of the sandbox %s, %s, is gone: kept, as it may have the only copy of its commits\nHint: %s", sb.Name, sb.Root, discardHint(sb.Name)))
+		}
 		return nil
 	}
 	if err := d.Remove(ctx, sb); err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/privategit"
 	"github.com/docker-ralph/docker-ralph/scope"
@@ -114,7 +115,7 @@ func (h Host) save(at place, wt scope.Worktree) func(context.Context, lifecycle.
 		}
 		lost := fmt.Errorf("the sandbox %s cannot be removed without losing work in its own clone of the repository", sb.Name)
 		if err := collect(ctx, wt, sb); err != nil {
-			return fmt.Errorf("%w: %w. Remove it yourself with %q", lost, err, driver.Manual(sb.Name).Remove)
+			return hint.Wrap(fmt.Errorf("%w: %w", lost, err), "%s", discardHint(sb.Name))
 		}
 		var out bytes.Buffer
 		code, err := driver.Exec(ctx, sb, lifecycle.Process{
@@ -126,7 +127,7 @@ func (h Host) save(at place, wt scope.Worktree) func(context.Context, lifecycle.
 		case err != nil:
 			return fmt.Errorf("%w: %w", lost, err)
 		case code != 0 || strings.TrimSpace(out.String()) != "":
-			return fmt.Errorf("%w: there are changes that are not committed. Have them committed, or remove it yourself with %q", lost, driver.Manual(sb.Name).Remove)
+			return hint.Wrap(fmt.Errorf("%w: there are changes that are not committed", lost), "%s", discardHint(sb.Name))
 		}
 		h.report("The sandbox's commits are at " + collected(sb.Name))
 		return nil

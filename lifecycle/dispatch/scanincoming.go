@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/privategit"
 )
@@ -96,10 +97,10 @@ func isHeld(err error) bool {
 }
 
 // explainHeld adds what to do about commits that were held back.
-func explainHeld(driver lifecycle.Driver, sb lifecycle.Sandbox, err error) error {
+func explainHeld(_ lifecycle.Driver, sb lifecycle.Sandbox, err error) error {
 	if !isHeld(err) {
 		return err
 	}
-	return fmt.Errorf("%w. They are in the sandbox only. To take them as they are: docker ralph --cred-scan=warn task list. To give them up: %s, then docker volume rm ralph-git-%s; your files are not touched by that",
-		err, driver.Manual(sb.Name).Remove, sb.Name)
+	err = hint.Wrap(err, "%s", discardHint(sb.Name))
+	return hint.Wrap(err, "they are in the sandbox only: take them as they are with %q", "docker ralph --cred-scan=warn task list")
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/printable"
 	"github.com/docker-ralph/docker-ralph/ralph/guest"
@@ -57,7 +58,7 @@ func (h Host) stop(ctx context.Context, l located, now bool) error {
 		h.report(fmt.Sprintf("Nothing runs in %s: it is stopped", l.sb.Name))
 		return nil
 	default:
-		return fmt.Errorf("the sandbox %s is %s, so it was left alone: see %q", l.sb.Name, l.sb.State, l.at.driver.Manual(l.sb.Name).List)
+		return hint.Wrap(fmt.Errorf("the sandbox %s is %s", l.sb.Name, l.sb.State), "repair it with %q", "docker ralph repair "+l.sb.Name)
 	}
 	running, err := h.whatRuns(ctx, l, now)
 	if err != nil {

@@ -23,6 +23,7 @@ type tending struct {
 	spec    lifecycle.Spec
 	ensurer *lifecycle.Ensurer
 	loss    *recovery
+	run     string // [lifecycle.Sandbox.Run] for which the proxy has the command's keys
 	paused  bool   // when it was looked at before
 	failed  string // what could not be repaired, and was reported
 }
@@ -71,8 +72,18 @@ func (t *tending) look(ctx context.Context) {
 	switch {
 	case t.paused && before:
 		err = t.repair(ctx, sb)
-	case sb.State != lifecycle.Running || t.driver.Ready(sb, t.spec):
+	case sb.State != lifecycle.Running:
 		return
+	case t.driver.Ready(sb, t.spec):
+		if t.run == "" {
+			t.run = sb.Run
+		}
+		if t.run == sb.Run {
+			return
+		}
+		if err = t.handOver(ctx, sb); err == nil { // another command has replaced the proxy
+			t.run = sb.Run
+		}
 	case t.driver.Stranded(sb):
 		// What runs in it has no network any more, and gets none before it is started again.
 		t.loss.blame("has lost its network")
@@ -101,6 +112,7 @@ func (t *tending) repair(ctx context.Context, sb lifecycle.Sandbox) error {
 	if err := t.handOver(ctx, sb); err != nil {
 		return err
 	}
+	t.run = "" // it is looked up the next time
 	if sb.State == lifecycle.Running {
 		t.host.report(fmt.Sprintf("Warning: the network of the sandbox %s was interrupted: restored it", sb.Name))
 	}

@@ -361,7 +361,7 @@ func (r *removal) removeSandbox(ctx context.Context, box located) error {
 	r.host.report("Removed the sandbox " + box.sb.Name)
 	if !saved {
 		volume := "ralph-git-" + box.sb.Name
-		r.host.report(fmt.Sprintf("Warning: the volume %s stays, as it may have the only copy of commits. If you do not need them, remove it with \"docker volume rm %s\"", volume, volume))
+		r.host.report(fmt.Sprintf("Warning: the volume %s stays, as it may have the only copy of commits\nHint: %s", volume, discardHint("--all")))
 		return nil
 	}
 	return r.repo.Forget(ctx, collected(box.sb.Name), r.stray)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/moby/term"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/ralph/guest"
 )
@@ -129,7 +130,7 @@ func (d *Driver) run(ctx context.Context, sb lifecycle.Sandbox, cmd *exec.Cmd, p
 		case err := <-undelivered:
 			// Nothing inside will end the client, so we do.
 			endClient(cmd, ended)
-			return 0, fmt.Errorf("the signal could not be passed on to the sandbox %s (%w): the connection was closed, and what runs there, if anything, goes on. Stop it with %q", sb.Name, err, d.Manual(sb.Name).Stop)
+			return 0, stopHint(fmt.Errorf("the signal could not be passed on to the sandbox %s (%w): the connection was closed, and what runs there, if anything, goes on", sb.Name, err), sb.Name)
 		case err := <-ended:
 			if ctx.Err() != nil {
 				return 0, ctx.Err()
@@ -223,8 +224,12 @@ func (d *Driver) outcome(ctx context.Context, sb lifecycle.Sandbox, rec record, 
 	case state == guest.StateRunning && p.Terminal != nil && (code >= 0 || isLost(p)):
 		return 0, lifecycle.ErrDetached
 	case state == guest.StateRunning:
-		return 0, fmt.Errorf("the connection to the sandbox %s was lost, but %s still runs there. Stop it with %q", sb.Name, p.Args[0], d.Manual(sb.Name).Stop)
+		return 0, stopHint(fmt.Errorf("the connection to the sandbox %s was lost, but %s still runs there", sb.Name, p.Args[0]), sb.Name)
 	default:
 		return 0, fmt.Errorf("%s did not run %s in the sandbox %s (exit code %d): see what it said above", d.Name(), p.Args[0], sb.Name, code)
 	}
+}
+
+func stopHint(err error, name string) error {
+	return hint.Wrap(err, "stop it with %q", "docker ralph stop --now "+name)
 }

@@ -27,7 +27,9 @@ func (e Entry) State() lifecycle.State {
 		return lifecycle.Running
 	case "stopped":
 		return lifecycle.Stopped
-	case "creating", "starting", "stopping":
+	case "creating":
+		return lifecycle.Creating
+	case "starting", "stopping":
 		return lifecycle.Restarting
 	case "removing":
 		return lifecycle.Removing
