@@ -22,14 +22,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/double"
 )
 
-// stopBy is the command that a user stops a microVM with.
-func (w *world) stopBy(sb sandbox) string {
-	if w.driver == config.DriverDockerSandbox {
-		return "docker sandbox stop " + sb.Name
-	}
-	return "sbx stop " + sb.Name
-}
-
 // tickingTask waits for the file "go", and writes down every moment when it
 // does.
 func tickingTask() task {
@@ -58,7 +50,7 @@ func TestALoopWhoseClientWasKilledGoesOnAndIsNamed(t *testing.T) {
 
 		w.ticksAfter(t, time.Now().Add(2*idle))
 		res := w.ralph(t, "task", "list").expect(t, 0)
-		assert.Check(t, is.Regexp(`^Warning: "ralph build" still runs in the sandbox `+sb.Name+` without a terminal, since [0-9]{2}:[0-9]{2} \(.* ago\)\. Follow it with "docker ralph logs -f", or take it back with "docker ralph attach"\. Stop it, and all else there, with "`+w.stopBy(sb)+`"\n$`, res.stderr))
+		assert.Check(t, is.Regexp(`^Warning: "ralph build" still runs in the sandbox `+sb.Name+` without a terminal, since [0-9]{2}:[0-9]{2} \(.* ago\)\. Follow it with "docker ralph logs -f", or take it back with "docker ralph attach"\. Stop it with "docker ralph stop `+sb.Name+`"\n$`, res.stderr))
 		assert.Equal(t, w.sandbox(t).ID, sb.ID)
 
 		w.write(t, filepath.Join(w.repo, "go"), "")

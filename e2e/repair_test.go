@@ -140,29 +140,50 @@ func TestSecondCloneHasItsOwnSandbox(t *testing.T) {
 	})
 }
 
+// moveWithCommit has an agent commit something that nobody fetches, and moves the
+// project folder.
+func (w *world) moveWithCommit(t *testing.T) {
+	t.Helper()
+	w.setenv("RALPH_GIT", "private")
+	w.plan(t, task{ID: "a", Title: "Commit and wait", Steps: []string{"echo a >a.txt; git add a.txt; git commit -qm inside; touch .ralph/at; sleep 600"}})
+	build := start(t, w.docker("ralph", "build"))
+	appears(t, filepath.Join(w.repo, ".ralph", "at"))
+	build.signalGroup(syscall.SIGKILL)
+	build.wait(t)
+	run(t, w.docker("stop", "-t", "0", w.sandbox(t).Name)).expect(t, 0)
+	was := w.repo
+	w.repo += "-moved"
+	assert.NilError(t, os.Rename(was, w.repo))
+	assert.Check(t, is.Contains(w.ok(t, "ls"), was))
+}
+
 // The sandbox of a project that was moved is adopted, with the commits that
 // nobody has fetched.
 func TestMovedProjectKeepsItsCommits(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.setenv("RALPH_GIT", "private")
-		w.plan(t, task{ID: "a", Title: "Commit and wait", Steps: []string{"echo a >a.txt; git add a.txt; git commit -qm inside; touch .ralph/at; sleep 600"}})
-		build := start(t, w.docker("ralph", "build"))
-		appears(t, filepath.Join(w.repo, ".ralph", "at"))
-		build.signalGroup(syscall.SIGKILL)
-		build.wait(t)
-		run(t, w.docker("stop", "-t", "0", w.sandbox(t).Name)).expect(t, 0)
-		was := w.repo
-		w.repo += "-moved"
-		assert.NilError(t, os.Rename(was, w.repo))
-
-		assert.Check(t, is.Contains(w.ok(t, "ls"), was))
+		w.moveWithCommit(t)
 		res := w.ralph(t, "task", "list")
 		assert.Check(t, res.code != 0 && strings.Contains(res.stderr, "--recreate"), res.stderr)
-		w.ok(t, "--recreate", "task", "list")
-		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "inside")
+		res = w.ralph(t, "--recreate", "task", "list").expect(t, 0)
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "inside", res.stderr)
 		assert.Check(t, is.Contains(w.ok(t, "ls"), w.repo))
 		w.ok(t, "clean", "--force")
 		assert.Equal(t, len(w.containers(t)), 0)
+	})
+}
+
+// Commits that cannot be fetched are discarded only if that is asked for.
+func TestCleanDiscardsCommitsOnlyWhenAsked(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.moveWithCommit(t)
+		res := w.ralph(t, "clean", "--force").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "docker ralph clean --discard-commits "))
+		assert.Equal(t, len(w.containers(t)), 1)
+		w.ok(t, "clean", "--force", "--discard-commits")
+		assert.Equal(t, len(w.containers(t)), 0)
+		for _, v := range w.volumes(t) {
+			assert.Check(t, !strings.HasPrefix(v, "ralph-git-"), v)
+		}
 	})
 }
 

@@ -142,7 +142,7 @@ func TestEnsure(t *testing.T) {
 		{name: "another scope of the same name", driver: memory{sb: found(other, Running), ready: true}, recreate: true, history: "lookup", err: `belongs to a/b, branch "MAIN"`},
 		{name: "another work tree", driver: memory{sb: found(elsewhere, Running), ready: true}, history: "lookup lookup", err: "belongs to a/b, branch \"main\", in /elsewhere"},
 		{name: "a moved work tree, in a script", driver: memory{sb: found(elsewhere, Stopped), ready: true}, moved: "/elsewhere", history: "lookup lookup", err: "(the worktree /elsewhere, which is gone, instead of /src"},
-		{name: "a moved work tree, yes", driver: memory{sb: found(elsewhere, Stopped), ready: true}, moved: "/elsewhere", confirm: yes, history: "lookup lookup remove image create start prepare"},
+		{name: "a moved work tree, yes", driver: memory{sb: found(elsewhere, Stopped), ready: true}, moved: "/elsewhere", confirm: yes, history: "lookup lookup image remove create start prepare"},
 		{name: "changed, in a script", driver: memory{sb: found(changed, Running), ready: true}, history: "lookup lookup busy", err: "(image image:1 instead of image:0): run the command with --recreate"},
 		{name: "changed, yes", driver: memory{sb: found(changed, Running), ready: true}, confirm: yes, history: "lookup lookup busy image remove create start prepare"},
 		{name: "changed, no", driver: memory{sb: found(changed, Running), ready: true}, confirm: no, history: "lookup lookup busy", err: "was left as it is"},

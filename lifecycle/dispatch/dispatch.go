@@ -134,6 +134,9 @@ func (h Host) attempt(ctx context.Context, r *recovery, at place, spec lifecycle
 	if err != nil {
 		return 0, lifecycle.Sandbox{}, err
 	}
+	if err := relocate(ctx, at, sb, spec); err != nil {
+		return 0, sb, err
+	}
 	r.began = time.Now()
 	h.nameOrphans(ctx, at.driver, sb)
 	if err := restrict(ctx, at, sb, spec, opts.Command); err != nil {

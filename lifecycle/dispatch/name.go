@@ -59,3 +59,17 @@ func (h Host) madeFor(kind string, spec lifecycle.Spec) bool {
 func (h Host) moved(sb lifecycle.Sandbox, wt scope.Worktree) bool {
 	return sb.Scope == wt.Scope && sb.Root != wt.Root && gone(sb.Root) && h.kept(sb.Name) != ""
 }
+
+// relocate has the git directory of an adopted sandbox find the user's objects where
+// the repository was moved to.
+func relocate(ctx context.Context, at place, sb lifecycle.Sandbox, spec lifecycle.Spec) error {
+	if at.moved == "" || spec.Git == nil {
+		return nil
+	}
+	own, err := spec.Git(ctx)
+	if err != nil {
+		return err
+	}
+	const script = `printf '%s\n' "$1" >"$(git rev-parse --git-path objects/info/alternates)"`
+	return shell(at.driver, sb)(ctx, script, []string{own.Borrowed[0].Target}, nil, nil)
+}

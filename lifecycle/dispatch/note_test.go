@@ -60,7 +60,7 @@ func TestOrphansAreNamed(t *testing.T) {
 	assert.Equal(t, d.asked, 1)
 	assert.Equal(t, bytes.Count(stderr.Bytes(), []byte("\n")), 2)
 	assert.Assert(t, is.Contains(stderr.String(), `Warning: "ralph build -n 3" still runs in the sandbox ralph-a without a terminal, since `))
-	assert.Assert(t, is.Contains(stderr.String(), `Stop it, and all else there, with "stop ralph-a"`))
+	assert.Assert(t, is.Contains(stderr.String(), `Stop it with "docker ralph stop ralph-a"`))
 	left, err := h.leftNotes(sb.Name)
 	assert.NilError(t, err)
 	assert.Equal(t, len(left), 2, "what is over is forgotten")

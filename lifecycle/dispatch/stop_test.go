@@ -66,7 +66,7 @@ func TestStop(t *testing.T) {
 		{name: "something else, now", command: shell, state: lifecycle.Running, now: true, told: []string{"ralph", "_signal", "TERM", "x"}, stopped: true},
 		{name: "nothing", state: lifecycle.Running, stopped: true, says: "Nothing runs in ralph-a"},
 		{name: "stopped", state: lifecycle.Stopped, says: "it is stopped"},
-		{name: "paused", state: lifecycle.Paused, err: `is paused, so it was left alone: see "list"`},
+		{name: "paused", state: lifecycle.Paused, err: `the sandbox ralph-a is paused`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var stderr bytes.Buffer

@@ -37,7 +37,7 @@ func TestParseListing(t *testing.T) {
 		{name: "a notice behind", output: full + notice, names: "demo:running other:stopped"},
 		{name: "both, CRLF", output: strings.ReplaceAll(starts+full+notice, "\n", "\r\n"), names: "demo:running other:stopped"},
 		{name: "a bare list", output: `[{"name":"a","status":"running"}]`, names: "a:running"},
-		{name: "few fields", output: `{"sandboxes":[{"name":"a","status":"creating"},{"name":"b","status":"removing"},{"name":"c"},{"name":"d","status":"paused"}]}`, names: "a:restarting b:removing c:unknown d:unknown"},
+		{name: "few fields", output: `{"sandboxes":[{"name":"a","status":"creating"},{"name":"b","status":"removing"},{"name":"c"},{"name":"d","status":"paused"}]}`, names: "a:being created b:removing c:unknown d:unknown"},
 		{name: "the other's list", output: plugin, err: `has no "sandboxes"`},
 		{name: "an error in JSON", output: `{"error":"backend unavailable"}`, err: `has no "sandboxes"`},
 		{name: "nothing", output: "", err: "there is no JSON"},
