@@ -5,6 +5,8 @@ import (
 
 	"github.com/docker/cli/cli"
 	"github.com/spf13/pflag"
+
+	"github.com/docker-ralph/docker-ralph/pattern"
 )
 
 // flagExitCode is what docker's own commands exit with after a wrong flag.
@@ -14,16 +16,25 @@ const flagExitCode = 125
 // code and hint as one that stands after it. Cobra does not ask the function
 // that docker installs for that when it looks for the command.
 func FlagError(err error) error {
+	if status, done := errors.AsType[cli.StatusError](err); done {
+		status.Status = plainly(status.Status)
+		return status
+	}
 	_, unknown := errors.AsType[*pflag.NotExistError](err)
 	_, missing := errors.AsType[*pflag.ValueRequiredError](err)
 	_, invalid := errors.AsType[*pflag.InvalidValueError](err)
 	_, syntax := errors.AsType[*pflag.InvalidSyntaxError](err)
-	if _, done := errors.AsType[cli.StatusError](err); done || !unknown && !missing && !invalid && !syntax {
+	if !unknown && !missing && !invalid && !syntax {
 		return err
 	}
 	return cli.StatusError{
 		StatusCode: flagExitCode,
-		Status:     err.Error() + "\n\nRun 'docker ralph --help' for more information",
+		Status:     plainly(err.Error()) + "\n\nRun 'docker ralph --help' for more information",
 		Cause:      err,
 	}
 }
+
+// parsing is what Go's functions for numbers begin their errors with.
+var parsing = pattern.New(`strconv\.Parse[A-Za-z]+: parsing "(?:[^"\\]|\\.)*": `)
+
+func plainly(message string) string { return parsing().ReplaceAllLiteralString(message, "") }
