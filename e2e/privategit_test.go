@@ -277,6 +277,7 @@ func TestRepositoriesWithoutAPrivateGitDirectory(t *testing.T) {
 		for _, command := range []string{"build", "task"} {
 			res := w.ralph(t, command, "list").expect(t, 1)
 			assert.Assert(t, is.Contains(res.stderr, `Error: this repository has submodules ("sub")`))
+			assert.Check(t, !strings.Contains(res.stderr, "Creating the sandbox"), "it was refused too late")
 		}
 		assert.Equal(t, len(w.containers(t)), 0, "nothing was made")
 	})

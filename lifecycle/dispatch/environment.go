@@ -30,6 +30,7 @@ func (h Host) environment(ctx context.Context, wt scope.Worktree, cfg config.Eff
 	if name, _ := h.LookupEnv("RALPH_SCOPE_BRANCH"); name == "" { // or else the scope's is another one
 		env = append(env, guest.BranchEnv+"="+wt.Scope.Branch)
 	}
+	h.warnUnset(cfg)
 	if command == taskCommand {
 		env = append(env, credential.Collect(cfg.Env.Pass, h.LookupEnv)...)
 	} else {
@@ -47,6 +48,16 @@ func (h Host) environment(ctx context.Context, wt scope.Worktree, cfg config.Eff
 // the agent can check out another branch, and change the remotes.
 func scopeEnv(s scope.Scope) []string {
 	return []string{"RALPH_SCOPE_REPO=" + s.Repo, "RALPH_SCOPE_BRANCH=" + s.Branch}
+}
+
+// warnUnset names the variables that were asked for by a flag and are not set. A
+// configuration lists what may be set.
+func (h Host) warnUnset(cfg config.Effective) {
+	for _, name := range cfg.Env.Pass {
+		if _, set := h.LookupEnv(name); !set && cfg.Origins["env.pass."+name].Kind == config.FromFlag {
+			h.report(fmt.Sprintf("Warning: --env %s: the variable is not set", name))
+		}
+	}
 }
 
 // Commits need a name. When git has none, this one says what it is.
