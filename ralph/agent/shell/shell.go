@@ -135,8 +135,8 @@ func (a *Agent) keepLease(ctx context.Context, slug string) (stop func()) {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				// A missed renewal is made good by the next one; a task that was
-				// taken over may still be finished.
+				// A missed renewal is made good by the next one. Whether the task was
+				// taken over is seen when it is finished.
 				_ = a.Backlog.Renew(ctx, slug, a.ID, a.Lease)
 			}
 		}
