@@ -43,7 +43,7 @@ func TestLoopOutlivesMisfortunes(t *testing.T) {
 			tasks = append(tasks, task{ID: id, Title: m.name, Priority: i, Steps: []string{
 				"touch .ralph/at-" + id + "; until test -e .ralph/go-" + id + "; do sleep 0.1; done",
 				// 403 is the proxy's word: it is there, and has its policy.
-				"for i in 1 2 3 4 5 6 7 8 9; do git ls-remote https://nowhere.example/ 2>&1 | grep 403 && break; done",
+				"for i in 1 2 3 4 5 6 7 8 9; do timeout 5 git ls-remote https://nowhere.example/ 2>&1 | grep 403 && break; done",
 				"echo " + id + " >" + id + ".txt && git add " + id + ".txt && git commit -qm 'Add " + id + "'",
 			}})
 		}
@@ -53,7 +53,12 @@ func TestLoopOutlivesMisfortunes(t *testing.T) {
 		words := strings.NewReplacer("NAME", name, "NET", labels[labelPrefix+"network"], "USER", labels[labelPrefix+"user"])
 		build := start(t, w.docker("ralph", "build"))
 		for i, m := range misfortunes {
-			appears(t, file("at-"+tasks[i].ID))
+			eventually(t, func() error {
+				if _, err := os.Stat(file("at-" + tasks[i].ID)); err != nil {
+					return fmt.Errorf("%w: %s", err, build.stderr.String())
+				}
+				return nil
+			})
 			before := strings.Count(build.stderr.String(), m.said)
 			run(t, w.command("sh", "-c", "exec docker "+words.Replace(m.command))) // "kill -1" kills its own shell, too
 			eventually(t, func() error {
