@@ -37,9 +37,8 @@ type scenario struct {
 	// code is the exit code of the loop. One that did not end well is followed by
 	// another, which does.
 	code int
-	// discard removes what the failed run has left uncommitted: once its loop has
-	// ended, it counts as the user's and is not committed.
-	discard bool
+	// carried says that what the failed run has left is committed with the next task.
+	carried bool
 	// both is for what depends on the engine.
 	both bool
 }
@@ -58,6 +57,7 @@ var scenarios = []scenario{
 	{name: "link-as-database", step: "rm -f .ralph/tasks.db*; ln -s /dev/full .ralph/tasks.db", reason: "backlog"},
 	{name: "fifo-as-database", step: "rm -f .ralph/tasks.db*; mkfifo .ralph/tasks.db", reason: "backlog"},
 	{name: "file-as-ralph", step: "rm -rf .ralph; echo >.ralph", reason: "backlog"},
+	{name: "no-permissions", step: "chmod 0 .ralph/tasks.db", reason: "backlog"},
 	{name: "older-database", step: "cp .ralph/tasks.db /tmp/copy; ralph task create old/more x >/dev/null; ralph task delete --all --confirm; cp /tmp/copy .ralph/tasks.db", reason: "backlog"},
 	{name: "delete-all", step: "ralph task delete --all --confirm", reason: "deleted"},
 
@@ -66,9 +66,11 @@ var scenarios = []scenario{
 	{name: "commits-elsewhere", step: "git checkout -q -b elsewhere && echo x >elsewhere.txt && git add elsewhere.txt && git commit -qm elsewhere", elsewhere: true},
 	{name: "detached-head", step: "git checkout -q --detach", elsewhere: true},
 	{name: "branch-deleted", step: "git checkout -q --detach; git branch -D main", elsewhere: true},
-	{name: "rm-git", outside: breaksGit("rm -rf .git"), reason: "git", code: 1, discard: true},
-	{name: "no-git-head", outside: breaksGit("rm -f .git/HEAD"), reason: "git", code: 1, discard: true},
-	{name: "no-objects", outside: breaksGit("rm -rf .git/objects"), reason: "git", code: 1, discard: true},
+	{name: "rm-git", outside: breaksGit("rm -rf .git"), reason: "git", carried: true},
+	{name: "no-git-head", outside: breaksGit("rm -f .git/HEAD"), reason: "git", carried: true},
+	{name: "no-objects", outside: breaksGit("rm -rf .git/objects"), reason: "git", carried: true},
+	{name: "broken-index", step: "echo garbage >.git/index", reason: "git", carried: true},
+	{name: "index-lock", step: "touch .git/index.lock", reason: "git", carried: true},
 	{name: "merge-under-way", step: "git rev-parse HEAD >.git/MERGE_HEAD"},
 
 	// Tasks.
@@ -204,9 +206,6 @@ func (w *world) runScenario(t *testing.T, row scenario) {
 			assert.Check(t, is.Equal(w.statuses(t)[row.name+"/bad"], "blocked"))
 			w.ok(t, "task", "update", row.name+"/bad", "--status", "open")
 		}
-		if row.discard {
-			w.git(t, "clean", "-fdq")
-		}
 		w.ralph(t, "build").expect(t, 0)
 	}
 	m.holds(t)
@@ -282,6 +281,10 @@ func (m *incident) holds(t *testing.T) {
 		branch := "main"
 		if row.elsewhere && name == "bad" {
 			branch = "--all"
+		}
+		if row.carried && name == "bad" {
+			m.git(t, "cat-file", "-e", "main:"+strings.ReplaceAll(id, "/", "-")+".txt")
+			continue
 		}
 		assert.Check(t, is.Equal(strings.Count("\n"+m.git(t, "log", "--format=%s", branch)+"\n", "\nAdd "+id+"\n"), 1), "commits of %s", id)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/hostconfig"
+	"github.com/docker-ralph/docker-ralph/ralph/guest"
 	"github.com/docker-ralph/docker-ralph/scope"
 )
 
@@ -116,6 +117,9 @@ func (h Host) ensureAndExecute(ctx context.Context, at place, spec lifecycle.Spe
 	env := p.Env
 	for {
 		code, sb, err := h.attempt(ctx, r, at, spec, ensurer, opts, p)
+		if err == nil && code == guest.ExitNoGit && IsLoop(opts.Command) && at.git != nil {
+			r.blame("has a broken git directory") // which is restored before the next attempt
+		}
 		again, err := r.died(ctx, sb, code, err)
 		if !again {
 			return code, sb, err

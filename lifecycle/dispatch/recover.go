@@ -25,7 +25,7 @@ type recovery struct {
 	id      string // of the dispatch
 
 	began  time.Time // the latest attempt
-	deaths int       // in a row, without a run that ended in between
+	deaths int       // in a row, without a run in between that did not fail
 	cause  string    // of the latest death that the loop was started again after
 	away   bool      // the engine was, since began
 	blamed string    // what has happened to the sandbox, where that is known before it is stopped
@@ -63,7 +63,7 @@ func (r *recovery) died(ctx context.Context, sb lifecycle.Sandbox, code int, err
 		return false, err
 	case sb.Name == "": // it could not be brought up, perhaps as something else is restarting it
 		return r.deaths > 0 && r.another(ctx), err
-	case err == nil && code != exitKilled && code != exitLost:
+	case err == nil && code != exitKilled && code != exitLost && r.blamed == "":
 		return false, err
 	}
 	m, lookErr := r.mishap(ctx, sb)
@@ -105,15 +105,15 @@ func (r *recovery) another(ctx context.Context) bool {
 	return r.deaths <= deathsMax && pause(ctx, recoverPause) == nil
 }
 
-// worked says whether a run of the latest attempt has ended by itself: then the
-// loop gets on.
+// worked says whether the last run of the latest attempt has ended well: then the
+// loop makes progress.
 func (r *recovery) worked() bool {
 	for _, l := range looplog.Recent(r.root, recentLoops) {
 		if l.Dispatch != r.id || l.Last == nil {
 			continue
 		}
 		ended := l.Last.Started.Add(time.Duration(l.Last.Seconds * float64(time.Second)))
-		return ended.After(r.began) && l.Last.Reason != r.cause
+		return ended.After(r.began) && l.Last.Reason == ""
 	}
 	return false
 }

@@ -20,12 +20,13 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/docker-ralph/docker-ralph/ralph/guest"
 	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 // Folder is where a sandbox has its git directory mounted, whether or not it
 // also lies over the work tree's .git.
-const Folder = "/opt/ralph-git/own"
+const Folder = guest.PrivateGitDir
 
 // hostFolder is below what the objects of the user's repository are mounted,
 // each at its own path, so that paths from one to another hold.

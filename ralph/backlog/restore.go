@@ -119,6 +119,10 @@ func clearWay(path string) (what string, err error) {
 		}
 		return "was replaced by " + kindOf(info), nil
 	}
+	closed, err := permit(dir, info, 0o700)
+	if err != nil {
+		return "", err
+	}
 	info, err = os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -130,7 +134,23 @@ func clearWay(path string) (what string, err error) {
 	case info.Size() == 0:
 		return "was emptied", moveAway(path)
 	}
-	return "", nil
+	locked, err := permit(path, info, 0o600)
+	if closed || locked {
+		what = "lost its permissions"
+	}
+	return what, err
+}
+
+// permit gives a path the permissions that its owner needs, and says whether it
+// lacked them.
+func permit(path string, info fs.FileInfo, needed fs.FileMode) (lacked bool, err error) {
+	if info.Mode()&needed == needed {
+		return false, nil
+	}
+	if err := os.Chmod(path, info.Mode().Perm()|needed); err != nil {
+		return false, fmt.Errorf("making the backlog accessible: %w", err)
+	}
+	return true, nil
 }
 
 func kindOf(info fs.FileInfo) string {

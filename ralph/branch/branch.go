@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 )
@@ -17,6 +18,10 @@ const refPrefix = "refs/heads/"
 
 // Branch is a branch of a worktree that belongs to a loop.
 type Branch struct {
+	// Private says that nobody but agents works with this git directory: a lock in it
+	// that stays after a run is left of a git that has ended.
+	Private bool
+
 	top  string // of the worktree
 	ref  string
 	last string // its last known commit; empty while it has none
@@ -66,6 +71,9 @@ func (b *Branch) Restore(ctx context.Context) (notes []string, err error) {
 	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) {
 		return nil, fmt.Errorf("reading the current branch: %w", err)
 	}
+	if err := b.check(ctx); err != nil {
+		return nil, err
+	}
 	tip := b.commit(ctx, b.ref)
 	if tip == "" && b.last != "" {
 		if _, err := b.git(ctx, "", "update-ref", b.ref, b.last, ""); err != nil {
@@ -80,6 +88,33 @@ func (b *Branch) Restore(ctx context.Context) (notes []string, err error) {
 	}
 	more, err := b.leave(ctx, ref)
 	return append(notes, more...), err
+}
+
+// lockWait is how long a lock may stay after a run. The host's git needs it for
+// milliseconds.
+const lockWait = time.Second
+
+// check says why the next agent could not commit.
+func (b *Branch) check(ctx context.Context) error {
+	if _, err := b.git(ctx, "", "ls-files", "--", ".git"); err != nil {
+		return fmt.Errorf("reading git's index: %w", err)
+	}
+	if !b.Private {
+		return nil
+	}
+	dir, err := b.git(ctx, "", "rev-parse", "--absolute-git-dir")
+	if err != nil {
+		return fmt.Errorf("looking for the git directory: %w", err)
+	}
+	for end := time.Now().Add(lockWait); ; <-time.After(lockWait / 20) {
+		locks, _ := filepath.Glob(filepath.Join(dir, "*.lock")) // the pattern is right
+		if len(locks) == 0 {
+			return nil
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("git is locked by %s, which an agent has left", filepath.Base(locks[0]))
+		}
+	}
 }
 
 // leave goes from ref, or from a detached HEAD if that is empty, to the branch.

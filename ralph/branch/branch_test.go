@@ -155,3 +155,32 @@ func TestHome(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Equal(t, sh("git branch --show-current"), "main")
 }
+
+// An agent that leaves git so that nobody can commit is reported: the next one
+// would fail as well.
+func TestRestoreReportsABrokenGit(t *testing.T) {
+	for _, tc := range []struct {
+		name, agent string
+		private     bool
+		err         string
+	}{
+		{"no git directory", "rm -rf .git", true, "reading the current branch"},
+		{"broken index", "echo garbage >.git/index", false, "reading git's index"},
+		{"lock", "touch .git/index.lock", true, "git is locked by index.lock"},
+		{"lock that may be the user's", "touch .git/index.lock", false, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			top, sh := repo(t)
+			b := Current(t.Context(), top)
+			b.Private = tc.private
+			sh(tc.agent)
+			_, err := b.Restore(t.Context())
+			if tc.err == "" {
+				assert.NilError(t, err)
+				return
+			}
+			assert.ErrorContains(t, err, tc.err)
+		})
+	}
+}

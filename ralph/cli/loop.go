@@ -259,6 +259,7 @@ func (j *job) options(ctx context.Context, s *session) loop.Options {
 		lo.Limits = cgroup.Read
 		// On a host the worktree is the user's, who may be at work in it.
 		if home := branch.Home(ctx, s.top, os.Getenv(guest.BranchEnv)); home != nil {
+			home.Private = isDir(guest.PrivateGitDir)
 			lo.Restore = home.Restore
 		}
 	}

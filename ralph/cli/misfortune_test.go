@@ -39,6 +39,7 @@ var misfortunes = []misfortune{
 	{"database replaced by a link", "ln -sf /etc/hostname .ralph/tasks.db", "the task database was replaced by a symbolic link", ""},
 	{"database replaced by a pipe", "rm -f .ralph/tasks.db*; mkfifo .ralph/tasks.db", "the task database was replaced by a special file", ""},
 	{"database replaced by a folder", "rm -f .ralph/tasks.db*; mkdir .ralph/tasks.db", "the task database was replaced by a directory", ""},
+	{"permissions", "chmod 0 .ralph/tasks.db", "the task database lost its permissions", ""},
 	{"garbage", "head -c 20000 /dev/urandom >.ralph/tasks.db; rm -f .ralph/tasks.db-*", "the task database was damaged", ""},
 	{"another database", "rm -f .ralph/tasks.db*; sqlite3 .ralph/tasks.db 'CREATE TABLE tasks (x)'", "the task database was damaged", ""},
 	{"tables dropped", "sqlite3 .ralph/tasks.db 'DROP TABLE tasks; DROP TABLE agents'", "4 tasks were removed from the backlog", ""},

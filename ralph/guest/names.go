@@ -13,6 +13,9 @@ const (
 	// DispatchEnv marks the process of one dispatch, so that a signal can be
 	// delivered to it.
 	DispatchEnv = "RALPH_DISPATCH"
+	// PrivateGitDir is where a sandbox has a private git directory mounted, whether or
+	// not it also lies over the worktree's .git.
+	PrivateGitDir = "/opt/ralph-git/own"
 	// BranchEnv names the branch that the worktree has on the host. An agent can have
 	// another one checked out when a loop begins.
 	BranchEnv = "RALPH_BRANCH"
@@ -39,3 +42,6 @@ const (
 // HoldTimeUp is the exit code of _hold when dispatches still run at the end of
 // its time.
 const HoldTimeUp = 75
+
+// ExitNoGit is the exit code of a loop whose agent has broken git in the worktree.
+const ExitNoGit = 11

@@ -71,7 +71,7 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	var err error
 	it.outcome, err = l.run(ctx, n)
 	l.out.freshLine()
-	err = errors.Join(err, l.restoreBranch(ctx))
+	noGit := l.restoreBranch(ctx)
 	l.recogniseKey(it)
 	l.recogniseLimit(it)
 	err = errors.Join(err, l.restoreAfter(ctx, it))
@@ -87,7 +87,10 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	l.record(ctx, n, it)
 	err = errors.Join(err, failed)
 	if err != nil {
-		return it.after, Failed, err
+		return it.after, Failed, errors.Join(noGit, err)
+	}
+	if noGit != nil && it.end != endInterrupted {
+		return it.after, NoGit, noGit
 	}
 	if stop != goOn {
 		return it.after, stop, nil

@@ -1,5 +1,7 @@
 package loop
 
+import "github.com/docker-ralph/docker-ralph/ralph/guest"
+
 // Stop is why a loop ended. Its text is a word for programs.
 type Stop string
 
@@ -19,6 +21,7 @@ const (
 	Idle         Stop = "idle"
 	RateLimited  Stop = "rate_limit"
 	RunFailed    Stop = "run_failed" // the last run that was asked for failed
+	NoGit        Stop = "git"        // an agent has broken git in the worktree
 	Unfinished   Stop = "unfinished" // tasks that were worked on are not done, or only blocked ones are left
 )
 
@@ -47,6 +50,8 @@ func (s Stop) ExitCode() int {
 		return 9
 	case Unfinished:
 		return 10
+	case NoGit:
+		return guest.ExitNoGit
 	case TimedOut:
 		return 124
 	case Interrupted:
