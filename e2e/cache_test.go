@@ -115,7 +115,7 @@ func TestAForeignCache(t *testing.T) {
 		volume := container.CacheVolume(w.repo)
 		run(t, w.docker("volume", "create", "--label", labelPrefix+"scope.repo="+w.slug, volume)).expect(t, 0)
 		res := w.ralph(t, "task", "list").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, "Error: the volume "+volume+" is not the cache of "+w.repo))
+		assert.Check(t, is.Contains(res.stderr, "Error: the name "+volume+" is taken by a volume that docker-ralph did not make"))
 		run(t, w.docker("volume", "rm", volume)).expect(t, 0)
 		w.ok(t, "task", "list")
 	})

@@ -187,7 +187,7 @@ func TestWhatAMicroVMProgramHasLostIsNotCleaned(t *testing.T) {
 		res := w.ralph(t, "clean", "--force").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "the sandbox "+name+" was kept, because its state is unknown"))
 		res = w.ralph(t, "stop").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, "the sandbox "+name+" is unknown, so it was left alone"))
+		assert.Check(t, is.Contains(res.stderr, "Error: the sandbox "+name+" is unknown\nHint: repair it with"))
 		w.set(t, func(s *double.Settings) { s.Faults.EmptyList = false })
 		assert.Equal(t, w.listed(t)[0].State, "running")
 		w.ok(t, "clean", "--force")

@@ -37,7 +37,7 @@ func TestASandboxWithACloneOfItsOwn(t *testing.T) {
 		res = w.ralph(t, "--recreate", "task", "list")
 		res.expect(t, 1)
 		assert.Assert(t, is.Contains(res.stderr, "there are changes that are not committed"))
-		assert.Assert(t, is.Contains(res.stderr, "sbx rm --force "+name))
+		assert.Assert(t, is.Contains(res.stderr, "docker ralph clean --discard-commits "+name))
 		w.ok(t, "task", "delete", "b")
 		w.plan(t, task{ID: "c", Title: "Add c", Steps: []string{"true"}})
 		w.ralph(t, "build").expect(t, 0)

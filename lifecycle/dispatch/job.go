@@ -50,6 +50,11 @@ func (j *job) decide(ctx context.Context, connected func() (API, error)) (err er
 			return err
 		}
 	}
+	if j.at.kind == config.DriverContainer && wantsPrivate(j.cfg, j.at.kind) {
+		if err := j.checkGit(ctx, j.wt, j.at.name, j.opts.Command); err != nil {
+			return err
+		}
+	}
 	if j.cfg.Sandbox.Reuse { // others have names of their own
 		if err := j.settleName(ctx, j.wt, &j.at); err != nil {
 			return err
@@ -67,7 +72,7 @@ func (j *job) decide(ctx context.Context, connected func() (API, error)) (err er
 // environment but for the keys of a cloud.
 func (j *job) equip(ctx context.Context) (env []string, err error) {
 	command := j.opts.Command
-	if err := j.ownGit(ctx, j.wt, &j.at, &j.spec, command); err != nil {
+	if err := j.ownGit(ctx, j.wt, &j.at, &j.spec); err != nil {
 		return nil, err
 	}
 	if err := j.signs(ctx, j.wt, j.cfg, &j.at, &j.spec, command); err != nil {

@@ -50,9 +50,25 @@ const (
 // directWarning is told once per sandbox.
 const directWarning = `Warning: with sandbox.git = "direct" the agent can write into your git directory: its hooks and configuration count when you use git here`
 
+// checkGit refuses repositories that a container cannot have a private git directory
+// for, before an engine is needed, and to start an agent while the user has to finish
+// something first.
+func (h Host) checkGit(ctx context.Context, wt scope.Worktree, name, command string) error {
+	repo, err := privategit.Open(wt, name, h.StateDir)
+	switch {
+	case err != nil:
+		return err
+	case command != taskCommand:
+		return repo.Check(ctx)
+	case !container.Known(h.StateDir, name):
+		return repo.CheckKind(ctx)
+	}
+	return nil
+}
+
 // ownGit lets a container have a git directory of its own over that of the work
-// tree. An agent is not started while the user has to finish something first.
-func (h Host) ownGit(ctx context.Context, wt scope.Worktree, at *place, spec *lifecycle.Spec, command string) error {
+// tree.
+func (h Host) ownGit(ctx context.Context, wt scope.Worktree, at *place, spec *lifecycle.Spec) error {
 	if at.kind != config.DriverContainer {
 		return nil
 	}
@@ -63,15 +79,6 @@ func (h Host) ownGit(ctx context.Context, wt scope.Worktree, at *place, spec *li
 		return nil
 	}
 	repo, err := privategit.Open(wt, spec.Name, h.StateDir)
-	if err != nil {
-		return err
-	}
-	switch {
-	case command != taskCommand:
-		err = repo.Check(ctx)
-	case !container.Known(h.StateDir, spec.Name):
-		err = repo.CheckKind(ctx)
-	}
 	if err != nil {
 		return err
 	}

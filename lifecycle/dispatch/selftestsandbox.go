@@ -59,7 +59,7 @@ func (m *machine) Sandbox(ctx context.Context, root string, image selftest.Image
 		s.spec.Cache = "" // of a repository that goes
 		quiet := m.Host
 		quiet.Stderr = io.Discard // what git can do is no finding about this machine
-		err = quiet.ownGit(ctx, wt, &s.at, &s.spec, "build")
+		err = quiet.ownGit(ctx, wt, &s.at, &s.spec)
 	}
 	return s, err
 }
