@@ -50,7 +50,7 @@ func TestAlone(t *testing.T) {
 	assert.Equal(t, h.getenv("RALPH_AGENT"), "shell")
 }
 
-// Locks and notes of the test's sandbox go, what its driver has forgotten is
+// Locks, notes and copies of the test's sandbox go, what its driver has forgotten is
 // told, and what belongs to other sandboxes stays.
 func TestForget(t *testing.T) {
 	s := &testSandbox{Host: Host{StateDir: t.TempDir()}, spec: lifecycle.Spec{Name: "ralph-selftest-x-main"}}
@@ -64,10 +64,12 @@ func TestForget(t *testing.T) {
 		write("locks", "ralph-selftest-x-main.lock"),
 		write("locks", "sbx-ralph-selftest-x-main.keeper"),
 		filepath.Dir(write("dispatches", "ralph-selftest-x-main", "ID")),
+		filepath.Dir(write("backlogs", "ralph-selftest-x-main", "20260102-030405.000.json")),
 	}
 	stays := []string{
 		write("locks", "ralph-owner-repo-main.lock"),
 		write("dispatches", "ralph-owner-repo-main", "ID"),
+		write("backlogs", "ralph-owner-repo-main", "20260102-030405.000.json"),
 		write("sandboxes", "ralph-owner-repo-main.json"),
 	}
 	told := []string{write("microvms", "sbx", "ralph-selftest-x-main.json"), write("sandboxes", "ralph-selftest-x-main.json")}

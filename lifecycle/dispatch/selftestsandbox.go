@@ -181,8 +181,8 @@ func (s *testSandbox) left(ctx context.Context) ([]string, error) {
 	return append(left, noted...), err
 }
 
-// forget removes the locks and notes that outlive a dispatch, and returns the
-// other files about this sandbox.
+// forget removes the locks, notes and copies of the backlog that outlive a
+// dispatch, and returns the other files about this sandbox.
 func (s *testSandbox) forget() (left []string, err error) {
 	err = filepath.WalkDir(s.StateDir, func(path string, _ fs.DirEntry, err error) error {
 		switch {
@@ -190,7 +190,7 @@ func (s *testSandbox) forget() (left []string, err error) {
 			return nil
 		case err != nil:
 			return err
-		case path == s.noteDir(s.spec.Name):
+		case path == s.noteDir(s.spec.Name), path == s.copyDir(s.spec.Name):
 			if err := os.RemoveAll(path); err != nil {
 				return err
 			}
