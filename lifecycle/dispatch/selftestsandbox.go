@@ -53,7 +53,10 @@ func (m *machine) Sandbox(ctx context.Context, root string, image selftest.Image
 	if err := checkPrivate(wt, cfg, m.at.kind); err != nil {
 		return nil, err
 	}
-	s := &testSandbox{Host: m.Host, wt: wt, cfg: cfg, at: m.at}
+	s := &testSandbox{Host: m.Host, wt: wt, cfg: cfg}
+	if s.at, err = m.placeOf(wt); err != nil {
+		return nil, err
+	}
 	s.at.image, s.at.build = image.Ref, false // it is there
 	if s.spec, err = m.spec(wt, cfg, s.at); err == nil {
 		s.spec.Cache = "" // of a repository that goes
@@ -62,6 +65,14 @@ func (m *machine) Sandbox(ctx context.Context, root string, image selftest.Image
 		err = quiet.ownGit(ctx, wt, &s.at, &s.spec)
 	}
 	return s, err
+}
+
+// placeOf is the place of the image for the sandbox of another worktree, which has
+// a name of its own.
+func (m *machine) placeOf(wt scope.Worktree) (at place, err error) {
+	at = m.at
+	at.name, err = wt.Scope.SandboxName()
+	return at, err
 }
 
 // Name implements [selftest.Sandbox].
@@ -231,10 +242,7 @@ func (m *machine) Suite(dir string) drivertest.Suite {
 			if err != nil {
 				t.Fatalf("making a work tree: %v", err)
 			}
-			spec, err := m.spec(scope.Worktree{
-				Root: root, MainRoot: root, GitDir: filepath.Join(root, ".git"), CommonDir: filepath.Join(root, ".git"),
-				Scope: scope.Scope{Repo: "selftest/" + id, Branch: "main"},
-			}, m.cfg, m.at)
+			spec, err := m.suiteSpec(root, id)
 			if err != nil {
 				t.Fatalf("%v", err)
 			}
@@ -248,4 +256,17 @@ func (m *machine) Suite(dir string) drivertest.Suite {
 			return spec
 		},
 	}
+}
+
+// suiteSpec is what a sandbox of the suite must be like, for a worktree with that id.
+func (m *machine) suiteSpec(root, id string) (lifecycle.Spec, error) {
+	wt := scope.Worktree{
+		Root: root, MainRoot: root, GitDir: filepath.Join(root, ".git"), CommonDir: filepath.Join(root, ".git"),
+		Scope: scope.Scope{Repo: "selftest/" + id, Branch: "main"},
+	}
+	at, err := m.placeOf(wt)
+	if err != nil {
+		return lifecycle.Spec{}, err
+	}
+	return m.spec(wt, m.cfg, at)
 }
