@@ -34,6 +34,7 @@ func projectWith(t *testing.T, instructions string) *Project {
 	p, found, err := FindProject(t.Context(), root)
 	assert.NilError(t, err)
 	assert.Assert(t, found)
+	p.Approved = true
 	return &p
 }
 

@@ -46,6 +46,7 @@ func ensureProcess() int {
 			_, _ = fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
+		project.Approved = true
 		req.Project = &project
 	}
 	image, err := b.Ensure(context.Background(), req)
