@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/docker/go-units"
 	"github.com/moby/term"
 
 	"github.com/docker-ralph/docker-ralph/config"
@@ -193,6 +194,9 @@ func (o Options) runSession(ctx context.Context, j *job) outcome {
 	lo.Stdout, lo.Stderr = mayHangUp{j.stdout}, mayHangUp{o.Stderr}
 	lo.Live = term.IsTerminal(j.stdout.Fd())
 	if err := o.openLog(ctx, j, s, &lo); err != nil {
+		if _, ok := errors.AsType[lastRunLostError](err); ok {
+			return outcome{report: loop.Report{Stop: loop.RunFailed}, err: err}
+		}
 		return failed(err)
 	}
 	if lo.Log != nil {
@@ -307,9 +311,17 @@ func (o Options) createLog(top string, about looplog.Loop, lo *loop.Options) {
 	}
 }
 
+// lastRunLostError says what has ended the last run that was asked for.
+type lastRunLostError string
+
+func (e lastRunLostError) Error() string { return "the last run did not end: " + string(e) }
+
 // recoverLog goes on in the log of the loop that died with its sandbox, and
 // counts its runs as this loop's.
 func (o Options) recoverLog(lost, top string, about looplog.Loop, lo *loop.Options) error {
+	if now := cgroup.Read(); now.OOMKills > 0 { // since the sandbox was started
+		lost += ", which has run out of memory: the limit is " + units.BytesSize(float64(now.MaxMemory))
+	}
 	log, earlier, made, err := looplog.Recover(top, about, loop.OutcomeFailed, lost)
 	if err != nil { // it died before it had one, or the log went with it
 		o.createLog(top, about, lo)
@@ -319,9 +331,9 @@ func (o Options) recoverLog(lost, top string, about looplog.Loop, lo *loop.Optio
 	}
 	if lo.MaxIterations > 0 {
 		if lo.MaxIterations -= made; lo.MaxIterations <= 0 {
-			err := fmt.Errorf("the last run did not end: %s", lost)
+			err := lastRunLostError(lost)
 			if lo.Log != nil {
-				return errors.Join(err, lo.Log.Finish(string(loop.Failed), loop.Failed.ExitCode(), lost))
+				return errors.Join(err, lo.Log.Finish(string(loop.RunFailed), loop.RunFailed.ExitCode(), lost))
 			}
 			return err
 		}
