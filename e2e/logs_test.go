@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -63,8 +64,8 @@ func TestFollowingALoopEndsWithItsExitCode(t *testing.T) {
 	})
 }
 
-// A loop that was killed with its sandbox cannot say how it ended. Nobody waits
-// for it for ever.
+// A loop that was killed with its sandbox and its command cannot say how it ended.
+// Nobody waits for it for ever.
 func TestFollowingALoopThatIsKilledEnds(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())
@@ -72,10 +73,29 @@ func TestFollowingALoopThatIsKilledEnds(t *testing.T) {
 		appears(t, filepath.Join(w.repo, "begun"))
 		follow := start(t, w.docker("ralph", "logs", "-f"))
 		follow.stdout.waitFor(t, "Mode:")
-		run(t, w.docker("kill", w.sandbox(t).ID)).expect(t, 0)
+		build.signalGroup(syscall.SIGKILL) // or else it would start the loop again
 		build.wait(t)
+		run(t, w.docker("kill", w.sandbox(t).ID)).expect(t, 0)
 		res := follow.wait(t).expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "nothing says how"))
+	})
+}
+
+// A loop that is started again after its sandbox was killed is followed to its end.
+func TestFollowingALoopThatIsStartedAgain(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.plan(t, slowTask())
+		build := start(t, w.docker("ralph", "build"))
+		appears(t, filepath.Join(w.repo, "begun"))
+		follow := start(t, w.docker("ralph", "logs", "-f"))
+		follow.stdout.waitFor(t, "Mode:")
+		assert.NilError(t, os.Remove(filepath.Join(w.repo, "begun")))
+		run(t, w.docker("kill", w.sandbox(t).ID)).expect(t, 0)
+		appears(t, filepath.Join(w.repo, "begun"))
+		w.write(t, filepath.Join(w.repo, "go"), "")
+		build.wait(t).expect(t, 0)
+		res := follow.wait(t).expect(t, 0)
+		assert.Check(t, is.Contains(res.stdout, "All tasks complete"))
 	})
 }
 

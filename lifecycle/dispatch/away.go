@@ -44,6 +44,7 @@ type away struct {
 	log    *rollingLog // nil while there is a terminal, and where none can be written
 	path   string      // of the log
 	held   *heldNote   // nil while nothing runs in the sandbox
+	ended  error       // with which the latest attempt of a loop has
 }
 
 // depart prepares the host for a loop that may leave its terminal: what is
@@ -117,7 +118,7 @@ func (a *away) remember(p []byte) {
 }
 
 // noteOnce writes the note of a process, unless there is one from an attempt
-// before, which is kept until a loop without a terminal has ended for good.
+// before, which is kept until a loop has ended for good.
 func (h Host) noteOnce(sb lifecycle.Sandbox, p lifecycle.Process) (*heldNote, error) {
 	if h.away != nil && h.away.held != nil && h.away.held.lock.Locked() {
 		return h.away.held, nil
@@ -127,6 +128,19 @@ func (h Host) noteOnce(sb lifecycle.Sandbox, p lifecycle.Process) (*heldNote, er
 		err = h.away.noted(n)
 	}
 	return n, err
+}
+
+// settle is called when a loop is not started again: its note goes, unless that is
+// done when all is.
+func (a *away) settle() {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.gone && a.held != nil {
+		a.held.done(a.ended)
+	}
 }
 
 // noted hands over the note of what runs in the sandbox.

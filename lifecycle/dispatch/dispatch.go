@@ -122,6 +122,7 @@ func (h Host) ensureAndExecute(ctx context.Context, at place, spec lifecycle.Spe
 		}
 		again, err := r.died(ctx, sb, code, err)
 		if !again {
+			h.away.settle()
 			return code, sb, err
 		}
 		p.Env, opts.Recreate = r.environment(env), false

@@ -42,6 +42,10 @@ func (h Host) execute(ctx context.Context, driver lifecycle.Driver, sb lifecycle
 		}
 		return code, err // its end is noted when all is done
 	}
+	if h.away != nil && !errors.Is(err, lifecycle.ErrDetached) {
+		h.away.ended = err // the note is kept, as the loop may be started again
+		return code, err
+	}
 	n.done(err)
 	if errors.Is(err, lifecycle.ErrDetached) {
 		h.report(fmt.Sprintf("\nDetached: ralph %s goes on in the sandbox %s", command, sb.Name))
