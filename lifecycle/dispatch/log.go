@@ -47,6 +47,11 @@ func (h Host) tellEnded(ctx context.Context, driver lifecycle.Driver, sb lifecyc
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logPatience)
 	defer cancel()
+	h.tellLost(ctx, d, sb, patience)
+}
+
+// tellLost shows what of a sandbox has ended, or does so as long as patience lasts.
+func (h Host) tellLost(ctx context.Context, d *container.Driver, sb lifecycle.Sandbox, patience time.Duration) {
 	for _, p := range lost(ctx, d, sb, patience) {
 		if p.Gone {
 			h.report(fmt.Sprintf("Warning: %s of %s is gone: somebody has removed it, and its log", p.What, sb.Name))

@@ -36,7 +36,7 @@ func (h Host) tend(ctx context.Context, r *recovery, at place, spec lifecycle.Sp
 		return func() {}
 	}
 	quiet := *ensurer
-	quiet.Confirm = nil
+	quiet.Confirm, quiet.Failed = nil, nil // it is tried again and again
 	t := &tending{host: h, at: at, driver: driver, spec: spec, ensurer: &quiet, loss: r}
 	if !IsLoop(r.command) { // the terminal belongs to the agent
 		t.host.Stderr, quiet.Report = io.Discard, func(string) {}
@@ -101,10 +101,16 @@ func (t *tending) look(ctx context.Context) {
 	}
 }
 
-// repair brings a sandbox that runs, and what surrounds it, to where it was.
+// repair brings a sandbox that runs, and what surrounds it, to where it was. It is
+// not broken off when the command ends: who comes next would take a proxy that is
+// half made for one that is about to start.
 func (t *tending) repair(ctx context.Context, sb lifecycle.Sandbox) error {
+	ctx = context.WithoutCancel(ctx)
 	if err := t.host.refresh(t.at, &t.spec); err != nil {
 		return err
+	}
+	if t.failed == "" { // before what has ended is started again
+		t.host.tellLost(ctx, t.driver, sb, 0)
 	}
 	if _, err := t.ensurer.Ensure(ctx, t.spec, false); err != nil {
 		return err
