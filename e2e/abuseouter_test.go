@@ -3,9 +3,11 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -62,12 +64,33 @@ func TestASandboxWhoseWallIsTamperedWith(t *testing.T) {
 			engines.BaseImage(), "/abuse", "flush")).expect(t, 0)
 		assert.Check(t, !strings.Contains(ask(out), "OPEN"))
 
-		// Without the proxy there is nothing.
+		// Without the proxy there is nothing. The command brings it back, with its
+		// policy, and the firewall.
+		run(t, w.docker("kill", name+".egress")).expect(t, 0)
+		assert.Check(t, !strings.Contains(ask(out+through), "OPEN"))
+		build.stderr.waitFor(t, "Warning: the network of the sandbox "+name+" was interrupted: restored it")
+		said = ask(out + through)
+		assert.Check(t, !strings.Contains(said, "OPEN") && strings.Contains(said, "403 Forbidden") && strings.Contains(said, "ANSWERS"), said)
+		run(t, w.docker("network", "connect", "bridge", netns)).expect(t, 0)
+		assert.Check(t, is.Regexp(`eth[1-9]`, ask("ls /sys/class/net; "+out)))
+		assert.Check(t, !strings.Contains(ask(out), "OPEN"))
+		build.stderr.waitFor(t, "Warning: repairing the sandbox "+name+": the sandbox "+name+" is on the network bridge too, past its proxy")
+		assert.Check(t, !strings.Contains(ask(out), "OPEN"))
+		run(t, w.docker("network", "disconnect", "bridge", netns)).expect(t, 0)
+
+		// An agent whose command was killed has nobody who brings anything back.
+		build.signalGroup(syscall.SIGKILL)
+		build.wait(t)
 		run(t, w.docker("kill", name+".egress")).expect(t, 0)
 		said = ask(out + through)
 		assert.Check(t, !strings.Contains(said, "OPEN") && !strings.Contains(said, "ANSWERS"), said)
 		ask("")
-		build.wait(t).expect(t, 0)
+		eventually(t, func() error {
+			if status := w.statuses(t)["a"]; status != "done" {
+				return fmt.Errorf("the agent has not ended: its task is %s", status)
+			}
+			return nil
+		})
 
 		// Something is restarted by hand. What comes next closes everything again,
 		// and what is refused is refused at once.
@@ -134,13 +157,15 @@ const usesUp = `perl -e '$x = "x" x (600 << 20)'; memory=$?
 perl -e 'for (;;) { my $p = fork; exit 7 if !defined $p; if (!$p) { $SIG{TERM} = "IGNORE"; sleep 1000; exit } }'
 echo $memory $? >.ralph/ends; exit 3`
 
-// An agent that uses up what there is fails, and the sandbox is fit for use.
+// An agent that uses up what there is fails, which its loop survives and says, and
+// the sandbox is fit for use.
 func TestAnAgentThatUsesEverythingUp(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.setenv("RALPH_MEMORY", "256m")
 		w.setenv("RALPH_PIDS", "200")
 		w.plan(t, task{ID: "a", Title: "Use it up", Steps: []string{usesUp}})
-		w.ralph(t, "build", "-n", "1").expect(t, 0)
+		res := w.ralph(t, "build", "-n", "1").expect(t, 6)
+		assert.Check(t, is.Contains(res.stderr, "process limit (200) reached\nHint: raise the limit with RALPH_PIDS"))
 		assert.Equal(t, w.read(t, ".ralph/ends"), "137 7\n")
 		assert.Check(t, is.Contains(w.ok(t, "task", "show", "a"), "Fail reason: step 1 failed (exit code 3)"))
 		w.ok(t, "task", "delete", "a")

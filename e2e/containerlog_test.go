@@ -56,16 +56,17 @@ func (w *world) keptLog(t *testing.T, stderr string) string {
 	return content
 }
 
-// A sandbox that ends under an agent says how, and what its first process has
-// said is kept.
+// A sandbox that ends under an agent says how, comes back, and what its first
+// process has said is kept.
 func TestASandboxThatEndsUnderAnAgent(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		build := w.hanging(t, hangs)
 		name := w.sandbox(t).Name
 		run(t, w.docker("kill", name)).expect(t, 0)
-		res := build.wait(t)
-		assert.Check(t, res.code != 0)
-		assert.Check(t, is.Contains(res.stderr, "Warning: the sandbox "+name+" has ended (it was killed), without a word in its log\n"))
+		res := build.wait(t).expect(t, 6) // the run that was lost counts
+		assert.Check(t, is.Contains(res.stderr, "Warning: the sandbox "+name+" was killed: repairing it, and going on with the loop\n"))
+		assert.Check(t, is.Contains(res.stderr, "Error: the last run did not end: the sandbox "+name+" was killed\n"))
+		assert.Check(t, w.container(t).State.Running)
 		assert.Equal(t, len(w.logs(t)), 0)
 
 		build = w.hanging(t, hangs)
@@ -79,9 +80,10 @@ func TestASandboxThatEndsUnderAnAgent(t *testing.T) {
 
 		build = w.hanging(t, hangs)
 		run(t, w.docker("rm", "-f", name)).expect(t, 0)
-		res = build.wait(t)
-		assert.Check(t, res.code != 0)
-		assert.Check(t, is.Contains(res.stderr, "Warning: the sandbox of "+name+" is gone: somebody has removed it, and its log"))
+		res = build.wait(t).expect(t, 6)
+		assert.Check(t, is.Regexp("Warning: the sandbox "+name+" was (killed|removed): repairing it, and going on with the loop\n", res.stderr))
+		assert.Check(t, is.Regexp("Error: the last run did not end: the sandbox "+name+" was (killed|removed)\n", res.stderr))
+		assert.Check(t, w.container(t).State.Running)
 
 		// An agent that fails is none of that.
 		w.ok(t, "task", "delete", "a")
@@ -109,16 +111,18 @@ func TestTheLogOfASandboxThatIsNotReused(t *testing.T) {
 const usesUpAll = `touch .ralph/begun; trap '' TERM
 while :; do cat /dev/zero >/tmp/full; sleep 0.1; done`
 
+// The loop survives an agent that uses up the sandbox's memory, says so, and brings
+// the agent's commits home.
 func TestASandboxThatUsesUpItsMemory(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.byDefault()
 		w.setenv("RALPH_MEMORY", "96m")
-		build := w.hanging(t, usesUpAll)
-		res := build.wait(t).expect(t, 137)
-		name := w.sandbox(t).Name
-		assert.Check(t, is.Contains(res.stderr, "Warning: the sandbox "+name+" has ended (it has used up its memory), without a word in its log\n"))
-		assert.Check(t, is.Contains(res.stderr, "Warning: the sandbox's commits are only in the sandbox "+name+" yet"))
-		w.ok(t, "task", "list")
+		build := w.hanging(t, "git commit -q --allow-empty -m before; "+usesUpAll)
+		res := build.wait(t).expect(t, 6)
+		assert.Check(t, is.Contains(res.stderr, "out of memory"))
+		assert.Check(t, w.container(t).State.Running)
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "before")
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"})
 	})
 }
 

@@ -185,21 +185,32 @@ func TestAnEngineThatIsRestarted(t *testing.T) {
 		w.setenv("RALPH_GIT", "private")
 		w.plan(t, task{ID: "a", Title: "Try when asked", Steps: []string{asked}})
 		l.publish(t, w)
-		r := restarted{engine: e, w: w, lab: l, name: w.sandbox(t).Name, questions: &questions{w: w}}
+		r := restarted{engine: e, w: w, lab: l, name: w.sandbox(t).Name, questions: &questions{w: w}, task: "a"}
 
 		r.work(t, "one")
+		r.build.signalGroup(syscall.SIGKILL) // or else it would bring the sandbox back
+		r.build.wait(t)
 		e.end(t, syscall.SIGKILL)
 		// Nobody has told the containers.
 		r.holds(t, r.questions.ask(t, r.attempts("${https_proxy#http://}")))
-		assert.Check(t, r.build.wait(t).code != 0)
 		e.start(t)
 		r.comesBack(t, "one")
 
 		r.work(t, "two")
+		r.build.signalGroup(syscall.SIGKILL)
+		r.build.wait(t)
 		e.end(t, syscall.SIGTERM)
-		assert.Check(t, r.build.wait(t).code != 0)
-		e.start(t, "--live-restore")
+		e.start(t)
 		r.comesBack(t, "two")
+
+		r.work(t, "killed")
+		e.end(t, syscall.SIGKILL)
+		r.holds(t, r.questions.ask(t, r.attempts("${https_proxy#http://}")))
+		r.goesOn(t, "killed")
+
+		r.work(t, "stopped")
+		e.end(t, syscall.SIGTERM)
+		r.goesOn(t, "stopped", "--live-restore")
 
 		// An engine that lets containers go on without it.
 		r.work(t, "three")
@@ -221,6 +232,7 @@ type restarted struct {
 	lab       *lab
 	name      string
 	questions *questions
+	task      string
 	build     *process
 }
 
@@ -228,7 +240,13 @@ type restarted struct {
 func (r *restarted) work(t *testing.T, subject string) {
 	t.Helper()
 	r.questions.forget(t)
-	r.build = start(t, r.w.docker("ralph", "build", "-n", "1"))
+	r.w.ok(t, "task", "update", r.task, "--status", "open")     // runs that were lost count as failed
+	r.build = start(t, r.w.docker("ralph", "build", "-n", "2")) // one run is lost
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("build of %s:\n%s\n%s", subject, r.build.stdout.String(), r.build.stderr.String())
+		}
+	})
 	said := r.questions.ask(t, "echo "+subject+" >"+subject+".txt && git add "+subject+".txt && git commit -qm "+subject+" && echo COMMITTED")
 	assert.Assert(t, is.Contains(said, "COMMITTED"))
 	r.publishAgain(t)
@@ -295,4 +313,24 @@ func (r *restarted) comesBack(t *testing.T, subject string) {
 	r.publishAgain(t)
 	said = r.byHand(t)
 	r.lets(t, said)
+}
+
+// goesOn starts an engine under a command that waits for it, and asserts that the
+// loop is started again behind the same wall, and that nothing in the sandbox was
+// lost.
+func (r *restarted) goesOn(t *testing.T, subject string, more ...string) {
+	t.Helper()
+	r.build.stderr.waitFor(t, "Warning: the engine does not answer: waiting for it\n")
+	r.questions.forget(t)
+	r.engine.start(t, more...)
+	r.holds(t, r.questions.ask(t, r.attempts("${https_proxy#http://}")))
+	r.publishAgain(t)
+	r.lets(t, r.questions.ask(t, r.attempts("${https_proxy#http://}")))
+	r.questions.ask(t, "")
+	res := r.build.wait(t).expect(t, 0)
+	r.task = "after-" + subject
+	r.w.plan(t, task{ID: r.task, Title: "Try when asked", Steps: []string{asked}})
+	assert.Check(t, is.Contains(res.stderr, ": repairing it, and going on with the loop\n"))
+	assert.Equal(t, r.w.git(t, "log", "-1", "--format=%s"), subject)
+	assert.Equal(t, r.w.git(t, "status", "--porcelain"), "")
 }
