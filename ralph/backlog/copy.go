@@ -181,7 +181,8 @@ func (r Row) insertDep(ctx context.Context, tx *sql.Tx) error {
 	return err
 }
 
-// Replace makes the tasks of the scope those of a copy.
+// Replace makes the tasks of the scope those of a copy. Nobody works any more on
+// what was claimed then.
 func (s *Store) Replace(ctx context.Context, c *Copy) error {
 	c = c.Of(s.scope)
 	return s.write(ctx, func(tx *sql.Tx) error {
@@ -198,6 +199,7 @@ func (s *Store) Replace(ctx context.Context, c *Copy) error {
 				return err
 			}
 		}
-		return nil
+		_, err := tx.ExecContext(ctx, "UPDATE tasks AS t SET status = 'open', assignee = NULL, lease_expires_at = NULL WHERE status = 'active' AND "+inScope, s.args()...)
+		return err
 	})
 }
