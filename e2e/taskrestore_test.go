@@ -38,6 +38,14 @@ func TestTheBacklogComesBackFromACopy(t *testing.T) {
 		assert.Equal(t, w.ralph(t, "task", "restore").expect(t, 0).stdout, "restored 2 tasks\n")
 		assert.DeepEqual(t, w.statuses(t), done)
 
+		// A new database is what the next command makes of one that was emptied.
+		w.write(t, filepath.Join(w.repo, ".ralph", "tasks.db"), "")
+		res = w.ralph(t, "build")
+		assert.Check(t, res.code != 0, res.stdout)
+		assert.Check(t, is.Contains(res.stderr, "Error: the backlog is gone: its database has no tasks\nHint: "+remedy))
+		w.ralph(t, "task", "restore").expect(t, 0)
+		assert.DeepEqual(t, w.statuses(t), done)
+
 		w.write(t, filepath.Join(w.repo, ".ralph", "tasks.db"), strings.Repeat("garbage ", 2000))
 		res = w.ralph(t, "task", "list")
 		assert.Check(t, res.code != 0)

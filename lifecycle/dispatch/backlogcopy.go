@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -95,13 +96,16 @@ func countTasks(content []byte) (map[string]int, error) {
 		counts[t.Status]++
 	}
 	if len(counts) == 0 {
-		return nil, errors.New("it has no tasks")
+		return nil, errNoTasks
 	}
 	return counts, nil
 }
 
+var errNoTasks = errors.New("it has no tasks")
+
 // copyBacklog keeps a copy of the backlog of a sandbox that runs. One that cannot
-// be read, or is empty, never takes the place of a good one.
+// be read, or is empty, never takes the place of a good one; an empty one is
+// [errNoTasks].
 func (h Host) copyBacklog(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, sandbox string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), copyTimeout)
 	defer cancel()
@@ -118,7 +122,9 @@ func (h Host) copyBacklog(ctx context.Context, driver lifecycle.Driver, sb lifec
 		h.debug(fmt.Sprintf("copying the backlog of %s: %v", sandbox, err))
 		return nil
 	}
-	if _, err := countTasks(content.Bytes()); err != nil {
+	if _, err := countTasks(content.Bytes()); errors.Is(err, errNoTasks) {
+		return err
+	} else if err != nil {
 		return nil // nothing to keep
 	}
 	return h.keepCopy(sandbox, content.Bytes(), time.Now())
@@ -151,19 +157,30 @@ func (h Host) keepCopy(sandbox string, content []byte, now time.Time) error {
 
 // keepBacklog keeps a copy before and after a command that changes the backlog at
 // length, or replaces it. A copy that fails does not keep the command from its work.
-func (h Host) keepBacklog(ctx context.Context, at place, sb lifecycle.Sandbox, spec lifecycle.Spec, opts Options) (after func()) {
+// A build with an empty backlog would end as if all were done: it fails if there is
+// a copy with tasks.
+func (h Host) keepBacklog(ctx context.Context, at place, sb lifecycle.Sandbox, spec lifecycle.Spec, opts Options) (after func(), _ error) {
 	if !IsLoop(opts.Command) && !opts.restores() || spec.Ephemeral {
-		return func() {}
+		return func() {}, nil
 	}
-	keep := func() {
-		if err := h.copyBacklog(ctx, at.driver, sb, spec.Name); err != nil {
+	keep := func() error {
+		err := h.copyBacklog(ctx, at.driver, sb, spec.Name)
+		if err != nil && !errors.Is(err, errNoTasks) {
 			h.report(fmt.Sprintf("Warning: %v", err))
 		}
+		return err
 	}
-	if !h.backlogMissing(at, spec) {
-		keep()
+	if !h.backlogMissing(at, spec) && errors.Is(keep(), errNoTasks) && opts.Command == buildCommand {
+		if copies, err := h.backlogCopies(spec.Name); err != nil || len(copies) > 0 {
+			return nil, cmp.Or(err, backlogGone("its database has no tasks"))
+		}
 	}
-	return keep
+	return func() { _ = keep() }, nil // it reports
+}
+
+// backlogGone is the error for a backlog that there are copies of.
+func backlogGone(why string) error {
+	return hint.Wrap(errors.New("the backlog is gone: "+why), `bring a copy back with "docker ralph task restore"`)
 }
 
 // restores says whether a command replaces the backlog by a copy.
@@ -190,12 +207,11 @@ func (h Host) checkBacklog(at place, spec lifecycle.Spec, opts Options) error {
 	if err != nil || len(copies) == 0 {
 		return err
 	}
-	gone := fmt.Errorf("the backlog is gone: there is no %s", filepath.Join(spec.Root, ".ralph", "tasks.db"))
-	const remedy = `bring a copy back with "docker ralph task restore"`
-	if opts.Command == "build" {
-		return hint.Wrap(gone, remedy)
+	gone := backlogGone("there is no " + filepath.Join(spec.Root, ".ralph", "tasks.db"))
+	if opts.Command == buildCommand {
+		return gone
 	}
-	h.report(fmt.Sprintf("Warning: %v\nHint: %s", gone, remedy))
+	h.report(fmt.Sprintf("Warning: %v\nHint: %s", gone, hint.Of(gone)[0]))
 	return nil
 }
 

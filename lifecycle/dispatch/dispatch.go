@@ -101,6 +101,8 @@ func run(ctx context.Context, h Host, opts Options) (int, error) {
 const (
 	taskCommand = "task" // the one that starts no agent
 	runCommand  = "run"  // which starts the agent as its user would
+
+	buildCommand = "build"
 )
 
 // shellCommand is the one that the user works with.
@@ -108,7 +110,7 @@ const shellCommand = "shell"
 
 // IsLoop tells whether a command works on by itself, so that it can be left
 // alone, followed and taken back.
-func IsLoop(command string) bool { return command == "plan" || command == "build" }
+func IsLoop(command string) bool { return command == "plan" || command == buildCommand }
 
 // ensureAndExecute brings the sandbox up and runs the process in it. A loop that
 // dies with its sandbox is started again, once that is repaired.
@@ -163,7 +165,11 @@ func (h Host) attempt(ctx context.Context, r *recovery, at place, spec lifecycle
 		}
 		defer stop()
 		defer h.tend(ctx, r, at, spec, ensurer)()
-		defer h.keepBacklog(ctx, at, sb, spec, opts)()
+		keep, err := h.keepBacklog(ctx, at, sb, spec, opts)
+		if err != nil {
+			return 0, err
+		}
+		defer keep()
 		code, err := h.executeSynced(ctx, at, sb, led, opts.Command)
 		h.tellDetached(at, err)
 		return code, err
