@@ -75,6 +75,8 @@ func (r *recovery) died(ctx context.Context, sb lifecycle.Sandbox, code int, err
 		return false, errors.Join(err, lookErr)
 	case m.Asked:
 		return false, hint.Wrap(fmt.Errorf("the sandbox %s %s while %q ran in it", sb.Name, m.What, r.command), "the next command starts it again")
+	case m.What == "" && r.away && err != nil:
+		return false, r.leftAlone(ctx, sb, err)
 	case m.What == "" && (!IsLoop(r.command) || err != nil && !errors.Is(err, errUnknownEnd)):
 		return false, err
 	}
@@ -97,6 +99,16 @@ func (r *recovery) died(ctx context.Context, sb lifecycle.Sandbox, code int, err
 	r.cause = cause
 	r.host.report(fmt.Sprintf("Warning: %s: repairing it, and going on with the loop", cause))
 	return true, nil
+}
+
+// leftAlone says that an engine which was restarted has left a command running,
+// with nobody connected to it.
+func (r *recovery) leftAlone(ctx context.Context, sb lifecycle.Sandbox, err error) error {
+	if running, askErr := runs(ctx, r.driver, sb, r.id); askErr != nil || !running {
+		return err
+	}
+	return hint.Wrap(fmt.Errorf("the engine was restarted: %q goes on in the sandbox %s without a terminal", "ralph "+r.command, sb.Name),
+		"end it with %q", "docker ralph stop "+sb.Name)
 }
 
 // another counts a death, and says whether there may be another attempt.
