@@ -22,7 +22,7 @@ import (
 )
 
 var (
-	soakTime = flag.Duration("soak", 15*time.Second, "how long TestSoak disturbs its loop, which then works on to its end; five minutes are some 200 disturbances")
+	soakTime = flag.Duration("soak", 15*time.Second, "how long TestSoak disturbs its loop, which then works on to its end")
 	soakSeed = flag.Uint64("soak.seed", 1, "what TestSoak does, in which order and after which pauses; 0 chooses a seed, which is printed")
 )
 
