@@ -247,6 +247,16 @@ func (s *Store) releaseAll(ctx context.Context, id string) (released []Released,
 		if err != nil {
 			return err
 		}
+		// Its loop did not come to look at what it has deleted.
+		_, err = tx.ExecContext(ctx, `
+			UPDATE tasks SET deleted_at = NULL, deleted_by = NULL, updated_at = datetime('now'),
+				status = CASE WHEN result IS NOT NULL OR assignee <> ?3 THEN 'done' ELSE 'open' END,
+				assignee = CASE WHEN result IS NOT NULL OR assignee <> ?3 THEN assignee END
+			WHERE scope_repo = ?1 AND scope_branch = ?2 AND status = 'deleted' AND deleted_by = ?3`,
+			s.scope.Repo, s.scope.Branch, id)
+		if err != nil {
+			return err
+		}
 		_, err = tx.ExecContext(ctx, "UPDATE agents SET status = 'stopped' WHERE id = ? AND scope_repo = ? AND scope_branch = ?",
 			id, s.scope.Repo, s.scope.Branch)
 		return err

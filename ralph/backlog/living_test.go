@@ -210,3 +210,33 @@ func TestManyLoopsStartAndDie(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Equal(t, len(agents), 0)
 }
+
+// A loop that was killed has not undone what its agent had deleted: the next one
+// does.
+func TestDeletionsOfADeadAgentAreUndone(t *testing.T) {
+	ctx := t.Context()
+	s := newStore(t)
+	id, err := s.RegisterAgent(ctx, 1, "here")
+	assert.NilError(t, err)
+	add(t, s, "done", "open", "mine")
+	claim(t, s, "done", "3c9e")
+	assert.NilError(t, s.Done(ctx, "done", `{"commit":"1"}`))
+	claim(t, s, "mine", id)
+	add(t, s, "by a person")
+	assert.NilError(t, s.Delete(ctx, "by a person"))
+
+	agent := *s
+	agent.As(id)
+	_, err = agent.DeleteMatching(ctx, DeleteFilter{All: true})
+	assert.NilError(t, err)
+	dir := filepath.Join(filepath.Dir(s.path), "agents")
+	assert.NilError(t, os.MkdirAll(dir, 0o755))
+	assert.NilError(t, os.WriteFile(filepath.Join(dir, id+".lock"), nil, 0o644))
+	_, err = s.ReleaseDead(ctx, "here")
+	assert.NilError(t, err)
+	for slug, status := range map[string]string{"done": StatusDone, "open": StatusOpen, "mine": StatusOpen, "by a person": StatusDeleted} {
+		task, err := s.Show(ctx, slug)
+		assert.NilError(t, err)
+		assert.Equal(t, task.Status, status, slug)
+	}
+}
