@@ -50,7 +50,7 @@ func Known(stateDir, name string) bool {
 	return err == nil
 }
 
-// MadeFor tells whether the sandbox of the spec's name was prepared for its scope and
+// MadeFor reports whether the sandbox of the spec's name was prepared for its scope and
 // work tree, by what is noted in stateDir.
 func MadeFor(stateDir string, spec lifecycle.Spec) bool {
 	m, ok := (&Driver{StateDir: stateDir}).lastMarker(spec.Name)

@@ -22,8 +22,8 @@ type approval struct {
 	files  map[string]string // a hash for each file that the digest covers; nil for none
 
 	subject  string   // what is not approved, e.g. a path
-	change   string   // what is new about it; empty for nothing to tell
-	details  []string // lines for somebody who decides
+	change   string   // what is new about it; or empty
+	details  []string // lines of the question
 	question string
 }
 
@@ -32,7 +32,7 @@ func (a approval) describe() string {
 	return a.subject + " is not approved:\n  " + strings.Join(a.details, "\n  ") + "\n"
 }
 
-// approved tells whether the user has approved it before.
+// approved reports whether the user has approved it before.
 func (a approval) approved(store config.TrustStore) (bool, error) {
 	approved, err := store.Approved(a.root, a.digest)
 	if err == nil && !approved && a.wider != "" {

@@ -211,7 +211,7 @@ func (h Host) checkBacklog(at place, spec lifecycle.Spec, opts Options) error {
 	if opts.Command == buildCommand {
 		return gone
 	}
-	h.report(fmt.Sprintf("Warning: %v\nHint: %s", gone, hint.Of(gone)[0]))
+	h.warn(gone)
 	return nil
 }
 

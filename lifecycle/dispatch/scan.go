@@ -64,7 +64,7 @@ func (i *inspection) tree(ctx context.Context, command string) error {
 	return err
 }
 
-// missing tells whether a scan that is only to warn could not run for lack of a
+// missing reports whether a scan that is only to warn could not run for lack of a
 // scanner. The user is told, once.
 func (i *inspection) missing(err error, what string) bool {
 	missing, ok := errors.AsType[*credscan.MissingError](err)

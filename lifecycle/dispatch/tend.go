@@ -14,8 +14,8 @@ import (
 // tendEvery is how often a sandbox is looked at while a command works in it.
 const tendEvery = 2 * time.Second
 
-// tending looks after what a container needs while a command works in it: the
-// engine ends and pauses containers without anybody who is told.
+// tending watches a container, its network and its proxy while a command runs in it:
+// the engine notifies no one when one of them ends or is paused.
 type tending struct {
 	host    Host
 	at      place
@@ -101,9 +101,9 @@ func (t *tending) look(ctx context.Context) {
 	}
 }
 
-// repair brings a sandbox that runs, and what surrounds it, to where it was. It is
-// not broken off when the command ends: who comes next would take a proxy that is
-// half made for one that is about to start.
+// repair restores a running sandbox, its network and its proxy. It is not cancelled
+// when the command ends: the next command would take a half-made proxy for one that
+// is about to start.
 func (t *tending) repair(ctx context.Context, sb lifecycle.Sandbox) error {
 	ctx = context.WithoutCancel(ctx)
 	if err := t.host.refresh(t.at, &t.spec); err != nil {

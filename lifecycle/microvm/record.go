@@ -78,7 +78,7 @@ func Known(stateDir, driver, name string) bool {
 	return rec.Created || err != nil
 }
 
-// MadeFor tells whether the driver of that name has made the sandbox of the spec's
+// MadeFor reports whether the driver of that name has made the sandbox of the spec's
 // name for its scope and work tree, by what is remembered in stateDir.
 func MadeFor(stateDir, driver string, spec lifecycle.Spec) bool {
 	rec, _, _ := recordsOf(stateDir, driver).read(spec.Name)

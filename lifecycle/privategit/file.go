@@ -77,7 +77,7 @@ func (r *Repo) makeRoom(ctx context.Context, st *state, moved, wanted, there map
 	return kept, r.updateRefs(ctx, updates.String()+deletions.String())
 }
 
-// onlyIn tells whether something would be lost with a commit: neither another
+// onlyIn reports whether something would be lost with a commit: neither another
 // one nor the user's branches contain it.
 func (r *Repo) onlyIn(ctx context.Context, oid, other string) (bool, error) {
 	found, err := r.git.line(ctx, "rev-list", "--max-count=1", oid, "--not", other, "--branches")
