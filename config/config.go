@@ -6,7 +6,7 @@ package config
 import (
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
+	"github.com/docker-ralph/docker-ralph/egress"
 )
 
 // Config is the effective configuration: valid, typed, every default applied.

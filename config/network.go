@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
+	"github.com/docker-ralph/docker-ralph/egress"
 )
 
 // DefaultPresets are what a sandbox reaches when nobody has said: the agent's

@@ -12,7 +12,7 @@ import (
 	"gotest.tools/v3/golden"
 
 	"github.com/docker-ralph/docker-ralph/config/imageref"
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
+	"github.com/docker-ralph/docker-ralph/egress"
 )
 
 // The golden files show what a user sees; `go test ./config -update` writes

@@ -11,7 +11,7 @@ import (
 
 	"gotest.tools/v3/assert"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
+	"github.com/docker-ralph/docker-ralph/egress"
 )
 
 func digest(n int) string { return fmt.Sprintf("sha256:%064x", n) }

@@ -13,9 +13,9 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/double"
-	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 func TestCleanRemovesTheSandboxAndNothingElse(t *testing.T) {
@@ -163,7 +163,7 @@ func TestCleanWithoutTheRepository(t *testing.T) {
 // sandbox of a branch.
 func (w *world) nothingStandsAround(t *testing.T, branch string) {
 	t.Helper()
-	name, err := scope.Scope{Repo: w.slug, Branch: branch}.SandboxName()
+	name, err := gitrepo.Scope{Repo: w.slug, Branch: branch}.SandboxName()
 	assert.NilError(t, err)
 	ctx, api := t.Context(), w.engine.Client(t)
 	its := make(client.Filters).Add("label", labelPrefix+"sandbox="+name)

@@ -22,10 +22,10 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/double"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
-	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 // everywhere runs a test in containers, and with doubles of the microVM programs
@@ -196,7 +196,7 @@ func (w *world) microVMs(t *testing.T) []sandbox {
 	root := map[string]string{config.DriverSbx: "sandboxes", config.DriverDockerSandbox: "vms"}[w.driver]
 	entries, err := microvm.ParseListing([]byte(out), root)
 	assert.NilError(t, err)
-	name, err := scope.Scope{Repo: w.slug, Branch: "x"}.SandboxName()
+	name, err := gitrepo.Scope{Repo: w.slug, Branch: "x"}.SandboxName()
 	assert.NilError(t, err)
 	var all []sandbox
 	for _, e := range entries {

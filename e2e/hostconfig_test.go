@@ -14,8 +14,8 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
+	"github.com/docker-ralph/docker-ralph/credential/hostconfig"
 	"github.com/docker-ralph/docker-ralph/e2e/modelapi"
-	"github.com/docker-ralph/docker-ralph/lifecycle/hostconfig"
 )
 
 // What the user has configured of the agent is in the sandbox, without secrets,

@@ -15,8 +15,8 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
+	"github.com/docker-ralph/docker-ralph/credential"
 	"github.com/docker-ralph/docker-ralph/e2e/modelapi"
-	"github.com/docker-ralph/docker-ralph/lifecycle/credential"
 )
 
 // lookForKeys is a command of the agent that writes down all that it can see of

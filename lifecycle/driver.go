@@ -10,8 +10,10 @@ import (
 	"os"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
-	"github.com/docker-ralph/docker-ralph/scope"
+	"github.com/docker-ralph/docker-ralph/gitsync"
+
+	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 )
 
 // State is what a driver found when it looked a sandbox up.
@@ -42,7 +44,7 @@ type Sandbox struct {
 	// Why says, for the state Unknown, what is known and what to do.
 	Why string
 
-	Scope      scope.Scope
+	Scope      gitrepo.Scope
 	Root       string // the work tree it was made for
 	MainRoot   string // the repository's main work tree; empty where a driver does not record it
 	Agent      string
@@ -72,7 +74,7 @@ type Sandbox struct {
 // Spec says what a sandbox must be like.
 type Spec struct {
 	Name      string
-	Scope     scope.Scope
+	Scope     gitrepo.Scope
 	Root      string   // work tree, mounted writable at the same path
 	Mounts    []string // further directories, mounted likewise (a linked worktree's git directory)
 	Probe     string   // file below the mounts that must look the same inside
@@ -105,7 +107,7 @@ type Spec struct {
 	Shadows []string
 	// Git says, when the sandbox is about to be made, what it sees instead of the
 	// work tree's git directory; nil if it sees that one.
-	Git func(ctx context.Context) (*OwnGit, error)
+	Git func(ctx context.Context) (*gitsync.Layout, error)
 }
 
 // Egress says what a sandbox reaches and how. The zero value is the engine's

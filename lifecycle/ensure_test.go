@@ -11,8 +11,8 @@ import (
 	"github.com/gofrs/flock"
 	"gotest.tools/v3/assert"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
-	"github.com/docker-ralph/docker-ralph/scope"
+	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 )
 
 // memory is a driver whose one sandbox is a variable. It notes what was done.
@@ -79,7 +79,7 @@ func (m *memory) Ready(Sandbox, Spec) bool { return m.ready }
 func (m *memory) Busy(context.Context, Sandbox) (bool, error) { return m.busy, m.note("busy") }
 
 func testSpec() Spec {
-	return Spec{Name: "ralph-a-b-main", Scope: scope.Scope{Repo: "a/b", Branch: "main"}, Root: "/src", Agent: "shell", Image: "image:1"}
+	return Spec{Name: "ralph-a-b-main", Scope: gitrepo.Scope{Repo: "a/b", Branch: "main"}, Root: "/src", Agent: "shell", Image: "image:1"}
 }
 
 func found(spec Spec, state State) Sandbox {

@@ -16,7 +16,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
 	"github.com/docker-ralph/docker-ralph/projectimage"
-	"github.com/docker-ralph/docker-ralph/ralph/help"
+	"github.com/docker-ralph/docker-ralph/wire/help"
 )
 
 // dispatcher is what the forwarded commands have in common.

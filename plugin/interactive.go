@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
-	"github.com/docker-ralph/docker-ralph/ralph/runflags"
+	"github.com/docker-ralph/docker-ralph/wire/runflags"
 )
 
 // The commands that can have the user's terminal to themselves.

@@ -14,8 +14,8 @@ import (
 	"github.com/docker/go-units"
 	"github.com/spf13/cobra"
 
+	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
 
 // newNetworkCommand makes the commands about what a sandbox reaches.

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress/canary"
+	"github.com/docker-ralph/docker-ralph/egress/canary"
 )
 
 // runCanary tries the ways out and prints what it found as JSON. A line on standard

@@ -7,8 +7,8 @@ import (
 	"flag"
 	"fmt"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress/proxy"
+	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/egress/proxy"
 )
 
 var errCtlUsage = errors.New("usage: ralph-egress ctl policy|stats|reset, or ctl allow|deny [-origin TEXT] RULE…, or ctl routes [RULE…] < ROUTES")

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress/firewall"
+	"github.com/docker-ralph/docker-ralph/egress/firewall"
 )
 
 var errFirewallUsage = errors.New("usage: ralph-egress firewall -proxy ADDRESS | -open [-near NETWORK ...]")

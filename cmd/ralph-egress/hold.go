@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress/canary"
+	"github.com/docker-ralph/docker-ralph/egress/canary"
 )
 
 const (

@@ -13,8 +13,8 @@ import (
 
 	_ "golang.org/x/crypto/x509roots/fallback" // the image has no file with authorities
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress/proxy"
+	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/egress/proxy"
 )
 
 // maxStart bounds what is read from standard input, in bytes.

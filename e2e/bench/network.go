@@ -43,11 +43,11 @@ func (b *bench) network() error {
 
 // proxy measures HTTPS over loopback, past the proxy and through it.
 func (b *bench) proxy() error {
-	transfers, err := b.goBench("./lifecycle/egress/proxy", "Throughput", "3x", "direct", "connect", "sni")
+	transfers, err := b.goBench("./egress/proxy", "Throughput", "3x", "direct", "connect", "sni")
 	if err != nil {
 		return err
 	}
-	connections, err := b.goBench("./lifecycle/egress/proxy", "NewConnection", "100x", "direct", "connect", "sni")
+	connections, err := b.goBench("./egress/proxy", "NewConnection", "100x", "direct", "connect", "sni")
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (b *bench) proxy() error {
 
 // sync measures how long it takes until a commit has come out of a sandbox.
 func (b *bench) sync() error {
-	syncs, err := b.goBench("./lifecycle/privategit", "Sync", "3x", "")
+	syncs, err := b.goBench("./gitsync", "Sync", "3x", "")
 	if err != nil {
 		return err
 	}

@@ -6,10 +6,10 @@ import (
 
 	"gotest.tools/v3/assert"
 
+	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
 
 // BenchmarkUp brings new sandboxes up, with a wall and without one, which only

@@ -15,12 +15,13 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/docker-ralph/docker-ralph/wire"
+
 	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
 	"github.com/moby/sys/atomicwriter"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/ralph/caches"
 )
 
 // CacheDir is where the caches of the repository are in every sandbox.
@@ -154,7 +155,7 @@ func cacheEnvironment(user, root string) []string {
 	}
 	dir := cacheOf(uid)
 	env := []string{
-		caches.Env + "=" + dir,
+		wire.CacheEnv + "=" + dir,
 		"npm_config_cache=" + dir + "/npm",
 		"pnpm_config_store_dir=" + dir + "/pnpm/store",
 		"YARN_GLOBAL_FOLDER=" + dir + "/yarn/berry",

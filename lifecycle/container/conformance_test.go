@@ -11,12 +11,12 @@ import (
 
 	"gotest.tools/v3/assert"
 
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/gotest"
-	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 func TestMain(m *testing.M) {
@@ -59,7 +59,7 @@ func newSpec(t testing.TB, name string) lifecycle.Spec {
 	}
 	assert.NilError(t, os.Chown(root, uid, gid))
 	branch := rand.Text()[:8] + "-" + name // what a killed test has left is not in the way
-	s := scope.Scope{Repo: "acme/test", Branch: branch}
+	s := gitrepo.Scope{Repo: "acme/test", Branch: branch}
 	sandbox, err := s.SandboxName()
 	assert.NilError(t, err)
 	return lifecycle.Spec{

@@ -19,12 +19,12 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 	"gotest.tools/v3/poll"
 
+	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	driver "github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/gotest"
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
-	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 func TestForeignThingsAreLeftAlone(t *testing.T) {
@@ -383,7 +383,7 @@ func TestWorktreesThatWouldGiveTooMuch(t *testing.T) {
 	assert.NilError(t, err)
 	d := &driver.Driver{Host: "unix:///nowhere", StateDir: t.TempDir()}
 	for _, root := range []string{"/", home, filepath.Dir(home), `C:\src`, "/opt/ralph/x", "/opt"} {
-		_, err := d.Create(t.Context(), lifecycle.Spec{Name: "x", Root: root, Scope: scope.Scope{Repo: "r", Branch: "b"}})
+		_, err := d.Create(t.Context(), lifecycle.Spec{Name: "x", Root: root, Scope: gitrepo.Scope{Repo: "r", Branch: "b"}})
 		assert.Check(t, err != nil, root)
 	}
 }

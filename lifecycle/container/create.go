@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/docker-ralph/docker-ralph/wire"
+
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
@@ -19,12 +21,10 @@ import (
 	"github.com/moby/moby/client"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/docker-ralph/docker-ralph/credential/hostconfig"
+	"github.com/docker-ralph/docker-ralph/credential/signing"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/hostconfig"
 	"github.com/docker-ralph/docker-ralph/lifecycle/payload"
-	"github.com/docker-ralph/docker-ralph/lifecycle/signing"
-	"github.com/docker-ralph/docker-ralph/ralph/guest"
-	"github.com/docker-ralph/docker-ralph/ralph/sign"
 )
 
 // nobody is the user of a sandbox's first process. It is another one than the
@@ -118,16 +118,16 @@ func (d *Driver) mountsOf(ctx context.Context, spec lifecycle.Spec, l map[string
 	}
 	mounts := slices.Concat(gitMounts(spec.Name, own), cache, shadowMounts(spec, l))
 	if spec.SignDir != "" {
-		if err := signing.MakeDir(spec.SignDir, spec.User); err != nil {
+		if err := signing.MakeDir(spec.SignDir, spec.User.UID, spec.User.GID); err != nil {
 			return nil, nil, err
 		}
-		mounts = append(mounts, readOnlyBind(spec.SignDir, sign.MountPoint))
+		mounts = append(mounts, readOnlyBind(spec.SignDir, wire.SignDir))
 	}
 	if spec.Config != "" {
 		if err := hostconfig.MakeShown(spec.Config); err != nil {
 			return nil, nil, err
 		}
-		mounts = append(mounts, readOnlyBind(spec.Config, guest.ConfigPoint))
+		mounts = append(mounts, readOnlyBind(spec.Config, wire.ConfigPoint))
 	}
 	return mounts, fresh, nil
 }
@@ -179,7 +179,7 @@ func (d *Driver) createOn(ctx context.Context, g *ground, spec lifecycle.Spec, i
 
 func hostConfig(spec lifecycle.Spec, info system.Info, l map[string]string) *container.HostConfig {
 	mounts := []mount.Mount{
-		{Type: mount.TypeVolume, Source: guestVolume, Target: guest.MountPoint, ReadOnly: true, VolumeOptions: &mount.VolumeOptions{NoCopy: true}},
+		{Type: mount.TypeVolume, Source: guestVolume, Target: wire.MountPoint, ReadOnly: true, VolumeOptions: &mount.VolumeOptions{NoCopy: true}},
 		// Without a name, the volume comes and goes with the container.
 		{Type: mount.TypeVolume, Target: Home, VolumeOptions: &mount.VolumeOptions{Labels: l}},
 	}

@@ -5,13 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/wire"
+
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/gotest"
-	"github.com/docker-ralph/docker-ralph/ralph/deadline"
 )
 
 // unruly asks for a deadline as ralph does, and then behaves as badly as it can:
@@ -45,7 +46,7 @@ func TestDeadlineEndsWhatNothingElseEnds(t *testing.T) {
 		})
 		assert.NilError(t, err)
 		assert.Check(t, is.Equal(out.String(), "said ok\n"))
-		assert.Check(t, is.Equal(code, deadline.ExitCode))
+		assert.Check(t, is.Equal(code, wire.ExitDeadline))
 		assert.Check(t, is.Contains(errs.String(), "took longer than its time limit"))
 		took := time.Since(began)
 		assert.Check(t, took >= 1500*time.Millisecond && took < 20*time.Second, "%s", took)

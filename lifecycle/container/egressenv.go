@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress/firewall"
-	"github.com/docker-ralph/docker-ralph/ralph/refusals"
+	"github.com/docker-ralph/docker-ralph/egress/firewall"
+	"github.com/docker-ralph/docker-ralph/wire/refusals"
 )
 
 // gitHosts are those whose ssh addresses are written as https ones. Through

@@ -8,13 +8,13 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/wire"
+
 	"github.com/moby/moby/api/pkg/stdcopy"
 	"github.com/moby/moby/client"
 	"github.com/moby/term"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/ralph/deadline"
-	"github.com/docker-ralph/docker-ralph/ralph/guest"
 )
 
 // demultiplex takes apart what an engine sends when there is no terminal.
@@ -33,10 +33,10 @@ func (d *Driver) Exec(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Pro
 		return 0, err
 	}
 	args := append([]string{program.Path(), "_exec"}, p.Args...) // for its umask
-	if p.Args[0] == guest.Program {
+	if p.Args[0] == wire.Program {
 		args = append([]string{program.Path()}, p.Args[1:]...)
 	}
-	env := []string{"HOME=" + Home, guest.DispatchEnv + "=" + p.ID}
+	env := []string{"HOME=" + Home, wire.DispatchEnv + "=" + p.ID}
 	if sb.Cache != "" {
 		env = append(env, cacheEnvironment(sb.User, sb.Root)...)
 	}
@@ -87,7 +87,7 @@ const (
 	// whose sandbox ends.
 	killed = 128 + 9
 	// exitTimeUp is that of the first process that ends it.
-	exitTimeUp = deadline.ExitCode
+	exitTimeUp = wire.ExitDeadline
 )
 
 // endedItself tells whether a sandbox was ended by its first process because a

@@ -16,9 +16,9 @@ import (
 	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
 
+	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/privategit"
 )
 
 const gitPrivate = "private"
@@ -30,7 +30,7 @@ func gitVolume(sandbox string) string { return "ralph-git-" + sandbox }
 
 // makeGit makes sure that the volume with the sandbox's own git directory is
 // there and filled. The sandbox's labels tell of it.
-func (d *Driver) makeGit(ctx context.Context, spec lifecycle.Spec, l map[string]string, image string) (*lifecycle.OwnGit, error) {
+func (d *Driver) makeGit(ctx context.Context, spec lifecycle.Spec, l map[string]string, image string) (*gitsync.Layout, error) {
 	if spec.Git == nil {
 		return nil, nil
 	}
@@ -40,7 +40,7 @@ func (d *Driver) makeGit(ctx context.Context, spec lifecycle.Spec, l map[string]
 	}
 	l[labelGit] = gitPrivate
 	name := gitVolume(spec.Name)
-	if privategit.Saved(d.StateDir, spec.Name) {
+	if gitsync.Saved(d.StateDir, spec.Name) {
 		// It was to be removed. If something still has it, it is simply used on.
 		_, err := d.API.VolumeRemove(ctx, name, client.VolumeRemoveOptions{})
 		if err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
@@ -88,7 +88,7 @@ func isGone(path string) bool {
 
 // fillGit fills the volume through a container that is never started, unless
 // that was done.
-func (d *Driver) fillGit(ctx context.Context, sandbox string, own *lifecycle.OwnGit, user, image string) (err error) {
+func (d *Driver) fillGit(ctx context.Context, sandbox string, own *gitsync.Layout, user, image string) (err error) {
 	id, err := d.makeFiller(ctx, sandbox, own.Folder, image)
 	if err != nil {
 		return err
@@ -151,7 +151,7 @@ func gitMount(sandbox, target string) mount.Mount {
 
 // gitMounts are what lies over the work tree's git directory, and what belongs
 // to it.
-func gitMounts(sandbox string, own *lifecycle.OwnGit) []mount.Mount {
+func gitMounts(sandbox string, own *gitsync.Layout) []mount.Mount {
 	if own == nil {
 		return nil
 	}
@@ -183,14 +183,14 @@ func gitMounts(sandbox string, own *lifecycle.OwnGit) []mount.Mount {
 // removeGit removes the volume with a sandbox's git directory, unless it may
 // hold commits that are nowhere else.
 func (d *Driver) removeGit(ctx context.Context, sb lifecycle.Sandbox) error {
-	if !sb.Private || !privategit.Saved(d.StateDir, sb.Name) {
+	if !sb.Private || !gitsync.Saved(d.StateDir, sb.Name) {
 		return nil
 	}
 	_, err := d.API.VolumeRemove(ctx, gitVolume(sb.Name), client.VolumeRemoveOptions{})
 	if err != nil && !errdefs.IsNotFound(err) {
 		return fmt.Errorf("removing the volume %s: %w", gitVolume(sb.Name), err)
 	}
-	return privategit.Forget(d.StateDir, sb.Name)
+	return gitsync.Forget(d.StateDir, sb.Name)
 }
 
 // RemoveGit removes the volume with a sandbox's git directory, and all commits that
@@ -199,5 +199,5 @@ func (d *Driver) RemoveGit(ctx context.Context, sandbox string) error {
 	if err := d.RemoveVolume(ctx, gitVolume(sandbox)); err != nil {
 		return err
 	}
-	return privategit.Forget(d.StateDir, sandbox)
+	return gitsync.Forget(d.StateDir, sandbox)
 }

@@ -7,13 +7,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/wire"
+
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/payload"
-	"github.com/docker-ralph/docker-ralph/ralph/guest"
 )
 
 // guestVolume holds ralph for all sandboxes of an engine, each version in a
@@ -85,7 +86,7 @@ func (d *Driver) installGuest(ctx context.Context, p payload.Payload, done strin
 	if err != nil {
 		return err
 	}
-	if err := d.loadImage(ctx, loading, p.Arch(), guest.Program, program); err != nil {
+	if err := d.loadImage(ctx, loading, p.Arch(), wire.Program, program); err != nil {
 		return err
 	}
 	own := map[string]string{labelCreatedBy: createdBy}
@@ -109,8 +110,8 @@ func (d *Driver) installGuest(ctx context.Context, p payload.Payload, done strin
 
 // runInstaller runs ralph once with the volume writable.
 func (d *Driver) runInstaller(ctx context.Context, image string) error {
-	return d.runHelper(ctx, image, []string{"_install", guest.MountPoint}, mount.Mount{
-		Type: mount.TypeVolume, Source: guestVolume, Target: guest.MountPoint, VolumeOptions: &mount.VolumeOptions{NoCopy: true},
+	return d.runHelper(ctx, image, []string{"_install", wire.MountPoint}, mount.Mount{
+		Type: mount.TypeVolume, Source: guestVolume, Target: wire.MountPoint, VolumeOptions: &mount.VolumeOptions{NoCopy: true},
 	})
 }
 
@@ -121,7 +122,7 @@ func (d *Driver) runHelper(ctx context.Context, image string, args []string, vol
 		Config: &container.Config{
 			Image:           image,
 			User:            "0:0",
-			Entrypoint:      append([]string{"/" + guest.Program}, args...),
+			Entrypoint:      append([]string{"/" + wire.Program}, args...),
 			Labels:          map[string]string{labelCreatedBy: createdBy},
 			NetworkDisabled: true,
 		},

@@ -4,10 +4,11 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/docker-ralph/docker-ralph/wire"
+
+	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
-	"github.com/docker-ralph/docker-ralph/ralph/guest"
-	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 // The labels that everything of ours carries, so that a later run finds it
@@ -84,7 +85,7 @@ func fromLabels(id string, l map[string]string) lifecycle.Sandbox {
 	sb := lifecycle.Sandbox{
 		Name:       l[labelSandbox],
 		ID:         id,
-		Scope:      scope.Scope{Repo: l[labelRepo], Branch: l[labelBranch]},
+		Scope:      gitrepo.Scope{Repo: l[labelRepo], Branch: l[labelBranch]},
 		Root:       l[labelWorktree],
 		MainRoot:   l[labelRoot],
 		Agent:      l[labelAgent],
@@ -100,7 +101,7 @@ func fromLabels(id string, l map[string]string) lifecycle.Sandbox {
 		Cache:      l[labelCache],
 	}
 	if sb.Config = l[labelConfig]; sb.Config != "" {
-		sb.ConfigAt = guest.ConfigPoint
+		sb.ConfigAt = wire.ConfigPoint
 	}
 	return sb
 }

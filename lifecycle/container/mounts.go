@@ -11,11 +11,12 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/docker-ralph/docker-ralph/wire"
+
 	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/ralph/guest"
 )
 
 // tooWide are folders that hold much more than one project. Projects below
@@ -73,8 +74,8 @@ func checkPlace(dir, home string) error {
 	if dir == "/" || home != "" && below(home, dir) {
 		return fmt.Errorf("%s would give your whole home directory to the agent: move the repository into a folder of its own", dir)
 	}
-	if below(dir, guest.MountPoint) || below(guest.MountPoint, dir) {
-		return fmt.Errorf("%s cannot be mounted: sandboxes have ralph at %s", dir, guest.MountPoint)
+	if below(dir, wire.MountPoint) || below(wire.MountPoint, dir) {
+		return fmt.Errorf("%s cannot be mounted: sandboxes have ralph at %s", dir, wire.MountPoint)
 	}
 	if slices.Contains(tooWide(), dir) {
 		return fmt.Errorf("%s would give much more than a project to the agent: move the repository into a folder of its own", dir)

@@ -16,11 +16,11 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
+	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	driver "github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/gotest"
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
 
 // earlier is an engine on which an earlier version has made what holds networks.

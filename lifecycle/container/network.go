@@ -18,9 +18,9 @@ import (
 	"github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/client"
 
+	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/egress/firewall"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress/firewall"
 )
 
 // egressNetwork is what the proxies of all sandboxes reach the world through.

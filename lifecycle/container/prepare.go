@@ -16,9 +16,9 @@ import (
 	"github.com/moby/sys/atomicwriter"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/payload"
-	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 // marker notes on the host that a sandbox was prepared, and for which ralph.
@@ -37,8 +37,8 @@ type marker struct {
 	// Told is what the proxy was told: [toldOf].
 	Told string `json:"told,omitempty"`
 	// Root and Scope are those of the sandbox.
-	Root  string      `json:"root,omitempty"`
-	Scope scope.Scope `json:"scope,omitzero"`
+	Root  string        `json:"root,omitempty"`
+	Scope gitrepo.Scope `json:"scope,omitzero"`
 	// Folder is which folder the work tree was then; empty if nobody can tell.
 	Folder string `json:"folder,omitempty"`
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/moby/moby/client"
 	"gotest.tools/v3/assert"
 
+	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
 
 // networked is an engine on which networks can be made.

@@ -6,8 +6,9 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/docker-ralph/docker-ralph/wire"
+
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/ralph/sign"
 )
 
 // Signs tells whether a container can reach a socket of this machine, and if not,
@@ -35,5 +36,5 @@ func (d *Driver) SignProgram(sb lifecycle.Sandbox) (string, error) {
 	if !ok {
 		return "", lifecycle.ErrNotPrepared
 	}
-	return path.Join(path.Dir(program.Path()), sign.Program), nil
+	return path.Join(path.Dir(program.Path()), wire.SignProgram), nil
 }

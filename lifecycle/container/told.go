@@ -8,8 +8,8 @@ import (
 
 	"github.com/moby/moby/api/types/container"
 
+	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
 
 // A proxy outlives the runs of its sandbox. What it was told when it was made can

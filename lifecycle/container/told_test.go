@@ -6,10 +6,10 @@ import (
 	"github.com/moby/moby/client"
 	"gotest.tools/v3/assert"
 
+	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	driver "github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
 
 // What a proxy was told when it was made is compared when its sandbox is started,

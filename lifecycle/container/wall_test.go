@@ -14,12 +14,12 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 	"gotest.tools/v3/poll"
 
+	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	driver "github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/gotest"
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
 
 // walled makes a sandbox with a network policy.

@@ -8,10 +8,10 @@ import (
 	"github.com/moby/moby/client"
 	"gotest.tools/v3/assert"
 
+	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	driver "github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
 
 // askModel asks for a URL and returns the first line of the answer.

@@ -12,8 +12,8 @@ import (
 
 	"github.com/moby/sys/atomicwriter"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
-	"github.com/docker-ralph/docker-ralph/scope"
+	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 )
 
 // amendments are what the user has said about hosts since a sandbox was made.
@@ -28,7 +28,7 @@ const networkOrigin = "docker ralph network"
 
 // amendmentsPath is where they are. What was allowed for one scope must not hold for
 // another whose sandbox has the same name, so the name alone does not do.
-func (h Host) amendmentsPath(s scope.Scope) (string, error) {
+func (h Host) amendmentsPath(s gitrepo.Scope) (string, error) {
 	name, err := s.SandboxName()
 	if err != nil {
 		return "", err
@@ -37,7 +37,7 @@ func (h Host) amendmentsPath(s scope.Scope) (string, error) {
 	return filepath.Join(h.StateDir, "network", name+"-"+hex.EncodeToString(sum[:6])+".json"), nil
 }
 
-func (h Host) readAmendments(s scope.Scope) (a amendments, err error) {
+func (h Host) readAmendments(s gitrepo.Scope) (a amendments, err error) {
 	path, err := h.amendmentsPath(s)
 	if err != nil {
 		return a, err
@@ -52,7 +52,7 @@ func (h Host) readAmendments(s scope.Scope) (a amendments, err error) {
 	return a, nil
 }
 
-func (h Host) writeAmendments(s scope.Scope, a amendments) error {
+func (h Host) writeAmendments(s gitrepo.Scope, a amendments) error {
 	path, err := h.amendmentsPath(s)
 	if err != nil {
 		return err
@@ -128,7 +128,7 @@ func (a amendments) deny(p egress.Policy) (egress.Policy, error) {
 
 // amended applies what was noted for a scope to a policy, and tells what of it has
 // no effect.
-func (h Host) amended(s scope.Scope, p egress.Policy) (egress.Policy, error) {
+func (h Host) amended(s gitrepo.Scope, p egress.Policy) (egress.Policy, error) {
 	later, err := h.readAmendments(s)
 	if err != nil {
 		return egress.Policy{}, err

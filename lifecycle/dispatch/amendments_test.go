@@ -6,8 +6,8 @@ import (
 
 	"gotest.tools/v3/assert"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
-	"github.com/docker-ralph/docker-ralph/scope"
+	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 )
 
 func hostRule(t *testing.T, text string) egress.Rule {
@@ -48,7 +48,7 @@ func TestAmendments(t *testing.T) {
 		{"only the model", closed, "+example.com +model.example -*.example.com", "model.example:443", "example.com:443", "example.com"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			h, one := Host{StateDir: t.TempDir()}, scope.Scope{Repo: "acme/shop", Branch: "main"}
+			h, one := Host{StateDir: t.TempDir()}, gitrepo.Scope{Repo: "acme/shop", Branch: "main"}
 			var a amendments
 			for _, said := range strings.Fields(tc.said) {
 				a.take(hostRule(t, said[1:]), said[0] == '+')
@@ -78,8 +78,8 @@ func TestAmendmentsAreForOneScope(t *testing.T) {
 	h := Host{StateDir: t.TempDir()}
 	var a amendments
 	a.take(hostRule(t, "db.example=10.0.0.0/8"), true)
-	assert.NilError(t, h.writeAmendments(scope.Scope{Repo: "acme/shop", Branch: "a-b"}, a))
-	for _, other := range []scope.Scope{{Repo: "acme/shop-a", Branch: "b"}, {Repo: "acme/shop", Branch: "a/b"}} {
+	assert.NilError(t, h.writeAmendments(gitrepo.Scope{Repo: "acme/shop", Branch: "a-b"}, a))
+	for _, other := range []gitrepo.Scope{{Repo: "acme/shop-a", Branch: "b"}, {Repo: "acme/shop", Branch: "a/b"}} {
 		theirs, err := h.readAmendments(other)
 		assert.NilError(t, err)
 		assert.Equal(t, len(theirs.Allowed), 0)

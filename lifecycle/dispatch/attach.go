@@ -14,17 +14,17 @@ import (
 
 	"github.com/moby/term"
 
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/printable"
-	"github.com/docker-ralph/docker-ralph/ralph/looplog"
-	"github.com/docker-ralph/docker-ralph/scope"
+	"github.com/docker-ralph/docker-ralph/wire/looplog"
 )
 
 // Attach takes the loop of the current scope back that runs without a terminal:
 // it shows its output, hands it signals, and returns its exit code. The error is
 // [lifecycle.ErrDetached] if the user has left it again.
 func Attach(ctx context.Context, h Host) (int, error) {
-	wt, err := scope.Detect(ctx, h.Dir, h.getenv)
+	wt, err := gitrepo.Detect(ctx, h.Dir, h.getenv)
 	if err != nil {
 		return 0, err
 	}
@@ -46,7 +46,7 @@ func Attach(ctx context.Context, h Host) (int, error) {
 
 // detached finds the loop without a terminal that was started last, in sandboxes
 // of the work tree's scope, whose own sandbox has the name.
-func (h Host) detached(ctx context.Context, name string, wt scope.Worktree) (note, error) {
+func (h Host) detached(ctx context.Context, name string, wt gitrepo.Worktree) (note, error) {
 	all, err := h.notesIn(wt)
 	if err != nil {
 		return note{}, err

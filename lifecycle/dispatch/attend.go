@@ -9,13 +9,13 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 // attended is the lock that everybody shares who works with the sandboxes of a
 // scope, from before they look until all is brought home.
-func (h Host) attended(s scope.Scope) (*flock.Flock, error) {
+func (h Host) attended(s gitrepo.Scope) (*flock.Flock, error) {
 	name, err := s.SandboxName()
 	if err != nil {
 		return nil, err
@@ -28,7 +28,7 @@ func (h Host) attended(s scope.Scope) (*flock.Flock, error) {
 
 // attend keeps others from stopping or removing the scope's sandboxes until leave
 // is called.
-func (h Host) attend(ctx context.Context, s scope.Scope) (leave func(), err error) {
+func (h Host) attend(ctx context.Context, s gitrepo.Scope) (leave func(), err error) {
 	lock, err := h.attended(s)
 	if err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func (h Host) exclude(ctx context.Context, sb lifecycle.Sandbox, patience time.D
 
 // enter attends the scope of a command that is about to run. A sandbox that is
 // for this command alone is marked as such, and what earlier ones have left goes.
-func (h Host) enter(ctx context.Context, at place, wt scope.Worktree, spec lifecycle.Spec) (leave func(), err error) {
+func (h Host) enter(ctx context.Context, at place, wt gitrepo.Worktree, spec lifecycle.Spec) (leave func(), err error) {
 	unattended, err := h.attend(ctx, wt.Scope)
 	if err != nil || !spec.Ephemeral {
 		return unattended, err

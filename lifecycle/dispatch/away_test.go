@@ -15,9 +15,9 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 	"gotest.tools/v3/poll"
 
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/ralph/looplog"
-	"github.com/docker-ralph/docker-ralph/scope"
+	"github.com/docker-ralph/docker-ralph/wire/looplog"
 )
 
 // leaving is a host whose terminal can be lost.
@@ -46,7 +46,7 @@ func eventuallyAway(t *testing.T, h Host) {
 
 func TestWhatLeavesItsTerminalWritesALog(t *testing.T) {
 	h, lost, screen := leaving(t)
-	wt := scope.Worktree{Root: "/a", Scope: scope.Scope{Repo: "a", Branch: "b"}}
+	wt := gitrepo.Worktree{Root: "/a", Scope: gitrepo.Scope{Repo: "a", Branch: "b"}}
 	sb := lifecycle.Sandbox{Name: "ralph-a-b", Root: wt.Root, Scope: wt.Scope}
 	n, err := h.note(sb, lifecycle.Process{ID: h.dispatchID(), Args: []string{"ralph", "build"}})
 	assert.NilError(t, err)
@@ -186,12 +186,12 @@ func TestNamesOfSandboxesForOneDispatch(t *testing.T) {
 // another clone, or of another branch, like one's own.
 func TestNotesOfAScope(t *testing.T) {
 	h := Host{StateDir: t.TempDir()}
-	wt := scope.Worktree{Root: "/shop", Scope: scope.Scope{Repo: "acme/shop", Branch: "log/in"}}
+	wt := gitrepo.Worktree{Root: "/shop", Scope: gitrepo.Scope{Repo: "acme/shop", Branch: "log/in"}}
 	for id, sb := range map[string]lifecycle.Sandbox{
 		"own":       {Name: "ralph-acme-shop-log-in", Root: wt.Root, Scope: wt.Scope},
 		"ephemeral": {Name: "ralph-acme-shop-log-in-abcdefgh", Root: wt.Root, Scope: wt.Scope},
-		"refactor":  {Name: "ralph-acme-shop-log-in-refactor", Root: wt.Root, Scope: scope.Scope{Repo: "acme/shop", Branch: "log/in-refactor"}},
-		"dash":      {Name: "ralph-acme-shop-log-in", Root: wt.Root, Scope: scope.Scope{Repo: "acme/shop", Branch: "log-in"}},
+		"refactor":  {Name: "ralph-acme-shop-log-in-refactor", Root: wt.Root, Scope: gitrepo.Scope{Repo: "acme/shop", Branch: "log/in-refactor"}},
+		"dash":      {Name: "ralph-acme-shop-log-in", Root: wt.Root, Scope: gitrepo.Scope{Repo: "acme/shop", Branch: "log-in"}},
 		"clone":     {Name: "ralph-acme-shop-log-in-12345678", Root: "/clone", Scope: wt.Scope},
 	} {
 		n, err := h.note(sb, lifecycle.Process{ID: id, Args: []string{"ralph", "build"}})

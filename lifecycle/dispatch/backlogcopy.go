@@ -15,14 +15,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/wire"
+
 	"github.com/moby/sys/atomicwriter"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/printable"
-	"github.com/docker-ralph/docker-ralph/ralph/guest"
-	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 const (
@@ -111,7 +112,7 @@ func (h Host) copyBacklog(ctx context.Context, driver lifecycle.Driver, sb lifec
 	defer cancel()
 	var content, said bytes.Buffer
 	code, err := driver.Exec(ctx, sb, lifecycle.Process{
-		ID: rand.Text(), Args: []string{guest.Program, taskCommand, exportCommand}, Dir: filepath.ToSlash(sb.Root),
+		ID: rand.Text(), Args: []string{wire.Program, taskCommand, exportCommand}, Dir: filepath.ToSlash(sb.Root),
 		Env:    scopeEnv(sb.Scope),
 		Stdout: &limited{buf: &content, left: maxCopy}, Stderr: &limited{buf: &said, left: 4096},
 	})
@@ -224,12 +225,12 @@ func BacklogCopies(ctx context.Context, h Host, w *Worktree) ([]BacklogCopy, err
 	return h.backlogCopies(name)
 }
 
-func (h Host) copiesOf(ctx context.Context, w *Worktree) (Host, scope.Worktree, string, error) {
+func (h Host) copiesOf(ctx context.Context, w *Worktree) (Host, gitrepo.Worktree, string, error) {
 	h, err := h.into(ctx, w)
 	if err != nil {
-		return h, scope.Worktree{}, "", err
+		return h, gitrepo.Worktree{}, "", err
 	}
-	wt, err := scope.Detect(ctx, h.Dir, h.getenv)
+	wt, err := gitrepo.Detect(ctx, h.Dir, h.getenv)
 	if err != nil {
 		return h, wt, "", err
 	}

@@ -12,16 +12,16 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/credential"
+	"github.com/docker-ralph/docker-ralph/credential/hostconfig"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
-	"github.com/docker-ralph/docker-ralph/lifecycle/credential"
 	"github.com/docker-ralph/docker-ralph/lifecycle/dockersandbox"
-	"github.com/docker-ralph/docker-ralph/lifecycle/hostconfig"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 	"github.com/docker-ralph/docker-ralph/lifecycle/sbx"
 	"github.com/docker-ralph/docker-ralph/projectimage"
-	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 // place is where a command is going to run.
@@ -52,7 +52,7 @@ type place struct {
 // choose chooses the driver. One that is named is never replaced by another.
 // Left open, it is the one that the scope's sandbox was made with; for a new
 // one the first that can make sandboxes here.
-func (h Host) choose(ctx context.Context, wt scope.Worktree, cfg config.Effective, req projectimage.Request, connected func() (API, error)) (place, error) {
+func (h Host) choose(ctx context.Context, wt gitrepo.Worktree, cfg config.Effective, req projectimage.Request, connected func() (API, error)) (place, error) {
 	name, err := h.sandboxName(wt)
 	if err != nil {
 		return place{}, err

@@ -10,8 +10,8 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 func TestRemovingASandbox(t *testing.T) {
@@ -40,7 +40,7 @@ func TestRemovingASandbox(t *testing.T) {
 			var stderr bytes.Buffer
 			h := Host{StateDir: t.TempDir(), Stderr: &stderr}
 			d := &removable{busy: tc.busy, err: tc.failed}
-			tc.sb.Name, tc.sb.Scope = "ralph-a-b-main", scope.Scope{Repo: "a/b", Branch: "main"}
+			tc.sb.Name, tc.sb.Scope = "ralph-a-b-main", gitrepo.Scope{Repo: "a/b", Branch: "main"}
 			if tc.attends {
 				leave, err := h.attend(t.Context(), tc.sb.Scope)
 				assert.NilError(t, err)
@@ -108,7 +108,7 @@ func TestWhichSandboxesToClean(t *testing.T) {
 
 func TestWhoWorksWithASandboxIsWaitedFor(t *testing.T) {
 	h := Host{StateDir: t.TempDir(), Stderr: &bytes.Buffer{}}
-	sb := lifecycle.Sandbox{Scope: scope.Scope{Repo: "a/b", Branch: "main"}}
+	sb := lifecycle.Sandbox{Scope: gitrepo.Scope{Repo: "a/b", Branch: "main"}}
 	one, err := h.attend(t.Context(), sb.Scope)
 	assert.NilError(t, err)
 	two, err := h.attend(t.Context(), sb.Scope)
@@ -134,9 +134,9 @@ func TestWhoWorksWithASandboxIsWaitedFor(t *testing.T) {
 
 func TestACommandWithASandboxOfItsOwnLeavesIt(t *testing.T) {
 	h := Host{StateDir: t.TempDir(), Stderr: &bytes.Buffer{}}
-	mine := scope.Scope{Repo: "a/b", Branch: "main"}
+	mine := gitrepo.Scope{Repo: "a/b", Branch: "main"}
 	spec := lifecycle.Spec{Name: "ralph-a-b-main-x", Scope: mine, Root: "/src", Ephemeral: true}
-	leave, err := h.enter(t.Context(), place{driver: &listed{}}, scope.Worktree{Scope: mine}, spec)
+	leave, err := h.enter(t.Context(), place{driver: &listed{}}, gitrepo.Worktree{Scope: mine}, spec)
 	assert.NilError(t, err)
 	taken, err := h.exclude(t.Context(), lifecycle.Sandbox{Scope: mine}, 0)
 	assert.NilError(t, err)

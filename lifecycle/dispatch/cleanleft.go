@@ -9,9 +9,9 @@ import (
 
 	"github.com/containerd/errdefs"
 
+	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
-	"github.com/docker-ralph/docker-ralph/lifecycle/privategit"
 )
 
 // leftovers are what a repository has on the engine besides its sandboxes.
@@ -59,7 +59,7 @@ func (c *cleaning) findLeftovers(ctx context.Context) error {
 		if slices.Contains(boxNames(c.mine), v.Sandbox) {
 			continue // it goes with its sandbox
 		}
-		if !c.DiscardCommits && !privategit.Saved(c.host.StateDir, v.Sandbox) {
+		if !c.DiscardCommits && !gitsync.Saved(c.host.StateDir, v.Sandbox) {
 			c.host.report(fmt.Sprintf("Warning: the volume %s is kept, as it may have the only copy of commits: the next sandbox of its branch has it again\nHint: %s", v.Name, discardHint("--all")))
 			continue
 		}
@@ -80,7 +80,7 @@ func (c *cleaning) removeLeftovers(ctx context.Context, kept bool) (removed []st
 		}
 		err := d.RemoveVolume(ctx, v.name)
 		if err == nil && v.sandbox != "" {
-			err = privategit.Forget(h.StateDir, v.sandbox)
+			err = gitsync.Forget(h.StateDir, v.sandbox)
 		}
 		if err != nil {
 			errs = append(errs, err)

@@ -10,13 +10,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/wire"
+
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/config/imageref"
+	"github.com/docker-ralph/docker-ralph/credential/hostconfig"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
-	"github.com/docker-ralph/docker-ralph/lifecycle/hostconfig"
-	"github.com/docker-ralph/docker-ralph/ralph/guest"
-	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 // Options say what to run and how.
@@ -119,7 +120,7 @@ func (h Host) ensureAndExecute(ctx context.Context, at place, spec lifecycle.Spe
 	env := p.Env
 	for {
 		code, sb, err := h.attempt(ctx, r, at, spec, ensurer, opts, p)
-		if err == nil && code == guest.ExitNoGit && IsLoop(opts.Command) && at.git != nil {
+		if err == nil && code == wire.ExitNoGit && IsLoop(opts.Command) && at.git != nil {
 			r.blame("has a broken git directory") // which is restored before the next attempt
 		}
 		again, err := r.died(ctx, sb, code, err)
@@ -186,7 +187,7 @@ func (h Host) attempt(ctx context.Context, r *recovery, at place, spec lifecycle
 
 // configure loads the configuration and has the user approve what a
 // repository may not decide alone.
-func (h Host) configure(ctx context.Context, wt scope.Worktree, opts Options) (config.Effective, error) {
+func (h Host) configure(ctx context.Context, wt gitrepo.Worktree, opts Options) (config.Effective, error) {
 	cfg, err := loadConfig(config.Sources{Root: wt.Root, UserDir: h.StateDir, Getenv: h.getenv, Overrides: opts.Overrides})
 	if err != nil {
 		return config.Effective{}, err
@@ -212,7 +213,7 @@ func loadConfig(s config.Sources) (config.Effective, error) {
 }
 
 // spec derives what the sandbox must be like.
-func (h Host) spec(wt scope.Worktree, cfg config.Effective, at place) (lifecycle.Spec, error) {
+func (h Host) spec(wt gitrepo.Worktree, cfg config.Effective, at place) (lifecycle.Spec, error) {
 	name := at.name
 	var user lifecycle.User // a microVM maps its own to ours
 	if at.kind == config.DriverContainer {
@@ -258,7 +259,7 @@ func (h Host) spec(wt scope.Worktree, cfg config.Effective, at place) (lifecycle
 
 // gitMounts are the git directories outside the work tree, without which git
 // does not work inside: those of a linked worktree or a submodule.
-func gitMounts(wt scope.Worktree) []string {
+func gitMounts(wt gitrepo.Worktree) []string {
 	var mounts []string
 	for _, dir := range []string{wt.CommonDir, wt.GitDir} {
 		covered := within(dir, wt.Root)

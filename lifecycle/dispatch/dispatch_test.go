@@ -16,21 +16,21 @@ import (
 	"gotest.tools/v3/fs"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 func TestGitMounts(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
-		wt     scope.Worktree
+		wt     gitrepo.Worktree
 		mounts []string
 	}{
-		{"main work tree", scope.Worktree{Root: "/src", GitDir: "/src/.git", CommonDir: "/src/.git"}, nil},
-		{"linked", scope.Worktree{Root: "/wt", GitDir: "/src/.git/worktrees/wt", CommonDir: "/src/.git"}, []string{"/src/.git"}},
-		{"linked below the main one", scope.Worktree{Root: "/src/.worktrees/x", GitDir: "/src/.git/worktrees/x", CommonDir: "/src/.git"}, []string{"/src/.git"}},
-		{"submodule", scope.Worktree{Root: "/src/sub", GitDir: "/src/.git/modules/sub", CommonDir: "/src/.git/modules/sub"}, []string{"/src/.git/modules/sub"}},
-		{"names that begin alike", scope.Worktree{Root: "/src", GitDir: "/src.git", CommonDir: "/src.git"}, []string{"/src.git"}},
+		{"main work tree", gitrepo.Worktree{Root: "/src", GitDir: "/src/.git", CommonDir: "/src/.git"}, nil},
+		{"linked", gitrepo.Worktree{Root: "/wt", GitDir: "/src/.git/worktrees/wt", CommonDir: "/src/.git"}, []string{"/src/.git"}},
+		{"linked below the main one", gitrepo.Worktree{Root: "/src/.worktrees/x", GitDir: "/src/.git/worktrees/x", CommonDir: "/src/.git"}, []string{"/src/.git"}},
+		{"submodule", gitrepo.Worktree{Root: "/src/sub", GitDir: "/src/.git/modules/sub", CommonDir: "/src/.git/modules/sub"}, []string{"/src/.git/modules/sub"}},
+		{"names that begin alike", gitrepo.Worktree{Root: "/src", GitDir: "/src.git", CommonDir: "/src.git"}, []string{"/src.git"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) { assert.DeepEqual(t, gitMounts(tc.wt), tc.mounts) })
 	}
@@ -43,7 +43,7 @@ func TestEnvironment(t *testing.T) {
 	var cfg config.Effective
 	cfg.Agent = config.Agent{Name: "claude", Permissions: "bypass"}
 	cfg.Env.Pass = []string{"MINE", "UNSET", "MINE"}
-	wt := scope.Worktree{Scope: scope.Scope{Repo: "o/r", Branch: "b"}, UserName: "Ann", UserEmail: "ann@example"}
+	wt := gitrepo.Worktree{Scope: gitrepo.Scope{Repo: "o/r", Branch: "b"}, UserName: "Ann", UserEmail: "ann@example"}
 	var stderr bytes.Buffer
 	h := Host{Stderr: &stderr, LookupEnv: func(name string) (string, bool) { v, ok := set[name]; return v, ok }}
 	common := []string{
@@ -70,7 +70,7 @@ func TestEnvironment(t *testing.T) {
 	assert.DeepEqual(t, env[1:], append([]string{"TERM=xterm", "RALPH_SCOPE_REPO=o/r", "RALPH_SCOPE_BRANCH=b", "RALPH_BRANCH=b", "MINE=a b"}, common...))
 	assert.Equal(t, stderr.String(), "")
 
-	env, err = h.environment(t.Context(), scope.Worktree{UserName: "Ann"}, cfg, place{kind: config.DriverContainer}, false, "plan")
+	env, err = h.environment(t.Context(), gitrepo.Worktree{UserName: "Ann"}, cfg, place{kind: config.DriverContainer}, false, "plan")
 	assert.NilError(t, err)
 	assert.Assert(t, is.Contains(env, "GIT_CONFIG_VALUE_0=docker-ralph"))
 	assert.Assert(t, is.Contains(stderr.String(), "Warning: git has no user.name and user.email here"))
@@ -106,7 +106,7 @@ func (l *listed) Remove(_ context.Context, sb lifecycle.Sandbox) error {
 }
 
 func TestSweepRemovesWhatKilledDispatchesLeft(t *testing.T) {
-	mine := scope.Scope{Repo: "a/b", Branch: "main"}
+	mine := gitrepo.Scope{Repo: "a/b", Branch: "main"}
 	sandbox := func(name string, change func(*lifecycle.Sandbox)) lifecycle.Sandbox {
 		sb := lifecycle.Sandbox{Name: name, Scope: mine, Root: "/src", Ephemeral: true, State: lifecycle.Running}
 		if change != nil {

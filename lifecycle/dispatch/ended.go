@@ -15,7 +15,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle/printable"
-	"github.com/docker-ralph/docker-ralph/ralph/looplog"
+	"github.com/docker-ralph/docker-ralph/wire/looplog"
 )
 
 // End is how a detached loop has ended.

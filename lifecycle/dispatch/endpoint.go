@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/docker-ralph/docker-ralph/credential"
+	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/credential"
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
 
 // openEndpoints allows the hosts that the user's own settings lead the agent to,

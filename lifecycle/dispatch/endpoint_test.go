@@ -8,10 +8,10 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
+	"github.com/docker-ralph/docker-ralph/credential"
+	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/credential"
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
 
 func TestEndpointsOfOnesOwnAreOpen(t *testing.T) {

@@ -6,16 +6,17 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/docker-ralph/docker-ralph/wire"
+
 	"github.com/docker-ralph/docker-ralph/config"
-	"github.com/docker-ralph/docker-ralph/lifecycle/credential"
-	"github.com/docker-ralph/docker-ralph/ralph/guest"
-	"github.com/docker-ralph/docker-ralph/scope"
+	"github.com/docker-ralph/docker-ralph/credential"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 )
 
 // environment returns the KEY=value pairs that a command gets in the sandbox.
 // Keys of the agent's model go along only with the commands that start an
 // agent. cloud says that the model is reached by credentials of a cloud.
-func (h Host) environment(ctx context.Context, wt scope.Worktree, cfg config.Effective, at place, cloud bool, command string) ([]string, error) {
+func (h Host) environment(ctx context.Context, wt gitrepo.Worktree, cfg config.Effective, at place, cloud bool, command string) ([]string, error) {
 	encoded, err := cfg.Guest(true).Encode()
 	if err != nil {
 		return nil, err
@@ -28,7 +29,7 @@ func (h Host) environment(ctx context.Context, wt scope.Worktree, cfg config.Eff
 	env = append(env, credential.Collect(names, h.LookupEnv)...)
 	env = append(env, scopeEnv(wt.Scope)...)
 	if name, _ := h.LookupEnv("RALPH_SCOPE_BRANCH"); name == "" { // or else the scope's is another one
-		env = append(env, guest.BranchEnv+"="+wt.Scope.Branch)
+		env = append(env, wire.BranchEnv+"="+wt.Scope.Branch)
 	}
 	h.warnUnset(cfg)
 	if command == taskCommand {
@@ -46,7 +47,7 @@ func (h Host) environment(ctx context.Context, wt scope.Worktree, cfg config.Eff
 
 // scopeEnv passes the scope into a sandbox. What git says in there does not count:
 // the agent can check out another branch, and change the remotes.
-func scopeEnv(s scope.Scope) []string {
+func scopeEnv(s gitrepo.Scope) []string {
 	return []string{"RALPH_SCOPE_REPO=" + s.Repo, "RALPH_SCOPE_BRANCH=" + s.Branch}
 }
 
@@ -66,7 +67,7 @@ const (
 	fallbackEmail = "docker-ralph@localhost"
 )
 
-func (h Host) warnIdentity(wt scope.Worktree) {
+func (h Host) warnIdentity(wt gitrepo.Worktree) {
 	if wt.UserName == "" || wt.UserEmail == "" {
 		h.report(fmt.Sprintf("Warning: git has no user.name and user.email here: the agent commits as %s <%s>. Set yours with \"git config --global user.name NAME\" and \"user.email\".", fallbackName, fallbackEmail))
 	}
@@ -75,7 +76,7 @@ func (h Host) warnIdentity(wt scope.Worktree) {
 // gitConfig hands over the user's name, which the sandbox cannot read from
 // the user's own configuration, and switches off signing, whose keys stay on
 // the host.
-func gitConfig(wt scope.Worktree) []string {
+func gitConfig(wt gitrepo.Worktree) []string {
 	name, email := wt.UserName, wt.UserEmail
 	if name == "" || email == "" {
 		name, email = fallbackName, fallbackEmail

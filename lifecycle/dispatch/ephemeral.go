@@ -11,8 +11,8 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 // ephemeralSuffix is the length of what makes such a name its own, with a dash.
@@ -41,7 +41,7 @@ func isEphemeralOf(name, of string) bool {
 // discard removes a sandbox that was made for one dispatch, also when the user has
 // interrupted it. If its commits were not fetched at the end, that is done before;
 // if it cannot be done, the sandbox stays, and the next dispatch tries again.
-func (h Host) discard(ctx context.Context, at place, wt scope.Worktree, sb lifecycle.Sandbox, fetched bool) error {
+func (h Host) discard(ctx context.Context, at place, wt gitrepo.Worktree, sb lifecycle.Sandbox, fetched bool) error {
 	ctx = context.WithoutCancel(ctx)
 	if !fetched {
 		if err := h.save(at, wt)(ctx, sb); err != nil {

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/printable"
-	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 // execute runs the process and passes signals on to it. The context's end is
@@ -56,7 +56,7 @@ func (h Host) execute(ctx context.Context, driver lifecycle.Driver, sb lifecycle
 
 // conclude does what is to be done after a command, which has ended with the code
 // or the error: its commits come home, and a sandbox for one dispatch goes.
-func (h Host) conclude(ctx context.Context, at place, wt scope.Worktree, spec lifecycle.Spec, sb lifecycle.Sandbox, command string, code int, err error) (int, error) {
+func (h Host) conclude(ctx context.Context, at place, wt gitrepo.Worktree, spec lifecycle.Spec, sb lifecycle.Sandbox, command string, code int, err error) (int, error) {
 	var unsaved error
 	if err == nil && command != taskCommand {
 		unsaved = h.bringHome(ctx, at, wt, sb)

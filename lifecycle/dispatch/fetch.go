@@ -7,10 +7,10 @@ import (
 	"path/filepath"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/privategit"
-	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 // errUnprepared says why commits cannot be fetched from a sandbox.
@@ -38,7 +38,7 @@ func (h Host) fetch(ctx context.Context, l located) error {
 	if err := h.save(at, wt)(ctx, l.sb); err != nil {
 		return err
 	}
-	if l.at.kind == config.DriverContainer && !privategit.Saved(h.StateDir, l.sb.Name) {
+	if l.at.kind == config.DriverContainer && !gitsync.Saved(h.StateDir, l.sb.Name) {
 		return fmt.Errorf("the commits of the sandbox %s cannot be fetched: %w", l.sb.Name, errUnprepared)
 	}
 	return nil
@@ -46,19 +46,19 @@ func (h Host) fetch(ctx context.Context, l located) error {
 
 // homeAlready tells of a sandbox that cannot be started, because its work tree is
 // gone, but whose commits are all in its repository.
-func (h Host) homeAlready(l located, wt scope.Worktree) bool {
+func (h Host) homeAlready(l located, wt gitrepo.Worktree) bool {
 	sb := l.sb
-	return l.at.kind == config.DriverContainer && sb.State != lifecycle.Running && gone(sb.Root) && privategit.Saved(h.StateDir, sb.Name) &&
+	return l.at.kind == config.DriverContainer && sb.State != lifecycle.Running && gone(sb.Root) && gitsync.Saved(h.StateDir, sb.Name) &&
 		(h.moved(sb, wt) || sb.MainRoot != "" && !gone(filepath.Join(sb.MainRoot, ".git")))
 }
 
 // treeOf is the work tree of a sandbox or, when that is gone, the main one of its
 // repository, into which commits can come as well.
-func (h Host) treeOf(ctx context.Context, sb lifecycle.Sandbox) (scope.Worktree, error) {
+func (h Host) treeOf(ctx context.Context, sb lifecycle.Sandbox) (gitrepo.Worktree, error) {
 	getenv := func(name string) string {
 		return map[string]string{"RALPH_SCOPE_REPO": sb.Scope.Repo, "RALPH_SCOPE_BRANCH": sb.Scope.Branch}[name]
 	}
-	wt, err := scope.Detect(ctx, sb.Root, getenv)
+	wt, err := gitrepo.Detect(ctx, sb.Root, getenv)
 	if err == nil && wt.Root == sb.Root && (sb.MainRoot == "" || wt.MainRoot == sb.MainRoot) {
 		return wt, nil
 	}
@@ -68,7 +68,7 @@ func (h Host) treeOf(ctx context.Context, sb lifecycle.Sandbox) (scope.Worktree,
 	if sb.MainRoot == "" || sb.MainRoot == sb.Root {
 		return wt, fmt.Errorf("its work tree %s is gone", sb.Root)
 	}
-	wt, err = scope.Detect(ctx, sb.MainRoot, getenv)
+	wt, err = gitrepo.Detect(ctx, sb.MainRoot, getenv)
 	if err != nil || wt.Root != sb.MainRoot {
 		return wt, fmt.Errorf("its work tree %s and its repository %s are gone", sb.Root, sb.MainRoot)
 	}

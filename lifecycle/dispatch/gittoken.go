@@ -5,11 +5,11 @@ import (
 	"fmt"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/credential"
+	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
-	"github.com/docker-ralph/docker-ralph/lifecycle/credential"
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
-	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 // gitAccess is how git in a sandbox uses a token that stays outside.
@@ -26,7 +26,7 @@ func (a gitAccess) environment(env []string, base string) []string {
 // gitToken has the proxy of a container keep the user's token for the repository
 // that the work tree is from. Without one, git in the sandbox works as if nobody
 // had asked for it.
-func (h Host) gitToken(ctx context.Context, wt scope.Worktree, cfg config.Effective, at *place, spec *lifecycle.Spec, command string) error {
+func (h Host) gitToken(ctx context.Context, wt gitrepo.Worktree, cfg config.Effective, at *place, spec *lifecycle.Spec, command string) error {
 	want := cfg.Sandbox.GitToken
 	if want == config.GitTokenNone || command == taskCommand {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"path"
 	"strings"
 
+	"github.com/docker-ralph/docker-ralph/credential/hostconfig"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/hostconfig"
 )
 
 // hostConfig reads the user's configuration of the agent, for a command that

@@ -4,14 +4,14 @@ import (
 	"context"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/projectimage"
-	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 // imageRequest says what the sandbox of a work tree is made from. All work
 // trees of a repository share what the main one asks for. Where there is no
 // main one, as beside a bare repository, each asks for itself.
-func imageRequest(ctx context.Context, wt scope.Worktree, cfg config.Effective) (projectimage.Request, error) {
+func imageRequest(ctx context.Context, wt gitrepo.Worktree, cfg config.Effective) (projectimage.Request, error) {
 	req := projectimage.Request{Agent: cfg.Agent.Name, Base: cfg.Image.Base, Image: cfg.Sandbox.Image}
 	if req.Image != "" {
 		return req, nil

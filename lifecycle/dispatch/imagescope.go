@@ -7,15 +7,15 @@ import (
 	"sync"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 	"github.com/docker-ralph/docker-ralph/projectimage"
-	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 // imageScope is what a command about images was given for.
 type imageScope struct {
-	inside bool           // there is a work tree
-	wt     scope.Worktree // its Scope is empty where there is a work tree, but no branch or origin
+	inside bool             // there is a work tree
+	wt     gitrepo.Worktree // its Scope is empty where there is a work tree, but no branch or origin
 	cfg    config.Effective
 	req    projectimage.Request
 }
@@ -42,21 +42,21 @@ func (h Host) imageScope(ctx context.Context, over config.Overrides) (imageScope
 
 // workTree finds the work tree of the current directory. An image needs neither
 // a branch nor an origin.
-func (h Host) workTree(ctx context.Context) (wt scope.Worktree, inside bool, err error) {
-	wt, err = scope.Detect(ctx, h.Dir, h.getenv)
+func (h Host) workTree(ctx context.Context) (wt gitrepo.Worktree, inside bool, err error) {
+	wt, err = gitrepo.Detect(ctx, h.Dir, h.getenv)
 	switch {
-	case errors.Is(err, scope.ErrNotRepository):
-		return scope.Worktree{}, false, nil
+	case errors.Is(err, gitrepo.ErrNotRepository):
+		return gitrepo.Worktree{}, false, nil
 	case err == nil:
 		return wt, true, nil
 	}
-	wt, anyErr := scope.Detect(ctx, h.Dir, func(name string) string {
+	wt, anyErr := gitrepo.Detect(ctx, h.Dir, func(name string) string {
 		return map[string]string{"RALPH_SCOPE_REPO": "any", "RALPH_SCOPE_BRANCH": "any"}[name]
 	})
 	if anyErr != nil {
-		return scope.Worktree{}, false, err
+		return gitrepo.Worktree{}, false, err
 	}
-	wt.Scope = scope.Scope{}
+	wt.Scope = gitrepo.Scope{}
 	return wt, true, nil
 }
 

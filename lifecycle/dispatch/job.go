@@ -5,15 +5,15 @@ import (
 	"path/filepath"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 // job is one dispatch: where it is from, and what its sandbox must be like.
 type job struct {
 	Host
 	opts Options
-	wt   scope.Worktree
+	wt   gitrepo.Worktree
 	cfg  config.Effective
 	at   place
 	spec lifecycle.Spec
@@ -22,7 +22,7 @@ type job struct {
 
 // decide finds the scope, reads the configuration, and chooses driver and image.
 func (j *job) decide(ctx context.Context, connected func() (API, error)) (err error) {
-	if j.wt, err = scope.Detect(ctx, j.Dir, j.getenv); err != nil {
+	if j.wt, err = gitrepo.Detect(ctx, j.Dir, j.getenv); err != nil {
 		return err
 	}
 	if err := j.approveNested(ctx, j.wt); err != nil {

@@ -10,11 +10,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/credential"
+	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
-	"github.com/docker-ralph/docker-ralph/lifecycle/credential"
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 	"github.com/docker-ralph/docker-ralph/lifecycle/printable"
 )
 

@@ -15,10 +15,10 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/credential"
+	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
-	"github.com/docker-ralph/docker-ralph/lifecycle/credential"
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
 
 // keepKeys decides which keys of the agent stay with the proxy of a container.

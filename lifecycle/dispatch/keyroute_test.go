@@ -8,9 +8,9 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
-	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 func TestKeepKeys(t *testing.T) {
@@ -70,7 +70,7 @@ func TestKeepKeys(t *testing.T) {
 				assert.Assert(t, at.keys == nil)
 				return
 			}
-			env, err := h.environment(t.Context(), scope.Worktree{UserName: "A", UserEmail: "a@e"}, cfg, at, tc.cloud, tc.command)
+			env, err := h.environment(t.Context(), gitrepo.Worktree{UserName: "A", UserEmail: "a@e"}, cfg, at, tc.cloud, tc.command)
 			assert.NilError(t, err)
 			assert.Check(t, is.Contains(env, "MINE=m"))
 			for _, v := range []string{"ANTHROPIC_API_KEY=sk-a", "GEMINI_API_KEY=sk-g", "OPENAI_API_KEY=sk-o", "OPENAI_BASE_URL=http://10.1.2.3/v1"} {

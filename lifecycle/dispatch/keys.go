@@ -6,13 +6,13 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/config"
-	"github.com/docker-ralph/docker-ralph/lifecycle/credential"
-	"github.com/docker-ralph/docker-ralph/scope"
+	"github.com/docker-ralph/docker-ralph/credential"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 )
 
 // cloudKeys returns the credentials of a cloud that the agent's model runs in,
 // taken afresh. A repository cannot ask for them.
-func (h Host) cloudKeys(ctx context.Context, wt scope.Worktree, cfg config.Effective, command string) ([]string, error) {
+func (h Host) cloudKeys(ctx context.Context, wt gitrepo.Worktree, cfg config.Effective, command string) ([]string, error) {
 	if command == taskCommand || cfg.Agent.Name != "claude" {
 		return nil, nil
 	}

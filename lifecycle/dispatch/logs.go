@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 	"github.com/docker-ralph/docker-ralph/lifecycle/printable"
-	"github.com/docker-ralph/docker-ralph/ralph/looplog"
-	"github.com/docker-ralph/docker-ralph/scope"
+	"github.com/docker-ralph/docker-ralph/wire/looplog"
 )
 
 // LogOptions say what of a log is wanted.
@@ -36,7 +36,7 @@ const logEvery = 200 * time.Millisecond
 // command has printed in its work tree last. With Follow it returns the loop's
 // exit code, otherwise 0.
 func Logs(ctx context.Context, h Host, opts LogOptions) (int, error) {
-	wt, err := scope.Detect(ctx, h.Dir, h.getenv)
+	wt, err := gitrepo.Detect(ctx, h.Dir, h.getenv)
 	if err != nil {
 		return 0, err
 	}
@@ -72,7 +72,7 @@ func Logs(ctx context.Context, h Host, opts LogOptions) (int, error) {
 }
 
 // noLoop says why there is no log.
-func (h Host) noLoop(sandbox string, wt scope.Worktree) error {
+func (h Host) noLoop(sandbox string, wt gitrepo.Worktree) error {
 	for _, kind := range []string{config.DriverSbx, config.DriverDockerSandbox} {
 		if microvm.Cloned(h.StateDir, kind, sandbox) {
 			return fmt.Errorf("the sandbox %s works on a clone of its own, and the logs of its loops are in there, below .ralph/logs: they cannot be read from outside. A loop that was started with --detach can be followed with \"docker ralph attach\"", sandbox)

@@ -7,8 +7,8 @@ import (
 	"sync"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 // SandboxStatus is a sandbox and what can be said about it. Its names in JSON are
@@ -56,7 +56,7 @@ func Sandboxes(ctx context.Context, h Host, opts SandboxList) ([]SandboxStatus, 
 		}
 	}
 	if !opts.All && !at.inside && len(mine) == 0 {
-		return nil, fmt.Errorf("%w: list the sandboxes of this machine with --all", scope.ErrNotRepository)
+		return nil, fmt.Errorf("%w: list the sandboxes of this machine with --all", gitrepo.ErrNotRepository)
 	}
 	if failed != nil {
 		if len(all) == 0 {
@@ -131,7 +131,7 @@ func (h Host) addSizes(ctx context.Context, connected func() (API, error), mine 
 // who completes what is typed.
 func SandboxNames(ctx context.Context, h Host) ([]string, error) {
 	list, err := Sandboxes(ctx, h, SandboxList{Names: true})
-	if errors.Is(err, scope.ErrNotRepository) {
+	if errors.Is(err, gitrepo.ErrNotRepository) {
 		list, err = Sandboxes(ctx, h, SandboxList{Names: true, All: true})
 	}
 	var names []string

@@ -10,10 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/wire"
+
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/printable"
-	"github.com/docker-ralph/docker-ralph/ralph/guest"
-	"github.com/docker-ralph/docker-ralph/ralph/looplog"
+	"github.com/docker-ralph/docker-ralph/wire/looplog"
 )
 
 // LoopStatus is what runs in a sandbox, or how the last loop there ended. All of
@@ -46,7 +47,7 @@ func (h Host) loopOf(ctx context.Context, l located) (*LoopStatus, error) {
 	logs := loopsOf(l.sb)
 	unfinished := slices.ContainsFunc(logs, func(s looplog.Seen) bool { return s.Ended.IsZero() })
 	if l.sb.State == lifecycle.Paused && len(logs) > 0 && logs[0].Ended.IsZero() { // it cannot be asked
-		return runningLoop([]lifecycle.Dispatch{{ID: logs[0].Dispatch, Command: []string{guest.Program, logs[0].Mode}, Since: logs[0].Started}}, logs), nil
+		return runningLoop([]lifecycle.Dispatch{{ID: logs[0].Dispatch, Command: []string{wire.Program, logs[0].Mode}, Since: logs[0].Started}}, logs), nil
 	}
 	if l.sb.State != lifecycle.Running || !unfinished && !h.hasNotes(l.sb.Name) {
 		return h.lastLoop(l.sb, logs), nil
@@ -147,7 +148,7 @@ func lines(all []string) []string {
 // loop. Its command line may begin with what has started it.
 func loopCommand(args []string) (name string, loop bool) {
 	for i, arg := range args {
-		if path.Base(strings.TrimPrefix(arg, "=")) == guest.Program && i+1 < len(args) {
+		if path.Base(strings.TrimPrefix(arg, "=")) == wire.Program && i+1 < len(args) {
 			name := strings.TrimPrefix(args[i+1], "=")
 			return printable.Line(name), IsLoop(name)
 		}

@@ -8,9 +8,9 @@ import (
 
 	"gotest.tools/v3/assert"
 
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/ralph/looplog"
-	"github.com/docker-ralph/docker-ralph/scope"
+	"github.com/docker-ralph/docker-ralph/wire/looplog"
 )
 
 func TestLoopCommand(t *testing.T) {
@@ -61,7 +61,7 @@ func TestLoopOf(t *testing.T) {
 	top, noon := t.TempDir(), time.Date(2031, 2, 3, 12, 0, 0, 0, time.UTC)
 	h := Host{StateDir: t.TempDir()}
 	d := &commands{}
-	l := located{lifecycle.Sandbox{Name: "ralph-a", State: lifecycle.Running, Root: top, Scope: scope.Scope{Repo: "a/b", Branch: "main"}}, place{driver: d}}
+	l := located{lifecycle.Sandbox{Name: "ralph-a", State: lifecycle.Running, Root: top, Scope: gitrepo.Scope{Repo: "a/b", Branch: "main"}}, place{driver: d}}
 	ask := func() *LoopStatus {
 		t.Helper()
 		status, err := h.loopOf(t.Context(), l)
@@ -109,10 +109,10 @@ func TestLoopOf(t *testing.T) {
 }
 
 func TestWhoseSandboxesAreMeant(t *testing.T) {
-	main := scope.Scope{Repo: "a/b", Branch: "main"}
-	in := home{inside: true, wt: scope.Worktree{Root: "/src", MainRoot: "/src", Scope: main}}
-	linked := home{inside: true, wt: scope.Worktree{Root: "/src/.worktrees/x", MainRoot: "/src", Scope: scope.Scope{Repo: "a/b", Branch: "x"}}}
-	nowhere := home{inside: true, wt: scope.Worktree{Root: "/src", MainRoot: "/src"}}
+	main := gitrepo.Scope{Repo: "a/b", Branch: "main"}
+	in := home{inside: true, wt: gitrepo.Worktree{Root: "/src", MainRoot: "/src", Scope: main}}
+	linked := home{inside: true, wt: gitrepo.Worktree{Root: "/src/.worktrees/x", MainRoot: "/src", Scope: gitrepo.Scope{Repo: "a/b", Branch: "x"}}}
+	nowhere := home{inside: true, wt: gitrepo.Worktree{Root: "/src", MainRoot: "/src"}}
 	gone := home{dir: "/src"}
 	elsewhere := home{dir: "/"}
 	for _, tc := range []struct {
@@ -123,10 +123,10 @@ func TestWhoseSandboxesAreMeant(t *testing.T) {
 	}{
 		{"this one", in, lifecycle.Sandbox{Root: "/src", MainRoot: "/src", Scope: main}, true, true},
 		{"from a worktree", linked, lifecycle.Sandbox{Root: "/src", MainRoot: "/src", Scope: main}, true, false},
-		{"another branch", in, lifecycle.Sandbox{Root: "/src", MainRoot: "/src", Scope: scope.Scope{Repo: "a/b", Branch: "x"}}, true, false},
+		{"another branch", in, lifecycle.Sandbox{Root: "/src", MainRoot: "/src", Scope: gitrepo.Scope{Repo: "a/b", Branch: "x"}}, true, false},
 		{"another clone", in, lifecycle.Sandbox{Root: "/other", MainRoot: "/other", Scope: main}, false, false},
-		{"a microVM", in, lifecycle.Sandbox{Root: "/src/.worktrees/x", Scope: scope.Scope{Repo: "a/b", Branch: "x"}}, true, false},
-		{"a microVM of another repository", in, lifecycle.Sandbox{Root: "/x", Scope: scope.Scope{Repo: "c/d", Branch: "main"}}, false, false},
+		{"a microVM", in, lifecycle.Sandbox{Root: "/src/.worktrees/x", Scope: gitrepo.Scope{Repo: "a/b", Branch: "x"}}, true, false},
+		{"a microVM of another repository", in, lifecycle.Sandbox{Root: "/x", Scope: gitrepo.Scope{Repo: "c/d", Branch: "main"}}, false, false},
 		{"without a branch", nowhere, lifecycle.Sandbox{Root: "/src", MainRoot: "/src", Scope: main}, true, false},
 		{"a repository that is gone", gone, lifecycle.Sandbox{Root: "/src", MainRoot: "/src", Scope: main}, true, true},
 		{"a worktree of it", gone, lifecycle.Sandbox{Root: "/src/.worktrees/x", MainRoot: "/src", Scope: main}, true, false},

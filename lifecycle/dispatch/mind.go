@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/ralph/looplog"
+	"github.com/docker-ralph/docker-ralph/wire/looplog"
 )
 
 // mindEvery is how often it is looked whether what nobody is connected to still

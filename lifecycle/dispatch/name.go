@@ -4,14 +4,14 @@ import (
 	"context"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
-	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 // sandboxName is the name of the worktree's sandbox, as far as this machine knows.
-func (h Host) sandboxName(wt scope.Worktree) (string, error) {
+func (h Host) sandboxName(wt gitrepo.Worktree) (string, error) {
 	own, err := wt.OwnName()
 	if err != nil {
 		return "", err
@@ -25,7 +25,7 @@ func (h Host) sandboxName(wt scope.Worktree) (string, error) {
 // settleName finds the name for the worktree's sandbox. The first of several
 // worktrees of one repository and branch has the plain one, whoever's they are. The
 // driver is asked only if this machine does not know that it is ours.
-func (h Host) settleName(ctx context.Context, wt scope.Worktree, at *place) error {
+func (h Host) settleName(ctx context.Context, wt gitrepo.Worktree, at *place) error {
 	spec := lifecycle.Spec{Name: at.name, Scope: wt.Scope, Root: wt.Root}
 	if h.madeFor(at.kind, spec) {
 		return nil
@@ -56,7 +56,7 @@ func (h Host) madeFor(kind string, spec lifecycle.Spec) bool {
 // moved says whether a sandbox is that of the worktree, which was at another path
 // when it was made. Another user's worktree need not be visible here, so only
 // sandboxes count that were made from here.
-func (h Host) moved(sb lifecycle.Sandbox, wt scope.Worktree) bool {
+func (h Host) moved(sb lifecycle.Sandbox, wt gitrepo.Worktree) bool {
 	return sb.Scope == wt.Scope && sb.Root != wt.Root && gone(sb.Root) && h.kept(sb.Name) != ""
 }
 

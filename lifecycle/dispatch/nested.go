@@ -8,14 +8,14 @@ import (
 	"fmt"
 
 	"github.com/docker-ralph/docker-ralph/config"
-	"github.com/docker-ralph/docker-ralph/lifecycle/privategit"
-	"github.com/docker-ralph/docker-ralph/scope"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/gitsync"
 )
 
 // approveNested has the user approve a repository that lies inside another one,
 // which does not know it: an agent of the outer one could have made it, and chosen
 // its origin, its settings and what git takes it for.
-func (h Host) approveNested(ctx context.Context, wt scope.Worktree) error {
+func (h Host) approveNested(ctx context.Context, wt gitrepo.Worktree) error {
 	a, err := nestedApproval(ctx, wt)
 	if err != nil || a.digest == "" {
 		return err
@@ -24,7 +24,7 @@ func (h Host) approveNested(ctx context.Context, wt scope.Worktree) error {
 }
 
 // nestedApproval is empty for a repository that lies in no other one.
-func nestedApproval(ctx context.Context, wt scope.Worktree) (approval, error) {
+func nestedApproval(ctx context.Context, wt gitrepo.Worktree) (approval, error) {
 	outer := wt.Outer()
 	if outer == "" {
 		return approval{}, nil
@@ -34,7 +34,7 @@ func nestedApproval(ctx context.Context, wt scope.Worktree) (approval, error) {
 		return approval{}, err
 	}
 	claim := "It has no origin."
-	if slug, err := scope.Slug(origin); err == nil {
+	if slug, err := gitrepo.Slug(origin); err == nil {
 		claim = "Its origin is " + shown(slug) + ", which your token for the git host could be used for."
 	}
 	root := cmp.Or(wt.MainRoot, wt.Root)
@@ -52,7 +52,7 @@ func nestedApproval(ctx context.Context, wt scope.Worktree) (approval, error) {
 
 // approveAlternates has the user approve the folders that a repository borrows
 // objects from, and returns them: a sandbox can read all that is in them.
-func (h Host) approveAlternates(ctx context.Context, wt scope.Worktree) ([]string, error) {
+func (h Host) approveAlternates(ctx context.Context, wt gitrepo.Worktree) ([]string, error) {
 	a, borrowed, err := alternatesApproval(wt)
 	if err != nil || a.digest == "" {
 		return nil, err
@@ -61,8 +61,8 @@ func (h Host) approveAlternates(ctx context.Context, wt scope.Worktree) ([]strin
 }
 
 // alternatesApproval is empty for a repository that borrows nothing.
-func alternatesApproval(wt scope.Worktree) (approval, []string, error) {
-	borrowed, err := privategit.Alternates(wt.CommonDir)
+func alternatesApproval(wt gitrepo.Worktree) (approval, []string, error) {
+	borrowed, err := gitsync.Alternates(wt.CommonDir)
 	if err != nil || len(borrowed) == 0 {
 		return approval{}, nil, err
 	}

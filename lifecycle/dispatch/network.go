@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
-	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 // networkScope is the sandbox of the current scope and what it may reach.
@@ -23,7 +23,7 @@ type networkScope struct {
 	driver *container.Driver // nil for a microVM
 	vm     *microvm.Driver   // nil for a container
 	sb     lifecycle.Sandbox
-	scope  scope.Scope
+	scope  gitrepo.Scope
 	name   string
 	agent  string
 	asked  bool
@@ -33,7 +33,7 @@ type networkScope struct {
 // networkScope finds the sandbox of the current scope, if there is one.
 func (h Host) networkScope(ctx context.Context, over config.Overrides) (n networkScope, err error) {
 	connected := h.connect()
-	wt, err := scope.Detect(ctx, h.Dir, h.getenv)
+	wt, err := gitrepo.Detect(ctx, h.Dir, h.getenv)
 	if err != nil {
 		return n, err
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/docker/go-units"
 	"github.com/gofrs/flock"
 
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 // note is what a dispatch leaves on the host while it runs. A live one holds a
@@ -27,8 +27,8 @@ type note struct {
 	Command []string  `json:"command"`
 	Since   time.Time `json:"since"`
 	// Scope and Root are those of its sandbox: a name does not tell which they are.
-	Scope scope.Scope `json:"scope"`
-	Root  string      `json:"root"`
+	Scope gitrepo.Scope `json:"scope"`
+	Root  string        `json:"root"`
 	// Detached says that the dispatch has left its terminal; Log is where its
 	// output goes then, if anywhere.
 	Detached bool   `json:"detached,omitempty"`
@@ -123,7 +123,7 @@ func (h Host) reportOrphans(ctx context.Context, driver lifecycle.Driver, sb lif
 
 // tellBeside tells of loops in a sandbox that have left their terminals. Nobody
 // has to be asked: they are watched by processes of ours.
-func (h Host) tellBeside(wt scope.Worktree) {
+func (h Host) tellBeside(wt gitrepo.Worktree) {
 	all, err := h.notesIn(wt)
 	if err != nil {
 		return // those that nobody watches are looked for with more care
@@ -177,7 +177,7 @@ func (h Host) notes(name string) ([]note, error) {
 }
 
 // notesIn returns the notes of the sandboxes of a work tree's scope.
-func (h Host) notesIn(wt scope.Worktree) ([]note, error) {
+func (h Host) notesIn(wt gitrepo.Worktree) ([]note, error) {
 	name, err := h.sandboxName(wt)
 	if err != nil {
 		return nil, err

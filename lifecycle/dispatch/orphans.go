@@ -12,9 +12,9 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/gofrs/flock"
 
+	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
-	"github.com/docker-ralph/docker-ralph/lifecycle/privategit"
 )
 
 // orphanGrace is how old what a sandbox has left must be before it is removed.
@@ -74,7 +74,7 @@ func (h Host) sweepSandbox(ctx context.Context, d *container.Driver, sb lifecycl
 			return err
 		}
 	}
-	if sb.Private && (sb.MainRoot == "" || gone(filepath.Join(sb.MainRoot, ".git")) || !privategit.Saved(h.StateDir, sb.Name)) {
+	if sb.Private && (sb.MainRoot == "" || gone(filepath.Join(sb.MainRoot, ".git")) || !gitsync.Saved(h.StateDir, sb.Name)) {
 		if at, err := h.home(ctx); err == nil && at.has(sb) { // other repositories have nothing to do with it
 			h.report(fmt.Sprintf("Warning: the worktree of the sandbox %s, %s, is gone: kept, as it may have the only copy of its commits\nHint: %s", sb.Name, sb.Root, discardHint(sb.Name)))
 		}

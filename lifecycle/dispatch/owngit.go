@@ -18,22 +18,22 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
-	"github.com/docker-ralph/docker-ralph/lifecycle/privategit"
-	"github.com/docker-ralph/docker-ralph/ralph/looplog"
-	"github.com/docker-ralph/docker-ralph/scope"
+	"github.com/docker-ralph/docker-ralph/wire/looplog"
 )
 
 // ownGit is the git directory of a container's own, while a command runs.
 type ownGit struct {
-	repo  *privategit.Repo
-	aside *privategit.Repo // the same, while the terminal belongs to the agent
-	alive *flock.Flock     // held while an agent may commit
+	repo  *gitsync.Repo
+	aside *gitsync.Repo // the same, while the terminal belongs to the agent
+	alive *flock.Flock  // held while an agent may commit
 
 	mu     sync.Mutex
-	result privategit.Result // of all syncs so far
+	result gitsync.Result // of all syncs so far
 	// repairs are what is to be said about a git directory that was broken.
 	repairs []string
 }
@@ -53,8 +53,8 @@ const directWarning = `Warning: with sandbox.git = "direct" the agent can write 
 // checkGit refuses repositories that a container cannot have a private git directory
 // for, before an engine is needed, and to start an agent while the user has to finish
 // something first.
-func (h Host) checkGit(ctx context.Context, wt scope.Worktree, name, command string) error {
-	repo, err := privategit.Open(wt, name, h.StateDir)
+func (h Host) checkGit(ctx context.Context, wt gitrepo.Worktree, name, command string) error {
+	repo, err := gitsync.Open(wt, name, h.StateDir)
 	switch {
 	case err != nil:
 		return err
@@ -68,7 +68,7 @@ func (h Host) checkGit(ctx context.Context, wt scope.Worktree, name, command str
 
 // ownGit lets a container have a git directory of its own over that of the work
 // tree.
-func (h Host) ownGit(ctx context.Context, wt scope.Worktree, at *place, spec *lifecycle.Spec) error {
+func (h Host) ownGit(ctx context.Context, wt gitrepo.Worktree, at *place, spec *lifecycle.Spec) error {
 	if at.kind != config.DriverContainer {
 		return nil
 	}
@@ -78,7 +78,7 @@ func (h Host) ownGit(ctx context.Context, wt scope.Worktree, at *place, spec *li
 		}
 		return nil
 	}
-	repo, err := privategit.Open(wt, spec.Name, h.StateDir)
+	repo, err := gitsync.Open(wt, spec.Name, h.StateDir)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (h Host) ownGit(ctx context.Context, wt scope.Worktree, at *place, spec *li
 	repo = repo.Borrowing(alternates)
 	at.git = &ownGit{repo: repo.Gated(at.inspect.incoming(spec.Name)), aside: repo.Gated(at.inspect.incomingAside(spec.Name)), alive: flock.New(filepath.Join(h.lockDir(), spec.Name+".git-alive"))}
 	spec.Mounts, spec.Probe = nil, probe(wt.Root)
-	spec.Git = func(ctx context.Context) (*lifecycle.OwnGit, error) {
+	spec.Git = func(ctx context.Context) (*gitsync.Layout, error) {
 		if err := repo.CheckKind(ctx); err != nil {
 			return nil, err
 		}
@@ -114,7 +114,7 @@ func probe(root string) string {
 }
 
 // shell runs scripts of ours in a sandbox.
-func shell(driver lifecycle.Driver, sb lifecycle.Sandbox) privategit.Shell {
+func shell(driver lifecycle.Driver, sb lifecycle.Sandbox) gitsync.Shell {
 	return func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
 		ctx, cancel := context.WithTimeout(ctx, collectLimit) // an agent can make its git hang
 		defer cancel()
@@ -124,7 +124,7 @@ func shell(driver lifecycle.Driver, sb lifecycle.Sandbox) privategit.Shell {
 			Stdin: stdin, Stdout: stdout, Stderr: &limited{buf: &stderr, left: 4096},
 		})
 		if err == nil && code != 0 {
-			err = &privategit.ScriptError{Code: code, Words: stderr.String()}
+			err = &gitsync.ScriptError{Code: code, Words: stderr.String()}
 		}
 		return err
 	}
@@ -166,7 +166,7 @@ func (h Host) executeSynced(ctx context.Context, at place, sb lifecycle.Sandbox,
 	}
 	defer func() { _ = at.git.alive.Close() }()
 	err := h.takeIn(ctx, at, sb)
-	if c, is := errors.AsType[*privategit.Conflict](err); is && c.Mendable() && command == shellCommand {
+	if c, is := errors.AsType[*gitsync.Conflict](err); is && c.Mendable() && command == shellCommand {
 		h.reportConflict(c)
 		err = nil
 	}
@@ -176,7 +176,7 @@ func (h Host) executeSynced(ctx context.Context, at place, sb lifecycle.Sandbox,
 	if err := at.git.repo.Begin(ctx); err != nil {
 		return 0, err
 	}
-	stop := at.git.follow(ctx, sb.Root, func(ctx context.Context, last string, ended bool) (privategit.Result, string, error) {
+	stop := at.git.follow(ctx, sb.Root, func(ctx context.Context, last string, ended bool) (gitsync.Result, string, error) {
 		res, tip, err := at.git.aside.Watch(ctx, shell(at.driver, sb), last, ended)
 		if ended && isBroken(err) { // the next run shall be able to commit
 			res, err = at.git.repair(ctx, at.git.aside, shell(at.driver, sb), err)
@@ -194,7 +194,7 @@ func (h Host) executeSynced(ctx context.Context, at place, sb lifecycle.Sandbox,
 
 // reportHooks names hooks in the worktree that have changed while an agent worked:
 // the user's next git command may run them.
-func (h Host) reportHooks(ctx context.Context, repo *privategit.Repo, before privategit.Hooks) {
+func (h Host) reportHooks(ctx context.Context, repo *gitsync.Repo, before gitsync.Hooks) {
 	now, err := repo.Hooks(ctx)
 	if err != nil {
 		h.report(fmt.Sprintf("Warning: %v", err))
@@ -266,7 +266,7 @@ func (h Host) takeIn(ctx context.Context, at place, sb lifecycle.Sandbox) error 
 	}
 	res, err := at.git.repo.In(ctx, shell(at.driver, sb))
 	if isBroken(err) {
-		var repaired privategit.Result
+		var repaired gitsync.Result
 		if repaired, err = at.git.repair(ctx, at.git.repo, shell(at.driver, sb), err); err == nil {
 			h.reportRepairs(at.git)
 			h.reportSync(repaired)
@@ -284,7 +284,7 @@ func beyondRepair(driver lifecycle.Driver, sb lifecycle.Sandbox, err error) erro
 	if isHeld(err) {
 		return explainHeld(driver, sb, err)
 	}
-	if !privategit.Lasting(err) {
+	if !gitsync.Lasting(err) {
 		return err
 	}
 	return hint.Wrap(err, "run the command with --recreate for a new sandbox; commits that cannot be fetched are lost by that, your files are not touched")
@@ -296,7 +296,7 @@ func (h Host) idle(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sa
 	return err == nil && !busy
 }
 
-func (h Host) reportSync(res privategit.Result) {
+func (h Host) reportSync(res gitsync.Result) {
 	for _, note := range res.Notes() {
 		h.report(note)
 	}
@@ -305,20 +305,20 @@ func (h Host) reportSync(res privategit.Result) {
 	}
 }
 
-func (h Host) reportConflict(c *privategit.Conflict) {
+func (h Host) reportConflict(c *gitsync.Conflict) {
 	h.report("Warning: " + c.Error())
 	h.report("Hint: " + c.Hint())
 }
 
 // follow fetches commits after each run of an agent in the work tree top, and
 // again and again while one takes long, until it is stopped. fetch is
-// [privategit.Repo.Watch]. What came is told at the end, because the terminal
+// [gitsync.Repo.Watch]. What came is told at the end, because the terminal
 // belongs to the agent.
 //
 // A fetch that is under way when it is stopped comes to its end, if that is near:
 // what would be left of it in the sandbox looks like somebody who still commits.
 func (g *ownGit) follow(ctx context.Context, top string,
-	fetch func(ctx context.Context, last string, ended bool) (res privategit.Result, tip string, err error),
+	fetch func(ctx context.Context, last string, ended bool) (res gitsync.Result, tip string, err error),
 ) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stopping, stopped := make(chan struct{}), make(chan struct{})
@@ -358,7 +358,7 @@ func (g *ownGit) follow(ctx context.Context, top string,
 }
 
 // add sums up what several syncs have brought.
-func (g *ownGit) add(res privategit.Result) privategit.Result {
+func (g *ownGit) add(res gitsync.Result) gitsync.Result {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	res.Commits += g.result.Commits
@@ -409,20 +409,20 @@ func (h Host) bringOut(ctx context.Context, at place, sb lifecycle.Sandbox) erro
 
 // isBroken says that an agent has broken the sandbox's git directory.
 func isBroken(err error) bool {
-	_, broken := errors.AsType[*privategit.BrokenError](err)
+	_, broken := errors.AsType[*gitsync.BrokenError](err)
 	return broken
 }
 
 // repair restores the sandbox's git directory. What is to be said about that is
 // said when the terminal is ours again.
-func (g *ownGit) repair(ctx context.Context, repo *privategit.Repo, sh privategit.Shell, broken error) (privategit.Result, error) {
+func (g *ownGit) repair(ctx context.Context, repo *gitsync.Repo, sh gitsync.Shell, broken error) (gitsync.Result, error) {
 	res, lost, err := repo.Repair(ctx, sh)
 	if err != nil {
 		return res, err
 	}
 	note := fmt.Sprintf("Warning: %v; it was restored from your repository", broken)
 	if lost != nil {
-		note += fmt.Sprintf(", without commits that were not fetched before (%v): what it had is in .git/%s in the sandbox", lost, privategit.LostFolder)
+		note += fmt.Sprintf(", without commits that were not fetched before (%v): what it had is in .git/%s in the sandbox", lost, gitsync.LostFolder)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -442,9 +442,9 @@ func (h Host) reportRepairs(g *ownGit) {
 // saveOwn fetches everything before a container is removed. If there is no ralph
 // of this version in it, nothing can be fetched; then its git directory stays,
 // for the next container of that name.
-func (h Host) saveOwn(ctx context.Context, at place, wt scope.Worktree, sb lifecycle.Sandbox) error {
+func (h Host) saveOwn(ctx context.Context, at place, wt gitrepo.Worktree, sb lifecycle.Sandbox) error {
 	ctx, driver := context.WithoutCancel(ctx), at.driver
-	repo, err := privategit.Open(wt, sb.Name, h.StateDir)
+	repo, err := gitsync.Open(wt, sb.Name, h.StateDir)
 	if err != nil {
 		return err
 	}
@@ -472,9 +472,9 @@ func (h Host) saveOwn(ctx context.Context, at place, wt scope.Worktree, sb lifec
 	for _, ref := range slices.Sorted(maps.Keys(res.Refused)) {
 		h.report(fmt.Sprintf("Warning: %q is lost with the sandbox %s, as it cannot be fetched: %s", ref, sb.Name, res.Refused[ref]))
 	}
-	if privategit.Lasting(err) {
+	if gitsync.Lasting(err) {
 		h.report(fmt.Sprintf("Warning: commits that were not fetched before are lost with the sandbox %s: %v", sb.Name, err))
-		return privategit.Abandon(h.StateDir, sb.Name)
+		return gitsync.Abandon(h.StateDir, sb.Name)
 	}
 	if err != nil {
 		return beyondRepair(driver, sb, fmt.Errorf("the sandbox %s cannot be removed without losing commits: %w", sb.Name, err))

@@ -14,9 +14,9 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/privategit"
-	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 func TestWhoGetsAGitDirectoryOfItsOwn(t *testing.T) {
@@ -46,11 +46,11 @@ func TestAFetchUnderWayComesToItsEnd(t *testing.T) {
 	top := t.TempDir()
 	begun, free := make(chan struct{}), make(chan struct{})
 	var g ownGit
-	stop := g.follow(t.Context(), top, func(ctx context.Context, last string, ended bool) (privategit.Result, string, error) {
+	stop := g.follow(t.Context(), top, func(ctx context.Context, last string, ended bool) (gitsync.Result, string, error) {
 		assert.Check(t, ended)
 		close(begun)
 		<-free
-		return privategit.Result{Commits: 3}, "tip", ctx.Err()
+		return gitsync.Result{Commits: 3}, "tip", ctx.Err()
 	})
 	run := filepath.Join(top, ".ralph", "logs", "20260102T030405-build")
 	assert.NilError(t, os.MkdirAll(run, 0o755))
@@ -88,7 +88,7 @@ func TestCommitsAreNotAllHomeWhileACommandBegins(t *testing.T) {
 	}
 	tip, err := exec.CommandContext(t.Context(), "git", "-C", root, "rev-parse", "HEAD").Output()
 	assert.NilError(t, err)
-	wt, err := scope.Detect(t.Context(), root, func(name string) string {
+	wt, err := gitrepo.Detect(t.Context(), root, func(name string) string {
 		return map[string]string{"RALPH_SCOPE_REPO": "acme/shop"}[name]
 	})
 	assert.NilError(t, err)
@@ -97,7 +97,7 @@ func TestCommitsAreNotAllHomeWhileACommandBegins(t *testing.T) {
 	sb := lifecycle.Sandbox{Name: "ralph-test", Root: wt.Root}
 	id := strings.TrimSpace(string(tip))
 	command := func() place {
-		repo, err := privategit.Open(wt, sb.Name, h.StateDir)
+		repo, err := gitsync.Open(wt, sb.Name, h.StateDir)
 		assert.NilError(t, err)
 		return place{
 			driver: answering{answer: id + " refs/heads/main\n- HEAD refs/heads/main\n\n"},
@@ -110,11 +110,11 @@ func TestCommitsAreNotAllHomeWhileACommandBegins(t *testing.T) {
 	assert.NilError(t, second.git.alive.RLock())
 	assert.NilError(t, second.git.repo.Begin(t.Context()))
 	assert.NilError(t, h.bringOut(t.Context(), first, sb))
-	assert.Assert(t, !privategit.Saved(h.StateDir, sb.Name))
+	assert.Assert(t, !gitsync.Saved(h.StateDir, sb.Name))
 
 	assert.NilError(t, second.git.alive.Close())
 	assert.NilError(t, h.bringOut(t.Context(), second, sb))
-	assert.Assert(t, privategit.Saved(h.StateDir, sb.Name))
+	assert.Assert(t, gitsync.Saved(h.StateDir, sb.Name))
 	free, err := first.git.alive.TryLock()
 	assert.NilError(t, err)
 	assert.Assert(t, free, "it is held no longer than that")
@@ -146,8 +146,8 @@ func TestLimited(t *testing.T) {
 // A repair that could fetch nothing leaves what came before it to be told.
 func TestResultsOfSyncsAddUp(t *testing.T) {
 	var g ownGit
-	g.add(privategit.Result{Commits: 1, Others: map[string]string{"a": "b"}, Kept: map[string]string{"c": "d"}})
-	res := g.add(privategit.Result{})
+	g.add(gitsync.Result{Commits: 1, Others: map[string]string{"a": "b"}, Kept: map[string]string{"c": "d"}})
+	res := g.add(gitsync.Result{})
 	assert.Equal(t, res.Commits, 1)
 	assert.DeepEqual(t, res.Others, map[string]string{"a": "b"})
 	assert.DeepEqual(t, res.Kept, map[string]string{"c": "d"})

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/privategit"
-	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 // gitKey is the setting's name.
@@ -30,7 +30,7 @@ func wantsPrivate(cfg config.Effective, kind string) bool {
 // checkPrivate refuses a git directory of the sandbox's own where there cannot
 // be one. A container has one over that of its work tree; sbx makes it by cloning the repository; what that cannot do is known
 // from its documentation and its issues (docker/sbx-releases#460).
-func checkPrivate(wt scope.Worktree, cfg config.Effective, kind string) error {
+func checkPrivate(wt gitrepo.Worktree, cfg config.Effective, kind string) error {
 	if !wantsPrivate(cfg, kind) {
 		return nil
 	}
@@ -59,14 +59,14 @@ func collected(name string) string { return "refs/ralph/" + name }
 
 // collect fetches the commits of a sandbox that has a clone of its own. sbx
 // serves it as a remote while it runs.
-func collect(ctx context.Context, wt scope.Worktree, sb lifecycle.Sandbox) error {
+func collect(ctx context.Context, wt gitrepo.Worktree, sb lifecycle.Sandbox) error {
 	ctx, cancel := context.WithTimeout(ctx, collectLimit)
 	defer cancel()
 	return wt.Collect(ctx, "sandbox-"+sb.Name, collected(sb.Name))
 }
 
 // bringHome fetches what a command has committed and tells where it is.
-func (h Host) bringHome(ctx context.Context, at place, wt scope.Worktree, sb lifecycle.Sandbox) error {
+func (h Host) bringHome(ctx context.Context, at place, wt gitrepo.Worktree, sb lifecycle.Sandbox) error {
 	ctx = context.WithoutCancel(ctx)
 	if at.git != nil {
 		return h.bringOut(ctx, at, sb)
@@ -82,7 +82,7 @@ func (h Host) bringHome(ctx context.Context, at place, wt scope.Worktree, sb lif
 	if err != nil || n == 0 {
 		return err
 	}
-	repo, err := privategit.Open(wt, sb.Name, h.StateDir)
+	repo, err := gitsync.Open(wt, sb.Name, h.StateDir)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (h Host) bringHome(ctx context.Context, at place, wt scope.Worktree, sb lif
 
 // save makes sure that nothing is lost when a sandbox with a clone of its own is
 // removed.
-func (h Host) save(at place, wt scope.Worktree) func(context.Context, lifecycle.Sandbox) error {
+func (h Host) save(at place, wt gitrepo.Worktree) func(context.Context, lifecycle.Sandbox) error {
 	driver := at.driver
 	return func(ctx context.Context, sb lifecycle.Sandbox) error {
 		if !sb.Private {

@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/wire"
+
 	"github.com/moby/moby/client"
 
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
-	"github.com/docker-ralph/docker-ralph/ralph/guest"
-	"github.com/docker-ralph/docker-ralph/ralph/looplog"
+	"github.com/docker-ralph/docker-ralph/wire/looplog"
 )
 
 // recovery notices that a command has died with its sandbox, and decides whether
@@ -133,7 +134,7 @@ func (r *recovery) worked() bool {
 // environment tells the loop that is started again what happened to the one
 // before.
 func (r *recovery) environment(env []string) []string {
-	return append(env[:len(env):len(env)], guest.LostEnv+"="+r.cause)
+	return append(env[:len(env):len(env)], wire.LostEnv+"="+r.cause)
 }
 
 // mishap says what has happened to a sandbox. An engine that is restarted is

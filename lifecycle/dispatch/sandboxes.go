@@ -10,10 +10,10 @@ import (
 	"sync"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
-	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 // located is a sandbox and who made it.
@@ -104,9 +104,9 @@ func list(ctx context.Context, at place) ([]located, error) {
 
 // home is where a command about sandboxes was given.
 type home struct {
-	inside bool           // there is a work tree
-	wt     scope.Worktree // its Scope is empty where there is a work tree, but no branch or origin
-	dir    string         // links resolved
+	inside bool             // there is a work tree
+	wt     gitrepo.Worktree // its Scope is empty where there is a work tree, but no branch or origin
+	dir    string           // links resolved
 	host   Host
 }
 

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/docker-ralph/docker-ralph/credential/secretscan"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
-	"github.com/docker-ralph/docker-ralph/lifecycle/credscan"
 )
 
 // What [Options.CredScan] can be.
@@ -67,7 +67,7 @@ func (i *inspection) tree(ctx context.Context, command string) error {
 // missing reports whether a scan that is only to warn could not run for lack of a
 // scanner. The user is told, once.
 func (i *inspection) missing(err error, what string) bool {
-	missing, ok := errors.AsType[*credscan.MissingError](err)
+	missing, ok := errors.AsType[*secretscan.MissingError](err)
 	if !ok || i.mode != CredScanWarn {
 		return false
 	}
@@ -80,17 +80,17 @@ func (i *inspection) missing(err error, what string) bool {
 
 // unscanned adds how to go on without a scanner.
 func unscanned(err error) error {
-	if _, missing := errors.AsType[*credscan.MissingError](err); missing {
-		return hint.Wrap(err, "pull the scanner with %q, or go on without a scan with --cred-scan=warn", "docker pull "+credscan.Image)
+	if _, missing := errors.AsType[*secretscan.MissingError](err); missing {
+		return hint.Wrap(err, "pull the scanner with %q, or go on without a scan with --cred-scan=warn", "docker pull "+secretscan.Image)
 	}
 	return err
 }
 
 // folder looks for credentials in a folder on this machine.
-func (i *inspection) folder(ctx context.Context, dir string) ([]credscan.Finding, error) {
+func (i *inspection) folder(ctx context.Context, dir string) ([]secretscan.Finding, error) {
 	api, err := i.connected()
 	if err != nil {
-		return nil, &credscan.MissingError{Err: err}
+		return nil, &secretscan.MissingError{Err: err}
 	}
 	user, err := invokingUser(i.root)
 	if err != nil {
@@ -100,7 +100,7 @@ func (i *inspection) folder(ctx context.Context, dir string) ([]credscan.Finding
 	if err != nil {
 		return nil, err
 	}
-	scanner := credscan.Scanner{API: api, User: name, Pull: func(ctx context.Context, image string) error {
+	scanner := secretscan.Scanner{API: api, User: name, Pull: func(ctx context.Context, image string) error {
 		_, err := i.host.builder(api).Pull(ctx, image, "")
 		return err
 	}}

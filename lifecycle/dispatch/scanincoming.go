@@ -8,18 +8,18 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/privategit"
 )
 
 // incoming looks for credentials in the new commits of a sandbox before they
 // come into the user's repository; nil if nobody asked for that.
-func (i *inspection) incoming(name string) privategit.Gate {
+func (i *inspection) incoming(name string) gitsync.Gate {
 	if i == nil || i.mode == "" {
 		return nil
 	}
-	return func(ctx context.Context, in privategit.Incoming) (bool, error) {
+	return func(ctx context.Context, in gitsync.Incoming) (bool, error) {
 		i.host.report("Looking for credentials in the sandbox's new commits")
 		places, err := i.commits(ctx, name, in)
 		if i.missing(err, "the sandbox's new commits were") {
@@ -41,12 +41,12 @@ func (i *inspection) incoming(name string) privategit.Gate {
 
 // incomingAside does the same while an agent has the terminal: commits that the
 // user would have to be told of are held back, until somebody can.
-func (i *inspection) incomingAside(name string) privategit.Gate {
+func (i *inspection) incomingAside(name string) gitsync.Gate {
 	if i == nil || i.mode == "" {
 		return nil
 	}
 	var held []string
-	return func(ctx context.Context, in privategit.Incoming) (bool, error) {
+	return func(ctx context.Context, in gitsync.Incoming) (bool, error) {
 		if i.absent {
 			return true, nil
 		}
@@ -62,7 +62,7 @@ func (i *inspection) incomingAside(name string) privategit.Gate {
 }
 
 // commits returns the places in new commits that look like credentials.
-func (i *inspection) commits(ctx context.Context, name string, in privategit.Incoming) (places []string, err error) {
+func (i *inspection) commits(ctx context.Context, name string, in gitsync.Incoming) (places []string, err error) {
 	dir := filepath.Join(i.host.StateDir, "git", name+".incoming")
 	err = os.RemoveAll(dir) // of a command that was killed
 	if err == nil {
@@ -92,7 +92,7 @@ func (i *inspection) commits(ctx context.Context, name string, in privategit.Inc
 
 // isHeld tells of commits that were held back.
 func isHeld(err error) bool {
-	_, held := errors.AsType[*privategit.HeldError](err)
+	_, held := errors.AsType[*gitsync.HeldError](err)
 	return held
 }
 

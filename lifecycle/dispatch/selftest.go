@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle/selftest"
 	"github.com/docker-ralph/docker-ralph/projectimage"
-	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 // SelfTest proves this machine with a sandbox of its own, and reports each
@@ -135,7 +135,7 @@ func (m *machine) AgentImage(ctx context.Context) (selftest.Image, error) {
 	}
 	cfg := m.cfg
 	cfg.Sandbox.Driver = d.Name
-	nobody := scope.Worktree{Scope: scope.Scope{Repo: "selftest/" + rand.Text(), Branch: "main"}}
+	nobody := gitrepo.Worktree{Scope: gitrepo.Scope{Repo: "selftest/" + rand.Text(), Branch: "main"}}
 	req := projectimage.Request{Agent: cfg.Agent.Name, Base: cfg.Image.Base, Image: cfg.Sandbox.Image}
 	if m.at, err = m.choose(ctx, nobody, cfg, req, m.Host.Engine); err != nil {
 		return selftest.Image{}, err
@@ -169,7 +169,7 @@ func (m *machine) ensureImage(ctx context.Context, req projectimage.Request) (se
 func (m *machine) Project(ctx context.Context) (func(context.Context) (selftest.Image, error), error) {
 	sources := config.Sources{UserDir: m.StateDir, Getenv: m.getenv, Overrides: m.over}
 	mainRoot := m.Dir
-	if wt, err := scope.Detect(ctx, m.Dir, anyScope); err == nil {
+	if wt, err := gitrepo.Detect(ctx, m.Dir, anyScope); err == nil {
 		sources.Root, mainRoot = wt.Root, wt.MainRoot
 		if mainRoot == "" {
 			mainRoot = wt.Root

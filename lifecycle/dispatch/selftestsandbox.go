@@ -15,18 +15,18 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/dockersandbox"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest"
-	"github.com/docker-ralph/docker-ralph/lifecycle/privategit"
 	"github.com/docker-ralph/docker-ralph/lifecycle/selftest"
-	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 // testSandbox is the sandbox of the self-test.
 type testSandbox struct {
 	Host
-	wt   scope.Worktree
+	wt   gitrepo.Worktree
 	cfg  config.Effective
 	at   place
 	spec lifecycle.Spec
@@ -38,7 +38,7 @@ type testSandbox struct {
 // kind of git, but the agent that needs no model, and nothing else of the
 // configuration that could get in its way.
 func (m *machine) Sandbox(ctx context.Context, root string, image selftest.Image) (selftest.Sandbox, error) {
-	wt, err := scope.Detect(ctx, root, func(string) string { return "" })
+	wt, err := gitrepo.Detect(ctx, root, func(string) string { return "" })
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (m *machine) Sandbox(ctx context.Context, root string, image selftest.Image
 
 // placeOf is the place of the image for the sandbox of another worktree, which has
 // a name of its own.
-func (m *machine) placeOf(wt scope.Worktree) (at place, err error) {
+func (m *machine) placeOf(wt gitrepo.Worktree) (at place, err error) {
 	at = m.at
 	at.name, err = wt.Scope.SandboxName()
 	return at, err
@@ -148,7 +148,7 @@ func (s *testSandbox) Remove(ctx context.Context) ([]string, error) {
 		sb = lifecycle.Sandbox{Name: s.spec.Name, ID: s.spec.Name, Egress: s.spec.Egress.Policy.Mode, Private: s.at.git != nil}
 	}
 	if s.at.git != nil { // what was committed for the test alone is worth nothing
-		err = errors.Join(err, privategit.Abandon(s.StateDir, s.spec.Name))
+		err = errors.Join(err, gitsync.Abandon(s.StateDir, s.spec.Name))
 	}
 	if err := errors.Join(err, driver.Remove(ctx, sb)); err != nil {
 		return nil, err
@@ -260,9 +260,9 @@ func (m *machine) Suite(dir string) drivertest.Suite {
 
 // suiteSpec is what a sandbox of the suite must be like, for a worktree with that id.
 func (m *machine) suiteSpec(root, id string) (lifecycle.Spec, error) {
-	wt := scope.Worktree{
+	wt := gitrepo.Worktree{
 		Root: root, MainRoot: root, GitDir: filepath.Join(root, ".git"), CommonDir: filepath.Join(root, ".git"),
-		Scope: scope.Scope{Repo: "selftest/" + id, Branch: "main"},
+		Scope: gitrepo.Scope{Repo: "selftest/" + id, Branch: "main"},
 	}
 	at, err := m.placeOf(wt)
 	if err != nil {

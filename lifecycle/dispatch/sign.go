@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"path"
 
+	"github.com/docker-ralph/docker-ralph/wire"
+
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/credential/signing"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
-	"github.com/docker-ralph/docker-ralph/lifecycle/signing"
-	"github.com/docker-ralph/docker-ralph/ralph/sign"
-	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 // signer has commits of one command signed.
@@ -25,7 +26,7 @@ type signer struct {
 // signs lets a container have its commits signed by the user's ssh-agent. Where
 // that is not possible, a warning says so, and they are not signed. An agent is
 // not started when the key is not at hand.
-func (h Host) signs(ctx context.Context, wt scope.Worktree, cfg config.Effective, at *place, spec *lifecycle.Spec, command string) error {
+func (h Host) signs(ctx context.Context, wt gitrepo.Worktree, cfg config.Effective, at *place, spec *lifecycle.Spec, command string) error {
 	if !cfg.Sandbox.Sign {
 		return nil
 	}
@@ -80,7 +81,7 @@ func (s *signer) serve(ctx context.Context, at place, sb lifecycle.Sandbox, p li
 	if err != nil {
 		return p, nil, err
 	}
-	socket, stop, err := signing.Serve(ctx, s.dir, s.user, s.agent, s.key)
+	socket, stop, err := signing.Serve(ctx, s.dir, s.user.UID, s.user.GID, s.agent, s.key)
 	if err != nil {
 		return p, nil, err
 	}
@@ -89,7 +90,7 @@ func (s *signer) serve(ctx context.Context, at place, sb lifecycle.Sandbox, p li
 		{"gpg.ssh.program", program},
 		{"user.signingKey", s.key.Setting()},
 		{"commit.gpgSign", "true"},
-	}), sign.SocketEnv+"="+path.Join(sign.MountPoint, socket))
+	}), wire.SignSocketEnv+"="+path.Join(wire.SignDir, socket))
 	return p, stop, nil
 }
 

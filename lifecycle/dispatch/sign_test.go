@@ -8,9 +8,9 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
-	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 func TestWhereCommitsAreNotSigned(t *testing.T) {
@@ -31,7 +31,7 @@ func TestWhereCommitsAreNotSigned(t *testing.T) {
 				var stderr bytes.Buffer
 				at, spec := place{driver: tc.driver}, lifecycle.Spec{}
 				h := Host{Stderr: &stderr, StateDir: t.TempDir()}
-				assert.NilError(t, h.signs(t.Context(), scope.Worktree{}, cfg, &at, &spec, command))
+				assert.NilError(t, h.signs(t.Context(), gitrepo.Worktree{}, cfg, &at, &spec, command))
 				assert.Assert(t, at.signer == nil && spec.SignDir == "")
 				if tc.say == "" || command == taskCommand {
 					assert.Equal(t, stderr.String(), "")

@@ -12,10 +12,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/wire"
+
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/printable"
-	"github.com/docker-ralph/docker-ralph/ralph/guest"
 )
 
 // SandboxStop says which sandboxes to stop, and how.
@@ -164,7 +165,7 @@ func (h Host) runs(ctx context.Context, l located, id string) bool {
 func (h Host) instruct(ctx context.Context, l located, args ...string) error {
 	var said strings.Builder
 	code, err := l.at.driver.Exec(ctx, l.sb, lifecycle.Process{
-		ID: rand.Text(), Args: append([]string{guest.Program}, args...), Dir: l.sb.Root, Stdout: io.Discard, Stderr: &said,
+		ID: rand.Text(), Args: append([]string{wire.Program}, args...), Dir: l.sb.Root, Stdout: io.Discard, Stderr: &said,
 	})
 	if err == nil && code != 0 {
 		err = fmt.Errorf("it ended with %d: %s", code, printable.Line(strings.TrimSpace(said.String())))

@@ -8,8 +8,8 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 // obeying is a driver with one sandbox, whose loop ends when it is asked to,
@@ -75,7 +75,7 @@ func TestStop(t *testing.T) {
 			if tc.command != nil {
 				d.running = []lifecycle.Dispatch{{ID: "x", Command: tc.command}}
 			}
-			sb := lifecycle.Sandbox{Name: "ralph-a", State: tc.state, Root: t.TempDir(), Scope: scope.Scope{Repo: "a/b", Branch: "main"}}
+			sb := lifecycle.Sandbox{Name: "ralph-a", State: tc.state, Root: t.TempDir(), Scope: gitrepo.Scope{Repo: "a/b", Branch: "main"}}
 			err := h.stop(t.Context(), located{sb, place{driver: d}}, tc.now)
 			if tc.err != "" {
 				assert.ErrorContains(t, err, tc.err)

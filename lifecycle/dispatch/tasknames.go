@@ -10,10 +10,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/docker-ralph/docker-ralph/wire"
+
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/printable"
-	"github.com/docker-ralph/docker-ralph/ralph/guest"
 )
 
 // TaskName is a task for who completes what is typed. Both texts come from where
@@ -79,7 +80,7 @@ func (h Host) inExisting(ctx context.Context, w *Worktree) (in Host, found bool,
 const taskListMax = 4 << 20
 
 func (h Host) askTasks(ctx context.Context, l located, statuses []string) ([]TaskName, error) {
-	args := []string{guest.Program, taskCommand, "list", "--markdown"}
+	args := []string{wire.Program, taskCommand, "list", "--markdown"}
 	if len(statuses) > 0 {
 		args = append(args, "--status", strings.Join(statuses, ","))
 	}

@@ -10,8 +10,8 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 func TestParseTasks(t *testing.T) {
@@ -68,7 +68,7 @@ func (l *listing) Exec(_ context.Context, _ lifecycle.Sandbox, p lifecycle.Proce
 
 func TestAskTasks(t *testing.T) {
 	h := Host{}
-	sb := lifecycle.Sandbox{Name: "box", Root: "/src/shop", State: lifecycle.Running, Scope: scope.Scope{Repo: "acme/shop", Branch: "main"}}
+	sb := lifecycle.Sandbox{Name: "box", Root: "/src/shop", State: lifecycle.Running, Scope: gitrepo.Scope{Repo: "acme/shop", Branch: "main"}}
 
 	good := &listing{list: "## Task a\nid: a\ntitle: A\n", says: "Warning: a lot\n"}
 	tasks, err := h.askTasks(t.Context(), located{sb, place{driver: good}}, []string{"open", "active"})

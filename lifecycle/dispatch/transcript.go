@@ -10,9 +10,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/ralph/looplog"
-	"github.com/docker-ralph/docker-ralph/scope"
+	"github.com/docker-ralph/docker-ralph/wire/looplog"
 )
 
 // Transcribed are the commands whose output is kept here. Loops keep theirs
@@ -45,7 +45,7 @@ func owner(root string) *looplog.Owner {
 }
 
 // transcript prints what a command has printed that is no loop.
-func transcript(wt scope.Worktree, opts LogOptions, out io.Writer) (err error) {
+func transcript(wt gitrepo.Worktree, opts LogOptions, out io.Writer) (err error) {
 	if opts.Follow || opts.Iteration > 0 {
 		return fmt.Errorf("--follow and --iteration are for loops: %s is none", opts.Command)
 	}

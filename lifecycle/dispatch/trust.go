@@ -6,11 +6,11 @@ import (
 	"fmt"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/gitrepo/worktrees"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle/printable"
 	"github.com/docker-ralph/docker-ralph/projectimage"
-	"github.com/docker-ralph/docker-ralph/scope"
-	"github.com/docker-ralph/docker-ralph/scope/worktrees"
 )
 
 // Trust shows what the repository of the current directory asks for, and approves
@@ -62,11 +62,11 @@ func (h Host) agreeToTrust(ctx context.Context, force bool) error {
 
 // trusted finds the work tree that approvals are for. The image of a folder that
 // is in no repository can be built by the self-test.
-func (h Host) trusted(ctx context.Context) (scope.Worktree, error) {
-	wt, err := scope.Detect(ctx, h.Dir, anyScope)
-	if errors.Is(err, scope.ErrNotRepository) {
+func (h Host) trusted(ctx context.Context) (gitrepo.Worktree, error) {
+	wt, err := gitrepo.Detect(ctx, h.Dir, anyScope)
+	if errors.Is(err, gitrepo.ErrNotRepository) {
 		if _, found, _ := projectimage.FindProject(ctx, h.Dir); found {
-			return scope.Worktree{Root: h.Dir, MainRoot: h.Dir}, nil
+			return gitrepo.Worktree{Root: h.Dir, MainRoot: h.Dir}, nil
 		}
 	}
 	return wt, err
@@ -79,7 +79,7 @@ type pendingApproval struct {
 }
 
 // pending lists what is not approved yet.
-func (h Host) pending(ctx context.Context, wt scope.Worktree) ([]pendingApproval, error) {
+func (h Host) pending(ctx context.Context, wt gitrepo.Worktree) ([]pendingApproval, error) {
 	store := config.NewTrustStore(h.StateDir)
 	cfg, err := loadConfig(config.Sources{Root: wt.Root, UserDir: h.StateDir})
 	if err != nil {
@@ -108,7 +108,7 @@ func (h Host) pending(ctx context.Context, wt scope.Worktree) ([]pendingApproval
 
 // pendingOfRepository lists what is not approved of where a repository lies and
 // what it borrows.
-func pendingOfRepository(ctx context.Context, store config.TrustStore, wt scope.Worktree) (all []pendingApproval, err error) {
+func pendingOfRepository(ctx context.Context, store config.TrustStore, wt gitrepo.Worktree) (all []pendingApproval, err error) {
 	if wt.CommonDir == "" {
 		return nil, nil
 	}
@@ -154,7 +154,7 @@ func Revoke(ctx context.Context, h Host) error {
 
 // revokeAll takes the approvals of all work trees of a repository back: linked ones
 // have those of the main one (see trustedInMain).
-func revokeAll(ctx context.Context, store config.TrustStore, wt scope.Worktree) error {
+func revokeAll(ctx context.Context, store config.TrustStore, wt gitrepo.Worktree) error {
 	roots := []string{wt.Root}
 	if wt.MainRoot != "" {
 		roots = append(roots, wt.MainRoot)

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/hint"
-	"github.com/docker-ralph/docker-ralph/lifecycle/privategit"
 )
 
 // checkUncommitted looks at the user's uncommitted changes before anything is made:
@@ -16,7 +16,7 @@ func (j *job) checkUncommitted(ctx context.Context) error {
 	if !direct && !j.opts.RequireClean {
 		return nil
 	}
-	repo, err := privategit.Open(j.wt, j.spec.Name, j.StateDir)
+	repo, err := gitsync.Open(j.wt, j.spec.Name, j.StateDir)
 	if err != nil {
 		return err
 	}

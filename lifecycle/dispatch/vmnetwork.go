@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/credential"
+	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/credential"
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 )
 

@@ -7,8 +7,8 @@ import (
 	"sync"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
 
 // wall completes a spec by what holds the sandbox in.

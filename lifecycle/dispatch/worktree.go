@@ -17,8 +17,8 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/docker-ralph/docker-ralph/config"
-	"github.com/docker-ralph/docker-ralph/scope"
-	"github.com/docker-ralph/docker-ralph/scope/worktrees"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/gitrepo/worktrees"
 )
 
 // Worktree is one below .worktrees that a command is to run in.
@@ -42,7 +42,7 @@ func (h Host) addWorktree(ctx context.Context, w Worktree, check func() error) (
 			return "", err
 		}
 	}
-	wt, err := scope.Detect(ctx, h.Dir, anyScope)
+	wt, err := gitrepo.Detect(ctx, h.Dir, anyScope)
 	if err != nil {
 		return "", err
 	}
@@ -141,7 +141,7 @@ func (h Host) into(ctx context.Context, w *Worktree) (Host, error) {
 		return h, nil
 	}
 	dir, err := h.addWorktree(ctx, *w, func() error {
-		_, err := scope.Detect(ctx, h.Dir, func(name string) string {
+		_, err := gitrepo.Detect(ctx, h.Dir, func(name string) string {
 			if name == "RALPH_SCOPE_BRANCH" {
 				return "any"
 			}
@@ -158,7 +158,7 @@ func (h Host) into(ctx context.Context, w *Worktree) (Host, error) {
 
 // lockWorktrees keeps two commands from adding or removing worktrees of one
 // repository at the same time.
-func (h Host) lockWorktrees(ctx context.Context, wt scope.Worktree) (unlock func(), err error) {
+func (h Host) lockWorktrees(ctx context.Context, wt gitrepo.Worktree) (unlock func(), err error) {
 	if err := os.MkdirAll(h.lockDir(), 0o700); err != nil {
 		return nil, fmt.Errorf("making the folder for locks: %w", err)
 	}
@@ -201,7 +201,7 @@ func openRepository(ctx context.Context, dir string) (*worktrees.Repository, err
 	if err != nil {
 		return nil, fmt.Errorf("finding the current directory: %w", err)
 	}
-	wt, err := scope.Detect(ctx, dir, anyScope)
+	wt, err := gitrepo.Detect(ctx, dir, anyScope)
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +211,7 @@ func openRepository(ctx context.Context, dir string) (*worktrees.Repository, err
 // trustedInMain takes the error of settings that nobody has approved for a linked
 // work tree away if exactly these were approved for the main one: whoever makes
 // one worktree after the other has approved them once.
-func trustedInMain(ctx context.Context, store config.TrustStore, wt scope.Worktree, cfg config.Effective, err error) error {
+func trustedInMain(ctx context.Context, store config.TrustStore, wt gitrepo.Worktree, cfg config.Effective, err error) error {
 	_, untrusted := errors.AsType[*config.UntrustedError](err)
 	if !untrusted || !wt.Linked() || wt.MainRoot == "" {
 		return err

@@ -17,8 +17,8 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 // treeHost is a host in a repository with one commit and an origin, without an
@@ -137,7 +137,7 @@ func TestIntoRefusesWithoutAScope(t *testing.T) {
 	assert.NilError(t, err, "a worktree has a branch of its own")
 	gitTree(t, h.Dir, "remote", "remove", "origin")
 	_, err = h.into(t.Context(), &Worktree{Name: "z"})
-	assert.ErrorIs(t, err, scope.ErrNoOrigin)
+	assert.ErrorIs(t, err, gitrepo.ErrNoOrigin)
 	_, err = os.Stat(filepath.Join(h.Dir, ".worktrees", "z"))
 	assert.ErrorIs(t, err, os.ErrNotExist)
 }
@@ -241,7 +241,7 @@ func TestWorktreesHaveTheApprovalsOfTheMainOne(t *testing.T) {
 		assert.NilError(t, os.WriteFile(filepath.Join(dir, "ralph.toml"), content, 0o600))
 	}
 	configure := func(dir string) error {
-		wt, err := scope.Detect(t.Context(), dir, h.getenv)
+		wt, err := gitrepo.Detect(t.Context(), dir, h.getenv)
 		assert.NilError(t, err)
 		_, err = h.configure(t.Context(), wt, Options{})
 		return err
@@ -251,7 +251,7 @@ func TestWorktreesHaveTheApprovalsOfTheMainOne(t *testing.T) {
 	h.Stdout = io.Discard
 	assert.NilError(t, Trust(t.Context(), h, true))
 	assert.NilError(t, configure(path))
-	_, err = scope.Detect(t.Context(), claims, h.getenv)
+	_, err = gitrepo.Detect(t.Context(), claims, h.getenv)
 	assert.ErrorContains(t, err, "which is not for a work tree there")
 	assert.NilError(t, os.WriteFile(filepath.Join(path, "ralph.toml"), append(content, "[sandbox]\nread_only = false\n"...), 0o600))
 	assert.Assert(t, errors.As(configure(path), &untrusted), "another content")
@@ -290,7 +290,7 @@ func TestRevokingIsForTheWholeRepository(t *testing.T) {
 
 func TestSandboxOfAWorktree(t *testing.T) {
 	box := func(name, root, branch string) located {
-		return located{sb: lifecycle.Sandbox{Name: name, Root: root, State: lifecycle.Running, Scope: scope.Scope{Branch: branch}}}
+		return located{sb: lifecycle.Sandbox{Name: name, Root: root, State: lifecycle.Running, Scope: gitrepo.Scope{Branch: branch}}}
 	}
 	boxes := []located{box("other", "/y", "x"), box("old", "/x", "before"), box("new", "/x", "x"), box("older", "/x", "earlier")}
 	s := WorktreeStatus{Path: "/x", Branch: "x"}

@@ -6,9 +6,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/gitrepo/worktrees"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/scope"
-	"github.com/docker-ralph/docker-ralph/scope/worktrees"
 )
 
 // WorktreeStatus is a work tree of the repository and its sandbox. Its names in
@@ -31,7 +31,7 @@ type WorktreeStatus struct {
 // That sandboxes cannot be listed is a warning only.
 func Worktrees(ctx context.Context, h Host) ([]WorktreeStatus, error) {
 	connected := once(h.connect())
-	wt, err := scope.Detect(ctx, h.Dir, anyScope)
+	wt, err := gitrepo.Detect(ctx, h.Dir, anyScope)
 	if err != nil {
 		return nil, err
 	}

@@ -12,10 +12,10 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/gitrepo/worktrees"
+	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/privategit"
-	"github.com/docker-ralph/docker-ralph/scope"
-	"github.com/docker-ralph/docker-ralph/scope/worktrees"
 )
 
 // WorktreeRemoval says which worktree is to be removed, and what may be lost.
@@ -47,7 +47,7 @@ type removal struct {
 // It is an error, and nothing is removed, if that would lose work.
 func RemoveWorktree(ctx context.Context, h Host, opts WorktreeRemoval) error {
 	connected := once(h.connect())
-	wt, err := scope.Detect(ctx, h.Dir, anyScope)
+	wt, err := gitrepo.Detect(ctx, h.Dir, anyScope)
 	if err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func (r *removal) whatRuns(ctx context.Context, box located) string {
 // done is work that would be lost, too.
 func (r *removal) bringHome(ctx context.Context, box located) error {
 	sb, h := box.sb, r.host
-	if !sb.Private || box.at.kind == config.DriverContainer && privategit.Saved(h.StateDir, sb.Name) {
+	if !sb.Private || box.at.kind == config.DriverContainer && gitsync.Saved(h.StateDir, sb.Name) {
 		return nil
 	}
 	err := r.fetch(ctx, box)
@@ -206,7 +206,7 @@ func (r *removal) fetch(ctx context.Context, box located) error {
 	if at.kind != config.DriverContainer {
 		return h.save(at, wt)(ctx, sb)
 	}
-	repo, err := privategit.Open(wt, sb.Name, h.StateDir)
+	repo, err := gitsync.Open(wt, sb.Name, h.StateDir)
 	if err != nil {
 		return err
 	}
@@ -354,7 +354,7 @@ func (r *removal) remove(ctx context.Context) error {
 // removeSandbox removes a sandbox, and the refs of its commits that are on a
 // branch as well. A volume that is left with others needs the refs.
 func (r *removal) removeSandbox(ctx context.Context, box located) error {
-	saved := !box.sb.Private || box.at.kind != config.DriverContainer || privategit.Saved(r.host.StateDir, box.sb.Name)
+	saved := !box.sb.Private || box.at.kind != config.DriverContainer || gitsync.Saved(r.host.StateDir, box.sb.Name)
 	if err := box.at.driver.Remove(ctx, box.sb); err != nil {
 		return err
 	}

@@ -7,8 +7,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/credential/hostconfig"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/hostconfig"
 )
 
 // Driver is the driver for the program that its dialect speaks to.

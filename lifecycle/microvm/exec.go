@@ -10,11 +10,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/wire"
+
 	"github.com/moby/term"
 
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/ralph/guest"
 )
 
 // Exec implements [lifecycle.Driver]. The program's client is given the user's
@@ -190,7 +191,7 @@ func endClient(cmd *exec.Cmd, ended <-chan error) {
 // outcome tells the command's exit code from the program's own. The codes that
 // the program uses itself count only if the command has run and ended.
 func (d *Driver) outcome(ctx context.Context, sb lifecycle.Sandbox, rec record, p lifecycle.Process, code int) (int, error) {
-	if (code == 126 || code == 127) && p.Args[0] == guest.Program && !p.AnyCode {
+	if (code == 126 || code == 127) && p.Args[0] == wire.Program && !p.AnyCode {
 		// ralph is not there, or cannot be run: it has no such codes itself.
 		return 0, errors.Join(lifecycle.ErrNotPrepared, d.notePrepared(ctx, sb, ""))
 	}
@@ -216,14 +217,14 @@ func (d *Driver) outcome(ctx context.Context, sb lifecycle.Sandbox, rec record, 
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("%s ended with code %d, and it cannot be told whether %s has: %w", d.Name(), code, p.Args[0], err)
-	case state == guest.StateEnded:
+	case state == wire.StateEnded:
 		if code == -1 {
 			return 0, fmt.Errorf("the connection to the sandbox %s was cut before it could be known how %s has ended", sb.Name, p.Args[0])
 		}
 		return code, nil
-	case state == guest.StateRunning && p.Terminal != nil && (code >= 0 || isLost(p)):
+	case state == wire.StateRunning && p.Terminal != nil && (code >= 0 || isLost(p)):
 		return 0, lifecycle.ErrDetached
-	case state == guest.StateRunning:
+	case state == wire.StateRunning:
 		return 0, stopHint(fmt.Errorf("the connection to the sandbox %s was lost, but %s still runs there", sb.Name, p.Args[0]), sb.Name)
 	default:
 		return 0, fmt.Errorf("%s did not run %s in the sandbox %s (exit code %d): see what it said above", d.Name(), p.Args[0], sb.Name, code)

@@ -9,10 +9,11 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/docker-ralph/docker-ralph/wire"
+
 	"github.com/moby/sys/atomicwriter"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/payload"
-	"github.com/docker-ralph/docker-ralph/ralph/guest"
 )
 
 // guestFolder is the folder that every sandbox mounts read-only. It holds ralph,
@@ -33,7 +34,7 @@ func (g guestFolder) make() error {
 // there, where no agent can change it, and also when it is another ralph that
 // was installed.
 func (g guestFolder) path(hash string) string {
-	return filepath.Join(string(g), guest.Dir(hash), guest.Program)
+	return filepath.Join(string(g), wire.Dir(hash), wire.Program)
 }
 
 // put makes sure that the program is in the folder, unaltered: a program that

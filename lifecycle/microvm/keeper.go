@@ -9,11 +9,12 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/wire"
+
 	"github.com/creack/pty"
 	"github.com/gofrs/flock"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/ralph/guest"
 )
 
 // startKeeper starts a process of its own, which outlives us, that keeps the
@@ -106,7 +107,7 @@ func (d *Driver) hold(ctx context.Context, name, id string) (over bool, err erro
 	} else {
 		err = cmd.Run()
 	}
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == guest.HoldTimeUp {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == wire.HoldTimeUp {
 		return false, nil
 	}
 	return err == nil, err

@@ -12,8 +12,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
 
 // Dialect is how one of the programs is spoken to.

@@ -12,26 +12,26 @@ import (
 
 	"github.com/moby/sys/atomicwriter"
 
+	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
-	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 // record is what we remember of a sandbox, because the programs have no labels:
 // what it was made for, and how far we came with it.
 type record struct {
-	Name       string      `json:"name"`
-	ID         string      `json:"id,omitempty"`
-	Created    bool        `json:"created"` // false: creating it was begun
-	Scope      scope.Scope `json:"scope"`
-	Root       string      `json:"root"`
-	Agent      string      `json:"agent"`
-	Image      string      `json:"image"`
-	Source     string      `json:"source,omitempty"`
-	Config     string      `json:"config,omitempty"`
-	ConfigHash string      `json:"config_hash"`
-	Ephemeral  bool        `json:"ephemeral,omitempty"`
-	Private    bool        `json:"private,omitempty"`
+	Name       string        `json:"name"`
+	ID         string        `json:"id,omitempty"`
+	Created    bool          `json:"created"` // false: creating it was begun
+	Scope      gitrepo.Scope `json:"scope"`
+	Root       string        `json:"root"`
+	Agent      string        `json:"agent"`
+	Image      string        `json:"image"`
+	Source     string        `json:"source,omitempty"`
+	Config     string        `json:"config,omitempty"`
+	ConfigHash string        `json:"config_hash"`
+	Ephemeral  bool          `json:"ephemeral,omitempty"`
+	Private    bool          `json:"private,omitempty"`
 	// Prepared is the SHA-256 of the ralph that was put in.
 	Prepared string `json:"prepared,omitempty"`
 	// Egress is the mode of the network policy that it was made for, and Policy

@@ -11,8 +11,8 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 )
 
 // Kept is how well a program keeps a sandbox to a policy.

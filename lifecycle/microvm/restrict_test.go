@@ -11,11 +11,11 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
+	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/dockersandbox"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/double"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/gotest"
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 	"github.com/docker-ralph/docker-ralph/lifecycle/sbx"
 )

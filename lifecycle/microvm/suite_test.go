@@ -15,8 +15,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/wire"
+
 	"gotest.tools/v3/assert"
 
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/dockersandbox"
 	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest"
@@ -27,8 +30,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 	"github.com/docker-ralph/docker-ralph/lifecycle/payload"
 	"github.com/docker-ralph/docker-ralph/lifecycle/sbx"
-	"github.com/docker-ralph/docker-ralph/ralph/guest"
-	"github.com/docker-ralph/docker-ralph/scope"
 )
 
 // keepEnv makes the test binary a keeper, which drivers start as a process of
@@ -84,7 +85,7 @@ func unpack() (dir string, err error) {
 	if err != nil {
 		return dir, err
 	}
-	path := filepath.Join(dir, guest.Program)
+	path := filepath.Join(dir, wire.Program)
 	return dir, errors.Join(os.WriteFile(path, program, 0o755), os.Setenv(unpackedEnv, path))
 }
 
@@ -95,7 +96,7 @@ func (b *bench) linkRalph(t *testing.T) {
 	assert.NilError(t, err)
 	dir := filepath.Join(b.state, "guest", p.Short())
 	assert.NilError(t, os.MkdirAll(dir, 0o755))
-	assert.NilError(t, os.Link(os.Getenv(unpackedEnv), filepath.Join(dir, guest.Program)))
+	assert.NilError(t, os.Link(os.Getenv(unpackedEnv), filepath.Join(dir, wire.Program)))
 }
 
 // These change the drivers of other processes than the test's own.
@@ -153,7 +154,7 @@ func (b *bench) spec(t *testing.T) lifecycle.Spec {
 
 func newSpec(t *testing.T, root string) lifecycle.Spec {
 	t.Helper()
-	s := scope.Scope{Repo: "acme/test", Branch: rand.Text()[:10]}
+	s := gitrepo.Scope{Repo: "acme/test", Branch: rand.Text()[:10]}
 	name, err := s.SandboxName()
 	assert.NilError(t, err)
 	return lifecycle.Spec{

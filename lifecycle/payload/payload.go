@@ -10,9 +10,9 @@ import (
 	"path"
 	"strings"
 
-	"github.com/klauspost/compress/zstd"
+	"github.com/docker-ralph/docker-ralph/wire"
 
-	"github.com/docker-ralph/docker-ralph/ralph/guest"
+	"github.com/klauspost/compress/zstd"
 )
 
 // files holds <program>-linux-<arch>.zst and <program>-linux-<arch>.sha256
@@ -39,7 +39,7 @@ type Payload struct {
 
 // For returns ralph for an architecture, in Go's or the kernel's spelling
 // ("amd64", "x86_64", "arm64", "aarch64").
-func For(arch string) (Payload, error) { return find(guest.Program, arch) }
+func For(arch string) (Payload, error) { return find(wire.Program, arch) }
 
 // Egress returns ralph-egress for an architecture.
 func Egress(arch string) (Payload, error) { return find(EgressProgram, arch) }
@@ -82,7 +82,7 @@ func (p Payload) Binary() ([]byte, error) {
 }
 
 // Short returns the first 12 digits of the hash, enough to name a version.
-func (p Payload) Short() string { return guest.Dir(p.Hash) }
+func (p Payload) Short() string { return wire.Dir(p.Hash) }
 
 // Path returns where ralph is in a container sandbox.
-func (p Payload) Path() string { return path.Join(guest.MountPoint, p.Short(), guest.Program) }
+func (p Payload) Path() string { return path.Join(wire.MountPoint, p.Short(), wire.Program) }

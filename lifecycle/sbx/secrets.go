@@ -11,8 +11,8 @@ import (
 
 	"github.com/moby/sys/atomicwriter"
 
+	"github.com/docker-ralph/docker-ralph/credential"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/credential"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 )
 

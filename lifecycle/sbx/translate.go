@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/egress"
+	"github.com/docker-ralph/docker-ralph/egress"
 )
 
 // wish is a rule that a sandbox is to have for itself.

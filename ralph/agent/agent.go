@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/config"
-	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 	"github.com/docker-ralph/docker-ralph/ralph/prompt"
+	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
 // Mode is what an agent is run for.

@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
 	"github.com/docker-ralph/docker-ralph/ralph/hook"
+	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
 // claude is Anthropic's Claude Code.

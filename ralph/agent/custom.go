@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/config"
-	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
+	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
 // custom is an agent that the configuration defines.

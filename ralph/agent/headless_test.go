@@ -12,8 +12,8 @@ import (
 	"gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/config"
-	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 	"github.com/docker-ralph/docker-ralph/ralph/prompt"
+	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
 var told = []prompt.Prompt{

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/proc"
+	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
 // Bounds of one command in a prompt.

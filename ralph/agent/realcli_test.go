@@ -17,8 +17,8 @@ import (
 	"gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/e2e/modelapi"
-	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 	"github.com/docker-ralph/docker-ralph/ralph/prompt"
+	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
 // bench is a work tree in which a real agent runs, with a home of its own.

@@ -6,8 +6,8 @@ import (
 	"os/exec"
 	"slices"
 
-	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
+	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
 // ShellName is what the agent that is built into ralph is called.

@@ -8,7 +8,7 @@ import (
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/icmd"
 
-	"github.com/docker-ralph/docker-ralph/scope"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 )
 
 // One repository has one backlog, however its URL is spelled and whoever derives
@@ -28,7 +28,7 @@ func TestHostAndBacklogDeriveTheSameScope(t *testing.T) {
 		t.Run(url, func(t *testing.T) {
 			icmd.RunCommand("git", "remote", "set-url", "origin", url).Assert(t, icmd.Success)
 			unset := func(string) string { return "" }
-			host, err := scope.Detect(t.Context(), top, unset)
+			host, err := gitrepo.Detect(t.Context(), top, unset)
 			assert.NilError(t, err)
 			inside, err := DetectScope(t.Context(), unset)
 			assert.NilError(t, err)

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	scopes "github.com/docker-ralph/docker-ralph/scope"
+	scopes "github.com/docker-ralph/docker-ralph/gitrepo"
 )
 
 var (

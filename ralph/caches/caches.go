@@ -10,9 +10,6 @@ import (
 	"path/filepath"
 )
 
-// Env names the folder with a user's caches, in a sandbox that has one.
-const Env = "RALPH_CACHE_DIR"
-
 // folders are those that a program is led to and does not make itself.
 func folders() []string {
 	return []string{

@@ -13,12 +13,14 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/docker-ralph/docker-ralph/wire"
+
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
-	"github.com/docker-ralph/docker-ralph/ralph/help"
 	"github.com/docker-ralph/docker-ralph/ralph/hook"
 	"github.com/docker-ralph/docker-ralph/ralph/sign"
 	"github.com/docker-ralph/docker-ralph/ralph/task"
+	"github.com/docker-ralph/docker-ralph/wire/help"
 )
 
 // Exit codes. Those of a loop are with its reasons to stop.
@@ -41,7 +43,7 @@ type Options struct {
 
 // Run carries out the command line args, whose first element is the name that
 // the program was called by, and returns the exit code. Called by the name
-// "task" it is "ralph task", and by that of [sign.Program] what git calls to sign.
+// "task" it is "ralph task", and by that of [wire.SignProgram] what git calls to sign.
 func Run(ctx context.Context, args []string, o Options) int {
 	if len(args) == 0 {
 		args = []string{"ralph"}
@@ -50,7 +52,7 @@ func Run(ctx context.Context, args []string, o Options) int {
 	if name == "task" {
 		return o.task(ctx, args)
 	}
-	if name == sign.Program {
+	if name == wire.SignProgram {
 		return sign.Run(args, os.Getenv, o.Stderr)
 	}
 	if len(args) == 0 {

@@ -9,7 +9,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/docker-ralph/docker-ralph/ralph/help"
+	"github.com/docker-ralph/docker-ralph/wire/help"
 )
 
 // docker carries out "ralph --docker COMMAND …": it is another spelling of

@@ -7,7 +7,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/docker-ralph/docker-ralph/ralph/guest"
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // hearHangUp decides what the end of a terminal means. In a sandbox it is the
@@ -26,7 +26,7 @@ func hearHangUp(signals chan<- os.Signal) (stop func()) {
 }
 
 // dispatched says whether somebody outside of a sandbox has started us.
-func dispatched() bool { return os.Getenv(guest.DispatchEnv) != "" }
+func dispatched() bool { return os.Getenv(wire.DispatchEnv) != "" }
 
 // mayHangUp writes to a terminal, which may be gone.
 type mayHangUp struct{ to io.Writer }

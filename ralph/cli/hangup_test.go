@@ -8,10 +8,10 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/docker-ralph/docker-ralph/wire"
+
 	"github.com/creack/pty"
 	"gotest.tools/v3/assert"
-
-	"github.com/docker-ralph/docker-ralph/ralph/guest"
 )
 
 func TestATerminalThatIsGoneIsWrittenToInASandboxOnly(t *testing.T) {
@@ -20,10 +20,10 @@ func TestATerminalThatIsGoneIsWrittenToInASandboxOnly(t *testing.T) {
 	defer func() { _ = slave.Close() }()
 	assert.NilError(t, master.Close())
 
-	t.Setenv(guest.DispatchEnv, "")
+	t.Setenv(wire.DispatchEnv, "")
 	_, err = mayHangUp{slave}.Write([]byte("word"))
 	assert.ErrorIs(t, err, syscall.EIO)
-	t.Setenv(guest.DispatchEnv, "some")
+	t.Setenv(wire.DispatchEnv, "some")
 	n, err := mayHangUp{slave}.Write([]byte("word"))
 	assert.NilError(t, err)
 	assert.Equal(t, n, 4)
@@ -40,7 +40,7 @@ func TestHangingUpInASandboxIsNotHeard(t *testing.T) {
 		dispatch string
 		heard    int
 	}{{"", 1}, {"some", 0}} {
-		t.Setenv(guest.DispatchEnv, tc.dispatch)
+		t.Setenv(wire.DispatchEnv, tc.dispatch)
 		signals := make(chan os.Signal, 1)
 		stop := hearHangUp(signals)
 		assert.NilError(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))

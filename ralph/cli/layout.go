@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
-	"github.com/docker-ralph/docker-ralph/ralph/help"
 	"github.com/docker-ralph/docker-ralph/ralph/hook"
 	"github.com/docker-ralph/docker-ralph/ralph/layout"
+	"github.com/docker-ralph/docker-ralph/wire/help"
 )
 
 // installLayout carries out "ralph install-layout [--claude] DIR".

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/wire"
+
 	"github.com/docker/go-units"
 	"github.com/moby/term"
 
@@ -25,12 +27,11 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/branch"
 	"github.com/docker-ralph/docker-ralph/ralph/cgroup"
 	"github.com/docker-ralph/docker-ralph/ralph/deadline"
-	"github.com/docker-ralph/docker-ralph/ralph/guest"
-	"github.com/docker-ralph/docker-ralph/ralph/help"
 	"github.com/docker-ralph/docker-ralph/ralph/loop"
-	"github.com/docker-ralph/docker-ralph/ralph/looplog"
 	"github.com/docker-ralph/docker-ralph/ralph/prompt"
-	"github.com/docker-ralph/docker-ralph/ralph/refusals"
+	"github.com/docker-ralph/docker-ralph/wire/help"
+	"github.com/docker-ralph/docker-ralph/wire/looplog"
+	"github.com/docker-ralph/docker-ralph/wire/refusals"
 )
 
 // job is what plan or build was asked to do.
@@ -111,8 +112,8 @@ func chooseAgent(ctx context.Context, mode agent.Mode, flags loopFlags) (*job, e
 	if as.Model == "" {
 		as.Model = cfg.Model
 	}
-	j := &job{flags: flags, guest: cfg, adapter: adapter, session: as, lost: os.Getenv(guest.LostEnv)}
-	return j, os.Unsetenv(guest.LostEnv) // it does not concern what the agent starts
+	j := &job{flags: flags, guest: cfg, adapter: adapter, session: as, lost: os.Getenv(wire.LostEnv)}
+	return j, os.Unsetenv(wire.LostEnv) // it does not concern what the agent starts
 }
 
 // hasWork says whether there are specs, or tasks to build. Below the top of a
@@ -262,8 +263,8 @@ func (j *job) options(ctx context.Context, s *session) loop.Options {
 	if j.session.Sandboxed {
 		lo.Limits = cgroup.Read
 		// On a host the worktree is the user's, who may be at work in it.
-		if home := branch.Home(ctx, s.top, os.Getenv(guest.BranchEnv)); home != nil {
-			home.Private = isDir(guest.PrivateGitDir)
+		if home := branch.Home(ctx, s.top, os.Getenv(wire.BranchEnv)); home != nil {
+			home.Private = isDir(wire.PrivateGitDir)
 			lo.Restore = home.Restore
 		}
 	}
@@ -276,7 +277,7 @@ func (j *job) options(ctx context.Context, s *session) loop.Options {
 func (o Options) openLog(ctx context.Context, j *job, s *session, lo *loop.Options) (err error) {
 	about := looplog.Loop{
 		Mode: string(j.session.Mode), Agent: j.adapter.Name(), AgentID: s.id, Started: time.Now().UTC(),
-		Dispatch: os.Getenv(guest.DispatchEnv),
+		Dispatch: os.Getenv(wire.DispatchEnv),
 	}
 	about.Repo, about.Branch = s.scope.Repo, s.scope.Branch
 	if j.lost != "" && about.Dispatch != "" {

@@ -16,10 +16,10 @@ import (
 	"github.com/moby/term"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
-	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
-	"github.com/docker-ralph/docker-ralph/ralph/help"
 	"github.com/docker-ralph/docker-ralph/ralph/once"
-	"github.com/docker-ralph/docker-ralph/ralph/runflags"
+	"github.com/docker-ralph/docker-ralph/wire/event"
+	"github.com/docker-ralph/docker-ralph/wire/help"
+	"github.com/docker-ralph/docker-ralph/wire/runflags"
 )
 
 // maxPrompt bounds what is read from standard input, in bytes.

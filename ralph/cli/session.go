@@ -12,10 +12,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
+	"github.com/docker-ralph/docker-ralph/wire"
+
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/ralph/caches"
 	"github.com/docker-ralph/docker-ralph/ralph/loop"
+	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
 // session is what one plan or build works with, from its start to its end.
@@ -43,7 +45,7 @@ func (o Options) openSession(ctx context.Context, register bool) (*session, erro
 		return nil, err
 	}
 	s := &session{programs: p, branch: o.currentBranch(ctx)}
-	if dir := os.Getenv(caches.Env); dir != "" {
+	if dir := os.Getenv(wire.CacheEnv); dir != "" {
 		if err := caches.Make(dir, os.Getenv("HOME")); err != nil {
 			_, _ = fmt.Fprintln(o.Stderr, "Warning:", err) // it works without, more slowly
 		}

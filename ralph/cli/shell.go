@@ -13,7 +13,7 @@ import (
 	"github.com/moby/term"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
-	"github.com/docker-ralph/docker-ralph/ralph/help"
+	"github.com/docker-ralph/docker-ralph/wire/help"
 )
 
 // Exit codes of a shell for programs that it could not start.

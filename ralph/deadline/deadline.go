@@ -24,8 +24,6 @@ import (
 const address = "@docker-ralph-deadline"
 
 const (
-	// ExitCode is that of a first process that has ended its sandbox.
-	ExitCode = 124
 	// answerLimit is how long the first process may take to answer.
 	answerLimit = 5 * time.Second
 	// longest is a year.

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/docker-ralph/docker-ralph/wire"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -25,7 +27,7 @@ type bootstrap struct {
 
 // runBootstrap installs: [--version V] [--source DIR].
 func runBootstrap(ctx context.Context, s streams, args []string) error {
-	b := bootstrap{bin: "/usr/local/bin", opt: MountPoint, system: system{ctx: ctx}}
+	b := bootstrap{bin: "/usr/local/bin", opt: wire.MountPoint, system: system{ctx: ctx}}
 	if err := b.parse(args); err != nil {
 		return err
 	}
@@ -134,12 +136,12 @@ func (b bootstrap) inPlace(m marker, other checkout) bool {
 // installProgram puts the running program where all users find programs, or
 // else where this user does, and returns where that is.
 func (b bootstrap) installProgram(self, sum string) (string, error) {
-	path := filepath.Join(b.bin, Program)
+	path := filepath.Join(b.bin, wire.Program)
 	err := b.place(self, path, sum, false)
 	if isRefusal(err) {
 		err = b.place(self, path, sum, true)
 		if err != nil {
-			path = filepath.Join(b.home, ".local", "bin", Program)
+			path = filepath.Join(b.home, ".local", "bin", wire.Program)
 			if errHome := b.place(self, path, sum, false); errHome != nil {
 				return "", errors.Join(err, errHome)
 			}
@@ -164,13 +166,13 @@ func (b bootstrap) place(self, path, sum string, asRoot bool) error {
 	}
 	task := filepath.Join(filepath.Dir(path), "task")
 	target, err := os.Readlink(task)
-	if target == Program || err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if target == wire.Program || err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil // there already, or somebody else's program of that name
 	}
 	if asRoot {
-		return b.system.link(Program, task, true)
+		return b.system.link(wire.Program, task, true)
 	}
-	return link(Program, task)
+	return link(wire.Program, task)
 }
 
 // regularHash is the SHA-256 of a file that is no link.

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/wire"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -54,7 +56,7 @@ func (d dispatch) run(ctx context.Context, s streams, file shellFile) error {
 	if err != nil {
 		_, _ = fmt.Fprintf(s.stderr, "Warning: reading %s: %v. Its variables do not count\n", file.path, err)
 	}
-	env["HOME"], env[DispatchEnv] = home, d.id
+	env["HOME"], env[wire.DispatchEnv] = home, d.id
 	if env[keepAgentEnv] != "1" {
 		delete(env, "SSH_AUTH_SOCK")
 	}

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/wire"
+
 	"github.com/creack/pty"
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/assert/cmp"
@@ -137,7 +139,7 @@ func TestDispatchOfWhatCannotRun(t *testing.T) {
 			assert.Equal(t, stdout, "")
 			assert.Assert(t, strings.HasPrefix(stderr, "Error: ") && strings.HasSuffix(stderr, tc.stderr), stderr)
 			assert.Equal(t, code, tc.code)
-			assert.Equal(t, state(t, home, id), StateEnded)
+			assert.Equal(t, state(t, home, id), wire.StateEnded)
 		})
 	}
 	cmd := dispatched(t, t.TempDir(), "_dispatch", "x", "-", "=plain")
@@ -277,14 +279,14 @@ func waitForState(t *testing.T, home, id, want string) {
 func TestTheLifeOfADispatch(t *testing.T) {
 	home := t.TempDir()
 	id := rand.Text() // other dispatches may run on this machine
-	assert.Equal(t, state(t, home, id), StateUnknown)
+	assert.Equal(t, state(t, home, id), wire.StateUnknown)
 
 	loop := dispatched(t, home, "_dispatch", id, "-", "=sh", "=-c", "=cat >/dev/null & wait", "=a b", "=")
 	stdin, err := loop.StdinPipe()
 	assert.NilError(t, err)
 	loop.Args[5] = "=exec 3<&0; cat <&3 >/dev/null & wait" // sh gives those in the background no stdin
 	assert.NilError(t, loop.Start())
-	waitForState(t, home, id, StateRunning)
+	waitForState(t, home, id, wire.StateRunning)
 
 	stdout, stderr, code := result(t, dispatched(t, home, "_dispatches"))
 	assert.Equal(t, code, 0, stderr)
@@ -310,7 +312,7 @@ func TestTheLifeOfADispatch(t *testing.T) {
 	assert.ErrorContains(t, loop.Wait(), "killed")
 	// Wait has closed the pipe, so that the rest ends too.
 	_ = stdin.Close()
-	waitForState(t, home, id, StateEnded)
+	waitForState(t, home, id, wire.StateEnded)
 	_, stderr, code = result(t, dispatched(t, home, "_signal", "TERM", id))
 	assert.Equal(t, stderr, "Error: no process of dispatch "+id+"\n")
 	assert.Equal(t, code, 1)

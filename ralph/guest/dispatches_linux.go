@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // runDispatched prints the state of a dispatch: ID.
@@ -40,15 +42,15 @@ func stateOf(proc, home, id string) (state string, anyRuns bool, err error) {
 	if err != nil {
 		return "", false, err
 	}
-	state = StateUnknown
+	state = wire.StateUnknown
 	for _, n := range notes {
 		if n.ID == id {
-			state = StateEnded
+			state = wire.StateEnded
 		}
 	}
 	for _, p := range all {
 		if p.dispatch == id {
-			state = StateRunning
+			state = wire.StateRunning
 		}
 	}
 	return state, len(all) > 0, nil
@@ -137,7 +139,7 @@ func second() time.Duration {
 const appearance = 30
 
 // errHoldTimeUp is how runHold ends when dispatches outlast its time.
-var errHoldTimeUp = codedError{HoldTimeUp, errors.New("dispatches still run")}
+var errHoldTimeUp = codedError{wire.HoldTimeUp, errors.New("dispatches still run")}
 
 // runHold waits until no dispatch runs: ID [TIME], the former of one that is
 // about to begin. As long as it waits, a microVM is not stopped for being idle.
@@ -170,7 +172,7 @@ func hold(ctx context.Context, proc, home, id string) error {
 		if err != nil {
 			return err
 		}
-		begun = begun || state != StateUnknown || waited >= appearance
+		begun = begun || state != wire.StateUnknown || waited >= appearance
 		if begun && !anyRuns {
 			return nil
 		}

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/docker-ralph/docker-ralph/wire"
+
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/fs"
 	"gotest.tools/v3/poll"
@@ -51,7 +53,7 @@ func TestInstallPutsTheRunningProgramInPlace(t *testing.T) {
 	own, err := os.ReadFile(os.Args[0])
 	assert.NilError(t, err)
 	sum := sha256.Sum256(own)
-	version := Dir(hex.EncodeToString(sum[:]))
+	version := wire.Dir(hex.EncodeToString(sum[:]))
 
 	for _, path := range []string{version + "/ralph", version + "/task", version + "/ralph-sign", "bin/ralph"} {
 		got, err := os.ReadFile(filepath.Join(dir, path))

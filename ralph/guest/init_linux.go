@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"strconv"
 
+	"github.com/docker-ralph/docker-ralph/wire"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/docker-ralph/docker-ralph/ralph/deadline"
@@ -16,7 +18,7 @@ import (
 )
 
 // errTimeUp is how a sandbox ends itself.
-var errTimeUp = codedError{deadline.ExitCode, errors.New("a run of the agent took longer than its time limit, and nothing in the sandbox has ended it: the sandbox is stopped")}
+var errTimeUp = codedError{wire.ExitDeadline, errors.New("a run of the agent took longer than its time limit, and nothing in the sandbox has ended it: the sandbox is stopped")}
 
 // runInit is the first process of a container sandbox. It waits to be told to
 // stop, and it takes in the processes that agents leave behind, so that they do

@@ -10,7 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/docker-ralph/docker-ralph/ralph/sign"
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // runInstall copies the running program to where sandboxes expect it, below
@@ -30,24 +30,24 @@ func runInstall(args []string) error {
 	if err != nil {
 		return err
 	}
-	dir := filepath.Join(args[0], Dir(sum))
+	dir := filepath.Join(args[0], wire.Dir(sum))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("installing ralph: %w", err)
 	}
-	if err := copyProgram(self, filepath.Join(dir, Program)); err != nil {
+	if err := copyProgram(self, filepath.Join(dir, wire.Program)); err != nil {
 		return err
 	}
-	if err := link(Program, filepath.Join(dir, "task")); err != nil {
+	if err := link(wire.Program, filepath.Join(dir, "task")); err != nil {
 		return err
 	}
-	if err := link(Program, filepath.Join(dir, sign.Program)); err != nil {
+	if err := link(wire.Program, filepath.Join(dir, wire.SignProgram)); err != nil {
 		return err
 	}
 	bin := filepath.Join(args[0], "bin")
 	if err := os.MkdirAll(bin, 0o755); err != nil {
 		return fmt.Errorf("installing ralph: %w", err)
 	}
-	return link(filepath.Join("..", Dir(sum), Program), filepath.Join(bin, Program))
+	return link(filepath.Join("..", wire.Dir(sum), wire.Program), filepath.Join(bin, wire.Program))
 }
 
 func hashFile(path string) (string, error) {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/wire"
+
 	"gotest.tools/v3/assert"
 )
 
@@ -20,7 +22,7 @@ func TestOldNotesGo(t *testing.T) {
 	assert.NilError(t, os.WriteFile(filepath.Join(dir, ".tmp-x"), nil, 0o600))
 	assert.NilError(t, os.WriteFile(filepath.Join(dir, "notjson"), []byte("{"), 0o600))
 	living := exec.CommandContext(t.Context(), "sleep", "1000")
-	living.Env = append(os.Environ(), DispatchEnv+"=alive")
+	living.Env = append(os.Environ(), wire.DispatchEnv+"=alive")
 	assert.NilError(t, living.Start())
 	for _, name := range []string{"old", "alive", ".tmp-x"} {
 		past := now.Add(-keepNotes - time.Minute)

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // procDir is where Linux shows its processes.
@@ -81,7 +83,7 @@ func inspect(proc string, pid int) (process, error) {
 // dispatchOf returns the dispatch that an environment names, or "".
 func dispatchOf(environ []byte) string {
 	for v := range bytes.SplitSeq(environ, []byte{0}) {
-		if id, ok := bytes.CutPrefix(v, []byte(DispatchEnv+"=")); ok {
+		if id, ok := bytes.CutPrefix(v, []byte(wire.DispatchEnv+"=")); ok {
 			return string(id)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docker-ralph/docker-ralph/wire"
+
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/fs"
 )
@@ -35,9 +37,9 @@ func fakeProc(t *testing.T, all ...fakeProcess) string {
 		fs.WithDir("4"), // ended meanwhile
 	}
 	for _, p := range all {
-		environ := "HOME=/\x00X" + DispatchEnv + "=other\x00"
+		environ := "HOME=/\x00X" + wire.DispatchEnv + "=other\x00"
 		if p.dispatch != "" {
-			environ += DispatchEnv + "=" + p.dispatch + "\x00LAST=1\x00"
+			environ += wire.DispatchEnv + "=" + p.dispatch + "\x00LAST=1\x00"
 		}
 		ops = append(ops, fs.WithDir(strconv.Itoa(p.pid), fs.WithFile("stat", stat(p.pid, p.name, p.state, p.start)),
 			fs.WithFile("environ", environ), fs.WithFile("cmdline", p.cmdline)))

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/docker-ralph/docker-ralph/wire"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -57,7 +59,7 @@ func finishSignal(proc string, pid int) unix.Signal {
 	dir := filepath.Join(proc, strconv.Itoa(pid))
 	program, _ := os.Readlink(filepath.Join(dir, "exe"))
 	status, _ := os.ReadFile(filepath.Join(dir, "status"))
-	if filepath.Base(program) == Program && catches(status, unix.SIGUSR1) {
+	if filepath.Base(program) == wire.Program && catches(status, unix.SIGUSR1) {
 		return unix.SIGUSR1
 	}
 	return unix.SIGINT

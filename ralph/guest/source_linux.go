@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/docker-ralph/docker-ralph/wire"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/docker-ralph/docker-ralph/ralph/hook"
@@ -26,13 +28,13 @@ func (b bootstrap) installCheckout(c checkout) (string, error) {
 	}
 	defer func() { _ = os.RemoveAll(stage) }()
 	program, skills := c.parts()
-	if err := program.copyTo(filepath.Join(stage, Program)); err != nil {
+	if err := program.copyTo(filepath.Join(stage, wire.Program)); err != nil {
 		return "", fmt.Errorf("installing the ralph of %s: %w", c.dir, err)
 	}
 	if err := skills.copyTo(stage); err != nil {
 		return "", fmt.Errorf("installing the ralph of %s: %w", c.dir, err)
 	}
-	if err := b.system.replace(filepath.Join(stage, Program), b.opt); err != nil {
+	if err := b.system.replace(filepath.Join(stage, wire.Program), b.opt); err != nil {
 		return "", err
 	}
 	if err := b.installSkills(filepath.Join(stage, skillsFolder), len(skills.files) > 0); err != nil {
@@ -77,12 +79,12 @@ func (b bootstrap) registerHooks(c checkout) error {
 // linkScript makes ralph the program of the checkout, and takes away the task
 // that belonged to ours.
 func (b bootstrap) linkScript() (string, error) {
-	path, task := filepath.Join(b.bin, Program), filepath.Join(b.bin, "task")
+	path, task := filepath.Join(b.bin, wire.Program), filepath.Join(b.bin, "task")
 	asRoot := needsRoot(b.bin)
 	if err := b.system.link(b.scriptPath(), path, asRoot); err != nil {
 		return "", err
 	}
-	if target, err := os.Readlink(task); err == nil && target == Program {
+	if target, err := os.Readlink(task); err == nil && target == wire.Program {
 		if err := b.system.script(asRoot, "removing "+task, `rm -f "$1"`, task); err != nil {
 			return "", err
 		}

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/config"
-	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
-	"github.com/docker-ralph/docker-ralph/ralph/looplog"
+	"github.com/docker-ralph/docker-ralph/wire/event"
+	"github.com/docker-ralph/docker-ralph/wire/looplog"
 )
 
 // Totals are what a loop has spent and achieved, with what it resumes.

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/proc"
+	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
 // checkTail is how much of a failed check's output goes with its task, in

@@ -12,8 +12,8 @@ import (
 	"gotest.tools/v3/poll"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
-	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
-	"github.com/docker-ralph/docker-ralph/ralph/looplog"
+	"github.com/docker-ralph/docker-ralph/wire/event"
+	"github.com/docker-ralph/docker-ralph/wire/looplog"
 )
 
 // Whoever asks a loop to end does not disturb the agent that is at work.

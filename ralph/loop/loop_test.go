@@ -21,8 +21,8 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
-	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
+	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
 // script is an agent whose program is a shell script.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/docker-ralph/docker-ralph/ralph/looplog"
+	"github.com/docker-ralph/docker-ralph/wire/looplog"
 )
 
 // noteTasks keeps the log's note of which tasks the agent has claimed, and renews

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
+	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
 // ErrUnread is the error of a loop that was asked to end while its output could

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
+	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
 // The pause after a run that found nothing to claim, because others hold all

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/ralph/prompt"
-	"github.com/docker-ralph/docker-ralph/ralph/refusals"
+	"github.com/docker-ralph/docker-ralph/wire/refusals"
 )
 
 // Bounds of what is told of refusals. The names in them are an agent's choice.

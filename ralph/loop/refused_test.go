@@ -9,9 +9,9 @@ import (
 	"gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
-	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
-	"github.com/docker-ralph/docker-ralph/ralph/looplog"
-	"github.com/docker-ralph/docker-ralph/ralph/refusals"
+	"github.com/docker-ralph/docker-ralph/wire/event"
+	"github.com/docker-ralph/docker-ralph/wire/looplog"
+	"github.com/docker-ralph/docker-ralph/wire/refusals"
 )
 
 // listener is an agent that keeps what each run was told of the one before.

@@ -1,6 +1,8 @@
 package loop
 
-import "github.com/docker-ralph/docker-ralph/ralph/guest"
+import (
+	"github.com/docker-ralph/docker-ralph/wire"
+)
 
 // Stop is why a loop ended. Its text is a word for programs.
 type Stop string
@@ -51,7 +53,7 @@ func (s Stop) ExitCode() int {
 	case Unfinished:
 		return 10
 	case NoGit:
-		return guest.ExitNoGit
+		return wire.ExitNoGit
 	case TimedOut:
 		return 124
 	case Interrupted:

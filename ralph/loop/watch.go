@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/proc"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
-	"github.com/docker-ralph/docker-ralph/ralph/looplog"
+	"github.com/docker-ralph/docker-ralph/wire/event"
+	"github.com/docker-ralph/docker-ralph/wire/looplog"
 )
 
 // renewEvery is how often the leases of a working agent are kept.

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
-	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/proc"
+	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
 // Exit codes besides the agent's own: those of a loop that ends for the same

@@ -12,8 +12,8 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
-	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
+	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
 func TestRun(t *testing.T) {

@@ -13,30 +13,17 @@ import (
 	"io"
 	"os"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
-// These names are what the host and the guest must agree on.
-const (
-	// Program is the name by which git calls ralph to have something signed.
-	Program = "ralph-sign"
-	// MountPoint is the folder of a container in which the socket is.
-	MountPoint = "/run/docker-ralph-sign"
-	// SocketEnv is the variable that has the path of the socket.
-	SocketEnv = "RALPH_SIGN_SOCKET"
-)
-
-// Magic and Namespace begin what git has signed, in the format of OpenSSH's
-// PROTOCOL.sshsig; Hash is the hash that is signed in it.
-const (
-	Magic     = "SSHSIG"
-	Namespace = "git"
-	Hash      = "sha512"
-)
+// hash is the one that is signed, as git asks for it.
+const hash = "sha512"
 
 // Run carries out a call of git and returns the exit code.
 func Run(args []string, getenv func(string) string, stderr io.Writer) int {
 	if err := run(args, getenv); err != nil {
-		_, _ = fmt.Fprintf(stderr, "%s: %v\n", Program, err)
+		_, _ = fmt.Fprintf(stderr, "%s: %v\n", wire.SignProgram, err)
 		return 1
 	}
 	return 0
@@ -55,9 +42,9 @@ func run(args []string, getenv func(string) string) error {
 	if err != nil {
 		return err
 	}
-	socket := getenv(SocketEnv)
+	socket := getenv(wire.SignSocketEnv)
 	if socket == "" {
-		return errors.New("nothing signs here: " + SocketEnv + " is not set. It is for commits in a sandbox of docker ralph --sign")
+		return errors.New("nothing signs here: " + wire.SignSocketEnv + " is not set. It is for commits in a sandbox of docker ralph --sign")
 	}
 	signature, err := ask(socket, public, signedData(digest))
 	if err != nil {
@@ -90,7 +77,7 @@ func parse(args []string) (c call, err error) {
 	switch {
 	case values["-Y"] != "sign":
 		return c, fmt.Errorf("it only signs, and cannot do %q: look at signatures outside of the sandbox", values["-Y"])
-	case values["-n"] != Namespace:
+	case values["-n"] != wire.SignNamespace:
 		return c, fmt.Errorf("it signs for git only, not for %q", values["-n"])
 	case values["-f"] == "" || len(args) != 1 || args[0] == "" || strings.HasPrefix(args[0], "-"):
 		return c, errors.New("git calls it as \"-Y sign -n git -f KEYFILE FILE\"")
@@ -140,13 +127,13 @@ func digestOf(path string) ([]byte, error) {
 
 // signedData is what the key signs in place of a message with that digest.
 func signedData(digest []byte) []byte {
-	return appendStrings([]byte(Magic), []byte(Namespace), nil, []byte(Hash), digest)
+	return appendStrings([]byte(wire.SignMagic), []byte(wire.SignNamespace), nil, []byte(hash), digest)
 }
 
 // armoured is a signature as git keeps it in a commit.
 func armoured(public, signature []byte) []byte {
 	const version, width = 1, 70
-	blob := appendStrings(append([]byte(Magic), 0, 0, 0, version), public, []byte(Namespace), nil, []byte(Hash), signature)
+	blob := appendStrings(append([]byte(wire.SignMagic), 0, 0, 0, version), public, []byte(wire.SignNamespace), nil, []byte(hash), signature)
 	text := base64.StdEncoding.EncodeToString(blob)
 	var b bytes.Buffer
 	b.WriteString("-----BEGIN SSH SIGNATURE-----\n")

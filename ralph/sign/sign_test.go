@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docker-ralph/docker-ralph/wire"
+
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
 	"gotest.tools/v3/assert"
@@ -86,7 +88,7 @@ func newSandbox(t *testing.T, private any) sandbox {
 
 func (s sandbox) run(socket string) (code int, stderr string) {
 	var b bytes.Buffer
-	getenv := func(name string) string { return map[string]string{SocketEnv: socket}[name] }
+	getenv := func(name string) string { return map[string]string{wire.SignSocketEnv: socket}[name] }
 	code = Run([]string{"-Y", "sign", "-n", "git", "-f", filepath.Join(s.dir, "key"), filepath.Join(s.dir, "commit")}, getenv, &b)
 	return code, b.String()
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
+	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
 // Claude returns a decoder of what "claude --output-format stream-json"

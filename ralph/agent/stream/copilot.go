@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
+	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
 // Copilot returns a decoder of what "copilot --output-format json" prints.

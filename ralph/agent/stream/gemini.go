@@ -3,7 +3,7 @@ package stream
 import (
 	"encoding/json"
 
-	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
+	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
 // Gemini returns a decoder of what "gemini --output-format stream-json"

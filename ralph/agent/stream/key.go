@@ -3,7 +3,7 @@ package stream
 import (
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
+	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
 // Words by which agents and their vendors say that a key is missing or refused.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/ralph/agent/event"
+	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
 // Words by which agents and their vendors say that a limit was reached. They

@@ -1,0 +1,214 @@
+// Package credscan looks for credentials in a work tree, with gitleaks, before
+// an agent gets to see it. Finding is not preventing: what the scanner does not
+// know it does not find.
+package secretscan
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/pkg/stdcopy"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/client"
+)
+
+// Image is the scanner: gitleaks, in the version that its options were read
+// from.
+const Image = "ghcr.io/gitleaks/gitleaks:v8.30.1"
+
+// API is the part of the Engine API that a scan uses.
+type API interface {
+	ContainerCreate(context.Context, client.ContainerCreateOptions) (client.ContainerCreateResult, error)
+	ContainerLogs(context.Context, string, client.ContainerLogsOptions) (client.ContainerLogsResult, error)
+	ContainerRemove(context.Context, string, client.ContainerRemoveOptions) (client.ContainerRemoveResult, error)
+	ContainerStart(context.Context, string, client.ContainerStartOptions) (client.ContainerStartResult, error)
+	ContainerWait(context.Context, string, client.ContainerWaitOptions) client.ContainerWaitResult
+	ImageInspect(context.Context, string, ...client.ImageInspectOption) (client.ImageInspectResult, error)
+}
+
+// Scanner scans on an engine.
+type Scanner struct {
+	API API
+	// Pull fetches an image that the engine does not have.
+	Pull func(ctx context.Context, image string) error
+	// User is the UID:GID that can read the work tree.
+	User string
+}
+
+// Finding is a place that looks like a credential. What stands there is not
+// kept.
+type Finding struct {
+	File string // below the work tree, with slashes
+	Line int    // from 1
+	Rule string // gitleaks' name for the kind of credential
+}
+
+// MissingError says that there is no scanner.
+type MissingError struct{ Err error }
+
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("the scanner %s is not on the engine and cannot be pulled: %v", Image, e.Err)
+}
+
+func (e *MissingError) Unwrap() error { return e.Err }
+
+// Where the work tree is inside. The scanner looks at the folder above it: there
+// is no list of exceptions there, and those of the repository do not count.
+const (
+	scanned = "/scan"
+	target  = scanned + "/tree"
+)
+
+// found is the scanner's exit code when it has found something.
+const found = 9
+
+// rules are gitleaks' own. Without these it would take the repository's.
+const rules = "[extend]\nuseDefault = true\n"
+
+// Tree returns what looks like a credential in a work tree, in the order of the
+// files. The error is a [MissingError] when there is no scanner.
+func (s Scanner) Tree(ctx context.Context, root string) (_ []Finding, err error) {
+	if err := s.ensureImage(ctx); err != nil {
+		return nil, err
+	}
+	made, err := s.API.ContainerCreate(ctx, s.container(root))
+	if err != nil {
+		return nil, fmt.Errorf("looking for credentials in %s: %w", root, err)
+	}
+	defer func() {
+		_, rmErr := s.API.ContainerRemove(context.WithoutCancel(ctx), made.ID, client.ContainerRemoveOptions{Force: true})
+		err = errors.Join(err, rmErr)
+	}()
+	code, err := s.run(ctx, made.ID)
+	if err != nil {
+		return nil, fmt.Errorf("looking for credentials in %s: %w", root, err)
+	}
+	report, words, err := s.output(ctx, made.ID)
+	if err != nil {
+		return nil, fmt.Errorf("looking for credentials in %s: %w", root, err)
+	}
+	if code != 0 && code != found {
+		return nil, fmt.Errorf("looking for credentials in %s: gitleaks ended with exit code %d: %s", root, code, strings.TrimSpace(words))
+	}
+	findings, err := parseReport([]byte(report))
+	if err == nil && code == found && len(findings) == 0 {
+		err = errors.New("gitleaks has found something but does not say what")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking for credentials in %s: %w", root, err)
+	}
+	return findings, nil
+}
+
+func (s Scanner) ensureImage(ctx context.Context) error {
+	_, err := s.API.ImageInspect(ctx, Image)
+	if errdefs.IsNotFound(err) {
+		if err = s.Pull(ctx, Image); err != nil && ctx.Err() == nil {
+			return &MissingError{Err: err}
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("looking for the scanner %s: %w", Image, err)
+	}
+	return nil
+}
+
+// container is one that sees the work tree and nothing else, and cannot change
+// or send anything.
+func (s Scanner) container(root string) client.ContainerCreateOptions {
+	pids := int64(256)
+	return client.ContainerCreateOptions{
+		Config: &container.Config{
+			Image: Image,
+			User:  s.User,
+			Entrypoint: []string{
+				"gitleaks", "dir", "--no-banner", "--no-color", "--redact=100", fmt.Sprintf("--exit-code=%d", found),
+				"--ignore-gitleaks-allow", "--report-format=json", "--report-path=-", scanned,
+			},
+			Env:             []string{"GITLEAKS_CONFIG_TOML=" + rules},
+			WorkingDir:      "/",
+			Labels:          map[string]string{"io.github.docker-ralph.created-by": "docker-ralph"},
+			NetworkDisabled: true,
+		},
+		HostConfig: &container.HostConfig{
+			NetworkMode:    "none",
+			ReadonlyRootfs: true,
+			CapDrop:        []string{"ALL"},
+			SecurityOpt:    []string{"no-new-privileges"},
+			LogConfig:      container.LogConfig{Type: "json-file"}, // readable whatever the engine's default
+			Resources:      container.Resources{PidsLimit: &pids},
+			Mounts:         []mount.Mount{{Type: mount.TypeBind, Source: root, Target: target, ReadOnly: true}},
+		},
+	}
+}
+
+func (s Scanner) run(ctx context.Context, id string) (code int64, _ error) {
+	wait := s.API.ContainerWait(ctx, id, client.ContainerWaitOptions{Condition: container.WaitConditionNextExit})
+	if _, err := s.API.ContainerStart(ctx, id, client.ContainerStartOptions{}); err != nil {
+		return 0, err
+	}
+	select {
+	case err := <-wait.Error:
+		return 0, err
+	case end := <-wait.Result:
+		return end.StatusCode, nil
+	}
+}
+
+// output returns what the scanner has written.
+func (s Scanner) output(ctx context.Context, id string) (stdout, stderr string, err error) {
+	logs, err := s.API.ContainerLogs(ctx, id, client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true})
+	if err != nil {
+		return "", "", err
+	}
+	defer func() { _ = logs.Close() }()
+	var out, words strings.Builder
+	if _, err := stdcopy.StdCopy(&out, &words, io.LimitReader(logs, reportMax)); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return "", "", err
+	}
+	return out.String(), words.String(), nil
+}
+
+// reportMax bounds the report, in bytes. A longer one has its end cut off.
+const reportMax = 64 << 20
+
+// parseReport takes the places out of gitleaks' report. A report that was cut
+// off is taken as far as it goes.
+func parseReport(report []byte) ([]Finding, error) {
+	decoder := json.NewDecoder(strings.NewReader(string(report)))
+	if start, err := decoder.Token(); errors.Is(err, io.EOF) {
+		return nil, nil
+	} else if err != nil || start != json.Delim('[') {
+		return nil, fmt.Errorf("the report of gitleaks cannot be read: %.80q", report)
+	}
+	var findings []Finding
+	defer func() {
+		slices.SortFunc(findings, func(a, b Finding) int {
+			return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), strings.Compare(a.Rule, b.Rule))
+		})
+	}()
+	for decoder.More() {
+		var entry struct {
+			RuleID, File string
+			StartLine    int
+		}
+		switch err := decoder.Decode(&entry); {
+		case errors.Is(err, io.ErrUnexpectedEOF) && len(findings) > 0:
+			return findings, nil // what is missing changes nothing about what to do
+		case err != nil:
+			return nil, fmt.Errorf("the report of gitleaks cannot be read: %w", err)
+		}
+		file := strings.TrimPrefix(path.Clean("/"+entry.File), target+"/")
+		findings = append(findings, Finding{File: file, Line: entry.StartLine, Rule: entry.RuleID})
+	}
+	return findings, nil
+}

@@ -1,0 +1,62 @@
+package canary_test
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/docker-ralph/docker-ralph/egress/canary"
+)
+
+func TestQuestionsArriveAsTheyWere(t *testing.T) {
+	q := canary.Question{
+		Proxy: netip.MustParseAddr("10.9.0.2"), Hosts: []netip.Addr{netip.MustParseAddr("10.9.0.1")},
+		Firewall: true, Wait: time.Second, Patience: time.Minute,
+		Near: []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")},
+	}
+	arg, err := q.Encode()
+	assert.NilError(t, err)
+	got, err := canary.ParseQuestion(arg)
+	assert.NilError(t, err)
+	assert.Assert(t, got.Proxy == q.Proxy && got.Hosts[0] == q.Hosts[0] && got.Firewall && got.Wait == q.Wait && got.Patience == q.Patience)
+	assert.Assert(t, slices.Equal(got.Near, q.Near))
+	_, err = canary.ParseQuestion("{}")
+	assert.ErrorContains(t, err, "no time to wait")
+}
+
+func TestNoAnswerIsNotAGoodOne(t *testing.T) {
+	for output, want := range map[string]string{
+		"":                                 "reading what the canary says",
+		"{}":                               "does not say what it found",
+		`{"open":[]}`:                      "does not say what it found",
+		`{"open":null,"broken":[]}`:        "does not say what it found",
+		`{"open":["a"],"broken":["b"]}`:    "not closed: a\nthe sandbox's proxy does not work: b",
+		`{"open":["a","c"],"broken":[]}`:   "not closed: a; c",
+		`{"open":[],"broken":["nothing"]}`: "does not work: nothing",
+		`{"open":[],"broken":[]}`:          "",
+	} {
+		t.Run(output, func(t *testing.T) {
+			a, err := canary.ParseAnswer([]byte(output))
+			if err == nil {
+				err = a.Err()
+			}
+			if want == "" {
+				assert.NilError(t, err)
+			} else {
+				assert.ErrorContains(t, err, want)
+			}
+		})
+	}
+}
+
+func FuzzParseAnswer(f *testing.F) {
+	f.Add([]byte(`{"open":[],"broken":[]}`))
+	f.Add([]byte(`{"open":null}`))
+	f.Fuzz(func(t *testing.T, output []byte) {
+		a, err := canary.ParseAnswer(output)
+		assert.Assert(t, err != nil || a.Open != nil && a.Broken != nil)
+	})
+}

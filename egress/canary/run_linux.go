@@ -1,0 +1,242 @@
+package canary
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/egress/firewall"
+)
+
+// nearby is how long a machine that is one wire away may take to answer.
+const nearby = 150 * time.Millisecond
+
+// probe is one attempt to get out.
+type probe struct {
+	what string
+	// try returns nil if there is a way, and else why there is none.
+	try func(ctx context.Context) error
+}
+
+// Run tries the ways out.
+func Run(ctx context.Context, q Question) (Answer, error) {
+	answer := Answer{Open: []string{}, Broken: []string{}}
+	if q.Firewall {
+		if q.Proxy.IsValid() {
+			// The network itself shall be closed, too. Only the neighbourhood is
+			// tried: without a firewall, what leads nowhere takes long to fail.
+			for _, open := range q.all(ctx, nearby, q.toHosts()) {
+				answer.Open = append(answer.Open, open+" (without the firewall)")
+			}
+		}
+		if err := firewall.Apply(firewall.Rules{Proxy: q.Proxy, Near: q.Near}); err != nil {
+			return Answer{}, err
+		}
+	}
+	probes := append(q.toHosts(), q.toMetadata()...)
+	probes = append(probes, q.byIPv6()...)
+	if q.Proxy.IsValid() {
+		probes = append(probes, q.outside()...)
+	}
+	answer.Open = append(answer.Open, q.all(ctx, q.Wait, probes)...)
+	if q.Proxy.IsValid() {
+		// It may be starting still. Whoever asks for the address of a machine that
+		// is not there yet asks again only a second later, so it comes last.
+		if q.Await {
+			if err := q.There(ctx); err != nil {
+				return Answer{}, fmt.Errorf("waiting for the proxy: %w", err)
+			}
+		}
+		q.askProxy(ctx, &answer)
+		answer.Open = append(answer.Open, q.all(ctx, q.Wait, q.byResolvers())...)
+	}
+	return answer, nil
+}
+
+// late is how much later than asked for a timer may fire. If it is more, the
+// machine is so busy that an answer may not have been heard.
+const late = 20 * time.Millisecond
+
+// all makes all attempts at once and returns those that succeeded. On a busy
+// machine it does so up to three times, and waits longer each time.
+func (q Question) all(ctx context.Context, wait time.Duration, probes []probe) []string {
+	var open []string
+	for range 3 {
+		began := time.Now()
+		open = q.once(ctx, wait, probes)
+		if len(open) > 0 || time.Since(began) < wait+late {
+			break
+		}
+		wait *= 2
+	}
+	return open
+}
+
+func (q Question) once(ctx context.Context, wait time.Duration, probes []probe) []string {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	open := make([]string, len(probes))
+	under := underWay{}
+	under.waiting.Store(int64(len(probes)))
+	if q.Firewall {
+		if dropped, err := firewall.Dropped(); err == nil {
+			go func() {
+				if under.inVain(ctx, dropped) {
+					cancel()
+				}
+			}()
+		}
+	}
+	var wg sync.WaitGroup
+	for i, p := range probes {
+		wg.Go(func() {
+			err := p.try(ctx)
+			if err == nil {
+				open[i] = p.what
+			}
+			under.ends(err)
+		})
+	}
+	wg.Wait()
+	return slices.DeleteFunc(open, func(s string) bool { return s == "" })
+}
+
+// hostPorts are those on which a machine is likely to answer, be it with a
+// refusal: that is an answer, too.
+func hostPorts() []uint16 { return []uint16{22, 53, 80, 443, 2375, 8080} }
+
+// toHosts are the ways to the engine's machine, also by naming the device: then
+// no route is needed.
+func (q Question) toHosts() []probe {
+	var probes []probe
+	device := firstDevice()
+	for _, host := range q.Hosts {
+		probes = append(
+			probes,
+			probe{fmt.Sprintf("ping of %s answers", host), q.pings(host)},
+			probe{fmt.Sprintf("%s answers by UDP", host), q.answersUDP(netip.AddrPortFrom(host, firewall.PortDNS), "")},
+		)
+		for _, port := range hostPorts() {
+			to := netip.AddrPortFrom(host, port)
+			probes = append(probes, probe{fmt.Sprintf("%s answers", to), q.answersTCP(to, "")})
+			if device != "" {
+				probes = append(probes, probe{fmt.Sprintf("%s answers at %s", to, device), q.answersTCP(to, device)})
+			}
+		}
+	}
+	return probes
+}
+
+// toMetadata are the addresses at which clouds hand out keys.
+func (q Question) toMetadata() []probe {
+	var probes []probe
+	for _, a := range [...]string{"169.254.169.254:80", "169.254.170.2:80", "100.100.100.200:80", "168.63.129.16:80"} {
+		to := netip.MustParseAddrPort(a)
+		probes = append(
+			probes,
+			probe{fmt.Sprintf("%s answers", to), q.answersTCP(to, "")},
+			probe{fmt.Sprintf("%s answers at %s", to, firstDevice()), q.answersTCP(to, firstDevice())},
+		)
+	}
+	return probes
+}
+
+// outside are addresses on the internet that always answer.
+func (q Question) outside() []probe {
+	var probes []probe
+	for _, a := range [...]string{"1.1.1.1", "8.8.8.8"} {
+		host := netip.MustParseAddr(a)
+		probes = append(
+			probes,
+			probe{fmt.Sprintf("%s answers", host), q.answersTCP(netip.AddrPortFrom(host, 443), "")},
+			probe{fmt.Sprintf("the resolver %s answers by TCP", host), q.answersTCP(netip.AddrPortFrom(host, 53), "")},
+			probe{fmt.Sprintf("the resolver %s answers", host), q.answersUDP(netip.AddrPortFrom(host, 53), "")},
+			probe{fmt.Sprintf("ping of %s answers", host), q.pings(host)},
+		)
+	}
+	return probes
+}
+
+// byIPv6 are the ways of the protocol that nobody thought of.
+func (q Question) byIPv6() []probe {
+	to := netip.MustParseAddrPort("[2606:4700:4700::1111]:443")
+	return []probe{
+		{"there is an IPv6 address", func(context.Context) error { return hasIPv6() }},
+		{fmt.Sprintf("%s answers", to), q.answersTCP(to, "")},
+	}
+}
+
+// byResolvers asks for names that nobody allowed. The one is new, so that no
+// cache knows it; the other would be answered by any resolver of the internet.
+func (q Question) byResolvers() []probe {
+	secret := strings.ToLower(rand.Text()) + ".canary.example"
+	servers := append(resolvers(), netip.AddrPortFrom(q.Proxy, firewall.PortDNS))
+	var probes []probe
+	for _, server := range servers {
+		for _, name := range []string{"example.com", secret} {
+			probes = append(probes, probe{
+				fmt.Sprintf("the resolver %s knows %s", server.Addr(), name),
+				func(ctx context.Context) error { return resolves(ctx, server, name, q.Proxy) },
+			})
+		}
+	}
+	return probes
+}
+
+// askProxy sees that the proxy is there and refuses what it has to.
+func (q Question) askProxy(ctx context.Context, answer *Answer) {
+	ctx, cancel := context.WithTimeout(ctx, q.Patience)
+	defer cancel()
+	for _, target := range []string{strings.ToLower(rand.Text()) + ".canary.invalid:443", "169.254.169.254:80"} {
+		status, err := q.connectPatiently(ctx, target)
+		switch {
+		case err != nil:
+			answer.Broken = append(answer.Broken, err.Error())
+		case status == 200:
+			answer.Open = append(answer.Open, "the proxy connects to "+target)
+		case status != 403:
+			answer.Broken = append(answer.Broken, fmt.Sprintf("asked for %s it answers with status %d", target, status))
+		}
+	}
+}
+
+// connectPatiently asks the proxy, which may be starting, until it answers or the
+// time of ctx is over.
+func (q Question) connectPatiently(ctx context.Context, target string) (status int, err error) {
+	deadline, limited := ctx.Deadline()
+	for {
+		s, tryErr := connectThrough(ctx, netip.AddrPortFrom(q.Proxy, firewall.PortProxy), target)
+		if tryErr == nil {
+			return s, nil
+		}
+		// That the time is over says less than what was heard before. A connection
+		// hears of it before ctx.
+		if err == nil || !limited || time.Now().Before(deadline) {
+			err = tryErr
+		}
+		select {
+		case <-ctx.Done():
+			return 0, err
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+func firstDevice() string {
+	devices, err := net.Interfaces()
+	if err != nil {
+		return ""
+	}
+	for _, d := range devices {
+		if d.Flags&net.FlagLoopback == 0 && d.Flags&net.FlagUp != 0 {
+			return d.Name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,45 @@
+//go:build unix
+
+package gitrepo
+
+import (
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/fs"
+)
+
+// What cannot be read in time is asked for again, but not for ever.
+func TestAnAnswerThatWasNotReadInTime(t *testing.T) {
+	const answered = "echo asked >> asked\necho main\n"
+	const held = "sleep 3 &\n" // has the pipes open for longer than is waited
+	for _, tc := range []struct {
+		name, script string
+		fails        bool
+		asked        int
+	}{
+		{"at once", answered, false, 1},
+		{"the first time", "test -e asked || { " + answered + held + "exit; }\n" + answered, false, 2},
+		{"never", answered + held, true, 2},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			syscall.ForkLock.RLock() // a child that is forked meanwhile would hold the program open: "text file busy"
+			dir := fs.NewDir(t, "git", fs.WithFile("git", "#!/bin/sh\n"+tc.script, fs.WithMode(0o755)))
+			syscall.ForkLock.RUnlock()
+			a := git{program: dir.Join("git"), dir: dir.Path(), environ: []string{"PATH=/usr/bin:/bin"}}.run(t.Context(), "branch")
+			if tc.fails {
+				assert.ErrorIs(t, a.err, exec.ErrWaitDelay)
+			} else {
+				assert.NilError(t, a.err)
+				assert.Equal(t, a.stdout, "main\n")
+			}
+			out, err := exec.Command("cat", dir.Join("asked")).Output()
+			assert.NilError(t, err)
+			assert.Equal(t, strings.Count(string(out), "asked"), tc.asked)
+		})
+	}
+}

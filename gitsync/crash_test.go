@@ -1,0 +1,168 @@
+package gitsync
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+)
+
+// childEnv is set in the process that is killed: the world's folder.
+const childEnv = "PRIVATEGIT_TEST_WORLD"
+
+// TestSyncChild is the process that is killed.
+func TestSyncChild(t *testing.T) {
+	dir := os.Getenv(childEnv)
+	if dir == "" {
+		return // it is only for those that kill it
+	}
+	w := &world{t: t, dir: dir, root: filepath.Join(dir, "repo"), own: filepath.Join(dir, filepath.Base(Folder))}
+	w.open()
+	w.repo.git.program = filepath.Join(dir, "git-that-kills")
+	if os.Getenv("PRIVATEGIT_TEST_IN") != "" {
+		w.in()
+		return
+	}
+	w.out()
+}
+
+// killAt makes a git that kills its caller at its nth call, before or after its
+// work.
+func (w *world) killAt(n int, after bool) {
+	w.t.Helper()
+	git, err := exec.LookPath("git")
+	assert.NilError(w.t, err)
+	work := ""
+	if after {
+		work = git + ` "$@" >/dev/null 2>&1; `
+	}
+	count := filepath.Join(w.dir, "count")
+	script := fmt.Sprintf("#!/bin/sh\nn=$(cat %[1]s 2>/dev/null || echo 0)\nn=$((n+1))\necho $n >%[1]s\nif [ $n = %[2]d ]; then %[3]s kill -9 $PPID; exit 1; fi\nexec %[4]s \"$@\"\n", count, n, work, git)
+	assert.NilError(w.t, os.WriteFile(filepath.Join(w.dir, "git-that-kills"), []byte(script), 0o755))
+	_ = os.Remove(count)
+}
+
+// child syncs in a process of its own and tells whether that got to its end.
+func (w *world) child(env ...string) bool {
+	cmd := exec.Command(os.Args[0], "-test.run=^TestSyncChild$")
+	cmd.Env = append(w.environ(), append(env, childEnv+"="+w.dir, "GORACE=atexit_sleep_ms=0")...)
+	out, err := cmd.CombinedOutput()
+	if err != nil && !strings.Contains(err.Error(), "killed") {
+		w.t.Fatalf("%v: %s", err, out)
+	}
+	return err == nil
+}
+
+func TestAKillAtAnyMomentLosesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes a while")
+	}
+	for _, after := range []bool{false, true} {
+		t.Run(fmt.Sprintf("after %t", after), func(t *testing.T) {
+			for n := 1; ; n++ {
+				w := simple(t)
+				w.write("staged.txt", "staged\n")
+				w.git("add", "staged.txt")
+				w.sandbox()
+				w.commit("a.txt", "one\n")
+				tip := w.commit("new.txt", "two\n")
+				w.killAt(n, after)
+				ended := w.child()
+				w.out() // the next command
+				assert.Equal(t, w.tip("main"), tip, "killed at call %d", n)
+				assert.Equal(t, w.git("status", "--porcelain"), "A  staged.txt", "killed at call %d", n)
+				assert.Equal(t, w.git("show", ":a.txt"), "one")
+				left, err := filepath.Glob(filepath.Join(w.root, ".git", "index?*"))
+				assert.NilError(t, err)
+				assert.Equal(t, len(left), 0, "%q", left)
+				if ended {
+					assert.Assert(t, n > 10)
+					return
+				}
+			}
+		})
+	}
+}
+
+func TestAKillWhileTheSandboxIsBroughtUpToDate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes a while")
+	}
+	for n := 1; ; n++ {
+		w := simple(t).sandbox()
+		w.write("b.txt", "user's\n")
+		w.git("commit", "-q", "-m", "user", "b.txt")
+		w.killAt(n, n%2 == 0)
+		ended := w.child("PRIVATEGIT_TEST_IN=1")
+		w.in()
+		assert.Equal(t, w.agent("rev-parse", "main"), w.tip("main"))
+		assert.Equal(t, w.agent("status", "--porcelain"), "")
+		w.commit("c.txt", "agent's\n")
+		assert.Equal(t, w.out().Commits, 1)
+		w.clean()
+		if ended {
+			return
+		}
+	}
+}
+
+// Another git's lock is waited for, and then left alone.
+func TestALockOfAnotherGit(t *testing.T) {
+	w := simple(t).sandbox()
+	w.commit("a.txt", "one\n")
+	lock := filepath.Join(w.root, ".git", "index.lock")
+	assert.NilError(t, os.WriteFile(lock, nil, 0o644))
+	c := conflicts(t, w, indexLocked)
+	assert.Assert(t, c.Passes())
+	assert.Assert(t, is.Contains(c.Hint(), "remove that file"))
+	_, err := os.Stat(lock)
+	assert.NilError(t, err)
+	assert.NilError(t, os.Remove(lock))
+	assert.Equal(t, w.out().Commits, 1)
+	w.clean()
+}
+
+// A commit of the user in the middle of a sync is found, and wins.
+func TestTheUserCommitsDuringASync(t *testing.T) {
+	w := simple(t).sandbox()
+	w.commit("a.txt", "one\n")
+	git, err := exec.LookPath("git")
+	assert.NilError(t, err)
+	once := filepath.Join(w.dir, "once")
+	script := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in *diff-tree*) mkdir %s 2>/dev/null && env -i PATH=\"$PATH\" %s -C %s -c user.name=u -c user.email=u@u commit -q --allow-empty -m user;; esac\nexec %s \"$@\"\n", once, git, w.root, git)
+	w.repo.git.program = filepath.Join(w.dir, "git-and-user")
+	assert.NilError(t, os.WriteFile(w.repo.git.program, []byte(script), 0o755))
+	res := w.out()
+	assert.Assert(t, res.Conflict != nil && res.Conflict.Kind == diverged, "%+v", res)
+	assert.Equal(t, w.git("log", "-1", "--format=%s"), "user")
+	assert.Equal(t, w.git("status", "--porcelain"), " M a.txt")
+	assert.Assert(t, res.Conflict.Merged != "")
+}
+
+// Two commands that sync at the same time take turns.
+func TestTwoSyncsAtOnce(t *testing.T) {
+	w := simple(t).sandbox()
+	tip := w.commit("a.txt", "one\n")
+	results := make(chan int, 4)
+	for range cap(results) {
+		go func() {
+			res, err := w.repo.Out(t.Context(), w.sh, true)
+			if err != nil {
+				res.Commits = -1
+			}
+			results <- res.Commits
+		}()
+	}
+	sum := 0
+	for range cap(results) {
+		sum += <-results
+	}
+	assert.Equal(t, sum, 1)
+	assert.Equal(t, w.tip("main"), tip)
+	w.clean()
+}

@@ -1,0 +1,67 @@
+package gitsync
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/assert/cmp"
+)
+
+// What an agent can write must not be configuration of the user's git.
+func TestConfigurationInTheWorktreeIsRefused(t *testing.T) {
+	for name, set := range map[string]func(w *world){
+		"included":               func(w *world) { w.git("config", "include.path", "../settings") },
+		"included, not there":    func(w *world) { w.git("config", "include.path", "../none/settings") },
+		"included on a branch":   func(w *world) { w.git("config", "includeIf.onbranch:other.path", filepath.Join(w.root, "settings")) },
+		"included by the user's": func(w *world) { w.git("config", "--global", "include.path", filepath.Join(w.root, "settings")) },
+		"by a link": func(w *world) {
+			assert.NilError(t, os.Symlink(filepath.Join(w.root, "settings"), filepath.Join(w.dir, "link")))
+			w.git("config", "include.path", filepath.Join(w.dir, "link"))
+		},
+		"the user's own file": func(w *world) {
+			assert.NilError(t, os.Symlink(filepath.Join(w.root, "settings"), filepath.Join(w.dir, "home", ".gitconfig")))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := simple(t)
+			w.write("settings", "[alias]\n\tst = status\n")
+			set(w)
+			err := w.open().repo.Check(t.Context())
+			assert.Assert(t, cmp.ErrorContains(err, "of this worktree as configuration"))
+		})
+	}
+	t.Run("elsewhere", func(t *testing.T) {
+		w := simple(t)
+		assert.NilError(t, os.WriteFile(filepath.Join(w.dir, "settings"), []byte("[alias]\n\tst = status\n"), 0o600))
+		w.git("config", "include.path", "../../settings")
+		w.git("config", "include.path", "more")
+		assert.NilError(t, w.open().repo.Check(t.Context()))
+	})
+}
+
+func TestChangedHooksOfTheWorktreeAreFound(t *testing.T) {
+	w := simple(t)
+	hooks := func() Hooks {
+		found, err := w.open().repo.Hooks(t.Context())
+		assert.NilError(t, err)
+		return found
+	}
+	w.write(".husky/_/pre-commit", "#!/bin/sh\n")
+	assert.Equal(t, len(hooks()), 0, "git does not run them")
+	w.git("config", "core.hooksPath", ".husky/_")
+	before := hooks()
+	assert.Equal(t, len(before), 1)
+	assert.Equal(t, len(hooks().Changed(before)), 0)
+	w.write(".husky/_/post-index-change", "touch /evil\n")
+	w.write(".husky/pre-commit", "touch /evil\n")
+	w.write(".husky/_/pre-commit", "touch /evil\n")
+	assert.NilError(t, os.Symlink("/dev/zero", filepath.Join(w.root, ".husky", "_", "endless")))
+	assert.DeepEqual(t, hooks().Changed(before), []string{
+		filepath.Join(w.root, ".husky", "_", "endless"), filepath.Join(w.root, ".husky", "_", "post-index-change"),
+		filepath.Join(w.root, ".husky", "_", "pre-commit"), filepath.Join(w.root, ".husky", "pre-commit"),
+	})
+	w.git("config", "core.hooksPath", filepath.Join(w.dir, "elsewhere"))
+	assert.Equal(t, len(hooks()), 0, "an agent cannot write there")
+}

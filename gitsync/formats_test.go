@@ -1,0 +1,410 @@
+package gitsync
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+)
+
+// works asserts that a commit of the sandbox comes out and a commit of the user
+// goes in.
+func works(t *testing.T, w *world) {
+	t.Helper()
+	tip := w.commit("a.txt", "agent's\n")
+	res := w.out()
+	assert.Assert(t, is.Nil(res.Conflict))
+	assert.Equal(t, res.Commits, 1)
+	assert.Equal(t, w.tip("HEAD"), tip)
+	w.clean()
+	w.write("user.txt", "user's\n")
+	w.git("add", "user.txt")
+	w.git("commit", "-q", "-m", "user")
+	w.in()
+	assert.Equal(t, w.agent("rev-parse", "HEAD"), w.tip("HEAD"))
+	assert.Equal(t, w.agent("status", "--porcelain"), "")
+}
+
+func TestRepositoriesOfManyKinds(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		make func(*testing.T) *world
+	}{
+		{"plain", func(t *testing.T) *world { return simple(t).sandbox() }},
+		{"SHA-256", func(t *testing.T) *world { return simple(t, "--object-format=sha256").sandbox() }},
+		{"a git directory elsewhere", func(t *testing.T) *world {
+			dir, err := filepath.EvalSymlinks(t.TempDir())
+			assert.NilError(t, err)
+			return simple(t, "--separate-git-dir="+filepath.Join(dir, "elsewhere.git")).sandbox()
+		}},
+		{"packed refs and objects", func(t *testing.T) *world {
+			w := simple(t)
+			w.git("gc", "-q")
+			return w.sandbox()
+		}},
+		{"split index", func(t *testing.T) *world {
+			w := simple(t)
+			w.git("config", "core.splitIndex", "true")
+			w.git("update-index", "--split-index")
+			return w.sandbox()
+		}},
+		{"untracked cache and fsmonitor", func(t *testing.T) *world {
+			w := simple(t)
+			w.git("update-index", "--force-untracked-cache")
+			w.git("update-index", "--fsmonitor")
+			return w.sandbox()
+		}},
+		{"core.ignorecase and precomposeunicode", func(t *testing.T) *world {
+			w := simple(t)
+			w.git("config", "core.ignorecase", "true")
+			w.git("config", "core.precomposeunicode", "true")
+			w.sandbox()
+			assert.Equal(t, w.agent("config", "core.ignorecase"), "true")
+			assert.Equal(t, w.agent("config", "core.precomposeunicode"), "true")
+			return w
+		}},
+		{"settings of the work tree", func(t *testing.T) *world {
+			w := simple(t)
+			w.git("config", "extensions.worktreeConfig", "true")
+			w.git("config", "--worktree", "core.autocrlf", "input")
+			w.sandbox()
+			assert.Equal(t, w.agent("config", "core.autocrlf"), "input")
+			return w
+		}},
+		{"objects of another repository", func(t *testing.T) *world {
+			w := simple(t)
+			other := filepath.Join(w.dir, "other")
+			w.run(w.dir, nil, "git", "clone", "-q", "--shared", w.root, other)
+			w.git("repack", "-adq")
+			third := filepath.Join(w.dir, "third")
+			w.run(w.dir, nil, "git", "clone", "-q", "--shared", other, third)
+			w.root = third
+			w.sandbox()
+			_, err := w.repo.Layout(t.Context())
+			assert.Error(t, err, "borrowing objects from "+filepath.Join(other, ".git", "objects")+": not approved")
+			alternates, err := Alternates(filepath.Join(third, ".git"))
+			assert.NilError(t, err)
+			layout, err := w.repo.Borrowing(alternates).Layout(t.Context())
+			assert.NilError(t, err)
+			assert.Equal(t, len(layout.Borrowed), 3)
+			return w
+		}},
+		{"a branch that no agent may name", func(t *testing.T) *world {
+			w := simple(t)
+			w.git("switch", "-q", "-c", "日本/+fix")
+			return w.sandbox()
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) { works(t, tc.make(t)) })
+	}
+}
+
+// The backlog is for those at a detached HEAD, too. An agent needs a branch.
+func TestAGitDirectoryFilledAtADetachedHead(t *testing.T) {
+	w := simple(t)
+	w.git("commit", "-q", "--allow-empty", "-m", "second")
+	w.open()
+	w.git("checkout", "-q", "--detach", "HEAD~")
+	assert.NilError(t, w.repo.CheckKind(t.Context()))
+	w.fill()
+	assert.Equal(t, w.agent("rev-parse", "HEAD"), w.tip("HEAD"))
+	w.git("switch", "-q", "main")
+	w.in()
+	assert.Equal(t, w.agent("branch", "--show-current"), "main")
+	works(t, w)
+}
+
+// Newer versions of git can keep refs in another form. Older ones refuse such a
+// repository themselves.
+func TestReftable(t *testing.T) {
+	dir := t.TempDir()
+	cmd := exec.Command("git", "init", "-q", "--ref-format=reftable", dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		assert.Assert(t, is.Contains(string(out), "ref-format"))
+		w := simple(t)
+		w.git("config", "core.repositoryformatversion", "1")
+		w.git("config", "extensions.refStorage", "reftable")
+		_, err := gitrepo.Detect(t.Context(), w.root, func(string) string { return "x" })
+		assert.ErrorContains(t, err, "refstorage")
+		return
+	}
+	works(t, simple(t, "--ref-format=reftable").sandbox())
+}
+
+func TestALinkedWorkTree(t *testing.T) {
+	w := simple(t)
+	linked := filepath.Join(w.root, ".worktrees", "deep", "side")
+	w.git("worktree", "add", "-q", "-b", "side", linked)
+	assert.NilError(t, os.WriteFile(filepath.Join(w.root, ".git", "info", "exclude"), []byte(".worktrees/\n"), 0o644))
+	other := filepath.Join(w.root, "deep", "er", "other")
+	w.git("worktree", "add", "-q", "-b", "other", other)
+	w.open()
+	layout, err := w.repo.Layout(t.Context())
+	assert.NilError(t, err)
+	assert.DeepEqual(t, layout.Over, []string{filepath.Join(w.root, ".git")})
+	assert.DeepEqual(t, layout.Hidden, []string{filepath.Join(w.root, ".worktrees"), other})
+	assert.DeepEqual(t, layout.Pinned, []string{filepath.Join(w.root, "deep", "er"), filepath.Join(w.root, "deep")})
+
+	// One that comes later is seen by a sandbox that is there, unless it is where
+	// docker ralph puts it.
+	w.fill()
+	w.git("worktree", "add", "-q", "-b", "third", filepath.Join(w.root, ".worktrees", "third"))
+	w.in()
+	w.git("worktree", "add", "-q", "-b", "fourth", filepath.Join(w.root, "fourth"))
+	_, err = w.repo.In(t.Context(), w.sh)
+	assert.ErrorContains(t, err, "fourth is inside this one, and was added after the sandbox was made")
+	w.git("worktree", "remove", "fourth")
+	assert.NilError(t, os.RemoveAll(w.own))
+	assert.NilError(t, os.RemoveAll(w.repo.stateDir))
+
+	// Links are not followed.
+	assert.NilError(t, os.Rename(filepath.Join(w.root, "deep"), filepath.Join(w.dir, "moved")))
+	assert.NilError(t, os.Symlink(filepath.Join(w.dir, "moved"), filepath.Join(w.root, "deep")))
+	_, err = w.repo.Layout(t.Context())
+	assert.ErrorContains(t, err, "deep is no folder")
+
+	mainTip := w.tip("main")
+	w.root = linked
+	w.sandbox()
+	layout, err = w.repo.Layout(t.Context())
+	assert.NilError(t, err)
+	assert.DeepEqual(t, layout.Covered, []string{filepath.Join(linked, ".git")})
+	// Where the file system does not tell them apart, another spelling is the
+	// same file.
+	assert.NilError(t, os.Link(filepath.Join(linked, ".git"), filepath.Join(linked, ".GIT")))
+	layout, err = w.repo.Layout(t.Context())
+	assert.NilError(t, err)
+	assert.DeepEqual(t, layout.Covered, []string{filepath.Join(linked, ".git"), filepath.Join(linked, ".GIT")})
+	assert.NilError(t, os.Remove(filepath.Join(linked, ".GIT")))
+	content, err := os.ReadFile(layout.Cover)
+	assert.NilError(t, err)
+	assert.Equal(t, string(content), "gitdir: "+Folder+"\n")
+	works(t, w)
+	assert.Equal(t, w.tip("main"), mainTip)
+}
+
+func TestAShallowClone(t *testing.T) {
+	w := simple(t)
+	w.write("a.txt", "second\n")
+	w.git("commit", "-qam", "second")
+	shallow := filepath.Join(w.dir, "shallow")
+	w.run(w.dir, nil, "git", "clone", "-q", "--depth", "1", "file://"+w.root, shallow)
+	w.root = shallow
+	w.sandbox()
+	assert.Equal(t, w.agent("rev-list", "--count", "HEAD"), "1")
+	works(t, w)
+	assert.Equal(t, w.git("rev-list", "--count", "HEAD"), "3")
+}
+
+func TestASparseCheckout(t *testing.T) {
+	for _, index := range []string{"false", "true"} {
+		t.Run("sparse index "+index, func(t *testing.T) {
+			w := simple(t)
+			w.write("out/side.txt", "x\n")
+			w.write("out/more.txt", "x\n")
+			w.git("add", "-A")
+			w.git("commit", "-q", "-m", "second")
+			w.git("config", "index.sparse", index)
+			w.git("sparse-checkout", "set", "--cone", "dir")
+			w.sandbox()
+			assert.Equal(t, w.agent("status", "--porcelain"), "")
+			assert.Assert(t, is.Contains(w.agent("ls-files", "-t", "out"), "S out/side.txt"))
+			works(t, w)
+
+			// A change of a file that is not checked out.
+			blob := w.runEnv(w.root, strings.NewReader("changed\n"), w.inside(), "git", "hash-object", "-w", "--stdin")
+			w.agent("update-index", "--cacheinfo", "100644,"+blob+",out/side.txt")
+			w.agent("update-index", "--skip-worktree", "out/side.txt")
+			w.agent("commit", "-q", "-m", "agent: out of sight")
+			assert.Equal(t, w.out().Commits, 1)
+			w.clean()
+			_, err := os.Stat(filepath.Join(w.root, "out", "side.txt"))
+			assert.Assert(t, os.IsNotExist(err))
+		})
+	}
+}
+
+// A filter of the user turns files into pointers. The sandbox has none, and
+// never commits what they stand for.
+func TestPointers(t *testing.T) {
+	w := empty(t)
+	w.git("config", "filter.lfs.clean", "sed s/.*/pointer/")
+	w.git("config", "filter.lfs.smudge", "sed s/.*/content/")
+	w.git("config", "filter.lfs.required", "true")
+	w.write(".gitattributes", "*.bin filter=lfs -text\n")
+	w.write("a.txt", "a\n")
+	w.write("big.bin", "content\n")
+	w.git("add", "-A")
+	w.git("commit", "-q", "-m", "first")
+	assert.Equal(t, w.git("show", "HEAD:big.bin"), "pointer")
+	w.sandbox()
+	assert.Equal(t, w.agent("status", "--porcelain"), "")
+	w.write("big.bin", "changed by the agent\n")
+	w.write("a.txt", "changed\n")
+	w.agent("add", "-A")
+	w.agent("commit", "-q", "-m", "agent")
+	assert.Equal(t, w.agent("show", "HEAD:big.bin"), "pointer")
+	assert.Equal(t, w.out().Commits, 1)
+	assert.Equal(t, w.git("diff", "--name-only", "HEAD"), "")
+	assert.Equal(t, w.git("show", "HEAD:a.txt"), "changed")
+}
+
+func TestWhatIsRefused(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		make func(w *world)
+		want string
+	}{
+		{"submodule", func(w *world) {
+			other := filepath.Join(w.dir, "other")
+			w.run(w.dir, nil, "git", "clone", "-q", w.root, other)
+			w.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", other, "sub")
+		}, `this repository has submodules ("sub")`},
+		{"detached", func(w *world) { w.git("checkout", "-q", "--detach") }, "detached HEAD state"},
+		{"merge", func(w *world) {
+			w.git("switch", "-q", "-c", "x")
+			w.git("commit", "-q", "--allow-empty", "-m", "x")
+			w.git("switch", "-q", "main")
+			w.git("merge", "-q", "--no-ff", "--no-commit", "x")
+		}, "a merge is under way"},
+		{"rebase", func(w *world) {
+			w.git("-c", "sequence.editor=echo break >", "rebase", "-q", "-i", "--root")
+		}, "a rebase is under way"},
+		{"bisect", func(w *world) { w.git("bisect", "start") }, "a bisect is under way"},
+		{"conflicts of a stash", func(w *world) {
+			w.write("a.txt", "one\n")
+			w.git("stash", "-q")
+			w.write("a.txt", "two\n")
+			w.git("commit", "-qam", "two")
+			_ = exec.Command("git", "-C", w.root, "stash", "pop").Run()
+		}, `"a.txt" has conflicts that are not resolved`},
+		{"partial clone", func(w *world) { w.git("config", "remote.origin.promisor", "true") }, "this is a partial clone"},
+		{"objects in a folder of something else", func(w *world) {
+			secrets := filepath.Join(w.dir, "secrets")
+			assert.NilError(w.t, os.Mkdir(secrets, 0o755))
+			assert.NilError(w.t, os.WriteFile(filepath.Join(secrets, "id_ed25519"), nil, 0o600))
+			assert.NilError(w.t, os.WriteFile(filepath.Join(w.root, ".git/objects/info/alternates"), []byte(secrets+"\n"), 0o644))
+		}, `also has "id_ed25519": it is not given to a sandbox`},
+		{"objects in the system", func(w *world) {
+			assert.NilError(w.t, os.WriteFile(filepath.Join(w.root, ".git/objects/info/alternates"), []byte("/etc/objects\n"), 0o644))
+		}, "where a sandbox has its own system"},
+		{"a link for .git", func(w *world) {
+			assert.NilError(w.t, os.Rename(filepath.Join(w.root, ".git"), filepath.Join(w.dir, "real")))
+			assert.NilError(w.t, os.Symlink(filepath.Join(w.dir, "real"), filepath.Join(w.root, ".git")))
+		}, "is a symbolic link"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := simple(t).open() // before, because scope refuses some itself
+			tc.make(w)
+			assert.ErrorContains(t, w.repo.Check(t.Context()), tc.want)
+		})
+	}
+}
+
+// What a repository borrows is mounted only where that is approved, and only if git
+// alone keeps files there.
+func TestWhatIsBorrowed(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		make func(w *world, secrets string)
+		err  string
+	}{
+		{"nothing", func(*world, string) {}, ""},
+		{"by alternates", func(w *world, secrets string) {
+			assert.NilError(w.t, os.WriteFile(filepath.Join(w.root, ".git/objects/info/alternates"), []byte(secrets+"\n"), 0o600))
+		}, ": not approved"},
+		{"by a link", func(w *world, secrets string) {
+			assert.NilError(w.t, os.RemoveAll(filepath.Join(w.root, ".git/objects")))
+			assert.NilError(w.t, os.Symlink(secrets, filepath.Join(w.root, ".git/objects")))
+		}, ": not approved"},
+		{"by a link, approved", func(w *world, secrets string) {
+			assert.NilError(w.t, os.RemoveAll(filepath.Join(w.root, ".git/objects")))
+			assert.NilError(w.t, os.Symlink(secrets, filepath.Join(w.root, ".git/objects")))
+			w.repo = w.repo.Borrowing([]string{secrets})
+		}, "/pack is to hold objects of git, but also has \"notes\": it is not given to a sandbox"},
+		{"by alternates, approved", func(w *world, secrets string) {
+			assert.NilError(w.t, os.WriteFile(filepath.Join(w.root, ".git/objects/info/alternates"), []byte(secrets+"\n"), 0o600))
+			w.repo = w.repo.Borrowing([]string{secrets})
+		}, "/pack is to hold objects of git, but also has \"notes\": it is not given to a sandbox"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := simple(t).open()
+			secrets := filepath.Join(w.dir, "secrets")
+			assert.NilError(t, os.MkdirAll(filepath.Join(secrets, "pack"), 0o755))
+			assert.NilError(t, os.MkdirAll(filepath.Join(secrets, "info"), 0o755))
+			assert.NilError(t, os.WriteFile(filepath.Join(secrets, "pack", "notes"), nil, 0o600))
+			tc.make(w, secrets)
+			err := w.repo.checkAlternates()
+			if tc.err == "" {
+				assert.NilError(t, err)
+			} else {
+				assert.ErrorContains(t, err, secrets+tc.err)
+			}
+		})
+	}
+}
+
+func TestSafeURLs(t *testing.T) {
+	for raw, want := range map[string]string{
+		"https://git.example/a/b.git":             "https://git.example/a/b.git",
+		"https://user:secret@git.example/a/b":     "https://git.example/a/b",
+		"https://token@git.example/a?private=1#x": "https://git.example/a",
+		"ssh://git:secret@git.example:22/a":       "ssh://git@git.example:22/a",
+		"git@git.example:a/b.git":                 "git@git.example:a/b.git",
+		"git.example:a/b":                         "git.example:a/b",
+		"git://git.example/a":                     "git://git.example/a",
+		"ext::sh -c touch% /tmp/x":                "",
+		"https::https://git.example/a":            "",
+		"ssh://-oProxyCommand=x/a":                "",
+		"-oProxyCommand=x:a":                      "",
+		"/home/user/repo":                         "",
+		"../repo":                                 "",
+		"file:///home/user/repo":                  "",
+		`C:\repo`:                                 "",
+		"https://git.example/a\nb":                "",
+		"u:secret@git.example:a/b":                "",
+		"codecommit://profile@repo":               "",
+	} {
+		got, ok := safeURL(raw)
+		assert.Check(t, is.Equal(got, want), raw)
+		assert.Check(t, is.Equal(ok, want != ""), raw)
+	}
+}
+
+func TestTheConfigurationIsClean(t *testing.T) {
+	w := simple(t)
+	for _, s := range [][2]string{
+		{"remote.origin.url", "https://user:s3cret@git.example/a"},
+		{"remote.evil.url", "ext::sh -c x"},
+		{"credential.helper", "store s3cret"},
+		{"url.https://s3cret@x/.insteadOf", "https://x/"},
+		{"core.sshCommand", "s3cret"},
+		{"core.hooksPath", "s3cret"},
+		{"http.extraHeader", "s3cret"},
+		{"alias.x", "!s3cret"},
+		{"user.name", `Ann "\ Other`},
+		{"user.email", "ann@example.com"},
+		{"user.signingKey", "s3cret"},
+		{"branch.main.remote", "origin"},
+		{"branch.main.merge", "refs/heads/main"},
+		{"commit.gpgSign", "true"},
+	} {
+		w.git("config", s[0], s[1])
+	}
+	w.sandbox()
+	content, err := os.ReadFile(filepath.Join(w.own, "config"))
+	assert.NilError(t, err)
+	assert.Assert(t, !strings.Contains(string(content), "s3cret"), string(content))
+	assert.Equal(t, w.agent("config", "user.name"), `Ann "\ Other`)
+	assert.Equal(t, w.agent("remote", "-v"), "origin\thttps://git.example/a (fetch)\norigin\thttps://git.example/a (push)")
+	assert.Equal(t, w.agent("config", "branch.main.merge"), "refs/heads/main")
+	entries, err := os.ReadDir(filepath.Join(w.own, "hooks"))
+	assert.NilError(t, err)
+	assert.Equal(t, len(entries), 0)
+}

@@ -1,0 +1,386 @@
+package gitsync
+
+import (
+	"bufio"
+	"bytes"
+	"compress/zlib"
+	"context" //nolint:gosec // git's own names of objects
+	"crypto/sha1"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+)
+
+// Everything that an agent can plant in its git directory and in the work tree:
+// neither our git nor the user's runs it.
+func TestNothingPlantedIsRun(t *testing.T) {
+	w := simple(t).sandbox()
+	marker := filepath.Join(w.dir, "marker")
+	run := "touch " + marker + "; false"
+	for _, hook := range []string{"post-checkout", "post-commit", "pre-commit", "reference-transaction", "post-index-change", "pre-auto-gc", "post-merge"} {
+		path := filepath.Join(w.own, "hooks", hook)
+		assert.NilError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+run+"\n"), 0o755))
+	}
+	off := []string{"-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "filter.x.clean=cat", "-c", "filter.x.required=false", "-c", "filter.x.process="}
+	hooksOff := func(args ...string) string { return w.agent(append(append([]string(nil), off...), args...)...) }
+	w.write(".gitattributes", "* filter=x diff=x merge=x\n")
+	w.write("nested/HEAD", "ref: refs/heads/main\n")
+	w.write("nested/config", "[core]\n\tbare = true\n\tfsmonitor = "+run+"\n")
+	w.write("nested/objects/.keep", "")
+	w.write("nested/refs/.keep", "")
+	w.write("inner/a.txt", "x")
+	w.run(filepath.Join(w.root, "inner"), nil, "git", "init", "-q")
+	w.run(filepath.Join(w.root, "inner"), nil, "git", "config", "core.fsmonitor", run)
+	for _, s := range [][2]string{
+		{"core.fsmonitor", run},
+		{"filter.x.clean", run},
+		{"filter.x.process", run},
+		{"filter.x.required", "true"},
+		{"diff.x.command", run},
+		{"diff.x.textconv", run},
+		{"merge.x.driver", run},
+		{"core.hooksPath", filepath.Join(w.own, "hooks")},
+		{"include.path", "../evil"},
+		{"uploadpack.packObjectsHook", run},
+		{"core.sshCommand", run},
+		{"core.alternateRefsCommand", run},
+		{"gc.recentObjectsHook", run},
+	} {
+		w.agent("config", s[0], s[1])
+	}
+	assert.NilError(t, os.WriteFile(filepath.Join(w.own, "commondir.evil"), []byte("../evil"), 0o644))
+	hooksOff("add", "a.txt", ".gitattributes", "nested")
+	hooksOff("commit", "-q", "-m", "agent")
+	quiet := func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
+		err := w.sh(ctx, script, args, stdin, stdout)
+		_ = os.Remove(marker) // in the sandbox it may run what it likes
+		return err
+	}
+	res, err := w.repo.Out(t.Context(), quiet, true)
+	assert.NilError(t, err)
+	assert.Equal(t, res.Commits, 1)
+	w.git("status", "--porcelain")
+	w.git("diff", "HEAD")
+	w.git("log", "-p", "-2")
+	w.git("commit", "-q", "--allow-empty", "-m", "user")
+	_, err = w.repo.In(t.Context(), quiet)
+	assert.NilError(t, err)
+	w.git("status", "--porcelain")
+	assert.NilError(t, w.repo.Check(t.Context()))
+	_, err = os.Stat(marker)
+	assert.Assert(t, os.IsNotExist(err), "something was run")
+}
+
+// A submodule would lead the user's "git status" into a git directory that the
+// agent has written.
+func TestASubmoduleOfTheAgent(t *testing.T) {
+	w := simple(t).sandbox()
+	marker := filepath.Join(w.dir, "marker")
+	inner := filepath.Join(w.root, "inner")
+	w.write("inner/a.txt", "x")
+	w.run(inner, nil, "git", "init", "-q")
+	w.run(inner, nil, "git", "commit", "-q", "--allow-empty", "-m", "x")
+	w.agent("add", "inner")
+	w.agent("commit", "-q", "-m", "agent: submodule")
+	w.run(inner, nil, "git", "config", "core.fsmonitor", "touch "+marker)
+	c := conflicts(t, w, hasSubmodule)
+	assert.Assert(t, is.Contains(c.Error(), `"inner"`))
+	w.git("status", "--porcelain")
+	_, err := os.Stat(marker)
+	assert.Assert(t, os.IsNotExist(err), "something was run")
+}
+
+func TestOddNamesOfBranches(t *testing.T) {
+	w := simple(t).sandbox()
+	tip := w.commit("a.txt", "x\n")
+	marker := filepath.Join(w.dir, "marker")
+	odd := []string{
+		"$(touch${IFS}" + marker + ")", "x\u3000y", strings.Repeat("n", 200) + "/" + strings.Repeat("m", 99), "a;b", "MAIN", "a/@head", "@base", "x.lock.y", "日本", "main.",
+	}
+	for _, name := range odd {
+		err := os.MkdirAll(filepath.Dir(filepath.Join(w.own, "refs/heads", name)), 0o755)
+		assert.NilError(t, err)
+		assert.NilError(t, os.WriteFile(filepath.Join(w.own, "refs/heads", name), []byte(tip+"\n"), 0o644))
+	}
+	res := w.out()
+	assert.Equal(t, res.Commits, 1)
+	for ref := range strings.Lines(w.git("for-each-ref", "--format=%(refname)")) {
+		ref = strings.TrimSpace(ref)
+		for _, r := range ref {
+			assert.Assert(t, r < 0x80 && r > ' ', ref)
+		}
+		assert.Assert(t, len(ref) < 100 && !strings.Contains(ref, "$") && !strings.Contains(ref, ";"), ref)
+	}
+	assert.Equal(t, res.Others["refs/heads/MAIN"][:len("refs/ralph/ralph-test/@odd-")], "refs/ralph/ralph-test/@odd-")
+	for _, note := range res.Notes() {
+		assert.Assert(t, !strings.Contains(note, "\u3000"), note)
+	}
+	_, err := os.Stat(marker)
+	assert.Assert(t, os.IsNotExist(err))
+}
+
+// object makes a loose object's contents for a pack.
+type object struct {
+	kind    byte // 1 commit, 2 tree, 3 blob, 4 tag
+	content []byte
+}
+
+func (o object) id() string {
+	names := []string{"", "commit", "tree", "blob", "tag"}
+	return fmt.Sprintf("%x", sha1.Sum(append([]byte(fmt.Sprintf("%s %d\x00", names[o.kind], len(o.content))), o.content...))) //nolint:gosec // as above
+}
+
+// answerOf is what a sandbox could say of its own making: a listing and a bundle.
+func answerOf(t *testing.T, tip string, objects ...object) []byte {
+	t.Helper()
+	head := fmt.Sprintf("%s refs/heads/main\n%s HEAD refs/heads/main\n\n# v2 git bundle\n%s refs/heads/main\n\n", tip, tip, tip)
+	return append([]byte(head), packOf(t, objects...)...)
+}
+
+func packOf(t *testing.T, objects ...object) []byte {
+	t.Helper()
+	var pack bytes.Buffer
+	pack.WriteString("PACK")
+	_ = binary.Write(&pack, binary.BigEndian, []uint32{2, uint32(len(objects))})
+	for _, o := range objects {
+		n := len(o.content)
+		b := o.kind<<4 | byte(n&15)
+		for n >>= 4; n > 0; n >>= 7 {
+			pack.WriteByte(b | 0x80)
+			b = byte(n & 0x7f)
+		}
+		pack.WriteByte(b)
+		z := zlib.NewWriter(&pack)
+		_, err := z.Write(o.content)
+		assert.NilError(t, errors.Join(err, z.Close()))
+	}
+	sum := sha1.Sum(pack.Bytes()) //nolint:gosec // as above
+	pack.Write(sum[:])
+	return pack.Bytes()
+}
+
+func tree(t *testing.T, mode, name, id string) object {
+	t.Helper()
+	var raw []byte
+	_, err := fmt.Sscanf(id, "%x", &raw)
+	assert.NilError(t, err)
+	return object{2, append([]byte(mode+" "+name+"\x00"), raw...)}
+}
+
+func TestMalformedObjectsAreRefused(t *testing.T) {
+	blob := object{3, []byte("x\n")}
+	const who = "author a <a@b> 1700000000 +0000\ncommitter a <a@b> 1700000000 +0000\n\nm\n"
+	of := func(tr object, parent string) object {
+		return object{1, []byte("tree " + tr.id() + "\nparent " + parent + "\n" + who)}
+	}
+	for _, tc := range []struct {
+		name string
+		make func(parent string) (tip string, objects []object)
+		want string
+	}{
+		{".git in a tree", func(p string) (string, []object) {
+			tr := tree(t, "100644", ".git", blob.id())
+			c := of(tr, p)
+			return c.id(), []object{blob, tr, c}
+		}, "not sound"},
+		{"a way out of a tree", func(p string) (string, []object) {
+			tr := tree(t, "100644", "..", blob.id())
+			c := of(tr, p)
+			return c.id(), []object{blob, tr, c}
+		}, "not sound"},
+		{"a slash in a name", func(p string) (string, []object) {
+			tr := tree(t, "100644", "a/b", blob.id())
+			c := of(tr, p)
+			return c.id(), []object{blob, tr, c}
+		}, "not sound"},
+		{"a commit without an author", func(p string) (string, []object) {
+			tr := tree(t, "100644", "a", blob.id())
+			c := object{1, []byte("tree " + tr.id() + "\nparent " + p + "\n\nm\n")}
+			return c.id(), []object{blob, tr, c}
+		}, "not sound"},
+		{"a missing blob", func(p string) (string, []object) {
+			tr := tree(t, "100644", "a", blob.id())
+			c := of(tr, p)
+			return c.id(), []object{tr, c}
+		}, "not sound"},
+		{"a missing commit", func(p string) (string, []object) {
+			return strings.Repeat("1", 40), []object{blob}
+		}, "missing"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := simple(t).sandbox()
+			before, store := w.git("for-each-ref"), w.git("count-objects", "-v")
+			tip, objects := tc.make(w.tip("main"))
+			answer := answerOf(t, tip, objects...)
+			_, err := w.repo.Out(t.Context(), func(_ context.Context, _ string, _ []string, _ io.Reader, stdout io.Writer) error {
+				_, err := stdout.Write(answer)
+				return err
+			}, true)
+			assert.ErrorContains(t, err, tc.want)
+			assert.Equal(t, w.git("for-each-ref"), before)
+			assert.Equal(t, w.git("count-objects", "-v"), store, "what is refused leaves nothing")
+			w.clean()
+			w.git("fsck", "--strict")
+		})
+	}
+	t.Run("sound ones are taken", func(t *testing.T) {
+		w := simple(t).sandbox()
+		tr := tree(t, "100644", "a", blob.id())
+		c := of(tr, w.tip("main"))
+		answer := answerOf(t, c.id(), blob, tr, c)
+		_, err := w.repo.Out(t.Context(), func(_ context.Context, _ string, _ []string, _ io.Reader, stdout io.Writer) error {
+			_, err := stdout.Write(answer)
+			return err
+		}, true)
+		assert.NilError(t, err)
+		assert.Equal(t, w.tip("refs/ralph/ralph-test/main"), c.id())
+	})
+}
+
+// A gate sees all that gets a ref, whatever a bundle says that is in it.
+func TestCommitsThatABundleDoesNotName(t *testing.T) {
+	for _, tc := range []struct{ name, named, first, then string }{
+		{"another is named", "ONE refs/heads/x\n", "ONE refs/heads/x\nTWO refs/heads/main\n", ""},
+		{"none is named", "", "TWO refs/heads/main\n", ""},
+		{"it gets a ref later", "ONE refs/heads/x\n", "ONE refs/heads/x\n", "TWO refs/heads/main\n"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := simple(t).sandbox()
+			blob := object{3, []byte("secret\n")}
+			tr := tree(t, "100644", "a", blob.id())
+			commit := func(message string) object {
+				return object{1, []byte("tree " + tr.id() + "\nparent " + w.tip("main") + "\nauthor a <a@b> 1700000000 +0000\ncommitter a <a@b> 1700000000 +0000\n\n" + message + "\n")}
+			}
+			one, two := commit("one"), commit("two")
+			named := strings.NewReplacer("ONE", one.id(), "TWO", two.id())
+			var seen []string
+			gated := w.repo.Gated(func(_ context.Context, in Incoming) (bool, error) {
+				seen = append(seen, in.Commits...)
+				for _, id := range in.Commits {
+					assert.DeepEqual(t, added(t, Incoming{git: in.git, Commits: []string{id}}), map[string]string{"a:1": "secret"})
+				}
+				return !slices.Contains(in.Commits, two.id()), nil
+			})
+			say := func(answer string) error {
+				_, err := gated.Out(t.Context(), func(_ context.Context, _ string, _ []string, _ io.Reader, stdout io.Writer) error {
+					_, err := io.WriteString(stdout, named.Replace(answer))
+					return err
+				}, true)
+				return err
+			}
+			err := say(tc.first + "- HEAD refs/heads/main\n\n# v2 git bundle\n" + tc.named + "\n" + string(packOf(t, blob, tr, one, two)))
+			if tc.then != "" {
+				assert.NilError(t, err)
+				err = say(tc.then + "- HEAD refs/heads/main\n\n")
+			}
+			assert.Assert(t, is.Contains(seen, two.id()))
+			assert.ErrorContains(t, err, "held back")
+			assert.Assert(t, !strings.Contains(w.git("for-each-ref"), two.id()))
+		})
+	}
+}
+
+// What no commit leads to would come in unseen.
+func TestRefsToSomethingElseThanCommits(t *testing.T) {
+	blob := object{3, []byte("secret\n")}
+	tr := tree(t, "100644", "a", blob.id())
+	tag := object{4, []byte("object " + tr.id() + "\ntype tree\ntag x\ntagger a <a@b> 1700000000 +0000\n\nm\n")}
+	for _, tip := range []object{blob, tr, tag} {
+		w := simple(t).sandbox()
+		before := w.git("for-each-ref")
+		answer := tip.id() + " refs/heads/x\n- HEAD refs/heads/main\n\n# v2 git bundle\n\n" + string(packOf(t, blob, tr, tag))
+		res, err := w.repo.Out(t.Context(), func(_ context.Context, _ string, _ []string, _ io.Reader, stdout io.Writer) error {
+			_, err := io.WriteString(stdout, answer)
+			return err
+		}, true)
+		assert.NilError(t, err)
+		assert.Check(t, is.Contains(res.Refused["refs/heads/x"], "is no commit"))
+		assert.Equal(t, w.git("for-each-ref"), before)
+		w.noObjects(tip.id())
+	}
+}
+
+func TestListingsThatAreNone(t *testing.T) {
+	w := simple(t).sandbox()
+	id := strings.Repeat("a", 40)
+	for _, tc := range []struct{ answer, want string }{
+		{"", "unexpected EOF"},
+		{"nonsense\n\n", "was not understood"},
+		{id + " refs/heads/a", "unexpected EOF"},
+		{id + " refs/tags/a\n\n", "was not understood"},
+		{"--upload-pack=x refs/heads/a\n\n", "was not understood"},
+		{id + " HEAD refs/heads/main\n\nnonsense\n", "this is no bundle"},
+		{id + " HEAD refs/heads/main\n\n# v3 git bundle\n@filter=blob:none\n\n", "are not taken"},
+		{id + " HEAD refs/heads/main\n\n# v2 git bundle\n\n", "without their objects"},
+		{id + " HEAD refs/heads/main\n\n# v2 git bundle\n\nPACKxxxxxxxxxxxxxx", "not sound"},
+		{strings.Repeat("x", 9<<20), "bytes of names"},
+	} {
+		_, err := w.repo.Out(t.Context(), func(_ context.Context, _ string, _ []string, _ io.Reader, stdout io.Writer) error {
+			_, err := io.WriteString(stdout, tc.answer)
+			return err
+		}, true)
+		assert.Check(t, is.ErrorContains(err, tc.want), tc.answer[:min(len(tc.answer), 80)])
+	}
+	w.clean()
+
+	// A branch that is said to be where nothing is.
+	_, err := w.repo.Out(t.Context(), func(_ context.Context, _ string, _ []string, _ io.Reader, stdout io.Writer) error {
+		_, err := io.WriteString(stdout, id+" refs/heads/main\n"+id+" HEAD refs/heads/main\n\n")
+		return err
+	}, true)
+	assert.ErrorContains(t, err, "is missing")
+}
+
+func FuzzListing(f *testing.F) {
+	id := strings.Repeat("a", 40)
+	f.Add([]byte(id + " refs/heads/main\n" + id + " HEAD refs/heads/main\n\n# v2 git bundle\n-" + id + " x\n" + id + " refs/heads/main\n\nPACK"))
+	f.Add([]byte("- HEAD \n\n"))
+	f.Add([]byte(id + " HEAD \n\n# v3 git bundle\n@object-format=sha256\n\n"))
+	f.Fuzz(func(t *testing.T, answer []byte) {
+		l, err := readListing(bufio.NewReader(bytes.NewReader(answer)))
+		if err != nil {
+			return
+		}
+		given := places(l.refs, "main", nil)
+		seen := map[string]bool{}
+		for ref, oid := range l.refs {
+			name := given[ref]
+			if !objectID().MatchString(oid) || name == "" || seen[strings.ToLower(name)] {
+				t.Fatalf("%q %q at %q", ref, oid, name)
+			}
+			seen[strings.ToLower(name)] = true
+			for _, r := range name {
+				if r <= ' ' || r >= 0x7f || strings.ContainsRune("$;:?*[\\^~'\"`", r) {
+					t.Fatalf("%q at %q", ref, name)
+				}
+			}
+		}
+	})
+}
+
+func FuzzSafeURL(f *testing.F) {
+	for _, seed := range []string{"https://u:p@h/a?b#c", "git@h:a/b", "ssh://u:p@h:1/x", "ext::sh", "-x:y", "C:\\x"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		u, ok := safeURL(raw)
+		if !ok {
+			return
+		}
+		if strings.ContainsAny(u, "\n\x00?#") || strings.HasPrefix(u, "-") || strings.Contains(u, "::") {
+			t.Fatalf("%q became %q", raw, u)
+		}
+		if again, ok := safeURL(u); !ok || again != u {
+			t.Fatalf("%q is not stable: %q", u, again)
+		}
+	})
+}

@@ -1,0 +1,48 @@
+//go:build unix
+
+package gitsync
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"gotest.tools/v3/assert"
+)
+
+// What root does in a user's repository belongs to the user.
+func TestRootLeavesFilesToTheOwner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can try what root does")
+	}
+	const uid, gid = 1234, 2345
+	w := simple(t)
+	for dir := w.dir; dir != filepath.Dir(os.TempDir()) && dir != "/"; dir = filepath.Dir(dir) {
+		if dir != os.TempDir() {
+			assert.NilError(t, os.Chmod(dir, 0o755))
+		}
+	}
+	assert.NilError(t, filepath.WalkDir(w.root, func(path string, _ fs.DirEntry, err error) error {
+		assert.NilError(t, err)
+		return os.Lchown(path, uid, gid)
+	}))
+	w.git("config", "--global", "safe.directory", "*")
+	w.sandbox()
+	_, err := w.repo.Layout(t.Context())
+	assert.NilError(t, err)
+	tip := w.commit("a.txt", "x\n")
+	assert.Equal(t, w.out().Commits, 1)
+	assert.Equal(t, w.tip("main"), tip)
+	for _, dir := range []string{".git", worktrees} {
+		assert.NilError(t, filepath.WalkDir(filepath.Join(w.root, dir), func(path string, entry fs.DirEntry, err error) error {
+			assert.NilError(t, err)
+			info, err := entry.Info()
+			assert.NilError(t, err)
+			st, ok := info.Sys().(*syscall.Stat_t)
+			assert.Assert(t, ok && st.Uid == uid && st.Gid == gid, path)
+			return nil
+		}))
+	}
+}

@@ -1,0 +1,202 @@
+//go:build unix
+
+package gitsync
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+)
+
+// pipe puts a named pipe into the work tree. Whoever opens it waits.
+func (w *world) pipe(name string) {
+	w.t.Helper()
+	path := filepath.Join(w.root, name)
+	_ = os.Remove(path)
+	assert.NilError(w.t, os.MkdirAll(filepath.Dir(path), 0o755))
+	assert.NilError(w.t, syscall.Mkfifo(path, 0o600))
+}
+
+// late is the Shell of a sandbox whose agent puts a pipe into the work tree as
+// soon as its commits are out: its own git would wait as well.
+func (w *world) late(name string) Shell {
+	return func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
+		err := w.sh(ctx, script, args, stdin, stdout)
+		w.pipe(name)
+		return err
+	}
+}
+
+// released asserts that nothing of a sync is left.
+func (w *world) released() {
+	w.t.Helper()
+	left, err := filepath.Glob(filepath.Join(w.root, ".git", "index?*"))
+	assert.NilError(w.t, err)
+	assert.Check(w.t, is.Len(left, 0))
+	ctx, cancel := context.WithTimeout(w.t.Context(), 5*time.Second)
+	defer cancel()
+	_, unlock, err := w.repo.lock(ctx)
+	assert.NilError(w.t, err)
+	unlock()
+}
+
+// An agent that puts a pipe where git looks for attributes keeps no sync from its
+// end.
+func TestPipesInTheWorkTree(t *testing.T) {
+	for _, tc := range []struct{ pipe, file string }{
+		{".gitattributes", "a.txt"},
+		{"dir/.gitattributes", "dir/c.txt"},
+		{".gitattributes", "new/file.txt"},
+		{".gitmodules", "a.txt"},
+		{".gitignore", "a.txt"},
+		{"b.txt", "a.txt"},
+	} {
+		t.Run(tc.pipe+" and "+tc.file, func(t *testing.T) {
+			w := simple(t).sandbox()
+			w.repo.git.patience = 500 * time.Millisecond
+			tip := w.commit(tc.file, "agent's\n")
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			res, err := w.repo.Out(ctx, w.late(tc.pipe), true)
+			assert.NilError(t, err)
+			assert.Assert(t, res.Conflict == nil, "%v", res.Conflict)
+			assert.Equal(t, w.tip("main"), tip)
+			w.released()
+			assert.NilError(t, os.Remove(filepath.Join(w.root, tc.pipe)))
+			assert.Equal(t, w.git("diff", "--cached", "--name-only", "HEAD"), "")
+			assert.Equal(t, w.git("diff", "--name-only", "--diff-filter=M"), "")
+		})
+	}
+}
+
+// Where both sides have moved, merging them reads attributes; so does looking at
+// what is new, and marking files of the user's filters.
+func TestPipesWhereAttributesAreRead(t *testing.T) {
+	quick := func(t *testing.T) context.Context {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		t.Cleanup(cancel)
+		return ctx
+	}
+	t.Run("a merge", func(t *testing.T) {
+		w := simple(t)
+		w.write("m.txt", "1\n2\n3\n4\n5\n")
+		w.git("add", "m.txt")
+		w.git("commit", "-q", "-m", "to merge")
+		w.sandbox()
+		w.write("m.txt", "one\n2\n3\n4\n5\n")
+		w.git("commit", "-q", "-m", "user", "m.txt")
+		w.commit("m.txt", "one\n2\n3\n4\nfive\n")
+		res, err := w.repo.Out(quick(t), w.late(".gitattributes"), true)
+		assert.NilError(t, err)
+		assert.Assert(t, res.Conflict != nil && res.Conflict.Merged != "", "%+v", res)
+		w.released()
+	})
+	t.Run("a gate", func(t *testing.T) {
+		w := simple(t).sandbox()
+		w.repo.git.patience = 500 * time.Millisecond
+		tip := w.commit("a.txt", "agent's\n")
+		var added bool
+		gated := w.repo.Gated(func(ctx context.Context, in Incoming) (bool, error) {
+			err := in.git.stream(ctx, strings.NewReader(tip+"\n"), new(strings.Builder), "diff-tree", "--stdin", "-p", "--no-ext-diff", "--no-textconv")
+			added = err == nil
+			return true, err
+		})
+		_, err := gated.Out(quick(t), w.late(".gitattributes"), true)
+		assert.NilError(t, err)
+		assert.Assert(t, added)
+		w.released()
+	})
+	t.Run("a filter of the user's", func(t *testing.T) {
+		w := simple(t)
+		w.write(".gitattributes", "*.bin filter=lfs\n")
+		w.write("x.bin", "pointer\n")
+		w.git("add", "-A")
+		w.git("commit", "-q", "-m", "large")
+		w.git("config", "filter.lfs.clean", "cat")
+		w.open()
+		w.repo.git.patience = 500 * time.Millisecond
+		w.pipe(".gitattributes")
+		all, err := w.repo.readConfig(t.Context())
+		assert.NilError(t, err)
+		paths, err := filteredPaths(quick(t), w.repo.git, all)
+		assert.NilError(t, err)
+		assert.DeepEqual(t, paths, []string{"x.bin"})
+		w.released()
+	})
+}
+
+// A run that ends with a pipe in the working tree has its commits fetched. The next
+// one is refused until the pipe is removed, and what the first has left is its own.
+func TestARunThatLeavesAPipe(t *testing.T) {
+	w := simple(t).sandbox()
+	w.begin()
+	w.commit("a.txt", "agent's\n")
+	w.write("half.txt", "half done\n")
+	res, err := w.repo.Out(t.Context(), w.late(".gitattributes"), true)
+	assert.NilError(t, err)
+	assert.Equal(t, res.Commits, 1)
+	assert.Assert(t, is.Contains(strings.Join(res.Notes(), "\n"), "/.gitattributes, which is no regular file: remove it"))
+	assert.Assert(t, Saved(w.repo.stateDir, "ralph-test"))
+
+	quick := func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
+		assert.NilError(t, os.Remove(filepath.Join(w.root, ".gitattributes")))
+		defer w.pipe(".gitattributes")
+		return w.sh(ctx, script, args, stdin, stdout)
+	}
+	_, err = w.repo.In(t.Context(), quick)
+	assert.ErrorContains(t, err, "/.gitattributes, which is no regular file: remove it")
+	assert.NilError(t, os.Remove(filepath.Join(w.root, ".gitattributes")))
+	assert.Equal(t, len(w.begin().Users), 0)
+	w.all("agent")
+	assert.Equal(t, w.agent("show", "--format=", "--name-only", "HEAD"), "half.txt")
+}
+
+// When we are killed while git waits in the work tree, that git goes on; the next
+// command does not wait for it.
+func TestAKillWhileGitWaitsInTheWorkTree(t *testing.T) {
+	w := simple(t).sandbox()
+	tip := w.commit("a.txt", "agent's\n")
+	waits := filepath.Join(w.dir, "waits")
+	script := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in *--refresh*) mkfifo %s; echo $$ >%s; (sleep 0.3; kill -9 $PPID) & ;; esac\nexec git \"$@\"\n", filepath.Join(w.root, ".gitattributes"), waits)
+	assert.NilError(t, os.WriteFile(filepath.Join(w.dir, "git-that-kills"), []byte(script), 0o755))
+	assert.Assert(t, !w.child())
+	pid, err := os.ReadFile(waits)
+	assert.NilError(t, err)
+	var orphan int
+	_, err = fmt.Sscan(string(pid), &orphan)
+	assert.NilError(t, err)
+	t.Cleanup(func() { _ = syscall.Kill(orphan, syscall.SIGKILL) })
+	assert.NilError(t, syscall.Kill(orphan, 0), "it waits")
+
+	w.repo.git.patience = 500 * time.Millisecond
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	_, err = w.repo.Out(ctx, w.sh, true)
+	assert.NilError(t, err)
+	assert.Equal(t, w.tip("main"), tip)
+	w.released()
+}
+
+// A file can become a pipe between two looks at it.
+func TestNoPipeIsRead(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "pipe")
+	assert.NilError(t, syscall.Mkfifo(path, 0o600))
+	held, err := os.OpenFile(path, os.O_RDWR, 0) // a writer that says nothing
+	assert.NilError(t, err)
+	defer func() { _ = held.Close() }()
+	root, err := os.OpenRoot(dir)
+	assert.NilError(t, err)
+	defer func() { _ = root.Close() }()
+	assert.Equal(t, contentID(root, "pipe", 40), "?")
+}

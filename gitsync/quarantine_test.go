@@ -1,0 +1,276 @@
+package gitsync
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+)
+
+// added is what incoming commits add: the text by the commit's path and line.
+func added(t *testing.T, in Incoming) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	eachAdded(t, in, func(a Added, number int, line string) { found[fmt.Sprintf("%s:%d", a.Path, number)] = line })
+	return found
+}
+
+// eachAdded calls a function for each line that is added.
+func eachAdded(t *testing.T, in Incoming, line func(a Added, number int, line string)) {
+	t.Helper()
+	dir := t.TempDir()
+	files, err := in.Write(t.Context(), dir)
+	assert.NilError(t, err)
+	for name, a := range files {
+		content, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
+		assert.NilError(t, err)
+		for i, text := range strings.Split(strings.TrimSuffix(string(content), "\n"), "\n") {
+			if text != "" {
+				line(a, a.Line(i+1), text)
+			}
+		}
+	}
+}
+
+// noObjects asserts that the user's repository has not got a commit.
+func (w *world) noObjects(commit string) {
+	w.t.Helper()
+	w.noObjectsOutside(commit)
+	left, err := filepath.Glob(filepath.Join(w.root, ".git", "objects", "tmp_objdir-*"))
+	assert.NilError(w.t, err)
+	assert.Equal(w.t, len(left), 0)
+}
+
+func TestAGateHoldsCommitsBack(t *testing.T) {
+	w := simple(t).sandbox()
+	before := w.tip("main")
+	tip := w.commit("a.txt", "a\nsecret\n")
+	pass, asked := false, 0
+	gated := w.repo.Gated(func(_ context.Context, in Incoming) (bool, error) {
+		asked++
+		assert.DeepEqual(t, in.Commits, []string{tip})
+		assert.DeepEqual(t, added(t, in), map[string]string{"a.txt:2": "secret"})
+		w.noObjectsOutside(tip)
+		return pass, nil
+	})
+	held := func(repo *Repo) {
+		t.Helper()
+		_, err := repo.Out(t.Context(), w.sh, true)
+		h, ok := errors.AsType[*HeldError](err)
+		assert.Assert(t, ok, "%v", err)
+		assert.Equal(t, h.Sandbox, "ralph-test")
+		assert.Equal(t, w.tip("main"), before)
+		w.noObjects(tip)
+	}
+	held(gated)
+	assert.Assert(t, !Saved(w.repo.stateDir, "ralph-test"))
+	held(w.repo) // nobody takes them by accident
+	_, err := w.repo.In(t.Context(), w.sh)
+	assert.ErrorContains(t, err, "were held back")
+	_, _, err = gated.Watch(t.Context(), w.sh, "", true)
+	assert.ErrorContains(t, err, "were held back")
+	assert.Equal(t, asked, 2)
+
+	pass = true
+	res, err := gated.Out(t.Context(), w.sh, true)
+	assert.NilError(t, err)
+	assert.Equal(t, res.Commits, 1)
+	assert.Equal(t, w.tip("main"), tip)
+	w.clean()
+	w.commit("b.txt", "more\n")
+	assert.Equal(t, w.out().Commits, 1, "nothing is held any more")
+}
+
+// noObjectsOutside asserts that a commit is in quarantine only.
+func (w *world) noObjectsOutside(commit string) {
+	w.t.Helper()
+	_, err := w.repo.git.run(w.t.Context(), nil, "cat-file", "-e", commit)
+	assert.Assert(w.t, err != nil, "the repository has %s", commit)
+}
+
+func TestAGateThatFails(t *testing.T) {
+	w := simple(t).sandbox()
+	tip := w.commit("a.txt", "a\nb\n")
+	_, err := w.repo.Gated(func(context.Context, Incoming) (bool, error) { return true, errors.New("no scanner") }).Out(t.Context(), w.sh, true)
+	assert.Error(t, err, "no scanner")
+	w.noObjects(tip)
+	_, err = w.repo.Out(t.Context(), w.sh, true)
+	assert.ErrorContains(t, err, "were held back", "a command without a gate takes nothing that a gate could not see")
+	w.noObjects(tip)
+	res, err := w.repo.Gated(func(context.Context, Incoming) (bool, error) { return true, nil }).Out(t.Context(), w.sh, true)
+	assert.NilError(t, err)
+	assert.Equal(t, res.Commits, 1)
+}
+
+// A sandbox that has taken back what was held is let through.
+func TestCommitsThatWereRewritten(t *testing.T) {
+	w := simple(t).sandbox()
+	w.commit("a.txt", "secret\n")
+	gated := w.repo.Gated(func(_ context.Context, in Incoming) (bool, error) {
+		clean := true
+		eachAdded(t, in, func(_ Added, _ int, line string) { clean = clean && line != "secret" })
+		return clean, nil
+	})
+	_, err := gated.Out(t.Context(), w.sh, true)
+	assert.ErrorContains(t, err, "were held back")
+	w.commit("a.txt", "clean\n") // but the secret is one commit before
+	_, err = gated.Out(t.Context(), w.sh, true)
+	assert.ErrorContains(t, err, "were held back")
+	w.agent("reset", "-q", "--soft", "HEAD~2")
+	w.agent("commit", "-q", "-m", "agent: clean")
+	res, err := gated.Out(t.Context(), w.sh, true)
+	assert.NilError(t, err)
+	assert.Equal(t, res.Commits, 1)
+}
+
+// What a gate gets to see is all that is new, and nothing else, whatever an agent
+// does about it.
+func TestWhatCommitsAdd(t *testing.T) {
+	w := simple(t)
+	w.write("many.txt", strings.Repeat("old\n", 8))
+	w.git("add", "-A")
+	w.git("commit", "-qm", "many")
+	w.sandbox()
+	w.agent("switch", "-qc", "side")
+	w.commit("side.txt", "side\n")
+	w.agent("switch", "-q", "main")
+	w.write(".gitattributes", "* -text -diff diff=x\n*.bin binary\n")
+	w.commit("many.txt", "old\nold\nnew 3\n"+strings.Repeat("old\n", 4)+"new 8")
+	w.agent("add", "-A")
+	w.agent("commit", "-qm", "attributes")
+	w.commit("x.bin", "\x00binary\n")
+	w.commit("a b/\"quoted\"\t.txt", "odd\n")
+	w.commit("A.TXT", "upper\n")
+	w.commit("trick.txt", "++ b/other.txt\n@@ -1 +1 @@\n"+strings.Repeat("0", 40)+"\n")
+	w.agent("rm", "-q", "dir/c.txt")
+	w.agent("commit", "-qm", "less")
+	w.agent("merge", "-q", "--no-commit", "side")
+	w.write("side.txt", "side\nin the merge\n")
+	w.agent("add", "-A")
+	w.agent("commit", "-qm", "merge")
+	w.write("a.txt", "a\nstashed\n")
+	w.agent("stash", "-q")
+	var got map[string]string
+	_, err := w.repo.Gated(func(_ context.Context, in Incoming) (bool, error) {
+		got = added(t, in)
+		return true, nil
+	}).Out(t.Context(), w.sh, true)
+	assert.NilError(t, err)
+	assert.DeepEqual(t, got, map[string]string{
+		".gitattributes:1": "* -text -diff diff=x", ".gitattributes:2": "*.bin binary",
+		"many.txt:3": "new 3", "many.txt:8": "new 8", "x.bin:1": "\x00binary",
+		"a b/\"quoted\"\t.txt:1": "odd", "A.TXT:1": "upper",
+		"trick.txt:1": "++ b/other.txt", "trick.txt:2": "@@ -1 +1 @@", "trick.txt:3": strings.Repeat("0", 40),
+		"side.txt:1": "side", "side.txt:2": "in the merge", "a.txt:2": "stashed",
+	})
+}
+
+// What a merge adds is new to all of its parents, however many there are, and
+// whatever the agent says that the files are.
+func TestWhatMergesAdd(t *testing.T) {
+	for _, tc := range []struct{ name, attributes, extra string }{
+		{"text", "", ""},
+		{"no text for an attribute", "*.txt -diff\n", ""},
+		{"no text for a byte", "", "\x00"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := simple(t)
+			w.write(".gitattributes", tc.attributes)
+			w.write("m.txt", tc.extra+"1\n2\n3\n4\n5\n")
+			w.git("add", "-A")
+			w.git("commit", "-qm", "more")
+			w.sandbox()
+			w.agent("branch", "side")
+			w.commit("m.txt", tc.extra+"1\n2\n3\n4\n5\nmain\n")
+			main := w.commit("only.txt", "only main\n")
+			w.agent("switch", "-q", "side")
+			w.commit("m.txt", tc.extra+"1\nside\n2\n3\n4\n5\n")
+			w.agent("merge", "-q", "--no-commit", "-s", "ours", main)
+			w.write("only.txt", "only main\n")
+			w.write("m.txt", tc.extra+"1\nside\n2\nnew 4\n3\n4\nnew 7\nnew 8\n5\nmain\n")
+			w.write("b.txt", "b\nnew\n")
+			w.agent("add", "-A")
+			w.agent("commit", "-qm", "merge")
+			merge := w.agent("rev-parse", "HEAD")
+			w.agent("merge", "-q", "-s", "ours", "-m", "nothing new", w.agent("commit-tree", "-p", main, "-m", "x", main+"^{tree}"))
+			got := map[string]string{}
+			_, err := w.repo.Gated(func(_ context.Context, in Incoming) (bool, error) {
+				eachAdded(t, in, func(a Added, number int, line string) {
+					if a.Commit == merge {
+						got[fmt.Sprintf("%s:%d", a.Path, number)] = line
+					} else {
+						assert.Assert(t, !strings.HasPrefix(line, "new"))
+					}
+				})
+				return true, nil
+			}).Out(t.Context(), w.sh, true)
+			assert.NilError(t, err)
+			assert.DeepEqual(t, got, map[string]string{"m.txt:4": "new 4", "m.txt:7": "new 7", "m.txt:8": "new 8", "b.txt:2": "new"})
+		})
+	}
+}
+
+func TestAMergeOfManyBranches(t *testing.T) {
+	w := simple(t).sandbox()
+	w.commit("a.txt", "a\nsecret\n")
+	args := []string{"commit-tree", "-m", "octopus"}
+	for i := range 65 {
+		args = append(args, "-p", w.agent("commit-tree", "-m", fmt.Sprint(i), "-p", "HEAD~", "HEAD~^{tree}"))
+	}
+	w.agent("reset", "-q", "--soft", w.agent(append(args, "HEAD^{tree}")...))
+	var got map[string]string
+	_, err := w.repo.Gated(func(_ context.Context, in Incoming) (bool, error) {
+		got = added(t, in)
+		return true, nil
+	}).Out(t.Context(), w.sh, true)
+	assert.NilError(t, err)
+	assert.DeepEqual(t, got, map[string]string{"a.txt:2": "secret"})
+}
+
+func TestNamesThatAreFoldersToo(t *testing.T) {
+	dir := t.TempDir()
+	root, err := os.OpenRoot(dir)
+	assert.NilError(t, err)
+	w := &addedWriter{root: root, left: maxAdded, files: map[string]Added{}}
+	patch := "diff\n+++ b/x\n@@ -0,0 +1 @@\n+one\n+++ b/x/y\n@@ -0,0 +7 @@\n+two\n+++ b/../../up\n@@ -0,0 +1 @@\n+three\n"
+	assert.NilError(t, readPatches(bufio.NewReader(strings.NewReader(strings.Repeat("1", 40)+"\n"+patch)), w))
+	assert.NilError(t, w.end())
+	paths := map[string]string{}
+	for name, a := range w.files {
+		paths[name] = a.Path
+	}
+	assert.DeepEqual(t, paths, map[string]string{"000001/x": "x", "@1": "x/y", "@2": "../../up"})
+	assert.Equal(t, w.files["@1"].Line(1), 7)
+}
+
+func TestMoreThanCanBeLookedThrough(t *testing.T) {
+	root, err := os.OpenRoot(t.TempDir())
+	assert.NilError(t, err)
+	w := &addedWriter{root: root, left: minAdded + 3, files: map[string]Added{}}
+	err = readPatches(bufio.NewReader(strings.NewReader("+++ b/x\n@@ -0,0 +1 @@\n+long\n")), w)
+	assert.Assert(t, is.ErrorContains(err, "there are more than"))
+	assert.NilError(t, w.end())
+}
+
+func FuzzReadPatches(f *testing.F) {
+	f.Add("1111111111111111111111111111111111111111\n+++ b/x\n@@ -0,0 +1,2 @@\n+one\n+two\n\\ No newline at end of file\n")
+	f.Add("+++ \"b/\\303x\"\n@@ -1 +1,2 @@\n+one\n two\n-three\n")
+	f.Add(strings.Repeat("1111111111111111111111111111111111111111\n+++ b/x\n@@ -0,0 +1,2 @@\n+one\n+two\n", 3))
+	f.Fuzz(func(t *testing.T, patch string) {
+		root, err := os.OpenRoot(t.TempDir())
+		assert.NilError(t, err)
+		w := &addedWriter{root: root, left: 1 << 20, merges: map[string]int{strings.Repeat("1", 40): 3}, files: map[string]Added{}}
+		_ = readPatches(bufio.NewReader(strings.NewReader(patch)), w)
+		assert.NilError(t, w.end())
+		for _, a := range w.files {
+			assert.Assert(t, len(a.starts) > 0)
+		}
+	})
+}

@@ -1,0 +1,100 @@
+package gitsync
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+)
+
+// badCommit makes a commit in the sandbox whose tree no repository may have.
+func (w *world) badCommit() string {
+	w.t.Helper()
+	tree := w.runEnv(w.root, strings.NewReader("100644 blob "+w.agent("rev-parse", "HEAD:a.txt")+"\t.git\n"), w.inside(), "git", "mktree")
+	return w.agent("commit-tree", "-m", "bad", "-p", "HEAD", tree)
+}
+
+// One ref that cannot be fetched does not hold the others back. It is named once.
+func TestABadRefDoesNotHoldTheOthersBack(t *testing.T) {
+	for _, tc := range []struct {
+		name, want string
+		breakIt    func(w *world, branch string)
+	}{
+		{"an unsound tree", "not sound", func(w *world, branch string) {
+			w.agent("branch", "-f", branch, w.badCommit())
+		}},
+		{"a missing file", "were not taken", func(w *world, branch string) {
+			id := w.agent("rev-parse", branch+":"+branch+".txt")
+			assert.NilError(w.t, os.Remove(filepath.Join(w.own, "objects", id[:2], id[2:])))
+		}},
+		{"a missing commit", "is missing", func(w *world, branch string) {
+			id := w.agent("rev-parse", branch)
+			assert.NilError(w.t, os.Remove(filepath.Join(w.own, "objects", id[:2], id[2:])))
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := simple(t).sandbox()
+			for _, branch := range []string{"bad", "fine"} {
+				w.agent("switch", "-q", "-c", branch, "main")
+				w.commit(branch+".txt", branch+"\n")
+			}
+			w.agent("switch", "-q", "main")
+			tip := w.commit("a.txt", "agent's\n")
+			tc.breakIt(w, "bad")
+			res := w.out()
+			assert.Equal(t, res.Commits, 1)
+			assert.Equal(t, w.tip("main"), tip)
+			assert.Equal(t, w.tip("refs/ralph/ralph-test/fine"), w.agent("rev-parse", "fine"))
+			assert.Assert(t, is.Len(res.Refused, 1))
+			assert.Assert(t, is.Contains(res.Refused["refs/heads/bad"], tc.want))
+			assert.Assert(t, is.Contains(strings.Join(res.Notes(), "\n"), `Warning: "refs/heads/bad" of the sandbox was not fetched: `))
+			w.git("fsck", "--strict", "--no-dangling")
+
+			// It is told once, and the user's branch goes on.
+			tip = w.commit("a.txt", "again\n")
+			_, _, err := w.repo.Watch(t.Context(), w.sh, "", true)
+			assert.NilError(t, err)
+			assert.Equal(t, w.tip("main"), tip)
+			assert.Assert(t, is.Len(w.out().Notes(), 0))
+
+			w.agent("update-ref", "-d", "refs/heads/bad")
+			w.agent("branch", "bad", "main")
+			assert.Equal(t, w.out().Others["refs/heads/bad"], "refs/ralph/ralph-test/bad")
+			w.clean()
+		})
+	}
+}
+
+// What cannot be fetched of the user's own branch is an error, but the rest comes.
+func TestABadCommitOnTheUsersBranch(t *testing.T) {
+	w := simple(t).sandbox()
+	w.agent("branch", "fine", w.commit("a.txt", "agent's\n"))
+	w.agent("update-ref", "refs/heads/main", w.badCommit())
+	assert.NilError(t, w.repo.Begin(t.Context()))
+	_, err := w.repo.Out(t.Context(), w.sh, true)
+	assert.ErrorContains(t, err, "not sound")
+	assert.Equal(t, w.tip("refs/ralph/ralph-test/fine"), w.agent("rev-parse", "fine"))
+	assert.Assert(t, !Saved(w.repo.stateDir, "ralph-test"))
+}
+
+// Objects come into the repository by way of a quarantine, as packs and one by one.
+func TestManyObjectsAreTaken(t *testing.T) {
+	w := simple(t).sandbox()
+	for i := range unpackLimit {
+		w.write("many/"+strings.Repeat("x", i+1), strings.Repeat("y", i))
+	}
+	w.agent("add", "many")
+	w.agent("commit", "-q", "-m", "many")
+	assert.Equal(t, w.out().Commits, 1)
+	assert.Assert(t, is.Contains(w.git("count-objects", "-v"), "packs: 1"))
+	w.commit("a.txt", "one\n")
+	assert.Equal(t, w.out().Commits, 1)
+	w.clean()
+	w.git("fsck", "--strict", "--no-dangling")
+	left, err := filepath.Glob(filepath.Join(w.root, ".git", "objects", "tmp_objdir-*"))
+	assert.NilError(t, err)
+	assert.Equal(t, len(left), 0)
+}

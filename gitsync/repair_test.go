@@ -1,0 +1,169 @@
+package gitsync
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+)
+
+// repaired is the Shell of a sandbox that is repaired on this machine.
+func (w *world) repaired(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
+	err := w.sh(ctx, script, args, stdin, stdout)
+	if strings.Contains(script, "tar -x") && err == nil {
+		w.lend()
+	}
+	return err
+}
+
+// Whatever an agent breaks in its git directory, it is found by the next sync and
+// restored, with all that was fetched before and all that still can be fetched.
+func TestABrokenGitDirectoryIsRestored(t *testing.T) {
+	for _, tc := range []struct {
+		name, why string
+		saved     bool // what was not fetched before can be fetched
+		breakIt   func(w *world)
+	}{
+		{"everything is removed", "no git directory", false, func(w *world) {
+			entries, err := os.ReadDir(w.own)
+			assert.NilError(w.t, err)
+			for _, e := range entries {
+				assert.NilError(w.t, os.RemoveAll(filepath.Join(w.own, e.Name())))
+			}
+		}},
+		{"garbage as HEAD", "no git directory", true, func(w *world) { w.spoil("HEAD") }},
+		{"garbage as index", "index cannot be read", true, func(w *world) { w.spoil("index") }},
+		{"garbage as config", "no git directory", true, func(w *world) { w.spoil("config") }},
+		{"no refs", "no git directory", false, func(w *world) {
+			assert.NilError(w.t, os.RemoveAll(filepath.Join(w.own, "refs")))
+			assert.NilError(w.t, os.WriteFile(filepath.Join(w.own, "refs"), nil, 0o400))
+		}},
+		{"no objects", "no longer finds your objects", false, func(w *world) {
+			assert.NilError(w.t, os.RemoveAll(filepath.Join(w.own, "objects")))
+			assert.NilError(w.t, os.Mkdir(filepath.Join(w.own, "objects"), 0o755))
+		}},
+		{"no commit", "is missing", false, func(w *world) {
+			id := w.agent("rev-parse", "HEAD")
+			assert.NilError(w.t, os.Remove(filepath.Join(w.own, "objects", id[:2], id[2:])))
+		}},
+		{"another commondir", "no git directory", true, func(w *world) {
+			assert.NilError(w.t, os.WriteFile(filepath.Join(w.own, "commondir"), []byte("/nowhere\n"), 0o644))
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := simple(t).sandbox()
+			w.agent("branch", "side", w.commit("a.txt", "fetched\n"))
+			w.write("b.txt", "user's\n")
+			w.git("commit", "-q", "-m", "user: b", "b.txt")
+			assert.Equal(t, w.out().Conflict.Kind, diverged)
+			fetched := w.tip("refs/ralph/ralph-test/main")
+			last := w.commit("dir/c.txt", "not fetched\n")
+			tc.breakIt(w)
+			files := w.run(w.root, nil, "sh", "-c", "cat a.txt b.txt dir/c.txt")
+
+			_, err := w.repo.Out(t.Context(), w.sh, true)
+			broken, ok := errors.AsType[*BrokenError](err)
+			assert.Assert(t, ok, "%v", err)
+			assert.Assert(t, is.Contains(broken.Why, tc.why))
+			_, lost, err := w.repo.Repair(t.Context(), w.repaired)
+			assert.NilError(t, err)
+
+			want := fetched
+			if tc.saved {
+				want = last
+				assert.NilError(t, lost)
+			}
+			_, err = os.Stat(filepath.Join(w.own, LostFolder))
+			assert.Equal(t, err == nil, lost != nil)
+			assert.Equal(t, w.agent("rev-parse", "main"), want)
+			assert.Equal(t, w.tip("refs/ralph/ralph-test/main"), want)
+			assert.Equal(t, w.agent("rev-parse", "side"), fetched)
+			assert.Equal(t, w.agent("branch", "--show-current"), "main")
+			assert.Equal(t, w.run(w.root, nil, "sh", "-c", "cat a.txt b.txt dir/c.txt"), files, "files are left alone")
+			w.agent("fsck", "--strict")
+			w.agent("stash", "-q", "--include-untracked")
+			w.commit("a.txt", "more\n")
+			assert.Equal(t, w.out().Conflict.Kind, diverged, "both sides are where they were")
+		})
+	}
+}
+
+func (w *world) spoil(name string) {
+	w.t.Helper()
+	path := filepath.Join(w.own, name)
+	_ = os.Remove(path)
+	assert.NilError(w.t, os.WriteFile(path, []byte("\x00garbage\n"), 0o400))
+}
+
+// A git that was killed for want of memory says nothing about the directory, and one
+// that cannot be asked is left as it is.
+func TestNothingIsRepairedForWhatPasses(t *testing.T) {
+	w := simple(t).sandbox()
+	w.commit("a.txt", "agent's\n")
+	killed := func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
+		return w.repaired(ctx, "git() { sh -c 'kill -9 $$'; }\n"+strings.TrimPrefix(script, plainGit), args, stdin, stdout)
+	}
+	for _, sh := range []Shell{killed, func(context.Context, string, []string, io.Reader, io.Writer) error { return &ScriptError{Code: 137} }} {
+		_, err := w.repo.Out(t.Context(), sh, true)
+		assert.Assert(t, err != nil && !Lasting(err), "%v", err)
+		_, lost, err := w.repo.Repair(t.Context(), sh)
+		assert.Assert(t, err != nil && lost == nil)
+	}
+	assert.Equal(t, w.out().Commits, 1)
+}
+
+// A sandbox of which nothing is known any more begins where the user's branch is.
+func TestABrokenGitDirectoryWhoseStateIsLost(t *testing.T) {
+	w := simple(t).sandbox()
+	w.commit("a.txt", "agent's\n")
+	w.out()
+	w.spoil("index")
+	assert.NilError(t, os.RemoveAll(w.repo.stateDir))
+	_, lost, err := w.repo.Repair(t.Context(), w.repaired)
+	assert.NilError(t, errors.Join(lost, err))
+	assert.Equal(t, w.agent("rev-parse", "main"), w.tip("main"))
+	assert.Equal(t, w.agent("status", "--porcelain"), "")
+}
+
+// Commits that a gate holds back are not given up for a repair.
+func TestRepairGivesNoHeldCommitsUp(t *testing.T) {
+	w := simple(t).sandbox()
+	w.commit("a.txt", "secret\n")
+	w.spoil("index")
+	_, _, err := w.repo.Gated(func(context.Context, Incoming) (bool, error) { return false, nil }).Repair(t.Context(), w.repaired)
+	assert.ErrorContains(t, err, "were held back")
+	assert.Equal(t, w.agent("show", "main:a.txt"), "secret")
+}
+
+// A git that was killed in the sandbox leaves a lock, which keeps no agent from
+// committing in the next run.
+func TestLocksOfAnEndedRunAreRemoved(t *testing.T) {
+	w := simple(t).sandbox()
+	for _, name := range []string{"index.lock", "HEAD.lock", "refs/heads/main.lock"} {
+		assert.NilError(t, os.WriteFile(filepath.Join(w.own, name), nil, 0o644))
+	}
+	w.in()
+	w.commit("a.txt", "agent's\n")
+	assert.Equal(t, w.out().Commits, 1)
+}
+
+// Another git's lock of the index is gone: any command tries again.
+func TestALockThatHasGoneLeavesSomethingToDo(t *testing.T) {
+	w := simple(t).sandbox()
+	assert.NilError(t, w.repo.Begin(t.Context()))
+	tip := w.commit("a.txt", "agent's\n")
+	lock := filepath.Join(w.root, ".git", "index.lock")
+	assert.NilError(t, os.WriteFile(lock, nil, 0o644))
+	assert.Equal(t, w.out().Conflict.Kind, indexLocked)
+	assert.Assert(t, w.repo.Unfinished())
+	assert.NilError(t, os.Remove(lock))
+	w.out()
+	assert.Equal(t, w.tip("main"), tip)
+	assert.Assert(t, !w.repo.Unfinished())
+}

@@ -1,0 +1,65 @@
+package gitsync
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+)
+
+// many makes a repository of n files without writing each by git add.
+func many(t testing.TB, n int) *world {
+	t.Helper()
+	w := empty(t)
+	var stream strings.Builder
+	stream.WriteString("commit refs/heads/main\ncommitter a <a@b> 1700000000 +0000\ndata 5\nfirst\n")
+	for i := range n {
+		content := fmt.Sprintf("file %d\n", i)
+		_, _ = fmt.Fprintf(&stream, "M 644 inline d%02d/e%02d/f%d.txt\ndata %d\n%s\n", i%100, i/100%100, i, len(content), content)
+	}
+	w.run(w.root, strings.NewReader(stream.String()), "git", "fast-import", "--quiet")
+	w.git("reset", "-q", "--hard")
+	return w
+}
+
+func TestFiftyThousandFiles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes seconds")
+	}
+	w := many(t, 50_000).open()
+	began := time.Now()
+	assert.NilError(t, w.repo.Check(t.Context()))
+	checked := time.Since(began)
+	w.fill()
+	filled := time.Since(began) - checked
+	w.commit("d00/e00/f0.txt", "changed\n")
+	began = time.Now()
+	assert.Equal(t, w.out().Commits, 1)
+	t.Logf("50,000 files: check %s, fill %s, sync %s", checked, filled, time.Since(began))
+	w.clean()
+}
+
+// BenchmarkSync is the sync of one commit in a repository of 10,000 files. It
+// shall take 150 ms at most.
+func BenchmarkSync(b *testing.B) {
+	w := many(b, 10_000)
+	b.Setenv("HOME", filepath.Join(w.dir, "home"))
+	w.sandbox()
+	var total time.Duration
+	n := 0
+	for b.Loop() {
+		b.StopTimer()
+		w.commit("d00/e00/f0.txt", fmt.Sprintf("change %d\n", n))
+		b.StartTimer()
+		began := time.Now()
+		if res := w.out(); res.Commits != 1 {
+			b.Fatalf("%d commits came", res.Commits)
+		}
+		total += time.Since(began)
+		n++
+	}
+	b.ReportMetric(float64(total.Milliseconds())/float64(n), "ms/sync")
+}

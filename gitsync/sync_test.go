@@ -1,0 +1,355 @@
+package gitsync
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+)
+
+func TestCommitsComeToTheUsersBranch(t *testing.T) {
+	w := simple(t).sandbox()
+	assert.Equal(t, w.agent("status", "--porcelain"), "", "the sandbox begins clean")
+	w.commit("a.txt", "changed\n")
+	w.agent("rm", "-q", "b.txt")
+	w.agent("commit", "-q", "-m", "agent: without b")
+	tip := w.commit("new/d.txt", "d\n")
+	res := w.out()
+	assert.Equal(t, res.Commits, 3)
+	assert.Assert(t, is.Nil(res.Conflict))
+	assert.Equal(t, w.tip("main"), tip)
+	assert.Equal(t, w.tip("refs/ralph/ralph-test/main"), tip)
+	w.clean()
+	w.git("fsck", "--strict", "--no-dangling")
+	assert.Assert(t, is.Contains(w.git("reflog", "-1", "main"), "fast-forward from the sandbox ralph-test"))
+
+	res = w.out()
+	assert.Equal(t, res.Commits, 0)
+	assert.DeepEqual(t, res.Notes(), []string(nil))
+	assert.Assert(t, Saved(w.repo.stateDir, "ralph-test"))
+}
+
+func TestTheFirstCommitOfARepository(t *testing.T) {
+	w := empty(t)
+	w.write("staged.txt", "the user's\n")
+	w.git("add", "staged.txt")
+	w.sandbox()
+	tip := w.commit("a.txt", "a\n")
+	res := w.out()
+	assert.Equal(t, res.Commits, 1)
+	assert.Equal(t, w.tip("main"), tip)
+	assert.Equal(t, w.git("status", "--porcelain"), "A  staged.txt")
+}
+
+func TestWhatTheUserHasStaysAsItIs(t *testing.T) {
+	w := simple(t)
+	w.write("stashed.txt", "s\n")
+	w.git("add", "-A")
+	w.git("stash", "-q")
+	w.git("tag", "v1")
+	w.git("branch", "other")
+	w.git("worktree", "add", "-q", "-b", "side", filepath.Join(w.dir, "side"))
+	w.write("staged.txt", "staged\n")
+	w.write("a.txt", "staged a\n")
+	w.git("add", "staged.txt", "a.txt")
+	w.write("a.txt", "not staged a\n")
+	w.write("untracked.txt", "u\n")
+	before := w.git("for-each-ref", "refs/tags", "refs/stash", "refs/heads/other", "refs/heads/side")
+	staged := w.git("diff", "--cached")
+	w.sandbox()
+	w.commit("dir/c.txt", "agent's\n")
+	res := w.out()
+	assert.Assert(t, is.Nil(res.Conflict))
+	assert.Equal(t, res.Commits, 1)
+	assert.Equal(t, w.git("for-each-ref", "refs/tags", "refs/stash", "refs/heads/other", "refs/heads/side"), before)
+	assert.Equal(t, w.git("diff", "--cached"), staged)
+	assert.Equal(t, w.git("status", "--porcelain"), "MM a.txt\nA  staged.txt\n?? untracked.txt")
+	assert.Equal(t, w.git("stash", "list", "--format=%gd"), "stash@{0}")
+	assert.Equal(t, w.run(filepath.Join(w.dir, "side"), nil, "git", "status", "--porcelain"), "")
+
+	// What both have changed keeps the user's staged version.
+	w.commit("a.txt", "agent's a\n")
+	res = w.out()
+	assert.Assert(t, is.Nil(res.Conflict))
+	assert.Equal(t, w.git("show", ":a.txt"), "staged a")
+	assert.Equal(t, w.git("show", "HEAD:a.txt"), "agent's a")
+}
+
+func TestStagedFilesInTheWayOfAFolder(t *testing.T) {
+	for _, tc := range []struct{ name, staged, agents string }{
+		{"a file below", "x/y/z.txt", "x"},
+		{"a file above", "x", "x/y"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := simple(t)
+			w.write(tc.staged, "staged\n")
+			w.git("add", "-A")
+			w.sandbox()
+			assert.NilError(t, os.RemoveAll(filepath.Join(w.root, "x")))
+			before := w.tip("main")
+			tip := w.commit(tc.agents, "agent's\n")
+			res := w.out()
+			assert.Assert(t, res.Conflict != nil && res.Conflict.Kind == stagedClash)
+			assert.Assert(t, is.Contains(res.Conflict.Error(), "what you have staged ("))
+			assert.Equal(t, w.tip("main"), before)
+			assert.Equal(t, w.tip("refs/ralph/ralph-test/main"), tip)
+			assert.Equal(t, w.git("diff", "--cached", "--name-only"), tc.staged)
+
+			w.git("reset", "-q")
+			assert.Equal(t, w.out().Commits, 1)
+			w.clean()
+		})
+	}
+}
+
+// conflicts asserts that the user's branch stays and the sandbox's commit is
+// safe.
+func conflicts(t *testing.T, w *world, kind Kind) *Conflict {
+	t.Helper()
+	before, _ := w.repo.git.resolve(t.Context(), "main")
+	tip := w.agent("rev-parse", "main")
+	res := w.out()
+	assert.Assert(t, res.Conflict != nil, "no conflict")
+	assert.Equal(t, res.Conflict.Kind, kind, res.Conflict.Error())
+	after, _ := w.repo.git.resolve(t.Context(), "main")
+	assert.Equal(t, after, before)
+	assert.Equal(t, w.tip(res.Conflict.Ref), tip)
+	assert.Assert(t, is.Contains(res.Conflict.Error(), res.Conflict.Ref))
+	return res.Conflict
+}
+
+func TestBothHaveMoved(t *testing.T) {
+	w := simple(t).sandbox()
+	w.commit("a.txt", "agent's\n")
+	w.write("b.txt", "user's\n")
+	w.git("commit", "-q", "-m", "user: b", "b.txt")
+	c := conflicts(t, w, diverged)
+	assert.Assert(t, is.Contains(c.Error(), "your branch and the sandbox's have both moved: your branch main stays where it is, the sandbox's commits are at refs/ralph/ralph-test/main"))
+	assert.Equal(t, c.Merged, "refs/ralph/ralph-test/@merged")
+
+	_, err := w.repo.In(t.Context(), w.sh)
+	_, ok := errors.AsType[*Conflict](err)
+	assert.Assert(t, ok, "%v", err)
+
+	// What the message says does it.
+	w.git("reset", "-q", c.Merged)
+	w.clean()
+	w.in()
+	assert.Equal(t, w.agent("rev-parse", "main"), w.tip("main"))
+	assert.Equal(t, w.agent("status", "--porcelain"), "")
+	tip := w.commit("a.txt", "again\n")
+	assert.Equal(t, w.out().Commits, 1)
+	assert.Equal(t, w.tip("main"), tip)
+	w.clean()
+}
+
+func TestBothHaveChangedTheSameLine(t *testing.T) {
+	w := simple(t).sandbox()
+	w.commit("a.txt", "agent's\n")
+	w.write("a.txt", "user's\n")
+	w.git("commit", "-q", "-m", "user: a", "a.txt")
+	c := conflicts(t, w, diverged)
+	assert.Equal(t, c.Merged, "")
+	assert.Assert(t, is.Contains(c.Hint(), `"git stash --include-untracked", then "git merge refs/ralph/ralph-test/main"`))
+}
+
+func TestTheUserMovesDuringARun(t *testing.T) {
+	t.Run("back", func(t *testing.T) {
+		w := simple(t).sandbox()
+		w.commit("a.txt", "one\n")
+		w.out()
+		w.git("reset", "-q", "HEAD~")
+		w.commit("a.txt", "two\n")
+		c := conflicts(t, w, movedBack)
+		w.git("reset", "-q", c.Ref)
+		w.clean()
+		w.in()
+	})
+	t.Run("back, with nothing new", func(t *testing.T) {
+		w := simple(t).sandbox()
+		w.commit("a.txt", "one\n")
+		w.out()
+		w.git("reset", "-q", "--hard", "HEAD~")
+		assert.Equal(t, w.out().Commits, 0)
+		w.in()
+		assert.Equal(t, w.agent("rev-parse", "main"), w.tip("main"))
+		assert.Equal(t, w.agent("status", "--porcelain"), "")
+	})
+	t.Run("to another branch and back", func(t *testing.T) {
+		w := simple(t).sandbox()
+		w.commit("a.txt", "one\n")
+		w.git("stash", "-q")
+		w.git("switch", "-q", "-c", "other")
+		c := conflicts(t, w, switchedAway)
+		assert.Assert(t, is.Contains(c.Error(), "your working tree is on other now"))
+		w.git("switch", "-q", "main")
+		c = conflicts(t, w, filesElsewhere)
+		w.git("merge", "-q", c.Ref)
+		w.clean()
+		w.in()
+	})
+	t.Run("to no branch", func(t *testing.T) {
+		w := simple(t).sandbox()
+		w.commit("a.txt", "one\n")
+		w.git("checkout", "-q", "--detach")
+		_ = conflicts(t, w, switchedAway)
+	})
+	t.Run("the branch is renamed", func(t *testing.T) {
+		w := simple(t).sandbox()
+		w.commit("a.txt", "one\n")
+		w.git("branch", "-m", "main", "renamed")
+		_ = conflicts(t, w, switchedAway)
+	})
+	t.Run("the branch is deleted", func(t *testing.T) {
+		w := simple(t).sandbox()
+		w.commit("a.txt", "one\n")
+		w.git("update-ref", "-d", "refs/heads/main")
+		_ = conflicts(t, w, branchGone)
+	})
+	t.Run("a merge begins", func(t *testing.T) {
+		w := simple(t).sandbox()
+		w.commit("a.txt", "one\n")
+		marker := filepath.Join(w.root, ".git", "MERGE_HEAD")
+		assert.NilError(t, os.WriteFile(marker, []byte(w.tip("main")+"\n"), 0o644))
+		c := conflicts(t, w, operation)
+		assert.Assert(t, c.Passes())
+		assert.NilError(t, os.Remove(marker))
+		assert.Equal(t, w.out().Commits, 1)
+		w.clean()
+	})
+}
+
+func TestTheSandboxRewritesHistory(t *testing.T) {
+	w := simple(t).sandbox()
+	w.commit("a.txt", "one\n")
+	w.out()
+	w.agent("commit", "-q", "--amend", "-m", "another message")
+	c := conflicts(t, w, rewritten)
+	w.git("reset", "-q", c.Ref)
+	w.clean()
+	w.in()
+	w.commit("b.txt", "two\n")
+	assert.Equal(t, w.out().Commits, 1)
+}
+
+func TestWhatIsNotOnTheBranchComesToo(t *testing.T) {
+	w := simple(t).sandbox()
+	w.agent("switch", "-q", "-c", "feature/x")
+	feature := w.commit("f.txt", "f\n")
+	w.agent("switch", "-q", "main")
+	w.write("a.txt", "stashed\n")
+	w.agent("stash", "-q")
+	stash := w.agent("rev-parse", "refs/stash")
+	w.agent("checkout", "-q", "--detach")
+	loose := w.commit("g.txt", "g\n")
+	res := w.out()
+	assert.Assert(t, is.Nil(res.Conflict))
+	assert.DeepEqual(t, res.Others, map[string]string{
+		"HEAD": "refs/ralph/ralph-test/@head", "refs/stash": "refs/ralph/ralph-test/@stash", "refs/heads/feature/x": "refs/ralph/ralph-test/feature/x",
+	})
+	assert.Equal(t, w.tip("refs/ralph/ralph-test/feature/x"), feature)
+	assert.Equal(t, w.tip("refs/ralph/ralph-test/@stash"), stash)
+	assert.Equal(t, w.tip("refs/ralph/ralph-test/@head"), loose)
+
+	// A name makes room for another, and what had it is kept.
+	w.agent("switch", "-q", "main")
+	w.agent("branch", "-D", "feature/x")
+	w.agent("branch", "feature", loose)
+	w.out()
+	assert.Equal(t, w.tip("refs/ralph/ralph-test/feature"), loose)
+	assert.Assert(t, is.Contains(w.git("for-each-ref", "--format=%(objectname)", "refs/ralph/ralph-test/@kept-*"), feature))
+}
+
+func TestTheUserCommitsBetweenDispatches(t *testing.T) {
+	w := simple(t)
+	w.git("branch", "gone")
+	w.git("branch", "moved")
+	w.sandbox()
+	w.commit("a.txt", "agent's\n")
+	w.out()
+	w.write("b.txt", "user's\n")
+	w.git("commit", "-q", "-m", "user: b", "b.txt")
+	w.git("branch", "-f", "moved")
+	w.git("branch", "-D", "gone")
+	w.git("tag", "v2")
+	w.in()
+	assert.Equal(t, w.agent("rev-parse", "HEAD"), w.tip("main"))
+	assert.Equal(t, w.agent("rev-parse", "moved"), w.tip("main"))
+	assert.Equal(t, w.agent("for-each-ref", "--format=%(refname)", "refs/heads", "refs/tags"), "refs/heads/main\nrefs/heads/moved\nrefs/tags/v2")
+	assert.Equal(t, w.agent("status", "--porcelain"), "")
+	w.commit("c.txt", "agent's\n")
+	assert.Equal(t, w.out().Commits, 1)
+	w.clean()
+}
+
+func TestTheUserSwitchesBetweenDispatches(t *testing.T) {
+	w := simple(t).sandbox()
+	w.commit("a.txt", "agent's\n")
+	w.out()
+	w.git("switch", "-q", "-c", "other", "HEAD~")
+	w.in()
+	assert.Equal(t, w.agent("branch", "--show-current"), "other")
+	assert.Equal(t, w.agent("status", "--porcelain"), "")
+	tip := w.commit("b.txt", "agent's\n")
+	assert.Equal(t, w.out().Commits, 1)
+	assert.Equal(t, w.tip("other"), tip)
+	w.clean()
+	w.git("switch", "-q", "main")
+	w.in()
+	assert.Equal(t, w.agent("branch", "--show-current"), "main")
+	assert.Equal(t, w.agent("status", "--porcelain"), "")
+}
+
+// What an agent has staged survives a commit of the user.
+func TestWhatTheAgentHasStaged(t *testing.T) {
+	w := simple(t).sandbox()
+	w.write("dir/c.txt", "staged by the agent\n")
+	w.agent("add", "dir/c.txt")
+	w.write("b.txt", "user's\n")
+	w.git("commit", "-q", "-m", "user: b", "b.txt")
+	w.in()
+	assert.Equal(t, w.agent("status", "--porcelain"), "M  dir/c.txt")
+}
+
+func TestASandboxWhoseStateIsLost(t *testing.T) {
+	w := simple(t).sandbox()
+	tip := w.commit("a.txt", "agent's\n")
+	assert.NilError(t, os.RemoveAll(w.repo.stateDir))
+	assert.Equal(t, w.out().Commits, 1)
+	assert.Equal(t, w.tip("main"), tip)
+	w.clean()
+}
+
+// While an agent works, it may amend what it has just committed.
+func TestTheBranchFollowsToSettledCommitsOnly(t *testing.T) {
+	w := simple(t).sandbox()
+	before := w.tip("main")
+	first := w.commit("a.txt", "one\n")
+	watch := func(last string) (Result, string) {
+		t.Helper()
+		res, tip, err := w.repo.Watch(t.Context(), w.sh, last, false)
+		assert.NilError(t, err)
+		return res, tip
+	}
+	_, tip := watch("")
+	assert.Equal(t, tip, first)
+	assert.Equal(t, w.tip("refs/ralph/ralph-test/main"), first, "it is safe")
+	assert.Equal(t, w.tip("main"), before)
+
+	w.agent("commit", "-q", "--amend", "-m", "better")
+	_, tip = watch(tip)
+	assert.Equal(t, w.tip("main"), before)
+	res, tip := watch(tip)
+	assert.Equal(t, res.Commits, 1)
+	assert.Equal(t, w.tip("main"), tip)
+	w.clean()
+
+	// One that has ended amends nothing.
+	last := w.commit("b.txt", "two\n")
+	_, _, err := w.repo.Watch(t.Context(), w.sh, tip, true)
+	assert.NilError(t, err)
+	assert.Equal(t, w.tip("main"), last)
+}

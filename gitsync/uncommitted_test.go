@@ -1,0 +1,160 @@
+package gitsync
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+)
+
+// begin is the beginning of a command that works in the sandbox.
+func (w *world) begin() Result {
+	w.t.Helper()
+	res, err := w.repo.In(w.t.Context(), w.sh)
+	assert.NilError(w.t, err)
+	assert.NilError(w.t, w.repo.Begin(w.t.Context()))
+	return res
+}
+
+// all is what an agent does that commits everything.
+func (w *world) all(message string) {
+	w.t.Helper()
+	w.agent("add", "-A")
+	w.agent("commit", "-q", "--allow-empty", "-a", "-m", message)
+}
+
+// What the user has not committed is not committed by an agent, however it was
+// changed, and the index stays what the user has staged.
+func TestUncommittedChangesStayTheUsers(t *testing.T) {
+	w := simple(t)
+	w.write("gone.txt", "g\n")
+	w.write("r\"ä.txt", "r\n")
+	w.git("add", "-A")
+	w.git("commit", "-q", "-m", "second")
+	w.write("a.txt", "modified\n")
+	w.write("b.txt", "staged\n")
+	w.git("add", "b.txt")
+	w.write("b.txt", "and modified\n")
+	w.write("r\"ä.txt", "modified\n")
+	assert.NilError(t, os.Remove(filepath.Join(w.root, "gone.txt")))
+	w.write("added.txt", "added\n")
+	w.git("add", "added.txt")
+	untracked := []string{".env", "new/one.txt", "new/[x]*?.txt", "sp ace", "line\nbreak", "ü", "trailing "}
+	for _, name := range untracked {
+		w.write(name, "user's\n")
+	}
+	before, staged := w.git("status", "--porcelain", "-uall"), w.git("diff", "--cached")
+	w.sandbox()
+	res := w.begin()
+	assert.Equal(t, len(res.Users), 5+len(untracked))
+	assert.Equal(t, w.agent("status", "--porcelain"), "")
+
+	w.write("dir/c.txt", "agent's\n")
+	w.write("new/two.txt", "agent's\n")
+	w.all("agent: one")
+	assert.Equal(t, w.agent("show", "--format=", "--name-only", "HEAD"), "dir/c.txt\nnew/two.txt")
+	w.write("a.txt", "modified by the agent too\n")
+	w.all("agent: two")
+	res = w.out()
+	assert.Equal(t, res.Commits, 2)
+	assert.DeepEqual(t, res.Changed, []string{"a.txt"})
+	assert.Assert(t, is.Contains(strings.Join(res.Notes(), "\n"), "Files with uncommitted changes of yours were changed, and are not committed: a.txt"))
+	assert.Equal(t, w.git("status", "--porcelain", "-uall"), before)
+	assert.Equal(t, w.git("diff", "--cached"), staged)
+
+	// Once it is committed, it is everybody's.
+	w.git("add", "-A")
+	w.git("commit", "-q", "-m", "user: all")
+	assert.Equal(t, len(w.begin().Users), 0)
+	w.write("a.txt", "agent's\n")
+	w.write(".env", "agent's\n")
+	w.all("agent: three")
+	assert.Equal(t, w.agent("show", "--format=", "--name-only", "HEAD"), ".env\na.txt")
+	assert.Equal(t, w.out().Commits, 1)
+	w.clean()
+}
+
+// What a run has left uncommitted is the next one's, unless the user has changed it
+// since; so is what a killed run has left.
+func TestLeftoversOfARunAreNotTheUsers(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		w := simple(t)
+		w.write("user.txt", "user's\n")
+		w.sandbox()
+		w.begin()
+		w.write("a.txt", "half done\n")
+		w.write("half.txt", "half done\n")
+		w.write("b.txt", "half done\n")
+		if !killed {
+			w.out()
+			w.write("b.txt", "and the user's\n")
+		}
+		want := []string{"b.txt", "user.txt"}
+		if killed {
+			want = want[1:]
+		}
+		assert.DeepEqual(t, w.begin().Users, want)
+		w.all("agent")
+		assert.Equal(t, w.agent("show", "--format=", "--name-only", "HEAD"), map[bool]string{false: "a.txt\nhalf.txt", true: "a.txt\nb.txt\nhalf.txt"}[killed])
+		w.out()
+		assert.Equal(t, w.git("status", "--porcelain"), map[bool]string{false: " M b.txt\n?? user.txt", true: "?? user.txt"}[killed])
+	}
+}
+
+// A repository that a run makes is named once: the user's git add would make git
+// enter it.
+func TestNewRepositoriesAreNamed(t *testing.T) {
+	w := simple(t).sandbox()
+	w.begin()
+	plant(w)
+	res := w.out()
+	assert.DeepEqual(t, res.Repositories, []string{"inner"})
+	assert.Assert(t, is.Contains(strings.Join(res.Notes(), "\n"), `Hint: remove "inner/.git" before "git add"`))
+	assert.Assert(t, !w.planted())
+	assert.DeepEqual(t, w.begin().Users, []string{"inner/"})
+	w.all("agent")
+	assert.Equal(t, w.agent("show", "--format=", "--name-only", "HEAD"), ".gitattributes\n.gitmodules")
+	assert.Equal(t, len(w.out().Repositories), 0)
+	assert.NilError(t, os.RemoveAll(filepath.Join(w.root, "inner", ".git")))
+	w.git("add", "-A")
+	w.git("status")
+	assert.Assert(t, !w.planted())
+}
+
+// The user's own ignored files stay ignored, and so do files of the user's filters.
+func TestGuardingKeepsWhatWasSetUp(t *testing.T) {
+	w := simple(t)
+	w.write(".gitattributes", "*.bin filter=lfs\n")
+	w.write("x.bin", "pointer\n")
+	w.git("add", "-A")
+	w.git("commit", "-q", "-m", "large")
+	w.git("config", "filter.lfs.clean", "cat")
+	assert.NilError(t, os.WriteFile(filepath.Join(w.root, ".git", "info", "exclude"), []byte("*.log"), 0o644))
+	w.write("user.txt", "user's\n")
+	w.sandbox()
+	for range 2 {
+		w.begin()
+		w.write("x.log", "x\n")
+		w.write("x.bin", "large\n")
+		w.all("agent")
+		assert.Equal(t, w.agent("show", "--format=", "--name-only", "HEAD"), "")
+		w.out()
+		assert.NilError(t, os.RemoveAll(filepath.Join(w.root, "user.txt")))
+	}
+}
+
+// A folder with more files than are listed one by one is left alone as a whole.
+func TestManyUntrackedFiles(t *testing.T) {
+	w := simple(t)
+	assert.NilError(t, os.Mkdir(filepath.Join(w.root, "many"), 0o755))
+	for i := range maxUntracked + 1 {
+		w.write("many/"+strings.Repeat("x", 1+i%100)+string(rune('a'+i/100)), "")
+	}
+	w.sandbox()
+	assert.DeepEqual(t, w.begin().Users, []string{"many/"})
+	w.all("agent")
+	assert.Equal(t, w.agent("show", "--format=", "--name-only", "HEAD"), "")
+}

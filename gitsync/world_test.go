@@ -1,0 +1,199 @@
+package gitsync
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+)
+
+// world is a user's repository and a sandbox that works on its files. The
+// sandbox is played by a second git directory on this machine.
+type world struct {
+	t    testing.TB
+	dir  string
+	root string // the work tree
+	own  string // the sandbox's git directory
+	repo *Repo
+}
+
+// environ is that of both the user's git and the sandbox's.
+func (w *world) environ() []string {
+	return []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(w.dir, "home"), "GIT_CONFIG_NOSYSTEM=1",
+		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b",
+	}
+}
+
+// empty makes a world whose repository has no commits.
+func empty(t testing.TB, initArgs ...string) *world {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	assert.NilError(t, err)
+	w := &world{t: t, dir: dir, root: filepath.Join(dir, "repo"), own: filepath.Join(dir, filepath.Base(Folder))}
+	if tt, ok := t.(*testing.T); ok {
+		tt.Setenv("HOME", filepath.Join(dir, "home"))
+		tt.Setenv("XDG_CONFIG_HOME", filepath.Join(dir, "home", ".config"))
+	}
+	assert.NilError(t, os.MkdirAll(filepath.Join(dir, "home"), 0o755))
+	w.run(dir, nil, "git", append([]string{"init", "-q", "-b", "main", w.root}, initArgs...)...)
+	return w
+}
+
+// simple makes a world with a commit of three files.
+func simple(t testing.TB, initArgs ...string) *world {
+	w := empty(t, initArgs...)
+	w.write("a.txt", "a\n")
+	w.write("b.txt", "b\n")
+	w.write("dir/c.txt", "c\n")
+	w.git("add", "-A")
+	w.git("commit", "-q", "-m", "first")
+	return w
+}
+
+// open opens the repository for the sandbox and fills its git directory.
+func (w *world) open() *world {
+	w.t.Helper()
+	wt, err := gitrepo.Detect(w.t.Context(), w.root, func(name string) string {
+		return map[string]string{"RALPH_SCOPE_REPO": "acme/shop"}[name]
+	})
+	assert.NilError(w.t, err)
+	w.repo, err = Open(wt, "ralph-test", filepath.Join(w.dir, "state"))
+	assert.NilError(w.t, err)
+	w.repo.folder = w.own
+	return w
+}
+
+func (w *world) sandbox() *world {
+	w.t.Helper()
+	w.open()
+	assert.NilError(w.t, w.repo.Check(w.t.Context()))
+	w.fill()
+	return w
+}
+
+func (w *world) fill() {
+	w.t.Helper()
+	var archive bytes.Buffer
+	assert.NilError(w.t, w.repo.Fill(w.t.Context(), fmt.Sprintf("%d:%d", os.Getuid(), os.Getgid()), &archive))
+	r := tar.NewReader(&archive)
+	for {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		assert.NilError(w.t, err)
+		path := filepath.Join(w.dir, h.Name)
+		if h.Typeflag == tar.TypeDir {
+			assert.NilError(w.t, os.MkdirAll(path, 0o755))
+			continue
+		}
+		content, err := io.ReadAll(r)
+		assert.NilError(w.t, err)
+		assert.NilError(w.t, os.WriteFile(path, content, 0o644))
+	}
+	w.lend()
+}
+
+// lend puts the objects where they are on this machine.
+func (w *world) lend() {
+	w.t.Helper()
+	path := filepath.Join(w.own, "objects", "info", "alternates")
+	content, err := os.ReadFile(path)
+	assert.NilError(w.t, err)
+	assert.NilError(w.t, os.WriteFile(path, bytes.ReplaceAll(content, []byte(hostFolder), nil), 0o644))
+}
+
+func (w *world) run(dir string, stdin io.Reader, name string, args ...string) string {
+	w.t.Helper()
+	return w.runEnv(dir, stdin, nil, name, args...)
+}
+
+func (w *world) runEnv(dir string, stdin io.Reader, env []string, name string, args ...string) string {
+	w.t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Dir, cmd.Stdin, cmd.Env = dir, stdin, append(w.environ(), env...)
+	out, err := cmd.CombinedOutput()
+	assert.NilError(w.t, err, "%s %q: %s", name, args, out)
+	return strings.TrimSuffix(string(out), "\n")
+}
+
+// git is the user's.
+func (w *world) git(args ...string) string {
+	w.t.Helper()
+	return w.run(w.root, nil, "git", args...)
+}
+
+// agent is the git in the sandbox.
+func (w *world) agent(args ...string) string {
+	w.t.Helper()
+	return w.runEnv(w.root, nil, w.inside(), "git", args...)
+}
+
+func (w *world) inside() []string {
+	return []string{"GIT_DIR=" + w.own, "GIT_WORK_TREE=" + w.root}
+}
+
+// sh is the Shell of the sandbox.
+func (w *world) sh(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
+	cmd := exec.CommandContext(ctx, "sh", append([]string{"-c", script, "sh"}, args...)...)
+	var stderr bytes.Buffer
+	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = w.root, stdin, stdout, &stderr
+	cmd.Env = append(w.environ(), w.inside()...)
+	err := cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return &ScriptError{Code: exit.ExitCode(), Words: stderr.String()}
+	}
+	return err
+}
+
+func (w *world) write(name, content string) {
+	w.t.Helper()
+	path := filepath.Join(w.root, name)
+	assert.NilError(w.t, os.MkdirAll(filepath.Dir(path), 0o755))
+	assert.NilError(w.t, os.WriteFile(path, []byte(content), 0o644))
+}
+
+// commit has the agent write a file and commit it alone.
+func (w *world) commit(name, content string) string {
+	w.t.Helper()
+	w.write(name, content)
+	w.agent("add", "--", name)
+	w.agent("commit", "-q", "-m", "agent: "+name)
+	return w.agent("rev-parse", "HEAD")
+}
+
+func (w *world) out() Result {
+	w.t.Helper()
+	res, err := w.repo.Out(w.t.Context(), w.sh, true)
+	assert.NilError(w.t, err)
+	return res
+}
+
+func (w *world) in() {
+	w.t.Helper()
+	_, err := w.repo.In(w.t.Context(), w.sh)
+	assert.NilError(w.t, err)
+}
+
+func (w *world) tip(ref string) string {
+	w.t.Helper()
+	return w.git("rev-parse", ref)
+}
+
+// clean asserts that the user sees nothing that is not committed.
+func (w *world) clean() {
+	w.t.Helper()
+	assert.Equal(w.t, w.git("status", "--porcelain"), "")
+}

@@ -1,0 +1,70 @@
+// Package wire holds what the host and the sandbox must agree on: paths,
+// environment variables, exit codes. Help texts, flags, the log's format and
+// events lie in packages below it. It imports nothing of ours.
+package wire
+
+const (
+	// MountPoint is where the read-only volume with ralph is mounted in a
+	// container sandbox.
+	MountPoint = "/opt/ralph"
+	// ConfigPoint is where a container sandbox sees the folder with the user's
+	// configuration of the agent.
+	ConfigPoint = "/run/docker-ralph-config"
+	// Program is the file name of ralph.
+	Program = "ralph"
+	// DispatchEnv marks the process of one dispatch, so that a signal can be
+	// delivered to it.
+	DispatchEnv = "RALPH_DISPATCH"
+	// PrivateGitDir is where a sandbox has a private git directory mounted, whether or
+	// not it also lies over the worktree's .git.
+	PrivateGitDir = "/opt/ralph-git/own"
+	// BranchEnv names the branch that the worktree has on the host. An agent can have
+	// another one checked out when a loop begins.
+	BranchEnv = "RALPH_BRANCH"
+	// LostEnv says, to a loop that is started again in place of one that died
+	// with its sandbox, what happened. The new loop goes on in the log of the
+	// old one, which has the same dispatch.
+	LostEnv = "RALPH_LOST"
+)
+
+// Dir returns the name of the directory, below [MountPoint], of the ralph
+// whose SHA-256 is hash (64 hex digits).
+func Dir(hash string) string { return hash[:12] }
+
+// States of a dispatch, as the host side reads them.
+const (
+	// StateRunning means that a process of the dispatch lives.
+	StateRunning = "running"
+	// StateEnded means that it began, and that none does.
+	StateEnded = "ended"
+	// StateUnknown means that it has not begun here, or ended long ago.
+	StateUnknown = "unknown"
+)
+
+// HoldTimeUp is the exit code of _hold when dispatches still run at the end of
+// its time.
+const HoldTimeUp = 75
+
+// ExitNoGit is the exit code of a loop whose agent has broken git in the worktree.
+const ExitNoGit = 11
+
+// Signing commits in a sandbox.
+const (
+	// SignProgram is the name by which git calls ralph to have something signed.
+	SignProgram = "ralph-sign"
+	// SignDir is the directory of a container with the signing socket.
+	SignDir = "/run/docker-ralph-sign"
+	// SignSocketEnv holds the path of the signing socket.
+	SignSocketEnv = "RALPH_SIGN_SOCKET"
+	// SignMagic and SignNamespace begin what git has signed, in the format of
+	// OpenSSH's PROTOCOL.sshsig.
+	SignMagic     = "SSHSIG"
+	SignNamespace = "git"
+)
+
+// CacheEnv names the directory of a sandbox with its user's package caches.
+const CacheEnv = "RALPH_CACHE_DIR"
+
+// ExitDeadline is the exit code of a sandbox that its first process has ended
+// because a run was over its time limit.
+const ExitDeadline = 124
