@@ -3,8 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"unicode"
@@ -64,27 +62,6 @@ func checkChoice(v string, choices ...string) error {
 		hint = fmt.Sprintf("did you mean %q? (%s)", near, hint)
 	}
 	return errors.New(hint)
-}
-
-// checkSource takes the path of a folder, as it stands in a command too; empty
-// means none.
-func checkSource(v string) (string, error) {
-	if rest, ok := strings.CutPrefix(v, "~/"); ok {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return "", err
-		}
-		v = filepath.Join(home, rest)
-	}
-	switch {
-	case v == "":
-		return "", nil
-	case !filepath.IsAbs(v):
-		return "", errors.New(`it has to be the absolute path of a folder, or begin with "~/"`)
-	case strings.ContainsFunc(v, unicode.IsControl) || strings.Contains(v, ":"):
-		return "", errors.New("the path must not have colons or control characters")
-	}
-	return filepath.Clean(v), nil
 }
 
 func parseMemory(v string) (int64, error) {

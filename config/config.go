@@ -15,7 +15,6 @@ type Config struct {
 	Sandbox Sandbox
 	Env     Env
 	Image   Image
-	Ralph   Ralph
 	Loop    Loop
 	// Checks are shell commands that have to pass before a finished task
 	// counts, in this order.
@@ -187,13 +186,6 @@ type Env struct {
 	// Pass lists names, each once, in the order in which they were first
 	// given. A name that is unset on the host is skipped without a word.
 	Pass []string
-}
-
-// Ralph says which ralph works in the sandbox.
-type Ralph struct {
-	// Source is the absolute path of a checkout of another ralph, with its
-	// ralph.sh; empty means our own program.
-	Source string
 }
 
 // Image says what the agent's image is built on.

@@ -162,10 +162,6 @@ func assertValid(t *testing.T, e Effective) {
 	if e.Image.Base != "" {
 		asked++
 	}
-	if e.Ralph.Source != "" {
-		assert.Assert(t, filepath.IsAbs(e.Ralph.Source))
-		asked++
-	}
 	if e.Sandbox.Driver == DriverContainer {
 		asked++
 	}

@@ -62,7 +62,6 @@ const (
 	keyPaths   = "agent.endpoint_paths"
 	keyEnabled = "sandbox.enabled"
 	keyDriver  = "sandbox.driver"
-	keySource  = "ralph.source"
 	keyImage   = "sandbox.image"
 	keyGit     = "sandbox.git"
 	keyBase    = "image.base"
@@ -151,10 +150,6 @@ func mainSettings() []setting {
 		{key: keyNetwork, form: text, env: "RALPH_IMAGE_NETWORK", set: func(c *Config, v string, _ OriginKind) error {
 			c.Image.Network = v
 			return checkChoice(v, BuildNetworkDefault, BuildNetworkNone)
-		}},
-		{key: keySource, form: text, env: "RALPH_SOURCE", set: func(c *Config, v string, _ OriginKind) (err error) {
-			c.Ralph.Source, err = checkSource(v)
-			return err
 		}},
 		{key: KeyChecks, form: list, set: func(c *Config, v string, _ OriginKind) error { return c.setChecks(v) }},
 	}

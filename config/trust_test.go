@@ -46,7 +46,6 @@ func TestWidening(t *testing.T) {
 			Overrides{},
 			"agent.endpoint_paths=/key",
 		},
-		{"another ralph", "[ralph]\nsource = \"/opt/other\"\n", "", nil, Overrides{}, "ralph.source=/opt/other"},
 		{"walls that the repository tightens", "[sandbox]\nread_only = true\ngit = \"private\"\ngit_token = \"none\"\nsign = false\nnetwork.policy = \"deny\"\n", "", nil, Overrides{}, ""},
 		{"fewer presets", "[sandbox.network]\npresets = [\"agent\"]\n", "", nil, Overrides{}, ""},
 		{"hosts that are allowed anyway", "[sandbox.network]\nallowed = [\"github.com\", \"crates.io\"]\n", "", nil, Overrides{}, ""},

@@ -39,7 +39,6 @@ func widerKeys() map[string]wider {
 		keyImage: {why: "runs the agent in an image that was not built here"},
 		keyBase:  {why: "builds the agent's image on this one"},
 
-		keySource: {why: "runs another ralph, from this folder of your machine"},
 		keyDriver: {"uses containers, though a microVM may be at hand, which isolates better", is(DriverContainer)},
 
 		keyRuntime:  {why: "runs containers with another runtime than the engine's own"},

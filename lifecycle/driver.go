@@ -82,7 +82,6 @@ type Spec struct {
 	MainRoot  string   // main work tree of the repository
 	Agent     string
 	Image     string // image reference; has to be there when Create is called
-	Source    string // folder of another ralph to be installed; empty for our own
 	Resources Resources
 	User      User
 	Private   bool   // give it a clone of the repository instead of the work tree, or what Git says

@@ -149,7 +149,7 @@ func TestEnsure(t *testing.T) {
 		{name: "changed, but in use", driver: memory{sb: found(changed, Running), ready: true, busy: true}, confirm: yes, history: "lookup lookup busy", err: "a dispatch is running in it"},
 		{name: "another agent's, and none is needed", driver: memory{sb: found(otherAgent, Running), ready: true}, anyAgent: true, history: "lookup", found: otherAgent},
 		{name: "one that signs, and no agent is needed", driver: memory{sb: found(signed, Running), ready: true}, anyAgent: true, history: "lookup", found: signed},
-		{name: "other mounts, and no agent is needed", driver: memory{sb: found(otherMounts, Running), ready: true}, anyAgent: true, history: "lookup lookup busy", err: "(mounts, limits, user, git, signatures, ralph or network)"},
+		{name: "other mounts, and no agent is needed", driver: memory{sb: found(otherMounts, Running), ready: true}, anyAgent: true, history: "lookup lookup busy", err: "(mounts, limits, user, git, signatures or network)"},
 		{name: "recreate", driver: memory{sb: found(spec, Running), ready: true}, recreate: true, history: "lookup busy image remove create start prepare"},
 		{name: "recreate, but there is no image: the old one stays", driver: memory{sb: found(spec, Running), ready: true, fail: map[string]error{"image": errors.New("not approved")}}, recreate: true, history: "lookup busy image", err: "not approved"},
 		{name: "recreate, but in use", driver: memory{sb: found(spec, Running), ready: true, busy: true}, recreate: true, history: "lookup busy", err: "a dispatch is running in it"},
@@ -233,7 +233,6 @@ func TestHashCoversWhatASandboxIsMadeWith(t *testing.T) {
 		"cpus":      func(s *Spec) { s.Resources.NanoCPUs = 1 },
 		"pids":      func(s *Spec) { s.Resources.Pids = 1 },
 		"user":      func(s *Spec) { s.User.UID = 1 },
-		"source":    func(s *Spec) { s.Source = "/ralph" },
 		"private":   func(s *Spec) { s.Private = true },
 		"separator": func(s *Spec) { s.Root, s.Agent = `/src" "`, "" },
 	} {

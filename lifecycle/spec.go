@@ -16,9 +16,6 @@ import (
 func (s Spec) Hash() string {
 	h := sha256.New()
 	_, _ = fmt.Fprintf(h, "%q %q %q %q %v %v", s.Root, s.Mounts, s.Agent, s.Image, s.Resources, s.User)
-	if s.Source != "" {
-		_, _ = fmt.Fprintf(h, " %q", s.Source)
-	}
 	if s.Private {
 		_, _ = fmt.Fprint(h, " private")
 	}
@@ -97,7 +94,7 @@ func (s Spec) differences(sb Sandbox) string {
 		what = append(what, fmt.Sprintf("network policy %q instead of %q", s.Egress.Policy.Mode, sb.Egress))
 	}
 	if len(what) == 0 {
-		what = append(what, "mounts, limits, user, git, signatures, ralph or network")
+		what = append(what, "mounts, limits, user, git, signatures or network")
 	}
 	return strings.Join(what, ", ")
 }

@@ -71,7 +71,7 @@ func (h Host) choose(ctx context.Context, wt gitrepo.Worktree, cfg config.Effect
 	case config.DriverDockerSandbox:
 		err = h.atDockerSandbox(&at, cfg)
 	default:
-		err = h.atContainer(&at, cfg, connected)
+		err = h.atContainer(&at, connected)
 	}
 	return at, err
 }
@@ -144,10 +144,7 @@ func (h Host) microVM(d microvm.Dialect) *microvm.Driver {
 	return &microvm.Driver{Dialect: d, StateDir: h.StateDir, Keeper: h.Keeper, Report: h.report}
 }
 
-func (h Host) atContainer(at *place, cfg config.Effective, connected func() (API, error)) (err error) {
-	if cfg.Ralph.Source != "" {
-		return errors.New("ralph.source works in microVMs only: a container has no place where another ralph could be installed. Take it out, or use the driver sbx or docker-sandbox")
-	}
+func (h Host) atContainer(at *place, connected func() (API, error)) (err error) {
 	if at.image, err = projectimage.Ref(at.request); err != nil {
 		return err
 	}

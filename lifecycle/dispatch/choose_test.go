@@ -6,7 +6,6 @@ import (
 
 	"gotest.tools/v3/assert"
 
-	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/projectimage"
 )
@@ -23,7 +22,7 @@ func TestNoEngineAndNoMicroVM(t *testing.T) {
 		},
 	} {
 		at := place{why: why, request: projectimage.Request{Agent: "shell"}}
-		err := Host{}.atContainer(&at, config.Effective{}, none)
+		err := Host{}.atContainer(&at, none)
 		assert.Error(t, err, "failed to connect")
 		assert.DeepEqual(t, hint.Of(err), want)
 	}

@@ -240,7 +240,6 @@ func (h Host) spec(wt gitrepo.Worktree, cfg config.Effective, at place) (lifecyc
 		MainRoot:  wt.MainRoot,
 		Agent:     cfg.Agent.Name,
 		Image:     at.image,
-		Source:    cfg.Ralph.Source,
 		Private:   wantsPrivate(cfg, at.kind),
 		Resources: limits,
 		User:      user,

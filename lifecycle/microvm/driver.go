@@ -269,9 +269,6 @@ func (d *Driver) mounts(spec lifecycle.Spec) ([]Mount, error) {
 		return nil, err
 	}
 	mounts = append(mounts, Mount{Path: string(guest), ReadOnly: true})
-	if spec.Source != "" {
-		mounts = append(mounts, Mount{Path: spec.Source, ReadOnly: true})
-	}
 	if spec.Config != "" {
 		if err := hostconfig.MakeShown(spec.Config); err != nil {
 			return nil, err

@@ -109,6 +109,6 @@ const (
 	limitCreate = 15 * time.Minute
 	limitStart  = 3 * time.Minute
 	limitStop   = 2 * time.Minute
-	// bootstrapping another checkout can mean fetching packages
-	limitBootstrap = 15 * time.Minute
+	// putting our program in; another one may be at it already
+	limitBootstrap = 3 * time.Minute
 )

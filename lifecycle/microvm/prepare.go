@@ -22,11 +22,10 @@ func (d *Driver) ready(sb lifecycle.Sandbox) (record, bool) {
 	return rec, err == nil && p.Hash == rec.Prepared
 }
 
-// Ready implements [lifecycle.Driver]. A checkout of ralph may have changed, so
-// it is looked at every time.
+// Ready implements [lifecycle.Driver].
 func (d *Driver) Ready(sb lifecycle.Sandbox, _ lifecycle.Spec) bool {
-	rec, ok := d.ready(sb)
-	return ok && rec.Source == ""
+	_, ok := d.ready(sb)
+	return ok
 }
 
 // Prepare implements [lifecycle.Driver]: ralph installs itself from the mounted
@@ -52,12 +51,7 @@ func (d *Driver) Prepare(ctx context.Context, sb lifecycle.Sandbox, spec lifecyc
 	if err != nil {
 		return err
 	}
-	command := []string{ralph, "_bootstrap", "--version", spec.Version}
-	if spec.Source != "" {
-		command = append(command, "--source", spec.Source)
-		d.Report("Installing ralph from " + spec.Source + " in the sandbox")
-	}
-	out, err := d.call(ctx, d.inside(sb.Name, limitBootstrap, command...))
+	out, err := d.call(ctx, d.inside(sb.Name, limitBootstrap, ralph, "_bootstrap", spec.Version))
 	if err != nil {
 		return fmt.Errorf("installing ralph in the sandbox %s: %w", sb.Name, err)
 	}

@@ -27,7 +27,6 @@ type record struct {
 	Root       string        `json:"root"`
 	Agent      string        `json:"agent"`
 	Image      string        `json:"image"`
-	Source     string        `json:"source,omitempty"`
 	Config     string        `json:"config,omitempty"`
 	ConfigHash string        `json:"config_hash"`
 	Ephemeral  bool          `json:"ephemeral,omitempty"`
@@ -47,7 +46,7 @@ type record struct {
 func newRecord(spec lifecycle.Spec) (record, error) {
 	rec := record{
 		Name: spec.Name, Scope: spec.Scope, Root: spec.Root, Agent: spec.Agent, Image: spec.Image,
-		Source: spec.Source, Config: spec.Config, ConfigHash: spec.Hash(), Ephemeral: spec.Ephemeral, Private: spec.Private,
+		Config: spec.Config, ConfigHash: spec.Hash(), Ephemeral: spec.Ephemeral, Private: spec.Private,
 		Egress: spec.Egress.Policy.Mode,
 	}
 	var err error

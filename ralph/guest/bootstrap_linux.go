@@ -18,41 +18,21 @@ import (
 // same end.
 type bootstrap struct {
 	version string // of the running program
-	source  string // the folder of another checkout to install, or empty
 	home    string
 	bin     string // where all users' programs are
-	opt     string // where the other checkout goes
 	system  system
 }
 
-// runBootstrap installs: [--version V] [--source DIR].
+// runBootstrap installs: VERSION.
 func runBootstrap(ctx context.Context, s streams, args []string) error {
-	b := bootstrap{bin: "/usr/local/bin", opt: wire.MountPoint, system: system{ctx: ctx}}
-	if err := b.parse(args); err != nil {
-		return err
-	}
-	var err error
-	if b.home, err = homeDir(); err != nil {
-		return err
-	}
-	return b.run(s)
-}
-
-func (b *bootstrap) parse(args []string) error {
-	for ; len(args) >= 2; args = args[2:] {
-		switch {
-		case args[0] == "--version":
-			b.version = args[1]
-		case args[0] == "--source" && filepath.IsAbs(args[1]):
-			b.source = filepath.Clean(args[1])
-		default:
-			return errUsage
-		}
-	}
-	if len(args) != 0 {
+	if len(args) != 1 {
 		return errUsage
 	}
-	return nil
+	home, err := homeDir()
+	if err != nil {
+		return err
+	}
+	return bootstrap{version: args[0], home: home, bin: "/usr/local/bin", system: system{ctx: ctx}}.run(s)
 }
 
 func (b bootstrap) run(s streams) error {
@@ -64,30 +44,18 @@ func (b bootstrap) run(s streams) error {
 	if want.Hash, err = hashFile(self); err != nil {
 		return err
 	}
-	var other checkout
-	if b.source != "" {
-		if other, err = readCheckout(b.source); err != nil {
-			return err
-		}
-		want.Source = other.digest()
-	}
 	if b.system.lock, err = b.lock(); err != nil {
 		return err
 	}
 	defer func() { _ = b.system.lock.Close() }()
-	if old, err := readMarker(b.home); err == nil && old.Hash == want.Hash && old.Source == want.Source && b.inPlace(old, other) {
+	if old, err := readMarker(b.home); err == nil && old.Hash == want.Hash && inPlace(old) {
 		return printJSON(s, outcome{old.Path, false})
 	}
 	// From here on, what is there is neither the old nor the new.
 	if err := removeMarker(b.home); err != nil {
 		return err
 	}
-	if b.source == "" {
-		want.Path, err = b.installProgram(self, want.Hash)
-	} else {
-		want.Path, err = b.installCheckout(other)
-	}
-	if err != nil {
+	if want.Path, err = b.installProgram(self, want.Hash); err != nil {
 		return err
 	}
 	if err := want.write(b.home); err != nil {
@@ -124,11 +92,7 @@ func (b bootstrap) lock() (*os.File, error) {
 }
 
 // inPlace tells whether what the marker speaks of is still there.
-func (b bootstrap) inPlace(m marker, other checkout) bool {
-	if m.Source != "" {
-		target, err := os.Readlink(m.Path)
-		return err == nil && target == b.scriptPath() && other.isAt(b.opt)
-	}
+func inPlace(m marker) bool {
 	sum, err := hashFile(m.Path)
 	return err == nil && sum == m.Hash && executable(m.Path) == nil
 }
@@ -170,7 +134,7 @@ func (b bootstrap) place(self, path, sum string, asRoot bool) error {
 		return nil // there already, or somebody else's program of that name
 	}
 	if asRoot {
-		return b.system.link(wire.Program, task, true)
+		return b.system.script("installing "+task, `ln -sfn "$1" "$2.ralph-new"; mv -fT "$2.ralph-new" "$2"`, wire.Program, task)
 	}
 	return link(wire.Program, task)
 }
@@ -190,7 +154,7 @@ func regularHash(path string) (string, error) {
 func (b bootstrap) copyTo(self, path string, asRoot bool) error {
 	dir := filepath.Dir(path)
 	if asRoot {
-		return b.system.script(true, "installing "+path, `mkdir -p "$1"; install -m 755 "$2" "$1/.ralph-new"; mv -f "$1/.ralph-new" "$3"`, dir, self, path)
+		return b.system.script("installing "+path, `mkdir -p "$1"; install -m 755 "$2" "$1/.ralph-new"; mv -f "$1/.ralph-new" "$3"`, dir, self, path)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("installing ralph: %w", err)

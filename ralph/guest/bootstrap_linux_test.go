@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,19 +12,18 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/assert/cmp"
+	"gotest.tools/v3/poll"
 )
 
 // bootstrapBelow is _bootstrap with its folders below root.
 func bootstrapBelow(root string) func([]string) int {
 	return command(os.Stderr, func(args []string) error {
 		ctx := context.Background() //nolint:forbidigo // in a process of its own
-		b := bootstrap{bin: root + "/usr/bin", opt: root + "/opt/ralph", home: os.Getenv("HOME"), system: system{ctx: ctx}}
-		if err := b.parse(args); err != nil {
-			return err
-		}
+		b := bootstrap{version: strings.Join(args, " "), bin: root + "/usr/bin", home: os.Getenv("HOME"), system: system{ctx: ctx}}
 		return b.run(streams{os.Stdout, os.Stderr})
 	})
 }
@@ -42,7 +42,7 @@ func newSandbox(t *testing.T) sandbox {
 	assert.NilError(t, err)
 	t.Cleanup(func() { assert.NilError(t, os.RemoveAll(root)) })
 	s := sandbox{root, root + "/home", root + "/tools", root + "/mounted/ralph"}
-	for _, dir := range []string{s.home, s.tools, root + "/mounted", root + "/usr/bin", root + "/opt", root + "/checkout"} {
+	for _, dir := range []string{s.home, s.tools, root + "/mounted", root + "/usr/bin"} {
 		assert.NilError(t, os.MkdirAll(dir, 0o755))
 	}
 	assert.NilError(t, os.Chmod(root, 0o755))
@@ -89,19 +89,18 @@ func (s sandbox) sudo(t *testing.T) {
 [ "$1" = -n ] || exit 9
 shift
 echo "$*" >>"`+s.root+`/sudo.log"
-chmod 755 "`+s.root+`/usr/bin" "`+s.root+`/opt"
+chmod 755 "`+s.root+`/usr/bin"
 "$@"; code=$?
-chmod 555 "`+s.root+`/usr/bin" "`+s.root+`/opt"
+chmod 555 "`+s.root+`/usr/bin"
 exit $code
 `, 0o755)
 }
 
-// protect makes the folders such that the user may not write to them.
+// protect makes the folder of all users' programs such that the user may not write
+// to it.
 func (s sandbox) protect(t *testing.T) {
 	t.Helper()
-	for _, dir := range []string{"/usr/bin", "/opt"} {
-		assert.NilError(t, os.Chmod(s.root+dir, 0o555))
-	}
+	assert.NilError(t, os.Chmod(s.root+"/usr/bin", 0o555))
 }
 
 func (s sandbox) command(t *testing.T, args ...string) *exec.Cmd {
@@ -162,9 +161,9 @@ func TestBootstrapInstallsTheProgram(t *testing.T) {
 	s := newSandbox(t)
 	s.write(t, "usr/bin/ralph", "another ralph", 0o755)
 	s.write(t, "usr/bin/.ralph-1234", "of a killed installation", 0o600)
-	s.done(t, "/usr/bin/ralph", true, "--version", "v1")
+	s.done(t, "/usr/bin/ralph", true, "v1")
 	assert.Assert(t, s.read(t, "usr/bin/ralph") == s.read(t, "mounted/ralph"))
-	assert.DeepEqual(t, s.marker(t), marker{"v1", s.hash(t), "", s.root + "/usr/bin/ralph"})
+	assert.DeepEqual(t, s.marker(t), marker{"v1", s.hash(t), s.root + "/usr/bin/ralph"})
 	assert.DeepEqual(t, s.names(t, "usr/bin"), []string{"ralph", "task"})
 	target, err := os.Readlink(s.root + "/usr/bin/task")
 	assert.NilError(t, err)
@@ -172,15 +171,14 @@ func TestBootstrapInstallsTheProgram(t *testing.T) {
 
 	before, err := os.Stat(s.root + "/usr/bin/ralph")
 	assert.NilError(t, err)
-	s.done(t, "/usr/bin/ralph", false, "--version", "v1")
+	s.done(t, "/usr/bin/ralph", false, "v1")
 	for name, content := range map[string]string{
 		"an older version": `{"version":"v0","hash":"0","path":"` + s.root + `/usr/bin/ralph"}`,
-		"other sources":    `{"hash":"` + s.hash(t) + `","source":"x","path":"` + s.root + `/usr/bin/ralph"}`,
 		"killed":           `{"version`,
 	} {
 		s.write(t, "home/.ralph/.bootstrapped", content, 0o600)
-		s.done(t, "/usr/bin/ralph", true, "--version", "v1")
-		assert.DeepEqual(t, s.marker(t), marker{"v1", s.hash(t), "", s.root + "/usr/bin/ralph"})
+		s.done(t, "/usr/bin/ralph", true, "v1")
+		assert.DeepEqual(t, s.marker(t), marker{"v1", s.hash(t), s.root + "/usr/bin/ralph"})
 		after, err := os.Stat(s.root + "/usr/bin/ralph")
 		assert.NilError(t, err)
 		assert.Assert(t, os.SameFile(before, after), "%s: an identical one is left alone", name)
@@ -242,17 +240,63 @@ func TestBootstrapWithoutSudo(t *testing.T) {
 	}
 }
 
-func TestBootstrapUsage(t *testing.T) {
+// TestBootstrapIsKilled kills it at any moment, and only itself: what it has
+// started goes on, and must not spoil the next one.
+func TestBootstrapIsKilled(t *testing.T) {
 	s := newSandbox(t)
-	for _, args := range [][]string{{"--version"}, {"x"}, {"--source", "relative"}, {"--other", "x"}, {"--version", "v1", "x"}} {
-		_, stderr, code := s.bootstrap(t, args...)
-		assert.Equal(t, code, 1)
-		assert.Equal(t, stderr, "Error: "+errUsage.Error()+"\n", strings.Join(args, " "))
+	s.sudo(t)
+	for n := range 25 {
+		s.protect(t)
+		_ = os.Remove(s.root + "/usr/bin/ralph")
+		cmd := s.command(t)
+		assert.NilError(t, cmd.Start())
+		timer := time.AfterFunc(time.Duration(n)*2*time.Millisecond, func() { _ = cmd.Process.Kill() })
+		_ = cmd.Wait() // killed, or faster
+		timer.Stop()
+		if n%5 == 4 {
+			stdout, stderr, code := s.bootstrap(t)
+			assert.Equal(t, code, 0, stderr)
+			assert.Assert(t, cmp.Contains(stdout, s.root+"/usr/bin/ralph"))
+			assert.Assert(t, s.read(t, "usr/bin/ralph") == s.read(t, "mounted/ralph"))
+			assert.DeepEqual(t, s.names(t, "usr/bin"), []string{"ralph", "task"})
+			assert.DeepEqual(t, s.names(t, "home/.ralph"), []string{".bootstrap.lock", ".bootstrapped"})
+		}
+	}
+}
+
+// TestBootstrapWaitsForWhatAKilledOneStarted: two at work at once would take
+// each other's files.
+func TestBootstrapWaitsForWhatAKilledOneStarted(t *testing.T) {
+	s := newSandbox(t)
+	s.sudo(t)
+	log := s.root + "/steps.log"
+	s.write(t, "tools/sudo", strings.Replace(s.read(t, "tools/sudo"), `"$@"; code=$?`, "echo begin >>"+log+"; [ -e "+log+".go ] || sleep 0.5\n\"$@\"; code=$?; echo end >>"+log, 1), 0o755)
+	sleep, err := exec.LookPath("sleep")
+	assert.NilError(t, err)
+	assert.NilError(t, os.Symlink(sleep, s.tools+"/sleep"))
+	s.protect(t)
+	killed := s.command(t)
+	assert.NilError(t, killed.Start())
+	poll.WaitOn(t, poll.FileExists(log), poll.WithDelay(time.Millisecond))
+	assert.NilError(t, killed.Process.Kill())
+	assert.Assert(t, killed.Wait() != nil)
+	s.write(t, "steps.log.go", "", 0o644)
+	s.done(t, "/usr/bin/ralph", true)
+	steps := s.read(t, "steps.log")
+	assert.Equal(t, steps, strings.Repeat("begin\nend\n", strings.Count(steps, "begin")))
+}
+
+func TestBootstrapUsage(t *testing.T) {
+	var said bytes.Buffer
+	for _, args := range [][]string{nil, {"v1", "x"}} {
+		said.Reset()
+		assert.Equal(t, Commands(&said)["_bootstrap"](args), 1)
+		assert.Equal(t, said.String(), "Error: "+errUsage.Error()+"\n", strings.Join(args, " "))
 	}
 }
 
 func FuzzParseMarker(f *testing.F) {
-	f.Add(`{"version":"v1","hash":"00","source":"","path":"/usr/local/bin/ralph"}`)
+	f.Add(`{"version":"v1","hash":"00","path":"/usr/local/bin/ralph"}`)
 	f.Add(`{"version":1}`)
 	f.Add(``)
 	f.Fuzz(func(t *testing.T, content string) {

@@ -17,8 +17,6 @@ type marker struct {
 	Version string `json:"version"`
 	// Hash is the SHA-256 of the program that installed, in hex digits.
 	Hash string `json:"hash"`
-	// Source is the digest of the other checkout that was installed, or empty.
-	Source string `json:"source"`
 	// Path is that of the program to run.
 	Path string `json:"path"`
 }
