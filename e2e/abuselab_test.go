@@ -25,7 +25,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/docker-ralph/docker-ralph/e2e/abuse/server"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
 )
 
 // lab is a small internet around an engine: hosts that shall be reached and

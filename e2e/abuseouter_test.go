@@ -14,7 +14,7 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/e2e/abuse/server"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
 )
 
 // asked is a step that runs a script as often as it is asked to.

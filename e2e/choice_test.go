@@ -14,7 +14,7 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/config"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/double"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/sandboxcli"
 )
 
 // creation is what is said, once, of a sandbox that is made.
@@ -46,10 +46,10 @@ func TestLeftOpenTheDriverIsSbxWhereItWorks(t *testing.T) {
 		res = w.ralph(t, "task", "list").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "there is no sbx on PATH"))
 		w.path(shared.double, true)
-		w.set(t, func(s *double.Settings) { s.LoggedIn = false })
+		w.set(t, func(s *sandboxcli.Settings) { s.LoggedIn = false })
 		res = w.ralph(t, "task", "list").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "sbx login"))
-		w.set(t, func(s *double.Settings) { s.LoggedIn = true })
+		w.set(t, func(s *sandboxcli.Settings) { s.LoggedIn = true })
 		assert.Equal(t, len(w.containers(t)), 0)
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"})
 		assert.Equal(t, w.sandbox(t).ID, made.ID)
@@ -66,11 +66,11 @@ func TestLeftOpenTheDriverIsDockerSandboxWithoutSbx(t *testing.T) {
 
 		// That of Docker Desktop's next version is none, but nothing is made
 		// in its place.
-		w.set(t, func(s *double.Settings) { s.Faults.Removed = true })
+		w.set(t, func(s *sandboxcli.Settings) { s.Faults.Removed = true })
 		res = w.ralph(t, "task", "list").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "4.80 removed it"))
 		assert.Equal(t, len(w.containers(t)), 0)
-		w.set(t, func(s *double.Settings) { s.Faults.Removed = false })
+		w.set(t, func(s *sandboxcli.Settings) { s.Faults.Removed = false })
 
 		// Nor when sbx appears.
 		w.path(shared.double, true)
@@ -86,10 +86,10 @@ func TestLeftOpenTheDriverIsContainerWhereNoMicroVMCanBeMade(t *testing.T) {
 	}{
 		{"no program", "no sbx; no docker sandbox", func(_ *testing.T, w *world) { w.path(shared.double, false) }},
 		{"logged out", "sbx is not logged in to Docker, which it needs for everything; no docker sandbox", func(t *testing.T, w *world) {
-			w.set(t, func(s *double.Settings) { s.LoggedIn = false })
+			w.set(t, func(s *sandboxcli.Settings) { s.LoggedIn = false })
 		}},
 		{"no policy", "the network policy of sbx is not set; no docker sandbox", func(t *testing.T, w *world) {
-			w.set(t, func(s *double.Settings) { s.PolicyInitialised = false })
+			w.set(t, func(s *sandboxcli.Settings) { s.PolicyInitialised = false })
 		}},
 		{"no KVM", "this machine has no KVM, which sbx needs for its microVMs (there is no /nonexistent/kvm); no docker sandbox", func(_ *testing.T, w *world) {
 			w.setenv("RALPH_KVM", "/nonexistent/kvm")
@@ -97,7 +97,7 @@ func TestLeftOpenTheDriverIsContainerWhereNoMicroVMCanBeMade(t *testing.T) {
 		{"the removed plugin", "no sbx; this Docker Desktop no longer has \"docker sandbox\" (4.80 removed it)", func(t *testing.T, w *world) {
 			w.path(shared.double, false)
 			w.giveDockerSandbox(t)
-			w.set(t, func(s *double.Settings) { s.Faults.Removed = true })
+			w.set(t, func(s *sandboxcli.Settings) { s.Faults.Removed = true })
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestLeftOpenTheDriverIsContainerWhereNoMicroVMCanBeMade(t *testing.T) {
 				// It stays a container when sbx works later.
 				w.path(shared.double, true)
 				w.setenv("RALPH_KVM", os.DevNull)
-				w.set(t, func(s *double.Settings) { s.LoggedIn, s.PolicyInitialised = true, true })
+				w.set(t, func(s *sandboxcli.Settings) { s.LoggedIn, s.PolicyInitialised = true, true })
 				assert.Equal(t, w.ralph(t, "task", "list").expect(t, 0).stderr, "")
 				assert.Equal(t, w.container(t).ID, made.ID)
 				assert.Equal(t, len(w.microVMs(t)), 0)
@@ -127,12 +127,12 @@ func TestADriverThatCannotServeIsNotReplaced(t *testing.T) {
 		change             func(t *testing.T, w *world, broken bool)
 	}{
 		{"no sbx", "sbx", "there is no sbx on PATH", func(_ *testing.T, w *world, broken bool) { w.path(shared.double, !broken) }},
-		{"logged out", "sbx", "log in with \"sbx login\"", setting(func(s *double.Settings, broken bool) { s.LoggedIn = !broken })},
-		{"no policy", "sbx", "set one with \"sbx policy init balanced\"", setting(func(s *double.Settings, broken bool) { s.PolicyInitialised = !broken })},
-		{"no KVM", "sbx", "this machine has no KVM", setting(func(s *double.Settings, broken bool) { s.Faults.KVM = broken })},
-		{"no daemon", "sbx", "sbx daemon start --detach", setting(func(s *double.Settings, broken bool) { s.Faults.NoDaemon = broken })},
-		{"removed, on stdout", "docker-sandbox", "4.80 removed it", setting(func(s *double.Settings, broken bool) { s.Faults.Removed = broken })},
-		{"removed, on stderr", "docker-sandbox", "4.80 removed it", setting(func(s *double.Settings, broken bool) {
+		{"logged out", "sbx", "log in with \"sbx login\"", setting(func(s *sandboxcli.Settings, broken bool) { s.LoggedIn = !broken })},
+		{"no policy", "sbx", "set one with \"sbx policy init balanced\"", setting(func(s *sandboxcli.Settings, broken bool) { s.PolicyInitialised = !broken })},
+		{"no KVM", "sbx", "this machine has no KVM", setting(func(s *sandboxcli.Settings, broken bool) { s.Faults.KVM = broken })},
+		{"no daemon", "sbx", "sbx daemon start --detach", setting(func(s *sandboxcli.Settings, broken bool) { s.Faults.NoDaemon = broken })},
+		{"removed, on stdout", "docker-sandbox", "4.80 removed it", setting(func(s *sandboxcli.Settings, broken bool) { s.Faults.Removed = broken })},
+		{"removed, on stderr", "docker-sandbox", "4.80 removed it", setting(func(s *sandboxcli.Settings, broken bool) {
 			s.Faults.Removed, s.Faults.RemovedStderr, s.Faults.RemovedExit = broken, broken, 1
 		})},
 		{"no plugin", "docker-sandbox", "there is no \"docker sandbox\" here", func(t *testing.T, w *world, broken bool) {
@@ -164,10 +164,10 @@ func TestADriverThatCannotServeIsNotReplaced(t *testing.T) {
 }
 
 // setting is a change of the double that can be taken back.
-func setting(change func(s *double.Settings, broken bool)) func(*testing.T, *world, bool) {
+func setting(change func(s *sandboxcli.Settings, broken bool)) func(*testing.T, *world, bool) {
 	return func(t *testing.T, w *world, broken bool) {
 		t.Helper()
-		w.set(t, func(s *double.Settings) { change(s, broken) })
+		w.set(t, func(s *sandboxcli.Settings) { change(s, broken) })
 	}
 }
 
@@ -219,9 +219,9 @@ func TestDockerSandboxIsCalledWithTheSameContextAndConfiguration(t *testing.T) {
 }
 
 // calls are how the double was called.
-func (w *world) calls(t *testing.T) []double.Call {
+func (w *world) calls(t *testing.T) []sandboxcli.Call {
 	t.Helper()
-	calls, err := double.Calls(w.double)
+	calls, err := sandboxcli.Calls(w.double)
 	assert.NilError(t, err)
 	return calls
 }

@@ -14,8 +14,8 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/sandboxcli"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/double"
 )
 
 func TestCleanRemovesTheSandboxAndNothingElse(t *testing.T) {
@@ -182,13 +182,13 @@ func TestWhatAMicroVMProgramHasLostIsNotCleaned(t *testing.T) {
 	inMicroVMs(t, func(t *testing.T, w *world) {
 		w.ok(t, "task", "list")
 		name := w.sandbox(t).Name
-		w.set(t, func(s *double.Settings) { s.Faults.EmptyList = true })
+		w.set(t, func(s *sandboxcli.Settings) { s.Faults.EmptyList = true })
 		assert.Equal(t, w.listed(t)[0].State, "unknown")
 		res := w.ralph(t, "clean", "--force").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "the sandbox "+name+" was kept, because its state is unknown"))
 		res = w.ralph(t, "stop").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "Error: the sandbox "+name+" is unknown\nHint: repair it with"))
-		w.set(t, func(s *double.Settings) { s.Faults.EmptyList = false })
+		w.set(t, func(s *sandboxcli.Settings) { s.Faults.EmptyList = false })
 		assert.Equal(t, w.listed(t)[0].State, "running")
 		w.ok(t, "clean", "--force")
 	})

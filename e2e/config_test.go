@@ -14,7 +14,7 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/config"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
 )
 
 const (

@@ -23,8 +23,8 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/double"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/sandboxcli"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 )
 
@@ -101,11 +101,11 @@ func (w *world) settleDouble(t *testing.T) {
 	t.Helper()
 	w.double = filepath.Join(w.dir, "double")
 	assert.NilError(t, os.Mkdir(w.double, 0o755))
-	s := double.Defaults()
-	s.Mode, s.Engine, s.Template = double.ModeContainer, w.engine.Host, engines.BaseImage()
-	s.Idle = double.Duration(10 * time.Minute) // no test takes as long
+	s := sandboxcli.Defaults()
+	s.Mode, s.Engine, s.Template = sandboxcli.ModeContainer, w.engine.Host, engines.BaseImage()
+	s.Idle = sandboxcli.Duration(10 * time.Minute) // no test takes as long
 	assert.NilError(t, s.Save(w.double))
-	w.setenv(double.DirEnv, w.double)
+	w.setenv(sandboxcli.DirEnv, w.double)
 	w.setenv("RALPH_KVM", os.DevNull)
 	switch w.driver {
 	case config.DriverSbx:
@@ -135,9 +135,9 @@ func (w *world) path(dir string, there bool) {
 }
 
 // set changes how the double behaves.
-func (w *world) set(t *testing.T, change func(*double.Settings)) {
+func (w *world) set(t *testing.T, change func(*sandboxcli.Settings)) {
 	t.Helper()
-	assert.NilError(t, double.Update(w.double, change))
+	assert.NilError(t, sandboxcli.Update(w.double, change))
 }
 
 // program makes a command of the microVM program.
@@ -213,7 +213,7 @@ func (w *world) containerOf(t *testing.T, name string) string {
 	dir, err := filepath.EvalSymlinks(w.double)
 	assert.NilError(t, err)
 	res, err := w.engine.Client(t).ContainerList(context.WithoutCancel(t.Context()), client.ContainerListOptions{
-		All: true, Filters: make(client.Filters).Add("label", double.Label+"="+dir),
+		All: true, Filters: make(client.Filters).Add("label", sandboxcli.Label+"="+dir),
 	})
 	assert.NilError(t, err)
 	for _, c := range res.Items {
@@ -278,7 +278,7 @@ func (w *world) leaveDouble(t *testing.T) {
 	for _, pid := range w.keepers() {
 		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
 	}
-	assert.Check(t, double.Purge(ctx, w.double))
+	assert.Check(t, sandboxcli.Purge(ctx, w.double))
 	w.removeContainers(t)
 }
 

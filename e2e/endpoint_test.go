@@ -14,7 +14,7 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
 )
 
 // gateway is an endpoint of the user's own. It writes down which paths were asked

@@ -23,7 +23,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/e2e/registry"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
 )
 
 // unreachable is an image whose registry nobody has.

@@ -143,7 +143,7 @@ func copyProgram(from, to string) error {
 // docker-sandbox.
 func buildDouble(root, dir string) error {
 	program := filepath.Join(dir, "sbx")
-	err := goTool(root, runtime.GOOS, "build", "-trimpath", "-o", program, "./lifecycle/drivertest/double/program")
+	err := goTool(root, runtime.GOOS, "build", "-trimpath", "-o", program, "./internal/testutil/sandboxcli/program")
 	return errors.Join(err, os.Chmod(dir, 0o755), os.Link(program, filepath.Join(dir, "docker-sandbox")))
 }
 

@@ -13,8 +13,8 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/sandboxcli"
 	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/double"
 )
 
 // sbx is a command that the user gives to sbx.
@@ -28,7 +28,7 @@ func (w *world) sbx(args ...string) *exec.Cmd {
 // sandbox through.
 func (w *world) letsThrough(t *testing.T, target string) bool {
 	t.Helper()
-	allowed, err := double.Request(t.Context(), w.double, w.driver, w.sandbox(t).Name, target)
+	allowed, err := sandboxcli.Request(t.Context(), w.double, w.driver, w.sandbox(t).Name, target)
 	assert.NilError(t, err)
 	return allowed
 }
@@ -43,7 +43,7 @@ func TestANetworkPolicyOfAMicroVM(t *testing.T) {
 			assert.Check(t, is.Contains(res.stderr, `Error: the network policy "allowlist" cannot be kept with sbx: your own rules of sbx allow more`))
 			assert.Check(t, is.Contains(res.stderr, "**.googleapis.com:443 (default-cloud)"))
 			assert.Equal(t, len(w.sandboxes(t)), 0)
-			w.set(t, func(s *double.Settings) { s.PolicyInitialised = false })
+			w.set(t, func(s *sandboxcli.Settings) { s.PolicyInitialised = false })
 			run(t, w.sbx("policy", "init", "deny-all")).expect(t, 0)
 		}
 		w.plan(t, task{ID: "slow", Title: "Wait for go", Steps: []string{"touch begun; while ! test -e go; do sleep 0.1; done"}})

@@ -19,7 +19,7 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/config"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/double"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/sandboxcli"
 )
 
 // tickingTask waits for the file "go", and writes down every moment when it
@@ -36,7 +36,7 @@ func TestALoopWhoseClientWasKilledGoesOnAndIsNamed(t *testing.T) {
 	inMicroVMs(t, func(t *testing.T, w *world) {
 		const idle = 2 * time.Second
 		w.plan(t, tickingTask())
-		w.set(t, func(s *double.Settings) { s.Idle = double.Duration(idle) })
+		w.set(t, func(s *sandboxcli.Settings) { s.Idle = sandboxcli.Duration(idle) })
 		build := start(t, w.docker("ralph", "build"))
 		appears(t, filepath.Join(w.repo, "begun"))
 		sb := w.sandbox(t)
@@ -96,7 +96,7 @@ func TestAListThatIsEmptyIsNotBelieved(t *testing.T) {
 	inMicroVMs(t, func(t *testing.T, w *world) {
 		w.ok(t, "task", "create", "a", "Title")
 		made := w.sandbox(t)
-		w.set(t, func(s *double.Settings) { s.Faults.EmptyList = true })
+		w.set(t, func(s *sandboxcli.Settings) { s.Faults.EmptyList = true })
 		before := len(w.calls(t))
 
 		res := w.ralph(t, "task", "list").expect(t, 1)
@@ -113,7 +113,7 @@ func TestAListThatIsEmptyIsNotBelieved(t *testing.T) {
 			assert.Check(t, !slices.ContainsFunc(c.Args, func(arg string) bool { return arg == "create" || arg == "rm" }), "%q", c.Args)
 		}
 
-		w.set(t, func(s *double.Settings) { s.Faults.EmptyList = false })
+		w.set(t, func(s *sandboxcli.Settings) { s.Faults.EmptyList = false })
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"})
 		assert.Equal(t, w.sandbox(t).ID, made.ID)
 	})
@@ -187,7 +187,7 @@ func (w *world) clients(t *testing.T) []int {
 	for _, pid := range processesWith("ralph-" + strings.ReplaceAll(w.slug, "/", "-")) {
 		env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)) // it may have ended
 		argv, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if strings.Contains(string(env), double.DirEnv+"="+w.double+"\x00") && !strings.Contains(string(argv), "\x00create\x00") {
+		if strings.Contains(string(env), sandboxcli.DirEnv+"="+w.double+"\x00") && !strings.Contains(string(argv), "\x00create\x00") {
 			found = append(found, pid)
 		}
 	}

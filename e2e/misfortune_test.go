@@ -17,7 +17,7 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
 )
 
 // scenario is something that goes wrong once under a loop with three tasks,

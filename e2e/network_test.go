@@ -12,8 +12,8 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
 	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
 )
 
 // reach is a step that writes what the way to a host says: git's own words for

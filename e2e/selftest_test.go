@@ -145,13 +145,6 @@ commit: ok
 clean up: ok
 `
 
-const conforms = `conformance/life: ok
-conformance/exec: ok
-conformance/terminal: ok
-conformance/detach: ok
-conformance/signals: ok
-`
-
 // It works outside of repositories, and the user's own sandbox is none of its
 // business, whatever the environment says. Git need not know who the user is.
 func TestSelfTest(t *testing.T) {
@@ -181,18 +174,6 @@ func TestSelfTest(t *testing.T) {
 			assert.Check(t, is.Regexp(`the volume [0-9a-f]{64}`, strings.Join(parts, "\n")))
 		}
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"})
-	})
-}
-
-// The conformance suite holds with what a user has by default: a network policy
-// and a git directory of the sandbox's own.
-func TestSelfTestWithConformance(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
-		w.neighbour(t)
-		w.setenv("RALPH_NETWORK", "")
-		w.setenv("RALPH_GIT", "")
-		checks := w.selfTest(t, filepath.Join(w.dir, "nowhere"), 0, "--conformance")
-		assert.Equal(t, summary(checks), allWell+conforms)
 	})
 }
 

@@ -6,14 +6,12 @@ import (
 	"github.com/docker/cli/cli"
 	"github.com/spf13/cobra"
 
-	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
 )
 
 // newSelfTestCommand makes the command that proves this machine.
 func newSelfTestCommand(d dispatcher) *cobra.Command {
 	var driver, format string
-	var conformance bool
 	cmd := &cobra.Command{
 		Use:   "selftest [OPTIONS]",
 		Short: "Try whether sandboxes work on this machine",
@@ -23,9 +21,6 @@ and of the one that the current folder asks for, make a sandbox, run ralph in
 it, have it make a commit, and clean up. The sandbox and its repository are made
 for this; yours are not touched, and you need not be in one. The images stay, as
 the next loop needs them.
-
-When a driver is named, the conformance suite follows: it makes several
-sandboxes, and tries whatever a driver has to do.
 
 The exit code is 1 when something does not work.`,
 		Args: cli.NoArgs,
@@ -42,16 +37,12 @@ The exit code is 1 when something does not work.`,
 			if cmd.Flags().Changed("driver") {
 				over.Driver = &driver
 			}
-			if !cmd.Flags().Changed("conformance") {
-				conformance = over.Driver != nil && *over.Driver != config.DriverAuto
-			}
 			show.begin()
-			err = dispatch.SelfTest(cmd.Context(), host, over, conformance, show.add)
+			err = dispatch.SelfTest(cmd.Context(), host, over, show.add)
 			return errors.Join(err, show.end())
 		},
 	}
 	cmd.Flags().StringVar(&driver, "driver", "", `Kind of sandbox: "auto", "sbx", "docker-sandbox" or "container"`)
-	cmd.Flags().BoolVar(&conformance, "conformance", false, "Also run the conformance suite (default with a driver that is named)")
 	cmd.Flags().StringVar(&format, "format", "table", `How results are printed: "table" or "json"`)
 	_ = cmd.RegisterFlagCompletionFunc("driver", completeDrivers)
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))

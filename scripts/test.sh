@@ -40,5 +40,5 @@ fi
 status=0
 go test -race -shuffle=on -timeout 30m ./e2e || status=1
 mapfile -t others < <(go list ./... | grep -v '/e2e$')
-go test -race -shuffle=on -timeout 30m -p 2 ./projectimage ./lifecycle/microvm ./lifecycle/drivertest/double "${others[@]}" || status=1
+go test -race -shuffle=on -timeout 30m -p 2 ./projectimage ./lifecycle/microvm ./internal/testutil/sandboxcli "${others[@]}" || status=1
 exit $status

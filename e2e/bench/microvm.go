@@ -15,8 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/internal/testutil/sandboxcli"
 	"github.com/docker-ralph/docker-ralph/lifecycle/dockersandbox"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/double"
 	"github.com/docker-ralph/docker-ralph/lifecycle/sbx"
 )
 
@@ -42,7 +42,7 @@ func (b *bench) microVMs() error {
 		if err := v.setUp(); err != nil {
 			return fmt.Errorf("setting up the double for %s: %w", driver, err)
 		}
-		if err := errors.Join(v.measure(), double.Purge(b.ctx, v.state())); err != nil {
+		if err := errors.Join(v.measure(), sandboxcli.Purge(b.ctx, v.state())); err != nil {
 			return fmt.Errorf("measuring the driver %s: %w", driver, err)
 		}
 	}
@@ -65,8 +65,8 @@ func (v *vm) program() string {
 // setUp makes all of this. The double runs commands on this machine, and so not
 // as root: everything belongs to another user then.
 func (v *vm) setUp() error {
-	settings := double.Defaults()
-	settings.Idle = double.Duration(time.Hour)
+	settings := sandboxcli.Defaults()
+	settings.Idle = sandboxcli.Duration(time.Hour)
 	for _, dir := range []string{v.state(), v.bin(), filepath.Dir(v.plugin), v.home(), v.repo} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
@@ -84,7 +84,7 @@ func (v *vm) setUp() error {
 		return err
 	}
 	for _, args := range [][]string{
-		{"go", "build", "-trimpath", "-o", v.program(), "./lifecycle/drivertest/double/program"},
+		{"go", "build", "-trimpath", "-o", v.program(), "./internal/testutil/sandboxcli/program"},
 		{"cp", filepath.Join("bin", "docker-ralph"), v.plugin},
 	} {
 		cmd := exec.CommandContext(v.b.ctx, args[0], args[1:]...)
@@ -110,7 +110,7 @@ func script(path, line string) error {
 func (v *vm) env() []string {
 	return append(os.Environ(), "PATH="+v.bin()+string(os.PathListSeparator)+os.Getenv("PATH"), "HOME="+v.home(),
 		"DOCKER_CONFIG="+v.config(), "DOCKER_HOST=unix://"+filepath.Join(v.dir, "none.sock"),
-		"GIT_CONFIG_NOSYSTEM=1", double.DirEnv+"="+v.state())
+		"GIT_CONFIG_NOSYSTEM=1", sandboxcli.DirEnv+"="+v.state())
 }
 
 // run runs a command in the work tree, and returns how long it took and what
@@ -179,16 +179,16 @@ func (v *vm) record() (calls, error) {
 	}
 	// Once more, because the program's version is asked for when its file is
 	// another one.
-	var before, after []double.Call
+	var before, after []sandboxcli.Call
 	for range 2 {
-		if before, err = double.Calls(v.state()); err != nil {
+		if before, err = sandboxcli.Calls(v.state()); err != nil {
 			return calls{}, err
 		}
 		if _, _, err = v.run(v.env(), v.plugin, v.ralph("task", "list")...); err != nil {
 			return calls{}, err
 		}
 	}
-	if after, err = double.Calls(v.state()); err != nil {
+	if after, err = sandboxcli.Calls(v.state()); err != nil {
 		return calls{}, err
 	}
 	made := after[len(before):]

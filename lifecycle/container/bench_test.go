@@ -7,9 +7,9 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
 )
 
 // BenchmarkUp brings new sandboxes up, with a wall and without one, which only

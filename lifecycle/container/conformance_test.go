@@ -11,12 +11,12 @@ import (
 
 	"gotest.tools/v3/assert"
 
+	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/conformance"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/gotest"
 )
 
 func TestMain(m *testing.M) {
@@ -28,20 +28,31 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
+// A network policy, which users have by default, adds containers and a network of
+// the sandbox's own.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
-		t.Parallel()
-		s := newSuite(t, e)
-		s.Parallel = true
-		s.Run(gotest.T(t))
+		for name, mode := range map[string]egress.Mode{"no policy": "", "allowlist": egress.Allowlist} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				s := newSuite(t, e)
+				s.Parallel = true
+				s.NewSpec = func(t *testing.T) lifecycle.Spec {
+					spec := newSpec(t, t.Name())
+					spec.Egress.Policy.Mode = mode
+					return spec
+				}
+				s.Run(t)
+			})
+		}
 	})
 }
 
-func newSuite(t *testing.T, e engines.Engine) drivertest.Suite {
-	return drivertest.Suite{
+func newSuite(t *testing.T, e engines.Engine) conformance.Suite {
+	return conformance.Suite{
 		Driver:  &container.Driver{API: e.Client(t), Host: e.Host, StateDir: t.TempDir()},
-		NewSpec: func(check drivertest.T) lifecycle.Spec { return newSpec(t, check.Name()) },
+		NewSpec: func(t *testing.T) lifecycle.Spec { return newSpec(t, t.Name()) },
 		Owner:   lifecycle.User{UID: 1234, GID: 2345},
 	}
 }

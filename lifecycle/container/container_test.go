@@ -21,10 +21,9 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	driver "github.com/docker-ralph/docker-ralph/lifecycle/container"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/gotest"
 )
 
 func TestForeignThingsAreLeftAlone(t *testing.T) {
@@ -33,7 +32,7 @@ func TestForeignThingsAreLeftAlone(t *testing.T) {
 		t.Parallel()
 		ctx, api, s := t.Context(), e.Client(t), newSuite(t, e)
 
-		spec := s.NewSpec(gotest.T(t))
+		spec := s.NewSpec(t)
 		made, err := api.ContainerCreate(ctx, client.ContainerCreateOptions{Name: spec.Name, Image: spec.Image})
 		assert.NilError(t, err)
 		t.Cleanup(func() { remove(t, api, made.ID) })
@@ -56,7 +55,7 @@ func TestLookupTakesNoIDForAName(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()
 		s := newSuite(t, e)
-		sb, _ := s.Up(gotest.T(t))
+		sb, _ := s.Up(t)
 		found, err := s.Driver.Lookup(t.Context(), sb.ID[:12])
 		assert.NilError(t, err)
 		assert.Equal(t, found.State, lifecycle.NotFound)
@@ -68,7 +67,7 @@ func TestHardening(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()
 		s := newSuite(t, e)
-		sb, spec := s.Up(gotest.T(t))
+		sb, spec := s.Up(t)
 		out := sh(t, s.Driver, sb, spec, "exec 2>&1; cat /proc/self/status; echo; cat /proc/1/status; kill -STOP 1 || true; touch /opt/ralph/x || true; ls -l /opt/ralph/bin/ralph")
 		self, first, ok := strings.Cut(out, "\n\n")
 		assert.Assert(t, ok)
@@ -102,9 +101,9 @@ func TestLimitsAreNeverMoreThanTheEngineHas(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()
 		s := newSuite(t, e)
-		spec := s.NewSpec(gotest.T(t))
+		spec := s.NewSpec(t)
 		spec.Resources = lifecycle.Resources{Memory: 1 << 50, NanoCPUs: 1e15, Pids: 100}
-		sb := s.UpWith(gotest.T(t), spec)
+		sb := s.UpWith(t, spec)
 		api := e.Client(t)
 		info, err := api.Info(t.Context(), client.InfoOptions{})
 		assert.NilError(t, err)
@@ -120,7 +119,7 @@ func TestOrphansDoNotPileUp(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()
 		s := newSuite(t, e)
-		sb, spec := s.Up(gotest.T(t))
+		sb, spec := s.Up(t)
 		sh(t, s.Driver, sb, spec, "for i in 1 2 3 4 5; do (sleep 0.1 &) ; done")
 		poll.WaitOn(t, func(poll.LogT) poll.Result {
 			// Other than in ps, only the engine sees zombies from outside.
@@ -141,7 +140,7 @@ func TestOddStates(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()
 		ctx, api, s := t.Context(), e.Client(t), newSuite(t, e)
-		sb, spec := s.Up(gotest.T(t))
+		sb, spec := s.Up(t)
 		_, err := api.ContainerPause(ctx, sb.ID, client.ContainerPauseOptions{})
 		assert.NilError(t, err)
 		found, err := s.Driver.Lookup(ctx, spec.Name)
@@ -167,7 +166,7 @@ func TestManyDispatchesMakeOneSandbox(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()
 		s := newSuite(t, e)
-		spec := s.NewSpec(gotest.T(t))
+		spec := s.NewSpec(t)
 		spec.Egress.Policy.Mode = egress.Deny // they have to agree on its proxy, too
 		const n = 6
 		ids := make([]string, n)
@@ -216,7 +215,7 @@ func TestANetworkInUseIsLeftToWhoHasMadeIt(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()
 		s, api := newSuite(t, e), e.Client(t)
-		spec := s.NewSpec(gotest.T(t))
+		spec := s.NewSpec(t)
 		spec.Egress.Policy.Mode = egress.Deny
 		name, ctx := spec.Name+".late", context.WithoutCancel(t.Context())
 		labels := map[string]string{
@@ -278,7 +277,7 @@ func TestHalfMadeSandboxesAreTakenUp(t *testing.T) {
 			t.Run(tc.name, func(t *testing.T) {
 				t.Parallel()
 				s := newSuite(t, e)
-				spec := s.NewSpec(gotest.T(t))
+				spec := s.NewSpec(t)
 				tc.leave(t, e.Client(t), s.Driver, spec)
 				sb, err := ensure(t, s.Driver, spec, false)
 				assert.NilError(t, err)
@@ -296,7 +295,7 @@ func TestManyRemoveOneSandbox(t *testing.T) {
 		t.Parallel()
 		s := newSuite(t, e)
 		for range 3 {
-			sb, _ := s.Up(gotest.T(t))
+			sb, _ := s.Up(t)
 			var wg sync.WaitGroup
 			for range 4 {
 				wg.Go(func() {
@@ -319,7 +318,7 @@ func TestCommitInALinkedWorktree(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()
 		s := newSuite(t, e)
-		spec := s.NewSpec(gotest.T(t))
+		spec := s.NewSpec(t)
 		main := spec.Root
 		git := func(dir string, args ...string) string {
 			t.Helper()
@@ -338,7 +337,7 @@ func TestCommitInALinkedWorktree(t *testing.T) {
 		spec.Root = linked
 		spec.Mounts = []string{filepath.Join(main, ".git")}
 		spec.Probe = filepath.Join(main, ".git", "worktrees", "linked", "HEAD")
-		sb := s.UpWith(gotest.T(t), spec)
+		sb := s.UpWith(t, spec)
 		sh(t, s.Driver, sb, spec, "echo x > x && git add x && git -c user.name=a -c user.email=a@e commit -qm inside")
 		assert.Equal(t, git(linked, "log", "-1", "--format=%s %an"), "inside a")
 		assert.Equal(t, git(linked, "status", "--porcelain"), "")
@@ -350,7 +349,7 @@ func TestAnotherMachinesEngineIsRecognised(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()
 		s := newSuite(t, e)
-		spec := s.NewSpec(gotest.T(t))
+		spec := s.NewSpec(t)
 		for _, host := range []string{"ssh://user@far.example", "tcp://192.0.2.7:2376"} {
 			d := &driver.Driver{API: e.Client(t), Host: host, StateDir: t.TempDir()}
 			_, err := d.Create(t.Context(), spec)

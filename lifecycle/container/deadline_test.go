@@ -10,9 +10,8 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
+	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/gotest"
 )
 
 // unruly asks for a deadline as ralph does, and then behaves as badly as it can:
@@ -38,7 +37,7 @@ func TestDeadlineEndsWhatNothingElseEnds(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()
 		s := newSuite(t, e)
-		sb, spec := s.Up(gotest.T(t))
+		sb, spec := s.Up(t)
 		var out, errs bytes.Buffer
 		began := time.Now()
 		code, err := s.Driver.Exec(t.Context(), sb, lifecycle.Process{

@@ -17,10 +17,9 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	driver "github.com/docker-ralph/docker-ralph/lifecycle/container"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/gotest"
 )
 
 // earlier is an engine on which an earlier version has made what holds networks.
@@ -146,7 +145,7 @@ func TestTheWallOfANewSandbox(t *testing.T) {
 				d := s.Driver.(*driver.Driver)
 				w := &watched{API: d.API}
 				d.API = w
-				spec := s.NewSpec(gotest.T(t))
+				spec := s.NewSpec(t)
 				spec.Egress.Policy.Mode, spec.ReadOnly = tc.mode, true
 				sb, err := d.Create(t.Context(), spec)
 				assert.NilError(t, err)

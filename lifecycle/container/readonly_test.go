@@ -24,10 +24,9 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 	"gotest.tools/v3/icmd"
 
+	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/gotest"
 )
 
 // hardened prints what an agent can do to its own container.
@@ -50,9 +49,9 @@ func TestReadOnlySandbox(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()
 		s := newSuite(t, e)
-		spec := s.NewSpec(gotest.T(t))
+		spec := s.NewSpec(t)
 		spec.ReadOnly = true
-		sb := s.UpWith(gotest.T(t), spec)
+		sb := s.UpWith(t, spec)
 		out := sh(t, s.Driver, sb, spec, hardened)
 		for _, line := range strings.Split(strings.TrimSpace(out), "\n") {
 			assert.Check(t, !strings.HasPrefix(line, "writes") && !strings.HasPrefix(line, "does not") && !strings.Contains(line, "opens"), line)
@@ -93,9 +92,9 @@ func TestReadOnlySandbox(t *testing.T) {
 		}
 
 		// Another one, for the same user, needs no new image.
-		again := s.NewSpec(gotest.T(t))
+		again := s.NewSpec(t)
 		again.ReadOnly = true
-		other := s.UpWith(gotest.T(t), again)
+		other := s.UpWith(t, again)
 		second, err := e.Client(t).ContainerInspect(t.Context(), other.ID, client.ContainerInspectOptions{})
 		assert.NilError(t, err)
 		assert.Equal(t, second.Container.Image, res.Container.Image)
@@ -135,7 +134,7 @@ func TestManyNameTheUserAtTheSameMoment(t *testing.T) {
 		errs := make(chan error, many)
 		for range many {
 			s := newSuite(t, e)
-			spec := s.NewSpec(gotest.T(t))
+			spec := s.NewSpec(t)
 			spec.ReadOnly, spec.Image = true, image
 			go func() {
 				sb, err := s.Driver.Create(t.Context(), spec)
@@ -183,7 +182,7 @@ func TestWorkTreesBehindLinksAreRefused(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()
 		s := newSuite(t, e)
-		spec := s.NewSpec(gotest.T(t))
+		spec := s.NewSpec(t)
 		sb, err := s.Driver.Create(t.Context(), spec)
 		assert.NilError(t, err)
 		t.Cleanup(func() { remove(t, e.Client(t), sb.ID) })

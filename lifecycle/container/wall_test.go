@@ -15,17 +15,16 @@ import (
 	"gotest.tools/v3/poll"
 
 	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/conformance"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	driver "github.com/docker-ralph/docker-ralph/lifecycle/container"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/gotest"
 )
 
 // walled makes a sandbox with a network policy.
-func walled(t *testing.T, s drivertest.Suite, mode egress.Mode, hosts ...string) (lifecycle.Sandbox, lifecycle.Spec) {
+func walled(t *testing.T, s conformance.Suite, mode egress.Mode, hosts ...string) (lifecycle.Sandbox, lifecycle.Spec) {
 	t.Helper()
-	spec := s.NewSpec(gotest.T(t))
+	spec := s.NewSpec(t)
 	spec.Egress.Policy.Mode = mode
 	for _, host := range hosts {
 		rule, err := egress.ParseRule(host)
@@ -33,7 +32,7 @@ func walled(t *testing.T, s drivertest.Suite, mode egress.Mode, hosts ...string)
 		spec.Egress.Policy.Rules = append(spec.Egress.Policy.Rules, egress.Entry{Rule: rule, Origin: "test"})
 	}
 	spec.ReadOnly = true
-	return s.UpWith(gotest.T(t), spec), spec
+	return s.UpWith(t, spec), spec
 }
 
 // try makes attempts in a sandbox, as the agent would.

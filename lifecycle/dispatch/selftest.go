@@ -19,16 +19,15 @@ import (
 )
 
 // SelfTest proves this machine with a sandbox of its own, and reports each
-// check. It touches no other sandbox. With conformance, the driver is also put
-// through the whole conformance suite.
-func SelfTest(ctx context.Context, h Host, over config.Overrides, conformance bool, report func(selftest.Result)) error {
+// check. It touches no other sandbox.
+func SelfTest(ctx context.Context, h Host, over config.Overrides, report func(selftest.Result)) error {
 	m := &machine{Host: h.alone(), over: over}
 	cfg, err := loadConfig(config.Sources{UserDir: h.StateDir, Getenv: m.getenv, Overrides: over})
 	if err != nil {
 		return err
 	}
 	m.cfg = cfg
-	return selftest.Run(ctx, m, conformance, report)
+	return selftest.Run(ctx, m, report)
 }
 
 // alone is the host without its user: nobody is asked, there is no terminal,

@@ -10,7 +10,6 @@ import (
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/icmd"
 
-	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/selftest"
 )
@@ -85,19 +84,6 @@ func TestForget(t *testing.T) {
 	for _, path := range append(stays, told...) {
 		_, err := os.Stat(path)
 		assert.NilError(t, err)
-	}
-}
-
-// Every sandbox of the suite has the name of its own worktree: they can be there at
-// the same time.
-func TestSandboxesOfTheSuiteHaveNamesOfTheirOwn(t *testing.T) {
-	cfg, err := loadConfig(config.Sources{})
-	assert.NilError(t, err)
-	m := &machine{Host: Host{StateDir: t.TempDir()}, cfg: cfg, at: place{kind: config.DriverSbx, name: "ralph-selftest-image-main"}}
-	for _, id := range []string{"one", "two"} {
-		spec, err := m.suiteSpec(t.TempDir(), id)
-		assert.NilError(t, err)
-		assert.Equal(t, spec.Name, "ralph-selftest-"+id+"-main")
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
 
@@ -18,8 +17,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/dockersandbox"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest"
 	"github.com/docker-ralph/docker-ralph/lifecycle/selftest"
 )
 
@@ -218,55 +215,4 @@ func (s *testSandbox) forget() (left []string, err error) {
 		return nil, fmt.Errorf("clearing away what was noted of %s: %w", s.spec.Name, err)
 	}
 	return left, nil
-}
-
-// Suite implements [selftest.Machine]: it makes a work tree and a name for every
-// sandbox of the suite.
-func (m *machine) Suite(dir string) drivertest.Suite {
-	owner := lifecycle.User{UID: -1}
-	if runtime.GOOS == "linux" {
-		owner = lifecycle.User{UID: os.Getuid(), GID: os.Getgid()}
-	}
-	return drivertest.Suite{
-		Driver:   m.at.driver,
-		Owner:    owner,
-		NoResize: m.at.kind == dockersandbox.Name,
-		NewSpec: func(t drivertest.T) lifecycle.Spec {
-			id := strings.ToLower(rand.Text()[:10])
-			root := filepath.Join(dir, id)
-			probe := filepath.Join(root, "probe")
-			err := os.Mkdir(root, 0o755)
-			if err == nil {
-				err = os.WriteFile(probe, []byte(id), 0o644)
-			}
-			if err != nil {
-				t.Fatalf("making a work tree: %v", err)
-			}
-			spec, err := m.suiteSpec(root, id)
-			if err != nil {
-				t.Fatalf("%v", err)
-			}
-			spec.Probe, spec.Cache = probe, ""
-			t.Cleanup(func() { // runs after the suite has removed the sandbox
-				box := testSandbox{Host: m.Host, at: m.at, spec: spec}
-				if left, err := box.forget(); err != nil || len(left) > 0 {
-					t.Fatalf("after %s was removed there is still: %s %v", spec.Name, strings.Join(left, ", "), err)
-				}
-			})
-			return spec
-		},
-	}
-}
-
-// suiteSpec is what a sandbox of the suite must be like, for a worktree with that id.
-func (m *machine) suiteSpec(root, id string) (lifecycle.Spec, error) {
-	wt := gitrepo.Worktree{
-		Root: root, MainRoot: root, GitDir: filepath.Join(root, ".git"), CommonDir: filepath.Join(root, ".git"),
-		Scope: gitrepo.Scope{Repo: "selftest/" + id, Branch: "main"},
-	}
-	at, err := m.placeOf(wt)
-	if err != nil {
-		return lifecycle.Spec{}, err
-	}
-	return m.spec(wt, m.cfg, at)
 }

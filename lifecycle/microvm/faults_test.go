@@ -16,10 +16,9 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
+	"github.com/docker-ralph/docker-ralph/internal/testutil/sandboxcli"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/dockersandbox"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/double"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/gotest"
 	"github.com/docker-ralph/docker-ralph/lifecycle/sbx"
 )
 
@@ -46,18 +45,18 @@ func TestOddAnswers(t *testing.T) {
 }
 
 func tryOddAnswers(t *testing.T, kind string) {
-	for name, change := range map[string]func(*double.Settings){
-		"a notice":               func(s *double.Settings) { s.Faults.UpdateNotice = true },
-		"lines about the daemon": func(s *double.Settings) { s.DaemonUp, s.Faults.StartLinesStdout = false, true },
-		"both": func(s *double.Settings) {
+	for name, change := range map[string]func(*sandboxcli.Settings){
+		"a notice":               func(s *sandboxcli.Settings) { s.Faults.UpdateNotice = true },
+		"lines about the daemon": func(s *sandboxcli.Settings) { s.DaemonUp, s.Faults.StartLinesStdout = false, true },
+		"both": func(s *sandboxcli.Settings) {
 			s.DaemonUp, s.Faults.StartLinesStdout, s.Faults.UpdateNotice = false, true, true
 		},
-		"no IDs":         func(s *double.Settings) { s.Faults.NoID = true },
-		"no workspaces":  func(s *double.Settings) { s.Faults.NoWorkspaces = true },
-		"new fields":     func(s *double.Settings) { s.Faults.ExtraFields = true },
-		"a bare list":    func(s *double.Settings) { s.Faults.BareArray = true },
-		"the oldest sbx": func(s *double.Settings) { s.Version = "0.38.0" },
-		"an sbx between": func(s *double.Settings) { s.Version = "0.45.1" },
+		"no IDs":         func(s *sandboxcli.Settings) { s.Faults.NoID = true },
+		"no workspaces":  func(s *sandboxcli.Settings) { s.Faults.NoWorkspaces = true },
+		"new fields":     func(s *sandboxcli.Settings) { s.Faults.ExtraFields = true },
+		"a bare list":    func(s *sandboxcli.Settings) { s.Faults.BareArray = true },
+		"the oldest sbx": func(s *sandboxcli.Settings) { s.Version = "0.38.0" },
+		"an sbx between": func(s *sandboxcli.Settings) { s.Version = "0.45.1" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, kind, change)
@@ -94,27 +93,27 @@ func tryFaults(t *testing.T, kind string) {
 	lapse := 0
 	for _, tc := range []struct {
 		name, kind string
-		change     func(*double.Settings)
+		change     func(*sandboxcli.Settings)
 		err        string
 	}{
-		{"half a list", both, func(s *double.Settings) { s.Faults.TruncatedList = true }, "cannot be read: reading its JSON"},
-		{"garbage", both, func(s *double.Settings) { s.Faults.GarbageList = true }, "cannot be read"},
-		{"a list that hangs", both, func(s *double.Settings) { s.Faults.HangList = true }, late},
+		{"half a list", both, func(s *sandboxcli.Settings) { s.Faults.TruncatedList = true }, "cannot be read: reading its JSON"},
+		{"garbage", both, func(s *sandboxcli.Settings) { s.Faults.GarbageList = true }, "cannot be read"},
+		{"a list that hangs", both, func(s *sandboxcli.Settings) { s.Faults.HangList = true }, late},
 		{
 			"a list that hangs on", both,
-			func(s *double.Settings) {
-				s.Faults.HangList, s.Faults.IgnoreSIGTERM = true, double.Duration(30*time.Second)
+			func(s *sandboxcli.Settings) {
+				s.Faults.HangList, s.Faults.IgnoreSIGTERM = true, sandboxcli.Duration(30*time.Second)
 			},
 			late,
 		},
-		{"logged out", sbx.Name, func(s *double.Settings) { s.LoggedIn = false }, `not logged in to Docker, which it needs for everything: log in with "sbx login"`},
-		{"a lapsed login", sbx.Name, func(s *double.Settings) { s.Faults.LoginLapseAfter = &lapse }, `log in with "sbx login"`},
-		{"no daemon", sbx.Name, func(s *double.Settings) { s.DaemonUp, s.Faults.NoDaemon = false, true }, `start it with "sbx daemon start --detach"`},
-		{"the removed plugin", dockersandbox.Name, func(s *double.Settings) { s.Faults.Removed = true }, `this Docker Desktop no longer has "docker sandbox" (4.80 removed it): install sbx`},
-		{"the removed plugin, with a code", dockersandbox.Name, func(s *double.Settings) { s.Faults.Removed, s.Faults.RemovedExit = true, 1 }, `no longer has "docker sandbox"`},
+		{"logged out", sbx.Name, func(s *sandboxcli.Settings) { s.LoggedIn = false }, `not logged in to Docker, which it needs for everything: log in with "sbx login"`},
+		{"a lapsed login", sbx.Name, func(s *sandboxcli.Settings) { s.Faults.LoginLapseAfter = &lapse }, `log in with "sbx login"`},
+		{"no daemon", sbx.Name, func(s *sandboxcli.Settings) { s.DaemonUp, s.Faults.NoDaemon = false, true }, `start it with "sbx daemon start --detach"`},
+		{"the removed plugin", dockersandbox.Name, func(s *sandboxcli.Settings) { s.Faults.Removed = true }, `this Docker Desktop no longer has "docker sandbox" (4.80 removed it): install sbx`},
+		{"the removed plugin, with a code", dockersandbox.Name, func(s *sandboxcli.Settings) { s.Faults.Removed, s.Faults.RemovedExit = true, 1 }, `no longer has "docker sandbox"`},
 		{
 			"the removed plugin, on stderr", dockersandbox.Name,
-			func(s *double.Settings) {
+			func(s *sandboxcli.Settings) {
 				s.Faults.Removed, s.Faults.RemovedExit, s.Faults.RemovedStderr = true, 1, true
 			},
 			`no longer has "docker sandbox"`,
@@ -136,7 +135,7 @@ func tryFaults(t *testing.T, kind string) {
 			assert.Assert(t, time.Since(begin) < 15*time.Second)
 
 			b.driver.TimeScale = 0
-			b.double.Set(t, func(s *double.Settings) { *s = double.Defaults() })
+			b.double.Set(t, func(s *sandboxcli.Settings) { *s = sandboxcli.Defaults() })
 			found, err := b.driver.Lookup(t.Context(), sb.Name)
 			assert.NilError(t, err)
 			assert.Equal(t, found.State, lifecycle.Running)
@@ -152,11 +151,11 @@ func TestAnEmptyListIsNoProof(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name   string
-		change func(*double.Settings)
+		change func(*sandboxcli.Settings)
 		why    string
 	}{
-		{"the engine is lost", func(s *double.Settings) { s.Faults.EmptyList = true }, "lists no sandboxes at all, though this one was made; "},
-		{"the sandbox is lost", func(s *double.Settings) { s.Faults.VanishOnSleep = true }, "asked for it by name, it says that there is none"},
+		{"the engine is lost", func(s *sandboxcli.Settings) { s.Faults.EmptyList = true }, "lists no sandboxes at all, though this one was made; "},
+		{"the sandbox is lost", func(s *sandboxcli.Settings) { s.Faults.VanishOnSleep = true }, "asked for it by name, it says that there is none"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			kinds(t, func(t *testing.T, kind string) {
@@ -174,7 +173,7 @@ func TestAnEmptyListIsNoProof(t *testing.T) {
 				}
 				_, err = e.Ensure(t.Context(), spec, false)
 				assert.ErrorContains(t, err, "Nothing was changed")
-				b.double.Set(t, func(s *double.Settings) { *s = double.Defaults() })
+				b.double.Set(t, func(s *sandboxcli.Settings) { *s = sandboxcli.Defaults() })
 			})
 		})
 	}
@@ -199,7 +198,7 @@ func TestAnotherListedSandboxIsProof(t *testing.T) {
 		found, err := b.driver.Lookup(t.Context(), sb.Name)
 		assert.NilError(t, err)
 		assert.Equal(t, found.State, lifecycle.NotFound)
-		again := b.suite(t).UpWith(gotest.T(t), spec)
+		again := b.suite(t).UpWith(t, spec)
 		assert.Equal(t, again.State, lifecycle.Running)
 	})
 }
@@ -210,24 +209,24 @@ func TestWhatKeepsASandboxFromBeingMade(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name   string
-		change func(*double.Settings)
+		change func(*sandboxcli.Settings)
 		err    string
 	}{
-		{"no policy", func(s *double.Settings) { s.PolicyInitialised = false }, `set one with "sbx policy init balanced"`},
-		{"no KVM", func(s *double.Settings) { s.Faults.KVM = true }, "this machine has no KVM"},
-		{"logged out", func(s *double.Settings) { s.LoggedIn = false }, `log in with "sbx login"`},
-		{"no daemon", func(s *double.Settings) { s.DaemonUp, s.Faults.NoDaemon = false, true }, `start it with "sbx daemon start --detach"`},
+		{"no policy", func(s *sandboxcli.Settings) { s.PolicyInitialised = false }, `set one with "sbx policy init balanced"`},
+		{"no KVM", func(s *sandboxcli.Settings) { s.Faults.KVM = true }, "this machine has no KVM"},
+		{"logged out", func(s *sandboxcli.Settings) { s.LoggedIn = false }, `log in with "sbx login"`},
+		{"no daemon", func(s *sandboxcli.Settings) { s.DaemonUp, s.Faults.NoDaemon = false, true }, `start it with "sbx daemon start --detach"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := newBench(t, sbx.Name, tc.change)
 			spec := b.spec(t)
 			_, err := b.driver.Create(t.Context(), spec)
 			assert.ErrorContains(t, err, tc.err)
-			b.double.Set(t, func(s *double.Settings) { *s = double.Defaults() })
+			b.double.Set(t, func(s *sandboxcli.Settings) { *s = sandboxcli.Defaults() })
 			found, err := b.driver.Lookup(t.Context(), spec.Name)
 			assert.NilError(t, err)
 			assert.Equal(t, found.State, lifecycle.NotFound)
-			b.suite(t).UpWith(gotest.T(t), spec)
+			b.suite(t).UpWith(t, spec)
 		})
 	}
 }
@@ -239,11 +238,11 @@ func TestACrashDuringCreation(t *testing.T) {
 		return
 	}
 	for name, tc := range map[string]struct {
-		change func(*double.Settings)
+		change func(*sandboxcli.Settings)
 		state  lifecycle.State
 	}{
-		"before": {func(s *double.Settings) { s.Faults.CrashBeforeCreate = true }, lifecycle.NotFound},
-		"after":  {func(s *double.Settings) { s.Faults.CrashAfterCreate = true }, lifecycle.Running},
+		"before": {func(s *sandboxcli.Settings) { s.Faults.CrashBeforeCreate = true }, lifecycle.NotFound},
+		"after":  {func(s *sandboxcli.Settings) { s.Faults.CrashAfterCreate = true }, lifecycle.Running},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kinds(t, func(t *testing.T, kind string) {
@@ -251,7 +250,7 @@ func TestACrashDuringCreation(t *testing.T) {
 				spec := b.spec(t)
 				_, err := b.driver.Create(t.Context(), spec)
 				assert.ErrorContains(t, err, "creating the sandbox "+spec.Name)
-				b.double.Set(t, func(s *double.Settings) { *s = double.Defaults() })
+				b.double.Set(t, func(s *sandboxcli.Settings) { *s = sandboxcli.Defaults() })
 				found, err := b.driver.Lookup(t.Context(), spec.Name)
 				assert.NilError(t, err)
 				assert.Equal(t, found.State, tc.state)
@@ -306,11 +305,11 @@ func TestHangingExec(t *testing.T) {
 		}
 		b := newBench(t, kind, nil)
 		sb, spec := b.up(t)
-		b.double.Set(t, func(s *double.Settings) {
-			s.Faults.HangExec, s.Faults.IgnoreSIGTERM = true, double.Duration(20*time.Second)
+		b.double.Set(t, func(s *sandboxcli.Settings) {
+			s.Faults.HangExec, s.Faults.IgnoreSIGTERM = true, sandboxcli.Duration(20*time.Second)
 		})
 		t.Cleanup(func() {
-			b.double.Set(t, func(s *double.Settings) { *s = double.Defaults() })
+			b.double.Set(t, func(s *sandboxcli.Settings) { *s = sandboxcli.Defaults() })
 			b.driver.TimeScale = 0
 		})
 		b.driver.TimeScale = 0.001

@@ -12,10 +12,9 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/sandboxcli"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/dockersandbox"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/double"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/gotest"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 	"github.com/docker-ralph/docker-ralph/lifecycle/sbx"
 )
@@ -43,7 +42,7 @@ func entries(t *testing.T, rules ...string) (all []egress.Entry) {
 // for what rules say.
 func newWalled(t *testing.T, kind string, e lifecycle.Egress, rules ...string) (*walled, error) {
 	t.Helper()
-	w := &walled{bench: newBench(t, kind, func(s *double.Settings) { s.PolicyInitialised = false })}
+	w := &walled{bench: newBench(t, kind, func(s *sandboxcli.Settings) { s.PolicyInitialised = false })}
 	w.sbx(t, "policy", "init", "deny-all")
 	for _, r := range rules {
 		w.sbx(t, "policy", "allow", "network", r)
@@ -69,7 +68,7 @@ func (b *bench) sbx(t *testing.T, args ...string) string {
 // reaches tells whether the program lets a sandbox's request through.
 func (w *walled) reaches(t *testing.T, target string) bool {
 	t.Helper()
-	allowed, err := double.Request(t.Context(), w.double.Dir, w.kind, w.sb.Name, target)
+	allowed, err := sandboxcli.Request(t.Context(), w.double.Dir, w.kind, w.sb.Name, target)
 	assert.NilError(t, err)
 	return allowed
 }
@@ -84,7 +83,7 @@ func (w *walled) restrict(t *testing.T, amended egress.Policy) error {
 // calls are those that changed or asked for rules.
 func (w *walled) calls(t *testing.T) int {
 	t.Helper()
-	calls, err := double.Calls(w.double.Dir)
+	calls, err := sandboxcli.Calls(w.double.Dir)
 	assert.NilError(t, err)
 	n := 0
 	for _, c := range calls {
@@ -248,7 +247,7 @@ func TestAPolicyIsAmended(t *testing.T) {
 func TestAPolicyThatCannotBeSet(t *testing.T) {
 	kinds(t, func(t *testing.T, kind string) {
 		for _, asked := range []bool{true, false} {
-			b := newBench(t, kind, func(s *double.Settings) { s.Faults.NoRules = "unknown command" })
+			b := newBench(t, kind, func(s *sandboxcli.Settings) { s.Faults.NoRules = "unknown command" })
 			var said []string
 			b.driver.Report = func(m string) { said = append(said, m) }
 			spec := b.spec(t)
@@ -271,7 +270,7 @@ func TestAPolicyThatCannotBeSet(t *testing.T) {
 // Where an organisation decides, what we allow does not count, and what we deny
 // does.
 func TestAnOrganisationComesFirst(t *testing.T) {
-	b := newBench(t, sbx.Name, func(s *double.Settings) { s.Governed = true })
+	b := newBench(t, sbx.Name, func(s *sandboxcli.Settings) { s.Governed = true })
 	var said []string
 	b.driver.Report = func(m string) { said = append(said, m) }
 	spec := b.spec(t)
@@ -282,7 +281,7 @@ func TestAnOrganisationComesFirst(t *testing.T) {
 	assert.Equal(t, len(said), 1)
 	assert.Check(t, is.Contains(said[0], "sbx was told to allow a.example:80, but does not list that as in force"))
 	calls := func() int {
-		all, err := double.Calls(b.double.Dir)
+		all, err := sandboxcli.Calls(b.double.Dir)
 		assert.NilError(t, err)
 		return len(all)
 	}
@@ -309,7 +308,7 @@ func TestWhatWentToTheNetwork(t *testing.T) {
 		assert.Assert(t, got[0].Refused && got[0].Count == 2 && got[0].Port == 443 && !got[0].Last.IsZero())
 		assert.Assert(t, got[1].Host == "a.example" && !got[1].Refused)
 
-		w.double.Set(t, func(s *double.Settings) { s.Faults.NoLog = "unknown command" })
+		w.double.Set(t, func(s *sandboxcli.Settings) { s.Faults.NoLog = "unknown command" })
 		_, err = w.driver.Requests(t.Context(), w.sb.Name)
 		assert.ErrorContains(t, err, "reading the network log: ")
 	})
@@ -319,9 +318,9 @@ func TestWhatWentToTheNetwork(t *testing.T) {
 func TestWithoutAPolicyNothingIsTold(t *testing.T) {
 	kinds(t, func(t *testing.T, kind string) {
 		b := newBench(t, kind, nil)
-		sb, spec := b.suite(t).Up(gotest.T(t))
+		sb, spec := b.suite(t).Up(t)
 		assert.NilError(t, b.driver.Restrict(t.Context(), sb, spec.Egress))
-		calls, err := double.Calls(b.double.Dir)
+		calls, err := sandboxcli.Calls(b.double.Dir)
 		assert.NilError(t, err)
 		for _, c := range calls {
 			line := strings.Join(c.Args, " ")

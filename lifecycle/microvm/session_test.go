@@ -21,9 +21,9 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 	"gotest.tools/v3/poll"
 
+	"github.com/docker-ralph/docker-ralph/internal/testutil/sandboxcli"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/dockersandbox"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/double"
 )
 
 // execEnv makes the test binary run a lasting script in a sandbox, so that it
@@ -104,13 +104,13 @@ func TestASandboxWithoutALoopStops(t *testing.T) {
 // to set a sandbox up on a busy machine, until [bench.idle] sets another.
 func onEngine(t *testing.T, test func(t *testing.T, b *bench)) {
 	t.Helper()
-	inContainers(t, func(s *double.Settings) { s.Idle = double.Duration(10 * time.Second) }, test)
+	inContainers(t, func(s *sandboxcli.Settings) { s.Idle = sandboxcli.Duration(10 * time.Second) }, test)
 }
 
 // idle is after how long without a client a sandbox is stopped from now on.
 func (b *bench) idle(t *testing.T, d time.Duration) {
 	t.Helper()
-	b.double.Set(t, func(s *double.Settings) { s.Idle = double.Duration(d) })
+	b.double.Set(t, func(s *sandboxcli.Settings) { s.Idle = sandboxcli.Duration(d) })
 }
 
 // stops waits until a sandbox is stopped.

@@ -20,13 +20,12 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/conformance"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/sandboxcli"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/sandboxcli/sandboxclitest"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/dockersandbox"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/double"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/double/doubletest"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/gotest"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 	"github.com/docker-ralph/docker-ralph/lifecycle/payload"
 	"github.com/docker-ralph/docker-ralph/lifecycle/sbx"
@@ -122,15 +121,15 @@ func newDriver(kind, state string) *microvm.Driver {
 // bench is a driver with doubles to try it on.
 type bench struct {
 	kind   string
-	double *doubletest.Double
+	double *sandboxclitest.Double
 	driver *microvm.Driver
 	state  string
 }
 
 // newBench sets a driver up. It changes the environment of the test.
-func newBench(t *testing.T, kind string, change func(*double.Settings)) *bench {
+func newBench(t *testing.T, kind string, change func(*sandboxcli.Settings)) *bench {
 	t.Helper()
-	b := &bench{kind: kind, double: doubletest.New(t, change)}
+	b := &bench{kind: kind, double: sandboxclitest.New(t, change)}
 	b.double.Setenv(t)
 	b.state = filepath.Join(b.double.Shared, "ralph")
 	assert.NilError(t, os.MkdirAll(b.state, 0o755))
@@ -164,10 +163,10 @@ func newSpec(t *testing.T, root string) lifecycle.Spec {
 }
 
 // suite is the conformance suite for the bench.
-func (b *bench) suite(t *testing.T) drivertest.Suite {
-	return drivertest.Suite{
+func (b *bench) suite(t *testing.T) conformance.Suite {
+	return conformance.Suite{
 		Driver:  b.driver,
-		NewSpec: func(drivertest.T) lifecycle.Spec { return b.spec(t) },
+		NewSpec: func(t *testing.T) lifecycle.Spec { return b.spec(t) },
 		Owner:   lifecycle.User{UID: -1},
 		// The Docker CLI stands between us and the plugin.
 		NoResize: b.kind == dockersandbox.Name,
@@ -176,7 +175,7 @@ func (b *bench) suite(t *testing.T) drivertest.Suite {
 
 func (b *bench) up(t *testing.T) (lifecycle.Sandbox, lifecycle.Spec) {
 	t.Helper()
-	return b.suite(t).Up(gotest.T(t))
+	return b.suite(t).Up(t)
 }
 
 // kinds runs a test for both programs.
@@ -190,7 +189,7 @@ func kinds(t *testing.T, test func(t *testing.T, kind string)) {
 // inContainers runs a test for both programs, each on an engine of its own, as
 // it makes no difference to them. Every sandbox is a container, so that it sees
 // its own processes only.
-func inContainers(t *testing.T, change func(*double.Settings), test func(t *testing.T, b *bench)) {
+func inContainers(t *testing.T, change func(*sandboxcli.Settings), test func(t *testing.T, b *bench)) {
 	t.Helper()
 	beside(t)
 	kinds(t, func(t *testing.T, kind string) {
@@ -200,8 +199,8 @@ func inContainers(t *testing.T, change func(*double.Settings), test func(t *test
 			if another || apart(t) {
 				return
 			}
-			test(t, newBench(t, kind, func(s *double.Settings) {
-				s.Mode, s.Engine, s.Template = double.ModeContainer, e.Host, engines.BaseImage()
+			test(t, newBench(t, kind, func(s *sandboxcli.Settings) {
+				s.Mode, s.Engine, s.Template = sandboxcli.ModeContainer, e.Host, engines.BaseImage()
 				change(s)
 			}))
 		})
@@ -211,11 +210,11 @@ func inContainers(t *testing.T, change func(*double.Settings), test func(t *test
 // TestConformance runs the suite with every sandbox a container, as near to a
 // microVM as a test machine comes.
 func TestConformance(t *testing.T) {
-	inContainers(t, func(*double.Settings) {}, func(t *testing.T, b *bench) {
+	inContainers(t, func(*sandboxcli.Settings) {}, func(t *testing.T, b *bench) {
 		s := b.suite(t)
 		s.Owner = lifecycle.User{UID: os.Getuid(), GID: os.Getgid()}
 		s.Parallel = true
-		s.Run(gotest.T(t))
+		s.Run(t)
 	})
 }
 
@@ -223,6 +222,6 @@ func TestConformance(t *testing.T) {
 // see each other's processes, so nothing else runs meanwhile.
 func TestConformanceWithoutAnEngine(t *testing.T) {
 	kinds(t, func(t *testing.T, kind string) {
-		newBench(t, kind, nil).suite(t).Run(gotest.T(t))
+		newBench(t, kind, nil).suite(t).Run(t)
 	})
 }

@@ -13,17 +13,17 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
+	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/sandboxcli"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/sandboxcli/sandboxclitest"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/double"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/double/doubletest"
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest/engines"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 )
 
 // newDialect speaks to a double.
-func newDialect(t *testing.T, change func(*double.Settings)) (*Dialect, *doubletest.Double) {
+func newDialect(t *testing.T, change func(*sandboxcli.Settings)) (*Dialect, *sandboxclitest.Double) {
 	t.Helper()
-	d := doubletest.New(t, change)
+	d := sandboxclitest.New(t, change)
 	d.Setenv(t)
 	return &Dialect{StateDir: filepath.Join(d.Shared, "ralph"), KVM: "/dev/null"}, d
 }
@@ -39,7 +39,7 @@ func TestWhichVersionsAreServed(t *testing.T) {
 		"1.2.3":  "--no-input",
 	} {
 		t.Run(version, func(t *testing.T) {
-			d, _ := newDialect(t, func(s *double.Settings) { s.Version = version })
+			d, _ := newDialect(t, func(s *sandboxcli.Settings) { s.Version = version })
 			for range 2 { // asked, and remembered
 				c, err := d.Client(t.Context())
 				if strings.HasPrefix(want, "sbx") {
@@ -56,11 +56,11 @@ func TestWhichVersionsAreServed(t *testing.T) {
 // TestAnUpdateOfSbxIsNoticed: the version is remembered for a file, not for
 // ever.
 func TestAnUpdateOfSbxIsNoticed(t *testing.T) {
-	d, programs := newDialect(t, func(s *double.Settings) { s.Version = "0.45.1" })
+	d, programs := newDialect(t, func(s *sandboxcli.Settings) { s.Version = "0.45.1" })
 	c, err := d.Client(t.Context())
 	assert.NilError(t, err)
 	assert.Equal(t, len(c.Args), 0)
-	programs.Set(t, func(s *double.Settings) { s.Version = "0.53.0" })
+	programs.Set(t, func(s *sandboxcli.Settings) { s.Version = "0.53.0" })
 	later := filepath.Join(programs.Bin, "sbx")
 	info, err := os.Stat(later)
 	assert.NilError(t, err)
@@ -73,18 +73,18 @@ func TestAnUpdateOfSbxIsNoticed(t *testing.T) {
 func TestWhetherItCanBeUsed(t *testing.T) {
 	for _, tc := range []struct {
 		name, err string
-		change    func(*double.Settings)
+		change    func(*sandboxcli.Settings)
 		kvm       string
 		policy    string
 		absent    bool
 	}{
 		{name: "good"},
-		{name: "old and good", change: func(s *double.Settings) { s.Version = "0.38.0" }},
+		{name: "old and good", change: func(s *sandboxcli.Settings) { s.Version = "0.38.0" }},
 		{name: "not there", absent: true, err: "not installed: there is no sbx on PATH"},
-		{name: "logged out", change: func(s *double.Settings) { s.LoggedIn = false }, err: `log in with "sbx login"`},
-		{name: "no policy", change: func(s *double.Settings) { s.PolicyInitialised = false }, err: `"sbx policy init balanced"`},
-		{name: "a policy that denies everything", change: func(s *double.Settings) { s.PolicyInitialised = false }, policy: "deny-all"},
-		{name: "no daemon", change: func(s *double.Settings) { s.DaemonUp, s.Faults.NoDaemon = false, true }, err: "the daemon of sbx is down"},
+		{name: "logged out", change: func(s *sandboxcli.Settings) { s.LoggedIn = false }, err: `log in with "sbx login"`},
+		{name: "no policy", change: func(s *sandboxcli.Settings) { s.PolicyInitialised = false }, err: `"sbx policy init balanced"`},
+		{name: "a policy that denies everything", change: func(s *sandboxcli.Settings) { s.PolicyInitialised = false }, policy: "deny-all"},
+		{name: "no daemon", change: func(s *sandboxcli.Settings) { s.DaemonUp, s.Faults.NoDaemon = false, true }, err: "the daemon of sbx is down"},
 		{name: "no KVM", kvm: "/dev/no-such-device", err: "this machine has no KVM"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -205,7 +205,7 @@ func (c *counting) ImageSave(ctx context.Context, images []string, options ...cl
 
 func TestAnImageIsGivenToSbxOnce(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
-		d, _ := newDialect(t, func(s *double.Settings) { s.Mode, s.Engine = double.ModeContainer, e.Host })
+		d, _ := newDialect(t, func(s *sandboxcli.Settings) { s.Mode, s.Engine = sandboxcli.ModeContainer, e.Host })
 		api := e.Client(t)
 		engine := &counting{Engine: api}
 		var said []string
@@ -257,7 +257,7 @@ func TestImagesThatAreFetchedAreNamedInFull(t *testing.T) {
 func TestSecretsAreAskedForOnce(t *testing.T) {
 	for _, version := range []string{"0.38.0", "0.53.0"} {
 		t.Run(version, func(t *testing.T) {
-			d, programs := newDialect(t, func(s *double.Settings) { s.Version = version })
+			d, programs := newDialect(t, func(s *sandboxcli.Settings) { s.Version = version })
 			none, err := d.Secrets(t.Context())
 			assert.NilError(t, err)
 			assert.Equal(t, len(none), 0)
@@ -269,7 +269,7 @@ func TestSecretsAreAskedForOnce(t *testing.T) {
 			assert.NilError(t, err)
 			assert.Assert(t, found["anthropic"], "it counts as soon as it is stored")
 
-			programs.Set(t, func(s *double.Settings) { s.LoggedIn = false })
+			programs.Set(t, func(s *sandboxcli.Settings) { s.LoggedIn = false })
 			found, err = d.Secrets(t.Context())
 			assert.NilError(t, err, "sbx is not asked again")
 			assert.Assert(t, found["anthropic"])

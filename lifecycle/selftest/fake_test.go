@@ -10,8 +10,6 @@ import (
 
 	"github.com/moby/moby/client"
 	"gotest.tools/v3/assert"
-
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest"
 )
 
 // fakeMachine is a machine on which all is well, unless a test has changed it.
@@ -62,10 +60,6 @@ func (m *fakeMachine) Sandbox(_ context.Context, root string, image Image) (Sand
 	m.images = append(m.images, image)
 	m.sandbox.root = root
 	return &m.sandbox, nil
-}
-
-func (m *fakeMachine) Suite(string) drivertest.Suite {
-	return drivertest.Suite{NewSpec: nil}
 }
 
 type fakeEngine struct {

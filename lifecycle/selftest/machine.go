@@ -3,8 +3,6 @@ package selftest
 import (
 	"context"
 	"io"
-
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest"
 )
 
 // Machine is this machine, as a dispatch deals with it. Errors that [Skip] has
@@ -25,8 +23,6 @@ type Machine interface {
 	Project(ctx context.Context) (func(context.Context) (Image, error), error)
 	// Sandbox prepares a sandbox for the repository in root. Nothing is made yet.
 	Sandbox(ctx context.Context, root string, image Image) (Sandbox, error)
-	// Suite is the conformance suite for the driver, with work trees in dir.
-	Suite(dir string) drivertest.Suite
 	// Version is that of ralph.
 	Version() string
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/drivertest"
 	"github.com/docker-ralph/docker-ralph/projectimage"
 )
 
@@ -24,7 +23,6 @@ const (
 	CheckRalph        = "ralph"
 	CheckCommit       = "commit"
 	CheckCleanUp      = "clean up"
-	CheckConformance  = "conformance" // that of the parts of the suite begins so
 )
 
 // How long checks may take. Images may take as long as the network does.
@@ -35,11 +33,10 @@ const (
 	limitCleanUp = time.Minute
 )
 
-// Run runs all checks on a machine and reports each when it is over. With
-// conformance, the conformance suite of the driver follows. Whatever happens,
-// what was made for it is removed. The error is [ErrFailed] when a check has
+// Run runs all checks on a machine and reports each when it is over. Whatever
+// happens, what was made for it is removed. The error is [ErrFailed] when a check has
 // failed, and wraps ctx's when that has ended.
-func Run(ctx context.Context, m Machine, conformance bool, report func(Result)) (err error) {
+func Run(ctx context.Context, m Machine, report func(Result)) (err error) {
 	dir, err := temporaryFolder()
 	if err != nil {
 		return err
@@ -48,9 +45,6 @@ func Run(ctx context.Context, m Machine, conformance bool, report func(Result)) 
 	t := &test{runner: runner{report: report, not: map[string]string{}}, m: m, dir: dir}
 	t.images(ctx)
 	t.life(ctx)
-	if conformance {
-		t.conformance(ctx)
-	}
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -221,16 +215,4 @@ func (t *test) cleanUp(ctx context.Context) (string, error) {
 		err = &remedied{fmt.Errorf("after %s was removed there is still: %s", t.sandbox.Name(), strings.Join(left, ", ")), "remove these yourself: nothing needs them"}
 	}
 	return "nothing is left", err
-}
-
-func (t *test) conformance(ctx context.Context) {
-	if lacks := t.lacks([]string{CheckAgentImage}); lacks != nil {
-		t.check(ctx, CheckConformance, 0, nil, func(context.Context) (string, error) { return "", lacks })
-		return
-	}
-	t.m.Suite(t.dir).Report(ctx, func(r drivertest.Result) {
-		if ctx.Err() == nil {
-			t.add(Result{Check: CheckConformance + "/" + r.Check, OK: r.OK, Failed: r.Failed, Took: r.Took})
-		}
-	})
 }

@@ -20,11 +20,11 @@ import (
 
 // lines runs the self-test and returns what it reports, a line for a check:
 // "name: ok, detail", "name: skipped, why" or "name: FAILED, what | remedy".
-func lines(t *testing.T, ctx context.Context, m Machine, conformance bool) ([]string, error) { //nolint:revive // t comes first in helpers
+func lines(t *testing.T, ctx context.Context, m Machine) ([]string, error) { //nolint:revive // t comes first in helpers
 	t.Helper()
 	temporary(t)
 	var all []string
-	err := Run(ctx, m, conformance, func(r Result) {
+	err := Run(ctx, m, func(r Result) {
 		assert.Check(t, r.Took >= 0)
 		line := r.Check + ": ok, " + r.Detail
 		switch {
@@ -289,7 +289,7 @@ func TestRun(t *testing.T) {
 			if tc.change != nil {
 				tc.change(m)
 			}
-			got, err := lines(t, t.Context(), m, false)
+			got, err := lines(t, t.Context(), m)
 			assert.Equal(t, errors.Is(err, ErrFailed), tc.fails, "%v", err)
 			assert.Equal(t, err == nil, !tc.fails)
 			var want []string
@@ -318,7 +318,7 @@ func TestFilesOfAnotherOwner(t *testing.T) {
 	m.sandbox.build = func(root string) {
 		assert.NilError(t, os.Lchown(filepath.Join(root, taskFile), 1234, 2345))
 	}
-	got, err := lines(t, t.Context(), m, false)
+	got, err := lines(t, t.Context(), m)
 	assert.ErrorIs(t, err, ErrFailed)
 	assert.Assert(t, is.Regexp(`^commit: FAILED, .*/proof belongs to 1234:2345 and not to 0:0`, got[6]))
 }
@@ -332,7 +332,7 @@ func TestInterrupted(t *testing.T) {
 		cancel()
 		return ctx.Err()
 	}
-	got, err := lines(t, ctx, m, true)
+	got, err := lines(t, ctx, m)
 	assert.ErrorIs(t, err, context.Canceled)
 	assert.Equal(t, len(got), 4, strings.Join(got, "\n"))
 	assert.Equal(t, m.sandbox.removed, 1)
@@ -346,18 +346,10 @@ func TestInterruptedWithSomethingLeft(t *testing.T) {
 		cancel()
 		return nil
 	}
-	got, err := lines(t, ctx, m, false)
+	got, err := lines(t, ctx, m)
 	assert.ErrorIs(t, err, context.Canceled)
 	assert.Equal(t, len(got), 5)
 	assert.Check(t, is.Contains(got[4], "clean up: FAILED, "))
-}
-
-func TestTheSuiteNeedsAnImage(t *testing.T) {
-	m := newFakeMachine()
-	m.image = errors.New("no network")
-	got, err := lines(t, t.Context(), m, true)
-	assert.ErrorIs(t, err, ErrFailed)
-	assert.Equal(t, got[len(got)-1], `conformance: skipped, it needs "agent image", which failed`)
 }
 
 func TestWithin(t *testing.T) {

@@ -1,0 +1,183 @@
+// Package sandboxclitest sets up doubles of sbx and "docker sandbox" for tests.
+package sandboxclitest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/docker-ralph/docker-ralph/internal/testutil/sandboxcli"
+)
+
+// nobody is the user that process mode runs as when root runs the tests.
+const nobody = 65534
+
+const program = "github.com/docker-ralph/docker-ralph/internal/testutil/sandboxcli/program"
+
+// compiled is the program, built once for each run of a test binary.
+var compiled = sync.OnceValues(compile)
+
+// compile builds the program in the user's cache. Test binaries of several
+// packages may do so at once: the last one stays, and all are the same.
+func compile() (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(cache, "docker-ralph", "double")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	temporary, err := os.MkdirTemp(dir, "build-*")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = os.RemoveAll(temporary) }()
+	made, final := filepath.Join(temporary, "double"), filepath.Join(dir, "double")
+	// Go does not link again what is there and current.
+	_ = exec.Command("cp", "-p", final, made).Run()                      //nolint:noctx // as below; there is none the first time
+	cmd := exec.Command("go", "build", "-trimpath", "-o", made, program) //nolint:noctx // it is for all tests, not for one
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the double: %w: %s", err, out)
+	}
+	return final, os.Rename(made, final)
+}
+
+// Build puts the double into a folder, as sbx and as docker-sandbox.
+func Build(t testing.TB, dir string) {
+	t.Helper()
+	source, err := compiled()
+	assert.NilError(t, err)
+	assert.NilError(t, os.MkdirAll(dir, 0o755))
+	first := filepath.Join(dir, "sbx")
+	// Were this process to write it, a child that is started meanwhile would
+	// keep it open, and it could not be run ("text file busy").
+	out, err := exec.CommandContext(t.Context(), "cp", source, first).CombinedOutput()
+	assert.NilError(t, err, "%s", out)
+	assert.NilError(t, os.Link(first, filepath.Join(dir, "docker-sandbox")))
+}
+
+// Double is a pair of doubles with a state folder of their own.
+type Double struct {
+	Dir string // the state folder
+	Bin string // the folder with sbx and docker-sandbox
+	// DockerConfig is a folder for "docker --config" that has the plugin.
+	DockerConfig string
+	// Shared is a folder that the sandboxes' user can use, for work trees.
+	Shared string
+}
+
+// New sets up doubles that behave as the settings say; nil is for the
+// defaults. What they leave behind goes when the test ends.
+//
+// When root runs the tests, process mode runs everything as nobody: work trees
+// then belong below Shared, or [Double.Share] is to be called for them.
+func New(t testing.TB, change func(*sandboxcli.Settings)) *Double {
+	t.Helper()
+	s := sandboxcli.Defaults()
+	if change != nil {
+		change(&s)
+	}
+	base := t.TempDir()
+	base, err := filepath.EvalSymlinks(base)
+	assert.NilError(t, err)
+	d := &Double{
+		Dir: filepath.Join(base, "state"), Bin: filepath.Join(base, "bin"),
+		DockerConfig: filepath.Join(base, "docker"), Shared: filepath.Join(base, "shared"),
+	}
+	plugins := filepath.Join(d.DockerConfig, "cli-plugins")
+	for _, dir := range []string{d.Dir, d.Shared, plugins} {
+		assert.NilError(t, os.MkdirAll(dir, 0o755))
+	}
+	assert.NilError(t, s.Save(d.Dir))
+	Build(t, d.Bin)
+	assert.NilError(t, os.Symlink(filepath.Join(d.Bin, "docker-sandbox"), filepath.Join(plugins, "docker-sandbox")))
+	if os.Geteuid() == 0 && s.Mode == sandboxcli.ModeProcess {
+		d.giveUpRoot(t)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+		defer cancel()
+		assert.Check(t, sandboxcli.Purge(ctx, d.Dir))
+	})
+	return d
+}
+
+// giveUpRoot has the programs run as nobody, whoever calls them.
+func (d *Double) giveUpRoot(t testing.TB) {
+	t.Helper()
+	for _, name := range []string{"sbx", "docker-sandbox"} {
+		path := filepath.Join(d.Bin, name)
+		assert.NilError(t, os.Chown(path, nobody, nobody))
+		assert.NilError(t, os.Chmod(path, 0o755|os.ModeSetuid|os.ModeSetgid))
+	}
+	d.Share(t, d.Dir)
+	d.Share(t, d.Shared)
+}
+
+// Share gives a folder to the user that sandboxes run as, with all that is in
+// it, and lets that user reach it. It does nothing unless root runs the test.
+func (d *Double) Share(t testing.TB, dir string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		return
+	}
+	for up := filepath.Dir(dir); up != "/"; up = filepath.Dir(up) {
+		info, err := os.Stat(up)
+		assert.NilError(t, err)
+		if info.Mode().Perm()&0o001 == 0 && strings.HasPrefix(up, os.TempDir()+"/") {
+			assert.NilError(t, os.Chmod(up, info.Mode().Perm()|0o011))
+		}
+	}
+	assert.NilError(t, filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Lchown(path, nobody, nobody)
+	}))
+}
+
+// Set changes the settings in mid-run.
+func (d *Double) Set(t testing.TB, change func(*sandboxcli.Settings)) {
+	t.Helper()
+	assert.NilError(t, sandboxcli.Update(d.Dir, change))
+}
+
+// Env is the environment of programs that are to find the doubles: the test's
+// own with another PATH, DOCKER_CONFIG and the state folder.
+func (d *Double) Env() []string {
+	return append(os.Environ(),
+		"PATH="+d.Bin+string(os.PathListSeparator)+os.Getenv("PATH"), "DOCKER_CONFIG="+d.DockerConfig, sandboxcli.DirEnv+"="+d.Dir)
+}
+
+// Setenv makes [Double.Env] the environment of the test itself.
+func (d *Double) Setenv(t testing.TB) {
+	t.Helper()
+	t.Setenv("PATH", d.Bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	t.Setenv("DOCKER_CONFIG", d.DockerConfig)
+	t.Setenv(sandboxcli.DirEnv, d.Dir)
+}
+
+// Sbx is a command of the double of sbx.
+func (d *Double) Sbx(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, filepath.Join(d.Bin, "sbx"), args...)
+	cmd.Env = d.Env()
+	return cmd
+}
+
+// Plugin is a command of the double of "docker sandbox", called as the Docker
+// CLI calls it.
+func (d *Double) Plugin(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, filepath.Join(d.Bin, "docker-sandbox"), append([]string{"sandbox"}, args...)...)
+	cmd.Env = d.Env()
+	return cmd
+}

@@ -1,0 +1,177 @@
+package sandboxcli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/moby/sys/atomicwriter"
+)
+
+// DirEnv names the variable with the double's state folder.
+const DirEnv = "SANDBOX_DOUBLE_DIR"
+
+// Where a sandbox's commands run.
+const (
+	ModeProcess   = "process"   // on the host, as the user that calls
+	ModeContainer = "container" // in a container for each sandbox
+)
+
+// Settings say how the double behaves. They are read again at every call, so
+// a test can change them in mid-run. Begin with [Defaults]: the zero value is
+// a double that is logged out and down.
+type Settings struct {
+	// Version is the version of sbx to be like. The plugin is always v0.13.0.
+	Version string `json:"version"`
+	// Mode is ModeProcess or ModeContainer.
+	Mode string `json:"mode"`
+	// Engine is the address of the Docker Engine for container mode.
+	Engine string `json:"engine,omitempty"`
+	// Template is the image that stands for every docker/sandbox-templates:*
+	// in container mode.
+	Template string `json:"template,omitempty"`
+
+	LoggedIn          bool `json:"logged_in"`
+	PolicyInitialised bool `json:"policy_initialised"`
+	DaemonUp          bool `json:"daemon_up"`
+	// EngineUp is false when the daemon has lost its engine: lists are empty
+	// and commands fail until "sbx daemon restart".
+	EngineUp bool `json:"engine_up"`
+
+	// Governed is sbx in an organisation whose policy replaces the rules of its
+	// own that allow something.
+	Governed bool `json:"governed,omitempty"`
+
+	// Idle is how long a sandbox that nobody uses keeps running: 30 s for sbx
+	// and 30 min for the plugin when it is zero.
+	Idle Duration `json:"idle,omitempty"`
+
+	Faults Faults `json:"faults"`
+}
+
+// Faults are what can go wrong, each known from the real CLIs.
+type Faults struct {
+	// EmptyList makes lists empty and commands fail, as a lost engine does.
+	EmptyList bool `json:"empty_list,omitempty"`
+	// UpdateNotice puts a banner after JSON on stdout.
+	UpdateNotice bool `json:"update_notice,omitempty"`
+	// StartLinesStdout has the lines of a starting daemon on stdout, as on
+	// Windows. They come only when DaemonUp is false.
+	StartLinesStdout bool `json:"start_lines_stdout,omitempty"`
+	// HangExec makes exec never return. Nothing is run.
+	HangExec bool `json:"hang_exec,omitempty"`
+	// HangList makes ls never return.
+	HangList bool `json:"hang_list,omitempty"`
+	// IgnoreSIGTERM is how long a client goes on after a SIGTERM.
+	IgnoreSIGTERM Duration `json:"ignore_sigterm,omitempty"`
+	// LoginLapseAfter is how many calls are served before the login lapses.
+	LoginLapseAfter *int `json:"login_lapse_after,omitempty"`
+	// NoID and NoWorkspaces leave fields out of lists; ExtraFields adds some.
+	NoID         bool `json:"no_id,omitempty"`
+	NoWorkspaces bool `json:"no_workspaces,omitempty"`
+	ExtraFields  bool `json:"extra_fields,omitempty"`
+	// VanishOnSleep removes all running sandboxes once, as if the host had
+	// slept just now.
+	VanishOnSleep bool `json:"vanish_on_sleep,omitempty"`
+	// KVM makes create fail as without hardware virtualisation.
+	KVM bool `json:"kvm,omitempty"`
+	// Removed is the plugin of Docker Desktop 4.80: a notice for every verb,
+	// with the exit code RemovedExit, on stderr if RemovedStderr is set.
+	Removed       bool `json:"removed,omitempty"`
+	RemovedExit   int  `json:"removed_exit,omitempty"`
+	RemovedStderr bool `json:"removed_stderr,omitempty"`
+	// Legacy is the container-based plugin of Docker Desktop 4.50.
+	Legacy bool `json:"legacy,omitempty"`
+	// TruncatedList cuts JSON lists in half, GarbageList has no JSON at all,
+	// BareArray leaves the object around the array away.
+	TruncatedList bool `json:"truncated_list,omitempty"`
+	GarbageList   bool `json:"garbage_list,omitempty"`
+	BareArray     bool `json:"bare_array,omitempty"`
+	// NoDaemon is a daemon that does not start.
+	NoDaemon bool `json:"no_daemon,omitempty"`
+	// ShallowClone makes --clone of a shallow repository come out empty.
+	ShallowClone bool `json:"shallow_clone,omitempty"`
+	// NoRules is the error that a new network rule meets; none if it is empty.
+	NoRules string `json:"no_rules,omitempty"`
+	// NoLog is the error that reading the network log meets.
+	NoLog string `json:"no_log,omitempty"`
+	// CrashBeforeCreate and CrashAfterCreate kill the client of create before
+	// it did anything, or when it has made the sandbox and said nothing.
+	CrashBeforeCreate bool `json:"crash_before_create,omitempty"`
+	CrashAfterCreate  bool `json:"crash_after_create,omitempty"`
+}
+
+// Duration is a time.Duration that is written as "1m30s".
+type Duration time.Duration
+
+// MarshalText implements encoding.TextMarshaler.
+func (d Duration) MarshalText() ([]byte, error) {
+	return []byte(time.Duration(d).String()), nil
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *Duration) UnmarshalText(text []byte) error {
+	parsed, err := time.ParseDuration(string(text))
+	*d = Duration(parsed)
+	return err
+}
+
+// Defaults are the settings of a double that works: a recent sbx in process
+// mode, logged in and with a policy.
+func Defaults() Settings {
+	return Settings{
+		Version: "0.53.0", Mode: ModeProcess,
+		LoggedIn: true, PolicyInitialised: true, DaemonUp: true, EngineUp: true,
+	}
+}
+
+func settingsPath(dir string) string { return filepath.Join(dir, "settings.json") }
+
+// Load reads the settings of a state folder. What is missing is as in
+// [Defaults].
+func Load(dir string) (Settings, error) {
+	s := Defaults()
+	content, err := os.ReadFile(settingsPath(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	if err != nil {
+		return s, fmt.Errorf("reading the double's settings: %w", err)
+	}
+	if err := json.Unmarshal(content, &s); err != nil {
+		return s, fmt.Errorf("reading the double's settings %s: %w", settingsPath(dir), err)
+	}
+	return s, nil
+}
+
+// Save writes the settings of a state folder at once.
+func (s Settings) Save(dir string) error {
+	content, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return fmt.Errorf("writing the double's settings: %w", err)
+	}
+	if err := atomicwriter.WriteFile(settingsPath(dir), content, 0o644); err != nil {
+		return fmt.Errorf("writing the double's settings: %w", err)
+	}
+	return nil
+}
+
+// Update changes the settings of a state folder. Calls of the double that
+// change them (login, for one) do not come between.
+func Update(dir string, change func(*Settings)) error {
+	unlock, err := lockFile(filepath.Join(dir, "settings.lock"))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	s, err := Load(dir)
+	if err != nil {
+		return err
+	}
+	change(&s)
+	return s.Save(dir)
+}
