@@ -43,42 +43,42 @@ func newTerminal(t *testing.T, height, width uint, out io.Writer) *terminal {
 	return term
 }
 
-func (t *terminal) setSize(height, width uint) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.height, t.width = height, width
-	return pty.Setsize(t.end, &pty.Winsize{Rows: uint16(height), Cols: uint16(width)})
+func (s *terminal) setSize(height, width uint) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.height, s.width = height, width
+	return pty.Setsize(s.end, &pty.Winsize{Rows: uint16(height), Cols: uint16(width)})
 }
 
-func (t *terminal) resize(height, width uint) error {
-	err := t.setSize(height, width)
-	t.resized <- struct{}{}
+func (s *terminal) resize(height, width uint) error {
+	err := s.setSize(height, width)
+	s.resized <- struct{}{}
 	return err
 }
 
 // state is how the terminal is set up, to be compared.
-func (t *terminal) state(c *testing.T) any {
-	c.Helper()
-	state, err := term.SaveState(t.end.Fd())
-	assert.NilError(c, err)
+func (s *terminal) state(t *testing.T) any {
+	t.Helper()
+	state, err := term.SaveState(s.end.Fd())
+	assert.NilError(t, err)
 	return *state
 }
 
-func (t *terminal) Size() (height, width uint) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.height, t.width
+func (s *terminal) Size() (height, width uint) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.height, s.width
 }
 
-func (t *terminal) Resized() <-chan struct{} { return t.resized }
+func (s *terminal) Resized() <-chan struct{} { return s.resized }
 
-func (t *terminal) Files() (stdin, stdout, stderr *os.File) { return t.end, t.end, t.end }
+func (s *terminal) Files() (stdin, stdout, stderr *os.File) { return s.end, s.end, s.end }
 
-func (t *terminal) DetachKeys() string { return "" }
+func (s *terminal) DetachKeys() string { return "" }
 
-func (t *terminal) MakeRaw() (restore func(), err error) {
-	state, err := term.SetRawTerminal(t.end.Fd())
-	return func() { _ = term.RestoreTerminal(t.end.Fd(), state) }, err
+func (s *terminal) MakeRaw() (restore func(), err error) {
+	state, err := term.SetRawTerminal(s.end.Fd())
+	return func() { _ = term.RestoreTerminal(s.end.Fd(), state) }, err
 }
 
 // buffer collects output that is read while it is being written.
