@@ -96,12 +96,14 @@ func (h Host) finishLoops(ctx context.Context, l located, running []lifecycle.Di
 	var others []string
 	var errs []error
 	for _, d := range running {
-		name, loop := loopCommand(d.Command)
-		if !loop {
+		switch name, loop := loopCommand(d.Command); {
+		case loop:
+			errs = append(errs, h.finishLoop(ctx, l, d, name))
+		case name == "task": // takes a moment: a loop that has just ended saves its backlog with one
+			errs = append(errs, h.waitFor(ctx, l, d.ID))
+		default:
 			others = append(others, fmt.Sprintf("%q", name))
-			continue
 		}
-		errs = append(errs, h.finishLoop(ctx, l, d, name))
 	}
 	switch {
 	case errors.Join(errs...) != nil:
@@ -121,17 +123,25 @@ func (h Host) finishLoop(ctx context.Context, l located, d lifecycle.Dispatch, n
 		what = strings.Join(status.Tasks, ", ")
 	}
 	h.report(fmt.Sprintf("Asked %q in %s to stop after %s. Ctrl+C ends the waiting, not the loop; --now ends the loop at once", name, l.sb.Name, what))
+	if err := h.waitFor(ctx, l, d.ID); err != nil {
+		return err
+	}
+	h.tellOutcome(l, d, name)
+	return ctx.Err()
+}
+
+// waitFor waits until a process in a sandbox has ended.
+func (h Host) waitFor(ctx context.Context, l located, id string) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	for h.runs(ctx, l, d.ID) {
+	for h.runs(ctx, l, id) {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-tick.C:
 		}
 	}
-	h.tellOutcome(l, d, name)
-	return ctx.Err()
+	return nil
 }
 
 // tellOutcome says how a loop has ended, as far as its log tells.

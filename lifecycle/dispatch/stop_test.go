@@ -18,13 +18,18 @@ type obeying struct {
 	lifecycle.Driver
 	running []lifecycle.Dispatch
 	deaf    bool
+	brief   bool // what runs has ended when it is looked at again
 	told    [][]string
 	stopped bool
 	heard   func()
 }
 
 func (o *obeying) Dispatches(context.Context, lifecycle.Sandbox) ([]lifecycle.Dispatch, error) {
-	return o.running, nil
+	running := o.running
+	if o.brief {
+		o.running = nil
+	}
+	return running, nil
 }
 
 func (o *obeying) Lookup(_ context.Context, name string) (lifecycle.Sandbox, error) {
@@ -55,6 +60,7 @@ func TestStop(t *testing.T) {
 		command []string
 		state   lifecycle.State
 		now     bool
+		brief   bool
 		told    []string
 		stopped bool
 		says    string
@@ -62,6 +68,7 @@ func TestStop(t *testing.T) {
 	}{
 		{name: "a loop", command: build, state: lifecycle.Running, told: []string{"ralph", "_finish", "x"}, stopped: true, says: `"build" has ended`},
 		{name: "a loop, now", command: build, state: lifecycle.Running, now: true, told: []string{"ralph", "_signal", "TERM", "x"}, stopped: true, says: `Ending "build"`},
+		{name: "a loop's last copy of its backlog", command: []string{"ralph", "task", "_export"}, brief: true, state: lifecycle.Running, stopped: true},
 		{name: "something else", command: shell, state: lifecycle.Running, err: `"shell" runs in it, which is no loop`},
 		{name: "something else, now", command: shell, state: lifecycle.Running, now: true, told: []string{"ralph", "_signal", "TERM", "x"}, stopped: true},
 		{name: "nothing", state: lifecycle.Running, stopped: true, says: "Nothing runs in ralph-a"},
@@ -71,7 +78,7 @@ func TestStop(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			var stderr bytes.Buffer
 			h := Host{StateDir: t.TempDir(), Stderr: &stderr}
-			d := &obeying{}
+			d := &obeying{brief: tc.brief}
 			if tc.command != nil {
 				d.running = []lifecycle.Dispatch{{ID: "x", Command: tc.command}}
 			}
