@@ -1,0 +1,154 @@
+//go:build unix
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/e2e/modelapi"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
+)
+
+// The README's commands run as printed, in order, in one shell, and print what
+// it shows.
+
+func TestReadmeTour(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.byDefault()
+		w.write(t, filepath.Join(w.config, "ralph", "config.toml"), "[image]\nbase = \""+engines.BaseImage()+"\"\n")
+		steps := readme(t, "Tour")
+		assert.Assert(t, len(steps) > 20, "only %d commands", len(steps))
+		w.follow(t, filepath.Join(w.dir, "src"), steps)
+
+		shop := filepath.Join(w.dir, "src", "shop")
+		w.repo = shop
+		assert.Equal(t, w.git(t, "log", "--reverse", "--format=%s|%an"),
+			"First commit|Una User\nAdd a greeting|Una User\nAdd a reply|Una User\nCheck the greeting|Una User\nGreet twice|Una User\nAdd a search|Una User")
+		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
+		assert.Equal(t, len(w.containers(t)), 0)
+	})
+}
+
+// The model is played by a script, Claude Code is real.
+func TestReadmeWithAModel(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		base := claudeBase(t, w)
+		w.write(t, filepath.Join(w.config, "ralph", "config.toml"), "[image]\nbase = \""+base+"\"\n")
+		api, url := w.serveModel(t, [][]modelapi.Turn{
+			{modelapi.Bash(syncPlan), modelapi.Say("Planned.")},
+			w.workOff("shop/01", "one"), w.workOff("shop/02", "two"), w.workOff("shop/03", "three"),
+		})
+		w.setenv("ANTHROPIC_BASE_URL", url)
+		w.follow(t, w.repo, readme(t, "Use it with a model"))
+		assert.Equal(t, w.git(t, "rev-list", "--count", "HEAD"), "4")
+		for _, r := range api.Requests() {
+			assert.Equal(t, r.Key, "sk-ant-...")
+		}
+	})
+}
+
+// step is a command of the README and the output below it. A line "..." stands for
+// any number of lines, "(...)" for anything in parentheses.
+type step struct {
+	command string
+	output  []string
+}
+
+// readme returns the commands in the console blocks of one of the README's
+// sections.
+func readme(t *testing.T, section string) []step {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(shared.root, "README.md"))
+	assert.NilError(t, err)
+	_, text, found := strings.Cut(string(content), "\n## "+section+"\n")
+	assert.Assert(t, found, "no section %q", section)
+	text, _, _ = strings.Cut(text, "\n## ")
+	var steps []step
+	for _, block := range regexp.MustCompile("(?s)\n```console\n(.*?)```").FindAllStringSubmatch(text, -1) {
+		for line := range strings.Lines(block[1]) {
+			line = strings.TrimSuffix(line, "\n")
+			if command, ok := strings.CutPrefix(line, "$ "); ok {
+				steps = append(steps, step{command: command})
+				continue
+			}
+			assert.Assert(t, len(steps) > 0, "output before the first command: %s", line)
+			last := &steps[len(steps)-1]
+			last.output = append(last.output, line)
+		}
+	}
+	return steps
+}
+
+// follow runs the steps in a shell. The repository's origin is the world's, and
+// each command may take as long as any other command of a test.
+func (w *world) follow(t *testing.T, dir string, steps []step) {
+	t.Helper()
+	slug := strings.NewReplacer("acme/shop", w.slug)
+	script := "set -e; exec 2>&1\n"
+	for i, s := range steps {
+		script += fmt.Sprintf("echo '%s'\n%s\n", marker(i), slug.Replace(s.command))
+	}
+	cmd := w.command("bash", "-c", script)
+	cmd.Dir = dir
+	shell := start(t, cmd)
+	for i := range steps {
+		shell.waitForOutput(t, marker(i)+"\n")
+	}
+	said := shell.wait(t)
+	for i, s := range steps {
+		_, output, _ := strings.Cut(said.stdout, marker(i)+"\n")
+		output, _, _ = strings.Cut(output, marker(i+1)+"\n")
+		if len(s.output) > 0 {
+			assert.Check(t, is.Regexp(w.shown(s.output), w.comparable(output)), "%s", s.command)
+		}
+	}
+	said.expect(t, 0)
+}
+
+// marker is printed before a step.
+func marker(i int) string { return fmt.Sprintf("=== step %d ===", i) }
+
+// waitForOutput waits until the process has printed this, or has ended.
+func (p *process) waitForOutput(t *testing.T, text string) {
+	t.Helper()
+	eventually(t, func() error {
+		select {
+		case <-p.done:
+			return nil
+		default:
+		}
+		if said := p.stdout.String(); !strings.Contains(said, text) {
+			return fmt.Errorf("no %q in: %s", text, said)
+		}
+		return nil
+	})
+}
+
+// shown returns the pattern of an output that the README shows.
+func (w *world) shown(lines []string) string {
+	pattern := "^"
+	for _, line := range lines {
+		if line == "..." {
+			pattern += `(?s:.*)`
+			continue
+		}
+		quoted := regexp.QuoteMeta(w.comparable(line))
+		pattern += `(?m:^` + strings.ReplaceAll(quoted, `\(\.\.\.\)`, `\([^)]*\)`) + "$)\n"
+	}
+	return pattern + "$"
+}
+
+// comparable replaces what is different in each world, and where columns begin.
+func (w *world) comparable(output string) string {
+	output = strings.NewReplacer(w.slug, "acme/shop", strings.ReplaceAll(w.slug, "/", "-"), "acme-"+path.Base("acme/shop")).Replace(output)
+	return regexp.MustCompile(` {2,}`).ReplaceAllString(w.anonymous(output), "  ")
+}
