@@ -48,6 +48,8 @@ type Options struct {
 	RequireClean bool
 	// NoHostConfig leaves the user's configuration of the agent outside.
 	NoHostConfig bool
+
+	config *config.Effective // instead of what is configured; nil but in the self-test
 }
 
 // Run executes one command in the sandbox of the current scope and returns
@@ -188,6 +190,9 @@ func (h Host) attempt(ctx context.Context, r *recovery, at place, spec lifecycle
 // configure loads the configuration and has the user approve what a
 // repository may not decide alone.
 func (h Host) configure(ctx context.Context, wt gitrepo.Worktree, opts Options) (config.Effective, error) {
+	if opts.config != nil {
+		return *opts.config, nil
+	}
 	cfg, err := loadConfig(config.Sources{Root: wt.Root, UserDir: h.StateDir, Getenv: h.getenv, Overrides: opts.Overrides})
 	if err != nil {
 		return config.Effective{}, err

@@ -29,11 +29,8 @@ func (t *test) commit(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	ref, err := t.sandbox.Collect(ctx)
-	if err != nil {
-		return "", err
-	}
-	made, err := git(ctx, t.root, "log", "--format=%h %s", before+".."+ref)
+	// A sandbox with a clone of its own has its commits on another ref.
+	made, err := git(ctx, t.root, "log", "--format=%h %s", "--all", "--not", before)
 	if err != nil {
 		return "", err
 	}
@@ -41,7 +38,7 @@ func (t *test) commit(ctx context.Context) (string, error) {
 	if title != taskTitle {
 		return "", fmt.Errorf("ralph build has ended well, but on this machine there is no commit %q after it, only: %q", taskTitle, made)
 	}
-	content, err := git(ctx, t.root, "show", ref+":"+taskFile)
+	content, err := git(ctx, t.root, "show", hash+":"+taskFile)
 	if err != nil {
 		return "", err
 	}

@@ -83,7 +83,6 @@ type fakeSandbox struct {
 	broken  error // why nothing runs in it
 	exit    int
 	build   func(root string)
-	left    []string
 	removal error
 
 	removed int
@@ -91,15 +90,11 @@ type fakeSandbox struct {
 
 func (s *fakeSandbox) Name() string { return "ralph-selftest-x-main" }
 
-func (s *fakeSandbox) Make(ctx context.Context) error {
-	if s.making == nil {
-		return nil
-	}
-	return s.making(ctx)
-}
-
 func (s *fakeSandbox) Ralph(ctx context.Context, out io.Writer, args ...string) (int, error) {
-	if s.broken != nil {
+	if args[0] == "task" && args[1] == "list" && s.making != nil {
+		return 0, s.making(ctx)
+	}
+	if s.broken != nil && args[0] != "task" {
 		return 0, s.broken
 	}
 	switch args[0] {
@@ -133,11 +128,9 @@ func (s *fakeSandbox) work(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-func (s *fakeSandbox) Collect(context.Context) (string, error) { return "refs/heads/main", nil }
-
-func (s *fakeSandbox) Remove(ctx context.Context) ([]string, error) {
+func (s *fakeSandbox) Remove(ctx context.Context) error {
 	s.removed++
-	return s.left, errors.Join(s.removal, ctx.Err())
+	return errors.Join(s.removal, ctx.Err())
 }
 
 // temporary has temporary folders in a place of the test's own, and makes sure

@@ -21,7 +21,8 @@ type Machine interface {
 	// Project returns what makes sure of the image that the project in the
 	// current folder asks for, and nil where none asks for one.
 	Project(ctx context.Context) (func(context.Context) (Image, error), error)
-	// Sandbox prepares a sandbox for the repository in root. Nothing is made yet.
+	// Sandbox describes a sandbox for the repository in root. Its first command
+	// creates it.
 	Sandbox(ctx context.Context, root string, image Image) (Sandbox, error)
 	// Version is that of ralph.
 	Version() string
@@ -48,18 +49,13 @@ func (i Image) String() string {
 	return i.Ref + " (" + i.Note + ")"
 }
 
-// Sandbox is a sandbox that nobody else has.
+// Sandbox is a sandbox of the test's own.
 type Sandbox interface {
 	// Name is its name.
 	Name() string
-	// Make makes it, and makes it fit to run ralph.
-	Make(ctx context.Context) error
-	// Ralph runs ralph in it, as a dispatch does, and returns its exit code. The
-	// end of ctx ends it.
+	// Ralph dispatches a command to it and returns the exit code. The end of ctx
+	// ends the command.
 	Ralph(ctx context.Context, out io.Writer, args ...string) (int, error)
-	// Collect returns the ref where its commits are on this machine.
-	Collect(ctx context.Context) (ref string, err error)
-	// Remove removes it, as far as it was made, with all that was noted of it.
-	// It returns what is there still.
-	Remove(ctx context.Context) (left []string, err error)
+	// Remove removes it, as far as it was created, and everything recorded of it.
+	Remove(ctx context.Context) error
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/projectimage"
@@ -189,7 +188,8 @@ func (t *test) make(ctx context.Context) (string, error) {
 	if t.sandbox, err = t.m.Sandbox(ctx, root, t.image); err != nil {
 		return "", err
 	}
-	return t.sandbox.Name(), t.sandbox.Make(ctx)
+	_, err = t.run(ctx, "task", "list")
+	return t.sandbox.Name(), err
 }
 
 // ralph compares the version of the ralph inside with ours.
@@ -205,14 +205,10 @@ func (t *test) ralph(ctx context.Context) (string, error) {
 	return said, nil
 }
 
-// cleanUp removes what was made, and looks whether anything is left.
+// cleanUp removes the sandbox.
 func (t *test) cleanUp(ctx context.Context) (string, error) {
 	if t.sandbox == nil {
 		return "", Skip("no sandbox was made")
 	}
-	left, err := t.sandbox.Remove(ctx)
-	if err == nil && len(left) > 0 {
-		err = &remedied{fmt.Errorf("after %s was removed there is still: %s", t.sandbox.Name(), strings.Join(left, ", ")), "remove these yourself: nothing needs them"}
-	}
-	return "nothing is left", err
+	return "removed " + t.sandbox.Name(), t.sandbox.Remove(ctx)
 }

@@ -54,7 +54,7 @@ func TestRun(t *testing.T) {
 		"sandbox: ok, ralph-selftest-x-main",
 		"ralph: ok, ralph v1.2.3",
 		`commit: ok, [0-9a-f]{7,} ?.*`,
-		"clean up: ok, nothing is left",
+		"clean up: ok, removed ralph-selftest-x-main",
 	}
 	skippedFrom := func(why string) []string {
 		return []string{
@@ -197,10 +197,10 @@ func TestRun(t *testing.T) {
 				m.sandbox.making = func(context.Context) error { return errors.New("no space") }
 			},
 			want: [][]string{wellTo, {
-				"sandbox: FAILED, no space",
+				"sandbox: FAILED, ralph task list: no space",
 				`ralph: skipped, it needs "sandbox", which failed`,
 				`commit: skipped, .*`,
-				"clean up: ok, nothing is left",
+				"clean up: ok, removed ralph-selftest-x-main",
 			}},
 			fails: true, image: "agent:v1",
 		},
@@ -270,14 +270,6 @@ func TestRun(t *testing.T) {
 			fails: true, image: "agent:v1",
 		},
 		{
-			name:   "something is left",
-			change: func(m *fakeMachine) { m.sandbox.left = []string{"a", "b"} },
-			want: [][]string{wellTo, wellFrom[:3], {
-				`clean up: FAILED, after ralph-selftest-x-main was removed there is still: a, b | remove these yourself: nothing needs them`,
-			}},
-			fails: true, image: "agent:v1",
-		},
-		{
 			name:   "it cannot be removed",
 			change: func(m *fakeMachine) { m.sandbox.removal = errors.New("busy") },
 			want:   [][]string{wellTo, wellFrom[:3], {"clean up: FAILED, busy"}},
@@ -338,10 +330,10 @@ func TestInterrupted(t *testing.T) {
 	assert.Equal(t, m.sandbox.removed, 1)
 }
 
-func TestInterruptedWithSomethingLeft(t *testing.T) {
+func TestInterruptedAndNotRemoved(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	m := newFakeMachine()
-	m.sandbox.left = []string{"a"}
+	m.sandbox.removal = errors.New("busy")
 	m.sandbox.making = func(context.Context) error {
 		cancel()
 		return nil
