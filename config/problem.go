@@ -4,19 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"strings"
-	"unicode"
 	"unicode/utf8"
 
-	"github.com/mattn/go-runewidth"
+	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
-const (
-	// excerptWidth is how much of a long line is shown, in columns.
-	excerptWidth = 100
-	// maxProblems is how many mistakes are shown at once.
-	maxProblems = 20
-)
+// maxProblems is how many mistakes are shown at once.
+const maxProblems = 20
 
 // FileError is a mistake in a configuration file. Its text has the place, what
 // is wrong, and the line with the spot marked below.
@@ -53,30 +47,9 @@ func (d document) problem(at span, format string, args ...any) *FileError {
 		Path:    d.path,
 		Line:    number,
 		Column:  utf8.RuneCount(line[:from]) + 1,
-		Message: printable(fmt.Sprintf(format, args...)),
-		excerpt: excerpt(number, line, from, to),
+		Message: printable.Visible(fmt.Sprintf(format, args...)),
+		excerpt: printable.Excerpt(number, string(line), from, to),
 	}
-}
-
-// excerpt shows a line with a part of it marked; of a long line, only what is
-// around the mark.
-func excerpt(number int, line []byte, from, to int) string {
-	// No character that is seen has more than four bytes.
-	const reach = 4 * excerptWidth
-	width := runewidth.Condition{}
-	before := printable(string(line[max(from-reach, 0):from]))
-	marked := printable(string(line[from:min(to, from+reach)]))
-	after := printable(string(line[to:min(len(line), to+reach)]))
-	if width.StringWidth(before+marked+after) > excerptWidth {
-		if columns := width.StringWidth(before); columns > excerptWidth/2 {
-			before = "…" + width.TruncateLeft(before, columns-excerptWidth/2, "")
-		}
-		marked = width.Truncate(marked, excerptWidth/2, "…")
-		after = width.Truncate(after, max(excerptWidth-width.StringWidth(before+marked), 0), "…")
-	}
-	label := fmt.Sprintf("%5d", number)
-	return fmt.Sprintf("%s | %s\n%s | %s%s", label, before+marked+after, strings.Repeat(" ", len(label)),
-		strings.Repeat(" ", width.StringWidth(before)), strings.Repeat("^", max(width.StringWidth(marked), 1)))
 }
 
 // joinProblems makes one error of many, or nil of none. Whoever made more
@@ -86,20 +59,4 @@ func joinProblems(problems []error) error {
 		problems = append(problems[:maxProblems:maxProblems], errors.New("and more mistakes"))
 	}
 	return errors.Join(problems...)
-}
-
-// printable replaces tabs by blanks, and whatever has no look of its own by
-// the sign for a character that cannot be shown: the text is a stranger's, and
-// nothing in it may reach the terminal as a command.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\t':
-			return ' '
-		case unicode.IsPrint(r):
-			return r
-		default:
-			return utf8.RuneError
-		}
-	}, s)
 }

@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
 // Stored reads the output of "sbx secret ls", as a table or with --json, and
@@ -103,8 +104,7 @@ func decodeSecrets(text []byte) ([]storedSecret, bool) {
 // one of custom secrets, with TARGETS and ENV, has no services.
 func secretsOfTable(output string) (secrets []storedSecret, ok bool) {
 	var header []string
-	colours := regexp.MustCompile(`\x1b\[[0-9;]*m`)
-	for line := range strings.Lines(colours.ReplaceAllString(output, "")) {
+	for line := range strings.Lines(printable.Strip(output)) {
 		words := strings.Fields(line)
 		switch {
 		case len(words) == 0:

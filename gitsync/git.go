@@ -10,9 +10,9 @@ import (
 	"os/exec"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
 // killGrace bounds the wait for the pipes of a git process that was cancelled.
@@ -114,7 +114,7 @@ func (g git) stream(ctx context.Context, stdin io.Reader, stdout io.Writer, args
 		return ctx.Err() // or else its end would be told, and not why
 	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		err = &gitError{command: args[0], words: oneLine(stderr.String()), exit: exit}
+		err = &gitError{command: args[0], words: printable.Line(stderr.String()), exit: exit}
 	}
 	return err
 }
@@ -152,24 +152,6 @@ func (e *gitError) Error() string {
 func saidNo(err error) bool {
 	g, ok := errors.AsType[*gitError](err)
 	return ok && g.exit.ExitCode() == 1
-}
-
-// oneLine makes a program's words fit for an error.
-func oneLine(words string) string {
-	words = strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' || r == '\r' {
-			return ' '
-		}
-		if unicode.IsControl(r) || !unicode.IsPrint(r) {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(words, ""))
-	words = strings.Join(strings.Fields(words), " ")
-	if len(words) > 500 {
-		words = strings.ToValidUTF8(words[:500], "") + "…"
-	}
-	return words
 }
 
 // resolve returns the commit that a ref names; empty if there is none.

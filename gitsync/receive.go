@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
 // ScriptError says that a script failed in the sandbox, as opposed to one that
@@ -21,7 +23,7 @@ type ScriptError struct {
 }
 
 func (e *ScriptError) Error() string {
-	return fmt.Sprintf("git in the sandbox failed (exit code %d): %s", e.Code, oneLine(e.Words))
+	return fmt.Sprintf("git in the sandbox failed (exit code %d): %s", e.Code, printable.Line(e.Words))
 }
 
 // refusal says that commits were not taken, because of what they are.

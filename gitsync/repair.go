@@ -9,6 +9,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
 // brokenCode is the exit code of a script that finds the sandbox's git directory
@@ -50,7 +52,7 @@ func Lasting(err error) bool {
 // broken makes a BrokenError of a script's that says so.
 func (r *Repo) broken(err error) error {
 	if failed, ok := errors.AsType[*ScriptError](err); ok && failed.Code == brokenCode {
-		return &BrokenError{Sandbox: r.name, Why: oneLine(failed.Words)}
+		return &BrokenError{Sandbox: r.name, Why: printable.Line(failed.Words)}
 	}
 	return err
 }

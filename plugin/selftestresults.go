@@ -13,6 +13,7 @@ import (
 	"github.com/docker/cli/cli/streams"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/selftest"
+	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
 // resultPrinter prints what the self-test has found: a table line by line, JSON
@@ -66,7 +67,7 @@ func (p *resultPrinter) add(r selftest.Result) {
 	if r.Failed != "" {
 		detail = ""
 	}
-	p.line(strings.TrimRight(fmt.Sprintf(row, r.Check, word, took, printable(detail)), " "))
+	p.line(strings.TrimRight(fmt.Sprintf(row, r.Check, word, took, printable.Line(detail)), " "))
 	p.indented(r.Failed)
 	if r.Remedy != "" {
 		p.indented("What to do: " + r.Remedy)
@@ -76,7 +77,7 @@ func (p *resultPrinter) add(r selftest.Result) {
 // indented prints a long text below the line that it belongs to.
 func (p *resultPrinter) indented(text string) {
 	for line := range strings.Lines(text) {
-		if line = strings.TrimRightFunc(printable(line), unicode.IsSpace); line != "" {
+		if line = strings.TrimRightFunc(printable.Strip(line), unicode.IsSpace); line != "" {
 			p.line("    " + line)
 		}
 	}
@@ -104,19 +105,4 @@ func seconds(d time.Duration) string {
 		return fmt.Sprintf("%.2fs", d.Seconds())
 	}
 	return d.Round(time.Second).String()
-}
-
-// printable takes away what a terminal would take for commands: some of the
-// text comes from repositories and out of sandboxes.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return ' '
-		case unicode.IsPrint(r):
-			return r
-		default:
-			return -1
-		}
-	}, text)
 }

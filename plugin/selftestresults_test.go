@@ -27,7 +27,7 @@ func TestResultsAsATable(t *testing.T) {
 engine                ok          0.01s  29.0.0 at <here>
 build project image   FAILED      1m35s
     deps:2:1: no
-        2 | b[31mad
+        2 | bad
           | ^^^
 BuildKit              FAILED      1.00s
     none
@@ -38,7 +38,7 @@ sandbox               skipped            it needs "driver", which failed
 engine                ` + "\x1b[32mok     \x1b[0m" + `     0.01s  29.0.0 at <here>
 build project image   ` + "\x1b[31mFAILED \x1b[0m" + `     1m35s
     deps:2:1: no
-        2 | b[31mad
+        2 | bad
           | ^^^
 BuildKit              ` + "\x1b[31mFAILED \x1b[0m" + `     1.00s
     none

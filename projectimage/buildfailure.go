@@ -5,12 +5,12 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode"
 
 	buildkit "github.com/moby/buildkit/client"
 	"github.com/opencontainers/go-digest"
 
 	"github.com/docker-ralph/docker-ralph/pattern"
+	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
 const (
@@ -61,14 +61,14 @@ func remedy(spec buildSpec, err error, log []string) string {
 			"which fetches a current one, or do without what is newer"
 	}
 	if match := noSecret().FindStringSubmatch(err.Error()); match != nil {
-		return visible(fmt.Sprintf("build the image with the secret first: docker ralph image build --secret id=%s,src=FILE", match[1]))
+		return printable.Visible(fmt.Sprintf("build the image with the secret first: docker ralph image build --secret id=%s,src=FILE", match[1]))
 	}
 	return ""
 }
 
 func (e *BuildError) Error() string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "building image %q on base %q: %s", e.Tag, e.Base, visible(shorten(oneSpaced(e.Err.Error()), reasonMax)))
+	fmt.Fprintf(&text, "building image %q on base %q: %s", e.Tag, e.Base, printable.Visible(shorten(oneSpaced(e.Err.Error()), reasonMax)))
 	if e.Source != "" {
 		text.WriteString("\n" + e.Source)
 	}
@@ -147,7 +147,7 @@ func (s *step) write(stream int, data string) {
 	lines := strings.Split(s.open[stream]+data, "\n")
 	s.open[stream] = lines[len(lines)-1]
 	for _, line := range lines[:len(lines)-1] {
-		line = plainLine(line)
+		line = strings.TrimSpace(printable.Strip(strings.ReplaceAll(line, "\t", " ")))
 		if line == "" {
 			continue
 		}
@@ -156,19 +156,4 @@ func (s *step) write(stream int, data string) {
 			s.lines = s.lines[1:]
 		}
 	}
-}
-
-// plainLine drops what could move a terminal's cursor or change its colours: a
-// step of a foreign image wrote the line.
-func plainLine(line string) string {
-	return strings.TrimSpace(strings.Map(func(r rune) rune {
-		switch {
-		case r == '\t':
-			return ' '
-		case unicode.IsControl(r):
-			return -1
-		default:
-			return r
-		}
-	}, strings.ToValidUTF8(line, "")))
 }

@@ -28,7 +28,7 @@ func TestStepLog(t *testing.T) {
 	log.record(logOf("b", "one\ntw", "o\r\n\n", "\x1b[31mthree"))
 	log.record(logOf("a", "more\n"))
 	log.record(&buildkit.SolveStatus{Vertexes: []*buildkit.Vertex{{Digest: "b", Error: "exit code: 1"}, {Digest: "a"}}})
-	assert.DeepEqual(t, log.failed(), []string{"one", "two", "[31mthree"})
+	assert.DeepEqual(t, log.failed(), []string{"one", "two", "three"})
 }
 
 // What comes from stdout and stderr at once tears no line.

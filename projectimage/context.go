@@ -20,6 +20,8 @@ import (
 	"github.com/tonistiigi/fsutil"
 	fstypes "github.com/tonistiigi/fsutil/types"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
 // readIgnored returns the patterns of the files that stay out of the context.
@@ -38,7 +40,7 @@ func readIgnored(folder *os.Root, mainRoot string) ([]string, error) {
 			_, err = fsutil.NewFilterFS(nil, &fsutil.FilterOpt{ExcludePatterns: patterns})
 		}
 		if err != nil {
-			return nil, refuse(projectPath(mainRoot, name), visible(err.Error()))
+			return nil, refuse(projectPath(mainRoot, name), printable.Visible(err.Error()))
 		}
 		return patterns, nil
 	}

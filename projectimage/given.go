@@ -13,6 +13,8 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
+
+	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
 // UnsuitableError says what an image lacks that was given to be used as it is.
@@ -89,7 +91,7 @@ func (b *Builder) lacking(ctx context.Context, image client.ImageInspectResult) 
 			return nil, err
 		}
 		if !found {
-			lacks = append(lacks, fmt.Sprintf("it has no %s on its PATH (%s): %s.", program.name, visible(search), program.why))
+			lacks = append(lacks, fmt.Sprintf("it has no %s on its PATH (%s): %s.", program.name, printable.Visible(search), program.why))
 		}
 	}
 	for _, file := range []string{"/etc/passwd", "/etc/group"} {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/moby/buildkit/frontend/dockerfile/parser"
 	"github.com/moby/buildkit/frontend/dockerfile/shell"
+
+	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
 // baseArgument is the build argument that names the agent's image.
@@ -29,7 +31,7 @@ func readLayer(file string, dockerfile []byte) (sandboxUser bool, _ error) {
 	chain, base := lineage(stages, arguments, result.EscapeToken)
 	if base != baseImage {
 		from := chain[len(chain)-1].from
-		return false, &FileError{Path: file, Line: from.StartLine, Message: visible(fmt.Sprintf(
+		return false, &FileError{Path: file, Line: from.StartLine, Message: printable.Visible(fmt.Sprintf(
 			"the image is built on %q and not on the agent's image, so there would be no agent in it: "+
 				"write ARG BASE_IMAGE in the first line and FROM ${BASE_IMAGE} here, or use an image as it is with --image IMAGE", word(from, 0)))}
 	}
@@ -180,5 +182,5 @@ func newSyntaxError(file string, err error) error {
 	if located, ok := errors.AsType[*parser.LocationError](err); ok && len(located.Locations) > 0 && len(located.Locations[0]) > 0 {
 		line = located.Locations[0][0].Start.Line
 	}
-	return &FileError{Path: file, Line: line, Message: visible(err.Error())}
+	return &FileError{Path: file, Line: line, Message: printable.Visible(err.Error())}
 }

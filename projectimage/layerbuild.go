@@ -15,6 +15,7 @@ import (
 	"github.com/moby/sys/atomicwriter"
 
 	"github.com/docker-ralph/docker-ralph/pattern"
+	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
 // projectSpec describes the layer of req's project on an agent's image.
@@ -83,7 +84,7 @@ func (b *Builder) ensureProject(ctx context.Context, agent buildSpec, req Reques
 // buildLayer builds a project's layer with the files of its folder at hand.
 func (b *Builder) buildLayer(ctx context.Context, spec buildSpec, base Image, noCache bool) (Image, error) {
 	for _, note := range spec.project.Notes {
-		b.Progress.notice("%s", visible(note))
+		b.Progress.notice("%s", printable.Visible(note))
 	}
 	if err := spec.project.checkOffline(); err != nil {
 		return Image{}, err

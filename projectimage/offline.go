@@ -8,6 +8,7 @@ import (
 	"github.com/moby/buildkit/frontend/dockerfile/parser"
 
 	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
 // checkOffline refuses what a build without a network cannot do, or would do with
@@ -39,7 +40,7 @@ func checkAdds(file string, nodes []*parser.Node) error {
 		case "add":
 			for source := node.Next; source != nil && source.Next != nil; source = source.Next {
 				if !local(source.Value) {
-					return &FileError{Path: file, Line: node.StartLine, Message: visible(fmt.Sprintf(
+					return &FileError{Path: file, Line: node.StartLine, Message: printable.Visible(fmt.Sprintf(
 						"ADD %s: [image] network is \"none\", so only files of %s can be added, by their plain names", source.Value, projectFolder))}
 				}
 			}

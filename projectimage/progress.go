@@ -11,7 +11,7 @@ import (
 	"github.com/moby/buildkit/util/progress/progressui"
 	"github.com/opencontainers/go-digest"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/printable"
+	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
 // Mode is a way to show builds and pulls.
@@ -90,19 +90,19 @@ func (t *teller) tell(status *buildkit.SolveStatus) *buildkit.SolveStatus {
 		return status
 	}
 	for _, vertex := range status.Vertexes {
-		name := visible(oneSpaced(vertex.Name))
+		name := printable.Visible(oneSpaced(vertex.Name))
 		if len(name) > nameMax {
 			name = strings.ToValidUTF8(name[:nameMax], "") + " …"
 		}
-		vertex.Name, vertex.Error = name, visible(shorten(oneSpaced(vertex.Error), 2*nameMax))
+		vertex.Name, vertex.Error = name, printable.Visible(shorten(oneSpaced(vertex.Error), 2*nameMax))
 	}
 	for _, part := range status.Statuses {
-		part.ID, part.Name = visible(part.ID), visible(part.Name)
+		part.ID, part.Name = printable.Visible(part.ID), printable.Visible(part.Name)
 	}
 	for _, warning := range status.Warnings {
-		warning.Short, warning.URL = []byte(visible(string(warning.Short))), visible(warning.URL)
+		warning.Short, warning.URL = []byte(printable.Visible(string(warning.Short))), printable.Visible(warning.URL)
 		for i, line := range warning.Detail {
-			warning.Detail[i] = []byte(visible(string(line)))
+			warning.Detail[i] = []byte(printable.Visible(string(line)))
 		}
 	}
 	for _, entry := range status.Logs {

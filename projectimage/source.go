@@ -12,6 +12,7 @@ import (
 	"github.com/moby/buildkit/solver/errdefs"
 
 	"github.com/docker-ralph/docker-ralph/pattern"
+	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
 const (
@@ -125,7 +126,7 @@ func excerpt(name string, dockerfile []byte, first, last int) string {
 		if n >= first && n <= last {
 			mark = ">>>"
 		}
-		text.WriteString(strings.TrimRight(fmt.Sprintf("\n %4d | %s %s", n, mark, visible(strings.TrimRight(lines[n-1], "\r"))), " "))
+		text.WriteString(strings.TrimRight(fmt.Sprintf("\n %4d | %s %s", n, mark, printable.Visible(strings.TrimRight(lines[n-1], "\r"))), " "))
 	}
 	return text.String()
 }

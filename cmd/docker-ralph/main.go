@@ -16,9 +16,9 @@ import (
 	"go.opentelemetry.io/otel"
 
 	"github.com/docker-ralph/docker-ralph/hint"
-	"github.com/docker-ralph/docker-ralph/lifecycle/printable"
 	"github.com/docker-ralph/docker-ralph/plugin"
 	"github.com/docker-ralph/docker-ralph/plugin/metadata"
+	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
 // collectAt has garbage collected when the heap has grown by so many per cent. Most

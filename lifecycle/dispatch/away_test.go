@@ -214,7 +214,7 @@ func TestASummaryIsOnePrintableLine(t *testing.T) {
 	_, err = codeOf(top, "x")
 	assert.ErrorIs(t, err, errUnknownEnd)
 	assert.NilError(t, log.Finish("complete", 4, "Total:\x1b]0;title\x07 1 run\n\x1b[31mred"))
-	assert.Equal(t, summaryOf(top, "x"), "Total: 1 run [31mred[0m")
+	assert.Equal(t, summaryOf(top, "x"), "Total: 1 run red")
 	assert.Equal(t, summaryOf(top, "y"), "")
 	code, err := codeOf(top, "x")
 	assert.NilError(t, err)

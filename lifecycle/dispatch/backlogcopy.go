@@ -23,7 +23,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/printable"
+	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
 const (

@@ -14,8 +14,8 @@ import (
 	"github.com/moby/sys/atomicwriter"
 
 	"github.com/docker-ralph/docker-ralph/hint"
-	"github.com/docker-ralph/docker-ralph/lifecycle/printable"
 	"github.com/docker-ralph/docker-ralph/wire/looplog"
+	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
 // End is how a detached loop has ended.
@@ -121,9 +121,6 @@ func (h Host) finish(sandbox, top string, code int, err error) {
 	n.done(nil)
 }
 
-// summaryMax bounds what is kept of a loop's summary, in bytes.
-const summaryMax = 500
-
 // summaryOf is what the loop of a dispatch says that it came to.
 func summaryOf(top, id string) string {
 	log, err := looplog.Find(top, func(l looplog.Loop) bool { return l.Dispatch == id })
@@ -131,13 +128,5 @@ func summaryOf(top, id string) string {
 		return ""
 	}
 	log.Close()
-	return oneLine(log.Loop.Summary)
-}
-
-// oneLine is what can be printed of a stranger's text.
-func oneLine(text string) string {
-	text = text[:min(len(text), summaryMax)]
-	var clean strings.Builder
-	_, _ = printable.NewWriter(&clean).Write([]byte(text)) // into memory
-	return strings.Join(strings.Fields(strings.ReplaceAll(clean.String(), "\x1b", "")), " ")
+	return printable.Line(log.Loop.Summary)
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/printable"
+	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
 // execute runs the process and passes signals on to it. The context's end is

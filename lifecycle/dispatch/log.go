@@ -13,7 +13,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
-	"github.com/docker-ralph/docker-ralph/lifecycle/printable"
+	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
 const (

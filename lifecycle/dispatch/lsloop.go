@@ -13,8 +13,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/printable"
 	"github.com/docker-ralph/docker-ralph/wire/looplog"
+	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
 // LoopStatus is what runs in a sandbox, or how the last loop there ended. All of

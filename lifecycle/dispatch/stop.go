@@ -16,7 +16,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/printable"
+	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
 // SandboxStop says which sandboxes to stop, and how.

@@ -87,7 +87,7 @@ func TestAskTasks(t *testing.T) {
 
 	bad := &listing{list: "## Task a\nid: a\n", says: "Error: no\x1b[2J database\n", code: 1}
 	_, err = h.askTasks(t.Context(), located{sb, place{driver: bad}}, nil)
-	assert.Error(t, err, "asking the sandbox box for its tasks: it ended with 1: Error: no\ufffd[2J database")
+	assert.Error(t, err, "asking the sandbox box for its tasks: it ended with 1: Error: no database")
 
 	gone := &listing{err: errors.New("no such container")}
 	_, err = h.askTasks(t.Context(), located{sb, place{driver: gone}}, nil)

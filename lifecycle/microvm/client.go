@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
 // Client is one of the two programs on this machine.
@@ -67,17 +69,7 @@ func (e *CallError) Words() string {
 	if len(words) > enough {
 		words = words[len(words)-enough:]
 	}
-	return printable(strings.Join(words, " "))
-}
-
-// printable replaces what could drive the user's terminal.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return '?'
-		}
-		return r
-	}, s)
+	return printable.Line(strings.Join(words, " "))
 }
 
 // Output runs a command that asks nobody anything and returns what it printed

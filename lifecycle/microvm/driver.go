@@ -9,6 +9,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/credential/hostconfig"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
 // Driver is the driver for the program that its dialect speaks to.
@@ -159,7 +160,7 @@ func (d *Driver) found(entry Entry, rec record, known bool) (lifecycle.Sandbox, 
 		sb.ID = entry.ID // creating it was interrupted, or it was not told
 	}
 	if sb.State == lifecycle.Unknown {
-		sb.Why = fmt.Sprintf("%s calls it %q", d.Name(), printable(entry.Status))
+		sb.Why = fmt.Sprintf("%s calls it %q", d.Name(), printable.Line(entry.Status))
 	}
 	return sb, nil
 }

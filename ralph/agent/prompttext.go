@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent/proc"
-	"github.com/docker-ralph/docker-ralph/wire/event"
+	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
 // Bounds of one command in a prompt.
@@ -125,7 +125,7 @@ func (h *head) Write(b []byte) (int, error) {
 }
 
 func (h *head) String() string {
-	text := event.Strip(strings.ToValidUTF8(string(slices.Clip(h.kept)), ""))
+	text := printable.Strip(strings.ToValidUTF8(string(slices.Clip(h.kept)), ""))
 	if h.cut {
 		text += "\n(cut)"
 	}

@@ -17,8 +17,8 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/once"
-	"github.com/docker-ralph/docker-ralph/wire/event"
 	"github.com/docker-ralph/docker-ralph/wire/help"
+	"github.com/docker-ralph/docker-ralph/wire/printable"
 	"github.com/docker-ralph/docker-ralph/wire/runflags"
 )
 
@@ -152,6 +152,6 @@ func (o Options) runOnce(ctx context.Context, j *job, s *session) (int, error) {
 
 func (o Options) warn(message string) {
 	if message != "" {
-		_, _ = fmt.Fprintf(o.Stderr, "Warning: %s\n", event.Strip(message))
+		_, _ = fmt.Fprintf(o.Stderr, "Warning: %s\n", printable.Strip(message))
 	}
 }

@@ -12,12 +12,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/wire"
-
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/ralph/caches"
 	"github.com/docker-ralph/docker-ralph/ralph/loop"
-	"github.com/docker-ralph/docker-ralph/wire/event"
+	"github.com/docker-ralph/docker-ralph/wire"
+	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
 // session is what one plan or build works with, from its start to its end.
@@ -97,10 +96,10 @@ func (s *session) openForeign(ctx context.Context, stderr io.Writer) {
 // tellOthers says what the agent has found in the backlog.
 func (o Options) tellOthers(r registration) {
 	for _, t := range r.dead {
-		_, _ = fmt.Fprintf(o.Stderr, "Task %s is open again: agent %s, which held it, died.\n", event.Strip(t.Slug), t.Agent)
+		_, _ = fmt.Fprintf(o.Stderr, "Task %s is open again: agent %s, which held it, died.\n", printable.Strip(t.Slug), t.Agent)
 	}
 	for _, other := range r.others {
-		_, _ = fmt.Fprintf(o.Stderr, "Note: agent %s works on this backlog too, since %s UTC.\n", event.Strip(other.ID), event.Strip(other.StartedAt))
+		_, _ = fmt.Fprintf(o.Stderr, "Note: agent %s works on this backlog too, since %s UTC.\n", printable.Strip(other.ID), printable.Strip(other.StartedAt))
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/wire/event"
+	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
 // uncommitted lists what git says is not committed.
@@ -44,5 +44,5 @@ func commitOf(result string) string {
 	if json.Unmarshal([]byte(result), &named) != nil {
 		return ""
 	}
-	return event.Strip(named.Commit)
+	return printable.Strip(named.Commit)
 }

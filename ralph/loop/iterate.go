@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
-	"github.com/docker-ralph/docker-ralph/wire/event"
 	"github.com/docker-ralph/docker-ralph/wire/looplog"
+	"github.com/docker-ralph/docker-ralph/wire/printable"
 	"github.com/docker-ralph/docker-ralph/wire/refusals"
 )
 
@@ -156,7 +156,7 @@ func (l *loop) release(ctx context.Context, it *iteration) {
 			continue
 		}
 		it.released = append(it.released, slug)
-		l.printf("failed %s\n", event.Strip(slug))
+		l.printf("failed %s\n", printable.Strip(slug))
 	}
 }
 

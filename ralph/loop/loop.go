@@ -18,6 +18,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/cgroup"
 	"github.com/docker-ralph/docker-ralph/wire/event"
 	"github.com/docker-ralph/docker-ralph/wire/looplog"
+	"github.com/docker-ralph/docker-ralph/wire/printable"
 	"github.com/docker-ralph/docker-ralph/wire/refusals"
 )
 
@@ -251,8 +252,8 @@ func (l *loop) verdict(stop Stop) (Stop, error) {
 	case l.failed && (stop == LimitReached || len(left) > 0):
 		return RunFailed, fmt.Errorf("the agent %s failed: it %s", l.Agent.Name(), l.lastFailure)
 	case len(left) > 0:
-		err := fmt.Errorf("worked on but not done: %s", cut(event.Strip(strings.Join(left, ", "))))
-		return Unfinished, hint.Wrap(err, "see why with %q", l.taskCommand("show "+event.Strip(left[0])))
+		err := fmt.Errorf("worked on but not done: %s", cut(printable.Strip(strings.Join(left, ", "))))
+		return Unfinished, hint.Wrap(err, "see why with %q", l.taskCommand("show "+printable.Strip(left[0])))
 	case stop == LimitReached:
 	case s.Blocked > 0 && l.keeper != nil:
 		return Unfinished, hint.Wrap(fmt.Errorf("only blocked tasks are left: %d", s.Blocked), "list them with %q", l.taskCommand("list"))
@@ -298,7 +299,7 @@ func (l *loop) separate() {
 func (l *loop) printf(format string, args ...any) { l.print(l.out, fmt.Sprintf(format, args...)) }
 
 func (l *loop) warnf(format string, args ...any) {
-	l.print(l.errs, fmt.Sprintf("Warning: %s\n", event.Strip(fmt.Sprintf(format, args...))))
+	l.print(l.errs, fmt.Sprintf("Warning: %s\n", printable.Strip(fmt.Sprintf(format, args...))))
 }
 
 // hint says what to do about a warning.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/wire/event"
+	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
 // Protector is a Keeper that survives what an agent does to its files, and knows
@@ -73,7 +73,7 @@ func (l *loop) restoreLog() {
 
 // overtaken says why a run does not count.
 func (o outcome) overtaken() string {
-	return fmt.Sprintf("another agent has claimed %s, because the lease had expired", event.Strip(strings.Join(o.lost, ", ")))
+	return fmt.Sprintf("another agent has claimed %s, because the lease had expired", printable.Strip(strings.Join(o.lost, ", ")))
 }
 
 // checkClaims ends the run if another agent has claimed its task.

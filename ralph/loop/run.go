@@ -16,6 +16,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/agent/proc"
 	"github.com/docker-ralph/docker-ralph/wire/event"
 	"github.com/docker-ralph/docker-ralph/wire/looplog"
+	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
 // drain is how long the agent's output is read after its last process is
@@ -180,7 +181,7 @@ func (s *streams) lastWords(output bool) string {
 	if output {
 		words = string(s.stdout.tail) + "\n" + words
 	}
-	return strings.TrimSpace(event.Strip(strings.ToValidUTF8(words, "")))
+	return strings.TrimSpace(printable.Strip(strings.ToValidUTF8(words, "")))
 }
 
 // heard is something that the agent has printed.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
-	"github.com/docker-ralph/docker-ralph/wire/event"
 	"github.com/docker-ralph/docker-ralph/wire/looplog"
+	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
 const unknown = "unknown"
@@ -97,7 +97,7 @@ func count(n int, what string) string {
 }
 
 func tasksOf(it looplog.Iteration) string {
-	return strings.ReplaceAll(event.Strip(strings.Join(it.Tasks, ", ")), "\n", " ")
+	return strings.ReplaceAll(printable.Strip(strings.Join(it.Tasks, ", ")), "\n", " ")
 }
 
 func tokensOf(it looplog.Iteration) string {

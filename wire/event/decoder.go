@@ -2,8 +2,8 @@ package event
 
 import (
 	"bytes"
-	"strings"
-	"unicode/utf8"
+
+	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
 // Decoder reads an agent's output piece by piece. It keeps state, so each run
@@ -76,83 +76,15 @@ func (l *lines) End() []Event { return l.line(l.begun) }
 // PlainText returns a decoder for agents that print nothing but text.
 func PlainText() Decoder { return &plainText{} }
 
-type plainText struct{ held []byte }
+type plainText struct{ shown printable.Stripper }
 
-// maxHeld bounds how much of an unfinished control sequence waits for its end.
-const maxHeld = 4096
+func (p *plainText) Decode(piece []byte) []Event { return texts(p.shown.Strip(piece)) }
 
-func (p *plainText) Decode(piece []byte) []Event {
-	all := append(p.held, piece...)
-	whole := len(all) - unfinished(all)
-	p.held = bytes.Clone(all[whole:])
-	return texts(all[:whole])
-}
+func (p *plainText) End() []Event { return texts(p.shown.End()) }
 
-func (p *plainText) End() []Event { return texts(p.held) }
-
-func texts(b []byte) []Event {
-	if s := Strip(string(b)); s != "" {
-		return []Event{Text{s}}
+func texts(s string) []Event {
+	if s == "" {
+		return nil
 	}
-	return nil
-}
-
-// unfinished returns the length of what has begun at the end of b and may go
-// on in the next piece: a control sequence, or a rune.
-func unfinished(b []byte) int {
-	torn := tornRune(b)
-	s := string(b[:len(b)-torn])
-	for i := 0; i < len(s); {
-		r, size := utf8.DecodeRuneInString(s[i:])
-		switch {
-		case r != '\x1b' && (r < 0x80 || r > 0x9f):
-			i += size
-		case complete(s[i:]):
-			n, _ := sequenceLen(s[i:], r, size, false)
-			i += n
-		case len(s)-i > maxHeld:
-			return torn
-		default:
-			return len(b) - i
-		}
-	}
-	return torn
-}
-
-// tornRune returns the length of a rune at the end of b that is not whole.
-func tornRune(b []byte) int {
-	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
-		if last := b[len(b)-n:]; utf8.RuneStart(last[0]) {
-			if utf8.FullRune(last) {
-				return 0
-			}
-			return n
-		}
-	}
-	return 0
-}
-
-// complete says whether the control sequence at the start of s has its end
-// in s.
-func complete(s string) bool {
-	r, size := utf8.DecodeRuneInString(s)
-	kind := r - 0x40
-	if r == '\x1b' {
-		i := 1
-		for i < len(s) && s[i] >= 0x20 && s[i] <= 0x2f {
-			i++
-		}
-		if i == len(s) || i > 1 {
-			return i < len(s)
-		}
-		kind, size = rune(s[1]), 2
-	}
-	switch kind {
-	case '[':
-		return strings.ContainsFunc(s[size:], func(r rune) bool { return r < 0x20 || r >= 0x40 })
-	case ']', 'P', 'X', '^', '_':
-		return stringEnd(s[size:]) >= 0
-	default:
-		return true
-	}
+	return []Event{Text{s}}
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
-	"github.com/docker-ralph/docker-ralph/wire/event"
+	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
 const (
@@ -99,7 +99,7 @@ func (o *output) flush() {
 
 // last returns the end of the output, fit for being printed.
 func (o *output) last() string {
-	return strings.TrimSpace(event.Strip(strings.ToValidUTF8(string(o.tail), "")))
+	return strings.TrimSpace(printable.Strip(strings.ToValidUTF8(string(o.tail), "")))
 }
 
 // head returns the current commit, or "" if there is none.
@@ -146,7 +146,7 @@ func git(ctx context.Context, env []string, args ...string) error {
 	cmd := exec.CommandContext(ctx, "git", args...)
 	cmd.Env = append(os.Environ(), env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return &failure{strings.TrimSpace(fmt.Sprintf("git %s: %s\n%s", args[0], err, event.Strip(string(out))))}
+		return &failure{strings.TrimSpace(fmt.Sprintf("git %s: %s\n%s", args[0], err, printable.Strip(string(out))))}
 	}
 	return nil
 }

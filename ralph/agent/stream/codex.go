@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/wire/event"
+	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
 // Codex returns a decoder of what "codex exec --json" prints. Codex reports
@@ -50,7 +51,7 @@ func (c *codex) line(line []byte) []event.Event {
 	item := e.Item
 	switch e.Type + " " + item.Type {
 	case "item.completed agent_message":
-		c.text = event.Strip(item.Text)
+		c.text = printable.Strip(item.Text)
 		return oneText(item.Text)
 	case "item.started command_execution":
 		return []event.Event{command(unwrapped(item.Command))}
@@ -59,26 +60,26 @@ func (c *codex) line(line []byte) []event.Event {
 		for _, change := range item.Changes {
 			paths = append(paths, change.Kind+" "+change.Path)
 		}
-		return []event.Event{event.Tool{Name: "Edit", Detail: " " + cut(event.Strip(strings.Join(paths, ", ")), maxWritten)}}
+		return []event.Event{event.Tool{Name: "Edit", Detail: " " + cut(printable.Strip(strings.Join(paths, ", ")), maxWritten)}}
 	case "item.started mcp_tool_call":
 		return []event.Event{otherTool(item.Server+"."+item.Tool, item.Input)}
 	case "item.started web_search", "item.completed web_search":
 		if item.Query == "" || e.Type == "item.started" {
 			return nil
 		}
-		return []event.Event{event.Tool{Name: "WebSearch", Detail: " " + cut(event.Strip(item.Query), maxInput)}}
+		return []event.Event{event.Tool{Name: "WebSearch", Detail: " " + cut(printable.Strip(item.Query), maxInput)}}
 	case "item.completed error":
-		return []event.Event{event.Complaint{Text: event.Strip(item.Message)}}
+		return []event.Event{event.Complaint{Text: printable.Strip(item.Message)}}
 	}
 	switch e.Type {
 	case "error":
-		return c.failed(event.Strip(e.Message))
+		return c.failed(printable.Strip(e.Message))
 	case "turn.completed":
 		c.count(e.Usage)
 		return []event.Event{c.usage, done(false, c.text, c.usage)}
 	case "turn.failed":
 		c.count(e.Usage)
-		text := event.Strip(e.Error.Message)
+		text := printable.Strip(e.Error.Message)
 		return append(limitEvents(text), done(true, text, c.usage))
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/docker-ralph/docker-ralph/wire/event"
+	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
 // Gemini returns a decoder of what "gemini --output-format stream-json"
@@ -45,7 +46,7 @@ func (g *gemini) line(line []byte) []event.Event {
 		g.text = ""
 		return []event.Event{otherTool(e.Tool, e.Parameters)}
 	case "error":
-		return []event.Event{event.Complaint{Text: event.Strip(e.Message)}}
+		return []event.Event{event.Complaint{Text: printable.Strip(e.Message)}}
 	case "result":
 		var usage event.Usage
 		var events []event.Event
@@ -56,7 +57,7 @@ func (g *gemini) line(line []byte) []event.Event {
 		if e.Status == "success" {
 			return append(events, done(false, g.text, usage))
 		}
-		text := event.Strip(e.Error.Message)
+		text := printable.Strip(e.Error.Message)
 		events = append(events, limitEvents(text)...)
 		return append(events, done(true, text, usage))
 	}
@@ -69,10 +70,10 @@ func (g *gemini) message(role, content string, delta bool) []event.Event {
 		return nil
 	}
 	if !delta {
-		g.text = event.Strip(content)
+		g.text = printable.Strip(content)
 		return oneText(content)
 	}
-	content = event.Strip(content)
+	content = printable.Strip(content)
 	g.text += content
 	return []event.Event{event.Text{Text: content}}
 }

@@ -3,7 +3,7 @@ package stream
 import (
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/wire/event"
+	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
 // Words by which agents and their vendors say that a key is missing or refused.
@@ -19,7 +19,7 @@ var keyWords = late(`(?i)` + strings.Join([]string{
 func KeyRefusedIn(text string) (said string, found bool) {
 	for line := range strings.Lines(text) {
 		if keyWords().MatchString(line) {
-			return strings.TrimSpace(event.Strip(line)), true
+			return strings.TrimSpace(printable.Strip(line)), true
 		}
 	}
 	return "", false

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/wire/event"
+	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
 // Words by which agents and their vendors say that a limit was reached. They
@@ -33,7 +34,7 @@ func RateLimitIn(text string, now time.Time) (event.RateLimit, bool) {
 	for at := 0; at < len(text); {
 		line, _, _ := strings.Cut(text[at:], "\n")
 		if limitWords().MatchString(line) {
-			said, rest = strings.TrimSpace(event.Strip(line)), text[at:]
+			said, rest = strings.TrimSpace(printable.Strip(line)), text[at:]
 		}
 		at += len(line) + 1
 	}
@@ -72,7 +73,7 @@ func limitEvents(text string) []event.Event {
 func certainLimit(text string, until time.Time) event.RateLimit {
 	limit, found := RateLimitIn(text, time.Now())
 	if !found {
-		line, _, _ := strings.Cut(strings.TrimSpace(event.Strip(text)), "\n")
+		line, _, _ := strings.Cut(strings.TrimSpace(printable.Strip(text)), "\n")
 		limit = event.RateLimit{Text: line, Until: limitEnd(text, time.Now())}
 	}
 	if until.After(limit.Until) {

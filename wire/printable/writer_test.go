@@ -47,11 +47,12 @@ func TestWhatPasses(t *testing.T) {
 		{"private m is no colour", "a\x1b[>4;2mb", "ab"},
 		{"bell and backspace", "a\ab\bc\x00\x7f", "abc"},
 		{"other character set", "a\x1b(0b\x0ec\x0f", "abc"},
-		{"C1 as bytes", "a\x9b2Jb\x9d0;t\x9cc", "abc"},
-		{"C1 in UTF-8", "a\u009b2Jb", "a\ufffd2Jb"},
+		{"C1 as bytes, which are no UTF-8", "a\x9b2Jb\x9d0;t\x9cc", "a\ufffd2Jb\ufffd0;t\ufffdc"},
+		{"C1 in UTF-8", "a\u009b2Jb\u009d0;t\u009cc\u0085d", "abcd"},
+		{"Latin-1", "gr\xfc\xdfe \xe2\x82\ne", "gr\ufffd\ufffde \ufffd\ufffd\ne"},
 		{"direction", "a\u202eb\u2066c\u200fd", "a\ufffdb\ufffdc\ufffdd"},
 		{"an endless string ends with its line", "a\x1b]0;never\nb", "a\nb"},
-		{"broken colour", "a\x1b\x1b[mb\x1b[3\x18 m", "ab m"},
+		{"broken colour", "a\x1b\x1b[mb\x1b[3\x18 m", "a\x1b[mb m"},
 		{"an endless colour", "a\x1b[" + strings.Repeat("1;", 200) + "mb", "ab"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
