@@ -1,0 +1,57 @@
+package docs
+
+import (
+	"encoding/json"
+	"io/fs"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+)
+
+// TestStateDirectoriesAreDocumented checks that each directory that the code
+// makes below the plugin's state directory is in the list of files.
+func TestStateDirectoriesAreDocumented(t *testing.T) {
+	files, found := read(t, "internals/files.md"), 0
+	for _, file := range sources(t) {
+		for _, m := range regexp.MustCompile(`\.Join\((?:\w+\.)*[sS]tateDir, "([a-z-]+)"`).FindAllStringSubmatch(read(t, file), -1) {
+			found++
+			assert.Check(t, strings.Contains(files, "| `"+m[1]+"/"), "internals/files.md lacks %s/ of %s", m[1], file)
+		}
+	}
+	assert.Assert(t, found > 10, "only %d directories", found)
+}
+
+// TestDependenciesAreDocumented checks that each direct dependency is listed.
+func TestDependenciesAreDocumented(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "mod", "edit", "-json").Output()
+	assert.NilError(t, err)
+	var mod struct {
+		Require []struct {
+			Path     string
+			Indirect bool
+		}
+	}
+	assert.NilError(t, json.Unmarshal(out, &mod))
+	page := read(t, "internals/dependencies.md")
+	for _, m := range mod.Require {
+		listed := strings.Contains(page, "`"+m.Path+"`") || strings.Contains(page, "`…/"+m.Path[strings.LastIndex(m.Path, "/")+1:]+"`")
+		assert.Check(t, m.Indirect || listed, "internals/dependencies.md lacks %s", m.Path)
+	}
+}
+
+// sources returns the product's Go files.
+func sources(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	assert.NilError(t, filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && filepath.Ext(path) == ".go" && !strings.HasSuffix(path, "_test.go") && !entry.IsDir() {
+			all = append(all, path)
+		}
+		return err
+	}))
+	return all
+}
