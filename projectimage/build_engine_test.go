@@ -41,9 +41,11 @@ func TestEngineFailingStep(t *testing.T) {
 		assert.DeepEqual(t, buildErr.Log, []string{"one", "two"})
 		t.Log(err)
 		assert.ErrorContains(t, err, `building image "`+spec.tag+`" on base "`+e.base+`": `)
-		assert.ErrorContains(t, err, "exit code: 42\nDockerfile:4\n")
-		assert.ErrorContains(t, err, "    4 | >>> RUN echo one; \\\n")
-		assert.ErrorContains(t, err, "    6 | >>>     exit 42\n")
+		if e.sendsSource() {
+			assert.ErrorContains(t, err, "exit code: 42\nDockerfile:4\n")
+			assert.ErrorContains(t, err, "   4 | >>> RUN echo one; \\\n")
+			assert.ErrorContains(t, err, "   6 | >>>     exit 42\n")
+		}
 		assert.ErrorContains(t, err, "the step's last lines:\n  one\n  two")
 		_, found, err := b.lookup(t.Context(), spec.tag)
 		assert.NilError(t, err)

@@ -1,12 +1,15 @@
 package projectimage
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	buildkit "github.com/moby/buildkit/client"
+	"github.com/moby/buildkit/frontend/dockerfile/parser"
+	"github.com/moby/buildkit/solver/errdefs"
 	"github.com/opencontainers/go-digest"
 
 	"github.com/docker-ralph/docker-ralph/pattern"
@@ -33,7 +36,7 @@ func newBuildError(spec buildSpec, err error, log *stepLog) *BuildError {
 	wrote := log.failed()
 	failure := &BuildError{
 		Tag: spec.tag, Base: spec.base, Err: err,
-		Source: failedSource(spec.filename(), spec.dockerfile, err, log.failedName),
+		Source: failedSource(err),
 		Log:    wrote[max(len(wrote)-logTail, 0):],
 	}
 	if spec.project != nil {
@@ -41,6 +44,41 @@ func newBuildError(spec buildSpec, err error, log *stepLog) *BuildError {
 		failure.Hint = remedy(spec, err, wrote)
 	}
 	return failure
+}
+
+// failedSource returns BuildKit's excerpt of the Dockerfile around the lines that
+// failed, "" where it sends none, as in Docker 20.10.
+func failedSource(err error) string {
+	for _, source := range errdefs.Sources(err) {
+		var text strings.Builder
+		if source.Print(&text) == nil && text.Len() > 0 {
+			var lines []string
+			for line := range strings.SplitSeq(strings.TrimRight(text.String(), "\n"), "\n") {
+				lines = append(lines, strings.TrimRight(printable.Visible(strings.TrimRight(line, "\r")), " "))
+			}
+			return strings.Join(lines, "\n")
+		}
+	}
+	return ""
+}
+
+// parseError finds BuildKit's words for a mistake in a Dockerfile's syntax.
+var parseError = pattern.New(`(?i)dockerfile parse error (?:on )?line \d+: `)
+
+// tooNew tells whether err says that an engine's BuildKit does not know the
+// heredocs or a flag of a Dockerfile, which could ask for a current BuildKit.
+func tooNew(dockerfile []byte, err error) bool {
+	if !parseError().MatchString(err.Error()) {
+		return false
+	}
+	if _, _, _, asks := parser.DetectSyntax(dockerfile); asks {
+		return false
+	}
+	if strings.Contains(err.Error(), "Unknown flag: ") {
+		return true
+	}
+	result, err := parser.Parse(bytes.NewReader(dockerfile))
+	return err == nil && slices.ContainsFunc(result.AST.Children, func(node *parser.Node) bool { return len(node.Heredocs) > 0 })
 }
 
 // noSecret finds the ID of a secret that a build was not given.
@@ -86,6 +124,9 @@ func (e *BuildError) Error() string {
 
 func (e *BuildError) Unwrap() error { return e.Err }
 
+// oneSpaced returns text with every run of white space as one space.
+func oneSpaced(text string) string { return strings.Join(strings.Fields(text), " ") }
+
 // shorten cuts the middle out of text: a reason begins with what was done and
 // ends with what came of it.
 func shorten(text string, limit int) string {
@@ -100,7 +141,6 @@ func shorten(text string, limit int) string {
 type stepLog struct {
 	steps      map[digest.Digest]*step
 	failedStep digest.Digest // the last one that failed
-	failedName string
 }
 
 type step struct {
@@ -122,7 +162,7 @@ func (l *stepLog) record(status *buildkit.SolveStatus) {
 	}
 	for _, vertex := range status.Vertexes {
 		if vertex.Error != "" {
-			l.failedStep, l.failedName = vertex.Digest, vertex.Name
+			l.failedStep = vertex.Digest
 		}
 	}
 }

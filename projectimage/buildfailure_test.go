@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	buildkit "github.com/moby/buildkit/client"
+	buildkiterrdefs "github.com/moby/buildkit/solver/errdefs"
+	"github.com/moby/buildkit/solver/pb"
 	"github.com/opencontainers/go-digest"
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/assert/cmp"
@@ -130,6 +132,26 @@ func TestBuildErrorText(t *testing.T) {
 	}
 	assert.Error(t, err, `building image "t:v1" on base "debian:12": process did not complete: exit code: 1`+
 		"\nDockerfile:3\n    3 | >>> RUN false\nthe step's last lines:\n  one\n  two")
+}
+
+func TestDockerfileTooNewForTheEngine(t *testing.T) {
+	const heredoc = "FROM x\nRUN <<EOF\nset -e\nEOF\n"
+	err := errors.New("failed to create LLB definition: dockerfile parse error line 3: unknown instruction: SET")
+	assert.Assert(t, tooNew([]byte(heredoc), err))
+	assert.Assert(t, !tooNew([]byte(heredoc), errors.New("exit code: 1")))
+	assert.Assert(t, !tooNew([]byte("# syntax=docker/dockerfile:1\n"+heredoc), err))
+	assert.Assert(t, !tooNew([]byte("FROM x\nRUNN\nset -e\n"), err), "no BuildKit knows RUNN")
+}
+
+// The file is a stranger's: nothing in it commands the terminal.
+func TestFailedSourceIsPrintable(t *testing.T) {
+	source := &buildkiterrdefs.Source{
+		Info:   &pb.SourceInfo{Filename: "Dockerfile", Data: []byte("FROM x\nRUN \x1b[2J\r\nUSER y\n")},
+		Ranges: []*pb.Range{{Start: &pb.Position{Line: 2}, End: &pb.Position{Line: 2}}},
+	}
+	assert.Equal(t, failedSource(source.WrapError(errors.New("exit code: 1"))),
+		"Dockerfile:2\n--------------------\n   1 |     FROM x\n   2 | >>> RUN \ufffd[2J\n   3 |     USER y\n   4 |\n--------------------")
+	assert.Equal(t, failedSource(errors.New("exit code: 1")), "")
 }
 
 func TestShorten(t *testing.T) {

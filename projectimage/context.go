@@ -129,12 +129,6 @@ func newContextPart(path string, entry fs.DirEntry) (*contextPart, error) {
 	return part, nil
 }
 
-func writeParts(to io.Writer, parts []*contextPart) {
-	for _, part := range parts {
-		part.write(to)
-	}
-}
-
 // write quotes every part or gives it a fixed form, so that no two lists of files
 // are written alike.
 func (p *contextPart) write(to io.Writer) {

@@ -58,7 +58,9 @@ func TestEngineSecret(t *testing.T) {
 		w := e.custom(t, needs, nil)
 		failure := w.failure(t) // without the secret
 		assert.ErrorContains(t, failure, "\nbuild the image with the secret first: docker ralph image build --secret id=token,src=FILE")
-		assert.Assert(t, cmp.Contains(failure.Source, ">>> "+needs))
+		if e.sendsSource() {
+			assert.Assert(t, cmp.Contains(failure.Source, ">>> "+needs))
+		}
 
 		secret := identity.NewID()
 		file := filepath.Join(t.TempDir(), "token")
@@ -99,7 +101,7 @@ func TestEngineHeredoc(t *testing.T) {
 		w := e.custom(t, "RUN <<EOF\nset -e\necho one >/one\nEOF\nCOPY <<EOF /two\nfirst\nEOF", nil)
 		if e.name == "debian" { // its BuildKit is older than heredocs
 			failure := w.failure(t)
-			assert.Assert(t, cmp.Contains(failure.Source, "Dockerfile.sandbox:5\n    4 |     RUN <<EOF\n    5 | >>> set -e\n"))
+			assert.ErrorContains(t, failure, "line 5: ")
 			assert.ErrorContains(t, failure, `too old for this Dockerfile: begin it with the line "# syntax=docker/dockerfile:1"`)
 			return
 		}
@@ -108,16 +110,12 @@ func TestEngineHeredoc(t *testing.T) {
 }
 
 // TestEngineNoEntitlements makes sure that no step of a repository runs with
-// more than others, however the file asks for it: the file's own check is not
-// what that depends on.
+// more than others.
 func TestEngineNoEntitlements(t *testing.T) {
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		b, _ := e.builder(t)
 		for flag, name := range map[string]string{"--network=host": "network.host", "--security=insecure": "security.insecure"} {
-			_, err := e.custom(t, "RUN "+flag+" true", nil).find(t)
-			assert.ErrorContains(t, err, "Dockerfile.sandbox:4: RUN "+flag+" is not allowed: ")
-
-			err = b.build(t.Context(), e.spec(t, "RUN "+flag+" true"), false)
+			err := b.build(t.Context(), e.spec(t, "RUN "+flag+" true"), false)
 			if e.name == "debian" { // its BuildKit is older than these flags
 				name = "Unknown flag: "
 			}
@@ -132,13 +130,17 @@ func TestEngineFailingLayer(t *testing.T) {
 		failure := w.failure(t)
 		assert.Equal(t, failure.Base, refOf(t, Request{Agent: "shell", Base: e.base}))
 		assert.DeepEqual(t, failure.Log, []string{"one", "two"})
-		assert.Equal(t, failure.Source, `Dockerfile.sandbox:5
-    4 |     # The next one fails.
-    5 | >>> RUN echo one; \
-    6 | >>>     echo two; \
-    7 | >>>     exit 3
-    8 |     USER agent`)
-		assert.ErrorContains(t, failure, "exit code: 3\nDockerfile.sandbox:5\n")
+		assert.ErrorContains(t, failure, "exit code: 3\n")
+		if e.sendsSource() {
+			assert.Equal(t, failure.Source, `Dockerfile.sandbox:5
+--------------------
+   4 |     # The next one fails.
+   5 | >>> RUN echo one; \
+   6 | >>>     echo two; \
+   7 | >>>     exit 3
+   8 |     USER agent
+--------------------`)
+		}
 	})
 }
 

@@ -181,7 +181,9 @@ func TestEngineUnknownPackages(t *testing.T) {
 		file := projectPath(w.root, dependenciesFile)
 		assert.Assert(t, strings.HasSuffix(failure.Error(), "\n"+file+":3 asks for no-such-1\n"+file+":4 asks for tre.+\n"+
 			file+":5 asks for figlet=99.9-1\n"+file+":6 asks for tree:s390x"), failure.Error())
-		assert.ErrorContains(t, failure, ">>> tree no-such-1 tre.+ figlet=99.9-1 tree:s390x")
+		if e.sendsSource() {
+			assert.ErrorContains(t, failure, ">>> tree no-such-1 tre.+ figlet=99.9-1 tree:s390x")
+		}
 
 		// Nothing is left of it.
 		_, found, err := w.lookup(t.Context(), failure.Tag)

@@ -23,7 +23,7 @@ func (p *Project) checkOffline() error {
 	}
 	result, err := parser.Parse(bytes.NewReader(p.Dockerfile))
 	if err != nil {
-		return newSyntaxError(p.File, err)
+		return refuse(p.File, printable.Visible(err.Error()))
 	}
 	return checkAdds(p.File, result.AST.Children)
 }
@@ -34,7 +34,13 @@ func checkAdds(file string, nodes []*parser.Node) error {
 	for _, node := range nodes {
 		switch strings.ToLower(node.Value) {
 		case "onbuild":
-			if err := checkAdds(file, triggered(node)); err != nil {
+			if node.Next == nil {
+				continue
+			}
+			for _, child := range node.Next.Children {
+				child.StartLine = node.StartLine // the parser leaves it out
+			}
+			if err := checkAdds(file, node.Next.Children); err != nil {
 				return err
 			}
 		case "add":

@@ -1,6 +1,7 @@
 package projectimage
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,6 +12,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/docker-ralph/docker-ralph/pattern"
 )
 
 // What a project describes its layer with, in its main work tree's root.
@@ -52,8 +55,7 @@ func (p *Project) Digest() string {
 		return ""
 	}
 	sum := sha256.New()
-	_, _ = fmt.Fprintf(sum, "docker-ralph build 1\n%x\noffline %t\n", sha256.Sum256(p.Dockerfile), p.NoNetwork)
-	writeParts(sum, p.files)
+	_, _ = fmt.Fprintf(sum, "docker-ralph build 2\n%x\noffline %t\n%s\n", sha256.Sum256(p.Dockerfile), p.NoNetwork, p.contextDigest())
 	return "sha256:" + hex.EncodeToString(sum.Sum(nil))
 }
 
@@ -79,14 +81,17 @@ func (p *Project) Files() map[string]string {
 	return files
 }
 
-// contextDigest is the digest of the context in the image's tag. It is empty for
-// a Dockerfile alone, whose content is in the tag anyway.
+// contextDigest is the digest of .agent-loop as .dockerignore leaves it, for both
+// the approval and the image's tag. It is empty for a Dockerfile alone, whose
+// content is in both anyway.
 func (p *Project) contextDigest() string {
 	if len(p.files) == 0 || len(p.files) == 1 && p.files[0].path == sandboxDockerfile {
 		return ""
 	}
 	sum := sha256.New()
-	writeParts(sum, p.files)
+	for _, part := range p.files {
+		part.write(sum)
+	}
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
@@ -124,14 +129,22 @@ func FindProject(ctx context.Context, mainRoot string) (Project, bool, error) {
 	return p, len(p.Packages) > 0, nil
 }
 
-// complete checks the project's own Dockerfile and reads its context.
-func (p *Project) complete(ctx context.Context, folder *os.Root) error {
-	agent, err := readLayer(p.File, p.Dockerfile)
-	if err != nil {
-		return err
+// baseArgument is the build argument that names the agent's image.
+const baseArgument = "BASE_IMAGE"
+
+// userInstruction finds the users of a Dockerfile.
+var userInstruction = pattern.New(`(?im)^[ \t]*USER[ \t]+([^\s:]+)`)
+
+// complete checks the project's own Dockerfile for common mistakes, leaving the
+// others to BuildKit, and reads its context.
+func (p *Project) complete(ctx context.Context, folder *os.Root) (err error) {
+	if !bytes.Contains(p.Dockerfile, []byte(baseArgument)) {
+		return refuse(p.File, "it is not built on the agent's image: begin it with ARG BASE_IMAGE and FROM ${BASE_IMAGE}, or use an image as it is with --image IMAGE")
 	}
-	if !agent {
-		p.Notes = append(p.Notes, fmt.Sprintf("%s ends as another user than agent: a sandbox is for agent, so let its last instruction be USER agent", p.File))
+	if users := userInstruction().FindAllSubmatch(p.Dockerfile, -1); len(users) > 0 {
+		if last := string(users[len(users)-1][1]); last != "agent" && last != "1000" {
+			p.Notes = append(p.Notes, fmt.Sprintf("%s ends as the user %s: a sandbox is for agent, so let its last instruction be USER agent", p.File, last))
+		}
 	}
 	if p.ignored, err = readIgnored(folder, p.Root); err != nil {
 		return err

@@ -99,7 +99,7 @@ func TestProjectOfTheSelfTest(t *testing.T) {
 		{name: "in a repository", file: layer, build: true},
 		{name: "in a plain folder", file: layer, plain: true, build: true},
 		{name: "in a linked work tree", file: layer, linked: true, build: true},
-		{name: "a file that is wrong", file: "FROM debian\n", failed: "Dockerfile.sandbox:1: "},
+		{name: "a file that is wrong", file: "FROM debian\n", failed: "Dockerfile.sandbox: it is not built on the agent's image"},
 		{name: "a given image", file: "FROM debian\n", user: "[sandbox]\nimage = \"own:1\"\n", skipped: "the image own:1 is used as it is ("},
 		{name: "a repository that nobody trusts", file: layer, toml: "[image]\nbase = \"evil:1\"\n", skipped: "docker ralph trust"},
 		{name: "settings that are wrong", file: layer, toml: "[image]\nbose = \"x\"\n", failed: "ralph.toml:2:"},
