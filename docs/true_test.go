@@ -25,6 +25,35 @@ func TestStateDirectoriesAreDocumented(t *testing.T) {
 	assert.Assert(t, found > 10, "only %d directories", found)
 }
 
+// TestMakeTargetsExist checks that the Makefile has each target that the docs and
+// the hosted CI name.
+func TestMakeTargetsExist(t *testing.T) {
+	makefile, checked := read(t, "../Makefile"), 0
+	for _, file := range append(pages(t), "../.github/workflows/ci.yml", "../.ci/run") {
+		if file == "../CHANGELOG.md" {
+			continue // about the past
+		}
+		for _, m := range regexp.MustCompile("(?m)(?:^\\$ |`|- run: |^step .* )make ([a-z -]+)").FindAllStringSubmatch(read(t, file), -1) {
+			for target := range strings.FieldsSeq(m[1]) {
+				checked++
+				assert.Check(t, strings.Contains(makefile, "\n"+target+":"), "%s names the target %s", file, target)
+			}
+		}
+	}
+	assert.Assert(t, checked > 20, "only %d targets", checked)
+}
+
+// TestHostedCIRunsTheSame checks that the hosted CI has each make target of .ci/run.
+func TestHostedCIRunsTheSame(t *testing.T) {
+	hosted := read(t, "../.github/workflows/ci.yml")
+	targets := regexp.MustCompile(`(?m)^step \S+ make (.*)$`).FindAllStringSubmatch(read(t, "../.ci/run"), -1)
+	assert.Assert(t, len(targets) >= 5, targets)
+	for _, m := range targets {
+		want := strings.Replace(m[1], "cross", "dist", 1) // which depends on cross
+		assert.Check(t, strings.Contains(hosted, "- run: make "+want+"\n"), "make %s", m[1])
+	}
+}
+
 // TestDependenciesAreDocumented checks that each direct dependency is listed.
 func TestDependenciesAreDocumented(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "mod", "edit", "-json").Output()
