@@ -112,14 +112,15 @@ func dataSource(path string, busyTimeout time.Duration) string {
 	return "file://" + (&url.URL{Path: slashed}).EscapedPath() + "?" + params.Encode()
 }
 
-// prepareFolder creates the folder of the database. It refuses symbolic links:
-// a repository could use them to have files written elsewhere.
+// prepareFolder creates the folder of the database, and restores permissions that
+// its owner needs. It refuses symbolic links: a repository could use them to have
+// files written elsewhere.
 func prepareFolder(path string) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("creating %s: %w", dir, err)
 	}
-	for _, p := range []string{dir, path} {
+	for _, p := range []string{dir, path, path + "-wal", path + "-shm"} {
 		info, err := os.Lstat(p)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -133,6 +134,11 @@ func prepareFolder(path string) error {
 		if p == path && !info.Mode().IsRegular() {
 			return unusable("%s is not a regular file", p)
 		}
+		needed := fs.FileMode(0o600)
+		if info.IsDir() {
+			needed = 0o700
+		}
+		_, _ = permit(p, info, needed) // another user's may be accessible all the same
 	}
 	return hideFromGit(dir)
 }

@@ -245,6 +245,25 @@ func TestOpenGoesOnWithAnExtendedDatabase(t *testing.T) {
 	assert.Equal(t, query(t, path, "SELECT more FROM tasks"), "x\n")
 }
 
+// An agent that takes the permissions away stops neither the loop nor its user.
+func TestOpenRestoresPermissions(t *testing.T) {
+	path := dbPath(t)
+	s, err := Open(t.Context(), path, testScope())
+	assert.NilError(t, err)
+	add(t, s, "a")
+	assert.NilError(t, s.Close())
+	for _, p := range []string{path, filepath.Dir(path)} {
+		assert.NilError(t, os.Chmod(p, 0))
+	}
+	s = openStore(t, path, testScope())
+	assert.Equal(t, get(t, s, "a").Status, StatusOpen)
+	for p, needed := range map[string]os.FileMode{path: 0o600, filepath.Dir(path): 0o700} {
+		info, err := os.Stat(p)
+		assert.NilError(t, err)
+		assert.Equal(t, info.Mode()&needed, needed, p) // root would not be kept out
+	}
+}
+
 func TestOpenRefusesLinksAndOddFiles(t *testing.T) {
 	outside := t.TempDir()
 	for _, tc := range []struct {
