@@ -117,6 +117,21 @@ func (t tasks) alive(ctx context.Context, agentID string) (alive bool) {
 	return alive
 }
 
+// finishedBy returns the tasks that an agent has done, if the backlog knows.
+func finishedBy(ctx context.Context, k keeper, agentID string) (slugs []string) {
+	own, ok := k.(loop.Keeper)
+	if !ok || agentID == "" {
+		return nil
+	}
+	all, _ := own.Tasks(ctx) // without it, the log says less
+	for slug, task := range all {
+		if task.Status == backlog.StatusDone && task.Assignee == agentID {
+			slugs = append(slugs, slug)
+		}
+	}
+	return slugs
+}
+
 // hostname is what agents of this machine, or of this container, are known by.
 func hostname() (string, error) {
 	if name := os.Getenv("HOSTNAME"); name != "" {

@@ -281,7 +281,7 @@ func (o Options) openLog(ctx context.Context, j *job, s *session, lo *loop.Optio
 	}
 	about.Repo, about.Branch = s.scope.Repo, s.scope.Branch
 	if j.lost != "" && about.Dispatch != "" {
-		return o.recoverLog(j.lost, s.top, about, lo)
+		return o.recoverLog(ctx, j.lost, s, about, lo)
 	}
 	if j.flags.resume {
 		lo.Log, lo.Earlier, err = looplog.Resume(s.top, about, func(id string) bool {
@@ -319,13 +319,15 @@ func (e lastRunLostError) Error() string { return "the last run did not end: " +
 
 // recoverLog goes on in the log of the loop that died with its sandbox, and
 // counts its runs as this loop's.
-func (o Options) recoverLog(lost, top string, about looplog.Loop, lo *loop.Options) error {
+func (o Options) recoverLog(ctx context.Context, lost string, s *session, about looplog.Loop, lo *loop.Options) error {
 	if now := cgroup.Read(); now.OOMKills > 0 { // since the sandbox was started
 		lost += ", which has run out of memory: the limit is " + units.BytesSize(float64(now.MaxMemory))
 	}
-	log, earlier, made, err := looplog.Recover(top, about, loop.OutcomeFailed, lost)
+	log, earlier, made, err := looplog.Recover(s.top, about, loop.OutcomeFailed, lost, func(agentID string) []string {
+		return finishedBy(ctx, s.keeper, agentID)
+	})
 	if err != nil { // it died before it had one, or the log went with it
-		o.createLog(top, about, lo)
+		o.createLog(s.top, about, lo)
 		made = 1
 	} else {
 		lo.Log, lo.Earlier = log, earlier

@@ -164,8 +164,9 @@ func Resume(top string, loop Loop, alive func(agentID string) bool) (*Log, []Ite
 // Recover opens the log of the loop of a dispatch, which died with its sandbox,
 // for another that takes its place. It returns its iterations, and how many of
 // them the dispatch has made. A run that was under way is recorded with the
-// outcome and the reason. The error is [fs.ErrNotExist] if there is no such log.
-func Recover(top string, loop Loop, outcome, reason string) (l *Log, all []Iteration, made int, err error) {
+// outcome and the reason, and with what finished says that the loop's agent has
+// done. The error is [fs.ErrNotExist] if there is no such log.
+func Recover(top string, loop Loop, outcome, reason string, finished func(agentID string) []string) (l *Log, all []Iteration, made int, err error) {
 	l, now, all, err := openNewest(top, func(found Loop) bool {
 		return found.Mode == loop.Mode && found.Dispatch == loop.Dispatch
 	})
@@ -176,7 +177,11 @@ func Recover(top string, loop Loop, outcome, reason string) (l *Log, all []Itera
 	loop.ID, loop.Started, loop.Resumed = died.ID, died.Started, died.Resumed
 	l.Loop = loop
 	if now.N > len(all) {
-		it := Iteration{N: now.N, Tasks: now.Tasks, Outcome: outcome, Reason: reason, Started: now.Started, ExitCode: -1}
+		it := Iteration{N: now.N, Outcome: outcome, Reason: reason, Started: now.Started, ExitCode: -1}
+		it.Done = slices.DeleteFunc(finished(died.AgentID), func(task string) bool {
+			return slices.ContainsFunc(all, func(earlier Iteration) bool { return slices.Contains(earlier.Done, task) })
+		})
+		it.Tasks = slices.Compact(slices.Sorted(slices.Values(slices.Concat(now.Tasks, it.Done))))
 		it.Seconds = max(0, time.Since(now.Started).Seconds())
 		all = append(all, it)
 		_ = l.Append(it) // the run counts all the same

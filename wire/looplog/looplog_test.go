@@ -196,26 +196,31 @@ func TestOutputIsBounded(t *testing.T) {
 func TestRecoverCountsTheRunThatDied(t *testing.T) {
 	top := t.TempDir()
 	loop := newLoop(noon)
-	loop.Dispatch = "D1"
+	loop.Dispatch, loop.AgentID = "D1", "aa11"
 	l, err := Create(top, loop)
 	assert.NilError(t, err)
-	assert.NilError(t, l.Append(Iteration{N: 1, Outcome: "done", Started: noon.Add(time.Minute)}))
+	assert.NilError(t, l.Append(Iteration{N: 1, Done: []string{"a/01"}, Outcome: "done", Started: noon.Add(time.Minute)}))
 	assert.NilError(t, l.SetNow(Now{N: 2, Tasks: []string{"a/02"}, Started: noon.Add(2 * time.Minute)}))
+	finished := func(agent string) []string {
+		assert.Equal(t, agent, loop.AgentID)
+		return []string{"a/03", "a/01"} // the loop had not come to note it
+	}
 
 	again := newLoop(noon.Add(time.Hour))
-	again.Dispatch = "D1"
+	again.Dispatch, again.AgentID = "D1", "bb22"
 	for range 2 { // the second time nothing was under way
-		l, all, made, err := Recover(top, again, "failed", "the sandbox was killed")
+		l, all, made, err := Recover(top, again, "failed", "the sandbox was killed", finished)
 		assert.NilError(t, err)
 		assert.Equal(t, made, 2)
 		assert.Equal(t, len(all), 2)
 		assert.Equal(t, all[1].Reason, "the sandbox was killed")
-		assert.DeepEqual(t, all[1].Tasks, []string{"a/02"})
+		assert.DeepEqual(t, all[1].Tasks, []string{"a/02", "a/03"})
+		assert.DeepEqual(t, all[1].Done, []string{"a/03"})
 		assert.Equal(t, l.Loop.Started, noon)
 		assert.Equal(t, l.Loop.Stop, "", "it runs again")
 	}
 	// Another dispatch's log is left alone.
 	again.Dispatch = "D2"
-	_, _, _, err = Recover(top, again, "failed", "the sandbox was killed")
+	_, _, _, err = Recover(top, again, "failed", "the sandbox was killed", finished)
 	assert.ErrorIs(t, err, fs.ErrNotExist)
 }
