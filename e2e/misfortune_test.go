@@ -82,6 +82,9 @@ var scenarios = []scenario{
 	{name: "daemon", step: "echo 'sleep 1; setsid sh ~/daemon & exit' >~/daemon; setsid sh ~/daemon >/dev/null 2>&1 &", both: true},
 	{name: "restarting-daemon", step: "echo 'sleep 0.01; setsid sh ~/daemon & exit' >~/daemon; setsid sh ~/daemon >/dev/null 2>&1 &", both: true},
 	{name: "kill-all", step: "kill -9 -1", reason: "killed", both: true},
+	{name: "database-lost-with-its-loop", outside: losesBacklog("rm -f .ralph/tasks.db*"), reason: "killed"},
+	{name: "database-damaged-with-its-loop", outside: losesBacklog("head -c 65536 /dev/urandom >.ralph/tasks.db"), reason: "killed"},
+	{name: "no-permissions-and-no-loop", step: "chmod 0 .ralph/tasks.db; kill -9 -1", reason: "killed"},
 
 	// The sandbox, from outside.
 	{name: "docker-kill", outside: func(t *testing.T, m *incident) { m.docker(t, "kill", m.id) }, reason: "killed", both: true},
@@ -245,6 +248,35 @@ func breaksGit(script string) func(t *testing.T, m *incident) {
 		})
 		m.inside(t, script+"; true") // a part of it is a mount
 		m.release(t)
+	}
+}
+
+// losesBacklog breaks the backlog and kills the loop, which would repair it, once the
+// host has a copy with what the loop has done.
+func losesBacklog(script string) func(t *testing.T, m *incident) {
+	return func(t *testing.T, m *incident) {
+		eventually(t, func() error {
+			copies, err := filepath.Glob(filepath.Join(m.config, "ralph", "backlogs", m.name, "*.json"))
+			assert.NilError(t, err)
+			var newest struct {
+				Tasks []struct{ Slug, Status string }
+			}
+			if len(copies) > 0 {
+				content, err := os.ReadFile(copies[len(copies)-1])
+				if err != nil {
+					return err // a newer one has taken its place
+				}
+				assert.NilError(t, json.Unmarshal(content, &newest))
+			}
+			for _, tk := range newest.Tasks {
+				if tk.Slug == m.scenario.name+"/before" && tk.Status == "done" {
+					return nil
+				}
+			}
+			return errors.New("no copy of the backlog after the first task")
+		})
+		// The command kills itself, too.
+		run(t, m.world.docker("exec", "-u", fmt.Sprintf("%d:%d", m.uid, m.gid), "-w", m.repo, m.id, "sh", "-c", script+"; kill -9 -1"))
 	}
 }
 

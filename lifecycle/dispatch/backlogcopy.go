@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -23,6 +24,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/wire/looplog"
 	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
@@ -104,79 +106,172 @@ func countTasks(content []byte) (map[string]int, error) {
 
 var errNoTasks = errors.New("it has no tasks")
 
-// copyBacklog keeps a copy of the backlog of a sandbox that runs. One that cannot
-// be read, or is empty, never takes the place of a good one; an empty one is
-// [errNoTasks].
-func (h Host) copyBacklog(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, sandbox string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), copyTimeout)
-	defer cancel()
-	var content, said bytes.Buffer
-	code, err := driver.Exec(ctx, sb, lifecycle.Process{
-		ID: rand.Text(), Args: []string{wire.Program, taskCommand, exportCommand}, Dir: filepath.ToSlash(sb.Root),
-		Env:    scopeEnv(sb.Scope),
-		Stdout: &limited{buf: &content, left: maxCopy}, Stderr: &limited{buf: &said, left: 4096},
-	})
+// errUnreadable is wrapped for a backlog that a sandbox cannot read.
+var errUnreadable = errors.New("it cannot be read")
+
+// exportBacklog returns the backlog of a sandbox that runs. One that is damaged is
+// [errUnreadable], an empty one [errNoTasks].
+func (h Host) exportBacklog(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox) ([]byte, error) {
+	var content bytes.Buffer
+	code, said, err := h.transferBacklog(ctx, driver, sb, exportCommand, nil, &limited{buf: &content, left: maxCopy})
 	if err == nil && code != 0 {
-		err = errors.New(printable.Line(strings.TrimSpace(said.String())))
+		err = fmt.Errorf("%w: %s", errUnreadable, said)
 	}
-	if err != nil { // the sandbox has stopped, or the command itself says what is wrong
-		h.debug(fmt.Sprintf("copying the backlog of %s: %v", sandbox, err))
-		return nil
+	if err == nil {
+		_, err = countTasks(content.Bytes())
 	}
-	if _, err := countTasks(content.Bytes()); errors.Is(err, errNoTasks) {
-		return err
-	} else if err != nil {
-		return nil // nothing to keep
-	}
-	return h.keepCopy(sandbox, content.Bytes(), time.Now())
+	return content.Bytes(), err
 }
 
-// keepCopy writes a copy unless the newest is the same, and removes the oldest.
-func (h Host) keepCopy(sandbox string, content []byte, now time.Time) error {
+// transferBacklog runs one of the hidden task commands in a sandbox.
+func (h Host) transferBacklog(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, command string, stdin io.Reader, stdout io.Writer) (code int, said string, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), copyTimeout)
+	defer cancel()
+	var stderr bytes.Buffer
+	code, err = driver.Exec(ctx, sb, lifecycle.Process{
+		ID: rand.Text(), Args: []string{wire.Program, taskCommand, command}, Dir: filepath.ToSlash(sb.Root),
+		Env: scopeEnv(sb.Scope), Stdin: stdin, Stdout: stdout, Stderr: &limited{buf: &stderr, left: 4096},
+	})
+	return code, printable.Line(strings.TrimSpace(stderr.String())), err
+}
+
+// keepCopy writes a copy unless the newest is the same, in the place of the one at
+// the path replaced if that is not empty, and removes the oldest. It returns the path
+// of the newest copy.
+func (h Host) keepCopy(sandbox string, content []byte, now time.Time, replaced string) (path string, err error) {
 	all, err := h.backlogCopies(sandbox)
 	if err != nil {
-		return err
+		return replaced, err
 	}
 	if len(all) > 0 {
 		if newest, err := os.ReadFile(all[0].path); err == nil && bytes.Equal(newest, content) {
-			return nil
+			return replaced, nil
 		}
 	}
 	dir := h.copyDir(sandbox)
-	err = os.MkdirAll(dir, 0o700)
-	if err == nil {
-		err = atomicwriter.WriteFile(filepath.Join(dir, now.UTC().Format(copyStamp)+".json"), content, 0o600)
+	path = filepath.Join(dir, now.UTC().Format(copyStamp)+".json")
+	if err = os.MkdirAll(dir, 0o700); err == nil {
+		err = atomicwriter.WriteFile(path, content, 0o600)
 	}
 	if err != nil {
-		return fmt.Errorf("keeping a copy of the backlog: %w", err)
+		return replaced, fmt.Errorf("keeping a copy of the backlog: %w", err)
 	}
+	all = slices.DeleteFunc(all, func(c BacklogCopy) bool { return c.path == replaced && os.Remove(replaced) == nil })
 	for _, old := range all[min(len(all), keptCopies-1):] {
 		_ = os.Remove(old.path) // the next copy tries again
 	}
-	return nil
+	return path, nil
 }
 
-// keepBacklog keeps a copy before and after a command that changes the backlog at
-// length, or replaces it. A copy that fails does not keep the command from its work.
-// A build with an empty backlog would end as if all were done: it fails if there is
-// a copy with tasks.
-func (h Host) keepBacklog(ctx context.Context, at place, sb lifecycle.Sandbox, spec lifecycle.Spec, opts Options) (after func(), _ error) {
+// copying keeps copies of the backlog of a sandbox while a command works in it.
+type copying struct {
+	host    Host
+	driver  lifecycle.Driver
+	sb      lifecycle.Sandbox
+	sandbox string // its name
+	last    string // the copy that the next one replaces
+}
+
+// keep keeps a copy. One that cannot be read, or is empty, never takes the place of a
+// good one; an empty one is [errNoTasks].
+func (c *copying) keep(ctx context.Context) error {
+	content, err := c.host.exportBacklog(ctx, c.driver, c.sb)
+	if errors.Is(err, errNoTasks) {
+		return err
+	}
+	if err != nil { // the sandbox has stopped, or the command itself says what is wrong
+		c.host.debug(fmt.Sprintf("copying the backlog of %s: %v", c.sandbox, err))
+		return nil
+	}
+	if c.last, err = c.host.keepCopy(c.sandbox, content, time.Now(), c.last); err != nil {
+		c.host.report(fmt.Sprintf("Warning: %v", err))
+	}
+	return err
+}
+
+// follow keeps a copy after each run of the loops in the worktree top, until stop is
+// called, and then a last one.
+func (c *copying) follow(ctx context.Context, top string) (stop func()) {
+	ctx = context.WithoutCancel(ctx)
+	stopping, stopped := make(chan struct{}), make(chan struct{})
+	seen := looplog.Latest(top)
+	go func() {
+		defer close(stopped)
+		look := time.NewTicker(lookEvery)
+		defer look.Stop()
+		for {
+			select {
+			case <-stopping:
+				return
+			case <-look.C:
+			}
+			if latest := looplog.Latest(top); latest.After(seen) {
+				seen = latest
+				_ = c.keep(ctx) // it reports
+			}
+		}
+	}()
+	return func() {
+		close(stopping)
+		<-stopped
+		_ = c.keep(ctx)
+	}
+}
+
+// keepBacklog keeps copies before and after a command that changes the backlog at
+// length, or replaces it, and after each run of a loop. A copy that fails does not keep
+// the command from its work. A build with an empty backlog would end as if all were
+// done: it fails if there is a copy with tasks. If the loop takes the place of one that
+// has died, the copy is restored.
+func (h Host) keepBacklog(ctx context.Context, at place, sb lifecycle.Sandbox, spec lifecycle.Spec, opts Options, died bool) (after func(), _ error) {
 	if !IsLoop(opts.Command) && !opts.restores() || spec.Ephemeral {
 		return func() {}, nil
 	}
-	keep := func() error {
-		err := h.copyBacklog(ctx, at.driver, sb, spec.Name)
-		if err != nil && !errors.Is(err, errNoTasks) {
-			h.report(fmt.Sprintf("Warning: %v", err))
+	if died {
+		if err := h.recoverBacklog(ctx, at.driver, sb, spec.Name); err != nil {
+			return nil, err
 		}
-		return err
 	}
-	if !h.backlogMissing(at, spec) && errors.Is(keep(), errNoTasks) && opts.Command == buildCommand {
+	c := &copying{host: h, driver: at.driver, sb: sb, sandbox: spec.Name}
+	if !h.backlogMissing(at, spec) && errors.Is(c.keep(ctx), errNoTasks) && opts.Command == buildCommand {
 		if copies, err := h.backlogCopies(spec.Name); err != nil || len(copies) > 0 {
 			return nil, cmp.Or(err, backlogGone("its database has no tasks"))
 		}
 	}
-	return func() { _ = keep() }, nil // it reports
+	c.last = "" // what was before the command stays
+	return c.follow(ctx, spec.Root), nil
+}
+
+// recoverBacklog restores the newest copy if the backlog has not outlived its loop,
+// which would have repaired it.
+func (h Host) recoverBacklog(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, sandbox string) error {
+	copies, err := h.backlogCopies(sandbox)
+	if err != nil || len(copies) == 0 {
+		return err
+	}
+	running, err := driver.Dispatches(ctx, sb)
+	if err != nil || slices.ContainsFunc(running, func(d lifecycle.Dispatch) bool { _, loop := loopCommand(d.Command); return loop }) {
+		return err // another loop repairs it
+	}
+	_, err = h.exportBacklog(ctx, driver, sb)
+	if !errors.Is(err, errNoTasks) && !errors.Is(err, errUnreadable) {
+		return nil //nolint:nilerr // it is there, or the sandbox is not
+	}
+	h.debug(fmt.Sprintf("restoring the backlog of %s: %v", sandbox, err))
+	content, err := os.Open(copies[0].path)
+	if err != nil {
+		return fmt.Errorf("reading a copy of the backlog: %w", err)
+	}
+	defer func() { _ = content.Close() }() // only read
+	code, said, err := h.transferBacklog(ctx, driver, sb, importCommand, content, io.Discard)
+	if err == nil && code != 0 {
+		err = errors.New(said)
+	}
+	if err != nil {
+		return fmt.Errorf("restoring the backlog from the copy %s: %w", copies[0].Name, err)
+	}
+	h.report(fmt.Sprintf("Warning: the backlog was lost with its loop: restored it from the copy of %s", copies[0].Taken.Local().Format(time.TimeOnly)))
+	return nil
 }
 
 // backlogGone is the error for a backlog that there are copies of.

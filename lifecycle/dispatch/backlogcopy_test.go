@@ -20,7 +20,8 @@ func TestBacklogCopiesAreKept(t *testing.T) {
 	for n := range 8 {
 		for range 2 { // the second is the same
 			now = now.Add(time.Second)
-			assert.NilError(t, h.keepCopy("box", content(n), now))
+			_, err := h.keepCopy("box", content(n), now, "")
+			assert.NilError(t, err)
 		}
 	}
 	copies, err := h.backlogCopies("box")
@@ -34,10 +35,24 @@ func TestBacklogCopiesAreKept(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Equal(t, info.Mode().Perm(), os.FileMode(0o600))
 
+	// A loop replaces the copy that it made after its last run.
+	during, err := h.keepCopy("box", content(8), now.Add(time.Second), "")
+	assert.NilError(t, err)
+	for n := range 3 {
+		now = now.Add(time.Second)
+		during, err = h.keepCopy("box", content(9+n), now.Add(time.Second), during)
+		assert.NilError(t, err)
+	}
+	again, err := h.backlogCopies("box")
+	assert.NilError(t, err)
+	assert.Equal(t, len(again), keptCopies)
+	assert.Equal(t, again[0].path, during)
+	assert.Equal(t, again[1].path, copies[0].path)
+
 	// What is no copy is neither listed nor counted.
 	assert.NilError(t, os.WriteFile(filepath.Join(h.copyDir("box"), "notes.json"), nil, 0o600))
 	assert.NilError(t, os.WriteFile(filepath.Join(h.copyDir("box"), now.Add(time.Hour).Format(copyStamp)+".json"), []byte("{"), 0o600))
-	again, err := h.backlogCopies("box")
+	again, err = h.backlogCopies("box")
 	assert.NilError(t, err)
 	assert.Equal(t, len(again), keptCopies)
 }

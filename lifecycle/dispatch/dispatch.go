@@ -168,12 +168,14 @@ func (h Host) attempt(ctx context.Context, r *recovery, at place, spec lifecycle
 		}
 		defer stop()
 		defer h.tend(ctx, r, at, spec, ensurer)()
-		keep, err := h.keepBacklog(ctx, at, sb, spec, opts)
-		if err != nil {
-			return 0, err
-		}
-		defer keep()
-		code, err := h.executeSynced(ctx, at, sb, led, opts.Command)
+		code, err := h.executeSynced(ctx, at, sb, opts.Command, func() (int, error) {
+			keep, err := h.keepBacklog(ctx, at, sb, spec, opts, r.cause != "")
+			if err != nil {
+				return 0, err
+			}
+			defer keep()
+			return h.execute(ctx, at.driver, sb, led, opts.Command)
+		})
 		h.tellDetached(at, err)
 		return code, err
 	}

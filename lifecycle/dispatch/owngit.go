@@ -143,18 +143,17 @@ func (l *limited) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// executeSynced runs a process in a sandbox. If that has a git directory of its
-// own, it is brought up to date before, and its commits are fetched while the
-// process runs.
-func (h Host) executeSynced(ctx context.Context, at place, sb lifecycle.Sandbox, p lifecycle.Process, command string) (int, error) {
+// executeSynced executes a command in a sandbox. If that has a git directory of its
+// own, it is brought up to date before, and its commits are fetched meanwhile.
+func (h Host) executeSynced(ctx context.Context, at place, sb lifecycle.Sandbox, command string, execute func() (int, error)) (int, error) {
 	if at.git == nil {
-		return h.execute(ctx, at.driver, sb, p, command)
+		return execute()
 	}
 	if command == taskCommand {
 		if err := h.takeUp(ctx, at, sb); err != nil {
 			return 0, err
 		}
-		code, err := h.execute(ctx, at.driver, sb, p, command)
+		code, err := execute()
 		if err == nil && code != 0 {
 			h.repairAfter(ctx, at, sb)
 		}
@@ -189,7 +188,7 @@ func (h Host) executeSynced(ctx context.Context, at place, sb lifecycle.Sandbox,
 		return 0, err
 	}
 	defer h.reportHooks(context.WithoutCancel(ctx), at.git.repo, hooks)
-	return h.execute(ctx, at.driver, sb, p, command)
+	return execute()
 }
 
 // reportHooks names hooks in the worktree that have changed while an agent worked:
