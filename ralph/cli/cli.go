@@ -17,7 +17,6 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
-	"github.com/docker-ralph/docker-ralph/ralph/hook"
 	"github.com/docker-ralph/docker-ralph/ralph/sign"
 	"github.com/docker-ralph/docker-ralph/ralph/task"
 	"github.com/docker-ralph/docker-ralph/wire/help"
@@ -78,7 +77,7 @@ func Run(ctx context.Context, args []string, o Options) int {
 		return o.installLayout(args)
 	case "_hook":
 		if len(args) == 1 {
-			hook.Hook{Getenv: os.Getenv, Stdout: o.Stdout, Stderr: o.Stderr}.Run(ctx, args[0])
+			o.hook(ctx, args[0])
 		}
 		return exitOK // whatever is wrong, the session goes on
 	case "--docker":

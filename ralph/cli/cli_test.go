@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"database/sql"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -187,6 +188,37 @@ func TestSignals(t *testing.T) {
 			assert.Equal(t, len(left), 0, "temporary files stay behind: %v", left)
 		})
 	}
+}
+
+// TestHooksOutliveCtrlC: what ends a session reaches its hooks too, which still give
+// the task back.
+func TestHooksOutliveCtrlC(t *testing.T) {
+	p := newPlace(t, "")
+	p.env = append(p.env, "RALPH_AGENT_ID=3c9e", "RALPH_TASK_SCRIPT=task", "RALPH_SCOPE_REPO=acme/shop", "RALPH_SCOPE_BRANCH=main")
+	p.task(t, "claim")
+	db, err := sql.Open("sqlite", filepath.Join(p.dir, ".ralph", "tasks.db"))
+	assert.NilError(t, err)
+	defer func() { assert.NilError(t, db.Close()) }()
+	db.SetMaxOpenConns(1) // a transaction is of a connection
+	_, err = db.ExecContext(t.Context(), "BEGIN IMMEDIATE")
+	assert.NilError(t, err)
+
+	out := filepath.Join(p.dir, ".out")
+	cmd := p.command("sh", "-c", "exec "+p.program()+" _hook session_end >"+out+" 2>&1")
+	assert.NilError(t, cmd.Start())
+	poll.WaitOn(t, func(poll.LogT) poll.Result {
+		if b, _ := os.ReadFile(out); len(b) > 0 {
+			return poll.Success()
+		}
+		return poll.Continue("it has not got to its task")
+	})
+	assert.NilError(t, cmd.Process.Signal(syscall.SIGINT))
+	_, err = db.ExecContext(t.Context(), "ROLLBACK")
+	assert.NilError(t, err)
+	assert.NilError(t, cmd.Wait())
+	said, err := os.ReadFile(out)
+	assert.NilError(t, err)
+	assert.Equal(t, string(said), "Warning: agent 3c9e session ended, failing task a/01\nfailed a/01\n")
 }
 
 // TestKilledRalph: an agent does not outlive ralph, whatever ends it.

@@ -1,3 +1,5 @@
+// Package hook enters in the settings of Claude Code what it runs inside a session, so
+// that a task goes back to the backlog when its session ends early.
 package hook
 
 import (
@@ -13,6 +15,18 @@ import (
 
 	"github.com/moby/sys/atomicwriter"
 )
+
+// The events of Claude Code that have a hook, by the name that the hook's file
+// has in the original's layout.
+const (
+	PreCompact = "precompact"
+	SessionEnd = "session_end"
+)
+
+// events maps the hooks' names to what Claude Code calls their events.
+func events() map[string]string {
+	return map[string]string{PreCompact: "PreCompact", SessionEnd: "SessionEnd"}
+}
 
 // Register enters the hooks in the settings file of Claude Code at path, as
 // command lines that command returns for their names. They take the place of
@@ -130,7 +144,7 @@ func enter(before []byte, command func(string) string) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		event := Events()[name]
+		event := events()[name]
 		if !sameJSON(hooks.get(event), list) {
 			hooks.set(event, list)
 			changed = true

@@ -223,7 +223,7 @@ func FuzzEnter(f *testing.F) {
 		hooks, ok := is["hooks"].(map[string]any)
 		assert.Assert(t, ok)
 		old, _ := was["hooks"].(map[string]any)
-		for name, event := range Events() {
+		for name, event := range events() {
 			list, err := json.Marshal(hooks[event])
 			assert.NilError(t, err)
 			assert.Equal(t, string(list), `[{"hooks":[{"command":"ralph _hook `+name+`","type":"command"}],"matcher":"*"}]`)
