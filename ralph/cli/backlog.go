@@ -20,8 +20,6 @@ type tasks struct {
 	scope backlog.Scope
 }
 
-var _ loop.Keeper = tasks{}
-
 func (t tasks) with(ctx context.Context, f func(*backlog.Store) error) error {
 	store, err := backlog.Open(ctx, t.path, t.scope)
 	if err != nil {
@@ -117,13 +115,9 @@ func (t tasks) alive(ctx context.Context, agentID string) (alive bool) {
 	return alive
 }
 
-// finishedBy returns the tasks that an agent has done, if the backlog knows.
-func finishedBy(ctx context.Context, k keeper, agentID string) (slugs []string) {
-	own, ok := k.(loop.Keeper)
-	if !ok || agentID == "" {
-		return nil
-	}
-	all, _ := own.Tasks(ctx) // without it, the log says less
+// finishedBy returns the tasks that an agent has done.
+func (t tasks) finishedBy(ctx context.Context, agentID string) (slugs []string) {
+	all, _ := t.Tasks(ctx) // without it, the log says less
 	for slug, task := range all {
 		if task.Status == backlog.StatusDone && task.Assignee == agentID {
 			slugs = append(slugs, slug)

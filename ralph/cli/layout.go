@@ -63,7 +63,7 @@ func (o Options) layOut(dir string, claude bool) error {
 		if err := layout.Register(abs, claudeDir); err != nil {
 			return err
 		}
-		if onPath, err := exec.LookPath("ralph"); err != nil || !same(onPath, program) {
+		if onPath, err := exec.LookPath("ralph"); err != nil || !same(onPath, self) && !same(onPath, program) {
 			_, _ = fmt.Fprintf(o.Stderr, "Note: the skills call ralph, and another one or none is on PATH. Link it, for example: ln -s %s ~/.local/bin/ralph\n", hook.Quote(program))
 		}
 	}

@@ -257,8 +257,8 @@ func (j *job) options(ctx context.Context, s *session) loop.Options {
 	if j.guest.Agent == agent.ShellName {
 		lo.LimitIn = nil // it has no model: what its steps print is theirs
 	}
-	if s.keeper != nil {
-		lo.Backlog = s.keeper
+	if s.backlog != nil {
+		lo.Backlog = s.backlog
 	}
 	if j.session.Sandboxed {
 		lo.Limits = cgroup.Read
@@ -285,10 +285,7 @@ func (o Options) openLog(ctx context.Context, j *job, s *session, lo *loop.Optio
 	}
 	if j.flags.resume {
 		lo.Log, lo.Earlier, err = looplog.Resume(s.top, about, func(id string) bool {
-			own, ok := s.keeper.(interface {
-				alive(ctx context.Context, agentID string) bool
-			})
-			return ok && own.alive(ctx, id)
+			return s.backlog != nil && s.backlog.alive(ctx, id)
 		})
 		if errors.Is(err, fs.ErrNotExist) || s.top == "" {
 			return fmt.Errorf("there is no %s loop of this branch to resume. Start one without --resume", j.session.Mode)
@@ -324,7 +321,10 @@ func (o Options) recoverLog(ctx context.Context, lost string, s *session, about 
 		lost += ", which has run out of memory: the limit is " + units.BytesSize(float64(now.MaxMemory))
 	}
 	log, earlier, made, err := looplog.Recover(s.top, about, loop.OutcomeFailed, lost, func(agentID string) []string {
-		return finishedBy(ctx, s.keeper, agentID)
+		if s.backlog == nil || agentID == "" {
+			return nil
+		}
+		return s.backlog.finishedBy(ctx, agentID)
 	})
 	if err != nil { // it died before it had one, or the log went with it
 		o.createLog(s.top, about, lo)

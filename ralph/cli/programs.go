@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,13 +19,10 @@ type programs struct {
 	scriptDir string // where hooks and scripts look for lib/task
 	binDir    string // goes first on PATH so that "ralph" is this program; or ""
 	temp      string // what was made for it; or ""
-	foreign   bool   // task is another program
 }
 
 // findPrograms uses what lies beside the program, and makes its own links in a
-// private folder where there is nothing. Where somebody has put another
-// program in the place of lib/task, as in the original's layout, that one
-// keeps the backlog; not in a sandbox, where the layout is ours.
+// private folder where there is nothing.
 func findPrograms() (p programs, err error) {
 	if p.self, err = realPath(); err != nil {
 		return p, err
@@ -38,9 +33,6 @@ func findPrograms() (p programs, err error) {
 			p.task, p.scriptDir = beside, dir
 			break
 		}
-	}
-	if theirs := filepath.Join(dir, "lib", "task"); p.task == "" && os.Getenv(config.GuestEnv) == "" && runnable(theirs) {
-		p.task, p.scriptDir, p.foreign = theirs, dir, true
 	}
 	onPath, err := exec.LookPath("ralph")
 	reachable := err == nil && same(onPath, p.self)
@@ -125,40 +117,9 @@ func (p *programs) remove() {
 	}
 }
 
-// same says whether two paths are the same program: one file, or a copy.
+// same says whether two paths lead to the same program.
 func same(a, b string) bool {
 	x, errX := os.Stat(a)
 	y, errY := os.Stat(b)
-	if errX != nil || errY != nil {
-		return false
-	}
-	return os.SameFile(x, y) || x.Mode().IsRegular() && x.Size() == y.Size() && sameContent(a, b)
-}
-
-// sameContent compares piece by piece: a loop is to stay small.
-func sameContent(a, b string) bool {
-	x, errX := os.Open(a)
-	y, errY := os.Open(b)
-	defer func() { _, _ = x.Close(), y.Close() }() // an error, where one is nil
-	if errX != nil || errY != nil {
-		return false
-	}
-	pieceX, pieceY := make([]byte, 64<<10), make([]byte, 64<<10)
-	for {
-		n, errX := io.ReadFull(x, pieceX)
-		m, errY := io.ReadFull(y, pieceY)
-		if !bytes.Equal(pieceX[:n], pieceY[:m]) {
-			return false
-		}
-		if errX != nil || errY != nil {
-			return ended(errX) && ended(errY)
-		}
-	}
-}
-
-func ended(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
-
-func runnable(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
+	return errX == nil && errY == nil && os.SameFile(x, y)
 }

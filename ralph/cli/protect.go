@@ -24,10 +24,7 @@ type protected struct {
 	seen int           // entries of the run that the copy holds already
 }
 
-var (
-	_ loop.Protector = (*protected)(nil)
-	_ keeper         = (*protected)(nil)
-)
+var _ loop.Backlog = (*protected)(nil)
 
 // lockTries is how often the database is tried that others hold. Each try takes
 // as long as the backlog waits for a lock.

@@ -14,7 +14,6 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/ralph/caches"
-	"github.com/docker-ralph/docker-ralph/ralph/loop"
 	"github.com/docker-ralph/docker-ralph/wire"
 	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
@@ -22,18 +21,11 @@ import (
 // session is what one plan or build works with, from its start to its end.
 type session struct {
 	programs
-	keeper keeper // nil outside a repository, or without a scope
-	scope  backlog.Scope
-	top    string // of the work tree; or ""
+	backlog *protected // nil outside a repository, or without a scope
+	scope   backlog.Scope
+	top     string // of the work tree; or ""
 	registration
 	branch string
-}
-
-// keeper is a backlog that agents are known to.
-type keeper interface {
-	loop.Backlog
-	register(ctx context.Context) (registration, error)
-	deregister(ctx context.Context, id string) error
 }
 
 // openSession looks around. Nothing is required of git: what is missing is
@@ -49,27 +41,20 @@ func (o Options) openSession(ctx context.Context, register bool) (*session, erro
 			_, _ = fmt.Fprintln(o.Stderr, "Warning:", err) // it works without, more slowly
 		}
 	}
-	if p.foreign {
-		s.openForeign(ctx, o.Stderr)
-	} else {
-		s.openOwn(ctx, o.Stderr)
-	}
-	if register && s.keeper != nil {
-		s.registration, err = s.keeper.register(ctx)
-		if err != nil && !p.foreign {
+	s.openBacklog(ctx, o.Stderr)
+	if register && s.backlog != nil {
+		if s.registration, err = s.backlog.register(ctx); err != nil {
 			// A loop that no agent belongs to would check nothing, renew no lease and
 			// release no task.
 			s.remove()
 			return nil, fmt.Errorf("registering with the backlog: %w", err)
 		}
-		// Without an agent, a backlog of another program still works as it did in
-		// the original; its tasks are released by their leases.
 		o.tellOthers(s.registration)
 	}
 	return s, nil
 }
 
-func (s *session) openOwn(ctx context.Context, stderr io.Writer) {
+func (s *session) openBacklog(ctx context.Context, stderr io.Writer) {
 	path, err := backlog.Locate(ctx)
 	if err != nil {
 		return
@@ -79,18 +64,8 @@ func (s *session) openOwn(ctx context.Context, stderr io.Writer) {
 	if err != nil {
 		return
 	}
-	own := &protected{tasks: tasks{path: path, scope: scope}, stderr: stderr}
-	own.tempDir = func() (string, error) { return s.tempDir() }
-	s.keeper, s.scope = own, scope
-}
-
-// openForeign asks the other program. It may know a backlog without a scope.
-func (s *session) openForeign(ctx context.Context, stderr io.Writer) {
-	e := external{path: s.task, environ: s.environ, stderr: stderr}
-	s.keeper = e
-	if scope, err := e.scope(ctx); err == nil {
-		s.scope = scope
-	}
+	s.backlog = &protected{tasks: tasks{path: path, scope: scope}, stderr: stderr, tempDir: s.tempDir}
+	s.scope = scope
 }
 
 // tellOthers says what the agent has found in the backlog.
@@ -106,7 +81,7 @@ func (o Options) tellOthers(r registration) {
 // close ends the session. Its line is the last on standard output.
 func (o Options) close(ctx context.Context, s *session, stdout io.Writer) {
 	if s.id != "" {
-		if err := s.keeper.deregister(ctx, s.id); err == nil {
+		if err := s.backlog.deregister(ctx, s.id); err == nil {
 			_, _ = fmt.Fprintf(stdout, "deregistered %s\n", s.id)
 		}
 	}

@@ -51,11 +51,11 @@ func (o Options) shell(ctx context.Context, args []string) int {
 	})
 }
 
-// find returns the path of a program, if it is one of those that this session
-// brings along.
+// find returns the path of a program, if it is the one that this session brings
+// along.
 func (s *session) find(name string) string {
-	if own := filepath.Join(s.binDir, name); s.binDir != "" && filepath.Base(name) == name && runnable(own) {
-		return own
+	if name == "ralph" && s.binDir != "" {
+		return filepath.Join(s.binDir, name)
 	}
 	return name
 }

@@ -5,14 +5,33 @@ import (
 	"slices"
 )
 
-// Backlog is what the loops need of the backlog.
+// Backlog is what the loops need of the backlog. It survives what an agent does to
+// its files, and knows what the commands of a run have done.
 type Backlog interface {
 	// Status says how much there is to do.
 	Status(ctx context.Context) (Status, error)
+	// Tasks returns the tasks by slug.
+	Tasks(ctx context.Context) (map[string]Task, error)
+	// Claimable says whether an agent could take a task now.
+	Claimable(ctx context.Context) (bool, error)
 	// Held returns the active tasks of an agent.
 	Held(ctx context.Context, agentID string) ([]string, error)
+	// Renew keeps the leases of a living agent.
+	Renew(ctx context.Context, agentID string) error
 	// Release gives an active task back.
 	Release(ctx context.Context, slug, reason string) error
+	// Forgive takes a failed attempt back that the task was not to blame for.
+	Forgive(ctx context.Context, slug string) error
+	// Reopen makes a finished task open again.
+	Reopen(ctx context.Context, slug, reason string) error
+	// Begin begins a run. Its agent needs the variables, as KEY=value.
+	Begin() (env []string, err error)
+	// Restore undoes what was done to the backlog since the call before, unless
+	// commands did it that may, and says what that was.
+	Restore(ctx context.Context, agentID string) (damage string, err error)
+	// Overtaken returns the tasks that the run has claimed and not finished, and
+	// that another agent has claimed since.
+	Overtaken(ctx context.Context) ([]string, error)
 }
 
 // Status is what the loops want to know about a backlog.
@@ -20,22 +39,6 @@ type Status struct {
 	Open, Active int // tasks that are not blocked
 	Done         int
 	Blocked      int // to be done, and not claimable yet
-}
-
-// Keeper is a Backlog that knows more of its tasks. Without one, finished
-// tasks are taken as they are, and leases run out as they do.
-type Keeper interface {
-	Backlog
-	// Tasks returns the tasks by slug.
-	Tasks(ctx context.Context) (map[string]Task, error)
-	// Claimable says whether an agent could take a task now.
-	Claimable(ctx context.Context) (bool, error)
-	// Renew keeps the leases of a living agent.
-	Renew(ctx context.Context, agentID string) error
-	// Forgive takes a failed attempt back that the task was not to blame for.
-	Forgive(ctx context.Context, slug string) error
-	// Reopen makes a finished task open again.
-	Reopen(ctx context.Context, slug, reason string) error
 }
 
 // Task is the state of one task.
@@ -66,7 +69,7 @@ const (
 // snapshot is what the world looked like before or after a run.
 type snapshot struct {
 	head   string
-	tasks  map[string]Task // nil without a Keeper
+	tasks  map[string]Task // nil if they are not known
 	status Status
 	known  bool // status is
 }
@@ -138,11 +141,10 @@ func (before snapshot) parked(after snapshot) []string {
 }
 
 // progressed says whether a run brought the work forward: a commit, or a
-// finished task. It is the rule of a stall. Of a backlog of which only numbers
-// are known, every change of them counts.
+// finished task. It is the rule of a stall.
 func (before snapshot) progressed(after snapshot) bool {
 	if before.head != after.head || !before.known || !after.known {
 		return before.head != after.head
 	}
-	return after.status.Done > before.status.Done || after.tasks == nil && after.status != before.status
+	return after.status.Done > before.status.Done
 }

@@ -26,6 +26,7 @@ import (
 // shelf is a backlog whose tasks the test's agent does by running "done": each
 // file in a folder is one finished task.
 type shelf struct {
+	blank
 	mu    sync.Mutex
 	dir   string
 	tasks map[string]Task
@@ -78,10 +79,6 @@ func (s *shelf) Tasks(context.Context) (map[string]Task, error) {
 	s.sync()
 	return maps.Clone(s.tasks), nil
 }
-
-func (s *shelf) Claimable(context.Context) (bool, error) { return false, nil }
-
-func (s *shelf) Renew(context.Context, string) error { return nil }
 
 func (s *shelf) Held(context.Context, string) ([]string, error) { return s.held, nil }
 

@@ -21,7 +21,7 @@ const checkTail = 4 << 10
 // check runs the checks if the agent has finished a task. When one fails, what
 // the agent has finished is open again.
 func (l *loop) check(ctx context.Context, n int, it *iteration) (Stop, error) {
-	if l.keeper == nil || l.AgentID == "" {
+	if l.Backlog == nil || l.AgentID == "" {
 		return goOn, nil
 	}
 	after := l.look(ctx)
@@ -48,7 +48,7 @@ func (l *loop) check(ctx context.Context, n int, it *iteration) (Stop, error) {
 	l.note = fmt.Sprintf("The task %s was finished before and is open again, because a check failed. Repair that first.\n\n%s\n",
 		strings.Join(it.reopened, ", "), reason)
 	for _, slug := range it.reopened {
-		if err := l.keeper.Reopen(ctx, slug, reason); err != nil {
+		if err := l.Backlog.Reopen(ctx, slug, reason); err != nil {
 			return Failed, fmt.Errorf("task %s did not pass its checks and cannot be opened again: %w", slug, err)
 		}
 		l.printf("reopened %s\n", printable.Strip(slug))

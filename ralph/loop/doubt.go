@@ -11,7 +11,7 @@ import (
 
 // uncommitted lists what git says is not committed.
 func (l *loop) uncommitted(ctx context.Context) []string {
-	if l.Uncommitted == nil || l.keeper == nil {
+	if l.Uncommitted == nil || l.Backlog == nil {
 		return nil
 	}
 	return l.Uncommitted(ctx)

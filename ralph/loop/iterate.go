@@ -79,9 +79,7 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	l.release(ctx, it)
 	stop, failed := l.check(ctx, n, it)
 	l.forgive(ctx, it)
-	if it.after = it.before; it.end != endInterrupted || l.keeper != nil {
-		it.after = l.look(ctx)
-	}
+	it.after = l.look(ctx)
 	l.hearRefused(ctx, it)
 	l.doubt(ctx, it, uncommitted)
 	l.record(ctx, n, it)
@@ -186,10 +184,10 @@ func (it *iteration) releaseReason() string {
 // renew keeps the leases of the agent's tasks while it works: a lease is there
 // to end when its agent does.
 func (l *loop) renew(ctx context.Context) {
-	if l.keeper == nil || l.AgentID == "" {
+	if l.Backlog == nil || l.AgentID == "" {
 		return
 	}
-	if err := l.keeper.Renew(ctx, l.AgentID); err != nil {
+	if err := l.Backlog.Renew(ctx, l.AgentID); err != nil {
 		l.warnf("the lease of the agent's task cannot be kept: %s", err)
 	}
 }

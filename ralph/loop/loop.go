@@ -88,9 +88,7 @@ type Options struct {
 // loop is one loop that runs.
 type loop struct {
 	Options
-	keeper      Keeper    // Backlog if it is one
-	protector   Protector // Backlog if it is one
-	runEnv      []string  // of the run that was begun last
+	runEnv      []string // of the run that was begun last
 	out, errs   *syncWriter
 	started     time.Time
 	iterations  []looplog.Iteration // of this loop
@@ -136,8 +134,6 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	}
 	l.errs = newSyncWriter(o.Stderr)
 	l.Stderr = l.errs
-	l.keeper, _ = o.Backlog.(Keeper)
-	l.protector, _ = o.Backlog.(Protector)
 	if l.Refused != nil {
 		l.Refused(ctx) // what was before is not this loop's
 	}
@@ -186,8 +182,7 @@ func (l *loop) loop(ctx context.Context) (Stop, error) {
 	}
 }
 
-// look takes a snapshot. In a backlog that is another program's, a look is one
-// call of that program, and only building asks it.
+// look takes a snapshot.
 func (l *loop) look(ctx context.Context) snapshot {
 	l.last = l.snapshot(ctx)
 	return l.last
@@ -195,7 +190,7 @@ func (l *loop) look(ctx context.Context) snapshot {
 
 func (l *loop) snapshot(ctx context.Context) snapshot {
 	s := snapshot{head: l.Head(ctx)}
-	if l.Backlog == nil || l.keeper == nil && l.Session.Mode != agent.Build {
+	if l.Backlog == nil {
 		return s
 	}
 	var err error
@@ -207,10 +202,8 @@ func (l *loop) snapshot(ctx context.Context) snapshot {
 	if left := s.status.Open + s.status.Active + s.status.Blocked; l.Session.Mode == agent.Build {
 		l.totals.Left = &left
 	}
-	if l.keeper != nil {
-		if s.tasks, err = l.keeper.Tasks(ctx); err != nil {
-			l.warnOnce("backlog", "the backlog cannot be read: %s", err)
-		}
+	if s.tasks, err = l.Backlog.Tasks(ctx); err != nil {
+		l.warnOnce("backlog", "the backlog cannot be read: %s", err)
 	}
 	return s
 }
@@ -244,8 +237,7 @@ func (l *loop) end(stop Stop, err error) (Stop, error) {
 	return stop, err
 }
 
-// verdict turns the end of a loop that did not do its work into an error. A
-// backlog of which only numbers are known is believed.
+// verdict turns the end of a loop that did not do its work into an error.
 func (l *loop) verdict(stop Stop) (Stop, error) {
 	left, s := l.unfinished(), l.last.status
 	switch {
@@ -255,10 +247,8 @@ func (l *loop) verdict(stop Stop) (Stop, error) {
 		err := fmt.Errorf("worked on but not done: %s", cut(printable.Strip(strings.Join(left, ", "))))
 		return Unfinished, hint.Wrap(err, "see why with %q", l.taskCommand("show "+printable.Strip(left[0])))
 	case stop == LimitReached:
-	case s.Blocked > 0 && l.keeper != nil:
-		return Unfinished, hint.Wrap(fmt.Errorf("only blocked tasks are left: %d", s.Blocked), "list them with %q", l.taskCommand("list"))
 	case s.Blocked > 0:
-		l.warnf("%d blocked task(s) remain: each depends on a task that is not done. See: ralph task list", s.Blocked)
+		return Unfinished, hint.Wrap(fmt.Errorf("only blocked tasks are left: %d", s.Blocked), "list them with %q", l.taskCommand("list"))
 	case l.last.known && s == Status{}:
 		l.warnf("the backlog has no tasks")
 		l.print(l.errs, fmt.Sprintf("Hint: create one with %q, or have the agent plan with %q\n", l.taskCommand("create ID TITLE"), l.command("plan")))

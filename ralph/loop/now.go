@@ -8,11 +8,10 @@ import (
 )
 
 // noteTasks keeps the log's note of which tasks the agent has claimed, and renews
-// a new claim: it may have been made for a short time only. In a backlog that is
-// another program's, a look would be a call of that program.
+// a new claim: it may have been made for a short time only.
 func (w *watch) noteTasks(ctx context.Context) {
 	l := w.loop
-	if l.keeper == nil || l.AgentID == "" {
+	if l.Backlog == nil || l.AgentID == "" {
 		return
 	}
 	tasks, err := l.Backlog.Held(ctx, l.AgentID)

@@ -62,11 +62,11 @@ func (l *loop) countParked(it *iteration) {
 // forgive keeps a run that its tasks are not to blame for from having them
 // blocked.
 func (l *loop) forgive(ctx context.Context, it *iteration) {
-	if l.keeper == nil || !it.blameless() {
+	if l.Backlog == nil || !it.blameless() {
 		return
 	}
 	for _, slug := range slices.Concat(it.released, it.givenBack) {
-		if err := l.keeper.Forgive(ctx, slug); err != nil {
+		if err := l.Backlog.Forgive(ctx, slug); err != nil {
 			l.warnf("task %s: %s", printable.Strip(slug), err)
 		}
 	}
@@ -121,10 +121,10 @@ func (l *loop) setPause(it *iteration) {
 // othersHold says, after a pause, whether an agent would find nothing to claim
 // still: each one that is started costs money.
 func (l *loop) othersHold(ctx context.Context, before snapshot) bool {
-	if l.pause == 0 || l.keeper == nil || !before.held() {
+	if l.pause == 0 || l.Backlog == nil || !before.held() {
 		return false
 	}
-	claimable, err := l.keeper.Claimable(ctx)
+	claimable, err := l.Backlog.Claimable(ctx)
 	return err == nil && !claimable
 }
 
@@ -135,10 +135,10 @@ func (l *loop) interruptedDuring(ctx context.Context, d time.Duration) bool {
 		l.printf("Others hold the remaining tasks. Next look in %s.\n", d)
 	}
 	return l.waitFor(ctx, d, func() bool {
-		if l.keeper == nil {
+		if l.Backlog == nil {
 			return false
 		}
-		claimable, err := l.keeper.Claimable(ctx)
+		claimable, err := l.Backlog.Claimable(ctx)
 		return err == nil && claimable
 	})
 }

@@ -8,24 +8,10 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
-// Protector is a Keeper that survives what an agent does to its files, and knows
-// what the commands of a run have done.
-type Protector interface {
-	Keeper
-	// Begin begins a run. Its agent needs the variables, as KEY=value.
-	Begin() (env []string, err error)
-	// Restore undoes what was done to the backlog since the call before, unless
-	// commands did it that may, and says what that was.
-	Restore(ctx context.Context, agentID string) (damage string, err error)
-	// Overtaken returns the tasks that the run has claimed and not finished, and
-	// that another agent has claimed since.
-	Overtaken(ctx context.Context) ([]string, error)
-}
-
 // begin begins a run in the backlog.
 func (l *loop) begin() (err error) {
-	if l.protector != nil {
-		l.runEnv, err = l.protector.Begin()
+	if l.Backlog != nil {
+		l.runEnv, err = l.Backlog.Begin()
 	}
 	return err
 }
@@ -33,10 +19,10 @@ func (l *loop) begin() (err error) {
 // restoreBacklog repairs the backlog before anything is decided by it. A run is never
 // made without a backlog: it would cost money and have nothing to do.
 func (l *loop) restoreBacklog(ctx context.Context) error {
-	if l.protector == nil {
+	if l.Backlog == nil {
 		return nil
 	}
-	damage, err := l.protector.Restore(context.WithoutCancel(ctx), l.AgentID)
+	damage, err := l.Backlog.Restore(context.WithoutCancel(ctx), l.AgentID)
 	if damage != "" {
 		l.warnf("between two runs, %s. It has been restored", damage)
 	}
@@ -46,15 +32,15 @@ func (l *loop) restoreBacklog(ctx context.Context) error {
 // restoreAfter repairs the backlog after a run, which has failed if it did the
 // damage, and finds out what other agents have taken over from it.
 func (l *loop) restoreAfter(ctx context.Context, it *iteration) error {
-	if l.protector == nil {
+	if l.Backlog == nil {
 		return nil
 	}
 	ctx = context.WithoutCancel(ctx)
 	var err error
-	if it.damage, err = l.protector.Restore(ctx, l.AgentID); err != nil {
+	if it.damage, err = l.Backlog.Restore(ctx, l.AgentID); err != nil {
 		return err
 	}
-	it.lost, err = l.protector.Overtaken(ctx)
+	it.lost, err = l.Backlog.Overtaken(ctx)
 	if len(it.lost) > 0 {
 		l.warnf("%s. What this run did is kept, and does not count", it.overtaken())
 	}
@@ -78,10 +64,10 @@ func (o outcome) overtaken() string {
 
 // checkClaims ends the run if another agent has claimed its task.
 func (w *watch) checkClaims(ctx context.Context) {
-	if w.loop.protector == nil {
+	if w.loop.Backlog == nil {
 		return
 	}
-	if lost, err := w.loop.protector.Overtaken(ctx); err == nil && len(lost) > 0 {
+	if lost, err := w.loop.Backlog.Overtaken(ctx); err == nil && len(lost) > 0 {
 		w.kill(endOvertaken)
 	}
 }
