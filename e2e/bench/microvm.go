@@ -16,8 +16,7 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/internal/testutil/sandboxcli"
-	"github.com/docker-ralph/docker-ralph/lifecycle/dockersandbox"
-	"github.com/docker-ralph/docker-ralph/lifecycle/sbx"
+	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 )
 
 // share is how much a warm dispatch may take beside what the microVM program
@@ -36,7 +35,7 @@ type vm struct {
 
 // microVMs measures dispatches by the drivers of microVM programs.
 func (b *bench) microVMs() error {
-	for _, driver := range []string{sbx.Name, dockersandbox.Name} {
+	for _, driver := range microvm.Drivers() {
 		v := &vm{b: b, driver: driver, dir: filepath.Join(b.dir, driver)}
 		v.repo, v.plugin = filepath.Join(v.dir, "repo"), filepath.Join(v.config(), "cli-plugins", "docker-ralph")
 		if err := v.setUp(); err != nil {
@@ -56,7 +55,7 @@ func (v *vm) config() string { return filepath.Join(v.dir, "docker") }
 
 // program is where the double is for this driver to find it.
 func (v *vm) program() string {
-	if v.driver == sbx.Name {
+	if v.driver == microvm.Sbx {
 		return filepath.Join(v.bin(), "sbx")
 	}
 	return filepath.Join(v.config(), "cli-plugins", "docker-sandbox")
@@ -209,7 +208,7 @@ func (v *vm) record() (calls, error) {
 // said.
 func (v *vm) repeat(c calls) (time.Duration, string, error) {
 	program := v.program()
-	if v.driver == dockersandbox.Name {
+	if v.driver == microvm.DockerSandbox {
 		program = "docker"
 	}
 	args := slices.Clone(c.exec)
@@ -241,7 +240,7 @@ func (v *vm) compare(what, program string, c calls) error {
 		whole, its, ours = append(whole, all), append(its, part), append(ours, all-part)
 	}
 	goal := ""
-	if v.driver == sbx.Name && program == v.plugin {
+	if v.driver == microvm.Sbx && program == v.plugin {
 		goal = fmt.Sprintf(" (goal: at most %s above)", ms(share))
 	}
 	w, i := median(whole), median(its)

@@ -1,11 +1,10 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -18,9 +17,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
-	"github.com/docker-ralph/docker-ralph/lifecycle/dockersandbox"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
-	"github.com/docker-ralph/docker-ralph/lifecycle/sbx"
 	"github.com/docker-ralph/docker-ralph/projectimage"
 )
 
@@ -35,9 +32,7 @@ type place struct {
 	image   string
 	build   bool // the image comes from the engine, and is built there as request says if need be
 	request projectimage.Request
-	api     API  // nil if there is no engine, or none is needed
-	known   bool // a sandbox of the scope was made with it before
-	sbx     *sbx.Dialect
+	api     API     // nil if there is no engine, or none is needed
 	git     *ownGit // of a container with a git directory of its own; nil without
 	// inspect looks for credentials; nil where no command is run.
 	inspect   *inspection
@@ -64,12 +59,13 @@ func (h Host) choose(ctx context.Context, wt gitrepo.Worktree, cfg config.Effect
 			kind, why = h.probe(ctx)
 		}
 	}
-	at := place{kind: kind, name: name, why: why, request: req, known: microvm.Known(h.StateDir, kind, name)}
+	at := place{kind: kind, name: name, why: why, request: req}
+	made, known := microvm.Remembered(h.StateDir, kind, name)
 	switch kind {
 	case config.DriverSbx:
-		err = h.atSbx(ctx, &at, name, cfg, connected)
+		err = h.atSbx(ctx, &at, made.Image, cfg, connected)
 	case config.DriverDockerSandbox:
-		err = h.atDockerSandbox(&at, cfg)
+		err = h.atDockerSandbox(&at, known, cfg)
 	default:
 		err = h.atContainer(&at, connected)
 	}
@@ -79,8 +75,8 @@ func (h Host) choose(ctx context.Context, wt gitrepo.Worktree, cfg config.Effect
 // kept is the driver that has made the sandbox of that name, as far as we
 // remember.
 func (h Host) kept(name string) string {
-	for _, kind := range []string{config.DriverSbx, config.DriverDockerSandbox} {
-		if microvm.Known(h.StateDir, kind, name) {
+	for _, kind := range microvm.Drivers() {
+		if _, known := microvm.Remembered(h.StateDir, kind, name); known {
 			return kind
 		}
 	}
@@ -97,21 +93,15 @@ const missing = "no "
 // before the one that it returns were left out.
 func (h Host) probe(ctx context.Context) (kind, why string) {
 	var not []string
-	for _, candidate := range []struct {
-		kind   string
-		usable func(context.Context) error
-	}{
-		{config.DriverSbx, h.sbx(nil).Usable},
-		{config.DriverDockerSandbox, h.dockerSandboxUsable},
-	} {
-		err := candidate.usable(ctx)
+	for _, candidate := range microvm.Drivers() {
+		err := h.usable(ctx, candidate)
 		if err == nil {
-			kind = candidate.kind
+			kind = candidate
 			break
 		}
 		reason, _, _ := strings.Cut(err.Error(), ": ")
 		if errors.Is(err, lifecycle.ErrNotInstalled) {
-			reason = missing + strings.ReplaceAll(candidate.kind, "-", " ")
+			reason = missing + strings.ReplaceAll(candidate, "-", " ")
 		}
 		not = append(not, reason)
 	}
@@ -121,27 +111,21 @@ func (h Host) probe(ctx context.Context) (kind, why string) {
 	return kind, strings.Join(not, "; ")
 }
 
-func (h Host) dockerSandboxUsable(ctx context.Context) error {
-	if h.HasPlugin != nil && !h.HasPlugin("sandbox") {
+// usable tells whether a driver of microVMs can make sandboxes here.
+func (h Host) usable(ctx context.Context, kind string) error {
+	if kind == config.DriverDockerSandbox && h.HasPlugin != nil && !h.HasPlugin("sandbox") {
 		return lifecycle.ErrNotInstalled
 	}
-	return h.dockerSandbox().Usable(ctx)
+	return h.microVM(kind, nil).Usable(ctx)
 }
 
-func (h Host) sbx(images *sbx.Images) *sbx.Dialect {
-	kvm := h.getenv("RALPH_KVM")
-	if kvm == "" {
-		kvm = "/dev/kvm"
-	}
-	return &sbx.Dialect{StateDir: h.StateDir, Images: images, KVM: kvm}
-}
-
-func (h Host) dockerSandbox() *dockersandbox.Dialect {
-	return &dockersandbox.Dialect{Docker: h.Docker, Globals: h.DockerGlobals}
-}
-
-func (h Host) microVM(d microvm.Dialect) *microvm.Driver {
-	return &microvm.Driver{Dialect: d, StateDir: h.StateDir, Keeper: h.Keeper, Report: h.report}
+// microVM is the driver of that name. engine has the images that sbx is given.
+func (h Host) microVM(kind string, engine microvm.Engine) *microvm.Driver {
+	return microvm.New(kind, microvm.Options{
+		StateDir: h.StateDir, Keeper: h.Keeper, Report: h.report,
+		Engine: engine, KVM: cmp.Or(h.getenv("RALPH_KVM"), "/dev/kvm"),
+		Docker: h.Docker, Globals: h.DockerGlobals,
+	})
 }
 
 func (h Host) atContainer(at *place, connected func() (API, error)) (err error) {
@@ -161,9 +145,9 @@ func (h Host) atContainer(at *place, connected func() (API, error)) (err error) 
 	return nil
 }
 
-func (h Host) atDockerSandbox(at *place, cfg config.Effective) error {
-	at.driver = h.microVM(h.dockerSandbox())
-	if !at.known {
+func (h Host) atDockerSandbox(at *place, known bool, cfg config.Effective) error {
+	at.driver = h.microVM(at.kind, nil)
+	if !known {
 		for _, key := range []string{config.KeyMemory, config.KeyCPUs} {
 			if from := cfg.Origins[key]; from.Kind != config.FromDefault {
 				h.report(fmt.Sprintf("Warning: %s has no effect: docker sandbox knows no such limit (%s)", key, from))
@@ -182,16 +166,15 @@ func (h Host) atDockerSandbox(at *place, cfg config.Effective) error {
 }
 
 // atSbx prefers our own images, which are built on an engine. Without one there
-// are those that Docker provides.
-func (h Host) atSbx(ctx context.Context, at *place, name string, cfg config.Effective, connected func() (API, error)) error {
+// are those that Docker provides. was is the image of the sandbox that exists.
+func (h Host) atSbx(ctx context.Context, at *place, was string, cfg config.Effective, connected func() (API, error)) error {
 	at.image = cfg.Sandbox.Image
-	err := h.imageForSbx(ctx, at, microvm.Image(h.StateDir, config.DriverSbx, name), cfg, connected)
-	var images *sbx.Images
+	err := h.imageForSbx(ctx, at, was, cfg, connected)
+	var engine microvm.Engine
 	if at.api != nil {
-		images = &sbx.Images{Engine: at.api, LockDir: filepath.Join(h.StateDir, "locks"), TempDir: os.TempDir(), Report: h.report}
+		engine = at.api
 	}
-	at.sbx = h.sbx(images)
-	at.driver = h.microVM(at.sbx)
+	at.driver = h.microVM(at.kind, engine)
 	return err
 }
 

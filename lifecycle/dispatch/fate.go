@@ -7,27 +7,24 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 )
 
 // made finds the sandbox of that name with the driver that made it.
 func (h Host) made(ctx context.Context, name string) (lifecycle.Driver, lifecycle.Sandbox, error) {
 	var driver lifecycle.Driver
-	switch kind := h.kept(name); kind {
-	case config.DriverSbx:
-		driver = h.microVM(h.sbx(nil))
-	case config.DriverDockerSandbox:
-		driver = h.microVM(h.dockerSandbox())
-	default:
+	if kind := h.kept(name); slices.Contains(microvm.Drivers(), kind) {
+		driver = h.microVM(kind, nil)
+	} else {
 		api, err := h.Engine()
 		if err != nil {
 			return nil, lifecycle.Sandbox{}, err
 		}
-		driver = &container.Driver{API: api, Host: api.DaemonHost(), StateDir: h.StateDir, Report: h.report}
+		driver = h.containerDriver(api)
 	}
 	sb, err := driver.Lookup(ctx, name)
 	if err != nil {

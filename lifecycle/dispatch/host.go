@@ -10,7 +10,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
-	"github.com/docker-ralph/docker-ralph/lifecycle/sbx"
+	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 	"github.com/docker-ralph/docker-ralph/projectimage"
 	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
@@ -19,7 +19,7 @@ import (
 type API interface {
 	container.API
 	projectimage.Engine
-	sbx.Engine
+	microvm.Engine
 }
 
 // Host is where a dispatch comes from: the user's engine, folders, streams

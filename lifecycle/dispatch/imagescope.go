@@ -67,7 +67,7 @@ func (h Host) storedImages(ctx context.Context, builder *projectimage.Builder) (
 	if err != nil {
 		return nil, err
 	}
-	for _, driver := range []string{config.DriverSbx, config.DriverDockerSandbox} {
+	for _, driver := range microvm.Drivers() {
 		images, err := microvm.Images(h.StateDir, driver)
 		if err != nil {
 			return nil, err

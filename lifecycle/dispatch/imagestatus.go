@@ -160,8 +160,8 @@ func (h Host) currentImage(ctx context.Context, s imageScope, builder *projectim
 // another one than ref, as far as that is known.
 func (h Host) madeFrom(name, driver, ref string, all []projectimage.Stored) string {
 	if driver != config.DriverContainer {
-		if was := microvm.Image(h.StateDir, driver, name); was != ref {
-			return was
+		if made, _ := microvm.Remembered(h.StateDir, driver, name); made.Image != ref {
+			return made.Image
 		}
 		return ""
 	}

@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/credential"
@@ -36,7 +35,8 @@ func (h Host) agentKeys(ctx context.Context, cfg config.Effective, at place, clo
 	}
 	agent := cfg.Agent.Name
 	env := credential.Collect(append(credential.Names(agent), cfg.Env.Pass...), h.LookupEnv)
-	if at.kind == config.DriverContainer {
+	store, ok := at.driver.(keyStore)
+	if !ok {
 		return env, nil
 	}
 	services := credential.Services(agent)
@@ -45,44 +45,24 @@ func (h Host) agentKeys(ctx context.Context, cfg config.Effective, at place, clo
 		env, _ = credential.Leave(env, services, func(string) bool { return false }, cfg.Env.Pass)
 		return env, nil
 	}
-	stored := func(credential.Service) bool { return false }
-	switch at.kind {
-	case config.DriverSbx:
-		secrets, err := at.sbx.Secrets(ctx)
-		if err != nil {
-			return nil, err
-		}
-		stored = func(s credential.Service) bool { return secrets[s.Name] }
-	case config.DriverDockerSandbox:
-		// Its proxy has the variables of Docker Desktop's environment, which
-		// nobody can ask for. Those that the user has are likely the same.
-		stored = func(s credential.Service) bool { return len(credential.Collect(s.Variables, h.LookupEnv)) > 0 }
+	stored, err := store.Keys(ctx, services, func(names []string) bool { return len(credential.Collect(names, h.LookupEnv)) > 0 })
+	if err != nil {
+		return nil, err
 	}
-	present := func(name string) bool {
-		for _, s := range services {
-			if s.Name == name {
-				return stored(s)
-			}
-		}
-		return false
-	}
+	present := func(name string) bool { return stored[name] }
 	env, keyless := credential.Leave(env, services, present, cfg.Env.Pass)
 	if len(keyless) == len(services) {
-		h.report(askForKey(at.kind, keyless))
+		h.report("Warning: " + store.GiveKey(keyless))
 	}
 	return env, nil
 }
 
-// askForKey says how a key is given to the proxy of a microVM program.
-func askForKey(kind string, services []credential.Service) string {
-	var names, variables []string
-	for _, s := range services {
-		names, variables = append(names, s.Name), append(variables, s.Variables[0])
-	}
-	if kind == config.DriverSbx {
-		return fmt.Sprintf("Warning: sbx has no key for %s: the agent can reach its model only if it logs in by itself. Store one with \"sbx secret set %s\"",
-			strings.Join(names, ", "), names[0])
-	}
-	return fmt.Sprintf("Warning: %s is not set: the agent can reach its model only if it logs in by itself. Set it in your shell's start-up file, then restart Docker Desktop, whose proxy adds it to requests",
-		strings.Join(variables, ", "))
+// keyStore is a driver whose program keeps keys on the host, and adds them to an
+// agent's requests.
+type keyStore interface {
+	// Keys tells for which services it does. present tells whether the user's
+	// environment has one of these variables.
+	Keys(ctx context.Context, services []credential.Service, present func(names []string) bool) (map[string]bool, error)
+	// GiveKey says how it is given a key for services that it has none for.
+	GiveKey(services []credential.Service) string
 }

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 	"github.com/docker-ralph/docker-ralph/wire/looplog"
@@ -73,8 +72,8 @@ func Logs(ctx context.Context, h Host, opts LogOptions) (int, error) {
 
 // noLoop says why there is no log.
 func (h Host) noLoop(sandbox string, wt gitrepo.Worktree) error {
-	for _, kind := range []string{config.DriverSbx, config.DriverDockerSandbox} {
-		if microvm.Cloned(h.StateDir, kind, sandbox) {
+	for _, kind := range microvm.Drivers() {
+		if sb, _ := microvm.Remembered(h.StateDir, kind, sandbox); sb.Private {
 			return fmt.Errorf("the sandbox %s works on a clone of its own, and the logs of its loops are in there, below .ralph/logs: they cannot be read from outside. A loop that was started with --detach can be followed with \"docker ralph attach\"", sandbox)
 		}
 	}

@@ -50,7 +50,8 @@ func (h Host) madeFor(kind string, spec lifecycle.Spec) bool {
 	if kind == config.DriverContainer {
 		return container.MadeFor(h.StateDir, spec)
 	}
-	return microvm.MadeFor(h.StateDir, kind, spec)
+	made, known := microvm.Remembered(h.StateDir, kind, spec.Name)
+	return known && spec.Check(made) == nil
 }
 
 // moved says whether a sandbox is that of the worktree, which was at another path

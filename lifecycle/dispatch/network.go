@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,19 +55,15 @@ func (h Host) networkScope(ctx context.Context, over config.Overrides) (n networ
 		return n, err
 	}
 	var driver lifecycle.Driver
-	switch kind {
-	case config.DriverSbx:
-		n.vm = h.microVM(h.sbx(nil))
+	if slices.Contains(microvm.Drivers(), kind) {
+		n.vm = h.microVM(kind, nil)
 		driver = n.vm
-	case config.DriverDockerSandbox:
-		n.vm = h.microVM(h.dockerSandbox())
-		driver = n.vm
-	default:
+	} else {
 		api, err := connected()
 		if err != nil {
 			return n, err
 		}
-		n.driver = &container.Driver{API: api, Host: api.DaemonHost(), StateDir: h.StateDir, Report: h.report}
+		n.driver = h.containerDriver(api)
 		driver = n.driver
 	}
 	if n.sb, err = driver.Lookup(ctx, n.name); err == nil && (lifecycle.Spec{Scope: wt.Scope, Root: wt.Root}).Check(n.sb) != nil {

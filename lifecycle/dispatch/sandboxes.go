@@ -27,12 +27,9 @@ type located struct {
 func (h Host) sandboxes(ctx context.Context, connected func() (API, error)) ([]located, error) {
 	listers := []func(context.Context) ([]located, error){
 		func(ctx context.Context) ([]located, error) { return h.containers(ctx, connected) },
-		func(ctx context.Context) ([]located, error) {
-			return h.microVMs(ctx, config.DriverSbx, h.microVM(h.sbx(nil)))
-		},
-		func(ctx context.Context) ([]located, error) {
-			return h.microVMs(ctx, config.DriverDockerSandbox, h.microVM(h.dockerSandbox()))
-		},
+	}
+	for _, kind := range microvm.Drivers() {
+		listers = append(listers, func(ctx context.Context) ([]located, error) { return h.microVMs(ctx, kind) })
 	}
 	found, errs := make([][]located, len(listers)), make([]error, len(listers))
 	var group sync.WaitGroup
@@ -64,7 +61,8 @@ func (h Host) containerDriver(api API) *container.Driver {
 
 // microVMs lists those of a program. One that lists nothing at all may have lost
 // its engine: what it had is unknown then, and not gone.
-func (h Host) microVMs(ctx context.Context, kind string, driver *microvm.Driver) ([]located, error) {
+func (h Host) microVMs(ctx context.Context, kind string) ([]located, error) {
+	driver := h.microVM(kind, nil)
 	at := place{kind: kind, driver: driver}
 	all, err := list(ctx, at)
 	if err != nil || len(all) > 0 {

@@ -114,10 +114,9 @@ func (m *machine) Driver(ctx context.Context) (selftest.Driver, error) {
 	switch d.Name {
 	case config.DriverAuto:
 		d.Name, d.Why = m.probe(ctx)
-	case config.DriverSbx:
-		err = m.sbx(nil).Usable(ctx)
-	case config.DriverDockerSandbox:
-		err = m.dockerSandbox().Usable(ctx)
+	case config.DriverContainer:
+	default:
+		err = m.microVM(d.Name, nil).Usable(ctx)
 	}
 	d.NeedsEngine = d.Name == config.DriverContainer
 	if ctx.Err() == nil {

@@ -10,73 +10,70 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
-// Client is one of the two programs on this machine.
-type Client struct {
-	Path string
-	// Args stand before every command, such as "sandbox".
-	Args []string
-	// Typed is how a user would call it.
-	Typed string
+// client is one of the two programs on this machine.
+type client struct {
+	path  string
+	args  []string // before every command, such as "sandbox"
+	typed string   // how a user calls it
 }
 
-// CallError is a call of the program that did not go well.
-type CallError struct {
-	Typed          string // the command, as a user would type it
-	Code           int    // exit code; -1 when it was ended from outside
-	Stdout, Stderr string
-	Limit          time.Duration // the time that it exceeded; 0 if it did not
-	Err            error
+// callError is a call of the program that did not go well.
+type callError struct {
+	typed          string // the command, as a user would type it
+	code           int    // exit code; -1 when it was ended from outside
+	stdout, stderr string
+	limit          time.Duration // the time that it exceeded; 0 if it did not
+	err            error
 }
 
 // Error shows the program's own words.
-func (e *CallError) Error() string {
-	switch words := e.Words(); {
-	case e.Limit > 0:
-		return fmt.Sprintf("%q did not answer within %s", e.Typed, e.Limit)
+func (e *callError) Error() string {
+	switch words := e.words(); {
+	case e.limit > 0:
+		return fmt.Sprintf("%q did not answer within %s", e.typed, e.limit)
 	case words != "":
-		return fmt.Sprintf("%q: %s", e.Typed, words)
+		return fmt.Sprintf("%q: %s", e.typed, words)
 	default:
-		return fmt.Sprintf("%q: %v", e.Typed, e.Err)
+		return fmt.Sprintf("%q: %v", e.typed, e.err)
 	}
 }
 
 // Unwrap implements errors.
-func (e *CallError) Unwrap() error { return e.Err }
+func (e *callError) Unwrap() error { return e.err }
 
-// Says tells whether the program said one of these texts, whatever their case.
-func (e *CallError) Says(texts ...string) bool {
-	said := strings.ToLower(e.Stderr + "\n" + e.Stdout)
+// says tells whether the program said one of these texts, whatever their case.
+func (e *callError) says(texts ...string) bool {
+	said := strings.ToLower(e.stderr + "\n" + e.stdout)
 	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(said, text) })
 }
 
-// SaysTaken tells whether the name of a new sandbox is in use. The daemon of
-// both programs answers like this (contract, section 5.1).
-func (e *CallError) SaysTaken() bool { return e.Says("409 conflict", "already exists") }
+// taken tells whether the name of a new sandbox is in use (contract, section 5.1).
+func (e *callError) taken() bool { return e.says("409 conflict", "already exists") }
 
-// Words are what the program said, on one line. What goes wrong inside a
-// sandbox is on its standard output.
-func (e *CallError) Words() string {
-	text := e.Stderr
-	if strings.TrimSpace(text) == "" {
-		text = e.Stdout
-	}
-	words := strings.Fields(text)
-	const enough = 120
-	if len(words) > enough {
-		words = words[len(words)-enough:]
-	}
-	return printable.Line(strings.Join(words, " "))
+// missing tells whether there is no sandbox of that name. Much else can be what is
+// not found, and the plugin's own name has "sandbox" in it.
+func (e *callError) missing() bool {
+	return e.says("no sandbox named", "no such sandbox") || e.says("sandbox '", `sandbox "`) && e.says("' not found", `" not found`)
 }
 
-// Output runs a command that asks nobody anything and returns what it printed
+// words are what the program said, on one line. What goes wrong inside a
+// sandbox is on its standard output.
+func (e *callError) words() string {
+	text := e.stderr
+	if strings.TrimSpace(text) == "" {
+		text = e.stdout
+	}
+	words := strings.Fields(text)
+	return strings.Join(words[max(0, len(words)-120):], " ")
+}
+
+// output runs a command that asks nobody anything and returns what it printed
 // on standard output. It gets no input. When it takes longer than limit, or ctx
 // ends, it is told to end, and two seconds later made to. Errors of the
-// program are a *[CallError].
-func (c Client) Output(ctx context.Context, limit time.Duration, args ...string) ([]byte, error) {
+// program are a [*callError].
+func (c client) output(ctx context.Context, limit time.Duration, args ...string) ([]byte, error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	cmd := c.command(limited, args)
@@ -84,30 +81,30 @@ func (c Client) Output(ctx context.Context, limit time.Duration, args ...string)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("running %q: %w", c.typed(args), ctx.Err())
+		return nil, fmt.Errorf("running %q: %w", c.call(args), ctx.Err())
 	}
 	if err != nil {
-		call := &CallError{Typed: c.typed(args), Code: -1, Stdout: stdout.String(), Stderr: stderr.String(), Err: err}
+		failed := &callError{typed: c.call(args), code: -1, stdout: stdout.String(), stderr: stderr.String(), err: err}
 		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-			call.Code = exit.ExitCode()
+			failed.code = exit.ExitCode()
 		}
 		if limited.Err() != nil {
-			call.Limit = limit
+			failed.limit = limit
 		}
-		return nil, call
+		return nil, failed
 	}
 	return stdout.Bytes(), nil
 }
 
-// typed is a command as a user would type it.
-func (c Client) typed(args []string) string {
-	return strings.Join(append([]string{c.Typed}, args...), " ")
+// call is a command as a user would type it.
+func (c client) call(args []string) string {
+	return strings.Join(append([]string{c.typed}, args...), " ")
 }
 
 // command makes a command with an environment that is fit for it, in a process
 // group of its own: Ctrl+C at the terminal is for us to act upon.
-func (c Client) command(ctx context.Context, args []string, env ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, c.Path, append(append([]string{}, c.Args...), args...)...)
+func (c client) command(ctx context.Context, args []string, env ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, c.path, slices.Concat(c.args, args)...)
 	cmd.Env = append(environment(), env...)
 	ownGroup(cmd)
 	cmd.WaitDelay = 2 * killDelay

@@ -5,18 +5,29 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/credential"
 	"github.com/docker-ralph/docker-ralph/credential/hostconfig"
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
-// Driver is the driver for the program that its dialect speaks to.
+// Driver is the driver for one of the two programs.
 type Driver struct {
-	Dialect Dialect
-	// StateDir is where the driver keeps what it knows of its sandboxes, and
-	// the ralph that they mount.
+	Options
+	name string
+	dialect
+}
+
+var _ lifecycle.Driver = (*Driver)(nil)
+
+// Options are what a driver needs of its surroundings.
+type Options struct {
+	// StateDir is the plugin's folder below Docker's configuration folder. The driver
+	// keeps there what it knows of its sandboxes, and the ralph that they mount.
 	StateDir string
 	// Keeper is a command that calls [Driver.Keep] with the two arguments that
 	// are added to it. It is started for a [lifecycle.Process] that is lasting.
@@ -25,29 +36,68 @@ type Driver struct {
 	Report func(message string)
 	// TimeScale multiplies all time limits; 0 means 1.
 	TimeScale float64
+
+	// Engine is where sbx, which has a store of its own, is given images from. It is
+	// nil where there is no engine: sbx fetches images itself then.
+	Engine Engine
+	// KVM is the device that sbx needs on Linux; empty where it is not looked at.
+	KVM string
+	// Docker is the Docker CLI, whose plugin docker sandbox is, and Globals its
+	// options that choose the configuration and the engine.
+	Docker  string
+	Globals []string
+	// Beat is how often docker sandbox is shown that a sandbox is in use; 0 for
+	// what is known of it.
+	Beat time.Duration
 }
 
-var _ lifecycle.Driver = (*Driver)(nil)
+// New returns the driver of that name, one of [Drivers].
+func New(name string, o Options) *Driver {
+	if name == Sbx {
+		return &Driver{o, name, sbxDialect(o)}
+	}
+	return &Driver{o, name, pluginDialect(o)}
+}
 
 // Name implements [lifecycle.Driver].
-func (d *Driver) Name() string { return d.Dialect.Name() }
+func (d *Driver) Name() string { return d.name }
+
+// Limits tells whether a sandbox can be given limits of memory and processors.
+func (d *Driver) Limits() bool { return d.limits }
+
+// Keys tells for which services the program adds a key to requests. present tells
+// whether the user's environment has one of these variables.
+func (d *Driver) Keys(ctx context.Context, services []credential.Service, present func(names []string) bool) (map[string]bool, error) {
+	return d.keys(ctx, d, services, present)
+}
+
+// GiveKey says how the program is given the key of a service that it has none for.
+func (d *Driver) GiveKey(services []credential.Service) string { return d.giveKey(services) }
+
+// Usable tells whether sandboxes can be made here.
+func (d *Driver) Usable(ctx context.Context) error { return d.usable(ctx, d) }
 
 // Manual implements [lifecycle.Driver].
-func (d *Driver) Manual(name string) lifecycle.Manual { return d.Dialect.Manual(name) }
+func (d *Driver) Manual(name string) lifecycle.Manual {
+	typed := func(args ...string) string { return strings.Join(append([]string{d.typed}, args...), " ") }
+	return lifecycle.Manual{List: typed("ls"), Stop: typed("stop", name), Remove: typed(append(slices.Clone(d.remove), name)...)}
+}
 
-func (d *Driver) records() records { return recordsOf(d.StateDir, d.Name()) }
+func (d *Driver) records() records { return recordsOf(d.StateDir, d.name) }
 
-// call runs a command of the program.
-func (d *Driver) call(ctx context.Context, op call) ([]byte, error) {
-	client, err := d.Dialect.Client(ctx)
+// call runs a command of the program that asks nobody anything.
+func (d *Driver) call(ctx context.Context, limit time.Duration, args ...string) ([]byte, error) {
+	c, err := d.client(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out, err := client.Output(ctx, d.scaled(op.limit), op.args...)
-	if err != nil {
-		return nil, d.explain(err)
-	}
-	return out, nil
+	out, err := c.output(ctx, d.scaled(limit), args...)
+	return out, d.explained(err)
+}
+
+// inside runs a small command of ours in a sandbox.
+func (d *Driver) inside(ctx context.Context, name string, limit time.Duration, command ...string) ([]byte, error) {
+	return d.call(ctx, limit, d.exec(name, execOptions{}, command...)...)
 }
 
 func (d *Driver) scaled(limit time.Duration) time.Duration {
@@ -57,13 +107,18 @@ func (d *Driver) scaled(limit time.Duration) time.Duration {
 	return limit
 }
 
-// explain prefers our words for what the program said, and keeps its own
+// explained prefers our words for what the program said, and keeps its own
 // within reach.
-func (d *Driver) explain(err error) error {
-	if c, ok := errors.AsType[*CallError](err); ok {
-		if known := d.Dialect.Explain(c); known != nil {
-			return &explainedError{known, c}
-		}
+func (d *Driver) explained(err error) error {
+	c, ok := errors.AsType[*callError](err)
+	if !ok {
+		return err
+	}
+	if c.limit > 0 {
+		return hint.Wrap(err, "%s", d.mends)
+	}
+	if known := d.explain(c); known != nil {
+		return &explainedError{known, c}
 	}
 	return err
 }
@@ -71,38 +126,53 @@ func (d *Driver) explain(err error) error {
 // explainedError says what is wrong, and unwraps to how that is known too.
 type explainedError struct {
 	error
-	call *CallError
+	call *callError
 }
 
 func (e *explainedError) Unwrap() []error { return []error{e.error, e.call} }
 
-// list asks the program for its sandboxes. An answer that cannot be read is
-// asked for once more: it may have been written while the daemon started.
+// list asks the program for its sandboxes.
 func (d *Driver) list(ctx context.Context) ([]Entry, error) {
-	var unreadable error
-	for range 2 {
-		out, err := d.call(ctx, listCall())
-		if err != nil {
-			return nil, fmt.Errorf("listing sandboxes: %w", err)
-		}
-		entries, err := ParseListing(out, d.Dialect.Root())
-		if err == nil {
-			return entries, nil
-		}
-		c := &CallError{Typed: d.typed(ctx, listCall()), Stdout: string(out), Err: err}
-		if unreadable = d.Dialect.Explain(c); unreadable == nil {
-			unreadable = fmt.Errorf("the answer of %q cannot be read: %w. It began with %.200q", c.Typed, err, out)
-		}
+	entries, err := d.entries(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("listing sandboxes: %w", err)
 	}
-	return nil, fmt.Errorf("listing sandboxes: %w", unreadable)
+	return entries, nil
 }
 
-func (d *Driver) typed(ctx context.Context, op call) string {
-	client, err := d.Dialect.Client(ctx)
-	if err != nil {
-		return d.Name()
+// entries is list. An answer that cannot be read is asked for once more: it may have
+// been written while the daemon started.
+func (d *Driver) entries(ctx context.Context) (entries []Entry, err error) {
+	for range 2 {
+		var out []byte
+		if out, err = d.call(ctx, limitList, "ls", "--json"); err != nil {
+			return nil, err
+		}
+		if entries, err = ParseListing(out, d.listed); err == nil {
+			return entries, nil
+		}
+		if known := d.explain(&callError{stdout: string(out)}); known != nil {
+			return nil, known
+		}
+		err = fmt.Errorf("the answer of %q cannot be read: %w. It began with %.200q", d.typed+" ls --json", err, out)
 	}
-	return client.typed(op.args)
+	return nil, err
+}
+
+// diagnose says, in a clause, why the program may list nothing though it has made
+// a sandbox.
+func (d *Driver) diagnose(ctx context.Context, name string) string {
+	why := d.typed + " lists no sandboxes at all, though this one was made; "
+	_, err := d.inside(ctx, name, limitList, "true")
+	c, said := errors.AsType[*callError](err)
+	switch {
+	case err == nil:
+		return why + "but it runs commands in it. To mend the list, " + d.mends
+	case said && c.missing():
+		return why + "asked for it by name, it says that there is none"
+	default:
+		return why + err.Error()
+	}
 }
 
 // Lookup implements [lifecycle.Driver]. What is not listed but remembered is
@@ -119,7 +189,7 @@ func (d *Driver) Lookup(ctx context.Context, name string) (lifecycle.Sandbox, er
 	}
 	entry, listed := find(entries, name)
 	if !listed && known && rec.Created && len(entries) == 0 {
-		why := d.Dialect.Diagnose(ctx, name)
+		why := d.diagnose(ctx, name)
 		if entries, err = d.list(ctx); err != nil {
 			return lifecycle.Sandbox{}, err
 		}
@@ -146,7 +216,7 @@ func find(entries []Entry, name string) (Entry, bool) {
 
 // found matches what is listed with what is remembered.
 func (d *Driver) found(entry Entry, rec record, known bool) (lifecycle.Sandbox, error) {
-	foreign := &lifecycle.ForeignError{Name: entry.Name, What: "a sandbox of " + d.Name()}
+	foreign := &lifecycle.ForeignError{Name: entry.Name, What: "a sandbox of " + d.name}
 	if !known {
 		return lifecycle.Sandbox{}, foreign
 	}
@@ -160,15 +230,15 @@ func (d *Driver) found(entry Entry, rec record, known bool) (lifecycle.Sandbox, 
 		sb.ID = entry.ID // creating it was interrupted, or it was not told
 	}
 	if sb.State == lifecycle.Unknown {
-		sb.Why = fmt.Sprintf("%s calls it %q", d.Name(), printable.Line(entry.Status))
+		sb.Why = fmt.Sprintf("%s calls it %q", d.name, entry.Status)
 	}
 	return sb, nil
 }
 
 // List implements [lifecycle.Driver].
 func (d *Driver) List(ctx context.Context) ([]lifecycle.Sandbox, error) {
-	names, err := d.records().names()
-	if err != nil || len(names) == 0 {
+	made, err := Images(d.StateDir, d.name)
+	if err != nil || len(made) == 0 {
 		return nil, err
 	}
 	entries, err := d.list(ctx)
@@ -203,14 +273,16 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 	if err != nil {
 		return lifecycle.Sandbox{}, err
 	}
-	args, err := d.Dialect.Create(ctx, spec, mounts)
+	flags, err := d.create(ctx, d, spec)
 	if err != nil {
 		return lifecycle.Sandbox{}, err
 	}
+	// ralph starts the agent itself
+	args := slices.Concat([]string{"create", "--name", spec.Name}, flags, []string{"shell", spec.Root}, mounts)
 	if err := d.records().write(rec); err != nil {
 		return lifecycle.Sandbox{}, err
 	}
-	if _, err := d.call(ctx, call{limitCreate, args}); err != nil {
+	if _, err := d.call(ctx, limitCreate, args...); err != nil {
 		return lifecycle.Sandbox{}, d.notCreated(ctx, err, rec, old, known)
 	}
 	entries, err := d.list(ctx)
@@ -219,7 +291,7 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 	}
 	entry, listed := find(entries, spec.Name)
 	if !listed {
-		return lifecycle.Sandbox{}, fmt.Errorf("%s says that it has created the sandbox %s, but does not list it: see %q", d.Name(), spec.Name, d.Manual(spec.Name).List)
+		return lifecycle.Sandbox{}, fmt.Errorf("%s says that it has created the sandbox %s, but does not list it: see %q", d.name, spec.Name, d.Manual(spec.Name).List)
 	}
 	rec.ID, rec.Created = entry.ID, true
 	if err := d.records().write(rec); err != nil {
@@ -231,8 +303,8 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 // notCreated tells why there is no new sandbox, and puts the memory of an older
 // one back.
 func (d *Driver) notCreated(ctx context.Context, err error, rec, old record, known bool) error {
-	c, ok := errors.AsType[*CallError](err)
-	taken := ok && d.Dialect.Taken(c)
+	c, ok := errors.AsType[*callError](err)
+	taken := ok && c.taken()
 	switch {
 	case known:
 		err = errors.Join(err, d.records().write(old))
@@ -250,41 +322,39 @@ func (d *Driver) notCreated(ctx context.Context, err error, rec, old record, kno
 
 // surelyAbsent tells whether nothing can come of a creation that failed: it was
 // refused in words that we know, or a list shows other sandboxes.
-func (d *Driver) surelyAbsent(ctx context.Context, name string, failed *CallError) bool {
+func (d *Driver) surelyAbsent(ctx context.Context, name string, failed *callError) bool {
 	entries, err := d.list(ctx)
 	_, listed := find(entries, name)
-	if err != nil || listed || failed.Limit > 0 {
+	if err != nil || listed || failed.limit > 0 {
 		return false
 	}
-	return len(entries) > 0 || d.Dialect.Explain(failed) != nil
+	return len(entries) > 0 || d.explain(failed) != nil
 }
 
-// mounts are the folders beside the work tree.
-func (d *Driver) mounts(spec lifecycle.Spec) ([]Mount, error) {
-	var mounts []Mount
-	for _, dir := range spec.Mounts {
-		mounts = append(mounts, Mount{Path: dir})
-	}
+// mounts are the folders beside the work tree, as both programs take them.
+func (d *Driver) mounts(spec lifecycle.Spec) ([]string, error) {
+	const readOnly = ":ro"
+	mounts := slices.Clone(spec.Mounts)
 	guest := d.guestFolder()
 	if err := guest.make(); err != nil {
 		return nil, err
 	}
-	mounts = append(mounts, Mount{Path: string(guest), ReadOnly: true})
+	mounts = append(mounts, string(guest)+readOnly)
 	if spec.Config != "" {
 		if err := hostconfig.MakeShown(spec.Config); err != nil {
 			return nil, err
 		}
-		mounts = append(mounts, Mount{Path: spec.Config, ReadOnly: true})
+		mounts = append(mounts, spec.Config+readOnly)
 	}
 	return mounts, nil
 }
 
 // Start implements [lifecycle.Driver].
 func (d *Driver) Start(ctx context.Context, sb lifecycle.Sandbox) error {
-	if err := hostconfig.Restore(sb.Config, d.Name(), sb.Name); err != nil {
+	if err := hostconfig.Restore(sb.Config, d.name, sb.Name); err != nil {
 		return fmt.Errorf("starting the sandbox %s: %w", sb.Name, err)
 	}
-	if _, err := d.call(ctx, call{limitStart, d.Dialect.Start(sb.Name)}); err != nil {
+	if _, err := d.call(ctx, limitStart, append(slices.Clone(d.start), sb.Name)...); err != nil {
 		return fmt.Errorf("starting the sandbox %s: %w", sb.Name, err)
 	}
 	return nil
@@ -292,7 +362,7 @@ func (d *Driver) Start(ctx context.Context, sb lifecycle.Sandbox) error {
 
 // Stop implements [lifecycle.Driver].
 func (d *Driver) Stop(ctx context.Context, sb lifecycle.Sandbox) error {
-	if _, err := d.call(ctx, call{limitStop, d.Dialect.Stop(sb.Name)}); err != nil {
+	if _, err := d.call(ctx, limitStop, "stop", sb.Name); err != nil {
 		return fmt.Errorf("stopping the sandbox %s: %w", sb.Name, err)
 	}
 	return nil
@@ -300,14 +370,14 @@ func (d *Driver) Stop(ctx context.Context, sb lifecycle.Sandbox) error {
 
 // Remove implements [lifecycle.Driver].
 func (d *Driver) Remove(ctx context.Context, sb lifecycle.Sandbox) error {
-	_, err := d.call(ctx, call{limitStop, d.Dialect.Remove(sb.Name)})
-	if c, ok := errors.AsType[*CallError](err); ok && d.Dialect.Missing(c) {
+	_, err := d.call(ctx, limitStop, append(slices.Clone(d.remove), sb.Name)...)
+	if c, ok := errors.AsType[*callError](err); ok && c.missing() {
 		err = nil
 	}
 	if err != nil {
 		return fmt.Errorf("removing the sandbox %s: %w", sb.Name, err)
 	}
-	if staging, err := hostconfig.StagingAt(sb.Config, d.Name(), sb.Name); err == nil {
+	if staging, err := hostconfig.StagingAt(sb.Config, d.name, sb.Name); err == nil {
 		if err := staging.Remove(); err != nil {
 			return fmt.Errorf("removing the sandbox %s: %w", sb.Name, err)
 		}

@@ -25,7 +25,7 @@ func (d *Driver) Exec(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Pro
 	if !ok {
 		return 0, lifecycle.ErrNotPrepared
 	}
-	client, err := d.Dialect.Client(ctx)
+	c, err := d.client(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -34,7 +34,7 @@ func (d *Driver) Exec(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Pro
 			d.Report(fmt.Sprintf("Warning: the sandbox may be stopped as idle once nobody is connected to it: %v", err))
 		}
 	}
-	cmd := client.command(ctx, d.execArgs(rec, p), p.Env...)
+	cmd := c.command(ctx, d.execArgs(rec, p), p.Env...)
 	seen, err := connect(cmd, p)
 	if err != nil {
 		return 0, err
@@ -49,20 +49,20 @@ func (d *Driver) Exec(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Pro
 // execArgs is the command line of the client. Values of variables are not in
 // it.
 func (d *Driver) execArgs(rec record, p lifecycle.Process) []string {
-	opts := ExecOptions{Terminal: p.Terminal != nil, Dir: p.Dir}
+	opts := execOptions{terminal: p.Terminal != nil, dir: p.Dir}
 	for _, kv := range p.Env {
 		name, _, _ := strings.Cut(kv, "=")
-		opts.Env = append(opts.Env, name)
+		opts.env = append(opts.env, name)
 	}
 	size := "-"
 	if p.Terminal != nil {
-		opts.DetachKeys = p.Terminal.DetachKeys()
+		opts.detachKeys = p.Terminal.DetachKeys()
 		// Sessions were seen that had a terminal of no size.
 		if height, width := p.Terminal.Size(); height > 0 && width > 0 {
 			size = fmt.Sprintf("%dx%d", height, width)
 		}
 	}
-	args := append(d.Dialect.Exec(rec.Name, opts), d.guestFolder().path(rec.Prepared), "_dispatch", p.ID, size)
+	args := d.exec(rec.Name, opts, d.guestFolder().path(rec.Prepared), "_dispatch", p.ID, size)
 	for _, arg := range p.Args {
 		args = append(args, "="+arg) // sbx refuses empty arguments
 	}
@@ -202,7 +202,7 @@ func (d *Driver) outcome(ctx context.Context, sb lifecycle.Sandbox, rec record, 
 	}
 	found, err := d.Lookup(ctx, sb.Name)
 	if err != nil {
-		return 0, fmt.Errorf("%s ended with code %d, and it cannot be told whether %s has: %w", d.Name(), code, p.Args[0], err)
+		return 0, fmt.Errorf("%s ended with code %d, and it cannot be told whether %s has: %w", d.name, code, p.Args[0], err)
 	}
 	switch found.State {
 	case lifecycle.Running:
@@ -216,7 +216,7 @@ func (d *Driver) outcome(ctx context.Context, sb lifecycle.Sandbox, rec record, 
 	state, err := d.dispatched(ctx, sb, rec, p.ID)
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf("%s ended with code %d, and it cannot be told whether %s has: %w", d.Name(), code, p.Args[0], err)
+		return 0, fmt.Errorf("%s ended with code %d, and it cannot be told whether %s has: %w", d.name, code, p.Args[0], err)
 	case state == wire.StateEnded:
 		if code == -1 {
 			return 0, fmt.Errorf("the connection to the sandbox %s was cut before it could be known how %s has ended", sb.Name, p.Args[0])
@@ -227,7 +227,7 @@ func (d *Driver) outcome(ctx context.Context, sb lifecycle.Sandbox, rec record, 
 	case state == wire.StateRunning:
 		return 0, stopHint(fmt.Errorf("the connection to the sandbox %s was lost, but %s still runs there", sb.Name, p.Args[0]), sb.Name)
 	default:
-		return 0, fmt.Errorf("%s did not run %s in the sandbox %s (exit code %d): see what it said above", d.Name(), p.Args[0], sb.Name, code)
+		return 0, fmt.Errorf("%s did not run %s in the sandbox %s (exit code %d): see what it said above", d.name, p.Args[0], sb.Name, code)
 	}
 }
 

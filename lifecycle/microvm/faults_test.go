@@ -18,8 +18,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/internal/testutil/sandboxcli"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/dockersandbox"
-	"github.com/docker-ralph/docker-ralph/lifecycle/sbx"
+	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 )
 
 // exec runs a shell script in a sandbox. Process trees see each other's
@@ -54,7 +53,6 @@ func tryOddAnswers(t *testing.T, kind string) {
 		"no IDs":         func(s *sandboxcli.Settings) { s.Faults.NoID = true },
 		"no workspaces":  func(s *sandboxcli.Settings) { s.Faults.NoWorkspaces = true },
 		"new fields":     func(s *sandboxcli.Settings) { s.Faults.ExtraFields = true },
-		"a bare list":    func(s *sandboxcli.Settings) { s.Faults.BareArray = true },
 		"the oldest sbx": func(s *sandboxcli.Settings) { s.Version = "0.38.0" },
 		"an sbx between": func(s *sandboxcli.Settings) { s.Version = "0.45.1" },
 	} {
@@ -106,13 +104,13 @@ func tryFaults(t *testing.T, kind string) {
 			},
 			late,
 		},
-		{"logged out", sbx.Name, func(s *sandboxcli.Settings) { s.LoggedIn = false }, `not logged in to Docker, which it needs for everything: log in with "sbx login"`},
-		{"a lapsed login", sbx.Name, func(s *sandboxcli.Settings) { s.Faults.LoginLapseAfter = &lapse }, `log in with "sbx login"`},
-		{"no daemon", sbx.Name, func(s *sandboxcli.Settings) { s.DaemonUp, s.Faults.NoDaemon = false, true }, `start it with "sbx daemon start --detach"`},
-		{"the removed plugin", dockersandbox.Name, func(s *sandboxcli.Settings) { s.Faults.Removed = true }, `this Docker Desktop no longer has "docker sandbox" (4.80 removed it): install sbx`},
-		{"the removed plugin, with a code", dockersandbox.Name, func(s *sandboxcli.Settings) { s.Faults.Removed, s.Faults.RemovedExit = true, 1 }, `no longer has "docker sandbox"`},
+		{"logged out", microvm.Sbx, func(s *sandboxcli.Settings) { s.LoggedIn = false }, `not logged in to Docker, which it needs for everything: log in with "sbx login"`},
+		{"a lapsed login", microvm.Sbx, func(s *sandboxcli.Settings) { s.Faults.LoginLapseAfter = &lapse }, `log in with "sbx login"`},
+		{"no daemon", microvm.Sbx, func(s *sandboxcli.Settings) { s.DaemonUp, s.Faults.NoDaemon = false, true }, `start it with "sbx daemon start --detach"`},
+		{"the removed plugin", microvm.DockerSandbox, func(s *sandboxcli.Settings) { s.Faults.Removed = true }, `this Docker Desktop no longer has "docker sandbox" (4.80 removed it): install sbx`},
+		{"the removed plugin, with a code", microvm.DockerSandbox, func(s *sandboxcli.Settings) { s.Faults.Removed, s.Faults.RemovedExit = true, 1 }, `no longer has "docker sandbox"`},
 		{
-			"the removed plugin, on stderr", dockersandbox.Name,
+			"the removed plugin, on stderr", microvm.DockerSandbox,
 			func(s *sandboxcli.Settings) {
 				s.Faults.Removed, s.Faults.RemovedExit, s.Faults.RemovedStderr = true, 1, true
 			},
@@ -190,7 +188,7 @@ func TestAnotherListedSandboxIsProof(t *testing.T) {
 		sb, spec := b.up(t)
 		args := strings.Fields(b.driver.Manual(sb.Name).Remove)
 		remove := b.double.Sbx(t.Context(), args[1:]...)
-		if kind == dockersandbox.Name {
+		if kind == microvm.DockerSandbox {
 			remove = b.double.Plugin(t.Context(), args[2:]...)
 		}
 		out, err := remove.CombinedOutput()
@@ -218,7 +216,7 @@ func TestWhatKeepsASandboxFromBeingMade(t *testing.T) {
 		{"no daemon", func(s *sandboxcli.Settings) { s.DaemonUp, s.Faults.NoDaemon = false, true }, `start it with "sbx daemon start --detach"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			b := newBench(t, sbx.Name, tc.change)
+			b := newBench(t, microvm.Sbx, tc.change)
 			spec := b.spec(t)
 			_, err := b.driver.Create(t.Context(), spec)
 			assert.ErrorContains(t, err, tc.err)
@@ -280,7 +278,7 @@ func TestForeignSandboxesAreLeftAlone(t *testing.T) {
 		spec := b.spec(t)
 		create := []string{"create", "--name", spec.Name, "shell", spec.Root}
 		make := b.double.Sbx(t.Context(), create...)
-		if kind == dockersandbox.Name {
+		if kind == microvm.DockerSandbox {
 			make = b.double.Plugin(t.Context(), create...)
 		}
 		out, err := make.CombinedOutput()
@@ -383,7 +381,7 @@ func TestTheMountedRalphIsChecked(t *testing.T) {
 	if apart(t) {
 		return
 	}
-	b := newBench(t, sbx.Name, nil)
+	b := newBench(t, microvm.Sbx, nil)
 	sb, spec := b.up(t)
 	found, err := filepath.Glob(filepath.Join(b.state, "guest", "*", "ralph"))
 	assert.NilError(t, err)

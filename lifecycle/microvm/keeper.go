@@ -4,15 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/wire"
 
 	"github.com/creack/pty"
-	"github.com/gofrs/flock"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
@@ -29,7 +30,7 @@ func (d *Driver) startKeeper(ctx context.Context, name, id string) error {
 		return fmt.Errorf("writing the keeper's log: %w", err)
 	}
 	defer func() { _ = log.Close() }()
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), d.Keeper[0], append(append([]string{}, d.Keeper[1:]...), d.Name(), name, id)...)
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), d.Keeper[0], slices.Concat(d.Keeper[1:], []string{d.name, name, id})...)
 	cmd.Env, cmd.Dir, cmd.Stderr = environment(), string(filepath.Separator), log
 	ownSession(cmd)
 	if err := cmd.Start(); err != nil {
@@ -51,14 +52,11 @@ const keeperTries = 20
 // in it, and at least until the one with this ID has had time to begin. One
 // keeper serves a sandbox; another waits to take over.
 func (d *Driver) Keep(ctx context.Context, name, id string) error {
-	lock := flock.New(filepath.Join(d.StateDir, "locks", d.Name()+"-"+name+".keeper"))
-	if err := os.MkdirAll(filepath.Dir(lock.Path()), 0o700); err != nil {
-		return fmt.Errorf("making the folder for locks: %w", err)
+	unlock, err := d.lock(ctx, d.name+"-"+name+".keeper")
+	if err != nil {
+		return err
 	}
-	if _, err := lock.TryLockContext(ctx, time.Second); err != nil {
-		return fmt.Errorf("waiting for the other keeper of %s: %w", name, err)
-	}
-	defer func() { _ = lock.Close() }()
+	defer unlock()
 	for failed := 0; ; {
 		over, err := d.hold(ctx, name, id)
 		if over || ctx.Err() != nil {
@@ -91,21 +89,15 @@ func (d *Driver) hold(ctx context.Context, name, id string) (over bool, err erro
 	if err != nil || !known {
 		return !known, err
 	}
-	client, err := d.Dialect.Client(ctx)
+	c, err := d.client(ctx)
 	if err != nil {
 		return false, err
 	}
-	beat := d.Dialect.Heartbeat()
-	command := []string{d.guestFolder().path(rec.Prepared), "_hold", id}
-	if beat > 0 {
-		command = append(command, beat.String())
-	}
-	args := append(d.Dialect.Exec(name, ExecOptions{Terminal: beat > 0}), command...)
-	cmd := client.command(ctx, args)
-	if beat > 0 {
-		err = runOnTerminal(cmd)
+	ralph := d.guestFolder().path(rec.Prepared)
+	if d.beat > 0 {
+		err = runOnTerminal(c.command(ctx, d.exec(name, execOptions{terminal: true}, ralph, "_hold", id, d.beat.String())))
 	} else {
-		err = cmd.Run()
+		err = c.command(ctx, d.exec(name, execOptions{}, ralph, "_hold", id)).Run()
 	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == wire.HoldTimeUp {
 		return false, nil
@@ -121,17 +113,6 @@ func runOnTerminal(cmd *exec.Cmd) error {
 		return fmt.Errorf("making a terminal: %w", err)
 	}
 	defer func() { _ = master.Close() }()
-	go drain(master)
+	go func() { _, _ = io.Copy(io.Discard, master) }() // so that nothing waits to write to it
 	return cmd.Wait()
-}
-
-// drain reads a terminal until it is closed, so that nothing waits to write to
-// it.
-func drain(terminal *os.File) {
-	buf := make([]byte, 4096)
-	for {
-		if _, err := terminal.Read(buf); err != nil {
-			return
-		}
-	}
 }

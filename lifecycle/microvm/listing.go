@@ -15,7 +15,6 @@ import (
 type Entry struct {
 	Name       string   `json:"name"`
 	ID         string   `json:"id"`
-	Agent      string   `json:"agent"`
 	Status     string   `json:"status"`
 	Workspaces []string `json:"workspaces"`
 }
@@ -29,8 +28,6 @@ func (e Entry) State() lifecycle.State {
 		return lifecycle.Stopped
 	case "creating":
 		return lifecycle.Creating
-	case "starting", "stopping":
-		return lifecycle.Restarting
 	case "removing":
 		return lifecycle.Removing
 	default:
@@ -42,16 +39,19 @@ func (e Entry) State() lifecycle.State {
 const banner = "Docker Sandboxes Update Available"
 
 // ParseListing reads what "ls --json" prints: an object with the list under
-// root, possibly behind lines about the daemon and before a notice of an
-// update. An answer without the list is an error, never an empty list.
+// root. An answer without the list is an error, never an empty list.
 func ParseListing(output []byte, root string) ([]Entry, error) {
-	value, err := Answer(output)
-	if err != nil {
+	var object map[string]json.RawMessage
+	if err := decode(output, &object); err != nil {
 		return nil, err
 	}
-	entries, err := decodeList(value, root)
-	if err != nil {
-		return nil, err
+	list, there := object[root]
+	if !there {
+		return nil, fmt.Errorf("its JSON has no %q", root)
+	}
+	var entries []Entry
+	if err := json.Unmarshal(list, &entries); err != nil {
+		return nil, fmt.Errorf("reading its list: %w", err)
 	}
 	seen := map[string]bool{}
 	for _, e := range entries {
@@ -63,54 +63,25 @@ func ParseListing(output []byte, root string) ([]Entry, error) {
 	return entries, nil
 }
 
-// Answer returns the JSON in what a program prints when it is asked for JSON,
+// decode reads the JSON object in what a program prints when it is asked for JSON,
 // possibly behind lines about the daemon and before a notice of an update.
-func Answer(output []byte) (json.RawMessage, error) {
-	start := answer(output)
-	if start < 0 {
-		return nil, errors.New("there is no JSON in it")
+func decode(output []byte, object any) error {
+	text := output
+	for len(text) == 0 || text[0] != '{' {
+		if len(text) == 0 {
+			return fmt.Errorf("there is no JSON in %.200q", output)
+		}
+		_, text, _ = bytes.Cut(text, []byte("\n"))
 	}
-	decoder := json.NewDecoder(bytes.NewReader(output[start:]))
-	var value json.RawMessage
-	if err := decoder.Decode(&value); err != nil {
-		return nil, fmt.Errorf("reading its JSON: %w", err)
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	if err := decoder.Decode(object); err != nil {
+		return fmt.Errorf("reading its JSON: %w", err)
 	}
-	rest := output[start+int(decoder.InputOffset()):]
+	rest := text[decoder.InputOffset():]
 	if len(bytes.TrimSpace(rest)) > 0 && !bytes.Contains(rest, []byte(banner)) {
-		return nil, errors.New("something unknown follows its JSON")
+		return errors.New("something unknown follows its JSON")
 	}
-	return value, nil
-}
-
-// answer finds the first line that begins as JSON does.
-func answer(output []byte) int {
-	offset := 0
-	for line := range bytes.Lines(output) {
-		if line[0] == '{' || line[0] == '[' {
-			return offset
-		}
-		offset += len(line)
-	}
-	return -1
-}
-
-func decodeList(value json.RawMessage, root string) ([]Entry, error) {
-	list := value
-	if value[0] == '{' {
-		var object map[string]json.RawMessage
-		if err := json.Unmarshal(value, &object); err != nil {
-			return nil, fmt.Errorf("reading its JSON: %w", err)
-		}
-		var there bool
-		if list, there = object[root]; !there {
-			return nil, fmt.Errorf("its JSON has no %q", root)
-		}
-	}
-	var entries []Entry
-	if err := json.Unmarshal(list, &entries); err != nil {
-		return nil, fmt.Errorf("reading its list: %w", err)
-	}
-	return entries, nil
+	return nil
 }
 
 // Root returns the first workspace, without the mark of one that cannot be

@@ -19,9 +19,9 @@ const (
   {"name":"other","agent":"claude","status":"stopped","workspaces":[]}
 ]}
 `
-	plugin = `{"vms":[{"name":"claude-vm","agent":"claude","status":"running","socket_path":"/Users/u/.docker/sandboxes/vm/claude-vm/docker-1234567890.sock","sandbox_count":2,"workspaces":["/home/u/my-project","/ref:ro"]},{"name":"gemini-vm","agent":"gemini","status":"stopped","sandbox_count":0}]}`
-	starts = "Starting sandboxd daemon...\nDaemon started (PID: 4711, socket: /s.sock)\nLogs: /tmp/{x}\n"
-	notice = "\n╭────────────────────────────────────╮\n│ Docker Sandboxes Update Available │\n│ {0.53.0} → 0.54.0                 │\n╰────────────────────────────────────╯\n"
+	pluginList = `{"vms":[{"name":"claude-vm","agent":"claude","status":"running","socket_path":"/Users/u/.docker/sandboxes/vm/claude-vm/docker-1234567890.sock","sandbox_count":2,"workspaces":["/home/u/my-project","/ref:ro"]},{"name":"gemini-vm","agent":"gemini","status":"stopped","sandbox_count":0}]}`
+	starts     = "Starting sandboxd daemon...\nDaemon started (PID: 4711, socket: /s.sock)\nLogs: /tmp/{x}\n"
+	notice     = "\n╭────────────────────────────────────╮\n│ Docker Sandboxes Update Available │\n│ {0.53.0} → 0.54.0                 │\n╰────────────────────────────────────╯\n"
 )
 
 func TestParseListing(t *testing.T) {
@@ -30,15 +30,15 @@ func TestParseListing(t *testing.T) {
 		names, err         string
 	}{
 		{name: "everything", output: full, names: "demo:running other:stopped"},
-		{name: "the plugin", output: plugin, root: "vms", names: "claude-vm:running gemini-vm:stopped"},
+		{name: "the plugin", output: pluginList, root: "vms", names: "claude-vm:running gemini-vm:stopped"},
 		{name: "empty", output: `{"sandboxes":[]}`},
 		{name: "null", output: `{"sandboxes":null}`},
 		{name: "lines before", output: starts + full, names: "demo:running other:stopped"},
 		{name: "a notice behind", output: full + notice, names: "demo:running other:stopped"},
 		{name: "both, CRLF", output: strings.ReplaceAll(starts+full+notice, "\n", "\r\n"), names: "demo:running other:stopped"},
-		{name: "a bare list", output: `[{"name":"a","status":"running"}]`, names: "a:running"},
+		{name: "a bare list", output: `[{"name":"a","status":"running"}]`, err: "there is no JSON"},
 		{name: "few fields", output: `{"sandboxes":[{"name":"a","status":"creating"},{"name":"b","status":"removing"},{"name":"c"},{"name":"d","status":"paused"}]}`, names: "a:being created b:removing c:unknown d:unknown"},
-		{name: "the other's list", output: plugin, err: `has no "sandboxes"`},
+		{name: "the other's list", output: pluginList, err: `has no "sandboxes"`},
 		{name: "an error in JSON", output: `{"error":"backend unavailable"}`, err: `has no "sandboxes"`},
 		{name: "nothing", output: "", err: "there is no JSON"},
 		{name: "words", output: "No sandboxes found.\n", err: "there is no JSON"},
@@ -78,7 +78,7 @@ func TestRootOfAnEntry(t *testing.T) {
 
 // FuzzParseListing: never a panic, and never a state that was not said.
 func FuzzParseListing(f *testing.F) {
-	for _, seed := range []string{full, plugin, starts + full + notice, `{"sandboxes":[]}`, `[]`, `{"sandboxes":null}`, full[:120], "{}", "{\"sandboxes\":[{\"name\":\"a\",\"status\":\"running\"}]} {", "\n{\n}"} {
+	for _, seed := range []string{full, pluginList, starts + full + notice, `{"sandboxes":[]}`, `[]`, `{"sandboxes":null}`, full[:120], "{}", "{\"sandboxes\":[{\"name\":\"a\",\"status\":\"running\"}]} {", "\n{\n}"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, output []byte) {
@@ -104,37 +104,18 @@ func FuzzParseListing(f *testing.F) {
 }
 
 func TestParseVersion(t *testing.T) {
-	for output, want := range map[string]Version{
-		"sbx version: v0.39.0 1a2b3c4d5e\n":                                                   {0, 39, 0},
-		"Client Version:  v0.24.2 abc\nServer Version:  Unavailable\n":                        {0, 24, 2},
-		`{"client":{"version":"v0.53.1","commit":"1.2"}}`:                                     {0, 53, 1},
-		"github.com/docker/sandboxes/cli-plugin v0.13.0 0123456789abcdef0123456789abcdef0123": {0, 13, 0},
-		starts + "sbx version: v10.0.123-rc1\n":                                               {10, 0, 123},
+	for output, want := range map[string]string{
+		"sbx version: v0.39.0 1a2b3c4d5e\n":                            "0.39.0",
+		"Client Version:  v0.24.2 abc\nServer Version:  Unavailable\n": "0.24.2",
+		`{"client":{"version":"v0.53.1","commit":"1.2"}}`:              "0.53.1",
+		starts + "sbx version: v10.0.123-rc1\n":                        "10.0.123",
 	} {
-		got, err := ParseVersion([]byte(output))
+		got, err := parseVersion([]byte(output))
 		assert.NilError(t, err)
 		assert.Equal(t, got, want, output)
 	}
 	for _, output := range []string{"", "devel", "1.2", "v1.x.3"} {
-		_, err := ParseVersion([]byte(output))
+		_, err := parseVersion([]byte(output))
 		assert.ErrorContains(t, err, "there is no version")
 	}
-	order := []Version{{0, 9, 9}, {0, 38, 0}, {0, 38, 1}, {0, 51, 0}, {1, 0, 0}}
-	for i, v := range order {
-		for j, w := range order {
-			assert.Equal(t, v.Less(w), i < j, "%s %s", v, w)
-		}
-	}
-}
-
-func FuzzParseVersion(f *testing.F) {
-	for _, seed := range []string{"sbx version: v0.39.0 1a2b", "Client Version:  v0.24.2", "v999999.999999.999999", "1.2.3.4", "99999999999999999999.1.1"} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, output []byte) {
-		v, err := ParseVersion(output)
-		if err == nil {
-			assert.Assert(t, strings.Contains(strings.ReplaceAll(string(output), "0", ""), strings.ReplaceAll(v.String(), "0", "")), "%s is not in %q", v, output)
-		}
-	})
 }

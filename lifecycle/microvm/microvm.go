@@ -1,7 +1,8 @@
-// Package microvm is what the drivers of Docker's two microVM programs, sbx and
-// the docker sandbox plugin, have in common: calling them with time limits,
-// reading what they list, remembering what they cannot, putting ralph into a
-// sandbox and running it there. What differs is a [Dialect].
+// Package microvm is the driver for Docker's two programs that make microVMs:
+// sbx, and its predecessor, the "docker sandbox" plugin of Docker Desktop 4.58
+// to 4.79. It calls them with time limits, reads what they list, remembers what
+// they cannot, puts ralph into a sandbox and runs it there. What differs is a
+// [dialect].
 //
 // Both programs are closed. What they do is known from their documentation and
 // from measurements, and changes between versions; so nothing is taken for
@@ -10,94 +11,92 @@ package microvm
 
 import (
 	"context"
+	"slices"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/credential"
 	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// Dialect is how one of the programs is spoken to.
-type Dialect interface {
-	// Name is the driver's name as users write it.
-	Name() string
-	// Client finds the program. Its error says how to get it.
-	Client(ctx context.Context) (Client, error)
-	// Root is the key of the list of sandboxes in what "ls --json" prints.
-	Root() string
-	// Create returns the arguments that make a sandbox of spec, with these
-	// folders mounted beside the work tree.
-	Create(ctx context.Context, spec lifecycle.Spec, extra []Mount) ([]string, error)
-	// Start, Stop and Remove return the arguments that do so.
-	Start(name string) []string
-	Stop(name string) []string
-	Remove(name string) []string
-	// Exec returns the arguments before the command that is to be run.
-	Exec(name string, opts ExecOptions) []string
-	// Explain turns what the program said into words of ours, with what to do.
-	// It returns nil for what it does not know.
-	Explain(call *CallError) error
-	// Missing tells whether the program says with it that there is no sandbox
-	// of that name.
-	Missing(call *CallError) bool
-	// Taken tells whether the program says with it that the name is in use.
-	Taken(call *CallError) bool
-	// Diagnose says, in a clause, why the program may list nothing, and what to
-	// do.
-	Diagnose(ctx context.Context, name string) string
-	// Heartbeat is how often a session with a terminal has to be opened for a
-	// sandbox to stay; 0 where any session keeps it.
-	Heartbeat() time.Duration
-	// Manual is what [lifecycle.Driver] promises.
-	Manual(name string) lifecycle.Manual
-	// Restrict keeps a sandbox to a policy, by rules for this sandbox alone. told
-	// is what earlier calls have passed to note, in the dialect's own words.
-	Restrict(ctx context.Context, name string, policy egress.Policy, told []string, note func(told []string) error) (Kept, error)
-	// Standing returns the rules for a sandbox's network that are not ours, as
-	// far as the program tells.
-	Standing(ctx context.Context, name string, told []string) ([]StandingRule, error)
-	// Log returns the arguments that print what went to the network.
-	Log(name string) []string
+// The drivers' names as users write them.
+const (
+	Sbx           = "sbx"
+	DockerSandbox = "docker-sandbox"
+)
+
+// Drivers returns the names of all drivers, the one to be preferred first.
+func Drivers() []string { return []string{Sbx, DockerSandbox} }
+
+// dialect is how one of the programs is spoken to.
+type dialect struct {
+	typed  string   // how a user calls the program
+	listed string   // key of the sandboxes in what "ls --json" prints
+	start  []string // these two are followed by the sandbox's name
+	remove []string
+	// separator stands between the sandbox's name and a command to be run in it.
+	separator []string
+	// beat is how often a session with a terminal has to be opened for a sandbox to
+	// stay; 0 where any session keeps it.
+	beat time.Duration
+	// limits says that sandboxes can be given limits of memory and processors.
+	limits bool
+	// mends is what a user does when the program hangs or lists nothing.
+	mends string
+	program
 }
 
-// Mount is a folder of the host that a sandbox sees at the same path.
-type Mount struct {
-	Path     string
-	ReadOnly bool
+// program is what a dialect does in ways of its own.
+type program interface {
+	// client finds the program. Its error says how to get it.
+	client(ctx context.Context) (client, error)
+	// usable tells whether sandboxes can be made here.
+	usable(ctx context.Context, d *Driver) error
+	// create returns the flags of a new sandbox.
+	create(ctx context.Context, d *Driver, spec lifecycle.Spec) ([]string, error)
+	// explain turns what the program said into words of ours, with what to do. It
+	// returns nil for what it does not know.
+	explain(c *callError) error
+	// restrict keeps a sandbox to a policy, by rules for this sandbox alone. told
+	// is what earlier calls have passed to note, in the program's own words.
+	restrict(ctx context.Context, d *Driver, name string, policy egress.Policy, told []string, note func(told []string) error) (kept, error)
+	// standing returns the rules for a sandbox's network that are not ours, as far
+	// as the program tells.
+	standing(ctx context.Context, d *Driver, name string, told []string) ([]StandingRule, error)
+	// log returns the arguments that print what went to the network.
+	log(name string) []string
+	// keys tells for which services the program adds a key to requests. present
+	// tells whether the user's environment has one of these variables.
+	keys(ctx context.Context, d *Driver, services []credential.Service, present func(names []string) bool) (map[string]bool, error)
+	// giveKey says how the program is given the key of a service.
+	giveKey(services []credential.Service) string
 }
 
-// Argument is how both programs take a mount.
-func (m Mount) Argument() string {
-	if m.ReadOnly {
-		return m.Path + ":ro"
-	}
-	return m.Path
+// execOptions say how a command is run.
+type execOptions struct {
+	terminal   bool
+	env        []string // names; the values are in the client's environment
+	dir        string   // empty for the sandbox's own choice
+	detachKeys string   // empty for the program's own
 }
 
-// ExecOptions say how a command is run.
-type ExecOptions struct {
-	Terminal   bool
-	Env        []string // names; the values are in the client's environment
-	Dir        string   // empty for the sandbox's own choice
-	DetachKeys string   // empty for the program's own
-}
-
-// Arguments are the beginning of an exec command, up to the sandbox's name: both
-// programs take what "docker exec" takes.
-func (o ExecOptions) Arguments(name string) []string {
+// exec are the arguments that run a command in a sandbox: both programs take what
+// "docker exec" takes.
+func (d *Driver) exec(name string, o execOptions, command ...string) []string {
 	args := []string{"exec", "-i"}
-	if o.Terminal {
+	if o.terminal {
 		args = append(args, "-t")
-		if o.DetachKeys != "" {
-			args = append(args, "--detach-keys", o.DetachKeys)
+		if o.detachKeys != "" {
+			args = append(args, "--detach-keys", o.detachKeys)
 		}
 	}
-	if o.Dir != "" {
-		args = append(args, "-w", o.Dir)
+	if o.dir != "" {
+		args = append(args, "-w", o.dir)
 	}
-	for _, name := range o.Env {
+	for _, name := range o.env {
 		args = append(args, "-e", name)
 	}
-	return append(args, name)
+	return slices.Concat(args, []string{name}, d.separator, command)
 }
 
 // How long the program may take. A list takes it half a second and a creation
@@ -111,4 +110,18 @@ const (
 	limitStop   = 2 * time.Minute
 	// putting our program in; another one may be at it already
 	limitBootstrap = 3 * time.Minute
+	// images can have some gigabytes
+	limitLoad = 15 * time.Minute
 )
+
+// Template returns the image that Docker provides for an agent, or false if it
+// provides none (contract, section 9.3).
+func Template(agent string) (image string, ok bool) {
+	tag, ok := map[string]string{
+		"claude": "claude-code", "codex": "codex", "copilot": "copilot", "gemini": "gemini", "opencode": "opencode", "shell": "shell",
+	}[agent]
+	if !ok {
+		return "", false
+	}
+	return "docker/sandbox-templates:" + tag, true
+}

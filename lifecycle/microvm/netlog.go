@@ -36,13 +36,9 @@ type logged struct {
 // ParseLog reads the programs' network logs, as far as they are about the
 // sandbox of that name.
 func ParseLog(output []byte, sandbox string) ([]Request, error) {
-	value, err := Answer(output)
-	if err != nil {
-		return nil, err
-	}
 	var lists map[string]json.RawMessage
-	if err := json.Unmarshal(value, &lists); err != nil {
-		return nil, fmt.Errorf("reading its JSON: %w", err)
+	if err := decode(output, &lists); err != nil {
+		return nil, err
 	}
 	if lists["blocked_hosts"] == nil && lists["allowed_hosts"] == nil {
 		return nil, errors.New("it has neither blocked_hosts nor allowed_hosts")

@@ -1,9 +1,7 @@
 package microvm
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"path"
 	"runtime"
@@ -51,7 +49,7 @@ func (d *Driver) Prepare(ctx context.Context, sb lifecycle.Sandbox, spec lifecyc
 	if err != nil {
 		return err
 	}
-	out, err := d.call(ctx, d.inside(sb.Name, limitBootstrap, ralph, "_bootstrap", spec.Version))
+	out, err := d.inside(ctx, sb.Name, limitBootstrap, ralph, "_bootstrap", spec.Version)
 	if err != nil {
 		return fmt.Errorf("installing ralph in the sandbox %s: %w", sb.Name, err)
 	}
@@ -83,14 +81,10 @@ func (d *Driver) notePrepared(ctx context.Context, sb lifecycle.Sandbox, hash st
 // installed reads the answer of the bootstrap. An exit code alone is no proof:
 // a program that does nothing ends well too.
 func installed(output []byte) error {
-	start := answer(output)
-	if start < 0 {
-		return fmt.Errorf("it did not say where it is, but %.200q", output)
-	}
 	var said struct {
 		Program string `json:"program"`
 	}
-	if err := json.NewDecoder(bytes.NewReader(output[start:])).Decode(&said); err != nil {
+	if err := decode(output, &said); err != nil {
 		return fmt.Errorf("reading where it is: %w", err)
 	}
 	if !path.IsAbs(said.Program) {
@@ -116,7 +110,7 @@ func (d *Driver) Dispatches(ctx context.Context, sb lifecycle.Sandbox) ([]lifecy
 	if err != nil {
 		return nil, err
 	}
-	out, err := d.call(ctx, d.inside(sb.Name, limitExec, ralph, "_dispatches"))
+	out, err := d.inside(ctx, sb.Name, limitExec, ralph, "_dispatches")
 	if err != nil {
 		return nil, fmt.Errorf("asking what runs in %s: %w", sb.Name, err)
 	}

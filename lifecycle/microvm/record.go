@@ -1,15 +1,17 @@
 package microvm
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
+	"time"
 
+	"github.com/gofrs/flock"
 	"github.com/moby/sys/atomicwriter"
 
 	"github.com/docker-ralph/docker-ralph/egress"
@@ -70,25 +72,38 @@ func (r record) sandbox(state lifecycle.State) lifecycle.Sandbox {
 // records is the folder with one file for each sandbox of a driver.
 type records string
 
-// Known tells whether the driver of that name has made a sandbox of this name
-// that it has not removed, by what is remembered in stateDir.
-func Known(stateDir, driver, name string) bool {
+// Remembered returns the sandbox of this name as the driver of that name has made it
+// and not removed it, by what is noted in stateDir. A note that cannot be read is of
+// a sandbox that may well be there.
+func Remembered(stateDir, driver, name string) (sb lifecycle.Sandbox, known bool) {
 	rec, _, err := recordsOf(stateDir, driver).read(name)
-	return rec.Created || err != nil
+	return rec.sandbox(lifecycle.Unknown), rec.Created || err != nil
 }
 
-// MadeFor reports whether the driver of that name has made the sandbox of the spec's
-// name for its scope and work tree, by what is remembered in stateDir.
-func MadeFor(stateDir, driver string, spec lifecycle.Spec) bool {
-	rec, _, _ := recordsOf(stateDir, driver).read(spec.Name)
-	return rec.Created && rec.Root == spec.Root && rec.Scope == spec.Scope
-}
-
-// Image returns the image that the sandbox of this name was made from, as far
-// as it is remembered; otherwise "".
-func Image(stateDir, driver, name string) string {
-	rec, _, _ := recordsOf(stateDir, driver).read(name)
-	return rec.Image
+// Images returns the image of every sandbox that the driver of that name has
+// made and not removed, by the sandbox's name, as far as it is noted in stateDir.
+// A note that cannot be read is an error.
+func Images(stateDir, driver string) (map[string]string, error) {
+	all := recordsOf(stateDir, driver)
+	files, err := os.ReadDir(string(all))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("listing what is known of sandboxes: %w", err)
+	}
+	images := map[string]string{}
+	for _, f := range files {
+		name, is := strings.CutSuffix(f.Name(), ".json")
+		if !is {
+			continue
+		}
+		rec, found, err := all.read(name)
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			images[name] = rec.Image
+		}
+	}
+	return images, nil
 }
 
 func recordsOf(stateDir, driver string) records {
@@ -117,17 +132,22 @@ func (r records) read(name string) (rec record, found bool, err error) {
 }
 
 func (r records) write(rec record) error {
-	content, err := json.MarshalIndent(rec, "", "  ")
-	if err == nil {
-		err = os.MkdirAll(string(r), 0o700)
-	}
-	if err == nil {
-		err = atomicwriter.WriteFile(r.path(rec.Name), append(content, '\n'), 0o600)
-	}
-	if err != nil {
+	if err := writeJSON(r.path(rec.Name), rec); err != nil {
 		return fmt.Errorf("noting what is known of the sandbox %s: %w", rec.Name, err)
 	}
 	return nil
+}
+
+// writeJSON makes a file at once, with its folder.
+func writeJSON(path string, value any) error {
+	content, err := json.MarshalIndent(value, "", "  ")
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o700)
+	}
+	if err == nil {
+		err = atomicwriter.WriteFile(path, append(content, '\n'), 0o600)
+	}
+	return err
 }
 
 func (r records) remove(name string) error {
@@ -137,28 +157,14 @@ func (r records) remove(name string) error {
 	return nil
 }
 
-// names lists the sandboxes that there are records of.
-func (r records) names() ([]string, error) {
-	files, err := os.ReadDir(string(r))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+// lock waits for a lock that processes of ours have on what they share.
+func (d *Driver) lock(ctx context.Context, name string) (unlock func(), err error) {
+	l := flock.New(filepath.Join(d.StateDir, "locks", name))
+	if err = os.MkdirAll(filepath.Dir(l.Path()), 0o700); err == nil {
+		_, err = l.TryLockContext(ctx, 50*time.Millisecond)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("listing what is known of sandboxes: %w", err)
+		return nil, fmt.Errorf("locking %s: %w", l.Path(), err)
 	}
-	var names []string
-	for _, f := range files {
-		if name, ok := strings.CutSuffix(f.Name(), ".json"); ok {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names, nil
-}
-
-// Cloned tells whether the sandbox of this name works on a clone of its own, as
-// far as it is remembered.
-func Cloned(stateDir, driver, name string) bool {
-	rec, _, _ := recordsOf(stateDir, driver).read(name)
-	return rec.Private
+	return func() { _ = l.Close() }, nil
 }

@@ -4,24 +4,19 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
-	"time"
-
-	"github.com/gofrs/flock"
 
 	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// Kept is how well a program keeps a sandbox to a policy.
-type Kept struct {
-	// Looser says, in clauses, what the sandbox reaches that the policy does not
+// kept is how well a program keeps a sandbox to a policy.
+type kept struct {
+	// looser says, in clauses, what the sandbox reaches that the policy does not
 	// allow.
-	Looser []string
-	// Stricter says, in clauses, what else is not as the policy has it.
-	Stricter []string
+	looser []string
+	// stricter says, in clauses, what else is not as the policy has it.
+	stricter []string
 }
 
 // StandingRule is a rule for a sandbox's network that somebody else has made.
@@ -67,7 +62,7 @@ func (d *Driver) Restrict(ctx context.Context, sb lifecycle.Sandbox, e lifecycle
 	if !known {
 		return fmt.Errorf("nothing is known of the sandbox %s any more: somebody has removed it, try again", sb.Name)
 	}
-	kept, err := d.Dialect.Restrict(ctx, sb.Name, policy, rec.Told, func(told []string) error {
+	is, err := d.restrict(ctx, d, sb.Name, policy, rec.Told, func(told []string) error {
 		rec.Told = told
 		return d.records().write(rec)
 	})
@@ -75,12 +70,12 @@ func (d *Driver) Restrict(ctx context.Context, sb lifecycle.Sandbox, e lifecycle
 		return ctx.Err()
 	}
 	if err != nil {
-		kept.Looser = append(kept.Looser, d.explain(err).Error())
+		is.looser = append(is.looser, err.Error())
 	}
-	if e.Asked && len(kept.Looser) > 0 {
-		return &LooserError{Driver: d.Name(), Mode: policy.Mode, Why: kept.Looser}
+	if e.Asked && len(is.looser) > 0 {
+		return &LooserError{Driver: d.name, Mode: policy.Mode, Why: is.looser}
 	}
-	return d.warnOnce(rec, policy.Mode, kept)
+	return d.warnOnce(rec, policy.Mode, is)
 }
 
 // MadeFor returns the network policy that a sandbox was made for.
@@ -95,13 +90,13 @@ func (d *Driver) MadeFor(name string) (policy egress.Policy, err error) {
 }
 
 // warnOnce tells the user once for each sandbox where a policy is not kept.
-func (d *Driver) warnOnce(rec record, mode egress.Mode, kept Kept) error {
-	said := strings.Join(append(kept.Looser, kept.Stricter...), "; ")
+func (d *Driver) warnOnce(rec record, mode egress.Mode, is kept) error {
+	said := strings.Join(append(is.looser, is.stricter...), "; ")
 	if said == rec.Warned {
 		return nil
 	}
 	if said != "" {
-		d.Report(fmt.Sprintf("Warning: the network policy %q is not kept in full with %s: %s", mode, d.Name(), said))
+		d.Report(fmt.Sprintf("Warning: the network policy %q is not kept in full with %s: %s", mode, d.name, said))
 	}
 	rec.Warned = said
 	return d.records().write(rec)
@@ -110,14 +105,7 @@ func (d *Driver) warnOnce(rec record, mode egress.Mode, kept Kept) error {
 // lockRecord keeps two dispatches from changing one sandbox's rules, and what is
 // known of it, at once.
 func (d *Driver) lockRecord(ctx context.Context, name string) (unlock func(), err error) {
-	lock := flock.New(filepath.Join(d.StateDir, "locks", d.Name()+"-"+name+".record"))
-	if err := os.MkdirAll(filepath.Dir(lock.Path()), 0o700); err != nil {
-		return nil, fmt.Errorf("making the folder for locks: %w", err)
-	}
-	if _, err := lock.TryLockContext(ctx, 50*time.Millisecond); err != nil {
-		return nil, fmt.Errorf("waiting for another dispatch that changes what is known of %s: %w", name, err)
-	}
-	return func() { _ = lock.Close() }, nil
+	return d.lock(ctx, d.name+"-"+name+".record")
 }
 
 // Standing returns the rules for a sandbox's network that are not ours, as far
@@ -127,9 +115,9 @@ func (d *Driver) Standing(ctx context.Context, name string) ([]StandingRule, err
 	if err != nil {
 		return nil, err
 	}
-	rules, err := d.Dialect.Standing(ctx, name, rec.Told)
+	rules, err := d.standing(ctx, d, name, rec.Told)
 	if err != nil {
-		return nil, fmt.Errorf("asking %s for its network rules: %w", d.Name(), d.explain(err))
+		return nil, fmt.Errorf("asking %s for its network rules: %w", d.name, err)
 	}
 	return rules, nil
 }
@@ -137,13 +125,13 @@ func (d *Driver) Standing(ctx context.Context, name string) ([]StandingRule, err
 // Requests returns what went to the network from a sandbox of that name, and
 // what was refused: counted by host, not one by one.
 func (d *Driver) Requests(ctx context.Context, name string) ([]Request, error) {
-	out, err := d.call(ctx, call{limitList, d.Dialect.Log(name)})
+	out, err := d.call(ctx, limitList, d.log(name)...)
 	if err != nil {
 		return nil, fmt.Errorf("reading the network log: %w", err)
 	}
 	requests, err := ParseLog(out, name)
 	if err != nil {
-		return nil, fmt.Errorf("reading the network log: the answer of %q cannot be read: %w", d.typed(ctx, call{args: d.Dialect.Log(name)}), err)
+		return nil, fmt.Errorf("reading the network log of %s: %w", d.name, err)
 	}
 	return requests, nil
 }

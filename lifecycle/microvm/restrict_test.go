@@ -14,9 +14,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/internal/testutil/sandboxcli"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/dockersandbox"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
-	"github.com/docker-ralph/docker-ralph/lifecycle/sbx"
 )
 
 // walled is a bench with a sandbox that has a network policy.
@@ -94,17 +92,6 @@ func (w *walled) calls(t *testing.T) int {
 	return n
 }
 
-// meanwhile does something while a program is about to be asked to run a command.
-type meanwhile struct {
-	microvm.Dialect
-	do func()
-}
-
-func (m meanwhile) Exec(name string, opts microvm.ExecOptions) []string {
-	m.do()
-	return m.Dialect.Exec(name, opts)
-}
-
 // Preparing a sandbox can take minutes, in which the user may allow a host. What was
 // allowed can only be taken back if it is known.
 func TestWhatIsAllowedWhileASandboxIsPreparedIsKnown(t *testing.T) {
@@ -115,9 +102,7 @@ func TestWhatIsAllowedWhileASandboxIsPreparedIsKnown(t *testing.T) {
 		allow := sync.OnceFunc(func() {
 			assert.NilError(t, w.restrict(t, egress.Policy{Mode: egress.Allowlist, Rules: entries(t, "github.com", "a.example")}))
 		})
-		during := *w.driver
-		during.Dialect = meanwhile{w.driver.Dialect, allow}
-		assert.NilError(t, during.Prepare(t.Context(), w.sb, w.spec))
+		assert.NilError(t, w.driver.Meanwhile(allow).Prepare(t.Context(), w.sb, w.spec))
 		assert.Check(t, w.reaches(t, "a.example:443"))
 		told, err := w.driver.Standing(t.Context(), w.sb.Name)
 		assert.NilError(t, err)
@@ -151,7 +136,7 @@ func TestAPolicyIsKept(t *testing.T) {
 				before := w.calls(t)
 				assert.NilError(t, w.driver.Restrict(t.Context(), w.sb, w.spec.Egress))
 				asks := 1 // the list
-				if kind == dockersandbox.Name {
+				if kind == microvm.DockerSandbox {
 					asks = 0
 				}
 				assert.Equal(t, w.calls(t)-before, asks, "nothing is told twice")
@@ -161,7 +146,7 @@ func TestAPolicyIsKept(t *testing.T) {
 }
 
 func TestAllowAllClosesOwnNetworks(t *testing.T) {
-	w, err := newWalled(t, sbx.Name, lifecycle.Egress{Policy: egress.Policy{Mode: egress.AllowAll}, Asked: true}, "10.0.0.0/8", "localhost:1234")
+	w, err := newWalled(t, microvm.Sbx, lifecycle.Egress{Policy: egress.Policy{Mode: egress.AllowAll}, Asked: true}, "10.0.0.0/8", "localhost:1234")
 	assert.NilError(t, err)
 	for target, want := range map[string]bool{"far.example:443": true, "far.example:22": true, "10.1.2.3:443": false, "169.254.169.254:80": false, "localhost:1234": false} {
 		assert.Check(t, is.Equal(w.reaches(t, target), want), target)
@@ -172,7 +157,7 @@ func TestAllowAllClosesOwnNetworks(t *testing.T) {
 // policy does and more cannot be narrowed.
 func TestRulesForAllSandboxesStay(t *testing.T) {
 	policy := egress.Policy{Mode: egress.Allowlist, Rules: entries(t, "api.github.com")}
-	w, err := newWalled(t, sbx.Name, lifecycle.Egress{Policy: policy, Asked: true}, "**.github.com:443", "github.com")
+	w, err := newWalled(t, microvm.Sbx, lifecycle.Egress{Policy: policy, Asked: true}, "**.github.com:443", "github.com")
 	assert.ErrorContains(t, err, `the network policy "allowlist" cannot be kept with sbx: your own rules of sbx allow more`)
 	// The other one is closed.
 	assert.ErrorContains(t, err, `: **.github.com:443. Take them out with "sbx policy rm network"`)
@@ -195,7 +180,7 @@ func TestRulesForAllSandboxesStay(t *testing.T) {
 // agent is kept to its policy all the same.
 func TestALaterRuleForAllSandboxesIsClosed(t *testing.T) {
 	policy := egress.Policy{Mode: egress.Allowlist, Rules: entries(t, "github.com")}
-	w, err := newWalled(t, sbx.Name, lifecycle.Egress{Policy: policy, Asked: true})
+	w, err := newWalled(t, microvm.Sbx, lifecycle.Egress{Policy: policy, Asked: true})
 	assert.NilError(t, err)
 	w.sbx(t, "policy", "allow", "network", "late.example")
 	assert.Check(t, w.reaches(t, "late.example:443"))
@@ -228,7 +213,7 @@ func TestAPolicyIsAmended(t *testing.T) {
 		err = w.restrict(t, less)
 		assert.Check(t, !w.reaches(t, "b.example:443"))
 		assert.Check(t, w.reaches(t, "far.example:443"))
-		if kind == dockersandbox.Name { // it cannot be asked
+		if kind == microvm.DockerSandbox { // it cannot be asked
 			assert.ErrorContains(t, err, "docker sandbox was told to allow b.example:80 before")
 			assert.ErrorContains(t, err, "--recreate")
 		} else {
@@ -270,7 +255,7 @@ func TestAPolicyThatCannotBeSet(t *testing.T) {
 // Where an organisation decides, what we allow does not count, and what we deny
 // does.
 func TestAnOrganisationComesFirst(t *testing.T) {
-	b := newBench(t, sbx.Name, func(s *sandboxcli.Settings) { s.Governed = true })
+	b := newBench(t, microvm.Sbx, func(s *sandboxcli.Settings) { s.Governed = true })
 	var said []string
 	b.driver.Report = func(m string) { said = append(said, m) }
 	spec := b.spec(t)

@@ -23,7 +23,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/internal/testutil/sandboxcli"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/dockersandbox"
+	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 )
 
 // execEnv makes the test binary run a lasting script in a sandbox, so that it
@@ -177,7 +177,7 @@ func TestWhatEndsACommandFromOutside(t *testing.T) {
 						args = strings.Fields(b.driver.Manual(sb.Name).Remove)
 					}
 					cmd := b.double.Sbx(t.Context(), args[1:]...)
-					if kind == dockersandbox.Name {
+					if kind == microvm.DockerSandbox {
 						cmd = b.double.Plugin(t.Context(), args[2:]...)
 					}
 					out, err := cmd.CombinedOutput()

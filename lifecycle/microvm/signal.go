@@ -1,9 +1,7 @@
 package microvm
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"syscall"
@@ -43,12 +41,12 @@ func (d *Driver) deliver(ctx context.Context, sb lifecycle.Sandbox, name, id str
 	}
 	deadline := time.Now().Add(d.scaled(limitSignal))
 	for {
-		_, err := d.call(ctx, d.inside(sb.Name, limitSignal, d.guestFolder().path(rec.Prepared), "_signal", name, id))
-		c, failed := errors.AsType[*CallError](err)
+		_, err := d.inside(ctx, sb.Name, limitSignal, d.guestFolder().path(rec.Prepared), "_signal", name, id)
+		c, failed := errors.AsType[*callError](err)
 		if err == nil || ctx.Err() != nil {
 			return nil // it has ended meanwhile
 		}
-		if !failed || c.Limit > 0 || time.Now().After(deadline) {
+		if !failed || c.limit > 0 || time.Now().After(deadline) {
 			return err
 		}
 		select {
@@ -61,21 +59,17 @@ func (d *Driver) deliver(ctx context.Context, sb lifecycle.Sandbox, name, id str
 
 // dispatched asks ralph inside what has become of a process.
 func (d *Driver) dispatched(ctx context.Context, sb lifecycle.Sandbox, rec record, id string) (state string, err error) {
-	out, err := d.call(ctx, d.inside(sb.Name, limitExec, d.guestFolder().path(rec.Prepared), "_dispatched", id))
-	if c, ok := errors.AsType[*CallError](err); ok && c.Code == 127 {
+	out, err := d.inside(ctx, sb.Name, limitExec, d.guestFolder().path(rec.Prepared), "_dispatched", id)
+	if c, ok := errors.AsType[*callError](err); ok && c.code == 127 {
 		return "", errors.Join(lifecycle.ErrNotPrepared, d.notePrepared(ctx, sb, "")) // it is not there at all
 	}
 	if err != nil {
 		return "", err
 	}
-	start := answer(out)
-	if start < 0 {
-		return "", fmt.Errorf("ralph inside answered %.200q", out)
-	}
 	var said struct {
 		State string `json:"state"`
 	}
-	if err := json.NewDecoder(bytes.NewReader(out[start:])).Decode(&said); err != nil {
+	if err := decode(out, &said); err != nil {
 		return "", fmt.Errorf("reading the answer of ralph inside: %w", err)
 	}
 	return said.State, nil

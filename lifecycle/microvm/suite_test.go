@@ -25,10 +25,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/internal/testutil/sandboxcli"
 	"github.com/docker-ralph/docker-ralph/internal/testutil/sandboxcli/sandboxclitest"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/dockersandbox"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 	"github.com/docker-ralph/docker-ralph/lifecycle/payload"
-	"github.com/docker-ralph/docker-ralph/lifecycle/sbx"
 )
 
 // keepEnv makes the test binary a keeper, which drivers start as a process of
@@ -106,16 +104,13 @@ const (
 
 // newDriver makes a driver for the programs that are on PATH.
 func newDriver(kind, state string) *microvm.Driver {
-	base := microvm.Driver{StateDir: state, Keeper: []string{os.Args[0], "keep"}, Report: func(string) {}}
+	o := microvm.Options{StateDir: state, Keeper: []string{os.Args[0], "keep"}, Report: func(string) {}}
 	if os.Getenv(noKeeperEnv) != "" {
-		base.Keeper = nil
+		o.Keeper = nil
 	}
-	if kind == sbx.Name {
-		return sbx.New(&sbx.Dialect{StateDir: state}, base)
-	}
-	docker, _ := exec.LookPath("docker")
-	beat, _ := time.ParseDuration(os.Getenv(heartbeatEnv))
-	return dockersandbox.New(&dockersandbox.Dialect{Docker: docker, Beat: beat}, base)
+	o.Docker, _ = exec.LookPath("docker")
+	o.Beat, _ = time.ParseDuration(os.Getenv(heartbeatEnv))
+	return microvm.New(kind, o)
 }
 
 // bench is a driver with doubles to try it on.
@@ -166,10 +161,10 @@ func newSpec(t *testing.T, root string) lifecycle.Spec {
 func (b *bench) suite(t *testing.T) conformance.Suite {
 	return conformance.Suite{
 		Driver:  b.driver,
-		NewSpec: func(t *testing.T) lifecycle.Spec { return b.spec(t) },
+		NewSpec: func(*testing.T) lifecycle.Spec { return b.spec(t) },
 		Owner:   lifecycle.User{UID: -1},
 		// The Docker CLI stands between us and the plugin.
-		NoResize: b.kind == dockersandbox.Name,
+		NoResize: b.kind == microvm.DockerSandbox,
 	}
 }
 
@@ -181,7 +176,7 @@ func (b *bench) up(t *testing.T) (lifecycle.Sandbox, lifecycle.Spec) {
 // kinds runs a test for both programs.
 func kinds(t *testing.T, test func(t *testing.T, kind string)) {
 	t.Helper()
-	for _, kind := range []string{sbx.Name, dockersandbox.Name} {
+	for _, kind := range microvm.Drivers() {
 		t.Run(kind, func(t *testing.T) { test(t, kind) })
 	}
 }
@@ -195,7 +190,7 @@ func inContainers(t *testing.T, change func(*sandboxcli.Settings), test func(t *
 	kinds(t, func(t *testing.T, kind string) {
 		beside(t)
 		engines.Each(t, func(t *testing.T, e engines.Engine) {
-			another := len(engines.List()) > 1 && (kind == sbx.Name) != (e.Name == "moby")
+			another := len(engines.List()) > 1 && (kind == microvm.Sbx) != (e.Name == "moby")
 			if another || apart(t) {
 				return
 			}

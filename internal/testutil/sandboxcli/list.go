@@ -96,12 +96,9 @@ func (c *call) lsJSON(all []record) error {
 	if c.cli == plugin {
 		root = "vms"
 	}
-	var document any = map[string]any{root: entries}
+	document := map[string]any{root: entries}
 	if f.ExtraFields {
 		document = map[string]any{root: entries, "x_future": map[string]any{"page": 1}}
-	}
-	if f.BareArray { // CODE S32
-		document = entries
 	}
 	if !f.TruncatedList {
 		return c.printJSON(document)

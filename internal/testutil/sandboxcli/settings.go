@@ -86,11 +86,9 @@ type Faults struct {
 	RemovedStderr bool `json:"removed_stderr,omitempty"`
 	// Legacy is the container-based plugin of Docker Desktop 4.50.
 	Legacy bool `json:"legacy,omitempty"`
-	// TruncatedList cuts JSON lists in half, GarbageList has no JSON at all,
-	// BareArray leaves the object around the array away.
+	// TruncatedList cuts JSON lists in half, GarbageList has no JSON at all.
 	TruncatedList bool `json:"truncated_list,omitempty"`
 	GarbageList   bool `json:"garbage_list,omitempty"`
-	BareArray     bool `json:"bare_array,omitempty"`
 	// NoDaemon is a daemon that does not start.
 	NoDaemon bool `json:"no_daemon,omitempty"`
 	// ShallowClone makes --clone of a shallow repository come out empty.

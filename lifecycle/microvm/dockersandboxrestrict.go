@@ -1,4 +1,4 @@
-package dockersandbox
+package microvm
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/egress"
-	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 )
 
 // The settings of "network proxy", as far as they are needed (contract, section
@@ -26,36 +25,32 @@ func setting(name, value string) string { return name + "=" + value }
 // ownDefault is said once of every sandbox.
 const ownDefault = "docker sandbox may also let it reach the hosts that are allowed in its own default policy, and cannot be asked which these are"
 
-// Restrict implements [microvm.Dialect]. The plugin shows nobody how a sandbox is
+// restrict tells what was not told before: the plugin shows nobody how a sandbox is
 // set, so what it was told is all that is known.
-func (d *Dialect) Restrict(ctx context.Context, name string, policy egress.Policy, told []string, note func([]string) error) (microvm.Kept, error) {
-	want, kept := translate(policy)
+func (p *plugin) restrict(ctx context.Context, d *Driver, name string, policy egress.Policy, told []string, note func([]string) error) (kept, error) {
+	want, is := settings(policy)
 	if policy.Mode != egress.AllowAll {
-		kept.Stricter = append(kept.Stricter, ownDefault)
+		is.stricter = append(is.stricter, ownDefault)
 	}
 	for _, old := range told {
 		if host, ok := strings.CutPrefix(old, allowHost+"="); ok && !slices.Contains(want, old) {
-			kept.Looser = append(kept.Looser, fmt.Sprintf("docker sandbox was told to allow %s before, and cannot be asked whether it has taken that back. Make the sandbox anew with --recreate", host))
+			is.looser = append(is.looser, fmt.Sprintf("docker sandbox was told to allow %s before, and cannot be asked whether it has taken that back. Make the sandbox anew with --recreate", host))
 		}
 	}
 	missing, known := progress(want, told)
 	if len(missing) == 0 {
-		return kept, nil
-	}
-	client, err := d.Client(ctx)
-	if err != nil {
-		return kept, err
+		return is, nil
 	}
 	args := []string{"network", "proxy", name}
 	for _, s := range missing {
 		flag, value, _ := strings.Cut(s, "=")
 		args = append(args, "--"+flag, value)
 	}
-	if _, err := d.ask(ctx, client, args...); err != nil {
-		return kept, fmt.Errorf("giving the sandbox %s network rules: %w", name, err)
+	if _, err := d.call(ctx, limitList, args...); err != nil {
+		return is, fmt.Errorf("giving the sandbox %s network rules: %w", name, err)
 	}
 	// Not before: what is noted is not told again.
-	return kept, note(known)
+	return is, note(known)
 }
 
 // progress returns what has yet to be told, and what is known to have been then.
@@ -77,9 +72,9 @@ func progress(want, told []string) (missing, known []string) {
 	return missing, known
 }
 
-// translate puts a policy into settings of the plugin's proxy. A pattern there is
+// settings puts a policy into settings of the plugin's proxy. A pattern there is
 // a host or "*.x" for all hosts below x, with a port or for any.
-func translate(policy egress.Policy) (want []string, kept microvm.Kept) {
+func settings(policy egress.Policy) (want []string, is kept) {
 	add := func(name, value string) {
 		if s := setting(name, value); !slices.Contains(want, s) {
 			want = append(want, s)
@@ -95,7 +90,7 @@ func translate(policy egress.Policy) (want []string, kept microvm.Kept) {
 	}
 	for _, e := range policy.InForce() {
 		if len(e.Rule.Ranges) > 0 {
-			kept.Stricter = append(kept.Stricter, fmt.Sprintf("%s: docker sandbox ties no range to a host, so it decides by itself whether the host is reached there", e.Rule))
+			is.stricter = append(is.stricter, fmt.Sprintf("%s: docker sandbox ties no range to a host, so it decides by itself whether the host is reached there", e.Rule))
 		}
 		if policy.Mode == egress.AllowAll {
 			continue
@@ -115,7 +110,7 @@ func translate(policy egress.Policy) (want []string, kept microvm.Kept) {
 			add(blockHost, e.Rule.Host)
 		}
 	}
-	return want, kept
+	return want, is
 }
 
 // refused tells whether the policy refuses all hosts of a rule at a port.
@@ -127,10 +122,7 @@ func refused(policy egress.Policy, host string, port uint16) bool {
 	})
 }
 
-// Standing implements [microvm.Dialect]: the plugin lists no rules.
-func (d *Dialect) Standing(context.Context, string, []string) ([]microvm.StandingRule, error) {
+// standing has nothing to tell: the plugin lists no rules.
+func (p *plugin) standing(context.Context, *Driver, string, []string) ([]StandingRule, error) {
 	return nil, nil
 }
-
-// Log implements [microvm.Dialect]. It is that of all sandboxes.
-func (d *Dialect) Log(string) []string { return []string{"network", "log", "--json"} }

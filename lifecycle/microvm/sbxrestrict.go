@@ -1,4 +1,4 @@
-package sbx
+package microvm
 
 import (
 	"context"
@@ -8,50 +8,45 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/egress"
-	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 )
 
-// Restrict implements [microvm.Dialect]. Rules of sbx add up: those for all
+// restrict adds rules. Those of sbx add up: those for all
 // sandboxes and those for this one, and one that denies comes first. So this
 // sandbox is allowed what the policy allows, and denied what rules of others
 // would allow it beyond that. Rules for all sandboxes are the user's and are
 // never changed.
-func (d *Dialect) Restrict(ctx context.Context, name string, policy egress.Policy, told []string, note func([]string) error) (microvm.Kept, error) {
-	client, err := d.Client(ctx)
+func (s *sbx) restrict(ctx context.Context, d *Driver, name string, policy egress.Policy, told []string, note func([]string) error) (kept, error) {
+	rules, err := askRules(ctx, d, name)
 	if err != nil {
-		return microvm.Kept{}, err
-	}
-	rules, err := d.rules(ctx, client, name)
-	if err != nil {
-		return microvm.Kept{}, err
+		return kept{}, err
 	}
 	ours, others := part(rules, name, told)
 	want := translate(policy)
-	kept := microvm.Kept{Looser: want.fit(policy, others), Stricter: want.stricter}
+	is := kept{looser: want.fit(policy, others), stricter: want.stricter}
 	change := difference(want.list, ours)
 	if !change.none() {
 		told = union(told, texts(want.list))
 		if err := note(told); err != nil {
-			return kept, err
+			return is, err
 		}
-		if err := d.apply(ctx, client, name, change); err != nil {
-			return kept, err
+		if err := change.apply(ctx, d, name); err != nil {
+			return is, err
 		}
-		if rules, err = d.rules(ctx, client, name); err != nil {
-			return kept, err
+		if rules, err = askRules(ctx, d, name); err != nil {
+			return is, err
 		}
 		ours, _ = part(rules, name, told)
 		// What it has not taken back is still to be known for ours.
 		if err := note(union(texts(want.list), texts(slices.Collect(maps.Keys(ours))))); err != nil {
-			return kept, err
+			return is, err
 		}
 	}
-	return check(kept, want.list, ours), nil
+	return check(is, want.list, ours), nil
 }
 
 // check compares the rules that are there with those that are wanted. sbx
 // ignores some, as where an organisation decides.
-func check(kept microvm.Kept, want []wish, ours map[wish][]rule) microvm.Kept {
+func check(is kept, want []wish, ours map[wish][]rule) kept {
 	const most = 3 // clauses
 	say := func(list *[]string, clause string, w wish) {
 		if len(*list) < most {
@@ -63,9 +58,9 @@ func check(kept microvm.Kept, want []wish, ours map[wish][]rule) microvm.Kept {
 		if counts(w) {
 			continue
 		}
-		list := &kept.Stricter
+		list := &is.stricter
 		if w.decision == deny {
-			list = &kept.Looser
+			list = &is.looser
 		}
 		say(list, "%s %s, but does not list that as in force", w)
 	}
@@ -73,13 +68,13 @@ func check(kept microvm.Kept, want []wish, ours map[wish][]rule) microvm.Kept {
 		if slices.Contains(want, w) || !counts(w) {
 			continue
 		}
-		list := &kept.Stricter
+		list := &is.stricter
 		if w.decision == allow {
-			list = &kept.Looser
+			list = &is.looser
 		}
 		say(list, "take back that it shall %s %s, but still lists it", w)
 	}
-	return kept
+	return is
 }
 
 // change is what leads from the rules that a sandbox has to those that it is to
@@ -118,21 +113,21 @@ func difference(want []wish, ours map[wish][]rule) (c change) {
 
 // apply changes rules in an order in which the sandbox never reaches what it is
 // not to reach.
-func (d *Dialect) apply(ctx context.Context, client microvm.Client, name string, c change) error {
+func (c change) apply(ctx context.Context, d *Driver, name string) error {
 	add := slices.Concat(c.missing, c.replaced)
-	if err := d.tell(ctx, client, name, deny, add); err != nil {
+	if err := tell(ctx, d, name, deny, add); err != nil {
 		return err
 	}
 	for _, id := range c.drop {
-		if _, err := d.ask(ctx, client, "policy", "rm", "network", "--sandbox", name, "--id", id); err != nil {
+		if _, err := d.call(ctx, limitList, "policy", "rm", "network", "--sandbox", name, "--id", id); err != nil {
 			return fmt.Errorf("taking back a network rule of the sandbox %s: %w", name, err)
 		}
 	}
-	return d.tell(ctx, client, name, allow, add)
+	return tell(ctx, d, name, allow, add)
 }
 
 // tell adds the rules of one kind to those of a sandbox.
-func (d *Dialect) tell(ctx context.Context, client microvm.Client, name, decision string, list []wish) error {
+func tell(ctx context.Context, d *Driver, name, decision string, list []wish) error {
 	var resources []string
 	for _, w := range list {
 		if w.decision == decision {
@@ -142,15 +137,15 @@ func (d *Dialect) tell(ctx context.Context, client microvm.Client, name, decisio
 	if len(resources) == 0 {
 		return nil
 	}
-	if _, err := d.ask(ctx, client, "policy", decision, "network", "--sandbox", name, strings.Join(resources, ",")); err != nil {
+	if _, err := d.call(ctx, limitList, "policy", decision, "network", "--sandbox", name, strings.Join(resources, ",")); err != nil {
 		return fmt.Errorf("giving the sandbox %s network rules: %w", name, err)
 	}
 	return nil
 }
 
-// rules asks sbx for the rules that count for a sandbox.
-func (d *Dialect) rules(ctx context.Context, client microvm.Client, name string) ([]rule, error) {
-	out, err := d.ask(ctx, client, "policy", "ls", name, "--include-inactive", "--json")
+// askRules asks sbx for the rules that count for a sandbox.
+func askRules(ctx context.Context, d *Driver, name string) ([]rule, error) {
+	out, err := d.call(ctx, limitList, "policy", "ls", name, "--include-inactive", "--json")
 	if err != nil {
 		return nil, fmt.Errorf("asking sbx for its network rules: %w", err)
 	}
@@ -161,21 +156,16 @@ func (d *Dialect) rules(ctx context.Context, client microvm.Client, name string)
 	return rules, nil
 }
 
-// Standing implements [microvm.Dialect].
-func (d *Dialect) Standing(ctx context.Context, name string, told []string) ([]microvm.StandingRule, error) {
-	client, err := d.Client(ctx)
-	if err != nil {
-		return nil, err
-	}
-	rules, err := d.rules(ctx, client, name)
+func (s *sbx) standing(ctx context.Context, d *Driver, name string, told []string) ([]StandingRule, error) {
+	rules, err := askRules(ctx, d, name)
 	if err != nil {
 		return nil, err
 	}
 	_, others := part(rules, name, told)
-	standing := []microvm.StandingRule{}
+	standing := []StandingRule{}
 	for _, r := range others {
 		for _, resource := range r.Resources {
-			rule := microvm.StandingRule{Host: resource, Decision: egress.Allowed, Origin: strings.TrimSpace("sbx " + r.title())}
+			rule := StandingRule{Host: resource, Decision: egress.Allowed, Origin: strings.TrimSpace("sbx " + r.title())}
 			switch {
 			case r.Decision == deny:
 				rule.Decision = egress.Refused
@@ -188,9 +178,6 @@ func (d *Dialect) Standing(ctx context.Context, name string, told []string) ([]m
 	return standing, nil
 }
 
-// Log implements [microvm.Dialect].
-func (d *Dialect) Log(name string) []string { return []string{"policy", "log", name, "--json"} }
-
 func texts(list []wish) []string {
 	var all []string
 	for _, w := range list {
@@ -200,9 +187,7 @@ func texts(list []wish) []string {
 }
 
 func union(a, b []string) []string {
-	set := map[string]bool{}
-	for _, text := range slices.Concat(a, b) {
-		set[text] = true
-	}
-	return slices.Sorted(maps.Keys(set))
+	all := slices.Concat(a, b)
+	slices.Sort(all)
+	return slices.Compact(all)
 }

@@ -1,4 +1,4 @@
-package sbx
+package microvm
 
 import (
 	"slices"
@@ -9,7 +9,6 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/egress"
-	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 )
 
 // policyOf makes a policy of rules; those with a "!" are refused.
@@ -199,11 +198,11 @@ func TestWhatSbxDidNotDo(t *testing.T) {
 		{"a rule more that denies", map[wish][]rule{want[0]: there, want[1]: there, want[2]: there, {deny, "x"}: there}, "", "take back that it shall deny x"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			kept := check(microvm.Kept{}, want, tc.ours)
-			assert.Check(t, is.Contains(strings.Join(kept.Looser, "; "), tc.looser))
-			assert.Check(t, is.Contains(strings.Join(kept.Stricter, "; "), tc.stricter))
-			assert.Equal(t, len(kept.Looser) > 0, tc.looser != "")
-			assert.Equal(t, len(kept.Stricter) > 0, tc.stricter != "")
+			got := check(kept{}, want, tc.ours)
+			assert.Check(t, is.Contains(strings.Join(got.looser, "; "), tc.looser))
+			assert.Check(t, is.Contains(strings.Join(got.stricter, "; "), tc.stricter))
+			assert.Equal(t, len(got.looser) > 0, tc.looser != "")
+			assert.Equal(t, len(got.stricter) > 0, tc.stricter != "")
 		})
 	}
 }

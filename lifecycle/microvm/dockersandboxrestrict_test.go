@@ -1,4 +1,4 @@
-package dockersandbox
+package microvm
 
 import (
 	"slices"
@@ -11,24 +11,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/egress"
 )
 
-// policyOf makes a policy of rules; those with a "!" are refused.
-func policyOf(t *testing.T, mode egress.Mode, rules ...string) egress.Policy {
-	t.Helper()
-	p := egress.Policy{Mode: mode}
-	for _, written := range rules {
-		text, refused := strings.CutPrefix(written, "!")
-		r, err := egress.ParseRule(text)
-		assert.NilError(t, err)
-		if e := (egress.Entry{Rule: r, Origin: "test", Model: mode == egress.Deny}); refused {
-			p.Refused = append(p.Refused, e)
-		} else {
-			p.Rules = append(p.Rules, e)
-		}
-	}
-	return p
-}
-
-func TestTranslation(t *testing.T) {
+func TestSettingsOfAPolicy(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		policy   egress.Policy
@@ -43,13 +26,13 @@ func TestTranslation(t *testing.T) {
 		{"nothing", policyOf(t, egress.Deny), "policy=deny", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			want, kept := translate(tc.policy)
+			want, got := settings(tc.policy)
 			assert.Equal(t, strings.Join(want, " "), tc.want)
-			assert.Check(t, is.Contains(strings.Join(kept.Stricter, "; "), tc.stricter))
-			assert.Equal(t, len(kept.Stricter) > 0, tc.stricter != "")
+			assert.Check(t, is.Contains(strings.Join(got.stricter, "; "), tc.stricter))
+			assert.Equal(t, len(got.stricter) > 0, tc.stricter != "")
 		})
 	}
-	all, _ := translate(policyOf(t, egress.AllowAll, "!evil.example"))
+	all, _ := settings(policyOf(t, egress.AllowAll, "!evil.example"))
 	assert.Equal(t, all[0], "policy=allow")
 	for _, want := range []string{"block-cidr=10.0.0.0/8", "block-cidr=169.254.0.0/16", "block-host=evil.example:443", "block-host=evil.example"} {
 		assert.Check(t, slices.Contains(all, want), want)

@@ -1,6 +1,6 @@
 //go:build unix
 
-package sbx
+package microvm
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/moby/moby/client"
+	moby "github.com/moby/moby/client"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
@@ -17,15 +17,14 @@ import (
 	"github.com/docker-ralph/docker-ralph/internal/testutil/sandboxcli"
 	"github.com/docker-ralph/docker-ralph/internal/testutil/sandboxcli/sandboxclitest"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 )
 
-// newDialect speaks to a double.
-func newDialect(t *testing.T, change func(*sandboxcli.Settings)) (*Dialect, *sandboxclitest.Double) {
+// newSbx speaks to a double.
+func newSbx(t *testing.T, change func(*sandboxcli.Settings)) (*Driver, *sandboxclitest.Double) {
 	t.Helper()
 	d := sandboxclitest.New(t, change)
 	d.Setenv(t)
-	return &Dialect{StateDir: filepath.Join(d.Shared, "ralph"), KVM: "/dev/null"}, d
+	return New(Sbx, Options{StateDir: filepath.Join(d.Shared, "ralph"), KVM: "/dev/null", Report: func(string) {}}), d
 }
 
 func TestWhichVersionsAreServed(t *testing.T) {
@@ -39,15 +38,15 @@ func TestWhichVersionsAreServed(t *testing.T) {
 		"1.2.3":  "--no-input",
 	} {
 		t.Run(version, func(t *testing.T) {
-			d, _ := newDialect(t, func(s *sandboxcli.Settings) { s.Version = version })
+			d, _ := newSbx(t, func(s *sandboxcli.Settings) { s.Version = version })
 			for range 2 { // asked, and remembered
-				c, err := d.Client(t.Context())
+				c, err := d.client(t.Context())
 				if strings.HasPrefix(want, "sbx") {
 					assert.ErrorContains(t, err, "/"+want)
 					continue
 				}
 				assert.NilError(t, err)
-				assert.Equal(t, strings.Join(c.Args, " "), want)
+				assert.Equal(t, strings.Join(c.args, " "), want)
 			}
 		})
 	}
@@ -56,18 +55,18 @@ func TestWhichVersionsAreServed(t *testing.T) {
 // TestAnUpdateOfSbxIsNoticed: the version is remembered for a file, not for
 // ever.
 func TestAnUpdateOfSbxIsNoticed(t *testing.T) {
-	d, programs := newDialect(t, func(s *sandboxcli.Settings) { s.Version = "0.45.1" })
-	c, err := d.Client(t.Context())
+	d, programs := newSbx(t, func(s *sandboxcli.Settings) { s.Version = "0.45.1" })
+	c, err := d.client(t.Context())
 	assert.NilError(t, err)
-	assert.Equal(t, len(c.Args), 0)
+	assert.Equal(t, len(c.args), 0)
 	programs.Set(t, func(s *sandboxcli.Settings) { s.Version = "0.53.0" })
 	later := filepath.Join(programs.Bin, "sbx")
 	info, err := os.Stat(later)
 	assert.NilError(t, err)
 	assert.NilError(t, os.Chtimes(later, info.ModTime(), info.ModTime().Add(1e9)))
-	c, err = d.Client(t.Context())
+	c, err = d.client(t.Context())
 	assert.NilError(t, err)
-	assert.DeepEqual(t, c.Args, []string{"--no-input"})
+	assert.DeepEqual(t, c.args, []string{"--no-input"})
 }
 
 func TestWhetherItCanBeUsed(t *testing.T) {
@@ -88,13 +87,13 @@ func TestWhetherItCanBeUsed(t *testing.T) {
 		{name: "no KVM", kvm: "/dev/no-such-device", err: "this machine has no KVM"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			d, programs := newDialect(t, tc.change)
+			d, programs := newSbx(t, tc.change)
 			if tc.policy != "" {
 				out, err := programs.Sbx(t.Context(), "policy", "init", tc.policy).CombinedOutput()
 				assert.NilError(t, err, "%s", out)
 			}
 			if tc.kvm != "" {
-				d.KVM = tc.kvm
+				d.program.(*sbx).kvm = tc.kvm
 			}
 			if tc.absent {
 				t.Setenv("PATH", t.TempDir())
@@ -114,7 +113,7 @@ func TestWhetherItCanBeUsed(t *testing.T) {
 
 // TestExplain has the texts that real versions were seen to print.
 func TestExplain(t *testing.T) {
-	d := &Dialect{}
+	d := New(Sbx, Options{})
 	for said, want := range map[string]string{
 		"ERROR: You are not authenticated to Docker":                                                `log in with "sbx login"`,
 		"ERROR: failed to refresh token: 400":                                                       `log in with "sbx login"`,
@@ -128,7 +127,7 @@ func TestExplain(t *testing.T) {
 		"ERROR: something that nobody has ever seen":                                                "",
 		"ERROR: no sandbox named 'ralph-x'\n\nTo create one:\n  sbx create AGENT WORKSPACE":         "",
 	} {
-		err := d.Explain(&microvm.CallError{Typed: "sbx x", Code: 1, Stderr: said})
+		err := d.explain(&callError{typed: "sbx x", code: 1, stderr: said})
 		if want == "" {
 			assert.NilError(t, err)
 		} else {
@@ -138,7 +137,6 @@ func TestExplain(t *testing.T) {
 }
 
 func TestWhoIsMissingAndWhatIsTaken(t *testing.T) {
-	d := &Dialect{}
 	for said, want := range map[string][2]bool{
 		"ERROR: no sandbox named 'x'":            {true, false},
 		"Error: sandbox 'x' not found":           {true, false},
@@ -147,20 +145,14 @@ func TestWhoIsMissingAndWhatIsTaken(t *testing.T) {
 		"ERROR: image not found":                 {false, false},
 		"ERROR: workspace /x: file not found":    {false, false},
 		"ERROR: You are not authenticated to it": {false, false},
-	} {
-		c := &microvm.CallError{Code: 1, Stderr: said}
-		assert.Equal(t, [2]bool{d.Missing(c), d.Taken(c)}, want, said)
-	}
-}
+		`Error: no sandbox named "x"`:            {true, false},
 
-func TestFailingChecks(t *testing.T) {
-	report := `Starting sandboxd daemon...
-{"version":"1.0","checks":[{"name":"Daemon","status":"pass","message":"up"},
-{"name":"Authentication","status":"fail","message":"not logged in","hint":"Run sbx login"},
-{"name":"Socket","status":"warn","message":"old"},{"name":"Storage","status":"fail","message":"full"}],"summary":{"fail":2}}`
-	assert.Equal(t, failing([]byte(report)), "Authentication: not logged in. Run sbx login; Storage: full")
-	for _, report := range []string{"", "{", "[]", "null", `{"checks":1}`} {
-		assert.Equal(t, failing([]byte(report)), "")
+		"Error: docker sandbox: connect to daemon: socket not found":                   {false, false},
+		`docker: exec: "docker-sandbox": executable file not found in $PATH`:           {false, false},
+		`creating the sandbox: image "docker/sandbox-templates:x": manifest not found`: {false, false},
+	} {
+		c := &callError{code: 1, stderr: said}
+		assert.Equal(t, [2]bool{c.missing(), c.taken()}, want, said)
 	}
 }
 
@@ -198,23 +190,25 @@ type counting struct {
 	saved int
 }
 
-func (c *counting) ImageSave(ctx context.Context, images []string, options ...client.ImageSaveOption) (client.ImageSaveResult, error) {
+func (c *counting) ImageSave(ctx context.Context, images []string, options ...moby.ImageSaveOption) (moby.ImageSaveResult, error) {
 	c.saved++
 	return c.Engine.ImageSave(ctx, images, options...)
 }
 
 func TestAnImageIsGivenToSbxOnce(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
-		d, _ := newDialect(t, func(s *sandboxcli.Settings) { s.Mode, s.Engine = sandboxcli.ModeContainer, e.Host })
+		d, _ := newSbx(t, func(s *sandboxcli.Settings) { s.Mode, s.Engine = sandboxcli.ModeContainer, e.Host })
 		api := e.Client(t)
 		engine := &counting{Engine: api}
 		var said []string
-		d.Images = &Images{Engine: engine, LockDir: t.TempDir(), TempDir: t.TempDir(), Report: func(m string) { said = append(said, m) }}
-		c, err := d.Client(t.Context())
-		assert.NilError(t, err)
+		d.Report = func(m string) { said = append(said, m) }
+		s := d.program.(*sbx)
+		s.engine = engine
+		temp := t.TempDir()
+		t.Setenv("TMPDIR", temp)
 		var first []string
 		for range 3 {
-			args, err := d.template(t.Context(), c, engines.BaseImage())
+			args, err := s.template(t.Context(), d, engines.BaseImage())
 			assert.NilError(t, err)
 			assert.Equal(t, strings.Join(args[:3], " "), "--pull never --template")
 			if first == nil {
@@ -225,15 +219,15 @@ func TestAnImageIsGivenToSbxOnce(t *testing.T) {
 		assert.Equal(t, engine.saved, 1)
 		assert.DeepEqual(t, said, []string{"Giving the image " + engines.BaseImage() + " to sbx (once)"})
 		t.Cleanup(func() {
-			_, err := api.ImageRemove(context.WithoutCancel(t.Context()), first[3], client.ImageRemoveOptions{})
+			_, err := api.ImageRemove(context.WithoutCancel(t.Context()), first[3], moby.ImageRemoveOptions{})
 			assert.Check(t, err)
 		})
-		left, err := os.ReadDir(d.Images.TempDir)
+		left, err := os.ReadDir(temp)
 		assert.NilError(t, err)
 		assert.Equal(t, len(left), 0)
 
 		// What the engine does not have, sbx fetches.
-		args, err := d.template(t.Context(), c, "example.com/not/there:1")
+		args, err := s.template(t.Context(), d, "example.com/not/there:1")
 		assert.NilError(t, err)
 		assert.DeepEqual(t, args, []string{"--pull", "missing", "--template", "example.com/not/there:1"})
 	})
@@ -246,33 +240,29 @@ func TestImagesThatAreFetchedAreNamedInFull(t *testing.T) {
 		"mine":                                 "docker.io/library/mine:latest",
 		"localhost:5000/mine:1":                "localhost:5000/mine:1",
 	} {
-		args, err := (&Dialect{}).template(t.Context(), microvm.Client{}, image)
+		args, err := (&sbx{}).template(t.Context(), nil, image)
 		assert.NilError(t, err)
 		assert.DeepEqual(t, args, []string{"--pull", "missing", "--template", full})
 	}
-	_, err := (&Dialect{}).template(t.Context(), microvm.Client{}, "No Image")
+	_, err := (&sbx{}).template(t.Context(), nil, "No Image")
 	assert.ErrorContains(t, err, `the image "No Image": invalid reference format`)
 }
 
-func TestSecretsAreAskedForOnce(t *testing.T) {
+func TestWhichKeysSbxHas(t *testing.T) {
 	for _, version := range []string{"0.38.0", "0.53.0"} {
 		t.Run(version, func(t *testing.T) {
-			d, programs := newDialect(t, func(s *sandboxcli.Settings) { s.Version = version })
-			none, err := d.Secrets(t.Context())
-			assert.NilError(t, err)
-			assert.Equal(t, len(none), 0)
+			d, programs := newSbx(t, func(s *sandboxcli.Settings) { s.Version = version })
+			ask := func() map[string]bool {
+				has, err := d.Keys(t.Context(), nil, nil)
+				assert.NilError(t, err)
+				return has
+			}
+			assert.Equal(t, len(ask()), 0)
 			set := programs.Sbx(t.Context(), "secret", "set", "anthropic")
 			set.Stdin = strings.NewReader("sk-test\n")
 			out, err := set.CombinedOutput()
 			assert.NilError(t, err, string(out))
-			found, err := d.Secrets(t.Context())
-			assert.NilError(t, err)
-			assert.Assert(t, found["anthropic"], "it counts as soon as it is stored")
-
-			programs.Set(t, func(s *sandboxcli.Settings) { s.LoggedIn = false })
-			found, err = d.Secrets(t.Context())
-			assert.NilError(t, err, "sbx is not asked again")
-			assert.Assert(t, found["anthropic"])
+			assert.Assert(t, ask()["anthropic"])
 			assert.NilError(t, filepath.WalkDir(d.StateDir, func(path string, e os.DirEntry, err error) error {
 				if err != nil || e.IsDir() {
 					return err
@@ -281,6 +271,10 @@ func TestSecretsAreAskedForOnce(t *testing.T) {
 				assert.Check(t, !is.Contains(string(content), "sk-test")().Success(), path)
 				return err
 			}))
+
+			programs.Set(t, func(s *sandboxcli.Settings) { s.LoggedIn = false })
+			_, err = d.Keys(t.Context(), nil, nil)
+			assert.ErrorContains(t, err, "asking sbx for which services it has keys: sbx is not logged in")
 		})
 	}
 }

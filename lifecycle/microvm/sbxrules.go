@@ -1,13 +1,10 @@
-package sbx
+package microvm
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 )
 
 // rule is a rule of the policy as "policy ls --json" lists it (contract, section
@@ -26,15 +23,11 @@ type rule struct {
 
 // parseRules reads the rules for networks, with those that are not in force.
 func parseRules(output []byte) ([]rule, error) {
-	value, err := microvm.Answer(output)
-	if err != nil {
-		return nil, err
-	}
 	var list struct {
 		Rules *[]rule `json:"rules"`
 	}
-	if err := json.Unmarshal(value, &list); err != nil {
-		return nil, fmt.Errorf("reading its rules: %w", err)
+	if err := decode(output, &list); err != nil {
+		return nil, err
 	}
 	if list.Rules == nil {
 		return nil, errors.New("it has no rules")

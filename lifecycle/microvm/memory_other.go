@@ -1,6 +1,6 @@
 //go:build !linux && !darwin
 
-package sbx
+package microvm
 
 import "math"
 

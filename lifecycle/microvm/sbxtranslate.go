@@ -1,4 +1,4 @@
-package sbx
+package microvm
 
 import (
 	"fmt"

@@ -1,0 +1,281 @@
+package microvm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/distribution/reference"
+	"github.com/moby/moby/client/pkg/versions"
+
+	"github.com/docker-ralph/docker-ralph/credential"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+)
+
+// sbx is Docker's sbx, which needs no Docker Engine.
+type sbx struct {
+	stateDir string
+	engine   Engine
+	kvm      string
+}
+
+func sbxDialect(o Options) dialect {
+	return dialect{
+		typed: "sbx", listed: "sandboxes",
+		start: []string{"run", "--detached", "--name"}, remove: []string{"rm", "--force"}, separator: []string{"--"},
+		limits:  true,
+		mends:   `run "sbx daemon restart"`,
+		program: &sbx{o.StateDir, o.Engine, o.KVM},
+	}
+}
+
+// Versions of sbx: the oldest that is served, the first whose "secret ls" can print
+// JSON, and that since when a flag forbids questions. The first with that flag is not
+// documented: it is in a reference that is older than 0.51 (contract, section 5), and
+// asking in vain for it fails.
+const (
+	oldest        = "0.38.0"
+	hasSecretJSON = "0.42.0"
+	hasNoInput    = "0.51.0"
+)
+
+// errNoSbx says how to get sbx.
+var errNoSbx = fmt.Errorf("%w: there is no sbx on PATH. Install Docker Sandboxes (https://docs.docker.com/ai/sandboxes/), or use \"--driver container\"", lifecycle.ErrNotInstalled)
+
+func (s *sbx) client(ctx context.Context) (client, error) {
+	path, err := exec.LookPath("sbx")
+	if errors.Is(err, exec.ErrNotFound) {
+		return client{}, errNoSbx
+	}
+	if err != nil {
+		return client{}, fmt.Errorf("looking for sbx: %w", err)
+	}
+	c := client{path: path, typed: "sbx"}
+	version, err := s.version(ctx, c)
+	switch {
+	case err != nil:
+		return client{}, fmt.Errorf("asking sbx for its version: %w", err)
+	case versions.LessThan(version, oldest):
+		return client{}, fmt.Errorf("%s has version %s, not Docker's %s or newer: update it, if it is Docker's", path, version, oldest)
+	case !versions.LessThan(version, hasNoInput):
+		c.args = []string{"--no-input"}
+	}
+	return c, nil
+}
+
+// versionNote remembers which version a program file is: asking it takes as
+// long as a whole dispatch may.
+type versionNote struct {
+	Path     string    `json:"path"`
+	Size     int64     `json:"size"`
+	Modified time.Time `json:"modified"`
+	Version  string    `json:"version"`
+}
+
+func (s *sbx) version(ctx context.Context, c client) (string, error) {
+	info, err := os.Stat(c.path)
+	if err != nil {
+		return "", err
+	}
+	now := versionNote{Path: c.path, Size: info.Size(), Modified: info.ModTime().UTC()}
+	file := filepath.Join(s.stateDir, "microvms", "sbx-version.json")
+	var known versionNote
+	if content, err := os.ReadFile(file); err == nil && json.Unmarshal(content, &known) == nil {
+		now.Version = known.Version
+		if now == known {
+			return now.Version, nil
+		}
+	}
+	out, err := c.output(ctx, limitList, "version")
+	if err != nil {
+		return "", err
+	}
+	if now.Version, err = parseVersion(out); err != nil {
+		return "", err
+	}
+	return now.Version, writeJSON(file, now)
+}
+
+var versionForm = regexp.MustCompile(`\d{1,6}\.\d{1,6}\.\d{1,6}`)
+
+// parseVersion finds the first version in what "sbx version" prints. Its form has
+// changed several times.
+func parseVersion(output []byte) (string, error) {
+	if found := versionForm.Find(output); found != nil {
+		return string(found), nil
+	}
+	return "", fmt.Errorf("there is no version in %.80q", output)
+}
+
+var errNoPolicy = errors.New("the network policy of sbx is not set: set one with \"sbx policy init balanced\"")
+
+// usable tells whether sbx is logged in and its network policy is set.
+func (s *sbx) usable(ctx context.Context, d *Driver) error {
+	if _, err := s.client(ctx); err != nil {
+		return err
+	}
+	if err := s.noKVM(); err != nil {
+		return err
+	}
+	if _, err := d.call(ctx, limitList, "ls", "--json"); err != nil {
+		return err
+	}
+	out, err := d.call(ctx, limitList, "policy", "ls", "--json")
+	if err != nil {
+		return err
+	}
+	// What this is before a policy was set is not documented; one that was set has
+	// rules. One that denies everything still has those for mounts, by what others
+	// have seen listed.
+	var list struct {
+		Rules *[]json.RawMessage `json:"rules"`
+	}
+	if decode(out, &list) == nil && list.Rules != nil && len(*list.Rules) == 0 {
+		return errNoPolicy
+	}
+	return nil
+}
+
+// create always gives memory and processors: sbx would give half of the one and all
+// of the others to every sandbox.
+func (s *sbx) create(ctx context.Context, d *Driver, spec lifecycle.Spec) ([]string, error) {
+	memory, err := limitMemory(spec.Resources.Memory)
+	if err != nil {
+		return nil, err
+	}
+	template, err := s.template(ctx, d, spec.Image)
+	if err != nil {
+		return nil, err
+	}
+	flags := append([]string{
+		"--quiet",
+		"--cpus", strconv.Itoa(processors(spec.Resources.NanoCPUs)),
+		"--memory", strconv.FormatInt(memory>>20, 10) + "m",
+	}, template...)
+	if spec.Private {
+		flags = append(flags, "--clone")
+	}
+	return flags, nil
+}
+
+// template returns the flags that choose the image.
+func (s *sbx) template(ctx context.Context, d *Driver, image string) ([]string, error) {
+	if s.engine != nil {
+		loaded, found, err := s.load(ctx, d, image)
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			return []string{"--pull", "never", "--template", loaded}, nil
+		}
+	}
+	// sbx adds neither docker.io/ nor a tag (contract, section 5.1).
+	full, err := reference.ParseDockerRef(image)
+	if err != nil {
+		return nil, fmt.Errorf("the image %q: %w", image, err)
+	}
+	return []string{"--pull", "missing", "--template", full.String()}, nil
+}
+
+// processors is the number of whole processors for a limit in billionths: at
+// least one, and no more than there are.
+func processors(nano int64) int {
+	return max(1, min(int((nano+1e9-1)/1e9), runtime.NumCPU()))
+}
+
+// limitMemory fits a limit in bytes to what sbx accepts: it refuses less than 512 MiB
+// and more than three quarters of the machine's memory (contract, section 5.1).
+func limitMemory(bytes int64) (int64, error) {
+	const least = 512 << 20
+	total, err := hostMemory()
+	if err != nil {
+		return 0, fmt.Errorf("asking how much memory this machine has: %w", err)
+	}
+	return max(min(bytes, total/4*3), least), nil
+}
+
+// explain knows the texts that were seen (contract, sections 5.3, 7 and 9).
+func (s *sbx) explain(c *callError) error {
+	switch {
+	case c.says("due to a network issue"):
+		return errors.New("sbx could not reach Docker to renew your login: look at the network, then try again, or log in with \"sbx login\"")
+	case c.says("not authenticated to docker", "failed to refresh token"):
+		return errors.New("sbx is not logged in to Docker, which it needs for everything: log in with \"sbx login\"")
+	case c.says("sbx policy init"):
+		return errNoPolicy
+	case c.says("backend unavailable"):
+		return errors.New("sbx has lost its engine: restart it with \"sbx daemon restart\"")
+	case c.says("ensure daemon", "daemon failed to start", "cannot connect to the", "dial unix"):
+		return fmt.Errorf("the daemon of sbx is down and does not start (%s): look with \"sbx diagnose\", start it with \"sbx daemon start --detach\"", c.words())
+	case c.says("kvm"):
+		return errKVM("sbx says: " + c.words())
+	case c.says("failed to run sandbox container"):
+		if err := s.noKVM(); err != nil {
+			return err
+		}
+		return fmt.Errorf("sbx could not start the microVM (%s): look with \"sbx diagnose\"", c.words())
+	default:
+		return nil
+	}
+}
+
+// noKVM says why microVMs cannot run here at all.
+func (s *sbx) noKVM() error {
+	if runtime.GOOS != "linux" || s.kvm == "" {
+		return nil
+	}
+	f, err := os.OpenFile(s.kvm, os.O_RDWR, 0)
+	switch {
+	case err == nil:
+		return f.Close()
+	case errors.Is(err, os.ErrPermission):
+		return fmt.Errorf("you may not use %s, which sbx needs: add yourself to its group with \"sudo usermod -aG kvm $USER\", then log in again", s.kvm)
+	default:
+		return errKVM("there is no " + s.kvm)
+	}
+}
+
+func errKVM(why string) error {
+	return fmt.Errorf("this machine has no KVM, which sbx needs for its microVMs (%s): switch virtualisation on in its firmware, or nested virtualisation if it is a virtual machine; or use \"--driver container\"", why)
+}
+
+func (s *sbx) log(name string) []string { return []string{"policy", "log", name, "--json"} }
+
+// keys asks sbx for which services it has keys that count for all sandboxes.
+func (s *sbx) keys(ctx context.Context, d *Driver, _ []credential.Service, _ func([]string) bool) (map[string]bool, error) {
+	c, err := s.client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	args := []string{"secret", "ls"}
+	if version, err := s.version(ctx, c); err == nil && !versions.LessThan(version, hasSecretJSON) {
+		args = append(args, "--json")
+	}
+	var stored map[string]bool
+	out, err := d.call(ctx, limitList, args...)
+	if err == nil {
+		stored, err = credential.Stored(out, "")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("asking sbx for which services it has keys: %w", err)
+	}
+	return stored, nil
+}
+
+func (s *sbx) giveKey(services []credential.Service) string {
+	var names []string
+	for _, service := range services {
+		names = append(names, service.Name)
+	}
+	return fmt.Sprintf("sbx has no key for %s: the agent can reach its model only if it logs in by itself. Store one with \"sbx secret set %s\"",
+		strings.Join(names, ", "), names[0])
+}
