@@ -7,11 +7,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 )
 
 // GitToken is what a git host lets somebody in with.
@@ -73,14 +74,12 @@ func (g GitTokens) stored(ctx context.Context, r GitRemote) (GitToken, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program, "-c", "core.askPass=", "-c", "credential.interactive=false", "credential", "fill")
-	cmd.Dir, cmd.WaitDelay = g.Dir, time.Second
-	cmd.Env = append(outsideOfRepositories(os.Environ()),
-		"GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=", "SSH_ASKPASS=", "GCM_INTERACTIVE=never", "LC_ALL=C")
-	cmd.Stdin = strings.NewReader(fmt.Sprintf("protocol=https\nhost=%s\npath=%s.git\n\n", r.Host, r.Path[1:]))
+	git := gitrepo.Git{
+		Program: program, Dir: g.Dir, Config: []string{"core.askPass=", "credential.interactive=false"},
+		Environ: append(gitrepo.Environ(os.Environ()), "GIT_ASKPASS=", "SSH_ASKPASS=", "GCM_INTERACTIVE=never"),
+	}
 	var out bytes.Buffer
-	cmd.Stdout = &out // not what it says beside that: helpers show what they like there
-	err := cmd.Run()
+	err := git.Stream(ctx, strings.NewReader(fmt.Sprintf("protocol=https\nhost=%s\npath=%s.git\n\n", r.Host, r.Path[1:])), &out, "credential", "fill")
 	switch {
 	case ctx.Err() != nil:
 		return GitToken{}, fmt.Errorf("asking git for the token for %s: it took longer than %s: see whether \"git credential fill\" waits for somebody", r.Host, limit)
@@ -88,14 +87,6 @@ func (g GitTokens) stored(ctx context.Context, r GitRemote) (GitToken, error) {
 		return GitToken{}, ErrNoGitToken
 	}
 	return parseGitToken(out.String(), time.Now())
-}
-
-// outsideOfRepositories takes away what leads git into one.
-func outsideOfRepositories(environ []string) []string {
-	return slices.DeleteFunc(slices.Clone(environ), func(entry string) bool {
-		name, _, _ := strings.Cut(entry, "=")
-		return slices.Contains([]string{"GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE"}, name) || strings.HasPrefix(name, "GIT_TRACE")
-	})
 }
 
 // parseGitToken reads what "git credential fill" prints.

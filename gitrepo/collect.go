@@ -19,14 +19,15 @@ func (w Worktree) Shallow() bool {
 // ("refs/ralph/x"), and nothing else: no tags, no submodules, no other ref. What
 // comes is checked, because an agent has made it.
 func (w Worktree) Collect(ctx context.Context, remote, prefix string) error {
-	g, err := newGit(w.Root)
+	g, err := NewGit(w.Root)
 	if err != nil {
 		return err
 	}
-	a := g.run(ctx, "-c", "fetch.fsckObjects=true", "fetch", "--quiet", "--no-tags", "--no-recurse-submodules",
+	g.Config = append(g.Config, "fetch.fsckObjects=true")
+	_, err = g.Run(ctx, "fetch", "--quiet", "--no-tags", "--no-recurse-submodules",
 		"--no-write-fetch-head", "--no-auto-maintenance", "--no-prune", remote, "+refs/heads/*:"+prefix+"/*")
-	if a.err != nil {
-		return fmt.Errorf("fetching from the git remote %q: %w", remote, a.err)
+	if err != nil {
+		return fmt.Errorf("fetching from the git remote %q: %w", remote, err)
 	}
 	return nil
 }
@@ -34,18 +35,18 @@ func (w Worktree) Collect(ctx context.Context, remote, prefix string) error {
 // Ahead returns how many commits a ref has that the work tree's branch does not
 // have; none if there is no such ref.
 func (w Worktree) Ahead(ctx context.Context, ref string) (int, error) {
-	g, err := newGit(w.Root)
+	g, err := NewGit(w.Root)
 	if err != nil {
 		return 0, err
 	}
-	if a := g.run(ctx, "rev-parse", "--verify", "--quiet", ref+"^{commit}"); a.err != nil {
+	if _, err := g.Run(ctx, "rev-parse", "--verify", "--quiet", ref+"^{commit}"); err != nil {
 		return 0, nil //nolint:nilerr // there is none
 	}
-	a := g.run(ctx, "rev-list", "--count", ref, "--not", "HEAD", "--")
-	if a.err != nil {
-		return 0, fmt.Errorf("counting the commits of %s: %w", ref, a.err)
+	out, err := g.Run(ctx, "rev-list", "--count", ref, "--not", "HEAD", "--")
+	if err != nil {
+		return 0, fmt.Errorf("counting the commits of %s: %w", ref, err)
 	}
-	n, err := strconv.Atoi(strings.TrimSpace(a.stdout))
+	n, err := strconv.Atoi(strings.TrimSpace(out))
 	if err != nil {
 		return 0, fmt.Errorf("counting the commits of %s: %w", ref, err)
 	}

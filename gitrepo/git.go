@@ -5,99 +5,123 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
 // killGrace bounds the wait for the pipes of a git process that has ended or was
-// cancelled: somebody that it has started may hold them.
+// cancelled: a process that it has started may hold them.
 const killGrace = time.Second
 
-// git runs the host's git program in one directory.
-type git struct {
-	program string
-	dir     string
-	environ []string
+// Git is the git program in one directory. Settings that make git start other
+// programs are overridden in every call: the repository may have been written by an
+// agent. Bare repositories are not looked for, because any folder of a working tree
+// can be made to look like one.
+type Git struct {
+	Program string // looked up in PATH if it is a name
+	Dir     string
+	Environ []string
+	// Config are further settings, each NAME=VALUE.
+	Config []string
+	// Prepare changes a process before it starts; nil changes nothing.
+	Prepare func(*exec.Cmd)
 }
 
-// answer is what one git process said.
-type answer struct {
-	stdout, stderr string
-	err            error
+func hardened() []string {
+	return []string{
+		"core.fsmonitor=false", "core.hooksPath=" + os.DevNull, "protocol.ext.allow=never",
+		"safe.bareRepository=explicit", "submodule.recurse=false",
+	}
+}
+
+// NewGit finds the git program. It inherits the caller's configuration.
+func NewGit(dir string) (Git, error) {
+	program, err := exec.LookPath("git")
+	if errors.Is(err, exec.ErrNotFound) {
+		return Git{}, errors.New("the git program was not found in PATH: install git (https://git-scm.com/downloads)")
+	}
+	if err != nil {
+		return Git{}, fmt.Errorf("looking for the git program: %w", err)
+	}
+	return Git{Program: program, Dir: dir, Environ: Environ(os.Environ()), Config: []string{"core.attributesFile=" + os.DevNull}}, nil
+}
+
+// Run returns git's output. On a machine that has too much to do, it may not be
+// read in time after git's end, and git is run once more.
+func (g Git) Run(ctx context.Context, args ...string) (string, error) {
+	var out bytes.Buffer
+	err := g.Stream(ctx, nil, &out, args...)
+	if errors.Is(err, exec.ErrWaitDelay) && ctx.Err() == nil {
+		out.Reset()
+		err = g.Stream(ctx, nil, &out, args...)
+	}
+	return out.String(), err
+}
+
+// Stream runs git once, with its input and output. An exit code is a [*GitError].
+func (g Git) Stream(ctx context.Context, stdin io.Reader, stdout io.Writer, args ...string) error {
+	all := []string{"--no-pager"}
+	for _, setting := range slices.Concat(hardened(), g.Config) {
+		all = append(all, "-c", setting)
+	}
+	cmd := exec.CommandContext(ctx, g.Program, append(all, args...)...)
+	cmd.Dir, cmd.Env, cmd.WaitDelay = g.Dir, g.Environ, killGrace
+	ownGroup(cmd)
+	if g.Prepare != nil {
+		g.Prepare(cmd)
+	}
+	var stderr bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, &stderr
+	err := cmd.Run()
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err() // the reason for its end
+	}
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		err = &GitError{Command: args[0], Stderr: stderr.String(), Exit: exit}
+	}
+	return err
+}
+
+// GitError is a git process that has failed.
+type GitError struct {
+	Command, Stderr string
+	Exit            *exec.ExitError
+}
+
+// Error passes git's own words on: they often say what to do.
+func (e *GitError) Error() string {
+	words := strings.TrimPrefix(printable.Line(e.Stderr), "fatal: ")
+	if words == "" {
+		words = e.Exit.Error()
+	}
+	return "git " + e.Command + ": " + words
+}
+
+func (e *GitError) Unwrap() error { return e.Exit }
+
+// SaysNo reports whether err is git's answer "no", and no failure.
+func SaysNo(err error) bool {
+	e, ok := errors.AsType[*GitError](err)
+	return ok && e.Exit.ExitCode() == 1
 }
 
 // says looks for git's own words, which LC_ALL=C keeps in English.
-func (a answer) says(words string) bool {
-	return a.err != nil && strings.Contains(strings.ToLower(a.stderr), words)
+func says(err error, words string) bool {
+	e, ok := errors.AsType[*GitError](err)
+	return ok && strings.Contains(strings.ToLower(e.Stderr), words)
 }
 
-func newGit(dir string) (git, error) {
-	program, err := exec.LookPath("git")
-	if errors.Is(err, exec.ErrNotFound) {
-		return git{}, errors.New("the git program was not found in PATH: install git (https://git-scm.com/downloads)")
-	}
-	if err != nil {
-		return git{}, fmt.Errorf("looking for the git program: %w", err)
-	}
-	return git{program: program, dir: dir, environ: gitEnviron(os.Environ())}, nil
-}
-
-// run asks one question. On a machine that has too much to do, what git has said
-// may not be read in time after its end, and is asked for once more.
-func (g git) run(ctx context.Context, args ...string) answer {
-	a := g.ask(ctx, args...)
-	if errors.Is(a.err, exec.ErrWaitDelay) && ctx.Err() == nil {
-		a = g.ask(ctx, args...)
-	}
-	return a
-}
-
-// ask starts git once. Settings that make git start programs are overridden:
-// the repository may have been written by an agent. Bare repositories are not
-// looked for, because any folder of a work tree can be made to look like one.
-func (g git) ask(ctx context.Context, args ...string) answer {
-	hardened := []string{
-		"--no-pager",
-		"-c", "core.fsmonitor=false",
-		"-c", "core.hooksPath=" + os.DevNull,
-		"-c", "core.attributesFile=" + os.DevNull,
-		"-c", "protocol.ext.allow=never",
-		"-c", "safe.bareRepository=explicit",
-	}
-	cmd := exec.CommandContext(ctx, g.program, append(hardened, args...)...)
-	cmd.Dir, cmd.Env, cmd.WaitDelay = g.dir, g.environ, killGrace
-	ownGroup(cmd)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err := cmd.Run()
-	a := answer{stdout: stdout.String(), stderr: stderr.String(), err: err}
-	var exit *exec.ExitError
-	switch {
-	case err != nil && ctx.Err() != nil:
-		a.err = ctx.Err() // or else its end would be told, and not why
-	case errors.As(err, &exit):
-		a.err = gitError(a.stderr, exit)
-	}
-	return a
-}
-
-// gitError passes git's own words on: they often say what to do, as with a
-// repository of another owner.
-func gitError(stderr string, exit *exec.ExitError) error {
-	words := strings.TrimSpace(stderr)
-	if words == "" {
-		return fmt.Errorf("git: %w", exit)
-	}
-	return fmt.Errorf("git: %s", strings.TrimPrefix(words, "fatal: "))
-}
-
-// gitEnviron is the caller's environment without what points git at another
-// repository or lets it ask, write or speak another language. The user's own
+// Environ is the caller's environment without what points git at another
+// repository or lets it ask, trace, write or speak another language. The user's own
 // configuration (GIT_CONFIG_GLOBAL, GIT_CONFIG_COUNT, …) and the limits of the
 // search (GIT_CEILING_DIRECTORIES) stay.
-func gitEnviron(environ []string) []string {
+func Environ(environ []string) []string {
 	drop := map[string]bool{
 		"GIT_DIR": true, "GIT_WORK_TREE": true, "GIT_IMPLICIT_WORK_TREE": true,
 		"GIT_COMMON_DIR": true, "GIT_INDEX_FILE": true, "GIT_PREFIX": true,
@@ -109,8 +133,8 @@ func gitEnviron(environ []string) []string {
 	}
 	kept := make([]string, 0, len(environ)+3)
 	for _, entry := range environ {
-		name, _, _ := strings.Cut(entry, "=")
-		if !drop[strings.ToUpper(name)] {
+		name, _, _ := strings.Cut(strings.ToUpper(entry), "=")
+		if !drop[name] && !strings.HasPrefix(name, "GIT_TRACE") {
 			kept = append(kept, entry)
 		}
 	}

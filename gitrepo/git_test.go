@@ -30,16 +30,16 @@ func TestAnAnswerThatWasNotReadInTime(t *testing.T) {
 			syscall.ForkLock.RLock() // a child that is forked meanwhile would hold the program open: "text file busy"
 			dir := fs.NewDir(t, "git", fs.WithFile("git", "#!/bin/sh\n"+tc.script, fs.WithMode(0o755)))
 			syscall.ForkLock.RUnlock()
-			a := git{program: dir.Join("git"), dir: dir.Path(), environ: []string{"PATH=/usr/bin:/bin"}}.run(t.Context(), "branch")
+			out, err := Git{Program: dir.Join("git"), Dir: dir.Path(), Environ: []string{"PATH=/usr/bin:/bin"}}.Run(t.Context(), "branch")
 			if tc.fails {
-				assert.ErrorIs(t, a.err, exec.ErrWaitDelay)
+				assert.ErrorIs(t, err, exec.ErrWaitDelay)
 			} else {
-				assert.NilError(t, a.err)
-				assert.Equal(t, a.stdout, "main\n")
+				assert.NilError(t, err)
+				assert.Equal(t, out, "main\n")
 			}
-			out, err := exec.Command("cat", dir.Join("asked")).Output()
+			asked, err := exec.Command("cat", dir.Join("asked")).Output()
 			assert.NilError(t, err)
-			assert.Equal(t, strings.Count(string(out), "asked"), tc.asked)
+			assert.Equal(t, strings.Count(string(asked), "asked"), tc.asked)
 		})
 	}
 }

@@ -7,5 +7,9 @@ import (
 	"syscall"
 )
 
-// ownGroup keeps Ctrl+C from a process: it ends when we cancel it.
-func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+// ownGroup keeps Ctrl+C from a process. When we cancel it, it ends with what it has
+// started: git may be behind a script.
+func ownGroup(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+}

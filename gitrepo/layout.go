@@ -22,6 +22,12 @@ func layoutArgs() []string {
 	}
 }
 
+// answer is the output of one git process.
+type answer struct {
+	stdout string
+	err    error
+}
+
 func layoutLinesOf(a answer) []string {
 	lines := strings.Split(strings.TrimSuffix(a.stdout, "\n"), "\n")
 	for i := range lines {
@@ -81,11 +87,11 @@ func checkLayout(dir string, a answer, lines []string) error {
 		return nil
 	case len(lines) >= layoutLines && !isTrue(0) && !isTrue(1):
 		return fmt.Errorf("the path of the repository around %q holds a line break: no sandbox can be made for it; rename the folder", dir)
-	case isTrue(0) || a.says("cannot use bare repository") && !insideDotGit(dir):
+	case isTrue(0) || says(a.err, "cannot use bare repository") && !insideDotGit(dir):
 		return fmt.Errorf("%q is in a bare repository, which has no files to work on: make a work tree (git worktree add PATH) or a clone, and go there", dir)
-	case isTrue(1) || a.says("cannot use bare repository"):
+	case isTrue(1) || says(a.err, "cannot use bare repository"):
 		return fmt.Errorf("%q is inside a git directory: go to the work tree it belongs to", dir)
-	case a.says("not a git repository (or any"):
+	case says(a.err, "not a git repository (or any"):
 		return ErrNotRepository
 	case a.err == nil:
 		return fmt.Errorf("git's answer about %q was not understood: %q", dir, a.stdout)

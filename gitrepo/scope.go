@@ -1,4 +1,4 @@
-// Package scope answers, on the host, which repository, branch and work tree
+// Package gitrepo runs git and answers which repository, branch and work tree
 // a command was given for, and what the sandbox of that scope is called.
 //
 // It asks the git program and believes nothing that the repository could have

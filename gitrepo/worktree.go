@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"unicode"
@@ -63,7 +62,7 @@ func (w Worktree) Linked() bool { return w.GitDir != w.CommonDir }
 // Two git processes run side by side; what they cannot tell is asked for in further
 // ones. The answers are judged in the order repository, origin, branch.
 func Detect(ctx context.Context, dir string, getenv func(string) string) (Worktree, error) {
-	g, err := newGit(dir)
+	g, err := NewGit(dir)
 	if err != nil {
 		return Worktree{}, err
 	}
@@ -72,7 +71,7 @@ func Detect(ctx context.Context, dir string, getenv func(string) string) (Worktr
 	var layout, configured, origin, head answer
 	var group errgroup.Group
 	ask := func(a *answer, args ...string) {
-		group.Go(func() error { *a = g.run(ctx, args...); return nil })
+		group.Go(func() error { a.stdout, a.err = g.Run(ctx, args...); return nil })
 	}
 	ask(&layout, layoutArgs()...)
 	ask(&configured, "config", "-z", "--get-regexp", `^(user\.(name|email)|core\.(bare|worktree)|remote\.origin\.url|url\..*\.insteadof)$`)
@@ -109,36 +108,34 @@ func Detect(ctx context.Context, dir string, getenv func(string) string) (Worktr
 // Origin asks git for the URL of the remote "origin"; empty if there is none. A
 // password may be in it.
 func (w Worktree) Origin(ctx context.Context) (string, error) {
-	g, err := newGit(w.Root)
+	g, err := NewGit(w.Root)
 	if err != nil {
 		return "", err
 	}
-	a := g.run(ctx, "remote", "get-url", "origin")
-	if a.says("no such remote") || a.says("no urls configured") {
+	out, err := g.Run(ctx, "remote", "get-url", "origin")
+	if says(err, "no such remote") || says(err, "no urls configured") {
 		return "", nil
 	}
-	if a.err != nil {
-		return "", fmt.Errorf("asking git for the URL of origin: %w", a.err)
+	if err != nil {
+		return "", fmt.Errorf("asking git for the URL of origin: %w", err)
 	}
-	return strings.TrimRight(a.stdout, "\r\n"), nil
+	return strings.TrimRight(out, "\r\n"), nil
 }
 
 // SigningKey asks git for gpg.format and user.signingKey, a path with ~ resolved;
 // each is empty if it is not set.
 func (w Worktree) SigningKey(ctx context.Context) (format, key string, err error) {
-	g, err := newGit(w.Root)
+	g, err := NewGit(w.Root)
 	if err != nil {
 		return "", "", err
 	}
 	var values [2]string
 	for i, name := range []string{"gpg.format", "user.signingKey"} {
-		a := g.run(ctx, "config", "--type=path", "--get", name)
-		var exit *exec.ExitError
-		unset := errors.As(a.err, &exit) && exit.ExitCode() == 1
-		if a.err != nil && !unset {
-			return "", "", fmt.Errorf("asking git for %s: %w", name, a.err)
+		out, err := g.Run(ctx, "config", "--type=path", "--get", name)
+		if err != nil && !SaysNo(err) {
+			return "", "", fmt.Errorf("asking git for %s: %w", name, err)
 		}
-		values[i] = strings.TrimRight(a.stdout, "\r\n")
+		values[i] = strings.TrimRight(out, "\r\n")
 	}
 	return values[0], values[1], nil
 }
@@ -150,7 +147,7 @@ func repoSlug(override string, origin answer) (string, error) {
 		return override, checkOverride("RALPH_SCOPE_REPO", override)
 	}
 	if origin.err != nil {
-		if origin.says("no such remote") || origin.says("no urls configured") {
+		if says(origin.err, "no such remote") || says(origin.err, "no urls configured") {
 			return "", hint.Wrap(ErrNoOrigin, "add one with %q, or name the repository with RALPH_SCOPE_REPO=owner/repo", "git remote add origin URL")
 		}
 		return "", fmt.Errorf("asking git for the URL of origin: %w", origin.err)

@@ -205,7 +205,7 @@ func TestDetectHeadOutsideOfBranches(t *testing.T) {
 	gitIn(t, root, "tag", "x")
 	gitIn(t, root, "symbolic-ref", "HEAD", "refs/tags/x")
 	_, err := Detect(t.Context(), root, noenv)
-	assert.ErrorContains(t, err, "asking git for the current branch: git: HEAD")
+	assert.ErrorContains(t, err, "asking git for the current branch: git branch: HEAD")
 }
 
 func TestDetectInsteadOf(t *testing.T) {

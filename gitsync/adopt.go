@@ -9,6 +9,8 @@ import (
 	"sort"
 	"strings"
 	"time"
+
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 )
 
 // lockPatience is how long another git may hold the lock of the user's index.
@@ -164,7 +166,7 @@ func refresh(ctx context.Context, g git, edit indexEdit) error {
 		return err
 	}
 	_, err := g.with("GIT_INDEX_FILE="+edit.looked).look(ctx, "update-index", "-q", "--refresh")
-	if err != nil && !saidNo(err) {
+	if err != nil && !gitrepo.SaysNo(err) {
 		return ctx.Err()
 	}
 	return os.Rename(edit.looked, edit.temp)

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 )
 
 // operations are what git leaves in its directory while something is under way
@@ -87,7 +89,7 @@ func (r *Repo) check(ctx context.Context, moment bool) error {
 // checkPartial refuses repositories that fetch objects when they are needed.
 func (r *Repo) checkPartial(ctx context.Context) error {
 	out, err := r.git.run(ctx, nil, "config", "-z", "--get-regexp", `^(extensions\.partialclone|remote\..*\.promisor)$`)
-	if err != nil && !saidNo(err) {
+	if err != nil && !gitrepo.SaysNo(err) {
 		return fmt.Errorf("reading git's configuration: %w", err)
 	}
 	if len(out) > 0 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/hint"
 )
 
@@ -150,7 +151,7 @@ func (c *Conflict) advice() *advice {
 // That git cannot do it is no error: the user merges then.
 func (r *Repo) bothMoved(ctx context.Context, branch, tip, commit string) (*Conflict, error) {
 	c := &Conflict{Kind: diverged}
-	if _, err := r.git.line(ctx, "config", "--get-regexp", `^merge\..*\.driver$`); !saidNo(err) {
+	if _, err := r.git.line(ctx, "config", "--get-regexp", `^merge\..*\.driver$`); !gitrepo.SaysNo(err) {
 		return c, nil //nolint:nilerr // programs of the user's would be run on what an agent wrote
 	}
 	tree, err := r.git.line(ctx, "merge-tree", "--write-tree", "--no-messages", tip, commit)

@@ -23,7 +23,7 @@ func TestSyncChild(t *testing.T) {
 	}
 	w := &world{t: t, dir: dir, root: filepath.Join(dir, "repo"), own: filepath.Join(dir, filepath.Base(Folder))}
 	w.open()
-	w.repo.git.program = filepath.Join(dir, "git-that-kills")
+	w.repo.git.Program = filepath.Join(dir, "git-that-kills")
 	if os.Getenv("PRIVATEGIT_TEST_IN") != "" {
 		w.in()
 		return
@@ -135,8 +135,8 @@ func TestTheUserCommitsDuringASync(t *testing.T) {
 	assert.NilError(t, err)
 	once := filepath.Join(w.dir, "once")
 	script := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in *diff-tree*) mkdir %s 2>/dev/null && env -i PATH=\"$PATH\" %s -C %s -c user.name=u -c user.email=u@u commit -q --allow-empty -m user;; esac\nexec %s \"$@\"\n", once, git, w.root, git)
-	w.repo.git.program = filepath.Join(w.dir, "git-and-user")
-	assert.NilError(t, os.WriteFile(w.repo.git.program, []byte(script), 0o755))
+	w.repo.git.Program = filepath.Join(w.dir, "git-and-user")
+	assert.NilError(t, os.WriteFile(w.repo.git.Program, []byte(script), 0o755))
 	res := w.out()
 	assert.Assert(t, res.Conflict != nil && res.Conflict.Kind == diverged, "%+v", res)
 	assert.Equal(t, w.git("log", "-1", "--format=%s"), "user")

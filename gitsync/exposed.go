@@ -27,7 +27,7 @@ func (r *Repo) checkConfig(ctx context.Context) error {
 		if !isFile {
 			continue
 		}
-		files := []string{r.absolute(r.git.dir, origin)}
+		files := []string{r.absolute(r.git.Dir, origin)}
 		key, value, _ := strings.Cut(fields[i+1], "\n")
 		if key == "include.path" || strings.HasPrefix(key, "includeif.") && strings.HasSuffix(key, ".path") {
 			files = append(files, r.absolute(filepath.Dir(files[0]), value))

@@ -3,20 +3,16 @@ package gitsync
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
-
-// killGrace bounds the wait for the pipes of a git process that was cancelled.
-const killGrace = time.Second
 
 // lookPatience bounds a git process that looks at the files of the work tree.
 const lookPatience = 10 * time.Second
@@ -28,9 +24,7 @@ const lookPatience = 10 * time.Second
 // pipes there, which git would wait at for ever. Attributes are those of the
 // index then.
 type git struct {
-	program string
-	dir     string
-	environ []string
+	gitrepo.Git
 	// root is the work tree, and patience how long a process may look at it.
 	root     string
 	patience time.Duration
@@ -41,19 +35,19 @@ type git struct {
 }
 
 func newGit(root, gitDir string) (git, error) {
-	program, err := exec.LookPath("git")
+	program, err := gitrepo.NewGit(gitDir)
 	if err != nil {
-		return git{}, fmt.Errorf("looking for the git program: %w", err)
+		return git{}, err
 	}
-	environ := passed(os.Environ())
+	program.Environ, program.Config = passed(os.Environ()), hardened()
 	for name, value := range map[string]string{
 		"GIT_DIR": gitDir, "GIT_WORK_TREE": gitDir, "GIT_LITERAL_PATHSPECS": "1",
 		"GIT_CONFIG_NOSYSTEM": "1", "GIT_ATTR_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0",
 		"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_REPLACE_OBJECTS": "1", "GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C",
 	} {
-		environ = append(environ, name+"="+value)
+		program.Environ = append(program.Environ, name+"="+value)
 	}
-	return git{program: program, dir: gitDir, environ: environ, root: root, patience: lookPatience, owner: ownerOf(gitDir)}, nil
+	return git{Git: program, root: root, patience: lookPatience, owner: ownerOf(gitDir)}, nil
 }
 
 // passed are the variables that git needs of the user's environment.
@@ -71,25 +65,20 @@ func passed(environ []string) []string {
 	return kept
 }
 
-// hardened overrides the settings by which git starts other programs.
+// hardened are settings that only this repository needs.
 func hardened() []string {
-	settings := []string{
-		"core.fsmonitor=false", "core.hooksPath=" + os.DevNull, "core.attributesFile=" + os.DevNull,
+	return []string{
+		"core.attributesFile=" + os.DevNull,
 		"core.alternateRefsCommand=true", "core.logAllRefUpdates=always", "core.quotePath=false",
-		"protocol.allow=never", "protocol.file.allow=always", "safe.bareRepository=explicit",
-		"submodule.recurse=false", "fetch.recurseSubmodules=false", "transfer.fsckObjects=true", "fetch.fsckObjects=true",
+		"protocol.allow=never", "protocol.file.allow=always",
+		"fetch.recurseSubmodules=false", "transfer.fsckObjects=true", "fetch.fsckObjects=true",
 		"gc.auto=0", "maintenance.auto=false",
 	}
-	args := []string{"--no-pager"}
-	for _, s := range settings {
-		args = append(args, "-c", s)
-	}
-	return args
 }
 
 // with adds variables to git's environment.
 func (g git) with(entries ...string) git {
-	g.environ = append(append([]string(nil), g.environ...), entries...)
+	g.Environ = slices.Concat(g.Environ, entries)
 	return g
 }
 
@@ -102,21 +91,11 @@ func (g git) run(ctx context.Context, stdin io.Reader, args ...string) ([]byte, 
 
 // stream runs git and hands its output on.
 func (g git) stream(ctx context.Context, stdin io.Reader, stdout io.Writer, args ...string) error {
-	cmd := exec.CommandContext(ctx, g.program, append(hardened(), args...)...)
-	cmd.Dir, cmd.Env, cmd.WaitDelay, cmd.Stdin = g.dir, g.environ, killGrace, stdin
-	inherit(cmd, g.held)
-	g.owner.runAs(cmd)
-	cmd.Cancel = func() error { return killAll(cmd) }
-	var stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = stdout, &stderr
-	err := cmd.Run()
-	if err != nil && ctx.Err() != nil {
-		return ctx.Err() // or else its end would be told, and not why
+	g.Prepare = func(cmd *exec.Cmd) {
+		inherit(cmd, g.held)
+		g.owner.runAs(cmd)
 	}
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		err = &gitError{command: args[0], words: printable.Line(stderr.String()), exit: exit}
-	}
-	return err
+	return g.Stream(ctx, stdin, stdout, args...)
 }
 
 // look runs git where it sees the files of the work tree, for a limited time. It
@@ -125,7 +104,7 @@ func (g git) look(ctx context.Context, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, g.patience)
 	defer cancel()
 	g = g.with("GIT_WORK_TREE=" + g.root)
-	g.dir, g.held = g.root, nil
+	g.Dir, g.held = g.root, nil
 	return gitrepo.AtPipe(ctx, g.root, func(ctx context.Context) ([]byte, error) { return g.run(ctx, nil, args...) })
 }
 
@@ -135,29 +114,10 @@ func (g git) line(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimRight(string(out), "\n"), err
 }
 
-// gitError is a git process that has failed.
-type gitError struct {
-	command, words string
-	exit           *exec.ExitError
-}
-
-func (e *gitError) Error() string {
-	if e.words == "" {
-		return fmt.Sprintf("git %s: %v", e.command, e.exit)
-	}
-	return "git " + e.command + ": " + strings.TrimPrefix(e.words, "fatal: ")
-}
-
-// saidNo tells a git process that answered "no" from one that failed.
-func saidNo(err error) bool {
-	g, ok := errors.AsType[*gitError](err)
-	return ok && g.exit.ExitCode() == 1
-}
-
 // resolve returns the commit that a ref names; empty if there is none.
 func (g git) resolve(ctx context.Context, ref string) (string, error) {
 	oid, err := g.line(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", ref+"^{commit}")
-	if saidNo(err) {
+	if gitrepo.SaysNo(err) {
 		return "", nil
 	}
 	return oid, err
@@ -170,7 +130,7 @@ func (g git) contains(ctx context.Context, commit, ancestor string) (bool, error
 		return true, nil
 	}
 	_, err := g.run(ctx, nil, "merge-base", "--is-ancestor", ancestor, commit)
-	if saidNo(err) {
+	if gitrepo.SaysNo(err) {
 		return false, nil
 	}
 	return err == nil, err
@@ -179,7 +139,7 @@ func (g git) contains(ctx context.Context, commit, ancestor string) (bool, error
 // branch returns the branch that is checked out; empty for none.
 func (g git) branch(ctx context.Context) (string, error) {
 	ref, err := g.line(ctx, "symbolic-ref", "--quiet", "HEAD")
-	if saidNo(err) {
+	if gitrepo.SaysNo(err) {
 		return "", nil
 	}
 	name, ok := strings.CutPrefix(ref, "refs/heads/")

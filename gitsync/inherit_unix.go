@@ -41,7 +41,3 @@ func inherit(cmd *exec.Cmd, lock *os.File) {
 		cmd.ExtraFiles = []*os.File{lock}
 	}
 }
-
-// killAll ends a process that has a group of its own, and what it has started: git
-// may be behind a script.
-func killAll(cmd *exec.Cmd) error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

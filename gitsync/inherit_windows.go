@@ -20,6 +20,3 @@ func acquire(ctx context.Context, path string) (held *os.File, release func(), e
 
 // inherit does nothing: files cannot be handed over so.
 func inherit(*exec.Cmd, *os.File) {}
-
-// killAll ends a process: there are no groups of this kind.
-func killAll(cmd *exec.Cmd) error { return cmd.Process.Kill() }

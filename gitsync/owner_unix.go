@@ -29,10 +29,8 @@ func ownerOf(path string) owner {
 }
 
 // runAs lets a process run as the owner, who has another configuration than we
-// have. Ctrl+C reaches us alone: a sync after a command that it has ended has to
-// come to its own end.
+// have.
 func (o owner) runAs(cmd *exec.Cmd) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if !o.other {
 		return
 	}

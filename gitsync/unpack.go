@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 )
 
 // unpackLimit is how many objects are written one by one instead of as a pack;
@@ -66,7 +68,7 @@ func (r *Repo) complete(ctx context.Context, g git, tips []string) error {
 
 // refuse makes a refusal of an error of git's, unless git was cancelled.
 func refuse(ctx context.Context, err error) error {
-	if _, said := errors.AsType[*gitError](err); !said || ctx.Err() != nil {
+	if _, said := errors.AsType[*gitrepo.GitError](err); !said || ctx.Err() != nil {
 		return err
 	}
 	return &refusal{err}

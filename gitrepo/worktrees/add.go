@@ -8,9 +8,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 )
 
 // Path is where [Repository.Add] puts the work tree of that name.
@@ -172,7 +173,7 @@ func ignoreAll(folder *os.Root) error {
 // exists tells whether there is such a ref.
 func (r *Repository) exists(ctx context.Context, ref string) (bool, error) {
 	_, err := r.git.Run(ctx, "show-ref", "--verify", "--quiet", ref)
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == 1 {
+	if gitrepo.SaysNo(err) {
 		return false, nil
 	}
 	if err != nil && strings.Contains(err.Error(), "not a valid ref") {

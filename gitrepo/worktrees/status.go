@@ -52,7 +52,7 @@ func (r *Repository) changed(ctx context.Context, t Tree) ([]string, error) {
 	if t.gitDir == "" {
 		return nil, errNoGitDir
 	}
-	program, err := gitrepo.NewProgram(t.Path)
+	program, err := gitrepo.NewGit(t.Path)
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ const Folder = ".worktrees"
 
 // Repository is one with its work trees, seen from one of them.
 type Repository struct {
-	git        gitrepo.Program
+	git        gitrepo.Git
 	here       string // the work tree that we are in
 	main       string // empty if it cannot be known
 	common     string
@@ -37,7 +37,7 @@ const lookPatience = time.Minute
 
 // Open returns the repository of a work tree.
 func Open(wt gitrepo.Worktree) (*Repository, error) {
-	program, err := gitrepo.NewProgram(wt.Root)
+	program, err := gitrepo.NewGit(wt.Root)
 	if err != nil {
 		return nil, err
 	}

@@ -117,8 +117,8 @@ func TestAddRefuses(t *testing.T) {
 		{strings.Repeat("x", 101), "x", "cannot be the name of a worktree"},
 		{"folder", "x", "exists, but git knows no worktree there: rename or remove it"},
 		{"x", "main", "already checked out at '" + root + "'; choose another branch with --branch-name"},
-		{"x", "a b", "git: 'a b' is not a valid branch name; choose another branch with --branch-name"},
-		{"x", "-b", "git: '-b' is not a valid branch name"},
+		{"x", "a b", "git check-ref-format: 'a b' is not a valid branch name; choose another branch with --branch-name"},
+		{"x", "-b", "git check-ref-format: '-b' is not a valid branch name"},
 		{"x", "@{-1}", "choose another branch with --branch-name"},
 		{"x", "feature/x", "cannot create 'refs/heads/feature/x'; choose another branch with --branch-name"},
 	} {

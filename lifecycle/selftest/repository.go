@@ -1,7 +1,6 @@
 package selftest
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -9,7 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 )
 
 // newRepository makes a git repository with one commit in a new folder below
@@ -42,25 +44,13 @@ func newRepository(ctx context.Context, dir string) (root string, err error) {
 // git runs git in a repository and returns what it prints. Nothing of the
 // user's own git has a say in it: neither hooks nor keys.
 func git(ctx context.Context, dir string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "git", append([]string{"-c", "core.hooksPath=" + os.DevNull, "-c", "core.fsmonitor=false", "-c", "commit.gpgSign=false"}, args...)...)
-	cmd.Dir = dir
-	for _, kv := range os.Environ() {
-		if !strings.HasPrefix(kv, "GIT_") {
-			cmd.Env = append(cmd.Env, kv)
-		}
+	environ := slices.DeleteFunc(gitrepo.Environ(os.Environ()), func(entry string) bool { return strings.HasPrefix(entry, "GIT_CONFIG") })
+	out, err := gitrepo.Git{
+		Program: "git", Dir: dir, Config: []string{"commit.gpgSign=false"},
+		Environ: append(environ, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull),
+	}.Run(ctx, args...)
+	if errors.Is(err, exec.ErrNotFound) {
+		err = &remedied{err, "install git: docker ralph works in git repositories"}
 	}
-	cmd.Env = append(cmd.Env, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_TERMINAL_PROMPT=0")
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err := cmd.Run()
-	switch {
-	case err == nil:
-		return strings.TrimSpace(stdout.String()), nil
-	case ctx.Err() != nil:
-		return "", ctx.Err()
-	case errors.Is(err, exec.ErrNotFound):
-		return "", &remedied{err, "install git: docker ralph works in git repositories"}
-	default:
-		return "", fmt.Errorf("git %s: %w: %s", args[0], err, strings.TrimSpace(stderr.String()))
-	}
+	return strings.TrimSpace(out), err
 }

@@ -3,15 +3,14 @@
 package branch
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 )
 
 const refPrefix = "refs/heads/"
@@ -67,8 +66,7 @@ func (b *Branch) Name() string { return strings.TrimPrefix(b.ref, refPrefix) }
 // error nothing is lost, but the worktree may still be elsewhere.
 func (b *Branch) Restore(ctx context.Context) (notes []string, err error) {
 	ref, err := b.git(ctx, "", "symbolic-ref", "-q", "HEAD")
-	var exit *exec.ExitError
-	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) {
+	if err != nil && !gitrepo.SaysNo(err) {
 		return nil, fmt.Errorf("reading the current branch: %w", err)
 	}
 	if err := b.check(ctx); err != nil {
@@ -218,26 +216,14 @@ func (b *Branch) commit(ctx context.Context, ref string) string {
 // limit bounds one call of git: the agent can make it hang.
 const limit = 5 * time.Minute
 
-// git runs git in the worktree. Hooks and the like are the agent's, and must not
-// get in the way.
+// git runs git in the worktree.
 func (b *Branch) git(ctx context.Context, stdin string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "git", append([]string{
-		"-c", "core.hooksPath=" + os.DevNull, "-c", "core.fsmonitor=false", "-c", "submodule.recurse=false",
-	}, args...)...)
-	cmd.Dir, cmd.Env, cmd.WaitDelay = b.top, append(os.Environ(), "LC_ALL=C"), time.Second
-	cmd.Stdin = strings.NewReader(stdin)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		said, _, _ := strings.Cut(strings.TrimSpace(stderr.String()), "\n")
-		if said == "" {
-			return "", err
-		}
-		return "", fmt.Errorf("%w: %s", err, said)
-	}
-	return strings.TrimSuffix(stdout.String(), "\n"), nil
+	g := gitrepo.Git{Program: "git", Dir: b.top, Environ: gitrepo.Environ(os.Environ())}
+	var stdout strings.Builder
+	err := g.Stream(ctx, strings.NewReader(stdin), &stdout, args...)
+	return strings.TrimSuffix(stdout.String(), "\n"), err
 }
 
 func short(commit string) string { return commit[:min(len(commit), 7)] }
