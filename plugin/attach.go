@@ -13,10 +13,10 @@ import (
 func newAttachCommand(d dispatcher) *cobra.Command {
 	return &cobra.Command{
 		Use:   "attach",
-		Short: "Take this branch's loop back that runs without a terminal",
-		Long: `Show what a loop prints that runs without a terminal, and hand it Ctrl+C, as if it
-had been started here. The exit code is that of the loop. The keys that detach
-leave it running: Ctrl+P, Ctrl+Q, or what Docker's configuration says.`,
+		Short: "Attach to this branch's background loop",
+		Long: `Attach to the background loop of this repository and branch: print its output and
+pass on Ctrl+C. The exit code is that of the loop. Press Ctrl+P, Ctrl+Q, or the
+detach keys of Docker's configuration, to detach again.`,
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -13,13 +13,12 @@ func newCleanCommand(d dispatcher) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "clean [OPTIONS] [SANDBOX...]",
 		Short: "Remove sandboxes",
-		Long: `Remove the sandbox of this work tree and branch, or the sandboxes that are named,
-with their networks and proxies. At a terminal it asks whether all sandboxes of the
-repository are meant. With --all it removes those, and the volume with their caches.
+		Long: `Remove the sandbox of this worktree and branch, or the named sandboxes, with their
+networks and proxies. With --all, remove all sandboxes of the repository and their
+cache volume.
 
-No work tree, file, branch or commit of yours is removed. Commits that are in a
-sandbox alone are brought into the repository first; a sandbox where that is not
-possible is kept, and so is one that something runs in.`,
+Worktrees, files, branches and commits are never removed. Commits that only a
+sandbox has are fetched first. A sandbox is kept if that fails, or if it is in use.`,
 		ValidArgsFunction: d.completeSandboxes,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			host, err := d.host(cmd, cmd.Name())
@@ -35,9 +34,9 @@ possible is kept, and so is one that something runs in.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVarP(&opts.All, "all", "a", false, "Remove all sandboxes of the repository, and their caches")
+	flags.BoolVarP(&opts.All, "all", "a", false, "Remove all sandboxes of the repository and their caches")
 	flags.BoolVar(&opts.DiscardCommits, "discard-commits", false, "Discard commits that cannot be fetched")
-	flags.BoolVarP(&opts.Force, "force", "f", false, "Do not ask")
-	flags.BoolVar(&opts.DryRun, "dry-run", false, "Only print what would be removed")
+	flags.BoolVarP(&opts.Force, "force", "f", false, "Do not prompt for confirmation")
+	flags.BoolVar(&opts.DryRun, "dry-run", false, "Print what would be removed")
 	return cmd
 }

@@ -14,9 +14,9 @@ import (
 func newImageCommand(d dispatcher) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "image COMMAND",
-		Short: "Build, fetch, list and remove the images of sandboxes",
-		Long: `Build, fetch, list and remove the images that sandboxes are made from. Nothing of
-this has to be done by hand: a dispatch builds or fetches the image that it needs.`,
+		Short: "Manage sandbox images",
+		Long: `Manage the images that sandboxes are created from. Other commands build or pull the
+image that they need.`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cmd.SetOut(d.cli.Err())
@@ -42,10 +42,9 @@ func newImageBuildCommand(d dispatcher) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "build [OPTIONS]",
 		Short: "Build the image of this project's sandboxes",
-		Long: `Build the image that the next sandbox of this project would be made from, unless
-it is there already, and print its name: the image of the agent and, on it, what
-.agent-loop/Dockerfile.sandbox or .agent-loop/dependencies adds. Outside of a git
-repository it is the agent's image alone.`,
+		Long: `Build the image for the next sandbox of this project, unless it exists, and print
+its name. It is the agent image with .agent-loop/Dockerfile.sandbox or
+.agent-loop/dependencies on top. Outside a git repository, build the agent image.`,
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -53,12 +52,12 @@ repository it is the agent's image alone.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&opts.agent, "agent", "", "Build for this agent instead of the configured one")
-	flags.StringVar(&opts.base, "base", "", "Build the agent's image on this one")
-	flags.BoolVar(&opts.noCache, "no-cache", false, "Build everything anew")
-	flags.StringVar(&opts.platform, "platform", "", `Build for this platform, such as "linux/arm64"`)
-	flags.BoolVar(&opts.pull, "pull", false, "Fetch the base again, and build on it")
-	flags.StringArrayVar(&opts.secrets, "secret", nil, `Secret for RUN --mount=type=secret: "id=ID,src=FILE" or "id=ID,env=VARIABLE"`)
+	flags.StringVar(&opts.agent, "agent", "", "Agent to build the image for")
+	flags.StringVar(&opts.base, "base", "", "Base of the agent image")
+	flags.BoolVar(&opts.noCache, "no-cache", false, "Do not use cache when building the image")
+	flags.StringVar(&opts.platform, "platform", "", `Platform of the image (e.g., "linux/arm64")`)
+	flags.BoolVar(&opts.pull, "pull", false, "Always attempt to pull a newer version of the base")
+	flags.StringArrayVar(&opts.secrets, "secret", nil, `Secret to expose to the build ("id=ID,src=FILE", "id=ID,env=VARIABLE")`)
 	addProgress(cmd, &opts.progress)
 	_ = cmd.RegisterFlagCompletionFunc("agent", completeAgents)
 	_ = cmd.RegisterFlagCompletionFunc("platform", cobra.NoFileCompletions)
@@ -97,10 +96,9 @@ func newImagePullCommand(d dispatcher) *cobra.Command {
 	var platform, progress string
 	cmd := &cobra.Command{
 		Use:   "pull [OPTIONS] [IMAGE]",
-		Short: "Fetch an image for sandboxes",
-		Long: `Fetch an image from its registry, with the credentials of "docker login", and
-print its name. Without IMAGE it is the one that is configured to be used as it
-is or, when there is none, the base of the agent's image.`,
+		Short: "Pull an image for sandboxes",
+		Long: `Pull an image with the credentials of "docker login", and print its name. The
+default is the configured image, or else the base of the agent image.`,
 		Args:              cli.RequiresMaxArgs(1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -116,7 +114,7 @@ is or, when there is none, the base of the agent's image.`,
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&platform, "platform", "", `Fetch the image for this platform, such as "linux/arm64"`)
+	cmd.Flags().StringVar(&platform, "platform", "", `Platform of the image (e.g., "linux/arm64")`)
 	addProgress(cmd, &progress)
 	_ = cmd.RegisterFlagCompletionFunc("platform", cobra.NoFileCompletions)
 	return cmd
@@ -132,12 +130,10 @@ func newImagePruneCommand(d dispatcher) *cobra.Command {
 	var opts pruneOptions
 	cmd := &cobra.Command{
 		Use:   "prune [OPTIONS]",
-		Short: "Remove the images that no sandbox uses",
-		Long: `Remove the images that docker ralph has built and that neither a sandbox nor
-another container uses, and print their names. Those that the next sandbox of
-this project needs stay, and those that an image in use is built on. Images of
-others are never removed. A sandbox that needs a removed image again has it
-built anew.`,
+		Short: "Remove unused images",
+		Long: `Remove images built by docker ralph that no container uses, and print their names.
+Images that the next sandbox of this project needs are kept. Other images are never
+removed.`,
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -145,10 +141,10 @@ built anew.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVarP(&opts.all, "all", "a", false, "Also remove what this project's next sandbox needs")
-	flags.BoolVar(&opts.dryRun, "dry-run", false, "Only print what would be removed")
-	flags.BoolVarP(&opts.force, "force", "f", false, "Do not ask")
-	flags.StringArrayVar(&opts.filters, "filter", nil, `Only images with "agent=NAME", "project=NAME" or older than "until=DURATION"`)
+	flags.BoolVarP(&opts.all, "all", "a", false, "Also remove images that this project needs")
+	flags.BoolVar(&opts.dryRun, "dry-run", false, "Print what would be removed")
+	flags.BoolVarP(&opts.force, "force", "f", false, "Do not prompt for confirmation")
+	flags.StringArrayVar(&opts.filters, "filter", nil, `Filter images ("agent=NAME", "project=NAME", "until=DURATION")`)
 	_ = cmd.RegisterFlagCompletionFunc("filter", cobra.FixedCompletions([]string{"agent=", "project=", "until="}, cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -185,6 +181,6 @@ func (d dispatcher) imageHost(cmd *cobra.Command, progress string) (dispatch.Hos
 }
 
 func addProgress(cmd *cobra.Command, progress *string) {
-	cmd.Flags().StringVar(progress, "progress", "", `How it is shown: "auto", "plain", "tty", "quiet" or "rawjson"`)
+	cmd.Flags().StringVar(progress, "progress", "", `Type of progress output ("auto", "plain", "tty", "quiet", "rawjson")`)
 	_ = cmd.RegisterFlagCompletionFunc("progress", completeProgress)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/docker/cli/cli"
 	"github.com/docker/cli/cli/command/formatter"
+	flagsHelper "github.com/docker/cli/cli/flags"
 	"github.com/docker/go-units"
 	"github.com/spf13/cobra"
 
@@ -20,10 +21,9 @@ func newImageStatusCommand(d dispatcher) *cobra.Command {
 	var noTrunc bool
 	cmd := &cobra.Command{
 		Use:   "status [OPTIONS]",
-		Short: "List the images of sandboxes",
-		Long: `List the images that docker ralph has built, with what they are built on and which
-sandboxes use them. The first one, with a star, is what this project's next
-sandbox would be made from, and whether it has to be built before.`,
+		Short: "List sandbox images",
+		Long: `List the images built by docker ralph, their bases, and the sandboxes that use them.
+A star marks the image of this project's next sandbox.`,
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -42,9 +42,9 @@ sandbox would be made from, and whether it has to be built before.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&agent, "agent", "", "Tell about this agent instead of the configured one")
-	flags.StringVar(&format, "format", formatter.TableFormatKey, `How they are printed: "table", "json", or a Go template ("table TEMPLATE" with headings)`)
-	flags.BoolVar(&noTrunc, "no-trunc", false, "Shorten nothing")
+	flags.StringVar(&agent, "agent", "", "Agent to show the next image of")
+	flags.StringVar(&format, "format", formatter.TableFormatKey, flagsHelper.FormatHelp)
+	flags.BoolVar(&noTrunc, "no-trunc", false, "Do not truncate output")
 	_ = cmd.RegisterFlagCompletionFunc("agent", completeAgents)
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{formatter.TableFormatKey, formatter.JSONFormatKey}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd

@@ -16,10 +16,10 @@ func newLogsCommand(d dispatcher) *cobra.Command {
 	var opts dispatch.LogOptions
 	cmd := &cobra.Command{
 		Use:   "logs [OPTIONS] [run|shell|task]",
-		Short: "Show what this branch's last loop has printed",
-		Long: `Show what the last loop of this repository and branch has printed, also while it
-runs. With --follow, the exit code is that of the loop. With "run", "shell" or
-"task": what the last of these commands in this work tree has printed.`,
+		Short: "Fetch the logs of this branch's last loop",
+		Long: `Fetch the logs of the last loop of this repository and branch, or of the last "run",
+"shell" or "task" command in this worktree. With --follow, the exit code is that of
+the loop.`,
 		Args:      cobra.MatchAll(cli.RequiresMaxArgs(1), cobra.OnlyValidArgs),
 		ValidArgs: dispatch.Transcribed(),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -40,9 +40,9 @@ runs. With --follow, the exit code is that of the loop. With "run", "shell" or
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVarP(&opts.Follow, "follow", "f", false, "Go on until the loop ends")
-	flags.IntVar(&opts.Iteration, "iteration", 0, "Show this run of the agent only")
-	flags.BoolVar(&opts.Raw, "raw", false, "Show the agent's own output, as it was")
+	flags.BoolVarP(&opts.Follow, "follow", "f", false, "Follow log output")
+	flags.IntVar(&opts.Iteration, "iteration", 0, "Show this iteration only")
+	flags.BoolVar(&opts.Raw, "raw", false, "Show the unformatted output of the agent")
 	_ = cmd.RegisterFlagCompletionFunc("iteration", cobra.NoFileCompletions)
 	return cmd
 }

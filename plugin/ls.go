@@ -11,6 +11,7 @@ import (
 
 	"github.com/docker/cli/cli"
 	"github.com/docker/cli/cli/command/formatter"
+	flagsHelper "github.com/docker/cli/cli/flags"
 	"github.com/spf13/cobra"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
@@ -23,10 +24,9 @@ func newListCommand(d dispatcher) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ls [OPTIONS]",
 		Aliases: []string{"list"},
-		Short:   "List sandboxes and what runs in them",
-		Long: `List the sandboxes of this repository, whatever they are made with, and what runs
-in them: the loop, its run and its task, or how the last loop ended. The sandbox of
-this work tree and branch is marked.`,
+		Short:   "List sandboxes",
+		Long: `List the sandboxes of this repository, and the loop that runs in them, or how the
+last one ended. The sandbox of this worktree and branch is marked.`,
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -34,10 +34,10 @@ this work tree and branch is marked.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVarP(&opts.All, "all", "a", false, "List all sandboxes of this machine")
-	flags.BoolVarP(&opts.Names, "quiet", "q", false, "Only print the names")
-	flags.BoolVarP(&opts.Size, "size", "s", false, "Tell what containers take on the disk, which can be slow")
-	flags.StringVar(&format, "format", formatter.TableFormatKey, `How they are printed: "table", "json", or a Go template ("table TEMPLATE" with headings)`)
+	flags.BoolVarP(&opts.All, "all", "a", false, "Show the sandboxes of all repositories")
+	flags.BoolVarP(&opts.Names, "quiet", "q", false, "Only display names")
+	flags.BoolVarP(&opts.Size, "size", "s", false, "Display total file sizes")
+	flags.StringVar(&format, "format", formatter.TableFormatKey, flagsHelper.FormatHelp)
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{formatter.TableFormatKey, formatter.JSONFormatKey}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

@@ -22,10 +22,9 @@ import (
 func newNetworkCommand(d dispatcher) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "network COMMAND",
-		Short: "See and change what this branch's sandbox reaches",
-		Long: `See and change which hosts the sandbox of this repository and branch reaches, and
-what was refused. The policy is set with --network, or with policy under
-[sandbox.network] in ralph.toml.`,
+		Short: "Manage the network policy of this branch's sandbox",
+		Long: `Manage the network policy of the sandbox of this repository and branch. Set the
+policy with --network, or in [sandbox.network] of ralph.toml.`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cmd.SetOut(d.cli.Err())
@@ -36,8 +35,8 @@ what was refused. The policy is set with --network, or with policy under
 		},
 	}
 	cmd.AddCommand(newNetworkListCommand(d), newNetworkLogCommand(d),
-		newNetworkAmendCommand(d, "allow", "Allow hosts, at once and from now on", true),
-		newNetworkAmendCommand(d, "deny", "Refuse hosts, at once and from now on", false))
+		newNetworkAmendCommand(d, "allow", "Allow hosts", true),
+		newNetworkAmendCommand(d, "deny", "Block hosts", false))
 	return cmd
 }
 
@@ -45,9 +44,9 @@ func newNetworkListCommand(d dispatcher) *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "ls [OPTIONS]",
-		Short: "List the hosts that the sandbox reaches",
-		Long: `List the rules of the network policy, where each is from, and what went to and from
-the hosts that it names since the sandbox was started.`,
+		Short: "List network rules",
+		Long: `List the rules of the network policy, their origin, and the bytes transferred since
+the sandbox was started.`,
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -77,7 +76,7 @@ func newNetworkLogCommand(d dispatcher) *cobra.Command {
 	var follow, all bool
 	cmd := &cobra.Command{
 		Use:               "log [OPTIONS]",
-		Short:             "Show which hosts were refused",
+		Short:             "Show blocked connections",
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -95,8 +94,8 @@ func newNetworkLogCommand(d dispatcher) *cobra.Command {
 			return errors.Join(err, failed)
 		},
 	}
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "Go on with what is refused from now on")
-	cmd.Flags().BoolVar(&all, "all", false, "Also show what was allowed")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "Follow log output")
+	cmd.Flags().BoolVar(&all, "all", false, "Show allowed connections too")
 	addFormat(cmd, &format)
 	return cmd
 }
@@ -105,10 +104,9 @@ func newNetworkAmendCommand(d dispatcher, name, short string, allow bool) *cobra
 	return &cobra.Command{
 		Use:   name + " HOST...",
 		Short: short,
-		Long: short + `. A host is written as in ralph.toml: "example.com",
-"*.example.com", "example.com:8443", or "db.example.com=10.0.0.0/8" for one at a
-private address. It holds for this repository and branch; the sandbox need not be
-made anew.`,
+		Long: short + ` in the sandbox of this repository and branch, at once. Use the syntax
+of ralph.toml: "example.com", "*.example.com", "example.com:8443", or
+"db.example.com=10.0.0.0/8" for a host with a private address.`,
 		Args:              cli.RequiresMinArgs(1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, hosts []string) error {
@@ -123,7 +121,7 @@ made anew.`,
 
 // addFormat gives a command the flag for tables and JSON.
 func addFormat(cmd *cobra.Command, format *string) {
-	cmd.Flags().StringVar(format, "format", formatter.TableFormatKey, `How it is printed: "table" or "json"`)
+	cmd.Flags().StringVar(format, "format", formatter.TableFormatKey, `Format output ("table", "json")`)
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{formatter.TableFormatKey, formatter.JSONFormatKey}, cobra.ShellCompDirectiveNoFileComp))
 }
 

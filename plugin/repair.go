@@ -10,12 +10,12 @@ func newRepairCommand(d dispatcher) *cobra.Command {
 	return &cobra.Command{
 		Use:   "repair [SANDBOX...]",
 		Short: "Repair sandboxes",
-		Long: `Repair the sandbox of this worktree and branch, or the sandboxes that are named.
-Start or unpause it, restart it if no process can be started in it, replace its
-proxy, restore its network, prepare it again, and fetch its commits.
+		Long: `Repair the sandbox of this worktree and branch, or the named sandboxes: start or
+unpause it, restart it if it cannot start processes, replace its proxy, restore its
+network, and fetch its commits.
 
-Loops do so by themselves. Files, commits and the backlog are kept; a process that
-runs in the sandbox ends only if the sandbox has to be restarted.`,
+Loops repair their sandbox automatically. Files, commits and the backlog are kept.
+Running processes end only if the sandbox has to be restarted.`,
 		ValidArgsFunction: d.completeSandboxes,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			host, err := d.host(cmd, cmd.Name())

@@ -52,9 +52,9 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 	_ = cmd.RegisterFlagCompletionFunc("branch-name", completeBranches)
 	d := dispatcher{cli: dockerCLI, interrupts: interrupts, options: opts, version: version}
 	cmd.AddCommand(
-		newForwardedCommand(d, "plan", "Turn the specs into tasks"),
-		newForwardedCommand(d, "build", "Work the tasks off, one fresh agent for each"),
-		newForwardedCommand(d, "task", "See and change the backlog"),
+		newForwardedCommand(d, "plan", "Create tasks from the specs"),
+		newForwardedCommand(d, "build", "Work through the backlog, one fresh agent per task"),
+		newForwardedCommand(d, "task", "Manage the backlog"),
 		newListCommand(d),
 		hiddenAs(newListCommand(d), "list-containers"),
 		newStopCommand(d),
@@ -63,7 +63,7 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 		hiddenAs(newCleanCommand(d), "reset"),
 		newLogsCommand(d),
 		newAttachCommand(d),
-		newForwardedCommand(d, runCommand, "Start the agent's own interface, or ask it once"),
+		newForwardedCommand(d, runCommand, "Start the agent's interface, or ask it a question"),
 		newForwardedCommand(d, shellCommand, "Open a shell in the sandbox"),
 		newTrustCommand(d),
 		newSelfTestCommand(d),

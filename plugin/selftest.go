@@ -14,15 +14,12 @@ func newSelfTestCommand(d dispatcher) *cobra.Command {
 	var driver, format string
 	cmd := &cobra.Command{
 		Use:   "selftest [OPTIONS]",
-		Short: "Try whether sandboxes work on this machine",
-		Long: `Do all that a loop needs, one thing after another, and tell how each went: ask
-the engine and its BuildKit, choose the driver, make sure of the agent's image
-and of the one that the current folder asks for, make a sandbox, run ralph in
-it, have it make a commit, and clean up. The sandbox and its repository are made
-for this; yours are not touched, and you need not be in one. The images stay, as
-the next loop needs them.
+		Short: "Check that sandboxes work on this machine",
+		Long: `Check everything that a loop needs: the engine and BuildKit, the driver, the images,
+a sandbox, ralph in it, a commit, and the cleanup. The sandbox and its repository
+are temporary; the images are kept.
 
-The exit code is 1 when something does not work.`,
+The exit code is 1 if a check fails.`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			show, err := newResultPrinter(format, d.cli.Out())
@@ -42,8 +39,8 @@ The exit code is 1 when something does not work.`,
 			return errors.Join(err, show.end())
 		},
 	}
-	cmd.Flags().StringVar(&driver, "driver", "", `Kind of sandbox: "auto", "sbx", "docker-sandbox" or "container"`)
-	cmd.Flags().StringVar(&format, "format", "table", `How results are printed: "table" or "json"`)
+	cmd.Flags().StringVar(&driver, "driver", "", `Sandbox driver ("auto", "sbx", "docker-sandbox", "container")`)
+	cmd.Flags().StringVar(&format, "format", "table", `Format output ("table", "json")`)
 	_ = cmd.RegisterFlagCompletionFunc("driver", completeDrivers)
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd

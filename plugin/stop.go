@@ -10,13 +10,12 @@ func newStopCommand(d dispatcher) *cobra.Command {
 	var opts dispatch.SandboxStop
 	cmd := &cobra.Command{
 		Use:   "stop [OPTIONS] [SANDBOX...]",
-		Short: "End the loop after its task, and stop the sandbox",
-		Long: `Ask the loop in the sandbox of this work tree and branch, or in the sandboxes that
-are named, to end after the task that it is at. Wait for that, say how it ended, and
-stop the sandbox. With --now everything in the sandbox is ended at once. Commits that
-are in the sandbox alone are brought into the repository first.
+		Short: "Stop the loop after its current run",
+		Long: `Ask the loop of this worktree and branch, or of the named sandboxes, to end after its
+current run, wait for it, and stop the sandbox. With --now, kill everything in the
+sandbox. Commits that only the sandbox has are fetched first.
 
-The sandbox is kept: the next command starts it again.`,
+The next command starts the sandbox again.`,
 		ValidArgsFunction: d.completeSandboxes,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			host, err := d.host(cmd, cmd.Name())
@@ -27,6 +26,6 @@ The sandbox is kept: the next command starts it again.`,
 			return dispatch.StopSandboxes(cmd.Context(), host, opts)
 		},
 	}
-	cmd.Flags().BoolVar(&opts.Now, "now", false, "End all that runs there at once")
+	cmd.Flags().BoolVar(&opts.Now, "now", false, "Kill running commands")
 	return cmd
 }

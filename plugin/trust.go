@@ -11,13 +11,12 @@ func newTrustCommand(d dispatcher) *cobra.Command {
 	var revoke, force bool
 	cmd := &cobra.Command{
 		Use:   "trust [OPTIONS]",
-		Short: "Approve what this repository asks for",
-		Long: `Show what this repository asks for beyond the defaults, and approve exactly that:
-settings of its ralph.toml, and the build of .agent-loop/Dockerfile.sandbox with
-the files that it can copy. Changed content has to be approved again.
+		Short: "Approve the settings of this repository",
+		Long: `Show what this repository requests beyond the defaults, and approve it: settings of
+its ralph.toml, and the build of .agent-loop/Dockerfile.sandbox. Changed content
+needs a new approval.
 
-Without a terminal, the list is shown and nothing is approved unless --force is
-given.`,
+Without a terminal, nothing is approved unless --force is set.`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			host, err := d.host(cmd, "trust")

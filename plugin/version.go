@@ -11,7 +11,7 @@ import (
 func newVersionCommand(dockerCLI command.Cli, version string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Show the version of docker-ralph",
+		Short: "Show the docker-ralph version information",
 		Args:  cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintf(dockerCLI.Out(), "docker-ralph version %s\n", version)

@@ -44,9 +44,9 @@ func (n *worktreeName) Set(value string) error {
 
 func (o *worktreeOptions) addFlags(flags *pflag.FlagSet) {
 	o.flags = flags
-	flags.Var(&o.name, "worktree", "Run in this worktree below .worktrees, which is made if it is not there (--worktree=NAME)")
+	flags.Var(&o.name, "worktree", "Run in the worktree .worktrees/NAME, and create it if needed")
 	flags.Lookup("worktree").NoOptDefVal = randomName
-	flags.StringVar(&o.branch, "branch-name", "", "Branch of the worktree that --worktree makes: an existing or a new one")
+	flags.StringVar(&o.branch, "branch-name", "", "Branch of the worktree, existing or new")
 }
 
 // wanted returns the worktree that a command is to run in; nil for where it was
@@ -99,10 +99,9 @@ func (o *options) noArgs(cmd *cobra.Command, args []string) error {
 func newWorktreeCommand(d dispatcher) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "worktree COMMAND",
-		Short: "Add, list and remove worktrees with their sandboxes",
-		Long: `Add, list and remove worktrees of this repository. Each has a branch and a
-sandbox of its own, so that several agents work side by side. They are in the
-folder .worktrees, which git ignores.`,
+		Short: "Manage worktrees and their sandboxes",
+		Long: `Manage worktrees of this repository. Each has its own branch and sandbox, so that
+several agents can work in parallel. Worktrees are in .worktrees, which git ignores.`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cmd.SetOut(d.cli.Err())
@@ -129,14 +128,13 @@ func newWorktreeAddCommand(d dispatcher) *cobra.Command {
 	var branch string
 	cmd := &cobra.Command{
 		Use:   "add [OPTIONS] [NAME]",
-		Short: "Add a worktree",
-		Long: `Make the worktree .worktrees/NAME, unless it is there already, and print its path.
-Without NAME it gets eight random letters and digits. Its sandbox is made by the
-first command that runs in it.
+		Short: "Create a worktree",
+		Long: `Create the worktree .worktrees/NAME, unless it exists, and print its path. The default
+name is random. Its sandbox is created by the first command that runs in it.
 
-A branch that exists is checked out; another one is made, from where you are now.
-Without --branch-name you are asked for it at a terminal, and in a script it is
-called like the worktree.`,
+An existing branch is checked out; a new one starts at the current commit. Without
+--branch-name, you are asked at a terminal. In a script, the branch has the name of
+the worktree.`,
 		Args:              cli.RequiresMaxArgs(1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -158,7 +156,7 @@ called like the worktree.`,
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&branch, "branch-name", "", "Branch to check out: an existing or a new one")
+	cmd.Flags().StringVar(&branch, "branch-name", "", "Branch to check out, existing or new")
 	_ = cmd.RegisterFlagCompletionFunc("branch-name", completeBranches)
 	return cmd
 }
@@ -168,13 +166,12 @@ func newWorktreeRemoveCommand(d dispatcher) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "rm [OPTIONS] NAME [NAME...]",
 		Aliases: []string{"remove"},
-		Short:   "Remove worktrees with their sandboxes",
-		Long: `Remove worktrees below .worktrees together with their sandboxes. Commits that are
-in a sandbox only are brought into the repository before. A worktree with changes
-that are not committed, or with commits that are not merged, is left as it is, and
-so is one whose sandbox is at work, unless --force is given. Backlog and logs go to
-.ralph/removed in the main work tree; what else git ignores goes with the worktree.
-The branch stays, unless --delete-branch is given.`,
+		Short:   "Remove worktrees and their sandboxes",
+		Long: `Remove worktrees in .worktrees and their sandboxes. Commits that only a sandbox has
+are fetched first. A worktree with uncommitted changes or unmerged commits, or whose
+sandbox is in use, is kept unless --force is set. The backlog and the logs move to
+.ralph/removed in the main worktree. The branch is kept unless --delete-branch is
+set.`,
 		Args:              cli.RequiresMinArgs(1),
 		ValidArgsFunction: completeWorktrees,
 		RunE: func(cmd *cobra.Command, names []string) error {
@@ -196,8 +193,8 @@ The branch stays, unless --delete-branch is given.`,
 			return errors.Join(errs...)
 		},
 	}
-	cmd.Flags().BoolVarP(&opts.Force, "force", "f", false, "Also remove what has work that is nowhere else, or is in use")
-	cmd.Flags().BoolVar(&opts.DeleteBranch, "delete-branch", false, "Delete the branch too")
+	cmd.Flags().BoolVarP(&opts.Force, "force", "f", false, "Remove worktrees with unsaved work or a running command")
+	cmd.Flags().BoolVar(&opts.DeleteBranch, "delete-branch", false, "Also delete the branch")
 	return cmd
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/docker/cli/cli"
 	"github.com/docker/cli/cli/command/formatter"
+	flagsHelper "github.com/docker/cli/cli/flags"
 	"github.com/spf13/cobra"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
@@ -19,10 +20,8 @@ func newWorktreeListCommand(d dispatcher) *cobra.Command {
 		Use:     "ls [OPTIONS]",
 		Aliases: []string{"list"},
 		Short:   "List worktrees and their sandboxes",
-		Long: `List the worktrees of this repository, the main one first: branch, sandbox and its
-state, how many commits the branch is ahead of and behind its upstream or, without
-one, the branch of the main worktree, and how many files have changes that are not
-committed.`,
+		Long: `List the worktrees of this repository, with their branch, sandbox, commits ahead of
+and behind the upstream (or the main worktree's branch), and uncommitted files.`,
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -44,8 +43,8 @@ committed.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVarP(&quiet, "quiet", "q", false, "Only print the names of the worktrees below .worktrees")
-	flags.StringVar(&format, "format", formatter.TableFormatKey, `How they are printed: "table", "json", or a Go template ("table TEMPLATE" with headings)`)
+	flags.BoolVarP(&quiet, "quiet", "q", false, "Only display names")
+	flags.StringVar(&format, "format", formatter.TableFormatKey, flagsHelper.FormatHelp)
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{formatter.TableFormatKey, formatter.JSONFormatKey}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

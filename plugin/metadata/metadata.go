@@ -16,7 +16,7 @@ import (
 )
 
 // Short is what "docker ralph" does, in one line.
-const Short = "Loop a coding agent over your repository, in a sandbox"
+const Short = "Run a coding agent in a loop, in a sandbox"
 
 // Version is set by the build; empty in a program that was built without the
 // Makefile. What that one's version is, only packages can tell that come later, and
