@@ -6,7 +6,7 @@ import (
 
 	"gotest.tools/v3/assert"
 
-	"github.com/docker-ralph/docker-ralph/ralph/backlog/sqlshell"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/sqlshell"
 )
 
 // testScope is the scope of the tests that need only one.

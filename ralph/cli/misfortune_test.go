@@ -18,7 +18,7 @@ import (
 	"gotest.tools/v3/poll"
 
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
-	"github.com/docker-ralph/docker-ralph/ralph/backlog/sqlshell"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/sqlshell"
 )
 
 // misfortune is what an agent does to the backlog in the first of its tasks.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/docker-ralph/docker-ralph/ralph/backlog/sqlshell"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/sqlshell"
 )
 
 // The race detector makes each process wait a second before it ends.
