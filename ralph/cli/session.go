@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
-	"github.com/docker-ralph/docker-ralph/ralph/caches"
 	"github.com/docker-ralph/docker-ralph/wire"
 	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
@@ -37,7 +36,7 @@ func (o Options) openSession(ctx context.Context, register bool) (*session, erro
 	}
 	s := &session{programs: p, branch: o.currentBranch(ctx)}
 	if dir := os.Getenv(wire.CacheEnv); dir != "" {
-		if err := caches.Make(dir, os.Getenv("HOME")); err != nil {
+		if err := makeCaches(dir, os.Getenv("HOME")); err != nil {
 			_, _ = fmt.Fprintln(o.Stderr, "Warning:", err) // it works without, more slowly
 		}
 	}

@@ -1,6 +1,4 @@
-// Package caches makes the folders of a sandbox in which package managers keep
-// what they fetch.
-package caches
+package cli
 
 import (
 	"errors"
@@ -10,19 +8,20 @@ import (
 	"path/filepath"
 )
 
-// folders are those that a program is led to and does not make itself.
-func folders() []string {
+// cacheFolders are the folders that a program is led to and does not make itself.
+func cacheFolders() []string {
 	return []string{
 		"npm", "pnpm/store", "yarn", "pip", "uv", "cargo", "go/mod", "go/build",
 		"apt/cache/archives/partial", "apt/lists/partial",
 	}
 }
 
-// Make makes what is missing of the folders in dir, and of what leads programs there
-// that read no variable: apt's file beside its folders, and pnpm's in the home
-// directory. What is there stays as it is.
-func Make(dir, home string) error {
-	for _, name := range folders() {
+// makeCaches makes what is missing of the folders in dir in which package managers
+// keep what they fetch, and of what leads programs there that read no variable: apt's
+// file beside its folders, and pnpm's in the home directory. What is there stays as it
+// is.
+func makeCaches(dir, home string) error {
+	for _, name := range cacheFolders() {
 		if err := os.MkdirAll(filepath.Join(dir, filepath.FromSlash(name)), 0o755); err != nil {
 			return fmt.Errorf("making a folder for caches: %w", err)
 		}

@@ -1,4 +1,4 @@
-package caches
+package cli
 
 import (
 	"os"
@@ -8,10 +8,10 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-func TestMake(t *testing.T) {
+func TestCaches(t *testing.T) {
 	dir, home := t.TempDir(), t.TempDir()
-	assert.NilError(t, Make(dir, home))
-	for _, name := range folders() {
+	assert.NilError(t, makeCaches(dir, home))
+	for _, name := range cacheFolders() {
 		info, err := os.Stat(filepath.Join(dir, name))
 		assert.NilError(t, err)
 		assert.Assert(t, info.IsDir())
@@ -29,11 +29,11 @@ func TestMake(t *testing.T) {
 	// What is there stays, and what is gone comes back.
 	assert.NilError(t, os.WriteFile(rc, []byte("mine"), 0o600))
 	assert.NilError(t, os.RemoveAll(filepath.Join(dir, "apt")))
-	assert.NilError(t, Make(dir, home))
+	assert.NilError(t, makeCaches(dir, home))
 	assert.Equal(t, read(rc), "mine")
 	assert.Assert(t, read(conf) != "")
 
 	assert.NilError(t, os.RemoveAll(filepath.Join(dir, "npm")))
 	assert.NilError(t, os.WriteFile(filepath.Join(dir, "npm"), nil, 0o600))
-	assert.ErrorContains(t, Make(dir, home), "making a folder for caches")
+	assert.ErrorContains(t, makeCaches(dir, home), "making a folder for caches")
 }
