@@ -25,7 +25,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/ralph/branch"
-	"github.com/docker-ralph/docker-ralph/ralph/cgroup"
 	"github.com/docker-ralph/docker-ralph/ralph/deadline"
 	"github.com/docker-ralph/docker-ralph/ralph/loop"
 	"github.com/docker-ralph/docker-ralph/ralph/prompt"
@@ -261,7 +260,7 @@ func (j *job) options(ctx context.Context, s *session) loop.Options {
 		lo.Backlog = s.backlog
 	}
 	if j.session.Sandboxed {
-		lo.Limits = cgroup.Read
+		lo.Limits = loop.ReadCgroup
 		// On a host the worktree is the user's, who may be at work in it.
 		if home := branch.Home(ctx, s.top, os.Getenv(wire.BranchEnv)); home != nil {
 			home.Private = isDir(wire.PrivateGitDir)
@@ -317,7 +316,7 @@ func (e lastRunLostError) Error() string { return "the last run did not end: " +
 // recoverLog goes on in the log of the loop that died with its sandbox, and
 // counts its runs as this loop's.
 func (o Options) recoverLog(ctx context.Context, lost string, s *session, about looplog.Loop, lo *loop.Options) error {
-	if now := cgroup.Read(); now.OOMKills > 0 { // since the sandbox was started
+	if now := loop.ReadCgroup(); now.OOMKills > 0 { // since the sandbox was started
 		lost += ", which has run out of memory: the limit is " + units.BytesSize(float64(now.MaxMemory))
 	}
 	log, earlier, made, err := looplog.Recover(s.top, about, loop.OutcomeFailed, lost, func(agentID string) []string {

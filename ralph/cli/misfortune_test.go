@@ -17,8 +17,8 @@ import (
 	"gotest.tools/v3/fs"
 	"gotest.tools/v3/poll"
 
-	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/internal/testutil/sqlshell"
+	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 )
 
 // misfortune is what an agent does to the backlog in the first of its tasks.

@@ -8,7 +8,6 @@ import (
 	"github.com/docker/go-units"
 
 	"github.com/docker-ralph/docker-ralph/hint"
-	"github.com/docker-ralph/docker-ralph/ralph/cgroup"
 )
 
 // limit is a limit of the sandbox that a run has reached.
@@ -16,8 +15,8 @@ type limit struct{ reason, remedy string }
 
 // limitWatch compares the sandbox's limits with how they were when a run began.
 type limitWatch struct {
-	look  func() cgroup.State // nil where nothing is known
-	began cgroup.State
+	look  func() Cgroup // nil where nothing is known
+	began Cgroup
 	full  int // looks in a row that found no room for another process
 }
 

@@ -11,13 +11,12 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
-	"github.com/docker-ralph/docker-ralph/ralph/cgroup"
 )
 
 // looks returns one state after the other; the last one stays.
-func looks(states ...cgroup.State) func() cgroup.State {
+func looks(states ...Cgroup) func() Cgroup {
 	var mu sync.Mutex
-	return func() cgroup.State {
+	return func() Cgroup {
 		mu.Lock()
 		defer mu.Unlock()
 		now := states[0]
@@ -29,13 +28,13 @@ func looks(states ...cgroup.State) func() cgroup.State {
 }
 
 func TestALimitOfTheSandboxIsNamed(t *testing.T) {
-	began := cgroup.State{Processes: 9, MaxProcesses: 1024, ForksRefused: 5, MaxMemory: 8 << 30, OOMKills: 1}
+	began := Cgroup{Processes: 9, MaxProcesses: 1024, ForksRefused: 5, MaxMemory: 8 << 30, OOMKills: 1}
 	full, refused, killed := began, began, began
 	full.Processes, full.ForksRefused = 1020, 6
 	refused.ForksRefused, killed.OOMKills = 7, 2
 	for _, tc := range []struct {
 		name, program string
-		then          cgroup.State
+		then          Cgroup
 		reason, hint  string
 	}{
 		{"stuck", "exec sleep 600", full, "was ended: process limit (1024) reached", "Hint: raise the limit with RALPH_PIDS and --recreate, or with pids under [sandbox.resources]\n"},
@@ -57,7 +56,7 @@ func TestALimitOfTheSandboxIsNamed(t *testing.T) {
 // A run that came round did its work, whatever it tried.
 func TestALimitThatARunGotOverIsNoFailure(t *testing.T) {
 	tr := newTrial(t, agent.Plan, say, nil)
-	tr.MaxIterations, tr.Limits = 1, looks(cgroup.State{MaxProcesses: 64}, cgroup.State{MaxProcesses: 64, ForksRefused: 9})
+	tr.MaxIterations, tr.Limits = 1, looks(Cgroup{MaxProcesses: 64}, Cgroup{MaxProcesses: 64, ForksRefused: 9})
 	report, err := Run(t.Context(), tr.Options)
 	assert.NilError(t, err)
 	assert.Equal(t, report.Iterations[0].Outcome, "ended")
@@ -65,7 +64,7 @@ func TestALimitThatARunGotOverIsNoFailure(t *testing.T) {
 }
 
 func TestNoRoomForAnAgent(t *testing.T) {
-	w := (&loop{Options: Options{Limits: looks(cgroup.State{MaxProcesses: 64})}}).watchLimits()
+	w := (&loop{Options: Options{Limits: looks(Cgroup{MaxProcesses: 64})}}).watchLimits()
 	err := w.explain(fmt.Errorf("starting sh: %w", syscall.EAGAIN))
 	assert.Error(t, err, "starting sh: resource temporarily unavailable: process limit (64) reached")
 	assert.Equal(t, len(hint.Of(err)), 1)

@@ -15,7 +15,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
-	"github.com/docker-ralph/docker-ralph/ralph/cgroup"
 	"github.com/docker-ralph/docker-ralph/wire/event"
 	"github.com/docker-ralph/docker-ralph/wire/looplog"
 	"github.com/docker-ralph/docker-ralph/wire/printable"
@@ -69,7 +68,7 @@ type Options struct {
 	Earlier []looplog.Iteration
 	// Limits looks at how the sandbox stands with its engine's limits; nil where
 	// nothing is known of them.
-	Limits func() cgroup.State
+	Limits func() Cgroup
 	// LimitIn recognises a rate limit in what a failed agent has said.
 	LimitIn func(text string, now time.Time) (event.RateLimit, bool)
 	// KeyIn recognises what a failed agent has said about a missing or refused key.
