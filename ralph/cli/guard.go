@@ -2,7 +2,7 @@ package cli
 
 import (
 	"github.com/docker-ralph/docker-ralph/ralph/agent/proc"
-	"github.com/docker-ralph/docker-ralph/ralph/threads"
+	"github.com/docker-ralph/docker-ralph/ralph/guest"
 )
 
 // threadReserve is enough for all that a loop does at the same time, when an agent
@@ -14,6 +14,6 @@ const threadReserve = 24
 func (j *job) guardSandbox() {
 	if j.session.Sandboxed {
 		proc.EndLeftovers()
-		threads.Reserve(threadReserve)
+		guest.ReserveThreads(threadReserve)
 	}
 }

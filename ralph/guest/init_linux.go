@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/docker-ralph/docker-ralph/ralph/deadline"
-	"github.com/docker-ralph/docker-ralph/ralph/threads"
 )
 
 // errTimeUp is how a sandbox ends itself.
@@ -27,7 +26,7 @@ var errTimeUp = codedError{wire.ExitDeadline, errors.New("a run of the agent too
 // under another user than the agent, who can therefore neither stop nor kill it.
 func runInit(ctx context.Context, s streams) error {
 	runtime.GOMAXPROCS(1)
-	threads.Reserve(initThreads)
+	ReserveThreads(initThreads)
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGCHLD)
 	var over <-chan struct{}

@@ -1,4 +1,4 @@
-package threads
+package guest
 
 import (
 	"os"
@@ -8,7 +8,7 @@ import (
 )
 
 func TestReserve(t *testing.T) {
-	Reserve(20)
+	ReserveThreads(20)
 	tasks, err := os.ReadDir("/proc/self/task")
 	assert.NilError(t, err)
 	assert.Assert(t, len(tasks) >= 20, "%d threads", len(tasks))
