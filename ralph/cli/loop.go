@@ -24,7 +24,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
-	"github.com/docker-ralph/docker-ralph/ralph/branch"
+	"github.com/docker-ralph/docker-ralph/ralph/guest"
 	"github.com/docker-ralph/docker-ralph/ralph/deadline"
 	"github.com/docker-ralph/docker-ralph/ralph/loop"
 	"github.com/docker-ralph/docker-ralph/ralph/prompt"
@@ -262,7 +262,7 @@ func (j *job) options(ctx context.Context, s *session) loop.Options {
 	if j.session.Sandboxed {
 		lo.Limits = loop.ReadCgroup
 		// On a host the worktree is the user's, who may be at work in it.
-		if home := branch.Home(ctx, s.top, os.Getenv(wire.BranchEnv)); home != nil {
+		if home := guest.HomeBranch(ctx, s.top, os.Getenv(wire.BranchEnv)); home != nil {
 			home.Private = isDir(wire.PrivateGitDir)
 			lo.Restore = home.Restore
 		}

@@ -3,9 +3,229 @@ package guest
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
 
-	"github.com/docker-ralph/docker-ralph/ralph/branch"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 )
+
+const refPrefix = "refs/heads/"
+
+// Branch is a branch of a worktree that belongs to a loop. After a run the worktree
+// goes back there from whatever an agent has checked out, and loses nothing.
+type Branch struct {
+	// Private says that nobody but agents works with this git directory: a lock in it
+	// that stays after a run is left of a git that has ended.
+	Private bool
+
+	top  string // of the worktree
+	ref  string
+	last string // its last known commit; empty while it has none
+}
+
+// currentBranch returns the branch that is checked out in the worktree top; nil if
+// there is none.
+func currentBranch(ctx context.Context, top string) *Branch {
+	b := &Branch{top: top}
+	ref, err := b.git(ctx, "", "symbolic-ref", "-q", "HEAD")
+	if err != nil || !strings.HasPrefix(ref, refPrefix) {
+		return nil
+	}
+	b.ref = ref
+	b.last = b.commit(ctx, ref)
+	return b
+}
+
+// HomeBranch returns the branch that the host has named if there is one, and the current
+// branch otherwise.
+func HomeBranch(ctx context.Context, top, name string) *Branch {
+	if name != "" {
+		if b := branchOf(ctx, top, name); b.last != "" {
+			return b
+		}
+	}
+	return currentBranch(ctx, top)
+}
+
+// branchOf is the branch of that name.
+func branchOf(ctx context.Context, top, name string) *Branch {
+	b := &Branch{top: top, ref: refPrefix + name}
+	b.last = b.commit(ctx, b.ref)
+	return b
+}
+
+// Name is the branch's name without "refs/heads/".
+func (b *Branch) Name() string { return strings.TrimPrefix(b.ref, refPrefix) }
+
+// Restore checks the branch out again if something else is checked out. Commits
+// made there stay on a branch. Uncommitted changes come along, and those that
+// conflict with the branch are stashed. The notes say what was done; after an
+// error nothing is lost, but the worktree may still be elsewhere.
+func (b *Branch) Restore(ctx context.Context) (notes []string, err error) {
+	ref, err := b.git(ctx, "", "symbolic-ref", "-q", "HEAD")
+	if err != nil && !gitrepo.SaysNo(err) {
+		return nil, fmt.Errorf("reading the current branch: %w", err)
+	}
+	if err := b.check(ctx); err != nil {
+		return nil, err
+	}
+	tip := b.commit(ctx, b.ref)
+	if tip == "" && b.last != "" {
+		if _, err := b.git(ctx, "", "update-ref", b.ref, b.last, ""); err != nil {
+			return nil, fmt.Errorf("recreating the branch %s: %w", b.Name(), err)
+		}
+		tip = b.last
+		notes = append(notes, fmt.Sprintf("The branch %s was gone: it is back at %s", b.Name(), shortHash(tip)))
+	}
+	b.last = tip
+	if ref == b.ref {
+		return notes, nil
+	}
+	more, err := b.leave(ctx, ref)
+	return append(notes, more...), err
+}
+
+// gitLockWait is how long a lock may stay after a run. The host's git needs it for
+// milliseconds.
+const gitLockWait = time.Second
+
+// check says why the next agent could not commit.
+func (b *Branch) check(ctx context.Context) error {
+	if _, err := b.git(ctx, "", "ls-files", "--", ".git"); err != nil {
+		return fmt.Errorf("reading git's index: %w", err)
+	}
+	if !b.Private {
+		return nil
+	}
+	dir, err := b.git(ctx, "", "rev-parse", "--absolute-git-dir")
+	if err != nil {
+		return fmt.Errorf("looking for the git directory: %w", err)
+	}
+	for end := time.Now().Add(gitLockWait); ; <-time.After(gitLockWait / 20) {
+		locks, _ := filepath.Glob(filepath.Join(dir, "*.lock")) // the pattern is right
+		if len(locks) == 0 {
+			return nil
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("git is locked by %s, which an agent has left", filepath.Base(locks[0]))
+		}
+	}
+}
+
+// leave goes from ref, or from a detached HEAD if that is empty, to the branch.
+func (b *Branch) leave(ctx context.Context, ref string) (notes []string, err error) {
+	for _, operation := range []string{"rebase", "am"} {
+		_, _ = b.git(ctx, "", operation, "--quit") // it fails where there is none
+	}
+	where := strings.TrimPrefix(ref, refPrefix)
+	if ref == "" {
+		if where, err = b.keepDetached(ctx); err != nil {
+			return nil, err
+		}
+	}
+	note := fmt.Sprintf("The worktree is back on branch %s", b.Name())
+	if where != "" {
+		note += ", and commits on " + where + " stay there"
+	}
+	if b.last == "" { // there are no files to check out
+		_, err := b.git(ctx, "", "symbolic-ref", "HEAD", b.ref)
+		return []string{note}, err
+	}
+	if b.checkout(ctx) == nil {
+		return []string{note}, nil
+	}
+	stashed, err := b.stashConflicts(ctx)
+	if err == nil {
+		err = b.checkout(ctx)
+	}
+	if stashed {
+		note += "; uncommitted changes that conflict with it are stashed (git stash list)"
+	}
+	if err != nil {
+		return nil, fmt.Errorf("checking the branch %s out again: %w", b.Name(), err)
+	}
+	return []string{note}, nil
+}
+
+func (b *Branch) checkout(ctx context.Context) error {
+	_, err := b.git(ctx, "", "checkout", "-q", "--ignore-other-worktrees", b.Name(), "--")
+	return err
+}
+
+// keepDetached puts the commits of a detached HEAD on a branch, unless another
+// ref has them, and returns its name.
+func (b *Branch) keepDetached(ctx context.Context) (name string, err error) {
+	head := b.commit(ctx, "HEAD")
+	if head == "" {
+		return "", nil
+	}
+	alone, err := b.git(ctx, "", "rev-list", "--max-count=1", head, "--not", "--branches", "--remotes", "--tags")
+	if err != nil || alone == "" {
+		return "", err
+	}
+	name = "ralph-detached-" + shortHash(head)
+	_, err = b.git(ctx, "", "update-ref", refPrefix+name, head)
+	return name, err
+}
+
+// stashConflicts stashes the uncommitted changes that are in the way of the
+// branch, and no others: the user's own may be among them.
+func (b *Branch) stashConflicts(ctx context.Context) (stashed bool, err error) {
+	// What is unmerged cannot be stashed. The files stay as they are.
+	if _, err := b.git(ctx, "", "reset", "-q"); err != nil {
+		return false, err
+	}
+	differs, err := b.git(ctx, "", "diff", "--name-only", "--no-renames", "-z", "HEAD", b.ref, "--")
+	if err != nil {
+		return false, err
+	}
+	status, err := b.git(ctx, "", "status", "--porcelain", "--no-renames", "-z", "--untracked-files=all")
+	if err != nil {
+		return false, err
+	}
+	other := map[string]bool{}
+	for name := range strings.SplitSeq(differs, "\x00") {
+		other[name] = true
+	}
+	var paths strings.Builder
+	for entry := range strings.SplitSeq(status, "\x00") {
+		if len(entry) > 3 && other[entry[3:]] {
+			paths.WriteString(entry[3:] + "\x00")
+		}
+	}
+	if paths.Len() == 0 {
+		return false, nil
+	}
+	_, err = b.git(ctx, paths.String(), "--literal-pathspecs", "stash", "push", "-q", "--include-untracked",
+		"-m", "ralph: in the way of "+b.Name(), "--pathspec-from-file=-", "--pathspec-file-nul")
+	return err == nil, err
+}
+
+// commit returns what a ref leads to; empty if there is no such commit.
+func (b *Branch) commit(ctx context.Context, ref string) string {
+	id, err := b.git(ctx, "", "rev-parse", "--verify", "-q", ref+"^{commit}")
+	if err != nil {
+		return ""
+	}
+	return id
+}
+
+// gitLimit bounds one call of git: the agent can make it hang.
+const gitLimit = 5 * time.Minute
+
+// git runs git in the worktree.
+func (b *Branch) git(ctx context.Context, stdin string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, gitLimit)
+	defer cancel()
+	g := gitrepo.Git{Program: "git", Dir: b.top, Environ: gitrepo.Environ(os.Environ())}
+	var stdout strings.Builder
+	err := g.Stream(ctx, strings.NewReader(stdin), &stdout, args...)
+	return strings.TrimSuffix(stdout.String(), "\n"), err
+}
+
+func shortHash(commit string) string { return commit[:min(len(commit), 7)] }
 
 // runBranch checks a branch out again in the current directory, which is the root
 // of a worktree, and prints what that took.
@@ -13,7 +233,7 @@ func runBranch(ctx context.Context, out streams, args []string) error {
 	if len(args) != 1 {
 		return errUsage
 	}
-	notes, err := branch.Of(ctx, "", args[0]).Restore(ctx)
+	notes, err := branchOf(ctx, "", args[0]).Restore(ctx)
 	for _, note := range notes {
 		_, _ = fmt.Fprintln(out.stdout, note)
 	}

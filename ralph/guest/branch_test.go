@@ -1,4 +1,4 @@
-package branch
+package guest
 
 import (
 	"os"
@@ -92,7 +92,7 @@ func TestRestore(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			top, sh := repo(t)
-			b := Current(t.Context(), top)
+			b := currentBranch(t.Context(), top)
 			sh(tc.agent)
 			notes, err := b.Restore(t.Context())
 			assert.NilError(t, err)
@@ -113,7 +113,7 @@ func TestRestore(t *testing.T) {
 func TestRestoreOfABranchWithoutCommits(t *testing.T) {
 	top, sh := repo(t)
 	sh("git checkout -q --orphan empty; git rm -qrf .")
-	b := Current(t.Context(), top)
+	b := currentBranch(t.Context(), top)
 	sh("git checkout -q main; git checkout -qb other; echo 2 >a; git commit -qam two")
 	notes, err := b.Restore(t.Context())
 	assert.NilError(t, err)
@@ -124,7 +124,7 @@ func TestRestoreOfABranchWithoutCommits(t *testing.T) {
 // What keeps the branch from being checked out is said, and everything stays.
 func TestRestoreThatCannotBe(t *testing.T) {
 	top, sh := repo(t)
-	b := Current(t.Context(), top)
+	b := currentBranch(t.Context(), top)
 	sh("git checkout -qb other; echo 2 >a; git commit -qam two; echo 3 >a; touch .git/index.lock")
 	_, err := b.Restore(t.Context())
 	assert.ErrorContains(t, err, "checking the branch main out again: ")
@@ -139,8 +139,8 @@ func TestRestoreThatCannotBe(t *testing.T) {
 func TestNoBranchNoRestore(t *testing.T) {
 	top, sh := repo(t)
 	sh("git checkout -q --detach")
-	assert.Assert(t, Current(t.Context(), top) == nil)
-	assert.Assert(t, Current(t.Context(), t.TempDir()) == nil)
+	assert.Assert(t, currentBranch(t.Context(), top) == nil)
+	assert.Assert(t, currentBranch(t.Context(), t.TempDir()) == nil)
 }
 
 // A loop that begins while something else is checked out belongs to the branch that
@@ -149,9 +149,9 @@ func TestHome(t *testing.T) {
 	top, sh := repo(t)
 	sh("git checkout -qb other")
 	for name, want := range map[string]string{"main": "main", "": "other", "gone": "other"} {
-		assert.Equal(t, Home(t.Context(), top, name).Name(), want)
+		assert.Equal(t, HomeBranch(t.Context(), top, name).Name(), want)
 	}
-	_, err := Home(t.Context(), top, "main").Restore(t.Context())
+	_, err := HomeBranch(t.Context(), top, "main").Restore(t.Context())
 	assert.NilError(t, err)
 	assert.Equal(t, sh("git branch --show-current"), "main")
 }
@@ -172,7 +172,7 @@ func TestRestoreReportsABrokenGit(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			top, sh := repo(t)
-			b := Current(t.Context(), top)
+			b := currentBranch(t.Context(), top)
 			b.Private = tc.private
 			sh(tc.agent)
 			_, err := b.Restore(t.Context())
