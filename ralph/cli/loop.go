@@ -25,7 +25,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/ralph/guest"
-	"github.com/docker-ralph/docker-ralph/ralph/deadline"
 	"github.com/docker-ralph/docker-ralph/ralph/loop"
 	"github.com/docker-ralph/docker-ralph/ralph/prompt"
 	"github.com/docker-ralph/docker-ralph/wire/help"
@@ -182,7 +181,7 @@ func (o Options) runSession(ctx context.Context, j *job) outcome {
 	if err := j.listen(&lo, s.top); err != nil {
 		return failed(err)
 	}
-	clock, err := deadline.Connect(ctx)
+	clock, err := guest.ConnectDeadline(ctx)
 	if err != nil {
 		_, _ = fmt.Fprintf(o.Stderr, "Warning: %s. A run that cannot be ended goes on without limit\n", err)
 	}

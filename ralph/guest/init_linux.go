@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/docker-ralph/docker-ralph/ralph/deadline"
 )
 
 // errTimeUp is how a sandbox ends itself.
@@ -30,7 +29,7 @@ func runInit(ctx context.Context, s streams) error {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGCHLD)
 	var over <-chan struct{}
-	if clock, err := deadline.Listen(ctx, alone); err == nil {
+	if clock, err := listenDeadline(ctx, alone); err == nil {
 		over = clock.Over()
 	} else {
 		_, _ = fmt.Fprintln(s.stderr, "Warning:", err)

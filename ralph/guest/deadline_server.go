@@ -1,4 +1,4 @@
-package deadline
+package guest
 
 import (
 	"bufio"
@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// maxConnections bounds what an agent can make the first process keep.
-const maxConnections = 64
+// maxDeadlines bounds what an agent can make the first process keep.
+const maxDeadlines = 64
 
-// Server is the first process's side.
-type Server struct {
-	// Alone tells whether nothing but the first process is left in the sandbox.
+// deadlineServer is the first process's side.
+type deadlineServer struct {
+	// alone tells whether nothing but the first process is left in the sandbox.
 	// Then there is nothing to end, whatever was set by those who are gone.
-	Alone func() bool
+	alone func() bool
 
 	listener net.Listener
 	over     chan struct{}
@@ -29,29 +29,29 @@ type Server struct {
 	ended    bool
 }
 
-// Listen begins to keep the time.
-func Listen(ctx context.Context, alone func() bool) (*Server, error) {
-	return listen(ctx, address, alone)
+// listenDeadline begins to keep the time.
+func listenDeadline(ctx context.Context, alone func() bool) (*deadlineServer, error) {
+	return listenDeadlineAt(ctx, deadlineAddress, alone)
 }
 
-func listen(ctx context.Context, at string, alone func() bool) (*Server, error) {
+func listenDeadlineAt(ctx context.Context, at string, alone func() bool) (*deadlineServer, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "unix", at)
 	if err != nil {
 		return nil, fmt.Errorf("keeping the time: %w", err)
 	}
-	s := &Server{Alone: alone, listener: l, over: make(chan struct{}), places: make(chan struct{}, maxConnections), due: map[net.Conn]time.Time{}}
-	s.timer = time.AfterFunc(longest, s.look)
+	s := &deadlineServer{alone: alone, listener: l, over: make(chan struct{}), places: make(chan struct{}, maxDeadlines), due: map[net.Conn]time.Time{}}
+	s.timer = time.AfterFunc(longestDeadline, s.look)
 	go s.accept()
 	return s, nil
 }
 
 // Over is closed when the time of somebody is over.
-func (s *Server) Over() <-chan struct{} { return s.over }
+func (s *deadlineServer) Over() <-chan struct{} { return s.over }
 
 // Close stops keeping the time.
-func (s *Server) Close() { _ = s.listener.Close() }
+func (s *deadlineServer) Close() { _ = s.listener.Close() }
 
-func (s *Server) accept() {
+func (s *deadlineServer) accept() {
 	for {
 		conn, err := s.listener.Accept()
 		if err != nil {
@@ -70,7 +70,7 @@ func (s *Server) accept() {
 	}
 }
 
-func (s *Server) serve(conn net.Conn) {
+func (s *deadlineServer) serve(conn net.Conn) {
 	defer func() { <-s.places }()
 	defer func() { _ = conn.Close() }()
 	defer s.gone(conn)
@@ -81,7 +81,7 @@ func (s *Server) serve(conn net.Conn) {
 			return
 		}
 		answer := "ok\n"
-		if d, err := parse(string(line)); err != nil {
+		if d, err := parseDeadline(string(line)); err != nil {
 			answer = err.Error() + "\n"
 		} else {
 			s.set(conn, d)
@@ -92,7 +92,7 @@ func (s *Server) serve(conn net.Conn) {
 	}
 }
 
-func (s *Server) set(conn net.Conn, d time.Duration) {
+func (s *deadlineServer) set(conn net.Conn, d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if d == 0 {
@@ -104,7 +104,7 @@ func (s *Server) set(conn net.Conn, d time.Duration) {
 }
 
 // gone keeps what somebody has set who did not take it back.
-func (s *Server) gone(conn net.Conn) {
+func (s *deadlineServer) gone(conn net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if at, ok := s.due[conn]; ok {
@@ -114,12 +114,12 @@ func (s *Server) gone(conn net.Conn) {
 	s.wind()
 }
 
-// pace is how often those who are gone are looked after.
-const pace = time.Second
+// deadlinePace is how often those who are gone are looked after.
+const deadlinePace = time.Second
 
 // wind sets the timer to when there is something to do next.
-func (s *Server) wind() {
-	next := time.Now().Add(longest)
+func (s *deadlineServer) wind() {
+	next := time.Now().Add(longestDeadline)
 	for _, at := range s.due {
 		if at.Before(next) {
 			next = at
@@ -127,16 +127,16 @@ func (s *Server) wind() {
 	}
 	wait := time.Until(next)
 	if len(s.orphans) > 0 {
-		wait = min(wait, pace)
+		wait = min(wait, deadlinePace)
 	}
 	s.timer.Reset(max(wait, time.Millisecond))
 }
 
 // look ends the sandbox if somebody's time is over.
-func (s *Server) look() {
+func (s *deadlineServer) look() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.orphans) > 0 && s.Alone() {
+	if len(s.orphans) > 0 && s.alone() {
 		s.orphans = nil
 	}
 	now := time.Now()

@@ -1,4 +1,4 @@
-package deadline
+package guest
 
 import (
 	"net"
@@ -11,31 +11,31 @@ import (
 	"gotest.tools/v3/poll"
 )
 
-type sandbox struct {
-	*Server
+type timekeeper struct {
+	*deadlineServer
 	at    string
 	alone *atomic.Bool
 }
 
-func start(t *testing.T) sandbox {
+func newTimekeeper(t *testing.T) timekeeper {
 	t.Helper()
 	at := filepath.Join(t.TempDir(), "s")
 	alone := new(atomic.Bool)
-	s, err := listen(t.Context(), at, alone.Load)
+	s, err := listenDeadlineAt(t.Context(), at, alone.Load)
 	assert.NilError(t, err)
 	t.Cleanup(s.Close)
-	return sandbox{s, at, alone}
+	return timekeeper{s, at, alone}
 }
 
-func (s sandbox) keeper(t *testing.T) *Keeper {
+func (s timekeeper) keeper(t *testing.T) *Deadline {
 	t.Helper()
-	k, err := connect(t.Context(), s.at)
+	k, err := connectDeadline(t.Context(), s.at)
 	assert.NilError(t, err)
 	t.Cleanup(k.Close)
 	return k
 }
 
-func (s sandbox) isOver() bool {
+func (s timekeeper) isOver() bool {
 	select {
 	case <-s.Over():
 		return true
@@ -44,7 +44,7 @@ func (s sandbox) isOver() bool {
 	}
 }
 
-func (s sandbox) ends(t *testing.T) {
+func (s timekeeper) ends(t *testing.T) {
 	t.Helper()
 	select {
 	case <-s.Over():
@@ -54,7 +54,7 @@ func (s sandbox) ends(t *testing.T) {
 }
 
 func TestTimeIsOver(t *testing.T) {
-	s := start(t)
+	s := newTimekeeper(t)
 	began := time.Now()
 	assert.NilError(t, s.keeper(t).Set(300*time.Millisecond))
 	assert.Assert(t, !s.isOver())
@@ -63,7 +63,7 @@ func TestTimeIsOver(t *testing.T) {
 }
 
 func TestNobodyElseTakesADeadlineBack(t *testing.T) {
-	s := start(t)
+	s := newTimekeeper(t)
 	assert.NilError(t, s.keeper(t).Set(300*time.Millisecond))
 	other := s.keeper(t)
 	assert.NilError(t, other.Set(time.Hour))
@@ -72,7 +72,7 @@ func TestNobodyElseTakesADeadlineBack(t *testing.T) {
 }
 
 func TestALaterDeadlineReplacesAnEarlierOne(t *testing.T) {
-	s := start(t)
+	s := newTimekeeper(t)
 	k := s.keeper(t)
 	assert.NilError(t, k.Set(200*time.Millisecond))
 	assert.NilError(t, k.Set(time.Hour))
@@ -85,7 +85,7 @@ func TestALaterDeadlineReplacesAnEarlierOne(t *testing.T) {
 }
 
 func TestWhoIsGoneHasNotTakenItsDeadlineBack(t *testing.T) {
-	s := start(t)
+	s := newTimekeeper(t)
 	k := s.keeper(t)
 	assert.NilError(t, k.Set(500*time.Millisecond))
 	k.Close()
@@ -93,7 +93,7 @@ func TestWhoIsGoneHasNotTakenItsDeadlineBack(t *testing.T) {
 }
 
 func TestNothingIsLeftToEnd(t *testing.T) {
-	s := start(t)
+	s := newTimekeeper(t)
 	k := s.keeper(t)
 	assert.NilError(t, k.Set(3*time.Second))
 	k.Close()
@@ -110,10 +110,10 @@ func TestNothingIsLeftToEnd(t *testing.T) {
 }
 
 func TestWhatIsNoNumberIsRefused(t *testing.T) {
-	s := start(t)
+	s := newTimekeeper(t)
 	k := s.keeper(t)
 	assert.ErrorContains(t, k.Set(-time.Second), "not a number")
-	assert.ErrorContains(t, k.Set(2*longest), "not a number")
+	assert.ErrorContains(t, k.Set(2*longestDeadline), "not a number")
 	assert.NilError(t, k.Set(time.Hour))
 
 	conn, err := net.Dial("unix", s.at)
@@ -127,15 +127,15 @@ func TestWhatIsNoNumberIsRefused(t *testing.T) {
 }
 
 func TestConnectionsAreBounded(t *testing.T) {
-	s := start(t)
-	for range maxConnections {
+	s := newTimekeeper(t)
+	for range maxDeadlines {
 		assert.NilError(t, s.keeper(t).Set(time.Hour))
 	}
 	assert.Assert(t, s.keeper(t).Set(time.Hour) != nil)
 }
 
 func TestWhereNobodyKeepsTheTime(t *testing.T) {
-	k, err := connect(t.Context(), filepath.Join(t.TempDir(), "s"))
+	k, err := connectDeadline(t.Context(), filepath.Join(t.TempDir(), "s"))
 	assert.NilError(t, err)
 	assert.Assert(t, k == nil)
 	assert.NilError(t, k.Set(time.Second))
@@ -147,7 +147,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(line)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
-		d, err := parse(line)
-		assert.Assert(t, err != nil || d >= 0 && d <= longest)
+		d, err := parseDeadline(line)
+		assert.Assert(t, err != nil || d >= 0 && d <= longestDeadline)
 	})
 }
