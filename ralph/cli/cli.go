@@ -17,7 +17,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
-	"github.com/docker-ralph/docker-ralph/ralph/sign"
+	"github.com/docker-ralph/docker-ralph/ralph/guest"
 	"github.com/docker-ralph/docker-ralph/ralph/task"
 	"github.com/docker-ralph/docker-ralph/wire/help"
 )
@@ -52,7 +52,7 @@ func Run(ctx context.Context, args []string, o Options) int {
 		return o.task(ctx, args)
 	}
 	if name == wire.SignProgram {
-		return sign.Run(args, os.Getenv, o.Stderr)
+		return guest.Sign(args, os.Getenv, o.Stderr)
 	}
 	if len(args) == 0 {
 		args = []string{"--help"}

@@ -37,7 +37,9 @@ type Deadline struct {
 
 // ConnectDeadline connects to the first process of this sandbox. Where there is none
 // that keeps the time, there is no deadline and no error.
-func ConnectDeadline(ctx context.Context) (*Deadline, error) { return connectDeadline(ctx, deadlineAddress) }
+func ConnectDeadline(ctx context.Context) (*Deadline, error) {
+	return connectDeadline(ctx, deadlineAddress)
+}
 
 func connectDeadline(ctx context.Context, at string) (*Deadline, error) {
 	ctx, cancel := context.WithTimeout(ctx, deadlineAnswer)

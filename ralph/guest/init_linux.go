@@ -12,7 +12,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire"
 
 	"golang.org/x/sys/unix"
-
 )
 
 // errTimeUp is how a sandbox ends itself.

@@ -1,4 +1,4 @@
-package sign
+package guest
 
 import (
 	"bytes"
@@ -25,25 +25,25 @@ import (
 func TestParse(t *testing.T) {
 	for _, tc := range []struct {
 		name, args string
-		want       call
+		want       signCall
 		err        string
 	}{
-		{"a file with the key", "-Y sign -n git -f KEY FILE", call{"KEY", "FILE"}, ""},
-		{"a literal key", "-Y sign -n git -f KEY -U FILE", call{"KEY", "FILE"}, ""},
-		{"another order", "-U -f KEY -n git -Y sign FILE", call{"KEY", "FILE"}, ""},
-		{"verifying", "-Y verify -n git -f KEY -I una -s SIG", call{}, `unknown option "-I"`},
-		{"looking for who signed", "-Y find-principals -f KEY FILE", call{}, `cannot do "find-principals"`},
-		{"another namespace", "-Y sign -n file -f KEY FILE", call{}, `not for "file"`},
-		{"no namespace", "-Y sign -f KEY FILE", call{}, `not for ""`},
-		{"no key", "-Y sign -n git FILE", call{}, "git calls it as"},
-		{"no file", "-Y sign -n git -f KEY", call{}, "git calls it as"},
-		{"two files", "-Y sign -n git -f KEY FILE FILE", call{}, "git calls it as"},
-		{"standard input", "-Y sign -n git -f KEY -", call{}, "git calls it as"},
-		{"no value", "-Y sign -n git -f", call{}, "git calls it as"},
-		{"nothing", "", call{}, `cannot do ""`},
+		{"a file with the key", "-Y sign -n git -f KEY FILE", signCall{"KEY", "FILE"}, ""},
+		{"a literal key", "-Y sign -n git -f KEY -U FILE", signCall{"KEY", "FILE"}, ""},
+		{"another order", "-U -f KEY -n git -Y sign FILE", signCall{"KEY", "FILE"}, ""},
+		{"verifying", "-Y verify -n git -f KEY -I una -s SIG", signCall{}, `unknown option "-I"`},
+		{"looking for who signed", "-Y find-principals -f KEY FILE", signCall{}, `cannot do "find-principals"`},
+		{"another namespace", "-Y sign -n file -f KEY FILE", signCall{}, `not for "file"`},
+		{"no namespace", "-Y sign -f KEY FILE", signCall{}, `not for ""`},
+		{"no key", "-Y sign -n git FILE", signCall{}, "git calls it as"},
+		{"no file", "-Y sign -n git -f KEY", signCall{}, "git calls it as"},
+		{"two files", "-Y sign -n git -f KEY FILE FILE", signCall{}, "git calls it as"},
+		{"standard input", "-Y sign -n git -f KEY -", signCall{}, "git calls it as"},
+		{"no value", "-Y sign -n git -f", signCall{}, "git calls it as"},
+		{"nothing", "", signCall{}, `cannot do ""`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := parse(strings.Fields(tc.args))
+			got, err := parseSignCall(strings.Fields(tc.args))
 			if tc.err != "" {
 				assert.ErrorContains(t, err, tc.err)
 				return
@@ -54,19 +54,19 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// sandbox is a folder with a file, a public key, and a socket behind which an
+// signSandbox is a folder with a file, a public key, and a socket behind which an
 // ssh-agent has the key.
-type sandbox struct {
+type signing struct {
 	dir, socket string
 	public      ssh.PublicKey
 	ring        agent.Agent
 }
 
-func newSandbox(t *testing.T, private any) sandbox {
+func newSigning(t *testing.T, private any) signing {
 	t.Helper()
 	signer, err := ssh.NewSignerFromKey(private)
 	assert.NilError(t, err)
-	s := sandbox{dir: t.TempDir(), public: signer.PublicKey(), ring: agent.NewKeyring()}
+	s := signing{dir: t.TempDir(), public: signer.PublicKey(), ring: agent.NewKeyring()}
 	s.socket = filepath.Join(s.dir, "s")
 	assert.NilError(t, s.ring.Add(agent.AddedKey{PrivateKey: private}))
 	assert.NilError(t, os.WriteFile(filepath.Join(s.dir, "key"), ssh.MarshalAuthorizedKey(s.public), 0o600))
@@ -86,10 +86,10 @@ func newSandbox(t *testing.T, private any) sandbox {
 	return s
 }
 
-func (s sandbox) run(socket string) (code int, stderr string) {
+func (s signing) sign(socket string) (code int, stderr string) {
 	var b bytes.Buffer
 	getenv := func(name string) string { return map[string]string{wire.SignSocketEnv: socket}[name] }
-	code = Run([]string{"-Y", "sign", "-n", "git", "-f", filepath.Join(s.dir, "key"), filepath.Join(s.dir, "commit")}, getenv, &b)
+	code = Sign([]string{"-Y", "sign", "-n", "git", "-f", filepath.Join(s.dir, "key"), filepath.Join(s.dir, "commit")}, getenv, &b)
 	return code, b.String()
 }
 
@@ -100,8 +100,8 @@ func TestRunSigns(t *testing.T) {
 	assert.NilError(t, err)
 	for name, private := range map[string]any{"ed25519": edwards, "RSA": rivest} {
 		t.Run(name, func(t *testing.T) {
-			s := newSandbox(t, private)
-			code, stderr := s.run(s.socket)
+			s := newSigning(t, private)
+			code, stderr := s.sign(s.socket)
 			assert.Equal(t, code, 0, stderr)
 			text, err := os.ReadFile(filepath.Join(s.dir, "commit.sig"))
 			assert.NilError(t, err)
@@ -132,7 +132,7 @@ func TestRunSigns(t *testing.T) {
 func TestRunSaysWhyNot(t *testing.T) {
 	_, private, err := ed25519.GenerateKey(rand.Reader)
 	assert.NilError(t, err)
-	s := newSandbox(t, private)
+	s := newSigning(t, private)
 	for _, tc := range []struct{ name, socket, want string }{
 		{"no socket", "", "nothing signs here"},
 		{"nobody listens", filepath.Join(s.dir, "none"), "nothing signs any more"},
@@ -140,7 +140,7 @@ func TestRunSaysWhyNot(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_ = s.ring.Lock([]byte("secret"))
-			code, stderr := s.run(tc.socket)
+			code, stderr := s.sign(tc.socket)
 			assert.Equal(t, code, 1)
 			assert.Check(t, is.Contains(stderr, tc.want))
 			assert.Check(t, !strings.Contains(stderr, "usage:"), "git would take that for an old ssh-keygen")
@@ -157,7 +157,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Add([]byte{255, 255, 255, 255, 14})
 	f.Add([]byte{0, 0, 0, 5, 14, 255, 255, 255, 255})
 	f.Fuzz(func(t *testing.T, message []byte) {
-		signature, err := answer(bytes.NewReader(message))
+		signature, err := signAnswer(bytes.NewReader(message))
 		if err == nil {
 			assert.Assert(t, bytes.HasPrefix(message, appendStrings(nil, appendStrings([]byte{14}, signature))))
 		}
@@ -170,7 +170,7 @@ func FuzzParseKey(f *testing.F) {
 	f.Add("a b=c")
 	f.Fuzz(func(t *testing.T, text string) {
 		if public, err := parseKey(text); err == nil {
-			message := request(public, signedData(nil))
+			message := signRequest(public, signedData(nil))
 			assert.Equal(t, binary.BigEndian.Uint32(message), uint32(len(message)-4))
 		}
 	})

@@ -1,8 +1,4 @@
-// Package sign stands in for ssh-keygen when git signs a commit in a sandbox.
-// The key is not there: what is to be signed is sent through a socket to
-// docker-ralph, which has the user's ssh-agent sign it. Git calls the program
-// by a name of its own, because it calls it without a shell.
-package sign
+package guest
 
 import (
 	"bytes"
@@ -17,20 +13,23 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire"
 )
 
-// hash is the one that is signed, as git asks for it.
-const hash = "sha512"
+// signHash is the one that is signed, as git asks for it.
+const signHash = "sha512"
 
-// Run carries out a call of git and returns the exit code.
-func Run(args []string, getenv func(string) string, stderr io.Writer) int {
-	if err := run(args, getenv); err != nil {
+// Sign stands in for ssh-keygen when git signs a commit in a sandbox, and returns the
+// exit code. The key is not there: what is to be signed is sent through a socket to
+// docker-ralph, which has the user's ssh-agent sign it. Git calls the program by a name
+// of its own, because it calls it without a shell.
+func Sign(args []string, getenv func(string) string, stderr io.Writer) int {
+	if err := signWith(args, getenv); err != nil {
 		_, _ = fmt.Fprintf(stderr, "%s: %v\n", wire.SignProgram, err)
 		return 1
 	}
 	return 0
 }
 
-func run(args []string, getenv func(string) string) error {
-	c, err := parse(args)
+func signWith(args []string, getenv func(string) string) error {
+	c, err := parseSignCall(args)
 	if err != nil {
 		return err
 	}
@@ -38,7 +37,7 @@ func run(args []string, getenv func(string) string) error {
 	if err != nil {
 		return err
 	}
-	digest, err := digestOf(c.file)
+	digest, err := digestFile(c.file)
 	if err != nil {
 		return err
 	}
@@ -46,7 +45,7 @@ func run(args []string, getenv func(string) string) error {
 	if socket == "" {
 		return errors.New("nothing signs here: " + wire.SignSocketEnv + " is not set. It is for commits in a sandbox of docker ralph --sign")
 	}
-	signature, err := ask(socket, public, signedData(digest))
+	signature, err := askAgent(socket, public, signedData(digest))
 	if err != nil {
 		return err
 	}
@@ -56,12 +55,12 @@ func run(args []string, getenv func(string) string) error {
 	return nil
 }
 
-// call is what git wants to be signed, and with which key.
-type call struct{ key, file string }
+// signCall is what git wants to be signed, and with which key.
+type signCall struct{ key, file string }
 
-// parse reads the arguments with which git calls ssh-keygen:
+// parseSignCall reads the arguments with which git calls ssh-keygen:
 // -Y sign -n git -f KEYFILE [-U] FILE.
-func parse(args []string) (c call, err error) {
+func parseSignCall(args []string) (c signCall, err error) {
 	values := map[string]string{}
 	for len(args) > 1 && strings.HasPrefix(args[0], "-") {
 		name := args[0]
@@ -82,7 +81,7 @@ func parse(args []string) (c call, err error) {
 	case values["-f"] == "" || len(args) != 1 || args[0] == "" || strings.HasPrefix(args[0], "-"):
 		return c, errors.New("git calls it as \"-Y sign -n git -f KEYFILE FILE\"")
 	}
-	return call{key: values["-f"], file: args[0]}, nil
+	return signCall{key: values["-f"], file: args[0]}, nil
 }
 
 // readKey reads a public key in the format of authorized_keys and returns it in
@@ -93,7 +92,7 @@ func readKey(path string) ([]byte, error) {
 		return nil, fmt.Errorf("reading the public key: %w", err)
 	}
 	defer func() { _ = f.Close() }()
-	text, err := io.ReadAll(io.LimitReader(f, maxMessage))
+	text, err := io.ReadAll(io.LimitReader(f, maxAgentMessage))
 	if err != nil {
 		return nil, fmt.Errorf("reading the public key: %w", err)
 	}
@@ -112,7 +111,7 @@ func parseKey(text string) ([]byte, error) {
 	return public, nil
 }
 
-func digestOf(path string) ([]byte, error) {
+func digestFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading what is to be signed: %w", err)
@@ -127,13 +126,13 @@ func digestOf(path string) ([]byte, error) {
 
 // signedData is what the key signs in place of a message with that digest.
 func signedData(digest []byte) []byte {
-	return appendStrings([]byte(wire.SignMagic), []byte(wire.SignNamespace), nil, []byte(hash), digest)
+	return appendStrings([]byte(wire.SignMagic), []byte(wire.SignNamespace), nil, []byte(signHash), digest)
 }
 
 // armoured is a signature as git keeps it in a commit.
 func armoured(public, signature []byte) []byte {
 	const version, width = 1, 70
-	blob := appendStrings(append([]byte(wire.SignMagic), 0, 0, 0, version), public, []byte(wire.SignNamespace), nil, []byte(hash), signature)
+	blob := appendStrings(append([]byte(wire.SignMagic), 0, 0, 0, version), public, []byte(wire.SignNamespace), nil, []byte(signHash), signature)
 	text := base64.StdEncoding.EncodeToString(blob)
 	var b bytes.Buffer
 	b.WriteString("-----BEGIN SSH SIGNATURE-----\n")

@@ -1,4 +1,4 @@
-package sign
+package guest
 
 import (
 	"bytes"
@@ -18,34 +18,34 @@ const (
 	rsaSHA512   = 4 // flag
 )
 
-// maxMessage bounds what is read, in bytes. The longest keys take a few
+// maxAgentMessage bounds what is read, in bytes. The longest keys take a few
 // thousand.
-const maxMessage = 64 << 10
+const maxAgentMessage = 64 << 10
 
-// askTakes is how long a signature may take: the user may have to touch a
+// askAgentTakes is how long a signature may take: the user may have to touch a
 // token or answer a question.
-const askTakes = 3 * time.Minute
+const askAgentTakes = 3 * time.Minute
 
-// ask has data signed through the socket.
-func ask(socket string, public, data []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), askTakes) //nolint:forbidigo // git calls, and has no context
+// askAgent has data signed through the socket.
+func askAgent(socket string, public, data []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), askAgentTakes) //nolint:forbidigo // git calls, and has no context
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
 	if err != nil {
 		return nil, fmt.Errorf("nothing signs any more (%w): the docker ralph command that did has ended, or you have detached from it", err)
 	}
 	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(time.Now().Add(askTakes)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(askAgentTakes)); err != nil {
 		return nil, fmt.Errorf("asking for a signature: %w", err)
 	}
-	if _, err := conn.Write(request(public, data)); err != nil {
+	if _, err := conn.Write(signRequest(public, data)); err != nil {
 		return nil, fmt.Errorf("asking for a signature: %w", err)
 	}
-	return answer(conn)
+	return signAnswer(conn)
 }
 
-// request is the message that asks for a signature.
-func request(public, data []byte) []byte {
+// signRequest is the message that asks for a signature.
+func signRequest(public, data []byte) []byte {
 	var flags uint32
 	if kind, _, err := cutString(public); err == nil && bytes.Equal(kind, []byte("ssh-rsa")) {
 		flags = rsaSHA512 // the format of signatures has no SHA-1
@@ -58,14 +58,14 @@ func request(public, data []byte) []byte {
 // errRefused is what the protocol leaves of all reasons.
 var errRefused = errors.New("your ssh-agent did not sign: it is locked, has lost the key, or the answer was no. Look with \"ssh-add -l\" outside of the sandbox")
 
-// answer reads a signature.
-func answer(r io.Reader) ([]byte, error) {
+// signAnswer reads a signature.
+func signAnswer(r io.Reader) ([]byte, error) {
 	var size [4]byte
 	if _, err := io.ReadFull(r, size[:]); err != nil {
 		return nil, fmt.Errorf("waiting for a signature: %w", err)
 	}
 	n := binary.BigEndian.Uint32(size[:])
-	if n == 0 || n > maxMessage {
+	if n == 0 || n > maxAgentMessage {
 		return nil, fmt.Errorf("the answer has %d bytes, which is none of ours", n)
 	}
 	message := make([]byte, n)
