@@ -234,7 +234,7 @@ func (h Host) spec(wt gitrepo.Worktree, cfg config.Effective, at place) (lifecyc
 	}
 	r := cfg.Sandbox.Resources
 	limits := lifecycle.Resources{Memory: r.Memory, NanoCPUs: r.NanoCPUs(), Pids: r.Pids}
-	if at.kind == config.DriverDockerSandbox {
+	if !lifecycle.Limits(at.driver) {
 		limits = lifecycle.Resources{} // it knows none, so none can have changed
 	}
 	spec := lifecycle.Spec{

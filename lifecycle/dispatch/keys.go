@@ -7,6 +7,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/credential"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
 // cloudKeys returns the credentials of a cloud that the agent's model runs in,
@@ -35,7 +36,7 @@ func (h Host) agentKeys(ctx context.Context, cfg config.Effective, at place, clo
 	}
 	agent := cfg.Agent.Name
 	env := credential.Collect(append(credential.Names(agent), cfg.Env.Pass...), h.LookupEnv)
-	store, ok := at.driver.(keyStore)
+	store, ok := at.driver.(lifecycle.KeyStore)
 	if !ok {
 		return env, nil
 	}
@@ -55,14 +56,4 @@ func (h Host) agentKeys(ctx context.Context, cfg config.Effective, at place, clo
 		h.report("Warning: " + store.GiveKey(keyless))
 	}
 	return env, nil
-}
-
-// keyStore is a driver whose program keeps keys on the host, and adds them to an
-// agent's requests.
-type keyStore interface {
-	// Keys tells for which services it does. present tells whether the user's
-	// environment has one of these variables.
-	Keys(ctx context.Context, services []credential.Service, present func(names []string) bool) (map[string]bool, error)
-	// GiveKey says how it is given a key for services that it has none for.
-	GiveKey(services []credential.Service) string
 }

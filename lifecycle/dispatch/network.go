@@ -21,8 +21,8 @@ import (
 
 // networkScope is the sandbox of the current scope and what it may reach.
 type networkScope struct {
-	driver *container.Driver // nil for a microVM
-	vm     *microvm.Driver   // nil for a container
+	driver *container.Driver    // nil for a microVM
+	vm     lifecycle.Restricter // nil for a container
 	sb     lifecycle.Sandbox
 	scope  gitrepo.Scope
 	name   string

@@ -8,7 +8,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
-	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 )
 
 // refusals counts what was refused, each host once.
@@ -66,7 +65,7 @@ func (h Host) watchRefused(ctx context.Context, at place, sb lifecycle.Sandbox, 
 				h.tellDecisions(ctx, d, sb, begun, watch)
 			}
 		}
-	case *microvm.Driver:
+	case lifecycle.Restricter:
 		if sb.Egress != "" && command != taskCommand {
 			before, err := d.Requests(ctx, sb.Name)
 			return func() { h.tellRequests(ctx, d, sb, before, err) }
@@ -92,8 +91,8 @@ func (h Host) tellDecisions(ctx context.Context, d *container.Driver, sb lifecyc
 
 // tellRequests reports what the program of a microVM has refused. It counts from
 // its own start on, so what was there before is taken away.
-func (h Host) tellRequests(ctx context.Context, d *microvm.Driver, sb lifecycle.Sandbox, before []microvm.Request, err error) {
-	var after []microvm.Request
+func (h Host) tellRequests(ctx context.Context, d lifecycle.Restricter, sb lifecycle.Sandbox, before []lifecycle.Request, err error) {
+	var after []lifecycle.Request
 	if err == nil {
 		after, err = d.Requests(ctx, sb.Name)
 	}
@@ -111,19 +110,19 @@ func (h Host) tellRequests(ctx context.Context, d *microvm.Driver, sb lifecycle.
 }
 
 // since returns the requests that came after others were counted.
-func since(before, after []microvm.Request) []microvm.Request {
+func since(before, after []lifecycle.Request) []lifecycle.Request {
 	type place struct {
 		host    string
 		port    uint16
 		refused bool
 		via     string
 	}
-	of := func(r microvm.Request) place { return place{r.Host, r.Port, r.Refused, r.Via} }
+	of := func(r lifecycle.Request) place { return place{r.Host, r.Port, r.Refused, r.Via} }
 	counted := map[place]int{}
 	for _, r := range before {
 		counted[of(r)] += r.Count
 	}
-	var more []microvm.Request
+	var more []lifecycle.Request
 	for _, r := range after {
 		was := counted[of(r)]
 		if was > r.Count {
@@ -137,6 +136,6 @@ func since(before, after []microvm.Request) []microvm.Request {
 }
 
 // hintFor is the rule that would allow a request, if one would.
-func hintFor(mode egress.Mode, r microvm.Request) string {
+func hintFor(mode egress.Mode, r lifecycle.Request) string {
 	return egress.Policy{Mode: mode}.Decide(r.Host, r.Port).Hint
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/credential"
 	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 )
 
 // withEndpoints adds the endpoints that the user has set for the agent's model
@@ -43,7 +42,7 @@ func (h Host) withEndpoints(policy egress.Policy, agent string) (egress.Policy, 
 // restrict keeps a microVM to its policy before an agent is started in it. A
 // container has a wall of its own.
 func restrict(ctx context.Context, at place, sb lifecycle.Sandbox, spec lifecycle.Spec, command string) error {
-	d, ok := at.driver.(*microvm.Driver)
+	d, ok := at.driver.(lifecycle.Restricter)
 	if !ok || command == taskCommand {
 		return nil
 	}
@@ -83,7 +82,7 @@ const followEvery = 2 * time.Second
 // refused requests to.
 func (h Host) logOfVM(ctx context.Context, n networkScope, everything, follow bool, each func(egress.Decision)) error {
 	h.report(fmt.Sprintf("%s counts requests by host: a line is for all to one host, with the time of the last", n.vm.Name()))
-	var before []microvm.Request
+	var before []lifecycle.Request
 	for {
 		now, err := n.vm.Requests(ctx, n.name)
 		if err != nil {
@@ -107,7 +106,7 @@ func (h Host) logOfVM(ctx context.Context, n networkScope, everything, follow bo
 }
 
 // decisionOf is a request as our own proxy would have logged it.
-func decisionOf(mode egress.Mode, r microvm.Request) egress.Decision {
+func decisionOf(mode egress.Mode, r lifecycle.Request) egress.Decision {
 	d := egress.Decision{Time: r.Last, Via: cmp.Or(r.Via, "proxy"), Decision: egress.Allowed, Host: r.Host, Port: r.Port}
 	d.Why = fmt.Sprintf("×%d", r.Count)
 	if r.Why != "" {
@@ -141,7 +140,7 @@ func (h Host) amendVM(ctx context.Context, n networkScope, later amendments, ask
 	if err == nil {
 		err = misfit(left, asked)
 	}
-	if looser, ok := errors.AsType[*microvm.LooserError](err); ok {
+	if looser, ok := errors.AsType[*lifecycle.LooserError](err); ok {
 		return fmt.Errorf("this is noted, but no agent is started in this sandbox: %w", looser)
 	}
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/egress"
-	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
 func TestEndpointsOfOnesOwnAreAllowed(t *testing.T) {
@@ -47,19 +47,19 @@ func TestEndpointsOfOnesOwnAreAllowed(t *testing.T) {
 
 // The programs count for as long as they run, over many commands.
 func TestWhatWasRefusedSince(t *testing.T) {
-	at := func(host string, refused bool, count int) microvm.Request {
-		return microvm.Request{Host: host, Port: 443, Refused: refused, Count: count}
+	at := func(host string, refused bool, count int) lifecycle.Request {
+		return lifecycle.Request{Host: host, Port: 443, Refused: refused, Count: count}
 	}
-	before := []microvm.Request{at("a", true, 3), at("b", true, 1), at("c", false, 2), at("d", true, 9)}
-	after := []microvm.Request{at("a", true, 5), at("b", true, 1), at("c", true, 1), at("d", true, 2), at("e", true, 1)}
-	assert.DeepEqual(t, since(before, after), []microvm.Request{at("a", true, 2), at("c", true, 1), at("d", true, 2), at("e", true, 1)})
+	before := []lifecycle.Request{at("a", true, 3), at("b", true, 1), at("c", false, 2), at("d", true, 9)}
+	after := []lifecycle.Request{at("a", true, 5), at("b", true, 1), at("c", true, 1), at("d", true, 2), at("e", true, 1)}
+	assert.DeepEqual(t, since(before, after), []lifecycle.Request{at("a", true, 2), at("c", true, 1), at("d", true, 2), at("e", true, 1)})
 }
 
 func TestRequestsAsDecisions(t *testing.T) {
-	refused := microvm.Request{Host: "far.example", Port: 8443, Refused: true, Count: 2, Why: "default deny"}
+	refused := lifecycle.Request{Host: "far.example", Port: 8443, Refused: true, Count: 2, Why: "default deny"}
 	d := decisionOf(egress.Allowlist, refused)
 	assert.Equal(t, d.Decision+" "+d.Why+" "+d.Hint+" "+d.Via, "refused default deny ×2 far.example:8443 proxy")
 	assert.Equal(t, decisionOf(egress.Deny, refused).Hint, "", "no rule would help")
-	d = decisionOf(egress.Allowlist, microvm.Request{Host: "a.example", Port: 443, Count: 1})
+	d = decisionOf(egress.Allowlist, lifecycle.Request{Host: "a.example", Port: 443, Count: 1})
 	assert.Equal(t, d.Decision+" "+d.Why+" "+d.Hint, "allowed ×1 ")
 }

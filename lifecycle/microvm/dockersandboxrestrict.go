@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
 // The settings of "network proxy", as far as they are needed (contract, section
@@ -123,6 +124,6 @@ func refused(policy egress.Policy, host string, port uint16) bool {
 }
 
 // standing has nothing to tell: the plugin lists no rules.
-func (p *plugin) standing(context.Context, *Driver, string, []string) ([]StandingRule, error) {
+func (p *plugin) standing(context.Context, *Driver, string, []string) ([]lifecycle.StandingRule, error) {
 	return nil, nil
 }

@@ -22,7 +22,11 @@ type Driver struct {
 	dialect
 }
 
-var _ lifecycle.Driver = (*Driver)(nil)
+var (
+	_ lifecycle.Restricter = (*Driver)(nil)
+	_ lifecycle.KeyStore   = (*Driver)(nil)
+	_ lifecycle.Limiter    = (*Driver)(nil)
+)
 
 // Options are what a driver needs of its surroundings.
 type Options struct {
@@ -62,16 +66,15 @@ func New(name string, o Options) *Driver {
 // Name implements [lifecycle.Driver].
 func (d *Driver) Name() string { return d.name }
 
-// Limits tells whether a sandbox can be given limits of memory and processors.
+// Limits implements [lifecycle.Limiter].
 func (d *Driver) Limits() bool { return d.limits }
 
-// Keys tells for which services the program adds a key to requests. present tells
-// whether the user's environment has one of these variables.
+// Keys implements [lifecycle.KeyStore].
 func (d *Driver) Keys(ctx context.Context, services []credential.Service, present func(names []string) bool) (map[string]bool, error) {
 	return d.keys(ctx, d, services, present)
 }
 
-// GiveKey says how the program is given the key of a service that it has none for.
+// GiveKey implements [lifecycle.KeyStore].
 func (d *Driver) GiveKey(services []credential.Service) string { return d.giveKey(services) }
 
 // Usable tells whether sandboxes can be made here.

@@ -62,7 +62,7 @@ type program interface {
 	restrict(ctx context.Context, d *Driver, name string, policy egress.Policy, told []string, note func(told []string) error) (kept, error)
 	// standing returns the rules for a sandbox's network that are not ours, as far
 	// as the program tells.
-	standing(ctx context.Context, d *Driver, name string, told []string) ([]StandingRule, error)
+	standing(ctx context.Context, d *Driver, name string, told []string) ([]lifecycle.StandingRule, error)
 	// log returns the arguments that print what went to the network.
 	log(name string) []string
 	// keys tells for which services the program adds a key to requests. present

@@ -7,19 +7,9 @@ import (
 	"net"
 	"strconv"
 	"time"
-)
 
-// Request is what the programs' logs have of the requests to one host. They
-// count them, for as long as the daemon runs, and beyond a sandbox's end.
-type Request struct {
-	Host    string // text that the agent chose
-	Port    uint16 // 0 if it is not known
-	Refused bool
-	Count   int
-	Last    time.Time // zero if it is not known
-	Via     string
-	Why     string
-}
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+)
 
 // logged is an entry as sbx prints it; docker sandbox, its predecessor, is taken
 // to do the same (contract, section 6.3).
@@ -33,9 +23,9 @@ type logged struct {
 	Reason   string          `json:"reason"`
 }
 
-// ParseLog reads the programs' network logs, as far as they are about the
+// parseLog reads the programs' network logs, as far as they are about the
 // sandbox of that name.
-func ParseLog(output []byte, sandbox string) ([]Request, error) {
+func parseLog(output []byte, sandbox string) ([]lifecycle.Request, error) {
 	var lists map[string]json.RawMessage
 	if err := decode(output, &lists); err != nil {
 		return nil, err
@@ -43,7 +33,7 @@ func ParseLog(output []byte, sandbox string) ([]Request, error) {
 	if lists["blocked_hosts"] == nil && lists["allowed_hosts"] == nil {
 		return nil, errors.New("it has neither blocked_hosts nor allowed_hosts")
 	}
-	var all []Request
+	var all []lifecycle.Request
 	for _, list := range []string{"blocked_hosts", "allowed_hosts"} {
 		var entries []logged
 		if content := lists[list]; content != nil {
@@ -60,8 +50,8 @@ func ParseLog(output []byte, sandbox string) ([]Request, error) {
 	return all, nil
 }
 
-func (e logged) request(refused bool) Request {
-	r := Request{Host: e.Host, Refused: refused, Count: 1, Via: e.Via, Why: e.Reason}
+func (e logged) request(refused bool) lifecycle.Request {
+	r := lifecycle.Request{Host: e.Host, Refused: refused, Count: 1, Via: e.Via, Why: e.Reason}
 	if r.Why == "" {
 		r.Why = e.Rule
 	}

@@ -19,29 +19,8 @@ type kept struct {
 	stricter []string
 }
 
-// StandingRule is a rule for a sandbox's network that somebody else has made.
-type StandingRule struct {
-	Host     string // in the program's own words
-	Decision string // [egress.Allowed] or [egress.Refused]
-	Origin   string
-}
-
-// LooserError says that a program does not keep a sandbox to the policy that was
-// asked for.
-type LooserError struct {
-	Driver string
-	Mode   egress.Mode
-	Why    []string // clauses
-}
-
-func (e *LooserError) Error() string {
-	return fmt.Sprintf("the network policy %q cannot be kept with %s: %s. The driver \"container\" keeps it", e.Mode, e.Driver, strings.Join(e.Why, "; "))
-}
-
-// Restrict keeps a running sandbox to a policy. It can be repeated, and has to
-// be before an agent is started: what the user has told the program for all
-// sandboxes may have changed. Where the program falls short of a policy that was
-// asked for, it is an error; of another, a warning, once.
+// Restrict implements [lifecycle.Restricter]. What the user has told the program for
+// all sandboxes may have changed since the last time.
 func (d *Driver) Restrict(ctx context.Context, sb lifecycle.Sandbox, e lifecycle.Egress) error {
 	policy := e.Amended
 	if policy.Mode == "" {
@@ -73,12 +52,12 @@ func (d *Driver) Restrict(ctx context.Context, sb lifecycle.Sandbox, e lifecycle
 		is.looser = append(is.looser, err.Error())
 	}
 	if e.Asked && len(is.looser) > 0 {
-		return &LooserError{Driver: d.name, Mode: policy.Mode, Why: is.looser}
+		return &lifecycle.LooserError{Driver: d.name, Mode: policy.Mode, Why: is.looser}
 	}
 	return d.warnOnce(rec, policy.Mode, is)
 }
 
-// MadeFor returns the network policy that a sandbox was made for.
+// MadeFor implements [lifecycle.Restricter].
 func (d *Driver) MadeFor(name string) (policy egress.Policy, err error) {
 	rec, _, err := d.records().read(name)
 	if err == nil && rec.Egress != "" {
@@ -108,9 +87,8 @@ func (d *Driver) lockRecord(ctx context.Context, name string) (unlock func(), er
 	return d.lock(ctx, d.name+"-"+name+".record")
 }
 
-// Standing returns the rules for a sandbox's network that are not ours, as far
-// as the program tells.
-func (d *Driver) Standing(ctx context.Context, name string) ([]StandingRule, error) {
+// Standing implements [lifecycle.Restricter].
+func (d *Driver) Standing(ctx context.Context, name string) ([]lifecycle.StandingRule, error) {
 	rec, _, err := d.records().read(name)
 	if err != nil {
 		return nil, err
@@ -122,14 +100,13 @@ func (d *Driver) Standing(ctx context.Context, name string) ([]StandingRule, err
 	return rules, nil
 }
 
-// Requests returns what went to the network from a sandbox of that name, and
-// what was refused: counted by host, not one by one.
-func (d *Driver) Requests(ctx context.Context, name string) ([]Request, error) {
+// Requests implements [lifecycle.Restricter].
+func (d *Driver) Requests(ctx context.Context, name string) ([]lifecycle.Request, error) {
 	out, err := d.call(ctx, limitList, d.log(name)...)
 	if err != nil {
 		return nil, fmt.Errorf("reading the network log: %w", err)
 	}
-	requests, err := ParseLog(out, name)
+	requests, err := parseLog(out, name)
 	if err != nil {
 		return nil, fmt.Errorf("reading the network log of %s: %w", d.name, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
 // restrict adds rules. Those of sbx add up: those for all
@@ -156,16 +157,16 @@ func askRules(ctx context.Context, d *Driver, name string) ([]rule, error) {
 	return rules, nil
 }
 
-func (s *sbx) standing(ctx context.Context, d *Driver, name string, told []string) ([]StandingRule, error) {
+func (s *sbx) standing(ctx context.Context, d *Driver, name string, told []string) ([]lifecycle.StandingRule, error) {
 	rules, err := askRules(ctx, d, name)
 	if err != nil {
 		return nil, err
 	}
 	_, others := part(rules, name, told)
-	standing := []StandingRule{}
+	standing := []lifecycle.StandingRule{}
 	for _, r := range others {
 		for _, resource := range r.Resources {
-			rule := StandingRule{Host: resource, Decision: egress.Allowed, Origin: strings.TrimSpace("sbx " + r.title())}
+			rule := lifecycle.StandingRule{Host: resource, Decision: egress.Allowed, Origin: strings.TrimSpace("sbx " + r.title())}
 			switch {
 			case r.Decision == deny:
 				rule.Decision = egress.Refused
