@@ -8,6 +8,8 @@ import (
 	"unicode"
 
 	"github.com/docker/go-units"
+
+	"github.com/docker-ralph/docker-ralph/pattern"
 )
 
 // The bounds of what an engine takes, or of what makes sense.
@@ -24,8 +26,8 @@ const (
 )
 
 var (
-	agentName = late(`^[a-z][a-z0-9-]{0,31}$`)
-	cpuNumber = late(`^[0-9]{1,6}(\.[0-9]{1,9})?$`)
+	agentName = pattern.New(`^[a-z][a-z0-9-]{0,31}$`)
+	cpuNumber = pattern.New(`^[0-9]{1,6}(\.[0-9]{1,9})?$`)
 )
 
 func checkAgent(v string) error {

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/pattern"
 )
 
-var envName = late(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var envName = pattern.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // checkEnvName says whether a variable of the host may be passed on. A name
 // from the repository must not be one that steers programs: such values belong

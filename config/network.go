@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/pattern"
 )
 
 // DefaultPresets are what a sandbox reaches when nobody has said: the agent's
@@ -35,7 +36,7 @@ func (c *Config) setPresets(v string) error {
 
 // runtimeName is what an engine takes for the name of a runtime, and what
 // containerd has as well, such as "io.containerd.runsc.v1".
-var runtimeName = late(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`)
+var runtimeName = pattern.New(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`)
 
 func checkRuntime(v string) error {
 	if v != "" && !runtimeName().MatchString(v) {

@@ -15,6 +15,8 @@ import (
 
 	"github.com/gofrs/flock"
 	"github.com/moby/sys/atomicwriter"
+
+	"github.com/docker-ralph/docker-ralph/pattern"
 )
 
 const (
@@ -56,7 +58,7 @@ type approval struct {
 	Files map[string]string `json:"files,omitempty"`
 }
 
-var digestForm = late(`^sha256:[0-9a-f]{64}$`)
+var digestForm = pattern.New(`^sha256:[0-9a-f]{64}$`)
 
 // Require returns an *UntrustedError unless e has nothing to approve or all of
 // it is approved.

@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/pattern"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/proc"
 	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
@@ -20,11 +20,11 @@ const (
 )
 
 var (
-	frontMatter   = regexp.MustCompile(`(?s)\A---\r?\n.*?\n---\r?\n`)
-	promptCommand = regexp.MustCompile("!`([^`\n]+)`")
-	allowedTools  = regexp.MustCompile(`(?m)^allowed-tools:(.*)$`)
-	allowedEdit   = regexp.MustCompile(`\b(?:Edit|Write)\b`)
-	allowedBash   = regexp.MustCompile(`\bBash\(([\w./ -]+):\*\)`)
+	frontMatter   = pattern.New(`(?s)\A---\r?\n.*?\n---\r?\n`)
+	promptCommand = pattern.New("!`([^`\n]+)`")
+	allowedTools  = pattern.New(`(?m)^allowed-tools:(.*)$`)
+	allowedEdit   = pattern.New(`\b(?:Edit|Write)\b`)
+	allowedBash   = pattern.New(`\bBash\(([\w./ -]+):\*\)`)
 )
 
 // sessionPrompt is the prompt of the session's mode.
@@ -42,8 +42,8 @@ func sessionPrompt(s Session) (string, bool) {
 func allowedCommands(s Session) []string {
 	text, _ := sessionPrompt(s)
 	var commands []string
-	for _, line := range allowedTools.FindAllString(frontMatter.FindString(text), -1) {
-		for _, found := range allowedBash.FindAllStringSubmatch(line, -1) {
+	for _, line := range allowedTools().FindAllString(frontMatter().FindString(text), -1) {
+		for _, found := range allowedBash().FindAllStringSubmatch(line, -1) {
 			commands = append(commands, strings.TrimSpace(found[1]))
 		}
 	}
@@ -53,7 +53,7 @@ func allowedCommands(s Session) []string {
 // mayEdit says whether the front matter allows to write files.
 func mayEdit(s Session) bool {
 	text, _ := sessionPrompt(s)
-	return allowedEdit.MatchString(allowedTools.FindString(frontMatter.FindString(text)))
+	return allowedEdit().MatchString(allowedTools().FindString(frontMatter().FindString(text)))
 }
 
 // promptText returns the prompt of the session's mode for agents that know no
@@ -67,8 +67,8 @@ func promptText(ctx context.Context, s Session) (string, error) {
 	if !found {
 		return "", fmt.Errorf("there is no prompt to %s with", s.Mode)
 	}
-	text = promptCommand.ReplaceAllStringFunc(frontMatter.ReplaceAllString(text, ""), func(found string) string {
-		return commandOutput(ctx, s.Env, promptCommand.FindStringSubmatch(found)[1], promptCommandTime)
+	text = promptCommand().ReplaceAllStringFunc(frontMatter().ReplaceAllString(text, ""), func(found string) string {
+		return commandOutput(ctx, s.Env, promptCommand().FindStringSubmatch(found)[1], promptCommandTime)
 	})
 	return text + noteText(s.Note), nil
 }

@@ -8,10 +8,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"time"
 
 	"github.com/gofrs/flock"
+
+	"github.com/docker-ralph/docker-ralph/pattern"
 )
 
 // An agent lives as long as some process holds the lock of the file
@@ -64,7 +65,7 @@ func (h *Hold) Restore() error {
 
 func (h *Hold) take() error {
 	s, id := h.store, h.id
-	if !agentIDs.MatchString(id) {
+	if !agentIDs().MatchString(id) {
 		return fmt.Errorf("agent '%s' is no agent's id", id)
 	}
 	if err := os.Mkdir(s.agentsDir(), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -91,7 +92,7 @@ func (h *Hold) take() error {
 	return nil
 }
 
-var agentIDs = regexp.MustCompile(`^[0-9a-f]{4}$`)
+var agentIDs = pattern.New(`^[0-9a-f]{4}$`)
 
 func (s *Store) agentsDir() string { return filepath.Join(filepath.Dir(s.path), "agents") }
 
@@ -171,7 +172,7 @@ func (s *Store) Alive(id string) bool {
 // tryAgent takes the lock of an agent that no process holds. The lock is nil
 // if none ever held the agent, or if it has been let go.
 func (s *Store) tryAgent(id string) (lock *flock.Flock, free bool, err error) {
-	if !agentIDs.MatchString(id) {
+	if !agentIDs().MatchString(id) {
 		return nil, false, nil
 	}
 	if _, err := os.Lstat(s.agentsDir()); err != nil {

@@ -3,12 +3,13 @@ package printable
 import (
 	"bytes"
 	"io"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/charmbracelet/x/ansi/parser"
+
+	"github.com/docker-ralph/docker-ralph/pattern"
 )
 
 // sequenceMax is the length of the longest sequence that is let through, in
@@ -71,10 +72,10 @@ func (w *Writer) do(action parser.Action, r rune) {
 
 // harmless are the two sequences that pass: SGR, which is colour, and EL, which
 // clears in a line.
-var harmless = regexp.MustCompile(`^\x1b\[[0-9;:]*[mK]$`)
+var harmless = pattern.New(`^\x1b\[[0-9;:]*[mK]$`)
 
 func (w *Writer) pass(sequence string) {
-	if !harmless.MatchString(sequence) {
+	if !harmless().MatchString(sequence) {
 		return
 	}
 	parameters, final := sequence[len("\x1b["):len(sequence)-1], sequence[len(sequence)-1]

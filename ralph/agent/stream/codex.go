@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/docker-ralph/docker-ralph/pattern"
 	"github.com/docker-ralph/docker-ralph/wire/event"
 	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
@@ -100,7 +101,7 @@ func (c *codex) failed(text string) []event.Event {
 }
 
 // wrapping is the shell that codex runs a command with.
-var wrapping = late(`(?s)^\S*/(?:ba|z|da|)sh -l?c (?:'([^']*)'|"([^"$\\` + "`" + `]*)"|([^\s'"]+))$`)
+var wrapping = pattern.New(`(?s)^\S*/(?:ba|z|da|)sh -l?c (?:'([^']*)'|"([^"$\\` + "`" + `]*)"|([^\s'"]+))$`)
 
 // unwrapped is the command that the model asked for. One that needs more
 // quoting than that is shown as it is run.

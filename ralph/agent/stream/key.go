@@ -3,11 +3,12 @@ package stream
 import (
 	"strings"
 
+	"github.com/docker-ralph/docker-ralph/pattern"
 	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
 // Words by which agents and their vendors say that a key is missing or refused.
-var keyWords = late(`(?i)` + strings.Join([]string{
+var keyWords = pattern.New(`(?i)` + strings.Join([]string{
 	`not logged in`, `please run /login`, `not authenticated`, `failed to authenticate`, `authentication[ _](?:error|failed|required)`,
 	`no authentication information`, `set an auth method`, `invalid auth method`, `unauthenticated\b`,
 	`(?:invalid|incorrect|missing|no|expired) (?:\w+ )?(?:x-)?api[ -]?key`, `api[ _-]?key (?:is )?(?:not valid|not set|invalid|missing|expired|required)`,

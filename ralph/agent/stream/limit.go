@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/pattern"
 	"github.com/docker-ralph/docker-ralph/wire/event"
 	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
@@ -11,7 +12,7 @@ import (
 // Words by which agents and their vendors say that a limit was reached. They
 // are only looked for in errors and in the last words of failed runs: in the
 // middle of a run an agent may well write about rate limits.
-var limitWords = late(`(?i)` + strings.Join([]string{
+var limitWords = pattern.New(`(?i)` + strings.Join([]string{
 	`rate[ _-]?limit[ _-]?(?:error|reached|exceeded|hit)`, `rate[ _-]limited`,
 	`(?:hit|reached|exceed(?:s|ed)?) (?:\S+ ){0,4}(?:rate|usage|request|token|spend)[ -]limits?\b`,
 	`usage[ _]limit(?: has been)?[ _](?:reached|exceeded)`,

@@ -1,12 +1,12 @@
 package stream
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 	_ "time/tzdata" // agents name time zones, and images may have none
+
+	"github.com/docker-ralph/docker-ralph/pattern"
 )
 
 // Ways to say when it is over.
@@ -16,20 +16,14 @@ const (
 	limitZone   = `(?:\s*\(([a-z_]+(?:/[a-z0-9_+-]+)*)\)|\s+(utc|gmt)\b)`
 )
 
-// late is a pattern that is compiled when it is needed: most commands of ralph
-// need none, and all of them together take longer than reading a task.
-func late(pattern string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
-}
-
 var (
-	limitEpoch    = late(`(?i)\|\s*([0-9]{10})\b|resets?_?at[\\"]*\s*[:=]\s*[\\"]*([0-9]{10})(?:[0-9]{3})?\b`)
-	limitSeconds  = late(`(?i)(?:resets?_in_seconds|retry[ -]after)[\\"]*\s*[:=]?\s*[\\"]*([0-9]{1,7})\b`)
-	limitDuration = late(`(?i)(?:(?:again|resets?|retry|available)\b[^.\n]{0,30}?\b(?:in|after)|wait|retry-after|retryDelay)[\\:=\s"]+(?:about\s+|~\s*)?` +
+	limitEpoch    = pattern.New(`(?i)\|\s*([0-9]{10})\b|resets?_?at[\\"]*\s*[:=]\s*[\\"]*([0-9]{10})(?:[0-9]{3})?\b`)
+	limitSeconds  = pattern.New(`(?i)(?:resets?_in_seconds|retry[ -]after)[\\"]*\s*[:=]?\s*[\\"]*([0-9]{1,7})\b`)
+	limitDuration = pattern.New(`(?i)(?:(?:again|resets?|retry|available)\b[^.\n]{0,30}?\b(?:in|after)|wait|retry-after|retryDelay)[\\:=\s"]+(?:about\s+|~\s*)?` +
 		`((?:` + limitAmount + `|[0-9]+(?:\.[0-9]+)?[dhms])+)`)
-	limitPart  = late(`(?i)([0-9]+(?:\.[0-9]+)?)\s*(milliseconds?|ms|days?|d|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s)`)
-	limitStamp = late(`\b[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?(?:Z|[+-][0-2][0-9]:[0-5][0-9])`)
-	limitClock = late(`(?i)(?:\bresets?|\bagain|\buntil)(?:\s+(?:at|on))?\s+(?:` + limitMonth + `)?` +
+	limitPart  = pattern.New(`(?i)([0-9]+(?:\.[0-9]+)?)\s*(milliseconds?|ms|days?|d|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s)`)
+	limitStamp = pattern.New(`\b[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?(?:Z|[+-][0-2][0-9]:[0-5][0-9])`)
+	limitClock = pattern.New(`(?i)(?:\bresets?|\bagain|\buntil)(?:\s+(?:at|on))?\s+(?:` + limitMonth + `)?` +
 		`([0-9]{1,2})(?::([0-9]{2}))?\s*(am|pm)?` + limitZone + `?`)
 )
 
