@@ -3,87 +3,39 @@ package hook
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"slices"
 )
 
-// object is a JSON object whose members keep their order and their text: the
-// file is the user's.
-type object []member
-
-type member struct {
-	name  string
-	value json.RawMessage
-}
-
-var errNoObject = errors.New("no JSON object")
-
-func parseObject(b []byte) (object, error) {
-	if !json.Valid(b) || bytes.TrimLeft(b, " \t\r\n")[0] != '{' {
-		return nil, errNoObject
-	}
-	dec := json.NewDecoder(bytes.NewReader(b))
+// set sets a member of a JSON object: the last one of its name, which counts for
+// every parser, or else a new one at the end. Everything else keeps its order and its
+// text, because the file is the user's.
+func set(object []byte, name string, value []byte) ([]byte, error) {
+	dec := json.NewDecoder(bytes.NewReader(object))
 	if _, err := dec.Token(); err != nil { // the brace
 		return nil, err
 	}
-	o := object{}
+	from, to, separator := 0, 0, ""
 	for dec.More() {
-		name, err := dec.Token()
+		member, err := dec.Token()
 		if err != nil {
 			return nil, err
 		}
-		m := member{name: name.(string)} // valid JSON has no other names
-		if err := dec.Decode(&m.value); err != nil {
+		var old json.RawMessage
+		if err := dec.Decode(&old); err != nil {
 			return nil, err
 		}
-		o = append(o, m)
-	}
-	return o, nil
-}
-
-// find returns the index of a member, the last one as for every parser, or -1.
-func (o object) find(name string) int {
-	for i, m := range slices.Backward(o) {
-		if m.name == name {
-			return i
+		separator = ","
+		if member == name {
+			to = int(dec.InputOffset())
+			from = to - len(old)
 		}
 	}
-	return -1
-}
-
-func (o object) get(name string) json.RawMessage {
-	if i := o.find(name); i >= 0 {
-		return o[i].value
+	if to == 0 {
+		from = bytes.LastIndexByte(object, '}')
+		to = from
+		value = slices.Concat([]byte(separator+`"`+name+`":`), value)
 	}
-	return nil
-}
-
-func (o *object) set(name string, value json.RawMessage) {
-	if i := o.find(name); i >= 0 {
-		(*o)[i].value = value
-		return
-	}
-	*o = append(*o, member{name, value})
-}
-
-// MarshalJSON writes the members in their order.
-func (o object) MarshalJSON() ([]byte, error) {
-	var out bytes.Buffer
-	out.WriteByte('{')
-	for i, m := range o {
-		if i > 0 {
-			out.WriteByte(',')
-		}
-		name, err := marshal(m.name)
-		if err != nil {
-			return nil, err
-		}
-		out.Write(name)
-		out.WriteByte(':')
-		out.Write(m.value)
-	}
-	out.WriteByte('}')
-	return out.Bytes(), nil
+	return slices.Concat(object[:from], value, object[to:]), nil
 }
 
 // marshal leaves <, > and & as they are.

@@ -125,18 +125,20 @@ type call struct {
 // enter returns the settings with the hooks. Settings that have them already
 // stay as they are, to the byte.
 func enter(before []byte, command func(string) string) ([]byte, error) {
-	settings := object{}
-	var err error
-	if len(bytes.TrimSpace(before)) > 0 {
-		if settings, err = parseObject(before); err != nil {
-			return nil, errors.New("is no JSON object. Repair it, or move it away")
-		}
+	after := bytes.TrimSpace(before)
+	if len(after) == 0 {
+		after = []byte("{}")
 	}
-	hooks := object{}
-	if raw := settings.get("hooks"); len(raw) > 0 && string(raw) != "null" {
-		if hooks, err = parseObject(raw); err != nil {
-			return nil, errors.New(`has "hooks" that are no JSON object. Repair them, or remove them`)
-		}
+	var settings, hooks map[string]json.RawMessage
+	if json.Unmarshal(after, &settings) != nil || settings == nil {
+		return nil, errors.New("is no JSON object. Repair it, or move it away")
+	}
+	raw := settings["hooks"]
+	if raw == nil || string(raw) == "null" {
+		raw = []byte("{}")
+	}
+	if json.Unmarshal(raw, &hooks) != nil {
+		return nil, errors.New(`has "hooks" that are no JSON object. Repair them, or remove them`)
 	}
 	changed := false
 	for _, name := range []string{PreCompact, SessionEnd} {
@@ -144,25 +146,22 @@ func enter(before []byte, command func(string) string) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		event := events()[name]
-		if !sameJSON(hooks.get(event), list) {
-			hooks.set(event, list)
+		if event := events()[name]; !sameJSON(hooks[event], list) {
 			changed = true
+			if raw, err = set(raw, event, list); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if !changed {
 		return before, nil
 	}
-	raw, err := hooks.MarshalJSON()
+	after, err := set(after, "hooks", raw)
 	if err != nil {
 		return nil, err
 	}
-	settings.set("hooks", raw)
-	if raw, err = settings.MarshalJSON(); err != nil {
-		return nil, err
-	}
 	var out bytes.Buffer
-	if err := json.Indent(&out, raw, "", indentOf(before)); err != nil {
+	if err := json.Indent(&out, after, "", indentOf(before)); err != nil {
 		return nil, err
 	}
 	return append(out.Bytes(), '\n'), nil
