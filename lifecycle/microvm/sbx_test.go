@@ -272,6 +272,10 @@ func TestWhichKeysSbxHas(t *testing.T) {
 				return err
 			}))
 
+			out, err = programs.Sbx(t.Context(), "secret", "rm", "anthropic", "--force").CombinedOutput()
+			assert.NilError(t, err, string(out))
+			assert.Assert(t, !ask()["anthropic"], "it is believed in after it was removed")
+
 			programs.Set(t, func(s *sandboxcli.Settings) { s.LoggedIn = false })
 			_, err = d.Keys(t.Context(), nil, nil)
 			assert.ErrorContains(t, err, "asking sbx for which services it has keys: sbx is not logged in")
