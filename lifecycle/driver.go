@@ -200,7 +200,8 @@ type Driver interface {
 	// Create makes the sandbox; the state tells whether it runs already.
 	// [ErrExists] means that somebody else did so a moment ago.
 	Create(ctx context.Context, spec Spec) (Sandbox, error)
-	// Start starts a stopped sandbox, and unpauses a paused one.
+	// Start starts a stopped sandbox, and unpauses a paused one. [ErrStuck] means that
+	// it never will.
 	Start(ctx context.Context, sb Sandbox) error
 	// Ready tells, without asking the sandbox, whether Prepare has been done
 	// for it by this version of ralph. One that was started a moment ago must also
@@ -245,6 +246,10 @@ type Manual struct {
 
 // ErrExists is returned by [Driver.Create] for a name that is taken.
 var ErrExists = errors.New("sandbox exists already")
+
+// ErrStuck is returned by [Driver.Start] for a sandbox that has to be recreated
+// before it can be started.
+var ErrStuck = errors.New("sandbox cannot be started any more")
 
 // ErrNotInstalled is in the errors of a driver whose program is not there.
 var ErrNotInstalled = errors.New("not installed")

@@ -128,7 +128,15 @@ func (e *Ensurer) ensure(ctx context.Context, spec Spec, recreate bool) (Sandbox
 			return Sandbox{}, err
 		}
 	}
-	if err := e.bringUp(ctx, own, &sb); err != nil {
+	err = e.bringUp(ctx, own, &sb)
+	if errors.Is(err, ErrStuck) && !made {
+		made = true
+		if sb, err = e.replace(ctx, spec, sb); err != nil {
+			return Sandbox{}, err
+		}
+		err = e.bringUp(ctx, spec, &sb)
+	}
+	if err != nil {
 		if e.Failed != nil && ctx.Err() == nil {
 			e.Failed(ctx, sb)
 		}
@@ -139,6 +147,19 @@ func (e *Ensurer) ensure(ctx context.Context, spec Spec, recreate bool) (Sandbox
 		return Sandbox{}, err
 	}
 	return sb, nil
+}
+
+// replace recreates a sandbox that cannot be started. Its commits cannot be saved
+// before, so the driver keeps them for the next one.
+func (e *Ensurer) replace(ctx context.Context, spec Spec, sb Sandbox) (Sandbox, error) {
+	e.Report(fmt.Sprintf("Warning: the sandbox %s cannot be started any more: recreating it", sb.Name))
+	if err := e.Image(ctx); err != nil {
+		return Sandbox{}, err
+	}
+	if err := e.Driver.Remove(ctx, sb); err != nil {
+		return Sandbox{}, err
+	}
+	return e.create(ctx, spec)
 }
 
 // settle looks the sandbox up until it is in a state that does not pass by

@@ -22,6 +22,7 @@ type memory struct {
 	states  []State // what further lookups find, before sb's own
 	ready   bool
 	busy    bool
+	stuck   bool // it cannot be started
 	fail    map[string]error
 	history []string
 }
@@ -57,6 +58,11 @@ func (m *memory) Create(_ context.Context, spec Spec) (Sandbox, error) {
 
 func (m *memory) Start(context.Context, Sandbox) error {
 	m.sb.State = Running
+	if m.stuck {
+		m.stuck = false
+		m.history = append(m.history, "start")
+		return ErrStuck
+	}
 	return m.note("start")
 }
 
@@ -127,6 +133,8 @@ func TestEnsure(t *testing.T) {
 		{name: "running and prepared: one lookup", driver: memory{sb: found(spec, Running), ready: true}, history: "lookup"},
 		{name: "nothing there", history: "lookup lookup image create start prepare"},
 		{name: "stopped", driver: memory{sb: found(spec, Stopped), ready: true}, history: "lookup lookup start"},
+		{name: "stopped for ever", driver: memory{sb: found(spec, Stopped), ready: true, stuck: true}, history: "lookup lookup start image remove create start prepare"},
+		{name: "new, and never to be started", driver: memory{stuck: true}, history: "lookup lookup image create start failed remove", err: ErrStuck.Error()},
 		{name: "running, not prepared", driver: memory{sb: found(spec, Running)}, history: "lookup lookup prepare"},
 		{name: "being removed", driver: memory{sb: found(spec, Stopped), ready: true, states: []State{Removing, Removing}}, history: "lookup lookup lookup start"},
 		{name: "restarting", driver: memory{sb: found(spec, Running), ready: true, states: []State{Restarting, Restarting}}, history: "lookup lookup lookup"},

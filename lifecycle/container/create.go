@@ -290,6 +290,11 @@ func (d *Driver) Start(ctx context.Context, sb lifecycle.Sandbox) error {
 			err = d.startAll(ctx, sb)
 		}
 	}
+	if err != nil && strings.Contains(err.Error(), "already exists") {
+		// An engine that was killed while it started a container does not know what
+		// it has started.
+		err = fmt.Errorf("%w: %w", lifecycle.ErrStuck, err)
+	}
 	if err != nil {
 		return fmt.Errorf("starting the sandbox %s: %w", sb.Name, err)
 	}
