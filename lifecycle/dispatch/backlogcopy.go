@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -190,8 +189,8 @@ func (c *copying) keep(ctx context.Context) error {
 }
 
 // follow keeps a copy after each run of the loops in the worktree top, until stop is
-// called, and then a last one.
-func (c *copying) follow(ctx context.Context, top string) (stop func()) {
+// called, and then a last one. An empty backlog is [errNoTasks] then.
+func (c *copying) follow(ctx context.Context, top string) (stop func() error) {
 	ctx = context.WithoutCancel(ctx)
 	stopping, stopped := make(chan struct{}), make(chan struct{})
 	seen := looplog.Latest(top)
@@ -211,21 +210,21 @@ func (c *copying) follow(ctx context.Context, top string) (stop func()) {
 			}
 		}
 	}()
-	return func() {
+	return func() error {
 		close(stopping)
 		<-stopped
-		_ = c.keep(ctx)
+		return c.keep(ctx)
 	}
 }
 
 // keepBacklog keeps copies before and after a command that changes the backlog at
 // length, or replaces it, and after each run of a loop. A copy that fails does not keep
 // the command from its work. A build with an empty backlog would end as if all were
-// done: it fails if there is a copy with tasks. If the loop takes the place of one that
-// has died, the copy is restored.
-func (h Host) keepBacklog(ctx context.Context, at place, sb lifecycle.Sandbox, spec lifecycle.Spec, opts Options, died bool) (after func(), _ error) {
+// done: it fails if there is a copy with tasks, and so does one that has ended well
+// with the code. If the loop takes the place of one that has died, the copy is restored.
+func (h Host) keepBacklog(ctx context.Context, at place, sb lifecycle.Sandbox, spec lifecycle.Spec, opts Options, died bool) (after func(code int) error, _ error) {
 	if !IsLoop(opts.Command) && !opts.restores() || spec.Ephemeral {
-		return func() {}, nil
+		return func(int) error { return nil }, nil
 	}
 	if died {
 		if err := h.recoverBacklog(ctx, at.driver, sb, spec.Name); err != nil {
@@ -233,13 +232,32 @@ func (h Host) keepBacklog(ctx context.Context, at place, sb lifecycle.Sandbox, s
 		}
 	}
 	c := &copying{host: h, driver: at.driver, sb: sb, sandbox: spec.Name}
-	if !h.backlogMissing(at, spec) && errors.Is(c.keep(ctx), errNoTasks) && opts.Command == buildCommand {
-		if copies, err := h.backlogCopies(spec.Name); err != nil || len(copies) > 0 {
-			return nil, cmp.Or(err, backlogGone("its database has no tasks"))
+	if !h.backlogMissing(at, spec) {
+		if err := h.checkTasks(spec.Name, opts, c.keep(ctx)); err != nil {
+			return nil, err
 		}
 	}
 	c.last = "" // what was before the command stays
-	return c.follow(ctx, spec.Root), nil
+	stop := c.follow(ctx, spec.Root)
+	return func(code int) error {
+		if err := stop(); code == 0 {
+			return h.checkTasks(spec.Name, opts, err)
+		}
+		return nil
+	}, nil
+}
+
+// checkTasks returns the error for a build whose backlog is empty, which keeping a
+// copy has shown, though there are copies with tasks.
+func (h Host) checkTasks(sandbox string, opts Options, kept error) error {
+	if !errors.Is(kept, errNoTasks) || opts.Command != buildCommand {
+		return nil
+	}
+	copies, err := h.backlogCopies(sandbox)
+	if err != nil || len(copies) == 0 {
+		return err
+	}
+	return backlogGone("its database has no tasks")
 }
 
 // recoverBacklog restores the newest copy if the backlog has not outlived its loop,

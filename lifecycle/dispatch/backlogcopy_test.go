@@ -1,13 +1,17 @@
 package dispatch
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"gotest.tools/v3/assert"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
 // TestBacklogCopiesAreKept: the last few different copies are kept.
@@ -55,6 +59,49 @@ func TestBacklogCopiesAreKept(t *testing.T) {
 	again, err = h.backlogCopies("box")
 	assert.NilError(t, err)
 	assert.Equal(t, len(again), keptCopies)
+}
+
+// exporting is a driver whose sandbox has one backlog after the other.
+type exporting struct {
+	lifecycle.Driver
+	backlogs []string
+}
+
+func (e *exporting) Exec(_ context.Context, _ lifecycle.Sandbox, p lifecycle.Process) (int, error) {
+	_, err := io.WriteString(p.Stdout, e.backlogs[0])
+	e.backlogs = e.backlogs[1:]
+	return 0, err
+}
+
+// A build ends well with nothing to do. It does not if there was something before.
+func TestBuildFailsWhoseBacklogWasEmptied(t *testing.T) {
+	const some, none = `{"tasks":[{"id":"1","slug":"a","status":"open"}]}`, `{"tasks":[]}`
+	for _, tc := range []struct {
+		name, before, after string
+		code                int
+		err                 string
+	}{
+		{"as it was", some, some, 0, ""},
+		{"never had tasks", none, none, 0, ""},
+		{"emptied", some, none, 0, "the backlog is gone: its database has no tasks"},
+		{"emptied, and the build says so", some, none, 1, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h := Host{StateDir: t.TempDir()}
+			spec := lifecycle.Spec{Name: "box", Root: t.TempDir()}
+			assert.NilError(t, os.MkdirAll(filepath.Join(spec.Root, ".ralph"), 0o755))
+			assert.NilError(t, os.WriteFile(filepath.Join(spec.Root, ".ralph", "tasks.db"), nil, 0o644))
+			at := place{driver: &exporting{backlogs: []string{tc.before, tc.after}}}
+			after, err := h.keepBacklog(t.Context(), at, lifecycle.Sandbox{}, spec, Options{Command: buildCommand}, false)
+			assert.NilError(t, err)
+			err = after(tc.code)
+			if tc.err == "" {
+				assert.NilError(t, err)
+				return
+			}
+			assert.Error(t, err, tc.err)
+		})
+	}
 }
 
 func TestEmptyOrBrokenCopiesAreNone(t *testing.T) {

@@ -173,8 +173,8 @@ func (h Host) attempt(ctx context.Context, r *recovery, at place, spec lifecycle
 			if err != nil {
 				return 0, err
 			}
-			defer keep()
-			return h.execute(ctx, at.driver, sb, led, opts.Command)
+			code, err := h.execute(ctx, at.driver, sb, led, opts.Command)
+			return code, cmp.Or(err, keep(code))
 		})
 		h.tellDetached(at, err)
 		return code, err
