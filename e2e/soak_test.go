@@ -5,6 +5,7 @@ package e2e
 import (
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -93,6 +94,12 @@ func TestSoak(t *testing.T) {
 			s.unpark()
 		}
 		cancel() // there is nothing to disturb any more
+	})
+	eventually(t, func() error { // before, nobody has a copy of the backlog
+		if copies, _ := filepath.Glob(filepath.Join(s.w.config, "ralph", "backlogs", s.name, "*.json")); len(copies) == 0 {
+			return errors.New("the host has no copy of the backlog")
+		}
+		return nil
 	})
 	s.disturb(ctx)
 	disturbed := time.Since(began)

@@ -22,7 +22,8 @@ func (s *soak) holds() {
 	assert.Check(t, is.Len(backlog, len(s.tasks)))
 	log := s.readLogs()
 	onBranch := strings.Fields(w.git(t, "rev-list", "main"))
-	assert.Check(t, is.Len(onBranch, 2+len(s.tasks)), "commits on the branch")
+	// What a killed agent has left can be in the commit of another task.
+	assert.Check(t, len(onBranch) <= 2+len(s.tasks), "%d commits on the branch", len(onBranch))
 	for _, tk := range s.tasks {
 		id := tk.ID
 		assert.Check(t, is.Equal(backlog[id].Status, "done"), id)
@@ -31,7 +32,8 @@ func (s *soak) holds() {
 			assert.Check(t, slices.Contains(onBranch, commit), "%s has the commit %s, which is not on the branch", id, commit)
 		}
 		n := log.done[id]
-		assert.Check(t, n > 0 || log.died[backlog[id].Assignee], "no log says that %s is done, which agent %s did", id, backlog[id].Assignee)
+		known := n > 0 || log.died[backlog[id].Assignee]
+		assert.Check(t, known, "no log says that %s is done, which agent %s did", id, backlog[id].Assignee)
 		assert.Check(t, n <= 1+s.restores, "%s is done %d times by the logs, with %d restores", id, n, s.restores)
 	}
 	aside, _ := os.ReadFile(filepath.Join(s.cache, "aside"))
