@@ -16,7 +16,6 @@ import (
 	"github.com/moby/term"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
-	"github.com/docker-ralph/docker-ralph/ralph/once"
 	"github.com/docker-ralph/docker-ralph/wire/help"
 	"github.com/docker-ralph/docker-ralph/wire/printable"
 	"github.com/docker-ralph/docker-ralph/wire/runflags"
@@ -139,11 +138,11 @@ func (o Options) runOnce(ctx context.Context, j *job, s *session) (int, error) {
 		return 0, err
 	}
 	o.warn(command.Warning)
-	code, err := once.Run{
+	code, err := oneRun{
 		Name: j.adapter.Name(), Command: command, Env: j.session.Env, Decoder: j.adapter.Decoder(),
 		Timeout: time.Duration(j.guest.TimeoutSeconds) * time.Second, Getenv: os.Getenv, Signals: signals,
 		Stdout: o.Stdout, Stderr: o.Stderr,
-	}.Do(ctx)
+	}.do(ctx)
 	if errors.Is(err, syscall.EPIPE) {
 		err = errors.New("nobody reads the output any more")
 	}

@@ -1,6 +1,6 @@
 //go:build unix
 
-package once
+package cli
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
-func TestRun(t *testing.T) {
+func TestOneRun(t *testing.T) {
 	sh, err := exec.LookPath("sh")
 	assert.NilError(t, err)
 	const said = `echo '{"type":"assistant","message":{"content":[{"type":"text","text":"Hello."}]}}'; `
@@ -31,13 +31,13 @@ func TestRun(t *testing.T) {
 		{name: "rendered", script: said, decoder: stream.Claude(), stdout: "Hello.\n"},
 		{name: "exit code", script: "exit 3", decoder: event.PlainText(), code: 3},
 		{
-			name: "calls itself a failure", decoder: stream.Claude(), code: ExitFailed,
+			name: "calls itself a failure", decoder: stream.Claude(), code: exitFailure,
 			script: said + `echo '{"type":"result","subtype":"error_during_execution","is_error":true}'`,
 			stdout: "Hello.\n━━ Done (error_during_execution) | cost: $null | turns: null ━━\n",
 		},
-		{name: "takes too long", script: "sleep 100", decoder: event.PlainText(), timeout: 50 * time.Millisecond, code: ExitTimedOut, err: "one run may take 50ms"},
+		{name: "takes too long", script: "sleep 100", decoder: event.PlainText(), timeout: 50 * time.Millisecond, code: exitTimedOut, err: "one run may take 50ms"},
 		{
-			name: "key refused", decoder: stream.Claude(), code: ExitFailed, err: "mine: the model's endpoint refused the key: HTTP status 401",
+			name: "key refused", decoder: stream.Claude(), code: exitFailure, err: "mine: the model's endpoint refused the key: HTTP status 401",
 			script: `echo '{"type":"system","subtype":"api_retry","attempt":2,"max_retries":10,"retry_delay_ms":1000,"error_status":401,"error":"authentication_failed"}'; exec sleep 100`,
 			stdout: "\n↻ request failed (401 authentication_failed), retry 2 of 10 in 1s\n",
 		},
@@ -45,10 +45,10 @@ func TestRun(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
-			code, err := Run{
+			code, err := oneRun{
 				Name: "mine", Command: agent.Command{Path: sh, Args: []string{"-c", tc.script}, Stdin: "the prompt"}, Env: os.Environ(),
 				Decoder: tc.decoder, Timeout: tc.timeout, Stdout: &stdout, Stderr: &stderr,
-			}.Do(t.Context())
+			}.do(t.Context())
 			if tc.err == "" {
 				assert.NilError(t, err)
 			} else {
@@ -80,12 +80,12 @@ func TestInterrupts(t *testing.T) {
 			}
 			var out bytes.Buffer
 			began := time.Now()
-			code, err := Run{
+			code, err := oneRun{
 				Name: "mine", Command: agent.Command{Path: program, Args: tc.command[1:]}, Env: os.Environ(),
 				Decoder: event.PlainText(), Signals: signals, Stdout: &out, Stderr: &out,
-			}.Do(t.Context())
+			}.do(t.Context())
 			assert.NilError(t, err)
-			assert.Equal(t, code, ExitInterrupted)
+			assert.Equal(t, code, exitInterrupted)
 			assert.Assert(t, time.Since(began) < 90*time.Second, "it was ended, and has not ended")
 		})
 	}

@@ -1,6 +1,4 @@
-// Package once runs an agent one time, for a prompt, and shows what it reports
-// as a loop does.
-package once
+package cli
 
 import (
 	"context"
@@ -17,19 +15,18 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
-// Exit codes besides the agent's own: those of a loop that ends for the same
-// reason.
+// Exit codes of one run besides the agent's own: those of a loop that ends for the
+// same reason.
 const (
-	ExitFailed      = 1
-	ExitTimedOut    = 124
-	ExitInterrupted = 130
+	exitTimedOut    = 124
+	exitInterrupted = 130
 )
 
-// drain is how long the agent's output is read after it has ended itself.
-const drain = 2 * time.Second
+// outputDrain is how long the agent's output is read after it has ended itself.
+const outputDrain = 2 * time.Second
 
-// Run is one run of an agent.
-type Run struct {
+// oneRun is one run of an agent, whose report is shown as a loop does.
+type oneRun struct {
 	Name    string
 	Command agent.Command
 	Env     []string // all of the environment but what Command adds
@@ -43,9 +40,9 @@ type Run struct {
 	Stdout, Stderr io.Writer
 }
 
-// Do runs the agent to its end and returns the exit code. An agent that calls
+// do runs the agent to its end and returns the exit code. An agent that calls
 // its run a failure has one other than 0.
-func (r Run) Do(ctx context.Context) (int, error) {
+func (r oneRun) do(ctx context.Context) (int, error) {
 	if r.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, r.Timeout)
@@ -54,7 +51,7 @@ func (r Run) Do(ctx context.Context) (int, error) {
 	// Not killed by ctx: proc does it, with all descendants.
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), r.Command.Path, r.Command.Args...)
 	cmd.Env = append(append([]string{}, r.Env...), r.Command.Env...)
-	cmd.WaitDelay = drain
+	cmd.WaitDelay = outputDrain
 	if r.Command.Stdin != "" {
 		cmd.Stdin = strings.NewReader(r.Command.Stdin)
 	}
@@ -75,20 +72,20 @@ func (r Run) Do(ctx context.Context) (int, error) {
 	}
 	switch {
 	case interrupted:
-		return ExitInterrupted, nil
+		return exitInterrupted, nil
 	case noKey != "":
-		return ExitFailed, agent.KeyError(r.Name, noKey, r.Getenv)
+		return exitFailure, agent.KeyError(r.Name, noKey, r.Getenv)
 	case ctx.Err() != nil:
-		return ExitTimedOut, fmt.Errorf("the agent %s was ended: one run may take %s (timeout_minutes)", r.Name, r.Timeout)
+		return exitTimedOut, fmt.Errorf("the agent %s was ended: one run may take %s (timeout_minutes)", r.Name, r.Timeout)
 	case code == 0 && out.failed:
-		return ExitFailed, nil
+		return exitFailure, nil
 	}
 	return code, nil
 }
 
 // wait waits for the child to end, or ends it, and says whether a signal asked for
 // that, or a refused key made it necessary: the agent would try again for minutes.
-func (r Run) wait(ctx context.Context, child *proc.Child, refused <-chan string) (interrupted bool, noKey string) {
+func (r oneRun) wait(ctx context.Context, child *proc.Child, refused <-chan string) (interrupted bool, noKey string) {
 	for {
 		select {
 		case <-child.Done():
