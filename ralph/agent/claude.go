@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
-	"github.com/docker-ralph/docker-ralph/ralph/hook"
 	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
@@ -107,8 +106,8 @@ func (claude) settle(s Session, cmd *Command) error {
 			return fmt.Errorf("installing the skill %s: %w", p.Skill, err)
 		}
 	}
-	err = hook.Register(filepath.Join(dir, "settings.json"), func(name string) string {
-		return hook.Quote(s.Program) + " _hook " + name
+	err = RegisterHooks(filepath.Join(dir, "settings.json"), func(name string) string {
+		return ShellQuote(s.Program) + " _hook " + name
 	})
 	if err != nil { // the loop gives tasks back too
 		cmd.Warning = err.Error()

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/ralph/hook"
+	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/task"
 )
 
@@ -19,28 +19,28 @@ import (
 // whatever is wrong, a session must not be disturbed by its hooks.
 func (o Options) hook(ctx context.Context, name string) {
 	signal.Ignore(os.Interrupt, syscall.SIGHUP) // what ends the session reaches its hooks too
-	agent, slug := os.Getenv("RALPH_AGENT_ID"), ""
+	agentID, slug := os.Getenv("RALPH_AGENT_ID"), ""
 	if inLoop() {
-		slug = active(ctx, agent)
+		slug = active(ctx, agentID)
 	}
 	switch {
-	case name == hook.PreCompact && slug == "":
+	case name == agent.PreCompact && slug == "":
 		_, _ = fmt.Fprintln(o.Stdout, `{"continue":true}`)
-	case name == hook.PreCompact:
-		_, _ = fmt.Fprintf(o.Stderr, "Warning: agent %s context limit reached, failing task %s\n", agent, slug)
+	case name == agent.PreCompact:
+		_, _ = fmt.Fprintf(o.Stderr, "Warning: agent %s context limit reached, failing task %s\n", agentID, slug)
 		runTask(ctx, io.Discard, io.Discard, "fail", slug, "--reason", "context limit reached") // if not, its lease expires
 		_, _ = fmt.Fprintln(o.Stdout, `{"continue":false,"stopReason":"Context Limit Reached"}`)
-	case name == hook.SessionEnd && slug != "":
-		_, _ = fmt.Fprintf(o.Stderr, "Warning: agent %s session ended, failing task %s\n", agent, slug)
+	case name == agent.SessionEnd && slug != "":
+		_, _ = fmt.Fprintf(o.Stderr, "Warning: agent %s session ended, failing task %s\n", agentID, slug)
 		runTask(ctx, o.Stdout, o.Stderr, "fail", slug, "--reason", "session ended unexpectedly") // if not, its lease expires
 	}
 }
 
 // active is the first active task of the agent; empty if there is none, and if the
 // backlog cannot be read.
-func active(ctx context.Context, agent string) string {
+func active(ctx context.Context, agentID string) string {
 	var out strings.Builder
-	if runTask(ctx, &out, io.Discard, "list", "--status", "active", "--assignee", agent, "--markdown") != 0 {
+	if runTask(ctx, &out, io.Discard, "list", "--status", "active", "--assignee", agentID, "--markdown") != 0 {
 		return ""
 	}
 	for line := range strings.Lines(out.String()) {

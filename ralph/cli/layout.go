@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
-	"github.com/docker-ralph/docker-ralph/ralph/hook"
 	"github.com/docker-ralph/docker-ralph/ralph/layout"
 	"github.com/docker-ralph/docker-ralph/wire/help"
 )
@@ -64,7 +63,7 @@ func (o Options) layOut(dir string, claude bool) error {
 			return err
 		}
 		if onPath, err := exec.LookPath("ralph"); err != nil || !same(onPath, self) && !same(onPath, program) {
-			_, _ = fmt.Fprintf(o.Stderr, "Note: the skills call ralph, and another one or none is on PATH. Link it, for example: ln -s %s ~/.local/bin/ralph\n", hook.Quote(program))
+			_, _ = fmt.Fprintf(o.Stderr, "Note: the skills call ralph, and another one or none is on PATH. Link it, for example: ln -s %s ~/.local/bin/ralph\n", agent.ShellQuote(program))
 		}
 	}
 	_, _ = fmt.Fprintln(o.Stdout, program)

@@ -14,7 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/ralph/hook"
+	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/prompt"
 )
 
@@ -59,7 +59,7 @@ func files(s Source) ([]file, error) {
 		{path: "lib/task", content: wrapper(`task "$@"`), mode: 0o755},
 		{path: "models.json", content: s.Models, mode: 0o644, yours: true},
 	}
-	for _, name := range []string{hook.PreCompact, hook.SessionEnd} {
+	for _, name := range []string{agent.PreCompact, agent.SessionEnd} {
 		all = append(all, file{path: hookFile(name), content: wrapper("_hook " + name), mode: 0o755})
 	}
 	for _, p := range prompts {

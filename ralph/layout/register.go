@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/docker-ralph/docker-ralph/ralph/hook"
+	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/prompt"
 )
 
@@ -46,8 +46,8 @@ func register(dir, claudeDir string) error {
 		return err
 	}
 	// The settings first: they may be refused.
-	err = hook.Register(filepath.Join(claudeDir, "settings.json"), func(name string) string {
-		return "bash " + hook.Quote(filepath.Join(dir, filepath.FromSlash(hookFile(name))))
+	err = agent.RegisterHooks(filepath.Join(claudeDir, "settings.json"), func(name string) string {
+		return "bash " + agent.ShellQuote(filepath.Join(dir, filepath.FromSlash(hookFile(name))))
 	})
 	if err != nil {
 		return err

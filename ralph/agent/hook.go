@@ -1,6 +1,4 @@
-// Package hook enters in the settings of Claude Code what it runs inside a session, so
-// that a task goes back to the backlog when its session ends early.
-package hook
+package agent
 
 import (
 	"bytes"
@@ -23,25 +21,26 @@ const (
 	SessionEnd = "session_end"
 )
 
-// events maps the hooks' names to what Claude Code calls their events.
-func events() map[string]string {
+// hookEvents maps the hooks' names to what Claude Code calls their events.
+func hookEvents() map[string]string {
 	return map[string]string{PreCompact: "PreCompact", SessionEnd: "SessionEnd"}
 }
 
-// Register enters the hooks in the settings file of Claude Code at path, as
-// command lines that command returns for their names. They take the place of
-// all other hooks of their events; what else the file says stays. A file that
-// is no JSON object is an error, and is left as it is.
-func Register(path string, command func(name string) string) error {
-	path, err := follow(path)
+// RegisterHooks enters in the settings file of Claude Code at path what it runs inside
+// a session, so that a task goes back to the backlog when its session ends early: the
+// command lines that command returns for the hooks' names. They take the place of all
+// other hooks of their events; what else the file says stays. A file that is no JSON
+// object is an error, and is left as it is.
+func RegisterHooks(path string, command func(name string) string) error {
+	path, err := followLinks(path)
 	if err != nil {
 		return fmt.Errorf("registering the hooks of ralph: %w", err)
 	}
-	before, mode, err := read(path)
+	before, mode, err := readSettings(path)
 	if err != nil {
 		return fmt.Errorf("registering the hooks of ralph: %w", err)
 	}
-	after, err := enter(before, command)
+	after, err := enterHooks(before, command)
 	if err != nil {
 		return fmt.Errorf("registering the hooks of ralph: %s %w", path, err)
 	}
@@ -57,8 +56,8 @@ func Register(path string, command func(name string) string) error {
 	return nil
 }
 
-// Quote returns a word of a shell command line that stands for s.
-func Quote(s string) string {
+// ShellQuote returns a word of a shell command line that stands for s.
+func ShellQuote(s string) string {
 	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:@%") == "" {
 		return s
 	}
@@ -68,9 +67,9 @@ func Quote(s string) string {
 // maxLinks bounds a chain of symbolic links.
 const maxLinks = 40
 
-// follow returns the file that path stands for, which need not exist yet:
+// followLinks returns the file that path stands for, which need not exist yet:
 // users keep their settings elsewhere, and link to them.
-func follow(path string) (string, error) {
+func followLinks(path string) (string, error) {
 	for range maxLinks {
 		info, err := os.Lstat(path)
 		switch {
@@ -98,7 +97,7 @@ func follow(path string) (string, error) {
 	return "", fmt.Errorf("%s is a symbolic link that leads in a circle", path)
 }
 
-func read(path string) (content []byte, mode fs.FileMode, err error) {
+func readSettings(path string) (content []byte, mode fs.FileMode, err error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -112,19 +111,19 @@ func read(path string) (content []byte, mode fs.FileMode, err error) {
 	return content, info.Mode().Perm(), err
 }
 
-type matcher struct {
-	Matcher string `json:"matcher"`
-	Hooks   []call `json:"hooks"`
+type hookMatcher struct {
+	Matcher string     `json:"matcher"`
+	Hooks   []hookCall `json:"hooks"`
 }
 
-type call struct {
+type hookCall struct {
 	Type    string `json:"type"`
 	Command string `json:"command"`
 }
 
-// enter returns the settings with the hooks. Settings that have them already
+// enterHooks returns the settings with the hooks. Settings that have them already
 // stay as they are, to the byte.
-func enter(before []byte, command func(string) string) ([]byte, error) {
+func enterHooks(before []byte, command func(string) string) ([]byte, error) {
 	after := bytes.TrimSpace(before)
 	if len(after) == 0 {
 		after = []byte("{}")
@@ -142,13 +141,13 @@ func enter(before []byte, command func(string) string) ([]byte, error) {
 	}
 	changed := false
 	for _, name := range []string{PreCompact, SessionEnd} {
-		list, err := marshal([]matcher{{Matcher: "*", Hooks: []call{{Type: "command", Command: command(name)}}}})
+		list, err := marshal([]hookMatcher{{Matcher: "*", Hooks: []hookCall{{Type: "command", Command: command(name)}}}})
 		if err != nil {
 			return nil, err
 		}
-		if event := events()[name]; !sameJSON(hooks[event], list) {
+		if event := hookEvents()[name]; !sameJSON(hooks[event], list) {
 			changed = true
-			if raw, err = set(raw, event, list); err != nil {
+			if raw, err = setJSON(raw, event, list); err != nil {
 				return nil, err
 			}
 		}
@@ -156,7 +155,7 @@ func enter(before []byte, command func(string) string) ([]byte, error) {
 	if !changed {
 		return before, nil
 	}
-	after, err := set(after, "hooks", raw)
+	after, err := setJSON(after, "hooks", raw)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package hook
+package agent
 
 import (
 	"bytes"
@@ -72,7 +72,7 @@ func TestRegister(t *testing.T) {
 				tc.after = tc.before
 			}
 			for range 2 { // twice is once
-				assert.NilError(t, Register(path, command))
+				assert.NilError(t, RegisterHooks(path, command))
 				assert.Equal(t, contentOf(t, path), tc.after)
 			}
 		})
@@ -87,7 +87,7 @@ func TestRegisterKeepsWhatIsThere(t *testing.T) {
 	"alpha": {"b": 12345678901234567890, "a": null}
 }`
 	path := fs.NewFile(t, "settings", fs.WithContent(before), fs.WithMode(0o640)).Path()
-	assert.NilError(t, Register(path, func(name string) string { return "<" + name + ">" }))
+	assert.NilError(t, RegisterHooks(path, func(name string) string { return "<" + name + ">" }))
 	assert.Equal(t, contentOf(t, path), `{
 	"zeta": 1.50e0,
 	"model": "x <y> & é",
@@ -148,7 +148,7 @@ func TestRegisterFollowsLinks(t *testing.T) {
 		{"claude/up-link.json", "dotfiles/up.json"},
 	} {
 		t.Run(tc.link, func(t *testing.T) {
-			assert.NilError(t, Register(dir.Join(tc.link), command))
+			assert.NilError(t, RegisterHooks(dir.Join(tc.link), command))
 			assert.Assert(t, cmp.Contains(contentOf(t, dir.Join(tc.file)), "_hook precompact"))
 			info, err := os.Lstat(dir.Join(tc.link))
 			assert.NilError(t, err)
@@ -156,7 +156,7 @@ func TestRegisterFollowsLinks(t *testing.T) {
 		})
 	}
 	assert.Assert(t, cmp.Contains(contentOf(t, dir.Join("dotfiles/claude/real.json")), `"a": 1`))
-	assert.ErrorContains(t, Register(dir.Join("circle.json"), command), "leads in a circle")
+	assert.ErrorContains(t, RegisterHooks(dir.Join("circle.json"), command), "leads in a circle")
 }
 
 func TestRegisterRefusesWhatItWouldDestroy(t *testing.T) {
@@ -172,12 +172,12 @@ func TestRegisterRefusesWhatItWouldDestroy(t *testing.T) {
 	} {
 		t.Run(content, func(t *testing.T) {
 			dir := fs.NewDir(t, "claude", fs.WithFile("settings.json", content))
-			assert.ErrorContains(t, Register(dir.Join("settings.json"), command), want)
+			assert.ErrorContains(t, RegisterHooks(dir.Join("settings.json"), command), want)
 			assert.Assert(t, fs.Equal(dir.Path(), fs.Expected(t, fs.WithMode(0o700), fs.WithFile("settings.json", content))))
 		})
 	}
 	dir := fs.NewDir(t, "claude", fs.WithDir("settings.json"))
-	assert.ErrorContains(t, Register(dir.Join("settings.json"), command), "is not a regular file")
+	assert.ErrorContains(t, RegisterHooks(dir.Join("settings.json"), command), "is not a regular file")
 }
 
 func TestQuote(t *testing.T) {
@@ -190,8 +190,8 @@ func TestQuote(t *testing.T) {
 		{"~", "'~'"},
 	} {
 		t.Run(tc.word, func(t *testing.T) {
-			assert.Equal(t, Quote(tc.word), tc.want)
-			out, err := exec.CommandContext(t.Context(), "sh", "-c", "printf '%s' "+Quote(tc.word)).Output()
+			assert.Equal(t, ShellQuote(tc.word), tc.want)
+			out, err := exec.CommandContext(t.Context(), "sh", "-c", "printf '%s' "+ShellQuote(tc.word)).Output()
 			assert.NilError(t, err)
 			assert.Equal(t, string(out), tc.word)
 		})
@@ -207,11 +207,11 @@ func FuzzEnter(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, before []byte) {
-		after, err := enter(bytes.Clone(before), command)
+		after, err := enterHooks(bytes.Clone(before), command)
 		if err != nil {
 			return
 		}
-		again, err := enter(bytes.Clone(after), command)
+		again, err := enterHooks(bytes.Clone(after), command)
 		assert.NilError(t, err)
 		assert.Equal(t, string(again), string(after), "twice is once")
 
@@ -223,7 +223,7 @@ func FuzzEnter(f *testing.F) {
 		hooks, ok := is["hooks"].(map[string]any)
 		assert.Assert(t, ok)
 		old, _ := was["hooks"].(map[string]any)
-		for name, event := range events() {
+		for name, event := range hookEvents() {
 			list, err := json.Marshal(hooks[event])
 			assert.NilError(t, err)
 			assert.Equal(t, string(list), `[{"hooks":[{"command":"ralph _hook `+name+`","type":"command"}],"matcher":"*"}]`)

@@ -1,4 +1,4 @@
-package hook
+package agent
 
 import (
 	"bytes"
@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// set sets a member of a JSON object: the last one of its name, which counts for
+// setJSON sets a member of a JSON object: the last one of its name, which counts for
 // every parser, or else a new one at the end. Everything else keeps its order and its
 // text, because the file is the user's.
-func set(object []byte, name string, value []byte) ([]byte, error) {
+func setJSON(object []byte, name string, value []byte) ([]byte, error) {
 	dec := json.NewDecoder(bytes.NewReader(object))
 	if _, err := dec.Token(); err != nil { // the brace
 		return nil, err
