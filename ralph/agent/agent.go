@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/config"
-	"github.com/docker-ralph/docker-ralph/ralph/prompt"
 	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
@@ -41,7 +40,7 @@ type Session struct {
 	Program string
 	// Prompts are what the agent is told. On a host, claude has the user's
 	// own skills instead.
-	Prompts []prompt.Prompt
+	Prompts []Prompt
 	// Ask is the prompt of a session with the mode Run, as the user wrote it.
 	Ask string
 	// Note is what this run has to know of the one before, e.g. why its task

@@ -9,7 +9,6 @@ import (
 	"gotest.tools/v3/fs"
 
 	"github.com/docker-ralph/docker-ralph/config"
-	"github.com/docker-ralph/docker-ralph/ralph/prompt"
 )
 
 func env(pairs ...string) func(string) string {
@@ -73,7 +72,7 @@ func TestClaudeCommandLine(t *testing.T) {
 func TestClaudeSkills(t *testing.T) {
 	withPath(t, "claude")
 	home := t.TempDir()
-	s := Session{Mode: Build, Getenv: env("HOME", home), Prompts: []prompt.Prompt{{Skill: "ralph-build", Text: "one"}}}
+	s := Session{Mode: Build, Getenv: env("HOME", home), Prompts: []Prompt{{Skill: "ralph-build", Text: "one"}}}
 
 	_, err := claude{}.Prepare(t.Context(), s)
 	assert.NilError(t, err)

@@ -12,11 +12,10 @@ import (
 	"gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/config"
-	"github.com/docker-ralph/docker-ralph/ralph/prompt"
 	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
-var told = []prompt.Prompt{
+var told = []Prompt{
 	{Skill: "ralph-plan", Text: "---\nname: ralph-plan\nallowed-tools: Bash(ralph task:*), Read\n---\nPlan it."},
 	{Skill: "ralph-build", Text: "---\nname: ralph-build\nallowed-tools: Bash(ralph task:*), Bash(git add:*), Edit, Write\n---\n# Build\n!`echo one; echo two`\nuse `x`, wow!\n"},
 }
@@ -89,7 +88,7 @@ func TestCarefulAgents(t *testing.T) {
 	s.Mode = Build
 	assert.Equal(t, opencodePermissions(s), `{"bash":{"*":"deny","git add *":"allow","ralph task *":"allow"}}`)
 
-	s.Prompts = []prompt.Prompt{{Skill: "ralph-build", Text: "no front matter\nallowed-tools: Bash(rm:*), Edit\n"}}
+	s.Prompts = []Prompt{{Skill: "ralph-build", Text: "no front matter\nallowed-tools: Bash(rm:*), Edit\n"}}
 	assert.Equal(t, opencodePermissions(s), `{"bash":{"*":"deny"},"edit":"deny"}`)
 
 	cmd = Command{}
@@ -154,7 +153,7 @@ func TestEnvironmentOfHeadlessAgents(t *testing.T) {
 }
 
 func TestPromptText(t *testing.T) {
-	s := Session{Mode: Build, Note: "The check !`make test` failed.", Prompts: []prompt.Prompt{
+	s := Session{Mode: Build, Note: "The check !`make test` failed.", Prompts: []Prompt{
 		{Skill: "ralph-build", Text: "---\r\nname: x\r\n---\r\na !`echo $X`\n!`echo part; echo why >&2; exit 3`\n!`echo fine; echo noise >&2`"},
 	}, Env: []string{"X=from the session", "PATH=" + os.Getenv("PATH")}}
 	text, err := promptText(t.Context(), s)
@@ -224,7 +223,7 @@ func TestCustomAgentWithAPromptFile(t *testing.T) {
 	assert.Equal(t, string(b), toldBuild)
 	assert.Equal(t, a.Model(Session{Model: "m"}), "m")
 
-	long := []prompt.Prompt{{Skill: "ralph-build", Text: strings.Repeat("x", 200<<10)}}
+	long := []Prompt{{Skill: "ralph-build", Text: strings.Repeat("x", 200<<10)}}
 	_, err = a.Prepare(t.Context(), Session{Mode: Build, Prompts: long, TempDir: dir})
 	assert.NilError(t, err)
 	tooLong, err := Lookup("mine", map[string]config.CustomAgent{"mine": {Command: []string{"mine", "{prompt}"}}})

@@ -17,7 +17,6 @@ import (
 	"gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/e2e/modelapi"
-	"github.com/docker-ralph/docker-ralph/ralph/prompt"
 	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
@@ -216,7 +215,7 @@ func (b *bench) run(t *testing.T, name string, s Session) ([]event.Event, error)
 	a, err := Lookup(name, nil)
 	assert.NilError(t, err)
 	s.Mode, s.Env, s.TempDir = Build, b.env, t.TempDir()
-	s.Prompts = []prompt.Prompt{{Skill: "ralph-build", Text: realPrompt + strings.Repeat("Be careful. ", 20000)}}
+	s.Prompts = []Prompt{{Skill: "ralph-build", Text: realPrompt + strings.Repeat("Be careful. ", 20000)}}
 	s.Getenv = func(want string) string {
 		for _, kv := range b.env {
 			if n, v, _ := strings.Cut(kv, "="); n == want {

@@ -26,7 +26,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/ralph/guest"
 	"github.com/docker-ralph/docker-ralph/ralph/loop"
-	"github.com/docker-ralph/docker-ralph/ralph/prompt"
 	"github.com/docker-ralph/docker-ralph/wire/help"
 	"github.com/docker-ralph/docker-ralph/wire/looplog"
 	"github.com/docker-ralph/docker-ralph/wire/refusals"
@@ -212,12 +211,12 @@ func (o Options) runSession(ctx context.Context, j *job) outcome {
 
 // prompts are the repository's own, where there is a sandbox: they hold
 // commands that are run, so on a host they need the user's say-so.
-func (j *job) prompts(top string) ([]prompt.Prompt, error) {
+func (j *job) prompts(top string) ([]agent.Prompt, error) {
 	dir := j.promptDir(top)
 	if dir == "" {
-		return prompt.Builtin()
+		return agent.BuiltinPrompts()
 	}
-	return prompt.Load(dir)
+	return agent.LoadPrompts(dir)
 }
 
 // promptDir is where the repository's own prompts are, or "" if they do not
@@ -237,7 +236,7 @@ func (j *job) listen(lo *loop.Options, top string) (err error) {
 		return nil
 	}
 	lo.Refused = proxy.Next
-	lo.RefusedText, err = prompt.Refused(j.promptDir(top))
+	lo.RefusedText, err = agent.RefusedPrompt(j.promptDir(top))
 	return err
 }
 

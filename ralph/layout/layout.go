@@ -15,7 +15,6 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
-	"github.com/docker-ralph/docker-ralph/ralph/prompt"
 )
 
 // Program is the name of the program in a layout.
@@ -50,7 +49,7 @@ func files(s Source) ([]file, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the program itself: %w", err)
 	}
-	prompts, err := prompt.Builtin()
+	prompts, err := agent.BuiltinPrompts()
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
-	"github.com/docker-ralph/docker-ralph/ralph/prompt"
 )
 
 // Register makes the layout in dir that of the user's Claude Code, whose
@@ -27,7 +26,7 @@ func register(dir, claudeDir string) error {
 	if err != nil {
 		return err
 	}
-	prompts, err := prompt.Builtin()
+	prompts, err := agent.BuiltinPrompts()
 	if err != nil {
 		return err
 	}

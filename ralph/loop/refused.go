@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/ralph/prompt"
+	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/wire/refusals"
 )
 
@@ -34,7 +34,7 @@ func (l *loop) noted() string {
 	if len(l.refused.Refused) == 0 {
 		return l.note
 	}
-	text := strings.ReplaceAll(l.RefusedText, prompt.RefusedMark, refusedList(l.refused))
+	text := strings.ReplaceAll(l.RefusedText, agent.RefusedMark, refusedList(l.refused))
 	if l.note == "" {
 		return text
 	}

@@ -1,4 +1,4 @@
-package prompt
+package agent
 
 import (
 	"os"
@@ -13,7 +13,7 @@ import (
 
 func load(t *testing.T, dir string) map[string]string {
 	t.Helper()
-	prompts, err := Load(dir)
+	prompts, err := LoadPrompts(dir)
 	assert.NilError(t, err)
 	texts := map[string]string{}
 	for _, p := range prompts {
@@ -54,7 +54,7 @@ func TestARepositorysOwn(t *testing.T) {
 }
 
 func TestRefused(t *testing.T) {
-	ours, err := Refused("")
+	ours, err := RefusedPrompt("")
 	assert.NilError(t, err)
 	assert.Equal(t, strings.Count(ours, RefusedMark), 1)
 	for _, want := range []string{"only the user", "Do not try these again", "ralph task fail"} {
@@ -70,13 +70,13 @@ func TestRefused(t *testing.T) {
 			if tc.own != "" {
 				assert.NilError(t, os.WriteFile(dir.Join("refused.md"), []byte(tc.own), 0o644))
 			}
-			text, err := Refused(dir.Path())
+			text, err := RefusedPrompt(dir.Path())
 			assert.NilError(t, err)
 			assert.Equal(t, text, tc.want)
 		})
 	}
 	dir := fs.NewDir(t, "prompts", fs.WithFile("refused.md", " \n"))
-	_, err = Refused(dir.Path())
+	_, err = RefusedPrompt(dir.Path())
 	assert.ErrorContains(t, err, "refused.md is empty")
 }
 
@@ -103,21 +103,21 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"empty", "is empty", func(p string) error { return os.WriteFile(p, []byte(" \n"), 0o600) }},
 		{"folder", "not a regular file", func(p string) error { return os.Mkdir(p, 0o700) }},
-		{"too large", "larger than 1 MiB", func(p string) error { return os.WriteFile(p, make([]byte, maxSize+1), 0o600) }},
+		{"too large", "larger than 1 MiB", func(p string) error { return os.WriteFile(p, make([]byte, maxPromptSize+1), 0o600) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()
 			assert.NilError(t, tc.make(filepath.Join(dir, "plan.md")))
-			_, err := Load(dir)
+			_, err := LoadPrompts(dir)
 			assert.ErrorContains(t, err, tc.want)
 		})
 	}
 }
 
 func TestBuiltinIsWhatARepositoryWithoutItsOwnHas(t *testing.T) {
-	builtin, err := Builtin()
+	builtin, err := BuiltinPrompts()
 	assert.NilError(t, err)
-	loaded, err := Load(t.TempDir())
+	loaded, err := LoadPrompts(t.TempDir())
 	assert.NilError(t, err)
 	assert.DeepEqual(t, builtin, loaded)
 	assert.Equal(t, len(builtin), 3)
@@ -129,13 +129,13 @@ func FuzzFrontMatter(f *testing.F) {
 	for _, seed := range []string{"", "Build.\n", "---\nname: x\n---\nBuild.", "---", "---\n", "\r\n---\r\n", "----\n"} {
 		f.Add(seed)
 	}
-	builtin, err := Builtin()
+	builtin, err := BuiltinPrompts()
 	assert.NilError(f, err)
 	f.Fuzz(func(t *testing.T, text string) {
 		got := withFrontMatter(text, builtin[0].Text)
-		assert.Assert(t, strings.HasPrefix(got, fence))
+		assert.Assert(t, strings.HasPrefix(got, frontMatterFence))
 		assert.Assert(t, strings.HasSuffix(got, text))
-		if !strings.HasPrefix(text, fence) || !strings.Contains(text[len(fence)-1:], "\n---") {
+		if !strings.HasPrefix(text, frontMatterFence) || !strings.Contains(text[len(frontMatterFence)-1:], "\n---") {
 			assert.Assert(t, strings.HasPrefix(got, "---\nname: ralph-plan\ndescription: "))
 		}
 	})

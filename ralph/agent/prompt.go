@@ -1,6 +1,4 @@
-// Package prompt holds the words by which agents are told to plan and to
-// build, in files of their own. A repository may bring its own.
-package prompt
+package agent
 
 import (
 	"embed"
@@ -12,11 +10,13 @@ import (
 	"strings"
 )
 
-//go:embed plan.md build.md spec.md refused.md
-var files embed.FS
+// promptFiles are the words by which agents are told what to do.
+//
+//go:embed prompts
+var promptFiles embed.FS
 
-// maxSize bounds a repository's own prompt, in bytes.
-const maxSize = 1 << 20
+// maxPromptSize bounds a repository's own prompt, in bytes.
+const maxPromptSize = 1 << 20
 
 // Prompt is one prompt as a skill: Markdown with a front matter that names it.
 type Prompt struct {
@@ -24,11 +24,11 @@ type Prompt struct {
 	Text  string
 }
 
-// Builtin returns our own prompts.
-func Builtin() ([]Prompt, error) {
+// BuiltinPrompts returns our own prompts.
+func BuiltinPrompts() ([]Prompt, error) {
 	var prompts []Prompt
-	for _, name := range names() {
-		text, err := files.ReadFile(name + ".md")
+	for _, name := range promptNames() {
+		text, err := promptFiles.ReadFile("prompts/" + name + ".md")
 		if err != nil {
 			return nil, fmt.Errorf("reading the prompt %s: %w", name, err)
 		}
@@ -37,18 +37,18 @@ func Builtin() ([]Prompt, error) {
 	return prompts, nil
 }
 
-func names() []string { return []string{"plan", "build", "spec"} }
+func promptNames() []string { return []string{"plan", "build", "spec"} }
 
-// Load returns the prompts of ralph-plan, ralph-build and ralph-spec. Those
+// LoadPrompts returns the prompts of ralph-plan, ralph-build and ralph-spec. Those
 // for which dir has a file plan.md, build.md or spec.md come from there. A
 // file without front matter gets the one of ours.
-func Load(dir string) ([]Prompt, error) {
-	prompts, err := Builtin()
+func LoadPrompts(dir string) ([]Prompt, error) {
+	prompts, err := BuiltinPrompts()
 	if err != nil {
 		return nil, err
 	}
-	for i, name := range names() {
-		switch own, err := readOwn(filepath.Join(dir, name+".md")); {
+	for i, name := range promptNames() {
+		switch own, err := readPrompt(filepath.Join(dir, name+".md")); {
 		case err == nil:
 			prompts[i].Text = withFrontMatter(own, prompts[i].Text)
 		case !errors.Is(err, fs.ErrNotExist):
@@ -60,21 +60,21 @@ func Load(dir string) ([]Prompt, error) {
 
 const refusedFile = "refused.md"
 
-// RefusedMark stands for the list of places in the text that Refused returns.
+// RefusedMark stands for the list of places in the text that [RefusedPrompt] returns.
 const RefusedMark = "{refused}"
 
-// Refused returns what a session is told of connections that were refused in the
+// RefusedPrompt returns what a session is told of connections that were refused in the
 // one before: the text of the file refused.md in dir, or ours. With dir "" it is
 // ours. A text without [RefusedMark] gets the list at its end.
-func Refused(dir string) (string, error) {
-	text, err := files.ReadFile(refusedFile)
+func RefusedPrompt(dir string) (string, error) {
+	text, err := promptFiles.ReadFile("prompts/" + refusedFile)
 	if err != nil {
 		return "", fmt.Errorf("reading the prompt %s: %w", refusedFile, err)
 	}
 	if dir == "" {
 		return string(text), nil
 	}
-	switch own, err := readOwn(filepath.Join(dir, refusedFile)); {
+	switch own, err := readPrompt(filepath.Join(dir, refusedFile)); {
 	case errors.Is(err, fs.ErrNotExist):
 		return string(text), nil
 	case err != nil:
@@ -86,14 +86,14 @@ func Refused(dir string) (string, error) {
 	}
 }
 
-func readOwn(path string) (string, error) {
+func readPrompt(path string) (string, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
 		return "", err
 	case !info.Mode().IsRegular():
 		return "", fmt.Errorf("%s is not a regular file", path)
-	case info.Size() > maxSize:
+	case info.Size() > maxPromptSize:
 		return "", fmt.Errorf("%s is larger than 1 MiB", path)
 	}
 	b, err := os.ReadFile(path)
@@ -103,19 +103,19 @@ func readOwn(path string) (string, error) {
 	return strings.ReplaceAll(string(b), "\r\n", "\n"), err
 }
 
-const fence = "---\n"
+const frontMatterFence = "---\n"
 
 // withFrontMatter returns text, if need be with the front matter of model.
 func withFrontMatter(text, model string) string {
 	if hasFrontMatter(text) {
 		return text
 	}
-	matter, _, _ := strings.Cut(strings.TrimPrefix(model, fence), "\n"+fence)
-	return fence + matter + "\n" + fence + text
+	matter, _, _ := strings.Cut(strings.TrimPrefix(model, frontMatterFence), "\n"+frontMatterFence)
+	return frontMatterFence + matter + "\n" + frontMatterFence + text
 }
 
 // hasFrontMatter tells it from a text that begins with a ruler.
 func hasFrontMatter(text string) bool {
-	rest, found := strings.CutPrefix(text, fence)
-	return found && strings.Contains("\n"+rest+"\n", "\n"+fence)
+	rest, found := strings.CutPrefix(text, frontMatterFence)
+	return found && strings.Contains("\n"+rest+"\n", "\n"+frontMatterFence)
 }
