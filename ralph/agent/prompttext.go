@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/pattern"
-	"github.com/docker-ralph/docker-ralph/ralph/agent/proc"
 	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
@@ -99,7 +98,7 @@ func commandOutput(ctx context.Context, env []string, command string, limit time
 
 // run runs cmd until it ends or ctx does. Nothing of it stays behind.
 func run(ctx context.Context, cmd *exec.Cmd) (code int, err error) {
-	child, err := proc.Start(cmd)
+	child, err := StartChild(cmd)
 	if err != nil {
 		return 0, err
 	}

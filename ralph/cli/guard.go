@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"github.com/docker-ralph/docker-ralph/ralph/agent/proc"
+	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/guest"
 )
 
@@ -13,7 +13,7 @@ const threadReserve = 24
 // this one withstand an agent that uses up the process limit.
 func (j *job) guardSandbox() {
 	if j.session.Sandboxed {
-		proc.EndLeftovers()
+		agent.EndLeftovers()
 		guest.ReserveThreads(threadReserve)
 	}
 }

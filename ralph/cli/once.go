@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
-	"github.com/docker-ralph/docker-ralph/ralph/agent/proc"
 	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
@@ -58,7 +57,7 @@ func (r oneRun) do(ctx context.Context) (int, error) {
 	out := &shown{decoder: r.Decoder, to: r.Stdout, noKey: make(chan string, 1)}
 	errs := &shown{decoder: event.PlainText(), to: r.Stderr}
 	cmd.Stdout, cmd.Stderr = out, errs
-	child, err := proc.Start(cmd)
+	child, err := agent.StartChild(cmd)
 	if err != nil {
 		return 0, err
 	}
@@ -85,7 +84,7 @@ func (r oneRun) do(ctx context.Context) (int, error) {
 
 // wait waits for the child to end, or ends it, and says whether a signal asked for
 // that, or a refused key made it necessary: the agent would try again for minutes.
-func (r oneRun) wait(ctx context.Context, child *proc.Child, refused <-chan string) (interrupted bool, noKey string) {
+func (r oneRun) wait(ctx context.Context, child *agent.Child, refused <-chan string) (interrupted bool, noKey string) {
 	for {
 		select {
 		case <-child.Done():

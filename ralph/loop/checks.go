@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/ralph/agent/proc"
+	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
@@ -104,7 +104,7 @@ func (l *loop) runCheck(ctx context.Context, command string, out io.Writer) (how
 	cmd.Dir, cmd.Env = l.Dir, l.Env
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.WaitDelay = drain
-	child, err := proc.Start(cmd)
+	child, err := agent.StartChild(cmd)
 	if err != nil {
 		return "", Failed, err
 	}

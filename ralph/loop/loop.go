@@ -58,7 +58,7 @@ type Options struct {
 	// says what that took; nil where the worktree is not the loop's to change.
 	Restore func(context.Context) (notes []string, err error)
 	// Refused returns what the network has refused since the call before, and
-	// RefusedText is what the next run is told of it (see [prompt.Refused]).
+	// RefusedText is what the next run is told of it (see [agent.RefusedPrompt]).
 	// Refused is nil where the network refuses nothing.
 	Refused     func(context.Context) refusals.Answer
 	RefusedText string

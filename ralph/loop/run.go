@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
-	"github.com/docker-ralph/docker-ralph/ralph/agent/proc"
 	"github.com/docker-ralph/docker-ralph/wire/event"
 	"github.com/docker-ralph/docker-ralph/wire/looplog"
 	"github.com/docker-ralph/docker-ralph/wire/printable"
@@ -81,7 +80,7 @@ func (l *loop) run(ctx context.Context, n int) (outcome, error) {
 		cmd.Stdin = strings.NewReader(command.Stdin)
 	}
 	limits := l.watchLimits()
-	child, err := proc.Start(cmd)
+	child, err := agent.StartChild(cmd)
 	streams.started()
 	if err != nil {
 		return outcome{}, limits.explain(err)

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/ralph/agent/proc"
+	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/wire/event"
 	"github.com/docker-ralph/docker-ralph/wire/looplog"
@@ -21,7 +21,7 @@ const renewEvery = backlog.DefaultLease / 3
 // when it has to end.
 type watch struct {
 	loop   *loop
-	child  *proc.Child
+	child  *agent.Child
 	limits *limitWatch
 	heard  chan heard
 	now    looplog.Now // as it is in the log

@@ -1,4 +1,4 @@
-package proc
+package agent
 
 import (
 	"fmt"
@@ -45,9 +45,9 @@ func TestDaemonsEndWithTheRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			cmd := shell(daemon + ` while [ ! -s $DIR/ready ]; do sleep 0.01; done`)
+			cmd := sh(daemon + ` while [ ! -s $DIR/ready ]; do sleep 0.01; done`)
 			cmd.Env = append(os.Environ(), "DIR="+dir)
-			c, err := Start(cmd)
+			c, err := StartChild(cmd)
 			assert.NilError(t, err)
 			_, err = c.Wait()
 			assert.NilError(t, err)
@@ -59,9 +59,9 @@ func TestDaemonsEndWithTheRun(t *testing.T) {
 // An agent that has used up the process limit is ended with all of it.
 func TestAThousandProcessesEnd(t *testing.T) {
 	dir := t.TempDir()
-	cmd := shell(`i=0; while [ $i -lt 1000 ]; do sleep 600 & i=$((i+1)); done; echo >$DIR/ready; wait`)
+	cmd := sh(`i=0; while [ $i -lt 1000 ]; do sleep 600 & i=$((i+1)); done; echo >$DIR/ready; wait`)
 	cmd.Env = append(os.Environ(), "DIR="+dir)
-	c, err := Start(cmd)
+	c, err := StartChild(cmd)
 	assert.NilError(t, err)
 	poll.WaitOn(t, poll.FileExists(filepath.Join(dir, "ready")), poll.WithTimeout(time.Minute))
 	c.Kill()
@@ -73,12 +73,12 @@ func TestAThousandProcessesEnd(t *testing.T) {
 // What a killed ralph leaves is ended by the next one, and nothing else is.
 func TestLeftoversOfAKilledRalphEnd(t *testing.T) {
 	if dir := os.Getenv("PROC_TEST_LEFTOVERS"); dir != "" {
-		c, err := Start(exec.Command("sh", "-c", `setsid sh -c 'while :; do sleep 0.05; done' & echo $$ >"$0/agent"; exec sleep 600`, dir))
+		c, err := StartChild(exec.Command("sh", "-c", `setsid sh -c 'while :; do sleep 0.05; done' & echo $$ >"$0/agent"; exec sleep 600`, dir))
 		assert.NilError(t, err)
 		_, _ = c.Wait()
 		return
 	}
-	alive, err := Start(shell("sleep 600"))
+	alive, err := StartChild(sh("sleep 600"))
 	assert.NilError(t, err)
 	defer func() { alive.Kill(); _, _ = alive.Wait() }()
 	dir := t.TempDir()
@@ -117,7 +117,7 @@ func TestAgentsOfAnotherNamespaceAreNoLeftovers(t *testing.T) {
 }
 
 func TestAgentsAreEndedFirstForLackOfMemory(t *testing.T) {
-	c, err := Start(shell("sleep 600"))
+	c, err := StartChild(sh("sleep 600"))
 	assert.NilError(t, err)
 	defer func() { c.Kill(); _, _ = c.Wait() }()
 	score, err := os.ReadFile(fmt.Sprintf("/proc/%s/oom_score_adj", strconv.Itoa(c.cmd.Process.Pid)))

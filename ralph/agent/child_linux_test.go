@@ -1,4 +1,4 @@
-package proc
+package agent
 
 import (
 	"os"
@@ -14,7 +14,7 @@ import (
 	"gotest.tools/v3/poll"
 )
 
-func shell(script string) *exec.Cmd { return exec.Command("sh", "-c", script) }
+func sh(script string) *exec.Cmd { return exec.Command("sh", "-c", script) }
 
 func TestExitCodes(t *testing.T) {
 	for _, tc := range []struct {
@@ -26,7 +26,7 @@ func TestExitCodes(t *testing.T) {
 		{"signal", "kill -TERM $$", 128 + 15},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c, err := Start(shell(tc.script))
+			c, err := StartChild(sh(tc.script))
 			assert.NilError(t, err)
 			code, err := c.Wait()
 			assert.NilError(t, err)
@@ -36,13 +36,13 @@ func TestExitCodes(t *testing.T) {
 }
 
 func TestMissingProgram(t *testing.T) {
-	_, err := Start(exec.Command("/no/such/program"))
+	_, err := StartChild(exec.Command("/no/such/program"))
 	assert.ErrorContains(t, err, "starting /no/such/program")
 	assert.ErrorIs(t, err, os.ErrNotExist)
 }
 
 func TestChildHasNoTerminalAndItsOwnGroup(t *testing.T) {
-	c, err := Start(shell(`[ "$(ps -o pgid= -p $$ | tr -d ' ')" = $$ ] && ! cat </dev/tty 2>/dev/null`))
+	c, err := StartChild(sh(`[ "$(ps -o pgid= -p $$ | tr -d ' ')" = $$ ] && ! cat </dev/tty 2>/dev/null`))
 	assert.NilError(t, err)
 	code, err := c.Wait()
 	assert.NilError(t, err)
@@ -51,7 +51,7 @@ func TestChildHasNoTerminalAndItsOwnGroup(t *testing.T) {
 
 func TestInterruptReachesTheWholeGroup(t *testing.T) {
 	dir := t.TempDir()
-	c, err := Start(exec.Command("sh", "-c", `trap 'exit 9' INT
+	c, err := StartChild(exec.Command("sh", "-c", `trap 'exit 9' INT
 		sh -c 'trap "echo >$0/inner; exit" INT; echo >$0/ready; while :; do sleep 0.05; done' "$0"`, dir))
 	assert.NilError(t, err)
 	poll.WaitOn(t, fileExists(filepath.Join(dir, "ready")))
@@ -70,7 +70,7 @@ const escaping = `setsid sh -c 'trap "" INT TERM HUP; echo $$ >"$1/escaped"; sle
 
 func TestKillReachesEscapedDescendants(t *testing.T) {
 	dir := t.TempDir()
-	c, err := Start(exec.Command("sh", "-c", escaping+`trap "" INT; echo >"$0/ready"; while :; do sleep 1; done`, dir))
+	c, err := StartChild(exec.Command("sh", "-c", escaping+`trap "" INT; echo >"$0/ready"; while :; do sleep 1; done`, dir))
 	assert.NilError(t, err)
 	poll.WaitOn(t, fileExists(filepath.Join(dir, "ready")))
 	c.Kill()
@@ -87,7 +87,7 @@ func TestWaitKillsWhatIsLeftOver(t *testing.T) {
 	defer func() { _ = bystander.Process.Kill(); _ = bystander.Wait() }()
 
 	dir := t.TempDir()
-	c, err := Start(exec.Command("sh", "-c", escaping+"exit 3", dir))
+	c, err := StartChild(exec.Command("sh", "-c", escaping+"exit 3", dir))
 	assert.NilError(t, err)
 	code, err := c.Wait()
 	assert.NilError(t, err)
@@ -100,7 +100,7 @@ func TestWaitKillsWhatIsLeftOver(t *testing.T) {
 // TestParentDeath runs a parent that is killed and watches its child.
 func TestParentDeath(t *testing.T) {
 	if dir := os.Getenv("PROC_TEST_PARENT"); dir != "" {
-		c, err := Start(exec.Command("sh", "-c", `echo $$ >"$0/child"; exec sleep 600`, dir))
+		c, err := StartChild(exec.Command("sh", "-c", `echo $$ >"$0/child"; exec sleep 600`, dir))
 		assert.NilError(t, err)
 		_, _ = c.Wait()
 		return

@@ -1,11 +1,4 @@
-// Package proc runs an agent as a child process that can neither outlive
-// ralph nor leave processes behind.
-//
-// The child gets a session of its own: it has no terminal to stop on, and its
-// process group can be signalled as one. That alone is not enough, because
-// agents start their tools in further sessions; on Linux the package
-// therefore also adopts and kills what such tools leave behind.
-package proc
+package agent
 
 import (
 	"errors"
@@ -19,7 +12,13 @@ import (
 // to disappear, e.g. because they hang in the kernel.
 const killDeadline = 5 * time.Second
 
-// Child is a running agent. Its methods may be called by several goroutines.
+// Child is a running agent, which can neither outlive ralph nor leave processes
+// behind. Its methods may be called by several goroutines.
+//
+// It gets a session of its own: it has no terminal to stop on, and its process group
+// can be signalled as one. That alone is not enough, because agents start their tools
+// in further sessions; on Linux, what such tools leave behind is therefore also
+// adopted and killed.
 type Child struct {
 	cmd    *exec.Cmd
 	family family
@@ -27,8 +26,8 @@ type Child struct {
 	err    error
 }
 
-// Start starts cmd in a session of its own. cmd must not set SysProcAttr.
-func Start(cmd *exec.Cmd) (*Child, error) {
+// StartChild starts cmd in a session of its own. cmd must not set SysProcAttr.
+func StartChild(cmd *exec.Cmd) (*Child, error) {
 	c := &Child{cmd: cmd, done: make(chan struct{})}
 	c.family.remember(cmd)
 	cmd.SysProcAttr = sysProcAttr()
