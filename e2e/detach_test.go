@@ -15,16 +15,16 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/config"
-	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
 // end waits for the end that a detached loop of the sandbox leaves behind.
-func (w *world) end(t *testing.T) dispatch.End {
+func (w *world) end(t *testing.T) host.End {
 	t.Helper()
-	var end dispatch.End
+	var end host.End
 	name := w.sandbox(t).Name
 	eventually(t, func() (err error) {
-		end, err = dispatch.Ended(filepath.Join(w.config, "ralph"), name)
+		end, err = host.Ended(filepath.Join(w.config, "ralph"), name)
 		return err
 	})
 	return end

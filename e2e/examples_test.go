@@ -14,7 +14,7 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
-	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
 )
 
 // The usage examples of crush-sandbox in our words: command by command, one
@@ -205,7 +205,7 @@ func migration(t *testing.T, w *world) {
 	assert.Equal(t, auth.visit(t, "run"), auth.repo+" feature-auth")
 	// list-containers
 	assert.DeepEqual(t, w.boxes(t), map[string]string{w.repo: "main", auth.repo: "feature-auth"})
-	marked := slices.DeleteFunc(auth.listed(t), func(s dispatch.SandboxStatus) bool { return !s.Current })
+	marked := slices.DeleteFunc(auth.listed(t), func(s manage.SandboxStatus) bool { return !s.Current })
 	assert.Equal(t, len(marked), 1)
 	assert.Equal(t, marked[0].Worktree, auth.repo)
 }

@@ -15,13 +15,13 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/config"
-	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
 )
 
 // listed is what "docker ralph ls" prints as JSON.
-func (w *world) listed(t *testing.T, flags ...string) []dispatch.SandboxStatus {
+func (w *world) listed(t *testing.T, flags ...string) []manage.SandboxStatus {
 	t.Helper()
-	var list []dispatch.SandboxStatus
+	var list []manage.SandboxStatus
 	out := w.ok(t, append([]string{"ls", "--format", "json"}, flags...)...)
 	assert.NilError(t, json.Unmarshal([]byte(out), &list), out)
 	return list

@@ -14,7 +14,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/internal/testutil/sandboxcli"
-	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+	"github.com/docker-ralph/docker-ralph/lifecycle/network"
 )
 
 // sbx is a command that the user gives to sbx.
@@ -63,11 +63,11 @@ func TestANetworkPolicyOfAMicroVM(t *testing.T) {
 		id := w.sandbox(t).ID
 		w.ok(t, "network", "allow", "far.example")
 		assert.Check(t, w.letsThrough(t, "far.example:443"))
-		var network dispatch.Network
-		assert.NilError(t, json.Unmarshal([]byte(w.ok(t, "network", "ls", "--format", "json")), &network))
-		assert.Equal(t, network.Policy, egress.Allowlist)
-		found := map[string]dispatch.NetworkRule{}
-		for _, rule := range network.Rules {
+		var list network.List
+		assert.NilError(t, json.Unmarshal([]byte(w.ok(t, "network", "ls", "--format", "json")), &list))
+		assert.Equal(t, list.Policy, egress.Allowlist)
+		found := map[string]network.Rule{}
+		for _, rule := range list.Rules {
 			found[rule.Host] = rule
 		}
 		assert.Equal(t, found["far.example"].Origin, "docker ralph network")

@@ -13,7 +13,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
-	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+	"github.com/docker-ralph/docker-ralph/lifecycle/network"
 )
 
 // reach is a step that writes what the way to a host says: git's own words for
@@ -74,11 +74,11 @@ func TestANetworkPolicy(t *testing.T) {
 			assert.Check(t, is.Contains(w.read(t, "far"), tc.want), tc.say)
 		}
 
-		var network dispatch.Network
-		assert.NilError(t, json.Unmarshal([]byte(w.ok(t, "network", "ls", "--format", "json")), &network))
-		assert.Equal(t, network.Policy, egress.Allowlist)
-		found := map[string]dispatch.NetworkRule{}
-		for _, rule := range network.Rules {
+		var list network.List
+		assert.NilError(t, json.Unmarshal([]byte(w.ok(t, "network", "ls", "--format", "json")), &list))
+		assert.Equal(t, list.Policy, egress.Allowlist)
+		found := map[string]network.Rule{}
+		for _, rule := range list.Rules {
 			found[rule.Host] = rule
 		}
 		assert.Equal(t, found["far.invalid"].Decision, egress.Refused)

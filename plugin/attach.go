@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
 )
 
 func newAttachCommand(d dispatcher) *cobra.Command {
@@ -20,15 +20,15 @@ detach keys of Docker's configuration, to detach again.`,
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			host, err := d.host(cmd, cmd.Name())
+			h, err := d.host(cmd, cmd.Name())
 			if err != nil {
 				return err
 			}
 			ctx := cmd.Context()
 			if canLetGo {
-				ctx = d.mayLeave(ctx, &host, nil)
+				ctx = d.mayLeave(ctx, &h, nil)
 			}
-			code, err := dispatch.Attach(ctx, host)
+			code, err := manage.Attach(ctx, h)
 			if errors.Is(err, lifecycle.ErrDetached) {
 				return nil
 			}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/docker/cli/cli"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
 // backgroundEnv marks a process that we have started ourselves to run a loop in
@@ -82,16 +82,16 @@ func (b *background) begun(sandbox string) {
 
 // mayLeave lets a loop go on without its terminal. The context that it returns
 // does not end with the terminal.
-func (d dispatcher) mayLeave(ctx context.Context, host *dispatch.Host, ours *background) context.Context {
+func (d dispatcher) mayLeave(ctx context.Context, h *host.Host, ours *background) context.Context {
 	ctx, lost := d.interrupts.Survive(ctx)
-	host.Background = &dispatch.Background{Lost: lost, LetGo: letGo(saveTerminal())}
+	h.Background = &host.Background{Lost: lost, LetGo: letGo(saveTerminal())}
 	if ours == nil {
 		return ctx
 	}
-	host.Stdin, host.Terminal, host.Confirm = nil, nil, nil
-	host.Background.Begun = ours.begun
+	h.Stdin, h.Terminal, h.Confirm = nil, nil, nil
+	h.Background.Begun = ours.begun
 	if ours.asks {
-		host.Confirm = ours.confirm(bufio.NewReader(ours.answers))
+		h.Confirm = ours.confirm(bufio.NewReader(ours.answers))
 	}
 	return ctx
 }
@@ -99,7 +99,7 @@ func (d dispatcher) mayLeave(ctx context.Context, host *dispatch.Host, ours *bac
 // detach starts this command once more, in the background, and stays until its
 // loop has begun.
 func (d dispatcher) detach(ctx context.Context, name string) error {
-	if !dispatch.IsLoop(name) {
+	if !host.IsLoop(name) {
 		return errors.New("--detach is for plan and build")
 	}
 	if !canLetGo {

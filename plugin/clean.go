@@ -5,11 +5,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
 )
 
 func newCleanCommand(d dispatcher) *cobra.Command {
-	var opts dispatch.SandboxClean
+	var opts manage.SandboxClean
 	cmd := &cobra.Command{
 		Use:   "clean [OPTIONS] [SANDBOX...]",
 		Short: "Remove sandboxes",
@@ -21,12 +21,12 @@ Worktrees, files, branches and commits are never removed. Commits that only a
 sandbox has are fetched first. A sandbox is kept if that fails, or if it is in use.`,
 		ValidArgsFunction: d.completeSandboxes,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			host, err := d.host(cmd, cmd.Name())
+			h, err := d.host(cmd, cmd.Name())
 			if err != nil {
 				return err
 			}
 			opts.Names = args
-			removed, err := dispatch.CleanSandboxes(cmd.Context(), host, opts)
+			removed, err := manage.CleanSandboxes(cmd.Context(), h, opts)
 			for _, what := range removed {
 				_, _ = fmt.Fprintln(d.cli.Out(), what)
 			}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
 )
 
 // taskUsage is what can follow a command of "docker ralph task".
@@ -82,12 +82,12 @@ func (d dispatcher) completeTaskIDs(cmd *cobra.Command, statuses, given []string
 	if err != nil {
 		return nil
 	}
-	host, err := d.host(cmd, "task")
+	h, err := d.host(cmd, "task")
 	if err != nil {
 		return nil
 	}
-	host.Stderr, host.Confirm, host.Ask = io.Discard, nil, nil
-	tasks, _ := dispatch.TaskNames(ctx, host, dispatch.TaskQuery{
+	h.Stderr, h.Confirm, h.Ask = io.Discard, nil, nil
+	tasks, _ := manage.TaskNames(ctx, h, manage.TaskQuery{
 		Worktree: worktree, Driver: d.options.driver, Statuses: statuses,
 	})
 	var offered []string

@@ -14,7 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/lifecycle/run"
 	"github.com/docker-ralph/docker-ralph/projectimage"
 	"github.com/docker-ralph/docker-ralph/wire/help"
 )
@@ -66,19 +67,19 @@ func (d dispatcher) run(cmd *cobra.Command, name string, args []string) error {
 	if d.options.detach && ours == nil {
 		return d.detach(cmd.Context(), name)
 	}
-	host, err := d.host(cmd, name)
+	h, err := d.host(cmd, name)
 	if err != nil {
 		return err
 	}
-	raw, err := d.fitStreams(&host, name, args)
+	raw, err := d.fitStreams(&h, name, args)
 	if err != nil {
 		return err
 	}
 	ctx := cmd.Context()
-	if dispatch.IsLoop(name) && canLetGo {
-		ctx = d.mayLeave(ctx, &host, ours)
+	if host.IsLoop(name) && canLetGo {
+		ctx = d.mayLeave(ctx, &h, ours)
 	}
-	code, err := dispatch.Run(ctx, host, dispatch.Options{
+	code, err := run.Run(ctx, h, run.Options{
 		Command:      name,
 		Args:         args,
 		Overrides:    d.options.overrides(),
@@ -103,17 +104,17 @@ func (d dispatcher) run(cmd *cobra.Command, name string, args []string) error {
 	return nil
 }
 
-func (d dispatcher) host(cmd *cobra.Command, name string) (dispatch.Host, error) {
+func (d dispatcher) host(cmd *cobra.Command, name string) (host.Host, error) {
 	if err := requireDocker(); err != nil {
-		return dispatch.Host{}, err
+		return host.Host{}, err
 	}
 	dir, err := os.Getwd()
 	if err != nil {
-		return dispatch.Host{}, fmt.Errorf("finding the current directory: %w", err)
+		return host.Host{}, fmt.Errorf("finding the current directory: %w", err)
 	}
 	mode, err := progressMode(d.options.progress)
 	if err != nil {
-		return dispatch.Host{}, err
+		return host.Host{}, err
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -121,7 +122,7 @@ func (d dispatcher) host(cmd *cobra.Command, name string) (dispatch.Host, error)
 	}
 	cfg, globals := d.cli.ConfigFile(), dockerGlobals(cmd)
 	in := newInput(untilLost(os.Stdin, d.interrupts.Lost()))
-	host := dispatch.Host{
+	h := host.Host{
 		Engine:        d.engine,
 		Docker:        dockerProgram(),
 		DockerGlobals: globals,
@@ -143,23 +144,23 @@ func (d dispatcher) host(cmd *cobra.Command, name string) (dispatch.Host, error)
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 	}
 	if debug.IsEnabled() {
-		host.Debug = func(message string) { _, _ = fmt.Fprintln(d.cli.Err(), message) }
+		h.Debug = func(message string) { _, _ = fmt.Fprintln(d.cli.Err(), message) }
 	}
 	switch {
 	case d.cli.In().IsTerminal() && d.cli.Out().IsTerminal():
-		host.Terminal, host.Stdin = newTerminal(d.cli), in
+		h.Terminal, h.Stdin = newTerminal(d.cli), in
 	case d.cli.In().IsTerminal() && (name == "task" || name == shellCommand):
-		host.Stdin = in
+		h.Stdin = in
 	case d.cli.In().IsTerminal():
 		// Loops read nothing; reading the terminal would stop them in the
 		// background.
-		host.Stdin = nil
+		h.Stdin = nil
 	}
-	return host, nil
+	return h, nil
 }
 
 // engine connects to the engine of the current context.
-func (d dispatcher) engine() (dispatch.API, error) {
+func (d dispatcher) engine() (host.API, error) {
 	// Client would end the program with a message of its own.
 	if name := d.cli.CurrentContext(); name != command.DefaultContextName {
 		if _, err := d.cli.ContextStore().GetMetadata(name); err != nil {

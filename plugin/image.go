@@ -6,7 +6,8 @@ import (
 	"github.com/docker/cli/cli"
 	"github.com/spf13/cobra"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/lifecycle/images"
 	"github.com/docker-ralph/docker-ralph/projectimage"
 )
 
@@ -66,7 +67,7 @@ its name. It is the agent image with .agent-loop/Dockerfile.sandbox or
 }
 
 func (d dispatcher) buildImage(cmd *cobra.Command, opts buildOptions) error {
-	build := dispatch.ImageBuild{Overrides: d.options.overrides(), Platform: opts.platform, Pull: opts.pull, NoCache: opts.noCache}
+	build := images.BuildOptions{Overrides: d.options.overrides(), Platform: opts.platform, Pull: opts.pull, NoCache: opts.noCache}
 	if cmd.Flags().Changed("agent") {
 		build.Overrides.Agent = &opts.agent
 	}
@@ -80,11 +81,11 @@ func (d dispatcher) buildImage(cmd *cobra.Command, opts buildOptions) error {
 		}
 		build.Secrets = append(build.Secrets, secret)
 	}
-	host, err := d.imageHost(cmd, opts.progress)
+	h, err := d.imageHost(cmd, opts.progress)
 	if err != nil {
 		return err
 	}
-	ref, err := dispatch.BuildImage(cmd.Context(), host, build)
+	ref, err := images.Build(cmd.Context(), h, build)
 	if err != nil {
 		return err
 	}
@@ -102,11 +103,11 @@ default is the configured image, or else the base of the agent image.`,
 		Args:              cli.RequiresMaxArgs(1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			host, err := d.imageHost(cmd, progress)
+			h, err := d.imageHost(cmd, progress)
 			if err != nil {
 				return err
 			}
-			ref, err := dispatch.PullImage(cmd.Context(), host, d.options.overrides(), append(args, "")[0], platform)
+			ref, err := images.Pull(cmd.Context(), h, d.options.overrides(), append(args, "")[0], platform)
 			if err != nil {
 				return err
 			}
@@ -156,11 +157,11 @@ func (d dispatcher) pruneImages(cmd *cobra.Command, opts pruneOptions) error {
 			return err
 		}
 	}
-	host, err := d.imageHost(cmd, "")
+	h, err := d.imageHost(cmd, "")
 	if err != nil {
 		return err
 	}
-	names, err := dispatch.PruneImages(cmd.Context(), host, dispatch.ImagePrune{
+	names, err := images.Prune(cmd.Context(), h, images.PruneOptions{
 		Overrides: d.options.overrides(), Filter: filter, All: opts.all, DryRun: opts.dryRun, Force: opts.force,
 	})
 	for _, name := range names {
@@ -171,7 +172,7 @@ func (d dispatcher) pruneImages(cmd *cobra.Command, opts pruneOptions) error {
 
 // imageHost is the host of a command about images, with a --progress of its own
 // unless that is empty.
-func (d dispatcher) imageHost(cmd *cobra.Command, progress string) (dispatch.Host, error) {
+func (d dispatcher) imageHost(cmd *cobra.Command, progress string) (host.Host, error) {
 	if progress != "" {
 		own := *d.options
 		own.progress = progress

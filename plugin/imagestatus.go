@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docker-ralph/docker-ralph/config"
-	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+	"github.com/docker-ralph/docker-ralph/lifecycle/images"
 )
 
 func newImageStatusCommand(d dispatcher) *cobra.Command {
@@ -30,11 +30,11 @@ A star marks the image of this project's next sandbox.`,
 			if err := writeImages(io.Discard, format, !noTrunc, nil); err != nil {
 				return err
 			}
-			host, err := d.imageHost(cmd, "")
+			h, err := d.imageHost(cmd, "")
 			if err != nil {
 				return err
 			}
-			list, err := dispatch.ImagesStatus(cmd.Context(), host, d.statusOverrides(cmd, &agent))
+			list, err := images.List(cmd.Context(), h, d.statusOverrides(cmd, &agent))
 			if err != nil {
 				return err
 			}
@@ -60,7 +60,7 @@ func (d dispatcher) statusOverrides(cmd *cobra.Command, agent *string) config.Ov
 
 const imageTable = "table {{.Image}}{{if .Current}} *{{end}}\t{{.Kind}}\t{{.Agent}}\t{{.Project}}\t{{.Base}}\t{{.CreatedSince}}\t{{.Size}}\t{{.UsedBy}}\t{{.Status}}"
 
-func writeImages(out io.Writer, format string, trunc bool, list []dispatch.ImageStatus) error {
+func writeImages(out io.Writer, format string, trunc bool, list []images.Status) error {
 	heading := &imageContext{}
 	// Without "Current": the table puts no star behind a heading.
 	heading.Header = formatter.SubHeaderContext{
@@ -68,16 +68,16 @@ func writeImages(out io.Writer, format string, trunc bool, list []dispatch.Image
 		"CreatedSince": formatter.CreatedSinceHeader, "CreatedAt": formatter.CreatedAtHeader, "Size": formatter.SizeHeader,
 		"UsedBy": "USED BY", "Change": "CHANGE", "Status": formatter.StatusHeader,
 	}
-	row := func(image dispatch.ImageStatus) formatter.SubContext {
+	row := func(image images.Status) formatter.SubContext {
 		return &imageContext{image: image, trunc: trunc}
 	}
-	return listing[dispatch.ImageStatus]{format: format, table: imageTable, trunc: trunc, heading: heading, row: row}.write(out, list)
+	return listing[images.Status]{format: format, table: imageTable, trunc: trunc, heading: heading, row: row}.write(out, list)
 }
 
 // imageContext is an image for a template: its methods are the placeholders.
 type imageContext struct {
 	formatter.HeaderContext
-	image dispatch.ImageStatus
+	image images.Status
 	trunc bool
 }
 

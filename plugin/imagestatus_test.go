@@ -11,12 +11,12 @@ import (
 	"gotest.tools/v3/assert/cmp"
 	"gotest.tools/v3/assert/opt"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+	"github.com/docker-ralph/docker-ralph/lifecycle/images"
 )
 
-func statuses() []dispatch.ImageStatus {
+func statuses() []images.Status {
 	created := time.Now().Add(-3 * time.Hour).UTC()
-	return []dispatch.ImageStatus{
+	return []images.Status{
 		{
 			Image: "agent-loop-sandbox-shell-shop:v00000002", Kind: "project", Agent: "shell", Project: "shop",
 			Base: "agent-loop-sandbox-shell:v00000001", UsedBy: []string{}, Current: true, Change: "build", Status: "not built yet",
@@ -62,14 +62,14 @@ agent-loop-sandbox-shell:v00000001 agent shell registry.example/a/very/long/name
 	t.Run("JSON", func(t *testing.T) {
 		var out bytes.Buffer
 		assert.NilError(t, writeImages(&out, "json", true, statuses()))
-		var got []dispatch.ImageStatus
+		var got []images.Status
 		assert.NilError(t, json.Unmarshal(out.Bytes(), &got))
 		assert.DeepEqual(t, got, statuses(), opt.TimeWithThreshold(time.Minute))
 		for _, field := range []string{`"image": "agent`, `"id": "sha256:`, `"kind"`, `"agent"`, `"project"`, `"base"`, `"created": null`, `"size"`, `"used_by": []`, `"current": true`, `"change": "build"`, `"status"`} {
 			assert.Assert(t, cmp.Contains(out.String(), field))
 		}
 		out.Reset()
-		assert.NilError(t, writeImages(&out, "json", true, []dispatch.ImageStatus{}))
+		assert.NilError(t, writeImages(&out, "json", true, []images.Status{}))
 		assert.Equal(t, out.String(), "[]\n")
 	})
 	for _, format := range []string{"", "{{.Image", "{{.Nothing}}"} {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/wire/runflags"
 )
 
@@ -17,10 +17,10 @@ const (
 
 // fitStreams gives a command the streams that it needs, and tells whether its
 // output goes on as it is. An agent that is asked once gets no terminal.
-func (d dispatcher) fitStreams(host *dispatch.Host, name string, args []string) (raw bool, err error) {
+func (d dispatcher) fitStreams(h *host.Host, name string, args []string) (raw bool, err error) {
 	switch name {
 	case shellCommand:
-		return host.Terminal != nil || !d.cli.Out().IsTerminal(), nil
+		return h.Terminal != nil || !d.cli.Out().IsTerminal(), nil
 	case runCommand:
 	default:
 		return false, nil
@@ -30,11 +30,11 @@ func (d dispatcher) fitStreams(host *dispatch.Host, name string, args []string) 
 	case err != nil:
 		return false, d.misplaced(name, args, err)
 	case flags.Once && d.cli.In().IsTerminal():
-		host.Terminal, host.Stdin = nil, nil
-	case !flags.Once && d.cli.In().IsTerminal() && host.Terminal == nil:
+		h.Terminal, h.Stdin = nil, nil
+	case !flags.Once && d.cli.In().IsTerminal() && h.Terminal == nil:
 		return false, errors.New("the agent's interface needs a terminal, and the output is none: ask the agent once, with -p PROMPT or a prompt on standard input")
 	}
-	return host.Terminal != nil, nil
+	return h.Terminal != nil, nil
 }
 
 // misplaced says of an option of ours behind a command where it belongs.

@@ -5,7 +5,8 @@ import (
 	"github.com/docker/cli/cli/command"
 	"github.com/spf13/cobra"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/lifecycle/run"
 )
 
 // keepCommand is the hidden command that we start ourselves.
@@ -19,7 +20,7 @@ func newKeepCommand(dockerCLI command.Cli) *cobra.Command {
 		Hidden: true,
 		Args:   cli.ExactArgs(3),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return dispatch.Keep(cmd.Context(), dispatch.Host{
+			return run.Keep(cmd.Context(), host.Host{
 				StateDir:      stateDir(dockerCLI.ConfigFile()),
 				Docker:        dockerProgram(),
 				DockerGlobals: dockerGlobals(cmd),

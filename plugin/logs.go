@@ -9,11 +9,12 @@ import (
 	"github.com/docker/cli/cli"
 	"github.com/spf13/cobra"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
+	"github.com/docker-ralph/docker-ralph/lifecycle/run"
 )
 
 func newLogsCommand(d dispatcher) *cobra.Command {
-	var opts dispatch.LogOptions
+	var opts manage.LogOptions
 	cmd := &cobra.Command{
 		Use:   "logs [OPTIONS] [run|shell|task]",
 		Short: "Fetch the logs of this branch's last loop",
@@ -21,18 +22,18 @@ func newLogsCommand(d dispatcher) *cobra.Command {
 "shell" or "task" command in this worktree. With --follow, the exit code is that of
 the loop.`,
 		Args:      cobra.MatchAll(cli.RequiresMaxArgs(1), cobra.OnlyValidArgs),
-		ValidArgs: dispatch.Transcribed(),
+		ValidArgs: run.Transcribed(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts.Command = strings.Join(args, "")
 			if cmd.Flags().Changed("iteration") && opts.Iteration < 1 {
 				return fmt.Errorf("iterations count from 1: %d is none", opts.Iteration)
 			}
-			host, err := d.host(cmd, cmd.Name())
+			h, err := d.host(cmd, cmd.Name())
 			if err != nil {
 				return err
 			}
 			opts.Plain = !d.cli.Out().IsTerminal()
-			code, err := dispatch.Logs(cmd.Context(), host, opts)
+			code, err := manage.Logs(cmd.Context(), h, opts)
 			if opts.Follow && errors.Is(err, context.Canceled) {
 				return cli.StatusError{StatusCode: ExitCode} // the loop goes on
 			}

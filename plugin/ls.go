@@ -15,11 +15,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
 )
 
 func newListCommand(d dispatcher) *cobra.Command {
-	var opts dispatch.SandboxList
+	var opts manage.SandboxList
 	var format string
 	cmd := &cobra.Command{
 		Use:     "ls [OPTIONS]",
@@ -50,15 +50,15 @@ func hiddenAs(cmd *cobra.Command, name string) *cobra.Command {
 	return cmd
 }
 
-func (d dispatcher) listSandboxes(cmd *cobra.Command, opts dispatch.SandboxList, format string) error {
+func (d dispatcher) listSandboxes(cmd *cobra.Command, opts manage.SandboxList, format string) error {
 	if err := writeSandboxes(io.Discard, format, opts.Size, nil); err != nil {
 		return err
 	}
-	host, err := d.host(cmd, cmd.Name())
+	h, err := d.host(cmd, cmd.Name())
 	if err != nil {
 		return err
 	}
-	list, err := dispatch.Sandboxes(cmd.Context(), host, opts)
+	list, err := manage.Sandboxes(cmd.Context(), h, opts)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ const (
 	sizeColumn   = "\t{{.Size}}"
 )
 
-func writeSandboxes(out io.Writer, format string, size bool, list []dispatch.SandboxStatus) error {
+func writeSandboxes(out io.Writer, format string, size bool, list []manage.SandboxStatus) error {
 	heading := &sandboxContext{}
 	// Without "Current": the table puts no mark behind a heading.
 	heading.Header = formatter.SubHeaderContext{
@@ -99,15 +99,15 @@ func writeSandboxes(out io.Writer, format string, size bool, list []dispatch.San
 	if size {
 		table += sizeColumn
 	}
-	row := func(s dispatch.SandboxStatus) formatter.SubContext {
+	row := func(s manage.SandboxStatus) formatter.SubContext {
 		return &sandboxContext{status: s, now: time.Now()}
 	}
-	return listing[dispatch.SandboxStatus]{format: format, table: table, heading: heading, row: row}.write(out, list)
+	return listing[manage.SandboxStatus]{format: format, table: table, heading: heading, row: row}.write(out, list)
 }
 
 // coloured colours the states in a table. A colour has no width, so it can come
 // only when the columns have theirs.
-func coloured(table string, list []dispatch.SandboxStatus) string {
+func coloured(table string, list []manage.SandboxStatus) string {
 	lines := strings.SplitAfter(table, "\n")
 	at := strings.Index(lines[0], "STATE")
 	for i, s := range list {
@@ -133,12 +133,12 @@ func coloured(table string, list []dispatch.SandboxStatus) string {
 func (d dispatcher) completeSandboxes(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionLimit)
 	defer cancel()
-	host, err := d.host(cmd, cmd.Name())
+	h, err := d.host(cmd, cmd.Name())
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	host.Stderr = io.Discard
-	names, _ := dispatch.SandboxNames(ctx, host) // a shell that completes has no use for an error
+	h.Stderr = io.Discard
+	names, _ := manage.SandboxNames(ctx, h) // a shell that completes has no use for an error
 	given := map[string]bool{}
 	for _, arg := range args {
 		given[arg] = true

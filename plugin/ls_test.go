@@ -11,29 +11,29 @@ import (
 	"gotest.tools/v3/assert/cmp"
 	"gotest.tools/v3/golden"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
 )
 
-func sandboxes() []dispatch.SandboxStatus {
+func sandboxes() []manage.SandboxStatus {
 	ago := func(d time.Duration) *time.Time {
 		at := time.Now().Add(-d).UTC()
 		return &at
 	}
 	size, limit := int64(12_345_678), 7
-	return []dispatch.SandboxStatus{
+	return []manage.SandboxStatus{
 		{
 			Name: "ralph-acme-shop-main", Repo: "acme/shop", Branch: "main", Driver: "container", Agent: "claude", State: "running",
-			Loop:     &dispatch.LoopStatus{Command: "build", Running: true, Iteration: 3, Tasks: []string{"auth/02"}, Since: ago(4 * time.Minute), Others: 1},
+			Loop:     &manage.LoopStatus{Command: "build", Running: true, Iteration: 3, Tasks: []string{"auth/02"}, Since: ago(4 * time.Minute), Others: 1},
 			Worktree: "/src/shop", Image: "agent-loop-sandbox-claude:v1", Size: &size, Current: true,
 		},
 		{
 			Name: "ralph-acme-shop-größe", Repo: "acme/shop", Branch: "größe", Driver: "sbx", Agent: "codex", State: "stopped",
-			Loop:     &dispatch.LoopStatus{Command: "build", Iteration: 9, Since: ago(3 * time.Hour), Ended: ago(2 * time.Hour), Stop: "stall", ExitCode: &limit},
+			Loop:     &manage.LoopStatus{Command: "build", Iteration: 9, Since: ago(3 * time.Hour), Ended: ago(2 * time.Hour), Stop: "stall", ExitCode: &limit},
 			Worktree: "/src/shop/.worktrees/größe", Image: "docker/sandbox-templates:codex",
 		},
 		{
 			Name: "ralph-acme-shop-old", Repo: "acme/shop", Branch: "old", Driver: "container", Agent: "claude", State: "unknown",
-			Loop:     &dispatch.LoopStatus{Command: "plan", Since: ago(time.Hour), Killed: true},
+			Loop:     &manage.LoopStatus{Command: "plan", Since: ago(time.Hour), Killed: true},
 			Worktree: "/src/old", Gone: true, Image: "evil\n\x1b[2Jimage",
 		},
 		{Name: "ralph-acme-shop-new", Repo: "acme/shop", Branch: "new", Driver: "container", Agent: "shell", State: "running", Worktree: "/src/new", Image: "x"},
@@ -66,13 +66,13 @@ func TestWriteSandboxesAsJSON(t *testing.T) {
 	assert.Equal(t, out.String(), "[]\n")
 	out.Reset()
 	assert.NilError(t, writeSandboxes(&out, "json", false, sandboxes()))
-	var back []dispatch.SandboxStatus
+	var back []manage.SandboxStatus
 	assert.NilError(t, json.Unmarshal(out.Bytes(), &back))
 	assert.DeepEqual(t, back, sandboxesWithout(back))
 }
 
 // sandboxesWithout are the sandboxes with the times of others.
-func sandboxesWithout(times []dispatch.SandboxStatus) []dispatch.SandboxStatus {
+func sandboxesWithout(times []manage.SandboxStatus) []manage.SandboxStatus {
 	list := sandboxes()
 	for i, s := range list {
 		if s.Loop != nil {

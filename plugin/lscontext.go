@@ -9,7 +9,7 @@ import (
 	"github.com/docker/cli/cli/command/formatter"
 	"github.com/docker/go-units"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
 	safe "github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
@@ -17,7 +17,7 @@ import (
 // Labels and logs can hold anything, so all of it is made fit for a line.
 type sandboxContext struct {
 	formatter.HeaderContext
-	status dispatch.SandboxStatus
+	status manage.SandboxStatus
 	now    time.Time
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docker-ralph/docker-ralph/egress"
-	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+	"github.com/docker-ralph/docker-ralph/lifecycle/network"
 )
 
 // newNetworkCommand makes the commands about what a sandbox reaches.
@@ -53,11 +53,11 @@ the sandbox was started.`,
 			if err := checkFormat(format); err != nil {
 				return err
 			}
-			host, err := d.host(cmd, cmd.Name())
+			h, err := d.host(cmd, cmd.Name())
 			if err != nil {
 				return err
 			}
-			network, err := dispatch.NetworkList(cmd.Context(), host, d.options.overrides())
+			network, err := network.Rules(cmd.Context(), h, d.options.overrides())
 			if err != nil {
 				return err
 			}
@@ -83,12 +83,12 @@ func newNetworkLogCommand(d dispatcher) *cobra.Command {
 			if err := checkFormat(format); err != nil {
 				return err
 			}
-			host, err := d.host(cmd, cmd.Name())
+			h, err := d.host(cmd, cmd.Name())
 			if err != nil {
 				return err
 			}
 			var failed error
-			err = dispatch.NetworkLog(cmd.Context(), host, d.options.overrides(), all, follow, func(decision egress.Decision) {
+			err = network.Log(cmd.Context(), h, d.options.overrides(), all, follow, func(decision egress.Decision) {
 				failed = errors.Join(failed, writeDecision(d.cli.Out(), format, decision))
 			})
 			return errors.Join(err, failed)
@@ -110,11 +110,11 @@ of ralph.toml: "example.com", "*.example.com", "example.com:8443", or
 		Args:              cli.RequiresMinArgs(1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, hosts []string) error {
-			host, err := d.host(cmd, cmd.Name())
+			h, err := d.host(cmd, cmd.Name())
 			if err != nil {
 				return err
 			}
-			return dispatch.NetworkAmend(cmd.Context(), host, d.options.overrides(), allow, hosts)
+			return network.Amend(cmd.Context(), h, d.options.overrides(), allow, hosts)
 		},
 	}
 }
@@ -141,7 +141,7 @@ func writeJSON(out io.Writer, value any) error {
 // columnGap is that of docker's own tables.
 const columnGap = 3
 
-func writeNetwork(out io.Writer, network dispatch.Network) error {
+func writeNetwork(out io.Writer, network network.List) error {
 	if _, err := fmt.Fprintf(out, "Policy: %s\n\n", network.Policy); err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/docker-ralph/docker-ralph/config"
-	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/projectimage"
 )
 
@@ -54,9 +54,9 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.rebuild, "rebuild", false, "Rebuild the agent image and recreate the sandbox")
 	flags.BoolVar(&o.detach, "detach", false, "Run the loop in the background")
 	flags.StringVar(&o.progress, "progress", "auto", `Type of progress output ("auto", "plain", "tty", "quiet", "rawjson")`)
-	o.credScan.among = []string{dispatch.CredScanBlock, dispatch.CredScanWarn}
+	o.credScan.among = []string{commits.CredScanBlock, commits.CredScanWarn}
 	flags.Var(&o.credScan, "cred-scan", `Scan the worktree and new commits for secrets ("block", "warn")`)
-	flags.Lookup("cred-scan").NoOptDefVal = dispatch.CredScanBlock
+	flags.Lookup("cred-scan").NoOptDefVal = commits.CredScanBlock
 	o.worktree.addFlags(flags)
 	flags.SetInterspersed(false)
 }

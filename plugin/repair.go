@@ -3,7 +3,7 @@ package plugin
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+	"github.com/docker-ralph/docker-ralph/lifecycle/run"
 )
 
 func newRepairCommand(d dispatcher) *cobra.Command {
@@ -18,11 +18,11 @@ Loops repair their sandbox automatically. Files, commits and the backlog are kep
 Running processes end only if the sandbox has to be restarted.`,
 		ValidArgsFunction: d.completeSandboxes,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			host, err := d.host(cmd, cmd.Name())
+			h, err := d.host(cmd, cmd.Name())
 			if err != nil {
 				return err
 			}
-			return dispatch.RepairSandboxes(cmd.Context(), host, args)
+			return run.RepairSandboxes(cmd.Context(), h, args)
 		},
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/docker/cli/cli"
 	"github.com/spf13/cobra"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
 )
 
 // newSelfTestCommand makes the command that proves this machine.
@@ -26,7 +26,7 @@ The exit code is 1 if a check fails.`,
 			if err != nil {
 				return err
 			}
-			host, err := d.host(cmd, cmd.Name())
+			h, err := d.host(cmd, cmd.Name())
 			if err != nil {
 				return err
 			}
@@ -35,7 +35,7 @@ The exit code is 1 if a check fails.`,
 				over.Driver = &driver
 			}
 			show.begin()
-			err = dispatch.SelfTest(cmd.Context(), host, over, show.add)
+			err = manage.SelfTest(cmd.Context(), h, over, show.add)
 			return errors.Join(err, show.end())
 		},
 	}

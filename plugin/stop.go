@@ -3,11 +3,11 @@ package plugin
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
 )
 
 func newStopCommand(d dispatcher) *cobra.Command {
-	var opts dispatch.SandboxStop
+	var opts manage.SandboxStop
 	cmd := &cobra.Command{
 		Use:   "stop [OPTIONS] [SANDBOX...]",
 		Short: "Stop the loop after its current run",
@@ -18,12 +18,12 @@ sandbox. Commits that only the sandbox has are fetched first.
 The next command starts the sandbox again.`,
 		ValidArgsFunction: d.completeSandboxes,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			host, err := d.host(cmd, cmd.Name())
+			h, err := d.host(cmd, cmd.Name())
 			if err != nil {
 				return err
 			}
 			opts.Names = args
-			return dispatch.StopSandboxes(cmd.Context(), host, opts)
+			return manage.StopSandboxes(cmd.Context(), h, opts)
 		},
 	}
 	cmd.Flags().BoolVar(&opts.Now, "now", false, "Kill running commands")

@@ -10,7 +10,7 @@ import (
 	"github.com/docker/go-units"
 	"github.com/spf13/cobra"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+	"github.com/docker-ralph/docker-ralph/lifecycle/run"
 )
 
 // restoreWord is the task command that is ours: the copies are on this host.
@@ -48,18 +48,18 @@ func (d dispatcher) restoreTasks(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	host, err := d.host(cmd, "task")
+	h, err := d.host(cmd, "task")
 	if err != nil {
 		return err
 	}
 	if list {
-		copies, err := dispatch.BacklogCopies(cmd.Context(), host, worktree)
+		copies, err := run.BacklogCopies(cmd.Context(), h, worktree)
 		if err != nil {
 			return err
 		}
 		return d.printCopies(copies)
 	}
-	code, err := dispatch.RestoreBacklog(cmd.Context(), host, dispatch.Options{
+	code, err := run.RestoreBacklog(cmd.Context(), h, run.Options{
 		Overrides: d.options.overrides(), Worktree: worktree,
 	}, name)
 	if err == nil && code != 0 {
@@ -68,7 +68,7 @@ func (d dispatcher) restoreTasks(cmd *cobra.Command, args []string) error {
 	return err
 }
 
-func (d dispatcher) printCopies(copies []dispatch.BacklogCopy) error {
+func (d dispatcher) printCopies(copies []run.BacklogCopy) error {
 	w := tabwriter.NewWriter(d.cli.Out(), 0, 0, 3, ' ', 0)
 	_, _ = fmt.Fprintln(w, "COPY\tTAKEN\tOPEN\tACTIVE\tDONE\tDELETED")
 	for _, c := range copies {

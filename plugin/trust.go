@@ -4,7 +4,7 @@ import (
 	"github.com/docker/cli/cli"
 	"github.com/spf13/cobra"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+	"github.com/docker-ralph/docker-ralph/lifecycle/approval"
 )
 
 func newTrustCommand(d dispatcher) *cobra.Command {
@@ -19,14 +19,14 @@ needs a new approval.
 Without a terminal, nothing is approved unless --force is set.`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			host, err := d.host(cmd, "trust")
+			h, err := d.host(cmd, "trust")
 			if err != nil {
 				return err
 			}
 			if revoke {
-				return dispatch.Revoke(cmd.Context(), host)
+				return approval.Revoke(cmd.Context(), h)
 			}
-			return dispatch.Trust(cmd.Context(), host, force)
+			return approval.Trust(cmd.Context(), h, force)
 		},
 	}
 	cmd.Flags().BoolVar(&revoke, "revoke", false, "Revoke all approvals of this repository")

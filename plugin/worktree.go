@@ -10,7 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
 )
 
 // randomName is what --worktree means without a name. No worktree can be called
@@ -51,7 +52,7 @@ func (o *worktreeOptions) addFlags(flags *pflag.FlagSet) {
 
 // wanted returns the worktree that a command is to run in; nil for where it was
 // given.
-func (o *worktreeOptions) wanted() (*dispatch.Worktree, error) {
+func (o *worktreeOptions) wanted() (*host.Worktree, error) {
 	branch := o.flags.Changed("branch-name")
 	switch {
 	case branch && o.branch == "":
@@ -61,7 +62,7 @@ func (o *worktreeOptions) wanted() (*dispatch.Worktree, error) {
 	case o.name == "":
 		return nil, nil
 	}
-	w := &dispatch.Worktree{Name: string(o.name), Branch: o.branch}
+	w := &host.Worktree{Name: string(o.name), Branch: o.branch}
 	if w.Name == randomName {
 		w.Name = ""
 	}
@@ -144,11 +145,11 @@ the worktree.`,
 			if len(args) == 1 && args[0] == "" {
 				return errors.New("the name of the worktree is empty: give one, or leave it out")
 			}
-			host, err := d.host(cmd, cmd.Name())
+			h, err := d.host(cmd, cmd.Name())
 			if err != nil {
 				return err
 			}
-			path, err := dispatch.AddWorktree(cmd.Context(), host, dispatch.Worktree{Name: append(args, "")[0], Branch: branch})
+			path, err := host.AddWorktree(cmd.Context(), h, host.Worktree{Name: append(args, "")[0], Branch: branch})
 			if err != nil {
 				return err
 			}
@@ -162,7 +163,7 @@ the worktree.`,
 }
 
 func newWorktreeRemoveCommand(d dispatcher) *cobra.Command {
-	var opts dispatch.WorktreeRemoval
+	var opts manage.WorktreeRemoval
 	cmd := &cobra.Command{
 		Use:     "rm [OPTIONS] NAME [NAME...]",
 		Aliases: []string{"remove"},
@@ -175,7 +176,7 @@ set.`,
 		Args:              cli.RequiresMinArgs(1),
 		ValidArgsFunction: completeWorktrees,
 		RunE: func(cmd *cobra.Command, names []string) error {
-			host, err := d.host(cmd, cmd.Name())
+			h, err := d.host(cmd, cmd.Name())
 			if err != nil {
 				return err
 			}
@@ -183,7 +184,7 @@ set.`,
 			var errs []error
 			for _, name := range names {
 				opts.Name = name
-				if err := dispatch.RemoveWorktree(cmd.Context(), host, opts); err != nil {
+				if err := manage.RemoveWorktree(cmd.Context(), h, opts); err != nil {
 					errs = append(errs, err)
 					continue
 				}
@@ -201,12 +202,12 @@ set.`,
 // completeWorktrees offers worktrees that are not on the command line yet. That
 // they cannot be found out is for the command to tell.
 func completeWorktrees(cmd *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
-	names, _ := dispatch.WorktreeNames(cmd.Context(), ".")
+	names, _ := host.WorktreeNames(cmd.Context(), ".")
 	names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(given, name) })
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 func completeBranches(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	branches, _ := dispatch.Branches(cmd.Context(), ".")
+	branches, _ := host.Branches(cmd.Context(), ".")
 	return plainWords(branches), cobra.ShellCompDirectiveNoFileComp
 }

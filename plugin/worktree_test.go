@@ -9,22 +9,23 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
 )
 
 func TestWorktreeOptions(t *testing.T) {
 	for _, tc := range []struct {
 		args   []string
-		want   *dispatch.Worktree
+		want   *host.Worktree
 		parse  string
 		refuse string
 	}{
 		{args: nil},
-		{args: []string{"--worktree"}, want: &dispatch.Worktree{}},
-		{args: []string{"--worktree=x"}, want: &dispatch.Worktree{Name: "x"}},
-		{args: []string{"--worktree=x", "--branch-name", "b/c"}, want: &dispatch.Worktree{Name: "x", Branch: "b/c"}},
-		{args: []string{"--worktree", "--branch-name=b"}, want: &dispatch.Worktree{Branch: "b"}},
-		{args: []string{"--worktree=random"}, want: &dispatch.Worktree{Name: "random"}},
+		{args: []string{"--worktree"}, want: &host.Worktree{}},
+		{args: []string{"--worktree=x"}, want: &host.Worktree{Name: "x"}},
+		{args: []string{"--worktree=x", "--branch-name", "b/c"}, want: &host.Worktree{Name: "x", Branch: "b/c"}},
+		{args: []string{"--worktree", "--branch-name=b"}, want: &host.Worktree{Branch: "b"}},
+		{args: []string{"--worktree=random"}, want: &host.Worktree{Name: "random"}},
 		{args: []string{"--worktree="}, parse: "a name is missing after the ="},
 		{args: []string{"--branch-name=b"}, refuse: "give --worktree or --worktree=NAME with it"},
 		{args: []string{"--branch-name="}, refuse: "--branch-name is empty"},
@@ -51,7 +52,7 @@ func TestWorktreeOptions(t *testing.T) {
 
 func TestWriteWorktrees(t *testing.T) {
 	two, none := 2, 0
-	list := []dispatch.WorktreeStatus{
+	list := []manage.WorktreeStatus{
 		{Path: "/shop", Branch: "main", State: "not found", Changes: &none, Main: true},
 		{
 			Name: "x", Path: "/shop/.worktrees/x", Branch: "feature/x", Sandbox: "ralph-a-b-feature-x", State: "running",

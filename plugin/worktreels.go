@@ -10,7 +10,8 @@ import (
 	flagsHelper "github.com/docker/cli/cli/flags"
 	"github.com/spf13/cobra"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/dispatch"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
 )
 
 func newWorktreeListCommand(d dispatcher) *cobra.Command {
@@ -28,14 +29,14 @@ and behind the upstream (or the main worktree's branch), and uncommitted files.`
 			if err := writeWorktrees(io.Discard, format, nil); err != nil {
 				return err
 			}
-			host, err := d.host(cmd, cmd.Name())
+			h, err := d.host(cmd, cmd.Name())
 			if err != nil {
 				return err
 			}
 			if quiet {
-				return d.worktreeNames(cmd, host)
+				return d.worktreeNames(cmd, h)
 			}
-			list, err := dispatch.Worktrees(cmd.Context(), host)
+			list, err := manage.Worktrees(cmd.Context(), h)
 			if err != nil {
 				return err
 			}
@@ -49,8 +50,8 @@ and behind the upstream (or the main worktree's branch), and uncommitted files.`
 	return cmd
 }
 
-func (d dispatcher) worktreeNames(cmd *cobra.Command, host dispatch.Host) error {
-	names, err := dispatch.WorktreeNames(cmd.Context(), host.Dir)
+func (d dispatcher) worktreeNames(cmd *cobra.Command, h host.Host) error {
+	names, err := host.WorktreeNames(cmd.Context(), h.Dir)
 	for _, name := range names {
 		_, _ = fmt.Fprintln(d.cli.Out(), name)
 	}
@@ -59,22 +60,22 @@ func (d dispatcher) worktreeNames(cmd *cobra.Command, host dispatch.Host) error 
 
 const worktreeTable = "table {{.Path}}{{if .Current}} (current){{end}}\t{{.Branch}}\t{{.Sandbox}}\t{{.State}}\t{{.Ahead}}\t{{.Behind}}\t{{.Changes}}"
 
-func writeWorktrees(out io.Writer, format string, list []dispatch.WorktreeStatus) error {
+func writeWorktrees(out io.Writer, format string, list []manage.WorktreeStatus) error {
 	heading := &worktreeContext{}
 	// Without "Current": the table puts no mark behind a heading.
 	heading.Header = formatter.SubHeaderContext{
 		"Name": "NAME", "Path": "PATH", "Branch": "BRANCH", "Sandbox": "SANDBOX", "State": "STATE", "Against": "AGAINST",
 		"Ahead": "AHEAD", "Behind": "BEHIND", "Changes": "CHANGES",
 	}
-	row := func(status dispatch.WorktreeStatus) formatter.SubContext { return &worktreeContext{status: status} }
-	return listing[dispatch.WorktreeStatus]{format: format, table: worktreeTable, heading: heading, row: row}.write(out, list)
+	row := func(status manage.WorktreeStatus) formatter.SubContext { return &worktreeContext{status: status} }
+	return listing[manage.WorktreeStatus]{format: format, table: worktreeTable, heading: heading, row: row}.write(out, list)
 }
 
 // worktreeContext is a worktree for a template: its methods are the
 // placeholders.
 type worktreeContext struct {
 	formatter.HeaderContext
-	status dispatch.WorktreeStatus
+	status manage.WorktreeStatus
 }
 
 // MarshalJSON is for "{{json .}}".

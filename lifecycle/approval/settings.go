@@ -1,0 +1,75 @@
+package approval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/config/imageref"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/gitrepo/worktrees"
+)
+
+// Configure loads the configuration and has the user approve what a
+// repository may not decide alone.
+func Configure(ctx context.Context, h host.Host, wt gitrepo.Worktree, over config.Overrides) (config.Effective, error) {
+	cfg, err := Load(config.Sources{Root: wt.Root, UserDir: h.StateDir, Getenv: h.Getenv, Overrides: over})
+	if err != nil {
+		return config.Effective{}, err
+	}
+	store := config.NewTrustStore(h.StateDir)
+	err = trustedInMain(ctx, store, wt, cfg, store.Require(cfg))
+	if untrusted, ok := errors.AsType[*config.UntrustedError](err); ok && h.Confirm != nil {
+		yes, askErr := h.Confirm(ctx, Describe(untrusted.Settings)+"Trust these settings of the repository?")
+		if askErr != nil {
+			return config.Effective{}, askErr
+		}
+		if yes {
+			err = store.Approve(wt.Root, cfg.WideningDigest())
+		}
+	}
+	return cfg, err
+}
+
+// Load is config.Load for those that use images.
+func Load(s config.Sources) (config.Effective, error) {
+	s.Images = imageref.Checker{}
+	return config.Load(s)
+}
+
+// trustedInMain takes the error of settings that nobody has approved for a linked
+// work tree away if exactly these were approved for the main one: whoever makes
+// one worktree after the other has approved them once.
+func trustedInMain(ctx context.Context, store config.TrustStore, wt gitrepo.Worktree, cfg config.Effective, err error) error {
+	_, untrusted := errors.AsType[*config.UntrustedError](err)
+	if !untrusted || !wt.Linked() || wt.MainRoot == "" {
+		return err
+	}
+	if approved, storeErr := store.Approved(wt.MainRoot, cfg.WideningDigestAt(wt.MainRoot)); storeErr != nil || !approved {
+		return err
+	}
+	// Any folder can claim to be a work tree of some repository.
+	repo, listErr := worktrees.Open(wt)
+	if listErr != nil {
+		return err
+	}
+	trees, listErr := repo.List(ctx)
+	if listErr != nil || !slices.ContainsFunc(trees, func(t worktrees.Tree) bool { return t.Current }) {
+		return err
+	}
+	return nil
+}
+
+// Describe lists settings that need the user's approval, one a line.
+func Describe(settings []config.Setting) string {
+	var b strings.Builder
+	for _, s := range settings {
+		_, _ = fmt.Fprintf(&b, "%s asks for %s = %q: %s\n", s.Origin, s.Key, s.Value, s.Why)
+	}
+	return b.String()
+}

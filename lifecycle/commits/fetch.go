@@ -1,0 +1,77 @@
+package commits
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/gitsync"
+	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+)
+
+// errUnprepared says why commits cannot be fetched from a sandbox.
+var errUnprepared = errors.New("it was made by another version of docker-ralph: run \"docker ralph task list\" in its work tree to have it prepared")
+
+// FetchFrom brings the commits home that a sandbox of any scope may have alone. It is
+// started for that.
+func FetchFrom(ctx context.Context, h host.Host, l host.Located) error {
+	if !l.Sandbox.Private {
+		return nil
+	}
+	wt, err := treeOf(ctx, h, l.Sandbox)
+	if homeAlready(h, l, wt) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("the commits of the sandbox %s cannot be fetched: %w", l.Sandbox.Name, err)
+	}
+	if l.Backend.Kind == config.DriverContainer && l.Sandbox.State != lifecycle.Running && host.Gone(l.Sandbox.Root) {
+		return hint.Wrap(fmt.Errorf("the sandbox %s has commits that were not fetched, and cannot be started, as %s is gone", l.Sandbox.Name, l.Sandbox.Root),
+			"if you have moved it, run %q there", "docker ralph --recreate task list")
+	}
+	i := &Scan{Host: h, Root: wt.Root, Connected: h.Engine}
+	if err := Save(h, l.Backend, i, wt)(ctx, l.Sandbox); err != nil {
+		return err
+	}
+	if l.Backend.Kind == config.DriverContainer && !gitsync.Saved(h.StateDir, l.Sandbox.Name) {
+		return fmt.Errorf("the commits of the sandbox %s cannot be fetched: %w", l.Sandbox.Name, errUnprepared)
+	}
+	return nil
+}
+
+// homeAlready tells of a sandbox that cannot be started, because its work tree is
+// gone, but whose commits are all in its repository.
+func homeAlready(h host.Host, l host.Located, wt gitrepo.Worktree) bool {
+	sb := l.Sandbox
+	return l.Backend.Kind == config.DriverContainer && sb.State != lifecycle.Running && host.Gone(sb.Root) && gitsync.Saved(h.StateDir, sb.Name) &&
+		(h.Moved(sb, wt) || sb.MainRoot != "" && !host.Gone(filepath.Join(sb.MainRoot, ".git")))
+}
+
+// treeOf is the work tree of a sandbox or, when that is gone, the main one of its
+// repository, into which commits can come as well.
+func treeOf(ctx context.Context, h host.Host, sb lifecycle.Sandbox) (gitrepo.Worktree, error) {
+	getenv := func(name string) string {
+		return map[string]string{"RALPH_SCOPE_REPO": sb.Scope.Repo, "RALPH_SCOPE_BRANCH": sb.Scope.Branch}[name]
+	}
+	wt, err := gitrepo.Detect(ctx, sb.Root, getenv)
+	if err == nil && wt.Root == sb.Root && (sb.MainRoot == "" || wt.MainRoot == sb.MainRoot) {
+		return wt, nil
+	}
+	if here, found, err := h.WorkTree(ctx); err == nil && found && h.Moved(sb, here) {
+		return here, nil
+	}
+	if sb.MainRoot == "" || sb.MainRoot == sb.Root {
+		return wt, fmt.Errorf("its work tree %s is gone", sb.Root)
+	}
+	wt, err = gitrepo.Detect(ctx, sb.MainRoot, getenv)
+	if err != nil || wt.Root != sb.MainRoot {
+		return wt, fmt.Errorf("its work tree %s and its repository %s are gone", sb.Root, sb.MainRoot)
+	}
+	return wt, nil
+}

@@ -1,0 +1,504 @@
+package commits
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/approval"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+
+	"github.com/gofrs/flock"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/gitsync"
+	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+	"github.com/docker-ralph/docker-ralph/wire/looplog"
+)
+
+// Git is the git directory of a container's own, while a command runs.
+type Git struct {
+	Host   host.Host
+	Driver lifecycle.Driver
+	Repo   *gitsync.Repo
+	aside  *gitsync.Repo // the same, while the terminal belongs to the agent
+	alive  *flock.Flock  // held while an agent may commit
+
+	mu     sync.Mutex
+	result gitsync.Result // of all syncs so far
+	// repairs are what is to be said about a git directory that was broken.
+	repairs []string
+}
+
+// syncEvery is how often commits are fetched while an agent works, and lookEvery
+// how often it is looked whether one has ended, after which they are fetched too.
+// A fetch that is under way when the command ends has fetchGrace to end.
+const (
+	syncEvery  = 30 * time.Second
+	LookEvery  = time.Second
+	fetchGrace = 10 * time.Second
+)
+
+// directWarning is told once per sandbox.
+const directWarning = `Warning: with sandbox.git = "direct" the agent can write into your git directory: its hooks and configuration count when you use git here`
+
+// Check refuses repositories that a container cannot have a private git directory
+// for, before an engine is needed, and to start an agent while the user has to finish
+// something first.
+func Check(ctx context.Context, h host.Host, wt gitrepo.Worktree, name, command string) error {
+	repo, err := gitsync.Open(wt, name, h.StateDir)
+	switch {
+	case err != nil:
+		return err
+	case command != host.TaskCommand:
+		return repo.Check(ctx)
+	case !container.Known(h.StateDir, name):
+		return repo.CheckKind(ctx)
+	}
+	return nil
+}
+
+// Open lets a container have a git directory of its own over that of the work
+// tree.
+func Open(ctx context.Context, h host.Host, wt gitrepo.Worktree, at host.Backend, i *Scan, spec *lifecycle.Spec) (*Git, error) {
+	if at.Kind != config.DriverContainer {
+		return nil, nil
+	}
+	if !spec.Private {
+		if !container.Known(h.StateDir, spec.Name) {
+			h.Report(directWarning)
+		}
+		return nil, nil
+	}
+	repo, err := gitsync.Open(wt, spec.Name, h.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	alternates, err := approval.ApproveAlternates(ctx, h, wt)
+	if err != nil {
+		return nil, err
+	}
+	repo = repo.Borrowing(alternates)
+	g := &Git{
+		Host: h, Driver: at.Driver,
+		Repo: repo.Gated(i.Incoming(spec.Name)), aside: repo.Gated(i.incomingAside(spec.Name)),
+		alive: flock.New(filepath.Join(h.LockDir(), spec.Name+".git-alive")),
+	}
+	spec.Mounts, spec.Probe = nil, probe(wt.Root)
+	spec.Git = func(ctx context.Context) (*gitsync.Layout, error) {
+		if err := repo.CheckKind(ctx); err != nil {
+			return nil, err
+		}
+		return repo.Layout(ctx)
+	}
+	return g, nil
+}
+
+// probe returns a file by which one can tell the work tree; empty if there is
+// none.
+func probe(root string) string {
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		return ""
+	}
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && info.Size() < 1<<20 && e.Name() != ".git" {
+			return filepath.Join(root, e.Name())
+		}
+	}
+	return ""
+}
+
+// Shell runs scripts of ours in a sandbox.
+func Shell(driver lifecycle.Driver, sb lifecycle.Sandbox) gitsync.Shell {
+	return func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
+		ctx, cancel := context.WithTimeout(ctx, CollectLimit) // an agent can make its git hang
+		defer cancel()
+		var stderr bytes.Buffer
+		code, err := driver.Exec(ctx, sb, lifecycle.Process{
+			ID: rand.Text(), Args: append([]string{"sh", "-c", script, "sh"}, args...), Dir: sb.Root,
+			Stdin: stdin, Stdout: stdout, Stderr: &Limited{Buf: &stderr, Left: 4096},
+		})
+		if err == nil && code != 0 {
+			err = &gitsync.ScriptError{Code: code, Words: stderr.String()}
+		}
+		return err
+	}
+}
+
+// Limited keeps the beginning of what is written.
+type Limited struct {
+	Buf  *bytes.Buffer
+	Left int
+}
+
+func (l *Limited) Write(p []byte) (int, error) {
+	n := min(len(p), l.Left)
+	l.Left -= n
+	_, _ = l.Buf.Write(p[:n])
+	return len(p), nil
+}
+
+// Enter brings the sandbox up to date before an agent starts in it, or the user in
+// a shell, and fetches commits while it works, until leave is called.
+func (g *Git) Enter(ctx context.Context, sb lifecycle.Sandbox, shellByUser bool) (leave func(), err error) {
+	// Another command that ends may hold it while it fetches.
+	if _, err := g.alive.TryRLockContext(ctx, 10*time.Millisecond); err != nil {
+		return nil, fmt.Errorf("locking %s: %w", g.alive.Path(), err)
+	}
+	defer func() {
+		if err != nil {
+			_ = g.alive.Close()
+		}
+	}()
+	err = g.takeIn(ctx, sb)
+	if c, is := errors.AsType[*gitsync.Conflict](err); is && c.Mendable() && shellByUser {
+		reportConflict(g.Host, c)
+		err = nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := g.Repo.Begin(ctx); err != nil {
+		return nil, err
+	}
+	stop := g.follow(ctx, sb.Root, func(ctx context.Context, last string, ended bool) (gitsync.Result, string, error) {
+		res, tip, err := g.aside.Watch(ctx, Shell(g.Driver, sb), last, ended)
+		if ended && IsBroken(err) { // the next run shall be able to commit
+			res, err = g.Repair(ctx, g.aside, Shell(g.Driver, sb), err)
+		}
+		return res, tip, err
+	})
+	hooks, err := g.Repo.Hooks(ctx)
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	return func() {
+		g.reportHooks(context.WithoutCancel(ctx), hooks)
+		stop()
+		_ = g.alive.Close()
+	}, nil
+}
+
+// reportHooks names hooks in the worktree that have changed while an agent worked:
+// the user's next git command may run them.
+func (g *Git) reportHooks(ctx context.Context, before gitsync.Hooks) {
+	h := g.Host
+	now, err := g.Repo.Hooks(ctx)
+	if err != nil {
+		h.Report(fmt.Sprintf("Warning: %v", err))
+		return
+	}
+	if changed := now.Changed(before); len(changed) > 0 {
+		h.Report(fmt.Sprintf("Warning: hooks of your git in the worktree have changed: %s", strings.Join(changed, ", ")))
+		h.Report("Hint: look at them before you use git here, because git status, too, can run hooks")
+	}
+}
+
+// RepairAfter restores the sandbox's git directory if a command that starts no agent
+// has failed because that is broken.
+func (g *Git) RepairAfter(ctx context.Context, sb lifecycle.Sandbox) {
+	if free, err := g.alive.TryLock(); err != nil || !free {
+		return
+	}
+	defer func() { _ = g.alive.Close() }()
+	if !Idle(ctx, g.Driver, sb) {
+		return
+	}
+	_, err := g.Repo.Out(ctx, Shell(g.Driver, sb), true)
+	if !IsBroken(err) {
+		return
+	}
+	res, err := g.Repair(ctx, g.Repo, Shell(g.Driver, sb), err)
+	g.ReportRepairs()
+	ReportSync(g.Host, res)
+	if err != nil {
+		g.Host.Report(fmt.Sprintf("Warning: %v", err))
+		return
+	}
+	g.Host.Report("Hint: run the command again")
+}
+
+// TakeUp fetches what an earlier command, which was killed, has left, before a
+// command that starts no agent.
+func (g *Git) TakeUp(ctx context.Context, sb lifecycle.Sandbox) error {
+	if !g.Repo.Unfinished() {
+		return nil
+	}
+	if free, err := g.alive.TryLock(); err != nil || !free {
+		return nil //nolint:nilerr // a command that lives does it
+	}
+	defer func() { _ = g.alive.Close() }()
+	idle := Idle(ctx, g.Driver, sb)
+	res, err := g.Repo.Out(ctx, Shell(g.Driver, sb), idle)
+	if idle && IsBroken(err) {
+		res, err = g.Repair(ctx, g.Repo, Shell(g.Driver, sb), err)
+		g.ReportRepairs()
+	}
+	if errors.Is(err, lifecycle.ErrNotPrepared) {
+		return err
+	}
+	if err != nil {
+		g.Host.Report(fmt.Sprintf("Warning: %v", ExplainHeld(g.Driver, sb, err)))
+	}
+	ReportSync(g.Host, res)
+	return nil
+}
+
+// takeIn brings the sandbox up to date. While something else runs in it, commits
+// only come out.
+func (g *Git) takeIn(ctx context.Context, sb lifecycle.Sandbox) error {
+	if !Idle(ctx, g.Driver, sb) {
+		res, err := g.Repo.Out(ctx, Shell(g.Driver, sb), false)
+		ReportSync(g.Host, res)
+		return beyondRepair(g.Driver, sb, err)
+	}
+	res, err := g.Repo.In(ctx, Shell(g.Driver, sb))
+	if IsBroken(err) {
+		var repaired gitsync.Result
+		if repaired, err = g.Repair(ctx, g.Repo, Shell(g.Driver, sb), err); err == nil {
+			g.ReportRepairs()
+			ReportSync(g.Host, repaired)
+			res, err = g.Repo.In(ctx, Shell(g.Driver, sb))
+		}
+	}
+	ReportSync(g.Host, res)
+	reportUncommitted(g.Host, res.Users)
+	return beyondRepair(g.Driver, sb, err)
+}
+
+// Resync fetches the commits of a sandbox, and restores its git directory if that is
+// broken. A command that works in it does so itself.
+func (g *Git) Resync(ctx context.Context, sb lifecycle.Sandbox) error {
+	if g == nil {
+		return nil
+	}
+	if free, err := g.alive.TryLock(); err != nil || !free {
+		return err
+	}
+	defer func() { _ = g.alive.Close() }()
+	return g.takeIn(ctx, sb)
+}
+
+// beyondRepair adds what to do when a sandbox's git directory does not work: an
+// agent can have broken it.
+func beyondRepair(driver lifecycle.Driver, sb lifecycle.Sandbox, err error) error {
+	if isHeld(err) {
+		return ExplainHeld(driver, sb, err)
+	}
+	if !gitsync.Lasting(err) {
+		return err
+	}
+	return hint.Wrap(err, "run the command with --recreate for a new sandbox; commits that cannot be fetched are lost by that, your files are not touched")
+}
+
+// Idle says that nothing runs in a sandbox that could commit.
+func Idle(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox) bool {
+	busy, err := driver.Busy(ctx, sb)
+	return err == nil && !busy
+}
+
+func ReportSync(h host.Host, res gitsync.Result) {
+	for _, note := range res.Notes() {
+		h.Report(note)
+	}
+	if res.Conflict != nil {
+		reportConflict(h, res.Conflict)
+	}
+}
+
+func reportConflict(h host.Host, c *gitsync.Conflict) {
+	h.Report("Warning: " + c.Error())
+	h.Report("Hint: " + c.Hint())
+}
+
+// follow fetches commits after each run of an agent in the work tree top, and
+// again and again while one takes long, until it is stopped. fetch is
+// [gitsync.Repo.Watch]. What came is told at the end, because the terminal
+// belongs to the agent.
+//
+// A fetch that is under way when it is stopped comes to its end, if that is near:
+// what would be left of it in the sandbox looks like somebody who still commits.
+func (g *Git) follow(ctx context.Context, top string,
+	fetch func(ctx context.Context, last string, ended bool) (res gitsync.Result, tip string, err error),
+) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stopping, stopped := make(chan struct{}), make(chan struct{})
+	last, seen, synced := "", looplog.Latest(top), time.Now()
+	go func() {
+		defer close(stopped)
+		look := time.NewTicker(LookEvery)
+		defer look.Stop()
+		for {
+			select {
+			case <-stopping:
+				return
+			case <-look.C:
+			}
+			latest := looplog.Latest(top)
+			ended := latest.After(seen)
+			if !ended && time.Since(synced) < syncEvery {
+				continue
+			}
+			res, tip, err := fetch(ctx, last, ended)
+			last, seen, synced = tip, latest, time.Now()
+			if err == nil { // or else the last one tells
+				g.add(res)
+			}
+		}
+	}()
+	return func() {
+		defer cancel()
+		close(stopping)
+		select {
+		case <-stopped:
+		case <-time.After(fetchGrace):
+			cancel()
+			<-stopped
+		}
+	}
+}
+
+// add sums up what several syncs have brought.
+func (g *Git) add(res gitsync.Result) gitsync.Result {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	res.Commits += g.result.Commits
+	if res.Others == nil { // nothing was fetched
+		res.Others, res.Kept = map[string]string{}, map[string]string{}
+	}
+	for name, ref := range g.result.Others {
+		if _, later := res.Others[name]; !later {
+			res.Others[name] = ref
+		}
+	}
+	for ref, kept := range g.result.Kept {
+		if _, later := res.Kept[ref]; !later {
+			res.Kept[ref] = kept
+		}
+	}
+	g.result = res
+	return res
+}
+
+// bringOut fetches what a command has committed and tells where it is. As long as
+// another one may commit, which need not run in the sandbox yet, more can come. None
+// begins meanwhile.
+func (g *Git) bringOut(ctx context.Context, sb lifecycle.Sandbox) error {
+	alone, err := g.alive.TryLock()
+	if alone {
+		defer func() { _ = g.alive.Close() }()
+	}
+	ended := err == nil && alone && Idle(ctx, g.Driver, sb)
+	res, err := g.Repo.Out(ctx, Shell(g.Driver, sb), ended)
+	if ended && IsBroken(err) {
+		if res, err = g.Repair(ctx, g.Repo, Shell(g.Driver, sb), err); err == nil {
+			g.add(res)
+			res, err = g.Repo.Out(ctx, Shell(g.Driver, sb), ended)
+		}
+	}
+	g.ReportRepairs()
+	if isHeld(err) {
+		ReportSync(g.Host, g.result) // what came before
+		return ExplainHeld(g.Driver, sb, err)
+	}
+	if err != nil {
+		return fmt.Errorf("the sandbox's commits are only in the sandbox %s yet: %w", sb.Name, err)
+	}
+	ReportSync(g.Host, g.add(res))
+	return nil
+}
+
+// IsBroken says that an agent has broken the sandbox's git directory.
+func IsBroken(err error) bool {
+	_, broken := errors.AsType[*gitsync.BrokenError](err)
+	return broken
+}
+
+// Repair restores the sandbox's git directory. What is to be said about that is
+// said when the terminal is ours again.
+func (g *Git) Repair(ctx context.Context, repo *gitsync.Repo, sh gitsync.Shell, broken error) (gitsync.Result, error) {
+	res, lost, err := repo.Repair(ctx, sh)
+	if err != nil {
+		return res, err
+	}
+	note := fmt.Sprintf("Warning: %v; it was restored from your repository", broken)
+	if lost != nil {
+		note += fmt.Sprintf(", without commits that were not fetched before (%v): what it had is in .git/%s in the sandbox", lost, gitsync.LostFolder)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.repairs = append(g.repairs, note)
+	return res, nil
+}
+
+func (g *Git) ReportRepairs() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, note := range g.repairs {
+		g.Host.Report(note)
+	}
+	g.repairs = nil
+}
+
+// saveOwn fetches everything before a container is removed. If there is no ralph
+// of this version in it, nothing can be fetched; then its git directory stays,
+// for the next container of that name.
+func saveOwn(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan, wt gitrepo.Worktree, sb lifecycle.Sandbox) error {
+	ctx = context.WithoutCancel(ctx)
+	repo, err := gitsync.Open(wt, sb.Name, h.StateDir)
+	if err != nil {
+		return err
+	}
+	if sb.State != lifecycle.Running {
+		if host.Gone(sb.Root) {
+			return nil // it cannot be started; its git directory stays for the next one of that name
+		}
+		if err := driver.Start(ctx, sb); err != nil {
+			return err
+		}
+	}
+	repo = repo.Gated(i.Incoming(sb.Name))
+	res, err := repo.Out(ctx, Shell(driver, sb), true)
+	if errors.Is(err, lifecycle.ErrNotPrepared) {
+		return nil
+	}
+	if IsBroken(err) {
+		h.Report(fmt.Sprintf("Warning: %v", err))
+		var lost error
+		if res, lost, err = repo.Repair(ctx, Shell(driver, sb)); err == nil {
+			err = lost // it stays in the volume, which goes
+		}
+	}
+	ReportSync(h, res)
+	for _, ref := range slices.Sorted(maps.Keys(res.Refused)) {
+		h.Report(fmt.Sprintf("Warning: %q is lost with the sandbox %s, as it cannot be fetched: %s", ref, sb.Name, res.Refused[ref]))
+	}
+	if gitsync.Lasting(err) {
+		h.Report(fmt.Sprintf("Warning: commits that were not fetched before are lost with the sandbox %s: %v", sb.Name, err))
+		return gitsync.Abandon(h.StateDir, sb.Name)
+	}
+	if err != nil {
+		return beyondRepair(driver, sb, fmt.Errorf("the sandbox %s cannot be removed without losing commits: %w", sb.Name, err))
+	}
+	return nil
+}
+
+// DiscardHint is how commits are given up that only a sandbox has.
+func DiscardHint(which string) string {
+	return fmt.Sprintf("discard them with %q", "docker ralph clean --discard-commits "+which)
+}

@@ -1,0 +1,156 @@
+package commits
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+
+	"github.com/gofrs/flock"
+	"gotest.tools/v3/assert"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/gitsync"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+)
+
+func TestWhoGetsAGitDirectoryOfItsOwn(t *testing.T) {
+	for _, tc := range []struct {
+		git, kind string
+		origin    config.OriginKind
+		want      bool
+	}{
+		{config.GitPrivate, config.DriverContainer, config.FromDefault, true},
+		{config.GitPrivate, config.DriverSbx, config.FromDefault, false},
+		{config.GitPrivate, config.DriverDockerSandbox, config.FromDefault, false},
+		{config.GitPrivate, config.DriverContainer, config.FromEnvironment, true},
+		{config.GitPrivate, config.DriverSbx, config.FromEnvironment, true},
+		{config.GitPrivate, config.DriverDockerSandbox, config.FromEnvironment, true},
+		{config.GitDirect, config.DriverContainer, config.FromEnvironment, false},
+	} {
+		var cfg config.Effective
+		cfg.Sandbox.Git = tc.git
+		cfg.Origins = map[string]config.Origin{"sandbox.git": {Kind: tc.origin}}
+		assert.Equal(t, WantsPrivate(cfg, tc.kind), tc.want, "%+v", tc)
+	}
+}
+
+// A fetch that was cut off would go on in the sandbox for a while, and look like an
+// agent that may commit.
+func TestAFetchUnderWayComesToItsEnd(t *testing.T) {
+	top := t.TempDir()
+	begun, free := make(chan struct{}), make(chan struct{})
+	var g Git
+	stop := g.follow(t.Context(), top, func(ctx context.Context, last string, ended bool) (gitsync.Result, string, error) {
+		assert.Check(t, ended)
+		close(begun)
+		<-free
+		return gitsync.Result{Commits: 3}, "tip", ctx.Err()
+	})
+	run := filepath.Join(top, ".ralph", "logs", "20260102T030405-build")
+	assert.NilError(t, os.MkdirAll(run, 0o755))
+	assert.NilError(t, os.WriteFile(filepath.Join(run, "iterations.jsonl"), nil, 0o644))
+	<-begun
+	time.AfterFunc(50*time.Millisecond, func() { close(free) })
+	stop()
+	assert.Equal(t, g.result.Commits, 3)
+}
+
+// answering is a sandbox in which nothing runs, and whose git gives one answer.
+type answering struct {
+	lifecycle.Driver
+	answer string
+}
+
+func (answering) Busy(context.Context, lifecycle.Sandbox) (bool, error) { return false, nil }
+
+func (a answering) Exec(_ context.Context, _ lifecycle.Sandbox, p lifecycle.Process) (int, error) {
+	_, err := p.Stdout.Write([]byte(a.answer))
+	return 0, err
+}
+
+// Between the note that a command may commit and the start of its agent, nothing
+// runs in the sandbox.
+func TestCommitsAreNotAllHomeWhileACommandBegins(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	root := t.TempDir()
+	for _, args := range [][]string{
+		{"init", "-q", "-b", "main"},
+		{"-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "first"},
+	} {
+		out, err := exec.CommandContext(t.Context(), "git", append([]string{"-C", root}, args...)...).CombinedOutput()
+		assert.NilError(t, err, "%s", out)
+	}
+	tip, err := exec.CommandContext(t.Context(), "git", "-C", root, "rev-parse", "HEAD").Output()
+	assert.NilError(t, err)
+	wt, err := gitrepo.Detect(t.Context(), root, func(name string) string {
+		return map[string]string{"RALPH_SCOPE_REPO": "acme/shop"}[name]
+	})
+	assert.NilError(t, err)
+
+	h := host.Host{StateDir: t.TempDir(), Stderr: new(bytes.Buffer)}
+	sb := lifecycle.Sandbox{Name: "ralph-test", Root: wt.Root}
+	id := strings.TrimSpace(string(tip))
+	command := func() *Git {
+		repo, err := gitsync.Open(wt, sb.Name, h.StateDir)
+		assert.NilError(t, err)
+		return &Git{
+			Host: h, Driver: answering{answer: id + " refs/heads/main\n- HEAD refs/heads/main\n\n"},
+			Repo: repo, alive: flock.New(filepath.Join(h.LockDir(), sb.Name+".git-alive")),
+		}
+	}
+	first, second := command(), command()
+	assert.NilError(t, first.Repo.Begin(t.Context()))
+
+	assert.NilError(t, second.alive.RLock())
+	assert.NilError(t, second.Repo.Begin(t.Context()))
+	assert.NilError(t, first.bringOut(t.Context(), sb))
+	assert.Assert(t, !gitsync.Saved(h.StateDir, sb.Name))
+
+	assert.NilError(t, second.alive.Close())
+	assert.NilError(t, second.bringOut(t.Context(), sb))
+	assert.Assert(t, gitsync.Saved(h.StateDir, sb.Name))
+	free, err := first.alive.TryLock()
+	assert.NilError(t, err)
+	assert.Assert(t, free, "it is held no longer than that")
+}
+
+func TestProbe(t *testing.T) {
+	root := t.TempDir()
+	assert.Equal(t, probe(root), "")
+	assert.NilError(t, os.Mkdir(filepath.Join(root, "a"), 0o755))
+	assert.NilError(t, os.WriteFile(filepath.Join(root, ".git"), []byte("x"), 0o644))
+	assert.NilError(t, os.Symlink("/etc/passwd", filepath.Join(root, "b")))
+	assert.NilError(t, os.WriteFile(filepath.Join(root, "large"), make([]byte, 2<<20), 0o644))
+	assert.Equal(t, probe(root), "")
+	assert.NilError(t, os.WriteFile(filepath.Join(root, "small"), []byte("x"), 0o644))
+	assert.Equal(t, probe(root), filepath.Join(root, "small"))
+}
+
+func TestLimited(t *testing.T) {
+	var buf bytes.Buffer
+	l := &Limited{Buf: &buf, Left: 4}
+	for range 3 {
+		n, err := l.Write([]byte("abc"))
+		assert.NilError(t, err)
+		assert.Equal(t, n, 3)
+	}
+	assert.Equal(t, buf.String(), "abca")
+}
+
+// A repair that could fetch nothing leaves what came before it to be told.
+func TestResultsOfSyncsAddUp(t *testing.T) {
+	var g Git
+	g.add(gitsync.Result{Commits: 1, Others: map[string]string{"a": "b"}, Kept: map[string]string{"c": "d"}})
+	res := g.add(gitsync.Result{})
+	assert.Equal(t, res.Commits, 1)
+	assert.DeepEqual(t, res.Others, map[string]string{"a": "b"})
+	assert.DeepEqual(t, res.Kept, map[string]string{"c": "d"})
+}

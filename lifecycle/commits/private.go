@@ -1,0 +1,137 @@
+package commits
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/gitsync"
+	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+)
+
+// GitKey is the setting's name.
+const GitKey = "sandbox.git"
+
+// WantsPrivate tells whether a sandbox is to have a git directory of its own. As
+// long as nobody has asked for it, a microVM has not: sbx gives it other files
+// with it, and docker sandbox cannot.
+func WantsPrivate(cfg config.Effective, kind string) bool {
+	return cfg.Sandbox.Git == config.GitPrivate &&
+		(kind == config.DriverContainer || cfg.Origins[GitKey].Kind != config.FromDefault)
+}
+
+// CheckPrivate refuses a git directory of the sandbox's own where there cannot
+// be one. A container has one over that of its work tree; sbx makes it by cloning the repository; what that cannot do is known
+// from its documentation and its issues (docker/sbx-releases#460).
+func CheckPrivate(wt gitrepo.Worktree, cfg config.Effective, kind string) error {
+	if !WantsPrivate(cfg, kind) {
+		return nil
+	}
+	const instead = `or set sandbox.git to "direct"`
+	switch {
+	case kind == config.DriverContainer:
+		return nil // what it cannot do is found when the repository is looked at
+	case kind != config.DriverSbx:
+		return fmt.Errorf(`sandbox.git = "private" works with the drivers container and sbx only, and this is %s: use one of them, %s`, kind, instead)
+	case wt.Shallow():
+		return fmt.Errorf("this repository is a shallow clone, of which sbx makes an empty one: fetch the rest with \"git fetch --unshallow\", %s", instead)
+	case wt.Linked():
+		return fmt.Errorf("this is a linked work tree, which sbx cannot clone: go to the main one, %s, %s", wt.MainRoot, instead)
+	case !cfg.Sandbox.Reuse:
+		return fmt.Errorf("with reuse_container = false the sandbox's own commits would go with it: keep the sandbox, %s", instead)
+	default:
+		return nil
+	}
+}
+
+// CollectLimit is how long fetching the sandbox's commits may take.
+const CollectLimit = 5 * time.Minute
+
+// Collected is where the commits of a sandbox come to in the user's repository.
+func Collected(name string) string { return "refs/ralph/" + name }
+
+// collect fetches the commits of a sandbox that has a clone of its own. sbx
+// serves it as a remote while it runs.
+func collect(ctx context.Context, wt gitrepo.Worktree, sb lifecycle.Sandbox) error {
+	ctx, cancel := context.WithTimeout(ctx, CollectLimit)
+	defer cancel()
+	return wt.Collect(ctx, "sandbox-"+sb.Name, Collected(sb.Name))
+}
+
+// Fetch fetches what a command has committed and tells where it is.
+func Fetch(ctx context.Context, h host.Host, g *Git, wt gitrepo.Worktree, sb lifecycle.Sandbox) error {
+	ctx = context.WithoutCancel(ctx)
+	if g != nil {
+		return g.bringOut(ctx, sb)
+	}
+	if !sb.Private {
+		return nil
+	}
+	if err := collect(ctx, wt, sb); err != nil {
+		return fmt.Errorf("the sandbox's commits are only in the sandbox %s yet: %w", sb.Name, err)
+	}
+	ref := Collected(sb.Name) + "/" + wt.Scope.Branch
+	n, err := wt.Ahead(ctx, ref)
+	if err != nil || n == 0 {
+		return err
+	}
+	repo, err := gitsync.Open(wt, sb.Name, h.StateDir)
+	if err != nil {
+		return err
+	}
+	switch path, err := repo.Submodule(ctx, ref); {
+	case err != nil:
+		return err
+	case path != "":
+		h.Report(fmt.Sprintf("Warning: the commits at %s add or change the submodule %q: do not merge them or check them out", ref, path))
+	default:
+		h.Report(fmt.Sprintf("The sandbox has %d commits that your branch has not: take them with \"git merge %s\"", n, ref))
+	}
+	return nil
+}
+
+// Save makes sure that nothing is lost when a sandbox with a clone of its own is
+// removed.
+func Save(h host.Host, at host.Backend, i *Scan, wt gitrepo.Worktree) func(context.Context, lifecycle.Sandbox) error {
+	driver := at.Driver
+	return func(ctx context.Context, sb lifecycle.Sandbox) error {
+		if !sb.Private {
+			return nil
+		}
+		if at.Kind == config.DriverContainer {
+			return saveOwn(ctx, h, at.Driver, i, wt, sb)
+		}
+		if sb.State != lifecycle.Running {
+			if err := driver.Start(ctx, sb); err != nil {
+				return err
+			}
+		}
+		lost := fmt.Errorf("the sandbox %s cannot be removed without losing work in its own clone of the repository", sb.Name)
+		if err := collect(ctx, wt, sb); err != nil {
+			return hint.Wrap(fmt.Errorf("%w: %w", lost, err), "%s", DiscardHint(sb.Name))
+		}
+		var out bytes.Buffer
+		code, err := driver.Exec(ctx, sb, lifecycle.Process{
+			ID: rand.Text(), Args: []string{"git", "status", "--porcelain"}, Dir: wt.Root, Stdout: &out, Stderr: &out,
+		})
+		switch {
+		case errors.Is(err, lifecycle.ErrNotPrepared):
+			return nil // nothing has ever run in it
+		case err != nil:
+			return fmt.Errorf("%w: %w", lost, err)
+		case code != 0 || strings.TrimSpace(out.String()) != "":
+			return hint.Wrap(fmt.Errorf("%w: there are changes that are not committed", lost), "%s", DiscardHint(sb.Name))
+		}
+		h.Report("The sandbox's commits are at " + Collected(sb.Name))
+		return nil
+	}
+}

@@ -1,0 +1,122 @@
+package commits
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+
+	"github.com/docker-ralph/docker-ralph/credential/secretscan"
+	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+)
+
+// What [Options.CredScan] can be.
+const (
+	CredScanBlock = "block"
+	CredScanWarn  = "warn"
+)
+
+// findingsMax is how many places are shown.
+const findingsMax = 20
+
+// Scan looks for credentials on behalf of one command.
+type Scan struct {
+	Host      host.Host
+	Root      string // of the work tree
+	Mode      string // as [Options.CredScan]
+	Connected func() (host.API, error)
+	absent    bool // there is no scanner, which the user has been told
+}
+
+// Worktree scans the worktree for secrets before an agent sees it. A scan that cannot
+// run stops the command, unless it is only to warn.
+func (i *Scan) Worktree(ctx context.Context, command string) error {
+	if i.Mode == "" || command == host.TaskCommand {
+		return nil
+	}
+	i.Host.Report("Looking for credentials in the work tree")
+	findings, err := i.folder(ctx, i.Root)
+	if i.missing(err, "the work tree was") {
+		return nil
+	}
+	if err != nil || len(findings) == 0 {
+		return unscanned(err)
+	}
+	var places []string
+	for _, f := range findings {
+		places = append(places, fmt.Sprintf("%s:%d: %s", host.Quote(f.File), f.Line, f.Rule))
+	}
+	i.Host.Report(describePlaces("what may be credentials in the work tree", places))
+	const remedy = "take them out of the work tree, or let the agent see them with --cred-scan=warn"
+	switch {
+	case i.Mode == CredScanWarn:
+		return nil
+	case i.Host.Confirm == nil:
+		return errors.New("the agent would see what may be credentials: " + remedy)
+	}
+	yes, err := i.Host.Confirm(ctx, "The agent would see them. Go on?")
+	if err == nil && !yes {
+		err = errors.New("nothing was started: " + remedy)
+	}
+	return err
+}
+
+// missing reports whether a scan that is only to warn could not run for lack of a
+// scanner. The user is told, once.
+func (i *Scan) missing(err error, what string) bool {
+	missing, ok := errors.AsType[*secretscan.MissingError](err)
+	if !ok || i.Mode != CredScanWarn {
+		return false
+	}
+	if !i.absent {
+		i.absent = true
+		i.Host.Report(fmt.Sprintf("Warning: %s not searched for credentials: %v", what, missing))
+	}
+	return true
+}
+
+// unscanned adds how to go on without a scanner.
+func unscanned(err error) error {
+	if _, missing := errors.AsType[*secretscan.MissingError](err); missing {
+		return hint.Wrap(err, "pull the scanner with %q, or go on without a scan with --cred-scan=warn", "docker pull "+secretscan.Image)
+	}
+	return err
+}
+
+// folder looks for credentials in a folder on this machine.
+func (i *Scan) folder(ctx context.Context, dir string) ([]secretscan.Finding, error) {
+	api, err := i.Connected()
+	if err != nil {
+		return nil, &secretscan.MissingError{Err: err}
+	}
+	user, err := host.InvokingUser(i.Root)
+	if err != nil {
+		return nil, err
+	}
+	name, err := container.RunsAs(ctx, api, user)
+	if err != nil {
+		return nil, err
+	}
+	scanner := secretscan.Scanner{API: api, User: name, Pull: func(ctx context.Context, image string) error {
+		_, err := i.Host.Builder(api).Pull(ctx, image, "")
+		return err
+	}}
+	return scanner.Tree(ctx, dir)
+}
+
+// describePlaces lists the first of them, one a line.
+func describePlaces(what string, places []string) string {
+	var text strings.Builder
+	_, _ = fmt.Fprintf(&text, "Warning: %s:", what)
+	for i, place := range places {
+		if i == findingsMax {
+			_, _ = fmt.Fprintf(&text, "\n  and %d more", len(places)-i)
+			break
+		}
+		_, _ = fmt.Fprintf(&text, "\n  %s", place)
+	}
+	return text.String()
+}

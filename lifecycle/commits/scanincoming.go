@@ -1,0 +1,108 @@
+package commits
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+
+	"github.com/docker-ralph/docker-ralph/gitsync"
+	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+)
+
+// Incoming looks for credentials in the new commits of a sandbox before they
+// come into the user's repository; nil if nobody asked for that.
+func (i *Scan) Incoming(name string) gitsync.Gate {
+	if i == nil || i.Mode == "" {
+		return nil
+	}
+	return func(ctx context.Context, in gitsync.Incoming) (bool, error) {
+		i.Host.Report("Looking for credentials in the sandbox's new commits")
+		places, err := i.commits(ctx, name, in)
+		if i.missing(err, "the sandbox's new commits were") {
+			return true, nil
+		}
+		if err != nil || len(places) == 0 {
+			return err == nil, unscanned(err)
+		}
+		i.Host.Report(describePlaces("what may be credentials in the sandbox's new commits", places))
+		switch {
+		case i.Mode == CredScanWarn:
+			return true, nil
+		case i.Host.Confirm == nil:
+			return false, nil
+		}
+		return i.Host.Confirm(ctx, "They would come into your repository. Take them?")
+	}
+}
+
+// incomingAside does the same while an agent has the terminal: commits that the
+// user would have to be told of are held back, until somebody can.
+func (i *Scan) incomingAside(name string) gitsync.Gate {
+	if i == nil || i.Mode == "" {
+		return nil
+	}
+	var held []string
+	return func(ctx context.Context, in gitsync.Incoming) (bool, error) {
+		if i.absent {
+			return true, nil
+		}
+		if slices.Equal(in.Commits, held) {
+			return false, nil
+		}
+		places, err := i.commits(ctx, name, in)
+		if err == nil && len(places) > 0 {
+			held = in.Commits
+		}
+		return err == nil && len(places) == 0, err
+	}
+}
+
+// commits returns the places in new commits that look like credentials.
+func (i *Scan) commits(ctx context.Context, name string, in gitsync.Incoming) (places []string, err error) {
+	dir := filepath.Join(i.Host.StateDir, "git", name+".incoming")
+	err = os.RemoveAll(dir) // of a command that was killed
+	if err == nil {
+		err = os.MkdirAll(dir, 0o755)
+	}
+	if err == nil { // whatever the process's mask is: the folder above is nobody else's
+		err = os.Chmod(dir, 0o755)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("making a folder for what the sandbox's commits add: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	files, err := in.Write(ctx, dir)
+	if err != nil || len(files) == 0 {
+		return nil, err
+	}
+	findings, err := i.folder(ctx, dir)
+	for _, f := range findings {
+		added, known := files[f.File]
+		if !known {
+			return nil, fmt.Errorf("the scanner has found something in %q, which it was not given", f.File)
+		}
+		places = append(places, fmt.Sprintf("%.10s %s:%d: %s", added.Commit, host.Quote(added.Path), added.Line(f.Line), f.Rule))
+	}
+	return places, err
+}
+
+// isHeld tells of commits that were held back.
+func isHeld(err error) bool {
+	_, held := errors.AsType[*gitsync.HeldError](err)
+	return held
+}
+
+// ExplainHeld adds what to do about commits that were held back.
+func ExplainHeld(_ lifecycle.Driver, sb lifecycle.Sandbox, err error) error {
+	if !isHeld(err) {
+		return err
+	}
+	err = hint.Wrap(err, "%s", DiscardHint(sb.Name))
+	return hint.Wrap(err, "they are in the sandbox only: take them as they are with %q", "docker ralph --cred-scan=warn task list")
+}

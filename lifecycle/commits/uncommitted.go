@@ -1,0 +1,49 @@
+package commits
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/gitsync"
+	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+)
+
+// CheckUncommitted looks at the user's uncommitted changes before anything is made:
+// --require-clean refuses them, and an agent that has the user's own git directory
+// can commit them.
+func CheckUncommitted(ctx context.Context, h host.Host, wt gitrepo.Worktree, spec lifecycle.Spec, command string, requireClean bool) error {
+	direct := !spec.Private && host.IsLoop(command)
+	if !direct && !requireClean {
+		return nil
+	}
+	repo, err := gitsync.Open(wt, spec.Name, h.StateDir)
+	if err != nil {
+		return err
+	}
+	changed, err := repo.Uncommitted(ctx)
+	switch {
+	case err != nil && requireClean:
+		return err
+	case err != nil:
+		h.Report(fmt.Sprintf("Warning: %v", err))
+	case len(changed) == 0:
+	case requireClean:
+		err := fmt.Errorf("%s has uncommitted changes of %s: %s", wt.Root, host.Count(len(changed), "file"), host.Some(changed))
+		return hint.Wrap(err, "commit or stash them, e.g. with \"git stash --include-untracked\"")
+	default:
+		h.Report(fmt.Sprintf("Warning: the agent has your git directory and can commit your uncommitted changes of %s: %s", host.Count(len(changed), "file"), host.Some(changed)))
+	}
+	return nil
+}
+
+// reportUncommitted says, before an agent starts, that files of the user's are left
+// out of its commits.
+func reportUncommitted(h host.Host, users []string) {
+	if len(users) > 0 {
+		h.Report(fmt.Sprintf("Your uncommitted changes of %s are left out of the sandbox's commits: %s", host.Count(len(users), "file"), host.Some(users)))
+	}
+}

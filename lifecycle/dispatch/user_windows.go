@@ -1,5 +1,0 @@
-package dispatch
-
-import "github.com/docker-ralph/docker-ralph/lifecycle"
-
-func invokingUser(string) (lifecycle.User, error) { return imageUser, nil }

@@ -1,0 +1,71 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+)
+
+// attended is the lock that everybody shares who works with the sandboxes of a
+// scope, from before they look until all is brought home.
+func (h Host) attended(s gitrepo.Scope) (*flock.Flock, error) {
+	name, err := s.SandboxName()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(h.LockDir(), 0o700); err != nil {
+		return nil, fmt.Errorf("making the folder for locks: %w", err)
+	}
+	return flock.New(filepath.Join(h.LockDir(), name+".attended")), nil
+}
+
+// Attend keeps others from stopping or removing the scope's sandboxes until leave
+// is called.
+func (h Host) Attend(ctx context.Context, s gitrepo.Scope) (leave func(), err error) {
+	lock, err := h.attended(s)
+	if err != nil {
+		return nil, err
+	}
+	free, err := lock.TryRLock()
+	if err == nil && !free {
+		h.Report("Waiting for another command that stops or removes the sandbox")
+		_, err = lock.TryRLockContext(ctx, 50*time.Millisecond)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("locking %s: %w", lock.Path(), err)
+	}
+	return func() { _ = lock.Close() }, nil
+}
+
+// Exclude keeps all others on this machine from using the sandboxes of a scope
+// until leave is called. It waits for those that do, but not for longer than
+// patience: then leave is nil.
+func (h Host) Exclude(ctx context.Context, sb lifecycle.Sandbox, patience time.Duration) (leave func(), err error) {
+	lock, err := h.attended(sb.Scope)
+	if err != nil {
+		return nil, err
+	}
+	free, err := lock.TryLock()
+	if err == nil && !free && patience > 0 {
+		waiting, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		free, err = lock.TryLockContext(waiting, 50*time.Millisecond)
+		if waiting.Err() != nil && ctx.Err() == nil {
+			err = nil
+		}
+	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("locking %s: %w", lock.Path(), err)
+	case !free:
+		return nil, nil
+	}
+	return func() { _ = lock.Close() }, nil
+}

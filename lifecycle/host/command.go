@@ -1,0 +1,40 @@
+package host
+
+import (
+	"path"
+	"strings"
+
+	"github.com/docker-ralph/docker-ralph/wire"
+	"github.com/docker-ralph/docker-ralph/wire/printable"
+)
+
+// Commands that are forwarded to ralph in a sandbox.
+const (
+	planCommand  = "plan"
+	BuildCommand = "build"
+	// RunCommand starts the agent as its user would.
+	RunCommand = "run"
+	// ShellCommand is the one that the user works with.
+	ShellCommand = "shell"
+	// TaskCommand starts no agent.
+	TaskCommand = "task"
+)
+
+// IsLoop tells whether a command works on by itself, so that it can be left
+// alone, followed and taken back.
+func IsLoop(command string) bool { return command == planCommand || command == BuildCommand }
+
+// LoopCommand returns what a process in a sandbox is called, and whether it is a
+// loop. Its command line may begin with what has started it.
+func LoopCommand(args []string) (name string, loop bool) {
+	for i, arg := range args {
+		if path.Base(strings.TrimPrefix(arg, "=")) == wire.Program && i+1 < len(args) {
+			name := strings.TrimPrefix(args[i+1], "=")
+			return printable.Line(name), IsLoop(name)
+		}
+	}
+	if len(args) == 0 {
+		return "?", false
+	}
+	return printable.Line(path.Base(args[0])), false
+}

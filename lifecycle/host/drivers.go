@@ -1,0 +1,100 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
+)
+
+// Backend makes sandboxes: a driver and, where that needs one, an engine.
+type Backend struct {
+	Kind   string // the driver's name, as in sandbox.driver
+	Driver lifecycle.Driver
+	API    API // nil if there is no engine, or none is needed
+}
+
+// NotInstalled begins the reason for a driver whose program is not installed.
+const NotInstalled = "no "
+
+func (h Host) ContainerDriver(api API) *container.Driver {
+	return &container.Driver{API: api, Host: api.DaemonHost(), StateDir: h.StateDir, Report: h.Report}
+}
+
+// Kept is the driver that has made the sandbox of that name, as far as we
+// remember.
+func (h Host) Kept(name string) string {
+	for _, kind := range microvm.Drivers() {
+		if _, known := microvm.Remembered(h.StateDir, kind, name); known {
+			return kind
+		}
+	}
+	if container.Known(h.StateDir, name) {
+		return config.DriverContainer
+	}
+	return ""
+}
+
+// Probe tries the drivers in the order of their isolation, and says why those
+// before the one that it returns were left out.
+func (h Host) Probe(ctx context.Context) (kind, why string) {
+	var not []string
+	for _, candidate := range microvm.Drivers() {
+		err := h.usable(ctx, candidate)
+		if err == nil {
+			kind = candidate
+			break
+		}
+		reason, _, _ := strings.Cut(err.Error(), ": ")
+		if errors.Is(err, lifecycle.ErrNotInstalled) {
+			reason = NotInstalled + strings.ReplaceAll(candidate, "-", " ")
+		}
+		not = append(not, reason)
+	}
+	if kind == "" {
+		kind = config.DriverContainer
+	}
+	return kind, strings.Join(not, "; ")
+}
+
+// usable tells whether a driver of microVMs can make sandboxes here.
+func (h Host) usable(ctx context.Context, kind string) error {
+	if kind == config.DriverDockerSandbox && h.HasPlugin != nil && !h.HasPlugin("sandbox") {
+		return lifecycle.ErrNotInstalled
+	}
+	return h.MicroVM(kind, nil).Usable(ctx)
+}
+
+// MicroVM is the driver of that name. engine has the images that sbx is given.
+func (h Host) MicroVM(kind string, engine microvm.Engine) *microvm.Driver {
+	return microvm.New(kind, microvm.Options{
+		StateDir: h.StateDir, Keeper: h.Keeper, Report: h.Report,
+		Engine: engine, KVM: cmp.Or(h.Getenv("RALPH_KVM"), "/dev/kvm"),
+		Docker: h.Docker, Globals: h.DockerGlobals,
+	})
+}
+
+// Made finds the sandbox of that name with the driver that made it.
+func (h Host) Made(ctx context.Context, name string) (lifecycle.Driver, lifecycle.Sandbox, error) {
+	var driver lifecycle.Driver
+	if kind := h.Kept(name); slices.Contains(microvm.Drivers(), kind) {
+		driver = h.MicroVM(kind, nil)
+	} else {
+		api, err := h.Engine()
+		if err != nil {
+			return nil, lifecycle.Sandbox{}, err
+		}
+		driver = h.ContainerDriver(api)
+	}
+	sb, err := driver.Lookup(ctx, name)
+	if err != nil {
+		return nil, lifecycle.Sandbox{}, err
+	}
+	return driver, sb, nil
+}

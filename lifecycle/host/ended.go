@@ -1,0 +1,93 @@
+package host
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/docker/go-units"
+	"github.com/moby/sys/atomicwriter"
+)
+
+// End is how a detached loop has ended.
+type End struct {
+	// ID is that of its dispatch.
+	ID      string    `json:"id"`
+	Command []string  `json:"command"`
+	Since   time.Time `json:"since"`
+	At      time.Time `json:"at"`
+	// ExitCode is the loop's; 1 where Error says what kept it from one.
+	ExitCode int    `json:"exit_code"`
+	Error    string `json:"error,omitempty"`
+	// Summary is what the loop says that it came to, in one line that can be
+	// printed; empty if it said nothing.
+	Summary string `json:"summary,omitempty"`
+	// Log is the file with its output on this host; empty if there is none.
+	Log string `json:"log,omitempty"`
+}
+
+func endPath(stateDir, sandbox string) string {
+	return filepath.Join(stateDir, "ended", sandbox+".json")
+}
+
+// Ended returns how the last detached loop of a scope has ended, whose sandbox
+// has this name; loops in sandboxes that were made for one dispatch count, too.
+// The error is [fs.ErrNotExist] if none has since a plan or build was last
+// started there.
+func Ended(stateDir, sandbox string) (End, error) {
+	var e End
+	b, err := os.ReadFile(endPath(stateDir, sandbox))
+	if err == nil {
+		err = json.Unmarshal(b, &e)
+	}
+	if err != nil {
+		return End{}, fmt.Errorf("reading how the loop in %s has ended: %w", sandbox, err)
+	}
+	return e, nil
+}
+
+// String is for people, in one line.
+func (e End) String() string {
+	text := fmt.Sprintf("%q ended without a terminal at %s (%s ago), with exit code %d",
+		strings.Join(e.Command, " "), e.At.Local().Format("15:04"), units.HumanDuration(time.Since(e.At)), e.ExitCode)
+	for _, more := range []string{e.Error, e.Summary} {
+		if more != "" {
+			text += ". " + more
+		}
+	}
+	return text
+}
+
+func (h Host) SaveEnd(sandbox string, e End) error {
+	path := endPath(h.StateDir, sandbox)
+	b, err := json.Marshal(e)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o700)
+	}
+	if err == nil {
+		err = atomicwriter.WriteFile(path, append(b, '\n'), 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("noting how the loop has ended: %w", err)
+	}
+	return nil
+}
+
+// TellEnd tells how the last detached loop of a sandbox has ended, once.
+func (h Host) TellEnd(sandbox string) {
+	e, err := Ended(h.StateDir, sandbox)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err != nil {
+		h.Report(fmt.Sprintf("Warning: %v", err))
+	} else {
+		h.Report("Note: " + e.String())
+	}
+	_ = os.Remove(endPath(h.StateDir, sandbox))
+}

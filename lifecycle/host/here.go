@@ -1,0 +1,38 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+)
+
+// WorkTree finds the work tree of the current directory. An image needs neither
+// a branch nor an origin.
+func (h Host) WorkTree(ctx context.Context) (wt gitrepo.Worktree, inside bool, err error) {
+	wt, err = gitrepo.Detect(ctx, h.Dir, h.Getenv)
+	switch {
+	case errors.Is(err, gitrepo.ErrNotRepository):
+		return gitrepo.Worktree{}, false, nil
+	case err == nil:
+		return wt, true, nil
+	}
+	wt, anyErr := gitrepo.Detect(ctx, h.Dir, func(name string) string {
+		return map[string]string{"RALPH_SCOPE_REPO": "any", "RALPH_SCOPE_BRANCH": "any"}[name]
+	})
+	if anyErr != nil {
+		return gitrepo.Worktree{}, false, err
+	}
+	wt.Scope = gitrepo.Scope{}
+	return wt, true, nil
+}
+
+// Once lets several ask for the connection.
+func Once(connected func() (API, error)) func() (API, error) { return sync.OnceValues(connected) }
+
+// AnyScope makes a work tree enough: it need not be on a branch or have an
+// origin.
+func AnyScope(name string) string {
+	return map[string]string{"RALPH_SCOPE_REPO": "any", "RALPH_SCOPE_BRANCH": "any"}[name]
+}

@@ -1,0 +1,110 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
+	"github.com/docker-ralph/docker-ralph/projectimage"
+	"github.com/docker-ralph/docker-ralph/wire/printable"
+)
+
+// API is what a dispatch uses of the Engine API.
+type API interface {
+	container.API
+	projectimage.Engine
+	microvm.Engine
+}
+
+// Host is where a dispatch comes from: the user's engine, folders, streams
+// and answers.
+type Host struct {
+	// Engine connects to the engine. It is called once, and beside everything
+	// that can be refused without an engine; its error counts after theirs.
+	Engine func() (API, error)
+	// Docker is the Docker CLI that has called us, and DockerGlobals its
+	// options that choose configuration and engine.
+	Docker        string
+	DockerGlobals []string
+	// HasPlugin tells whether Docker finds a plugin of that name; nil where nobody can
+	// tell without asking Docker. Asking takes longer than all else before a sandbox is
+	// made.
+	HasPlugin func(name string) bool
+	// Keeper is a command that calls [Keep] with the two arguments that are
+	// added to it.
+	Keeper []string
+	// Dir is the directory that the command was given in.
+	Dir string
+	// Home is the user's home directory; empty if there is none.
+	Home string
+	// StateDir is the plugin's folder below Docker's configuration folder.
+	StateDir string
+	// LookupEnv is os.LookupEnv or a stand-in.
+	LookupEnv func(string) (string, bool)
+	// Version is the plugin's.
+	Version string
+
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	// Terminal is nil unless input and output are a terminal.
+	Terminal lifecycle.Terminal
+	// Confirm asks the user; nil when there is nobody to ask.
+	Confirm func(ctx context.Context, question string) (bool, error)
+	// Ask asks the user for a word; nil when there is nobody to ask.
+	Ask func(ctx context.Context, question string) (string, error)
+	// Forward starts to hand over signals instead of cancelling the context,
+	// until stop is called.
+	Forward func(ctx context.Context) (signals <-chan os.Signal, stop func())
+	// Background is how a loop goes on without a terminal; nil where it cannot.
+	Background *Background
+
+	// Credentials are those for registries.
+	Credentials projectimage.Credentials
+	// Progress is how builds and pulls are shown.
+	Progress projectimage.Progress
+	// ProxyArgs returns the proxy variables for builds on an engine.
+	ProxyArgs func(engine string) map[string]*string
+
+	// Debug tells what only those want to know who look for an error; nil for
+	// nobody.
+	Debug func(message string)
+}
+
+// Connect connects to the engine while git and the configuration are read, and
+// returns a function that waits for it.
+func (h Host) Connect() func() (API, error) {
+	type connection struct {
+		api API
+		err error
+	}
+	done := make(chan connection, 1)
+	go func() {
+		api, err := h.Engine()
+		done <- connection{api, err}
+	}()
+	return sync.OnceValues(func() (API, error) {
+		c := <-done
+		return c.api, c.err
+	})
+}
+
+func (h Host) LockDir() string { return filepath.Join(h.StateDir, "locks") }
+
+// Report tells the user something. Names in it can be a repository's or an agent's.
+func (h Host) Report(message string) {
+	_, _ = fmt.Fprintln(printable.NewWriter(h.Stderr), message)
+}
+
+func (h Host) Getenv(name string) string {
+	if h.LookupEnv == nil {
+		return ""
+	}
+	value, _ := h.LookupEnv(name)
+	return value
+}

@@ -1,0 +1,251 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/docker/go-units"
+	"github.com/gofrs/flock"
+
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+)
+
+// Record is what a dispatch leaves on the host while it runs. A live one holds a
+// lock on it. One that was killed does not, but what it started may go on in
+// the sandbox, where nobody sees it.
+type Record struct {
+	ID      string    `json:"id"`
+	Command []string  `json:"command"`
+	Since   time.Time `json:"since"`
+	// Scope and Root are those of its sandbox: a name does not tell which they are.
+	Scope gitrepo.Scope `json:"scope"`
+	Root  string        `json:"root"`
+	// Detached says that the dispatch has left its terminal; Log is where its
+	// output goes then, if anywhere.
+	Detached bool   `json:"detached,omitempty"`
+	Log      string `json:"log,omitempty"`
+
+	Live    bool   // somebody holds it
+	Sandbox string // where it runs
+}
+
+func (h Host) RecordDir(name string) string { return filepath.Join(h.StateDir, "dispatches", name) }
+
+// HeldRecord is the note of a dispatch that lives.
+type HeldRecord struct {
+	Record
+	path string
+	Lock *flock.Flock
+}
+
+// NewRecord writes the note of a process.
+func (h Host) NewRecord(sb lifecycle.Sandbox, p lifecycle.Process) (*HeldRecord, error) {
+	dir := h.RecordDir(sb.Name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("noting the dispatch: %w", err)
+	}
+	n := &HeldRecord{Record: Record{ID: p.ID, Command: p.Args, Since: time.Now().UTC(), Scope: sb.Scope, Root: sb.Root}, path: filepath.Join(dir, p.ID)}
+	n.Lock = flock.New(n.path, flock.SetPermissions(0o600))
+	if err := n.Lock.Lock(); err != nil {
+		return nil, fmt.Errorf("noting the dispatch: %w", err)
+	}
+	if err := n.write(); err != nil {
+		return nil, errors.Join(err, n.Lock.Close())
+	}
+	return n, nil
+}
+
+func (n *HeldRecord) write() error {
+	content, err := json.Marshal(n.Record)
+	if err == nil {
+		err = os.WriteFile(n.path, append(content, '\n'), 0o600) // in place: the lock is on this file
+	}
+	if err != nil {
+		return fmt.Errorf("noting the dispatch: %w", err)
+	}
+	return nil
+}
+
+// Detach notes that the dispatch has left its terminal.
+func (n *HeldRecord) Detach(log string) error {
+	if n == nil {
+		return nil
+	}
+	n.Detached, n.Log = true, log
+	return n.write()
+}
+
+// Done is to be called with the result of the process: the note goes, unless the
+// process does not.
+func (n *HeldRecord) Done(err error) {
+	if err == nil || errors.Is(err, lifecycle.ErrNotPrepared) {
+		_ = os.Remove(n.path) // or else it is found to be over, later
+	}
+	_ = n.Lock.Close()
+}
+
+// NameOrphans tells the user of what runs in the sandbox without anybody who
+// sees it. Without notes of such dispatches, nothing is asked.
+func (h Host) NameOrphans(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox) {
+	left, err := h.leftNotes(sb.Name)
+	if err == nil && len(left) > 0 {
+		err = h.reportOrphans(ctx, driver, sb, left)
+	}
+	if err != nil && ctx.Err() == nil {
+		h.Report(fmt.Sprintf("Warning: it cannot be told whether an earlier command still runs in %s: %v", sb.Name, err))
+	}
+}
+
+func (h Host) reportOrphans(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, left []Record) error {
+	running, err := driver.Dispatches(ctx, sb)
+	if err != nil {
+		return err
+	}
+	for _, n := range left {
+		if !slices.ContainsFunc(running, func(d lifecycle.Dispatch) bool { return d.ID == n.ID }) {
+			_ = os.Remove(filepath.Join(h.RecordDir(sb.Name), n.ID))
+			continue
+		}
+		h.Report(fmt.Sprintf("Warning: %q still runs in the sandbox %s without a terminal, since %s.%s Stop it with \"docker ralph stop %s\"",
+			strings.Join(n.Command, " "), sb.Name, sinceWhen(n.Since), n.takeBack(), sb.Name))
+	}
+	return nil
+}
+
+// TellBeside tells of loops in a sandbox that have left their terminals. Nobody
+// has to be asked: they are watched by processes of ours.
+func (h Host) TellBeside(wt gitrepo.Worktree) {
+	all, err := h.RecordsIn(wt)
+	if err != nil {
+		return // those that nobody watches are looked for with more care
+	}
+	for _, n := range all {
+		if n.Live && n.Detached {
+			h.Report(fmt.Sprintf("Note: %q runs in the sandbox %s without a terminal, since %s.%s",
+				strings.Join(n.Command, " "), n.Sandbox, sinceWhen(n.Since), n.takeBack()))
+		}
+	}
+}
+
+func sinceWhen(t time.Time) string {
+	return fmt.Sprintf("%s (%s ago)", t.Local().Format("15:04"), units.HumanDuration(time.Since(t)))
+}
+
+// IsLoop says whether it is a loop, which can be followed and taken back.
+func (n Record) IsLoop() bool {
+	return len(n.Command) > 1 && n.Command[0] == "ralph" && IsLoop(n.Command[1])
+}
+
+func (n Record) takeBack() string {
+	if !n.IsLoop() {
+		return ""
+	}
+	return ` Follow it with "docker ralph logs -f", or take it back with "docker ralph attach".`
+}
+
+// leftNotes returns the notes that nobody holds.
+func (h Host) leftNotes(name string) ([]Record, error) {
+	all, err := h.notes(name)
+	return slices.DeleteFunc(all, func(n Record) bool { return n.Live }), err
+}
+
+// notes returns all notes of a sandbox, and whether somebody holds them.
+func (h Host) notes(name string) ([]Record, error) {
+	files, err := os.ReadDir(h.RecordDir(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var all []Record
+	for _, f := range files {
+		if n, ok := ReadRecord(filepath.Join(h.RecordDir(name), f.Name())); ok {
+			all = append(all, n)
+		}
+	}
+	return all, nil
+}
+
+// RecordsIn returns the notes of the sandboxes of a work tree's scope.
+func (h Host) RecordsIn(wt gitrepo.Worktree) ([]Record, error) {
+	name, err := h.SandboxName(wt)
+	if err != nil {
+		return nil, err
+	}
+	all, err := h.RecordsOf(name)
+	return slices.DeleteFunc(all, func(n Record) bool { return n.Scope != wt.Scope || n.Root != wt.Root }), err
+}
+
+// RecordsOf returns the notes of a sandbox of this name, and of those that can have
+// been made for one dispatch of its scope: the name of another branch can look so.
+func (h Host) RecordsOf(name string) ([]Record, error) {
+	dirs, err := os.ReadDir(h.RecordDir(""))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var all []Record
+	for _, dir := range dirs {
+		if dir.Name() != name && !isEphemeralOf(dir.Name(), name) {
+			continue
+		}
+		found, err := h.notes(dir.Name())
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+// ReadRecord reads a note. One that has nothing to say goes, if nobody holds it.
+func ReadRecord(path string) (n Record, ok bool) {
+	lock := flock.New(path)
+	free, err := lock.TryRLock()
+	if err != nil {
+		return Record{}, false // its dispatch has just ended
+	}
+	defer func() { _ = lock.Close() }()
+	for range 10 { // it may be written right now
+		content, err := os.ReadFile(path)
+		if err == nil && json.Unmarshal(content, &n) == nil && n.ID == filepath.Base(path) {
+			n.Live, n.Sandbox = !free, filepath.Base(filepath.Dir(path))
+			return n, true
+		}
+		if free || err != nil {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if free {
+		_ = os.Remove(path) // its dispatch was killed before anything began
+	}
+	return Record{}, false
+}
+
+func (h Host) stopPath(name string) string { return filepath.Join(h.LockDir(), name+".stopped") }
+
+// NoteStop notes that a sandbox is about to be stopped on purpose, for a loop in it
+// whose driver cannot tell that from an accident.
+func (h Host) NoteStop(name string) {
+	if err := os.MkdirAll(h.LockDir(), 0o700); err == nil {
+		_ = os.WriteFile(h.stopPath(name), nil, 0o600) // without it, the loop is started again
+	}
+}
+
+func (h Host) StoppedSince(name string, t time.Time) bool {
+	info, err := os.Stat(h.stopPath(name))
+	return err == nil && info.ModTime().After(t)
+}
+
+// AskLimit bounds the question what runs in a sandbox.
+const AskLimit = 10 * time.Second

@@ -1,0 +1,137 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+)
+
+// running is a driver in whose sandbox dispatches run.
+type running struct {
+	lifecycle.Driver
+	ids   []string
+	asked int
+	err   error
+}
+
+func (r *running) Dispatches(context.Context, lifecycle.Sandbox) ([]lifecycle.Dispatch, error) {
+	r.asked++
+	var all []lifecycle.Dispatch
+	for _, id := range r.ids {
+		all = append(all, lifecycle.Dispatch{ID: id})
+	}
+	return all, r.err
+}
+
+func (r *running) Manual(name string) lifecycle.Manual {
+	return lifecycle.Manual{Stop: "stop " + name}
+}
+
+func TestOrphansAreNamed(t *testing.T) {
+	var stderr bytes.Buffer
+	h := Host{StateDir: t.TempDir(), Stderr: &stderr}
+	sb := lifecycle.Sandbox{Name: "ralph-a"}
+	begin := func(id string) func(error) {
+		done, err := h.NewRecord(sb, lifecycle.Process{ID: id, Args: []string{"ralph", "build", "-n", "3"}})
+		assert.NilError(t, err)
+		return done.Done
+	}
+	d := &running{ids: []string{"killed", "alive", "detached"}}
+
+	h.NameOrphans(t.Context(), d, sb)
+	begin("ended")(nil)
+	alive := begin("alive")
+	h.NameOrphans(t.Context(), d, sb)
+	assert.Equal(t, d.asked, 0, "nobody is asked while all are well")
+	assert.Equal(t, stderr.String(), "")
+
+	begin("killed")(errors.New("as a killed process leaves it"))
+	begin("detached")(lifecycle.ErrDetached)
+	begin("over")(errors.New("its program has ended since"))
+	assert.NilError(t, os.WriteFile(h.RecordDir(sb.Name)+"/torn", []byte(`{"id":`), 0o600))
+	h.NameOrphans(t.Context(), d, sb)
+	assert.Equal(t, d.asked, 1)
+	assert.Equal(t, bytes.Count(stderr.Bytes(), []byte("\n")), 2)
+	assert.Assert(t, is.Contains(stderr.String(), `Warning: "ralph build -n 3" still runs in the sandbox ralph-a without a terminal, since `))
+	assert.Assert(t, is.Contains(stderr.String(), `Stop it with "docker ralph stop ralph-a"`))
+	left, err := h.leftNotes(sb.Name)
+	assert.NilError(t, err)
+	assert.Equal(t, len(left), 2, "what is over is forgotten")
+
+	stderr.Reset()
+	d.err = errors.New("no answer")
+	h.NameOrphans(t.Context(), d, sb)
+	assert.Assert(t, is.Contains(stderr.String(), "it cannot be told whether an earlier command still runs in ralph-a: no answer"))
+	alive(nil)
+}
+
+func TestNamesOfSandboxesForOneDispatch(t *testing.T) {
+	long := "ralph-" + strings.Repeat("x", 47) + "-yyyy"
+	for _, of := range []string{"ralph-a-b", long} {
+		assert.Check(t, isEphemeralOf(EphemeralName(of), of), of)
+		assert.Check(t, !isEphemeralOf(of, of))
+	}
+	assert.Check(t, !isEphemeralOf("ralph-a-feature", "ralph-a"), "another branch")
+	assert.Check(t, !isEphemeralOf("ralph-a-fea-ture", "ralph-a"))
+}
+
+// The sandbox of another branch can be called like one for one dispatch, and that of
+// another clone, or of another branch, like one's own.
+func TestNotesOfAScope(t *testing.T) {
+	h := Host{StateDir: t.TempDir()}
+	wt := gitrepo.Worktree{Root: "/shop", Scope: gitrepo.Scope{Repo: "acme/shop", Branch: "log/in"}}
+	for id, sb := range map[string]lifecycle.Sandbox{
+		"own":       {Name: "ralph-acme-shop-log-in", Root: wt.Root, Scope: wt.Scope},
+		"ephemeral": {Name: "ralph-acme-shop-log-in-abcdefgh", Root: wt.Root, Scope: wt.Scope},
+		"refactor":  {Name: "ralph-acme-shop-log-in-refactor", Root: wt.Root, Scope: gitrepo.Scope{Repo: "acme/shop", Branch: "log/in-refactor"}},
+		"dash":      {Name: "ralph-acme-shop-log-in", Root: wt.Root, Scope: gitrepo.Scope{Repo: "acme/shop", Branch: "log-in"}},
+		"clone":     {Name: "ralph-acme-shop-log-in-12345678", Root: "/clone", Scope: wt.Scope},
+	} {
+		n, err := h.NewRecord(sb, lifecycle.Process{ID: id, Args: []string{"ralph", "build"}})
+		assert.NilError(t, err)
+		defer func() { _ = n.Lock.Close() }()
+	}
+	all, err := h.RecordsIn(wt)
+	assert.NilError(t, err)
+	ids := map[string]bool{}
+	for _, n := range all {
+		ids[n.ID] = true
+	}
+	assert.DeepEqual(t, ids, map[string]bool{"own": true, "ephemeral": true})
+}
+
+func TestWhoWorksWithASandboxIsWaitedFor(t *testing.T) {
+	h := Host{StateDir: t.TempDir(), Stderr: &bytes.Buffer{}}
+	sb := lifecycle.Sandbox{Scope: gitrepo.Scope{Repo: "a/b", Branch: "main"}}
+	one, err := h.Attend(t.Context(), sb.Scope)
+	assert.NilError(t, err)
+	two, err := h.Attend(t.Context(), sb.Scope)
+	assert.NilError(t, err)
+	leave, err := h.Exclude(t.Context(), sb, 100*time.Millisecond)
+	assert.NilError(t, err)
+	assert.Assert(t, leave == nil)
+	one()
+	two()
+	leave, err = h.Exclude(t.Context(), sb, time.Minute)
+	assert.NilError(t, err)
+	came := make(chan error)
+	go func() {
+		three, err := h.Attend(t.Context(), sb.Scope)
+		if err == nil {
+			three()
+		}
+		came <- err
+	}()
+	leave()
+	assert.NilError(t, <-came)
+}

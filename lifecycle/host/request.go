@@ -1,0 +1,40 @@
+package host
+
+import (
+	"context"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/projectimage"
+)
+
+// ImageRequest says what the sandbox of a work tree is made from. All work
+// trees of a repository share what the main one asks for. Where there is no
+// main one, as beside a bare repository, each asks for itself.
+func ImageRequest(ctx context.Context, wt gitrepo.Worktree, cfg config.Effective) (projectimage.Request, error) {
+	req := projectimage.Request{Agent: cfg.Agent.Name, Base: cfg.Image.Base, Image: cfg.Sandbox.Image}
+	if req.Image != "" {
+		return req, nil
+	}
+	root := wt.MainRoot
+	if root == "" {
+		root = wt.Root
+	}
+	project, found, err := projectimage.FindProject(ctx, root)
+	if found {
+		project.NoNetwork = cfg.Image.Network == config.BuildNetworkNone
+		req.Project = &project
+	}
+	return req, err
+}
+
+// Builder makes images on an engine.
+func (h Host) Builder(api API) *projectimage.Builder {
+	return &projectimage.Builder{
+		Engine:    api,
+		Auth:      h.Credentials,
+		Progress:  h.Progress,
+		ProxyArgs: h.ProxyArgs(api.DaemonHost()),
+		LockDir:   h.LockDir(),
+	}
+}

@@ -1,0 +1,172 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
+)
+
+// Located is a sandbox and who made it.
+type Located struct {
+	Sandbox lifecycle.Sandbox
+	Backend Backend
+}
+
+// Sandboxes lists those of all drivers, by their names. A driver whose program is
+// not there has none; an error says that some may be missing.
+func (h Host) Sandboxes(ctx context.Context, connected func() (API, error)) ([]Located, error) {
+	listers := []func(context.Context) ([]Located, error){
+		func(ctx context.Context) ([]Located, error) { return h.containers(ctx, connected) },
+	}
+	for _, kind := range microvm.Drivers() {
+		listers = append(listers, func(ctx context.Context) ([]Located, error) { return h.microVMs(ctx, kind) })
+	}
+	found, errs := make([][]Located, len(listers)), make([]error, len(listers))
+	var group sync.WaitGroup
+	for i, list := range listers {
+		group.Go(func() { found[i], errs[i] = list(ctx) })
+	}
+	group.Wait()
+	for i, err := range errs {
+		if errors.Is(err, lifecycle.ErrNotInstalled) {
+			errs[i] = nil
+		}
+	}
+	all := slices.Concat(found...)
+	slices.SortStableFunc(all, func(a, b Located) int { return strings.Compare(a.Sandbox.Name, b.Sandbox.Name) })
+	return all, errors.Join(errs...)
+}
+
+func (h Host) containers(ctx context.Context, connected func() (API, error)) ([]Located, error) {
+	api, err := connected()
+	if err != nil {
+		return nil, fmt.Errorf("the driver %s: %w", config.DriverContainer, err)
+	}
+	return list(ctx, Backend{Kind: config.DriverContainer, Driver: h.ContainerDriver(api), API: api})
+}
+
+// microVMs lists those of a program. One that lists nothing at all may have lost
+// its engine: what it had is unknown then, and not gone.
+func (h Host) microVMs(ctx context.Context, kind string) ([]Located, error) {
+	driver := h.MicroVM(kind, nil)
+	at := Backend{Kind: kind, Driver: driver}
+	all, err := list(ctx, at)
+	if err != nil || len(all) > 0 {
+		return all, err
+	}
+	remembered, err := microvm.Images(h.StateDir, kind)
+	if err != nil {
+		return nil, err
+	}
+	for name := range remembered {
+		sb, err := driver.Lookup(ctx, name)
+		if _, foreign := errors.AsType[*lifecycle.ForeignError](err); foreign {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("the driver %s: %w", kind, err)
+		}
+		if sb.State != lifecycle.NotFound {
+			all = append(all, Located{sb, at})
+		}
+	}
+	return all, nil
+}
+
+// list asks no program that has never made a sandbox.
+func list(ctx context.Context, at Backend) ([]Located, error) {
+	found, err := at.Driver.List(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("the driver %s: %w", at.Kind, err)
+	}
+	all := make([]Located, 0, len(found))
+	for _, sb := range found {
+		all = append(all, Located{sb, at})
+	}
+	return all, nil
+}
+
+// Here is where a command about sandboxes was given.
+type Here struct {
+	Inside   bool             // there is a work tree
+	Worktree gitrepo.Worktree // its Scope is empty where there is a work tree, but no branch or origin
+	Dir      string           // links resolved
+	host     Host
+}
+
+func (h Host) Here(ctx context.Context) (Here, error) {
+	at := Here{Dir: h.Dir, host: h}
+	if resolved, err := filepath.EvalSymlinks(h.Dir); err == nil {
+		at.Dir = resolved
+	}
+	var err error
+	at.Worktree, at.Inside, err = h.WorkTree(ctx)
+	return at, err
+}
+
+// Has tells whether a sandbox is one of this repository. Outside of one, it is
+// that of a repository which is gone from here.
+func (at Here) Has(sb lifecycle.Sandbox) bool {
+	if !at.Inside {
+		return sb.Root == at.Dir || sb.MainRoot == at.Dir
+	}
+	if at.host.Moved(sb, at.Worktree) {
+		return true
+	}
+	if sb.MainRoot != "" && at.Worktree.MainRoot != "" {
+		return sb.MainRoot == at.Worktree.MainRoot
+	}
+	return sb.Root == at.Worktree.Root || at.Worktree.Scope.Repo != "" && sb.Scope.Repo == at.Worktree.Scope.Repo
+}
+
+// Current tells whether a sandbox is the one of this work tree and branch.
+func (at Here) Current(sb lifecycle.Sandbox) bool {
+	if !at.Inside {
+		return sb.Root == at.Dir
+	}
+	return sb.Root == at.Worktree.Root && sb.Scope == at.Worktree.Scope || at.host.Moved(sb, at.Worktree)
+}
+
+// Select are the sandboxes of these names, or without names those of the work
+// tree and branch that the command was given in. failed is told if one may be
+// missing because of it.
+func (h Host) Select(ctx context.Context, at Here, names []string) ([]Located, error) {
+	all, failed := h.Sandboxes(ctx, h.Connect())
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if len(names) == 0 {
+		mine := slices.DeleteFunc(all, func(l Located) bool { return !at.Current(l.Sandbox) })
+		if len(mine) == 0 && failed != nil {
+			return nil, failed
+		}
+		return mine, nil
+	}
+	var found []Located
+	for _, name := range names {
+		i := slices.IndexFunc(all, func(l Located) bool { return l.Sandbox.Name == name })
+		switch {
+		case i >= 0:
+			found = append(found, all[i])
+		case failed != nil:
+			return nil, fmt.Errorf("there is no sandbox %q as far as can be seen: %w", name, failed)
+		default:
+			return nil, fmt.Errorf("there is no sandbox %q: see which there are with \"docker ralph ls --all\"", name)
+		}
+	}
+	return found, nil
+}
+
+// DescribeScope says what a sandbox is for, for people.
+func DescribeScope(sb lifecycle.Sandbox) string {
+	return fmt.Sprintf("%s, branch %s", sb.Scope.Repo, sb.Scope.Branch)
+}

@@ -1,0 +1,40 @@
+package host
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Quote is the name of a file, which may have been chosen to command a terminal.
+func Quote(name string) string {
+	strange := func(r rune) bool { return !strconv.IsPrint(r) }
+	if !utf8.ValidString(name) || strings.ContainsFunc(name, strange) {
+		return strconv.Quote(name)
+	}
+	return name
+}
+
+func Count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// Some names the first of them.
+func Some(names []string) string {
+	var first []string
+	for _, name := range names[:min(len(names), ShownLines)] {
+		first = append(first, Quote(name))
+	}
+	text := strings.Join(first, ", ")
+	if more := len(names) - len(first); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// ShownLines is how much is named of what would be lost.
+const ShownLines = 5

@@ -1,0 +1,68 @@
+package images
+
+import (
+	"context"
+	"slices"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/approval"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
+	"github.com/docker-ralph/docker-ralph/projectimage"
+)
+
+// imageScope is what a command about images was given for.
+type imageScope struct {
+	inside bool             // there is a work tree
+	wt     gitrepo.Worktree // its Scope is empty where there is a work tree, but no branch or origin
+	cfg    config.Effective
+	req    projectimage.Request
+}
+
+// findImageScope finds out which images are meant. Without a repository it is the
+// agent's alone.
+func findImageScope(ctx context.Context, h host.Host, over config.Overrides) (imageScope, error) {
+	var s imageScope
+	var err error
+	if s.wt, s.inside, err = h.WorkTree(ctx); err != nil {
+		return s, err
+	}
+	if !s.inside {
+		s.cfg, err = approval.Load(config.Sources{UserDir: h.StateDir, Getenv: h.Getenv, Overrides: over})
+		s.req = projectimage.Request{Agent: s.cfg.Agent.Name, Base: s.cfg.Image.Base, Image: s.cfg.Sandbox.Image}
+		return s, err
+	}
+	if s.cfg, err = approval.Configure(ctx, h, s.wt, over); err != nil {
+		return s, err
+	}
+	s.req, err = host.ImageRequest(ctx, s.wt, s.cfg)
+	return s, err
+}
+
+// storedImages lists the images of docker ralph with all who use them: also
+// sandboxes that are microVMs.
+func storedImages(ctx context.Context, h host.Host, builder *projectimage.Builder) ([]projectimage.Stored, error) {
+	all, err := builder.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, driver := range microvm.Drivers() {
+		images, err := microvm.Images(h.StateDir, driver)
+		if err != nil {
+			return nil, err
+		}
+		for name, ref := range images {
+			for i, s := range all {
+				if slices.Contains(s.Tags, ref) && !slices.Contains(s.UsedBy, name) {
+					all[i].UsedBy = append(s.UsedBy, name)
+				}
+			}
+		}
+	}
+	for _, s := range all {
+		slices.Sort(s.UsedBy)
+	}
+	return all, nil
+}

@@ -1,0 +1,177 @@
+package images
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/lifecycle/run"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
+	"github.com/docker-ralph/docker-ralph/projectimage"
+)
+
+// Status is an image and what can be said about it. Its names in JSON are
+// part of the command's interface.
+type Status struct {
+	Image   string     `json:"image"`   // its tag, or its ID if another image has that
+	ID      string     `json:"id"`      // the engine's; empty if it is not there
+	Kind    string     `json:"kind"`    // agent, project, given, fitted, or template for one of Docker's
+	Agent   string     `json:"agent"`   // empty for a given one
+	Project string     `json:"project"` // empty unless it is a project's
+	Base    string     `json:"base"`    // what it is built on
+	Created *time.Time `json:"created"` // nil if it is not there, or does not say
+	Size    int64      `json:"size"`    // bytes, with the layers that others have too
+	UsedBy  []string   `json:"used_by"` // sandboxes, and containers of others
+	Current bool       `json:"current"` // the scope's next sandbox would be made from it
+	Change  string     `json:"change"`  // what has to be done before: none, build or pull; empty if it is not the current one
+	Status  string     `json:"status"`  // in words
+}
+
+// kindTemplate is the kind of an image that Docker provides for a microVM.
+const kindTemplate = "template"
+
+// List lists the images of docker ralph on the engine, and before them
+// the one that the next sandbox of the current scope would be made from.
+func List(ctx context.Context, h host.Host, over config.Overrides) ([]Status, error) {
+	connected := host.Once(h.Connect())
+	h.Confirm = nil // who asks for a status is not asked back
+	s, unknown := findImageScope(ctx, h, over)
+	api, err := connected()
+	if err != nil {
+		return nil, err
+	}
+	builder := h.Builder(api)
+	all, err := storedImages(ctx, h, builder)
+	if err != nil {
+		return nil, err
+	}
+	list := []Status{}
+	var needed []string
+	switch {
+	case unknown == nil && s.inside:
+		var now Status
+		if now, unknown = currentImage(ctx, h, s, builder, all, connected); unknown == nil {
+			list = append(list, now)
+			needed, unknown = projectimage.Needs(s.req)
+		}
+	case unknown == nil:
+		h.Report("Not inside a git repository: these are the images that are there")
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if unknown != nil {
+		h.Report(fmt.Sprintf("Warning: which image is used here is unknown: %v", unknown))
+	}
+	unused := projectimage.Unused(all, needed)
+	for _, image := range all {
+		if len(list) > 0 && list[0].Current && list[0].ID == image.ID {
+			continue
+		}
+		list = append(list, storedStatus(image, needed, unused))
+	}
+	return list, nil
+}
+
+// storedStatus is the status of an image that is not the current one.
+func storedStatus(image projectimage.Stored, needed []string, unused []projectimage.Stored) Status {
+	status := Status{Image: image.Name(), Kind: image.Kind, Agent: image.Agent, Project: image.Project, Base: image.Base}
+	status.add(image)
+	switch {
+	case slices.ContainsFunc(unused, func(u projectimage.Stored) bool { return u.ID == image.ID }):
+		status.Status = "unused"
+	case len(image.UsedBy) > 0:
+		status.Status = "in use"
+	case slices.ContainsFunc(image.Tags, func(tag string) bool { return slices.Contains(needed, tag) }):
+		status.Status = "this project's image is built on it"
+	case len(image.Foreign) > 0:
+		status.Status = "also called " + image.Foreign[0]
+	case image.Origin != "":
+		status.Status = "made from this project's image"
+	default:
+		status.Status = "an image in use is built on it"
+	}
+	return status
+}
+
+// add fills in what only an image has that is there.
+func (s *Status) add(image projectimage.Stored) {
+	if !image.Created.IsZero() {
+		created := image.Created.UTC()
+		s.Created = &created
+	}
+	s.ID, s.Size, s.UsedBy = image.ID, image.Size, image.UsedBy
+	if s.UsedBy == nil {
+		s.UsedBy = []string{}
+	}
+}
+
+// currentImage is the status of the image that the scope's next sandbox would be
+// made from.
+func currentImage(ctx context.Context, h host.Host, s imageScope, builder *projectimage.Builder, all []projectimage.Stored, connected func() (host.API, error)) (Status, error) {
+	name := ""
+	at := run.Target{Backend: host.Backend{Kind: s.cfg.Sandbox.Driver}, Build: true}
+	if s.wt.Scope.Repo != "" {
+		var err error
+		if at, err = run.Choose(ctx, h, s.wt, s.cfg, s.req, connected); err != nil {
+			return Status{}, err
+		}
+		if name, err = h.SandboxName(s.wt); err != nil {
+			return Status{}, err
+		}
+	}
+	now := Status{Current: true, UsedBy: []string{}}
+	if !at.Build {
+		now.Image, now.Kind, now.Change = at.Image, kindTemplate, string(projectimage.ChangeNone)
+		now.Status = "Docker's own: the driver " + at.Kind + " fetches it"
+		if s.req.Image != "" {
+			now.Kind, now.Status = projectimage.KindGiven, "used as it is: the driver "+at.Kind+" fetches it"
+		}
+		return now, nil
+	}
+	look, err := builder.Outlook(ctx, s.req, all)
+	if err != nil {
+		return Status{}, err
+	}
+	now.Image, now.Kind, now.Agent, now.Project, now.Base = look.Ref, look.Kind, look.Agent, look.Project, look.Base
+	now.Change, now.Status = string(look.Change), look.Why
+	for _, image := range all {
+		if slices.Contains(image.Tags, look.Ref) {
+			now.add(image)
+		}
+	}
+	if look.Kind == projectimage.KindGiven {
+		image, found, err := builder.Find(ctx, look.Ref)
+		if err != nil {
+			return Status{}, err
+		}
+		if found {
+			now.add(image)
+		}
+	}
+	if other := madeFrom(h, name, at.Kind, look.Ref, all); other != "" {
+		now.Status += fmt.Sprintf("; the sandbox %s was made from %s", name, other)
+	}
+	return now, nil
+}
+
+// madeFrom returns the image that the scope's sandbox was made from if it is
+// another one than ref, as far as that is known.
+func madeFrom(h host.Host, name, driver, ref string, all []projectimage.Stored) string {
+	if driver != config.DriverContainer {
+		if made, _ := microvm.Remembered(h.StateDir, driver, name); made.Image != ref {
+			return made.Image
+		}
+		return ""
+	}
+	for _, image := range all {
+		if image.Origin == "" && slices.Contains(image.UsedBy, name) && !slices.Contains(image.Tags, ref) {
+			return image.Name()
+		}
+	}
+	return ""
+}

@@ -1,0 +1,258 @@
+package manage
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/lifecycle/run"
+
+	"github.com/moby/term"
+
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/wire/looplog"
+	"github.com/docker-ralph/docker-ralph/wire/printable"
+)
+
+// Attach takes the loop of the current scope back that runs without a terminal:
+// it shows its output, hands it signals, and returns its exit code. The error is
+// [lifecycle.ErrDetached] if the user has left it again.
+func Attach(ctx context.Context, h host.Host) (int, error) {
+	wt, err := gitrepo.Detect(ctx, h.Dir, h.Getenv)
+	if err != nil {
+		return 0, err
+	}
+	name, err := h.SandboxName(wt)
+	if err != nil {
+		return 0, err
+	}
+	n, err := detached(ctx, h, name, wt)
+	if err != nil {
+		return 0, err
+	}
+	output, err := outputOf(h, n, wt.Root)
+	if err != nil {
+		return 0, err
+	}
+	defer output.Close()
+	return attach(ctx, h, fateOf(h, name, wt.Root, n.ID), n, output)
+}
+
+// detached finds the loop without a terminal that was started last, in sandboxes
+// of the work tree's scope, whose own sandbox has the name.
+func detached(ctx context.Context, h host.Host, name string, wt gitrepo.Worktree) (host.Record, error) {
+	all, err := h.RecordsIn(wt)
+	if err != nil {
+		return host.Record{}, err
+	}
+	var found host.Record
+	elsewhere := false
+	for _, n := range all {
+		if !n.IsLoop() {
+			continue
+		}
+		if n.Live && !n.Detached {
+			elsewhere = true
+			continue
+		}
+		running := n.Live
+		if !running {
+			if running, err = fateOf(h, name, wt.Root, n.ID).ask(ctx); err != nil {
+				return host.Record{}, err
+			}
+		}
+		if running && (found.ID == "" || n.Since.After(found.Since)) {
+			found = n
+		}
+	}
+	switch {
+	case found.ID != "":
+		return found, nil
+	case elsewhere:
+		return host.Record{}, fmt.Errorf("the loop of the sandbox %s has a terminal: go there, or follow it with \"docker ralph logs -f\"", name)
+	}
+	none := fmt.Sprintf("no loop runs without a terminal in the sandbox %s", name)
+	if e, err := host.Ended(h.StateDir, name); err == nil {
+		return host.Record{}, fmt.Errorf("%s: %s. See its output with \"docker ralph logs\"", none, e)
+	}
+	return host.Record{}, fmt.Errorf("%s. Start one with \"docker ralph --detach build\"", none)
+}
+
+// output is what a loop prints, as it comes.
+type output interface {
+	Copy(w io.Writer) error
+	Close()
+}
+
+// outputOf opens what a loop prints: the log of the one that has left its
+// terminal, or that in the work tree.
+func outputOf(h host.Host, n host.Record, top string) (output, error) {
+	if n.Log != "" && n.Live {
+		return run.OpenRolling(n.Log, run.AttachBefore)
+	}
+	log, err := looplog.Find(top, func(l looplog.Loop) bool { return l.Dispatch == n.ID })
+	if err != nil {
+		return nil, fmt.Errorf("the output of %q goes nowhere from where it could be read: it works on a clone of its own, or its log is gone", strings.Join(n.Command, " "))
+	}
+	o := &loopOutput{log: log}
+	var before run.Tail
+	if o.at, err = log.Copy(&before, looplog.Rendered, looplog.Cursor{}); err != nil {
+		log.Close()
+		return nil, err
+	}
+	before.End = before.End[max(0, len(before.End)-run.AttachBefore):]
+	if i := bytes.IndexByte(before.End, '\n'); before.Cut && i >= 0 {
+		before.End = before.End[i+1:]
+	}
+	o.before = before.End
+	return o, nil
+}
+
+// loopOutput is what a loop keeps in the work tree.
+type loopOutput struct {
+	log    *looplog.Reader
+	at     looplog.Cursor
+	before []byte
+}
+
+func (o *loopOutput) Copy(w io.Writer) (err error) {
+	if len(o.before) > 0 {
+		if _, err := w.Write(o.before); err != nil {
+			return err
+		}
+		o.before = nil
+	}
+	o.at, err = o.log.Copy(w, looplog.Rendered, o.at)
+	return err
+}
+
+func (o *loopOutput) Close() { o.log.Close() }
+
+// attach shows the output and hands over signals, until the loop has ended or the
+// user leaves it.
+func attach(ctx context.Context, h host.Host, f *fate, n host.Record, from output) (int, error) {
+	to, keys, restore, err := takeTerminal(h)
+	if err != nil {
+		return 0, err
+	}
+	defer restore()
+	signals, stop := h.Forward(ctx)
+	defer stop()
+	failed := make(chan error, 1)
+	tick := time.NewTicker(logEvery)
+	defer tick.Stop()
+	for {
+		code, over, ending := f.over(ctx)
+		if err := from.Copy(to); err != nil {
+			return 0, err
+		}
+		if over {
+			return code, ending
+		}
+		select {
+		case sig := <-signals:
+			go signal(context.WithoutCancel(ctx), h, f, sig, failed)
+		case key := <-keys:
+			if errors.Is(key, lifecycle.ErrDetached) {
+				restore()
+				h.Report(fmt.Sprintf("\nDetached: %s goes on in the sandbox %s", strings.Join(n.Command[:2], " "), f.sandbox))
+				return 0, lifecycle.ErrDetached
+			}
+			go signal(context.WithoutCancel(ctx), h, f, os.Interrupt, failed)
+		case err := <-failed:
+			return 0, fmt.Errorf("the signal could not be passed on to the sandbox %s, and the loop goes on: %w", f.sandbox, err)
+		case <-terminalLost(h):
+			return 0, lifecycle.ErrDetached
+		case <-tick.C:
+		}
+	}
+}
+
+func terminalLost(h host.Host) <-chan struct{} {
+	if h.Background == nil {
+		return nil
+	}
+	return h.Background.Lost
+}
+
+// signal sends a signal to the loop, as ralph inside does for whoever has started
+// it.
+func signal(ctx context.Context, h host.Host, f *fate, sig os.Signal, failed chan<- error) {
+	name := "INT"
+	if sig == syscall.SIGTERM {
+		name = "TERM"
+	}
+	driver, sb, err := h.Made(ctx, f.sandbox)
+	var said bytes.Buffer
+	code := 0
+	if err == nil {
+		code, err = driver.Exec(ctx, sb, lifecycle.Process{
+			ID: rand.Text(), Args: []string{"ralph", "_signal", name, f.id}, Dir: sb.Root,
+			Stdout: &commits.Limited{Buf: &said, Left: 4096}, Stderr: &commits.Limited{Buf: &said, Left: 4096},
+		})
+	}
+	if err == nil && code != 0 {
+		if strings.Contains(said.String(), "no process of dispatch") {
+			return // it has ended meanwhile
+		}
+		err = fmt.Errorf("ralph inside said %q", strings.TrimSpace(said.String()))
+	}
+	if err != nil {
+		select {
+		case failed <- err:
+		default:
+		}
+	}
+}
+
+// errInterrupt is Ctrl+C on a raw terminal.
+var errInterrupt = errors.New("interrupted")
+
+// takeTerminal makes the terminal raw, if there is one, so that the keys that
+// detach are seen. keys are what the user wants: [lifecycle.ErrDetached] or
+// errInterrupt.
+func takeTerminal(h host.Host) (to io.Writer, keys <-chan error, restore func(), err error) {
+	to = printable.NewWriter(h.Stdout)
+	if h.Terminal == nil {
+		return to, nil, func() {}, nil
+	}
+	detach := []byte{16, 17} // ctrl-p ctrl-q, Docker's default
+	if text := h.Terminal.DetachKeys(); text != "" {
+		if detach, err = term.ToBytes(text); err != nil {
+			return nil, nil, nil, fmt.Errorf("reading detachKeys of Docker's configuration: %w", err)
+		}
+	}
+	if restore, err = h.Terminal.MakeRaw(); err != nil {
+		return nil, nil, nil, fmt.Errorf("setting up the terminal: %w", err)
+	}
+	pressed := make(chan error, 4)
+	go readKeys(term.NewEscapeProxy(h.Stdin, detach), pressed)
+	return printable.NewWriter(run.RawLines{To: h.Stdout}), pressed, restore, nil
+}
+
+// readKeys reads what the user types until that ends.
+func readKeys(in io.Reader, pressed chan<- error) {
+	typed := make([]byte, 64)
+	for {
+		n, err := in.Read(typed)
+		for range bytes.Count(typed[:n], []byte{3}) {
+			pressed <- errInterrupt
+		}
+		if _, ok := errors.AsType[term.EscapeError](err); ok {
+			pressed <- lifecycle.ErrDetached
+		}
+		if err != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package manage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+)
+
+func TestRemovingASandbox(t *testing.T) {
+	there := t.TempDir()
+	for _, tc := range []struct {
+		name    string
+		sb      lifecycle.Sandbox
+		busy    bool
+		failed  error
+		attends bool
+		want    string
+	}{
+		{name: "at rest", sb: lifecycle.Sandbox{State: lifecycle.Running, Root: there}},
+		{name: "stopped", sb: lifecycle.Sandbox{State: lifecycle.Stopped, Root: there}, busy: true},
+		{name: "busy", sb: lifecycle.Sandbox{State: lifecycle.Running, Root: there}, busy: true, want: "was kept: something runs in it"},
+		{name: "silent", sb: lifecycle.Sandbox{State: lifecycle.Running, Root: there}, failed: errors.New("no answer"), want: "was kept: no answer"},
+		{name: "silent without a work tree", sb: lifecycle.Sandbox{State: lifecycle.Running, Root: there + "/gone"}, failed: errors.New("no answer")},
+		{name: "unknown", sb: lifecycle.Sandbox{State: lifecycle.Unknown, Why: "no list", Root: there}, want: "its state is unknown: no list"},
+		{name: "in use", sb: lifecycle.Sandbox{State: lifecycle.Running, Root: there}, attends: true, want: "another command works with it"},
+		{
+			name: "commits in it alone", sb: lifecycle.Sandbox{State: lifecycle.Stopped, Root: there + "/gone", Private: true},
+			want: "was kept, as it may have the only copy of its commits",
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var stderr bytes.Buffer
+			h := host.Host{StateDir: t.TempDir(), Stderr: &stderr}
+			d := &removable{busy: tc.busy, err: tc.failed}
+			tc.sb.Name, tc.sb.Scope = "ralph-a-b-main", gitrepo.Scope{Repo: "a/b", Branch: "main"}
+			if tc.attends {
+				leave, err := h.Attend(t.Context(), tc.sb.Scope)
+				assert.NilError(t, err)
+				defer leave()
+			}
+			err := removeBox(t.Context(), h, host.Located{Sandbox: tc.sb, Backend: host.Backend{Kind: "container", Driver: d}}, false)
+			if tc.want != "" {
+				assert.ErrorContains(t, err, tc.want)
+				assert.Equal(t, d.removed, 0)
+				return
+			}
+			assert.NilError(t, err)
+			assert.Equal(t, d.removed, 1)
+			assert.Assert(t, is.Contains(stderr.String(), "Removed the sandbox ralph-a-b-main (a/b, branch main)"))
+		})
+	}
+}
+
+// removable is a driver with one sandbox.
+type removable struct {
+	lifecycle.Driver
+	busy    bool
+	err     error
+	removed int
+}
+
+func (r *removable) Busy(context.Context, lifecycle.Sandbox) (bool, error) { return r.busy, r.err }
+
+func (r *removable) Remove(context.Context, lifecycle.Sandbox) error { r.removed++; return nil }
+
+func (r *removable) Manual(name string) lifecycle.Manual {
+	return lifecycle.Manual{Remove: "remove " + name}
+}
+
+func TestWhichSandboxesToClean(t *testing.T) {
+	box := func(name string) host.Located { return host.Located{Sandbox: lifecycle.Sandbox{Name: name}} }
+	for _, tc := range []struct {
+		name, answer string
+		opts         SandboxClean
+		mine         []host.Located
+		all          bool
+		err          string
+	}{
+		{name: "this one", answer: "1", mine: []host.Located{box("a")}},
+		{name: "all", answer: "2", mine: []host.Located{box("a"), box("b")}, all: true},
+		{name: "nothing", answer: "", err: "nothing was removed"},
+		{name: "nonsense", answer: "12", err: "nothing was removed"},
+		{name: "by force", opts: SandboxClean{Force: true}, answer: "x", mine: []host.Located{box("a")}},
+		{name: "by name", opts: SandboxClean{Names: []string{"a"}}, answer: "x", mine: []host.Located{box("a")}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := &cleaning{SandboxClean: tc.opts, mine: []host.Located{box("a")}, others: []host.Located{box("b")}}
+			c.host.Ask = func(context.Context, string) (string, error) { return tc.answer, nil }
+			err := c.choose(t.Context())
+			if tc.err != "" {
+				assert.Error(t, err, tc.err)
+				return
+			}
+			assert.NilError(t, err)
+			assert.DeepEqual(t, boxNames(c.mine), boxNames(tc.mine))
+			assert.Equal(t, c.All, tc.all)
+		})
+	}
+}

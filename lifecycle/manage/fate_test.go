@@ -1,0 +1,68 @@
+package manage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/lifecycle/run"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"gotest.tools/v3/assert"
+)
+
+func TestKeysOfOneWhoHasTakenALoopBack(t *testing.T) {
+	pressed := make(chan error, 8)
+	readKeys(strings.NewReader("a\x03b\x03"), pressed)
+	assert.Equal(t, len(pressed), 2)
+	assert.Equal(t, <-pressed, errInterrupt)
+}
+
+func TestTheFateOfALoop(t *testing.T) {
+	h := host.Host{StateDir: t.TempDir(), Stderr: &bytes.Buffer{}}
+	sb := lifecycle.Sandbox{Name: "ralph-a", State: lifecycle.Running, ID: "1"}
+	top := t.TempDir()
+	d := &dispatching{ids: []string{"orphan"}}
+	fateOf := func(id string) *fate {
+		f := fateOf(h, sb.Name, top, id)
+		f.driver, f.sb = d, sb
+		return f
+	}
+	alive, err := h.NewRecord(sb, lifecycle.Process{ID: "alive", Args: []string{"ralph", "build"}})
+	assert.NilError(t, err)
+	orphan, err := h.NewRecord(sb, lifecycle.Process{ID: "orphan", Args: []string{"ralph", "build"}})
+	assert.NilError(t, err)
+	orphan.Done(errors.New("killed"))
+	for _, id := range []string{"alive", "orphan"} {
+		_, over, err := fateOf(id).over(t.Context())
+		assert.NilError(t, err)
+		assert.Check(t, !over, id)
+	}
+	d.ids = nil
+	_, over, err := fateOf("orphan").over(t.Context())
+	assert.ErrorIs(t, err, run.ErrUnknownEnd)
+	assert.Check(t, over)
+	assert.NilError(t, h.SaveEnd(sb.Name, host.End{ID: "alive", ExitCode: 7}))
+	alive.Done(nil)
+	code, over, err := fateOf("alive").over(t.Context())
+	assert.NilError(t, err)
+	assert.Check(t, over)
+	assert.Equal(t, code, 7)
+}
+
+// dispatching is a driver whose sandboxes run what it is told.
+type dispatching struct {
+	lifecycle.Driver
+	ids []string
+}
+
+func (d *dispatching) Dispatches(context.Context, lifecycle.Sandbox) ([]lifecycle.Dispatch, error) {
+	var all []lifecycle.Dispatch
+	for _, id := range d.ids {
+		all = append(all, lifecycle.Dispatch{ID: id})
+	}
+	return all, nil
+}

@@ -1,0 +1,164 @@
+package manage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
+	"github.com/docker-ralph/docker-ralph/wire/looplog"
+	"github.com/docker-ralph/docker-ralph/wire/printable"
+)
+
+// LogOptions say what of a log is wanted.
+type LogOptions struct {
+	// Command is one of [Transcribed], or empty for loops.
+	Command string
+	// Follow goes on until the loop ends.
+	Follow bool
+	// Iteration is the one run that is wanted; 0 for all.
+	Iteration int
+	// Raw is what the agent printed instead of what people saw.
+	Raw bool
+	// Plain says that Stdout is no terminal, which could obey what is raw.
+	Plain bool
+}
+
+// logEvery is how often it is looked whether there is more.
+const logEvery = 200 * time.Millisecond
+
+// Logs prints the log of the last loop of the current scope, or what another
+// command has printed in its work tree last. With Follow it returns the loop's
+// exit code, otherwise 0.
+func Logs(ctx context.Context, h host.Host, opts LogOptions) (int, error) {
+	wt, err := gitrepo.Detect(ctx, h.Dir, h.Getenv)
+	if err != nil {
+		return 0, err
+	}
+	out := h.Stdout
+	if !opts.Raw || !opts.Plain {
+		out = printable.NewWriter(h.Stdout)
+	}
+	if opts.Command != "" {
+		return 0, transcript(wt, opts, out)
+	}
+	name, err := h.SandboxName(wt)
+	if err != nil {
+		return 0, err
+	}
+	log, err := looplog.Find(wt.Root, func(l looplog.Loop) bool {
+		return l.Repo == wt.Scope.Repo && l.Branch == wt.Scope.Branch
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, noLoop(h, name, wt)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("looking for the loop's log: %w", err)
+	}
+	defer log.Close()
+	reading := logReading{log: log, opts: opts, out: out, kind: looplog.Rendered}
+	if opts.Raw {
+		reading.kind = looplog.Raw
+	}
+	if !opts.Follow {
+		return 0, reading.all()
+	}
+	return reading.follow(ctx, fateOf(h, name, wt.Root, log.Loop.Dispatch))
+}
+
+// noLoop says why there is no log.
+func noLoop(h host.Host, sandbox string, wt gitrepo.Worktree) error {
+	for _, kind := range microvm.Drivers() {
+		if sb, _ := microvm.Remembered(h.StateDir, kind, sandbox); sb.Private {
+			return fmt.Errorf("the sandbox %s works on a clone of its own, and the logs of its loops are in there, below .ralph/logs: they cannot be read from outside. A loop that was started with --detach can be followed with \"docker ralph attach\"", sandbox)
+		}
+	}
+	return fmt.Errorf("no loop of %s has a log in %s. Start one with \"docker ralph build\"", wt.Scope.Branch, wt.Root)
+}
+
+// logReading is the log of one loop on its way to the user.
+type logReading struct {
+	log  *looplog.Reader
+	opts LogOptions
+	out  io.Writer
+	kind looplog.Kind
+
+	at     looplog.Cursor
+	offset int64
+}
+
+// all prints what there is.
+func (r *logReading) all() error {
+	err := r.more()
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the loop %s has no iteration %d", r.log.Loop.ID, r.opts.Iteration)
+	}
+	return err
+}
+
+// more prints what has come.
+func (r *logReading) more() (err error) {
+	if r.opts.Iteration > 0 {
+		r.offset, err = r.log.CopyRun(r.out, r.kind, r.opts.Iteration, r.offset)
+		return err
+	}
+	r.at, err = r.log.Copy(r.out, r.kind, r.at)
+	return err
+}
+
+// follow prints what comes, until the loop has ended.
+func (r *logReading) follow(ctx context.Context, f *fate) (int, error) {
+	tick := time.NewTicker(logEvery)
+	defer tick.Stop()
+	for {
+		code, over, ending := r.over(ctx, f) // before the last look at the log
+		if err := r.more(); err != nil && (over || !errors.Is(err, fs.ErrNotExist)) {
+			if errors.Is(err, fs.ErrNotExist) {
+				err = r.all()
+			}
+			return 0, err
+		}
+		if over {
+			return code, ending
+		}
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// over believes the log first: it may be that of a loop which nobody has
+// dispatched.
+func (r *logReading) over(ctx context.Context, f *fate) (code int, over bool, err error) {
+	if loop, err := r.log.Reload(); err == nil && !loop.Ended.IsZero() {
+		return loop.ExitCode, true, nil
+	}
+	if f.id == "" {
+		return 0, false, nil
+	}
+	return f.over(ctx)
+}
+
+// transcript prints what a command has printed that is no loop.
+func transcript(wt gitrepo.Worktree, opts LogOptions, out io.Writer) (err error) {
+	if opts.Follow || opts.Iteration > 0 {
+		return fmt.Errorf("--follow and --iteration are for loops: %s is none", opts.Command)
+	}
+	log, err := looplog.LatestTranscript(wt.Root, opts.Command)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("nothing that %q has printed is kept in %s", "docker ralph "+opts.Command, wt.Root)
+	}
+	if err != nil {
+		return fmt.Errorf("looking for what %s has printed: %w", opts.Command, err)
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	_, err = io.Copy(out, log)
+	return err
+}

@@ -1,0 +1,140 @@
+package manage
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/lifecycle/run"
+
+	"github.com/docker-ralph/docker-ralph/wire"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/wire/looplog"
+	"github.com/docker-ralph/docker-ralph/wire/printable"
+)
+
+// LoopStatus is what runs in a sandbox, or how the last loop there ended. All of
+// it comes from where the agent rules. Its names in JSON are part of the
+// command's interface.
+type LoopStatus struct {
+	Command   string     `json:"command"` // plan, build, or else what runs
+	Running   bool       `json:"running"`
+	Others    int        `json:"others"`          // that run as well
+	Iteration int        `json:"iteration"`       // 0 if unknown
+	Tasks     []string   `json:"tasks"`           // that the agent has claimed
+	Since     *time.Time `json:"since"`           // it began
+	Ended     *time.Time `json:"ended"`           // nil while it runs
+	Stop      string     `json:"stop"`            // why it ended, in a word
+	ExitCode  *int       `json:"exit_code"`       // nil while it runs
+	Summary   string     `json:"summary"`         // what it came to, in a line
+	ID        string     `json:"log,omitempty"`   // its folder below .ralph/logs
+	Killed    bool       `json:"killed,omitzero"` // it does not run, and nobody noted how it ended
+}
+
+// loopOf tells what runs in a sandbox. One that nothing was started in, as far as
+// this machine knows, is not asked: that takes longer than all else.
+func loopOf(ctx context.Context, h host.Host, l host.Located) (*LoopStatus, error) {
+	logs := loopsOf(l.Sandbox)
+	unfinished := slices.ContainsFunc(logs, func(s looplog.Seen) bool { return s.Ended.IsZero() })
+	if l.Sandbox.State == lifecycle.Paused && len(logs) > 0 && logs[0].Ended.IsZero() { // it cannot be asked
+		return runningLoop([]lifecycle.Dispatch{{ID: logs[0].Dispatch, Command: []string{wire.Program, logs[0].Mode}, Since: logs[0].Started}}, logs), nil
+	}
+	if l.Sandbox.State != lifecycle.Running || !unfinished && !hasNotes(h, l.Sandbox.Name) {
+		return lastLoopOf(h, l.Sandbox, logs), nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, host.AskLimit)
+	defer cancel()
+	running, err := l.Backend.Driver.Dispatches(ctx, l.Sandbox)
+	if err != nil && !errors.Is(err, lifecycle.ErrNotPrepared) {
+		return lastLoopOf(h, l.Sandbox, logs), err
+	}
+	if len(running) == 0 {
+		return lastLoopOf(h, l.Sandbox, logs), nil
+	}
+	return runningLoop(running, logs), nil
+}
+
+// loopsOf are the newest loops of a sandbox that its work tree has logs of.
+func loopsOf(sb lifecycle.Sandbox) []looplog.Seen {
+	return slices.DeleteFunc(looplog.Recent(sb.Root, run.RecentLoops), func(s looplog.Seen) bool {
+		return s.Branch != "" && s.Branch != sb.Scope.Branch
+	})
+}
+
+// hasNotes tells whether a command of this machine may run in a sandbox.
+func hasNotes(h host.Host, name string) bool {
+	notes, err := os.ReadDir(h.RecordDir(name))
+	return err == nil && len(notes) > 0
+}
+
+// runningLoop describes the latest loop among what runs, or else the latest.
+func runningLoop(running []lifecycle.Dispatch, logs []looplog.Seen) *LoopStatus {
+	d := running[len(running)-1]
+	for _, other := range slices.Backward(running) {
+		if _, loop := host.LoopCommand(other.Command); loop {
+			d = other
+			break
+		}
+	}
+	command, loop := host.LoopCommand(d.Command)
+	status := &LoopStatus{Command: command, Running: true, Others: len(running) - 1, Tasks: []string{}}
+	if !d.Since.IsZero() {
+		status.Since = &d.Since
+	}
+	if !loop {
+		return status
+	}
+	for _, log := range logs {
+		if log.Ended.IsZero() && (log.Dispatch == d.ID || log.Dispatch == "" && log.Mode == command) {
+			status.Iteration, status.Tasks, status.ID = log.Now.N, lines(log.Now.Tasks), printable.Line(log.ID)
+			break
+		}
+	}
+	return status
+}
+
+// lastLoopOf describes the newest loop, which does not run. One without a terminal
+// has left its end on this host; that says more where the work tree has no log.
+func lastLoopOf(h host.Host, sb lifecycle.Sandbox, logs []looplog.Seen) *LoopStatus {
+	status := lastLoop(logs)
+	e, err := host.Ended(h.StateDir, sb.Name)
+	if err != nil || status != nil && (status.Ended != nil || status.Since.After(e.At)) {
+		return status
+	}
+	command, _ := host.LoopCommand(e.Command)
+	return &LoopStatus{Command: command, Since: &e.Since, Ended: &e.At, ExitCode: &e.ExitCode, Summary: cmp.Or(e.Summary, printable.Line(e.Error)), Tasks: []string{}}
+}
+
+func lastLoop(logs []looplog.Seen) *LoopStatus {
+	if len(logs) == 0 {
+		return nil
+	}
+	log := logs[0]
+	status := &LoopStatus{Command: printable.Line(log.Mode), Since: &log.Started, Tasks: []string{}, ID: printable.Line(log.ID)}
+	if log.Last != nil {
+		status.Iteration, status.Tasks = log.Last.N, lines(log.Last.Tasks)
+	}
+	if log.Ended.IsZero() {
+		status.Killed = true
+		return status
+	}
+	status.Ended, status.Stop, status.ExitCode = &log.Ended, printable.Line(log.Stop), &log.ExitCode
+	status.Summary = printable.Line(log.Summary)
+	return status
+}
+
+// tasksMax is how many tasks of a run are shown.
+const tasksMax = 5
+
+func lines(all []string) []string {
+	shown := []string{}
+	for _, text := range all[:min(len(all), tasksMax)] {
+		shown = append(shown, printable.Line(text))
+	}
+	return shown
+}

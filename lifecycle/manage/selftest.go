@@ -1,0 +1,216 @@
+package manage
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/approval"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/lifecycle/run"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/lifecycle/selftest"
+	"github.com/docker-ralph/docker-ralph/projectimage"
+)
+
+// SelfTest proves this machine with a sandbox of its own, and reports each
+// check. It touches no other sandbox.
+func SelfTest(ctx context.Context, h host.Host, over config.Overrides, report func(selftest.Result)) error {
+	m := &machine{Host: alone(h), over: over}
+	cfg, err := approval.Load(config.Sources{UserDir: h.StateDir, Getenv: m.Getenv, Overrides: over})
+	if err != nil {
+		return err
+	}
+	m.cfg = cfg
+	return selftest.Run(ctx, m, report)
+}
+
+// alone is the host without its user: nobody is asked, there is no terminal,
+// the engine is connected to once, and the end of the context ends what runs in
+// a sandbox. The scope is that of the test's own repository.
+func alone(h host.Host) host.Host {
+	h.Engine = sync.OnceValues(h.Engine)
+	h.Stdin, h.Terminal, h.Confirm = nil, nil, nil
+	h.Forward = interruptAtEnd
+	lookup := h.LookupEnv
+	h.LookupEnv = func(name string) (string, bool) {
+		if lookup == nil || name == "RALPH_SCOPE_REPO" || name == "RALPH_SCOPE_BRANCH" {
+			return "", false
+		}
+		return lookup(name)
+	}
+	return h
+}
+
+// interruptAtEnd makes signals of the end of a context: first one that the
+// program may take its time for, then one that it may not.
+func interruptAtEnd(ctx context.Context) (<-chan os.Signal, func()) {
+	signals := make(chan os.Signal, 2)
+	stopped, stop := context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		select {
+		case <-stopped.Done():
+			return
+		case <-ctx.Done():
+			signals <- os.Interrupt
+		}
+		select {
+		case <-stopped.Done():
+		case <-time.After(2 * time.Second):
+			signals <- syscall.SIGTERM
+		}
+	}()
+	return signals, stop
+}
+
+// machine is this machine for the self-test.
+type machine struct {
+	host.Host
+	over config.Overrides
+	cfg  config.Effective // the user's
+
+	driver    *selftest.Driver
+	driverErr error
+	at        run.Target // with the image of the user's agent
+}
+
+// Version implements [selftest.Machine].
+func (m *machine) Version() string { return m.Host.Version }
+
+// Engine implements [selftest.Machine].
+func (m *machine) Engine() (selftest.Engine, error) {
+	api, err := m.Host.Engine()
+	if err != nil {
+		return nil, err
+	}
+	engine, ok := api.(selftest.Engine)
+	if !ok {
+		return nil, fmt.Errorf("the engine at %s cannot be asked for its version", api.DaemonHost())
+	}
+	return engine, nil
+}
+
+// BuildKit implements [selftest.Machine].
+func (m *machine) BuildKit(ctx context.Context) (string, error) {
+	api, err := m.Host.Engine()
+	if err != nil {
+		return "", err
+	}
+	return m.Builder(api).Reach(ctx)
+}
+
+// Driver implements [selftest.Machine].
+func (m *machine) Driver(ctx context.Context) (selftest.Driver, error) {
+	if m.driver != nil {
+		return *m.driver, m.driverErr
+	}
+	d := selftest.Driver{Name: m.cfg.Sandbox.Driver, Why: "by " + m.cfg.Origins["sandbox.driver"].String()}
+	var err error
+	switch d.Name {
+	case config.DriverAuto:
+		d.Name, d.Why = m.Probe(ctx)
+	case config.DriverContainer:
+	default:
+		err = m.MicroVM(d.Name, nil).Usable(ctx)
+	}
+	d.NeedsEngine = d.Name == config.DriverContainer
+	if ctx.Err() == nil {
+		m.driver, m.driverErr = &d, err
+	}
+	return d, err
+}
+
+// AgentImage implements [selftest.Machine].
+func (m *machine) AgentImage(ctx context.Context) (selftest.Image, error) {
+	d, err := m.Driver(ctx)
+	if err != nil {
+		return selftest.Image{}, err
+	}
+	cfg := m.cfg
+	cfg.Sandbox.Driver = d.Name
+	nobody := gitrepo.Worktree{Scope: gitrepo.Scope{Repo: "selftest/" + rand.Text(), Branch: "main"}}
+	req := projectimage.Request{Agent: cfg.Agent.Name, Base: cfg.Image.Base, Image: cfg.Sandbox.Image}
+	if m.at, err = run.Choose(ctx, m.Host, nobody, cfg, req, m.Host.Engine); err != nil {
+		return selftest.Image{}, err
+	}
+	switch {
+	case m.at.Build:
+		return m.ensureImage(ctx, m.at.Request)
+	case cfg.Sandbox.Image != "":
+		return selftest.Image{Ref: m.at.Image, Note: asItIs}, nil
+	default:
+		return selftest.Image{Ref: m.at.Image, Note: "Docker provides it"}, nil
+	}
+}
+
+const asItIs = "used as it is"
+
+func (m *machine) ensureImage(ctx context.Context, req projectimage.Request) (selftest.Image, error) {
+	image, err := m.Builder(m.at.API).Ensure(ctx, req)
+	note := ""
+	switch {
+	case req.Image != "":
+		note = asItIs
+	case image.Built:
+		note = "built now"
+	}
+	return selftest.Image{Ref: image.Ref, Note: note}, err
+}
+
+// Project implements [selftest.Machine], with the configuration that a dispatch
+// from the current folder has.
+func (m *machine) Project(ctx context.Context) (func(context.Context) (selftest.Image, error), error) {
+	sources := config.Sources{UserDir: m.StateDir, Getenv: m.Getenv, Overrides: m.over}
+	mainRoot := m.Dir
+	if wt, err := gitrepo.Detect(ctx, m.Dir, host.AnyScope); err == nil {
+		sources.Root, mainRoot = wt.Root, wt.MainRoot
+		if mainRoot == "" {
+			mainRoot = wt.Root
+		}
+	} else if ctx.Err() != nil {
+		return nil, err
+	}
+	project, found, findErr := projectimage.FindProject(ctx, mainRoot)
+	if !found && findErr == nil {
+		return nil, nil
+	}
+	cfg, err := approval.Load(sources)
+	if err == nil {
+		err = config.NewTrustStore(m.StateDir).Require(cfg)
+	}
+	if untrusted, ok := errors.AsType[*config.UntrustedError](err); ok {
+		return nil, selftest.Skip(untrusted.Error())
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case cfg.Sandbox.Image != "":
+		return nil, selftest.Skip(fmt.Sprintf("the image %s is %s (%s)", cfg.Sandbox.Image, asItIs, cfg.Origins["sandbox.image"]))
+	case findErr != nil:
+		return nil, findErr
+	}
+	project.NoNetwork = cfg.Image.Network == config.BuildNetworkNone
+	return func(ctx context.Context) (selftest.Image, error) {
+		if !m.at.Build {
+			return selftest.Image{}, selftest.Skip(fmt.Sprintf("with the %s driver, the image %s is %s", m.at.Kind, m.at.Image, asItIs))
+		}
+		if err := approval.ApproveBuild(ctx, m.Host, &project); err != nil {
+			return selftest.Image{}, selftest.Skip(withHints(err))
+		}
+		return m.ensureImage(ctx, projectimage.Request{Agent: cfg.Agent.Name, Base: cfg.Image.Base, Project: &project})
+	}, nil
+}
+
+// withHints is an error with its hints in one line.
+func withHints(err error) string {
+	return strings.Join(append([]string{err.Error()}, hint.Of(err)...), ": ")
+}

@@ -1,0 +1,129 @@
+package manage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/approval"
+	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/lifecycle/run"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/gitsync"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+	"github.com/docker-ralph/docker-ralph/lifecycle/selftest"
+)
+
+// testSandbox is the sandbox of the self-test. Its commands are ordinary
+// dispatches.
+type testSandbox struct {
+	host.Host
+	cfg         config.Effective
+	at          run.Target
+	name        string
+	interrupted bool // a sandbox that was being created may still appear
+}
+
+// Sandbox implements [selftest.Machine]. The sandbox has the user's limits,
+// network policy and kind of git, but the agent that needs no model, and nothing
+// else of the configuration that could get in its way.
+func (m *machine) Sandbox(ctx context.Context, root string, image selftest.Image) (selftest.Sandbox, error) {
+	wt, err := gitrepo.Detect(ctx, root, func(string) string { return "" })
+	if err != nil {
+		return nil, err
+	}
+	agent := "shell"
+	cfg, err := approval.Load(config.Sources{Overrides: config.Overrides{Agent: &agent}})
+	if err != nil {
+		return nil, err
+	}
+	cfg.Sandbox = m.cfg.Sandbox
+	cfg.Origins[commits.GitKey] = m.cfg.Origins[commits.GitKey]
+	cfg.Sandbox.Driver, cfg.Sandbox.Image = m.at.Kind, image.Ref
+	cfg.Sandbox.Reuse, cfg.Sandbox.Sign, cfg.Sandbox.GitToken = true, false, config.GitTokenNone
+	s := &testSandbox{Host: m.Host, cfg: cfg, at: m.at}
+	s.Dir = root
+	s.name, err = wt.Scope.SandboxName()
+	return s, err
+}
+
+// Name implements [selftest.Sandbox].
+func (s *testSandbox) Name() string { return s.name }
+
+// Ralph implements [selftest.Sandbox].
+func (s *testSandbox) Ralph(ctx context.Context, out io.Writer, args ...string) (int, error) {
+	var warnings bytes.Buffer // of no interest unless the command fails
+	h := s.Host
+	h.Stdout, h.Stderr = out, &warnings
+	code, err := run.Run(ctx, h, run.Options{Command: args[0], Args: args[1:], Config: &s.cfg})
+	s.interrupted = ctx.Err() != nil
+	if err != nil || code != 0 {
+		_, _ = out.Write(warnings.Bytes()) // into memory
+	}
+	return code, err
+}
+
+// appearTimeout is how long a sandbox may take to appear after its creation was
+// interrupted.
+const appearTimeout = 3 * time.Second
+
+// Remove implements [selftest.Sandbox].
+func (s *testSandbox) Remove(ctx context.Context) error {
+	driver := s.at.Driver
+	sb, err := driver.Lookup(ctx, s.name)
+	for begun := time.Now(); err == nil && s.interrupted && sb.State == lifecycle.NotFound && time.Since(begun) < appearTimeout; {
+		<-time.After(100 * time.Millisecond)
+		sb, err = driver.Lookup(ctx, s.name)
+	}
+	if err != nil {
+		return err
+	}
+	d, inContainer := driver.(*container.Driver)
+	if sb.State == lifecycle.NotFound { // but not what was created before it
+		sb = lifecycle.Sandbox{Name: s.name, ID: s.name, Egress: egress.Allowlist, Private: inContainer}
+	}
+	// The commits were made for the test alone.
+	if err := errors.Join(gitsync.Abandon(s.StateDir, s.name), driver.Remove(ctx, sb)); err != nil {
+		return err
+	}
+	if inContainer {
+		if err := d.RemoveVolume(ctx, container.CacheVolume(s.Dir)); err != nil {
+			return err
+		}
+	}
+	return s.forget()
+}
+
+// forget removes everything that was recorded of the sandbox.
+func (s *testSandbox) forget() error {
+	err := filepath.WalkDir(s.StateDir, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case !strings.Contains(filepath.Base(path), s.name):
+			return nil
+		}
+		if err := os.RemoveAll(path); err != nil || !entry.IsDir() {
+			return err
+		}
+		return fs.SkipDir
+	})
+	if err != nil {
+		return fmt.Errorf("removing the records of %s: %w", s.name, err)
+	}
+	return nil
+}

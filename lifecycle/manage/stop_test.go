@@ -1,0 +1,111 @@
+package manage
+
+import (
+	"bytes"
+	"context"
+	"testing"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+)
+
+// obeying is a driver with one sandbox, whose loop ends when it is asked to,
+// unless it is deaf.
+type obeying struct {
+	lifecycle.Driver
+	running []lifecycle.Dispatch
+	deaf    bool
+	brief   bool // what runs has ended when it is looked at again
+	told    [][]string
+	stopped bool
+	heard   func()
+}
+
+func (o *obeying) Dispatches(context.Context, lifecycle.Sandbox) ([]lifecycle.Dispatch, error) {
+	running := o.running
+	if o.brief {
+		o.running = nil
+	}
+	return running, nil
+}
+
+func (o *obeying) Lookup(_ context.Context, name string) (lifecycle.Sandbox, error) {
+	return lifecycle.Sandbox{Name: name, State: lifecycle.Running}, nil
+}
+
+func (o *obeying) Exec(_ context.Context, _ lifecycle.Sandbox, p lifecycle.Process) (int, error) {
+	o.told = append(o.told, p.Args)
+	if o.heard != nil {
+		o.heard()
+	}
+	if !o.deaf {
+		o.running = nil
+	}
+	return 0, nil
+}
+
+func (o *obeying) Stop(context.Context, lifecycle.Sandbox) error { o.stopped = true; return nil }
+
+func (o *obeying) Manual(name string) lifecycle.Manual {
+	return lifecycle.Manual{List: "list", Stop: "stop " + name}
+}
+
+func TestStop(t *testing.T) {
+	build, shell := []string{"/opt/ralph/x/ralph", "build"}, []string{"ralph", "shell"}
+	for _, tc := range []struct {
+		name    string
+		command []string
+		state   lifecycle.State
+		now     bool
+		brief   bool
+		told    []string
+		stopped bool
+		says    string
+		err     string
+	}{
+		{name: "a loop", command: build, state: lifecycle.Running, told: []string{"ralph", "_finish", "x"}, stopped: true, says: `"build" has ended`},
+		{name: "a loop, now", command: build, state: lifecycle.Running, now: true, told: []string{"ralph", "_signal", "TERM", "x"}, stopped: true, says: `Ending "build"`},
+		{name: "a loop's last copy of its backlog", command: []string{"ralph", "task", "_export"}, brief: true, state: lifecycle.Running, stopped: true},
+		{name: "something else", command: shell, state: lifecycle.Running, err: `"shell" runs in it, which is no loop`},
+		{name: "something else, now", command: shell, state: lifecycle.Running, now: true, told: []string{"ralph", "_signal", "TERM", "x"}, stopped: true},
+		{name: "nothing", state: lifecycle.Running, stopped: true, says: "Nothing runs in ralph-a"},
+		{name: "stopped", state: lifecycle.Stopped, says: "it is stopped"},
+		{name: "paused", state: lifecycle.Paused, err: `the sandbox ralph-a is paused`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var stderr bytes.Buffer
+			h := host.Host{StateDir: t.TempDir(), Stderr: &stderr}
+			d := &obeying{brief: tc.brief}
+			if tc.command != nil {
+				d.running = []lifecycle.Dispatch{{ID: "x", Command: tc.command}}
+			}
+			sb := lifecycle.Sandbox{Name: "ralph-a", State: tc.state, Root: t.TempDir(), Scope: gitrepo.Scope{Repo: "a/b", Branch: "main"}}
+			err := stop(t.Context(), h, host.Located{Sandbox: sb, Backend: host.Backend{Driver: d}}, tc.now)
+			if tc.err != "" {
+				assert.ErrorContains(t, err, tc.err)
+			} else {
+				assert.NilError(t, err)
+			}
+			assert.Equal(t, d.stopped, tc.stopped)
+			assert.Assert(t, is.Contains(stderr.String(), tc.says))
+			if tc.told != nil {
+				assert.DeepEqual(t, d.told, [][]string{tc.told})
+			}
+		})
+	}
+}
+
+// Whoever no longer wants to wait leaves the loop, and its sandbox, as they are.
+func TestStopIsNotWaitedForAnyLonger(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	d := &obeying{running: []lifecycle.Dispatch{{ID: "x", Command: []string{"ralph", "build"}}}, deaf: true, heard: cancel}
+	h := host.Host{StateDir: t.TempDir(), Stderr: &bytes.Buffer{}}
+	err := stop(ctx, h, host.Located{Sandbox: lifecycle.Sandbox{Name: "ralph-a", State: lifecycle.Running, Root: t.TempDir()}, Backend: host.Backend{Driver: d}}, false)
+	assert.ErrorIs(t, err, context.Canceled)
+	assert.Assert(t, !d.stopped)
+}

@@ -1,0 +1,132 @@
+package manage
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/lifecycle/run"
+
+	"github.com/docker-ralph/docker-ralph/wire"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/wire/printable"
+)
+
+// TaskName is a task for who completes what is typed. Both texts come from where
+// the agent rules; the title is fit to be shown.
+type TaskName struct{ ID, Title string }
+
+// TaskQuery says which tasks are asked for, and where.
+type TaskQuery struct {
+	// Worktree is the one whose tasks are meant; nil for where the command is
+	// given. One that is not there has none.
+	Worktree *host.Worktree
+	// Driver is the kind of the sandbox that is asked; empty or "auto" for any.
+	Driver string
+	// Statuses are those of the tasks; none for all that are not deleted.
+	Statuses []string
+}
+
+// TaskNames returns tasks of the current scope. A sandbox that runs is asked for
+// them: none is made or started for it, so there may be nobody to ask.
+func TaskNames(ctx context.Context, h host.Host, q TaskQuery) ([]TaskName, error) {
+	h, found, err := inExisting(ctx, h, q.Worktree)
+	if err != nil || !found {
+		return nil, err
+	}
+	at, err := h.Here(ctx)
+	if err != nil {
+		return nil, err
+	}
+	boxes, err := h.Select(ctx, at, nil)
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	for _, l := range boxes {
+		if l.Sandbox.State != lifecycle.Running || !slices.Contains([]string{"", config.DriverAuto, l.Backend.Kind}, q.Driver) {
+			continue
+		}
+		tasks, err := askTasks(ctx, h, l, q.Statuses)
+		if err == nil {
+			return tasks, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
+}
+
+// inExisting is the host with the current directory in a worktree that is there
+// already.
+func inExisting(ctx context.Context, h host.Host, w *host.Worktree) (in host.Host, found bool, err error) {
+	if w == nil {
+		return h, true, nil
+	}
+	repo, err := host.OpenRepository(ctx, h.Dir)
+	if err != nil {
+		return h, false, err
+	}
+	t, found, err := host.FindWorktree(ctx, repo, *w)
+	h.Dir = t.Path
+	return h, found, err
+}
+
+// taskListMax bounds the list that a sandbox is heard out for, in bytes.
+const taskListMax = 4 << 20
+
+func askTasks(ctx context.Context, h host.Host, l host.Located, statuses []string) ([]TaskName, error) {
+	args := []string{wire.Program, host.TaskCommand, "list", "--markdown"}
+	if len(statuses) > 0 {
+		args = append(args, "--status", strings.Join(statuses, ","))
+	}
+	var list, said bytes.Buffer
+	code, err := l.Backend.Driver.Exec(ctx, l.Sandbox, lifecycle.Process{
+		ID: rand.Text(), Args: args, Dir: filepath.ToSlash(l.Sandbox.Root),
+		Env:    run.ScopeEnv(l.Sandbox.Scope),
+		Stdout: &commits.Limited{Buf: &list, Left: taskListMax}, Stderr: &commits.Limited{Buf: &said, Left: 4096},
+	})
+	if err == nil && code != 0 {
+		err = fmt.Errorf("it ended with %d: %s", code, printable.Line(strings.TrimSpace(said.String())))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("asking the sandbox %s for its tasks: %w", l.Sandbox.Name, err)
+	}
+	return parseTasks(list.String()), nil
+}
+
+// parseTasks reads what "ralph task list --markdown" prints: a heading with the
+// ID, then a line for each field. Whoever writes such lines into a field of a task
+// could as well have made another one.
+func parseTasks(list string) []TaskName {
+	var found []TaskName
+	heading, fields := "", false
+	for line := range strings.Lines(list) {
+		line = strings.TrimSuffix(line, "\n")
+		if id, ok := strings.CutPrefix(line, "## Task "); ok {
+			heading, fields = id, false
+			continue
+		}
+		key, value, _ := strings.Cut(line, ": ")
+		switch {
+		case key == "id" && !fields && heading != "" && value == heading:
+			found, fields = append(found, TaskName{ID: value}), true
+		case key == "title" && fields && found[len(found)-1].Title == "":
+			found[len(found)-1].Title = printable.Line(value)
+		}
+	}
+	known := map[string]bool{}
+	return slices.DeleteFunc(found, func(t TaskName) bool {
+		again := known[t.ID]
+		known[t.ID] = true
+		return again
+	})
+}

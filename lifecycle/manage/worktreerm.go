@@ -1,0 +1,347 @@
+package manage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+
+	"github.com/gofrs/flock"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/gitrepo/worktrees"
+	"github.com/docker-ralph/docker-ralph/gitsync"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+)
+
+// WorktreeRemoval says which worktree is to be removed, and what may be lost.
+type WorktreeRemoval struct {
+	Name string
+	// Force removes it with work that is nowhere else, and while something runs
+	// in its sandbox.
+	Force bool
+	// DeleteBranch deletes its branch too.
+	DeleteBranch bool
+	// CredScan is as in [Options].
+	CredScan string
+}
+
+// removal is one that is under way.
+type removal struct {
+	WorktreeRemoval
+	host  host.Host
+	repo  *worktrees.Repository
+	tree  worktrees.Tree
+	boxes []host.Located
+	stray []string // refs with commits of the sandboxes that are on no branch
+	// lost is what would be lost, line by line.
+	lost []string
+}
+
+// RemoveWorktree removes a worktree below .worktrees together with its sandbox.
+// Commits that are in the sandbox only are brought into the repository before.
+// It is an error, and nothing is removed, if that would lose work.
+func RemoveWorktree(ctx context.Context, h host.Host, opts WorktreeRemoval) error {
+	connected := host.Once(h.Connect())
+	wt, err := gitrepo.Detect(ctx, h.Dir, host.AnyScope)
+	if err != nil {
+		return err
+	}
+	r := &removal{WorktreeRemoval: opts, host: h}
+	if r.repo, err = worktrees.Open(wt); err != nil {
+		return err
+	}
+	unlock, err := h.LockWorktrees(ctx, wt)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := r.find(ctx); err != nil {
+		return err
+	}
+	free, err := r.takeSandboxes(ctx, connected)
+	defer free()
+	if err != nil {
+		return err
+	}
+	if err := r.look(ctx); err != nil {
+		return err
+	}
+	if len(r.lost) > 0 && !r.Force {
+		return r.refuse()
+	}
+	return r.remove(ctx)
+}
+
+// find finds the worktree.
+func (r *removal) find(ctx context.Context) error {
+	t, found, err := r.repo.Find(ctx, r.Name)
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		return fmt.Errorf("there is no worktree %q below %s: see \"docker ralph worktree ls\"", r.Name, worktrees.Folder)
+	case t.Current:
+		return fmt.Errorf("you are in the worktree %q: leave its folder first", r.Name)
+	}
+	r.tree = t
+	return t.CheckLock()
+}
+
+// takeSandboxes finds the worktree's sandboxes, keeps other commands from using
+// them until free is called, and brings their commits home.
+func (r *removal) takeSandboxes(ctx context.Context, connected func() (host.API, error)) (free func(), err error) {
+	var locks []*flock.Flock
+	free = func() {
+		for _, l := range locks {
+			_ = l.Close()
+		}
+	}
+	all, err := r.host.Sandboxes(ctx, connected)
+	if err != nil {
+		err = fmt.Errorf("it cannot be told whether the worktree %q has a sandbox: %w", r.Name, err)
+		if !r.Force || ctx.Err() != nil {
+			return free, err
+		}
+		r.host.Report(fmt.Sprintf("Warning: %v", err))
+	}
+	for _, box := range all {
+		if box.Sandbox.Root != r.tree.Path {
+			continue
+		}
+		lock := flock.New(filepath.Join(r.host.LockDir(), box.Sandbox.Name+".lock"))
+		taken, err := lock.TryLock()
+		if err == nil && !taken {
+			err = fmt.Errorf("another command is setting up the sandbox %s: wait for it", box.Sandbox.Name)
+		}
+		if err != nil {
+			return free, err
+		}
+		locks = append(locks, lock)
+		if err := r.quieten(ctx, &box); err != nil {
+			return free, err
+		}
+		if err := r.bringHome(ctx, box); err != nil {
+			return free, err
+		}
+		r.boxes = append(r.boxes, box)
+	}
+	return free, nil
+}
+
+// quieten refuses a sandbox that something runs in. If that may be lost, the
+// sandbox is stopped.
+func (r *removal) quieten(ctx context.Context, box *host.Located) error {
+	sb, err := box.Backend.Driver.Lookup(ctx, box.Sandbox.Name)
+	if err != nil {
+		return err
+	}
+	box.Sandbox = sb
+	if sb.State != lifecycle.Running {
+		return nil
+	}
+	busy, err := box.Backend.Driver.Busy(ctx, sb)
+	if err != nil || !busy {
+		return err
+	}
+	if !r.Force {
+		return fmt.Errorf("%s in the sandbox %s of the worktree %q: wait for it, or end it and remove the worktree with --force", r.whatRuns(ctx, *box), sb.Name, r.Name)
+	}
+	if err := box.Backend.Driver.Stop(ctx, sb); err != nil {
+		return err
+	}
+	box.Sandbox, err = box.Backend.Driver.Lookup(ctx, sb.Name)
+	return err
+}
+
+// whatRuns names the commands that run in a sandbox.
+func (r *removal) whatRuns(ctx context.Context, box host.Located) string {
+	var commands []string
+	running, err := box.Backend.Driver.Dispatches(ctx, box.Sandbox)
+	for _, d := range running {
+		if len(d.Command) > 0 {
+			words := append([]string{path.Base(d.Command[0])}, d.Command[1:]...)
+			commands = append(commands, fmt.Sprintf("%q", strings.Join(words, " ")))
+		}
+	}
+	if err != nil || len(commands) == 0 {
+		return "something runs"
+	}
+	return strings.Join(commands, " and ") + " runs"
+}
+
+// bringHome fetches the commits that only the sandbox has. That it cannot be
+// done is work that would be lost, too.
+func (r *removal) bringHome(ctx context.Context, box host.Located) error {
+	sb, h := box.Sandbox, r.host
+	if !sb.Private || box.Backend.Kind == config.DriverContainer && gitsync.Saved(h.StateDir, sb.Name) {
+		return nil
+	}
+	err := r.fetch(ctx, box)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		r.lost = append(r.lost, fmt.Sprintf("commits that may be in the sandbox %s only: %v", sb.Name, err))
+	}
+	return nil
+}
+
+func (r *removal) fetch(ctx context.Context, box host.Located) error {
+	sb, h, driver := box.Sandbox, r.host, box.Backend.Driver
+	if r.tree.Missing {
+		return errors.New("they cannot be fetched, because the worktree's folder is gone")
+	}
+	wt, err := r.repo.Worktree(ctx, r.tree)
+	if err != nil {
+		return err
+	}
+	wt.Scope = sb.Scope
+	i := &commits.Scan{Host: h, Root: wt.Root, Mode: r.CredScan, Connected: func() (host.API, error) { return box.Backend.API, nil }}
+	if box.Backend.Kind != config.DriverContainer {
+		return commits.Save(h, box.Backend, i, wt)(ctx, sb)
+	}
+	repo, err := gitsync.Open(wt, sb.Name, h.StateDir)
+	if err != nil {
+		return err
+	}
+	if sb.State != lifecycle.Running {
+		if err := driver.Start(ctx, sb); err != nil {
+			return err
+		}
+	}
+	repo = repo.Gated(i.Incoming(sb.Name))
+	res, err := repo.Out(ctx, commits.Shell(driver, sb), true)
+	if errors.Is(err, lifecycle.ErrNotPrepared) {
+		return errors.New("it was made by another version of docker-ralph: run \"docker ralph task list\" in the worktree to have them fetched")
+	}
+	if commits.IsBroken(err) {
+		g := &commits.Git{Host: h, Driver: driver}
+		if _, err = g.Repair(ctx, repo, commits.Shell(driver, sb), err); err == nil {
+			g.ReportRepairs()
+			res, err = repo.Out(ctx, commits.Shell(driver, sb), true)
+		}
+	}
+	commits.ReportSync(h, res)
+	return commits.ExplainHeld(driver, sb, err)
+}
+
+// look looks for work that is nowhere else.
+func (r *removal) look(ctx context.Context) error {
+	if !r.tree.Missing {
+		s, err := r.repo.Status(ctx, r.tree)
+		if err != nil && !r.Force {
+			return err
+		}
+		if n := len(s.Changed); n > 0 {
+			r.lost = append(r.lost, fmt.Sprintf("uncommitted changes of %s: %s", host.Count(n, "file"), host.Some(s.Changed)))
+		}
+	}
+	// What came home may have moved the branch, or HEAD.
+	t, found, err := r.repo.Find(ctx, r.Name)
+	if err != nil {
+		return err
+	}
+	if found {
+		r.tree = t
+	}
+	unmerged, n, err := r.repo.Unmerged(ctx, r.tree, host.ShownLines)
+	if err != nil {
+		return err
+	}
+	if n > 0 {
+		r.lost = append(r.lost, r.describe(unmerged, n))
+	}
+	for _, box := range r.boxes {
+		stray, err := r.repo.Stray(ctx, commits.Collected(box.Sandbox.Name), "@base", "@merged")
+		if err != nil {
+			return err
+		}
+		r.stray = append(r.stray, stray...)
+		for _, ref := range stray {
+			r.lost = append(r.lost, fmt.Sprintf("commits of the sandbox that are on no branch: they stay at %s", ref))
+		}
+	}
+	return nil
+}
+
+// describe names commits that are not merged, and says whether they stay.
+func (r *removal) describe(commits []worktrees.Commit, n int) string {
+	var lines []string
+	for _, c := range commits {
+		lines = append(lines, fmt.Sprintf("%s %q", c.ID, c.Subject))
+	}
+	what := fmt.Sprintf("%s not merged: %s", host.Count(n, "commit"), strings.Join(lines, ", "))
+	if more := n - len(lines); more > 0 {
+		what += fmt.Sprintf(" and %d more", more)
+	}
+	switch {
+	case r.tree.Branch == "":
+		return what + "; they are on no branch"
+	case r.DeleteBranch:
+		return what + "; they go with the branch " + r.tree.Branch
+	default:
+		return what + "; they stay on the branch " + r.tree.Branch
+	}
+}
+
+func (r *removal) refuse() error {
+	return fmt.Errorf("the worktree %q has work that is nowhere else, so it was left as it is:\n  %s\nCommit and merge what you need, or remove the worktree with --force",
+		r.Name, strings.Join(r.lost, "\n  "))
+}
+
+// remove removes the sandboxes, the worktree and, if it was wanted, the branch.
+func (r *removal) remove(ctx context.Context) error {
+	for _, line := range r.lost {
+		r.host.Report("Warning: the worktree had " + line)
+	}
+	for _, box := range r.boxes {
+		if err := r.removeSandbox(ctx, box); err != nil {
+			return err
+		}
+	}
+	if err := r.tree.CheckLock(); err != nil {
+		return err
+	}
+	aside, err := r.repo.SetAside(r.Name, time.Now())
+	if err != nil {
+		return err
+	}
+	if aside != "" {
+		r.host.Report("Its backlog and logs are in " + aside)
+	}
+	if err := r.repo.Remove(ctx, r.tree); err != nil {
+		return err
+	}
+	r.host.Report("Removed the worktree " + filepath.Join(worktrees.Folder, r.Name))
+	if r.DeleteBranch && r.tree.Branch != "" {
+		if err := r.repo.DeleteBranch(ctx, r.tree.Branch); err != nil {
+			return err
+		}
+		r.host.Report("Deleted the branch " + r.tree.Branch)
+	}
+	return nil
+}
+
+// removeSandbox removes a sandbox, and the refs of its commits that are on a
+// branch as well. A volume that is left with others needs the refs.
+func (r *removal) removeSandbox(ctx context.Context, box host.Located) error {
+	saved := !box.Sandbox.Private || box.Backend.Kind != config.DriverContainer || gitsync.Saved(r.host.StateDir, box.Sandbox.Name)
+	if err := box.Backend.Driver.Remove(ctx, box.Sandbox); err != nil {
+		return err
+	}
+	r.host.Report("Removed the sandbox " + box.Sandbox.Name)
+	if !saved {
+		volume := "ralph-git-" + box.Sandbox.Name
+		r.host.Report(fmt.Sprintf("Warning: the volume %s stays, as it may have the only copy of commits\nHint: %s", volume, commits.DiscardHint("--all")))
+		return nil
+	}
+	return r.repo.Forget(ctx, commits.Collected(box.Sandbox.Name), r.stray)
+}

@@ -1,0 +1,178 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+
+	"github.com/moby/moby/client"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/credential"
+	"github.com/docker-ralph/docker-ralph/credential/hostconfig"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
+	"github.com/docker-ralph/docker-ralph/projectimage"
+)
+
+// Target is where a command is going to run.
+type Target struct {
+	host.Backend
+	name    string            // of the worktree's sandbox
+	moved   string            // where the worktree was when that was made, if it was moved since
+	config  *hostconfig.Files // the user's, of the agent
+	why     string            // why this driver was chosen; empty if the user did
+	Image   string
+	Build   bool // the image comes from the engine, and is built there as request says if need be
+	Request projectimage.Request
+	git     *commits.Git // of a container with a git directory of its own; nil without
+	// inspect looks for credentials; nil where no command is run.
+	inspect   *commits.Scan
+	endpoints []string // rules for the hosts of the agent's own endpoints
+	// keys are those that the proxy of a container keeps; nil where none does.
+	keys *credential.Routed
+	// origin is how git reaches the user's repository with a token; nil without.
+	origin *gitAccess
+	signer *signer // what signs commits; nil without
+}
+
+// Choose chooses the driver. One that is named is never replaced by another.
+// Left open, it is the one that the scope's sandbox was made with; for a new
+// one the first that can make sandboxes here.
+func Choose(ctx context.Context, h host.Host, wt gitrepo.Worktree, cfg config.Effective, req projectimage.Request, connected func() (host.API, error)) (Target, error) {
+	name, err := h.SandboxName(wt)
+	if err != nil {
+		return Target{}, err
+	}
+	kind := cfg.Sandbox.Driver
+	why := ""
+	if kind == config.DriverAuto {
+		if kind = h.Kept(name); kind == "" {
+			kind, why = h.Probe(ctx)
+		}
+	}
+	at := Target{Backend: host.Backend{Kind: kind}, name: name, why: why, Request: req}
+	made, known := microvm.Remembered(h.StateDir, kind, name)
+	switch kind {
+	case config.DriverSbx:
+		err = atSbx(ctx, h, &at, made.Image, cfg, connected)
+	case config.DriverDockerSandbox:
+		err = atDockerSandbox(h, &at, known, cfg)
+	default:
+		err = atContainer(h, &at, connected)
+	}
+	return at, err
+}
+
+func atContainer(h host.Host, at *Target, connected func() (host.API, error)) (err error) {
+	if at.Image, err = projectimage.Ref(at.Request); err != nil {
+		return err
+	}
+	if at.API, err = connected(); err != nil {
+		for reason := range strings.SplitSeq(at.why, "; ") {
+			if reason != "" && !strings.HasPrefix(reason, host.NotInstalled) { // which is no news
+				err = hint.Wrap(err, "no microVM was used instead: %s", reason)
+			}
+		}
+		return err
+	}
+	at.Build = true
+	at.Driver = &container.Driver{API: at.API, Host: at.API.DaemonHost(), StateDir: h.StateDir, Report: h.Report}
+	return nil
+}
+
+func atDockerSandbox(h host.Host, at *Target, known bool, cfg config.Effective) error {
+	at.Driver = h.MicroVM(at.Kind, nil)
+	if !known {
+		for _, key := range []string{config.KeyMemory, config.KeyCPUs} {
+			if from := cfg.Origins[key]; from.Kind != config.FromDefault {
+				h.Report(fmt.Sprintf("Warning: %s has no effect: docker sandbox knows no such limit (%s)", key, from))
+			}
+		}
+	}
+	if at.Image = cfg.Sandbox.Image; at.Image != "" {
+		return nil
+	}
+	template, ok := microvm.Template(cfg.Agent.Name)
+	if !ok {
+		return fmt.Errorf("docker sandbox has no image for the agent %q: give one with --image", cfg.Agent.Name)
+	}
+	useTemplate(h, at, template)
+	return nil
+}
+
+// atSbx prefers our own images, which are built on an engine. Without one there
+// are those that Docker provides. was is the image of the sandbox that exists.
+func atSbx(ctx context.Context, h host.Host, at *Target, was string, cfg config.Effective, connected func() (host.API, error)) error {
+	at.Image = cfg.Sandbox.Image
+	err := imageForSbx(ctx, h, at, was, cfg, connected)
+	var engine microvm.Engine
+	if at.API != nil {
+		engine = at.API
+	}
+	at.Driver = h.MicroVM(at.Kind, engine)
+	return err
+}
+
+// imageForSbx chooses the image; was is that of the sandbox that exists. The
+// engine is asked whether it is there unless nothing has to be built.
+func imageForSbx(ctx context.Context, h host.Host, at *Target, was string, cfg config.Effective, connected func() (host.API, error)) error {
+	given := at.Image != "" // sbx fetches it if the engine does not have it
+	template, provided := microvm.Template(cfg.Agent.Name)
+	wishes := at.Request.Base != "" || at.Request.Project != nil
+	if !given && provided && was == template && !wishes {
+		useTemplate(h, at, template)
+		return nil
+	}
+	built, unknown := projectimage.Ref(at.Request)
+	api, err := connected()
+	if err == nil && (given || built == "" || was != built) {
+		err = answers(ctx, api)
+	}
+	if err == nil {
+		at.API = api
+	}
+	switch {
+	case given:
+		return nil
+	case at.API != nil && unknown == nil:
+		at.Image, at.Build = built, true
+		return nil
+	case provided:
+		useTemplate(h, at, template)
+		return nil
+	case unknown != nil:
+		return unknown
+	default:
+		return fmt.Errorf("sbx has no image for the agent %q, and there is no engine to build one (%w): start one, or give an image with --image", cfg.Agent.Name, err)
+	}
+}
+
+// useTemplate takes an image that Docker provides, on which nothing is built.
+func useTemplate(h host.Host, at *Target, template string) {
+	at.Image = template
+	var without string
+	switch {
+	case at.Request.Project != nil:
+		without = at.Request.Project.File
+	case at.Request.Base != "":
+		without = fmt.Sprintf("image.base = %q", at.Request.Base)
+	default:
+		return
+	}
+	h.Report(fmt.Sprintf("Warning: %s has no effect: the image %s is used as it is", without, template))
+}
+
+// answers tells whether there is an engine.
+func answers(ctx context.Context, api host.API) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	_, err := api.Info(ctx, client.InfoOptions{})
+	return err
+}

@@ -1,0 +1,87 @@
+package run
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+
+	"github.com/docker-ralph/docker-ralph/credential"
+	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+)
+
+// openEndpoints allows the hosts that the user's own settings lead the agent to,
+// past the routes of the proxy: a region of Bedrock, or an address of the model
+// that goes into a container. They hold for this command, as the settings do, and
+// are no part of what a sandbox is made for.
+func openEndpoints(h host.Host, at *Target, spec *lifecycle.Spec, cloud []string) {
+	if mode := spec.Egress.Policy.Mode; mode == "" || mode == egress.AllowAll {
+		return
+	}
+	hosts := credential.BedrockHosts(cloud)
+	if at.keys != nil {
+		hosts = append(hosts, endpointHosts(at.keys.Inside)...)
+	}
+	for _, host := range hosts {
+		rule, err := egress.ParseRule(host)
+		amended := spec.Egress.Amended
+		if err == nil {
+			amended, err = amended.Allow(egress.Entry{Rule: rule, Origin: egress.EndpointOrigin, Model: true})
+		}
+		if err != nil {
+			h.Report(fmt.Sprintf("Warning: the network policy does not let the agent reach its endpoint %s: %v", egress.Printable(host), err))
+			continue
+		}
+		spec.Egress.Amended = amended
+		at.endpoints = append(at.endpoints, rule.String())
+	}
+}
+
+// checkEndpoints refuses an endpoint of the agent's model that its container cannot
+// reach: the agent would wait for it until its idle limit.
+func checkEndpoints(h host.Host, at Target, mode egress.Mode, agent string) error {
+	for _, name := range credential.Names(agent) {
+		u, err := url.Parse(h.Getenv(name))
+		if !strings.HasSuffix(name, "_BASE_URL") || err != nil || u.Hostname() == "" {
+			continue
+		}
+		host := u.Hostname()
+		addr, err := netip.ParseAddr(host)
+		address := err == nil
+		inside := slices.ContainsFunc(at.keys.Inside, func(pair string) bool { return strings.HasPrefix(pair, name+"=") })
+		switch {
+		case host == "localhost" || addr.IsLoopback():
+			return hint.Wrap(fmt.Errorf("%s names %s, which in a sandbox is the sandbox itself", name, host),
+				"use an address of this machine that containers reach")
+		case address && mode == egress.AllowAll:
+			if err := (egress.Guard{}).Check(addr, nil); err != nil {
+				return hint.Wrap(fmt.Errorf("%s names an address that the network policy %q blocks: %w", name, mode, err),
+					"use --network %s, with which our proxy reaches it", egress.Allowlist)
+			}
+		case address && inside:
+			return hint.Wrap(fmt.Errorf("%s names the address %s, and the network policy allows hosts by name", name, host),
+				"give it a name, and allow that with --allow NAME=%s", host)
+		}
+	}
+	return nil
+}
+
+// endpointHosts are the hosts of the endpoints in an environment.
+func endpointHosts(environment []string) []string {
+	var hosts []string
+	for _, entry := range environment {
+		name, value, _ := strings.Cut(entry, "=")
+		if !strings.HasSuffix(name, "_BASE_URL") {
+			continue
+		}
+		if u, err := url.Parse(value); err == nil && u.Host != "" {
+			hosts = append(hosts, u.Host)
+		}
+	}
+	return hosts
+}

@@ -1,0 +1,96 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+
+	"github.com/docker-ralph/docker-ralph/wire"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/credential"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+)
+
+// environment returns the KEY=value pairs that a command gets in the sandbox.
+// Keys of the agent's model go along only with the commands that start an
+// agent. cloud says that the model is reached by credentials of a cloud.
+func environment(ctx context.Context, h host.Host, wt gitrepo.Worktree, cfg config.Effective, at Target, cloud bool, command string) ([]string, error) {
+	encoded, err := cfg.Guest(true).Encode()
+	if err != nil {
+		return nil, err
+	}
+	env := []string{config.GuestEnv + "=" + encoded}
+	names := []string{"NO_COLOR"}
+	if h.Terminal != nil {
+		names = append(names, "TERM", "COLORTERM")
+	}
+	env = append(env, credential.Collect(names, h.LookupEnv)...)
+	env = append(env, ScopeEnv(wt.Scope)...)
+	if name, _ := h.LookupEnv("RALPH_SCOPE_BRANCH"); name == "" { // or else the scope's is another one
+		env = append(env, wire.BranchEnv+"="+wt.Scope.Branch)
+	}
+	warnUnset(h, cfg)
+	if command == host.TaskCommand {
+		env = append(env, credential.Collect(cfg.Env.Pass, h.LookupEnv)...)
+	} else {
+		warnIdentity(h, wt)
+		keys, err := agentKeys(ctx, h, cfg, at, cloud)
+		if err != nil {
+			return nil, err
+		}
+		env = append(env, keys...)
+	}
+	return append(env, gitConfig(wt)...), nil
+}
+
+// ScopeEnv passes the scope into a sandbox. What git says in there does not count:
+// the agent can check out another branch, and change the remotes.
+func ScopeEnv(s gitrepo.Scope) []string {
+	return []string{"RALPH_SCOPE_REPO=" + s.Repo, "RALPH_SCOPE_BRANCH=" + s.Branch}
+}
+
+// warnUnset names the variables that were asked for by a flag and are not set. A
+// configuration lists what may be set.
+func warnUnset(h host.Host, cfg config.Effective) {
+	for _, name := range cfg.Env.Pass {
+		if _, set := h.LookupEnv(name); !set && cfg.Origins["env.pass."+name].Kind == config.FromFlag {
+			h.Report(fmt.Sprintf("Warning: --env %s: the variable is not set", name))
+		}
+	}
+}
+
+// Commits need a name. When git has none, this one says what it is.
+const (
+	fallbackName  = "docker-ralph"
+	fallbackEmail = "docker-ralph@localhost"
+)
+
+func warnIdentity(h host.Host, wt gitrepo.Worktree) {
+	if wt.UserName == "" || wt.UserEmail == "" {
+		h.Report(fmt.Sprintf("Warning: git has no user.name and user.email here: the agent commits as %s <%s>. Set yours with \"git config --global user.name NAME\" and \"user.email\".", fallbackName, fallbackEmail))
+	}
+}
+
+// gitConfig hands over the user's name, which the sandbox cannot read from
+// the user's own configuration, and switches off signing, whose keys stay on
+// the host.
+func gitConfig(wt gitrepo.Worktree) []string {
+	name, email := wt.UserName, wt.UserEmail
+	if name == "" || email == "" {
+		name, email = fallbackName, fallbackEmail
+	}
+	settings := [][2]string{
+		{"user.name", name},
+		{"user.email", email},
+		{"commit.gpgSign", "false"},
+		{"tag.gpgSign", "false"},
+	}
+	env := []string{"GIT_CONFIG_COUNT=" + strconv.Itoa(len(settings))}
+	for i, s := range settings {
+		env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", i, s[0]), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", i, s[1]))
+	}
+	return env
+}

@@ -1,0 +1,106 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+
+	"github.com/docker-ralph/docker-ralph/credential/hostconfig"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+)
+
+// hostConfig reads the user's configuration of the agent, for a command that
+// starts one.
+func hostConfig(h host.Host, agent string, opts Options) (*hostconfig.Files, error) {
+	if opts.Command == host.TaskCommand || opts.NoHostConfig {
+		return &hostconfig.Files{}, nil
+	}
+	files, err := hostconfig.Collect(agent, h.Home, h.LookupEnv)
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range files.Missing {
+		debug(h, fmt.Sprintf("There is no configuration of %s in %s", agent, dir))
+	}
+	return files, nil
+}
+
+func debug(h host.Host, message string) {
+	if h.Debug != nil {
+		h.Debug(message)
+	}
+}
+
+// bringConfig lays the user's configuration of the agent out where a sandbox sees
+// it, and has it copied there, before a command that starts one; nil leaves alone
+// what is there. What was changed there since the last time is lost. While
+// something else runs there, nothing is done.
+func bringConfig(ctx context.Context, h host.Host, at Target, sb lifecycle.Sandbox, files *hostconfig.Files, command string) error {
+	if command == host.TaskCommand || files == nil {
+		return nil
+	}
+	staging, err := hostconfig.StagingAt(sb.Config, at.Kind, sb.Name)
+	if err != nil {
+		return err
+	}
+	note, err := staging.Note()
+	if err != nil {
+		return fmt.Errorf("reading what configuration %s has: %w", sb.Name, err)
+	}
+	told, id, _ := strings.Cut(strings.TrimSuffix(note, "\n"), " ")
+	known := told != "" && id == sb.ID // which is empty where a driver has none
+	if files.Empty() && !known || !commits.Idle(ctx, at.Driver, sb) {
+		return nil
+	}
+	unlock, err := staging.Lock(ctx)
+	if err != nil {
+		return configError(sb, err)
+	}
+	defer unlock()
+	name, err := staging.Put(files)
+	if err != nil {
+		return configError(sb, err)
+	}
+	if err := copyConfig(ctx, h, at.Driver, sb, path.Join(sb.ConfigAt, name)); err != nil {
+		return err
+	}
+	digest := files.Digest()
+	if !known || told != digest {
+		for _, what := range files.LeftOut {
+			h.Report("Warning: " + host.Quote(what))
+		}
+	}
+	if err := staging.WriteNote(digest + " " + sb.ID + "\n"); err != nil {
+		return fmt.Errorf("noting what configuration %s has: %w", sb.Name, err)
+	}
+	return nil
+}
+
+// copyConfig has a sandbox copy what it sees in dir to where its agent looks.
+func copyConfig(ctx context.Context, h host.Host, driver lifecycle.Driver, sb lifecycle.Sandbox, dir string) error {
+	ctx, cancel := context.WithTimeout(ctx, commits.CollectLimit)
+	defer cancel()
+	var said bytes.Buffer
+	out := &commits.Limited{Buf: &said, Left: 4096}
+	code, err := driver.Exec(ctx, sb, lifecycle.Process{
+		ID: rand.Text(), Args: []string{"ralph", "_host-config", dir}, Dir: sb.Root, Stdout: out, Stderr: out,
+	})
+	if err == nil && code != 0 {
+		err = fmt.Errorf("it ended with %d: %q", code, strings.TrimSpace(said.String()))
+	}
+	if err != nil && !errors.Is(err, lifecycle.ErrNotPrepared) {
+		err = configError(sb, err)
+	}
+	return err
+}
+
+func configError(sb lifecycle.Sandbox, err error) error {
+	return fmt.Errorf("putting your configuration of the agent into the sandbox %s: %w. Make the sandbox anew with --recreate, or go without it with --no-host-config", sb.Name, err)
+}

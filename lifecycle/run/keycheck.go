@@ -1,0 +1,116 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/lifecycle/network"
+
+	"github.com/docker-ralph/docker-ralph/credential"
+	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+	"github.com/docker-ralph/docker-ralph/wire/printable"
+)
+
+// warn reports an error that does not end the command, with its hints.
+func warn(h host.Host, err error) {
+	h.Report(fmt.Sprintf("Warning: %v", err))
+	for _, text := range hint.Of(err) {
+		h.Report("Hint: " + text)
+	}
+}
+
+// missingKey is a warning that an agent has no key, or nil. The agent may have one
+// all the same, in its image or from a login inside the sandbox.
+func missingKey(h host.Host, agent string, keys credential.Routed) error {
+	variables := credential.KeyVariables(agent)
+	if len(variables) == 0 || len(keys.Routes) > 0 || slices.ContainsFunc(credential.Names(agent), func(name string) bool { return h.Getenv(name) != "" }) {
+		return nil
+	}
+	err := fmt.Errorf("%s has no key: %s is not set", agent, strings.Join(variables, " or "))
+	if agent == "claude" {
+		return hint.Wrap(err, "set one of them, or sign in with %q on this machine", agent)
+	}
+	return hint.Wrap(err, "set %s", variables[0])
+}
+
+// modelWatch reports what goes wrong between the proxy of a sandbox and the agent's
+// model: a refused key, a target that is not reached. Agents try again for minutes
+// before they say so, and do not know the variable.
+type modelWatch struct {
+	host host.Host
+	keys credential.Routed
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+// watchModel reports failures as they happen, until the function that it returns is
+// called, which reports those since begun that were missed.
+func (h session) watchModel(ctx context.Context, at Target, sb lifecycle.Sandbox, begun time.Time, command string) (w *modelWatch, stop func()) {
+	driver, ok := at.Driver.(*container.Driver)
+	if !ok || at.keys == nil || len(at.keys.Routes) == 0 || command == host.TaskCommand || h.raw {
+		return nil, func() {}
+	}
+	if h.Terminal != nil {
+		h.Stderr = RawLines{h.Stderr}
+	}
+	w = &modelWatch{host: h.Host, keys: *at.keys, seen: map[string]bool{}}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = network.Decisions(ctx, driver, sb, begun, true, w.see) // read again at the end
+	}()
+	return w, func() { cancel(); <-done }
+}
+
+// see reports a failure, each once.
+func (w *modelWatch) see(d egress.Decision) {
+	if w == nil || d.Decision != egress.Failed {
+		return
+	}
+	key, known := w.keys.KeyOf(d.Route)
+	if !known {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	id := fmt.Sprint(d.Route, d.Status, d.Why)
+	if !w.seen[id] {
+		w.seen[id] = true
+		warn(w.host, modelFailure(d, key))
+	}
+}
+
+// modelFailure says what has failed, and which variable is about it.
+func modelFailure(d egress.Decision, key credential.Key) error {
+	target := egress.Printable(d.Host)
+	if d.Port != 443 || key.Endpoint != "" {
+		target = net.JoinHostPort(target, strconv.Itoa(int(d.Port)))
+	}
+	why := printable.Line(d.Why)
+	switch {
+	case d.Status == 0:
+		err := fmt.Errorf("the agent's model at %s cannot be reached: %s", target, why)
+		if key.Endpoint != "" {
+			return hint.Wrap(err, "check %s", key.Endpoint)
+		}
+		return err
+	case d.Status == 404:
+		return hint.Wrap(fmt.Errorf("the agent's model is not at %s: %s", target, why), "check the path of %s, and the model's name", key.Endpoint)
+	case key.Source == credential.NoKey:
+		return hint.Wrap(fmt.Errorf("%s wants a key: %s", target, why), "set %s", key.Variable)
+	case key.Source == credential.FromSignIn:
+		return hint.Wrap(fmt.Errorf("%s refused the agent's sign-in on this machine: %s", target, why), "sign in again, or set %s", key.Variable)
+	}
+	return hint.Wrap(fmt.Errorf("%s refused the key in %s: %s", target, key.Variable, why), "check %s", key.Variable)
+}

@@ -1,0 +1,60 @@
+package run
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/credential"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+)
+
+// cloudKeys returns the credentials of a cloud that the agent's model runs in,
+// taken afresh. A repository cannot ask for them.
+func cloudKeys(ctx context.Context, h host.Host, wt gitrepo.Worktree, cfg config.Effective, command string) ([]string, error) {
+	if command == host.TaskCommand || cfg.Agent.Name != "claude" {
+		return nil, nil
+	}
+	bedrock := credential.Bedrock{LookupEnv: h.LookupEnv, Home: h.Home, Root: wt.Root}
+	origin, err := bedrock.Origin()
+	switch {
+	case err != nil || origin.Name == "":
+		return nil, err
+	case origin.Repository:
+		return nil, fmt.Errorf("the repository's %s switches Claude to Amazon Bedrock, which would give the sandbox your AWS credentials: set CLAUDE_CODE_USE_BEDROCK=1 in the environment to agree, or CLAUDE_CODE_USE_BEDROCK=0 not to", origin.Name)
+	}
+	return bedrock.Environment(ctx)
+}
+
+// agentKeys returns the variables by which the agent reaches its model. In a
+// microVM, keys stay on the host where its program adds them to requests by
+// itself.
+func agentKeys(ctx context.Context, h host.Host, cfg config.Effective, at Target, cloud bool) ([]string, error) {
+	if at.keys != nil {
+		return at.keys.Inside, nil
+	}
+	agent := cfg.Agent.Name
+	env := credential.Collect(append(credential.Names(agent), cfg.Env.Pass...), h.LookupEnv)
+	store, ok := at.Driver.(lifecycle.KeyStore)
+	if !ok {
+		return env, nil
+	}
+	services := credential.Services(agent)
+	if cloud || len(services) == 0 {
+		// A key that nobody needs stays out, and none is asked for.
+		env, _ = credential.Leave(env, services, func(string) bool { return false }, cfg.Env.Pass)
+		return env, nil
+	}
+	stored, err := store.Keys(ctx, services, func(names []string) bool { return len(credential.Collect(names, h.LookupEnv)) > 0 })
+	if err != nil {
+		return nil, err
+	}
+	present := func(name string) bool { return stored[name] }
+	env, keyless := credential.Leave(env, services, present, cfg.Env.Pass)
+	if len(keyless) == len(services) {
+		h.Report("Warning: " + store.GiveKey(keyless))
+	}
+	return env, nil
+}

@@ -1,0 +1,84 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+
+	"github.com/containerd/errdefs"
+	"github.com/gofrs/flock"
+
+	"github.com/docker-ralph/docker-ralph/gitsync"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+)
+
+// OrphanGrace is how old what a sandbox has left must be before it is removed.
+const OrphanGrace = 10 * time.Minute
+
+// sweepOrphans removes what nobody can use any more: proxies and networks whose
+// sandbox was removed by hand, and sandboxes whose work tree is gone. It is no
+// reason to fail when that fails; another dispatch may be doing the same.
+func sweepOrphans(ctx context.Context, h host.Host, driver lifecycle.Driver) {
+	d, ok := driver.(*container.Driver)
+	if !ok {
+		return
+	}
+	err := sweepSandboxes(ctx, h, d)
+	if err == nil {
+		_, err = d.SweepOrphans(ctx, OrphanGrace)
+	}
+	// While another dispatch removes a proxy, its network is still in use.
+	if err != nil && ctx.Err() == nil && !errdefs.IsConflict(err) && !errdefs.IsPermissionDenied(err) {
+		h.Report(fmt.Sprintf("Warning: %v", err))
+	}
+}
+
+// sweepSandboxes removes the sandboxes whose work tree is gone, if nothing is
+// lost by that.
+func sweepSandboxes(ctx context.Context, h host.Host, d *container.Driver) error {
+	all, err := d.List(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, sb := range all {
+		// Others may use the same engine, whose work trees need not be here.
+		if container.Known(h.StateDir, sb.Name) && host.Gone(sb.Root) {
+			errs = append(errs, sweepSandbox(ctx, h, d, sb))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// sweepSandbox removes a sandbox without a work tree. It is kept, and named, if
+// its commits may be nowhere else: in a repository that is gone with its work
+// tree, too.
+func sweepSandbox(ctx context.Context, h host.Host, d *container.Driver, sb lifecycle.Sandbox) error {
+	lock := flock.New(filepath.Join(h.LockDir(), sb.Name+".lock"))
+	if free, err := lock.TryLock(); err != nil || !free {
+		return err
+	}
+	defer func() { _ = lock.Close() }()
+	if sb.State == lifecycle.Running {
+		if busy, err := d.Busy(ctx, sb); err != nil || busy {
+			return err
+		}
+	}
+	if sb.Private && (sb.MainRoot == "" || host.Gone(filepath.Join(sb.MainRoot, ".git")) || !gitsync.Saved(h.StateDir, sb.Name)) {
+		if at, err := h.Here(ctx); err == nil && at.Has(sb) { // other repositories have nothing to do with it
+			h.Report(fmt.Sprintf("Warning: the worktree of the sandbox %s, %s, is gone: kept, as it may have the only copy of its commits\nHint: %s", sb.Name, sb.Root, commits.DiscardHint(sb.Name)))
+		}
+		return nil
+	}
+	if err := d.Remove(ctx, sb); err != nil {
+		return err
+	}
+	h.Report(fmt.Sprintf("Removed the sandbox %s: its work tree %s is gone", sb.Name, sb.Root))
+	return nil
+}

@@ -1,0 +1,192 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+
+	"github.com/docker-ralph/docker-ralph/wire"
+
+	"github.com/moby/moby/client"
+
+	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+	"github.com/docker-ralph/docker-ralph/wire/looplog"
+)
+
+// recovery notices that a command has died with its sandbox, and decides whether
+// its loop is started again.
+type recovery struct {
+	host    host.Host
+	driver  lifecycle.Driver
+	command string
+	root    string // of the work tree
+	id      string // of the dispatch
+
+	began  time.Time // the latest attempt
+	deaths int       // in a row, without a run in between that did not fail
+	cause  string    // of the latest death that the loop was started again after
+	away   bool      // the engine was, since began
+	blamed string    // what has happened to the sandbox, where that is known before it is stopped
+}
+
+// blame records why a sandbox is about to be stopped under its command.
+func (r *recovery) blame(what string) { r.blamed = what }
+
+// deathsMax is how often in a row a loop is started again. It is more than a task
+// gets attempts, so that one that ends its sandbox is parked before.
+const deathsMax = 5
+
+const (
+	// restartGrace is how long a sandbox that was stopped may take to run again,
+	// if it is being restarted.
+	restartGrace = 5 * time.Second
+	// engineGrace is how long an engine may be away.
+	engineGrace = 2 * time.Minute
+	// recoverPause is between two looks, and before another attempt.
+	recoverPause = 500 * time.Millisecond
+)
+
+// exitKilled and exitLost are the exit codes of what dies with its sandbox. No loop has
+// them.
+const (
+	exitKilled = 128 + 9
+	exitLost   = 255
+)
+
+// died says whether a command that has ended with the code or the error has died,
+// and what its loop is to be told of it. The error replaces the command's.
+func (r *recovery) died(ctx context.Context, sb lifecycle.Sandbox, code int, err error) (again bool, _ error) {
+	switch {
+	case ctx.Err() != nil, errors.Is(err, lifecycle.ErrDetached), errors.Is(err, lifecycle.ErrNotPrepared):
+		return false, err
+	case sb.Name == "": // it could not be brought up, perhaps as something else is restarting it
+		return r.deaths > 0 && r.another(ctx), err
+	case err == nil && code != exitKilled && code != exitLost && r.blamed == "":
+		return false, err
+	}
+	m, lookErr := r.mishap(ctx, sb)
+	if r.blamed != "" {
+		m, r.blamed = lifecycle.Mishap{What: r.blamed}, ""
+	}
+	switch {
+	case lookErr != nil:
+		return false, errors.Join(err, lookErr)
+	case m.Asked:
+		return false, hint.Wrap(fmt.Errorf("the sandbox %s %s while %q ran in it", sb.Name, m.What, r.command), "the next command starts it again")
+	case m.What == "" && r.away && err != nil:
+		return false, r.leftAlone(ctx, sb, err)
+	case m.What == "" && (!host.IsLoop(r.command) || err != nil && !errors.Is(err, ErrUnknownEnd)):
+		return false, err
+	}
+	cause := fmt.Sprintf("the sandbox %s %s", sb.Name, m.What)
+	if m.What == "" {
+		cause = fmt.Sprintf("%q was killed in the sandbox %s", "ralph "+r.command, sb.Name)
+	}
+	switch {
+	case !host.IsLoop(r.command):
+		return false, fmt.Errorf("%s while %q ran in it", cause, r.command)
+	case sb.Ephemeral:
+		return false, errors.New(cause) // its commits are fetched, and then it goes
+	}
+	if r.worked() {
+		r.deaths = 0
+	}
+	if !r.another(ctx) {
+		return false, hint.Wrap(fmt.Errorf("%s, %d times in a row", cause, r.deaths), "see what ended it with %q", "docker ralph logs")
+	}
+	r.cause = cause
+	r.host.Report(fmt.Sprintf("Warning: %s: repairing it, and going on with the loop", cause))
+	return true, nil
+}
+
+// leftAlone says that an engine which was restarted has left a command running,
+// with nobody connected to it.
+func (r *recovery) leftAlone(ctx context.Context, sb lifecycle.Sandbox, err error) error {
+	if running, askErr := Runs(ctx, r.driver, sb, r.id); askErr != nil || !running {
+		return err
+	}
+	return hint.Wrap(fmt.Errorf("the engine was restarted: %q goes on in the sandbox %s without a terminal", "ralph "+r.command, sb.Name),
+		"end it with %q", "docker ralph stop "+sb.Name)
+}
+
+// another counts a death, and says whether there may be another attempt.
+func (r *recovery) another(ctx context.Context) bool {
+	r.deaths++
+	return r.deaths <= deathsMax && pause(ctx, recoverPause) == nil
+}
+
+// worked says whether the last run of the latest attempt has ended well: then the
+// loop makes progress.
+func (r *recovery) worked() bool {
+	for _, l := range looplog.Recent(r.root, RecentLoops) {
+		if l.Dispatch != r.id || l.Last == nil {
+			continue
+		}
+		ended := l.Last.Started.Add(time.Duration(l.Last.Seconds * float64(time.Second)))
+		return ended.After(r.began) && l.Last.Reason == ""
+	}
+	return false
+}
+
+// environment tells the loop that is started again what happened to the one
+// before.
+func (r *recovery) environment(env []string) []string {
+	return append(env[:len(env):len(env)], wire.LostEnv+"="+r.cause)
+}
+
+// mishap says what has happened to a sandbox. An engine that is restarted is
+// waited for.
+func (r *recovery) mishap(ctx context.Context, sb lifecycle.Sandbox) (lifecycle.Mishap, error) {
+	r.away = false
+	restarted := time.Now().Add(restartGrace)
+	for end := time.Now().Add(engineGrace); ; {
+		m, err := r.look(ctx, sb)
+		switch {
+		case err != nil && client.IsErrConnectionFailed(err) && time.Now().Before(end):
+			if !r.away {
+				r.host.Report("Warning: the engine does not answer: waiting for it")
+				r.away = true
+			}
+		case m.Asked && r.away: // by the engine, when it ended
+			return lifecycle.Mishap{What: "was stopped with its engine"}, err
+		case err != nil || !m.Asked || time.Now().After(restarted):
+			return m, err
+		}
+		if err := pause(ctx, recoverPause); err != nil {
+			return lifecycle.Mishap{}, err
+		}
+	}
+}
+
+func (r *recovery) look(ctx context.Context, sb lifecycle.Sandbox) (lifecycle.Mishap, error) {
+	if d, ok := r.driver.(*container.Driver); ok {
+		return d.Mishap(ctx, sb, r.began)
+	}
+	now, err := r.driver.Lookup(ctx, sb.Name)
+	switch {
+	case err != nil || now.State == lifecycle.Running:
+		return lifecycle.Mishap{}, err
+	case now.State == lifecycle.Unknown:
+		return lifecycle.Mishap{What: "was lost"}, nil
+	case now.State == lifecycle.NotFound:
+		return lifecycle.Mishap{What: "was removed"}, nil
+	}
+	return lifecycle.Mishap{What: "was stopped", Asked: r.host.StoppedSince(sb.Name, r.began)}, nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// RecentLoops is how many loops of a work tree are looked at.
+const RecentLoops = 5

@@ -1,0 +1,57 @@
+package run
+
+import (
+	"context"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+)
+
+// settleName finds the name for the worktree's sandbox. The first of several
+// worktrees of one repository and branch has the plain one, whoever's they are. The
+// driver is asked only if this machine does not know that it is ours.
+func settleName(ctx context.Context, h host.Host, wt gitrepo.Worktree, at *Target) error {
+	spec := lifecycle.Spec{Name: at.name, Scope: wt.Scope, Root: wt.Root}
+	if h.MadeFor(at.Kind, spec) {
+		return nil
+	}
+	sb, err := at.Driver.Lookup(ctx, at.name)
+	switch {
+	case err != nil:
+		return err
+	case sb.State == lifecycle.NotFound || spec.Check(sb) == nil:
+		return nil
+	case h.Moved(sb, wt):
+		at.moved = sb.Root
+		return nil
+	}
+	at.name, err = wt.OwnName()
+	return err
+}
+
+// relocate has the git directory of an adopted sandbox find the user's objects where
+// the repository was moved to.
+func relocate(ctx context.Context, at Target, sb lifecycle.Sandbox, spec lifecycle.Spec) error {
+	if at.moved == "" || spec.Git == nil {
+		return nil
+	}
+	own, err := spec.Git(ctx)
+	if err != nil {
+		return err
+	}
+	const script = `printf '%s\n' "$1" >"$(git rev-parse --git-path objects/info/alternates)"`
+	return commits.Shell(at.Driver, sb)(ctx, script, []string{own.Borrowed[0].Target}, nil, nil)
+}
+
+// restrict keeps a microVM to its policy before an agent is started in it. A
+// container has a wall of its own.
+func restrict(ctx context.Context, at Target, sb lifecycle.Sandbox, spec lifecycle.Spec, command string) error {
+	d, ok := at.Driver.(lifecycle.Restricter)
+	if !ok || command == host.TaskCommand {
+		return nil
+	}
+	return d.Restrict(ctx, sb, spec.Egress)
+}

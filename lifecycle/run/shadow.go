@@ -1,0 +1,79 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+)
+
+// shadowsMax is how many packages of a repository get a folder of their own.
+const shadowsMax = 32
+
+// shadowModules has a container keep its own node_modules where the host's are
+// for another platform: what is built for one does not run on the other.
+func shadowModules(spec *lifecycle.Spec, cfg config.Effective) error {
+	on := cfg.Sandbox.ShadowModules == config.ShadowOn
+	if cfg.Sandbox.ShadowModules == config.ShadowAuto {
+		on = runtime.GOOS != "linux" // and an engine is on this machine, or in a VM of its processors
+	}
+	if !on {
+		return nil
+	}
+	for _, dir := range packages(spec.Root) {
+		modules := filepath.Join(dir, "node_modules")
+		if err := makeFolder(modules, spec.User); err != nil {
+			return fmt.Errorf("making room for the sandbox's own node_modules: %w", err)
+		}
+		spec.Shadows = append(spec.Shadows, modules)
+	}
+	return nil
+}
+
+// packages are the folders of a work tree with a package.json, down to the third
+// level. Symbolic links are passed over: they could lead out.
+func packages(root string) []string {
+	var found []string
+	_ = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		rel, _ := filepath.Rel(root, path)
+		switch {
+		case err != nil:
+			return filepath.SkipDir // what cannot be read has no package that could be installed
+		case entry.IsDir() && path != root && (entry.Name() == "node_modules" || strings.HasPrefix(entry.Name(), ".")):
+			return filepath.SkipDir
+		case entry.IsDir() && strings.Count(rel, string(filepath.Separator)) >= 3:
+			return filepath.SkipDir
+		case entry.Type().IsRegular() && entry.Name() == "package.json":
+			found = append(found, filepath.Dir(path))
+		}
+		return nil
+	})
+	slices.Sort(found)
+	return found[:min(len(found), shadowsMax)]
+}
+
+// makeFolder makes a folder that the engine would make as root's.
+func makeFolder(dir string, user lifecycle.User) error {
+	switch err := os.Mkdir(dir, 0o755); {
+	case err == nil:
+		if err := os.Chown(dir, user.UID, user.GID); err != nil && !errors.Is(err, syscall.EPERM) && !errors.Is(err, errors.ErrUnsupported) {
+			return err
+		}
+		return nil
+	case !errors.Is(err, fs.ErrExist):
+		return err
+	}
+	info, err := os.Lstat(dir)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is no folder: remove it, or set sandbox.shadow_node_modules to %q", dir, config.ShadowOff)
+	}
+	return err
+}

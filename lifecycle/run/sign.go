@@ -1,0 +1,104 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+
+	"github.com/docker-ralph/docker-ralph/wire"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/credential/signing"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+)
+
+// signer has commits of one command signed.
+type signer struct {
+	agent signing.Agent
+	key   signing.Key
+	dir   string // of the socket
+	user  lifecycle.User
+}
+
+// signs lets a container have its commits signed by the user's ssh-agent. Where
+// that is not possible, a warning says so, and they are not signed. An agent is
+// not started when the key is not at hand.
+func signs(ctx context.Context, h host.Host, wt gitrepo.Worktree, cfg config.Effective, at *Target, spec *lifecycle.Spec, command string) error {
+	if !cfg.Sandbox.Sign {
+		return nil
+	}
+	why, err := whyUnsigned(ctx, *at, *spec)
+	if err != nil {
+		return err
+	}
+	if why != "" {
+		if command != host.TaskCommand {
+			h.Report("Warning: sandbox.sign has no effect, and commits are not signed: " + why)
+		}
+		return nil
+	}
+	spec.SignDir = signing.Dir(h.StateDir, spec.Name)
+	if command == host.TaskCommand {
+		return nil
+	}
+	s := signer{agent: signing.Agent(h.Getenv("SSH_AUTH_SOCK")), dir: spec.SignDir, user: spec.User}
+	format, setting, err := wt.SigningKey(ctx)
+	if err == nil {
+		s.key, err = signing.ReadKey(format, setting)
+	}
+	if err == nil {
+		err = s.agent.Check(ctx, s.key)
+	}
+	if err != nil {
+		return fmt.Errorf("%w. Or go on without signatures: --sign=false", err)
+	}
+	at.signer = &s
+	return nil
+}
+
+// whyUnsigned says why commits cannot be signed; empty if they can.
+func whyUnsigned(ctx context.Context, at Target, spec lifecycle.Spec) (string, error) {
+	driver, ok := at.Driver.(*container.Driver)
+	switch {
+	case !ok:
+		return "only containers can reach what signs them", nil
+	case at.git == nil:
+		return fmt.Sprintf("it needs sandbox.git = %q, because otherwise the agent can change which key signs", config.GitPrivate), nil
+	}
+	return driver.Signs(ctx, spec.Runtime)
+}
+
+// serve signs for a process until stop is called, and tells git in it how.
+func (s *signer) serve(ctx context.Context, at Target, sb lifecycle.Sandbox, p lifecycle.Process) (led lifecycle.Process, stop func(), err error) {
+	driver, ok := at.Driver.(*container.Driver)
+	if s == nil || !ok {
+		return p, func() {}, nil
+	}
+	program, err := driver.SignProgram(sb)
+	if err != nil {
+		return p, nil, err
+	}
+	socket, stop, err := signing.Serve(ctx, s.dir, s.user.UID, s.user.GID, s.agent, s.key)
+	if err != nil {
+		return p, nil, err
+	}
+	p.Env = append(container.WithGitConfig(p.Env, [][2]string{
+		{"gpg.format", "ssh"},
+		{"gpg.ssh.program", program},
+		{"user.signingKey", s.key.Setting()},
+		{"commit.gpgSign", "true"},
+	}), wire.SignSocketEnv+"="+path.Join(wire.SignDir, socket))
+	return p, stop, nil
+}
+
+// tellDetached warns that what signs has ended with the command.
+func tellDetached(h host.Host, at Target, err error) {
+	if at.signer != nil && errors.Is(err, lifecycle.ErrDetached) {
+		h.Report("Warning: its commits fail from now on, because nothing signs them any more")
+	}
+}

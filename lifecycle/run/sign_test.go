@@ -1,0 +1,46 @@
+package run
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+)
+
+func TestWhereCommitsAreNotSigned(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		sign   bool
+		driver lifecycle.Driver
+		say    string
+	}{
+		{"not asked for", false, &container.Driver{}, ""},
+		{"a microVM", true, &listed{}, "only containers"},
+		{"the user's own git directory", true, &container.Driver{}, `it needs sandbox.git = "private"`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var cfg config.Effective
+			cfg.Sandbox.Sign = tc.sign
+			for _, command := range []string{"build", host.TaskCommand} {
+				var stderr bytes.Buffer
+				at, spec := Target{Backend: host.Backend{Driver: tc.driver}}, lifecycle.Spec{}
+				h := host.Host{Stderr: &stderr, StateDir: t.TempDir()}
+				assert.NilError(t, signs(t.Context(), h, gitrepo.Worktree{}, cfg, &at, &spec, command))
+				assert.Assert(t, at.signer == nil && spec.SignDir == "")
+				if tc.say == "" || command == host.TaskCommand {
+					assert.Equal(t, stderr.String(), "")
+					continue
+				}
+				assert.Check(t, is.Contains(stderr.String(), "Warning: sandbox.sign has no effect, and commits are not signed: "+tc.say))
+			}
+		})
+	}
+}

@@ -1,0 +1,147 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/lifecycle/network"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+)
+
+// tendEvery is how often a sandbox is looked at while a command works in it.
+const tendEvery = 2 * time.Second
+
+// tending watches a container, its network and its proxy while a command runs in it:
+// the engine notifies no one when one of them ends or is paused.
+type tending struct {
+	host    host.Host
+	at      Target
+	driver  *container.Driver
+	spec    lifecycle.Spec
+	ensurer *lifecycle.Ensurer
+	loss    *recovery
+	run     string // [lifecycle.Sandbox.Run] for which the proxy has the command's keys
+	paused  bool   // when it was looked at before
+	failed  string // what could not be repaired, and was reported
+}
+
+// tend repairs what surrounds a container, and lets it go on when it is paused,
+// until stop is called. A container that has ended is not its business.
+func tend(ctx context.Context, h host.Host, r *recovery, at Target, spec lifecycle.Spec, ensurer *lifecycle.Ensurer) (stop func()) {
+	driver, ok := at.Driver.(*container.Driver)
+	if !ok || r.command == host.TaskCommand {
+		return func() {}
+	}
+	quiet := *ensurer
+	quiet.Confirm, quiet.Failed = nil, nil // it is tried again and again
+	t := &tending{host: h, at: at, driver: driver, spec: spec, ensurer: &quiet, loss: r}
+	if !host.IsLoop(r.command) { // the terminal belongs to the agent
+		t.host.Stderr, quiet.Report = io.Discard, func(string) {}
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(tendEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				t.look(ctx)
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-stopped
+	}
+}
+
+func (t *tending) look(ctx context.Context) {
+	sb, err := t.driver.Lookup(ctx, t.spec.Name)
+	if err != nil {
+		return // the engine is away, or the command has just ended
+	}
+	before := t.paused
+	t.paused = sb.State == lifecycle.Paused
+	switch {
+	case t.paused && before:
+		err = t.repair(ctx, sb)
+	case sb.State != lifecycle.Running:
+		return
+	case t.driver.Ready(sb, t.spec):
+		if t.run == "" {
+			t.run = sb.Run
+		}
+		if t.run == sb.Run {
+			return
+		}
+		if err = t.handOver(ctx, sb); err == nil { // another command has replaced the proxy
+			t.run = sb.Run
+		}
+	case t.driver.Stranded(sb):
+		// What runs in it has no network any more, and gets none before it is started again.
+		t.loss.blame("has lost its network")
+		err = t.driver.Stop(ctx, sb)
+	default:
+		err = t.repair(ctx, sb)
+	}
+	switch {
+	case ctx.Err() != nil:
+	case err == nil:
+		t.failed = ""
+	case t.failed != err.Error():
+		t.failed = err.Error()
+		t.host.Report(fmt.Sprintf("Warning: repairing the sandbox %s: %v", sb.Name, err))
+	}
+}
+
+// repair restores a running sandbox, its network and its proxy. It is not cancelled
+// when the command ends: the next command would take a half-made proxy for one that
+// is about to start.
+func (t *tending) repair(ctx context.Context, sb lifecycle.Sandbox) error {
+	ctx = context.WithoutCancel(ctx)
+	if err := refresh(t.host, t.at, &t.spec); err != nil {
+		return err
+	}
+	if t.failed == "" { // before what has ended is started again
+		tellLost(ctx, t.host, t.driver, sb, 0)
+	}
+	if _, err := t.ensurer.Ensure(ctx, t.spec, false); err != nil {
+		return err
+	}
+	if err := t.handOver(ctx, sb); err != nil {
+		return err
+	}
+	t.run = "" // it is looked up the next time
+	if sb.State == lifecycle.Running {
+		t.host.Report(fmt.Sprintf("Warning: the network of the sandbox %s was interrupted: restored it", sb.Name))
+	}
+	return nil
+}
+
+// refresh has the spec of a container say what was allowed and denied since it was
+// made.
+func refresh(h host.Host, at Target, spec *lifecycle.Spec) (err error) {
+	if at.Kind == config.DriverContainer && spec.Egress.Policy.Mode != "" {
+		spec.Egress.Amended, err = network.Amended(h, spec.Scope, spec.Egress.Policy)
+	}
+	return err
+}
+
+// handOver gives a new proxy the keys and endpoints of the command.
+func (t *tending) handOver(ctx context.Context, sb lifecycle.Sandbox) error {
+	if _, routes := t.at.routes(); sb.Proxy != "" && len(routes)+len(t.at.endpoints) > 0 {
+		_, err := t.driver.HandOver(ctx, sb, routes, t.at.endpoints)
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package run
+
+import (
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/lifecycle/network"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+)
+
+// wall completes a spec by what holds the sandbox in.
+func wall(h host.Host, spec *lifecycle.Spec, cfg config.Effective, at Target) error {
+	policy, err := cfg.Policy()
+	if err != nil {
+		return err
+	}
+	inContainer := at.Kind == config.DriverContainer
+	if inContainer {
+		spec.ReadOnly, spec.Runtime = cfg.Sandbox.ReadOnly, cfg.Sandbox.Runtime
+	}
+	// What was said is for the scope, also where each dispatch has its own sandbox.
+	amended, err := network.Amended(h, spec.Scope, policy)
+	if err != nil {
+		return err
+	}
+	spec.Egress = lifecycle.Egress{Policy: policy, Amended: amended, Asked: cfg.NetworkAsked()}
+	if inContainer {
+		spec.Egress.Upstream, spec.Egress.CA = upstream(h, at), sync.OnceValue(h.Certificates)
+		return nil
+	}
+	spec.Egress.Amended, err = network.WithEndpoints(h, amended, cfg.Agent.Name)
+	return err
+}
+
+// egressOf returns a function that tells what the policy is for another agent
+// than the one of the configuration.
+func egressOf(h host.Host, spec lifecycle.Spec, cfg config.Effective, at Target) func(string) (lifecycle.Egress, error) {
+	return func(agent string) (lifecycle.Egress, error) {
+		if agent == cfg.Agent.Name {
+			return spec.Egress, nil
+		}
+		cfg, spec := cfg, spec
+		cfg.Agent.Name = agent
+		err := wall(h, &spec, cfg, at)
+		return spec.Egress, err
+	}
+}
+
+// upstream is the proxy through which containers reach the internet: the one of
+// Docker's configuration, or else that of the environment. One that listens on
+// this machine's loopback is no use to a container.
+func upstream(h host.Host, at Target) egress.Upstream {
+	args := h.ProxyArgs(at.API.DaemonHost())
+	value := func(name string) string {
+		for _, spelling := range []string{name, strings.ToLower(name)} {
+			if v := args[spelling]; v != nil && *v != "" {
+				return *v
+			}
+			if v := h.Getenv(spelling); v != "" {
+				return v
+			}
+		}
+		return ""
+	}
+	reachable := func(address string) egress.Secret {
+		u, err := url.Parse(address)
+		if err != nil || u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback() {
+			return ""
+		}
+		return egress.Secret(address)
+	}
+	return egress.Upstream{HTTP: reachable(value("HTTP_PROXY")), HTTPS: reachable(value("HTTPS_PROXY")), No: value("NO_PROXY")}
+}
