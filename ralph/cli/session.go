@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/wire"
 	"github.com/docker-ralph/docker-ralph/wire/printable"
@@ -144,7 +145,9 @@ func isCommitted(ctx context.Context, commit string) bool {
 
 // uncommitted lists the changes that are not committed, a line for each file.
 func uncommitted(ctx context.Context) []string {
-	out, err := exec.CommandContext(ctx, "git", "-c", "core.fsmonitor=false", "status", "--porcelain", "--untracked-files=all").Output()
+	out, err := gitrepo.AtPipe(ctx, ".", func(ctx context.Context) ([]byte, error) {
+		return exec.CommandContext(ctx, "git", "-c", "core.fsmonitor=false", "status", "--porcelain", "--untracked-files=all").Output()
+	})
 	if err != nil {
 		return nil // there is no repository, or git says it elsewhere
 	}

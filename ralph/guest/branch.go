@@ -220,9 +220,11 @@ func (b *Branch) git(ctx context.Context, stdin string, args ...string) (string,
 	ctx, cancel := context.WithTimeout(ctx, gitLimit)
 	defer cancel()
 	g := gitrepo.Git{Program: "git", Dir: b.top, Environ: gitrepo.Environ(os.Environ())}
-	var stdout strings.Builder
-	err := g.Stream(ctx, strings.NewReader(stdin), &stdout, args...)
-	return strings.TrimSuffix(stdout.String(), "\n"), err
+	return gitrepo.AtPipe(ctx, b.top, func(ctx context.Context) (string, error) {
+		var stdout strings.Builder
+		err := g.Stream(ctx, strings.NewReader(stdin), &stdout, args...)
+		return strings.TrimSuffix(stdout.String(), "\n"), err
+	})
 }
 
 func shortHash(commit string) string { return commit[:min(len(commit), 7)] }

@@ -157,6 +157,11 @@ func TestBuildFailures(t *testing.T) {
 			[]string{"echo x >file; printf '#!/bin/sh\\necho no; exit 1' >.git/hooks/pre-commit; chmod +x .git/hooks/pre-commit"},
 			"git commit: exit status 1\nno",
 		},
+		{
+			"named pipe",
+			[]string{"echo x >file; mkfifo .gitattributes"},
+			"git add: git waits for ever at .gitattributes, which is no regular file: remove it",
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRepo(t)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
@@ -143,9 +144,12 @@ func identity(ctx context.Context) []string {
 }
 
 func git(ctx context.Context, env []string, args ...string) error {
-	cmd := exec.CommandContext(ctx, "git", args...)
-	cmd.Env = append(os.Environ(), env...)
-	if out, err := cmd.CombinedOutput(); err != nil {
+	out, err := gitrepo.AtPipe(ctx, ".", func(ctx context.Context) ([]byte, error) {
+		cmd := exec.CommandContext(ctx, "git", args...)
+		cmd.Env = append(os.Environ(), env...)
+		return cmd.CombinedOutput()
+	})
+	if err != nil {
 		return &failure{strings.TrimSpace(fmt.Sprintf("git %s: %s\n%s", args[0], err, printable.Strip(string(out))))}
 	}
 	return nil
