@@ -3,11 +3,7 @@
 package e2e
 
 import (
-	"context"
-	"net"
 	"net/http"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -94,39 +90,20 @@ func TestCredentialsInTheAgentsCommits(t *testing.T) {
 	})
 }
 
-// scannerless puts a proxy before the engine that can hide the scanner's image and
-// refuse to pull it.
+// scannerless has the engine hide the scanner's image, and refuse to pull it, while
+// hide is set.
 func (w *world) scannerless(t *testing.T) (hide *atomic.Bool) {
 	t.Helper()
 	hide = &atomic.Bool{}
-	engine := strings.TrimPrefix(w.engine.Host, "unix://")
-	proxy := &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(&url.URL{Scheme: "http", Host: "engine"})
-			r.Out.Host = r.In.Host
-		},
-		FlushInterval: -1,
-		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", engine)
-		}},
-	}
-	path := filepath.Join(w.dir, "engine.sock")
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", path)
-	assert.NilError(t, err)
-	assert.NilError(t, os.Chmod(path, 0o666))
-	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	w.refusing(t, func(r *http.Request) (int, string) {
 		switch asked := r.URL.Path + "?" + r.URL.RawQuery; {
-		case hide.Load() && strings.Contains(asked, "gitleaks") && r.Method == http.MethodGet:
-			http.Error(rw, `{"message":"No such image"}`, http.StatusNotFound)
-		case hide.Load() && strings.Contains(asked, "gitleaks"):
-			http.Error(rw, `{"message":"the registry is out of reach"}`, http.StatusInternalServerError)
-		default:
-			proxy.ServeHTTP(rw, r)
+		case !hide.Load() || !strings.Contains(asked, "gitleaks"):
+			return 0, ""
+		case r.Method == http.MethodGet:
+			return http.StatusNotFound, "No such image"
 		}
-	})}
-	go func() { _ = server.Serve(listener) }()
-	t.Cleanup(func() { _ = server.Close() })
-	w.setenv("DOCKER_HOST", "unix://"+path)
+		return http.StatusInternalServerError, "the registry is out of reach"
+	})
 	return hide
 }
 

@@ -75,6 +75,35 @@ func TestEndpointPassedByName(t *testing.T) {
 	})
 }
 
+// A key is used for the command that was given it. Later commands that have none, or
+// an empty one, get nothing by way of the one before.
+func TestAnEarlierKeyIsNotUsed(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		own := &gateway{}
+		url := w.serve(t, own)
+		w.setenv("RALPH_NETWORK", "allowlist")
+		w.setenv("RALPH_AGENT", "claude")
+		w.setenv("RALPH_IMAGE", engines.BaseImage())
+		set := func(key, endpoint string) {
+			w.setenv("ANTHROPIC_API_KEY", key)
+			w.setenv("ANTHROPIC_BASE_URL", endpoint)
+		}
+		set("sk-own", url)
+		base := strings.TrimSpace(w.ok(t, "shell", "--", "sh", "-c", `echo "$ANTHROPIC_BASE_URL"; exec >/dev/null; `+ask, "sh", "/v1/messages"))
+		assert.DeepEqual(t, own.take(), []string{"POST /v1/messages sk-own"})
+
+		set("", url) // an endpoint of the user's own may need none
+		w.ok(t, "shell", "--", "sh", "-c", ask, "sh", "/v1/messages")
+		assert.DeepEqual(t, own.take(), []string{"POST /v1/messages "})
+
+		set("sk-own", url)
+		w.ok(t, "shell", "--", "true")
+		set("", "")
+		w.ok(t, "shell", "--", "sh", "-c", "export ANTHROPIC_BASE_URL="+base+"; "+ask, "sh", "/v1/messages")
+		assert.Equal(t, len(own.take()), 0)
+	})
+}
+
 // A missing key is said before the first run, a refused one while the agent tries
 // again, and an endpoint that is not there likewise, each with the variable.
 func TestModelFailuresAreReportedAtOnce(t *testing.T) {

@@ -3,11 +3,18 @@
 package e2e
 
 import (
+	"context"
+	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
@@ -89,4 +96,35 @@ func TestAConfigurationFolderThatCannotBeWritten(t *testing.T) {
 		assert.Equal(t, len(w.sandboxes(t)), 0)
 		assert.Check(t, is.Contains(res.stderr, "Error: making the folder for locks: "))
 	})
+}
+
+// refusing puts a proxy before the engine that refuses some requests: those for
+// which refuse returns a status.
+func (w *world) refusing(t *testing.T, refuse func(r *http.Request) (status int, message string)) {
+	t.Helper()
+	engine := strings.TrimPrefix(w.engine.Host, "unix://")
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(&url.URL{Scheme: "http", Host: "engine"})
+			r.Out.Host = r.In.Host
+		},
+		FlushInterval: -1,
+		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", engine)
+		}},
+	}
+	path := filepath.Join(w.dir, "engine.sock")
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", path)
+	assert.NilError(t, err)
+	assert.NilError(t, os.Chmod(path, 0o666))
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if status, message := refuse(r); status != 0 {
+			http.Error(rw, fmt.Sprintf(`{"message":%q}`, message), status)
+			return
+		}
+		proxy.ServeHTTP(rw, r)
+	})}
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() { _ = server.Close() })
+	w.setenv("DOCKER_HOST", "unix://"+path)
 }

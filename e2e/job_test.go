@@ -53,12 +53,15 @@ func TestBuildWorksThreeTasksOff(t *testing.T) {
 func TestASpellingOfTheOriginKeepsTheBacklog(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.git(t, "remote", "set-url", "origin", "https://git.example/"+w.slug+"/")
-		w.ok(t, "task", "create", "a", "Add a")
-		w.setenv("RALPH_GIT", "direct")
-		assert.Check(t, is.Contains(w.ok(t, "--recreate", "task", "list"), "Add a"))
+		for _, git := range []string{"direct", "private"} {
+			w.setenv("RALPH_GIT", git)
+			w.ok(t, "--recreate", "task", "create", git, "Add it")
+		}
+		both := map[string]string{"direct": "open", "private": "open"}
+		assert.DeepEqual(t, w.statuses(t), both)
 		// An agent can change what git says inside.
-		list := w.ok(t, "shell", "--", "sh", "-c", "git remote set-url origin https://git.example/other/one && ralph task list")
-		assert.Check(t, is.Contains(list, "Add a"))
+		w.ok(t, "shell", "--", "git", "remote", "set-url", "origin", "https://git.example/other/one")
+		assert.DeepEqual(t, w.statuses(t), both)
 	})
 }
 

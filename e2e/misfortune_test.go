@@ -60,6 +60,7 @@ var scenarios = []scenario{
 	{name: "no-permissions", step: "chmod 0 .ralph/tasks.db", reason: "backlog"},
 	{name: "older-database", step: "cp .ralph/tasks.db /tmp/copy; ralph task create old/more x >/dev/null; ralph task delete --all --confirm; cp /tmp/copy .ralph/tasks.db", reason: "backlog"},
 	{name: "delete-all", step: "ralph task delete --all --confirm", reason: "deleted"},
+	{name: "delete-one", step: "ralph task delete delete-one/after", reason: "deleted"},
 
 	// Git.
 	{name: "other-branch", step: "git checkout -q -b other-branch", elsewhere: true},
@@ -124,6 +125,9 @@ var scenarios = []scenario{
 		m.release(t)
 	}, reason: "backlog"},
 }
+
+// noDaemon is a step that fails while a daemon of an earlier run is there.
+const noDaemon = `! grep -lsz '/[d]aemon$' /proc/[0-9]*/cmdline`
 
 // incident is a misfortune that befalls a loop.
 type incident struct {
@@ -190,7 +194,7 @@ func (w *world) runScenario(t *testing.T, row scenario) {
 		times = 3
 	}
 	once := fmt.Sprintf(`test "$(cat "$GOCACHE/%[1]s" 2>/dev/null | wc -l)" = %[2]d && exit; echo >>"$GOCACHE/%[1]s"; `, row.name, times)
-	tasks := []task{m.task("before", 1), m.task("bad", 2, once+step), m.task("after", 3)}
+	tasks := []task{m.task("before", 1), m.task("bad", 2, once+step), m.task("after", 3, noDaemon)}
 	w.plan(t, tasks...)
 
 	sb := w.sandbox(t)
@@ -207,6 +211,7 @@ func (w *world) runScenario(t *testing.T, row scenario) {
 		assert.Check(t, is.Contains(res.stdout+res.stderr, row.reason))
 		if row.parked {
 			assert.Check(t, is.Equal(w.statuses(t)[row.name+"/bad"], "blocked"))
+			assert.Check(t, is.Equal(w.statuses(t)[row.name+"/after"], "done"))
 			w.ok(t, "task", "update", row.name+"/bad", "--status", "open")
 		}
 		w.ralph(t, "build").expect(t, 0)

@@ -3,9 +3,14 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
+	"io"
+	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -107,6 +112,40 @@ func TestNothingOfAWallIsLeft(t *testing.T) {
 				"--filter", "name="+strings.ReplaceAll(w.slug, "/", "-"))).expect(t, 0).stdout
 			assert.Equal(t, left, "", kind)
 		}
+	})
+}
+
+// A sandbox whose isolation cannot be checked is not used: nothing is run in it, not
+// even by the next command.
+func TestASandboxThatCannotBeCheckedIsNotUsed(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.setenv("RALPH_NETWORK", "allowlist")
+		hinder := &atomic.Bool{}
+		w.refusing(t, func(r *http.Request) (int, string) {
+			post := hinder.Load() && r.Method == http.MethodPost
+			if post && strings.HasSuffix(r.URL.Path, "/attach") { // the check as part of the start
+				return http.StatusInternalServerError, "hindered"
+			}
+			if post && strings.HasSuffix(r.URL.Path, "/exec") {
+				body, _ := io.ReadAll(r.Body)
+				r.Body = io.NopCloser(bytes.NewReader(body))
+				if bytes.Contains(body, []byte(`"canary"`)) {
+					return http.StatusInternalServerError, "hindered"
+				}
+			}
+			return 0, ""
+		})
+		w.plan(t, task{ID: "a", Title: "Begin", Steps: []string{"touch begun"}})
+		hinder.Store(true)
+		for _, args := range [][]string{{"--recreate", "build"}, {"build"}} {
+			res := w.ralph(t, args...).expect(t, 1)
+			assert.Check(t, is.Contains(res.stderr, "hindered"))
+			_, err := os.Stat(filepath.Join(w.repo, "begun"))
+			assert.Check(t, os.IsNotExist(err), "an agent was started")
+		}
+		hinder.Store(false)
+		w.ok(t, "build")
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "done"})
 	})
 }
 

@@ -142,6 +142,18 @@ func TestSecondCloneHasItsOwnSandbox(t *testing.T) {
 
 		second.ok(t, "clean", "--force")
 		assert.Equal(t, strings.TrimPrefix(w.container(t).Name, "/"), plain)
+
+		// So has another user, who knows nothing of the first.
+		other := newRootWorld(t, w.engine)
+		other.byDefault()
+		other.slug = w.slug
+		other.git(t, "remote", "set-url", "origin", "https://git.example/"+w.slug+".git")
+		other.plan(t, task{ID: "c", Title: "Of another user"})
+		assert.Equal(t, len(w.containers(t)), 2)
+		assert.DeepEqual(t, other.statuses(t), map[string]string{"c": "open"})
+		assert.DeepEqual(t, first.statuses(t), map[string]string{"a": "open"})
+		other.ok(t, "clean", "--force")
+		assert.Equal(t, strings.TrimPrefix(w.container(t).Name, "/"), plain)
 	})
 }
 
@@ -169,8 +181,10 @@ func TestMovedProjectKeepsItsCommits(t *testing.T) {
 		w.moveWithCommit(t)
 		res := w.ralph(t, "task", "list")
 		assert.Check(t, res.code != 0 && strings.Contains(res.stderr, "--recreate"), res.stderr)
-		res = w.ralph(t, "--recreate", "task", "list").expect(t, 0)
-		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "inside", res.stderr)
+		w.dialogue(t, "task list", "the worktree "+strings.TrimSuffix(w.repo, "-moved")+", which is gone", "n").expect(t, 1)
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "first")
+		res = w.dialogue(t, "task list", "Make it anew?", "y").expect(t, 0)
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "inside", res.stdout)
 		assert.Check(t, is.Contains(w.ok(t, "ls"), w.repo))
 		w.ok(t, "clean", "--force")
 		assert.Equal(t, len(w.containers(t)), 0)
