@@ -55,7 +55,7 @@ func TestADetachedLoopIsFollowedAndLeavesItsEnd(t *testing.T) {
 		sb := w.sandbox(t)
 		lines := strings.Split(strings.TrimSpace(res.stdout), "\n")
 		assert.Equal(t, lines[len(lines)-1], sb.Name)
-		assert.Check(t, is.Contains(res.stderr, `ralph build goes on without this terminal. Follow it with "docker ralph logs -f", take it back with "docker ralph attach"`))
+		assert.Check(t, is.Contains(res.stderr, "ralph build is running in the background\nHint: follow it with \"docker ralph logs -f\", attach with \"docker ralph attach\""))
 
 		appears(t, filepath.Join(w.repo, "begun"))
 		w.nothingTells(t, "hush-hush")
@@ -106,11 +106,11 @@ func (w *world) nothingTells(t *testing.T, secret string) {
 func TestADetachedLoopThatCannotBegin(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		res := w.ralph(t, "--detach", "task", "list").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, "Error: --detach is for plan and build"))
+		assert.Check(t, is.Contains(res.stderr, "Error: --detach works with plan and build only"))
 		assert.NilError(t, os.RemoveAll(filepath.Join(w.repo, "specs")))
 		res = w.ralph(t, "--detach", "build").expect(t, 1)
 		assert.Check(t, is.Contains(res.stdout, "Error: No specs found"))
-		assert.Check(t, !strings.Contains(res.stderr, "goes on"))
+		assert.Check(t, !strings.Contains(res.stderr, "in the background"))
 		res = w.ralph(t, "attach").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, `Start one with "docker ralph --detach build"`))
 	})
@@ -131,7 +131,7 @@ func TestADetachedLoopAsksBefore(t *testing.T) {
 		asked := w.terminal(t, w.docker("ralph", "--detach", "build"))
 		asked.screen.waitFor(t, "Trust these settings of the repository? [y/N]")
 		asked.press(t, "y\r")
-		asked.screen.waitFor(t, "goes on without this terminal")
+		asked.screen.waitFor(t, "is running in the background")
 		asked.wait(t).expect(t, 0)
 		assert.Equal(t, w.end(t).ExitCode, 0)
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"quick": "done"})

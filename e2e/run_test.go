@@ -61,7 +61,7 @@ func TestRunAnswersOnce(t *testing.T) {
 func TestRunChecksItsFlagsFirst(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		assert.Check(t, is.Contains(w.ralph(t, "run", "--nonsense").expect(t, 1).stderr, "unknown option '--nonsense'"))
-		assert.Check(t, is.Contains(w.ralph(t, "run", "--worktree=x").expect(t, 1).stderr, "Error: --worktree stands before the command: docker ralph --worktree=x run\n"))
+		assert.Check(t, is.Contains(w.ralph(t, "run", "--worktree=x").expect(t, 1).stderr, "Error: --worktree has to precede the command\nHint: run \"docker ralph --worktree=x run\"\n"))
 		assert.Check(t, is.Contains(w.ralph(t, "run", "--help").expect(t, 0).stdout, "Usage: ralph run"))
 		assert.Check(t, is.Contains(w.ralph(t, "shell", "--help").expect(t, 0).stdout, "Usage: ralph shell"))
 		to := w.terminal(t, w.command("sh", "-c", "docker ralph run >"+w.dir+"/output; exit $?"))

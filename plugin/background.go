@@ -11,6 +11,7 @@ import (
 
 	"github.com/docker/cli/cli"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
@@ -46,7 +47,7 @@ type background struct {
 // say sends a message.
 func (b *background) say(m message) error {
 	if err := json.NewEncoder(b.messages).Encode(m); err != nil {
-		return fmt.Errorf("telling the foreground: %w", err)
+		return fmt.Errorf("reporting to the foreground: %w", err)
 	}
 	return nil
 }
@@ -100,10 +101,10 @@ func (d dispatcher) mayLeave(ctx context.Context, h *host.Host, ours *background
 // loop has begun.
 func (d dispatcher) detach(ctx context.Context, name string) error {
 	if !host.IsLoop(name) {
-		return errors.New("--detach is for plan and build")
+		return errors.New("--detach works with plan and build only")
 	}
 	if !canLetGo {
-		return errors.New("--detach does not work on this system: leave the loop with the detach keys (Ctrl+P, Ctrl+Q) instead")
+		return hint.Wrap(errors.New("--detach is not supported on this system"), "detach with Ctrl+P, Ctrl+Q")
 	}
 	confirm := confirmer(d.cli, newInput(os.Stdin))
 	line, err := startBackground(confirm != nil)
@@ -124,8 +125,8 @@ func (d dispatcher) detach(ctx context.Context, name string) error {
 		return err
 	}
 	_, _ = fmt.Fprintln(d.cli.Out(), sandbox)
-	_, _ = fmt.Fprintf(d.cli.Err(), "ralph %s goes on without this terminal. Follow it with \"docker ralph logs -f\", take it back with \"docker ralph attach\", "+
-		"end it after its task with \"docker ralph stop\"\n", name)
+	_, _ = fmt.Fprintf(d.cli.Err(), "ralph %s is running in the background\n"+
+		"Hint: follow it with \"docker ralph logs -f\", attach with \"docker ralph attach\", stop it with \"docker ralph stop\"\n", name)
 	return nil
 }
 

@@ -37,7 +37,7 @@ func openBackground() (*background, error) {
 	}
 	for _, fd := range []int{messagesFile, answersFile} {
 		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil {
-			return nil, fmt.Errorf("%s is set, but only docker ralph itself may do that: unset it", backgroundEnv)
+			return nil, fmt.Errorf("%s is reserved for internal use: unset it", backgroundEnv)
 		}
 		unix.CloseOnExec(fd)
 	}

@@ -10,7 +10,7 @@ import (
 // canLetGo says whether a process can leave its terminal here.
 const canLetGo = false
 
-var errNotHere = errors.New("a loop cannot leave its terminal on this system")
+var errNotHere = errors.New("background loops are not supported on this system")
 
 func openBackground() (*background, error) { return nil, nil }
 

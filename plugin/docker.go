@@ -14,13 +14,15 @@ import (
 	"github.com/docker/cli/cli/config/configfile"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 // requireDocker makes sure that there is a Docker CLI. One that has started
 // us is enough.
 func requireDocker() error {
 	if plugin.RunningStandalone() && dockerProgram() == "" {
-		return errors.New("the docker command is not on PATH: install Docker Engine (https://docs.docker.com/engine/install/) or Docker Desktop, then try again")
+		return hint.Wrap(errors.New("the docker command is not on PATH"), "install Docker Engine (https://docs.docker.com/engine/install/) or Docker Desktop")
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/wire/runflags"
 )
@@ -32,7 +33,7 @@ func (d dispatcher) fitStreams(h *host.Host, name string, args []string) (raw bo
 	case flags.Once && d.cli.In().IsTerminal():
 		h.Terminal, h.Stdin = nil, nil
 	case !flags.Once && d.cli.In().IsTerminal() && h.Terminal == nil:
-		return false, errors.New("the agent's interface needs a terminal, and the output is none: ask the agent once, with -p PROMPT or a prompt on standard input")
+		return false, hint.Wrap(errors.New("the agent's interface needs a terminal: standard output is not a terminal"), "pass a prompt with -p or on standard input")
 	}
 	return h.Terminal != nil, nil
 }
@@ -42,7 +43,7 @@ func (d dispatcher) misplaced(command string, args []string, err error) error {
 	for _, arg := range args {
 		option, _, _ := strings.Cut(arg, "=")
 		if name, long := strings.CutPrefix(option, "--"); long && d.options.flags.Lookup(name) != nil {
-			return fmt.Errorf("%s stands before the command: docker ralph %s %s", option, arg, command)
+			return hint.Wrap(fmt.Errorf("%s has to precede the command", option), "run %q", "docker ralph "+arg+" "+command)
 		}
 	}
 	return err

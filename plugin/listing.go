@@ -33,7 +33,7 @@ func (l listing[T]) write(out io.Writer, list []T) error {
 	case formatter.TableFormatKey:
 		format = l.table
 	case "":
-		return errors.New("an empty format prints nothing: use \"table\", \"json\" or a Go template")
+		return errors.New("empty --format: use \"table\", \"json\" or a Go template")
 	}
 	render := func(write func(formatter.SubContext) error) error {
 		for _, thing := range list {

@@ -26,7 +26,7 @@ the loop.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts.Command = strings.Join(args, "")
 			if cmd.Flags().Changed("iteration") && opts.Iteration < 1 {
-				return fmt.Errorf("iterations count from 1: %d is none", opts.Iteration)
+				return fmt.Errorf("invalid iteration %d: the first one is 1", opts.Iteration)
 			}
 			h, err := d.host(cmd, cmd.Name())
 			if err != nil {

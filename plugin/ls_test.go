@@ -56,7 +56,7 @@ func TestWriteSandboxes(t *testing.T) {
 			golden.Assert(t, out.String(), "ls-"+tc.name+".golden")
 		})
 	}
-	assert.ErrorContains(t, writeSandboxes(&bytes.Buffer{}, "", false, nil), "an empty format prints nothing")
+	assert.ErrorContains(t, writeSandboxes(&bytes.Buffer{}, "", false, nil), "empty --format")
 	assert.ErrorContains(t, writeSandboxes(&bytes.Buffer{}, "{{.Nothing}}", false, sandboxes()), "Nothing")
 }
 

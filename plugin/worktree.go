@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/docker/cli/cli"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
 )
@@ -37,7 +37,7 @@ func (n *worktreeName) Type() string { return "name" }
 // Set implements [pflag.Value].
 func (n *worktreeName) Set(value string) error {
 	if value == "" {
-		return errors.New("a name is missing after the =")
+		return errors.New("empty worktree name")
 	}
 	*n = worktreeName(value)
 	return nil
@@ -56,9 +56,9 @@ func (o *worktreeOptions) wanted() (*host.Worktree, error) {
 	branch := o.flags.Changed("branch-name")
 	switch {
 	case branch && o.branch == "":
-		return nil, errors.New("--branch-name is empty: give a branch, or leave it out")
+		return nil, errors.New("--branch-name is empty")
 	case o.name == "" && branch:
-		return nil, errors.New("--branch-name is the branch of a worktree: give --worktree or --worktree=NAME with it")
+		return nil, errors.New("--branch-name requires --worktree")
 	case o.name == "":
 		return nil, nil
 	}
@@ -83,7 +83,7 @@ func (o *worktreeOptions) elsewhere(cmd *cobra.Command) error {
 	if slices.Contains(commands, top.Name()) || !top.HasParent() {
 		return nil
 	}
-	return fmt.Errorf("--worktree and --branch-name are for %s: for %q, go to the worktree", strings.Join(commands, ", "), cmd.CommandPath())
+	return hint.Wrap(fmt.Errorf("--worktree and --branch-name do not work with %q", cmd.CommandPath()), "run it in the worktree")
 }
 
 // noArgs refuses what is no command. It may be a name that was meant for
@@ -91,7 +91,7 @@ func (o *worktreeOptions) elsewhere(cmd *cobra.Command) error {
 func (o *options) noArgs(cmd *cobra.Command, args []string) error {
 	err := cli.NoArgs(cmd, args)
 	if err != nil && o.worktree.name == randomName {
-		err = fmt.Errorf("%w\n\nIf %q is the name of a worktree, write --worktree=%s", err, args[0], args[0])
+		err = hint.Wrap(err, "if %q is the name of a worktree, pass --worktree=%s", args[0], args[0])
 	}
 	return err
 }
@@ -140,10 +140,10 @@ the worktree.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("branch-name") && branch == "" {
-				return errors.New("--branch-name is empty: give a branch, or leave it out")
+				return errors.New("--branch-name is empty")
 			}
 			if len(args) == 1 && args[0] == "" {
-				return errors.New("the name of the worktree is empty: give one, or leave it out")
+				return errors.New("empty worktree name")
 			}
 			h, err := d.host(cmd, cmd.Name())
 			if err != nil {

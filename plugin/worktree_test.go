@@ -26,8 +26,8 @@ func TestWorktreeOptions(t *testing.T) {
 		{args: []string{"--worktree=x", "--branch-name", "b/c"}, want: &host.Worktree{Name: "x", Branch: "b/c"}},
 		{args: []string{"--worktree", "--branch-name=b"}, want: &host.Worktree{Branch: "b"}},
 		{args: []string{"--worktree=random"}, want: &host.Worktree{Name: "random"}},
-		{args: []string{"--worktree="}, parse: "a name is missing after the ="},
-		{args: []string{"--branch-name=b"}, refuse: "give --worktree or --worktree=NAME with it"},
+		{args: []string{"--worktree="}, parse: "empty worktree name"},
+		{args: []string{"--branch-name=b"}, refuse: "requires --worktree"},
 		{args: []string{"--branch-name="}, refuse: "--branch-name is empty"},
 		{args: []string{"--worktree=x", "--branch-name="}, refuse: "--branch-name is empty"},
 	} {
@@ -82,6 +82,6 @@ func TestWriteWorktrees(t *testing.T) {
 	assert.Equal(t, len(read), 3)
 	assert.Check(t, is.Equal(read[1]["ahead"], 2.0))
 	assert.Check(t, is.Equal(read[2]["changes"], nil))
-	assert.ErrorContains(t, writeWorktrees(&out, "", list), "an empty format prints nothing")
+	assert.ErrorContains(t, writeWorktrees(&out, "", list), "empty --format")
 	assert.ErrorContains(t, writeWorktrees(&out, "{{.Nothing}}", list), "Nothing")
 }
