@@ -1,6 +1,10 @@
 package microvm
 
-import "context"
+import (
+	"context"
+
+	"github.com/docker-ralph/docker-ralph/egress"
+)
 
 // meanwhile does something while a program is about to be asked to do something.
 type meanwhile struct {
@@ -11,6 +15,13 @@ type meanwhile struct {
 func (m meanwhile) client(ctx context.Context) (client, error) {
 	m.do()
 	return m.program.client(ctx)
+}
+
+// restrict is not disturbed: it holds the lock that do may need.
+func (m meanwhile) restrict(ctx context.Context, d *Driver, name string, policy egress.Policy, told []string, note func([]string) error) (kept, error) {
+	quiet := *d
+	quiet.program = m.program
+	return m.program.restrict(ctx, &quiet, name, policy, told, note)
 }
 
 // Meanwhile is a driver that does something while its program is about to be asked to
