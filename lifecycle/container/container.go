@@ -89,9 +89,6 @@ type engine struct {
 	// started are the sandboxes that were started by this program, so that they
 	// have what is mounted as it is now.
 	started map[string]bool
-	// asked are the sandboxes that were made by this program, and not prepared yet,
-	// with what the holders of their networks were asked.
-	asked map[string]asked
 }
 
 // info returns what the engine says about itself.
@@ -110,10 +107,6 @@ func (d *Driver) info(ctx context.Context) (system.Info, error) {
 	}
 	return *d.engine.info, nil
 }
-
-// AskEngine has the engine say about itself what [Driver.Create] needs to know, while
-// there is other work to do. Who needs it hears of a failure.
-func (d *Driver) AskEngine(ctx context.Context) { _, _ = d.info(ctx) }
 
 var _ lifecycle.Driver = (*Driver)(nil)
 

@@ -64,15 +64,12 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 	if err == nil {
 		sb, err = d.createOn(ctx, g, spec, info, l)
 	}
-	talk := g.holder.settle()
 	if err != nil {
-		talk.end()
 		if _, found, _ := d.inspectNamed(ctx, spec.Name); found && errdefs.IsNotFound(err) {
 			err = lifecycle.ErrExists // who has made it meanwhile has removed what is ours
 		}
 		return lifecycle.Sandbox{}, errors.Join(err, d.leaveNetwork(ctx, g.network.name, g.holder))
 	}
-	d.keep(sb, talk)
 	return sb, nil
 }
 
@@ -83,7 +80,7 @@ type ground struct {
 	mounts  []mount.Mount  // but for those that every sandbox has
 	fresh   *cacheNote     // nil if the user has a folder for caches
 	network sandboxNetwork // without a name if there is none
-	holder  *holder        // of the network; nil if the sandbox does that itself
+	holder  string         // ID of the container that holds the network; empty if the sandbox does that itself
 }
 
 // layGround looks everything up side by side, and makes volumes and the network
@@ -171,7 +168,6 @@ func (d *Driver) createOn(ctx context.Context, g *ground, spec lifecycle.Spec, i
 		err = d.sweepWall(ctx, spec.Name, l)
 	}
 	if err != nil {
-		g.holder.settle()
 		return lifecycle.Sandbox{}, errors.Join(err, d.Remove(context.WithoutCancel(ctx), sb))
 	}
 	return sb, nil
@@ -276,13 +272,11 @@ func (d *Driver) Start(ctx context.Context, sb lifecycle.Sandbox) error {
 		d.engine.bare[sb.ID] = true
 		d.engine.mu.Unlock()
 	}
-	// What is asked for next is looked up meanwhile. Who needs it hears of a failure.
-	var lookups sync.WaitGroup
-	defer lookups.Wait()
-	lookups.Go(func() { _, _ = d.ensureGuest(ctx) })
-	if sb.Egress != "" && !d.hasAsked(sb) {
-		lookups.Go(func() { _, _ = d.ensureEgress(ctx) })
-		lookups.Go(func() { _, _ = d.lookAround(ctx) })
+	if sb.Egress != "" {
+		// Rules may be out of date, which [Driver.Ready] finds if this succeeds.
+		var look sync.WaitGroup
+		defer look.Wait()
+		look.Go(func() { _, _ = d.lookAround(ctx) })
 	}
 	err := d.startAll(ctx, sb)
 	if err != nil && sb.Egress != "" && lacksNetwork(err) {
@@ -317,7 +311,7 @@ func (d *Driver) startAll(ctx context.Context, sb lifecycle.Sandbox) error {
 		return err
 	}
 	// Its holder is seldom stopped, so it is not asked for before.
-	if err := d.startNetns(ctx, sb); err != nil {
+	if _, err := d.API.ContainerStart(ctx, sb.Netns, client.ContainerStartOptions{}); err != nil {
 		return err
 	}
 	_, err = d.API.ContainerStart(ctx, sb.ID, client.ContainerStartOptions{})

@@ -28,9 +28,9 @@ func (d *Driver) join(spec lifecycle.Spec, g *ground, config *container.Config, 
 	if mode != egress.AllowAll {
 		l[labelProxy] = n.proxy.String()
 	}
-	if g.holder != nil {
-		l[labelNetns] = g.holder.id
-		host.NetworkMode = container.NetworkMode("container:" + g.holder.id)
+	if g.holder != "" {
+		l[labelNetns] = g.holder
+		host.NetworkMode = container.NetworkMode("container:" + g.holder)
 		config.Hostname = "" // that of the holder
 		return nil, nil
 	}
@@ -126,11 +126,11 @@ func (d *Driver) rejoin(ctx context.Context, sb lifecycle.Sandbox) error {
 
 // leaveNetwork removes the network of a sandbox that there will not be, and who
 // holds it, as far as there are such.
-func (d *Driver) leaveNetwork(ctx context.Context, name string, h *holder) error {
+func (d *Driver) leaveNetwork(ctx context.Context, name, holder string) error {
 	ctx = context.WithoutCancel(ctx)
 	var errs []error
-	if h != nil && h.id != "" {
-		errs = append(errs, d.removeContainer(ctx, h.id))
+	if holder != "" {
+		errs = append(errs, d.removeContainer(ctx, holder))
 	}
 	if name != "" {
 		errs = append(errs, d.removeNetwork(ctx, name))

@@ -1,11 +1,9 @@
 package container
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
-	"sync"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -13,7 +11,6 @@ import (
 	"github.com/moby/moby/client"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/payload"
 )
@@ -22,8 +19,8 @@ import (
 // nothing else, as the containers of a pod do. The wall stands in there: it is
 // raised once, and not again whenever the sandbox is started. The holder has no
 // network but the sandbox's either, and runs nothing of the agent's, so rules are
-// put in place by itself when it is started first, and later by commands beside it,
-// with a right that no process of the sandbox has.
+// put in place by commands beside it, with a right that no process of the sandbox
+// has.
 
 const (
 	netnsMemory = 64 << 20
@@ -32,54 +29,34 @@ const (
 	netnsUser = "0:0"
 )
 
-// holder is the container that holds the network of a sandbox, while that is made.
-type holder struct {
-	id       string
-	starting sync.WaitGroup
-	talk     *asked // once it has started
-}
-
-// settle waits until a holder runs or does not, and returns how to hear its answer.
-func (h *holder) settle() *asked {
-	if h == nil {
-		return nil
-	}
-	h.starting.Wait()
-	return h.talk
-}
-
-// makeHeldNetwork makes the network of a sandbox and what holds it, unless the
+// makeHeldNetwork makes the network of a sandbox and starts what holds it, unless the
 // sandbox's runtime has a network of its own. The holder is created meanwhile, for the
-// addresses that are tried first, and started while the sandbox is created: who starts
-// that hears of a failure. What there is if it fails is returned as well.
-func (d *Driver) makeHeldNetwork(ctx context.Context, spec lifecycle.Spec) (n sandboxNetwork, h *holder, err error) {
+// addresses that are tried first. What there is if it fails is returned as well.
+func (d *Driver) makeHeldNetwork(ctx context.Context, spec lifecycle.Spec) (n sandboxNetwork, holder string, err error) {
 	name := newNetworkName(spec.Name)
 	if d.ownsStack(ctx, spec.Runtime) {
 		n, err = d.makeNetwork(ctx, spec, name)
-		return n, nil, err
+		return n, "", err
 	}
-	h = &holder{}
 	expected, _ := networkAt(firstIndex(name), name)
 	var group errgroup.Group
 	group.Go(func() (err error) { n, err = d.makeNetwork(ctx, spec, name); return err })
-	group.Go(func() (err error) { h.id, err = d.makeNetns(ctx, spec, expected); return err })
+	group.Go(func() (err error) { holder, err = d.makeNetns(ctx, spec, expected); return err })
 	if err := group.Wait(); err != nil {
-		return n, h, err
+		return n, holder, err
 	}
 	if n != expected {
-		if err := d.removeContainer(ctx, h.id); err != nil {
-			return n, h, err
+		if err := d.removeContainer(ctx, holder); err != nil {
+			return n, holder, err
 		}
-		if h.id, err = d.makeNetns(ctx, spec, n); err != nil {
-			return n, h, err
+		if holder, err = d.makeNetns(ctx, spec, n); err != nil {
+			return n, holder, err
 		}
 	}
-	sb := lifecycle.Sandbox{Name: spec.Name, Netns: h.id}
-	if spec.Egress.Policy.Mode != egress.AllowAll {
-		sb.Proxy = n.proxy.String()
+	if _, err := d.API.ContainerStart(ctx, holder, client.ContainerStartOptions{}); err != nil {
+		return n, holder, fmt.Errorf("starting what holds the network of %s: %w", spec.Name, err)
 	}
-	h.starting.Go(func() { h.talk, _ = d.startAsking(ctx, sb) })
-	return n, h, nil
+	return n, holder, nil
 }
 
 // makeNetns creates the container that holds the network of a sandbox, which may not
@@ -95,7 +72,7 @@ func (d *Driver) makeNetns(ctx context.Context, spec lifecycle.Spec, n sandboxNe
 		return "", err
 	}
 	host.Runtime = spec.Runtime
-	host.CapAdd = []string{"NET_ADMIN"} // which the holder gives up when the wall is raised, and what is run beside it has
+	host.CapAdd = []string{"NET_ADMIN"} // which the holder gives up, and what is run beside it has
 	networking := enter(spec, n, host)
 	own := ownLabels(spec.Name, roleNetns)
 	own[labelNetwork] = n.name
@@ -107,8 +84,6 @@ func (d *Driver) makeNetns(ctx context.Context, spec lifecycle.Spec, n sandboxNe
 			Hostname:   hostname,
 			Entrypoint: []string{"/" + payload.EgressProgram, "hold"},
 			Labels:     own,
-			// For the question that it is asked when it is started first.
-			OpenStdin: true, StdinOnce: true, AttachStdin: true,
 		},
 		HostConfig:       host,
 		NetworkingConfig: networking,
@@ -117,112 +92,6 @@ func (d *Driver) makeNetns(ctx context.Context, spec lifecycle.Spec, n sandboxNe
 		return "", fmt.Errorf("making what holds the network of %s: %w", spec.Name, err)
 	}
 	return made.ID, nil
-}
-
-// startNetns starts what holds the network of a sandbox, if it does not run.
-func (d *Driver) startNetns(ctx context.Context, sb lifecycle.Sandbox) error {
-	if sb.Netns == "" {
-		return nil
-	}
-	_, err := d.API.ContainerStart(ctx, sb.Netns, client.ContainerStartOptions{})
-	return err
-}
-
-// asked is the question that the holder of a sandbox's network was asked when it was
-// started, and the connection on which it answers.
-type asked struct {
-	question string
-	conn     client.HijackedResponse
-}
-
-// end gives the answer up.
-func (a *asked) end() {
-	if a != nil {
-		a.conn.Close()
-	}
-}
-
-// startAsking starts the holder of the network of a sandbox that is just being
-// created, and has it raise the wall while the sandbox is started. Whether it does is
-// not relied upon: who wants to know asks for the answer.
-func (d *Driver) startAsking(ctx context.Context, sb lifecycle.Sandbox) (*asked, error) {
-	conn, err := d.API.ContainerAttach(ctx, sb.Netns, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
-	if err != nil {
-		return nil, err
-	}
-	a := &asked{conn: conn.HijackedResponse}
-	group, groupCtx := errgroup.WithContext(ctx)
-	group.Go(func() error { return d.startNetns(groupCtx, sb) })
-	group.Go(func() (err error) { a.question, err = d.ask(groupCtx, sb, conn.Conn); return err })
-	if err := group.Wait(); err != nil {
-		a.end()
-		return nil, err
-	}
-	return a, nil
-}
-
-// ask writes the question about the network of a sandbox to who waits for it.
-func (d *Driver) ask(ctx context.Context, sb lifecycle.Sandbox, to io.Writer) (encoded string, err error) {
-	around, err := d.lookAround(ctx)
-	if err != nil {
-		return "", err
-	}
-	q, err := question(sb, around)
-	if err != nil {
-		return "", err
-	}
-	q.Await = true
-	encoded, err = q.Encode()
-	if err != nil {
-		return "", err
-	}
-	_, err = io.WriteString(to, encoded+"\n")
-	return encoded, err
-}
-
-// keep has the answer ready for who prepares a sandbox.
-func (d *Driver) keep(sb lifecycle.Sandbox, a *asked) {
-	if a == nil {
-		return
-	}
-	d.engine.mu.Lock()
-	defer d.engine.mu.Unlock()
-	if d.engine.asked == nil {
-		d.engine.asked = map[string]asked{}
-	}
-	d.engine.asked[sb.ID] = *a
-}
-
-func (d *Driver) hasAsked(sb lifecycle.Sandbox) bool {
-	d.engine.mu.Lock()
-	defer d.engine.mu.Unlock()
-	_, has := d.engine.asked[sb.ID]
-	return has
-}
-
-// answer returns what the holder of a sandbox's network answers to a question, if
-// that is the one that it was asked when it was started.
-func (d *Driver) answer(ctx context.Context, sb lifecycle.Sandbox, question string, there <-chan struct{}) (answer []byte, ok bool) {
-	d.engine.mu.Lock()
-	was, ok := d.engine.asked[sb.ID]
-	delete(d.engine.asked, sb.ID)
-	d.engine.mu.Unlock()
-	if !ok {
-		return nil, false
-	}
-	defer was.conn.Close()
-	if was.question != question {
-		return nil, false
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(ctx, was.conn.Close)()
-	go func() { _, _ = io.Copy(was.conn.Conn, lineWhen(ctx, there)) }()
-	output, lines := io.Pipe()
-	go func() { _ = lines.CloseWithError(demultiplex(lines, io.Discard, was.conn.Reader)) }()
-	defer func() { _ = output.Close() }()
-	answer, err := bufio.NewReader(output).ReadBytes('\n')
-	return answer, err == nil
 }
 
 // lineWhen is an input with one line, as soon as a channel is closed.

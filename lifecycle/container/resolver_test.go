@@ -37,8 +37,8 @@ func (networked) NetworkCreate(context.Context, string, client.NetworkCreateOpti
 	return client.NetworkCreateResult{}, nil
 }
 
-func (networked) ContainerAttach(context.Context, string, client.ContainerAttachOptions) (client.ContainerAttachResult, error) {
-	return client.ContainerAttachResult{}, errors.New("nobody answers")
+func (networked) ContainerStart(context.Context, string, client.ContainerStartOptions) (client.ContainerStartResult, error) {
+	return client.ContainerStartResult{}, nil
 }
 
 // crowded is an engine on which the first ranges of addresses are taken.
@@ -48,6 +48,7 @@ type crowded struct {
 	subnets []netip.Prefix
 	mu      sync.Mutex
 	holders []netip.Addr // where those are that were not removed
+	started []string
 }
 
 func (c *crowded) NetworkCreate(_ context.Context, _ string, opts client.NetworkCreateOptions) (client.NetworkCreateResult, error) {
@@ -65,6 +66,11 @@ func (c *crowded) ContainerCreate(_ context.Context, opts client.ContainerCreate
 	return client.ContainerCreateResult{ID: c.holders[len(c.holders)-1].String()}, nil
 }
 
+func (c *crowded) ContainerStart(_ context.Context, id string, _ client.ContainerStartOptions) (client.ContainerStartResult, error) {
+	c.started = append(c.started, id)
+	return client.ContainerStartResult{}, nil
+}
+
 func (c *crowded) ContainerRemove(_ context.Context, id string, _ client.ContainerRemoveOptions) (client.ContainerRemoveResult, error) {
 	c.holders = slices.DeleteFunc(c.holders, func(a netip.Addr) bool { return a.String() == id })
 	return client.ContainerRemoveResult{}, nil
@@ -79,11 +85,11 @@ func TestTheHolderIsInTheNetwork(t *testing.T) {
 		spec.Egress.Policy.Mode = egress.Deny
 		n, h, err := d.makeHeldNetwork(t.Context(), spec)
 		assert.NilError(t, err)
-		h.settle()
 		assert.Equal(t, len(api.subnets), taken+1)
 		assert.Assert(t, api.subnets[taken].Contains(n.agent))
 		assert.Assert(t, slices.Equal(api.holders, []netip.Addr{n.agent}), "%v", api.holders)
-		assert.Equal(t, h.id, n.agent.String())
+		assert.Equal(t, h, n.agent.String())
+		assert.DeepEqual(t, api.started, []string{h})
 	}
 }
 
@@ -110,7 +116,6 @@ func TestWhoKnowsNames(t *testing.T) {
 				var err error
 				g.network, g.holder, err = d.makeHeldNetwork(t.Context(), spec)
 				assert.NilError(t, err)
-				assert.Assert(t, g.holder.settle() == nil)
 			}
 			_, err := d.join(spec, g, config, host, labels)
 			assert.NilError(t, err)

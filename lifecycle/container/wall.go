@@ -135,8 +135,7 @@ func question(sb lifecycle.Sandbox, around surroundings) (canary.Question, error
 }
 
 // tryWall puts the firewall in place where it has an effect, and runs the canary,
-// which waits until the proxy is there. What holds a new sandbox's network has done
-// so already, as a rule.
+// which waits until the proxy is there.
 func (d *Driver) tryWall(ctx context.Context, sb lifecycle.Sandbox, owner container.InspectResponse, image string, around surroundings, there <-chan struct{}) error {
 	q, err := question(sb, around)
 	if err != nil {
@@ -150,11 +149,6 @@ func (d *Driver) tryWall(ctx context.Context, sb lifecycle.Sandbox, owner contai
 	arg, err := q.Encode()
 	if err != nil {
 		return err
-	}
-	if out, ok := d.answer(ctx, sb, arg, there); ok && firstRun(owner) {
-		if answer, err := canary.ParseAnswer(out); err == nil && answer.Err() == nil {
-			return nil
-		}
 	}
 	var out []byte
 	if sb.Netns != "" {
@@ -177,15 +171,6 @@ func (d *Driver) tryWall(ctx context.Context, sb lifecycle.Sandbox, owner contai
 		return fmt.Errorf("the sandbox %s is not used: %w", sb.Name, err)
 	}
 	return nil
-}
-
-// firstRun tells whether a container has run since it was started first.
-func firstRun(c container.InspectResponse) bool {
-	if c.State == nil || !c.State.Running {
-		return false
-	}
-	ended, err := time.Parse(time.RFC3339Nano, c.State.FinishedAt)
-	return err == nil && ended.IsZero()
 }
 
 // besides is for a container that is in the network of a sandbox as the sandbox

@@ -9,8 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"gotest.tools/v3/assert"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/approval"
@@ -20,7 +19,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/credential/hostconfig"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 )
 
 // Options say what to run and how.
@@ -261,11 +259,6 @@ func ensurer(h host.Host, at Target, opts Options) *lifecycle.Ensurer {
 		Confirm: h.Confirm,
 		Failed:  func(ctx context.Context, sb lifecycle.Sandbox) { tellFailed(ctx, h, at.Driver, sb) },
 		Image: func(ctx context.Context) error {
-			if d, ok := at.Driver.(*container.Driver); ok {
-				var asked sync.WaitGroup
-				defer asked.Wait()
-				asked.Go(func() { d.AskEngine(ctx) })
-			}
 			sweepOrphans(ctx, h, at.Driver)
 			if !at.Build {
 				return nil
