@@ -237,10 +237,12 @@ func keepBacklog(ctx context.Context, h host.Host, at Target, sb lifecycle.Sandb
 		}
 	}
 	c := &copying{host: h, driver: at.Driver, sb: sb, sandbox: spec.Name}
+	kept := errNoTasks // asking a sandbox would create the database
 	if !backlogMissing(h, at, spec) {
-		if err := checkTasks(h, spec.Name, opts, c.keep(ctx)); err != nil {
-			return nil, err
-		}
+		kept = c.keep(ctx)
+	}
+	if err := checkTasks(h, spec.Name, opts, kept); err != nil {
+		return nil, err
 	}
 	c.last = "" // what was before the command stays
 	stop := c.follow(ctx, spec.Root)
