@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"syscall"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
@@ -27,11 +30,12 @@ type recovery struct {
 	root    string // of the work tree
 	id      string // of the dispatch
 
-	began  time.Time // the latest attempt
-	deaths int       // in a row, without a run in between that did not fail
-	cause  string    // of the latest death that the loop was started again after
-	away   bool      // the engine was, since began
-	blamed string    // what has happened to the sandbox, where that is known before it is stopped
+	began  time.Time         // the latest attempt
+	deaths int               // in a row, without a run in between that did not fail
+	cause  string            // of the latest death that the loop was started again after
+	away   bool              // the engine was, since began
+	sb     lifecycle.Sandbox // in which the command ran last
+	blamed string            // what has happened to the sandbox, where that is known before it is stopped
 }
 
 // blame records why a sandbox is about to be stopped under its command.
@@ -64,22 +68,32 @@ func (r *recovery) died(ctx context.Context, sb lifecycle.Sandbox, code int, err
 	switch {
 	case ctx.Err() != nil, errors.Is(err, lifecycle.ErrDetached), errors.Is(err, lifecycle.ErrNotPrepared):
 		return false, err
+	case sb.Name == "" && r.deaths == 0:
+		return false, err
 	case sb.Name == "": // it could not be brought up, perhaps as something else is restarting it
-		return r.deaths > 0 && r.another(ctx), err
+		if lostEngine(err) {
+			_, _ = r.mishap(ctx, r.sb, false) // it waits for the engine
+		}
+		return r.another(ctx), err
 	case err == nil && code != exitKilled && code != exitLost && r.blamed == "":
 		return false, err
 	}
-	m, lookErr := r.mishap(ctx, sb)
+	r.sb = sb
+	lost := lostEngine(err)
+	m, lookErr := r.mishap(ctx, sb, lost)
 	if r.blamed != "" {
 		m, r.blamed = lifecycle.Mishap{What: r.blamed}, ""
+	}
+	if lookErr == nil && m.What == "" && err != nil && (r.away || lost) {
+		if err = r.leftAlone(ctx, sb, err); !errors.Is(err, ErrUnknownEnd) {
+			return false, err
+		}
 	}
 	switch {
 	case lookErr != nil:
 		return false, errors.Join(err, lookErr)
 	case m.Asked:
 		return false, hint.Wrap(fmt.Errorf("the sandbox %s %s while %q ran in it", sb.Name, m.What, r.command), "the next command starts it again")
-	case m.What == "" && r.away && err != nil:
-		return false, r.leftAlone(ctx, sb, err)
 	case m.What == "" && (!host.IsLoop(r.command) || err != nil && !errors.Is(err, ErrUnknownEnd)):
 		return false, err
 	}
@@ -105,9 +119,15 @@ func (r *recovery) died(ctx context.Context, sb lifecycle.Sandbox, code int, err
 }
 
 // leftAlone says that an engine which was restarted has left a command running,
-// with nobody connected to it.
+// with nobody connected to it. A loop that was killed meanwhile is [ErrUnknownEnd].
 func (r *recovery) leftAlone(ctx context.Context, sb lifecycle.Sandbox, err error) error {
-	if running, askErr := Runs(ctx, r.driver, sb, r.id); askErr != nil || !running {
+	running, askErr := Runs(ctx, r.driver, sb, r.id)
+	if askErr == nil && !running && host.IsLoop(r.command) {
+		if _, end := CodeOf(r.root, r.id); errors.Is(end, ErrUnknownEnd) {
+			return end
+		}
+	}
+	if askErr != nil || !running {
 		return err
 	}
 	return hint.Wrap(fmt.Errorf("the engine was restarted: %q goes on in the sandbox %s without a terminal", "ralph "+r.command, sb.Name),
@@ -139,15 +159,22 @@ func (r *recovery) environment(env []string) []string {
 	return append(env[:len(env):len(env)], wire.LostEnv+"="+r.cause)
 }
 
+// lostEngine says that an engine has not answered, or in the middle of an answer no more.
+func lostEngine(err error) bool {
+	return client.IsErrConnectionFailed(err) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
+		errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
 // mishap says what has happened to a sandbox. An engine that is restarted is
-// waited for.
-func (r *recovery) mishap(ctx context.Context, sb lifecycle.Sandbox) (lifecycle.Mishap, error) {
+// waited for; one that has broken a connection is about to end.
+func (r *recovery) mishap(ctx context.Context, sb lifecycle.Sandbox, lost bool) (lifecycle.Mishap, error) {
 	r.away = false
 	restarted := time.Now().Add(restartGrace)
 	for end := time.Now().Add(engineGrace); ; {
 		m, err := r.look(ctx, sb)
 		switch {
-		case err != nil && client.IsErrConnectionFailed(err) && time.Now().Before(end):
+		case err == nil && m.What == "" && lost && !r.away && time.Now().Before(restarted):
+		case lostEngine(err) && time.Now().Before(end):
 			if !r.away {
 				r.host.Report("Warning: the engine does not answer: waiting for it")
 				r.away = true

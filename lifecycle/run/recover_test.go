@@ -1,0 +1,66 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"syscall"
+	"testing"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+)
+
+// restarting is a driver whose engine answers only after some questions.
+type restarting struct {
+	lifecycle.Driver
+	away    int // questions without an answer
+	running []lifecycle.Dispatch
+	state   lifecycle.State
+}
+
+func (r *restarting) Lookup(context.Context, string) (lifecycle.Sandbox, error) {
+	if r.away--; r.away >= 0 {
+		return lifecycle.Sandbox{}, fmt.Errorf("error during connect: %w", syscall.ECONNRESET)
+	}
+	return lifecycle.Sandbox{Name: "box", State: r.state}, nil
+}
+
+func (r *restarting) Dispatches(context.Context, lifecycle.Sandbox) ([]lifecycle.Dispatch, error) {
+	return r.running, nil
+}
+
+// A loop whose engine breaks the connection is started again, unless it still runs.
+func TestLoopOutlivesItsEngine(t *testing.T) {
+	broken := fmt.Errorf("asking how the command has ended: %w", syscall.ECONNRESET)
+	for _, tc := range []struct {
+		name   string
+		driver restarting
+		sb     lifecycle.Sandbox
+		deaths int
+		again  bool
+		err    string
+	}{
+		{"killed with its connection", restarting{away: 2, state: lifecycle.Running}, lifecycle.Sandbox{Name: "box"}, 0, true, ""},
+		{"stopped", restarting{away: 2, state: lifecycle.Stopped}, lifecycle.Sandbox{Name: "box"}, 0, true, ""},
+		{"left alone", restarting{away: 2, state: lifecycle.Running, running: []lifecycle.Dispatch{{ID: "x"}}}, lifecycle.Sandbox{Name: "box"}, 0, false, "goes on in the sandbox box without a terminal"},
+		{"not started again yet", restarting{away: 2, state: lifecycle.Stopped}, lifecycle.Sandbox{}, 1, true, broken.Error()},
+		{"never started", restarting{away: 2, state: lifecycle.Stopped}, lifecycle.Sandbox{}, 0, false, broken.Error()},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			var said bytes.Buffer
+			h := host.Host{StateDir: t.TempDir(), Stderr: &said}
+			r := &recovery{host: h, driver: &tc.driver, command: host.BuildCommand, root: t.TempDir(), id: "x", deaths: tc.deaths}
+			again, err := r.died(t.Context(), tc.sb, 0, broken)
+			assert.Equal(t, again, tc.again, "%v\n%s", err, said.String())
+			if tc.err != "" {
+				assert.ErrorContains(t, err, tc.err)
+			} else {
+				assert.NilError(t, err)
+			}
+		})
+	}
+}
