@@ -77,11 +77,11 @@ func TestADetachedLoopIsFollowedAndLeavesItsEnd(t *testing.T) {
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "done"})
 
 		res = w.ralph(t, "attach").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, "no loop runs without a terminal in the sandbox "+sb.Name+`: "ralph build --max-failures 2" ended without a terminal at `))
+		assert.Check(t, is.Contains(res.stderr, "no background loop in the sandbox "+sb.Name+`: "ralph build --max-failures 2" ended in the background at `))
 		res = w.ralph(t, "build").expect(t, 0)
-		assert.Check(t, is.Contains(res.stderr, `Note: "ralph build --max-failures 2" ended without a terminal at `))
+		assert.Check(t, is.Contains(res.stderr, `Note: "ralph build --max-failures 2" ended in the background at `))
 		res = w.ralph(t, "build").expect(t, 0)
-		assert.Check(t, !strings.Contains(res.stderr, "ended without a terminal"))
+		assert.Check(t, !strings.Contains(res.stderr, "ended in the background"))
 	})
 }
 
@@ -112,7 +112,7 @@ func TestADetachedLoopThatCannotBegin(t *testing.T) {
 		assert.Check(t, is.Contains(res.stdout, "Error: No specs found"))
 		assert.Check(t, !strings.Contains(res.stderr, "in the background"))
 		res = w.ralph(t, "attach").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, `Start one with "docker ralph --detach build"`))
+		assert.Check(t, is.Contains(res.stderr, `Hint: start one with "docker ralph --detach build"`))
 	})
 }
 
@@ -209,7 +209,7 @@ func TestALostTerminalDetaches(t *testing.T) {
 				follow.wait(t).expect(t, 0)
 				res := back.wait(t)
 				if res.code != 0 { // it was faster than we
-					assert.Check(t, is.Contains(res.stderr, "ended without a terminal"))
+					assert.Check(t, is.Contains(res.stderr, "ended in the background"))
 				}
 				end := w.end(t)
 				assert.Equal(t, end.ExitCode, 0, end.Error)
@@ -255,7 +255,7 @@ func TestCommitsOfALoopWithoutATerminalComeHome(t *testing.T) {
 		assert.Equal(t, w.git(t, "log", "--format=%s", before+"..HEAD"), "Commit late\nmade-late")
 		log, err := os.ReadFile(end.Log)
 		assert.NilError(t, err)
-		assert.Check(t, is.Contains(string(log), "The terminal was lost, and the loop goes on without it"))
+		assert.Check(t, is.Contains(string(log), "The terminal was lost: the loop continues in the background"))
 		assert.Check(t, is.Contains(string(log), "All tasks complete"), fmt.Sprintf("%q", log))
 	})
 }

@@ -50,7 +50,7 @@ func TestALoopWhoseClientWasKilledGoesOnAndIsNamed(t *testing.T) {
 
 		w.ticksAfter(t, time.Now().Add(2*idle))
 		res := w.ralph(t, "task", "list").expect(t, 0)
-		assert.Check(t, is.Regexp(`^Warning: "ralph build" still runs in the sandbox `+sb.Name+` without a terminal, since [0-9]{2}:[0-9]{2} \(.* ago\)\. Follow it with "docker ralph logs -f", or take it back with "docker ralph attach"\. Stop it with "docker ralph stop `+sb.Name+`"\n$`, res.stderr))
+		assert.Check(t, is.Regexp(`^Warning: "ralph build" is still running in the background in the sandbox `+sb.Name+`, since [0-9]{2}:[0-9]{2} \(.* ago\)\nHint: follow it with "docker ralph logs -f", attach with "docker ralph attach", stop it with "docker ralph stop `+sb.Name+`"\n$`, res.stderr))
 		assert.Equal(t, w.sandbox(t).ID, sb.ID)
 
 		w.write(t, filepath.Join(w.repo, "go"), "")

@@ -219,7 +219,7 @@ func TestAnEngineThatIsRestarted(t *testing.T) {
 		r.holds(t, r.questions.ask(t, r.attempts("${https_proxy#http://}")))
 		r.holds(t, r.byHand(t))
 		res := r.build.wait(t).expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, `Error: the engine was restarted: "ralph build" goes on in the sandbox `+r.name+" without a terminal\n"))
+		assert.Check(t, is.Contains(res.stderr, `Error: the engine was restarted: "ralph build" is still running in the background in the sandbox `+r.name+"\n"))
 		w.ok(t, "task", "list")
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "three")
 		r.lets(t, r.questions.ask(t, r.attempts("${https_proxy#http://}")))

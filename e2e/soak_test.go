@@ -194,7 +194,7 @@ func (s *soak) buildOnce() bool {
 	s.setBuild(nil)
 	out := said.String()
 	s.note("build ended with exit code %d\n%s", build.code, out)
-	if build.code > 128 || strings.Contains(out, "without a terminal") {
+	if build.code > 128 || strings.Contains(out, "running in the background") {
 		s.docker("ralph", "stop", "--now") // the loop may go on alone
 	}
 	if strings.Contains(out, `"docker ralph task restore"`) {

@@ -101,7 +101,7 @@ func (h Host) NameOrphans(ctx context.Context, driver lifecycle.Driver, sb lifec
 		err = h.reportOrphans(ctx, driver, sb, left)
 	}
 	if err != nil && ctx.Err() == nil {
-		h.Report(fmt.Sprintf("Warning: it cannot be told whether an earlier command still runs in %s: %v", sb.Name, err))
+		h.Report(fmt.Sprintf("Warning: unknown whether an earlier command is still running in %s: %v", sb.Name, err))
 	}
 }
 
@@ -115,8 +115,8 @@ func (h Host) reportOrphans(ctx context.Context, driver lifecycle.Driver, sb lif
 			_ = os.Remove(filepath.Join(h.RecordDir(sb.Name), n.ID))
 			continue
 		}
-		h.Report(fmt.Sprintf("Warning: %q still runs in the sandbox %s without a terminal, since %s.%s Stop it with \"docker ralph stop %s\"",
-			strings.Join(n.Command, " "), sb.Name, sinceWhen(n.Since), n.takeBack(), sb.Name))
+		h.Report(fmt.Sprintf("Warning: %q is still running in the background in the sandbox %s, since %s\nHint: %sstop it with \"docker ralph stop %s\"",
+			strings.Join(n.Command, " "), sb.Name, sinceWhen(n.Since), n.followHint(), sb.Name))
 	}
 	return nil
 }
@@ -130,8 +130,8 @@ func (h Host) TellBeside(wt gitrepo.Worktree) {
 	}
 	for _, n := range all {
 		if n.Live && n.Detached {
-			h.Report(fmt.Sprintf("Note: %q runs in the sandbox %s without a terminal, since %s.%s",
-				strings.Join(n.Command, " "), n.Sandbox, sinceWhen(n.Since), n.takeBack()))
+			h.Report(fmt.Sprintf("Note: %q is running in the background in the sandbox %s, since %s\nHint: %sstop it with \"docker ralph stop %s\"",
+				strings.Join(n.Command, " "), n.Sandbox, sinceWhen(n.Since), n.followHint(), n.Sandbox))
 		}
 	}
 }
@@ -140,16 +140,17 @@ func sinceWhen(t time.Time) string {
 	return fmt.Sprintf("%s (%s ago)", t.Local().Format("15:04"), units.HumanDuration(time.Since(t)))
 }
 
-// IsLoop says whether it is a loop, which can be followed and taken back.
+// IsLoop says whether it is a loop, which can be followed and attached to.
 func (n Record) IsLoop() bool {
 	return len(n.Command) > 1 && n.Command[0] == "ralph" && IsLoop(n.Command[1])
 }
 
-func (n Record) takeBack() string {
+// followHint is how to follow a loop, up to what else can be done with it.
+func (n Record) followHint() string {
 	if !n.IsLoop() {
 		return ""
 	}
-	return ` Follow it with "docker ralph logs -f", or take it back with "docker ralph attach".`
+	return `follow it with "docker ralph logs -f", attach with "docker ralph attach", `
 }
 
 // leftNotes returns the notes that nobody holds.

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/run"
@@ -24,9 +25,9 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
-// Attach takes the loop of the current scope back that runs without a terminal:
-// it shows its output, hands it signals, and returns its exit code. The error is
-// [lifecycle.ErrDetached] if the user has left it again.
+// Attach attaches to the background loop of the current scope: it prints its output,
+// forwards signals, and returns its exit code. The error is [lifecycle.ErrDetached]
+// if the user has detached again.
 func Attach(ctx context.Context, h host.Host) (int, error) {
 	wt, err := gitrepo.Detect(ctx, h.Dir, h.Getenv)
 	if err != nil {
@@ -48,7 +49,7 @@ func Attach(ctx context.Context, h host.Host) (int, error) {
 	return attach(ctx, h, fateOf(h, name, wt.Root, n.ID), n, output)
 }
 
-// detached finds the loop without a terminal that was started last, in sandboxes
+// detached finds the background loop that was started last, in sandboxes
 // of the work tree's scope, whose own sandbox has the name.
 func detached(ctx context.Context, h host.Host, name string, wt gitrepo.Worktree) (host.Record, error) {
 	all, err := h.RecordsIn(wt)
@@ -79,13 +80,13 @@ func detached(ctx context.Context, h host.Host, name string, wt gitrepo.Worktree
 	case found.ID != "":
 		return found, nil
 	case elsewhere:
-		return host.Record{}, fmt.Errorf("the loop of the sandbox %s has a terminal: go there, or follow it with \"docker ralph logs -f\"", name)
+		return host.Record{}, hint.Wrap(fmt.Errorf("the loop in the sandbox %s is attached to another terminal", name), "follow it with %q", "docker ralph logs -f")
 	}
-	none := fmt.Sprintf("no loop runs without a terminal in the sandbox %s", name)
+	none := fmt.Sprintf("no background loop in the sandbox %s", name)
 	if e, err := host.Ended(h.StateDir, name); err == nil {
-		return host.Record{}, fmt.Errorf("%s: %s. See its output with \"docker ralph logs\"", none, e)
+		return host.Record{}, hint.Wrap(fmt.Errorf("%s: %s", none, e), "see its output with %q", "docker ralph logs")
 	}
-	return host.Record{}, fmt.Errorf("%s. Start one with \"docker ralph --detach build\"", none)
+	return host.Record{}, hint.Wrap(errors.New(none), "start one with %q", "docker ralph --detach build")
 }
 
 // output is what a loop prints, as it comes.

@@ -86,7 +86,7 @@ func whatRuns(ctx context.Context, h host.Host, l host.Located, now bool) ([]lif
 	}
 	busy, busyErr := l.Backend.Driver.Busy(ctx, l.Sandbox)
 	if busyErr != nil || busy {
-		return nil, fmt.Errorf("it cannot be told what runs in the sandbox %s: %w. End it, whatever it is, with --now", l.Sandbox.Name, errors.Join(err, busyErr))
+		return nil, hint.Wrap(fmt.Errorf("unknown what is running in the sandbox %s: %w", l.Sandbox.Name, errors.Join(err, busyErr)), "stop it with --now")
 	}
 	return nil, nil
 }
@@ -110,20 +110,20 @@ func finishLoops(ctx context.Context, h host.Host, l host.Located, running []lif
 	case errors.Join(errs...) != nil:
 		return errors.Join(errs...)
 	case len(others) > 0:
-		return fmt.Errorf("the sandbox %s goes on, because %s runs in it, which is no loop: end it yourself, or with --now", l.Sandbox.Name, strings.Join(others, " and "))
+		return hint.Wrap(fmt.Errorf("sandbox %s kept running: %s is still active", l.Sandbox.Name, strings.Join(others, " and ")), "stop it with --now")
 	}
 	return halt(ctx, h, l, false)
 }
 
 func finishLoop(ctx context.Context, h host.Host, l host.Located, d lifecycle.Dispatch, name string) error {
 	if err := instruct(ctx, h, l, "_finish", d.ID); err != nil && stillRuns(ctx, h, l, d.ID) {
-		return fmt.Errorf("%q in the sandbox %s cannot be asked to stop: %w. End it with --now", name, l.Sandbox.Name, err)
+		return hint.Wrap(fmt.Errorf("stopping %q in the sandbox %s: %w", name, l.Sandbox.Name, err), "stop it with --now")
 	}
 	what := "its run"
 	if status := runningLoop([]lifecycle.Dispatch{d}, loopsOf(l.Sandbox)); len(status.Tasks) > 0 {
 		what = strings.Join(status.Tasks, ", ")
 	}
-	h.Report(fmt.Sprintf("Asked %q in %s to stop after %s. Ctrl+C ends the waiting, not the loop; --now ends the loop at once", name, l.Sandbox.Name, what))
+	h.Report(fmt.Sprintf("Asked %q in %s to stop after %s. Press Ctrl+C to stop waiting; --now stops the loop at once", name, l.Sandbox.Name, what))
 	if err := waitFor(ctx, h, l, d.ID); err != nil {
 		return err
 	}

@@ -71,7 +71,7 @@ func TestStop(t *testing.T) {
 		{name: "a loop", command: build, state: lifecycle.Running, told: []string{"ralph", "_finish", "x"}, stopped: true, says: `"build" has ended`},
 		{name: "a loop, now", command: build, state: lifecycle.Running, now: true, told: []string{"ralph", "_signal", "TERM", "x"}, stopped: true, says: `Ending "build"`},
 		{name: "a loop's last copy of its backlog", command: []string{"ralph", "task", "_export"}, brief: true, state: lifecycle.Running, stopped: true},
-		{name: "something else", command: shell, state: lifecycle.Running, err: `"shell" runs in it, which is no loop`},
+		{name: "something else", command: shell, state: lifecycle.Running, err: `"shell" is still active`},
 		{name: "something else, now", command: shell, state: lifecycle.Running, now: true, told: []string{"ralph", "_signal", "TERM", "x"}, stopped: true},
 		{name: "nothing", state: lifecycle.Running, stopped: true, says: "Nothing runs in ralph-a"},
 		{name: "stopped", state: lifecycle.Stopped, says: "it is stopped"},

@@ -59,7 +59,7 @@ func (h session) depart(ctx context.Context) (session, func()) {
 		case <-ctx.Done():
 		case <-a.Lost:
 			if err := a.letGo(); err == nil {
-				h.Report("The terminal was lost, and the loop goes on without it")
+				h.Report("The terminal was lost: the loop continues in the background")
 			}
 		}
 	}()

@@ -78,7 +78,7 @@ func TestWhatLeavesItsTerminalWritesALog(t *testing.T) {
 	h.TellBeside(wt)
 	log, err = os.ReadFile(h.away.path)
 	assert.NilError(t, err)
-	assert.Check(t, is.Contains(string(log), `Note: "ralph build" runs in the sandbox ralph-a-b without a terminal, since `))
+	assert.Check(t, is.Contains(string(log), `Note: "ralph build" is running in the background in the sandbox ralph-a-b, since `))
 
 	_, err = host.Ended(h.StateDir, sb.Name)
 	assert.ErrorIs(t, err, fs.ErrNotExist)

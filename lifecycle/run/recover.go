@@ -130,7 +130,7 @@ func (r *recovery) leftAlone(ctx context.Context, sb lifecycle.Sandbox, err erro
 	if askErr != nil || !running {
 		return err
 	}
-	return hint.Wrap(fmt.Errorf("the engine was restarted: %q goes on in the sandbox %s without a terminal", "ralph "+r.command, sb.Name),
+	return hint.Wrap(fmt.Errorf("the engine was restarted: %q is still running in the background in the sandbox %s", "ralph "+r.command, sb.Name),
 		"end it with %q", "docker ralph stop "+sb.Name)
 }
 
