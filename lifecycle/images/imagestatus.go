@@ -114,7 +114,7 @@ func (s *Status) add(image projectimage.Stored) {
 // made from.
 func currentImage(ctx context.Context, h host.Host, s imageScope, builder *projectimage.Builder, all []projectimage.Stored, connected func() (host.API, error)) (Status, error) {
 	name := ""
-	at := run.Target{Backend: host.Backend{Kind: s.cfg.Sandbox.Driver}, Build: true}
+	at := run.Choice{Backend: host.Backend{Kind: s.cfg.Sandbox.Driver}, Build: true}
 	if s.wt.Scope.Repo != "" {
 		var err error
 		if at, err = run.Choose(ctx, h, s.wt, s.cfg, s.req, connected); err != nil {

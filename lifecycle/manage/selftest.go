@@ -80,7 +80,7 @@ type machine struct {
 
 	driver    *selftest.Driver
 	driverErr error
-	at        run.Target // with the image of the user's agent
+	at        run.Choice // with the image of the user's agent
 }
 
 // Version implements [selftest.Machine].

@@ -110,7 +110,7 @@ func TestProjectOfTheSelfTest(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			m := projectMachine(t, tc.file, tc.toml, tc.user, tc.plain, tc.linked)
-			m.at = run.Target{Backend: host.Backend{Kind: "docker-sandbox"}, Image: "given:1", Build: tc.build}
+			m.at = run.Choice{Backend: host.Backend{Kind: "docker-sandbox"}, Image: "given:1", Build: tc.build}
 			ensure, err := m.Project(t.Context())
 			assert.Equal(t, ensure == nil && err == nil, tc.none)
 			if ensure != nil && !tc.build {

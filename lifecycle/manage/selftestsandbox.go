@@ -31,7 +31,7 @@ import (
 type testSandbox struct {
 	host.Host
 	cfg         config.Effective
-	at          run.Target
+	at          run.Choice
 	name        string
 	interrupted bool // a sandbox that was being created may still appear
 }

@@ -239,9 +239,9 @@ func (h session) watchBegin(sb lifecycle.Sandbox, p *lifecycle.Process) (stop fu
 
 func detachedDir(h host.Host) string { return filepath.Join(h.StateDir, "detached") }
 
-// finish leaves the end of a loop without a terminal for others to find. The
+// leaveEnd leaves the end of a loop without a terminal for others to find. The
 // note goes after that, so that one of both is always there.
-func (h session) finish(sandbox, top string, code int, err error) {
+func (h session) leaveEnd(sandbox, top string, code int, err error) {
 	if h.away == nil || !h.away.left() || h.away.told {
 		return
 	}

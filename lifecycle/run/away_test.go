@@ -82,7 +82,7 @@ func TestWhatLeavesItsTerminalWritesALog(t *testing.T) {
 
 	_, err = host.Ended(h.StateDir, sb.Name)
 	assert.ErrorIs(t, err, fs.ErrNotExist)
-	h.finish(sb.Name, t.TempDir(), 0, errors.New("it broke"))
+	h.leaveEnd(sb.Name, t.TempDir(), 0, errors.New("it broke"))
 	end, err := host.Ended(h.StateDir, sb.Name)
 	assert.NilError(t, err)
 	assert.Check(t, is.Equal(end.ExitCode, 1))
@@ -94,7 +94,7 @@ func TestWhatLeavesItsTerminalWritesALog(t *testing.T) {
 
 func TestWhatEndsAtItsTerminalLeavesNoEnd(t *testing.T) {
 	h, _, _ := leaving(t)
-	h.finish("ralph-a", t.TempDir(), 3, nil)
+	h.leaveEnd("ralph-a", t.TempDir(), 3, nil)
 	_, err := host.Ended(h.StateDir, "ralph-a")
 	assert.ErrorIs(t, err, fs.ErrNotExist)
 }

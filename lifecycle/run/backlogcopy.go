@@ -227,28 +227,28 @@ func (c *copying) follow(ctx context.Context, top string) (stop func() error) {
 // the command from its work. A build with an empty backlog would end as if all were
 // done: it fails if there is a copy with tasks, and so does one that has ended well
 // with the code. If the loop takes the place of one that has died, the copy is restored.
-func keepBacklog(ctx context.Context, h host.Host, at Target, sb lifecycle.Sandbox, spec lifecycle.Spec, opts Options, died bool) (after func(code int) error, _ error) {
-	if !host.IsLoop(opts.Command) && !opts.restores() || spec.Ephemeral {
+func keepBacklog(ctx context.Context, h host.Host, t Target, sb lifecycle.Sandbox, died bool) (after func(code int) error, _ error) {
+	if !host.IsLoop(t.opts.Command) && !t.opts.restores() || t.spec.Ephemeral {
 		return func(int) error { return nil }, nil
 	}
 	if died {
-		if err := recoverBacklog(ctx, h, at.Driver, sb, spec.Name); err != nil {
+		if err := recoverBacklog(ctx, h, t.Driver, sb, t.spec.Name); err != nil {
 			return nil, err
 		}
 	}
-	c := &copying{host: h, driver: at.Driver, sb: sb, sandbox: spec.Name}
+	c := &copying{host: h, driver: t.Driver, sb: sb, sandbox: t.spec.Name}
 	kept := errNoTasks // asking a sandbox would create the database
-	if !backlogMissing(h, at, spec) {
+	if !backlogMissing(t) {
 		kept = c.keep(ctx)
 	}
-	if err := checkTasks(h, spec.Name, opts, kept); err != nil {
+	if err := checkTasks(h, t.spec.Name, t.opts, kept); err != nil {
 		return nil, err
 	}
 	c.last = "" // what was before the command stays
-	stop := c.follow(ctx, spec.Root)
+	stop := c.follow(ctx, t.spec.Root)
 	return func(code int) error {
 		if err := stop(); code == 0 {
-			return checkTasks(h, spec.Name, opts, err)
+			return checkTasks(h, t.spec.Name, t.opts, err)
 		}
 		return nil
 	}, nil
@@ -310,26 +310,26 @@ func (o Options) restores() bool {
 }
 
 // backlogMissing says whether the database is not in the worktree.
-func backlogMissing(h host.Host, at Target, spec lifecycle.Spec) bool {
-	if spec.Private && at.Kind != config.DriverContainer {
+func backlogMissing(t Target) bool {
+	if t.spec.Private && t.Kind != config.DriverContainer {
 		return false // it is in a clone, inside
 	}
-	_, err := os.Lstat(filepath.Join(spec.Root, ".ralph", "tasks.db"))
+	_, err := os.Lstat(filepath.Join(t.spec.Root, ".ralph", "tasks.db"))
 	return errors.Is(err, fs.ErrNotExist)
 }
 
 // checkBacklog reports a backlog that is gone though there are copies of it. A
 // build has nothing to do without one.
-func checkBacklog(h host.Host, at Target, spec lifecycle.Spec, opts Options) error {
-	if !host.IsLoop(opts.Command) && opts.Command != host.TaskCommand || opts.restores() || !backlogMissing(h, at, spec) {
+func checkBacklog(h host.Host, t Target) error {
+	if !host.IsLoop(t.opts.Command) && t.opts.Command != host.TaskCommand || t.opts.restores() || !backlogMissing(t) {
 		return nil
 	}
-	copies, err := backlogCopies(h, spec.Name)
+	copies, err := backlogCopies(h, t.spec.Name)
 	if err != nil || len(copies) == 0 {
 		return err
 	}
-	gone := backlogGone("there is no " + filepath.Join(spec.Root, ".ralph", "tasks.db"))
-	if opts.Command == host.BuildCommand {
+	gone := backlogGone("there is no " + filepath.Join(t.spec.Root, ".ralph", "tasks.db"))
+	if t.opts.Command == host.BuildCommand {
 		return gone
 	}
 	warn(h, gone)

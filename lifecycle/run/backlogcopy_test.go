@@ -93,8 +93,11 @@ func TestBuildFailsWhoseBacklogWasEmptied(t *testing.T) {
 			spec := lifecycle.Spec{Name: "box", Root: t.TempDir()}
 			assert.NilError(t, os.MkdirAll(filepath.Join(spec.Root, ".ralph"), 0o755))
 			assert.NilError(t, os.WriteFile(filepath.Join(spec.Root, ".ralph", "tasks.db"), nil, 0o644))
-			at := Target{Backend: host.Backend{Driver: &exporting{backlogs: []string{tc.before, tc.after}}}}
-			after, err := keepBacklog(t.Context(), h, at, lifecycle.Sandbox{}, spec, Options{Command: host.BuildCommand}, false)
+			in := Target{
+				Choice: Choice{Backend: host.Backend{Driver: &exporting{backlogs: []string{tc.before, tc.after}}}},
+				spec:   spec, opts: Options{Command: host.BuildCommand},
+			}
+			after, err := keepBacklog(t.Context(), h, in, lifecycle.Sandbox{}, false)
 			assert.NilError(t, err)
 			err = after(tc.code)
 			if tc.err == "" {

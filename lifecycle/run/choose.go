@@ -6,14 +6,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 
 	"github.com/moby/moby/client"
 
 	"github.com/docker-ralph/docker-ralph/config"
-	"github.com/docker-ralph/docker-ralph/credential"
-	"github.com/docker-ralph/docker-ralph/credential/hostconfig"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
@@ -21,34 +18,24 @@ import (
 	"github.com/docker-ralph/docker-ralph/projectimage"
 )
 
-// Target is where a command is going to run.
-type Target struct {
+// Choice is the driver for a command, and the image for its sandbox.
+type Choice struct {
 	host.Backend
-	name    string            // of the worktree's sandbox
-	moved   string            // where the worktree was when that was made, if it was moved since
-	config  *hostconfig.Files // the user's, of the agent
-	why     string            // why this driver was chosen; empty if the user did
+	name    string // of the worktree's sandbox
+	moved   string // where the worktree was when that was made, if it was moved since
+	why     string // why this driver was chosen; empty if the user did
 	Image   string
-	Build   bool // the image comes from the engine, and is built there as request says if need be
+	Build   bool // the image comes from the engine, and is built there as Request says if need be
 	Request projectimage.Request
-	git     *commits.Git // of a container with a git directory of its own; nil without
-	// inspect looks for credentials; nil where no command is run.
-	inspect   *commits.Scan
-	endpoints []string // rules for the hosts of the agent's own endpoints
-	// keys are those that the proxy of a container keeps; nil where none does.
-	keys *credential.Routed
-	// origin is how git reaches the user's repository with a token; nil without.
-	origin *gitAccess
-	signer *signer // what signs commits; nil without
 }
 
 // Choose chooses the driver. One that is named is never replaced by another.
 // Left open, it is the one that the scope's sandbox was made with; for a new
 // one the first that can make sandboxes here.
-func Choose(ctx context.Context, h host.Host, wt gitrepo.Worktree, cfg config.Effective, req projectimage.Request, connected func() (host.API, error)) (Target, error) {
+func Choose(ctx context.Context, h host.Host, wt gitrepo.Worktree, cfg config.Effective, req projectimage.Request, connected func() (host.API, error)) (Choice, error) {
 	name, err := h.SandboxName(wt)
 	if err != nil {
-		return Target{}, err
+		return Choice{}, err
 	}
 	kind := cfg.Sandbox.Driver
 	why := ""
@@ -57,7 +44,7 @@ func Choose(ctx context.Context, h host.Host, wt gitrepo.Worktree, cfg config.Ef
 			kind, why = h.Probe(ctx)
 		}
 	}
-	at := Target{Backend: host.Backend{Kind: kind}, name: name, why: why, Request: req}
+	at := Choice{Backend: host.Backend{Kind: kind}, name: name, why: why, Request: req}
 	made, known := microvm.Remembered(h.StateDir, kind, name)
 	switch kind {
 	case config.DriverSbx:
@@ -70,7 +57,7 @@ func Choose(ctx context.Context, h host.Host, wt gitrepo.Worktree, cfg config.Ef
 	return at, err
 }
 
-func atContainer(h host.Host, at *Target, connected func() (host.API, error)) (err error) {
+func atContainer(h host.Host, at *Choice, connected func() (host.API, error)) (err error) {
 	if at.Image, err = projectimage.Ref(at.Request); err != nil {
 		return err
 	}
@@ -87,7 +74,7 @@ func atContainer(h host.Host, at *Target, connected func() (host.API, error)) (e
 	return nil
 }
 
-func atDockerSandbox(h host.Host, at *Target, known bool, cfg config.Effective) error {
+func atDockerSandbox(h host.Host, at *Choice, known bool, cfg config.Effective) error {
 	at.Driver = h.MicroVM(at.Kind, nil)
 	if !known {
 		for _, key := range []string{config.KeyMemory, config.KeyCPUs} {
@@ -109,7 +96,7 @@ func atDockerSandbox(h host.Host, at *Target, known bool, cfg config.Effective) 
 
 // atSbx prefers our own images, which are built on an engine. Without one there
 // are those that Docker provides. was is the image of the sandbox that exists.
-func atSbx(ctx context.Context, h host.Host, at *Target, was string, cfg config.Effective, connected func() (host.API, error)) error {
+func atSbx(ctx context.Context, h host.Host, at *Choice, was string, cfg config.Effective, connected func() (host.API, error)) error {
 	at.Image = cfg.Sandbox.Image
 	err := imageForSbx(ctx, h, at, was, cfg, connected)
 	var engine microvm.Engine
@@ -122,7 +109,7 @@ func atSbx(ctx context.Context, h host.Host, at *Target, was string, cfg config.
 
 // imageForSbx chooses the image; was is that of the sandbox that exists. The
 // engine is asked whether it is there unless nothing has to be built.
-func imageForSbx(ctx context.Context, h host.Host, at *Target, was string, cfg config.Effective, connected func() (host.API, error)) error {
+func imageForSbx(ctx context.Context, h host.Host, at *Choice, was string, cfg config.Effective, connected func() (host.API, error)) error {
 	given := at.Image != "" // sbx fetches it if the engine does not have it
 	template, provided := microvm.Template(cfg.Agent.Name)
 	wishes := at.Request.Base != "" || at.Request.Project != nil
@@ -155,7 +142,7 @@ func imageForSbx(ctx context.Context, h host.Host, at *Target, was string, cfg c
 }
 
 // useTemplate takes an image that Docker provides, on which nothing is built.
-func useTemplate(h host.Host, at *Target, template string) {
+func useTemplate(h host.Host, at *Choice, template string) {
 	at.Image = template
 	var without string
 	switch {

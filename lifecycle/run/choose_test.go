@@ -23,7 +23,7 @@ func TestNoEngineAndNoMicroVM(t *testing.T) {
 			"no microVM was used instead: sbx is not logged in to Docker, which it needs for everything",
 		},
 	} {
-		at := Target{why: why, Request: projectimage.Request{Agent: "shell"}}
+		at := Choice{why: why, Request: projectimage.Request{Agent: "shell"}}
 		err := atContainer(host.Host{}, &at, none)
 		assert.Error(t, err, "failed to connect")
 		assert.DeepEqual(t, hint.Of(err), want)

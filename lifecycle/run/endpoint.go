@@ -19,17 +19,17 @@ import (
 // past the routes of the proxy: a region of Bedrock, or an address of the model
 // that goes into a container. They hold for this command, as the settings do, and
 // are no part of what a sandbox is made for.
-func openEndpoints(h host.Host, at *Target, spec *lifecycle.Spec, cloud []string) {
-	if mode := spec.Egress.Policy.Mode; mode == "" || mode == egress.AllowAll {
-		return
+func openEndpoints(h host.Host, keys *credential.Routed, allowed *lifecycle.Egress, cloud []string) (endpoints []string) {
+	if mode := allowed.Policy.Mode; mode == "" || mode == egress.AllowAll {
+		return nil
 	}
 	hosts := credential.BedrockHosts(cloud)
-	if at.keys != nil {
-		hosts = append(hosts, endpointHosts(at.keys.Inside)...)
+	if keys != nil {
+		hosts = append(hosts, endpointHosts(keys.Inside)...)
 	}
 	for _, host := range hosts {
 		rule, err := egress.ParseRule(host)
-		amended := spec.Egress.Amended
+		amended := allowed.Amended
 		if err == nil {
 			amended, err = amended.Allow(egress.Entry{Rule: rule, Origin: egress.EndpointOrigin, Model: true})
 		}
@@ -37,14 +37,15 @@ func openEndpoints(h host.Host, at *Target, spec *lifecycle.Spec, cloud []string
 			h.Report(fmt.Sprintf("Warning: the network policy does not let the agent reach its endpoint %s: %v", egress.Printable(host), err))
 			continue
 		}
-		spec.Egress.Amended = amended
-		at.endpoints = append(at.endpoints, rule.String())
+		allowed.Amended = amended
+		endpoints = append(endpoints, rule.String())
 	}
+	return endpoints
 }
 
 // checkEndpoints refuses an endpoint of the agent's model that its container cannot
 // reach: the agent would wait for it until its idle limit.
-func checkEndpoints(h host.Host, at Target, mode egress.Mode, agent string) error {
+func checkEndpoints(h host.Host, keys *credential.Routed, mode egress.Mode, agent string) error {
 	for _, name := range credential.Names(agent) {
 		u, err := url.Parse(h.Getenv(name))
 		if !strings.HasSuffix(name, "_BASE_URL") || err != nil || u.Hostname() == "" {
@@ -53,7 +54,7 @@ func checkEndpoints(h host.Host, at Target, mode egress.Mode, agent string) erro
 		host := u.Hostname()
 		addr, err := netip.ParseAddr(host)
 		address := err == nil
-		inside := slices.ContainsFunc(at.keys.Inside, func(pair string) bool { return strings.HasPrefix(pair, name+"=") })
+		inside := slices.ContainsFunc(keys.Inside, func(pair string) bool { return strings.HasPrefix(pair, name+"=") })
 		switch {
 		case host == "localhost" || addr.IsLoopback():
 			return hint.Wrap(fmt.Errorf("%s names %s, which in a sandbox is the sandbox itself", name, host),

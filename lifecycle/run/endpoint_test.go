@@ -38,10 +38,8 @@ func TestEndpointsOfOnesOwnAreOpen(t *testing.T) {
 			assert.NilError(t, err)
 			spec := lifecycle.Spec{Egress: lifecycle.Egress{Policy: policy, Amended: policy}}
 			before := spec.Hash()
-			at := Target{keys: tc.keys}
 			var stderr bytes.Buffer
-			openEndpoints(host.Host{Stderr: &stderr}, &at, &spec, tc.cloud)
-			assert.DeepEqual(t, at.endpoints, tc.open)
+			assert.DeepEqual(t, openEndpoints(host.Host{Stderr: &stderr}, tc.keys, &spec.Egress, tc.cloud), tc.open)
 			for _, text := range tc.open {
 				rule, err := egress.ParseRule(text)
 				assert.NilError(t, err)
@@ -81,7 +79,7 @@ func TestUnreachableEndpointsAreRefused(t *testing.T) {
 			h := host.Host{LookupEnv: func(name string) (string, bool) {
 				return map[string]string{tc.variable: tc.value}[name], name == tc.variable
 			}}
-			err := checkEndpoints(h, Target{keys: &credential.Routed{Inside: []string{tc.inside}}}, egress.Mode(tc.mode), tc.agent)
+			err := checkEndpoints(h, &credential.Routed{Inside: []string{tc.inside}}, egress.Mode(tc.mode), tc.agent)
 			if tc.err == "" {
 				assert.NilError(t, err)
 				return
@@ -99,9 +97,8 @@ func TestAnEndpointThatTheUserRefusesStaysClosed(t *testing.T) {
 	assert.NilError(t, err)
 	refused, err := policy.Refuse(egress.Entry{Rule: rule, Origin: "docker ralph network"})
 	assert.NilError(t, err)
-	spec, at := lifecycle.Spec{Egress: lifecycle.Egress{Policy: policy, Amended: refused}}, Target{}
+	allowed := lifecycle.Egress{Policy: policy, Amended: refused}
 	var stderr bytes.Buffer
-	openEndpoints(host.Host{Stderr: &stderr}, &at, &spec, []string{"AWS_REGION=eu-west-1"})
-	assert.Equal(t, len(at.endpoints), 0)
+	assert.Equal(t, len(openEndpoints(host.Host{Stderr: &stderr}, nil, &allowed, []string{"AWS_REGION=eu-west-1"})), 0)
 	assert.Check(t, is.Contains(stderr.String(), "Warning: the network policy does not let the agent reach its endpoint bedrock-runtime.eu-west-1.amazonaws.com"))
 }

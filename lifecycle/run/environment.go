@@ -16,8 +16,9 @@ import (
 
 // environment returns the KEY=value pairs that a command gets in the sandbox.
 // Keys of the agent's model go along only with the commands that start an
-// agent. cloud says that the model is reached by credentials of a cloud.
-func environment(ctx context.Context, h host.Host, wt gitrepo.Worktree, cfg config.Effective, at Target, cloud bool, command string) ([]string, error) {
+// agent.
+func environment(ctx context.Context, h host.Host, t Target, keys *credential.Routed) ([]string, error) {
+	wt, cfg := t.wt, t.cfg
 	encoded, err := cfg.Guest(true).Encode()
 	if err != nil {
 		return nil, err
@@ -33,15 +34,15 @@ func environment(ctx context.Context, h host.Host, wt gitrepo.Worktree, cfg conf
 		env = append(env, wire.BranchEnv+"="+wt.Scope.Branch)
 	}
 	warnUnset(h, cfg)
-	if command == host.TaskCommand {
+	if t.opts.Command == host.TaskCommand {
 		env = append(env, credential.Collect(cfg.Env.Pass, h.LookupEnv)...)
 	} else {
 		warnIdentity(h, wt)
-		keys, err := agentKeys(ctx, h, cfg, at, cloud)
+		agents, err := agentKeys(ctx, h, t, keys)
 		if err != nil {
 			return nil, err
 		}
-		env = append(env, keys...)
+		env = append(env, agents...)
 	}
 	return append(env, gitConfig(wt)...), nil
 }

@@ -7,28 +7,26 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 
 	"github.com/gofrs/flock"
 
-	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
 // discard removes a sandbox that was made for one dispatch, also when the user has
 // interrupted it. If its commits were not fetched at the end, that is done before;
 // if it cannot be done, the sandbox stays, and the next dispatch tries again.
-func discard(ctx context.Context, h host.Host, at Target, wt gitrepo.Worktree, sb lifecycle.Sandbox, fetched bool) error {
+func discard(ctx context.Context, h host.Host, t Target, sb lifecycle.Sandbox, fetched bool) error {
 	ctx = context.WithoutCancel(ctx)
 	if !fetched {
-		if err := commits.Save(h, at.Backend, at.inspect, wt)(ctx, sb); err != nil {
+		if err := t.save(h)(ctx, sb); err != nil {
 			return err
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	return at.Driver.Remove(ctx, sb)
+	return t.Driver.Remove(ctx, sb)
 }
 
 // sweep removes sandboxes for one dispatch whose dispatch was killed. A live
@@ -90,12 +88,12 @@ func alive(h host.Host, name string) (lock *flock.Flock, taken bool, err error) 
 
 // enter attends the scope of a command that is about to run. A sandbox that is
 // for this command alone is marked as such, and what earlier ones have left goes.
-func enter(ctx context.Context, h host.Host, at Target, wt gitrepo.Worktree, spec lifecycle.Spec) (leave func(), err error) {
-	unattended, err := h.Attend(ctx, wt.Scope)
-	if err != nil || !spec.Ephemeral {
+func enter(ctx context.Context, h host.Host, t Target) (leave func(), err error) {
+	unattended, err := h.Attend(ctx, t.wt.Scope)
+	if err != nil || !t.spec.Ephemeral {
 		return unattended, err
 	}
-	alive, err := sweep(ctx, h, at.Driver, spec, commits.Save(h, at.Backend, at.inspect, wt))
+	alive, err := sweep(ctx, h, t.Driver, t.spec, t.save(h))
 	if err != nil {
 		unattended()
 		return nil, err

@@ -1,47 +1,142 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"time"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
-	"github.com/docker-ralph/docker-ralph/lifecycle/host"
-
-	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/wire"
 	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
-// executeSynced executes a command in a sandbox. If that has a git directory of its
-// own, it is brought up to date before, and its commits are fetched meanwhile.
-func executeSynced(ctx context.Context, at Target, sb lifecycle.Sandbox, command string, execute func() (int, error)) (int, error) {
-	if at.git == nil {
-		return execute()
+// Result is how a command has ended.
+type Result struct {
+	Code    int
+	Sandbox lifecycle.Sandbox // without a name if it could not be brought up
+	Err     error             // why the command did not run, or why nobody can tell how it ended
+}
+
+// execute brings the sandbox up and runs the command in it. A loop that dies with its
+// sandbox is started again, once that is repaired.
+func (h session) execute(ctx context.Context, r Ready) Result {
+	command, ready := r.opts.Command, r.spec
+	ensurer := ensurer(h.Host, r.Target)
+	p := lifecycle.Process{
+		ID:      h.dispatchID(),
+		Lasting: command != host.TaskCommand,
+		Args:    append([]string{"ralph", command}, r.opts.Args...),
+		AnyCode: r.opts.AnyCode,
+		Dir:     filepath.ToSlash(filepath.Join(r.wt.Root, r.wt.Prefix)),
 	}
-	if command == host.TaskCommand {
-		if err := at.git.TakeUp(ctx, sb); err != nil {
+	env := append(r.env[:len(r.env):len(r.env)], r.cloud...)
+	p.Env = env
+	rec := &recovery{host: h.Host, driver: r.Driver, command: command, root: ready.Root, id: p.ID}
+	for recreate := r.opts.Recreate; ; recreate = false {
+		res := h.attempt(ctx, rec, r, ready, ensurer, recreate, p)
+		if res.Err == nil && res.Code == wire.ExitNoGit && host.IsLoop(command) && r.git != nil {
+			rec.blame("has a broken git directory") // which is restored before the next attempt
+		}
+		var again bool
+		again, res.Err = rec.died(ctx, res.Sandbox, res.Code, res.Err)
+		if !again {
+			h.away.settle()
+			return res
+		}
+		p.Env = rec.environment(env)
+		if err := refresh(h.Host, r.Kind, &ready); err != nil {
+			res.Err = err
+			return res
+		}
+	}
+}
+
+// attempt brings the sandbox up and runs the process in it. If ralph turns out not
+// to be there, though it was put there, that is done once more.
+func (h session) attempt(ctx context.Context, rec *recovery, r Ready, spec lifecycle.Spec, ensurer *lifecycle.Ensurer, recreate bool, p lifecycle.Process) Result {
+	command := r.opts.Command
+	sb, err := ensurer.Ensure(ctx, spec, recreate)
+	if err != nil {
+		return Result{Err: err}
+	}
+	if err := relocate(ctx, r.Choice, sb, spec); err != nil {
+		return Result{Sandbox: sb, Err: err}
+	}
+	rec.began = time.Now()
+	h.NameOrphans(ctx, r.Driver, sb)
+	if err := restrict(ctx, r.Choice, sb, spec, command); err != nil {
+		return Result{Sandbox: sb, Err: err}
+	}
+	defer h.watchRefused(ctx, r, sb, command)()
+	exec := func() (int, error) {
+		if err := bringConfig(ctx, h.Host, r, sb, r.files, command); err != nil {
 			return 0, err
 		}
-		code, err := execute()
+		led, done, err := handOver(ctx, h.Host, r, sb, p)
+		if err != nil {
+			return 0, err
+		}
+		defer done()
+		led, stop, err := r.signer.serve(ctx, r, sb, led)
+		if err != nil {
+			return 0, err
+		}
+		defer stop()
+		defer tend(ctx, h.Host, rec, r, spec, ensurer)()
+		code, err := execSynced(ctx, r, sb, func() (int, error) {
+			keep, err := keepBacklog(ctx, h.Host, r.Target, sb, rec.cause != "")
+			if err != nil {
+				return 0, err
+			}
+			code, err := h.exec(ctx, r.Driver, sb, led, command)
+			return code, cmp.Or(err, keep(code))
+		})
+		tellDetached(h.Host, r, err)
+		return code, err
+	}
+	code, err := exec()
+	if errors.Is(err, lifecycle.ErrNotPrepared) {
+		if sb, err = ensurer.Ensure(ctx, spec, false); err != nil {
+			return Result{Err: err}
+		}
+		code, err = exec()
+	}
+	return Result{Code: code, Sandbox: sb, Err: err}
+}
+
+// execSynced executes a command in a sandbox. If that has a git directory of its
+// own, it is brought up to date before, and its commits are fetched meanwhile.
+func execSynced(ctx context.Context, r Ready, sb lifecycle.Sandbox, exec func() (int, error)) (int, error) {
+	if r.git == nil {
+		return exec()
+	}
+	if r.opts.Command == host.TaskCommand {
+		if err := r.git.TakeUp(ctx, sb); err != nil {
+			return 0, err
+		}
+		code, err := exec()
 		if err == nil && code != 0 {
-			at.git.RepairAfter(ctx, sb)
+			r.git.RepairAfter(ctx, sb)
 		}
 		return code, err
 	}
-	leave, err := at.git.Enter(ctx, sb, command == host.ShellCommand)
+	leave, err := r.git.Enter(ctx, sb, r.opts.Command == host.ShellCommand)
 	if err != nil {
 		return 0, err
 	}
 	defer leave()
-	return execute()
+	return exec()
 }
 
-// execute runs the process and passes signals on to it. The context's end is
+// exec runs the process and passes signals on to it. The context's end is
 // a signal like the others: the program inside shall end in its own way, and
 // the sandbox lives on.
-func (h session) execute(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, p lifecycle.Process, command string) (int, error) {
+func (h session) exec(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, p lifecycle.Process, command string) (int, error) {
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
 	}
@@ -79,24 +174,6 @@ func (h session) execute(ctx context.Context, driver lifecycle.Driver, sb lifecy
 		return 0, err
 	}
 	return code, err
-}
-
-// conclude does what is to be done after a command, which has ended with the code
-// or the error: its commits come home, and a sandbox for one dispatch goes.
-func conclude(ctx context.Context, h host.Host, at Target, wt gitrepo.Worktree, spec lifecycle.Spec, sb lifecycle.Sandbox, command string, code int, err error) (int, error) {
-	var unsaved error
-	if err == nil && command != host.TaskCommand {
-		unsaved = commits.Fetch(ctx, h, at.git, wt, sb)
-	}
-	tellEnded(ctx, h, at.Driver, sb, command, code, errors.Join(err, unsaved))
-	if spec.Ephemeral && sb.Name != "" && !errors.Is(err, lifecycle.ErrDetached) && unsaved == nil {
-		err = errors.Join(err, discard(ctx, h, at, wt, sb, err == nil || at.git != nil && !at.git.Repo.Unfinished()))
-	}
-	if unsaved != nil && code != 0 {
-		h.Report(fmt.Sprintf("Warning: %v", unsaved)) // how the command ended says more
-		return code, err
-	}
-	return code, errors.Join(unsaved, err)
 }
 
 // dispatchID is the identity of a new dispatch.

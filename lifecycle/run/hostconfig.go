@@ -42,11 +42,11 @@ func debug(h host.Host, message string) {
 // it, and has it copied there, before a command that starts one; nil leaves alone
 // what is there. What was changed there since the last time is lost. While
 // something else runs there, nothing is done.
-func bringConfig(ctx context.Context, h host.Host, at Target, sb lifecycle.Sandbox, files *hostconfig.Files, command string) error {
+func bringConfig(ctx context.Context, h host.Host, r Ready, sb lifecycle.Sandbox, files *hostconfig.Files, command string) error {
 	if command == host.TaskCommand || files == nil {
 		return nil
 	}
-	staging, err := hostconfig.StagingAt(sb.Config, at.Kind, sb.Name)
+	staging, err := hostconfig.StagingAt(sb.Config, r.Kind, sb.Name)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func bringConfig(ctx context.Context, h host.Host, at Target, sb lifecycle.Sandb
 	}
 	told, id, _ := strings.Cut(strings.TrimSuffix(note, "\n"), " ")
 	known := told != "" && id == sb.ID // which is empty where a driver has none
-	if files.Empty() && !known || !commits.Idle(ctx, at.Driver, sb) {
+	if files.Empty() && !known || !commits.Idle(ctx, r.Driver, sb) {
 		return nil
 	}
 	unlock, err := staging.Lock(ctx)
@@ -68,7 +68,7 @@ func bringConfig(ctx context.Context, h host.Host, at Target, sb lifecycle.Sandb
 	if err != nil {
 		return configError(sb, err)
 	}
-	if err := copyConfig(ctx, h, at.Driver, sb, path.Join(sb.ConfigAt, name)); err != nil {
+	if err := copyConfig(ctx, h, r.Driver, sb, path.Join(sb.ConfigAt, name)); err != nil {
 		return err
 	}
 	digest := files.Digest()

@@ -55,15 +55,15 @@ type modelWatch struct {
 
 // watchModel reports failures as they happen, until the function that it returns is
 // called, which reports those since begun that were missed.
-func (h session) watchModel(ctx context.Context, at Target, sb lifecycle.Sandbox, begun time.Time, command string) (w *modelWatch, stop func()) {
-	driver, ok := at.Driver.(*container.Driver)
-	if !ok || at.keys == nil || len(at.keys.Routes) == 0 || command == host.TaskCommand || h.raw {
+func (h session) watchModel(ctx context.Context, r Ready, sb lifecycle.Sandbox, begun time.Time, command string) (w *modelWatch, stop func()) {
+	driver, ok := r.Driver.(*container.Driver)
+	if !ok || r.keys == nil || len(r.keys.Routes) == 0 || command == host.TaskCommand || h.raw {
 		return nil, func() {}
 	}
 	if h.Terminal != nil {
 		h.Stderr = RawLines{h.Stderr}
 	}
-	w = &modelWatch{host: h.Host, keys: *at.keys, seen: map[string]bool{}}
+	w = &modelWatch{host: h.Host, keys: *r.keys, seen: map[string]bool{}}
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {

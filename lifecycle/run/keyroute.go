@@ -26,11 +26,12 @@ import (
 
 // keepKeys decides which keys of the agent stay with the proxy of a container.
 // Without a network policy there is no proxy, and nothing is decided.
-func keepKeys(ctx context.Context, h host.Host, cfg config.Effective, at *Target, spec *lifecycle.Spec, cloud bool, command string) error {
-	mode := spec.Egress.Policy.Mode
-	if at.Kind != config.DriverContainer || mode == "" || command == host.TaskCommand {
-		return nil
+func keepKeys(ctx context.Context, h host.Host, t Target) (*credential.Routed, error) {
+	mode, command, cloud := t.spec.Egress.Policy.Mode, t.opts.Command, len(t.cloud) > 0
+	if t.Kind != config.DriverContainer || mode == "" || command == host.TaskCommand {
+		return nil, nil
 	}
+	cfg := t.cfg
 	agent := cfg.Agent.Name
 	warned := false
 	router := credential.Router{LookupEnv: h.LookupEnv, Home: h.Home, Cloud: cloud, EndpointPaths: cfg.Agent.EndpointPaths, Warn: func(message string) {
@@ -47,7 +48,7 @@ func keepKeys(ctx context.Context, h host.Host, cfg config.Effective, at *Target
 	}
 	keys, err := router.Route(ctx, agent, cfg.Env.Pass)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for i := range keys.Routes {
 		// The endpoint of the model is all that is left, and then with this key only.
@@ -61,46 +62,45 @@ func keepKeys(ctx context.Context, h host.Host, cfg config.Effective, at *Target
 			warn(h, err)
 		}
 	}
-	at.keys, spec.Egress.Routes = &keys, keys.Routes
-	return nil
+	return &keys, nil
 }
 
 // handOver gives the proxy the keys and endpoints of a command, and the command
 // what leads its agent there. The proxy may have been started by an earlier command,
 // with keys that have changed since, so it is told always. done is to be called when
 // the command has ended.
-func handOver(ctx context.Context, h host.Host, at Target, sb lifecycle.Sandbox, p lifecycle.Process) (led lifecycle.Process, done func(), err error) {
+func handOver(ctx context.Context, h host.Host, r Ready, sb lifecycle.Sandbox, p lifecycle.Process) (led lifecycle.Process, done func(), err error) {
 	done = func() {}
-	driver, ok := at.Driver.(*container.Driver)
+	driver, ok := r.Driver.(*container.Driver)
 	if !ok {
 		return p, done, nil
 	}
-	keys, routes := at.routes()
-	if len(routes)+len(at.endpoints) == 0 {
+	keys, routes := r.routes()
+	if len(routes)+len(r.endpoints) == 0 {
 		return p, done, takeBack(ctx, h, driver, sb, nil, nil)
 	}
 	release, err := lend(ctx, h, sb)
 	if err != nil {
 		return p, done, err
 	}
-	base, err := driver.HandOver(ctx, sb, routes, at.endpoints)
+	base, err := driver.HandOver(ctx, sb, routes, r.endpoints)
 	if err != nil {
 		release()
 		return p, done, err
 	}
-	if at.keys != nil {
-		p.Env = append(slices.Clone(p.Env), at.keys.Environment(base)...)
+	if r.keys != nil {
+		p.Env = append(slices.Clone(p.Env), r.keys.Environment(base)...)
 	}
-	if at.origin == nil {
+	if r.origin == nil {
 		return p, release, nil
 	}
-	p.Env = at.origin.environment(p.Env, base)
+	p.Env = r.origin.environment(p.Env, base)
 	return p, func() {
 		release()
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
 		// It can push, so it does not stay until the next command.
-		if err := takeBack(limited, h, driver, sb, keys, at.endpoints); err != nil {
+		if err := takeBack(limited, h, driver, sb, keys, r.endpoints); err != nil {
 			h.Report(fmt.Sprintf("Warning: the proxy of %s keeps the token for the git host until the next command: %v", sb.Name, err))
 		}
 	}, nil
@@ -108,13 +108,13 @@ func handOver(ctx context.Context, h host.Host, at Target, sb lifecycle.Sandbox,
 
 // routes are those that the proxy of a container is given for a command: those for
 // the agent's keys, and all.
-func (at Target) routes() (keys, all []egress.Route) {
-	if at.keys != nil {
-		keys = at.keys.Routes
+func (r Ready) routes() (keys, all []egress.Route) {
+	if r.keys != nil {
+		keys = r.keys.Routes
 	}
 	all = slices.Clone(keys)
-	if at.origin != nil {
-		all = append(all, at.origin.route)
+	if r.origin != nil {
+		all = append(all, r.origin.route)
 	}
 	return keys, all
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
-	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
 func TestKeepKeys(t *testing.T) {
@@ -48,31 +47,38 @@ func TestKeepKeys(t *testing.T) {
 			h := host.Host{Stderr: &stderr, LookupEnv: func(name string) (string, bool) { v, ok := set[name]; return v, ok }}
 			var cfg config.Effective
 			cfg.Agent.Name, cfg.Env.Pass = tc.agent, []string{"MINE"}
-			at, spec := Target{Backend: host.Backend{Kind: config.DriverContainer}}, lifecycle.Spec{}
+			in := Target{Choice: Choice{Backend: host.Backend{Kind: config.DriverContainer}}, wt: gitrepo.Worktree{UserName: "A", UserEmail: "a@e"}, cfg: cfg}
 			if tc.kind != "" {
-				at.Kind = tc.kind
+				in.Kind = tc.kind
 			}
-			spec.Egress.Policy.Mode = tc.mode
+			in.spec.Egress.Policy.Mode = tc.mode
 			if tc.command == "" {
 				tc.command = "build"
 			}
-			hash := spec.Hash()
-			assert.NilError(t, keepKeys(t.Context(), h, cfg, &at, &spec, tc.cloud, tc.command))
-			assert.Equal(t, spec.Hash(), hash, "keys take no new sandbox")
+			in.opts.Command = tc.command
+			if tc.cloud {
+				in.cloud = []string{"AWS_REGION=eu-west-1"}
+			}
+			keys, err := keepKeys(t.Context(), h, in)
+			assert.NilError(t, err)
+			routes, _ := Ready{keys: keys}.routes()
+			with := in.spec
+			with.Egress.Routes = routes
+			assert.Equal(t, with.Hash(), in.spec.Hash(), "keys take no new sandbox")
 			assert.Equal(t, stderr.String(), tc.warning)
 			exclusive := 0
-			for _, r := range spec.Egress.Routes {
+			for _, r := range routes {
 				if r.Exclusive {
 					exclusive++
 				}
 			}
-			assert.Equal(t, len(spec.Egress.Routes), tc.routes)
+			assert.Equal(t, len(routes), tc.routes)
 			assert.Equal(t, exclusive, tc.exclusive)
-			if at.Kind != config.DriverContainer {
-				assert.Assert(t, at.keys == nil)
+			if in.Kind != config.DriverContainer {
+				assert.Assert(t, keys == nil)
 				return
 			}
-			env, err := environment(t.Context(), h, gitrepo.Worktree{UserName: "A", UserEmail: "a@e"}, cfg, at, tc.cloud, tc.command)
+			env, err := environment(t.Context(), h, in, keys)
 			assert.NilError(t, err)
 			assert.Check(t, is.Contains(env, "MINE=m"))
 			for _, v := range []string{"ANTHROPIC_API_KEY=sk-a", "GEMINI_API_KEY=sk-g", "OPENAI_API_KEY=sk-o", "OPENAI_BASE_URL=http://10.1.2.3/v1"} {

@@ -31,13 +31,14 @@ func cloudKeys(ctx context.Context, h host.Host, wt gitrepo.Worktree, cfg config
 // agentKeys returns the variables by which the agent reaches its model. In a
 // microVM, keys stay on the host where its program adds them to requests by
 // itself.
-func agentKeys(ctx context.Context, h host.Host, cfg config.Effective, at Target, cloud bool) ([]string, error) {
-	if at.keys != nil {
-		return at.keys.Inside, nil
+func agentKeys(ctx context.Context, h host.Host, t Target, keys *credential.Routed) ([]string, error) {
+	cfg, cloud := t.cfg, len(t.cloud) > 0
+	if keys != nil {
+		return keys.Inside, nil
 	}
 	agent := cfg.Agent.Name
 	env := credential.Collect(append(credential.Names(agent), cfg.Env.Pass...), h.LookupEnv)
-	store, ok := at.Driver.(lifecycle.KeyStore)
+	store, ok := t.Driver.(lifecycle.KeyStore)
 	if !ok {
 		return env, nil
 	}

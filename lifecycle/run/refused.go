@@ -57,12 +57,12 @@ func tell(h host.Host, r refusals) {
 
 // watchRefused returns a function that reports what was refused since now.
 // While the command runs, it reports failures on the way to the agent's model.
-func (h session) watchRefused(ctx context.Context, at Target, sb lifecycle.Sandbox, command string) func() {
+func (h session) watchRefused(ctx context.Context, r Ready, sb lifecycle.Sandbox, command string) func() {
 	ctx = context.WithoutCancel(ctx)
-	switch d := at.Driver.(type) {
+	switch d := r.Driver.(type) {
 	case *container.Driver:
 		if begun := time.Now(); sb.Proxy != "" {
-			watch, stop := h.watchModel(ctx, at, sb, begun, command)
+			watch, stop := h.watchModel(ctx, r, sb, begun, command)
 			return func() {
 				stop()
 				tellDecisions(ctx, h.Host, d, sb, begun, watch)

@@ -44,14 +44,15 @@ func repair(ctx context.Context, h host.Host, l host.Located) error {
 		return hint.Wrap(fmt.Errorf("its worktree %s is gone", l.Sandbox.Root), "if you have moved it, run %q there", "docker ralph --recreate task list")
 	}
 	h.Dir, h.Confirm = l.Sandbox.Root, nil
-	j := &job{session: session{Host: h}, opts: Options{Command: host.TaskCommand}}
-	if err := j.decide(ctx, h.Connect()); err != nil {
+	t, err := resolve(ctx, h, Options{Command: host.TaskCommand}, h.Connect())
+	if err != nil {
 		return err
 	}
-	if _, err := j.equip(ctx); err != nil {
+	r, err := prepare(ctx, h, t)
+	if err != nil {
 		return err
 	}
-	leave, err := h.Attend(ctx, j.wt.Scope)
+	leave, err := h.Attend(ctx, t.wt.Scope)
 	if err != nil {
 		return err
 	}
@@ -59,19 +60,17 @@ func repair(ctx context.Context, h host.Host, l host.Located) error {
 	if err := revive(ctx, h, l); err != nil {
 		return err
 	}
-	ensurer := ensurer(j.session.Host, j.at, j.opts)
-	ensurer.AnyAgent = egressOf(j.session.Host, j.spec, j.cfg, j.at)
-	sb, err := ensurer.Ensure(ctx, j.spec, false)
+	sb, err := ensurer(h, t).Ensure(ctx, r.spec, false)
 	if err != nil {
 		return err
 	}
-	if err := answersInside(ctx, j.at.Driver, sb); err != nil {
+	if err := answersInside(ctx, t.Driver, sb); err != nil {
 		return err
 	}
-	if err := j.at.git.Resync(ctx, sb); err != nil {
+	if err := r.git.Resync(ctx, sb); err != nil {
 		return err
 	}
-	sweepOrphans(ctx, h, j.at.Driver)
+	sweepOrphans(ctx, h, t.Driver)
 	h.Report(fmt.Sprintf("The sandbox %s works", sb.Name))
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 // settleName finds the name for the worktree's sandbox. The first of several
 // worktrees of one repository and branch has the plain one, whoever's they are. The
 // driver is asked only if this machine does not know that it is ours.
-func settleName(ctx context.Context, h host.Host, wt gitrepo.Worktree, at *Target) error {
+func settleName(ctx context.Context, h host.Host, wt gitrepo.Worktree, at *Choice) error {
 	spec := lifecycle.Spec{Name: at.name, Scope: wt.Scope, Root: wt.Root}
 	if h.MadeFor(at.Kind, spec) {
 		return nil
@@ -34,7 +34,7 @@ func settleName(ctx context.Context, h host.Host, wt gitrepo.Worktree, at *Targe
 
 // relocate has the git directory of an adopted sandbox find the user's objects where
 // the repository was moved to.
-func relocate(ctx context.Context, at Target, sb lifecycle.Sandbox, spec lifecycle.Spec) error {
+func relocate(ctx context.Context, at Choice, sb lifecycle.Sandbox, spec lifecycle.Spec) error {
 	if at.moved == "" || spec.Git == nil {
 		return nil
 	}
@@ -48,7 +48,7 @@ func relocate(ctx context.Context, at Target, sb lifecycle.Sandbox, spec lifecyc
 
 // restrict keeps a microVM to its policy before an agent is started in it. A
 // container has a wall of its own.
-func restrict(ctx context.Context, at Target, sb lifecycle.Sandbox, spec lifecycle.Spec, command string) error {
+func restrict(ctx context.Context, at Choice, sb lifecycle.Sandbox, spec lifecycle.Spec, command string) error {
 	d, ok := at.Driver.(lifecycle.Restricter)
 	if !ok || command == host.TaskCommand {
 		return nil

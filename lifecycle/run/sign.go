@@ -12,7 +12,6 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/credential/signing"
-	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 )
@@ -28,26 +27,26 @@ type signer struct {
 // signs lets a container have its commits signed by the user's ssh-agent. Where
 // that is not possible, a warning says so, and they are not signed. An agent is
 // not started when the key is not at hand.
-func signs(ctx context.Context, h host.Host, wt gitrepo.Worktree, cfg config.Effective, at *Target, spec *lifecycle.Spec, command string) error {
-	if !cfg.Sandbox.Sign {
-		return nil
+func signs(ctx context.Context, h host.Host, t Target, private bool, spec *lifecycle.Spec) (*signer, error) {
+	if !t.cfg.Sandbox.Sign {
+		return nil, nil
 	}
-	why, err := whyUnsigned(ctx, *at, *spec)
+	why, err := whyUnsigned(ctx, t.Driver, private, t.spec.Runtime)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if why != "" {
-		if command != host.TaskCommand {
+		if t.opts.Command != host.TaskCommand {
 			h.Report("Warning: sandbox.sign has no effect, and commits are not signed: " + why)
 		}
-		return nil
+		return nil, nil
 	}
 	spec.SignDir = signing.Dir(h.StateDir, spec.Name)
-	if command == host.TaskCommand {
-		return nil
+	if t.opts.Command == host.TaskCommand {
+		return nil, nil
 	}
-	s := signer{agent: signing.Agent(h.Getenv("SSH_AUTH_SOCK")), dir: spec.SignDir, user: spec.User}
-	format, setting, err := wt.SigningKey(ctx)
+	s := &signer{agent: signing.Agent(h.Getenv("SSH_AUTH_SOCK")), dir: spec.SignDir, user: spec.User}
+	format, setting, err := t.wt.SigningKey(ctx)
 	if err == nil {
 		s.key, err = signing.ReadKey(format, setting)
 	}
@@ -55,27 +54,26 @@ func signs(ctx context.Context, h host.Host, wt gitrepo.Worktree, cfg config.Eff
 		err = s.agent.Check(ctx, s.key)
 	}
 	if err != nil {
-		return fmt.Errorf("%w. Or go on without signatures: --sign=false", err)
+		return nil, fmt.Errorf("%w. Or go on without signatures: --sign=false", err)
 	}
-	at.signer = &s
-	return nil
+	return s, nil
 }
 
 // whyUnsigned says why commits cannot be signed; empty if they can.
-func whyUnsigned(ctx context.Context, at Target, spec lifecycle.Spec) (string, error) {
-	driver, ok := at.Driver.(*container.Driver)
+func whyUnsigned(ctx context.Context, d lifecycle.Driver, private bool, runtime string) (string, error) {
+	driver, ok := d.(*container.Driver)
 	switch {
 	case !ok:
 		return "only containers can reach what signs them", nil
-	case at.git == nil:
+	case !private:
 		return fmt.Sprintf("it needs sandbox.git = %q, because otherwise the agent can change which key signs", config.GitPrivate), nil
 	}
-	return driver.Signs(ctx, spec.Runtime)
+	return driver.Signs(ctx, runtime)
 }
 
 // serve signs for a process until stop is called, and tells git in it how.
-func (s *signer) serve(ctx context.Context, at Target, sb lifecycle.Sandbox, p lifecycle.Process) (led lifecycle.Process, stop func(), err error) {
-	driver, ok := at.Driver.(*container.Driver)
+func (s *signer) serve(ctx context.Context, r Ready, sb lifecycle.Sandbox, p lifecycle.Process) (led lifecycle.Process, stop func(), err error) {
+	driver, ok := r.Driver.(*container.Driver)
 	if s == nil || !ok {
 		return p, func() {}, nil
 	}
@@ -97,8 +95,8 @@ func (s *signer) serve(ctx context.Context, at Target, sb lifecycle.Sandbox, p l
 }
 
 // tellDetached warns that what signs has ended with the command.
-func tellDetached(h host.Host, at Target, err error) {
-	if at.signer != nil && errors.Is(err, lifecycle.ErrDetached) {
+func tellDetached(h host.Host, r Ready, err error) {
+	if r.signer != nil && errors.Is(err, lifecycle.ErrDetached) {
 		h.Report("Warning: its commits fail from now on, because nothing signs them any more")
 	}
 }

@@ -10,7 +10,6 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/config"
-	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 )
@@ -31,10 +30,12 @@ func TestWhereCommitsAreNotSigned(t *testing.T) {
 			cfg.Sandbox.Sign = tc.sign
 			for _, command := range []string{"build", host.TaskCommand} {
 				var stderr bytes.Buffer
-				at, spec := Target{Backend: host.Backend{Driver: tc.driver}}, lifecycle.Spec{}
+				in := Target{Choice: Choice{Backend: host.Backend{Driver: tc.driver}}, cfg: cfg, opts: Options{Command: command}}
+				var spec lifecycle.Spec
 				h := host.Host{Stderr: &stderr, StateDir: t.TempDir()}
-				assert.NilError(t, signs(t.Context(), h, gitrepo.Worktree{}, cfg, &at, &spec, command))
-				assert.Assert(t, at.signer == nil && spec.SignDir == "")
+				s, err := signs(t.Context(), h, in, false, &spec)
+				assert.NilError(t, err)
+				assert.Assert(t, s == nil && spec.SignDir == "")
 				if tc.say == "" || command == host.TaskCommand {
 					assert.Equal(t, stderr.String(), "")
 					continue

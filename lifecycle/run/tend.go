@@ -21,7 +21,7 @@ const tendEvery = 2 * time.Second
 // the engine notifies no one when one of them ends or is paused.
 type tending struct {
 	host    host.Host
-	at      Target
+	ready   Ready
 	driver  *container.Driver
 	spec    lifecycle.Spec
 	ensurer *lifecycle.Ensurer
@@ -33,15 +33,15 @@ type tending struct {
 
 // tend repairs what surrounds a container, and lets it go on when it is paused,
 // until stop is called. A container that has ended is not its business.
-func tend(ctx context.Context, h host.Host, r *recovery, at Target, spec lifecycle.Spec, ensurer *lifecycle.Ensurer) (stop func()) {
-	driver, ok := at.Driver.(*container.Driver)
-	if !ok || r.command == host.TaskCommand {
+func tend(ctx context.Context, h host.Host, rec *recovery, r Ready, spec lifecycle.Spec, ensurer *lifecycle.Ensurer) (stop func()) {
+	driver, ok := r.Driver.(*container.Driver)
+	if !ok || rec.command == host.TaskCommand {
 		return func() {}
 	}
 	quiet := *ensurer
 	quiet.Confirm, quiet.Failed = nil, nil // it is tried again and again
-	t := &tending{host: h, at: at, driver: driver, spec: spec, ensurer: &quiet, loss: r}
-	if !host.IsLoop(r.command) { // the terminal belongs to the agent
+	t := &tending{host: h, ready: r, driver: driver, spec: spec, ensurer: &quiet, loss: rec}
+	if !host.IsLoop(rec.command) { // the terminal belongs to the agent
 		t.host.Stderr, quiet.Report = io.Discard, func(string) {}
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -109,7 +109,7 @@ func (t *tending) look(ctx context.Context) {
 // is about to start.
 func (t *tending) repair(ctx context.Context, sb lifecycle.Sandbox) error {
 	ctx = context.WithoutCancel(ctx)
-	if err := refresh(t.host, t.at, &t.spec); err != nil {
+	if err := refresh(t.host, t.ready.Kind, &t.spec); err != nil {
 		return err
 	}
 	if t.failed == "" { // before what has ended is started again
@@ -130,8 +130,8 @@ func (t *tending) repair(ctx context.Context, sb lifecycle.Sandbox) error {
 
 // refresh has the spec of a container say what was allowed and denied since it was
 // made.
-func refresh(h host.Host, at Target, spec *lifecycle.Spec) (err error) {
-	if at.Kind == config.DriverContainer && spec.Egress.Policy.Mode != "" {
+func refresh(h host.Host, kind string, spec *lifecycle.Spec) (err error) {
+	if kind == config.DriverContainer && spec.Egress.Policy.Mode != "" {
 		spec.Egress.Amended, err = network.Amended(h, spec.Scope, spec.Egress.Policy)
 	}
 	return err
@@ -139,8 +139,8 @@ func refresh(h host.Host, at Target, spec *lifecycle.Spec) (err error) {
 
 // handOver gives a new proxy the keys and endpoints of the command.
 func (t *tending) handOver(ctx context.Context, sb lifecycle.Sandbox) error {
-	if _, routes := t.at.routes(); sb.Proxy != "" && len(routes)+len(t.at.endpoints) > 0 {
-		_, err := t.driver.HandOver(ctx, sb, routes, t.at.endpoints)
+	if _, routes := t.ready.routes(); sb.Proxy != "" && len(routes)+len(t.ready.endpoints) > 0 {
+		_, err := t.driver.HandOver(ctx, sb, routes, t.ready.endpoints)
 		return err
 	}
 	return nil

@@ -15,7 +15,7 @@ import (
 )
 
 // wall completes a spec by what holds the sandbox in.
-func wall(h host.Host, spec *lifecycle.Spec, cfg config.Effective, at Target) error {
+func wall(h host.Host, spec *lifecycle.Spec, cfg config.Effective, at Choice) error {
 	policy, err := cfg.Policy()
 	if err != nil {
 		return err
@@ -40,7 +40,7 @@ func wall(h host.Host, spec *lifecycle.Spec, cfg config.Effective, at Target) er
 
 // egressOf returns a function that tells what the policy is for another agent
 // than the one of the configuration.
-func egressOf(h host.Host, spec lifecycle.Spec, cfg config.Effective, at Target) func(string) (lifecycle.Egress, error) {
+func egressOf(h host.Host, spec lifecycle.Spec, cfg config.Effective, at Choice) func(string) (lifecycle.Egress, error) {
 	return func(agent string) (lifecycle.Egress, error) {
 		if agent == cfg.Agent.Name {
 			return spec.Egress, nil
@@ -55,7 +55,7 @@ func egressOf(h host.Host, spec lifecycle.Spec, cfg config.Effective, at Target)
 // upstream is the proxy through which containers reach the internet: the one of
 // Docker's configuration, or else that of the environment. One that listens on
 // this machine's loopback is no use to a container.
-func upstream(h host.Host, at Target) egress.Upstream {
+func upstream(h host.Host, at Choice) egress.Upstream {
 	args := h.ProxyArgs(at.API.DaemonHost())
 	value := func(name string) string {
 		for _, spelling := range []string{name, strings.ToLower(name)} {

@@ -56,23 +56,26 @@ func TestEnvironment(t *testing.T) {
 		"GIT_CONFIG_KEY_3=tag.gpgSign", "GIT_CONFIG_VALUE_3=false",
 	}
 
-	env, err := environment(t.Context(), h, wt, cfg, Target{Backend: host.Backend{Kind: config.DriverContainer}}, false, "build")
+	in := Target{Choice: Choice{Backend: host.Backend{Kind: config.DriverContainer}}, wt: wt, cfg: cfg, opts: Options{Command: "build"}}
+	env, err := environment(t.Context(), h, in, nil)
 	assert.NilError(t, err)
 	assert.Assert(t, strings.HasPrefix(env[0], `RALPH_CONFIG={"agent":"claude"`), env[0])
 	assert.DeepEqual(t, env[1:], append([]string{"RALPH_SCOPE_REPO=o/r", "RALPH_SCOPE_BRANCH=b", "RALPH_BRANCH=b", "ANTHROPIC_API_KEY=key", "MINE=a b"}, common...))
 
-	env, err = environment(t.Context(), h, wt, cfg, Target{Backend: host.Backend{Kind: config.DriverContainer}}, false, "task")
+	in.opts.Command = "task"
+	env, err = environment(t.Context(), h, in, nil)
 	assert.NilError(t, err)
 	assert.DeepEqual(t, env[1:], append([]string{"RALPH_SCOPE_REPO=o/r", "RALPH_SCOPE_BRANCH=b", "RALPH_BRANCH=b", "MINE=a b"}, common...))
 
-	cfg.Agent.Name = "shell"
+	in.cfg.Agent.Name, in.opts.Command = "shell", "build"
 	h.Terminal = noTerminal{}
-	env, err = environment(t.Context(), h, wt, cfg, Target{Backend: host.Backend{Kind: config.DriverContainer}}, false, "build")
+	env, err = environment(t.Context(), h, in, nil)
 	assert.NilError(t, err)
 	assert.DeepEqual(t, env[1:], append([]string{"TERM=xterm", "RALPH_SCOPE_REPO=o/r", "RALPH_SCOPE_BRANCH=b", "RALPH_BRANCH=b", "MINE=a b"}, common...))
 	assert.Equal(t, stderr.String(), "")
 
-	env, err = environment(t.Context(), h, gitrepo.Worktree{UserName: "Ann"}, cfg, Target{Backend: host.Backend{Kind: config.DriverContainer}}, false, "plan")
+	in.wt, in.opts.Command = gitrepo.Worktree{UserName: "Ann"}, "plan"
+	env, err = environment(t.Context(), h, in, nil)
 	assert.NilError(t, err)
 	assert.Assert(t, is.Contains(env, "GIT_CONFIG_VALUE_0=docker-ralph"))
 	assert.Assert(t, is.Contains(stderr.String(), "Warning: git has no user.name and user.email here"))
@@ -207,7 +210,7 @@ func TestACommandWithASandboxOfItsOwnLeavesIt(t *testing.T) {
 	h := host.Host{StateDir: t.TempDir(), Stderr: &bytes.Buffer{}}
 	mine := gitrepo.Scope{Repo: "a/b", Branch: "main"}
 	spec := lifecycle.Spec{Name: "ralph-a-b-main-x", Scope: mine, Root: "/src", Ephemeral: true}
-	leave, err := enter(t.Context(), h, Target{Backend: host.Backend{Driver: &listed{}}}, gitrepo.Worktree{Scope: mine}, spec)
+	leave, err := enter(t.Context(), h, Target{Choice: Choice{Backend: host.Backend{Driver: &listed{}}}, wt: gitrepo.Worktree{Scope: mine}, spec: spec})
 	assert.NilError(t, err)
 	taken, err := h.Exclude(t.Context(), lifecycle.Sandbox{Scope: mine}, 0)
 	assert.NilError(t, err)

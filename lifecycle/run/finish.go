@@ -1,0 +1,31 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+)
+
+// finish does what is to be done after a command: its commits are fetched, and a
+// sandbox for one dispatch goes.
+func finish(ctx context.Context, h host.Host, r Ready, res Result) (int, error) {
+	sb, err := res.Sandbox, res.Err
+	var unsaved error
+	if err == nil && r.opts.Command != host.TaskCommand {
+		unsaved = commits.Fetch(ctx, h, r.git, r.wt, sb)
+	}
+	tellEnded(ctx, h, r.Driver, sb, r.opts.Command, res.Code, errors.Join(err, unsaved))
+	if r.spec.Ephemeral && sb.Name != "" && !errors.Is(err, lifecycle.ErrDetached) && unsaved == nil {
+		fetched := err == nil || r.git != nil && !r.git.Repo.Unfinished()
+		err = errors.Join(err, discard(ctx, h, r.Target, sb, fetched))
+	}
+	if unsaved != nil && res.Code != 0 {
+		h.Report(fmt.Sprintf("Warning: %v", unsaved)) // how the command ended says more
+		return res.Code, err
+	}
+	return res.Code, errors.Join(unsaved, err)
+}

@@ -1,0 +1,53 @@
+package run
+
+import (
+	"context"
+
+	"github.com/docker-ralph/docker-ralph/credential"
+	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+)
+
+// Ready is a target with all that its command needs of git and of secrets. Its spec
+// is complete.
+type Ready struct {
+	Target
+	git       *commits.Git       // of a container with a private git directory; nil without
+	signer    *signer            // what signs commits; nil without
+	keys      *credential.Routed // those that the proxy of a container keeps; nil where none does
+	endpoints []string           // rules for the hosts of the agent's own endpoints
+	origin    *gitAccess         // how git reaches the user's repository with a token; nil without
+	env       []string           // KEY=value
+}
+
+// prepare collects what the command needs of git and of secrets.
+func prepare(ctx context.Context, h host.Host, t Target) (r Ready, err error) {
+	spec := t.spec
+	if r.git, err = commits.Open(ctx, h, t.wt, t.Backend, t.scan, &spec); err != nil {
+		return r, err
+	}
+	if r.signer, err = signs(ctx, h, t, r.git != nil, &spec); err != nil {
+		return r, err
+	}
+	if r.keys, err = keepKeys(ctx, h, t); err != nil {
+		return r, err
+	}
+	if r.keys != nil && len(t.cloud) == 0 {
+		if err := checkEndpoints(h, r.keys, spec.Egress.Policy.Mode, t.cfg.Agent.Name); err != nil {
+			return r, err
+		}
+	}
+	if t.opts.Command != host.TaskCommand {
+		r.endpoints = openEndpoints(h, r.keys, &spec.Egress, t.cloud)
+	}
+	if r.origin, err = gitToken(ctx, h, t, r.git != nil); err != nil {
+		return r, err
+	}
+	_, spec.Egress.Routes = r.routes()
+	if r.env, err = environment(ctx, h, t, r.keys); err != nil {
+		return r, err
+	}
+	t.spec = spec
+	r.Target = t
+	return r, nil
+}

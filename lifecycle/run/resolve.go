@@ -1,0 +1,80 @@
+package run
+
+import (
+	"context"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/credential/hostconfig"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/approval"
+	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+)
+
+// Target is what a command is for, and what its sandbox must be like. Nothing of it
+// changes afterwards.
+type Target struct {
+	Choice
+	opts  Options
+	wt    gitrepo.Worktree
+	cfg   config.Effective
+	spec  lifecycle.Spec
+	cloud []string          // keys of a cloud that the agent's model runs in, as KEY=value
+	files *hostconfig.Files // the user's configuration of the agent
+	scan  *commits.Scan     // for secrets
+}
+
+// save returns what fetches the commits of a sandbox before it is removed.
+func (t Target) save(h host.Host) func(context.Context, lifecycle.Sandbox) error {
+	return commits.Save(h, t.Backend, t.scan, t.wt)
+}
+
+// resolve finds the scope, reads the configuration, and chooses driver and image.
+func resolve(ctx context.Context, h host.Host, opts Options, connected func() (host.API, error)) (t Target, err error) {
+	t.opts = opts
+	if t.wt, err = gitrepo.Detect(ctx, h.Dir, h.Getenv); err != nil {
+		return t, err
+	}
+	if err := approval.ApproveNested(ctx, h, t.wt); err != nil {
+		return t, err
+	}
+	if opts.Config != nil {
+		t.cfg = *opts.Config
+	} else if t.cfg, err = approval.Configure(ctx, h, t.wt, opts.Overrides); err != nil {
+		return t, err
+	}
+	if t.cloud, err = cloudKeys(ctx, h, t.wt, t.cfg, opts.Command); err != nil {
+		return t, err
+	}
+	if t.files, err = hostConfig(h, t.cfg.Agent.Name, opts); err != nil {
+		return t, err
+	}
+	req, err := host.ImageRequest(ctx, t.wt, t.cfg)
+	if err != nil {
+		return t, err
+	}
+	if t.Choice, err = Choose(ctx, h, t.wt, t.cfg, req, connected); err != nil {
+		return t, err
+	}
+	if t.Build && opts.Command != host.TaskCommand { // which makes do with the sandbox that exists
+		if err := approval.ApproveBuild(ctx, h, req.Project); err != nil {
+			return t, err
+		}
+	}
+	if t.Kind == config.DriverContainer && commits.WantsPrivate(t.cfg, t.Kind) {
+		if err := commits.Check(ctx, h, t.wt, t.name, opts.Command); err != nil {
+			return t, err
+		}
+	}
+	if t.cfg.Sandbox.Reuse { // others have names of their own
+		if err := settleName(ctx, h, t.wt, &t.Choice); err != nil {
+			return t, err
+		}
+	}
+	t.scan = &commits.Scan{Host: h, Root: t.wt.Root, Mode: opts.CredScan, Connected: connected}
+	if t.spec, err = spec(h, t.wt, t.cfg, t.Choice); err != nil {
+		return t, err
+	}
+	return t, commits.CheckPrivate(t.wt, t.cfg, t.Kind)
+}

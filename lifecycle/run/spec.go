@@ -1,0 +1,110 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"path/filepath"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/credential/hostconfig"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/approval"
+	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+)
+
+// spec derives what the sandbox must be like.
+func spec(h host.Host, wt gitrepo.Worktree, cfg config.Effective, at Choice) (lifecycle.Spec, error) {
+	name := at.name
+	var user lifecycle.User // a microVM maps its own to ours
+	if at.Kind == config.DriverContainer {
+		var err error
+		if user, err = host.InvokingUser(wt.Root); err != nil {
+			return lifecycle.Spec{}, err
+		}
+	}
+	if !cfg.Sandbox.Reuse {
+		name = host.EphemeralName(name)
+	}
+	r := cfg.Sandbox.Resources
+	limits := lifecycle.Resources{Memory: r.Memory, NanoCPUs: r.NanoCPUs(), Pids: r.Pids}
+	if !lifecycle.Limits(at.Driver) {
+		limits = lifecycle.Resources{} // it knows none, so none can have changed
+	}
+	spec := lifecycle.Spec{
+		Name:      name,
+		Scope:     wt.Scope,
+		Root:      wt.Root,
+		Moved:     at.moved,
+		Mounts:    gitMounts(wt),
+		Probe:     filepath.Join(wt.GitDir, "HEAD"),
+		MainRoot:  wt.MainRoot,
+		Agent:     cfg.Agent.Name,
+		Image:     at.Image,
+		Private:   commits.WantsPrivate(cfg, at.Kind),
+		Resources: limits,
+		User:      user,
+		Version:   h.Version,
+		Config:    hostconfig.StagingOf(h.StateDir, at.Kind, name).Shown(),
+		Ephemeral: !cfg.Sandbox.Reuse,
+	}
+	if at.Kind == config.DriverContainer {
+		spec.Cache = cmp.Or(wt.MainRoot, wt.CommonDir)
+		if err := shadowModules(&spec, cfg); err != nil {
+			return lifecycle.Spec{}, err
+		}
+	}
+	return spec, wall(h, &spec, cfg, at)
+}
+
+// gitMounts are the git directories outside the work tree, without which git
+// does not work inside: those of a linked worktree or a submodule.
+func gitMounts(wt gitrepo.Worktree) []string {
+	var mounts []string
+	for _, dir := range []string{wt.CommonDir, wt.GitDir} {
+		covered := within(dir, wt.Root)
+		for _, m := range mounts {
+			covered = covered || within(dir, m)
+		}
+		if !covered {
+			mounts = append(mounts, dir)
+		}
+	}
+	return mounts
+}
+
+func within(dir, root string) bool {
+	rel, err := filepath.Rel(root, dir)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// ensurer brings the sandbox of a target up.
+func ensurer(h host.Host, t Target) *lifecycle.Ensurer {
+	e := &lifecycle.Ensurer{
+		Driver:  t.Driver,
+		Why:     t.why,
+		Save:    t.save(h),
+		LockDir: h.LockDir(),
+		Report:  h.Report,
+		Confirm: h.Confirm,
+		Failed:  func(ctx context.Context, sb lifecycle.Sandbox) { tellFailed(ctx, h, t.Driver, sb) },
+		Image: func(ctx context.Context) error {
+			sweepOrphans(ctx, h, t.Driver)
+			if !t.Build {
+				return nil
+			}
+			req := t.Request
+			if err := approval.ApproveBuild(ctx, h, req.Project); err != nil {
+				return err
+			}
+			req.Rebuild = t.opts.Rebuild
+			_, err := h.Builder(t.API).Ensure(ctx, req)
+			return err
+		},
+	}
+	if t.opts.Command == host.TaskCommand {
+		e.AnyAgent = egressOf(h, t.spec, t.cfg, t.Choice)
+	}
+	return e
+}
