@@ -71,7 +71,7 @@ func TestOrphansAreNamed(t *testing.T) {
 	stderr.Reset()
 	d.err = errors.New("no answer")
 	h.NameOrphans(t.Context(), d, sb)
-	assert.Assert(t, is.Contains(stderr.String(), "it cannot be told whether an earlier command still runs in ralph-a: no answer"))
+	assert.Assert(t, is.Contains(stderr.String(), "unknown whether an earlier command is still running in ralph-a: no answer"))
 	alive(nil)
 }
 
