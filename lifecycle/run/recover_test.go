@@ -45,7 +45,7 @@ func TestLoopOutlivesItsEngine(t *testing.T) {
 	}{
 		{"killed with its connection", restarting{away: 2, state: lifecycle.Running}, lifecycle.Sandbox{Name: "box"}, 0, true, ""},
 		{"stopped", restarting{away: 2, state: lifecycle.Stopped}, lifecycle.Sandbox{Name: "box"}, 0, true, ""},
-		{"left alone", restarting{away: 2, state: lifecycle.Running, running: []lifecycle.Dispatch{{ID: "x"}}}, lifecycle.Sandbox{Name: "box"}, 0, false, "goes on in the sandbox box without a terminal"},
+		{"left alone", restarting{away: 2, state: lifecycle.Running, running: []lifecycle.Dispatch{{ID: "x"}}}, lifecycle.Sandbox{Name: "box"}, 0, false, "is still running in the background in the sandbox box"},
 		{"not started again yet", restarting{away: 2, state: lifecycle.Stopped}, lifecycle.Sandbox{}, 1, true, broken.Error()},
 		{"never started", restarting{away: 2, state: lifecycle.Stopped}, lifecycle.Sandbox{}, 0, false, broken.Error()},
 	} {
