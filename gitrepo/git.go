@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/wire/printable"
@@ -104,6 +105,14 @@ func (e *GitError) Error() string {
 }
 
 func (e *GitError) Unwrap() error { return e.Exit }
+
+// Is reports a full disk as [syscall.ENOSPC].
+func (e *GitError) Is(target error) bool { return target == syscall.ENOSPC && SaysFull(e.Stderr) }
+
+// SaysFull recognises a full disk in what git has said.
+func SaysFull(stderr string) bool {
+	return strings.Contains(stderr, "No space left on device") || strings.Contains(stderr, "Out of diskspace")
+}
 
 // SaysNo reports whether err is git's answer "no", and no failure.
 func SaysNo(err error) bool {

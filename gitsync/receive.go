@@ -11,7 +11,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
@@ -24,6 +26,11 @@ type ScriptError struct {
 
 func (e *ScriptError) Error() string {
 	return fmt.Sprintf("git in the sandbox failed (exit code %d): %s", e.Code, printable.Line(e.Words))
+}
+
+// Is says that a disk of the sandbox was full.
+func (e *ScriptError) Is(target error) bool {
+	return target == syscall.ENOSPC && gitrepo.SaysFull(e.Words)
 }
 
 // refusal says that commits were not taken, because of what they are.
@@ -193,6 +200,9 @@ func (r *Repo) ask(ctx context.Context, sh Shell, known []string, leave, only, p
 		return l, nil
 	}
 	err = fmt.Errorf("fetching the commits of the sandbox %s: %w", r.name, err)
+	if errors.Is(err, syscall.ENOSPC) {
+		return listing{}, err // and nothing is wrong with the commits
+	}
 	if _, failed := errors.AsType[*ScriptError](err); listed && (failed || errors.Is(err, errTooLarge)) {
 		return l, &refusal{err} // of some of the refs, maybe
 	}

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
@@ -40,6 +41,9 @@ func (e *BrokenError) Error() string {
 // Lasting says that a sync fails because of what is in the sandbox's git directory,
 // and not for something that may pass: the next one would fail as well.
 func Lasting(err error) bool {
+	if errors.Is(err, syscall.ENOSPC) {
+		return false
+	}
 	if failed, ok := errors.AsType[*ScriptError](err); ok {
 		// sh ends with 2 if it cannot start git, soundScript with 75.
 		return failed.Code == 1 || failed.Code > 2 && failed.Code < 126 && failed.Code != 75 || failed.Code == 127 || failed.Code == 128

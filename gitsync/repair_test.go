@@ -101,7 +101,7 @@ func (w *world) spoil(name string) {
 	assert.NilError(w.t, os.WriteFile(path, []byte("\x00garbage\n"), 0o400))
 }
 
-// A git that was killed for want of memory says nothing about the directory, and one
+// A git that was killed for want of memory, or had no space, says nothing about the directory, and one
 // that cannot be asked is left as it is.
 func TestNothingIsRepairedForWhatPasses(t *testing.T) {
 	w := simple(t).sandbox()
@@ -109,7 +109,9 @@ func TestNothingIsRepairedForWhatPasses(t *testing.T) {
 	killed := func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
 		return w.repaired(ctx, "git() { sh -c 'kill -9 $$'; }\n"+strings.TrimPrefix(script, plainGit), args, stdin, stdout)
 	}
-	for _, sh := range []Shell{killed, func(context.Context, string, []string, io.Reader, io.Writer) error { return &ScriptError{Code: 137} }} {
+	for _, sh := range []Shell{killed, func(context.Context, string, []string, io.Reader, io.Writer) error { return &ScriptError{Code: 137} }, func(context.Context, string, []string, io.Reader, io.Writer) error {
+		return &ScriptError{Code: 128, Words: "fatal: write error: No space left on device"}
+	}} {
 		_, err := w.repo.Out(t.Context(), sh, true)
 		assert.Assert(t, err != nil && !Lasting(err), "%v", err)
 		_, lost, err := w.repo.Repair(t.Context(), sh)

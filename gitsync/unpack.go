@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 )
@@ -37,7 +38,9 @@ func (r *Repo) unpack(ctx context.Context, g git, path string) error {
 	if binary.BigEndian.Uint32(head[8:]) < unpackLimit {
 		args = []string{"unpack-objects", "-q", "--strict"}
 	}
-	if _, err := g.run(ctx, f, args...); err != nil {
+	if _, err := g.run(ctx, f, args...); errors.Is(err, syscall.ENOSPC) {
+		return fmt.Errorf("taking the commits of the sandbox %s: %w", r.name, err)
+	} else if err != nil {
 		return refuse(ctx, fmt.Errorf("the commits of the sandbox %s were not taken, because they are not sound: %w", r.name, err))
 	}
 	return nil
