@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"syscall"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/ralph/diskspace"
 )
 
 var (
@@ -86,8 +89,9 @@ func (s *Store) explain(ctx context.Context, err error) error {
 		return s.damaged(err)
 	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN:
 		return fmt.Errorf("task database %s cannot be written: %w. Check who owns it and its folder", s.path, err)
-	case sqlite3.SQLITE_FULL:
-		return fmt.Errorf("task database %s cannot grow: %w. Free some disk space", s.path, err)
+	}
+	if code == sqlite3.SQLITE_FULL || code == sqlite3.SQLITE_IOERR && diskspace.Full(filepath.Dir(s.path)) != "" {
+		return hint.Wrap(faultf(syscall.ENOSPC, "task database %s cannot be written: no space left on its file system", s.path), "free some disk space")
 	}
 	return fmt.Errorf("using task database %s: %w", s.path, err)
 }

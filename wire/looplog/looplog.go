@@ -238,11 +238,24 @@ func (l *Log) Append(it Iteration) error {
 	if err != nil {
 		return fmt.Errorf("logging iteration %d: %w", it.N, err)
 	}
-	_, err = f.Write(append(line, '\n'))
+	err = writeWhole(f, append(line, '\n'))
 	if err := errors.Join(err, f.Close(), l.holdFile(l.name(iterationsFile))); err != nil {
 		return fmt.Errorf("logging iteration %d: %w", it.N, err)
 	}
 	return nil
+}
+
+// writeWhole adds a line to the end of a file, or nothing: the next line could not be
+// read behind a part of it.
+func writeWhole(f *os.File, line []byte) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write(line); err != nil {
+		err = errors.Join(err, f.Truncate(info.Size()))
+	}
+	return err
 }
 
 // Finish notes how the loop ended, and closes the log. Its output can still be

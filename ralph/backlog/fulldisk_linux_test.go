@@ -1,0 +1,43 @@
+package backlog
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/disktest"
+)
+
+// A full disk is named, changes nothing, and is over when there is space again.
+func TestFullDisk(t *testing.T) {
+	dir := disktest.Small(t)
+	path := filepath.Join(dir, ".ralph", "tasks.db")
+	s := openStore(t, path, testScope())
+	add(t, s, "a")
+	check := func(err error) {
+		t.Helper()
+		assert.ErrorIs(t, err, syscall.ENOSPC)
+		assert.Error(t, err, "task database "+path+" cannot be written: no space left on its file system")
+		assert.DeepEqual(t, hint.Of(err), []string{"free some disk space"})
+	}
+	free := disktest.Fill(t, dir)
+	large := NewTask{Slug: "b", Title: strings.Repeat("x", 1<<20)}
+	check(s.Create(t.Context(), large)) // SQLite says that it is full
+	assert.NilError(t, s.Close())
+	free()
+	free = disktest.Fill(t, dir)
+	s, err := Open(t.Context(), path, testScope())
+	if err == nil {
+		err = errors.Join(s.Create(t.Context(), large), s.Close())
+	}
+	check(err) // SQLite may speak of an I/O error
+	free()
+	s = openStore(t, path, testScope())
+	add(t, s, "c")
+	assert.Equal(t, query(t, path, "SELECT slug FROM tasks ORDER BY slug"), "a\nc\n")
+}
