@@ -50,7 +50,7 @@ func run() int {
 	if interrupts.Explain(err) {
 		return plugin.ExitCode
 	}
-	return exitCode(plugin.FlagError(err), dockerCLI.Err())
+	return exitCode(plugin.DiskError(plugin.FlagError(err)), dockerCLI.Err())
 }
 
 // exitCode is the one place where errors become exit codes. A command in the

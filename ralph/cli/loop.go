@@ -251,6 +251,7 @@ func (j *job) options(ctx context.Context, s *session) loop.Options {
 		Bounds:        j.guest.Loop, Checks: j.guest.Checks, Dir: s.top,
 		Head: head, Count: countCommits, Committed: isCommitted, Uncommitted: uncommitted, LimitIn: stream.RateLimitIn, KeyIn: stream.KeyRefusedIn,
 	}
+	lo.FullDisk = func() (reason, remedy string) { return s.fullDisk(j.session.Sandboxed) }
 	if j.guest.Agent == agent.ShellName {
 		lo.LimitIn = nil // it has no model: what its steps print is theirs
 	}

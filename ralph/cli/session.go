@@ -14,6 +14,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
+	"github.com/docker-ralph/docker-ralph/ralph/diskspace"
 	"github.com/docker-ralph/docker-ralph/wire"
 	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
@@ -104,6 +105,21 @@ func (s *session) environ() []string {
 		env = append(env, "RALPH_AGENT_ID="+s.id)
 	}
 	return env
+}
+
+// fullDisk returns which of the session's disks has no space left, and what helps.
+func (s *session) fullDisk(sandboxed bool) (reason, remedy string) {
+	git := filepath.Join(s.top, ".git") // the private one is a volume
+	folder := diskspace.Full(s.top, git, wire.PrivateGitDir, os.Getenv("HOME"), s.temp)
+	switch {
+	case folder == "":
+		return "", ""
+	case sandboxed && folder != s.top:
+		remedy = `free space on the engine's disk: "docker system df" shows what uses it, "docker ralph clean" removes this sandbox`
+	default:
+		remedy = "free some disk space"
+	}
+	return "no space left on the file system of " + folder, remedy
 }
 
 // currentBranch is for the banner only; git's complaints reach the user.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/wire/event"
 	"github.com/docker-ralph/docker-ralph/wire/looplog"
 )
@@ -76,8 +77,12 @@ func (l *loop) stallBound() int {
 	}
 }
 
-// bound says whether a bound forbids another run.
+// bound says whether a bound forbids another run, or a full disk, on which it could
+// do nothing.
 func (l *loop) bound() (Stop, error) {
+	if disk := l.fullDisk(); disk != nil {
+		return Failed, hint.Wrap(fmt.Errorf("starting the next run: %s", disk.reason), "%s", disk.remedy)
+	}
 	b := l.Bounds
 	switch n := l.stallBound(); {
 	case b.MaxFailures > 0 && l.failures >= b.MaxFailures:

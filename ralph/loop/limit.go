@@ -69,6 +69,18 @@ func (w *limitWatch) reached(how end) *limit {
 	return nil
 }
 
+// fullDisk returns the disk without space as a limit that a run has reached.
+func (l *loop) fullDisk() *limit {
+	if l.FullDisk == nil {
+		return nil
+	}
+	reason, remedy := l.FullDisk()
+	if reason == "" {
+		return nil
+	}
+	return &limit{reason, remedy}
+}
+
 func (w *limitWatch) processes() *limit {
 	return &limit{
 		fmt.Sprintf("process limit (%d) reached", w.began.MaxProcesses),

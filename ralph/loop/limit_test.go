@@ -2,6 +2,8 @@ package loop
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"testing"
@@ -49,6 +51,41 @@ func TestALimitOfTheSandboxIsNamed(t *testing.T) {
 			assert.Equal(t, report.Iterations[0].Outcome, "failed")
 			assert.Equal(t, report.Iterations[0].Reason, tc.reason)
 			assert.Assert(t, cmp.Contains(tr.errs.String(), "Warning: the agent "+tc.reason+"\n"+tc.hint))
+		})
+	}
+}
+
+// A full disk is why a run has failed, and no other is made on one.
+func TestAFullDiskIsNamed(t *testing.T) {
+	for _, tc := range []struct {
+		name, program string
+		runs          int
+		reason        string
+	}{
+		{"filled for good", "touch $DIR/full; exit 1", 1, "exited with code 1: no space left on /x"},
+		{"before", "touch $DIR/full", 0, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tr := newTrial(t, agent.Plan, script(tc.program), nil)
+			full := func() bool { _, err := os.Stat(filepath.Join(tr.dir(), "full")); return err == nil }
+			if tc.runs == 0 {
+				assert.NilError(t, os.WriteFile(filepath.Join(tr.dir(), "full"), nil, 0o600))
+			}
+			tr.MaxIterations = 2
+			tr.FullDisk = func() (reason, remedy string) {
+				if full() {
+					return "no space left on /x", "free some"
+				}
+				return "", ""
+			}
+			report, err := Run(t.Context(), tr.Options)
+			assert.Error(t, err, "starting the next run: no space left on /x")
+			assert.DeepEqual(t, hint.Of(err), []string{"free some"})
+			assert.Equal(t, report.Stop, Failed)
+			assert.Equal(t, len(report.Iterations), tc.runs)
+			if tc.runs > 0 {
+				assert.Equal(t, report.Iterations[0].Reason, tc.reason)
+			}
 		})
 	}
 }

@@ -69,6 +69,10 @@ type Options struct {
 	// Limits looks at how the sandbox stands with its engine's limits; nil where
 	// nothing is known of them.
 	Limits func() Cgroup
+	// FullDisk returns which of the disks that a run writes to has no space left, as a
+	// reason and a remedy; both are empty if none is full. It is nil where nothing is
+	// known of them.
+	FullDisk func() (reason, remedy string)
 	// LimitIn recognises a rate limit in what a failed agent has said.
 	LimitIn func(text string, now time.Time) (event.RateLimit, bool)
 	// KeyIn recognises what a failed agent has said about a missing or refused key.

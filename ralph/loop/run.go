@@ -90,6 +90,7 @@ func (l *loop) run(ctx context.Context, n int) (outcome, error) {
 	read := make(chan error, 1)
 	go func() { read <- streams.read(l.Agent.Decoder(), l.out, l.Stderr, w.heard) }()
 	w.wait(ctx)
+	disk := l.fullDisk() // what is ended now may give its space back
 	code, err := child.Wait()
 	streams.expire(drain)
 	o := w.finish() // the streams have ended then
@@ -100,7 +101,9 @@ func (l *loop) run(ctx context.Context, n int) (outcome, error) {
 		err = failed
 	}
 	o.code = code
-	o.cause = limits.reached(o.end)
+	if o.cause = limits.reached(o.end); o.cause == nil && o.end == endItself {
+		o.cause = disk
+	}
 	o.tail = streams.lastWords(o.result == nil)
 	return o, err
 }
