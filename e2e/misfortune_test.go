@@ -28,6 +28,8 @@ type scenario struct {
 	step string
 	// outside happens while the agent works, in place of a step.
 	outside func(t *testing.T, m *incident)
+	// mend puts right by hand what has ended the loop.
+	mend func(t *testing.T, m *incident)
 	// parked says that it happens until the task is blocked.
 	parked bool
 	// elsewhere says that the commit of its run is kept, but not on the branch.
@@ -213,6 +215,9 @@ func (w *world) runScenario(t *testing.T, row scenario) {
 			assert.Check(t, is.Equal(w.statuses(t)[row.name+"/bad"], "blocked"))
 			assert.Check(t, is.Equal(w.statuses(t)[row.name+"/after"], "done"))
 			w.ok(t, "task", "update", row.name+"/bad", "--status", "open")
+		}
+		if row.mend != nil {
+			row.mend(t, m)
 		}
 		w.ralph(t, "build").expect(t, 0)
 	}

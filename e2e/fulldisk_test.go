@@ -1,0 +1,92 @@
+//go:build linux
+
+package e2e
+
+import (
+	"context"
+	"crypto/rand"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+)
+
+// fullDisks are what fills the disk of the worktree, which is small, or that of the
+// engine.
+var fullDisks = []scenario{
+	// The commit of the run is in the sandbox only: there is no space for it outside.
+	{
+		name: "worktree", step: "head -c 200000 /dev/urandom >worktree-bad.txt && git add -A && git commit -qm 'Add worktree/bad'; cat /dev/zero >.ralph/big",
+		reason: "no space left on the file system of /", code: 1, mend: func(t *testing.T, m *incident) {
+			res := m.ralph(t, "build").expect(t, 1)
+			assert.Check(t, is.Contains(res.stderr, "\nHint: free "))
+			res = m.ralph(t, "clean", "--force").expect(t, 1)
+			assert.Check(t, is.Contains(res.stderr, "No space left on device"))
+			assert.NilError(t, os.Remove(filepath.Join(m.repo, ".ralph", "big")))
+		},
+	},
+	// What has filled it ends with its run.
+	{
+		name: "leftover", step: "(exec 9>.ralph/big; rm .ralph/big; cat /dev/zero >&9; touch full; sleep 600) & until test -e full; do sleep 0.05; done; exit 1",
+		reason: "exited with code 1: no space left on the file system of /",
+	},
+	// That of the engine, which has the private git directory.
+	{
+		name: "engine", step: "cat /dev/zero >.git/big", reason: "no space left on the file system of /", code: 1,
+		mend: func(t *testing.T, m *incident) { m.inside(t, "rm .git/big") },
+	},
+}
+
+// A full disk costs the run that meets it. The loop says so, and goes on as soon as
+// there is space; no task, log or commit is lost.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		notHere(t, "only root can mount a small file system")
+	}
+	w := newSmallWorld(t, where(t)[0])
+	w.shrink(t, w.repo)
+	w.ok(t, "task", "list")
+	w.ok(t, "stop")
+	for _, m := range w.container(t).Mounts {
+		if m.Destination == filepath.Join(w.repo, ".git") {
+			w.shrink(t, m.Source)
+		}
+	}
+	for _, row := range fullDisks {
+		if !t.Run(row.name, func(t *testing.T) { w.runScenario(t, row) }) {
+			return
+		}
+	}
+}
+
+// shrink puts a folder on a small file system of its own, here and where the engine
+// is.
+func (w *world) shrink(t *testing.T, dir string) {
+	t.Helper()
+	script := func(ctx context.Context, script string) {
+		cmd := exec.CommandContext(ctx, "sh", "-ec", script, "sh", filepath.Join(w.dir, rand.Text()), dir, "ralph-"+w.engine.Name)
+		out, err := cmd.CombinedOutput()
+		assert.NilError(t, err, "%s", out)
+	}
+	const inside = `for pid in $(ip netns pids "$3"); do grep -qx dockerd /proc/$pid/comm && break; done
+inside() { nsenter --target $pid --mount --pid "$@"; }
+`
+	t.Cleanup(func() { script(context.WithoutCancel(t.Context()), inside+`umount -l "$2"; inside umount -l "$2"`) })
+	script(t.Context(), inside+`truncate -s 16M "$1"
+mkfs.ext4 -q -m 0 -O ^has_journal "$1"
+mkdir "$1.new"
+mount -o loop "$1" "$1.new"
+device=$(losetup -n -O NAME -j "$1")
+rmdir "$1.new/lost+found"
+cp -a "$2/." "$1.new"
+chown --reference="$2" "$1.new"
+chmod --reference="$2" "$1.new"
+mount "$device" "$2"
+umount "$1.new"
+inside mountpoint -q "$2" || inside mount "$device" "$2"
+`)
+}
