@@ -49,13 +49,13 @@ func TestImportsPointDown(t *testing.T) {
 		own, ownRoom := floorOf(pkg)
 		assert.Check(t, own >= 0, "%s is on no floor", pkg)
 		for _, imported := range fields[1:] {
-			imported, ours := strings.CutPrefix(imported, module)
+			name, ours := strings.CutPrefix(imported, module)
 			if !ours {
 				continue
 			}
-			floor, room := floorOf(imported)
-			assert.Check(t, floor >= 0, "%s is on no floor", imported)
-			assert.Check(t, floor < own || room == ownRoom, "%s imports %s, which is not below it", pkg, imported)
+			floor, room := floorOf(name)
+			assert.Check(t, floor >= 0, "%s is on no floor", name)
+			assert.Check(t, floor < own || room == ownRoom, "%s imports %s, which is not below it", pkg, name)
 		}
 	}
 }

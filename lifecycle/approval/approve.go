@@ -1,3 +1,5 @@
+// Package approval asks the user before a repository gets what it may not choose
+// itself: settings, a Dockerfile, a nested repository, borrowed objects.
 package approval
 
 import (

@@ -312,6 +312,7 @@ func Idle(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox) bo
 	return err == nil && !busy
 }
 
+// ReportSync prints what a sync has brought.
 func ReportSync(h host.Host, res gitsync.Result) {
 	for _, note := range res.Notes() {
 		h.Report(note)
@@ -446,6 +447,7 @@ func (g *Git) Repair(ctx context.Context, repo *gitsync.Repo, sh gitsync.Shell, 
 	return res, nil
 }
 
+// ReportRepairs prints what was restored, once.
 func (g *Git) ReportRepairs() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

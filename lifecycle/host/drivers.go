@@ -23,6 +23,7 @@ type Backend struct {
 // NotInstalled begins the reason for a driver whose program is not installed.
 const NotInstalled = "no "
 
+// ContainerDriver is the driver for containers on an engine.
 func (h Host) ContainerDriver(api API) *container.Driver {
 	return &container.Driver{API: api, Host: api.DaemonHost(), StateDir: h.StateDir, Report: h.Report}
 }

@@ -63,6 +63,7 @@ func (e End) String() string {
 	return text
 }
 
+// SaveEnd records how a detached loop has ended.
 func (h Host) SaveEnd(sandbox string, e End) error {
 	path := endPath(h.StateDir, sandbox)
 	b, err := json.Marshal(e)

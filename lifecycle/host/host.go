@@ -1,3 +1,6 @@
+// Package host is what a command knows of the machine it was given on: the engine,
+// folders, streams and answers of the user, the sandboxes that are there, and the
+// records of commands that run in them.
 package host
 
 import (
@@ -94,6 +97,7 @@ func (h Host) Connect() func() (API, error) {
 	})
 }
 
+// LockDir is the directory with all lock files.
 func (h Host) LockDir() string { return filepath.Join(h.StateDir, "locks") }
 
 // Report tells the user something. Names in it can be a repository's or an agent's.
@@ -101,6 +105,7 @@ func (h Host) Report(message string) {
 	_, _ = fmt.Fprintln(printable.NewWriter(h.Stderr), message)
 }
 
+// Getenv returns an environment variable, empty if it is not set.
 func (h Host) Getenv(name string) string {
 	if h.LookupEnv == nil {
 		return ""

@@ -38,6 +38,7 @@ type Record struct {
 	Sandbox string // where it runs
 }
 
+// RecordDir is the directory with the records of commands in a sandbox.
 func (h Host) RecordDir(name string) string { return filepath.Join(h.StateDir, "dispatches", name) }
 
 // HeldRecord is the note of a dispatch that lives.
@@ -243,6 +244,7 @@ func (h Host) NoteStop(name string) {
 	}
 }
 
+// StoppedSince reports whether the user has stopped a sandbox since t.
 func (h Host) StoppedSince(name string, t time.Time) bool {
 	info, err := os.Stat(h.stopPath(name))
 	return err == nil && info.ModTime().After(t)

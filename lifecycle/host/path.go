@@ -8,6 +8,7 @@ import (
 	"strings"
 )
 
+// Gone reports whether nothing is at a path.
 func Gone(path string) bool {
 	_, err := os.Lstat(path)
 	return errors.Is(err, fs.ErrNotExist)

@@ -103,6 +103,7 @@ type Here struct {
 	host     Host
 }
 
+// Here finds the worktree that the command was given in.
 func (h Host) Here(ctx context.Context) (Here, error) {
 	at := Here{Dir: h.Dir, host: h}
 	if resolved, err := filepath.EvalSymlinks(h.Dir); err == nil {

@@ -16,6 +16,7 @@ func Quote(name string) string {
 	return name
 }
 
+// Count writes a number of things: "1 file", "2 files".
 func Count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

@@ -193,6 +193,7 @@ func Branches(ctx context.Context, dir string) ([]string, error) {
 	return repo.Branches(ctx)
 }
 
+// OpenRepository opens the repository that a directory is in.
 func OpenRepository(ctx context.Context, dir string) (*worktrees.Repository, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

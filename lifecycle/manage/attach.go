@@ -41,7 +41,7 @@ func Attach(ctx context.Context, h host.Host) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	output, err := outputOf(h, n, wt.Root)
+	output, err := outputOf(n, wt.Root)
 	if err != nil {
 		return 0, err
 	}
@@ -97,7 +97,7 @@ type output interface {
 
 // outputOf opens what a loop prints: the log of the one that has left its
 // terminal, or that in the work tree.
-func outputOf(h host.Host, n host.Record, top string) (output, error) {
+func outputOf(n host.Record, top string) (output, error) {
 	if n.Log != "" && n.Live {
 		return run.OpenRolling(n.Log, run.AttachBefore)
 	}

@@ -182,7 +182,7 @@ func (c *cleaning) agree(ctx context.Context, what []string) error {
 // foresee tells which of the sandboxes would be kept.
 func (c *cleaning) foresee(ctx context.Context) error {
 	for _, l := range c.mine {
-		if err := quiet(ctx, c.host, l); err != nil {
+		if err := quiet(ctx, l); err != nil {
 			c.host.Report(fmt.Sprintf("Warning: %v", err))
 		}
 	}
@@ -210,7 +210,7 @@ func (c *cleaning) remove(ctx context.Context) (removed []string, err error) {
 }
 
 // quiet makes sure that a sandbox can be removed without ending anything.
-func quiet(ctx context.Context, h host.Host, l host.Located) error {
+func quiet(ctx context.Context, l host.Located) error {
 	switch l.Sandbox.State {
 	case lifecycle.Running:
 	case lifecycle.Unknown:
@@ -241,7 +241,7 @@ func removeBox(ctx context.Context, h host.Host, l host.Located, discard bool) e
 		return fmt.Errorf("the sandbox %s was kept: another command works with it. Wait for it, or end it with \"docker ralph stop\"", l.Sandbox.Name)
 	}
 	defer leave()
-	if err := quiet(ctx, h, l); err != nil {
+	if err := quiet(ctx, l); err != nil {
 		return err
 	}
 	if err := commits.FetchFrom(ctx, h, l); err != nil {

@@ -10,8 +10,9 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/run"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"gotest.tools/v3/assert"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
 func TestKeysOfOneWhoHasTakenALoopBack(t *testing.T) {

@@ -62,7 +62,7 @@ func stop(ctx context.Context, h host.Host, l host.Located, now bool) error {
 	default:
 		return hint.Wrap(fmt.Errorf("the sandbox %s is %s", l.Sandbox.Name, l.Sandbox.State), "repair it with %q", "docker ralph repair "+l.Sandbox.Name)
 	}
-	running, err := whatRuns(ctx, h, l, now)
+	running, err := whatRuns(ctx, l, now)
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func stop(ctx context.Context, h host.Host, l host.Located, now bool) error {
 
 // whatRuns asks a sandbox what runs in it. One that another version of ours has
 // prepared cannot tell.
-func whatRuns(ctx context.Context, h host.Host, l host.Located, now bool) ([]lifecycle.Dispatch, error) {
+func whatRuns(ctx context.Context, l host.Located, now bool) ([]lifecycle.Dispatch, error) {
 	running, err := l.Backend.Driver.Dispatches(ctx, l.Sandbox)
 	if err == nil || now {
 		return running, ctx.Err()
@@ -116,7 +116,7 @@ func finishLoops(ctx context.Context, h host.Host, l host.Located, running []lif
 }
 
 func finishLoop(ctx context.Context, h host.Host, l host.Located, d lifecycle.Dispatch, name string) error {
-	if err := instruct(ctx, h, l, "_finish", d.ID); err != nil && stillRuns(ctx, h, l, d.ID) {
+	if err := instruct(ctx, l, "_finish", d.ID); err != nil && stillRuns(ctx, l, d.ID) {
 		return hint.Wrap(fmt.Errorf("stopping %q in the sandbox %s: %w", name, l.Sandbox.Name, err), "stop it with --now")
 	}
 	what := "its run"
@@ -135,7 +135,7 @@ func finishLoop(ctx context.Context, h host.Host, l host.Located, d lifecycle.Di
 func waitFor(ctx context.Context, h host.Host, l host.Located, id string) error {
 	tick := time.NewTicker(commits.LookEvery)
 	defer tick.Stop()
-	for stillRuns(ctx, h, l, id) {
+	for stillRuns(ctx, l, id) {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -163,7 +163,7 @@ func tellOutcome(h host.Host, l host.Located, d lifecycle.Dispatch, name string)
 
 // stillRuns tells whether a process still runs. While nobody can tell, it does, unless
 // its sandbox does not.
-func stillRuns(ctx context.Context, h host.Host, l host.Located, id string) bool {
+func stillRuns(ctx context.Context, l host.Located, id string) bool {
 	running, err := l.Backend.Driver.Dispatches(ctx, l.Sandbox)
 	if err == nil {
 		return slices.ContainsFunc(running, func(d lifecycle.Dispatch) bool { return d.ID == id })
@@ -173,7 +173,7 @@ func stillRuns(ctx context.Context, h host.Host, l host.Located, id string) bool
 }
 
 // instruct runs one of ralph's own commands in a sandbox.
-func instruct(ctx context.Context, h host.Host, l host.Located, args ...string) error {
+func instruct(ctx context.Context, l host.Located, args ...string) error {
 	var said strings.Builder
 	code, err := l.Backend.Driver.Exec(ctx, l.Sandbox, lifecycle.Process{
 		ID: rand.Text(), Args: append([]string{wire.Program}, args...), Dir: l.Sandbox.Root, Stdout: io.Discard, Stderr: &said,
@@ -198,14 +198,14 @@ func terminate(ctx context.Context, h host.Host, l host.Located, running []lifec
 	for _, d := range running {
 		name, _ := host.LoopCommand(d.Command)
 		h.Report(fmt.Sprintf("Ending %q in %s", name, l.Sandbox.Name))
-		_ = instruct(ctx, h, l, "_signal", "TERM", d.ID) // if it cannot be told, the sandbox is stopped
+		_ = instruct(ctx, l, "_signal", "TERM", d.ID) // if it cannot be told, the sandbox is stopped
 	}
 	patience, cancel := context.WithTimeout(ctx, termGrace)
 	defer cancel()
 	tick := time.NewTicker(commits.LookEvery / 4)
 	defer tick.Stop()
 	for len(running) > 0 {
-		running = slices.DeleteFunc(running, func(d lifecycle.Dispatch) bool { return !stillRuns(patience, h, l, d.ID) })
+		running = slices.DeleteFunc(running, func(d lifecycle.Dispatch) bool { return !stillRuns(patience, l, d.ID) })
 		select {
 		case <-patience.Done():
 			return
@@ -234,7 +234,7 @@ func halt(ctx context.Context, h host.Host, l host.Located, force bool) error {
 		return nil
 	}
 	if !force {
-		if running, err := whatRuns(ctx, h, l, false); err != nil || len(running) > 0 {
+		if running, err := whatRuns(ctx, l, false); err != nil || len(running) > 0 {
 			return errors.Join(err, fmt.Errorf("something was started in the sandbox %s, so it was left running", sb.Name))
 		}
 	}

@@ -56,7 +56,7 @@ func TaskNames(ctx context.Context, h host.Host, q TaskQuery) ([]TaskName, error
 		if l.Sandbox.State != lifecycle.Running || !slices.Contains([]string{"", config.DriverAuto, l.Backend.Kind}, q.Driver) {
 			continue
 		}
-		tasks, err := askTasks(ctx, h, l, q.Statuses)
+		tasks, err := askTasks(ctx, l, q.Statuses)
 		if err == nil {
 			return tasks, nil
 		}
@@ -83,7 +83,7 @@ func inExisting(ctx context.Context, h host.Host, w *host.Worktree) (in host.Hos
 // taskListMax bounds the list that a sandbox is heard out for, in bytes.
 const taskListMax = 4 << 20
 
-func askTasks(ctx context.Context, h host.Host, l host.Located, statuses []string) ([]TaskName, error) {
+func askTasks(ctx context.Context, l host.Located, statuses []string) ([]TaskName, error) {
 	args := []string{wire.Program, host.TaskCommand, "list", "--markdown"}
 	if len(statuses) > 0 {
 		args = append(args, "--status", strings.Join(statuses, ","))

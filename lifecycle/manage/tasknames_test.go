@@ -69,11 +69,10 @@ func (l *listing) Exec(_ context.Context, _ lifecycle.Sandbox, p lifecycle.Proce
 }
 
 func TestAskTasks(t *testing.T) {
-	h := host.Host{}
 	sb := lifecycle.Sandbox{Name: "box", Root: "/src/shop", State: lifecycle.Running, Scope: gitrepo.Scope{Repo: "acme/shop", Branch: "main"}}
 
 	good := &listing{list: "## Task a\nid: a\ntitle: A\n", says: "Warning: a lot\n"}
-	tasks, err := askTasks(t.Context(), h, host.Located{Sandbox: sb, Backend: host.Backend{Driver: good}}, []string{"open", "active"})
+	tasks, err := askTasks(t.Context(), host.Located{Sandbox: sb, Backend: host.Backend{Driver: good}}, []string{"open", "active"})
 	assert.NilError(t, err)
 	assert.DeepEqual(t, tasks, []TaskName{{"a", "A"}})
 	assert.DeepEqual(t, good.asked.Args, []string{"ralph", "task", "list", "--markdown", "--status", "open,active"})
@@ -82,16 +81,16 @@ func TestAskTasks(t *testing.T) {
 	assert.Assert(t, good.asked.Stdin == nil && !good.asked.Lasting)
 
 	endless := &listing{list: strings.Repeat("## Task a\nid: a\n", taskListMax/10)}
-	tasks, err = askTasks(t.Context(), h, host.Located{Sandbox: sb, Backend: host.Backend{Driver: endless}}, nil)
+	tasks, err = askTasks(t.Context(), host.Located{Sandbox: sb, Backend: host.Backend{Driver: endless}}, nil)
 	assert.NilError(t, err)
 	assert.DeepEqual(t, tasks, []TaskName{{ID: "a"}})
 	assert.DeepEqual(t, endless.asked.Args, []string{"ralph", "task", "list", "--markdown"})
 
 	bad := &listing{list: "## Task a\nid: a\n", says: "Error: no\x1b[2J database\n", code: 1}
-	_, err = askTasks(t.Context(), h, host.Located{Sandbox: sb, Backend: host.Backend{Driver: bad}}, nil)
+	_, err = askTasks(t.Context(), host.Located{Sandbox: sb, Backend: host.Backend{Driver: bad}}, nil)
 	assert.Error(t, err, "asking the sandbox box for its tasks: it ended with 1: Error: no database")
 
 	gone := &listing{err: errors.New("no such container")}
-	_, err = askTasks(t.Context(), h, host.Located{Sandbox: sb, Backend: host.Backend{Driver: gone}}, nil)
+	_, err = askTasks(t.Context(), host.Located{Sandbox: sb, Backend: host.Backend{Driver: gone}}, nil)
 	assert.Error(t, err, "asking the sandbox box for its tasks: no such container")
 }

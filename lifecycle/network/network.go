@@ -1,3 +1,4 @@
+// Package network lists, logs and changes what the sandbox of a scope may reach.
 package network
 
 import (

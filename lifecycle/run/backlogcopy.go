@@ -117,7 +117,7 @@ var errUnreadable = errors.New("it cannot be read")
 // [errUnreadable], an empty one [errNoTasks].
 func exportBacklog(ctx context.Context, h host.Host, driver lifecycle.Driver, sb lifecycle.Sandbox) ([]byte, error) {
 	var content bytes.Buffer
-	code, said, err := transferBacklog(ctx, h, driver, sb, exportCommand, nil, &commits.Limited{Buf: &content, Left: maxCopy})
+	code, said, err := transferBacklog(ctx, driver, sb, exportCommand, nil, &commits.Limited{Buf: &content, Left: maxCopy})
 	if err == nil && code != 0 {
 		err = fmt.Errorf("%w: %s", errUnreadable, said)
 	}
@@ -128,7 +128,7 @@ func exportBacklog(ctx context.Context, h host.Host, driver lifecycle.Driver, sb
 }
 
 // transferBacklog runs one of the hidden task commands in a sandbox.
-func transferBacklog(ctx context.Context, h host.Host, driver lifecycle.Driver, sb lifecycle.Sandbox, command string, stdin io.Reader, stdout io.Writer) (code int, said string, err error) {
+func transferBacklog(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, command string, stdin io.Reader, stdout io.Writer) (code int, said string, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), copyTimeout)
 	defer cancel()
 	var stderr bytes.Buffer
@@ -288,7 +288,7 @@ func recoverBacklog(ctx context.Context, h host.Host, driver lifecycle.Driver, s
 		return fmt.Errorf("reading a copy of the backlog: %w", err)
 	}
 	defer func() { _ = content.Close() }() // only read
-	code, said, err := transferBacklog(ctx, h, driver, sb, importCommand, content, io.Discard)
+	code, said, err := transferBacklog(ctx, driver, sb, importCommand, content, io.Discard)
 	if err == nil && code != 0 {
 		err = errors.New(said)
 	}

@@ -160,7 +160,7 @@ func (h session) exec(ctx context.Context, driver lifecycle.Driver, sb lifecycle
 	code, err := driver.Exec(context.WithoutCancel(ctx), sb, p)
 	if h.away.left() && !errors.Is(err, lifecycle.ErrNotPrepared) {
 		if errors.Is(err, lifecycle.ErrDetached) { // the terminal was not ours alone
-			return mind(context.WithoutCancel(ctx), h.Host, driver, sb, sb.Root, p.ID)
+			return mind(context.WithoutCancel(ctx), driver, sb, sb.Root, p.ID)
 		}
 		return code, err // its end is noted when all is done
 	}

@@ -68,7 +68,7 @@ func bringConfig(ctx context.Context, h host.Host, r Ready, sb lifecycle.Sandbox
 	if err != nil {
 		return configError(sb, err)
 	}
-	if err := copyConfig(ctx, h, r.Driver, sb, path.Join(sb.ConfigAt, name)); err != nil {
+	if err := copyConfig(ctx, r.Driver, sb, path.Join(sb.ConfigAt, name)); err != nil {
 		return err
 	}
 	digest := files.Digest()
@@ -84,7 +84,7 @@ func bringConfig(ctx context.Context, h host.Host, r Ready, sb lifecycle.Sandbox
 }
 
 // copyConfig has a sandbox copy what it sees in dir to where its agent looks.
-func copyConfig(ctx context.Context, h host.Host, driver lifecycle.Driver, sb lifecycle.Sandbox, dir string) error {
+func copyConfig(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, dir string) error {
 	ctx, cancel := context.WithTimeout(ctx, commits.CollectLimit)
 	defer cancel()
 	var said bytes.Buffer

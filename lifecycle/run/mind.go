@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/host"
-
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/wire/looplog"
 )
@@ -23,7 +21,7 @@ var ErrUnknownEnd = errors.New("the loop has ended, but nothing says how: it was
 // mind waits for the end of a process in a sandbox that nobody is connected to
 // any more, and returns the exit code that its loop has left in the work tree
 // top.
-func mind(ctx context.Context, h host.Host, driver lifecycle.Driver, sb lifecycle.Sandbox, top, id string) (int, error) {
+func mind(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, top, id string) (int, error) {
 	tick := time.NewTicker(mindEvery)
 	defer tick.Stop()
 	for {
