@@ -108,6 +108,27 @@ func (c *Copy) Of(scope Scope) *Copy {
 	return part
 }
 
+// Undelete undoes what agents have deleted whose loop has not judged that yet: it
+// does the same after the run, or when it finds them dead.
+func (c *Copy) Undelete() {
+	active := map[string]bool{}
+	for _, a := range c.Agents {
+		active[a.text("id")] = a.text("status") == "active"
+	}
+	for _, t := range c.Tasks {
+		by := t.text("deleted_by")
+		if t.text("status") != StatusDeleted || !active[by] {
+			continue
+		}
+		if t["result"] != nil || t["assignee"] != nil && t.text("assignee") != by {
+			t["status"] = StatusDone
+		} else {
+			t["status"], t["assignee"] = StatusOpen, nil
+		}
+		t["deleted_at"], t["deleted_by"] = nil, nil
+	}
+}
+
 // Write writes a copy as JSON.
 func (c *Copy) Write(w io.Writer) error {
 	if err := json.NewEncoder(w).Encode(c); err != nil {

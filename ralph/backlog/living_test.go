@@ -229,12 +229,21 @@ func TestDeletionsOfADeadAgentAreUndone(t *testing.T) {
 	agent.As(id)
 	_, err = agent.DeleteMatching(ctx, DeleteFilter{All: true})
 	assert.NilError(t, err)
+	want := map[string]string{"done": StatusDone, "open": StatusOpen, "mine": StatusOpen, "by a person": StatusDeleted}
+	during, err := s.Copy(ctx) // the host takes one while the agent works
+	assert.NilError(t, err)
+	during.Undelete()
+	assert.Equal(t, len(during.Tasks), len(want))
+	for _, task := range during.Tasks {
+		assert.Equal(t, task.text("status"), want[task.text("slug")], task.text("slug"))
+	}
+
 	dir := filepath.Join(filepath.Dir(s.path), "agents")
 	assert.NilError(t, os.MkdirAll(dir, 0o755))
 	assert.NilError(t, os.WriteFile(filepath.Join(dir, id+".lock"), nil, 0o644))
 	_, err = s.ReleaseDead(ctx, "here")
 	assert.NilError(t, err)
-	for slug, status := range map[string]string{"done": StatusDone, "open": StatusOpen, "mine": StatusOpen, "by a person": StatusDeleted} {
+	for slug, status := range want {
 		task, err := s.Show(ctx, slug)
 		assert.NilError(t, err)
 		assert.Equal(t, task.Status, status, slug)

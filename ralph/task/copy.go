@@ -18,6 +18,7 @@ func exportCopy(ctx context.Context, s *session, _ []string) error {
 	if err != nil {
 		return err
 	}
+	c.Undelete()
 	return c.Of(s.store.Scope()).Write(s.out)
 }
 
