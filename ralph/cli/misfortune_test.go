@@ -242,6 +242,24 @@ func TestOvertakenLoopStops(t *testing.T) {
 	}
 }
 
+// TestBacklogIsProtectedFromTheStart: what goes before the first run comes back, too.
+func TestBacklogIsProtectedFromTheStart(t *testing.T) {
+	own := tasks{path: filepath.Join(t.TempDir(), ".ralph", "tasks.db"), scope: backlog.Scope{Repo: "acme/shop", Branch: "main"}}
+	assert.NilError(t, own.with(t.Context(), func(s *backlog.Store) error {
+		return s.Create(t.Context(), backlog.NewTask{Slug: "a", Title: "A"})
+	}))
+	p := protected{tasks: own}
+	a, err := p.register(t.Context())
+	assert.NilError(t, err)
+	assert.NilError(t, os.RemoveAll(filepath.Dir(own.path)))
+	damage, err := p.Restore(t.Context(), a.id)
+	assert.NilError(t, err)
+	assert.Equal(t, damage, "the task database was removed, 1 task was removed from the backlog")
+	all, err := own.Tasks(t.Context())
+	assert.NilError(t, err)
+	assert.Equal(t, all["a"].Status, backlog.StatusOpen)
+}
+
 // TestLockedBacklogIsTriedAgain: a database that others hold is tried again, which
 // is said; when they do not let go, that is an error.
 func TestLockedBacklogIsTriedAgain(t *testing.T) {

@@ -47,6 +47,9 @@ func (p *protected) register(ctx context.Context) (a registration, err error) {
 		return err
 	})
 	p.agentID, p.hold = a.id, a.hold
+	if err == nil { // from now on, what happens to the file is undone
+		_, err = p.Restore(ctx, a.id)
+	}
 	return a, err
 }
 
