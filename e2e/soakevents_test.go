@@ -67,6 +67,8 @@ type disturbance struct {
 	do     func(s *soak)
 }
 
+const paused = "sandbox paused"
+
 var disturbances = []disturbance{
 	{"agent killed", 16, func(s *soak) { s.kill(isAgent) }},
 	{"loop killed", 8, func(s *soak) { s.kill(isLoop) }},
@@ -84,7 +86,7 @@ var disturbances = []disturbance{
 		_, err := s.api.ContainerRemove(s.t.Context(), s.name, client.ContainerRemoveOptions{Force: true})
 		s.tried(err)
 	}},
-	{"sandbox paused", 2, func(s *soak) {
+	{paused, 2, func(s *soak) {
 		_, err := s.api.ContainerPause(s.t.Context(), s.name, client.ContainerPauseOptions{})
 		s.tried(err)
 	}},
