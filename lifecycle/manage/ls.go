@@ -1,3 +1,5 @@
+// Package manage is what users do with sandboxes that are there: list, stop, clean,
+// attach, read logs; worktrees, and the self-test.
 package manage
 
 import (

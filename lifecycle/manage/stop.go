@@ -101,7 +101,7 @@ func finishLoops(ctx context.Context, h host.Host, l host.Located, running []lif
 		case loop:
 			errs = append(errs, finishLoop(ctx, h, l, d, name))
 		case name == "task": // takes a moment: a loop that has just ended saves its backlog with one
-			errs = append(errs, waitFor(ctx, h, l, d.ID))
+			errs = append(errs, waitFor(ctx, l, d.ID))
 		default:
 			others = append(others, fmt.Sprintf("%q", name))
 		}
@@ -124,7 +124,7 @@ func finishLoop(ctx context.Context, h host.Host, l host.Located, d lifecycle.Di
 		what = strings.Join(status.Tasks, ", ")
 	}
 	h.Report(fmt.Sprintf("Asked %q in %s to stop after %s. Press Ctrl+C to stop waiting; --now stops the loop at once", name, l.Sandbox.Name, what))
-	if err := waitFor(ctx, h, l, d.ID); err != nil {
+	if err := waitFor(ctx, l, d.ID); err != nil {
 		return err
 	}
 	tellOutcome(h, l, d, name)
@@ -132,7 +132,7 @@ func finishLoop(ctx context.Context, h host.Host, l host.Located, d lifecycle.Di
 }
 
 // waitFor waits until a process in a sandbox has ended.
-func waitFor(ctx context.Context, h host.Host, l host.Located, id string) error {
+func waitFor(ctx context.Context, l host.Located, id string) error {
 	tick := time.NewTicker(commits.LookEvery)
 	defer tick.Stop()
 	for stillRuns(ctx, l, id) {

@@ -115,7 +115,7 @@ var errUnreadable = errors.New("it cannot be read")
 
 // exportBacklog returns the backlog of a sandbox that runs. One that is damaged is
 // [errUnreadable], an empty one [errNoTasks].
-func exportBacklog(ctx context.Context, h host.Host, driver lifecycle.Driver, sb lifecycle.Sandbox) ([]byte, error) {
+func exportBacklog(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox) ([]byte, error) {
 	var content bytes.Buffer
 	code, said, err := transferBacklog(ctx, driver, sb, exportCommand, nil, &commits.Limited{Buf: &content, Left: maxCopy})
 	if err == nil && code != 0 {
@@ -179,7 +179,7 @@ type copying struct {
 // keep keeps a copy. One that cannot be read, or is empty, never takes the place of a
 // good one; an empty one is [errNoTasks].
 func (c *copying) keep(ctx context.Context) error {
-	content, err := exportBacklog(ctx, c.host, c.driver, c.sb)
+	content, err := exportBacklog(ctx, c.driver, c.sb)
 	if errors.Is(err, errNoTasks) {
 		return err
 	}
@@ -278,7 +278,7 @@ func recoverBacklog(ctx context.Context, h host.Host, driver lifecycle.Driver, s
 	if err != nil || slices.ContainsFunc(running, func(d lifecycle.Dispatch) bool { _, loop := host.LoopCommand(d.Command); return loop }) {
 		return err // another loop repairs it
 	}
-	_, err = exportBacklog(ctx, h, driver, sb)
+	_, err = exportBacklog(ctx, driver, sb)
 	if !errors.Is(err, errNoTasks) && !errors.Is(err, errUnreadable) {
 		return nil //nolint:nilerr // it is there, or the sandbox is not
 	}
