@@ -25,6 +25,7 @@ var floors = []string{
 	"lifecycle/run",
 	"lifecycle/images lifecycle/manage",
 	"plugin",
+	"ralph/diskspace",
 	"ralph/backlog ralph/guest",
 	"ralph/agent",
 	"ralph/layout ralph/loop ralph/task",
