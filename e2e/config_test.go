@@ -87,14 +87,14 @@ func TestAtATerminalTheUserIsAskedBeforeASandboxIsMadeAnew(t *testing.T) {
 		}
 
 		no := w.terminal(t, w.docker(command...))
-		no.screen.waitFor(t, "Make it anew?")
+		no.screen.waitFor(t, "Recreate it?")
 		no.press(t, "n\r")
 		w.shows(t, no.wait(t).expect(t, 1).stdout, "recreate-no")
-		assert.Check(t, is.Contains(no.screen.String(), "was left as it is"))
+		assert.Check(t, is.Contains(no.screen.String(), "was not recreated"))
 		assert.Equal(t, w.sandbox(t).ID, first.ID)
 
 		yes := w.terminal(t, w.docker(command...))
-		yes.screen.waitFor(t, "Make it anew?")
+		yes.screen.waitFor(t, "Recreate it?")
 		yes.press(t, "y\r")
 		w.shows(t, yes.wait(t).expect(t, 0).stdout, "recreate-yes")
 		assert.Check(t, is.Contains(yes.screen.String(), "Title"))
@@ -113,7 +113,7 @@ func TestASandboxAtWorkIsNotMadeAnew(t *testing.T) {
 		res := w.ralph(t, "--recreate", "task", "list").expect(t, 1)
 
 		assert.Equal(t, w.sandbox(t).ID, id)
-		assert.Check(t, is.Contains(res.stderr, "a dispatch is running in it"))
+		assert.Check(t, is.Contains(res.stderr, "a command is running in it"))
 		w.write(t, filepath.Join(w.repo, "go"), "")
 		build.wait(t).expect(t, 0)
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "done"})

@@ -101,11 +101,11 @@ func TestAListThatIsEmptyIsNotBelieved(t *testing.T) {
 
 		res := w.ralph(t, "task", "list").expect(t, 1)
 		assert.Check(t, is.Equal(res.stdout, ""))
-		for _, part := range []string{"Error: the driver " + w.driver + " cannot tell what state the sandbox " + made.Name + " is in", "though this one was made", "Nothing was changed", "--recreate"} {
+		for _, part := range []string{"Error: the driver " + w.driver + " cannot tell what state the sandbox " + made.Name + " is in", "though this one was made", "--recreate"} {
 			assert.Check(t, is.Contains(res.stderr, part))
 		}
 		asked := w.terminal(t, w.docker("ralph", "task", "list"))
-		asked.screen.waitFor(t, "Take it for gone and make it anew?")
+		asked.screen.waitFor(t, "Recreate it, if it is gone?")
 		asked.press(t, "n\r")
 		res = asked.wait(t).expect(t, 1)
 		assert.Check(t, is.Contains(res.stdout, "nothing was changed"))
@@ -130,7 +130,7 @@ func TestTheOnlySandboxThatWasRemovedComesBackWhenTheUserAgrees(t *testing.T) {
 		assert.Equal(t, len(w.sandboxes(t)), 0)
 
 		asked := w.terminal(t, w.docker("ralph", "task", "list"))
-		asked.screen.waitFor(t, "Take it for gone and make it anew?")
+		asked.screen.waitFor(t, "Recreate it, if it is gone?")
 		asked.press(t, "y\r")
 		asked.wait(t).expect(t, 0)
 		assert.Assert(t, w.sandbox(t).ID != made.ID)

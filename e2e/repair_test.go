@@ -183,7 +183,7 @@ func TestMovedProjectKeepsItsCommits(t *testing.T) {
 		assert.Check(t, res.code != 0 && strings.Contains(res.stderr, "--recreate"), res.stderr)
 		w.dialogue(t, "task list", "the worktree "+strings.TrimSuffix(w.repo, "-moved")+", which is gone", "n").expect(t, 1)
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "first")
-		res = w.dialogue(t, "task list", "Make it anew?", "y").expect(t, 0)
+		res = w.dialogue(t, "task list", "Recreate it?", "y").expect(t, 0)
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "inside", res.stdout)
 		assert.Check(t, is.Contains(w.ok(t, "ls"), w.repo))
 		w.ok(t, "clean", "--force")

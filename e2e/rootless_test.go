@@ -50,7 +50,7 @@ func TestARootlessEngine(t *testing.T) {
 	build := start(t, w.docker("ralph", "build", "-n", "1"))
 	appears(t, filepath.Join(w.repo, "begun"))
 	refused := w.ralph(t, "--recreate", "task", "list").expect(t, 1)
-	assert.Check(t, is.Contains(refused.stderr, "a dispatch is running in it"))
+	assert.Check(t, is.Contains(refused.stderr, "a command is running in it"))
 	w.write(t, filepath.Join(w.repo, "go"), "")
 	build.wait(t).expect(t, 0)
 

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 // Ensurer brings the sandbox of a scope to where a command can run in it.
@@ -211,13 +213,13 @@ func (e *Ensurer) giveUp(ctx context.Context, sb Sandbox, agreed bool) error {
 	what := fmt.Sprintf("the driver %s cannot tell what state the sandbox %s is in", e.Driver.Name(), sb.Name)
 	switch {
 	case sb.Why == "":
-		return fmt.Errorf("%s: nothing was changed. See %q", what, e.Driver.Manual(sb.Name).List)
+		return hint.Wrap(errors.New(what), "see %q", e.Driver.Manual(sb.Name).List)
 	case agreed:
 		return nil
 	case e.Confirm == nil:
-		return fmt.Errorf("%s: %s. Nothing was changed. If it is gone for good, run the command with --recreate to make it anew; your files are not touched by that", what, sb.Why)
+		return hint.Wrap(fmt.Errorf("%s: %s", what, sb.Why), "if the sandbox is gone, recreate it with --recreate; your files are kept")
 	}
-	ok, err := e.Confirm(ctx, fmt.Sprintf("Warning: %s: %s.\nTake it for gone and make it anew? Your files are not touched by that.", what, sb.Why))
+	ok, err := e.Confirm(ctx, fmt.Sprintf("Warning: %s: %s.\nRecreate it, if it is gone? Your files are kept.", what, sb.Why))
 	if err == nil && !ok {
 		err = fmt.Errorf("%s: nothing was changed", what)
 	}
@@ -233,19 +235,19 @@ func (e *Ensurer) agree(ctx context.Context, spec Spec, sb Sandbox, agreed bool)
 			return err
 		}
 		if busy {
-			return fmt.Errorf("the sandbox %s has to be made anew (%s), but a dispatch is running in it: wait for it or end it first", sb.Name, spec.differences(sb))
+			return hint.Wrap(fmt.Errorf("cannot recreate the sandbox %s (%s): a command is running in it", sb.Name, spec.differences(sb)), "stop it with %q", "docker ralph stop "+sb.Name)
 		}
 	}
 	if !agreed {
 		if e.Confirm == nil {
-			return fmt.Errorf("the sandbox %s no longer matches the configuration (%s): run the command with --recreate to make it anew; your files are not touched by that", sb.Name, spec.differences(sb))
+			return hint.Wrap(fmt.Errorf("the sandbox %s no longer matches the configuration (%s)", sb.Name, spec.differences(sb)), "recreate it with --recreate; your files are kept")
 		}
-		ok, err := e.Confirm(ctx, fmt.Sprintf("The sandbox %s no longer matches the configuration (%s). Make it anew? Your files are not touched by that.", sb.Name, spec.differences(sb)))
+		ok, err := e.Confirm(ctx, fmt.Sprintf("The sandbox %s no longer matches the configuration (%s). Recreate it? Your files are kept.", sb.Name, spec.differences(sb)))
 		if err != nil {
 			return err
 		}
 		if !ok {
-			return fmt.Errorf("the sandbox %s was left as it is: undo the change of the configuration, or let it be made anew", sb.Name)
+			return hint.Wrap(fmt.Errorf("the sandbox %s was not recreated", sb.Name), "recreate it, or undo the change of the configuration")
 		}
 	}
 	return nil

@@ -78,7 +78,7 @@ func (b *Builder) Outlook(ctx context.Context, req Request, all []Stored) (Outlo
 	}
 	image, _ := tagged(all, agent.tag)
 	if noted := b.notedBase(agent.tag); noted != "" && noted != layer.BaseID && image.ID != layer.BaseID {
-		look.Change, look.Why = ChangeBuild, "the image "+agent.tag+" was built anew"
+		look.Change, look.Why = ChangeBuild, "the image "+agent.tag+" was rebuilt"
 		return look, nil
 	}
 	return look, b.settled(ctx, &look, image)

@@ -66,7 +66,7 @@ func TestOutlook(t *testing.T) {
 		{name: "project, same agent's image", req: now, stored: []Stored{layer(now, 0)}, noted: "sha256:adebian:2", change: ChangeNone, why: "up to date"},
 		{
 			name: "project, agent's image rebuilt", req: now, stored: []Stored{layer(now, 0)}, noted: "sha256:other",
-			change: ChangeBuild, why: "the image " + tags(alone)[0] + " was built anew",
+			change: ChangeBuild, why: "the image " + tags(alone)[0] + " was rebuilt",
 		},
 		{
 			name: "project, note of another engine's image", req: now, stored: []Stored{agent("debian:2", "sha256:2"), layer(now, 0)}, noted: "sha256:other",

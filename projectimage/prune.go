@@ -152,7 +152,7 @@ func (b *Builder) removeTag(ctx context.Context, image Stored, tag string) (why 
 	case !found:
 		return "", nil
 	case now.ID != image.ID:
-		return "it was built anew", nil
+		return "it was rebuilt", nil
 	}
 	_, err = b.Engine.ImageRemove(ctx, tag, client.ImageRemoveOptions{})
 	switch {

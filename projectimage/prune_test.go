@@ -118,7 +118,7 @@ func TestPrune(t *testing.T) {
 		b, engine, _ := newFake(t, map[string]string{pruneTag: "sha256:9"})
 		done, err := b.Prune(t.Context(), []Stored{prunable()})
 		assert.NilError(t, err)
-		assert.Equal(t, done.Kept[0].Why, "it was built anew")
+		assert.Equal(t, done.Kept[0].Why, "it was rebuilt")
 		assert.Equal(t, engine.images[pruneTag], "sha256:9")
 	})
 	t.Run("used in the meantime", func(t *testing.T) {

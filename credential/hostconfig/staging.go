@@ -13,6 +13,8 @@ import (
 
 	"github.com/gofrs/flock"
 	"github.com/moby/sys/atomicwriter"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 // Staging is a folder on the host in which configuration is laid out for one
@@ -32,7 +34,7 @@ func StagingAt(dir, driver, sandbox string) (Staging, error) {
 	if s := StagingOf(filepath.Dir(filepath.Dir(filepath.Dir(at))), driver, sandbox); filepath.IsAbs(dir) && s.Shown() == dir {
 		return s, nil
 	}
-	return Staging{}, fmt.Errorf("the sandbox %s says that your configuration of the agent is laid out in %q, which is no folder for that: make it anew with --recreate", sandbox, dir)
+	return Staging{}, hint.Wrap(fmt.Errorf("unexpected directory of agent settings in the sandbox %s: %q", sandbox, dir), "recreate the sandbox with --recreate")
 }
 
 // Shown is the folder that the sandbox sees, read-only. What is beside it is for

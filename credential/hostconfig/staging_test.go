@@ -125,7 +125,7 @@ func TestStagingAt(t *testing.T) {
 		"/state/hostconfig/container/sb", "/state/hostconfig/container/sb/../sb/shown", "hostconfig/container/sb/shown",
 	} {
 		_, err := StagingAt(dir, "container", "sb")
-		assert.ErrorContains(t, err, "--recreate", dir)
+		assert.ErrorContains(t, err, "unexpected directory", dir)
 		assert.NilError(t, Restore(dir, "container", "sb"))
 	}
 

@@ -11,6 +11,7 @@ import (
 	"github.com/moby/moby/client"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/payload"
 )
@@ -209,7 +210,7 @@ func (d *Driver) regain(ctx context.Context, sb lifecycle.Sandbox) error {
 		return err
 	}
 	if gone {
-		return fmt.Errorf("what held the network of the sandbox %s was removed, so it was stopped: run the command again to have it made anew", sb.Name)
+		return hint.Wrap(fmt.Errorf("the sandbox %s was stopped: its pause container was removed", sb.Name), "run the command again to recreate it")
 	}
 	if d.Report != nil {
 		d.Report(fmt.Sprintf("Starting the sandbox %s again: what held its network was stopped", sb.Name))

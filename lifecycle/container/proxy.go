@@ -18,6 +18,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/payload"
 )
@@ -43,7 +44,7 @@ var errMeanwhile = errors.New("somebody else is making it at the same time")
 func (d *Driver) startProxy(ctx context.Context, sb lifecycle.Sandbox, owner container.InspectResponse, e lifecycle.Egress, image string, around surroundings) (adopted bool, err error) {
 	address, err := netip.ParseAddr(sb.Proxy)
 	if err != nil {
-		return false, fmt.Errorf("the sandbox %s does not say where its proxy is: make it anew with --recreate", sb.Name)
+		return false, hint.Wrap(fmt.Errorf("the proxy of the sandbox %s is unknown", sb.Name), "recreate the sandbox with --recreate")
 	}
 	start := startOf(e)
 	start.Address, start.Networks, start.Routes = address, around.subnets, e.Routes

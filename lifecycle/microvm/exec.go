@@ -207,7 +207,7 @@ func (d *Driver) outcome(ctx context.Context, sb lifecycle.Sandbox, rec record, 
 	switch found.State {
 	case lifecycle.Running:
 	case lifecycle.NotFound:
-		return 0, fmt.Errorf("the sandbox %s is gone: somebody has removed it. Run the command again to make it anew", sb.Name)
+		return 0, hint.Wrap(fmt.Errorf("the sandbox %s was removed while the command was running", sb.Name), "run the command again to recreate it")
 	case lifecycle.Unknown:
 		return 0, fmt.Errorf("the sandbox %s was lost: %s", sb.Name, found.Why)
 	default:

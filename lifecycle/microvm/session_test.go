@@ -161,7 +161,7 @@ func TestWhatEndsACommandFromOutside(t *testing.T) {
 		verb, err string
 	}{
 		{"stop", "was stopped while sh ran in it"},
-		{"remove", "is gone: somebody has removed it"},
+		{"remove", "was removed while the command was running"},
 	} {
 		t.Run(tc.verb, func(t *testing.T) {
 			kinds(t, func(t *testing.T, kind string) {

@@ -9,6 +9,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 
@@ -102,5 +103,5 @@ func copyConfig(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandb
 }
 
 func configError(sb lifecycle.Sandbox, err error) error {
-	return fmt.Errorf("putting your configuration of the agent into the sandbox %s: %w. Make the sandbox anew with --recreate, or go without it with --no-host-config", sb.Name, err)
+	return hint.Wrap(fmt.Errorf("copying your agent settings into the sandbox %s: %w", sb.Name, err), "recreate the sandbox with --recreate, or pass --no-host-config")
 }
