@@ -19,13 +19,13 @@ func agentSettings() []setting {
 	return []setting{
 		{key: tableAgents + "." + anyName + ".command", form: list, setNamed: func(c *Config, name, v string) error {
 			return c.setAgent(name, func(a *CustomAgent) (err error) {
-				if a.Command, err = decodeTexts(v); err == nil && (len(a.Command) == 0 || a.Command[0] == "") {
-					err = errors.New(`it has to name a program, as ["my-agent", "--yes", "{prompt}"]`)
+				if a.Command, err = decodeStrings(v); err == nil && (len(a.Command) == 0 || a.Command[0] == "") {
+					err = errors.New(`must name a program, such as ["my-agent", "--yes", "{prompt}"]`)
 				}
 				return err
 			})
 		}},
-		{key: tableAgents + "." + anyName + ".stream", form: text, setNamed: func(c *Config, name, v string) error {
+		{key: tableAgents + "." + anyName + ".stream", form: stringForm, setNamed: func(c *Config, name, v string) error {
 			return c.setAgent(name, func(a *CustomAgent) error {
 				a.Stream = v
 				return checkChoice(v, "claude", "codex", "gemini", "opencode", "copilot", "text")
@@ -40,7 +40,7 @@ func (c *Config) setAgent(name string, set func(*CustomAgent) error) error {
 	case err != nil:
 		return err
 	case slices.Contains(BuiltinAgents(), name):
-		return fmt.Errorf("the agent %s is built in; choose another name", name)
+		return fmt.Errorf("agent name %s is reserved for a built-in agent", name)
 	}
 	a, defined := c.Agents[name]
 	if !defined {
@@ -56,8 +56,8 @@ func (c *Config) setAgent(name string, set func(*CustomAgent) error) error {
 	return nil
 }
 
-// forgetAgents drops the agents that a later source defines anew.
-func (m *merger) forgetAgents(values []given) {
+// resetAgents removes the agents that a later source redefines.
+func (m *merger) resetAgents(values []assigned) {
 	for _, g := range values {
 		if g.setting.setNamed != nil {
 			delete(m.e.Agents, strings.Split(g.setting.key, ".")[1])
@@ -65,37 +65,37 @@ func (m *merger) forgetAgents(values []given) {
 	}
 }
 
-// requireCommands refuses agents that nothing can be started for.
+// requireCommands reports agents without a command.
 func (m *merger) requireCommands() {
 	for _, name := range slices.Sorted(maps.Keys(m.e.Agents)) {
 		if len(m.e.Agents[name].Command) == 0 {
-			m.problems = append(m.problems, fmt.Errorf(`[agents.%s] has no command: write e.g. command = ["my-agent", "{prompt}"]`, name))
+			m.problems = append(m.problems, fmt.Errorf(`[agents.%s]: missing command, such as command = ["my-agent", "{prompt}"]`, name))
 		}
 	}
 }
 
 // setChecks replaces the checks.
 func (c *Config) setChecks(v string) (err error) {
-	if c.Checks, err = decodeTexts(v); err != nil {
+	if c.Checks, err = decodeStrings(v); err != nil {
 		return err
 	}
 	for _, command := range c.Checks {
 		if strings.TrimSpace(command) == "" {
-			return errors.New("a check is a shell command, and one of these is empty")
+			return errors.New("a check must not be empty")
 		}
 	}
 	return nil
 }
 
-// decodeTexts reads what list settings hold.
-func decodeTexts(v string) (texts []string, err error) {
-	if err := json.Unmarshal([]byte(v), &texts); err != nil {
-		return nil, fmt.Errorf("reading a list: %w", err)
+// decodeStrings decodes the value of a list setting.
+func decodeStrings(v string) (list []string, err error) {
+	if err := json.Unmarshal([]byte(v), &list); err != nil {
+		return nil, fmt.Errorf("invalid list: %w", err)
 	}
-	for _, t := range texts {
+	for _, t := range list {
 		if strings.ContainsRune(t, 0) {
-			return nil, errors.New("it holds a NUL character")
+			return nil, errors.New("contains a NUL character")
 		}
 	}
-	return texts, nil
+	return list, nil
 }

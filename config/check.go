@@ -12,7 +12,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/pattern"
 )
 
-// The bounds of what an engine takes, or of what makes sense.
+// Limits of the engine and of sensible values.
 const (
 	minMemory         = 6 << 20 // the engine's own minimum
 	maxMemory         = 1 << 50
@@ -32,22 +32,21 @@ var (
 
 func checkAgent(v string) error {
 	if !agentName().MatchString(v) {
-		return errors.New("an agent's name is lower-case letters, digits and dashes, as claude")
+		return errors.New("invalid agent name: use lower-case letters, digits and dashes")
 	}
 	return nil
 }
 
-// checkModel is about the agent's command line, which the model's name
-// becomes part of.
+// checkModel protects the agent's command line, which includes the model.
 func checkModel(v string) error {
-	odd := func(r rune) bool { return !unicode.IsPrint(r) || unicode.IsSpace(r) }
+	unusual := func(r rune) bool { return !unicode.IsPrint(r) || unicode.IsSpace(r) }
 	switch {
 	case strings.HasPrefix(v, "-"):
-		return errors.New("a model's name does not begin with a dash")
-	case strings.ContainsFunc(v, odd):
-		return errors.New("a model's name has no blanks or control characters")
+		return errors.New("model name must not start with a dash")
+	case strings.ContainsFunc(v, unusual):
+		return errors.New("model name must not contain whitespace or control characters")
 	case len(v) > maxModel:
-		return fmt.Errorf("a model's name has %d characters at most", maxModel)
+		return fmt.Errorf("model name is longer than %d characters", maxModel)
 	}
 	return nil
 }
@@ -59,20 +58,20 @@ func checkChoice(v string, choices ...string) error {
 		}
 	}
 	last := len(choices) - 1
-	hint := fmt.Sprintf("use %s or %s", strings.Join(choices[:last], ", "), choices[last])
+	choose := fmt.Sprintf("use %s or %s", strings.Join(choices[:last], ", "), choices[last])
 	if near := nearest(v, choices); near != "" {
-		hint = fmt.Sprintf("did you mean %q? (%s)", near, hint)
+		choose = fmt.Sprintf("did you mean %q? (%s)", near, choose)
 	}
-	return errors.New(hint)
+	return errors.New(choose)
 }
 
 func parseMemory(v string) (int64, error) {
 	n, err := units.RAMInBytes(v)
 	if err != nil {
-		return 0, errors.New("it has to be a size as 512m or 8g")
+		return 0, errors.New("must be a size such as 512m or 8g")
 	}
 	if n < minMemory || n > maxMemory {
-		return 0, errors.New("it has to be a size between 6m and 1024t, as 8g")
+		return 0, errors.New("must be between 6m and 1024t")
 	}
 	return n, nil
 }
@@ -80,20 +79,20 @@ func parseMemory(v string) (int64, error) {
 func parseCPUs(v string) (float64, error) {
 	n, err := strconv.ParseFloat(v, 64)
 	if err != nil || !cpuNumber().MatchString(v) || n < minCPUs || n > maxCPUs {
-		return 0, fmt.Errorf("it has to be a number between %v and %v, as 4 or 1.5", minCPUs, maxCPUs)
+		return 0, fmt.Errorf("must be a number between %v and %v", minCPUs, maxCPUs)
 	}
 	return n, nil
 }
 
-func parseWhole(v string, least, most int64) (int64, error) {
+func parseInt(v string, least, most int64) (int64, error) {
 	n, err := strconv.ParseInt(v, 0, 64)
 	if err != nil || n < least || n > most {
-		return 0, fmt.Errorf("it has to be a whole number between %d and %d", least, most)
+		return 0, fmt.Errorf("must be an integer between %d and %d", least, most)
 	}
 	return n, nil
 }
 
-// nearest is the candidate that name was most likely meant to be, or "".
+// nearest returns the candidate with the smallest edit distance, or "".
 func nearest(name string, candidates []string) string {
 	best, bestDistance := "", min(3, len(name)/2+1)
 	for _, candidate := range candidates {

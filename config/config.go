@@ -50,7 +50,7 @@ type Loop struct {
 }
 
 // DefaultStall is the bound of a loop without a number of iterations, when
-// nobody has set one. A loop with a number has no such bound by default.
+// nobody has set one. A loop with a number has no such limit by default.
 const DefaultStall = 3
 
 // CustomAgent is a coding agent that the configuration defines.

@@ -83,7 +83,7 @@ func (n node) isTable() bool {
 // it takes can still not be TOML: see decodes.
 func (d document) parse() ([]assignment, error) {
 	if bytes.HasPrefix(d.text, []byte("\xff\xfe")) || bytes.HasPrefix(d.text, []byte("\xfe\xff")) {
-		return nil, d.problem(span{}, "the file is in UTF-16: save it as UTF-8")
+		return nil, d.problem(span{}, "the file is encoded in UTF-16, not UTF-8")
 	}
 	var parser unstable.Parser
 	parser.Reset(d.text)
@@ -163,7 +163,7 @@ func spanOf(n *unstable.Node) span {
 // syntaxProblem gives the library's errors our form.
 func (d document) syntaxProblem(start, end int, message string) error {
 	if strings.HasSuffix(message, "at start of value") {
-		message += "; text has to be in quotes"
+		message += "; strings must be quoted"
 	}
 	return d.problem(span{start, end}, "%s", message)
 }

@@ -5,35 +5,35 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/pattern"
 )
 
 var envName = pattern.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// checkEnvName says whether a variable of the host may be passed on. A name
-// from the repository must not be one that steers programs: such values belong
-// to the user's machine, and the agent's tools would do something else than
-// the sandbox was made for. Users may pass theirs.
+// checkEnvName checks that a variable of the host may be passed to the agent. A
+// repository must not ask for one that changes how programs run, because its
+// value is meant for the host. Users may pass any.
 func checkEnvName(name string, from OriginKind) error {
 	if !envName().MatchString(name) {
 		if before, _, found := strings.Cut(name, "="); found && envName().MatchString(before) {
-			return fmt.Errorf("give the name alone, %s; its value is taken from the environment", before)
+			return fmt.Errorf("pass only the name, %s: the value is taken from the environment", before)
 		}
-		return errors.New("a variable's name is letters, digits and underscores, and does not begin with a digit")
+		return errors.New("invalid variable name: use letters, digits and underscores")
 	}
 	if name == GuestEnv {
-		return errors.New("docker ralph sets this variable itself")
+		return errors.New("reserved for docker ralph")
 	}
-	if from == FromRepository && steers(name) {
-		return errors.New("this variable steers programs, and a repository may not ask for it; " +
-			"if you need it, put it into your own configuration (ralph/config.toml beside Docker's config.json)")
+	if from == FromRepository && changesPrograms(name) {
+		return hint.Wrap(errors.New("a repository must not pass a variable that changes how programs run"),
+			"if you need it, set env.pass in ralph/config.toml in Docker's configuration directory")
 	}
 	return nil
 }
 
-// steers says whether a variable makes programs load, run or trust something.
-// Letter case is ignored, as some programs do.
-func steers(name string) bool {
+// changesPrograms reports whether a variable makes programs load, run or trust
+// something. Like some programs, it ignores case.
+func changesPrograms(name string) bool {
 	upper := strings.ToUpper(name)
 	for _, prefix := range []string{
 		"LD_", "DYLD_", "GIT_", "DOCKER_", "BUILDKIT_", "BUILDX_", "COMPOSE_", "RALPH_", "BASH_", "NPM_CONFIG_",
@@ -43,11 +43,11 @@ func steers(name string) bool {
 			return true
 		}
 	}
-	return steeringNames()[upper]
+	return programVariables()[upper]
 }
 
-func steeringNames() map[string]bool {
-	steering := map[string]bool{}
+func programVariables() map[string]bool {
+	names := map[string]bool{}
 	for name := range strings.FieldsSeq(`
 		PATH HOME SHELL USER LOGNAME PWD TMPDIR TMP TEMP TERM TERMINFO IFS ENV CDPATH GLOBIGNORE PS4 PROMPT_COMMAND
 		SHELLOPTS BASHOPTS ZDOTDIR FPATH
@@ -63,7 +63,7 @@ func steeringNames() map[string]bool {
 		HTTP_PROXY HTTPS_PROXY ALL_PROXY FTP_PROXY NO_PROXY SSL_CERT_FILE SSL_CERT_DIR OPENSSL_CONF OPENSSL_ENGINES
 		REQUESTS_CA_BUNDLE CURL_CA_BUNDLE CURL_HOME WGETRC NETRC KUBECONFIG SYSTEMROOT COMSPEC PATHEXT
 	`) {
-		steering[name] = true
+		names[name] = true
 	}
-	return steering
+	return names
 }

@@ -3,6 +3,8 @@ package config
 import (
 	"encoding/json"
 	"fmt"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 // GuestEnv is the environment variable by which the host hands the guest
@@ -41,10 +43,10 @@ const maxGuest = 64 << 10
 func (g Guest) Encode() (string, error) {
 	b, err := json.Marshal(g)
 	if err != nil {
-		return "", fmt.Errorf("encoding the guest's configuration: %w", err)
+		return "", fmt.Errorf("encoding the configuration: %w", err)
 	}
 	if len(b) > maxGuest {
-		return "", fmt.Errorf("the configuration of checks and agents takes %d KiB, and the sandbox can be told %d KiB: put long commands into scripts", len(b)>>10, maxGuest>>10)
+		return "", hint.Wrap(fmt.Errorf("the configuration of checks and agents is larger than %d KiB", maxGuest>>10), "move long commands to scripts")
 	}
 	return string(b), nil
 }

@@ -10,34 +10,34 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// given is one value from one source: of a list, one item.
-type given struct {
+// assigned is one value from one source; of a list, one item.
+type assigned struct {
 	setting setting
 	value   string
 	origin  Origin
-	// fail says what is wrong with the value, and where it is.
+	// fail adds the position to an error about the value.
 	fail func(error) error
 }
 
 // interpret turns a document into values of known keys. All mistakes of shape
 // are reported at once.
-func (d document) interpret() ([]given, error) {
+func (d document) interpret() ([]assigned, error) {
 	assignments, err := d.parse()
 	if err != nil {
 		return nil, err
 	}
 	known := schema()
-	var values []given
+	var values []assigned
 	var problems []error
-	told := map[string]bool{}
+	seen := map[string]bool{}
 	for _, a := range assignments {
 		if len(problems) > maxProblems {
 			break
 		}
 		if i := known.unknownFrom(a.key); i < len(a.key) {
 			// One mistake in a table's name is not one per key in it.
-			if wrong := join(a.key[:i+1]); !told[wrong] {
-				told[wrong] = true
+			if wrong := join(a.key[:i+1]); !seen[wrong] {
+				seen[wrong] = true
 				problems = append(problems, known.unknownProblem(d, a, i))
 			}
 			continue
@@ -51,10 +51,10 @@ func (d document) interpret() ([]given, error) {
 			items, err := d.list(s, a)
 			values, problems = append(values, items...), appendError(problems, err)
 		case isSetting:
-			item, err := d.given(s, a, a.value)
+			item, err := d.assign(s, a, a.value)
 			values, problems = append(values, item), appendError(problems, err)
 		case !a.value.isTable() || a.value.kind == unstable.ArrayTable:
-			problems = append(problems, d.problem(a.at(), "%s is a table: write [%s], and its keys below", a.path(), a.path()))
+			problems = append(problems, d.problem(a.at(), "%s must be a table: write [%s] and its keys below", a.path(), a.path()))
 		}
 	}
 	if len(problems) > 0 {
@@ -70,26 +70,26 @@ func appendError(all []error, err error) []error {
 	return append(all, err)
 }
 
-// given takes a value of the setting, or an item of its list.
-func (d document) given(s setting, a assignment, v node) (given, error) {
+// assign reads a value of the setting, or an item of its list.
+func (d document) assign(s setting, a assignment, v node) (assigned, error) {
 	at := v.at
 	if at.end == at.start || v.isTable() {
 		at = a.at()
 	}
-	fail := func(err error) error { return d.problem(at, "%s: %v", a.path(), err) }
+	fail := func(err error) error { return d.settingProblem(at, a, err) }
 	content, err := s.read(v)
 	if err != nil {
-		return given{}, fail(err)
+		return assigned{}, fail(err)
 	}
 	origin := Origin{Kind: d.from, Name: d.path, Line: d.line(at.start)}
-	return given{setting: s, value: content, origin: origin, fail: fail}, nil
+	return assigned{setting: s, value: content, origin: origin, fail: fail}, nil
 }
 
-// wholeList takes a list as one value.
-func (d document) wholeList(s setting, a assignment) (given, error) {
+// wholeList reads a list as one value.
+func (d document) wholeList(s setting, a assignment) (assigned, error) {
 	items, err := d.list(s, a)
 	if err != nil {
-		return given{}, err
+		return assigned{}, err
 	}
 	texts := make([]string, len(items))
 	for i, item := range items {
@@ -97,26 +97,26 @@ func (d document) wholeList(s setting, a assignment) (given, error) {
 	}
 	b, err := json.Marshal(texts)
 	if err != nil {
-		return given{}, err
+		return assigned{}, err
 	}
-	whole := given{setting: s, value: string(b)}
+	whole := assigned{setting: s, value: string(b)}
 	at := a.key[len(a.key)-1].at
 	whole.origin = Origin{Kind: d.from, Name: d.path, Line: d.line(at.start)}
-	whole.fail = func(err error) error { return d.problem(at, "%s: %v", a.path(), err) }
+	whole.fail = func(err error) error { return d.settingProblem(at, a, err) }
 	return whole, nil
 }
 
-// list takes the items of a list.
-func (d document) list(s setting, a assignment) ([]given, error) {
+// list reads the items of a list.
+func (d document) list(s setting, a assignment) ([]assigned, error) {
 	if a.value.kind != unstable.Array {
-		return nil, d.problem(a.at(), "%s: it has to be %s", a.path(), s.form)
+		return nil, d.problem(a.at(), "%s: must be %s", a.path(), s.form)
 	}
 	if len(a.value.items) > maxNames {
 		return nil, d.problem(a.at(), "%s: more than %d items", a.path(), maxNames)
 	}
-	var items []given
+	var items []assigned
 	for _, v := range a.value.items {
-		item, err := d.given(s, a, v)
+		item, err := d.assign(s, a, v)
 		if err != nil {
 			return nil, err
 		}
@@ -144,17 +144,16 @@ func schema() known {
 	return k
 }
 
-// setting looks the setting of a key up. One below a table of free names is
-// for the name in the key.
+// setting looks up the setting of a key.
 func (k known) setting(key []part) (setting, bool) {
 	s, found := k.settings[schemaPath(key)]
 	if found && s.setNamed != nil {
-		s = s.called(key[1].name)
+		s = s.named(key[1].name)
 	}
 	return s, found
 }
 
-// schemaPath is the key as the schema has it: a free name is any name.
+// schemaPath is the key as the schema has it, with anyName for a chosen name.
 func schemaPath(key []part) string {
 	names := make([]string, len(key))
 	for i, p := range key {
@@ -166,11 +165,11 @@ func schemaPath(key []part) string {
 	return strings.Join(names, ".")
 }
 
-// unknownFrom is the index of the first component that leads nowhere, or the
-// key's length.
+// unknownFrom returns the index of the first unknown component, or the key's
+// length.
 func (k known) unknownFrom(key []part) int {
 	for i := range key {
-		// A dot within a quoted component is no way into a table.
+		// A dot within a quoted component does not separate tables.
 		if path := schemaPath(key[:i+1]); strings.Contains(key[i].name, ".") || !k.tables[path] && !k.isSetting(path) {
 			return i
 		}
@@ -183,12 +182,11 @@ func (k known) isSetting(path string) bool {
 	return found
 }
 
-// unknownProblem explains a key that does not exist, with the one that was
-// most likely meant.
+// unknownProblem reports an unknown key and suggests the nearest one.
 func (k known) unknownProblem(d document, a assignment, i int) error {
 	table, name := join(a.key[:i]), a.key[i].name
 	if inSchema := schemaPath(a.key[:i]); k.isSetting(inSchema) {
-		return d.problem(a.key[i].at, "%s has no keys of its own: it has to be %s", table, k.settings[inSchema].form)
+		return d.problem(a.key[i].at, "%s is not a table: must be %s", table, k.settings[inSchema].form)
 	}
 	what := fmt.Sprintf("unknown key %q", name)
 	if a.value.isTable() {
@@ -203,10 +201,10 @@ func (k known) unknownProblem(d document, a assignment, i int) error {
 	}
 	for _, key := range slices.Sorted(maps.Keys(k.settings)) {
 		if home, found := strings.CutSuffix(key, "."+name); found && !strings.Contains(home, anyName) {
-			return d.problem(a.key[i].at, "%s; it belongs into [%s]", what, home)
+			return d.problem(a.key[i].at, "%s; it belongs in [%s]", what, home)
 		}
 	}
-	return d.problem(a.key[i].at, "%s; known here: %s", what, strings.Join(siblings, ", "))
+	return d.problem(a.key[i].at, "%s; known keys: %s", what, strings.Join(siblings, ", "))
 }
 
 // children are the keys and tables directly below a table, sorted.

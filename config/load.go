@@ -5,32 +5,31 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 // Sources says where the configuration is read from. Later beats earlier:
 // defaults, the repository's file, the user's file, the environment, the
 // command line. Only env.pass adds up.
 type Sources struct {
-	// Root is the work tree's root, where ralph.toml lies; empty for none.
+	// Root is the worktree's root, which has ralph.toml; empty for none.
 	Root string
-	// UserDir is the plugin's folder below Docker's configuration folder,
-	// where config.toml lies; empty for none.
+	// UserDir is the plugin's directory in Docker's configuration directory,
+	// which has config.toml; empty for none.
 	UserDir string
 	// Getenv looks an environment variable up; nil for no environment. A
 	// variable that is set but empty counts as unset.
 	Getenv func(string) string
 	// Overrides are the command line's values.
 	Overrides Overrides
-	// OnHost says that the agent will run on this machine and without a
-	// sandbox, because the user called ralph itself.
+	// OnHost is set when the agent runs on this machine without a sandbox.
 	OnHost bool
-	// Images checks the names of images; nil where no image is used, so that
-	// they need no check.
+	// Images checks image references; nil for no check.
 	Images ImageChecker
 }
 
-// ImageChecker says what is wrong with the name of an image. It is not asked
-// about empty ones.
+// ImageChecker validates image references. It is not called for empty ones.
 type ImageChecker interface {
 	Image(v string) error // a reference, or an image's ID
 	Base(v string) error  // what can follow FROM
@@ -61,15 +60,14 @@ type Effective struct {
 	// Every key has one. "env.pass" has the last source that gave a name, and
 	// "env.pass.NAME" the last one that gave this name.
 	Origins map[string]Origin
-	// Widening lists what the repository's file asks for that needs the
-	// user's approval; empty when there is nothing to approve. Unless it is
-	// approved (see TrustStore.Require), the configuration must not be used.
-	Widening []Setting
+	// Privileged lists the settings of the repository's file that need the
+	// user's approval (see TrustStore.Require).
+	Privileged []PrivilegedSetting
 
 	root string
 }
 
-// Guest is the part of the configuration that goes to where the agent runs.
+// Guest is the part of the configuration that ralph gets inside the sandbox.
 func (e Effective) Guest(sandboxed bool) Guest {
 	return Guest{
 		Agent:          e.Agent.Name,
@@ -98,8 +96,8 @@ func Load(s Sources) (Effective, error) {
 	return merge(s, repository, user)
 }
 
-// merge puts the files' values and the other sources on top of each other.
-func merge(s Sources, repository, user []given) (Effective, error) {
+// merge applies the sources in order.
+func merge(s Sources, repository, user []assigned) (Effective, error) {
 	m := merger{images: s.Images, e: Effective{Config: defaults(), Origins: map[string]Origin{}, root: s.Root}}
 	for _, setting := range settings() {
 		if setting.setNamed == nil {
@@ -118,12 +116,12 @@ func merge(s Sources, repository, user []given) (Effective, error) {
 	if !m.e.Sandbox.Enabled && !s.OnHost {
 		return Effective{}, m.disabled
 	}
-	m.e.Widening = widening(repository, user, m.e.Origins)
+	m.e.Privileged = privilegedSettings(repository, user, m.e.Origins)
 	return m.e, nil
 }
 
 // load reads one file's values.
-func load(dir string, read func(string) (document, error)) ([]given, error) {
+func load(dir string, read func(string) (document, error)) ([]assigned, error) {
 	if dir == "" {
 		return nil, nil
 	}
@@ -134,16 +132,16 @@ func load(dir string, read func(string) (document, error)) ([]given, error) {
 	return d.interpret()
 }
 
-// merger is a configuration in the making.
+// merger applies values to a configuration.
 type merger struct {
 	e        Effective
 	images   ImageChecker
 	problems []error
-	disabled error // what to say if sandbox.enabled stays false
+	disabled error // returned if sandbox.enabled stays false
 }
 
-func (m *merger) apply(values []given) {
-	m.forgetAgents(values)
+func (m *merger) apply(values []assigned) {
+	m.resetAgents(values)
 	for _, g := range values {
 		if err := errors.Join(m.checkImage(g), g.setting.set(&m.e.Config, g.value, g.origin.Kind)); err != nil {
 			m.problems = append(m.problems, g.fail(err))
@@ -158,16 +156,15 @@ func (m *merger) apply(values []given) {
 	}
 }
 
-// checkImage checks a value that names an image.
-func (m *merger) checkImage(g given) error {
+func (m *merger) checkImage(g assigned) error {
 	if m.images == nil || g.setting.check == nil || g.value == "" {
 		return nil
 	}
 	return g.setting.check(m.images, g.value)
 }
 
-var errDisabled = errors.New("docker ralph runs the agent in a sandbox and nowhere else: " +
-	"remove this line, or run ralph on this machine by itself, as in `ralph build --danger`")
+var errDisabled = hint.Wrap(errors.New("docker ralph cannot run without a sandbox"),
+	"remove this line, or run ralph itself on this machine: ralph build --danger")
 
 // timeout applies --timeout, which is finer than the file's minutes.
 func (m *merger) timeout(d *time.Duration) {
@@ -192,12 +189,12 @@ func (s setting) variable(getenv func(string) string) string {
 	return ""
 }
 
-// environment takes the variables that are settings.
-func environment(getenv func(string) string) []given {
+// environment reads the variables that set a value.
+func environment(getenv func(string) string) []assigned {
 	if getenv == nil {
 		return nil
 	}
-	var values []given
+	var values []assigned
 	for _, s := range settings() {
 		name := s.variable(getenv)
 		if name == "" {
@@ -213,22 +210,22 @@ func environment(getenv func(string) string) []given {
 				continue
 			}
 			fail := func(err error) error { return fmt.Errorf("%s=%q: %w", name, item, err) }
-			values = append(values, given{setting: s, value: item, origin: origin, fail: fail})
+			values = append(values, assigned{setting: s, value: item, origin: origin, fail: fail})
 		}
 	}
 	return values
 }
 
-// flags takes the command line's values.
-func flags(o Overrides) []given {
+// flags converts the command line's values.
+func flags(o Overrides) []assigned {
 	known := schema()
-	var values []given
+	var values []assigned
 	add := func(key, flag string, value *string) {
 		if value == nil {
 			return
 		}
 		fail := func(err error) error { return fmt.Errorf("%s %q: %w", flag, *value, err) }
-		values = append(values, given{known.settings[key], *value, Origin{Kind: FromFlag, Name: flag}, fail})
+		values = append(values, assigned{known.settings[key], *value, Origin{Kind: FromFlag, Name: flag}, fail})
 	}
 	add(keyAgent, "--agent", o.Agent)
 	add("agent.model", "--model", o.Model)

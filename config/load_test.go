@@ -47,8 +47,8 @@ func TestLoadDefaults(t *testing.T) {
 	for key, origin := range e.Origins {
 		assert.Equal(t, origin.String(), "default", key)
 	}
-	assert.Equal(t, len(e.Widening), 0)
-	assert.Equal(t, e.WideningDigest(), "")
+	assert.Equal(t, len(e.Privileged), 0)
+	assert.Equal(t, e.PrivilegedDigest(), "")
 
 	none, err := Load(Sources{})
 	assert.NilError(t, err)
@@ -181,7 +181,7 @@ func TestLoadPrecedence(t *testing.T) {
 	}
 }
 
-func TestTheImageVariableOfOtherPrograms(t *testing.T) {
+func TestLoadImageVariableAlias(t *testing.T) {
 	both := map[string]string{"DOCKER_SANDBOX_IMAGE": "node:22-alpine"}
 	cfg, err := Load(Sources{Getenv: env(both)})
 	assert.NilError(t, err)
@@ -226,7 +226,7 @@ func TestLoadEnvironmentAndFlags(t *testing.T) {
 	assert.DeepEqual(t, e.Config, want)
 }
 
-func TestLoadRefusesValues(t *testing.T) {
+func TestLoadInvalidValues(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		env     map[string]string
@@ -235,28 +235,28 @@ func TestLoadRefusesValues(t *testing.T) {
 	}{
 		{"driver", map[string]string{"RALPH_DRIVER": "podman"}, Overrides{}, `RALPH_DRIVER="podman": use auto, sbx, docker-sandbox or container`},
 		{"near driver", nil, Overrides{Driver: ptr("conainer")}, `--driver "conainer": did you mean "container"? (use auto, sbx, docker-sandbox or container)`},
-		{"endpoint path", map[string]string{"RALPH_ENDPOINT_PATHS": "/v1/files,v1"}, Overrides{}, `RALPH_ENDPOINT_PATHS="v1": it has to be a path such as "/v1/embeddings", without a query`},
-		{"endpoint path that leads up", map[string]string{"RALPH_ENDPOINT_PATHS": "/v1/../key"}, Overrides{}, `it has to be a path such as "/v1/embeddings", without a query`},
-		{"memory", map[string]string{"RALPH_MEMORY": "lots"}, Overrides{}, `RALPH_MEMORY="lots": it has to be a size as 512m or 8g`},
-		{"little memory", nil, Overrides{Memory: ptr("8")}, `--memory "8": it has to be a size between 6m and 1024t, as 8g`},
-		{"infinite memory", nil, Overrides{Memory: ptr("1e300g")}, `--memory "1e300g": it has to be a size`},
-		{"negative memory", nil, Overrides{Memory: ptr("-1g")}, `--memory "-1g": it has to be a size`},
-		{"cpus", nil, Overrides{CPUs: ptr("0")}, `--cpus "0": it has to be a number between 0.01 and 10000, as 4 or 1.5`},
-		{"cpus not a number", nil, Overrides{CPUs: ptr("NaN")}, `--cpus "NaN": it has to be a number`},
-		{"pids", map[string]string{"RALPH_PIDS": "15"}, Overrides{}, `RALPH_PIDS="15": it has to be a whole number between 16 and 4194304`},
-		{"timeout", map[string]string{"RALPH_TIMEOUT_MINUTES": "0"}, Overrides{}, `RALPH_TIMEOUT_MINUTES="0": it has to be a whole number between 1 and 527040`},
-		{"timeout flag", nil, Overrides{Timeout: ptr(time.Millisecond)}, "--timeout 1ms: it has to be between 1s and a year"},
-		{"sign", map[string]string{"RALPH_SIGN": "yes"}, Overrides{}, `RALPH_SIGN="yes": it has to be true or false`},
+		{"endpoint path", map[string]string{"RALPH_ENDPOINT_PATHS": "/v1/files,v1"}, Overrides{}, `RALPH_ENDPOINT_PATHS="v1": must be an absolute path without a query, such as "/v1/embeddings"`},
+		{"endpoint path that leads up", map[string]string{"RALPH_ENDPOINT_PATHS": "/v1/../key"}, Overrides{}, `must be an absolute path without a query, such as "/v1/embeddings"`},
+		{"memory", map[string]string{"RALPH_MEMORY": "lots"}, Overrides{}, `RALPH_MEMORY="lots": must be a size such as 512m or 8g`},
+		{"little memory", nil, Overrides{Memory: ptr("8")}, `--memory "8": must be between 6m and 1024t`},
+		{"infinite memory", nil, Overrides{Memory: ptr("1e300g")}, `--memory "1e300g": must be between`},
+		{"negative memory", nil, Overrides{Memory: ptr("-1g")}, `--memory "-1g": must be a size`},
+		{"cpus", nil, Overrides{CPUs: ptr("0")}, `--cpus "0": must be a number between 0.01 and 10000`},
+		{"cpus not a number", nil, Overrides{CPUs: ptr("NaN")}, `--cpus "NaN": must be a number`},
+		{"pids", map[string]string{"RALPH_PIDS": "15"}, Overrides{}, `RALPH_PIDS="15": must be an integer between 16 and 4194304`},
+		{"timeout", map[string]string{"RALPH_TIMEOUT_MINUTES": "0"}, Overrides{}, `RALPH_TIMEOUT_MINUTES="0": must be an integer between 1 and 527040`},
+		{"timeout flag", nil, Overrides{Timeout: ptr(time.Millisecond)}, "--timeout 1ms: must be between 1s and a year"},
+		{"sign", map[string]string{"RALPH_SIGN": "yes"}, Overrides{}, `RALPH_SIGN="yes": must be true or false`},
 		{"permissions", map[string]string{"RALPH_PERMISSIONS": "Ask"}, Overrides{}, `RALPH_PERMISSIONS="Ask": did you mean "ask"?`},
-		{"agent", nil, Overrides{Agent: ptr("../x")}, `--agent "../x": an agent's name is lower-case letters`},
-		{"no agent", nil, Overrides{Agent: ptr("")}, `--agent "": an agent's name`},
-		{"model as option", nil, Overrides{Model: ptr("--danger")}, `--model "--danger": a model's name does not begin with a dash`},
-		{"model with blank", nil, Overrides{Model: ptr("a b")}, `a model's name has no blanks`},
-		{"image", nil, Overrides{Image: ptr("UPPER")}, `--image "UPPER": it is no image reference`},
-		{"base", nil, Overrides{Base: ptr("a b")}, `--base "a b": it is no image reference`},
-		{"env with value", nil, Overrides{Env: []string{"TOKEN=x"}}, "give the name alone, TOKEN; its value is taken from the environment"},
-		{"env name", map[string]string{"RALPH_DOCKER_ENV": "A,1B"}, Overrides{}, `RALPH_DOCKER_ENV="1B": a variable's name`},
-		{"own variable", nil, Overrides{Env: []string{GuestEnv}}, "docker ralph sets this variable itself"},
+		{"agent", nil, Overrides{Agent: ptr("../x")}, `--agent "../x": invalid agent name: use lower-case letters`},
+		{"no agent", nil, Overrides{Agent: ptr("")}, `--agent "": invalid agent name`},
+		{"model as option", nil, Overrides{Model: ptr("--danger")}, `--model "--danger": model name must not start with a dash`},
+		{"model with blank", nil, Overrides{Model: ptr("a b")}, `model name must not contain whitespace`},
+		{"image", nil, Overrides{Image: ptr("UPPER")}, `--image "UPPER": invalid image reference`},
+		{"base", nil, Overrides{Base: ptr("a b")}, `--base "a b": invalid image reference`},
+		{"env with value", nil, Overrides{Env: []string{"TOKEN=x"}}, "pass only the name, TOKEN: the value is taken from the environment"},
+		{"env name", map[string]string{"RALPH_DOCKER_ENV": "A,1B"}, Overrides{}, `RALPH_DOCKER_ENV="1B": invalid variable name`},
+		{"own variable", nil, Overrides{Env: []string{GuestEnv}}, "reserved for docker ralph"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := Load(Sources{Images: imageref.Checker{}, Getenv: env(tc.env), Overrides: tc.flags})
@@ -271,7 +271,7 @@ func TestLoadImageByID(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Equal(t, e.Sandbox.Image, id)
 	_, err = Load(Sources{Images: imageref.Checker{}, Overrides: Overrides{Base: ptr(strings.Repeat("ab", 32))}})
-	assert.ErrorContains(t, err, "it is no image reference")
+	assert.ErrorContains(t, err, "invalid image reference")
 }
 
 func TestLoadDisabled(t *testing.T) {
@@ -281,7 +281,7 @@ func TestLoadDisabled(t *testing.T) {
 	assert.Assert(t, errors.As(err, &mistake))
 	assert.Equal(t, mistake.Line, 1)
 	assert.Equal(t, mistake.Column, 19)
-	assert.ErrorContains(t, err, "run ralph on this machine by itself")
+	assert.ErrorContains(t, err, "docker ralph cannot run without a sandbox")
 
 	e, err := Load(Sources{Root: root, OnHost: true})
 	assert.NilError(t, err)

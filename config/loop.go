@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// maxBound is what the greatest number of a bound may be; it is far beyond
-// what a loop can reach, and far below what a sum can overflow.
+// maxBound is far beyond what a loop reaches and far below where a sum overflows.
 const maxBound = 1 << 40
 
 // loopSettings are the keys of [loop].
@@ -19,14 +18,14 @@ func loopSettings() []setting {
 		form form
 		env  string
 	}{
-		{"max_duration", text, "RALPH_MAX_DURATION"},
-		{"max_cost_usd", decimal, "RALPH_MAX_COST_USD"},
-		{"max_tokens", whole, "RALPH_MAX_TOKENS"},
-		{"max_failures", whole, "RALPH_MAX_FAILURES"},
-		{"stall", whole, "RALPH_STALL"},
-		{"idle", decimal, "RALPH_IDLE"},
-		{"max_wait", text, "RALPH_MAX_WAIT"},
-		{"grace", text, "RALPH_GRACE"},
+		{"max_duration", stringForm, "RALPH_MAX_DURATION"},
+		{"max_cost_usd", floatForm, "RALPH_MAX_COST_USD"},
+		{"max_tokens", intForm, "RALPH_MAX_TOKENS"},
+		{"max_failures", intForm, "RALPH_MAX_FAILURES"},
+		{"stall", intForm, "RALPH_STALL"},
+		{"idle", floatForm, "RALPH_IDLE"},
+		{"max_wait", stringForm, "RALPH_MAX_WAIT"},
+		{"grace", stringForm, "RALPH_GRACE"},
 	} {
 		all = append(all, setting{
 			key: "loop." + s.key, form: s.form, env: s.env,
@@ -47,25 +46,25 @@ func (l *Loop) Set(key, v string) (err error) {
 		l.MaxWait, err = parseBound(v)
 	case "grace":
 		if l.Grace, err = parseBound(v); err == nil && l.Grace == 0 {
-			err = fmt.Errorf("it has to be at least 1s")
+			err = fmt.Errorf("must be at least 1s")
 		}
 	case "max_cost_usd":
 		l.MaxCostUSD, err = parseAmount(v)
 	case "max_tokens":
-		l.MaxTokens, err = parseWhole(v, 0, maxBound)
+		l.MaxTokens, err = parseInt(v, 0, maxBound)
 	case "max_failures":
 		var n int64
-		n, err = parseWhole(v, 0, math.MaxInt32)
+		n, err = parseInt(v, 0, math.MaxInt32)
 		l.MaxFailures = int(n)
 	case "stall":
 		var n int64
-		n, err = parseWhole(v, 0, math.MaxInt32)
+		n, err = parseInt(v, 0, math.MaxInt32)
 		stall := int(n)
 		l.Stall = &stall
 	case "idle":
 		l.Idle, err = parseMinutes(v)
 	default:
-		err = fmt.Errorf("there is no such bound")
+		err = fmt.Errorf("no such limit")
 	}
 	return err
 }
@@ -74,7 +73,7 @@ func (l *Loop) Set(key, v string) (err error) {
 func parseBound(v string) (time.Duration, error) {
 	d, err := time.ParseDuration(v)
 	if err != nil || d < 0 || d > 0 && d < time.Second || d > maxTimeoutMinutes*time.Minute {
-		return 0, fmt.Errorf(`it has to be a time such as 90m, 4h or 1h30m, at most a year, or 0`)
+		return 0, fmt.Errorf(`must be 0 or a duration such as 90m or 1h30m, at most a year`)
 	}
 	return d, nil
 }
@@ -83,7 +82,7 @@ func parseBound(v string) (time.Duration, error) {
 func parseMinutes(v string) (time.Duration, error) {
 	n, err := strconv.ParseFloat(v, 64)
 	if err != nil || math.IsNaN(n) || n < 0 || n > maxTimeoutMinutes {
-		return 0, fmt.Errorf("it has to be a number of minutes, as 30, at most a year of them, or 0")
+		return 0, fmt.Errorf("must be 0 or a number of minutes, at most a year")
 	}
 	return time.Duration(n * float64(time.Minute)), nil
 }
@@ -92,7 +91,7 @@ func parseMinutes(v string) (time.Duration, error) {
 func parseAmount(v string) (float64, error) {
 	n, err := strconv.ParseFloat(v, 64)
 	if err != nil || math.IsNaN(n) || n < 0 || n > maxBound {
-		return 0, fmt.Errorf("it has to be an amount in US dollars, as 5 or 2.50")
+		return 0, fmt.Errorf("must be an amount in US dollars, such as 2.50")
 	}
 	return n, nil
 }

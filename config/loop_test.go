@@ -43,7 +43,7 @@ command = ["your-agent"]
 	assert.Equal(t, e.Origins["loop.idle"].Line, 8)
 	assert.Equal(t, e.Origins[KeyChecks].Line, 12)
 	assert.Equal(t, e.Origins["agents.mine.command"].Line, 14)
-	assert.Equal(t, len(e.Widening), 0, "nothing of this reaches out of the sandbox")
+	assert.Equal(t, len(e.Privileged), 0, "nothing of this reaches out of the sandbox")
 
 	value, err := e.Guest(true).Encode()
 	assert.NilError(t, err)
@@ -65,22 +65,22 @@ func TestLaterSourcesReplaceListsAndAgents(t *testing.T) {
 	assert.Equal(t, e.Loop.MaxCostUSD, 1.5)
 }
 
-func TestAnAgentNeedsACommand(t *testing.T) {
+func TestAgentWithoutCommand(t *testing.T) {
 	_, err := Load(Sources{Root: write(t, "ralph.toml", "[agents.x]\nstream = \"text\"\n")})
-	assert.ErrorContains(t, err, "[agents.x] has no command")
+	assert.ErrorContains(t, err, "[agents.x]: missing command")
 }
 
 func TestLoopSet(t *testing.T) {
 	for _, tc := range []struct{ key, value, want string }{
-		{"max_duration", "90", "it has to be a time such as 90m"},
-		{"max_duration", "1ms", "it has to be a time such as 90m"},
-		{"max_wait", "-1h", "it has to be a time such as 90m"},
+		{"max_duration", "90", "must be 0 or a duration such as 90m"},
+		{"max_duration", "1ms", "must be 0 or a duration such as 90m"},
+		{"max_wait", "-1h", "must be 0 or a duration such as 90m"},
 		{"grace", "0", "at least 1s"},
 		{"max_cost_usd", "NaN", "an amount in US dollars"},
 		{"max_cost_usd", "inf", "an amount in US dollars"},
-		{"max_tokens", "1.5", "a whole number"},
-		{"stall", "x", "a whole number"},
-		{"rate", "1", "no such bound"},
+		{"max_tokens", "1.5", "an integer"},
+		{"stall", "x", "an integer"},
+		{"rate", "1", "no such limit"},
 	} {
 		t.Run(tc.key+" "+tc.value, func(t *testing.T) {
 			var l Loop
@@ -89,7 +89,7 @@ func TestLoopSet(t *testing.T) {
 	}
 }
 
-func TestGuestThatIsTooLarge(t *testing.T) {
+func TestGuestTooLarge(t *testing.T) {
 	_, err := Guest{Checks: []string{strings.Repeat("x", maxGuest)}}.Encode()
-	assert.ErrorContains(t, err, "put long commands into scripts")
+	assert.ErrorContains(t, err, "larger than 64 KiB")
 }

@@ -10,14 +10,12 @@ import (
 	"github.com/docker-ralph/docker-ralph/pattern"
 )
 
-// DefaultPresets are what a sandbox reaches when nobody has said: the agent's
-// model, git hosts, and package registries.
+// DefaultPresets are the agent's model, git hosts and package registries.
 func DefaultPresets() []string { return []string{egress.AgentPreset, "git", "packages"} }
 
-// setPresets stores the whole of sandbox.network.presets. An empty list means
-// none.
+// setPresets replaces sandbox.network.presets. An empty list means none.
 func (c *Config) setPresets(v string) error {
-	names, err := decodeTexts(v)
+	names, err := decodeStrings(v)
 	if err != nil {
 		return err
 	}
@@ -40,7 +38,7 @@ var runtimeName = pattern.New(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`)
 
 func checkRuntime(v string) error {
 	if v != "" && !runtimeName().MatchString(v) {
-		return errors.New(`it is the name of a runtime that the engine has, such as "runsc"`)
+		return errors.New(`invalid runtime name, such as "runsc"`)
 	}
 	return nil
 }
@@ -60,9 +58,10 @@ func (e Effective) Policy() (egress.Policy, error) {
 	return egress.New(n.Policy, e.Agent.Name, n.Presets, own)
 }
 
-// widensPresets tells whether presets have hosts that those by default have not.
-func widensPresets(v string) bool {
-	names, err := decodeTexts(v)
+// privilegedPresets reports whether presets allow hosts that the default ones
+// do not.
+func privilegedPresets(v string) bool {
+	names, err := decodeStrings(v)
 	if err != nil {
 		return true
 	}
@@ -80,9 +79,8 @@ func presetRules(names []string) ([]egress.Entry, error) {
 	return policy.Rules, err
 }
 
-// widensAllowed tells whether a rule allows what is not allowed by default for
-// any agent.
-func widensAllowed(v string) bool {
+// privilegedRule reports whether a rule allows more than the default presets.
+func privilegedRule(v string) bool {
 	rule, err := egress.ParseRule(v)
 	if err != nil || len(rule.Ranges) > 0 || strings.HasPrefix(rule.Host, "*") || rule.Port != 0 {
 		return true
@@ -91,9 +89,8 @@ func widensAllowed(v string) bool {
 	return err != nil || !egress.Policy{Mode: egress.Allowlist, Rules: rules}.Decide(rule.Host, 443).Allowed
 }
 
-// NetworkAsked tells whether anybody has asked for a network policy: whatever is
-// set below [sandbox.network], in any source.
-func (e Effective) NetworkAsked() bool {
+// NetworkConfigured reports whether any source sets a key of [sandbox.network].
+func (e Effective) NetworkConfigured() bool {
 	for key, origin := range e.Origins {
 		network := key == keyPolicy || key == keyPresets || key == KeyAllowed || strings.HasPrefix(key, KeyAllowed+".")
 		if network && origin.Kind != FromDefault {

@@ -65,24 +65,24 @@ func TestPolicyOfFlagsAndEnvironment(t *testing.T) {
 	assert.ErrorContains(t, err, "--allow")
 }
 
-func TestWhetherANetworkPolicyWasAskedFor(t *testing.T) {
+func TestNetworkConfigured(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		sources Sources
 		want    bool
 	}{
-		{name: "by nobody"},
-		{name: "something else was", sources: Sources{Getenv: env(map[string]string{"RALPH_AGENT": "codex"})}},
-		{name: "by a flag", sources: Sources{Overrides: Overrides{Network: ptr("allowlist")}}, want: true},
-		{name: "by a host", sources: Sources{Overrides: Overrides{Allow: []string{"a.example"}}}, want: true},
-		{name: "by a variable", sources: Sources{Getenv: env(map[string]string{"RALPH_NETWORK": "deny"})}, want: true},
-		{name: "by a repository", sources: Sources{Root: write(t, "ralph.toml", "[sandbox.network]\npolicy = \"deny\"\n")}, want: true},
-		{name: "by presets", sources: Sources{UserDir: write(t, "config.toml", "[sandbox.network]\npresets = []\n")}, want: true},
+		{name: "nothing"},
+		{name: "another key", sources: Sources{Getenv: env(map[string]string{"RALPH_AGENT": "codex"})}},
+		{name: "flag", sources: Sources{Overrides: Overrides{Network: ptr("allowlist")}}, want: true},
+		{name: "host", sources: Sources{Overrides: Overrides{Allow: []string{"a.example"}}}, want: true},
+		{name: "variable", sources: Sources{Getenv: env(map[string]string{"RALPH_NETWORK": "deny"})}, want: true},
+		{name: "repository", sources: Sources{Root: write(t, "ralph.toml", "[sandbox.network]\npolicy = \"deny\"\n")}, want: true},
+		{name: "presets", sources: Sources{UserDir: write(t, "config.toml", "[sandbox.network]\npresets = []\n")}, want: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			e, err := Load(tc.sources)
 			assert.NilError(t, err)
-			assert.Equal(t, e.NetworkAsked(), tc.want)
+			assert.Equal(t, e.NetworkConfigured(), tc.want)
 		})
 	}
 }

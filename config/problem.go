@@ -6,20 +6,21 @@ import (
 	"fmt"
 	"unicode/utf8"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/wire/printable"
 )
 
-// maxProblems is how many mistakes are shown at once.
+// maxProblems is how many errors are shown at once.
 const maxProblems = 20
 
-// FileError is a mistake in a configuration file. Its text has the place, what
-// is wrong, and the line with the spot marked below.
+// FileError is an error in a configuration file. Its text has the position, the
+// message, and an excerpt with the position marked.
 type FileError struct {
 	// Path is the file.
 	Path string
 	// Line and Column count from 1, Column in characters.
 	Line, Column int
-	// Message tells what is wrong, without place and excerpt.
+	// Message is the error without position and excerpt.
 	Message string
 
 	excerpt string
@@ -33,7 +34,7 @@ func (e *FileError) Error() string {
 // span is a part of a file's text, in bytes.
 type span struct{ start, end int }
 
-// problem marks one part of the document.
+// problem returns an error about a part of the document.
 func (d document) problem(at span, format string, args ...any) *FileError {
 	number := d.line(at.start)
 	lineStart, lineEnd := d.starts[number-1], len(d.text)
@@ -52,11 +53,19 @@ func (d document) problem(at span, format string, args ...any) *FileError {
 	}
 }
 
-// joinProblems makes one error of many, or nil of none. Whoever made more
-// mistakes than can be read is told the first ones.
+// settingProblem reports a bad value and keeps the hints of err.
+func (d document) settingProblem(at span, a assignment, err error) error {
+	var problem error = d.problem(at, "%s: %v", a.path(), err)
+	for _, h := range hint.Of(err) {
+		problem = hint.Wrap(problem, "%s", h)
+	}
+	return problem
+}
+
+// joinProblems joins the first maxProblems errors.
 func joinProblems(problems []error) error {
 	if len(problems) > maxProblems {
-		problems = append(problems[:maxProblems:maxProblems], errors.New("and more mistakes"))
+		problems = append(problems[:maxProblems:maxProblems], errors.New("too many errors"))
 	}
 	return errors.Join(problems...)
 }

@@ -17,7 +17,7 @@ import (
 
 // The golden files show what a user sees; `go test ./config -update` writes
 // them anew.
-func TestMistakes(t *testing.T) {
+func TestFileErrors(t *testing.T) {
 	for _, tc := range []struct{ name, content string }{
 		{"unknown-keys", "agnet = 1\n[agent]\nimage = \"x\"\nzzz = 1\n[sandbox.network]\npolicy = \"deny\"\n[sandbox.netwrk.x]\n[sandbox]\n\"a.b\" = 1\n"},
 		{"unknown-table-once", "[sandbx]\na = 1\nb = 2\n[sandbx.c]\nd = 1\n"},
@@ -85,19 +85,19 @@ func TestHostileFiles(t *testing.T) {
 	}
 	for _, tc := range []struct{ name, content, message string }{
 		{"list of names", fill("env.pass = [", `"A",`, "]"), "more than 256 items"},
-		{"wrong names", "env.pass = [" + strings.Repeat(`"A B",`, 200) + "]", "and more mistakes"},
+		{"wrong names", "env.pass = [" + strings.Repeat(`"A B",`, 200) + "]", "too many errors"},
 		{"unknown keys", func() string {
 			var b strings.Builder
 			for i := range 60000 {
 				b.WriteString("k" + strconv.Itoa(i) + "=1\n")
 			}
 			return b.String()
-		}(), "and more mistakes"},
+		}(), "too many errors"},
 		{"nested lists", "x = " + strings.Repeat("[", 9000) + strings.Repeat("]", 9000), `unknown key "x"`},
 		{"nested tables", "x = " + strings.Repeat("{x=", 9000) + "1" + strings.Repeat("}", 9000), `unknown table "x"`},
 		{"long key", fill("a", ".a", " = 1"), `unknown key "a"`},
 		{"values below a long key", "[" + fill("a", ".a", "")[:1<<18] + "1]\n" + strings.Repeat("b.c", 1<<10) + " = 1", `unknown table "a"`},
-		{"one long line", fill("agent = { name = \"", "x", "\" }"), "an agent's name"},
+		{"one long line", fill("agent = { name = \"", "x", "\" }"), "invalid agent name"},
 		{"empty lines", fill("x", "\n", ""), "expected '=' after key"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -165,7 +165,7 @@ func assertValid(t *testing.T, e Effective) {
 	if e.Sandbox.Driver == DriverContainer {
 		asked++
 	}
-	for _, open := range []bool{widensAgent(e.Agent.Name), !e.Sandbox.ReadOnly, e.Sandbox.Git == GitDirect, e.Sandbox.Runtime != "", e.Sandbox.Sign, e.Sandbox.Network.Policy == egress.AllowAll} {
+	for _, open := range []bool{privilegedAgent(e.Agent.Name), !e.Sandbox.ReadOnly, e.Sandbox.Git == GitDirect, e.Sandbox.Runtime != "", e.Sandbox.Sign, e.Sandbox.Network.Policy == egress.AllowAll} {
 		if open {
 			asked++
 		}
@@ -173,10 +173,10 @@ func assertValid(t *testing.T, e Effective) {
 	_, err := e.Policy()
 	assert.NilError(t, err)
 	for _, rule := range e.Sandbox.Network.Allowed {
-		if widensAllowed(rule) {
+		if privilegedRule(rule) {
 			asked++
 		}
 	}
-	assert.Equal(t, len(e.Widening), asked, "everything that widens is listed")
-	assert.Equal(t, e.WideningDigest() == "", asked == 0)
+	assert.Equal(t, len(e.Privileged), asked, "every privileged setting is listed")
+	assert.Equal(t, e.PrivilegedDigest() == "", asked == 0)
 }

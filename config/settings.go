@@ -18,12 +18,12 @@ import (
 type form int
 
 const (
-	text    form = iota // "in quotes"
-	whole               // 1024
-	decimal             // 1.5 or "1.5"
-	truth               // true or false
-	names               // ["A", "B"], taken name by name
-	list                // ["a b", "c"], taken as a whole, in JSON
+	stringForm form = iota // "in quotes"
+	intForm                // 1024
+	floatForm              // 1.5 or "1.5"
+	boolForm               // true or false
+	names                  // ["A", "B"], one value per name
+	list                   // ["a b", "c"], one value, in JSON
 )
 
 // setting is one key of the configuration.
@@ -35,22 +35,21 @@ type setting struct {
 	alias string
 	// set checks a value, already of the right form, and stores it.
 	set func(c *Config, v string, from OriginKind) error
-	// check is about a value that names an image; nil for none.
+	// check validates an image reference; nil for none.
 	check func(images ImageChecker, v string) error
-	// setNamed is set's place in a setting whose key has the component "*",
-	// which stands for any name.
+	// setNamed replaces set for a key with the component "*", any name.
 	setNamed func(c *Config, name, v string) error
 }
 
-// called is the setting for one name.
-func (s setting) called(name string) setting {
+// named returns the setting for one name.
+func (s setting) named(name string) setting {
 	s.key = strings.Replace(s.key, anyName, name, 1)
 	setNamed := s.setNamed
 	s.set = func(c *Config, v string, _ OriginKind) error { return setNamed(c, name, v) }
 	return s
 }
 
-// anyName stands for a name that the user chooses, below tableAgents.
+// anyName stands for any name below tableAgents.
 const (
 	anyName     = "*"
 	tableAgents = "agents"
@@ -87,67 +86,67 @@ const (
 
 // settings lists every key that exists.
 func settings() []setting {
-	return slices.Concat(mainSettings(), wallSettings(), loopSettings(), agentSettings())
+	return slices.Concat(mainSettings(), isolationSettings(), loopSettings(), agentSettings())
 }
 
 func mainSettings() []setting {
 	return []setting{
-		{key: keyAgent, form: text, env: "RALPH_AGENT", set: func(c *Config, v string, _ OriginKind) error {
+		{key: keyAgent, form: stringForm, env: "RALPH_AGENT", set: func(c *Config, v string, _ OriginKind) error {
 			c.Agent.Name = v
 			return checkAgent(v)
 		}},
-		{key: "agent.model", form: text, env: "RALPH_MODEL", set: func(c *Config, v string, _ OriginKind) error {
+		{key: "agent.model", form: stringForm, env: "RALPH_MODEL", set: func(c *Config, v string, _ OriginKind) error {
 			c.Agent.Model = v
 			return checkModel(v)
 		}},
-		{key: "agent.permissions", form: text, env: "RALPH_PERMISSIONS", set: func(c *Config, v string, _ OriginKind) error {
+		{key: "agent.permissions", form: stringForm, env: "RALPH_PERMISSIONS", set: func(c *Config, v string, _ OriginKind) error {
 			c.Agent.Permissions = v
 			return checkChoice(v, PermissionsBypass, PermissionsAsk)
 		}},
 		{key: keyPaths, form: names, env: "RALPH_ENDPOINT_PATHS", set: addEndpointPath},
-		{key: keyEnabled, form: truth, set: func(c *Config, v string, _ OriginKind) (err error) {
+		{key: keyEnabled, form: boolForm, set: func(c *Config, v string, _ OriginKind) (err error) {
 			c.Sandbox.Enabled, err = strconv.ParseBool(v)
 			return err
 		}},
-		{key: keyDriver, form: text, env: "RALPH_DRIVER", set: func(c *Config, v string, _ OriginKind) error {
+		{key: keyDriver, form: stringForm, env: "RALPH_DRIVER", set: func(c *Config, v string, _ OriginKind) error {
 			c.Sandbox.Driver = v
 			return checkChoice(v, DriverAuto, DriverSbx, DriverDockerSandbox, DriverContainer)
 		}},
-		{key: keyImage, form: text, env: "RALPH_IMAGE", alias: "DOCKER_SANDBOX_IMAGE", set: func(c *Config, v string, _ OriginKind) error {
+		{key: keyImage, form: stringForm, env: "RALPH_IMAGE", alias: "DOCKER_SANDBOX_IMAGE", set: func(c *Config, v string, _ OriginKind) error {
 			c.Sandbox.Image = v
 			return nil
 		}, check: ImageChecker.Image},
-		{key: keyGit, form: text, env: "RALPH_GIT", set: func(c *Config, v string, _ OriginKind) error {
+		{key: keyGit, form: stringForm, env: "RALPH_GIT", set: func(c *Config, v string, _ OriginKind) error {
 			c.Sandbox.Git = v
 			return checkChoice(v, GitDirect, GitPrivate)
 		}},
-		{key: "sandbox.reuse_container", form: truth, set: func(c *Config, v string, _ OriginKind) (err error) {
+		{key: "sandbox.reuse_container", form: boolForm, set: func(c *Config, v string, _ OriginKind) (err error) {
 			c.Sandbox.Reuse, err = strconv.ParseBool(v)
 			return err
 		}},
-		{key: KeyMemory, form: text, env: "RALPH_MEMORY", set: func(c *Config, v string, _ OriginKind) (err error) {
+		{key: KeyMemory, form: stringForm, env: "RALPH_MEMORY", set: func(c *Config, v string, _ OriginKind) (err error) {
 			c.Sandbox.Resources.Memory, err = parseMemory(v)
 			return err
 		}},
-		{key: KeyCPUs, form: decimal, env: "RALPH_CPUS", set: func(c *Config, v string, _ OriginKind) (err error) {
+		{key: KeyCPUs, form: floatForm, env: "RALPH_CPUS", set: func(c *Config, v string, _ OriginKind) (err error) {
 			c.Sandbox.Resources.CPUs, err = parseCPUs(v)
 			return err
 		}},
-		{key: "sandbox.resources.pids", form: whole, env: "RALPH_PIDS", set: func(c *Config, v string, _ OriginKind) (err error) {
-			c.Sandbox.Resources.Pids, err = parseWhole(v, minPids, maxPids)
+		{key: "sandbox.resources.pids", form: intForm, env: "RALPH_PIDS", set: func(c *Config, v string, _ OriginKind) (err error) {
+			c.Sandbox.Resources.Pids, err = parseInt(v, minPids, maxPids)
 			return err
 		}},
-		{key: keyTimeout, form: whole, env: "RALPH_TIMEOUT_MINUTES", set: func(c *Config, v string, _ OriginKind) error {
-			minutes, err := parseWhole(v, 1, maxTimeoutMinutes)
+		{key: keyTimeout, form: intForm, env: "RALPH_TIMEOUT_MINUTES", set: func(c *Config, v string, _ OriginKind) error {
+			minutes, err := parseInt(v, 1, maxTimeoutMinutes)
 			c.Sandbox.Resources.Timeout = time.Duration(minutes) * time.Minute
 			return err
 		}},
 		{key: keyPass, form: names, env: "RALPH_DOCKER_ENV", set: addPassedName},
-		{key: keyBase, form: text, env: "RALPH_BASE", set: func(c *Config, v string, _ OriginKind) error {
+		{key: keyBase, form: stringForm, env: "RALPH_BASE", set: func(c *Config, v string, _ OriginKind) error {
 			c.Image.Base = v
 			return nil
 		}, check: ImageChecker.Base},
-		{key: keyNetwork, form: text, env: "RALPH_IMAGE_NETWORK", set: func(c *Config, v string, _ OriginKind) error {
+		{key: keyNetwork, form: stringForm, env: "RALPH_IMAGE_NETWORK", set: func(c *Config, v string, _ OriginKind) error {
 			c.Image.Network = v
 			return checkChoice(v, BuildNetworkDefault, BuildNetworkNone)
 		}},
@@ -155,32 +154,31 @@ func mainSettings() []setting {
 	}
 }
 
-// wallSettings are those of what holds a sandbox in.
-func wallSettings() []setting {
+func isolationSettings() []setting {
 	return []setting{
-		{key: keyReadOnly, form: truth, set: func(c *Config, v string, _ OriginKind) (err error) {
+		{key: keyReadOnly, form: boolForm, set: func(c *Config, v string, _ OriginKind) (err error) {
 			c.Sandbox.ReadOnly, err = strconv.ParseBool(v)
 			return err
 		}},
-		{key: keyRuntime, form: text, env: "RALPH_RUNTIME", set: func(c *Config, v string, _ OriginKind) error {
+		{key: keyRuntime, form: stringForm, env: "RALPH_RUNTIME", set: func(c *Config, v string, _ OriginKind) error {
 			c.Sandbox.Runtime = v
 			return checkRuntime(v)
 		}},
-		{key: keyShadow, form: text, set: func(c *Config, v string, _ OriginKind) error {
+		{key: keyShadow, form: stringForm, set: func(c *Config, v string, _ OriginKind) error {
 			c.Sandbox.ShadowModules = v
 			return checkChoice(v, ShadowAuto, ShadowOn, ShadowOff)
 		}},
-		{key: keyGitToken, form: text, env: "RALPH_GIT_TOKEN", set: func(c *Config, v string, _ OriginKind) error {
+		{key: keyGitToken, form: stringForm, env: "RALPH_GIT_TOKEN", set: func(c *Config, v string, _ OriginKind) error {
 			c.Sandbox.GitToken = v
 			return checkChoice(v, GitTokenNone, GitTokenRead, GitTokenWrite)
 		}},
-		{key: keySign, form: truth, env: "RALPH_SIGN", set: func(c *Config, v string, _ OriginKind) (err error) {
+		{key: keySign, form: boolForm, env: "RALPH_SIGN", set: func(c *Config, v string, _ OriginKind) (err error) {
 			if c.Sandbox.Sign, err = strconv.ParseBool(v); err != nil {
-				return errors.New("it has to be true or false")
+				return errors.New("must be true or false")
 			}
 			return nil
 		}},
-		{key: keyPolicy, form: text, env: "RALPH_NETWORK", set: func(c *Config, v string, _ OriginKind) (err error) {
+		{key: keyPolicy, form: stringForm, env: "RALPH_NETWORK", set: func(c *Config, v string, _ OriginKind) (err error) {
 			c.Sandbox.Network.Policy, err = egress.ParseMode(v)
 			return err
 		}},
@@ -203,7 +201,7 @@ func addAllowed(c *Config, v string, _ OriginKind) error {
 // addEndpointPath adds one path to agent.endpoint_paths, once.
 func addEndpointPath(c *Config, v string, _ OriginKind) error {
 	if path.Clean(v) != v || !strings.HasPrefix(v, "/") || strings.ContainsAny(v, "?#%\\ ") {
-		return errors.New(`it has to be a path such as "/v1/embeddings", without a query`)
+		return errors.New(`must be an absolute path without a query, such as "/v1/embeddings"`)
 	}
 	if a := &c.Agent; !slices.Contains(a.EndpointPaths, v) {
 		a.EndpointPaths = append(a.EndpointPaths, v)
@@ -225,7 +223,7 @@ func addPassedName(c *Config, v string, from OriginKind) error {
 	return nil
 }
 
-// defaults is the configuration of somebody who has set nothing.
+// defaults returns the built-in configuration.
 func defaults() Config {
 	return Config{
 		Agent: Agent{Name: "claude", Permissions: PermissionsBypass},
@@ -240,45 +238,45 @@ func defaults() Config {
 	}
 }
 
-// read takes a TOML value of the setting's form as text.
+// read returns a TOML value of the setting's form as a string.
 func (s setting) read(v node) (string, error) {
 	switch {
-	case s.form == text && v.kind == unstable.String,
-		s.form == truth && v.kind == unstable.Bool,
-		s.form == whole && v.kind == unstable.Integer,
-		s.form == decimal && v.kind == unstable.String,
+	case s.form == stringForm && v.kind == unstable.String,
+		s.form == boolForm && v.kind == unstable.Bool,
+		s.form == intForm && v.kind == unstable.Integer,
+		s.form == floatForm && v.kind == unstable.String,
 		s.form == list && v.kind == unstable.String,
 		s.form == names && v.kind == unstable.String: // one item of the list
 		return v.text, nil
-	case s.form == decimal && (v.kind == unstable.Integer || v.kind == unstable.Float):
+	case s.form == floatForm && (v.kind == unstable.Integer || v.kind == unstable.Float):
 		return strings.TrimPrefix(strings.ReplaceAll(v.text, "_", ""), "+"), nil
 	default:
-		return "", fmt.Errorf("it has to be %s", s.form)
+		return "", fmt.Errorf("must be %s", s.form)
 	}
 }
 
-// String tells how to write a value.
+// String describes the form of a value.
 func (f form) String() string {
 	switch f {
-	case text:
-		return "text in quotes"
-	case whole:
-		return "a whole number without quotes"
-	case decimal:
-		return `a number, as 4 or "1.5"`
-	case truth:
+	case stringForm:
+		return "a string in quotes"
+	case intForm:
+		return "an integer without quotes"
+	case floatForm:
+		return `a number, such as 4 or "1.5"`
+	case boolForm:
 		return "true or false, without quotes"
 	case list:
-		return `a list of texts, as ["make test"]`
+		return `a list of strings, such as ["make test"]`
 	default:
-		return `a list of names, as ["MY_VARIABLE"]`
+		return `a list of names, such as ["MY_VARIABLE"]`
 	}
 }
 
 // checkFlagTimeout checks a --timeout, which is finer than minutes.
 func checkFlagTimeout(d time.Duration) error {
 	if d < time.Second || d > maxTimeoutMinutes*time.Minute {
-		return errors.New("it has to be between 1s and a year")
+		return errors.New("must be between 1s and a year")
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func readRepository(root string) (document, error) {
 		return newDocument(path, FromRepository, nil), nil
 	}
 	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		return document{}, fmt.Errorf("reading %s: it is a symbolic link, which a repository may not use here: replace it by the file itself", path)
+		return document{}, fmt.Errorf("reading %s: symbolic links are not allowed", path)
 	}
 	// Without O_NONBLOCK, opening a named pipe would wait for ever.
 	f, err := dir.OpenFile(repositoryFile, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -78,14 +78,14 @@ func readRegular(f *os.File) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, errors.New("it is not a regular file")
+		return nil, errors.New("not a regular file")
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
 		return nil, err
 	}
 	if len(text) > maxFile {
-		return nil, fmt.Errorf("it is larger than %d KiB", maxFile>>10)
+		return nil, fmt.Errorf("larger than %d KiB", maxFile>>10)
 	}
 	return text, nil
 }

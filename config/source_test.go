@@ -13,7 +13,7 @@ import (
 	"gotest.tools/v3/skip"
 )
 
-func TestOddFiles(t *testing.T) {
+func TestUnusualFiles(t *testing.T) {
 	large := "# " + strings.Repeat("x", maxFile)
 	for _, tc := range []struct {
 		name          string
@@ -23,24 +23,24 @@ func TestOddFiles(t *testing.T) {
 	}{
 		{
 			"folder", func(t *testing.T, path string) { assert.NilError(t, os.Mkdir(path, 0o755)) },
-			"it is not a regular file", "it is not a regular file",
+			"not a regular file", "not a regular file",
 		},
 		{
 			"too large", func(t *testing.T, path string) { assert.NilError(t, os.WriteFile(path, []byte(large), 0o644)) },
-			"it is larger than 1024 KiB", "it is larger than 1024 KiB",
+			"larger than 1024 KiB", "larger than 1024 KiB",
 		},
 		{"link", func(t *testing.T, path string) {
 			target := filepath.Join(t.TempDir(), "target")
 			assert.NilError(t, os.WriteFile(target, []byte("[agent]\nname = \"linked\"\n"), 0o644))
 			assert.NilError(t, os.Symlink(target, path))
-		}, "it is a symbolic link", ""},
+		}, "symbolic links are not allowed", ""},
 		{
 			"dangling link", func(t *testing.T, path string) { assert.NilError(t, os.Symlink("/nowhere", path)) },
-			"it is a symbolic link", "no such file",
+			"symbolic links are not allowed", "no such file",
 		},
 		{
 			"pipe", func(t *testing.T, path string) { assert.NilError(t, syscall.Mkfifo(path, 0o644)) },
-			"it is not a regular file", "it is not a regular file",
+			"not a regular file", "not a regular file",
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

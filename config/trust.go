@@ -16,29 +16,27 @@ import (
 	"github.com/gofrs/flock"
 	"github.com/moby/sys/atomicwriter"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/pattern"
 )
 
 const (
 	trustVersion = 1
-	// maxApprovals is how many contents are remembered per work tree, so that
-	// going to and fro between branches asks once for each. The oldest is
-	// forgotten.
+	// maxApprovals is how many contents are kept per worktree, so that
+	// switching between branches asks once for each.
 	maxApprovals = 32
-	// maxApprovedFiles bounds the list of files that is kept of one approval, to
-	// keep the store small.
+	// maxApprovedFiles bounds the files that are kept of one approval.
 	maxApprovedFiles = 100
 )
 
-// TrustStore remembers, per work tree, which widening settings the user has
-// approved. Processes can use one file at the same time.
+// TrustStore records, per worktree, the privileged settings that the user has
+// approved. It is safe for concurrent use by several processes.
 type TrustStore struct {
-	// Path is the file; the folder is made when the first approval is
-	// written.
+	// Path is the file. Its directory is created with the first approval.
 	Path string
 }
 
-// NewTrustStore is the store in the plugin's folder (see Sources.UserDir).
+// NewTrustStore returns the store in the plugin's directory (see Sources.UserDir).
 func NewTrustStore(userDir string) TrustStore {
 	return TrustStore{Path: filepath.Join(userDir, "trust.json")}
 }
@@ -60,24 +58,23 @@ type approval struct {
 
 var digestForm = pattern.New(`^sha256:[0-9a-f]{64}$`)
 
-// Require returns an *UntrustedError unless e has nothing to approve or all of
-// it is approved.
+// Require returns an *UntrustedError if e has privileged settings that are not
+// approved.
 func (t TrustStore) Require(e Effective) error {
-	if len(e.Widening) == 0 {
+	if len(e.Privileged) == 0 {
 		return nil
 	}
-	approved, err := t.Approved(e.root, e.WideningDigest())
+	approved, err := t.Approved(e.root, e.PrivilegedDigest())
 	if err != nil {
 		return err
 	}
 	if !approved {
-		return &UntrustedError{Root: e.root, Settings: e.Widening}
+		return hint.Wrap(&UntrustedError{Root: e.root, Settings: e.Privileged}, "review them, then run %q", "docker ralph trust")
 	}
 	return nil
 }
 
-// Approved says whether exactly this content was approved for root. A file
-// that cannot be read or understood is an error and approves nothing.
+// Approved reports whether exactly this content was approved for root.
 func (t TrustStore) Approved(root, digest string) (bool, error) {
 	content, err := t.read()
 	if err != nil {
@@ -88,8 +85,8 @@ func (t TrustStore) Approved(root, digest string) (bool, error) {
 	}), nil
 }
 
-// Approve remembers the content with this digest (see
-// Effective.WideningDigest) as approved for root.
+// Approve records the content with this digest (see
+// Effective.PrivilegedDigest) as approved for root.
 func (t TrustStore) Approve(root, digest string) error { return t.ApproveFiles(root, digest, nil) }
 
 // ApprovedFiles returns the hashes that came with the latest approval of files
@@ -129,8 +126,8 @@ func (t TrustStore) ApproveFiles(root, digest string, files map[string]string) e
 	})
 }
 
-// Revoke forgets every approval of the work trees with these roots. Sandboxes
-// that exist stay as they are.
+// Revoke removes all approvals of the worktrees with these roots. Existing
+// sandboxes are not changed.
 func (t TrustStore) Revoke(roots ...string) error {
 	if _, err := os.Lstat(t.Path); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -147,8 +144,6 @@ func (t TrustStore) update(change func(*trustFile)) error {
 	if err := os.MkdirAll(filepath.Dir(t.Path), 0o700); err != nil {
 		return fmt.Errorf("writing the trust store: %w", err)
 	}
-	// Held for one read and one write, and let go by the kernel if the process
-	// dies: waiting for it is short.
 	lock := flock.New(t.Path+".lock", flock.SetPermissions(0o600))
 	if err := lock.Lock(); err != nil {
 		return fmt.Errorf("locking the trust store %s: %w", t.Path, err)
@@ -177,25 +172,24 @@ func (t TrustStore) read() (trustFile, error) {
 	}
 	f, err := os.OpenFile(t.Path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return trustFile{}, t.broken(err)
+		return trustFile{}, t.readError(err)
 	}
 	if info, err := f.Stat(); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o022 != 0 {
 		_ = f.Close()
-		return trustFile{}, t.broken(fmt.Errorf("others can write to it (mode %04o)", info.Mode().Perm()))
+		return trustFile{}, t.readError(fmt.Errorf("writable by other users (mode %04o)", info.Mode().Perm()))
 	}
 	encoded, err := readRegular(f)
 	if err != nil {
-		return trustFile{}, t.broken(err)
+		return trustFile{}, t.readError(err)
 	}
 	content, err := decodeTrust(encoded)
 	if err != nil {
-		return trustFile{}, t.broken(err)
+		return trustFile{}, t.readError(err)
 	}
 	return content, nil
 }
 
-// decodeTrust reads a store's content and believes nothing that this version
-// would not have written.
+// decodeTrust rejects everything that this version would not have written.
 func decodeTrust(encoded []byte) (trustFile, error) {
 	var content trustFile
 	decoder := json.NewDecoder(bytes.NewReader(encoded))
@@ -204,15 +198,15 @@ func decodeTrust(encoded []byte) (trustFile, error) {
 		return trustFile{}, err
 	}
 	if decoder.More() {
-		return trustFile{}, errors.New("something follows the JSON value")
+		return trustFile{}, errors.New("unexpected data after the JSON value")
 	}
 	if content.Version != trustVersion {
-		return trustFile{}, fmt.Errorf("it has version %d, and this docker ralph knows version %d", content.Version, trustVersion)
+		return trustFile{}, fmt.Errorf("unsupported version %d, expected %d", content.Version, trustVersion)
 	}
 	for root, list := range content.Roots {
 		for _, a := range list {
 			if !digestForm().MatchString(a.Digest) || !filepath.IsAbs(root) {
-				return trustFile{}, fmt.Errorf("the entry %q of %q is not an approval", a.Digest, root)
+				return trustFile{}, fmt.Errorf("invalid entry %q of %q", a.Digest, root)
 			}
 		}
 	}
@@ -222,8 +216,6 @@ func decodeTrust(encoded []byte) (trustFile, error) {
 	return content, nil
 }
 
-// broken says what to do about a file that cannot be used.
-func (t TrustStore) broken(err error) error {
-	return fmt.Errorf("reading the trust store %s: %w; nothing counts as approved until it is repaired: "+
-		"restore it, or remove it and approve again", t.Path, err)
+func (t TrustStore) readError(err error) error {
+	return hint.Wrap(fmt.Errorf("reading the trust store %s: %w", t.Path, err), "restore the file, or remove it and approve again")
 }

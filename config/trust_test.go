@@ -11,12 +11,14 @@ import (
 
 	"gotest.tools/v3/assert"
 
+	"github.com/docker-ralph/docker-ralph/hint"
+
 	"github.com/docker-ralph/docker-ralph/egress"
 )
 
 func digest(n int) string { return fmt.Sprintf("sha256:%064x", n) }
 
-func TestWidening(t *testing.T) {
+func TestPrivileged(t *testing.T) {
 	const repository = "[sandbox]\nimage = \"i\"\n[env]\npass = [\"B\", \"A\", \"B\"]\n[image]\nbase = \"b\"\n"
 	for _, tc := range []struct {
 		name, repository, user string
@@ -74,7 +76,7 @@ func TestWidening(t *testing.T) {
 			})
 			assert.NilError(t, err)
 			var got []string
-			for _, s := range e.Widening {
+			for _, s := range e.Privileged {
 				got = append(got, s.Key+"="+s.Value)
 				assert.Assert(t, s.Why != "" && s.Origin.Kind == FromRepository && s.Origin.Line > 0)
 			}
@@ -84,22 +86,22 @@ func TestWidening(t *testing.T) {
 }
 
 // Presets are parts of what is there by default, so far.
-func TestPresetsDoNotWiden(t *testing.T) {
+func TestUnprivilegedPresets(t *testing.T) {
 	all, err := egress.Presets()
 	assert.NilError(t, err)
 	for _, name := range all {
-		assert.Check(t, !widensPresets(`["`+name+`"]`), name)
+		assert.Check(t, !privilegedPresets(`["`+name+`"]`), name)
 	}
-	assert.Check(t, widensPresets(`["nobody knows"]`))
+	assert.Check(t, privilegedPresets(`["nobody knows"]`))
 }
 
-func TestWideningDigest(t *testing.T) {
+func TestPrivilegedDigest(t *testing.T) {
 	root := t.TempDir()
 	digestOf := func(content string) string {
 		assert.NilError(t, os.WriteFile(filepath.Join(root, "ralph.toml"), []byte(content), 0o644))
 		e, err := Load(Sources{Root: root})
 		assert.NilError(t, err)
-		return e.WideningDigest()
+		return e.PrivilegedDigest()
 	}
 	first := digestOf("env.pass = [\"A\", \"B\"]\n")
 	assert.Assert(t, digestForm().MatchString(first), first)
@@ -111,7 +113,7 @@ func TestWideningDigest(t *testing.T) {
 	before := digestOf("env.pass = [\"A\", \"B\"]\n")
 	elsewhere, err := Load(Sources{Root: write(t, "ralph.toml", "env.pass = [\"A\", \"B\"]\n")})
 	assert.NilError(t, err)
-	assert.Assert(t, elsewhere.WideningDigest() != before)
+	assert.Assert(t, elsewhere.PrivilegedDigest() != before)
 }
 
 func TestRequire(t *testing.T) {
@@ -125,11 +127,10 @@ func TestRequire(t *testing.T) {
 	var untrusted *UntrustedError
 	assert.Assert(t, errors.As(err, &untrusted))
 	assert.Equal(t, untrusted.Root, root)
-	assert.Error(t, err, "this repository asks for more than it gets by itself, and you have not approved it:\n"+
-		"  env.pass = \"A\" gives the agent this variable of your environment ("+root+"/ralph.toml:2)\n"+
-		"if you want that, approve it with: docker ralph trust")
+	assert.Error(t, err, "privileged settings are not approved: env.pass = \"A\" ("+root+"/ralph.toml:2)")
+	assert.DeepEqual(t, hint.Of(err), []string{`review them, then run "docker ralph trust"`})
 
-	assert.NilError(t, store.Approve(root, load().WideningDigest()))
+	assert.NilError(t, store.Approve(root, load().PrivilegedDigest()))
 	assert.NilError(t, store.Require(load()))
 
 	assert.NilError(t, os.WriteFile(filepath.Join(root, "ralph.toml"), []byte("env.pass = [\"A\", \"B\"]"), 0o644))
@@ -172,7 +173,7 @@ func TestTrustStore(t *testing.T) {
 	assert.ErrorContains(t, store.Approve("/a", ""), "not a digest")
 }
 
-func TestTrustStoreAtTheSameTime(t *testing.T) {
+func TestTrustStoreConcurrency(t *testing.T) {
 	path := NewTrustStore(t.TempDir()).Path
 	var group sync.WaitGroup
 	for n := range 20 {
@@ -196,12 +197,12 @@ func TestBrokenTrustStore(t *testing.T) {
 		{"half", good[:60], "EOF", 0o600},
 		{"not JSON", "hello", "invalid character", 0o600},
 		{"null", "null", "version 0", 0o600},
-		{"newer", `{"version":2,"roots":{}}`, "it has version 2, and this docker ralph knows version 1", 0o600},
+		{"newer", `{"version":2,"roots":{}}`, "unsupported version 2, expected 1", 0o600},
 		{"unknown field", `{"version":1,"rots":{}}`, "unknown field", 0o600},
-		{"more", good + "{}", "something follows", 0o600},
-		{"no digest", `{"version":1,"roots":{"/a":[{"digest":""}]}}`, "is not an approval", 0o600},
-		{"relative", strings.Replace(good, `"/a"`, `"a"`, 1), "is not an approval", 0o600},
-		{"writable by others", good, "others can write to it (mode 0666)", 0o666},
+		{"more", good + "{}", "unexpected data after", 0o600},
+		{"no digest", `{"version":1,"roots":{"/a":[{"digest":""}]}}`, "invalid entry", 0o600},
+		{"relative", strings.Replace(good, `"/a"`, `"a"`, 1), "invalid entry", 0o600},
+		{"writable by others", good, "writable by other users (mode 0666)", 0o666},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			store := NewTrustStore(t.TempDir())
@@ -210,7 +211,7 @@ func TestBrokenTrustStore(t *testing.T) {
 			ok, err := store.Approved("/a", digest(1))
 			assert.Assert(t, !ok)
 			assert.ErrorContains(t, err, tc.message)
-			assert.ErrorContains(t, err, "nothing counts as approved until it is repaired: restore it, or remove it")
+			assert.DeepEqual(t, hint.Of(err), []string{"restore the file, or remove it and approve again"})
 			assert.ErrorContains(t, store.Approve("/a", digest(2)), tc.message)
 			assert.ErrorContains(t, store.Revoke("/a"), tc.message)
 			after, err := os.ReadFile(store.Path)
@@ -220,12 +221,12 @@ func TestBrokenTrustStore(t *testing.T) {
 	}
 }
 
-func TestTrustStoreIsNoFile(t *testing.T) {
+func TestTrustStoreIsDirectory(t *testing.T) {
 	store := NewTrustStore(t.TempDir())
 	assert.NilError(t, os.Mkdir(store.Path, 0o700))
 	_, err := store.Approved("/a", digest(1))
-	assert.ErrorContains(t, err, "it is not a regular file")
-	assert.ErrorContains(t, store.Approve("/a", digest(1)), "it is not a regular file")
+	assert.ErrorContains(t, err, "not a regular file")
+	assert.ErrorContains(t, store.Approve("/a", digest(1)), "not a regular file")
 }
 
 func FuzzTrustStore(f *testing.F) {

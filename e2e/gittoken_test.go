@@ -180,7 +180,7 @@ func TestTheGitHostsTokenStaysOutside(t *testing.T) {
 		// A repository cannot ask for it by itself.
 		w.configure(t, "[sandbox]\ngit_token = \"read\"\n")
 		res = w.ralph(t, "build").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, `sandbox.git_token = "read" lets git in the sandbox use your token for the repository's host`))
+		assert.Check(t, is.Contains(res.stderr, `privileged settings are not approved: sandbox.git_token = "read" (`))
 	})
 }
 

@@ -26,7 +26,7 @@ func (Checker) Base(v string) error {
 
 func explain(err error) error {
 	if err != nil {
-		return fmt.Errorf("it is no image reference: %w", err)
+		return fmt.Errorf("invalid image reference: %w", err)
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func Configure(ctx context.Context, h host.Host, wt gitrepo.Worktree, over confi
 			return config.Effective{}, askErr
 		}
 		if yes {
-			err = store.Approve(wt.Root, cfg.WideningDigest())
+			err = store.Approve(wt.Root, cfg.PrivilegedDigest())
 		}
 	}
 	return cfg, err
@@ -50,7 +50,7 @@ func trustedInMain(ctx context.Context, store config.TrustStore, wt gitrepo.Work
 	if !untrusted || !wt.Linked() || wt.MainRoot == "" {
 		return err
 	}
-	if approved, storeErr := store.Approved(wt.MainRoot, cfg.WideningDigestAt(wt.MainRoot)); storeErr != nil || !approved {
+	if approved, storeErr := store.Approved(wt.MainRoot, cfg.PrivilegedDigestAt(wt.MainRoot)); storeErr != nil || !approved {
 		return err
 	}
 	// Any folder can claim to be a work tree of some repository.
@@ -66,7 +66,7 @@ func trustedInMain(ctx context.Context, store config.TrustStore, wt gitrepo.Work
 }
 
 // Describe lists settings that need the user's approval, one a line.
-func Describe(settings []config.Setting) string {
+func Describe(settings []config.PrivilegedSetting) string {
 	var b strings.Builder
 	for _, s := range settings {
 		_, _ = fmt.Fprintf(&b, "%s asks for %s = %q: %s\n", s.Origin, s.Key, s.Value, s.Why)

@@ -93,7 +93,7 @@ func pending(ctx context.Context, h host.Host, wt gitrepo.Worktree) ([]pendingAp
 	}
 	err = trustedInMain(ctx, store, wt, cfg, store.Require(cfg))
 	if _, untrusted := errors.AsType[*config.UntrustedError](err); untrusted {
-		all = append(all, pendingApproval{Describe(cfg.Widening), func() error { return store.Approve(wt.Root, cfg.WideningDigest()) }})
+		all = append(all, pendingApproval{Describe(cfg.Privileged), func() error { return store.Approve(wt.Root, cfg.PrivilegedDigest()) }})
 	} else if err != nil {
 		return nil, err
 	}

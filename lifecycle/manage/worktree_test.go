@@ -279,7 +279,7 @@ func TestRevokingIsForTheWholeRepository(t *testing.T) {
 			assert.NilError(t, approval.Trust(t.Context(), h, true))
 			cfg, err := approval.Load(config.Sources{Root: root, UserDir: h.StateDir})
 			assert.NilError(t, err)
-			digests = append(digests, cfg.WideningDigest())
+			digests = append(digests, cfg.PrivilegedDigest())
 		}
 		h.Dir = from
 		assert.NilError(t, approval.Revoke(t.Context(), h))

@@ -50,7 +50,7 @@ func findNetworkScope(ctx context.Context, h host.Host, over config.Overrides) (
 	if n.name, err = h.SandboxName(wt); err != nil {
 		return n, err
 	}
-	n.agent, n.asked = cfg.Agent.Name, cfg.NetworkAsked()
+	n.agent, n.asked = cfg.Agent.Name, cfg.NetworkConfigured()
 	kind := cfg.Sandbox.Driver
 	if kind == config.DriverAuto {
 		kind = cmp.Or(h.Kept(n.name), config.DriverContainer)

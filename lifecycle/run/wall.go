@@ -29,7 +29,7 @@ func wall(h host.Host, spec *lifecycle.Spec, cfg config.Effective, at Choice) er
 	if err != nil {
 		return err
 	}
-	spec.Egress = lifecycle.Egress{Policy: policy, Amended: amended, Asked: cfg.NetworkAsked()}
+	spec.Egress = lifecycle.Egress{Policy: policy, Amended: amended, Asked: cfg.NetworkConfigured()}
 	if inContainer {
 		spec.Egress.Upstream, spec.Egress.CA = upstream(h, at), sync.OnceValue(h.Certificates)
 		return nil

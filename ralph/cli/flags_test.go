@@ -38,7 +38,7 @@ func TestFlags(t *testing.T) {
 			{"--max-duration", "max_duration", "4h"}, {"--stall", "stall", "0"}, {"--idle", "idle", "5"}, {"--max-cost-usd", "max_cost_usd", "2.50"},
 		}}, ""},
 		{"bound without value", agent.Build, "--stall --danger", loopFlags{}, "--stall requires a value"},
-		{"bound that is none", agent.Build, "--max-duration 4", loopFlags{}, "--max-duration \"4\": it has to be a time such as 90m, 4h or 1h30m, at most a year, or 0"},
+		{"bound that is none", agent.Build, "--max-duration 4", loopFlags{}, "--max-duration \"4\": must be 0 or a duration such as 90m or 1h30m, at most a year"},
 		{"JSON", agent.Plan, "--format json --resume", loopFlags{maxIterations: 1, json: true, resume: true}, ""},
 		{"format", agent.Plan, "--format yaml", loopFlags{}, "--format requires text or json"},
 		{"positional", agent.Build, "now", loopFlags{}, "Unknown option 'now'\nRun 'ralph build --help' for usage"},
