@@ -52,9 +52,9 @@ type soak struct {
 	rnd    *rand.Rand
 	end    time.Time // of the disturbances
 	tasks  []task
-	suffer map[string][]int // by task: the agents' misfortunes, in their order
-	away   sync.RWMutex     // held while the engine is restarted
-	counts map[string]int   // of disturbances from outside
+	suffer map[string][][]misfortune // by task and run: what its agents do
+	away   sync.RWMutex              // held while the engine is restarted
+	counts map[string]int            // of disturbances from outside
 
 	users    sync.WaitGroup // commands beside the loop
 	mu       sync.Mutex
@@ -73,7 +73,7 @@ func TestSoak(t *testing.T) {
 	e := newOwnEngine(t, where(t)[0])
 	s := &soak{
 		t: t, w: newSmallWorld(t, e.Engine), engine: e, api: e.Client(t),
-		rnd: rand.New(rand.NewPCG(seed, seed)), suffer: map[string][]int{}, counts: map[string]int{},
+		rnd: rand.New(rand.NewPCG(seed, seed)), suffer: map[string][][]misfortune{}, counts: map[string]int{},
 	}
 	t.Cleanup(func() {
 		if t.Failed() && !testing.Verbose() { // or else it was logged when it happened
@@ -120,12 +120,8 @@ func (s *soak) plan() {
 		id := fmt.Sprintf("t%02d", i)
 		var cases strings.Builder
 		for n := range each {
-			m := draw(s.rnd, byAgent, func(m misfortune) int { return m.weight })
-			step := byAgent[m].step
-			if !byAgent[m].deadly && s.rnd.IntN(6) == 0 {
-				step += "\nkill -9 -1" // the loop has no time to repair anything
-			}
-			s.suffer[id] = append(s.suffer[id], m)
+			run, step := s.drawRun()
+			s.suffer[id] = append(s.suffer[id], run)
 			fmt.Fprintf(&cases, "%d) id=%s-%d\n%s\n;;\n", n, id, n, step)
 		}
 		suffers := fmt.Sprintf("test $(date +%%s) -lt %d || exit 0\nn=$(cat \"$GOCACHE/%[2]s\" 2>/dev/null | wc -c); echo -n x >>\"$GOCACHE/%[2]s\"\ncase $n in\n%[3]sesac; true",
@@ -134,6 +130,22 @@ func (s *soak) plan() {
 		s.tasks = append(s.tasks, task{ID: id, Title: "Task " + id, Priority: i, Steps: []string{suffers, does}})
 	}
 	s.w.plan(s.t, s.tasks...)
+}
+
+// drawRun chooses what an agent does in one run: one thing, or two, or one and its
+// end with its loop, which has no time to repair anything.
+func (s *soak) drawRun() (run []misfortune, step string) {
+	for {
+		m := byAgent[draw(s.rnd, byAgent, func(m misfortune) int { return m.weight })]
+		run, step = append(run, m), step+m.step
+		switch {
+		case m.last || len(run) == 2:
+			return run, step
+		case s.rnd.IntN(6) == 0:
+			return run, step + "\nkill -9 -1"
+		}
+		step += "\n"
+	}
 }
 
 // findCache finds the volume with the caches of the repository: it outlives
@@ -270,10 +282,10 @@ func (s *soak) comesToRest() {
 // summary says how much has happened.
 func (s *soak) summary(disturbed, all time.Duration) string {
 	agents, byAgents := map[string]int{}, 0
-	for id, suffers := range s.suffer {
+	for id, runs := range s.suffer {
 		marks, _ := os.ReadFile(filepath.Join(s.cache, id)) // it may not have come to it
-		for _, m := range suffers[:min(len(marks), len(suffers))] {
-			agents[byAgent[m].name]++
+		for _, m := range slices.Concat(runs[:min(len(marks), len(runs))]...) {
+			agents[m.name]++
 			byAgents++
 		}
 	}

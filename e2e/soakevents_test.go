@@ -22,7 +22,7 @@ type misfortune struct {
 	name   string
 	weight int
 	step   string
-	deadly bool // its loop ends with it
+	last   bool // its run ends with it
 }
 
 // byAgent are the misfortunes by agents. $id is unique. Logs are copied before
@@ -35,19 +35,19 @@ var byAgent = []misfortune{
 	{name: "directory as database", weight: 1, step: "rm -f .ralph/tasks.db*; mkdir .ralph/tasks.db"},
 	{name: "database without permissions", weight: 2, step: "chmod 0 .ralph/tasks.db"},
 	{name: "all tasks deleted", weight: 2, step: "ralph task delete --all --confirm"},
-	{name: "another branch", weight: 3, step: "git checkout -q -b side-$id; " + commitAside},
-	{name: "no branch", weight: 2, step: "git checkout -q --detach; " + commitAside},
-	{name: "branch deleted", weight: 1, step: "git checkout -q --detach; git branch -qD main; exit 1"},
+	{name: "another branch", weight: 3, step: "git checkout -q -b side-$id; " + commitAside, last: true},
+	{name: "no branch", weight: 2, step: "git checkout -q --detach; " + commitAside, last: true},
+	{name: "branch deleted", weight: 1, step: "git checkout -q --detach; git branch -qD main; exit 1", last: true},
 	{name: "index locked", weight: 2, step: `: >.git/index.lock`},
 	{name: "index broken", weight: 1, step: "echo garbage >.git/index"},
 	{name: "git directory broken", weight: 2, step: whenFetched + "rm -rf .git/objects"},
 	{name: "git directory emptied", weight: 1, step: whenFetched + "rm -rf .git/*"},
-	{name: "process limit", weight: 2, step: "for i in $(seq 300); do sleep 300 & done"},
-	{name: "memory limit", weight: 1, step: "tail /dev/zero"},
+	{name: "process limit", weight: 2, step: "for i in $(seq 300); do sleep 300 & done", last: true},
+	{name: "memory limit", weight: 1, step: "tail /dev/zero", last: true},
 	{name: "daemon left", weight: 3, step: "setsid sleep 300 >/dev/null 2>&1 &"},
 	{name: "daemon that restarts itself left", weight: 2, step: "echo 'sleep 0.01; setsid sh ~/daemon & exit' >~/daemon; setsid sh ~/daemon >/dev/null 2>&1 &"},
-	{name: "everything killed", weight: 2, step: "kill -9 -1", deadly: true},
-	{name: "failure", weight: 4, step: "exit 1"},
+	{name: "everything killed", weight: 2, step: "kill -9 -1", last: true},
+	{name: "failure", weight: 4, step: "exit 1", last: true},
 }
 
 const (
