@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -82,5 +83,43 @@ func TestLeftoversOfAKilledLoopEnd(t *testing.T) {
 		shell.wait(t).expect(t, 7)
 		w.ok(t, "shell", "--", "sh", "-c", "! grep -lz 'd[a]te >>daemon' /proc/[0-9]*/cmdline")
 		assert.Equal(t, len(w.read(t, "daemon")), size)
+	})
+}
+
+// A sandbox whose processes are used up by what others have left comes back with the
+// next command, as soon as no other command works in it.
+func TestFullSandboxIsRestarted(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.configureUser(t, "[sandbox.resources]\npids = 64\n")
+		w.plan(t, task{ID: "a", Title: "Add one", Steps: []string{"touch one"}})
+		name := w.sandbox(t).Name
+		fill := func() {
+			run(t, w.docker("exec", name, "sh", "-c", "for i in $(seq 100); do setsid sleep 600 & done")) // the last one fails
+		}
+		said := "Sandbox " + name + " has reached its process limit (64): restarting it\n"
+		restarted := func(command ...string) {
+			t.Helper()
+			fill()
+			res := w.ralph(t, command...).expect(t, 0)
+			assert.Check(t, is.Contains(res.stderr, said))
+			assert.Check(t, is.Contains(res.stdout, "a"))
+			assert.Check(t, !strings.Contains(res.stdout+res.stderr, "runtime"), "%s%s", res.stdout, res.stderr)
+		}
+		restarted("task", "list")
+		w.setenv("RALPH_GIT", "private") // which is looked at before
+		w.ok(t, "--recreate", "task", "list")
+		restarted("shell", "--", "echo", "a")
+		restarted("build")
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "Add one")
+
+		// Another command works in it.
+		other := start(t, w.docker("ralph", "shell", "--", "sh", "-c", "mkfifo .ralph/done; touch beside; read x <.ralph/done"))
+		appears(t, w.repo+"/beside")
+		fill()
+		res := w.ralph(t, "task", "list")
+		assert.Check(t, res.code != 0)
+		assert.Check(t, is.Contains(res.stderr, "sandbox "+name+" has reached its process limit (64), and another command is running in it\nHint: "))
+		w.write(t, w.repo+"/.ralph/done", "\n")
+		other.wait(t).expect(t, 0)
 	})
 }

@@ -35,6 +35,7 @@ var onEveryEngine = []string{
 	"TestCommitsOfAPrivateGitDirectory",
 	"TestDetachKeysLeaveTheLoopRunning",
 	"TestDrawn",
+	"TestFullSandboxIsRestarted",
 	"TestImagesAreFetchedWithDockersOwnCredentials",
 	"TestLimitsReachTheSandboxAndChangesNeedAWord",
 	"TestNothingOfAWallIsLeft",

@@ -236,7 +236,8 @@ func (d *Driver) runWith(ctx context.Context, id, user string, stdin io.Reader, 
 	}
 	code, err := d.exitCode(ctx, made.ID)
 	if err == nil && code != 0 {
-		err = errors.New(strings.TrimPrefix(strings.TrimSpace(out.String()), "Error: "))
+		said, _, _ := strings.Cut(strings.TrimSpace(out.String()), "\n") // the rest is hints, or a crash's trace
+		err = errors.New(strings.TrimPrefix(said, "Error: "))
 	}
 	return out.String(), err
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/wire"
 	"github.com/docker-ralph/docker-ralph/wire/printable"
@@ -37,8 +38,15 @@ func (h session) execute(ctx context.Context, r Ready) Result {
 	env := append(r.env[:len(r.env):len(r.env)], r.cloud...)
 	p.Env = env
 	rec := &recovery{host: h.Host, driver: r.Driver, command: command, root: ready.Root, id: p.ID}
+	restarted := false
 	for recreate := r.opts.Recreate; ; recreate = false {
-		res := h.attempt(ctx, rec, r, ready, ensurer, recreate, p)
+		tried := &attempted{}
+		res := h.attempt(ctx, rec, r, ready, ensurer, recreate, p, tried)
+		if !restarted {
+			if restarted, res.Err = h.restartFull(ctx, r.Driver, ready.Name, p.ID, tried, res.Err); restarted {
+				continue
+			}
+		}
 		if res.Err == nil && res.Code == wire.ExitNoGit && host.IsLoop(command) && r.git != nil {
 			rec.blame("has a broken git directory") // which is restored before the next attempt
 		}
@@ -58,7 +66,7 @@ func (h session) execute(ctx context.Context, r Ready) Result {
 
 // attempt brings the sandbox up and runs the process in it. If ralph turns out not
 // to be there, though it was put there, that is done once more.
-func (h session) attempt(ctx context.Context, rec *recovery, r Ready, spec lifecycle.Spec, ensurer *lifecycle.Ensurer, recreate bool, p lifecycle.Process) Result {
+func (h session) attempt(ctx context.Context, rec *recovery, r Ready, spec lifecycle.Spec, ensurer *lifecycle.Ensurer, recreate bool, p lifecycle.Process, tried *attempted) Result {
 	command := r.opts.Command
 	sb, err := ensurer.Ensure(ctx, spec, recreate)
 	if err != nil {
@@ -93,7 +101,7 @@ func (h session) attempt(ctx context.Context, rec *recovery, r Ready, spec lifec
 			if err != nil {
 				return 0, err
 			}
-			code, err := h.exec(ctx, r.Driver, sb, led, command)
+			code, err := h.exec(ctx, r.Driver, sb, led, command, tried)
 			return code, cmp.Or(err, keep(code))
 		})
 		tellDetached(h.Host, r, err)
@@ -136,7 +144,7 @@ func execSynced(ctx context.Context, r Ready, sb lifecycle.Sandbox, exec func() 
 // exec runs the process and passes signals on to it. The context's end is
 // a signal like the others: the program inside shall end in its own way, and
 // the sandbox lives on.
-func (h session) exec(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, p lifecycle.Process, command string) (int, error) {
+func (h session) exec(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, p lifecycle.Process, command string, tried *attempted) (int, error) {
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
 	}
@@ -148,6 +156,10 @@ func (h session) exec(ctx context.Context, driver lifecycle.Driver, sb lifecycle
 		p.Stdout = h.Stdout
 	}
 	p.Stdin = h.Stdin
+	if _, ok := driver.(*container.Driver); ok && p.Stdin != nil {
+		tried.input = &guardedInput{Reader: p.Stdin}
+		p.Stdin = tried.input
+	}
 	defer transcribe(h.Host, sb.Root, command, &p)()
 	if h.away != nil {
 		p.Lost = h.away.lost
@@ -157,7 +169,14 @@ func (h session) exec(ctx context.Context, driver lifecycle.Driver, sb lifecycle
 		return 0, err
 	}
 	defer h.watchBegin(sb, &p)()
+	stdout, stderr := watchStart(&p)
 	code, err := driver.Exec(context.WithoutCancel(ctx), sb, p)
+	if err == nil && (stdout.failed() || stderr.failed()) && processLimit(ctx, driver, sb) > 0 {
+		err = errNotStarted
+	} else if !errors.Is(err, lifecycle.ErrDetached) {
+		err = errors.Join(err, stdout.pass(), stderr.pass())
+	}
+	tried.started = !errors.Is(err, lifecycle.ErrNotPrepared) && !errors.Is(err, errNotStarted)
 	if h.away.left() && !errors.Is(err, lifecycle.ErrNotPrepared) {
 		if errors.Is(err, lifecycle.ErrDetached) { // the terminal was not ours alone
 			return mind(context.WithoutCancel(ctx), driver, sb, sb.Root, p.ID)
@@ -167,6 +186,10 @@ func (h session) exec(ctx context.Context, driver lifecycle.Driver, sb lifecycle
 	if h.away != nil && !errors.Is(err, lifecycle.ErrDetached) {
 		h.away.ended = err // the note is kept, as the loop may be started again
 		return code, err
+	}
+	if errors.Is(err, errNotStarted) {
+		n.Done(nil) // nothing of it is left
+		return 0, err
 	}
 	n.Done(err)
 	if errors.Is(err, lifecycle.ErrDetached) {
