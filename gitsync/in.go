@@ -50,6 +50,9 @@ func (r *Repo) In(ctx context.Context, sh Shell) (Result, error) {
 	own.quiet = true
 	unset := st.Branch == "" // it was filled at a detached HEAD
 	res, err := own.out(ctx, &st, sh, nil)
+	if err == nil {
+		err = own.noteReported(&st)
+	}
 	if err != nil {
 		return res, err
 	}

@@ -34,7 +34,7 @@ type Result struct {
 	Kept map[string]string
 
 	unseen   error             // why it is unknown what the command has left
-	fresh    map[string]bool   // those of Refused that were not known before
+	fresh    map[string]bool   // those of Refused that were not reported before
 	tip      string            // of the sandbox's branch
 	head     string            // the ref that the sandbox has checked out; empty for none
 	restored string            // what checking the branch out again took
@@ -111,6 +111,9 @@ func (r *Repo) Out(ctx context.Context, sh Shell, ended bool) (Result, error) {
 	}
 	defer unlock()
 	res, err := own.out(ctx, &st, sh, nil)
+	if err == nil {
+		err = own.noteReported(&st)
+	}
 	if err == nil && ended && st.Dirty {
 		res.Changed, res.Repositories, res.unseen = own.conclude(ctx)
 		if ctx.Err() != nil {
@@ -136,6 +139,20 @@ func (r *Repo) Watch(ctx context.Context, sh Shell, last string, ended bool) (re
 	return res, res.tip, err
 }
 
+// noteReported notes that the refs which were refused are in a result that is reported.
+func (r *Repo) noteReported(st *state) error {
+	noted := true
+	for ref, bad := range st.Refused {
+		noted = noted && bad.Reported
+		bad.Reported = true
+		st.Refused[ref] = bad
+	}
+	if noted {
+		return nil
+	}
+	return r.save(*st)
+}
+
 // out syncs. settled, if it is there, says whether the user's branch may follow
 // to a commit.
 func (r *Repo) out(ctx context.Context, st *state, sh Shell, settled func(tip string) bool) (Result, error) {
@@ -146,7 +163,6 @@ func (r *Repo) out(ctx context.Context, st *state, sh Shell, settled func(tip st
 		}
 		st.Branch = branch
 	}
-	was := st.Refused
 	l, err := r.receive(ctx, st, sh, settled == nil)
 	if err != nil {
 		return Result{}, err
@@ -183,7 +199,7 @@ func (r *Repo) out(ctx context.Context, st *state, sh Shell, settled func(tip st
 		return res, &RefusedError{Sandbox: r.name, Why: bad.Why}
 	}
 	for ref, bad := range st.Refused {
-		res.Refused[ref], res.fresh[ref] = bad.Why, was[ref] != bad
+		res.Refused[ref], res.fresh[ref] = bad.Why, !bad.Reported
 	}
 	if res.tip == "" || settled != nil && !settled(res.tip) {
 		return res, nil

@@ -39,10 +39,13 @@ type refusal struct{ why error }
 func (e *refusal) Error() string { return e.why.Error() }
 func (e *refusal) Unwrap() error { return e.why }
 
-// refused is a ref of the sandbox whose commits were not taken, and why.
+// refused is a ref of the sandbox whose commits were not taken, and why. Reported is
+// set when a sync has returned it to be reported: what was only seen by a [Repo.Watch]
+// is reported by the next sync, even one of another command.
 type refused struct {
-	ID  string `json:"id"`
-	Why string `json:"why"`
+	ID       string `json:"id"`
+	Why      string `json:"why"`
+	Reported bool   `json:"reported,omitempty"`
 }
 
 // receive asks the sandbox for its refs and new commits, and takes the commits'
@@ -117,6 +120,11 @@ func (r *Repo) receiveSingly(ctx context.Context, st *state, sh Shell, l listing
 			return err
 		default:
 			known = append(known, id)
+		}
+	}
+	for ref, b := range bad {
+		if was := st.Refused[ref]; was.ID == b.ID && was.Why == b.Why {
+			bad[ref] = was
 		}
 	}
 	st.Refused = bad

@@ -68,6 +68,26 @@ func TestABadRefDoesNotHoldTheOthersBack(t *testing.T) {
 	}
 }
 
+// The terminal belongs to the agent during a watch, so a ref that a watch refuses is
+// reported by the sync that follows, even one of another command, and only once.
+func TestARefRefusedByAWatchIsReported(t *testing.T) {
+	w := simple(t).sandbox()
+	w.agent("branch", "bad", w.badCommit())
+	const warning = `Warning: "refs/heads/bad" of the sandbox was not fetched: `
+	_, _, err := w.repo.Watch(t.Context(), w.sh, "", true)
+	assert.NilError(t, err)
+	assert.Assert(t, is.Contains(strings.Join(w.out().Notes(), "\n"), warning))
+	assert.Assert(t, is.Len(w.out().Notes(), 0))
+
+	w.agent("branch", "-f", "bad", w.runEnv(w.root, nil, w.inside(), "git", "commit-tree", "-m", "worse", "-p", "bad", "bad^{tree}"))
+	_, _, err = w.repo.Watch(t.Context(), w.sh, "", true)
+	assert.NilError(t, err)
+	res, err := w.repo.In(t.Context(), w.sh)
+	assert.NilError(t, err)
+	assert.Assert(t, is.Contains(strings.Join(res.Notes(), "\n"), warning))
+	assert.Assert(t, is.Len(w.out().Notes(), 0))
+}
+
 // What cannot be fetched of the user's own branch is an error, but the rest comes.
 func TestABadCommitOnTheUsersBranch(t *testing.T) {
 	w := simple(t).sandbox()
