@@ -374,17 +374,20 @@ func (g *Git) follow(ctx context.Context, top string,
 	}
 }
 
-// add sums up what several syncs have brought.
+// add sums up what several syncs have brought. Refused refs are in the last one.
 func (g *Git) add(res gitsync.Result) gitsync.Result {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	res.Commits += g.result.Commits
 	if res.Others == nil { // nothing was fetched
-		res.Others, res.Kept = map[string]string{}, map[string]string{}
+		res.Others, res.Submodules, res.Kept = map[string]string{}, map[string]string{}, map[string]string{}
 	}
 	for name, ref := range g.result.Others {
 		if _, later := res.Others[name]; !later {
 			res.Others[name] = ref
+			if path := g.result.Submodules[name]; path != "" {
+				res.Submodules[name] = path
+			}
 		}
 	}
 	for ref, kept := range g.result.Kept {
@@ -413,8 +416,10 @@ func (g *Git) bringOut(ctx context.Context, sb lifecycle.Sandbox) error {
 		}
 	}
 	g.ReportRepairs()
-	if isHeld(err) {
+	if err != nil {
 		ReportSync(g.Host, g.result) // what came before
+	}
+	if isHeld(err) {
 		return ExplainHeld(g.Driver, sb, err)
 	}
 	if err != nil {

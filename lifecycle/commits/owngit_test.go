@@ -14,6 +14,7 @@ import (
 
 	"github.com/gofrs/flock"
 	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
@@ -61,6 +62,17 @@ func TestAFetchUnderWayComesToItsEnd(t *testing.T) {
 	time.AfterFunc(50*time.Millisecond, func() { close(free) })
 	stop()
 	assert.Equal(t, g.result.Commits, 3)
+}
+
+// A branch that came while the agent worked is reported at the end, with its submodule.
+func TestSubmodulesOfEarlierFetchesAreReported(t *testing.T) {
+	var g Git
+	g.add(gitsync.Result{
+		Others:     map[string]string{"refs/heads/new": "refs/ralph/ralph-test/new"},
+		Submodules: map[string]string{"refs/heads/new": "lib"},
+	})
+	notes := strings.Join(g.add(gitsync.Result{}).Notes(), "\n")
+	assert.Assert(t, is.Contains(notes, `adds or changes the submodule "lib"`))
 }
 
 // answering is a sandbox in which nothing runs, and whose git gives one answer.
