@@ -49,7 +49,7 @@ func TestAnAgentThatTakesTooLongIsEnded(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())
 		res := w.ralph(t, "--timeout", "1s", "build").expect(t, 124)
-		assert.Check(t, is.Contains(res.stderr, "one run may take 1s"))
+		assert.Check(t, is.Contains(res.stderr, "the run exceeded its time limit of 1s"))
 		w.atRest(t)
 		w.write(t, filepath.Join(w.repo, "go"), "")
 		w.goesOn(t)

@@ -92,7 +92,7 @@ func TestALongLastMessageHasItsCost(t *testing.T) {
 		res := w.ralph(t, append(flags, "build", "--max-cost-usd", "0.25")...).expect(t, 4)
 		assert.Check(t, is.Contains(res.stdout, "Iteration 1: done a"))
 		assert.Check(t, is.Contains(res.stdout, "$0.5"))
-		assert.Check(t, is.Contains(res.stderr, "the loop has cost $0.50; it may cost $0.25"))
+		assert.Check(t, is.Contains(res.stderr, "cost limit reached: $0.50 of $0.25"))
 		assert.Check(t, !strings.Contains(res.stdout, "Iteration 2"))
 	})
 }

@@ -122,7 +122,7 @@ func TestRealClaudeWithABrokenPrompt(t *testing.T) {
 	h.run("sh", "-c", "echo 'Look: !`echo no coffee >&2; exit 3`' >.ralph/prompts/build.md")
 	out := h.run("sh", "-c", "ralph build; echo exit $?")
 	assert.Assert(t, cmp.Contains(out, "exit 1\n"))
-	assert.Assert(t, cmp.Contains(out, "Error: the agent claude failed 3 times in a row"))
+	assert.Assert(t, cmp.Contains(out, "Error: agent claude failed 3 times in a row"))
 	assert.Assert(t, cmp.Contains(out, "Shell command failed"))
 	assert.Equal(t, len(api.Requests()), 0)
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
@@ -107,5 +108,5 @@ func Lookup(name string, defined map[string]config.CustomAgent) (Adapter, error)
 		return custom{name, c}, nil
 	}
 	slices.Sort(known)
-	return nil, fmt.Errorf("unknown agent %q. Known agents: %s", name, strings.Join(known, ", "))
+	return nil, hint.Wrap(fmt.Errorf("unknown agent %q", name), "known agents: %s", strings.Join(known, ", "))
 }

@@ -9,6 +9,7 @@ import (
 	"gotest.tools/v3/fs"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 func env(pairs ...string) func(string) string {
@@ -39,7 +40,8 @@ func TestLookup(t *testing.T) {
 		assert.Equal(t, a.Name(), name)
 	}
 	_, err := Lookup("hal", map[string]config.CustomAgent{"mine": {}})
-	assert.Error(t, err, `unknown agent "hal". Known agents: claude, codex, copilot, crush, gemini, mine, opencode, shell`)
+	assert.Error(t, err, `unknown agent "hal"`)
+	assert.DeepEqual(t, hint.Of(err), []string{"known agents: claude, codex, copilot, crush, gemini, mine, opencode, shell"})
 }
 
 func TestClaudeCommandLine(t *testing.T) {
@@ -113,13 +115,15 @@ func TestClaudeSkills(t *testing.T) {
 
 func TestClaudeIsMissing(t *testing.T) {
 	withPath(t)
-	assert.ErrorContains(t, claude{}.Check(Session{}), "npm install -g @anthropic-ai/claude-code")
+	err := claude{}.Check(Session{})
+	assert.Error(t, err, "claude is not installed or not on PATH")
+	assert.DeepEqual(t, hint.Of(err), []string{`install it with "npm install -g @anthropic-ai/claude-code"`})
 }
 
 func TestShellNeedsASandboxOrDanger(t *testing.T) {
-	assert.ErrorContains(t, shell{}.Check(Session{}), "allow it with --danger")
+	assert.ErrorContains(t, shell{}.Check(Session{}), "without a sandbox")
 	_, err := shell{}.Prepare(t.Context(), Session{Mode: Build})
-	assert.ErrorContains(t, err, "allow it with --danger")
+	assert.ErrorContains(t, err, "without a sandbox")
 	for _, s := range []Session{{Mode: Build, Danger: true, Program: "/p"}, {Mode: Build, Sandboxed: true, Program: "/p"}} {
 		cmd, err := shell{}.Prepare(t.Context(), s)
 		assert.NilError(t, err)

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
 	"github.com/docker-ralph/docker-ralph/wire/event"
 )
@@ -43,7 +44,7 @@ func findClaude() (string, error) {
 	path, err := exec.LookPath("claude")
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		return "", errors.New("claude is not installed, or not on PATH. Install it: npm install -g @anthropic-ai/claude-code")
+		return "", hint.Wrap(errors.New("claude is not installed or not on PATH"), "install it with %q", "npm install -g @anthropic-ai/claude-code")
 	case err != nil:
 		return "", fmt.Errorf("finding claude: %w", err)
 	}
@@ -124,7 +125,7 @@ func configDir(s Session) (string, error) {
 	}
 	home := s.Getenv("HOME")
 	if home == "" {
-		return "", errors.New("HOME is not set, so claude would not find its skills. Set HOME to the agent's home directory")
+		return "", hint.Wrap(errors.New("finding the skills of claude: HOME is not set"), "set HOME to the agent's home directory")
 	}
 	return filepath.Join(home, ".claude"), nil
 }

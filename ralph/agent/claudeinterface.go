@@ -11,6 +11,8 @@ import (
 	"slices"
 
 	"github.com/moby/sys/atomicwriter"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 // Interactive starts claude's own interface. In a sandbox it does not ask again
@@ -94,7 +96,7 @@ func claudeState(s Session) (string, error) {
 	}
 	home := s.Getenv("HOME")
 	if home == "" {
-		return "", errors.New("HOME is not set, so claude would not find its state. Set HOME to the agent's home directory")
+		return "", hint.Wrap(errors.New("finding the state of claude: HOME is not set"), "set HOME to the agent's home directory")
 	}
 	return filepath.Join(home, name), nil
 }

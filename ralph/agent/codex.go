@@ -46,7 +46,7 @@ func codexCommand(ctx context.Context, s Session, cmd *Command) error {
 func codexHome(s Session) error {
 	if home := s.Getenv("CODEX_HOME"); home != "" {
 		if err := os.MkdirAll(home, 0o700); err != nil {
-			return fmt.Errorf("creating the folder of codex: %w", err)
+			return fmt.Errorf("creating the directory of codex: %w", err)
 		}
 	}
 	return nil

@@ -29,7 +29,7 @@ func crushInterface(s Session, cmd *Command) error {
 		cmd.Args = append(cmd.Args, "--yolo")
 	}
 	if s.Model != "" {
-		cmd.Warning = fmt.Sprintf("the interface of crush takes no model: choose %s there", s.Model)
+		cmd.Warning = fmt.Sprintf("--model is ignored: select %s in crush", s.Model)
 	}
 	crushEnvironment(s, cmd)
 	return nil

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
 	"github.com/docker-ralph/docker-ralph/wire/event"
 )
@@ -65,11 +66,11 @@ func (c custom) Check(Session) error {
 
 func (c custom) find() (string, error) {
 	if len(c.Command) == 0 {
-		return "", fmt.Errorf("the agent %s has no command", c.name)
+		return "", fmt.Errorf("agent %s has no command", c.name)
 	}
 	path, err := exec.LookPath(c.Command[0])
 	if errors.Is(err, exec.ErrNotFound) {
-		return "", fmt.Errorf("%s, the program of the agent %s, is not installed, or not on PATH", c.Command[0], c.name)
+		return "", fmt.Errorf("agent %s: %s is not installed or not on PATH", c.name, c.Command[0])
 	}
 	return path, err
 }
@@ -97,8 +98,8 @@ func (c custom) Prepare(ctx context.Context, s Session) (Command, error) {
 		// At once: what is put in is not looked at again.
 		arg = strings.NewReplacer(promptMark, text, promptFileMark, file, modelMark, s.Model).Replace(arg)
 		if len(arg) > maxArg {
-			return Command{}, fmt.Errorf("the prompt, of %d KiB, is too long for an argument of the agent %s. "+
-				"Use {prompt_file} in its command, or neither, and it goes by standard input", len(text)>>10, c.name)
+			return Command{}, hint.Wrap(fmt.Errorf("agent %s: prompt of %d KiB is too long for an argument", c.name, len(text)>>10),
+				"use {prompt_file} in its command, or omit both to pass the prompt on standard input")
 		}
 		cmd.Args = append(cmd.Args, arg)
 	}
@@ -107,7 +108,7 @@ func (c custom) Prepare(ctx context.Context, s Session) (Command, error) {
 
 // Interactive: nothing is known of the interface of such an agent.
 func (c custom) Interactive(context.Context, Session) (Command, error) {
-	return Command{}, fmt.Errorf("the agent %s is configured to work without a terminal: give it a prompt with -p, or open a shell with \"docker ralph shell\" and start it there", c.name)
+	return Command{}, hint.Wrap(fmt.Errorf("agent %s is not interactive", c.name), "pass a prompt with -p, or start it in a shell with %q", "docker ralph shell")
 }
 
 // withoutModel leaves out "{model}", and the flag before it, when no model is

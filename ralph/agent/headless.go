@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
@@ -43,8 +44,7 @@ func (h headless) Model(s Session) string {
 
 func (h headless) Check(s Session) error {
 	if h.asksNothing && !s.Sandboxed && !s.Danger {
-		return fmt.Errorf("%s runs every command without asking, and there is no sandbox here. "+
-			"Use docker ralph, or allow it with --danger", h.name)
+		return hint.Wrap(fmt.Errorf("refusing to run %s without a sandbox: it runs every command without asking", h.name), "use docker ralph, or pass --danger")
 	}
 	_, err := findAgent(h.name, h.install)
 	return err
@@ -54,7 +54,7 @@ func findAgent(name, install string) (string, error) {
 	path, err := exec.LookPath(name)
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		return "", fmt.Errorf("%s is not installed, or not on PATH. Install it: %s", name, install)
+		return "", hint.Wrap(fmt.Errorf("%s is not installed or not on PATH", name), "install it with %q", install)
 	case err != nil:
 		return "", fmt.Errorf("finding %s: %w", name, err)
 	}

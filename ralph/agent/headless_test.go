@@ -49,8 +49,8 @@ func TestHeadlessCommandLines(t *testing.T) {
 			careful := Session{Mode: Build, Prompts: told, Getenv: env(), TempDir: temp}
 			cmd, err := a.Prepare(t.Context(), careful)
 			if tc.careful == "" {
-				assert.ErrorContains(t, err, "allow it with --danger")
-				assert.ErrorContains(t, a.Check(careful), "allow it with --danger")
+				assert.ErrorContains(t, err, "without a sandbox")
+				assert.ErrorContains(t, a.Check(careful), "without a sandbox")
 			} else {
 				assert.NilError(t, err)
 				assert.NilError(t, a.Check(careful))
@@ -129,7 +129,7 @@ func TestMissingHeadlessAgents(t *testing.T) {
 		}
 		a, err := Lookup(name, nil)
 		assert.NilError(t, err)
-		assert.ErrorContains(t, a.Check(Session{Getenv: env(), Danger: true}), name+" is not installed, or not on PATH. Install it: npm install -g ")
+		assert.ErrorContains(t, a.Check(Session{Getenv: env(), Danger: true}), name+" is not installed or not on PATH")
 	}
 }
 
@@ -161,7 +161,7 @@ func TestPromptText(t *testing.T) {
 	assert.Equal(t, text, "a from the session\npart\n\nwhy\n(echo part; echo why >&2; exit 3: exit status 3)\nfine"+
 		"\n## From the session before\n\nThe check ! `make test` failed.")
 	_, err = promptText(t.Context(), Session{Mode: Plan})
-	assert.ErrorContains(t, err, "no prompt to plan with")
+	assert.ErrorContains(t, err, "no prompt for mode plan")
 }
 
 // Neither a command that never ends nor one that never stops to print costs
@@ -229,11 +229,11 @@ func TestCustomAgentWithAPromptFile(t *testing.T) {
 	tooLong, err := Lookup("mine", map[string]config.CustomAgent{"mine": {Command: []string{"mine", "{prompt}"}}})
 	assert.NilError(t, err)
 	_, err = tooLong.Prepare(t.Context(), Session{Mode: Build, Prompts: long, TempDir: dir})
-	assert.ErrorContains(t, err, "the prompt, of 200 KiB, is too long for an argument of the agent mine. Use {prompt_file}")
+	assert.ErrorContains(t, err, "agent mine: prompt of 200 KiB is too long for an argument")
 
 	missing, err := Lookup("mine", map[string]config.CustomAgent{"mine": {Command: []string{"nowhere"}}})
 	assert.NilError(t, err)
-	assert.ErrorContains(t, missing.Check(Session{}), "nowhere, the program of the agent mine, is not installed")
+	assert.ErrorContains(t, missing.Check(Session{}), "agent mine: nowhere is not installed or not on PATH")
 }
 
 func TestCustomStreams(t *testing.T) {

@@ -94,7 +94,7 @@ func followLinks(path string) (string, error) {
 		}
 		path = target
 	}
-	return "", fmt.Errorf("%s is a symbolic link that leads in a circle", path)
+	return "", fmt.Errorf("%s is a symbolic link loop", path)
 }
 
 func readSettings(path string) (content []byte, mode fs.FileMode, err error) {
@@ -130,14 +130,14 @@ func enterHooks(before []byte, command func(string) string) ([]byte, error) {
 	}
 	var settings, hooks map[string]json.RawMessage
 	if json.Unmarshal(after, &settings) != nil || settings == nil {
-		return nil, errors.New("is no JSON object. Repair it, or move it away")
+		return nil, errors.New("is not a JSON object")
 	}
 	raw := settings["hooks"]
 	if raw == nil || string(raw) == "null" {
 		raw = []byte("{}")
 	}
 	if json.Unmarshal(raw, &hooks) != nil {
-		return nil, errors.New(`has "hooks" that are no JSON object. Repair them, or remove them`)
+		return nil, errors.New(`has "hooks" that are not a JSON object`)
 	}
 	changed := false
 	for _, name := range []string{PreCompact, SessionEnd} {

@@ -156,19 +156,19 @@ func TestRegisterFollowsLinks(t *testing.T) {
 		})
 	}
 	assert.Assert(t, cmp.Contains(contentOf(t, dir.Join("dotfiles/claude/real.json")), `"a": 1`))
-	assert.ErrorContains(t, RegisterHooks(dir.Join("circle.json"), command), "leads in a circle")
+	assert.ErrorContains(t, RegisterHooks(dir.Join("circle.json"), command), "symbolic link loop")
 }
 
 func TestRegisterRefusesWhatItWouldDestroy(t *testing.T) {
 	for content, want := range map[string]string{
-		"{broken":                    "settings.json is no JSON object. Repair it, or move it away",
-		"[1]":                        "is no JSON object",
-		"null":                       "is no JSON object",
-		`{"a":1} {"b":2}`:            "is no JSON object",
-		"// comment\n{}":             "is no JSON object",
-		`{"hooks":[1]}`:              `settings.json has "hooks" that are no JSON object. Repair them, or remove them`,
-		`{"hooks":"x"}`:              `"hooks" that are no JSON object`,
-		`{"hooks":{},"hooks":false}`: `"hooks" that are no JSON object`,
+		"{broken":                    "settings.json is not a JSON object",
+		"[1]":                        "is not a JSON object",
+		"null":                       "is not a JSON object",
+		`{"a":1} {"b":2}`:            "is not a JSON object",
+		"// comment\n{}":             "is not a JSON object",
+		`{"hooks":[1]}`:              `settings.json has "hooks" that are not a JSON object`,
+		`{"hooks":"x"}`:              `"hooks" that are not a JSON object`,
+		`{"hooks":{},"hooks":false}`: `"hooks" that are not a JSON object`,
 	} {
 		t.Run(content, func(t *testing.T) {
 			dir := fs.NewDir(t, "claude", fs.WithFile("settings.json", content))

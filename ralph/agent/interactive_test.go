@@ -69,7 +69,7 @@ func TestAnInterfaceThatIsMissing(t *testing.T) {
 	a, err := Lookup("mine", map[string]config.CustomAgent{"mine": {Command: []string{"mine"}}})
 	assert.NilError(t, err)
 	_, err = a.Interactive(t.Context(), Session{Mode: Run})
-	assert.ErrorContains(t, err, "give it a prompt with -p")
+	assert.ErrorContains(t, err, "agent mine is not interactive")
 }
 
 // Crush chooses its model inside.
@@ -77,7 +77,7 @@ func TestCrushIsToldOfNoModel(t *testing.T) {
 	withPath(t, "crush")
 	cmd, err := crush().Interactive(t.Context(), Session{Model: "m", Getenv: env()})
 	assert.NilError(t, err)
-	assert.Equal(t, cmd.Warning, "the interface of crush takes no model: choose m there")
+	assert.Equal(t, cmd.Warning, "--model is ignored: select m in crush")
 }
 
 func TestClaudeIsIntroduced(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 // promptFiles are the words by which agents are told what to do.
@@ -52,7 +54,7 @@ func LoadPrompts(dir string) ([]Prompt, error) {
 		case err == nil:
 			prompts[i].Text = withFrontMatter(own, prompts[i].Text)
 		case !errors.Is(err, fs.ErrNotExist):
-			return nil, fmt.Errorf("reading the repository's own prompt: %w", err)
+			return nil, fmt.Errorf("reading the repository's prompt: %w", err)
 		}
 	}
 	return prompts, nil
@@ -78,7 +80,7 @@ func RefusedPrompt(dir string) (string, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return string(text), nil
 	case err != nil:
-		return "", fmt.Errorf("reading the repository's own prompt: %w", err)
+		return "", fmt.Errorf("reading the repository's prompt: %w", err)
 	case strings.Contains(own, RefusedMark):
 		return own, nil
 	default:
@@ -98,7 +100,7 @@ func readPrompt(path string) (string, error) {
 	}
 	b, err := os.ReadFile(path)
 	if err == nil && strings.TrimSpace(string(b)) == "" {
-		return "", fmt.Errorf("%s is empty. Write a prompt, or delete the file to use the built-in one", path)
+		return "", hint.Wrap(fmt.Errorf("%s is empty", path), "write a prompt, or delete the file to use the built-in one")
 	}
 	return strings.ReplaceAll(string(b), "\r\n", "\n"), err
 }

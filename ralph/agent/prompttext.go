@@ -64,7 +64,7 @@ func promptText(ctx context.Context, s Session) (string, error) {
 	}
 	text, found := sessionPrompt(s)
 	if !found {
-		return "", fmt.Errorf("there is no prompt to %s with", s.Mode)
+		return "", fmt.Errorf("no prompt for mode %s", s.Mode)
 	}
 	text = promptCommand().ReplaceAllStringFunc(frontMatter().ReplaceAllString(text, ""), func(found string) string {
 		return commandOutput(ctx, s.Env, promptCommand().FindStringSubmatch(found)[1], promptCommandTime)

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"slices"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
 	"github.com/docker-ralph/docker-ralph/wire/event"
 )
@@ -37,8 +38,7 @@ func (shell) Prompt(s Session) string {
 
 func (shell) Check(s Session) error {
 	if !s.Sandboxed && !s.Danger {
-		return errors.New("the shell agent runs commands that are written in this repository, and there is no sandbox here. " +
-			"Use docker ralph, or allow it with --danger")
+		return hint.Wrap(errors.New("refusing to run the shell agent without a sandbox: it runs commands of this repository"), "use docker ralph, or pass --danger")
 	}
 	return nil
 }
@@ -63,7 +63,7 @@ func BestShell() (string, error) {
 			return path, nil
 		}
 	}
-	return "", errors.New("there is no shell here: neither bash nor sh is on PATH")
+	return "", errors.New("neither bash nor sh is on PATH")
 }
 
 func (shell) Decoder() event.Decoder { return modelless{stream.Claude()} }

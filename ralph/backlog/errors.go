@@ -68,13 +68,13 @@ func (s *Store) damaged(why error) error {
 	return unusable("task database %s is damaged: %s", s.path, why)
 }
 
-// unusable is the error of a database that has to be restored.
+// unusable reports a database that must be restored.
 func unusable(format string, args ...any) error {
 	return hint.Wrap(faultf(ErrDamaged, format, args...),
 		`restore a copy with "docker ralph task restore", or move it away to start with an empty backlog`)
 }
 
-// explain turns SQLite's errors into ones that say what to do next.
+// explain adds hints to errors of SQLite.
 func (s *Store) explain(ctx context.Context, err error) error {
 	code := resultCode(err)
 	if code != 0 && ctx.Err() != nil {
@@ -88,10 +88,10 @@ func (s *Store) explain(ctx context.Context, err error) error {
 	case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
 		return s.damaged(err)
 	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN:
-		return fmt.Errorf("task database %s cannot be written: %w. Check who owns it and its folder", s.path, err)
+		return hint.Wrap(fmt.Errorf("writing task database %s: %w", s.path, err), "check the owner and mode of the file and its directory")
 	}
 	if code == sqlite3.SQLITE_FULL || code == sqlite3.SQLITE_IOERR && diskspace.Full(filepath.Dir(s.path)) != "" {
-		return hint.Wrap(faultf(syscall.ENOSPC, "task database %s cannot be written: no space left on its file system", s.path), "free some disk space")
+		return hint.Wrap(faultf(syscall.ENOSPC, "writing task database %s: no space left on device", s.path), "free some disk space")
 	}
 	return fmt.Errorf("using task database %s: %w", s.path, err)
 }

@@ -22,7 +22,7 @@ func TestFullDisk(t *testing.T) {
 	check := func(err error) {
 		t.Helper()
 		assert.ErrorIs(t, err, syscall.ENOSPC)
-		assert.Error(t, err, "task database "+path+" cannot be written: no space left on its file system")
+		assert.Error(t, err, "writing task database "+path+": no space left on device")
 		assert.DeepEqual(t, hint.Of(err), []string{"free some disk space"})
 	}
 	free := disktest.Fill(t, dir)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/pattern"
 )
 
@@ -66,7 +67,7 @@ func (h *Hold) Restore() error {
 func (h *Hold) take() error {
 	s, id := h.store, h.id
 	if !agentIDs().MatchString(id) {
-		return fmt.Errorf("agent '%s' is no agent's id", id)
+		return fmt.Errorf("invalid agent ID '%s'", id)
 	}
 	if err := os.Mkdir(s.agentsDir(), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("marking agent %s as alive: %w", id, err)
@@ -78,7 +79,7 @@ func (h *Hold) take() error {
 		}
 		held, err := lock.TryLock()
 		if err == nil && !held {
-			err = errors.New("it is held by another process")
+			err = errors.New("held by another process")
 		}
 		if err == nil {
 			h.lock = lock
@@ -111,12 +112,12 @@ func (s *Store) guarded(f func() error) (err error) {
 	return f()
 }
 
-// guardPatience is how long to wait for the guard. Others hold it for less than
-// a millisecond, unless they mean harm: agents can reach it.
-const guardPatience = 5 * time.Second
+// guardTimeout bounds the wait for the guard. It is normally held for less than a
+// millisecond, but an agent can hold it on purpose.
+const guardTimeout = 5 * time.Second
 
 func waitForLock(lock *flock.Flock) error {
-	for end := time.Now().Add(guardPatience); ; <-time.After(time.Millisecond) {
+	for end := time.Now().Add(guardTimeout); ; <-time.After(time.Millisecond) {
 		held, err := lock.TryLock()
 		switch {
 		case err != nil:
@@ -124,17 +125,17 @@ func waitForLock(lock *flock.Flock) error {
 		case held:
 			return nil
 		case time.Now().After(end):
-			return fmt.Errorf("another process does not let go of %s. End that process", lock.Path())
+			return hint.Wrap(fmt.Errorf("locking %s: held by another process", lock.Path()), "stop that process")
 		}
 	}
 }
 
-// drop lets go of a lock and removes its file.
+// drop releases a lock and removes its file.
 func (s *Store) drop(lock *flock.Flock) error {
 	return s.guarded(func() error {
 		err := errors.Join(lock.Close(), os.Remove(lock.Path()))
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // somebody has removed the folder
+			return nil // the directory was removed
 		}
 		return err
 	})
@@ -152,9 +153,9 @@ func (s *Store) lockFile(name string) (*flock.Flock, error) {
 		switch {
 		case err != nil: // it need not exist
 		case info.Mode()&fs.ModeSymlink != 0:
-			return nil, fmt.Errorf("%s is a symbolic link, and ralph only writes inside the repository. Remove the link", p)
+			return nil, hint.Wrap(fmt.Errorf("%s is a symbolic link", p), "remove it")
 		case p == path && !info.Mode().IsRegular():
-			return nil, fmt.Errorf("%s is not a regular file. Remove it", p)
+			return nil, hint.Wrap(fmt.Errorf("%s is not a regular file", p), "remove it")
 		}
 	}
 	return flock.New(path), nil
@@ -216,7 +217,7 @@ func (s *Store) ReleaseDead(ctx context.Context, hostname string) ([]Released, e
 		}
 		lock, dead, err := s.tryAgent(a.ID)
 		if err != nil {
-			return all, fmt.Errorf("looking whether agent %s is alive: %w", a.ID, err)
+			return all, fmt.Errorf("checking whether agent %s is alive: %w", a.ID, err)
 		}
 		if !dead {
 			continue

@@ -114,7 +114,7 @@ func TestHoldAgent(t *testing.T) {
 	assert.NilError(t, hold.Release())
 	assert.Assert(t, !s.Alive("3c9e"))
 	_, err = s.HoldAgent("../x")
-	assert.ErrorContains(t, err, "no agent's id")
+	assert.ErrorContains(t, err, "invalid agent ID")
 	assert.NilError(t, hold.Release(), "letting go again does no harm")
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	scopes "github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 var (
@@ -32,10 +33,10 @@ func git(ctx context.Context, args ...string) (string, error) {
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
 	case errors.Is(err, exec.ErrNotFound):
-		return "", errors.New("git is not installed, or not on PATH. Install git")
+		return "", hint.Wrap(errors.New("git is not installed or not on PATH"), "install git")
 	case strings.Contains(stderr.String(), "dubious ownership"):
-		return "", fmt.Errorf("git does not trust this repository, because another user owns it. "+
-			"Run: git config --global --add safe.directory <directory>\n%s", strings.TrimSpace(stderr.String()))
+		return "", hint.Wrap(errors.New("detected dubious ownership: the repository belongs to another user"),
+			"run %q", "git config --global --add safe.directory DIRECTORY")
 	}
 	return "", &gitFailure{args: args, stderr: stderr.String()}
 }
@@ -137,7 +138,7 @@ func scopeFromGit(ctx context.Context, getenv func(string) string) (Scope, error
 			return Scope{}, orSay(err, errNoOrigin)
 		}
 		if scope.Repo, err = scopes.Slug(url); err != nil {
-			return Scope{}, fmt.Errorf("the URL of the git remote \"origin\" names no repository: %w. Run: git remote set-url origin <url>", err)
+			return Scope{}, hint.Wrap(fmt.Errorf("git remote \"origin\": %w", err), "run %q", "git remote set-url origin URL")
 		}
 	}
 	branch, err := current()

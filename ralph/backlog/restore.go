@@ -112,10 +112,10 @@ func clearWay(path string) (what string, err error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return "was removed", nil
 	case err != nil:
-		return "", fmt.Errorf("looking at %s: %w", dir, err)
+		return "", fmt.Errorf("checking %s: %w", dir, err)
 	case !info.IsDir():
 		if err := os.Remove(dir); err != nil {
-			return "", fmt.Errorf("making way for the backlog: %w", err)
+			return "", fmt.Errorf("moving the damaged backlog: %w", err)
 		}
 		return "was replaced by " + kindOf(info), nil
 	}
@@ -128,7 +128,7 @@ func clearWay(path string) (what string, err error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return "was removed", removeJournals(path)
 	case err != nil:
-		return "", fmt.Errorf("looking at %s: %w", path, err)
+		return "", fmt.Errorf("checking %s: %w", path, err)
 	case !info.Mode().IsRegular():
 		return "was replaced by " + kindOf(info), moveAway(path)
 	case info.Size() == 0:
@@ -148,7 +148,7 @@ func permit(path string, info fs.FileInfo, needed fs.FileMode) (lacked bool, err
 		return false, nil
 	}
 	if err := os.Chmod(path, info.Mode().Perm()|needed); err != nil {
-		return false, fmt.Errorf("making the backlog accessible: %w", err)
+		return false, fmt.Errorf("changing the mode of the backlog: %w", err)
 	}
 	return true, nil
 }
@@ -309,7 +309,7 @@ func (r *restoration) replay(ctx context.Context, entries []Entry) error {
 			err = s.Fail(ctx, e.Slug, e.Reason)
 		}
 		if errors.Is(err, ErrLocked) || resultCode(err) != 0 {
-			return fmt.Errorf("repeating what the run did to task '%s': %w", e.Slug, err)
+			return fmt.Errorf("replaying the run's changes to task '%s': %w", e.Slug, err)
 		}
 	}
 	return nil

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 // The names and types below are read by other tools: they must not change.
@@ -126,10 +128,10 @@ func prepareFolder(path string) error {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("looking at %s: %w", p, err)
+			return fmt.Errorf("checking %s: %w", p, err)
 		}
 		if info.Mode()&fs.ModeSymlink != 0 {
-			return unusable("%s is a symbolic link, and ralph only writes inside the repository", p)
+			return unusable("%s is a symbolic link", p)
 		}
 		if p == path && !info.Mode().IsRegular() {
 			return unusable("%s is not a regular file", p)
@@ -249,10 +251,10 @@ func (s *Store) inspect(ctx context.Context) (layout, error) {
 // check refuses what this package would misread.
 func (s *Store) check(found layout) error {
 	if found.version != 0 {
-		return faultf(ErrDamaged, "task database %s has schema version %d, so it was written by a newer ralph. Update ralph", s.path, found.version)
+		return hint.Wrap(faultf(ErrDamaged, "task database %s was written by a newer ralph: schema version %d", s.path, found.version), "update ralph")
 	}
 	for _, name := range found.other {
-		return unusable("task database %s is of another program: %s is no table in it", s.path, name)
+		return unusable("task database %s belongs to another program: %s is not a table", s.path, name)
 	}
 	for table, needed := range requiredColumns() {
 		if have, exists := found.columns[table]; exists {
@@ -269,12 +271,12 @@ func (s *Store) checkColumns(table string, needed []string, have []column) error
 	for _, c := range have {
 		known[c.name] = true
 		if c.required && !slices.Contains(needed, c.name) {
-			return faultf(ErrDamaged, "task database %s has a column %s.%s that must be filled in, so it was written by a newer ralph. Update ralph", s.path, table, c.name)
+			return hint.Wrap(faultf(ErrDamaged, "task database %s was written by a newer ralph: unknown column %s.%s", s.path, table, c.name), "update ralph")
 		}
 	}
 	for _, name := range needed {
 		if !known[name] {
-			return unusable("task database %s has no column %s.%s, so it was written by an older ralph", s.path, table, name)
+			return unusable("task database %s was written by an older ralph: missing column %s.%s", s.path, table, name)
 		}
 	}
 	return nil

@@ -169,11 +169,11 @@ func goOnWithForeign(t *testing.T, s *Store) {
 func TestOpenRefusesAndLeavesUntouched(t *testing.T) {
 	type test struct{ name, sql, content, want string }
 	tests := []test{
-		{name: "newer", sql: "CREATE TABLE tasks (id); PRAGMA user_version = 7", want: "schema version 7, so it was written by a newer ralph. Update ralph"},
+		{name: "newer", sql: "CREATE TABLE tasks (id); PRAGMA user_version = 7", want: "was written by a newer ralph: schema version 7"},
 		{name: "newer, in WAL mode", sql: schema + "PRAGMA journal_mode = WAL; PRAGMA user_version = 7", want: "written by a newer ralph"},
-		{name: "older", sql: "CREATE TABLE tasks (id, slug, title)", want: "has no column tasks.scope_repo, so it was written by an older ralph"},
-		{name: "foreign agents", sql: "CREATE TABLE agents (name)", want: "has no column agents.id"},
-		{name: "tasks are a view", sql: "CREATE VIEW tasks AS SELECT 1 AS id", want: "tasks is no table in it"},
+		{name: "older", sql: "CREATE TABLE tasks (id, slug, title)", want: "was written by an older ralph: missing column tasks.scope_repo"},
+		{name: "foreign agents", sql: "CREATE TABLE agents (name)", want: "missing column agents.id"},
+		{name: "tasks are a view", sql: "CREATE VIEW tasks AS SELECT 1 AS id", want: "tasks is not a table"},
 		{name: "no database", content: strings.Repeat("this is not a database\n", 100), want: "is damaged: "},
 		{name: "short text", content: "xyz", want: "is damaged: "},
 		{name: "only a header", content: "SQLite format 3\x00", want: "is damaged: "},
@@ -181,7 +181,7 @@ func TestOpenRefusesAndLeavesUntouched(t *testing.T) {
 	for table := range requiredColumns() {
 		tests = append(tests, test{
 			name: "newer " + table, sql: strings.Replace(schema, table+" (", table+" (\n needed TEXT NOT NULL,", 1),
-			want: "has a column " + table + ".needed that must be filled in, so it was written by a newer ralph. Update ralph",
+			want: "was written by a newer ralph: unknown column " + table + ".needed",
 		})
 	}
 	for _, tc := range tests {

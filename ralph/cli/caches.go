@@ -23,7 +23,7 @@ func cacheFolders() []string {
 func makeCaches(dir, home string) error {
 	for _, name := range cacheFolders() {
 		if err := os.MkdirAll(filepath.Join(dir, filepath.FromSlash(name)), 0o755); err != nil {
-			return fmt.Errorf("making a folder for caches: %w", err)
+			return fmt.Errorf("creating the cache directory: %w", err)
 		}
 	}
 	apt := filepath.Join(dir, "apt")
@@ -33,7 +33,7 @@ func makeCaches(dir, home string) error {
 		filepath.Join(home, ".config", "pnpm", "rc"): "store-dir=" + filepath.Join(dir, "pnpm", "store") + "\n",
 	} {
 		if err := writeOnce(path, content); err != nil {
-			return fmt.Errorf("leading programs to their caches: %w", err)
+			return fmt.Errorf("setting up caches: %w", err)
 		}
 	}
 	return nil

@@ -35,5 +35,5 @@ func TestCaches(t *testing.T) {
 
 	assert.NilError(t, os.RemoveAll(filepath.Join(dir, "npm")))
 	assert.NilError(t, os.WriteFile(filepath.Join(dir, "npm"), nil, 0o600))
-	assert.ErrorContains(t, makeCaches(dir, home), "making a folder for caches")
+	assert.ErrorContains(t, makeCaches(dir, home), "creating the cache directory")
 }

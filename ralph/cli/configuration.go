@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 )
 
@@ -34,7 +35,7 @@ func configuration(ctx context.Context, danger bool) (config.Guest, error) {
 	// user.
 	for _, key := range []string{config.KeyChecks, "agents." + guest.Agent + ".command"} {
 		if from := effective.Origins[key]; from.Kind == config.FromRepository {
-			return config.Guest{}, fmt.Errorf("%s has %s run on this machine, where there is no sandbox. Use docker ralph, or allow it with --danger", from, key)
+			return config.Guest{}, hint.Wrap(fmt.Errorf("%s: %s of a repository must not run without a sandbox", from, key), "use docker ralph, or pass --danger")
 		}
 	}
 	return guest, nil

@@ -40,11 +40,11 @@ func (o Options) installLayout(args []string) int {
 
 func (o Options) layOut(dir string, claude bool) error {
 	if dir == "" {
-		return errors.New("missing folder\nUsage: ralph install-layout [--claude] DIR")
+		return errors.New("missing directory\nUsage: ralph install-layout [--claude] DIR")
 	}
 	abs, err := filepath.Abs(dir)
 	if err != nil {
-		return fmt.Errorf("finding the folder %q: %w", dir, err)
+		return fmt.Errorf("resolving directory %q: %w", dir, err)
 	}
 	self, err := realPath()
 	if err != nil {
@@ -77,7 +77,7 @@ func claudeDir() (string, error) {
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return "", fmt.Errorf("finding the folder of Claude Code: %w", err)
+		return "", fmt.Errorf("finding the directory of Claude Code: %w", err)
 	}
 	return filepath.Join(home, ".claude"), nil
 }

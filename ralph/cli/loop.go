@@ -182,7 +182,7 @@ func (o Options) runSession(ctx context.Context, j *job) outcome {
 	}
 	clock, err := guest.ConnectDeadline(ctx)
 	if err != nil {
-		_, _ = fmt.Fprintf(o.Stderr, "Warning: %s. A run that cannot be ended goes on without limit\n", err)
+		_, _ = fmt.Fprintf(o.Stderr, "Warning: %s; the time limit of a run is not enforced\n", err)
 	}
 	if clock != nil {
 		defer clock.Close()
@@ -286,7 +286,7 @@ func (o Options) openLog(ctx context.Context, j *job, s *session, lo *loop.Optio
 			return s.backlog != nil && s.backlog.alive(ctx, id)
 		})
 		if errors.Is(err, fs.ErrNotExist) || s.top == "" {
-			return fmt.Errorf("there is no %s loop of this branch to resume. Start one without --resume", j.session.Mode)
+			return hint.Wrap(fmt.Errorf("no %s loop to resume on this branch", j.session.Mode), "start one without --resume")
 		}
 		if errors.Is(err, looplog.ErrRunning) {
 			return hint.Wrap(fmt.Errorf("resuming the last %s loop: %w", j.session.Mode, err), "start a second one without --resume, or wait until it ends")
@@ -303,7 +303,7 @@ func (o Options) createLog(top string, about looplog.Loop, lo *loop.Options) {
 	}
 	var err error
 	if lo.Log, err = looplog.Create(top, about); err != nil {
-		_, _ = fmt.Fprintf(o.Stderr, "Warning: %s. The loop goes on without a log\n", err)
+		_, _ = fmt.Fprintf(o.Stderr, "Warning: %s; continuing without a log\n", err)
 	}
 }
 
@@ -347,7 +347,7 @@ func (o Options) runLoop(ctx context.Context, lo loop.Options) outcome {
 	var result outcome
 	result.report, result.err = loop.Run(ctx, lo)
 	if errors.Is(result.err, syscall.EPIPE) {
-		result.err = errors.New("nobody reads the output any more; the agent was stopped and its task released")
+		result.err = errors.New("output was closed: the agent was stopped and its task released")
 	}
 	if lo.Log != nil {
 		result.log = lo.Log.Dir()
@@ -421,6 +421,6 @@ func (o Options) banner(j *job, s *session, stdout io.Writer) {
 	b.WriteString(rule)
 	_, _ = fmt.Fprint(stdout, b.String())
 	if flags.model != "" && adapter.Model(as) == "" {
-		_, _ = fmt.Fprintf(o.Stderr, "Warning: the agent %s has no model; --model is ignored\n", adapter.Name())
+		_, _ = fmt.Fprintf(o.Stderr, "Warning: --model is ignored: agent %s has no model\n", adapter.Name())
 	}
 }

@@ -273,7 +273,7 @@ func TestLockedBacklogIsTriedAgain(t *testing.T) {
 		return nil
 	})
 	assert.NilError(t, err)
-	assert.Equal(t, said.String(), "Warning: another process holds the lock of the backlog; trying again\n")
+	assert.Equal(t, said.String(), "Warning: the backlog is locked by another process; retrying\n")
 	tries = 0
 	err = p.patiently(t.Context(), func() error { tries++; return backlog.ErrLocked })
 	assert.ErrorIs(t, err, backlog.ErrLocked)

@@ -75,7 +75,7 @@ func (r oneRun) do(ctx context.Context) (int, error) {
 	case noKey != "":
 		return exitFailure, agent.KeyError(r.Name, noKey, r.Getenv)
 	case ctx.Err() != nil:
-		return exitTimedOut, fmt.Errorf("the agent %s was ended: one run may take %s (timeout_minutes)", r.Name, r.Timeout)
+		return exitTimedOut, fmt.Errorf("stopping agent %s: the run exceeded its time limit of %s (timeout_minutes)", r.Name, r.Timeout)
 	case code == 0 && out.failed:
 		return exitFailure, nil
 	}

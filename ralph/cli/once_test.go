@@ -35,7 +35,7 @@ func TestOneRun(t *testing.T) {
 			script: said + `echo '{"type":"result","subtype":"error_during_execution","is_error":true}'`,
 			stdout: "Hello.\n━━ Done (error_during_execution) | cost: $null | turns: null ━━\n",
 		},
-		{name: "takes too long", script: "sleep 100", decoder: event.PlainText(), timeout: 50 * time.Millisecond, code: exitTimedOut, err: "one run may take 50ms"},
+		{name: "takes too long", script: "sleep 100", decoder: event.PlainText(), timeout: 50 * time.Millisecond, code: exitTimedOut, err: "the run exceeded its time limit of 50ms"},
 		{
 			name: "key refused", decoder: stream.Claude(), code: exitFailure, err: "mine: the model's endpoint refused the key: HTTP status 401",
 			script: `echo '{"type":"system","subtype":"api_retry","attempt":2,"max_retries":10,"retry_delay_ms":1000,"error_status":401,"error":"authentication_failed"}'; exec sleep 100`,

@@ -9,6 +9,7 @@ import (
 	"runtime"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/layout"
 )
 
@@ -105,7 +106,7 @@ func (p *programs) tempDir() (string, error) {
 	}
 	temp, err := os.MkdirTemp("", "ralph-")
 	if err != nil {
-		return "", fmt.Errorf("making a temporary folder for the session: %w. Set TMPDIR to a folder that can be written", err)
+		return "", hint.Wrap(fmt.Errorf("creating a temporary directory for the session: %w", err), "set TMPDIR to a writable directory")
 	}
 	p.temp = temp
 	return temp, nil

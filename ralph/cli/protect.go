@@ -37,7 +37,7 @@ func (p *protected) patiently(ctx context.Context, f func() error) error {
 		if !errors.Is(err, backlog.ErrLocked) || n == lockTries || ctx.Err() != nil {
 			return err
 		}
-		_, _ = fmt.Fprintln(p.stderr, "Warning: another process holds the lock of the backlog; trying again")
+		_, _ = fmt.Fprintln(p.stderr, "Warning: the backlog is locked by another process; retrying")
 	}
 }
 

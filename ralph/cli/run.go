@@ -15,6 +15,7 @@ import (
 
 	"github.com/moby/term"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/wire/help"
 	"github.com/docker-ralph/docker-ralph/wire/printable"
@@ -91,7 +92,7 @@ func (o Options) prompt(given string) (string, error) {
 	}
 	parts = slices.DeleteFunc(parts, func(s string) bool { return strings.TrimSpace(s) == "" })
 	if len(parts) == 0 {
-		return "", errors.New("there is no terminal and no prompt: give one with -p, or on standard input")
+		return "", hint.Wrap(errors.New("no terminal and no prompt"), "pass a prompt with -p or on standard input")
 	}
 	return strings.Join(parts, "\n\n"), nil
 }
@@ -144,7 +145,7 @@ func (o Options) runOnce(ctx context.Context, j *job, s *session) (int, error) {
 		Stdout: o.Stdout, Stderr: o.Stderr,
 	}.do(ctx)
 	if errors.Is(err, syscall.EPIPE) {
-		err = errors.New("nobody reads the output any more")
+		err = errors.New("output was closed")
 	}
 	return code, err
 }

@@ -60,12 +60,12 @@ var scenarios = []scenario{
 	{
 		name: "never ends", agent: `take; commit; while :; do sleep 1; done`, config: "[loop]\nidle = 0\n", args: "--max-duration 10s",
 		code: loop.MaxDuration.ExitCode(), status: "2 open, 0 active, 0 done", commits: 1,
-		stdout: []string{"Iteration 1: bound reached a/01"}, stderr: []string{"Error: the loop's time is over"},
+		stdout: []string{"Iteration 1: bound reached a/01"}, stderr: []string{"Error: time limit of "},
 	},
 	{
 		name: "ends without doing anything", agent: `exit 0`, code: loop.Stalled.ExitCode(),
 		status: "2 open, 0 active, 0 done", stdout: []string{"Iteration 3: no task"},
-		stderr: []string{"Error: 3 runs in a row brought neither a commit nor a finished task"},
+		stderr: []string{"Error: no progress: 3 runs in a row without a commit or a finished task"},
 	},
 	{
 		name: "claims two tasks", agent: `take; take`, args: "-n 1", code: loop.Unfinished.ExitCode(), status: "2 open, 0 active, 0 done",
@@ -117,7 +117,7 @@ var scenarios = []scenario{
 	},
 	{
 		name: "is silent", agent: `take; sleep 600`, args: "--idle 0.1", code: loop.Idle.ExitCode(), status: "2 open, 0 active, 0 done",
-		stdout: []string{"Iteration 1: silent a/01"}, stderr: []string{"Error: the agent mine was ended: it printed nothing for 6s"},
+		stdout: []string{"Iteration 1: silent a/01"}, stderr: []string{"Error: stopping agent mine: no output for 6s"},
 	},
 	{
 		name: "rate limited twice", args: "-n 2",
@@ -128,7 +128,7 @@ var scenarios = []scenario{
 	{
 		name: "rate limited for too long", agent: `echo "usage limit reached. Try again in 5 hours" >&2; exit 1`, args: "--max-wait 10m",
 		code: loop.RateLimited.ExitCode(), status: "2 open, 0 active, 0 done",
-		stderr: []string{"has reached its rate limit, for another 5h00m; the loop may wait 10m0s (max_wait)"},
+		stderr: []string{"lasts another 5h00m, longer than max_wait (10m0s)"},
 	},
 	{
 		// As if the clock had been set back behind its claim.
@@ -304,6 +304,6 @@ func TestFullDisk(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	assert.NilError(t, cmd.Run(), stderr.String())
-	assert.Assert(t, cmp.Contains(stderr.String(), "no space left on device. The loop goes on without that log"))
+	assert.Assert(t, cmp.Contains(stderr.String(), "no space left on device; continuing without that log"))
 	assert.Assert(t, cmp.Contains(p.task(t, "plan-status"), "0 open, 0 active, 2 done"))
 }

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 )
 
@@ -47,7 +48,7 @@ func sum(content []byte) string {
 func files(s Source) ([]file, error) {
 	program, err := os.ReadFile(s.Program)
 	if err != nil {
-		return nil, fmt.Errorf("reading the program itself: %w", err)
+		return nil, fmt.Errorf("reading the ralph program: %w", err)
 	}
 	prompts, err := agent.BuiltinPrompts()
 	if err != nil {
@@ -97,7 +98,7 @@ func IsTask(path string) bool {
 // an error, and then nothing is changed.
 func Install(dir string, s Source) error {
 	if err := install(dir, s); err != nil {
-		return fmt.Errorf("laying out ralph in %s: %w", dir, err)
+		return fmt.Errorf("installing ralph in %s: %w", dir, err)
 	}
 	return nil
 }
@@ -157,7 +158,7 @@ func compare(dir string, all []file, known manifest) ([]file, error) {
 		}
 	}
 	if len(foreign) > 0 {
-		return nil, fmt.Errorf("not written by ralph, or changed since: %s. Move that away, or choose another folder", strings.Join(foreign, ", "))
+		return nil, hint.Wrap(fmt.Errorf("refusing to overwrite %s", strings.Join(foreign, ", ")), "move them away, or choose another directory")
 	}
 	return todo, nil
 }
@@ -175,7 +176,7 @@ func plainFolders(dir, path string) error {
 			return ignoreMissing(err)
 		}
 		if !info.IsDir() {
-			return fmt.Errorf("%s is not a folder. Move it away, or choose another folder", folder)
+			return hint.Wrap(fmt.Errorf("%s is not a directory", folder), "move it away, or choose another directory")
 		}
 	}
 	return nil

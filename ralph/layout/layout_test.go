@@ -11,6 +11,8 @@ import (
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/assert/cmp"
 	"gotest.tools/v3/fs"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 // source is a layout of a program that says its version and its arguments.
@@ -179,26 +181,26 @@ func TestOtherPeoplesFilesStay(t *testing.T) {
 		name, want   string
 		before, then func(t *testing.T, dir string)
 	}{
-		{"a checkout of the original", "changed since: ralph.sh, models.json.", empty, func(t *testing.T, dir string) {
+		{"a checkout of the original", "refusing to overwrite ralph.sh, models.json", empty, func(t *testing.T, dir string) {
 			write(t, filepath.Join(dir, "ralph.sh"), "#!/bin/bash\n")
 			write(t, filepath.Join(dir, "models.json"), "{}")
 		}},
-		{"a folder in the way", "changed since: lib/task.", empty, func(t *testing.T, dir string) {
+		{"a folder in the way", "refusing to overwrite lib/task", empty, func(t *testing.T, dir string) {
 			write(t, filepath.Join(dir, "lib", "task", "x"), "")
 		}},
-		{"a file for a folder", "skills is not a folder", empty, func(t *testing.T, dir string) {
+		{"a file for a folder", "skills is not a directory", empty, func(t *testing.T, dir string) {
 			write(t, filepath.Join(dir, "skills"), "")
 		}},
-		{"a link for a folder", "hooks is not a folder", empty, func(t *testing.T, dir string) {
+		{"a link for a folder", "hooks is not a directory", empty, func(t *testing.T, dir string) {
 			assert.NilError(t, os.Symlink(t.TempDir(), filepath.Join(dir, "hooks")))
 		}},
-		{"another manifest", ".ralph-layout is not written by ralph", empty, func(t *testing.T, dir string) {
+		{"another manifest", ".ralph-layout was not written by ralph", empty, func(t *testing.T, dir string) {
 			write(t, filepath.Join(dir, manifestName), "my notes\n")
 		}},
-		{"an edited skill", "changed since: skills/ralph-plan/SKILL.md.", laidOut, func(t *testing.T, dir string) {
+		{"an edited skill", "refusing to overwrite skills/ralph-plan/SKILL.md", laidOut, func(t *testing.T, dir string) {
 			write(t, filepath.Join(dir, "skills", "ralph-plan", "SKILL.md"), "edited")
 		}},
-		{"a replaced task program", "changed since: lib/task.", laidOut, func(t *testing.T, dir string) {
+		{"a replaced task program", "refusing to overwrite lib/task", laidOut, func(t *testing.T, dir string) {
 			write(t, filepath.Join(dir, "lib", "task"), "#!/bin/sh\n")
 		}},
 	} {
@@ -208,13 +210,13 @@ func TestOtherPeoplesFilesStay(t *testing.T) {
 			tc.then(t, dir)
 			want := tree(t, dir)
 			err := Install(dir, source(t, "v2"))
-			assert.ErrorContains(t, err, "laying out ralph in "+dir+": ")
+			assert.ErrorContains(t, err, "installing ralph in "+dir+": ")
 			assert.ErrorContains(t, err, tc.want)
-			assert.ErrorContains(t, err, "choose another folder")
+			assert.DeepEqual(t, len(hint.Of(err)), 1)
 			assert.DeepEqual(t, tree(t, dir), want)
 		})
 	}
-	assert.ErrorContains(t, Install(t.TempDir(), Source{Program: "/nonexistent"}), "reading the program itself")
+	assert.ErrorContains(t, Install(t.TempDir(), Source{Program: "/nonexistent"}), "reading the ralph program")
 }
 
 func TestRegister(t *testing.T) {
@@ -242,9 +244,9 @@ func TestRegisterRefuses(t *testing.T) {
 		name, want string
 		home       *fs.Dir
 	}{
-		{"a skill that is the user's", "skills/ralph-build is there already. Move it away", fs.NewDir(t, "claude",
+		{"a skill that is the user's", "skills/ralph-build already exists", fs.NewDir(t, "claude",
 			fs.WithDir("skills", fs.WithDir("ralph-build", fs.WithFile("SKILL.md", "mine"))))},
-		{"broken settings", "settings.json is no JSON object", fs.NewDir(t, "claude", fs.WithFile("settings.json", "{"))},
+		{"broken settings", "settings.json is not a JSON object", fs.NewDir(t, "claude", fs.WithFile("settings.json", "{"))},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			want := tree(t, tc.home.Path())

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 )
 
@@ -38,7 +39,7 @@ func register(dir, claudeDir string) error {
 			return err
 		}
 		if err == nil && info.Mode()&fs.ModeSymlink == 0 {
-			return fmt.Errorf("%s is there already. Move it away, so that the skill of that name can be linked", path)
+			return hint.Wrap(fmt.Errorf("%s already exists", path), "move it away to install the skill of that name")
 		}
 	}
 	if err := os.MkdirAll(skills, 0o755); err != nil {

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/moby/sys/atomicwriter"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 // write puts a file in place at once.
@@ -40,7 +42,7 @@ func readManifest(dir string) (manifest, error) {
 	for lines.Scan() {
 		sum, path, found := strings.Cut(lines.Text(), "  ")
 		if !found {
-			return nil, fmt.Errorf("%s is not written by ralph. Move it away, or choose another folder", manifestName)
+			return nil, hint.Wrap(fmt.Errorf("%s was not written by ralph", manifestName), "move it away, or choose another directory")
 		}
 		m[path] = append(m[path], sum)
 	}

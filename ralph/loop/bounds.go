@@ -86,19 +86,18 @@ func (l *loop) bound() (Stop, error) {
 	b := l.Bounds
 	switch n := l.stallBound(); {
 	case b.MaxFailures > 0 && l.failures >= b.MaxFailures:
-		return MaxFailures, fmt.Errorf("the agent %s failed %d times in a row without changing the backlog or the branch: it %s. "+
-			"Repair that, then start again", l.Agent.Name(), l.failures, l.lastFailure)
+		return MaxFailures, fmt.Errorf("agent %s failed %d times in a row without progress: it %s", l.Agent.Name(), l.failures, l.lastFailure)
 	case b.MaxFailures > 0 && l.parked >= b.MaxFailures:
-		return MaxFailures, fmt.Errorf("%d tasks in a row were blocked because they failed too often. Repair what they have in common, then start again", l.parked)
+		return MaxFailures, hint.Wrap(fmt.Errorf("%d tasks in a row were blocked after repeated failures", l.parked), "list them with %q", l.taskCommand("list"))
 	case n > 0 && l.stalled >= n:
-		return Stalled, fmt.Errorf("%d runs in a row brought neither a commit nor a finished task. Look at the tasks (%s) and at the log, "+
-			"make tasks smaller or clearer, then start again (bound: stall)", l.stalled, l.taskCommand("list"))
+		return Stalled, hint.Wrap(fmt.Errorf("no progress: %d runs in a row without a commit or a finished task (stall)", l.stalled),
+			"see the log and %q, and make tasks smaller or clearer", l.taskCommand("list"))
 	case b.MaxDuration > 0 && l.timeLeft() <= 0:
 		return MaxDuration, l.overTime()
 	case l.overCost(nil):
-		return MaxCost, fmt.Errorf("the loop has cost %s; it may cost %s (max_cost_usd)", dollars(l.totals.CostUSD), dollars(b.MaxCostUSD))
+		return MaxCost, fmt.Errorf("cost limit reached: %s of %s (max_cost_usd)", dollars(l.totals.CostUSD), dollars(b.MaxCostUSD))
 	case l.overTokens(nil):
-		return MaxTokens, fmt.Errorf("the loop has taken %s tokens; it may take %s (max_tokens)", thousands(l.totals.Tokens), thousands(b.MaxTokens))
+		return MaxTokens, fmt.Errorf("token limit reached: %s of %s (max_tokens)", thousands(l.totals.Tokens), thousands(b.MaxTokens))
 	}
 	return goOn, nil
 }
@@ -109,7 +108,7 @@ func (l *loop) timeLeft() time.Duration {
 }
 
 func (l *loop) overTime() error {
-	return fmt.Errorf("the loop's time is over: it may take %s (max_duration)", l.Bounds.MaxDuration)
+	return fmt.Errorf("time limit of %s reached (max_duration)", l.Bounds.MaxDuration)
 }
 
 // overCost and overTokens say whether the loop has spent what it may, together

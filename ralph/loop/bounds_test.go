@@ -129,19 +129,19 @@ func TestBounds(t *testing.T) {
 		runs          int
 		err           string
 	}{
-		{"cost", report, func(o *Options) { o.Bounds.MaxCostUSD = 0.4; o.Bounds.Stall = &zero }, MaxCost, 2, "the loop has cost $0.50; it may cost $0.40 (max_cost_usd)"},
-		{"tokens", report, func(o *Options) { o.Bounds.MaxTokens = 250; o.Bounds.Stall = &zero }, MaxTokens, 3, "the loop has taken 300 tokens; it may take 250 (max_tokens)"},
-		{"tokens during a run", spend + "sleep 100", func(o *Options) { o.Bounds.MaxTokens = 100 }, MaxTokens, 1, "the loop has taken 100 tokens"},
-		{"duration", "sleep 100", func(o *Options) { o.Bounds.MaxDuration = 200 * time.Millisecond }, MaxDuration, 1, "the loop's time is over: it may take 200ms (max_duration)"},
-		{"stall by default", say, func(*Options) {}, Stalled, 3, "3 runs in a row brought neither a commit nor a finished task"},
+		{"cost", report, func(o *Options) { o.Bounds.MaxCostUSD = 0.4; o.Bounds.Stall = &zero }, MaxCost, 2, "cost limit reached: $0.50 of $0.40 (max_cost_usd)"},
+		{"tokens", report, func(o *Options) { o.Bounds.MaxTokens = 250; o.Bounds.Stall = &zero }, MaxTokens, 3, "token limit reached: 300 of 250 (max_tokens)"},
+		{"tokens during a run", spend + "sleep 100", func(o *Options) { o.Bounds.MaxTokens = 100 }, MaxTokens, 1, "token limit reached: 100 of 100"},
+		{"duration", "sleep 100", func(o *Options) { o.Bounds.MaxDuration = 200 * time.Millisecond }, MaxDuration, 1, "time limit of 200ms reached (max_duration)"},
+		{"stall by default", say, func(*Options) {}, Stalled, 3, "no progress: 3 runs in a row without a commit or a finished task"},
 		{"stall as asked for", say, func(o *Options) { o.Bounds.Stall = &two; o.MaxIterations = 5 }, Stalled, 2, "2 runs in a row"},
 		{"no stall with a number of runs", say, func(o *Options) { o.MaxIterations = 4 }, Unfinished, 4, "worked on but not done: a"},
-		{"idle", say + "sleep 100", func(o *Options) { o.Bounds.Idle = 200 * time.Millisecond }, Idle, 1, "it printed nothing for 200ms"},
+		{"idle", say + "sleep 100", func(o *Options) { o.Bounds.Idle = 200 * time.Millisecond }, Idle, 1, "no output for 200ms"},
 		{"failures", "exit 3", func(o *Options) { o.Bounds.MaxFailures = 2 }, MaxFailures, 2, "failed 2 times in a row"},
 		{"earlier runs count", report, func(o *Options) {
 			cost := 0.3
 			o.Bounds.MaxCostUSD, o.Earlier = 0.4, []looplog.Iteration{{N: 1, CostUSD: &cost}}
-		}, MaxCost, 1, "the loop has cost $0.55"},
+		}, MaxCost, 1, "cost limit reached: $0.55"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newShelf(t, "a")
@@ -310,7 +310,7 @@ func TestChecksWithoutABacklogFail(t *testing.T) {
 	for _, tc := range []struct {
 		checks []string
 		err    string
-	}{{[]string{"true"}, "running the checks: which tasks are finished is unknown"}, {nil, ""}} {
+	}{{[]string{"true"}, "running the checks: the finished tasks are unknown"}, {nil, ""}} {
 		s := newShelf(t, "a")
 		tr := newShelfTrial(t, `touch $SHELF/a`, s)
 		tr.Checks, tr.MaxIterations, tr.Backlog = tc.checks, 1, torn{s}
@@ -432,7 +432,7 @@ func TestRateLimitBeyondTheBounds(t *testing.T) {
 			tr.LimitIn = func(string, time.Time) (event.RateLimit, bool) { return event.RateLimit{}, true }
 			set(&tr.Options)
 			report, err := Run(t.Context(), tr.Options)
-			assert.ErrorContains(t, err, "rate limit, for another 1m0s")
+			assert.ErrorContains(t, err, "lasts another 1m0s")
 			assert.ErrorContains(t, err, name)
 			assert.Assert(t, report.Stop == RateLimited || report.Stop == MaxDuration)
 		})

@@ -49,7 +49,7 @@ func (l *loop) check(ctx context.Context, n int, it *iteration) (Stop, error) {
 		strings.Join(it.reopened, ", "), reason)
 	for _, slug := range it.reopened {
 		if err := l.Backlog.Reopen(ctx, slug, reason); err != nil {
-			return Failed, fmt.Errorf("task %s did not pass its checks and cannot be opened again: %w", slug, err)
+			return Failed, fmt.Errorf("reopening task %s after a failed check: %w", slug, err)
 		}
 		l.printf("reopened %s\n", printable.Strip(slug))
 	}
@@ -62,7 +62,7 @@ func (l *loop) unchecked() (Stop, error) {
 	if len(l.Checks) == 0 {
 		return goOn, nil
 	}
-	return Failed, errors.New("running the checks: which tasks are finished is unknown, because the backlog cannot be read")
+	return Failed, errors.New("running the checks: the finished tasks are unknown, because the backlog cannot be read")
 }
 
 // runChecks runs all checks up to the first that fails. The reason is empty if
@@ -71,7 +71,7 @@ func (l *loop) runChecks(ctx context.Context, n int) (reason string, stop Stop, 
 	var log io.WriteCloser
 	if l.Log != nil {
 		if log, err = l.Log.Checks(n); err != nil {
-			l.warnOnce("log", "%s. The loop goes on without that log", err)
+			l.warnOnce("log", "%s; continuing without that log", err)
 		} else {
 			defer func() { _ = log.Close() }()
 		}

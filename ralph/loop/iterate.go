@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/wire/looplog"
 	"github.com/docker-ralph/docker-ralph/wire/printable"
@@ -118,9 +119,9 @@ func (l *loop) judge(ctx context.Context, it *iteration) (Stop, error) {
 	case endInterrupted:
 		return Interrupted, nil
 	case endTimedOut:
-		return TimedOut, fmt.Errorf("the agent %s was ended: one run may take %s. Make tasks smaller, or the limit larger (timeout_minutes)", name, l.Timeout)
+		return TimedOut, hint.Wrap(fmt.Errorf("stopping agent %s: the run exceeded its time limit of %s", name, l.Timeout), "make tasks smaller, or raise timeout_minutes")
 	case endIdle:
-		return Idle, fmt.Errorf("the agent %s was ended: it printed nothing for %s. Look at the log, or set the bound higher (idle)", name, l.Bounds.Idle)
+		return Idle, hint.Wrap(fmt.Errorf("stopping agent %s: no output for %s", name, l.Bounds.Idle), "see the log, or raise idle")
 	case endOverTime:
 		return MaxDuration, l.overTime()
 	}
@@ -225,7 +226,7 @@ func (l *loop) record(ctx context.Context, n int, it *iteration) {
 		return
 	}
 	if err := l.Log.Append(entry); err != nil {
-		l.warnOnce("log", "%s. The loop goes on without that log", err)
+		l.warnOnce("log", "%s; continuing without that log", err)
 	}
 }
 

@@ -210,10 +210,10 @@ func TestFailingRuns(t *testing.T) {
 	}{
 		{"good", say, ""},
 		{"not JSON", "echo hello; echo there", ""},
-		{"exit code", "exit 7", "it exited with code 7. Repair"},
-		{"killed", "kill -KILL $$", "it exited with code 137. Repair"},
-		{"prompt refused", refused, "it reported an error: Error: no skill. Repair"},
-		{"error reported", reported, "it reported an error: No credit. Repair"},
+		{"exit code", "exit 7", "it exited with code 7"},
+		{"killed", "kill -KILL $$", "it exited with code 137"},
+		{"prompt refused", refused, "it reported an error: Error: no skill"},
+		{"error reported", reported, "it reported an error: No credit"},
 		{"now and then", `[ -e $DIR/x ] && exec rm $DIR/x; touch $DIR/x; exit 1`, "last"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -358,7 +358,7 @@ func TestARunThatTakesTooLongEndsTheLoop(t *testing.T) {
 	tr.Timeout = 300 * time.Millisecond
 	report, err := Run(t.Context(), tr.Options)
 	assert.Equal(t, report.Stop, TimedOut)
-	assert.ErrorContains(t, err, "one run may take 300ms")
+	assert.ErrorContains(t, err, "the run exceeded its time limit of 300ms")
 	assert.Equal(t, tr.said(), "hello\nfailed a/1\n")
 	assert.Assert(t, cmp.Contains(b.calls, "release a/1: "+reasonTimedOut))
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // ErrUnread is the error of a loop that was asked to end while its output could
-// not be written, because nobody reads it.
-var ErrUnread = errors.New("nobody reads the output")
+// not be written.
+var ErrUnread = errors.New("output was closed")
 
 // writeGrace is how long a write may take when a signal has come, and how long the
 // loop waits for one while it has other things to attend to.

@@ -24,7 +24,7 @@ func (l *loop) restoreBacklog(ctx context.Context) error {
 	}
 	damage, err := l.Backlog.Restore(context.WithoutCancel(ctx), l.AgentID)
 	if damage != "" {
-		l.warnf("between two runs, %s. It has been restored", damage)
+		l.warnf("between two runs, %s; restored", damage)
 	}
 	return err
 }
@@ -42,7 +42,7 @@ func (l *loop) restoreAfter(ctx context.Context, it *iteration) error {
 	}
 	it.lost, err = l.Backlog.Overtaken(ctx)
 	if len(it.lost) > 0 {
-		l.warnf("%s. What this run did is kept, and does not count", it.overtaken())
+		l.warnf("%s; this run is kept, but not counted", it.overtaken())
 	}
 	return err
 }
@@ -53,7 +53,7 @@ func (l *loop) restoreLog() {
 		return
 	}
 	if err := l.Log.Restore(); err != nil {
-		l.warnOnce("log", "%s. The loop goes on without that log", err)
+		l.warnOnce("log", "%s; continuing without that log", err)
 	}
 }
 

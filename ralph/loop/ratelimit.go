@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
@@ -65,11 +66,11 @@ func (l *loop) waitOut(ctx context.Context, limit event.RateLimit) (Stop, error)
 		wait = max(named, 0) + limitMargin // a time that is over is believed once
 	}
 	if most := l.Bounds.MaxWait; most > 0 && l.waited+wait > most {
-		return RateLimited, fmt.Errorf("the agent %s has reached its rate limit, for another %s; the loop may wait %s (max_wait)%s",
-			l.Agent.Name(), rough(wait), rough(most), quoted(limit.Text))
+		return RateLimited, hint.Wrap(fmt.Errorf("rate limit of agent %s lasts another %s, longer than max_wait (%s)%s",
+			l.Agent.Name(), rough(wait), rough(most), quoted(limit.Text)), "start the loop again later, or raise max_wait")
 	}
 	if l.Bounds.MaxDuration > 0 && wait > l.timeLeft() {
-		return MaxDuration, fmt.Errorf("the agent %s has reached its rate limit, for another %s, and the loop may only go on for %s (max_duration)",
+		return MaxDuration, fmt.Errorf("rate limit of agent %s lasts another %s, longer than the %s left of max_duration",
 			l.Agent.Name(), rough(wait), rough(max(0, l.timeLeft())))
 	}
 	l.waited += wait

@@ -133,7 +133,7 @@ type streams struct {
 
 func (l *loop) openStreams(n int) (*streams, error) {
 	s := &streams{warn: func(err error) {
-		l.warnOnce("log", "%s. The loop goes on without that log", err)
+		l.warnOnce("log", "%s; continuing without that log", err)
 	}}
 	for _, p := range []*pipe{&s.stdout, &s.stderr} {
 		var err error

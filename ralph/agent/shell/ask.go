@@ -18,7 +18,7 @@ func Ask(ctx context.Context, prompt io.Reader, out io.Writer) error {
 		return a.finish(fmt.Errorf("reading the prompt: %w", err), 1, "")
 	}
 	if len(asked) > maxAsked {
-		return a.finish(fmt.Errorf("the prompt is too long for a shell: it may have %d bytes", maxAsked), 1, "")
+		return a.finish(fmt.Errorf("prompt is longer than %d bytes", maxAsked), 1, "")
 	}
 	if err := a.out.Bash(string(asked)); err != nil {
 		return err

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 // Info is the info string of the fenced code blocks in which specs hold tasks
@@ -22,7 +24,7 @@ func (a *Agent) Plan(ctx context.Context) error {
 		return a.finish(err, 1, "")
 	}
 	if len(lines) == 0 {
-		return a.finish(errors.New("no tasks found. Write them, as JSON lines, into fenced code blocks that begin with ```"+Info+" in specs/*.md"), 1, "")
+		return a.finish(hint.Wrap(errors.New("no tasks found in specs/*.md"), "write tasks as JSON lines in fenced code blocks that begin with ```%s", Info), 1, "")
 	}
 	var plan bytes.Buffer
 	for _, l := range lines {

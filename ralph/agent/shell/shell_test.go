@@ -319,7 +319,7 @@ func TestPlanTellsOfDependenciesThatAreNotThere(t *testing.T) {
 
 func TestPlanFailures(t *testing.T) {
 	for _, tc := range []struct{ name, spec, want string }{
-		{"no tasks", "# Login\n", "no tasks found. Write them"},
+		{"no tasks", "# Login\n", "no tasks found in specs/*.md"},
 		{"not JSON", "# L\n```ralph-tasks\nhello\n```\n", filepath.Join("specs", "login.md") + ":3: a task must be a JSON object on one line, not: hello"},
 		{"the backlog refuses", "```ralph-tasks\n{\"id\":\"a\",\"t\":\"A\"}\n\n{\"id\":\"b\"}\n```\n", filepath.Join("specs", "login.md") + `:4: field "t" is missing or empty`},
 	} {
