@@ -44,7 +44,8 @@ const plainGit = `git() { command git -c core.hooksPath=/dev/null -c core.fsmoni
 // are not to be packed; the only one that is, if not all are; and the git directory
 // if nothing else runs, so that a lock in it is of a git that has died. What is stashed has only one
 // ref, for the youngest; its log knows the others. As these have no ref, git
-// itself would refuse to make a bundle of them alone.
+// itself would refuse to make a bundle of them alone. Packing reads .gitattributes of
+// the current directory, which in the worktree may be a named pipe.
 const outScript = plainGit + `if [ -n "$3" ]; then find "$3" -name '*.lock' -not -path '*/objects/*' -exec rm -f {} +; fi
 ` + soundScript + `refs=$(git for-each-ref --format='%(objectname) %(refname)' refs/heads refs/stash) || exit
 [ -z "$refs" ] || printf '%s\n' "$refs"
@@ -59,6 +60,7 @@ ends=$(printf '%s\n' "$refs" "$stashes" "$head" | sed '/^$/d; s/ .*//' | grep -v
 [ -z "$2" ] || ends=$2
 new=$(printf '%s\n' "$ends" | git rev-list --max-count=1 --ignore-missing --stdin) || exit
 [ -n "$new" ] || exit 0
+GIT_DIR=$(git rev-parse --absolute-git-dir) && export GIT_DIR && cd "$GIT_DIR" || exit
 printf '# v2 git bundle\n\n'
 printf '%s\n' "$ends" | git rev-list --objects --ignore-missing --stdin | git pack-objects -q --stdout --delta-base-offset
 `

@@ -161,6 +161,48 @@ func TestARunThatLeavesAPipe(t *testing.T) {
 	assert.Equal(t, w.agent("show", "--format=", "--name-only", "HEAD"), "half.txt")
 }
 
+// Packing in the sandbox does not read a named pipe that the agent has left where git
+// looks for attributes.
+func TestAPipeDoesNotStopPacking(t *testing.T) {
+	w := simple(t).sandbox()
+	w.repo.git.patience = 500 * time.Millisecond
+	tip := w.commit("a.txt", "agent's\n")
+	w.pipe(".gitattributes")
+	var read bool
+	res, err := w.repo.Out(t.Context(), func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
+		stop := w.readers(".gitattributes", &read)
+		defer stop()
+		return w.sh(ctx, script, args, stdin, stdout)
+	}, true)
+	assert.NilError(t, err)
+	assert.Assert(t, !read)
+	assert.Equal(t, res.Commits, 1)
+	assert.Equal(t, w.tip("main"), tip)
+}
+
+// readers sets read when a process waits at a pipe, and lets it go on. To open a pipe
+// for writing without waiting succeeds only then.
+func (w *world) readers(name string, read *bool) (stop func()) {
+	stopping, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			if fd, err := syscall.Open(filepath.Join(w.root, name), syscall.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil {
+				*read = true
+				_ = syscall.Close(fd)
+			}
+			select {
+			case <-stopping:
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	return func() { close(stopping); <-stopped }
+}
+
 // When we are killed while git waits in the work tree, that git goes on; the next
 // command does not wait for it.
 func TestAKillWhileGitWaitsInTheWorkTree(t *testing.T) {
