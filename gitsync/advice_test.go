@@ -31,7 +31,7 @@ func plant(w *world) {
 		w.run(inner, nil, "git", "config", s[0], s[1])
 	}
 	for _, hook := range []string{"post-checkout", "post-index-change", "pre-commit", "reference-transaction"} {
-		assert.NilError(w.t, os.WriteFile(filepath.Join(inner, hook), []byte("#!/bin/sh\n"+run+"\n"), 0o755))
+		writeProgram(w.t, filepath.Join(inner, hook), "#!/bin/sh\n"+run+"\n")
 	}
 	w.write(".gitattributes", "* filter=x diff=x merge=x\n")
 	w.write(".gitmodules", "[submodule \"inner\"]\n\tpath = inner\n\turl = ./inner\n\tignore = none\n")
@@ -125,6 +125,7 @@ func clashes() map[Kind][]func(w *world, commit func()) {
 // What docker-ralph advises is safe to do on whatever an agent has left: no
 // command, and none that the user gives after it, runs what was planted.
 func TestAdvisedCommandsRunNothingOfTheAgents(t *testing.T) {
+	t.Parallel()
 	for kind := diverged; kind < kinds; kind++ {
 		assert.Assert(t, len(clashes()[kind]) > 0, "no conflict of kind %d is tried", kind)
 		for i, clash := range clashes()[kind] {
@@ -134,6 +135,7 @@ func TestAdvisedCommandsRunNothingOfTheAgents(t *testing.T) {
 					continue
 				}
 				t.Run(strings.Join([]string{(&Conflict{Kind: kind}).advice().why, string(rune('a' + i)), h.name}, "/"), func(t *testing.T) {
+					t.Parallel()
 					w := simple(t).sandbox()
 					clash(w, func() { plant(w); h.commit(w) })
 					c := w.out().Conflict
@@ -181,6 +183,7 @@ func (w *world) takesNoSubmodule() {
 
 // Without that care the planted program would run: git reset, and then git status.
 func TestWhatIsPlantedWouldRun(t *testing.T) {
+	t.Parallel()
 	w := simple(t).sandbox()
 	plant(w)
 	hostiles()[0].commit(w)
@@ -193,6 +196,7 @@ func TestWhatIsPlantedWouldRun(t *testing.T) {
 
 // A name that was advised once never leads to a submodule later.
 func TestAdvisedNamesStaySafe(t *testing.T) {
+	t.Parallel()
 	w := simple(t).sandbox()
 	w.commit("a.txt", "agent's\n")
 	w.write("b.txt", "user's\n")
@@ -211,6 +215,7 @@ func TestAdvisedNamesStaySafe(t *testing.T) {
 
 // A former version has put commits with a submodule where it advised to take them.
 func TestRefsOfAFormerVersionAreMoved(t *testing.T) {
+	t.Parallel()
 	w := simple(t).sandbox()
 	plant(w)
 	hostiles()[0].commit(w)
@@ -224,6 +229,7 @@ func TestRefsOfAFormerVersionAreMoved(t *testing.T) {
 
 // Other branches, stashes and commits on no branch are named with what is in them.
 func TestSubmodulesElsewhereAreNamed(t *testing.T) {
+	t.Parallel()
 	w := simple(t).sandbox()
 	plant(w)
 	w.agent("switch", "-q", "-c", "side")
@@ -252,6 +258,7 @@ func TestSubmodulesElsewhereAreNamed(t *testing.T) {
 
 // The user switches to a branch to which the sandbox has added a submodule.
 func TestSwitchingToABranchWithASubmodule(t *testing.T) {
+	t.Parallel()
 	w := simple(t)
 	w.git("branch", "other")
 	w.sandbox()
@@ -267,6 +274,7 @@ func TestSwitchingToABranchWithASubmodule(t *testing.T) {
 
 // Commits with a submodule on one branch do not keep the user from another one.
 func TestWorkGoesOnBesideASubmodule(t *testing.T) {
+	t.Parallel()
 	w := simple(t).sandbox()
 	plant(w)
 	hostiles()[0].commit(w)

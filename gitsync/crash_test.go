@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -43,7 +44,7 @@ func (w *world) killAt(n int, after bool) {
 	}
 	count := filepath.Join(w.dir, "count")
 	script := fmt.Sprintf("#!/bin/sh\nn=$(cat %[1]s 2>/dev/null || echo 0)\nn=$((n+1))\necho $n >%[1]s\nif [ $n = %[2]d ]; then %[3]s kill -9 $PPID; exit 1; fi\nexec %[4]s \"$@\"\n", count, n, work, git)
-	assert.NilError(w.t, os.WriteFile(filepath.Join(w.dir, "git-that-kills"), []byte(script), 0o755))
+	writeProgram(w.t, filepath.Join(w.dir, "git-that-kills"), script)
 	_ = os.Remove(count)
 }
 
@@ -58,34 +59,50 @@ func (w *world) child(env ...string) bool {
 	return err == nil
 }
 
+// calls is how often a sync that nobody kills calls git.
+func (w *world) calls(env ...string) int {
+	w.t.Helper()
+	w.killAt(0, false)
+	assert.Assert(w.t, w.child(env...))
+	count, err := os.ReadFile(filepath.Join(w.dir, "count"))
+	assert.NilError(w.t, err)
+	n, err := strconv.Atoi(strings.TrimSpace(string(count)))
+	assert.NilError(w.t, err)
+	assert.Assert(w.t, n > 3, "only %d calls", n)
+	return n
+}
+
 func TestAKillAtAnyMomentLosesNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes a while")
 	}
-	for _, after := range []bool{false, true} {
-		t.Run(fmt.Sprintf("after %t", after), func(t *testing.T) {
-			for n := 1; ; n++ {
-				w := simple(t)
-				w.write("staged.txt", "staged\n")
-				w.git("add", "staged.txt")
-				w.sandbox()
-				w.commit("a.txt", "one\n")
-				tip := w.commit("new.txt", "two\n")
-				w.killAt(n, after)
-				ended := w.child()
+	t.Parallel()
+	committed := func(t *testing.T) (w *world, tip string) {
+		t.Helper()
+		w = simple(t)
+		w.write("staged.txt", "staged\n")
+		w.git("add", "staged.txt")
+		w.sandbox()
+		w.commit("a.txt", "one\n")
+		return w, w.commit("new.txt", "two\n")
+	}
+	w, _ := committed(t)
+	for n := range w.calls() {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("call %d, after %t", n+1, after), func(t *testing.T) {
+				t.Parallel()
+				w, tip := committed(t)
+				w.killAt(n+1, after)
+				assert.Assert(t, !w.child())
 				w.out() // the next command
-				assert.Equal(t, w.tip("main"), tip, "killed at call %d", n)
-				assert.Equal(t, w.git("status", "--porcelain"), "A  staged.txt", "killed at call %d", n)
+				assert.Equal(t, w.tip("main"), tip)
+				assert.Equal(t, w.git("status", "--porcelain"), "A  staged.txt")
 				assert.Equal(t, w.git("show", ":a.txt"), "one")
 				left, err := filepath.Glob(filepath.Join(w.root, ".git", "index?*"))
 				assert.NilError(t, err)
 				assert.Equal(t, len(left), 0, "%q", left)
-				if ended {
-					assert.Assert(t, n > 10)
-					return
-				}
-			}
-		})
+			})
+		}
 	}
 }
 
@@ -93,26 +110,34 @@ func TestAKillWhileTheSandboxIsBroughtUpToDate(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes a while")
 	}
-	for n := 1; ; n++ {
+	t.Parallel()
+	moved := func(t *testing.T) *world {
+		t.Helper()
 		w := simple(t).sandbox()
 		w.write("b.txt", "user's\n")
 		w.git("commit", "-q", "-m", "user", "b.txt")
-		w.killAt(n, n%2 == 0)
-		ended := w.child("PRIVATEGIT_TEST_IN=1")
-		w.in()
-		assert.Equal(t, w.agent("rev-parse", "main"), w.tip("main"))
-		assert.Equal(t, w.agent("status", "--porcelain"), "")
-		w.commit("c.txt", "agent's\n")
-		assert.Equal(t, w.out().Commits, 1)
-		w.clean()
-		if ended {
-			return
-		}
+		return w
+	}
+	const in = "PRIVATEGIT_TEST_IN=1"
+	for n := range moved(t).calls(in) {
+		t.Run(fmt.Sprintf("call %d", n+1), func(t *testing.T) {
+			t.Parallel()
+			w := moved(t)
+			w.killAt(n+1, n%2 == 1)
+			assert.Assert(t, !w.child(in))
+			w.in()
+			assert.Equal(t, w.agent("rev-parse", "main"), w.tip("main"))
+			assert.Equal(t, w.agent("status", "--porcelain"), "")
+			w.commit("c.txt", "agent's\n")
+			assert.Equal(t, w.out().Commits, 1)
+			w.clean()
+		})
 	}
 }
 
 // Another git's lock is waited for, and then left alone.
 func TestALockOfAnotherGit(t *testing.T) {
+	t.Parallel()
 	w := simple(t).sandbox()
 	w.commit("a.txt", "one\n")
 	lock := filepath.Join(w.root, ".git", "index.lock")
@@ -129,6 +154,7 @@ func TestALockOfAnotherGit(t *testing.T) {
 
 // A commit of the user in the middle of a sync is found, and wins.
 func TestTheUserCommitsDuringASync(t *testing.T) {
+	t.Parallel()
 	w := simple(t).sandbox()
 	w.commit("a.txt", "one\n")
 	git, err := exec.LookPath("git")
@@ -136,7 +162,7 @@ func TestTheUserCommitsDuringASync(t *testing.T) {
 	once := filepath.Join(w.dir, "once")
 	script := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in *diff-tree*) mkdir %s 2>/dev/null && env -i PATH=\"$PATH\" %s -C %s -c user.name=u -c user.email=u@u commit -q --allow-empty -m user;; esac\nexec %s \"$@\"\n", once, git, w.root, git)
 	w.repo.git.Program = filepath.Join(w.dir, "git-and-user")
-	assert.NilError(t, os.WriteFile(w.repo.git.Program, []byte(script), 0o755))
+	writeProgram(t, w.repo.git.Program, script)
 	res := w.out()
 	assert.Assert(t, res.Conflict != nil && res.Conflict.Kind == diverged, "%+v", res)
 	assert.Equal(t, w.git("log", "-1", "--format=%s"), "user")
@@ -146,6 +172,7 @@ func TestTheUserCommitsDuringASync(t *testing.T) {
 
 // Two commands that sync at the same time take turns.
 func TestTwoSyncsAtOnce(t *testing.T) {
+	t.Parallel()
 	w := simple(t).sandbox()
 	tip := w.commit("a.txt", "one\n")
 	results := make(chan int, 4)

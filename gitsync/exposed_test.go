@@ -11,23 +11,28 @@ import (
 
 // What an agent can write must not be configuration of the user's git.
 func TestConfigurationInTheWorktreeIsRefused(t *testing.T) {
-	for name, set := range map[string]func(w *world){
-		"included":               func(w *world) { w.git("config", "include.path", "../settings") },
-		"included, not there":    func(w *world) { w.git("config", "include.path", "../none/settings") },
-		"included on a branch":   func(w *world) { w.git("config", "includeIf.onbranch:other.path", filepath.Join(w.root, "settings")) },
-		"included by the user's": func(w *world) { w.git("config", "--global", "include.path", filepath.Join(w.root, "settings")) },
-		"by a link": func(w *world) {
+	for name, set := range map[string]func(w *world, home string){
+		"included":            func(w *world, _ string) { w.git("config", "include.path", "../settings") },
+		"included, not there": func(w *world, _ string) { w.git("config", "include.path", "../none/settings") },
+		"included on a branch": func(w *world, _ string) {
+			w.git("config", "includeIf.onbranch:other.path", filepath.Join(w.root, "settings"))
+		},
+		"included by the user's": func(w *world, _ string) {
+			w.git("config", "--global", "include.path", filepath.Join(w.root, "settings"))
+		},
+		"by a link": func(w *world, _ string) {
 			assert.NilError(t, os.Symlink(filepath.Join(w.root, "settings"), filepath.Join(w.dir, "link")))
 			w.git("config", "include.path", filepath.Join(w.dir, "link"))
 		},
-		"the user's own file": func(w *world) {
-			assert.NilError(t, os.Symlink(filepath.Join(w.root, "settings"), filepath.Join(w.dir, "home", ".gitconfig")))
+		"the user's own file": func(w *world, home string) {
+			assert.NilError(t, os.Symlink(filepath.Join(w.root, "settings"), filepath.Join(home, ".gitconfig")))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			home := homeOf(t)
 			w := simple(t)
 			w.write("settings", "[alias]\n\tst = status\n")
-			set(w)
+			set(w, home)
 			err := w.open().repo.Check(t.Context())
 			assert.Assert(t, cmp.ErrorContains(err, "of this worktree as configuration"))
 		})
@@ -42,6 +47,7 @@ func TestConfigurationInTheWorktreeIsRefused(t *testing.T) {
 }
 
 func TestChangedHooksOfTheWorktreeAreFound(t *testing.T) {
+	t.Parallel()
 	w := simple(t)
 	hooks := func() Hooks {
 		found, err := w.open().repo.Hooks(t.Context())

@@ -32,6 +32,7 @@ func works(t *testing.T, w *world) {
 }
 
 func TestRepositoriesOfManyKinds(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name string
 		make func(*testing.T) *world
@@ -101,12 +102,16 @@ func TestRepositoriesOfManyKinds(t *testing.T) {
 			return w.sandbox()
 		}},
 	} {
-		t.Run(tc.name, func(t *testing.T) { works(t, tc.make(t)) })
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			works(t, tc.make(t))
+		})
 	}
 }
 
 // The backlog is for those at a detached HEAD, too. An agent needs a branch.
 func TestAGitDirectoryFilledAtADetachedHead(t *testing.T) {
+	t.Parallel()
 	w := simple(t)
 	w.git("commit", "-q", "--allow-empty", "-m", "second")
 	w.open()
@@ -123,6 +128,7 @@ func TestAGitDirectoryFilledAtADetachedHead(t *testing.T) {
 // Newer versions of git can keep refs in another form. Older ones refuse such a
 // repository themselves.
 func TestReftable(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cmd := exec.Command("git", "init", "-q", "--ref-format=reftable", dir)
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -138,6 +144,7 @@ func TestReftable(t *testing.T) {
 }
 
 func TestALinkedWorkTree(t *testing.T) {
+	t.Parallel()
 	w := simple(t)
 	linked := filepath.Join(w.root, ".worktrees", "deep", "side")
 	w.git("worktree", "add", "-q", "-b", "side", linked)
@@ -190,6 +197,7 @@ func TestALinkedWorkTree(t *testing.T) {
 }
 
 func TestAShallowClone(t *testing.T) {
+	t.Parallel()
 	w := simple(t)
 	w.write("a.txt", "second\n")
 	w.git("commit", "-qam", "second")
@@ -203,6 +211,7 @@ func TestAShallowClone(t *testing.T) {
 }
 
 func TestASparseCheckout(t *testing.T) {
+	t.Parallel()
 	for _, index := range []string{"false", "true"} {
 		t.Run("sparse index "+index, func(t *testing.T) {
 			w := simple(t)
@@ -233,6 +242,7 @@ func TestASparseCheckout(t *testing.T) {
 // A filter of the user turns files into pointers. The sandbox has none, and
 // never commits what they stand for.
 func TestPointers(t *testing.T) {
+	t.Parallel()
 	w := empty(t)
 	w.git("config", "filter.lfs.clean", "sed s/.*/pointer/")
 	w.git("config", "filter.lfs.smudge", "sed s/.*/content/")
@@ -256,6 +266,7 @@ func TestPointers(t *testing.T) {
 }
 
 func TestWhatIsRefused(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name string
 		make func(w *world)
@@ -310,6 +321,7 @@ func TestWhatIsRefused(t *testing.T) {
 // What a repository borrows is mounted only where that is approved, and only if git
 // alone keeps files there.
 func TestWhatIsBorrowed(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name string
 		make func(w *world, secrets string)
@@ -351,6 +363,7 @@ func TestWhatIsBorrowed(t *testing.T) {
 }
 
 func TestSafeURLs(t *testing.T) {
+	t.Parallel()
 	for raw, want := range map[string]string{
 		"https://git.example/a/b.git":             "https://git.example/a/b.git",
 		"https://user:secret@git.example/a/b":     "https://git.example/a/b",
@@ -378,6 +391,7 @@ func TestSafeURLs(t *testing.T) {
 }
 
 func TestTheConfigurationIsClean(t *testing.T) {
+	t.Parallel()
 	w := simple(t)
 	for _, s := range [][2]string{
 		{"remote.origin.url", "https://user:s3cret@git.example/a"},

@@ -23,12 +23,13 @@ import (
 // Everything that an agent can plant in its git directory and in the work tree:
 // neither our git nor the user's runs it.
 func TestNothingPlantedIsRun(t *testing.T) {
+	t.Parallel()
 	w := simple(t).sandbox()
 	marker := filepath.Join(w.dir, "marker")
 	run := "touch " + marker + "; false"
 	for _, hook := range []string{"post-checkout", "post-commit", "pre-commit", "reference-transaction", "post-index-change", "pre-auto-gc", "post-merge"} {
 		path := filepath.Join(w.own, "hooks", hook)
-		assert.NilError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+run+"\n"), 0o755))
+		writeProgram(t, path, "#!/bin/sh\n"+run+"\n")
 	}
 	off := []string{"-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "filter.x.clean=cat", "-c", "filter.x.required=false", "-c", "filter.x.process="}
 	hooksOff := func(args ...string) string { return w.agent(append(append([]string(nil), off...), args...)...) }
@@ -83,6 +84,7 @@ func TestNothingPlantedIsRun(t *testing.T) {
 // A submodule would lead the user's "git status" into a git directory that the
 // agent has written.
 func TestASubmoduleOfTheAgent(t *testing.T) {
+	t.Parallel()
 	w := simple(t).sandbox()
 	marker := filepath.Join(w.dir, "marker")
 	inner := filepath.Join(w.root, "inner")
@@ -100,6 +102,7 @@ func TestASubmoduleOfTheAgent(t *testing.T) {
 }
 
 func TestOddNamesOfBranches(t *testing.T) {
+	t.Parallel()
 	w := simple(t).sandbox()
 	tip := w.commit("a.txt", "x\n")
 	marker := filepath.Join(w.dir, "marker")
@@ -177,6 +180,7 @@ func tree(t *testing.T, mode, name, id string) object {
 }
 
 func TestMalformedObjectsAreRefused(t *testing.T) {
+	t.Parallel()
 	blob := object{3, []byte("x\n")}
 	const who = "author a <a@b> 1700000000 +0000\ncommitter a <a@b> 1700000000 +0000\n\nm\n"
 	of := func(tr object, parent string) object {
@@ -248,6 +252,7 @@ func TestMalformedObjectsAreRefused(t *testing.T) {
 
 // A gate sees all that gets a ref, whatever a bundle says that is in it.
 func TestCommitsThatABundleDoesNotName(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct{ name, named, first, then string }{
 		{"another is named", "ONE refs/heads/x\n", "ONE refs/heads/x\nTWO refs/heads/main\n", ""},
 		{"none is named", "", "TWO refs/heads/main\n", ""},
@@ -291,6 +296,7 @@ func TestCommitsThatABundleDoesNotName(t *testing.T) {
 
 // What no commit leads to would come in unseen.
 func TestRefsToSomethingElseThanCommits(t *testing.T) {
+	t.Parallel()
 	blob := object{3, []byte("secret\n")}
 	tr := tree(t, "100644", "a", blob.id())
 	tag := object{4, []byte("object " + tr.id() + "\ntype tree\ntag x\ntagger a <a@b> 1700000000 +0000\n\nm\n")}
@@ -310,6 +316,7 @@ func TestRefsToSomethingElseThanCommits(t *testing.T) {
 }
 
 func TestListingsThatAreNone(t *testing.T) {
+	t.Parallel()
 	w := simple(t).sandbox()
 	id := strings.Repeat("a", 40)
 	for _, tc := range []struct{ answer, want string }{

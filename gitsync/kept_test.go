@@ -12,6 +12,7 @@ import (
 
 // Only the youngest stash has a ref; the others are in its log.
 func TestEveryStashComes(t *testing.T) {
+	t.Parallel()
 	w := simple(t).sandbox()
 	stash := func(content string) string {
 		w.write("a.txt", content)
@@ -61,6 +62,7 @@ func (w *world) kept() []string {
 }
 
 func TestWhatAnEarlierSandboxLeftIsKept(t *testing.T) {
+	t.Parallel()
 	w := simple(t).sandbox()
 	w.agent("switch", "-qc", "topic")
 	topic := w.commit("topic.txt", "topic\n")
@@ -109,6 +111,7 @@ func TestWhatAnEarlierSandboxLeftIsKept(t *testing.T) {
 
 // What the new commits contain anyway needs no name of its own.
 func TestWhatIsContainedIsNotKept(t *testing.T) {
+	t.Parallel()
 	w := simple(t).sandbox()
 	old := w.commit("a.txt", "one\n")
 	w.git("switch", "-qc", "other")
@@ -122,6 +125,7 @@ func TestWhatIsContainedIsNotKept(t *testing.T) {
 }
 
 func TestNamesMakeRoomAgainAndAgain(t *testing.T) {
+	t.Parallel()
 	w := simple(t).sandbox()
 	first := w.commit("a.txt", "one\n")
 	w.agent("branch", "x/a")

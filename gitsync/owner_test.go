@@ -18,6 +18,7 @@ func TestRootLeavesFilesToTheOwner(t *testing.T) {
 		t.Skip("only root can try what root does")
 	}
 	const uid, gid = 1234, 2345
+	homeOf(t)
 	w := simple(t)
 	for dir := w.dir; dir != filepath.Dir(os.TempDir()) && dir != "/"; dir = filepath.Dir(dir) {
 		if dir != os.TempDir() {

@@ -210,7 +210,7 @@ func TestAKillWhileGitWaitsInTheWorkTree(t *testing.T) {
 	tip := w.commit("a.txt", "agent's\n")
 	waits := filepath.Join(w.dir, "waits")
 	script := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in *--refresh*) mkfifo %s; echo $$ >%s; (sleep 0.3; kill -9 $PPID) & ;; esac\nexec git \"$@\"\n", filepath.Join(w.root, ".gitattributes"), waits)
-	assert.NilError(t, os.WriteFile(filepath.Join(w.dir, "git-that-kills"), []byte(script), 0o755))
+	writeProgram(t, filepath.Join(w.dir, "git-that-kills"), script)
 	assert.Assert(t, !w.child())
 	pid, err := os.ReadFile(waits)
 	assert.NilError(t, err)

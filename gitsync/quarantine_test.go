@@ -49,6 +49,7 @@ func (w *world) noObjects(commit string) {
 }
 
 func TestAGateHoldsCommitsBack(t *testing.T) {
+	t.Parallel()
 	w := simple(t).sandbox()
 	before := w.tip("main")
 	tip := w.commit("a.txt", "a\nsecret\n")
@@ -96,6 +97,7 @@ func (w *world) noObjectsOutside(commit string) {
 }
 
 func TestAGateThatFails(t *testing.T) {
+	t.Parallel()
 	w := simple(t).sandbox()
 	tip := w.commit("a.txt", "a\nb\n")
 	_, err := w.repo.Gated(func(context.Context, Incoming) (bool, error) { return true, errors.New("no scanner") }).Out(t.Context(), w.sh, true)
@@ -111,6 +113,7 @@ func TestAGateThatFails(t *testing.T) {
 
 // A sandbox that has taken back what was held is let through.
 func TestCommitsThatWereRewritten(t *testing.T) {
+	t.Parallel()
 	w := simple(t).sandbox()
 	w.commit("a.txt", "secret\n")
 	gated := w.repo.Gated(func(_ context.Context, in Incoming) (bool, error) {
@@ -133,6 +136,7 @@ func TestCommitsThatWereRewritten(t *testing.T) {
 // What a gate gets to see is all that is new, and nothing else, whatever an agent
 // does about it.
 func TestWhatCommitsAdd(t *testing.T) {
+	t.Parallel()
 	w := simple(t)
 	w.write("many.txt", strings.Repeat("old\n", 8))
 	w.git("add", "-A")
@@ -175,6 +179,7 @@ func TestWhatCommitsAdd(t *testing.T) {
 // What a merge adds is new to all of its parents, however many there are, and
 // whatever the agent says that the files are.
 func TestWhatMergesAdd(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct{ name, attributes, extra string }{
 		{"text", "", ""},
 		{"no text for an attribute", "*.txt -diff\n", ""},
@@ -218,6 +223,7 @@ func TestWhatMergesAdd(t *testing.T) {
 }
 
 func TestAMergeOfManyBranches(t *testing.T) {
+	t.Parallel()
 	w := simple(t).sandbox()
 	w.commit("a.txt", "a\nsecret\n")
 	args := []string{"commit-tree", "-m", "octopus"}
@@ -235,6 +241,7 @@ func TestAMergeOfManyBranches(t *testing.T) {
 }
 
 func TestNamesThatAreFoldersToo(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)
 	assert.NilError(t, err)
@@ -251,6 +258,7 @@ func TestNamesThatAreFoldersToo(t *testing.T) {
 }
 
 func TestMoreThanCanBeLookedThrough(t *testing.T) {
+	t.Parallel()
 	root, err := os.OpenRoot(t.TempDir())
 	assert.NilError(t, err)
 	w := &addedWriter{root: root, left: minAdded + 3, files: map[string]Added{}}

@@ -19,6 +19,7 @@ func (w *world) badCommit() string {
 
 // One ref that cannot be fetched does not hold the others back. It is named once.
 func TestABadRefDoesNotHoldTheOthersBack(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name, want string
 		breakIt    func(w *world, branch string)
@@ -90,6 +91,7 @@ func TestARefRefusedByAWatchIsReported(t *testing.T) {
 
 // What cannot be fetched of the user's own branch is an error, but the rest comes.
 func TestABadCommitOnTheUsersBranch(t *testing.T) {
+	t.Parallel()
 	w := simple(t).sandbox()
 	w.agent("branch", "fine", w.commit("a.txt", "agent's\n"))
 	w.agent("update-ref", "refs/heads/main", w.badCommit())
@@ -102,6 +104,7 @@ func TestABadCommitOnTheUsersBranch(t *testing.T) {
 
 // Objects come into the repository by way of a quarantine, as packs and one by one.
 func TestManyObjectsAreTaken(t *testing.T) {
+	t.Parallel()
 	w := simple(t).sandbox()
 	for i := range unpackLimit {
 		w.write("many/"+strings.Repeat("x", i+1), strings.Repeat("y", i))

@@ -25,6 +25,7 @@ func (w *world) repaired(ctx context.Context, script string, args []string, stdi
 // Whatever an agent breaks in its git directory, it is found by the next sync and
 // restored, with all that was fetched before and all that still can be fetched.
 func TestABrokenGitDirectoryIsRestored(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name, why string
 		saved     bool // what was not fetched before can be fetched
@@ -57,6 +58,7 @@ func TestABrokenGitDirectoryIsRestored(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
 			w := simple(t).sandbox()
 			w.agent("branch", "side", w.commit("a.txt", "fetched\n"))
 			w.write("b.txt", "user's\n")
@@ -104,6 +106,7 @@ func (w *world) spoil(name string) {
 // A git that was killed for want of memory, or had no space, says nothing about the directory, and one
 // that cannot be asked is left as it is.
 func TestNothingIsRepairedForWhatPasses(t *testing.T) {
+	t.Parallel()
 	w := simple(t).sandbox()
 	w.commit("a.txt", "agent's\n")
 	killed := func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
@@ -122,6 +125,7 @@ func TestNothingIsRepairedForWhatPasses(t *testing.T) {
 
 // A sandbox of which nothing is known any more begins where the user's branch is.
 func TestABrokenGitDirectoryWhoseStateIsLost(t *testing.T) {
+	t.Parallel()
 	w := simple(t).sandbox()
 	w.commit("a.txt", "agent's\n")
 	w.out()
@@ -135,6 +139,7 @@ func TestABrokenGitDirectoryWhoseStateIsLost(t *testing.T) {
 
 // Commits that a gate holds back are not given up for a repair.
 func TestRepairGivesNoHeldCommitsUp(t *testing.T) {
+	t.Parallel()
 	w := simple(t).sandbox()
 	w.commit("a.txt", "secret\n")
 	w.spoil("index")
@@ -146,6 +151,7 @@ func TestRepairGivesNoHeldCommitsUp(t *testing.T) {
 // A git that was killed in the sandbox leaves a lock, which keeps no agent from
 // committing in the next run.
 func TestLocksOfAnEndedRunAreRemoved(t *testing.T) {
+	t.Parallel()
 	w := simple(t).sandbox()
 	for _, name := range []string{"index.lock", "HEAD.lock", "refs/heads/main.lock"} {
 		assert.NilError(t, os.WriteFile(filepath.Join(w.own, name), nil, 0o644))
@@ -157,6 +163,7 @@ func TestLocksOfAnEndedRunAreRemoved(t *testing.T) {
 
 // Another git's lock of the index is gone: any command tries again.
 func TestALockThatHasGoneLeavesSomethingToDo(t *testing.T) {
+	t.Parallel()
 	w := simple(t).sandbox()
 	assert.NilError(t, w.repo.Begin(t.Context()))
 	tip := w.commit("a.txt", "agent's\n")

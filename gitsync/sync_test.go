@@ -11,6 +11,7 @@ import (
 )
 
 func TestCommitsComeToTheUsersBranch(t *testing.T) {
+	t.Parallel()
 	w := simple(t).sandbox()
 	assert.Equal(t, w.agent("status", "--porcelain"), "", "the sandbox begins clean")
 	w.commit("a.txt", "changed\n")
@@ -33,6 +34,7 @@ func TestCommitsComeToTheUsersBranch(t *testing.T) {
 }
 
 func TestTheFirstCommitOfARepository(t *testing.T) {
+	t.Parallel()
 	w := empty(t)
 	w.write("staged.txt", "the user's\n")
 	w.git("add", "staged.txt")
@@ -45,6 +47,7 @@ func TestTheFirstCommitOfARepository(t *testing.T) {
 }
 
 func TestWhatTheUserHasStaysAsItIs(t *testing.T) {
+	t.Parallel()
 	w := simple(t)
 	w.write("stashed.txt", "s\n")
 	w.git("add", "-A")
@@ -79,6 +82,7 @@ func TestWhatTheUserHasStaysAsItIs(t *testing.T) {
 }
 
 func TestStagedFilesInTheWayOfAFolder(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct{ name, staged, agents string }{
 		{"a file below", "x/y/z.txt", "x"},
 		{"a file above", "x", "x/y"},
@@ -122,6 +126,7 @@ func conflicts(t *testing.T, w *world, kind Kind) *Conflict {
 }
 
 func TestBothHaveMoved(t *testing.T) {
+	t.Parallel()
 	w := simple(t).sandbox()
 	w.commit("a.txt", "agent's\n")
 	w.write("b.txt", "user's\n")
@@ -147,6 +152,7 @@ func TestBothHaveMoved(t *testing.T) {
 }
 
 func TestBothHaveChangedTheSameLine(t *testing.T) {
+	t.Parallel()
 	w := simple(t).sandbox()
 	w.commit("a.txt", "agent's\n")
 	w.write("a.txt", "user's\n")
@@ -157,6 +163,7 @@ func TestBothHaveChangedTheSameLine(t *testing.T) {
 }
 
 func TestTheUserMovesDuringARun(t *testing.T) {
+	t.Parallel()
 	t.Run("back", func(t *testing.T) {
 		w := simple(t).sandbox()
 		w.commit("a.txt", "one\n")
@@ -223,6 +230,7 @@ func TestTheUserMovesDuringARun(t *testing.T) {
 }
 
 func TestTheSandboxRewritesHistory(t *testing.T) {
+	t.Parallel()
 	w := simple(t).sandbox()
 	w.commit("a.txt", "one\n")
 	w.out()
@@ -236,6 +244,7 @@ func TestTheSandboxRewritesHistory(t *testing.T) {
 }
 
 func TestWhatIsNotOnTheBranchComesToo(t *testing.T) {
+	t.Parallel()
 	w := simple(t).sandbox()
 	w.agent("switch", "-q", "-c", "feature/x")
 	feature := w.commit("f.txt", "f\n")
@@ -264,6 +273,7 @@ func TestWhatIsNotOnTheBranchComesToo(t *testing.T) {
 }
 
 func TestTheUserCommitsBetweenDispatches(t *testing.T) {
+	t.Parallel()
 	w := simple(t)
 	w.git("branch", "gone")
 	w.git("branch", "moved")
@@ -286,6 +296,7 @@ func TestTheUserCommitsBetweenDispatches(t *testing.T) {
 }
 
 func TestTheUserSwitchesBetweenDispatches(t *testing.T) {
+	t.Parallel()
 	w := simple(t).sandbox()
 	w.commit("a.txt", "agent's\n")
 	w.out()
@@ -305,6 +316,7 @@ func TestTheUserSwitchesBetweenDispatches(t *testing.T) {
 
 // What an agent has staged survives a commit of the user.
 func TestWhatTheAgentHasStaged(t *testing.T) {
+	t.Parallel()
 	w := simple(t).sandbox()
 	w.write("dir/c.txt", "staged by the agent\n")
 	w.agent("add", "dir/c.txt")
@@ -315,6 +327,7 @@ func TestWhatTheAgentHasStaged(t *testing.T) {
 }
 
 func TestASandboxWhoseStateIsLost(t *testing.T) {
+	t.Parallel()
 	w := simple(t).sandbox()
 	tip := w.commit("a.txt", "agent's\n")
 	assert.NilError(t, os.RemoveAll(w.repo.stateDir))
@@ -325,6 +338,7 @@ func TestASandboxWhoseStateIsLost(t *testing.T) {
 
 // While an agent works, it may amend what it has just committed.
 func TestTheBranchFollowsToSettledCommitsOnly(t *testing.T) {
+	t.Parallel()
 	w := simple(t).sandbox()
 	before := w.tip("main")
 	first := w.commit("a.txt", "one\n")

@@ -29,6 +29,7 @@ func (w *world) all(message string) {
 // What the user has not committed is not committed by an agent, however it was
 // changed, and the index stays what the user has staged.
 func TestUncommittedChangesStayTheUsers(t *testing.T) {
+	t.Parallel()
 	w := simple(t)
 	w.write("gone.txt", "g\n")
 	w.write("r\"ä.txt", "r\n")
@@ -80,6 +81,7 @@ func TestUncommittedChangesStayTheUsers(t *testing.T) {
 // What a run has left uncommitted is the next one's, unless the user has changed it
 // since; so is what a killed run has left.
 func TestLeftoversOfARunAreNotTheUsers(t *testing.T) {
+	t.Parallel()
 	for _, killed := range []bool{false, true} {
 		w := simple(t)
 		w.write("user.txt", "user's\n")
@@ -107,6 +109,7 @@ func TestLeftoversOfARunAreNotTheUsers(t *testing.T) {
 // A repository that a run makes is named once: the user's git add would make git
 // enter it.
 func TestNewRepositoriesAreNamed(t *testing.T) {
+	t.Parallel()
 	w := simple(t).sandbox()
 	w.begin()
 	plant(w)
@@ -126,6 +129,7 @@ func TestNewRepositoriesAreNamed(t *testing.T) {
 
 // The user's own ignored files stay ignored, and so do files of the user's filters.
 func TestGuardingKeepsWhatWasSetUp(t *testing.T) {
+	t.Parallel()
 	w := simple(t)
 	w.write(".gitattributes", "*.bin filter=lfs\n")
 	w.write("x.bin", "pointer\n")
@@ -148,6 +152,7 @@ func TestGuardingKeepsWhatWasSetUp(t *testing.T) {
 
 // A folder with more files than are listed one by one is left alone as a whole.
 func TestManyUntrackedFiles(t *testing.T) {
+	t.Parallel()
 	w := simple(t)
 	assert.NilError(t, os.Mkdir(filepath.Join(w.root, "many"), 0o755))
 	for i := range maxUntracked + 1 {

@@ -11,12 +11,49 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"gotest.tools/v3/assert"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 )
+
+// TestMain gives all tests one empty home folder: a process has one environment,
+// and tests that change it cannot run side by side.
+func TestMain(m *testing.M) {
+	if os.Getenv(childEnv) != "" { // it has its test's
+		m.Run()
+		return
+	}
+	home, err := os.MkdirTemp("", "gitsync-home-")
+	if err == nil {
+		err = errors.Join(os.Setenv("HOME", home), os.Setenv("XDG_CONFIG_HOME", filepath.Join(home, ".config")))
+	}
+	if err != nil {
+		panic(err)
+	}
+	m.Run()
+	_ = os.RemoveAll(home)
+}
+
+// homeOf is a home folder of its own for a test that writes into it.
+func homeOf(t *testing.T) string {
+	t.Helper()
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("XDG_CONFIG_HOME", filepath.Join(home, ".config"))
+	return home
+}
+
+// writeProgram writes a program that is run right away: a child that another test
+// forks meanwhile would hold it open ("text file busy").
+func writeProgram(t testing.TB, path, script string) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	assert.NilError(t, os.WriteFile(path, []byte(script), 0o700))
+}
 
 // world is a user's repository and a sandbox that works on its files. The
 // sandbox is played by a second git directory on this machine.
@@ -31,7 +68,7 @@ type world struct {
 // environ is that of both the user's git and the sandbox's.
 func (w *world) environ() []string {
 	return []string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(w.dir, "home"), "GIT_CONFIG_NOSYSTEM=1",
+		"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "GIT_CONFIG_NOSYSTEM=1",
 		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b",
 	}
 }
@@ -42,11 +79,6 @@ func empty(t testing.TB, initArgs ...string) *world {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	assert.NilError(t, err)
 	w := &world{t: t, dir: dir, root: filepath.Join(dir, "repo"), own: filepath.Join(dir, filepath.Base(Folder))}
-	if tt, ok := t.(*testing.T); ok {
-		tt.Setenv("HOME", filepath.Join(dir, "home"))
-		tt.Setenv("XDG_CONFIG_HOME", filepath.Join(dir, "home", ".config"))
-	}
-	assert.NilError(t, os.MkdirAll(filepath.Join(dir, "home"), 0o755))
 	w.run(dir, nil, "git", append([]string{"init", "-q", "-b", "main", w.root}, initArgs...)...)
 	return w
 }
