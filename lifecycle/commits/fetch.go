@@ -1,3 +1,5 @@
+// Package commits brings commits out of sandboxes and into them, and scans them for
+// secrets on the way.
 package commits
 
 import (

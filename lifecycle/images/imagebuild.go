@@ -1,3 +1,4 @@
+// Package images builds, pulls, lists and prunes the images of a scope.
 package images
 
 import (

@@ -1,4 +1,4 @@
-// Package credscan looks for credentials in a work tree, with gitleaks, before
+// Package secretscan looks for credentials in a work tree, with gitleaks, before
 // an agent gets to see it. Finding is not preventing: what the scanner does not
 // know it does not find.
 package secretscan
