@@ -199,13 +199,19 @@ func TestDrawn(t *testing.T) {
 const shortPrompt = "PS1='$ '; clear\r"
 
 // types presses keys at the next prompt of a shell, so that they are drawn once. It
-// is another prompt than that of the line before, whose end was drawn since.
+// is another prompt than that of the line before, whose end was drawn since, and has
+// a line of its own: a part of [shortPrompt] looks like the end of a long one.
 func (tm *terminal) types(t *testing.T, keys string) {
 	t.Helper()
 	var sent string
 	eventually(t, func() error {
 		sent = tm.screen.String()
-		if shown := drawn(sent); !strings.HasSuffix(shown, "$\n") || tm.typed > 0 && !strings.Contains(sent[tm.typed:], "\n") {
+		shown := drawn(sent)
+		prompted := strings.HasSuffix(shown, "$\n")
+		if tm.typed > 0 {
+			prompted = strings.HasSuffix("\n"+shown, "\n$\n") && strings.Contains(sent[tm.typed:], "\n")
+		}
+		if !prompted {
 			return errors.New("no prompt: " + shown)
 		}
 		return nil
