@@ -48,7 +48,7 @@ func TestRunAnswersOnce(t *testing.T) {
 		assert.Check(t, is.Contains(w.ok(t, "logs", "run", "--raw"), "exit code 3"))
 		nothing := w.docker("ralph", "run")
 		nothing.Stdin = strings.NewReader("")
-		assert.Check(t, is.Contains(run(t, nothing).expect(t, 1).stderr, "give one with -p"))
+		assert.Check(t, is.Contains(run(t, nothing).expect(t, 1).stderr, "pass a prompt with -p"))
 
 		// Also at a terminal: the answer is text, and nothing else.
 		at := w.shell(t, `run -p "test -t 0 || echo no key''board"`)
