@@ -187,8 +187,8 @@ func (m *machine) Project(ctx context.Context) (func(context.Context) (selftest.
 	if err == nil {
 		err = config.NewTrustStore(m.StateDir).Require(cfg)
 	}
-	if untrusted, ok := errors.AsType[*config.UntrustedError](err); ok {
-		return nil, selftest.Skip(untrusted.Error())
+	if _, untrusted := errors.AsType[*config.UntrustedError](err); untrusted {
+		return nil, selftest.Skip(withHints(err))
 	}
 	switch {
 	case err != nil:

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 
 	"github.com/gofrs/flock"
@@ -201,7 +202,8 @@ func TestRunRefusesWithoutAnEngine(t *testing.T) {
 			}
 			assert.NilError(t, os.MkdirAll(h.StateDir, 0o700))
 			_, err := Run(t.Context(), h, Options{Command: "build"})
-			assert.ErrorContains(t, err, tc.err)
+			said := append([]string{err.Error()}, hint.Of(err)...)
+			assert.Check(t, is.Contains(strings.Join(said, "\n"), tc.err))
 		})
 	}
 }
