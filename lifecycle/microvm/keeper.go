@@ -52,6 +52,10 @@ const keeperTries = 20
 // in it, and at least until the one with this ID has had time to begin. One
 // keeper serves a sandbox; another waits to take over.
 func (d *Driver) Keep(ctx context.Context, name, id string) error {
+	// A keeper that starts late leaves no lock file for a sandbox that was removed.
+	if _, known, err := d.records().read(name); err != nil || !known {
+		return err
+	}
 	unlock, err := d.lock(ctx, d.name+"-"+name+".keeper")
 	if err != nil {
 		return err

@@ -26,3 +26,11 @@ func TestImages(t *testing.T) {
 	_, err = Images(dir, "sbx")
 	assert.ErrorContains(t, err, "reading what is known of the sandbox d")
 }
+
+func TestLateKeeperLeavesNoLock(t *testing.T) {
+	dir := t.TempDir()
+	assert.NilError(t, New("docker-sandbox", Options{StateDir: dir}).Keep(t.Context(), "removed", "id"))
+	left, err := filepath.Glob(filepath.Join(dir, "locks", "*"))
+	assert.NilError(t, err)
+	assert.Equal(t, len(left), 0, "%v", left)
+}
