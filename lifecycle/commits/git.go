@@ -1,17 +1,11 @@
 package commits
 
 import (
-	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -122,36 +116,6 @@ func probe(root string) string {
 	return ""
 }
 
-// Shell runs scripts of ours in a sandbox.
-func Shell(driver lifecycle.Driver, sb lifecycle.Sandbox) gitsync.Shell {
-	return func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
-		ctx, cancel := context.WithTimeout(ctx, CollectLimit) // an agent can make its git hang
-		defer cancel()
-		var stderr bytes.Buffer
-		code, err := driver.Exec(ctx, sb, lifecycle.Process{
-			ID: rand.Text(), Args: append([]string{"sh", "-c", script, "sh"}, args...), Dir: sb.Root,
-			Stdin: stdin, Stdout: stdout, Stderr: &Limited{Buf: &stderr, Left: 4096},
-		})
-		if err == nil && code != 0 {
-			err = &gitsync.ScriptError{Code: code, Words: stderr.String()}
-		}
-		return err
-	}
-}
-
-// Limited keeps the beginning of what is written.
-type Limited struct {
-	Buf  *bytes.Buffer
-	Left int
-}
-
-func (l *Limited) Write(p []byte) (int, error) {
-	n := min(len(p), l.Left)
-	l.Left -= n
-	_, _ = l.Buf.Write(p[:n])
-	return len(p), nil
-}
-
 // Enter brings the sandbox up to date before an agent starts in it, or the user in
 // a shell, and fetches commits while it works, until leave is called.
 func (g *Git) Enter(ctx context.Context, sb lifecycle.Sandbox, shellByUser bool) (leave func(), err error) {
@@ -192,21 +156,6 @@ func (g *Git) Enter(ctx context.Context, sb lifecycle.Sandbox, shellByUser bool)
 		stop()
 		_ = g.alive.Close()
 	}, nil
-}
-
-// reportHooks names hooks in the worktree that have changed while an agent worked:
-// the user's next git command may run them.
-func (g *Git) reportHooks(ctx context.Context, before gitsync.Hooks) {
-	h := g.Host
-	now, err := g.Repo.Hooks(ctx)
-	if err != nil {
-		h.Report(fmt.Sprintf("Warning: %v", err))
-		return
-	}
-	if changed := now.Changed(before); len(changed) > 0 {
-		h.Report(fmt.Sprintf("Warning: hooks of your git in the worktree have changed: %s", strings.Join(changed, ", ")))
-		h.Report("Hint: look at them before you use git here, because git status, too, can run hooks")
-	}
 }
 
 // RepairAfter restores the sandbox's git directory if a command that starts no agent
@@ -310,21 +259,6 @@ func beyondRepair(driver lifecycle.Driver, sb lifecycle.Sandbox, err error) erro
 func Idle(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox) bool {
 	busy, err := driver.Busy(ctx, sb)
 	return err == nil && !busy
-}
-
-// ReportSync prints what a sync has brought.
-func ReportSync(h host.Host, res gitsync.Result) {
-	for _, note := range res.Notes() {
-		h.Report(note)
-	}
-	if res.Conflict != nil {
-		reportConflict(h, res.Conflict)
-	}
-}
-
-func reportConflict(h host.Host, c *gitsync.Conflict) {
-	h.Report("Warning: " + c.Error())
-	h.Report("Hint: " + c.Hint())
 }
 
 // follow fetches commits after each run of an agent in the work tree top, and
@@ -450,62 +384,4 @@ func (g *Git) Repair(ctx context.Context, repo *gitsync.Repo, sh gitsync.Shell, 
 	defer g.mu.Unlock()
 	g.repairs = append(g.repairs, note)
 	return res, nil
-}
-
-// ReportRepairs prints what was restored, once.
-func (g *Git) ReportRepairs() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, note := range g.repairs {
-		g.Host.Report(note)
-	}
-	g.repairs = nil
-}
-
-// saveOwn fetches everything before a container is removed. If there is no ralph
-// of this version in it, nothing can be fetched; then its git directory stays,
-// for the next container of that name.
-func saveOwn(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan, wt gitrepo.Worktree, sb lifecycle.Sandbox) error {
-	ctx = context.WithoutCancel(ctx)
-	repo, err := gitsync.Open(wt, sb.Name, h.StateDir)
-	if err != nil {
-		return err
-	}
-	if sb.State != lifecycle.Running {
-		if host.Gone(sb.Root) {
-			return nil // it cannot be started; its git directory stays for the next one of that name
-		}
-		if err := driver.Start(ctx, sb); err != nil {
-			return err
-		}
-	}
-	repo = repo.Gated(i.Incoming(sb.Name))
-	res, err := repo.Out(ctx, Shell(driver, sb), true)
-	if errors.Is(err, lifecycle.ErrNotPrepared) {
-		return nil
-	}
-	if IsBroken(err) {
-		h.Report(fmt.Sprintf("Warning: %v", err))
-		var lost error
-		if res, lost, err = repo.Repair(ctx, Shell(driver, sb)); err == nil {
-			err = lost // it stays in the volume, which goes
-		}
-	}
-	ReportSync(h, res)
-	for _, ref := range slices.Sorted(maps.Keys(res.Refused)) {
-		h.Report(fmt.Sprintf("Warning: %q is lost with the sandbox %s, as it cannot be fetched: %s", ref, sb.Name, res.Refused[ref]))
-	}
-	if gitsync.Lasting(err) {
-		h.Report(fmt.Sprintf("Warning: commits that were not fetched before are lost with the sandbox %s: %v", sb.Name, err))
-		return gitsync.Abandon(h.StateDir, sb.Name)
-	}
-	if err != nil {
-		return beyondRepair(driver, sb, fmt.Errorf("the sandbox %s cannot be removed without losing commits: %w", sb.Name, err))
-	}
-	return nil
-}
-
-// DiscardHint is how commits are given up that only a sandbox has.
-func DiscardHint(which string) string {
-	return fmt.Sprintf("discard them with %q", "docker ralph clean --discard-commits "+which)
 }

@@ -1,0 +1,50 @@
+package commits
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/docker-ralph/docker-ralph/gitsync"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+)
+
+// ReportSync prints what a sync has brought.
+func ReportSync(h host.Host, res gitsync.Result) {
+	for _, note := range res.Notes() {
+		h.Report(note)
+	}
+	if res.Conflict != nil {
+		reportConflict(h, res.Conflict)
+	}
+}
+
+func reportConflict(h host.Host, c *gitsync.Conflict) {
+	h.Report("Warning: " + c.Error())
+	h.Report("Hint: " + c.Hint())
+}
+
+// reportHooks names hooks in the worktree that have changed while an agent worked:
+// the user's next git command may run them.
+func (g *Git) reportHooks(ctx context.Context, before gitsync.Hooks) {
+	h := g.Host
+	now, err := g.Repo.Hooks(ctx)
+	if err != nil {
+		h.Report(fmt.Sprintf("Warning: %v", err))
+		return
+	}
+	if changed := now.Changed(before); len(changed) > 0 {
+		h.Report(fmt.Sprintf("Warning: hooks of your git in the worktree have changed: %s", strings.Join(changed, ", ")))
+		h.Report("Hint: look at them before you use git here, because git status, too, can run hooks")
+	}
+}
+
+// ReportRepairs prints what was restored, once.
+func (g *Git) ReportRepairs() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, note := range g.repairs {
+		g.Host.Report(note)
+	}
+	g.repairs = nil
+}
