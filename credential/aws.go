@@ -242,7 +242,7 @@ func keysOfLines(out []byte) map[string]string {
 	return found
 }
 
-// oneWord tells whether text can be a key or a name: not empty, nothing blank,
+// oneWord reports whether text can be a key or a name: not empty, nothing blank,
 // nothing that does not print.
 func oneWord(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) })

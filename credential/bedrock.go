@@ -35,7 +35,7 @@ type Origin struct {
 	Repository bool   // a file in the work tree, which whoever writes there decides on
 }
 
-// Active tells whether claude uses Bedrock, by the rule that ralph itself
+// Active reports whether claude uses Bedrock, by the rule that ralph itself
 // follows in the sandbox: the environment decides alone; without it any of
 // claude's settings files can switch Bedrock on, and none of them off. What is
 // missing, unreadable or malformed says nothing. Only a Home or Root that is

@@ -255,7 +255,7 @@ func splitHeaders(variable, text string) (secret map[string]egress.Secret, open 
 	return secret, strings.Join(lines, "\n"), nil
 }
 
-// isToken tells whether a text can be the name of a header.
+// isToken reports whether a text can be the name of a header.
 func isToken(name string) bool {
 	const characters = "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	return name != "" && strings.Trim(name, characters) == ""

@@ -54,7 +54,7 @@ func (s storedSecret) isService() bool {
 	return s.Type == "" || strings.EqualFold(s.Type, "service")
 }
 
-// reaches tells whether a sandbox gets the secret. "(global)" is how older
+// reaches reports whether a sandbox gets the secret. "(global)" is how older
 // versions write it.
 func (s storedSecret) reaches(sandbox string) bool {
 	return s.Scope == "" || strings.Trim(s.Scope, "()") == "global" || s.Scope == sandbox

@@ -69,7 +69,7 @@ func KeyVariables(agent string) []string {
 }
 
 // Leave takes what Collect returned and leaves the keys on the host that a
-// proxy adds there. present tells whether the proxy has the key of a service.
+// proxy adds there. present reports whether the proxy has the key of a service.
 // named are the variables that the user asked to pass on: they go in with
 // their values, whatever else holds.
 //

@@ -22,7 +22,7 @@ const (
 )
 
 // execs sends the ID of each process that starts a program, until ctx ends. It
-// tells whether the kernel tells.
+// reports whether the kernel tells.
 func execs(ctx context.Context) (started <-chan int, ok bool) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_CONNECTOR)
 	if err != nil {

@@ -84,7 +84,7 @@ func newWorldOf(t *testing.T, e engines.Engine, driver string) *world {
 	return w
 }
 
-// micro tells whether the world's sandboxes are microVMs.
+// micro reports whether the world's sandboxes are microVMs.
 func (w *world) micro() bool { return w.double != "" }
 
 // ofDriver are the flags that choose the world's driver, for a user without a

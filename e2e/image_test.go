@@ -101,7 +101,7 @@ func (w *world) images(t *testing.T) (current imageStatus, others map[string]ima
 	return all[0], others
 }
 
-// has tells whether the engine has an image.
+// has reports whether the engine has an image.
 func (w *world) has(t *testing.T, ref string) bool {
 	t.Helper()
 	_, err := w.engine.Client(t).ImageInspect(t.Context(), ref)

@@ -24,7 +24,7 @@ func (w *world) sbx(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// letsThrough tells whether the microVM program's proxy lets a request of the
+// letsThrough reports whether the microVM program's proxy lets a request of the
 // sandbox through.
 func (w *world) letsThrough(t *testing.T, target string) bool {
 	t.Helper()

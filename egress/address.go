@@ -88,7 +88,7 @@ type AddressError struct {
 	Addr netip.Addr
 	// What says what is there, as in "private".
 	What string
-	// Overridable tells whether a rule with a range allows it.
+	// Overridable reports whether a rule with a range allows it.
 	Overridable bool
 }
 

@@ -116,7 +116,7 @@ func gitDirIn(dir string) string {
 	return realPath(dotGit)
 }
 
-// belongsTo tells whether the repository's objects and refs are within the git
+// belongsTo reports whether the repository's objects and refs are within the git
 // directory of another one: so are those of its submodules and linked work trees.
 // An agent cannot put them there, as it does not see that directory.
 func (w Worktree) belongsTo(gitDir string) bool {

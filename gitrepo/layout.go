@@ -100,7 +100,7 @@ func checkLayout(dir string, a answer, lines []string) error {
 	}
 }
 
-// isWhole tells whether each answer is in its line, whatever git says of the
+// isWhole reports whether each answer is in its line, whatever git says of the
 // branch.
 func isWhole(lines []string) bool {
 	const no = "false"

@@ -48,7 +48,7 @@ func (w *world) killAt(n int, after bool) {
 	_ = os.Remove(count)
 }
 
-// child syncs in a process of its own and tells whether that got to its end.
+// child syncs in a process of its own and reports whether that got to its end.
 func (w *world) child(env ...string) bool {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestSyncChild$")
 	cmd.Env = append(w.environ(), append(env, childEnv+"="+w.dir, "GORACE=atexit_sleep_ms=0")...)

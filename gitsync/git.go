@@ -14,8 +14,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 )
 
-// lookPatience bounds a git process that looks at the files of the work tree.
-const lookPatience = 10 * time.Second
+// statusTimeout bounds a git process that looks at the files of the work tree.
+const statusTimeout = 10 * time.Second
 
 // git runs the host's git program on the user's repository, which is named
 // explicitly: nothing in the work tree can lead it elsewhere.
@@ -25,9 +25,9 @@ const lookPatience = 10 * time.Second
 // index then.
 type git struct {
 	gitrepo.Git
-	// root is the work tree, and patience how long a process may look at it.
-	root     string
-	patience time.Duration
+	// root is the work tree, and timeout how long a process may look at it.
+	root    string
+	timeout time.Duration
 	// held is a lock that outlives us as long as a git process works that we
 	// have started.
 	held  *os.File
@@ -47,7 +47,7 @@ func newGit(root, gitDir string) (git, error) {
 	} {
 		program.Environ = append(program.Environ, name+"="+value)
 	}
-	return git{Git: program, root: root, patience: lookPatience, owner: ownerOf(gitDir)}, nil
+	return git{Git: program, root: root, timeout: statusTimeout, owner: ownerOf(gitDir)}, nil
 }
 
 // passed are the variables that git needs of the user's environment.
@@ -101,7 +101,7 @@ func (g git) stream(ctx context.Context, stdin io.Reader, stdout io.Writer, args
 // look runs git where it sees the files of the work tree, for a limited time. It
 // holds no lock of ours: when we are killed, nobody waits for it.
 func (g git) look(ctx context.Context, args ...string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, g.patience)
+	ctx, cancel := context.WithTimeout(ctx, g.timeout)
 	defer cancel()
 	g = g.with("GIT_WORK_TREE=" + g.root)
 	g.Dir, g.held = g.root, nil
@@ -123,7 +123,7 @@ func (g git) resolve(ctx context.Context, ref string) (string, error) {
 	return oid, err
 }
 
-// contains tells whether a commit is an ancestor of another, or the same.
+// contains reports whether a commit is an ancestor of another, or the same.
 // Nothing is before the first commit.
 func (g git) contains(ctx context.Context, commit, ancestor string) (bool, error) {
 	if ancestor == "" || ancestor == commit {

@@ -132,7 +132,7 @@ func (r *Repo) nested(ctx context.Context, dotGit string) ([]string, error) {
 	return nested, nil
 }
 
-// covered tells whether a path is one of the folders, or inside.
+// covered reports whether a path is one of the folders, or inside.
 func covered(path string, folders []string) bool {
 	return slices.ContainsFunc(folders, func(dir string) bool {
 		return path == dir || strings.HasPrefix(path, dir+string(filepath.Separator))

@@ -62,7 +62,7 @@ func TestPipesInTheWorkTree(t *testing.T) {
 	} {
 		t.Run(tc.pipe+" and "+tc.file, func(t *testing.T) {
 			w := simple(t).sandbox()
-			w.repo.git.patience = 500 * time.Millisecond
+			w.repo.git.timeout = 500 * time.Millisecond
 			tip := w.commit(tc.file, "agent's\n")
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
@@ -103,7 +103,7 @@ func TestPipesWhereAttributesAreRead(t *testing.T) {
 	})
 	t.Run("a gate", func(t *testing.T) {
 		w := simple(t).sandbox()
-		w.repo.git.patience = 500 * time.Millisecond
+		w.repo.git.timeout = 500 * time.Millisecond
 		tip := w.commit("a.txt", "agent's\n")
 		var added bool
 		gated := w.repo.Gated(func(ctx context.Context, in Incoming) (bool, error) {
@@ -124,7 +124,7 @@ func TestPipesWhereAttributesAreRead(t *testing.T) {
 		w.git("commit", "-q", "-m", "large")
 		w.git("config", "filter.lfs.clean", "cat")
 		w.open()
-		w.repo.git.patience = 500 * time.Millisecond
+		w.repo.git.timeout = 500 * time.Millisecond
 		w.pipe(".gitattributes")
 		all, err := w.repo.readConfig(t.Context())
 		assert.NilError(t, err)
@@ -165,7 +165,7 @@ func TestARunThatLeavesAPipe(t *testing.T) {
 // looks for attributes.
 func TestAPipeDoesNotStopPacking(t *testing.T) {
 	w := simple(t).sandbox()
-	w.repo.git.patience = 500 * time.Millisecond
+	w.repo.git.timeout = 500 * time.Millisecond
 	tip := w.commit("a.txt", "agent's\n")
 	w.pipe(".gitattributes")
 	var read bool
@@ -220,7 +220,7 @@ func TestAKillWhileGitWaitsInTheWorkTree(t *testing.T) {
 	t.Cleanup(func() { _ = syscall.Kill(orphan, syscall.SIGKILL) })
 	assert.NilError(t, syscall.Kill(orphan, 0), "it waits")
 
-	w.repo.git.patience = 500 * time.Millisecond
+	w.repo.git.timeout = 500 * time.Millisecond
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	_, err = w.repo.Out(ctx, w.sh, true)

@@ -64,7 +64,7 @@ func statePath(stateDir, name string) string {
 	return filepath.Join(stateDir, "git", name+".json")
 }
 
-// Saved tells whether all commits of a sandbox's git directory are in the
+// Saved reports whether all commits of a sandbox's git directory are in the
 // user's repository, so that it can be removed.
 func Saved(stateDir, name string) bool {
 	st, err := readState(statePath(stateDir, name))
@@ -167,7 +167,7 @@ func (r *Repo) Begin(ctx context.Context) error {
 	return own.save(st)
 }
 
-// Unfinished tells whether an earlier command has left something to be brought
+// Unfinished reports whether an earlier command has left something to be brought
 // to an end.
 func (r *Repo) Unfinished() bool {
 	st, err := readState(statePath(r.stateDir, r.name))

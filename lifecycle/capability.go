@@ -62,7 +62,7 @@ func (e *LooserError) Error() string {
 // KeyStore is a driver whose program keeps keys on the host, and adds them to an
 // agent's requests.
 type KeyStore interface {
-	// Keys tells for which services it does. present tells whether the user's
+	// Keys tells for which services it does. present reports whether the user's
 	// environment has one of these variables.
 	Keys(ctx context.Context, services []credential.Service, present func(names []string) bool) (map[string]bool, error)
 	// GiveKey says how it is given a key for services that it has none for.
@@ -71,11 +71,11 @@ type KeyStore interface {
 
 // Limiter is a driver that may not be able to limit what a sandbox uses.
 type Limiter interface {
-	// Limits tells whether it can.
+	// Limits reports whether it can.
 	Limits() bool
 }
 
-// Limits tells whether a driver can limit what a sandbox uses.
+// Limits reports whether a driver can limit what a sandbox uses.
 func Limits(d Driver) bool {
 	l, ok := d.(Limiter)
 	return !ok || l.Limits()

@@ -197,7 +197,7 @@ type Driver interface {
 	// Lookup finds the sandbox of that name. No such sandbox is no error but
 	// the state NotFound. Something foreign of that name is a [ForeignError].
 	Lookup(ctx context.Context, name string) (Sandbox, error)
-	// Create makes the sandbox; the state tells whether it runs already.
+	// Create makes the sandbox; the state reports whether it runs already.
 	// [ErrExists] means that somebody else did so a moment ago.
 	Create(ctx context.Context, spec Spec) (Sandbox, error)
 	// Start starts a stopped sandbox, and unpauses a paused one. [ErrStuck] means that
@@ -210,7 +210,7 @@ type Driver interface {
 	// Prepare makes a running sandbox fit to run ralph of this version. It can
 	// be repeated.
 	Prepare(ctx context.Context, sb Sandbox, spec Spec) error
-	// Busy tells whether anything runs in the sandbox.
+	// Busy reports whether anything runs in the sandbox.
 	Busy(ctx context.Context, sb Sandbox) (bool, error)
 	// Dispatches returns the processes that [Driver.Exec] has started in a
 	// running sandbox and that have not ended.

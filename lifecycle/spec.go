@@ -46,7 +46,7 @@ func (s Spec) Hash() string {
 	return hex.EncodeToString(h.Sum(nil))[:12]
 }
 
-// fits tells whether a sandbox is what the spec describes.
+// fits reports whether a sandbox is what the spec describes.
 func (s Spec) fits(sb Sandbox) bool { return sb.ConfigHash == s.Hash() }
 
 // digest names what of the policy a sandbox is made for. The order of rules and
@@ -72,7 +72,7 @@ func (s Spec) Check(sb Sandbox) error {
 	return nil
 }
 
-// adopts tells whether a sandbox of the spec's scope may be made anew for the spec's
+// adopts reports whether a sandbox of the spec's scope may be made anew for the spec's
 // worktree, because its own is gone.
 func (s Spec) adopts(sb Sandbox) bool {
 	return s.Moved != "" && s.Moved == sb.Root && s.Scope == sb.Scope

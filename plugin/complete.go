@@ -25,7 +25,7 @@ func (d dispatcher) completeForwarded(name string) cobra.CompletionFunc {
 	}
 }
 
-// plainWord tells whether a word can be offered to every shell. Who makes a branch
+// plainWord reports whether a word can be offered to every shell. Who makes a branch
 // or a task may be an agent, and completion scripts of some versions have the
 // shell expand what they are offered: it would run a command that a name holds.
 func plainWord(word string) bool {

@@ -54,7 +54,7 @@ func isOurselves(path string) bool {
 	return err == nil && os.SameFile(ours, theirs)
 }
 
-// hasPlugin tells whether Docker finds a plugin of that name. It has found this one
+// hasPlugin reports whether Docker finds a plugin of that name. It has found this one
 // in one of its folders, wherever those are.
 func hasPlugin(cli config.Provider, name string) bool {
 	_, err := manager.GetPlugin(name, cli, &cobra.Command{})

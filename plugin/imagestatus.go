@@ -147,7 +147,7 @@ func (c *imageContext) UsedBy() string {
 	return strings.Join(c.image.UsedBy, ", ")
 }
 
-// Current tells whether the next sandbox would be made from it.
+// Current reports whether the next sandbox would be made from it.
 func (c *imageContext) Current() bool { return c.image.Current }
 
 // Change returns what has to be done before.

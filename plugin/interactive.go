@@ -16,7 +16,7 @@ const (
 	shellCommand = "shell"
 )
 
-// fitStreams gives a command the streams that it needs, and tells whether its
+// fitStreams gives a command the streams that it needs, and reports whether its
 // output goes on as it is. An agent that is asked once gets no terminal.
 func (d dispatcher) fitStreams(h *host.Host, name string, args []string) (raw bool, err error) {
 	switch name {

@@ -114,7 +114,7 @@ func (i *Interrupts) Forward(ctx context.Context) (signals <-chan os.Signal, sto
 	}
 }
 
-// Explain tells whether err is of a program that was ended by the signal which
+// Explain reports whether err is of a program that was ended by the signal which
 // ends this one too. Who signals a group of processes hits a program that is just
 // being started, and which would leave the group as its first act. We may hear of
 // its end before our own signal.

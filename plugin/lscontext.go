@@ -65,7 +65,7 @@ func (c *sandboxContext) Size() string {
 	return units.HumanSizeWithPrecision(float64(*c.status.Size), 3)
 }
 
-// Current tells whether it is that of this work tree and branch.
+// Current reports whether it is that of this work tree and branch.
 func (c *sandboxContext) Current() bool { return c.status.Current }
 
 // Loop returns what runs in it, or how the last loop ended.

@@ -108,10 +108,10 @@ func (c *worktreeContext) Behind() string { return count(c.status.Behind, "") }
 // Changes returns how many files have changes that are not committed.
 func (c *worktreeContext) Changes() string { return count(c.status.Changes, "gone") }
 
-// Main tells whether it is the main one.
+// Main reports whether it is the main one.
 func (c *worktreeContext) Main() bool { return c.status.Main }
 
-// Current tells whether the command was given in it.
+// Current reports whether the command was given in it.
 func (c *worktreeContext) Current() bool { return c.status.Current }
 
 // count prints a number, or what stands for none.

@@ -65,7 +65,7 @@ func failedSource(err error) string {
 // parseError finds BuildKit's words for a mistake in a Dockerfile's syntax.
 var parseError = pattern.New(`(?i)dockerfile parse error (?:on )?line \d+: `)
 
-// tooNew tells whether err says that an engine's BuildKit does not know the
+// tooNew reports whether err says that an engine's BuildKit does not know the
 // heredocs or a flag of a Dockerfile, which could ask for a current BuildKit.
 func tooNew(dockerfile []byte, err error) bool {
 	if !parseError().MatchString(err.Error()) {

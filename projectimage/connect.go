@@ -85,7 +85,7 @@ func probe(ctx context.Context, dial dialer) (*buildkit.Client, error) {
 	return c, nil
 }
 
-// localSocket tells whether host is a unix socket or a named pipe.
+// localSocket reports whether host is a unix socket or a named pipe.
 func localSocket(host string) bool {
 	return strings.HasPrefix(host, "unix://") || strings.HasPrefix(host, "npipe://")
 }

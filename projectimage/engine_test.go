@@ -79,7 +79,7 @@ func newTestEngine(t *testing.T, name, host string) *testEngine {
 	return e
 }
 
-// sendsSource tells whether its BuildKit says which lines of a Dockerfile failed:
+// sendsSource reports whether its BuildKit says which lines of a Dockerfile failed:
 // that of Docker 20.10 does not.
 func (e *testEngine) sendsSource() bool { return e.name != "debian" }
 

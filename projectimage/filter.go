@@ -34,7 +34,7 @@ func (f *Filter) Set(condition string) error {
 	return fmt.Errorf("the filter %q is none: write agent=NAME, project=NAME or until=DURATION", condition)
 }
 
-// Matches tells whether an image meets all conditions.
+// Matches reports whether an image meets all conditions.
 func (f Filter) Matches(s Stored, now time.Time) bool {
 	return (f.Agent == "" || f.Agent == s.Agent) &&
 		(f.Project == "" || f.Project == s.Project) &&

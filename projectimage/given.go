@@ -124,7 +124,7 @@ type content struct {
 	id     string
 }
 
-// program tells whether there is an executable file of that name.
+// program reports whether there is an executable file of that name.
 func (c content) program(ctx context.Context, search, name string) (bool, error) {
 	for dir := range strings.SplitSeq(search, ":") {
 		if !path.IsAbs(dir) {

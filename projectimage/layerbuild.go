@@ -188,7 +188,7 @@ func (p *Project) askedFor(log []string) []string {
 	return asked
 }
 
-// isMeant tells whether apt means p by a name and, if it misses no more than
+// isMeant reports whether apt means p by a name and, if it misses no more than
 // that, a version.
 func (p Package) isMeant(name, version string) bool {
 	plain, pinned, _ := strings.Cut(p.Name, "=")

@@ -188,7 +188,7 @@ func newStored(summary image.Summary) Stored {
 // versionTag matches the part of our tags behind the colon.
 var versionTag = pattern.New(`^v[0-9a-f]{8}$`)
 
-// named tells whether docker ralph would give the image this name.
+// named reports whether docker ralph would give the image this name.
 func (s Stored) named(tag string) bool {
 	repository, version, _ := strings.Cut(tag, ":")
 	switch {

@@ -55,7 +55,7 @@ func checkAdds(file string, nodes []*parser.Node) error {
 	return nil
 }
 
-// local tells whether a source of ADD is certainly a file of the context: neither
+// local reports whether a source of ADD is certainly a file of the context: neither
 // an address nor made of something that could be one.
 func local(source string) bool {
 	return !strings.ContainsAny(source, ":@$\\`'\"")

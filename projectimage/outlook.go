@@ -105,7 +105,7 @@ func (b *Builder) settled(ctx context.Context, look *Outlook, agent Stored) erro
 	return err
 }
 
-// BaseChanged tells whether the agent's image of a request is there, but was
+// BaseChanged reports whether the agent's image of a request is there, but was
 // built on an image that its base is no longer.
 func (b *Builder) BaseChanged(ctx context.Context, req Request) (bool, error) {
 	spec, err := specOf(req)
@@ -119,7 +119,7 @@ func (b *Builder) BaseChanged(ctx context.Context, req Request) (bool, error) {
 	return b.baseChanged(ctx, spec.base, imageLabel(image, labelBaseID))
 }
 
-// baseChanged tells whether base is another image now than that with the ID was.
+// baseChanged reports whether base is another image now than that with the ID was.
 func (b *Builder) baseChanged(ctx context.Context, base, was string) (bool, error) {
 	if was == "" { // the first versions did not say
 		return false, nil

@@ -48,7 +48,7 @@ func (p Progress) display() (progressui.Display, error) {
 	return display, nil
 }
 
-// silent tells whether nothing may be written.
+// silent reports whether nothing may be written.
 func (p Progress) silent() bool { return p.Out == nil || p.Mode == ModeQuiet }
 
 // notice writes one line for a reader; a program that reads JSON gets none.

@@ -43,7 +43,7 @@ type Project struct {
 	files   []*contextPart // the build's context; empty with a dependencies file
 }
 
-// own tells whether the repository has a Dockerfile of its own, with steps of its
+// own reports whether the repository has a Dockerfile of its own, with steps of its
 // own.
 func (p *Project) own() bool { return len(p.Packages) == 0 }
 

@@ -57,7 +57,7 @@ type Request struct {
 	Again    bool     // build everything with cache, although the tags exist
 }
 
-// force tells whether images are built that exist.
+// force reports whether images are built that exist.
 func (r Request) force() bool { return r.Again || r.pull() || r.noCache() }
 
 func (r Request) pull() bool    { return r.Rebuild || r.Pull }

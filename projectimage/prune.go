@@ -40,7 +40,7 @@ func Unused(all []Stored, needed []string) []Stored {
 	return unused
 }
 
-// anyTag tells whether one of these tags is the image's.
+// anyTag reports whether one of these tags is the image's.
 func (s Stored) anyTag(tags []string) bool {
 	return slices.ContainsFunc(s.Tags, func(tag string) bool { return slices.Contains(tags, tag) })
 }

@@ -83,7 +83,7 @@ func (b *Builder) ensureBase(ctx context.Context, spec buildSpec, refresh bool) 
 	}
 }
 
-// fits tells whether an image is for a platform; every image is for "".
+// fits reports whether an image is for a platform; every image is for "".
 func fits(image client.ImageInspectResult, platform string) bool {
 	if platform == "" {
 		return true

@@ -169,7 +169,7 @@ func secretHeader(name string) bool {
 	return secretName().MatchString(name) || headerPart().MatchString(name)
 }
 
-// looksRandom tells whether a word is rather a key than one of a language.
+// looksRandom reports whether a word is rather a key than one of a language.
 func looksRandom(word string) bool {
 	return random().MatchString(word) && (!plain().MatchString(word) || len(word) >= 24 && !strings.ContainsAny(word, ".-/"))
 }

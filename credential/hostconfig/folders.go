@@ -58,7 +58,7 @@ func (f folder) on(home string, lookup func(string) (string, bool)) string {
 	return filepath.Join(home, filepath.FromSlash(f.path))
 }
 
-// secretFile tells whether a file is one with secrets, by its name.
+// secretFile reports whether a file is one with secrets, by its name.
 func secretFile(name string) bool {
 	name = strings.ToLower(name)
 	for _, exact := range []string{".credentials.json", "auth.json", "oauth_creds.json", "google_accounts.json", "mcp-oauth-tokens.json", ".netrc", ".npmrc", ".pypirc", ".git", "node_modules"} {

@@ -58,7 +58,7 @@ func Collect(agent, home string, lookup func(string) (string, bool)) (*Files, er
 	return found, nil
 }
 
-// Empty tells whether there is nothing to put anywhere.
+// Empty reports whether there is nothing to put anywhere.
 func (f *Files) Empty() bool { return len(f.files) == 0 }
 
 // Digest names the configuration as it is.

@@ -153,7 +153,7 @@ func element(list []any, i int) any {
 	return list[i]
 }
 
-// secret tells whether a member of an object is to be taken out.
+// secret reports whether a member of an object is to be taken out.
 func (s *scrubber) secret(object, name string, value any) bool {
 	if object == "env" && (slices.Contains(s.unwanted, name) || isProxy(name)) {
 		return true // by it the agent would pass by what docker-ralph has set
@@ -172,14 +172,14 @@ func (s *scrubber) secret(object, name string, value any) bool {
 	}
 }
 
-// carriesSecret tells whether there is a secret in the name of a member, which can
+// carriesSecret reports whether there is a secret in the name of a member, which can
 // be an address or the beginning of a command.
 func carriesSecret(name string) bool {
 	_, found := withoutNamed(name, false)
 	return found || wellKnown().MatchString(name) || namesToken(name)
 }
 
-// isHeaders tells whether an object has headers of requests. What codex has in
+// isHeaders reports whether an object has headers of requests. What codex has in
 // env_http_headers are names of variables.
 func isHeaders(object string) bool {
 	return headerFlag().MatchString(object) && !strings.HasPrefix(object, "env_")

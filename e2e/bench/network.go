@@ -178,7 +178,7 @@ func (b *bench) goBench(pkg, name, times string, ways ...string) (results, error
 }
 
 // read takes the line of a way, such as "BenchmarkX/way-2  16  106184791 ns/op  632.00 MB/s",
-// and tells whether there is one.
+// and reports whether there is one.
 func (r results) read(way, output string) bool {
 	found := false
 	for line := range strings.Lines(output) {

@@ -44,7 +44,7 @@ func namespace(t *testing.T) {
 	}
 }
 
-// refused tells whether the wall answered. What was let out gets no answer.
+// refused reports whether the wall answered. What was let out gets no answer.
 func refused(t *testing.T, network, address string) bool {
 	t.Helper()
 	conn, err := net.DialTimeout(network, address, 100*time.Millisecond)

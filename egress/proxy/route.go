@@ -119,7 +119,7 @@ func (s *Server) routeHandler() http.Handler {
 	})
 }
 
-// plain tells whether the target is asked without TLS.
+// plain reports whether the target is asked without TLS.
 func (r *route) plain() bool { return r.target.Scheme == "http" }
 
 // decideRoute is decide for the target of a route.

@@ -28,7 +28,7 @@ func (r *Repository) Path(name string) (string, error) {
 // Add makes a work tree below [Folder] on a branch. One that exists is checked
 // out, also if only the remote "origin" has it; a new one starts where the
 // current work tree is. If the work tree's folder was removed behind git's back,
-// it is made again. created tells whether the branch is a new one.
+// it is made again. created reports whether the branch is a new one.
 func (r *Repository) Add(ctx context.Context, name, branch string) (t Tree, created bool, err error) {
 	path, err := r.Path(name)
 	if err != nil {
@@ -170,7 +170,7 @@ func ignoreAll(folder *os.Root) error {
 	return errors.Join(err, f.Close())
 }
 
-// exists tells whether there is such a ref.
+// exists reports whether there is such a ref.
 func (r *Repository) exists(ctx context.Context, ref string) (bool, error) {
 	_, err := r.git.Run(ctx, "show-ref", "--verify", "--quiet", ref)
 	if gitrepo.SaysNo(err) {

@@ -23,7 +23,7 @@ func TestStatusDoesNotWaitAtAPipe(t *testing.T) {
 			assert.NilError(t, os.WriteFile(filepath.Join(tree.Path, "dir", "file"), nil, 0o644))
 			assert.NilError(t, os.WriteFile(filepath.Join(tree.Path, "first"), []byte("FIRST"), 0o644))
 			assert.NilError(t, syscall.Mkfifo(filepath.Join(tree.Path, name), 0o600))
-			ctx, cancel := context.WithTimeout(t.Context(), r.patience/2)
+			ctx, cancel := context.WithTimeout(t.Context(), r.timeout/2)
 			defer cancel()
 			_, err := r.Status(ctx, find(t, r, "x"))
 			assert.ErrorContains(t, err, name+", which is no regular file: remove it")

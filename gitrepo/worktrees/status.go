@@ -56,14 +56,14 @@ func (r *Repository) changed(ctx context.Context, t Tree) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	limited, cancel := context.WithTimeout(ctx, r.patience)
+	limited, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	out, err := gitrepo.AtPipe(limited, t.Path, func(ctx context.Context) (string, error) {
 		return program.Run(ctx, "--git-dir="+t.gitDir, "--work-tree="+t.Path,
 			"status", "--porcelain", "-z", "--untracked-files=normal", "--ignore-submodules=dirty", "--no-renames")
 	})
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		return nil, fmt.Errorf("git has not answered within %v", r.patience)
+		return nil, fmt.Errorf("git has not answered within %v", r.timeout)
 	}
 	if err != nil {
 		return nil, err

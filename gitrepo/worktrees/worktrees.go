@@ -29,11 +29,11 @@ type Repository struct {
 	main       string // empty if it cannot be known
 	common     string
 	mainBranch string
-	patience   time.Duration // with git where it looks at files
+	timeout    time.Duration // with git where it looks at files
 }
 
-// lookPatience is enough for the files of large repositories.
-const lookPatience = time.Minute
+// statusTimeout is enough for the files of large repositories.
+const statusTimeout = time.Minute
 
 // Open returns the repository of a work tree.
 func Open(wt gitrepo.Worktree) (*Repository, error) {
@@ -41,7 +41,7 @@ func Open(wt gitrepo.Worktree) (*Repository, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Repository{git: program, here: realPath(wt.Root), main: wt.MainRoot, common: wt.CommonDir, patience: lookPatience}, nil
+	return &Repository{git: program, here: realPath(wt.Root), main: wt.MainRoot, common: wt.CommonDir, timeout: statusTimeout}, nil
 }
 
 // Tree is a work tree that git knows.

@@ -21,7 +21,7 @@ import (
 // GitKey is the setting's name.
 const GitKey = "sandbox.git"
 
-// WantsPrivate tells whether a sandbox is to have a git directory of its own. As
+// WantsPrivate reports whether a sandbox is to have a git directory of its own. As
 // long as nobody has asked for it, a microVM has not: sbx gives it other files
 // with it, and docker sandbox cannot.
 func WantsPrivate(cfg config.Effective, kind string) bool {

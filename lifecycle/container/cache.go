@@ -124,7 +124,7 @@ func (d *Driver) cacheNote(volume, made, user string) *cacheNote {
 
 func (d *Driver) cacheNotes(volume string) string { return filepath.Join(d.StateDir, "caches", volume) }
 
-// holds tells whether it was noted of that volume. One that cannot be read does
+// holds reports whether it was noted of that volume. One that cannot be read does
 // not.
 func (n *cacheNote) holds() bool {
 	was, err := os.ReadFile(n.path)

@@ -90,7 +90,7 @@ const (
 	exitTimeUp = wire.ExitDeadline
 )
 
-// endedItself tells whether a sandbox was ended by its first process because a
+// endedItself reports whether a sandbox was ended by its first process because a
 // run took too long. The engine learns that a moment after what ran in it.
 func (d *Driver) endedItself(ctx context.Context, sb lifecycle.Sandbox) bool {
 	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); {

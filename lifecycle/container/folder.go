@@ -7,7 +7,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// replaced tells whether the work tree is another folder now than the one that
+// replaced reports whether the work tree is another folder now than the one that
 // was there when its sandbox was prepared.
 func (m marker) replaced(root string) bool {
 	return m.Folder != "" && m.Folder != folderID(root)

@@ -57,7 +57,7 @@ func filterOf(info system.Info, profile string) []string {
 	return []string{"seccomp=" + profile}
 }
 
-// chosenFilter tells whether who runs the engine has given it a filter.
+// chosenFilter reports whether who runs the engine has given it a filter.
 func chosenFilter(info system.Info) bool {
 	return slices.ContainsFunc(info.SecurityOptions, func(o string) bool {
 		kind, profile := seccompOption(o)

@@ -73,7 +73,7 @@ func giveUpSoon(host *container.HostConfig) {
 	host.Sysctls["net.ipv4.tcp_syn_retries"] = "2" // seven seconds
 }
 
-// hasIPv6 tells whether IPv6 can be switched off. A kernel without it, which is
+// hasIPv6 reports whether IPv6 can be switched off. A kernel without it, which is
 // the engine's only on Linux, knows no such setting.
 func hasIPv6() bool {
 	if runtime.GOOS != "linux" {
@@ -83,7 +83,7 @@ func hasIPv6() bool {
 	return err == nil
 }
 
-// lacksNetwork tells whether a container cannot be started because its network is
+// lacksNetwork reports whether a container cannot be started because its network is
 // gone: "docker network prune" takes those of stopped containers.
 func lacksNetwork(err error) bool {
 	said := err.Error()

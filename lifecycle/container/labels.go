@@ -106,7 +106,7 @@ func fromLabels(id string, l map[string]string) lifecycle.Sandbox {
 	return sb
 }
 
-// isSandbox tells whether labels are those of a sandbox of ours with that
+// isSandbox reports whether labels are those of a sandbox of ours with that
 // name; other things of ours have no sandbox label.
 func isSandbox(l map[string]string, name string) bool {
 	return l[labelCreatedBy] == createdBy && l[labelSandbox] == strings.TrimPrefix(name, "/")

@@ -11,7 +11,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// HasVolume tells whether there is a volume of ours with that name. Somebody
+// HasVolume reports whether there is a volume of ours with that name. Somebody
 // else's is a [lifecycle.ForeignError].
 func (d *Driver) HasVolume(ctx context.Context, name string) (bool, error) {
 	res, err := d.API.VolumeInspect(ctx, name, client.VolumeInspectOptions{})

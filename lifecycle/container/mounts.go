@@ -97,7 +97,7 @@ func checkPlace(dir, home string) error {
 	return nil
 }
 
-// below tells whether a path is another one, or inside it.
+// below reports whether a path is another one, or inside it.
 func below(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }

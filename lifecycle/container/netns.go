@@ -122,7 +122,7 @@ func (d *Driver) networkOwner(ctx context.Context, sb lifecycle.Sandbox) (contai
 	return res.Container, nil
 }
 
-// stranded tells whether a running sandbox uses a namespace that its holder has
+// stranded reports whether a running sandbox uses a namespace that its holder has
 // left: it was restarted, or has ended, and took the way out with it.
 func stranded(agent, owner container.InspectResponse) bool {
 	if agent.ID == owner.ID || agent.State == nil || !agent.State.Running {

@@ -43,7 +43,7 @@ type marker struct {
 	Folder string `json:"folder,omitempty"`
 }
 
-// Known tells whether a sandbox of this name was prepared, by what is noted in
+// Known reports whether a sandbox of this name was prepared, by what is noted in
 // stateDir.
 func Known(stateDir, name string) bool {
 	_, err := os.Stat((&Driver{StateDir: stateDir}).markerPath(name))

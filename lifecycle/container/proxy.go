@@ -40,7 +40,7 @@ var errMeanwhile = errors.New("somebody else is making it at the same time")
 // startProxy makes the proxy of a sandbox anew and gives it its policy, unless
 // somebody else has just done so. A proxy that is started in any other way gets
 // none, and lets nothing through: what it is told can hold keys, so it is
-// nowhere but in its memory. It tells whether it was somebody else.
+// nowhere but in its memory. It reports whether it was somebody else.
 func (d *Driver) startProxy(ctx context.Context, sb lifecycle.Sandbox, owner container.InspectResponse, e lifecycle.Egress, image string, around surroundings) (adopted bool, err error) {
 	address, err := netip.ParseAddr(sb.Proxy)
 	if err != nil {
@@ -74,7 +74,7 @@ func (d *Driver) startProxy(ctx context.Context, sb lifecycle.Sandbox, owner con
 	return adopted, nil
 }
 
-// current tells whether a proxy was made for the very run of a network, with this
+// current reports whether a proxy was made for the very run of a network, with this
 // image, and has not been started again since: then it has its policy, or is
 // about to get it from whoever has made it.
 func current(c container.InspectResponse, run, image string) bool {

@@ -11,7 +11,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// Signs tells whether a container can reach a socket of this machine, and if not,
+// Signs reports whether a container can reach a socket of this machine, and if not,
 // why: a kernel of its own knows nothing of it.
 func (d *Driver) Signs(ctx context.Context, runtimeName string) (why string, err error) {
 	if runtime.GOOS != "linux" || !strings.HasPrefix(d.Host, "unix://") {

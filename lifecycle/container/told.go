@@ -41,7 +41,7 @@ func toldOf(e lifecycle.Egress) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// upToDate tells whether a proxy that was told something may stay for what a spec
+// upToDate reports whether a proxy that was told something may stay for what a spec
 // says now.
 func (d *Driver) upToDate(sb lifecycle.Sandbox, was string, e lifecycle.Egress) bool {
 	if sb.Proxy == "" || !d.startedHere(sb) {
@@ -51,14 +51,14 @@ func (d *Driver) upToDate(sb lifecycle.Sandbox, was string, e lifecycle.Egress) 
 	return err == nil && told == was
 }
 
-// startedHere tells whether this program has started a sandbox.
+// startedHere reports whether this program has started a sandbox.
 func (d *Driver) startedHere(sb lifecycle.Sandbox) bool {
 	d.engine.mu.Lock()
 	defer d.engine.mu.Unlock()
 	return d.engine.started[sb.ID]
 }
 
-// leftBehind tells whether a proxy is there from an earlier run of the sandbox, and
+// leftBehind reports whether a proxy is there from an earlier run of the sandbox, and
 // was told something else than the spec says now.
 func (d *Driver) leftBehind(sb lifecycle.Sandbox, owner, proxy container.InspectResponse, e lifecycle.Egress) bool {
 	_, m, _ := d.readWholeMarker(sb)

@@ -61,7 +61,7 @@ func writeNote(path string) error {
 
 // nameUser makes sure that the user and the group have a name: git, ssh, npm
 // and others do not work for a number without one. The image's own agent user
-// is renumbered; an image without one gets a new entry. It tells whether
+// is renumbered; an image without one gets a new entry. It reports whether
 // anything had to be changed.
 func (d *Driver) nameUser(ctx context.Context, id, uid, gid string) (changed bool, err error) {
 	for name, entry := range map[string]string{
@@ -89,7 +89,7 @@ func (d *Driver) nameUser(ctx context.Context, id, uid, gid string) (changed boo
 	return changed, nil
 }
 
-// ownHome gives the home directory to the user, and tells whether it had to.
+// ownHome gives the home directory to the user, and reports whether it had to.
 // The sandbox itself never has the right to do so: a helper container that
 // sees nothing but the home directory does it.
 func (d *Driver) ownHome(ctx context.Context, c container.InspectResponse, uid, gid, helper string) (changed bool, err error) {

@@ -217,7 +217,7 @@ func (d *Driver) closeBare(ctx context.Context, sb lifecycle.Sandbox) error {
 	return nil
 }
 
-// ownsStack tells whether a runtime may have a network stack of its own, on
+// ownsStack reports whether a runtime may have a network stack of its own, on
 // which rules of the kernel have no effect. What is not known may.
 func (d *Driver) ownsStack(ctx context.Context, runtime string) bool {
 	if runtime == "" {

@@ -46,15 +46,15 @@ func (h Host) Attend(ctx context.Context, s gitrepo.Scope) (leave func(), err er
 
 // Exclude keeps all others on this machine from using the sandboxes of a scope
 // until leave is called. It waits for those that do, but not for longer than
-// patience: then leave is nil.
-func (h Host) Exclude(ctx context.Context, sb lifecycle.Sandbox, patience time.Duration) (leave func(), err error) {
+// timeout: then leave is nil.
+func (h Host) Exclude(ctx context.Context, sb lifecycle.Sandbox, timeout time.Duration) (leave func(), err error) {
 	lock, err := h.attended(sb.Scope)
 	if err != nil {
 		return nil, err
 	}
 	free, err := lock.TryLock()
-	if err == nil && !free && patience > 0 {
-		waiting, cancel := context.WithTimeout(ctx, patience)
+	if err == nil && !free && timeout > 0 {
+		waiting, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		free, err = lock.TryLockContext(waiting, 50*time.Millisecond)
 		if waiting.Err() != nil && ctx.Err() == nil {

@@ -20,8 +20,8 @@ const (
 	TaskCommand = "task"
 )
 
-// IsLoop tells whether a command works on by itself, so that it can be left
-// alone, followed and taken back.
+// IsLoop reports whether a command is a loop, which can run in the background, be
+// followed and attached to.
 func IsLoop(command string) bool { return command == planCommand || command == BuildCommand }
 
 // LoopCommand returns what a process in a sandbox is called, and whether it is a

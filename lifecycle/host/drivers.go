@@ -64,7 +64,7 @@ func (h Host) Probe(ctx context.Context) (kind, why string) {
 	return kind, strings.Join(not, "; ")
 }
 
-// usable tells whether a driver of microVMs can make sandboxes here.
+// usable reports whether a driver of microVMs can make sandboxes here.
 func (h Host) usable(ctx context.Context, kind string) error {
 	if kind == config.DriverDockerSandbox && h.HasPlugin != nil && !h.HasPlugin("sandbox") {
 		return lifecycle.ErrNotInstalled

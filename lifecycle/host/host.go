@@ -35,7 +35,7 @@ type Host struct {
 	// options that choose configuration and engine.
 	Docker        string
 	DockerGlobals []string
-	// HasPlugin tells whether Docker finds a plugin of that name; nil where nobody can
+	// HasPlugin reports whether Docker finds a plugin of that name; nil where nobody can
 	// tell without asking Docker. Asking takes longer than all else before a sandbox is
 	// made.
 	HasPlugin func(name string) bool

@@ -114,7 +114,7 @@ func (h Host) Here(ctx context.Context) (Here, error) {
 	return at, err
 }
 
-// Has tells whether a sandbox is one of this repository. Outside of one, it is
+// Has reports whether a sandbox is one of this repository. Outside of one, it is
 // that of a repository which is gone from here.
 func (at Here) Has(sb lifecycle.Sandbox) bool {
 	if !at.Inside {
@@ -129,7 +129,7 @@ func (at Here) Has(sb lifecycle.Sandbox) bool {
 	return sb.Root == at.Worktree.Root || at.Worktree.Scope.Repo != "" && sb.Scope.Repo == at.Worktree.Scope.Repo
 }
 
-// Current tells whether a sandbox is the one of this work tree and branch.
+// Current reports whether a sandbox is the one of this work tree and branch.
 func (at Here) Current(sb lifecycle.Sandbox) bool {
 	if !at.Inside {
 		return sb.Root == at.Dir

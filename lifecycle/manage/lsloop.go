@@ -66,7 +66,7 @@ func loopsOf(sb lifecycle.Sandbox) []looplog.Seen {
 	})
 }
 
-// hasNotes tells whether a command of this machine may run in a sandbox.
+// hasNotes reports whether a command of this machine may run in a sandbox.
 func hasNotes(h host.Host, name string) bool {
 	notes, err := os.ReadDir(h.RecordDir(name))
 	return err == nil && len(notes) > 0

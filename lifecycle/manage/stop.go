@@ -161,7 +161,7 @@ func tellOutcome(h host.Host, l host.Located, d lifecycle.Dispatch, name string)
 	h.Report(fmt.Sprintf("%q has ended", name))
 }
 
-// stillRuns tells whether a process still runs. While nobody can tell, it does, unless
+// stillRuns reports whether a process still runs. While nobody can tell, it does, unless
 // its sandbox does not.
 func stillRuns(ctx context.Context, l host.Located, id string) bool {
 	running, err := l.Backend.Driver.Dispatches(ctx, l.Sandbox)

@@ -43,16 +43,16 @@ func (e *callError) Error() string {
 // Unwrap implements errors.
 func (e *callError) Unwrap() error { return e.err }
 
-// says tells whether the program said one of these texts, whatever their case.
+// says reports whether the program said one of these texts, whatever their case.
 func (e *callError) says(texts ...string) bool {
 	said := strings.ToLower(e.stderr + "\n" + e.stdout)
 	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(said, text) })
 }
 
-// taken tells whether the name of a new sandbox is in use (contract, section 5.1).
+// taken reports whether the name of a new sandbox is in use (contract, section 5.1).
 func (e *callError) taken() bool { return e.says("409 conflict", "already exists") }
 
-// missing tells whether there is no sandbox of that name. Much else can be what is
+// missing reports whether there is no sandbox of that name. Much else can be what is
 // not found, and the plugin's own name has "sandbox" in it.
 func (e *callError) missing() bool {
 	return e.says("no sandbox named", "no such sandbox") || e.says("sandbox '", `sandbox "`) && e.says("' not found", `" not found`)

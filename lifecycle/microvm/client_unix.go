@@ -26,7 +26,7 @@ func ownGroup(cmd *exec.Cmd) {
 	}
 }
 
-// isReused tells whether the number of a process, and with it that of its group,
+// isReused reports whether the number of a process, and with it that of its group,
 // is another one's by now.
 func isReused(p *os.Process) bool {
 	return errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone) && syscall.Kill(p.Pid, 0) == nil

@@ -114,7 +114,7 @@ func settings(policy egress.Policy) (want []string, is kept) {
 	return want, is
 }
 
-// refused tells whether the policy refuses all hosts of a rule at a port.
+// refused reports whether the policy refuses all hosts of a rule at a port.
 func refused(policy egress.Policy, host string, port uint16) bool {
 	return slices.ContainsFunc(policy.Refused, func(e egress.Entry) bool {
 		suffix, wild := strings.CutPrefix(e.Rule.Host, "*")

@@ -77,7 +77,7 @@ func (d *Driver) Keys(ctx context.Context, services []credential.Service, presen
 // GiveKey implements [lifecycle.KeyStore].
 func (d *Driver) GiveKey(services []credential.Service) string { return d.giveKey(services) }
 
-// Usable tells whether sandboxes can be made here.
+// Usable reports whether sandboxes can be made here.
 func (d *Driver) Usable(ctx context.Context) error { return d.usable(ctx, d) }
 
 // Manual implements [lifecycle.Driver].
@@ -323,7 +323,7 @@ func (d *Driver) notCreated(ctx context.Context, err error, rec, old record, kno
 	return fmt.Errorf("creating the sandbox %s: %w", rec.Name, err)
 }
 
-// surelyAbsent tells whether nothing can come of a creation that failed: it was
+// surelyAbsent reports whether nothing can come of a creation that failed: it was
 // refused in words that we know, or a list shows other sandboxes.
 func (d *Driver) surelyAbsent(ctx context.Context, name string, failed *callError) bool {
 	entries, err := d.list(ctx)

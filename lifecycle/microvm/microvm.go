@@ -50,7 +50,7 @@ type dialect struct {
 type program interface {
 	// client finds the program. Its error says how to get it.
 	client(ctx context.Context) (client, error)
-	// usable tells whether sandboxes can be made here.
+	// usable reports whether sandboxes can be made here.
 	usable(ctx context.Context, d *Driver) error
 	// create returns the flags of a new sandbox.
 	create(ctx context.Context, d *Driver, spec lifecycle.Spec) ([]string, error)
@@ -66,7 +66,7 @@ type program interface {
 	// log returns the arguments that print what went to the network.
 	log(name string) []string
 	// keys tells for which services the program adds a key to requests. present
-	// tells whether the user's environment has one of these variables.
+	// reports whether the user's environment has one of these variables.
 	keys(ctx context.Context, d *Driver, services []credential.Service, present func(names []string) bool) (map[string]bool, error)
 	// giveKey says how the program is given the key of a service.
 	giveKey(services []credential.Service) string

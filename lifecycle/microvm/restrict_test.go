@@ -63,7 +63,7 @@ func (b *bench) sbx(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// reaches tells whether the program lets a sandbox's request through.
+// reaches reports whether the program lets a sandbox's request through.
 func (w *walled) reaches(t *testing.T, target string) bool {
 	t.Helper()
 	allowed, err := sandboxcli.Request(t.Context(), w.double.Dir, w.kind, w.sb.Name, target)

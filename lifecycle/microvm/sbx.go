@@ -118,7 +118,7 @@ func parseVersion(output []byte) (string, error) {
 
 var errNoPolicy = errors.New("the network policy of sbx is not set: set one with \"sbx policy init balanced\"")
 
-// usable tells whether sbx is logged in and its network policy is set.
+// usable reports whether sbx is logged in and its network policy is set.
 func (s *sbx) usable(ctx context.Context, d *Driver) error {
 	if _, err := s.client(ctx); err != nil {
 		return err

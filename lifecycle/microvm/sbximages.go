@@ -78,7 +78,7 @@ func (s *sbx) transfer(ctx context.Context, d *Driver, ref string) (err error) {
 	return err
 }
 
-// loaded tells whether sbx has the image with that ID.
+// loaded reports whether sbx has the image with that ID.
 func loaded(ctx context.Context, d *Driver, id string) (bool, error) {
 	out, err := d.call(ctx, limitExec, "template", "ls", "--json")
 	has := false

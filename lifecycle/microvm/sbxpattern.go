@@ -67,10 +67,10 @@ func isAddress(text string) bool {
 	return rangeErr == nil || err == nil
 }
 
-// below tells whether a name has more labels before another one.
+// below reports whether a name has more labels before another one.
 func below(name, parent string) bool { return strings.HasSuffix(name, "."+parent) }
 
-// meets tells whether there is a host, with a port, that the pattern and the
+// meets reports whether there is a host, with a port, that the pattern and the
 // rule both name.
 func (p pattern) meets(r egress.Rule) bool {
 	if p.port != 0 && !slices.Contains(r.Ports(), p.port) {
@@ -95,7 +95,7 @@ func (p pattern) meets(r egress.Rule) bool {
 	return false
 }
 
-// hostsWithin tells whether the rule names every host that the pattern does.
+// hostsWithin reports whether the rule names every host that the pattern does.
 func (p pattern) hostsWithin(r egress.Rule) bool {
 	suffix, wild := strings.CutPrefix(r.Host, "*.")
 	switch p.kind {
@@ -110,7 +110,7 @@ func (p pattern) hostsWithin(r egress.Rule) bool {
 	return false
 }
 
-// allowedBy tells whether the policy allows all that the pattern matches.
+// allowedBy reports whether the policy allows all that the pattern matches.
 func (p pattern) allowedBy(policy egress.Policy) bool {
 	if policy.Mode == egress.AllowAll {
 		return true // but for what is denied in any case
@@ -128,7 +128,7 @@ func (p pattern) allowedBy(policy egress.Policy) bool {
 	})
 }
 
-// refusedBy tells whether the policy refuses all that the pattern matches, so
+// refusedBy reports whether the policy refuses all that the pattern matches, so
 // that a rule of ours denies it already.
 func (p pattern) refusedBy(policy egress.Policy) bool {
 	return slices.ContainsFunc(policy.Refused, func(e egress.Entry) bool {
@@ -137,7 +137,7 @@ func (p pattern) refusedBy(policy egress.Policy) bool {
 	})
 }
 
-// meetsAny tells whether the policy allows something that the pattern matches.
+// meetsAny reports whether the policy allows something that the pattern matches.
 func (p pattern) meetsAny(policy egress.Policy) bool {
 	return policy.Mode == egress.AllowAll || slices.ContainsFunc(policy.InForce(), func(e egress.Entry) bool { return p.meets(e.Rule) })
 }

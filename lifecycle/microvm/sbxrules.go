@@ -37,11 +37,11 @@ func parseRules(output []byte) ([]rule, error) {
 	}), nil
 }
 
-// inForce tells whether the rule counts. Where an organisation decides, not all
+// inForce reports whether the rule counts. Where an organisation decides, not all
 // do.
 func (r rule) inForce() bool { return r.Status != "inactive" }
 
-// only tells whether the rule is for that sandbox and no other.
+// only reports whether the rule is for that sandbox and no other.
 func (r rule) only(sandbox string) bool {
 	return r.AppliesTo == sandbox || r.AppliesTo == "sandbox:"+sandbox || r.Scope == "sandbox:"+sandbox
 }

@@ -156,7 +156,7 @@ func useTemplate(h host.Host, at *Choice, template string) {
 	h.Report(fmt.Sprintf("Warning: %s has no effect: the image %s is used as it is", without, template))
 }
 
-// answers tells whether there is an engine.
+// answers reports whether there is an engine.
 func answers(ctx context.Context, api host.API) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

@@ -33,7 +33,7 @@ func (s *skip) Error() string { return s.why }
 // nothing to try, and why.
 func Skip(why string) error { return &skip{why} }
 
-// IsSkip tells whether [Skip] has made an error.
+// IsSkip reports whether [Skip] has made an error.
 func IsSkip(err error) bool {
 	_, ok := errors.AsType[*skip](err)
 	return ok
@@ -76,7 +76,7 @@ func (r *runner) check(ctx context.Context, name string, limit time.Duration, ne
 // of Ctrl+C, which comes to all that a terminal runs.
 const echo = 100 * time.Millisecond
 
-// interrupted tells whether the user has ended it all. A check that has failed
+// interrupted reports whether the user has ended it all. A check that has failed
 // may have done so for that reason.
 func interrupted(ctx context.Context, err error) bool {
 	if err != nil && !IsSkip(err) {

@@ -91,7 +91,7 @@ func (b bootstrap) lock() (*os.File, error) {
 	return f, nil
 }
 
-// inPlace tells whether what the marker speaks of is still there.
+// inPlace reports whether what the marker speaks of is still there.
 func inPlace(m marker) bool {
 	sum, err := hashFile(m.Path)
 	return err == nil && sum == m.Hash && executable(m.Path) == nil
@@ -168,7 +168,7 @@ func (b bootstrap) copyTo(self, path string, asRoot bool) error {
 	return copyProgram(self, path)
 }
 
-// isRefusal tells whether another user could do what has failed.
+// isRefusal reports whether another user could do what has failed.
 func isRefusal(err error) bool {
 	return errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EROFS)
 }

@@ -15,7 +15,7 @@ const maxDeadlines = 64
 
 // deadlineServer is the first process's side.
 type deadlineServer struct {
-	// alone tells whether nothing but the first process is left in the sandbox.
+	// alone reports whether nothing but the first process is left in the sandbox.
 	// Then there is nothing to end, whatever was set by those who are gone.
 	alone func() bool
 

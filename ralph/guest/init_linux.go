@@ -52,7 +52,7 @@ func runInit(ctx context.Context, s streams) error {
 // agent that has used up the process limit leaves no room for another thread.
 const initThreads = 8
 
-// alone tells whether this is the only process.
+// alone reports whether this is the only process.
 func alone() bool {
 	entries, err := os.ReadDir(procDir)
 	if err != nil {

@@ -31,7 +31,7 @@ type note struct {
 	Boot  string `json:"boot"`
 }
 
-// validID tells whether id can be a file name and nothing else.
+// validID reports whether id can be a file name and nothing else.
 func validID(id string) bool {
 	const letters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	return id != "" && len(id) <= 64 && strings.Trim(id, letters) == ""

@@ -65,7 +65,7 @@ func finishSignal(proc string, pid int) unix.Signal {
 	return unix.SIGINT
 }
 
-// catches tells whether a process has a handler for a signal, by its status in
+// catches reports whether a process has a handler for a signal, by its status in
 // /proc.
 func catches(status []byte, sig unix.Signal) bool {
 	for line := range bytes.Lines(status) {

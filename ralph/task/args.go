@@ -129,7 +129,7 @@ func csv(value string) []string {
 	return parts
 }
 
-// hasCommit tells whether a result is a JSON object that names a commit.
+// hasCommit reports whether a result is a JSON object that names a commit.
 func hasCommit(result string) bool {
 	var object map[string]json.RawMessage
 	if json.Unmarshal([]byte(result), &object) != nil {

@@ -51,7 +51,7 @@ func (r Refusal) Place() string {
 	return net.JoinHostPort(r.Host, strconv.Itoa(int(r.Port)))
 }
 
-// Valid tells whether the host is a name or an address, in its one spelling.
+// Valid reports whether the host is a name or an address, in its one spelling.
 // Whatever else an agent has asked for is its own text.
 func (r Refusal) Valid() bool {
 	if r.Times < 1 || r.Times > maxTimes {
@@ -83,7 +83,7 @@ func isName(host string) bool {
 	return !number
 }
 
-// plain tells whether there is nothing in s but small letters, digits, and what
+// plain reports whether there is nothing in s but small letters, digits, and what
 // else is allowed.
 func plain(s, also string) bool {
 	for _, c := range []byte(s) {
@@ -128,5 +128,5 @@ func Read(answer []byte) (Answer, error) {
 	return clean, nil
 }
 
-// validMark tells whether a mark can stand in a URL as it is.
+// validMark reports whether a mark can stand in a URL as it is.
 func validMark(mark string) bool { return mark != "" && len(mark) <= maxMark && plain(mark, ".") }

@@ -12,7 +12,7 @@ import (
 type Flags struct {
 	// Model is an alias or a model id; empty for the configured one.
 	Model string
-	// Prompt is what the agent is asked, once; Once tells whether it was given.
+	// Prompt is what the agent is asked, once; Once reports whether it was given.
 	Prompt string
 	Once   bool
 	// Danger lets the agent do everything without asking.

@@ -315,7 +315,7 @@ func (m containers) followSize(api *engine, id string) {
 }
 
 // exitCode waits until the engine knows how a command has ended, which can be
-// a moment after its output. It also tells whether the command has begun.
+// a moment after its output. It also reports whether the command has begun.
 func (m containers) exitCode(api *engine, id string) (code int, begun bool, err error) {
 	deadline := time.Now().Add(10 * time.Second)
 	for {

@@ -193,7 +193,7 @@ func (w watcher) tick() error {
 	return nil
 }
 
-// unused tells whether nobody has used a sandbox for long enough. With the
+// unused reports whether nobody has used a sandbox for long enough. With the
 // plugin, only interactive sessions are use: that others are not is ISSUE
 // desktop-feedback #232, and that interactive ones are is ?.
 func (w watcher) unused(r record) bool {
@@ -225,7 +225,7 @@ func (w watcher) stopUnused(name string) error {
 	return w.halt(r)
 }
 
-// finished tells whether nothing is left to watch, and if so gives up the lock
+// finished reports whether nothing is left to watch, and if so gives up the lock
 // while nobody can start a sandbox without noticing.
 func (w watcher) finished() bool {
 	unlock, err := w.store.lock()

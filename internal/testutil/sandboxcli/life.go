@@ -220,7 +220,7 @@ func (c *call) confirm(question, instead string) error {
 	return c.fail("cancelled") // DOC S5b: not zero; the word is ?
 }
 
-// terminals tells whether stdin, and stdout too, are terminals.
+// terminals reports whether stdin, and stdout too, are terminals.
 func (c *call) terminals() (in, both bool) {
 	in = term.IsTerminal(c.stdin.Fd())
 	return in, in && term.IsTerminal(c.stdout.Fd())

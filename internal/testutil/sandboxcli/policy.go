@@ -296,7 +296,7 @@ func decide(rules []rule, sandbox, target string) (allowed bool, kind, reason st
 	return allowed, kind, reason
 }
 
-// matches tells whether a pattern covers a host, or host:port (DOC S11; that
+// matches reports whether a pattern covers a host, or host:port (DOC S11; that
 // **.x covers a bare x is MEAS v0.45.1 S21). A host alone is asked for with port
 // 443 (DOC, "policy check network").
 func matches(pattern, target string) bool {

@@ -151,7 +151,7 @@ func (c *call) fail(format string, args ...any) *failure {
 	return &failure{text, 1}
 }
 
-// since tells whether sbx is at least version 0.minor.
+// since reports whether sbx is at least version 0.minor.
 func (c *call) since(minor int) bool {
 	major, rest, _ := strings.Cut(strings.TrimPrefix(c.settings.Version, "v"), ".")
 	has, _, _ := strings.Cut(rest, ".")
@@ -252,7 +252,7 @@ func (c *call) loseRunning() error {
 	return nil
 }
 
-// lost tells whether the engine below the daemon is out of reach.
+// lost reports whether the engine below the daemon is out of reach.
 func (c *call) lost() bool { return c.settings.Faults.EmptyList || !c.settings.EngineUp }
 
 // errLost is what commands say then. MEAS v0.45.1: "500 … backend unavailable";

@@ -124,7 +124,7 @@ func (s store) forget(r record) error {
 	return nil
 }
 
-// readJSON reads a file of the state, and tells whether it was there.
+// readJSON reads a file of the state, and reports whether it was there.
 func (s store) readJSON(v any, parts ...string) (bool, error) {
 	content, err := os.ReadFile(s.path(parts...))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -29,7 +29,7 @@ func watchInterrupts() interrupts {
 
 func (i interrupts) stop() { signal.Stop(i) }
 
-// came tells whether one has come before now. Signals are handed on in the order of
+// came reports whether one has come before now. Signals are handed on in the order of
 // their numbers: when the barrier has come, so has an interrupt that was sent
 // before it.
 func (i interrupts) came() bool {
