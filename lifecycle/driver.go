@@ -5,9 +5,11 @@ package lifecycle
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/gitsync"
@@ -236,6 +238,17 @@ type Dispatch struct {
 	Command []string // as far as it is known
 	Since   time.Time
 }
+
+// servicePrefix starts the [Process.ID] of processes that this program starts
+// for itself. rand.Text has no lower-case letters.
+const servicePrefix = "s"
+
+// NewServiceID returns a [Process.ID] for a short process that no user has asked
+// for, such as a fetch of commits.
+func NewServiceID() string { return servicePrefix + rand.Text() }
+
+// Service reports whether the process has an ID of [NewServiceID].
+func (d Dispatch) Service() bool { return strings.HasPrefix(d.ID, servicePrefix) }
 
 // Manual are commands that a user can type.
 type Manual struct {

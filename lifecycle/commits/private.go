@@ -3,7 +3,6 @@ package commits
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -121,7 +120,7 @@ func Save(h host.Host, at host.Backend, i *Scan, wt gitrepo.Worktree) func(conte
 		}
 		var out bytes.Buffer
 		code, err := driver.Exec(ctx, sb, lifecycle.Process{
-			ID: rand.Text(), Args: []string{"git", "status", "--porcelain"}, Dir: wt.Root, Stdout: &out, Stderr: &out,
+			ID: lifecycle.NewServiceID(), Args: []string{"git", "status", "--porcelain"}, Dir: wt.Root, Stdout: &out, Stderr: &out,
 		})
 		switch {
 		case errors.Is(err, lifecycle.ErrNotPrepared):

@@ -3,7 +3,6 @@ package commits
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"io"
 
 	"github.com/docker-ralph/docker-ralph/gitsync"
@@ -17,7 +16,7 @@ func Shell(driver lifecycle.Driver, sb lifecycle.Sandbox) gitsync.Shell {
 		defer cancel()
 		var stderr bytes.Buffer
 		code, err := driver.Exec(ctx, sb, lifecycle.Process{
-			ID: rand.Text(), Args: append([]string{"sh", "-c", script, "sh"}, args...), Dir: sb.Root,
+			ID: lifecycle.NewServiceID(), Args: append([]string{"sh", "-c", script, "sh"}, args...), Dir: sb.Root,
 			Stdin: stdin, Stdout: stdout, Stderr: &Limited{Buf: &stderr, Left: 4096},
 		})
 		if err == nil && code != 0 {

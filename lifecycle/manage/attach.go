@@ -3,7 +3,6 @@ package manage
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -198,7 +197,7 @@ func signal(ctx context.Context, h host.Host, f *fate, sig os.Signal, failed cha
 	code := 0
 	if err == nil {
 		code, err = driver.Exec(ctx, sb, lifecycle.Process{
-			ID: rand.Text(), Args: []string{"ralph", "_signal", name, f.id}, Dir: sb.Root,
+			ID: lifecycle.NewServiceID(), Args: []string{"ralph", "_signal", name, f.id}, Dir: sb.Root,
 			Stdout: &commits.Limited{Buf: &said, Left: 4096}, Stderr: &commits.Limited{Buf: &said, Left: 4096},
 		})
 	}

@@ -2,7 +2,6 @@ package manage
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -100,7 +99,7 @@ func finishLoops(ctx context.Context, h host.Host, l host.Located, running []lif
 		switch name, loop := host.LoopCommand(d.Command); {
 		case loop:
 			errs = append(errs, finishLoop(ctx, h, l, d, name))
-		case name == "task": // takes a moment: a loop that has just ended saves its backlog with one
+		case name == "task" || d.Service(): // takes a moment: a loop that has just ended saves its backlog and commits
 			errs = append(errs, waitFor(ctx, l, d.ID))
 		default:
 			others = append(others, fmt.Sprintf("%q", name))
@@ -176,7 +175,7 @@ func stillRuns(ctx context.Context, l host.Located, id string) bool {
 func instruct(ctx context.Context, l host.Located, args ...string) error {
 	var said strings.Builder
 	code, err := l.Backend.Driver.Exec(ctx, l.Sandbox, lifecycle.Process{
-		ID: rand.Text(), Args: append([]string{wire.Program}, args...), Dir: l.Sandbox.Root, Stdout: io.Discard, Stderr: &said,
+		ID: lifecycle.NewServiceID(), Args: append([]string{wire.Program}, args...), Dir: l.Sandbox.Root, Stdout: io.Discard, Stderr: &said,
 	})
 	if err == nil && code != 0 {
 		err = fmt.Errorf("it ended with %d: %s", code, printable.Line(strings.TrimSpace(said.String())))
@@ -234,7 +233,9 @@ func halt(ctx context.Context, h host.Host, l host.Located, force bool) error {
 		return nil
 	}
 	if !force {
-		if running, err := whatRuns(ctx, l, false); err != nil || len(running) > 0 {
+		running, err := whatRuns(ctx, l, false)
+		running = slices.DeleteFunc(running, lifecycle.Dispatch.Service)
+		if err != nil || len(running) > 0 {
 			return errors.Join(err, fmt.Errorf("something was started in the sandbox %s, so it was left running", sb.Name))
 		}
 	}

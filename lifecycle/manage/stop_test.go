@@ -2,6 +2,7 @@ package manage
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"testing"
 
@@ -59,6 +60,7 @@ func TestStop(t *testing.T) {
 	build, shell := []string{"/opt/ralph/x/ralph", "build"}, []string{"ralph", "shell"}
 	for _, tc := range []struct {
 		name    string
+		id      string
 		command []string
 		state   lifecycle.State
 		now     bool
@@ -71,6 +73,7 @@ func TestStop(t *testing.T) {
 		{name: "a loop", command: build, state: lifecycle.Running, told: []string{"ralph", "_finish", "x"}, stopped: true, says: `"build" has ended`},
 		{name: "a loop, now", command: build, state: lifecycle.Running, now: true, told: []string{"ralph", "_signal", "TERM", "x"}, stopped: true, says: `Ending "build"`},
 		{name: "a loop's last copy of its backlog", command: []string{"ralph", "task", "_export"}, brief: true, state: lifecycle.Running, stopped: true},
+		{name: "a fetch of its commits", id: lifecycle.NewServiceID(), command: []string{"sh", "-c", "git bundle"}, brief: true, state: lifecycle.Running, stopped: true},
 		{name: "something else", command: shell, state: lifecycle.Running, err: `"shell" is still active`},
 		{name: "something else, now", command: shell, state: lifecycle.Running, now: true, told: []string{"ralph", "_signal", "TERM", "x"}, stopped: true},
 		{name: "nothing", state: lifecycle.Running, stopped: true, says: "Nothing runs in ralph-a"},
@@ -82,7 +85,7 @@ func TestStop(t *testing.T) {
 			h := host.Host{StateDir: t.TempDir(), Stderr: &stderr}
 			d := &obeying{brief: tc.brief}
 			if tc.command != nil {
-				d.running = []lifecycle.Dispatch{{ID: "x", Command: tc.command}}
+				d.running = []lifecycle.Dispatch{{ID: cmp.Or(tc.id, "x"), Command: tc.command}}
 			}
 			sb := lifecycle.Sandbox{Name: "ralph-a", State: tc.state, Root: t.TempDir(), Scope: gitrepo.Scope{Repo: "a/b", Branch: "main"}}
 			err := stop(t.Context(), h, host.Located{Sandbox: sb, Backend: host.Backend{Driver: d}}, tc.now)

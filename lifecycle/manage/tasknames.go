@@ -3,7 +3,6 @@ package manage
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -90,7 +89,7 @@ func askTasks(ctx context.Context, l host.Located, statuses []string) ([]TaskNam
 	}
 	var list, said bytes.Buffer
 	code, err := l.Backend.Driver.Exec(ctx, l.Sandbox, lifecycle.Process{
-		ID: rand.Text(), Args: args, Dir: filepath.ToSlash(l.Sandbox.Root),
+		ID: lifecycle.NewServiceID(), Args: args, Dir: filepath.ToSlash(l.Sandbox.Root),
 		Env:    run.ScopeEnv(l.Sandbox.Scope),
 		Stdout: &commits.Limited{Buf: &list, Left: taskListMax}, Stderr: &commits.Limited{Buf: &said, Left: 4096},
 	})

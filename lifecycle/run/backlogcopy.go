@@ -3,7 +3,6 @@ package run
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -133,7 +132,7 @@ func transferBacklog(ctx context.Context, driver lifecycle.Driver, sb lifecycle.
 	defer cancel()
 	var stderr bytes.Buffer
 	code, err = driver.Exec(ctx, sb, lifecycle.Process{
-		ID: rand.Text(), Args: []string{wire.Program, host.TaskCommand, command}, Dir: filepath.ToSlash(sb.Root),
+		ID: lifecycle.NewServiceID(), Args: []string{wire.Program, host.TaskCommand, command}, Dir: filepath.ToSlash(sb.Root),
 		Env: ScopeEnv(sb.Scope), Stdin: stdin, Stdout: stdout, Stderr: &commits.Limited{Buf: &stderr, Left: 4096},
 	})
 	return code, printable.Line(strings.TrimSpace(stderr.String())), err

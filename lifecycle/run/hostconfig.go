@@ -3,7 +3,6 @@ package run
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"path"
@@ -91,7 +90,7 @@ func copyConfig(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandb
 	var said bytes.Buffer
 	out := &commits.Limited{Buf: &said, Left: 4096}
 	code, err := driver.Exec(ctx, sb, lifecycle.Process{
-		ID: rand.Text(), Args: []string{"ralph", "_host-config", dir}, Dir: sb.Root, Stdout: out, Stderr: out,
+		ID: lifecycle.NewServiceID(), Args: []string{"ralph", "_host-config", dir}, Dir: sb.Root, Stdout: out, Stderr: out,
 	})
 	if err == nil && code != 0 {
 		err = fmt.Errorf("it ended with %d: %q", code, strings.TrimSpace(said.String()))
