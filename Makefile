@@ -13,7 +13,7 @@ GO_BUILD := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "$(LDFL
 # Checks look at the packages the way they are built, so that nothing is compiled twice.
 AS_BUILT := CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath"
 
-PAYLOAD := lifecycle/payload/files
+PAYLOAD := lifecycle/guestbin/files
 GUEST_ARCHS := amd64 arm64
 PLATFORMS := linux-amd64 linux-arm64 darwin-amd64 darwin-arm64 windows-amd64 windows-arm64
 SHELL_FILES = .ci/run $(shell find scripts -name '*.sh' | sort)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/docker/go-units"
 
-	"github.com/docker-ralph/docker-ralph/pattern"
+	"github.com/docker-ralph/docker-ralph/lazyregexp"
 )
 
 // Limits of the engine and of sensible values.
@@ -26,8 +26,8 @@ const (
 )
 
 var (
-	agentName = pattern.New(`^[a-z][a-z0-9-]{0,31}$`)
-	cpuNumber = pattern.New(`^[0-9]{1,6}(\.[0-9]{1,9})?$`)
+	agentName = lazyregexp.New(`^[a-z][a-z0-9-]{0,31}$`)
+	cpuNumber = lazyregexp.New(`^[0-9]{1,6}(\.[0-9]{1,9})?$`)
 )
 
 func checkAgent(v string) error {

@@ -6,10 +6,10 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/hint"
-	"github.com/docker-ralph/docker-ralph/pattern"
+	"github.com/docker-ralph/docker-ralph/lazyregexp"
 )
 
-var envName = pattern.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var envName = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // checkEnvName checks that a variable of the host may be passed to the agent. A
 // repository must not ask for one that changes how programs run, because its

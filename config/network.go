@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/egress"
-	"github.com/docker-ralph/docker-ralph/pattern"
+	"github.com/docker-ralph/docker-ralph/lazyregexp"
 )
 
 // DefaultPresets are the agent's model, git hosts and package registries.
@@ -34,7 +34,7 @@ func (c *Config) setPresets(v string) error {
 
 // runtimeName is what an engine takes for the name of a runtime, and what
 // containerd has as well, such as "io.containerd.runsc.v1".
-var runtimeName = pattern.New(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`)
+var runtimeName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`)
 
 func checkRuntime(v string) error {
 	if v != "" && !runtimeName().MatchString(v) {

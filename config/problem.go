@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/docker-ralph/docker-ralph/hint"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // maxProblems is how many errors are shown at once.
@@ -48,8 +48,8 @@ func (d document) problem(at span, format string, args ...any) *FileError {
 		Path:    d.path,
 		Line:    number,
 		Column:  utf8.RuneCount(line[:from]) + 1,
-		Message: printable.Visible(fmt.Sprintf(format, args...)),
-		excerpt: printable.Excerpt(number, string(line), from, to),
+		Message: termsafe.Visible(fmt.Sprintf(format, args...)),
+		excerpt: termsafe.Excerpt(number, string(line), from, to),
 	}
 }
 

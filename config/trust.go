@@ -17,7 +17,7 @@ import (
 	"github.com/moby/sys/atomicwriter"
 
 	"github.com/docker-ralph/docker-ralph/hint"
-	"github.com/docker-ralph/docker-ralph/pattern"
+	"github.com/docker-ralph/docker-ralph/lazyregexp"
 )
 
 const (
@@ -56,7 +56,7 @@ type approval struct {
 	Files map[string]string `json:"files,omitempty"`
 }
 
-var digestForm = pattern.New(`^sha256:[0-9a-f]{64}$`)
+var digestForm = lazyregexp.New(`^sha256:[0-9a-f]{64}$`)
 
 // Require returns an *UntrustedError if e has privileged settings that are not
 // approved.

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/egress"
-	"github.com/docker-ralph/docker-ralph/pattern"
+	"github.com/docker-ralph/docker-ralph/lazyregexp"
 )
 
 // GitRemote is a repository on a git host.
@@ -21,8 +21,8 @@ type GitRemote struct {
 }
 
 var (
-	gitPath = pattern.New(`^(/[A-Za-z0-9_.~+-]+)+$`)
-	gitSSH  = pattern.New(`^(?:[A-Za-z0-9._-]+@)?([A-Za-z0-9][A-Za-z0-9.-]+):([^:@?#\s/][^:@?#\s]*)$`)
+	gitPath = lazyregexp.New(`^(/[A-Za-z0-9_.~+-]+)+$`)
+	gitSSH  = lazyregexp.New(`^(?:[A-Za-z0-9._-]+@)?([A-Za-z0-9][A-Za-z0-9.-]+):([^:@?#\s/][^:@?#\s]*)$`)
 )
 
 // ParseGitRemote reads the URL of a remote: an https one, or one for ssh, whose

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // Stored reads the output of "sbx secret ls", as a table or with --json, and
@@ -104,7 +104,7 @@ func decodeSecrets(text []byte) ([]storedSecret, bool) {
 // one of custom secrets, with TARGETS and ENV, has no services.
 func secretsOfTable(output string) (secrets []storedSecret, ok bool) {
 	var header []string
-	for line := range strings.Lines(printable.Strip(output)) {
+	for line := range strings.Lines(termsafe.Strip(output)) {
 		words := strings.Fields(line)
 		switch {
 		case len(words) == 0:

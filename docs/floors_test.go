@@ -12,12 +12,12 @@ import (
 // floors are the packages from the ground up. A package imports only what lies below
 // its own floor, or within its own line.
 var floors = []string{
-	"hint pattern",
+	"hint lazyregexp",
 	"wire",
 	"egress gitrepo",
 	"credential gitsync projectimage",
 	"config",
-	"lifecycle lifecycle/payload",
+	"lifecycle lifecycle/guestbin",
 	"lifecycle/container lifecycle/microvm lifecycle/selftest",
 	"lifecycle/host",
 	"lifecycle/approval",
@@ -28,7 +28,7 @@ var floors = []string{
 	"ralph/diskspace",
 	"ralph/backlog ralph/guest",
 	"ralph/agent",
-	"ralph/layout ralph/loop ralph/task",
+	"ralph/compat ralph/loop ralph/task",
 	"ralph/cli",
 	"cmd",
 }

@@ -14,7 +14,7 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
-	"github.com/docker-ralph/docker-ralph/credential/hostconfig"
+	"github.com/docker-ralph/docker-ralph/credential/agentconfig"
 	"github.com/docker-ralph/docker-ralph/e2e/modelapi"
 )
 
@@ -90,7 +90,7 @@ func TestTheUsersConfigurationOfTheAgent(t *testing.T) {
 
 // shownConfig is the folder of the host in which a sandbox sees configuration.
 func (w *world) shownConfig(driver, sandbox string) string {
-	return hostconfig.StagingOf(filepath.Join(w.config, "ralph"), driver, sandbox).Shown()
+	return agentconfig.StagingOf(filepath.Join(w.config, "ralph"), driver, sandbox).Shown()
 }
 
 // Nothing is said of what is not there, but to those who look for errors.

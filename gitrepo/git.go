@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // killGrace bounds the wait for the pipes of a git process that has ended or was
@@ -97,7 +97,7 @@ type GitError struct {
 
 // Error passes git's own words on: they often say what to do.
 func (e *GitError) Error() string {
-	words := strings.TrimPrefix(printable.Line(e.Stderr), "fatal: ")
+	words := strings.TrimPrefix(termsafe.Line(e.Stderr), "fatal: ")
 	if words == "" {
 		words = e.Exit.Error()
 	}

@@ -6,7 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/docker-ralph/docker-ralph/pattern"
+	"github.com/docker-ralph/docker-ralph/lazyregexp"
 )
 
 // Slug extracts the repository's slug from a remote's URL. Sandboxes on the host
@@ -38,13 +38,13 @@ func Slug(url string) (string, error) {
 }
 
 var (
-	schemeURL   = pattern.New(`^([A-Za-z][A-Za-z0-9+.-]*)://(.*)$`)
-	helperURL   = pattern.New(`^([A-Za-z0-9][A-Za-z0-9+.-]*)::(.*)$`)
-	windowsPath = pattern.New(`^([A-Za-z]:[\\/]|\\\\)`)
-	portSuffix  = pattern.New(`:[0-9]*$`)
-	schemeName  = pattern.New(`^(?i:https?|ssh|git|ftps?|file)$`)
+	schemeURL   = lazyregexp.New(`^([A-Za-z][A-Za-z0-9+.-]*)://(.*)$`)
+	helperURL   = lazyregexp.New(`^([A-Za-z0-9][A-Za-z0-9+.-]*)::(.*)$`)
+	windowsPath = lazyregexp.New(`^([A-Za-z]:[\\/]|\\\\)`)
+	portSuffix  = lazyregexp.New(`:[0-9]*$`)
+	schemeName  = lazyregexp.New(`^(?i:https?|ssh|git|ftps?|file)$`)
 	// credentials in one component of a path mean a URL that was mistyped.
-	credentials = pattern.New(`:[^/]*@|@[^/]*:`)
+	credentials = lazyregexp.New(`:[^/]*@|@[^/]*:`)
 )
 
 // remotePath is the path of any kind of remote URL that git knows. The order

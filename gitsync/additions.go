@@ -13,7 +13,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/docker-ralph/docker-ralph/pattern"
+	"github.com/docker-ralph/docker-ralph/lazyregexp"
 )
 
 // What is written out of new commits is bounded, in bytes. Each file counts for
@@ -267,7 +267,7 @@ func (w *addedWriter) isNew(there int) (bool, error) {
 	return false, w.take(spanCost)
 }
 
-var hunkHead = pattern.New(`^@@ -\d+(?:,\d+)? \+(\d+)(?:,(\d+))? @@`)
+var hunkHead = lazyregexp.New(`^@@ -\d+(?:,\d+)? \+(\d+)(?:,(\d+))? @@`)
 
 // readPatches reads what git diff-tree shows of commits. Inside of a hunk lines
 // are counted, so nothing that stands in a file is taken for a header.

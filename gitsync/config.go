@@ -9,7 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/docker-ralph/docker-ralph/pattern"
+	"github.com/docker-ralph/docker-ralph/lazyregexp"
 )
 
 // setting is one value of git's configuration.
@@ -122,8 +122,8 @@ func writeSetting(b *strings.Builder, s setting) {
 }
 
 var (
-	remoteName = pattern.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
-	scpURL     = pattern.New(`^(?:([A-Za-z0-9._-]+)@)?([A-Za-z0-9][A-Za-z0-9.-]*):([^:@?#\s]+)$`)
+	remoteName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+	scpURL     = lazyregexp.New(`^(?:([A-Za-z0-9._-]+)@)?([A-Za-z0-9][A-Za-z0-9.-]*):([^:@?#\s]+)$`)
 )
 
 // safeURL returns a remote's URL without credentials, if it is one that leads to

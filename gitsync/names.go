@@ -7,15 +7,15 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/pattern"
+	"github.com/docker-ralph/docker-ralph/lazyregexp"
 )
 
 // branchName are the names of branches that an agent may choose for refs of the
 // user's repository. Those of the user may be anything that git takes.
 var (
-	branchName = pattern.New(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,199}$`)
-	badPart    = pattern.New(`(^|/)[.-]|\.\.|//|/$|\.$|\.lock(/|$)|^HEAD$`)
-	objectID   = pattern.New(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+	branchName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,199}$`)
+	badPart    = lazyregexp.New(`(^|/)[.-]|\.\.|//|/$|\.$|\.lock(/|$)|^HEAD$`)
+	objectID   = lazyregexp.New(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 )
 
 // Names of refs below [Repo.Prefix] that no branch can have.

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/pattern"
+	"github.com/docker-ralph/docker-ralph/lazyregexp"
 )
 
 // maxChain is how many folders of objects a repository may borrow from. git
@@ -100,8 +100,8 @@ func (r *Repo) checkAlternates() error {
 
 // What git keeps beside single objects.
 var (
-	packEntry = pattern.New(`^(pack-[0-9a-f]{40,64}\.[a-z-]+|multi-pack-index(-[0-9a-f]{40,64}\.[a-z]+|\.d)?|\.?tmp[-_].*|\.DS_Store)$`)
-	infoEntry = pattern.New(`^(alternates|http-alternates|packs|commit-graph|commit-graphs|\.DS_Store)$`)
+	packEntry = lazyregexp.New(`^(pack-[0-9a-f]{40,64}\.[a-z-]+|multi-pack-index(-[0-9a-f]{40,64}\.[a-z]+|\.d)?|\.?tmp[-_].*|\.DS_Store)$`)
+	infoEntry = lazyregexp.New(`^(alternates|http-alternates|packs|commit-graph|commit-graphs|\.DS_Store)$`)
 )
 
 // checkEntries refuses a folder with other entries than those that are known. One
@@ -154,9 +154,9 @@ func alternates(b Borrowed) ([]Borrowed, error) {
 }
 
 // system are the folders of the sandbox that nothing may be mounted into.
-var system = pattern.New(`^/(proc|sys|dev|etc|usr|bin|sbin|lib[0-9a-z]*|boot|run|opt/ralph[^/]*|home/agent)?/`)
+var system = lazyregexp.New(`^/(proc|sys|dev|etc|usr|bin|sbin|lib[0-9a-z]*|boot|run|opt/ralph[^/]*|home/agent)?/`)
 
-var objectEntry = pattern.New(`^([0-9a-f]{2}|pack|info|incoming-.*|tmp_.*|bulk-fsync.*|\.DS_Store)$`)
+var objectEntry = lazyregexp.New(`^([0-9a-f]{2}|pack|info|incoming-.*|tmp_.*|bulk-fsync.*|\.DS_Store)$`)
 
 // objectFolder makes sure that a folder, which is going to be mounted, holds
 // git's objects and nothing else, and returns its path without links.

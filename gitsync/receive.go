@@ -14,7 +14,7 @@ import (
 	"syscall"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // ScriptError says that a script failed in the sandbox, as opposed to one that
@@ -25,7 +25,7 @@ type ScriptError struct {
 }
 
 func (e *ScriptError) Error() string {
-	return fmt.Sprintf("git in the sandbox failed (exit code %d): %s", e.Code, printable.Line(e.Words))
+	return fmt.Sprintf("git in the sandbox failed (exit code %d): %s", e.Code, termsafe.Line(e.Words))
 }
 
 // Is says that a disk of the sandbox was full.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // brokenCode is the exit code of a script that finds the sandbox's git directory
@@ -56,7 +56,7 @@ func Lasting(err error) bool {
 // broken makes a BrokenError of a script's that says so.
 func (r *Repo) broken(err error) error {
 	if failed, ok := errors.AsType[*ScriptError](err); ok && failed.Code == brokenCode {
-		return &BrokenError{Sandbox: r.name, Why: printable.Line(failed.Words)}
+		return &BrokenError{Sandbox: r.name, Why: termsafe.Line(failed.Words)}
 	}
 	return err
 }

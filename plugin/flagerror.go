@@ -6,7 +6,7 @@ import (
 	"github.com/docker/cli/cli"
 	"github.com/spf13/pflag"
 
-	"github.com/docker-ralph/docker-ralph/pattern"
+	"github.com/docker-ralph/docker-ralph/lazyregexp"
 )
 
 // flagExitCode is what docker's own commands exit with after a wrong flag.
@@ -35,6 +35,6 @@ func FlagError(err error) error {
 }
 
 // parsing is what Go's functions for numbers begin their errors with.
-var parsing = pattern.New(`strconv\.Parse[A-Za-z]+: parsing "(?:[^"\\]|\\.)*": `)
+var parsing = lazyregexp.New(`strconv\.Parse[A-Za-z]+: parsing "(?:[^"\\]|\\.)*": `)
 
 func plainly(message string) string { return parsing().ReplaceAllLiteralString(message, "") }

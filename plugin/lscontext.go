@@ -10,7 +10,7 @@ import (
 	"github.com/docker/go-units"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
-	safe "github.com/docker-ralph/docker-ralph/wire/printable"
+	safe "github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // sandboxContext is a sandbox for a template: its methods are the placeholders.

@@ -13,7 +13,7 @@ import (
 	"github.com/docker/cli/cli/streams"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/selftest"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // resultPrinter prints what the self-test has found: a table line by line, JSON
@@ -67,7 +67,7 @@ func (p *resultPrinter) add(r selftest.Result) {
 	if r.Failed != "" {
 		detail = ""
 	}
-	p.line(strings.TrimRight(fmt.Sprintf(row, r.Check, word, took, printable.Line(detail)), " "))
+	p.line(strings.TrimRight(fmt.Sprintf(row, r.Check, word, took, termsafe.Line(detail)), " "))
 	p.indented(r.Failed)
 	if r.Remedy != "" {
 		p.indented("What to do: " + r.Remedy)
@@ -77,7 +77,7 @@ func (p *resultPrinter) add(r selftest.Result) {
 // indented prints a long text below the line that it belongs to.
 func (p *resultPrinter) indented(text string) {
 	for line := range strings.Lines(text) {
-		if line = strings.TrimRightFunc(printable.Strip(line), unicode.IsSpace); line != "" {
+		if line = strings.TrimRightFunc(termsafe.Strip(line), unicode.IsSpace); line != "" {
 			p.line("    " + line)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/pattern"
+	"github.com/docker-ralph/docker-ralph/lazyregexp"
 )
 
 //go:embed agents
@@ -55,7 +55,7 @@ func (e *UnknownAgentError) Error() string {
 func (*UnknownAgentError) InvalidParameter() {}
 
 // openArg matches an ARG that has no value yet.
-var openArg = pattern.New(`(?m)^ARG ([A-Z0-9_]+)$`)
+var openArg = lazyregexp.New(`(?m)^ARG ([A-Z0-9_]+)$`)
 
 // agentDockerfile returns the Dockerfile of agent's image: the steps that all
 // agents share, which are built once per base, and the agent's own. Arguments

@@ -21,7 +21,7 @@ import (
 	fstypes "github.com/tonistiigi/fsutil/types"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // buildSpec is one image to build: a Dockerfile on ARG BASE_IMAGE.
@@ -156,7 +156,7 @@ func (b *Builder) addProxies(spec buildSpec, attrs map[string]string) {
 		switch {
 		case value == nil:
 		case spec.project != nil && spec.project.own() && strings.Contains(*value, "@"):
-			b.Progress.notice("Warning: %s in Docker's configuration has a password, so the steps of %s do not get it", name, printable.Visible(spec.project.File))
+			b.Progress.notice("Warning: %s in Docker's configuration has a password, so the steps of %s do not get it", name, termsafe.Visible(spec.project.File))
 		default:
 			attrs["build-arg:"+name] = *value
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/moby/buildkit/solver/errdefs"
 	"github.com/opencontainers/go-digest"
 
-	"github.com/docker-ralph/docker-ralph/pattern"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/lazyregexp"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 const (
@@ -54,7 +54,7 @@ func failedSource(err error) string {
 		if source.Print(&text) == nil && text.Len() > 0 {
 			var lines []string
 			for line := range strings.SplitSeq(strings.TrimRight(text.String(), "\n"), "\n") {
-				lines = append(lines, strings.TrimRight(printable.Visible(strings.TrimRight(line, "\r")), " "))
+				lines = append(lines, strings.TrimRight(termsafe.Visible(strings.TrimRight(line, "\r")), " "))
 			}
 			return strings.Join(lines, "\n")
 		}
@@ -63,7 +63,7 @@ func failedSource(err error) string {
 }
 
 // parseError finds BuildKit's words for a mistake in a Dockerfile's syntax.
-var parseError = pattern.New(`(?i)dockerfile parse error (?:on )?line \d+: `)
+var parseError = lazyregexp.New(`(?i)dockerfile parse error (?:on )?line \d+: `)
 
 // tooNew reports whether err says that an engine's BuildKit does not know the
 // heredocs or a flag of a Dockerfile, which could ask for a current BuildKit.
@@ -82,10 +82,10 @@ func tooNew(dockerfile []byte, err error) bool {
 }
 
 // noSecret finds the ID of a secret that a build was not given.
-var noSecret = pattern.New(`secret ([^\s:]+):? not found`)
+var noSecret = lazyregexp.New(`secret ([^\s:]+):? not found`)
 
 // noApt finds a shell's words for a base image that is not Debian's.
-var noApt = pattern.New(`apt-get: (?:command )?not found`)
+var noApt = lazyregexp.New(`apt-get: (?:command )?not found`)
 
 // remedy returns what helps against a failure of a project's layer, "" when that
 // is not known.
@@ -99,14 +99,14 @@ func remedy(spec buildSpec, err error, log []string) string {
 			"which fetches a current one, or do without what is newer"
 	}
 	if match := noSecret().FindStringSubmatch(err.Error()); match != nil {
-		return printable.Visible(fmt.Sprintf("build the image with the secret first: docker ralph image build --secret id=%s,src=FILE", match[1]))
+		return termsafe.Visible(fmt.Sprintf("build the image with the secret first: docker ralph image build --secret id=%s,src=FILE", match[1]))
 	}
 	return ""
 }
 
 func (e *BuildError) Error() string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "building image %q on base %q: %s", e.Tag, e.Base, printable.Visible(shorten(oneSpaced(e.Err.Error()), reasonMax)))
+	fmt.Fprintf(&text, "building image %q on base %q: %s", e.Tag, e.Base, termsafe.Visible(shorten(oneSpaced(e.Err.Error()), reasonMax)))
 	if e.Source != "" {
 		text.WriteString("\n" + e.Source)
 	}
@@ -187,7 +187,7 @@ func (s *step) write(stream int, data string) {
 	lines := strings.Split(s.open[stream]+data, "\n")
 	s.open[stream] = lines[len(lines)-1]
 	for _, line := range lines[:len(lines)-1] {
-		line = strings.TrimSpace(printable.Strip(strings.ReplaceAll(line, "\t", " ")))
+		line = strings.TrimSpace(termsafe.Strip(strings.ReplaceAll(line, "\t", " ")))
 		if line == "" {
 			continue
 		}

@@ -21,7 +21,7 @@ import (
 	fstypes "github.com/tonistiigi/fsutil/types"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // readIgnored returns the patterns of the files that stay out of the context.
@@ -40,7 +40,7 @@ func readIgnored(folder *os.Root, mainRoot string) ([]string, error) {
 			_, err = fsutil.NewFilterFS(nil, &fsutil.FilterOpt{ExcludePatterns: patterns})
 		}
 		if err != nil {
-			return nil, refuse(projectPath(mainRoot, name), printable.Visible(err.Error()))
+			return nil, refuse(projectPath(mainRoot, name), termsafe.Visible(err.Error()))
 		}
 		return patterns, nil
 	}

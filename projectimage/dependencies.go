@@ -8,7 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/docker-ralph/docker-ralph/pattern"
+	"github.com/docker-ralph/docker-ralph/lazyregexp"
 )
 
 // Package is one package that a project asks for.
@@ -22,9 +22,9 @@ type Package struct {
 // version that ends in a dash means removal, and bash expands a tilde that
 // follows an equals sign or a colon.
 var (
-	packageName    = pattern.New(`^[a-z0-9][a-z0-9+.-]*[a-z0-9+.]$`)
-	packageArch    = pattern.New(`^[a-z0-9]+(-[a-z0-9]+)*$`)
-	packageVersion = pattern.New(`^([0-9]+:)?[0-9]([A-Za-z0-9.+~-]*[A-Za-z0-9.+~])?$`)
+	packageName    = lazyregexp.New(`^[a-z0-9][a-z0-9+.-]*[a-z0-9+.]$`)
+	packageArch    = lazyregexp.New(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+	packageVersion = lazyregexp.New(`^([0-9]+:)?[0-9]([A-Za-z0-9.+~-]*[A-Za-z0-9.+~])?$`)
 )
 
 // maxProblems is how many mistakes in one file are shown at once.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // FileError is a mistake in a file of a project.
@@ -34,6 +34,6 @@ func (*FileError) InvalidParameter() {}
 func newFileError(path string, number int, line string, from, to int, message string) *FileError {
 	return &FileError{
 		Path: path, Line: number, Column: utf8.RuneCountInString(line[:from]) + 1,
-		Message: printable.Visible(message), excerpt: printable.Excerpt(number, line, from, to),
+		Message: termsafe.Visible(message), excerpt: termsafe.Excerpt(number, line, from, to),
 	}
 }

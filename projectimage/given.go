@@ -14,7 +14,7 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // UnsuitableError says what an image lacks that was given to be used as it is.
@@ -91,7 +91,7 @@ func (b *Builder) lacking(ctx context.Context, image client.ImageInspectResult) 
 			return nil, err
 		}
 		if !found {
-			lacks = append(lacks, fmt.Sprintf("it has no %s on its PATH (%s): %s.", program.name, printable.Visible(search), program.why))
+			lacks = append(lacks, fmt.Sprintf("it has no %s on its PATH (%s): %s.", program.name, termsafe.Visible(search), program.why))
 		}
 	}
 	for _, file := range []string{"/etc/passwd", "/etc/group"} {

@@ -14,8 +14,8 @@ import (
 	"github.com/moby/moby/client"
 	"github.com/moby/sys/atomicwriter"
 
-	"github.com/docker-ralph/docker-ralph/pattern"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/lazyregexp"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // projectSpec describes the layer of req's project on an agent's image.
@@ -84,7 +84,7 @@ func (b *Builder) ensureProject(ctx context.Context, agent buildSpec, req Reques
 // buildLayer builds a project's layer with the files of its folder at hand.
 func (b *Builder) buildLayer(ctx context.Context, spec buildSpec, base Image, noCache bool) (Image, error) {
 	for _, note := range spec.project.Notes {
-		b.Progress.notice("%s", printable.Visible(note))
+		b.Progress.notice("%s", termsafe.Visible(note))
 	}
 	if err := spec.project.checkOffline(); err != nil {
 		return Image{}, err
@@ -162,7 +162,7 @@ func (b *Builder) noteBase(image Image) error {
 
 // notFound are apt's words for a package that it cannot find, with the version
 // when it is only that.
-var notFound = pattern.New(`^E: (?:Unable to locate package |Package '|Version '([^']*)' for '|Couldn't find any package by (?:glob|regex) ')([^' ]+)`)
+var notFound = lazyregexp.New(`^E: (?:Unable to locate package |Package '|Version '([^']*)' for '|Couldn't find any package by (?:glob|regex) ')([^' ]+)`)
 
 // askedFor returns the lines of the project's file that ask for the packages
 // that apt does not find.

@@ -15,7 +15,7 @@ import (
 	"github.com/moby/moby/client"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/docker-ralph/docker-ralph/pattern"
+	"github.com/docker-ralph/docker-ralph/lazyregexp"
 )
 
 // Stored is an image on the engine that docker ralph has built.
@@ -186,7 +186,7 @@ func newStored(summary image.Summary) Stored {
 }
 
 // versionTag matches the part of our tags behind the colon.
-var versionTag = pattern.New(`^v[0-9a-f]{8}$`)
+var versionTag = lazyregexp.New(`^v[0-9a-f]{8}$`)
 
 // named reports whether docker ralph would give the image this name.
 func (s Stored) named(tag string) bool {
@@ -207,7 +207,7 @@ func (s Stored) named(tag string) bool {
 }
 
 // fittedTag matches the name of a fitted image.
-var fittedTag = pattern.New(`^` + fitted + `:([0-9a-f]{12})-[0-9]+-[0-9]+-home$`)
+var fittedTag = lazyregexp.New(`^` + fitted + `:([0-9a-f]{12})-[0-9]+-[0-9]+-home$`)
 
 // fittedOf returns the beginning of the ID of the image that a fitted one was
 // made from, "" for the name of another image.

@@ -8,7 +8,7 @@ import (
 	"github.com/moby/buildkit/frontend/dockerfile/parser"
 
 	"github.com/docker-ralph/docker-ralph/hint"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // checkOffline refuses what a build without a network cannot do, or would do with
@@ -23,7 +23,7 @@ func (p *Project) checkOffline() error {
 	}
 	result, err := parser.Parse(bytes.NewReader(p.Dockerfile))
 	if err != nil {
-		return refuse(p.File, printable.Visible(err.Error()))
+		return refuse(p.File, termsafe.Visible(err.Error()))
 	}
 	return checkAdds(p.File, result.AST.Children)
 }
@@ -46,7 +46,7 @@ func checkAdds(file string, nodes []*parser.Node) error {
 		case "add":
 			for source := node.Next; source != nil && source.Next != nil; source = source.Next {
 				if !local(source.Value) {
-					return &FileError{Path: file, Line: node.StartLine, Message: printable.Visible(fmt.Sprintf(
+					return &FileError{Path: file, Line: node.StartLine, Message: termsafe.Visible(fmt.Sprintf(
 						"ADD %s: [image] network is \"none\", so only files of %s can be added, by their plain names", source.Value, projectFolder))}
 				}
 			}

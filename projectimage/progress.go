@@ -11,7 +11,7 @@ import (
 	"github.com/moby/buildkit/util/progress/progressui"
 	"github.com/opencontainers/go-digest"
 
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // Mode is a way to show builds and pulls.
@@ -81,7 +81,7 @@ type logStream struct {
 // end within a sequence.
 type cleanLog struct {
 	clean  bytes.Buffer
-	writer *printable.Writer
+	writer *termsafe.Writer
 }
 
 // tell changes status.
@@ -90,19 +90,19 @@ func (t *teller) tell(status *buildkit.SolveStatus) *buildkit.SolveStatus {
 		return status
 	}
 	for _, vertex := range status.Vertexes {
-		name := printable.Visible(oneSpaced(vertex.Name))
+		name := termsafe.Visible(oneSpaced(vertex.Name))
 		if len(name) > nameMax {
 			name = strings.ToValidUTF8(name[:nameMax], "") + " …"
 		}
-		vertex.Name, vertex.Error = name, printable.Visible(shorten(oneSpaced(vertex.Error), 2*nameMax))
+		vertex.Name, vertex.Error = name, termsafe.Visible(shorten(oneSpaced(vertex.Error), 2*nameMax))
 	}
 	for _, part := range status.Statuses {
-		part.ID, part.Name = printable.Visible(part.ID), printable.Visible(part.Name)
+		part.ID, part.Name = termsafe.Visible(part.ID), termsafe.Visible(part.Name)
 	}
 	for _, warning := range status.Warnings {
-		warning.Short, warning.URL = []byte(printable.Visible(string(warning.Short))), printable.Visible(warning.URL)
+		warning.Short, warning.URL = []byte(termsafe.Visible(string(warning.Short))), termsafe.Visible(warning.URL)
 		for i, line := range warning.Detail {
-			warning.Detail[i] = []byte(printable.Visible(string(line)))
+			warning.Detail[i] = []byte(termsafe.Visible(string(line)))
 		}
 	}
 	for _, entry := range status.Logs {
@@ -115,7 +115,7 @@ func (t *teller) clean(of logStream, data []byte) []byte {
 	log := t.logs[of]
 	if log == nil {
 		log = &cleanLog{}
-		log.writer = printable.NewWriter(&log.clean)
+		log.writer = termsafe.NewWriter(&log.clean)
 		if t.logs == nil {
 			t.logs = map[logStream]*cleanLog{}
 		}

@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/docker-ralph/docker-ralph/pattern"
+	"github.com/docker-ralph/docker-ralph/lazyregexp"
 )
 
 // What a project describes its layer with, in its main work tree's root.
@@ -133,7 +133,7 @@ func FindProject(ctx context.Context, mainRoot string) (Project, bool, error) {
 const baseArgument = "BASE_IMAGE"
 
 // userInstruction finds the users of a Dockerfile.
-var userInstruction = pattern.New(`(?im)^[ \t]*USER[ \t]+([^\s:]+)`)
+var userInstruction = lazyregexp.New(`(?im)^[ \t]*USER[ \t]+([^\s:]+)`)
 
 // complete checks the project's own Dockerfile for common mistakes, leaving the
 // others to BuildKit, and reads its context.

@@ -13,11 +13,11 @@ import (
 	"github.com/moby/moby/client"
 	"github.com/moby/moby/client/pkg/jsonmessage"
 
-	"github.com/docker-ralph/docker-ralph/pattern"
+	"github.com/docker-ralph/docker-ralph/lazyregexp"
 )
 
 // imageID matches what the engine takes for an image ID and no registry has.
-var imageID = pattern.New(`^(sha256:)?[0-9a-f]{64}$`)
+var imageID = lazyregexp.New(`^(sha256:)?[0-9a-f]{64}$`)
 
 // ensureGiven makes sure of an image that is used as it is, and that it is fit
 // for that.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/moby/buildkit/session/secrets/secretsprovider"
 
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // Secret says where the value of a secret of builds is read from, when a step
@@ -34,18 +34,18 @@ func ParseSecret(text string) (Secret, error) {
 	}
 	if secret.Env != "" {
 		if _, ok := os.LookupEnv(secret.Env); !ok {
-			return Secret{}, fmt.Errorf("--secret id=%s: there is no environment variable %s", printable.Visible(secret.ID), printable.Visible(secret.Env))
+			return Secret{}, fmt.Errorf("--secret id=%s: there is no environment variable %s", termsafe.Visible(secret.ID), termsafe.Visible(secret.Env))
 		}
 		return secret, nil
 	}
 	info, err := os.Stat(secret.FilePath)
 	switch {
 	case err != nil:
-		return Secret{}, fmt.Errorf("--secret id=%s: %w", printable.Visible(secret.ID), err)
+		return Secret{}, fmt.Errorf("--secret id=%s: %w", termsafe.Visible(secret.ID), err)
 	case !info.Mode().IsRegular():
-		return Secret{}, fmt.Errorf("--secret id=%s: %s is %s, where a file is expected", printable.Visible(secret.ID), printable.Visible(secret.FilePath), kind(info.Mode()))
+		return Secret{}, fmt.Errorf("--secret id=%s: %s is %s, where a file is expected", termsafe.Visible(secret.ID), termsafe.Visible(secret.FilePath), kind(info.Mode()))
 	case info.Size() > secretsprovider.MaxSecretSize:
-		return Secret{}, fmt.Errorf("--secret id=%s: %s is larger than %d KiB", printable.Visible(secret.ID), printable.Visible(secret.FilePath), secretsprovider.MaxSecretSize>>10)
+		return Secret{}, fmt.Errorf("--secret id=%s: %s is larger than %d KiB", termsafe.Visible(secret.ID), termsafe.Visible(secret.FilePath), secretsprovider.MaxSecretSize>>10)
 	}
 	return secret, nil
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/distribution/reference"
 
-	"github.com/docker-ralph/docker-ralph/pattern"
+	"github.com/docker-ralph/docker-ralph/lazyregexp"
 )
 
 // agentTag returns agent-loop-sandbox-{agent}:v{hash8} for an agent's image.
@@ -31,7 +31,7 @@ func projectTag(agent, baseTag string, p Project) string {
 const projectNameMax = 100
 
 // repositoryName matches what may follow a dash in an image's name.
-var repositoryName = pattern.New(`^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*$`)
+var repositoryName = lazyregexp.New(`^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*$`)
 
 // projectName returns the name of a main work tree's folder as a part of an
 // image's name. One that is no such part is made one, with a hash that keeps

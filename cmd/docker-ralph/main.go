@@ -18,7 +18,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/plugin"
 	"github.com/docker-ralph/docker-ralph/plugin/metadata"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // collectAt has garbage collected when the heap has grown by so many per cent. Most
@@ -72,7 +72,7 @@ func exitCode(err error, stderr io.Writer) int {
 		}
 	}
 	// Names in it can be a repository's or an agent's.
-	hint.Print(printable.NewWriter(stderr), err)
+	hint.Print(termsafe.NewWriter(stderr), err)
 	return code
 }
 

@@ -11,7 +11,7 @@ import (
 	"sync"
 
 	"github.com/docker-ralph/docker-ralph/egress"
-	"github.com/docker-ralph/docker-ralph/wire/refusals"
+	"github.com/docker-ralph/docker-ralph/wire/denylog"
 )
 
 // maxRefused bounds what is remembered of refusals. The oldest are forgotten.
@@ -95,9 +95,9 @@ func (l *refusedLog) since(mark string) (runs []refusedRun, now string, more uin
 
 // refusedSince is the answer for a mark. What has been allowed meanwhile is left
 // out.
-func (s *Server) refusedSince(mark string) refusals.Answer {
+func (s *Server) refusedSince(mark string) denylog.Answer {
 	runs, now, more := s.refused.since(mark)
-	answer := refusals.Answer{Mark: now, Refused: []refusals.Refusal{}, More: int(more)}
+	answer := denylog.Answer{Mark: now, Refused: []denylog.Refusal{}, More: int(more)}
 	at := map[hostPort]int{}
 	for _, run := range runs {
 		place := hostPort{run.host, run.port}
@@ -106,10 +106,10 @@ func (s *Server) refusedSince(mark string) refusals.Answer {
 			answer.Refused[i].Times += times
 			continue
 		}
-		refusal := refusals.Refusal{Host: run.host, Port: run.port, Times: times}
+		refusal := denylog.Refusal{Host: run.host, Port: run.port, Times: times}
 		switch {
 		case !run.late && s.judge(run.via, run.host, run.port).Allowed:
-		case !refusal.Valid() || len(answer.Refused) == refusals.MaxPlaces:
+		case !refusal.Valid() || len(answer.Refused) == denylog.MaxPlaces:
 			answer.More += times
 		default:
 			at[place] = len(answer.Refused)
@@ -125,7 +125,7 @@ func (s *Server) tellRefused(w http.ResponseWriter, r *http.Request) {
 		refuseText(w, http.StatusMethodNotAllowed, "docker ralph: there is nothing to be changed here")
 		return
 	}
-	answer, err := json.Marshal(s.refusedSince(r.URL.Query().Get(refusals.Since)))
+	answer, err := json.Marshal(s.refusedSince(r.URL.Query().Get(denylog.Since)))
 	if err != nil {
 		return // there is nothing in it that cannot be written
 	}

@@ -12,15 +12,15 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/egress"
-	"github.com/docker-ralph/docker-ralph/wire/refusals"
+	"github.com/docker-ralph/docker-ralph/wire/denylog"
 )
 
 // asked is what the sandbox is told for a mark.
-func (l *lab) asked(t *testing.T, mark string) refusals.Answer {
+func (l *lab) asked(t *testing.T, mark string) denylog.Answer {
 	t.Helper()
-	status, body := get(t, http.DefaultClient, l.routeURL(refusals.Path+"?"+refusals.Since+"="+mark))
+	status, body := get(t, http.DefaultClient, l.routeURL(denylog.Path+"?"+denylog.Since+"="+mark))
 	assert.Equal(t, status, http.StatusOK, body)
-	answer, err := refusals.Read([]byte(body))
+	answer, err := denylog.Read([]byte(body))
 	assert.NilError(t, err)
 	return answer
 }
@@ -36,7 +36,7 @@ func TestASandboxAsksWhatWasRefused(t *testing.T) {
 	}
 	try("https://early.example/")
 	begin := l.asked(t, "")
-	assert.DeepEqual(t, begin, refusals.Answer{Mark: begin.Mark})
+	assert.DeepEqual(t, begin, denylog.Answer{Mark: begin.Mark})
 
 	try("https://blocked.example/")
 	try("https://blocked.example/")
@@ -49,7 +49,7 @@ func TestASandboxAsksWhatWasRefused(t *testing.T) {
 	l.answer(pack(dnsmessage.Header{ID: 1}, &query, nil))
 	exchange(t, l.at.Proxy, "CONNECT \x1b]0;title\x07.example:443 HTTP/1.1\r\n\r\n")
 	first := l.asked(t, begin.Mark)
-	assert.DeepEqual(t, first.Refused, []refusals.Refusal{
+	assert.DeepEqual(t, first.Refused, []denylog.Refusal{
 		{Host: "blocked.example", Port: 443, Times: 3},
 		{Host: "other.example", Port: 8000, Times: 1},
 		{Host: "1.2.3.4", Port: 443, Times: 1},
@@ -63,9 +63,9 @@ func TestASandboxAsksWhatWasRefused(t *testing.T) {
 	try("https://other.example/")
 	l.obey(Order{Do: "allow", Rules: []string{"other.example"}})
 	second := l.asked(t, first.Mark)
-	assert.DeepEqual(t, second.Refused, []refusals.Refusal{{Host: "blocked.example", Port: 443, Times: 1}})
+	assert.DeepEqual(t, second.Refused, []denylog.Refusal{{Host: "blocked.example", Port: 443, Times: 1}})
 	l.obey(Order{Do: "allow", Rules: []string{"blocked.example", "inside.example"}})
-	assert.DeepEqual(t, l.asked(t, begin.Mark).Refused, []refusals.Refusal{
+	assert.DeepEqual(t, l.asked(t, begin.Mark).Refused, []denylog.Refusal{
 		{Host: "other.example", Port: 8000, Times: 1},
 		{Host: "1.2.3.4", Port: 443, Times: 1},
 		{Host: "inside.example", Port: 443, Times: 1}, // its address is what is refused
@@ -78,7 +78,7 @@ func TestASandboxAsksWhatWasRefused(t *testing.T) {
 func TestAskingChangesNothing(t *testing.T) {
 	l := newLab(t, []string{"allowed.example"})
 	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodHead, http.MethodOptions} {
-		r, err := http.NewRequestWithContext(t.Context(), method, l.routeURL(refusals.Path), strings.NewReader("x"))
+		r, err := http.NewRequestWithContext(t.Context(), method, l.routeURL(denylog.Path), strings.NewReader("x"))
 		assert.NilError(t, err)
 		response, err := http.DefaultClient.Do(r)
 		assert.NilError(t, err)
@@ -103,7 +103,7 @@ func TestWhatIsRememberedOfRefusalsIsBounded(t *testing.T) {
 	}
 	answer := s.refusedSince(mark)
 	assert.Equal(t, len(s.refused.runs), maxRefused)
-	assert.Equal(t, len(answer.Refused), refusals.MaxPlaces)
+	assert.Equal(t, len(answer.Refused), denylog.MaxPlaces)
 	total := answer.More
 	for _, r := range answer.Refused {
 		total += r.Times
@@ -114,7 +114,7 @@ func TestWhatIsRememberedOfRefusalsIsBounded(t *testing.T) {
 	s.decide("connect", "again.example", 443)
 	s.decide("connect", strings.Repeat("a", 1000), 443)
 	answer = s.refusedSince(mark)
-	assert.DeepEqual(t, answer.Refused, []refusals.Refusal{{Host: "again.example", Port: 443, Times: 1}})
+	assert.DeepEqual(t, answer.Refused, []denylog.Refusal{{Host: "again.example", Port: 443, Times: 1}})
 	assert.Equal(t, answer.More, 1)
 	for _, wrong := range []string{"x", ".", s.refused.id, s.refused.id + ".", s.refused.id + ".-1", s.refused.id + ".99999999999999999999"} {
 		assert.Check(t, len(s.refusedSince(wrong).Refused) > 0, wrong)
@@ -132,6 +132,6 @@ func TestBothSidesAgreeOnWhatANameIs(t *testing.T) {
 		name, err := egress.Normalise(host)
 		addr, notAddress := netip.ParseAddr(host)
 		want := err == nil && name == host || notAddress == nil && addr.Zone() == "" && addr.String() == host
-		assert.Check(t, is.Equal(refusals.Refusal{Host: host, Times: 1}.Valid(), want), "%q", host)
+		assert.Check(t, is.Equal(denylog.Refusal{Host: host, Times: 1}.Valid(), want), "%q", host)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/egress"
-	"github.com/docker-ralph/docker-ralph/wire/refusals"
+	"github.com/docker-ralph/docker-ralph/wire/denylog"
 )
 
 // route adds a key to requests for one target.
@@ -85,7 +85,7 @@ func (s *Server) routeHandler() http.Handler {
 		http.MethodPatch, http.MethodDelete, http.MethodOptions,
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.EscapedPath() == refusals.Path && !r.URL.IsAbs() {
+		if r.URL.EscapedPath() == denylog.Path && !r.URL.IsAbs() {
 			s.tellRefused(w, r)
 			return
 		}

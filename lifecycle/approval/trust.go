@@ -12,7 +12,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitrepo/worktrees"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/projectimage"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // Trust shows what the repository of the current directory asks for, and approves
@@ -26,7 +26,7 @@ func Trust(ctx context.Context, h host.Host, force bool) error {
 	if err != nil {
 		return err
 	}
-	out := printable.NewWriter(h.Stdout)
+	out := termsafe.NewWriter(h.Stdout)
 	if len(pending) == 0 {
 		_, err = fmt.Fprintf(out, "Nothing in %s needs approval.\n", wt.Root)
 		return err
@@ -150,7 +150,7 @@ func Revoke(ctx context.Context, h host.Host) error {
 	if err := revokeAll(ctx, config.NewTrustStore(h.StateDir), wt); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(printable.NewWriter(h.Stdout), "Revoked all approvals of %s and of the other worktrees of its repository.\n", wt.Root)
+	_, err = fmt.Fprintf(termsafe.NewWriter(h.Stdout), "Revoked all approvals of %s and of the other worktrees of its repository.\n", wt.Root)
 	return err
 }
 

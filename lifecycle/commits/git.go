@@ -20,7 +20,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
-	"github.com/docker-ralph/docker-ralph/wire/looplog"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
 // Git is the git directory of a container's own, while a command runs.
@@ -273,7 +273,7 @@ func (g *Git) follow(ctx context.Context, top string,
 ) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stopping, stopped := make(chan struct{}), make(chan struct{})
-	last, seen, synced := "", looplog.Latest(top), time.Now()
+	last, seen, synced := "", runlog.Latest(top), time.Now()
 	go func() {
 		defer close(stopped)
 		look := time.NewTicker(LookEvery)
@@ -284,7 +284,7 @@ func (g *Git) follow(ctx context.Context, top string,
 				return
 			case <-look.C:
 			}
-			latest := looplog.Latest(top)
+			latest := runlog.Latest(top)
 			ended := latest.After(seen)
 			if !ended && time.Since(synced) < syncEvery {
 				continue

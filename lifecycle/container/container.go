@@ -12,7 +12,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/payload"
+	"github.com/docker-ralph/docker-ralph/lifecycle/guestbin"
 )
 
 // API is what the driver uses of the Engine API.
@@ -80,7 +80,7 @@ type engine struct {
 	// guest is the ralph that is in place there, and egress the ID of the image with
 	// the proxy, if it is there. Looking for one does not wait for the other.
 	guestMu  sync.Mutex
-	guest    *payload.Payload
+	guest    *guestbin.Payload
 	egressMu sync.Mutex
 	egress   string
 	// around is what was seen last of the engine's networks.

@@ -21,10 +21,10 @@ import (
 	"github.com/moby/moby/client"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/docker-ralph/docker-ralph/credential/hostconfig"
-	"github.com/docker-ralph/docker-ralph/credential/signing"
+	"github.com/docker-ralph/docker-ralph/credential/agentconfig"
+	"github.com/docker-ralph/docker-ralph/credential/sshsign"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/payload"
+	"github.com/docker-ralph/docker-ralph/lifecycle/guestbin"
 )
 
 // nobody is the user of a sandbox's first process. It is another one than the
@@ -75,7 +75,7 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 
 // ground is what the container of a sandbox stands on.
 type ground struct {
-	program payload.Payload // ralph, which is in place
+	program guestbin.Payload // ralph, which is in place
 	image   string
 	mounts  []mount.Mount  // but for those that every sandbox has
 	fresh   *cacheNote     // nil if the user has a folder for caches
@@ -115,13 +115,13 @@ func (d *Driver) mountsOf(ctx context.Context, spec lifecycle.Spec, l map[string
 	}
 	mounts := slices.Concat(gitMounts(spec.Name, own), cache, shadowMounts(spec, l))
 	if spec.SignDir != "" {
-		if err := signing.MakeDir(spec.SignDir, spec.User.UID, spec.User.GID); err != nil {
+		if err := sshsign.MakeDir(spec.SignDir, spec.User.UID, spec.User.GID); err != nil {
 			return nil, nil, err
 		}
 		mounts = append(mounts, readOnlyBind(spec.SignDir, wire.SignDir))
 	}
 	if spec.Config != "" {
-		if err := hostconfig.MakeShown(spec.Config); err != nil {
+		if err := agentconfig.MakeShown(spec.Config); err != nil {
 			return nil, nil, err
 		}
 		mounts = append(mounts, readOnlyBind(spec.Config, wire.ConfigPoint))
@@ -303,7 +303,7 @@ func (d *Driver) Start(ctx context.Context, sb lifecycle.Sandbox) error {
 
 // startAll starts what holds the network of a sandbox, and the sandbox.
 func (d *Driver) startAll(ctx context.Context, sb lifecycle.Sandbox) error {
-	if err := hostconfig.Restore(sb.Config, d.Name(), sb.Name); err != nil {
+	if err := agentconfig.Restore(sb.Config, d.Name(), sb.Name); err != nil {
 		return err
 	}
 	_, err := d.API.ContainerStart(ctx, sb.ID, client.ContainerStartOptions{})
@@ -347,12 +347,12 @@ func (d *Driver) Remove(ctx context.Context, sb lifecycle.Sandbox) error {
 	if err := d.removeGit(ctx, sb); err != nil {
 		return err
 	}
-	if staging, err := hostconfig.StagingAt(sb.Config, d.Name(), sb.Name); err == nil {
+	if staging, err := agentconfig.StagingAt(sb.Config, d.Name(), sb.Name); err == nil {
 		if err := staging.Remove(); err != nil {
 			return fmt.Errorf("removing the sandbox %s: %w", sb.Name, err)
 		}
 	}
-	for _, path := range []string{d.markerPath(sb.Name), d.resolverPath(sb.Name), signing.Dir(d.StateDir, sb.Name)} {
+	for _, path := range []string{d.markerPath(sb.Name), d.resolverPath(sb.Name), sshsign.Dir(d.StateDir, sb.Name)} {
 		if err := os.RemoveAll(path); err != nil {
 			return fmt.Errorf("removing the sandbox %s: %w", sb.Name, err)
 		}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/containerd/errdefs"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/payload"
+	"github.com/docker-ralph/docker-ralph/lifecycle/guestbin"
 )
 
 // ensureEgress makes sure that the image with the proxy, the firewall and the
@@ -17,7 +17,7 @@ func (d *Driver) ensureEgress(ctx context.Context) (id string, err error) {
 	if err != nil {
 		return "", err
 	}
-	p, err := payload.Egress(info.Architecture)
+	p, err := guestbin.Egress(info.Architecture)
 	if err != nil {
 		return "", err
 	}
@@ -40,12 +40,12 @@ func (d *Driver) ensureEgress(ctx context.Context) (id string, err error) {
 	return there.ID, nil
 }
 
-func (d *Driver) loadEgress(ctx context.Context, p payload.Payload, tag string) error {
+func (d *Driver) loadEgress(ctx context.Context, p guestbin.Payload, tag string) error {
 	program, err := p.Binary()
 	if err != nil {
 		return err
 	}
-	if err := d.loadImage(ctx, tag, p.Arch(), payload.EgressProgram, program); err != nil {
+	if err := d.loadImage(ctx, tag, p.Arch(), guestbin.EgressProgram, program); err != nil {
 		return err
 	}
 	d.replacePrograms(ctx, tag)

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/egress/firewall"
-	"github.com/docker-ralph/docker-ralph/wire/refusals"
+	"github.com/docker-ralph/docker-ralph/wire/denylog"
 )
 
 // gitHosts are those whose ssh addresses are written as https ones. Through
@@ -30,7 +30,7 @@ func throughProxy(env []string, proxy string) []string {
 		{"NO_PROXY", direct},
 		{"no_proxy", direct},
 		{"NODE_USE_ENV_PROXY", "1"},
-		{refusals.Env, fmt.Sprintf("http://%s:%d%s", proxy, firewall.PortAPI, refusals.Path)},
+		{denylog.Env, fmt.Sprintf("http://%s:%d%s", proxy, firewall.PortAPI, denylog.Path)},
 	}
 	env = slices.DeleteFunc(slices.Clone(env), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")

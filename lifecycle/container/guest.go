@@ -14,7 +14,7 @@ import (
 	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/payload"
+	"github.com/docker-ralph/docker-ralph/lifecycle/guestbin"
 )
 
 // guestVolume holds ralph for all sandboxes of an engine, each version in a
@@ -22,27 +22,27 @@ import (
 const guestVolume = "ralph-guest"
 
 // guestTag names the image that holds a version of ralph and nothing else.
-func guestTag(p payload.Payload) string { return "docker-ralph/guest:" + p.Short() }
+func guestTag(p guestbin.Payload) string { return "docker-ralph/guest:" + p.Short() }
 
 // ensureGuest makes sure that ralph of this version is on the volume, and
 // looks only once.
-func (d *Driver) ensureGuest(ctx context.Context) (payload.Payload, error) {
+func (d *Driver) ensureGuest(ctx context.Context) (guestbin.Payload, error) {
 	info, err := d.info(ctx)
 	if err != nil {
-		return payload.Payload{}, err
+		return guestbin.Payload{}, err
 	}
 	d.engine.guestMu.Lock()
 	defer d.engine.guestMu.Unlock()
 	if d.engine.guest != nil {
 		return *d.engine.guest, nil
 	}
-	p, err := payload.For(info.Architecture)
+	p, err := guestbin.For(info.Architecture)
 	if err != nil {
-		return payload.Payload{}, err
+		return guestbin.Payload{}, err
 	}
 	there, err := d.guestInstalled(ctx, p)
 	if err != nil {
-		return payload.Payload{}, fmt.Errorf("looking for ralph on the engine: %w", err)
+		return guestbin.Payload{}, fmt.Errorf("looking for ralph on the engine: %w", err)
 	}
 	if !there {
 		err := d.installGuest(ctx, p, guestTag(p))
@@ -54,7 +54,7 @@ func (d *Driver) ensureGuest(ctx context.Context) (payload.Payload, error) {
 			}
 		}
 		if err != nil {
-			return payload.Payload{}, fmt.Errorf("installing ralph on the engine: %w", err)
+			return guestbin.Payload{}, fmt.Errorf("installing ralph on the engine: %w", err)
 		}
 	}
 	d.engine.guest = &p
@@ -64,7 +64,7 @@ func (d *Driver) ensureGuest(ctx context.Context) (payload.Payload, error) {
 // guestInstalled looks for the volume and for the image's tag, which is given
 // only after the volume was filled: a killed installation is repeated. A tag
 // that is older than the volume is from another one, which somebody has pruned.
-func (d *Driver) guestInstalled(ctx context.Context, p payload.Payload) (bool, error) {
+func (d *Driver) guestInstalled(ctx context.Context, p guestbin.Payload) (bool, error) {
 	volume, volumeErr := d.API.VolumeInspect(ctx, guestVolume, client.VolumeInspectOptions{})
 	image, imageErr := d.API.ImageInspect(ctx, guestTag(p))
 	for _, err := range []error{volumeErr, imageErr} {
@@ -80,7 +80,7 @@ func (d *Driver) guestInstalled(ctx context.Context, p payload.Payload) (bool, e
 	return err != nil || tagged.IsZero() || !tagged.Before(made), nil
 }
 
-func (d *Driver) installGuest(ctx context.Context, p payload.Payload, done string) error {
+func (d *Driver) installGuest(ctx context.Context, p guestbin.Payload, done string) error {
 	loading := done + "-loading"
 	program, err := p.Binary()
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/payload"
+	"github.com/docker-ralph/docker-ralph/lifecycle/guestbin"
 )
 
 // Every sandbox with a wall uses the network namespace of a container that does
@@ -83,7 +83,7 @@ func (d *Driver) makeNetns(ctx context.Context, spec lifecycle.Spec, n sandboxNe
 			Image:      image,
 			User:       netnsUser,
 			Hostname:   hostname,
-			Entrypoint: []string{"/" + payload.EgressProgram, "hold"},
+			Entrypoint: []string{"/" + guestbin.EgressProgram, "hold"},
 			Labels:     own,
 		},
 		HostConfig:       host,
@@ -166,7 +166,7 @@ func (d *Driver) closeNetns(ctx context.Context, sb lifecycle.Sandbox) error {
 // program of another version. Only the former gets input.
 func (d *Driver) runInNetns(ctx context.Context, sb lifecycle.Sandbox, owner container.InspectResponse, image string, stdin io.Reader, args ...string) ([]byte, error) {
 	if owner.Config.Image == image {
-		out, err := d.runWith(ctx, owner.ID, netnsUser, stdin, append([]string{"/" + payload.EgressProgram}, args...)...)
+		out, err := d.runWith(ctx, owner.ID, netnsUser, stdin, append([]string{"/" + guestbin.EgressProgram}, args...)...)
 		return []byte(out), err
 	}
 	host, err := d.enclosed(ctx, netnsMemory, netnsPids)

@@ -18,7 +18,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/payload"
+	"github.com/docker-ralph/docker-ralph/lifecycle/guestbin"
 )
 
 // marker notes on the host that a sandbox was prepared, and for which ralph.
@@ -57,17 +57,17 @@ func MadeFor(stateDir string, spec lifecycle.Spec) bool {
 	return ok && m.Root == spec.Root && m.Scope == spec.Scope
 }
 
-func (d *Driver) readMarker(sb lifecycle.Sandbox) (payload.Payload, bool) {
+func (d *Driver) readMarker(sb lifecycle.Sandbox) (guestbin.Payload, bool) {
 	p, _, ok := d.readWholeMarker(sb)
 	return p, ok
 }
 
-func (d *Driver) readWholeMarker(sb lifecycle.Sandbox) (payload.Payload, marker, bool) {
+func (d *Driver) readWholeMarker(sb lifecycle.Sandbox) (guestbin.Payload, marker, bool) {
 	m, ok := d.lastMarker(sb.Name)
 	if !ok || m.ID != sb.ID {
-		return payload.Payload{}, marker{}, false
+		return guestbin.Payload{}, marker{}, false
 	}
-	p, err := payload.For(m.Arch)
+	p, err := guestbin.For(m.Arch)
 	return p, m, err == nil && p.Hash == m.Hash
 }
 
@@ -80,10 +80,10 @@ func (d *Driver) lastMarker(name string) (m marker, ok bool) {
 	return m, true
 }
 
-func (d *Driver) writeMarker(sb lifecycle.Sandbox, p payload.Payload, raised wall) error {
+func (d *Driver) writeMarker(sb lifecycle.Sandbox, p guestbin.Payload, raised wall) error {
 	m := marker{ID: sb.ID, Arch: p.Arch(), Hash: p.Hash, Netns: sb.Netns, Run: raised.run, Told: raised.told, Folder: folderID(sb.Root), Root: sb.Root, Scope: sb.Scope}
 	if raised.run != "" {
-		program, err := payload.Egress(p.Arch())
+		program, err := guestbin.Egress(p.Arch())
 		if err != nil {
 			return err
 		}
@@ -137,7 +137,7 @@ func (d *Driver) prepared(sb lifecycle.Sandbox) (marker, bool) {
 	if around != nil && around.digest() != m.Around {
 		return m, false
 	}
-	program, err := payload.Egress(m.Arch)
+	program, err := guestbin.Egress(m.Arch)
 	return m, err == nil && m.Run == sb.Run && m.Egress == program.Hash
 }
 

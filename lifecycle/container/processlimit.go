@@ -9,8 +9,8 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
+	"github.com/docker-ralph/docker-ralph/lazyregexp"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/pattern"
 )
 
 // processReserve is how many processes, threads included, ralph needs to start. With
@@ -36,7 +36,7 @@ func (d *Driver) ProcessLimit(ctx context.Context, sb lifecycle.Sandbox) (limit 
 }
 
 // agentCommand recognizes a command of ours that works in a sandbox.
-var agentCommand = pattern.New(`^\S*ralph (build|plan|run|shell)( |$)`)
+var agentCommand = lazyregexp.New(`^\S*ralph (build|plan|run|shell)( |$)`)
 
 // Working reports whether a command that can start an agent runs in a sandbox, as far
 // as the engine sees: it starts nothing there.

@@ -20,7 +20,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/payload"
+	"github.com/docker-ralph/docker-ralph/lifecycle/guestbin"
 )
 
 // proxyName is that of the container beside a sandbox. Names of sandboxes have
@@ -123,7 +123,7 @@ func (d *Driver) makeProxy(ctx context.Context, sb lifecycle.Sandbox, owner cont
 			Image:       image,
 			User:        nobody,
 			Hostname:    "egress",
-			Entrypoint:  []string{"/" + payload.EgressProgram, "proxy"},
+			Entrypoint:  []string{"/" + guestbin.EgressProgram, "proxy"},
 			Labels:      l,
 			OpenStdin:   true,
 			StdinOnce:   true,

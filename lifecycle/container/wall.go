@@ -18,7 +18,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/egress/canary"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/payload"
+	"github.com/docker-ralph/docker-ralph/lifecycle/guestbin"
 )
 
 // wall is what stands around a sandbox.
@@ -237,7 +237,7 @@ func (d *Driver) runEgress(ctx context.Context, sb lifecycle.Sandbox, image, use
 		Config: &container.Config{
 			Image:        image,
 			User:         user,
-			Entrypoint:   append([]string{"/" + payload.EgressProgram}, args...),
+			Entrypoint:   append([]string{"/" + guestbin.EgressProgram}, args...),
 			Labels:       ownLabels(sb.Name, roleHelper),
 			AttachStdout: true,
 			AttachStderr: true,

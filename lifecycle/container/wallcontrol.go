@@ -17,7 +17,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/egress/firewall"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/payload"
+	"github.com/docker-ralph/docker-ralph/lifecycle/guestbin"
 )
 
 // ErrNoProxy is in the errors for sandboxes whose network is not restricted.
@@ -30,7 +30,7 @@ func (d *Driver) Control(ctx context.Context, sb lifecycle.Sandbox, order ...str
 	if sb.Proxy == "" {
 		return nil, fmt.Errorf("asking the proxy of %s: %w", sb.Name, ErrNoProxy)
 	}
-	command := append([]string{"/" + payload.EgressProgram, "ctl"}, order...)
+	command := append([]string{"/" + guestbin.EgressProgram, "ctl"}, order...)
 	out, err := d.run(ctx, lifecycle.Sandbox{ID: proxyName(sb.Name)}, nobody, command...)
 	if err != nil {
 		return nil, fmt.Errorf("asking the proxy of %s: %w", sb.Name, err)
@@ -51,7 +51,7 @@ func (d *Driver) HandOver(ctx context.Context, sb lifecycle.Sandbox, routes []eg
 	if err != nil {
 		return "", fmt.Errorf("handing keys to the proxy of %s: %w", sb.Name, err)
 	}
-	order := append([]string{"/" + payload.EgressProgram, "ctl", "routes"}, endpoints...)
+	order := append([]string{"/" + guestbin.EgressProgram, "ctl", "routes"}, endpoints...)
 	if _, err := d.runWith(ctx, proxyName(sb.Name), nobody, bytes.NewReader(append(line, '\n')), order...); err != nil {
 		return "", fmt.Errorf("handing keys to the proxy of %s: %w", sb.Name, err)
 	}

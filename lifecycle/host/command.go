@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/wire"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // Commands that are forwarded to ralph in a sandbox.
@@ -30,11 +30,11 @@ func LoopCommand(args []string) (name string, loop bool) {
 	for i, arg := range args {
 		if path.Base(strings.TrimPrefix(arg, "=")) == wire.Program && i+1 < len(args) {
 			name := strings.TrimPrefix(args[i+1], "=")
-			return printable.Line(name), IsLoop(name)
+			return termsafe.Line(name), IsLoop(name)
 		}
 	}
 	if len(args) == 0 {
 		return "?", false
 	}
-	return printable.Line(path.Base(args[0])), false
+	return termsafe.Line(path.Base(args[0])), false
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 	"github.com/docker-ralph/docker-ralph/projectimage"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // API is what a dispatch uses of the Engine API.
@@ -102,7 +102,7 @@ func (h Host) LockDir() string { return filepath.Join(h.StateDir, "locks") }
 
 // Report tells the user something. Names in it can be a repository's or an agent's.
 func (h Host) Report(message string) {
-	_, _ = fmt.Fprintln(printable.NewWriter(h.Stderr), message)
+	_, _ = fmt.Fprintln(termsafe.NewWriter(h.Stderr), message)
 }
 
 // Getenv returns an environment variable, empty if it is not set.

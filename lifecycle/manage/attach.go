@@ -20,8 +20,8 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/wire/looplog"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // Attach attaches to the background loop of the current scope: it prints its output,
@@ -100,13 +100,13 @@ func outputOf(n host.Record, top string) (output, error) {
 	if n.Log != "" && n.Live {
 		return run.OpenRolling(n.Log, run.AttachBefore)
 	}
-	log, err := looplog.Find(top, func(l looplog.Loop) bool { return l.Dispatch == n.ID })
+	log, err := runlog.Find(top, func(l runlog.Loop) bool { return l.Dispatch == n.ID })
 	if err != nil {
 		return nil, fmt.Errorf("the output of %q goes nowhere from where it could be read: it works on a clone of its own, or its log is gone", strings.Join(n.Command, " "))
 	}
 	o := &loopOutput{log: log}
 	var before run.Tail
-	if o.at, err = log.Copy(&before, looplog.Rendered, looplog.Cursor{}); err != nil {
+	if o.at, err = log.Copy(&before, runlog.Rendered, runlog.Cursor{}); err != nil {
 		log.Close()
 		return nil, err
 	}
@@ -120,8 +120,8 @@ func outputOf(n host.Record, top string) (output, error) {
 
 // loopOutput is what a loop keeps in the work tree.
 type loopOutput struct {
-	log    *looplog.Reader
-	at     looplog.Cursor
+	log    *runlog.Reader
+	at     runlog.Cursor
 	before []byte
 }
 
@@ -132,7 +132,7 @@ func (o *loopOutput) Copy(w io.Writer) (err error) {
 		}
 		o.before = nil
 	}
-	o.at, err = o.log.Copy(w, looplog.Rendered, o.at)
+	o.at, err = o.log.Copy(w, runlog.Rendered, o.at)
 	return err
 }
 
@@ -222,7 +222,7 @@ var errInterrupt = errors.New("interrupted")
 // detach are seen. keys are what the user wants: [lifecycle.ErrDetached] or
 // errInterrupt.
 func takeTerminal(h host.Host) (to io.Writer, keys <-chan error, restore func(), err error) {
-	to = printable.NewWriter(h.Stdout)
+	to = termsafe.NewWriter(h.Stdout)
 	if h.Terminal == nil {
 		return to, nil, func() {}, nil
 	}
@@ -237,7 +237,7 @@ func takeTerminal(h host.Host) (to io.Writer, keys <-chan error, restore func(),
 	}
 	pressed := make(chan error, 4)
 	go readKeys(term.NewEscapeProxy(h.Stdin, detach), pressed)
-	return printable.NewWriter(run.RawLines{To: h.Stdout}), pressed, restore, nil
+	return termsafe.NewWriter(run.RawLines{To: h.Stdout}), pressed, restore, nil
 }
 
 // readKeys reads what the user types until that ends.

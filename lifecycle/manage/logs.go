@@ -11,8 +11,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
-	"github.com/docker-ralph/docker-ralph/wire/looplog"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // LogOptions say what of a log is wanted.
@@ -42,7 +42,7 @@ func Logs(ctx context.Context, h host.Host, opts LogOptions) (int, error) {
 	}
 	out := h.Stdout
 	if !opts.Raw || !opts.Plain {
-		out = printable.NewWriter(h.Stdout)
+		out = termsafe.NewWriter(h.Stdout)
 	}
 	if opts.Command != "" {
 		return 0, transcript(wt, opts, out)
@@ -51,7 +51,7 @@ func Logs(ctx context.Context, h host.Host, opts LogOptions) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	log, err := looplog.Find(wt.Root, func(l looplog.Loop) bool {
+	log, err := runlog.Find(wt.Root, func(l runlog.Loop) bool {
 		return l.Repo == wt.Scope.Repo && l.Branch == wt.Scope.Branch
 	})
 	if errors.Is(err, fs.ErrNotExist) {
@@ -61,9 +61,9 @@ func Logs(ctx context.Context, h host.Host, opts LogOptions) (int, error) {
 		return 0, fmt.Errorf("looking for the loop's log: %w", err)
 	}
 	defer log.Close()
-	reading := logReading{log: log, opts: opts, out: out, kind: looplog.Rendered}
+	reading := logReading{log: log, opts: opts, out: out, kind: runlog.Rendered}
 	if opts.Raw {
-		reading.kind = looplog.Raw
+		reading.kind = runlog.Raw
 	}
 	if !opts.Follow {
 		return 0, reading.all()
@@ -83,12 +83,12 @@ func noLoop(h host.Host, sandbox string, wt gitrepo.Worktree) error {
 
 // logReading is the log of one loop on its way to the user.
 type logReading struct {
-	log  *looplog.Reader
+	log  *runlog.Reader
 	opts LogOptions
 	out  io.Writer
-	kind looplog.Kind
+	kind runlog.Kind
 
-	at     looplog.Cursor
+	at     runlog.Cursor
 	offset int64
 }
 
@@ -151,7 +151,7 @@ func transcript(wt gitrepo.Worktree, opts LogOptions, out io.Writer) (err error)
 	if opts.Follow || opts.Iteration > 0 {
 		return fmt.Errorf("--follow and --iteration are for loops: %s is none", opts.Command)
 	}
-	log, err := looplog.LatestTranscript(wt.Root, opts.Command)
+	log, err := runlog.LatestTranscript(wt.Root, opts.Command)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("nothing that %q has printed is kept in %s", "docker ralph "+opts.Command, wt.Root)
 	}

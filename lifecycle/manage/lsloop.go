@@ -14,8 +14,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/wire/looplog"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // LoopStatus is what runs in a sandbox, or how the last loop there ended. All of
@@ -40,7 +40,7 @@ type LoopStatus struct {
 // this machine knows, is not asked: that takes longer than all else.
 func loopOf(ctx context.Context, h host.Host, l host.Located) (*LoopStatus, error) {
 	logs := loopsOf(l.Sandbox)
-	unfinished := slices.ContainsFunc(logs, func(s looplog.Seen) bool { return s.Ended.IsZero() })
+	unfinished := slices.ContainsFunc(logs, func(s runlog.Seen) bool { return s.Ended.IsZero() })
 	if l.Sandbox.State == lifecycle.Paused && len(logs) > 0 && logs[0].Ended.IsZero() { // it cannot be asked
 		return runningLoop([]lifecycle.Dispatch{{ID: logs[0].Dispatch, Command: []string{wire.Program, logs[0].Mode}, Since: logs[0].Started}}, logs), nil
 	}
@@ -60,8 +60,8 @@ func loopOf(ctx context.Context, h host.Host, l host.Located) (*LoopStatus, erro
 }
 
 // loopsOf are the newest loops of a sandbox that its work tree has logs of.
-func loopsOf(sb lifecycle.Sandbox) []looplog.Seen {
-	return slices.DeleteFunc(looplog.Recent(sb.Root, run.RecentLoops), func(s looplog.Seen) bool {
+func loopsOf(sb lifecycle.Sandbox) []runlog.Seen {
+	return slices.DeleteFunc(runlog.Recent(sb.Root, run.RecentLoops), func(s runlog.Seen) bool {
 		return s.Branch != "" && s.Branch != sb.Scope.Branch
 	})
 }
@@ -73,7 +73,7 @@ func hasNotes(h host.Host, name string) bool {
 }
 
 // runningLoop describes the latest loop among what runs, or else the latest.
-func runningLoop(running []lifecycle.Dispatch, logs []looplog.Seen) *LoopStatus {
+func runningLoop(running []lifecycle.Dispatch, logs []runlog.Seen) *LoopStatus {
 	d := running[len(running)-1]
 	for _, other := range slices.Backward(running) {
 		if _, loop := host.LoopCommand(other.Command); loop {
@@ -91,7 +91,7 @@ func runningLoop(running []lifecycle.Dispatch, logs []looplog.Seen) *LoopStatus 
 	}
 	for _, log := range logs {
 		if log.Ended.IsZero() && (log.Dispatch == d.ID || log.Dispatch == "" && log.Mode == command) {
-			status.Iteration, status.Tasks, status.ID = log.Now.N, lines(log.Now.Tasks), printable.Line(log.ID)
+			status.Iteration, status.Tasks, status.ID = log.Now.N, lines(log.Now.Tasks), termsafe.Line(log.ID)
 			break
 		}
 	}
@@ -100,22 +100,22 @@ func runningLoop(running []lifecycle.Dispatch, logs []looplog.Seen) *LoopStatus 
 
 // lastLoopOf describes the newest loop, which does not run. One without a terminal
 // has left its end on this host; that says more where the work tree has no log.
-func lastLoopOf(h host.Host, sb lifecycle.Sandbox, logs []looplog.Seen) *LoopStatus {
+func lastLoopOf(h host.Host, sb lifecycle.Sandbox, logs []runlog.Seen) *LoopStatus {
 	status := lastLoop(logs)
 	e, err := host.Ended(h.StateDir, sb.Name)
 	if err != nil || status != nil && (status.Ended != nil || status.Since.After(e.At)) {
 		return status
 	}
 	command, _ := host.LoopCommand(e.Command)
-	return &LoopStatus{Command: command, Since: &e.Since, Ended: &e.At, ExitCode: &e.ExitCode, Summary: cmp.Or(e.Summary, printable.Line(e.Error)), Tasks: []string{}}
+	return &LoopStatus{Command: command, Since: &e.Since, Ended: &e.At, ExitCode: &e.ExitCode, Summary: cmp.Or(e.Summary, termsafe.Line(e.Error)), Tasks: []string{}}
 }
 
-func lastLoop(logs []looplog.Seen) *LoopStatus {
+func lastLoop(logs []runlog.Seen) *LoopStatus {
 	if len(logs) == 0 {
 		return nil
 	}
 	log := logs[0]
-	status := &LoopStatus{Command: printable.Line(log.Mode), Since: &log.Started, Tasks: []string{}, ID: printable.Line(log.ID)}
+	status := &LoopStatus{Command: termsafe.Line(log.Mode), Since: &log.Started, Tasks: []string{}, ID: termsafe.Line(log.ID)}
 	if log.Last != nil {
 		status.Iteration, status.Tasks = log.Last.N, lines(log.Last.Tasks)
 	}
@@ -123,8 +123,8 @@ func lastLoop(logs []looplog.Seen) *LoopStatus {
 		status.Killed = true
 		return status
 	}
-	status.Ended, status.Stop, status.ExitCode = &log.Ended, printable.Line(log.Stop), &log.ExitCode
-	status.Summary = printable.Line(log.Summary)
+	status.Ended, status.Stop, status.ExitCode = &log.Ended, termsafe.Line(log.Stop), &log.ExitCode
+	status.Summary = termsafe.Line(log.Summary)
 	return status
 }
 
@@ -134,7 +134,7 @@ const tasksMax = 5
 func lines(all []string) []string {
 	shown := []string{}
 	for _, text := range all[:min(len(all), tasksMax)] {
-		shown = append(shown, printable.Line(text))
+		shown = append(shown, termsafe.Line(text))
 	}
 	return shown
 }

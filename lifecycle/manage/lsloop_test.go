@@ -12,7 +12,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/wire/looplog"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
 func TestLoopCommand(t *testing.T) {
@@ -71,8 +71,8 @@ func TestLoopOf(t *testing.T) {
 		return status
 	}
 	assert.Assert(t, ask() == nil)
-	begin := func(branch, id string, at time.Time) *looplog.Log {
-		log, err := looplog.Create(top, looplog.Loop{Mode: "build", Branch: branch, Dispatch: id, Started: at})
+	begin := func(branch, id string, at time.Time) *runlog.Log {
+		log, err := runlog.Create(top, runlog.Loop{Mode: "build", Branch: branch, Dispatch: id, Started: at})
 		assert.NilError(t, err)
 		return log
 	}
@@ -81,7 +81,7 @@ func TestLoopOf(t *testing.T) {
 	assert.Equal(t, d.asked, 0, "nothing tells of anything that runs")
 
 	log := begin("main", "x", noon.Add(time.Hour))
-	assert.NilError(t, log.SetNow(looplog.Now{N: 2, Tasks: []string{"auth/\x1b[2J"}}))
+	assert.NilError(t, log.SetNow(runlog.Now{N: 2, Tasks: []string{"auth/\x1b[2J"}}))
 	assert.Assert(t, ask().Killed, "it does not run and has no end")
 	assert.Equal(t, d.asked, 1)
 	d.running = []lifecycle.Dispatch{{ID: "x", Command: []string{"ralph", "build"}, Since: noon}, {ID: "y", Command: []string{"sh"}}}
@@ -96,7 +96,7 @@ func TestLoopOf(t *testing.T) {
 	_, err := loopOf(t.Context(), h, l)
 	assert.ErrorContains(t, err, "no answer")
 	d.err, d.asked = nil, 0
-	assert.NilError(t, log.Append(looplog.Iteration{N: 2, Tasks: []string{"a"}}))
+	assert.NilError(t, log.Append(runlog.Iteration{N: 2, Tasks: []string{"a"}}))
 	assert.NilError(t, log.Finish("stall", 7, ""))
 	status = ask()
 	assert.Equal(t, status.Stop, "stall")

@@ -16,7 +16,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // SandboxStop says which sandboxes to stop, and how.
@@ -150,9 +150,9 @@ func tellOutcome(h host.Host, l host.Located, d lifecycle.Dispatch, name string)
 		if log.Ended.IsZero() || log.Dispatch != d.ID {
 			continue
 		}
-		line := fmt.Sprintf("%q has ended: %s (exit code %d)", name, strings.ReplaceAll(printable.Line(log.Stop), "_", " "), log.ExitCode)
+		line := fmt.Sprintf("%q has ended: %s (exit code %d)", name, strings.ReplaceAll(termsafe.Line(log.Stop), "_", " "), log.ExitCode)
 		if log.Summary != "" {
-			line += "\n" + printable.Line(log.Summary)
+			line += "\n" + termsafe.Line(log.Summary)
 		}
 		h.Report(line)
 		return
@@ -178,7 +178,7 @@ func instruct(ctx context.Context, l host.Located, args ...string) error {
 		ID: lifecycle.NewServiceID(), Args: append([]string{wire.Program}, args...), Dir: l.Sandbox.Root, Stdout: io.Discard, Stderr: &said,
 	})
 	if err == nil && code != 0 {
-		err = fmt.Errorf("it ended with %d: %s", code, printable.Line(strings.TrimSpace(said.String())))
+		err = fmt.Errorf("it ended with %d: %s", code, termsafe.Line(strings.TrimSpace(said.String())))
 	}
 	return err
 }

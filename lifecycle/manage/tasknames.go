@@ -17,7 +17,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // TaskName is a task for who completes what is typed. Both texts come from where
@@ -94,7 +94,7 @@ func askTasks(ctx context.Context, l host.Located, statuses []string) ([]TaskNam
 		Stdout: &commits.Limited{Buf: &list, Left: taskListMax}, Stderr: &commits.Limited{Buf: &said, Left: 4096},
 	})
 	if err == nil && code != 0 {
-		err = fmt.Errorf("it ended with %d: %s", code, printable.Line(strings.TrimSpace(said.String())))
+		err = fmt.Errorf("it ended with %d: %s", code, termsafe.Line(strings.TrimSpace(said.String())))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("asking the sandbox %s for its tasks: %w", l.Sandbox.Name, err)
@@ -119,7 +119,7 @@ func parseTasks(list string) []TaskName {
 		case key == "id" && !fields && heading != "" && value == heading:
 			found, fields = append(found, TaskName{ID: value}), true
 		case key == "title" && fields && found[len(found)-1].Title == "":
-			found[len(found)-1].Title = printable.Line(value)
+			found[len(found)-1].Title = termsafe.Line(value)
 		}
 	}
 	known := map[string]bool{}

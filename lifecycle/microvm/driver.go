@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/credential"
-	"github.com/docker-ralph/docker-ralph/credential/hostconfig"
+	"github.com/docker-ralph/docker-ralph/credential/agentconfig"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
@@ -344,7 +344,7 @@ func (d *Driver) mounts(spec lifecycle.Spec) ([]string, error) {
 	}
 	mounts = append(mounts, string(guest)+readOnly)
 	if spec.Config != "" {
-		if err := hostconfig.MakeShown(spec.Config); err != nil {
+		if err := agentconfig.MakeShown(spec.Config); err != nil {
 			return nil, err
 		}
 		mounts = append(mounts, spec.Config+readOnly)
@@ -354,7 +354,7 @@ func (d *Driver) mounts(spec lifecycle.Spec) ([]string, error) {
 
 // Start implements [lifecycle.Driver].
 func (d *Driver) Start(ctx context.Context, sb lifecycle.Sandbox) error {
-	if err := hostconfig.Restore(sb.Config, d.name, sb.Name); err != nil {
+	if err := agentconfig.Restore(sb.Config, d.name, sb.Name); err != nil {
 		return fmt.Errorf("starting the sandbox %s: %w", sb.Name, err)
 	}
 	if _, err := d.call(ctx, limitStart, append(slices.Clone(d.start), sb.Name)...); err != nil {
@@ -380,7 +380,7 @@ func (d *Driver) Remove(ctx context.Context, sb lifecycle.Sandbox) error {
 	if err != nil {
 		return fmt.Errorf("removing the sandbox %s: %w", sb.Name, err)
 	}
-	if staging, err := hostconfig.StagingAt(sb.Config, d.name, sb.Name); err == nil {
+	if staging, err := agentconfig.StagingAt(sb.Config, d.name, sb.Name); err == nil {
 		if err := staging.Remove(); err != nil {
 			return fmt.Errorf("removing the sandbox %s: %w", sb.Name, err)
 		}

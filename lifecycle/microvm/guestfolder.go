@@ -13,7 +13,7 @@ import (
 
 	"github.com/moby/sys/atomicwriter"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/payload"
+	"github.com/docker-ralph/docker-ralph/lifecycle/guestbin"
 )
 
 // guestFolder is the folder that every sandbox mounts read-only. It holds ralph,
@@ -40,7 +40,7 @@ func (g guestFolder) path(hash string) string {
 // put makes sure that the program is in the folder, unaltered: a program that
 // ignores that a mount is read-only would let an agent write to it. It returns
 // the path.
-func (g guestFolder) put(p payload.Payload) (string, error) {
+func (g guestFolder) put(p guestbin.Payload) (string, error) {
 	path := g.path(p.Hash)
 	content, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -7,7 +7,7 @@ import (
 	"runtime"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/payload"
+	"github.com/docker-ralph/docker-ralph/lifecycle/guestbin"
 )
 
 // ready returns what is remembered of a prepared sandbox.
@@ -16,7 +16,7 @@ func (d *Driver) ready(sb lifecycle.Sandbox) (record, bool) {
 	if err != nil || !known || rec.ID != sb.ID {
 		return record{}, false
 	}
-	p, err := payload.For(runtime.GOARCH)
+	p, err := guestbin.For(runtime.GOARCH)
 	return rec, err == nil && p.Hash == rec.Prepared
 }
 
@@ -41,7 +41,7 @@ func (d *Driver) Prepare(ctx context.Context, sb lifecycle.Sandbox, spec lifecyc
 			return err
 		}
 	}
-	p, err := payload.For(runtime.GOARCH) // a microVM has its host's processors
+	p, err := guestbin.For(runtime.GOARCH) // a microVM has its host's processors
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (d *Driver) Busy(ctx context.Context, sb lifecycle.Sandbox) (bool, error) {
 // Dispatches implements [lifecycle.Driver]. A sandbox whose ralph is an older
 // one is asked by a newer ralph from the mounted folder.
 func (d *Driver) Dispatches(ctx context.Context, sb lifecycle.Sandbox) ([]lifecycle.Dispatch, error) {
-	p, err := payload.For(runtime.GOARCH)
+	p, err := guestbin.For(runtime.GOARCH)
 	if err != nil {
 		return nil, err
 	}

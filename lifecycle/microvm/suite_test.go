@@ -25,8 +25,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/internal/testutil/sandboxcli"
 	"github.com/docker-ralph/docker-ralph/internal/testutil/sandboxcli/sandboxclitest"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/guestbin"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
-	"github.com/docker-ralph/docker-ralph/lifecycle/payload"
 )
 
 // keepEnv makes the test binary a keeper, which drivers start as a process of
@@ -74,7 +74,7 @@ func unpack() (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "microvm-test-"); err != nil {
 		return "", err
 	}
-	p, err := payload.For(runtime.GOARCH)
+	p, err := guestbin.For(runtime.GOARCH)
 	if err != nil {
 		return dir, err
 	}
@@ -89,7 +89,7 @@ func unpack() (dir string, err error) {
 // linkRalph puts ralph where the driver looks for it before it unpacks its own.
 func (b *bench) linkRalph(t *testing.T) {
 	t.Helper()
-	p, err := payload.For(runtime.GOARCH)
+	p, err := guestbin.For(runtime.GOARCH)
 	assert.NilError(t, err)
 	dir := filepath.Join(b.state, "guest", p.Short())
 	assert.NilError(t, os.MkdirAll(dir, 0o755))

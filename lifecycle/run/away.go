@@ -16,8 +16,8 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/wire/looplog"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // away is a loop that has left its terminal, or may do so.
@@ -247,7 +247,7 @@ func (h session) leaveEnd(sandbox, top string, code int, err error) {
 	}
 	h.away.told = true
 	if err != nil {
-		hint.Print(printable.NewWriter(h.Stderr), err)
+		hint.Print(termsafe.NewWriter(h.Stderr), err)
 	}
 	n := h.away.held
 	if n == nil {
@@ -266,10 +266,10 @@ func (h session) leaveEnd(sandbox, top string, code int, err error) {
 
 // summaryOf is what the loop of a dispatch says that it came to.
 func summaryOf(top, id string) string {
-	log, err := looplog.Find(top, func(l looplog.Loop) bool { return l.Dispatch == id })
+	log, err := runlog.Find(top, func(l runlog.Loop) bool { return l.Dispatch == id })
 	if err != nil {
 		return ""
 	}
 	log.Close()
-	return printable.Line(log.Loop.Summary)
+	return termsafe.Line(log.Loop.Summary)
 }

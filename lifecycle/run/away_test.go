@@ -19,7 +19,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/wire/looplog"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
 // leaving is a host whose terminal can be lost.
@@ -176,7 +176,7 @@ func TestOldLogsOfDetachedLoopsGo(t *testing.T) {
 
 func TestASummaryIsOnePrintableLine(t *testing.T) {
 	top := t.TempDir()
-	log, err := looplog.Create(top, looplog.Loop{Mode: "build", Dispatch: "x", Started: time.Now()})
+	log, err := runlog.Create(top, runlog.Loop{Mode: "build", Dispatch: "x", Started: time.Now()})
 	assert.NilError(t, err)
 	_, err = CodeOf(top, "x")
 	assert.ErrorIs(t, err, ErrUnknownEnd)

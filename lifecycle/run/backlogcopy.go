@@ -25,8 +25,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/wire/looplog"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 const (
@@ -135,7 +135,7 @@ func transferBacklog(ctx context.Context, driver lifecycle.Driver, sb lifecycle.
 		ID: lifecycle.NewServiceID(), Args: []string{wire.Program, host.TaskCommand, command}, Dir: filepath.ToSlash(sb.Root),
 		Env: ScopeEnv(sb.Scope), Stdin: stdin, Stdout: stdout, Stderr: &commits.Limited{Buf: &stderr, Left: 4096},
 	})
-	return code, printable.Line(strings.TrimSpace(stderr.String())), err
+	return code, termsafe.Line(strings.TrimSpace(stderr.String())), err
 }
 
 // keepCopy writes a copy unless the newest is the same, in the place of the one at
@@ -197,7 +197,7 @@ func (c *copying) keep(ctx context.Context) error {
 func (c *copying) follow(ctx context.Context, top string) (stop func() error) {
 	ctx = context.WithoutCancel(ctx)
 	stopping, stopped := make(chan struct{}), make(chan struct{})
-	seen := looplog.Latest(top)
+	seen := runlog.Latest(top)
 	go func() {
 		defer close(stopped)
 		look := time.NewTicker(commits.LookEvery)
@@ -208,7 +208,7 @@ func (c *copying) follow(ctx context.Context, top string) (stop func() error) {
 				return
 			case <-look.C:
 			}
-			if latest := looplog.Latest(top); latest.After(seen) {
+			if latest := runlog.Latest(top); latest.After(seen) {
 				seen = latest
 				_ = c.keep(ctx) // it reports
 			}

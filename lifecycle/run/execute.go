@@ -13,7 +13,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/wire"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // Result is how a command has ended.
@@ -151,7 +151,7 @@ func (h session) exec(ctx context.Context, driver lifecycle.Driver, sb lifecycle
 	signals, stop := h.Forward(ctx)
 	defer stop()
 	p.Signals, p.Terminal = signals, h.Terminal
-	p.Stdout, p.Stderr = printable.NewWriter(h.Stdout), printable.NewWriter(h.Stderr)
+	p.Stdout, p.Stderr = termsafe.NewWriter(h.Stdout), termsafe.NewWriter(h.Stderr)
 	if h.raw {
 		p.Stdout = h.Stdout
 	}

@@ -12,17 +12,17 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 
-	"github.com/docker-ralph/docker-ralph/credential/hostconfig"
+	"github.com/docker-ralph/docker-ralph/credential/agentconfig"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
 // hostConfig reads the user's configuration of the agent, for a command that
 // starts one.
-func hostConfig(h host.Host, agent string, opts Options) (*hostconfig.Files, error) {
+func hostConfig(h host.Host, agent string, opts Options) (*agentconfig.Files, error) {
 	if opts.Command == host.TaskCommand || opts.NoHostConfig {
-		return &hostconfig.Files{}, nil
+		return &agentconfig.Files{}, nil
 	}
-	files, err := hostconfig.Collect(agent, h.Home, h.LookupEnv)
+	files, err := agentconfig.Collect(agent, h.Home, h.LookupEnv)
 	if err != nil {
 		return nil, err
 	}
@@ -42,11 +42,11 @@ func debug(h host.Host, message string) {
 // it, and has it copied there, before a command that starts one; nil leaves alone
 // what is there. What was changed there since the last time is lost. While
 // something else runs there, nothing is done.
-func bringConfig(ctx context.Context, h host.Host, r Ready, sb lifecycle.Sandbox, files *hostconfig.Files, command string) error {
+func bringConfig(ctx context.Context, h host.Host, r Ready, sb lifecycle.Sandbox, files *agentconfig.Files, command string) error {
 	if command == host.TaskCommand || files == nil {
 		return nil
 	}
-	staging, err := hostconfig.StagingAt(sb.Config, r.Kind, sb.Name)
+	staging, err := agentconfig.StagingAt(sb.Config, r.Kind, sb.Name)
 	if err != nil {
 		return err
 	}

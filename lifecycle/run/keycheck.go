@@ -18,7 +18,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // warn reports an error that does not end the command, with its hints.
@@ -97,7 +97,7 @@ func modelFailure(d egress.Decision, key credential.Key) error {
 	if d.Port != 443 || key.Endpoint != "" {
 		target = net.JoinHostPort(target, strconv.Itoa(int(d.Port)))
 	}
-	why := printable.Line(d.Why)
+	why := termsafe.Line(d.Why)
 	switch {
 	case d.Status == 0:
 		err := fmt.Errorf("the agent's model at %s cannot be reached: %s", target, why)

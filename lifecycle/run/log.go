@@ -15,7 +15,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 const (
@@ -210,7 +210,7 @@ func (t *Tail) show(w io.Writer) {
 		lines = lines[1:] // a piece of one
 	}
 	lines = lines[max(0, len(lines)-logLines):]
-	clean := printable.NewWriter(w)
+	clean := termsafe.NewWriter(w)
 	for _, line := range lines {
 		line = strings.ReplaceAll(line, "\r", "") // or else it would hide what is before it
 		if strings.Contains(line, "\x1b") {

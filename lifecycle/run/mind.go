@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/wire/looplog"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
 // mindEvery is how often it is looked whether what nobody is connected to still
@@ -52,7 +52,7 @@ func Runs(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, id
 
 // CodeOf is the exit code that the loop of a dispatch has left.
 func CodeOf(top, id string) (int, error) {
-	log, err := looplog.Find(top, func(l looplog.Loop) bool { return l.Dispatch == id })
+	log, err := runlog.Find(top, func(l runlog.Loop) bool { return l.Dispatch == id })
 	if err != nil {
 		return 0, ErrUnknownEnd
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
-	"github.com/docker-ralph/docker-ralph/wire/looplog"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
 // recovery notices that a command has died with its sandbox, and decides whether
@@ -143,7 +143,7 @@ func (r *recovery) another(ctx context.Context) bool {
 // worked says whether the last run of the latest attempt has ended well: then the
 // loop makes progress.
 func (r *recovery) worked() bool {
-	for _, l := range looplog.Recent(r.root, RecentLoops) {
+	for _, l := range runlog.Recent(r.root, RecentLoops) {
 		if l.Dispatch != r.id || l.Last == nil {
 			continue
 		}

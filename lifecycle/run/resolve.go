@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/docker-ralph/docker-ralph/config"
-	"github.com/docker-ralph/docker-ralph/credential/hostconfig"
+	"github.com/docker-ralph/docker-ralph/credential/agentconfig"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/approval"
@@ -20,9 +20,9 @@ type Target struct {
 	wt    gitrepo.Worktree
 	cfg   config.Effective
 	spec  lifecycle.Spec
-	cloud []string          // keys of a cloud that the agent's model runs in, as KEY=value
-	files *hostconfig.Files // the user's configuration of the agent
-	scan  *commits.Scan     // for secrets
+	cloud []string           // keys of a cloud that the agent's model runs in, as KEY=value
+	files *agentconfig.Files // the user's configuration of the agent
+	scan  *commits.Scan      // for secrets
 }
 
 // save returns what fetches the commits of a sandbox before it is removed.

@@ -11,15 +11,15 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire"
 
 	"github.com/docker-ralph/docker-ralph/config"
-	"github.com/docker-ralph/docker-ralph/credential/signing"
+	"github.com/docker-ralph/docker-ralph/credential/sshsign"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 )
 
 // signer has commits of one command signed.
 type signer struct {
-	agent signing.Agent
-	key   signing.Key
+	agent sshsign.Agent
+	key   sshsign.Key
 	dir   string // of the socket
 	user  lifecycle.User
 }
@@ -41,14 +41,14 @@ func signs(ctx context.Context, h host.Host, t Target, private bool, spec *lifec
 		}
 		return nil, nil
 	}
-	spec.SignDir = signing.Dir(h.StateDir, spec.Name)
+	spec.SignDir = sshsign.Dir(h.StateDir, spec.Name)
 	if t.opts.Command == host.TaskCommand {
 		return nil, nil
 	}
-	s := &signer{agent: signing.Agent(h.Getenv("SSH_AUTH_SOCK")), dir: spec.SignDir, user: spec.User}
+	s := &signer{agent: sshsign.Agent(h.Getenv("SSH_AUTH_SOCK")), dir: spec.SignDir, user: spec.User}
 	format, setting, err := t.wt.SigningKey(ctx)
 	if err == nil {
-		s.key, err = signing.ReadKey(format, setting)
+		s.key, err = sshsign.ReadKey(format, setting)
 	}
 	if err == nil {
 		err = s.agent.Check(ctx, s.key)
@@ -81,7 +81,7 @@ func (s *signer) serve(ctx context.Context, r Ready, sb lifecycle.Sandbox, p lif
 	if err != nil {
 		return p, nil, err
 	}
-	socket, stop, err := signing.Serve(ctx, s.dir, s.user.UID, s.user.GID, s.agent, s.key)
+	socket, stop, err := sshsign.Serve(ctx, s.dir, s.user.UID, s.user.GID, s.agent, s.key)
 	if err != nil {
 		return p, nil, err
 	}

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/docker-ralph/docker-ralph/config"
-	"github.com/docker-ralph/docker-ralph/credential/hostconfig"
+	"github.com/docker-ralph/docker-ralph/credential/agentconfig"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/approval"
@@ -46,7 +46,7 @@ func spec(h host.Host, wt gitrepo.Worktree, cfg config.Effective, at Choice) (li
 		Resources: limits,
 		User:      user,
 		Version:   h.Version,
-		Config:    hostconfig.StagingOf(h.StateDir, at.Kind, name).Shown(),
+		Config:    agentconfig.StagingOf(h.StateDir, at.Kind, name).Shown(),
 		Ephemeral: !cfg.Sandbox.Reuse,
 	}
 	if at.Kind == config.DriverContainer {

@@ -10,7 +10,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/wire/looplog"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
 // Transcribed are the commands whose output is kept here. Loops keep theirs
@@ -22,7 +22,7 @@ func transcribe(h host.Host, root, command string, p *lifecycle.Process) (end fu
 	if !slices.Contains(Transcribed(), command) {
 		return func() {}
 	}
-	kept, err := looplog.Keep(root, command, time.Now(), owner(root))
+	kept, err := runlog.Keep(root, command, time.Now(), owner(root))
 	if err != nil {
 		h.Report(fmt.Sprintf("Warning: what this prints is not kept: %v", err))
 	}
@@ -31,7 +31,7 @@ func transcribe(h host.Host, root, command string, p *lifecycle.Process) (end fu
 }
 
 // owner is whom files in a work tree are given to; nil for who we are.
-func owner(root string) *looplog.Owner {
+func owner(root string) *runlog.Owner {
 	if runtime.GOOS != "linux" || os.Getuid() != 0 {
 		return nil
 	}
@@ -39,5 +39,5 @@ func owner(root string) *looplog.Owner {
 	if err != nil {
 		return nil // then it is root's
 	}
-	return &looplog.Owner{UID: user.UID, GID: user.GID}
+	return &runlog.Owner{UID: user.UID, GID: user.GID}
 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/pattern"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/lazyregexp"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // Bounds of one command in a prompt.
@@ -19,11 +19,11 @@ const (
 )
 
 var (
-	frontMatter   = pattern.New(`(?s)\A---\r?\n.*?\n---\r?\n`)
-	promptCommand = pattern.New("!`([^`\n]+)`")
-	allowedTools  = pattern.New(`(?m)^allowed-tools:(.*)$`)
-	allowedEdit   = pattern.New(`\b(?:Edit|Write)\b`)
-	allowedBash   = pattern.New(`\bBash\(([\w./ -]+):\*\)`)
+	frontMatter   = lazyregexp.New(`(?s)\A---\r?\n.*?\n---\r?\n`)
+	promptCommand = lazyregexp.New("!`([^`\n]+)`")
+	allowedTools  = lazyregexp.New(`(?m)^allowed-tools:(.*)$`)
+	allowedEdit   = lazyregexp.New(`\b(?:Edit|Write)\b`)
+	allowedBash   = lazyregexp.New(`\bBash\(([\w./ -]+):\*\)`)
 )
 
 // sessionPrompt is the prompt of the session's mode.
@@ -124,7 +124,7 @@ func (h *head) Write(b []byte) (int, error) {
 }
 
 func (h *head) String() string {
-	text := printable.Strip(strings.ToValidUTF8(string(slices.Clip(h.kept)), ""))
+	text := termsafe.Strip(strings.ToValidUTF8(string(slices.Clip(h.kept)), ""))
 	if h.cut {
 		text += "\n(cut)"
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/docker-ralph/docker-ralph/hint"
-	"github.com/docker-ralph/docker-ralph/pattern"
+	"github.com/docker-ralph/docker-ralph/lazyregexp"
 )
 
 // An agent lives as long as some process holds the lock of the file
@@ -93,7 +93,7 @@ func (h *Hold) take() error {
 	return nil
 }
 
-var agentIDs = pattern.New(`^[0-9a-f]{4}$`)
+var agentIDs = lazyregexp.New(`^[0-9a-f]{4}$`)
 
 func (s *Store) agentsDir() string { return filepath.Join(filepath.Dir(s.path), "agents") }
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
-	"github.com/docker-ralph/docker-ralph/ralph/layout"
+	"github.com/docker-ralph/docker-ralph/ralph/compat"
 	"github.com/docker-ralph/docker-ralph/wire/help"
 )
 
@@ -50,16 +50,16 @@ func (o Options) layOut(dir string, claude bool) error {
 	if err != nil {
 		return err
 	}
-	if err := layout.Install(abs, layout.Source{Program: self, Models: agent.Models()}); err != nil {
+	if err := compat.Install(abs, compat.Source{Program: self, Models: agent.Models()}); err != nil {
 		return err
 	}
-	program := filepath.Join(abs, layout.Program)
+	program := filepath.Join(abs, compat.Program)
 	if claude {
 		claudeDir, err := claudeDir()
 		if err != nil {
 			return err
 		}
-		if err := layout.Register(abs, claudeDir); err != nil {
+		if err := compat.Register(abs, claudeDir); err != nil {
 			return err
 		}
 		if onPath, err := exec.LookPath("ralph"); err != nil || !same(onPath, self) && !same(onPath, program) {

@@ -26,9 +26,9 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/ralph/guest"
 	"github.com/docker-ralph/docker-ralph/ralph/loop"
+	"github.com/docker-ralph/docker-ralph/wire/denylog"
 	"github.com/docker-ralph/docker-ralph/wire/help"
-	"github.com/docker-ralph/docker-ralph/wire/looplog"
-	"github.com/docker-ralph/docker-ralph/wire/refusals"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
 // job is what plan or build was asked to do.
@@ -231,7 +231,7 @@ func (j *job) promptDir(top string) string {
 // listen has the loop hear what the sandbox's network refuses, if there is
 // somebody who tells.
 func (j *job) listen(lo *loop.Options, top string) (err error) {
-	proxy := refusals.At(os.Getenv(refusals.Env))
+	proxy := denylog.At(os.Getenv(denylog.Env))
 	if proxy == nil || !j.session.Sandboxed {
 		return nil
 	}
@@ -273,7 +273,7 @@ func (j *job) options(ctx context.Context, s *session) loop.Options {
 // work tree there is none, and where it cannot be written the loop goes on
 // without it.
 func (o Options) openLog(ctx context.Context, j *job, s *session, lo *loop.Options) (err error) {
-	about := looplog.Loop{
+	about := runlog.Loop{
 		Mode: string(j.session.Mode), Agent: j.adapter.Name(), AgentID: s.id, Started: time.Now().UTC(),
 		Dispatch: os.Getenv(wire.DispatchEnv),
 	}
@@ -282,13 +282,13 @@ func (o Options) openLog(ctx context.Context, j *job, s *session, lo *loop.Optio
 		return o.recoverLog(ctx, j.lost, s, about, lo)
 	}
 	if j.flags.resume {
-		lo.Log, lo.Earlier, err = looplog.Resume(s.top, about, func(id string) bool {
+		lo.Log, lo.Earlier, err = runlog.Resume(s.top, about, func(id string) bool {
 			return s.backlog != nil && s.backlog.alive(ctx, id)
 		})
 		if errors.Is(err, fs.ErrNotExist) || s.top == "" {
 			return hint.Wrap(fmt.Errorf("no %s loop to resume on this branch", j.session.Mode), "start one without --resume")
 		}
-		if errors.Is(err, looplog.ErrRunning) {
+		if errors.Is(err, runlog.ErrRunning) {
 			return hint.Wrap(fmt.Errorf("resuming the last %s loop: %w", j.session.Mode, err), "start a second one without --resume, or wait until it ends")
 		}
 		return err
@@ -297,12 +297,12 @@ func (o Options) openLog(ctx context.Context, j *job, s *session, lo *loop.Optio
 	return nil
 }
 
-func (o Options) createLog(top string, about looplog.Loop, lo *loop.Options) {
+func (o Options) createLog(top string, about runlog.Loop, lo *loop.Options) {
 	if !isDir(top) {
 		return
 	}
 	var err error
-	if lo.Log, err = looplog.Create(top, about); err != nil {
+	if lo.Log, err = runlog.Create(top, about); err != nil {
 		_, _ = fmt.Fprintf(o.Stderr, "Warning: %s; continuing without a log\n", err)
 	}
 }
@@ -314,11 +314,11 @@ func (e lastRunLostError) Error() string { return "the last run did not end: " +
 
 // recoverLog goes on in the log of the loop that died with its sandbox, and
 // counts its runs as this loop's.
-func (o Options) recoverLog(ctx context.Context, lost string, s *session, about looplog.Loop, lo *loop.Options) error {
+func (o Options) recoverLog(ctx context.Context, lost string, s *session, about runlog.Loop, lo *loop.Options) error {
 	if now := loop.ReadCgroup(); now.OOMKills > 0 { // since the sandbox was started
 		lost += ", which has run out of memory: the limit is " + units.BytesSize(float64(now.MaxMemory))
 	}
-	log, earlier, made, err := looplog.Recover(s.top, about, loop.OutcomeFailed, lost, func(agentID string) []string {
+	log, earlier, made, err := runlog.Recover(s.top, about, loop.OutcomeFailed, lost, func(agentID string) []string {
 		if s.backlog == nil || agentID == "" {
 			return nil
 		}
@@ -366,18 +366,18 @@ func (o Options) runLoop(ctx context.Context, lo loop.Options) outcome {
 func (o Options) report(result outcome) int {
 	code := result.report.Stop.ExitCode()
 	printed := struct {
-		Stop       loop.Stop           `json:"stop"`
-		ExitCode   int                 `json:"exit_code"`
-		Error      string              `json:"error,omitempty"`
-		Log        string              `json:"log,omitempty"`
-		Iterations []looplog.Iteration `json:"iterations"`
-		Totals     loop.Totals         `json:"totals"`
+		Stop       loop.Stop          `json:"stop"`
+		ExitCode   int                `json:"exit_code"`
+		Error      string             `json:"error,omitempty"`
+		Log        string             `json:"log,omitempty"`
+		Iterations []runlog.Iteration `json:"iterations"`
+		Totals     loop.Totals        `json:"totals"`
 	}{result.report.Stop, code, "", result.log, result.report.Iterations, result.report.Totals}
 	if result.err != nil {
 		printed.Error = result.err.Error()
 	}
 	if printed.Iterations == nil {
-		printed.Iterations = []looplog.Iteration{}
+		printed.Iterations = []runlog.Iteration{}
 	}
 	out := json.NewEncoder(o.Stdout)
 	out.SetEscapeHTML(false)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/hint"
-	"github.com/docker-ralph/docker-ralph/ralph/layout"
+	"github.com/docker-ralph/docker-ralph/ralph/compat"
 )
 
 // programs are the paths by which a session's programs call ralph back.
@@ -30,7 +30,7 @@ func findPrograms() (p programs, err error) {
 	}
 	dir := filepath.Dir(p.self)
 	for _, beside := range []string{filepath.Join(dir, "lib", "task"), filepath.Join(dir, "task")} {
-		if same(beside, p.self) || layout.IsTask(beside) {
+		if same(beside, p.self) || compat.IsTask(beside) {
 			p.task, p.scriptDir = beside, dir
 			break
 		}
@@ -64,7 +64,7 @@ func preflight() error {
 	if err != nil {
 		return err
 	}
-	if filepath.Base(self) != layout.Program || os.Getenv(config.GuestEnv) != "" {
+	if filepath.Base(self) != compat.Program || os.Getenv(config.GuestEnv) != "" {
 		return nil
 	}
 	if _, err := exec.LookPath("sqlite3"); err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/wire/help"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
 	"github.com/docker-ralph/docker-ralph/wire/runflags"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // maxPrompt bounds what is read from standard input, in bytes.
@@ -152,6 +152,6 @@ func (o Options) runOnce(ctx context.Context, j *job, s *session) (int, error) {
 
 func (o Options) warn(message string) {
 	if message != "" {
-		_, _ = fmt.Fprintf(o.Stderr, "Warning: %s\n", printable.Strip(message))
+		_, _ = fmt.Fprintf(o.Stderr, "Warning: %s\n", termsafe.Strip(message))
 	}
 }

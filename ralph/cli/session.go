@@ -16,7 +16,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/ralph/diskspace"
 	"github.com/docker-ralph/docker-ralph/wire"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // session is what one plan or build works with, from its start to its end.
@@ -72,10 +72,10 @@ func (s *session) openBacklog(ctx context.Context, stderr io.Writer) {
 // tellOthers says what the agent has found in the backlog.
 func (o Options) tellOthers(r registration) {
 	for _, t := range r.dead {
-		_, _ = fmt.Fprintf(o.Stderr, "Task %s is open again: agent %s, which held it, died.\n", printable.Strip(t.Slug), t.Agent)
+		_, _ = fmt.Fprintf(o.Stderr, "Task %s is open again: agent %s, which held it, died.\n", termsafe.Strip(t.Slug), t.Agent)
 	}
 	for _, other := range r.others {
-		_, _ = fmt.Fprintf(o.Stderr, "Note: agent %s works on this backlog too, since %s UTC.\n", printable.Strip(other.ID), printable.Strip(other.StartedAt))
+		_, _ = fmt.Fprintf(o.Stderr, "Note: agent %s works on this backlog too, since %s UTC.\n", termsafe.Strip(other.ID), termsafe.Strip(other.StartedAt))
 	}
 }
 

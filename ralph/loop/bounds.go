@@ -7,7 +7,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/wire/event"
-	"github.com/docker-ralph/docker-ralph/wire/looplog"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
 // Totals are what a loop has spent and achieved, with what it resumes.
@@ -29,7 +29,7 @@ type Totals struct {
 	CostUnknown   int     `json:"cost_unknown_runs"`
 }
 
-func totalsOf(earlier []looplog.Iteration) Totals {
+func totalsOf(earlier []runlog.Iteration) Totals {
 	var t Totals
 	for _, it := range earlier {
 		t.add(it)
@@ -39,7 +39,7 @@ func totalsOf(earlier []looplog.Iteration) Totals {
 
 // add counts a run. The figures may come from a file that an agent can write,
 // so none of them makes a sum smaller.
-func (t *Totals) add(it looplog.Iteration) {
+func (t *Totals) add(it runlog.Iteration) {
 	t.Runs++
 	switch it.Outcome {
 	case outcomeDone:

@@ -20,7 +20,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
 	"github.com/docker-ralph/docker-ralph/wire/event"
-	"github.com/docker-ralph/docker-ralph/wire/looplog"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
 // shelf is a backlog whose tasks the test's agent does by running "done": each
@@ -140,7 +140,7 @@ func TestBounds(t *testing.T) {
 		{"failures", "exit 3", func(o *Options) { o.Bounds.MaxFailures = 2 }, MaxFailures, 2, "failed 2 times in a row"},
 		{"earlier runs count", report, func(o *Options) {
 			cost := 0.3
-			o.Bounds.MaxCostUSD, o.Earlier = 0.4, []looplog.Iteration{{N: 1, CostUSD: &cost}}
+			o.Bounds.MaxCostUSD, o.Earlier = 0.4, []runlog.Iteration{{N: 1, CostUSD: &cost}}
 		}, MaxCost, 1, "cost limit reached: $0.55"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -252,7 +252,7 @@ func TestChecks(t *testing.T) {
 	// The agent does "a", then "a" again with what the check wants, then "b".
 	tr := newShelfTrial(t, `if [ ! -e $DIR/once ]; then touch $DIR/once $SHELF/a; elif [ ! -e $DIR/good ]; then touch $DIR/good $SHELF/a; else touch $SHELF/b; fi`, s)
 	tr.Checks = []string{"echo fine", "echo broken; printf '\\033[31mred\\033[0m\\n' >&2; test -e $DIR/good"}
-	log, err := looplog.Create(tr.Dir, looplog.Loop{Mode: "build", Started: time.Now()})
+	log, err := runlog.Create(tr.Dir, runlog.Loop{Mode: "build", Started: time.Now()})
 	assert.NilError(t, err)
 	tr.Log = log
 	report, err := Run(t.Context(), tr.Options)

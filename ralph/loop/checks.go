@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // checkTail is how much of a failed check's output goes with its task, in
@@ -51,7 +51,7 @@ func (l *loop) check(ctx context.Context, n int, it *iteration) (Stop, error) {
 		if err := l.Backlog.Reopen(ctx, slug, reason); err != nil {
 			return Failed, fmt.Errorf("reopening task %s after a failed check: %w", slug, err)
 		}
-		l.printf("reopened %s\n", printable.Strip(slug))
+		l.printf("reopened %s\n", termsafe.Strip(slug))
 	}
 	return stop, err
 }
@@ -78,7 +78,7 @@ func (l *loop) runChecks(ctx context.Context, n int) (reason string, stop Stop, 
 	}
 	for _, command := range l.Checks {
 		began := time.Now()
-		l.printf("Check: %s\n", printable.Strip(command))
+		l.printf("Check: %s\n", termsafe.Strip(command))
 		out := &checkOutput{log: log}
 		how, stop, err := l.runCheck(ctx, command, out)
 		if err != nil {
@@ -89,7 +89,7 @@ func (l *loop) runChecks(ctx context.Context, n int) (reason string, stop Stop, 
 			l.printf("Check passed after %s.\n", took)
 			continue
 		}
-		said := strings.TrimSpace(printable.Strip(strings.ToValidUTF8(string(out.tail), "")))
+		said := strings.TrimSpace(termsafe.Strip(strings.ToValidUTF8(string(out.tail), "")))
 		l.printf("Check %s after %s.\n%s\n", how, took, said)
 		return strings.TrimSpace(fmt.Sprintf("check %q %s:\n%s", command, how, said)), stop, nil
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // uncommitted lists what git says is not committed.
@@ -44,5 +44,5 @@ func commitOf(result string) string {
 	if json.Unmarshal([]byte(result), &named) != nil {
 		return ""
 	}
-	return printable.Strip(named.Commit)
+	return termsafe.Strip(named.Commit)
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/wire/event"
-	"github.com/docker-ralph/docker-ralph/wire/looplog"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
 // Whoever asks a loop to end does not disturb the agent that is at work.
@@ -87,7 +87,7 @@ func TestTheLogTellsWhatTheLoopIsAt(t *testing.T) {
 	s.held = []string{"a"}
 	tr := newShelfTrial(t, `while ! test -e $DIR/go; do sleep 0.05; done; touch $SHELF/a`, s)
 	top := t.TempDir()
-	log, err := looplog.Create(top, looplog.Loop{Mode: "build", Started: time.Now()})
+	log, err := runlog.Create(top, runlog.Loop{Mode: "build", Started: time.Now()})
 	assert.NilError(t, err)
 	tr.Log = log
 	done := make(chan error)
@@ -96,7 +96,7 @@ func TestTheLogTellsWhatTheLoopIsAt(t *testing.T) {
 		done <- err
 	}()
 	poll.WaitOn(t, func(poll.LogT) poll.Result {
-		if now := looplog.Recent(top, 1)[0].Now; now.N == 1 && len(now.Tasks) == 1 && now.Tasks[0] == "a" {
+		if now := runlog.Recent(top, 1)[0].Now; now.N == 1 && len(now.Tasks) == 1 && now.Tasks[0] == "a" {
 			return poll.Success()
 		}
 		return poll.Continue("no task")

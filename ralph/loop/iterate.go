@@ -10,9 +10,9 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
-	"github.com/docker-ralph/docker-ralph/wire/looplog"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
-	"github.com/docker-ralph/docker-ralph/wire/refusals"
+	"github.com/docker-ralph/docker-ralph/wire/denylog"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // Reasons that the backlog records for a task whose agent did not finish it.
@@ -55,7 +55,7 @@ type iteration struct {
 	givenBack     []string // tasks that it gave back itself
 	finished      []string // tasks that it did, and that count
 	reopened      []string // tasks that it did, and that do not count
-	refused       []refusals.Refusal
+	refused       []denylog.Refusal
 }
 
 // iterate makes one run and says whether the loop has to stop.
@@ -155,7 +155,7 @@ func (l *loop) release(ctx context.Context, it *iteration) {
 			continue
 		}
 		it.released = append(it.released, slug)
-		l.printf("failed %s\n", printable.Strip(slug))
+		l.printf("failed %s\n", termsafe.Strip(slug))
 	}
 }
 
@@ -195,7 +195,7 @@ func (l *loop) renew(ctx context.Context) {
 
 // record writes down what the run came to, and tells it in a line.
 func (l *loop) record(ctx context.Context, n int, it *iteration) {
-	entry := looplog.Iteration{
+	entry := runlog.Iteration{
 		N: n, Tasks: it.tasks(), Done: it.finished, Outcome: it.name(l.Session.Mode == agent.Plan), Started: it.started.UTC(),
 		Seconds: time.Since(it.started).Seconds(), ExitCode: it.code,
 		Tokens: it.usage.Tokens, CostUSD: it.usage.CostUSD, Refused: it.refused,

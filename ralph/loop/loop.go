@@ -15,10 +15,10 @@ import (
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
+	"github.com/docker-ralph/docker-ralph/wire/denylog"
 	"github.com/docker-ralph/docker-ralph/wire/event"
-	"github.com/docker-ralph/docker-ralph/wire/looplog"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
-	"github.com/docker-ralph/docker-ralph/wire/refusals"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // Options are what one loop works with.
@@ -60,12 +60,12 @@ type Options struct {
 	// Refused returns what the network has refused since the call before, and
 	// RefusedText is what the next run is told of it (see [agent.RefusedPrompt]).
 	// Refused is nil where the network refuses nothing.
-	Refused     func(context.Context) refusals.Answer
+	Refused     func(context.Context) denylog.Answer
 	RefusedText string
 	// Log is nil where nothing can be kept.
-	Log *looplog.Log
+	Log *runlog.Log
 	// Earlier are the iterations of the loop that this one resumes.
-	Earlier []looplog.Iteration
+	Earlier []runlog.Iteration
 	// Limits looks at how the sandbox stands with its engine's limits; nil where
 	// nothing is known of them.
 	Limits func() Cgroup
@@ -94,12 +94,12 @@ type loop struct {
 	runEnv      []string // of the run that was begun last
 	out, errs   *syncWriter
 	started     time.Time
-	iterations  []looplog.Iteration // of this loop
-	totals      Totals              // with those of the loop that it resumes
-	note        string              // what the next run has to know
-	refused     refusals.Answer     // what the next run better not tries again
-	runs        int                 // iterations made, without those that a rate limit ended
-	failures    int                 // failed runs in a row
+	iterations  []runlog.Iteration // of this loop
+	totals      Totals             // with those of the loop that it resumes
+	note        string             // what the next run has to know
+	refused     denylog.Answer     // what the next run better not tries again
+	runs        int                // iterations made, without those that a rate limit ended
+	failures    int                // failed runs in a row
 	lastFailure string
 	parked      int             // tasks in a row that were blocked after too many failures
 	failed      bool            // the last run did, and finished nothing
@@ -118,7 +118,7 @@ type loop struct {
 type Report struct {
 	Stop Stop
 	// Iterations are those of this loop, Totals count a resumed one's too.
-	Iterations []looplog.Iteration
+	Iterations []runlog.Iteration
 	Totals     Totals
 }
 
@@ -247,8 +247,8 @@ func (l *loop) verdict(stop Stop) (Stop, error) {
 	case l.failed && (stop == LimitReached || len(left) > 0):
 		return RunFailed, fmt.Errorf("the agent %s failed: it %s", l.Agent.Name(), l.lastFailure)
 	case len(left) > 0:
-		err := fmt.Errorf("worked on but not done: %s", cut(printable.Strip(strings.Join(left, ", "))))
-		return Unfinished, hint.Wrap(err, "see why with %q", l.taskCommand("show "+printable.Strip(left[0])))
+		err := fmt.Errorf("worked on but not done: %s", cut(termsafe.Strip(strings.Join(left, ", "))))
+		return Unfinished, hint.Wrap(err, "see why with %q", l.taskCommand("show "+termsafe.Strip(left[0])))
 	case stop == LimitReached:
 	case s.Blocked > 0:
 		return Unfinished, hint.Wrap(fmt.Errorf("only blocked tasks are left: %d", s.Blocked), "list them with %q", l.taskCommand("list"))
@@ -292,7 +292,7 @@ func (l *loop) separate() {
 func (l *loop) printf(format string, args ...any) { l.print(l.out, fmt.Sprintf(format, args...)) }
 
 func (l *loop) warnf(format string, args ...any) {
-	l.print(l.errs, fmt.Sprintf("Warning: %s\n", printable.Strip(fmt.Sprintf(format, args...))))
+	l.print(l.errs, fmt.Sprintf("Warning: %s\n", termsafe.Strip(fmt.Sprintf(format, args...))))
 }
 
 // hint says what to do about a warning.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/docker-ralph/docker-ralph/wire/looplog"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
 // noteTasks keeps the log's note of which tasks the agent has claimed, and renews
@@ -24,7 +24,7 @@ func (w *watch) noteTasks(ctx context.Context) {
 }
 
 // noteNow notes what the loop is at, for who looks from outside.
-func (l *loop) noteNow(now looplog.Now) {
+func (l *loop) noteNow(now runlog.Now) {
 	if l.Log == nil {
 		return
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // The pause after a run that found nothing to claim, because others hold all
@@ -55,7 +55,7 @@ func (l *loop) countParked(it *iteration) {
 		l.failures, l.stalled = 0, 0
 		reason, _, _ := strings.Cut(it.after.tasks[slug].Reason, "\n")
 		l.warnf("task %s is blocked: it failed too often in a row: %s", slug, cut(reason))
-		l.hint("reopen it with %q", l.taskCommand("update "+printable.Strip(slug)+" --status open"))
+		l.hint("reopen it with %q", l.taskCommand("update "+termsafe.Strip(slug)+" --status open"))
 	}
 }
 
@@ -67,7 +67,7 @@ func (l *loop) forgive(ctx context.Context, it *iteration) {
 	}
 	for _, slug := range slices.Concat(it.released, it.givenBack) {
 		if err := l.Backlog.Forgive(ctx, slug); err != nil {
-			l.warnf("task %s: %s", printable.Strip(slug), err)
+			l.warnf("task %s: %s", termsafe.Strip(slug), err)
 		}
 	}
 }

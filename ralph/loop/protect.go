@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // begin begins a run in the backlog.
@@ -59,7 +59,7 @@ func (l *loop) restoreLog() {
 
 // overtaken says why a run does not count.
 func (o outcome) overtaken() string {
-	return fmt.Sprintf("another agent has claimed %s, because the lease had expired", printable.Strip(strings.Join(o.lost, ", ")))
+	return fmt.Sprintf("another agent has claimed %s, because the lease had expired", termsafe.Strip(strings.Join(o.lost, ", ")))
 }
 
 // checkClaims ends the run if another agent has claimed its task.

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
-	"github.com/docker-ralph/docker-ralph/wire/refusals"
+	"github.com/docker-ralph/docker-ralph/wire/denylog"
 )
 
 // Bounds of what is told of refusals. The names in them are an agent's choice.
@@ -42,7 +42,7 @@ func (l *loop) noted() string {
 }
 
 // refusedList is for the prompt.
-func refusedList(r refusals.Answer) string {
+func refusedList(r denylog.Answer) string {
 	var lines []string
 	more := r.More
 	for _, place := range r.Refused {
@@ -59,7 +59,7 @@ func refusedList(r refusals.Answer) string {
 }
 
 // refusedLine is for the line about a run.
-func refusedLine(places []refusals.Refusal) string {
+func refusedLine(places []denylog.Refusal) string {
 	var told []string
 	for _, place := range places {
 		if len(told) < refusedInLine && len(place.Host) <= refusedNameMax {

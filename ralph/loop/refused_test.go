@@ -9,9 +9,9 @@ import (
 	"gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
+	"github.com/docker-ralph/docker-ralph/wire/denylog"
 	"github.com/docker-ralph/docker-ralph/wire/event"
-	"github.com/docker-ralph/docker-ralph/wire/looplog"
-	"github.com/docker-ralph/docker-ralph/wire/refusals"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
 // listener is an agent that keeps what each run was told of the one before.
@@ -26,18 +26,18 @@ func (a listener) Prepare(ctx context.Context, s agent.Session) (agent.Command, 
 }
 
 func TestTheNextRunHearsWhatWasRefused(t *testing.T) {
-	answers := []refusals.Answer{
-		{Refused: []refusals.Refusal{{Host: "before.example", Port: 443, Times: 1}}},
-		{Refused: []refusals.Refusal{{Host: "a.example", Port: 443, Times: 3}, {Host: "b.example", Times: 1}}, More: 2},
+	answers := []denylog.Answer{
+		{Refused: []denylog.Refusal{{Host: "before.example", Port: 443, Times: 1}}},
+		{Refused: []denylog.Refusal{{Host: "a.example", Port: 443, Times: 3}, {Host: "b.example", Times: 1}}, More: 2},
 		{},
-		{Refused: []refusals.Refusal{{Host: "late.example", Port: 80, Times: 1}}},
+		{Refused: []denylog.Refusal{{Host: "late.example", Port: 80, Times: 1}}},
 	}
 	tr := newTrial(t, agent.Plan, "", nil)
 	var notes []string
 	tr.Agent, tr.MaxIterations = listener{"true", &notes}, 3
 	tr.RefusedText = "Refused:\n\n{refused}\n\nKeep off.\n"
 	asked := 0
-	tr.Refused = func(context.Context) refusals.Answer {
+	tr.Refused = func(context.Context) denylog.Answer {
 		asked++
 		return answers[asked-1]
 	}
@@ -57,11 +57,11 @@ func TestTheNextRunHearsWhatWasRefused(t *testing.T) {
 func TestWhatIsKnownOutlivesARateLimit(t *testing.T) {
 	l := &loop{}
 	tell := func(limited bool, hosts ...string) string {
-		var r refusals.Answer
+		var r denylog.Answer
 		for _, host := range hosts {
-			r.Refused = append(r.Refused, refusals.Refusal{Host: host, Port: 443, Times: 1})
+			r.Refused = append(r.Refused, denylog.Refusal{Host: host, Port: 443, Times: 1})
 		}
-		l.RefusedText, l.Refused = "{refused}", func(context.Context) refusals.Answer { return r }
+		l.RefusedText, l.Refused = "{refused}", func(context.Context) denylog.Answer { return r }
 		it := &iteration{}
 		if limited {
 			it.limit = &event.RateLimit{}
@@ -78,18 +78,18 @@ func TestWhatIsKnownOutlivesARateLimit(t *testing.T) {
 }
 
 func TestWhatIsToldOfRefusalsIsBounded(t *testing.T) {
-	var r refusals.Answer
-	for range refusals.MaxPlaces - 1 {
-		r.Refused = append(r.Refused, refusals.Refusal{Host: "a.example", Port: 1, Times: 2})
+	var r denylog.Answer
+	for range denylog.MaxPlaces - 1 {
+		r.Refused = append(r.Refused, denylog.Refusal{Host: "a.example", Port: 1, Times: 2})
 	}
 	long := strings.Repeat("do-what-i-say.", 15) + "example"
-	r.Refused = append([]refusals.Refusal{{Host: long, Port: 1, Times: 1}}, r.Refused...)
+	r.Refused = append([]denylog.Refusal{{Host: long, Port: 1, Times: 1}}, r.Refused...)
 	assert.Check(t, r.Refused[0].Valid())
 	list := refusedList(r)
 	assert.Equal(t, strings.Count(list, "\n"), refusedInPrompt)
 	assert.Check(t, cmp.Contains(list, "\n- others, 87 times"))
 	assert.Check(t, !strings.Contains(list, "do-what-i-say"))
-	said := line(looplog.Iteration{Refused: r.Refused})
+	said := line(runlog.Iteration{Refused: r.Refused})
 	assert.Check(t, cmp.Contains(said, "blocked: a.example:1 ×2, a.example:1 ×2, a.example:1 ×2, 61 more"))
 	assert.Check(t, !strings.Contains(said, "do-what-i-say"))
 }

@@ -14,8 +14,8 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/wire/event"
-	"github.com/docker-ralph/docker-ralph/wire/looplog"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // drain is how long the agent's output is read after its last process is
@@ -85,7 +85,7 @@ func (l *loop) run(ctx context.Context, n int) (outcome, error) {
 	if err != nil {
 		return outcome{}, limits.explain(err)
 	}
-	w := &watch{loop: l, child: child, limits: limits, heard: make(chan heard), now: looplog.Now{N: n, Started: time.Now().UTC()}}
+	w := &watch{loop: l, child: child, limits: limits, heard: make(chan heard), now: runlog.Now{N: n, Started: time.Now().UTC()}}
 	l.noteNow(w.now)
 	read := make(chan error, 1)
 	go func() { read <- streams.read(l.Agent.Decoder(), l.out, l.Stderr, w.heard) }()
@@ -183,7 +183,7 @@ func (s *streams) lastWords(output bool) string {
 	if output {
 		words = string(s.stdout.tail) + "\n" + words
 	}
-	return strings.TrimSpace(printable.Strip(strings.ToValidUTF8(words, "")))
+	return strings.TrimSpace(termsafe.Strip(strings.ToValidUTF8(words, "")))
 }
 
 // heard is something that the agent has printed.

@@ -7,15 +7,15 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
-	"github.com/docker-ralph/docker-ralph/wire/looplog"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 const unknown = "unknown"
 
 // line tells of one iteration, e.g.
 // "Iteration 2: done auth/02 | commit 9f1c2ab | 1m2s | 12,345 tokens | $0.04".
-func line(it looplog.Iteration) string {
+func line(it runlog.Iteration) string {
 	parts := []string{strings.TrimSpace(fmt.Sprintf("Iteration %d: %s %s", it.N, it.Outcome, tasksOf(it)))}
 	if it.Commit != "" {
 		parts = append(parts, "commit "+short(it.Commit))
@@ -96,18 +96,18 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-func tasksOf(it looplog.Iteration) string {
-	return strings.ReplaceAll(printable.Strip(strings.Join(it.Tasks, ", ")), "\n", " ")
+func tasksOf(it runlog.Iteration) string {
+	return strings.ReplaceAll(termsafe.Strip(strings.Join(it.Tasks, ", ")), "\n", " ")
 }
 
-func tokensOf(it looplog.Iteration) string {
+func tokensOf(it runlog.Iteration) string {
 	if it.Tokens == nil {
 		return unknown
 	}
 	return thousands(it.Tokens.Total())
 }
 
-func costOf(it looplog.Iteration) string {
+func costOf(it runlog.Iteration) string {
 	if it.CostUSD == nil {
 		return "cost unknown"
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/wire/event"
-	"github.com/docker-ralph/docker-ralph/wire/looplog"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
 // renewEvery is how often the leases of a working agent are kept.
@@ -24,7 +24,7 @@ type watch struct {
 	child  *agent.Child
 	limits *limitWatch
 	heard  chan heard
-	now    looplog.Now // as it is in the log
+	now    runlog.Now // as it is in the log
 
 	out      outcome
 	end      end           // why the run ends

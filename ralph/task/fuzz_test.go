@@ -9,7 +9,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // Any arguments do what they say or are refused in words, and the backlog can
@@ -49,7 +49,7 @@ func FuzzArguments(f *testing.F) {
 			t.Fatalf("exit code %d", code)
 		}
 		for _, text := range []string{said, stdout.String()} {
-			assert.Equal(t, printable.Strip(text), text)
+			assert.Equal(t, termsafe.Strip(text), text)
 		}
 		_, err := store.List(t.Context(), backlog.Filter{All: true})
 		assert.NilError(t, err)

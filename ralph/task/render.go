@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // record is a task as markdown shows it: one "key: value" line per field,
@@ -158,7 +158,7 @@ func (s *session) printRow(widths []int, fields ...string) {
 	for i, field := range fields {
 		width := len(field)
 		if !isPlain(field) {
-			field = printable.Strip(oneLine(field))
+			field = termsafe.Strip(oneLine(field))
 			width = utf8.RuneCountInString(field)
 		}
 		_, _ = s.out.WriteString(field)

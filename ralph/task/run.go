@@ -13,7 +13,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/wire/help"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // Exit codes.
@@ -136,11 +136,11 @@ func (s *session) report(err error) int {
 // print and printf write results, without control sequences: tasks come from
 // agents and from repositories, and must not command the terminal. The writer
 // keeps the first error, and Run reports it.
-func (s *session) print(text string) { _, _ = s.out.WriteString(printable.Strip(text)) }
+func (s *session) print(text string) { _, _ = s.out.WriteString(termsafe.Strip(text)) }
 
 func (s *session) printf(format string, args ...any) { s.print(fmt.Sprintf(format, args...)) }
 
-func (s *session) complain(line string) { _, _ = fmt.Fprintln(s.Stderr, printable.Strip(line)) }
+func (s *session) complain(line string) { _, _ = fmt.Fprintln(s.Stderr, termsafe.Strip(line)) }
 
 func planExport(context.Context, *session, []string) error {
 	//nolint:revive,staticcheck // the full stop is part of the interface

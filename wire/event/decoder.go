@@ -3,7 +3,7 @@ package event
 import (
 	"bytes"
 
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // Decoder reads an agent's output piece by piece. It keeps state, so each run
@@ -76,7 +76,7 @@ func (l *lines) End() []Event { return l.line(l.begun) }
 // PlainText returns a decoder for agents that print nothing but text.
 func PlainText() Decoder { return &plainText{} }
 
-type plainText struct{ shown printable.Stripper }
+type plainText struct{ shown termsafe.Stripper }
 
 func (p *plainText) Decode(piece []byte) []Event { return texts(p.shown.Strip(piece)) }
 

@@ -7,7 +7,7 @@ import (
 
 	"gotest.tools/v3/assert"
 
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // feed decodes s in pieces of n bytes and joins the texts.
@@ -91,7 +91,7 @@ func FuzzPlainText(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string, n int) {
 		if n >= 1 {
-			assert.Equal(t, feed(PlainText(), s, n), printable.Strip(s))
+			assert.Equal(t, feed(PlainText(), s, n), termsafe.Strip(s))
 		}
 	})
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 const (
@@ -100,7 +100,7 @@ func (o *output) flush() {
 
 // last returns the end of the output, fit for being printed.
 func (o *output) last() string {
-	return strings.TrimSpace(printable.Strip(strings.ToValidUTF8(string(o.tail), "")))
+	return strings.TrimSpace(termsafe.Strip(strings.ToValidUTF8(string(o.tail), "")))
 }
 
 // head returns the current commit, or "" if there is none.
@@ -150,7 +150,7 @@ func git(ctx context.Context, env []string, args ...string) error {
 		return cmd.CombinedOutput()
 	})
 	if err != nil {
-		return &failure{strings.TrimSpace(fmt.Sprintf("git %s: %s\n%s", args[0], err, printable.Strip(string(out))))}
+		return &failure{strings.TrimSpace(fmt.Sprintf("git %s: %s\n%s", args[0], err, termsafe.Strip(string(out))))}
 	}
 	return nil
 }

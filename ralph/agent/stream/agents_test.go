@@ -12,7 +12,7 @@ import (
 	"gotest.tools/v3/golden"
 
 	"github.com/docker-ralph/docker-ralph/wire/event"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // recorded are streams of the real programs, whose models were played by a
@@ -273,16 +273,16 @@ func fuzzDecoder(f *testing.F, name string, decoder func() event.Decoder) {
 	f.Add(`{"type":"error","error":"\u001b[2J","message":"\u001b[2J"}`)
 	f.Fuzz(func(t *testing.T, stream string) {
 		out, events := decode(decoder(), stream)
-		assert.Equal(t, printable.Strip(out), out)
+		assert.Equal(t, termsafe.Strip(out), out)
 		for _, e := range events {
 			switch e := e.(type) {
 			case event.Complaint:
-				assert.Equal(t, printable.Strip(e.Text), e.Text)
+				assert.Equal(t, termsafe.Strip(e.Text), e.Text)
 			case event.RateLimit:
-				assert.Equal(t, printable.Strip(e.Text), e.Text)
+				assert.Equal(t, termsafe.Strip(e.Text), e.Text)
 				assert.Assert(t, !strings.Contains(e.Text, "\n"))
 			case event.Result:
-				assert.Equal(t, printable.Strip(e.Text), e.Text)
+				assert.Equal(t, termsafe.Strip(e.Text), e.Text)
 			}
 		}
 		d := decoder()

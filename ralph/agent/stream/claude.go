@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/wire/event"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // Claude returns a decoder of what "claude --output-format stream-json"
@@ -83,7 +83,7 @@ func claudeRetry(line []byte) []event.Event {
 	}
 	what := "no answer from the model's endpoint"
 	if e.Status != 0 {
-		what = fmt.Sprintf("request failed (%d %s)", e.Status, printable.Strip(e.Error))
+		what = fmt.Sprintf("request failed (%d %s)", e.Status, termsafe.Strip(e.Error))
 	}
 	wait := (time.Duration(e.Delay) * time.Millisecond).Round(100 * time.Millisecond)
 	events := []event.Event{event.Retry{Text: fmt.Sprintf("%s, retry %d of %d in %s", what, e.Attempt, e.Most, wait)}}
@@ -167,7 +167,7 @@ func claudeComplaint(raw json.RawMessage) []event.Event {
 		return nil
 	}
 	said, _, _ := strings.Cut(rest, "</local-command-stderr>")
-	return []event.Event{event.Complaint{Text: strings.TrimSpace(printable.Strip(said))}}
+	return []event.Event{event.Complaint{Text: strings.TrimSpace(termsafe.Strip(said))}}
 }
 
 // claudeLimit reads what claude says of its rate limits. Most of it is that
@@ -184,7 +184,7 @@ func claudeLimit(line []byte) []event.Event {
 	if json.Unmarshal(line, &e) != nil || e.Info.Status != "rejected" || e.Info.Paid {
 		return nil
 	}
-	kind := printable.Strip(strings.ReplaceAll(e.Info.Kind, "_", " "))
+	kind := termsafe.Strip(strings.ReplaceAll(e.Info.Kind, "_", " "))
 	limit := event.RateLimit{Text: strings.TrimSpace(kind + " limit reached"), Until: epoch(e.Info.ResetsAt)}
 	return []event.Event{limit}
 }
@@ -228,7 +228,7 @@ func (c *claude) claudeResult(line []byte) []event.Event {
 		result.Text = "the prompt never reached the model"
 	}
 	result.Failed = result.Failed || turns == 0
-	result.Text = printable.Strip(result.Text)
+	result.Text = termsafe.Strip(result.Text)
 	how := scalar(fields["subtype"])
 	if result.Failed && how == "success" {
 		how = "error" // claude calls a session whose request failed a success, too

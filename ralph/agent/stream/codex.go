@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/pattern"
+	"github.com/docker-ralph/docker-ralph/lazyregexp"
 	"github.com/docker-ralph/docker-ralph/wire/event"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // Codex returns a decoder of what "codex exec --json" prints. Codex reports
@@ -52,7 +52,7 @@ func (c *codex) line(line []byte) []event.Event {
 	item := e.Item
 	switch e.Type + " " + item.Type {
 	case "item.completed agent_message":
-		c.text = printable.Strip(item.Text)
+		c.text = termsafe.Strip(item.Text)
 		return oneText(item.Text)
 	case "item.started command_execution":
 		return []event.Event{command(unwrapped(item.Command))}
@@ -61,26 +61,26 @@ func (c *codex) line(line []byte) []event.Event {
 		for _, change := range item.Changes {
 			paths = append(paths, change.Kind+" "+change.Path)
 		}
-		return []event.Event{event.Tool{Name: "Edit", Detail: " " + cut(printable.Strip(strings.Join(paths, ", ")), maxWritten)}}
+		return []event.Event{event.Tool{Name: "Edit", Detail: " " + cut(termsafe.Strip(strings.Join(paths, ", ")), maxWritten)}}
 	case "item.started mcp_tool_call":
 		return []event.Event{otherTool(item.Server+"."+item.Tool, item.Input)}
 	case "item.started web_search", "item.completed web_search":
 		if item.Query == "" || e.Type == "item.started" {
 			return nil
 		}
-		return []event.Event{event.Tool{Name: "WebSearch", Detail: " " + cut(printable.Strip(item.Query), maxInput)}}
+		return []event.Event{event.Tool{Name: "WebSearch", Detail: " " + cut(termsafe.Strip(item.Query), maxInput)}}
 	case "item.completed error":
-		return []event.Event{event.Complaint{Text: printable.Strip(item.Message)}}
+		return []event.Event{event.Complaint{Text: termsafe.Strip(item.Message)}}
 	}
 	switch e.Type {
 	case "error":
-		return c.failed(printable.Strip(e.Message))
+		return c.failed(termsafe.Strip(e.Message))
 	case "turn.completed":
 		c.count(e.Usage)
 		return []event.Event{c.usage, done(false, c.text, c.usage)}
 	case "turn.failed":
 		c.count(e.Usage)
-		text := printable.Strip(e.Error.Message)
+		text := termsafe.Strip(e.Error.Message)
 		return append(limitEvents(text), done(true, text, c.usage))
 	}
 	return nil
@@ -101,7 +101,7 @@ func (c *codex) failed(text string) []event.Event {
 }
 
 // wrapping is the shell that codex runs a command with.
-var wrapping = pattern.New(`(?s)^\S*/(?:ba|z|da|)sh -l?c (?:'([^']*)'|"([^"$\\` + "`" + `]*)"|([^\s'"]+))$`)
+var wrapping = lazyregexp.New(`(?s)^\S*/(?:ba|z|da|)sh -l?c (?:'([^']*)'|"([^"$\\` + "`" + `]*)"|([^\s'"]+))$`)
 
 // unwrapped is the command that the model asked for. One that needs more
 // quoting than that is shown as it is run.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/wire/event"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // Copilot returns a decoder of what "copilot --output-format json" prints.
@@ -46,7 +46,7 @@ func (c *copilot) line(line []byte) []event.Event {
 	case "assistant.message":
 		c.waits = nil
 		if e.Data.Content != "" {
-			c.text = printable.Strip(e.Data.Content)
+			c.text = termsafe.Strip(e.Data.Content)
 		}
 		return oneText(e.Data.Content)
 	case "tool.execution_start":
@@ -70,7 +70,7 @@ func (c *copilot) line(line []byte) []event.Event {
 
 // complain notes an error, and whether copilot itself calls it a rate limit.
 func (c *copilot) complain(text string, limited bool) []event.Event {
-	c.complaint = printable.Strip(text)
+	c.complaint = termsafe.Strip(text)
 	c.waits = limitEvents(c.complaint)
 	if limited {
 		c.waits = []event.Event{certainLimit(c.complaint, time.Time{})}

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/docker-ralph/docker-ralph/wire/event"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // Gemini returns a decoder of what "gemini --output-format stream-json"
@@ -46,7 +46,7 @@ func (g *gemini) line(line []byte) []event.Event {
 		g.text = ""
 		return []event.Event{otherTool(e.Tool, e.Parameters)}
 	case "error":
-		return []event.Event{event.Complaint{Text: printable.Strip(e.Message)}}
+		return []event.Event{event.Complaint{Text: termsafe.Strip(e.Message)}}
 	case "result":
 		var usage event.Usage
 		var events []event.Event
@@ -57,7 +57,7 @@ func (g *gemini) line(line []byte) []event.Event {
 		if e.Status == "success" {
 			return append(events, done(false, g.text, usage))
 		}
-		text := printable.Strip(e.Error.Message)
+		text := termsafe.Strip(e.Error.Message)
 		events = append(events, limitEvents(text)...)
 		return append(events, done(true, text, usage))
 	}
@@ -70,10 +70,10 @@ func (g *gemini) message(role, content string, delta bool) []event.Event {
 		return nil
 	}
 	if !delta {
-		g.text = printable.Strip(content)
+		g.text = termsafe.Strip(content)
 		return oneText(content)
 	}
-	content = printable.Strip(content)
+	content = termsafe.Strip(content)
 	g.text += content
 	return []event.Event{event.Text{Text: content}}
 }

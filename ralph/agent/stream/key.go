@@ -3,12 +3,12 @@ package stream
 import (
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/pattern"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/lazyregexp"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // Words by which agents and their vendors say that a key is missing or refused.
-var keyWords = pattern.New(`(?i)` + strings.Join([]string{
+var keyWords = lazyregexp.New(`(?i)` + strings.Join([]string{
 	`not logged in`, `please run /login`, `not authenticated`, `failed to authenticate`, `authentication[ _](?:error|failed|required)`,
 	`no authentication information`, `set an auth method`, `invalid auth method`, `unauthenticated\b`,
 	`(?:invalid|incorrect|missing|no|expired) (?:\w+ )?(?:x-)?api[ -]?key`, `api[ _-]?key (?:is )?(?:not valid|not set|invalid|missing|expired|required)`,
@@ -20,7 +20,7 @@ var keyWords = pattern.New(`(?i)` + strings.Join([]string{
 func KeyRefusedIn(text string) (said string, found bool) {
 	for line := range strings.Lines(text) {
 		if keyWords().MatchString(line) {
-			return strings.TrimSpace(printable.Strip(line)), true
+			return strings.TrimSpace(termsafe.Strip(line)), true
 		}
 	}
 	return "", false

@@ -4,15 +4,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/pattern"
+	"github.com/docker-ralph/docker-ralph/lazyregexp"
 	"github.com/docker-ralph/docker-ralph/wire/event"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // Words by which agents and their vendors say that a limit was reached. They
 // are only looked for in errors and in the last words of failed runs: in the
 // middle of a run an agent may well write about rate limits.
-var limitWords = pattern.New(`(?i)` + strings.Join([]string{
+var limitWords = lazyregexp.New(`(?i)` + strings.Join([]string{
 	`rate[ _-]?limit[ _-]?(?:error|reached|exceeded|hit)`, `rate[ _-]limited`,
 	`(?:hit|reached|exceed(?:s|ed)?) (?:\S+ ){0,4}(?:rate|usage|request|token|spend)[ -]limits?\b`,
 	`usage[ _]limit(?: has been)?[ _](?:reached|exceeded)`,
@@ -35,7 +35,7 @@ func RateLimitIn(text string, now time.Time) (event.RateLimit, bool) {
 	for at := 0; at < len(text); {
 		line, _, _ := strings.Cut(text[at:], "\n")
 		if limitWords().MatchString(line) {
-			said, rest = strings.TrimSpace(printable.Strip(line)), text[at:]
+			said, rest = strings.TrimSpace(termsafe.Strip(line)), text[at:]
 		}
 		at += len(line) + 1
 	}
@@ -74,7 +74,7 @@ func limitEvents(text string) []event.Event {
 func certainLimit(text string, until time.Time) event.RateLimit {
 	limit, found := RateLimitIn(text, time.Now())
 	if !found {
-		line, _, _ := strings.Cut(strings.TrimSpace(printable.Strip(text)), "\n")
+		line, _, _ := strings.Cut(strings.TrimSpace(termsafe.Strip(text)), "\n")
 		limit = event.RateLimit{Text: line, Until: limitEnd(text, time.Now())}
 	}
 	if until.After(limit.Until) {

@@ -7,7 +7,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/docker-ralph/docker-ralph/wire/event"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 var (
@@ -83,6 +83,6 @@ func FuzzRateLimitIn(f *testing.F) {
 		limit, found := RateLimitIn(text, present)
 		assert.Assert(t, found || limit == event.RateLimit{})
 		assert.Assert(t, limit.Until.IsZero() || limit.Until.After(present) && limit.Until.Before(present.Add(maxLimit)))
-		assert.Equal(t, printable.Strip(limit.Text), limit.Text)
+		assert.Equal(t, termsafe.Strip(limit.Text), limit.Text)
 	})
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 	_ "time/tzdata" // agents name time zones, and images may have none
 
-	"github.com/docker-ralph/docker-ralph/pattern"
+	"github.com/docker-ralph/docker-ralph/lazyregexp"
 )
 
 // Ways to say when it is over.
@@ -17,13 +17,13 @@ const (
 )
 
 var (
-	limitEpoch    = pattern.New(`(?i)\|\s*([0-9]{10})\b|resets?_?at[\\"]*\s*[:=]\s*[\\"]*([0-9]{10})(?:[0-9]{3})?\b`)
-	limitSeconds  = pattern.New(`(?i)(?:resets?_in_seconds|retry[ -]after)[\\"]*\s*[:=]?\s*[\\"]*([0-9]{1,7})\b`)
-	limitDuration = pattern.New(`(?i)(?:(?:again|resets?|retry|available)\b[^.\n]{0,30}?\b(?:in|after)|wait|retry-after|retryDelay)[\\:=\s"]+(?:about\s+|~\s*)?` +
+	limitEpoch    = lazyregexp.New(`(?i)\|\s*([0-9]{10})\b|resets?_?at[\\"]*\s*[:=]\s*[\\"]*([0-9]{10})(?:[0-9]{3})?\b`)
+	limitSeconds  = lazyregexp.New(`(?i)(?:resets?_in_seconds|retry[ -]after)[\\"]*\s*[:=]?\s*[\\"]*([0-9]{1,7})\b`)
+	limitDuration = lazyregexp.New(`(?i)(?:(?:again|resets?|retry|available)\b[^.\n]{0,30}?\b(?:in|after)|wait|retry-after|retryDelay)[\\:=\s"]+(?:about\s+|~\s*)?` +
 		`((?:` + limitAmount + `|[0-9]+(?:\.[0-9]+)?[dhms])+)`)
-	limitPart  = pattern.New(`(?i)([0-9]+(?:\.[0-9]+)?)\s*(milliseconds?|ms|days?|d|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s)`)
-	limitStamp = pattern.New(`\b[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?(?:Z|[+-][0-2][0-9]:[0-5][0-9])`)
-	limitClock = pattern.New(`(?i)(?:\bresets?|\bagain|\buntil)(?:\s+(?:at|on))?\s+(?:` + limitMonth + `)?` +
+	limitPart  = lazyregexp.New(`(?i)([0-9]+(?:\.[0-9]+)?)\s*(milliseconds?|ms|days?|d|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s)`)
+	limitStamp = lazyregexp.New(`\b[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?(?:Z|[+-][0-2][0-9]:[0-5][0-9])`)
+	limitClock = lazyregexp.New(`(?i)(?:\bresets?|\bagain|\buntil)(?:\s+(?:at|on))?\s+(?:` + limitMonth + `)?` +
 		`([0-9]{1,2})(?::([0-9]{2}))?\s*(am|pm)?` + limitZone + `?`)
 )
 

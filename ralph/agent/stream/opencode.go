@@ -6,7 +6,7 @@ import (
 	"net/http"
 
 	"github.com/docker-ralph/docker-ralph/wire/event"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // Opencode returns a decoder of what "opencode run --format json" prints. It
@@ -54,7 +54,7 @@ func (o *opencode) line(line []byte) []event.Event {
 	case "step_start":
 		return o.work()
 	case "text":
-		o.text = printable.Strip(e.Part.Text)
+		o.text = termsafe.Strip(e.Part.Text)
 		return oneText(e.Part.Text)
 	case "tool_use":
 		return []event.Event{otherTool(e.Part.Tool, e.Part.State.Input)}
@@ -78,7 +78,7 @@ func (o *opencode) stepFinished(reason string) []event.Event {
 	case "stop":
 		return []event.Event{usage, o.result(done(false, o.text, usage))}
 	default:
-		return []event.Event{usage, o.result(done(true, "the model stopped for the reason "+printable.Strip(reason), usage))}
+		return []event.Event{usage, o.result(done(true, "the model stopped for the reason "+termsafe.Strip(reason), usage))}
 	}
 }
 
@@ -99,7 +99,7 @@ func (o *opencode) failed(raw json.RawMessage) []event.Event {
 		Message string `json:"message"`
 	}
 	_ = json.Unmarshal(raw, &e) // other types have no fields
-	text := printable.Strip(cmp.Or(e.Data.Message, e.Message, e.Name, scalar(raw)))
+	text := termsafe.Strip(cmp.Or(e.Data.Message, e.Message, e.Name, scalar(raw)))
 	events := limitEvents(text)
 	if len(events) > 0 {
 		events[0] = certainLimit(text, epoch(e.Data.Next/1000))

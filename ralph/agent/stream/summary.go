@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/wire/event"
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // done is the last word of an agent that reports no line of figures itself.
@@ -58,7 +58,7 @@ func (e *ending) work() []event.Event {
 // oneText is a text of an agent that reports whole messages: each is a
 // paragraph.
 func oneText(s string) []event.Event {
-	if s = printable.Strip(s); strings.TrimSpace(s) == "" {
+	if s = termsafe.Strip(s); strings.TrimSpace(s) == "" {
 		return nil
 	}
 	return []event.Event{event.Text{Text: strings.TrimRight(s, "\n") + "\n"}}
@@ -66,7 +66,7 @@ func oneText(s string) []event.Event {
 
 // command is a call of a shell.
 func command(line string) event.Tool {
-	return event.Tool{Name: "Bash", Detail: "\n   $ " + cut(printable.Strip(line), maxCommand)}
+	return event.Tool{Name: "Bash", Detail: "\n   $ " + cut(termsafe.Strip(line), maxCommand)}
 }
 
 // otherTool is a call of a tool that is known by its name and input only.
@@ -79,14 +79,14 @@ func otherTool(name string, input json.RawMessage) event.Tool {
 		Pattern string `json:"pattern"`
 	}
 	_ = json.Unmarshal(input, &fields) // other types have no fields
-	name = printable.Strip(name)
+	name = termsafe.Strip(name)
 	switch path := fields.Path + fields.File + fields.Camel; {
 	case fields.Command != "":
 		return command(fields.Command)
 	case fields.Pattern != "":
-		return event.Tool{Name: name, Detail: " " + cut(printable.Strip(fields.Pattern), maxInput) + " " + cut(printable.Strip(path), maxInput)}
+		return event.Tool{Name: name, Detail: " " + cut(termsafe.Strip(fields.Pattern), maxInput) + " " + cut(termsafe.Strip(path), maxInput)}
 	case path != "":
-		return event.Tool{Name: name, Detail: " " + cut(printable.Strip(path), maxInput)}
+		return event.Tool{Name: name, Detail: " " + cut(termsafe.Strip(path), maxInput)}
 	default:
 		return event.Tool{Name: name, Detail: " " + cut(scalarOrJSON(input), maxInput)}
 	}

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/wire/printable"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // How much of a tool's input is shown, in code points.
@@ -80,7 +80,7 @@ func scalar(raw json.RawMessage) string {
 	}
 	var s string
 	if json.Unmarshal(raw, &s) == nil {
-		return printable.Strip(s)
+		return termsafe.Strip(s)
 	}
 	return scalarOrJSON(raw)
 }
@@ -94,7 +94,7 @@ func scalarOrJSON(raw json.RawMessage) string {
 	if json.Compact(&b, raw) != nil {
 		return "null"
 	}
-	return printable.Strip(b.String())
+	return termsafe.Strip(b.String())
 }
 
 func isNull(raw json.RawMessage) bool {

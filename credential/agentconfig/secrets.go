@@ -1,0 +1,194 @@
+package agentconfig
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"github.com/docker-ralph/docker-ralph/credential"
+	"github.com/docker-ralph/docker-ralph/lazyregexp"
+)
+
+// secretWord is in names of secrets.
+const secretWord = `(api[-_]?key|access[-_]?key|private[-_]?key|token|secret|passw(or)?d|passphrase|authorization|credential|bearer|cookie)`
+
+var (
+	// secretName is how members are called whose text is a secret.
+	secretName = lazyregexp.New(`(?i)` + secretWord)
+	// naming is the end of names of members that only say where a secret is.
+	naming = lazyregexp.New(`(?i)([-_]?env([-_]?(var|key|name))?|file|path)$`)
+	// reference is a text that leads to a variable.
+	reference = lazyregexp.New(`^(Bearer )?(\$\{?\w+(:-)?\}?|\{env:\w+\})$`)
+	// wellKnown is what keys look like, and addresses with a password.
+	wellKnown = lazyregexp.New(`sk-(ant-|proj-|or-)?[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|` +
+		`(AKIA|ASIA)[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{30,}|xox[abprs]-[0-9A-Za-z-]{10,}|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}|` +
+		`eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.|-----BEGIN [A-Z ]*PRIVATE KEY|://[^/@\s:"']*:[^/@\s"']+@`)
+)
+
+// marks returns what every key that is known by its looks has in it. Looking for
+// these first is a hundred times faster.
+func marks() []string {
+	return []string{"sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "AKIA", "ASIA", "AIza", "xox", "hf_", "npm_", "eyJ", "PRIVATE KEY", "://"}
+}
+
+func looksLikeKey(content []byte) bool {
+	for line := range bytes.Lines(content) {
+		if slices.ContainsFunc(marks(), func(mark string) bool { return bytes.Contains(line, []byte(mark)) }) && wellKnown().Match(line) {
+			return true
+		}
+	}
+	return false
+}
+
+// clean returns a file without its secrets, and says if there were any. An error
+// says why the file has to stay outside.
+func clean(agent, name string, content []byte) (cleaned []byte, what string, err error) {
+	s := scrubber{unwanted: credential.Names(agent)}
+	switch strings.ToLower(path.Ext(name)) {
+	case ".json", ".jsonc":
+		cleaned, err = s.json(content)
+	case ".toml":
+		cleaned, err = s.toml(content)
+	default:
+		if looksLikeKey(content) {
+			return nil, "", errors.New("something in it looks like a key")
+		}
+		return content, "", nil
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("it cannot be read, so nobody knows whether keys are in it (%w)", err)
+	}
+	switch {
+	case looksLikeKey(cleaned):
+		return nil, "", errors.New("something in it looks like a key")
+	case len(s.removed) > 0:
+		slices.Sort(s.removed)
+		return cleaned, "goes in without " + strings.Join(slices.Compact(s.removed), ", "), nil
+	case looksLikeKey(content):
+		return cleaned, "goes in without its comments", nil
+	default:
+		return content, "", nil
+	}
+}
+
+// scrubber takes secrets out of a document.
+type scrubber struct {
+	unwanted []string // variables that docker-ralph sets itself
+	removed  []string // names of what was taken out
+}
+
+func (s *scrubber) json(content []byte) ([]byte, error) {
+	if len(bytes.TrimSpace(content)) == 0 {
+		return content, nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(content))
+	dec.UseNumber()
+	var document any
+	if err := dec.Decode(&document); err != nil {
+		return nil, err
+	}
+	if dec.More() {
+		return nil, errors.New("something follows the document")
+	}
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	err := enc.Encode(s.scrub("", document))
+	return out.Bytes(), err
+}
+
+func (s *scrubber) toml(content []byte) ([]byte, error) {
+	document := map[string]any{}
+	if err := toml.Unmarshal(content, &document); err != nil {
+		return nil, err
+	}
+	return toml.Marshal(s.scrub("", document))
+}
+
+// scrub returns a value without the secrets in it. name is that of the member
+// that it belongs to.
+func (s *scrubber) scrub(name string, value any) any {
+	switch value := value.(type) {
+	case string:
+		return s.argument(name, "", value)
+	case map[string]any:
+		for member, inner := range value {
+			if carriesSecret(member) {
+				delete(value, member)
+				s.removed = append(s.removed, "a name with a secret in it") // which nobody is to read
+				continue
+			}
+			if s.secret(name, member, inner) {
+				delete(value, member)
+				s.removed = append(s.removed, member)
+				continue
+			}
+			value[member] = s.scrub(member, inner)
+		}
+	case []any:
+		for i, inner := range value {
+			text, ok := inner.(string)
+			if !ok {
+				value[i] = s.scrub(name, inner)
+				continue
+			}
+			before, _ := element(value, i-1).(string)
+			value[i] = s.argument(name, before, text)
+		}
+	}
+	return value
+}
+
+func element(list []any, i int) any {
+	if i < 0 {
+		return nil
+	}
+	return list[i]
+}
+
+// secret reports whether a member of an object is to be taken out.
+func (s *scrubber) secret(object, name string, value any) bool {
+	if object == "env" && (slices.Contains(s.unwanted, name) || isProxy(name)) {
+		return true // by it the agent would pass by what docker-ralph has set
+	}
+	named := secretName().MatchString(name) && !naming().MatchString(name) || isHeaders(object) && secretHeader(name)
+	switch value := value.(type) {
+	case string:
+		if value == "" || reference().MatchString(value) {
+			return false
+		}
+		return named || wellKnown().MatchString(value)
+	case map[string]any, []any:
+		return named
+	default:
+		return false // a number such as max_tokens
+	}
+}
+
+// carriesSecret reports whether there is a secret in the name of a member, which can
+// be an address or the beginning of a command.
+func carriesSecret(name string) bool {
+	_, found := withoutNamed(name, false)
+	return found || wellKnown().MatchString(name) || namesToken(name)
+}
+
+// isHeaders reports whether an object has headers of requests. What codex has in
+// env_http_headers are names of variables.
+func isHeaders(object string) bool {
+	return headerFlag().MatchString(object) && !strings.HasPrefix(object, "env_")
+}
+
+func isProxy(name string) bool {
+	switch strings.ToUpper(name) {
+	case "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,179 @@
+package sshsign
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// maxRequest bounds a request, in bytes: a key of RSA with 16384 bits and
+	// a digest fit in.
+	maxRequest = 8 << 10
+	// maxConnections bounds those that are answered side by side. Others wait.
+	maxConnections = 8
+	// idle is how long a connection may say nothing.
+	idle = 10 * time.Second
+	// maxSocketPath is the longest path of a socket that Linux takes, in bytes.
+	maxSocketPath = 107
+	// staleAfter is how old a socket has to be before it is looked at whether
+	// somebody still listens: a new one may be about to.
+	staleAfter = time.Minute
+)
+
+// Dir is the folder for sockets of a sandbox below the plugin's state folder. It
+// is short, because paths of sockets have to be.
+func Dir(stateDir, sandbox string) string {
+	sum := sha256.Sum256([]byte(sandbox))
+	return filepath.Join(stateDir, "sign", hex.EncodeToString(sum[:6]))
+}
+
+// MakeDir makes the folder for the user that commands in the sandbox run as, and
+// nobody else.
+func MakeDir(dir string, uid, gid int) error {
+	err := os.MkdirAll(dir, 0o700)
+	if err == nil {
+		err = os.Chmod(dir, 0o700)
+	}
+	if err == nil {
+		err = give(dir, uid, gid)
+	}
+	if err != nil {
+		return fmt.Errorf("making a folder for what signs commits: %w", err)
+	}
+	return nil
+}
+
+// give gives a file to a user if root calls for somebody else.
+func give(path string, uid, gid int) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	return os.Lchown(path, uid, gid)
+}
+
+// Serve signs with the key for whoever connects to a socket in dir, until stop
+// is called. It returns the socket's name in that folder.
+func Serve(ctx context.Context, dir string, uid, gid int, a Agent, key Key) (name string, stop func(), err error) {
+	if err := MakeDir(dir, uid, gid); err != nil {
+		return "", nil, err
+	}
+	sweep(ctx, dir)
+	name = rand.Text()[:8]
+	path := filepath.Join(dir, name)
+	if len(path) > maxSocketPath {
+		return "", nil, fmt.Errorf("commits cannot be signed: the path %s is too long for a socket, %d bytes instead of %d: use a shorter DOCKER_CONFIG", path, len(path), maxSocketPath)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", path)
+	if err == nil {
+		if err = errors.Join(os.Chmod(path, 0o600), give(path, uid, gid)); err != nil {
+			_ = listener.Close()
+		}
+	}
+	if err != nil {
+		return "", nil, fmt.Errorf("listening for commits to be signed: %w", err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var all sync.WaitGroup
+	f := &filter{key: key, agent: a}
+	all.Go(func() { f.accept(ctx, listener, &all) })
+	return name, func() {
+		cancel()
+		_ = listener.Close() // its file goes too
+		all.Wait()
+	}, nil
+}
+
+// sweep removes sockets of commands that were killed.
+func sweep(ctx context.Context, dir string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || info.Mode().Type() != os.ModeSocket || time.Since(info.ModTime()) < staleAfter {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "unix", path)
+		if err == nil {
+			_ = conn.Close()
+		} else if errors.Is(err, syscall.ECONNREFUSED) {
+			_ = os.Remove(path)
+		}
+	}
+}
+
+func (f *filter) accept(ctx context.Context, listener net.Listener, all *sync.WaitGroup) {
+	free := make(chan struct{}, maxConnections)
+	for {
+		select {
+		case free <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		conn, err := listener.Accept()
+		if err != nil {
+			<-free
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(100 * time.Millisecond): // out of descriptors, say
+				continue
+			}
+		}
+		all.Go(func() {
+			defer func() { <-free }()
+			defer func() { _ = conn.Close() }()
+			defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+			f.serve(ctx, conn)
+		})
+	}
+}
+
+// serve answers requests until there is none, or one that is out of bounds.
+func (f *filter) serve(ctx context.Context, conn net.Conn) {
+	for ctx.Err() == nil {
+		if err := conn.SetDeadline(time.Now().Add(idle)); err != nil {
+			return
+		}
+		request, err := readMessage(conn)
+		if err != nil {
+			return
+		}
+		answer := f.answer(ctx, request)
+		message := append(binary.BigEndian.AppendUint32(nil, uint32(len(answer))), answer...)
+		if err := conn.SetDeadline(time.Now().Add(idle)); err != nil {
+			return
+		}
+		if _, err := conn.Write(message); err != nil {
+			return
+		}
+	}
+}
+
+func readMessage(r io.Reader) ([]byte, error) {
+	var size [4]byte
+	if _, err := io.ReadFull(r, size[:]); err != nil {
+		return nil, err
+	}
+	n := binary.BigEndian.Uint32(size[:])
+	if n == 0 || n > maxRequest {
+		return nil, fmt.Errorf("a request of %d bytes is out of bounds", n)
+	}
+	message := make([]byte, n)
+	_, err := io.ReadFull(r, message)
+	return message, err
+}

@@ -1,0 +1,113 @@
+//go:build unix
+
+package sshsign
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh/agent"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+)
+
+func dial(t *testing.T, path string) net.Conn {
+	t.Helper()
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "unix", path)
+	assert.NilError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+func TestServe(t *testing.T) {
+	key, private := newKey(t)
+	socket, _ := userAgent(t, private)
+	uid, gid := os.Getuid(), os.Getgid()
+	dir := Dir(t.TempDir(), "ralph-a-b")
+	assert.Equal(t, Dir("/s", "a") == Dir("/s", "b"), false)
+
+	// What was killed has left its socket; what somebody has just made stays.
+	assert.NilError(t, MakeDir(dir, uid, gid))
+	for _, name := range []string{"old", "new"} {
+		left, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, name)})
+		assert.NilError(t, err)
+		left.SetUnlinkOnClose(false)
+		assert.NilError(t, left.Close())
+	}
+	hourAgo := time.Now().Add(-time.Hour)
+	assert.NilError(t, os.Chtimes(filepath.Join(dir, "old"), hourAgo, hourAgo))
+
+	name, stop, err := Serve(t.Context(), dir, uid, gid, socket, key)
+	assert.NilError(t, err)
+	names, err := filepath.Glob(filepath.Join(dir, "*"))
+	assert.NilError(t, err)
+	assert.Assert(t, is.Len(names, 2))
+	for _, path := range []string{dir, filepath.Join(dir, name)} {
+		info, err := os.Stat(path)
+		assert.NilError(t, err)
+		assert.Equal(t, info.Mode().Perm()&0o077, os.FileMode(0), path)
+	}
+
+	conn := dial(t, filepath.Join(dir, name))
+	client := agent.NewClient(conn)
+	keys, err := client.List()
+	assert.NilError(t, err)
+	assert.Assert(t, is.Len(keys, 1))
+	_, err = client.Sign(keys[0], blob("git", "", "sha512", digest))
+	assert.NilError(t, err)
+	_, err = client.Sign(keys[0], []byte("a challenge"))
+	assert.ErrorContains(t, err, "failed to sign")
+	assert.ErrorContains(t, client.RemoveAll(), "failure")
+
+	// A message that is too long is not read.
+	long := dial(t, filepath.Join(dir, name))
+	_, err = long.Write(binary.BigEndian.AppendUint32(nil, maxRequest+1))
+	assert.NilError(t, err)
+	_, err = long.Read(make([]byte, 1))
+	assert.Equal(t, err, io.EOF)
+
+	// Those who connect and say nothing are not left when it stops.
+	for range maxConnections + 2 {
+		dial(t, filepath.Join(dir, name))
+	}
+	stop()
+	_, err = conn.Read(make([]byte, 1))
+	assert.Equal(t, err, io.EOF)
+	_, err = os.Stat(filepath.Join(dir, name))
+	assert.Assert(t, os.IsNotExist(err))
+}
+
+func TestALongPathIsRefused(t *testing.T) {
+	key, private := newKey(t)
+	socket, _ := userAgent(t, private)
+	dir := Dir(filepath.Join(t.TempDir(), strings.Repeat("x", 90)), "ralph-a-b")
+	_, _, err := Serve(t.Context(), dir, os.Getuid(), os.Getgid(), socket, key)
+	assert.ErrorContains(t, err, "too long for a socket")
+	assert.ErrorContains(t, err, "DOCKER_CONFIG")
+}
+
+// Root works for the owner of the work tree, as whom commands in the sandbox run.
+func TestRootGivesTheSocketAway(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give a file away")
+	}
+	key, private := newKey(t)
+	socket, _ := userAgent(t, private)
+	dir := Dir(t.TempDir(), "ralph-a-b")
+	name, stop, err := Serve(t.Context(), dir, 1234, 2345, socket, key)
+	assert.NilError(t, err)
+	defer stop()
+	for _, path := range []string{dir, filepath.Join(dir, name)} {
+		info, err := os.Stat(path)
+		assert.NilError(t, err)
+		st := info.Sys().(*syscall.Stat_t)
+		assert.Equal(t, [2]uint32{st.Uid, st.Gid}, [2]uint32{1234, 2345}, path)
+	}
+}

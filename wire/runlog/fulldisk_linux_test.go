@@ -1,0 +1,42 @@
+package runlog
+
+import (
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/docker-ralph/docker-ralph/internal/testutil/disktest"
+)
+
+// A full disk costs the line that it meets, and not the one after it.
+func TestFullDiskCostsOneLine(t *testing.T) {
+	top := disktest.Small(t)
+	l := create(t, top, noon)
+	assert.NilError(t, l.Append(Iteration{N: 1}))
+	free := disktest.Fill(t, top)
+	// Half of it fits into the page that the file has already.
+	err := l.Append(Iteration{N: 2, Reason: strings.Repeat("x", 4096)})
+	assert.ErrorIs(t, err, syscall.ENOSPC)
+	assert.ErrorIs(t, l.save(), syscall.ENOSPC)
+	free()
+	assert.NilError(t, l.Append(Iteration{N: 3}))
+	all, err := l.iterations()
+	assert.NilError(t, err)
+	assert.Equal(t, len(all), 2)
+	assert.Equal(t, all[1].N, 3)
+	assert.NilError(t, l.Finish("complete", 0, ""))
+	found, err := (&Log{Loop: l.Loop, root: openRoot(t, top)}).load()
+	assert.NilError(t, err)
+	assert.Equal(t, found.Stop, "complete")
+}
+
+func openRoot(t *testing.T, top string) *os.Root {
+	t.Helper()
+	root, err := os.OpenRoot(top)
+	assert.NilError(t, err)
+	t.Cleanup(func() { assert.NilError(t, root.Close()) })
+	return root
+}

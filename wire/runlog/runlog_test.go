@@ -1,0 +1,226 @@
+package runlog
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/docker-ralph/docker-ralph/wire/event"
+)
+
+func newLoop(started time.Time) Loop {
+	return Loop{Mode: "build", Repo: "acme/shop", Branch: "main", Agent: "claude", Started: started}
+}
+
+func create(t *testing.T, top string, started time.Time) *Log {
+	t.Helper()
+	l, err := Create(top, newLoop(started))
+	assert.NilError(t, err)
+	return l
+}
+
+var noon = time.Date(2031, 2, 3, 12, 0, 0, 0, time.UTC)
+
+func nobody(string) bool { return false }
+
+func TestResumeGoesOnWithTheNewest(t *testing.T) {
+	top := t.TempDir()
+	cost := 0.5
+	for i, at := range []time.Time{noon, noon.Add(time.Hour)} {
+		l := create(t, top, at)
+		assert.NilError(t, l.Append(Iteration{N: i + 1, Tasks: []string{"a/01"}, Outcome: "done", Tokens: &event.Tokens{Input: 3}, CostUSD: &cost}))
+		assert.NilError(t, l.Finish("interrupted", 130, ""))
+	}
+	other := newLoop(noon.Add(2 * time.Hour))
+	other.Branch = "topic"
+	l, err := Create(top, other)
+	assert.NilError(t, err)
+	assert.NilError(t, l.Finish("complete", 0, ""))
+
+	l, iterations, err := Resume(top, newLoop(noon.Add(3*time.Hour)), nobody)
+	assert.NilError(t, err)
+	assert.Equal(t, l.Dir(), ".ralph/logs/20310203-130000-build")
+	assert.Equal(t, len(iterations), 1)
+	assert.Equal(t, iterations[0].N, 2)
+	assert.Equal(t, *iterations[0].CostUSD, 0.5)
+	assert.Equal(t, iterations[0].Tokens.Total(), int64(3))
+	assert.Equal(t, l.Loop.Started, noon.Add(time.Hour))
+	assert.Equal(t, l.Loop.Stop, "", "it runs again")
+}
+
+func TestGitDoesNotSeeLogs(t *testing.T) {
+	top := t.TempDir()
+	create(t, top, noon)
+	b, err := os.ReadFile(filepath.Join(top, ".ralph", ".gitignore"))
+	assert.NilError(t, err)
+	assert.Equal(t, string(b), "*\n")
+	assert.NilError(t, os.WriteFile(filepath.Join(top, ".ralph", ".gitignore"), []byte("logs\n"), 0o600))
+	create(t, top, noon)
+	b, err = os.ReadFile(filepath.Join(top, ".ralph", ".gitignore"))
+	assert.NilError(t, err)
+	assert.Equal(t, string(b), "logs\n", "the user's own stays")
+}
+
+func TestNothingToResume(t *testing.T) {
+	_, _, err := Resume(t.TempDir(), newLoop(noon), nobody)
+	assert.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+func TestResumeSkipsABrokenLine(t *testing.T) {
+	top := t.TempDir()
+	l := create(t, top, noon)
+	assert.NilError(t, l.Append(Iteration{N: 1, Outcome: "done"}))
+	f, err := os.OpenFile(filepath.Join(top, l.name(iterationsFile)), os.O_APPEND|os.O_WRONLY, 0)
+	assert.NilError(t, err)
+	_, err = f.WriteString("{\"n\":2,\"outc\nnull\n[]\n{\"n\":-7}\n")
+	assert.NilError(t, errors.Join(err, f.Close()))
+	_, iterations, err := Resume(top, newLoop(noon), nobody)
+	assert.NilError(t, err)
+	assert.Equal(t, len(iterations), 1)
+}
+
+func TestLoopsOfTheSameSecond(t *testing.T) {
+	top := t.TempDir()
+	first, second := create(t, top, noon), create(t, top, noon)
+	assert.Assert(t, first.Loop.ID != second.Loop.ID)
+}
+
+func TestStreamIsBounded(t *testing.T) {
+	top := t.TempDir()
+	l := create(t, top, noon)
+	w, err := l.Stream(1)
+	assert.NilError(t, err)
+	line := []byte(strings.Repeat("x", 1<<20-1) + "\n")
+	for range maxStream>>20 + 3 {
+		n, err := w.Write(append(line, 'y'))
+		assert.NilError(t, err)
+		assert.Equal(t, n, len(line)+1)
+	}
+	assert.NilError(t, w.Close())
+	b, err := os.ReadFile(filepath.Join(top, l.name("1.jsonl")))
+	assert.NilError(t, err)
+	assert.Assert(t, len(b) < maxStream+200)
+	assert.Assert(t, strings.HasSuffix(string(b), "\n{\"type\":\"ralph\",\"subtype\":\"truncated\",\"after_bytes\":67108864}\n"))
+}
+
+// Links in the work tree lead nowhere outside it.
+func TestLinksAreNotFollowedOut(t *testing.T) {
+	top, outside := t.TempDir(), t.TempDir()
+	assert.NilError(t, os.Mkdir(filepath.Join(top, ".ralph"), 0o755))
+	assert.NilError(t, os.Symlink(outside, filepath.Join(top, dir)))
+	_, err := Create(top, newLoop(noon))
+	assert.ErrorContains(t, err, "escapes")
+	entries, err := os.ReadDir(outside)
+	assert.NilError(t, err)
+	assert.Equal(t, len(entries), 0)
+}
+
+func TestOldLoopsGo(t *testing.T) {
+	top := t.TempDir()
+	old := time.Now().Add(-48 * time.Hour)
+	for i := range keptLoops + 2 {
+		l := create(t, top, noon.Add(time.Duration(i)*time.Second))
+		if i != 0 { // the first may still run
+			assert.NilError(t, os.Chtimes(filepath.Join(top, l.name(loopFile)), old, old))
+		}
+	}
+	create(t, top, noon.Add(time.Hour))
+	entries, err := os.ReadDir(filepath.Join(top, dir))
+	assert.NilError(t, err)
+	assert.Equal(t, len(entries), keptLoops)
+	assert.Equal(t, entries[0].Name(), "20310203-120000-build")
+}
+
+func TestLoopsThatTakeTooMuchGo(t *testing.T) {
+	top := t.TempDir()
+	running := create(t, top, noon)
+	big := create(t, top, noon.Add(time.Second))
+	assert.NilError(t, os.WriteFile(filepath.Join(top, big.name("1.jsonl")), make([]byte, 5000), 0o600))
+	assert.NilError(t, big.Finish("complete", 0, ""))
+	small := create(t, top, noon.Add(2*time.Second))
+	assert.NilError(t, small.Finish("complete", 0, ""))
+	this := create(t, top, noon.Add(3*time.Second))
+	this.prune(keptLoops, 4000)
+	assert.DeepEqual(t, loops(this.root), []string{running.Loop.ID, small.Loop.ID, this.Loop.ID})
+	this.prune(0, 0)
+	assert.DeepEqual(t, loops(this.root), []string{running.Loop.ID, this.Loop.ID})
+}
+
+func TestOutputIsKeptRunByRun(t *testing.T) {
+	top := t.TempDir()
+	l := create(t, top, noon)
+	var people strings.Builder
+	w := l.Output(0).Tee(&people)
+	for _, say := range []func(){
+		func() { _, _ = w.Write([]byte("banner\n")) },
+		func() { l.Begin(1) },
+		func() { _, _ = w.Write([]byte("one\n")) },
+		func() { l.Note("noted\n") },
+		func() { l.Begin(2) },
+		func() { _, _ = w.Write([]byte("two\n")) },
+	} {
+		say()
+	}
+	assert.Equal(t, people.String(), "banner\none\ntwo\n")
+	for n, want := range []string{"banner\n", "one\nnoted\n", "two\n"} {
+		got, err := os.ReadFile(filepath.Join(top, l.name(outputFile(n))))
+		assert.NilError(t, err)
+		assert.Equal(t, string(got), want)
+	}
+}
+
+func TestOutputIsBounded(t *testing.T) {
+	top := t.TempDir()
+	l := create(t, top, noon)
+	o := l.Output(0)
+	line := []byte(strings.Repeat("x", 1<<20))
+	for range maxOutput>>20 + 3 {
+		n, err := o.Write(line)
+		assert.NilError(t, err)
+		assert.Equal(t, n, len(line))
+	}
+	l.Output(0) // a loop that is resumed gets no more
+	_, _ = l.output.Write([]byte("more"))
+	b, err := os.ReadFile(filepath.Join(top, l.name("0.log")))
+	assert.NilError(t, err)
+	assert.Assert(t, len(b) < maxOutput+200)
+	assert.Check(t, strings.Contains(string(b), "\n[no more than 16 MiB of one run are kept]\n"))
+}
+
+func TestRecoverCountsTheRunThatDied(t *testing.T) {
+	top := t.TempDir()
+	loop := newLoop(noon)
+	loop.Dispatch, loop.AgentID = "D1", "aa11"
+	l, err := Create(top, loop)
+	assert.NilError(t, err)
+	assert.NilError(t, l.Append(Iteration{N: 1, Done: []string{"a/01"}, Outcome: "done", Started: noon.Add(time.Minute)}))
+	assert.NilError(t, l.SetNow(Now{N: 2, Tasks: []string{"a/02"}, Started: noon.Add(2 * time.Minute)}))
+	finished := func(agent string) []string {
+		assert.Equal(t, agent, loop.AgentID)
+		return []string{"a/03", "a/01"} // the loop had not come to note it
+	}
+
+	again := newLoop(noon.Add(time.Hour))
+	again.Dispatch, again.AgentID = "D1", "bb22"
+	for range 2 { // the second time nothing was under way
+		l, all, made, err := Recover(top, again, "failed", "the sandbox was killed", finished)
+		assert.NilError(t, err)
+		assert.Equal(t, made, 2)
+		assert.Equal(t, len(all), 2)
+		assert.Equal(t, all[1].Reason, "the sandbox was killed")
+		assert.DeepEqual(t, all[1].Tasks, []string{"a/02", "a/03"})
+		assert.DeepEqual(t, all[1].Done, []string{"a/03"})
+		assert.Equal(t, l.Loop.Started, noon)
+		assert.Equal(t, l.Loop.Stop, "", "it runs again")
+	}
+	// Another dispatch's log is left alone.
+	again.Dispatch = "D2"
+	_, _, _, err = Recover(top, again, "failed", "the sandbox was killed", finished)
+	assert.ErrorIs(t, err, fs.ErrNotExist)
+}

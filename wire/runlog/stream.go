@@ -1,0 +1,60 @@
+package runlog
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+)
+
+const (
+	// maxStream bounds what is kept of one run, in bytes.
+	maxStream = 64 << 20
+)
+
+// Stream opens the file for the raw output of run n.
+func (l *Log) Stream(n int) (io.WriteCloser, error) { return l.open(fmt.Sprintf("%d.jsonl", n)) }
+
+// Checks opens the file for the output of the checks after run n.
+func (l *Log) Checks(n int) (io.WriteCloser, error) { return l.open(fmt.Sprintf("%d.checks.log", n)) }
+
+func (l *Log) open(file string) (io.WriteCloser, error) {
+	f, err := l.root.OpenFile(l.name(file), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("opening the log %s: %w", l.name(file), err)
+	}
+	_ = l.holdFile(l.name(file)) // then it can be lost
+	return &bounded{f: f, left: maxStream}, nil
+}
+
+// bounded writes until its bound is reached, then nothing more. It ends with
+// a whole line and one that says so.
+type bounded struct {
+	f    *os.File
+	left int
+	full bool
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.full {
+		return len(p), nil
+	}
+	part := p
+	if len(part) > b.left {
+		b.full = true
+		part = part[:b.left]
+		part = part[:bytes.LastIndexByte(part, '\n')+1]
+	}
+	n, err := b.f.Write(part)
+	b.left -= n
+	if err == nil && b.full {
+		_, err = fmt.Fprintf(b.f, "\n{\"type\":\"ralph\",\"subtype\":\"truncated\",\"after_bytes\":%d}\n", maxStream)
+	}
+	if err != nil {
+		b.full = true
+		return n, err
+	}
+	return len(p), nil
+}
+
+func (b *bounded) Close() error { return b.f.Close() }
