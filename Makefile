@@ -13,7 +13,7 @@ GO_BUILD := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "$(LDFL
 # Checks look at the packages the way they are built, so that nothing is compiled twice.
 AS_BUILT := CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath"
 
-PAYLOAD := lifecycle/guestbin/files
+GUESTS := lifecycle/guestbin/files
 GUEST_ARCHS := amd64 arm64
 PLATFORMS := linux-amd64 linux-arm64 darwin-amd64 darwin-arm64 windows-amd64 windows-arm64
 SHELL_FILES = .ci/run $(shell find scripts -name '*.sh' | sort)
@@ -33,26 +33,24 @@ uninstall: ## remove the plugin from the invoking user's Docker CLI; sandboxes a
 
 ##@ Build it
 .PHONY: build
-build: payload ## build bin/docker-ralph with ralph and ralph-egress for linux/amd64 and arm64 inside
+build: guests ## build bin/docker-ralph with ralph and ralph-egress for linux/amd64 and arm64 inside
 	$(GO_BUILD) -o bin/docker-ralph ./cmd/docker-ralph
 
 # Go itself knows what a program depends on, so these always ask it: an unchanged one takes a moment,
 # and pack leaves the embedded files alone when the program's bytes are the same.
-.PHONY: payload
-payload: $(GUEST_ARCHS:%=payload-%)
+.PHONY: guests
+guests: $(GUEST_ARCHS:%=guests-%)
 
-.PHONY: $(GUEST_ARCHS:%=payload-%)
-$(GUEST_ARCHS:%=payload-%): payload-%:
-	GOOS=linux GOARCH=$* $(GO_BUILD) -o bin/ralph-linux-$* ./cmd/ralph
-	@$(GO) run ./scripts/pack bin/ralph-linux-$* $(PAYLOAD)/ralph-linux-$*.zst
-	GOOS=linux GOARCH=$* $(GO_BUILD) -o bin/ralph-egress-linux-$* ./cmd/ralph-egress
-	@$(GO) run ./scripts/pack bin/ralph-egress-linux-$* $(PAYLOAD)/ralph-egress-linux-$*.zst
+.PHONY: $(GUEST_ARCHS:%=guests-%)
+$(GUEST_ARCHS:%=guests-%): guests-%:
+	GOOS=linux GOARCH=$* $(GO_BUILD) -o bin/linux-$*/ ./cmd/ralph ./cmd/ralph-egress
+	@$(GO) run ./scripts/pack $(GUESTS)/linux-$*.tar.zst bin/linux-$*/ralph bin/linux-$*/ralph-egress
 
 .PHONY: cross
 cross: $(PLATFORMS:%=cross-%) ## build the plugin for linux, darwin and windows on amd64 and arm64
 
 .PHONY: $(PLATFORMS:%=cross-%)
-$(PLATFORMS:%=cross-%): cross-%: payload
+$(PLATFORMS:%=cross-%): cross-%: guests
 	@$(eval os := $(word 1,$(subst -, ,$*)))
 	GOOS=$(os) GOARCH=$(word 2,$(subst -, ,$*)) \
 		$(GO_BUILD) -o bin/docker-ralph-$*$(if $(filter windows,$(os)),.exe) ./cmd/docker-ralph
@@ -111,7 +109,7 @@ docs-check: ## fail if docs/reference is not what "make docs" writes
 ##@ And then
 .PHONY: clean
 clean: ## delete what was built here; tools and images stay in the cache folder
-	rm -rf bin dist coverage.out $(PAYLOAD)/*.zst $(PAYLOAD)/*.sha256 $(PAYLOAD)/.*.new
+	rm -rf bin dist coverage.out $(GUESTS)/*.zst $(GUESTS)/*.sha256 $(GUESTS)/.*.new
 
 .PHONY: help
 help: ## print this

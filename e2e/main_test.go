@@ -155,11 +155,11 @@ func buildPlugin(root, target, version string) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(work) }()
-	files := filepath.Join(root, "lifecycle", "payload", "files")
-	name := "ralph-linux-" + runtime.GOARCH
+	files := filepath.Join(root, "lifecycle", "guestbin", "files")
+	archive := "linux-" + runtime.GOARCH
 	replace := map[string]string{}
-	for _, suffix := range []string{".zst", ".sha256"} {
-		replace[filepath.Join(files, name+suffix)] = filepath.Join(work, name+suffix)
+	for _, suffix := range []string{".tar.zst", ".sha256"} {
+		replace[filepath.Join(files, archive+suffix)] = filepath.Join(work, archive+suffix)
 	}
 	content, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
@@ -169,12 +169,11 @@ func buildPlugin(root, target, version string) error {
 	if err := os.WriteFile(overlay, content, 0o644); err != nil {
 		return err
 	}
-	program := filepath.Join(work, "ralph")
 	build := []string{"build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version=" + version + " -X github.com/docker-ralph/docker-ralph/plugin/metadata.Version=" + version}
-	if err := goTool(root, "linux", append(build, "-o", program, "./cmd/ralph")...); err != nil {
+	if err := goTool(root, "linux", append(build, "-o", work+"/", "./cmd/ralph", "./cmd/ralph-egress")...); err != nil {
 		return err
 	}
-	if err := goTool(root, runtime.GOOS, "run", "./scripts/pack", program, filepath.Join(work, name+".zst")); err != nil {
+	if err := goTool(root, runtime.GOOS, "run", "./scripts/pack", filepath.Join(work, archive+".tar.zst"), filepath.Join(work, "ralph"), filepath.Join(work, "ralph-egress")); err != nil {
 		return err
 	}
 	return goTool(root, runtime.GOOS, append(build, "-overlay", overlay, "-o", target, "./cmd/docker-ralph")...)

@@ -18,7 +18,7 @@ import (
 
 // guest measures ralph itself, as a process and from within.
 func (b *bench) guest() error {
-	program, err := filepath.Abs(filepath.Join("bin", "ralph-linux-"+runtime.GOARCH))
+	program, err := filepath.Abs(filepath.Join("bin", "linux-"+runtime.GOARCH, "ralph"))
 	if err != nil {
 		return err
 	}

@@ -1,32 +1,35 @@
-// Package guestbin carries the programs that run on an engine: ralph, which goes
-// into sandboxes, and ralph-egress, which stands beside them. Each is a static
-// Linux binary for each architecture, compressed and embedded by the build.
+// Package guestbin embeds the programs that run on an engine: ralph, which goes
+// into sandboxes, and ralph-egress, which runs beside them. Both are static
+// binaries for Linux.
 package guestbin
 
 import (
+	"archive/tar"
+	"bytes"
 	"embed"
 	"errors"
 	"fmt"
+	"io"
 	"path"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/wire"
-
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
-// files holds <program>-linux-<arch>.zst and <program>-linux-<arch>.sha256
-// once the Makefile has put them there. The file README keeps the pattern valid in
-// a fresh clone, so that go build and go vet work without it.
+// files holds linux-<arch>.tar.zst with both programs, and their sums in
+// linux-<arch>.sha256, once the Makefile has put them there. The file README keeps
+// the pattern valid in a fresh clone, so that go build and go vet work without them.
 //
 //go:embed files
 var files embed.FS
 
-// ErrNotBuilt is returned when this docker-ralph was built without a program
-// that it shall carry.
-var ErrNotBuilt = errors.New("this docker-ralph was built without the programs for sandboxes: build it with \"make build\"")
+// ErrNotBuilt is returned when docker-ralph was built without its guest programs.
+var ErrNotBuilt = hint.Wrap(errors.New("docker-ralph was built without its guest programs"), "build it with \"make build\"")
 
-// EgressProgram is the file name of the program beside sandboxes.
+// EgressProgram is the file name of the proxy's program.
 const EgressProgram = "ralph-egress"
 
 // Payload is a program for one architecture.
@@ -47,17 +50,18 @@ func Egress(arch string) (Payload, error) { return find(EgressProgram, arch) }
 func find(name, arch string) (Payload, error) {
 	goarch, ok := map[string]string{"amd64": "amd64", "x86_64": "amd64", "arm64": "arm64", "aarch64": "arm64"}[arch]
 	if !ok {
-		return Payload{}, fmt.Errorf("there is no %s for engines on %q: amd64 and arm64 are supported", name, arch)
+		return Payload{}, fmt.Errorf("unsupported engine architecture %q: %s is built for amd64 and arm64", arch, name)
 	}
-	sum, err := files.ReadFile("files/" + name + "-linux-" + goarch + ".sha256")
+	sums, err := files.ReadFile("files/linux-" + goarch + ".sha256")
 	if err != nil {
 		return Payload{}, ErrNotBuilt
 	}
-	hash := strings.TrimSpace(string(sum))
-	if len(hash) != 64 {
-		return Payload{}, fmt.Errorf("the embedded hash of %s for %s is not a SHA-256", name, goarch)
+	for line := range strings.Lines(string(sums)) {
+		if hash, file, _ := strings.Cut(strings.TrimSpace(line), "  "); file == name && len(hash) == 64 {
+			return Payload{Hash: hash, name: name, arch: goarch}, nil
+		}
 	}
-	return Payload{Hash: hash, name: name, arch: goarch}, nil
+	return Payload{}, fmt.Errorf("no SHA-256 of %s for %s is embedded", name, goarch)
 }
 
 // Arch returns the payload's architecture in Go's spelling.
@@ -65,20 +69,33 @@ func (p Payload) Arch() string { return p.arch }
 
 // Binary unpacks the program.
 func (p Payload) Binary() ([]byte, error) {
-	packed, err := files.ReadFile("files/" + p.name + "-linux-" + p.arch + ".zst")
+	program, err := p.unpack()
+	if err != nil {
+		return nil, fmt.Errorf("unpacking %s: %w", p.name, err)
+	}
+	return program, nil
+}
+
+func (p Payload) unpack() ([]byte, error) {
+	packed, err := files.ReadFile("files/linux-" + p.arch + ".tar.zst")
 	if err != nil {
 		return nil, ErrNotBuilt
 	}
-	d, err := zstd.NewReader(nil)
+	decoder, err := zstd.NewReader(bytes.NewReader(packed))
 	if err != nil {
-		return nil, fmt.Errorf("unpacking %s: %w", p.name, err)
+		return nil, err
 	}
-	defer d.Close()
-	b, err := d.DecodeAll(packed, nil)
-	if err != nil {
-		return nil, fmt.Errorf("unpacking %s: %w", p.name, err)
+	defer decoder.Close()
+	archive := tar.NewReader(decoder)
+	for {
+		header, err := archive.Next()
+		if err != nil {
+			return nil, err
+		}
+		if header.Name == p.name {
+			return io.ReadAll(archive)
+		}
 	}
-	return b, nil
 }
 
 // Short returns the first 12 digits of the hash, enough to name a version.

@@ -1,13 +1,13 @@
-// Command pack compresses a program for embedding: SRC becomes DST (zstd), with the hex SHA-256 of
-// the uncompressed bytes beside it in DST with ".zst" replaced by ".sha256". It leaves both files
-// alone when SRC has not changed, so that whatever embeds them is not built again either.
+// Command pack puts programs for one architecture into one archive for embedding: a tar file in
+// zstd, with their SHA-256 sums beside it, in the format of sha256sum. One archive for both, because
+// they share the Go runtime and most libraries. It leaves both files alone when the programs have not
+// changed, so that whatever embeds them is not built again either.
 package main
 
 import (
+	"archive/tar"
 	"bytes"
 	"crypto/sha256"
-	"encoding/hex"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,6 +15,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 )
+
+const extension = ".tar.zst"
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
@@ -24,64 +26,84 @@ func main() {
 }
 
 func run(args []string) error {
-	if len(args) != 2 || !strings.HasSuffix(args[1], ".zst") {
-		return errors.New("usage: pack SRC DST.zst")
+	if len(args) < 2 || !strings.HasSuffix(args[0], extension) {
+		return fmt.Errorf("usage: pack DST%s PROGRAM...", extension)
 	}
-	return pack(args[0], args[1])
+	return pack(args[0], args[1:])
 }
 
-func pack(source, target string) error {
-	program, err := os.ReadFile(source)
-	if err != nil {
-		return fmt.Errorf("reading the program to pack: %w", err)
+func pack(target string, sources []string) error {
+	programs := make([][]byte, len(sources))
+	var sums []byte
+	for i, source := range sources {
+		var err error
+		if programs[i], err = os.ReadFile(source); err != nil {
+			return fmt.Errorf("reading a program to pack: %w", err)
+		}
+		sums = fmt.Appendf(sums, "%x  %s\n", sha256.Sum256(programs[i]), filepath.Base(source))
 	}
-	digest := sha256.Sum256(program)
-	sum := []byte(hex.EncodeToString(digest[:]) + "\n")
-	sumFile := strings.TrimSuffix(target, ".zst") + ".sha256"
-	if upToDate(target, sumFile, sum) {
+	sumFile := strings.TrimSuffix(target, extension) + ".sha256"
+	if upToDate(target, sumFile, sums) {
 		return nil
 	}
-	packed, err := compress(program)
+	packed, err := archive(sources, programs)
 	if err != nil {
-		return fmt.Errorf("compressing %s: %w", source, err)
+		return fmt.Errorf("packing %s: %w", target, err)
 	}
 	if err := replace(target, packed); err != nil {
 		return err
 	}
 	// Last, because its content says that the archive is complete.
-	return replace(sumFile, sum)
+	return replace(sumFile, sums)
 }
 
-func upToDate(target, sumFile string, sum []byte) bool {
+func upToDate(target, sumFile string, sums []byte) bool {
 	old, err := os.ReadFile(sumFile)
-	if err != nil || !bytes.Equal(old, sum) {
+	if err != nil || !bytes.Equal(old, sums) {
 		return false
 	}
 	info, err := os.Stat(target)
 	return err == nil && info.Size() > 0
 }
 
-func compress(program []byte) ([]byte, error) {
-	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression))
+func archive(names []string, programs [][]byte) ([]byte, error) {
+	var content bytes.Buffer
+	w := tar.NewWriter(&content)
+	for i, program := range programs {
+		header := &tar.Header{Name: filepath.Base(names[i]), Mode: 0o755, Size: int64(len(program))}
+		if err := w.WriteHeader(header); err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(program); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	// The window reaches from the second program back into the first.
+	const window = 64 << 20
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithWindowSize(window))
 	if err != nil {
 		return nil, err
 	}
-	return encoder.EncodeAll(program, nil), encoder.Close()
+	packed := encoder.EncodeAll(content.Bytes(), nil)
+	return packed, encoder.Close()
 }
 
 // replace writes a file under a temporary name first: a build that runs at the same moment embeds
 // the old content or the new one, never a part.
 func replace(path string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("making the folder of %s: %w", path, err)
+		return fmt.Errorf("creating the directory of %s: %w", path, err)
 	}
-	// A leading dot keeps it out of what go:embed takes from the folder.
+	// A leading dot keeps it out of what go:embed takes from the directory.
 	temporary := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")
 	if err := os.WriteFile(temporary, content, 0o644); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	if err := os.Rename(temporary, path); err != nil {
-		return fmt.Errorf("putting %s in place: %w", path, err)
+		return fmt.Errorf("renaming %s: %w", temporary, err)
 	}
 	return nil
 }
