@@ -8,6 +8,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -27,7 +28,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) < 2 || !strings.HasSuffix(args[0], extension) {
-		return fmt.Errorf("usage: pack DST%s PROGRAM...", extension)
+		return errors.New("usage: pack DST.tar.zst PROGRAM [PROGRAM]")
 	}
 	return pack(args[0], args[1:])
 }

@@ -67,7 +67,7 @@ func TestUnchangedProgramIsNotPackedAgain(t *testing.T) {
 
 func TestPackRefusesOtherArguments(t *testing.T) {
 	for _, args := range [][]string{nil, {"one.tar.zst"}, {"dst.gz", "src"}} {
-		assert.ErrorContains(t, run(args), "usage: pack DST.tar.zst PROGRAM...")
+		assert.ErrorContains(t, run(args), "usage: pack DST.tar.zst PROGRAM [PROGRAM]")
 	}
 	assert.ErrorContains(t, run([]string{"x.tar.zst", "/nowhere/ralph"}), "reading a program to pack")
 }
