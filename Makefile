@@ -1,4 +1,4 @@
-# What can be made here: "make help".
+# Run "make help" for the targets.
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -6,11 +6,11 @@ MAKEFLAGS += --no-print-directory
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION) -X github.com/docker-ralph/docker-ralph/plugin/metadata.Version=$(VERSION)
-# Paths of the build machine stay out of the binaries, and the same source gives the same bytes.
+# Builds are reproducible: no paths of the build machine, no version control stamp.
 GO := "$$(scripts/go.sh)"
 GO_BUILD := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)"
 
-# Checks look at the packages the way they are built, so that nothing is compiled twice.
+# The same flags as the build, so that nothing is compiled twice.
 AS_BUILT := CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath"
 
 GUESTS := lifecycle/guestbin/files
@@ -18,26 +18,25 @@ GUEST_ARCHS := amd64 arm64
 PLATFORMS := linux-amd64 linux-arm64 darwin-amd64 darwin-arm64 windows-amd64 windows-arm64
 SHELL_FILES = .ci/run $(shell find scripts -name '*.sh' | sort)
 
-##@ Use it
+##@ Use
 .PHONY: quickstart
-quickstart: ## from nothing to three commits by the loop, on a fresh Debian or Ubuntu (YES=1: no questions)
+quickstart: ## set up everything on Debian or Ubuntu and run a first loop (YES=1: no questions)
 	@scripts/quickstart.sh $(if $(YES),--yes)
 
 .PHONY: install
-install: build ## build the plugin and install it for the invoking user's Docker CLI
+install: build ## build the plugin and install it for your Docker CLI
 	@scripts/install.sh
 
 .PHONY: uninstall
-uninstall: ## remove the plugin from the invoking user's Docker CLI; sandboxes and state stay
+uninstall: ## remove the plugin; sandboxes and state stay
 	@scripts/install.sh --uninstall
 
-##@ Build it
+##@ Build
 .PHONY: build
-build: guests ## build bin/docker-ralph with ralph and ralph-egress for linux/amd64 and arm64 inside
+build: guests ## build bin/docker-ralph with its guest programs
 	$(GO_BUILD) -o bin/docker-ralph ./cmd/docker-ralph
 
-# Go itself knows what a program depends on, so these always ask it: an unchanged one takes a moment,
-# and pack leaves the embedded files alone when the program's bytes are the same.
+# Always run: Go knows what has changed, and pack keeps the archives of unchanged programs.
 .PHONY: guests
 guests: $(GUEST_ARCHS:%=guests-%)
 
@@ -55,31 +54,30 @@ $(PLATFORMS:%=cross-%): cross-%: guests
 	GOOS=$(os) GOARCH=$(word 2,$(subst -, ,$*)) \
 		$(GO_BUILD) -o bin/docker-ralph-$*$(if $(filter windows,$(os)),.exe) ./cmd/docker-ralph
 
-# What "scripts/install.sh --from" takes. The sums come last: without them nothing is installed from it.
+# For "scripts/install.sh --from". SHA256SUMS comes last: nothing is installed without it.
 .PHONY: dist
-dist: cross ## put those six, the installer and SHA256SUMS into dist/
+dist: cross ## build the files of a release in dist/
 	rm -rf dist
 	mkdir dist
 	cp $(foreach p,$(PLATFORMS),bin/docker-ralph-$(p)$(if $(filter windows-%,$(p)),.exe)) scripts/install.sh dist/
 	cd dist && sums=$$({ command -v sha256sum || echo shasum -a 256; } | head -n 1) && $$sums * >.sums && mv .sums SHA256SUMS
 
-##@ Check it
+##@ Check
 .PHONY: test
-test: build ## run every test, on a real engine that this sets up and stops again (ENGINES=all: on two)
+test: build ## run all tests on a real engine, started for them (ENGINES=all: on two)
 	@ENGINES=$(ENGINES) scripts/test.sh
 
 .PHONY: test-unit
 test-unit: ## run the tests that need no engine
 	$(GO) test -race -shuffle=on $$($(GO) list ./... | grep -v -e '/e2e$$' -e '/e2e/')
 
-# Without the race detector and in a fixed order, so that Go remembers what passed: after an edit, only
-# packages that the edit reaches run again.
+# No race detector and no shuffling, so that Go caches the results of unchanged packages.
 .PHONY: test-fast
-test-fast: ## run the quick ones of these, those of unchanged packages not again
+test-fast: ## run the quick unit tests of changed packages
 	env -u RALPH_TEST_ENGINES $(GO) test -short $$($(GO) list ./... | grep -v -e '/e2e$$' -e '/e2e/')
 
 .PHONY: bench
-bench: build ## measure dispatch, metadata and creation against their limits
+bench: build ## measure speed, beside docker and sqlite3
 	@scripts/bench.sh
 
 .PHONY: lint
@@ -106,12 +104,12 @@ docs: ## generate docs/reference
 docs-check: ## fail if docs/reference is not what "make docs" writes
 	$(GO) run ./docs/generate --check
 
-##@ And then
+##@ Other
 .PHONY: clean
-clean: ## delete what was built here; tools and images stay in the cache folder
+clean: ## delete build output; tools and images stay in the cache
 	rm -rf bin dist coverage.out $(GUESTS)/*.zst $(GUESTS)/*.sha256 $(GUESTS)/.*.new
 
 .PHONY: help
-help: ## print this
+help: ## print this help
 	@awk 'BEGIN { FS = ":.*## " } /^##@/ { printf "\n%s\n", substr($$0, 5) } \
 		/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile

@@ -98,28 +98,28 @@ func TestInstallRefuses(t *testing.T) {
 	server := httptest.NewServer(http.FileServer(http.Dir(writeRelease(t, with(releaseName, "#!/bin/sh\ntampered")))))
 	t.Cleanup(server.Close)
 	for _, tc := range []struct{ name, from, says string }{
-		{"tampered", writeRelease(t, with(releaseName, "#!/bin/sh\ntampered")), "is not the one that SHA256SUMS names"},
-		{"tampered in an archive", archiveFile(t, with(releaseName, "tampered")), "is not the one that SHA256SUMS names"},
-		{"tampered on a server", server.URL, "is not the one that SHA256SUMS names"},
+		{"tampered", writeRelease(t, with(releaseName, "#!/bin/sh\ntampered")), "has the SHA-256 "},
+		{"tampered in an archive", archiveFile(t, with(releaseName, "tampered")), "has the SHA-256 "},
+		{"tampered on a server", server.URL, "has the SHA-256 "},
 		{"no sums", writeRelease(t, without("SHA256SUMS")), "has no SHA256SUMS"},
 		{"no sums in an archive", archiveFile(t, without("SHA256SUMS")), "has no SHA256SUMS"},
-		{"no sums on a server", server.URL + "/none", "/none/SHA256SUMS could not be fetched"},
-		{"empty sums", writeRelease(t, with("SHA256SUMS", "")), "does not have one sum of " + releaseName},
-		{"sum of another", writeRelease(t, with("SHA256SUMS", strings.ReplaceAll(good["SHA256SUMS"], releaseName, releaseName+"x"))), "does not have one sum"},
-		{"two sums", writeRelease(t, with("SHA256SUMS", good["SHA256SUMS"]+good["SHA256SUMS"])), "does not have one sum"},
-		{"no sum", writeRelease(t, with("SHA256SUMS", "  "+releaseName+"\n")), "does not have one sum"},
+		{"no sums on a server", server.URL + "/none", "/none/SHA256SUMS could not be downloaded"},
+		{"empty sums", writeRelease(t, with("SHA256SUMS", "")), "has no single entry for " + releaseName},
+		{"sum of another", writeRelease(t, with("SHA256SUMS", strings.ReplaceAll(good["SHA256SUMS"], releaseName, releaseName+"x"))), "has no single entry"},
+		{"two sums", writeRelease(t, with("SHA256SUMS", good["SHA256SUMS"]+good["SHA256SUMS"])), "has no single entry"},
+		{"no sum", writeRelease(t, with("SHA256SUMS", "  "+releaseName+"\n")), "has no single entry"},
 		{"no plugin", writeRelease(t, without(releaseName)), "has no " + releaseName},
 		{"no archive", archiveFileOf(t, "text"), "cannot be unpacked"},
 		{"a plugin that fails", writeRelease(t, release(releaseName, "#!/bin/sh\nexit 3\n")), "does not work as a plugin"},
 		{"no program", writeRelease(t, release(releaseName, "\x7fELF")), "does not work as a plugin"},
 		{"another's plugin", writeRelease(t, release(releaseName, "#!/bin/sh\necho '{\"Vendor\": \"x\"}'\n")), "does not work as a plugin"},
-		{"nothing there", "/nowhere", "neither a folder nor an archive"},
-		{"plain http", "http://example.com/v7", "is not safe"},
-		{"plain http to a host like ours", "http://localhost.example.com/v7", "is not safe"},
-		{"plain http with a user like ours", "http://localhost:80@example.com/v7", "is not safe"},
-		{"ftp", "ftp://localhost/v7", "is not safe"},
-		{"a query", "https://localhost/v7?x", "cannot be used"},
-		{"no value", "", "--from needs"},
+		{"nothing there", "/nowhere", "neither a directory nor an archive"},
+		{"plain http", "http://example.com/v7", "is not secure"},
+		{"plain http to a host like ours", "http://localhost.example.com/v7", "is not secure"},
+		{"plain http with a user like ours", "http://localhost:80@example.com/v7", "is not secure"},
+		{"ftp", "ftp://localhost/v7", "is not secure"},
+		{"a query", "https://localhost/v7?x", "is not the URL of"},
+		{"no value", "", "--from requires"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -161,7 +161,7 @@ func TestInstallFollowsRedirectsWithinHTTPS(t *testing.T) {
 			in.without(t, without)
 			in.trust(t, safe)
 			res := in.run(t, "--from", safe.URL+"/out").expect(t, 1)
-			assert.Check(t, is.Contains(res.stderr, "/out/SHA256SUMS could not be fetched"))
+			assert.Check(t, is.Contains(res.stderr, "/out/SHA256SUMS could not be downloaded"))
 			in.run(t, "--from", safe.URL+"/v7").expect(t, 0)
 			in.installed(t, fakePlugin)
 		})
@@ -189,8 +189,8 @@ func TestInstallPicksThePlatform(t *testing.T) {
 		{"Darwin", "arm64", "1", "docker-ralph-darwin-arm64", ""},
 		{"Darwin", "x86_64", "0", "docker-ralph-darwin-amd64", ""},
 		{"Darwin", "x86_64", "1", "docker-ralph-darwin-arm64", ""},
-		{"Linux", "riscv64", "", "none", "there is no docker-ralph for riscv64"},
-		{"FreeBSD", "amd64", "", "none", "on Linux and macOS, not on FreeBSD"},
+		{"Linux", "riscv64", "", "none", "unsupported architecture riscv64"},
+		{"FreeBSD", "amd64", "", "none", "unsupported operating system FreeBSD"},
 	} {
 		t.Run(tc.system+"/"+tc.machine+tc.sysctl, func(t *testing.T) {
 			t.Parallel()
@@ -237,7 +237,7 @@ func TestUninstall(t *testing.T) {
 	state := filepath.Join(in.dir, "docker", "ralph", "config.toml")
 	assert.NilError(t, os.Mkdir(filepath.Dir(state), 0o755))
 	assert.NilError(t, os.WriteFile(state, nil, 0o644))
-	assert.Check(t, is.Contains(in.run(t, "--uninstall", "--from", "x").expect(t, 1).stderr, "do not go together"))
+	assert.Check(t, is.Contains(in.run(t, "--uninstall", "--from", "x").expect(t, 1).stderr, "cannot be used together"))
 	in.installed(t, "old")
 	for _, says := range []string{"removed " + in.target, "docker-ralph is not installed in " + filepath.Dir(in.target)} {
 		said := in.run(t, "--uninstall").expect(t, 0).stderr
@@ -257,8 +257,8 @@ func TestInstallLeavesAFolderAlone(t *testing.T) {
 	in := newInstallation(t)
 	assert.NilError(t, os.MkdirAll(in.target, 0o755))
 	for _, args := range [][]string{{"--from", writeRelease(t, release(releaseName, fakePlugin))}, {"--uninstall"}} {
-		assert.Check(t, is.Contains(in.run(t, args...).expect(t, 1).stderr, in.target+" is a folder"))
+		assert.Check(t, is.Contains(in.run(t, args...).expect(t, 1).stderr, in.target+" is a directory"))
 	}
 	assert.Check(t, is.Contains(in.run(t, "--help").expect(t, 0).stdout, "Usage: scripts/install.sh"))
-	assert.Check(t, is.Contains(in.run(t, "--from-where").expect(t, 1).stderr, `"--from-where" is not known`))
+	assert.Check(t, is.Contains(in.run(t, "--from-where").expect(t, 1).stderr, `"--from-where" is not a known option`))
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the real agents that tests start besides Claude Code, from npm, and prints the folder of
-# their programs: the value of RALPH_TEST_AGENTS.
+# Installs the agents that tests use besides Claude Code from npm, and prints the directory of their
+# programs, the value of RALPH_TEST_AGENTS.
 #
 #   scripts/agents.sh
 set -euo pipefail
@@ -10,7 +10,7 @@ set -euo pipefail
 NPM_CPU=$(case $(dpkg --print-architecture) in arm64) echo arm64 ;; *) echo x64 ;; esac)
 FOLDER=$CACHE/agents/codex-$CODEX_VERSION-gemini-$GEMINI_CLI_VERSION-opencode-$OPENCODE_PROGRAM_VERSION-copilot-$COPILOT_VERSION-node-$NODE_VERSION
 
-# opencode's umbrella package only picks the platform's one, in an install script.
+# The package opencode-ai only selects one of these in an install script.
 fetch() {
 	have npm || apt_install npm
 	say "fetching codex, gemini, opencode and copilot (npm)"
@@ -27,10 +27,10 @@ fetch() {
 	for program in codex gemini copilot; do
 		ln -s "../node_modules/.bin/$program" "$new/bin/$program"
 	done
-	# They want a newer node than some supported systems have.
+	# They require a newer node than some supported systems provide.
 	ln -s "../node_modules/node-linux-$NPM_CPU/bin/node" "$new/bin/node"
 	ln -s "../node_modules/opencode-linux-$NPM_CPU/bin/opencode" "$new/bin/opencode"
-	# Whoever comes second finds a folder, and leaves it.
+	# The loser of a race keeps the existing directory.
 	[ -x "$FOLDER/bin/opencode" ] || rm -rf "$FOLDER"
 	mv --no-target-directory "$new" "$FOLDER" 2>/dev/null || rm -rf "$new"
 }

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Measures what docs/architecture.md promises about speed, on both engines, and prints each figure
-# beside its limit. Arguments choose what is measured: plugin, ralph, microvm, engine, session,
-# network, image.
+# Measures speed on both engines and prints each figure beside its goal. Arguments select what to
+# measure: plugin, ralph, microvm, engine, session, network, image.
 set -euo pipefail
 # shellcheck source=scripts/machine.sh
 . "$(dirname "${BASH_SOURCE[0]}")/machine.sh"

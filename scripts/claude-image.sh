@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Makes a base image that holds the real Claude Code CLI, without a container registry:
-# the image of scripts/base-image.sh with the native program from npm added on top.
+# Builds a base image with the real Claude Code CLI without a container registry: the image of
+# scripts/base-image.sh and the native program from npm.
 #
 #   scripts/claude-image.sh NAME:TAG [DOCKER_HOST]
-#   scripts/claude-image.sh --archive        only make the archive and print its path
+#   scripts/claude-image.sh --archive        only build the archive and print its path
 set -euo pipefail
 # shellcheck source=scripts/machine.sh
 . "$(dirname "${BASH_SOURCE[0]}")/machine.sh"
@@ -13,8 +13,7 @@ PACKAGE=@anthropic-ai/claude-code-linux-$NPM_CPU
 FOLDER=$CACHE/claude/$CLAUDE_CODE_VERSION
 ARCHIVE=$CACHE/images/claude-$CLAUDE_CODE_VERSION-$NPM_CPU.tar
 
-# The package for one platform holds one program that needs no node. The umbrella package would only
-# pick it and copy it, in an install script.
+# The package of a platform contains a program that needs no node.
 fetch_claude() {
 	local program=$FOLDER/node_modules/$PACKAGE/claude
 	if [ ! -x "$program" ]; then
@@ -25,7 +24,7 @@ fetch_claude() {
 			"$PACKAGE@$CLAUDE_CODE_VERSION" >&2 ||
 			die "npm could not install $PACKAGE@$CLAUDE_CODE_VERSION"
 	fi
-	[ -x "$program" ] || die "$PACKAGE@$CLAUDE_CODE_VERSION holds no program named claude"
+	[ -x "$program" ] || die "$PACKAGE@$CLAUDE_CODE_VERSION has no program named claude"
 	printf '%s\n' "$program"
 }
 
@@ -55,7 +54,7 @@ case ${1:-} in
 *)
 	[ -z "${2:-}" ] || export DOCKER_HOST=$2
 	if docker image inspect "$1" >/dev/null 2>&1; then
-		say "$1 is there already"
+		say "$1 exists already"
 		exit 0
 	fi
 	make_archive

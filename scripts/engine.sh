@@ -7,8 +7,8 @@
 # debian2 and moby2 are the same once more, for tests that restart their engine. rootless is moby's, run
 # by an ordinary user. "all" starts none of these, but stops them.
 #
-# Each has its own network, mount and process namespaces and its own folders; an engine that already
-# runs on this machine is not touched, and nothing is installed as a service.
+# Each runs in its own network, mount and PID namespaces, with its own directories. Engines that already
+# run on this machine are not affected, and no service is installed.
 set -euo pipefail
 # shellcheck source=scripts/machine.sh
 . "$(dirname "${BASH_SOURCE[0]}")/machine.sh"
@@ -93,9 +93,9 @@ print_env() {
 	printf 'RALPH_TEST_ENGINES="%s"\nRALPH_TEST_GATEWAYS="%s"\n' "$engines" "$gateways"
 }
 
-# The cache stays the caller's under sudo; so do the group that may use the sockets (SUDO_GID) and the PATH.
+# Under sudo, keep the caller's cache, PATH and group (SUDO_GID), which may use the sockets.
 run_as_root() {
-	have sudo || die "starting an engine needs root: run this as root, or install sudo"
+	have sudo || die "starting an engine requires root: run this as root, or install sudo"
 	exec sudo env "RALPH_CACHE=$CACHE" "PATH=$PATH" \
 		"RALPH_TEST_DATA=$DATA" "RALPH_TEST_NET=$NET" "$SCRIPTS/engine.sh" "$@"
 }

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Prints the path of a Go that can build this module. That is the one on the PATH, unless there is
-# none or it is too old; then the version of go.mod is fetched once, as a module that Go's checksum
-# database vouches for, into the cache folder. The distribution's Go, however old, can do that.
+# Prints the path of a Go that can build this module: the one on the PATH if it is new enough, or else
+# the version in go.mod, downloaded into the cache as a module that Go's checksum database verifies. Any
+# Go of a distribution can download it.
 #
 #   scripts/go.sh [--check]
 #
-# --check changes nothing, and fails where something would have to be fetched.
+# --check fails if something has to be downloaded, and changes nothing.
 set -euo pipefail
 # shellcheck source=scripts/machine.sh
 . "$(dirname "${BASH_SOURCE[0]}")/machine.sh"
@@ -13,7 +13,7 @@ cd "$SCRIPTS/.."
 
 want=$(awk '$1 == "go" { print $2 }' go.mod)
 
-# Asked in the checkout: a Go since 1.21 fetches the version of go.mod by itself.
+# In the checkout, Go 1.21 and later download the version in go.mod.
 good_enough() {
 	local has
 	has=$("$1" version 2>/dev/null) || return 1
@@ -27,9 +27,9 @@ fetch() {
 	say "fetching Go $want into $CACHE"
 	mkdir -p "$CACHE/toolchain"
 	(cd "$CACHE/toolchain" && env -u GOFLAGS GOMODCACHE="$CACHE/toolchain" "$with" mod download "$module") ||
-		die "Go $want could not be fetched: install it as https://go.dev/doc/install says, then try again"
+		die "Go $want could not be downloaded: install it from https://go.dev/doc/install"
 	folder=$CACHE/toolchain/$module
-	# Modules have no executable files, and no module may lie within another.
+	# Files of modules are not executable, and modules are not nested.
 	chmod -R u+w "$folder"
 	find "$folder" -name _go.mod -execdir mv {} go.mod \;
 	chmod a+x "$folder"/bin/* "$folder"/pkg/tool/*/*

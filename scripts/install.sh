@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Installs the plugin where the Docker CLI of the invoking user looks for it, and removes it again.
-# This file needs no other one of the checkout, so that it can lie beside the files of a release. It
-# has to do with the bash of macOS, which is 3.2.
+# Installs the plugin for the Docker CLI of the invoking user, or removes it. Part of each release, so
+# it uses no other file of the checkout. Works with the bash of macOS, which is 3.2.
 set -euo pipefail
 
 usage() {
@@ -12,13 +11,13 @@ usage() {
 		Installs docker-ralph for your Docker CLI: into cli-plugins in DOCKER_CONFIG, or else
 		in ~/.docker. Under sudo, "you" is the user who called sudo.
 
-		  --from WHERE  install a release: a folder, a .tar.gz, or an https:// URL of either.
-		                It has docker-ralph-OS-ARCH and SHA256SUMS, which has to name its sum
-		  --uninstall   remove the plugin, and say what stays
-		  --help        print this
+		  --from WHERE  install a release: a directory, a .tar.gz, or an https:// URL of either.
+		                It contains docker-ralph-OS-ARCH and SHA256SUMS
+		  --uninstall   remove the plugin
+		  --help        print this help
 
-		Without --from it installs what "make build" has built. Beside a SHA256SUMS, it installs
-		the release there.
+		Without --from, it installs the release in its own directory, or else what
+		"make build" has built.
 	TEXT
 }
 
@@ -46,14 +45,14 @@ find_owner() {
 		OWNER=$SUDO_USER
 		home=$(home_of "$OWNER")
 	fi
-	[ -n "${DOCKER_CONFIG:-$home}" ] || die "$OWNER has no home: say with DOCKER_CONFIG where Docker's configuration is"
+	[ -n "${DOCKER_CONFIG:-$home}" ] || die "$OWNER has no home directory: set DOCKER_CONFIG"
 	GROUP=$(id -gn "$OWNER")
 	CONFIG=${DOCKER_CONFIG:-$home/.docker}
 	TARGET=$CONFIG/cli-plugins/docker-ralph
-	[ ! -d "$TARGET" ] || die "$TARGET is a folder: remove it, then try again"
+	[ ! -d "$TARGET" ] || die "$TARGET is a directory: remove it, then try again"
 }
 
-# Root runs no program out of a folder of somebody else's.
+# Do not run programs from another user's directory as root.
 as_owner() {
 	if [ "$(id -un)" != "$OWNER" ] && have sudo; then
 		sudo -u "$OWNER" -- "$@"
@@ -62,7 +61,7 @@ as_owner() {
 	fi
 }
 
-# Prints OS-ARCH, as releases call it.
+# Prints OS-ARCH as in the file names of a release.
 platform() {
 	local os arch
 	os=$(uname -s)
@@ -71,36 +70,36 @@ platform() {
 	Linux) os=linux ;;
 	Darwin)
 		os=darwin
-		# A shell that is translated takes the machine for another one.
+		# uname reports x86_64 under Rosetta.
 		[ "$(sysctl -n hw.optional.arm64 2>/dev/null)" != 1 ] || arch=arm64
 		;;
-	*) die "this script installs on Linux and macOS, not on $os: see docs/install.md" ;;
+	*) die "unsupported operating system $os: see docs/install.md" ;;
 	esac
 	case $arch in
 	x86_64 | amd64) arch=amd64 ;;
 	aarch64 | arm64) arch=arm64 ;;
-	*) die "there is no docker-ralph for $arch" ;;
+	*) die "unsupported architecture $arch" ;;
 	esac
 	printf '%s-%s\n' "$os" "$arch"
 }
 
 is_url() { [[ $1 =~ ^[A-Za-z][A-Za-z0-9+.-]*:// ]]; }
 
-# Plain http leaves who sends the sums and the plugin to the network, unless there is none.
+# Plain http is only safe on this machine.
 is_local() {
 	[[ $1 =~ ^http://(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?(/.*)?$ ]]
 }
 
 check_url() {
 	case $1 in
-	*[[:space:]]* | *[[:cntrl:]]* | *'?'* | *'#'*) die "\"$1\" cannot be used: give the URL of a folder or of a .tar.gz" ;;
+	*[[:space:]]* | *[[:cntrl:]]* | *'?'* | *'#'*) die "\"$1\" is not the URL of a directory or a .tar.gz" ;;
 	https://*) ;;
-	*) is_local "$1" || die "\"$1\" is not safe: use https://. Plain http:// is for localhost only" ;;
+	*) is_local "$1" || die "\"$1\" is not secure: use https://" ;;
 	esac
-	have curl || have wget || die "curl or wget is needed to fetch $1: install one of them"
+	have curl || have wget || die "fetching $1 requires curl or wget"
 }
 
-# download URL FILE. No redirect leads from https to anything else.
+# download URL FILE. Redirects from https to anything else are not followed.
 download() {
 	if have curl; then
 		if is_local "$1"; then
@@ -115,7 +114,7 @@ download() {
 	fi
 }
 
-# wget would follow a redirect to plain http, so that it is led from one place to the next.
+# wget would follow a redirect to plain http, so redirects are followed here, one by one.
 download_with_wget() {
 	local url=$1 said step
 	for step in 1 2 3 4 5 6 7 8; do
@@ -126,16 +125,16 @@ download_with_wget() {
 		[ -n "$url" ] || break
 	done
 	say "$said"
-	say "gave up at redirect $step"
+	say "download failed at redirect $step"
 	return 1
 }
 
 fetch() {
 	say "fetching $1"
-	download "$1" "$2" || die "$1 could not be fetched: nothing was installed"
+	download "$1" "$2" || die "$1 could not be downloaded: nothing was installed"
 }
 
-# Prints the folder in a release's archive.
+# Prints the directory of an unpacked release.
 unpack() {
 	local into=$WORK/archive found
 	mkdir "$into"
@@ -145,7 +144,7 @@ unpack() {
 	dirname "$(printf '%s\n' "$found" | head -n 1)"
 }
 
-# Puts the plugin and SHA256SUMS of a release into the folder for work, where nobody else changes them.
+# Copies the plugin and SHA256SUMS of a release into the working directory.
 obtain() {
 	local from=${1%/} name=$2
 	if is_url "$1"; then
@@ -164,7 +163,7 @@ obtain() {
 	elif [ -f "$from" ]; then
 		from=$(unpack "$from")
 	fi
-	[ -d "$from" ] || die "$1 is neither a folder nor an archive of a release"
+	[ -d "$from" ] || die "$1 is neither a directory nor an archive of a release"
 	[ -f "$from/SHA256SUMS" ] || die "$1 has no SHA256SUMS: nothing was installed"
 	[ -f "$from/$name" ] || die "$1 has no $name: nothing was installed"
 	cp "$from/SHA256SUMS" "$from/$name" "$WORK/"
@@ -176,29 +175,28 @@ sum_of() {
 	elif have shasum; then
 		shasum -a 256 <"$1" | cut -d' ' -f1
 	else
-		die "sha256sum or shasum is needed to check $(basename "$1"): install one of them"
+		die "sha256sum or shasum is required to verify $(basename "$1")"
 	fi
 }
 
-# verify NAME: exactly one line of SHA256SUMS has to name it.
+# verify NAME: SHA256SUMS has exactly one line for it.
 verify() {
 	local want got
 	want=$(awk -v name="$1" '{ sub(/\r$/, "") } $2 == name || $2 == "*" name { print $1 }' "$WORK/SHA256SUMS")
-	[[ $want =~ ^[0-9A-Fa-f]{64}$ ]] || die "SHA256SUMS does not have one sum of $1: nothing was installed"
+	[[ $want =~ ^[0-9A-Fa-f]{64}$ ]] || die "SHA256SUMS has no single entry for $1: nothing was installed"
 	got=$(sum_of "$WORK/$1")
 	[ "$got" = "$(printf '%s' "$want" | tr 'A-F' 'a-f')" ] ||
-		die "$1 is not the one that SHA256SUMS names, whose sum is $want, but has $got: nothing was installed"
+		die "$1 has the SHA-256 $got instead of $want: nothing was installed"
 }
 
-# put FILE: no call of the Docker CLI finds half a plugin or none, and one that does not work here
-# never takes the place of the old one.
+# put FILE: installs the plugin atomically, after checking that it works on this machine.
 put() {
 	local folder about
-	# Folders that are missing belong to the user too, or the user's own "docker login" would fail later.
+	# Missing directories are created as the user, or "docker login" would fail later.
 	for folder in "$CONFIG" "$CONFIG/cli-plugins"; do
 		[ -d "$folder" ] || install -d -m 0700 -o "$OWNER" -g "$GROUP" "$folder"
 	done
-	STAGED=$CONFIG/cli-plugins/.docker-ralph.$$ # the Docker CLI takes it for no plugin
+	STAGED=$CONFIG/cli-plugins/.docker-ralph.$$ # not a plugin's name for the Docker CLI
 	install -m 0755 -o "$OWNER" -g "$GROUP" "$1" "$STAGED"
 	about=$(as_owner "$STAGED" docker-cli-plugin-metadata) || about=
 	case $about in
@@ -207,7 +205,7 @@ put() {
 	esac
 	mv -f "$STAGED" "$TARGET"
 	say "installed $TARGET ($(printf '%s\n' "$about" | sed -n 's/.*"Version": "\([^"]*\)".*/\1/p'))"
-	have docker || say "The docker command is not on the PATH: install Docker, then try \"docker ralph --help\""
+	have docker || say "docker is not on the PATH: install the Docker CLI, then run \"docker ralph --help\""
 }
 
 install_release() {
@@ -219,7 +217,7 @@ install_release() {
 }
 
 install_built() {
-	[ -x "$HERE/../bin/docker-ralph" ] || die "bin/docker-ralph is missing: run \"make install\", or give a release with --from"
+	[ -x "$HERE/../bin/docker-ralph" ] || die "bin/docker-ralph is missing: run \"make install\", or pass a release with --from"
 	put "$HERE/../bin/docker-ralph"
 }
 
@@ -233,13 +231,13 @@ uninstall() {
 	fi
 	for other in /usr/local/lib /usr/local/libexec /usr/lib /usr/libexec; do
 		[ ! -e "$other/docker/cli-plugins/docker-ralph" ] ||
-			say "Another one is there for all users: $other/docker/cli-plugins/docker-ralph"
+			say "Another one is installed for all users: $other/docker/cli-plugins/docker-ralph"
 	done
 	say ""
-	say "These stay: sandboxes with their volumes, networks and images; .ralph and .worktrees in your"
-	say "repositories; and your configuration and the plugin's state, if any, in $CONFIG/ralph."
-	say "The plugin removes sandboxes: with it installed, run \"docker ralph clean --all --force\" in each"
-	say "repository (\"docker ralph ls --all\" names them), and \"docker ralph image prune\". Then uninstall it."
+	say "Not removed: sandboxes with their volumes, networks and images; .ralph and .worktrees in your"
+	say "repositories; configuration and state of the plugin in $CONFIG/ralph."
+	say "To remove sandboxes, install the plugin again, run \"docker ralph clean --all --force\" in each"
+	say "repository that \"docker ralph ls --all\" lists, and \"docker ralph image prune\"."
 }
 
 do_install() {
@@ -262,7 +260,7 @@ main() {
 	while [ $# -gt 0 ]; do
 		case $1 in
 		--from)
-			[ -n "${2:-}" ] || die "--from needs a folder, an archive or a URL"
+			[ -n "${2:-}" ] || die "--from requires a directory, an archive or a URL"
 			from=$2
 			shift
 			;;
@@ -272,11 +270,11 @@ main() {
 			usage
 			return
 			;;
-		*) die "\"$1\" is not known: see $0 --help" ;;
+		*) die "\"$1\" is not a known option: see $0 --help" ;;
 		esac
 		shift
 	done
-	[ "$action" = install ] || [ -z "$from" ] || die "--from and --uninstall do not go together"
+	[ "$action" = install ] || [ -z "$from" ] || die "--from and --uninstall cannot be used together"
 	HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 	find_owner
 	if [ "$action" = uninstall ]; then

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the scripts ask of the machine they run on: messages, root, packages, folders. Sourced, never run.
+# Messages, root, packages and directories for the other scripts. Sourced, never run.
 
 SCRIPTS=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=scripts/versions
@@ -33,12 +33,12 @@ as_root() {
 	elif have sudo; then
 		sudo "$@"
 	else
-		die "\"$1\" needs root: run this as root, or install sudo"
+		die "\"$1\" requires root: run this as root, or install sudo"
 	fi
 }
 
 need_apt() {
-	have apt-get || die "this script sets up Debian and Ubuntu machines only: apt-get is missing"
+	have apt-get || die "only Debian and Ubuntu are supported: apt-get is missing"
 }
 
 apt_missing() {
@@ -52,8 +52,7 @@ apt_get() {
 	as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=120 "$@" </dev/null >&2
 }
 
-# Installs only what is missing: no upgrade, nothing removed, no recommended package, and no
-# "apt-get update" when nothing is to do.
+# Installs missing packages only, without upgrades, removals or recommended packages.
 apt_install() {
 	local missing
 	need_apt
@@ -67,7 +66,7 @@ apt_install() {
 		die "apt-get could not install ${missing[*]}"
 }
 
-# Puts a Go that can build this module first on the PATH.
+# Puts a Go that builds this module first on the PATH.
 need_go() {
 	local go
 	go=$("$SCRIPTS/go.sh") || exit 1

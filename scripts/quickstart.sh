@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# From nothing to three commits made by the loop, on a Debian or Ubuntu machine, as root or with sudo.
+# Sets up everything on a Debian or Ubuntu machine and runs a first loop. Run as root or with sudo.
 #
-#   scripts/quickstart.sh [--yes] [FOLDER]
+#   scripts/quickstart.sh [--yes] [DIRECTORY]
 #
-# FOLDER is where the example goes (default ~/ralph-example). --yes asks nothing; so does a standard
-# input that is no terminal.
+# DIRECTORY is that of the example (default ~/ralph-example). Nothing is asked with --yes, or if standard
+# input is not a terminal.
 set -euo pipefail
 # shellcheck source=scripts/machine.sh
 . "$(dirname "${BASH_SOURCE[0]}")/machine.sh"
@@ -16,11 +16,11 @@ set -euo pipefail
 . "$SCRIPTS/quickstart/example.sh"
 
 usage() {
-	say "usage: scripts/quickstart.sh [--yes] [FOLDER]"
+	say "usage: scripts/quickstart.sh [--yes] [DIRECTORY]"
 	exit 2
 }
 
-# A Go that can fetch the one that go.mod asks for is enough.
+# Any Go that can download the version in go.mod.
 find_missing() {
 	local packages=(git ca-certificates)
 	GO_MISSING=no
@@ -40,19 +40,19 @@ provide_go() {
 announce() {
 	say "This will:"
 	case $ENGINE_TASK in
-	install) say "  - install a Docker Engine: docker.io with apt-get, because none answers here, and start it" ;;
-	start) say "  - start the Docker Engine that is installed here" ;;
-	access) say "  - use the engine's group for this run: $OWNER is not in it" ;;
-	none) say "  - use the Docker Engine that answers here" ;;
+	install) say "  - install docker.io with apt-get and start it, because no Docker Engine is running" ;;
+	start) say "  - start the installed Docker Engine" ;;
+	access) say "  - use the group of the engine's socket, which $OWNER is not a member of" ;;
+	none) say "  - use the running Docker Engine" ;;
 	esac
 	[ -z "$MISSING" ] || say "  - install ${MISSING//$'\n'/ } with apt-get"
-	[ $GO_MISSING = no ] || say "  - fetch the version of Go that builds docker-ralph into $RALPH_CACHE"
+	[ $GO_MISSING = no ] || say "  - download Go into $RALPH_CACHE"
 	say "  - build docker-ralph and install it for $OWNER: $DOCKER_SETTINGS/cli-plugins/docker-ralph"
-	say "  - get a base image: $UPSTREAM_BASE, or one made from Debian's packages where no registry answers"
-	say "  - make an example repository, $EXAMPLE, and run \"docker ralph build -n 3\" in it"
+	say "  - pull the base image $UPSTREAM_BASE, or build one from Debian packages if it cannot be pulled"
+	say "  - create an example repository, $EXAMPLE, and run \"docker ralph build -n 3\" in it"
 }
 
-# Building and running need no consent; changing the machine does.
+# Only changes of the machine need consent.
 confirm() {
 	local answer
 	if [ "$assume_yes" = yes ] || [ ! -t 0 ]; then
@@ -84,11 +84,11 @@ what_next() {
 	TEXT
 	if [ -n "$claude" ]; then
 		say ""
-		say "Where no registry answers, scripts/claude-image.sh $CLAUDE_BASE makes that base with the claude from npm."
+		say "Without a registry, build that base with "scripts/claude-image.sh $CLAUDE_BASE"."
 	fi
 	if [ -n "$SOCKET_GROUP" ]; then
 		say ""
-		say "$OWNER may not use Docker without sudo yet: sudo usermod -aG docker $OWNER, then log in again."
+		say "$OWNER is not in the group docker: run \"sudo usermod -aG docker $OWNER\" and log in again."
 	fi
 }
 

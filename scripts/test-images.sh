@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Puts the base images that the end-to-end tests need into the test engines, without a registry.
+# Imports the base images of the end-to-end tests into the test engines, without a registry.
 #
-#   scripts/test-images.sh [debian|moby|all]    make and import what is missing
+#   scripts/test-images.sh [debian|moby|all]    build and import missing images
 #   scripts/test-images.sh --env                print the variables that name them
 set -euo pipefail
 # shellcheck source=scripts/machine.sh
@@ -17,7 +17,7 @@ fi
 
 scanner=ghcr.io/gitleaks/gitleaks:$GITLEAKS_VERSION
 
-# The image that gitleaks' makers publish has the program at the same place.
+# The program is at the same path as in the published image of gitleaks.
 import_scanner() {
 	! docker image inspect "$scanner" >/dev/null 2>&1 || return 0
 	say "importing $scanner"
@@ -32,7 +32,7 @@ import_into() {
 		DOCKER_HOST=unix:///run/docker-ralph/$1.sock import_scanner
 }
 
-# Archives first, one after the other: two imports at once would both try to make them.
+# Build the archives first, one at a time: parallel imports would build them twice.
 "$SCRIPTS/base-image.sh" --archive >/dev/null
 "$SCRIPTS/claude-image.sh" --archive >/dev/null
 "$SCRIPTS/tools.sh" gitleaks >/dev/null

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Runs every test of the module. Real engines are set up for it while the tests compile, and stopped
-# afterwards, unless they ran before: Debian's, or with ENGINES=all the current moby with gVisor too.
+# Runs all tests on real engines, which are started while the tests compile and stopped afterwards unless
+# they ran before: Debian's, and with ENGINES=all the current moby with gVisor too.
 #
 #   scripts/test.sh [GO TEST ARGUMENT ...]
 #
-# The tests find in their environment:
+# Environment of the tests:
 #   RALPH_TEST_ENGINES       debian=unix:///…,moby=unix:///…
 #   RALPH_TEST_GATEWAYS      debian=10.213.1.1,moby=10.213.2.1: this machine, as containers see it
 #   RALPH_TEST_BASE          image with git, in both engines
 #   RALPH_TEST_CLAUDE_BASE   the same with the real Claude Code CLI
-#   RALPH_TEST_AGENTS        folder with further real agents
+#   RALPH_TEST_AGENTS        directory of further real agents
 #   RALPH_TEST_PLUGIN        the docker-ralph under test
 set -euo pipefail
 # shellcheck source=scripts/machine.sh
@@ -19,14 +19,14 @@ set -euo pipefail
 
 cd "$SCRIPTS/.."
 need_go
-# The race detector needs a C compiler, and commits are signed by a real ssh-agent.
+# gcc is for the race detector, openssh-client for tests that sign commits.
 apt_install gcc libc6-dev git ca-certificates openssh-client
 
 started=$SECONDS
-# The engines take most of the processor, a quarter of that for collecting garbage. They live for minutes.
+# The engines run for minutes only: do not spend CPU time on garbage collection.
 export session_gogc=off session_memory=1GiB session_engines=${ENGINES:-debian}
 session_begin
-# A compile error is reported by the real run below, in its own words.
+# Compile errors are reported by "go test" below.
 go build -race ./... >/dev/null 2>&1 || true
 session_ready
 say "engines ready after $((SECONDS - started)) s"
@@ -35,8 +35,7 @@ if [ $# -gt 0 ]; then
 	go test -race -shuffle=on -timeout 30m -p 2 "$@"
 	exit
 fi
-# What goes through the docker command keeps both cores busy by itself, and some of it waits for programs
-# that are slow when they share them. The others wait more: two at once, the slowest first.
+# End-to-end tests use all cores by themselves. The other packages run two at a time, the slowest first.
 status=0
 go test -race -shuffle=on -timeout 30m ./e2e || status=1
 mapfile -t others < <(go list ./... | grep -v '/e2e$')

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds tools written in Go into the cache folder and prints where they are.
-# A tool is built again only when its line in scripts/versions changes.
+# Builds tools written in Go into the cache and prints their paths. A tool is rebuilt when its line in
+# scripts/versions changes.
 #
 #   scripts/tools.sh golangci-lint [NAME ...]
 set -euo pipefail
@@ -13,14 +13,14 @@ usage() {
 	exit 2
 }
 
-# Prints "package@version flags" of a tool; this line is also the stamp that says what was built.
+# Prints "package@version flags" of a tool, which is also the stamp of its build.
 recipe() {
 	case $1 in
 	golangci-lint) echo "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$GOLANGCI_LINT_VERSION" ;;
 	gotestsum) echo "gotest.tools/gotestsum@$GOTESTSUM_VERSION" ;;
 	gitleaks) echo "github.com/zricethezav/gitleaks/v8@$GITLEAKS_VERSION" ;;
 	buildx) echo "github.com/docker/buildx/cmd/buildx@$BUILDX_VERSION" ;;
-	# A build from the module proxy would call itself "library-import".
+	# A build from the module proxy would report the version "library-import".
 	dockerd)
 		echo "github.com/moby/moby/v2/cmd/dockerd@$MOBY_VERSION" \
 			"-ldflags=-X=github.com/moby/moby/v2/dockerversion.Version=29.0.0-$MOBY_VERSION"
@@ -31,7 +31,7 @@ recipe() {
 		;;
 	# Without this tag containers fail with "seccomp not supported".
 	runc) echo "github.com/opencontainers/runc@$RUNC_VERSION -tags=seccomp" ;;
-	# Linked dynamically it could not start: its own sandbox has no libraries.
+	# Statically linked: its sandbox has no libraries.
 	runsc) echo "gvisor.dev/gvisor/runsc@$GVISOR_VERSION" ;;
 	*) usage ;;
 	esac
@@ -52,11 +52,11 @@ build() {
 	say "building $want"
 	read -r package flags <<<"$want"
 	mkdir -p "$TOOLS" "$CACHE/tools/stamp"
-	# GOFLAGS of the caller (-mod=vendor, -race) are about the caller's module, not about tools.
-	# Without cgo and with -trimpath, as docker-ralph itself: what they have in common is compiled once.
+	# GOFLAGS of the caller, such as -mod=vendor, do not apply to tools.
+	# The same flags as docker-ralph, so that shared packages are compiled once.
 	# shellcheck disable=SC2086 # flags are words
 	CGO_ENABLED=$cgo GOFLAGS=-buildvcs=false GOBIN=$TOOLS go install $flags "$package" ||
-		die "could not build $package: see the messages above"
+		die "building $package failed"
 	printf '%s\n' "$want" >"$stamp"
 }
 

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# Where the programs of each test engine come from. Sourced by scripts/engine.sh.
+# Programs of the test engines. Sourced by scripts/engine.sh.
 
-# Debian's packages are unpacked into the cache, not installed: installing docker.io would start a
-# service, and on a machine with docker-ce it would throw that out.
+# Debian's packages are unpacked into the cache, not installed: docker.io would start a service, and
+# replace docker-ce.
 DEBIAN_PACKAGES="docker.io containerd runc tini"
 DEBIAN_TREE=$CACHE/engines/debian
 MOBY_TREE=$CACHE/engines/moby
@@ -40,10 +40,10 @@ debian_binaries() {
 	done
 	rm -rf "$work/debs" "$DEBIAN_TREE"
 	"$work/usr/sbin/dockerd" --version >&2 ||
-		die "dockerd from Debian's docker.io does not start here: a library it needs is missing"
+		die "dockerd from Debian's docker.io does not start: a library is missing"
 	mkdir "$work/client"
 	ln -s ../usr/bin/docker "$work/client/docker"
-	# The folder gets its name only when it is complete, so a killed run leaves nothing half done.
+	# Renamed when complete, so that a killed run leaves no partial directory.
 	mv "$work" "$DEBIAN_TREE"
 }
 

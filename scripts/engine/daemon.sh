@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Starting, watching and stopping the daemon of a test engine. Sourced by scripts/engine.sh.
+# Starts, checks and stops the daemon of a test engine. Sourced by scripts/engine.sh.
 
 RUN=/run/docker-ralph
 # Images survive "down", so a second test run does not import them again.
@@ -8,7 +8,7 @@ DATA=${RALPH_TEST_DATA:-/var/lib/docker-ralph-test}
 engine_socket() { echo "$RUN/$1.sock"; }
 engine_log() { echo "$RUN/$1.log"; }
 
-# The network namespace is the one true record of what runs: pidfiles outlive their processes.
+# The network namespace shows what is running: pidfiles outlive their processes.
 engine_pids() { ip netns pids "$(engine_netns "$1")" 2>/dev/null || true; }
 
 engine_answers() {
@@ -16,10 +16,10 @@ engine_answers() {
 		timeout 10 docker -H "unix://$(engine_socket "$1")" version >/dev/null 2>&1
 }
 
-# Whom the rootless engine works for: the user that the tests have when root runs them.
+# The user of the rootless engine: the one that tests run commands as when root runs them.
 ROOTLESS_USER=1234:2345
 
-# What starts an engine inside of its namespaces, one word per line.
+# The command that starts an engine in its namespaces, one word per line.
 engine_program() {
 	if [ "$1" = rootless ]; then
 		printf '%s\n' "$SCRIPTS/engine/rootless.sh" "$RUN/$1" "$DATA/$1" "$ROOTLESS_USER" "$DEBIAN_TREE" "$TOOLS"
@@ -30,11 +30,11 @@ engine_program() {
 	fi
 }
 
-# The arguments that make an engine different from Docker's defaults, one per line.
+# Arguments of dockerd that differ from Docker's defaults, one per line.
 engine_arguments() {
 	local engine=$1 number pool
 	number=$(engine_number "$engine")
-	# Inside of its namespace an engine has the range to itself; only the bridge is seen from here.
+	# Each engine has its own namespace, so that address ranges may overlap.
 	pool=$((64 + 64 * $(engine_number "$(engine_kind "$engine")")))
 	printf '%s\n' \
 		-H "unix://$(engine_socket "$engine")" \
@@ -49,22 +49,21 @@ engine_arguments() {
 	storage_arguments "$engine"
 }
 
-# overlay does not go on top of overlay; without this the daemon would fail at the first image.
+# overlay cannot be mounted on overlay: the daemon would fail at the first image.
 storage_arguments() {
 	[ "$(stat -f -c %T "$DATA")" = overlayfs ] || return 0
-	say "$DATA is on overlay: the $1 engine stores images with vfs, which is slower. RALPH_TEST_DATA names another folder"
+	say "$DATA is on overlay: the $1 engine stores images with vfs, which is slower. Set RALPH_TEST_DATA to another directory"
 	printf '%s\n' --storage-driver vfs
 }
 
-# A record of each build is kept for two days, with all that it refers to. The tests build so much that
-# the engine is soon busy with little else than looking through that.
+# BuildKit keeps a record of each build for two days. The tests build so much that searching the records
+# would take most of the engine's time.
 moby_configuration() {
 	echo '{"builder": {"history": {"maxAge": "10m", "maxEntries": 50}}}'
 }
 
-# Current moby turns away clients older than API 1.44. Where Debian's 20.10 client is all there is,
-# the engine is asked to be patient; the tests' own client is current either way. An engine that tests
-# restart keeps its namespaces meanwhile.
+# Current moby refuses clients older than API 1.44, such as Debian's 20.10. Namespaces of an engine
+# outlive its restarts by tests.
 engine_environment() {
 	local version
 	[ "$1" = "$(engine_kind "$1")" ] || echo RALPH_ENGINE_STAYS=yes
@@ -79,10 +78,10 @@ daemon_start() {
 	rm -f "$(engine_socket "$engine")"
 	moby_configuration >"$RUN/$engine.json"
 	mapfile -t arguments < <(engine_program "$engine")
-	# What an ordinary user makes is in that user's folder.
+	# Files of the rootless engine are in its user's directory.
 	[ "$engine" != rootless ] || ln -s "$engine/docker.sock" "$(engine_socket "$engine")"
 	# Not "ip netns exec": that replaces /sys and hides the cgroups. Descriptor 9 is the lock; a daemon
-	# that inherits it would keep it for ever.
+	# that inherits it would never release it.
 	# shellcheck disable=SC2046 # assignments
 	env "PATH=$(engine_path "$engine"):$PATH" $(engine_environment "$engine") setsid \
 		nsenter --net="/run/netns/$(engine_netns "$engine")" \
@@ -101,7 +100,7 @@ daemon_wait() {
 		kill -0 "$pid" 2>/dev/null || break
 		sleep 0.25
 	done
-	say "the last lines of $(engine_log "$engine"):"
+	say "last lines of $(engine_log "$engine"):"
 	tail -n 25 "$(engine_log "$engine")" >&2
 	daemon_kill "$engine"
 	die "the $engine engine does not answer on $(engine_socket "$engine")"
@@ -128,7 +127,7 @@ daemon_pids() {
 	done
 }
 
-# Also ends what a dockerd that was killed left behind: containerd, shims, containers.
+# Also ends containerd, shims and containers of a killed dockerd.
 daemon_kill() {
 	local engine=$1 pids
 	while pids=$(engine_pids "$engine") && [ -n "$pids" ]; do

@@ -1,19 +1,18 @@
 # shellcheck shell=bash
-# What test runs leave behind on an engine, among them those that were killed. An engine with containerd's
-# store looks at every image and every cached step whenever something is removed: after a day of test runs
-# that is a quarter of all work. Sourced by scripts/engine.sh.
+# Removes leftovers of test runs from an engine. With containerd's image store, every removal walks all
+# images and cached steps, which slows down the tests. Sourced by scripts/engine.sh.
 
-# Images that take minutes to make, or are made outside of the engine.
+# Images that take minutes to build, or are built outside of the engine.
 KEPT_IMAGES='^(ralph-test-base|ralph-test-claude|ghcr\.io/gitleaks/gitleaks|agent-loop-sandbox-(claude|codex|copilot|gemini|opencode)):'
 
 # tidy ENGINE
 tidy() {
 	local said docker=(docker -H "unix://$(engine_socket "$1")")
-	engine_answers "$1" || die "the $1 engine does not run"
+	engine_answers "$1" || die "the $1 engine is not running"
 	"${docker[@]}" ps --all --quiet | xargs --no-run-if-empty "${docker[@]}" rm --force --volumes >/dev/null
 	"${docker[@]}" network prune --force >/dev/null
 	"${docker[@]}" volume ls --quiet | xargs --no-run-if-empty "${docker[@]}" volume rm >/dev/null
-	# One that cannot be removed is no reason to keep the others.
+	# Continue with the others if one cannot be removed.
 	"${docker[@]}" images --format '{{.Repository}}:{{.Tag}}' | grep -v ':<none>$' | grep -vE "$KEPT_IMAGES" |
 		xargs --no-run-if-empty "${docker[@]}" rmi --force >/dev/null 2>&1 || true
 	"${docker[@]}" image prune --force >/dev/null

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# The network of a test engine: a namespace of its own, so that it never meets the bridges and
-# iptables chains of another engine, joined to the host by a veth pair. Sourced by scripts/engine.sh.
+# The network of a test engine: a separate namespace, so that bridges and iptables chains of engines do
+# not conflict, connected to the host by a veth pair. Sourced by scripts/engine.sh.
 
-# First two numbers of every address used here, for machines where this range is taken.
+# First two octets of all addresses, for machines where this range is in use.
 NET=${RALPH_TEST_NET:-10.213}
 
 engine_number() {
@@ -33,7 +33,7 @@ network_up() {
 	local netns veth
 	netns=$(engine_netns "$1")
 	veth=$(engine_veth "$1")
-	# A name without a namespace behind it stays when a machine stops hard and keeps /run on its disk.
+	# After a crash, machines with a persistent /run keep the name without the namespace.
 	if [ -e "/run/netns/$netns" ] && ! ip netns exec "$netns" true 2>/dev/null; then
 		rm -f "/run/netns/$netns"
 	fi
@@ -58,7 +58,7 @@ addresses_up() {
 
 forwarding_up() {
 	if [ "$(cat /proc/sys/net/ipv4/ip_forward)" != 1 ]; then
-		say "switching on net.ipv4.ip_forward: containers of the test engines reach the internet through this machine"
+		say "enabling net.ipv4.ip_forward for the containers of the test engines"
 		echo 1 >/proc/sys/net/ipv4/ip_forward
 	fi
 	each_rule add_rule "$1" "$2"
@@ -68,7 +68,7 @@ forwarding_up() {
 each_rule() {
 	local call=$1 engine=$2 veth=$3
 	"$call" nat POSTROUTING -s "$(engine_subnet "$engine")" ! -o "$veth" -j MASQUERADE
-	# Inserted in front: a host engine or a firewall sets the policy of FORWARD to DROP.
+	# Inserted first: a host engine or a firewall sets the policy of FORWARD to DROP.
 	"$call" filter FORWARD -i "$veth" -j ACCEPT
 	"$call" filter FORWARD -o "$veth" -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
 	"$call" filter INPUT -i "$veth" -j ACCEPT

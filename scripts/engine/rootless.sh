@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Process 1 of the rootless test engine's namespaces: shows an ordinary user what rootless Docker needs
-# of a machine, without changing this one, runs dockerd-rootless.sh as that user, waits.
+# PID 1 of the rootless test engine's namespaces: provides what rootless Docker requires without changing
+# this machine, runs dockerd-rootless.sh as an ordinary user, waits.
 #
-#   rootless.sh RUN_FOLDER DATA_FOLDER USER:GROUP DEBIAN_TREE TOOLS DOCKERD_ARGUMENT ...
+#   rootless.sh RUN_DIR DATA_DIR USER:GROUP DEBIAN_TREE TOOLS DOCKERD_ARGUMENT ...
 set -euo pipefail
 
 run=$1 data=$2 user=${3%:*} group=${3#*:} debian=$4 tools=$5
 shift 5
 
-# shows SOURCE TARGET: the caches are mostly in a home folder that nobody else may enter.
+# shows SOURCE TARGET: caches are often in a home directory that other users may not enter.
 shows() {
 	if [ -d "$1" ]; then mkdir -p "$2"; else : >>"$2"; fi
 	mount --bind "$1" "$2"
 }
 
-# A user of that number need not exist here, nor have numbers for the users of its containers.
+# The user may be missing here, and have no subordinate IDs.
 works_for() {
 	local name work file
 	name=$(getent passwd "$user" | cut -d: -f1) || name=
@@ -31,7 +31,7 @@ works_for() {
 	rm -rf "$work"
 }
 
-# Everybody may use this where udev has made it.
+# With udev, all users may use this device.
 mkdir -p /dev/net
 mount -t tmpfs -o mode=0755 tmpfs /dev/net
 mknod -m 0666 /dev/net/tun c 10 200
@@ -52,5 +52,5 @@ env -i "HOME=$data" "XDG_RUNTIME_DIR=$run" "PATH=$run/bin:/usr/sbin:/usr/bin:/sb
 	bash "$run/dockerd-rootless.sh" --data-root "$data/docker" --init-path "$run/docker-init" "$@" &
 daemon=$!
 trap 'kill -TERM $daemon 2>/dev/null || true' TERM INT
-# The first wait ends with the signal, the second with the daemon.
+# The first wait returns on the signal, the second when the daemon exits.
 wait $daemon || wait $daemon

@@ -1,12 +1,12 @@
 # shellcheck shell=bash
-# The test engines for the length of one script: started beside other work, waited for, stopped at the
-# end unless they ran before. Sourced by scripts/test.sh and scripts/bench.sh. session_engines names
-# them: debian, moby or all.
+# Test engines for the duration of one script: started in the background, stopped at the end unless
+# they ran before. Sourced by scripts/test.sh and scripts/bench.sh. session_engines names them: debian,
+# moby or all.
 
 session_begin() {
 	session_log=$(mktemp)
 	session_stop=
-	# Not in a pipe: grep would end before engine.sh has said everything, which counts as a failure.
+	# No pipe: grep would exit before engine.sh has printed everything, which counts as a failure.
 	case $("$SCRIPTS/engine.sh" status "${session_engines:?}" 2>&1) in
 	*"not running"*) session_stop=yes ;;
 	esac
@@ -22,12 +22,12 @@ session_set_up() {
 		"$SCRIPTS/test-images.sh" "${session_engines:?}"
 }
 
-# Engines that ran before may be in use.
+# Engines that ran before may be in use by others.
 session_tidy() {
 	[ -z "$session_stop" ] || "$SCRIPTS/engine.sh" tidy "${session_engines:?}"
 }
 
-# Waits until engines and images are there, and exports the variables that name them.
+# Waits for engines and images, and exports the variables that name them.
 session_ready() {
 	local failed=
 	wait "$session_pid" || failed=yes

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# A Docker Engine that answers: the one that is there, else Debian's or Ubuntu's. Sourced.
+# Finds a running Docker Engine, or installs that of Debian or Ubuntu. Sourced.
 
 ENGINE_LOG=/var/log/docker-ralph-dockerd.log
 
@@ -11,7 +11,7 @@ look_at_engine() {
 	if have docker && engine_answers; then
 		ENGINE_TASK=none
 	elif have docker && [ -n "${DOCKER_HOST:-}" ]; then
-		die "the engine at DOCKER_HOST=$DOCKER_HOST does not answer: start it, or unset DOCKER_HOST to use one on this machine"
+		die "the engine at DOCKER_HOST=$DOCKER_HOST is not reachable: start it, or unset DOCKER_HOST to use a local one"
 	elif have docker && [ -S /var/run/docker.sock ] && as_root docker version >/dev/null 2>&1; then
 		ENGINE_TASK=access
 	elif have docker && have dockerd; then
@@ -22,7 +22,7 @@ look_at_engine() {
 docker_packages() {
 	local package
 	for package in docker.io docker-cli iptables; do
-		# docker-cli is a package of its own on some releases only.
+		# docker-cli is a separate package on some releases only.
 		if apt-cache show "$package" >/dev/null 2>&1; then
 			echo "$package"
 		fi
@@ -32,7 +32,7 @@ docker_packages() {
 install_engine() {
 	local packages
 	[ -z "$(apt_missing docker-ce-cli)" ] &&
-		die "Docker's own docker-ce-cli is installed here without an engine, and Debian's docker.io does not go with it: apt-get install docker-ce"
+		die "docker-ce-cli is installed without an engine, and conflicts with docker.io: run \"apt-get install docker-ce\""
 	[ -n "$(ls /var/lib/apt/lists/*_Packages* 2>/dev/null)" ] || apt_get update
 	mapfile -t packages < <(docker_packages)
 	apt_install "${packages[@]}"
@@ -47,18 +47,17 @@ start_engine() {
 	else
 		start_dockerd
 	fi
-	engine_starts_answering 120 || die "the Docker Engine does not answer: see \"journalctl -u docker\" or $ENGINE_LOG"
+	engine_starts_answering 120 || die "the Docker Engine did not start: see \"journalctl -u docker\" or $ENGINE_LOG"
 }
 
-# In a session of its own the engine outlives this script and the terminal.
+# In its own session, the engine outlives this script and the terminal.
 start_dockerd() {
 	say "starting the engine (dockerd, log in $ENGINE_LOG)"
 	drop_stale_pidfile
 	as_root sh -c "setsid dockerd >'$ENGINE_LOG' 2>&1 </dev/null &"
 }
 
-# Machines without systemd often keep /run over a restart, and with it a process id that means
-# something else now.
+# Machines without systemd often keep /run over a restart, and with it a stale pidfile.
 drop_stale_pidfile() {
 	local file=/var/run/docker.pid pid
 	pid=$(as_root cat "$file" 2>/dev/null) || return 0
@@ -78,12 +77,12 @@ engine_starts_answering() {
 	return 1
 }
 
-# A socket that only group docker may use: this run borrows the group, the account stays as it is.
+# The socket belongs to group docker: use the group for this run, without changing the account.
 grant_access() {
 	engine_answers && return 0
 	# shellcheck disable=SC2034 # read in owner.sh
 	SOCKET_GROUP=$(stat -c %g /var/run/docker.sock)
-	engine_answers || die "$OWNER may not use the engine at /var/run/docker.sock, not even with its group"
+	engine_answers || die "$OWNER has no access to /var/run/docker.sock, even with its group"
 }
 
 provide_engine() {

@@ -7,7 +7,7 @@ LOCAL_BASE=docker-ralph-base:$BASE_SUITE
 # shellcheck disable=SC2034 # read by scripts/quickstart.sh
 CLAUDE_BASE=docker-ralph-claude:$CLAUDE_CODE_VERSION
 
-# Sets BASE_OPTIONS: empty where the upstream base can be had.
+# Sets BASE_OPTIONS: empty if the upstream base can be pulled.
 provide_base() {
 	BASE_OPTIONS=()
 	if as_owner docker image inspect "$UPSTREAM_BASE" >/dev/null 2>&1; then
@@ -17,14 +17,14 @@ provide_base() {
 	if as_owner timeout 600 docker pull -q "$UPSTREAM_BASE" >/dev/null 2>&1; then
 		return 0
 	fi
-	say "$UPSTREAM_BASE cannot be pulled: making $LOCAL_BASE from Debian's packages instead"
+	say "$UPSTREAM_BASE cannot be pulled: building $LOCAL_BASE from Debian packages"
 	as_owner mkdir -p "$RALPH_CACHE/images"
 	"$SCRIPTS/base-image.sh" --archive >/dev/null
 	as_owner "$SCRIPTS/base-image.sh" "$LOCAL_BASE"
 	BASE_OPTIONS=(--base "$LOCAL_BASE")
 }
 
-# Prints the first free name, so that nobody's folder is ever written into.
+# Prints the first unused name, so that no existing directory is changed.
 free_folder() {
 	local folder=$1 number=1
 	while [ -e "$folder" ] || [ -e "$folder.git" ]; do
@@ -36,9 +36,9 @@ free_folder() {
 
 example_git() { as_owner git -C "$EXAMPLE" "$@"; }
 
-# docker ralph names a sandbox after the remote "origin": a bare repository beside it will do.
+# docker ralph requires a remote "origin": a bare repository is enough.
 make_example() {
-	[ "$EXAMPLE" = "$WANTED_EXAMPLE" ] || say "$WANTED_EXAMPLE exists and stays as it is: taking $EXAMPLE"
+	[ "$EXAMPLE" = "$WANTED_EXAMPLE" ] || say "$WANTED_EXAMPLE exists: using $EXAMPLE"
 	as_owner git init -q --bare -b main "$EXAMPLE.git"
 	as_owner git init -q -b main "$EXAMPLE"
 	as_owner cp -r "$SCRIPTS/quickstart/example/." "$EXAMPLE"
@@ -68,5 +68,5 @@ run_example() {
 	say "\$ git log --oneline"
 	example_git --no-pager log --oneline
 	[ $((after - before)) = 3 ] ||
-		die "the loop made $((after - before)) commits where three were expected: see \"docker ralph task list\" in $EXAMPLE"
+		die "expected 3 commits of the loop, got $((after - before)): see \"docker ralph task list\" in $EXAMPLE"
 }

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Whose plugin and example this is: the user who called sudo, or the one who runs this. Sourced.
+# The owner of plugin and example: the user who called sudo, or else the current one. Sourced.
 
 OWNER=$(id -un)
 OWNER_HOME=$HOME
@@ -7,7 +7,7 @@ if is_root && [ -n "${SUDO_USER:-}" ]; then
 	OWNER=$SUDO_USER
 	OWNER_HOME=$(getent passwd "$OWNER" | cut -d: -f6)
 fi
-# sudo replaces the PATH, and an installer of Go leaves it to the user to extend it.
+# sudo resets the PATH, and Go's installer does not extend it.
 PATH=$PATH:/usr/local/go/bin:$OWNER_HOME/go/bin:$OWNER_HOME/.local/bin
 RALPH_CACHE=${RALPH_CACHE:-${XDG_CACHE_HOME:-$OWNER_HOME/.cache}/docker-ralph}
 export PATH RALPH_CACHE
@@ -22,7 +22,7 @@ owner_groups() {
 	echo "$groups${SOCKET_GROUP:+,$SOCKET_GROUP}"
 }
 
-# Runs a command as the owner, with the owner's home, and with access to the engine.
+# Runs a command as the owner, with access to the engine.
 as_owner() {
 	if [ "$(id -un)" = "$OWNER" ] && [ -z "$SOCKET_GROUP" ]; then
 		"$@"
