@@ -19,6 +19,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
 )
 
+// An agent attacks everything it can reach (see the package abuse).
+
 const (
 	abuseMemory = 384 // MiB
 	abusePids   = 512

@@ -28,6 +28,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
 )
 
+// The network around an engine that the probes attack.
+
 // lab is a small internet around an engine: hosts that shall be reached and
 // hosts that shall not be, all of which are there.
 type lab struct {

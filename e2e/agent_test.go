@@ -3,16 +3,24 @@
 package e2e
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/moby/moby/api/types/container"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
+	"github.com/docker-ralph/docker-ralph/credential/agentconfig"
+	"github.com/docker-ralph/docker-ralph/e2e/modelapi"
 	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
 )
+
+// Agents: built-in and custom ones, their settings and the user's configuration of
+// them in the sandbox.
 
 // tellingClaude writes down what it was given.
 const tellingClaude = `#!/bin/sh
@@ -104,5 +112,142 @@ printf '\033]0;evil\007done by %s\n' "$RALPH_AGENT_ID"
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "Add both")
 		assert.Equal(t, w.ok(t, append(flags, "task", "plan-status")...), "0 open, 0 active, 1 done, 0 blocked, 0 deleted\n")
 		w.ownsEverything(t)
+	})
+}
+
+// What the user has configured of the agent is in the sandbox, without secrets,
+// and is the user's again with every command.
+func TestTheUsersConfigurationOfTheAgent(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		const key = "sk-ant-e2e-" + "in-a-configuration-file"
+		of := func(name string) string { return filepath.Join(w.home, ".claude", name) }
+		w.write(t, of("CLAUDE.md"), "Be brief.\n")
+		w.write(t, of("settings.json"), `{"model": "opus", "env": {"ANTHROPIC_API_KEY": "`+key+`", "EDITOR": "vi"}}`)
+		w.write(t, of(".credentials.json"), `{"token": "`+key+`"}`)
+		w.write(t, of("projects/other/session.jsonl"), "said elsewhere\n")
+		w.write(t, of("skills/one/run.sh"), "#!/bin/sh\n")
+		assert.NilError(t, os.Chmod(of("skills/one/run.sh"), 0o755))
+		w.write(t, filepath.Join(w.home, ".codex", "AGENTS.md"), "Of another agent.\n")
+		assert.NilError(t, os.Symlink("/etc/passwd", of("commands")))
+		w.own(t, w.home)
+		flags := []string{"--agent", "claude", "--image", w.imageOf(t, map[string]string{"/usr/local/bin/claude": "#!/bin/sh\necho not used\n"})}
+		inside := func(script string, more ...string) result {
+			t.Helper()
+			args := append(append(flags, more...), "shell", "--", "sh", "-c", "cd; "+script)
+			return w.ralph(t, args...).expect(t, 0)
+		}
+
+		res := inside(`find .claude .codex -type f 2>/dev/null | sort; cat .claude/CLAUDE.md .claude/settings.json; test -x .claude/skills/one/run.sh && test -O .claude/CLAUDE.md; echo $?`)
+		assert.Equal(t, res.stdout, ".claude/CLAUDE.md\n.claude/settings.json\n.claude/skills/one/run.sh\nBe brief.\n{\n  \"env\": {\n    \"EDITOR\": \"vi\"\n  },\n  \"model\": \"opus\"\n}\n0\n")
+		assert.Check(t, is.Contains(res.stderr, "Warning: "+of("settings.json")+" goes in without ANTHROPIC_API_KEY"))
+		assert.Check(t, is.Contains(res.stderr, "Warning: "+of("commands")+" is left out: it is a symbolic link"))
+
+		// It is copied from a folder of the host that is mounted read-only, and in
+		// which there is no secret either.
+		shown := w.shownConfig("container", w.sandbox(t).Name)
+		mounts := w.container(t).Mounts
+		mounted := slices.IndexFunc(mounts, func(m container.MountPoint) bool { return m.Source == shown })
+		assert.Assert(t, mounted >= 0)
+		at := mounts[mounted]
+		assert.Assert(t, !at.RW)
+		assert.Equal(t, inside("cat "+at.Destination+"/*/.claude/CLAUDE.md; touch "+at.Destination+"/x 2>&1 | grep -o 'Read-only.*'; grep -r "+key+" "+at.Destination+"; true").stdout,
+			"Be brief.\nRead-only file system\n")
+		assert.Check(t, is.Contains(inside("ls -A "+at.Destination+"/*/.claude").stdout, "CLAUDE.md\nsettings.json\nskills\n"))
+
+		// It is told once, and what is changed inside is lost.
+		inside("echo changed >.claude/CLAUDE.md")
+		w.write(t, of("settings.json"), `{"model": "haiku"}`)
+		assert.NilError(t, os.RemoveAll(of("skills")))
+		res = inside("cat .claude/CLAUDE.md .claude/settings.json; ls .claude/skills/one")
+		assert.Equal(t, res.stdout, "Be brief.\n{\"model\": \"haiku\"}")
+		assert.Check(t, !strings.Contains(inside("true").stderr, "is left out"))
+
+		// It is laid out where the sandbox sees it, whoever does so.
+		other := w.withAnotherConfig(t)
+		w.write(t, of("CLAUDE.md"), "Be briefer.\n")
+		assert.Equal(t, other.ok(t, append(flags, "shell", "--", "sh", "-c", "cat ~/.claude/CLAUDE.md")...), "Be briefer.\n")
+		_, err := os.Stat(filepath.Join(other.config, "ralph", "hostconfig"))
+		assert.ErrorIs(t, err, fs.ErrNotExist)
+		w.ok(t, "stop", "--now")
+		assert.NilError(t, os.RemoveAll(filepath.Dir(filepath.Dir(shown))))
+		assert.Equal(t, inside("cat .claude/CLAUDE.md").stdout, "Be briefer.\n")
+
+		// The user can do without, and is told if it cannot be read.
+		assert.Equal(t, inside("find .claude "+at.Destination+" -type f", "--no-host-config").stdout, "")
+		assert.NilError(t, os.Chmod(of("CLAUDE.md"), 0))
+		stderr := w.ralph(t, append(flags, "shell", "--", "true")...).expect(t, 1).stderr
+		assert.Check(t, is.Contains(stderr, "Error: reading your configuration of claude: "))
+		assert.Check(t, is.Contains(stderr, "--no-host-config"))
+		w.ok(t, append(flags, "task", "list")...)
+		w.ok(t, "clean", "--force")
+		_, err = os.Stat(filepath.Dir(shown))
+		assert.ErrorIs(t, err, fs.ErrNotExist, "nothing is left with the sandbox gone")
+	})
+}
+
+// shownConfig is the folder of the host in which a sandbox sees configuration.
+func (w *world) shownConfig(driver, sandbox string) string {
+	return agentconfig.StagingOf(filepath.Join(w.config, "ralph"), driver, sandbox).Shown()
+}
+
+// Nothing is said of what is not there, but to those who look for errors.
+func TestNoConfigurationOfTheAgent(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		flags := []string{"--agent", "claude", "--image", w.imageOf(t, map[string]string{"/usr/local/bin/claude": "#!/bin/sh\n"})}
+		missing := "There is no configuration of claude in " + filepath.Join(w.home, ".claude")
+		assert.Check(t, !strings.Contains(w.ralph(t, append(flags, "shell", "--", "true")...).expect(t, 0).stderr, missing))
+		debugged := run(t, w.docker(append(append([]string{"--debug", "ralph"}, flags...), "shell", "--", "true")...)).expect(t, 0)
+		assert.Check(t, is.Contains(debugged.stderr, missing))
+
+		w.write(t, filepath.Join(w.home, ".gitconfig"), "")
+		res := w.ralph(t, append(flags, "shell", "--", "git", "config", "user.name")...).expect(t, 0)
+		assert.Check(t, is.Contains(res.stderr, "Warning: git has no user.name and user.email here"))
+	})
+}
+
+// It is so in a microVM too, where keys stay with its program's proxy.
+func TestTheUsersConfigurationInAMicroVM(t *testing.T) {
+	inMicroVMs(t, func(t *testing.T, w *world) {
+		w.write(t, filepath.Join(w.home, ".claude", "CLAUDE.md"), "Be brief.\n")
+		w.own(t, w.home)
+		flags := w.withClaude(t, "#!/bin/sh\necho not used\n")
+		assert.Equal(t, w.ok(t, append(flags, "shell", "--", "sh", "-c", "cd; cat .claude/CLAUDE.md; echo changed >.claude/CLAUDE.md")...), "Be brief.\n")
+		assert.Equal(t, w.ok(t, append(flags, "shell", "--", "sh", "-c", "cd; cat .claude/CLAUDE.md")...), "Be brief.\n")
+		shown := w.shownConfig(w.driver, w.sandbox(t).Name)
+		assert.Equal(t, w.ok(t, append(flags, "shell", "--", "sh", "-c", "cat "+shown+"/*/.claude/CLAUDE.md")...), "Be brief.\n")
+		assert.Equal(t, w.ok(t, append(flags, "--no-host-config", "shell", "--", "sh", "-c", "cd; ls .claude; find "+shown+" -type f")...), "")
+	})
+}
+
+// The real Claude Code has what its user has configured, and what the project says
+// counts more. Only its model is played by a script.
+func TestTheProjectsConfigurationCountsMore(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		base := claudeBase(t, w)
+		hello := []modelapi.Turn{modelapi.Say("Hello.")}
+		api, url := w.serveModel(t, [][]modelapi.Turn{hello, hello})
+		w.setenv("ANTHROPIC_BASE_URL", url)
+		w.setenv("ANTHROPIC_API_KEY", "sk-ant-e2e-whose-settings")
+		w.write(t, filepath.Join(w.home, ".claude", "settings.json"), `{"model": "claude-of-the-user"}`)
+		w.write(t, filepath.Join(w.home, ".claude", "CLAUDE.md"), "The user wants short answers.\n")
+		w.own(t, w.home)
+		asked := func() modelapi.Request {
+			t.Helper()
+			w.ok(t, "--agent", "claude", "--base", base, "run", "-p", "Say hello.")
+			first := api.First()
+			return first[len(first)-1]
+		}
+
+		alone := asked()
+		assert.Equal(t, alone.Model, "claude-of-the-user")
+		assert.Check(t, is.Contains(alone.UserText()+alone.System, "The user wants short answers."))
+
+		w.write(t, filepath.Join(w.repo, ".claude", "settings.json"), `{"model": "claude-of-the-project"}`)
+		w.write(t, filepath.Join(w.repo, "CLAUDE.md"), "The project wants tests.\n")
+		w.own(t, w.repo)
+		both := asked()
+		assert.Equal(t, both.Model, "claude-of-the-project")
+		assert.Check(t, is.Contains(both.UserText()+both.System, "The user wants short answers."))
+		assert.Check(t, is.Contains(both.UserText()+both.System, "The project wants tests."))
 	})
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 )
 
+// Command lines of all processes on this machine, which must have no secrets.
+
 // watchArgv looks at the command lines of all processes on this machine, those
 // in containers included, as soon as they start. What it returns ends that, and
 // tells which of the texts were seen.

@@ -20,6 +20,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/e2e/modelapi"
 )
 
+// The real Claude Code, whose model is played by a script.
+
 // syncPlan is what the planning "model" does.
 const syncPlan = `ralph task plan-sync <<'TASKS'
 {"id":"shop/01","t":"Add one","p":0,"spec":"shop.md","steps":["write one"]}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -17,6 +18,80 @@ import (
 	"github.com/docker-ralph/docker-ralph/internal/testutil/sandboxcli"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 )
+
+// "stop" and "clean", and sandboxes whose worktree is gone.
+
+func TestStopLetsTheLoopFinishItsTask(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		next := slowTask()
+		next.ID = "untouched"
+		first := slowTask()
+		first.Priority, next.Priority = 1, 2
+		w.plan(t, first, next)
+		build := start(t, w.docker("ralph", "build"))
+		appears(t, filepath.Join(w.repo, "begun"))
+		stop := start(t, w.docker("ralph", "stop"))
+		stop.stderr.waitFor(t, `Asked "build" in `+w.sandbox(t).Name+" to stop after ")
+		build.stdout.waitFor(t, "Asked to stop: the loop ends after this run.")
+		w.write(t, filepath.Join(w.repo, "go"), "")
+		build.wait(t).expect(t, 0)
+		res := stop.wait(t).expect(t, 0)
+		assert.Check(t, is.Contains(res.stderr, `"build" has ended: stopped (exit code 0)`))
+		assert.Check(t, is.Contains(res.stderr, "Stopped the sandbox "+w.sandbox(t).Name))
+		assert.Assert(t, !w.sandbox(t).Running)
+		_, err := os.Stat(filepath.Join(w.repo, "signals"))
+		assert.Assert(t, os.IsNotExist(err), "the agent was not disturbed")
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "done", "untouched": "open"})
+	})
+}
+
+func TestStopNowEndsALoopThatNobodySees(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		w.plan(t, slowTask())
+		build := start(t, w.docker("ralph", "build"))
+		appears(t, filepath.Join(w.repo, "begun"))
+		build.signalGroup(syscall.SIGKILL)
+		build.wait(t)
+		res := w.ralph(t, "stop", "--now").expect(t, 0)
+		sb := w.sandbox(t)
+		assert.Check(t, is.Contains(res.stderr, `Ending "build" in `+sb.Name))
+		assert.Check(t, is.Contains(res.stderr, "Stopped the sandbox "+sb.Name))
+		assert.Assert(t, !sb.Running)
+		w.write(t, filepath.Join(w.repo, "go"), "")
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "open"})
+	})
+}
+
+func TestStopWhereNothingRuns(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		res := w.ralph(t, "stop").expect(t, 0)
+		assert.Check(t, is.Equal(res.stderr, "There is no sandbox of this work tree and branch, so nothing runs\n"))
+		w.ok(t, "task", "create", "a", "Title")
+		name := w.sandbox(t).Name
+		res = w.ralph(t, "stop", name).expect(t, 0)
+		assert.Check(t, is.Equal(res.stderr, "Nothing runs in "+name+"\nStopped the sandbox "+name+"\n"))
+		assert.Assert(t, !w.sandbox(t).Running)
+		res = w.ralph(t, "stop").expect(t, 0)
+		assert.Check(t, is.Equal(res.stderr, "Nothing runs in "+name+": it is stopped\n"))
+		res = w.ralph(t, "stop", "ralph-nobody").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, `there is no sandbox "ralph-nobody"`))
+	})
+}
+
+// Commits of a loop whose command was killed come home when it is ended.
+func TestStopNowBringsCommitsHome(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.byDefault()
+		w.plan(t, task{ID: "b", Title: "Commit and hang", Steps: []string{"echo b > b.txt; git add b.txt; git commit -qm b; touch committed; sleep 1000"}})
+		build := start(t, w.docker("ralph", "build", "-n", "1"))
+		appears(t, filepath.Join(w.repo, "committed"))
+		build.signalGroup(syscall.SIGKILL)
+		build.wait(t)
+		w.ralph(t, "stop", "--now").expect(t, 0)
+		assert.Assert(t, !w.sandbox(t).Running)
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "b")
+	})
+}
 
 func TestCleanRemovesTheSandboxAndNothingElse(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
@@ -191,5 +266,56 @@ func TestWhatAMicroVMProgramHasLostIsNotCleaned(t *testing.T) {
 		w.set(t, func(s *sandboxcli.Settings) { s.Faults.EmptyList = false })
 		assert.Equal(t, w.listed(t)[0].State, "running")
 		w.ok(t, "clean", "--force")
+	})
+}
+
+// linked is the world in another work tree of its repository, on a new branch.
+func (w *world) linked(t *testing.T, branch string) *world {
+	t.Helper()
+	other := *w
+	other.env = slices.Clone(w.env)
+	other.repo = filepath.Join(w.dir, "src", branch)
+	w.git(t, "worktree", "add", "-q", "-b", branch, other.repo)
+	return &other
+}
+
+// branches are those that have a sandbox, in no order.
+func (w *world) branches(t *testing.T) map[string]bool {
+	t.Helper()
+	all := map[string]bool{}
+	for _, c := range w.containers(t) {
+		all[c.Labels[labelPrefix+"scope.branch"]] = true
+	}
+	return all
+}
+
+// A sandbox whose work tree is gone goes when the next one is made, but not with
+// commits that are in it alone.
+func TestSandboxesWithoutAWorkTree(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.byDefault()
+		done, half, open := w.linked(t, "done"), w.linked(t, "half"), w.linked(t, "open")
+		open.setenv("RALPH_GIT", "direct")
+		done.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}})
+		done.ralph(t, "build").expect(t, 0)
+		open.ok(t, "task", "list")
+		half.plan(t, task{ID: "b", Title: "Commit and hang", Steps: []string{"echo b > b.txt; git add b.txt; git commit -qm b; touch committed; sleep 1000"}})
+		build := start(t, half.docker("ralph", "build", "-n", "1"))
+		appears(t, filepath.Join(half.repo, "committed"))
+		build.signalGroup(syscall.SIGKILL)
+		build.wait(t)
+		for _, tree := range []*world{done, half, open} {
+			assert.NilError(t, os.RemoveAll(tree.repo))
+		}
+		for _, c := range w.containers(t) { // what was killed on the host has left its loop at work
+			run(t, w.docker("stop", "-t", "0", c.ID)).expect(t, 0)
+		}
+
+		res := w.ralph(t, "task", "list").expect(t, 0)
+		assert.Check(t, is.Contains(res.stderr, "its work tree "+done.repo+" is gone"))
+		assert.Check(t, is.Contains(res.stderr, "its work tree "+open.repo+" is gone"))
+		assert.Check(t, is.Contains(res.stderr, half.repo+", is gone: kept, as it may have the only copy of its commits"))
+		assert.DeepEqual(t, w.branches(t), map[string]bool{"main": true, "half": true})
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "done"), "Add a")
 	})
 }

@@ -28,6 +28,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 )
 
+// MicroVM drivers, whose programs are fakes that run containers.
+
 // everywhere runs a test in containers, and with doubles of the microVM programs
 // whose microVMs are containers.
 func everywhere(t *testing.T, test func(t *testing.T, w *world)) {

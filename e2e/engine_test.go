@@ -20,6 +20,8 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 )
 
+// Which engine is used: contexts, remote engines, and engines that refuse requests.
+
 func TestTheEngineIsThatOfTheContext(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.setenv("DOCKER_HOST", "")

@@ -14,6 +14,8 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 )
 
+// Full disks, of the worktree and of the engine.
+
 // fullDisks are what fills the disk of the worktree, which is small, or that of the
 // engine.
 var fullDisks = []scenario{

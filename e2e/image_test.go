@@ -26,6 +26,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
 )
 
+// Agent images: pulled, built, listed and pruned.
+
 // unreachable is an image whose registry nobody has.
 const unreachable = "localhost:1/no/such-image:here"
 

@@ -19,6 +19,8 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 )
 
+// scripts/install.sh installs and uninstalls the plugin.
+
 func TestInstallWhatWasBuilt(t *testing.T) {
 	t.Parallel()
 	in := newInstallation(t)

@@ -19,6 +19,9 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 )
 
+// The Docker configuration folders and releases that the tests of scripts/install.sh
+// use.
+
 // installation is a Docker configuration folder into which scripts/install.sh
 // installs.
 type installation struct {

@@ -20,6 +20,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
 )
 
+// One fault after another under a loop with three tasks.
+
 // scenario is something that goes wrong once under a loop with three tasks,
 // of which the second one has it.
 type scenario struct {

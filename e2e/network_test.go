@@ -21,6 +21,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/network"
 )
 
+// Network policies: what a sandbox reaches, and what is reported as blocked.
+
 // reach is a step that writes what the way to a host says: git's own words for
 // the proxy's answer.
 func reach(host, file string) string {
@@ -215,5 +217,52 @@ esac`)
 		w.setenv("RALPH_NETWORK", "")
 		w.ok(t, append(flags, "--recreate", "build", "-n", "1")...)
 		assert.Check(t, !strings.Contains(w.read(t, "prompt4"), "invalid"))
+	})
+}
+
+// What is half made is removed, and what its parts have said is not lost.
+func TestAProxyThatDoesNotComeUp(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.setenv("RALPH_NETWORK", "allowlist")
+		w.setenv("HTTPS_PROXY", "socks5://192.0.2.1:1080")
+		res := w.ralph(t, "task", "list").expect(t, 1)
+		assert.Equal(t, len(w.sandboxes(t)), 0)
+		const said = `Error: the host's proxy is of the kind "socks5"`
+		assert.Check(t, is.Contains(res.stderr, ".egress has ended (exit code 1). The last lines of its log:\n  20"))
+		assert.Check(t, is.Contains(res.stderr, "Z "+said))
+		assert.Check(t, is.Contains(w.keptLog(t, res.stderr), said))
+	})
+}
+
+// A proxy outlives its sandbox's run, but not what the user says differently then.
+func TestAHostsProxyThatChangesWhileASandboxIsStopped(t *testing.T) {
+	// Not beside tests that give an engine a network with public addresses: its proxies
+	// are made anew for that, too.
+	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		w := newWorld(t, e)
+		w.setenv("RALPH_NETWORK", "allowlist")
+		w.ok(t, "task", "create", "a", "Title")
+		proxy := w.sandbox(t).Name + ".egress"
+		since := func() string {
+			return run(t, w.docker("inspect", "--format", "{{.Created}} {{.State.StartedAt}}", proxy)).expect(t, 0).stdout
+		}
+		made := since()
+		w.ok(t, "stop")
+		w.ok(t, "task", "list")
+		assert.Equal(t, since(), made, "nothing has changed")
+
+		w.setenv("HTTPS_PROXY", "http://192.0.2.1:1080")
+		w.ok(t, "task", "list")
+		assert.Equal(t, since(), made, "a sandbox that runs keeps its proxy")
+		w.ok(t, "stop")
+		w.ok(t, "task", "list")
+		changed := since()
+		assert.Assert(t, changed != made)
+		w.ok(t, "stop")
+		w.setenv("HTTPS_PROXY", "socks5://192.0.2.1:1080")
+		res := w.ralph(t, "task", "list").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, `the host's proxy is of the kind "socks5"`))
+		w.setenv("HTTPS_PROXY", "")
+		w.ok(t, "task", "list")
 	})
 }

@@ -18,6 +18,8 @@ import (
 	"gotest.tools/v3/assert"
 )
 
+// Commands, their output and exit codes, and waiting for events.
+
 // patience bounds everything that is waited for. Nothing takes that long but
 // on a machine with much else to do.
 const patience = time.Minute

@@ -13,6 +13,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/e2e/modelapi"
 )
 
+// "run" and "shell": an agent or a shell at the user's terminal.
+
 // At a terminal, the shell agent's own interface is a shell of the sandbox.
 func TestRunHasTheTerminal(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {

@@ -18,6 +18,8 @@ import (
 	"gotest.tools/v3/golden"
 )
 
+// What a terminal draws, compared with golden files.
+
 // shows compares what stands on a terminal's screen, and what has left it at the
 // top, with a golden file. What differs from one run to the next is replaced
 // first: names, folders, times. Where the program of a microVM has something else

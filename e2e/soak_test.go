@@ -25,6 +25,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 )
 
+// A loop that is disturbed at random moments.
+
 var (
 	soakTime = flag.Duration("soak", 45*time.Second, "how long TestSoak disturbs its loop, which is then left alone until all is done")
 	soakSeed = flag.Uint64("soak.seed", 1, "what happens in TestSoak and in which order; 0 chooses a seed, which is printed")

@@ -16,6 +16,8 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 )
 
+// Worktrees: created, listed and removed with their sandboxes.
+
 // inTree is the world in a worktree below .worktrees.
 func (w *world) inTree(name string) *world {
 	other := *w
@@ -255,5 +257,46 @@ func TestAWorktreeInAMicroVM(t *testing.T) {
 		w.ralph(t, "worktree", "rm", "--force", "--delete-branch", "x").expect(t, 0)
 		assert.Equal(t, len(w.sandboxes(t)), 0)
 		assert.Equal(t, w.git(t, "branch", "--format=%(refname:short)"), "main")
+	})
+}
+
+// oddNames are names of folders that mean something to a shell, to git or to an
+// engine. None of them may do so here.
+func oddNames() []string {
+	return []string{`a $(touch pwned) b`, "`touch pwned`", `x;touch pwned;"'`, `-v:rw,z`, `*?[a]{b}~&|<>!#%`, `ünï ⼤`}
+}
+
+// The work tree is used by its real name, whatever that is and whichever link
+// leads there.
+func TestWorkTreesWithOddNames(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		odd := filepath.Join(append([]string{w.dir}, oddNames()...)...)
+		link := filepath.Join(w.dir, "link")
+		assert.NilError(t, os.MkdirAll(filepath.Dir(odd), 0o755))
+		assert.NilError(t, os.Rename(w.repo, odd))
+		assert.NilError(t, os.Symlink(odd, link))
+		w.own(t, w.dir)
+		w.repo = link
+		w.setenv("PWD", link)
+		w.setenv("RALPH_NETWORK", "deny")
+		w.setenv("RALPH_GIT", "private")
+		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"pwd >a.txt"}})
+		w.ok(t, "build")
+		assert.Equal(t, w.git(t, "show", "HEAD:a.txt"), odd)
+		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
+		var sources []string
+		for _, m := range w.container(t).Mounts {
+			if m.Type == "bind" {
+				sources = append(sources, m.Source)
+			}
+		}
+		assert.Check(t, is.Contains(sources, odd))
+		for _, source := range sources {
+			assert.Check(t, !strings.HasPrefix(source, link), source)
+		}
+		assert.NilError(t, filepath.WalkDir(w.dir, func(path string, _ os.DirEntry, err error) error {
+			assert.Check(t, filepath.Base(path) != "pwned", path)
+			return err
+		}))
 	})
 }

@@ -24,6 +24,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
 )
 
+// A world is a user with a home, a Docker configuration and a repository.
+
 // The ordinary user whom commands run as when the tests run as root.
 const (
 	userUID = 1234

@@ -18,6 +18,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
+// Loops in the background: detach, attach, and lost terminals.
+
 // end waits for the end that a detached loop of the sandbox leaves behind.
 func (w *world) end(t *testing.T) host.End {
 	t.Helper()

@@ -17,6 +17,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/internal/testutil/sandboxcli"
 )
 
+// Which driver a sandbox gets when the user chooses one, and when not.
+
 // creation is what is said, once, of a sandbox that is made.
 func creation(sb sandbox, driver, why string) string {
 	return fmt.Sprintf("Creating the sandbox %s with the %s driver%s\n", sb.Name, driver, why)

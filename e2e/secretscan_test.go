@@ -16,6 +16,8 @@ import (
 	"gotest.tools/v3/poll"
 )
 
+// The secret scan of the worktree before an agent sees it.
+
 func TestCredentialsAreFoundBeforeTheAgentSeesThem(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
 		key := "AKIA" + "QYLPMN5HHHFPZAM2" // in two parts, or this file would be found

@@ -12,6 +12,9 @@ import (
 	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
 )
 
+// Limits of a sandbox: memory, processes, and what happens when an agent reaches
+// them.
+
 // An agent that starts processes until there is no room left, and then makes the
 // sandbox's first process work, is ended with all that it has started, as are
 // processes that never stop starting others. The loop goes on.
@@ -121,5 +124,78 @@ func TestFullSandboxIsRestarted(t *testing.T) {
 		assert.Check(t, is.Contains(res.stderr, "sandbox "+name+" has reached its process limit (64), and another command is running in it\nHint: "))
 		w.write(t, w.repo+"/.ralph/done", "\n")
 		other.wait(t).expect(t, 0)
+	})
+}
+
+func TestLimitsReachTheSandboxAndChangesNeedAWord(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.configure(t, halfGigabyte)
+		w.ok(t, "task", "create", "a", "Title")
+		first := w.container(t)
+		assert.Equal(t, first.HostConfig.Memory, int64(512<<20))
+		assert.Equal(t, first.HostConfig.MemorySwap, int64(512<<20), "no swap")
+		assert.Equal(t, first.HostConfig.NanoCPUs, int64(15e8))
+		assert.Equal(t, *first.HostConfig.PidsLimit, int64(300))
+
+		// Nobody can be asked in a script.
+		w.configure(t, otherLimits)
+		res := w.ralph(t, "task", "list").expect(t, 1)
+		assert.Equal(t, w.container(t).ID, first.ID)
+		assert.Check(t, is.Equal(res.stdout, ""))
+		assert.Check(t, is.Contains(res.stderr, "Error: the sandbox "+first.Name[1:]+" no longer matches the configuration"))
+		assert.Check(t, is.Contains(res.stderr, "--recreate"))
+
+		assert.DeepEqual(t, w.ralph(t, "--recreate", "task", "list").expect(t, 0).code, 0)
+		second := w.container(t)
+		assert.Assert(t, second.ID != first.ID)
+		assert.Equal(t, second.HostConfig.Memory, int64(640<<20))
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"}) // the work tree was not touched
+
+		// Flags beat the file, and are as good a reason.
+		w.ralph(t, "--memory", "700m", "task", "list").expect(t, 1)
+		w.ok(t, "--memory", "700m", "--recreate", "task", "list")
+		assert.Equal(t, w.container(t).HostConfig.Memory, int64(700<<20))
+	})
+}
+
+// usesUpAll takes all memory by files in memory, which no process gives back.
+const usesUpAll = `touch .ralph/begun; trap '' TERM
+while :; do cat /dev/zero >/tmp/full; sleep 0.1; done`
+
+// The loop survives an agent that uses up the sandbox's memory, says so, and brings
+// the agent's commits home.
+func TestASandboxThatUsesUpItsMemory(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.byDefault()
+		w.setenv("RALPH_MEMORY", "96m")
+		build := w.hanging(t, "git commit -q --allow-empty -m before; "+usesUpAll)
+		res := build.wait(t).expect(t, 6)
+		assert.Check(t, is.Contains(res.stderr, "out of memory"))
+		assert.Check(t, w.container(t).State.Running)
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "before")
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"})
+	})
+}
+
+// usesUp takes all memory and all processes that there are.
+const usesUp = `perl -e '$x = "x" x (600 << 20)'; memory=$?
+perl -e 'for (;;) { my $p = fork; exit 7 if !defined $p; if (!$p) { $SIG{TERM} = "IGNORE"; sleep 1000; exit } }'
+echo $memory $? >.ralph/ends; exit 3`
+
+// An agent that uses up what there is fails, which its loop survives and says, and
+// the sandbox is fit for use.
+func TestAnAgentThatUsesEverythingUp(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.setenv("RALPH_MEMORY", "256m")
+		w.setenv("RALPH_PIDS", "200")
+		w.plan(t, task{ID: "a", Title: "Use it up", Steps: []string{usesUp}})
+		res := w.ralph(t, "build", "-n", "1").expect(t, 6)
+		assert.Check(t, is.Contains(res.stderr, "process limit (200) reached\nHint: raise the limit with RALPH_PIDS"))
+		assert.Equal(t, w.read(t, ".ralph/ends"), "137 7\n")
+		assert.Check(t, is.Contains(w.ok(t, "task", "show", "a"), "Fail reason: step 1 failed (exit code 3)"))
+		w.ok(t, "task", "delete", "a")
+		w.plan(t, task{ID: "b", Title: "Work on", Steps: []string{"echo b >b.txt"}})
+		w.ok(t, "build")
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"b": "done"})
 	})
 }

@@ -15,7 +15,12 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 	"gotest.tools/v3/poll"
+
+	"github.com/docker-ralph/docker-ralph/config"
 )
+
+// Sandboxes with a git directory or a clone of their own: the agent's commits
+// arrive on the user's branch.
 
 // privately runs a test in a container with a git directory of its own, on every
 // engine.
@@ -182,51 +187,6 @@ func TestAKilledDispatchWithAPrivateGitDirectory(t *testing.T) {
 	})
 }
 
-// What an agent plants for the user's git is not run, wherever it puts it.
-func TestWhatAnAgentPlantsIsNotRun(t *testing.T) {
-	privately(t, func(t *testing.T, w *world) {
-		side := filepath.Join(w.repo, ".worktrees", "side")
-		w.git(t, "worktree", "add", "-q", "-b", "side", side)
-		marker := filepath.Join(w.dir, "marker")
-		plant := strings.ReplaceAll(`set -x
-c=$(git rev-parse --git-dir)
-for h in post-checkout post-commit pre-commit post-index-change reference-transaction post-merge; do printf '#!/bin/sh\ntouch MARK\n' > $c/hooks/$h; chmod +x $c/hooks/$h; done
-git config core.fsmonitor 'touch MARK; false'
-git config filter.x.clean 'touch MARK; cat'
-git config core.hooksPath $c/hooks
-echo '* filter=x' > .gitattributes
-mv .git .gone && exit 90
-rmdir .git && exit 91
-echo "gitdir: $PWD/evil" > .worktrees/side/.git
-mv .worktrees .other && exit 92
-mkdir -p nested && git init -q --bare nested && git -C nested config core.fsmonitor 'touch MARK; false'
-mkdir -p .git/evil && echo evil > .git/commondir; rm -f .git/commondir
-touch .git/objects/x && ls -d /opt/ralph-git/host && ! touch /opt/ralph-git/host$PWD/.git/objects/x
-git -c core.hooksPath=/dev/null -c core.fsmonitor=false branch 'odd$(touch${IFS}MARK)' || exit 93
-git -c core.hooksPath=/dev/null -c core.fsmonitor=false update-ref "refs/heads/odd$(printf '\343\200\200')x" HEAD
-`, "MARK", marker)
-		w.write(t, filepath.Join(w.repo, "plant.sh"), plant)
-		w.git(t, "add", "plant.sh")
-		w.git(t, "commit", "-qm", "plant")
-		w.plan(t, task{ID: "a", Title: "Plant", Steps: []string{"sh plant.sh > plant.log 2>&1; echo $? >> plant.log"}})
-		w.ralph(t, "build", "-n", "1")
-		log := w.read(t, "plant.log")
-		assert.Assert(t, strings.HasSuffix(log, "\n0\n"), log)
-
-		for _, dir := range []string{w.repo, side} {
-			cmd := w.command("git", "status", "--porcelain")
-			cmd.Dir = dir
-			run(t, cmd).expect(t, 0)
-		}
-		w.git(t, "diff", "HEAD")
-		w.git(t, "log", "-p", "-1")
-		w.ok(t, "task", "list")
-		_, err := os.Stat(marker)
-		assert.Assert(t, os.IsNotExist(err), "something was run: %s", log)
-		assert.Assert(t, !strings.Contains(w.git(t, "config", "--local", "--list"), "fsmonitor"))
-	})
-}
-
 func TestAPrivateGitDirectoryForALinkedWorkTree(t *testing.T) {
 	privately(t, func(t *testing.T, w *world) {
 		main := w.git(t, "rev-parse", "main")
@@ -283,60 +243,6 @@ func TestRepositoriesWithoutAPrivateGitDirectory(t *testing.T) {
 	})
 }
 
-// An agent can break its own git directory, but nothing of the user's. The sandbox
-// gets it back within the same command, and works on.
-func TestABrokenPrivateGitDirectory(t *testing.T) {
-	for name, tc := range map[string]struct{ step, why string }{
-		"removed":           {"rm -rf .git; true", "it is no git directory any more"},
-		"HEAD and a commit": {"git commit -q --allow-empty -m kept; echo garbage > .git/HEAD", "it is no git directory any more"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			privately(t, func(t *testing.T, w *world) {
-				w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}})
-				w.ralph(t, "build").expect(t, 0)
-				w.plan(t, task{ID: "b", Title: "Break it", Steps: []string{tc.step}})
-				res := w.ralph(t, "build", "-n", "1")
-				box := w.sandbox(t).Name
-				assert.Check(t, is.Contains(res.stderr, "Warning: the git directory of the sandbox "+box+" is broken: "+tc.why+"; it was restored from your repository"))
-				assert.Equal(t, w.git(t, "show", "main:a.txt"), "a")
-				if name == "HEAD and a commit" {
-					assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "refs/ralph/"+box+"/main"), "kept")
-				}
-				w.ok(t, "task", "delete", "b")
-				w.plan(t, task{ID: "c", Title: "Add c", Steps: []string{"echo c > c.txt"}})
-				res = w.ralph(t, "build").expect(t, 0)
-				assert.Check(t, !strings.Contains(res.stderr, "broken"))
-				assert.Equal(t, w.git(t, "show", "main:c.txt"), "c")
-				assert.Equal(t, w.git(t, "status", "--porcelain"), "")
-			})
-		})
-	}
-}
-
-// A git directory that is broken while no command of ours looks keeps nobody from
-// recreating or removing the sandbox. What is lost is said.
-func TestABrokenPrivateGitDirectoryIsRemoved(t *testing.T) {
-	privately(t, func(t *testing.T, w *world) {
-		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}})
-		w.ralph(t, "build").expect(t, 0)
-		for _, args := range [][]string{{"task", "list"}, {"--recreate", "task", "list"}, {"clean", "--force"}} {
-			run(t, w.docker("exec", "-u", fmt.Sprintf("%d:%d", w.uid, w.gid), w.sandbox(t).ID, "sh", "-c", "rm -rf /opt/ralph-git/own/*")).expect(t, 0)
-			res := w.ralph(t, args...)
-			if args[0] == "task" {
-				assert.Check(t, is.Contains(res.stderr, "Hint: run the command again"))
-				w.ok(t, args...)
-				continue
-			}
-			res.expect(t, 0)
-			assert.Check(t, !strings.Contains(res.stderr, "docker rm"))
-			assert.Check(t, strings.Contains(res.stderr, "is broken: it is no git directory any more"), res.stderr)
-		}
-		assert.Equal(t, len(w.sandboxes(t)), 0)
-		assert.Equal(t, len(w.sandboxVolumes(t)), 0)
-		assert.Equal(t, w.git(t, "show", "main:a.txt"), "a")
-	})
-}
-
 // A sandbox for one dispatch leaves its commits, and no volume.
 func TestASandboxForOneDispatchWithAPrivateGitDirectory(t *testing.T) {
 	privately(t, func(t *testing.T, w *world) {
@@ -370,73 +276,6 @@ func TestSelfTestWithAPrivateGitDirectory(t *testing.T) {
 	privately(t, func(t *testing.T, w *world) {
 		res := w.ralph(t, "selftest").expect(t, 0)
 		assert.Assert(t, !strings.Contains(res.stdout+res.stderr, "ralph-git-"), res.stdout)
-	})
-}
-
-// An agent that commits a repository of its own, over a commit of the user's, is
-// told of, and neither our advice nor what the user does then runs its programs.
-func TestARepositoryThatTheAgentCommits(t *testing.T) {
-	privately(t, func(t *testing.T, w *world) {
-		marker := filepath.Join(w.dir, "marker")
-		w.plan(t, task{ID: "a", Title: "Plant", Steps: []string{
-			"git init -q inner && cd inner && git config user.name x && git config user.email x@y && git commit -q --allow-empty -m x && git config core.fsmonitor 'touch " + marker + "; false'",
-			"git add -A && git commit -q --amend -m rewritten",
-		}})
-		before := w.git(t, "rev-parse", "main")
-		res := w.ralph(t, "build", "-n", "1")
-		name := w.sandbox(t).Name
-		assert.Check(t, is.Contains(res.stderr, `Warning: the sandbox's commits add or change the submodule "inner"`))
-		assert.Check(t, is.Contains(res.stderr, "\nHint: do not merge them or check them out"))
-		assert.Check(t, !strings.Contains(res.stderr, "git reset"))
-		assert.Equal(t, w.git(t, "rev-parse", "main"), before)
-		w.git(t, "log", "-p", "--submodule=short", "refs/ralph/"+name+"/@submodule/main")
-		res = w.ralph(t, "build").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, "Error: the sandbox's commits add or change the submodule"))
-		assert.Check(t, is.Contains(res.stderr, "\nHint: do not merge them or check them out"))
-		w.git(t, "status")
-		w.git(t, "diff", "HEAD")
-		w.git(t, "commit", "-q", "--allow-empty", "-m", "The user's")
-		_, err := os.Stat(marker)
-		assert.Assert(t, os.IsNotExist(err), "the agent's program was run")
-
-		// It can be mended in the sandbox, and the sandbox can be recreated.
-		w.ok(t, "shell")
-		w.ok(t, "--recreate", "task", "list")
-		assert.NilError(t, os.RemoveAll(filepath.Join(w.repo, "inner")))
-		w.ok(t, "task", "delete", "a")
-		w.plan(t, task{ID: "b", Title: "Add b", Steps: []string{"echo b > b.txt"}})
-		w.ralph(t, "build").expect(t, 0)
-		assert.Equal(t, w.git(t, "show", "main:b.txt"), "b")
-	})
-}
-
-// A branch whose commits no repository should have is named, the others come, and
-// nothing of it is left in the user's repository.
-func TestABranchThatCannotBeFetched(t *testing.T) {
-	privately(t, func(t *testing.T, w *world) {
-		w.plan(t, task{ID: "a", Title: "Branch off", Steps: []string{
-			`tree=$(printf '100644 blob %s\t.git\n' $(git hash-object -w /etc/hostname) | git mktree) && git branch bad $(git commit-tree -m bad -p HEAD $tree)`,
-			"git branch fine $(git commit-tree -m fine -p HEAD HEAD^{tree}); echo a > a.txt",
-		}})
-		res := w.ralph(t, "build").expect(t, 0)
-		name := w.sandbox(t).Name
-		assert.Check(t, is.Contains(res.stderr, `Warning: "refs/heads/bad" of the sandbox was not fetched: `))
-		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "refs/ralph/"+name+"/fine"), "fine")
-		assert.Equal(t, w.git(t, "show", "main:a.txt"), "a")
-		assert.Equal(t, w.git(t, "fsck", "--strict", "--unreachable"), "")
-	})
-}
-
-// A named pipe where git opens a file keeps no command waiting. It is named.
-func TestAPipeInTheWorktreeIsNamed(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		pipe := filepath.Join(w.repo, ".gitattributes")
-		assert.NilError(t, syscall.Mkfifo(pipe, 0o644))
-		w.own(t, pipe)
-		started := time.Now()
-		res := w.ralph(t, "worktree", "ls")
-		assert.Check(t, is.Contains(res.stdout+res.stderr, "git waits for ever at "+pipe+", which is no regular file: remove it"))
-		assert.Check(t, time.Since(started) < patience/2)
 	})
 }
 
@@ -491,5 +330,71 @@ func TestUncommittedWorkStaysTheUsers(t *testing.T) {
 		assert.Equal(t, w.git(t, "diff", "--name-only", before, "main"), "a.txt")
 		assert.Equal(t, w.git(t, "show", ":staged.txt"), "two")
 		assert.Equal(t, w.git(t, "status", "--porcelain"), strings.Replace(dirty, "M  staged", "MM staged", 1))
+	})
+}
+
+// A sandbox that works on a clone of its own leaves the user's branch and work
+// tree as they are. Its commits come home after every build, and making it anew
+// loses none.
+func TestASandboxWithACloneOfItsOwn(t *testing.T) {
+	with(t, config.DriverSbx, func(t *testing.T, w *world) {
+		w.setenv("RALPH_GIT", "private")
+		before := w.git(t, "rev-parse", "HEAD")
+		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}})
+		res := w.ralph(t, "build").expect(t, 0)
+		name := w.sandbox(t).Name
+		ref := "refs/ralph/" + name + "/main"
+		assert.Assert(t, is.Contains(res.stderr, `The sandbox has 1 commits that your branch has not: take them with "git merge `+ref+`"`))
+		assert.Equal(t, w.git(t, "rev-parse", "HEAD"), before)
+		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
+		_, err := os.Stat(filepath.Join(w.repo, "a.txt"))
+		assert.Assert(t, os.IsNotExist(err))
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", ref), "Add a")
+
+		// What is not committed is nowhere else.
+		w.plan(t, task{ID: "b", Title: "Add b", Steps: []string{"touch begun; exit 1"}})
+		w.ralph(t, "build", "-n", "1")
+		res = w.ralph(t, "--recreate", "task", "list")
+		res.expect(t, 1)
+		assert.Assert(t, is.Contains(res.stderr, "there are changes that are not committed"))
+		assert.Assert(t, is.Contains(res.stderr, "docker ralph clean --discard-commits "+name))
+		w.ok(t, "task", "delete", "b")
+		w.plan(t, task{ID: "c", Title: "Add c", Steps: []string{"true"}})
+		w.ralph(t, "build").expect(t, 0)
+
+		w.ok(t, "--recreate", "task", "list")
+		assert.Assert(t, w.sandbox(t).ID != "")
+		assert.Equal(t, w.git(t, "log", "--format=%s", "HEAD.."+ref), "Add c\nAdd a")
+		w.git(t, "merge", "-q", "--ff-only", ref)
+		assert.Equal(t, w.read(t, "a.txt"), "a\n")
+	})
+}
+
+func TestWhereThereCannotBeAClone(t *testing.T) {
+	inMicroVMs(t, func(t *testing.T, w *world) {
+		w.setenv("RALPH_GIT", "private")
+		if w.driver == config.DriverDockerSandbox {
+			res := w.ralph(t, "task", "list").expect(t, 1)
+			assert.Assert(t, is.Contains(res.stderr, `Error: sandbox.git = "private" works with the drivers container and sbx only, and this is docker-sandbox`))
+			return
+		}
+		linked := filepath.Join(w.dir, "linked")
+		w.git(t, "worktree", "add", "-q", "-b", "side", linked)
+		cmd := w.docker("ralph", "task", "list")
+		cmd.Dir = linked
+		res := run(t, cmd).expect(t, 1)
+		assert.Assert(t, is.Contains(res.stderr, "Error: this is a linked work tree, which sbx cannot clone: go to the main one, "+w.repo))
+
+		w.git(t, "commit", "-q", "--allow-empty", "-m", "second")
+		shallow := filepath.Join(w.dir, "shallow")
+		w.git(t, "clone", "-q", "--depth", "1", "file://"+w.repo, shallow)
+		cmd = w.command("git", "remote", "set-url", "origin", "https://git.example/"+w.slug+".git")
+		cmd.Dir = shallow
+		run(t, cmd).expect(t, 0)
+		cmd = w.docker("ralph", "task", "list")
+		cmd.Dir = shallow
+		res = run(t, cmd).expect(t, 1)
+		assert.Assert(t, is.Contains(res.stderr, `Error: this repository is a shallow clone, of which sbx makes an empty one: fetch the rest with "git fetch --unshallow"`))
+		assert.Equal(t, len(w.sandboxes(t)), 0, "nothing was made")
 	})
 }

@@ -5,17 +5,22 @@ package e2e
 import (
 	"fmt"
 	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/moby/moby/client"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
+	"github.com/docker-ralph/docker-ralph/e2e/abuse"
 	"github.com/docker-ralph/docker-ralph/e2e/abuse/server"
 	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
 )
+
+// The network isolation is restored when parts of it are taken away, and holds on
+// gVisor.
 
 // asked is a step that runs a script as often as it is asked to.
 const asked = `n=0
@@ -111,66 +116,115 @@ func TestASandboxWhoseWallIsTamperedWith(t *testing.T) {
 	})
 }
 
-// oddNames are names of folders that mean something to a shell, to git or to an
-// engine. None of them may do so here.
-func oddNames() []string {
-	return []string{`a $(touch pwned) b`, "`touch pwned`", `x;touch pwned;"'`, `-v:rw,z`, `*?[a]{b}~&|<>!#%`, `ünï ⼤`}
+// gVisor is what engines call the runtime whose kernel is a program.
+const gVisor = "runsc"
+
+// otherKernel are the probes that get through on gVisor, and why that is no way
+// out: what they reach is a world of the sandbox's own, or is not there.
+func otherKernel() map[string]string {
+	const (
+		missing = "the call is not filtered, and its kernel does not have it"
+		own     = "it is the sandbox's own"
+		unseen  = "the limit holds from outside, and is not shown inside"
+	)
+	return map[string]string{
+		"perf-event-open": missing, "personality": missing, "new-cgroup-namespace": missing, "clone3": missing, "open-by-handle": missing, "real-time": missing,
+		"seccomp-filter":            "the filter is around the kernel, not in it",
+		"no-setuid-files":           "the same, so this holds on runc only",
+		"no-devices-of-the-machine": own, "only-known-devices": own, "kernel-log": own, "new-user-namespace": own, "new-mount-namespace": own, "unshare-program": own,
+		"own-control-group-only": own, "priority": own, "spared-by-the-oom-killer": own,
+		"tmp-ignores-setuid":    "it does so without saying it: there are no new privileges",
+		"processes-are-limited": unseen, "no-swap": unseen,
+	}
 }
 
-// The work tree is used by its real name, whatever that is and whichever link
-// leads there.
-func TestWorkTreesWithOddNames(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		odd := filepath.Join(append([]string{w.dir}, oddNames()...)...)
-		link := filepath.Join(w.dir, "link")
-		assert.NilError(t, os.MkdirAll(filepath.Dir(odd), 0o755))
-		assert.NilError(t, os.Rename(w.repo, odd))
-		assert.NilError(t, os.Symlink(odd, link))
-		w.own(t, w.dir)
-		w.repo = link
-		w.setenv("PWD", link)
-		w.setenv("RALPH_NETWORK", "deny")
-		w.setenv("RALPH_GIT", "private")
-		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"pwd >a.txt"}})
-		w.ok(t, "build")
-		assert.Equal(t, w.git(t, "show", "HEAD:a.txt"), odd)
-		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
-		var sources []string
-		for _, m := range w.container(t).Mounts {
-			if m.Type == "bind" {
-				sources = append(sources, m.Source)
+// endTheSandbox are probes after which nothing is left that could report.
+func endTheSandbox() []string { return []string{"fork-bomb", "memory-is-limited"} }
+
+// The same attempts where the kernel is not the machine's, on the engine that
+// has gVisor.
+func TestAbuseOnGVisor(t *testing.T) {
+	t.Parallel()
+	probes, err := abuse.Probes()
+	assert.NilError(t, err)
+	program := buildProbes(t)
+	tried := 0
+	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		res, err := e.Client(t).Info(t.Context(), client.InfoOptions{})
+		assert.NilError(t, err)
+		if _, has := res.Info.Runtimes[gVisor]; !has {
+			return
+		}
+		tried++
+		w := newWorld(t, e)
+		w.setenv("RALPH_RUNTIME", gVisor)
+		l, canary := abuseLab(t, w, program)
+		secret, markers := newSecret(), newMarkers(t, w)
+		found := abuseSandbox(t, w, append(l.variables(w, secret, markers, abuseMemory, abusePids), "YRANAC="+backwards(canary)), markers, endTheSandbox())
+		skipped, broke := 0, 0
+		for _, p := range probes {
+			want := abuse.Held
+			if _, other := otherKernel()[p.Name]; other {
+				want = abuse.Broke
+				broke++
+			} else if slices.Contains(endTheSandbox(), p.Name) {
+				want = abuse.Skipped
+				skipped++
 			}
+			r := found[p.Name]
+			assert.Check(t, is.Equal(r.Outcome, want), "%s: %s", p.Name, r.Why)
 		}
-		assert.Check(t, is.Contains(sources, odd))
-		for _, source := range sources {
-			assert.Check(t, !strings.HasPrefix(source, link), source)
-		}
-		assert.NilError(t, filepath.WalkDir(w.dir, func(path string, _ os.DirEntry, err error) error {
-			assert.Check(t, filepath.Base(path) != "pwned", path)
-			return err
-		}))
+		assert.Check(t, is.Equal(len(found), len(probes)))
+		assert.Check(t, is.Equal(skipped, len(endTheSandbox())))
+		assert.Check(t, is.Equal(broke, len(otherKernel())))
+		assert.Check(t, !l.left.heard(secret), "a packet left the engine's machine")
+		gVisorKnowsNames(t, w)
+		gVisorStaysClosed(t, w, l)
+		gVisorEnds(t, w)
 	})
+	if tried == 0 {
+		notHere(t, "no engine has the runtime "+gVisor)
+	}
 }
 
-// usesUp takes all memory and all processes that there are.
-const usesUp = `perl -e '$x = "x" x (600 << 20)'; memory=$?
-perl -e 'for (;;) { my $p = fork; exit 7 if !defined $p; if (!$p) { $SIG{TERM} = "IGNORE"; sleep 1000; exit } }'
-echo $memory $? >.ralph/ends; exit 3`
+// gVisorKnowsNames asserts that programs that know nothing of proxies are led to
+// the proxy.
+func gVisorKnowsNames(t *testing.T, w *world) {
+	t.Helper()
+	c := w.container(t)
+	proxy := c.Config.Labels[labelPrefix+"proxy"]
+	assert.Assert(t, proxy != "")
+	said := run(t, w.docker("exec", c.ID, "getent", "hosts", "allowed.example")).expect(t, 0).stdout
+	assert.DeepEqual(t, strings.Fields(said), []string{proxy, "allowed.example"})
+	run(t, w.docker("exec", c.ID, "getent", "hosts", "blocked.example")).expect(t, 2)
+}
 
-// An agent that uses up what there is fails, which its loop survives and says, and
-// the sandbox is fit for use.
-func TestAnAgentThatUsesEverythingUp(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		w.setenv("RALPH_MEMORY", "256m")
-		w.setenv("RALPH_PIDS", "200")
-		w.plan(t, task{ID: "a", Title: "Use it up", Steps: []string{usesUp}})
-		res := w.ralph(t, "build", "-n", "1").expect(t, 6)
-		assert.Check(t, is.Contains(res.stderr, "process limit (200) reached\nHint: raise the limit with RALPH_PIDS"))
-		assert.Equal(t, w.read(t, ".ralph/ends"), "137 7\n")
-		assert.Check(t, is.Contains(w.ok(t, "task", "show", "a"), "Fail reason: step 1 failed (exit code 3)"))
-		w.ok(t, "task", "delete", "a")
-		w.plan(t, task{ID: "b", Title: "Work on", Steps: []string{"echo b >b.txt"}})
-		w.ok(t, "build")
-		assert.DeepEqual(t, w.statuses(t), map[string]string{"b": "done"})
-	})
+// gVisorStaysClosed asserts that nothing gets out without the proxy, nor after a
+// restart by hand, and that the next command mends it.
+func gVisorStaysClosed(t *testing.T, w *world, l *lab) {
+	t.Helper()
+	r := restarted{w: w, lab: l, name: w.sandbox(t).Name}
+	run(t, w.docker("kill", r.name+".egress")).expect(t, 0)
+	r.holds(t, r.byHand(t))
+	run(t, w.docker("restart", "-t", "1", r.name)).expect(t, 0)
+	r.holds(t, r.byHand(t))
+	w.ok(t, "task", "list")
+	r.holds(t, r.byHand(t))
+	gVisorKnowsNames(t, w)
+}
+
+// gVisorEnds asserts that an agent which uses up what there is ends its sandbox,
+// and nothing else, and that the next command works.
+func gVisorEnds(t *testing.T, w *world) {
+	t.Helper()
+	for what, step := range map[string]string{
+		"memory":    `perl -e '$x = "x" x (600 << 20)'`,
+		"processes": `perl -e 'for (;;) { my $p = fork; exit 7 if !defined $p; if (!$p) { sleep 1000; exit } }'`,
+	} {
+		w.plan(t, task{ID: what, Title: "Use up the " + what, Steps: []string{step}})
+		res := w.ralph(t, "build", "-n", "1")
+		assert.Check(t, res.code != 0, what)
+		assert.Check(t, is.Contains(res.stderr, "Warning: the sandbox "+w.sandbox(t).Name+" has ended ("), what)
+		w.ok(t, "task", "delete", what)
+	}
 }

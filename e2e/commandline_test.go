@@ -1,0 +1,305 @@
+//go:build unix
+
+package e2e
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+)
+
+// The command line: forwarding of arguments, streams and exit codes, completion,
+// and scripts.
+
+func TestArgumentsArriveVerbatim(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		all := []string{
+			" two  blanks ",
+			`it's "quoted"`,
+			"two\nlines",
+			"tab\tand bell\a",
+			"--",
+			"-",
+			"-H",
+			"--context",
+			"--config=/nowhere",
+			"--agent",
+			"--version",
+			"日本語 🐳",
+			"$HOME `id` $(id) \\ * ? !",
+			"%s %d",
+			strings.Repeat("long ", 4000),
+		}
+		// Control characters arrive, and are not printed.
+		shown := strings.NewReplacer("\a", "").Replace
+		for _, arg := range all {
+			assert.Equal(t, w.ok(t, "task", "create", arg, "Title: "+arg+" :end"), shown(arg)+"\n")
+		}
+		list := w.ok(t, "task", "list", "--markdown")
+		for _, arg := range all {
+			assert.Check(t, is.Contains(list, "\nid: "+shown(arg)+"\ntitle: Title: "+shown(arg)+" :end\n"))
+		}
+		w.ok(t, "task", "update", all[3], "--priority", "1") // found by its exact name
+		show := w.ok(t, "task", "show", all[2])
+		assert.Check(t, is.Contains(show, "ID:          "+all[2]+"\n"))
+		// Empty ones count.
+		res := w.ralph(t, "task", "create", "", "title").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "Error: missing task ID"))
+		res = w.ralph(t, "task", "create", "id", "").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "Error: missing task title"))
+		res = w.ralph(t, "task", "create", "id", "title", "").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "Error: unknown flag ''"))
+	})
+}
+
+// What a command writes comes out where it belongs, and nothing else.
+func TestOutputErrorsAndExitCodesAreTheCommands(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		w.ok(t, "task", "create", "a", "Title")
+		for _, tc := range []struct {
+			args []string
+			want result
+		}{
+			{[]string{"task", "plan-status"}, result{0, "1 open, 0 active, 0 done, 0 blocked, 0 deleted\n", ""}},
+			{[]string{"task", "show", "nothing"}, result{2, "", "Error: task 'nothing' not found\n"}},
+			{[]string{"task", "done", "a"}, result{1, "", "Error: task 'a' is not active (status: open)\n"}},
+			{[]string{"task", "claim", "nothing"}, result{2, "", "Task not eligible\n"}},
+			{[]string{"task", "nonsense"}, result{1, "", "Error: unknown command 'nonsense'\n"}},
+			{[]string{"plan", "-n", "0"}, result{1, "", "Error: plan mode requires at least 1 iteration (-n 0 is not allowed)\n"}},
+			{[]string{"build", "-n", "x"}, result{1, "", "Error: --max-iterations requires a number\n"}},
+		} {
+			assert.Equal(t, w.ralph(t, tc.args...), tc.want, "%q", tc.args)
+		}
+	})
+}
+
+func TestLargeInputAndOutputArriveWhole(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		var tasks []task
+		for i := range 3000 {
+			tasks = append(tasks, task{ID: fmt.Sprintf("t/%04d", i), Title: strings.Repeat("x", 60)})
+		}
+		w.plan(t, tasks...)
+		list := w.ok(t, "task", "list")
+		assert.Equal(t, strings.Count(list, "\n"), len(tasks)+1)
+		for _, tk := range tasks {
+			if !strings.Contains(list, tk.ID) {
+				t.Fatalf("%s is missing", tk.ID)
+			}
+		}
+
+		// A reader that has seen enough ends it all; the next command works.
+		res := run(t, w.command("sh", "-c", "docker ralph task list | head -n 1")).expect(t, 0)
+		assert.Equal(t, res.stdout, "ID                   P S        CAT   TITLE                               AGENT\n")
+		w.ok(t, "task", "show", "t/0000")
+	})
+}
+
+func TestTheWorkingFolderIsKept(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		sub := filepath.Join(w.repo, "some dir", "ünter")
+		w.write(t, filepath.Join(sub, "specs", "s.md"), "# Below\n")
+		w.own(t, w.repo)
+		in := func(args ...string) result {
+			cmd := w.docker(append([]string{"ralph"}, args...)...)
+			cmd.Dir = sub
+			return run(t, cmd).expect(t, 0)
+		}
+		in("task", "create", "a", "Look around", "-s", `["pwd > here"]`)
+		in("build", "-n", "1")
+		here, err := os.ReadFile(filepath.Join(sub, "here"))
+		assert.NilError(t, err)
+		assert.Equal(t, string(here), sub+"\n")
+		assert.Equal(t, len(w.sandboxes(t)), 1, "it is the sandbox of the whole work tree")
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "done"})
+	})
+}
+
+// Where there is no terminal everything works all the same.
+func TestPipelinesAndMissingStreams(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		w.write(t, filepath.Join(w.repo, "specs", "p.md"), "```ralph-tasks\n{\"id\":\"p/1\",\"t\":\"One\"}\n```\n")
+		for _, line := range []string{
+			"docker ralph plan | cat",
+			"docker ralph plan </dev/null",
+			"docker ralph plan <&-",
+			"docker ralph plan 2>/dev/null",
+			"docker ralph plan 2>&1 | cat",
+			"true | docker ralph plan",
+			"(sleep 60 & docker ralph plan; kill $!)", // the input stays open
+		} {
+			res := run(t, w.command("bash", "-o", "pipefail", "-c", line)).expect(t, 0)
+			assert.Check(t, is.Contains(res.stdout, "Reached max iterations: 1"), line)
+		}
+		run(t, w.command("bash", "-c", "docker ralph plan >&-")) // may fail, must end
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"p/1": "open"})
+	})
+}
+
+// completes returns what is offered behind "docker ralph".
+func (w *world) completes(t *testing.T, args ...string) []string {
+	t.Helper()
+	res := run(t, w.docker(append([]string{"__complete", "ralph"}, args...)...)).expect(t, 0)
+	offered, directive, found := strings.Cut(res.stdout, ":4\n")
+	assert.Assert(t, found && directive == "", res.stdout)
+	return strings.Fields(strings.ReplaceAll(strings.ReplaceAll(offered, " ", "_"), "\t", "="))
+}
+
+// offers waits until exactly this is offered: completion that takes longer than a
+// user would wait offers nothing, and the machine may be busy.
+func (w *world) offers(t *testing.T, want []string, args ...string) {
+	t.Helper()
+	eventually(t, func() error {
+		if offered := w.completes(t, args...); !slices.Equal(offered, want) {
+			return fmt.Errorf("%q is offered behind %q, not %q", offered, args, want)
+		}
+		return nil
+	})
+}
+
+// The IDs of tasks come from a sandbox that runs, or from nowhere.
+func TestTasksAreCompleted(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		w.byDefault()
+		assert.DeepEqual(t, w.completes(t, "task", "show", ""), []string{})
+		assert.Equal(t, len(w.listed(t)), 0, "a sandbox was made")
+
+		w.plan(t, task{ID: "auth/01", Title: "Don't `log` $(id)"}, task{ID: "auth/02", Title: "Log in"}, task{ID: "x$(touch pwned)", Title: "Bad"})
+		w.ok(t, "task", "claim", "auth/02", "--agent", "me")
+		w.offers(t, []string{"auth/01=Don’t_·log·_·(id)", "auth/02=Log_in"}, "task", "show", "")
+		w.offers(t, []string{"auth/02=Log_in"}, "task", "show", "auth/02")
+		w.offers(t, []string{"auth/01=Don’t_·log·_·(id)"}, "task", "claim", "")
+		w.offers(t, []string{"auth/02=Log_in"}, "task", "done", "")
+		w.offers(t, []string{"auth/02=Log_in"}, "task", "block", "auth/01", "--by", "")
+		assert.DeepEqual(t, w.completes(t, "--worktree=other", "task", "show", ""), []string{})
+		assert.Check(t, !strings.Contains(w.git(t, "worktree", "list"), ".worktrees"), "a worktree was made")
+
+		w.ok(t, "stop")
+		assert.DeepEqual(t, w.completes(t, "task", "show", ""), []string{})
+		assert.Check(t, is.Equal(w.listed(t)[0].State, "stopped"), "the sandbox was started")
+	})
+}
+
+// Each worktree has tasks of its own.
+func TestTasksOfAWorktreeAreCompleted(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.ok(t, "task", "create", "here", "Here")
+		w.ok(t, "--worktree=other", "task", "create", "there", "There")
+		w.offers(t, []string{"here=Here"}, "task", "show", "")
+		w.offers(t, []string{"there=There"}, "--worktree=other", "task", "show", "")
+		assert.DeepEqual(t, w.completes(t, "--driver", "sbx", "task", "show", ""), []string{})
+		assert.DeepEqual(t, w.completes(t, "--worktree", "task", "show", ""), []string{})
+		assert.DeepEqual(t, w.completes(t, "--driver", "container", "task", "show", "t"), []string{})
+	})
+}
+
+func TestSandboxesAreCompleted(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.ok(t, "task", "create", "a", "Title")
+		name := w.sandbox(t).Name
+		for _, command := range []string{"stop", "clean"} {
+			w.offers(t, []string{name}, command, "")
+			assert.DeepEqual(t, w.completes(t, command, name, ""), []string{})
+		}
+	})
+}
+
+// TestScripts are the command lines that no engine is needed for: DOCKER_HOST
+// leads nowhere.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 filepath.Join("testdata", "script"),
+		RequireExplicitExec: true,
+		Setup:               setUpScript,
+		Condition: func(name string) (bool, error) {
+			if name != "plugin-completion" {
+				return false, fmt.Errorf("unknown condition %q", name)
+			}
+			return shared.client >= tellsPlugins, nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": expectExit,
+			"repo":  makeRepo,
+			"same":  sameOutput,
+		},
+	})
+}
+
+func setUpScript(env *testscript.Env) error {
+	config, home := filepath.Join(env.WorkDir, ".docker"), filepath.Join(env.WorkDir, ".home")
+	plugins := filepath.Join(config, "cli-plugins")
+	for _, v := range [][2]string{
+		{"HOME", home},
+		{"DOCKER_CONFIG", config},
+		{"DOCKER_HOST", "unix:///nonexistent/docker.sock"},
+		{"GIT_CONFIG_GLOBAL", os.DevNull},
+		{"GIT_CONFIG_NOSYSTEM", "1"},
+		{"GIT_CEILING_DIRECTORIES", filepath.Dir(env.WorkDir)},
+		{"PATH", shared.bin + ":" + plugins + ":/usr/local/bin:/usr/bin:/bin"},
+		{"NL", "\n"},
+		{"DOLLAR", "$"},
+	} {
+		env.Setenv(v[0], v[1])
+	}
+	git, err := exec.LookPath("git")
+	if err != nil {
+		return err
+	}
+	only := filepath.Join(env.WorkDir, ".git-only") // a machine without docker
+	return errors.Join(os.MkdirAll(plugins, 0o755), os.Mkdir(home, 0o755), os.Mkdir(only, 0o755),
+		os.Symlink(git, filepath.Join(only, "git")),
+		os.Symlink(shared.plugin, filepath.Join(plugins, "docker-ralph")))
+}
+
+// makeRepo makes the current folder a work tree on branch main with one
+// commit and an origin: repo
+func makeRepo(ts *testscript.TestScript, _ bool, _ []string) {
+	ts.Check(ts.Exec("git", "init", "-q", "-b", "main"))
+	ts.Check(ts.Exec("git", "-c", "user.name=u", "-c", "user.email=u@example.com", "commit", "-q", "--allow-empty", "-m", "first"))
+	ts.Check(ts.Exec("git", "remote", "add", "origin", "https://git.example/acme/shop.git"))
+}
+
+// expectExit runs a program that has to exit with this code: exits CODE
+// PROGRAM ARG...
+func expectExit(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM ARG...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	code := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		exit, ok := errors.AsType[*exec.ExitError](err)
+		if !ok {
+			ts.Fatalf("%s cannot be run: %v", args[1], err)
+		}
+		code = exit.ExitCode()
+	}
+	if code != want {
+		ts.Fatalf("%q exited with %d, not %d", args[1:], code, want)
+	}
+}
+
+// sameOutput compares the last command's standard output with a file of the
+// repository that these tests are part of: same PATH
+func sameOutput(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: same PATH")
+	}
+	want, err := os.ReadFile(filepath.Join(shared.root, filepath.FromSlash(args[0])))
+	ts.Check(err)
+	if got := ts.ReadFile("stdout"); !bytes.Equal([]byte(got), want) {
+		ts.Fatalf("the output is not %s:\n%s", args[0], got)
+	}
+}

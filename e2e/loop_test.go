@@ -1,0 +1,344 @@
+//go:build unix
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
+)
+
+// Loops that work through the backlog: plan and build, commits, exit codes, and
+// the backlog's copies on the host.
+
+// The main job: from three open tasks to three commits.
+func TestBuildWorksThreeTasksOff(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		w.byDefault()
+		assert.NilError(t, os.Remove(filepath.Join(w.config, "ralph", "config.toml")))
+		flags := []string{"--agent", "shell", "--base", engines.BaseImage()}
+		flags = append(flags, w.ofDriver()...)
+		for i := range 3 {
+			n := fmt.Sprint(i + 1)
+			w.ok(t, append(flags, "task", "create", "t/"+n, "Add thing "+n, "-p", n, "-s", `["echo `+n+` > thing`+n+`"]`)...)
+		}
+
+		first := w.ralph(t, append(flags, "build", "-n", "3")...).expect(t, 0)
+
+		assert.Equal(t, w.git(t, "log", "--reverse", "--format=%s|%an|%ae", "HEAD~3.."),
+			"Add thing 1|Una User|una@example.com\nAdd thing 2|Una User|una@example.com\nAdd thing 3|Una User|una@example.com")
+		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
+		list := w.ok(t, append(flags, "task", "list", "--markdown")...)
+		assert.Equal(t, strings.Count(list, "status: done"), 3, list)
+		w.ownsEverything(t)
+		assert.Check(t, is.Contains(first.stdout, "All tasks complete. Exiting loop."))
+
+		before := w.sandbox(t)
+		assert.Equal(t, before.Name, "ralph-"+strings.Replace(w.slug, "/", "-", 1)+"-main")
+		second := w.ralph(t, append(flags, "build")...).expect(t, 0)
+		assert.Check(t, is.Contains(second.stdout, "All tasks complete. Exiting loop."))
+		assert.Check(t, !strings.Contains(second.stdout, "━━ Done"), "an agent ran:\n%s", second.stdout)
+		assert.Equal(t, w.git(t, "rev-list", "--count", "HEAD"), "4")
+		assert.Equal(t, w.sandbox(t).ID, before.ID)
+	})
+}
+
+// One repository has one backlog, whatever git the sandbox has and however the URL of
+// its origin is written.
+func TestASpellingOfTheOriginKeepsTheBacklog(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.git(t, "remote", "set-url", "origin", "https://git.example/"+w.slug+"/")
+		for _, git := range []string{"direct", "private"} {
+			w.setenv("RALPH_GIT", git)
+			w.ok(t, "--recreate", "task", "create", git, "Add it")
+		}
+		both := map[string]string{"direct": "open", "private": "open"}
+		assert.DeepEqual(t, w.statuses(t), both)
+		// An agent can change what git says inside.
+		w.ok(t, "shell", "--", "git", "remote", "set-url", "origin", "https://git.example/other/one")
+		assert.DeepEqual(t, w.statuses(t), both)
+	})
+}
+
+// An origin that is a folder of the machine is not in the sandbox's git directory,
+// and the loop knows all the same which repository it works on.
+func TestAnOriginOnThisMachine(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.byDefault()
+		origin := filepath.Join(w.dir, "origin.git")
+		w.git(t, "init", "-q", "--bare", origin)
+		w.git(t, "remote", "set-url", "origin", origin)
+		w.ok(t, "task", "create", "a", "Add a", "-s", `["echo a > a"]`)
+		w.slug = strings.TrimSpace(w.ok(t, "ls", "--format", "{{.Repo}}"))
+		w.ok(t, "build", "-n", "1")
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "Add a")
+		assert.Check(t, is.Contains(w.ok(t, "task", "list", "--markdown"), "status: done"))
+	})
+}
+
+// A repository is removed, and cloned again to the same place.
+func TestAFolderThatIsMadeAgain(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		for _, git := range []string{"private", "direct"} {
+			w.byDefault()
+			w.setenv("RALPH_GIT", git)
+			w.ok(t, "--recreate", "task", "create", git, "Add "+git, "-s", `["echo a > `+git+`"]`)
+			w.ok(t, "build", "-n", "1")
+			origin, head := w.git(t, "remote", "get-url", "origin"), w.git(t, "rev-parse", "HEAD")
+
+			aside := w.repo + "-" + git
+			assert.NilError(t, os.Rename(w.repo, aside))
+			clone := w.command("git", "clone", "-q", aside, w.repo)
+			clone.Dir = aside
+			run(t, clone).expect(t, 0)
+			w.git(t, "remote", "set-url", "origin", origin)
+			w.git(t, "config", "user.name", "Una User")
+			w.git(t, "config", "user.email", "una@example.com")
+			w.ok(t, "task", "create", git+"-again", "Again", "-s", `["echo b > `+git+`-again"]`)
+			assert.NilError(t, os.MkdirAll(filepath.Join(w.repo, "specs"), 0o755))
+			w.write(t, filepath.Join(w.repo, "specs", "a.md"), "A\n")
+			w.own(t, w.repo)
+			w.ok(t, "build", "-n", "1")
+			assert.Equal(t, w.git(t, "log", "--format=%s", head+".."), "Again")
+			assert.Equal(t, w.read(t, git+"-again"), "b\n")
+		}
+	})
+}
+
+// ownsEverything asserts that all in the work tree belongs to the user, and that
+// nobody else may write it.
+func (w *world) ownsEverything(t *testing.T) {
+	t.Helper()
+	assert.NilError(t, filepath.WalkDir(w.repo, func(path string, _ os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := os.Lstat(path)
+		if err != nil {
+			return err
+		}
+		if st, ok := info.Sys().(*syscall.Stat_t); ok && (int(st.Uid) != w.uid || int(st.Gid) != w.gid) {
+			return fmt.Errorf("%s belongs to %d:%d", path, st.Uid, st.Gid)
+		}
+		if info.Mode().Type() != os.ModeSymlink && info.Mode().Perm()&0o022 != 0 {
+			return fmt.Errorf("%s has the mode %s", path, info.Mode())
+		}
+		return nil
+	}))
+}
+
+func TestPlanFillsTheBacklogFromSpecs(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		w.byDefault()
+		w.write(t, filepath.Join(w.repo, "specs", "greeting.md"), "# Greeting\n\n```ralph-tasks\n"+
+			`{"id":"greeting/01","t":"Say hello","p":0,"steps":["echo hello > hello"]}`+"\n"+
+			`{"id":"greeting/02","t":"Say it twice","p":1,"deps":["greeting/01"],"steps":["cat hello hello > twice"]}`+"\n```\n")
+
+		out := w.ok(t, "plan")
+
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"greeting/01": "open", "greeting/02": "open"})
+		show := w.ok(t, "task", "show", "greeting/02")
+		assert.Check(t, is.Contains(show, "Spec:        greeting.md"))
+		assert.Check(t, is.Contains(show, "greeting/01 (open)"))
+		assert.Check(t, is.Contains(out, "inserted: 2, updated: 0"))
+		assert.Equal(t, w.git(t, "rev-list", "--count", "HEAD"), "1", "planning implements nothing")
+	})
+}
+
+func TestATaskThatFailsGoesBackWithTheReason(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		w.plan(t, task{ID: "bad", Title: "Cannot work", Steps: []string{"echo oops >&2; exit 3"}})
+		res := w.ralph(t, "build", "-n", "1").expect(t, 6)
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"bad": "open"})
+		assert.Check(t, is.Contains(w.ok(t, "task", "show", "bad"), "Fail reason: step 1 failed (exit code 3)"))
+		assert.Check(t, is.Contains(res.stdout, "Reached max iterations: 1"))
+	})
+}
+
+// Root works in root's repository as root, and in another user's as that
+// user, so that "sudo docker ralph" leaves no file of root's behind.
+func TestRootLeavesFilesToTheRepositorysOwner(t *testing.T) {
+	t.Parallel()
+	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		for _, tc := range []struct {
+			name     string
+			uid, gid int
+		}{{"own", 0, 0}, {"another user's", userUID, userGID}} {
+			t.Run(tc.name, func(t *testing.T) {
+				t.Parallel()
+				w := newRootWorld(t, e)
+				w.uid, w.gid = tc.uid, tc.gid
+				w.own(t, w.repo)
+				root := *w
+				root.uid, root.gid = 0, 0
+				root.setenv("SUDO_UID", fmt.Sprint(tc.uid)) // as sudo does; git asks for it
+				root.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"mkdir d && echo a > d/a"}})
+				root.ok(t, "build")
+				assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "Add a")
+				w.ownsEverything(t)
+			})
+		}
+	})
+}
+
+// Tasks made by hand are built where there are no specs, also from a subfolder.
+func TestTasksAreBuiltWithoutSpecs(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.write(t, filepath.Join(w.repo, "sub", "file"), "x\n")
+		w.own(t, w.repo)
+		w.git(t, "rm", "-rq", "specs")
+		w.git(t, "add", "-A")
+		w.git(t, "commit", "-qm", "no specs")
+		below := w.in(filepath.Join(w.repo, "sub"))
+		res := below.ralph(t, "build").expect(t, 1)
+		assert.Check(t, is.Contains(res.stdout, "Error: No specs found."))
+		assert.Check(t, is.Contains(res.stderr, "Hint: write specs in ./specs/, or create tasks with \"docker ralph task create ID TITLE\"\n"))
+		below.ok(t, "task", "create", "a", "Add a", "-s", `["echo a >a.txt"]`)
+		below.ok(t, "build", "-n", "1")
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "Add a")
+		assert.Equal(t, len(w.sandboxes(t)), 1)
+	})
+}
+
+// The exit code of a loop says whether its work was done, with -n as without.
+func TestExitCodesOfLoops(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		bad := func(id string) task { return task{ID: id, Title: "Fail", Priority: 1, Steps: []string{"exit 3"}} }
+		good := func(id string) task { return task{ID: id, Title: "Work", Priority: 2, Steps: []string{"true"}} }
+		for _, tc := range []struct {
+			name, command string
+			tasks         []task
+			code          int
+			said          string
+		}{
+			{"the only run failed", "build -n 1", []task{bad("b1")}, 6, "the agent shell failed"},
+			{"all runs failed", "build -n 2", []task{bad("b2")}, 6, "the agent shell failed"},
+			{"a run before the last failed", "build -n 2", []task{bad("b3"), good("g3")}, 10, "worked on but not done: b3"},
+			{"all is done", "build -n 1", []task{good("g4")}, 0, "Iteration 1: done g4"},
+			{"nothing is left", "build", nil, 0, "the backlog has no tasks"},
+			{"the only plan failed", "plan", nil, 6, "the agent shell failed"},
+		} {
+			if tc.tasks != nil {
+				w.plan(t, tc.tasks...)
+			}
+			if strings.HasPrefix(tc.command, "plan") {
+				w.write(t, filepath.Join(w.repo, "specs", "bad.md"), "```ralph-tasks\nhello\n```\n")
+			}
+			res := w.ralph(t, strings.Fields(tc.command)...)
+			assert.Check(t, is.Equal(res.code, tc.code), "%s:\n%s\n%s", tc.name, res.stdout, res.stderr)
+			assert.Check(t, is.Contains(res.stdout+res.stderr, tc.said), tc.name)
+			w.ok(t, "task", "delete", "--all", "--confirm")
+		}
+
+		// A check that cannot run is none that has passed.
+		assert.NilError(t, os.Remove(filepath.Join(w.repo, "specs", "bad.md")))
+		w.configure(t, "[checks]\ncommands = [\"./no-such-check\"]\n")
+		w.plan(t, good("g5"))
+		res := w.ralph(t, "build", "-n", "1")
+		assert.Check(t, is.Equal(res.code, 10), "%s\n%s", res.stdout, res.stderr)
+		assert.Check(t, is.Contains(res.stdout, "reopened g5"))
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"g5": "open"})
+	})
+}
+
+// talkative is a claude that says 5 MB at last.
+const talkative = `#!/bin/sh
+ralph task claim a >/dev/null
+touch a && git add a && git commit -qm "Add a"
+ralph task done a --result "{\"commit\":\"$(git rev-parse HEAD)\"}" >/dev/null
+printf '{"type":"result","subtype":"success","is_error":false,"num_turns":2,"result":"'
+head -c 5000000 /dev/zero | tr '\0' x
+printf '","total_cost_usd":0.5}\n'
+`
+
+// However long an agent's last message is, its cost is known, and bounds the loop.
+func TestALongLastMessageHasItsCost(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		flags := []string{"--agent", "claude", "--image", w.imageWith(t, "/usr/local/bin/claude", talkative)}
+		for _, id := range []string{"a", "b"} {
+			w.ok(t, append(flags, "task", "create", id, "Add "+id)...)
+		}
+		res := w.ralph(t, append(flags, "build", "--max-cost-usd", "0.25")...).expect(t, 4)
+		assert.Check(t, is.Contains(res.stdout, "Iteration 1: done a"))
+		assert.Check(t, is.Contains(res.stdout, "$0.5"))
+		assert.Check(t, is.Contains(res.stderr, "cost limit reached: $0.50 of $0.25"))
+		assert.Check(t, !strings.Contains(res.stdout, "Iteration 2"))
+	})
+}
+
+// A run whose task another worker has claimed meanwhile does not count. What it has
+// committed is kept, and the claim stays the other's.
+func TestAnOvertakenRunDoesNotCount(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.setenv("RALPH_GIT", "private")
+		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{
+			"echo a >a.txt; git add a.txt; git commit -qm 'Of the first'; touch .ralph/begun; while ! test -e .ralph/go; do sleep 0.05; done",
+		}})
+		build := start(t, w.docker("ralph", "build", "-n", "1"))
+		appears(t, filepath.Join(w.repo, ".ralph", "begun"))
+		w.ok(t, "task", "update", "a", "--status", "open")
+		w.ok(t, "task", "claim", "a", "--agent", "beef")
+		w.write(t, filepath.Join(w.repo, ".ralph", "go"), "")
+		res := build.wait(t)
+		assert.Check(t, res.code != 0)
+		assert.Check(t, is.Contains(res.stderr, "Warning: another agent has claimed a"))
+		assert.Check(t, is.Contains(res.stdout, "Iteration 1: overtaken a"))
+		assert.Check(t, is.Contains(res.stdout, "Total: 1 run, 0 tasks done, 1 left, 0 commits"))
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "Of the first")
+		shown := w.ok(t, "task", "show", "a")
+		assert.Check(t, is.Contains(shown, "active"))
+		assert.Check(t, is.Contains(shown, "beef"))
+	})
+}
+
+// The host has copies of the backlog, and brings one back whatever became of the
+// database.
+func TestTheBacklogComesBackFromACopy(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		w.plan(t, task{ID: "first", Title: "Add a", Steps: []string{"echo a >a.txt"}},
+			task{ID: "second", Title: "Wipe", Steps: []string{"git clean -fdxq; echo b >b.txt"}})
+		w.ralph(t, "build").expect(t, 0)
+		done := map[string]string{"first": "done", "second": "done"}
+		assert.DeepEqual(t, w.statuses(t), done)
+
+		assert.NilError(t, os.RemoveAll(filepath.Join(w.repo, ".ralph")))
+		const remedy = `bring a copy back with "docker ralph task restore"`
+		res := w.ralph(t, "build")
+		assert.Check(t, res.code != 0)
+		assert.Check(t, is.Contains(res.stderr, "Error: the backlog is gone: "))
+		assert.Check(t, is.Contains(res.stderr, "Hint: "+remedy))
+		res = w.ralph(t, "task", "list").expect(t, 0)
+		assert.Check(t, is.Contains(res.stderr, "Warning: the backlog is gone: "))
+
+		res = w.ralph(t, "task", "restore", "--list").expect(t, 0)
+		copies := strings.Split(strings.TrimSpace(res.stdout), "\n")
+		assert.Assert(t, len(copies) >= 2, res.stdout)
+		oldest := strings.Fields(copies[len(copies)-1])[0]
+		assert.Equal(t, w.ralph(t, "task", "restore").expect(t, 0).stdout, "restored 2 tasks\n")
+		assert.DeepEqual(t, w.statuses(t), done)
+
+		// A new database is what the next command makes of one that was emptied.
+		w.write(t, filepath.Join(w.repo, ".ralph", "tasks.db"), "")
+		res = w.ralph(t, "build")
+		assert.Check(t, res.code != 0, res.stdout)
+		assert.Check(t, is.Contains(res.stderr, "Error: the backlog is gone: its database has no tasks\nHint: "+remedy))
+		w.ralph(t, "task", "restore").expect(t, 0)
+		assert.DeepEqual(t, w.statuses(t), done)
+
+		w.write(t, filepath.Join(w.repo, ".ralph", "tasks.db"), strings.Repeat("garbage ", 2000))
+		res = w.ralph(t, "task", "list")
+		assert.Check(t, res.code != 0)
+		assert.Check(t, is.Contains(res.stdout+res.stderr, `restore a copy with "docker ralph task restore"`))
+		w.ralph(t, "task", "restore", oldest).expect(t, 0)
+		assert.Check(t, is.Equal(len(w.statuses(t)), 2))
+		assert.Check(t, w.ralph(t, "task", "restore", "none").code != 0)
+	})
+}

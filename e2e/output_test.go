@@ -1,0 +1,281 @@
+//go:build unix
+
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
+)
+
+// What users look at: ls, logs, and output that cannot command the terminal.
+
+// listed is what "docker ralph ls" prints as JSON.
+func (w *world) listed(t *testing.T, flags ...string) []manage.SandboxStatus {
+	t.Helper()
+	var list []manage.SandboxStatus
+	out := w.ok(t, append([]string{"ls", "--format", "json"}, flags...)...)
+	assert.NilError(t, json.Unmarshal([]byte(out), &list), out)
+	return list
+}
+
+func TestLsTellsOfSandboxesAndTheirLoops(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		assert.Equal(t, len(w.listed(t)), 0)
+		w.plan(t, slowTask())
+		idle := w.listed(t)
+		assert.Equal(t, len(idle), 1)
+		assert.Equal(t, idle[0].Driver, w.driver)
+		assert.Equal(t, idle[0].State, "running")
+		assert.Assert(t, idle[0].Loop == nil && idle[0].Current && !idle[0].Gone)
+
+		build := start(t, w.docker("ralph", "build"))
+		appears(t, filepath.Join(w.repo, "begun"))
+		eventually(t, func() error { // the loop notes now and then which task it is at
+			if l := w.listed(t)[0].Loop; l == nil || !l.Running || len(l.Tasks) == 0 {
+				return errors.New("no task is shown")
+			}
+			return nil
+		})
+		loop := w.listed(t)[0].Loop
+		assert.Equal(t, loop.Command, "build")
+		assert.Equal(t, loop.Iteration, 1)
+		assert.DeepEqual(t, loop.Tasks, []string{"slow"})
+		table := w.ok(t, "ls")
+		sb := w.sandbox(t)
+		assert.Assert(t, is.Regexp(`(?m)^NAME +SCOPE +DRIVER +AGENT +STATE +LOOP +WORKTREE +IMAGE$`, table))
+		assert.Assert(t, is.Regexp(`(?m)^`+sb.Name+` \(current\) +`+w.slug+`:main +`+w.driver+` +shell +running +build #1 slow for .+ +`+w.repo+` +\S+$`, table))
+		w.write(t, filepath.Join(w.repo, "go"), "")
+		build.wait(t).expect(t, 0)
+
+		loop = w.listed(t)[0].Loop
+		assert.Assert(t, !loop.Running && loop.Ended != nil)
+		assert.Equal(t, loop.Stop, "complete")
+		assert.Equal(t, w.ok(t, "list-containers", "-q"), sb.Name+"\n")
+		assert.Equal(t, w.ok(t, "ls", "--format", "{{.Name}} {{.Current}} {{.ExitCode}}"), sb.Name+" true 0\n")
+
+		shell := w.terminal(t, w.docker("ralph", "ls"))
+		assert.Check(t, is.Contains(shell.wait(t).expect(t, 0).stdout, "\x1b[32mrunning\x1b[0m"))
+		plain := w.docker("ralph", "ls")
+		plain.Env = append(plain.Env, "NO_COLOR=1")
+		assert.Check(t, !strings.Contains(w.terminal(t, plain).wait(t).expect(t, 0).stdout, "\x1b["))
+	})
+}
+
+func TestLsOutsideOfTheRepository(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		w.ok(t, "task", "create", "a", "Title")
+		name := w.sandbox(t).Name
+		outside := *w
+		outside.repo = w.home
+		res := outside.ralph(t, "ls").expect(t, 1)
+		assert.Check(t, is.Equal(res.stderr, "Error: not inside a git repository: list the sandboxes of this machine with --all\n"))
+		assert.Check(t, is.Contains(outside.ok(t, "ls", "--all", "-q"), name+"\n"))
+		for _, s := range outside.listed(t, "--all") {
+			assert.Check(t, !s.Current)
+		}
+		other := *w
+		other.repo = filepath.Join(w.dir, "src", "other")
+		assert.NilError(t, os.MkdirAll(other.repo, 0o755))
+		w.own(t, other.repo)
+		other.git(t, "init", "-q")
+		assert.Equal(t, other.ok(t, "ls", "-q"), "", "it is another repository's")
+	})
+}
+
+func TestLsTellsWhatContainersTake(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.ok(t, "task", "create", "a", "Title")
+		run(t, w.docker("exec", "-u", fmt.Sprintf("%d:%d", w.uid, w.gid), w.sandbox(t).ID, "sh", "-c", "head -c 3000000 /dev/zero >/home/agent/big")).expect(t, 0)
+		list := w.listed(t, "--size")
+		assert.Assert(t, list[0].Size != nil)
+		assert.Assert(t, *list[0].Size > 3000000 && *list[0].Size < 1<<30, "%d", *list[0].Size)
+		assert.Assert(t, w.listed(t)[0].Size == nil)
+	})
+}
+
+// What an agent writes where ls reads it neither commands the terminal nor keeps
+// ls waiting.
+func TestLsDoesNotObeyTheAgent(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.ok(t, "task", "create", "a", "Title")
+		loop := filepath.Join(w.repo, ".ralph", "logs", "20990101-000000-build")
+		w.write(t, filepath.Join(loop, "loop.json"), `{"mode":"\u001b]0;title\u0007build\nx","stop":"\u001b[2J","started":"2026-01-01T00:00:00Z","ended":"2026-01-01T00:00:00Z"}`)
+		w.own(t, filepath.Join(w.repo, ".ralph"))
+		run(t, w.command("mkfifo", filepath.Join(loop, "iterations.jsonl"))).expect(t, 0)
+		out := w.ok(t, "ls")
+		assert.Equal(t, strings.Count(out, "\n"), 2, out)
+		assert.Check(t, !strings.ContainsAny(out, "\x1b\x07"))
+	})
+}
+
+// An engine that does not answer is an error where there is nothing else, and
+// else a warning.
+func TestLsWithoutAnEngine(t *testing.T) {
+	with(t, config.DriverSbx, func(t *testing.T, w *world) {
+		w.setenv("DOCKER_HOST", "unix:///nowhere.sock")
+		res := w.ralph(t, "ls").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "Error: the driver container: listing sandboxes: "))
+		w.setenv("DOCKER_HOST", w.engine.Host)
+		w.ok(t, "task", "list")
+		name := w.sandbox(t).Name
+		w.setenv("DOCKER_HOST", "unix:///nowhere.sock")
+		res = w.ralph(t, "ls", "-q").expect(t, 0)
+		assert.Check(t, is.Equal(res.stdout, name+"\n"))
+		assert.Check(t, is.Contains(res.stderr, "Warning: some sandboxes may be missing: the driver container: "))
+		w.setenv("DOCKER_HOST", w.engine.Host)
+	})
+}
+
+func TestLogsOfALoop(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		res := w.ralph(t, "logs").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "Error: no loop of main has a log in "+w.repo+`. Start one with "docker ralph build"`))
+		res = w.ralph(t, "logs", "--follow").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "no loop of main has a log"))
+
+		slow := slowTask()
+		slow.Priority = 1
+		w.plan(t, task{ID: "a", Title: "Talk", Steps: []string{"echo word of a"}}, slow)
+		build := start(t, w.docker("ralph", "build"))
+		appears(t, filepath.Join(w.repo, "begun"))
+		follow := start(t, w.docker("ralph", "logs", "-f"))
+		follow.stdout.waitFor(t, "word of a")
+		so := w.ok(t, "logs")
+		assert.Check(t, is.Contains(so, "word of a"))
+		assert.Check(t, !strings.Contains(so, "All tasks complete"))
+		w.write(t, filepath.Join(w.repo, "go"), "")
+		printed := build.wait(t).expect(t, 0).stdout
+		followed := follow.wait(t).expect(t, 0)
+		assert.Check(t, is.Equal(followed.stderr, ""))
+
+		// Without the terminal's part it is what the loop has printed.
+		whole := w.ok(t, "logs")
+		assert.Check(t, is.Equal(whole, followed.stdout))
+		before, _, _ := strings.Cut(printed, "deregistered")
+		assert.Check(t, is.Equal(whole, before))
+
+		one := w.ok(t, "logs", "--iteration", "1")
+		assert.Check(t, is.Contains(one, "Iteration 1: done a"))
+		assert.Check(t, !strings.Contains(one, "Mode:   build"))
+		assert.Check(t, !strings.Contains(one, "Iteration 2"))
+		raw := w.ok(t, "logs", "--raw", "--iteration", "1")
+		assert.Check(t, is.Contains(raw, "word of a"))
+		assert.Check(t, !strings.Contains(raw, "Iteration 1"))
+		res = w.ralph(t, "logs", "--iteration", "9").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "has no iteration 9"))
+		w.ralph(t, "logs", "--iteration", "0").expect(t, 1)
+	})
+}
+
+// The exit code of a loop is that of whoever follows it.
+func TestFollowingALoopEndsWithItsExitCode(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.plan(t, task{ID: "bad", Title: "Fail", Steps: []string{"exit 3"}})
+		w.ralph(t, "build", "--max-failures", "1").expect(t, 6)
+		follow := w.ralph(t, "logs", "-f").expect(t, 6)
+		assert.Check(t, is.Contains(follow.stdout, "Error: "))
+	})
+}
+
+// A loop that was killed with its sandbox and its command cannot say how it ended.
+// Nobody waits for it for ever.
+func TestFollowingALoopThatIsKilledEnds(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.plan(t, slowTask())
+		build := start(t, w.docker("ralph", "build"))
+		appears(t, filepath.Join(w.repo, "begun"))
+		follow := start(t, w.docker("ralph", "logs", "-f"))
+		follow.stdout.waitFor(t, "Mode:")
+		build.signalGroup(syscall.SIGKILL) // or else it would start the loop again
+		build.wait(t)
+		run(t, w.docker("kill", w.sandbox(t).ID)).expect(t, 0)
+		res := follow.wait(t).expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "nothing says how"))
+	})
+}
+
+// A loop that is started again after its sandbox was killed is followed to its end.
+func TestFollowingALoopThatIsStartedAgain(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.plan(t, slowTask())
+		build := start(t, w.docker("ralph", "build"))
+		appears(t, filepath.Join(w.repo, "begun"))
+		follow := start(t, w.docker("ralph", "logs", "-f"))
+		follow.stdout.waitFor(t, "Mode:")
+		assert.NilError(t, os.Remove(filepath.Join(w.repo, "begun")))
+		run(t, w.docker("kill", w.sandbox(t).ID)).expect(t, 0)
+		appears(t, filepath.Join(w.repo, "begun"))
+		w.write(t, filepath.Join(w.repo, "go"), "")
+		build.wait(t).expect(t, 0)
+		res := follow.wait(t).expect(t, 0)
+		assert.Check(t, is.Contains(res.stdout, "All tasks complete"))
+	})
+}
+
+// What an agent has put where the logs are reaches nobody's terminal.
+func TestLogsOfAnAgentThatLies(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.plan(t, task{ID: "evil", Title: "Lie", Steps: []string{
+			`printf 'red \033]0;title\007\033[31mword\n'`,
+			`cd .ralph/logs/*-build; printf '\033]52;c;aGk=\007planted\n' >>0.log; ln -s /etc/passwd 7.log`,
+		}})
+		w.ok(t, "build")
+		res := w.ralph(t, "logs").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "7.log in the log is no plain file"))
+		assert.Check(t, is.Contains(res.stdout, "planted"))
+		assert.Check(t, !strings.Contains(res.stdout, "root:"))
+		assert.Check(t, !strings.Contains(res.stdout, "\x1b]"))
+		logs, err := filepath.Glob(filepath.Join(w.repo, ".ralph", "logs", "*", "7.log"))
+		assert.NilError(t, err)
+		assert.Equal(t, len(logs), 1)
+		assert.NilError(t, os.Remove(logs[0]))
+		w.ok(t, "logs")
+	})
+}
+
+// sneak is a step that prints past the loop, which would clean it: straight to
+// the output of every process there is.
+const sneak = `for out in /proc/[0-9]*/fd/1; do printf '\033]0;title\007\033]52;c;eA==\007\033[2Jsneaked \033[32mgreen\033[0m\n' >$out; done 2>/dev/null; true`
+
+// hide is a step that hides text in the output, and in the loop's log.
+const hide = `for out in /proc/[0-9]*/fd/1 $(find .ralph/logs -type f); do printf '\033[8;30;40;7mhidden\n' >>$out; done 2>/dev/null; true`
+
+// What the agent prints reaches the user as text and colour, whichever way it
+// takes.
+func TestNothingInTheOutputCommandsTheTerminal(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world) {
+		w.plan(t, task{ID: "a", Title: "Sneak", Steps: []string{sneak, `printf 'open \033]0;title\007way\n'`, hide}})
+		res := w.ralph(t, "build").expect(t, 0)
+		out := res.stdout + res.stderr
+		assert.Check(t, is.Contains(out, "sneaked \x1b[32mgreen\x1b[0m\n"))
+		for _, sequence := range []string{"\x1b]", "\x1b[2J", "\a"} {
+			assert.Check(t, !strings.Contains(out, sequence), "%q in %q", sequence, out)
+		}
+		for _, out := range []string{res.stdout, w.ok(t, "logs")} {
+			_, after, found := strings.Cut(out, "\x1b[7mhidden")
+			assert.Check(t, found, "%q", out)
+			assert.Check(t, is.Contains(after, "\x1b[0m"), "the colours go on after it")
+		}
+
+		w.plan(t, task{ID: "b", Title: "Sneak again", Steps: []string{sneak}})
+		term := w.terminal(t, w.docker("ralph", "build"))
+		term.wait(t).expect(t, 0)
+		seen := term.screen.String()
+		assert.Check(t, is.Contains(seen, "sneaked "))
+		for _, sequence := range []string{"\x1b]0", "\x1b]52", "\x1b[2J"} {
+			assert.Check(t, !strings.Contains(seen, sequence), "%q in %q", sequence, seen)
+		}
+	})
+}
