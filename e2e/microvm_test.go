@@ -107,7 +107,7 @@ func TestAListThatIsEmptyIsNotBelieved(t *testing.T) {
 
 		res := w.ralph(t, "task", "list").expect(t, 1)
 		assert.Check(t, is.Equal(res.stdout, ""))
-		for _, part := range []string{"Error: the driver " + w.driver + " cannot tell what state the sandbox " + made.Name + " is in", "though this one was made", "--recreate"} {
+		for _, part := range []string{"Error: unknown state of the sandbox " + made.Name + " (driver " + w.driver + ")", "though this one was made", "--recreate"} {
 			assert.Check(t, is.Contains(res.stderr, part))
 		}
 		asked := w.terminal(t, w.docker("ralph", "task", "list"))
@@ -237,7 +237,7 @@ func TestANetworkPolicyOfAMicroVM(t *testing.T) {
 		if w.driver == config.DriverSbx {
 			// Its balanced policy allows more, and cannot be narrowed.
 			res := w.ralph(t, "task", "list").expect(t, 1)
-			assert.Check(t, is.Contains(res.stderr, `Error: the network policy "allowlist" cannot be kept with sbx: your own rules of sbx allow more`))
+			assert.Check(t, is.Contains(res.stderr, `Error: driver sbx cannot enforce the network policy "allowlist": your own rules of sbx allow more`))
 			assert.Check(t, is.Contains(res.stderr, "**.googleapis.com:443 (default-cloud)"))
 			assert.Equal(t, len(w.sandboxes(t)), 0)
 			w.set(t, func(s *sandboxcli.Settings) { s.PolicyInitialised = false })

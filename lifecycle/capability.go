@@ -10,45 +10,44 @@ import (
 	"github.com/docker-ralph/docker-ralph/egress"
 )
 
-// Restricter is a driver whose program decides what a sandbox reaches, by rules that
-// it has to be told. Other drivers give a sandbox a network of its own.
+// Restricter is a driver whose program enforces network rules itself. Other drivers
+// run a proxy.
 type Restricter interface {
 	Driver
-	// Restrict keeps a running sandbox to a policy. It can be repeated, and has to
-	// be before an agent is started. Where the program falls short of a policy that
-	// was asked for, it returns a [LooserError]; of another, it warns, once.
+	// Restrict applies a policy to a running sandbox. It is idempotent and must be
+	// called before an agent starts. If the program cannot enforce the policy, it
+	// returns a [LooserError] if the user has chosen it, and warns once otherwise.
 	Restrict(ctx context.Context, sb Sandbox, e Egress) error
-	// MadeFor returns the network policy that a sandbox was made for.
+	// MadeFor returns the network policy that a sandbox was created with.
 	MadeFor(name string) (egress.Policy, error)
-	// Standing returns the rules for a sandbox's network that are not ours; nil where
-	// the program does not tell.
+	// Standing returns the network rules of a sandbox that docker-ralph did not
+	// create; nil if the program cannot list them.
 	Standing(ctx context.Context, name string) ([]StandingRule, error)
-	// Requests returns what went to the network from a sandbox of that name, and
-	// what was refused.
+	// Requests returns the allowed and blocked requests of a sandbox.
 	Requests(ctx context.Context, name string) ([]Request, error)
 }
 
-// StandingRule is a rule for a sandbox's network that somebody else has made.
+// StandingRule is a network rule of a sandbox that docker-ralph did not create.
 type StandingRule struct {
-	Host     string // in the program's own words
+	Host     string // as the program spells it
 	Decision string // [egress.Allowed] or [egress.Refused]
 	Origin   string
 }
 
-// Request is what a program's log has of the requests to one host. They are counted
-// for as long as the program runs, and beyond a sandbox's end.
+// Request summarizes the requests to one host in a program's log. The program
+// counts until it exits, also after the sandbox is gone.
 type Request struct {
-	Host    string // text that the agent chose
-	Port    uint16 // 0 if it is not known
+	Host    string // untrusted: chosen by the agent
+	Port    uint16 // 0 if unknown
 	Refused bool
 	Count   int
-	Last    time.Time // zero if it is not known
+	Last    time.Time // zero if unknown
 	Via     string
 	Why     string
 }
 
-// LooserError says that a program does not keep a sandbox to the policy that was
-// asked for.
+// LooserError means that a program cannot enforce the policy that the user has
+// chosen.
 type LooserError struct {
 	Driver string
 	Mode   egress.Mode
@@ -56,26 +55,26 @@ type LooserError struct {
 }
 
 func (e *LooserError) Error() string {
-	return fmt.Sprintf("the network policy %q cannot be kept with %s: %s. The driver \"container\" keeps it", e.Mode, e.Driver, strings.Join(e.Why, "; "))
+	return fmt.Sprintf("driver %[2]s cannot enforce the network policy %[1]q: %[3]s", e.Mode, e.Driver, strings.Join(e.Why, "; "))
 }
 
-// KeyStore is a driver whose program keeps keys on the host, and adds them to an
-// agent's requests.
+// KeyStore is a driver whose program stores keys on the host and adds them to
+// requests of agents.
 type KeyStore interface {
-	// Keys tells for which services it does. present reports whether the user's
-	// environment has one of these variables.
+	// Keys returns for which services it has keys. present reports whether the
+	// user's environment has one of these variables.
 	Keys(ctx context.Context, services []credential.Service, present func(names []string) bool) (map[string]bool, error)
-	// GiveKey says how it is given a key for services that it has none for.
+	// GiveKey returns the advice for storing a missing key.
 	GiveKey(services []credential.Service) string
 }
 
-// Limiter is a driver that may not be able to limit what a sandbox uses.
+// Limiter is a driver that may not support limits.
 type Limiter interface {
-	// Limits reports whether it can.
+	// Limits reports whether it supports [Resources].
 	Limits() bool
 }
 
-// Limits reports whether a driver can limit what a sandbox uses.
+// Limits reports whether a driver supports [Resources].
 func Limits(d Driver) bool {
 	l, ok := d.(Limiter)
 	return !ok || l.Limits()

@@ -1,6 +1,6 @@
-// Package lifecycle is the life of a sandbox: looking it up, making it,
-// running a command in it, removing it. It says what every driver must do;
-// the drivers are in its subfolders.
+// Package lifecycle defines what a sandbox is, and what a driver does with it:
+// look it up, create it, run commands in it, remove it. The drivers are in
+// subdirectories.
 package lifecycle
 
 import (
@@ -18,11 +18,10 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 )
 
-// State is what a driver found when it looked a sandbox up.
+// State is the state of a sandbox when a driver looked it up.
 type State string
 
-// The states of a sandbox. Every state but NotFound means that something of
-// that name is there.
+// The states of a sandbox. In all states but NotFound, its name is in use.
 const (
 	NotFound   State = "not found"
 	Running    State = "running"
@@ -32,33 +31,33 @@ const (
 	Restarting State = "restarting"
 	Dead       State = "dead"
 	Removing   State = "removing"
-	// Unknown means that the driver could not tell. It must never be taken
-	// for NotFound.
+	// Unknown means that the driver could not find out. It must never be
+	// treated as NotFound.
 	Unknown State = "unknown"
 )
 
-// Sandbox is a sandbox as a driver sees it. What it was made for is recorded
-// with the sandbox itself, so that a later run can tell.
+// Sandbox is an existing sandbox. Its properties are recorded with the sandbox
+// itself.
 type Sandbox struct {
 	Name  string
-	ID    string // the driver's own identity; changes when the sandbox is made anew
+	ID    string // assigned by the driver; changes when the sandbox is recreated
 	State State
-	// Why says, for the state Unknown, what is known and what to do.
+	// Why describes the state Unknown, and what to do.
 	Why string
 
 	Scope      gitrepo.Scope
-	Root       string // the work tree it was made for
-	MainRoot   string // the repository's main work tree; empty where a driver does not record it
+	Root       string // root of the scope's worktree
+	MainRoot   string // root of the repository's main worktree; empty if the driver does not record it
 	Agent      string
-	Image      string // image reference it was made from
-	ConfigHash string // [Spec.Hash] at the time
+	Image      string // image reference
+	ConfigHash string // [Spec.Hash] when it was created
 	User       string // UID:GID that commands run as
-	Ephemeral  bool   // to be removed after its one dispatch
-	Private    bool   // it works on a clone of its own
-	SignDir    string // folder on the host through which its commits can be signed; empty for none
-	Config     string // folder on the host with the user's configuration of the agent for it; empty for none
-	ConfigAt   string // where it sees that folder
-	Cache      string // volume with the caches of its repository; empty for none
+	Ephemeral  bool   // removed after one command
+	Private    bool   // works on a separate clone or git directory
+	SignDir    string // host directory of the signing socket; empty for none
+	Config     string // host directory of the user's agent settings; empty for none
+	ConfigAt   string // path of that directory in the sandbox
+	Cache      string // volume of the repository's caches; empty for none
 
 	// Egress is the mode of the network policy that it was made for, or empty
 	// for a network without a wall.
@@ -73,210 +72,202 @@ type Sandbox struct {
 	Run string
 }
 
-// Spec says what a sandbox must be like.
+// Spec describes the sandbox to create.
 type Spec struct {
 	Name      string
 	Scope     gitrepo.Scope
-	Root      string   // work tree, mounted writable at the same path
-	Mounts    []string // further directories, mounted likewise (a linked worktree's git directory)
-	Probe     string   // file below the mounts that must look the same inside
-	Moved     string   // where the work tree was when its sandbox was made, if it was moved since
-	MainRoot  string   // main work tree of the repository
+	Root      string   // worktree, mounted writable at the same path
+	Mounts    []string // further directories, mounted in the same way
+	Probe     string   // file below the mounts that must be the same inside
+	Moved     string   // previous root of the worktree, if it has moved
+	MainRoot  string   // main worktree of the repository
 	Agent     string
-	Image     string // image reference; has to be there when Create is called
+	Image     string // image reference; the image must exist when Create is called
 	Resources Resources
 	User      User
-	Private   bool   // give it a clone of the repository instead of the work tree, or what Git says
-	Version   string // version of this program, for the record
+	Private   bool   // separate clone, or the git directory that Git describes
+	Version   string // version of docker-ralph, recorded with the sandbox
 	Ephemeral bool
-	ReadOnly  bool   // make the root file system read-only
-	Runtime   string // runtime of the engine, such as "runsc"; empty for its own choice
+	ReadOnly  bool   // read-only root file system
+	Runtime   string // OCI runtime, such as "runsc"; empty for the default
 	Egress    Egress
-	// SignDir is the folder on the host with the socket through which commits are
-	// signed, mounted read-only; empty where none is.
+	// SignDir is the host directory of the signing socket, mounted read-only;
+	// empty for none.
 	SignDir string
-	// Config is the folder on the host from which the sandbox copies the user's
-	// configuration of the agent, mounted read-only and made if need be; empty for
-	// none.
+	// Config is the host directory of the user's agent settings, mounted read-only
+	// and created if necessary; empty for none.
 	Config string
-	// Cache is the path by which the repository is known whose caches the sandbox
-	// has: MainRoot or, where that is empty, its common git directory. It is empty
-	// for none. Only containers have caches.
+	// Cache identifies the repository whose caches are mounted: MainRoot or, if
+	// that is empty, its common git directory; empty for none. Only containers
+	// have caches.
 	Cache string
-	// Shadows are folders of the work tree over which the sandbox has folders of
-	// its own. Which ones is no part of [Spec.Hash], but whether there are any.
+	// Shadows are directories of the worktree that the sandbox has volumes over.
+	// [Spec.Hash] only includes whether there are any.
 	Shadows []string
-	// Git says, when the sandbox is about to be made, what it sees instead of the
-	// work tree's git directory; nil if it sees that one.
+	// Git returns, when the sandbox is created, what replaces the git directory of
+	// the worktree; nil to mount that.
 	Git func(ctx context.Context) (*gitsync.Layout, error)
 }
 
-// Egress says what a sandbox reaches and how. The zero value is the engine's
-// ordinary network, without a wall.
+// Egress is the network access of a sandbox. The zero value is the engine's
+// default network, without restrictions.
 type Egress struct {
 	Policy egress.Policy
-	// Amended is the policy with what the user has said since: the proxy is told
-	// this one. It is no part of [Spec.Hash], so that a sandbox need not be made
-	// anew for it. The zero value is Policy.
+	// Amended is the policy with later changes by the user, which the proxy
+	// enforces. It is not part of [Spec.Hash], so that a change does not recreate
+	// the sandbox. The zero value means Policy.
 	Amended egress.Policy
-	// Routes let the agent use keys that it does not have. They are handed to
-	// the proxy and are no part of [Spec.Hash].
+	// Routes tell the proxy which keys to add to requests. They are not part of
+	// [Spec.Hash].
 	Routes   []egress.Route
 	Upstream egress.Upstream
-	// CA returns certificates in PEM that the proxy trusts besides its own; nil for
-	// none. Only who makes a proxy has to read them. It can be called by several
-	// goroutines, and reads them once.
+	// CA returns PEM certificates that the proxy trusts in addition; nil for none.
+	// They are read at the first call. It is safe for concurrent use.
 	CA func() string
-	// Asked tells that somebody has asked for the policy, so that a driver that
-	// cannot keep it has to fail. It is no part of [Spec.Hash].
+	// Asked means that the user has chosen the policy, so that a driver that cannot
+	// enforce it fails. It is not part of [Spec.Hash].
 	Asked bool
 }
 
-// Resources bounds what a sandbox may use.
+// Resources are the limits of a sandbox.
 type Resources struct {
 	Memory   int64 // bytes; no swap beyond it
-	NanoCPUs int64 // billionths of a processor
+	NanoCPUs int64 // billionths of a CPU
 	Pids     int64
 }
 
-// User is the one that invoked us on the host, whom new files shall belong
-// to.
+// User is the user on the host who owns new files.
 type User struct{ UID, GID int }
 
-// Process is a command to be run in a sandbox.
+// Process is a command to run in a sandbox.
 type Process struct {
 	// ID identifies the process: letters and digits.
 	ID string
-	// Lasting says that the process works on when nobody is connected to it
-	// any more: the sandbox has to stay for it.
+	// Lasting means that the process keeps running without a client, so that the
+	// sandbox must not stop.
 	Lasting bool
-	// Args are the program and its arguments. A first element "ralph" means
-	// the ralph that the driver has put into the sandbox.
+	// Args are the program and its arguments. The program "ralph" is the one that
+	// the driver has installed in the sandbox.
 	Args []string
-	// AnyCode says that the exit code is that of a program which ralph runs, so
-	// that none says anything of ralph itself.
+	// AnyCode means that the exit code is that of a program run by ralph, so that
+	// no code is an error of ralph itself.
 	AnyCode bool
-	// Env holds KEY=value pairs. Values can be secret: a driver must not let
-	// them appear in an argv.
+	// Env has KEY=value pairs. Values can be secret and must not appear in an argv.
 	Env []string
 	// Dir is the working directory.
 	Dir string
 
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// Terminal is nil when the process shall not get one. Otherwise Stdin and
-	// Stdout are it.
+	// Terminal is that of Stdin and Stdout; nil to run without one.
 	Terminal Terminal
-	// Signals are passed on to the process.
+	// Signals are forwarded to the process.
 	Signals <-chan os.Signal
-	// Lost is closed when the terminal is lost. The process goes on: a driver that
-	// has to let go of it then returns [ErrDetached].
+	// Lost is closed when the terminal is lost. The process keeps running. A driver
+	// that has to disconnect returns [ErrDetached].
 	Lost <-chan struct{}
 }
 
-// Terminal is the user's terminal, as far as a driver needs it.
+// Terminal is the user's terminal.
 type Terminal interface {
 	// Size returns the number of rows and columns.
 	Size() (height, width uint)
 	// Resized receives a value after every change of the size.
 	Resized() <-chan struct{}
-	// MakeRaw lets every key reach the process, until restore is called.
+	// MakeRaw puts the terminal into raw mode until restore is called.
 	MakeRaw() (restore func(), err error)
-	// Files are the terminal's open files, for programs of others that need a
-	// real one.
+	// Files are the terminal's open files, for child processes.
 	Files() (stdin, stdout, stderr *os.File)
-	// DetachKeys is the key sequence to leave the process running, as in
-	// Docker's configuration; empty for the default.
+	// DetachKeys is the key sequence for detaching, as in Docker's configuration;
+	// empty for the default.
 	DetachKeys() string
 }
 
-// Driver makes and runs sandboxes of one kind. All methods are safe for
-// concurrent use by several processes, but [Ensure] takes a lock around what
-// changes a sandbox.
+// Driver creates and runs sandboxes of one kind. Its methods are safe for
+// concurrent use by several processes; [Ensurer] takes a lock for changes of a
+// sandbox.
 type Driver interface {
-	// Name is the driver's name as users write it.
+	// Name is the name of the driver on the command line.
 	Name() string
-	// Lookup finds the sandbox of that name. No such sandbox is no error but
-	// the state NotFound. Something foreign of that name is a [ForeignError].
+	// Lookup returns the sandbox of that name, with the state NotFound if there is
+	// none. It returns a [ForeignError] if the name is used by something else.
 	Lookup(ctx context.Context, name string) (Sandbox, error)
-	// Create makes the sandbox; the state reports whether it runs already.
-	// [ErrExists] means that somebody else did so a moment ago.
+	// Create creates the sandbox, and may start it. It returns [ErrExists] if it was
+	// created in the meantime.
 	Create(ctx context.Context, spec Spec) (Sandbox, error)
-	// Start starts a stopped sandbox, and unpauses a paused one. [ErrStuck] means that
-	// it never will.
+	// Start starts a stopped sandbox or unpauses a paused one. It returns [ErrStuck]
+	// if that can never succeed.
 	Start(ctx context.Context, sb Sandbox) error
-	// Ready tells, without asking the sandbox, whether Prepare has been done
-	// for it by this version of ralph. One that was started a moment ago must also
-	// have been told all that the spec says now; one that runs keeps what it has.
+	// Ready reports, without running anything in the sandbox, whether this version
+	// of docker-ralph has prepared it. After a start, settings of the spec must have
+	// been applied too; a running sandbox keeps those that it has.
 	Ready(sb Sandbox, spec Spec) bool
-	// Prepare makes a running sandbox fit to run ralph of this version. It can
-	// be repeated.
+	// Prepare installs this version of ralph in a running sandbox. It is idempotent.
 	Prepare(ctx context.Context, sb Sandbox, spec Spec) error
-	// Busy reports whether anything runs in the sandbox.
+	// Busy reports whether any command is running in the sandbox.
 	Busy(ctx context.Context, sb Sandbox) (bool, error)
-	// Dispatches returns the processes that [Driver.Exec] has started in a
-	// running sandbox and that have not ended.
+	// Dispatches lists the processes in a running sandbox that [Driver.Exec] has
+	// started.
 	Dispatches(ctx context.Context, sb Sandbox) ([]Dispatch, error)
-	// Exec runs a process and returns its exit code. ctx bounds the wait for
-	// it, not its life.
+	// Exec runs a process and returns its exit code. Canceling ctx ends the wait,
+	// not the process.
 	Exec(ctx context.Context, sb Sandbox, p Process) (int, error)
-	// Stop stops the sandbox and everything in it.
+	// Stop stops the sandbox and all its processes.
 	Stop(ctx context.Context, sb Sandbox) error
-	// Remove removes the sandbox with what belongs to it alone. The work tree
-	// is not touched. Removing what is gone already is no error.
+	// Remove removes the sandbox and everything that only it uses, but not the
+	// worktree. Removing a missing sandbox is not an error.
 	Remove(ctx context.Context, sb Sandbox) error
-	// List returns all sandboxes that this driver made.
+	// List returns all sandboxes of this driver.
 	List(ctx context.Context) ([]Sandbox, error)
-	// Manual returns the commands by which a user does things to a sandbox
-	// without us, for messages.
+	// Manual returns commands that a user can run without docker-ralph, for
+	// messages.
 	Manual(name string) Manual
 }
 
 // Dispatch is a process that runs in a sandbox.
 type Dispatch struct {
 	ID      string   // [Process.ID]
-	Command []string // as far as it is known
+	Command []string // may be empty
 	Since   time.Time
 }
 
-// servicePrefix starts the [Process.ID] of processes that this program starts
-// for itself. rand.Text has no lower-case letters.
+// servicePrefix marks a [Process.ID] of [NewServiceID]. rand.Text has no
+// lower-case letters.
 const servicePrefix = "s"
 
-// NewServiceID returns a [Process.ID] for a short process that no user has asked
-// for, such as a fetch of commits.
+// NewServiceID returns a [Process.ID] for a short process of docker-ralph itself,
+// such as a fetch of commits.
 func NewServiceID() string { return servicePrefix + rand.Text() }
 
 // Service reports whether the process has an ID of [NewServiceID].
 func (d Dispatch) Service() bool { return strings.HasPrefix(d.ID, servicePrefix) }
 
-// Manual are commands that a user can type.
+// Manual has commands that a user can run.
 type Manual struct {
-	List   string // list what there is
+	List   string
 	Stop   string
 	Remove string
 }
 
 // ErrExists is returned by [Driver.Create] for a name that is taken.
-var ErrExists = errors.New("sandbox exists already")
+var ErrExists = errors.New("sandbox already exists")
 
-// ErrStuck is returned by [Driver.Start] for a sandbox that has to be recreated
-// before it can be started.
-var ErrStuck = errors.New("sandbox cannot be started any more")
+// ErrStuck is returned by [Driver.Start] for a sandbox that has to be recreated.
+var ErrStuck = errors.New("sandbox cannot be started")
 
-// ErrNotInstalled is in the errors of a driver whose program is not there.
+// ErrNotInstalled is returned by a driver whose program is not installed.
 var ErrNotInstalled = errors.New("not installed")
 
-// ErrNotPrepared is returned by [Driver.Exec] when ralph is not in the sandbox
-// after all: nothing has run, and [Driver.Prepare] mends it.
-var ErrNotPrepared = errors.New("the sandbox is not prepared for this version of docker-ralph")
+// ErrNotPrepared is returned by [Driver.Exec] when this version of ralph is not in
+// the sandbox. Nothing has run; call [Driver.Prepare] first.
+var ErrNotPrepared = errors.New("sandbox is not prepared for this version of docker-ralph")
 
-// ErrDetached is returned by [Driver.Exec] when the user left the process
-// running with the detach keys.
+// ErrDetached is returned by [Driver.Exec] when the user has detached from the
+// process.
 var ErrDetached = errors.New("detached")
 
-// ForeignError says that something which we did not make has a sandbox's
-// name.
+// ForeignError means that the name of a sandbox is used by something that
+// docker-ralph did not create.
 type ForeignError struct{ Name, What string }
 
 func (e *ForeignError) Error() string {

@@ -13,41 +13,37 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 )
 
-// Ensurer brings the sandbox of a scope to where a command can run in it.
+// Ensurer creates, starts and prepares the sandbox of a scope.
 type Ensurer struct {
 	Driver Driver
-	// Why says in a clause why this driver, for a user who left it open.
+	// Why is the reason for the choice of the driver; empty if the user chose it.
 	Why string
-	// AnyAgent is set where no agent will be started: a sandbox that was made for
-	// another agent, and so from another image, will do, and one that was made with
-	// or without signatures. It returns the network
-	// policy that a sandbox for that agent has, as agents differ in their hosts.
+	// AnyAgent is set for commands that start no agent: an existing sandbox for
+	// another agent, with its image and with or without signing, is used as it is.
+	// It returns the network access for that agent.
 	AnyAgent func(agent string) (Egress, error)
-	// LockDir is where the locks are that keep two dispatches of one scope
-	// from making its sandbox twice.
+	// LockDir is the directory of lock files, one for each scope.
 	LockDir string
-	// Image makes sure that the spec's image is there. It is called before a
-	// sandbox is made, and before the one that it replaces is removed.
+	// Image ensures that the spec's image exists. It is called before the old sandbox
+	// is removed.
 	Image func(ctx context.Context) error
-	// Save makes sure that removing a sandbox loses no work; nil if none can.
+	// Save ensures that removing a sandbox loses no work; nil if it cannot.
 	Save func(ctx context.Context, sb Sandbox) error
-	// Failed is called when a sandbox could not be brought up, before one that
-	// was made for it is removed; nil for nobody.
+	// Failed is called when a sandbox could not be started, before a new one is
+	// removed; may be nil.
 	Failed func(ctx context.Context, sb Sandbox)
-	// Report tells the user what is being done.
+	// Report prints progress messages.
 	Report func(message string)
-	// Confirm asks the user; nil when there is nobody to ask.
+	// Confirm asks the user; nil without a terminal.
 	Confirm func(ctx context.Context, question string) (bool, error)
 }
 
-// waitSettled bounds how long a sandbox may take to leave a state that passes
-// by itself.
+// waitSettled bounds the wait for a sandbox in a transitional state.
 const waitSettled = 30 * time.Second
 
-// Ensure returns the running sandbox that spec describes, and makes, starts
-// and prepares it as far as needed. With recreate an existing one is made
-// anew. A sandbox that nothing has to be done for costs one lookup and no
-// lock.
+// Ensure returns the running sandbox that spec describes, and creates, starts and
+// prepares it if necessary. With recreate, an existing one is recreated. If nothing
+// has to be done, it costs one lookup and no lock.
 func (e *Ensurer) Ensure(ctx context.Context, spec Spec, recreate bool) (Sandbox, error) {
 	if !recreate {
 		sb, err := e.Driver.Lookup(ctx, spec.Name)
@@ -70,8 +66,8 @@ func (e *Ensurer) Ensure(ctx context.Context, spec Spec, recreate bool) (Sandbox
 	return e.ensure(ctx, spec, recreate)
 }
 
-// adapt returns the spec with the agent of a sandbox that is there, if any agent
-// will do.
+// adapt returns the spec with the agent of the existing sandbox, if any agent will
+// do.
 func (e *Ensurer) adapt(spec Spec, sb Sandbox) (own Spec, err error) {
 	if e.AnyAgent == nil || sb.State == NotFound {
 		return spec, nil
@@ -82,15 +78,15 @@ func (e *Ensurer) adapt(spec Spec, sb Sandbox) (own Spec, err error) {
 	return own, err
 }
 
-// lock takes the scope's lock and says so when it has to wait.
+// lock takes the lock of a scope, and reports if it has to wait.
 func (e *Ensurer) lock(ctx context.Context, name string) (unlock func(), err error) {
 	if err := os.MkdirAll(e.LockDir, 0o700); err != nil {
-		return nil, fmt.Errorf("making the folder for locks: %w", err)
+		return nil, fmt.Errorf("creating the directory of locks: %w", err)
 	}
 	l := flock.New(filepath.Join(e.LockDir, name+".lock"))
 	ok, err := l.TryLock()
 	if err == nil && !ok {
-		e.Report("Waiting for another dispatch that is setting up " + name)
+		e.Report("Waiting for another command that is setting up " + name)
 		_, err = l.TryLockContext(ctx, 50*time.Millisecond)
 	}
 	if err != nil {
@@ -115,7 +111,7 @@ func (e *Ensurer) ensure(ctx context.Context, spec Spec, recreate bool) (Sandbox
 	case made && sb.State != NotFound:
 		err = e.agree(ctx, own, sb, recreate)
 	}
-	if made && err == nil { // before the old sandbox goes: without an image there would be none
+	if made && err == nil { // before the old sandbox is removed
 		err = e.Image(ctx)
 	}
 	if made && err == nil && sb.State != NotFound && sb.State != Unknown {
@@ -143,7 +139,7 @@ func (e *Ensurer) ensure(ctx context.Context, spec Spec, recreate bool) (Sandbox
 			e.Failed(ctx, sb)
 		}
 		if made && ctx.Err() == nil {
-			// Nothing has run in it yet: the next try shall start afresh.
+			// No command has run in it: let the next try create it again.
 			err = errors.Join(err, e.Driver.Remove(ctx, sb))
 		}
 		return Sandbox{}, err
@@ -151,10 +147,10 @@ func (e *Ensurer) ensure(ctx context.Context, spec Spec, recreate bool) (Sandbox
 	return sb, nil
 }
 
-// replace recreates a sandbox that cannot be started. Its commits cannot be saved
-// before, so the driver keeps them for the next one.
+// replace recreates a sandbox that cannot be started. The driver keeps its commits
+// for the new one.
 func (e *Ensurer) replace(ctx context.Context, spec Spec, sb Sandbox) (Sandbox, error) {
-	e.Report(fmt.Sprintf("Warning: the sandbox %s cannot be started any more: recreating it", sb.Name))
+	e.Report(fmt.Sprintf("Warning: the sandbox %s cannot be started: recreating it", sb.Name))
 	if err := e.Image(ctx); err != nil {
 		return Sandbox{}, err
 	}
@@ -164,8 +160,7 @@ func (e *Ensurer) replace(ctx context.Context, spec Spec, sb Sandbox) (Sandbox, 
 	return e.create(ctx, spec)
 }
 
-// settle looks the sandbox up until it is in a state that does not pass by
-// itself: not found, running, stopped or unknown.
+// settle looks up the sandbox until it is not found, running, stopped or unknown.
 func (e *Ensurer) settle(ctx context.Context, spec Spec) (Sandbox, error) {
 	deadline := time.Now().Add(waitSettled)
 	for {
@@ -184,7 +179,7 @@ func (e *Ensurer) settle(ctx context.Context, spec Spec) (Sandbox, error) {
 		case Running, Stopped, Unknown:
 			return sb, nil
 		case Dead:
-			e.Report("Removing what an earlier removal left of " + sb.Name)
+			e.Report("Removing the rest of the sandbox " + sb.Name)
 			if err := e.Driver.Remove(ctx, sb); err != nil {
 				return Sandbox{}, err
 			}
@@ -198,7 +193,7 @@ func (e *Ensurer) settle(ctx context.Context, spec Spec) (Sandbox, error) {
 				return Sandbox{}, err
 			}
 		default:
-			return Sandbox{}, fmt.Errorf("the driver %s says that the sandbox %s is %s, which this version does not know", e.Driver.Name(), sb.Name, sb.State)
+			return Sandbox{}, fmt.Errorf("unknown state %q of the sandbox %s (driver %s)", sb.State, sb.Name, e.Driver.Name())
 		}
 		if err := pause(ctx); err != nil {
 			return Sandbox{}, err
@@ -206,11 +201,10 @@ func (e *Ensurer) settle(ctx context.Context, spec Spec) (Sandbox, error) {
 	}
 }
 
-// giveUp asks whether a sandbox that the driver cannot find any more, though it
-// was there, shall be taken for gone. Nothing is removed: if it is there after
-// all, making it anew fails.
+// giveUp asks whether to treat a sandbox in state Unknown as removed. Nothing is
+// removed: if it still exists, creating it fails.
 func (e *Ensurer) giveUp(ctx context.Context, sb Sandbox, agreed bool) error {
-	what := fmt.Sprintf("the driver %s cannot tell what state the sandbox %s is in", e.Driver.Name(), sb.Name)
+	what := fmt.Sprintf("unknown state of the sandbox %s (driver %s)", sb.Name, e.Driver.Name())
 	switch {
 	case sb.Why == "":
 		return hint.Wrap(errors.New(what), "see %q", e.Driver.Manual(sb.Name).List)
@@ -226,8 +220,7 @@ func (e *Ensurer) giveUp(ctx context.Context, sb Sandbox, agreed bool) error {
 	return err
 }
 
-// agree asks whether a sandbox may be recreated. It may not while something runs
-// in it.
+// agree asks whether to recreate a sandbox, which must not be busy.
 func (e *Ensurer) agree(ctx context.Context, spec Spec, sb Sandbox, agreed bool) error {
 	if sb.State == Running {
 		busy, err := e.Driver.Busy(ctx, sb)
@@ -253,7 +246,7 @@ func (e *Ensurer) agree(ctx context.Context, spec Spec, sb Sandbox, agreed bool)
 	return nil
 }
 
-// discard removes a sandbox that is going to be recreated.
+// discard removes a sandbox that is about to be recreated.
 func (e *Ensurer) discard(ctx context.Context, sb Sandbox) error {
 	if e.Save != nil {
 		if err := e.Save(ctx, sb); err != nil {
@@ -275,17 +268,17 @@ func (e *Ensurer) create(ctx context.Context, spec Spec) (Sandbox, error) {
 		if !errors.Is(err, ErrExists) {
 			return sb, err
 		}
-		// Another user's docker-ralph, whose lock is elsewhere, is making it,
-		// and may not be far enough for it to be found.
+		// Another user, with another lock directory, is creating it. It may not be
+		// listed yet.
 		sb, err = e.settle(ctx, spec)
 		if err == nil && sb.State == Unknown {
-			err = fmt.Errorf("the sandbox %s is there after all, but the driver %s cannot tell its state: %s", sb.Name, e.Driver.Name(), sb.Why)
+			err = fmt.Errorf("the sandbox %s exists, but its state is unknown (driver %s): %s", sb.Name, e.Driver.Name(), sb.Why)
 		}
 		if err != nil || sb.State != NotFound {
 			return sb, err
 		}
 		if time.Now().After(deadline) {
-			return Sandbox{}, fmt.Errorf("the name %s is taken, but there is no such sandbox: try again, or look for it with %q", spec.Name, e.Driver.Manual(spec.Name).List)
+			return Sandbox{}, fmt.Errorf("the name %s is in use, but not by a sandbox: see %q", spec.Name, e.Driver.Manual(spec.Name).List)
 		}
 		if err := pause(ctx); err != nil {
 			return Sandbox{}, err
@@ -293,7 +286,7 @@ func (e *Ensurer) create(ctx context.Context, spec Spec) (Sandbox, error) {
 	}
 }
 
-// pause waits a moment between two looks at something that changes by itself.
+// pause waits between two lookups.
 func pause(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -307,7 +300,7 @@ func pause(ctx context.Context) error {
 func (e *Ensurer) bringUp(ctx context.Context, spec Spec, sb *Sandbox) error {
 	if sb.State != Running {
 		if spec.Egress.CA != nil {
-			go spec.Egress.CA() // it is compared with what the proxy has, as soon as the sandbox runs
+			go spec.Egress.CA() // compared with that of the proxy once the sandbox runs
 		}
 		if err := e.Driver.Start(ctx, *sb); err != nil {
 			return err

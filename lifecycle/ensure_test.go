@@ -140,12 +140,12 @@ func TestEnsure(t *testing.T) {
 		{name: "restarting", driver: memory{sb: found(spec, Running), ready: true, states: []State{Restarting, Restarting}}, history: "lookup lookup lookup"},
 		{name: "dead", driver: memory{sb: found(spec, Dead)}, history: "lookup lookup remove lookup image create start prepare"},
 		{name: "paused", driver: memory{sb: found(spec, Paused)}, history: "lookup lookup start lookup prepare"},
-		{name: "unknown is not nothing", driver: memory{sb: found(spec, Unknown)}, confirm: yes, history: "lookup lookup", err: "cannot tell what state"},
+		{name: "unknown is not nothing", driver: memory{sb: found(spec, Unknown)}, confirm: yes, history: "lookup lookup", err: "unknown state"},
 		{name: "lost, in a script", driver: memory{sb: lost(spec)}, history: "lookup lookup", err: "nothing is listed"},
 		{name: "lost, no", driver: memory{sb: lost(spec)}, confirm: no, history: "lookup lookup", err: "nothing was changed"},
 		{name: "lost, yes", driver: memory{sb: lost(spec)}, confirm: yes, history: "lookup lookup image create start prepare"},
 		{name: "lost, recreate", driver: memory{sb: lost(spec)}, recreate: true, history: "lookup image create start prepare"},
-		{name: "lost, but there after all", driver: memory{sb: lost(spec), fail: map[string]error{"create": ErrExists}}, confirm: yes, history: "lookup lookup image create lookup", err: "is there after all"},
+		{name: "lost, but there after all", driver: memory{sb: lost(spec), fail: map[string]error{"create": ErrExists}}, confirm: yes, history: "lookup lookup image create lookup", err: "exists, but its state is unknown"},
 		{name: "lookup fails", driver: memory{fail: map[string]error{"lookup": errors.New("no engine")}}, history: "lookup", err: "no engine"},
 		{name: "another scope of the same name", driver: memory{sb: found(other, Running), ready: true}, recreate: true, history: "lookup", err: `belongs to a/b, branch "MAIN"`},
 		{name: "another work tree", driver: memory{sb: found(elsewhere, Running), ready: true}, history: "lookup lookup", err: "belongs to a/b, branch \"main\", in /elsewhere"},
@@ -215,7 +215,7 @@ func TestEnsureWaitsForTheLock(t *testing.T) {
 		_, err := e.Ensure(ctx, spec, false)
 		done <- err
 	}()
-	assert.Equal(t, <-said, "Waiting for another dispatch that is setting up ralph-a-b-main")
+	assert.Equal(t, <-said, "Waiting for another command that is setting up ralph-a-b-main")
 	cancel()
 	select {
 	case err := <-done:

@@ -1,10 +1,10 @@
 package lifecycle
 
-// Mishap is what has happened to a sandbox under a command that ran in it. The
-// zero value is nothing.
+// Mishap is what happened to a sandbox while a command ran in it. The zero value
+// means nothing.
 type Mishap struct {
-	// What completes a sentence that begins with the sandbox: "was killed".
+	// What is a predicate of the sandbox, such as "was killed".
 	What string
-	// Asked says that somebody has stopped it on purpose.
+	// Asked means that the user has stopped it.
 	Asked bool
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// ParseDispatches reads what "ralph _dispatches" prints in a sandbox. It comes
-// from where the agent rules, so nothing in it is believed but its form.
+// ParseDispatches parses the output of "ralph _dispatches" in a sandbox. The
+// content is untrusted.
 func ParseDispatches(output []byte) ([]Dispatch, error) {
 	var list struct {
 		Dispatches []struct {
@@ -17,7 +17,7 @@ func ParseDispatches(output []byte) ([]Dispatch, error) {
 		} `json:"dispatches"`
 	}
 	if err := json.Unmarshal(output, &list); err != nil {
-		return nil, fmt.Errorf("reading what runs in the sandbox: %w", err)
+		return nil, fmt.Errorf("parsing the processes of the sandbox: %w", err)
 	}
 	var found []Dispatch
 	for _, d := range list.Dispatches {

@@ -10,9 +10,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/egress"
 )
 
-// Hash names what a sandbox was made with, as far as changing it takes a new
-// sandbox: 12 hex digits. Two specs with the same hash yield the same
-// sandbox.
+// Hash returns 12 hex digits over everything that requires recreating the sandbox
+// when it changes.
 func (s Spec) Hash() string {
 	h := sha256.New()
 	_, _ = fmt.Fprintf(h, "%q %q %q %q %v %v", s.Root, s.Mounts, s.Agent, s.Image, s.Resources, s.User)
@@ -29,12 +28,12 @@ func (s Spec) Hash() string {
 		_, _ = fmt.Fprintf(h, " sign %q", s.SignDir)
 	}
 	if s.Config != "" {
-		_, _ = fmt.Fprint(h, " config") // wherever it is: who has another state folder uses the sandbox too
+		_, _ = fmt.Fprint(h, " config") // not its path: users with other state directories share the sandbox
 	}
 	if s.Cache != "" {
 		_, _ = fmt.Fprint(h, " cache")
 		if s.MainRoot == "" {
-			_, _ = fmt.Fprintf(h, " of %q", s.Cache) // older ones had that of all bare repositories
+			_, _ = fmt.Fprintf(h, " of %q", s.Cache) // earlier sandboxes shared one cache among all bare repositories
 		}
 	}
 	if len(s.Shadows) > 0 {
@@ -46,11 +45,10 @@ func (s Spec) Hash() string {
 	return hex.EncodeToString(h.Sum(nil))[:12]
 }
 
-// fits reports whether a sandbox is what the spec describes.
+// fits reports whether a sandbox matches the spec.
 func (s Spec) fits(sb Sandbox) bool { return sb.ConfigHash == s.Hash() }
 
-// digest names what of the policy a sandbox is made for. The order of rules and
-// where they come from make no difference.
+// digest identifies a policy, regardless of the order and the origin of its rules.
 func (e Egress) digest() string {
 	var lines []string
 	for kind, entries := range map[string][]egress.Entry{"allow": e.Policy.Rules, "refuse": e.Policy.Refused} {
@@ -62,9 +60,8 @@ func (e Egress) digest() string {
 	return fmt.Sprintf("%s %q", e.Policy.Mode, slices.Compact(lines))
 }
 
-// Check compares a sandbox that has the spec's name with the spec's scope
-// and work tree. Names are made from scopes with loss, so two scopes can meet
-// in one name; sharing the sandbox would mix their work.
+// Check checks that a sandbox with the spec's name belongs to the same scope and
+// worktree. Names do not contain the whole scope, so they can collide.
 func (s Spec) Check(sb Sandbox) error {
 	if sb.Scope != s.Scope || sb.Root != s.Root {
 		return fmt.Errorf("the sandbox %s belongs to %s, branch %q, in %s", sb.Name, sb.Scope.Repo, sb.Scope.Branch, sb.Root)
@@ -72,13 +69,13 @@ func (s Spec) Check(sb Sandbox) error {
 	return nil
 }
 
-// adopts reports whether a sandbox of the spec's scope may be made anew for the spec's
-// worktree, because its own is gone.
+// adopts reports whether a sandbox may be recreated for the spec's worktree, because
+// its own has moved there.
 func (s Spec) adopts(sb Sandbox) bool {
 	return s.Moved != "" && s.Moved == sb.Root && s.Scope == sb.Scope
 }
 
-// differences names, in words, what of a sandbox does not match the spec.
+// differences describes how a sandbox differs from the spec.
 func (s Spec) differences(sb Sandbox) string {
 	var what []string
 	if sb.Root != s.Root {

@@ -170,7 +170,7 @@ func TestAnEmptyListIsNoProof(t *testing.T) {
 					Image: func(context.Context) error { t.Error("nothing is to be made"); return nil },
 				}
 				_, err = e.Ensure(t.Context(), spec, false)
-				assert.ErrorContains(t, err, "cannot tell what state")
+				assert.ErrorContains(t, err, "unknown state")
 				b.double.Set(t, func(s *sandboxcli.Settings) { *s = sandboxcli.Defaults() })
 			})
 		})

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/docker-ralph/docker-ralph/hint"
+
 	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
@@ -52,7 +54,7 @@ func (d *Driver) Restrict(ctx context.Context, sb lifecycle.Sandbox, e lifecycle
 		is.looser = append(is.looser, err.Error())
 	}
 	if e.Asked && len(is.looser) > 0 {
-		return &lifecycle.LooserError{Driver: d.name, Mode: policy.Mode, Why: is.looser}
+		return hint.Wrap(&lifecycle.LooserError{Driver: d.name, Mode: policy.Mode, Why: is.looser}, "use the container driver")
 	}
 	return d.warnOnce(rec, policy.Mode, is)
 }

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/docker-ralph/docker-ralph/hint"
+
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
@@ -158,7 +160,7 @@ func TestAllowAllClosesOwnNetworks(t *testing.T) {
 func TestRulesForAllSandboxesStay(t *testing.T) {
 	policy := egress.Policy{Mode: egress.Allowlist, Rules: entries(t, "api.github.com")}
 	w, err := newWalled(t, microvm.Sbx, lifecycle.Egress{Policy: policy, Asked: true}, "**.github.com:443", "github.com")
-	assert.ErrorContains(t, err, `the network policy "allowlist" cannot be kept with sbx: your own rules of sbx allow more`)
+	assert.ErrorContains(t, err, `driver sbx cannot enforce the network policy "allowlist": your own rules of sbx allow more`)
 	// The other one is closed.
 	assert.ErrorContains(t, err, `: **.github.com:443. Take them out with "sbx policy rm network"`)
 	global := w.sbx(t, "policy", "check", "network", "github.com")
@@ -193,7 +195,7 @@ func TestALaterRuleForAllSandboxesIsClosed(t *testing.T) {
 
 	w.sbx(t, "policy", "allow", "network", "**")
 	err = w.driver.Restrict(t.Context(), w.sb, w.spec.Egress)
-	assert.ErrorContains(t, err, "cannot be kept with sbx")
+	assert.ErrorContains(t, err, "driver sbx cannot enforce")
 }
 
 func TestAPolicyIsAmended(t *testing.T) {
@@ -242,8 +244,8 @@ func TestAPolicyThatCannotBeSet(t *testing.T) {
 			assert.Equal(t, sb.Egress, egress.Allowlist)
 			err = b.driver.Prepare(t.Context(), sb, spec)
 			if asked {
-				assert.ErrorContains(t, err, `the network policy "allowlist" cannot be kept with `+kind)
-				assert.ErrorContains(t, err, `The driver "container" keeps it`)
+				assert.ErrorContains(t, err, "driver "+kind+` cannot enforce the network policy "allowlist"`)
+				assert.DeepEqual(t, hint.Of(err), []string{"use the container driver"})
 				continue
 			}
 			assert.NilError(t, err)

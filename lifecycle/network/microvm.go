@@ -132,8 +132,8 @@ func amendVM(ctx context.Context, h host.Host, n networkScope, later amendments,
 	if err == nil {
 		err = misfit(left, asked)
 	}
-	if looser, ok := errors.AsType[*lifecycle.LooserError](err); ok {
-		return fmt.Errorf("this is noted, but no agent is started in this sandbox: %w", looser)
+	if _, looser := errors.AsType[*lifecycle.LooserError](err); looser {
+		return fmt.Errorf("this is noted, but no agent is started in this sandbox: %w", err)
 	}
 	if err != nil {
 		return fmt.Errorf("this is noted for the next agent, but does not hold yet: %w", err)
