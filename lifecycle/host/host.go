@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
@@ -103,6 +104,14 @@ func (h Host) LockDir() string { return filepath.Join(h.StateDir, "locks") }
 // Report tells the user something. Names in it can be a repository's or an agent's.
 func (h Host) Report(message string) {
 	_, _ = fmt.Fprintln(termsafe.NewWriter(h.Stderr), message)
+}
+
+// Warn reports an error that does not stop the command, with its hints.
+func (h Host) Warn(err error) {
+	h.Report(fmt.Sprintf("Warning: %v", err))
+	for _, text := range hint.Of(err) {
+		h.Report("Hint: " + text)
+	}
 }
 
 // Getenv returns an environment variable, empty if it is not set.
