@@ -65,7 +65,7 @@ func TestStopNowEndsALoopThatNobodySees(t *testing.T) {
 func TestStopWhereNothingRuns(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *world) {
 		res := w.ralph(t, "stop").expect(t, 0)
-		assert.Check(t, is.Equal(res.stderr, "There is no sandbox of this work tree and branch, so nothing runs\n"))
+		assert.Check(t, is.Equal(res.stderr, "Nothing to stop: this worktree and branch have no sandbox\n"))
 		w.ok(t, "task", "create", "a", "Title")
 		name := w.sandbox(t).Name
 		res = w.ralph(t, "stop", name).expect(t, 0)
@@ -101,7 +101,7 @@ func TestCleanRemovesTheSandboxAndNothingElse(t *testing.T) {
 		w.write(t, filepath.Join(w.repo, "mine"), "x")
 		assert.Equal(t, len(w.sandboxes(t)), 2)
 		res := w.ralph(t, "clean").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, "see it with --dry-run, or remove it with --force"))
+		assert.Check(t, is.Contains(res.stderr, "preview with --dry-run, or pass --force"))
 		name := w.listed(t)[0].Name
 		if !w.listed(t)[0].Current {
 			name = w.listed(t)[1].Name
@@ -113,7 +113,7 @@ func TestCleanRemovesTheSandboxAndNothingElse(t *testing.T) {
 		assert.Equal(t, len(w.sandboxes(t)), 1)
 		assert.Equal(t, w.read(t, "mine"), "x")
 		res = w.ralph(t, "reset", "--force").expect(t, 0)
-		assert.Check(t, is.Contains(res.stderr, "There is no sandbox of this work tree and branch to remove."))
+		assert.Check(t, is.Contains(res.stderr, "No sandbox of this worktree and branch to remove"))
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"}) // in one that is new
 	})
 }
@@ -132,7 +132,7 @@ func TestCleanAsksWhichSandboxes(t *testing.T) {
 		w.dialogue(t, "clean --all", askSure, "").expect(t, 1)
 		assert.Equal(t, len(w.sandboxes(t)), 2)
 		res := w.dialogue(t, "clean", askWhich, "1").expect(t, 0)
-		assert.Check(t, is.Contains(res.stdout, "1) this work tree's and branch's: ralph-e2e-"))
+		assert.Check(t, is.Contains(res.stdout, "1) this worktree and branch: ralph-e2e-"))
 		w.shows(t, res.stdout, "clean-one")
 		assert.Equal(t, len(w.sandboxes(t)), 1)
 		assert.Assert(t, !w.listed(t)[0].Current)
@@ -149,11 +149,11 @@ func TestCleanKeepsASandboxThatSomethingRunsIn(t *testing.T) {
 		build := start(t, w.docker("ralph", "build"))
 		appears(t, filepath.Join(w.repo, "begun"))
 		res := w.ralph(t, "clean", "--force").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, "was kept: another command works with it"))
+		assert.Check(t, is.Contains(res.stderr, "another command is using it"))
 		build.signalGroup(syscall.SIGKILL)
 		build.wait(t)
 		res = w.ralph(t, "clean", "--force").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, "was kept: something runs in it"))
+		assert.Check(t, is.Contains(res.stderr, "a command is still running in it"))
 		assert.Assert(t, w.sandbox(t).Running)
 		w.write(t, filepath.Join(w.repo, "go"), "")
 		w.atRest(t)
@@ -189,12 +189,12 @@ func TestCleanAllLosesNoCommit(t *testing.T) {
 		t.Cleanup(func() { run(t, w.docker("volume", "rm", "-f", cache)) })
 
 		res := w.ralph(t, "clean", "--all", "--force").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, "was kept, as it may have the only copy of its commits"))
+		assert.Check(t, is.Contains(res.stderr, "it may have the only copy of its commits"))
 		assert.Assert(t, is.DeepEqual(w.branches(t), map[string]bool{"lost": true}), res.stderr)
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "b")
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "done"), "Add c")
 		assert.Check(t, is.Contains(w.ok(t, "ls"), lost.repo+" (gone)"))
-		assert.Check(t, is.Contains(res.stderr, "are kept with the sandboxes"))
+		assert.Check(t, is.Contains(res.stderr, "Keeping the cache volume "))
 		for _, branch := range []string{"main", "done"} {
 			w.nothingStandsAround(t, branch)
 		}
@@ -260,7 +260,7 @@ func TestWhatAMicroVMProgramHasLostIsNotCleaned(t *testing.T) {
 		w.set(t, func(s *sandboxcli.Settings) { s.Faults.EmptyList = true })
 		assert.Equal(t, w.listed(t)[0].State, "unknown")
 		res := w.ralph(t, "clean", "--force").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, "the sandbox "+name+" was kept, because its state is unknown"))
+		assert.Check(t, is.Contains(res.stderr, "keeping the sandbox "+name+": its state is unknown"))
 		res = w.ralph(t, "stop").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "Error: the sandbox "+name+" is unknown\nHint: repair it with"))
 		w.set(t, func(s *sandboxcli.Settings) { s.Faults.EmptyList = false })

@@ -57,7 +57,7 @@ func basicUsage(t *testing.T, w *world) {
 	cache := container.CacheVolume(w.repo)
 	assert.DeepEqual(t, w.volumes(t), []string{cache})
 	// clean, of all, with the caches. There is no choice where no sandbox is left.
-	assert.Check(t, is.Contains(w.dialogue(t, "clean").expect(t, 0).stdout, "There is no sandbox of this repository to remove. Its caches, if any, are removed with --all"))
+	assert.Check(t, is.Contains(w.dialogue(t, "clean").expect(t, 0).stdout, "No sandbox of this repository to remove"))
 	w.visit(t, "run")
 	w.dialogue(t, "clean", askWhich, "2", askSure, "y").expect(t, 0)
 	assert.Equal(t, len(w.containers(t))+len(w.volumes(t)), 0)

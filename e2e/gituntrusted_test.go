@@ -212,10 +212,10 @@ func TestARepositoryThatAnAgentMadeIsNotUsed(t *testing.T) {
 		w.ok(t, "build")
 		before := len(w.containers(t))
 		tool := w.in(filepath.Join(w.repo, "tool"))
-		const unapproved = " is not approved (it lies inside the repository "
+		const unapproved = " is not approved (it is inside the repository "
 		for _, args := range [][]string{{"build"}, {"task", "list"}, {"--git-token=read", "shell", "--", "true"}} {
 			res := tool.ralph(t, args...).expect(t, 1)
-			assert.Check(t, is.Contains(res.stderr, "Error: the repository "+tool.repo+unapproved+w.repo+", which does not know it)\n"), "%v", args)
+			assert.Check(t, is.Contains(res.stderr, "Error: the repository "+tool.repo+unapproved+w.repo+", which does not track it)\n"), "%v", args)
 			assert.Check(t, is.Contains(res.stderr, "Hint: review it, then run \"docker ralph trust\"\n"))
 		}
 		tool.dialogue(t, "task list", "Use it? [y/N]", "n").expect(t, 1)

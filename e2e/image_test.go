@@ -160,7 +160,7 @@ func TestTheImageOfAProjectFromBuildToPrune(t *testing.T) {
 		assert.Check(t, is.Regexp("^docker-ralph/fitted:", unused[1]))
 		res = w.ralph(t, mine...).expect(t, 1)
 		assert.Equal(t, res.stdout, "")
-		assert.Equal(t, res.stderr, "Error: nobody can be asked whether to remove 2 images: see them with --dry-run, or remove them with --force\n")
+		assert.Equal(t, res.stderr, "Error: refusing to remove 2 images without confirmation\nHint: preview with --dry-run, or pass --force\n")
 		assert.Assert(t, w.has(t, first))
 		both := strings.Fields(w.ok(t, append(mine, "--dry-run", "--all")...))
 		assert.DeepEqual(t, both, slices.Sorted(slices.Values([]string{first, second, unused[1]})))
@@ -290,7 +290,7 @@ func TestTheImageOfAMicroVMIsInUse(t *testing.T) {
 		assert.Equal(t, now.Change, "none")
 		if w.driver == config.DriverDockerSandbox {
 			assert.Equal(t, now.Kind+" "+now.Image, "template docker/sandbox-templates:shell")
-			assert.Equal(t, now.Status, "Docker's own: the driver docker-sandbox fetches it")
+			assert.Equal(t, now.Status, "Docker's template, pulled by docker-sandbox")
 			return
 		}
 		assert.Equal(t, now.Kind+" "+now.Status, "agent up to date")

@@ -80,7 +80,7 @@ func TestLsOutsideOfTheRepository(t *testing.T) {
 		outside := *w
 		outside.repo = w.home
 		res := outside.ralph(t, "ls").expect(t, 1)
-		assert.Check(t, is.Equal(res.stderr, "Error: not inside a git repository: list the sandboxes of this machine with --all\n"))
+		assert.Check(t, is.Equal(res.stderr, "Error: not inside a git repository\nHint: list all sandboxes with --all\n"))
 		assert.Check(t, is.Contains(outside.ok(t, "ls", "--all", "-q"), name+"\n"))
 		for _, s := range outside.listed(t, "--all") {
 			assert.Check(t, !s.Current)

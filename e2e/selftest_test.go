@@ -228,7 +228,7 @@ func TestSelfTestInAProjectWithAMistake(t *testing.T) {
 		w.write(t, file, "tree\nno;package\n")
 		res := run(t, w.selfTestIn(t, w.repo)).expect(t, 1)
 		assert.Check(t, is.Contains(res.stdout, "\n    "+file+":2:"))
-		assert.Check(t, is.Equal(res.stderr, "Error: not everything works here\n"))
+		assert.Check(t, is.Equal(res.stderr, "Error: selftest failed\n"))
 		checks := regexp.MustCompile(`(?m)^([a-zA-Z]+( [a-z]+)*)  +(ok|skipped|FAILED) `).FindAllStringSubmatch(res.stdout, -1)
 		var table strings.Builder
 		for _, c := range checks {

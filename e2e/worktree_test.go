@@ -152,7 +152,7 @@ func TestRemovingAWorktreeBringsCommitsHome(t *testing.T) {
 		build.signalGroup(syscall.SIGKILL)
 		build.wait(t)
 		res := w.ralph(t, "worktree", "rm", "x").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, `"ralph build -n 1" runs in the sandbox`))
+		assert.Check(t, is.Contains(res.stderr, `"ralph build -n 1" is running in the sandbox`))
 
 		name := w.sandbox(t).Name
 		run(t, w.docker("stop", "-t", "0", name)).expect(t, 0)

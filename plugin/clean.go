@@ -9,7 +9,7 @@ import (
 )
 
 func newCleanCommand(d dispatcher) *cobra.Command {
-	var opts manage.SandboxClean
+	var opts manage.CleanOptions
 	cmd := &cobra.Command{
 		Use:   "clean [OPTIONS] [SANDBOX...]",
 		Short: "Remove sandboxes",

@@ -19,7 +19,7 @@ import (
 )
 
 func newListCommand(d dispatcher) *cobra.Command {
-	var opts manage.SandboxList
+	var opts manage.ListOptions
 	var format string
 	cmd := &cobra.Command{
 		Use:     "ls [OPTIONS]",
@@ -50,7 +50,7 @@ func hiddenAs(cmd *cobra.Command, name string) *cobra.Command {
 	return cmd
 }
 
-func (d dispatcher) listSandboxes(cmd *cobra.Command, opts manage.SandboxList, format string) error {
+func (d dispatcher) listSandboxes(cmd *cobra.Command, opts manage.ListOptions, format string) error {
 	if err := writeSandboxes(io.Discard, format, opts.Size, nil); err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 func newStopCommand(d dispatcher) *cobra.Command {
-	var opts manage.SandboxStop
+	var opts manage.StopOptions
 	cmd := &cobra.Command{
 		Use:   "stop [OPTIONS] [SANDBOX...]",
 		Short: "Stop the loop after its current run",

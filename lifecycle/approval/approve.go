@@ -1,5 +1,5 @@
-// Package approval asks the user before a repository gets what it may not choose
-// itself: settings, a Dockerfile, a nested repository, borrowed objects.
+// Package approval asks the user before a repository gets what it may not decide
+// itself: privileged settings, a Dockerfile, a nested repository, alternates.
 package approval
 
 import (
@@ -17,26 +17,23 @@ import (
 	"github.com/docker-ralph/docker-ralph/projectimage"
 )
 
-// approval is something that a repository asks for and gets only after the user
-// has approved exactly that.
+// approval is what a repository requests and the user approves by its digest.
 type approval struct {
-	root   string // of the work tree that the approval is for
+	root   string // of the worktree
 	digest string
-	wider  string            // the digest of something wider whose approval counts too; empty for none
-	files  map[string]string // a hash for each file that the digest covers; nil for none
+	wider  string            // digest of a request for more, whose approval counts as well; may be empty
+	files  map[string]string // hashes of the files that the digest covers
 
 	subject  string   // what is not approved, e.g. a path
-	change   string   // what is new about it; or empty
+	change   string   // since the last approval; may be empty
 	details  []string // lines of the question
 	question string
 }
 
-// describe explains at length what is asked for.
 func (a approval) describe() string {
 	return a.subject + " is not approved:\n  " + strings.Join(a.details, "\n  ") + "\n"
 }
 
-// approved reports whether the user has approved it before.
 func (a approval) approved(store config.TrustStore) (bool, error) {
 	approved, err := store.Approved(a.root, a.digest)
 	if err == nil && !approved && a.wider != "" {
@@ -66,8 +63,8 @@ func approve(ctx context.Context, h host.Host, store config.TrustStore, a approv
 	return hint.Wrap(err, "review it, then run %q", "docker ralph trust")
 }
 
-// ApproveBuild has the user approve what a repository's own Dockerfile would
-// execute. The project can be built then.
+// ApproveBuild asks the user to approve a repository's Dockerfile and marks the
+// project as approved.
 func ApproveBuild(ctx context.Context, h host.Host, p *projectimage.Project) error {
 	if p == nil || p.Approved || p.Digest() == "" {
 		return nil
@@ -84,10 +81,10 @@ func ApproveBuild(ctx context.Context, h host.Host, p *projectimage.Project) err
 	return nil
 }
 
-// What the question says about the reach of build steps.
+// Network access of build steps, for the question.
 const (
 	reachDefault = "Its steps run as root in the engine's builder, outside of the sandbox's network policy:\n" +
-		"  they reach the internet, the networks of this machine and cloud metadata addresses."
+		"  they can reach the internet, the networks of this machine and cloud metadata addresses."
 	reachNone = "Its steps run as root in the engine's builder, without a network."
 )
 
@@ -110,10 +107,9 @@ func buildApproval(store config.TrustStore, p *projectimage.Project) (approval, 
 	}, nil
 }
 
-// fileChange is how a file differs from what was approved last.
 type fileChange struct{ kind, path string }
 
-// compareFiles lists the files that are new, changed or removed.
+// compareFiles lists new, changed and removed files.
 func compareFiles(was, now map[string]string) []fileChange {
 	var changes []fileChange
 	for _, path := range slices.Sorted(maps.Keys(now)) {
@@ -132,7 +128,7 @@ func compareFiles(was, now map[string]string) []fileChange {
 	return changes
 }
 
-// maxListedChanges is how many files are named in a question.
+// maxListedChanges limits the files in a question.
 const maxListedChanges = 20
 
 func changeLines(changes []fileChange) []string {
@@ -146,7 +142,6 @@ func changeLines(changes []fileChange) []string {
 	return lines
 }
 
-// summarize says in a few words what has changed.
 func summarize(changes []fileChange) string {
 	const most = 3
 	var words []string

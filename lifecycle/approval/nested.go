@@ -14,9 +14,9 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitsync"
 )
 
-// ApproveNested has the user approve a repository that lies inside another one,
-// which does not know it: an agent of the outer one could have made it, and chosen
-// its origin, its settings and what git takes it for.
+// ApproveNested asks the user to approve a repository inside another one that does
+// not track it: an agent of the outer one could have created it, with an origin and
+// settings of its choice.
 func ApproveNested(ctx context.Context, h host.Host, wt gitrepo.Worktree) error {
 	a, err := nestedApproval(ctx, wt)
 	if err != nil || a.digest == "" {
@@ -25,7 +25,7 @@ func ApproveNested(ctx context.Context, h host.Host, wt gitrepo.Worktree) error 
 	return approve(ctx, h, config.NewTrustStore(h.StateDir), a)
 }
 
-// nestedApproval is empty for a repository that lies in no other one.
+// nestedApproval returns the zero value for a repository that is not nested.
 func nestedApproval(ctx context.Context, wt gitrepo.Worktree) (approval, error) {
 	outer := wt.Outer()
 	if outer == "" {
@@ -42,49 +42,48 @@ func nestedApproval(ctx context.Context, wt gitrepo.Worktree) (approval, error) 
 	root := cmp.Or(wt.MainRoot, wt.Root)
 	return approval{
 		root: root, digest: digestOf("nested", outer, origin),
-		subject: "the repository " + root, change: "it lies inside the repository " + outer + ", which does not know it",
+		subject: "the repository " + root, change: "it is inside the repository " + outer + ", which does not track it",
 		details: []string{
-			"It lies inside the repository " + outer + ",",
-			"which knows it neither as a submodule nor as a worktree. An agent there could have made it.",
+			"It is inside the repository " + outer + ",",
+			"but is neither a submodule nor a worktree of it. An agent there could have created it.",
 			claim,
 		},
 		question: "Use it?",
 	}, nil
 }
 
-// ApproveAlternates has the user approve the folders that a repository borrows
-// objects from, and returns them: a sandbox can read all that is in them.
+// ApproveAlternates asks the user to approve the object directories that a
+// repository borrows from, which a sandbox can read, and returns them.
 func ApproveAlternates(ctx context.Context, h host.Host, wt gitrepo.Worktree) ([]string, error) {
-	a, borrowed, err := alternatesApproval(wt)
+	a, alternates, err := alternatesApproval(wt)
 	if err != nil || a.digest == "" {
 		return nil, err
 	}
-	return borrowed, approve(ctx, h, config.NewTrustStore(h.StateDir), a)
+	return alternates, approve(ctx, h, config.NewTrustStore(h.StateDir), a)
 }
 
-// alternatesApproval is empty for a repository that borrows nothing.
+// alternatesApproval returns the zero value for a repository without alternates.
 func alternatesApproval(wt gitrepo.Worktree) (approval, []string, error) {
-	borrowed, err := gitsync.Alternates(wt.CommonDir)
-	if err != nil || len(borrowed) == 0 {
+	alternates, err := gitsync.Alternates(wt.CommonDir)
+	if err != nil || len(alternates) == 0 {
 		return approval{}, nil, err
 	}
 	root := cmp.Or(wt.MainRoot, wt.Root)
 	a := approval{
-		root: root, digest: digestOf(append([]string{"alternates"}, borrowed...)...),
-		subject: "borrowing objects from " + host.Quote(borrowed[0]), change: "by the repository " + root,
+		root: root, digest: digestOf(append([]string{"alternates"}, alternates...)...),
+		subject: "borrowing objects from " + host.Quote(alternates[0]), change: "by the repository " + root,
 		question: "Let the agent read them?",
 	}
-	if n := len(borrowed) - 1; n > 0 {
+	if n := len(alternates) - 1; n > 0 {
 		a.subject += fmt.Sprintf(" and %d more", n)
 	}
 	a.details = append(a.details, "The agent could read every object in")
-	for _, dir := range borrowed {
+	for _, dir := range alternates {
 		a.details = append(a.details, "  "+host.Quote(dir))
 	}
-	return a, borrowed, nil
+	return a, alternates, nil
 }
 
-// digestOf identifies a list of strings.
 func digestOf(parts ...string) string {
 	sum := sha256.New()
 	for _, part := range parts {

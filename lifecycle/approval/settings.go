@@ -15,15 +15,15 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitrepo/worktrees"
 )
 
-// Configure loads the configuration and has the user approve what a
-// repository may not decide alone.
+// Configure loads the configuration and asks the user to approve the repository's
+// privileged settings.
 func Configure(ctx context.Context, h host.Host, wt gitrepo.Worktree, over config.Overrides) (config.Effective, error) {
 	cfg, err := Load(config.Sources{Root: wt.Root, UserDir: h.StateDir, Getenv: h.Getenv, Overrides: over})
 	if err != nil {
 		return config.Effective{}, err
 	}
 	store := config.NewTrustStore(h.StateDir)
-	err = trustedInMain(ctx, store, wt, cfg, store.Require(cfg))
+	err = requireTrust(ctx, store, wt, cfg)
 	if untrusted, ok := errors.AsType[*config.UntrustedError](err); ok && h.Confirm != nil {
 		yes, askErr := h.Confirm(ctx, Describe(untrusted.Settings)+"Trust these settings of the repository?")
 		if askErr != nil {
@@ -36,16 +36,16 @@ func Configure(ctx context.Context, h host.Host, wt gitrepo.Worktree, over confi
 	return cfg, err
 }
 
-// Load is config.Load for those that use images.
+// Load is [config.Load] with a check of image references.
 func Load(s config.Sources) (config.Effective, error) {
 	s.Images = imageref.Checker{}
 	return config.Load(s)
 }
 
-// trustedInMain takes the error of settings that nobody has approved for a linked
-// work tree away if exactly these were approved for the main one: whoever makes
-// one worktree after the other has approved them once.
-func trustedInMain(ctx context.Context, store config.TrustStore, wt gitrepo.Worktree, cfg config.Effective, err error) error {
+// requireTrust returns an error if privileged settings are not approved for the
+// worktree or, for a linked one, for the main worktree.
+func requireTrust(ctx context.Context, store config.TrustStore, wt gitrepo.Worktree, cfg config.Effective) error {
+	err := store.Require(cfg)
 	_, untrusted := errors.AsType[*config.UntrustedError](err)
 	if !untrusted || !wt.Linked() || wt.MainRoot == "" {
 		return err
@@ -53,7 +53,7 @@ func trustedInMain(ctx context.Context, store config.TrustStore, wt gitrepo.Work
 	if approved, storeErr := store.Approved(wt.MainRoot, cfg.PrivilegedDigestAt(wt.MainRoot)); storeErr != nil || !approved {
 		return err
 	}
-	// Any folder can claim to be a work tree of some repository.
+	// Any directory can claim to be a worktree of some repository.
 	repo, listErr := worktrees.Open(wt)
 	if listErr != nil {
 		return err
@@ -65,7 +65,7 @@ func trustedInMain(ctx context.Context, store config.TrustStore, wt gitrepo.Work
 	return nil
 }
 
-// Describe lists settings that need the user's approval, one a line.
+// Describe lists privileged settings, one per line.
 func Describe(settings []config.PrivilegedSetting) string {
 	var b strings.Builder
 	for _, s := range settings {

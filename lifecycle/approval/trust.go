@@ -15,10 +15,10 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// Trust shows what the repository of the current directory asks for, and approves
-// it if the user says so, or with force.
+// Trust shows what the repository of the current directory requests, and approves
+// it if the user confirms, or with force.
 func Trust(ctx context.Context, h host.Host, force bool) error {
-	wt, err := trusted(ctx, h)
+	wt, err := findWorktree(ctx, h)
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func Trust(ctx context.Context, h host.Host, force bool) error {
 			return err
 		}
 	}
-	if err := agreeToTrust(ctx, h, force); err != nil {
+	if err := confirmTrust(ctx, h, force); err != nil {
 		return err
 	}
 	for _, p := range pending {
@@ -48,7 +48,7 @@ func Trust(ctx context.Context, h host.Host, force bool) error {
 	return err
 }
 
-func agreeToTrust(ctx context.Context, h host.Host, force bool) error {
+func confirmTrust(ctx context.Context, h host.Host, force bool) error {
 	switch {
 	case force:
 		return nil
@@ -62,9 +62,9 @@ func agreeToTrust(ctx context.Context, h host.Host, force bool) error {
 	return err
 }
 
-// trusted finds the work tree that approvals are for. The image of a folder that
-// is in no repository can be built by the self-test.
-func trusted(ctx context.Context, h host.Host) (gitrepo.Worktree, error) {
+// findWorktree finds the worktree that approvals are for. The self-test also builds
+// the project image of a directory outside of any repository.
+func findWorktree(ctx context.Context, h host.Host) (gitrepo.Worktree, error) {
 	wt, err := gitrepo.Detect(ctx, h.Dir, host.AnyScope)
 	if errors.Is(err, gitrepo.ErrNotRepository) {
 		if _, found, _ := projectimage.FindProject(ctx, h.Dir); found {
@@ -74,7 +74,6 @@ func trusted(ctx context.Context, h host.Host) (gitrepo.Worktree, error) {
 	return wt, err
 }
 
-// pendingApproval is something that waits for the user's approval.
 type pendingApproval struct {
 	text    string
 	approve func() error
@@ -91,7 +90,7 @@ func pending(ctx context.Context, h host.Host, wt gitrepo.Worktree) ([]pendingAp
 	if err != nil {
 		return nil, err
 	}
-	err = trustedInMain(ctx, store, wt, cfg, store.Require(cfg))
+	err = requireTrust(ctx, store, wt, cfg)
 	if _, untrusted := errors.AsType[*config.UntrustedError](err); untrusted {
 		all = append(all, pendingApproval{Describe(cfg.Privileged), func() error { return store.Approve(wt.Root, cfg.PrivilegedDigest()) }})
 	} else if err != nil {
@@ -108,8 +107,7 @@ func pending(ctx context.Context, h host.Host, wt gitrepo.Worktree) ([]pendingAp
 	return appendPending(all, store, build)
 }
 
-// pendingOfRepository lists what is not approved of where a repository lies and
-// what it borrows.
+// pendingOfRepository lists unapproved nesting and alternates.
 func pendingOfRepository(ctx context.Context, store config.TrustStore, wt gitrepo.Worktree) (all []pendingApproval, err error) {
 	if wt.CommonDir == "" {
 		return nil, nil
@@ -118,11 +116,11 @@ func pendingOfRepository(ctx context.Context, store config.TrustStore, wt gitrep
 	if err != nil {
 		return nil, err
 	}
-	borrowed, _, err := alternatesApproval(wt)
+	alternates, _, err := alternatesApproval(wt)
 	if err != nil {
-		borrowed = approval{} // a container is refused with the reason, and nothing else mounts them
+		alternates = approval{} // creating a container reports the error; nothing else mounts them
 	}
-	for _, a := range []approval{nested, borrowed} {
+	for _, a := range []approval{nested, alternates} {
 		if a.digest == "" {
 			continue
 		}
@@ -143,7 +141,7 @@ func appendPending(all []pendingApproval, store config.TrustStore, a approval) (
 
 // Revoke forgets all approvals of the repository of the current directory.
 func Revoke(ctx context.Context, h host.Host) error {
-	wt, err := trusted(ctx, h)
+	wt, err := findWorktree(ctx, h)
 	if err != nil {
 		return err
 	}
@@ -154,8 +152,8 @@ func Revoke(ctx context.Context, h host.Host) error {
 	return err
 }
 
-// revokeAll takes the approvals of all work trees of a repository back: linked ones
-// have those of the main one (see trustedInMain).
+// revokeAll revokes the approvals of all worktrees of a repository, which share
+// them (see requireTrust).
 func revokeAll(ctx context.Context, store config.TrustStore, wt gitrepo.Worktree) error {
 	roots := []string{wt.Root}
 	if wt.MainRoot != "" {

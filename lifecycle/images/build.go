@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle/approval"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 
@@ -15,20 +16,17 @@ import (
 	"github.com/docker-ralph/docker-ralph/projectimage"
 )
 
-// BuildOptions says which image to build, and how.
+// BuildOptions are the options of [Build].
 type BuildOptions struct {
-	// Overrides are configuration from the command line.
 	Overrides config.Overrides
-	// Platform is as in [projectimage.Request].
-	Platform string
-	// Pull fetches the base again, NoCache builds everything anew.
+	// Platform, Pull and NoCache are as in [projectimage.Request].
+	Platform      string
 	Pull, NoCache bool
 	Secrets       []projectimage.Secret
 }
 
-// Build makes sure that the image is there which a sandbox of the current
-// scope would be made from, and that it is built on what its base is now. It
-// returns the image's tag.
+// Build builds the image of the current scope's sandboxes, unless it is up to date
+// with its base image, and returns its tag.
 func Build(ctx context.Context, h host.Host, opts BuildOptions) (ref string, err error) {
 	connected := h.Connect()
 	s, err := findImageScope(ctx, h, opts.Overrides)
@@ -36,14 +34,14 @@ func Build(ctx context.Context, h host.Host, opts BuildOptions) (ref string, err
 		return "", err
 	}
 	if s.req.Image != "" {
-		return "", fmt.Errorf("nothing is built: the image %s is used as it is (%s). "+
-			"Fetch it with \"docker ralph image pull\", or take it out to have an image built", s.req.Image, s.cfg.Origins["sandbox.image"])
+		return "", hint.Wrap(fmt.Errorf("nothing to build: sandboxes use the image %s (%s)", s.req.Image, s.cfg.Origins["sandbox.image"]),
+			"pull it with %q, or remove the setting to build an image", "docker ralph image pull")
 	}
 	if !s.inside {
 		h.Report(fmt.Sprintf("Not inside a git repository: building the image of the agent %s alone", s.req.Agent))
 	}
 	if s.cfg.Sandbox.Driver == config.DriverDockerSandbox {
-		h.Report("Warning: sandboxes of the driver docker-sandbox are not made from this image, but from Docker's own")
+		h.Report("Warning: the driver docker-sandbox does not use this image")
 	}
 	if err := approval.ApproveBuild(ctx, h, s.req.Project); err != nil {
 		return "", err
@@ -59,8 +57,7 @@ func Build(ctx context.Context, h host.Host, opts BuildOptions) (ref string, err
 	if req.Platform, err = otherPlatform(ctx, api, opts.Platform); err != nil {
 		return "", err
 	}
-	// A dispatch goes on with the image that it has; whoever asks for a build
-	// wants what there is now.
+	// Runs keep using an image whose base has changed; an explicit build does not.
 	if req.Again, err = builder.BaseChanged(ctx, req); err != nil {
 		return "", err
 	}
@@ -74,8 +71,8 @@ func Build(ctx context.Context, h host.Host, opts BuildOptions) (ref string, err
 	return image.Ref, nil
 }
 
-// otherPlatform returns a platform, or "" when it is the engine's own: what is
-// built for that is what dispatches use.
+// otherPlatform returns "" for the engine's own platform, whose images sandboxes
+// use.
 func otherPlatform(ctx context.Context, api host.API, platform string) (string, error) {
 	if platform == "" {
 		return "", nil
@@ -86,10 +83,10 @@ func otherPlatform(ctx context.Context, api host.API, platform string) (string, 
 	}
 	res, err := api.Info(ctx, client.InfoOptions{})
 	if err != nil && ctx.Err() != nil {
-		return "", ctx.Err() // the client only tells of it in words
+		return "", ctx.Err() // the client does not wrap it
 	}
 	if err != nil {
-		return "", fmt.Errorf("asking the engine for its platform: %w", err)
+		return "", fmt.Errorf("reading the engine's platform: %w", err)
 	}
 	own := platforms.Normalize(platforms.Platform{OS: res.Info.OSType, Architecture: res.Info.Architecture})
 	if platforms.Format(own) == platforms.Format(platforms.Normalize(wanted)) {
@@ -98,9 +95,9 @@ func otherPlatform(ctx context.Context, api host.API, platform string) (string, 
 	return platform, nil
 }
 
-// Pull fetches an image, and returns its reference. Without one it is what
-// the sandboxes of the current scope are made from: the image that is used as it
-// is, or else the base of the agent's image.
+// Pull pulls an image and returns its reference. Without ref it pulls what the
+// sandboxes of the current scope need: the configured image, or else the base of
+// the agent image.
 func Pull(ctx context.Context, h host.Host, over config.Overrides, ref, platform string) (string, error) {
 	connected := h.Connect()
 	if ref == "" {

@@ -14,14 +14,13 @@ import (
 	"github.com/docker-ralph/docker-ralph/projectimage"
 )
 
-// informed is an engine that knows what it is.
-type informed struct {
+type infoEngine struct {
 	host.API
 	info system.Info
 	err  error
 }
 
-func (i informed) Info(context.Context, client.InfoOptions) (client.SystemInfoResult, error) {
+func (i infoEngine) Info(context.Context, client.InfoOptions) (client.SystemInfoResult, error) {
 	return client.SystemInfoResult{Info: i.info}, i.err
 }
 
@@ -37,14 +36,14 @@ func TestOtherPlatform(t *testing.T) {
 		{"aarch64", "windows/arm64", "windows/arm64"},
 	} {
 		t.Run(tc.arch+" "+tc.platform, func(t *testing.T) {
-			got, err := otherPlatform(t.Context(), informed{info: system.Info{OSType: "linux", Architecture: tc.arch}}, tc.platform)
+			got, err := otherPlatform(t.Context(), infoEngine{info: system.Info{OSType: "linux", Architecture: tc.arch}}, tc.platform)
 			assert.NilError(t, err)
 			assert.Equal(t, got, tc.want)
 		})
 	}
-	_, err := otherPlatform(t.Context(), informed{}, "a/b/c/d")
+	_, err := otherPlatform(t.Context(), infoEngine{}, "a/b/c/d")
 	var invalid *projectimage.InvalidPlatformError
 	assert.Assert(t, errors.As(err, &invalid), "%v", err)
-	_, err = otherPlatform(t.Context(), informed{err: errors.New("down")}, "linux/amd64")
-	assert.Error(t, err, "asking the engine for its platform: down")
+	_, err = otherPlatform(t.Context(), infoEngine{err: errors.New("down")}, "linux/amd64")
+	assert.Error(t, err, "reading the engine's platform: down")
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 
 	"github.com/docker/go-units"
@@ -15,23 +16,21 @@ import (
 	"github.com/docker-ralph/docker-ralph/projectimage"
 )
 
-// PruneOptions says which images to remove.
+// PruneOptions are the options of [Prune].
 type PruneOptions struct {
-	// Overrides are configuration from the command line.
 	Overrides config.Overrides
-	// Filter chooses among the images that are not in use.
+	// Filter selects among the unused images.
 	Filter projectimage.Filter
-	// All removes also what the current scope would use.
+	// All also removes what the current scope would use.
 	All bool
 	// DryRun removes nothing.
 	DryRun bool
-	// Force asks nobody.
+	// Force skips the confirmation.
 	Force bool
 }
 
-// Prune removes the images of docker ralph that nothing uses, once the
-// user agrees, and returns the names of those that are gone. With DryRun it
-// returns those that would be removed.
+// Prune removes the unused images of docker ralph, once the user agrees, and
+// returns the names of those that it removed or, with DryRun, would remove.
 func Prune(ctx context.Context, h host.Host, opts PruneOptions) ([]string, error) {
 	connected := h.Connect()
 	needed, err := neededImages(ctx, h, opts)
@@ -56,18 +55,18 @@ func Prune(ctx context.Context, h host.Host, opts PruneOptions) ([]string, error
 	}
 	switch {
 	case len(unused) == 0:
-		h.Report("There is nothing to remove")
+		h.Report("Nothing to remove")
 		return nil, nil
 	case opts.DryRun:
 		h.Report(fmt.Sprintf("Would remove %s:", counted(unused)))
 		return namesOf(unused), nil
 	}
-	if err := agreeToPrune(ctx, h, unused, opts.Force); err != nil {
+	if err := confirmPrune(ctx, h, unused, opts.Force); err != nil {
 		return nil, err
 	}
 	done, err := builder.Prune(ctx, unused)
 	for _, image := range done.Kept {
-		h.Report(fmt.Sprintf("Left %s alone: %s", image.Name(), image.Why))
+		h.Report(fmt.Sprintf("Kept %s: %s", image.Name(), image.Why))
 	}
 	freed := ""
 	if done.Freed > 0 {
@@ -77,12 +76,12 @@ func Prune(ctx context.Context, h host.Host, opts PruneOptions) ([]string, error
 	return namesOf(done.Removed), err
 }
 
-// neededImages are the tags that the current scope would use.
+// neededImages returns the tags that the current scope would use.
 func neededImages(ctx context.Context, h host.Host, opts PruneOptions) ([]string, error) {
 	if opts.All {
 		return nil, nil
 	}
-	h.Confirm = nil // the one question is what to remove
+	h.Confirm = nil // ask only about the removal
 	s, err := findImageScope(ctx, h, opts.Overrides)
 	if err == nil {
 		var needed []string
@@ -90,16 +89,15 @@ func neededImages(ctx context.Context, h host.Host, opts PruneOptions) ([]string
 			return needed, nil
 		}
 	}
-	return nil, fmt.Errorf("which images this project needs is unknown, so nothing was removed (with --all, none of them is kept): %w", err)
+	return nil, hint.Wrap(fmt.Errorf("resolving the images of this project: %w", err), "remove them as well with --all")
 }
 
-// agreeToPrune asks the user, if need be.
-func agreeToPrune(ctx context.Context, h host.Host, unused []projectimage.Stored, force bool) error {
+func confirmPrune(ctx context.Context, h host.Host, unused []projectimage.Stored, force bool) error {
 	if force {
 		return nil
 	}
 	if h.Confirm == nil {
-		return fmt.Errorf("nobody can be asked whether to remove %s: see them with --dry-run, or remove them with --force", counted(unused))
+		return hint.Wrap(fmt.Errorf("refusing to remove %s without confirmation", counted(unused)), "preview with --dry-run, or pass --force")
 	}
 	for _, image := range unused {
 		h.Report(fmt.Sprintf("%s (%s)", strings.Join(image.Names(), ", "), units.HumanSize(float64(image.Size))))
@@ -111,7 +109,6 @@ func agreeToPrune(ctx context.Context, h host.Host, unused []projectimage.Stored
 	return err
 }
 
-// namesOf returns all names of images.
 func namesOf(images []projectimage.Stored) []string {
 	var names []string
 	for _, image := range images {
@@ -120,10 +117,4 @@ func namesOf(images []projectimage.Stored) []string {
 	return names
 }
 
-// counted says how many images there are.
-func counted(images []projectimage.Stored) string {
-	if len(images) == 1 {
-		return "1 image"
-	}
-	return fmt.Sprintf("%d images", len(images))
-}
+func counted(images []projectimage.Stored) string { return host.Count(len(images), "image") }

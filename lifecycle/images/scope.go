@@ -13,16 +13,16 @@ import (
 	"github.com/docker-ralph/docker-ralph/projectimage"
 )
 
-// imageScope is what a command about images was given for.
+// imageScope is the current scope and its image.
 type imageScope struct {
-	inside bool             // there is a work tree
-	wt     gitrepo.Worktree // its Scope is empty where there is a work tree, but no branch or origin
+	inside bool             // a worktree
+	wt     gitrepo.Worktree // its Scope is empty without a branch or origin
 	cfg    config.Effective
 	req    projectimage.Request
 }
 
-// findImageScope finds out which images are meant. Without a repository it is the
-// agent's alone.
+// findImageScope finds the image of the current scope; outside of a repository, the
+// agent image.
 func findImageScope(ctx context.Context, h host.Host, over config.Overrides) (imageScope, error) {
 	var s imageScope
 	var err error
@@ -41,8 +41,8 @@ func findImageScope(ctx context.Context, h host.Host, over config.Overrides) (im
 	return s, err
 }
 
-// storedImages lists the images of docker ralph with all who use them: also
-// sandboxes that are microVMs.
+// storedImages lists the images of docker ralph with their users, microVMs
+// included.
 func storedImages(ctx context.Context, h host.Host, builder *projectimage.Builder) ([]projectimage.Stored, error) {
 	all, err := builder.List(ctx)
 	if err != nil {

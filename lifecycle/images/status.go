@@ -14,31 +14,30 @@ import (
 	"github.com/docker-ralph/docker-ralph/projectimage"
 )
 
-// Status is an image and what can be said about it. Its names in JSON are
-// part of the command's interface.
+// Status describes an image. Its names in JSON are part of the command's interface.
 type Status struct {
-	Image   string     `json:"image"`   // its tag, or its ID if another image has that
-	ID      string     `json:"id"`      // the engine's; empty if it is not there
-	Kind    string     `json:"kind"`    // agent, project, given, fitted, or template for one of Docker's
+	Image   string     `json:"image"`   // its tag, or its ID if the tag has moved
+	ID      string     `json:"id"`      // empty if it does not exist
+	Kind    string     `json:"kind"`    // agent, project, given, fitted or template
 	Agent   string     `json:"agent"`   // empty for a given one
-	Project string     `json:"project"` // empty unless it is a project's
-	Base    string     `json:"base"`    // what it is built on
-	Created *time.Time `json:"created"` // nil if it is not there, or does not say
-	Size    int64      `json:"size"`    // bytes, with the layers that others have too
-	UsedBy  []string   `json:"used_by"` // sandboxes, and containers of others
-	Current bool       `json:"current"` // the scope's next sandbox would be made from it
-	Change  string     `json:"change"`  // what has to be done before: none, build or pull; empty if it is not the current one
-	Status  string     `json:"status"`  // in words
+	Project string     `json:"project"` // empty unless it is a project image
+	Base    string     `json:"base"`    // the image that it is built on
+	Created *time.Time `json:"created"` // nil if unknown
+	Size    int64      `json:"size"`    // bytes, including shared layers
+	UsedBy  []string   `json:"used_by"` // sandboxes and other containers
+	Current bool       `json:"current"` // the image of the scope's next sandbox
+	Change  string     `json:"change"`  // what the next sandbox needs first: none, build or pull; empty unless Current
+	Status  string     `json:"status"`  // for people
 }
 
 // kindTemplate is the kind of an image that Docker provides for a microVM.
 const kindTemplate = "template"
 
-// List lists the images of docker ralph on the engine, and before them
-// the one that the next sandbox of the current scope would be made from.
+// List lists the images of docker ralph on the engine, the one for the next sandbox
+// of the current scope first.
 func List(ctx context.Context, h host.Host, over config.Overrides) ([]Status, error) {
 	connected := host.Once(h.Connect())
-	h.Confirm = nil // who asks for a status is not asked back
+	h.Confirm = nil
 	s, unknown := findImageScope(ctx, h, over)
 	api, err := connected()
 	if err != nil {
@@ -59,13 +58,13 @@ func List(ctx context.Context, h host.Host, over config.Overrides) ([]Status, er
 			needed, unknown = projectimage.Needs(s.req)
 		}
 	case unknown == nil:
-		h.Report("Not inside a git repository: these are the images that are there")
+		h.Report("Not inside a git repository: listing all images")
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
 	if unknown != nil {
-		h.Report(fmt.Sprintf("Warning: which image is used here is unknown: %v", unknown))
+		h.Warn(fmt.Errorf("resolving the image of this project: %w", unknown))
 	}
 	unused := projectimage.Unused(all, needed)
 	for _, image := range all {
@@ -77,7 +76,7 @@ func List(ctx context.Context, h host.Host, over config.Overrides) ([]Status, er
 	return list, nil
 }
 
-// storedStatus is the status of an image that is not the current one.
+// storedStatus returns the status of an image other than the current one.
 func storedStatus(image projectimage.Stored, needed []string, unused []projectimage.Stored) Status {
 	status := Status{Image: image.Name(), Kind: image.Kind, Agent: image.Agent, Project: image.Project, Base: image.Base}
 	status.add(image)
@@ -98,7 +97,7 @@ func storedStatus(image projectimage.Stored, needed []string, unused []projectim
 	return status
 }
 
-// add fills in what only an image has that is there.
+// add fills in what only existing images have.
 func (s *Status) add(image projectimage.Stored) {
 	if !image.Created.IsZero() {
 		created := image.Created.UTC()
@@ -110,8 +109,7 @@ func (s *Status) add(image projectimage.Stored) {
 	}
 }
 
-// currentImage is the status of the image that the scope's next sandbox would be
-// made from.
+// currentImage returns the status of the image of the scope's next sandbox.
 func currentImage(ctx context.Context, h host.Host, s imageScope, builder *projectimage.Builder, all []projectimage.Stored, connected func() (host.API, error)) (Status, error) {
 	name := ""
 	at := run.Choice{Backend: host.Backend{Kind: s.cfg.Sandbox.Driver}, Build: true}
@@ -127,9 +125,9 @@ func currentImage(ctx context.Context, h host.Host, s imageScope, builder *proje
 	now := Status{Current: true, UsedBy: []string{}}
 	if !at.Build {
 		now.Image, now.Kind, now.Change = at.Image, kindTemplate, string(projectimage.ChangeNone)
-		now.Status = "Docker's own: the driver " + at.Kind + " fetches it"
+		now.Status = "Docker's template, pulled by " + at.Kind
 		if s.req.Image != "" {
-			now.Kind, now.Status = projectimage.KindGiven, "used as it is: the driver "+at.Kind+" fetches it"
+			now.Kind, now.Status = projectimage.KindGiven, "used as it is, pulled by "+at.Kind
 		}
 		return now, nil
 	}
@@ -153,15 +151,14 @@ func currentImage(ctx context.Context, h host.Host, s imageScope, builder *proje
 			now.add(image)
 		}
 	}
-	if other := madeFrom(h, name, at.Kind, look.Ref, all); other != "" {
-		now.Status += fmt.Sprintf("; the sandbox %s was made from %s", name, other)
+	if other := otherImage(h, name, at.Kind, look.Ref, all); other != "" {
+		now.Status += fmt.Sprintf("; the sandbox %s uses %s", name, other)
 	}
 	return now, nil
 }
 
-// madeFrom returns the image that the scope's sandbox was made from if it is
-// another one than ref, as far as that is known.
-func madeFrom(h host.Host, name, driver, ref string, all []projectimage.Stored) string {
+// otherImage returns the image of the scope's sandbox if it is known and not ref.
+func otherImage(h host.Host, name, driver, ref string, all []projectimage.Stored) string {
 	if driver != config.DriverContainer {
 		if made, _ := microvm.Remembered(h.StateDir, driver, name); made.Image != ref {
 			return made.Image

@@ -35,7 +35,7 @@ func TestStoredStatus(t *testing.T) {
 		{"in use", used, []projectimage.Stored{used}, nil, "in use"},
 		{"base of this project's", agent, []projectimage.Stored{agent}, agent.Tags, "this project's image is built on it"},
 		{"base of another project's", agent, []projectimage.Stored{agent, used}, nil, "an image in use is built on it"},
-		{"somebody's", named, []projectimage.Stored{named}, nil, "also called mine:1"},
+		{"with a foreign tag", named, []projectimage.Stored{named}, nil, "also called mine:1"},
 		{"fitted", fitted, []projectimage.Stored{layer, fitted}, layer.Tags, "made from this project's image"},
 		{"fitted, unused", fitted, []projectimage.Stored{layer, fitted}, nil, "unused"},
 	} {
@@ -48,7 +48,7 @@ func TestStoredStatus(t *testing.T) {
 	}
 }
 
-func TestMadeFrom(t *testing.T) {
+func TestOtherImage(t *testing.T) {
 	all := []projectimage.Stored{
 		{ID: "sha256:1", Tags: []string{"a:1", "a:2"}, UsedBy: []string{"box"}},
 		{ID: "sha256:2", Tags: []string{"a:3"}},
@@ -56,20 +56,20 @@ func TestMadeFrom(t *testing.T) {
 	}
 	h := host.Host{StateDir: t.TempDir()}
 	for ref, want := range map[string]string{"a:1": "", "a:2": "", "a:3": "a:1"} {
-		assert.Equal(t, madeFrom(h, "box", config.DriverContainer, ref, all), want)
+		assert.Equal(t, otherImage(h, "box", config.DriverContainer, ref, all), want)
 	}
-	assert.Equal(t, madeFrom(h, "none", config.DriverContainer, "a:3", all), "")
-	assert.Equal(t, madeFrom(h, "", config.DriverContainer, "a:3", all), "")
-	assert.Equal(t, madeFrom(h, "box", config.DriverSbx, "a:3", all), "")
+	assert.Equal(t, otherImage(h, "none", config.DriverContainer, "a:3", all), "")
+	assert.Equal(t, otherImage(h, "", config.DriverContainer, "a:3", all), "")
+	assert.Equal(t, otherImage(h, "box", config.DriverSbx, "a:3", all), "")
 }
 
-func TestAgreeToPrune(t *testing.T) {
+func TestConfirmPrune(t *testing.T) {
 	images := []projectimage.Stored{{ID: "sha256:1", Tags: []string{"a:1"}, Size: 2e6}, {ID: "sha256:0123456789abcdef", Size: 3e9}}
 	var stderr bytes.Buffer
 	h := host.Host{Stderr: &stderr}
-	assert.NilError(t, agreeToPrune(t.Context(), h, images, true))
-	assert.Error(t, agreeToPrune(t.Context(), h, images, false),
-		"nobody can be asked whether to remove 2 images: see them with --dry-run, or remove them with --force")
+	assert.NilError(t, confirmPrune(t.Context(), h, images, true))
+	assert.Error(t, confirmPrune(t.Context(), h, images, false),
+		"refusing to remove 2 images without confirmation")
 	for _, tc := range []struct {
 		yes  bool
 		err  error
@@ -80,14 +80,13 @@ func TestAgreeToPrune(t *testing.T) {
 			assert.Equal(t, question, "Remove 2 images?")
 			return tc.yes, tc.err
 		}
-		err := agreeToPrune(t.Context(), h, images, false)
+		err := confirmPrune(t.Context(), h, images, false)
 		assert.Assert(t, tc.want == "" && err == nil || err != nil && err.Error() == tc.want, "%v", err)
 		assert.Equal(t, stderr.String(), "a:1 (2MB)\n0123456789ab (3GB)\n")
 	}
 }
 
-// What the images are needed for has to be known before any is removed.
-func TestPruneNeedsToKnowWhatIsNeeded(t *testing.T) {
+func TestPruneNeedsTheImagesOfTheScope(t *testing.T) {
 	dir := t.TempDir()
 	h := host.Host{
 		Dir: dir, StateDir: t.TempDir(), Stderr: &bytes.Buffer{},
@@ -99,7 +98,7 @@ func TestPruneNeedsToKnowWhatIsNeeded(t *testing.T) {
 
 	assert.NilError(t, os.WriteFile(filepath.Join(h.StateDir, "config.toml"), []byte("[agent]\nname = \"nobody\"\n"), 0o600))
 	_, err = Prune(t.Context(), h, PruneOptions{})
-	assert.Check(t, is.ErrorContains(err, "which images this project needs is unknown, so nothing was removed"))
+	assert.Check(t, is.ErrorContains(err, "resolving the images of this project: "))
 	_, err = Prune(t.Context(), h, PruneOptions{All: true})
 	assert.Error(t, err, "no engine")
 }

@@ -16,37 +16,37 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// SandboxClean says which sandboxes to remove.
-type SandboxClean struct {
-	// Names are those of the sandboxes; none for that of the current scope.
+// CleanOptions are the options of [CleanSandboxes].
+type CleanOptions struct {
+	// Names are the sandboxes to remove; without them, those of the current scope.
 	Names []string
-	// All removes those of the repository, with all else that they have left.
+	// All removes all sandboxes of the repository, with its volumes.
 	All bool
-	// Force asks nobody.
+	// Force skips the confirmation.
 	Force bool
-	// DiscardCommits removes sandboxes whose commits cannot be fetched, too.
+	// DiscardCommits also removes sandboxes whose commits cannot be fetched.
 	DiscardCommits bool
 	// DryRun removes nothing.
 	DryRun bool
 }
 
-// cleaning is one that is under way.
-type cleaning struct {
-	SandboxClean
+// cleanup is one call of [CleanSandboxes].
+type cleanup struct {
+	CleanOptions
 	host      host.Host
 	home      host.Here
 	connected func() (host.API, error)
-	mine      []host.Located // to be removed
+	selected  []host.Located // to be removed
 	others    []host.Located // of the repository
-	extra     leftovers      // without All none
+	volumes   repositoryVolumes
 }
 
-// CleanSandboxes removes sandboxes, once the user agrees, and returns what is gone
-// or, with DryRun, would be: a kind and a name each. Commits that are in a sandbox
-// alone are brought into the repository before. One that something runs in, or
-// that has work which cannot be brought out, is kept, and is an error.
-func CleanSandboxes(ctx context.Context, h host.Host, opts SandboxClean) ([]string, error) {
-	c := &cleaning{SandboxClean: opts, host: h, connected: host.Once(h.Connect())}
+// CleanSandboxes removes sandboxes, once the user agrees, and returns what it
+// removed or, with DryRun, would remove: a kind and a name each. It fetches their
+// commits first. It is an error, and the sandbox is kept, if a command runs in one
+// or its commits cannot be fetched.
+func CleanSandboxes(ctx context.Context, h host.Host, opts CleanOptions) ([]string, error) {
+	c := &cleanup{CleanOptions: opts, host: h, connected: host.Once(h.Connect())}
 	if err := c.find(ctx); err != nil {
 		return nil, err
 	}
@@ -54,45 +54,50 @@ func CleanSandboxes(ctx context.Context, h host.Host, opts SandboxClean) ([]stri
 		return nil, err
 	}
 	if c.All {
-		if err := c.findLeftovers(ctx); err != nil {
+		if err := c.findVolumes(ctx); err != nil {
 			return nil, err
 		}
 	}
-	what := c.what()
+	targets := c.targets()
 	switch {
-	case len(what) == 0:
-		c.nothing()
+	case len(targets) == 0:
+		c.reportNothing()
 		return nil, nil
 	case c.DryRun:
 		h.Report("Would remove:")
-		return what, c.foresee(ctx)
+		for _, l := range c.selected {
+			if err := checkIdle(ctx, l); err != nil {
+				h.Warn(err)
+			}
+		}
+		return targets, ctx.Err()
 	}
-	if err := c.agree(ctx, what); err != nil {
+	if err := c.confirm(ctx, targets); err != nil {
 		return nil, err
 	}
 	return c.remove(ctx)
 }
 
-// find finds the sandboxes that are meant, and the others of the repository.
-func (c *cleaning) find(ctx context.Context) (err error) {
+// find finds the sandboxes to remove and the others of the repository.
+func (c *cleanup) find(ctx context.Context) (err error) {
 	if c.home, err = c.host.Here(ctx); err != nil && len(c.Names) == 0 {
 		return err
 	}
 	if len(c.Names) > 0 {
 		if c.All {
-			return errors.New("sandboxes cannot be named with --all: it removes all of the repository")
+			return errors.New("sandbox names cannot be combined with --all")
 		}
-		c.mine, err = c.host.Select(ctx, c.home, c.Names)
+		c.selected, err = c.host.Select(ctx, c.home, c.Names)
 		return err
 	}
 	all, err := c.host.Sandboxes(ctx, c.connected)
-	if err != nil { // what is not seen would seem to be clean
+	if err != nil { // sandboxes that are not listed would look removed
 		return err
 	}
 	for _, l := range all {
 		switch {
 		case c.home.Current(l.Sandbox) || c.All && c.home.Has(l.Sandbox):
-			c.mine = append(c.mine, l)
+			c.selected = append(c.selected, l)
 		case c.home.Has(l.Sandbox):
 			c.others = append(c.others, l)
 		}
@@ -100,27 +105,27 @@ func (c *cleaning) find(ctx context.Context) (err error) {
 	return nil
 }
 
-// choose asks which sandboxes are meant, where somebody can say.
-func (c *cleaning) choose(ctx context.Context) error {
-	if c.All || c.Force || c.DryRun || len(c.Names) > 0 || c.host.Ask == nil || len(c.mine)+len(c.others) == 0 {
+// choose asks which sandboxes to remove, if the options do not say so.
+func (c *cleanup) choose(ctx context.Context) error {
+	if c.All || c.Force || c.DryRun || len(c.Names) > 0 || c.host.Ask == nil || len(c.selected)+len(c.others) == 0 {
 		return nil
 	}
-	one := "this work tree's and branch's: there is none"
-	if len(c.mine) > 0 {
-		one = "this work tree's and branch's: " + strings.Join(boxNames(c.mine), ", ")
+	one := "this worktree and branch: there is none"
+	if len(c.selected) > 0 {
+		one = "this worktree and branch: " + strings.Join(boxNames(c.selected), ", ")
 	}
-	answer, err := c.host.Ask(ctx, fmt.Sprintf("Which sandboxes shall be removed? No file, branch or commit of yours is.\n"+
+	answer, err := c.host.Ask(ctx, fmt.Sprintf("Which sandboxes should be removed? Your files, branches and commits are kept.\n"+
 		"  1) %s\n  2) all of this repository, with its caches: %s\nYour choice (1 or 2): ",
-		one, strings.Join(boxNames(slices.Concat(c.mine, c.others)), ", ")))
+		one, strings.Join(boxNames(slices.Concat(c.selected, c.others)), ", ")))
 	if err != nil {
 		return err
 	}
 	switch answer {
 	case "1":
-		c.Force = true // that was the one question
+		c.Force = true // no second question
 	case "2":
 		c.All = true
-		c.mine, c.others = slices.Concat(c.mine, c.others), nil
+		c.selected, c.others = slices.Concat(c.selected, c.others), nil
 	default:
 		return errors.New("nothing was removed")
 	}
@@ -135,42 +140,42 @@ func boxNames(boxes []host.Located) []string {
 	return names
 }
 
-// what lists what is to be removed.
-func (c *cleaning) what() []string {
-	var what []string
-	for _, l := range c.mine {
-		what = append(what, "sandbox "+l.Sandbox.Name)
+// targets lists what is to be removed.
+func (c *cleanup) targets() []string {
+	var targets []string
+	for _, l := range c.selected {
+		targets = append(targets, "sandbox "+l.Sandbox.Name)
 	}
-	for _, v := range c.extra.volumes {
-		what = append(what, "volume "+v.name)
+	for _, v := range c.volumes.list {
+		targets = append(targets, "volume "+v.Name)
 	}
-	return what
+	return targets
 }
 
-func (c *cleaning) nothing() {
+func (c *cleanup) reportNothing() {
 	switch {
 	case !c.home.Inside:
-		c.host.Report("There is nothing to remove for this folder. What there is, \"docker ralph ls --all\" lists; name it to remove it")
+		c.host.Report("Nothing to remove for this directory\nHint: list all sandboxes with \"docker ralph ls --all\" and pass their names")
 	case len(c.others) > 0:
-		c.host.Report("There is no sandbox of this work tree and branch to remove. Those of the whole repository are removed with --all")
-	case !c.All: // where the user was not asked, as there is nothing to choose
-		c.host.Report("There is no sandbox of this repository to remove. Its caches, if any, are removed with --all")
+		c.host.Report("No sandbox of this worktree and branch to remove\nHint: remove all sandboxes of the repository with --all")
+	case !c.All:
+		c.host.Report("No sandbox of this repository to remove\nHint: remove its caches with --all")
 	default:
-		c.host.Report("There is nothing to remove")
+		c.host.Report("Nothing to remove")
 	}
 }
 
-// agree asks the user, if need be.
-func (c *cleaning) agree(ctx context.Context, what []string) error {
+// confirm asks the user, unless Force is set.
+func (c *cleanup) confirm(ctx context.Context, targets []string) error {
 	if c.Force {
 		return nil
 	}
 	if c.host.Confirm == nil {
-		return fmt.Errorf("nobody can be asked whether to remove %s: see it with --dry-run, or remove it with --force", strings.Join(what, ", "))
+		return hint.Wrap(fmt.Errorf("refusing to remove %s without confirmation", strings.Join(targets, ", ")), "preview with --dry-run, or pass --force")
 	}
-	question := fmt.Sprintf("Remove %s?", strings.Join(what, ", "))
+	question := fmt.Sprintf("Remove %s?", strings.Join(targets, ", "))
 	if c.All {
-		question = fmt.Sprintf("This removes all sandboxes of the repository and its caches:\n  %s\nRemove them?", strings.Join(what, "\n  "))
+		question = fmt.Sprintf("This removes all sandboxes of the repository and its caches:\n  %s\nRemove them?", strings.Join(targets, "\n  "))
 	}
 	yes, err := c.host.Confirm(ctx, question)
 	if err == nil && !yes {
@@ -179,19 +184,9 @@ func (c *cleaning) agree(ctx context.Context, what []string) error {
 	return err
 }
 
-// foresee tells which of the sandboxes would be kept.
-func (c *cleaning) foresee(ctx context.Context) error {
-	for _, l := range c.mine {
-		if err := quiet(ctx, l); err != nil {
-			c.host.Report(fmt.Sprintf("Warning: %v", err))
-		}
-	}
-	return ctx.Err()
-}
-
-func (c *cleaning) remove(ctx context.Context) (removed []string, err error) {
+func (c *cleanup) remove(ctx context.Context) (removed []string, err error) {
 	var errs []error
-	for _, l := range c.mine {
+	for _, l := range c.selected {
 		if err := removeBox(ctx, c.host, l, c.DiscardCommits); err != nil {
 			errs = append(errs, err)
 			continue
@@ -202,54 +197,55 @@ func (c *cleaning) remove(ctx context.Context) (removed []string, err error) {
 		}
 	}
 	if c.All {
-		more, err := c.removeLeftovers(ctx, len(errs) > 0)
+		more, err := c.removeVolumes(ctx, len(errs) > 0)
 		removed = append(removed, more...)
 		errs = append(errs, err)
 	}
 	return removed, errors.Join(errs...)
 }
 
-// quiet makes sure that a sandbox can be removed without ending anything.
-func quiet(ctx context.Context, l host.Located) error {
+// checkIdle returns an error if a command runs in a sandbox, or if that is unknown.
+func checkIdle(ctx context.Context, l host.Located) error {
 	switch l.Sandbox.State {
 	case lifecycle.Running:
 	case lifecycle.Unknown:
-		return fmt.Errorf("the sandbox %s was kept, because its state is unknown: %s", l.Sandbox.Name, l.Sandbox.Why)
+		return fmt.Errorf("keeping the sandbox %s: its state is unknown: %s", l.Sandbox.Name, l.Sandbox.Why)
 	default:
 		return nil
 	}
 	busy, err := l.Backend.Driver.Busy(ctx, l.Sandbox)
 	if err != nil && ctx.Err() == nil && host.Gone(l.Sandbox.Root) && !l.Sandbox.Private {
-		return nil // nothing can be run where the work tree was, and no work can be done there
+		return nil // no exec works without the worktree, and there are no commits inside
 	}
 	if err == nil && busy {
-		err = errors.New("something runs in it. End that with \"docker ralph stop\", or at once with \"docker ralph stop --now\"")
+		err = hint.Wrap(errors.New("a command is still running in it"), "stop it with %q, or at once with %q", "docker ralph stop", "docker ralph stop --now")
 	}
 	if err != nil {
-		return fmt.Errorf("the sandbox %s was kept: %w", l.Sandbox.Name, err)
+		return fmt.Errorf("keeping the sandbox %s: %w", l.Sandbox.Name, err)
 	}
 	return nil
 }
 
-// removeBox removes a sandbox. Without discard, it is kept if commits would be lost.
+// removeBox removes a sandbox. Without discard, it keeps one whose commits cannot
+// be fetched.
 func removeBox(ctx context.Context, h host.Host, l host.Located, discard bool) error {
 	leave, err := h.Exclude(ctx, l.Sandbox, 0)
 	if err != nil {
 		return err
 	}
 	if leave == nil {
-		return fmt.Errorf("the sandbox %s was kept: another command works with it. Wait for it, or end it with \"docker ralph stop\"", l.Sandbox.Name)
+		return hint.Wrap(fmt.Errorf("keeping the sandbox %s: another command is using it", l.Sandbox.Name), "wait for it, or stop it with %q", "docker ralph stop")
 	}
 	defer leave()
-	if err := quiet(ctx, l); err != nil {
+	if err := checkIdle(ctx, l); err != nil {
 		return err
 	}
 	if err := commits.FetchFrom(ctx, h, l); err != nil {
 		if !discard {
-			err = fmt.Errorf("the sandbox %s was kept, as it may have the only copy of its commits: %w", l.Sandbox.Name, err)
+			err = fmt.Errorf("keeping the sandbox %s: it may have the only copy of its commits: %w", l.Sandbox.Name, err)
 			return hint.Wrap(err, "%s", commits.DiscardHint(l.Sandbox.Name))
 		}
-		h.Report(fmt.Sprintf("Warning: discarded commits of the sandbox %s that were not fetched: %v", l.Sandbox.Name, err))
+		h.Report(fmt.Sprintf("Warning: discarded unfetched commits of the sandbox %s: %v", l.Sandbox.Name, err))
 	}
 	if err := l.Backend.Driver.Remove(ctx, l.Sandbox); err != nil {
 		return err
@@ -259,7 +255,7 @@ func removeBox(ctx context.Context, h host.Host, l host.Located, discard bool) e
 			return err
 		}
 	}
-	_ = os.RemoveAll(h.RecordDir(l.Sandbox.Name)) // what they tell of is over
+	_ = os.RemoveAll(h.RecordDir(l.Sandbox.Name)) // no run is active any more
 	h.Report(fmt.Sprintf("Removed the sandbox %s (%s)", l.Sandbox.Name, host.DescribeScope(l.Sandbox)))
 	return nil
 }

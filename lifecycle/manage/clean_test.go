@@ -15,26 +15,26 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-func TestRemovingASandbox(t *testing.T) {
+func TestRemoveBox(t *testing.T) {
 	there := t.TempDir()
 	for _, tc := range []struct {
-		name    string
-		sb      lifecycle.Sandbox
-		busy    bool
-		failed  error
-		attends bool
-		want    string
+		name   string
+		sb     lifecycle.Sandbox
+		busy   bool
+		failed error
+		inUse  bool
+		want   string
 	}{
-		{name: "at rest", sb: lifecycle.Sandbox{State: lifecycle.Running, Root: there}},
+		{name: "idle", sb: lifecycle.Sandbox{State: lifecycle.Running, Root: there}},
 		{name: "stopped", sb: lifecycle.Sandbox{State: lifecycle.Stopped, Root: there}, busy: true},
-		{name: "busy", sb: lifecycle.Sandbox{State: lifecycle.Running, Root: there}, busy: true, want: "was kept: something runs in it"},
-		{name: "silent", sb: lifecycle.Sandbox{State: lifecycle.Running, Root: there}, failed: errors.New("no answer"), want: "was kept: no answer"},
-		{name: "silent without a work tree", sb: lifecycle.Sandbox{State: lifecycle.Running, Root: there + "/gone"}, failed: errors.New("no answer")},
+		{name: "busy", sb: lifecycle.Sandbox{State: lifecycle.Running, Root: there}, busy: true, want: "a command is still running in it"},
+		{name: "no answer", sb: lifecycle.Sandbox{State: lifecycle.Running, Root: there}, failed: errors.New("no answer"), want: "keeping the sandbox ralph-a-b-main: no answer"},
+		{name: "no answer, without a worktree", sb: lifecycle.Sandbox{State: lifecycle.Running, Root: there + "/gone"}, failed: errors.New("no answer")},
 		{name: "unknown", sb: lifecycle.Sandbox{State: lifecycle.Unknown, Why: "no list", Root: there}, want: "its state is unknown: no list"},
-		{name: "in use", sb: lifecycle.Sandbox{State: lifecycle.Running, Root: there}, attends: true, want: "another command works with it"},
+		{name: "in use", sb: lifecycle.Sandbox{State: lifecycle.Running, Root: there}, inUse: true, want: "another command is using it"},
 		{
-			name: "commits in it alone", sb: lifecycle.Sandbox{State: lifecycle.Stopped, Root: there + "/gone", Private: true},
-			want: "was kept, as it may have the only copy of its commits",
+			name: "unfetched commits", sb: lifecycle.Sandbox{State: lifecycle.Stopped, Root: there + "/gone", Private: true},
+			want: "it may have the only copy of its commits",
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestRemovingASandbox(t *testing.T) {
 			h := host.Host{StateDir: t.TempDir(), Stderr: &stderr}
 			d := &removable{busy: tc.busy, err: tc.failed}
 			tc.sb.Name, tc.sb.Scope = "ralph-a-b-main", gitrepo.Scope{Repo: "a/b", Branch: "main"}
-			if tc.attends {
+			if tc.inUse {
 				leave, err := h.Attend(t.Context(), tc.sb.Scope)
 				assert.NilError(t, err)
 				defer leave()
@@ -76,11 +76,11 @@ func (r *removable) Manual(name string) lifecycle.Manual {
 	return lifecycle.Manual{Remove: "remove " + name}
 }
 
-func TestWhichSandboxesToClean(t *testing.T) {
+func TestCleanChoice(t *testing.T) {
 	box := func(name string) host.Located { return host.Located{Sandbox: lifecycle.Sandbox{Name: name}} }
 	for _, tc := range []struct {
 		name, answer string
-		opts         SandboxClean
+		opts         CleanOptions
 		mine         []host.Located
 		all          bool
 		err          string
@@ -89,11 +89,11 @@ func TestWhichSandboxesToClean(t *testing.T) {
 		{name: "all", answer: "2", mine: []host.Located{box("a"), box("b")}, all: true},
 		{name: "nothing", answer: "", err: "nothing was removed"},
 		{name: "nonsense", answer: "12", err: "nothing was removed"},
-		{name: "by force", opts: SandboxClean{Force: true}, answer: "x", mine: []host.Located{box("a")}},
-		{name: "by name", opts: SandboxClean{Names: []string{"a"}}, answer: "x", mine: []host.Located{box("a")}},
+		{name: "by force", opts: CleanOptions{Force: true}, answer: "x", mine: []host.Located{box("a")}},
+		{name: "by name", opts: CleanOptions{Names: []string{"a"}}, answer: "x", mine: []host.Located{box("a")}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := &cleaning{SandboxClean: tc.opts, mine: []host.Located{box("a")}, others: []host.Located{box("b")}}
+			c := &cleanup{CleanOptions: tc.opts, selected: []host.Located{box("a")}, others: []host.Located{box("b")}}
 			c.host.Ask = func(context.Context, string) (string, error) { return tc.answer, nil }
 			err := c.choose(t.Context())
 			if tc.err != "" {
@@ -101,7 +101,7 @@ func TestWhichSandboxesToClean(t *testing.T) {
 				return
 			}
 			assert.NilError(t, err)
-			assert.DeepEqual(t, boxNames(c.mine), boxNames(tc.mine))
+			assert.DeepEqual(t, boxNames(c.selected), boxNames(tc.mine))
 			assert.Equal(t, c.All, tc.all)
 		})
 	}

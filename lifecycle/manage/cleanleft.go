@@ -17,21 +17,15 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 )
 
-// leftovers are what a repository has on the engine besides its sandboxes.
-type leftovers struct {
-	driver  *container.Driver // nil if there is no engine, and so nothing
-	volumes []leftVolume
+// repositoryVolumes are what a repository has on the engine besides its sandboxes.
+type repositoryVolumes struct {
+	driver *container.Driver
+	list   []container.GitVolume // the cache volume's Sandbox is empty
 }
 
-type leftVolume struct {
-	name string
-	// sandbox is the one whose git directory is in it; empty for the caches.
-	sandbox string
-}
-
-// findLeftovers looks for volumes of the repository. A git directory with commits
-// that are nowhere else is kept, and named.
-func (c *cleaning) findLeftovers(ctx context.Context) error {
+// findVolumes finds the volumes of the repository. It keeps, and reports, git
+// directories with unfetched commits.
+func (c *cleanup) findVolumes(ctx context.Context) error {
 	root := c.home.Dir
 	if c.home.Inside {
 		root = cmp.Or(c.home.Worktree.MainRoot, c.home.Worktree.CommonDir)
@@ -41,60 +35,60 @@ func (c *cleaning) findLeftovers(ctx context.Context) error {
 		return err
 	}
 	d := c.host.ContainerDriver(api)
-	c.extra.driver = d
+	c.volumes.driver = d
 	cache := container.CacheVolume(root)
 	has, err := d.HasVolume(ctx, cache)
 	if _, foreign := errors.AsType[*lifecycle.ForeignError](err); foreign {
-		c.host.Report(fmt.Sprintf("Warning: %v", err))
+		c.host.Warn(err)
 		err = nil
 	}
 	if err != nil {
 		return err
 	}
 	if has {
-		c.extra.volumes = append(c.extra.volumes, leftVolume{name: cache})
+		c.volumes.list = append(c.volumes.list, container.GitVolume{Name: cache})
 	}
 	git, err := d.GitVolumes(ctx, root)
 	if err != nil {
 		return err
 	}
 	for _, v := range git {
-		if slices.Contains(boxNames(c.mine), v.Sandbox) {
-			continue // it goes with its sandbox
+		if slices.Contains(boxNames(c.selected), v.Sandbox) {
+			continue // removed with its sandbox
 		}
 		if !c.DiscardCommits && !gitsync.Saved(c.host.StateDir, v.Sandbox) {
-			c.host.Report(fmt.Sprintf("Warning: the volume %s is kept, as it may have the only copy of commits: the next sandbox of its branch has it again\nHint: %s", v.Name, commits.DiscardHint("--all")))
+			c.host.Report(fmt.Sprintf("Warning: keeping the volume %s: it may have the only copy of commits\nHint: %s", v.Name, commits.DiscardHint("--all")))
 			continue
 		}
-		c.extra.volumes = append(c.extra.volumes, leftVolume{v.Name, v.Sandbox})
+		c.volumes.list = append(c.volumes.list, v)
 	}
 	return nil
 }
 
-// removeLeftovers removes those volumes, and the proxies and networks of sandboxes
-// that are gone. The caches are kept while a sandbox is.
-func (c *cleaning) removeLeftovers(ctx context.Context, kept bool) (removed []string, err error) {
-	d, h := c.extra.driver, c.host
+// removeVolumes removes those volumes, and orphaned proxies and networks. It keeps
+// the caches if sandboxes were kept.
+func (c *cleanup) removeVolumes(ctx context.Context, kept bool) (removed []string, err error) {
+	d, h := c.volumes.driver, c.host
 	var errs []error
-	for _, v := range c.extra.volumes {
-		if v.sandbox == "" && kept {
-			h.Report(fmt.Sprintf("The caches in the volume %s are kept with the sandboxes", v.name))
+	for _, v := range c.volumes.list {
+		if v.Sandbox == "" && kept {
+			h.Report(fmt.Sprintf("Keeping the cache volume %s: sandboxes still use it", v.Name))
 			continue
 		}
-		err := d.RemoveVolume(ctx, v.name)
-		if err == nil && v.sandbox != "" {
-			err = gitsync.Forget(h.StateDir, v.sandbox)
+		err := d.RemoveVolume(ctx, v.Name)
+		if err == nil && v.Sandbox != "" {
+			err = gitsync.Forget(h.StateDir, v.Sandbox)
 		}
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		removed = append(removed, "volume "+v.name)
-		h.Report("Removed the volume " + v.name)
+		removed = append(removed, "volume "+v.Name)
+		h.Report("Removed the volume " + v.Name)
 	}
 	orphans, err := d.SweepOrphans(ctx, run.OrphanGrace)
 	if errdefs.IsConflict(err) || errdefs.IsPermissionDenied(err) {
-		err = nil // another command removes them
+		err = nil // another command is removing them
 	}
 	for _, name := range orphans {
 		removed = append(removed, "leftover "+name)

@@ -6,17 +6,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// SandboxStatus is a sandbox and what can be said about it. Its names in JSON are
-// part of the command's interface.
+// SandboxStatus describes a sandbox. Its names in JSON are part of the command's
+// interface.
 type SandboxStatus struct {
 	Name     string      `json:"name"`
 	Repo     string      `json:"repo"` // as in its origin
@@ -24,26 +25,26 @@ type SandboxStatus struct {
 	Driver   string      `json:"driver"`
 	Agent    string      `json:"agent"`
 	State    string      `json:"state"` // running, stopped, paused, unknown, …
-	Loop     *LoopStatus `json:"loop"`  // nil if nothing has run in it yet, as far as is known
+	Loop     *LoopStatus `json:"loop"`  // nil if no loop of it is known
 	Worktree string      `json:"worktree"`
-	Gone     bool        `json:"worktree_gone"` // the work tree is not there any more
+	Gone     bool        `json:"worktree_gone"`
 	Image    string      `json:"image"`
-	Size     *int64      `json:"size"` // bytes that it takes for itself; nil if that was not asked, or is unknown
+	Size     *int64      `json:"size"` // bytes of its writable layer; nil without ListOptions.Size, or if unknown
 	Current  bool        `json:"current"`
 }
 
-// SandboxList says which sandboxes to list.
-type SandboxList struct {
-	// All lists those of this machine instead of this repository's.
+// ListOptions are the options of [Sandboxes].
+type ListOptions struct {
+	// All lists the sandboxes of this machine instead of this repository.
 	All bool
-	// Size finds out what they take, which can be slow.
+	// Size adds their disk usage, which can be slow.
 	Size bool
-	// Names leaves out what has to be asked of each.
+	// Names leaves out what takes a call per sandbox.
 	Names bool
 }
 
-// Sandboxes lists sandboxes, whatever they are made with.
-func Sandboxes(ctx context.Context, h host.Host, opts SandboxList) ([]SandboxStatus, error) {
+// Sandboxes lists the sandboxes of all drivers.
+func Sandboxes(ctx context.Context, h host.Host, opts ListOptions) ([]SandboxStatus, error) {
 	connected := host.Once(h.Connect())
 	at, err := h.Here(ctx)
 	if err != nil && !opts.All {
@@ -60,13 +61,13 @@ func Sandboxes(ctx context.Context, h host.Host, opts SandboxList) ([]SandboxSta
 		}
 	}
 	if !opts.All && !at.Inside && len(mine) == 0 {
-		return nil, fmt.Errorf("%w: list the sandboxes of this machine with --all", gitrepo.ErrNotRepository)
+		return nil, hint.Wrap(gitrepo.ErrNotRepository, "list all sandboxes with --all")
 	}
 	if failed != nil {
 		if len(all) == 0 {
 			return nil, failed
 		}
-		h.Report(fmt.Sprintf("Warning: some sandboxes may be missing: %v", failed))
+		h.Warn(fmt.Errorf("some sandboxes may be missing: %w", failed))
 	}
 	list := sandboxStatuses(ctx, h, at, mine, opts)
 	if opts.Size {
@@ -75,14 +76,13 @@ func Sandboxes(ctx context.Context, h host.Host, opts SandboxList) ([]SandboxSta
 	return list, ctx.Err()
 }
 
-// askedAtOnce bounds how many sandboxes are asked at the same time what runs in
-// them.
-const askedAtOnce = 8
+// parallelCalls limits how many sandboxes, or worktrees, are queried at once.
+const parallelCalls = 8
 
-func sandboxStatuses(ctx context.Context, h host.Host, at host.Here, mine []host.Located, opts SandboxList) []SandboxStatus {
+func sandboxStatuses(ctx context.Context, h host.Host, at host.Here, mine []host.Located, opts ListOptions) []SandboxStatus {
 	list := make([]SandboxStatus, len(mine))
-	slots := make(chan struct{}, askedAtOnce)
-	var group sync.WaitGroup
+	var group errgroup.Group
+	group.SetLimit(parallelCalls)
 	for i, l := range mine {
 		list[i] = SandboxStatus{
 			Name: l.Sandbox.Name, Repo: l.Sandbox.Scope.Repo, Branch: l.Sandbox.Scope.Branch, Driver: l.Backend.Kind, Agent: l.Sandbox.Agent, State: string(l.Sandbox.State),
@@ -91,21 +91,20 @@ func sandboxStatuses(ctx context.Context, h host.Host, at host.Here, mine []host
 		if opts.Names {
 			continue
 		}
-		slots <- struct{}{}
-		group.Go(func() {
-			defer func() { <-slots }()
+		group.Go(func() error {
 			var err error
 			if list[i].Loop, err = loopOf(ctx, h, l); err != nil && ctx.Err() == nil {
-				h.Report(fmt.Sprintf("Warning: what runs in %s is unknown: %v", l.Sandbox.Name, err))
+				h.Warn(fmt.Errorf("listing the processes of %s: %w", l.Sandbox.Name, err))
 			}
+			return nil
 		})
 	}
-	group.Wait()
+	_ = group.Wait()
 	return list
 }
 
-// addSizes fills in what containers take for themselves. No microVM's program
-// tells.
+// addSizes adds the disk usage of containers. The microVM programs do not report
+// any.
 func addSizes(ctx context.Context, h host.Host, connected func() (host.API, error), mine []host.Located, list []SandboxStatus) {
 	var containers []lifecycle.Sandbox
 	for _, l := range mine {
@@ -122,7 +121,7 @@ func addSizes(ctx context.Context, h host.Host, connected func() (host.API, erro
 		sizes, err = h.ContainerDriver(api).Sizes(ctx, containers)
 	}
 	if err != nil && ctx.Err() == nil {
-		h.Report(fmt.Sprintf("Warning: what sandboxes take is unknown: %v", err))
+		h.Warn(fmt.Errorf("reading the disk usage of sandboxes: %w", err))
 	}
 	for i := range list {
 		if size, known := sizes[mine[i].Sandbox.ID]; known {
@@ -131,12 +130,12 @@ func addSizes(ctx context.Context, h host.Host, connected func() (host.API, erro
 	}
 }
 
-// SandboxNames returns the names of this repository's sandboxes, or of all, for
-// who completes what is typed.
+// SandboxNames returns the names of this repository's sandboxes for shell
+// completion; outside of a repository, those of all sandboxes.
 func SandboxNames(ctx context.Context, h host.Host) ([]string, error) {
-	list, err := Sandboxes(ctx, h, SandboxList{Names: true})
+	list, err := Sandboxes(ctx, h, ListOptions{Names: true})
 	if errors.Is(err, gitrepo.ErrNotRepository) {
-		list, err = Sandboxes(ctx, h, SandboxList{Names: true, All: true})
+		list, err = Sandboxes(ctx, h, ListOptions{Names: true, All: true})
 	}
 	var names []string
 	for _, s := range list {

@@ -22,10 +22,9 @@ import (
 	"github.com/docker-ralph/docker-ralph/projectimage"
 )
 
-// SelfTest proves this machine with a sandbox of its own, and reports each
-// check. It touches no other sandbox.
+// SelfTest checks this machine with a temporary sandbox and reports each check.
 func SelfTest(ctx context.Context, h host.Host, over config.Overrides, report func(selftest.Result)) error {
-	m := &machine{Host: alone(h), over: over}
+	m := &machine{Host: nonInteractive(h), over: over}
 	cfg, err := approval.Load(config.Sources{UserDir: h.StateDir, Getenv: m.Getenv, Overrides: over})
 	if err != nil {
 		return err
@@ -34,10 +33,10 @@ func SelfTest(ctx context.Context, h host.Host, over config.Overrides, report fu
 	return selftest.Run(ctx, m, report)
 }
 
-// alone is the host without its user: nobody is asked, there is no terminal,
-// the engine is connected to once, and the end of the context ends what runs in
-// a sandbox. The scope is that of the test's own repository.
-func alone(h host.Host) host.Host {
+// nonInteractive returns the host without prompts and terminal. It connects to the
+// engine once, cancelling the context interrupts what runs in a sandbox, and the
+// scope is that of the test repository.
+func nonInteractive(h host.Host) host.Host {
 	h.Engine = sync.OnceValues(h.Engine)
 	h.Stdin, h.Terminal, h.Confirm = nil, nil, nil
 	h.Forward = interruptAtEnd
@@ -51,8 +50,8 @@ func alone(h host.Host) host.Host {
 	return h
 }
 
-// interruptAtEnd makes signals of the end of a context: first one that the
-// program may take its time for, then one that it may not.
+// interruptAtEnd turns the end of a context into signals: an interrupt, then
+// SIGTERM.
 func interruptAtEnd(ctx context.Context) (<-chan os.Signal, func()) {
 	signals := make(chan os.Signal, 2)
 	stopped, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -72,7 +71,6 @@ func interruptAtEnd(ctx context.Context) (<-chan os.Signal, func()) {
 	return signals, stop
 }
 
-// machine is this machine for the self-test.
 type machine struct {
 	host.Host
 	over config.Overrides
@@ -94,7 +92,7 @@ func (m *machine) Engine() (selftest.Engine, error) {
 	}
 	engine, ok := api.(selftest.Engine)
 	if !ok {
-		return nil, fmt.Errorf("the engine at %s cannot be asked for its version", api.DaemonHost())
+		return nil, fmt.Errorf("the engine at %s does not report its version", api.DaemonHost())
 	}
 	return engine, nil
 }
@@ -137,37 +135,37 @@ func (m *machine) AgentImage(ctx context.Context) (selftest.Image, error) {
 	}
 	cfg := m.cfg
 	cfg.Sandbox.Driver = d.Name
-	nobody := gitrepo.Worktree{Scope: gitrepo.Scope{Repo: "selftest/" + rand.Text(), Branch: "main"}}
+	worktree := gitrepo.Worktree{Scope: gitrepo.Scope{Repo: "selftest/" + rand.Text(), Branch: "main"}}
 	req := projectimage.Request{Agent: cfg.Agent.Name, Base: cfg.Image.Base, Image: cfg.Sandbox.Image}
-	if m.at, err = run.Choose(ctx, m.Host, nobody, cfg, req, m.Host.Engine); err != nil {
+	if m.at, err = run.Choose(ctx, m.Host, worktree, cfg, req, m.Host.Engine); err != nil {
 		return selftest.Image{}, err
 	}
 	switch {
 	case m.at.Build:
 		return m.ensureImage(ctx, m.at.Request)
 	case cfg.Sandbox.Image != "":
-		return selftest.Image{Ref: m.at.Image, Note: asItIs}, nil
+		return selftest.Image{Ref: m.at.Image, Note: usedAsIs}, nil
 	default:
 		return selftest.Image{Ref: m.at.Image, Note: "Docker provides it"}, nil
 	}
 }
 
-const asItIs = "used as it is"
+const usedAsIs = "used as it is"
 
 func (m *machine) ensureImage(ctx context.Context, req projectimage.Request) (selftest.Image, error) {
 	image, err := m.Builder(m.at.API).Ensure(ctx, req)
 	note := ""
 	switch {
 	case req.Image != "":
-		note = asItIs
+		note = usedAsIs
 	case image.Built:
 		note = "built now"
 	}
 	return selftest.Image{Ref: image.Ref, Note: note}, err
 }
 
-// Project implements [selftest.Machine], with the configuration that a dispatch
-// from the current folder has.
+// Project implements [selftest.Machine], with the configuration of the current
+// directory.
 func (m *machine) Project(ctx context.Context) (func(context.Context) (selftest.Image, error), error) {
 	sources := config.Sources{UserDir: m.StateDir, Getenv: m.Getenv, Overrides: m.over}
 	mainRoot := m.Dir
@@ -194,14 +192,14 @@ func (m *machine) Project(ctx context.Context) (func(context.Context) (selftest.
 	case err != nil:
 		return nil, err
 	case cfg.Sandbox.Image != "":
-		return nil, selftest.Skip(fmt.Sprintf("the image %s is %s (%s)", cfg.Sandbox.Image, asItIs, cfg.Origins["sandbox.image"]))
+		return nil, selftest.Skip(fmt.Sprintf("the image %s is %s (%s)", cfg.Sandbox.Image, usedAsIs, cfg.Origins["sandbox.image"]))
 	case findErr != nil:
 		return nil, findErr
 	}
 	project.NoNetwork = cfg.Image.Network == config.BuildNetworkNone
 	return func(ctx context.Context) (selftest.Image, error) {
 		if !m.at.Build {
-			return selftest.Image{}, selftest.Skip(fmt.Sprintf("with the %s driver, the image %s is %s", m.at.Kind, m.at.Image, asItIs))
+			return selftest.Image{}, selftest.Skip(fmt.Sprintf("with the %s driver, the image %s is %s", m.at.Kind, m.at.Image, usedAsIs))
 		}
 		if err := approval.ApproveBuild(ctx, m.Host, &project); err != nil {
 			return selftest.Image{}, selftest.Skip(withHints(err))
@@ -210,7 +208,7 @@ func (m *machine) Project(ctx context.Context) (func(context.Context) (selftest.
 	}, nil
 }
 
-// withHints is an error with its hints in one line.
+// withHints formats an error and its hints on one line.
 func withHints(err error) string {
 	return strings.Join(append([]string{err.Error()}, hint.Of(err)...), ": ")
 }

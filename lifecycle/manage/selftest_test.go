@@ -18,7 +18,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/selftest"
 )
 
-// A program that does not care for the interrupt is ended nevertheless.
+// SIGTERM follows for a program that ignores the interrupt.
 func TestInterruptAtEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	signals, stop := interruptAtEnd(ctx)
@@ -33,10 +33,10 @@ func TestInterruptAtEnd(t *testing.T) {
 	assert.Equal(t, <-signals, syscall.SIGTERM)
 }
 
-// The self-test has a scope of its own, nobody who answers, and one connection.
-func TestAlone(t *testing.T) {
+// The self-test has its own scope, no prompts and one connection.
+func TestNonInteractiveHost(t *testing.T) {
 	connections := 0
-	h := alone(host.Host{
+	h := nonInteractive(host.Host{
 		Engine:  func() (host.API, error) { connections++; return nil, nil },
 		Confirm: func(context.Context, string) (bool, error) { return true, nil },
 		LookupEnv: func(name string) (string, bool) {
@@ -54,8 +54,7 @@ func TestAlone(t *testing.T) {
 	assert.Equal(t, h.Getenv("RALPH_AGENT"), "shell")
 }
 
-// Everything recorded of the test's sandbox goes, and nothing of others.
-func TestForget(t *testing.T) {
+func TestForgetRemovesStateOfOneSandbox(t *testing.T) {
 	s := &testSandbox{Host: host.Host{StateDir: t.TempDir()}, name: "ralph-selftest-x-main"}
 	for _, name := range []string{s.name, "ralph-owner-repo-main"} {
 		for _, path := range []string{
@@ -81,32 +80,32 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// The image that the current folder asks for is that of its main work tree,
-// made with the configuration that a dispatch from there has.
-func TestProjectOfTheSelfTest(t *testing.T) {
+// The project image is the one of the main worktree, with the configuration of the
+// current directory.
+func TestSelfTestProjectImage(t *testing.T) {
 	const layer = "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\n"
 	for _, tc := range []struct {
 		name    string
 		file    string // content of .agent-loop/Dockerfile.sandbox; empty for none
 		toml    string // the repository's
 		user    string // the user's configuration
-		plain   bool   // there is no repository
-		linked  bool   // it is tried in a linked work tree
+		plain   bool   // no repository
+		linked  bool   // in a linked worktree
 		build   bool   // the driver's images are built
 		none    bool
 		skipped string
 		failed  string
 	}{
 		{name: "none", none: true},
-		{name: "none in a plain folder", plain: true, none: true},
+		{name: "none in a plain directory", plain: true, none: true},
 		{name: "in a repository", file: layer, build: true},
-		{name: "in a plain folder", file: layer, plain: true, build: true},
-		{name: "in a linked work tree", file: layer, linked: true, build: true},
-		{name: "a file that is wrong", file: "FROM debian\n", failed: "Dockerfile.sandbox: it is not built on the agent's image"},
+		{name: "in a plain directory", file: layer, plain: true, build: true},
+		{name: "in a linked worktree", file: layer, linked: true, build: true},
+		{name: "invalid Dockerfile", file: "FROM debian\n", failed: "Dockerfile.sandbox: it is not built on the agent's image"},
 		{name: "a given image", file: "FROM debian\n", user: "[sandbox]\nimage = \"own:1\"\n", skipped: "the image own:1 is used as it is ("},
-		{name: "a repository that nobody trusts", file: layer, toml: "[image]\nbase = \"evil:1\"\n", skipped: "docker ralph trust"},
-		{name: "settings that are wrong", file: layer, toml: "[image]\nbose = \"x\"\n", failed: "ralph.toml:2:"},
-		{name: "a driver that takes images as they are", file: layer, skipped: "with the docker-sandbox driver, the image given:1 is used as it is"},
+		{name: "untrusted repository", file: layer, toml: "[image]\nbase = \"evil:1\"\n", skipped: "docker ralph trust"},
+		{name: "invalid settings", file: layer, toml: "[image]\nbose = \"x\"\n", failed: "ralph.toml:2:"},
+		{name: "driver without image builds", file: layer, skipped: "with the docker-sandbox driver, the image given:1 is used as it is"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			m := projectMachine(t, tc.file, tc.toml, tc.user, tc.plain, tc.linked)
@@ -126,7 +125,7 @@ func TestProjectOfTheSelfTest(t *testing.T) {
 	}
 }
 
-// projectMachine is a machine whose current folder is below a work tree.
+// projectMachine returns a machine whose current directory is in a worktree.
 func projectMachine(t *testing.T, file, toml, user string, plain, linked bool) *machine {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())

@@ -26,8 +26,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/selftest"
 )
 
-// testSandbox is the sandbox of the self-test. Its commands are ordinary
-// dispatches.
+// testSandbox is the sandbox of the self-test. It runs commands as usual.
 type testSandbox struct {
 	host.Host
 	cfg         config.Effective
@@ -36,9 +35,9 @@ type testSandbox struct {
 	interrupted bool // a sandbox that was being created may still appear
 }
 
-// Sandbox implements [selftest.Machine]. The sandbox has the user's limits,
-// network policy and kind of git, but the agent that needs no model, and nothing
-// else of the configuration that could get in its way.
+// Sandbox implements [selftest.Machine]. The sandbox has the user's limits, network
+// policy and git mode, but the shell agent, which needs no model, and no other
+// settings.
 func (m *machine) Sandbox(ctx context.Context, root string, image selftest.Image) (selftest.Sandbox, error) {
 	wt, err := gitrepo.Detect(ctx, root, func(string) string { return "" })
 	if err != nil {
@@ -64,13 +63,13 @@ func (s *testSandbox) Name() string { return s.name }
 
 // Ralph implements [selftest.Sandbox].
 func (s *testSandbox) Ralph(ctx context.Context, out io.Writer, args ...string) (int, error) {
-	var warnings bytes.Buffer // of no interest unless the command fails
+	var warnings bytes.Buffer // printed only if the command fails
 	h := s.Host
 	h.Stdout, h.Stderr = out, &warnings
 	code, err := run.Run(ctx, h, run.Options{Command: args[0], Args: args[1:], Config: &s.cfg})
 	s.interrupted = ctx.Err() != nil
 	if err != nil || code != 0 {
-		_, _ = out.Write(warnings.Bytes()) // into memory
+		_, _ = out.Write(warnings.Bytes())
 	}
 	return code, err
 }
@@ -91,10 +90,9 @@ func (s *testSandbox) Remove(ctx context.Context) error {
 		return err
 	}
 	d, inContainer := driver.(*container.Driver)
-	if sb.State == lifecycle.NotFound { // but not what was created before it
+	if sb.State == lifecycle.NotFound { // its proxy and volumes may exist
 		sb = lifecycle.Sandbox{Name: s.name, ID: s.name, Egress: egress.Allowlist, Private: inContainer}
 	}
-	// The commits were made for the test alone.
 	if err := errors.Join(gitsync.Abandon(s.StateDir, s.name), driver.Remove(ctx, sb)); err != nil {
 		return err
 	}
@@ -106,7 +104,7 @@ func (s *testSandbox) Remove(ctx context.Context) error {
 	return s.forget()
 }
 
-// forget removes everything that was recorded of the sandbox.
+// forget removes all state files of the sandbox.
 func (s *testSandbox) forget() error {
 	err := filepath.WalkDir(s.StateDir, func(path string, entry fs.DirEntry, err error) error {
 		switch {

@@ -19,17 +19,17 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// SandboxStop says which sandboxes to stop, and how.
-type SandboxStop struct {
-	// Names are those of the sandboxes; none for that of the current scope.
+// StopOptions are the options of [StopSandboxes].
+type StopOptions struct {
+	// Names are the sandboxes to stop; without them, those of the current scope.
 	Names []string
-	// Now ends what runs there instead of asking it to come to an end.
+	// Now terminates what runs instead of waiting for the current task.
 	Now bool
 }
 
-// StopSandboxes stops sandboxes. A loop that runs in one is asked to end after
-// its task, and waited for. What is in the sandbox stays there.
-func StopSandboxes(ctx context.Context, h host.Host, opts SandboxStop) error {
+// StopSandboxes stops sandboxes, after the current task of the loop that runs in
+// them.
+func StopSandboxes(ctx context.Context, h host.Host, opts StopOptions) error {
 	at, err := h.Here(ctx)
 	if err != nil && len(opts.Names) == 0 {
 		return err
@@ -39,7 +39,7 @@ func StopSandboxes(ctx context.Context, h host.Host, opts SandboxStop) error {
 		return err
 	}
 	if len(boxes) == 0 {
-		h.Report("There is no sandbox of this work tree and branch, so nothing runs")
+		h.Report("Nothing to stop: this worktree and branch have no sandbox")
 		return nil
 	}
 	var errs []error
@@ -61,7 +61,7 @@ func stop(ctx context.Context, h host.Host, l host.Located, now bool) error {
 	default:
 		return hint.Wrap(fmt.Errorf("the sandbox %s is %s", l.Sandbox.Name, l.Sandbox.State), "repair it with %q", "docker ralph repair "+l.Sandbox.Name)
 	}
-	running, err := whatRuns(ctx, l, now)
+	running, err := activeCommands(ctx, l, now)
 	if err != nil {
 		return err
 	}
@@ -76,9 +76,9 @@ func stop(ctx context.Context, h host.Host, l host.Located, now bool) error {
 	return finishLoops(ctx, h, l, running)
 }
 
-// whatRuns asks a sandbox what runs in it. One that another version of ours has
-// prepared cannot tell.
-func whatRuns(ctx context.Context, l host.Located, now bool) ([]lifecycle.Dispatch, error) {
+// activeCommands returns what runs in a sandbox. Another version of docker-ralph
+// may have prepared it, which only Busy understands.
+func activeCommands(ctx context.Context, l host.Located, now bool) ([]lifecycle.Dispatch, error) {
 	running, err := l.Backend.Driver.Dispatches(ctx, l.Sandbox)
 	if err == nil || now {
 		return running, ctx.Err()
@@ -90,8 +90,8 @@ func whatRuns(ctx context.Context, l host.Located, now bool) ([]lifecycle.Dispat
 	return nil, nil
 }
 
-// finishLoops asks the loops in a sandbox to end after their tasks, and stops the
-// sandbox when they have, unless something else runs there.
+// finishLoops waits for the current tasks of the loops in a sandbox and stops it,
+// unless something else runs there.
 func finishLoops(ctx context.Context, h host.Host, l host.Located, running []lifecycle.Dispatch) error {
 	var others []string
 	var errs []error
@@ -99,7 +99,7 @@ func finishLoops(ctx context.Context, h host.Host, l host.Located, running []lif
 		switch name, loop := host.LoopCommand(d.Command); {
 		case loop:
 			errs = append(errs, finishLoop(ctx, h, l, d, name))
-		case name == "task" || d.Service(): // takes a moment: a loop that has just ended saves its backlog and commits
+		case name == "task" || d.Service(): // a loop that has just ended saves its backlog and commits
 			errs = append(errs, waitFor(ctx, l, d.ID))
 		default:
 			others = append(others, fmt.Sprintf("%q", name))
@@ -122,15 +122,15 @@ func finishLoop(ctx context.Context, h host.Host, l host.Located, d lifecycle.Di
 	if status := runningLoop([]lifecycle.Dispatch{d}, loopsOf(l.Sandbox)); len(status.Tasks) > 0 {
 		what = strings.Join(status.Tasks, ", ")
 	}
-	h.Report(fmt.Sprintf("Asked %q in %s to stop after %s. Press Ctrl+C to stop waiting; --now stops the loop at once", name, l.Sandbox.Name, what))
+	h.Report(fmt.Sprintf("Asked %q in %s to stop after %s\nHint: press Ctrl+C to stop waiting; stop the loop at once with --now", name, l.Sandbox.Name, what))
 	if err := waitFor(ctx, l, d.ID); err != nil {
 		return err
 	}
-	tellOutcome(h, l, d, name)
+	reportOutcome(h, l, d, name)
 	return ctx.Err()
 }
 
-// waitFor waits until a process in a sandbox has ended.
+// waitFor waits until a process in a sandbox has exited.
 func waitFor(ctx context.Context, l host.Located, id string) error {
 	tick := time.NewTicker(commits.LookEvery)
 	defer tick.Stop()
@@ -144,8 +144,8 @@ func waitFor(ctx context.Context, l host.Located, id string) error {
 	return nil
 }
 
-// tellOutcome says how a loop has ended, as far as its log tells.
-func tellOutcome(h host.Host, l host.Located, d lifecycle.Dispatch, name string) {
+// reportOutcome reports how a loop ended, from its log.
+func reportOutcome(h host.Host, l host.Located, d lifecycle.Dispatch, name string) {
 	for _, log := range loopsOf(l.Sandbox) {
 		if log.Ended.IsZero() || log.Dispatch != d.ID {
 			continue
@@ -160,8 +160,8 @@ func tellOutcome(h host.Host, l host.Located, d lifecycle.Dispatch, name string)
 	h.Report(fmt.Sprintf("%q has ended", name))
 }
 
-// stillRuns reports whether a process still runs. While nobody can tell, it does, unless
-// its sandbox does not.
+// stillRuns reports whether a process runs. If the sandbox does not answer, the
+// process runs as long as the sandbox does.
 func stillRuns(ctx context.Context, l host.Located, id string) bool {
 	running, err := l.Backend.Driver.Dispatches(ctx, l.Sandbox)
 	if err == nil {
@@ -173,57 +173,56 @@ func stillRuns(ctx context.Context, l host.Located, id string) bool {
 
 // instruct runs one of ralph's own commands in a sandbox.
 func instruct(ctx context.Context, l host.Located, args ...string) error {
-	var said strings.Builder
+	var stderr strings.Builder
 	code, err := l.Backend.Driver.Exec(ctx, l.Sandbox, lifecycle.Process{
-		ID: lifecycle.NewServiceID(), Args: append([]string{wire.Program}, args...), Dir: l.Sandbox.Root, Stdout: io.Discard, Stderr: &said,
+		ID: lifecycle.NewServiceID(), Args: append([]string{wire.Program}, args...), Dir: l.Sandbox.Root, Stdout: io.Discard, Stderr: &stderr,
 	})
 	if err == nil && code != 0 {
-		err = fmt.Errorf("it ended with %d: %s", code, termsafe.Line(strings.TrimSpace(said.String())))
+		err = fmt.Errorf("exit code %d: %s", code, termsafe.Line(strings.TrimSpace(stderr.String())))
 	}
 	return err
 }
 
 const (
-	// termGrace is how long what runs may take to end when it is told to, before
-	// its sandbox is stopped under it.
+	// termGrace is how long processes may take to exit after SIGTERM.
 	termGrace = 10 * time.Second
-	// homeGrace is how long another command may take to bring home what its loop
-	// has made.
-	homeGrace = 30 * time.Second
+	// fetchGrace is how long another command may take to fetch its loop's commits.
+	fetchGrace = 30 * time.Second
 )
 
-// terminate ends what runs in a sandbox. Loops give their tasks back then.
+// terminate sends SIGTERM to what runs in a sandbox and waits. Loops release their
+// tasks then.
 func terminate(ctx context.Context, h host.Host, l host.Located, running []lifecycle.Dispatch) {
 	for _, d := range running {
 		name, _ := host.LoopCommand(d.Command)
 		h.Report(fmt.Sprintf("Ending %q in %s", name, l.Sandbox.Name))
-		_ = instruct(ctx, l, "_signal", "TERM", d.ID) // if it cannot be told, the sandbox is stopped
+		_ = instruct(ctx, l, "_signal", "TERM", d.ID) // if it fails, stopping the sandbox ends the process
 	}
-	patience, cancel := context.WithTimeout(ctx, termGrace)
+	timeout, cancel := context.WithTimeout(ctx, termGrace)
 	defer cancel()
 	tick := time.NewTicker(commits.LookEvery / 4)
 	defer tick.Stop()
 	for len(running) > 0 {
-		running = slices.DeleteFunc(running, func(d lifecycle.Dispatch) bool { return !stillRuns(patience, l, d.ID) })
+		running = slices.DeleteFunc(running, func(d lifecycle.Dispatch) bool { return !stillRuns(timeout, l, d.ID) })
 		select {
-		case <-patience.Done():
+		case <-timeout.Done():
 			return
 		case <-tick.C:
 		}
 	}
 }
 
-// halt stops a sandbox, after the command that has used it has brought its
-// commits home, or else after we have.
+// halt stops a sandbox, after the command that used it has fetched the commits, or
+// after fetching them itself.
 func halt(ctx context.Context, h host.Host, l host.Located, force bool) error {
-	leave, err := h.Exclude(ctx, l.Sandbox, homeGrace)
+	leave, err := h.Exclude(ctx, l.Sandbox, fetchGrace)
 	if err != nil {
 		return err
 	}
 	if leave != nil {
 		defer leave()
 	} else if !force {
-		return fmt.Errorf("another command still works with the sandbox %s, so it was left running: stop it with --now", l.Sandbox.Name)
+		return hint.Wrap(fmt.Errorf("sandbox %s kept running: another command is using it", l.Sandbox.Name), "stop it with --now")
 	}
 	sb, err := l.Backend.Driver.Lookup(ctx, l.Sandbox.Name)
 	if err != nil {
@@ -233,14 +232,14 @@ func halt(ctx context.Context, h host.Host, l host.Located, force bool) error {
 		return nil
 	}
 	if !force {
-		running, err := whatRuns(ctx, l, false)
+		running, err := activeCommands(ctx, l, false)
 		running = slices.DeleteFunc(running, lifecycle.Dispatch.Service)
 		if err != nil || len(running) > 0 {
-			return errors.Join(err, fmt.Errorf("something was started in the sandbox %s, so it was left running", sb.Name))
+			return errors.Join(err, fmt.Errorf("sandbox %s kept running: a command has started in it", sb.Name))
 		}
 	}
 	if err := commits.FetchFrom(ctx, h, l); err != nil {
-		h.Report(fmt.Sprintf("Warning: %v. They stay in the sandbox", err))
+		h.Warn(err)
 	}
 	h.NoteStop(sb.Name)
 	if err := l.Backend.Driver.Stop(ctx, sb); err != nil {

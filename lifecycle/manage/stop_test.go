@@ -15,16 +15,16 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// obeying is a driver with one sandbox, whose loop ends when it is asked to,
-// unless it is deaf.
+// obeying is a driver with one sandbox, whose loop exits on the first exec, unless
+// it is deaf.
 type obeying struct {
 	lifecycle.Driver
 	running []lifecycle.Dispatch
 	deaf    bool
-	brief   bool // what runs has ended when it is looked at again
-	told    [][]string
+	brief   bool // the processes exit after the first call of Dispatches
+	execs   [][]string
 	stopped bool
-	heard   func()
+	onExec  func()
 }
 
 func (o *obeying) Dispatches(context.Context, lifecycle.Sandbox) ([]lifecycle.Dispatch, error) {
@@ -40,9 +40,9 @@ func (o *obeying) Lookup(_ context.Context, name string) (lifecycle.Sandbox, err
 }
 
 func (o *obeying) Exec(_ context.Context, _ lifecycle.Sandbox, p lifecycle.Process) (int, error) {
-	o.told = append(o.told, p.Args)
-	if o.heard != nil {
-		o.heard()
+	o.execs = append(o.execs, p.Args)
+	if o.onExec != nil {
+		o.onExec()
 	}
 	if !o.deaf {
 		o.running = nil
@@ -65,17 +65,17 @@ func TestStop(t *testing.T) {
 		state   lifecycle.State
 		now     bool
 		brief   bool
-		told    []string
+		exec    []string
 		stopped bool
 		says    string
 		err     string
 	}{
-		{name: "a loop", command: build, state: lifecycle.Running, told: []string{"ralph", "_finish", "x"}, stopped: true, says: `"build" has ended`},
-		{name: "a loop, now", command: build, state: lifecycle.Running, now: true, told: []string{"ralph", "_signal", "TERM", "x"}, stopped: true, says: `Ending "build"`},
+		{name: "a loop", command: build, state: lifecycle.Running, exec: []string{"ralph", "_finish", "x"}, stopped: true, says: `"build" has ended`},
+		{name: "a loop, now", command: build, state: lifecycle.Running, now: true, exec: []string{"ralph", "_signal", "TERM", "x"}, stopped: true, says: `Ending "build"`},
 		{name: "a loop's last copy of its backlog", command: []string{"ralph", "task", "_export"}, brief: true, state: lifecycle.Running, stopped: true},
 		{name: "a fetch of its commits", id: lifecycle.NewServiceID(), command: []string{"sh", "-c", "git bundle"}, brief: true, state: lifecycle.Running, stopped: true},
 		{name: "something else", command: shell, state: lifecycle.Running, err: `"shell" is still active`},
-		{name: "something else, now", command: shell, state: lifecycle.Running, now: true, told: []string{"ralph", "_signal", "TERM", "x"}, stopped: true},
+		{name: "something else, now", command: shell, state: lifecycle.Running, now: true, exec: []string{"ralph", "_signal", "TERM", "x"}, stopped: true},
 		{name: "nothing", state: lifecycle.Running, stopped: true, says: "Nothing runs in ralph-a"},
 		{name: "stopped", state: lifecycle.Stopped, says: "it is stopped"},
 		{name: "paused", state: lifecycle.Paused, err: `the sandbox ralph-a is paused`},
@@ -96,17 +96,17 @@ func TestStop(t *testing.T) {
 			}
 			assert.Equal(t, d.stopped, tc.stopped)
 			assert.Assert(t, is.Contains(stderr.String(), tc.says))
-			if tc.told != nil {
-				assert.DeepEqual(t, d.told, [][]string{tc.told})
+			if tc.exec != nil {
+				assert.DeepEqual(t, d.execs, [][]string{tc.exec})
 			}
 		})
 	}
 }
 
-// Whoever no longer wants to wait leaves the loop, and its sandbox, as they are.
-func TestStopIsNotWaitedForAnyLonger(t *testing.T) {
+// Ctrl+C while waiting leaves the loop and its sandbox running.
+func TestStopCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	d := &obeying{running: []lifecycle.Dispatch{{ID: "x", Command: []string{"ralph", "build"}}}, deaf: true, heard: cancel}
+	d := &obeying{running: []lifecycle.Dispatch{{ID: "x", Command: []string{"ralph", "build"}}}, deaf: true, onExec: cancel}
 	h := host.Host{StateDir: t.TempDir(), Stderr: &bytes.Buffer{}}
 	err := stop(ctx, h, host.Located{Sandbox: lifecycle.Sandbox{Name: "ralph-a", State: lifecycle.Running, Root: t.TempDir()}, Backend: host.Backend{Driver: d}}, false)
 	assert.ErrorIs(t, err, context.Canceled)

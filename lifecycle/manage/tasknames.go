@@ -20,23 +20,22 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// TaskName is a task for who completes what is typed. Both texts come from where
-// the agent rules; the title is fit to be shown.
+// TaskName is a task for shell completion. Both fields come from the sandbox and
+// are untrusted; Title is safe for a terminal.
 type TaskName struct{ ID, Title string }
 
-// TaskQuery says which tasks are asked for, and where.
+// TaskQuery selects tasks.
 type TaskQuery struct {
-	// Worktree is the one whose tasks are meant; nil for where the command is
-	// given. One that is not there has none.
+	// Worktree is whose tasks are listed; nil for the current one.
 	Worktree *host.Worktree
-	// Driver is the kind of the sandbox that is asked; empty or "auto" for any.
+	// Driver restricts the sandboxes that are asked; empty or "auto" for any.
 	Driver string
-	// Statuses are those of the tasks; none for all that are not deleted.
+	// Statuses are the statuses of the tasks; without them, all but deleted ones.
 	Statuses []string
 }
 
-// TaskNames returns tasks of the current scope. A sandbox that runs is asked for
-// them: none is made or started for it, so there may be nobody to ask.
+// TaskNames returns tasks of the current scope from a running sandbox. It creates
+// and starts none, so without one there are no tasks.
 func TaskNames(ctx context.Context, h host.Host, q TaskQuery) ([]TaskName, error) {
 	h, found, err := inExisting(ctx, h, q.Worktree)
 	if err != nil || !found {
@@ -64,8 +63,7 @@ func TaskNames(ctx context.Context, h host.Host, q TaskQuery) ([]TaskName, error
 	return nil, errors.Join(errs...)
 }
 
-// inExisting is the host with the current directory in a worktree that is there
-// already.
+// inExisting returns the host with its current directory in an existing worktree.
 func inExisting(ctx context.Context, h host.Host, w *host.Worktree) (in host.Host, found bool, err error) {
 	if w == nil {
 		return h, true, nil
@@ -79,7 +77,7 @@ func inExisting(ctx context.Context, h host.Host, w *host.Worktree) (in host.Hos
 	return h, found, err
 }
 
-// taskListMax bounds the list that a sandbox is heard out for, in bytes.
+// taskListMax limits the list that is read from a sandbox, in bytes.
 const taskListMax = 4 << 20
 
 func askTasks(ctx context.Context, l host.Located, statuses []string) ([]TaskName, error) {
@@ -87,24 +85,23 @@ func askTasks(ctx context.Context, l host.Located, statuses []string) ([]TaskNam
 	if len(statuses) > 0 {
 		args = append(args, "--status", strings.Join(statuses, ","))
 	}
-	var list, said bytes.Buffer
+	var list, stderr bytes.Buffer
 	code, err := l.Backend.Driver.Exec(ctx, l.Sandbox, lifecycle.Process{
 		ID: lifecycle.NewServiceID(), Args: args, Dir: filepath.ToSlash(l.Sandbox.Root),
 		Env:    run.ScopeEnv(l.Sandbox.Scope),
-		Stdout: &commits.Limited{Buf: &list, Left: taskListMax}, Stderr: &commits.Limited{Buf: &said, Left: 4096},
+		Stdout: &commits.Limited{Buf: &list, Left: taskListMax}, Stderr: &commits.Limited{Buf: &stderr, Left: 4096},
 	})
 	if err == nil && code != 0 {
-		err = fmt.Errorf("it ended with %d: %s", code, termsafe.Line(strings.TrimSpace(said.String())))
+		err = fmt.Errorf("exit code %d: %s", code, termsafe.Line(strings.TrimSpace(stderr.String())))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("asking the sandbox %s for its tasks: %w", l.Sandbox.Name, err)
+		return nil, fmt.Errorf("listing the tasks of the sandbox %s: %w", l.Sandbox.Name, err)
 	}
 	return parseTasks(list.String()), nil
 }
 
-// parseTasks reads what "ralph task list --markdown" prints: a heading with the
-// ID, then a line for each field. Whoever writes such lines into a field of a task
-// could as well have made another one.
+// parseTasks parses the output of "ralph task list --markdown": a heading with the
+// ID, then a line per field.
 func parseTasks(list string) []TaskName {
 	var found []TaskName
 	heading, fields := "", false

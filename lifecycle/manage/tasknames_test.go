@@ -28,11 +28,11 @@ func TestParseTasks(t *testing.T) {
 		},
 		"no title":                   {"## Task a\nid: a\npriority: 0\n", []TaskName{{ID: "a"}}},
 		"cut off in a heading":       {"## Task a\nid: a\ntitle: A\n\n## Task bcd\nid: b", []TaskName{{"a", "A"}}},
-		"an ID of two lines":         {"## Task a\nb\nid: a\nb\ntitle: A\n", []TaskName{{"a", "A"}}},
-		"a heading only":             {"## Task a\n", nil},
-		"twice":                      {"## Task a\nid: a\ntitle: A\n\n## Task a\nid: a\ntitle: B\n", []TaskName{{"a", "A"}}},
+		"ID of two lines":            {"## Task a\nb\nid: a\nb\ntitle: A\n", []TaskName{{"a", "A"}}},
+		"heading only":               {"## Task a\n", nil},
+		"duplicate":                  {"## Task a\nid: a\ntitle: A\n\n## Task a\nid: a\ntitle: B\n", []TaskName{{"a", "A"}}},
 		"fields without a heading":   {"id: a\ntitle: A\n", nil},
-		"a title of several lines":   {"## Task a\nid: a\ntitle: A\ntitle: B\nid: c\n", []TaskName{{"a", "A"}}},
+		"title of several lines":     {"## Task a\nid: a\ntitle: A\ntitle: B\nid: c\n", []TaskName{{"a", "A"}}},
 		"an error instead of a list": {"Error: not inside a git repository\n", nil},
 	} {
 		t.Run(name, func(t *testing.T) { assert.DeepEqual(t, parseTasks(tc.list), tc.want) })
@@ -52,45 +52,45 @@ func FuzzParseTasks(f *testing.F) {
 	})
 }
 
-// listing is a driver whose sandbox prints a list and ends with a code.
-type listing struct {
+// execDriver is a driver whose sandbox prints the same output for every process.
+type execDriver struct {
 	lifecycle.Driver
-	list, says string
-	code       int
-	err        error
-	asked      lifecycle.Process
+	stdout, stderr string
+	code           int
+	err            error
+	process        lifecycle.Process
 }
 
-func (l *listing) Exec(_ context.Context, _ lifecycle.Sandbox, p lifecycle.Process) (int, error) {
-	l.asked = p
-	_, _ = io.WriteString(p.Stdout, l.list)
-	_, _ = io.WriteString(p.Stderr, l.says)
-	return l.code, l.err
+func (d *execDriver) Exec(_ context.Context, _ lifecycle.Sandbox, p lifecycle.Process) (int, error) {
+	d.process = p
+	_, _ = io.WriteString(p.Stdout, d.stdout)
+	_, _ = io.WriteString(p.Stderr, d.stderr)
+	return d.code, d.err
 }
 
 func TestAskTasks(t *testing.T) {
 	sb := lifecycle.Sandbox{Name: "box", Root: "/src/shop", State: lifecycle.Running, Scope: gitrepo.Scope{Repo: "acme/shop", Branch: "main"}}
 
-	good := &listing{list: "## Task a\nid: a\ntitle: A\n", says: "Warning: a lot\n"}
+	good := &execDriver{stdout: "## Task a\nid: a\ntitle: A\n", stderr: "Warning: a lot\n"}
 	tasks, err := askTasks(t.Context(), host.Located{Sandbox: sb, Backend: host.Backend{Driver: good}}, []string{"open", "active"})
 	assert.NilError(t, err)
 	assert.DeepEqual(t, tasks, []TaskName{{"a", "A"}})
-	assert.DeepEqual(t, good.asked.Args, []string{"ralph", "task", "list", "--markdown", "--status", "open,active"})
-	assert.DeepEqual(t, good.asked.Env, []string{"RALPH_SCOPE_REPO=acme/shop", "RALPH_SCOPE_BRANCH=main"})
-	assert.Equal(t, good.asked.Dir, "/src/shop")
-	assert.Assert(t, good.asked.Stdin == nil && !good.asked.Lasting)
+	assert.DeepEqual(t, good.process.Args, []string{"ralph", "task", "list", "--markdown", "--status", "open,active"})
+	assert.DeepEqual(t, good.process.Env, []string{"RALPH_SCOPE_REPO=acme/shop", "RALPH_SCOPE_BRANCH=main"})
+	assert.Equal(t, good.process.Dir, "/src/shop")
+	assert.Assert(t, good.process.Stdin == nil && !good.process.Lasting)
 
-	endless := &listing{list: strings.Repeat("## Task a\nid: a\n", taskListMax/10)}
+	endless := &execDriver{stdout: strings.Repeat("## Task a\nid: a\n", taskListMax/10)}
 	tasks, err = askTasks(t.Context(), host.Located{Sandbox: sb, Backend: host.Backend{Driver: endless}}, nil)
 	assert.NilError(t, err)
 	assert.DeepEqual(t, tasks, []TaskName{{ID: "a"}})
-	assert.DeepEqual(t, endless.asked.Args, []string{"ralph", "task", "list", "--markdown"})
+	assert.DeepEqual(t, endless.process.Args, []string{"ralph", "task", "list", "--markdown"})
 
-	bad := &listing{list: "## Task a\nid: a\n", says: "Error: no\x1b[2J database\n", code: 1}
+	bad := &execDriver{stdout: "## Task a\nid: a\n", stderr: "Error: no\x1b[2J database\n", code: 1}
 	_, err = askTasks(t.Context(), host.Located{Sandbox: sb, Backend: host.Backend{Driver: bad}}, nil)
-	assert.Error(t, err, "asking the sandbox box for its tasks: it ended with 1: Error: no database")
+	assert.Error(t, err, "listing the tasks of the sandbox box: exit code 1: Error: no database")
 
-	gone := &listing{err: errors.New("no such container")}
+	gone := &execDriver{err: errors.New("no such container")}
 	_, err = askTasks(t.Context(), host.Located{Sandbox: sb, Backend: host.Backend{Driver: gone}}, nil)
-	assert.Error(t, err, "asking the sandbox box for its tasks: no such container")
+	assert.Error(t, err, "listing the tasks of the sandbox box: no such container")
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// treeHost is a host in a repository with one commit and an origin, without an
+// treeHost returns a host in a repository with one commit and an origin, without an
 // engine.
 func treeHost(t *testing.T) (h host.Host, stderr *bytes.Buffer) {
 	t.Helper()
@@ -82,14 +82,14 @@ func TestAddWorktreeAsks(t *testing.T) {
 		again, err := host.AddWorktree(t.Context(), h, host.Worktree{Name: tc.name})
 		assert.NilError(t, err)
 		assert.Equal(t, again, path)
-		assert.Equal(t, asked, "", "it is there")
+		assert.Equal(t, asked, "", "it exists")
 		_, err = host.AddWorktree(t.Context(), h, host.Worktree{Name: tc.name, Branch: "other"})
 		assert.ErrorContains(t, err, `the worktree "x" is there already, on branch "`+tc.branch+`", not on "other"`)
 
 		assert.NilError(t, os.RemoveAll(path))
 		_, err = host.AddWorktree(t.Context(), h, host.Worktree{Name: tc.name})
 		assert.NilError(t, err)
-		assert.Equal(t, asked, "", "it has its branch still")
+		assert.Equal(t, asked, "", "its branch still exists")
 		assert.Equal(t, gitTree(t, path, "branch", "--show-current"), tc.branch)
 	}
 }
@@ -115,8 +115,8 @@ func TestAddWorktreeWithoutAName(t *testing.T) {
 	assert.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// Several commands at once want the same worktree: one makes it, and all use it.
-func TestAddWorktreeAtOnce(t *testing.T) {
+// Concurrent commands for the same worktree: one creates it, all use it.
+func TestAddWorktreeConcurrently(t *testing.T) {
 	h, _ := treeHost(t)
 	var group sync.WaitGroup
 	errs := make([]error, 6)
@@ -145,7 +145,7 @@ func TestIntoRefusesWithoutAScope(t *testing.T) {
 	assert.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// boxed is a driver with one sandbox.
+// boxed is a driver with one sandbox, which records calls.
 type boxed struct {
 	lifecycle.Driver
 	sb      lifecycle.Sandbox
@@ -172,19 +172,19 @@ func (b *boxed) Remove(context.Context, lifecycle.Sandbox) error {
 	return nil
 }
 
-func TestRemovalOfABusySandbox(t *testing.T) {
+func TestRemoveWorktreeWithBusySandbox(t *testing.T) {
 	d := &boxed{sb: lifecycle.Sandbox{Name: "ralph-x", State: lifecycle.Running}, busy: true}
 	box := host.Located{Sandbox: d.sb, Backend: host.Backend{Kind: config.DriverContainer, Driver: d}}
 	r := &removal{WorktreeRemoval: WorktreeRemoval{Name: "x"}}
-	assert.Error(t, r.quieten(t.Context(), &box), `"ralph build \x1b" runs in the sandbox ralph-x of the worktree "x": wait for it, or end it and remove the worktree with --force`)
+	assert.Error(t, r.stopBusy(t.Context(), &box), `"ralph build \x1b" is running in the sandbox ralph-x of the worktree "x"`)
 	assert.Equal(t, len(d.history), 0)
 	r.Force = true
-	assert.NilError(t, r.quieten(t.Context(), &box))
+	assert.NilError(t, r.stopBusy(t.Context(), &box))
 	assert.DeepEqual(t, d.history, []string{"stop"})
 	assert.Equal(t, box.Sandbox.State, lifecycle.Stopped)
 }
 
-func TestRemovalNamesWhatWouldBeLost(t *testing.T) {
+func TestRemoveWorktreeReportsUnmergedWork(t *testing.T) {
 	h, stderr := treeHost(t)
 	path, err := host.AddWorktree(t.Context(), h, host.Worktree{Name: "x"})
 	assert.NilError(t, err)
@@ -201,7 +201,7 @@ func TestRemovalNamesWhatWouldBeLost(t *testing.T) {
 		r := &removal{WorktreeRemoval: opts, host: h, repo: repo}
 		assert.NilError(t, r.find(t.Context()))
 		r.boxes = []host.Located{{Sandbox: lifecycle.Sandbox{Name: "ralph-x"}, Backend: host.Backend{Driver: d}}}
-		assert.NilError(t, r.look(t.Context()))
+		assert.NilError(t, r.findLosses(t.Context()))
 		return r
 	}
 	text := removing(WorktreeRemoval{}).refuse().Error()
@@ -218,28 +218,28 @@ func TestRemovalNamesWhatWouldBeLost(t *testing.T) {
 	assert.ErrorIs(t, err, os.ErrNotExist)
 }
 
-func TestRemovalOfWhatIsNotThere(t *testing.T) {
+func TestRemoveWorktreeErrors(t *testing.T) {
 	h, _ := treeHost(t)
 	path, err := host.AddWorktree(t.Context(), h, host.Worktree{Name: "x"})
 	assert.NilError(t, err)
-	assert.ErrorContains(t, RemoveWorktree(t.Context(), h, WorktreeRemoval{Name: "y"}), `there is no worktree "y" below .worktrees`)
-	assert.ErrorContains(t, RemoveWorktree(t.Context(), h, WorktreeRemoval{Name: ""}), `there is no worktree ""`)
-	assert.ErrorContains(t, RemoveWorktree(t.Context(), h, WorktreeRemoval{Name: "x"}), `it cannot be told whether the worktree "x" has a sandbox: the driver container: no engine`)
+	assert.ErrorContains(t, RemoveWorktree(t.Context(), h, WorktreeRemoval{Name: "y"}), `no worktree "y" in .worktrees`)
+	assert.ErrorContains(t, RemoveWorktree(t.Context(), h, WorktreeRemoval{Name: ""}), `no worktree ""`)
+	assert.ErrorContains(t, RemoveWorktree(t.Context(), h, WorktreeRemoval{Name: "x"}), `looking for sandboxes of the worktree "x": the driver container: no engine`)
 	h.Dir = path
-	assert.ErrorContains(t, RemoveWorktree(t.Context(), h, WorktreeRemoval{Name: "x", Force: true}), `you are in the worktree "x"`)
+	assert.ErrorContains(t, RemoveWorktree(t.Context(), h, WorktreeRemoval{Name: "x", Force: true}), `the worktree "x" is the current directory`)
 }
 
-// What was approved for the main work tree need not be approved for each of its
-// worktrees, but a folder that only claims to be one has none of it.
-func TestWorktreesHaveTheApprovalsOfTheMainOne(t *testing.T) {
+// A linked worktree shares the approvals of the main worktree. A directory with a
+// copied .git file does not.
+func TestWorktreesShareApprovals(t *testing.T) {
 	h, _ := treeHost(t)
 	content := []byte("[sandbox.network]\npolicy = \"allow-all\"\n")
 	path, err := host.AddWorktree(t.Context(), h, host.Worktree{Name: "x"})
 	assert.NilError(t, err)
-	claims := t.TempDir()
+	forged := t.TempDir()
 	dotGit, err := os.ReadFile(filepath.Join(path, ".git"))
 	assert.NilError(t, err)
-	assert.NilError(t, os.WriteFile(filepath.Join(claims, ".git"), dotGit, 0o600))
+	assert.NilError(t, os.WriteFile(filepath.Join(forged, ".git"), dotGit, 0o600))
 	for _, dir := range []string{h.Dir, path} {
 		assert.NilError(t, os.WriteFile(filepath.Join(dir, "ralph.toml"), content, 0o600))
 	}
@@ -254,14 +254,14 @@ func TestWorktreesHaveTheApprovalsOfTheMainOne(t *testing.T) {
 	h.Stdout = io.Discard
 	assert.NilError(t, approval.Trust(t.Context(), h, true))
 	assert.NilError(t, configure(path))
-	_, err = gitrepo.Detect(t.Context(), claims, h.Getenv)
+	_, err = gitrepo.Detect(t.Context(), forged, h.Getenv)
 	assert.ErrorContains(t, err, "which is not for a work tree there")
 	assert.NilError(t, os.WriteFile(filepath.Join(path, "ralph.toml"), append(content, "[sandbox]\nread_only = false\n"...), 0o600))
 	assert.Assert(t, errors.As(configure(path), &untrusted), "another content")
 }
 
-// Whichever work tree one is in, none has an approval afterwards.
-func TestRevokingIsForTheWholeRepository(t *testing.T) {
+// A revocation in any worktree applies to all of them.
+func TestRevokeAppliesToAllWorktrees(t *testing.T) {
 	h, _ := treeHost(t)
 	h.Stdout = io.Discard
 	roots := []string{h.Dir}
@@ -291,7 +291,7 @@ func TestRevokingIsForTheWholeRepository(t *testing.T) {
 	}
 }
 
-func TestSandboxOfAWorktree(t *testing.T) {
+func TestWorktreeStatusFindsSandbox(t *testing.T) {
 	box := func(name, root, branch string) host.Located {
 		return host.Located{Sandbox: lifecycle.Sandbox{Name: name, Root: root, State: lifecycle.Running, Scope: gitrepo.Scope{Branch: branch}}}
 	}

@@ -13,24 +13,24 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// WorktreeStatus is a work tree of the repository and its sandbox. Its names in
-// JSON are part of the command's interface.
+// WorktreeStatus describes a worktree and its sandbox. Its names in JSON are part
+// of the command's interface.
 type WorktreeStatus struct {
 	Name    string `json:"name"` // below .worktrees; empty for one elsewhere
 	Path    string `json:"path"`
 	Branch  string `json:"branch"`  // empty for none
 	Sandbox string `json:"sandbox"` // empty if there is none, or that is unknown
-	State   string `json:"state"`   // the sandbox's, or not found, or unknown
-	Against string `json:"against"` // what Ahead and Behind count from: the upstream or the branch that it would be merged into; empty for none
+	State   string `json:"state"`   // of the sandbox
+	Against string `json:"against"` // base of Ahead and Behind: the upstream or the branch that it would be merged into; empty for none
 	Ahead   *int   `json:"ahead"`   // commits; nil without Against
 	Behind  *int   `json:"behind"`
-	Changes *int   `json:"changes"` // files with uncommitted changes; nil if its folder is gone
-	Main    bool   `json:"main"`    // the repository's main work tree
-	Current bool   `json:"current"` // the one that the command was given in
+	Changes *int   `json:"changes"` // files with uncommitted changes; nil if its directory is missing
+	Main    bool   `json:"main"`
+	Current bool   `json:"current"`
 }
 
-// Worktrees lists the work trees of the current repository, the main one first.
-// That sandboxes cannot be listed is a warning only.
+// Worktrees lists the worktrees of the current repository, the main one first. It
+// only warns if sandboxes cannot be listed.
 func Worktrees(ctx context.Context, h host.Host) ([]WorktreeStatus, error) {
 	connected := host.Once(h.Connect())
 	wt, err := gitrepo.Detect(ctx, h.Dir, host.AnyScope)
@@ -54,7 +54,7 @@ func Worktrees(ctx context.Context, h host.Host) ([]WorktreeStatus, error) {
 		return nil, ctx.Err()
 	}
 	if unknown != nil {
-		h.Report(fmt.Sprintf("Warning: not all sandboxes are known: %v", unknown))
+		h.Warn(fmt.Errorf("some sandboxes may be missing: %w", unknown))
 	}
 	for i := range list {
 		list[i].find(boxes, unknown != nil)
@@ -62,8 +62,8 @@ func Worktrees(ctx context.Context, h host.Host) ([]WorktreeStatus, error) {
 	return list, nil
 }
 
-// find fills in the sandbox. A work tree whose branch was switched can have
-// several; the one of its branch counts.
+// find fills in the sandbox. Of several, which a worktree has after a switch of its
+// branch, it prefers the one of the current branch.
 func (s *WorktreeStatus) find(boxes []host.Located, incomplete bool) {
 	s.State = string(lifecycle.NotFound)
 	if incomplete {
@@ -76,9 +76,6 @@ func (s *WorktreeStatus) find(boxes []host.Located, incomplete bool) {
 	}
 }
 
-// lookers is how many work trees are looked at side by side.
-const lookers = 8
-
 func statuses(ctx context.Context, h host.Host, repo *worktrees.Repository) ([]WorktreeStatus, error) {
 	trees, err := repo.List(ctx)
 	if err != nil {
@@ -86,7 +83,7 @@ func statuses(ctx context.Context, h host.Host, repo *worktrees.Repository) ([]W
 	}
 	list, errs := make([]WorktreeStatus, len(trees)), make([]error, len(trees))
 	var group errgroup.Group
-	group.SetLimit(lookers)
+	group.SetLimit(parallelCalls)
 	for i, t := range trees {
 		list[i] = WorktreeStatus{Name: t.Name, Path: t.Path, Branch: t.Branch, Main: t.Main, Current: t.Current}
 		if t.Missing {
@@ -95,7 +92,7 @@ func statuses(ctx context.Context, h host.Host, repo *worktrees.Repository) ([]W
 		group.Go(func() error {
 			s, err := repo.Status(ctx, t)
 			if errs[i] = err; err != nil {
-				return nil //nolint:nilerr // told for this one; the others are listed all the same
+				return nil //nolint:nilerr // reported below; the others are listed all the same
 			}
 			changes := len(s.Changed)
 			list[i].Changes, list[i].Against = &changes, s.Against
@@ -105,10 +102,10 @@ func statuses(ctx context.Context, h host.Host, repo *worktrees.Repository) ([]W
 			return nil
 		})
 	}
-	_ = group.Wait() // each has an error of its own
+	_ = group.Wait() // errors are in errs
 	for _, err := range errs {
 		if err != nil && ctx.Err() == nil {
-			h.Report(fmt.Sprintf("Warning: %v", err))
+			h.Warn(err)
 		}
 	}
 	return list, nil

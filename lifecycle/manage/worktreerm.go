@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 
@@ -21,19 +22,19 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// WorktreeRemoval says which worktree is to be removed, and what may be lost.
+// WorktreeRemoval are the options of [RemoveWorktree].
 type WorktreeRemoval struct {
 	Name string
-	// Force removes it with work that is nowhere else, and while something runs
-	// in its sandbox.
+	// Force removes it even with unmerged work, and stops what runs in its
+	// sandbox.
 	Force bool
-	// DeleteBranch deletes its branch too.
+	// DeleteBranch also deletes its branch.
 	DeleteBranch bool
-	// CredScan is as in [Options].
+	// CredScan is as in [run.Options].
 	CredScan string
 }
 
-// removal is one that is under way.
+// removal is one call of [RemoveWorktree].
 type removal struct {
 	WorktreeRemoval
 	host  host.Host
@@ -41,13 +42,12 @@ type removal struct {
 	tree  worktrees.Tree
 	boxes []host.Located
 	stray []string // refs with commits of the sandboxes that are on no branch
-	// lost is what would be lost, line by line.
-	lost []string
+	lost  []string // describes the work that would be lost
 }
 
-// RemoveWorktree removes a worktree below .worktrees together with its sandbox.
-// Commits that are in the sandbox only are brought into the repository before.
-// It is an error, and nothing is removed, if that would lose work.
+// RemoveWorktree removes a worktree below .worktrees together with its sandbox,
+// whose commits it fetches first. It is an error, and nothing is removed, if that
+// would lose work.
 func RemoveWorktree(ctx context.Context, h host.Host, opts WorktreeRemoval) error {
 	connected := host.Once(h.Connect())
 	wt, err := gitrepo.Detect(ctx, h.Dir, host.AnyScope)
@@ -66,12 +66,12 @@ func RemoveWorktree(ctx context.Context, h host.Host, opts WorktreeRemoval) erro
 	if err := r.find(ctx); err != nil {
 		return err
 	}
-	free, err := r.takeSandboxes(ctx, connected)
+	free, err := r.lockSandboxes(ctx, connected)
 	defer free()
 	if err != nil {
 		return err
 	}
-	if err := r.look(ctx); err != nil {
+	if err := r.findLosses(ctx); err != nil {
 		return err
 	}
 	if len(r.lost) > 0 && !r.Force {
@@ -80,24 +80,23 @@ func RemoveWorktree(ctx context.Context, h host.Host, opts WorktreeRemoval) erro
 	return r.remove(ctx)
 }
 
-// find finds the worktree.
 func (r *removal) find(ctx context.Context) error {
 	t, found, err := r.repo.Find(ctx, r.Name)
 	switch {
 	case err != nil:
 		return err
 	case !found:
-		return fmt.Errorf("there is no worktree %q below %s: see \"docker ralph worktree ls\"", r.Name, worktrees.Folder)
+		return hint.Wrap(fmt.Errorf("no worktree %q in %s", r.Name, worktrees.Folder), "list worktrees with %q", "docker ralph worktree ls")
 	case t.Current:
-		return fmt.Errorf("you are in the worktree %q: leave its folder first", r.Name)
+		return hint.Wrap(fmt.Errorf("the worktree %q is the current directory", r.Name), "change to another directory")
 	}
 	r.tree = t
 	return t.CheckLock()
 }
 
-// takeSandboxes finds the worktree's sandboxes, keeps other commands from using
-// them until free is called, and brings their commits home.
-func (r *removal) takeSandboxes(ctx context.Context, connected func() (host.API, error)) (free func(), err error) {
+// lockSandboxes finds the worktree's sandboxes, locks them until free is called,
+// and fetches their commits.
+func (r *removal) lockSandboxes(ctx context.Context, connected func() (host.API, error)) (free func(), err error) {
 	var locks []*flock.Flock
 	free = func() {
 		for _, l := range locks {
@@ -106,11 +105,11 @@ func (r *removal) takeSandboxes(ctx context.Context, connected func() (host.API,
 	}
 	all, err := r.host.Sandboxes(ctx, connected)
 	if err != nil {
-		err = fmt.Errorf("it cannot be told whether the worktree %q has a sandbox: %w", r.Name, err)
+		err = fmt.Errorf("looking for sandboxes of the worktree %q: %w", r.Name, err)
 		if !r.Force || ctx.Err() != nil {
 			return free, err
 		}
-		r.host.Report(fmt.Sprintf("Warning: %v", err))
+		r.host.Warn(err)
 	}
 	for _, box := range all {
 		if box.Sandbox.Root != r.tree.Path {
@@ -119,16 +118,16 @@ func (r *removal) takeSandboxes(ctx context.Context, connected func() (host.API,
 		lock := flock.New(filepath.Join(r.host.LockDir(), box.Sandbox.Name+".lock"))
 		taken, err := lock.TryLock()
 		if err == nil && !taken {
-			err = fmt.Errorf("another command is setting up the sandbox %s: wait for it", box.Sandbox.Name)
+			err = fmt.Errorf("another command is setting up the sandbox %s", box.Sandbox.Name)
 		}
 		if err != nil {
 			return free, err
 		}
 		locks = append(locks, lock)
-		if err := r.quieten(ctx, &box); err != nil {
+		if err := r.stopBusy(ctx, &box); err != nil {
 			return free, err
 		}
-		if err := r.bringHome(ctx, box); err != nil {
+		if err := r.fetch(ctx, box); err != nil {
 			return free, err
 		}
 		r.boxes = append(r.boxes, box)
@@ -136,9 +135,8 @@ func (r *removal) takeSandboxes(ctx context.Context, connected func() (host.API,
 	return free, nil
 }
 
-// quieten refuses a sandbox that something runs in. If that may be lost, the
-// sandbox is stopped.
-func (r *removal) quieten(ctx context.Context, box *host.Located) error {
+// stopBusy stops a sandbox that a command runs in; without Force it is an error.
+func (r *removal) stopBusy(ctx context.Context, box *host.Located) error {
 	sb, err := box.Backend.Driver.Lookup(ctx, box.Sandbox.Name)
 	if err != nil {
 		return err
@@ -152,7 +150,7 @@ func (r *removal) quieten(ctx context.Context, box *host.Located) error {
 		return err
 	}
 	if !r.Force {
-		return fmt.Errorf("%s in the sandbox %s of the worktree %q: wait for it, or end it and remove the worktree with --force", r.whatRuns(ctx, *box), sb.Name, r.Name)
+		return hint.Wrap(fmt.Errorf("%s in the sandbox %s of the worktree %q", activity(ctx, *box), sb.Name, r.Name), "wait for it, or stop it and remove the worktree with --force")
 	}
 	if err := box.Backend.Driver.Stop(ctx, sb); err != nil {
 		return err
@@ -161,8 +159,8 @@ func (r *removal) quieten(ctx context.Context, box *host.Located) error {
 	return err
 }
 
-// whatRuns names the commands that run in a sandbox.
-func (r *removal) whatRuns(ctx context.Context, box host.Located) string {
+// activity describes the commands that run in a sandbox.
+func activity(ctx context.Context, box host.Located) string {
 	var commands []string
 	running, err := box.Backend.Driver.Dispatches(ctx, box.Sandbox)
 	for _, d := range running {
@@ -172,32 +170,31 @@ func (r *removal) whatRuns(ctx context.Context, box host.Located) string {
 		}
 	}
 	if err != nil || len(commands) == 0 {
-		return "something runs"
+		return "a command is running"
 	}
-	return strings.Join(commands, " and ") + " runs"
+	return strings.Join(commands, " and ") + " is running"
 }
 
-// bringHome fetches the commits that only the sandbox has. That it cannot be
-// done is work that would be lost, too.
-func (r *removal) bringHome(ctx context.Context, box host.Located) error {
+// fetch fetches the commits of a sandbox. If that fails, they count as lost.
+func (r *removal) fetch(ctx context.Context, box host.Located) error {
 	sb, h := box.Sandbox, r.host
 	if !sb.Private || box.Backend.Kind == config.DriverContainer && gitsync.Saved(h.StateDir, sb.Name) {
 		return nil
 	}
-	err := r.fetch(ctx, box)
+	err := r.tryFetch(ctx, box)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if err != nil {
-		r.lost = append(r.lost, fmt.Sprintf("commits that may be in the sandbox %s only: %v", sb.Name, err))
+		r.lost = append(r.lost, fmt.Sprintf("unfetched commits in the sandbox %s: %v", sb.Name, err))
 	}
 	return nil
 }
 
-func (r *removal) fetch(ctx context.Context, box host.Located) error {
+func (r *removal) tryFetch(ctx context.Context, box host.Located) error {
 	sb, h, driver := box.Sandbox, r.host, box.Backend.Driver
 	if r.tree.Missing {
-		return errors.New("they cannot be fetched, because the worktree's folder is gone")
+		return errors.New("the worktree's directory is gone")
 	}
 	wt, err := r.repo.Worktree(ctx, r.tree)
 	if err != nil {
@@ -220,7 +217,7 @@ func (r *removal) fetch(ctx context.Context, box host.Located) error {
 	repo = repo.Gated(i.Incoming(sb.Name))
 	res, err := repo.Out(ctx, commits.Shell(driver, sb), true)
 	if errors.Is(err, lifecycle.ErrNotPrepared) {
-		return errors.New("it was made by another version of docker-ralph: run \"docker ralph task list\" in the worktree to have them fetched")
+		return errors.New("it was created by another version of docker-ralph")
 	}
 	if commits.IsBroken(err) {
 		g := &commits.Git{Host: h, Driver: driver}
@@ -233,8 +230,8 @@ func (r *removal) fetch(ctx context.Context, box host.Located) error {
 	return commits.ExplainHeld(driver, sb, err)
 }
 
-// look looks for work that is nowhere else.
-func (r *removal) look(ctx context.Context) error {
+// findLosses finds work that is only in the worktree or its sandboxes.
+func (r *removal) findLosses(ctx context.Context) error {
 	if !r.tree.Missing {
 		s, err := r.repo.Status(ctx, r.tree)
 		if err != nil && !r.Force {
@@ -244,7 +241,7 @@ func (r *removal) look(ctx context.Context) error {
 			r.lost = append(r.lost, fmt.Sprintf("uncommitted changes of %s: %s", host.Count(n, "file"), host.Some(s.Changed)))
 		}
 	}
-	// What came home may have moved the branch, or HEAD.
+	// The fetch may have moved the branch, or HEAD.
 	t, found, err := r.repo.Find(ctx, r.Name)
 	if err != nil {
 		return err
@@ -272,7 +269,7 @@ func (r *removal) look(ctx context.Context) error {
 	return nil
 }
 
-// describe names commits that are not merged, and says whether they stay.
+// describe lists unmerged commits, and whether a branch keeps them.
 func (r *removal) describe(commits []worktrees.Commit, n int) string {
 	var lines []string
 	for _, c := range commits {
@@ -293,11 +290,11 @@ func (r *removal) describe(commits []worktrees.Commit, n int) string {
 }
 
 func (r *removal) refuse() error {
-	return fmt.Errorf("the worktree %q has work that is nowhere else, so it was left as it is:\n  %s\nCommit and merge what you need, or remove the worktree with --force",
-		r.Name, strings.Join(r.lost, "\n  "))
+	err := fmt.Errorf("the worktree %q has unmerged work:\n  %s", r.Name, strings.Join(r.lost, "\n  "))
+	return hint.Wrap(err, "commit and merge it, or remove the worktree with --force")
 }
 
-// remove removes the sandboxes, the worktree and, if it was wanted, the branch.
+// remove removes the sandboxes, the worktree and, with DeleteBranch, the branch.
 func (r *removal) remove(ctx context.Context) error {
 	for _, line := range r.lost {
 		r.host.Report("Warning: the worktree had " + line)
@@ -330,8 +327,7 @@ func (r *removal) remove(ctx context.Context) error {
 	return nil
 }
 
-// removeSandbox removes a sandbox, and the refs of its commits that are on a
-// branch as well. A volume that is left with others needs the refs.
+// removeSandbox removes a sandbox and its refs, unless a kept volume needs them.
 func (r *removal) removeSandbox(ctx context.Context, box host.Located) error {
 	saved := !box.Sandbox.Private || box.Backend.Kind != config.DriverContainer || gitsync.Saved(r.host.StateDir, box.Sandbox.Name)
 	if err := box.Backend.Driver.Remove(ctx, box.Sandbox); err != nil {
@@ -340,7 +336,7 @@ func (r *removal) removeSandbox(ctx context.Context, box host.Located) error {
 	r.host.Report("Removed the sandbox " + box.Sandbox.Name)
 	if !saved {
 		volume := "ralph-git-" + box.Sandbox.Name
-		r.host.Report(fmt.Sprintf("Warning: the volume %s stays, as it may have the only copy of commits\nHint: %s", volume, commits.DiscardHint("--all")))
+		r.host.Report(fmt.Sprintf("Warning: keeping the volume %s: it may have the only copy of commits\nHint: %s", volume, commits.DiscardHint("--all")))
 		return nil
 	}
 	return r.repo.Forget(ctx, commits.Collected(box.Sandbox.Name), r.stray)

@@ -49,7 +49,7 @@ func readAmendments(h host.Host, s gitrepo.Scope) (a amendments, err error) {
 		err = json.Unmarshal(b, &a)
 	}
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return a, fmt.Errorf("reading which hosts were allowed: %w", err)
+		return a, fmt.Errorf("reading the allowed hosts: %w", err)
 	}
 	return a, nil
 }
@@ -67,7 +67,7 @@ func writeAmendments(h host.Host, s gitrepo.Scope, a amendments) error {
 		err = atomicwriter.WriteFile(path, b, 0o600)
 	}
 	if err != nil {
-		return fmt.Errorf("noting which hosts are allowed: %w", err)
+		return fmt.Errorf("writing the allowed hosts: %w", err)
 	}
 	return nil
 }

@@ -133,10 +133,10 @@ func amendVM(ctx context.Context, h host.Host, n networkScope, later amendments,
 		err = misfit(left, asked)
 	}
 	if _, looser := errors.AsType[*lifecycle.LooserError](err); looser {
-		return fmt.Errorf("this is noted, but no agent is started in this sandbox: %w", err)
+		return fmt.Errorf("saved, but this sandbox cannot run an agent: %w", err)
 	}
 	if err != nil {
-		return fmt.Errorf("this is noted for the next agent, but does not hold yet: %w", err)
+		return fmt.Errorf("saved, but not applied until the next agent starts: %w", err)
 	}
 	return nil
 }

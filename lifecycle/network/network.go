@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle/approval"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 
@@ -152,7 +153,7 @@ func Log(ctx context.Context, h host.Host, over config.Overrides, everything, fo
 		return logOfVM(ctx, h, n, everything, follow, each)
 	}
 	if n.sb.Proxy == "" {
-		return fmt.Errorf("there is no sandbox %s with a network policy yet, so there is no log: the next command makes one", n.name)
+		return hint.Wrap(fmt.Errorf("no network log: the sandbox %s does not exist yet", n.name), "create it with %q", "docker ralph task list")
 	}
 	return Decisions(ctx, n.driver, n.sb, time.Time{}, follow, func(decision egress.Decision) {
 		if everything || decision.Decision == egress.Refused {
@@ -241,5 +242,5 @@ func amendProxy(ctx context.Context, n networkScope, allow bool, rules []string)
 	case n.sb.State != lifecycle.Running:
 		return n.driver.EndProxy(ctx, n.sb) // the next start makes one with the new policy
 	}
-	return fmt.Errorf("this holds from the next start of the proxy on, but not yet: %w", err)
+	return fmt.Errorf("saved, but not applied until the proxy restarts: %w", err)
 }

@@ -36,14 +36,14 @@ func (t *test) commit(ctx context.Context) (string, error) {
 	}
 	hash, title, _ := strings.Cut(made, " ")
 	if title != taskTitle {
-		return "", fmt.Errorf("ralph build has ended well, but on this machine there is no commit %q after it, only: %q", taskTitle, made)
+		return "", fmt.Errorf("ralph build succeeded without the commit %q: found %q", taskTitle, made)
 	}
 	content, err := git(ctx, t.root, "show", hash+":"+taskFile)
 	if err != nil {
 		return "", err
 	}
 	if content != "done" {
-		return "", fmt.Errorf("the file of commit %s holds %q on this machine instead of %q", hash, content, "done")
+		return "", fmt.Errorf("the file of commit %s contains %q instead of %q", hash, content, "done")
 	}
 	owner, err := checkOwner(t.root)
 	return strings.TrimSpace(hash + " " + owner), err
@@ -56,7 +56,7 @@ func (t *test) run(ctx context.Context, args ...string) (string, error) {
 	code, err := t.sandbox.Ralph(ctx, &out, args...)
 	said := strings.TrimSpace(out.String())
 	if err == nil && code != 0 {
-		err = fmt.Errorf("it ended with exit code %d", code)
+		err = fmt.Errorf("exit code %d", code)
 	}
 	if err != nil {
 		if said != "" {

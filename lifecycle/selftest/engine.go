@@ -52,6 +52,6 @@ func explainEngine(host string, err error) error {
 	case client.IsErrConnectionFailed(err), errors.Is(err, context.DeadlineExceeded):
 		return &remedied{err, `start Docker Desktop, or the engine with "sudo systemctl start docker"; or choose another one with "docker context use NAME" or DOCKER_HOST`}
 	default:
-		return fmt.Errorf("the engine at %s does not answer as one: %w", host, err)
+		return fmt.Errorf("no Docker Engine at %s: %w", host, err)
 	}
 }

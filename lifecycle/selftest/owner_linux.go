@@ -14,7 +14,7 @@ import (
 func checkOwner(root string) (string, error) {
 	info, err := os.Stat(root)
 	if err != nil {
-		return "", fmt.Errorf("looking at the repository of the test: %w", err)
+		return "", fmt.Errorf("reading the test repository: %w", err)
 	}
 	want := ownerOf(info)
 	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -29,7 +29,7 @@ func checkOwner(root string) (string, error) {
 			return err
 		}
 		if got := ownerOf(found); got != want {
-			return fmt.Errorf("%s belongs to %s and not to %s, who has started this: what is made in sandboxes would not be yours", path, got, want)
+			return fmt.Errorf("%s belongs to %s instead of %s: files created in sandboxes would not be yours", path, got, want)
 		}
 		return nil
 	})

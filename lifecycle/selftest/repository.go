@@ -25,7 +25,7 @@ func newRepository(ctx context.Context, dir string) (root string, err error) {
 		err = os.WriteFile(filepath.Join(specs, "selftest.md"), []byte("# Self-test\n\nThere shall be a proof.\n"), 0o644)
 	}
 	if err != nil {
-		return "", fmt.Errorf("making a repository for the test: %w", err)
+		return "", fmt.Errorf("creating the test repository: %w", err)
 	}
 	for _, args := range [][]string{
 		{"init", "-q", "--template="},
@@ -35,7 +35,7 @@ func newRepository(ctx context.Context, dir string) (root string, err error) {
 		{"-c", "user.name=docker-ralph", "-c", "user.email=docker-ralph@localhost", "commit", "-q", "-m", "Begin"},
 	} {
 		if _, err := git(ctx, root, args...); err != nil {
-			return "", fmt.Errorf("making a repository for the test: %w", err)
+			return "", fmt.Errorf("creating the test repository: %w", err)
 		}
 	}
 	return root, nil

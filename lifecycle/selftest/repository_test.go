@@ -43,5 +43,5 @@ func TestNoGit(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	got, err := lines(t, t.Context(), newFakeMachine())
 	assert.ErrorIs(t, err, ErrFailed)
-	assert.Equal(t, got[4], `sandbox: FAILED, making a repository for the test: exec: "git": executable file not found in $PATH | install git: docker ralph works in git repositories`)
+	assert.Equal(t, got[4], `sandbox: FAILED, creating the test repository: exec: "git": executable file not found in $PATH | install git: docker ralph works in git repositories`)
 }

@@ -59,11 +59,11 @@ func Run(ctx context.Context, m Machine, report func(Result)) (err error) {
 func temporaryFolder() (string, error) {
 	dir, err := os.MkdirTemp("", "docker-ralph-selftest-")
 	if err != nil {
-		return "", fmt.Errorf("making a folder for the test: %w", err)
+		return "", fmt.Errorf("creating the test directory: %w", err)
 	}
 	resolved, err := filepath.EvalSymlinks(dir)
 	if err != nil {
-		return "", errors.Join(fmt.Errorf("making a folder for the test: %w", err), os.RemoveAll(dir))
+		return "", errors.Join(fmt.Errorf("creating the test directory: %w", err), os.RemoveAll(dir))
 	}
 	return resolved, nil
 }
@@ -200,7 +200,7 @@ func (t *test) ralph(ctx context.Context) (string, error) {
 	}
 	t.runs = true
 	if want := "ralph " + t.m.Version(); said != want {
-		return "", &remedied{fmt.Errorf("the sandbox runs %q, and this is %q", said, want), "reinstall docker-ralph: its programs are from different builds"}
+		return "", &remedied{fmt.Errorf("the sandbox runs %q instead of %q", said, want), "reinstall docker-ralph: its programs are from different builds"}
 	}
 	return said, nil
 }

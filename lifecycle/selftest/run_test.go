@@ -219,7 +219,7 @@ func TestRun(t *testing.T) {
 			change: func(m *fakeMachine) { m.sandbox.version = "v0.0.1" },
 			want: [][]string{wellTo, {
 				wellFrom[0],
-				`ralph: FAILED, the sandbox runs "ralph v0.0.1", and this is "ralph v1.2.3" | reinstall .*`,
+				`ralph: FAILED, the sandbox runs "ralph v0.0.1" instead of "ralph v1.2.3" | reinstall .*`,
 				wellFrom[2], wellFrom[3],
 			}},
 			fails: true, image: "agent:v1",
@@ -240,7 +240,7 @@ func TestRun(t *testing.T) {
 			change: func(m *fakeMachine) { m.sandbox.exit, m.sandbox.commit = 6, "" },
 			want: [][]string{wellTo, {
 				wellFrom[0], wellFrom[1],
-				"commit: FAILED, ralph build -n 1: it ended with exit code 6\nworking\nworked",
+				"commit: FAILED, ralph build -n 1: exit code 6\nworking\nworked",
 				wellFrom[3],
 			}},
 			fails: true, image: "agent:v1",
@@ -249,7 +249,7 @@ func TestRun(t *testing.T) {
 			name:   "a commit that does not arrive",
 			change: func(m *fakeMachine) { m.sandbox.commit = "" },
 			want: [][]string{wellTo, {
-				wellFrom[0], wellFrom[1], `commit: FAILED, ralph build has ended well, but .* there is no commit .*, only: ""`, wellFrom[3],
+				wellFrom[0], wellFrom[1], `commit: FAILED, ralph build succeeded without the commit .*: found ""`, wellFrom[3],
 			}},
 			fails: true, image: "agent:v1",
 		},
@@ -257,7 +257,7 @@ func TestRun(t *testing.T) {
 			name:   "another commit",
 			change: func(m *fakeMachine) { m.sandbox.commit = "Other" },
 			want: [][]string{wellTo, {
-				wellFrom[0], wellFrom[1], `commit: FAILED, .* there is no commit .*, only: "[0-9a-f]+ Other"`, wellFrom[3],
+				wellFrom[0], wellFrom[1], `commit: FAILED, .* without the commit .*: found "[0-9a-f]+ Other"`, wellFrom[3],
 			}},
 			fails: true, image: "agent:v1",
 		},
@@ -265,7 +265,7 @@ func TestRun(t *testing.T) {
 			name:   "another content",
 			change: func(m *fakeMachine) { m.sandbox.content = "dome\n" },
 			want: [][]string{wellTo, {
-				wellFrom[0], wellFrom[1], `commit: FAILED, .* holds "dome" on this machine instead of "done"`, wellFrom[3],
+				wellFrom[0], wellFrom[1], `commit: FAILED, .* contains "dome" instead of "done"`, wellFrom[3],
 			}},
 			fails: true, image: "agent:v1",
 		},
@@ -312,7 +312,7 @@ func TestFilesOfAnotherOwner(t *testing.T) {
 	}
 	got, err := lines(t, t.Context(), m)
 	assert.ErrorIs(t, err, ErrFailed)
-	assert.Assert(t, is.Regexp(`^commit: FAILED, .*/proof belongs to 1234:2345 and not to 0:0`, got[6]))
+	assert.Assert(t, is.Regexp(`^commit: FAILED, .*/proof belongs to 1234:2345 instead of 0:0`, got[6]))
 }
 
 // Nothing is said of the check that was interrupted, nor of those after it, but
@@ -351,7 +351,7 @@ func TestWithin(t *testing.T) {
 	}
 	_, err := within(t.Context(), time.Millisecond, slow)
 	assert.ErrorIs(t, err, context.DeadlineExceeded)
-	assert.ErrorContains(t, err, "it was not done after 1ms: ")
+	assert.ErrorContains(t, err, "timed out after 1ms: ")
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

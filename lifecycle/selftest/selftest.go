@@ -22,7 +22,7 @@ type Result struct {
 }
 
 // ErrFailed is returned by [Run] when a check has failed.
-var ErrFailed = errors.New("not everything works here")
+var ErrFailed = errors.New("selftest failed")
 
 // skip is the error of a check that cannot be tried, or need not be.
 type skip struct{ why string }
@@ -117,7 +117,7 @@ func within(ctx context.Context, limit time.Duration, try func(context.Context) 
 	defer cancel()
 	detail, err := try(limited)
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		err = fmt.Errorf("it was not done after %s: %w", limit, err)
+		err = fmt.Errorf("timed out after %s: %w", limit, err)
 	}
 	return detail, err
 }
