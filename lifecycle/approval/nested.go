@@ -7,11 +7,10 @@ import (
 	"encoding/hex"
 	"fmt"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/host"
-
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/gitsync"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
 // ApproveNested asks the user to approve a repository inside another one that does

@@ -7,12 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/host"
-
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/config/imageref"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/gitrepo/worktrees"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
 // Configure loads the configuration and asks the user to approve the repository's

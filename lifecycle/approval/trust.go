@@ -5,12 +5,11 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/host"
-
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/gitrepo/worktrees"
 	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/projectimage"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )

@@ -5,14 +5,13 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/docker-ralph/docker-ralph/hint"
-	"github.com/docker-ralph/docker-ralph/lifecycle/approval"
-	"github.com/docker-ralph/docker-ralph/lifecycle/host"
-
 	"github.com/containerd/platforms"
 	"github.com/moby/moby/client"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/lifecycle/approval"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/projectimage"
 )
 

@@ -5,12 +5,11 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/host"
-
 	"github.com/moby/moby/api/types/system"
 	"github.com/moby/moby/client"
 	"gotest.tools/v3/assert"
 
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/projectimage"
 )
 

@@ -4,11 +4,10 @@ import (
 	"context"
 	"slices"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/approval"
-	"github.com/docker-ralph/docker-ralph/lifecycle/host"
-
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/lifecycle/approval"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 	"github.com/docker-ralph/docker-ralph/projectimage"
 )

@@ -6,11 +6,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/host"
-	"github.com/docker-ralph/docker-ralph/lifecycle/run"
-
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
+	"github.com/docker-ralph/docker-ralph/lifecycle/run"
 	"github.com/docker-ralph/docker-ralph/projectimage"
 )
 

@@ -7,14 +7,13 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
-	"github.com/docker-ralph/docker-ralph/lifecycle/run"
-
 	"github.com/containerd/errdefs"
 
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+	"github.com/docker-ralph/docker-ralph/lifecycle/run"
 )
 
 // repositoryVolumes are what a repository has on the engine besides its sandboxes.

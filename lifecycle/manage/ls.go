@@ -7,13 +7,13 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/docker-ralph/docker-ralph/hint"
-	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
 // SandboxStatus describes a sandbox. Its names in JSON are part of the command's

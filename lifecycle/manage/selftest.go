@@ -11,13 +11,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/approval"
-	"github.com/docker-ralph/docker-ralph/lifecycle/host"
-	"github.com/docker-ralph/docker-ralph/lifecycle/run"
-
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/lifecycle/approval"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/lifecycle/run"
 	"github.com/docker-ralph/docker-ralph/lifecycle/selftest"
 	"github.com/docker-ralph/docker-ralph/projectimage"
 )

@@ -9,12 +9,11 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/host"
-	"github.com/docker-ralph/docker-ralph/lifecycle/run"
-
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/icmd"
 
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/lifecycle/run"
 	"github.com/docker-ralph/docker-ralph/lifecycle/selftest"
 )
 

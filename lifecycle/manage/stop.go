@@ -9,13 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
-	"github.com/docker-ralph/docker-ralph/lifecycle/host"
-
-	"github.com/docker-ralph/docker-ralph/wire"
-
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/wire"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 

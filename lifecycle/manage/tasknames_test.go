@@ -7,13 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/host"
-
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
 func TestParseTasks(t *testing.T) {

@@ -13,15 +13,14 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/approval"
-	"github.com/docker-ralph/docker-ralph/lifecycle/host"
-
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/approval"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
 // treeHost returns a host in a repository with one commit and an origin, without an

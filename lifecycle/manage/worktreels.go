@@ -4,13 +4,12 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/host"
-
 	"golang.org/x/sync/errgroup"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/gitrepo/worktrees"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
 // WorktreeStatus describes a worktree and its sandbox. Its names in JSON are part

@@ -10,12 +10,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/wire"
-
 	"github.com/moby/term"
 
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // Exec implements [lifecycle.Driver]. The program's client is given the user's

@@ -9,11 +9,10 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/docker-ralph/docker-ralph/wire"
-
 	"github.com/moby/sys/atomicwriter"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/guestbin"
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // guestFolder is the folder that every sandbox mounts read-only. It holds ralph,

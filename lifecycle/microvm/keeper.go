@@ -11,11 +11,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/wire"
-
 	"github.com/creack/pty"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // startKeeper starts a process of its own, which outlives us, that keeps the

@@ -15,8 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/wire"
-
 	"gotest.tools/v3/assert"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
@@ -27,6 +25,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/guestbin"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // keepEnv makes the test binary a keeper, which drivers start as a process of

@@ -10,12 +10,11 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/host"
-
 	"github.com/moby/sys/atomicwriter"
 
 	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
 // amendments are what the user has said about hosts since a sandbox was made.

@@ -4,12 +4,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/host"
-
 	"gotest.tools/v3/assert"
 
 	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
 func hostRule(t *testing.T, text string) egress.Rule {

@@ -10,11 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/host"
-
 	"github.com/docker-ralph/docker-ralph/credential"
 	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
 // WithEndpoints adds the endpoints that the user has set for the agent's model
