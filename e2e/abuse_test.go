@@ -24,13 +24,13 @@ import (
 const (
 	abuseMemory = 384 // MiB
 	abusePids   = 512
-	// leastProbes is how many there have to be, so that none goes lost.
-	leastProbes = 230
+	// minProbes is how many there have to be, so that none goes lost.
+	minProbes = 230
 )
 
-// plainlyBroken are those that an ordinary container does not hold against. If
+// brokenInContainer are those that an ordinary container does not hold against. If
 // it did, the probes would prove nothing.
-func plainlyBroken() []string {
+func brokenInContainer() []string {
 	return []string{
 		"user-is-not-root", "capabilities-effective", "capabilities-bounding", "no-new-privileges", "setuid-programs", "shadow",
 		"make-a-disk", "sockets-packet", "sockets-raw", "processes-are-limited", "fork-bomb", "memory-is-limited", "no-swap", "processors-are-limited",
@@ -45,12 +45,12 @@ func plainlyBroken() []string {
 func TestAbuse(t *testing.T) {
 	probes, err := abuse.Probes()
 	assert.NilError(t, err)
-	assert.Assert(t, len(probes) >= leastProbes, len(probes))
+	assert.Assert(t, len(probes) >= minProbes, len(probes))
 	program := buildProbes(t)
-	each(t, func(t *testing.T, w *world) {
-		l, canary := abuseLab(t, w, program)
+	onEngines(t, func(t *testing.T, w *world) {
+		l, canary := setUpProbes(t, w, program)
 		secret, markers := newSecret(), newMarkers(t, w)
-		found := abuseSandbox(t, w, append(l.variables(w, secret, markers, abuseMemory, abusePids), "YRANAC="+backwards(canary)), markers, nil)
+		found := probeSandbox(t, w, append(l.variables(w, secret, markers, abuseMemory, abusePids), "YRANAC="+reverse(canary)), markers, nil)
 		skipped := 0
 		for _, p := range probes {
 			r, ok := found[p.Name]
@@ -62,10 +62,10 @@ func TestAbuse(t *testing.T) {
 		}
 		assert.Check(t, is.Equal(len(found), len(probes)))
 		assert.Check(t, is.Equal(skipped, 0))
-		assert.Check(t, !l.left.heard(secret), "a packet left the engine's machine")
+		assert.Check(t, !l.sniffer.saw(secret), "a packet left the engine's machine")
 
 		secret, markers = newSecret(), newMarkers(t, w)
-		found = abusePlain(t, w, l, append(l.variables(w, secret, markers, abuseMemory, abusePids), "YRANAC="+backwards(canary)), markers)
+		found = probeContainer(t, w, l, append(l.variables(w, secret, markers, abuseMemory, abusePids), "YRANAC="+reverse(canary)), markers)
 		skipped = 0
 		for _, p := range probes {
 			r := found[p.Name]
@@ -76,20 +76,20 @@ func TestAbuse(t *testing.T) {
 				skipped++
 			}
 		}
-		for _, name := range plainlyBroken() {
+		for _, name := range brokenInContainer() {
 			assert.Check(t, is.Equal(found[name].Outcome, abuse.Broke), name)
 		}
 		// Those are about what an ordinary container has not: a proxy, and ralph.
 		assert.Check(t, is.Equal(skipped, len(slices.DeleteFunc(slices.Clone(probes), func(p abuse.Probe) bool { return p.Plain != abuse.Skipped }))))
-		assert.Check(t, l.left.heard(secret), "the wires are not listened to")
+		assert.Check(t, l.sniffer.saw(secret), "the wires are not listened to")
 	})
 }
 
-// abuseLab makes the sandbox, what it shall reach and what it shall not, and what
+// setUpProbes makes the sandbox, what it shall reach and what it shall not, and what
 // nobody shall find.
-func abuseLab(t *testing.T, w *world, program string) (l *lab, canary string) {
+func setUpProbes(t *testing.T, w *world, program string) (l *lab, canary string) {
 	t.Helper()
-	canary = temptations(t, w)
+	canary = plantSecrets(t, w)
 	l = newLab(t, w, program)
 	w.setenv("RALPH_NETWORK", "allowlist")
 	w.setenv("RALPH_ALLOW", "allowed.example,private.example")
@@ -101,9 +101,9 @@ func abuseLab(t *testing.T, w *world, program string) (l *lab, canary string) {
 	return l, canary
 }
 
-// temptations puts what nobody shall find where an agent would look for it, and
+// plantSecrets puts what nobody shall find where an agent would look for it, and
 // returns it.
-func temptations(t *testing.T, w *world) (canary string) {
+func plantSecrets(t *testing.T, w *world) (canary string) {
 	t.Helper()
 	canary = "canary" + strings.ToLower(rand.Text())
 	w.setenv("MY_TOKEN", canary)
@@ -121,7 +121,7 @@ func temptations(t *testing.T, w *world) (canary string) {
 
 func newSecret() string { return secretMark + strings.ToLower(rand.Text()[:12]) }
 
-func backwards(s string) string {
+func reverse(s string) string {
 	b := []byte(s)
 	slices.Reverse(b)
 	return string(b)
@@ -136,14 +136,14 @@ func newMarkers(t *testing.T, w *world) string {
 	return dir
 }
 
-// abuseSandbox runs the probes as an agent's work. The user uses git while they
+// probeSandbox runs the probes as an agent's work. The user uses git while they
 // are there. Those probes that are named are left out.
-func abuseSandbox(t *testing.T, w *world, variables []string, markers string, except []string) map[string]abuse.Result {
+func probeSandbox(t *testing.T, w *world, variables []string, markers string, except []string) map[string]abuse.Result {
 	t.Helper()
 	w.write(t, filepath.Join(w.repo, ".ralph", "run.sh"), `
 cp -a .git/config .git/info .git/hooks "$HOME" 2>/dev/null
 exec 3>.ralph/report 4>&2
-env `+quoted(variables)+` .ralph/abuse run `+quoted(except)+` >&3
+env `+shellQuote(variables)+` .ralph/abuse run `+shellQuote(except)+` >&3
 touch .ralph/planted
 while ! test -e .ralph/go; do sleep 0.05; done
 rm -rf .git/config .git/info .git/hooks
@@ -161,15 +161,15 @@ true
 		_, err := os.Stat(filepath.Join(w.repo, ".ralph", "planted"))
 		return err
 	})
-	w.useGit(t)
+	w.runUserGit(t)
 	w.write(t, filepath.Join(w.repo, ".ralph", "go"), "")
 	build.wait(t).expect(t, 0)
 	assert.DeepEqual(t, w.statuses(t), map[string]string{"abuse": "done"})
-	return reported(t, w.read(t, ".ralph/report"), markers)
+	return parseReport(t, w.read(t, ".ralph/report"), markers)
 }
 
-// abusePlain runs the probes in a container as "docker run" makes it.
-func abusePlain(t *testing.T, w *world, l *lab, variables []string, markers string) map[string]abuse.Result {
+// probeContainer runs the probes in a container as "docker run" makes it.
+func probeContainer(t *testing.T, w *world, l *lab, variables []string, markers string) map[string]abuse.Result {
 	t.Helper()
 	args := []string{"run", "--rm", "-v", w.repo + ":" + w.repo, "-w", w.repo}
 	for _, name := range []string{"allowed", "blocked"} {
@@ -179,12 +179,12 @@ func abusePlain(t *testing.T, w *world, l *lab, variables []string, markers stri
 		args = append(args, "-e", v)
 	}
 	res := run(t, w.docker(append(args, engines.BaseImage(), l.program, "run")...)).expect(t, 0)
-	w.useGit(t)
-	return reported(t, res.stdout, markers)
+	w.runUserGit(t)
+	return parseReport(t, res.stdout, markers)
 }
 
-// useGit does what users do in a work tree.
-func (w *world) useGit(t *testing.T) {
+// runUserGit does what users do in a work tree.
+func (w *world) runUserGit(t *testing.T) {
 	t.Helper()
 	spec := filepath.Join(w.repo, "specs", "things.md")
 	content, err := os.ReadFile(spec)
@@ -206,8 +206,8 @@ func (w *world) useGit(t *testing.T) {
 	w.write(t, spec, string(content))
 }
 
-// reported reads a report, and finds out what came of what was planted.
-func reported(t *testing.T, report, markers string) map[string]abuse.Result {
+// parseReport reads a report, and finds out what came of what was planted.
+func parseReport(t *testing.T, report, markers string) map[string]abuse.Result {
 	t.Helper()
 	found, err := abuse.ParseResults(report)
 	assert.NilError(t, err)
@@ -225,8 +225,8 @@ func reported(t *testing.T, report, markers string) map[string]abuse.Result {
 	return found
 }
 
-// quoted writes words for a shell.
-func quoted(words []string) string {
+// shellQuote writes words for a shell.
+func shellQuote(words []string) string {
 	var all []string
 	for _, word := range words {
 		all = append(all, "'"+strings.ReplaceAll(word, "'", `'\''`)+"'")

@@ -33,15 +33,15 @@ import (
 // lab is a small internet around an engine: hosts that shall be reached and
 // hosts that shall not be, all of which are there.
 type lab struct {
-	program   string // the probes
-	forbidden string // a public address with servers
-	gateway   string // this machine, as the engine's sees it
-	bridge    string // the engine's machine, as its containers see it
-	address   string // the engine's machine, as this one sees it
-	port      string // of services on these three
-	neighbour string // another container of the engine
-	server    string // its name, and that of the network on which it is a public host
-	left      *ear   // what came to this machine from the engine's
+	program   string   // the probes
+	forbidden string   // a public address with servers
+	gateway   string   // this machine, as the engine's sees it
+	bridge    string   // the engine's machine, as its containers see it
+	address   string   // the engine's machine, as this one sees it
+	port      string   // of services on these three
+	neighbour string   // another container of the engine
+	server    string   // its name, and that of the network on which it is a public host
+	sniffer   *sniffer // what came to this machine from the engine's
 }
 
 const metadataAddress = "169.254.169.254"
@@ -54,13 +54,13 @@ func buildProbes(t *testing.T) string {
 	return program
 }
 
-// giveProbes puts the program into the work tree, where git ignores it.
-func (w *world) giveProbes(t *testing.T, program string) (inside string) {
+// installProbes puts the program into the work tree, where git ignores it.
+func (w *world) installProbes(t *testing.T, program string) (inside string) {
 	t.Helper()
 	inside = filepath.Join(w.repo, ".ralph", "abuse")
 	assert.NilError(t, os.MkdirAll(filepath.Dir(inside), 0o755))
 	assert.NilError(t, copyProgram(program, inside))
-	w.own(t, filepath.Dir(inside))
+	w.chown(t, filepath.Dir(inside))
 	return inside
 }
 
@@ -68,10 +68,10 @@ func (w *world) giveProbes(t *testing.T, program string) (inside string) {
 func newLab(t *testing.T, w *world, program string) *lab {
 	t.Helper()
 	if os.Getuid() != 0 {
-		notHere(t, "only root can give this machine the addresses of others")
+		skipOrFail(t, "only root can give this machine the addresses of others")
 	}
 	w.engine.Alone(t, "metadata")
-	l := &lab{program: w.giveProbes(t, program), gateway: w.engine.Gateway, left: listenToWires(t)}
+	l := &lab{program: w.installProbes(t, program), gateway: w.engine.Gateway, sniffer: sniff(t)}
 	l.forbidden = publicAddress(t)
 	assert.NilError(t, server.Serve(t.Context(), l.forbidden))
 	inEngine(t, w.engine, func() error {
@@ -117,7 +117,7 @@ func (l *lab) publish(t *testing.T, w *world) {
 		run(t, w.docker("network", "rm", l.server, private)).expect(t, 0)
 	})
 	for tries := 0; ; tries++ {
-		subnet := fmt.Sprintf("198.51.100.%d/29", 8*below(t, 16))
+		subnet := fmt.Sprintf("198.51.100.%d/29", 8*lessThan(t, 16))
 		res := run(t, w.docker("network", "create", "--subnet", subnet, l.server))
 		if res.code == 0 {
 			break
@@ -153,8 +153,8 @@ func (l *lab) variables(w *world, secret, markers string, memory, pids int) []st
 	}
 }
 
-// below returns a number below another one.
-func below(t *testing.T, n int64) int64 {
+// lessThan returns a number below another one.
+func lessThan(t *testing.T, n int64) int64 {
 	t.Helper()
 	i, err := rand.Int(rand.Reader, big.NewInt(n))
 	assert.NilError(t, err)
@@ -166,7 +166,7 @@ func below(t *testing.T, n int64) int64 {
 func publicAddress(t *testing.T) string {
 	t.Helper()
 	for range 20 {
-		address := fmt.Sprintf("198.51.100.%d", 128+below(t, 126))
+		address := fmt.Sprintf("198.51.100.%d", 128+lessThan(t, 126))
 		out, err := exec.CommandContext(t.Context(), "ip", "addr", "add", address+"/32", "dev", "lo").CombinedOutput()
 		if err == nil {
 			t.Cleanup(func() {
@@ -262,13 +262,13 @@ func serveAnything(t *testing.T, at string) (port string, err error) {
 	return port, err
 }
 
-// ear hears secrets.
-type ear struct {
+// sniffer hears secrets.
+type sniffer struct {
 	mu  sync.Mutex
 	all bytes.Buffer
 }
 
-func (h *ear) heard(text string) bool {
+func (h *sniffer) saw(text string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return bytes.Contains(h.all.Bytes(), []byte(text))
@@ -277,16 +277,16 @@ func (h *ear) heard(text string) bool {
 // secretMark begins every secret.
 const secretMark = "abusesecret"
 
-// listenToWires hears every packet with a secret that comes to this machine or
+// sniff hears every packet with a secret that comes to this machine or
 // goes through it.
-func listenToWires(t *testing.T) *ear {
+func sniff(t *testing.T) *sniffer {
 	t.Helper()
 	const all = 0x0300 // ETH_P_ALL, in the order of the network
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, all)
 	assert.NilError(t, err)
 	wait := unix.NsecToTimeval((100 * time.Millisecond).Nanoseconds())
 	assert.NilError(t, unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait))
-	h, ended := &ear{}, make(chan struct{})
+	h, ended := &sniffer{}, make(chan struct{})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	go func() {
 		defer close(ended)

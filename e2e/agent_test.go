@@ -22,17 +22,17 @@ import (
 // Agents: built-in and custom ones, their settings and the user's configuration of
 // them in the sandbox.
 
-// tellingClaude writes down what it was given.
-const tellingClaude = `#!/bin/sh
+// recordingClaude writes down what it was given.
+const recordingClaude = `#!/bin/sh
 printf '%s\n' "$@" >args
 cp ~/.claude/skills/ralph-build/SKILL.md skill
 echo '{"type":"assistant","message":{"content":[{"type":"text","text":"Looking around."}]}}'
 echo '{"type":"result","subtype":"success","is_error":false,"num_turns":2,"total_cost_usd":0.0125,"result":"done","usage":{"output_tokens":5}}'
 `
 
-func TestClaudeIsStartedAsConfigured(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		flags := []string{"--agent", "claude", "--image", w.imageWith(t, "/usr/local/bin/claude", tellingClaude)}
+func TestClaudeGetsItsConfiguredArguments(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		flags := []string{"--agent", "claude", "--image", w.imageWith(t, "/usr/local/bin/claude", recordingClaude)}
 		w.ok(t, append(flags, "task", "create", "a", "Title")...)
 
 		res := w.ralph(t, append(flags, "build", "-n", "1")...).expect(t, 0)
@@ -53,19 +53,19 @@ func TestClaudeIsStartedAsConfigured(t *testing.T) {
 	})
 }
 
-func TestAnAgentThatTakesTooLongIsEnded(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+func TestTimeoutEndsTheAgent(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())
 		res := w.ralph(t, "--timeout", "1s", "build").expect(t, 124)
 		assert.Check(t, is.Contains(res.stderr, "the run exceeded its time limit of 1s"))
-		w.atRest(t)
+		w.waitForIdle(t)
 		w.write(t, filepath.Join(w.repo, "go"), "")
-		w.goesOn(t)
+		w.assertResumable(t)
 	})
 }
 
-func TestAnAgentThatOnlyFailsEndsTheLoop(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+func TestLoopEndsWhenTheAgentOnlyFails(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "bad", Title: "Cannot work", Steps: []string{"exit 3"}})
 		res := w.ralph(t, "build").expect(t, 6)
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"bad": "blocked"})
@@ -74,8 +74,8 @@ func TestAnAgentThatOnlyFailsEndsTheLoop(t *testing.T) {
 }
 
 // Without a name git would refuse to commit, after all the work was done.
-func TestCommitsHaveAnAuthorWhereGitKnowsNone(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+func TestCommitsHaveADefaultAuthor(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		w.setenv("GIT_CONFIG_GLOBAL", os.DevNull)
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a >a"}})
 		res := w.ralph(t, "build").expect(t, 0)
@@ -87,8 +87,8 @@ func TestCommitsHaveAnAuthorWhereGitKnowsNone(t *testing.T) {
 
 // An agent of one's own runs in any image that has it, and hears of nothing
 // that the repository changes while the loop runs.
-func TestAnAgentOfOnesOwn(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+func TestCustomAgent(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		w.configure(t, `[agent]
 name = "mine"
 [agents.mine]
@@ -104,21 +104,21 @@ rm -f ralph.toml; touch one two; git add one two; git commit -qm "Add both"
 ralph task done a --result "{\"commit\":\"$(git rev-parse HEAD)\"}"
 printf '\033]0;evil\007done by %s\n' "$RALPH_AGENT_ID"
 `)
-		w.own(t, filepath.Join(w.repo, ".ralph", "prompts"))
+		w.chown(t, filepath.Join(w.repo, ".ralph", "prompts"))
 		res := w.ralph(t, append(flags, "build")...).expect(t, 0)
 		assert.Check(t, is.Contains(res.stdout, "Check passed after"))
 		assert.Check(t, is.Contains(res.stdout, "done by "))
 		assert.Check(t, !strings.Contains(res.stdout, "\x1b"))
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "Add both")
 		assert.Equal(t, w.ok(t, append(flags, "task", "plan-status")...), "0 open, 0 active, 1 done, 0 blocked, 0 deleted\n")
-		w.ownsEverything(t)
+		w.assertOwnership(t)
 	})
 }
 
 // What the user has configured of the agent is in the sandbox, without secrets,
 // and is the user's again with every command.
-func TestTheUsersConfigurationOfTheAgent(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestAgentSettingsAreCopiedWithoutSecrets(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		const key = "sk-ant-e2e-" + "in-a-configuration-file"
 		of := func(name string) string { return filepath.Join(w.home, ".claude", name) }
 		w.write(t, of("CLAUDE.md"), "Be brief.\n")
@@ -129,7 +129,7 @@ func TestTheUsersConfigurationOfTheAgent(t *testing.T) {
 		assert.NilError(t, os.Chmod(of("skills/one/run.sh"), 0o755))
 		w.write(t, filepath.Join(w.home, ".codex", "AGENTS.md"), "Of another agent.\n")
 		assert.NilError(t, os.Symlink("/etc/passwd", of("commands")))
-		w.own(t, w.home)
+		w.chown(t, w.home)
 		flags := []string{"--agent", "claude", "--image", w.imageOf(t, map[string]string{"/usr/local/bin/claude": "#!/bin/sh\necho not used\n"})}
 		inside := func(script string, more ...string) result {
 			t.Helper()
@@ -191,8 +191,8 @@ func (w *world) shownConfig(driver, sandbox string) string {
 }
 
 // Nothing is said of what is not there, but to those who look for errors.
-func TestNoConfigurationOfTheAgent(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestMissingAgentSettingsAreNotReported(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		flags := []string{"--agent", "claude", "--image", w.imageOf(t, map[string]string{"/usr/local/bin/claude": "#!/bin/sh\n"})}
 		missing := "There is no configuration of claude in " + filepath.Join(w.home, ".claude")
 		assert.Check(t, !strings.Contains(w.ralph(t, append(flags, "shell", "--", "true")...).expect(t, 0).stderr, missing))
@@ -206,10 +206,10 @@ func TestNoConfigurationOfTheAgent(t *testing.T) {
 }
 
 // It is so in a microVM too, where keys stay with its program's proxy.
-func TestTheUsersConfigurationInAMicroVM(t *testing.T) {
-	inMicroVMs(t, func(t *testing.T, w *world) {
+func TestAgentSettingsAreCopiedToAMicroVM(t *testing.T) {
+	onMicroVMs(t, func(t *testing.T, w *world) {
 		w.write(t, filepath.Join(w.home, ".claude", "CLAUDE.md"), "Be brief.\n")
-		w.own(t, w.home)
+		w.chown(t, w.home)
 		flags := w.withClaude(t, "#!/bin/sh\necho not used\n")
 		assert.Equal(t, w.ok(t, append(flags, "shell", "--", "sh", "-c", "cd; cat .claude/CLAUDE.md; echo changed >.claude/CLAUDE.md")...), "Be brief.\n")
 		assert.Equal(t, w.ok(t, append(flags, "shell", "--", "sh", "-c", "cd; cat .claude/CLAUDE.md")...), "Be brief.\n")
@@ -221,8 +221,8 @@ func TestTheUsersConfigurationInAMicroVM(t *testing.T) {
 
 // The real Claude Code has what its user has configured, and what the project says
 // counts more. Only its model is played by a script.
-func TestTheProjectsConfigurationCountsMore(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestProjectSettingsOverrideTheUsers(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		base := claudeBase(t, w)
 		hello := []modelapi.Turn{modelapi.Say("Hello.")}
 		api, url := w.serveModel(t, [][]modelapi.Turn{hello, hello})
@@ -230,7 +230,7 @@ func TestTheProjectsConfigurationCountsMore(t *testing.T) {
 		w.setenv("ANTHROPIC_API_KEY", "sk-ant-e2e-whose-settings")
 		w.write(t, filepath.Join(w.home, ".claude", "settings.json"), `{"model": "claude-of-the-user"}`)
 		w.write(t, filepath.Join(w.home, ".claude", "CLAUDE.md"), "The user wants short answers.\n")
-		w.own(t, w.home)
+		w.chown(t, w.home)
 		asked := func() modelapi.Request {
 			t.Helper()
 			w.ok(t, "--agent", "claude", "--base", base, "run", "-p", "Say hello.")
@@ -244,7 +244,7 @@ func TestTheProjectsConfigurationCountsMore(t *testing.T) {
 
 		w.write(t, filepath.Join(w.repo, ".claude", "settings.json"), `{"model": "claude-of-the-project"}`)
 		w.write(t, filepath.Join(w.repo, "CLAUDE.md"), "The project wants tests.\n")
-		w.own(t, w.repo)
+		w.chown(t, w.repo)
 		both := asked()
 		assert.Equal(t, both.Model, "claude-of-the-project")
 		assert.Check(t, is.Contains(both.UserText()+both.System, "The user wants short answers."))

@@ -24,15 +24,15 @@ func watchArgv(t *testing.T, texts ...string) (seen func() map[string]bool) {
 	started, watching := execs(ctx)
 	ended := make(chan map[string]bool, 1)
 	go func() {
-		look.atAll()
+		look.checkAll()
 		if watching {
 			for pid := range started {
-				look.at(strconv.Itoa(pid))
+				look.check(strconv.Itoa(pid))
 			}
-			look.atAll()
+			look.checkAll()
 		} else {
 			for again := time.NewTicker(2 * time.Millisecond); ctx.Err() == nil; <-again.C {
-				look.atAll()
+				look.checkAll()
 			}
 		}
 		ended <- look.found
@@ -50,16 +50,16 @@ type argvs struct {
 	found map[string]bool
 }
 
-func (a argvs) at(pid string) {
+func (a argvs) check(pid string) {
 	argv, _ := os.ReadFile("/proc/" + pid + "/cmdline") // some have ended
 	for _, text := range a.texts {
 		a.found[text] = a.found[text] || bytes.Contains(argv, []byte(text))
 	}
 }
 
-func (a argvs) atAll() {
+func (a argvs) checkAll() {
 	for _, pid := range processes() {
-		a.at(pid)
+		a.check(pid)
 	}
 }
 

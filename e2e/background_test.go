@@ -20,8 +20,8 @@ import (
 
 // Loops in the background: detach, attach, and lost terminals.
 
-// end waits for the end that a detached loop of the sandbox leaves behind.
-func (w *world) end(t *testing.T) host.End {
+// loopEnd waits for the end that a detached loop of the sandbox leaves behind.
+func (w *world) loopEnd(t *testing.T) host.End {
 	t.Helper()
 	var end host.End
 	name := w.sandbox(t).Name
@@ -32,9 +32,9 @@ func (w *world) end(t *testing.T) host.End {
 	return end
 }
 
-// leftItsTerminal waits until the loop of the world's sandbox goes on without a
+// waitForDetached waits until the loop of the world's sandbox goes on without a
 // terminal.
-func (w *world) leftItsTerminal(t *testing.T) {
+func (w *world) waitForDetached(t *testing.T) {
 	t.Helper()
 	notes := filepath.Join(w.config, "ralph", "dispatches", w.sandbox(t).Name, "*")
 	eventually(t, func() error {
@@ -49,8 +49,8 @@ func (w *world) leftItsTerminal(t *testing.T) {
 	})
 }
 
-func TestADetachedLoopIsFollowedAndLeavesItsEnd(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+func TestBackgroundLoopCanBeFollowedAndReportsItsEnd(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())
 		w.setenv("E2E_SECRET", "hush-hush")
 		res := w.ralph(t, "--detach", "--env", "E2E_SECRET", "build", "--max-failures", "2").expect(t, 0)
@@ -59,8 +59,8 @@ func TestADetachedLoopIsFollowedAndLeavesItsEnd(t *testing.T) {
 		assert.Equal(t, lines[len(lines)-1], sb.Name)
 		assert.Check(t, is.Contains(res.stderr, "ralph build is running in the background\nHint: follow it with \"docker ralph logs -f\", attach with \"docker ralph attach\""))
 
-		appears(t, filepath.Join(w.repo, "begun"))
-		w.nothingTells(t, "hush-hush")
+		waitForFile(t, filepath.Join(w.repo, "begun"))
+		w.assertNotLeaked(t, "hush-hush")
 		follow := start(t, w.docker("ralph", "logs", "-f"))
 		attach := start(t, w.docker("ralph", "attach"))
 		follow.stdout.waitFor(t, "Mode:")
@@ -71,7 +71,7 @@ func TestADetachedLoopIsFollowedAndLeavesItsEnd(t *testing.T) {
 		w.write(t, filepath.Join(w.repo, "go"), "")
 		assert.Check(t, is.Contains(follow.wait(t).expect(t, 0).stdout, "All tasks complete"))
 		assert.Check(t, is.Contains(attach.wait(t).expect(t, 0).stdout, "All tasks complete"))
-		end := w.end(t)
+		end := w.loopEnd(t)
 		assert.DeepEqual(t, end.Command, []string{"ralph", "build", "--max-failures", "2"})
 		assert.Equal(t, end.ExitCode, 0)
 		assert.Equal(t, end.Error, "")
@@ -87,9 +87,9 @@ func TestADetachedLoopIsFollowedAndLeavesItsEnd(t *testing.T) {
 	})
 }
 
-// nothingTells asserts that a secret is in no command line and no file of the
+// assertNotLeaked asserts that a secret is in no command line and no file of the
 // state folder.
-func (w *world) nothingTells(t *testing.T, secret string) {
+func (w *world) assertNotLeaked(t *testing.T, secret string) {
 	t.Helper()
 	assert.Equal(t, len(processesWith(secret)), 0)
 	assert.NilError(t, filepath.WalkDir(filepath.Join(w.config, "ralph"), func(path string, e os.DirEntry, err error) error {
@@ -105,8 +105,8 @@ func (w *world) nothingTells(t *testing.T, secret string) {
 }
 
 // What keeps a loop from beginning is the same with --detach and without.
-func TestADetachedLoopThatCannotBegin(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestBackgroundLoopReportsWhyItCannotStart(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		res := w.ralph(t, "--detach", "task", "list").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "Error: --detach works with plan and build only"))
 		assert.NilError(t, os.RemoveAll(filepath.Join(w.repo, "specs")))
@@ -120,40 +120,40 @@ func TestADetachedLoopThatCannotBegin(t *testing.T) {
 
 // Questions come before a loop is left alone; without anybody to ask they are
 // errors.
-func TestADetachedLoopAsksBefore(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestBackgroundLoopConfirmsBeforeItDetaches(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "quick", Title: "Be quick", Steps: []string{"true"}})
 		w.write(t, filepath.Join(w.repo, "ralph.toml"), "[env]\npass = [\"E2E_SECRET\"]\n")
 		res := w.ralph(t, "--detach", "build").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "docker ralph trust"))
 
 		refused := w.dialogue(t, "build", "Trust these settings of the repository? [y/N]", "n").expect(t, 1)
-		w.shows(t, refused.stdout, "trust")
+		w.assertScreen(t, refused.stdout, "trust")
 		assert.Equal(t, len(w.containers(t)), 1) // the one that was planned in
 		asked := w.terminal(t, w.docker("ralph", "--detach", "build"))
 		asked.screen.waitFor(t, "Trust these settings of the repository? [y/N]")
 		asked.press(t, "y\r")
 		asked.screen.waitFor(t, "is running in the background")
 		asked.wait(t).expect(t, 0)
-		assert.Equal(t, w.end(t).ExitCode, 0)
+		assert.Equal(t, w.loopEnd(t).ExitCode, 0)
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"quick": "done"})
 	})
 }
 
-func TestALoopIsTakenBackAndLeftAgain(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+func TestAttachAndDetachAgain(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())
 		w.ok(t, "--detach", "build")
-		appears(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, filepath.Join(w.repo, "begun"))
 		back := w.shell(t, "attach")
 		back.screen.waitFor(t, "Mode:")
 		back.screen.waitFor(t, "   $ test -e go")
 		back.press(t, "\x10\x11")
 		res := back.wait(t).expect(t, 0)
-		w.restored(t)
+		w.assertTerminalRestored(t)
 		assert.Check(t, is.Contains(res.stdout, "Detached: ralph build goes on in the sandbox"))
 		assert.Check(t, is.Contains(res.stdout, "Mode:   build\r\n"))
-		w.shows(t, res.stdout, "attach")
+		w.assertScreen(t, res.stdout, "attach")
 
 		back = w.shell(t, "attach")
 		back.screen.waitFor(t, "Mode:")
@@ -161,31 +161,31 @@ func TestALoopIsTakenBackAndLeftAgain(t *testing.T) {
 		back.screen.waitFor(t, cleanupMessage)
 		w.write(t, filepath.Join(w.repo, "go"), "")
 		back.wait(t).expect(t, 130)
-		w.restored(t)
+		w.assertTerminalRestored(t)
 		assert.Equal(t, w.read(t, "signals"), "INT\n")
-		assert.Equal(t, w.end(t).ExitCode, 130)
-		w.goesOn(t)
+		assert.Equal(t, w.loopEnd(t).ExitCode, 130)
+		w.assertResumable(t)
 	})
 }
 
-func TestCtrlCTwiceEndsALoopThatWasTakenBack(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestCtrlCTwiceEndsAnAttachedLoop(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())
 		w.ok(t, "--detach", "build")
-		appears(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, filepath.Join(w.repo, "begun"))
 		back := start(t, w.docker("ralph", "attach"))
 		back.stdout.waitFor(t, "Mode:")
 		back.signalGroup(syscall.SIGINT)
 		back.stdout.waitFor(t, cleanupMessage)
 		back.signalGroup(syscall.SIGINT)
 		back.wait(t).expect(t, 130)
-		w.atRest(t)
+		w.waitForIdle(t)
 		w.write(t, filepath.Join(w.repo, "go"), "")
-		w.goesOn(t)
+		w.assertResumable(t)
 	})
 }
 
-func TestALostTerminalDetaches(t *testing.T) {
+func TestLostTerminalDetaches(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		lose func(t *testing.T, w *world, build *terminal)
@@ -194,14 +194,14 @@ func TestALostTerminalDetaches(t *testing.T) {
 		{"SIGHUP", func(_ *testing.T, _ *world, build *terminal) { build.signalGroup(syscall.SIGHUP) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			everywhere(t, func(t *testing.T, w *world) {
+			onDrivers(t, func(t *testing.T, w *world) {
 				w.plan(t, slowTask())
 				build := w.shell(t, "build")
-				appears(t, filepath.Join(w.repo, "begun"))
+				waitForFile(t, filepath.Join(w.repo, "begun"))
 				build.screen.waitFor(t, "Mode:")
 				tc.lose(t, w, build)
 				build.process.wait(t) // docker; the plugin may take a moment longer
-				w.leftItsTerminal(t)
+				w.waitForDetached(t)
 
 				back := start(t, w.docker("ralph", "attach"))
 				follow := start(t, w.docker("ralph", "logs", "-f"))
@@ -213,7 +213,7 @@ func TestALostTerminalDetaches(t *testing.T) {
 				if res.code != 0 { // it was faster than we
 					assert.Check(t, is.Contains(res.stderr, "ended in the background"))
 				}
-				end := w.end(t)
+				end := w.loopEnd(t)
 				assert.Equal(t, end.ExitCode, 0, end.Error)
 				assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "done"})
 				_, err := os.Stat(filepath.Join(w.repo, "signals"))
@@ -226,33 +226,33 @@ func TestALostTerminalDetaches(t *testing.T) {
 // Without a terminal, docker alone may be hung up, as by whoever ends an ssh
 // session.
 func TestSIGHUPToDockerAloneDetaches(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())
 		build := start(t, w.docker("ralph", "build"))
-		appears(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, filepath.Join(w.repo, "begun"))
 		build.signal(t, syscall.SIGHUP)
 		build.wait(t).expect(t, 128+int(syscall.SIGHUP))
 		w.write(t, filepath.Join(w.repo, "go"), "")
-		assert.Equal(t, w.end(t).ExitCode, 0)
+		assert.Equal(t, w.loopEnd(t).ExitCode, 0)
 		_, err := os.Stat(filepath.Join(w.repo, "signals"))
 		assert.Assert(t, os.IsNotExist(err))
 	})
 }
 
 // Commits of a loop that has lost its terminal come home like any others.
-func TestCommitsOfALoopWithoutATerminalComeHome(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		w.byDefault()
+func TestBackgroundLoopDeliversItsCommits(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		w.useDefaults()
 		w.plan(t, task{ID: "slow", Title: "Commit late", Steps: []string{
 			"touch begun; while ! test -e go; do sleep 0.05; done; echo x >made; git add made; git commit -q -m made-late",
 		}})
 		before := w.git(t, "rev-parse", "HEAD")
 		build := w.shell(t, "build")
-		appears(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, filepath.Join(w.repo, "begun"))
 		build.hangUp()
 		build.process.wait(t)
 		w.write(t, filepath.Join(w.repo, "go"), "")
-		end := w.end(t)
+		end := w.loopEnd(t)
 		assert.Equal(t, end.ExitCode, 0, end.Error)
 		assert.Equal(t, w.git(t, "log", "--format=%s", before+"..HEAD"), "Commit late\nmade-late")
 		log, err := os.ReadFile(end.Log)
@@ -262,12 +262,12 @@ func TestCommitsOfALoopWithoutATerminalComeHome(t *testing.T) {
 	})
 }
 
-func TestADetachedLoopInASandboxForOneDispatch(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestBackgroundLoopRemovesItsOneTimeSandbox(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.configureUser(t, "[sandbox]\nreuse_container = false\n")
 		w.plan(t, slowTask())
 		w.ok(t, "--detach", "build")
-		appears(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, filepath.Join(w.repo, "begun"))
 		follow, attach := start(t, w.docker("ralph", "logs", "-f")), start(t, w.docker("ralph", "attach"))
 		follow.stdout.waitFor(t, "Mode:")
 		attach.stdout.waitFor(t, "Mode:")
@@ -279,8 +279,8 @@ func TestADetachedLoopInASandboxForOneDispatch(t *testing.T) {
 }
 
 // The logs of a clone cannot be read from outside, but what is on the host can.
-func TestADetachedLoopInACloneIsTakenBack(t *testing.T) {
-	with(t, config.DriverSbx, func(t *testing.T, w *world) {
+func TestAttachToALoopInAClone(t *testing.T) {
+	onMicroVM(t, config.DriverSbx, func(t *testing.T, w *world) {
 		w.setenv("RALPH_GIT", "private")
 		w.plan(t, task{ID: "slow", Title: "Wait", Steps: []string{"for i in $(seq 100); do test -e go && exit; sleep 0.1; done; echo patience >said"}})
 		w.ok(t, "--detach", "build")
@@ -289,6 +289,6 @@ func TestADetachedLoopInACloneIsTakenBack(t *testing.T) {
 		back := w.ralph(t, "attach").expect(t, 0)
 		assert.Check(t, is.Contains(back.stdout, "Mode:   build"))
 		assert.Check(t, is.Contains(back.stdout, "All tasks complete"))
-		assert.Equal(t, w.end(t).ExitCode, 0)
+		assert.Equal(t, w.loopEnd(t).ExitCode, 0)
 	})
 }

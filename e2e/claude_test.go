@@ -29,8 +29,8 @@ const syncPlan = `ralph task plan-sync <<'TASKS'
 {"id":"shop/03","t":"Add three","p":2,"spec":"shop.md"}
 TASKS`
 
-// workOff is what the building "model" does with one task.
-func (w *world) workOff(id, file string) []modelapi.Turn {
+// buildTurns is what the building "model" does with one task.
+func (w *world) buildTurns(id, file string) []modelapi.Turn {
 	return []modelapi.Turn{
 		modelapi.Bash("ralph task claim " + id),
 		{Text: "Writing it.", Tools: []modelapi.Tool{{Name: "Write", Input: map[string]string{"file_path": filepath.Join(w.repo, file), "content": file + "\n"}}}},
@@ -46,20 +46,20 @@ func claudeBase(t *testing.T, w *world) string {
 	t.Helper()
 	base := os.Getenv("RALPH_TEST_CLAUDE_BASE")
 	if base == "" {
-		notHere(t, "RALPH_TEST_CLAUDE_BASE names no image with Claude Code; \"make test\" makes one")
+		skipOrFail(t, "RALPH_TEST_CLAUDE_BASE names no image with Claude Code; \"make test\" makes one")
 	}
 	shared.images.build(t, w, "claude", base)
 	return base
 }
 
 // The real Claude Code plans and builds. Only its model is played by a script.
-func TestRealClaude(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestClaudePlansAndBuilds(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		base := claudeBase(t, w)
 		const key = "sk-ant-e2e-the-real-agent"
 		api, url := w.serveModel(t, [][]modelapi.Turn{
 			{modelapi.Bash(syncPlan), modelapi.Say("Planned.")},
-			w.workOff("shop/01", "one"), w.workOff("shop/02", "two"), w.workOff("shop/03", "three"),
+			w.buildTurns("shop/01", "one"), w.buildTurns("shop/02", "two"), w.buildTurns("shop/03", "three"),
 		})
 		w.setenv("ANTHROPIC_BASE_URL", url)
 		w.setenv("ANTHROPIC_API_KEY", key)
@@ -78,7 +78,7 @@ func TestRealClaude(t *testing.T) {
 		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
 		assert.Equal(t, claude("task", "plan-status").stdout, "0 open, 0 active, 3 done, 0 blocked, 0 deleted\n")
 		assert.Equal(t, w.read(t, "three"), "three\n")
-		w.ownsEverything(t)
+		w.assertOwnership(t)
 		for _, part := range []string{"🔧 Write", "Done with shop/03.", "━━ Done (success) | cost: $", "All tasks complete. Exiting loop."} {
 			assert.Check(t, is.Contains(built.stdout, part))
 		}
@@ -99,12 +99,12 @@ func TestRealClaude(t *testing.T) {
 
 // The real Claude Code runs into a rate limit, then delivers what does not
 // pass the checks, then repairs it.
-func TestRealClaudeHasABadDay(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestClaudeRecoversFromARateLimitAndAFailedCheck(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		base := claudeBase(t, w)
 		api, url := w.serveModel(t, [][]modelapi.Turn{
 			{{Refusal: "This request would exceed your account's rate limit. Please try again in 1s."}},
-			w.workOff("shop/01", "one"), w.workOff("shop/01", "repaired"),
+			w.buildTurns("shop/01", "one"), w.buildTurns("shop/01", "repaired"),
 		})
 		w.setenv("ANTHROPIC_BASE_URL", url)
 		w.setenv("ANTHROPIC_API_KEY", "sk-ant-e2e-a-bad-day")
@@ -144,7 +144,7 @@ func TestRealClaudeHasABadDay(t *testing.T) {
 		assert.Check(t, is.Contains(first[2].UserText(), "The task shop/01 was finished before and is open again"))
 		assert.Check(t, is.Contains(first[2].UserText(), "cannot access 'repaired'"))
 		assert.Check(t, !strings.Contains(first[1].UserText(), "is open again"))
-		w.ownsEverything(t)
+		w.assertOwnership(t)
 		logs, err := filepath.Glob(filepath.Join(w.repo, ".ralph", "logs", "*", "*.jsonl"))
 		assert.NilError(t, err)
 		assert.Equal(t, len(logs), 4, "three streams and the figures: %v", logs)
@@ -153,8 +153,8 @@ func TestRealClaudeHasABadDay(t *testing.T) {
 
 // A session that ends before its task is finished gives it back by itself,
 // through Claude Code's own hook: the loop has nothing left to release.
-func TestRealClaudeGivesBackWhatItDidNotFinish(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestClaudeReleasesAnUnfinishedTask(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		base := claudeBase(t, w)
 		_, url := w.serveModel(t, [][]modelapi.Turn{{modelapi.Bash("ralph task claim shop/01"), modelapi.Say("Enough for today.")}})
 		w.setenv("ANTHROPIC_BASE_URL", url)
@@ -172,8 +172,8 @@ func TestRealClaudeGivesBackWhatItDidNotFinish(t *testing.T) {
 
 // A key that the endpoint refuses ends the loop within seconds, with the variable
 // that holds it.
-func TestRealClaudeWithARefusedKey(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestClaudeWithARejectedKeyEndsTheLoop(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		base := claudeBase(t, w)
 		api, url := w.serveModel(t, [][]modelapi.Turn{{{Status: http.StatusUnauthorized, Refusal: "invalid x-api-key"}}})
 		w.setenv("ANTHROPIC_BASE_URL", url)
@@ -191,8 +191,8 @@ func TestRealClaudeWithARefusedKey(t *testing.T) {
 
 // What lets claude go on after its session is switched off, and the switches are
 // those that this version of claude knows.
-func TestRealClaudeHasNoAfterlife(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestClaudeDoesNothingAfterItsSession(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		base := claudeBase(t, w)
 		api, url := w.serveModel(t, [][]modelapi.Turn{{modelapi.Bash("claude --bg hello"), modelapi.Say("Well.")}})
 		w.setenv("ANTHROPIC_BASE_URL", url)
@@ -213,8 +213,8 @@ func TestRealClaudeHasNoAfterlife(t *testing.T) {
 
 // Ctrl+C asks the real Claude Code to end, and what its tool runs. Its task goes
 // back, and nothing of it is left.
-func TestRealClaudeIsInterrupted(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestClaudeIsInterrupted(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		base := claudeBase(t, w)
 		_, url := w.serveModel(t, [][]modelapi.Turn{{modelapi.Bash("ralph task claim shop/01 && touch begun && setsid sleep 6789"), modelapi.Say("Well.")}})
 		w.setenv("ANTHROPIC_BASE_URL", url)
@@ -222,7 +222,7 @@ func TestRealClaudeIsInterrupted(t *testing.T) {
 		flags := []string{"--agent", "claude", "--base", base}
 		w.ok(t, append(flags, "task", "create", "shop/01", "Add one")...)
 		build := start(t, w.docker(append(append([]string{"ralph"}, flags...), "build")...))
-		appears(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, filepath.Join(w.repo, "begun"))
 		build.signalGroup(syscall.SIGINT)
 		res := build.wait(t).expect(t, 130)
 		assert.Check(t, is.Contains(res.stdout, "Waiting for claude to finish cleanup... Press Ctrl+C again to force quit."))
@@ -236,7 +236,7 @@ func TestRealClaudeIsInterrupted(t *testing.T) {
 // its URL.
 func (w *world) serveModel(t *testing.T, sessions [][]modelapi.Turn) (*modelapi.Server, string) {
 	t.Helper()
-	w.byDefault() // this machine is reached through a proxy only
+	w.useDefaults() // this machine is reached through a proxy only
 	api := modelapi.New(modelapi.Sessions(sessions...))
 	return api, w.serve(t, api)
 }
@@ -245,7 +245,7 @@ func (w *world) serveModel(t *testing.T, sessions [][]modelapi.Turn) (*modelapi.
 func (w *world) serve(t *testing.T, handler http.Handler) string {
 	t.Helper()
 	if w.engine.Gateway == "" {
-		notHere(t, "RALPH_TEST_GATEWAYS names no address for this engine")
+		skipOrFail(t, "RALPH_TEST_GATEWAYS names no address for this engine")
 	}
 	listener, err := net.Listen("tcp", w.engine.Gateway+":0")
 	assert.NilError(t, err)

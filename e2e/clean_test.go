@@ -22,14 +22,14 @@ import (
 // "stop" and "clean", and sandboxes whose worktree is gone.
 
 func TestStopLetsTheLoopFinishItsTask(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		next := slowTask()
 		next.ID = "untouched"
 		first := slowTask()
 		first.Priority, next.Priority = 1, 2
 		w.plan(t, first, next)
 		build := start(t, w.docker("ralph", "build"))
-		appears(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, filepath.Join(w.repo, "begun"))
 		stop := start(t, w.docker("ralph", "stop"))
 		stop.stderr.waitFor(t, `Asked "build" in `+w.sandbox(t).Name+" to stop after ")
 		build.stdout.waitFor(t, "Asked to stop: the loop ends after this run.")
@@ -45,11 +45,11 @@ func TestStopLetsTheLoopFinishItsTask(t *testing.T) {
 	})
 }
 
-func TestStopNowEndsALoopThatNobodySees(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+func TestStopNowEndsALoopWhoseCommandWasKilled(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())
 		build := start(t, w.docker("ralph", "build"))
-		appears(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, filepath.Join(w.repo, "begun"))
 		build.signalGroup(syscall.SIGKILL)
 		build.wait(t)
 		res := w.ralph(t, "stop", "--now").expect(t, 0)
@@ -62,8 +62,8 @@ func TestStopNowEndsALoopThatNobodySees(t *testing.T) {
 	})
 }
 
-func TestStopWhereNothingRuns(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+func TestStopWithoutALoop(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		res := w.ralph(t, "stop").expect(t, 0)
 		assert.Check(t, is.Equal(res.stderr, "Nothing to stop: this worktree and branch have no sandbox\n"))
 		w.ok(t, "task", "create", "a", "Title")
@@ -79,12 +79,12 @@ func TestStopWhereNothingRuns(t *testing.T) {
 }
 
 // Commits of a loop whose command was killed come home when it is ended.
-func TestStopNowBringsCommitsHome(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		w.byDefault()
+func TestStopNowFetchesCommits(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		w.useDefaults()
 		w.plan(t, task{ID: "b", Title: "Commit and hang", Steps: []string{"echo b > b.txt; git add b.txt; git commit -qm b; touch committed; sleep 1000"}})
 		build := start(t, w.docker("ralph", "build", "-n", "1"))
-		appears(t, filepath.Join(w.repo, "committed"))
+		waitForFile(t, filepath.Join(w.repo, "committed"))
 		build.signalGroup(syscall.SIGKILL)
 		build.wait(t)
 		w.ralph(t, "stop", "--now").expect(t, 0)
@@ -93,9 +93,9 @@ func TestStopNowBringsCommitsHome(t *testing.T) {
 	})
 }
 
-func TestCleanRemovesTheSandboxAndNothingElse(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
-		other := w.linked(t, "other")
+func TestCleanRemovesOnlyTheSandbox(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
+		other := w.linkedWorktree(t, "other")
 		w.ok(t, "task", "create", "a", "Title")
 		other.ok(t, "task", "list")
 		w.write(t, filepath.Join(w.repo, "mine"), "x")
@@ -121,33 +121,33 @@ func TestCleanRemovesTheSandboxAndNothingElse(t *testing.T) {
 // What clean asks at a terminal.
 const askWhich, askSure = "Your choice (1 or 2):", "Remove them? [y/N]"
 
-func TestCleanAsksWhichSandboxes(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
-		other := w.linked(t, "other")
+func TestCleanConfirmsEachSandbox(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
+		other := w.linkedWorktree(t, "other")
 		w.ok(t, "task", "list")
 		other.ok(t, "task", "list")
 		nothing := w.dialogue(t, "clean", askWhich, "").expect(t, 1)
-		w.shows(t, nothing.stdout, "clean-nothing")
+		w.assertScreen(t, nothing.stdout, "clean-nothing")
 		w.dialogue(t, "clean", askWhich, "2", askSure, "n").expect(t, 1)
 		w.dialogue(t, "clean --all", askSure, "").expect(t, 1)
 		assert.Equal(t, len(w.sandboxes(t)), 2)
 		res := w.dialogue(t, "clean", askWhich, "1").expect(t, 0)
 		assert.Check(t, is.Contains(res.stdout, "1) this worktree and branch: ralph-e2e-"))
-		w.shows(t, res.stdout, "clean-one")
+		w.assertScreen(t, res.stdout, "clean-one")
 		assert.Equal(t, len(w.sandboxes(t)), 1)
 		assert.Assert(t, !w.listed(t)[0].Current)
 		w.ok(t, "task", "list")
 		res = w.dialogue(t, "clean", askWhich, "2", askSure, "y").expect(t, 0)
-		w.shows(t, res.stdout, "clean-all")
+		w.assertScreen(t, res.stdout, "clean-all")
 		assert.Equal(t, len(w.sandboxes(t)), 0)
 	})
 }
 
-func TestCleanKeepsASandboxThatSomethingRunsIn(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+func TestCleanKeepsASandboxInUse(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())
 		build := start(t, w.docker("ralph", "build"))
-		appears(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, filepath.Join(w.repo, "begun"))
 		res := w.ralph(t, "clean", "--force").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "another command is using it"))
 		build.signalGroup(syscall.SIGKILL)
@@ -156,7 +156,7 @@ func TestCleanKeepsASandboxThatSomethingRunsIn(t *testing.T) {
 		assert.Check(t, is.Contains(res.stderr, "a command is still running in it"))
 		assert.Assert(t, w.sandbox(t).Running)
 		w.write(t, filepath.Join(w.repo, "go"), "")
-		w.atRest(t)
+		w.waitForIdle(t)
 		w.ralph(t, "clean", "--force").expect(t, 0)
 		assert.Equal(t, len(w.sandboxes(t)), 0)
 	})
@@ -165,15 +165,15 @@ func TestCleanKeepsASandboxThatSomethingRunsIn(t *testing.T) {
 // A clean-up leaves neither containers, nor networks, nor volumes of the
 // repository, and loses no commit: not even one that nobody has fetched, nor one
 // of a work tree that is gone.
-func TestCleanAllLosesNoCommit(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		w.byDefault()
-		lost, done := w.linked(t, "lost"), w.linked(t, "done")
+func TestCleanAllFetchesCommits(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		w.useDefaults()
+		lost, done := w.linkedWorktree(t, "lost"), w.linkedWorktree(t, "done")
 		unfetched := task{ID: "b", Title: "Commit and hang", Steps: []string{"echo b > b.txt; git add b.txt; git commit -qm b; touch committed; sleep 1000"}}
 		for _, tree := range []*world{w, lost} {
 			tree.plan(t, unfetched)
 			build := start(t, tree.docker("ralph", "build", "-n", "1"))
-			appears(t, filepath.Join(tree.repo, "committed"))
+			waitForFile(t, filepath.Join(tree.repo, "committed"))
 			build.signalGroup(syscall.SIGKILL)
 			build.wait(t)
 		}
@@ -196,7 +196,7 @@ func TestCleanAllLosesNoCommit(t *testing.T) {
 		assert.Check(t, is.Contains(w.ok(t, "ls"), lost.repo+" (gone)"))
 		assert.Check(t, is.Contains(res.stderr, "Keeping the cache volume "))
 		for _, branch := range []string{"main", "done"} {
-			w.nothingStandsAround(t, branch)
+			w.assertRemoved(t, branch)
 		}
 
 		kept := w.sandbox(t)
@@ -214,7 +214,7 @@ func TestCleanAllLosesNoCommit(t *testing.T) {
 // A repository that was deleted is cleaned up after from where it was, or by the
 // sandbox's name.
 func TestCleanWithoutTheRepository(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		w.ok(t, "task", "list")
 		name := w.sandbox(t).Name
 		assert.NilError(t, os.RemoveAll(filepath.Join(w.repo, ".git")))
@@ -234,9 +234,9 @@ func TestCleanWithoutTheRepository(t *testing.T) {
 	})
 }
 
-// nothingStandsAround asserts that nothing is left of what stood around the
+// assertRemoved asserts that nothing is left of what stood around the
 // sandbox of a branch.
-func (w *world) nothingStandsAround(t *testing.T, branch string) {
+func (w *world) assertRemoved(t *testing.T, branch string) {
 	t.Helper()
 	name, err := gitrepo.Scope{Repo: w.slug, Branch: branch}.SandboxName()
 	assert.NilError(t, err)
@@ -253,24 +253,24 @@ func (w *world) nothingStandsAround(t *testing.T, branch string) {
 
 // A program that has lost its engine lists nothing: what it had is unknown, and
 // nothing is removed.
-func TestWhatAMicroVMProgramHasLostIsNotCleaned(t *testing.T) {
-	inMicroVMs(t, func(t *testing.T, w *world) {
+func TestCleanKeepsAMicroVMInUnknownState(t *testing.T) {
+	onMicroVMs(t, func(t *testing.T, w *world) {
 		w.ok(t, "task", "list")
 		name := w.sandbox(t).Name
-		w.set(t, func(s *sandboxcli.Settings) { s.Faults.EmptyList = true })
+		w.configureFake(t, func(s *sandboxcli.Settings) { s.Faults.EmptyList = true })
 		assert.Equal(t, w.listed(t)[0].State, "unknown")
 		res := w.ralph(t, "clean", "--force").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "keeping the sandbox "+name+": its state is unknown"))
 		res = w.ralph(t, "stop").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "Error: the sandbox "+name+" is unknown\nHint: repair it with"))
-		w.set(t, func(s *sandboxcli.Settings) { s.Faults.EmptyList = false })
+		w.configureFake(t, func(s *sandboxcli.Settings) { s.Faults.EmptyList = false })
 		assert.Equal(t, w.listed(t)[0].State, "running")
 		w.ok(t, "clean", "--force")
 	})
 }
 
-// linked is the world in another work tree of its repository, on a new branch.
-func (w *world) linked(t *testing.T, branch string) *world {
+// linkedWorktree is the world in another work tree of its repository, on a new branch.
+func (w *world) linkedWorktree(t *testing.T, branch string) *world {
 	t.Helper()
 	other := *w
 	other.env = slices.Clone(w.env)
@@ -291,17 +291,17 @@ func (w *world) branches(t *testing.T) map[string]bool {
 
 // A sandbox whose work tree is gone goes when the next one is made, but not with
 // commits that are in it alone.
-func TestSandboxesWithoutAWorkTree(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		w.byDefault()
-		done, half, open := w.linked(t, "done"), w.linked(t, "half"), w.linked(t, "open")
+func TestSandboxesOfRemovedWorktreesArePruned(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		w.useDefaults()
+		done, half, open := w.linkedWorktree(t, "done"), w.linkedWorktree(t, "half"), w.linkedWorktree(t, "open")
 		open.setenv("RALPH_GIT", "direct")
 		done.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}})
 		done.ralph(t, "build").expect(t, 0)
 		open.ok(t, "task", "list")
 		half.plan(t, task{ID: "b", Title: "Commit and hang", Steps: []string{"echo b > b.txt; git add b.txt; git commit -qm b; touch committed; sleep 1000"}})
 		build := start(t, half.docker("ralph", "build", "-n", "1"))
-		appears(t, filepath.Join(half.repo, "committed"))
+		waitForFile(t, filepath.Join(half.repo, "committed"))
 		build.signalGroup(syscall.SIGKILL)
 		build.wait(t)
 		for _, tree := range []*world{done, half, open} {

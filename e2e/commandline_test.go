@@ -22,8 +22,8 @@ import (
 // The command line: forwarding of arguments, streams and exit codes, completion,
 // and scripts.
 
-func TestArgumentsArriveVerbatim(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+func TestArgumentsArePassedVerbatim(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		all := []string{
 			" two  blanks ",
 			`it's "quoted"`,
@@ -64,8 +64,8 @@ func TestArgumentsArriveVerbatim(t *testing.T) {
 }
 
 // What a command writes comes out where it belongs, and nothing else.
-func TestOutputErrorsAndExitCodesAreTheCommands(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+func TestOutputAndExitCodeArePassedThrough(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		w.ok(t, "task", "create", "a", "Title")
 		for _, tc := range []struct {
 			args []string
@@ -84,8 +84,8 @@ func TestOutputErrorsAndExitCodesAreTheCommands(t *testing.T) {
 	})
 }
 
-func TestLargeInputAndOutputArriveWhole(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+func TestLargeInputAndOutput(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		var tasks []task
 		for i := range 3000 {
 			tasks = append(tasks, task{ID: fmt.Sprintf("t/%04d", i), Title: strings.Repeat("x", 60)})
@@ -106,11 +106,11 @@ func TestLargeInputAndOutputArriveWhole(t *testing.T) {
 	})
 }
 
-func TestTheWorkingFolderIsKept(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+func TestCommandsRunInTheWorkingDirectory(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		sub := filepath.Join(w.repo, "some dir", "ünter")
 		w.write(t, filepath.Join(sub, "specs", "s.md"), "# Below\n")
-		w.own(t, w.repo)
+		w.chown(t, w.repo)
 		in := func(args ...string) result {
 			cmd := w.docker(append([]string{"ralph"}, args...)...)
 			cmd.Dir = sub
@@ -128,7 +128,7 @@ func TestTheWorkingFolderIsKept(t *testing.T) {
 
 // Where there is no terminal everything works all the same.
 func TestPipelinesAndMissingStreams(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		w.write(t, filepath.Join(w.repo, "specs", "p.md"), "```ralph-tasks\n{\"id\":\"p/1\",\"t\":\"One\"}\n```\n")
 		for _, line := range []string{
 			"docker ralph plan | cat",
@@ -147,8 +147,8 @@ func TestPipelinesAndMissingStreams(t *testing.T) {
 	})
 }
 
-// completes returns what is offered behind "docker ralph".
-func (w *world) completes(t *testing.T, args ...string) []string {
+// complete returns what is offered behind "docker ralph".
+func (w *world) complete(t *testing.T, args ...string) []string {
 	t.Helper()
 	res := run(t, w.docker(append([]string{"__complete", "ralph"}, args...)...)).expect(t, 0)
 	offered, directive, found := strings.Cut(res.stdout, ":4\n")
@@ -156,12 +156,12 @@ func (w *world) completes(t *testing.T, args ...string) []string {
 	return strings.Fields(strings.ReplaceAll(strings.ReplaceAll(offered, " ", "_"), "\t", "="))
 }
 
-// offers waits until exactly this is offered: completion that takes longer than a
+// waitForCompletions waits until exactly this is offered: completion that takes longer than a
 // user would wait offers nothing, and the machine may be busy.
-func (w *world) offers(t *testing.T, want []string, args ...string) {
+func (w *world) waitForCompletions(t *testing.T, want []string, args ...string) {
 	t.Helper()
 	eventually(t, func() error {
-		if offered := w.completes(t, args...); !slices.Equal(offered, want) {
+		if offered := w.complete(t, args...); !slices.Equal(offered, want) {
 			return fmt.Errorf("%q is offered behind %q, not %q", offered, args, want)
 		}
 		return nil
@@ -169,48 +169,48 @@ func (w *world) offers(t *testing.T, want []string, args ...string) {
 }
 
 // The IDs of tasks come from a sandbox that runs, or from nowhere.
-func TestTasksAreCompleted(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
-		w.byDefault()
-		assert.DeepEqual(t, w.completes(t, "task", "show", ""), []string{})
+func TestCompletionOfTasks(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
+		w.useDefaults()
+		assert.DeepEqual(t, w.complete(t, "task", "show", ""), []string{})
 		assert.Equal(t, len(w.listed(t)), 0, "a sandbox was made")
 
 		w.plan(t, task{ID: "auth/01", Title: "Don't `log` $(id)"}, task{ID: "auth/02", Title: "Log in"}, task{ID: "x$(touch pwned)", Title: "Bad"})
 		w.ok(t, "task", "claim", "auth/02", "--agent", "me")
-		w.offers(t, []string{"auth/01=Don’t_·log·_·(id)", "auth/02=Log_in"}, "task", "show", "")
-		w.offers(t, []string{"auth/02=Log_in"}, "task", "show", "auth/02")
-		w.offers(t, []string{"auth/01=Don’t_·log·_·(id)"}, "task", "claim", "")
-		w.offers(t, []string{"auth/02=Log_in"}, "task", "done", "")
-		w.offers(t, []string{"auth/02=Log_in"}, "task", "block", "auth/01", "--by", "")
-		assert.DeepEqual(t, w.completes(t, "--worktree=other", "task", "show", ""), []string{})
+		w.waitForCompletions(t, []string{"auth/01=Don’t_·log·_·(id)", "auth/02=Log_in"}, "task", "show", "")
+		w.waitForCompletions(t, []string{"auth/02=Log_in"}, "task", "show", "auth/02")
+		w.waitForCompletions(t, []string{"auth/01=Don’t_·log·_·(id)"}, "task", "claim", "")
+		w.waitForCompletions(t, []string{"auth/02=Log_in"}, "task", "done", "")
+		w.waitForCompletions(t, []string{"auth/02=Log_in"}, "task", "block", "auth/01", "--by", "")
+		assert.DeepEqual(t, w.complete(t, "--worktree=other", "task", "show", ""), []string{})
 		assert.Check(t, !strings.Contains(w.git(t, "worktree", "list"), ".worktrees"), "a worktree was made")
 
 		w.ok(t, "stop")
-		assert.DeepEqual(t, w.completes(t, "task", "show", ""), []string{})
+		assert.DeepEqual(t, w.complete(t, "task", "show", ""), []string{})
 		assert.Check(t, is.Equal(w.listed(t)[0].State, "stopped"), "the sandbox was started")
 	})
 }
 
 // Each worktree has tasks of its own.
-func TestTasksOfAWorktreeAreCompleted(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestCompletionOfTasksOfAWorktree(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.ok(t, "task", "create", "here", "Here")
 		w.ok(t, "--worktree=other", "task", "create", "there", "There")
-		w.offers(t, []string{"here=Here"}, "task", "show", "")
-		w.offers(t, []string{"there=There"}, "--worktree=other", "task", "show", "")
-		assert.DeepEqual(t, w.completes(t, "--driver", "sbx", "task", "show", ""), []string{})
-		assert.DeepEqual(t, w.completes(t, "--worktree", "task", "show", ""), []string{})
-		assert.DeepEqual(t, w.completes(t, "--driver", "container", "task", "show", "t"), []string{})
+		w.waitForCompletions(t, []string{"here=Here"}, "task", "show", "")
+		w.waitForCompletions(t, []string{"there=There"}, "--worktree=other", "task", "show", "")
+		assert.DeepEqual(t, w.complete(t, "--driver", "sbx", "task", "show", ""), []string{})
+		assert.DeepEqual(t, w.complete(t, "--worktree", "task", "show", ""), []string{})
+		assert.DeepEqual(t, w.complete(t, "--driver", "container", "task", "show", "t"), []string{})
 	})
 }
 
-func TestSandboxesAreCompleted(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestCompletionOfSandboxes(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.ok(t, "task", "create", "a", "Title")
 		name := w.sandbox(t).Name
 		for _, command := range []string{"stop", "clean"} {
-			w.offers(t, []string{name}, command, "")
-			assert.DeepEqual(t, w.completes(t, command, name, ""), []string{})
+			w.waitForCompletions(t, []string{name}, command, "")
+			assert.DeepEqual(t, w.complete(t, command, name, ""), []string{})
 		}
 	})
 }
@@ -226,7 +226,7 @@ func TestScripts(t *testing.T) {
 			if name != "plugin-completion" {
 				return false, fmt.Errorf("unknown condition %q", name)
 			}
-			return shared.client >= tellsPlugins, nil
+			return shared.client >= forwardsSignals, nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": expectExit,

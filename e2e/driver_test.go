@@ -30,101 +30,101 @@ import (
 
 // MicroVM drivers, whose programs are fakes that run containers.
 
-// everywhere runs a test in containers, and with doubles of the microVM programs
+// onDrivers runs a test in containers, and with doubles of the microVM programs
 // whose microVMs are containers.
-func everywhere(t *testing.T, test func(t *testing.T, w *world)) {
+func onDrivers(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
 	t.Parallel()
-	for _, p := range places(t) {
+	for _, p := range targets(t) {
 		t.Run(p.engine.Name+"/"+p.driver, func(t *testing.T) {
 			t.Parallel()
-			test(t, newWorldOf(t, p.engine, p.driver))
+			test(t, newDriverWorld(t, p.engine, p.driver))
 		})
 	}
 }
 
-// inMicroVMs runs a test with both microVM programs.
-func inMicroVMs(t *testing.T, test func(t *testing.T, w *world)) {
+// onMicroVMs runs a test with both microVM programs.
+func onMicroVMs(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
 	t.Parallel()
 	for _, driver := range []string{config.DriverSbx, config.DriverDockerSandbox} {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
-			test(t, newWorldOf(t, engineOf(t, driver), driver))
+			test(t, newDriverWorld(t, engineForFake(t, driver), driver))
 		})
 	}
 }
 
-// with runs a test with one of the microVM programs.
-func with(t *testing.T, driver string, test func(t *testing.T, w *world)) {
+// onMicroVM runs a test with one of the microVM programs.
+func onMicroVM(t *testing.T, driver string, test func(t *testing.T, w *world)) {
 	t.Helper()
 	t.Parallel()
-	test(t, newWorldOf(t, engineOf(t, driver), driver))
+	test(t, newDriverWorld(t, engineForFake(t, driver), driver))
 }
 
-// microVMOn is the microVM program whose double is tried on an engine.
-func microVMOn(e engines.Engine) string {
+// microVMFor is the microVM program whose double is tried on an engine.
+func microVMFor(e engines.Engine) string {
 	if e.Name == "debian" {
 		return config.DriverDockerSandbox
 	}
 	return config.DriverSbx
 }
 
-// newWorldOf makes the world of an ordinary user whose configuration chooses
+// newDriverWorld makes the world of an ordinary user whose configuration chooses
 // the driver.
-func newWorldOf(t *testing.T, e engines.Engine, driver string) *world {
+func newDriverWorld(t *testing.T, e engines.Engine, driver string) *world {
 	t.Helper()
 	w := &world{engine: e, driver: driver, uid: os.Getuid(), gid: os.Getgid()}
 	if w.uid == 0 {
 		w.uid, w.gid = userUID, userGID
 	}
-	w.settle(t)
-	if w.micro() {
+	w.setUp(t)
+	if w.isMicroVM() {
 		w.configureUser(t, "[sandbox]\ndriver = \""+driver+"\"\n")
-		shared.images.seed(t, w)
+		shared.images.seedTemplates(t, w)
 	}
 	return w
 }
 
-// micro reports whether the world's sandboxes are microVMs.
-func (w *world) micro() bool { return w.double != "" }
+// isMicroVM reports whether the world's sandboxes are microVMs.
+func (w *world) isMicroVM() bool { return w.fakeDir != "" }
 
-// ofDriver are the flags that choose the world's driver, for a user without a
+// driverFlags are the flags that choose the world's driver, for a user without a
 // configuration.
-func (w *world) ofDriver() []string {
-	if w.micro() {
+func (w *world) driverFlags() []string {
+	if w.isMicroVM() {
 		return []string{"--driver", w.driver}
 	}
 	return nil
 }
 
-// settleDouble gives the world the double of its microVM program.
-func (w *world) settleDouble(t *testing.T) {
+// setUpFake gives the world the double of its microVM program.
+func (w *world) setUpFake(t *testing.T) {
 	t.Helper()
-	w.double = filepath.Join(w.dir, "double")
-	assert.NilError(t, os.Mkdir(w.double, 0o755))
+	w.fakeDir = filepath.Join(w.dir, "double")
+	assert.NilError(t, os.Mkdir(w.fakeDir, 0o755))
 	s := sandboxcli.Defaults()
 	s.Mode, s.Engine, s.Template = sandboxcli.ModeContainer, w.engine.Host, engines.BaseImage()
 	s.Idle = sandboxcli.Duration(10 * time.Minute) // no test takes as long
-	assert.NilError(t, s.Save(w.double))
-	w.setenv(sandboxcli.DirEnv, w.double)
+	assert.NilError(t, s.Save(w.fakeDir))
+	w.setenv(sandboxcli.DirEnv, w.fakeDir)
 	w.setenv("RALPH_KVM", os.DevNull)
 	switch w.driver {
 	case config.DriverSbx:
-		w.path(shared.double, true)
+		w.setPath(shared.fakes, true)
 	case config.DriverDockerSandbox:
-		w.giveDockerSandbox(t)
+		w.installDockerSandbox(t)
 	}
 }
 
-// giveDockerSandbox makes docker-sandbox a plugin of the user.
-func (w *world) giveDockerSandbox(t *testing.T) {
+// installDockerSandbox makes docker-sandbox a plugin of the user.
+func (w *world) installDockerSandbox(t *testing.T) {
 	t.Helper()
-	assert.NilError(t, os.Symlink(filepath.Join(shared.double, "docker-sandbox"), filepath.Join(w.config, "cli-plugins", "docker-sandbox")))
+	assert.NilError(t, os.Symlink(filepath.Join(shared.fakes, "docker-sandbox"), filepath.Join(w.config, "cli-plugins", "docker-sandbox")))
 }
 
-// path puts a folder at the front of the user's PATH, or takes it away.
-func (w *world) path(dir string, there bool) {
+// setPath puts a folder at the front of the user's PATH, or takes it away.
+func (w *world) setPath(dir string, there bool) {
 	for i, kv := range w.env {
 		if rest, ok := strings.CutPrefix(kv, "PATH="); ok {
 			dirs := slices.DeleteFunc(strings.Split(rest, ":"), func(d string) bool { return d == dir })
@@ -136,29 +136,29 @@ func (w *world) path(dir string, there bool) {
 	}
 }
 
-// set changes how the double behaves.
-func (w *world) set(t *testing.T, change func(*sandboxcli.Settings)) {
+// configureFake changes how the double behaves.
+func (w *world) configureFake(t *testing.T, change func(*sandboxcli.Settings)) {
 	t.Helper()
-	assert.NilError(t, sandboxcli.Update(w.double, change))
+	assert.NilError(t, sandboxcli.Update(w.fakeDir, change))
 }
 
-// program makes a command of the microVM program.
-func (w *world) program(args ...string) *exec.Cmd {
+// microVMCommand makes a command of the microVM program.
+func (w *world) microVMCommand(args ...string) *exec.Cmd {
 	if w.driver == config.DriverDockerSandbox {
 		return w.docker(append([]string{"sandbox"}, args...)...)
 	}
-	return w.command(filepath.Join(shared.double, "sbx"), args...)
+	return w.command(filepath.Join(shared.fakes, "sbx"), args...)
 }
 
-// neighbour makes another sandbox with the microVM program, so that its list
+// createUnrelatedMicroVM makes another sandbox with the microVM program, so that its list
 // is not empty.
-func (w *world) neighbour(t *testing.T) {
+func (w *world) createUnrelatedMicroVM(t *testing.T) {
 	t.Helper()
-	if w.micro() {
+	if w.isMicroVM() {
 		dir := filepath.Join(w.dir, "neighbour")
 		assert.NilError(t, os.Mkdir(dir, 0o755))
-		w.own(t, dir)
-		run(t, w.program("create", "--name", "neighbour", "shell", dir)).expect(t, 0)
+		w.chown(t, dir)
+		run(t, w.microVMCommand("create", "--name", "neighbour", "shell", dir)).expect(t, 0)
 	}
 }
 
@@ -172,7 +172,7 @@ type sandbox struct {
 // sandboxes returns the sandboxes of the world's repository.
 func (w *world) sandboxes(t *testing.T) []sandbox {
 	t.Helper()
-	if w.micro() {
+	if w.isMicroVM() {
 		return w.microVMs(t)
 	}
 	var all []sandbox
@@ -194,7 +194,7 @@ func (w *world) sandbox(t *testing.T) sandbox {
 // repository. The plugin gives them no identity, but their containers have one.
 func (w *world) microVMs(t *testing.T) []sandbox {
 	t.Helper()
-	out := run(t, w.program("ls", "--json")).expect(t, 0).stdout
+	out := run(t, w.microVMCommand("ls", "--json")).expect(t, 0).stdout
 	root := map[string]string{config.DriverSbx: "sandboxes", config.DriverDockerSandbox: "vms"}[w.driver]
 	entries, err := microvm.ParseListing([]byte(out), root)
 	assert.NilError(t, err)
@@ -212,7 +212,7 @@ func (w *world) microVMs(t *testing.T) []sandbox {
 // containerOf returns the container that is a microVM for the double.
 func (w *world) containerOf(t *testing.T, name string) string {
 	t.Helper()
-	dir, err := filepath.EvalSymlinks(w.double)
+	dir, err := filepath.EvalSymlinks(w.fakeDir)
 	assert.NilError(t, err)
 	res, err := w.engine.Client(t).ContainerList(context.WithoutCancel(t.Context()), client.ContainerListOptions{
 		All: true, Filters: make(client.Filters).Add("label", sandboxcli.Label+"="+dir),
@@ -230,8 +230,8 @@ func (w *world) containerOf(t *testing.T, name string) string {
 // stop stops a sandbox as a user would, who does not have docker-ralph do it.
 func (w *world) stop(t *testing.T, sb sandbox) {
 	t.Helper()
-	if w.micro() {
-		run(t, w.program("stop", sb.Name)).expect(t, 0)
+	if w.isMicroVM() {
+		run(t, w.microVMCommand("stop", sb.Name)).expect(t, 0)
 		return
 	}
 	run(t, w.docker("stop", "-t", "5", sb.ID)).expect(t, 0)
@@ -242,16 +242,16 @@ func (w *world) remove(t *testing.T, sb sandbox) {
 	t.Helper()
 	switch w.driver {
 	case config.DriverSbx:
-		run(t, w.program("rm", "--force", sb.Name)).expect(t, 0)
+		run(t, w.microVMCommand("rm", "--force", sb.Name)).expect(t, 0)
 	case config.DriverDockerSandbox:
-		run(t, w.program("rm", sb.Name)).expect(t, 0)
+		run(t, w.microVMCommand("rm", sb.Name)).expect(t, 0)
 	default:
 		run(t, w.docker("rm", "-f", sb.ID)).expect(t, 0)
 	}
 }
 
-// keepers are the processes that keep the world's sandboxes alive.
-func (w *world) keepers() []int {
+// keepalives are the processes that keep the world's sandboxes alive.
+func (w *world) keepalives() []int {
 	return processesWith("--config="+w.config+"\x00", "\x00_keep\x00")
 }
 
@@ -272,15 +272,15 @@ func processesWith(texts ...string) []int {
 	return found
 }
 
-// leaveDouble ends what the double and those who use it have left.
-func (w *world) leaveDouble(t *testing.T) {
+// purgeFake ends what the double and those who use it have left.
+func (w *world) purgeFake(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), timeout)
 	defer cancel()
-	for _, pid := range w.keepers() {
+	for _, pid := range w.keepalives() {
 		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
 	}
-	assert.Check(t, sandboxcli.Purge(ctx, w.double))
+	assert.Check(t, sandboxcli.Purge(ctx, w.fakeDir))
 	w.removeContainers(t)
 }
 
@@ -309,19 +309,19 @@ func (s *imageStore) build(t *testing.T, w *world, agent, base string) {
 
 const templatesOfSbx = "sbx/templates.json"
 
-// seed gives a world's sbx the image of the shell agent, as if an earlier
+// seedTemplates gives a world's sbx the image of the shell agent, as if an earlier
 // dispatch had done so.
-func (s *imageStore) seed(t *testing.T, w *world) {
+func (s *imageStore) seedTemplates(t *testing.T, w *world) {
 	t.Helper()
 	if w.driver != config.DriverSbx {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	file := filepath.Join(w.double, templatesOfSbx)
+	file := filepath.Join(w.fakeDir, templatesOfSbx)
 	if s.templates[w.engine.Name] != "" {
 		w.write(t, file, s.templates[w.engine.Name])
-		w.own(t, w.double)
+		w.chown(t, w.fakeDir)
 		return
 	}
 	first := *w
@@ -339,11 +339,11 @@ func (s *imageStore) seed(t *testing.T, w *world) {
 	s.templates[w.engine.Name] = string(content)
 }
 
-// noKeeperIsLeft waits until no keeper is left.
-func (w *world) noKeeperIsLeft(t *testing.T) {
+// waitForNoKeepalive waits until no keeper is left.
+func (w *world) waitForNoKeepalive(t *testing.T) {
 	t.Helper()
 	eventually(t, func() error {
-		if left := w.keepers(); len(left) > 0 {
+		if left := w.keepalives(); len(left) > 0 {
 			return errors.New(fmt.Sprint("keepers are left: ", left))
 		}
 		return nil

@@ -19,101 +19,101 @@ import (
 
 // Which driver a sandbox gets when the user chooses one, and when not.
 
-// creation is what is said, once, of a sandbox that is made.
-func creation(sb sandbox, driver, why string) string {
+// creationMessage is what is said, once, of a sandbox that is made.
+func creationMessage(sb sandbox, driver, why string) string {
 	return fmt.Sprintf("Creating the sandbox %s with the %s driver%s\n", sb.Name, driver, why)
 }
 
-// said checks that a command has said one thing and warned of another, and no
+// assertMessages checks that a command has said one thing and warned of another, and no
 // more.
-func said(t *testing.T, res result, first, warning string) {
+func assertMessages(t *testing.T, res result, first, warning string) {
 	t.Helper()
 	rest, found := strings.CutPrefix(res.stderr, first)
 	assert.Check(t, found && strings.HasPrefix(rest, "Warning: ") && strings.Count(rest, "\n") == 1, res.stderr)
 	assert.Check(t, is.Contains(rest, warning))
 }
 
-func TestLeftOpenTheDriverIsSbxWhereItWorks(t *testing.T) {
-	with(t, config.DriverSbx, func(t *testing.T, w *world) {
+func TestDefaultDriverIsSbx(t *testing.T) {
+	onMicroVM(t, config.DriverSbx, func(t *testing.T, w *world) {
 		w.configureUser(t, "")
-		w.neighbour(t)
+		w.createUnrelatedMicroVM(t)
 		res := w.ralph(t, "task", "create", "a", "Title").expect(t, 0)
 		made := w.sandbox(t)
-		said(t, res, creation(made, "sbx", ""), `is not kept in full with sbx: your own rules of sbx allow more`)
+		assertMessages(t, res, creationMessage(made, "sbx", ""), `is not kept in full with sbx: your own rules of sbx allow more`)
 		assert.Equal(t, w.ralph(t, "task", "list").expect(t, 0).stderr, "", "it was said once")
 		assert.Equal(t, len(w.containers(t)), 0)
 
 		// It keeps its driver, whatever becomes of that.
-		w.path(shared.double, false)
+		w.setPath(shared.fakes, false)
 		res = w.ralph(t, "task", "list").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "there is no sbx on PATH"))
-		w.path(shared.double, true)
-		w.set(t, func(s *sandboxcli.Settings) { s.LoggedIn = false })
+		w.setPath(shared.fakes, true)
+		w.configureFake(t, func(s *sandboxcli.Settings) { s.LoggedIn = false })
 		res = w.ralph(t, "task", "list").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "sbx login"))
-		w.set(t, func(s *sandboxcli.Settings) { s.LoggedIn = true })
+		w.configureFake(t, func(s *sandboxcli.Settings) { s.LoggedIn = true })
 		assert.Equal(t, len(w.containers(t)), 0)
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"})
 		assert.Equal(t, w.sandbox(t).ID, made.ID)
 	})
 }
 
-func TestLeftOpenTheDriverIsDockerSandboxWithoutSbx(t *testing.T) {
-	with(t, config.DriverDockerSandbox, func(t *testing.T, w *world) {
+func TestDefaultDriverWithoutSbxIsDockerSandbox(t *testing.T) {
+	onMicroVM(t, config.DriverDockerSandbox, func(t *testing.T, w *world) {
 		w.configureUser(t, "")
 		res := w.ralph(t, "task", "create", "a", "Title").expect(t, 0)
 		made := w.sandbox(t)
-		said(t, res, creation(made, "docker-sandbox", " (no sbx)"), `is not kept in full with docker-sandbox`)
+		assertMessages(t, res, creationMessage(made, "docker-sandbox", " (no sbx)"), `is not kept in full with docker-sandbox`)
 		assert.Equal(t, w.ralph(t, "task", "list").expect(t, 0).stderr, "")
 
 		// That of Docker Desktop's next version is none, but nothing is made
 		// in its place.
-		w.set(t, func(s *sandboxcli.Settings) { s.Faults.Removed = true })
+		w.configureFake(t, func(s *sandboxcli.Settings) { s.Faults.Removed = true })
 		res = w.ralph(t, "task", "list").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "4.80 removed it"))
 		assert.Equal(t, len(w.containers(t)), 0)
-		w.set(t, func(s *sandboxcli.Settings) { s.Faults.Removed = false })
+		w.configureFake(t, func(s *sandboxcli.Settings) { s.Faults.Removed = false })
 
 		// Nor when sbx appears.
-		w.path(shared.double, true)
+		w.setPath(shared.fakes, true)
 		w.ok(t, "task", "list")
 		assert.Equal(t, w.sandbox(t).ID, made.ID)
 	})
 }
 
-func TestLeftOpenTheDriverIsContainerWhereNoMicroVMCanBeMade(t *testing.T) {
+func TestDefaultDriverWithoutMicroVMsIsContainer(t *testing.T) {
 	for _, tc := range []struct {
 		name, why string
 		lacking   func(t *testing.T, w *world)
 	}{
-		{"no program", "no sbx; no docker sandbox", func(_ *testing.T, w *world) { w.path(shared.double, false) }},
+		{"no program", "no sbx; no docker sandbox", func(_ *testing.T, w *world) { w.setPath(shared.fakes, false) }},
 		{"logged out", "sbx is not logged in to Docker, which it needs for everything; no docker sandbox", func(t *testing.T, w *world) {
-			w.set(t, func(s *sandboxcli.Settings) { s.LoggedIn = false })
+			w.configureFake(t, func(s *sandboxcli.Settings) { s.LoggedIn = false })
 		}},
 		{"no policy", "the network policy of sbx is not set; no docker sandbox", func(t *testing.T, w *world) {
-			w.set(t, func(s *sandboxcli.Settings) { s.PolicyInitialised = false })
+			w.configureFake(t, func(s *sandboxcli.Settings) { s.PolicyInitialised = false })
 		}},
 		{"no KVM", "this machine has no KVM, which sbx needs for its microVMs (there is no /nonexistent/kvm); no docker sandbox", func(_ *testing.T, w *world) {
 			w.setenv("RALPH_KVM", "/nonexistent/kvm")
 		}},
 		{"the removed plugin", "no sbx; this Docker Desktop no longer has \"docker sandbox\" (4.80 removed it)", func(t *testing.T, w *world) {
-			w.path(shared.double, false)
-			w.giveDockerSandbox(t)
-			w.set(t, func(s *sandboxcli.Settings) { s.Faults.Removed = true })
+			w.setPath(shared.fakes, false)
+			w.installDockerSandbox(t)
+			w.configureFake(t, func(s *sandboxcli.Settings) { s.Faults.Removed = true })
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			with(t, config.DriverSbx, func(t *testing.T, w *world) {
+			onMicroVM(t, config.DriverSbx, func(t *testing.T, w *world) {
 				w.configureUser(t, "")
 				tc.lacking(t, w)
 				res := w.ralph(t, "task", "create", "a", "Title").expect(t, 0)
 				made := w.container(t)
-				assert.Equal(t, res.stderr, creation(sandbox{Name: made.Name[1:]}, "container", " ("+tc.why+")"))
+				assert.Equal(t, res.stderr, creationMessage(sandbox{Name: made.Name[1:]}, "container", " ("+tc.why+")"))
 
 				// It stays a container when sbx works later.
-				w.path(shared.double, true)
+				w.setPath(shared.fakes, true)
 				w.setenv("RALPH_KVM", os.DevNull)
-				w.set(t, func(s *sandboxcli.Settings) { s.LoggedIn, s.PolicyInitialised = true, true })
+				w.configureFake(t, func(s *sandboxcli.Settings) { s.LoggedIn, s.PolicyInitialised = true, true })
 				assert.Equal(t, w.ralph(t, "task", "list").expect(t, 0).stderr, "")
 				assert.Equal(t, w.container(t).ID, made.ID)
 				assert.Equal(t, len(w.microVMs(t)), 0)
@@ -123,12 +123,12 @@ func TestLeftOpenTheDriverIsContainerWhereNoMicroVMCanBeMade(t *testing.T) {
 }
 
 // Asking for a driver never gives another one.
-func TestADriverThatCannotServeIsNotReplaced(t *testing.T) {
+func TestChosenDriverIsNotReplaced(t *testing.T) {
 	for _, tc := range []struct {
 		name, driver, want string
 		change             func(t *testing.T, w *world, broken bool)
 	}{
-		{"no sbx", "sbx", "there is no sbx on PATH", func(_ *testing.T, w *world, broken bool) { w.path(shared.double, !broken) }},
+		{"no sbx", "sbx", "there is no sbx on PATH", func(_ *testing.T, w *world, broken bool) { w.setPath(shared.fakes, !broken) }},
 		{"logged out", "sbx", "log in with \"sbx login\"", setting(func(s *sandboxcli.Settings, broken bool) { s.LoggedIn = !broken })},
 		{"no policy", "sbx", "set one with \"sbx policy init balanced\"", setting(func(s *sandboxcli.Settings, broken bool) { s.PolicyInitialised = !broken })},
 		{"no KVM", "sbx", "this machine has no KVM", setting(func(s *sandboxcli.Settings, broken bool) { s.Faults.KVM = broken })},
@@ -139,14 +139,14 @@ func TestADriverThatCannotServeIsNotReplaced(t *testing.T) {
 		})},
 		{"no plugin", "docker-sandbox", "there is no \"docker sandbox\" here", func(t *testing.T, w *world, broken bool) {
 			if !broken {
-				w.giveDockerSandbox(t)
+				w.installDockerSandbox(t)
 				return
 			}
 			assert.NilError(t, os.Remove(filepath.Join(w.config, "cli-plugins", "docker-sandbox")))
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			with(t, tc.driver, func(t *testing.T, w *world) {
+			onMicroVM(t, tc.driver, func(t *testing.T, w *world) {
 				w.configureUser(t, "")
 				command := []string{"--driver", tc.driver, "task", "create", "a", "Title"}
 				tc.change(t, w, true)
@@ -169,13 +169,13 @@ func TestADriverThatCannotServeIsNotReplaced(t *testing.T) {
 func setting(change func(s *sandboxcli.Settings, broken bool)) func(*testing.T, *world, bool) {
 	return func(t *testing.T, w *world, broken bool) {
 		t.Helper()
-		w.set(t, func(s *sandboxcli.Settings) { change(s, broken) })
+		w.configureFake(t, func(s *sandboxcli.Settings) { change(s, broken) })
 	}
 }
 
 // A repository may not choose the weaker isolation by itself.
-func TestARepositoryThatWantsAContainerNeedsTheUsersWord(t *testing.T) {
-	with(t, config.DriverSbx, func(t *testing.T, w *world) {
+func TestContainerDriverInRalphTomlNeedsApproval(t *testing.T) {
+	onMicroVM(t, config.DriverSbx, func(t *testing.T, w *world) {
 		w.configureUser(t, "")
 		w.configure(t, "[sandbox]\ndriver = \"container\"\n")
 		res := w.ralph(t, "task", "list").expect(t, 1)
@@ -192,13 +192,13 @@ func TestARepositoryThatWantsAContainerNeedsTheUsersWord(t *testing.T) {
 }
 
 // The plugin is called as we were, also by what keeps its microVM alive.
-func TestDockerSandboxIsCalledWithTheSameContextAndConfiguration(t *testing.T) {
-	with(t, config.DriverDockerSandbox, func(t *testing.T, w *world) {
+func TestDockerSandboxGetsTheContextAndConfig(t *testing.T) {
+	onMicroVM(t, config.DriverDockerSandbox, func(t *testing.T, w *world) {
 		run(t, w.docker("context", "create", "here", "--docker", "host="+w.engine.Host)).expect(t, 0)
 		w.setenv("DOCKER_HOST", "")
 		elsewhere := filepath.Join(w.dir, "elsewhere") // has no plugins
 		assert.NilError(t, os.Mkdir(elsewhere, 0o755))
-		w.own(t, elsewhere)
+		w.chown(t, elsewhere)
 		for n, where := range [][2]string{{"context", "here"}, {"host", w.engine.Host}} {
 			before, id := len(w.calls(t)), fmt.Sprint(n)
 			for _, args := range [][]string{{"task", "create", id, "Title " + id, "-s", `["echo a >a` + id + `"]`}, {"build"}} {
@@ -207,7 +207,7 @@ func TestDockerSandboxIsCalledWithTheSameContextAndConfiguration(t *testing.T) {
 				run(t, cmd).expect(t, 0)
 			}
 			assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "Title "+id)
-			w.noKeeperIsLeft(t)
+			w.waitForNoKeepalive(t)
 
 			held := false
 			for _, c := range w.calls(t)[before:] {
@@ -223,7 +223,7 @@ func TestDockerSandboxIsCalledWithTheSameContextAndConfiguration(t *testing.T) {
 // calls are how the double was called.
 func (w *world) calls(t *testing.T) []sandboxcli.Call {
 	t.Helper()
-	calls, err := sandboxcli.Calls(w.double)
+	calls, err := sandboxcli.Calls(w.fakeDir)
 	assert.NilError(t, err)
 	return calls
 }

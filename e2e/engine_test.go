@@ -22,8 +22,8 @@ import (
 
 // Which engine is used: contexts, remote engines, and engines that refuse requests.
 
-func TestTheEngineIsThatOfTheContext(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestEngineOfTheContextIsUsed(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.setenv("DOCKER_HOST", "")
 		run(t, w.docker("context", "create", "here", "--docker", "host="+w.engine.Host)).expect(t, 0)
 		run(t, w.docker("--context", "here", "ralph", "task", "create", "a", "Title")).expect(t, 0)
@@ -38,8 +38,8 @@ func TestTheEngineIsThatOfTheContext(t *testing.T) {
 
 // An engine on another machine cannot mount the work tree. Instead of a
 // sandbox with an empty folder there is an error.
-func TestAnEngineElsewhereIsRefused(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestRemoteEngineIsRejected(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		remote := "tcp://" + w.proxy(t)
 		w.setenv("DOCKER_HOST", remote)
 		res := w.ralph(t, "task", "list").expect(t, 1)
@@ -54,7 +54,7 @@ func TestAnEngineElsewhereIsRefused(t *testing.T) {
 func (w *world) proxy(t *testing.T) string {
 	t.Helper()
 	if w.engine.Gateway == "" {
-		notHere(t, "RALPH_TEST_GATEWAYS names no address for this engine")
+		skipOrFail(t, "RALPH_TEST_GATEWAYS names no address for this engine")
 	}
 	listener, err := net.Listen("tcp", w.engine.Gateway+":0")
 	assert.NilError(t, err)
@@ -91,8 +91,8 @@ func pipe(in net.Conn, socket string) {
 
 // A folder below the plugin's state may be missing or not writable; what the
 // user sees then is an error, not half a sandbox.
-func TestAConfigurationFolderThatCannotBeWritten(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestUnwritableStateDirectory(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.write(t, filepath.Join(w.config, "ralph", "locks"), "not a folder")
 		res := w.ralph(t, "task", "list").expect(t, 1)
 		assert.Equal(t, len(w.sandboxes(t)), 0)

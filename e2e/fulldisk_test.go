@@ -18,11 +18,11 @@ import (
 
 // fullDisks are what fills the disk of the worktree, which is small, or that of the
 // engine.
-var fullDisks = []scenario{
+var fullDisks = []fault{
 	// The commit of the run is in the sandbox only: there is no space for it outside.
 	{
 		name: "worktree", step: "head -c 200000 /dev/urandom >worktree-bad.txt && git add -A && git commit -qm 'Add worktree/bad'; cat /dev/zero >.ralph/big",
-		reason: "no space left on the file system of /", code: 1, mend: func(t *testing.T, m *incident) {
+		reason: "no space left on the file system of /", code: 1, repair: func(t *testing.T, m *faultRun) {
 			res := m.ralph(t, "build").expect(t, 1)
 			assert.Check(t, is.Contains(res.stderr, "\nHint: free "))
 			res = m.ralph(t, "clean", "--force").expect(t, 1)
@@ -38,7 +38,7 @@ var fullDisks = []scenario{
 	// That of the engine, which has the private git directory.
 	{
 		name: "engine", step: "cat /dev/zero >.git/big", reason: "no space left on the file system of /", code: 1,
-		mend: func(t *testing.T, m *incident) { m.inside(t, "rm .git/big") },
+		repair: func(t *testing.T, m *faultRun) { m.inside(t, "rm .git/big") },
 	},
 }
 
@@ -47,15 +47,15 @@ var fullDisks = []scenario{
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
-		notHere(t, "only root can mount a small file system")
+		skipOrFail(t, "only root can mount a small file system")
 	}
-	w := newSmallWorld(t, where(t)[0])
-	w.shrink(t, w.repo)
+	w := newFaultWorld(t, enginesFor(t)[0])
+	w.mountSmallDisk(t, w.repo)
 	w.ok(t, "task", "list")
 	w.ok(t, "stop")
 	for _, m := range w.container(t).Mounts {
 		if m.Destination == filepath.Join(w.repo, ".git") {
-			w.shrink(t, m.Source)
+			w.mountSmallDisk(t, m.Source)
 		}
 	}
 	for _, row := range fullDisks {
@@ -65,9 +65,9 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// shrink puts a folder on a small file system of its own, here and where the engine
+// mountSmallDisk puts a folder on a small file system of its own, here and where the engine
 // is.
-func (w *world) shrink(t *testing.T, dir string) {
+func (w *world) mountSmallDisk(t *testing.T, dir string) {
 	t.Helper()
 	script := func(ctx context.Context, script string) {
 		cmd := exec.CommandContext(ctx, "sh", "-ec", script, "sh", filepath.Join(w.dir, rand.Text()), dir, "ralph-"+w.engine.Name)

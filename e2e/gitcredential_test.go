@@ -43,7 +43,7 @@ func (w *world) hostRepository(t *testing.T, token string) (bare string, refused
 		run(t, w.command("git", args...)).expect(t, 0)
 	}
 	w.write(t, filepath.Join(root, "README"), "")
-	w.own(t, root)
+	w.chown(t, root)
 	git("clone", "-q", "--bare", w.repo, bare)
 	commit := run(t, w.command("git", "-C", bare, "commit-tree", "-m", "The feature", "-p", "HEAD", "HEAD^{tree}")).expect(t, 0).stdout
 	git("-C", bare, "branch", "feature", strings.TrimSpace(commit))
@@ -103,14 +103,14 @@ func tunnelTo(address string) http.Handler {
 
 // git in a sandbox fetches with the user's token, and pushes if the user has said
 // so, without having it.
-func TestTheGitHostsTokenStaysOutside(t *testing.T) {
-	privately(t, func(t *testing.T, w *world) {
+func TestGitTokenStaysOnTheHost(t *testing.T) {
+	withPrivateGit(t, func(t *testing.T, w *world) {
 		token := "ghp-stays-with-the-user-of-" + w.engine.Name
 		bare, refused := w.hostRepository(t, token)
 		// git's own store would be in the user's home, which is looked through.
 		w.write(t, filepath.Join(w.dir, "stored"), "https://una:"+token+"@"+gitHost+"\n")
 		w.git(t, "config", "--global", "credential.helper", "store --file="+filepath.Join(w.dir, "stored"))
-		w.byDefault()
+		w.useDefaults()
 		w.setenv("RALPH_ALLOW", gitHost)
 		pushed := func() string {
 			return strings.TrimSpace(run(t, w.command("git", "-C", bare, "branch", "--list", "--format=%(refname:short)", "pushed")).expect(t, 0).stdout)
@@ -121,7 +121,7 @@ func TestTheGitHostsTokenStaysOutside(t *testing.T) {
 				"git push -q origin HEAD:refs/heads/pushed >pushing 2>&1; true",
 				"git ls-remote git@" + gitHost + ":" + w.slug + ".git refs/heads/feature >by-ssh 2>&1; true",
 				"git ls-remote $(git config --get-regexp 'url.*insteadof' | sed -n 's,^url.\\(http:[^ ]*/git/\\).*,\\1,p' | head -1)e2e/other.git >other 2>&1; true",
-				lookForKeys + "; git config --list --show-origin >>seen; mv seen /tmp/seen",
+				printKeys + "; git config --list --show-origin >>seen; mv seen /tmp/seen",
 				"rm -f fetched.was; git add -A; git commit -qm '" + id + "'",
 			}}
 		}
@@ -154,7 +154,7 @@ func TestTheGitHostsTokenStaysOutside(t *testing.T) {
 		assert.Check(t, is.Contains(seen, ":8080/git/"+w.slug+".git"))
 		assert.Check(t, !strings.Contains(seen, token))
 		assert.DeepEqual(t, argvs(), map[string]bool{token: false, "git-remote-http": true})
-		w.nowhere(t, token)
+		w.assertNowhere(t, token)
 
 		// The proxy has it no longer than the command runs. Keys of one that was killed
 		// go with the next.
@@ -166,7 +166,7 @@ func TestTheGitHostsTokenStaysOutside(t *testing.T) {
 		assert.Check(t, is.Contains(asks(), "503"))
 		w.plan(t, slowTask())
 		build := start(t, w.docker("ralph", "--git-token", "read", "build"))
-		appears(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, filepath.Join(w.repo, "begun"))
 		assert.Check(t, is.Contains(asks(), "refs/heads/feature"))
 		build.signalGroup(syscall.SIGKILL)
 		build.wait(t)
@@ -189,8 +189,8 @@ func TestTheGitHostsTokenStaysOutside(t *testing.T) {
 }
 
 // Where the token would not be safe, or there is none, a warning says so.
-func TestTheGitHostsTokenIsNotUsed(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestGitTokenIsNotUsedWhereItIsUnsafe(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.setenv("RALPH_GIT_TOKEN", "read")
 		w.plan(t)
 		for _, tc := range []struct{ git, network, why string }{
@@ -206,20 +206,20 @@ func TestTheGitHostsTokenIsNotUsed(t *testing.T) {
 	})
 }
 
-// giveKey makes an ssh key that git signs with, and an ssh-agent for it, which
+// addSigningKey makes an ssh key that git signs with, and an ssh-agent for it, which
 // does not have it yet.
-func (w *world) giveKey(t *testing.T) (key string) {
+func (w *world) addSigningKey(t *testing.T) (key string) {
 	t.Helper()
 	for _, program := range []string{"ssh-agent", "ssh-keygen", "ssh-add"} {
 		if _, err := exec.LookPath(program); err != nil {
-			notHere(t, "git verifies signatures with the programs of openssh-client: "+err.Error())
+			skipOrFail(t, "git verifies signatures with the programs of openssh-client: "+err.Error())
 		}
 	}
 	folder := filepath.Join(w.home, ".ssh")
 	key = filepath.Join(folder, "id")
 	assert.NilError(t, os.MkdirAll(folder, 0o700))
 	run(t, w.named("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "una", "-f", key)).expect(t, 0)
-	w.own(t, folder)
+	w.chown(t, folder)
 	w.write(t, filepath.Join(w.home, "signers"), "una@example.com "+w.readFile(t, key+".pub"))
 	w.git(t, "config", "--global", "gpg.format", "ssh")
 	w.git(t, "config", "--global", "user.signingKey", "~/.ssh/id.pub")
@@ -228,7 +228,7 @@ func (w *world) giveKey(t *testing.T) (key string) {
 	socket := filepath.Join(folder, "agent")
 	agent := start(t, w.command("ssh-agent", "-D", "-a", socket))
 	t.Cleanup(func() { _ = agent.cmd.Process.Kill() })
-	appears(t, socket)
+	waitForFile(t, socket)
 	w.setenv("SSH_AUTH_SOCK", socket)
 	return key
 }
@@ -248,9 +248,9 @@ func (w *world) readFile(t *testing.T, path string) string {
 	return string(content)
 }
 
-// askRaw is a script that has the socket of a sandbox sign a login, remove all
+// rawAgentRequests is a script that has the socket of a sandbox sign a login, remove all
 // keys and list them, and shows the kinds of the answers.
-const askRaw = `
+const rawAgentRequests = `
 use Socket;
 sub str { pack('N', length $_[0]) . $_[0] }
 sub ask {
@@ -268,8 +268,8 @@ print join ' ', ask("\x0d" . str($key) . str(str('x' x 32) . "\x32una") . "\0\0\
 // Commits of the agent are signed by the user's ssh-agent, which the sandbox
 // cannot use for anything else.
 func TestSignedCommits(t *testing.T) {
-	privately(t, func(t *testing.T, w *world) {
-		key := w.giveKey(t)
+	withPrivateGit(t, func(t *testing.T, w *world) {
+		key := w.addSigningKey(t)
 		verified := func(args ...string) string {
 			return run(t, w.named("git", append([]string{"-c", "safe.directory=*"}, args...)...)).expect(t, 0).stdout
 		}
@@ -283,7 +283,7 @@ func TestSignedCommits(t *testing.T) {
 		assert.Check(t, is.Contains(res.stderr, "ssh-add"))
 		run(t, w.named("ssh-add", "-q", key)).expect(t, 0)
 
-		w.write(t, filepath.Join(w.repo, "raw.pl"), askRaw)
+		w.write(t, filepath.Join(w.repo, "raw.pl"), rawAgentRequests)
 		w.git(t, "add", "raw.pl")
 		w.git(t, "commit", "-q", "-m", "A script")
 		w.plan(t, task{ID: "b", Title: "Add b", Steps: []string{
@@ -312,7 +312,7 @@ func TestSignedCommits(t *testing.T) {
 			"rm -f begun go c.txt; git config user.name >/dev/null; git -c commit.gpgSign=false commit -qam 'Unsigned' --allow-empty",
 		}})
 		build := start(t, w.docker("ralph", "--sign", "build", "-n", "1"))
-		appears(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, filepath.Join(w.repo, "begun"))
 		run(t, w.named("ssh-add", "-q", "-D")).expect(t, 0)
 		w.write(t, filepath.Join(w.repo, "go"), "")
 		build.wait(t)
@@ -332,8 +332,8 @@ func TestSignedCommits(t *testing.T) {
 
 // A repository cannot ask for signatures by itself, and without a git directory
 // of its own a sandbox gets none.
-func TestWhereCommitsAreNotSigned(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestUnsignedCommits(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.plan(t)
 		w.setenv("RALPH_GIT", "direct")
 		res := w.ralph(t, "--recreate", "--sign", "build").expect(t, 0)

@@ -22,11 +22,11 @@ import (
 // Sandboxes with a git directory or a clone of their own: the agent's commits
 // arrive on the user's branch.
 
-// privately runs a test in a container with a git directory of its own, on every
+// withPrivateGit runs a test in a container with a git directory of its own, on every
 // engine.
-func privately(t *testing.T, test func(t *testing.T, w *world)) {
+func withPrivateGit(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
-	each(t, func(t *testing.T, w *world) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.setenv("RALPH_GIT", "private")
 		test(t, w)
 	})
@@ -34,8 +34,8 @@ func privately(t *testing.T, test func(t *testing.T, w *world)) {
 
 // A sandbox for one command that has the only copy of commits outlives it, and the
 // next command takes them and removes it.
-func TestASandboxForOneCommandStaysWithItsCommits(t *testing.T) {
-	privately(t, func(t *testing.T, w *world) {
+func TestOneTimeSandboxWithUnfetchedCommitsIsKept(t *testing.T) {
+	withPrivateGit(t, func(t *testing.T, w *world) {
 		w.configureUser(t, "[sandbox]\nreuse_container = false\n")
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{
 			"echo a > a && git add a && git commit -qm 'Only a' && git tag good",
@@ -57,8 +57,8 @@ func TestASandboxForOneCommandStaysWithItsCommits(t *testing.T) {
 
 // The agent works on the live files, and its commits come to the user's branch
 // without touching what the user has staged.
-func TestCommitsOfAPrivateGitDirectory(t *testing.T) {
-	privately(t, func(t *testing.T, w *world) {
+func TestCommitsArriveOnTheUsersBranch(t *testing.T) {
+	withPrivateGit(t, func(t *testing.T, w *world) {
 		w.write(t, filepath.Join(w.repo, "half.txt"), "what the user has staged\n")
 		w.git(t, "add", "half.txt")
 		w.write(t, filepath.Join(w.repo, "half.txt"), "what the user has not staged\n")
@@ -89,12 +89,12 @@ func TestCommitsOfAPrivateGitDirectory(t *testing.T) {
 }
 
 // The user's branch follows after each task, not only when all are through.
-func TestCommitsComeOutAfterEachTask(t *testing.T) {
-	privately(t, func(t *testing.T, w *world) {
+func TestCommitsAreFetchedAfterEachTask(t *testing.T) {
+	withPrivateGit(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}},
 			task{ID: "b", Title: "Wait", Priority: 1, Steps: []string{"touch begun; while ! test -e go; do sleep 0.1; done"}})
 		build := start(t, w.docker("ralph", "build", "-n", "2"))
-		appears(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, filepath.Join(w.repo, "begun"))
 		// Commits of an agent that still works come after half a minute.
 		poll.WaitOn(t, func(poll.LogT) poll.Result {
 			if last := w.git(t, "log", "-1", "--format=%s"); last != "Add a" {
@@ -108,8 +108,8 @@ func TestCommitsComeOutAfterEachTask(t *testing.T) {
 }
 
 // Making the sandbox anew saves everything first, and removes the volume.
-func TestThePrivateGitDirectoryGoesWithItsSandbox(t *testing.T) {
-	privately(t, func(t *testing.T, w *world) {
+func TestRecreateFetchesCommitsAndRemovesTheVolume(t *testing.T) {
+	withPrivateGit(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Branch off", Steps: []string{"git switch -qc side && echo s > s.txt && git add -A && git commit -qm side && git switch -q main"}})
 		res := w.ralph(t, "build").expect(t, 0)
 		name := w.sandbox(t).Name
@@ -125,7 +125,7 @@ func TestThePrivateGitDirectoryGoesWithItsSandbox(t *testing.T) {
 		// A sandbox that others have removed leaves its volume.
 		w.plan(t, task{ID: "b", Title: "Commit and hang", Steps: []string{"touch begun; git add -A; git commit -qm hanging; touch committed; sleep 1000"}})
 		build := start(t, w.docker("ralph", "build", "-n", "1"))
-		appears(t, filepath.Join(w.repo, "committed"))
+		waitForFile(t, filepath.Join(w.repo, "committed"))
 		build.signalGroup(syscall.SIGKILL)
 		build.wait(t)
 		run(t, w.docker("rm", "-f", w.container(t).ID)).expect(t, 0)
@@ -136,12 +136,12 @@ func TestThePrivateGitDirectoryGoesWithItsSandbox(t *testing.T) {
 
 // A sandbox cannot be started when somebody has removed what holds its network. It
 // is made anew, and its commits come out.
-func TestASandboxThatLostItsNetwork(t *testing.T) {
-	privately(t, func(t *testing.T, w *world) {
+func TestSandboxWithoutItsNetworkIsRecreated(t *testing.T) {
+	withPrivateGit(t, func(t *testing.T, w *world) {
 		w.setenv("RALPH_NETWORK", "deny")
 		w.plan(t, task{ID: "a", Title: "Commit and hang", Steps: []string{"git commit -q --allow-empty -m hanging; touch committed; sleep 1000"}})
 		build := start(t, w.docker("ralph", "build", "-n", "1"))
-		appears(t, filepath.Join(w.repo, "committed"))
+		waitForFile(t, filepath.Join(w.repo, "committed"))
 		build.signalGroup(syscall.SIGKILL)
 		build.wait(t)
 		first := w.container(t)
@@ -163,11 +163,11 @@ func TestASandboxThatLostItsNetwork(t *testing.T) {
 }
 
 // Whoever is killed, the next command brings the commits.
-func TestAKilledDispatchWithAPrivateGitDirectory(t *testing.T) {
-	privately(t, func(t *testing.T, w *world) {
+func TestNextCommandFetchesCommitsOfAKilledOne(t *testing.T) {
+	withPrivateGit(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Commit and wait", Steps: []string{"echo a > a.txt; git add a.txt; git commit -qm a; touch committed; while ! test -e go; do sleep 0.1; done"}})
 		build := start(t, w.docker("ralph", "build", "-n", "1"))
-		appears(t, filepath.Join(w.repo, "committed"))
+		waitForFile(t, filepath.Join(w.repo, "committed"))
 		build.signalGroup(syscall.SIGKILL)
 		build.wait(t)
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "first")
@@ -187,8 +187,8 @@ func TestAKilledDispatchWithAPrivateGitDirectory(t *testing.T) {
 	})
 }
 
-func TestAPrivateGitDirectoryForALinkedWorkTree(t *testing.T) {
-	privately(t, func(t *testing.T, w *world) {
+func TestPrivateGitDirectoryOfALinkedWorktree(t *testing.T) {
+	withPrivateGit(t, func(t *testing.T, w *world) {
 		main := w.git(t, "rev-parse", "main")
 		linked := filepath.Join(w.dir, "linked")
 		w.git(t, "worktree", "add", "-q", "-b", "side", linked)
@@ -203,11 +203,11 @@ func TestAPrivateGitDirectoryForALinkedWorkTree(t *testing.T) {
 
 // When both sides have moved, both stay, and the user is told what to do, which
 // works.
-func TestAConflictWithAPrivateGitDirectory(t *testing.T) {
-	privately(t, func(t *testing.T, w *world) {
+func TestDivergedBranchesAreReported(t *testing.T) {
+	withPrivateGit(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt; touch begun; while ! test -e .ralph/go; do sleep 0.1; done"}})
 		build := start(t, w.docker("ralph", "build", "-n", "1"))
-		appears(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, filepath.Join(w.repo, "begun"))
 		w.write(t, filepath.Join(w.repo, "user.txt"), "u\n")
 		w.git(t, "add", "user.txt")
 		w.git(t, "commit", "-qm", "The user's")
@@ -229,8 +229,8 @@ func TestAConflictWithAPrivateGitDirectory(t *testing.T) {
 	})
 }
 
-func TestRepositoriesWithoutAPrivateGitDirectory(t *testing.T) {
-	privately(t, func(t *testing.T, w *world) {
+func TestSubmodulesAreRejected(t *testing.T) {
+	withPrivateGit(t, func(t *testing.T, w *world) {
 		other := filepath.Join(w.dir, "other")
 		w.git(t, "clone", "-q", w.repo, other)
 		w.git(t, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", other, "sub")
@@ -244,8 +244,8 @@ func TestRepositoriesWithoutAPrivateGitDirectory(t *testing.T) {
 }
 
 // A sandbox for one dispatch leaves its commits, and no volume.
-func TestASandboxForOneDispatchWithAPrivateGitDirectory(t *testing.T) {
-	privately(t, func(t *testing.T, w *world) {
+func TestOneTimeSandboxLeavesCommitsAndNoVolume(t *testing.T) {
+	withPrivateGit(t, func(t *testing.T, w *world) {
 		w.configureUser(t, "[sandbox]\nreuse_container = false\n")
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}})
 		w.ralph(t, "build").expect(t, 0)
@@ -256,13 +256,13 @@ func TestASandboxForOneDispatchWithAPrivateGitDirectory(t *testing.T) {
 }
 
 // A second command while the first works: commits of both come.
-func TestTwoBuildsWithOnePrivateGitDirectory(t *testing.T) {
-	privately(t, func(t *testing.T, w *world) {
+func TestTwoBuildsShareAPrivateGitDirectory(t *testing.T) {
+	withPrivateGit(t, func(t *testing.T, w *world) {
 		w.plan(t,
 			task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt; touch begun; while ! test -e .ralph/go; do sleep 0.1; done"}},
 			task{ID: "b", Title: "Add b", Priority: 1, Steps: []string{"echo b > b.txt; git add b.txt; git commit -qm 'Add b' b.txt"}})
 		first := start(t, w.docker("ralph", "build", "-n", "1"))
-		appears(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, filepath.Join(w.repo, "begun"))
 		w.ralph(t, "build", "-n", "1").expect(t, 0)
 		assert.Assert(t, is.Contains(w.git(t, "log", "--format=%s"), "Add b"))
 		w.write(t, filepath.Join(w.repo, ".ralph", "go"), "")
@@ -273,7 +273,7 @@ func TestTwoBuildsWithOnePrivateGitDirectory(t *testing.T) {
 }
 
 func TestSelfTestWithAPrivateGitDirectory(t *testing.T) {
-	privately(t, func(t *testing.T, w *world) {
+	withPrivateGit(t, func(t *testing.T, w *world) {
 		res := w.ralph(t, "selftest").expect(t, 0)
 		assert.Assert(t, !strings.Contains(res.stdout+res.stderr, "ralph-git-"), res.stdout)
 	})
@@ -281,8 +281,8 @@ func TestSelfTestWithAPrivateGitDirectory(t *testing.T) {
 
 // A loop and its backlog belong to the branch that they were started for, whatever
 // the agent checks out, and whatever a session leaves checked out.
-func TestTheLoopStaysOnItsBranch(t *testing.T) {
-	privately(t, func(t *testing.T, w *world) {
+func TestLoopStaysOnItsBranch(t *testing.T) {
+	withPrivateGit(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"git checkout -qb other && echo a > a.txt && git add a.txt && git commit -qm 'On other'"}},
 			task{ID: "b", Title: "Add b", Priority: 1, Steps: []string{"echo b > b.txt"}})
 		res := w.ralph(t, "build").expect(t, 0)
@@ -305,8 +305,8 @@ func TestTheLoopStaysOnItsBranch(t *testing.T) {
 
 // What the user has not committed is left out of an agent's commits, and the index
 // stays what the user has staged.
-func TestUncommittedWorkStaysTheUsers(t *testing.T) {
-	privately(t, func(t *testing.T, w *world) {
+func TestUncommittedChangesAreNotInTheAgentsCommits(t *testing.T) {
+	withPrivateGit(t, func(t *testing.T, w *world) {
 		w.write(t, filepath.Join(w.repo, "code.txt"), "one\n")
 		w.write(t, filepath.Join(w.repo, "staged.txt"), "one\n")
 		w.git(t, "add", "-A")
@@ -336,8 +336,8 @@ func TestUncommittedWorkStaysTheUsers(t *testing.T) {
 // A sandbox that works on a clone of its own leaves the user's branch and work
 // tree as they are. Its commits come home after every build, and making it anew
 // loses none.
-func TestASandboxWithACloneOfItsOwn(t *testing.T) {
-	with(t, config.DriverSbx, func(t *testing.T, w *world) {
+func TestCloneLeavesTheWorktreeUnchanged(t *testing.T) {
+	onMicroVM(t, config.DriverSbx, func(t *testing.T, w *world) {
 		w.setenv("RALPH_GIT", "private")
 		before := w.git(t, "rev-parse", "HEAD")
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}})
@@ -370,8 +370,8 @@ func TestASandboxWithACloneOfItsOwn(t *testing.T) {
 	})
 }
 
-func TestWhereThereCannotBeAClone(t *testing.T) {
-	inMicroVMs(t, func(t *testing.T, w *world) {
+func TestCloneIsRejectedWhereItIsImpossible(t *testing.T) {
+	onMicroVMs(t, func(t *testing.T, w *world) {
 		w.setenv("RALPH_GIT", "private")
 		if w.driver == config.DriverDockerSandbox {
 			res := w.ralph(t, "task", "list").expect(t, 1)

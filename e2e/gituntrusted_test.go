@@ -19,8 +19,8 @@ import (
 // outside the sandbox.
 
 // What an agent plants for the user's git is not run, wherever it puts it.
-func TestWhatAnAgentPlantsIsNotRun(t *testing.T) {
-	privately(t, func(t *testing.T, w *world) {
+func TestPlantedGitConfigurationIsNotRun(t *testing.T) {
+	withPrivateGit(t, func(t *testing.T, w *world) {
 		side := filepath.Join(w.repo, ".worktrees", "side")
 		w.git(t, "worktree", "add", "-q", "-b", "side", side)
 		marker := filepath.Join(w.dir, "marker")
@@ -65,13 +65,13 @@ git -c core.hooksPath=/dev/null -c core.fsmonitor=false update-ref "refs/heads/o
 
 // An agent can break its own git directory, but nothing of the user's. The sandbox
 // gets it back within the same command, and works on.
-func TestABrokenPrivateGitDirectory(t *testing.T) {
+func TestBrokenGitDirectoryIsRestored(t *testing.T) {
 	for name, tc := range map[string]struct{ step, why string }{
 		"removed":           {"rm -rf .git; true", "it is no git directory any more"},
 		"HEAD and a commit": {"git commit -q --allow-empty -m kept; echo garbage > .git/HEAD", "it is no git directory any more"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			privately(t, func(t *testing.T, w *world) {
+			withPrivateGit(t, func(t *testing.T, w *world) {
 				w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}})
 				w.ralph(t, "build").expect(t, 0)
 				w.plan(t, task{ID: "b", Title: "Break it", Steps: []string{tc.step}})
@@ -95,8 +95,8 @@ func TestABrokenPrivateGitDirectory(t *testing.T) {
 
 // A git directory that is broken while no command of ours looks keeps nobody from
 // recreating or removing the sandbox. What is lost is said.
-func TestABrokenPrivateGitDirectoryIsRemoved(t *testing.T) {
-	privately(t, func(t *testing.T, w *world) {
+func TestSandboxWithABrokenGitDirectoryCanBeRemoved(t *testing.T) {
+	withPrivateGit(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}})
 		w.ralph(t, "build").expect(t, 0)
 		for _, args := range [][]string{{"task", "list"}, {"--recreate", "task", "list"}, {"clean", "--force"}} {
@@ -119,8 +119,8 @@ func TestABrokenPrivateGitDirectoryIsRemoved(t *testing.T) {
 
 // An agent that commits a repository of its own, over a commit of the user's, is
 // told of, and neither our advice nor what the user does then runs its programs.
-func TestARepositoryThatTheAgentCommits(t *testing.T) {
-	privately(t, func(t *testing.T, w *world) {
+func TestCommittedRepositoryOfTheAgentIsReported(t *testing.T) {
+	withPrivateGit(t, func(t *testing.T, w *world) {
 		marker := filepath.Join(w.dir, "marker")
 		w.plan(t, task{ID: "a", Title: "Plant", Steps: []string{
 			"git init -q inner && cd inner && git config user.name x && git config user.email x@y && git commit -q --allow-empty -m x && git config core.fsmonitor 'touch " + marker + "; false'",
@@ -156,8 +156,8 @@ func TestARepositoryThatTheAgentCommits(t *testing.T) {
 
 // A branch whose commits no repository should have is named, the others come, and
 // nothing of it is left in the user's repository.
-func TestABranchThatCannotBeFetched(t *testing.T) {
-	privately(t, func(t *testing.T, w *world) {
+func TestUnfetchableBranchIsReported(t *testing.T) {
+	withPrivateGit(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Branch off", Steps: []string{
 			`tree=$(printf '100644 blob %s\t.git\n' $(git hash-object -w /etc/hostname) | git mktree) && git branch bad $(git commit-tree -m bad -p HEAD $tree)`,
 			"git branch fine $(git commit-tree -m fine -p HEAD HEAD^{tree}); echo a > a.txt",
@@ -172,20 +172,20 @@ func TestABranchThatCannotBeFetched(t *testing.T) {
 }
 
 // A named pipe where git opens a file keeps no command waiting. It is named.
-func TestAPipeInTheWorktreeIsNamed(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestNamedPipeInTheWorktreeIsReported(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		pipe := filepath.Join(w.repo, ".gitattributes")
 		assert.NilError(t, syscall.Mkfifo(pipe, 0o644))
-		w.own(t, pipe)
+		w.chown(t, pipe)
 		started := time.Now()
 		res := w.ralph(t, "worktree", "ls")
 		assert.Check(t, is.Contains(res.stdout+res.stderr, "git waits for ever at "+pipe+", which is no regular file: remove it"))
-		assert.Check(t, time.Since(started) < patience/2)
+		assert.Check(t, time.Since(started) < timeout/2)
 	})
 }
 
-// in is the world with the current directory in another work tree.
-func (w *world) in(dir string) *world {
+// inDirectory is the world with the current directory in another work tree.
+func (w *world) inDirectory(dir string) *world {
 	other := *w
 	other.repo = dir
 	return &other
@@ -193,12 +193,12 @@ func (w *world) in(dir string) *world {
 
 // A repository that an agent makes in a subfolder chooses neither mounts nor
 // tokens when the user runs a command there.
-func TestARepositoryThatAnAgentMadeIsNotUsed(t *testing.T) {
-	privately(t, func(t *testing.T, w *world) {
+func TestRepositoryCreatedByTheAgentIsNotUsed(t *testing.T) {
+	withPrivateGit(t, func(t *testing.T, w *world) {
 		secret := filepath.Join(w.dir, "src", "secret")
 		assert.NilError(t, os.MkdirAll(secret, 0o755))
-		w.own(t, secret)
-		private := w.in(secret)
+		w.chown(t, secret)
+		private := w.inDirectory(secret)
 		private.git(t, "init", "-q")
 		private.write(t, filepath.Join(secret, "key"), "swordfish\n")
 		private.git(t, "add", "key")
@@ -211,7 +211,7 @@ func TestARepositoryThatAnAgentMadeIsNotUsed(t *testing.T) {
 		}})
 		w.ok(t, "build")
 		before := len(w.containers(t))
-		tool := w.in(filepath.Join(w.repo, "tool"))
+		tool := w.inDirectory(filepath.Join(w.repo, "tool"))
 		const unapproved = " is not approved (it is inside the repository "
 		for _, args := range [][]string{{"build"}, {"task", "list"}, {"--git-token=read", "shell", "--", "true"}} {
 			res := tool.ralph(t, args...).expect(t, 1)

@@ -28,27 +28,27 @@ import (
 
 // Agent images: pulled, built, listed and pruned.
 
-// unreachable is an image whose registry nobody has.
-const unreachable = "localhost:1/no/such-image:here"
+// unreachableImage is an image whose registry nobody has.
+const unreachableImage = "localhost:1/no/such-image:here"
 
-func TestABaseThatCannotBePulledIsNamedWithTheWayOut(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		res := w.ralph(t, "--base", unreachable, "build").expect(t, 1)
+func TestUnpullableBaseIsReportedWithAHint(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		res := w.ralph(t, "--base", unreachableImage, "build").expect(t, 1)
 		assert.Equal(t, len(w.sandboxes(t)), 0)
 		assert.Check(t, is.Equal(res.stdout, ""))
-		for _, part := range []string{`Error: base image "` + unreachable + `" is not on the engine and cannot be pulled`, "--base IMAGE", "[image] in ralph.toml", "--image IMAGE"} {
+		for _, part := range []string{`Error: base image "` + unreachableImage + `" is not on the engine and cannot be pulled`, "--base IMAGE", "[image] in ralph.toml", "--image IMAGE"} {
 			assert.Check(t, is.Contains(res.stderr, part))
 		}
-		res = w.ralph(t, "--image", unreachable, "build").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, `Error: image "`+unreachable+`" is not on the engine and cannot be pulled`))
+		res = w.ralph(t, "--image", unreachableImage, "build").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, `Error: image "`+unreachableImage+`" is not on the engine and cannot be pulled`))
 	})
 }
 
-func TestAnImageIsBuiltOnceAndUsedAgain(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestImageIsBuiltOnce(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.ok(t, "task", "create", "a", "Title")
 		first := w.container(t)
-		assert.Assert(t, is.Regexp(`^agent-loop-sandbox-shell:v[0-9a-f]{8}$`, madeFrom(first)))
+		assert.Assert(t, is.Regexp(`^agent-loop-sandbox-shell:v[0-9a-f]{8}$`, sourceImage(first)))
 		w.removeSandboxes(t)
 
 		res := w.ralph(t, "task", "list").expect(t, 0)
@@ -59,15 +59,15 @@ func TestAnImageIsBuiltOnceAndUsedAgain(t *testing.T) {
 }
 
 // Even one that has neither an agent's user nor ralph.
-func TestAGivenImageIsUsedAsItIs(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestCustomImageIsUsedUnchanged(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		flags := []string{"--image", engines.BaseImage()}
 		w.ok(t, append(flags, "task", "create", "a", "Who", "-s", `["id -u >who; id -un >>who; echo $HOME >>who; touch ~/mine; ralph task list >>who"]`)...)
 		w.ok(t, append(flags, "build")...)
-		assert.Equal(t, madeFrom(w.container(t)), engines.BaseImage())
+		assert.Equal(t, sourceImage(w.container(t)), engines.BaseImage())
 		who := w.read(t, "who")
 		assert.Check(t, strings.HasPrefix(who, fmt.Sprintf("%d\nagent\n/home/agent\n", w.uid)), who)
-		w.ownsEverything(t)
+		w.assertOwnership(t)
 	})
 }
 
@@ -103,17 +103,17 @@ func (w *world) images(t *testing.T) (current imageStatus, others map[string]ima
 	return all[0], others
 }
 
-// has reports whether the engine has an image.
-func (w *world) has(t *testing.T, ref string) bool {
+// hasImage reports whether the engine has an image.
+func (w *world) hasImage(t *testing.T, ref string) bool {
 	t.Helper()
 	_, err := w.engine.Client(t).ImageInspect(t.Context(), ref)
 	assert.Assert(t, err == nil || errdefs.IsNotFound(err), "%v", err)
 	return err == nil
 }
 
-func TestTheImageOfAProjectFromBuildToPrune(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		w.asksFor(t, w.slug)
+func TestProjectImageFromBuildToPrune(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		w.configureGreet(t, w.slug)
 		name := filepath.Base(w.repo)
 		mine := []string{"image", "prune", "--filter", "project=" + name}
 		now, _ := w.images(t)
@@ -137,7 +137,7 @@ func TestTheImageOfAProjectFromBuildToPrune(t *testing.T) {
 		assert.DeepEqual(t, now.UsedBy, []string{sandbox})
 		assert.Equal(t, others[now.Base].Kind, "agent")
 
-		w.asksFor(t, w.slug+" again")
+		w.configureGreet(t, w.slug+" again")
 		now, others = w.images(t)
 		assert.Equal(t, now.Change, "build")
 		assert.Equal(t, now.Status, ".agent-loop/Dockerfile.sandbox, or a file beside it, changed; the sandbox "+sandbox+" uses "+first)
@@ -161,7 +161,7 @@ func TestTheImageOfAProjectFromBuildToPrune(t *testing.T) {
 		res = w.ralph(t, mine...).expect(t, 1)
 		assert.Equal(t, res.stdout, "")
 		assert.Equal(t, res.stderr, "Error: refusing to remove 2 images without confirmation\nHint: preview with --dry-run, or pass --force\n")
-		assert.Assert(t, w.has(t, first))
+		assert.Assert(t, w.hasImage(t, first))
 		both := strings.Fields(w.ok(t, append(mine, "--dry-run", "--all")...))
 		assert.DeepEqual(t, both, slices.Sorted(slices.Values([]string{first, second, unused[1]})))
 		yes := w.terminal(t, w.docker(append([]string{"ralph"}, mine...)...))
@@ -169,18 +169,18 @@ func TestTheImageOfAProjectFromBuildToPrune(t *testing.T) {
 		yes.press(t, "y\r")
 		screen := yes.wait(t).expect(t, 0).stdout
 		assert.Check(t, is.Regexp(`Removed 2 images(, which freed [0-9.]+[kMG]?B)?\r\n`+unused[1]+`\r\n`+first+`\r\n`, screen)) // other tests use space meanwhile
-		assert.Assert(t, !w.has(t, first) && w.has(t, second))
+		assert.Assert(t, !w.hasImage(t, first) && w.hasImage(t, second))
 	})
 }
 
-func TestOutsideOfARepositoryOnlyTheAgentsImageIsBuilt(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestImageBuildOutsideOfARepository(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		cmd := w.docker("ralph", "image", "build")
 		cmd.Dir = w.home
 		res := run(t, cmd).expect(t, 0)
 		assert.Assert(t, is.Regexp(`^agent-loop-sandbox-shell:v[0-9a-f]{8}\n$`, res.stdout))
 		assert.Check(t, is.Contains(res.stderr, "Not inside a git repository: building the image of the agent shell alone\n"))
-		assert.Assert(t, w.has(t, strings.TrimSpace(res.stdout)))
+		assert.Assert(t, w.hasImage(t, strings.TrimSpace(res.stdout)))
 		cmd = w.docker("ralph", "image", "status", "--format", "{{.Image}}")
 		cmd.Dir = w.home
 		assert.Check(t, is.Contains("\n"+run(t, cmd).expect(t, 0).stdout, "\n"+res.stdout))
@@ -188,8 +188,8 @@ func TestOutsideOfARepositoryOnlyTheAgentsImageIsBuilt(t *testing.T) {
 }
 
 // A detached HEAD has no sandbox, but an image.
-func TestAnImageNeedsNoBranch(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestImageBuildWithADetachedHead(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.git(t, "checkout", "-q", "--detach")
 		ref := w.ok(t, "image", "build")
 		assert.Equal(t, w.ok(t, "image", "build", "--platform", "linux/"+runtime.GOARCH), ref, "the engine's own platform")
@@ -201,8 +201,8 @@ func TestAnImageNeedsNoBranch(t *testing.T) {
 
 // Only the step that asks for a secret sees it, and only while the image is
 // built; sandboxes are made from it without the secret.
-func TestASecretIsThereForItsStepAlone(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestBuildSecretIsOnlyInItsStep(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.write(t, filepath.Join(w.repo, ".agent-loop", "Dockerfile.sandbox"), "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nUSER root\n"+
 			"RUN --mount=type=secret,id=token,required=true test \"$(wc -c </run/secrets/token)\" = 11 # "+w.slug+"\nUSER agent\n")
 		t.Cleanup(func() { w.removeProjectImages(t) })
@@ -218,7 +218,7 @@ func TestASecretIsThereForItsStepAlone(t *testing.T) {
 		assert.NilError(t, err)
 		assert.Check(t, !strings.Contains(fmt.Sprint(history.Items), "swordfish"))
 		w.ok(t, "task", "list")
-		assert.Equal(t, madeFrom(w.container(t)), image)
+		assert.Equal(t, sourceImage(w.container(t)), image)
 	})
 }
 
@@ -249,8 +249,8 @@ func (w *world) registry(t *testing.T) (address string) {
 	return address
 }
 
-func TestImagesAreFetchedWithDockersOwnCredentials(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestImagesArePulledWithDockersCredentials(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		address := w.registry(t)
 		ref := address + "/team/tool:1"
 		t.Cleanup(func() {
@@ -265,7 +265,7 @@ func TestImagesAreFetchedWithDockersOwnCredentials(t *testing.T) {
 		res = w.ralph(t, "image", "pull", "--progress", "plain", ref).expect(t, 0)
 		assert.Equal(t, res.stdout, ref+"\n")
 		assert.Check(t, is.Contains(res.stderr, "Downloaded newer image"))
-		assert.Assert(t, w.has(t, ref))
+		assert.Assert(t, w.hasImage(t, ref))
 
 		// Without a name, it is the one that is used as it is, or else the base.
 		assert.Equal(t, w.ok(t, "--image", ref, "image", "pull"), ref+"\n")
@@ -283,8 +283,8 @@ func TestImagesAreFetchedWithDockersOwnCredentials(t *testing.T) {
 	})
 }
 
-func TestTheImageOfAMicroVMIsInUse(t *testing.T) {
-	inMicroVMs(t, func(t *testing.T, w *world) {
+func TestImageOfAMicroVMIsInUse(t *testing.T) {
+	onMicroVMs(t, func(t *testing.T, w *world) {
 		w.ok(t, "task", "create", "a", "Title")
 		now, _ := w.images(t)
 		assert.Equal(t, now.Change, "none")

@@ -21,7 +21,7 @@ import (
 
 // scripts/install.sh installs and uninstalls the plugin.
 
-func TestInstallWhatWasBuilt(t *testing.T) {
+func TestInstallFromBin(t *testing.T) {
 	t.Parallel()
 	in := newInstallation(t)
 	checkout := filepath.Join(in.dir, "checkout")
@@ -43,12 +43,12 @@ func TestInstallWhatWasBuilt(t *testing.T) {
 	assert.Check(t, is.Contains(run(t, version).expect(t, 0).stdout, "docker-ralph"))
 }
 
-func TestInstallARelease(t *testing.T) {
+func TestInstallRelease(t *testing.T) {
 	t.Parallel()
 	files := release(releaseName, fakePlugin)
 	mux := http.NewServeMux()
 	mux.Handle("/v7/", http.StripPrefix("/v7/", http.FileServer(http.Dir(writeRelease(t, files)))))
-	mux.HandleFunc("/v7.tar.gz", func(rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write(archived(t, files)) })
+	mux.HandleFunc("/v7.tar.gz", func(rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write(releaseArchive(t, files)) })
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	for _, tc := range []struct{ name, from, without string }{
@@ -74,7 +74,7 @@ func TestInstallARelease(t *testing.T) {
 }
 
 // The installer of a release installs that one.
-func TestInstallFromBesideTheSums(t *testing.T) {
+func TestInstallFromTheReleaseOfTheInstaller(t *testing.T) {
 	t.Parallel()
 	in := newInstallation(t)
 	folder := writeRelease(t, release(releaseName, fakePlugin))
@@ -84,7 +84,7 @@ func TestInstallFromBesideTheSums(t *testing.T) {
 	in.installed(t, fakePlugin)
 }
 
-func TestInstallRefuses(t *testing.T) {
+func TestInstallErrors(t *testing.T) {
 	t.Parallel()
 	good := release(releaseName, fakePlugin)
 	without := func(name string) map[string]string {
@@ -180,7 +180,7 @@ func (in *installation) trust(t *testing.T, server *httptest.Server) {
 	in.env = append(in.env, "CURL_CA_BUNDLE="+authority, "WGETRC="+wgetrc)
 }
 
-func TestInstallPicksThePlatform(t *testing.T) {
+func TestInstallSelectsThePlatform(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		system, machine, sysctl string
@@ -214,7 +214,7 @@ func TestInstallPicksThePlatform(t *testing.T) {
 func TestInstallUnderSudo(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
-		notHere(t, "only root can be root for somebody else")
+		skipOrFail(t, "only root can be root for somebody else")
 	}
 	nobody, err := user.Lookup("nobody")
 	assert.NilError(t, err)
@@ -254,7 +254,7 @@ func TestUninstall(t *testing.T) {
 }
 
 // What is in the way is not written into.
-func TestInstallLeavesAFolderAlone(t *testing.T) {
+func TestInstallKeepsADirectory(t *testing.T) {
 	t.Parallel()
 	in := newInstallation(t)
 	assert.NilError(t, os.MkdirAll(in.target, 0o755))

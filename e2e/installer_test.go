@@ -115,8 +115,8 @@ func writeRelease(t *testing.T, files map[string]string) (folder string) {
 	return folder
 }
 
-// archived is a release as a .tar.gz, in a folder of its own.
-func archived(t *testing.T, files map[string]string) []byte {
+// releaseArchive is a release as a .tar.gz, in a folder of its own.
+func releaseArchive(t *testing.T, files map[string]string) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	zipped := gzip.NewWriter(&b)
@@ -133,7 +133,7 @@ func archived(t *testing.T, files map[string]string) []byte {
 
 func archiveFile(t *testing.T, files map[string]string) string {
 	t.Helper()
-	return archiveFileOf(t, string(archived(t, files)))
+	return archiveFileOf(t, string(releaseArchive(t, files)))
 }
 
 // installed asserts that the plugin is there, with what it needs to be run.

@@ -19,11 +19,11 @@ import (
 
 // Ctrl+C, signals, detach keys, and terminal size.
 
-func TestTheProgramInsideKnowsTheTerminalsSize(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+func TestTerminalSizeIsForwarded(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())
 		build := w.shell(t, "build")
-		appears(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, filepath.Join(w.repo, "begun"))
 		for _, size := range [][2]uint16{{24, 80}, {50, 132}, {10, 40}} {
 			assert.NilError(t, build.size(size[0], size[1]))
 			eventually(t, func() error {
@@ -34,8 +34,8 @@ func TestTheProgramInsideKnowsTheTerminalsSize(t *testing.T) {
 			})
 		}
 		w.write(t, filepath.Join(w.repo, "go"), "")
-		w.shows(t, build.wait(t).expect(t, 0).stdout, "build")
-		w.restored(t)
+		w.assertScreen(t, build.wait(t).expect(t, 0).stdout, "build")
+		w.assertTerminalRestored(t)
 	})
 }
 
@@ -57,62 +57,62 @@ func slowTask() task {
 
 const cleanupMessage = "Waiting for shell to finish cleanup... Press Ctrl+C again to force quit."
 
-func TestCtrlCLetsTheAgentFinishAndTheSandboxLivesOn(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+func TestCtrlCWaitsForTheAgentAndKeepsTheSandbox(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())
 		build := w.shell(t, "build")
-		appears(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, filepath.Join(w.repo, "begun"))
 		build.press(t, "\x03")
 		build.screen.waitFor(t, cleanupMessage)
-		appears(t, filepath.Join(w.repo, "signals"))
+		waitForFile(t, filepath.Join(w.repo, "signals"))
 		w.write(t, filepath.Join(w.repo, "go"), "")
 		build.wait(t).expect(t, 130)
 
 		assert.Equal(t, w.read(t, "signals"), "INT\n")
-		w.restored(t)
-		w.goesOn(t)
+		w.assertTerminalRestored(t)
+		w.assertResumable(t)
 	})
 }
 
 func TestCtrlCTwiceEndsTheAgentAtOnce(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())
 		build := w.shell(t, "build")
-		appears(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, filepath.Join(w.repo, "begun"))
 		build.press(t, "\x03")
 		build.screen.waitFor(t, cleanupMessage)
 		build.press(t, "\x03")
 		build.wait(t).expect(t, 130)
 
-		w.restored(t)
-		w.atRest(t)
+		w.assertTerminalRestored(t)
+		w.waitForIdle(t)
 		w.write(t, filepath.Join(w.repo, "go"), "")
-		w.goesOn(t)
+		w.assertResumable(t)
 	})
 }
 
 // With the output elsewhere docker does not take the keyboard: the terminal
 // signals all processes at once, and docker tells the plugin besides.
-func TestCtrlCWithTheOutputElsewhereArrivesOnce(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+func TestCtrlCWithRedirectedOutputArrivesOnce(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())
 		output := filepath.Join(w.dir, "output")
 		build := w.terminal(t, w.command("sh", "-c", "trap : INT; docker ralph build >"+output+" 2>&1; exit $?"))
-		appears(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, filepath.Join(w.repo, "begun"))
 		build.press(t, "\x03")
-		appears(t, filepath.Join(w.repo, "signals"))
+		waitForFile(t, filepath.Join(w.repo, "signals"))
 		w.write(t, filepath.Join(w.repo, "go"), "")
 		build.wait(t).expect(t, 130)
 
 		assert.Equal(t, w.read(t, "signals"), "INT\n")
 		assert.Equal(t, strings.Count(w.read(t, "../../output"), cleanupMessage), 1)
-		w.goesOn(t)
+		w.assertResumable(t)
 	})
 }
 
-// goesOn asserts that an interrupted build has left the sandbox running and
+// assertResumable asserts that an interrupted build has left the sandbox running and
 // the task open, and that the next build does it.
-func (w *world) goesOn(t *testing.T) {
+func (w *world) assertResumable(t *testing.T) {
 	t.Helper()
 	sandbox := w.sandbox(t)
 	assert.Assert(t, sandbox.Running)
@@ -122,12 +122,12 @@ func (w *world) goesOn(t *testing.T) {
 	assert.Equal(t, w.sandbox(t).ID, sandbox.ID)
 }
 
-// atRest waits until nothing but its first process runs in the sandbox; that
+// waitForIdle waits until nothing but its first process runs in the sandbox; that
 // of a microVM's container has a child.
-func (w *world) atRest(t *testing.T) {
+func (w *world) waitForIdle(t *testing.T) {
 	t.Helper()
 	id, lines := w.sandbox(t).ID, 2
-	if w.micro() {
+	if w.isMicroVM() {
 		lines++
 	}
 	eventually(t, func() error {
@@ -144,18 +144,18 @@ func TestDetachKeysLeaveTheLoopRunning(t *testing.T) {
 		{"from Docker's configuration", `{"detachKeys": "ctrl-x,q"}`, "\x18q"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			everywhere(t, func(t *testing.T, w *world) {
+			onDrivers(t, func(t *testing.T, w *world) {
 				w.write(t, filepath.Join(w.config, "config.json"), tc.config)
 				// Output that is on its way must not be in the way of leaving.
 				w.plan(t, task{ID: "loud", Title: "Talk", Steps: []string{
 					"touch begun; while ! test -e go; do echo $((n=n+1)) is a number; done; sleep 1",
 				}})
 				build := w.shell(t, "build")
-				appears(t, filepath.Join(w.repo, "begun"))
+				waitForFile(t, filepath.Join(w.repo, "begun"))
 				build.screen.waitFor(t, "100 is a number")
 				build.press(t, tc.keys)
 				res := build.wait(t).expect(t, 0)
-				w.restored(t)
+				w.assertTerminalRestored(t)
 				assert.Check(t, is.Contains(res.stdout, "Detached: ralph build goes on in the sandbox"))
 
 				assert.DeepEqual(t, w.statuses(t), map[string]string{"loud": "active"})
@@ -174,7 +174,7 @@ func TestDetachKeysLeaveTheLoopRunning(t *testing.T) {
 // Without a terminal a signal comes to docker alone ("kill"), or to docker
 // and the plugin ("timeout", Ctrl+C in a pipeline). Docker does not pass it on
 // but says that it is over, so a lone SIGTERM counts as an interrupt.
-func TestASignalReachesTheProgramInsideOnce(t *testing.T) {
+func TestSignalArrivesInTheSandboxOnce(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		signal syscall.Signal
@@ -185,19 +185,19 @@ func TestASignalReachesTheProgramInsideOnce(t *testing.T) {
 		{"SIGINT to the group", syscall.SIGINT, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if !tc.group && shared.client < tellsPlugins {
+			if !tc.group && shared.client < forwardsSignals {
 				t.Skipf("docker %d keeps a signal that comes to it alone to itself", shared.client)
 			}
-			everywhere(t, func(t *testing.T, w *world) {
+			onDrivers(t, func(t *testing.T, w *world) {
 				w.plan(t, slowTask())
 				build := start(t, w.docker("ralph", "build"))
-				appears(t, filepath.Join(w.repo, "begun"))
+				waitForFile(t, filepath.Join(w.repo, "begun"))
 				if tc.group {
 					build.signalGroup(tc.signal)
 				} else {
 					build.signal(t, tc.signal)
 				}
-				appears(t, filepath.Join(w.repo, "signals"))
+				waitForFile(t, filepath.Join(w.repo, "signals"))
 				build.stdout.waitFor(t, cleanupMessage)
 				w.write(t, filepath.Join(w.repo, "go"), "")
 				res := build.wait(t).expect(t, 130)
@@ -206,7 +206,7 @@ func TestASignalReachesTheProgramInsideOnce(t *testing.T) {
 				assert.Equal(t, strings.Count(res.stdout, cleanupMessage), 1)
 				assert.Check(t, is.Contains(res.stdout, `To let a run finish its task instead, use "docker ralph stop".`))
 				assert.Equal(t, res.stderr, "")
-				w.goesOn(t)
+				w.assertResumable(t)
 			})
 		})
 	}
@@ -221,32 +221,32 @@ func TestSignalsThatEndTheAgentAtOnce(t *testing.T) {
 		{"SIGINT twice to the group", []syscall.Signal{syscall.SIGINT, syscall.SIGINT}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			everywhere(t, func(t *testing.T, w *world) {
+			onDrivers(t, func(t *testing.T, w *world) {
 				w.plan(t, slowTask())
 				build := start(t, w.docker("ralph", "build"))
-				appears(t, filepath.Join(w.repo, "begun"))
+				waitForFile(t, filepath.Join(w.repo, "begun"))
 				for i, sig := range tc.signals {
 					if i > 0 {
 						build.stdout.waitFor(t, cleanupMessage)
-						appears(t, filepath.Join(w.repo, "signals"))
+						waitForFile(t, filepath.Join(w.repo, "signals"))
 					}
 					build.signalGroup(sig)
 				}
 				build.wait(t).expect(t, 130)
 
-				w.atRest(t)
+				w.waitForIdle(t)
 				w.write(t, filepath.Join(w.repo, "go"), "")
-				w.goesOn(t)
+				w.assertResumable(t)
 			})
 		})
 	}
 }
 
-func TestASignalDuringCreationLeavesNothingInTheWay(t *testing.T) {
+func TestSignalDuringSandboxCreation(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
 		t.Run(sig.String(), func(t *testing.T) {
-			everywhere(t, func(t *testing.T, w *world) {
-				w.neighbour(t)
+			onDrivers(t, func(t *testing.T, w *world) {
+				w.createUnrelatedMicroVM(t)
 				w.plan(t, slowTask())
 				w.removeSandboxes(t)
 				build := start(t, w.docker("ralph", "build"))
@@ -266,10 +266,10 @@ func TestASignalDuringCreationLeavesNothingInTheWay(t *testing.T) {
 	}
 }
 
-func TestASignalDuringAnImageBuildLeavesNothingInTheWay(t *testing.T) {
+func TestSignalDuringImageBuild(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
 		t.Run(sig.String(), func(t *testing.T) {
-			each(t, func(t *testing.T, w *world) {
+			onEngines(t, func(t *testing.T, w *world) {
 				base := w.slowBase(t)
 				args := []string{"ralph", "--progress", "plain", "--base", base, "task", "create", "a", "Title"}
 				cmd := start(t, w.docker(args...))
@@ -308,11 +308,11 @@ func (w *world) slowBase(t *testing.T) string {
 
 // Whoever kills docker and the plugin does not kill the loop: it is not
 // disturbed by what comes next, and its work counts.
-func TestAKilledPluginDoesNotDisturbTheLoop(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+func TestKilledPluginDoesNotInterruptTheLoop(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())
 		build := start(t, w.docker("ralph", "build"))
-		appears(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, filepath.Join(w.repo, "begun"))
 		id := w.sandbox(t).ID
 		build.signalGroup(syscall.SIGKILL)
 		build.wait(t)
@@ -320,7 +320,7 @@ func TestAKilledPluginDoesNotDisturbTheLoop(t *testing.T) {
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "active"})
 		assert.Equal(t, w.sandbox(t).ID, id)
 		w.write(t, filepath.Join(w.repo, "go"), "")
-		w.atRest(t)
+		w.waitForIdle(t)
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "done"})
 		_, err := os.Stat(filepath.Join(w.repo, "signals"))
 		assert.Assert(t, os.IsNotExist(err))

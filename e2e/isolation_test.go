@@ -22,8 +22,8 @@ import (
 // The network isolation is restored when parts of it are taken away, and holds on
 // gVisor.
 
-// asked is a step that runs a script as often as it is asked to.
-const asked = `n=0
+// requests is a step that runs a script as often as it is asked to.
+const scriptRunner = `n=0
 while :; do
 	n=$((n+1))
 	while ! test -e .ralph/ask$n; do sleep 0.05; done
@@ -35,22 +35,22 @@ done`
 
 // Each layer of the wall holds when somebody on this machine takes another one
 // away while an agent works, and the next command brings all of them back.
-func TestASandboxWhoseWallIsTamperedWith(t *testing.T) {
+func TestEachLayerOfIsolationHoldsAlone(t *testing.T) {
 	if os.Getuid() != 0 {
-		notHere(t, "only root can give this machine the addresses of others")
+		skipOrFail(t, "only root can give this machine the addresses of others")
 	}
 	program := buildProbes(t)
-	each(t, func(t *testing.T, w *world) {
+	onEngines(t, func(t *testing.T, w *world) {
 		forbidden := publicAddress(t)
 		assert.NilError(t, server.Serve(t.Context(), forbidden))
-		probe := w.giveProbes(t, program)
+		probe := w.installProbes(t, program)
 		run(t, w.docker("run", "--rm", "-v", program+":/abuse:ro", engines.BaseImage(), "/abuse", "tcp", forbidden+":80")).expect(t, 0)
 
 		w.setenv("RALPH_NETWORK", "allowlist")
-		w.plan(t, task{ID: "a", Title: "Try when asked", Steps: []string{asked}})
+		w.plan(t, task{ID: "a", Title: "Try when asked", Steps: []string{scriptRunner}})
 		build := start(t, w.docker("ralph", "build", "-n", "1"))
-		agent := questions{w: w}
-		ask := func(script string) string { t.Helper(); return agent.ask(t, script) }
+		agent := scriptedAgent{w: w}
+		ask := func(script string) string { t.Helper(); return agent.run(t, script) }
 		out := probe + " tcp " + forbidden + ":80 && echo OPEN; "
 		through := probe + ` say ${https_proxy#http://} 'CONNECT far.invalid:443 HTTP/1.1\r\n\r\n' HTTP/ && echo ANSWERS`
 		said := ask(out + through)
@@ -138,8 +138,8 @@ func otherKernel() map[string]string {
 	}
 }
 
-// endTheSandbox are probes after which nothing is left that could report.
-func endTheSandbox() []string { return []string{"fork-bomb", "memory-is-limited"} }
+// endTheirSandbox are probes after which nothing is left that could report.
+func endTheirSandbox() []string { return []string{"fork-bomb", "memory-is-limited"} }
 
 // The same attempts where the kernel is not the machine's, on the engine that
 // has gVisor.
@@ -158,16 +158,16 @@ func TestAbuseOnGVisor(t *testing.T) {
 		tried++
 		w := newWorld(t, e)
 		w.setenv("RALPH_RUNTIME", gVisor)
-		l, canary := abuseLab(t, w, program)
+		l, canary := setUpProbes(t, w, program)
 		secret, markers := newSecret(), newMarkers(t, w)
-		found := abuseSandbox(t, w, append(l.variables(w, secret, markers, abuseMemory, abusePids), "YRANAC="+backwards(canary)), markers, endTheSandbox())
+		found := probeSandbox(t, w, append(l.variables(w, secret, markers, abuseMemory, abusePids), "YRANAC="+reverse(canary)), markers, endTheirSandbox())
 		skipped, broke := 0, 0
 		for _, p := range probes {
 			want := abuse.Held
 			if _, other := otherKernel()[p.Name]; other {
 				want = abuse.Broke
 				broke++
-			} else if slices.Contains(endTheSandbox(), p.Name) {
+			} else if slices.Contains(endTheirSandbox(), p.Name) {
 				want = abuse.Skipped
 				skipped++
 			}
@@ -175,21 +175,21 @@ func TestAbuseOnGVisor(t *testing.T) {
 			assert.Check(t, is.Equal(r.Outcome, want), "%s: %s", p.Name, r.Why)
 		}
 		assert.Check(t, is.Equal(len(found), len(probes)))
-		assert.Check(t, is.Equal(skipped, len(endTheSandbox())))
+		assert.Check(t, is.Equal(skipped, len(endTheirSandbox())))
 		assert.Check(t, is.Equal(broke, len(otherKernel())))
-		assert.Check(t, !l.left.heard(secret), "a packet left the engine's machine")
-		gVisorKnowsNames(t, w)
-		gVisorStaysClosed(t, w, l)
-		gVisorEnds(t, w)
+		assert.Check(t, !l.sniffer.saw(secret), "a packet left the engine's machine")
+		gVisorUsesProxy(t, w)
+		gVisorIsIsolated(t, w, l)
+		gVisorLimits(t, w)
 	})
 	if tried == 0 {
-		notHere(t, "no engine has the runtime "+gVisor)
+		skipOrFail(t, "no engine has the runtime "+gVisor)
 	}
 }
 
-// gVisorKnowsNames asserts that programs that know nothing of proxies are led to
+// gVisorUsesProxy asserts that programs that know nothing of proxies are led to
 // the proxy.
-func gVisorKnowsNames(t *testing.T, w *world) {
+func gVisorUsesProxy(t *testing.T, w *world) {
 	t.Helper()
 	c := w.container(t)
 	proxy := c.Config.Labels[labelPrefix+"proxy"]
@@ -199,23 +199,23 @@ func gVisorKnowsNames(t *testing.T, w *world) {
 	run(t, w.docker("exec", c.ID, "getent", "hosts", "blocked.example")).expect(t, 2)
 }
 
-// gVisorStaysClosed asserts that nothing gets out without the proxy, nor after a
+// gVisorIsIsolated asserts that nothing gets out without the proxy, nor after a
 // restart by hand, and that the next command mends it.
-func gVisorStaysClosed(t *testing.T, w *world, l *lab) {
+func gVisorIsIsolated(t *testing.T, w *world, l *lab) {
 	t.Helper()
 	r := restarted{w: w, lab: l, name: w.sandbox(t).Name}
 	run(t, w.docker("kill", r.name+".egress")).expect(t, 0)
-	r.holds(t, r.byHand(t))
+	r.assertBlocked(t, r.tryInContainer(t))
 	run(t, w.docker("restart", "-t", "1", r.name)).expect(t, 0)
-	r.holds(t, r.byHand(t))
+	r.assertBlocked(t, r.tryInContainer(t))
 	w.ok(t, "task", "list")
-	r.holds(t, r.byHand(t))
-	gVisorKnowsNames(t, w)
+	r.assertBlocked(t, r.tryInContainer(t))
+	gVisorUsesProxy(t, w)
 }
 
-// gVisorEnds asserts that an agent which uses up what there is ends its sandbox,
+// gVisorLimits asserts that an agent which uses up what there is ends its sandbox,
 // and nothing else, and that the next command works.
-func gVisorEnds(t *testing.T, w *world) {
+func gVisorLimits(t *testing.T, w *world) {
 	t.Helper()
 	for what, step := range map[string]string{
 		"memory":    `perl -e '$x = "x" x (600 << 20)'`,

@@ -18,7 +18,7 @@ import (
 // An agent that starts processes until there is no room left, and then makes the
 // sandbox's first process work, is ended with all that it has started, as are
 // processes that never stop starting others. The loop goes on.
-func TestTheProcessLimitEndsTheRunOnly(t *testing.T) {
+func TestProcessLimitEndsOnlyTheRun(t *testing.T) {
 	for name, tc := range map[string]struct{ agent, reason string }{
 		"full": {`perl -e 'use Socket; until (-e ".ralph/full") { select undef, undef, undef, 0.05 }
 	for (1..50) { socket my $s, PF_UNIX, SOCK_STREAM, 0; connect $s, pack_sockaddr_un("\0docker-ralph-deadline") and syswrite $s, "0\n"; push @s, $s } sleep 600' &
@@ -34,7 +34,7 @@ exec perl -e 'use IO::File; until (($_ = IO::File->new("/sys/fs/cgroup/pids/pids
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			each(t, func(t *testing.T, w *world) {
+			onEngines(t, func(t *testing.T, w *world) {
 				w.configure(t, "[agent]\nname = \"mine\"\n[agents.mine]\ncommand = [\"bash\", \"{prompt_file}\"]\n")
 				flags := []string{"--agent", "mine", "--image", engines.BaseImage()}
 				w.ok(t, append(flags, "task", "create", "a", "Add one")...)
@@ -45,7 +45,7 @@ fi
 touch one; git add one; git commit -qm "Add one"
 ralph task done a --result "{\"commit\":\"$(git rev-parse HEAD)\"}"
 `)
-				w.own(t, w.repo+"/.ralph/prompts")
+				w.chown(t, w.repo+"/.ralph/prompts")
 				res := w.ralph(t, append(flags, "build")...).expect(t, 0)
 				assert.Check(t, is.Contains(res.stderr, tc.reason))
 				assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "Add one")
@@ -56,8 +56,8 @@ ralph task done a --result "{\"commit\":\"$(git rev-parse HEAD)\"}"
 }
 
 // A run that the kernel ends for lack of memory says so, and how to get more.
-func TestTheMemoryLimitIsNamed(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestMemoryLimitIsReported(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.configure(t, "[sandbox.resources]\nmemory = \"128m\"\n")
 		w.plan(t, task{ID: "a", Title: "Eat", Steps: []string{"tail /dev/zero"}})
 		res := w.ralph(t, "build", "-n", "1")
@@ -68,16 +68,16 @@ func TestTheMemoryLimitIsNamed(t *testing.T) {
 
 // A ralph that is killed cannot end its agent's daemons. The next loop does, before
 // its first run, and leaves other commands alone.
-func TestLeftoversOfAKilledLoopEnd(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+func TestNextLoopEndsProcessesOfAKilledOne(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Leave a daemon", Steps: []string{
 			`[ -e started ] || { setsid sh -c 'while :; do date >>daemon; setsid sleep 1; done' >/dev/null 2>&1 & : >started; sleep 600; }`,
 			"git add started",
 		}})
 		first := start(t, w.docker("ralph", "build"))
-		appears(t, w.repo+"/started")
+		waitForFile(t, w.repo+"/started")
 		shell := start(t, w.docker("ralph", "shell", "--", "sh", "-c", "touch beside; until [ -e done ]; do sleep 0.05; done; exit 7"))
-		appears(t, w.repo+"/beside")
+		waitForFile(t, w.repo+"/beside")
 		w.ok(t, "shell", "--", "sh", "-c", `kill -9 $(grep -lz '^build$' /proc/[0-9]*/cmdline | cut -d/ -f3 | head -n1)`)
 		first.wait(t)
 		w.ralph(t, "build").expect(t, 0)
@@ -92,7 +92,7 @@ func TestLeftoversOfAKilledLoopEnd(t *testing.T) {
 // A sandbox whose processes are used up by what others have left comes back with the
 // next command, as soon as no other command works in it.
 func TestFullSandboxIsRestarted(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.configureUser(t, "[sandbox.resources]\npids = 64\n")
 		w.plan(t, task{ID: "a", Title: "Add one", Steps: []string{"touch one"}})
 		name := w.sandbox(t).Name
@@ -117,7 +117,7 @@ func TestFullSandboxIsRestarted(t *testing.T) {
 
 		// Another command works in it.
 		other := start(t, w.docker("ralph", "shell", "--", "sh", "-c", "mkfifo .ralph/done; touch beside; read x <.ralph/done"))
-		appears(t, w.repo+"/beside")
+		waitForFile(t, w.repo+"/beside")
 		fill()
 		res := w.ralph(t, "task", "list")
 		assert.Check(t, res.code != 0)
@@ -127,9 +127,9 @@ func TestFullSandboxIsRestarted(t *testing.T) {
 	})
 }
 
-func TestLimitsReachTheSandboxAndChangesNeedAWord(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		w.configure(t, halfGigabyte)
+func TestLimitsAreSetAndChangesNeedRecreate(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		w.configure(t, initialLimits)
 		w.ok(t, "task", "create", "a", "Title")
 		first := w.container(t)
 		assert.Equal(t, first.HostConfig.Memory, int64(512<<20))
@@ -158,17 +158,17 @@ func TestLimitsReachTheSandboxAndChangesNeedAWord(t *testing.T) {
 	})
 }
 
-// usesUpAll takes all memory by files in memory, which no process gives back.
-const usesUpAll = `touch .ralph/begun; trap '' TERM
+// exhaustMemory takes all memory by files in memory, which no process gives back.
+const exhaustMemory = `touch .ralph/begun; trap '' TERM
 while :; do cat /dev/zero >/tmp/full; sleep 0.1; done`
 
 // The loop survives an agent that uses up the sandbox's memory, says so, and brings
 // the agent's commits home.
-func TestASandboxThatUsesUpItsMemory(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		w.byDefault()
+func TestLoopSurvivesAFullMemory(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		w.useDefaults()
 		w.setenv("RALPH_MEMORY", "96m")
-		build := w.hanging(t, "git commit -q --allow-empty -m before; "+usesUpAll)
+		build := w.startHanging(t, "git commit -q --allow-empty -m before; "+exhaustMemory)
 		res := build.wait(t).expect(t, 6)
 		assert.Check(t, is.Contains(res.stderr, "out of memory"))
 		assert.Check(t, w.container(t).State.Running)
@@ -177,18 +177,18 @@ func TestASandboxThatUsesUpItsMemory(t *testing.T) {
 	})
 }
 
-// usesUp takes all memory and all processes that there are.
-const usesUp = `perl -e '$x = "x" x (600 << 20)'; memory=$?
+// exhaustAll takes all memory and all processes that there are.
+const exhaustAll = `perl -e '$x = "x" x (600 << 20)'; memory=$?
 perl -e 'for (;;) { my $p = fork; exit 7 if !defined $p; if (!$p) { $SIG{TERM} = "IGNORE"; sleep 1000; exit } }'
 echo $memory $? >.ralph/ends; exit 3`
 
 // An agent that uses up what there is fails, which its loop survives and says, and
 // the sandbox is fit for use.
-func TestAnAgentThatUsesEverythingUp(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestLoopSurvivesUsedUpMemoryAndProcesses(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.setenv("RALPH_MEMORY", "256m")
 		w.setenv("RALPH_PIDS", "200")
-		w.plan(t, task{ID: "a", Title: "Use it up", Steps: []string{usesUp}})
+		w.plan(t, task{ID: "a", Title: "Use it up", Steps: []string{exhaustAll}})
 		res := w.ralph(t, "build", "-n", "1").expect(t, 6)
 		assert.Check(t, is.Contains(res.stderr, "process limit (200) reached\nHint: raise the limit with RALPH_PIDS"))
 		assert.Equal(t, w.read(t, ".ralph/ends"), "137 7\n")

@@ -20,12 +20,12 @@ import (
 // the backlog's copies on the host.
 
 // The main job: from three open tasks to three commits.
-func TestBuildWorksThreeTasksOff(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
-		w.byDefault()
+func TestBuildTurnsThreeTasksIntoCommits(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
+		w.useDefaults()
 		assert.NilError(t, os.Remove(filepath.Join(w.config, "ralph", "config.toml")))
 		flags := []string{"--agent", "shell", "--base", engines.BaseImage()}
-		flags = append(flags, w.ofDriver()...)
+		flags = append(flags, w.driverFlags()...)
 		for i := range 3 {
 			n := fmt.Sprint(i + 1)
 			w.ok(t, append(flags, "task", "create", "t/"+n, "Add thing "+n, "-p", n, "-s", `["echo `+n+` > thing`+n+`"]`)...)
@@ -38,7 +38,7 @@ func TestBuildWorksThreeTasksOff(t *testing.T) {
 		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
 		list := w.ok(t, append(flags, "task", "list", "--markdown")...)
 		assert.Equal(t, strings.Count(list, "status: done"), 3, list)
-		w.ownsEverything(t)
+		w.assertOwnership(t)
 		assert.Check(t, is.Contains(first.stdout, "All tasks complete. Exiting loop."))
 
 		before := w.sandbox(t)
@@ -53,8 +53,8 @@ func TestBuildWorksThreeTasksOff(t *testing.T) {
 
 // One repository has one backlog, whatever git the sandbox has and however the URL of
 // its origin is written.
-func TestASpellingOfTheOriginKeepsTheBacklog(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestSpellingsOfTheOriginShareTheBacklog(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.git(t, "remote", "set-url", "origin", "https://git.example/"+w.slug+"/")
 		for _, git := range []string{"direct", "private"} {
 			w.setenv("RALPH_GIT", git)
@@ -70,9 +70,9 @@ func TestASpellingOfTheOriginKeepsTheBacklog(t *testing.T) {
 
 // An origin that is a folder of the machine is not in the sandbox's git directory,
 // and the loop knows all the same which repository it works on.
-func TestAnOriginOnThisMachine(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		w.byDefault()
+func TestOriginOnThisMachine(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		w.useDefaults()
 		origin := filepath.Join(w.dir, "origin.git")
 		w.git(t, "init", "-q", "--bare", origin)
 		w.git(t, "remote", "set-url", "origin", origin)
@@ -85,10 +85,10 @@ func TestAnOriginOnThisMachine(t *testing.T) {
 }
 
 // A repository is removed, and cloned again to the same place.
-func TestAFolderThatIsMadeAgain(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestRecreatedWorktreeDirectory(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		for _, git := range []string{"private", "direct"} {
-			w.byDefault()
+			w.useDefaults()
 			w.setenv("RALPH_GIT", git)
 			w.ok(t, "--recreate", "task", "create", git, "Add "+git, "-s", `["echo a > `+git+`"]`)
 			w.ok(t, "build", "-n", "1")
@@ -105,7 +105,7 @@ func TestAFolderThatIsMadeAgain(t *testing.T) {
 			w.ok(t, "task", "create", git+"-again", "Again", "-s", `["echo b > `+git+`-again"]`)
 			assert.NilError(t, os.MkdirAll(filepath.Join(w.repo, "specs"), 0o755))
 			w.write(t, filepath.Join(w.repo, "specs", "a.md"), "A\n")
-			w.own(t, w.repo)
+			w.chown(t, w.repo)
 			w.ok(t, "build", "-n", "1")
 			assert.Equal(t, w.git(t, "log", "--format=%s", head+".."), "Again")
 			assert.Equal(t, w.read(t, git+"-again"), "b\n")
@@ -113,9 +113,9 @@ func TestAFolderThatIsMadeAgain(t *testing.T) {
 	})
 }
 
-// ownsEverything asserts that all in the work tree belongs to the user, and that
+// assertOwnership asserts that all in the work tree belongs to the user, and that
 // nobody else may write it.
-func (w *world) ownsEverything(t *testing.T) {
+func (w *world) assertOwnership(t *testing.T) {
 	t.Helper()
 	assert.NilError(t, filepath.WalkDir(w.repo, func(path string, _ os.DirEntry, err error) error {
 		if err != nil {
@@ -135,9 +135,9 @@ func (w *world) ownsEverything(t *testing.T) {
 	}))
 }
 
-func TestPlanFillsTheBacklogFromSpecs(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
-		w.byDefault()
+func TestPlanCreatesTasksFromSpecs(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
+		w.useDefaults()
 		w.write(t, filepath.Join(w.repo, "specs", "greeting.md"), "# Greeting\n\n```ralph-tasks\n"+
 			`{"id":"greeting/01","t":"Say hello","p":0,"steps":["echo hello > hello"]}`+"\n"+
 			`{"id":"greeting/02","t":"Say it twice","p":1,"deps":["greeting/01"],"steps":["cat hello hello > twice"]}`+"\n```\n")
@@ -153,8 +153,8 @@ func TestPlanFillsTheBacklogFromSpecs(t *testing.T) {
 	})
 }
 
-func TestATaskThatFailsGoesBackWithTheReason(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+func TestFailedTaskIsReleasedWithAReason(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "bad", Title: "Cannot work", Steps: []string{"echo oops >&2; exit 3"}})
 		res := w.ralph(t, "build", "-n", "1").expect(t, 6)
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"bad": "open"})
@@ -165,7 +165,7 @@ func TestATaskThatFailsGoesBackWithTheReason(t *testing.T) {
 
 // Root works in root's repository as root, and in another user's as that
 // user, so that "sudo docker ralph" leaves no file of root's behind.
-func TestRootLeavesFilesToTheRepositorysOwner(t *testing.T) {
+func TestRootCreatesFilesOfTheRepositoryOwner(t *testing.T) {
 	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		for _, tc := range []struct {
@@ -176,28 +176,28 @@ func TestRootLeavesFilesToTheRepositorysOwner(t *testing.T) {
 				t.Parallel()
 				w := newRootWorld(t, e)
 				w.uid, w.gid = tc.uid, tc.gid
-				w.own(t, w.repo)
+				w.chown(t, w.repo)
 				root := *w
 				root.uid, root.gid = 0, 0
 				root.setenv("SUDO_UID", fmt.Sprint(tc.uid)) // as sudo does; git asks for it
 				root.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"mkdir d && echo a > d/a"}})
 				root.ok(t, "build")
 				assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "Add a")
-				w.ownsEverything(t)
+				w.assertOwnership(t)
 			})
 		}
 	})
 }
 
 // Tasks made by hand are built where there are no specs, also from a subfolder.
-func TestTasksAreBuiltWithoutSpecs(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestBuildWithoutSpecs(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.write(t, filepath.Join(w.repo, "sub", "file"), "x\n")
-		w.own(t, w.repo)
+		w.chown(t, w.repo)
 		w.git(t, "rm", "-rq", "specs")
 		w.git(t, "add", "-A")
 		w.git(t, "commit", "-qm", "no specs")
-		below := w.in(filepath.Join(w.repo, "sub"))
+		below := w.inDirectory(filepath.Join(w.repo, "sub"))
 		res := below.ralph(t, "build").expect(t, 1)
 		assert.Check(t, is.Contains(res.stdout, "Error: No specs found."))
 		assert.Check(t, is.Contains(res.stderr, "Hint: write specs in ./specs/, or create tasks with \"docker ralph task create ID TITLE\"\n"))
@@ -209,8 +209,8 @@ func TestTasksAreBuiltWithoutSpecs(t *testing.T) {
 }
 
 // The exit code of a loop says whether its work was done, with -n as without.
-func TestExitCodesOfLoops(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestLoopExitCodes(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		bad := func(id string) task { return task{ID: id, Title: "Fail", Priority: 1, Steps: []string{"exit 3"}} }
 		good := func(id string) task { return task{ID: id, Title: "Work", Priority: 2, Steps: []string{"true"}} }
 		for _, tc := range []struct {
@@ -249,8 +249,8 @@ func TestExitCodesOfLoops(t *testing.T) {
 	})
 }
 
-// talkative is a claude that says 5 MB at last.
-const talkative = `#!/bin/sh
+// verboseClaude is a claude that says 5 MB at last.
+const verboseClaude = `#!/bin/sh
 ralph task claim a >/dev/null
 touch a && git add a && git commit -qm "Add a"
 ralph task done a --result "{\"commit\":\"$(git rev-parse HEAD)\"}" >/dev/null
@@ -260,9 +260,9 @@ printf '","total_cost_usd":0.5}\n'
 `
 
 // However long an agent's last message is, its cost is known, and bounds the loop.
-func TestALongLastMessageHasItsCost(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		flags := []string{"--agent", "claude", "--image", w.imageWith(t, "/usr/local/bin/claude", talkative)}
+func TestCostOfALongLastMessageIsCounted(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		flags := []string{"--agent", "claude", "--image", w.imageWith(t, "/usr/local/bin/claude", verboseClaude)}
 		for _, id := range []string{"a", "b"} {
 			w.ok(t, append(flags, "task", "create", id, "Add "+id)...)
 		}
@@ -276,14 +276,14 @@ func TestALongLastMessageHasItsCost(t *testing.T) {
 
 // A run whose task another worker has claimed meanwhile does not count. What it has
 // committed is kept, and the claim stays the other's.
-func TestAnOvertakenRunDoesNotCount(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestOvertakenRunDoesNotCount(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.setenv("RALPH_GIT", "private")
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{
 			"echo a >a.txt; git add a.txt; git commit -qm 'Of the first'; touch .ralph/begun; while ! test -e .ralph/go; do sleep 0.05; done",
 		}})
 		build := start(t, w.docker("ralph", "build", "-n", "1"))
-		appears(t, filepath.Join(w.repo, ".ralph", "begun"))
+		waitForFile(t, filepath.Join(w.repo, ".ralph", "begun"))
 		w.ok(t, "task", "update", "a", "--status", "open")
 		w.ok(t, "task", "claim", "a", "--agent", "beef")
 		w.write(t, filepath.Join(w.repo, ".ralph", "go"), "")
@@ -301,8 +301,8 @@ func TestAnOvertakenRunDoesNotCount(t *testing.T) {
 
 // The host has copies of the backlog, and brings one back whatever became of the
 // database.
-func TestTheBacklogComesBackFromACopy(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+func TestBacklogIsRestoredFromABackup(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "first", Title: "Add a", Steps: []string{"echo a >a.txt"}},
 			task{ID: "second", Title: "Wipe", Steps: []string{"git clean -fdxq; echo b >b.txt"}})
 		w.ralph(t, "build").expect(t, 0)

@@ -33,7 +33,7 @@ type suite struct {
 	bin    string // has docker and nothing else
 	client int    // major version of docker
 	plugin string // docker-ralph
-	double string // has the doubles of the microVM programs, and nothing else
+	fakes  string // has the doubles of the microVM programs, and nothing else
 	images *imageStore
 	// newer returns a docker-ralph that carries a ralph of another version.
 	newer func() (string, error)
@@ -83,7 +83,7 @@ func newSuite() (suite, error) {
 	}
 	s := suite{
 		root: root, dir: dir, bin: filepath.Join(dir, "bin"), plugin: filepath.Join(dir, "docker-ralph"),
-		double: filepath.Join(dir, "microvm"), images: &imageStore{},
+		fakes: filepath.Join(dir, "microvm"), images: &imageStore{},
 	}
 	s.newer = sync.OnceValues(func() (string, error) {
 		plugin := filepath.Join(dir, "docker-ralph-newer")
@@ -106,7 +106,7 @@ func newSuite() (suite, error) {
 	if s.client, err = clientVersion(docker); err != nil {
 		return s, err
 	}
-	if err := buildDouble(root, s.double); err != nil {
+	if err := buildFakes(root, s.fakes); err != nil {
 		return s, err
 	}
 	if built := os.Getenv("RALPH_TEST_PLUGIN"); built != "" {
@@ -115,9 +115,9 @@ func newSuite() (suite, error) {
 	return s, buildPlugin(s.root, s.plugin, "v0.0.0-e2e")
 }
 
-// tellsPlugins is the first version of docker that tells its plugins of
+// forwardsSignals is the first version of docker that tells its plugins of
 // signals, and that completes their command lines.
-const tellsPlugins = 25
+const forwardsSignals = 25
 
 // clientVersion returns the first number in "Docker version 28.2.2, build …".
 func clientVersion(docker string) (major int, err error) {
@@ -139,9 +139,9 @@ func copyProgram(from, to string) error {
 	return errors.Join(os.WriteFile(to, content, 0o755), os.Chmod(to, 0o755))
 }
 
-// buildDouble builds the double of the microVM programs, as sbx and as
+// buildFakes builds the double of the microVM programs, as sbx and as
 // docker-sandbox.
-func buildDouble(root, dir string) error {
+func buildFakes(root, dir string) error {
 	program := filepath.Join(dir, "sbx")
 	err := goTool(root, runtime.GOOS, "build", "-trimpath", "-o", program, "./internal/testutil/sandboxcli/program")
 	return errors.Join(err, os.Chmod(dir, 0o755), os.Link(program, filepath.Join(dir, "docker-sandbox")))

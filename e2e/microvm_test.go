@@ -38,13 +38,13 @@ func tickingTask() task {
 
 // Killing all that is on the host leaves the loop at work, also when the
 // program would stop its microVM as idle. Nobody is left unaware of it.
-func TestALoopWhoseClientWasKilledGoesOnAndIsNamed(t *testing.T) {
-	inMicroVMs(t, func(t *testing.T, w *world) {
+func TestLoopContinuesAndIsReportedAfterItsClientWasKilled(t *testing.T) {
+	onMicroVMs(t, func(t *testing.T, w *world) {
 		const idle = 2 * time.Second
 		w.plan(t, tickingTask())
-		w.set(t, func(s *sandboxcli.Settings) { s.Idle = sandboxcli.Duration(idle) })
+		w.configureFake(t, func(s *sandboxcli.Settings) { s.Idle = sandboxcli.Duration(idle) })
 		build := start(t, w.docker("ralph", "build"))
-		appears(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, filepath.Join(w.repo, "begun"))
 		sb := w.sandbox(t)
 		clients := processesWith("\x00"+sb.Name+"\x00", "\x00_dispatch\x00")
 		assert.Assert(t, len(clients) > 0)
@@ -54,7 +54,7 @@ func TestALoopWhoseClientWasKilledGoesOnAndIsNamed(t *testing.T) {
 		}
 		build.wait(t)
 
-		w.ticksAfter(t, time.Now().Add(2*idle))
+		w.waitForTick(t, time.Now().Add(2*idle))
 		res := w.ralph(t, "task", "list").expect(t, 0)
 		assert.Check(t, is.Regexp(`^Warning: "ralph build" is still running in the background in the sandbox `+sb.Name+`, since [0-9]{2}:[0-9]{2} \(.* ago\)\nHint: follow it with "docker ralph logs -f", attach with "docker ralph attach", stop it with "docker ralph stop `+sb.Name+`"\n$`, res.stderr))
 		assert.Equal(t, w.sandbox(t).ID, sb.ID)
@@ -67,7 +67,7 @@ func TestALoopWhoseClientWasKilledGoesOnAndIsNamed(t *testing.T) {
 			return nil
 		})
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "done"})
-		w.noKeeperIsLeft(t)
+		w.waitForNoKeepalive(t)
 		eventually(t, func() error { // now it is idle
 			if w.sandbox(t).Running {
 				return errors.New("it still runs")
@@ -77,8 +77,8 @@ func TestALoopWhoseClientWasKilledGoesOnAndIsNamed(t *testing.T) {
 	})
 }
 
-// ticksAfter waits until a ticking task has ticked after a moment.
-func (w *world) ticksAfter(t *testing.T, moment time.Time) {
+// waitForTick waits until a ticking task has ticked after a moment.
+func (w *world) waitForTick(t *testing.T, moment time.Time) {
 	t.Helper()
 	eventually(t, func() error {
 		ticks, err := os.ReadFile(filepath.Join(w.repo, "ticks"))
@@ -98,11 +98,11 @@ func (w *world) ticksAfter(t *testing.T, moment time.Time) {
 
 // A program that has lost its engine lists nothing at all. That is no reason
 // to make a second sandbox, nor to delete anything.
-func TestAListThatIsEmptyIsNotBelieved(t *testing.T) {
-	inMicroVMs(t, func(t *testing.T, w *world) {
+func TestEmptyListDoesNotRecreateTheMicroVM(t *testing.T) {
+	onMicroVMs(t, func(t *testing.T, w *world) {
 		w.ok(t, "task", "create", "a", "Title")
 		made := w.sandbox(t)
-		w.set(t, func(s *sandboxcli.Settings) { s.Faults.EmptyList = true })
+		w.configureFake(t, func(s *sandboxcli.Settings) { s.Faults.EmptyList = true })
 		before := len(w.calls(t))
 
 		res := w.ralph(t, "task", "list").expect(t, 1)
@@ -119,7 +119,7 @@ func TestAListThatIsEmptyIsNotBelieved(t *testing.T) {
 			assert.Check(t, !slices.ContainsFunc(c.Args, func(arg string) bool { return arg == "create" || arg == "rm" }), "%q", c.Args)
 		}
 
-		w.set(t, func(s *sandboxcli.Settings) { s.Faults.EmptyList = false })
+		w.configureFake(t, func(s *sandboxcli.Settings) { s.Faults.EmptyList = false })
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"})
 		assert.Equal(t, w.sandbox(t).ID, made.ID)
 	})
@@ -127,8 +127,8 @@ func TestAListThatIsEmptyIsNotBelieved(t *testing.T) {
 
 // The only sandbox that there was looks the same as a lost engine, and is
 // asked about.
-func TestTheOnlySandboxThatWasRemovedComesBackWhenTheUserAgrees(t *testing.T) {
-	inMicroVMs(t, func(t *testing.T, w *world) {
+func TestRemovedOnlyMicroVMIsRecreatedAfterConfirmation(t *testing.T) {
+	onMicroVMs(t, func(t *testing.T, w *world) {
 		w.ok(t, "task", "create", "a", "Title")
 		made := w.sandbox(t)
 		w.remove(t, made)
@@ -148,8 +148,8 @@ func TestTheOnlySandboxThatWasRemovedComesBackWhenTheUserAgrees(t *testing.T) {
 }
 
 // Whatever a killed dispatch left half done, the next one takes it up.
-func TestAFirstDispatchThatWasKilledIsTakenUp(t *testing.T) {
-	inMicroVMs(t, func(t *testing.T, w *world) {
+func TestCommandAfterAKilledCreationWorks(t *testing.T) {
+	onMicroVMs(t, func(t *testing.T, w *world) {
 		other := func(n int) *world {
 			o := *w
 			o.env = append(slices.Clone(w.env), fmt.Sprint("RALPH_SCOPE_BRANCH=crash-", n))
@@ -193,7 +193,7 @@ func (w *world) clients(t *testing.T) []int {
 	for _, pid := range processesWith("ralph-" + strings.ReplaceAll(w.slug, "/", "-")) {
 		env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)) // it may have ended
 		argv, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if strings.Contains(string(env), sandboxcli.DirEnv+"="+w.double+"\x00") && !strings.Contains(string(argv), "\x00create\x00") {
+		if strings.Contains(string(env), sandboxcli.DirEnv+"="+w.fakeDir+"\x00") && !strings.Contains(string(argv), "\x00create\x00") {
 			found = append(found, pid)
 		}
 	}
@@ -201,10 +201,10 @@ func (w *world) clients(t *testing.T) []int {
 }
 
 // A sandbox of an image that sbx has not seen is given the image, once.
-func TestAnImageIsGivenToSbxOnce(t *testing.T) {
-	with(t, config.DriverSbx, func(t *testing.T, w *world) {
-		assert.NilError(t, os.RemoveAll(filepath.Join(w.double, templatesOfSbx)))
-		w.neighbour(t)
+func TestImageIsLoadedIntoSbxOnce(t *testing.T) {
+	onMicroVM(t, config.DriverSbx, func(t *testing.T, w *world) {
+		assert.NilError(t, os.RemoveAll(filepath.Join(w.fakeDir, templatesOfSbx)))
+		w.createUnrelatedMicroVM(t)
 		first := w.ralph(t, "task", "create", "a", "Title").expect(t, 0)
 		assert.Equal(t, strings.Count(first.stderr, "to sbx (once)"), 1)
 		w.remove(t, w.sandbox(t))
@@ -217,22 +217,22 @@ func TestAnImageIsGivenToSbxOnce(t *testing.T) {
 // sbx is a command that the user gives to sbx.
 func (w *world) sbx(args ...string) *exec.Cmd {
 	cmd := w.command("sbx", args...)
-	cmd.Path, cmd.Err = filepath.Join(shared.double, "sbx"), nil
+	cmd.Path, cmd.Err = filepath.Join(shared.fakes, "sbx"), nil
 	return cmd
 }
 
-// letsThrough reports whether the microVM program's proxy lets a request of the
+// isAllowed reports whether the microVM program's proxy lets a request of the
 // sandbox through.
-func (w *world) letsThrough(t *testing.T, target string) bool {
+func (w *world) isAllowed(t *testing.T, target string) bool {
 	t.Helper()
-	allowed, err := sandboxcli.Request(t.Context(), w.double, w.driver, w.sandbox(t).Name, target)
+	allowed, err := sandboxcli.Request(t.Context(), w.fakeDir, w.driver, w.sandbox(t).Name, target)
 	assert.NilError(t, err)
 	return allowed
 }
 
 // The policy is kept by the program's own means, and what was refused is told.
-func TestANetworkPolicyOfAMicroVM(t *testing.T) {
-	inMicroVMs(t, func(t *testing.T, w *world) {
+func TestMicroVMNetworkPolicy(t *testing.T) {
+	onMicroVMs(t, func(t *testing.T, w *world) {
 		w.setenv("RALPH_NETWORK", "allowlist")
 		if w.driver == config.DriverSbx {
 			// Its balanced policy allows more, and cannot be narrowed.
@@ -240,16 +240,16 @@ func TestANetworkPolicyOfAMicroVM(t *testing.T) {
 			assert.Check(t, is.Contains(res.stderr, `Error: driver sbx cannot enforce the network policy "allowlist": your own rules of sbx allow more`))
 			assert.Check(t, is.Contains(res.stderr, "**.googleapis.com:443 (default-cloud)"))
 			assert.Equal(t, len(w.sandboxes(t)), 0)
-			w.set(t, func(s *sandboxcli.Settings) { s.PolicyInitialised = false })
+			w.configureFake(t, func(s *sandboxcli.Settings) { s.PolicyInitialised = false })
 			run(t, w.sbx("policy", "init", "deny-all")).expect(t, 0)
 		}
 		w.plan(t, task{ID: "slow", Title: "Wait for go", Steps: []string{"touch begun; while ! test -e go; do sleep 0.1; done"}})
 		build := start(t, w.docker("ralph", "build"))
-		appears(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, filepath.Join(w.repo, "begun"))
 		for target, want := range map[string]bool{"far.example:443": false, "github.com:443": true, "github.com:22": false, "go.dev:443": true} {
-			assert.Check(t, is.Equal(w.letsThrough(t, target), want), target)
+			assert.Check(t, is.Equal(w.isAllowed(t, target), want), target)
 		}
-		w.letsThrough(t, "far.example:443")
+		w.isAllowed(t, "far.example:443")
 		w.write(t, filepath.Join(w.repo, "go"), "")
 		res := build.wait(t).expect(t, 0)
 		assert.Check(t, is.Contains(res.stderr, "blocked: far.example:443 ×2, allow with: docker ralph network allow far.example\n"))
@@ -259,7 +259,7 @@ func TestANetworkPolicyOfAMicroVM(t *testing.T) {
 		// It changes at once, and the sandbox is the same.
 		id := w.sandbox(t).ID
 		w.ok(t, "network", "allow", "far.example")
-		assert.Check(t, w.letsThrough(t, "far.example:443"))
+		assert.Check(t, w.isAllowed(t, "far.example:443"))
 		var list network.List
 		assert.NilError(t, json.Unmarshal([]byte(w.ok(t, "network", "ls", "--format", "json")), &list))
 		assert.Equal(t, list.Policy, egress.Allowlist)
@@ -270,7 +270,7 @@ func TestANetworkPolicyOfAMicroVM(t *testing.T) {
 		assert.Equal(t, found["far.example"].Origin, "docker ralph network")
 		assert.Equal(t, found["github.com"].Origin, "preset git")
 		w.denyAgain(t)
-		assert.Check(t, !w.letsThrough(t, "far.example:443"))
+		assert.Check(t, !w.isAllowed(t, "far.example:443"))
 		assert.Equal(t, w.sandbox(t).ID, id)
 
 		// A running sandbox keeps what it was made for.

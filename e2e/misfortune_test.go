@@ -22,32 +22,32 @@ import (
 
 // One fault after another under a loop with three tasks.
 
-// scenario is something that goes wrong once under a loop with three tasks,
+// fault is something that goes wrong once under a loop with three tasks,
 // of which the second one has it.
-type scenario struct {
+type fault struct {
 	name string
 	// step is what the agent does in its first run of the task.
 	step string
 	// outside happens while the agent works, in place of a step.
-	outside func(t *testing.T, m *incident)
+	outside func(t *testing.T, m *faultRun)
 	// mend puts right by hand what has ended the loop.
-	mend func(t *testing.T, m *incident)
+	repair func(t *testing.T, m *faultRun)
 	// parked says that it happens until the task is blocked.
-	parked bool
+	blocks bool
 	// elsewhere says that the commit of its run is kept, but not on the branch.
-	elsewhere bool
+	otherBranch bool
 	// reason is part of why the run failed; empty if it does not fail.
 	reason string
 	// code is the exit code of the loop. One that did not end well is followed by
 	// another, which does.
 	code int
 	// carried says that what the failed run has left is committed with the next task.
-	carried bool
+	carriedOver bool
 	// both is for what depends on the engine.
-	both bool
+	everyEngine bool
 }
 
-var scenarios = []scenario{
+var faults = []fault{
 	{name: "nothing", step: "true"},
 
 	// The backlog and the logs.
@@ -67,91 +67,91 @@ var scenarios = []scenario{
 	{name: "delete-one", step: "ralph task delete delete-one/after", reason: "deleted"},
 
 	// Git.
-	{name: "other-branch", step: "git checkout -q -b other-branch", elsewhere: true},
-	{name: "commits-elsewhere", step: "git checkout -q -b elsewhere && echo x >elsewhere.txt && git add elsewhere.txt && git commit -qm elsewhere", elsewhere: true},
-	{name: "detached-head", step: "git checkout -q --detach", elsewhere: true},
-	{name: "branch-deleted", step: "git checkout -q --detach; git branch -D main", elsewhere: true},
-	{name: "rm-git", outside: breaksGit("rm -rf .git"), reason: "git", carried: true},
-	{name: "no-git-head", outside: breaksGit("rm -f .git/HEAD"), reason: "git", carried: true},
-	{name: "no-objects", outside: breaksGit("rm -rf .git/objects"), reason: "git", carried: true},
-	{name: "broken-index", step: "echo garbage >.git/index", reason: "git", carried: true},
-	{name: "index-lock", step: "touch .git/index.lock", reason: "git", carried: true},
+	{name: "other-branch", step: "git checkout -q -b other-branch", otherBranch: true},
+	{name: "commits-elsewhere", step: "git checkout -q -b elsewhere && echo x >elsewhere.txt && git add elsewhere.txt && git commit -qm elsewhere", otherBranch: true},
+	{name: "detached-head", step: "git checkout -q --detach", otherBranch: true},
+	{name: "branch-deleted", step: "git checkout -q --detach; git branch -D main", otherBranch: true},
+	{name: "rm-git", outside: breakGit("rm -rf .git"), reason: "git", carriedOver: true},
+	{name: "no-git-head", outside: breakGit("rm -f .git/HEAD"), reason: "git", carriedOver: true},
+	{name: "no-objects", outside: breakGit("rm -rf .git/objects"), reason: "git", carriedOver: true},
+	{name: "broken-index", step: "echo garbage >.git/index", reason: "git", carriedOver: true},
+	{name: "index-lock", step: "touch .git/index.lock", reason: "git", carriedOver: true},
 	{name: "merge-under-way", step: "git rev-parse HEAD >.git/MERGE_HEAD"},
 
 	// Tasks.
-	{name: "three-failures", step: "exit 1", parked: true, reason: "failed too often in a row", code: 6},
+	{name: "three-failures", step: "exit 1", blocks: true, reason: "failed too often in a row", code: 6},
 
 	// Processes and memory.
-	{name: "fork-bomb", step: "for i in $(seq 2000); do sleep 300 & done", reason: "process", both: true},
-	{name: "memory-hog", step: "tail /dev/zero", reason: "memory", both: true},
-	{name: "daemon", step: "echo 'sleep 1; setsid sh ~/daemon & exit' >~/daemon; setsid sh ~/daemon >/dev/null 2>&1 &", both: true},
-	{name: "restarting-daemon", step: "echo 'sleep 0.01; setsid sh ~/daemon & exit' >~/daemon; setsid sh ~/daemon >/dev/null 2>&1 &", both: true},
-	{name: "kill-all", step: "kill -9 -1", reason: "killed", both: true},
-	{name: "database-lost-with-its-loop", outside: losesBacklog("rm -f .ralph/tasks.db*"), reason: "killed"},
-	{name: "database-damaged-with-its-loop", outside: losesBacklog("head -c 65536 /dev/urandom >.ralph/tasks.db"), reason: "killed"},
+	{name: "fork-bomb", step: "for i in $(seq 2000); do sleep 300 & done", reason: "process", everyEngine: true},
+	{name: "memory-hog", step: "tail /dev/zero", reason: "memory", everyEngine: true},
+	{name: "daemon", step: "echo 'sleep 1; setsid sh ~/daemon & exit' >~/daemon; setsid sh ~/daemon >/dev/null 2>&1 &", everyEngine: true},
+	{name: "restarting-daemon", step: "echo 'sleep 0.01; setsid sh ~/daemon & exit' >~/daemon; setsid sh ~/daemon >/dev/null 2>&1 &", everyEngine: true},
+	{name: "kill-all", step: "kill -9 -1", reason: "killed", everyEngine: true},
+	{name: "database-lost-with-its-loop", outside: breakBacklog("rm -f .ralph/tasks.db*"), reason: "killed"},
+	{name: "database-damaged-with-its-loop", outside: breakBacklog("head -c 65536 /dev/urandom >.ralph/tasks.db"), reason: "killed"},
 	{name: "no-permissions-and-no-loop", step: "chmod 0 .ralph/tasks.db; kill -9 -1", reason: "killed"},
 
 	// The sandbox, from outside.
-	{name: "docker-kill", outside: func(t *testing.T, m *incident) { m.docker(t, "kill", m.id) }, reason: "killed", both: true},
-	{name: "docker-stop", outside: func(t *testing.T, m *incident) { m.docker(t, "stop", "-t", "1", m.id) }, reason: "was stopped", code: 1},
-	{name: "docker-restart", outside: func(t *testing.T, m *incident) { m.docker(t, "restart", "-t", "1", m.id) }, reason: "restarted", both: true},
-	{name: "docker-rm", outside: func(t *testing.T, m *incident) { m.docker(t, "rm", "-f", m.id) }, reason: "the sandbox"},
-	{name: "proxy-killed", outside: func(t *testing.T, m *incident) {
+	{name: "docker-kill", outside: func(t *testing.T, m *faultRun) { m.docker(t, "kill", m.id) }, reason: "killed", everyEngine: true},
+	{name: "docker-stop", outside: func(t *testing.T, m *faultRun) { m.docker(t, "stop", "-t", "1", m.id) }, reason: "was stopped", code: 1},
+	{name: "docker-restart", outside: func(t *testing.T, m *faultRun) { m.docker(t, "restart", "-t", "1", m.id) }, reason: "restarted", everyEngine: true},
+	{name: "docker-rm", outside: func(t *testing.T, m *faultRun) { m.docker(t, "rm", "-f", m.id) }, reason: "the sandbox"},
+	{name: "proxy-killed", outside: func(t *testing.T, m *faultRun) {
 		m.docker(t, "kill", m.name+".egress")
 		m.release(t)
 	}},
-	{name: "proxy-removed", outside: func(t *testing.T, m *incident) {
+	{name: "proxy-removed", outside: func(t *testing.T, m *faultRun) {
 		m.docker(t, "rm", "-f", m.name+".egress")
 		m.release(t)
 	}},
-	{name: "network-holder-killed", outside: func(t *testing.T, m *incident) {
+	{name: "network-holder-killed", outside: func(t *testing.T, m *faultRun) {
 		m.docker(t, "kill", m.container(t).Config.Labels[labelPrefix+"network"])
 		m.release(t)
 	}},
-	{name: "paused", outside: func(t *testing.T, m *incident) {
+	{name: "paused", outside: func(t *testing.T, m *faultRun) {
 		m.docker(t, "pause", m.id)
 		assert.Check(t, is.Contains(m.ok(t, "ls"), "paused"))
 		m.docker(t, "unpause", m.id)
 		m.release(t)
 	}},
-	{name: "loop-killed", outside: func(t *testing.T, m *incident) {
-		m.inside(t, killInside("ralph [b]uild "))
+	{name: "loop-killed", outside: func(t *testing.T, m *faultRun) {
+		m.inside(t, killScript("ralph [b]uild "))
 	}, reason: "killed"},
-	{name: "agent-killed", outside: func(t *testing.T, m *incident) {
-		m.inside(t, killInside("[_]shell-agent"))
+	{name: "agent-killed", outside: func(t *testing.T, m *faultRun) {
+		m.inside(t, killScript("[_]shell-agent"))
 	}, reason: "137"},
-	{name: "plugin-killed", outside: func(t *testing.T, m *incident) {
+	{name: "plugin-killed", outside: func(t *testing.T, m *faultRun) {
 		m.build.signalGroup(syscall.SIGKILL)
 		m.release(t)
 	}, code: 137},
-	{name: "ralph-removed-by-hand", outside: func(t *testing.T, m *incident) {
+	{name: "ralph-removed-by-hand", outside: func(t *testing.T, m *faultRun) {
 		assert.NilError(t, os.RemoveAll(filepath.Join(m.repo, ".ralph")))
 		m.release(t)
 	}, reason: "backlog"},
 }
 
-// noDaemon is a step that fails while a daemon of an earlier run is there.
-const noDaemon = `! grep -lsz '/[d]aemon$' /proc/[0-9]*/cmdline`
+// assertNoDaemon is a step that fails while a daemon of an earlier run is there.
+const assertNoDaemon = `! grep -lsz '/[d]aemon$' /proc/[0-9]*/cmdline`
 
-// incident is a misfortune that befalls a loop.
-type incident struct {
+// faultRun is a misfortune that befalls a loop.
+type faultRun struct {
 	*world
-	scenario
+	fault
 	began    time.Time
 	name, id string // of the sandbox
 	build    *process
 }
 
-// TestMisfortunes has one sandbox after the other suffer what goes wrong with
+// TestFaults has one sandbox after the other suffer what goes wrong with
 // agents, and asks each time for the same: no task is lost or done twice, and the
 // loop goes on.
-func TestMisfortunes(t *testing.T) {
+func TestFaults(t *testing.T) {
 	t.Parallel()
-	home := where(t)[0]
+	home := enginesFor(t)[0]
 	for _, e := range engines.Need(t) {
-		rows := scenarios
+		rows := faults
 		if e != home {
-			rows = slices.DeleteFunc(slices.Clone(rows), func(m scenario) bool { return !m.both })
+			rows = slices.DeleteFunc(slices.Clone(rows), func(m fault) bool { return !m.everyEngine })
 		}
 		// The rows of one world follow one another: what holds after each is what
 		// the next one needs.
@@ -162,7 +162,7 @@ func TestMisfortunes(t *testing.T) {
 				var w *world
 				for i := n; i < len(rows); i += worlds {
 					if w == nil {
-						w = newSmallWorld(t, e)
+						w = newFaultWorld(t, e)
 					}
 					if !t.Run(rows[i].name, func(t *testing.T) { w.runScenario(t, rows[i]) }) {
 						w = nil
@@ -173,11 +173,11 @@ func TestMisfortunes(t *testing.T) {
 	}
 }
 
-// newSmallWorld makes a world whose sandboxes have what others have, in small.
-func newSmallWorld(t *testing.T, e engines.Engine) *world {
+// newFaultWorld makes a world whose sandboxes have what others have, in small.
+func newFaultWorld(t *testing.T, e engines.Engine) *world {
 	t.Helper()
 	w := newWorld(t, e)
-	w.byDefault()
+	w.useDefaults()
 	w.setenv("RALPH_MEMORY", "256m")
 	w.setenv("RALPH_PIDS", "128")
 	w.write(t, filepath.Join(w.repo, ".gitignore"), "/begun-*\n/go-*\n")
@@ -186,26 +186,26 @@ func newSmallWorld(t *testing.T, e engines.Engine) *world {
 	return w
 }
 
-func (w *world) runScenario(t *testing.T, row scenario) {
-	m := &incident{world: w, scenario: row, began: time.Now()}
+func (w *world) runScenario(t *testing.T, row fault) {
+	m := &faultRun{world: w, fault: row, began: time.Now()}
 	step := row.step
 	if row.outside != nil {
 		step = "touch begun-" + row.name + "; while ! test -e go-" + row.name + "; do sleep 0.05; done"
 	}
 	// A cache outlives everything else of a sandbox.
 	times := 1
-	if row.parked {
+	if row.blocks {
 		times = 3
 	}
 	once := fmt.Sprintf(`test "$(cat "$GOCACHE/%[1]s" 2>/dev/null | wc -l)" = %[2]d && exit; echo >>"$GOCACHE/%[1]s"; `, row.name, times)
-	tasks := []task{m.task("before", 1), m.task("bad", 2, once+step), m.task("after", 3, noDaemon)}
+	tasks := []task{m.task("before", 1), m.task("bad", 2, once+step), m.task("after", 3, assertNoDaemon)}
 	w.plan(t, tasks...)
 
 	sb := w.sandbox(t)
 	m.name, m.id = sb.Name, sb.ID
 	m.build = start(t, w.docker("ralph", "build"))
 	if row.outside != nil {
-		appears(t, filepath.Join(w.repo, "begun-"+row.name))
+		waitForFile(t, filepath.Join(w.repo, "begun-"+row.name))
 		row.outside(t, m)
 	}
 	res := m.build.wait(t)
@@ -213,47 +213,47 @@ func (w *world) runScenario(t *testing.T, row scenario) {
 	assert.Check(t, is.Equal(res.code, row.code))
 	if row.code != 0 {
 		assert.Check(t, is.Contains(res.stdout+res.stderr, row.reason))
-		if row.parked {
+		if row.blocks {
 			assert.Check(t, is.Equal(w.statuses(t)[row.name+"/bad"], "blocked"))
 			assert.Check(t, is.Equal(w.statuses(t)[row.name+"/after"], "done"))
 			w.ok(t, "task", "update", row.name+"/bad", "--status", "open")
 		}
-		if row.mend != nil {
-			row.mend(t, m)
+		if row.repair != nil {
+			row.repair(t, m)
 		}
 		w.ralph(t, "build").expect(t, 0)
 	}
-	m.holds(t)
+	m.assertInvariants(t)
 }
 
-func (m *incident) task(id string, priority int, steps ...string) task {
-	id = m.scenario.name + "/" + id
+func (m *faultRun) task(id string, priority int, steps ...string) task {
+	id = m.fault.name + "/" + id
 	file := strings.ReplaceAll(id, "/", "-") + ".txt"
 	return task{ID: id, Title: "Add " + id, Priority: priority, Steps: append(steps, "git cat-file -e HEAD:"+file+" 2>/dev/null || echo x >"+file)}
 }
 
-func (m *incident) docker(t *testing.T, args ...string) {
+func (m *faultRun) docker(t *testing.T, args ...string) {
 	t.Helper()
 	run(t, m.world.docker(args...)).expect(t, 0)
 }
 
 // inside runs a script in the sandbox, as the agent's user.
-func (m *incident) inside(t *testing.T, script string) {
+func (m *faultRun) inside(t *testing.T, script string) {
 	t.Helper()
 	m.docker(t, "exec", "-u", fmt.Sprintf("%d:%d", m.uid, m.gid), m.id, "sh", "-c", script)
 }
 
-// killInside is a script that kills the processes whose command line matches.
-func killInside(pattern string) string {
+// killScript is a script that kills the processes whose command line matches.
+func killScript(pattern string) string {
 	return "for p in /proc/[0-9]*; do tr '\\0' ' ' <$p/cmdline 2>/dev/null | grep -q '" + pattern + "' && kill -9 ${p#/proc/} 2>/dev/null; done; true"
 }
 
-// breaksGit breaks the sandbox's git directory once the commit of the first task
+// breakGit breaks the sandbox's git directory once the commit of the first task
 // has been fetched from it.
-func breaksGit(script string) func(t *testing.T, m *incident) {
-	return func(t *testing.T, m *incident) {
+func breakGit(script string) func(t *testing.T, m *faultRun) {
+	return func(t *testing.T, m *faultRun) {
 		eventually(t, func() error {
-			if id := m.scenario.name + "/before"; m.git(t, "log", "-1", "--format=%s", "main") != "Add "+id {
+			if id := m.fault.name + "/before"; m.git(t, "log", "-1", "--format=%s", "main") != "Add "+id {
 				return errors.New("the commit of " + id + " is not on the branch")
 			}
 			return nil
@@ -263,10 +263,10 @@ func breaksGit(script string) func(t *testing.T, m *incident) {
 	}
 }
 
-// losesBacklog breaks the backlog and kills the loop, which would repair it, once the
+// breakBacklog breaks the backlog and kills the loop, which would repair it, once the
 // host has a copy with what the loop has done.
-func losesBacklog(script string) func(t *testing.T, m *incident) {
-	return func(t *testing.T, m *incident) {
+func breakBacklog(script string) func(t *testing.T, m *faultRun) {
+	return func(t *testing.T, m *faultRun) {
 		eventually(t, func() error {
 			copies, err := filepath.Glob(filepath.Join(m.config, "ralph", "backlogs", m.name, "*.json"))
 			assert.NilError(t, err)
@@ -281,7 +281,7 @@ func losesBacklog(script string) func(t *testing.T, m *incident) {
 				assert.NilError(t, json.Unmarshal(content, &newest))
 			}
 			for _, tk := range newest.Tasks {
-				if tk.Slug == m.scenario.name+"/before" && tk.Status == "done" {
+				if tk.Slug == m.fault.name+"/before" && tk.Status == "done" {
 					return nil
 				}
 			}
@@ -293,15 +293,15 @@ func losesBacklog(script string) func(t *testing.T, m *incident) {
 }
 
 // release lets the agent go on that waits for it.
-func (m *incident) release(t *testing.T) {
+func (m *faultRun) release(t *testing.T) {
 	t.Helper()
-	m.write(t, filepath.Join(m.repo, "go-"+m.scenario.name), "")
+	m.write(t, filepath.Join(m.repo, "go-"+m.fault.name), "")
 }
 
-// holds is what has to hold whatever has happened.
-func (m *incident) holds(t *testing.T) {
+// assertInvariants is what has to hold whatever has happened.
+func (m *faultRun) assertInvariants(t *testing.T) {
 	t.Helper()
-	row := m.scenario
+	row := m.fault
 	statuses, runsOf := m.statuses(t), m.logged(t, m.began)
 	for _, name := range []string{"before", "bad", "after"} {
 		id := row.name + "/" + name
@@ -323,10 +323,10 @@ func (m *incident) holds(t *testing.T) {
 			assert.Check(t, failed, "no run of %s failed because of %q: %+v", id, row.reason, runs)
 		}
 		branch := "main"
-		if row.elsewhere && name == "bad" {
+		if row.otherBranch && name == "bad" {
 			branch = "--all"
 		}
-		if row.carried && name == "bad" {
+		if row.carriedOver && name == "bad" {
 			m.git(t, "cat-file", "-e", "main:"+strings.ReplaceAll(id, "/", "-")+".txt")
 			continue
 		}
@@ -338,7 +338,7 @@ func (m *incident) holds(t *testing.T) {
 	again := m.ralph(t, "build").expect(t, 0)
 	assert.Check(t, is.Contains(again.stdout, "All tasks complete"))
 	assert.Check(t, !strings.Contains(again.stdout, "━━ Done"), "an agent ran:\n%s", again.stdout)
-	m.atRest(t)
+	m.waitForIdle(t)
 }
 
 // loggedRun is what a log has of one run.

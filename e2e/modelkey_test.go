@@ -26,18 +26,18 @@ import (
 // The keys of model APIs stay outside the sandbox, also with endpoints that the
 // user chooses and with the real agents.
 
-// lookForKeys is a command of the agent that writes down all that it can see of
+// printKeys is a command of the agent that writes down all that it can see of
 // environments and command lines, its own and others'.
-const lookForKeys = `env >seen; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n' >>seen; true`
+const printKeys = `env >seen; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n' >>seen; true`
 
 // With a network policy, the real Claude Code works without its key: that stays
 // with the proxy. Each command hands its own key over, also to a sandbox that
 // runs already.
-func TestRealClaudeWithoutItsKey(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestClaudeWorksWithoutItsKey(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		base := claudeBase(t, w)
 		look := func(id, file string) []modelapi.Turn {
-			return append([]modelapi.Turn{modelapi.Bash(lookForKeys + "; mv seen /tmp/seen")}, w.workOff(id, file)...)
+			return append([]modelapi.Turn{modelapi.Bash(printKeys + "; mv seen /tmp/seen")}, w.buildTurns(id, file)...)
 		}
 		api, url := w.serveModel(t, [][]modelapi.Turn{look("shop/01", "one"), look("shop/02", "two"), look("shop/03", "three")})
 		w.setenv("ANTHROPIC_BASE_URL", url)
@@ -78,7 +78,7 @@ func TestRealClaudeWithoutItsKey(t *testing.T) {
 		}
 		assert.Equal(t, w.container(t).ID, sandbox.ID, "it is the same sandbox")
 		assert.DeepEqual(t, argvs(), map[string]bool{secret: false, agentArgv: true})
-		w.nowhere(t, secret)
+		w.assertNowhere(t, secret)
 	})
 }
 
@@ -87,7 +87,7 @@ func realProgram(t *testing.T, pattern string) string {
 	t.Helper()
 	programs := os.Getenv("RALPH_TEST_AGENTS")
 	if programs == "" {
-		notHere(t, "RALPH_TEST_AGENTS names no folder with the real agents; \"make test\" sets it")
+		skipOrFail(t, "RALPH_TEST_AGENTS names no folder with the real agents; \"make test\" sets it")
 	}
 	found, err := filepath.Glob(filepath.Join(filepath.Dir(programs), "node_modules", pattern))
 	assert.NilError(t, err)
@@ -96,16 +96,16 @@ func realProgram(t *testing.T, pattern string) string {
 }
 
 // The real codex works without its key where nothing but its model is reached.
-func TestRealCodexWithoutItsKey(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestCodexWorksWithoutItsKey(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		program := filepath.Join(w.repo, ".ralph", "codex") // the sandbox sees it, and no commit has it
 		assert.NilError(t, os.MkdirAll(filepath.Dir(program), 0o755))
-		w.own(t, filepath.Dir(program))
+		w.chown(t, filepath.Dir(program))
 		assert.NilError(t, copyProgram(realProgram(t, "@openai/codex-linux-*/vendor/*/bin/codex"), program))
-		w.own(t, program)
+		w.chown(t, program)
 		image := w.imageWith(t, "/usr/local/bin/codex", "#!/bin/sh\nexec '"+program+"' \"$@\"\n")
 		model := &modelapi.Vendor{Say: "All done.", Commands: []string{
-			"ralph task claim a", lookForKeys + "; mv seen /tmp/seen; echo one >one; git add one; git commit -qm 'Add one'",
+			"ralph task claim a", printKeys + "; mv seen /tmp/seen; echo one >one; git add one; git commit -qm 'Add one'",
 			`ralph task done a --result "{\"commit\":\"$(git rev-parse HEAD)\"}"`,
 		}}
 		secret := "kept-outside-by-codex-of-" + w.engine.Name
@@ -126,13 +126,13 @@ func TestRealCodexWithoutItsKey(t *testing.T) {
 		assert.Check(t, is.Contains(seen, "OPENAI_API_KEY=proxy-managed\n"))
 		assert.Check(t, !strings.Contains(seen, secret))
 		assert.DeepEqual(t, argvs(), map[string]bool{secret: false, program: true})
-		w.nowhere(t, secret)
+		w.assertNowhere(t, secret)
 	})
 }
 
 // The real opencode goes where it is led, without a key. It does so on this
 // machine: in a sandbox it tries its own hosts for most of a minute first.
-func TestRealOpencodeGoesWhereItIsLed(t *testing.T) {
+func TestOpencodeUsesTheProxy(t *testing.T) {
 	t.Parallel()
 	model := &modelapi.Vendor{Say: "All done.", Commands: []string{"echo one >one"}}
 	server := httptest.NewServer(model)
@@ -159,8 +159,8 @@ func TestRealOpencodeGoesWhereItIsLed(t *testing.T) {
 	}
 }
 
-// nowhere looks for a secret wherever a sandbox and its proxy leave something.
-func (w *world) nowhere(t *testing.T, secret string) {
+// assertNowhere looks for a secret wherever a sandbox and its proxy leave something.
+func (w *world) assertNowhere(t *testing.T, secret string) {
 	t.Helper()
 	sandbox := w.container(t)
 	name := strings.TrimPrefix(sandbox.Name, "/")
@@ -180,8 +180,8 @@ func (w *world) nowhere(t *testing.T, secret string) {
 // gateway is an endpoint of the user's own. It writes down which paths were asked
 // for with which key.
 type gateway struct {
-	mu    sync.Mutex
-	asked []string
+	mu       sync.Mutex
+	requests []string
 }
 
 func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -190,55 +190,55 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("X-Api-Key") == "sk-revoked" {
 		w.WriteHeader(http.StatusUnauthorized)
 	}
-	g.asked = append(g.asked, r.Method+" "+r.URL.Path+" "+r.Header.Get("X-Api-Key"))
+	g.requests = append(g.requests, r.Method+" "+r.URL.Path+" "+r.Header.Get("X-Api-Key"))
 }
 
-func (g *gateway) take() []string {
+func (g *gateway) takeRequests() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	asked := g.asked
-	g.asked = nil
+	asked := g.requests
+	g.requests = nil
 	return asked
 }
 
-// ask posts to paths of the agent's endpoint, and prints the status of each.
-const ask = `for path; do perl -MHTTP::Tiny -e 'print HTTP::Tiny->new(timeout => 20)->post("$ENV{ANTHROPIC_BASE_URL}$ARGV[0]", {content => "x"})->{status}, "\n"' "$path"; done`
+// requestEndpoint posts to paths of the agent's endpoint, and prints the status of each.
+const requestEndpoint = `for path; do perl -MHTTP::Tiny -e 'print HTTP::Tiny->new(timeout => 20)->post("$ENV{ANTHROPIC_BASE_URL}$ARGV[0]", {content => "x"})->{status}, "\n"' "$path"; done`
 
 // An endpoint at a private address that is passed by name is the same as one that is
 // only set: the key stays outside, and is used for the agent's paths alone.
-func TestEndpointPassedByName(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestEndpointPassedByNameKeepsTheKeyOutside(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		own := &gateway{}
 		w.setenv("ANTHROPIC_BASE_URL", w.serve(t, own)+"/claude")
 		w.setenv("ANTHROPIC_API_KEY", "sk-own")
 		w.setenv("RALPH_NETWORK", "allowlist")
 		w.setenv("RALPH_AGENT", "claude")
 		w.setenv("RALPH_IMAGE", engines.BaseImage())
-		command := []string{"shell", "--", "sh", "-c", ask + `; env | grep -c sk-own`, "sh", "/v1/messages", "/key/generate"}
+		command := []string{"shell", "--", "sh", "-c", requestEndpoint + `; env | grep -c sk-own`, "sh", "/v1/messages", "/key/generate"}
 
 		for _, named := range []string{"", "ANTHROPIC_BASE_URL"} {
 			w.setenv("RALPH_DOCKER_ENV", named)
 			res := w.ralph(t, command...)
 			assert.Equal(t, res.stdout, "200\n403\n0\n", res.stderr)
-			assert.DeepEqual(t, own.take(), []string{"POST /claude/v1/messages sk-own"})
+			assert.DeepEqual(t, own.takeRequests(), []string{"POST /claude/v1/messages sk-own"})
 		}
 
 		w.setenv("RALPH_ENDPOINT_PATHS", "/key")
 		assert.Equal(t, w.ralph(t, command...).stdout, "200\n200\n0\n")
-		assert.DeepEqual(t, own.take(), []string{"POST /claude/v1/messages sk-own", "POST /claude/key/generate sk-own"})
+		assert.DeepEqual(t, own.takeRequests(), []string{"POST /claude/v1/messages sk-own", "POST /claude/key/generate sk-own"})
 
 		w.setenv("RALPH_NETWORK", "allow-all")
 		res := w.ralph(t, append([]string{"--recreate"}, command...)...).expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, `Error: ANTHROPIC_BASE_URL names an address that the network policy "allow-all" blocks`))
 		assert.Check(t, strings.Contains(res.stderr, "Hint: use --network allowlist"), res.stderr)
-		assert.Equal(t, len(own.take()), 0)
+		assert.Equal(t, len(own.takeRequests()), 0)
 	})
 }
 
 // A key is used for the command that was given it. Later commands that have none, or
 // an empty one, get nothing by way of the one before.
-func TestAnEarlierKeyIsNotUsed(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestEarlierKeyIsNotUsed(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		own := &gateway{}
 		url := w.serve(t, own)
 		w.setenv("RALPH_NETWORK", "allowlist")
@@ -249,29 +249,29 @@ func TestAnEarlierKeyIsNotUsed(t *testing.T) {
 			w.setenv("ANTHROPIC_BASE_URL", endpoint)
 		}
 		set("sk-own", url)
-		base := strings.TrimSpace(w.ok(t, "shell", "--", "sh", "-c", `echo "$ANTHROPIC_BASE_URL"; exec >/dev/null; `+ask, "sh", "/v1/messages"))
-		assert.DeepEqual(t, own.take(), []string{"POST /v1/messages sk-own"})
+		base := strings.TrimSpace(w.ok(t, "shell", "--", "sh", "-c", `echo "$ANTHROPIC_BASE_URL"; exec >/dev/null; `+requestEndpoint, "sh", "/v1/messages"))
+		assert.DeepEqual(t, own.takeRequests(), []string{"POST /v1/messages sk-own"})
 
 		set("", url) // an endpoint of the user's own may need none
-		w.ok(t, "shell", "--", "sh", "-c", ask, "sh", "/v1/messages")
-		assert.DeepEqual(t, own.take(), []string{"POST /v1/messages "})
+		w.ok(t, "shell", "--", "sh", "-c", requestEndpoint, "sh", "/v1/messages")
+		assert.DeepEqual(t, own.takeRequests(), []string{"POST /v1/messages "})
 
 		set("sk-own", url)
 		w.ok(t, "shell", "--", "true")
 		set("", "")
-		w.ok(t, "shell", "--", "sh", "-c", "export ANTHROPIC_BASE_URL="+base+"; "+ask, "sh", "/v1/messages")
-		assert.Equal(t, len(own.take()), 0)
+		w.ok(t, "shell", "--", "sh", "-c", "export ANTHROPIC_BASE_URL="+base+"; "+requestEndpoint, "sh", "/v1/messages")
+		assert.Equal(t, len(own.takeRequests()), 0)
 	})
 }
 
 // A missing key is said before the first run, a refused one while the agent tries
 // again, and an endpoint that is not there likewise, each with the variable.
 func TestModelFailuresAreReportedAtOnce(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	onEngines(t, func(t *testing.T, w *world) {
 		own := &gateway{}
 		url := w.serve(t, own)
 		// Like agents it says nothing of what went wrong, and goes on for long.
-		image := w.imageWith(t, "/usr/local/bin/claude", "#!/bin/sh\nset -- /v1/messages\n"+ask+" >/dev/null\nwhile ! test -e .ralph/go; do sleep 0.05; done\nexit 1\n")
+		image := w.imageWith(t, "/usr/local/bin/claude", "#!/bin/sh\nset -- /v1/messages\n"+requestEndpoint+" >/dev/null\nwhile ! test -e .ralph/go; do sleep 0.05; done\nexit 1\n")
 		w.setenv("RALPH_NETWORK", "allowlist")
 		w.setenv("RALPH_AGENT", "claude")
 		w.setenv("RALPH_IMAGE", image)

@@ -23,23 +23,23 @@ import (
 
 // Network policies: what a sandbox reaches, and what is reported as blocked.
 
-// reach is a step that writes what the way to a host says: git's own words for
+// reachStep is a step that writes what the way to a host says: git's own words for
 // the proxy's answer.
-func reach(host, file string) string {
+func reachStep(host, file string) string {
 	return "git ls-remote https://" + host + "/x >" + file + " 2>&1; true"
 }
 
 const (
 	refusedByProxy = "response 403"
-	lostBehind     = "response 502" // it was let through, to a name that nobody has
+	hostNotFound   = "response 502" // it was let through, to a name that nobody has
 )
 
-func TestANetworkPolicy(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestNetworkPolicy(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.setenv("RALPH_NETWORK", "allowlist")
 		w.plan(t, task{ID: "a", Title: "Try", Steps: []string{
 			"env | grep -ci ^https_proxy= >proxies; getent hosts name.invalid >names; touch /usr/mine 2>root; true",
-			reach("far.invalid", "far"), reach("github.invalid", "twice"), reach("github.invalid", "twice"),
+			reachStep("far.invalid", "far"), reachStep("github.invalid", "twice"), reachStep("github.invalid", "twice"),
 		}})
 		res := w.ralph(t, "build").expect(t, 0)
 		assert.Check(t, is.Contains(w.read(t, "far"), refusedByProxy))
@@ -59,24 +59,24 @@ func TestANetworkPolicy(t *testing.T) {
 		// It changes at once, is asked for no new sandbox, and outlives this one.
 		id := w.container(t).ID
 		w.ok(t, "network", "allow", "far.invalid")
-		w.plan(t, task{ID: "b", Title: "Try again", Steps: []string{reach("far.invalid", "far"), reach("github.invalid", "twice")}})
+		w.plan(t, task{ID: "b", Title: "Try again", Steps: []string{reachStep("far.invalid", "far"), reachStep("github.invalid", "twice")}})
 		w.ok(t, "build")
 		assert.Equal(t, w.container(t).ID, id)
-		assert.Check(t, is.Contains(w.read(t, "far"), lostBehind))
+		assert.Check(t, is.Contains(w.read(t, "far"), hostNotFound))
 		assert.Check(t, is.Contains(w.read(t, "twice"), refusedByProxy))
 		w.ok(t, "network", "deny", "*.gitlab.com", "far.invalid")
 		w.ok(t, "--recreate", "task", "list")
-		w.plan(t, task{ID: "c", Title: "Try in a new one", Steps: []string{reach("far.invalid", "far")}})
+		w.plan(t, task{ID: "c", Title: "Try in a new one", Steps: []string{reachStep("far.invalid", "far")}})
 		w.ok(t, "build")
 		assert.Check(t, is.Contains(w.read(t, "far"), refusedByProxy))
 
 		// What is said while the sandbox is stopped, and its proxy is not, holds too.
-		for _, tc := range []struct{ say, want string }{{"allow", lostBehind}, {"deny", refusedByProxy}} {
+		for _, tc := range []struct{ say, want string }{{"allow", hostNotFound}, {"deny", refusedByProxy}} {
 			w.stop(t, w.sandbox(t))
 			said := w.ralph(t, "network", tc.say, "far.invalid").expect(t, 0).stderr
 			assert.Check(t, is.Contains(said, map[string]string{"allow": "Allowed", "deny": "Blocked"}[tc.say]+" for "+w.sandbox(t).Name+": far.invalid\n"))
 			assert.Check(t, is.Contains(w.ok(t, "network", "log", "--all"), "far.invalid"), "the log stays")
-			w.plan(t, task{ID: tc.say, Title: "Try after a stop", Steps: []string{reach("far.invalid", "far")}})
+			w.plan(t, task{ID: tc.say, Title: "Try after a stop", Steps: []string{reachStep("far.invalid", "far")}})
 			w.ok(t, "build")
 			assert.Check(t, is.Contains(w.read(t, "far"), tc.want), tc.say)
 		}
@@ -97,15 +97,15 @@ func TestANetworkPolicy(t *testing.T) {
 		w.stop(t, w.sandbox(t))
 		w.configureUser(t, "[sandbox]\nreuse_container = false\n")
 		w.ok(t, "network", "allow", "far.invalid")
-		w.plan(t, task{ID: "d", Title: "Try in one of its own", Steps: []string{reach("far.invalid", "far")}})
+		w.plan(t, task{ID: "d", Title: "Try in one of its own", Steps: []string{reachStep("far.invalid", "far")}})
 		w.ok(t, "build")
-		assert.Check(t, is.Contains(w.read(t, "far"), lostBehind))
+		assert.Check(t, is.Contains(w.read(t, "far"), hostNotFound))
 	})
 }
 
 // The proxy and the network go with the sandbox.
-func TestNothingOfAWallIsLeft(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestProxyAndNetworkAreRemovedWithTheSandbox(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.configureUser(t, "[sandbox]\nreuse_container = false\n")
 		w.setenv("RALPH_NETWORK", "deny")
 		w.ok(t, "task", "list")
@@ -119,8 +119,8 @@ func TestNothingOfAWallIsLeft(t *testing.T) {
 
 // A sandbox whose isolation cannot be checked is not used: nothing is run in it, not
 // even by the next command.
-func TestASandboxThatCannotBeCheckedIsNotUsed(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestSandboxWithUnverifiedIsolationIsNotUsed(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.setenv("RALPH_NETWORK", "allowlist")
 		hinder := &atomic.Bool{}
 		w.refusing(t, func(r *http.Request) (int, string) {
@@ -152,8 +152,8 @@ func TestASandboxThatCannotBeCheckedIsNotUsed(t *testing.T) {
 }
 
 // The sandbox of another branch, whose name it also would have, is not the scope's.
-func TestTheNetworkOfAnotherBranchOfTheSameName(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestNetworkPolicyOfBranchesWithSimilarNames(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.setenv("RALPH_NETWORK", "allowlist")
 		w.git(t, "checkout", "-q", "-b", "feature-auth")
 		w.ok(t, "task", "list")
@@ -165,9 +165,9 @@ func TestTheNetworkOfAnotherBranchOfTheSameName(t *testing.T) {
 	})
 }
 
-func TestWhoChoosesTheNetworkPolicy(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
-		w.byDefault()
+func TestOpenNetworkPolicyInRalphTomlNeedsApproval(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
+		w.useDefaults()
 		w.ok(t, "task", "list")
 		assert.Check(t, is.Contains(w.ok(t, "network", "ls"), "Policy: allowlist"))
 		w.ralph(t, "--network", "open", "task", "list").expect(t, 1)
@@ -185,13 +185,13 @@ func TestWhoChoosesTheNetworkPolicy(t *testing.T) {
 
 // An agent hears what the network refused to the one before, which it cannot
 // know otherwise, in words that the repository may choose.
-func TestTheNextAgentHearsWhatWasRefused(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestBlockedHostsAreInTheNextPrompt(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.configureUser(t, "[agents.mine]\ncommand = [\"sh\", \"try.sh\", \"{prompt_file}\"]\n")
 		w.write(t, filepath.Join(w.repo, "try.sh"), `n=$(ls | grep -c ^prompt); cp "$1" "prompt$n"
 case $n in
-0) `+reach("far.invalid", "far")+`; `+reach("far.invalid", "far")+`; `+reach("soon.invalid:8443", "far")+`;;
-2) `+reach("far.invalid", "far")+`;;
+0) `+reachStep("far.invalid", "far")+`; `+reachStep("far.invalid", "far")+`; `+reachStep("soon.invalid:8443", "far")+`;;
+2) `+reachStep("far.invalid", "far")+`;;
 esac`)
 		w.setenv("RALPH_NETWORK", "allowlist")
 		flags := []string{"--agent", "mine", "--image", engines.BaseImage()}
@@ -208,7 +208,7 @@ esac`)
 			assert.Check(t, is.Contains(told, want))
 		}
 		w.write(t, filepath.Join(w.repo, ".ralph", "prompts", "refused.md"), "Out of bounds: {refused}\n")
-		w.own(t, filepath.Join(w.repo, ".ralph"))
+		w.chown(t, filepath.Join(w.repo, ".ralph"))
 		build("2")
 		assert.Check(t, !strings.Contains(w.read(t, "prompt2"), "invalid"), "that was another loop")
 		assert.Check(t, is.Contains(w.read(t, "prompt3"), "\nOut of bounds: - `far.invalid:443`, 1 time\n"))
@@ -221,8 +221,8 @@ esac`)
 }
 
 // What is half made is removed, and what its parts have said is not lost.
-func TestAProxyThatDoesNotComeUp(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestProxyThatDoesNotStartIsReportedWithItsLog(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.setenv("RALPH_NETWORK", "allowlist")
 		w.setenv("HTTPS_PROXY", "socks5://192.0.2.1:1080")
 		res := w.ralph(t, "task", "list").expect(t, 1)
@@ -230,12 +230,12 @@ func TestAProxyThatDoesNotComeUp(t *testing.T) {
 		const said = `Error: the host's proxy is of the kind "socks5"`
 		assert.Check(t, is.Contains(res.stderr, ".egress has ended (exit code 1). The last lines of its log:\n  20"))
 		assert.Check(t, is.Contains(res.stderr, "Z "+said))
-		assert.Check(t, is.Contains(w.keptLog(t, res.stderr), said))
+		assert.Check(t, is.Contains(w.savedLog(t, res.stderr), said))
 	})
 }
 
 // A proxy outlives its sandbox's run, but not what the user says differently then.
-func TestAHostsProxyThatChangesWhileASandboxIsStopped(t *testing.T) {
+func TestChangedHostProxyIsUsedAfterAStop(t *testing.T) {
 	// Not beside tests that give an engine a network with public addresses: its proxies
 	// are made anew for that, too.
 	engines.Each(t, func(t *testing.T, e engines.Engine) {

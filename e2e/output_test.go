@@ -30,8 +30,8 @@ func (w *world) listed(t *testing.T, flags ...string) []manage.SandboxStatus {
 	return list
 }
 
-func TestLsTellsOfSandboxesAndTheirLoops(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+func TestLsListsSandboxesAndLoops(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		assert.Equal(t, len(w.listed(t)), 0)
 		w.plan(t, slowTask())
 		idle := w.listed(t)
@@ -41,7 +41,7 @@ func TestLsTellsOfSandboxesAndTheirLoops(t *testing.T) {
 		assert.Assert(t, idle[0].Loop == nil && idle[0].Current && !idle[0].Gone)
 
 		build := start(t, w.docker("ralph", "build"))
-		appears(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, filepath.Join(w.repo, "begun"))
 		eventually(t, func() error { // the loop notes now and then which task it is at
 			if l := w.listed(t)[0].Loop; l == nil || !l.Running || len(l.Tasks) == 0 {
 				return errors.New("no task is shown")
@@ -74,7 +74,7 @@ func TestLsTellsOfSandboxesAndTheirLoops(t *testing.T) {
 }
 
 func TestLsOutsideOfTheRepository(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		w.ok(t, "task", "create", "a", "Title")
 		name := w.sandbox(t).Name
 		outside := *w
@@ -88,14 +88,14 @@ func TestLsOutsideOfTheRepository(t *testing.T) {
 		other := *w
 		other.repo = filepath.Join(w.dir, "src", "other")
 		assert.NilError(t, os.MkdirAll(other.repo, 0o755))
-		w.own(t, other.repo)
+		w.chown(t, other.repo)
 		other.git(t, "init", "-q")
 		assert.Equal(t, other.ok(t, "ls", "-q"), "", "it is another repository's")
 	})
 }
 
-func TestLsTellsWhatContainersTake(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestLsShowsResourceUsage(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.ok(t, "task", "create", "a", "Title")
 		run(t, w.docker("exec", "-u", fmt.Sprintf("%d:%d", w.uid, w.gid), w.sandbox(t).ID, "sh", "-c", "head -c 3000000 /dev/zero >/home/agent/big")).expect(t, 0)
 		list := w.listed(t, "--size")
@@ -107,12 +107,12 @@ func TestLsTellsWhatContainersTake(t *testing.T) {
 
 // What an agent writes where ls reads it neither commands the terminal nor keeps
 // ls waiting.
-func TestLsDoesNotObeyTheAgent(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestLsIgnoresFilesOfTheAgent(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.ok(t, "task", "create", "a", "Title")
 		loop := filepath.Join(w.repo, ".ralph", "logs", "20990101-000000-build")
 		w.write(t, filepath.Join(loop, "loop.json"), `{"mode":"\u001b]0;title\u0007build\nx","stop":"\u001b[2J","started":"2026-01-01T00:00:00Z","ended":"2026-01-01T00:00:00Z"}`)
-		w.own(t, filepath.Join(w.repo, ".ralph"))
+		w.chown(t, filepath.Join(w.repo, ".ralph"))
 		run(t, w.command("mkfifo", filepath.Join(loop, "iterations.jsonl"))).expect(t, 0)
 		out := w.ok(t, "ls")
 		assert.Equal(t, strings.Count(out, "\n"), 2, out)
@@ -123,7 +123,7 @@ func TestLsDoesNotObeyTheAgent(t *testing.T) {
 // An engine that does not answer is an error where there is nothing else, and
 // else a warning.
 func TestLsWithoutAnEngine(t *testing.T) {
-	with(t, config.DriverSbx, func(t *testing.T, w *world) {
+	onMicroVM(t, config.DriverSbx, func(t *testing.T, w *world) {
 		w.setenv("DOCKER_HOST", "unix:///nowhere.sock")
 		res := w.ralph(t, "ls").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "Error: the driver container: listing sandboxes: "))
@@ -138,8 +138,8 @@ func TestLsWithoutAnEngine(t *testing.T) {
 	})
 }
 
-func TestLogsOfALoop(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+func TestLogs(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		res := w.ralph(t, "logs").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "Error: no loop of main has a log in "+w.repo+`. Start one with "docker ralph build"`))
 		res = w.ralph(t, "logs", "--follow").expect(t, 1)
@@ -149,7 +149,7 @@ func TestLogsOfALoop(t *testing.T) {
 		slow.Priority = 1
 		w.plan(t, task{ID: "a", Title: "Talk", Steps: []string{"echo word of a"}}, slow)
 		build := start(t, w.docker("ralph", "build"))
-		appears(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, filepath.Join(w.repo, "begun"))
 		follow := start(t, w.docker("ralph", "logs", "-f"))
 		follow.stdout.waitFor(t, "word of a")
 		so := w.ok(t, "logs")
@@ -180,8 +180,8 @@ func TestLogsOfALoop(t *testing.T) {
 }
 
 // The exit code of a loop is that of whoever follows it.
-func TestFollowingALoopEndsWithItsExitCode(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestLogsFollowExitsWithTheLoopsExitCode(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "bad", Title: "Fail", Steps: []string{"exit 3"}})
 		w.ralph(t, "build", "--max-failures", "1").expect(t, 6)
 		follow := w.ralph(t, "logs", "-f").expect(t, 6)
@@ -191,11 +191,11 @@ func TestFollowingALoopEndsWithItsExitCode(t *testing.T) {
 
 // A loop that was killed with its sandbox and its command cannot say how it ended.
 // Nobody waits for it for ever.
-func TestFollowingALoopThatIsKilledEnds(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestLogsFollowEndsWhenTheLoopIsKilled(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())
 		build := start(t, w.docker("ralph", "build"))
-		appears(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, filepath.Join(w.repo, "begun"))
 		follow := start(t, w.docker("ralph", "logs", "-f"))
 		follow.stdout.waitFor(t, "Mode:")
 		build.signalGroup(syscall.SIGKILL) // or else it would start the loop again
@@ -207,16 +207,16 @@ func TestFollowingALoopThatIsKilledEnds(t *testing.T) {
 }
 
 // A loop that is started again after its sandbox was killed is followed to its end.
-func TestFollowingALoopThatIsStartedAgain(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestLogsFollowARestartedLoop(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())
 		build := start(t, w.docker("ralph", "build"))
-		appears(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, filepath.Join(w.repo, "begun"))
 		follow := start(t, w.docker("ralph", "logs", "-f"))
 		follow.stdout.waitFor(t, "Mode:")
 		assert.NilError(t, os.Remove(filepath.Join(w.repo, "begun")))
 		run(t, w.docker("kill", w.sandbox(t).ID)).expect(t, 0)
-		appears(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, filepath.Join(w.repo, "begun"))
 		w.write(t, filepath.Join(w.repo, "go"), "")
 		build.wait(t).expect(t, 0)
 		res := follow.wait(t).expect(t, 0)
@@ -225,8 +225,8 @@ func TestFollowingALoopThatIsStartedAgain(t *testing.T) {
 }
 
 // What an agent has put where the logs are reaches nobody's terminal.
-func TestLogsOfAnAgentThatLies(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestLogsIgnoreFilesOfTheAgent(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "evil", Title: "Lie", Steps: []string{
 			`printf 'red \033]0;title\007\033[31mword\n'`,
 			`cd .ralph/logs/*-build; printf '\033]52;c;aGk=\007planted\n' >>0.log; ln -s /etc/passwd 7.log`,
@@ -245,18 +245,18 @@ func TestLogsOfAnAgentThatLies(t *testing.T) {
 	})
 }
 
-// sneak is a step that prints past the loop, which would clean it: straight to
+// bypassLoop is a step that prints past the loop, which would clean it: straight to
 // the output of every process there is.
-const sneak = `for out in /proc/[0-9]*/fd/1; do printf '\033]0;title\007\033]52;c;eA==\007\033[2Jsneaked \033[32mgreen\033[0m\n' >$out; done 2>/dev/null; true`
+const bypassLoop = `for out in /proc/[0-9]*/fd/1; do printf '\033]0;title\007\033]52;c;eA==\007\033[2Jsneaked \033[32mgreen\033[0m\n' >$out; done 2>/dev/null; true`
 
-// hide is a step that hides text in the output, and in the loop's log.
-const hide = `for out in /proc/[0-9]*/fd/1 $(find .ralph/logs -type f); do printf '\033[8;30;40;7mhidden\n' >>$out; done 2>/dev/null; true`
+// hiddenText is a step that hides text in the output, and in the loop's log.
+const hiddenText = `for out in /proc/[0-9]*/fd/1 $(find .ralph/logs -type f); do printf '\033[8;30;40;7mhidden\n' >>$out; done 2>/dev/null; true`
 
 // What the agent prints reaches the user as text and colour, whichever way it
 // takes.
-func TestNothingInTheOutputCommandsTheTerminal(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
-		w.plan(t, task{ID: "a", Title: "Sneak", Steps: []string{sneak, `printf 'open \033]0;title\007way\n'`, hide}})
+func TestEscapeSequencesOfTheAgentAreRemoved(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
+		w.plan(t, task{ID: "a", Title: "Sneak", Steps: []string{bypassLoop, `printf 'open \033]0;title\007way\n'`, hiddenText}})
 		res := w.ralph(t, "build").expect(t, 0)
 		out := res.stdout + res.stderr
 		assert.Check(t, is.Contains(out, "sneaked \x1b[32mgreen\x1b[0m\n"))
@@ -269,7 +269,7 @@ func TestNothingInTheOutputCommandsTheTerminal(t *testing.T) {
 			assert.Check(t, is.Contains(after, "\x1b[0m"), "the colours go on after it")
 		}
 
-		w.plan(t, task{ID: "b", Title: "Sneak again", Steps: []string{sneak}})
+		w.plan(t, task{ID: "b", Title: "Sneak again", Steps: []string{bypassLoop}})
 		term := w.terminal(t, w.docker("ralph", "build"))
 		term.wait(t).expect(t, 0)
 		seen := term.screen.String()

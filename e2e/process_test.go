@@ -20,9 +20,9 @@ import (
 
 // Commands, their output and exit codes, and waiting for events.
 
-// patience bounds everything that is waited for. Nothing takes that long but
+// timeout bounds everything that is waited for. Nothing takes that long but
 // on a machine with much else to do.
-const patience = time.Minute
+const timeout = time.Minute
 
 // result is how a command ended.
 type result struct {
@@ -49,7 +49,7 @@ type process struct {
 	stdout, stderr buffer
 	done           chan struct{}
 	code           int  // once done is closed; 128+n after signal n
-	left           bool // once done is closed: it has left others of its group
+	hasChildren    bool // once done is closed: it has left others of its group
 }
 
 // start starts a command. Where its output does not go anywhere yet, it is
@@ -65,13 +65,13 @@ func start(t *testing.T, cmd *exec.Cmd) *process {
 	}
 	cmd.WaitDelay = 10 * time.Second
 	assert.NilError(t, cmd.Start())
-	p.follow(t)
+	p.reap(t)
 	return p
 }
 
-// follow waits for the process in the background and makes sure that it does
+// runSteps waits for the process in the background and makes sure that it does
 // not outlive the test.
-func (p *process) follow(t *testing.T) {
+func (p *process) reap(t *testing.T) {
 	go func() {
 		defer close(p.done)
 		_ = p.cmd.Wait() // the exit code says it all
@@ -79,7 +79,7 @@ func (p *process) follow(t *testing.T) {
 		if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 			p.code = 128 + int(status.Signal())
 		}
-		p.left = syscall.Kill(-p.cmd.Process.Pid, 0) == nil
+		p.hasChildren = syscall.Kill(-p.cmd.Process.Pid, 0) == nil
 	}()
 	t.Cleanup(func() {
 		p.signalGroup(syscall.SIGKILL)
@@ -92,7 +92,7 @@ func (p *process) wait(t *testing.T) result {
 	t.Helper()
 	select {
 	case <-p.done:
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		t.Fatalf("%q still runs\nstdout:\n%s\nstderr:\n%s", p.cmd.Args, p.stdout.String(), p.stderr.String())
 	}
 	return result{p.code, p.stdout.String(), p.stderr.String()}
@@ -132,7 +132,7 @@ func (p *process) signalGroup(sig syscall.Signal) {
 	pid := p.cmd.Process.Pid
 	select {
 	case <-p.done:
-		if !p.left || syscall.Kill(pid, 0) == nil {
+		if !p.hasChildren || syscall.Kill(pid, 0) == nil {
 			return
 		}
 	default:
@@ -141,12 +141,12 @@ func (p *process) signalGroup(sig syscall.Signal) {
 }
 
 // A number that has been given to another process is not signalled.
-func TestSignalsReachNobodyElse(t *testing.T) {
+func TestSignalGroupSparesReusedProcessIDs(t *testing.T) {
 	other := start(t, groupOf(exec.CommandContext(t.Context(), "sleep", "60")))
 	ended := &process{cmd: other.cmd, done: make(chan struct{})}
 	close(ended.done)
 	for _, left := range []bool{false, true} {
-		ended.left = left
+		ended.hasChildren = left
 		ended.signalGroup(syscall.SIGKILL)
 	}
 	select {
@@ -209,20 +209,20 @@ func (b *buffer) waitFor(t *testing.T, text string) {
 // test, so that it may assert.
 func eventually(t *testing.T, check func() error) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(timeout)
 	for again := time.NewTicker(20 * time.Millisecond); ; <-again.C {
 		err := check()
 		if err == nil {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("after %s still: %v", patience, err)
+			t.Fatalf("after %s still: %v", timeout, err)
 		}
 	}
 }
 
-// appears waits for a file.
-func appears(t *testing.T, path string) {
+// waitForFile waits for a file.
+func waitForFile(t *testing.T, path string) {
 	t.Helper()
 	eventually(t, func() error {
 		_, err := os.Stat(path)

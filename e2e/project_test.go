@@ -23,15 +23,15 @@ import (
 
 // What a project asks for in its image, and the caches of its package managers.
 
-// asksFor makes the repository ask for a program called greet in its sandboxes,
+// configureGreet makes the repository ask for a program called greet in its sandboxes,
 // and approves that.
-func (w *world) asksFor(t *testing.T, greeting string) {
+func (w *world) configureGreet(t *testing.T, greeting string) {
 	t.Helper()
 	folder := filepath.Join(w.repo, ".agent-loop")
 	w.write(t, filepath.Join(folder, "Dockerfile.sandbox"),
 		"ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nUSER root\nCOPY greet /usr/local/bin/\nRUN chmod 755 /usr/local/bin/greet\nUSER agent\n")
 	w.write(t, filepath.Join(folder, "greet"), "#!/bin/sh\necho "+greeting+"\n")
-	w.own(t, folder)
+	w.chown(t, folder)
 	w.ok(t, "trust", "--force")
 	t.Cleanup(func() { w.removeProjectImages(t) })
 }
@@ -57,14 +57,14 @@ func (w *world) removeProjectImages(t *testing.T) {
 	}
 }
 
-func TestTheSandboxHasWhatTheProjectNeeds(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		w.asksFor(t, "hello")
+func TestProjectImage(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		w.configureGreet(t, "hello")
 		w.plan(t, task{ID: "a", Title: "Greet", Steps: []string{"greet >greeting"}})
 		w.ok(t, "build")
 		assert.Equal(t, w.read(t, "greeting"), "hello\n")
 		first := w.container(t)
-		assert.Assert(t, is.Regexp(`^agent-loop-sandbox-shell-`+filepath.Base(w.repo)+`:v[0-9a-f]{8}$`, madeFrom(first)))
+		assert.Assert(t, is.Regexp(`^agent-loop-sandbox-shell-`+filepath.Base(w.repo)+`:v[0-9a-f]{8}$`, sourceImage(first)))
 
 		// A linked work tree takes what the main one asks for, whatever its own branch says.
 		linked := *w
@@ -78,18 +78,18 @@ func TestTheSandboxHasWhatTheProjectNeeds(t *testing.T) {
 
 		// What is copied into the image counts as much as the Dockerfile.
 		w.removeSandboxes(t)
-		w.asksFor(t, "good evening")
+		w.configureGreet(t, "good evening")
 		w.plan(t, task{ID: "c", Title: "Greet again", Steps: []string{"greet >greeting"}})
 		w.ok(t, "build")
 		assert.Equal(t, w.read(t, "greeting"), "good evening\n")
-		assert.Check(t, madeFrom(w.container(t)) != madeFrom(first))
+		assert.Check(t, sourceImage(w.container(t)) != sourceImage(first))
 	})
 }
 
 // What an agent writes into .agent-loop is built on no branch, and used from no
 // cache, before the user has approved exactly that.
-func TestAnAgentsDockerfileNeedsApproval(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestDockerfileOfAnAgentNeedsApproval(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		t.Cleanup(func() { w.removeProjectImages(t) })
 		w.plan(t, task{ID: "a", Title: "Change the image", Steps: []string{
 			"mkdir -p .agent-loop",
@@ -136,7 +136,7 @@ func TestAnAgentsDockerfileNeedsApproval(t *testing.T) {
 }
 
 func TestBuildStepsWithoutANetwork(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	onEngines(t, func(t *testing.T, w *world) {
 		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(w.engine.Gateway, "0"))
 		assert.NilError(t, err)
 		t.Cleanup(func() { assert.Check(t, listener.Close()) })
@@ -172,11 +172,11 @@ func TestBuildStepsWithoutANetwork(t *testing.T) {
 	})
 }
 
-func TestAChangedProjectNeedsANewSandbox(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestChangedProjectImageNeedsRecreate(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.ok(t, "task", "list")
 		before := w.sandbox(t).ID
-		w.asksFor(t, "hello")
+		w.configureGreet(t, "hello")
 		res := w.ralph(t, "build").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "no longer matches the configuration (image agent-loop-sandbox-shell-"))
 		assert.Check(t, is.Contains(res.stderr, "--recreate"))
@@ -186,8 +186,8 @@ func TestAChangedProjectNeedsANewSandbox(t *testing.T) {
 	})
 }
 
-func TestMistakesInWhatTheProjectAsksFor(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestProjectImageErrors(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		file := filepath.Join(w.repo, ".agent-loop", "dependencies")
 		w.write(t, file, "jq\n\nfiglet; touch /tmp/mine # no\n")
 		res := w.ralph(t, "build").expect(t, 1)
@@ -198,13 +198,13 @@ func TestMistakesInWhatTheProjectAsksFor(t *testing.T) {
 		// An image that is used as it is has no such layer.
 		w.setenv("DOCKER_SANDBOX_IMAGE", os.Getenv("RALPH_TEST_BASE"))
 		w.ok(t, "task", "list")
-		assert.Equal(t, madeFrom(w.container(t)), os.Getenv("RALPH_TEST_BASE"))
+		assert.Equal(t, sourceImage(w.container(t)), os.Getenv("RALPH_TEST_BASE"))
 	})
 }
 
-func TestAMicroVMHasWhatTheProjectNeeds(t *testing.T) {
-	inMicroVMs(t, func(t *testing.T, w *world) {
-		w.asksFor(t, "hello")
+func TestProjectImageInAMicroVM(t *testing.T) {
+	onMicroVMs(t, func(t *testing.T, w *world) {
+		w.configureGreet(t, "hello")
 		if w.driver == config.DriverDockerSandbox {
 			res := w.ralph(t, "task", "list").expect(t, 0)
 			assert.Check(t, is.Contains(res.stderr, "Warning: "+filepath.Join(w.repo, ".agent-loop", "Dockerfile.sandbox")+" has no effect: the image "))
@@ -218,9 +218,9 @@ func TestAMicroVMHasWhatTheProjectNeeds(t *testing.T) {
 
 // The caches of package managers are on a volume of the repository: its work
 // trees share it, it outlives their sandboxes, and no other repository has it.
-func TestTheRepositorysCaches(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		w.byDefault()
+func TestPackageCachesAreSharedByWorktrees(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		w.useDefaults()
 		said := w.ok(t, "shell", "--", "sh", "-c",
 			`for dir in "$npm_config_cache" "$pnpm_config_store_dir" "$YARN_CACHE_FOLDER" "$PIP_CACHE_DIR" "$UV_CACHE_DIR" "$CARGO_HOME" "$GOMODCACHE" "$GOCACHE"; do
 				test "$(stat -c %u "$dir")" = "$(id -u)" && echo mine >"$dir/kept" && echo "${dir#/ralph-cache/*/}"
@@ -236,7 +236,7 @@ func TestTheRepositorysCaches(t *testing.T) {
 			assert.Check(t, is.Equal(res.Volume.Labels[labelPrefix+label], want))
 		}
 
-		other := w.linked(t, "other")
+		other := w.linkedWorktree(t, "other")
 		assert.Equal(t, other.ok(t, "shell", "--", "sh", "-c", `cat "$npm_config_cache/kept"`), "mine\n")
 		w.ok(t, "--recreate", "shell", "--", "sh", "-c", `cat "$GOCACHE/kept"`)
 
@@ -266,8 +266,8 @@ func (w *world) sandboxVolumes(t *testing.T) []string {
 
 // What a user sets counts more, and a cache that newer yarns keep in the work
 // tree stays there.
-func TestCachesElsewhere(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestUserSettingsOverridePackageCaches(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.setenv("GOCACHE", "/tmp/mine")
 		w.write(t, filepath.Join(w.repo, ".yarnrc.yml"), "enableGlobalCache: false\n")
 		said := w.ok(t, "--env", "GOCACHE", "shell", "--", "sh", "-c", `echo "$GOCACHE" "$YARN_CACHE_FOLDER" "${YARN_GLOBAL_FOLDER##*/}"`)
@@ -277,8 +277,8 @@ func TestCachesElsewhere(t *testing.T) {
 
 // Worktrees of one bare repository share its caches, and those of another have
 // others: it has no main worktree by whose path it would be known.
-func TestCachesOfBareRepositories(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestPackageCachesOfBareRepositories(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		origin := w.git(t, "remote", "get-url", "origin")
 		worktree := func(repository, branch string) *world {
 			bare := filepath.Join(w.dir, repository+".git")
@@ -309,8 +309,8 @@ func TestCachesOfBareRepositories(t *testing.T) {
 }
 
 // A volume of that name that is somebody else's is not used.
-func TestAForeignCache(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestForeignCacheVolumeIsRejected(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		volume := container.CacheVolume(w.repo)
 		run(t, w.docker("volume", "create", "--label", labelPrefix+"scope.repo="+w.slug, volume)).expect(t, 0)
 		res := w.ralph(t, "task", "list").expect(t, 1)
@@ -321,14 +321,14 @@ func TestAForeignCache(t *testing.T) {
 }
 
 // What the host has built and what the sandbox has built do not meet.
-func TestShadowedModules(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestShadowedDirectories(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.configure(t, "[sandbox]\nshadow_node_modules = \"on\"\n")
 		for _, dir := range []string{"", "packages/one", "node_modules/dependency"} {
 			w.write(t, filepath.Join(w.repo, dir, "package.json"), "{}\n")
 		}
 		w.write(t, filepath.Join(w.repo, "node_modules", "built"), "on the host\n")
-		w.own(t, w.repo)
+		w.chown(t, w.repo)
 		said := w.ok(t, "shell", "--", "sh", "-c", `ls -A node_modules; echo inside >node_modules/built; echo inside >packages/one/node_modules/built; cat node_modules/built`)
 		assert.Equal(t, said, "inside\n")
 		assert.Equal(t, w.read(t, "node_modules/built"), "on the host\n")
@@ -336,7 +336,7 @@ func TestShadowedModules(t *testing.T) {
 		assert.NilError(t, err)
 		assert.Equal(t, len(left), 0)
 		assert.Equal(t, w.ok(t, "shell", "--", "cat", "packages/one/node_modules/built"), "inside\n")
-		w.ownsEverything(t)
+		w.assertOwnership(t)
 
 		// By default, what is of the same platform is shared.
 		w.configure(t, "")

@@ -22,12 +22,12 @@ import (
 // it shows.
 
 func TestReadmeTour(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		w.byDefault()
+	onEngines(t, func(t *testing.T, w *world) {
+		w.useDefaults()
 		w.write(t, filepath.Join(w.config, "ralph", "config.toml"), "[image]\nbase = \""+engines.BaseImage()+"\"\n")
 		steps := readme(t, "Tour")
 		assert.Assert(t, len(steps) > 20, "only %d commands", len(steps))
-		w.follow(t, filepath.Join(w.dir, "src"), steps)
+		w.runSteps(t, filepath.Join(w.dir, "src"), steps)
 
 		shop := filepath.Join(w.dir, "src", "shop")
 		w.repo = shop
@@ -40,15 +40,15 @@ func TestReadmeTour(t *testing.T) {
 
 // The model is played by a script, Claude Code is real.
 func TestReadmeWithAModel(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	onEngines(t, func(t *testing.T, w *world) {
 		base := claudeBase(t, w)
 		w.write(t, filepath.Join(w.config, "ralph", "config.toml"), "[image]\nbase = \""+base+"\"\n")
 		api, url := w.serveModel(t, [][]modelapi.Turn{
 			{modelapi.Bash(syncPlan), modelapi.Say("Planned.")},
-			w.workOff("shop/01", "one"), w.workOff("shop/02", "two"), w.workOff("shop/03", "three"),
+			w.buildTurns("shop/01", "one"), w.buildTurns("shop/02", "two"), w.buildTurns("shop/03", "three"),
 		})
 		w.setenv("ANTHROPIC_BASE_URL", url)
-		w.follow(t, w.repo, readme(t, "Use it with a model"))
+		w.runSteps(t, w.repo, readme(t, "Use it with a model"))
 		assert.Equal(t, w.git(t, "rev-list", "--count", "HEAD"), "4")
 		for _, r := range api.Requests() {
 			assert.Equal(t, r.Key, "sk-ant-...")
@@ -88,9 +88,9 @@ func readme(t *testing.T, section string) []step {
 	return steps
 }
 
-// follow runs the steps in a shell. The repository's origin is the world's, and
+// runSteps runs the steps in a shell. The repository's origin is the world's, and
 // each command may take as long as any other command of a test.
-func (w *world) follow(t *testing.T, dir string, steps []step) {
+func (w *world) runSteps(t *testing.T, dir string, steps []step) {
 	t.Helper()
 	slug := strings.NewReplacer("acme/shop", w.slug)
 	script := "set -e; exec 2>&1\n"
@@ -108,7 +108,7 @@ func (w *world) follow(t *testing.T, dir string, steps []step) {
 		_, output, _ := strings.Cut(said.stdout, marker(i)+"\n")
 		output, _, _ = strings.Cut(output, marker(i+1)+"\n")
 		if len(s.output) > 0 {
-			assert.Check(t, is.Regexp(w.shown(s.output), w.comparable(output)), "%s", s.command)
+			assert.Check(t, is.Regexp(w.outputPattern(s.output), w.normalizeOutput(output)), "%s", s.command)
 		}
 	}
 	said.expect(t, 0)
@@ -133,22 +133,22 @@ func (p *process) waitForOutput(t *testing.T, text string) {
 	})
 }
 
-// shown returns the pattern of an output that the README shows.
-func (w *world) shown(lines []string) string {
+// outputPattern returns the pattern of an output that the README shows.
+func (w *world) outputPattern(lines []string) string {
 	pattern := "^"
 	for _, line := range lines {
 		if line == "..." {
 			pattern += `(?s:.*)`
 			continue
 		}
-		quoted := regexp.QuoteMeta(w.comparable(line))
+		quoted := regexp.QuoteMeta(w.normalizeOutput(line))
 		pattern += `(?m:^` + strings.ReplaceAll(quoted, `\(\.\.\.\)`, `\([^)]*\)`) + "$)\n"
 	}
 	return pattern + "$"
 }
 
-// comparable replaces what is different in each world, and where columns begin.
-func (w *world) comparable(output string) string {
+// normalizeOutput replaces what is different in each world, and where columns begin.
+func (w *world) normalizeOutput(output string) string {
 	output = strings.NewReplacer(w.slug, "acme/shop", strings.ReplaceAll(w.slug, "/", "-"), "acme-"+path.Base("acme/shop")).Replace(output)
-	return regexp.MustCompile(` {2,}`).ReplaceAllString(w.anonymous(output), "  ")
+	return regexp.MustCompile(` {2,}`).ReplaceAllString(w.normalize(output), "  ")
 }

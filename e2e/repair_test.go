@@ -21,10 +21,10 @@ import (
 // Sandboxes that fail under a loop, are moved or copied: the loop goes on, and no
 // commit is lost.
 
-// misfortunes are what befalls a sandbox while a loop runs in it. A line is the
+// sandboxFailures are what befalls a sandbox while a loop runs in it. A line is the
 // docker command that does it (NAME is the sandbox, USER the agent's user, NET what
 // holds the network) and what the loop's command says of it.
-var misfortunes = []struct{ name, command, said string }{
+var sandboxFailures = []struct{ name, command, said string }{
 	{"killed from outside", "kill NAME", "was killed: repairing it"},
 	{"everything is killed from inside", "exec -u USER NAME sh -c 'kill -9 -1'", `"ralph build" was killed`},
 	{"restarted", "restart -t 0 NAME", "was restarted: repairing it"},
@@ -37,12 +37,12 @@ var misfortunes = []struct{ name, command, said string }{
 
 // A loop goes on, whatever befalls its sandbox: every task is done once, and all
 // that was committed is on the branch.
-func TestLoopOutlivesMisfortunes(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		w.byDefault()
+func TestLoopSurvivesFailuresOfItsSandbox(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		w.useDefaults()
 		file := func(name string) string { return filepath.Join(w.repo, ".ralph", name) }
 		var tasks []task
-		for i, m := range misfortunes {
+		for i, m := range sandboxFailures {
 			id := string(rune('a' + i))
 			tasks = append(tasks, task{ID: id, Title: m.name, Priority: i, Steps: []string{
 				"touch .ralph/at-" + id + "; until test -e .ralph/go-" + id + "; do sleep 0.1; done",
@@ -56,7 +56,7 @@ func TestLoopOutlivesMisfortunes(t *testing.T) {
 		labels := w.container(t).Config.Labels
 		words := strings.NewReplacer("NAME", name, "NET", labels[labelPrefix+"network"], "USER", labels[labelPrefix+"user"])
 		build := start(t, w.docker("ralph", "build"))
-		for i, m := range misfortunes {
+		for i, m := range sandboxFailures {
 			eventually(t, func() error {
 				if _, err := os.Stat(file("at-" + tasks[i].ID)); err != nil {
 					return fmt.Errorf("%w: %s", err, build.stderr.String())
@@ -85,16 +85,16 @@ func TestLoopOutlivesMisfortunes(t *testing.T) {
 }
 
 // A proxy that is killed under an agent comes back with the agent's key.
-func TestProxyComesBackWithItsKeys(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestRestoredProxyHasItsKeys(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		base := claudeBase(t, w)
-		turns := append([]modelapi.Turn{modelapi.Bash("touch .ralph/at; until test -e .ralph/go; do sleep 0.1; done")}, w.workOff("shop/01", "one")...)
+		turns := append([]modelapi.Turn{modelapi.Bash("touch .ralph/at; until test -e .ralph/go; do sleep 0.1; done")}, w.buildTurns("shop/01", "one")...)
 		api, url := w.serveModel(t, [][]modelapi.Turn{turns})
 		w.setenv("ANTHROPIC_BASE_URL", url)
 		w.setenv("ANTHROPIC_API_KEY", "sk-ant-that-comes-back")
 		w.ok(t, "--agent", "claude", "--base", base, "task", "create", "shop/01", "Add it")
 		build := start(t, w.docker("ralph", "--agent", "claude", "--base", base, "build", "-n", "1"))
-		appears(t, filepath.Join(w.repo, ".ralph", "at"))
+		waitForFile(t, filepath.Join(w.repo, ".ralph", "at"))
 		run(t, w.docker("kill", w.sandbox(t).Name+".egress")).expect(t, 0)
 		build.stderr.waitFor(t, "restored it")
 		w.write(t, filepath.Join(w.repo, ".ralph", "go"), "")
@@ -108,11 +108,11 @@ func TestProxyComesBackWithItsKeys(t *testing.T) {
 
 // Somebody who stops a sandbox is not defied.
 func TestLoopEndsWhenItsSandboxIsStopped(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Wait", Steps: []string{"touch .ralph/at; sleep 600"}})
 		for _, stop := range [][]string{{"stop", w.sandbox(t).Name}, {"ralph", "stop", "--now"}} {
 			build := start(t, w.docker("ralph", "build"))
-			appears(t, filepath.Join(w.repo, ".ralph", "at"))
+			waitForFile(t, filepath.Join(w.repo, ".ralph", "at"))
 			assert.NilError(t, os.Remove(filepath.Join(w.repo, ".ralph", "at")))
 			run(t, w.docker(stop...)).expect(t, 0)
 			res := build.wait(t)
@@ -125,7 +125,7 @@ func TestLoopEndsWhenItsSandboxIsStopped(t *testing.T) {
 // A second clone of a repository has a sandbox of its own, and leaves that of the
 // first alone.
 func TestSecondCloneHasItsOwnSandbox(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Of the first"})
 		first := *w
 		second := *w
@@ -149,7 +149,7 @@ func TestSecondCloneHasItsOwnSandbox(t *testing.T) {
 
 		// So has another user, who knows nothing of the first.
 		other := newRootWorld(t, w.engine)
-		other.byDefault()
+		other.useDefaults()
 		other.slug = w.slug
 		other.git(t, "remote", "set-url", "origin", "https://git.example/"+w.slug+".git")
 		other.plan(t, task{ID: "c", Title: "Of another user"})
@@ -168,7 +168,7 @@ func (w *world) moveWithCommit(t *testing.T) {
 	w.setenv("RALPH_GIT", "private")
 	w.plan(t, task{ID: "a", Title: "Commit and wait", Steps: []string{"echo a >a.txt; git add a.txt; git commit -qm inside; touch .ralph/at; sleep 600"}})
 	build := start(t, w.docker("ralph", "build"))
-	appears(t, filepath.Join(w.repo, ".ralph", "at"))
+	waitForFile(t, filepath.Join(w.repo, ".ralph", "at"))
 	build.signalGroup(syscall.SIGKILL)
 	build.wait(t)
 	run(t, w.docker("stop", "-t", "0", w.sandbox(t).Name)).expect(t, 0)
@@ -181,7 +181,7 @@ func (w *world) moveWithCommit(t *testing.T) {
 // The sandbox of a project that was moved is adopted, with the commits that
 // nobody has fetched.
 func TestMovedProjectKeepsItsCommits(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.moveWithCommit(t)
 		res := w.ralph(t, "task", "list")
 		assert.Check(t, res.code != 0 && strings.Contains(res.stderr, "--recreate"), res.stderr)
@@ -197,7 +197,7 @@ func TestMovedProjectKeepsItsCommits(t *testing.T) {
 
 // Commits that cannot be fetched are discarded only if that is asked for.
 func TestCleanDiscardsCommitsOnlyWhenAsked(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.moveWithCommit(t)
 		res := w.ralph(t, "clean", "--force").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "docker ralph clean --discard-commits "))
@@ -212,8 +212,8 @@ func TestCleanDiscardsCommitsOnlyWhenAsked(t *testing.T) {
 
 // "repair" brings a sandbox back by hand, whatever has befallen it.
 func TestRepair(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		w.byDefault()
+	onEngines(t, func(t *testing.T, w *world) {
+		w.useDefaults()
 		w.configureUser(t, "[sandbox.resources]\npids = 64\n")
 		w.plan(t, task{ID: "a", Title: "Stays"})
 		name := w.sandbox(t).Name
@@ -240,21 +240,21 @@ func TestRepair(t *testing.T) {
 	})
 }
 
-// hangs is a step that an agent begins and does not end.
-const hangs = "touch .ralph/begun; sleep 1000"
+// hangingStep is a step that an agent begins and does not end.
+const hangingStep = "touch .ralph/begun; sleep 1000"
 
-// hanging starts an agent that works for ever.
-func (w *world) hanging(t *testing.T, step string) *process {
+// startHanging starts an agent that works for ever.
+func (w *world) startHanging(t *testing.T, step string) *process {
 	t.Helper()
 	w.plan(t, task{ID: "a", Title: "Hang", Steps: []string{step}})
 	build := start(t, w.docker("ralph", "build", "-n", "1"))
-	appears(t, filepath.Join(w.repo, ".ralph", "begun"))
+	waitForFile(t, filepath.Join(w.repo, ".ralph", "begun"))
 	assert.NilError(t, os.Remove(filepath.Join(w.repo, ".ralph", "begun")))
 	return build
 }
 
-// logs are the names and contents of the logs that are kept.
-func (w *world) logs(t *testing.T) map[string]string {
+// savedLogs are the names and contents of the logs that are kept.
+func (w *world) savedLogs(t *testing.T) map[string]string {
 	t.Helper()
 	dir := filepath.Join(w.config, "ralph", "logs")
 	entries, err := os.ReadDir(dir)
@@ -271,39 +271,39 @@ func (w *world) logs(t *testing.T) map[string]string {
 	return found
 }
 
-// keptLog is the log that a message names.
-func (w *world) keptLog(t *testing.T, stderr string) string {
+// savedLog is the log that a message names.
+func (w *world) savedLog(t *testing.T, stderr string) string {
 	t.Helper()
 	m := regexp.MustCompile(`(?m)^All of it is in (.*)$`).FindStringSubmatch(stderr)
 	assert.Assert(t, m != nil, stderr)
-	content, ok := w.logs(t)[m[1]]
+	content, ok := w.savedLogs(t)[m[1]]
 	assert.Assert(t, ok, m[1])
 	return content
 }
 
 // A sandbox that ends under an agent says how, comes back, and what its first
 // process has said is kept.
-func TestASandboxThatEndsUnderAnAgent(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		build := w.hanging(t, hangs)
+func TestKilledSandboxIsRepairedAndItsLogKept(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		build := w.startHanging(t, hangingStep)
 		name := w.sandbox(t).Name
 		run(t, w.docker("kill", name)).expect(t, 0)
 		res := build.wait(t).expect(t, 6) // the run that was lost counts
 		assert.Check(t, is.Contains(res.stderr, "Warning: the sandbox "+name+" was killed: repairing it, and going on with the loop\n"))
 		assert.Check(t, is.Contains(res.stderr, "Error: the last run did not end: the sandbox "+name+" was killed\n"))
 		assert.Check(t, w.container(t).State.Running)
-		assert.Equal(t, len(w.logs(t)), 0)
+		assert.Equal(t, len(w.savedLogs(t)), 0)
 
-		build = w.hanging(t, hangs)
+		build = w.startHanging(t, hangingStep)
 		run(t, w.docker("kill", "-s", "TERM", name)).expect(t, 0)
 		res = build.wait(t)
 		assert.Check(t, res.code != 0)
 		assert.Check(t, is.Contains(res.stderr, "Warning: the sandbox "+name+" has ended (it was stopped). The last lines of its log:\n  20"))
 		assert.Check(t, is.Contains(res.stderr, "Z The sandbox was told to stop: terminated\n"))
-		log := w.keptLog(t, res.stderr)
+		log := w.savedLog(t, res.stderr)
 		assert.Check(t, strings.HasSuffix(log, "Z The sandbox was told to stop: terminated\n"), log)
 
-		build = w.hanging(t, hangs)
+		build = w.startHanging(t, hangingStep)
 		run(t, w.docker("rm", "-f", name)).expect(t, 0)
 		res = build.wait(t).expect(t, 6)
 		assert.Check(t, is.Regexp("Warning: the sandbox "+name+" was (killed|removed): repairing it, and going on with the loop\n", res.stderr))
@@ -315,35 +315,35 @@ func TestASandboxThatEndsUnderAnAgent(t *testing.T) {
 		w.plan(t, task{ID: "b", Title: "Fail", Steps: []string{"exit 9"}})
 		res = w.ralph(t, "build", "-n", "1")
 		assert.Check(t, !strings.Contains(res.stderr, "log"), res.stderr)
-		assert.Equal(t, len(w.logs(t)), 1)
+		assert.Equal(t, len(w.savedLogs(t)), 1)
 	})
 }
 
 // The log of a sandbox that is removed after its command is read before.
-func TestTheLogOfASandboxThatIsNotReused(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestLogOfAOneTimeSandboxIsKept(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.configureUser(t, "[sandbox]\nreuse_container = false\n")
-		build := w.hanging(t, hangs)
+		build := w.startHanging(t, hangingStep)
 		run(t, w.docker("kill", "-s", "TERM", w.sandbox(t).Name)).expect(t, 0)
 		res := build.wait(t)
 		assert.Check(t, res.code != 0)
-		assert.Check(t, is.Contains(w.keptLog(t, res.stderr), "The sandbox was told to stop"))
+		assert.Check(t, is.Contains(w.savedLog(t, res.stderr), "The sandbox was told to stop"))
 		assert.Equal(t, len(w.sandboxes(t)), 0)
 	})
 }
 
 // An agent whose proxy is gone fails in its own way. Why is told.
-func TestAProxyThatEndsUnderAnAgent(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestEndedProxyIsReported(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.setenv("RALPH_NETWORK", "allowlist")
-		build := w.hanging(t, reach("far.invalid", ".ralph/far")+"; touch .ralph/begun; while ! test -e .ralph/go; do sleep 0.05; done")
+		build := w.startHanging(t, reachStep("far.invalid", ".ralph/far")+"; touch .ralph/begun; while ! test -e .ralph/go; do sleep 0.05; done")
 		proxy := w.sandbox(t).Name + ".egress"
 		run(t, w.docker("kill", proxy)).expect(t, 0)
 		w.write(t, filepath.Join(w.repo, ".ralph", "go"), "")
 		res := build.wait(t).expect(t, 0)
 		assert.Check(t, is.Contains(res.stderr, "Warning: the proxy "+proxy+" has ended (it was killed). The last lines of its log:\n"))
 		assert.Check(t, is.Contains(res.stderr, `"host":"far.invalid"`))
-		log := w.keptLog(t, res.stderr)
+		log := w.savedLog(t, res.stderr)
 		assert.Check(t, is.Contains(log, `"ready":true`))
 		assert.Check(t, is.Contains(log, `"host":"far.invalid"`))
 

@@ -39,8 +39,8 @@ func newOwnEngine(t *testing.T, like engines.Engine) *ownEngine {
 	e := &ownEngine{Engine: startEngine(t, like.Name+"2")}
 	daemon := e.daemon(t)
 	assert.Assert(t, daemon != 0)
-	e.args, e.env = words(t, daemon, "cmdline"), words(t, daemon, "environ")
-	stat := words(t, daemon, "stat")[0]
+	e.args, e.env = readStrings(t, daemon, "cmdline"), readStrings(t, daemon, "environ")
+	stat := readStrings(t, daemon, "stat")[0]
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 	var err error
 	e.spaces, err = strconv.Atoi(fields[1]) // its parent
@@ -53,7 +53,7 @@ func newOwnEngine(t *testing.T, like engines.Engine) *ownEngine {
 func startEngine(t *testing.T, name string) engines.Engine {
 	t.Helper()
 	if os.Getuid() != 0 {
-		notHere(t, "only root can start and end an engine")
+		skipOrFail(t, "only root can start and end an engine")
 	}
 	e := engines.Engine{Name: name, Host: "unix:///run/docker-ralph/" + name + ".sock"}
 	lock := flock.New("/run/docker-ralph/" + name + ".test.lock")
@@ -71,8 +71,8 @@ func startEngine(t *testing.T, name string) engines.Engine {
 	return e
 }
 
-// words reads a file of a process that has strings in it.
-func words(t *testing.T, pid int, file string) []string {
+// readStrings reads a file of a process that has strings in it.
+func readStrings(t *testing.T, pid int, file string) []string {
 	t.Helper()
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
 	assert.NilError(t, err)
@@ -96,7 +96,7 @@ func (e *ownEngine) daemon(t *testing.T) int {
 	return 0
 }
 
-// end ends the daemon, and nothing else.
+// loopEnd ends the daemon, and nothing else.
 func (e *ownEngine) end(t *testing.T, sig syscall.Signal) {
 	t.Helper()
 	pid := e.daemon(t)
@@ -135,15 +135,15 @@ func (e *ownEngine) start(t *testing.T, more ...string) {
 	})
 }
 
-// questions are asked of an agent that does what it is asked.
-type questions struct {
+// scriptedAgent are asked of an agent that does what it is asked.
+type scriptedAgent struct {
 	w *world
 	n int
 }
 
-// ask has the agent run a script and returns what that has said. An empty one
+// requestEndpoint has the agent run a script and returns what that has said. An empty one
 // ends the agent.
-func (q *questions) ask(t *testing.T, script string) string {
+func (q *scriptedAgent) run(t *testing.T, script string) string {
 	t.Helper()
 	q.n++
 	file := func(name string) string { return filepath.Join(q.w.repo, ".ralph", name) }
@@ -153,12 +153,12 @@ func (q *questions) ask(t *testing.T, script string) string {
 		return ""
 	}
 	answer := fmt.Sprint("answer", q.n)
-	appears(t, file(answer))
+	waitForFile(t, file(answer))
 	return q.w.read(t, ".ralph/"+answer)
 }
 
-// forget removes what was asked, for an agent that comes anew.
-func (q *questions) forget(t *testing.T) {
+// reset removes what was asked, for an agent that comes anew.
+func (q *scriptedAgent) reset(t *testing.T) {
 	t.Helper()
 	for _, pattern := range []string{"ask*", "answer*"} {
 		files, err := filepath.Glob(filepath.Join(q.w.repo, ".ralph", pattern))
@@ -172,78 +172,78 @@ func (q *questions) forget(t *testing.T) {
 
 // Whatever happens to the engine, nothing leaves a sandbox, and no commit in it
 // is lost.
-func TestAnEngineThatIsRestarted(t *testing.T) {
+func TestEngineRestart(t *testing.T) {
 	t.Parallel()
 	program := buildProbes(t)
 	engines.Each(t, func(t *testing.T, like engines.Engine) {
 		t.Parallel()
 		e := newOwnEngine(t, like)
 		w := newWorld(t, e.Engine)
-		l := &lab{program: w.giveProbes(t, program), forbidden: publicAddress(t)}
+		l := &lab{program: w.installProbes(t, program), forbidden: publicAddress(t)}
 		assert.NilError(t, server.Serve(t.Context(), l.forbidden))
 		run(t, w.docker("run", "--rm", "-v", program+":/abuse:ro", engines.BaseImage(), "/abuse", "tcp", l.forbidden+":80")).expect(t, 0)
 		w.setenv("RALPH_NETWORK", "allowlist")
 		w.setenv("RALPH_ALLOW", "private.example=10.0.0.0/8")
 		w.setenv("RALPH_GIT", "private")
-		w.plan(t, task{ID: "a", Title: "Try when asked", Steps: []string{asked}})
+		w.plan(t, task{ID: "a", Title: "Try when asked", Steps: []string{scriptRunner}})
 		l.publish(t, w)
-		r := restarted{engine: e, w: w, lab: l, name: w.sandbox(t).Name, questions: &questions{w: w}, task: "a"}
+		r := restarted{engine: e, w: w, lab: l, name: w.sandbox(t).Name, agent: &scriptedAgent{w: w}, task: "a"}
 
 		r.work(t, "one")
 		r.build.signalGroup(syscall.SIGKILL) // or else it would bring the sandbox back
 		r.build.wait(t)
 		e.end(t, syscall.SIGKILL)
 		// Nobody has told the containers.
-		r.holds(t, r.questions.ask(t, r.attempts("${https_proxy#http://}")))
+		r.assertBlocked(t, r.agent.run(t, r.attempt("${https_proxy#http://}")))
 		e.start(t)
-		r.comesBack(t, "one")
+		r.assertRestored(t, "one")
 
 		r.work(t, "two")
 		r.build.signalGroup(syscall.SIGKILL)
 		r.build.wait(t)
 		e.end(t, syscall.SIGTERM)
 		e.start(t)
-		r.comesBack(t, "two")
+		r.assertRestored(t, "two")
 
 		r.work(t, "killed")
 		e.end(t, syscall.SIGKILL)
-		r.holds(t, r.questions.ask(t, r.attempts("${https_proxy#http://}")))
-		r.goesOn(t, "killed")
+		r.assertBlocked(t, r.agent.run(t, r.attempt("${https_proxy#http://}")))
+		r.assertContinues(t, "killed")
 
 		r.work(t, "stopped")
 		e.end(t, syscall.SIGTERM)
-		r.goesOn(t, "stopped", "--live-restore")
+		r.assertContinues(t, "stopped", "--live-restore")
 
 		// An engine that lets containers go on without it.
 		r.work(t, "three")
 		e.end(t, syscall.SIGKILL)
 		e.start(t, "--live-restore")
-		r.holds(t, r.questions.ask(t, r.attempts("${https_proxy#http://}")))
-		r.holds(t, r.byHand(t))
+		r.assertBlocked(t, r.agent.run(t, r.attempt("${https_proxy#http://}")))
+		r.assertBlocked(t, r.tryInContainer(t))
 		res := r.build.wait(t).expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, `Error: the engine was restarted: "ralph build" is still running in the background in the sandbox `+r.name+"\n"))
 		w.ok(t, "task", "list")
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "three")
-		r.lets(t, r.questions.ask(t, r.attempts("${https_proxy#http://}")))
-		r.questions.ask(t, "")
+		r.assertAllowed(t, r.agent.run(t, r.attempt("${https_proxy#http://}")))
+		r.agent.run(t, "")
 	})
 }
 
 // restarted is a sandbox whose engine is restarted.
 type restarted struct {
-	engine    *ownEngine
-	w         *world
-	lab       *lab
-	name      string
-	questions *questions
-	task      string
-	build     *process
+	engine *ownEngine
+	w      *world
+	lab    *lab
+	name   string
+	agent  *scriptedAgent
+	task   string
+	build  *process
 }
 
 // work starts an agent, and has it commit something that nobody has fetched.
 func (r *restarted) work(t *testing.T, subject string) {
 	t.Helper()
-	r.questions.forget(t)
+	r.agent.reset(t)
 	r.w.ok(t, "task", "update", r.task, "--status", "open")     // runs that were lost count as failed
 	r.build = start(t, r.w.docker("ralph", "build", "-n", "2")) // one run is lost
 	t.Cleanup(func() {
@@ -251,10 +251,10 @@ func (r *restarted) work(t *testing.T, subject string) {
 			t.Logf("build of %s:\n%s\n%s", subject, r.build.stdout.String(), r.build.stderr.String())
 		}
 	})
-	said := r.questions.ask(t, "echo "+subject+" >"+subject+".txt && git add "+subject+".txt && git commit -qm "+subject+" && echo COMMITTED")
+	said := r.agent.run(t, "echo "+subject+" >"+subject+".txt && git add "+subject+".txt && git commit -qm "+subject+" && echo COMMITTED")
 	assert.Assert(t, is.Contains(said, "COMMITTED"))
 	r.publishAgain(t)
-	r.lets(t, r.questions.ask(t, r.attempts("${https_proxy#http://}")))
+	r.assertAllowed(t, r.agent.run(t, r.attempt("${https_proxy#http://}")))
 	assert.Check(t, r.w.git(t, "log", "-1", "--format=%s") != subject)
 }
 
@@ -266,8 +266,8 @@ func (r *restarted) publishAgain(t *testing.T) {
 	assert.Assert(t, res.code == 0 || strings.Contains(res.stderr, "already exists"), res.stderr)
 }
 
-// attempts are a script that tries the ways out, with an allowed one among them.
-func (r *restarted) attempts(proxy string) string {
+// attempt are a script that tries the ways out, with an allowed one among them.
+func (r *restarted) attempt(proxy string) string {
 	program := r.lab.program
 	return program + " tcp " + r.lab.forbidden + ":80 && echo OPEN; " +
 		program + " udp " + r.lab.forbidden + ":53 x && echo OPEN; " +
@@ -276,64 +276,64 @@ func (r *restarted) attempts(proxy string) string {
 		program + " say " + proxy + ` 'GET http://private.example/ HTTP/1.1\r\nHost: private.example\r\n\r\n' served && echo ALLOWED`
 }
 
-// byHand makes the attempts in a container that the user has started.
-func (r *restarted) byHand(t *testing.T) string {
+// tryInContainer makes the attempts in a container that the user has started.
+func (r *restarted) tryInContainer(t *testing.T) string {
 	t.Helper()
 	c := r.w.container(t)
 	proxy := c.Config.Labels[labelPrefix+"proxy"]
 	assert.Assert(t, proxy != "")
-	said := run(t, r.w.docker("exec", r.name, "sh", "-c", r.attempts(proxy+":3128"))).stdout
+	said := run(t, r.w.docker("exec", r.name, "sh", "-c", r.attempt(proxy+":3128"))).stdout
 	assert.Assert(t, strings.Count(said, "\n") >= 5, said) // each attempt has something to say
 	return said
 }
 
-func (r *restarted) holds(t *testing.T, said string) {
+func (r *restarted) assertBlocked(t *testing.T, said string) {
 	t.Helper()
 	assert.Check(t, !strings.Contains(said, "OPEN"), said)
 }
 
-func (r *restarted) lets(t *testing.T, said string) {
+func (r *restarted) assertAllowed(t *testing.T, said string) {
 	t.Helper()
-	r.holds(t, said)
+	r.assertBlocked(t, said)
 	assert.Check(t, is.Contains(said, "ALLOWED"))
 }
 
-// comesBack asserts that the sandbox has ended with its engine, that nothing gets
+// assertRestored asserts that the sandbox has ended with its engine, that nothing gets
 // out of it when it is started by hand, and that the next command mends it.
-func (r *restarted) comesBack(t *testing.T, subject string) {
+func (r *restarted) assertRestored(t *testing.T, subject string) {
 	t.Helper()
 	c := r.w.container(t)
 	assert.Assert(t, !c.State.Running)
 	refused := run(t, r.w.docker("start", r.name)) // without what holds its network
 	assert.Assert(t, refused.code != 0 && strings.Contains(refused.stderr, "non running container"), refused.stderr)
 	run(t, r.w.docker("start", c.Config.Labels[labelPrefix+"network"], r.name)).expect(t, 0)
-	said := r.byHand(t)
-	r.holds(t, said)
+	said := r.tryInContainer(t)
+	r.assertBlocked(t, said)
 	assert.Check(t, !strings.Contains(said, "ALLOWED"), said)
 
 	r.w.ok(t, "task", "list")
 	assert.Equal(t, r.w.git(t, "log", "-1", "--format=%s"), subject)
 	assert.Equal(t, r.w.git(t, "status", "--porcelain"), "")
 	r.publishAgain(t)
-	said = r.byHand(t)
-	r.lets(t, said)
+	said = r.tryInContainer(t)
+	r.assertAllowed(t, said)
 }
 
-// goesOn starts an engine under a command that waits for it, and asserts that the
+// assertContinues starts an engine under a command that waits for it, and asserts that the
 // loop is started again behind the same wall, and that nothing in the sandbox was
 // lost.
-func (r *restarted) goesOn(t *testing.T, subject string, more ...string) {
+func (r *restarted) assertContinues(t *testing.T, subject string, more ...string) {
 	t.Helper()
 	r.build.stderr.waitFor(t, "Warning: the engine does not answer: waiting for it\n")
-	r.questions.forget(t)
+	r.agent.reset(t)
 	r.engine.start(t, more...)
-	r.holds(t, r.questions.ask(t, r.attempts("${https_proxy#http://}")))
+	r.assertBlocked(t, r.agent.run(t, r.attempt("${https_proxy#http://}")))
 	r.publishAgain(t)
-	r.lets(t, r.questions.ask(t, r.attempts("${https_proxy#http://}")))
-	r.questions.ask(t, "")
+	r.assertAllowed(t, r.agent.run(t, r.attempt("${https_proxy#http://}")))
+	r.agent.run(t, "")
 	res := r.build.wait(t).expect(t, 0)
 	r.task = "after-" + subject
-	r.w.plan(t, task{ID: r.task, Title: "Try when asked", Steps: []string{asked}})
+	r.w.plan(t, task{ID: r.task, Title: "Try when asked", Steps: []string{scriptRunner}})
 	assert.Check(t, is.Contains(res.stderr, ": repairing it, and going on with the loop\n"))
 	assert.Equal(t, r.w.git(t, "log", "-1", "--format=%s"), subject)
 	assert.Equal(t, r.w.git(t, "status", "--porcelain"), "")
@@ -341,26 +341,26 @@ func (r *restarted) goesOn(t *testing.T, subject string, more ...string) {
 
 // An engine without rights of its own does all that others do, but for limits
 // where it has no cgroups. Root inside is the user outside there.
-func TestARootlessEngine(t *testing.T) {
+func TestRootlessEngine(t *testing.T) {
 	t.Parallel()
 	if len(engines.List()) < 2 {
-		notHere(t, "the rootless engine is the current one, which takes minutes to compile: see \"make test ENGINES=all\"")
+		skipOrFail(t, "the rootless engine is the current one, which takes minutes to compile: see \"make test ENGINES=all\"")
 	}
 	w := newWorld(t, startEngine(t, "rootless"))
-	w.byDefault()
+	w.useDefaults()
 	w.setenv("RALPH_ALLOW", "near.invalid")
 	w.plan(t,
 		task{ID: "a", Title: "Work", Steps: []string{"id -u >who; echo made >made; touch /usr/mine 2>root; true"}},
-		task{ID: "b", Title: "Reach out", Steps: []string{reach("far.invalid", "far"), reach("near.invalid", "near")}},
+		task{ID: "b", Title: "Reach out", Steps: []string{reachStep("far.invalid", "far"), reachStep("near.invalid", "near")}},
 	)
 	res := w.ralph(t, "build", "-n", "2").expect(t, 0)
 	assert.Equal(t, w.git(t, "log", "--reverse", "--format=%s", "HEAD~2.."), "Work\nReach out")
 	assert.Equal(t, w.git(t, "status", "--porcelain"), "")
-	w.ownsEverything(t)
+	w.assertOwnership(t)
 	assert.Equal(t, w.read(t, "who"), "0\n")
 	assert.Check(t, is.Contains(w.read(t, "root"), "Read-only file system"))
 	assert.Check(t, is.Contains(w.read(t, "far"), refusedByProxy))
-	assert.Check(t, is.Contains(w.read(t, "near"), lostBehind))
+	assert.Check(t, is.Contains(w.read(t, "near"), hostNotFound))
 	assert.Check(t, is.Contains(res.stderr, "blocked: far.invalid:443 ×1"))
 
 	// Whether it works has to be known before it is made anew.
@@ -373,12 +373,12 @@ func TestARootlessEngine(t *testing.T) {
 	assert.Equal(t, strings.Contains(anew.stderr, "Warning: this rootless engine cannot limit memory"), !limited)
 	w.plan(t, slowTask())
 	build := start(t, w.docker("ralph", "build", "-n", "1"))
-	appears(t, filepath.Join(w.repo, "begun"))
+	waitForFile(t, filepath.Join(w.repo, "begun"))
 	refused := w.ralph(t, "--recreate", "task", "list").expect(t, 1)
 	assert.Check(t, is.Contains(refused.stderr, "a command is running in it"))
 	w.write(t, filepath.Join(w.repo, "go"), "")
 	build.wait(t).expect(t, 0)
 
 	checks := w.selfTest(t, filepath.Join(w.dir, "nowhere"), 0)
-	assert.Equal(t, summary(checks), allWell)
+	assert.Equal(t, summary(checks), allPassed)
 }

@@ -16,8 +16,8 @@ import (
 // "run" and "shell": an agent or a shell at the user's terminal.
 
 // At a terminal, the shell agent's own interface is a shell of the sandbox.
-func TestRunHasTheTerminal(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+func TestRunAtATerminal(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		tm := w.shell(t, "run")
 		tm.types(t, shortPrompt)
 		tm.types(t, "echo the $((6*7)) in $PWD; test -t 0 && test -t 1 && echo a terminal\r")
@@ -30,15 +30,15 @@ func TestRunHasTheTerminal(t *testing.T) {
 		tm.types(t, `printf '\033]0;ti''tle\007\033[15;10H!\n'`+"\r")
 		tm.screen.waitFor(t, "\x1b]0;title\x07\x1b[15;10H!")
 		tm.types(t, "exit 7\r")
-		w.shows(t, tm.wait(t).expect(t, 7).stdout, "run")
-		w.restored(t)
+		w.assertScreen(t, tm.wait(t).expect(t, 7).stdout, "run")
+		w.assertTerminalRestored(t)
 		assert.Assert(t, w.sandbox(t).Running)
 	})
 }
 
 // Without a terminal the agent answers once.
-func TestRunAnswersOnce(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+func TestRunWithoutATerminal(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		res := w.ralph(t, "run", "-p", "echo answer $((6*7)) >&2; test -t 1 || echo no terminal").expect(t, 0)
 		assert.Check(t, is.Contains(res.stdout, "\nanswer 42\nno terminal\n\nDone.\n"))
 
@@ -55,13 +55,13 @@ func TestRunAnswersOnce(t *testing.T) {
 		// Also at a terminal: the answer is text, and nothing else.
 		at := w.shell(t, `run -p "test -t 0 || echo no key''board"`)
 		assert.Check(t, is.Contains(at.wait(t).expect(t, 0).stdout, "no keyboard"))
-		w.restored(t)
+		w.assertTerminalRestored(t)
 	})
 }
 
 // What is wrong with the command line is said before anything is started.
 func TestRunChecksItsFlagsFirst(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	onEngines(t, func(t *testing.T, w *world) {
 		assert.Check(t, is.Contains(w.ralph(t, "run", "--nonsense").expect(t, 1).stderr, "unknown option '--nonsense'"))
 		assert.Check(t, is.Contains(w.ralph(t, "run", "--worktree=x").expect(t, 1).stderr, "Error: --worktree has to precede the command\nHint: run \"docker ralph --worktree=x run\"\n"))
 		assert.Check(t, is.Contains(w.ralph(t, "run", "--help").expect(t, 0).stdout, "Usage: ralph run"))
@@ -73,28 +73,28 @@ func TestRunChecksItsFlagsFirst(t *testing.T) {
 }
 
 // Ctrl+C ends an answer, not the sandbox.
-func TestCtrlCEndsAnAnswer(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+func TestCtrlCEndsARun(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		// The terminal signals all processes at once.
 		tm := w.terminal(t, w.command("sh", "-c", "trap : INT; docker ralph run -p 'touch begun; sleep 600'; exit $?"))
-		appears(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, filepath.Join(w.repo, "begun"))
 		tm.press(t, "\x03")
 		tm.wait(t).expect(t, 130)
-		w.atRest(t)
+		w.waitForIdle(t)
 	})
 }
 
 // A shell is in the current folder, as the user, with what agents have.
 func TestShell(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		w.setenv("FROM_HOST", "given")
 		w.write(t, filepath.Join(w.repo, "below", "file"), "")
-		w.own(t, w.repo)
+		w.chown(t, w.repo)
 		below := w.docker("ralph", "--env", "FROM_HOST", "shell", "--", "sh", "-c", `echo "$PWD $FROM_HOST $RALPH_SCOPE_BRANCH"; touch made; git config user.name; ralph task plan-status`)
 		below.Dir = filepath.Join(w.repo, "below")
 		assert.Equal(t, run(t, below).expect(t, 0).stdout,
 			filepath.Join(w.repo, "below")+" given main\nUna User\n0 open, 0 active, 0 done, 0 blocked, 0 deleted\n")
-		w.ownsEverything(t)
+		w.assertOwnership(t)
 
 		// Data that goes elsewhere is not touched.
 		assert.Equal(t, w.ok(t, "shell", "--", "printf", `\033]0;x\007\377\n`), "\x1b]0;x\x07\xff\n")
@@ -110,18 +110,18 @@ func TestShell(t *testing.T) {
 		tm.screen.waitFor(t, "still 42")
 		tm.press(t, "\x03")
 		tm.types(t, "exit 5\r")
-		w.shows(t, tm.wait(t).expect(t, 5).stdout, "shell")
-		w.restored(t)
+		w.assertScreen(t, tm.wait(t).expect(t, 5).stdout, "shell")
+		w.assertTerminalRestored(t)
 		assert.Check(t, is.Contains(w.ok(t, "logs", "shell"), "still 42\r\n"))
 		listed := w.ok(t, "task", "list", "--all")
 		assert.Check(t, is.Equal(w.ok(t, "logs", "task"), listed))
-		w.ownsEverything(t)
+		w.assertOwnership(t)
 	})
 }
 
 // The shell is there when the agent is not.
-func TestShellNeedsNoAgent(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestShellWithoutAnAgent(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		image := w.imageOf(t, map[string]string{"/usr/local/bin/claude": "#!/bin/sh\nexit 9\n"})
 		flags := []string{"--agent", "claude", "--image", image}
 		w.ralph(t, append(flags, "run", "-p", "hello")...).expect(t, 9)
@@ -130,9 +130,9 @@ func TestShellNeedsNoAgent(t *testing.T) {
 }
 
 // Keys stay outside for them as for loops, and commits come out.
-func TestRunAndShellByDefault(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		w.byDefault()
+func TestRunAndShellKeepKeysOutside(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		w.useDefaults()
 		const key = "sk-ant-e2e-stays-outside"
 		w.setenv("ANTHROPIC_API_KEY", key)
 		image := w.imageOf(t, map[string]string{"/usr/local/bin/claude": "#!/bin/sh\nenv\necho asked: $(cat)\n"})
@@ -150,10 +150,10 @@ func TestRunAndShellByDefault(t *testing.T) {
 
 // The real Claude Code at a terminal asks nothing that the sandbox has answered,
 // and answers once.
-func TestRealClaudeRuns(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestRunWithClaude(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		base := claudeBase(t, w)
-		w.byDefault()
+		w.useDefaults()
 		_, url := w.serveModel(t, [][]modelapi.Turn{
 			{modelapi.Bash("echo made >once"), modelapi.Say("Answered once.")},
 			{modelapi.Bash("echo made >there"), modelapi.Say("It is there now.")},
@@ -171,11 +171,11 @@ func TestRealClaudeRuns(t *testing.T) {
 		tm.press(t, "Make the file there")
 		tm.screen.waitFor(t, "there")
 		tm.press(t, "\r")
-		appears(t, filepath.Join(w.repo, "there"))
+		waitForFile(t, filepath.Join(w.repo, "there"))
 		tm.screen.waitFor(t, "now.")
 		tm.press(t, "\x03")
 		tm.press(t, "\x03")
 		tm.wait(t).expect(t, 0)
-		w.restored(t)
+		w.assertTerminalRestored(t)
 	})
 }

@@ -21,8 +21,8 @@ import (
 // only.
 
 const (
-	halfGigabyte = "[sandbox.resources]\nmemory = \"512m\"\ncpus = 1.5\npids = 300\n"
-	otherLimits  = "[sandbox.resources]\nmemory = \"640m\"\ncpus = \"1\"\npids = 200\n"
+	initialLimits = "[sandbox.resources]\nmemory = \"512m\"\ncpus = 1.5\npids = 300\n"
+	otherLimits   = "[sandbox.resources]\nmemory = \"640m\"\ncpus = \"1\"\npids = 200\n"
 )
 
 // configure writes the repository's ralph.toml.
@@ -32,9 +32,9 @@ func (w *world) configure(t *testing.T, toml string) {
 }
 
 // The backlog is the same whichever agent works on it.
-func TestTheBacklogNeedsNoSandboxOfTheSameAgent(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
-		w.byDefault()
+func TestTaskCommandsUseTheSandboxOfAnyAgent(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
+		w.useDefaults()
 		w.ok(t, "--agent", "shell", "task", "create", "a", "Title")
 		first := w.sandbox(t)
 		list := w.ok(t, "--agent", "claude", "--image", "no-such-image:1", "task", "list")
@@ -45,9 +45,9 @@ func TestTheBacklogNeedsNoSandboxOfTheSameAgent(t *testing.T) {
 	})
 }
 
-func TestAtATerminalTheUserIsAskedBeforeASandboxIsMadeAnew(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
-		w.configure(t, halfGigabyte)
+func TestRecreateIsConfirmedAtATerminal(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
+		w.configure(t, initialLimits)
 		w.plan(t, task{ID: "a", Title: "Title", Steps: []string{"true"}})
 		first := w.sandbox(t)
 		command := []string{"ralph", "build"}
@@ -61,25 +61,25 @@ func TestAtATerminalTheUserIsAskedBeforeASandboxIsMadeAnew(t *testing.T) {
 		no := w.terminal(t, w.docker(command...))
 		no.screen.waitFor(t, "Recreate it?")
 		no.press(t, "n\r")
-		w.shows(t, no.wait(t).expect(t, 1).stdout, "recreate-no")
+		w.assertScreen(t, no.wait(t).expect(t, 1).stdout, "recreate-no")
 		assert.Check(t, is.Contains(no.screen.String(), "was not recreated"))
 		assert.Equal(t, w.sandbox(t).ID, first.ID)
 
 		yes := w.terminal(t, w.docker(command...))
 		yes.screen.waitFor(t, "Recreate it?")
 		yes.press(t, "y\r")
-		w.shows(t, yes.wait(t).expect(t, 0).stdout, "recreate-yes")
+		w.assertScreen(t, yes.wait(t).expect(t, 0).stdout, "recreate-yes")
 		assert.Check(t, is.Contains(yes.screen.String(), "Title"))
 		assert.Assert(t, w.sandbox(t).ID != first.ID)
 	})
 }
 
 // A running dispatch wins over whoever wants another sandbox.
-func TestASandboxAtWorkIsNotMadeAnew(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+func TestSandboxInUseIsNotRecreated(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "slow", Title: "Wait", Steps: []string{"touch begun; while ! test -e go; do sleep 0.05; done"}})
 		build := start(t, w.docker("ralph", "build"))
-		appears(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, filepath.Join(w.repo, "begun"))
 		id := w.sandbox(t).ID
 
 		res := w.ralph(t, "--recreate", "task", "list").expect(t, 1)
@@ -92,8 +92,8 @@ func TestASandboxAtWorkIsNotMadeAnew(t *testing.T) {
 	})
 }
 
-func TestWithoutReuseNothingIsLeftBehind(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+func TestOneTimeSandboxIsRemoved(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		w.configure(t, "[sandbox]\nreuse_container = false\n")
 		w.ok(t, "task", "create", "a", "Add a", "-s", `["echo a > a"]`)
 		assert.Equal(t, len(w.sandboxes(t)), 0)
@@ -108,19 +108,19 @@ func TestWithoutReuseNothingIsLeftBehind(t *testing.T) {
 
 // What interrupted and killed dispatches leave goes too, but never while it
 // is at work.
-func TestWithoutReuseInterruptedSandboxesAreRemoved(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+func TestInterruptedOneTimeSandboxIsRemoved(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		w.configure(t, "[sandbox]\nreuse_container = false\n")
 		w.plan(t, slowTask())
 		build := start(t, w.docker("ralph", "build"))
-		appears(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, filepath.Join(w.repo, "begun"))
 		build.signalGroup(syscall.SIGTERM)
 		build.wait(t).expect(t, 130)
 		assert.Equal(t, len(w.sandboxes(t)), 0)
 
 		assert.NilError(t, os.Remove(filepath.Join(w.repo, "begun")))
 		build = start(t, w.docker("ralph", "build"))
-		appears(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, filepath.Join(w.repo, "begun"))
 		build.signalGroup(syscall.SIGKILL)
 		build.wait(t)
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "active"})
@@ -141,10 +141,10 @@ func TestWithoutReuseInterruptedSandboxesAreRemoved(t *testing.T) {
 
 // A stopped sandbox is started again, a removed one made again; both keep the
 // backlog, which is in the work tree.
-func TestSandboxesThatWereStoppedOrRemovedComeBack(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
-		w.byDefault()
-		w.neighbour(t)
+func TestStoppedOrRemovedSandboxIsRestored(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
+		w.useDefaults()
+		w.createUnrelatedMicroVM(t)
 		w.ok(t, "task", "create", "a", "Title")
 		first := w.sandbox(t)
 		w.stop(t, first)
@@ -165,10 +165,10 @@ func (w *world) read(t *testing.T, name string) string {
 	return string(content)
 }
 
-func TestDispatchesAtTheSameMomentShareOneSandbox(t *testing.T) {
+func TestConcurrentCommandsShareASandbox(t *testing.T) {
 	for _, n := range []int{2, 5} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			everywhere(t, func(t *testing.T, w *world) {
+			onDrivers(t, func(t *testing.T, w *world) {
 				var all []*process
 				for i := range n {
 					all = append(all, start(t, w.docker("ralph", "task", "create", fmt.Sprint("t", i), "Title")))
@@ -193,15 +193,15 @@ func (w *world) withAnotherConfig(t *testing.T) *world {
 	w.write(t, filepath.Join(other.config, "ralph", "config.toml"), string(settings))
 	assert.NilError(t, os.MkdirAll(filepath.Join(other.config, "cli-plugins"), 0o755))
 	assert.NilError(t, os.Symlink(shared.plugin, filepath.Join(other.config, "cli-plugins", "docker-ralph")))
-	w.own(t, other.config)
+	w.chown(t, other.config)
 	other.env = append(append([]string{}, w.env...), "DOCKER_CONFIG="+other.config)
 	return &other
 }
 
 // The lock that keeps them from making two sandboxes lies in Docker's
 // configuration folder: those with another one must do without.
-func TestUsersWithAnotherConfigurationShareTheSandbox(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestCommandsWithAnotherDockerConfigShareTheSandbox(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		other := w.withAnotherConfig(t)
 		first := start(t, w.docker("ralph", "task", "create", "a", "Title"))
 		second := start(t, other.docker("ralph", "task", "create", "b", "Title"))
@@ -214,8 +214,8 @@ func TestUsersWithAnotherConfigurationShareTheSandbox(t *testing.T) {
 }
 
 // A sandbox sees one work tree. A second clone has its own, beside the first one's.
-func TestSecondCloneSharesNothing(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+func TestSecondCloneHasItsOwnBacklog(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		w.ok(t, "task", "create", "a", "Title")
 		made := w.sandbox(t)
 
@@ -236,8 +236,8 @@ func TestSecondCloneSharesNothing(t *testing.T) {
 }
 
 // Names are made from scopes with loss, so that two scopes can meet in one.
-func TestTwoScopesWithOneNameShareNothing(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+func TestBranchesWithSimilarNamesShareNothing(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		slash, dash := *w, *w
 		slash.env = append(append([]string{}, w.env...), "RALPH_SCOPE_BRANCH=feature/x")
 		dash.env = append(append([]string{}, w.env...), "RALPH_SCOPE_BRANCH=feature-x")
@@ -255,8 +255,8 @@ func TestTwoScopesWithOneNameShareNothing(t *testing.T) {
 	})
 }
 
-func TestTheEnvironmentNamesTheScope(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+func TestScopeFromTheEnvironment(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		other := *w
 		id := filepath.Base(w.slug)
 		other.slug = "e2e/Über." + id
@@ -275,8 +275,8 @@ func TestTheEnvironmentNamesTheScope(t *testing.T) {
 }
 
 // A linked worktree has a branch of its own, so a sandbox of its own.
-func TestALinkedWorktreeHasItsOwnSandbox(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+func TestLinkedWorktreeHasItsOwnSandbox(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "main/1", Title: "In the main work tree", Steps: []string{"echo m > main"}})
 		linked := *w
 		linked.repo = filepath.Join(w.dir, "linked")
@@ -288,8 +288,8 @@ func TestALinkedWorktreeHasItsOwnSandbox(t *testing.T) {
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "other"), "In the linked one")
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "main"), "first")
 		assert.Equal(t, linked.git(t, "status", "--porcelain"), "")
-		linked.ownsEverything(t)
-		w.ownsEverything(t)
+		linked.assertOwnership(t)
+		w.assertOwnership(t)
 		assert.DeepEqual(t, linked.statuses(t), map[string]string{"linked/1": "done"})
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"main/1": "open"})
 		assert.Equal(t, len(w.sandboxes(t)), 2)
@@ -297,8 +297,8 @@ func TestALinkedWorktreeHasItsOwnSandbox(t *testing.T) {
 }
 
 // What somebody else made is never taken over, whatever its name.
-func TestAForeignContainerIsLeftAlone(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestForeignContainerIsNotUsed(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		name := "ralph-" + filepath.Dir(w.slug) + "-" + filepath.Base(w.slug) + "-main"
 		foreign := w.foreignContainer(t, name)
 		for _, args := range [][]string{{"task", "list"}, {"--recreate", "task", "list"}} {

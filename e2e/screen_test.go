@@ -20,20 +20,20 @@ import (
 
 // What a terminal draws, compared with golden files.
 
-// shows compares what stands on a terminal's screen, and what has left it at the
+// assertScreen compares what stands on a terminal's screen, and what has left it at the
 // top, with a golden file. What differs from one run to the next is replaced
 // first: names, folders, times. Where the program of a microVM has something else
 // to say, there is a file for that driver.
-func (w *world) shows(t *testing.T, sent, name string) {
+func (w *world) assertScreen(t *testing.T, sent, name string) {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join("testdata", "screens", name+"."+w.driver+".golden")); err == nil {
 		name += "." + w.driver
 	}
-	golden.Assert(t, drawn(w.anonymous(sent)), filepath.Join("screens", name+".golden"))
+	golden.Assert(t, render(w.normalize(sent)), filepath.Join("screens", name+".golden"))
 }
 
-// anonymous replaces what is different in each world and at each time.
-func (w *world) anonymous(sent string) string {
+// normalize replaces what is different in each world and at each time.
+func (w *world) normalize(sent string) string {
 	sent = strings.NewReplacer(w.dir, "/home/una", path.Base(w.slug), "shop").Replace(sent)
 	for _, r := range []struct{ is, as string }{
 		{`\b\d{4}-\d\d-\d\d \d\d:\d\d(:\d\d)?|\b\d{8}-\d{6}\b`, "DATE"},
@@ -57,16 +57,16 @@ type screen struct {
 
 const screenRows = 24
 
-// drawn returns the rows of a screen that was sent this, without the blanks and
+// render returns the rows of a screen that was sent this, without the blanks and
 // the empty rows at their ends.
-func drawn(sent string) string {
+func render(sent string) string {
 	s := &screen{rows: make([][]string, 1)}
 	parser, state := ansi.NewParser(), byte(0)
 	for len(sent) > 0 {
 		seq, width, n, next := ansi.DecodeSequence(sent, state, parser)
 		sent, state = sent[n:], next
 		if width == 0 {
-			s.obey(seq, parser)
+			s.apply(seq, parser)
 			continue
 		}
 		s.put(seq)
@@ -92,9 +92,9 @@ func (s *screen) put(character string) {
 	s.col++
 }
 
-// obey does what a control character or sequence says, as far as it is about the
+// apply does what a control character or sequence says, as far as it is about the
 // cursor or about text. Colours and modes leave no trace.
-func (s *screen) obey(seq string, parser *ansi.Parser) {
+func (s *screen) apply(seq string, parser *ansi.Parser) {
 	switch seq {
 	case "\r":
 		s.col = 0
@@ -173,7 +173,7 @@ func (s *screen) erase(how int) {
 	}
 }
 
-func TestDrawn(t *testing.T) {
+func TestScreen(t *testing.T) {
 	for _, tc := range []struct{ name, sent, want string }{
 		{"lines", "one\r\ntwo\r\n", "one\ntwo\n"},
 		{"no return", "one\ntwo", "one\n   two\n"},
@@ -187,11 +187,11 @@ func TestDrawn(t *testing.T) {
 		{"wide", "日本x\rab\x1b[2CX", "ab本X\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			assert.Equal(t, drawn(tc.sent), tc.want)
+			assert.Equal(t, render(tc.sent), tc.want)
 		})
 	}
 	w := &world{dir: "/tmp/e2e-1/world-2", slug: "e2e/abc", uid: 1234}
-	got := w.anonymous("/tmp/e2e-1/world-2/src/abc ralph-e2e-abc-main 1m3.5s   315ms 2026-01-02 03:04:05 20260102-030405 0be7aca 1234 " + strings.Join(slices.Repeat([]string{"0a"}, 32), ""))
+	got := w.normalize("/tmp/e2e-1/world-2/src/abc ralph-e2e-abc-main 1m3.5s   315ms 2026-01-02 03:04:05 20260102-030405 0be7aca 1234 " + strings.Join(slices.Repeat([]string{"0a"}, 32), ""))
 	assert.Equal(t, got, "/home/una/src/shop ralph-e2e-shop-main TIME  TIME  DATE DATE HASH UID HASH")
 }
 
@@ -208,7 +208,7 @@ func (tm *terminal) types(t *testing.T, keys string) {
 	var sent string
 	eventually(t, func() error {
 		sent = tm.screen.String()
-		shown := drawn(sent)
+		shown := render(sent)
 		prompted := strings.HasSuffix(shown, "$\n")
 		if tm.typed > 0 {
 			prompted = strings.HasSuffix("\n"+shown, "\n$\n") && strings.Contains(sent[tm.typed:], "\n")

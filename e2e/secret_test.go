@@ -22,8 +22,8 @@ import (
 
 // Secrets: the sandbox's own, and what the host passes to microVMs.
 
-func TestVariablesReachTheAgentByName(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+func TestEnvironmentVariablesArePassedByName(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		for _, name := range []string{"FROM_FILE", "FROM_LIST_1", "FROM_LIST_2", "FROM_FLAG", "NOT_NAMED", "ANTHROPIC_API_KEY"} {
 			w.setenv(name, "value of\n"+name)
 		}
@@ -62,8 +62,8 @@ echo '{"type":"result","subtype":"success","is_error":false,"num_turns":1,"total
 
 // The key of the agent's model is for the agent alone, and stands nowhere but
 // in its environment.
-func TestTheModelsKeyIsSeenByTheAgentOnly(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestModelKeyIsOnlyInTheAgentsEnvironment(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		const key = "sk-ant-e2e-0123456789abcdef-do-not-show"
 		image := w.imageWith(t, "/usr/local/bin/claude", fakeClaude)
 		w.setenv("ANTHROPIC_API_KEY", key)
@@ -91,7 +91,7 @@ func TestTheModelsKeyIsSeenByTheAgentOnly(t *testing.T) {
 
 		for _, command := range []string{"plan", "build"} {
 			agent := start(t, w.docker(append(flags, command, "-n", "1")...))
-			appears(t, filepath.Join(w.repo, "begun"))
+			waitForFile(t, filepath.Join(w.repo, "begun"))
 			assert.Check(t, is.Contains(w.environments(t), "ANTHROPIC_API_KEY="+key))
 			w.write(t, filepath.Join(w.repo, "go"), "")
 			res := agent.wait(t).expect(t, 0)
@@ -132,8 +132,8 @@ func (w *world) imageOf(t *testing.T, programs map[string]string) string {
 	id := strings.TrimSpace(run(t, w.docker("create", "--label", labelPrefix+"scope.repo="+w.slug, engines.BaseImage(), "chmod", "777", "/opt", "/usr/local/bin")).expect(t, 0).stdout)
 	run(t, w.docker("start", "--attach", id)).expect(t, 0)
 	t.Cleanup(func() {
-		if w.micro() {
-			w.leaveDouble(t)
+		if w.isMicroVM() {
+			w.purgeFake(t)
 			// What sbx was given has a name of its own.
 			given := run(t, w.docker("images", "-q", "--no-trunc", image)).stdout
 			given = strings.TrimPrefix(strings.TrimSpace(given), "sha256:")
@@ -179,8 +179,8 @@ func noFileHolds(dir, secret string) error {
 	})
 }
 
-// claudeSaying is a claude that runs a line of shell before it is content.
-func claudeSaying(line string) string {
+// claudeRunning is a claude that runs a line of shell before it is content.
+func claudeRunning(line string) string {
 	return "#!/bin/sh\n" + line + "\n" + `echo '{"type":"result","subtype":"success","is_error":false,"num_turns":1,"total_cost_usd":0.01,"result":"done"}'` + "\n"
 }
 
@@ -196,8 +196,8 @@ func (w *world) withClaude(t *testing.T, program string) []string {
 	return []string{"--agent", "claude", "--image", w.imageWith(t, "/usr/local/bin/claude", program)}
 }
 
-func TestNoSecretIsSeenWhileAMicroVMIsAtWork(t *testing.T) {
-	inMicroVMs(t, func(t *testing.T, w *world) {
+func TestMicroVMSecretsAreInNoCommandLineOrFile(t *testing.T) {
+	onMicroVMs(t, func(t *testing.T, w *world) {
 		secrets := map[string]string{}
 		for _, name := range []string{"ANTHROPIC_API_KEY", "MY_TOKEN", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} {
 			secrets[name] = "do-not-show-" + strings.ToLower(name) + "-of-" + filepath.Base(w.slug)
@@ -212,12 +212,12 @@ func TestNoSecretIsSeenWhileAMicroVMIsAtWork(t *testing.T) {
 			lengths += " ${#" + name + "}"
 			want += fmt.Sprint(" ", len(value))
 		}
-		flags := w.withClaude(t, claudeSaying(lengths+` >lengths; touch begun; while ! test -e go; do sleep 0.05; done`))
+		flags := w.withClaude(t, claudeRunning(lengths+` >lengths; touch begun; while ! test -e go; do sleep 0.05; done`))
 		flags = append(flags, "--env", "MY_TOKEN", "--env", "ANTHROPIC_API_KEY")
 
 		argvs := watchArgv(t, names...)
 		build := start(t, w.docker(append(append([]string{"ralph"}, flags...), "build", "-n", "1")...))
-		appears(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, filepath.Join(w.repo, "begun"))
 		for _, value := range secrets {
 			assert.Check(t, noFileHolds(w.dir, value))
 		}
@@ -236,10 +236,10 @@ func TestNoSecretIsSeenWhileAMicroVMIsAtWork(t *testing.T) {
 }
 
 // The program's proxy adds the key to requests, so it has no need to go in.
-func TestTheModelsKeyStaysOnTheHost(t *testing.T) {
-	inMicroVMs(t, func(t *testing.T, w *world) {
+func TestModelKeyStaysOnTheHostOfAMicroVM(t *testing.T) {
+	onMicroVMs(t, func(t *testing.T, w *world) {
 		const key = "sk-ant-e2e-stays-here"
-		flags := w.withClaude(t, claudeSaying(`echo "key: $ANTHROPIC_API_KEY" >key`))
+		flags := w.withClaude(t, claudeRunning(`echo "key: $ANTHROPIC_API_KEY" >key`))
 		build := append(flags, "build", "-n", "1")
 		howTo := "Warning: ANTHROPIC_API_KEY is not set: the agent can reach its model only if it logs in by itself. Set it in your shell's start-up file"
 		if w.driver == config.DriverSbx {
@@ -251,7 +251,7 @@ func TestTheModelsKeyStaysOnTheHost(t *testing.T) {
 		assert.Equal(t, w.read(t, "key"), "key: \n")
 
 		if w.driver == config.DriverSbx {
-			set := w.program("secret", "set", "anthropic")
+			set := w.microVMCommand("secret", "set", "anthropic")
 			set.Stdin = strings.NewReader(key)
 			run(t, set).expect(t, 0)
 		}
@@ -284,23 +284,23 @@ case $* in
 esac
 `
 
-// giveAWS puts a scripted aws program on the user's PATH, and returns its
+// installAWS puts a scripted aws program on the user's PATH, and returns its
 // folder.
-func (w *world) giveAWS(t *testing.T) string {
+func (w *world) installAWS(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(w.dir, "aws")
 	program := filepath.Join(dir, "aws")
 	w.write(t, program, fmt.Sprintf(scriptedAWS, dir))
 	assert.NilError(t, os.Chmod(program, 0o755))
-	w.own(t, dir)
-	w.path(dir, true)
+	w.chown(t, dir)
+	w.setPath(dir, true)
 	return dir
 }
 
-func TestBedrockGetsFreshCredentialsWithEveryDispatch(t *testing.T) {
-	inMicroVMs(t, func(t *testing.T, w *world) {
-		aws := w.giveAWS(t)
-		flags := w.withClaude(t, claudeSaying(`env | grep -E '^(AWS_|CLAUDE_CODE_USE_BEDROCK|ANTHROPIC_API_KEY)' | sort >env`))
+func TestBedrockCredentialsAreRefreshedForEachCommand(t *testing.T) {
+	onMicroVMs(t, func(t *testing.T, w *world) {
+		aws := w.installAWS(t)
+		flags := w.withClaude(t, claudeRunning(`env | grep -E '^(AWS_|CLAUDE_CODE_USE_BEDROCK|ANTHROPIC_API_KEY)' | sort >env`))
 		build := append(flags, "build", "-n", "1")
 		w.setenv("CLAUDE_CODE_USE_BEDROCK", "1")
 
@@ -331,12 +331,12 @@ CLAUDE_CODE_USE_BEDROCK=1
 }
 
 // Whoever writes to the repository does not get the user's AWS credentials.
-func TestARepositoryCannotSwitchBedrockOn(t *testing.T) {
-	inMicroVMs(t, func(t *testing.T, w *world) {
-		w.giveAWS(t)
+func TestRepositoryCannotEnableBedrock(t *testing.T) {
+	onMicroVMs(t, func(t *testing.T, w *world) {
+		w.installAWS(t)
 		w.write(t, filepath.Join(w.repo, ".claude", "settings.json"), `{"env": {"CLAUDE_CODE_USE_BEDROCK": "1"}}`)
-		w.own(t, w.repo)
-		build := append(w.withClaude(t, claudeSaying(`env | grep '^AWS_' >env; true`)), "build", "-n", "1")
+		w.chown(t, w.repo)
+		build := append(w.withClaude(t, claudeRunning(`env | grep '^AWS_' >env; true`)), "build", "-n", "1")
 
 		res := w.ralph(t, build...).expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, filepath.Join(w.repo, ".claude", "settings.json")+" switches Claude to Amazon Bedrock"))

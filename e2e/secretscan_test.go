@@ -18,8 +18,8 @@ import (
 
 // The secret scan of the worktree before an agent sees it.
 
-func TestCredentialsAreFoundBeforeTheAgentSeesThem(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+func TestSecretScanOfTheWorktree(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		key := "AKIA" + "QYLPMN5HHHFPZAM2" // in two parts, or this file would be found
 		w.write(t, filepath.Join(w.repo, "deploy.env"), "# ours\nAWS_KEY="+key+"\n")
 		w.write(t, filepath.Join(w.repo, ".gitleaks.toml"), "[allowlist]\npaths = [\".*\"]\n")
@@ -46,8 +46,8 @@ func TestCredentialsAreFoundBeforeTheAgentSeesThem(t *testing.T) {
 }
 
 // Commits with credentials stay in the sandbox until the user takes them.
-func TestCredentialsInTheAgentsCommits(t *testing.T) {
-	privately(t, func(t *testing.T, w *world) {
+func TestSecretScanOfTheAgentsCommits(t *testing.T) {
+	withPrivateGit(t, func(t *testing.T, w *world) {
 		key := "AKIA" + "QYLPMN5HHHFPZAM2"
 		before := w.git(t, "rev-parse", "HEAD")
 		w.plan(t, task{ID: "a", Title: "Leak", Steps: []string{
@@ -111,8 +111,8 @@ func (w *world) scannerless(t *testing.T) (hide *atomic.Bool) {
 
 // A scan that cannot run blocks: before an agent starts, and before its commits
 // come out.
-func TestAScanThatCannotRunBlocks(t *testing.T) {
-	privately(t, func(t *testing.T, w *world) {
+func TestFailedSecretScanBlocks(t *testing.T) {
+	withPrivateGit(t, func(t *testing.T, w *world) {
 		hide := w.scannerless(t)
 		w.plan(t, task{ID: "a", Title: "Commit", Steps: []string{
 			"touch begun; until [ -e go ]; do sleep 0.1; done", "date >made && git add made && git commit -qm made",
@@ -148,8 +148,8 @@ func TestAScanThatCannotRunBlocks(t *testing.T) {
 }
 
 // The user's word is enough, and so is a scan that only warns.
-func TestCredentialsInCommitsThatTheUserTakes(t *testing.T) {
-	privately(t, func(t *testing.T, w *world) {
+func TestSecretScanOfMergedCommits(t *testing.T) {
+	withPrivateGit(t, func(t *testing.T, w *world) {
 		steps := func(name string) []string {
 			return []string{"printf 'key = AKIA%s\\n' QYLPMN5HHHFPZAM2 > " + name + " && git add " + name + " && git commit -qm leak; git rm -q " + name + "; git commit -qm gone"}
 		}

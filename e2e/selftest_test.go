@@ -59,7 +59,7 @@ func (w *world) selfTest(t *testing.T, dir string, code int, args ...string) []c
 	res := run(t, w.selfTestIn(t, dir, append([]string{"--format", "json"}, args...)...)).expect(t, code)
 	var checks []check
 	assert.NilError(t, json.Unmarshal([]byte(res.stdout), &checks), res.stdout)
-	w.nothingIsLeft(t)
+	w.assertNothingLeft(t)
 	left := w.labelled(t, named(t, checks, "sandbox").Detail)
 	assert.Equal(t, len(left), 0, "left: %v", left)
 	assert.DeepEqual(t, w.stateFiles(t), before)
@@ -83,8 +83,8 @@ func (w *world) stateFiles(t *testing.T) []string {
 	return files
 }
 
-// nothingIsLeft looks for what a self-test has made.
-func (w *world) nothingIsLeft(t *testing.T) {
+// assertNothingLeft looks for what a self-test has made.
+func (w *world) assertNothingLeft(t *testing.T) {
 	t.Helper()
 	temporary := filepath.Join(w.dir, "temporary")
 	files, err := os.ReadDir(temporary)
@@ -102,8 +102,8 @@ func (w *world) nothingIsLeft(t *testing.T) {
 	for _, v := range volumes.Items {
 		assert.Check(t, !strings.HasPrefix(v.Labels[labelPrefix+"worktree"], temporary), "left: %s", v.Name)
 	}
-	if w.micro() {
-		listed := run(t, w.program("ls", "--json")).expect(t, 0).stdout
+	if w.isMicroVM() {
+		listed := run(t, w.microVMCommand("ls", "--json")).expect(t, 0).stdout
 		assert.Check(t, !strings.Contains(listed, "selftest"), listed)
 	}
 }
@@ -159,7 +159,7 @@ func named(t *testing.T, checks []check, name string) check {
 	return check{}
 }
 
-const allWell = `engine: ok
+const allPassed = `engine: ok
 BuildKit: ok
 driver: ok
 agent image: ok
@@ -172,8 +172,8 @@ clean up: ok
 // It works outside of repositories, and the user's own sandbox is none of its
 // business, whatever the environment says. Git need not know who the user is.
 func TestSelfTest(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
-		w.neighbour(t)
+	onDrivers(t, func(t *testing.T, w *world) {
+		w.createUnrelatedMicroVM(t)
 		w.ok(t, "task", "create", "a", "Title")
 		own := w.sandbox(t)
 		w.setenv("RALPH_SCOPE_REPO", w.slug)
@@ -181,7 +181,7 @@ func TestSelfTest(t *testing.T) {
 		w.setenv("GIT_CONFIG_GLOBAL", os.DevNull)
 
 		checks := w.selfTest(t, filepath.Join(w.dir, "nowhere"), 0)
-		assert.Equal(t, summary(checks), allWell)
+		assert.Equal(t, summary(checks), allPassed)
 		for _, c := range checks {
 			assert.Check(t, c.Detail != "" && c.Failed == "" && c.Remedy == "" && c.Took > 0, "%+v", c)
 		}
@@ -191,7 +191,7 @@ func TestSelfTest(t *testing.T) {
 		assert.Check(t, is.Regexp(fmt.Sprintf(`^[0-9a-f]{7,} belongs to %d:%d$`, w.uid, w.gid), named(t, checks, "commit").Detail))
 
 		assert.DeepEqual(t, w.sandbox(t), own)
-		if !w.micro() { // what is looked for afterwards would be found
+		if !w.isMicroVM() { // what is looked for afterwards would be found
 			parts := w.labelled(t, own.Name)
 			assert.Check(t, is.Contains(parts, "container "+own.Name))
 			assert.Check(t, is.Regexp(`volume [0-9a-f]{64}`, strings.Join(parts, "\n")))
@@ -202,13 +202,13 @@ func TestSelfTest(t *testing.T) {
 
 // The image that it builds is the one that the next dispatch uses.
 func TestSelfTestInAProject(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.write(t, filepath.Join(w.repo, ".agent-loop", "Dockerfile.sandbox"), "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nLABEL e2e="+w.slug+"\n")
 		checks := w.selfTest(t, filepath.Join(w.repo, "specs"), 0)
 		assert.Check(t, is.Contains(named(t, checks, "build project image").Detail, `Dockerfile.sandbox is not approved (new Dockerfile.sandbox): review it, then run "docker ralph trust"`))
 		w.ok(t, "trust", "--force")
 		checks = w.selfTest(t, filepath.Join(w.repo, "specs"), 0)
-		assert.Equal(t, summary(checks), strings.Replace(allWell, "sandbox: ok\n", "build project image: ok\nsandbox: ok\n", 1))
+		assert.Equal(t, summary(checks), strings.Replace(allPassed, "sandbox: ok\n", "build project image: ok\nsandbox: ok\n", 1))
 		tag, built := strings.CutSuffix(named(t, checks, "build project image").Detail, " (built now)")
 		assert.Check(t, built)
 		t.Cleanup(func() {
@@ -218,12 +218,12 @@ func TestSelfTestInAProject(t *testing.T) {
 		assert.Assert(t, is.Regexp(`^agent-loop-sandbox-shell-`+filepath.Base(w.repo)+`:v[0-9a-f]{8}$`, tag))
 
 		w.ok(t, "task", "list")
-		assert.Equal(t, madeFrom(w.container(t)), tag)
+		assert.Equal(t, sourceImage(w.container(t)), tag)
 	})
 }
 
-func TestSelfTestInAProjectWithAMistake(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestSelfTestInAProjectWithAnError(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		file := filepath.Join(w.repo, ".agent-loop", "dependencies")
 		w.write(t, file, "tree\nno;package\n")
 		res := run(t, w.selfTestIn(t, w.repo)).expect(t, 1)
@@ -234,29 +234,29 @@ func TestSelfTestInAProjectWithAMistake(t *testing.T) {
 		for _, c := range checks {
 			_, _ = fmt.Fprintln(&table, c[1]+":", strings.ToLower(c[3]))
 		}
-		assert.Equal(t, table.String(), strings.Replace(allWell, "sandbox: ok\n", "build project image: failed\nsandbox: ok\n", 1))
-		w.nothingIsLeft(t)
+		assert.Equal(t, table.String(), strings.Replace(allPassed, "sandbox: ok\n", "build project image: failed\nsandbox: ok\n", 1))
+		w.assertNothingLeft(t)
 	})
 }
 
 func TestSelfTestWithoutAnEngine(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *world) {
+	onDrivers(t, func(t *testing.T, w *world) {
 		dead := "unix://" + filepath.Join(w.dir, "no.sock")
 		engine := w.engine.Host
 		w.setenv("DOCKER_HOST", dead)
 		code := 1
-		if w.micro() {
-			w.neighbour(t)
+		if w.isMicroVM() {
+			w.createUnrelatedMicroVM(t)
 			code = 0
 		}
 		checks := w.selfTest(t, filepath.Join(w.dir, "nowhere"), code)
 		first := checks[0]
-		if w.micro() { // it does without
-			assert.Equal(t, summary(checks), strings.Replace(allWell, "engine: ok\nBuildKit: ok\n", "engine: skipped\nBuildKit: skipped\n", 1))
+		if w.isMicroVM() { // it does without
+			assert.Equal(t, summary(checks), strings.Replace(allPassed, "engine: ok\nBuildKit: ok\n", "engine: skipped\nBuildKit: skipped\n", 1))
 			assert.Check(t, is.Contains(first.Detail, "the "+w.driver+" driver can do without"))
 			return
 		}
-		assert.Equal(t, summary(checks), strings.Replace(strings.ReplaceAll(allWell, ": ok", ": skipped"), "engine: skipped", "engine: failed", 1))
+		assert.Equal(t, summary(checks), strings.Replace(strings.ReplaceAll(allPassed, ": ok", ": skipped"), "engine: skipped", "engine: failed", 1))
 		assert.Check(t, is.Contains(first.Failed, dead))
 		assert.Check(t, is.Contains(first.Remedy, "docker context use"))
 		assert.Check(t, !strings.Contains(first.Failed, engine))
@@ -264,12 +264,12 @@ func TestSelfTestWithoutAnEngine(t *testing.T) {
 }
 
 // Commits of a sandbox that works on a clone of its own arrive too.
-func TestSelfTestWithACloneOfItsOwn(t *testing.T) {
-	inMicroVMs(t, func(t *testing.T, w *world) {
-		w.neighbour(t)
+func TestSelfTestWithAClone(t *testing.T) {
+	onMicroVMs(t, func(t *testing.T, w *world) {
+		w.createUnrelatedMicroVM(t)
 		w.setenv("RALPH_GIT", "private")
 		if w.driver == config.DriverSbx {
-			assert.Equal(t, summary(w.selfTest(t, filepath.Join(w.dir, "nowhere"), 0)), allWell)
+			assert.Equal(t, summary(w.selfTest(t, filepath.Join(w.dir, "nowhere"), 0)), allPassed)
 			return
 		}
 		checks := w.selfTest(t, filepath.Join(w.dir, "nowhere"), 1)
@@ -278,9 +278,9 @@ func TestSelfTestWithACloneOfItsOwn(t *testing.T) {
 	})
 }
 
-func TestSelfTestWithADriverThatCannotServe(t *testing.T) {
-	with(t, config.DriverSbx, func(t *testing.T, w *world) {
-		w.path(shared.double, false)
+func TestSelfTestWithAnUnusableDriver(t *testing.T) {
+	onMicroVM(t, config.DriverSbx, func(t *testing.T, w *world) {
+		w.setPath(shared.fakes, false)
 		checks := w.selfTest(t, filepath.Join(w.dir, "nowhere"), 1)
 		driver := named(t, checks, "driver")
 		assert.Check(t, is.Contains(driver.Failed, "there is no sbx on PATH. Install Docker Sandboxes"))
@@ -291,7 +291,7 @@ func TestSelfTestWithADriverThatCannotServe(t *testing.T) {
 // An interrupt ends it at once, wherever it is, and nothing stays.
 func TestSelfTestInterrupted(t *testing.T) {
 	interrupt := func(t *testing.T, w *world, after string) {
-		w.neighbour(t)
+		w.createUnrelatedMicroVM(t)
 		before := w.stateFiles(t)
 		test := start(t, w.selfTestIn(t, filepath.Join(w.dir, "nowhere")))
 		test.stdout.waitFor(t, "\n"+after+" ")
@@ -299,29 +299,29 @@ func TestSelfTestInterrupted(t *testing.T) {
 		res := test.wait(t).expect(t, 130)
 		assert.Check(t, !strings.Contains(res.stdout, "FAILED"), res.stdout)
 		assert.Equal(t, res.stderr, "")
-		w.nothingIsLeft(t)
+		w.assertNothingLeft(t)
 		assert.DeepEqual(t, w.stateFiles(t), before)
 	}
 	t.Run("while the sandbox is made", func(t *testing.T) {
-		everywhere(t, func(t *testing.T, w *world) { interrupt(t, w, "agent image") })
+		onDrivers(t, func(t *testing.T, w *world) { interrupt(t, w, "agent image") })
 	})
 	t.Run("while ralph runs", func(t *testing.T) {
-		each(t, func(t *testing.T, w *world) { interrupt(t, w, "sandbox") })
+		onEngines(t, func(t *testing.T, w *world) { interrupt(t, w, "sandbox") })
 	})
 }
 
 // A new version of the plugin brings its own ralph, into sandboxes that are
 // there already and into new ones.
-func TestUpgrade(t *testing.T) {
+func TestUpgradeReplacesRalphInTheSandbox(t *testing.T) {
 	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()
 		newer, err := shared.newer()
 		assert.NilError(t, err)
-		for _, driver := range []string{config.DriverContainer, microVMOn(e)} {
+		for _, driver := range []string{config.DriverContainer, microVMFor(e)} {
 			t.Run("the sandbox stays and gets the new ralph, "+driver, func(t *testing.T) {
 				t.Parallel()
-				upgradeSandbox(t, newWorldOf(t, e, driver), newer)
+				upgradeSandbox(t, newDriverWorld(t, e, driver), newer)
 			})
 		}
 		t.Run("two users bring the same ralph at the same moment", func(t *testing.T) { installTwice(t, e, newer) })

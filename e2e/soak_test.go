@@ -45,18 +45,18 @@ const (
 
 // soak is a loop that is disturbed, on an engine of its own.
 type soak struct {
-	t      *testing.T
-	w      *world
-	engine *ownEngine
-	api    *client.Client
-	name   string // of the sandbox
-	cache  string // folder on the host that no disturbance reaches: GOCACHE in the sandbox
-	rnd    *rand.Rand
-	end    time.Time // of the disturbances
-	tasks  []task
-	suffer map[string][][]misfortune // by task and run: what its agents do
-	away   sync.RWMutex              // held while the engine is restarted
-	counts map[string]int            // of disturbances from outside
+	t        *testing.T
+	w        *world
+	engine   *ownEngine
+	api      *client.Client
+	name     string // of the sandbox
+	cache    string // folder on the host that no disturbance reaches: GOCACHE in the sandbox
+	rnd      *rand.Rand
+	end      time.Time // of the disturbances
+	tasks    []task
+	faults   map[string][][]agentFault // by task and run: what its agents do
+	engineMu sync.RWMutex              // held while the engine is restarted
+	counts   map[string]int            // of disturbances from outside
 
 	users    sync.WaitGroup // commands beside the loop
 	mu       sync.Mutex
@@ -72,10 +72,10 @@ type soak struct {
 func TestSoak(t *testing.T) {
 	t.Parallel()
 	seed := cmp.Or(*soakSeed, rand.Uint64())
-	e := newOwnEngine(t, where(t)[0])
+	e := newOwnEngine(t, enginesFor(t)[0])
 	s := &soak{
-		t: t, w: newSmallWorld(t, e.Engine), engine: e, api: e.Client(t),
-		rnd: rand.New(rand.NewPCG(seed, seed)), suffer: map[string][][]misfortune{}, counts: map[string]int{},
+		t: t, w: newFaultWorld(t, e.Engine), engine: e, api: e.Client(t),
+		rnd: rand.New(rand.NewPCG(seed, seed)), faults: map[string][][]agentFault{}, counts: map[string]int{},
 	}
 	t.Cleanup(func() {
 		if t.Failed() && !testing.Verbose() { // or else it was logged when it happened
@@ -93,7 +93,7 @@ func TestSoak(t *testing.T) {
 	var building sync.WaitGroup
 	building.Go(func() {
 		for ctx.Err() == nil && !s.buildOnce() {
-			s.unpark()
+			s.unblock()
 		}
 		cancel() // there is nothing to disturb any more
 	})
@@ -107,10 +107,10 @@ func TestSoak(t *testing.T) {
 	disturbed := time.Since(began)
 	building.Wait()
 	s.users.Wait()
-	s.note("nothing disturbs it any more")
-	s.comesToRest()
+	s.logf("nothing disturbs it any more")
+	s.finish()
 	t.Logf("seed %d: %s", seed, s.summary(disturbed, time.Since(began)))
-	s.holds()
+	s.assertInvariants()
 }
 
 // plan makes tasks that each make a file and commit it. In its first runs a task
@@ -123,7 +123,7 @@ func (s *soak) plan() {
 		var cases strings.Builder
 		for n := range each {
 			run, step := s.drawRun()
-			s.suffer[id] = append(s.suffer[id], run)
+			s.faults[id] = append(s.faults[id], run)
 			fmt.Fprintf(&cases, "%d) id=%s-%d\n%s\n;;\n", n, id, n, step)
 		}
 		suffers := fmt.Sprintf("test $(date +%%s) -lt %d || exit 0\nn=$(cat \"$GOCACHE/%[2]s\" 2>/dev/null | wc -c); echo -n x >>\"$GOCACHE/%[2]s\"\ncase $n in\n%[3]sesac; true",
@@ -136,9 +136,9 @@ func (s *soak) plan() {
 
 // drawRun chooses what an agent does in one run: one thing, or two, or one and its
 // end with its loop, which has no time to repair anything.
-func (s *soak) drawRun() (run []misfortune, step string) {
+func (s *soak) drawRun() (run []agentFault, step string) {
 	for {
-		m := byAgent[draw(s.rnd, byAgent, func(m misfortune) int { return m.weight })]
+		m := agentFaults[draw(s.rnd, agentFaults, func(m agentFault) int { return m.weight })]
 		run, step = append(run, m), step+m.step
 		switch {
 		case m.last || len(run) == 2:
@@ -162,7 +162,7 @@ func (s *soak) findCache() {
 func (s *soak) disturb(ctx context.Context) {
 	possible := slices.DeleteFunc(slices.Clone(disturbances), func(d disturbance) bool {
 		// Docker 20.10 that starts a process in the same moment never answers again.
-		return d.name == paused && s.engine.Name == "debian2"
+		return d.name == pausedFault && s.engine.Name == "debian2"
 	})
 	for n := 1; ; n++ {
 		d := possible[draw(s.rnd, possible, func(d disturbance) int { return d.weight })]
@@ -171,7 +171,7 @@ func (s *soak) disturb(ctx context.Context) {
 			return
 		case <-time.After(time.Duration(s.rnd.Int64N(2 * int64(soakPause)))):
 		}
-		s.note("%d: %s", n, d.name)
+		s.logf("%d: %s", n, d.name)
 		s.counts[d.name]++
 		d.do(s)
 	}
@@ -198,20 +198,20 @@ func (s *soak) buildOnce() bool {
 	var said buffer
 	cmd := s.w.docker("ralph", "build")
 	cmd.Stdout, cmd.Stderr = &said, &said
-	s.away.RLock() // without an engine it would end at once, again and again
+	s.engineMu.RLock() // without an engine it would end at once, again and again
 	build := start(s.t, cmd)
-	s.away.RUnlock()
+	s.engineMu.RUnlock()
 	s.setBuild(build)
 	select {
 	case <-build.done:
 	case <-time.After(soakPatience + *soakTime):
-		s.note("build takes too long and is killed")
+		s.logf("build takes too long and is killed")
 		build.signalGroup(syscall.SIGKILL)
 		<-build.done
 	}
 	s.setBuild(nil)
 	out := said.String()
-	s.note("build ended with exit code %d\n%s", build.code, out)
+	s.logf("build ended with exit code %d\n%s", build.code, out)
 	if build.code > 128 || strings.Contains(out, "running in the background") {
 		s.docker("ralph", "stop", "--now") // the loop may go on alone
 	}
@@ -226,8 +226,8 @@ func (s *soak) buildOnce() bool {
 	return build.code == 0 && strings.Contains(out, "All tasks complete")
 }
 
-// unpark gives tasks another chance that have failed three times in a row.
-func (s *soak) unpark() {
+// unblock gives tasks another chance that have failed three times in a row.
+func (s *soak) unblock() {
 	s.docker("exec", "-u", fmt.Sprintf("%d:%d", s.w.uid, s.w.gid), "-w", s.w.repo, s.name, "sh", "-c", "for id in $(ralph task list --markdown | awk '/^id: / { id = $2 } /^status: blocked/ { print id }'); do ralph task update $id --status open; done")
 }
 
@@ -253,15 +253,15 @@ func (s *soak) docker(args ...string) {
 	p := start(s.t, cmd)
 	select {
 	case <-p.done:
-	case <-time.After(patience):
-		s.note("docker %s takes too long and is killed", strings.Join(args, " "))
+	case <-time.After(timeout):
+		s.logf("docker %s takes too long and is killed", strings.Join(args, " "))
 		p.signalGroup(syscall.SIGKILL)
 		<-p.done
 	}
-	s.note("docker %s: exit code %d\n%s", strings.Join(args, " "), p.code, strings.TrimSpace(said.String()))
+	s.logf("docker %s: exit code %d\n%s", strings.Join(args, " "), p.code, strings.TrimSpace(said.String()))
 }
 
-func (s *soak) note(format string, args ...any) {
+func (s *soak) logf(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	line := time.Now().Format("04:05.000 ") + fmt.Sprintf(format, args...)
@@ -271,20 +271,20 @@ func (s *soak) note(format string, args ...any) {
 	}
 }
 
-// comesToRest starts the loop until everything is done.
-func (s *soak) comesToRest() {
+// finish starts the loop until everything is done.
+func (s *soak) finish() {
 	for range 5 {
 		if s.buildOnce() {
 			return
 		}
-		s.unpark()
+		s.unblock()
 	}
 }
 
 // summary says how much has happened.
 func (s *soak) summary(disturbed, all time.Duration) string {
 	agents, byAgents := map[string]int{}, 0
-	for id, runs := range s.suffer {
+	for id, runs := range s.faults {
 		marks, _ := os.ReadFile(filepath.Join(s.cache, id)) // it may not have come to it
 		for _, m := range slices.Concat(runs[:min(len(marks), len(runs))]...) {
 			agents[m.name]++

@@ -23,31 +23,31 @@ import (
 
 // What disturbs the loop of TestSoak, and what has to hold afterwards.
 
-// misfortune is what an agent does in a run before it does its task.
-type misfortune struct {
+// agentFault is what an agent does in a run before it does its task.
+type agentFault struct {
 	name   string
 	weight int
 	step   string
 	last   bool // its run ends with it
 }
 
-// byAgent are the misfortunes by agents. $id is unique. Logs are copied before
+// agentFaults are the misfortunes by agents. $id is unique. Logs are copied before
 // they are removed.
-var byAgent = []misfortune{
-	{name: "backlog and logs removed", weight: 3, step: saveLogs + "rm -rf .ralph"},
-	{name: "git clean", weight: 3, step: saveLogs + "git clean -fdxq"},
+var agentFaults = []agentFault{
+	{name: "backlog and logs removed", weight: 3, step: copyLogs + "rm -rf .ralph"},
+	{name: "git clean", weight: 3, step: copyLogs + "git clean -fdxq"},
 	{name: "database truncated", weight: 2, step: ": >.ralph/tasks.db"},
 	{name: "garbage as database", weight: 2, step: "head -c 65536 /dev/urandom >.ralph/tasks.db"},
 	{name: "directory as database", weight: 1, step: "rm -f .ralph/tasks.db*; mkdir .ralph/tasks.db"},
 	{name: "database without permissions", weight: 2, step: "chmod 0 .ralph/tasks.db"},
 	{name: "all tasks deleted", weight: 2, step: "ralph task delete --all --confirm"},
-	{name: "another branch", weight: 3, step: "git checkout -q -b side-$id; " + commitAside, last: true},
-	{name: "no branch", weight: 2, step: "git checkout -q --detach; " + commitAside, last: true},
+	{name: "another branch", weight: 3, step: "git checkout -q -b side-$id; " + commitOnBranch, last: true},
+	{name: "no branch", weight: 2, step: "git checkout -q --detach; " + commitOnBranch, last: true},
 	{name: "branch deleted", weight: 1, step: "git checkout -q --detach; git branch -qD main; exit 1", last: true},
 	{name: "index locked", weight: 2, step: `: >.git/index.lock`},
 	{name: "index broken", weight: 1, step: "echo garbage >.git/index"},
-	{name: "git directory broken", weight: 2, step: whenFetched + "rm -rf .git/objects"},
-	{name: "git directory emptied", weight: 1, step: whenFetched + "rm -rf .git/*"},
+	{name: "git directory broken", weight: 2, step: afterFetch + "rm -rf .git/objects"},
+	{name: "git directory emptied", weight: 1, step: afterFetch + "rm -rf .git/*"},
 	{name: "process limit", weight: 2, step: "for i in $(seq 300); do sleep 300 & done", last: true},
 	{name: "memory limit", weight: 1, step: "tail /dev/zero", last: true},
 	{name: "daemon left", weight: 3, step: "setsid sleep 300 >/dev/null 2>&1 &"},
@@ -57,13 +57,13 @@ var byAgent = []misfortune{
 }
 
 const (
-	saveLogs = `mkdir -p "$GOCACHE/saved"; cp -r .ralph/logs/. "$GOCACHE/saved/"; `
-	// commitAside commits something where it does not belong. The run fails: its
+	copyLogs = `mkdir -p "$GOCACHE/saved"; cp -r .ralph/logs/. "$GOCACHE/saved/"; `
+	// commitOnBranch commits something where it does not belong. The run fails: its
 	// task's own commit belongs on the loop's branch.
-	commitAside = `echo $id >aside-$id; git add aside-$id; git commit -qm aside -- aside-$id && echo aside-$id >>"$GOCACHE/aside"; exit 1`
-	// whenFetched waits until the host has all commits: those that only a broken git
+	commitOnBranch = `echo $id >aside-$id; git add aside-$id; git commit -qm aside -- aside-$id && echo aside-$id >>"$GOCACHE/aside"; exit 1`
+	// afterFetch waits until the host has all commits: those that only a broken git
 	// directory had cannot come back. Without that, nothing is broken.
-	whenFetched = `for i in $(seq 50); do git for-each-ref --format='%(objectname)' | GIT_OBJECT_DIRECTORY=$(cat .git/objects/info/alternates) git cat-file --batch-check | grep -q missing || break; sleep 0.1; done; test $i != 50 && `
+	afterFetch = `for i in $(seq 50); do git for-each-ref --format='%(objectname)' | GIT_OBJECT_DIRECTORY=$(cat .git/objects/info/alternates) git cat-file --batch-check | grep -q missing || break; sleep 0.1; done; test $i != 50 && `
 )
 
 // disturbance is something that happens to a loop from one moment to the next.
@@ -73,7 +73,7 @@ type disturbance struct {
 	do     func(s *soak)
 }
 
-const paused = "sandbox paused"
+const pausedFault = "sandbox paused"
 
 var disturbances = []disturbance{
 	{"agent killed", 16, func(s *soak) { s.kill(isAgent) }},
@@ -82,42 +82,42 @@ var disturbances = []disturbance{
 	{"sandbox's first process killed", 4, func(s *soak) { s.kill(isFirst) }},
 	{"sandbox stopped", 1, func(s *soak) {
 		_, err := s.api.ContainerStop(s.t.Context(), s.name, client.ContainerStopOptions{Timeout: new(int)})
-		s.tried(err)
+		s.logFailure(err)
 	}},
 	{"sandbox restarted", 3, func(s *soak) {
 		_, err := s.api.ContainerRestart(s.t.Context(), s.name, client.ContainerRestartOptions{Timeout: new(int)})
-		s.tried(err)
+		s.logFailure(err)
 	}},
 	{"sandbox removed", 2, func(s *soak) {
 		_, err := s.api.ContainerRemove(s.t.Context(), s.name, client.ContainerRemoveOptions{Force: true})
-		s.tried(err)
+		s.logFailure(err)
 	}},
-	{paused, 2, func(s *soak) {
+	{pausedFault, 2, func(s *soak) {
 		_, err := s.api.ContainerPause(s.t.Context(), s.name, client.ContainerPauseOptions{})
-		s.tried(err)
+		s.logFailure(err)
 	}},
 	{"proxy killed", 3, func(s *soak) {
 		_, err := s.api.ContainerKill(s.t.Context(), s.name+".egress", client.ContainerKillOptions{})
-		s.tried(err)
+		s.logFailure(err)
 	}},
 	{"proxy removed", 2, func(s *soak) {
 		_, err := s.api.ContainerRemove(s.t.Context(), s.name+".egress", client.ContainerRemoveOptions{Force: true})
-		s.tried(err)
+		s.logFailure(err)
 	}},
 	{"network lost", 2, func(s *soak) {
 		c, err := s.api.ContainerInspect(s.t.Context(), s.name, client.ContainerInspectOptions{})
 		if err == nil {
 			_, err = s.api.ContainerKill(s.t.Context(), c.Container.Config.Labels[labelPrefix+"network"], client.ContainerKillOptions{})
 		}
-		s.tried(err)
+		s.logFailure(err)
 	}},
 	restartOfEngine(1, syscall.SIGKILL), restartOfEngine(1, syscall.SIGTERM),
 	restartOfEngine(1, syscall.SIGKILL, "--live-restore"),
-	toPlugin(3, syscall.SIGKILL), toPlugin(1, syscall.SIGINT), toPlugin(1, syscall.SIGTERM), toPlugin(1, syscall.SIGHUP),
-	byUser(2, "task", "list"), byUser(1, "ls"), byUser(1, "repair"), byUser(1, "stop"), byUser(1, "stop", "--now"),
-	byUser(1, "--recreate", "task", "list"),
+	pluginSignal(3, syscall.SIGKILL), pluginSignal(1, syscall.SIGINT), pluginSignal(1, syscall.SIGTERM), pluginSignal(1, syscall.SIGHUP),
+	userCommand(2, "task", "list"), userCommand(1, "ls"), userCommand(1, "repair"), userCommand(1, "stop"), userCommand(1, "stop", "--now"),
+	userCommand(1, "--recreate", "task", "list"),
 	{"backlog and logs removed by hand", 2, func(s *soak) {
-		s.tried(os.Rename(filepath.Join(s.w.repo, ".ralph"), filepath.Join(s.w.dir, fmt.Sprintf("removed-%d", time.Now().UnixNano()))))
+		s.logFailure(os.Rename(filepath.Join(s.w.repo, ".ralph"), filepath.Join(s.w.dir, fmt.Sprintf("removed-%d", time.Now().UnixNano()))))
 	}},
 }
 
@@ -125,29 +125,29 @@ var disturbances = []disturbance{
 func restartOfEngine(weight int, sig syscall.Signal, args ...string) disturbance {
 	name := strings.Join(append([]string{"engine gets " + sig.String() + " and is restarted"}, args...), " ")
 	return disturbance{name, weight, func(s *soak) {
-		s.away.Lock()
-		defer s.away.Unlock()
+		s.engineMu.Lock()
+		defer s.engineMu.Unlock()
 		s.engine.end(s.t, sig)
 		s.engine.start(s.t, args...)
 	}}
 }
 
-// toPlugin is a signal to the docker command that runs the loop.
-func toPlugin(weight int, sig syscall.Signal) disturbance {
+// pluginSignal is a signal to the docker command that runs the loop.
+func pluginSignal(weight int, sig syscall.Signal) disturbance {
 	return disturbance{"plugin gets " + sig.String(), weight, func(s *soak) { s.signal(sig) }}
 }
 
-// byUser is another command of the user.
-func byUser(weight int, args ...string) disturbance {
+// userCommand is another command of the user.
+func userCommand(weight int, args ...string) disturbance {
 	return disturbance{"docker ralph " + strings.Join(args, " "), weight, func(s *soak) {
 		s.users.Go(func() { s.docker(append([]string{"ralph"}, args...)...) })
 	}}
 }
 
-// tried notes what a disturbance came to: the sandbox may be on its way.
-func (s *soak) tried(err error) {
+// logFailure notes what a disturbance came to: the sandbox may be on its way.
+func (s *soak) logFailure(err error) {
 	if err != nil {
-		s.note("%v", err)
+		s.logf("%v", err)
 	}
 }
 
@@ -165,11 +165,11 @@ func isNotFirst(args string) bool { return !isFirst(args) }
 // kill kills the processes in the sandbox whose command line matches, from outside:
 // a process in it that does so would take longer than an agent works.
 func (s *soak) kill(match func(args string) bool) {
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(s.t.Context(), timeout)
 	defer cancel()
 	c, err := s.api.ContainerInspect(ctx, s.name, client.ContainerInspectOptions{})
 	if err != nil {
-		s.tried(err)
+		s.logFailure(err)
 		return
 	}
 	groups, _ := filepath.Glob("/proc/[0-9]*/cgroup")
@@ -185,8 +185,8 @@ func (s *soak) kill(match func(args string) bool) {
 	}
 }
 
-// holds is what has to hold whatever has happened.
-func (s *soak) holds() {
+// assertInvariants is what has to hold whatever has happened.
+func (s *soak) assertInvariants() {
 	t, w := s.t, s.w
 	t.Helper()
 	backlog := s.backlog()
@@ -213,7 +213,7 @@ func (s *soak) holds() {
 	}
 	assert.Check(t, is.Equal(w.git(t, "status", "--porcelain"), ""))
 	assert.Check(t, is.Equal(w.git(t, "rev-parse", "--abbrev-ref", "HEAD"), "main"))
-	w.atRest(t)
+	w.waitForIdle(t)
 	said := strings.Join(s.notes, "\n")
 	for _, never := range []string{`"docker rm `, `"docker volume rm `, "panic: ", "goroutine "} {
 		assert.Check(t, !strings.Contains(said, never), never)

@@ -38,7 +38,7 @@ func (w *world) terminal(t *testing.T, cmd *exec.Cmd) *terminal {
 	assert.NilError(t, err)
 	assert.NilError(t, slave.Chown(w.uid, w.gid))
 	assert.NilError(t, pty.Setsize(master, &pty.Winsize{Rows: 24, Cols: 80}))
-	master = closable(t, master)
+	master = makeClosable(t, master)
 	tm := &terminal{process: process{cmd: cmd, done: make(chan struct{})}, keys: master, read: make(chan struct{})}
 	tm.size = func(rows, columns uint16) error {
 		return pty.Setsize(master, &pty.Winsize{Rows: rows, Cols: columns})
@@ -55,12 +55,12 @@ func (w *world) terminal(t *testing.T, cmd *exec.Cmd) *terminal {
 		tm.hangUp()
 		<-tm.read
 	})
-	tm.follow(t)
+	tm.reap(t)
 	return tm
 }
 
-// closable makes of a terminal one that can be closed while it is read.
-func closable(t *testing.T, master *os.File) *os.File {
+// makeClosable makes of a terminal one that can be closed while it is read.
+func makeClosable(t *testing.T, master *os.File) *os.File {
 	t.Helper()
 	fd, err := syscall.Dup(int(master.Fd()))
 	assert.NilError(t, err)
@@ -94,8 +94,8 @@ func (w *world) shell(t *testing.T, args string) *terminal {
 		"stty -g >"+w.dir+"/before; docker ralph "+args+"; code=$?; stty -g >"+w.dir+"/after; exit $code"))
 }
 
-// restored asserts that the terminal is as it was before.
-func (w *world) restored(t *testing.T) {
+// assertTerminalRestored asserts that the terminal is as it was before.
+func (w *world) assertTerminalRestored(t *testing.T) {
 	t.Helper()
 	before, err := os.ReadFile(filepath.Join(w.dir, "before"))
 	assert.NilError(t, err)

@@ -20,38 +20,38 @@ import (
 // firewalls, cgroups, seccomp, builds, pulls, terminals, and what survives a
 // restart. Each other test runs on one engine; their names spread them over all.
 var onEveryEngine = []string{
-	"TestABaseThatCannotBePulledIsNamedWithTheWayOut",
+	"TestUnpullableBaseIsReportedWithAHint",
 	"TestAbuse",
 	"TestAbuseOnGVisor",
-	"TestAHostsProxyThatChangesWhileASandboxIsStopped",
-	"TestAnAgentThatUsesEverythingUp",
-	"TestANetworkPolicy",
-	"TestAnEngineThatIsRestarted",
-	"TestAProxyThatEndsUnderAnAgent",
-	"TestASandboxThatUsesUpItsMemory",
-	"TestASandboxWhoseWallIsTamperedWith",
-	"TestASecretIsThereForItsStepAlone",
-	"TestBuildWorksThreeTasksOff",
-	"TestCommitsOfAPrivateGitDirectory",
+	"TestChangedHostProxyIsUsedAfterAStop",
+	"TestLoopSurvivesUsedUpMemoryAndProcesses",
+	"TestNetworkPolicy",
+	"TestEngineRestart",
+	"TestEndedProxyIsReported",
+	"TestLoopSurvivesAFullMemory",
+	"TestEachLayerOfIsolationHoldsAlone",
+	"TestBuildSecretIsOnlyInItsStep",
+	"TestBuildTurnsThreeTasksIntoCommits",
+	"TestCommitsArriveOnTheUsersBranch",
 	"TestDetachKeysLeaveTheLoopRunning",
-	"TestDrawn",
+	"TestScreen",
 	"TestFullSandboxIsRestarted",
-	"TestImagesAreFetchedWithDockersOwnCredentials",
-	"TestLimitsReachTheSandboxAndChangesNeedAWord",
-	"TestNothingOfAWallIsLeft",
-	"TestRealClaude",
-	"TestRootLeavesFilesToTheRepositorysOwner",
-	"TestRunHasTheTerminal",
-	"TestSandboxesThatWereStoppedOrRemovedComeBack",
+	"TestImagesArePulledWithDockersCredentials",
+	"TestLimitsAreSetAndChangesNeedRecreate",
+	"TestProxyAndNetworkAreRemovedWithTheSandbox",
+	"TestClaudePlansAndBuilds",
+	"TestRootCreatesFilesOfTheRepositoryOwner",
+	"TestRunAtATerminal",
+	"TestStoppedOrRemovedSandboxIsRestored",
 	"TestSelfTest",
-	"TestTheImageOfAProjectFromBuildToPrune",
-	"TestTheRepositorysCaches",
-	"TestTheSandboxHasWhatTheProjectNeeds",
-	"TestUpgrade",
+	"TestProjectImageFromBuildToPrune",
+	"TestPackageCachesAreSharedByWorktrees",
+	"TestProjectImage",
+	"TestUpgradeReplacesRalphInTheSandbox",
 }
 
-// where returns the engines that a test runs on.
-func where(t *testing.T) []engines.Engine {
+// enginesFor returns the engines that a test runs on.
+func enginesFor(t *testing.T) []engines.Engine {
 	t.Helper()
 	all := engines.Need(t)
 	name, _, _ := strings.Cut(t.Name(), "/")
@@ -64,39 +64,39 @@ func where(t *testing.T) []engines.Engine {
 	return all[i : i+1]
 }
 
-// place is an engine, and what sandboxes are made with there.
-type place struct {
+// target is an engine, and what sandboxes are made with there.
+type target struct {
 	engine engines.Engine
 	driver string
 }
 
-// places returns where a test runs that every driver has to pass: in a
+// targets returns where a test runs that every driver has to pass: in a
 // container on its engines, and with the double of one microVM program, or of
 // both where it runs on every engine.
-func places(t *testing.T) []place {
+func targets(t *testing.T) []target {
 	t.Helper()
-	on := where(t)
-	var all []place
+	on := enginesFor(t)
+	var all []target
 	for _, e := range on {
-		all = append(all, place{e, config.DriverContainer})
+		all = append(all, target{e, config.DriverContainer})
 	}
 	if len(on) > 1 {
 		for _, e := range on {
-			all = append(all, place{e, microVMOn(e)})
+			all = append(all, target{e, microVMFor(e)})
 		}
 		return all
 	}
 	// The other engine's, so that both programs and both engines have their share.
 	list := engines.List()
 	other := list[(slices.Index(list, on[0])+1)%len(list)]
-	return append(all, place{other, microVMOn(other)})
+	return append(all, target{other, microVMFor(other)})
 }
 
-// engineOf returns the engine on which the double of a microVM program is tried.
-func engineOf(t *testing.T, driver string) engines.Engine {
+// engineForFake returns the engine on which the double of a microVM program is tried.
+func engineForFake(t *testing.T, driver string) engines.Engine {
 	t.Helper()
 	all := engines.Need(t)
-	i := slices.IndexFunc(all, func(e engines.Engine) bool { return microVMOn(e) == driver })
+	i := slices.IndexFunc(all, func(e engines.Engine) bool { return microVMFor(e) == driver })
 	return all[max(i, 0)]
 }
 

@@ -18,41 +18,41 @@ import (
 
 // Worktrees: created, listed and removed with their sandboxes.
 
-// inTree is the world in a worktree below .worktrees.
-func (w *world) inTree(name string) *world {
+// inWorktree is the world in a worktree below .worktrees.
+func (w *world) inWorktree(name string) *world {
 	other := *w
 	other.env = slices.Clone(w.env)
 	other.repo = filepath.Join(w.repo, ".worktrees", name)
 	return &other
 }
 
-// treeStatus is what "worktree ls" says of a worktree.
-type treeStatus struct {
+// worktreeStatus is what "worktree ls" says of a worktree.
+type worktreeStatus struct {
 	Branch, Sandbox, State, Against string
 	Ahead, Behind, Changes          *int
 	Main, Current                   bool
 }
 
-// trees returns what "worktree ls" lists, by path.
-func (w *world) trees(t *testing.T) map[string]treeStatus {
+// worktreeStatuses returns what "worktree ls" lists, by path.
+func (w *world) worktreeStatuses(t *testing.T) map[string]worktreeStatus {
 	t.Helper()
 	var list []struct {
 		Path string
-		treeStatus
+		worktreeStatus
 	}
 	assert.NilError(t, json.Unmarshal([]byte(w.ok(t, "worktree", "ls", "--format", "json")), &list))
-	found := map[string]treeStatus{}
+	found := map[string]worktreeStatus{}
 	for _, s := range list {
-		found[s.Path] = s.treeStatus
+		found[s.Path] = s.worktreeStatus
 	}
 	return found
 }
 
 // The whole life of a worktree: made, built in, listed, kept as long as it has
 // work that is nowhere else, removed with its sandbox.
-func TestAWorktreeWithItsSandbox(t *testing.T) {
-	privately(t, func(t *testing.T, w *world) {
-		x := w.inTree("x")
+func TestWorktreeLifecycle(t *testing.T) {
+	withPrivateGit(t, func(t *testing.T, w *world) {
+		x := w.inWorktree("x")
 		assert.Equal(t, w.ok(t, "worktree", "add", "x", "--branch-name", "feature/x"), x.repo+"\n")
 		x.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}})
 		w.ralph(t, "--worktree=x", "build").expect(t, 0)
@@ -62,7 +62,7 @@ func TestAWorktreeWithItsSandbox(t *testing.T) {
 		name := w.sandbox(t).Name
 
 		x.write(t, filepath.Join(x.repo, "half.txt"), "")
-		got := x.trees(t)
+		got := x.worktreeStatuses(t)
 		assert.Equal(t, len(got), 2)
 		s := got[x.repo]
 		assert.Equal(t, s.Branch+" "+s.Sandbox+" "+s.State+" "+s.Against, "feature/x "+name+" running main")
@@ -100,9 +100,9 @@ func TestAWorktreeWithItsSandbox(t *testing.T) {
 
 // Three worktrees and the main one are at work at once, and each commits to its
 // own branch, also when one of them is stopped.
-func TestWorktreesSideBySide(t *testing.T) {
-	privately(t, func(t *testing.T, w *world) {
-		trees := []*world{w, w.inTree("one"), w.inTree("two"), w.inTree("three")}
+func TestWorktreesBuildInParallel(t *testing.T) {
+	withPrivateGit(t, func(t *testing.T, w *world) {
+		trees := []*world{w, w.inWorktree("one"), w.inWorktree("two"), w.inWorktree("three")}
 		w.ok(t, "worktree", "add", "one")
 		trees[1].ok(t, "worktree", "add", "two") // from inside the other
 		w.ok(t, "worktree", "add", "three")
@@ -117,12 +117,12 @@ func TestWorktreesSideBySide(t *testing.T) {
 			builds = append(builds, start(t, tree.docker("ralph", "build")))
 		}
 		for _, tree := range trees {
-			appears(t, filepath.Join(tree.repo, ".ralph", "begun"))
+			waitForFile(t, filepath.Join(tree.repo, ".ralph", "begun"))
 		}
 		res := w.ralph(t, "worktree", "rm", "two").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, `"ralph build" runs in the sandbox ralph-`))
 		assert.Equal(t, len(w.containers(t)), 4)
-		run(t, w.docker("stop", w.trees(t)[trees[3].repo].Sandbox)).expect(t, 0)
+		run(t, w.docker("stop", w.worktreeStatuses(t)[trees[3].repo].Sandbox)).expect(t, 0)
 		assert.Assert(t, builds[3].wait(t).code != 0)
 		for i, tree := range trees[:3] {
 			tree.write(t, filepath.Join(tree.repo, ".ralph", "go"), "")
@@ -133,22 +133,22 @@ func TestWorktreesSideBySide(t *testing.T) {
 		assert.Equal(t, w.git(t, "log", "--format=%s", "main..one"), "Add one")
 		assert.Equal(t, w.git(t, "log", "--format=%s", "main..two"), "Add two")
 		assert.Equal(t, w.git(t, "log", "--format=%s", "main..three"), "")
-		assert.Equal(t, w.trees(t)[trees[3].repo].State, "stopped")
+		assert.Equal(t, w.worktreeStatuses(t)[trees[3].repo].State, "stopped")
 	})
 }
 
 // Commits that a killed build has left in the sandbox are fetched before it is
 // removed, also by force.
-func TestRemovingAWorktreeBringsCommitsHome(t *testing.T) {
-	privately(t, func(t *testing.T, w *world) {
-		w.byDefault() // with the wall around it
-		x := w.inTree("x")
+func TestRemovingAWorktreeFetchesCommits(t *testing.T) {
+	withPrivateGit(t, func(t *testing.T, w *world) {
+		w.useDefaults() // with the wall around it
+		x := w.inWorktree("x")
 		w.ok(t, "worktree", "add", "x")
 		x.plan(t, task{ID: "a", Title: "Commit and hang", Steps: []string{
 			"echo a > a.txt; git add a.txt; git commit -qm 'Only inside'; touch .ralph/committed; sleep 1000",
 		}})
 		build := start(t, x.docker("ralph", "build", "-n", "1"))
-		appears(t, filepath.Join(x.repo, ".ralph", "committed"))
+		waitForFile(t, filepath.Join(x.repo, ".ralph", "committed"))
 		build.signalGroup(syscall.SIGKILL)
 		build.wait(t)
 		res := w.ralph(t, "worktree", "rm", "x").expect(t, 1)
@@ -171,14 +171,14 @@ func TestRemovingAWorktreeBringsCommitsHome(t *testing.T) {
 // By force a worktree goes while an agent works in it; its commits and its branch
 // stay.
 func TestRemovingAWorktreeByForce(t *testing.T) {
-	privately(t, func(t *testing.T, w *world) {
-		x := w.inTree("x")
+	withPrivateGit(t, func(t *testing.T, w *world) {
+		x := w.inWorktree("x")
 		w.ok(t, "worktree", "add", "x")
 		x.plan(t, task{ID: "a", Title: "Commit and hang", Steps: []string{
 			"echo a > a.txt; git add a.txt; git commit -qm 'Only inside'; touch .ralph/committed; sleep 1000",
 		}})
 		build := start(t, x.docker("ralph", "build", "-n", "1"))
-		appears(t, filepath.Join(x.repo, ".ralph", "committed"))
+		waitForFile(t, filepath.Join(x.repo, ".ralph", "committed"))
 		w.ralph(t, "worktree", "rm", "--force", "x").expect(t, 0)
 		assert.Assert(t, build.wait(t).code != 0)
 		assert.Equal(t, len(w.containers(t)), 0)
@@ -189,8 +189,8 @@ func TestRemovingAWorktreeByForce(t *testing.T) {
 }
 
 // At a terminal the branch is asked for; an empty answer is the worktree's name.
-func TestTheBranchIsAskedFor(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
+func TestWorktreeBranchPrompt(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.git(t, "branch", "develop")
 		for _, tc := range []struct{ args, answer, question, branch string }{
 			{"--worktree=one task list", "\r", "Branch name (press Enter to use 'one'): ", "one"},
@@ -202,10 +202,10 @@ func TestTheBranchIsAskedFor(t *testing.T) {
 			sh.screen.waitFor(t, tc.question)
 			sh.press(t, tc.answer)
 			res := sh.wait(t).expect(t, 0)
-			w.restored(t)
+			w.assertTerminalRestored(t)
 			name := strings.Split(tc.question, "'")[1]
-			w.shows(t, res.stdout, "branch-"+name)
-			assert.Equal(t, w.inTree(name).git(t, "branch", "--show-current"), tc.branch)
+			w.assertScreen(t, res.stdout, "branch-"+name)
+			assert.Equal(t, w.inWorktree(name).git(t, "branch", "--show-current"), tc.branch)
 		}
 		// Nothing is asked for one that is there, or whose branch is given.
 		for _, args := range []string{"--worktree=one task list", "--worktree=five --branch-name five task list"} {
@@ -224,7 +224,7 @@ func TestTheBranchIsAskedFor(t *testing.T) {
 		sh.screen.waitFor(t, "'): ")
 		sh.press(t, "\x03")
 		sh.wait(t).expect(t, 130)
-		_, err := os.Lstat(w.inTree("six").repo)
+		_, err := os.Lstat(w.inWorktree("six").repo)
 		assert.Assert(t, os.IsNotExist(err))
 	})
 }
@@ -232,8 +232,8 @@ func TestTheBranchIsAskedFor(t *testing.T) {
 // The worktree of an agent that has broken its own git directory is removed like
 // any other: what it lacks is restored before.
 func TestRemovingAWorktreeWithABrokenGitDirectory(t *testing.T) {
-	privately(t, func(t *testing.T, w *world) {
-		x := w.inTree("x")
+	withPrivateGit(t, func(t *testing.T, w *world) {
+		x := w.inWorktree("x")
 		w.ok(t, "worktree", "add", "x")
 		x.plan(t, task{ID: "a", Title: "Break it", Steps: []string{"rm -rf /opt/ralph-git/own/* .gone; true"}})
 		x.ralph(t, "build", "-n", "1")
@@ -243,14 +243,14 @@ func TestRemovingAWorktreeWithABrokenGitDirectory(t *testing.T) {
 	})
 }
 
-func TestAWorktreeInAMicroVM(t *testing.T) {
-	inMicroVMs(t, func(t *testing.T, w *world) {
-		x := w.inTree("x")
+func TestWorktreeInAMicroVM(t *testing.T) {
+	onMicroVMs(t, func(t *testing.T, w *world) {
+		x := w.inWorktree("x")
 		w.ralph(t, "--worktree=x", "task", "list").expect(t, 0)
 		x.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}})
 		x.ralph(t, "build").expect(t, 0)
 		name := w.sandbox(t).Name
-		s := w.trees(t)[x.repo]
+		s := w.worktreeStatuses(t)[x.repo]
 		assert.Equal(t, s.Sandbox+" "+s.State, name+" running")
 		res := w.ralph(t, "worktree", "rm", "x").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, `"Add a"; they stay on the branch x`))
@@ -260,22 +260,22 @@ func TestAWorktreeInAMicroVM(t *testing.T) {
 	})
 }
 
-// oddNames are names of folders that mean something to a shell, to git or to an
+// specialNames are names of folders that mean something to a shell, to git or to an
 // engine. None of them may do so here.
-func oddNames() []string {
+func specialNames() []string {
 	return []string{`a $(touch pwned) b`, "`touch pwned`", `x;touch pwned;"'`, `-v:rw,z`, `*?[a]{b}~&|<>!#%`, `ünï ⼤`}
 }
 
 // The work tree is used by its real name, whatever that is and whichever link
 // leads there.
-func TestWorkTreesWithOddNames(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		odd := filepath.Join(append([]string{w.dir}, oddNames()...)...)
+func TestWorktreesWithSpecialCharacters(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		odd := filepath.Join(append([]string{w.dir}, specialNames()...)...)
 		link := filepath.Join(w.dir, "link")
 		assert.NilError(t, os.MkdirAll(filepath.Dir(odd), 0o755))
 		assert.NilError(t, os.Rename(w.repo, odd))
 		assert.NilError(t, os.Symlink(odd, link))
-		w.own(t, w.dir)
+		w.chown(t, w.dir)
 		w.repo = link
 		w.setenv("PWD", link)
 		w.setenv("RALPH_NETWORK", "deny")

@@ -39,7 +39,7 @@ const labelPrefix = "io.github.docker-ralph."
 type world struct {
 	engine   engines.Engine
 	driver   string // what sandboxes are made with
-	double   string // state folder of the microVM program's double; empty for containers
+	fakeDir  string // state folder of the microVM program's double; empty for containers
 	uid, gid int
 
 	dir    string // holds the rest
@@ -50,12 +50,12 @@ type world struct {
 	env    []string
 }
 
-// each runs a test in a container, with a world of its own for each engine that
+// onEngines runs a test in a container, with a world of its own for each engine that
 // it runs on.
-func each(t *testing.T, test func(t *testing.T, w *world)) {
+func onEngines(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
 	t.Parallel()
-	for _, e := range where(t) {
+	for _, e := range enginesFor(t) {
 		t.Run(e.Name, func(t *testing.T) {
 			t.Parallel()
 			test(t, newWorld(t, e))
@@ -67,12 +67,12 @@ func each(t *testing.T, test func(t *testing.T, w *world)) {
 // chooses the shell agent on the base image that every test engine has.
 func newWorld(t *testing.T, e engines.Engine) *world {
 	t.Helper()
-	return newWorldOf(t, e, config.DriverContainer)
+	return newDriverWorld(t, e, config.DriverContainer)
 }
 
-// notHere skips a test that lacks something on a developer's machine. In CI
+// skipOrFail skips a test that lacks something on a developer's machine. In CI
 // nothing may be lacking.
-func notHere(t *testing.T, why string) {
+func skipOrFail(t *testing.T, why string) {
 	t.Helper()
 	if os.Getenv("CI") != "" {
 		t.Fatal(why)
@@ -84,14 +84,14 @@ func notHere(t *testing.T, why string) {
 func newRootWorld(t *testing.T, e engines.Engine) *world {
 	t.Helper()
 	if os.Getuid() != 0 {
-		notHere(t, "only root can try what root does")
+		skipOrFail(t, "only root can try what root does")
 	}
 	w := &world{engine: e, driver: config.DriverContainer}
-	w.settle(t)
+	w.setUp(t)
 	return w
 }
 
-func (w *world) settle(t *testing.T) {
+func (w *world) setUp(t *testing.T) {
 	t.Helper()
 	dir, err := os.MkdirTemp(shared.dir, "world-")
 	assert.NilError(t, err)
@@ -113,22 +113,22 @@ func (w *world) settle(t *testing.T) {
 		"GIT_CONFIG_GLOBAL=" + filepath.Join(w.home, ".gitconfig"),
 	}
 	if w.driver != config.DriverContainer {
-		w.settleDouble(t)
+		w.setUpFake(t)
 	} else {
-		w.spare()
+		w.useMinimalSandbox()
 	}
 	w.configureUser(t, "")
 	w.write(t, filepath.Join(w.home, ".gitconfig"), "[user]\nname = Una User\nemail = una@example.com\n[init]\ndefaultBranch = main\n")
 	w.write(t, filepath.Join(w.repo, "specs", "things.md"), "# Things\n\nThere shall be things.\n")
 	t.Cleanup(func() {
-		if w.micro() {
-			w.leaveDouble(t)
+		if w.isMicroVM() {
+			w.purgeFake(t)
 		} else {
 			w.removeContainers(t)
 		}
 		assert.Check(t, os.RemoveAll(w.dir))
 	})
-	w.own(t, w.dir)
+	w.chown(t, w.dir)
 	w.git(t, "init", "-q")
 	w.git(t, "remote", "add", "origin", "https://git.example/"+w.slug+".git")
 	w.git(t, "add", "-A")
@@ -161,11 +161,11 @@ func (w *world) write(t *testing.T, path, content string) {
 	t.Helper()
 	assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	assert.NilError(t, os.WriteFile(path, []byte(content), 0o644))
-	w.own(t, path)
+	w.chown(t, path)
 }
 
-// own gives everything below a path to the user.
-func (w *world) own(t *testing.T, path string) {
+// chown gives everything below a path to the user.
+func (w *world) chown(t *testing.T, path string) {
 	t.Helper()
 	assert.NilError(t, filepath.WalkDir(path, func(p string, _ os.DirEntry, err error) error {
 		return errors.Join(err, os.Lchown(p, w.uid, w.gid))
@@ -175,15 +175,15 @@ func (w *world) own(t *testing.T, path string) {
 // setenv sets a variable of the user's environment.
 func (w *world) setenv(name, value string) { w.env = append(w.env, name+"="+value) }
 
-// spare does without what makes three containers and two volumes of one sandbox.
+// useMinimalSandbox does without what makes three containers and two volumes of one sandbox.
 // Tests of other things need neither a proxy nor a private git directory.
-func (w *world) spare() {
+func (w *world) useMinimalSandbox() {
 	w.setenv("RALPH_NETWORK", "allow-all")
 	w.setenv("RALPH_GIT", "direct")
 }
 
-// byDefault has sandboxes as they are for somebody who has set nothing.
-func (w *world) byDefault() {
+// useDefaults has sandboxes as they are for somebody who has set nothing.
+func (w *world) useDefaults() {
 	w.setenv("RALPH_NETWORK", "")
 	w.setenv("RALPH_GIT", "")
 }
@@ -297,15 +297,15 @@ func (w *world) container(t *testing.T) container.InspectResponse {
 	return res.Container
 }
 
-// madeFrom is the image that a sandbox was made from. Its container's may be one
+// sourceImage is the image that a sandbox was made from. Its container's may be one
 // in which the user has got a name.
-func madeFrom(c container.InspectResponse) string { return c.Config.Labels[labelPrefix+"image"] }
+func sourceImage(c container.InspectResponse) string { return c.Config.Labels[labelPrefix+"image"] }
 
 // removeSandboxes removes the sandboxes of the world's repository, behind
 // docker-ralph's back.
 func (w *world) removeSandboxes(t *testing.T) {
 	t.Helper()
-	if !w.micro() {
+	if !w.isMicroVM() {
 		w.removeContainers(t)
 		return
 	}
@@ -321,27 +321,27 @@ func (w *world) removeContainers(t *testing.T) {
 	ctx, api := context.WithoutCancel(t.Context()), w.engine.Client(t)
 	for _, c := range w.containers(t) {
 		_, err := api.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
-		assert.Check(t, unlessGone(err))
+		assert.Check(t, ignoreNotFound(err))
 	}
-	w.removeWalls(t)
+	w.removeNetworks(t)
 	for _, v := range w.volumes(t) {
 		_, err := api.VolumeRemove(ctx, v, client.VolumeRemoveOptions{Force: true})
-		assert.Check(t, unlessGone(err))
+		assert.Check(t, ignoreNotFound(err))
 	}
 }
 
-// unlessGone passes over what another one has removed: the commands of other
+// ignoreNotFound passes over what another one has removed: the commands of other
 // tests remove sandboxes whose work tree is gone.
-func unlessGone(err error) error {
+func ignoreNotFound(err error) error {
 	if errdefs.IsNotFound(err) {
 		return nil
 	}
 	return err
 }
 
-// removeWalls removes what stood around sandboxes that a test has removed
+// removeNetworks removes what stood around sandboxes that a test has removed
 // itself.
-func (w *world) removeWalls(t *testing.T) {
+func (w *world) removeNetworks(t *testing.T) {
 	t.Helper()
 	ctx, api := context.WithoutCancel(t.Context()), w.engine.Client(t)
 	ours := make(client.Filters).Add("label", labelPrefix+"created-by=docker-ralph").Add("name", strings.ReplaceAll(w.slug, "/", "-"))
@@ -349,13 +349,13 @@ func (w *world) removeWalls(t *testing.T) {
 	assert.NilError(t, err)
 	for _, c := range proxies.Items {
 		_, err := api.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true})
-		assert.Check(t, unlessGone(err))
+		assert.Check(t, ignoreNotFound(err))
 	}
 	networks, err := api.NetworkList(ctx, client.NetworkListOptions{Filters: ours})
 	assert.NilError(t, err)
 	for _, n := range networks.Items {
 		_, err := api.NetworkRemove(ctx, n.ID, client.NetworkRemoveOptions{})
-		assert.Check(t, unlessGone(err))
+		assert.Check(t, ignoreNotFound(err))
 	}
 }
 
