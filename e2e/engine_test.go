@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -129,4 +130,39 @@ func (w *world) refusing(t *testing.T, refuse func(r *http.Request) (status int,
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() { _ = server.Close() })
 	w.setenv("DOCKER_HOST", "unix://"+path)
+}
+
+// A build in a sandbox that runs asks the engine for little: the sandbox, one process
+// for the loop, one for its commits, and what was blocked. Keys that the proxy has
+// already are not sent again.
+func TestWarmBuildEngineCalls(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		w.useDefaults()
+		image := w.imageWith(t, "/usr/local/bin/claude", "#!/bin/sh\nexit 1\n")
+		w.setenv("ANTHROPIC_API_KEY", "sk-ant-some")
+		var mu sync.Mutex
+		var calls []string
+		w.refusing(t, func(r *http.Request) (int, string) {
+			mu.Lock()
+			defer mu.Unlock()
+			calls = append(calls, r.Method+" "+r.URL.Path)
+			return 0, ""
+		})
+		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"pwd >a.txt"}})
+		for agent, limit := range map[string]int{"shell": 12, "claude": 13} { // whose failed requests are followed
+			flags := []string{"--agent", agent, "--image", image}
+			w.ok(t, append(flags, "--recreate", "build")...)
+			w.ok(t, append(flags, "build")...) // the first whose sandbox runs already
+			calls = nil
+			w.ok(t, append(flags, "build")...)
+			execs := 0
+			for _, call := range calls {
+				if strings.HasSuffix(call, "/exec") {
+					execs++
+				}
+			}
+			assert.Check(t, len(calls) <= limit, "%s: %d calls:\n%s", agent, len(calls), strings.Join(calls, "\n"))
+			assert.Check(t, execs == 2, "%s:\n%s", agent, strings.Join(calls, "\n"))
+		}
+	})
 }

@@ -89,7 +89,7 @@ func (r *Repo) Fill(ctx context.Context, user string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := own.save(state{Branch: branch, Synced: tip, Tips: refs, Given: refs, Hidden: was.Hidden}); err != nil {
+	if err := own.save(state{Branch: branch, Head: strings.TrimPrefix(head, "ref: "), Synced: tip, Tips: refs, Given: refs, Hidden: was.Hidden}); err != nil {
 		return err
 	}
 	if err := own.fillFiles(ctx, a, branch, refs); err != nil {

@@ -80,6 +80,43 @@ func (r *Repo) In(ctx context.Context, sh Shell) (Result, error) {
 	return res, err
 }
 
+// InUnchanged is In without asking the sandbox first, if that has not changed since
+// the last sync as far as is known. done is false if it may have, or is not found to
+// be as expected: then nothing was done.
+func (r *Repo) InUnchanged(ctx context.Context, sh Shell) (res Result, done bool, err error) {
+	own, st, unlock, err := r.open(ctx)
+	if err != nil {
+		return Result{}, false, err
+	}
+	defer unlock()
+	if !st.unchanged() {
+		return Result{}, false, nil
+	}
+	if err := own.checkHidden(ctx, st); err != nil {
+		return Result{}, false, err
+	}
+	branch, err := own.git.branch(ctx)
+	if err != nil {
+		return Result{}, false, err
+	}
+	res = Result{Branch: st.Branch, tip: st.Synced, head: st.Head, now: st.Tips}
+	if err := own.in(ctx, &st, sh, branch, false, res); err != nil {
+		if _, is := errors.AsType[*ScriptError](err); is {
+			err = nil
+		}
+		return Result{}, false, err
+	}
+	res.Users, err = own.protect(ctx, &st, sh, false)
+	return res, true, err
+}
+
+// unchanged reports whether the sandbox had nothing to fetch and its branch checked out
+// when the last command in it ended.
+func (st *state) unchanged() bool {
+	mine := "refs/heads/" + st.Branch
+	return st.Head == mine && st.Tips[mine] == st.Synced && !st.Dirty && !st.Held && !st.Again && st.Pending == nil && len(st.Refused) == 0
+}
+
 func (r *Repo) in(ctx context.Context, st *state, sh Shell, branch string, unset bool, res Result) error {
 	refs, err := r.git.refs(ctx)
 	if err != nil {
@@ -117,7 +154,7 @@ func (r *Repo) in(ctx context.Context, st *state, sh Shell, branch string, unset
 	if err := r.setBase(ctx, tip); err != nil {
 		return err
 	}
-	*st = state{Branch: branch, Synced: tip, Tips: tips, Given: refs, Hidden: st.Hidden, Dirty: st.Dirty, Refused: st.Refused, Again: st.Again, Guarded: st.Guarded, Marked: st.Marked}
+	*st = state{Branch: branch, Head: mine, Synced: tip, Tips: tips, Given: refs, Hidden: st.Hidden, Dirty: st.Dirty, Refused: st.Refused, Again: st.Again, Guarded: st.Guarded, Marked: st.Marked}
 	return r.save(*st)
 }
 

@@ -119,7 +119,7 @@ func (r *Repo) Out(ctx context.Context, sh Shell, ended bool) (Result, error) {
 		if ctx.Err() != nil {
 			return res, ctx.Err()
 		}
-		st.Dirty = false
+		st.Dirty, st.Head = false, res.head
 		err = own.save(st)
 	}
 	return res, err

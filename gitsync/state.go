@@ -18,6 +18,9 @@ import (
 type state struct {
 	// Branch is the user's branch that the sandbox works on.
 	Branch string `json:"branch"`
+	// Head is the ref that the sandbox had checked out when the last command in it
+	// ended, or when it was filled.
+	Head string `json:"head,omitempty"`
 	// Synced is the branch's last commit that both sides had; empty before the
 	// first one.
 	Synced string `json:"synced"`

@@ -1,7 +1,9 @@
 package gitsync
 
 import (
+	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -366,4 +368,46 @@ func TestTheBranchFollowsToSettledCommitsOnly(t *testing.T) {
 	_, _, err := w.repo.Watch(t.Context(), w.sh, tip, true)
 	assert.NilError(t, err)
 	assert.Equal(t, w.tip("main"), last)
+}
+
+// A sandbox that had nothing to fetch when its last command ended is brought up to date
+// without being asked, and is asked if it turns out to have changed.
+func TestUnchangedSandboxIsNotAsked(t *testing.T) {
+	t.Parallel()
+	w := simple(t).sandbox()
+	unasked := func(context.Context, string, []string, io.Reader, io.Writer) error {
+		t.Error("the sandbox was asked")
+		return nil
+	}
+	unchanged := func(sh Shell) bool {
+		t.Helper()
+		_, done, err := w.repo.InUnchanged(t.Context(), sh)
+		assert.NilError(t, err)
+		return done
+	}
+	assert.Assert(t, unchanged(unasked), "just filled")
+
+	assert.NilError(t, w.repo.Begin(t.Context()))
+	assert.Assert(t, !unchanged(unasked), "a command has not ended")
+	w.commit("a.txt", "agent\n")
+	w.out()
+	assert.Assert(t, unchanged(unasked))
+
+	w.write("b.txt", "user\n")
+	w.git("commit", "-q", "-a", "-m", "user")
+	assert.Assert(t, unchanged(w.sh))
+	assert.Equal(t, w.agent("rev-parse", "HEAD"), w.tip("main"))
+	assert.Assert(t, unchanged(unasked))
+
+	theirs := w.commit("a.txt", "outside of all commands\n")
+	w.write("dir/c.txt", "user\n")
+	w.git("commit", "-q", "-m", "user again", "--", "dir/c.txt")
+	assert.Assert(t, !unchanged(w.sh))
+	assert.Equal(t, w.agent("rev-parse", "HEAD"), theirs)
+
+	assert.NilError(t, w.repo.Begin(t.Context()))
+	w.git("checkout", "-q", "-b", "elsewhere")
+	w.agent("checkout", "-q", "-b", "theirs")
+	w.out()
+	assert.Assert(t, !unchanged(unasked), "another branch is checked out")
 }

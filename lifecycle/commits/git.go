@@ -116,9 +116,9 @@ func probe(root string) string {
 	return ""
 }
 
-// Enter brings the sandbox up to date before an agent starts in it, or the user in
-// a shell, and fetches commits while it works, until leave is called.
-func (g *Git) Enter(ctx context.Context, sb lifecycle.Sandbox, shellByUser bool) (leave func(), err error) {
+// Enter brings the sandbox up to date before a command starts an agent in it, or the
+// user a shell, and fetches commits while it works, until leave is called.
+func (g *Git) Enter(ctx context.Context, sb lifecycle.Sandbox, command string) (leave func(), err error) {
 	// Another command that ends may hold it while it fetches.
 	if _, err := g.alive.TryRLockContext(ctx, 10*time.Millisecond); err != nil {
 		return nil, fmt.Errorf("locking %s: %w", g.alive.Path(), err)
@@ -128,8 +128,14 @@ func (g *Git) Enter(ctx context.Context, sb lifecycle.Sandbox, shellByUser bool)
 			_ = g.alive.Close()
 		}
 	}()
-	err = g.takeIn(ctx, sb)
-	if c, is := errors.AsType[*gitsync.Conflict](err); is && c.Mendable() && shellByUser {
+	done := false
+	if host.IsLoop(command) { // which ends if git does not work, and is restarted after a repair
+		done, err = g.pushUnchanged(ctx, sb)
+	}
+	if !done && err == nil {
+		err = g.takeIn(ctx, sb)
+	}
+	if c, is := errors.AsType[*gitsync.Conflict](err); is && c.Mendable() && command == host.ShellCommand {
 		reportConflict(g.Host, c)
 		err = nil
 	}
@@ -206,6 +212,16 @@ func (g *Git) TakeUp(ctx context.Context, sb lifecycle.Sandbox) error {
 	}
 	ReportSync(g.Host, res)
 	return nil
+}
+
+// pushUnchanged brings a sandbox up to date in which nothing can have changed since the
+// last command, without asking it.
+func (g *Git) pushUnchanged(ctx context.Context, sb lifecycle.Sandbox) (done bool, err error) {
+	res, done, err := g.Repo.InUnchanged(ctx, Shell(g.Driver, sb))
+	if done && err == nil {
+		reportUncommitted(g.Host, res.Users)
+	}
+	return done, err
 }
 
 // takeIn brings the sandbox up to date. While something else runs in it, commits

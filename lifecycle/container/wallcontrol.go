@@ -38,6 +38,11 @@ func (d *Driver) Control(ctx context.Context, sb lifecycle.Sandbox, order ...str
 	return []byte(out), nil
 }
 
+// RoutesURL is the URL below which a sandbox finds the routes of its proxy.
+func RoutesURL(sb lifecycle.Sandbox) string {
+	return "http://" + net.JoinHostPort(sb.Proxy, strconv.Itoa(firewall.PortAPI))
+}
+
 // HandOver gives the running proxy of a sandbox its routes and the rules for a
 // command's own endpoints, in place of those that it has, and returns the URL below
 // which the sandbox finds the routes. The keys in them go to the proxy's memory,
@@ -46,7 +51,7 @@ func (d *Driver) HandOver(ctx context.Context, sb lifecycle.Sandbox, routes []eg
 	if sb.Proxy == "" {
 		return "", fmt.Errorf("handing keys to the proxy of %s: %w", sb.Name, ErrNoProxy)
 	}
-	base = "http://" + net.JoinHostPort(sb.Proxy, strconv.Itoa(firewall.PortAPI))
+	base = RoutesURL(sb)
 	line, err := json.Marshal(routes)
 	if err != nil {
 		return "", fmt.Errorf("handing keys to the proxy of %s: %w", sb.Name, err)

@@ -172,13 +172,50 @@ type copying struct {
 	driver  lifecycle.Driver
 	sb      lifecycle.Sandbox
 	sandbox string // its name
+	id      string // of the dispatch
 	last    string // the copy that the next one replaces
+}
+
+// versionFile names, beside the copies, the version of the database in the newest one.
+const versionFile = "version"
+
+// version identifies the content of the database by how its files look on the host;
+// empty if it is not there.
+func (c *copying) version() string {
+	var v strings.Builder
+	for _, name := range []string{"tasks.db", "tasks.db-wal"} {
+		info, err := os.Lstat(filepath.Join(c.sb.Root, ".ralph", name))
+		switch {
+		case err == nil:
+			_, _ = fmt.Fprintln(&v, info.Mode(), info.Size(), info.ModTime().UnixNano())
+		case name == "tasks.db":
+			return ""
+		}
+	}
+	return c.sb.ID + "\n" + v.String()
+}
+
+// upToDate reports whether the newest copy holds what the database does.
+func (c *copying) upToDate() bool {
+	noted, err := os.ReadFile(filepath.Join(copyDir(c.host, c.sandbox), versionFile))
+	if err != nil || string(noted) != c.version() {
+		return false
+	}
+	copies, err := backlogCopies(c.host, c.sandbox)
+	return err == nil && len(copies) > 0
 }
 
 // keep keeps a copy. One that cannot be read, or is empty, never takes the place of a
 // good one; an empty one is [errNoTasks].
 func (c *copying) keep(ctx context.Context) error {
-	content, err := exportBacklog(ctx, c.driver, c.sb)
+	before := c.version()
+	content, err := runlog.TakeBacklog(c.sb.Root, c.id, maxCopy)
+	if err == nil { // the loop has ended, and left it
+		_, err = countTasks(content)
+		content = append(content, '\n')
+	} else {
+		content, err = exportBacklog(ctx, c.driver, c.sb)
+	}
 	if errors.Is(err, errNoTasks) {
 		return err
 	}
@@ -188,8 +225,12 @@ func (c *copying) keep(ctx context.Context) error {
 	}
 	if c.last, err = keepCopy(c.host, c.sandbox, content, time.Now(), c.last); err != nil {
 		c.host.Report(fmt.Sprintf("Warning: %v", err))
+		return err
 	}
-	return err
+	if before != "" && before == c.version() { // or else the next command copies it again
+		_ = os.WriteFile(filepath.Join(copyDir(c.host, c.sandbox), versionFile), []byte(before), 0o600)
+	}
+	return nil
 }
 
 // follow keeps a copy after each run of the loops in the worktree top, until stop is
@@ -226,7 +267,7 @@ func (c *copying) follow(ctx context.Context, top string) (stop func() error) {
 // the command from its work. A build with an empty backlog would end as if all were
 // done: it fails if there is a copy with tasks, and so does one that has ended well
 // with the code. If the loop takes the place of one that has died, the copy is restored.
-func keepBacklog(ctx context.Context, h host.Host, t Target, sb lifecycle.Sandbox, died bool) (after func(code int) error, _ error) {
+func keepBacklog(ctx context.Context, h host.Host, t Target, sb lifecycle.Sandbox, id string, died bool) (after func(code int) error, _ error) {
 	if !host.IsLoop(t.opts.Command) && !t.opts.restores() || t.spec.Ephemeral {
 		return func(int) error { return nil }, nil
 	}
@@ -235,9 +276,12 @@ func keepBacklog(ctx context.Context, h host.Host, t Target, sb lifecycle.Sandbo
 			return nil, err
 		}
 	}
-	c := &copying{host: h, driver: t.Driver, sb: sb, sandbox: t.spec.Name}
-	kept := errNoTasks // asking a sandbox would create the database
-	if !backlogMissing(t) {
+	c := &copying{host: h, driver: t.Driver, sb: sb, sandbox: t.spec.Name, id: id}
+	var kept error
+	switch {
+	case backlogMissing(t):
+		kept = errNoTasks // an export would create the database
+	case !c.upToDate():
 		kept = c.keep(ctx)
 	}
 	if err := checkTasks(h, t.spec.Name, t.opts, kept); err != nil {

@@ -97,7 +97,7 @@ func TestBuildFailsWhoseBacklogWasEmptied(t *testing.T) {
 				Choice: Choice{Backend: host.Backend{Driver: &exporting{backlogs: []string{tc.before, tc.after}}}},
 				spec:   spec, opts: Options{Command: host.BuildCommand},
 			}
-			after, err := keepBacklog(t.Context(), h, in, lifecycle.Sandbox{}, false)
+			after, err := keepBacklog(t.Context(), h, in, lifecycle.Sandbox{}, "", false)
 			assert.NilError(t, err)
 			err = after(tc.code)
 			if tc.err == "" {

@@ -85,23 +85,23 @@ func (h session) attempt(ctx context.Context, rec *recovery, r Ready, spec lifec
 		if err := bringConfig(ctx, h.Host, r, sb, r.files, command); err != nil {
 			return 0, err
 		}
-		led, done, err := handOver(ctx, h.Host, r, sb, p)
+		routed, done, err := pushKeys(ctx, h.Host, r, sb, p)
 		if err != nil {
 			return 0, err
 		}
 		defer done()
-		led, stop, err := r.signer.serve(ctx, r, sb, led)
+		routed, stop, err := r.signer.serve(ctx, r, sb, routed)
 		if err != nil {
 			return 0, err
 		}
 		defer stop()
 		defer tend(ctx, h.Host, rec, r, spec, ensurer)()
 		code, err := execSynced(ctx, r, sb, func() (int, error) {
-			keep, err := keepBacklog(ctx, h.Host, r.Target, sb, rec.cause != "")
+			keep, err := keepBacklog(ctx, h.Host, r.Target, sb, p.ID, rec.cause != "")
 			if err != nil {
 				return 0, err
 			}
-			code, err := h.exec(ctx, r.Driver, sb, led, command, tried)
+			code, err := h.exec(ctx, r.Driver, sb, routed, command, tried)
 			return code, cmp.Or(err, keep(code))
 		})
 		tellDetached(h.Host, r, err)
@@ -133,7 +133,7 @@ func execSynced(ctx context.Context, r Ready, sb lifecycle.Sandbox, exec func() 
 		}
 		return code, err
 	}
-	leave, err := r.git.Enter(ctx, sb, r.opts.Command == host.ShellCommand)
+	leave, err := r.git.Enter(ctx, sb, r.opts.Command)
 	if err != nil {
 		return 0, err
 	}

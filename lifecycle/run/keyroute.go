@@ -2,9 +2,11 @@ package run
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -65,11 +67,10 @@ func keepKeys(ctx context.Context, h host.Host, t Target) (*credential.Routed, e
 	return &keys, nil
 }
 
-// handOver gives the proxy the keys and endpoints of a command, and the command
-// what leads its agent there. The proxy may have been started by an earlier command,
-// with keys that have changed since, so it is told always. done is to be called when
-// the command has ended.
-func handOver(ctx context.Context, h host.Host, r Ready, sb lifecycle.Sandbox, p lifecycle.Process) (led lifecycle.Process, done func(), err error) {
+// pushKeys hands the proxy the keys and endpoints of a command, and the command what
+// routes its agent there. Nothing is sent that the proxy has already. done is to be
+// called when the command has ended.
+func pushKeys(ctx context.Context, h host.Host, r Ready, sb lifecycle.Sandbox, p lifecycle.Process) (routed lifecycle.Process, done func(), err error) {
 	done = func() {}
 	driver, ok := r.Driver.(*container.Driver)
 	if !ok {
@@ -77,30 +78,30 @@ func handOver(ctx context.Context, h host.Host, r Ready, sb lifecycle.Sandbox, p
 	}
 	keys, routes := r.routes()
 	if len(routes)+len(r.endpoints) == 0 {
-		return p, done, takeBack(ctx, h, driver, sb, nil, nil)
+		return p, done, revokeKeys(ctx, h, driver, sb, nil, nil)
 	}
-	release, err := lend(ctx, h, sb)
+	lease, err := leaseKeys(ctx, h, sb)
 	if err != nil {
 		return p, done, err
 	}
-	base, err := driver.HandOver(ctx, sb, routes, r.endpoints)
+	base, err := lease.push(ctx, driver, sb, routes, r.endpoints)
 	if err != nil {
-		release()
+		lease.release()
 		return p, done, err
 	}
 	if r.keys != nil {
 		p.Env = append(slices.Clone(p.Env), r.keys.Environment(base)...)
 	}
 	if r.origin == nil {
-		return p, release, nil
+		return p, lease.release, nil
 	}
 	p.Env = r.origin.environment(p.Env, base)
 	return p, func() {
-		release()
+		lease.release()
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
 		// It can push, so it does not stay until the next command.
-		if err := takeBack(limited, h, driver, sb, keys, r.endpoints); err != nil {
+		if err := revokeKeys(limited, h, driver, sb, keys, r.endpoints); err != nil {
 			h.Report(fmt.Sprintf("Warning: the proxy of %s keeps the token for the git host until the next command: %v", sb.Name, err))
 		}
 	}, nil
@@ -119,54 +120,105 @@ func (r Ready) routes() (keys, all []egress.Route) {
 	return keys, all
 }
 
-// lent is the lock that commands hold which have lent the proxy of a sandbox keys or
-// endpoints. As long as that has them, the file is not empty.
-func lent(h host.Host, sandbox string) *flock.Flock {
-	return flock.New(filepath.Join(h.LockDir(), sandbox+".lent"))
+// keyLease is the lock that commands share whose keys or endpoints the proxy of a sandbox
+// has. Its file is empty if the proxy has none, and else says by a hash which.
+type keyLease struct{ *flock.Flock }
+
+func keyLeaseOf(h host.Host, sandbox string) keyLease {
+	return keyLease{flock.New(filepath.Join(h.LockDir(), sandbox+".lent"))}
 }
 
-// lend notes that the proxy of a sandbox is about to get something.
-func lend(ctx context.Context, h host.Host, sb lifecycle.Sandbox) (release func(), err error) {
+// unknownKeys is what the file says while the proxy has keys that are not known.
+const unknownKeys = "unknown"
+
+// leaseKeys records that the proxy of a sandbox may have keys. A sandbox for one command
+// needs no record.
+func leaseKeys(ctx context.Context, h host.Host, sb lifecycle.Sandbox) (keyLease, error) {
 	if sb.Ephemeral {
-		return func() {}, nil // no other command comes
+		return keyLease{}, nil
 	}
-	lock := lent(h, sb.Name)
-	err = os.MkdirAll(h.LockDir(), 0o700)
+	l := keyLeaseOf(h, sb.Name)
+	err := os.MkdirAll(h.LockDir(), 0o700)
 	if err == nil {
-		_, err = lock.TryRLockContext(ctx, 10*time.Millisecond) // one that takes back is soon done
+		_, err = l.TryRLockContext(ctx, 10*time.Millisecond) // a command that revokes keys is soon done
 	}
-	if err == nil {
-		err = os.WriteFile(lock.Path(), []byte("lent\n"), 0o600)
+	if err == nil && l.content() == "" {
+		err = l.write(unknownKeys)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("noting that the proxy of %s has keys: %w", sb.Name, err), lock.Close())
+		return l, errors.Join(fmt.Errorf("recording that the proxy of %s has keys: %w", sb.Name, err), l.Close())
 	}
-	return func() { _ = lock.Close() }, nil
+	return l, nil
 }
 
-// takeBack has the proxy of a sandbox forget all that commands have lent it but
-// this. Commands that still run keep all of it.
-func takeBack(ctx context.Context, h host.Host, driver *container.Driver, sb lifecycle.Sandbox, but []egress.Route, endpoints []string) error {
-	lock := lent(h, sb.Name)
-	if info, err := os.Stat(lock.Path()); sb.Proxy == "" || errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
+func (l keyLease) release() {
+	if l.Flock != nil {
+		_ = l.Close()
+	}
+}
+
+func (l keyLease) content() string {
+	content, _ := os.ReadFile(l.Path())
+	return strings.TrimSpace(string(content))
+}
+
+func (l keyLease) write(content string) error {
+	return os.WriteFile(l.Path(), []byte(content+"\n"), 0o600)
+}
+
+// push sends routes and endpoints to the proxy, unless it has the same since it was
+// started. It returns the URL of the routes.
+func (l keyLease) push(ctx context.Context, driver *container.Driver, sb lifecycle.Sandbox, routes []egress.Route, endpoints []string) (base string, err error) {
+	if l.Flock == nil || sb.Run == "" {
+		return driver.HandOver(ctx, sb, routes, endpoints)
+	}
+	encoded, err := json.Marshal([]any{sb.ID, sb.Run, routes, endpoints})
+	if err != nil {
+		return "", fmt.Errorf("hashing keys: %w", err)
+	}
+	sum := sha256.Sum256(encoded)
+	hash := hex.EncodeToString(sum[:])
+	if l.content() == hash {
+		return container.RoutesURL(sb), nil
+	}
+	if err := l.write(hash); err != nil {
+		return "", fmt.Errorf("recording that the proxy of %s has keys: %w", sb.Name, err)
+	}
+	base, err = driver.HandOver(ctx, sb, routes, endpoints)
+	if err != nil || l.content() != hash { // another command has sent others meanwhile
+		err = errors.Join(err, l.write(unknownKeys))
+	}
+	return base, err
+}
+
+// revokeKeys has the proxy of a sandbox forget all that commands have sent it but this.
+// Commands that still run keep all of it.
+func revokeKeys(ctx context.Context, h host.Host, driver *container.Driver, sb lifecycle.Sandbox, but []egress.Route, endpoints []string) error {
+	l := keyLeaseOf(h, sb.Name)
+	if sb.Proxy == "" || l.content() == "" {
 		return nil
 	}
-	alone, err := lock.TryLock()
+	alone, err := l.TryLock()
 	if err != nil {
-		return fmt.Errorf("locking %s: %w", lock.Path(), err)
+		return fmt.Errorf("locking %s: %w", l.Path(), err)
 	}
 	if !alone {
 		return nil
 	}
-	defer func() { _ = lock.Close() }()
+	defer l.release()
 	if !commits.Idle(ctx, driver, sb) {
 		return nil // what a killed command has started may need it
 	}
-	if _, err := driver.HandOver(ctx, sb, but, endpoints); err != nil || len(but)+len(endpoints) > 0 {
+	if _, err := driver.HandOver(ctx, sb, but, endpoints); err != nil {
 		return err
 	}
-	if err := os.Truncate(lock.Path(), 0); err != nil {
-		return fmt.Errorf("noting that the proxy of %s has no keys: %w", sb.Name, err)
+	if len(but)+len(endpoints) > 0 {
+		err = l.write(unknownKeys)
+	} else {
+		err = os.Truncate(l.Path(), 0)
+	}
+	if err != nil {
+		return fmt.Errorf("recording which keys the proxy of %s has: %w", sb.Name, err)
 	}
 	return nil
 }

@@ -34,13 +34,10 @@ const (
 
 // tellEnded shows why a command has failed when something around it has ended:
 // its sandbox, or the sandbox's proxy. It shows the last lines of the log, and
-// keeps all of it. What a loop's own exit code says is none of that. It is called
-// before a sandbox that is not reused is removed.
-func tellEnded(ctx context.Context, h host.Host, driver lifecycle.Driver, sb lifecycle.Sandbox, command string, code int, err error) {
-	// Without its proxy an agent fails, and the loop comes to its end all the same.
-	lame := sb.Proxy != "" && command != host.TaskCommand
+// keeps all of it. It is called before a sandbox that is not reused is removed.
+func tellEnded(ctx context.Context, h host.Host, driver lifecycle.Driver, sb lifecycle.Sandbox, code int, err error) {
 	d, ok := driver.(*container.Driver)
-	if !ok || sb.Name == "" || errors.Is(err, lifecycle.ErrDetached) || err == nil && code == 0 && !lame {
+	if !ok || sb.Name == "" || errors.Is(err, lifecycle.ErrDetached) || err == nil && code == 0 {
 		return
 	}
 	patience := time.Duration(0)

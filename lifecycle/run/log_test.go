@@ -75,14 +75,13 @@ func TestTellEnded(t *testing.T) {
 		return &apicontainer.State{Status: apicontainer.StateExited, ExitCode: code, StartedAt: "2026-01-01T00:00:00Z"}
 	}
 	for _, tc := range []struct {
-		name    string
-		engine  logged
-		command string
-		code    int
-		err     error
-		walled  bool
-		says    []string // in this order, and nothing if empty
-		keeps   int
+		name   string
+		engine logged
+		code   int
+		err    error
+		walled bool
+		says   []string // in this order, and nothing if empty
+		keeps  int
 	}{
 		{name: "an agent that fails", engine: logged{states: map[string]*apicontainer.State{"id": running}}, code: 9},
 		{
@@ -121,11 +120,11 @@ func TestTellEnded(t *testing.T) {
 		},
 		{name: "left", err: lifecycle.ErrDetached, engine: logged{states: map[string]*apicontainer.State{"id": exited(1)}}},
 		{
-			name: "proxy", walled: true, keeps: 1, says: []string{"Warning: the proxy sb.egress has ended (exit code 1). The last lines of its log:\n  Error: no\n"},
+			name: "proxy", walled: true, code: 10, keeps: 1, says: []string{"Warning: the proxy sb.egress has ended (exit code 1). The last lines of its log:\n  Error: no\n"},
 			engine: logged{states: map[string]*apicontainer.State{"id": running, "sb.egress": exited(1)}, logs: map[string]string{"sb.egress": "Error: no\n"}},
 		},
-		{name: "proxy of a command without an agent", walled: true, command: host.TaskCommand, engine: logged{states: map[string]*apicontainer.State{"id": running}}},
-		{name: "no proxy", walled: true, engine: logged{states: map[string]*apicontainer.State{"id": running}}, says: []string{"the proxy of sb is gone"}},
+		{name: "success without a proxy", walled: true, engine: logged{states: map[string]*apicontainer.State{"id": running}}},
+		{name: "no proxy", walled: true, code: 10, engine: logged{states: map[string]*apicontainer.State{"id": running}}, says: []string{"the proxy of sb is gone"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var stderr bytes.Buffer
@@ -134,7 +133,7 @@ func TestTellEnded(t *testing.T) {
 			if tc.walled {
 				sb.Proxy = "10.242.0.2"
 			}
-			tellEnded(t.Context(), h, &container.Driver{API: tc.engine}, sb, tc.command, tc.code, tc.err)
+			tellEnded(t.Context(), h, &container.Driver{API: tc.engine}, sb, tc.code, tc.err)
 			rest := stderr.String()
 			for _, text := range tc.says {
 				_, after, ok := strings.Cut(rest, text)
@@ -185,7 +184,7 @@ func TestLogsAreKeptByTheUserAlone(t *testing.T) {
 	d := &container.Driver{API: logged{states: map[string]*apicontainer.State{"id": {Status: apicontainer.StateExited}}, logs: map[string]string{"id": "old\nRESTARTED\n" + numbered(30)}}}
 	var all []string
 	for range logsMax + 2 {
-		tellEnded(t.Context(), h, d, lifecycle.Sandbox{Name: "sb", ID: "id"}, "build", 1, nil)
+		tellEnded(t.Context(), h, d, lifecycle.Sandbox{Name: "sb", ID: "id"}, 1, nil)
 		kept, err := filepath.Glob(filepath.Join(logDir(h), "*"))
 		assert.NilError(t, err)
 		all = append(all, kept[len(kept)-1])

@@ -10,6 +10,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/ralph/loop"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
 // tasks is the backlog as the loops see it. The database is opened for every
@@ -174,4 +175,16 @@ type registration struct {
 
 func (t tasks) deregister(ctx context.Context, id string) error {
 	return t.with(ctx, func(s *backlog.Store) error { return s.DeregisterAgent(ctx, id) })
+}
+
+// copyForHost leaves a copy of the backlog for the host.
+func (t tasks) copyForHost(ctx context.Context, top, dispatch string) error {
+	return t.with(ctx, func(s *backlog.Store) error {
+		c, err := s.Copy(ctx)
+		if err != nil {
+			return err
+		}
+		c.Undelete()
+		return runlog.PutBacklog(top, dispatch, c.Of(t.scope))
+	})
 }

@@ -86,6 +86,9 @@ func (o Options) close(ctx context.Context, s *session, stdout io.Writer) {
 			_, _ = fmt.Fprintf(stdout, "deregistered %s\n", s.id)
 		}
 	}
+	if dispatch := os.Getenv(wire.DispatchEnv); dispatch != "" && s.backlog != nil {
+		_ = s.backlog.copyForHost(context.WithoutCancel(ctx), s.top, dispatch) // or else the host asks for it
+	}
 	if s.hold != nil {
 		_ = s.hold.Release() // the end of the process does it too
 	}
