@@ -157,7 +157,7 @@ func (h session) exec(ctx context.Context, driver lifecycle.Driver, sb lifecycle
 	}
 	p.Stdin = h.Stdin
 	if _, ok := driver.(*container.Driver); ok && p.Stdin != nil {
-		tried.input = &guardedInput{Reader: p.Stdin}
+		tried.input = &checkedInput{Reader: p.Stdin}
 		p.Stdin = tried.input
 	}
 	defer transcribe(h.Host, sb.Root, command, &p)()
@@ -169,9 +169,10 @@ func (h session) exec(ctx context.Context, driver lifecycle.Driver, sb lifecycle
 		return 0, err
 	}
 	defer h.watchBegin(sb, &p)()
-	stdout, stderr := watchStart(&p)
+	stdout, stderr := &startOutput{to: p.Stdout}, &startOutput{to: p.Stderr}
+	p.Stdout, p.Stderr = stdout, stderr
 	code, err := driver.Exec(context.WithoutCancel(ctx), sb, p)
-	if err == nil && (stdout.failed() || stderr.failed()) && processLimit(ctx, driver, sb) > 0 {
+	if err == nil && (stdout.failed || stderr.failed) && processLimit(ctx, driver, sb) > 0 {
 		err = errNotStarted
 	} else if !errors.Is(err, lifecycle.ErrDetached) {
 		err = errors.Join(err, stdout.pass(), stderr.pass())

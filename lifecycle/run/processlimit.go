@@ -1,13 +1,14 @@
 package run
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
@@ -21,7 +22,7 @@ var errNotStarted = errors.New("no process can be started")
 // attempted is what an attempt to run a command has come to, beside its result.
 type attempted struct {
 	started bool          // the command, as far as is known
-	input   *guardedInput // nil without input
+	input   *checkedInput // nil without input
 }
 
 // restartFull restarts a sandbox that has reached its process limit, if that is why a
@@ -49,7 +50,7 @@ func (h session) restartFull(ctx context.Context, driver lifecycle.Driver, name,
 	if err := d.Stop(ctx, sb); err != nil {
 		return false, err
 	}
-	if errors.Is(err, errNotStarted) && !tried.input.end() {
+	if errors.Is(err, errNotStarted) && !tried.input.whole() {
 		return false, hint.Wrap(fmt.Errorf("%s, and was restarted", full), "run the command again")
 	}
 	return true, nil
@@ -81,38 +82,59 @@ func (h session) othersIn(ctx context.Context, d *container.Driver, sb lifecycle
 	return d.Working(ctx, sb)
 }
 
-// guardedInput is a command's input, of which nothing may be lost to an attempt that fails.
-type guardedInput struct {
+// checkedInput is a command's input that knows whether another attempt finds all of it.
+type checkedInput struct {
 	io.Reader
-	mu           sync.Mutex
-	taken, ended bool
+	used, got atomic.Bool // it was read; it had something
 }
 
-func (l *guardedInput) Read(p []byte) (int, error) {
-	l.mu.Lock()
-	if l.ended {
-		l.mu.Unlock()
-		return 0, io.EOF
-	}
-	first := !l.taken
-	l.taken = true
-	l.mu.Unlock()
-	n, err := l.Reader.Read(p)
-	if first && n == 0 && errors.Is(err, io.EOF) { // there is none
-		l.mu.Lock()
-		l.taken = false
-		l.mu.Unlock()
+func (c *checkedInput) Read(p []byte) (int, error) {
+	c.used.Store(true)
+	n, err := c.Reader.Read(p)
+	if n > 0 {
+		c.got.Store(true)
+	} else if errors.Is(err, io.EOF) {
+		c.used.Store(c.got.Load()) // there is none
 	}
 	return n, err
 }
 
-// end ends the input for this attempt, and says whether the next one finds all of it.
-func (l *guardedInput) end() (whole bool) {
-	if l == nil {
-		return true
+func (c *checkedInput) whole() bool { return c == nil || !c.used.Load() }
+
+// startFailures begin what an engine, or Go, prints in place of a command's output if
+// there is no room for its process.
+var startFailures = []string{"OCI runtime exec failed: ", "runtime: failed to create new OS thread"}
+
+// startFailureMax bounds such a text, in bytes.
+const startFailureMax = 64 << 10
+
+// startOutput holds output back that says from the first that its command was not started.
+type startOutput struct {
+	to     io.Writer
+	begun  bool
+	failed bool
+	held   bytes.Buffer
+}
+
+// Write implements [io.Writer].
+func (o *startOutput) Write(p []byte) (int, error) {
+	if !o.begun {
+		o.begun = true
+		o.failed = slices.ContainsFunc(startFailures, func(text string) bool { return strings.HasPrefix(string(p), text) })
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.ended = true
-	return !l.taken
+	if !o.failed {
+		return o.to.Write(p)
+	}
+	o.held.Write(p)
+	if o.held.Len() > startFailureMax {
+		return len(p), o.pass()
+	}
+	return len(p), nil
+}
+
+// pass writes what was held back: it is the command's own.
+func (o *startOutput) pass() error {
+	o.failed = false
+	_, err := o.held.WriteTo(o.to)
+	return err
 }

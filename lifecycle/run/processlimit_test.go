@@ -2,19 +2,17 @@ package run
 
 import (
 	"bytes"
-	"errors"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/iotest"
 
 	"gotest.tools/v3/assert"
-
-	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
 // What an engine or Go says in place of a command is held back, and nothing else is.
-func TestStartWatch(t *testing.T) {
+func TestOutputOfACommandThatWasNotStarted(t *testing.T) {
 	long := startFailures[0] + strings.Repeat("x", startFailureMax)
 	for _, tc := range []struct {
 		name    string
@@ -24,32 +22,31 @@ func TestStartWatch(t *testing.T) {
 	}{
 		{"nothing", nil, "", false},
 		{"the command's own", []string{"OCI", " images", "\n"}, "OCI images\n", false},
-		{"an engine's", []string{"OCI runtime exec ", "failed: exec failed: procReady not received\r\n"}, "", true},
+		{"an engine's", []string{"OCI runtime exec failed: ", "exec failed: procReady not received\r\n"}, "", true},
 		{"Go's", []string{"runtime: failed to create new OS thread (have 2 already; errno=11)\n", "goroutine 1\n"}, "", true},
 		{"later", []string{"x\n", startFailures[0]}, "x\n" + startFailures[0], false},
 		{"too long", []string{long}, long, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var out bytes.Buffer
-			stdout, stderr := watchStart(&lifecycle.Process{Stdout: &out, Stderr: io.Discard})
+			stdout := &startOutput{to: &out}
 			for _, s := range tc.written {
 				n, err := io.WriteString(stdout, s)
 				assert.NilError(t, err)
 				assert.Equal(t, n, len(s))
 			}
 			assert.Equal(t, out.String(), tc.shown)
-			assert.Equal(t, stdout.failed(), tc.failed)
-			assert.Assert(t, !stderr.failed())
-			assert.NilError(t, errors.Join(stdout.pass(), stderr.pass()))
+			assert.Equal(t, stdout.failed, tc.failed)
+			assert.NilError(t, stdout.pass())
 			assert.Equal(t, out.String(), strings.Join(tc.written, ""))
 		})
 	}
 }
 
 // A command is not run again with less input than it was given.
-func TestGuardedInput(t *testing.T) {
-	var none *guardedInput
-	assert.Assert(t, none.end())
+func TestCheckedInput(t *testing.T) {
+	var none *checkedInput
+	assert.Assert(t, none.whole())
 	for _, tc := range []struct {
 		name  string
 		from  io.Reader
@@ -62,13 +59,22 @@ func TestGuardedInput(t *testing.T) {
 		{"empty", strings.NewReader(""), 1, true},
 		{"broken", iotest.ErrReader(io.ErrUnexpectedEOF), 1, false},
 	} {
-		in := &guardedInput{Reader: tc.from}
+		in := &checkedInput{Reader: tc.from}
 		for range tc.reads {
 			_, _ = in.Read(make([]byte, 9)) // what it has read says more
 		}
-		assert.Equal(t, in.end(), tc.whole, tc.name)
-		n, err := in.Read(make([]byte, 9))
-		assert.Equal(t, n, 0)
-		assert.Equal(t, err, io.EOF)
+		assert.Equal(t, in.whole(), tc.whole, tc.name)
 	}
+
+	pending, _ := io.Pipe()
+	in, reading := &checkedInput{Reader: pending}, make(chan struct{})
+	go func() {
+		_, _ = in.Read(make([]byte, 9))
+		close(reading)
+	}()
+	for in.whole() { // until it is being read
+		runtime.Gosched()
+	}
+	assert.NilError(t, pending.Close())
+	<-reading
 }
