@@ -186,41 +186,47 @@ func TestCtrlCTwiceEndsAnAttachedLoop(t *testing.T) {
 }
 
 func TestLostTerminalDetaches(t *testing.T) {
-	for _, tc := range []struct {
-		name string
-		lose func(t *testing.T, w *world, build *terminal)
-	}{
-		{"window closed", func(_ *testing.T, _ *world, build *terminal) { build.hangUp() }},
-		{"SIGHUP", func(_ *testing.T, _ *world, build *terminal) { build.signalGroup(syscall.SIGHUP) }},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			onDrivers(t, func(t *testing.T, w *world) {
-				w.plan(t, slowTask())
-				build := w.shell(t, "build")
-				waitForFile(t, filepath.Join(w.repo, "begun"))
-				build.screen.waitFor(t, "Mode:")
-				tc.lose(t, w, build)
-				build.process.wait(t) // docker; the plugin may take a moment longer
-				w.waitForDetached(t)
+	onDrivers(t, func(t *testing.T, w *world) {
+		w.ignoreMarkers(t)
+		w.plan(t, slowTask())
+		for name, lose := range map[string]func(build *terminal){
+			"window closed": func(build *terminal) { build.hangUp() },
+			"SIGHUP":        func(build *terminal) { build.signalGroup(syscall.SIGHUP) },
+		} {
+			if !t.Run(name, func(t *testing.T) { w.loseTerminal(t, lose) }) {
+				return
+			}
+			w.replan(t, slowTask())
+		}
+	})
+}
 
-				back := start(t, w.docker("ralph", "attach"))
-				follow := start(t, w.docker("ralph", "logs", "-f"))
-				follow.stdout.waitFor(t, "Mode:")
-				assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "active"})
-				w.write(t, filepath.Join(w.repo, "go"), "")
-				follow.wait(t).expect(t, 0)
-				res := back.wait(t)
-				if res.code != 0 { // it was faster than we
-					assert.Check(t, is.Contains(res.stderr, "ended in the background"))
-				}
-				end := w.loopEnd(t)
-				assert.Equal(t, end.ExitCode, 0, end.Error)
-				assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "done"})
-				_, err := os.Stat(filepath.Join(w.repo, "signals"))
-				assert.Assert(t, os.IsNotExist(err))
-			})
-		})
+// loseTerminal asserts that a loop that loses its terminal continues in the
+// background, and can be followed and attached to.
+func (w *world) loseTerminal(t *testing.T, lose func(build *terminal)) {
+	t.Helper()
+	build := w.shell(t, "build")
+	waitForFile(t, filepath.Join(w.repo, "begun"))
+	build.screen.waitFor(t, "Mode:")
+	lose(build)
+	build.process.wait(t) // docker; the plugin may take a moment longer
+	w.waitForDetached(t)
+
+	back := start(t, w.docker("ralph", "attach"))
+	follow := start(t, w.docker("ralph", "logs", "-f"))
+	follow.stdout.waitFor(t, "Mode:")
+	assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "active"})
+	w.write(t, filepath.Join(w.repo, "go"), "")
+	follow.wait(t).expect(t, 0)
+	res := back.wait(t)
+	if res.code != 0 { // the loop had ended before it attached
+		assert.Check(t, is.Contains(res.stderr, "ended in the background"))
 	}
+	end := w.loopEnd(t)
+	assert.Equal(t, end.ExitCode, 0, end.Error)
+	assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "done"})
+	_, err := os.Stat(filepath.Join(w.repo, "signals"))
+	assert.Assert(t, os.IsNotExist(err))
 }
 
 // Without a terminal, docker alone may be hung up, as by whoever ends an ssh
@@ -242,7 +248,7 @@ func TestSIGHUPToDockerAloneDetaches(t *testing.T) {
 // Commits of a loop that has lost its terminal come home like any others.
 func TestBackgroundLoopDeliversItsCommits(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
-		w.useDefaults()
+		w.setenv("RALPH_GIT", "private")
 		w.plan(t, task{ID: "slow", Title: "Commit late", Steps: []string{
 			"touch begun; while ! test -e go; do sleep 0.05; done; echo x >made; git add made; git commit -q -m made-late",
 		}})

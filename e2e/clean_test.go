@@ -81,7 +81,7 @@ func TestStopWithoutALoop(t *testing.T) {
 // Commits of a loop whose command was killed come home when it is ended.
 func TestStopNowFetchesCommits(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
-		w.useDefaults()
+		w.setenv("RALPH_GIT", "private")
 		w.plan(t, task{ID: "b", Title: "Commit and hang", Steps: []string{"echo b > b.txt; git add b.txt; git commit -qm b; touch committed; sleep 1000"}})
 		build := start(t, w.docker("ralph", "build", "-n", "1"))
 		waitForFile(t, filepath.Join(w.repo, "committed"))

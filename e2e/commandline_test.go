@@ -171,7 +171,6 @@ func (w *world) waitForCompletions(t *testing.T, want []string, args ...string) 
 // The IDs of tasks come from a sandbox that runs, or from nowhere.
 func TestCompletionOfTasks(t *testing.T) {
 	onDrivers(t, func(t *testing.T, w *world) {
-		w.useDefaults()
 		assert.DeepEqual(t, w.complete(t, "task", "show", ""), []string{})
 		assert.Equal(t, len(w.listed(t)), 0, "a sandbox was made")
 
@@ -218,6 +217,7 @@ func TestCompletionOfSandboxes(t *testing.T) {
 // TestScripts are the command lines that no engine is needed for: DOCKER_HOST
 // leads nowhere.
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
 		RequireExplicitExec: true,

@@ -82,6 +82,7 @@ func TestDefaultDriverWithoutSbxIsDockerSandbox(t *testing.T) {
 }
 
 func TestDefaultDriverWithoutMicroVMsIsContainer(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name, why string
 		lacking   func(t *testing.T, w *world)
@@ -124,10 +125,12 @@ func TestDefaultDriverWithoutMicroVMsIsContainer(t *testing.T) {
 
 // Asking for a driver never gives another one.
 func TestChosenDriverIsNotReplaced(t *testing.T) {
-	for _, tc := range []struct {
+	t.Parallel()
+	type fault struct {
 		name, driver, want string
 		change             func(t *testing.T, w *world, broken bool)
-	}{
+	}
+	all := []fault{
 		{"no sbx", "sbx", "there is no sbx on PATH", func(_ *testing.T, w *world, broken bool) { w.setPath(shared.fakes, !broken) }},
 		{"logged out", "sbx", "log in with \"sbx login\"", setting(func(s *sandboxcli.Settings, broken bool) { s.LoggedIn = !broken })},
 		{"no policy", "sbx", "set one with \"sbx policy init balanced\"", setting(func(s *sandboxcli.Settings, broken bool) { s.PolicyInitialised = !broken })},
@@ -144,20 +147,25 @@ func TestChosenDriverIsNotReplaced(t *testing.T) {
 			}
 			assert.NilError(t, os.Remove(filepath.Join(w.config, "cli-plugins", "docker-sandbox")))
 		}},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			onMicroVM(t, tc.driver, func(t *testing.T, w *world) {
+	}
+	for _, driver := range []string{config.DriverSbx, config.DriverDockerSandbox} {
+		t.Run(driver, func(t *testing.T) {
+			onMicroVM(t, driver, func(t *testing.T, w *world) {
 				w.configureUser(t, "")
-				command := []string{"--driver", tc.driver, "task", "create", "a", "Title"}
-				tc.change(t, w, true)
-				res := w.ralph(t, command...).expect(t, 1)
-				assert.Check(t, is.Equal(res.stdout, ""))
-				assert.Check(t, is.Contains(res.stderr, "Error: "))
-				assert.Check(t, is.Contains(res.stderr, tc.want))
-				assert.Equal(t, len(w.containers(t)), 0)
-
-				tc.change(t, w, false)
-				assert.Equal(t, len(w.microVMs(t)), 0)
+				command := []string{"--driver", driver, "task", "create", "a", "Title"}
+				for _, tc := range all {
+					if tc.driver != driver {
+						continue
+					}
+					tc.change(t, w, true)
+					res := w.ralph(t, command...).expect(t, 1)
+					assert.Check(t, is.Equal(res.stdout, ""))
+					assert.Check(t, is.Contains(res.stderr, "Error: "))
+					assert.Check(t, is.Contains(res.stderr, tc.want), tc.name)
+					assert.Equal(t, len(w.containers(t)), 0)
+					tc.change(t, w, false)
+					assert.Equal(t, len(w.microVMs(t)), 0, tc.name)
+				}
 				assert.Equal(t, w.ok(t, command...), "a\n")
 				assert.Equal(t, len(w.microVMs(t)), 1)
 			})

@@ -57,9 +57,12 @@ func slowTask() task {
 
 const cleanupMessage = "Waiting for shell to finish cleanup... Press Ctrl+C again to force quit."
 
-func TestCtrlCWaitsForTheAgentAndKeepsTheSandbox(t *testing.T) {
-	onDrivers(t, func(t *testing.T, w *world) {
-		w.plan(t, slowTask())
+// interrupts are ways to interrupt a loop at work, and what is particular to each.
+var interrupts = []struct {
+	name string
+	do   func(t *testing.T, w *world)
+}{
+	{"Ctrl+C", func(t *testing.T, w *world) {
 		build := w.shell(t, "build")
 		waitForFile(t, filepath.Join(w.repo, "begun"))
 		build.press(t, "\x03")
@@ -67,35 +70,22 @@ func TestCtrlCWaitsForTheAgentAndKeepsTheSandbox(t *testing.T) {
 		waitForFile(t, filepath.Join(w.repo, "signals"))
 		w.write(t, filepath.Join(w.repo, "go"), "")
 		build.wait(t).expect(t, 130)
-
 		assert.Equal(t, w.read(t, "signals"), "INT\n")
 		w.assertTerminalRestored(t)
-		w.assertResumable(t)
-	})
-}
-
-func TestCtrlCTwiceEndsTheAgentAtOnce(t *testing.T) {
-	onDrivers(t, func(t *testing.T, w *world) {
-		w.plan(t, slowTask())
+	}},
+	{"Ctrl+C twice", func(t *testing.T, w *world) {
 		build := w.shell(t, "build")
 		waitForFile(t, filepath.Join(w.repo, "begun"))
 		build.press(t, "\x03")
 		build.screen.waitFor(t, cleanupMessage)
 		build.press(t, "\x03")
 		build.wait(t).expect(t, 130)
-
 		w.assertTerminalRestored(t)
 		w.waitForIdle(t)
-		w.write(t, filepath.Join(w.repo, "go"), "")
-		w.assertResumable(t)
-	})
-}
-
-// With the output elsewhere docker does not take the keyboard: the terminal
-// signals all processes at once, and docker tells the plugin besides.
-func TestCtrlCWithRedirectedOutputArrivesOnce(t *testing.T) {
-	onDrivers(t, func(t *testing.T, w *world) {
-		w.plan(t, slowTask())
+	}},
+	// Docker does not take the keyboard then: the terminal signals all processes at
+	// once, and docker forwards the signal to the plugin besides.
+	{"Ctrl+C with redirected output", func(t *testing.T, w *world) {
 		output := filepath.Join(w.dir, "output")
 		build := w.terminal(t, w.command("sh", "-c", "trap : INT; docker ralph build >"+output+" 2>&1; exit $?"))
 		waitForFile(t, filepath.Join(w.repo, "begun"))
@@ -103,11 +93,95 @@ func TestCtrlCWithRedirectedOutputArrivesOnce(t *testing.T) {
 		waitForFile(t, filepath.Join(w.repo, "signals"))
 		w.write(t, filepath.Join(w.repo, "go"), "")
 		build.wait(t).expect(t, 130)
-
 		assert.Equal(t, w.read(t, "signals"), "INT\n")
 		assert.Equal(t, strings.Count(w.read(t, "../../output"), cleanupMessage), 1)
-		w.assertResumable(t)
+	}},
+	// Without a terminal a signal comes to docker alone ("kill"), or to docker and the
+	// plugin ("timeout", Ctrl+C in a pipeline). Docker does not forward the signal's
+	// number, so a lone SIGTERM counts as an interrupt.
+	{"SIGINT to docker", func(t *testing.T, w *world) { w.signalBuild(t, syscall.SIGINT, false) }},
+	{"SIGTERM to docker", func(t *testing.T, w *world) { w.signalBuild(t, syscall.SIGTERM, false) }},
+	{"SIGINT to the group", func(t *testing.T, w *world) { w.signalBuild(t, syscall.SIGINT, true) }},
+	{"SIGTERM to the group", func(t *testing.T, w *world) { w.killAgent(t, syscall.SIGTERM) }},
+	{"SIGINT twice to the group", func(t *testing.T, w *world) { w.killAgent(t, syscall.SIGINT, syscall.SIGINT) }},
+}
+
+// An interrupted loop leaves its sandbox running and its task open, and the next
+// loop does the task.
+func TestInterruptedLoopIsResumable(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
+		w.ignoreMarkers(t)
+		w.plan(t, slowTask())
+		for _, tc := range interrupts {
+			if !t.Run(tc.name, func(t *testing.T) {
+				tc.do(t, w)
+				w.write(t, filepath.Join(w.repo, "go"), "")
+				w.assertResumable(t)
+			}) {
+				return // the sandbox is not as the next one needs it
+			}
+			w.replan(t, slowTask())
+		}
 	})
+}
+
+// ignoreMarkers has git ignore the files by which tests and tasks communicate, so
+// that several tests can use them in one repository.
+func (w *world) ignoreMarkers(t *testing.T) {
+	t.Helper()
+	w.write(t, filepath.Join(w.repo, ".gitignore"), "/begun\n/go\n/signals\n")
+	w.git(t, "add", "-A")
+	w.git(t, "commit", "-qm", "ignore")
+}
+
+// replan opens a task again that is done, and removes the files by which it
+// communicates.
+func (w *world) replan(t *testing.T, again task) {
+	t.Helper()
+	w.ok(t, "task", "delete", again.ID)
+	w.plan(t, again)
+	for _, name := range []string{"begun", "go", "signals"} {
+		assert.NilError(t, os.RemoveAll(filepath.Join(w.repo, name)))
+	}
+}
+
+// signalBuild sends a signal to a build, which has to arrive in the sandbox once.
+func (w *world) signalBuild(t *testing.T, sig syscall.Signal, group bool) {
+	t.Helper()
+	if !group && shared.client < forwardsSignals {
+		t.Skipf("docker %d keeps a signal that comes to it alone to itself", shared.client)
+	}
+	build := start(t, w.docker("ralph", "build"))
+	waitForFile(t, filepath.Join(w.repo, "begun"))
+	if group {
+		build.signalGroup(sig)
+	} else {
+		build.signal(t, sig)
+	}
+	waitForFile(t, filepath.Join(w.repo, "signals"))
+	build.stdout.waitFor(t, cleanupMessage)
+	w.write(t, filepath.Join(w.repo, "go"), "")
+	res := build.wait(t).expect(t, 130)
+	assert.Equal(t, w.read(t, "signals"), "INT\n")
+	assert.Equal(t, strings.Count(res.stdout, cleanupMessage), 1)
+	assert.Check(t, is.Contains(res.stdout, `To let a run finish its task instead, use "docker ralph stop".`))
+	assert.Equal(t, res.stderr, "")
+}
+
+// killAgent sends signals that end a build's agent at once.
+func (w *world) killAgent(t *testing.T, signals ...syscall.Signal) {
+	t.Helper()
+	build := start(t, w.docker("ralph", "build"))
+	waitForFile(t, filepath.Join(w.repo, "begun"))
+	for i, sig := range signals {
+		if i > 0 {
+			build.stdout.waitFor(t, cleanupMessage)
+			waitForFile(t, filepath.Join(w.repo, "signals"))
+		}
+		build.signalGroup(sig)
+	}
+	build.wait(t).expect(t, 130)
+	w.waitForIdle(t)
 }
 
 // assertResumable asserts that an interrupted build has left the sandbox running and
@@ -139,134 +213,65 @@ func (w *world) waitForIdle(t *testing.T) {
 }
 
 func TestDetachKeysLeaveTheLoopRunning(t *testing.T) {
-	for _, tc := range []struct{ name, config, keys string }{
-		{"default", "{}", "\x10\x11"},
-		{"from Docker's configuration", `{"detachKeys": "ctrl-x,q"}`, "\x18q"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			onDrivers(t, func(t *testing.T, w *world) {
-				w.write(t, filepath.Join(w.config, "config.json"), tc.config)
-				// Output that is on its way must not be in the way of leaving.
-				w.plan(t, task{ID: "loud", Title: "Talk", Steps: []string{
-					"touch begun; while ! test -e go; do echo $((n=n+1)) is a number; done; sleep 1",
-				}})
-				build := w.shell(t, "build")
-				waitForFile(t, filepath.Join(w.repo, "begun"))
-				build.screen.waitFor(t, "100 is a number")
-				build.press(t, tc.keys)
-				res := build.wait(t).expect(t, 0)
-				w.assertTerminalRestored(t)
-				assert.Check(t, is.Contains(res.stdout, "Detached: ralph build goes on in the sandbox"))
+	onDrivers(t, func(t *testing.T, w *world) {
+		w.ignoreMarkers(t)
+		// Pending output must not delay detaching.
+		loud := task{ID: "loud", Title: "Talk", Steps: []string{
+			"touch begun; while ! test -e go; do echo $((n=n+1)) is a number; done; sleep 1",
+		}}
+		w.plan(t, loud)
+		for _, tc := range []struct{ config, keys string }{
+			{"{}", "\x10\x11"},
+			{`{"detachKeys": "ctrl-x,q"}`, "\x18q"},
+		} {
+			w.write(t, filepath.Join(w.config, "config.json"), tc.config)
+			build := w.shell(t, "build")
+			waitForFile(t, filepath.Join(w.repo, "begun"))
+			build.screen.waitFor(t, "100 is a number")
+			build.press(t, tc.keys)
+			res := build.wait(t).expect(t, 0)
+			w.assertTerminalRestored(t)
+			assert.Check(t, is.Contains(res.stdout, "Detached: ralph build goes on in the sandbox"))
 
-				assert.DeepEqual(t, w.statuses(t), map[string]string{"loud": "active"})
-				w.write(t, filepath.Join(w.repo, "go"), "")
-				eventually(t, func() error {
-					if got := w.statuses(t)["loud"]; got != "done" {
-						return errors.New(got)
-					}
-					return nil
-				})
-			})
-		})
-	}
-}
-
-// Without a terminal a signal comes to docker alone ("kill"), or to docker
-// and the plugin ("timeout", Ctrl+C in a pipeline). Docker does not pass it on
-// but says that it is over, so a lone SIGTERM counts as an interrupt.
-func TestSignalArrivesInTheSandboxOnce(t *testing.T) {
-	for _, tc := range []struct {
-		name   string
-		signal syscall.Signal
-		group  bool
-	}{
-		{"SIGINT to docker", syscall.SIGINT, false},
-		{"SIGTERM to docker", syscall.SIGTERM, false},
-		{"SIGINT to the group", syscall.SIGINT, true},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			if !tc.group && shared.client < forwardsSignals {
-				t.Skipf("docker %d keeps a signal that comes to it alone to itself", shared.client)
-			}
-			onDrivers(t, func(t *testing.T, w *world) {
-				w.plan(t, slowTask())
-				build := start(t, w.docker("ralph", "build"))
-				waitForFile(t, filepath.Join(w.repo, "begun"))
-				if tc.group {
-					build.signalGroup(tc.signal)
-				} else {
-					build.signal(t, tc.signal)
+			assert.DeepEqual(t, w.statuses(t), map[string]string{"loud": "active"})
+			w.write(t, filepath.Join(w.repo, "go"), "")
+			eventually(t, func() error {
+				if got := w.statuses(t)["loud"]; got != "done" {
+					return errors.New(got)
 				}
-				waitForFile(t, filepath.Join(w.repo, "signals"))
-				build.stdout.waitFor(t, cleanupMessage)
-				w.write(t, filepath.Join(w.repo, "go"), "")
-				res := build.wait(t).expect(t, 130)
-
-				assert.Equal(t, w.read(t, "signals"), "INT\n")
-				assert.Equal(t, strings.Count(res.stdout, cleanupMessage), 1)
-				assert.Check(t, is.Contains(res.stdout, `To let a run finish its task instead, use "docker ralph stop".`))
-				assert.Equal(t, res.stderr, "")
-				w.assertResumable(t)
+				return nil
 			})
-		})
-	}
-}
-
-func TestSignalsThatEndTheAgentAtOnce(t *testing.T) {
-	for _, tc := range []struct {
-		name    string
-		signals []syscall.Signal
-	}{
-		{"SIGTERM to the group", []syscall.Signal{syscall.SIGTERM}},
-		{"SIGINT twice to the group", []syscall.Signal{syscall.SIGINT, syscall.SIGINT}},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			onDrivers(t, func(t *testing.T, w *world) {
-				w.plan(t, slowTask())
-				build := start(t, w.docker("ralph", "build"))
-				waitForFile(t, filepath.Join(w.repo, "begun"))
-				for i, sig := range tc.signals {
-					if i > 0 {
-						build.stdout.waitFor(t, cleanupMessage)
-						waitForFile(t, filepath.Join(w.repo, "signals"))
-					}
-					build.signalGroup(sig)
-				}
-				build.wait(t).expect(t, 130)
-
-				w.waitForIdle(t)
-				w.write(t, filepath.Join(w.repo, "go"), "")
-				w.assertResumable(t)
-			})
-		})
-	}
+			w.replan(t, loud)
+		}
+	})
 }
 
 func TestSignalDuringSandboxCreation(t *testing.T) {
-	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
-		t.Run(sig.String(), func(t *testing.T) {
-			onDrivers(t, func(t *testing.T, w *world) {
-				w.createUnrelatedMicroVM(t)
-				w.plan(t, slowTask())
-				w.removeSandboxes(t)
-				build := start(t, w.docker("ralph", "build"))
-				build.stderr.waitFor(t, "Creating the sandbox")
-				build.signalGroup(sig)
-				res := build.wait(t)
-				if sig != syscall.SIGKILL {
-					res.expect(t, 130)
-				}
-
-				w.write(t, filepath.Join(w.repo, "go"), "")
-				w.ok(t, "build")
-				assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "done"})
-				assert.Equal(t, len(w.sandboxes(t)), 1)
-			})
-		})
-	}
+	onDrivers(t, func(t *testing.T, w *world) {
+		w.ignoreMarkers(t)
+		w.createUnrelatedMicroVM(t)
+		w.plan(t, slowTask())
+		w.write(t, filepath.Join(w.repo, "go"), "")
+		for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
+			w.removeSandboxes(t)
+			build := start(t, w.docker("ralph", "build"))
+			build.stderr.waitFor(t, "Creating the sandbox")
+			build.signalGroup(sig)
+			res := build.wait(t)
+			if sig != syscall.SIGKILL {
+				res.expect(t, 130)
+			}
+			w.ok(t, "build")
+			assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "done"})
+			assert.Equal(t, len(w.sandboxes(t)), 1, sig.String())
+			w.replan(t, slowTask())
+			w.write(t, filepath.Join(w.repo, "go"), "")
+		}
+	})
 }
 
 func TestSignalDuringImageBuild(t *testing.T) {
+	t.Parallel()
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
 		t.Run(sig.String(), func(t *testing.T) {
 			onEngines(t, func(t *testing.T, w *world) {

@@ -19,6 +19,7 @@ import (
 // sandbox's first process work, is ended with all that it has started, as are
 // processes that never stop starting others. The loop goes on.
 func TestProcessLimitEndsOnlyTheRun(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct{ agent, reason string }{
 		"full": {`perl -e 'use Socket; until (-e ".ralph/full") { select undef, undef, undef, 0.05 }
 	for (1..50) { socket my $s, PF_UNIX, SOCK_STREAM, 0; connect $s, pack_sockaddr_un("\0docker-ralph-deadline") and syswrite $s, "0\n"; push @s, $s } sleep 600' &

@@ -72,7 +72,7 @@ func TestSpellingsOfTheOriginShareTheBacklog(t *testing.T) {
 // and the loop knows all the same which repository it works on.
 func TestOriginOnThisMachine(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
-		w.useDefaults()
+		w.setenv("RALPH_GIT", "private")
 		origin := filepath.Join(w.dir, "origin.git")
 		w.git(t, "init", "-q", "--bare", origin)
 		w.git(t, "remote", "set-url", "origin", origin)
@@ -88,7 +88,6 @@ func TestOriginOnThisMachine(t *testing.T) {
 func TestRecreatedWorktreeDirectory(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		for _, git := range []string{"private", "direct"} {
-			w.useDefaults()
 			w.setenv("RALPH_GIT", git)
 			w.ok(t, "--recreate", "task", "create", git, "Add "+git, "-s", `["echo a > `+git+`"]`)
 			w.ok(t, "build", "-n", "1")

@@ -220,7 +220,6 @@ func TestProjectImageInAMicroVM(t *testing.T) {
 // trees share it, it outlives their sandboxes, and no other repository has it.
 func TestPackageCachesAreSharedByWorktrees(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
-		w.useDefaults()
 		said := w.ok(t, "shell", "--", "sh", "-c",
 			`for dir in "$npm_config_cache" "$pnpm_config_store_dir" "$YARN_CACHE_FOLDER" "$PIP_CACHE_DIR" "$UV_CACHE_DIR" "$CARGO_HOME" "$GOMODCACHE" "$GOCACHE"; do
 				test "$(stat -c %u "$dir")" = "$(id -u)" && echo mine >"$dir/kept" && echo "${dir#/ralph-cache/*/}"

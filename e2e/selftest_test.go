@@ -290,6 +290,7 @@ func TestSelfTestWithAnUnusableDriver(t *testing.T) {
 
 // An interrupt ends it at once, wherever it is, and nothing stays.
 func TestSelfTestInterrupted(t *testing.T) {
+	t.Parallel()
 	interrupt := func(t *testing.T, w *world, after string) {
 		w.createUnrelatedMicroVM(t)
 		before := w.stateFiles(t)
