@@ -215,12 +215,12 @@ func TestDivergedBranchesAreReported(t *testing.T) {
 		w.write(t, filepath.Join(w.repo, ".ralph", "go"), "")
 		res := build.wait(t).expect(t, 0)
 		merged := "refs/ralph/" + w.sandbox(t).Name + "/@merged"
-		assert.Assert(t, is.Contains(res.stderr, "Warning: your branch and the sandbox's have both moved: "))
+		assert.Assert(t, is.Contains(res.stderr, "Warning: your branch and the sandbox's have diverged: "))
 		assert.Assert(t, is.Contains(res.stderr, "git reset "+merged))
 		assert.Equal(t, w.git(t, "rev-parse", "main"), mine)
 
 		res = w.ralph(t, "build").expect(t, 1)
-		assert.Assert(t, is.Contains(res.stderr, "Error: your branch and the sandbox's have both moved: "))
+		assert.Assert(t, is.Contains(res.stderr, "Error: your branch and the sandbox's have diverged: "))
 		w.git(t, "reset", "-q", merged)
 		w.plan(t, task{ID: "b", Title: "Add b", Steps: []string{"echo b > b.txt"}})
 		w.ralph(t, "build").expect(t, 0)
@@ -236,7 +236,7 @@ func TestSubmodulesAreRejected(t *testing.T) {
 		w.git(t, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", other, "sub")
 		for _, command := range []string{"build", "task"} {
 			res := w.ralph(t, command, "list").expect(t, 1)
-			assert.Assert(t, is.Contains(res.stderr, `Error: this repository has submodules ("sub")`))
+			assert.Assert(t, is.Contains(res.stderr, `Error: repository with a submodule ("sub")`))
 			assert.Check(t, !strings.Contains(res.stderr, "Creating the sandbox"), "it was refused too late")
 		}
 		assert.Equal(t, len(w.containers(t)), 0, "nothing was made")
@@ -326,7 +326,7 @@ func TestUncommittedChangesAreNotInTheAgentsCommits(t *testing.T) {
 			task{ID: "b", Title: "Nothing", Priority: 1, Steps: []string{"true"}})
 		res = w.ralph(t, "build").expect(t, 0)
 		assert.Equal(t, strings.Count(res.stderr, "Your uncommitted changes of 3 files are left out of the sandbox's commits: "), 1, res.stderr)
-		assert.Check(t, is.Contains(res.stderr, "Files with uncommitted changes of yours were changed, and are not committed: staged.txt"))
+		assert.Check(t, is.Contains(res.stderr, "Files with your uncommitted changes were changed, and are not committed: staged.txt"))
 		assert.Equal(t, w.git(t, "diff", "--name-only", before, "main"), "a.txt")
 		assert.Equal(t, w.git(t, "show", ":staged.txt"), "two")
 		assert.Equal(t, w.git(t, "status", "--porcelain"), strings.Replace(dirty, "M  staged", "MM staged", 1))

@@ -76,7 +76,7 @@ func TestBrokenGitDirectoryIsRestored(t *testing.T) {
 		} {
 			w.plan(t, task{ID: "break-" + id, Title: "Break it", Steps: []string{step}})
 			res := w.ralph(t, "build", "-n", "1")
-			assert.Check(t, is.Contains(res.stderr, "Warning: the git directory of the sandbox "+box+" is broken: it is no git directory any more; it was restored from your repository"))
+			assert.Check(t, is.Contains(res.stderr, "Warning: the git directory of the sandbox "+box+" is broken: not a git directory; it was restored from your repository"))
 			assert.Equal(t, w.git(t, "show", "main:a.txt"), "a")
 			if strings.Contains(step, "kept") {
 				assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "refs/ralph/"+box+"/main"), "kept")
@@ -107,7 +107,7 @@ func TestSandboxWithABrokenGitDirectoryCanBeRemoved(t *testing.T) {
 			}
 			res.expect(t, 0)
 			assert.Check(t, !strings.Contains(res.stderr, "docker rm"))
-			assert.Check(t, strings.Contains(res.stderr, "is broken: it is no git directory any more"), res.stderr)
+			assert.Check(t, strings.Contains(res.stderr, "is broken: not a git directory"), res.stderr)
 		}
 		assert.Equal(t, len(w.sandboxes(t)), 0)
 		assert.Equal(t, len(w.sandboxVolumes(t)), 0)

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// What comes out of a sandbox is bounded.
+// Limits of what comes out of a sandbox.
 const (
 	maxListed = 8 << 20 // bytes of names
 	maxMoved  = 1000    // refs that are fetched at once
@@ -18,12 +18,12 @@ const (
 
 // listing is what the sandbox says that its refs are.
 type listing struct {
-	refs    map[string]string // branches, stashes, and HEAD if it is on no branch
-	headRef string            // where HEAD leads to; empty for none
-	more    bool              // whether a bundle follows
+	refs   map[string]string // branches, stashes, and HEAD if it is detached
+	head   string            // the ref of HEAD; empty if it is detached
+	bundle bool              // whether a bundle follows
 }
 
-// moved are the refs that are not where they are known to be.
+// moved returns the refs that differ from those known.
 func (l listing) moved(known map[string]string) map[string]string {
 	moved := map[string]string{}
 	for ref, oid := range l.refs {
@@ -34,19 +34,27 @@ func (l listing) moved(known map[string]string) map[string]string {
 	return moved
 }
 
-// plainGit keeps what an agent has set up for its git from failing ours. It is no
-// protection: there is nothing in the sandbox that the agent does not rule.
+// remove removes refs that were refused, and have not moved since.
+func (l listing) remove(refused map[string]refused) {
+	for ref, bad := range refused {
+		if l.refs[ref] == bad.ID {
+			delete(l.refs, ref)
+		}
+	}
+}
+
+// plainGit keeps an agent's git settings from breaking a script. It is not a security
+// measure: the agent controls everything in the sandbox.
 const plainGit = `git() { command git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c core.pager=cat "$@"; }
 `
 
-// outScript lists the sandbox's refs and packs the commits that are new. Its
-// input are the names of commits that the host has; its arguments are commits that
-// are not to be packed; the only one that is, if not all are; and the git directory
-// if nothing else runs, so that a lock in it is of a git that has died. What is stashed has only one
-// ref, for the youngest; its log knows the others. As these have no ref, git
-// itself would refuse to make a bundle of them alone. Packing reads .gitattributes of
-// the current directory, which in the worktree may be a named pipe.
-const outScript = plainGit + `if [ -n "$3" ]; then find "$3" -name '*.lock' -not -path '*/objects/*' -exec rm -f {} +; fi
+// fetchScript lists the sandbox's refs and packs the commits that are new. Its input are
+// commits that the host has; its arguments are commits to leave out; the only one to
+// pack, if not all; and the git directory if no process runs in the sandbox, so that a
+// lock there is of a killed git. Only the latest stash has a ref, the reflog knows the
+// others; git bundle refuses commits without a ref. Packing reads .gitattributes of the
+// current directory, which in the worktree may be a named pipe.
+const fetchScript = plainGit + `if [ -n "$3" ]; then find "$3" -name '*.lock' -not -path '*/objects/*' -exec rm -f {} +; fi
 ` + soundScript + `refs=$(git for-each-ref --format='%(objectname) %(refname)' refs/heads refs/stash) || exit
 [ -z "$refs" ] || printf '%s\n' "$refs"
 stashes=
@@ -65,75 +73,73 @@ printf '# v2 git bundle\n\n'
 printf '%s\n' "$ends" | git rev-list --objects --ignore-missing --stdin | git pack-objects -q --stdout --delta-base-offset
 `
 
-// readListing reads what outScript writes up to the objects. All of it is
-// whatever an agent likes.
+// readListing reads the output of fetchScript up to the objects. An agent controls all
+// of it.
 func readListing(r *bufio.Reader) (listing, error) {
 	l := listing{refs: map[string]string{}}
 	left := maxListed
 	for {
 		line, err := readLine(r, &left)
 		if err != nil {
-			return l, fmt.Errorf("reading the sandbox's branches: %w", err)
+			return l, fmt.Errorf("listing the sandbox's branches: %w", err)
 		}
 		if line == "" {
 			break
 		}
 		oid, name, _ := strings.Cut(line, " ")
 		if target, ok := strings.CutPrefix(name, "HEAD "); ok {
-			if l.headRef = target; target == "" && objectID().MatchString(oid) {
+			if l.head = target; target == "" && objectID().MatchString(oid) {
 				l.refs["HEAD"] = oid
 			}
 			continue
 		}
 		if !objectID().MatchString(oid) || name != "refs/stash" && name != olderStash+oid && !strings.HasPrefix(name, "refs/heads/") {
-			return l, fmt.Errorf("reading the sandbox's branches: %q was not understood", shorten(line))
+			return l, fmt.Errorf("listing the sandbox's branches: unexpected line %.100q", line)
 		}
 		l.refs[name] = oid
 	}
-	if youngest, is := l.refs["refs/stash"]; is {
-		delete(l.refs, olderStash+youngest)
+	if latest, is := l.refs["refs/stash"]; is {
+		delete(l.refs, olderStash+latest)
 	}
 	if _, err := r.Peek(1); errors.Is(err, io.EOF) {
 		return l, nil
 	}
-	l.more = true
-	return l, readHeader(r, &left)
+	l.bundle = true
+	if err := readHeader(r, &left); err != nil {
+		return l, fmt.Errorf("reading the sandbox's bundle: %w", err)
+	}
+	return l, nil
 }
 
-// readHeader reads the head of a bundle. What it names does not count: the list
-// does.
+// readHeader reads the header of a bundle. The refs there are ignored: the listing has
+// them.
 func readHeader(r *bufio.Reader, left *int) error {
 	for first := true; ; first = false {
 		line, err := readLine(r, left)
 		if err != nil {
-			return fmt.Errorf("reading the sandbox's commits: %w", err)
+			return err
 		}
+		oid, _, _ := strings.Cut(line, " ")
 		switch {
 		case first && line != "# v2 git bundle" && line != "# v3 git bundle":
-			return errors.New("reading the sandbox's commits: this is no bundle")
-		case first, strings.HasPrefix(line, "-"):
-		case strings.HasPrefix(line, "@"):
-			if !strings.HasPrefix(line, "@object-format=") {
-				return fmt.Errorf("reading the sandbox's commits: bundles with %q are not taken", shorten(line))
-			}
+			return errors.New("not a bundle")
+		case first, strings.HasPrefix(line, "-"), strings.HasPrefix(line, "@object-format="), objectID().MatchString(oid):
 		case line == "":
 			return nil
 		default:
-			if oid, _, _ := strings.Cut(line, " "); !objectID().MatchString(oid) {
-				return fmt.Errorf("reading the sandbox's commits: %q was not understood", shorten(line))
-			}
+			return fmt.Errorf("unexpected line %.100q", line)
 		}
 	}
 }
 
-// readLine reads a line without its end. Names in it may hold anything else.
+// readLine reads a line without its end.
 func readLine(r *bufio.Reader, left *int) (string, error) {
 	var line []byte
 	for {
 		part, err := r.ReadSlice('\n')
 		line = append(line, part...)
 		if *left -= len(part); *left < 0 {
-			return "", fmt.Errorf("there are more than %d bytes of names", maxListed)
+			return "", fmt.Errorf("more than %d bytes of names", maxListed)
 		}
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
@@ -145,11 +151,9 @@ func readLine(r *bufio.Reader, left *int) (string, error) {
 	}
 }
 
-func shorten(text string) string { return text[:min(len(text), 100)] }
+var errTooLarge = fmt.Errorf("the new commits have more than %d bytes", int64(maxBundle))
 
-var errTooLarge = fmt.Errorf("the sandbox's new commits have more than %d bytes", int64(maxBundle))
-
-// writePack writes the objects that follow a listing to a file.
+// writePack writes the objects of a bundle to a file.
 func writePack(path string, r io.Reader) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/hint"
 )
 
-// Kind is a reason why the user's branch stays where it is.
+// Kind is a reason why the user's branch is not fast-forwarded.
 type Kind int
 
 // The reasons.
@@ -28,19 +27,19 @@ const (
 	kinds // how many there are
 )
 
-// Conflict says that the sandbox has commits that the user's branch could not
-// follow to. Nothing is lost: they are at Ref.
+// Conflict says that the user's branch was not fast-forwarded. The sandbox's commits are
+// at Ref.
 type Conflict struct {
 	Kind   Kind
 	Branch string
-	Ref    string // where the sandbox's commits are
+	Ref    string
 	Detail string // depends on the kind
-	Merged string // a merge of both sides without conflicts; empty if there is none
+	Merged string // a ref of a merge of both sides; empty for none
 }
 
-// explain completes a conflict about a commit of the sandbox, which is nil if
-// there is none so far. tip is where the user's branch is. One about commits with
-// a submodule is always about that: no other advice holds for them.
+// explain completes a conflict about a commit of the sandbox; nil if there is none. tip
+// is where the user's branch is. A submodule takes precedence: no other hint is safe
+// then.
 func (r *Repo) explain(ctx context.Context, c *Conflict, branch, tip, commit string) (*Conflict, error) {
 	path, err := r.submodule(ctx, tip, commit)
 	if err != nil {
@@ -62,7 +61,7 @@ func (r *Repo) explain(ctx context.Context, c *Conflict, branch, tip, commit str
 	return c, nil
 }
 
-// asError returns a conflict as the error of a sync.
+// asError returns a conflict as an error with its hint.
 func asError(c *Conflict, err error) error {
 	if err != nil || c == nil {
 		return err
@@ -70,12 +69,11 @@ func asError(c *Conflict, err error) error {
 	return hint.Wrap(c, "%s", c.Hint())
 }
 
-// Passes says that the next sync may find nothing in the way any more, without
-// the user having merged anything.
-func (c *Conflict) Passes() bool { return c.Kind == indexLocked || c.Kind == operation }
+// Transient reports whether the cause may be over at the next fetch.
+func (c *Conflict) Transient() bool { return c.Kind == indexLocked || c.Kind == operation }
 
-// Mendable says that it can be mended in the sandbox only.
-func (c *Conflict) Mendable() bool { return c.Kind == hasSubmodule }
+// FixedInSandbox reports whether the commits have to be changed in the sandbox.
+func (c *Conflict) FixedInSandbox() bool { return c.Kind == hasSubmodule }
 
 // Error says what happened, and where both sides are.
 func (c *Conflict) Error() string {
@@ -85,30 +83,29 @@ func (c *Conflict) Error() string {
 // Hint says what to do.
 func (c *Conflict) Hint() string { return c.advice().todo }
 
-// advice is what is said about a conflict. The git commands in it are listed too:
-// a test runs each of them on what a hostile agent has left.
+// advice is the text of a conflict, and the git commands in it, which a test runs on
+// what a hostile agent has left.
 type advice struct {
 	why, todo string
 	commands  [][]string
 }
 
-// git notes a command and returns it as the user is shown it.
+// git records a command and returns it quoted.
 func (a *advice) git(args ...string) string {
 	a.commands = append(a.commands, args)
 	return `"git ` + strings.Join(args, " ") + `"`
 }
 
-// advice is the only place that git commands are advised in for what comes out of
-// a private git directory.
+// advice is the only source of hints with git commands for commits of a sandbox.
 func (c *Conflict) advice() *advice {
 	a := &advice{}
 	switch c.Kind {
 	case movedBack:
 		a.why = "your branch was moved back to an earlier commit"
-		a.todo = fmt.Sprintf("take them again with %s, or drop them with --recreate", a.git("reset", c.Ref))
+		a.todo = fmt.Sprintf("restore them with %s, or drop them with --recreate", a.git("reset", c.Ref))
 	case rewritten:
-		a.why = "the sandbox has rewritten commits that were on your branch"
-		a.todo = fmt.Sprintf("compare both with %s; take the sandbox's version, with your files as they are, with %s, or drop it with --recreate",
+		a.why = "the sandbox has rewritten commits of your branch"
+		a.todo = fmt.Sprintf("compare both with %s; accept the sandbox's with %s, which keeps your files, or drop them with --recreate",
 			a.git("range-diff", "HEAD..."+c.Ref), a.git("reset", c.Ref))
 	case switchedAway:
 		on := c.Detail
@@ -116,50 +113,51 @@ func (c *Conflict) advice() *advice {
 			on = "no branch"
 		}
 		a.why = "your working tree is on " + on + " now"
-		a.todo = fmt.Sprintf("take them with %s, then %s", a.git("switch", c.Branch), a.git("merge", c.Ref))
+		a.todo = fmt.Sprintf("merge them with %s, then %s", a.git("switch", c.Branch), a.git("merge", c.Ref))
 	case branchGone:
 		a.why = "your branch was deleted or renamed"
 		a.todo = "restore it with " + a.git("branch", c.Branch, c.Ref)
 	case operation:
 		a.why = fmt.Sprintf("a %s is in progress in your working tree", c.Detail)
-		a.todo = "finish or abort it, and the next command takes them"
+		a.todo = "finish or abort it; the next command fast-forwards the branch"
 	case hasSubmodule:
 		a.why = fmt.Sprintf("the sandbox's commits add or change the submodule %q, whose configuration can make git run programs", c.Detail)
-		a.todo = fmt.Sprintf("do not merge them or check them out: look at them with %s; remove the submodule from all of them in \"docker ralph shell\", or drop them with --recreate",
+		a.todo = fmt.Sprintf("do not merge them or check them out: view them with %s; remove the submodule from all of them in \"docker ralph shell\", or drop them with --recreate",
 			a.git("log", "-p", "--submodule=short", c.Ref))
 	case filesElsewhere:
 		a.why = "your files are as they were before these commits"
-		a.todo = "take them with " + a.git("merge", c.Ref)
+		a.todo = "merge them with " + a.git("merge", c.Ref)
 	case stagedClash:
-		a.why = fmt.Sprintf("what you have staged (%q) is in their way", c.Detail)
-		a.todo = fmt.Sprintf("commit or unstage it (%s), and the next command takes them", a.git("restore", "--staged", c.Detail))
+		a.why = fmt.Sprintf("they conflict with your staged change of %q", c.Detail)
+		a.todo = fmt.Sprintf("commit or unstage it (%s); the next command fast-forwards the branch", a.git("restore", "--staged", c.Detail))
 	case indexLocked:
 		a.why = fmt.Sprintf("another git process holds %q", c.Detail)
-		a.todo = "the next command tries again; if no git process is running, remove that file"
+		a.todo = "run any command again; if no git process is running, remove that file"
 	default:
-		a.why = "your branch and the sandbox's have both moved"
-		a.todo = fmt.Sprintf("merge them with %s, then %s; your files as they are now stay in the stash", a.git("stash", "--include-untracked"), a.git("merge", c.Ref))
+		a.why = "your branch and the sandbox's have diverged"
+		a.todo = fmt.Sprintf("merge them with %s, then %s; your current files stay in the stash", a.git("stash", "--include-untracked"), a.git("merge", c.Ref))
 		if c.Merged != "" {
 			a = &advice{why: a.why}
-			a.todo = fmt.Sprintf("take the merge of both that is ready, with your files as they are, with %s", a.git("reset", c.Merged))
+			a.todo = fmt.Sprintf("accept the prepared merge with %s, which keeps your files", a.git("reset", c.Merged))
 		}
 	}
 	return a
 }
 
-// bothMoved prepares a merge for the user if there is one without conflicts.
-// That git cannot do it is no error: the user merges then.
-func (r *Repo) bothMoved(ctx context.Context, branch, tip, commit string) (*Conflict, error) {
+// prepareMerge creates a merge of both sides if there are no conflicts. A failure of git
+// is not an error: the user merges then.
+func (r *Repo) prepareMerge(ctx context.Context, branch, tip, commit string) (*Conflict, error) {
 	c := &Conflict{Kind: diverged}
-	if _, err := r.git.line(ctx, "config", "--get-regexp", `^merge\..*\.driver$`); !gitrepo.SaysNo(err) {
-		return c, nil //nolint:nilerr // programs of the user's would be run on what an agent wrote
+	config, err := r.git.Config(ctx)
+	if err != nil || config.Has("merge", "driver") { // a program that would run on an agent's files
+		return c, err
 	}
-	tree, err := r.git.line(ctx, "merge-tree", "--write-tree", "--no-messages", tip, commit)
+	tree, err := r.git.Line(ctx, "merge-tree", "--write-tree", "--no-messages", tip, commit)
 	if err != nil || !objectID().MatchString(tree) {
 		return c, ctx.Err()
 	}
-	merge, err := r.git.with("GIT_AUTHOR_NAME=docker-ralph", "GIT_AUTHOR_EMAIL=docker-ralph@localhost", "GIT_COMMITTER_NAME=docker-ralph", "GIT_COMMITTER_EMAIL=docker-ralph@localhost").
-		line(ctx, "commit-tree", "--no-gpg-sign", "-p", tip, "-p", commit, "-m", fmt.Sprintf("Merge the sandbox's commits into %s", branch), tree)
+	merge, err := r.git.With("GIT_AUTHOR_NAME=docker-ralph", "GIT_AUTHOR_EMAIL=docker-ralph@localhost", "GIT_COMMITTER_NAME=docker-ralph", "GIT_COMMITTER_EMAIL=docker-ralph@localhost").
+		Line(ctx, "commit-tree", "--no-gpg-sign", "-p", tip, "-p", commit, "-m", fmt.Sprintf("Merge the sandbox's commits into %s", branch), tree)
 	if err != nil {
 		return c, ctx.Err()
 	}

@@ -7,6 +7,8 @@ import (
 
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
 )
 
 // What an agent can write must not be configuration of the user's git.
@@ -34,7 +36,7 @@ func TestConfigurationInTheWorktreeIsRefused(t *testing.T) {
 			w.write("settings", "[alias]\n\tst = status\n")
 			set(w, home)
 			err := w.open().repo.Check(t.Context())
-			assert.Assert(t, cmp.ErrorContains(err, "of this worktree as configuration"))
+			assert.Assert(t, cmp.ErrorContains(err, "git configuration in the worktree: "))
 		})
 	}
 	t.Run("elsewhere", func(t *testing.T) {
@@ -49,7 +51,7 @@ func TestConfigurationInTheWorktreeIsRefused(t *testing.T) {
 func TestChangedHooksOfTheWorktreeAreFound(t *testing.T) {
 	t.Parallel()
 	w := simple(t)
-	hooks := func() Hooks {
+	hooks := func() hostgit.Hooks {
 		found, err := w.open().repo.Hooks(t.Context())
 		assert.NilError(t, err)
 		return found

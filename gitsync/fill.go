@@ -13,6 +13,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
+	"github.com/docker-ralph/docker-ralph/gitsync/objectdirs"
 )
 
 // archive writes the files of a git directory.
@@ -26,77 +29,17 @@ func (a *archive) dir(name string) { a.entry(name, tar.TypeDir, 0o755, nil) }
 
 func (a *archive) file(name string, content []byte) { a.entry(name, tar.TypeReg, 0o644, content) }
 
-// optional writes a file unless there is nothing in it.
-func (a *archive) optional(name string, content []byte) {
-	if len(content) > 0 {
-		a.file(name, content)
-	}
-}
-
 func (a *archive) entry(name string, kind byte, mode int64, content []byte) {
 	if a.err != nil {
 		return
 	}
-	name = path.Join(path.Base(Folder), name)
-	if kind == tar.TypeDir {
-		name += "/"
-	}
 	a.err = a.w.WriteHeader(&tar.Header{
-		Name: name, Typeflag: kind, Mode: mode, Size: int64(len(content)),
+		Name: path.Base(Folder) + "/" + name, Typeflag: kind, Mode: mode, Size: int64(len(content)),
 		Uid: a.uid, Gid: a.gid, ModTime: time.Now(), Format: tar.FormatPAX,
 	})
 	if a.err == nil {
 		_, a.err = a.w.Write(content)
 	}
-}
-
-// Fill writes the sandbox's git directory as a tar archive, and notes what it
-// begins with. The user's branch is the one that is checked out; the index is
-// the user's without what is staged, which stays the user's alone.
-func (r *Repo) Fill(ctx context.Context, user string, w io.Writer) error {
-	own, unlock, err := r.lock(ctx)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	a := &archive{w: tar.NewWriter(w)}
-	if a.uid, a.gid, err = numbers(user); err != nil {
-		return err
-	}
-	branch, err := own.git.branch(ctx)
-	if err != nil {
-		return err
-	}
-	head := "ref: refs/heads/" + branch
-	if branch == "" { // a branch is needed only when an agent begins
-		if head, err = own.git.resolve(ctx, "HEAD"); err != nil {
-			return err
-		}
-	}
-	refs, err := own.git.refs(ctx)
-	if err != nil {
-		return err
-	}
-	// Noted before anything is there to be run in.
-	tip := refs["refs/heads/"+branch]
-	if branch == "" {
-		tip = head
-	}
-	if err := own.setBase(ctx, tip); err != nil {
-		return err
-	}
-	was, err := readState(statePath(r.stateDir, r.name))
-	if err != nil {
-		return err
-	}
-	if err := own.save(state{Branch: branch, Head: strings.TrimPrefix(head, "ref: "), Synced: tip, Tips: refs, Given: refs, Hidden: was.Hidden}); err != nil {
-		return err
-	}
-	if err := own.fillFiles(ctx, a, branch, refs); err != nil {
-		return err
-	}
-	a.file("HEAD", []byte(head+"\n"))
-	return a.close()
 }
 
 func (a *archive) close() error {
@@ -106,41 +49,85 @@ func (a *archive) close() error {
 	return a.err
 }
 
-func numbers(user string) (uid, gid int, err error) {
+// Fill writes the sandbox's git directory as a tar archive, and saves the initial state.
+// The user's branch is checked out; the index is the user's without staged changes.
+func (r *Repo) Fill(ctx context.Context, user string, w io.Writer) error {
+	r, unlock, err := r.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	a := &archive{w: tar.NewWriter(w)}
+	if a.uid, a.gid, err = parseUser(user); err != nil {
+		return err
+	}
+	branch, err := r.git.Branch(ctx)
+	if err != nil {
+		return err
+	}
+	refs, err := r.git.Refs(ctx)
+	if err != nil {
+		return err
+	}
+	head, tip := "ref: refs/heads/"+branch, refs["refs/heads/"+branch]
+	if branch == "" { // only agents need a branch
+		if tip, err = r.git.Resolve(ctx, "HEAD"); err != nil {
+			return err
+		}
+		head = tip
+	}
+	// The state is saved before a command can run in the sandbox.
+	if err := r.setBase(ctx, tip); err != nil {
+		return err
+	}
+	was, err := r.readState()
+	if err != nil {
+		return err
+	}
+	if err := r.save(state{Branch: branch, Head: strings.TrimPrefix(head, "ref: "), Synced: tip, Tips: refs, Pushed: refs, Masked: was.Masked}); err != nil {
+		return err
+	}
+	if err := r.fillFiles(ctx, a, branch, refs); err != nil {
+		return err
+	}
+	a.file("HEAD", []byte(head+"\n"))
+	return a.close()
+}
+
+func parseUser(user string) (uid, gid int, err error) {
 	u, g, _ := strings.Cut(user, ":")
 	if uid, err = strconv.Atoi(u); err == nil {
 		gid, err = strconv.Atoi(g)
 	}
 	if err != nil {
-		return 0, 0, fmt.Errorf("the sandbox's user %q is no pair of numbers: %w", user, err)
+		return 0, 0, fmt.Errorf("parsing the sandbox's user %q: %w", user, err)
 	}
 	return uid, gid, nil
 }
 
-// setBase keeps the commit that the sandbox borrows from being pruned.
+// setBase protects the commit that the sandbox starts from against gc.
 func (r *Repo) setBase(ctx context.Context, commit string) error {
 	args := []string{"update-ref", r.base(), commit}
 	if commit == "" {
 		args = []string{"update-ref", "-d", r.base()}
 	}
-	if _, err := r.git.run(ctx, nil, args...); err != nil {
-		return fmt.Errorf("noting what the sandbox begins with: %w", err)
+	if _, err := r.git.Output(ctx, nil, args...); err != nil {
+		return fmt.Errorf("updating %s: %w", r.base(), err)
 	}
 	return nil
 }
 
-// fillFiles writes everything but HEAD. Without refs, it leaves out an index too.
+// fillFiles writes everything but HEAD; without refs, it omits the index too.
 func (r *Repo) fillFiles(ctx context.Context, a *archive, branch string, refs map[string]string) error {
-	for _, dir := range []string{".", "refs", "refs/heads", "refs/tags", "objects", "objects/pack", "objects/info", "info", "hooks"} {
+	for _, dir := range []string{"", "refs/", "refs/heads/", "refs/tags/", "objects/", "objects/pack/", "objects/info/", "info/", "hooks/"} {
 		a.dir(dir)
 	}
-	borrowed, err := objects(r.commonDir)
+	dirs, err := objectdirs.Find(r.git.CommonDir)
 	if err != nil {
 		return err
 	}
-	a.file("objects/info/alternates", []byte(borrowed[0].Target+"\n"))
-
-	all, err := r.readConfig(ctx)
+	a.file("objects/info/alternates", []byte(dirs[0].Target+"\n"))
+	config, err := r.git.Config(ctx)
 	if err != nil {
 		return err
 	}
@@ -155,41 +142,38 @@ func (r *Repo) fillFiles(ctx context.Context, a *archive, branch string, refs ma
 			tip = refs["refs/heads/"+branch]
 		}
 		var index []byte
-		if index, err = r.freshIndex(ctx, all, tip); err != nil {
+		if index, err = r.initialIndex(ctx, config, tip); err != nil {
 			return err
 		}
 		a.file("index", index)
 	}
-	a.file("config", []byte(cleanConfig(all, branch)))
-	a.file("description", []byte("The sandbox's own git directory; its commits go to the repository outside.\n"))
-	return r.fillInfo(a, all)
-}
-
-// fillInfo writes what decides which files git ignores and checks out.
-func (r *Repo) fillInfo(a *archive, all []setting) error {
-	exclude, err := r.excludes(all)
+	a.file("config", []byte(sanitizedConfig(config, branch)))
+	a.file("description", []byte("The sandbox's private git directory; its commits go to the repository outside.\n"))
+	exclude, err := r.excludes(config)
 	if err != nil {
 		return err
 	}
-	a.optional("info/exclude", exclude)
+	a.file("info/exclude", exclude)
 	for name, path := range map[string]string{
-		"info/attributes":      filepath.Join(r.commonDir, "info", "attributes"),
-		"info/sparse-checkout": filepath.Join(r.gitDir, "info", "sparse-checkout"),
-		"shallow":              filepath.Join(r.commonDir, "shallow"),
+		"info/attributes":      filepath.Join(r.git.CommonDir, "info", "attributes"),
+		"info/sparse-checkout": filepath.Join(r.git.GitDir, "info", "sparse-checkout"),
+		"shallow":              filepath.Join(r.git.CommonDir, "shallow"),
 	} {
-		content, err := readSmall(path)
+		content, err := readCopied(path)
 		if err != nil {
 			return err
 		}
-		a.optional(name, content)
+		if len(content) > 0 {
+			a.file(name, content)
+		}
 	}
 	return nil
 }
 
-// excludes are the user's own lists of ignored files.
-func (r *Repo) excludes(all []setting) (lines []byte, err error) {
-	for _, path := range []string{globalExcludes(all), filepath.Join(r.commonDir, "info", "exclude")} {
-		content, err := readSmall(path)
+// excludes returns the user's lists of ignored files.
+func (r *Repo) excludes(config hostgit.Config) (lines []byte, err error) {
+	for _, path := range []string{globalExcludes(config), filepath.Join(r.git.CommonDir, "info", "exclude")} {
+		content, err := readCopied(path)
 		if err != nil {
 			return nil, err
 		}
@@ -200,10 +184,10 @@ func (r *Repo) excludes(all []setting) (lines []byte, err error) {
 	return lines, nil
 }
 
-// globalExcludes is where the user's own list of ignored files is.
-func globalExcludes(all []setting) string {
+// globalExcludes is the path of the user's list of ignored files for all repositories.
+func globalExcludes(config hostgit.Config) string {
 	home, _ := os.UserHomeDir()
-	if path := last(all, "core", "excludesfile"); path != "" {
+	if path := config.Last("core", "excludesfile"); path != "" {
 		if rest, ok := strings.CutPrefix(path, "~/"); ok {
 			path = filepath.Join(home, rest)
 		}
@@ -213,4 +197,51 @@ func globalExcludes(all []setting) string {
 		return filepath.Join(dir, "git", "ignore")
 	}
 	return filepath.Join(home, ".config", "git", "ignore")
+}
+
+// initialIndex returns the index of a commit with the stat data of the user's index.
+// Files of the user's filters are excluded from the agent's commits: the sandbox, which
+// lacks the filters, would commit them unfiltered.
+func (r *Repo) initialIndex(ctx context.Context, config hostgit.Config, commit string) (content []byte, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("preparing the sandbox's index: %w", err)
+		}
+	}()
+	dir, err := os.MkdirTemp("", "docker-ralph-index-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	path := filepath.Join(dir, "index")
+	if err = r.git.Owner.Chown(dir); err != nil {
+		return nil, err
+	}
+	if err = r.git.Owner.CopyFile(filepath.Join(r.git.GitDir, "index"), path); err != nil && !os.IsNotExist(err) {
+		return nil, err
+	}
+	g := r.git.WithoutFilters(config).With("GIT_INDEX_FILE=" + path)
+	tip := ""
+	if commit != "" {
+		if tip, err = g.Resolve(ctx, commit); err != nil {
+			return nil, err
+		}
+	}
+	readTree := []string{"-c", "core.splitIndex=false", "-c", "core.untrackedCache=false", "-c", "index.skipHash=false", "read-tree"}
+	if tip == "" {
+		_, err = g.Output(ctx, nil, append(readTree, "--empty")...)
+	} else if _, err = g.Output(ctx, nil, append(readTree, "-m", tip)...); err != nil {
+		_, err = g.Output(ctx, nil, append(readTree, "--reset", tip)...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	paths, err := g.Filtered(ctx, config)
+	if err == nil && len(paths) > 0 {
+		_, err = g.Output(ctx, strings.NewReader(strings.Join(paths, "\x00")+"\x00"), "update-index", "--skip-worktree", "-z", "--stdin")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
 }

@@ -11,6 +11,7 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/gitsync/objectdirs"
 )
 
 // works asserts that a commit of the sandbox comes out and a commit of the user
@@ -37,7 +38,7 @@ func TestRepositoriesOfManyKinds(t *testing.T) {
 		name string
 		make func(*testing.T) *world
 	}{
-		{"plain", func(t *testing.T) *world { return simple(t).sandbox() }},
+		{"plain", func(t *testing.T) *world { return build(t).sandbox() }},
 		{"SHA-256", func(t *testing.T) *world { return simple(t, "--object-format=sha256").sandbox() }},
 		{"a git directory elsewhere", func(t *testing.T) *world {
 			dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -88,12 +89,12 @@ func TestRepositoriesOfManyKinds(t *testing.T) {
 			w.root = third
 			w.sandbox()
 			_, err := w.repo.Layout(t.Context())
-			assert.Error(t, err, "borrowing objects from "+filepath.Join(other, ".git", "objects")+": not approved")
-			alternates, err := Alternates(filepath.Join(third, ".git"))
+			assert.Error(t, err, "mounting alternates "+filepath.Join(other, ".git", "objects")+": not approved")
+			alternates, err := objectdirs.Alternates(filepath.Join(third, ".git"))
 			assert.NilError(t, err)
-			layout, err := w.repo.Borrowing(alternates).Layout(t.Context())
+			layout, err := w.repo.WithAlternates(alternates).Layout(t.Context())
 			assert.NilError(t, err)
-			assert.Equal(t, len(layout.Borrowed), 3)
+			assert.Equal(t, len(layout.Objects), 3)
 			return w
 		}},
 		{"a branch that no agent may name", func(t *testing.T) *world {
@@ -148,15 +149,15 @@ func TestALinkedWorkTree(t *testing.T) {
 	w := simple(t)
 	linked := filepath.Join(w.root, ".worktrees", "deep", "side")
 	w.git("worktree", "add", "-q", "-b", "side", linked)
-	assert.NilError(t, os.WriteFile(filepath.Join(w.root, ".git", "info", "exclude"), []byte(".worktrees/\n"), 0o644))
+	w.write(".git/info/exclude", ".worktrees/\n")
 	other := filepath.Join(w.root, "deep", "er", "other")
 	w.git("worktree", "add", "-q", "-b", "other", other)
 	w.open()
 	layout, err := w.repo.Layout(t.Context())
 	assert.NilError(t, err)
 	assert.DeepEqual(t, layout.Over, []string{filepath.Join(w.root, ".git")})
-	assert.DeepEqual(t, layout.Hidden, []string{filepath.Join(w.root, ".worktrees"), other})
-	assert.DeepEqual(t, layout.Pinned, []string{filepath.Join(w.root, "deep", "er"), filepath.Join(w.root, "deep")})
+	assert.DeepEqual(t, layout.Masked, []string{filepath.Join(w.root, ".worktrees"), other})
+	assert.DeepEqual(t, layout.Anchored, []string{filepath.Join(w.root, "deep", "er"), filepath.Join(w.root, "deep")})
 
 	// One that comes later is seen by a sandbox that is there, unless it is where
 	// docker ralph puts it.
@@ -164,8 +165,8 @@ func TestALinkedWorkTree(t *testing.T) {
 	w.git("worktree", "add", "-q", "-b", "third", filepath.Join(w.root, ".worktrees", "third"))
 	w.in()
 	w.git("worktree", "add", "-q", "-b", "fourth", filepath.Join(w.root, "fourth"))
-	_, err = w.repo.In(t.Context(), w.sh)
-	assert.ErrorContains(t, err, "fourth is inside this one, and was added after the sandbox was made")
+	_, err = w.repo.Push(t.Context(), w.sh)
+	assert.ErrorContains(t, err, "fourth was added after the sandbox was created")
 	w.git("worktree", "remove", "fourth")
 	assert.NilError(t, os.RemoveAll(w.own))
 	assert.NilError(t, os.RemoveAll(w.repo.stateDir))
@@ -174,22 +175,22 @@ func TestALinkedWorkTree(t *testing.T) {
 	assert.NilError(t, os.Rename(filepath.Join(w.root, "deep"), filepath.Join(w.dir, "moved")))
 	assert.NilError(t, os.Symlink(filepath.Join(w.dir, "moved"), filepath.Join(w.root, "deep")))
 	_, err = w.repo.Layout(t.Context())
-	assert.ErrorContains(t, err, "deep is no folder")
+	assert.ErrorContains(t, err, "deep is not a directory")
 
 	mainTip := w.tip("main")
 	w.root = linked
 	w.sandbox()
 	layout, err = w.repo.Layout(t.Context())
 	assert.NilError(t, err)
-	assert.DeepEqual(t, layout.Covered, []string{filepath.Join(linked, ".git")})
+	assert.DeepEqual(t, layout.GitFileOver, []string{filepath.Join(linked, ".git")})
 	// Where the file system does not tell them apart, another spelling is the
 	// same file.
 	assert.NilError(t, os.Link(filepath.Join(linked, ".git"), filepath.Join(linked, ".GIT")))
 	layout, err = w.repo.Layout(t.Context())
 	assert.NilError(t, err)
-	assert.DeepEqual(t, layout.Covered, []string{filepath.Join(linked, ".git"), filepath.Join(linked, ".GIT")})
+	assert.DeepEqual(t, layout.GitFileOver, []string{filepath.Join(linked, ".git"), filepath.Join(linked, ".GIT")})
 	assert.NilError(t, os.Remove(filepath.Join(linked, ".GIT")))
-	content, err := os.ReadFile(layout.Cover)
+	content, err := os.ReadFile(layout.GitFile)
 	assert.NilError(t, err)
 	assert.Equal(t, string(content), "gitdir: "+Folder+"\n")
 	works(t, w)
@@ -276,39 +277,39 @@ func TestWhatIsRefused(t *testing.T) {
 			other := filepath.Join(w.dir, "other")
 			w.run(w.dir, nil, "git", "clone", "-q", w.root, other)
 			w.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", other, "sub")
-		}, `this repository has submodules ("sub")`},
+		}, `repository with a submodule ("sub")`},
 		{"detached", func(w *world) { w.git("checkout", "-q", "--detach") }, "detached HEAD state"},
 		{"merge", func(w *world) {
 			w.git("switch", "-q", "-c", "x")
 			w.git("commit", "-q", "--allow-empty", "-m", "x")
 			w.git("switch", "-q", "main")
 			w.git("merge", "-q", "--no-ff", "--no-commit", "x")
-		}, "a merge is under way"},
+		}, "a merge is in progress"},
 		{"rebase", func(w *world) {
 			w.git("-c", "sequence.editor=echo break >", "rebase", "-q", "-i", "--root")
-		}, "a rebase is under way"},
-		{"bisect", func(w *world) { w.git("bisect", "start") }, "a bisect is under way"},
+		}, "a rebase is in progress"},
+		{"bisect", func(w *world) { w.git("bisect", "start") }, "a bisect is in progress"},
 		{"conflicts of a stash", func(w *world) {
 			w.write("a.txt", "one\n")
 			w.git("stash", "-q")
 			w.write("a.txt", "two\n")
 			w.git("commit", "-qam", "two")
 			_ = exec.Command("git", "-C", w.root, "stash", "pop").Run()
-		}, `"a.txt" has conflicts that are not resolved`},
-		{"partial clone", func(w *world) { w.git("config", "remote.origin.promisor", "true") }, "this is a partial clone"},
+		}, `unresolved conflicts in "a.txt"`},
+		{"partial clone", func(w *world) { w.git("config", "remote.origin.promisor", "true") }, "partial clone: "},
 		{"objects in a folder of something else", func(w *world) {
 			secrets := filepath.Join(w.dir, "secrets")
 			assert.NilError(w.t, os.Mkdir(secrets, 0o755))
 			assert.NilError(w.t, os.WriteFile(filepath.Join(secrets, "id_ed25519"), nil, 0o600))
 			assert.NilError(w.t, os.WriteFile(filepath.Join(w.root, ".git/objects/info/alternates"), []byte(secrets+"\n"), 0o644))
-		}, `also has "id_ed25519": it is not given to a sandbox`},
+		}, `unexpected entry "id_ed25519"`},
 		{"objects in the system", func(w *world) {
 			assert.NilError(w.t, os.WriteFile(filepath.Join(w.root, ".git/objects/info/alternates"), []byte("/etc/objects\n"), 0o644))
-		}, "where a sandbox has its own system"},
+		}, "a system directory of the sandbox"},
 		{"a link for .git", func(w *world) {
 			assert.NilError(w.t, os.Rename(filepath.Join(w.root, ".git"), filepath.Join(w.dir, "real")))
 			assert.NilError(w.t, os.Symlink(filepath.Join(w.dir, "real"), filepath.Join(w.root, ".git")))
-		}, "is a symbolic link"},
+		}, "a symbolic link"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := simple(t).open() // before, because scope refuses some itself
@@ -338,12 +339,12 @@ func TestWhatIsBorrowed(t *testing.T) {
 		{"by a link, approved", func(w *world, secrets string) {
 			assert.NilError(w.t, os.RemoveAll(filepath.Join(w.root, ".git/objects")))
 			assert.NilError(w.t, os.Symlink(secrets, filepath.Join(w.root, ".git/objects")))
-			w.repo = w.repo.Borrowing([]string{secrets})
-		}, "/pack is to hold objects of git, but also has \"notes\": it is not given to a sandbox"},
+			w.repo = w.repo.WithAlternates([]string{secrets})
+		}, "/pack: unexpected entry \"notes\""},
 		{"by alternates, approved", func(w *world, secrets string) {
 			assert.NilError(w.t, os.WriteFile(filepath.Join(w.root, ".git/objects/info/alternates"), []byte(secrets+"\n"), 0o600))
-			w.repo = w.repo.Borrowing([]string{secrets})
-		}, "/pack is to hold objects of git, but also has \"notes\": it is not given to a sandbox"},
+			w.repo = w.repo.WithAlternates([]string{secrets})
+		}, "/pack: unexpected entry \"notes\""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := simple(t).open()
@@ -352,7 +353,7 @@ func TestWhatIsBorrowed(t *testing.T) {
 			assert.NilError(t, os.MkdirAll(filepath.Join(secrets, "info"), 0o755))
 			assert.NilError(t, os.WriteFile(filepath.Join(secrets, "pack", "notes"), nil, 0o600))
 			tc.make(w, secrets)
-			err := w.repo.checkAlternates()
+			_, err := objectdirs.FindApproved(w.repo.git.CommonDir, w.repo.alternates)
 			if tc.err == "" {
 				assert.NilError(t, err)
 			} else {

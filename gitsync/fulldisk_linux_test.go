@@ -28,10 +28,10 @@ func TestFullDiskRefusesNoCommit(t *testing.T) {
 	}
 	tip := w.commit("large.txt", text.String())
 	free := disktest.Fill(t, small)
-	_, err := w.repo.Out(t.Context(), w.sh, true)
+	_, err := w.repo.Fetch(t.Context(), w.sh, true)
 	assert.ErrorIs(t, err, syscall.ENOSPC)
-	assert.Assert(t, !Lasting(err))
-	assert.Assert(t, !strings.Contains(err.Error(), "sound"), err.Error())
+	assert.Assert(t, !Permanent(err))
+	assert.Assert(t, !strings.Contains(err.Error(), "verifying"), err.Error())
 	free()
 	assert.Equal(t, w.out().Commits, 1)
 	assert.Equal(t, w.tip("main"), tip)

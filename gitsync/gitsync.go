@@ -1,16 +1,15 @@
-// Package gitsync is the host's side of a git directory that a sandbox has
-// for itself, over the work tree's own.
+// Package gitsync is the host's side of a sandbox's private git directory.
 //
-// The sandbox works on the user's live files, but never sees the user's .git.
-// It borrows the objects of that one read-only, and begins with its branches,
-// index and a cleaned configuration. New commits come out as a bundle, are
-// checked, and go to refs/ralph/SANDBOX/… of the user's repository. The user's
-// branch follows when it has not moved; otherwise both stay, and the user is
-// told how to bring them together.
+// The sandbox works on the user's live files, but never sees the user's .git. Its own
+// git directory reads the user's objects as alternates, and starts with the user's
+// branches, index and a sanitized configuration. New commits come out as a bundle, are
+// verified, and go to refs/ralph/SANDBOX/… of the user's repository. The user's branch
+// is fast-forwarded if it has not moved; otherwise both sides stay, and the result says
+// how to merge them.
 //
-// The user's repository is trusted; all that comes out of the sandbox is not.
-// Of the work tree, which the agent writes, git reads files and attributes
-// only, and starts none of the programs that its configuration names.
+// The user's repository is trusted; all that comes out of the sandbox is not. In the
+// working tree, which the agent writes, git reads files and attributes only, and starts
+// no program that its configuration names.
 package gitsync
 
 import (
@@ -20,84 +19,81 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/docker-ralph/docker-ralph/wire"
-
 	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
-// Folder is where a sandbox has its git directory mounted, whether or not it
-// also lies over the work tree's .git.
+// Folder is where a sandbox has its private git directory mounted.
 const Folder = wire.PrivateGitDir
 
-// hostFolder is below what the objects of the user's repository are mounted,
-// each at its own path, so that paths from one to another hold.
-const hostFolder = "/opt/ralph-git/host"
-
-// Shell runs a script of ours with sh in the sandbox, in the work tree, as the
-// agent's user. That the script fails is a [*ScriptError].
+// Shell runs a script with sh in the sandbox, in the worktree, as the agent's user. A
+// script that fails is a [*ScriptError].
 type Shell func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error
 
-// Repo is the user's repository, beside the git directory of one sandbox.
+// Repo is the user's repository, and the private git directory of one sandbox.
 type Repo struct {
-	root, gitDir, commonDir string
-	name                    string
-	stateDir                string
-	git                     git
-	gate                    Gate // nil for none
-	// quiet says that nothing runs in the sandbox.
-	quiet bool
-	// salvaging says that the sandbox's git directory was broken.
-	salvaging bool
-	// folder is where the sandbox's git directory is, for it.
-	folder string
-	// alternates are the folders that objects may be borrowed from.
-	alternates []string
+	git        hostgit.Git
+	name       string // of the sandbox
+	stateDir   string
+	folder     string   // of the private git directory, in the sandbox
+	gate       Gate     // nil for none
+	alternates []string // approved ones
+
+	idle      bool // no process runs in the sandbox
+	repairing bool
 }
 
-// Open returns the repository of a work tree for the sandbox of that name.
-// stateDir is the plugin's folder on the host.
+// Open returns the repository of a worktree for a sandbox. stateDir is the plugin's
+// state directory on the host.
 func Open(wt gitrepo.Worktree, name, stateDir string) (*Repo, error) {
-	g, err := newGit(wt.Root, wt.GitDir)
+	g, err := hostgit.New(wt)
 	if err != nil {
 		return nil, err
 	}
-	return &Repo{root: wt.Root, gitDir: wt.GitDir, commonDir: wt.CommonDir, name: name, stateDir: stateDir, git: g, folder: Folder}, nil
+	return &Repo{git: g, name: name, stateDir: stateDir, folder: Folder}, nil
 }
 
-// Prefix is below what the sandbox's commits are in the user's repository.
+// WithAlternates returns the repository with approved alternates.
+func (r *Repo) WithAlternates(approved []string) *Repo {
+	with := *r
+	with.alternates = approved
+	return &with
+}
+
+// Hooks returns the hooks in the working tree that the user's git runs.
+func (r *Repo) Hooks(ctx context.Context) (hostgit.Hooks, error) { return r.git.Hooks(ctx) }
+
+// Prefix is where the user's repository has the refs of the sandbox.
 func (r *Repo) Prefix() string { return "refs/ralph/" + r.name }
 
-// base is the ref of the last commit that the user's branch and the sandbox's
-// both had. No branch of the sandbox can have its name.
+// base is the ref of the last commit that both sides had.
 func (r *Repo) base() string { return r.Prefix() + "/@base" }
 
-// small bounds what is copied of the files beside the objects and the index.
-const small = 4 << 20
+// maxCopied is the size of the largest file that is copied to a sandbox, but for
+// objects and the index.
+const maxCopied = 4 << 20
 
-// readSmall reads a regular file that may be missing.
-func readSmall(path string) ([]byte, error) {
+// readCopied reads a regular file; a missing one is empty.
+func readCopied(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if os.IsNotExist(err) || err == nil && !info.Mode().IsRegular() {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the repository: %w", err)
+	if err == nil && info.Size() > maxCopied {
+		err = fmt.Errorf("%s is larger than %d bytes", path, maxCopied)
 	}
-	if info.Size() > small {
-		return nil, fmt.Errorf("%s is larger than %d bytes", path, small)
+	var content []byte
+	if err == nil {
+		content, err = os.ReadFile(path)
 	}
-	content, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading the repository: %w", err)
 	}
 	return content, nil
 }
 
-func exists(dir string, names ...string) bool {
-	for _, name := range names {
-		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
-			return true
-		}
-	}
-	return false
+func exists(elem ...string) bool {
+	_, err := os.Lstat(filepath.Join(elem...))
+	return err == nil
 }

@@ -24,7 +24,7 @@ import (
 // neither our git nor the user's runs it.
 func TestNothingPlantedIsRun(t *testing.T) {
 	t.Parallel()
-	w := simple(t).sandbox()
+	w := sandboxed(t)
 	marker := filepath.Join(w.dir, "marker")
 	run := "touch " + marker + "; false"
 	for _, hook := range []string{"post-checkout", "post-commit", "pre-commit", "reference-transaction", "post-index-change", "pre-auto-gc", "post-merge"} {
@@ -66,14 +66,14 @@ func TestNothingPlantedIsRun(t *testing.T) {
 		_ = os.Remove(marker) // in the sandbox it may run what it likes
 		return err
 	}
-	res, err := w.repo.Out(t.Context(), quiet, true)
+	res, err := w.repo.Fetch(t.Context(), quiet, true)
 	assert.NilError(t, err)
 	assert.Equal(t, res.Commits, 1)
 	w.git("status", "--porcelain")
 	w.git("diff", "HEAD")
 	w.git("log", "-p", "-2")
 	w.git("commit", "-q", "--allow-empty", "-m", "user")
-	_, err = w.repo.In(t.Context(), quiet)
+	_, err = w.repo.Push(t.Context(), quiet)
 	assert.NilError(t, err)
 	w.git("status", "--porcelain")
 	assert.NilError(t, w.repo.Check(t.Context()))
@@ -85,7 +85,7 @@ func TestNothingPlantedIsRun(t *testing.T) {
 // agent has written.
 func TestASubmoduleOfTheAgent(t *testing.T) {
 	t.Parallel()
-	w := simple(t).sandbox()
+	w := sandboxed(t)
 	marker := filepath.Join(w.dir, "marker")
 	inner := filepath.Join(w.root, "inner")
 	w.write("inner/a.txt", "x")
@@ -103,7 +103,7 @@ func TestASubmoduleOfTheAgent(t *testing.T) {
 
 func TestOddNamesOfBranches(t *testing.T) {
 	t.Parallel()
-	w := simple(t).sandbox()
+	w := sandboxed(t)
 	tip := w.commit("a.txt", "x\n")
 	marker := filepath.Join(w.dir, "marker")
 	odd := []string{
@@ -195,37 +195,37 @@ func TestMalformedObjectsAreRefused(t *testing.T) {
 			tr := tree(t, "100644", ".git", blob.id())
 			c := of(tr, p)
 			return c.id(), []object{blob, tr, c}
-		}, "not sound"},
+		}, "git unpack-objects: "},
 		{"a way out of a tree", func(p string) (string, []object) {
 			tr := tree(t, "100644", "..", blob.id())
 			c := of(tr, p)
 			return c.id(), []object{blob, tr, c}
-		}, "not sound"},
+		}, "git unpack-objects: "},
 		{"a slash in a name", func(p string) (string, []object) {
 			tr := tree(t, "100644", "a/b", blob.id())
 			c := of(tr, p)
 			return c.id(), []object{blob, tr, c}
-		}, "not sound"},
+		}, "git unpack-objects: "},
 		{"a commit without an author", func(p string) (string, []object) {
 			tr := tree(t, "100644", "a", blob.id())
 			c := object{1, []byte("tree " + tr.id() + "\nparent " + p + "\n\nm\n")}
 			return c.id(), []object{blob, tr, c}
-		}, "not sound"},
+		}, "git unpack-objects: "},
 		{"a missing blob", func(p string) (string, []object) {
 			tr := tree(t, "100644", "a", blob.id())
 			c := of(tr, p)
 			return c.id(), []object{tr, c}
-		}, "not sound"},
+		}, "git unpack-objects: "},
 		{"a missing commit", func(p string) (string, []object) {
 			return strings.Repeat("1", 40), []object{blob}
 		}, "missing"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := simple(t).sandbox()
+			w := sandboxed(t)
 			before, store := w.git("for-each-ref"), w.git("count-objects", "-v")
 			tip, objects := tc.make(w.tip("main"))
 			answer := answerOf(t, tip, objects...)
-			_, err := w.repo.Out(t.Context(), func(_ context.Context, _ string, _ []string, _ io.Reader, stdout io.Writer) error {
+			_, err := w.repo.Fetch(t.Context(), func(_ context.Context, _ string, _ []string, _ io.Reader, stdout io.Writer) error {
 				_, err := stdout.Write(answer)
 				return err
 			}, true)
@@ -237,11 +237,11 @@ func TestMalformedObjectsAreRefused(t *testing.T) {
 		})
 	}
 	t.Run("sound ones are taken", func(t *testing.T) {
-		w := simple(t).sandbox()
+		w := sandboxed(t)
 		tr := tree(t, "100644", "a", blob.id())
 		c := of(tr, w.tip("main"))
 		answer := answerOf(t, c.id(), blob, tr, c)
-		_, err := w.repo.Out(t.Context(), func(_ context.Context, _ string, _ []string, _ io.Reader, stdout io.Writer) error {
+		_, err := w.repo.Fetch(t.Context(), func(_ context.Context, _ string, _ []string, _ io.Reader, stdout io.Writer) error {
 			_, err := stdout.Write(answer)
 			return err
 		}, true)
@@ -259,7 +259,7 @@ func TestCommitsThatABundleDoesNotName(t *testing.T) {
 		{"it gets a ref later", "ONE refs/heads/x\n", "ONE refs/heads/x\n", "TWO refs/heads/main\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := simple(t).sandbox()
+			w := sandboxed(t)
 			blob := object{3, []byte("secret\n")}
 			tr := tree(t, "100644", "a", blob.id())
 			commit := func(message string) object {
@@ -268,7 +268,7 @@ func TestCommitsThatABundleDoesNotName(t *testing.T) {
 			one, two := commit("one"), commit("two")
 			named := strings.NewReplacer("ONE", one.id(), "TWO", two.id())
 			var seen []string
-			gated := w.repo.Gated(func(_ context.Context, in Incoming) (bool, error) {
+			gated := w.repo.WithGate(func(_ context.Context, in Incoming) (bool, error) {
 				seen = append(seen, in.Commits...)
 				for _, id := range in.Commits {
 					assert.DeepEqual(t, added(t, Incoming{git: in.git, Commits: []string{id}}), map[string]string{"a:1": "secret"})
@@ -276,7 +276,7 @@ func TestCommitsThatABundleDoesNotName(t *testing.T) {
 				return !slices.Contains(in.Commits, two.id()), nil
 			})
 			say := func(answer string) error {
-				_, err := gated.Out(t.Context(), func(_ context.Context, _ string, _ []string, _ io.Reader, stdout io.Writer) error {
+				_, err := gated.Fetch(t.Context(), func(_ context.Context, _ string, _ []string, _ io.Reader, stdout io.Writer) error {
 					_, err := io.WriteString(stdout, named.Replace(answer))
 					return err
 				}, true)
@@ -301,15 +301,15 @@ func TestRefsToSomethingElseThanCommits(t *testing.T) {
 	tr := tree(t, "100644", "a", blob.id())
 	tag := object{4, []byte("object " + tr.id() + "\ntype tree\ntag x\ntagger a <a@b> 1700000000 +0000\n\nm\n")}
 	for _, tip := range []object{blob, tr, tag} {
-		w := simple(t).sandbox()
+		w := sandboxed(t)
 		before := w.git("for-each-ref")
 		answer := tip.id() + " refs/heads/x\n- HEAD refs/heads/main\n\n# v2 git bundle\n\n" + string(packOf(t, blob, tr, tag))
-		res, err := w.repo.Out(t.Context(), func(_ context.Context, _ string, _ []string, _ io.Reader, stdout io.Writer) error {
+		res, err := w.repo.Fetch(t.Context(), func(_ context.Context, _ string, _ []string, _ io.Reader, stdout io.Writer) error {
 			_, err := io.WriteString(stdout, answer)
 			return err
 		}, true)
 		assert.NilError(t, err)
-		assert.Check(t, is.Contains(res.Refused["refs/heads/x"], "is no commit"))
+		assert.Check(t, is.Contains(res.Refused["refs/heads/x"], "is not a commit"))
 		assert.Equal(t, w.git("for-each-ref"), before)
 		w.noObjects(tip.id())
 	}
@@ -317,21 +317,21 @@ func TestRefsToSomethingElseThanCommits(t *testing.T) {
 
 func TestListingsThatAreNone(t *testing.T) {
 	t.Parallel()
-	w := simple(t).sandbox()
+	w := sandboxed(t)
 	id := strings.Repeat("a", 40)
 	for _, tc := range []struct{ answer, want string }{
 		{"", "unexpected EOF"},
-		{"nonsense\n\n", "was not understood"},
+		{"nonsense\n\n", "unexpected line"},
 		{id + " refs/heads/a", "unexpected EOF"},
-		{id + " refs/tags/a\n\n", "was not understood"},
-		{"--upload-pack=x refs/heads/a\n\n", "was not understood"},
-		{id + " HEAD refs/heads/main\n\nnonsense\n", "this is no bundle"},
-		{id + " HEAD refs/heads/main\n\n# v3 git bundle\n@filter=blob:none\n\n", "are not taken"},
-		{id + " HEAD refs/heads/main\n\n# v2 git bundle\n\n", "without their objects"},
-		{id + " HEAD refs/heads/main\n\n# v2 git bundle\n\nPACKxxxxxxxxxxxxxx", "not sound"},
+		{id + " refs/tags/a\n\n", "unexpected line"},
+		{"--upload-pack=x refs/heads/a\n\n", "unexpected line"},
+		{id + " HEAD refs/heads/main\n\nnonsense\n", "not a bundle"},
+		{id + " HEAD refs/heads/main\n\n# v3 git bundle\n@filter=blob:none\n\n", "unexpected line"},
+		{id + " HEAD refs/heads/main\n\n# v2 git bundle\n\n", "no pack"},
+		{id + " HEAD refs/heads/main\n\n# v2 git bundle\n\nPACKxxxxxxxxxxxxxx", "git index-pack: "},
 		{strings.Repeat("x", 9<<20), "bytes of names"},
 	} {
-		_, err := w.repo.Out(t.Context(), func(_ context.Context, _ string, _ []string, _ io.Reader, stdout io.Writer) error {
+		_, err := w.repo.Fetch(t.Context(), func(_ context.Context, _ string, _ []string, _ io.Reader, stdout io.Writer) error {
 			_, err := io.WriteString(stdout, tc.answer)
 			return err
 		}, true)
@@ -340,7 +340,7 @@ func TestListingsThatAreNone(t *testing.T) {
 	w.clean()
 
 	// A branch that is said to be where nothing is.
-	_, err := w.repo.Out(t.Context(), func(_ context.Context, _ string, _ []string, _ io.Reader, stdout io.Writer) error {
+	_, err := w.repo.Fetch(t.Context(), func(_ context.Context, _ string, _ []string, _ io.Reader, stdout io.Writer) error {
 		_, err := io.WriteString(stdout, id+" refs/heads/main\n"+id+" HEAD refs/heads/main\n\n")
 		return err
 	}, true)
@@ -357,7 +357,7 @@ func FuzzListing(f *testing.F) {
 		if err != nil {
 			return
 		}
-		given := places(l.refs, "main", nil)
+		given := localNames(l.refs, "main", nil)
 		seen := map[string]bool{}
 		for ref, oid := range l.refs {
 			name := given[ref]

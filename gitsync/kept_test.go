@@ -13,7 +13,7 @@ import (
 // Only the youngest stash has a ref; the others are in its log.
 func TestEveryStashComes(t *testing.T) {
 	t.Parallel()
-	w := simple(t).sandbox()
+	w := sandboxed(t)
 	stash := func(content string) string {
 		w.write("a.txt", content)
 		w.agent("stash", "-q")
@@ -30,7 +30,7 @@ func TestEveryStashComes(t *testing.T) {
 	first, second, third := stash("1\n"), stash("2\n"), stash("3\n")
 	res := w.out()
 	here(third, second, first)
-	assert.Assert(t, is.Contains(strings.Join(res.Notes(), "\n"), "What was stashed in the sandbox before that is at refs/ralph/ralph-test/@stash-"+first))
+	assert.Assert(t, is.Contains(strings.Join(res.Notes(), "\n"), "An older stash of the sandbox is at refs/ralph/ralph-test/@stash-"+first))
 	assert.Equal(t, len(w.out().Others), 0)
 
 	fourth := stash("4\n")
@@ -63,7 +63,7 @@ func (w *world) kept() []string {
 
 func TestWhatAnEarlierSandboxLeftIsKept(t *testing.T) {
 	t.Parallel()
-	w := simple(t).sandbox()
+	w := sandboxed(t)
 	w.agent("switch", "-qc", "topic")
 	topic := w.commit("topic.txt", "topic\n")
 	w.agent("switch", "-q", "main")
@@ -100,7 +100,7 @@ func TestWhatAnEarlierSandboxLeftIsKept(t *testing.T) {
 	slices.Sort(want)
 	assert.DeepEqual(t, w.kept(), want)
 	assert.Equal(t, w.tip(res.Kept["refs/ralph/ralph-test/main"]), old)
-	assert.Assert(t, is.Contains(strings.Join(res.Notes(), "\n"), "What was at refs/ralph/ralph-test/main is at refs/ralph/ralph-test/@kept-"+old+" now"))
+	assert.Assert(t, is.Contains(strings.Join(res.Notes(), "\n"), "The commits that were at refs/ralph/ralph-test/main are at refs/ralph/ralph-test/@kept-"+old))
 
 	// What it rewrites itself is replaced as ever.
 	w.agent("switch", "-q", "main")
@@ -112,7 +112,7 @@ func TestWhatAnEarlierSandboxLeftIsKept(t *testing.T) {
 // What the new commits contain anyway needs no name of its own.
 func TestWhatIsContainedIsNotKept(t *testing.T) {
 	t.Parallel()
-	w := simple(t).sandbox()
+	w := sandboxed(t)
 	old := w.commit("a.txt", "one\n")
 	w.git("switch", "-qc", "other")
 	_ = conflicts(t, w, switchedAway)
@@ -126,7 +126,7 @@ func TestWhatIsContainedIsNotKept(t *testing.T) {
 
 func TestNamesMakeRoomAgainAndAgain(t *testing.T) {
 	t.Parallel()
-	w := simple(t).sandbox()
+	w := sandboxed(t)
 	first := w.commit("a.txt", "one\n")
 	w.agent("branch", "x/a")
 	w.agent("branch", "x/b")

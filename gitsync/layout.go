@@ -10,181 +10,190 @@ import (
 	"strings"
 
 	"github.com/moby/sys/atomicwriter"
+
+	"github.com/docker-ralph/docker-ralph/gitsync/objectdirs"
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
-// coverPath is the file that lies over the .git file of a linked work tree.
-func coverPath(stateDir, name string) string {
+// Layout describes the mounts that replace the git directory of a worktree.
+type Layout struct {
+	// Folder is where the volume with the private git directory is mounted.
+	Folder string
+	// Over are further mount points of the volume: .git where it is a directory, and
+	// its other spellings on a file system that ignores case.
+	Over []string
+	// GitFile is a file of the host that is mounted over .git, at GitFileOver, where
+	// that is a file. It leads to Folder.
+	GitFile     string
+	GitFileOver []string
+	// Objects are the user's object directories, mounted read-only.
+	Objects []objectdirs.Dir
+	// Masked are directories of the worktree that are empty in the sandbox, and Anchored
+	// those above them, which cannot be renamed there.
+	Masked, Anchored []string
+	// Fill writes the initial content of the volume as a tar archive. Names begin with
+	// the last element of Folder, files belong to user ("UID:GID"), and HEAD is the
+	// last one: a volume without HEAD has to be filled.
+	Fill func(ctx context.Context, user string, w io.Writer) error
+}
+
+// gitFilePath is the file that is mounted over the .git file of a linked worktree.
+func gitFilePath(stateDir, name string) string {
 	return filepath.Join(stateDir, "git", name+".dotgit")
 }
 
-// Layout says what the sandbox is to see instead of the user's git directory.
+// Layout prepares the mounts of a new sandbox.
 func (r *Repo) Layout(ctx context.Context) (*Layout, error) {
-	own := &Layout{
-		Folder: Folder,
-		Fill:   func(ctx context.Context, user string, w io.Writer) error { return r.Fill(ctx, user, w) },
-	}
-	err := r.checkAlternates()
-	if err != nil {
+	l := &Layout{Folder: Folder, Fill: r.Fill}
+	var err error
+	if l.Objects, err = objectdirs.FindApproved(r.git.CommonDir, r.alternates); err != nil {
 		return nil, err
 	}
-	if own.Borrowed, err = objects(r.commonDir); err != nil {
-		return nil, err
-	}
-	for i := range own.Borrowed {
-		if own.Borrowed[i].Source, err = objectFolder(own.Borrowed[i].Source); err != nil {
-			return nil, err
-		}
-	}
-	dotGit := filepath.Join(r.root, ".git")
+	dotGit := filepath.Join(r.git.Root, ".git")
 	info, err := os.Lstat(dotGit)
 	if err != nil {
 		return nil, fmt.Errorf("reading the repository: %w", err)
 	}
-	same := append([]string{dotGit}, spellings(dotGit)...)
+	spellings := append([]string{dotGit}, otherSpellings(dotGit, info)...)
 	if info.IsDir() {
-		own.Over = same
+		l.Over = spellings
 	} else {
-		own.Cover, own.Covered = coverPath(r.stateDir, r.name), same
-		if err := writeCover(own.Cover); err != nil {
+		l.GitFile, l.GitFileOver = gitFilePath(r.stateDir, r.name), spellings
+		if err := writeGitFile(l.GitFile); err != nil {
 			return nil, err
 		}
 	}
-	if own.Hidden, err = r.hidden(ctx, dotGit); err != nil {
+	if l.Masked, err = r.masked(ctx); err != nil {
 		return nil, err
 	}
-	own.Pinned = pinned(r.root, own.Hidden)
-	return own, r.noteHidden(ctx, own.Hidden)
+	l.Anchored = anchored(r.git.Root, l.Masked)
+	return l, r.saveMasked(ctx, l.Masked)
 }
 
-func writeCover(path string) error {
+// writeGitFile keeps an unchanged file, which a sandbox may have mounted.
+func writeGitFile(path string) error {
 	content := []byte("gitdir: " + Folder + "\n")
 	if was, err := os.ReadFile(path); err == nil && string(was) == string(content) {
-		return nil // the file that a sandbox has mounted stays the same one
+		return nil
 	}
 	err := os.MkdirAll(filepath.Dir(path), 0o700)
 	if err == nil {
 		err = atomicwriter.WriteFile(path, content, 0o644)
 	}
 	if err != nil {
-		return fmt.Errorf("preparing the sandbox's git directory: %w", err)
+		return fmt.Errorf("preparing the private git directory: %w", err)
 	}
 	return nil
 }
 
-// worktrees is where docker ralph puts linked work trees, below the main one.
+// worktrees is where docker ralph creates linked worktrees, below the main one.
 const worktrees = ".worktrees"
 
-// hidden returns the folders below the work tree that lead to the user's git
-// directory by another way than .git: the user's other work trees, whose .git
-// files an agent could change, and git directories beside it. The folder for
-// work trees is always among them, so that more can come.
-func (r *Repo) hidden(ctx context.Context, dotGit string) ([]string, error) {
-	var hidden []string
-	all, err := r.nested(ctx, dotGit)
+// masked returns the directories in the worktree that lead to the user's git directory
+// by another way than .git: other worktrees, whose .git files an agent could change,
+// and git directories. The directory for worktrees is always one of them, for those to
+// come.
+func (r *Repo) masked(ctx context.Context) ([]string, error) {
+	all, err := r.nested(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if r.gitDir == r.commonDir {
-		folder := filepath.Join(r.root, worktrees)
-		err := os.Mkdir(folder, 0o755)
+	var masked []string
+	if r.git.GitDir == r.git.CommonDir {
+		dir := filepath.Join(r.git.Root, worktrees)
+		err := os.Mkdir(dir, 0o755)
 		if err == nil {
-			err = r.git.owner.give(folder)
+			err = r.git.Owner.Chown(dir)
 		}
-		if info, statErr := os.Lstat(folder); statErr == nil && info.IsDir() && (err == nil || os.IsExist(err)) {
-			hidden = append(hidden, folder)
+		if info, statErr := os.Lstat(dir); statErr == nil && info.IsDir() && (err == nil || os.IsExist(err)) {
+			masked = append(masked, dir)
 		}
 	}
 	for _, path := range all {
-		if covered(path, hidden) {
+		if within(path, masked) {
 			continue
 		}
-		if err := r.checkWay(path); err != nil {
+		if err := r.checkPath(path); err != nil {
 			return nil, err
 		}
-		hidden = append(hidden, path)
+		masked = append(masked, path)
 	}
-	return hidden, nil
+	return masked, nil
 }
 
-// nested returns the git directories and work trees of the repository that are
-// below this work tree.
-func (r *Repo) nested(ctx context.Context, dotGit string) ([]string, error) {
-	out, err := r.git.run(ctx, nil, "worktree", "list", "--porcelain", "-z")
+// nested returns the git directories and the other worktrees of the repository that
+// are in this worktree.
+func (r *Repo) nested(ctx context.Context) ([]string, error) {
+	out, err := r.git.Output(ctx, nil, "worktree", "list", "--porcelain", "-z")
 	if err != nil {
-		return nil, fmt.Errorf("listing the work trees: %w", err)
+		return nil, fmt.Errorf("listing worktrees: %w", err)
 	}
-	all := []string{r.gitDir, r.commonDir}
+	all := []string{r.git.GitDir, r.git.CommonDir}
 	for line := range strings.SplitSeq(string(out), "\x00") {
 		if path, ok := strings.CutPrefix(line, "worktree "); ok {
 			all = append(all, filepath.FromSlash(path))
 		}
 	}
-	var nested []string
-	for _, path := range all {
-		rel, err := filepath.Rel(r.root, path)
-		if err != nil || rel == "." || path == dotGit || !filepath.IsLocal(rel) {
-			continue
-		}
-		if _, err := os.Lstat(path); err == nil {
-			nested = append(nested, path)
-		}
-	}
-	return nested, nil
+	return slices.DeleteFunc(all, func(path string) bool {
+		rel, err := filepath.Rel(r.git.Root, path)
+		return err != nil || rel == "." || rel == ".git" || !filepath.IsLocal(rel) || !exists(path)
+	}), nil
 }
 
-// covered reports whether a path is one of the folders, or inside.
-func covered(path string, folders []string) bool {
-	return slices.ContainsFunc(folders, func(dir string) bool {
+// within reports whether a path is one of the directories, or in one.
+func within(path string, dirs []string) bool {
+	return slices.ContainsFunc(dirs, func(dir string) bool {
 		return path == dir || strings.HasPrefix(path, dir+string(filepath.Separator))
 	})
 }
 
-// checkWay refuses a path below the work tree that has links in it: an agent
-// could have made them, and something else would be mounted.
-func (r *Repo) checkWay(path string) error {
-	for dir := path; dir != r.root; dir = filepath.Dir(dir) {
+// checkPath refuses links on the path of a nested worktree: an agent could have made
+// them, and something else would be mounted.
+func (r *Repo) checkPath(path string) error {
+	for dir := path; dir != r.git.Root; dir = filepath.Dir(dir) {
 		if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
-			return fmt.Errorf("the work tree %s is inside this one, but %s is no folder: remove the link, or the work tree (git worktree prune)", path, dir)
+			return hint.Wrap(fmt.Errorf("masking the nested worktree %s: %s is not a directory", path, dir),
+				"remove the link, or the worktree with %q", "git worktree prune")
 		}
 	}
 	return nil
 }
 
-// checkHidden makes sure that the sandbox sees none of the user's other work
-// trees.
-func (r *Repo) checkHidden(ctx context.Context, st state) error {
-	all, err := r.nested(ctx, filepath.Join(r.root, ".git"))
+// checkMasked refuses a sandbox that sees another worktree, because it could change
+// the .git file there.
+func (r *Repo) checkMasked(ctx context.Context, st state) error {
+	all, err := r.nested(ctx)
 	if err != nil {
 		return err
 	}
 	for _, path := range all {
-		if !covered(path, st.Hidden) {
-			return fmt.Errorf("the work tree %s is inside this one, and was added after the sandbox was made, which could change its .git file: run with --recreate, or move it (git worktree move)", path)
+		if !within(path, st.Masked) {
+			return hint.Wrap(fmt.Errorf("the nested worktree %s was added after the sandbox was created", path),
+				"recreate the sandbox with --recreate, or move the worktree with %q", "git worktree move")
 		}
 	}
 	return nil
 }
 
-// noteHidden notes what the sandbox that is being made will not see.
-func (r *Repo) noteHidden(ctx context.Context, hidden []string) error {
-	own, unlock, err := r.lock(ctx)
+func (r *Repo) saveMasked(ctx context.Context, masked []string) error {
+	r, unlock, err := r.lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	st, err := readState(statePath(r.stateDir, r.name))
+	st, err := r.readState()
 	if err != nil {
 		return err
 	}
-	st.Hidden = hidden
-	return own.save(st)
+	st.Masked = masked
+	return r.save(st)
 }
 
-// pinned returns the folders between the work tree and others. They must not be
-// renamed, or else something else could be put where the others were.
-func pinned(root string, hidden []string) []string {
+// anchored returns the directories between the worktree and those masked: something
+// else could be put in their place if they were renamed.
+func anchored(root string, masked []string) []string {
 	var between []string
-	for _, path := range hidden {
+	for _, path := range masked {
 		for dir := filepath.Dir(path); dir != root; dir = filepath.Dir(dir) {
 			if !slices.Contains(between, dir) {
 				between = append(between, dir)
@@ -194,12 +203,8 @@ func pinned(root string, hidden []string) []string {
 	return between
 }
 
-// spellings returns the other spellings of .git that lead to the same file.
-func spellings(dotGit string) []string {
-	info, err := os.Lstat(dotGit)
-	if err != nil {
-		return nil
-	}
+// otherSpellings returns the spellings of .git that are the same file.
+func otherSpellings(dotGit string, info os.FileInfo) []string {
 	var same []string
 	for _, name := range []string{".giT", ".gIt", ".gIT", ".Git", ".GiT", ".GIt", ".GIT"} {
 		path := filepath.Join(filepath.Dir(dotGit), name)

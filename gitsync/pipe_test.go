@@ -61,12 +61,12 @@ func TestPipesInTheWorkTree(t *testing.T) {
 		{"b.txt", "a.txt"},
 	} {
 		t.Run(tc.pipe+" and "+tc.file, func(t *testing.T) {
-			w := simple(t).sandbox()
-			w.repo.git.timeout = 500 * time.Millisecond
+			w := sandboxed(t)
+			w.repo.git.Timeout = 500 * time.Millisecond
 			tip := w.commit(tc.file, "agent's\n")
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
-			res, err := w.repo.Out(ctx, w.late(tc.pipe), true)
+			res, err := w.repo.Fetch(ctx, w.late(tc.pipe), true)
 			assert.NilError(t, err)
 			assert.Assert(t, res.Conflict == nil, "%v", res.Conflict)
 			assert.Equal(t, w.tip("main"), tip)
@@ -96,22 +96,22 @@ func TestPipesWhereAttributesAreRead(t *testing.T) {
 		w.write("m.txt", "one\n2\n3\n4\n5\n")
 		w.git("commit", "-q", "-m", "user", "m.txt")
 		w.commit("m.txt", "one\n2\n3\n4\nfive\n")
-		res, err := w.repo.Out(quick(t), w.late(".gitattributes"), true)
+		res, err := w.repo.Fetch(quick(t), w.late(".gitattributes"), true)
 		assert.NilError(t, err)
 		assert.Assert(t, res.Conflict != nil && res.Conflict.Merged != "", "%+v", res)
 		w.released()
 	})
 	t.Run("a gate", func(t *testing.T) {
-		w := simple(t).sandbox()
-		w.repo.git.timeout = 500 * time.Millisecond
+		w := sandboxed(t)
+		w.repo.git.Timeout = 500 * time.Millisecond
 		tip := w.commit("a.txt", "agent's\n")
 		var added bool
-		gated := w.repo.Gated(func(ctx context.Context, in Incoming) (bool, error) {
-			err := in.git.stream(ctx, strings.NewReader(tip+"\n"), new(strings.Builder), "diff-tree", "--stdin", "-p", "--no-ext-diff", "--no-textconv")
+		gated := w.repo.WithGate(func(ctx context.Context, in Incoming) (bool, error) {
+			err := in.git.Stream(ctx, strings.NewReader(tip+"\n"), new(strings.Builder), "diff-tree", "--stdin", "-p", "--no-ext-diff", "--no-textconv")
 			added = err == nil
 			return true, err
 		})
-		_, err := gated.Out(quick(t), w.late(".gitattributes"), true)
+		_, err := gated.Fetch(quick(t), w.late(".gitattributes"), true)
 		assert.NilError(t, err)
 		assert.Assert(t, added)
 		w.released()
@@ -124,11 +124,11 @@ func TestPipesWhereAttributesAreRead(t *testing.T) {
 		w.git("commit", "-q", "-m", "large")
 		w.git("config", "filter.lfs.clean", "cat")
 		w.open()
-		w.repo.git.timeout = 500 * time.Millisecond
+		w.repo.git.Timeout = 500 * time.Millisecond
 		w.pipe(".gitattributes")
-		all, err := w.repo.readConfig(t.Context())
+		all, err := w.repo.git.Config(t.Context())
 		assert.NilError(t, err)
-		paths, err := filteredPaths(quick(t), w.repo.git, all)
+		paths, err := w.repo.git.Filtered(quick(t), all)
 		assert.NilError(t, err)
 		assert.DeepEqual(t, paths, []string{"x.bin"})
 		w.released()
@@ -138,11 +138,11 @@ func TestPipesWhereAttributesAreRead(t *testing.T) {
 // A run that ends with a pipe in the working tree has its commits fetched. The next
 // one is refused until the pipe is removed, and what the first has left is its own.
 func TestARunThatLeavesAPipe(t *testing.T) {
-	w := simple(t).sandbox()
+	w := sandboxed(t)
 	w.begin()
 	w.commit("a.txt", "agent's\n")
 	w.write("half.txt", "half done\n")
-	res, err := w.repo.Out(t.Context(), w.late(".gitattributes"), true)
+	res, err := w.repo.Fetch(t.Context(), w.late(".gitattributes"), true)
 	assert.NilError(t, err)
 	assert.Equal(t, res.Commits, 1)
 	assert.Assert(t, is.Contains(strings.Join(res.Notes(), "\n"), "/.gitattributes, which is no regular file: remove it"))
@@ -153,10 +153,10 @@ func TestARunThatLeavesAPipe(t *testing.T) {
 		defer w.pipe(".gitattributes")
 		return w.sh(ctx, script, args, stdin, stdout)
 	}
-	_, err = w.repo.In(t.Context(), quick)
+	_, err = w.repo.Push(t.Context(), quick)
 	assert.ErrorContains(t, err, "/.gitattributes, which is no regular file: remove it")
 	assert.NilError(t, os.Remove(filepath.Join(w.root, ".gitattributes")))
-	assert.Equal(t, len(w.begin().Users), 0)
+	assert.Equal(t, len(w.begin().Uncommitted), 0)
 	w.all("agent")
 	assert.Equal(t, w.agent("show", "--format=", "--name-only", "HEAD"), "half.txt")
 }
@@ -164,12 +164,12 @@ func TestARunThatLeavesAPipe(t *testing.T) {
 // Packing in the sandbox does not read a named pipe that the agent has left where git
 // looks for attributes.
 func TestAPipeDoesNotStopPacking(t *testing.T) {
-	w := simple(t).sandbox()
-	w.repo.git.timeout = 500 * time.Millisecond
+	w := sandboxed(t)
+	w.repo.git.Timeout = 500 * time.Millisecond
 	tip := w.commit("a.txt", "agent's\n")
 	w.pipe(".gitattributes")
 	var read bool
-	res, err := w.repo.Out(t.Context(), func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
+	res, err := w.repo.Fetch(t.Context(), func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
 		stop := w.readers(".gitattributes", &read)
 		defer stop()
 		return w.sh(ctx, script, args, stdin, stdout)
@@ -206,7 +206,7 @@ func (w *world) readers(name string, read *bool) (stop func()) {
 // When we are killed while git waits in the work tree, that git goes on; the next
 // command does not wait for it.
 func TestAKillWhileGitWaitsInTheWorkTree(t *testing.T) {
-	w := simple(t).sandbox()
+	w := sandboxed(t)
 	tip := w.commit("a.txt", "agent's\n")
 	waits := filepath.Join(w.dir, "waits")
 	script := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in *--refresh*) mkfifo %s; echo $$ >%s; (sleep 0.3; kill -9 $PPID) & ;; esac\nexec git \"$@\"\n", filepath.Join(w.root, ".gitattributes"), waits)
@@ -220,25 +220,11 @@ func TestAKillWhileGitWaitsInTheWorkTree(t *testing.T) {
 	t.Cleanup(func() { _ = syscall.Kill(orphan, syscall.SIGKILL) })
 	assert.NilError(t, syscall.Kill(orphan, 0), "it waits")
 
-	w.repo.git.timeout = 500 * time.Millisecond
+	w.repo.git.Timeout = 500 * time.Millisecond
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	_, err = w.repo.Out(ctx, w.sh, true)
+	_, err = w.repo.Fetch(ctx, w.sh, true)
 	assert.NilError(t, err)
 	assert.Equal(t, w.tip("main"), tip)
 	w.released()
-}
-
-// A file can become a pipe between two looks at it.
-func TestNoPipeIsRead(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "pipe")
-	assert.NilError(t, syscall.Mkfifo(path, 0o600))
-	held, err := os.OpenFile(path, os.O_RDWR, 0) // a writer that says nothing
-	assert.NilError(t, err)
-	defer func() { _ = held.Close() }()
-	root, err := os.OpenRoot(dir)
-	assert.NilError(t, err)
-	defer func() { _ = root.Close() }()
-	assert.Equal(t, contentID(root, "pipe", 40), "?")
 }

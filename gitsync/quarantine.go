@@ -7,68 +7,75 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/gitsync/additions"
+	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
 )
 
-// Gate decides whether new commits of the sandbox may come into the user's
-// repository. It is called during a sync, with commits whose objects are sound.
+// Gate decides whether new commits of the sandbox may enter the user's repository.
+// Their objects are verified and in quarantine.
 type Gate func(ctx context.Context, in Incoming) (pass bool, err error)
 
-// Gated returns the repository with a gate that commits have to pass. What a
-// gate has held back once needs one to come in, now or later.
-func (r *Repo) Gated(gate Gate) *Repo {
-	gated := *r
-	gated.gate = gate
-	return &gated
+// WithGate returns the repository with a gate for commits. Commits that a gate has held
+// back need a gate later, too.
+func (r *Repo) WithGate(gate Gate) *Repo {
+	with := *r
+	with.gate = gate
+	return &with
 }
 
-// HeldError says that the new commits of a sandbox were held back by a gate. They
-// are in the sandbox only; nothing of them is in the user's repository.
+// HeldError says that a gate has held back the new commits of a sandbox.
 type HeldError struct{ Sandbox string }
 
 func (e *HeldError) Error() string {
-	return fmt.Sprintf("the new commits of the sandbox %s were held back, because they may have credentials in them", e.Sandbox)
+	return fmt.Sprintf("the new commits of the sandbox %s were held back: they may contain secrets", e.Sandbox)
 }
 
-// Incoming are new commits in quarantine: in a folder of objects that the
-// repository does not look into.
+// Incoming are new commits in quarantine.
 type Incoming struct {
-	git git
-	// Commits are those that the user's repository has not, parents first.
-	Commits []string
+	git     hostgit.Git
+	Commits []string // parents first
 }
 
-// admit takes a pack of the sandbox into the user's repository; pack is empty if no
-// object has come now. Everything is unpacked in quarantine, and stays there if it
-// is not sound, or if the gate does not let those commits pass that no ref of the
-// repository leads to.
+// Write writes what the commits add into an empty directory: see [additions.Write].
+func (in Incoming) Write(ctx context.Context, dir string) (map[string]additions.File, error) {
+	return additions.Write(ctx, in.git.Git, in.Commits, dir)
+}
+
+// admit adds a pack of the sandbox to the user's repository; pack is empty if the
+// objects are there already. Objects that are invalid, or held back by the gate, never
+// leave quarantine.
 func (r *Repo) admit(ctx context.Context, st *state, pack string, tips []string) error {
 	g, quarantine := r.git, ""
 	if pack != "" {
 		var err error
 		if quarantine, err = r.quarantine(); err != nil {
-			return err
+			return fmt.Errorf("creating a quarantine: %w", err)
 		}
 		defer func() { _ = os.RemoveAll(quarantine) }()
-		g = r.git.with("GIT_OBJECT_DIRECTORY=" + quarantine)
+		g = r.git.With("GIT_OBJECT_DIRECTORY=" + quarantine)
 		if err := r.unpack(ctx, g, pack); err != nil {
 			return err
 		}
 	}
-	if err := r.complete(ctx, g, tips); err != nil {
+	if err := r.verify(ctx, g, tips); err != nil {
 		return err
 	}
-	if err := r.askGate(ctx, st, g, tips); err != nil || quarantine == "" {
+	if err := r.passGate(ctx, st, g, tips); err != nil || quarantine == "" {
 		return err
 	}
-	return r.migrate(quarantine)
+	if err := r.migrate(quarantine); err != nil {
+		return fmt.Errorf("storing the sandbox's commits: %w", err)
+	}
+	return nil
 }
 
-// askGate asks the gate, if there is one, about new commits.
-func (r *Repo) askGate(ctx context.Context, st *state, g git, tips []string) error {
+// passGate returns a [HeldError] if the gate does not let new commits pass.
+func (r *Repo) passGate(ctx context.Context, st *state, g hostgit.Git, tips []string) error {
 	if r.gate == nil {
 		return nil
 	}
-	out, err := g.run(ctx, strings.NewReader(strings.Join(tips, "\n")+"\n"), "rev-list", "--reverse", "--topo-order", "--stdin", "--not", "--all")
+	out, err := g.Output(ctx, strings.NewReader(strings.Join(tips, "\n")+"\n"), "rev-list", "--reverse", "--topo-order", "--stdin", "--not", "--all")
 	if err != nil {
 		return fmt.Errorf("listing the new commits of the sandbox %s: %w", r.name, err)
 	}
@@ -78,30 +85,26 @@ func (r *Repo) askGate(ctx context.Context, st *state, g git, tips []string) err
 		if pass, err = r.gate(ctx, in); err != nil && ctx.Err() != nil {
 			return err
 		}
-		// No later command without a gate takes what this one could not look at.
 		pass = pass && err == nil
 	}
-	if st.Held == pass {
+	if st.Held == pass { // also after a failure, so that a command without a gate fetches nothing
 		st.Held = !pass
 		if saveErr := r.save(*st); saveErr != nil {
 			return errors.Join(err, saveErr)
 		}
 	}
-	if err != nil {
-		return err
-	}
-	if !pass {
+	if err == nil && !pass {
 		return &HeldError{Sandbox: r.name}
 	}
-	return nil
+	return err
 }
 
-// quarantine makes a folder for objects, beside those of the repository. git
-// itself makes some of that name, and cleans up those that were left behind.
+// quarantine creates an object directory that the repository does not read. git removes
+// leftovers of this name.
 func (r *Repo) quarantine() (string, error) {
-	dir, err := os.MkdirTemp(filepath.Join(r.commonDir, "objects"), "tmp_objdir-ralph-")
+	dir, err := os.MkdirTemp(filepath.Join(r.git.CommonDir, "objects"), "tmp_objdir-ralph-")
 	if err != nil {
-		return "", fmt.Errorf("making a place for the sandbox's commits: %w", err)
+		return "", err
 	}
 	info := filepath.Join(dir, "info")
 	alternates := filepath.Join(info, "alternates")
@@ -111,12 +114,11 @@ func (r *Repo) quarantine() (string, error) {
 	}
 	for _, path := range []string{dir, info, alternates} {
 		if err == nil {
-			err = r.git.owner.give(path)
+			err = r.git.Owner.Chown(path)
 		}
 	}
 	if err != nil {
-		_ = os.RemoveAll(dir)
-		return "", fmt.Errorf("making a place for the sandbox's commits: %w", err)
+		return "", errors.Join(err, os.RemoveAll(dir))
 	}
 	return dir, nil
 }

@@ -1,7 +1,6 @@
 package gitsync
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -11,19 +10,20 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
-	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/gitsync/additions"
 )
 
 // added is what incoming commits add: the text by the commit's path and line.
 func added(t *testing.T, in Incoming) map[string]string {
 	t.Helper()
 	found := map[string]string{}
-	eachAdded(t, in, func(a Added, number int, line string) { found[fmt.Sprintf("%s:%d", a.Path, number)] = line })
+	eachAdded(t, in, func(a additions.File, number int, line string) { found[fmt.Sprintf("%s:%d", a.Path, number)] = line })
 	return found
 }
 
 // eachAdded calls a function for each line that is added.
-func eachAdded(t *testing.T, in Incoming, line func(a Added, number int, line string)) {
+func eachAdded(t *testing.T, in Incoming, line func(a additions.File, number int, line string)) {
 	t.Helper()
 	dir := t.TempDir()
 	files, err := in.Write(t.Context(), dir)
@@ -50,11 +50,11 @@ func (w *world) noObjects(commit string) {
 
 func TestAGateHoldsCommitsBack(t *testing.T) {
 	t.Parallel()
-	w := simple(t).sandbox()
+	w := sandboxed(t)
 	before := w.tip("main")
 	tip := w.commit("a.txt", "a\nsecret\n")
 	pass, asked := false, 0
-	gated := w.repo.Gated(func(_ context.Context, in Incoming) (bool, error) {
+	gated := w.repo.WithGate(func(_ context.Context, in Incoming) (bool, error) {
 		asked++
 		assert.DeepEqual(t, in.Commits, []string{tip})
 		assert.DeepEqual(t, added(t, in), map[string]string{"a.txt:2": "secret"})
@@ -63,7 +63,7 @@ func TestAGateHoldsCommitsBack(t *testing.T) {
 	})
 	held := func(repo *Repo) {
 		t.Helper()
-		_, err := repo.Out(t.Context(), w.sh, true)
+		_, err := repo.Fetch(t.Context(), w.sh, true)
 		h, ok := errors.AsType[*HeldError](err)
 		assert.Assert(t, ok, "%v", err)
 		assert.Equal(t, h.Sandbox, "ralph-test")
@@ -73,14 +73,14 @@ func TestAGateHoldsCommitsBack(t *testing.T) {
 	held(gated)
 	assert.Assert(t, !Saved(w.repo.stateDir, "ralph-test"))
 	held(w.repo) // nobody takes them by accident
-	_, err := w.repo.In(t.Context(), w.sh)
+	_, err := w.repo.Push(t.Context(), w.sh)
 	assert.ErrorContains(t, err, "were held back")
-	_, _, err = gated.Watch(t.Context(), w.sh, "", true)
+	_, _, err = gated.Follow(t.Context(), w.sh, "", true)
 	assert.ErrorContains(t, err, "were held back")
 	assert.Equal(t, asked, 2)
 
 	pass = true
-	res, err := gated.Out(t.Context(), w.sh, true)
+	res, err := gated.Fetch(t.Context(), w.sh, true)
 	assert.NilError(t, err)
 	assert.Equal(t, res.Commits, 1)
 	assert.Equal(t, w.tip("main"), tip)
@@ -92,21 +92,21 @@ func TestAGateHoldsCommitsBack(t *testing.T) {
 // noObjectsOutside asserts that a commit is in quarantine only.
 func (w *world) noObjectsOutside(commit string) {
 	w.t.Helper()
-	_, err := w.repo.git.run(w.t.Context(), nil, "cat-file", "-e", commit)
+	_, err := w.repo.git.Output(w.t.Context(), nil, "cat-file", "-e", commit)
 	assert.Assert(w.t, err != nil, "the repository has %s", commit)
 }
 
 func TestAGateThatFails(t *testing.T) {
 	t.Parallel()
-	w := simple(t).sandbox()
+	w := sandboxed(t)
 	tip := w.commit("a.txt", "a\nb\n")
-	_, err := w.repo.Gated(func(context.Context, Incoming) (bool, error) { return true, errors.New("no scanner") }).Out(t.Context(), w.sh, true)
+	_, err := w.repo.WithGate(func(context.Context, Incoming) (bool, error) { return true, errors.New("no scanner") }).Fetch(t.Context(), w.sh, true)
 	assert.Error(t, err, "no scanner")
 	w.noObjects(tip)
-	_, err = w.repo.Out(t.Context(), w.sh, true)
+	_, err = w.repo.Fetch(t.Context(), w.sh, true)
 	assert.ErrorContains(t, err, "were held back", "a command without a gate takes nothing that a gate could not see")
 	w.noObjects(tip)
-	res, err := w.repo.Gated(func(context.Context, Incoming) (bool, error) { return true, nil }).Out(t.Context(), w.sh, true)
+	res, err := w.repo.WithGate(func(context.Context, Incoming) (bool, error) { return true, nil }).Fetch(t.Context(), w.sh, true)
 	assert.NilError(t, err)
 	assert.Equal(t, res.Commits, 1)
 }
@@ -114,21 +114,21 @@ func TestAGateThatFails(t *testing.T) {
 // A sandbox that has taken back what was held is let through.
 func TestCommitsThatWereRewritten(t *testing.T) {
 	t.Parallel()
-	w := simple(t).sandbox()
+	w := sandboxed(t)
 	w.commit("a.txt", "secret\n")
-	gated := w.repo.Gated(func(_ context.Context, in Incoming) (bool, error) {
+	gated := w.repo.WithGate(func(_ context.Context, in Incoming) (bool, error) {
 		clean := true
-		eachAdded(t, in, func(_ Added, _ int, line string) { clean = clean && line != "secret" })
+		eachAdded(t, in, func(_ additions.File, _ int, line string) { clean = clean && line != "secret" })
 		return clean, nil
 	})
-	_, err := gated.Out(t.Context(), w.sh, true)
+	_, err := gated.Fetch(t.Context(), w.sh, true)
 	assert.ErrorContains(t, err, "were held back")
 	w.commit("a.txt", "clean\n") // but the secret is one commit before
-	_, err = gated.Out(t.Context(), w.sh, true)
+	_, err = gated.Fetch(t.Context(), w.sh, true)
 	assert.ErrorContains(t, err, "were held back")
 	w.agent("reset", "-q", "--soft", "HEAD~2")
 	w.agent("commit", "-q", "-m", "agent: clean")
-	res, err := gated.Out(t.Context(), w.sh, true)
+	res, err := gated.Fetch(t.Context(), w.sh, true)
 	assert.NilError(t, err)
 	assert.Equal(t, res.Commits, 1)
 }
@@ -162,10 +162,10 @@ func TestWhatCommitsAdd(t *testing.T) {
 	w.write("a.txt", "a\nstashed\n")
 	w.agent("stash", "-q")
 	var got map[string]string
-	_, err := w.repo.Gated(func(_ context.Context, in Incoming) (bool, error) {
+	_, err := w.repo.WithGate(func(_ context.Context, in Incoming) (bool, error) {
 		got = added(t, in)
 		return true, nil
-	}).Out(t.Context(), w.sh, true)
+	}).Fetch(t.Context(), w.sh, true)
 	assert.NilError(t, err)
 	assert.DeepEqual(t, got, map[string]string{
 		".gitattributes:1": "* -text -diff diff=x", ".gitattributes:2": "*.bin binary",
@@ -206,8 +206,8 @@ func TestWhatMergesAdd(t *testing.T) {
 			merge := w.agent("rev-parse", "HEAD")
 			w.agent("merge", "-q", "-s", "ours", "-m", "nothing new", w.agent("commit-tree", "-p", main, "-m", "x", main+"^{tree}"))
 			got := map[string]string{}
-			_, err := w.repo.Gated(func(_ context.Context, in Incoming) (bool, error) {
-				eachAdded(t, in, func(a Added, number int, line string) {
+			_, err := w.repo.WithGate(func(_ context.Context, in Incoming) (bool, error) {
+				eachAdded(t, in, func(a additions.File, number int, line string) {
 					if a.Commit == merge {
 						got[fmt.Sprintf("%s:%d", a.Path, number)] = line
 					} else {
@@ -215,7 +215,7 @@ func TestWhatMergesAdd(t *testing.T) {
 					}
 				})
 				return true, nil
-			}).Out(t.Context(), w.sh, true)
+			}).Fetch(t.Context(), w.sh, true)
 			assert.NilError(t, err)
 			assert.DeepEqual(t, got, map[string]string{"m.txt:4": "new 4", "m.txt:7": "new 7", "m.txt:8": "new 8", "b.txt:2": "new"})
 		})
@@ -224,7 +224,7 @@ func TestWhatMergesAdd(t *testing.T) {
 
 func TestAMergeOfManyBranches(t *testing.T) {
 	t.Parallel()
-	w := simple(t).sandbox()
+	w := sandboxed(t)
 	w.commit("a.txt", "a\nsecret\n")
 	args := []string{"commit-tree", "-m", "octopus"}
 	for i := range 65 {
@@ -232,53 +232,10 @@ func TestAMergeOfManyBranches(t *testing.T) {
 	}
 	w.agent("reset", "-q", "--soft", w.agent(append(args, "HEAD^{tree}")...))
 	var got map[string]string
-	_, err := w.repo.Gated(func(_ context.Context, in Incoming) (bool, error) {
+	_, err := w.repo.WithGate(func(_ context.Context, in Incoming) (bool, error) {
 		got = added(t, in)
 		return true, nil
-	}).Out(t.Context(), w.sh, true)
+	}).Fetch(t.Context(), w.sh, true)
 	assert.NilError(t, err)
 	assert.DeepEqual(t, got, map[string]string{"a.txt:2": "secret"})
-}
-
-func TestNamesThatAreFoldersToo(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	root, err := os.OpenRoot(dir)
-	assert.NilError(t, err)
-	w := &addedWriter{root: root, left: maxAdded, files: map[string]Added{}}
-	patch := "diff\n+++ b/x\n@@ -0,0 +1 @@\n+one\n+++ b/x/y\n@@ -0,0 +7 @@\n+two\n+++ b/../../up\n@@ -0,0 +1 @@\n+three\n"
-	assert.NilError(t, readPatches(bufio.NewReader(strings.NewReader(strings.Repeat("1", 40)+"\n"+patch)), w))
-	assert.NilError(t, w.end())
-	paths := map[string]string{}
-	for name, a := range w.files {
-		paths[name] = a.Path
-	}
-	assert.DeepEqual(t, paths, map[string]string{"000001/x": "x", "@1": "x/y", "@2": "../../up"})
-	assert.Equal(t, w.files["@1"].Line(1), 7)
-}
-
-func TestMoreThanCanBeLookedThrough(t *testing.T) {
-	t.Parallel()
-	root, err := os.OpenRoot(t.TempDir())
-	assert.NilError(t, err)
-	w := &addedWriter{root: root, left: minAdded + 3, files: map[string]Added{}}
-	err = readPatches(bufio.NewReader(strings.NewReader("+++ b/x\n@@ -0,0 +1 @@\n+long\n")), w)
-	assert.Assert(t, is.ErrorContains(err, "there are more than"))
-	assert.NilError(t, w.end())
-}
-
-func FuzzReadPatches(f *testing.F) {
-	f.Add("1111111111111111111111111111111111111111\n+++ b/x\n@@ -0,0 +1,2 @@\n+one\n+two\n\\ No newline at end of file\n")
-	f.Add("+++ \"b/\\303x\"\n@@ -1 +1,2 @@\n+one\n two\n-three\n")
-	f.Add(strings.Repeat("1111111111111111111111111111111111111111\n+++ b/x\n@@ -0,0 +1,2 @@\n+one\n+two\n", 3))
-	f.Fuzz(func(t *testing.T, patch string) {
-		root, err := os.OpenRoot(t.TempDir())
-		assert.NilError(t, err)
-		w := &addedWriter{root: root, left: 1 << 20, merges: map[string]int{strings.Repeat("1", 40): 3}, files: map[string]Added{}}
-		_ = readPatches(bufio.NewReader(strings.NewReader(patch)), w)
-		assert.NilError(t, w.end())
-		for _, a := range w.files {
-			assert.Assert(t, len(a.starts) > 0)
-		}
-	})
 }

@@ -24,10 +24,10 @@ func TestABadRefDoesNotHoldTheOthersBack(t *testing.T) {
 		name, want string
 		breakIt    func(w *world, branch string)
 	}{
-		{"an unsound tree", "not sound", func(w *world, branch string) {
+		{"an invalid tree", "git unpack-objects: ", func(w *world, branch string) {
 			w.agent("branch", "-f", branch, w.badCommit())
 		}},
-		{"a missing file", "were not taken", func(w *world, branch string) {
+		{"a missing file", "verifying the commits", func(w *world, branch string) {
 			id := w.agent("rev-parse", branch+":"+branch+".txt")
 			assert.NilError(w.t, os.Remove(filepath.Join(w.own, "objects", id[:2], id[2:])))
 		}},
@@ -37,7 +37,7 @@ func TestABadRefDoesNotHoldTheOthersBack(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := simple(t).sandbox()
+			w := sandboxed(t)
 			for _, branch := range []string{"bad", "fine"} {
 				w.agent("switch", "-q", "-c", branch, "main")
 				w.commit(branch+".txt", branch+"\n")
@@ -56,7 +56,7 @@ func TestABadRefDoesNotHoldTheOthersBack(t *testing.T) {
 
 			// It is told once, and the user's branch goes on.
 			tip = w.commit("a.txt", "again\n")
-			_, _, err := w.repo.Watch(t.Context(), w.sh, "", true)
+			_, _, err := w.repo.Follow(t.Context(), w.sh, "", true)
 			assert.NilError(t, err)
 			assert.Equal(t, w.tip("main"), tip)
 			assert.Assert(t, is.Len(w.out().Notes(), 0))
@@ -72,18 +72,18 @@ func TestABadRefDoesNotHoldTheOthersBack(t *testing.T) {
 // The terminal belongs to the agent during a watch, so a ref that a watch refuses is
 // reported by the sync that follows, even one of another command, and only once.
 func TestARefRefusedByAWatchIsReported(t *testing.T) {
-	w := simple(t).sandbox()
+	w := sandboxed(t)
 	w.agent("branch", "bad", w.badCommit())
 	const warning = `Warning: "refs/heads/bad" of the sandbox was not fetched: `
-	_, _, err := w.repo.Watch(t.Context(), w.sh, "", true)
+	_, _, err := w.repo.Follow(t.Context(), w.sh, "", true)
 	assert.NilError(t, err)
 	assert.Assert(t, is.Contains(strings.Join(w.out().Notes(), "\n"), warning))
 	assert.Assert(t, is.Len(w.out().Notes(), 0))
 
 	w.agent("branch", "-f", "bad", w.runEnv(w.root, nil, w.inside(), "git", "commit-tree", "-m", "worse", "-p", "bad", "bad^{tree}"))
-	_, _, err = w.repo.Watch(t.Context(), w.sh, "", true)
+	_, _, err = w.repo.Follow(t.Context(), w.sh, "", true)
 	assert.NilError(t, err)
-	res, err := w.repo.In(t.Context(), w.sh)
+	res, err := w.repo.Push(t.Context(), w.sh)
 	assert.NilError(t, err)
 	assert.Assert(t, is.Contains(strings.Join(res.Notes(), "\n"), warning))
 	assert.Assert(t, is.Len(w.out().Notes(), 0))
@@ -92,12 +92,12 @@ func TestARefRefusedByAWatchIsReported(t *testing.T) {
 // What cannot be fetched of the user's own branch is an error, but the rest comes.
 func TestABadCommitOnTheUsersBranch(t *testing.T) {
 	t.Parallel()
-	w := simple(t).sandbox()
+	w := sandboxed(t)
 	w.agent("branch", "fine", w.commit("a.txt", "agent's\n"))
 	w.agent("update-ref", "refs/heads/main", w.badCommit())
-	assert.NilError(t, w.repo.Begin(t.Context()))
-	_, err := w.repo.Out(t.Context(), w.sh, true)
-	assert.ErrorContains(t, err, "not sound")
+	assert.NilError(t, w.repo.MarkDirty(t.Context()))
+	_, err := w.repo.Fetch(t.Context(), w.sh, true)
+	assert.ErrorContains(t, err, "verifying the commits")
 	assert.Equal(t, w.tip("refs/ralph/ralph-test/fine"), w.agent("rev-parse", "fine"))
 	assert.Assert(t, !Saved(w.repo.stateDir, "ralph-test"))
 }
@@ -105,7 +105,7 @@ func TestABadCommitOnTheUsersBranch(t *testing.T) {
 // Objects come into the repository by way of a quarantine, as packs and one by one.
 func TestManyObjectsAreTaken(t *testing.T) {
 	t.Parallel()
-	w := simple(t).sandbox()
+	w := sandboxed(t)
 	for i := range unpackLimit {
 		w.write("many/"+strings.Repeat("x", i+1), strings.Repeat("y", i))
 	}

@@ -26,26 +26,33 @@ func (w *world) repaired(ctx context.Context, script string, args []string, stdi
 // restored, with all that was fetched before and all that still can be fetched.
 func TestABrokenGitDirectoryIsRestored(t *testing.T) {
 	t.Parallel()
+	base := sandboxed(t)
+	base.agent("branch", "side", base.commit("a.txt", "fetched\n"))
+	base.write("b.txt", "user's\n")
+	base.git("commit", "-q", "-m", "user: b", "b.txt")
+	assert.Equal(t, base.out().Conflict.Kind, diverged)
+	fetched := base.tip("refs/ralph/ralph-test/main")
+	last := base.commit("dir/c.txt", "not fetched\n")
 	for _, tc := range []struct {
 		name, why string
 		saved     bool // what was not fetched before can be fetched
 		breakIt   func(w *world)
 	}{
-		{"everything is removed", "no git directory", false, func(w *world) {
+		{"everything is removed", "not a git directory", false, func(w *world) {
 			entries, err := os.ReadDir(w.own)
 			assert.NilError(w.t, err)
 			for _, e := range entries {
 				assert.NilError(w.t, os.RemoveAll(filepath.Join(w.own, e.Name())))
 			}
 		}},
-		{"garbage as HEAD", "no git directory", true, func(w *world) { w.spoil("HEAD") }},
-		{"garbage as index", "index cannot be read", true, func(w *world) { w.spoil("index") }},
-		{"garbage as config", "no git directory", true, func(w *world) { w.spoil("config") }},
-		{"no refs", "no git directory", false, func(w *world) {
+		{"garbage as HEAD", "not a git directory", true, func(w *world) { w.spoil("HEAD") }},
+		{"garbage as index", "unreadable index", true, func(w *world) { w.spoil("index") }},
+		{"garbage as config", "not a git directory", true, func(w *world) { w.spoil("config") }},
+		{"no refs", "not a git directory", false, func(w *world) {
 			assert.NilError(w.t, os.RemoveAll(filepath.Join(w.own, "refs")))
 			assert.NilError(w.t, os.WriteFile(filepath.Join(w.own, "refs"), nil, 0o400))
 		}},
-		{"no objects", "no longer finds your objects", false, func(w *world) {
+		{"no objects", "missing alternates", false, func(w *world) {
 			assert.NilError(w.t, os.RemoveAll(filepath.Join(w.own, "objects")))
 			assert.NilError(w.t, os.Mkdir(filepath.Join(w.own, "objects"), 0o755))
 		}},
@@ -53,23 +60,17 @@ func TestABrokenGitDirectoryIsRestored(t *testing.T) {
 			id := w.agent("rev-parse", "HEAD")
 			assert.NilError(w.t, os.Remove(filepath.Join(w.own, "objects", id[:2], id[2:])))
 		}},
-		{"another commondir", "no git directory", true, func(w *world) {
+		{"another commondir", "not a git directory", true, func(w *world) {
 			assert.NilError(w.t, os.WriteFile(filepath.Join(w.own, "commondir"), []byte("/nowhere\n"), 0o644))
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			w := simple(t).sandbox()
-			w.agent("branch", "side", w.commit("a.txt", "fetched\n"))
-			w.write("b.txt", "user's\n")
-			w.git("commit", "-q", "-m", "user: b", "b.txt")
-			assert.Equal(t, w.out().Conflict.Kind, diverged)
-			fetched := w.tip("refs/ralph/ralph-test/main")
-			last := w.commit("dir/c.txt", "not fetched\n")
+			w := base.clone(t).open()
 			tc.breakIt(w)
 			files := w.run(w.root, nil, "sh", "-c", "cat a.txt b.txt dir/c.txt")
 
-			_, err := w.repo.Out(t.Context(), w.sh, true)
+			_, err := w.repo.Fetch(t.Context(), w.sh, true)
 			broken, ok := errors.AsType[*BrokenError](err)
 			assert.Assert(t, ok, "%v", err)
 			assert.Assert(t, is.Contains(broken.Why, tc.why))
@@ -107,16 +108,16 @@ func (w *world) spoil(name string) {
 // that cannot be asked is left as it is.
 func TestNothingIsRepairedForWhatPasses(t *testing.T) {
 	t.Parallel()
-	w := simple(t).sandbox()
+	w := sandboxed(t)
 	w.commit("a.txt", "agent's\n")
 	killed := func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
 		return w.repaired(ctx, "git() { sh -c 'kill -9 $$'; }\n"+strings.TrimPrefix(script, plainGit), args, stdin, stdout)
 	}
 	for _, sh := range []Shell{killed, func(context.Context, string, []string, io.Reader, io.Writer) error { return &ScriptError{Code: 137} }, func(context.Context, string, []string, io.Reader, io.Writer) error {
-		return &ScriptError{Code: 128, Words: "fatal: write error: No space left on device"}
+		return &ScriptError{Code: 128, Stderr: "fatal: write error: No space left on device"}
 	}} {
-		_, err := w.repo.Out(t.Context(), sh, true)
-		assert.Assert(t, err != nil && !Lasting(err), "%v", err)
+		_, err := w.repo.Fetch(t.Context(), sh, true)
+		assert.Assert(t, err != nil && !Permanent(err), "%v", err)
 		_, lost, err := w.repo.Repair(t.Context(), sh)
 		assert.Assert(t, err != nil && lost == nil)
 	}
@@ -126,7 +127,7 @@ func TestNothingIsRepairedForWhatPasses(t *testing.T) {
 // A sandbox of which nothing is known any more begins where the user's branch is.
 func TestABrokenGitDirectoryWhoseStateIsLost(t *testing.T) {
 	t.Parallel()
-	w := simple(t).sandbox()
+	w := sandboxed(t)
 	w.commit("a.txt", "agent's\n")
 	w.out()
 	w.spoil("index")
@@ -140,10 +141,10 @@ func TestABrokenGitDirectoryWhoseStateIsLost(t *testing.T) {
 // Commits that a gate holds back are not given up for a repair.
 func TestRepairGivesNoHeldCommitsUp(t *testing.T) {
 	t.Parallel()
-	w := simple(t).sandbox()
+	w := sandboxed(t)
 	w.commit("a.txt", "secret\n")
 	w.spoil("index")
-	_, _, err := w.repo.Gated(func(context.Context, Incoming) (bool, error) { return false, nil }).Repair(t.Context(), w.repaired)
+	_, _, err := w.repo.WithGate(func(context.Context, Incoming) (bool, error) { return false, nil }).Repair(t.Context(), w.repaired)
 	assert.ErrorContains(t, err, "were held back")
 	assert.Equal(t, w.agent("show", "main:a.txt"), "secret")
 }
@@ -152,7 +153,7 @@ func TestRepairGivesNoHeldCommitsUp(t *testing.T) {
 // committing in the next run.
 func TestLocksOfAnEndedRunAreRemoved(t *testing.T) {
 	t.Parallel()
-	w := simple(t).sandbox()
+	w := sandboxed(t)
 	for _, name := range []string{"index.lock", "HEAD.lock", "refs/heads/main.lock"} {
 		assert.NilError(t, os.WriteFile(filepath.Join(w.own, name), nil, 0o644))
 	}
@@ -164,8 +165,8 @@ func TestLocksOfAnEndedRunAreRemoved(t *testing.T) {
 // Another git's lock of the index is gone: any command tries again.
 func TestALockThatHasGoneLeavesSomethingToDo(t *testing.T) {
 	t.Parallel()
-	w := simple(t).sandbox()
-	assert.NilError(t, w.repo.Begin(t.Context()))
+	w := sandboxed(t)
+	assert.NilError(t, w.repo.MarkDirty(t.Context()))
 	tip := w.commit("a.txt", "agent's\n")
 	lock := filepath.Join(w.root, ".git", "index.lock")
 	assert.NilError(t, os.WriteFile(lock, nil, 0o644))

@@ -10,96 +10,91 @@ import (
 	"path/filepath"
 
 	"github.com/moby/sys/atomicwriter"
+
+	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
 )
 
-// state is what is noted on the host about a sandbox's git directory. What
-// counts most, the last commit that both sides had, is also a ref of the
-// user's repository, which moves together with the branch.
+// state is what the host remembers of a private git directory. Synced is also a ref of
+// the user's repository, which moves together with the branch.
 type state struct {
 	// Branch is the user's branch that the sandbox works on.
 	Branch string `json:"branch"`
-	// Head is the ref that the sandbox had checked out when the last command in it
-	// ended, or when it was filled.
+	// Head is the ref that the sandbox had checked out when it was filled or when its last
+	// command ended.
 	Head string `json:"head,omitempty"`
-	// Synced is the branch's last commit that both sides had; empty before the
+	// Synced is the last commit of the branch that both sides had; empty before the
 	// first one.
 	Synced string `json:"synced"`
-	// Tips are the refs that the sandbox is known to have, as they were then.
-	// All of these commits are in the user's repository.
+	// Tips are the refs of the sandbox as of the last fetch. The user's repository has
+	// their commits.
 	Tips map[string]string `json:"tips"`
-	// Given are the user's refs as the sandbox got them.
-	Given map[string]string `json:"given"`
-	// Pending is a move of the user's branch that has begun.
+	// Pushed are the user's refs as of the last push.
+	Pushed map[string]string `json:"pushed"`
+	// Pending is an unfinished fast-forward.
 	Pending *pending `json:"pending,omitempty"`
-	// Hidden are the folders below the work tree that the sandbox does not see.
-	Hidden []string `json:"hidden,omitempty"`
-	// Dirty says that the sandbox may have commits that nobody has fetched.
+	// Masked are the directories of the worktree that the sandbox does not see.
+	Masked []string `json:"masked,omitempty"`
+	// Dirty says that the sandbox may have commits that were not fetched.
 	Dirty bool `json:"dirty"`
-	// Refused are refs of the sandbox whose commits could not be taken.
+	// Refused are refs of the sandbox that cannot be fetched.
 	Refused map[string]refused `json:"refused,omitempty"`
-	// Guarded says that the sandbox's git leaves files alone that the user has not
-	// committed, and Marked are those of them that its index has.
-	Guarded bool     `json:"guarded,omitempty"`
-	Marked  []string `json:"marked,omitempty"`
-	// Again says that what kept the user's branch from following may pass by itself.
-	Again bool `json:"again,omitempty"`
+	// Protected says that the sandbox's git ignores uncommitted changes of the user;
+	// SkipWorktree are those to tracked files.
+	Protected    bool     `json:"protected,omitempty"`
+	SkipWorktree []string `json:"skipWorktree,omitempty"`
+	// Retry says that the cause of a conflict may be over at the next fetch.
+	Retry bool `json:"retry,omitempty"`
 	// Held says that a [Gate] has held new commits back.
 	Held bool `json:"held,omitempty"`
 }
 
-// agree notes that both sides have the branch at a commit.
-func (st *state) agree(commit string) {
+// setSynced records that both sides have the branch at a commit.
+func (st *state) setSynced(commit string) {
 	st.Synced = commit
-	if st.Given == nil {
-		st.Given = map[string]string{}
+	if st.Pushed == nil {
+		st.Pushed = map[string]string{}
 	}
-	st.Given["refs/heads/"+st.Branch] = commit
+	st.Pushed["refs/heads/"+st.Branch] = commit
 }
 
-// pending is noted before the user's branch and index are changed.
+// pending is saved before the user's branch and index change.
 type pending struct {
 	From, To string
-	Token    string // what our index.lock holds
+	Token    string // content of index.lock
 }
 
-// statePath is where the state of a sandbox's git directory is noted.
 func statePath(stateDir, name string) string {
 	return filepath.Join(stateDir, "git", name+".json")
 }
 
-// Saved reports whether all commits of a sandbox's git directory are in the
-// user's repository, so that it can be removed.
+// Saved reports whether the user's repository has all commits of a private git
+// directory, which can be removed then.
 func Saved(stateDir, name string) bool {
-	st, err := readState(statePath(stateDir, name))
+	st, err := (&Repo{stateDir: stateDir, name: name}).readState()
 	return err == nil && st.Tips != nil && !st.Dirty && !st.Held
 }
 
-// Abandon notes that nothing in a sandbox's git directory is worth keeping.
+// Abandon records that the commits of a private git directory are to be discarded.
 func Abandon(stateDir, name string) error {
-	r := &Repo{stateDir: stateDir, name: name}
-	return r.save(state{Tips: map[string]string{}})
+	return (&Repo{stateDir: stateDir, name: name}).save(state{Tips: map[string]string{}})
 }
 
-// Forget removes what is noted about a sandbox's git directory that is gone. The
-// file that lies over a .git file stays: the next sandbox has it mounted too.
+// Forget removes the state of a private git directory that was removed. The file over
+// .git stays, for the next sandbox.
 func Forget(stateDir, name string) error {
 	if err := os.Remove(statePath(stateDir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("forgetting the git directory of %s: %w", name, err)
+		return fmt.Errorf("removing the git state of %s: %w", name, err)
 	}
 	return nil
 }
 
-// readState reads a state. Without one it is empty; so it is when it cannot be
-// read, because everything in it can be found out again.
-func readState(path string) (state, error) {
-	content, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return state{}, nil
+// readState reads the state. A missing or damaged one is empty: a fetch finds
+// everything again.
+func (r *Repo) readState() (st state, err error) {
+	content, err := os.ReadFile(statePath(r.stateDir, r.name))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return state{}, fmt.Errorf("reading the git state of %s: %w", r.name, err)
 	}
-	if err != nil {
-		return state{}, fmt.Errorf("reading the state of the sandbox's git directory: %w", err)
-	}
-	var st state
 	if json.Unmarshal(content, &st) != nil {
 		return state{}, nil
 	}
@@ -109,70 +104,72 @@ func readState(path string) (state, error) {
 func (r *Repo) save(st state) error {
 	content, err := json.Marshal(st)
 	if err == nil {
-		err = os.MkdirAll(filepath.Join(r.stateDir, "git"), 0o700)
-	}
-	if err == nil {
-		err = atomicwriter.WriteFile(statePath(r.stateDir, r.name), append(content, '\n'), 0o600)
+		err = writePrivate(statePath(r.stateDir, r.name), append(content, '\n'))
 	}
 	if err != nil {
-		return fmt.Errorf("noting the state of the sandbox's git directory: %w", err)
+		return fmt.Errorf("saving the git state of %s: %w", r.name, err)
 	}
 	return nil
 }
 
-// lock keeps two commands from syncing at the same time. The copy of the Repo
-// that it returns lets its git processes hold the lock too.
-func (r *Repo) lock(ctx context.Context) (locked *Repo, unlock func(), err error) {
-	dir := filepath.Join(r.stateDir, "locks")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, nil, fmt.Errorf("making the folder for locks: %w", err)
+// writePrivate writes a file of the state directory.
+func writePrivate(path string, content []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
 	}
-	path := filepath.Join(dir, r.name+".git")
-	held, unlock, err := acquire(ctx, path)
+	return atomicwriter.WriteFile(path, content, 0o600)
+}
+
+// lock waits for other commands that sync the sandbox. The git processes of the Repo
+// that it returns hold the lock too.
+func (r *Repo) lock(ctx context.Context) (locked *Repo, unlock func(), err error) {
+	path := filepath.Join(r.stateDir, "locks", r.name+".git")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, nil, fmt.Errorf("locking %s: %w", path, err)
+	}
+	held, unlock, err := hostgit.Lock(ctx, path)
 	if err != nil {
 		return nil, nil, fmt.Errorf("locking %s: %w", path, err)
 	}
 	own := *r
-	own.git.held = held
+	own.git = r.git.WithLock(held)
 	return &own, unlock, nil
 }
 
-// open begins a sync: it takes the lock, reads the state, and brings to an end
-// what a killed command has begun.
+// open locks the sandbox, reads its state, and completes an interrupted fast-forward.
 func (r *Repo) open(ctx context.Context) (*Repo, state, func(), error) {
-	own, unlock, err := r.lock(ctx)
+	r, unlock, err := r.lock(ctx)
 	if err != nil {
 		return nil, state{}, nil, err
 	}
-	st, err := readState(statePath(r.stateDir, r.name))
+	st, err := r.readState()
 	if err == nil {
-		err = own.recover(ctx, &st)
+		err = r.recoverPending(ctx, &st)
 	}
 	if err != nil {
 		unlock()
 		return nil, state{}, nil, err
 	}
-	return own, st, unlock, nil
+	return r, st, unlock, nil
 }
 
-// Begin notes that the sandbox may commit from now on.
-func (r *Repo) Begin(ctx context.Context) error {
-	own, unlock, err := r.lock(ctx)
+// MarkDirty records that the sandbox may commit from now on.
+func (r *Repo) MarkDirty(ctx context.Context) error {
+	r, unlock, err := r.lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	st, err := readState(statePath(r.stateDir, r.name))
+	st, err := r.readState()
 	if err != nil || st.Dirty {
 		return err
 	}
 	st.Dirty = true
-	return own.save(st)
+	return r.save(st)
 }
 
-// Unfinished reports whether an earlier command has left something to be brought
-// to an end.
+// Unfinished reports whether an earlier command was interrupted.
 func (r *Repo) Unfinished() bool {
-	st, err := readState(statePath(r.stateDir, r.name))
-	return err == nil && (st.Pending != nil || st.Dirty || st.Again)
+	st, err := r.readState()
+	return err == nil && (st.Pending != nil || st.Dirty || st.Retry)
 }

@@ -1,46 +1,49 @@
 package gitsync
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
 )
 
-// submodule returns the path of a submodule that taking a commit over would put
-// into the user's working tree: the commit's tree has it and that of tip has it
-// not, or one of the commits between adds or changes it. It is empty if there is
-// none. tip is the user's branch; empty for one without commits.
+// submodule returns the path of a submodule that commits would add to tip, or that one
+// of the commits between adds or changes; empty for none. tip may be empty.
 //
-// The folder of a submodule is a repository of its own, in a working tree that the
-// agent writes: git status, diff and commit would run the programs that its
-// configuration names, as the user. All that comes out of a sandbox passes here
-// before it is merged, given to the user's branch, or named in an advice.
-func (r *Repo) submodule(ctx context.Context, tip string, commits ...string) (string, error) {
+// The directory of a submodule is a repository that the agent writes: git status, diff
+// and commit would run the programs that its configuration names. All commits of a
+// sandbox pass here before they are merged, get on the user's branch, or appear in a
+// hint.
+func (r *Repo) submodule(ctx context.Context, tip string, commits ...string) (path string, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("searching the sandbox's commits for submodules: %w", err)
+		}
+	}()
 	args := append([]string{"rev-list"}, commits...)
 	if tip != "" {
 		args = append(args, "--not", tip)
 	}
-	list, err := r.git.run(ctx, nil, append(args, "--")...)
+	list, err := r.git.Output(ctx, nil, append(args, "--")...)
 	if err != nil {
-		return "", fmt.Errorf("looking for submodules in the sandbox's commits: %w", err)
+		return "", err
 	}
-	var input bytes.Buffer
-	_, _ = input.Write(list)
+	input := string(list)
 	if tip != "" {
-		for _, commit := range commits { // as if tip were its parent
-			_, _ = fmt.Fprintf(&input, "%s %s\n", commit, tip)
+		for _, commit := range commits { // compared as if tip were its parent
+			input += commit + " " + tip + "\n"
 		}
 	}
-	out, err := r.git.run(ctx, &input, "diff-tree", "--stdin", "-r", "-m", "--root", "--raw", "--no-renames", "--no-ext-diff", "--ignore-submodules=none")
+	out, err := r.git.Output(ctx, strings.NewReader(input), "diff-tree", "--stdin", "-r", "-m", "--root", "--raw", "--no-renames", "--no-ext-diff", "--ignore-submodules=none")
 	if err != nil {
-		return "", fmt.Errorf("looking for submodules in the sandbox's commits: %w", err)
+		return "", err
 	}
 	for line := range strings.Lines(string(out)) {
 		if info, path, is := strings.Cut(strings.TrimSuffix(line, "\n"), "\t"); is {
-			if f := strings.Fields(info); len(f) == 5 && f[1] == gitlink {
+			if f := strings.Fields(info); len(f) == 5 && f[1] == hostgit.Submodule {
 				return strings.Trim(path, `"`), nil
 			}
 		}
@@ -48,45 +51,32 @@ func (r *Repo) submodule(ctx context.Context, tip string, commits ...string) (st
 	return "", nil
 }
 
-// barred returns those of the commits that have a submodule, with its path.
-func (r *Repo) barred(ctx context.Context, tip string, commits map[string]string) (map[string]string, error) {
-	all := slices.Compact(slices.Sorted(maps.Values(commits)))
-	if len(all) == 0 {
+// submodules returns the path of a submodule for each of the commits that add one.
+func (r *Repo) submodules(ctx context.Context, tip string, refs map[string]string) (map[string]string, error) {
+	commits := slices.Compact(slices.Sorted(maps.Values(refs)))
+	if len(commits) == 0 {
 		return nil, nil
 	}
-	if path, err := r.submodule(ctx, tip, all...); err != nil || path == "" {
+	if path, err := r.submodule(ctx, tip, commits...); err != nil || path == "" {
 		return nil, err
 	}
-	barred := map[string]string{}
-	for _, commit := range all {
+	found := map[string]string{}
+	for _, commit := range commits {
 		path, err := r.submodule(ctx, tip, commit)
 		if err != nil {
 			return nil, err
 		}
 		if path != "" {
-			barred[commit] = path
+			found[commit] = path
 		}
 	}
-	return barred, nil
+	return found, nil
 }
 
-// bar makes sure that a commit of the user's branch with a submodule is only where
-// no advice leads to: a former version has put it elsewhere.
-func (r *Repo) bar(ctx context.Context, branch, commit string, at where) error {
-	input := fmt.Sprintf("update %s/%s%s %s\n", r.Prefix(), submoduleRef, branch, commit)
-	if at.filed[branch] == commit {
-		input += fmt.Sprintf("delete %s/%s\n", r.Prefix(), branch)
-	}
-	if at.filed[mergedRef] != "" {
-		input += fmt.Sprintf("delete %s/%s\n", r.Prefix(), mergedRef)
-	}
-	return r.updateRefs(ctx, input)
-}
-
-// Submodule returns the path of a submodule that a commit of a sandbox would bring
-// into the current branch; empty for none.
+// Submodule returns the path of a submodule that a commit would add to the current
+// branch; empty for none.
 func (r *Repo) Submodule(ctx context.Context, ref string) (string, error) {
-	tip, err := r.git.resolve(ctx, "HEAD")
+	tip, err := r.git.Resolve(ctx, "HEAD")
 	if err != nil {
 		return "", err
 	}

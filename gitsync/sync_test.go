@@ -14,7 +14,7 @@ import (
 
 func TestCommitsComeToTheUsersBranch(t *testing.T) {
 	t.Parallel()
-	w := simple(t).sandbox()
+	w := sandboxed(t)
 	assert.Equal(t, w.agent("status", "--porcelain"), "", "the sandbox begins clean")
 	w.commit("a.txt", "changed\n")
 	w.agent("rm", "-q", "b.txt")
@@ -99,7 +99,7 @@ func TestStagedFilesInTheWayOfAFolder(t *testing.T) {
 			tip := w.commit(tc.agents, "agent's\n")
 			res := w.out()
 			assert.Assert(t, res.Conflict != nil && res.Conflict.Kind == stagedClash)
-			assert.Assert(t, is.Contains(res.Conflict.Error(), "what you have staged ("))
+			assert.Assert(t, is.Contains(res.Conflict.Error(), "conflict with your staged change of "))
 			assert.Equal(t, w.tip("main"), before)
 			assert.Equal(t, w.tip("refs/ralph/ralph-test/main"), tip)
 			assert.Equal(t, w.git("diff", "--cached", "--name-only"), tc.staged)
@@ -115,12 +115,12 @@ func TestStagedFilesInTheWayOfAFolder(t *testing.T) {
 // safe.
 func conflicts(t *testing.T, w *world, kind Kind) *Conflict {
 	t.Helper()
-	before, _ := w.repo.git.resolve(t.Context(), "main")
+	before, _ := w.repo.git.Resolve(t.Context(), "main")
 	tip := w.agent("rev-parse", "main")
 	res := w.out()
 	assert.Assert(t, res.Conflict != nil, "no conflict")
 	assert.Equal(t, res.Conflict.Kind, kind, res.Conflict.Error())
-	after, _ := w.repo.git.resolve(t.Context(), "main")
+	after, _ := w.repo.git.Resolve(t.Context(), "main")
 	assert.Equal(t, after, before)
 	assert.Equal(t, w.tip(res.Conflict.Ref), tip)
 	assert.Assert(t, is.Contains(res.Conflict.Error(), res.Conflict.Ref))
@@ -129,15 +129,15 @@ func conflicts(t *testing.T, w *world, kind Kind) *Conflict {
 
 func TestBothHaveMoved(t *testing.T) {
 	t.Parallel()
-	w := simple(t).sandbox()
+	w := sandboxed(t)
 	w.commit("a.txt", "agent's\n")
 	w.write("b.txt", "user's\n")
 	w.git("commit", "-q", "-m", "user: b", "b.txt")
 	c := conflicts(t, w, diverged)
-	assert.Assert(t, is.Contains(c.Error(), "your branch and the sandbox's have both moved: your branch main stays where it is, the sandbox's commits are at refs/ralph/ralph-test/main"))
+	assert.Assert(t, is.Contains(c.Error(), "your branch and the sandbox's have diverged: your branch main stays where it is, the sandbox's commits are at refs/ralph/ralph-test/main"))
 	assert.Equal(t, c.Merged, "refs/ralph/ralph-test/@merged")
 
-	_, err := w.repo.In(t.Context(), w.sh)
+	_, err := w.repo.Push(t.Context(), w.sh)
 	_, ok := errors.AsType[*Conflict](err)
 	assert.Assert(t, ok, "%v", err)
 
@@ -155,7 +155,7 @@ func TestBothHaveMoved(t *testing.T) {
 
 func TestBothHaveChangedTheSameLine(t *testing.T) {
 	t.Parallel()
-	w := simple(t).sandbox()
+	w := sandboxed(t)
 	w.commit("a.txt", "agent's\n")
 	w.write("a.txt", "user's\n")
 	w.git("commit", "-q", "-m", "user: a", "a.txt")
@@ -167,7 +167,7 @@ func TestBothHaveChangedTheSameLine(t *testing.T) {
 func TestTheUserMovesDuringARun(t *testing.T) {
 	t.Parallel()
 	t.Run("back", func(t *testing.T) {
-		w := simple(t).sandbox()
+		w := sandboxed(t)
 		w.commit("a.txt", "one\n")
 		w.out()
 		w.git("reset", "-q", "HEAD~")
@@ -178,7 +178,7 @@ func TestTheUserMovesDuringARun(t *testing.T) {
 		w.in()
 	})
 	t.Run("back, with nothing new", func(t *testing.T) {
-		w := simple(t).sandbox()
+		w := sandboxed(t)
 		w.commit("a.txt", "one\n")
 		w.out()
 		w.git("reset", "-q", "--hard", "HEAD~")
@@ -188,7 +188,7 @@ func TestTheUserMovesDuringARun(t *testing.T) {
 		assert.Equal(t, w.agent("status", "--porcelain"), "")
 	})
 	t.Run("to another branch and back", func(t *testing.T) {
-		w := simple(t).sandbox()
+		w := sandboxed(t)
 		w.commit("a.txt", "one\n")
 		w.git("stash", "-q")
 		w.git("switch", "-q", "-c", "other")
@@ -201,30 +201,30 @@ func TestTheUserMovesDuringARun(t *testing.T) {
 		w.in()
 	})
 	t.Run("to no branch", func(t *testing.T) {
-		w := simple(t).sandbox()
+		w := sandboxed(t)
 		w.commit("a.txt", "one\n")
 		w.git("checkout", "-q", "--detach")
 		_ = conflicts(t, w, switchedAway)
 	})
 	t.Run("the branch is renamed", func(t *testing.T) {
-		w := simple(t).sandbox()
+		w := sandboxed(t)
 		w.commit("a.txt", "one\n")
 		w.git("branch", "-m", "main", "renamed")
 		_ = conflicts(t, w, switchedAway)
 	})
 	t.Run("the branch is deleted", func(t *testing.T) {
-		w := simple(t).sandbox()
+		w := sandboxed(t)
 		w.commit("a.txt", "one\n")
 		w.git("update-ref", "-d", "refs/heads/main")
 		_ = conflicts(t, w, branchGone)
 	})
 	t.Run("a merge begins", func(t *testing.T) {
-		w := simple(t).sandbox()
+		w := sandboxed(t)
 		w.commit("a.txt", "one\n")
 		marker := filepath.Join(w.root, ".git", "MERGE_HEAD")
 		assert.NilError(t, os.WriteFile(marker, []byte(w.tip("main")+"\n"), 0o644))
 		c := conflicts(t, w, operation)
-		assert.Assert(t, c.Passes())
+		assert.Assert(t, c.Transient())
 		assert.NilError(t, os.Remove(marker))
 		assert.Equal(t, w.out().Commits, 1)
 		w.clean()
@@ -233,7 +233,7 @@ func TestTheUserMovesDuringARun(t *testing.T) {
 
 func TestTheSandboxRewritesHistory(t *testing.T) {
 	t.Parallel()
-	w := simple(t).sandbox()
+	w := sandboxed(t)
 	w.commit("a.txt", "one\n")
 	w.out()
 	w.agent("commit", "-q", "--amend", "-m", "another message")
@@ -247,7 +247,7 @@ func TestTheSandboxRewritesHistory(t *testing.T) {
 
 func TestWhatIsNotOnTheBranchComesToo(t *testing.T) {
 	t.Parallel()
-	w := simple(t).sandbox()
+	w := sandboxed(t)
 	w.agent("switch", "-q", "-c", "feature/x")
 	feature := w.commit("f.txt", "f\n")
 	w.agent("switch", "-q", "main")
@@ -299,7 +299,7 @@ func TestTheUserCommitsBetweenDispatches(t *testing.T) {
 
 func TestTheUserSwitchesBetweenDispatches(t *testing.T) {
 	t.Parallel()
-	w := simple(t).sandbox()
+	w := sandboxed(t)
 	w.commit("a.txt", "agent's\n")
 	w.out()
 	w.git("switch", "-q", "-c", "other", "HEAD~")
@@ -319,7 +319,7 @@ func TestTheUserSwitchesBetweenDispatches(t *testing.T) {
 // What an agent has staged survives a commit of the user.
 func TestWhatTheAgentHasStaged(t *testing.T) {
 	t.Parallel()
-	w := simple(t).sandbox()
+	w := sandboxed(t)
 	w.write("dir/c.txt", "staged by the agent\n")
 	w.agent("add", "dir/c.txt")
 	w.write("b.txt", "user's\n")
@@ -330,7 +330,7 @@ func TestWhatTheAgentHasStaged(t *testing.T) {
 
 func TestASandboxWhoseStateIsLost(t *testing.T) {
 	t.Parallel()
-	w := simple(t).sandbox()
+	w := sandboxed(t)
 	tip := w.commit("a.txt", "agent's\n")
 	assert.NilError(t, os.RemoveAll(w.repo.stateDir))
 	assert.Equal(t, w.out().Commits, 1)
@@ -341,12 +341,12 @@ func TestASandboxWhoseStateIsLost(t *testing.T) {
 // While an agent works, it may amend what it has just committed.
 func TestTheBranchFollowsToSettledCommitsOnly(t *testing.T) {
 	t.Parallel()
-	w := simple(t).sandbox()
+	w := sandboxed(t)
 	before := w.tip("main")
 	first := w.commit("a.txt", "one\n")
 	watch := func(last string) (Result, string) {
 		t.Helper()
-		res, tip, err := w.repo.Watch(t.Context(), w.sh, last, false)
+		res, tip, err := w.repo.Follow(t.Context(), w.sh, last, false)
 		assert.NilError(t, err)
 		return res, tip
 	}
@@ -365,7 +365,7 @@ func TestTheBranchFollowsToSettledCommitsOnly(t *testing.T) {
 
 	// One that has ended amends nothing.
 	last := w.commit("b.txt", "two\n")
-	_, _, err := w.repo.Watch(t.Context(), w.sh, tip, true)
+	_, _, err := w.repo.Follow(t.Context(), w.sh, tip, true)
 	assert.NilError(t, err)
 	assert.Equal(t, w.tip("main"), last)
 }
@@ -381,7 +381,7 @@ func TestUnchangedSandboxIsNotAsked(t *testing.T) {
 	}
 	unchanged := func(sh Shell) bool {
 		t.Helper()
-		_, done, err := w.repo.InUnchanged(t.Context(), sh)
+		_, done, err := w.repo.PushUnchanged(t.Context(), sh)
 		assert.NilError(t, err)
 		return done
 	}

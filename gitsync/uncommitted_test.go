@@ -13,9 +13,9 @@ import (
 // begin is the beginning of a command that works in the sandbox.
 func (w *world) begin() Result {
 	w.t.Helper()
-	res, err := w.repo.In(w.t.Context(), w.sh)
+	res, err := w.repo.Push(w.t.Context(), w.sh)
 	assert.NilError(w.t, err)
-	assert.NilError(w.t, w.repo.Begin(w.t.Context()))
+	assert.NilError(w.t, w.repo.MarkDirty(w.t.Context()))
 	return res
 }
 
@@ -50,7 +50,7 @@ func TestUncommittedChangesStayTheUsers(t *testing.T) {
 	before, staged := w.git("status", "--porcelain", "-uall"), w.git("diff", "--cached")
 	w.sandbox()
 	res := w.begin()
-	assert.Equal(t, len(res.Users), 5+len(untracked))
+	assert.Equal(t, len(res.Uncommitted), 5+len(untracked))
 	assert.Equal(t, w.agent("status", "--porcelain"), "")
 
 	w.write("dir/c.txt", "agent's\n")
@@ -62,14 +62,14 @@ func TestUncommittedChangesStayTheUsers(t *testing.T) {
 	res = w.out()
 	assert.Equal(t, res.Commits, 2)
 	assert.DeepEqual(t, res.Changed, []string{"a.txt"})
-	assert.Assert(t, is.Contains(strings.Join(res.Notes(), "\n"), "Files with uncommitted changes of yours were changed, and are not committed: a.txt"))
+	assert.Assert(t, is.Contains(strings.Join(res.Notes(), "\n"), "Files with your uncommitted changes were changed, and are not committed: a.txt"))
 	assert.Equal(t, w.git("status", "--porcelain", "-uall"), before)
 	assert.Equal(t, w.git("diff", "--cached"), staged)
 
 	// Once it is committed, it is everybody's.
 	w.git("add", "-A")
 	w.git("commit", "-q", "-m", "user: all")
-	assert.Equal(t, len(w.begin().Users), 0)
+	assert.Equal(t, len(w.begin().Uncommitted), 0)
 	w.write("a.txt", "agent's\n")
 	w.write(".env", "agent's\n")
 	w.all("agent: three")
@@ -98,7 +98,7 @@ func TestLeftoversOfARunAreNotTheUsers(t *testing.T) {
 		if killed {
 			want = want[1:]
 		}
-		assert.DeepEqual(t, w.begin().Users, want)
+		assert.DeepEqual(t, w.begin().Uncommitted, want)
 		w.all("agent")
 		assert.Equal(t, w.agent("show", "--format=", "--name-only", "HEAD"), map[bool]string{false: "a.txt\nhalf.txt", true: "a.txt\nb.txt\nhalf.txt"}[killed])
 		w.out()
@@ -110,14 +110,14 @@ func TestLeftoversOfARunAreNotTheUsers(t *testing.T) {
 // enter it.
 func TestNewRepositoriesAreNamed(t *testing.T) {
 	t.Parallel()
-	w := simple(t).sandbox()
+	w := sandboxed(t)
 	w.begin()
 	plant(w)
 	res := w.out()
 	assert.DeepEqual(t, res.Repositories, []string{"inner"})
 	assert.Assert(t, is.Contains(strings.Join(res.Notes(), "\n"), `Hint: remove "inner/.git" before "git add"`))
 	assert.Assert(t, !w.planted())
-	assert.DeepEqual(t, w.begin().Users, []string{"inner/"})
+	assert.DeepEqual(t, w.begin().Uncommitted, []string{"inner/"})
 	w.all("agent")
 	assert.Equal(t, w.agent("show", "--format=", "--name-only", "HEAD"), ".gitattributes\n.gitmodules")
 	assert.Equal(t, len(w.out().Repositories), 0)
@@ -136,7 +136,7 @@ func TestGuardingKeepsWhatWasSetUp(t *testing.T) {
 	w.git("add", "-A")
 	w.git("commit", "-q", "-m", "large")
 	w.git("config", "filter.lfs.clean", "cat")
-	assert.NilError(t, os.WriteFile(filepath.Join(w.root, ".git", "info", "exclude"), []byte("*.log"), 0o644))
+	w.write(".git/info/exclude", "*.log")
 	w.write("user.txt", "user's\n")
 	w.sandbox()
 	for range 2 {
@@ -159,7 +159,7 @@ func TestManyUntrackedFiles(t *testing.T) {
 		w.write("many/"+strings.Repeat("x", 1+i%100)+string(rune('a'+i/100)), "")
 	}
 	w.sandbox()
-	assert.DeepEqual(t, w.begin().Users, []string{"many/"})
+	assert.DeepEqual(t, w.begin().Uncommitted, []string{"many/"})
 	w.all("agent")
 	assert.Equal(t, w.agent("show", "--format=", "--name-only", "HEAD"), "")
 }

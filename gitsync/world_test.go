@@ -11,16 +11,21 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
 	"gotest.tools/v3/assert"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/gitsync/objectdirs"
 )
 
-// TestMain gives all tests one empty home folder: a process has one environment,
-// and tests that change it cannot run side by side.
+// templateDir has the worlds that tests clone.
+var templateDir string
+
+// TestMain gives all tests one empty home directory: tests that change the environment
+// cannot run in parallel.
 func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) != "" { // it has its test's
 		m.Run()
@@ -31,6 +36,10 @@ func TestMain(m *testing.M) {
 		err = errors.Join(os.Setenv("HOME", home), os.Setenv("XDG_CONFIG_HOME", filepath.Join(home, ".config")))
 	}
 	if err != nil {
+		panic(err)
+	}
+	templateDir = filepath.Join(home, "templates")
+	if err := os.Mkdir(templateDir, 0o700); err != nil {
 		panic(err)
 	}
 	m.Run()
@@ -79,12 +88,21 @@ func empty(t testing.TB, initArgs ...string) *world {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	assert.NilError(t, err)
 	w := &world{t: t, dir: dir, root: filepath.Join(dir, "repo"), own: filepath.Join(dir, filepath.Base(Folder))}
-	w.run(dir, nil, "git", append([]string{"init", "-q", "-b", "main", w.root}, initArgs...)...)
+	w.run(dir, nil, "git", append([]string{"init", "-q", "-b", "main", "--template=", w.root}, initArgs...)...)
 	return w
 }
 
 // simple makes a world with a commit of three files.
 func simple(t testing.TB, initArgs ...string) *world {
+	t.Helper()
+	if len(initArgs) > 0 {
+		return build(t, initArgs...)
+	}
+	return template(t, "simple", func() *world { return build(t) }).clone(t)
+}
+
+func build(t testing.TB, initArgs ...string) *world {
+	t.Helper()
 	w := empty(t, initArgs...)
 	w.write("a.txt", "a\n")
 	w.write("b.txt", "b\n")
@@ -94,13 +112,61 @@ func simple(t testing.TB, initArgs ...string) *world {
 	return w
 }
 
+// sandboxed makes a simple world with a sandbox.
+func sandboxed(t testing.TB) *world {
+	t.Helper()
+	return template(t, "sandboxed", func() *world { return build(t).sandbox() }).clone(t).open()
+}
+
+var (
+	templates   = map[string]*world{}
+	templatesMu sync.Mutex
+)
+
+// template makes a world once for all tests, which clone it.
+func template(t testing.TB, name string, make func() *world) *world {
+	t.Helper()
+	templatesMu.Lock()
+	defer templatesMu.Unlock()
+	if templates[name] == nil {
+		dir, err := os.MkdirTemp(templateDir, name+"-")
+		assert.NilError(t, err)
+		templates[name] = make().cloneInto(t, dir)
+	}
+	return templates[name]
+}
+
+// clone copies a world.
+func (w *world) clone(t testing.TB) *world {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	assert.NilError(t, err)
+	return w.cloneInto(t, dir)
+}
+
+func (w *world) cloneInto(t testing.TB, dir string) *world {
+	t.Helper()
+	assert.NilError(t, os.CopyFS(dir, os.DirFS(w.dir)))
+	c := &world{t: t, dir: dir, root: filepath.Join(dir, "repo"), own: filepath.Join(dir, filepath.Base(Folder))}
+	alternates := filepath.Join(c.own, "objects", "info", "alternates")
+	if content, err := os.ReadFile(alternates); err == nil {
+		assert.NilError(t, os.WriteFile(alternates, bytes.ReplaceAll(content, []byte(w.dir), []byte(dir)), 0o644))
+	}
+	return c
+}
+
 // open opens the repository for the sandbox and fills its git directory.
 func (w *world) open() *world {
 	w.t.Helper()
-	wt, err := gitrepo.Detect(w.t.Context(), w.root, func(name string) string {
-		return map[string]string{"RALPH_SCOPE_REPO": "acme/shop"}[name]
-	})
-	assert.NilError(w.t, err)
+	gitDir := filepath.Join(w.root, ".git")
+	wt := gitrepo.Worktree{Root: w.root, MainRoot: w.root, GitDir: gitDir, CommonDir: gitDir}
+	if info, err := os.Lstat(gitDir); err != nil || !info.IsDir() {
+		wt, err = gitrepo.Detect(w.t.Context(), w.root, func(name string) string {
+			return map[string]string{"RALPH_SCOPE_REPO": "acme/shop"}[name]
+		})
+		assert.NilError(w.t, err)
+	}
+	var err error
 	w.repo, err = Open(wt, "ralph-test", filepath.Join(w.dir, "state"))
 	assert.NilError(w.t, err)
 	w.repo.folder = w.own
@@ -144,7 +210,7 @@ func (w *world) lend() {
 	path := filepath.Join(w.own, "objects", "info", "alternates")
 	content, err := os.ReadFile(path)
 	assert.NilError(w.t, err)
-	assert.NilError(w.t, os.WriteFile(path, bytes.ReplaceAll(content, []byte(hostFolder), nil), 0o644))
+	assert.NilError(w.t, os.WriteFile(path, bytes.ReplaceAll(content, []byte(objectdirs.MountRoot), nil), 0o644))
 }
 
 func (w *world) run(dir string, stdin io.Reader, name string, args ...string) string {
@@ -185,7 +251,7 @@ func (w *world) sh(ctx context.Context, script string, args []string, stdin io.R
 	cmd.Env = append(w.environ(), w.inside()...)
 	err := cmd.Run()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		return &ScriptError{Code: exit.ExitCode(), Words: stderr.String()}
+		return &ScriptError{Code: exit.ExitCode(), Stderr: stderr.String()}
 	}
 	return err
 }
@@ -208,14 +274,14 @@ func (w *world) commit(name, content string) string {
 
 func (w *world) out() Result {
 	w.t.Helper()
-	res, err := w.repo.Out(w.t.Context(), w.sh, true)
+	res, err := w.repo.Fetch(w.t.Context(), w.sh, true)
 	assert.NilError(w.t, err)
 	return res
 }
 
 func (w *world) in() {
 	w.t.Helper()
-	_, err := w.repo.In(w.t.Context(), w.sh)
+	_, err := w.repo.Push(w.t.Context(), w.sh)
 	assert.NilError(w.t, err)
 }
 

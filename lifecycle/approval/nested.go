@@ -9,7 +9,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
-	"github.com/docker-ralph/docker-ralph/gitsync"
+	"github.com/docker-ralph/docker-ralph/gitsync/objectdirs"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
@@ -63,7 +63,7 @@ func ApproveAlternates(ctx context.Context, h host.Host, wt gitrepo.Worktree) ([
 
 // alternatesApproval returns the zero value for a repository without alternates.
 func alternatesApproval(wt gitrepo.Worktree) (approval, []string, error) {
-	alternates, err := gitsync.Alternates(wt.CommonDir)
+	alternates, err := objectdirs.Alternates(wt.CommonDir)
 	if err != nil || len(alternates) == 0 {
 		return approval{}, nil, err
 	}

@@ -85,10 +85,10 @@ func Open(ctx context.Context, h host.Host, wt gitrepo.Worktree, at host.Backend
 	if err != nil {
 		return nil, err
 	}
-	repo = repo.Borrowing(alternates)
+	repo = repo.WithAlternates(alternates)
 	g := &Git{
 		Host: h, Driver: at.Driver,
-		Repo: repo.Gated(i.Incoming(spec.Name)), aside: repo.Gated(i.incomingAside(spec.Name)),
+		Repo: repo.WithGate(i.Incoming(spec.Name)), aside: repo.WithGate(i.incomingAside(spec.Name)),
 		alive: flock.New(filepath.Join(h.LockDir(), spec.Name+".git-alive")),
 	}
 	spec.Mounts, spec.Probe = nil, probe(wt.Root)
@@ -135,18 +135,18 @@ func (g *Git) Enter(ctx context.Context, sb lifecycle.Sandbox, command string) (
 	if !done && err == nil {
 		err = g.takeIn(ctx, sb)
 	}
-	if c, is := errors.AsType[*gitsync.Conflict](err); is && c.Mendable() && command == host.ShellCommand {
+	if c, is := errors.AsType[*gitsync.Conflict](err); is && c.FixedInSandbox() && command == host.ShellCommand {
 		reportConflict(g.Host, c)
 		err = nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := g.Repo.Begin(ctx); err != nil {
+	if err := g.Repo.MarkDirty(ctx); err != nil {
 		return nil, err
 	}
 	stop := g.follow(ctx, sb.Root, func(ctx context.Context, last string, ended bool) (gitsync.Result, string, error) {
-		res, tip, err := g.aside.Watch(ctx, Shell(g.Driver, sb), last, ended)
+		res, tip, err := g.aside.Follow(ctx, Shell(g.Driver, sb), last, ended)
 		if ended && IsBroken(err) { // the next run shall be able to commit
 			res, err = g.Repair(ctx, g.aside, Shell(g.Driver, sb), err)
 		}
@@ -174,7 +174,7 @@ func (g *Git) RepairAfter(ctx context.Context, sb lifecycle.Sandbox) {
 	if !Idle(ctx, g.Driver, sb) {
 		return
 	}
-	_, err := g.Repo.Out(ctx, Shell(g.Driver, sb), true)
+	_, err := g.Repo.Fetch(ctx, Shell(g.Driver, sb), true)
 	if !IsBroken(err) {
 		return
 	}
@@ -199,7 +199,7 @@ func (g *Git) TakeUp(ctx context.Context, sb lifecycle.Sandbox) error {
 	}
 	defer func() { _ = g.alive.Close() }()
 	idle := Idle(ctx, g.Driver, sb)
-	res, err := g.Repo.Out(ctx, Shell(g.Driver, sb), idle)
+	res, err := g.Repo.Fetch(ctx, Shell(g.Driver, sb), idle)
 	if idle && IsBroken(err) {
 		res, err = g.Repair(ctx, g.Repo, Shell(g.Driver, sb), err)
 		g.ReportRepairs()
@@ -217,9 +217,9 @@ func (g *Git) TakeUp(ctx context.Context, sb lifecycle.Sandbox) error {
 // pushUnchanged brings a sandbox up to date in which nothing can have changed since the
 // last command, without asking it.
 func (g *Git) pushUnchanged(ctx context.Context, sb lifecycle.Sandbox) (done bool, err error) {
-	res, done, err := g.Repo.InUnchanged(ctx, Shell(g.Driver, sb))
+	res, done, err := g.Repo.PushUnchanged(ctx, Shell(g.Driver, sb))
 	if done && err == nil {
-		reportUncommitted(g.Host, res.Users)
+		reportUncommitted(g.Host, res.Uncommitted)
 	}
 	return done, err
 }
@@ -228,21 +228,21 @@ func (g *Git) pushUnchanged(ctx context.Context, sb lifecycle.Sandbox) (done boo
 // only come out.
 func (g *Git) takeIn(ctx context.Context, sb lifecycle.Sandbox) error {
 	if !Idle(ctx, g.Driver, sb) {
-		res, err := g.Repo.Out(ctx, Shell(g.Driver, sb), false)
+		res, err := g.Repo.Fetch(ctx, Shell(g.Driver, sb), false)
 		ReportSync(g.Host, res)
 		return beyondRepair(g.Driver, sb, err)
 	}
-	res, err := g.Repo.In(ctx, Shell(g.Driver, sb))
+	res, err := g.Repo.Push(ctx, Shell(g.Driver, sb))
 	if IsBroken(err) {
 		var repaired gitsync.Result
 		if repaired, err = g.Repair(ctx, g.Repo, Shell(g.Driver, sb), err); err == nil {
 			g.ReportRepairs()
 			ReportSync(g.Host, repaired)
-			res, err = g.Repo.In(ctx, Shell(g.Driver, sb))
+			res, err = g.Repo.Push(ctx, Shell(g.Driver, sb))
 		}
 	}
 	ReportSync(g.Host, res)
-	reportUncommitted(g.Host, res.Users)
+	reportUncommitted(g.Host, res.Uncommitted)
 	return beyondRepair(g.Driver, sb, err)
 }
 
@@ -265,7 +265,7 @@ func beyondRepair(driver lifecycle.Driver, sb lifecycle.Sandbox, err error) erro
 	if isHeld(err) {
 		return ExplainHeld(driver, sb, err)
 	}
-	if !gitsync.Lasting(err) {
+	if !gitsync.Permanent(err) {
 		return err
 	}
 	return hint.Wrap(err, "run the command with --recreate for a new sandbox; commits that cannot be fetched are lost by that, your files are not touched")
@@ -279,7 +279,7 @@ func Idle(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox) bo
 
 // follow fetches commits after each run of an agent in the work tree top, and
 // again and again while one takes long, until it is stopped. fetch is
-// [gitsync.Repo.Watch]. What came is told at the end, because the terminal
+// [gitsync.Repo.Follow]. What came is told at the end, because the terminal
 // belongs to the agent.
 //
 // A fetch that is under way when it is stopped comes to its end, if that is near:
@@ -358,11 +358,11 @@ func (g *Git) bringOut(ctx context.Context, sb lifecycle.Sandbox) error {
 		defer func() { _ = g.alive.Close() }()
 	}
 	ended := err == nil && alone && Idle(ctx, g.Driver, sb)
-	res, err := g.Repo.Out(ctx, Shell(g.Driver, sb), ended)
+	res, err := g.Repo.Fetch(ctx, Shell(g.Driver, sb), ended)
 	if ended && IsBroken(err) {
 		if res, err = g.Repair(ctx, g.Repo, Shell(g.Driver, sb), err); err == nil {
 			g.add(res)
-			res, err = g.Repo.Out(ctx, Shell(g.Driver, sb), ended)
+			res, err = g.Repo.Fetch(ctx, Shell(g.Driver, sb), ended)
 		}
 	}
 	g.ReportRepairs()

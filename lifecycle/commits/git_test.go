@@ -119,10 +119,10 @@ func TestCommitsAreNotAllHomeWhileACommandBegins(t *testing.T) {
 		}
 	}
 	first, second := command(), command()
-	assert.NilError(t, first.Repo.Begin(t.Context()))
+	assert.NilError(t, first.Repo.MarkDirty(t.Context()))
 
 	assert.NilError(t, second.alive.RLock())
-	assert.NilError(t, second.Repo.Begin(t.Context()))
+	assert.NilError(t, second.Repo.MarkDirty(t.Context()))
 	assert.NilError(t, first.bringOut(t.Context(), sb))
 	assert.Assert(t, !gitsync.Saved(h.StateDir, sb.Name))
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/gitsync"
+	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
@@ -26,7 +27,7 @@ func reportConflict(h host.Host, c *gitsync.Conflict) {
 
 // reportHooks names hooks in the worktree that have changed while an agent worked:
 // the user's next git command may run them.
-func (g *Git) reportHooks(ctx context.Context, before gitsync.Hooks) {
+func (g *Git) reportHooks(ctx context.Context, before hostgit.Hooks) {
 	h := g.Host
 	now, err := g.Repo.Hooks(ctx)
 	if err != nil {

@@ -30,8 +30,8 @@ func saveOwn(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan,
 			return err
 		}
 	}
-	repo = repo.Gated(i.Incoming(sb.Name))
-	res, err := repo.Out(ctx, Shell(driver, sb), true)
+	repo = repo.WithGate(i.Incoming(sb.Name))
+	res, err := repo.Fetch(ctx, Shell(driver, sb), true)
 	if errors.Is(err, lifecycle.ErrNotPrepared) {
 		return nil
 	}
@@ -46,7 +46,7 @@ func saveOwn(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan,
 	for _, ref := range slices.Sorted(maps.Keys(res.Refused)) {
 		h.Report(fmt.Sprintf("Warning: %q is lost with the sandbox %s, as it cannot be fetched: %s", ref, sb.Name, res.Refused[ref]))
 	}
-	if gitsync.Lasting(err) {
+	if gitsync.Permanent(err) {
 		h.Report(fmt.Sprintf("Warning: commits that were not fetched before are lost with the sandbox %s: %v", sb.Name, err))
 		return gitsync.Abandon(h.StateDir, sb.Name)
 	}

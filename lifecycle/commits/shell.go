@@ -20,7 +20,7 @@ func Shell(driver lifecycle.Driver, sb lifecycle.Sandbox) gitsync.Shell {
 			Stdin: stdin, Stdout: stdout, Stderr: &Limited{Buf: &stderr, Left: 4096},
 		})
 		if err == nil && code != 0 {
-			err = &gitsync.ScriptError{Code: code, Words: stderr.String()}
+			err = &gitsync.ScriptError{Code: code, Stderr: stderr.String()}
 		}
 		return err
 	}

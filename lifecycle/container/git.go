@@ -165,16 +165,16 @@ func gitMounts(sandbox string, own *gitsync.Layout) []mount.Mount {
 	for _, dir := range own.Over {
 		mounts = append(mounts, gitMount(sandbox, dir))
 	}
-	for _, file := range own.Covered {
-		mounts = append(mounts, bind(own.Cover, file, true))
+	for _, file := range own.GitFileOver {
+		mounts = append(mounts, bind(own.GitFile, file, true))
 	}
-	for _, b := range own.Borrowed {
+	for _, b := range own.Objects {
 		mounts = append(mounts, bind(b.Source, b.Target, true))
 	}
-	for _, dir := range own.Pinned {
+	for _, dir := range own.Anchored {
 		mounts = append(mounts, bind(dir, dir, false))
 	}
-	for _, dir := range own.Hidden {
+	for _, dir := range own.Masked {
 		mounts = append(mounts, mount.Mount{Type: mount.TypeTmpfs, Target: dir, TmpfsOptions: &mount.TmpfsOptions{SizeBytes: 1 << 20}})
 	}
 	return mounts

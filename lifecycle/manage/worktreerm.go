@@ -213,8 +213,8 @@ func (r *removal) tryFetch(ctx context.Context, box host.Located) error {
 			return err
 		}
 	}
-	repo = repo.Gated(i.Incoming(sb.Name))
-	res, err := repo.Out(ctx, commits.Shell(driver, sb), true)
+	repo = repo.WithGate(i.Incoming(sb.Name))
+	res, err := repo.Fetch(ctx, commits.Shell(driver, sb), true)
 	if errors.Is(err, lifecycle.ErrNotPrepared) {
 		return errors.New("it was created by another version of docker-ralph")
 	}
@@ -222,7 +222,7 @@ func (r *removal) tryFetch(ctx context.Context, box host.Located) error {
 		g := &commits.Git{Host: h, Driver: driver}
 		if _, err = g.Repair(ctx, repo, commits.Shell(driver, sb), err); err == nil {
 			g.ReportRepairs()
-			res, err = repo.Out(ctx, commits.Shell(driver, sb), true)
+			res, err = repo.Fetch(ctx, commits.Shell(driver, sb), true)
 		}
 	}
 	commits.ReportSync(h, res)

@@ -43,7 +43,7 @@ func relocate(ctx context.Context, at Choice, sb lifecycle.Sandbox, spec lifecyc
 		return err
 	}
 	const script = `printf '%s\n' "$1" >"$(git rev-parse --git-path objects/info/alternates)"`
-	return commits.Shell(at.Driver, sb)(ctx, script, []string{own.Borrowed[0].Target}, nil, nil)
+	return commits.Shell(at.Driver, sb)(ctx, script, []string{own.Objects[0].Target}, nil, nil)
 }
 
 // restrict keeps a microVM to its policy before an agent is started in it. A

@@ -1,7 +1,7 @@
-package gitsync
+package hostgit
 
 import (
-	"crypto/sha1" //nolint:gosec // git's own names of objects
+	"crypto/sha1" //nolint:gosec // git's object names
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -12,17 +12,19 @@ import (
 	"syscall"
 )
 
-// maxHashed is the largest file that is looked into.
+// maxHashed is the size of the largest file that is hashed.
 const maxHashed = 64 << 20
 
-// blobID returns the name that git would give to a file of the work tree as it
-// is; empty if there is none, and "?" if it cannot be told. format is the length
-// of object names. Nothing outside the work tree is read, whatever links an
-// agent has made.
-func blobID(root, path string, format int) string {
-	dir, err := os.OpenRoot(root)
+// UnknownBlob is the name of what cannot be hashed.
+const UnknownBlob = "?"
+
+// BlobID returns the object name of a file in the working tree, without filters;
+// empty if there is no file, [UnknownBlob] for pipes, large files and failures.
+// format is the length of object names. Links are not followed out of the tree.
+func (g Git) BlobID(path string, format int) string {
+	dir, err := os.OpenRoot(g.Root)
 	if err != nil {
-		return "?"
+		return UnknownBlob
 	}
 	defer func() { _ = dir.Close() }()
 	path = filepath.FromSlash(path)
@@ -31,42 +33,42 @@ func blobID(root, path string, format int) string {
 	case os.IsNotExist(err) || err == nil && info.IsDir():
 		return ""
 	case err != nil || info.Size() > maxHashed:
-		return "?"
+		return UnknownBlob
 	case info.Mode()&os.ModeSymlink != 0:
 		target, err := dir.Readlink(path)
 		if err != nil {
-			return "?"
+			return UnknownBlob
 		}
 		h := newBlob(format, int64(len(target)))
 		_, _ = io.WriteString(h, target)
 		return hex.EncodeToString(h.Sum(nil))
 	case !info.Mode().IsRegular():
-		return "?"
+		return UnknownBlob
 	}
 	return contentID(dir, path, format)
 }
 
-// contentID is that of a file's content. The file may have become something else
-// since it was looked at: a pipe would have no end.
+// contentID hashes the content of a file, which may have become a pipe since: it is
+// opened without blocking.
 func contentID(dir *os.Root, path string, format int) string {
 	f, err := dir.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return "?"
+		return UnknownBlob
 	}
 	defer func() { _ = f.Close() }()
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() || info.Size() > maxHashed {
-		return "?"
+		return UnknownBlob
 	}
 	h := newBlob(format, info.Size())
 	if n, err := io.Copy(h, io.LimitReader(f, info.Size()+1)); err != nil || n != info.Size() {
-		return "?"
+		return UnknownBlob
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }
 
 func newBlob(format int, size int64) hash.Hash {
-	h := sha1.New() //nolint:gosec // git's own names of objects
+	h := sha1.New() //nolint:gosec // git's object names
 	if format == 64 {
 		h = sha256.New()
 	}

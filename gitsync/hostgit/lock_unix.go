@@ -1,6 +1,6 @@
 //go:build unix
 
-package gitsync
+package hostgit
 
 import (
 	"context"
@@ -11,9 +11,8 @@ import (
 	"time"
 )
 
-// acquire waits for a lock. The file that it returns is the lock: whoever has
-// it open holds it.
-func acquire(ctx context.Context, path string) (held *os.File, release func(), err error) {
+// Lock waits for a lock, which is held as long as a process has the file open.
+func Lock(ctx context.Context, path string) (held *os.File, release func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, nil, err
@@ -34,8 +33,7 @@ func acquire(ctx context.Context, path string) (held *os.File, release func(), e
 	}
 }
 
-// inherit lets a process hold a lock that we hold. When we are killed, the lock
-// stays until the process has ended too.
+// inherit makes a process hold a lock too.
 func inherit(cmd *exec.Cmd, lock *os.File) {
 	if lock != nil {
 		cmd.ExtraFiles = []*os.File{lock}

@@ -1,4 +1,4 @@
-package gitsync
+package hostgit
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// acquire waits for a lock.
-func acquire(ctx context.Context, path string) (held *os.File, release func(), err error) {
+// Lock waits for a lock. Processes cannot inherit it.
+func Lock(ctx context.Context, path string) (held *os.File, release func(), err error) {
 	l := flock.New(path)
 	if _, err := l.TryLockContext(ctx, 10*time.Millisecond); err != nil {
 		return nil, nil, err
@@ -18,5 +18,4 @@ func acquire(ctx context.Context, path string) (held *os.File, release func(), e
 	return nil, func() { _ = l.Close() }, nil
 }
 
-// inherit does nothing: files cannot be handed over so.
 func inherit(*exec.Cmd, *os.File) {}

@@ -1,0 +1,220 @@
+package gitsync
+
+import (
+	"context"
+	"fmt"
+	"maps"
+)
+
+// Fetch fetches the sandbox's new commits and fast-forwards the user's branch if
+// possible. ended says that no process in the sandbox commits any more.
+func (r *Repo) Fetch(ctx context.Context, sh Shell, ended bool) (Result, error) {
+	r, st, unlock, err := r.open(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	defer unlock()
+	res, err := r.fetch(ctx, &st, sh, nil)
+	if err == nil {
+		err = r.setReported(&st)
+	}
+	if err == nil && ended && st.Dirty {
+		res.Changed, res.Repositories, res.unchecked = r.recordUncommitted(ctx)
+		if ctx.Err() != nil {
+			return res, ctx.Err()
+		}
+		st.Dirty, st.Head = false, res.head
+		err = r.save(st)
+	}
+	return res, err
+}
+
+// Follow fetches while an agent works. The user's branch is fast-forwarded only to a
+// commit that was the last one at the previous call, because agents amend what they
+// have just committed, or if the agent has ended since. tip is to be passed as last to
+// the next call.
+func (r *Repo) Follow(ctx context.Context, sh Shell, last string, ended bool) (res Result, tip string, err error) {
+	r, st, unlock, err := r.open(ctx)
+	if err != nil {
+		return Result{}, last, err
+	}
+	defer unlock()
+	res, err = r.fetch(ctx, &st, sh, func(tip string) bool { return ended || tip == last })
+	return res, res.tip, err
+}
+
+// setReported records that the user sees the refused refs.
+func (r *Repo) setReported(st *state) error {
+	changed := false
+	for ref, bad := range st.Refused {
+		changed = changed || !bad.Reported
+		bad.Reported = true
+		st.Refused[ref] = bad
+	}
+	if !changed {
+		return nil
+	}
+	return r.save(*st)
+}
+
+// fetch fetches and fast-forwards. final, if not nil, says whether the user's branch may
+// be fast-forwarded to a commit.
+func (r *Repo) fetch(ctx context.Context, st *state, sh Shell, final func(tip string) bool) (Result, error) {
+	if st.Branch == "" {
+		branch, err := r.git.Branch(ctx)
+		if err != nil {
+			return Result{}, err
+		}
+		st.Branch = branch
+	}
+	l, err := r.receive(ctx, st, sh, final == nil)
+	if err != nil {
+		return Result{}, err
+	}
+	if r.repairing {
+		if err := r.undoRewinds(ctx, l, st.Tips); err != nil {
+			return Result{}, err
+		}
+	}
+	user, err := r.snapshot(ctx, st.Branch)
+	if err != nil {
+		return Result{}, err
+	}
+	before := maps.Clone(st.Tips)
+	submodules, err := r.submodules(ctx, user.tip, l.moved(st.Tips))
+	if err != nil {
+		return Result{}, err
+	}
+	names, kept, err := r.updateSandboxRefs(ctx, st, l, user.refs, submodules)
+	if err != nil {
+		return Result{}, err
+	}
+	own := "refs/heads/" + st.Branch
+	res := Result{
+		Branch: st.Branch, Others: map[string]string{}, Submodules: map[string]string{}, Refused: map[string]string{}, Kept: kept,
+		fresh: map[string]bool{}, tip: l.refs[own], head: l.head, refs: l.refs,
+	}
+	for ref, name := range names {
+		if ref != own && before[ref] != l.refs[ref] {
+			res.Others[ref] = r.Prefix() + "/" + name
+			if path := submodules[l.refs[ref]]; path != "" {
+				res.Submodules[ref] = path
+			}
+		}
+	}
+	if bad, is := st.Refused[own]; is {
+		return res, &RefusedError{Sandbox: r.name, Why: bad.Why}
+	}
+	for ref, bad := range st.Refused {
+		res.Refused[ref], res.fresh[ref] = bad.Why, !bad.Reported
+	}
+	if res.tip == "" || final != nil && !final(res.tip) {
+		return res, nil
+	}
+	if err := r.syncBranch(ctx, st, &res, user); err != nil {
+		return res, err
+	}
+	if retry := res.Conflict != nil && res.Conflict.Transient(); retry != st.Retry {
+		st.Retry = retry
+		return res, r.save(*st)
+	}
+	return res, nil
+}
+
+// RefusedError says that the commits of the user's branch cannot be fetched.
+type RefusedError struct{ Sandbox, Why string }
+
+func (e *RefusedError) Error() string { return e.Why }
+
+// syncBranch fast-forwards the user's branch to the sandbox's, unless it has moved since
+// both were the same.
+func (r *Repo) syncBranch(ctx context.Context, st *state, res *Result, user snapshot) error {
+	switch res.tip {
+	case user.tip:
+		if user.base == user.tip && st.Synced == user.tip {
+			return nil
+		}
+		if err := r.setBase(ctx, user.tip); err != nil {
+			return err
+		}
+		st.setSynced(user.tip)
+		return r.save(*st)
+	case user.base:
+		return nil // only the user's branch has moved
+	}
+	conflict, err := r.explain(ctx, nil, st.Branch, user.tip, res.tip)
+	if err != nil || conflict != nil {
+		res.Conflict = conflict
+		return err
+	}
+	ahead, conflict, err := r.canFastForward(ctx, st, res.tip, user)
+	if err == nil && conflict == nil && ahead > 0 {
+		conflict, err = r.fastForward(ctx, st, user.tip, res.tip)
+	}
+	if err != nil {
+		// The user may have committed in the meantime.
+		now, snapshotErr := r.snapshot(ctx, st.Branch)
+		if snapshotErr != nil || now.tip == user.tip {
+			return err
+		}
+		return r.syncBranch(ctx, st, res, now)
+	}
+	if conflict != nil {
+		res.Conflict, err = r.explain(ctx, conflict, st.Branch, user.tip, res.tip)
+		return err
+	}
+	res.Commits = ahead
+	return nil
+}
+
+// canFastForward returns how many commits the user's branch lacks, or why it cannot be
+// fast-forwarded.
+func (r *Repo) canFastForward(ctx context.Context, st *state, commit string, user snapshot) (ahead int, conflict *Conflict, err error) {
+	if !user.checkedOut {
+		branch, err := r.git.Branch(ctx)
+		switch {
+		case err != nil:
+			return 0, nil, err
+		case branch != st.Branch:
+			return 0, &Conflict{Kind: switchedAway, Detail: branch}, nil
+		case user.tip == "" && user.base != "":
+			return 0, &Conflict{Kind: branchGone}, nil
+		}
+	}
+	if op := r.operation(); op != "" {
+		return 0, &Conflict{Kind: operation, Detail: op}, nil
+	}
+	behind, ahead, err := r.count(ctx, user.tip, commit)
+	switch {
+	case err != nil:
+		return 0, nil, err
+	case user.tip == user.base && behind > 0:
+		return 0, &Conflict{Kind: rewritten}, nil
+	case user.tip == user.base:
+		return ahead, nil, nil
+	case ahead == 0:
+		return 0, nil, nil
+	case behind == 0:
+		return 0, &Conflict{Kind: movedBack}, nil
+	}
+	conflict, err = r.prepareMerge(ctx, st.Branch, user.tip, commit)
+	return 0, conflict, err
+}
+
+// count returns how many commits each of two has that the other lacks.
+func (r *Repo) count(ctx context.Context, tip, commit string) (behind, ahead int, err error) {
+	args := []string{"rev-list", "--count", "--left-right", tip + "..." + commit, "--"}
+	if tip == "" { // on the first commit, all are on one side
+		args = []string{"rev-list", "--count", commit, "--"}
+	}
+	out, err := r.git.Line(ctx, args...)
+	if err == nil && tip == "" {
+		_, err = fmt.Sscan(out, &ahead)
+	} else if err == nil {
+		_, err = fmt.Sscan(out, &behind, &ahead)
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("counting the sandbox's commits: %w", err)
+	}
+	return behind, ahead, nil
+}

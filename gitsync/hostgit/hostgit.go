@@ -1,0 +1,167 @@
+// Package hostgit runs git on the user's repository while an untrusted agent
+// writes its working tree.
+//
+// The git directory is named explicitly, so nothing in the working tree can
+// redirect git, and no program that a configuration, a hook or an attribute names
+// is started.
+package hostgit
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+)
+
+// worktreeTimeout bounds a git process that reads the working tree.
+const worktreeTimeout = 10 * time.Second
+
+// Git is the host's git program on the user's repository. Only [Git.InWorktree]
+// reads the working tree, in which an agent can put a named pipe that blocks git
+// forever; attributes are those of the index otherwise.
+type Git struct {
+	gitrepo.Git
+	Root, GitDir, CommonDir string
+	// Timeout bounds each process that reads the working tree.
+	Timeout time.Duration
+	// Owner is the user that owns the repository.
+	Owner Owner
+}
+
+// New finds git for the repository of a worktree.
+func New(wt gitrepo.Worktree) (Git, error) {
+	program, err := gitrepo.NewGit(wt.GitDir)
+	if err != nil {
+		return Git{}, err
+	}
+	program.Environ, program.Config = environ(os.Environ()), hardened()
+	for name, value := range map[string]string{
+		"GIT_DIR": wt.GitDir, "GIT_WORK_TREE": wt.GitDir, "GIT_LITERAL_PATHSPECS": "1",
+		"GIT_CONFIG_NOSYSTEM": "1", "GIT_ATTR_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0",
+		"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_REPLACE_OBJECTS": "1", "GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C",
+	} {
+		program.Environ = append(program.Environ, name+"="+value)
+	}
+	g := Git{Git: program, Root: wt.Root, GitDir: wt.GitDir, CommonDir: wt.CommonDir, Timeout: worktreeTimeout, Owner: ownerOf(wt.GitDir)}
+	return g.WithLock(nil), nil
+}
+
+// environ selects the variables that git needs from the user's environment.
+func environ(all []string) []string {
+	keep := map[string]bool{
+		"PATH": true, "HOME": true, "XDG_CONFIG_HOME": true, "GIT_CONFIG_GLOBAL": true, "TMPDIR": true,
+		"SYSTEMROOT": true, "USERPROFILE": true, "HOMEDRIVE": true, "HOMEPATH": true, "APPDATA": true, "TEMP": true, "TMP": true,
+	}
+	return slices.DeleteFunc(all, func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return !keep[strings.ToUpper(name)]
+	})
+}
+
+// hardened returns the settings of [Git] beyond those of every gitrepo.Git.
+func hardened() []string {
+	return []string{
+		"core.attributesFile=" + os.DevNull,
+		"core.alternateRefsCommand=true", "core.logAllRefUpdates=always", "core.quotePath=false",
+		"protocol.allow=never", "protocol.file.allow=always",
+		"fetch.recurseSubmodules=false", "transfer.fsckObjects=true", "fetch.fsckObjects=true",
+		"gc.auto=0", "maintenance.auto=false",
+	}
+}
+
+// With adds environment variables.
+func (g Git) With(entries ...string) Git {
+	g.Environ = slices.Concat(g.Environ, entries)
+	return g
+}
+
+// WithLock makes git processes hold a lock too: it outlives a killed command until
+// its last git process has ended.
+func (g Git) WithLock(lock *os.File) Git {
+	owner := g.Owner
+	g.Prepare = func(cmd *exec.Cmd) {
+		inherit(cmd, lock)
+		owner.runAs(cmd)
+	}
+	return g
+}
+
+// Output returns the output of git unchanged.
+func (g Git) Output(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error) {
+	var stdout bytes.Buffer
+	err := g.Stream(ctx, stdin, &stdout, args...)
+	return stdout.Bytes(), err
+}
+
+// InWorktree runs git where it reads the files of the working tree, until the
+// timeout. It holds no lock: a blocked process of a killed command delays no other.
+func (g Git) InWorktree(ctx context.Context, args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, g.Timeout)
+	defer cancel()
+	g = g.With("GIT_WORK_TREE=" + g.Root).WithLock(nil)
+	g.Dir = g.Root
+	return gitrepo.AtPipe(ctx, g.Root, func(ctx context.Context) ([]byte, error) { return g.Output(ctx, nil, args...) })
+}
+
+// Line returns the output of git without the final newline.
+func (g Git) Line(ctx context.Context, args ...string) (string, error) {
+	out, err := g.Output(ctx, nil, args...)
+	return strings.TrimRight(string(out), "\n"), err
+}
+
+// Resolve returns the commit of a ref; empty if there is none.
+func (g Git) Resolve(ctx context.Context, ref string) (string, error) {
+	oid, err := g.Line(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", ref+"^{commit}")
+	if gitrepo.SaysNo(err) {
+		return "", nil
+	}
+	return oid, err
+}
+
+// Contains reports whether a commit is a descendant of another one, or the same.
+// The empty commit is an ancestor of all.
+func (g Git) Contains(ctx context.Context, commit, ancestor string) (bool, error) {
+	if ancestor == "" || ancestor == commit {
+		return true, nil
+	}
+	_, err := g.Output(ctx, nil, "merge-base", "--is-ancestor", ancestor, commit)
+	if gitrepo.SaysNo(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Branch returns the branch that is checked out; empty at a detached HEAD.
+func (g Git) Branch(ctx context.Context) (string, error) {
+	ref, err := g.Line(ctx, "symbolic-ref", "--quiet", "HEAD")
+	if gitrepo.SaysNo(err) {
+		return "", nil
+	}
+	name, ok := strings.CutPrefix(ref, "refs/heads/")
+	if err == nil && !ok {
+		err = fmt.Errorf("reading HEAD: %q is not a branch", ref)
+	}
+	return name, err
+}
+
+// Refs returns the user's branches, tags and remote branches, without symbolic refs.
+func (g Git) Refs(ctx context.Context) (map[string]string, error) {
+	out, err := g.Output(ctx, nil, "for-each-ref", "--format=%(objectname) %(refname) %(symref)", "refs/heads", "refs/tags", "refs/remotes")
+	if err != nil {
+		return nil, fmt.Errorf("listing refs: %w", err)
+	}
+	refs := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		if fields := strings.Fields(line); len(fields) == 2 {
+			refs[fields[1]] = fields[0]
+		}
+	}
+	return refs, nil
+}

@@ -1,0 +1,197 @@
+package gitsync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// pushScript moves the sandbox to where the user's repository is. Its arguments are the
+// user's branch, the commits that the sandbox's index and the branch have to be at, and
+// the commit that the branch is at; its input are the updates of other refs.
+const pushScript = plainGit + `set -e
+git update-ref --stdin || :
+[ -z "$3" ] || git update-ref -m 'ralph: from your branch' "refs/heads/$1" "$3" "$4"
+git symbolic-ref HEAD "refs/heads/$1"
+if [ -z "$3" ]; then git read-tree --empty
+elif [ -z "$2" ]; then git read-tree --reset "$3"
+else git read-tree -m -i "$2" "$3" 2>/dev/null || git read-tree --reset "$3" 2>/dev/null || {
+	rm -f "$(git rev-parse --git-path index)" # a filter of the agent's fails
+	git read-tree "$3"
+}
+fi
+git update-index -q --refresh || :
+`
+
+// switchBackScript checks a branch out that the sandbox has left: a killed loop has not
+// done so. Its output is for the user.
+const switchBackScript = `PATH=/opt/ralph/bin:$PATH ralph _branch "$1"`
+
+// skipScript excludes files of the user's filters from the agent's commits. Its input
+// are their paths.
+const skipScript = plainGit + `git update-index --skip-worktree -z --stdin`
+
+// Push fetches the sandbox's commits, and then moves the sandbox to where the user's
+// repository is. A *Conflict as the error says that both sides have moved; the sandbox
+// is unchanged then.
+func (r *Repo) Push(ctx context.Context, sh Shell) (Result, error) {
+	r, st, unlock, err := r.open(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	defer unlock()
+	if err := r.checkMasked(ctx, st); err != nil {
+		return Result{}, err
+	}
+	r.idle = true
+	wasDetached := st.Branch == ""
+	res, err := r.fetch(ctx, &st, sh, nil)
+	if err == nil {
+		err = r.setReported(&st)
+	}
+	if err != nil {
+		return res, err
+	}
+	branch, err := r.git.Branch(ctx)
+	if err != nil {
+		return res, err
+	}
+	switched := branch != st.Branch
+	if c := res.Conflict; c != nil && (!switched || c.Kind != switchedAway && c.Kind != hasSubmodule) {
+		res.Conflict = nil // it is the error
+		return res, asError(c, nil)
+	}
+	if !wasDetached && res.head != "refs/heads/"+st.Branch && res.refs["refs/heads/"+st.Branch] != "" {
+		var output strings.Builder
+		if err := sh(ctx, switchBackScript, []string{st.Branch}, nil, &output); err != nil {
+			return res, fmt.Errorf("checking out %s in the sandbox %s: %w", st.Branch, r.name, err)
+		}
+		res.switchedBack = strings.TrimSpace(output.String())
+	}
+	if err := r.push(ctx, &st, sh, branch, wasDetached, res); err != nil {
+		return res, err
+	}
+	res.Uncommitted, err = r.protect(ctx, &st, sh, st.Dirty)
+	return res, err
+}
+
+// PushUnchanged is [Repo.Push] without a fetch, for a sandbox that has not changed since
+// the last one. done is false, and nothing has changed, if the sandbox may have.
+func (r *Repo) PushUnchanged(ctx context.Context, sh Shell) (res Result, done bool, err error) {
+	r, st, unlock, err := r.open(ctx)
+	if err != nil {
+		return Result{}, false, err
+	}
+	defer unlock()
+	if !st.unchanged() {
+		return Result{}, false, nil
+	}
+	if err := r.checkMasked(ctx, st); err != nil {
+		return Result{}, false, err
+	}
+	branch, err := r.git.Branch(ctx)
+	if err != nil {
+		return Result{}, false, err
+	}
+	res = Result{Branch: st.Branch, tip: st.Synced, head: st.Head, refs: st.Tips}
+	if err := r.push(ctx, &st, sh, branch, false, res); err != nil {
+		if _, is := errors.AsType[*ScriptError](err); is {
+			err = nil
+		}
+		return Result{}, false, err
+	}
+	res.Uncommitted, err = r.protect(ctx, &st, sh, false)
+	return res, true, err
+}
+
+// unchanged reports whether the sandbox had nothing to fetch, and its branch checked
+// out, when its last command ended.
+func (st *state) unchanged() bool {
+	own := "refs/heads/" + st.Branch
+	return st.Head == own && st.Tips[own] == st.Synced && !st.Dirty && !st.Held && !st.Retry && st.Pending == nil && len(st.Refused) == 0
+}
+
+func (r *Repo) push(ctx context.Context, st *state, sh Shell, branch string, wasDetached bool, res Result) error {
+	refs, err := r.git.Refs(ctx)
+	if err != nil {
+		return err
+	}
+	ref := "refs/heads/" + branch
+	tip, old := refs[ref], res.refs[ref]
+	same := branch == st.Branch
+	switch {
+	case !wasDetached && same && tip == old && maps.Equal(refs, st.Pushed):
+		return nil
+	case tip == "" && old != "":
+		return asError(r.explain(ctx, &Conflict{Kind: branchGone}, branch, tip, old))
+	case !same && old != "" && old != st.Pushed[ref]:
+		// The sandbox has moved a branch that the user has now switched to.
+		if has, err := r.git.Contains(ctx, tip, old); err != nil || !has {
+			return errors.Join(err, asError(r.explain(ctx, &Conflict{Kind: diverged}, branch, tip, old)))
+		}
+	}
+	tips, updates := st.refUpdates(refs, res.refs, ref)
+	if old == "" {
+		old = strings.Repeat("0", len(tip))
+	}
+	index := res.tip
+	if wasDetached {
+		index = ""
+	}
+	if err := sh(ctx, pushScript, []string{branch, index, tip, old}, strings.NewReader(updates), io.Discard); err != nil {
+		return fmt.Errorf("pushing to the sandbox %s: %w", r.name, err)
+	}
+	if err := r.skipFiltered(ctx, sh); err != nil {
+		return err
+	}
+	if err := r.setBase(ctx, tip); err != nil {
+		return err
+	}
+	st.Branch, st.Head, st.Synced, st.Tips, st.Pushed, st.Held = branch, ref, tip, tips, refs, false
+	return r.save(*st)
+}
+
+// refUpdates returns the commands that update the sandbox's refs to those of the user
+// that have changed, except for branches that the sandbox has moved and the user's own
+// branch, and the refs that the sandbox has afterwards.
+func (st *state) refUpdates(refs, sandbox map[string]string, own string) (tips map[string]string, commands string) {
+	var b strings.Builder
+	tips = maps.Clone(st.Tips)
+	unmoved := func(ref string) bool {
+		return !strings.HasPrefix(ref, "refs/heads/") || sandbox[ref] == st.Pushed[ref]
+	}
+	for _, ref := range slices.Sorted(maps.Keys(st.Pushed)) {
+		if refs[ref] == "" && ref != own && unmoved(ref) {
+			_, _ = fmt.Fprintf(&b, "delete %s\n", ref)
+			delete(tips, ref)
+		}
+	}
+	for _, ref := range slices.Sorted(maps.Keys(refs)) {
+		if refs[ref] != st.Pushed[ref] && ref != own && unmoved(ref) {
+			_, _ = fmt.Fprintf(&b, "update %s %s\n", ref, refs[ref])
+			tips[ref] = refs[ref]
+		}
+	}
+	tips[own] = refs[own]
+	return tips, b.String()
+}
+
+// skipFiltered excludes files of the user's filters from the agent's commits.
+func (r *Repo) skipFiltered(ctx context.Context, sh Shell) error {
+	config, err := r.git.Config(ctx)
+	if err != nil {
+		return err
+	}
+	paths, err := r.git.Filtered(ctx, config)
+	if err != nil || len(paths) == 0 {
+		return err
+	}
+	if err := sh(ctx, skipScript, nil, strings.NewReader(strings.Join(paths, "\x00")+"\x00"), io.Discard); err != nil {
+		return fmt.Errorf("pushing to the sandbox %s: %w", r.name, err)
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package gitsync
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Result is what a sync has changed in the user's repository.
+type Result struct {
+	// Branch is the user's branch, and Commits how many commits it was fast-forwarded
+	// by.
+	Branch  string
+	Commits int
+	// Conflict says why the branch was not fast-forwarded; nil if nothing was in the way.
+	Conflict *Conflict
+	// Others are further refs of the sandbox that were fetched; the values are refs of
+	// the user's repository.
+	Others map[string]string
+	// Submodules are the paths of submodules in those of Others that add one.
+	Submodules map[string]string
+	// Refused are refs of the sandbox that cannot be fetched, and why.
+	Refused map[string]string
+	// Uncommitted are files with uncommitted changes of the user, which the sandbox does
+	// not commit; Changed are those that the command has changed.
+	Uncommitted, Changed []string
+	// Repositories are directories of the working tree in which the command has created
+	// a repository.
+	Repositories []string
+	// Kept are refs of the user's repository that were replaced, and the refs that have
+	// their commits now.
+	Kept map[string]string
+
+	unchecked    error             // why Changed and Repositories are unknown
+	fresh        map[string]bool   // those of Refused that were not reported before
+	tip          string            // of the sandbox's branch
+	head         string            // the ref that the sandbox has checked out; empty if detached
+	switchedBack string            // output of checking the branch out again
+	refs         map[string]string // of the sandbox
+}
+
+// Notes returns the report for the user.
+func (res Result) Notes() []string {
+	var notes []string
+	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	switch {
+	case res.Commits == 1:
+		add("1 commit of the sandbox is on your branch %s", res.Branch)
+	case res.Commits > 1:
+		add("%d commits of the sandbox are on your branch %s", res.Commits, res.Branch)
+	}
+	if res.switchedBack != "" {
+		notes = append(notes, res.switchedBack)
+	}
+	for _, name := range slices.Sorted(maps.Keys(res.Others)) {
+		what := fmt.Sprintf("The sandbox's branch %q", strings.TrimPrefix(name, "refs/heads/"))
+		switch {
+		case name == "HEAD":
+			what = "The sandbox's detached HEAD"
+		case name == "refs/stash":
+			what = "The sandbox's stash"
+		case strings.HasPrefix(name, olderStash):
+			what = "An older stash of the sandbox"
+		}
+		note := what + " is at " + res.Others[name]
+		if path := res.Submodules[name]; path != "" {
+			note += fmt.Sprintf(": it adds or changes the submodule %q, so do not merge it or check it out", path)
+		}
+		notes = append(notes, note)
+	}
+	for _, ref := range slices.Sorted(maps.Keys(res.Refused)) {
+		if res.fresh[ref] {
+			add("Warning: %q of the sandbox was not fetched: %s", ref, res.Refused[ref])
+		}
+	}
+	for _, ref := range slices.Sorted(maps.Keys(res.Kept)) {
+		add("The commits that were at %s are at %s", ref, res.Kept[ref])
+	}
+	if len(res.Changed) > 0 {
+		add("Files with your uncommitted changes were changed, and are not committed: %s", firstOf(res.Changed))
+	}
+	if res.unchecked != nil {
+		add("Warning: %v", res.unchecked)
+	}
+	if len(res.Repositories) > 0 {
+		add("Warning: new git repositories in the working tree: once added, git runs programs that they configure: %s", firstOf(res.Repositories))
+		add("Hint: remove %q before \"git add\"", res.Repositories[0]+"/.git")
+	}
+	return notes
+}
+
+// firstOf names the first of some files.
+func firstOf(paths []string) string {
+	const most = 5
+	text := strings.Join(paths[:min(len(paths), most)], ", ")
+	if more := len(paths) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
