@@ -13,14 +13,14 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
 )
 
-// hostile is how an agent leads git to what it has planted.
+// hostile is a commit that leads git to what an agent has planted.
 type hostile struct {
 	name   string
 	barred bool // whether the commits must not be taken
 	commit func(w *world)
 }
 
-// plant puts everything into the working tree that git could run something for.
+// plant puts everything into the working tree that could make git run a program.
 func plant(w *world) {
 	w.t.Helper()
 	run := "touch " + w.marker() + "; false"
@@ -70,8 +70,7 @@ func hostiles() []hostile {
 	}
 }
 
-// clashes are ways in which each kind of conflict comes about; commit has the
-// agent commit last.
+// clashes create each kind of conflict; commit makes the agent's last commit.
 func clashes() map[Kind][]func(w *world, commit func()) {
 	user := func(w *world, file string) {
 		w.write(file, "user's\n")
@@ -124,8 +123,8 @@ func clashes() map[Kind][]func(w *world, commit func()) {
 	}
 }
 
-// What docker-ralph advises is safe to do on whatever an agent has left: no
-// command, and none that the user gives after it, runs what was planted.
+// No command of a hint, and none that the user runs next, runs what an agent has
+// planted.
 func TestAdvisedCommandsRunNothingOfTheAgents(t *testing.T) {
 	t.Parallel()
 	for kind := diverged; kind < kinds; kind++ {
@@ -170,8 +169,7 @@ func (w *world) try(name string, args ...string) {
 	_ = cmd.Run()
 }
 
-// takesNoSubmodule asserts that a submodule is neither on a branch nor at any ref
-// that an advice could lead to.
+// takesNoSubmodule asserts that no submodule is on a branch or at a ref of a hint.
 func (w *world) takesNoSubmodule() {
 	w.t.Helper()
 	assert.Assert(w.t, !strings.Contains(w.git("ls-files", "-s"), hostgit.Submodule+" "))
@@ -179,8 +177,8 @@ func (w *world) takesNoSubmodule() {
 	assert.Assert(w.t, !strings.Contains(log, " "+hostgit.Submodule+" "), log)
 }
 
-// Without that care the planted program would run: git reset, and then git status.
-func TestWhatIsPlantedWouldRun(t *testing.T) {
+// The control: git reset and git status run what was planted.
+func TestPlantedProgramRunsWithoutPrecautions(t *testing.T) {
 	t.Parallel()
 	w := sandboxed(t)
 	plant(w)
@@ -192,7 +190,7 @@ func TestWhatIsPlantedWouldRun(t *testing.T) {
 	assert.Assert(t, w.planted())
 }
 
-// A name that was advised once never leads to a submodule later.
+// A ref of an earlier hint never leads to a submodule.
 func TestAdvisedNamesStaySafe(t *testing.T) {
 	t.Parallel()
 	w := sandboxed(t)
@@ -211,8 +209,7 @@ func TestAdvisedNamesStaySafe(t *testing.T) {
 	w.takesNoSubmodule()
 }
 
-// Other branches, stashes and commits on no branch are named with what is in them.
-func TestSubmodulesElsewhereAreNamed(t *testing.T) {
+func TestSubmodulesOnOtherRefsAreReported(t *testing.T) {
 	t.Parallel()
 	w := sandboxed(t)
 	plant(w)
@@ -240,8 +237,7 @@ func TestSubmodulesElsewhereAreNamed(t *testing.T) {
 	assert.Assert(t, !w.planted())
 }
 
-// The user switches to a branch to which the sandbox has added a submodule.
-func TestSwitchingToABranchWithASubmodule(t *testing.T) {
+func TestPushRejectsABranchWithASubmodule(t *testing.T) {
 	t.Parallel()
 	w := simple(t)
 	w.git("branch", "other")
@@ -256,8 +252,7 @@ func TestSwitchingToABranchWithASubmodule(t *testing.T) {
 	w.takesNoSubmodule()
 }
 
-// Commits with a submodule on one branch do not keep the user from another one.
-func TestWorkGoesOnBesideASubmodule(t *testing.T) {
+func TestSubmoduleBlocksOnlyItsBranch(t *testing.T) {
 	t.Parallel()
 	w := sandboxed(t)
 	plant(w)

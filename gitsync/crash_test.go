@@ -13,7 +13,7 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 )
 
-// childEnv is set in the process that is killed: the world's folder.
+// childEnv is the directory of the world, set in the process that is killed.
 const childEnv = "GITSYNC_TEST_WORLD"
 
 // TestSyncChild is the process that is killed.
@@ -32,8 +32,7 @@ func TestSyncChild(t *testing.T) {
 	w.out()
 }
 
-// killAt makes a git that kills its caller at its nth call, before or after its
-// work.
+// killAt installs a git that kills its caller at its nth call, before or after its work.
 func (w *world) killAt(n int, after bool) {
 	w.t.Helper()
 	git, err := exec.LookPath("git")
@@ -48,7 +47,7 @@ func (w *world) killAt(n int, after bool) {
 	_ = os.Remove(count)
 }
 
-// child syncs in a process of its own and reports whether that got to its end.
+// child syncs in another process, and reports whether it was not killed.
 func (w *world) child(env ...string) bool {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestSyncChild$")
 	cmd.Env = append(w.environ(), append(env, childEnv+"="+w.dir, "GORACE=atexit_sleep_ms=0")...)
@@ -59,7 +58,7 @@ func (w *world) child(env ...string) bool {
 	return err == nil
 }
 
-// calls is how often a sync that nobody kills calls git.
+// calls counts the git processes of a sync that is not killed.
 func (w *world) calls(env ...string) int {
 	w.t.Helper()
 	w.killAt(0, false)
@@ -72,7 +71,7 @@ func (w *world) calls(env ...string) int {
 	return n
 }
 
-func TestAKillAtAnyMomentLosesNothing(t *testing.T) {
+func TestKilledFetchLosesNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes a while")
 	}
@@ -102,7 +101,7 @@ func TestAKillAtAnyMomentLosesNothing(t *testing.T) {
 	}
 }
 
-func TestAKillWhileTheSandboxIsBroughtUpToDate(t *testing.T) {
+func TestKilledPushIsCompleted(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes a while")
 	}
@@ -127,8 +126,8 @@ func TestAKillWhileTheSandboxIsBroughtUpToDate(t *testing.T) {
 	}
 }
 
-// Another git's lock is waited for, and then left alone.
-func TestALockOfAnotherGit(t *testing.T) {
+// A sync waits for another git's lock, and keeps it.
+func TestIndexLockOfAnotherGitIsKept(t *testing.T) {
 	t.Parallel()
 	w := sandboxed(t)
 	w.commit("a.txt", "one\n")
@@ -144,8 +143,7 @@ func TestALockOfAnotherGit(t *testing.T) {
 	w.clean()
 }
 
-// A commit of the user in the middle of a sync is found, and wins.
-func TestTheUserCommitsDuringASync(t *testing.T) {
+func TestUserCommitDuringAFetchWins(t *testing.T) {
 	t.Parallel()
 	w := sandboxed(t)
 	w.commit("a.txt", "one\n")
@@ -162,8 +160,7 @@ func TestTheUserCommitsDuringASync(t *testing.T) {
 	assert.Assert(t, res.Conflict.Merged != "")
 }
 
-// Two commands that sync at the same time take turns.
-func TestTwoSyncsAtOnce(t *testing.T) {
+func TestConcurrentFetches(t *testing.T) {
 	t.Parallel()
 	w := sandboxed(t)
 	tip := w.commit("a.txt", "one\n")

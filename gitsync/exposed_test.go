@@ -11,7 +11,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
 )
 
-// What an agent can write must not be configuration of the user's git.
+// An agent must not be able to write git configuration of the user.
 func TestConfigurationInTheWorktreeIsRefused(t *testing.T) {
 	for name, set := range map[string]func(w *world, home string){
 		"included":            func(w *world, _ string) { w.git("config", "include.path", "../settings") },

@@ -14,8 +14,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitsync/objectdirs"
 )
 
-// works asserts that a commit of the sandbox comes out and a commit of the user
-// goes in.
+// works asserts that a commit of the sandbox is fetched and one of the user pushed.
 func works(t *testing.T, w *world) {
 	t.Helper()
 	tip := w.commit("a.txt", "agent's\n")
@@ -32,7 +31,7 @@ func works(t *testing.T, w *world) {
 	assert.Equal(t, w.agent("status", "--porcelain"), "")
 }
 
-func TestRepositoriesOfManyKinds(t *testing.T) {
+func TestRepositoryFormats(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name string
@@ -110,8 +109,8 @@ func TestRepositoriesOfManyKinds(t *testing.T) {
 	}
 }
 
-// The backlog is for those at a detached HEAD, too. An agent needs a branch.
-func TestAGitDirectoryFilledAtADetachedHead(t *testing.T) {
+// Only agents need a branch, not the backlog.
+func TestFillAtADetachedHead(t *testing.T) {
 	t.Parallel()
 	w := simple(t)
 	w.git("commit", "-q", "--allow-empty", "-m", "second")
@@ -126,8 +125,7 @@ func TestAGitDirectoryFilledAtADetachedHead(t *testing.T) {
 	works(t, w)
 }
 
-// Newer versions of git can keep refs in another form. Older ones refuse such a
-// repository themselves.
+// An older git rejects such a repository itself.
 func TestReftable(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -144,7 +142,7 @@ func TestReftable(t *testing.T) {
 	works(t, simple(t, "--ref-format=reftable").sandbox())
 }
 
-func TestALinkedWorkTree(t *testing.T) {
+func TestLinkedWorktree(t *testing.T) {
 	t.Parallel()
 	w := simple(t)
 	linked := filepath.Join(w.root, ".worktrees", "deep", "side")
@@ -197,7 +195,7 @@ func TestALinkedWorkTree(t *testing.T) {
 	assert.Equal(t, w.tip("main"), mainTip)
 }
 
-func TestAShallowClone(t *testing.T) {
+func TestShallowClone(t *testing.T) {
 	t.Parallel()
 	w := simple(t)
 	w.write("a.txt", "second\n")
@@ -211,7 +209,7 @@ func TestAShallowClone(t *testing.T) {
 	assert.Equal(t, w.git("rev-list", "--count", "HEAD"), "3")
 }
 
-func TestASparseCheckout(t *testing.T) {
+func TestSparseCheckout(t *testing.T) {
 	t.Parallel()
 	for _, index := range []string{"false", "true"} {
 		t.Run("sparse index "+index, func(t *testing.T) {
@@ -240,9 +238,8 @@ func TestASparseCheckout(t *testing.T) {
 	}
 }
 
-// A filter of the user turns files into pointers. The sandbox has none, and
-// never commits what they stand for.
-func TestPointers(t *testing.T) {
+// The sandbox lacks the user's filter, and would commit content instead of pointers.
+func TestFilteredFilesAreNotCommitted(t *testing.T) {
 	t.Parallel()
 	w := empty(t)
 	w.git("config", "filter.lfs.clean", "sed s/.*/pointer/")
@@ -266,7 +263,7 @@ func TestPointers(t *testing.T) {
 	assert.Equal(t, w.git("show", "HEAD:a.txt"), "changed")
 }
 
-func TestWhatIsRefused(t *testing.T) {
+func TestUnsupportedRepositories(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name string
@@ -319,9 +316,8 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 }
 
-// What a repository borrows is mounted only where that is approved, and only if git
-// alone keeps files there.
-func TestWhatIsBorrowed(t *testing.T) {
+// Alternates must also hold nothing but git's objects.
+func TestAlternatesNeedApproval(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name string
@@ -391,7 +387,7 @@ func TestSafeURLs(t *testing.T) {
 	}
 }
 
-func TestTheConfigurationIsClean(t *testing.T) {
+func TestConfigurationIsSanitized(t *testing.T) {
 	t.Parallel()
 	w := simple(t)
 	for _, s := range [][2]string{

@@ -14,7 +14,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/internal/testutil/disktest"
 )
 
-// Commits for which there is no space are neither refused nor lost.
 func TestFullDiskRefusesNoCommit(t *testing.T) {
 	w := simple(t)
 	small, objects := disktest.Small(t), filepath.Join(w.root, ".git", "objects")

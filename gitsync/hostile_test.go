@@ -20,8 +20,8 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 )
 
-// Everything that an agent can plant in its git directory and in the work tree:
-// neither our git nor the user's runs it.
+// Neither our git nor the user's runs what an agent plants in its git directory and in
+// the working tree.
 func TestNothingPlantedIsRun(t *testing.T) {
 	t.Parallel()
 	w := sandboxed(t)
@@ -81,9 +81,8 @@ func TestNothingPlantedIsRun(t *testing.T) {
 	assert.Assert(t, os.IsNotExist(err), "something was run")
 }
 
-// A submodule would lead the user's "git status" into a git directory that the
-// agent has written.
-func TestASubmoduleOfTheAgent(t *testing.T) {
+// The user's "git status" would enter a git directory that the agent has written.
+func TestSubmoduleOfTheAgentIsRejected(t *testing.T) {
 	t.Parallel()
 	w := sandboxed(t)
 	marker := filepath.Join(w.dir, "marker")
@@ -131,7 +130,7 @@ func TestOddNamesOfBranches(t *testing.T) {
 	assert.Assert(t, os.IsNotExist(err))
 }
 
-// object makes a loose object's contents for a pack.
+// object is an object of a pack.
 type object struct {
 	kind    byte // 1 commit, 2 tree, 3 blob, 4 tag
 	content []byte
@@ -142,7 +141,7 @@ func (o object) id() string {
 	return fmt.Sprintf("%x", sha1.Sum(append([]byte(fmt.Sprintf("%s %d\x00", names[o.kind], len(o.content))), o.content...))) //nolint:gosec // as above
 }
 
-// answerOf is what a sandbox could say of its own making: a listing and a bundle.
+// answerOf forges a listing and a bundle.
 func answerOf(t *testing.T, tip string, objects ...object) []byte {
 	t.Helper()
 	head := fmt.Sprintf("%s refs/heads/main\n%s HEAD refs/heads/main\n\n# v2 git bundle\n%s refs/heads/main\n\n", tip, tip, tip)
@@ -250,8 +249,7 @@ func TestMalformedObjectsAreRefused(t *testing.T) {
 	})
 }
 
-// A gate sees all that gets a ref, whatever a bundle says that is in it.
-func TestCommitsThatABundleDoesNotName(t *testing.T) {
+func TestGateSeesCommitsThatABundleOmits(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ name, named, first, then string }{
 		{"another is named", "ONE refs/heads/x\n", "ONE refs/heads/x\nTWO refs/heads/main\n", ""},
@@ -294,8 +292,8 @@ func TestCommitsThatABundleDoesNotName(t *testing.T) {
 	}
 }
 
-// What no commit leads to would come in unseen.
-func TestRefsToSomethingElseThanCommits(t *testing.T) {
+// A gate sees commits only.
+func TestRefsMustBeCommits(t *testing.T) {
 	t.Parallel()
 	blob := object{3, []byte("secret\n")}
 	tr := tree(t, "100644", "a", blob.id())
@@ -315,7 +313,7 @@ func TestRefsToSomethingElseThanCommits(t *testing.T) {
 	}
 }
 
-func TestListingsThatAreNone(t *testing.T) {
+func TestInvalidListings(t *testing.T) {
 	t.Parallel()
 	w := sandboxed(t)
 	id := strings.Repeat("a", 40)

@@ -10,8 +10,8 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 )
 
-// Only the youngest stash has a ref; the others are in its log.
-func TestEveryStashComes(t *testing.T) {
+// Only the latest stash has a ref; the others are in its reflog.
+func TestEveryStashIsFetched(t *testing.T) {
 	t.Parallel()
 	w := sandboxed(t)
 	stash := func(content string) string {
@@ -47,21 +47,21 @@ func TestEveryStashComes(t *testing.T) {
 	here(third, third, second, first, fifth)
 }
 
-// anew makes the sandbox again, as it is when its volume is gone.
-func (w *world) anew() {
+// recreate fills a new git directory after its volume was removed.
+func (w *world) recreate() {
 	w.t.Helper()
 	assert.NilError(w.t, Forget(w.repo.stateDir, "ralph-test"))
 	assert.NilError(w.t, os.RemoveAll(w.own))
 	w.fill()
 }
 
-// kept are the commits that had to leave their names.
+// kept returns the commits whose names others have.
 func (w *world) kept() []string {
 	w.t.Helper()
 	return strings.Fields(w.git("for-each-ref", "--format=%(objectname)", "refs/ralph/ralph-test/@kept-*"))
 }
 
-func TestWhatAnEarlierSandboxLeftIsKept(t *testing.T) {
+func TestCommitsOfAnEarlierSandboxAreKept(t *testing.T) {
 	t.Parallel()
 	w := sandboxed(t)
 	w.agent("switch", "-qc", "topic")
@@ -83,7 +83,7 @@ func TestWhatAnEarlierSandboxLeftIsKept(t *testing.T) {
 	_ = conflicts(t, w, diverged)
 	w.git("branch", "taken", taken)
 
-	w.anew()
+	w.recreate()
 	w.write("b.txt", "stashed again\n")
 	w.agent("stash", "-q")
 	w.agent("branch", "topic")
@@ -109,22 +109,21 @@ func TestWhatAnEarlierSandboxLeftIsKept(t *testing.T) {
 	assert.DeepEqual(t, w.kept(), want)
 }
 
-// What the new commits contain anyway needs no name of its own.
-func TestWhatIsContainedIsNotKept(t *testing.T) {
+func TestContainedCommitsAreNotKept(t *testing.T) {
 	t.Parallel()
 	w := sandboxed(t)
 	old := w.commit("a.txt", "one\n")
 	w.git("switch", "-qc", "other")
 	_ = conflicts(t, w, switchedAway)
 	w.git("switch", "-q", "main")
-	w.anew()
+	w.recreate()
 	w.agent("reset", "-q", old)
 	w.commit("b.txt", "two\n")
 	assert.Equal(t, len(w.out().Kept), 0)
 	assert.Equal(t, len(w.kept()), 0)
 }
 
-func TestNamesMakeRoomAgainAndAgain(t *testing.T) {
+func TestReplacedNamesAreKept(t *testing.T) {
 	t.Parallel()
 	w := sandboxed(t)
 	first := w.commit("a.txt", "one\n")

@@ -62,11 +62,7 @@ func unusualName(ref string) string {
 func localNames(refs map[string]string, own string, submodules map[string]string) map[string]string {
 	taken, dirs := map[string]bool{}, map[string]bool{}
 	names := map[string]string{}
-	sorted := slices.Sorted(maps.Keys(refs))
-	if i := slices.Index(sorted, "refs/heads/"+own); i > 0 {
-		sorted = slices.Insert(slices.Delete(sorted, i, i+1), 0, "refs/heads/"+own)
-	}
-	for _, ref := range sorted {
+	for _, ref := range sortedRefs(refs, own) {
 		dir := ""
 		if submodules[refs[ref]] != "" {
 			dir = submoduleRef
@@ -83,6 +79,15 @@ func localNames(refs map[string]string, own string, submodules map[string]string
 		}
 	}
 	return names
+}
+
+// sortedRefs returns refs in order, the user's branch first.
+func sortedRefs(refs map[string]string, own string) []string {
+	sorted := slices.Sorted(maps.Keys(refs))
+	if i := slices.Index(sorted, "refs/heads/"+own); i > 0 {
+		sorted = slices.Insert(slices.Delete(sorted, i, i+1), 0, "refs/heads/"+own)
+	}
+	return sorted
 }
 
 // parents returns the directories of a name.

@@ -12,7 +12,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// What root does in a user's repository belongs to the user.
+// Files that root creates in a user's repository belong to the user.
 func TestRootLeavesFilesToTheOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can try what root does")

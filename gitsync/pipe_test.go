@@ -17,7 +17,7 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 )
 
-// pipe puts a named pipe into the work tree. Whoever opens it waits.
+// pipe creates a named pipe in the working tree.
 func (w *world) pipe(name string) {
 	w.t.Helper()
 	path := filepath.Join(w.root, name)
@@ -26,8 +26,8 @@ func (w *world) pipe(name string) {
 	assert.NilError(w.t, syscall.Mkfifo(path, 0o600))
 }
 
-// late is the Shell of a sandbox whose agent puts a pipe into the work tree as
-// soon as its commits are out: its own git would wait as well.
+// late is the Shell of a sandbox whose agent creates a pipe after each script: before, it
+// would block the sandbox's git.
 func (w *world) late(name string) Shell {
 	return func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
 		err := w.sh(ctx, script, args, stdin, stdout)
@@ -36,7 +36,7 @@ func (w *world) late(name string) Shell {
 	}
 }
 
-// released asserts that nothing of a sync is left.
+// released asserts that a sync has left no temporary file and no lock.
 func (w *world) released() {
 	w.t.Helper()
 	left, err := filepath.Glob(filepath.Join(w.root, ".git", "index?*"))
@@ -49,9 +49,7 @@ func (w *world) released() {
 	unlock()
 }
 
-// An agent that puts a pipe where git looks for attributes keeps no sync from its
-// end.
-func TestPipesInTheWorkTree(t *testing.T) {
+func TestNamedPipesDoNotBlockFetch(t *testing.T) {
 	for _, tc := range []struct{ pipe, file string }{
 		{".gitattributes", "a.txt"},
 		{"dir/.gitattributes", "dir/c.txt"},
@@ -78,9 +76,8 @@ func TestPipesInTheWorkTree(t *testing.T) {
 	}
 }
 
-// Where both sides have moved, merging them reads attributes; so does looking at
-// what is new, and marking files of the user's filters.
-func TestPipesWhereAttributesAreRead(t *testing.T) {
+// Merges, diffs and filters read attributes.
+func TestNamedPipesDoNotBlockReadingAttributes(t *testing.T) {
 	quick := func(t *testing.T) context.Context {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -135,9 +132,9 @@ func TestPipesWhereAttributesAreRead(t *testing.T) {
 	})
 }
 
-// A run that ends with a pipe in the working tree has its commits fetched. The next
-// one is refused until the pipe is removed, and what the first has left is its own.
-func TestARunThatLeavesAPipe(t *testing.T) {
+// The commits of a run that leaves a pipe are fetched. The next run is refused until the
+// pipe is removed, and what the first has left is the sandbox's.
+func TestNamedPipeBlocksTheNextPush(t *testing.T) {
 	w := sandboxed(t)
 	w.begin()
 	w.commit("a.txt", "agent's\n")
@@ -161,9 +158,7 @@ func TestARunThatLeavesAPipe(t *testing.T) {
 	assert.Equal(t, w.agent("show", "--format=", "--name-only", "HEAD"), "half.txt")
 }
 
-// Packing in the sandbox does not read a named pipe that the agent has left where git
-// looks for attributes.
-func TestAPipeDoesNotStopPacking(t *testing.T) {
+func TestNamedPipeDoesNotBlockPacking(t *testing.T) {
 	w := sandboxed(t)
 	w.repo.git.Timeout = 500 * time.Millisecond
 	tip := w.commit("a.txt", "agent's\n")
@@ -180,8 +175,8 @@ func TestAPipeDoesNotStopPacking(t *testing.T) {
 	assert.Equal(t, w.tip("main"), tip)
 }
 
-// readers sets read when a process waits at a pipe, and lets it go on. To open a pipe
-// for writing without waiting succeeds only then.
+// readers sets read when a process has opened a pipe, and unblocks it. Opening a pipe for
+// writing without blocking succeeds only then.
 func (w *world) readers(name string, read *bool) (stop func()) {
 	stopping, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -203,9 +198,7 @@ func (w *world) readers(name string, read *bool) (stop func()) {
 	return func() { close(stopping); <-stopped }
 }
 
-// When we are killed while git waits in the work tree, that git goes on; the next
-// command does not wait for it.
-func TestAKillWhileGitWaitsInTheWorkTree(t *testing.T) {
+func TestBlockedGitOfAKilledCommandHoldsNoLock(t *testing.T) {
 	w := sandboxed(t)
 	tip := w.commit("a.txt", "agent's\n")
 	waits := filepath.Join(w.dir, "waits")

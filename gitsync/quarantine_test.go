@@ -14,7 +14,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitsync/additions"
 )
 
-// added is what incoming commits add: the text by the commit's path and line.
+// added returns what incoming commits add: lines by path and number.
 func added(t *testing.T, in Incoming) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -39,7 +39,7 @@ func eachAdded(t *testing.T, in Incoming, line func(a additions.File, number int
 	}
 }
 
-// noObjects asserts that the user's repository has not got a commit.
+// noObjects asserts that the user's repository lacks a commit, and has no quarantine.
 func (w *world) noObjects(commit string) {
 	w.t.Helper()
 	w.noObjectsOutside(commit)
@@ -48,7 +48,7 @@ func (w *world) noObjects(commit string) {
 	assert.Equal(w.t, len(left), 0)
 }
 
-func TestAGateHoldsCommitsBack(t *testing.T) {
+func TestGateHoldsCommitsBack(t *testing.T) {
 	t.Parallel()
 	w := sandboxed(t)
 	before := w.tip("main")
@@ -89,14 +89,14 @@ func TestAGateHoldsCommitsBack(t *testing.T) {
 	assert.Equal(t, w.out().Commits, 1, "nothing is held any more")
 }
 
-// noObjectsOutside asserts that a commit is in quarantine only.
+// noObjectsOutside asserts that the user's repository lacks a commit.
 func (w *world) noObjectsOutside(commit string) {
 	w.t.Helper()
 	_, err := w.repo.git.Output(w.t.Context(), nil, "cat-file", "-e", commit)
 	assert.Assert(w.t, err != nil, "the repository has %s", commit)
 }
 
-func TestAGateThatFails(t *testing.T) {
+func TestFailedGateHoldsCommitsBack(t *testing.T) {
 	t.Parallel()
 	w := sandboxed(t)
 	tip := w.commit("a.txt", "a\nb\n")
@@ -111,8 +111,7 @@ func TestAGateThatFails(t *testing.T) {
 	assert.Equal(t, res.Commits, 1)
 }
 
-// A sandbox that has taken back what was held is let through.
-func TestCommitsThatWereRewritten(t *testing.T) {
+func TestRewrittenCommitsPassTheGate(t *testing.T) {
 	t.Parallel()
 	w := sandboxed(t)
 	w.commit("a.txt", "secret\n")
@@ -133,8 +132,7 @@ func TestCommitsThatWereRewritten(t *testing.T) {
 	assert.Equal(t, res.Commits, 1)
 }
 
-// What a gate gets to see is all that is new, and nothing else, whatever an agent
-// does about it.
+// A gate sees all lines that are new, and no others, whatever an agent does.
 func TestWhatCommitsAdd(t *testing.T) {
 	t.Parallel()
 	w := simple(t)
@@ -176,9 +174,8 @@ func TestWhatCommitsAdd(t *testing.T) {
 	})
 }
 
-// What a merge adds is new to all of its parents, however many there are, and
-// whatever the agent says that the files are.
-func TestWhatMergesAdd(t *testing.T) {
+// Attributes of the agent do not matter.
+func TestMergesAddWhatIsNewToAllParents(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ name, attributes, extra string }{
 		{"text", "", ""},
@@ -222,7 +219,7 @@ func TestWhatMergesAdd(t *testing.T) {
 	}
 }
 
-func TestAMergeOfManyBranches(t *testing.T) {
+func TestOctopusMergeOf65Parents(t *testing.T) {
 	t.Parallel()
 	w := sandboxed(t)
 	w.commit("a.txt", "a\nsecret\n")

@@ -96,14 +96,9 @@ const maxSingle = 50
 
 // receiveEach receives the refs of a listing one by one, the user's branch first.
 func (r *Repo) receiveEach(ctx context.Context, st *state, sh Shell, l listing, known []string) error {
-	moved, mine := l.moved(st.Tips), "refs/heads/"+st.Branch
-	refs := slices.Sorted(maps.Keys(moved))
-	if i := slices.Index(refs, mine); i > 0 {
-		refs = slices.Insert(slices.Delete(refs, i, i+1), 0, mine)
-	}
-	was := st.Refused
+	moved, was := l.moved(st.Tips), st.Refused
 	st.Refused = map[string]refused{}
-	for i, ref := range refs {
+	for i, ref := range sortedRefs(moved, st.Branch) {
 		id := moved[ref]
 		err := error(&invalidError{fmt.Errorf("more than %d new branches, one of which is invalid", maxSingle)})
 		if i < maxSingle {

@@ -10,15 +10,15 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 )
 
-// badCommit makes a commit in the sandbox whose tree no repository may have.
+// badCommit creates a commit with an invalid tree.
 func (w *world) badCommit() string {
 	w.t.Helper()
 	tree := w.runEnv(w.root, strings.NewReader("100644 blob "+w.agent("rev-parse", "HEAD:a.txt")+"\t.git\n"), w.inside(), "git", "mktree")
 	return w.agent("commit-tree", "-m", "bad", "-p", "HEAD", tree)
 }
 
-// One ref that cannot be fetched does not hold the others back. It is named once.
-func TestABadRefDoesNotHoldTheOthersBack(t *testing.T) {
+// The ref is reported once.
+func TestInvalidRefDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name, want string
@@ -69,9 +69,9 @@ func TestABadRefDoesNotHoldTheOthersBack(t *testing.T) {
 	}
 }
 
-// The terminal belongs to the agent during a watch, so a ref that a watch refuses is
-// reported by the sync that follows, even one of another command, and only once.
-func TestARefRefusedByAWatchIsReported(t *testing.T) {
+// The agent has the terminal meanwhile, so the next sync reports the ref, even that of
+// another command, and only once.
+func TestRefRefusedWhileFollowingIsReported(t *testing.T) {
 	w := sandboxed(t)
 	w.agent("branch", "bad", w.badCommit())
 	const warning = `Warning: "refs/heads/bad" of the sandbox was not fetched: `
@@ -89,8 +89,8 @@ func TestARefRefusedByAWatchIsReported(t *testing.T) {
 	assert.Assert(t, is.Len(w.out().Notes(), 0))
 }
 
-// What cannot be fetched of the user's own branch is an error, but the rest comes.
-func TestABadCommitOnTheUsersBranch(t *testing.T) {
+// It is an error, but other refs are fetched.
+func TestInvalidCommitOnTheUsersBranch(t *testing.T) {
 	t.Parallel()
 	w := sandboxed(t)
 	w.agent("branch", "fine", w.commit("a.txt", "agent's\n"))
@@ -102,8 +102,7 @@ func TestABadCommitOnTheUsersBranch(t *testing.T) {
 	assert.Assert(t, !Saved(w.repo.stateDir, "ralph-test"))
 }
 
-// Objects come into the repository by way of a quarantine, as packs and one by one.
-func TestManyObjectsAreTaken(t *testing.T) {
+func TestObjectsAreStoredPackedOrLoose(t *testing.T) {
 	t.Parallel()
 	w := sandboxed(t)
 	for i := range unpackLimit {

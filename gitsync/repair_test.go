@@ -13,18 +13,17 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 )
 
-// repaired is the Shell of a sandbox that is repaired on this machine.
+// repaired is the Shell of a sandbox whose git directory is restored.
 func (w *world) repaired(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
 	err := w.sh(ctx, script, args, stdin, stdout)
 	if strings.Contains(script, "tar -x") && err == nil {
-		w.lend()
+		w.linkObjects()
 	}
 	return err
 }
 
-// Whatever an agent breaks in its git directory, it is found by the next sync and
-// restored, with all that was fetched before and all that still can be fetched.
-func TestABrokenGitDirectoryIsRestored(t *testing.T) {
+// What was fetched before, and what can still be fetched, is not lost.
+func TestBrokenGitDirectoryIsRestored(t *testing.T) {
 	t.Parallel()
 	base := sandboxed(t)
 	base.agent("branch", "side", base.commit("a.txt", "fetched\n"))
@@ -104,9 +103,8 @@ func (w *world) spoil(name string) {
 	assert.NilError(w.t, os.WriteFile(path, []byte("\x00garbage\n"), 0o400))
 }
 
-// A git that was killed for want of memory, or had no space, says nothing about the directory, and one
-// that cannot be asked is left as it is.
-func TestNothingIsRepairedForWhatPasses(t *testing.T) {
+// A git that was killed or found no space proves nothing.
+func TestTransientFailuresAreNotRepaired(t *testing.T) {
 	t.Parallel()
 	w := sandboxed(t)
 	w.commit("a.txt", "agent's\n")
@@ -124,8 +122,8 @@ func TestNothingIsRepairedForWhatPasses(t *testing.T) {
 	assert.Equal(t, w.out().Commits, 1)
 }
 
-// A sandbox of which nothing is known any more begins where the user's branch is.
-func TestABrokenGitDirectoryWhoseStateIsLost(t *testing.T) {
+// The sandbox gets the user's branch.
+func TestBrokenGitDirectoryWithoutState(t *testing.T) {
 	t.Parallel()
 	w := sandboxed(t)
 	w.commit("a.txt", "agent's\n")
@@ -138,8 +136,7 @@ func TestABrokenGitDirectoryWhoseStateIsLost(t *testing.T) {
 	assert.Equal(t, w.agent("status", "--porcelain"), "")
 }
 
-// Commits that a gate holds back are not given up for a repair.
-func TestRepairGivesNoHeldCommitsUp(t *testing.T) {
+func TestRepairKeepsHeldCommits(t *testing.T) {
 	t.Parallel()
 	w := sandboxed(t)
 	w.commit("a.txt", "secret\n")
@@ -149,9 +146,8 @@ func TestRepairGivesNoHeldCommitsUp(t *testing.T) {
 	assert.Equal(t, w.agent("show", "main:a.txt"), "secret")
 }
 
-// A git that was killed in the sandbox leaves a lock, which keeps no agent from
-// committing in the next run.
-func TestLocksOfAnEndedRunAreRemoved(t *testing.T) {
+// A killed git leaves locks, which must not stop the next run's agent from committing.
+func TestStaleLocksAreRemoved(t *testing.T) {
 	t.Parallel()
 	w := sandboxed(t)
 	for _, name := range []string{"index.lock", "HEAD.lock", "refs/heads/main.lock"} {
@@ -162,8 +158,7 @@ func TestLocksOfAnEndedRunAreRemoved(t *testing.T) {
 	assert.Equal(t, w.out().Commits, 1)
 }
 
-// Another git's lock of the index is gone: any command tries again.
-func TestALockThatHasGoneLeavesSomethingToDo(t *testing.T) {
+func TestReleasedIndexLockIsRetried(t *testing.T) {
 	t.Parallel()
 	w := sandboxed(t)
 	assert.NilError(t, w.repo.MarkDirty(t.Context()))

@@ -9,7 +9,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// many makes a repository of n files without writing each by git add.
+// many creates a repository of n files with git fast-import.
 func many(t testing.TB, n int) *world {
 	t.Helper()
 	w := empty(t)
@@ -42,8 +42,7 @@ func TestFiftyThousandFiles(t *testing.T) {
 	w.clean()
 }
 
-// BenchmarkSync is the sync of one commit in a repository of 10,000 files. It
-// shall take 150 ms at most.
+// BenchmarkSync syncs one commit in a repository of 10,000 files: at most 150 ms.
 func BenchmarkSync(b *testing.B) {
 	w := many(b, 10_000)
 	w.sandbox()

@@ -12,7 +12,7 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 )
 
-func TestCommitsComeToTheUsersBranch(t *testing.T) {
+func TestFastForward(t *testing.T) {
 	t.Parallel()
 	w := sandboxed(t)
 	assert.Equal(t, w.agent("status", "--porcelain"), "", "the sandbox begins clean")
@@ -35,7 +35,7 @@ func TestCommitsComeToTheUsersBranch(t *testing.T) {
 	assert.Assert(t, Saved(w.repo.stateDir, "ralph-test"))
 }
 
-func TestTheFirstCommitOfARepository(t *testing.T) {
+func TestFirstCommit(t *testing.T) {
 	t.Parallel()
 	w := empty(t)
 	w.write("staged.txt", "the user's\n")
@@ -48,7 +48,7 @@ func TestTheFirstCommitOfARepository(t *testing.T) {
 	assert.Equal(t, w.git("status", "--porcelain"), "A  staged.txt")
 }
 
-func TestWhatTheUserHasStaysAsItIs(t *testing.T) {
+func TestFastForwardKeepsStagedChanges(t *testing.T) {
 	t.Parallel()
 	w := simple(t)
 	w.write("stashed.txt", "s\n")
@@ -83,7 +83,7 @@ func TestWhatTheUserHasStaysAsItIs(t *testing.T) {
 	assert.Equal(t, w.git("show", "HEAD:a.txt"), "agent's a")
 }
 
-func TestStagedFilesInTheWayOfAFolder(t *testing.T) {
+func TestStagedFileConflictsWithADirectory(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ name, staged, agents string }{
 		{"a file below", "x/y/z.txt", "x"},
@@ -111,8 +111,7 @@ func TestStagedFilesInTheWayOfAFolder(t *testing.T) {
 	}
 }
 
-// conflicts asserts that the user's branch stays and the sandbox's commit is
-// safe.
+// conflicts asserts that the user's branch stays and the sandbox's commit was fetched.
 func conflicts(t *testing.T, w *world, kind Kind) *Conflict {
 	t.Helper()
 	before, _ := w.repo.git.Resolve(t.Context(), "main")
@@ -127,7 +126,7 @@ func conflicts(t *testing.T, w *world, kind Kind) *Conflict {
 	return res.Conflict
 }
 
-func TestBothHaveMoved(t *testing.T) {
+func TestDivergedBranches(t *testing.T) {
 	t.Parallel()
 	w := sandboxed(t)
 	w.commit("a.txt", "agent's\n")
@@ -153,7 +152,7 @@ func TestBothHaveMoved(t *testing.T) {
 	w.clean()
 }
 
-func TestBothHaveChangedTheSameLine(t *testing.T) {
+func TestDivergedBranchesWithAConflict(t *testing.T) {
 	t.Parallel()
 	w := sandboxed(t)
 	w.commit("a.txt", "agent's\n")
@@ -164,7 +163,7 @@ func TestBothHaveChangedTheSameLine(t *testing.T) {
 	assert.Assert(t, is.Contains(c.Hint(), `"git stash --include-untracked", then "git merge refs/ralph/ralph-test/main"`))
 }
 
-func TestTheUserMovesDuringARun(t *testing.T) {
+func TestUserMovesTheBranch(t *testing.T) {
 	t.Parallel()
 	t.Run("back", func(t *testing.T) {
 		w := sandboxed(t)
@@ -231,7 +230,7 @@ func TestTheUserMovesDuringARun(t *testing.T) {
 	})
 }
 
-func TestTheSandboxRewritesHistory(t *testing.T) {
+func TestSandboxRewritesHistory(t *testing.T) {
 	t.Parallel()
 	w := sandboxed(t)
 	w.commit("a.txt", "one\n")
@@ -245,7 +244,7 @@ func TestTheSandboxRewritesHistory(t *testing.T) {
 	assert.Equal(t, w.out().Commits, 1)
 }
 
-func TestWhatIsNotOnTheBranchComesToo(t *testing.T) {
+func TestOtherRefsAreFetched(t *testing.T) {
 	t.Parallel()
 	w := sandboxed(t)
 	w.agent("switch", "-q", "-c", "feature/x")
@@ -274,7 +273,7 @@ func TestWhatIsNotOnTheBranchComesToo(t *testing.T) {
 	assert.Assert(t, is.Contains(w.git("for-each-ref", "--format=%(objectname)", "refs/ralph/ralph-test/@kept-*"), feature))
 }
 
-func TestTheUserCommitsBetweenDispatches(t *testing.T) {
+func TestPushOfUserCommits(t *testing.T) {
 	t.Parallel()
 	w := simple(t)
 	w.git("branch", "gone")
@@ -297,7 +296,7 @@ func TestTheUserCommitsBetweenDispatches(t *testing.T) {
 	w.clean()
 }
 
-func TestTheUserSwitchesBetweenDispatches(t *testing.T) {
+func TestPushOfASwitchedBranch(t *testing.T) {
 	t.Parallel()
 	w := sandboxed(t)
 	w.commit("a.txt", "agent's\n")
@@ -316,8 +315,7 @@ func TestTheUserSwitchesBetweenDispatches(t *testing.T) {
 	assert.Equal(t, w.agent("status", "--porcelain"), "")
 }
 
-// What an agent has staged survives a commit of the user.
-func TestWhatTheAgentHasStaged(t *testing.T) {
+func TestPushKeepsTheAgentsStagedChanges(t *testing.T) {
 	t.Parallel()
 	w := sandboxed(t)
 	w.write("dir/c.txt", "staged by the agent\n")
@@ -328,7 +326,7 @@ func TestWhatTheAgentHasStaged(t *testing.T) {
 	assert.Equal(t, w.agent("status", "--porcelain"), "M  dir/c.txt")
 }
 
-func TestASandboxWhoseStateIsLost(t *testing.T) {
+func TestLostState(t *testing.T) {
 	t.Parallel()
 	w := sandboxed(t)
 	tip := w.commit("a.txt", "agent's\n")
@@ -338,8 +336,8 @@ func TestASandboxWhoseStateIsLost(t *testing.T) {
 	w.clean()
 }
 
-// While an agent works, it may amend what it has just committed.
-func TestTheBranchFollowsToSettledCommitsOnly(t *testing.T) {
+// An agent may amend what it has just committed.
+func TestFollowWaitsForFinalCommits(t *testing.T) {
 	t.Parallel()
 	w := sandboxed(t)
 	before := w.tip("main")

@@ -10,7 +10,7 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 )
 
-// begin is the beginning of a command that works in the sandbox.
+// begin starts a command in the sandbox.
 func (w *world) begin() Result {
 	w.t.Helper()
 	res, err := w.repo.Push(w.t.Context(), w.sh)
@@ -19,16 +19,16 @@ func (w *world) begin() Result {
 	return res
 }
 
-// all is what an agent does that commits everything.
+// all commits everything as an agent.
 func (w *world) all(message string) {
 	w.t.Helper()
 	w.agent("add", "-A")
 	w.agent("commit", "-q", "--allow-empty", "-a", "-m", message)
 }
 
-// What the user has not committed is not committed by an agent, however it was
-// changed, and the index stays what the user has staged.
-func TestUncommittedChangesStayTheUsers(t *testing.T) {
+// The agent commits neither modified nor staged, deleted or untracked files of the user,
+// and the user's index stays.
+func TestUncommittedChangesAreNotCommitted(t *testing.T) {
 	t.Parallel()
 	w := simple(t)
 	w.write("gone.txt", "g\n")
@@ -78,9 +78,9 @@ func TestUncommittedChangesStayTheUsers(t *testing.T) {
 	w.clean()
 }
 
-// What a run has left uncommitted is the next one's, unless the user has changed it
-// since; so is what a killed run has left.
-func TestLeftoversOfARunAreNotTheUsers(t *testing.T) {
+// The next run commits what a run has left, unless the user has changed it since, and
+// what a killed run has left.
+func TestLeftoversOfARunAreTheSandboxs(t *testing.T) {
 	t.Parallel()
 	for _, killed := range []bool{false, true} {
 		w := simple(t)
@@ -106,8 +106,8 @@ func TestLeftoversOfARunAreNotTheUsers(t *testing.T) {
 	}
 }
 
-// A repository that a run makes is named once: the user's git add would make git
-// enter it.
+// A repository that a run creates is reported once: git would enter it after the user's
+// git add.
 func TestNewRepositoriesAreNamed(t *testing.T) {
 	t.Parallel()
 	w := sandboxed(t)
@@ -127,8 +127,8 @@ func TestNewRepositoriesAreNamed(t *testing.T) {
 	assert.Assert(t, !w.planted())
 }
 
-// The user's own ignored files stay ignored, and so do files of the user's filters.
-func TestGuardingKeepsWhatWasSetUp(t *testing.T) {
+// Files of the user's filters stay uncommitted, too.
+func TestExcludesKeepTheUsersIgnoredFiles(t *testing.T) {
 	t.Parallel()
 	w := simple(t)
 	w.write(".gitattributes", "*.bin filter=lfs\n")
@@ -150,7 +150,7 @@ func TestGuardingKeepsWhatWasSetUp(t *testing.T) {
 	}
 }
 
-// A folder with more files than are listed one by one is left alone as a whole.
+// A directory with more files than are listed is excluded as a whole.
 func TestManyUntrackedFiles(t *testing.T) {
 	t.Parallel()
 	w := simple(t)

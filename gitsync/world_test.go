@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 	_ = os.RemoveAll(home)
 }
 
-// homeOf is a home folder of its own for a test that writes into it.
+// homeOf sets a home directory for a test that writes to it.
 func homeOf(t *testing.T) string {
 	t.Helper()
 	home := t.TempDir()
@@ -55,8 +55,8 @@ func homeOf(t *testing.T) string {
 	return home
 }
 
-// writeProgram writes a program that is run right away: a child that another test
-// forks meanwhile would hold it open ("text file busy").
+// writeProgram writes a program to be run at once. A child that another test forks
+// meanwhile would hold it open ("text file busy").
 func writeProgram(t testing.TB, path, script string) {
 	t.Helper()
 	syscall.ForkLock.RLock()
@@ -64,8 +64,8 @@ func writeProgram(t testing.TB, path, script string) {
 	assert.NilError(t, os.WriteFile(path, []byte(script), 0o700))
 }
 
-// world is a user's repository and a sandbox that works on its files. The
-// sandbox is played by a second git directory on this machine.
+// world is a user's repository and a sandbox that works on its files: a second git
+// directory.
 type world struct {
 	t    testing.TB
 	dir  string
@@ -74,7 +74,7 @@ type world struct {
 	repo *Repo
 }
 
-// environ is that of both the user's git and the sandbox's.
+// environ is the environment of the user's git and the sandbox's.
 func (w *world) environ() []string {
 	return []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "GIT_CONFIG_NOSYSTEM=1",
@@ -82,7 +82,7 @@ func (w *world) environ() []string {
 	}
 }
 
-// empty makes a world whose repository has no commits.
+// empty creates a world whose repository has no commits.
 func empty(t testing.TB, initArgs ...string) *world {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -92,7 +92,7 @@ func empty(t testing.TB, initArgs ...string) *world {
 	return w
 }
 
-// simple makes a world with a commit of three files.
+// simple creates a world with a commit of three files.
 func simple(t testing.TB, initArgs ...string) *world {
 	t.Helper()
 	if len(initArgs) > 0 {
@@ -112,7 +112,7 @@ func build(t testing.TB, initArgs ...string) *world {
 	return w
 }
 
-// sandboxed makes a simple world with a sandbox.
+// sandboxed creates a simple world with a sandbox.
 func sandboxed(t testing.TB) *world {
 	t.Helper()
 	return template(t, "sandboxed", func() *world { return build(t).sandbox() }).clone(t).open()
@@ -123,7 +123,7 @@ var (
 	templatesMu sync.Mutex
 )
 
-// template makes a world once for all tests, which clone it.
+// template creates a world once for all tests.
 func template(t testing.TB, name string, make func() *world) *world {
 	t.Helper()
 	templatesMu.Lock()
@@ -201,11 +201,11 @@ func (w *world) fill() {
 		assert.NilError(w.t, err)
 		assert.NilError(w.t, os.WriteFile(path, content, 0o644))
 	}
-	w.lend()
+	w.linkObjects()
 }
 
-// lend puts the objects where they are on this machine.
-func (w *world) lend() {
+// linkObjects makes alternates point to the objects on this machine.
+func (w *world) linkObjects() {
 	w.t.Helper()
 	path := filepath.Join(w.own, "objects", "info", "alternates")
 	content, err := os.ReadFile(path)
