@@ -368,13 +368,13 @@ func TestFollowWaitsForFinalCommits(t *testing.T) {
 	assert.Equal(t, w.tip("main"), last)
 }
 
-// A sandbox that had nothing to fetch when its last command ended is brought up to date
-// without being asked, and is asked if it turns out to have changed.
-func TestUnchangedSandboxIsNotAsked(t *testing.T) {
+// A sandbox with nothing to fetch since its last command is pushed to at once, unless it
+// turns out to have changed.
+func TestPushToAnUnchangedSandboxDoesNotFetch(t *testing.T) {
 	t.Parallel()
-	w := simple(t).sandbox()
-	unasked := func(context.Context, string, []string, io.Reader, io.Writer) error {
-		t.Error("the sandbox was asked")
+	w := sandboxed(t)
+	noShell := func(context.Context, string, []string, io.Reader, io.Writer) error {
+		t.Error("a script was run in the sandbox")
 		return nil
 	}
 	unchanged := func(sh Shell) bool {
@@ -383,19 +383,19 @@ func TestUnchangedSandboxIsNotAsked(t *testing.T) {
 		assert.NilError(t, err)
 		return done
 	}
-	assert.Assert(t, unchanged(unasked), "just filled")
+	assert.Assert(t, unchanged(noShell), "just filled")
 
-	assert.NilError(t, w.repo.Begin(t.Context()))
-	assert.Assert(t, !unchanged(unasked), "a command has not ended")
+	assert.NilError(t, w.repo.MarkDirty(t.Context()))
+	assert.Assert(t, !unchanged(noShell), "a command has not ended")
 	w.commit("a.txt", "agent\n")
 	w.out()
-	assert.Assert(t, unchanged(unasked))
+	assert.Assert(t, unchanged(noShell))
 
 	w.write("b.txt", "user\n")
 	w.git("commit", "-q", "-a", "-m", "user")
 	assert.Assert(t, unchanged(w.sh))
 	assert.Equal(t, w.agent("rev-parse", "HEAD"), w.tip("main"))
-	assert.Assert(t, unchanged(unasked))
+	assert.Assert(t, unchanged(noShell))
 
 	theirs := w.commit("a.txt", "outside of all commands\n")
 	w.write("dir/c.txt", "user\n")
@@ -403,9 +403,9 @@ func TestUnchangedSandboxIsNotAsked(t *testing.T) {
 	assert.Assert(t, !unchanged(w.sh))
 	assert.Equal(t, w.agent("rev-parse", "HEAD"), theirs)
 
-	assert.NilError(t, w.repo.Begin(t.Context()))
+	assert.NilError(t, w.repo.MarkDirty(t.Context()))
 	w.git("checkout", "-q", "-b", "elsewhere")
 	w.agent("checkout", "-q", "-b", "theirs")
 	w.out()
-	assert.Assert(t, !unchanged(unasked), "another branch is checked out")
+	assert.Assert(t, !unchanged(noShell), "another branch is checked out")
 }
