@@ -53,31 +53,6 @@ func TestEngineShellImage(t *testing.T) {
 	})
 }
 
-func TestEngineRebuild(t *testing.T) {
-	onEngines(t, func(t *testing.T, e *testEngine) {
-		e.takeOwnBase(t)
-		req := Request{Agent: "shell", Base: e.base}
-		first, err := e.ensure(t, req)
-		assert.NilError(t, err)
-
-		_, err = e.ImageRemove(t.Context(), first.Ref, client.ImageRemoveOptions{})
-		assert.NilError(t, err)
-		cached, err := e.ensure(t, req)
-		assert.NilError(t, err)
-		assert.Assert(t, cached.Built)
-		assert.Equal(t, cached.ID, first.ID, "a build from the cache gives the same image")
-
-		req.Rebuild = true
-		b, out := e.builder(t)
-		fresh, err := b.Ensure(t.Context(), req)
-		assert.NilError(t, err)
-		assert.Assert(t, fresh.Built)
-		assert.Assert(t, fresh.ID != first.ID, "the steps ran again")
-		e.removeAfter(t, first.ID) // its tag is the fresh one's now
-		assert.Assert(t, cmp.Contains(out.String(), "going on with the one that is here"))
-	})
-}
-
 func TestEngineUserOnAnyBase(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -247,6 +222,7 @@ func TestEngineRealAgents(t *testing.T) {
 		}
 		for _, tc := range agents {
 			t.Run(tc.agent, func(t *testing.T) {
+				t.Parallel()
 				b, progress := e.builder(t)
 				image, err := b.Ensure(t.Context(), Request{Agent: tc.agent, Base: base})
 				assert.NilError(t, err, "%s", progress)

@@ -10,14 +10,11 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/docker/cli/cli/config/types"
 	"github.com/moby/buildkit/identity"
-	"github.com/moby/buildkit/session/auth/authprovider"
 	"github.com/moby/moby/client"
 	"golang.org/x/sync/errgroup"
 	"gotest.tools/v3/assert"
@@ -230,118 +227,6 @@ func TestEngineTwoProcessesBuildALayerOnce(t *testing.T) {
 		assert.Assert(t, cmp.Contains(said, "true\n"))
 		assert.Assert(t, cmp.Contains(said, "false\n"))
 		assert.Equal(t, strings.Count(waited, "waiting for another docker ralph that builds image agent-loop-sandbox-shell-shop:v"), 1, waited)
-	})
-}
-
-func rebuild(req *Request) { req.Rebuild = true }
-
-func TestEngineRebuildOfALayer(t *testing.T) {
-	onEngines(t, func(t *testing.T, e *testEngine) {
-		e.takeOwnBase(t)
-		w := e.custom(t, "RUN cat /proc/sys/kernel/random/uuid >/made", nil)
-		made := func(image Image) string { return e.run(t, image.Ref, "cat /made") }
-		agentID := func() string {
-			found, err := e.Client.ImageInspect(t.Context(), refOf(t, Request{Agent: "shell", Base: e.base}))
-			assert.NilError(t, err)
-			return found.ID
-		}
-		first := w.mustDispatch(t)
-		agent, content := agentID(), made(first)
-
-		// The base is of this machine alone, so that pulling it again can but fail.
-		counted := &countedEngine{testEngine: e}
-		w.Engine = counted
-		second := w.mustDispatch(t, rebuild)
-		assert.Assert(t, second.Built)
-		assert.Equal(t, second.Ref, first.Ref)
-		assert.Assert(t, cmp.Contains(counted.calls, "pull "+e.base))
-		assert.Assert(t, cmp.Contains(w.out.String(), "base image "+e.base+" cannot be pulled again, going on with the one that is here: "))
-		assert.Assert(t, agentID() != agent)
-		assert.Assert(t, made(second) != content)
-		assert.Assert(t, !w.mustDispatch(t).Built)
-	})
-}
-
-func TestEngineRebuildPullsTheBase(t *testing.T) {
-	onEngines(t, func(t *testing.T, e *testEngine) {
-		w := e.custom(t, "RUN true", nil)
-		// What the engine has under this name is not what the registry has.
-		w.base = e.startRegistry(t) + "/team/base:1"
-		w.Auth = func(context.Context, string, []string, authprovider.ExpireCachedAuthCheck) (types.AuthConfig, error) {
-			return types.AuthConfig{Username: "me", Password: "pw"}, nil
-		}
-		_, err := e.ImageTag(t.Context(), client.ImageTagOptions{Source: e.base, Target: w.base})
-		assert.NilError(t, err)
-		e.removeAfter(t, w.base)
-		baseID := func() string {
-			found, err := e.Client.ImageInspect(t.Context(), w.base)
-			assert.NilError(t, err)
-			return found.ID
-		}
-		stale := baseID()
-		w.mustDispatch(t)
-		assert.Equal(t, baseID(), stale)
-
-		_, err = w.dispatch(t, rebuild)
-		_, failed := errors.AsType[*BuildError](err)
-		assert.Assert(t, failed, "the registry's image has no shell, but: %v", err)
-		assert.Assert(t, baseID() != stale)
-	})
-}
-
-// TestEngineChangedBaseCascades has two projects share an agent's image.
-func TestEngineChangedBaseCascades(t *testing.T) {
-	onEngines(t, func(t *testing.T, e *testEngine) {
-		e.takeOwnBase(t)
-		shop, store := e.custom(t, "RUN touch /shop", nil), e.custom(t, "RUN touch /store", nil)
-		store.moveTo(t, "store")
-		store.LockDir = shop.LockDir
-		shop.mustDispatch(t)
-		before := store.mustDispatch(t)
-		assert.Assert(t, !store.mustDispatch(t).Built)
-
-		shop.mustDispatch(t, rebuild)
-		after := store.mustDispatch(t)
-		assert.Assert(t, after.Built)
-		assert.Equal(t, after.Ref, before.Ref)
-		for _, w := range []*workshop{shop, store} {
-			counted := &countedEngine{testEngine: e}
-			w.Engine = counted
-			assert.Assert(t, !w.mustDispatch(t).Built)
-			assert.Assert(t, cmp.Len(counted.calls, 1))
-		}
-
-		// The layer has all that it needs without the agent's image; the next change
-		// brings that back.
-		_, err := e.ImageRemove(t.Context(), refOf(t, Request{Agent: "shell", Base: e.base}), client.ImageRemoveOptions{})
-		assert.NilError(t, err)
-		assert.Assert(t, !store.mustDispatch(t).Built)
-		writeFile(t, projectPath(store.root, sandboxDockerfile), head+"USER root\nRUN touch /bigger-store\nUSER agent\n")
-		changed := store.mustDispatch(t)
-		assert.Assert(t, changed.Built)
-		assert.Equal(t, e.run(t, changed.Ref, "ls /bigger-store; id -un"), "/bigger-store\nagent")
-	})
-}
-
-// TestEngineLayerOfAnotherMachine has somebody else build on the same engine.
-func TestEngineLayerOfAnotherMachine(t *testing.T) {
-	onEngines(t, func(t *testing.T, e *testEngine) {
-		e.takeOwnBase(t)
-		ours := e.custom(t, "RUN true", nil)
-		theirs := *ours
-		theirs.Builder = &Builder{Engine: e, LockDir: t.TempDir()}
-		ours.mustDispatch(t)
-		rebuilt := theirs.mustDispatch(t, rebuild)
-		// We know no better before our note of the agent's image is another one.
-		assert.NilError(t, ours.noteBase(Image{Ref: refOf(t, Request{Agent: "shell", Base: e.base}), ID: "sha256:other"}))
-		for calls := range 2 {
-			counted := &countedEngine{testEngine: e}
-			ours.Engine = counted
-			again := ours.mustDispatch(t)
-			assert.DeepEqual(t, again, Image{Ref: rebuilt.Ref, ID: rebuilt.ID})
-			assert.Assert(t, !slices.Contains(counted.calls, "hijack /grpc"))
-			assert.Equal(t, len(counted.calls) == 1, calls == 1, "%v", counted.calls)
-		}
 	})
 }
 
