@@ -61,7 +61,7 @@ func (h session) watchRefused(ctx context.Context, r Ready, sb lifecycle.Sandbox
 	ctx = context.WithoutCancel(ctx)
 	switch d := r.Driver.(type) {
 	case *container.Driver:
-		if begun := time.Now(); sb.Proxy != "" {
+		if begun := time.Now(); sb.Proxy != "" && command != host.TaskCommand { // which uses no network
 			watch, stop := h.watchModel(ctx, r, sb, begun, command)
 			return func() {
 				stop()
