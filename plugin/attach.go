@@ -25,8 +25,8 @@ detach keys of Docker's configuration, to detach again.`,
 				return err
 			}
 			ctx := cmd.Context()
-			if canLetGo {
-				ctx = d.mayLeave(ctx, &h, nil)
+			if canDetach {
+				ctx = d.detachable(ctx, &h, nil)
 			}
 			code, err := manage.Attach(ctx, h)
 			if errors.Is(err, lifecycle.ErrDetached) {

@@ -29,8 +29,8 @@ const (
 type message struct {
 	// Ask is a question, to be answered with an [answer].
 	Ask string `json:"ask,omitempty"`
-	// Begun is the sandbox in which the loop has begun. It is the last message.
-	Begun string `json:"begun,omitempty"`
+	// Ready is the sandbox in which the loop runs. It is the last message.
+	Ready string `json:"ready,omitempty"`
 }
 
 type answer struct {
@@ -74,23 +74,23 @@ func (b *background) confirm(answers *bufio.Reader) func(context.Context, string
 	}
 }
 
-// begun says that the loop has begun, and hangs up.
-func (b *background) begun(sandbox string) {
-	_ = b.say(message{Begun: sandbox}) // whoever does not hear it any more does not need it
+// ready reports that the loop runs, and closes the pipes.
+func (b *background) ready(sandbox string) {
+	_ = b.say(message{Ready: sandbox}) // the other end may be gone
 	_ = b.messages.Close()
 	_ = b.answers.Close()
 }
 
-// mayLeave lets a loop go on without its terminal. The context that it returns
+// detachable lets a loop continue without its terminal. The context that it returns
 // does not end with the terminal.
-func (d dispatcher) mayLeave(ctx context.Context, h *host.Host, ours *background) context.Context {
+func (d dispatcher) detachable(ctx context.Context, h *host.Host, ours *background) context.Context {
 	ctx, lost := d.interrupts.Survive(ctx)
-	h.Background = &host.Background{Lost: lost, LetGo: letGo(saveTerminal())}
+	h.Background = &host.Background{Lost: lost, ReleaseTTY: releaseTTY(saveTerminal())}
 	if ours == nil {
 		return ctx
 	}
 	h.Stdin, h.Terminal, h.Confirm = nil, nil, nil
-	h.Background.Begun = ours.begun
+	h.Background.Ready = ours.ready
 	if ours.asks {
 		h.Confirm = ours.confirm(bufio.NewReader(ours.answers))
 	}
@@ -103,7 +103,7 @@ func (d dispatcher) detach(ctx context.Context, name string) error {
 	if !host.IsLoop(name) {
 		return errors.New("--detach works with plan and build only")
 	}
-	if !canLetGo {
+	if !canDetach {
 		return hint.Wrap(errors.New("--detach is not supported on this system"), "detach with Ctrl+P, Ctrl+Q")
 	}
 	confirm := confirmer(d.cli, newInput(os.Stdin))
@@ -155,8 +155,8 @@ func (f *foreground) listen(ctx context.Context, confirm func(context.Context, s
 				return "", fmt.Errorf("waiting for the loop in the background: %w", err)
 			}
 			return "", cli.StatusError{StatusCode: max(code, 1)}
-		case m.Begun != "":
-			return m.Begun, nil
+		case m.Ready != "":
+			return m.Ready, nil
 		case m.Ask != "" && confirm != nil:
 			yes, err := confirm(ctx, m.Ask)
 			if err == nil {

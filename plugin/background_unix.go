@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// canLetGo says whether a process can leave its terminal here.
-const canLetGo = true
+// canDetach says whether a process can leave its terminal here.
+const canDetach = true
 
 // The open files of a process in the background that lead to the one which has
 // started it.
@@ -99,9 +99,9 @@ func saveTerminal() *term.State {
 	return state
 }
 
-// letGo leaves the terminal as it was before, and has no file open that leads to
+// releaseTTY leaves the terminal as it was before, and has no file open that leads to
 // it.
-func letGo(before *term.State) func(crash *os.File) error {
+func releaseTTY(before *term.State) func(crash *os.File) error {
 	return func(crash *os.File) error {
 		if before != nil {
 			_ = term.RestoreTerminal(os.Stdin.Fd(), before) // it may be gone

@@ -7,8 +7,8 @@ import (
 	"github.com/moby/term"
 )
 
-// canLetGo says whether a process can leave its terminal here.
-const canLetGo = false
+// canDetach says whether a process can leave its terminal here.
+const canDetach = false
 
 var errNotHere = errors.New("background loops are not supported on this system")
 
@@ -18,6 +18,6 @@ func startBackground(bool) (*foreground, error) { return nil, errNotHere }
 
 func saveTerminal() *term.State { return nil }
 
-func letGo(*term.State) func(*os.File) error {
+func releaseTTY(*term.State) func(*os.File) error {
 	return func(*os.File) error { return errNotHere }
 }

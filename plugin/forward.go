@@ -76,8 +76,8 @@ func (d dispatcher) run(cmd *cobra.Command, name string, args []string) error {
 		return err
 	}
 	ctx := cmd.Context()
-	if host.IsLoop(name) && canLetGo {
-		ctx = d.mayLeave(ctx, &h, ours)
+	if host.IsLoop(name) && canDetach {
+		ctx = d.detachable(ctx, &h, ours)
 	}
 	code, err := run.Run(ctx, h, run.Options{
 		Command:      name,

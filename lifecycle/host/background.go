@@ -2,15 +2,14 @@ package host
 
 import "os"
 
-// Background is how a loop goes on without a terminal.
+// Background is how a loop continues without a terminal.
 type Background struct {
 	// Lost is closed when the terminal is lost.
 	Lost <-chan struct{}
-	// LetGo lets go of the terminal and of all open files that lead to it. What
-	// the program says when it crashes goes to the file.
-	LetGo func(crash *os.File) error
-	// Begun is called in a process that has been started to run a loop in the
-	// background, once the loop has begun and the terminal was let go; nil in
-	// others.
-	Begun func(sandbox string)
+	// ReleaseTTY closes the open files that lead to the terminal. The trace of a crash
+	// goes to the file.
+	ReleaseTTY func(crash *os.File) error
+	// Ready is called in a process that was started to run a loop in the background,
+	// once the loop runs and the terminal is released; nil in others.
+	Ready func(sandbox string)
 }

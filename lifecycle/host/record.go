@@ -34,8 +34,8 @@ type Record struct {
 	Detached bool   `json:"detached,omitempty"`
 	Log      string `json:"log,omitempty"`
 
-	Live    bool   // somebody holds it
-	Sandbox string // where it runs
+	Live    bool   `json:"-"` // a process holds its lock
+	Sandbox string `json:"-"` // where it runs
 }
 
 // RecordDir is the directory with the records of commands in a sandbox.
@@ -48,13 +48,14 @@ type HeldRecord struct {
 	Lock *flock.Flock
 }
 
-// NewRecord writes the note of a process.
-func (h Host) NewRecord(sb lifecycle.Sandbox, p lifecycle.Process) (*HeldRecord, error) {
-	dir := h.RecordDir(sb.Name)
+// NewRecord writes the record of a command that is about to run.
+func (h Host) NewRecord(r Record) (*HeldRecord, error) {
+	dir := h.RecordDir(r.Sandbox)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("noting the dispatch: %w", err)
 	}
-	n := &HeldRecord{Record: Record{ID: p.ID, Command: p.Args, Since: time.Now().UTC(), Scope: sb.Scope, Root: sb.Root}, path: filepath.Join(dir, p.ID)}
+	r.Since = time.Now().UTC()
+	n := &HeldRecord{Record: r, path: filepath.Join(dir, r.ID)}
 	n.Lock = flock.New(n.path, flock.SetPermissions(0o600))
 	if err := n.Lock.Lock(); err != nil {
 		return nil, fmt.Errorf("noting the dispatch: %w", err)

@@ -42,7 +42,7 @@ func TestOrphansAreNamed(t *testing.T) {
 	h := Host{StateDir: t.TempDir(), Stderr: &stderr}
 	sb := lifecycle.Sandbox{Name: "ralph-a"}
 	begin := func(id string) func(error) {
-		done, err := h.NewRecord(sb, lifecycle.Process{ID: id, Args: []string{"ralph", "build", "-n", "3"}})
+		done, err := h.NewRecord(Record{ID: id, Command: []string{"ralph", "build", "-n", "3"}, Scope: sb.Scope, Root: sb.Root, Sandbox: sb.Name})
 		assert.NilError(t, err)
 		return done.Done
 	}
@@ -97,7 +97,7 @@ func TestNotesOfAScope(t *testing.T) {
 		"dash":      {Name: "ralph-acme-shop-log-in", Root: wt.Root, Scope: gitrepo.Scope{Repo: "acme/shop", Branch: "log-in"}},
 		"clone":     {Name: "ralph-acme-shop-log-in-12345678", Root: "/clone", Scope: wt.Scope},
 	} {
-		n, err := h.NewRecord(sb, lifecycle.Process{ID: id, Args: []string{"ralph", "build"}})
+		n, err := h.NewRecord(Record{ID: id, Command: []string{"ralph", "build"}, Scope: sb.Scope, Root: sb.Root, Sandbox: sb.Name})
 		assert.NilError(t, err)
 		defer func() { _ = n.Lock.Close() }()
 	}

@@ -32,9 +32,9 @@ func TestTheFateOfALoop(t *testing.T) {
 		f.driver, f.sb = d, sb
 		return f
 	}
-	alive, err := h.NewRecord(sb, lifecycle.Process{ID: "alive", Args: []string{"ralph", "build"}})
+	alive, err := h.NewRecord(host.Record{ID: "alive", Command: []string{"ralph", "build"}, Scope: sb.Scope, Root: sb.Root, Sandbox: sb.Name})
 	assert.NilError(t, err)
-	orphan, err := h.NewRecord(sb, lifecycle.Process{ID: "orphan", Args: []string{"ralph", "build"}})
+	orphan, err := h.NewRecord(host.Record{ID: "orphan", Command: []string{"ralph", "build"}, Scope: sb.Scope, Root: sb.Root, Sandbox: sb.Name})
 	assert.NilError(t, err)
 	orphan.Done(errors.New("killed"))
 	for _, id := range []string{"alive", "orphan"} {

@@ -102,7 +102,7 @@ func TestLoopOf(t *testing.T) {
 	assert.Equal(t, status.Stop, "stall")
 	assert.Equal(t, *status.ExitCode, 7)
 	assert.Equal(t, d.asked, 0)
-	_, err = h.NewRecord(l.Sandbox, lifecycle.Process{ID: "y", Args: []string{"ralph", "shell"}})
+	_, err = h.NewRecord(host.Record{ID: "y", Command: []string{"ralph", "shell"}, Scope: l.Sandbox.Scope, Root: l.Sandbox.Root, Sandbox: l.Sandbox.Name})
 	assert.NilError(t, err)
 	d.running = d.running[1:]
 	assert.Equal(t, ask().Command, "sh", "a command of this machine may run")

@@ -2,9 +2,10 @@ package run
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
@@ -29,34 +30,33 @@ func discard(ctx context.Context, h host.Host, t Target, sb lifecycle.Sandbox, f
 	return t.Driver.Remove(ctx, sb)
 }
 
-// sweep removes sandboxes for one dispatch whose dispatch was killed. A live
-// dispatch holds the lock that is returned for this one; a killed one has let
-// go of it, but what it started may still be at work.
-func sweep(ctx context.Context, h host.Host, driver lifecycle.Driver, spec lifecycle.Spec, save func(context.Context, lifecycle.Sandbox) error) (*flock.Flock, error) {
+// sweep removes sandboxes for one dispatch whose dispatch was killed. What such a
+// dispatch started may still be running.
+func sweep(ctx context.Context, h host.Host, driver lifecycle.Driver, spec lifecycle.Spec, save func(context.Context, lifecycle.Sandbox) error) error {
 	all, err := driver.List(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, sb := range all {
 		if sb.Ephemeral && sb.Scope == spec.Scope && sb.Root == spec.Root {
 			if err := sweepOne(ctx, h, driver, sb, save); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
-	alive, ok, err := alive(h, spec.Name)
-	if err == nil && !ok {
-		err = fmt.Errorf("the name %s is taken by another dispatch: try again", spec.Name)
-	}
-	return alive, err
+	return nil
 }
 
 func sweepOne(ctx context.Context, h host.Host, driver lifecycle.Driver, sb lifecycle.Sandbox, save func(context.Context, lifecycle.Sandbox) error) error {
-	lock, dead, err := alive(h, sb.Name)
-	if err != nil || !dead {
+	lock := flock.New(filepath.Join(h.LockDir(), sb.Name+".lock"))
+	if free, err := lock.TryLock(); err != nil || !free {
 		return err
 	}
 	defer func() { _ = lock.Close() }()
+	records, err := h.RecordsOf(sb.Name)
+	if err != nil || slices.ContainsFunc(records, func(r host.Record) bool { return r.Live }) {
+		return err
+	}
 	if sb.State == lifecycle.Running {
 		if busy, err := driver.Busy(ctx, sb); err != nil || busy {
 			return err
@@ -68,38 +68,5 @@ func sweepOne(ctx context.Context, h host.Host, driver lifecycle.Driver, sb life
 	if err := driver.Remove(ctx, sb); err != nil {
 		return err
 	}
-	_ = os.Remove(lock.Path())
-	return nil
-}
-
-// alive takes the lock that shows that a sandbox's dispatch lives. It is not
-// taken when another process holds it.
-func alive(h host.Host, name string) (lock *flock.Flock, taken bool, err error) {
-	dir := filepath.Join(h.StateDir, "locks")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, false, fmt.Errorf("making the folder for locks: %w", err)
-	}
-	lock = flock.New(filepath.Join(dir, name+".alive"))
-	if taken, err = lock.TryLock(); err != nil {
-		err = fmt.Errorf("locking %s: %w", lock.Path(), err)
-	}
-	return lock, taken, err
-}
-
-// enter attends the scope of a command that is about to run. A sandbox that is
-// for this command alone is marked as such, and what earlier ones have left goes.
-func enter(ctx context.Context, h host.Host, t Target) (leave func(), err error) {
-	unattended, err := h.Attend(ctx, t.wt.Scope)
-	if err != nil || !t.spec.Ephemeral {
-		return unattended, err
-	}
-	alive, err := sweep(ctx, h, t.Driver, t.spec, t.save(h))
-	if err != nil {
-		unattended()
-		return nil, err
-	}
-	return func() {
-		_ = alive.Close()
-		unattended()
-	}, nil
+	return errors.Join(os.RemoveAll(h.RecordDir(sb.Name)), os.Remove(lock.Path()))
 }

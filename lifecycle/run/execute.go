@@ -3,7 +3,6 @@ package run
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -20,7 +19,9 @@ import (
 type Result struct {
 	Code    int
 	Sandbox lifecycle.Sandbox // without a name if it could not be brought up
-	Err     error             // why the command did not run, or why nobody can tell how it ended
+	Err     error             // why the command did not run, or why its end is unknown
+
+	lost error // why the command may still run
 }
 
 // execute brings the sandbox up and runs the command in it. A loop that dies with its
@@ -29,9 +30,9 @@ func (h session) execute(ctx context.Context, r Ready) Result {
 	command, ready := r.opts.Command, r.spec
 	ensurer := ensurer(h.Host, r.Target)
 	p := lifecycle.Process{
-		ID:      h.dispatchID(),
+		ID:      h.id,
 		Lasting: command != host.TaskCommand,
-		Args:    append([]string{"ralph", command}, r.opts.Args...),
+		Args:    r.args(),
 		AnyCode: r.opts.AnyCode,
 		Dir:     filepath.ToSlash(filepath.Join(r.wt.Root, r.wt.Prefix)),
 	}
@@ -39,6 +40,7 @@ func (h session) execute(ctx context.Context, r Ready) Result {
 	p.Env = env
 	rec := &recovery{host: h.Host, driver: r.Driver, command: command, root: ready.Root, id: p.ID}
 	restarted := false
+	var lost error // of the latest command that was started
 	for recreate := r.opts.Recreate; ; recreate = false {
 		tried := &attempted{}
 		res := h.attempt(ctx, rec, r, ready, ensurer, recreate, p, tried)
@@ -52,8 +54,11 @@ func (h session) execute(ctx context.Context, r Ready) Result {
 		}
 		var again bool
 		again, res.Err = rec.died(ctx, res.Sandbox, res.Code, res.Err)
+		if tried.started {
+			lost = tried.err
+		}
+		res.lost = lost
 		if !again {
-			h.away.settle()
 			return res
 		}
 		p.Env = rec.environment(env)
@@ -161,14 +166,10 @@ func (h session) exec(ctx context.Context, driver lifecycle.Driver, sb lifecycle
 		p.Stdin = tried.input
 	}
 	defer transcribe(h.Host, sb.Root, command, &p)()
-	if h.away != nil {
-		p.Lost = h.away.lost
+	if h.background != nil {
+		p.Lost = h.background.lost
 	}
-	n, err := h.noteOnce(sb, p)
-	if err != nil {
-		return 0, err
-	}
-	defer h.watchBegin(sb, &p)()
+	defer h.detachWhenReady(sb, &p)()
 	stdout, stderr := &startOutput{to: p.Stdout}, &startOutput{to: p.Stderr}
 	p.Stdout, p.Stderr = stdout, stderr
 	code, err := driver.Exec(context.WithoutCancel(ctx), sb, p)
@@ -178,32 +179,19 @@ func (h session) exec(ctx context.Context, driver lifecycle.Driver, sb lifecycle
 		err = errors.Join(err, stdout.pass(), stderr.pass())
 	}
 	tried.started = !errors.Is(err, lifecycle.ErrNotPrepared) && !errors.Is(err, errNotStarted)
-	if h.away.left() && !errors.Is(err, lifecycle.ErrNotPrepared) {
-		if errors.Is(err, lifecycle.ErrDetached) { // the terminal was not ours alone
-			return mind(context.WithoutCancel(ctx), driver, sb, sb.Root, p.ID)
-		}
-		return code, err // its end is noted when all is done
+	if errors.Is(err, lifecycle.ErrDetached) && h.background.isDetached() { // the driver had to release the terminal
+		code, err = wait(context.WithoutCancel(ctx), driver, sb, sb.Root, p.ID)
 	}
-	if h.away != nil && !errors.Is(err, lifecycle.ErrDetached) {
-		h.away.ended = err // the note is kept, as the loop may be started again
-		return code, err
+	if tried.started {
+		tried.err = err
 	}
-	if errors.Is(err, errNotStarted) {
-		n.Done(nil) // nothing of it is left
-		return 0, err
-	}
-	n.Done(err)
 	if errors.Is(err, lifecycle.ErrDetached) {
 		h.Report(fmt.Sprintf("\nDetached: ralph %s goes on in the sandbox %s", command, sb.Name))
-		return 0, err
 	}
 	return code, err
 }
 
-// dispatchID is the identity of a new dispatch.
-func (h session) dispatchID() string {
-	if h.away != nil {
-		return h.away.id
-	}
-	return rand.Text()
+// args are the command in the sandbox.
+func (r Ready) args() []string {
+	return append([]string{wire.Program, r.opts.Command}, r.opts.Args...)
 }

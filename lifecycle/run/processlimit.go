@@ -22,6 +22,7 @@ var errNotStarted = errors.New("no process can be started")
 // attempted is what an attempt to run a command has come to, beside its result.
 type attempted struct {
 	started bool          // the command, as far as is known
+	err     error         // of a command that was started: it may still run
 	input   *checkedInput // nil without input
 }
 

@@ -4,6 +4,7 @@ package run
 
 import (
 	"context"
+	"crypto/rand"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
@@ -43,28 +44,28 @@ type Options struct {
 	Config *config.Effective // instead of what is configured; nil but in the self-test
 }
 
-// session is one command on its way: where it comes from and, for a loop, how that
-// goes on without a terminal.
+// session is one command while it runs.
 type session struct {
 	host.Host
-	away *away // nil for what cannot leave its terminal
-	raw  bool  // as [Options.Raw]
+	background *background // nil for a command that cannot be detached
+	id         string      // of the dispatch
+	raw        bool        // as [Options.Raw]
 }
 
 // Run executes one command in the sandbox of the current scope and returns
 // its exit code. An error means that the command did not run, or that nobody
 // can tell how it ended.
 func Run(ctx context.Context, from host.Host, opts Options) (int, error) {
-	h := session{Host: from, raw: opts.Raw}
+	h := session{Host: from, id: rand.Text(), raw: opts.Raw}
 	if h.Background != nil && host.IsLoop(opts.Command) {
-		var stay func()
-		h, stay = h.depart(ctx)
-		defer stay()
+		var stop func()
+		h, stop = h.inBackground(ctx)
+		defer stop()
 	}
 	code, err := run(ctx, h, opts)
-	if err != nil && h.away.left() {
-		h.leaveEnd("", "", code, err)
-		return max(code, 1), nil // whoever called us has nobody to tell it to
+	if err != nil && h.background.isDetached() {
+		h.saveEnd("", "", code, err)
+		return max(code, 1), nil // no one is there to read the error
 	}
 	return code, err
 }
@@ -87,11 +88,16 @@ func run(ctx context.Context, h session, opts Options) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	leave, err := enter(ctx, h.Host, t)
+	leave, err := h.Attend(ctx, t.wt.Scope)
 	if err != nil {
 		return 0, err
 	}
 	defer leave()
+	if t.spec.Ephemeral {
+		if err := sweep(ctx, h.Host, t.Driver, t.spec, t.save(h.Host)); err != nil {
+			return 0, err
+		}
+	}
 	if err := t.scan.Worktree(ctx, opts.Command); err != nil {
 		return 0, err
 	}
@@ -102,7 +108,21 @@ func run(ctx context.Context, h session, opts Options) (int, error) {
 		h.TellEnd(t.name)
 		h.TellBeside(t.wt)
 	}
-	code, err := finish(ctx, h.Host, r, h.execute(ctx, r))
-	h.leaveEnd(t.name, t.wt.Root, code, err)
+	record, err := h.NewRecord(host.Record{ID: h.id, Command: r.args(), Scope: t.spec.Scope, Root: t.spec.Root, Sandbox: t.spec.Name})
+	if err != nil {
+		return 0, err
+	}
+	res := Result{Err: h.background.recorded(record)}
+	defer func() {
+		if h.background.isDetached() { // its end is saved
+			res.lost = nil
+		}
+		record.Done(res.lost)
+	}()
+	if res.Err == nil {
+		res = h.execute(ctx, r)
+	}
+	code, err := finish(ctx, h.Host, r, res)
+	h.saveEnd(t.name, t.wt.Root, code, err)
 	return code, err
 }

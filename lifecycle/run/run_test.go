@@ -13,7 +13,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 
-	"github.com/gofrs/flock"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 	"gotest.tools/v3/fs"
@@ -133,21 +132,16 @@ func TestSweepRemovesWhatKilledDispatchesLeft(t *testing.T) {
 		busy: map[string]bool{"working": true},
 	}
 	h := host.Host{StateDir: t.TempDir()}
-	other, taken, err := alive(host.Host{StateDir: h.StateDir}, "alive")
+	assert.NilError(t, os.MkdirAll(h.LockDir(), 0o700))
+	_, err := h.NewRecord(host.Record{ID: "A", Sandbox: "alive"})
 	assert.NilError(t, err)
-	assert.Assert(t, taken)
-	defer func() { _ = other.Close() }()
+	killed, err := h.NewRecord(host.Record{ID: "B", Sandbox: "left"})
+	assert.NilError(t, err)
+	killed.Done(errors.New("killed"))
 
-	lock, err := sweep(t.Context(), h, d, lifecycle.Spec{Name: "new", Scope: mine, Root: "/src"}, func(context.Context, lifecycle.Sandbox) error { return nil })
+	err = sweep(t.Context(), h, d, lifecycle.Spec{Name: "new", Scope: mine, Root: "/src"}, func(context.Context, lifecycle.Sandbox) error { return nil })
 	assert.NilError(t, err)
 	assert.DeepEqual(t, d.removed, []string{"left", "stopped"})
-
-	free, err := flock.New(lock.Path()).TryLock()
-	assert.NilError(t, err)
-	assert.Assert(t, !free, "the new one shows that it is alive")
-	_, err = sweep(t.Context(), h, d, lifecycle.Spec{Name: "new", Scope: mine, Root: "/src"}, func(context.Context, lifecycle.Sandbox) error { return nil })
-	assert.ErrorContains(t, err, "taken by another dispatch")
-	assert.NilError(t, lock.Close())
 }
 
 // Everything that can be refused without an engine is, whether one answers or
@@ -206,20 +200,4 @@ func TestRunRefusesWithoutAnEngine(t *testing.T) {
 			assert.Check(t, is.Contains(strings.Join(said, "\n"), tc.err))
 		})
 	}
-}
-
-func TestACommandWithASandboxOfItsOwnLeavesIt(t *testing.T) {
-	h := host.Host{StateDir: t.TempDir(), Stderr: &bytes.Buffer{}}
-	mine := gitrepo.Scope{Repo: "a/b", Branch: "main"}
-	spec := lifecycle.Spec{Name: "ralph-a-b-main-x", Scope: mine, Root: "/src", Ephemeral: true}
-	leave, err := enter(t.Context(), h, Target{Choice: Choice{Backend: host.Backend{Driver: &listed{}}}, wt: gitrepo.Worktree{Scope: mine}, spec: spec})
-	assert.NilError(t, err)
-	taken, err := h.Exclude(t.Context(), lifecycle.Sandbox{Scope: mine}, 0)
-	assert.NilError(t, err)
-	assert.Assert(t, taken == nil)
-	leave()
-	taken, err = h.Exclude(t.Context(), lifecycle.Sandbox{Scope: mine}, 0)
-	assert.NilError(t, err)
-	assert.Assert(t, taken != nil)
-	taken()
 }

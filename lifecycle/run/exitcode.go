@@ -11,18 +11,16 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
-// mindEvery is how often it is looked whether what nobody is connected to still
-// runs.
-const mindEvery = time.Second
+// pollEvery is how often a sandbox is asked whether a process still runs.
+const pollEvery = time.Second
 
-// ErrUnknownEnd means that a loop has ended, and nobody knows how.
-var ErrUnknownEnd = errors.New("the loop has ended, but nothing says how: it was killed, or its log is gone")
+// ErrUnknownEnd means that a loop has ended with an unknown exit code.
+var ErrUnknownEnd = errors.New("the loop has ended with an unknown exit code: it was killed, or its log is gone")
 
-// mind waits for the end of a process in a sandbox that nobody is connected to
-// any more, and returns the exit code that its loop has left in the work tree
-// top.
-func mind(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, top, id string) (int, error) {
-	tick := time.NewTicker(mindEvery)
+// wait waits for the end of a loop without a connection to it, and returns the exit
+// code in its log in the worktree top.
+func wait(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, top, id string) (int, error) {
+	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
 		if running, err := Runs(ctx, driver, sb, id); err == nil && !running {
@@ -36,8 +34,7 @@ func mind(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, to
 	}
 }
 
-// Runs says whether a process still runs in a sandbox. When the sandbox does not
-// run, nothing does.
+// Runs reports whether a process still runs in a sandbox.
 func Runs(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, id string) (bool, error) {
 	running, err := driver.Dispatches(ctx, sb)
 	if err != nil {
@@ -45,12 +42,12 @@ func Runs(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, id
 		if lookErr == nil && (found.State == lifecycle.Stopped || found.State == lifecycle.NotFound || found.ID != sb.ID) {
 			return false, nil
 		}
-		return true, fmt.Errorf("asking what runs in %s: %w", sb.Name, err)
+		return true, fmt.Errorf("listing the commands in %s: %w", sb.Name, err)
 	}
 	return slices.ContainsFunc(running, func(d lifecycle.Dispatch) bool { return d.ID == id }), nil
 }
 
-// CodeOf is the exit code that the loop of a dispatch has left.
+// CodeOf returns the exit code in the log of a loop.
 func CodeOf(top, id string) (int, error) {
 	log, err := runlog.Find(top, func(l runlog.Loop) bool { return l.Dispatch == id })
 	if err != nil {

@@ -26,75 +26,72 @@ import (
 func leaving(t *testing.T) (h session, lost chan struct{}, screen *bytes.Buffer) {
 	t.Helper()
 	lost, screen = make(chan struct{}), &bytes.Buffer{}
-	h = session{Host: host.Host{
+	h = session{id: "A", Host: host.Host{
 		StateDir: t.TempDir(), Stdout: screen, Stderr: screen,
 		Confirm:    func(context.Context, string) (bool, error) { return true, nil },
-		Background: &host.Background{Lost: lost, LetGo: func(*os.File) error { return nil }},
+		Background: &host.Background{Lost: lost, ReleaseTTY: func(*os.File) error { return nil }},
 	}}
-	h, stay := h.depart(t.Context())
-	t.Cleanup(stay)
+	h, stop := h.inBackground(t.Context())
+	t.Cleanup(stop)
 	return h, lost, screen
 }
 
-func eventuallyAway(t *testing.T, h session) {
+func waitDetached(t *testing.T, h session) {
 	t.Helper()
 	poll.WaitOn(t, func(poll.LogT) poll.Result {
-		if h.away.left() {
+		if h.background.isDetached() {
 			return poll.Success()
 		}
-		return poll.Continue("it is still there")
+		return poll.Continue("it is attached")
 	})
 }
 
-func TestWhatLeavesItsTerminalWritesALog(t *testing.T) {
+func TestDetachedLoopWritesALog(t *testing.T) {
 	h, lost, screen := leaving(t)
 	wt := gitrepo.Worktree{Root: "/a", Scope: gitrepo.Scope{Repo: "a", Branch: "b"}}
 	sb := lifecycle.Sandbox{Name: "ralph-a-b", Root: wt.Root, Scope: wt.Scope}
-	n, err := h.NewRecord(sb, lifecycle.Process{ID: h.dispatchID(), Args: []string{"ralph", "build"}})
+	n, err := h.NewRecord(host.Record{ID: h.id, Command: []string{"ralph", "build"}, Scope: sb.Scope, Root: sb.Root, Sandbox: sb.Name})
 	assert.NilError(t, err)
-	assert.NilError(t, h.away.noted(n))
+	assert.NilError(t, h.background.recorded(n))
 	h.Report("before")
 	yes, err := h.Confirm(t.Context(), "?")
 	assert.NilError(t, err)
 	assert.Check(t, yes)
 
 	close(lost)
-	eventuallyAway(t, h)
+	waitDetached(t, h)
 	h.Report("after")
 	assert.Check(t, is.Equal(screen.String(), "before\n"))
-	log, err := os.ReadFile(h.away.path)
+	log, err := os.ReadFile(h.background.path)
 	assert.NilError(t, err)
 	assert.Check(t, is.Contains(string(log), "before\n"))
 	assert.Check(t, is.Contains(string(log), "after\n"))
 	yes, err = h.Confirm(t.Context(), "?")
 	assert.NilError(t, err)
-	assert.Check(t, !yes, "nobody is there to agree")
+	assert.Check(t, !yes, "a question without a terminal")
 
 	all, err := h.RecordsOf(sb.Name)
 	assert.NilError(t, err)
 	assert.Equal(t, len(all), 1)
 	assert.Check(t, all[0].Live && all[0].Detached)
-	assert.Check(t, is.Equal(all[0].Log, h.away.path))
+	assert.Check(t, is.Equal(all[0].Log, h.background.path))
 	h.TellBeside(wt)
-	log, err = os.ReadFile(h.away.path)
+	log, err = os.ReadFile(h.background.path)
 	assert.NilError(t, err)
 	assert.Check(t, is.Contains(string(log), `Note: "ralph build" is running in the background in the sandbox ralph-a-b, since `))
 
 	_, err = host.Ended(h.StateDir, sb.Name)
 	assert.ErrorIs(t, err, fs.ErrNotExist)
-	h.leaveEnd(sb.Name, t.TempDir(), 0, errors.New("it broke"))
+	h.saveEnd(sb.Name, t.TempDir(), 0, errors.New("it broke"))
 	end, err := host.Ended(h.StateDir, sb.Name)
 	assert.NilError(t, err)
 	assert.Check(t, is.Equal(end.ExitCode, 1))
 	assert.Check(t, is.Equal(end.Error, "it broke"))
-	all, err = h.RecordsOf(sb.Name)
-	assert.NilError(t, err)
-	assert.Equal(t, len(all), 0)
 }
 
-func TestWhatEndsAtItsTerminalLeavesNoEnd(t *testing.T) {
+func TestEndAtTheTerminalIsNotSaved(t *testing.T) {
 	h, _, _ := leaving(t)
-	h.leaveEnd("ralph-a", t.TempDir(), 3, nil)
+	h.saveEnd("ralph-a", t.TempDir(), 3, nil)
 	_, err := host.Ended(h.StateDir, "ralph-a")
 	assert.ErrorIs(t, err, fs.ErrNotExist)
 }
@@ -104,25 +101,25 @@ type brokenScreen struct{}
 
 func (brokenScreen) Write([]byte) (int, error) { return 0, errors.New("input/output error") }
 
-func TestATerminalThatCannotBeWrittenToIsAboutToBeLost(t *testing.T) {
+func TestFailedWriteDetaches(t *testing.T) {
 	h, lost, _ := leaving(t)
-	out := outlet{h.away, brokenScreen{}}
+	out := switchOutput{h.background, brokenScreen{}}
 	time.AfterFunc(50*time.Millisecond, func() { close(lost) })
 	_, err := out.Write([]byte("word\n"))
 	assert.NilError(t, err)
-	log, err := os.ReadFile(h.away.path)
+	log, err := os.ReadFile(h.background.path)
 	assert.NilError(t, err)
 	assert.Check(t, is.Contains(string(log), "word\n"))
 
 	h, _, _ = leaving(t)
-	_, err = outlet{h.away, brokenScreen{}}.Write([]byte("word\n"))
+	_, err = switchOutput{h.background, brokenScreen{}}.Write([]byte("word\n"))
 	assert.ErrorContains(t, err, "input/output error")
 }
 
-func TestALoopHasBegunWithItsFirstRule(t *testing.T) {
+func TestLoopIsReadyAtItsFirstRule(t *testing.T) {
 	var screen bytes.Buffer
 	begun := 0
-	w := &beginning{to: &screen, begun: func() { begun++ }}
+	w := &readyWriter{to: &screen, ready: func() { begun++ }}
 	banner := "Warning: x\n" + strings.Repeat("━", 40) + "\n"
 	for i := range len(banner) { // however it comes
 		_, err := w.Write([]byte{banner[i]})
@@ -132,7 +129,7 @@ func TestALoopHasBegunWithItsFirstRule(t *testing.T) {
 	assert.Equal(t, screen.String(), banner)
 }
 
-func TestARollingLogKeepsItsEndAndCanBeFollowed(t *testing.T) {
+func TestRollingLogCanBeFollowed(t *testing.T) {
 	dir := t.TempDir()
 	l, err := newRollingLog(dir, "id", 10)
 	assert.NilError(t, err)
@@ -157,7 +154,7 @@ func TestARollingLogKeepsItsEndAndCanBeFollowed(t *testing.T) {
 	assert.Equal(t, string(older), "one\ntwo\n")
 }
 
-func TestOldLogsOfDetachedLoopsGo(t *testing.T) {
+func TestOldLogsArePruned(t *testing.T) {
 	dir := t.TempDir()
 	old := time.Now().Add(-48 * time.Hour)
 	for i := range detachedLogsMax + 3 {
@@ -174,7 +171,7 @@ func TestOldLogsOfDetachedLoopsGo(t *testing.T) {
 	assert.Equal(t, left[0].Name()+left[1].Name()+left[2].Name(), "a.logb.logd.log")
 }
 
-func TestASummaryIsOnePrintableLine(t *testing.T) {
+func TestSummaryIsOnePrintableLine(t *testing.T) {
 	top := t.TempDir()
 	log, err := runlog.Create(top, runlog.Loop{Mode: "build", Dispatch: "x", Started: time.Now()})
 	assert.NilError(t, err)

@@ -1,0 +1,245 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
+)
+
+// background is how a loop continues without its terminal.
+type background struct {
+	host.Background
+	record *host.HeldRecord // nil before there is one
+	id     string           // of the dispatch
+	dir    string           // of the logs
+	lost   chan struct{}    // closed when the loop has been detached
+
+	ready sync.Once
+
+	mu       sync.Mutex
+	detached bool
+	saved    bool        // how it ended
+	recent   []byte      // the latest output, while there is a terminal
+	log      *rollingLog // nil while there is a terminal, and where none can be written
+	path     string      // of the log
+}
+
+// inBackground prepares the session for a loss of the terminal: output goes to a log
+// from then on.
+func (h session) inBackground(ctx context.Context) (session, func()) {
+	b := &background{Background: *h.Background, id: h.id, dir: detachedDir(h.Host), lost: make(chan struct{})}
+	h.Stdout, h.Stderr = switchOutput{b, h.Stdout}, switchOutput{b, h.Stderr}
+	if ask := h.Confirm; ask != nil {
+		h.Confirm = func(ctx context.Context, question string) (bool, error) {
+			if b.isDetached() {
+				return false, nil
+			}
+			return ask(ctx, question)
+		}
+	}
+	done := make(chan struct{})
+	go func() {
+		select {
+		case <-done:
+		case <-ctx.Done():
+		case <-b.Lost:
+			if err := b.detach(); err == nil {
+				h.Report("The terminal was lost: the loop continues in the background")
+			}
+		}
+	}()
+	h.background = b
+	return h, func() { close(done) }
+}
+
+// detach releases the terminal. Without a log the loop continues all the same.
+func (b *background) detach() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.detached {
+		return nil
+	}
+	log, err := newRollingLog(b.dir, b.id, detachedLogMax)
+	var crash *os.File
+	if err == nil {
+		b.log, b.path, crash = log, log.path, log.file
+		_, _ = b.log.Write(b.recent) // for attach
+		pruneDetached(b.dir, b.path)
+	}
+	b.detached, b.recent = true, nil
+	err = errors.Join(err, b.ReleaseTTY(crash), b.record.Detach(b.path))
+	close(b.lost)
+	return err
+}
+
+func (b *background) isDetached() bool {
+	if b == nil {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.detached
+}
+
+// recorded passes the record of the loop on: it says where the output goes.
+func (b *background) recorded(r *host.HeldRecord) error {
+	if b == nil {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.record = r
+	if b.detached {
+		return r.Detach(b.path)
+	}
+	return nil
+}
+
+// recentMax is how much of the output on a terminal is in the log too, in bytes.
+const recentMax = AttachBefore
+
+func (b *background) remember(p []byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.recent = append(b.recent, p...)
+	if over := len(b.recent) - recentMax; over > 0 {
+		b.recent = append([]byte(nil), b.recent[over:]...)
+	}
+}
+
+// lostTimeout is how long after a failed write the loss of the terminal may be noticed.
+const lostTimeout = time.Second
+
+// isLost reports whether the terminal is lost, or just about to be.
+func (b *background) isLost() bool {
+	select {
+	case <-b.lost:
+		return true
+	case <-time.After(lostTimeout):
+		return false
+	}
+}
+
+// switchOutput writes to the terminal or, once the loop is detached, to its log.
+type switchOutput struct {
+	background *background
+	to         io.Writer
+}
+
+// Write implements [io.Writer]. A terminal that cannot be written to is lost.
+func (o switchOutput) Write(p []byte) (int, error) {
+	if !o.background.isDetached() {
+		n, err := o.to.Write(p)
+		o.background.remember(p[:n])
+		if err == nil || !o.background.isLost() {
+			return n, err
+		}
+		p = p[n:]
+	}
+	return o.background.write(p)
+}
+
+func (b *background) write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.log != nil {
+		_, _ = b.log.Write(p) // a full disk costs the log, not the work
+	}
+	return len(p), nil
+}
+
+// readyWriter calls ready at the first line that ralph prints of a loop.
+type readyWriter struct {
+	to    io.Writer
+	ready func()
+	last  []byte
+}
+
+// rule begins the first line that ralph prints of a loop.
+const rule = "━━━━━━━━━━━━━━━━━━━━"
+
+// Write implements [io.Writer].
+func (w *readyWriter) Write(p []byte) (int, error) {
+	n, err := w.to.Write(p)
+	if w.ready != nil {
+		w.last = append(w.last, p...)
+		if bytes.Contains(w.last, []byte(rule)) {
+			w.ready()
+			w.ready, w.last = nil, nil
+		} else if over := len(w.last) - len(rule); over > 0 {
+			w.last = append([]byte(nil), w.last[over:]...)
+		}
+	}
+	return n, err
+}
+
+// readyTimeout is how long a loop without output may run until it counts as started.
+const readyTimeout = 20 * time.Second
+
+// detachWhenReady detaches a loop that was started in the background once it runs. It
+// returns a function that ends the wait.
+func (h session) detachWhenReady(sb lifecycle.Sandbox, p *lifecycle.Process) (stop func()) {
+	b := h.background
+	if b == nil || b.Ready == nil {
+		return func() {}
+	}
+	ready := sync.OnceFunc(func() {
+		if err := b.detach(); err != nil {
+			h.Report(fmt.Sprintf("Warning: %v", err))
+		}
+		b.ready.Do(func() { b.Ready(sb.Name) })
+	})
+	timer := time.AfterFunc(readyTimeout, ready)
+	p.Stdout = &readyWriter{to: p.Stdout, ready: ready}
+	p.Stderr = &readyWriter{to: p.Stderr, ready: ready}
+	return func() { timer.Stop() }
+}
+
+func detachedDir(h host.Host) string { return filepath.Join(h.StateDir, "detached") }
+
+// saveEnd saves how a detached loop has ended, for other commands. Its record goes after
+// that, so that one of both is always there.
+func (h session) saveEnd(sandbox, top string, code int, err error) {
+	b := h.background
+	if !b.isDetached() || b.saved {
+		return
+	}
+	b.saved = true
+	if err != nil {
+		hint.Print(termsafe.NewWriter(h.Stderr), err)
+	}
+	r := b.record
+	if r == nil {
+		return // nothing has run
+	}
+	e := host.End{ID: r.ID, Command: r.Command, Since: r.Since, At: time.Now().UTC(), ExitCode: code, Log: b.path, Summary: summaryOf(top, r.ID)}
+	if err != nil {
+		e.Error = err.Error()
+		e.ExitCode = max(code, 1)
+	}
+	if err := h.SaveEnd(sandbox, e); err != nil {
+		h.Report(fmt.Sprintf("Warning: %v", err))
+	}
+}
+
+// summaryOf returns the summary in the log of a loop.
+func summaryOf(top, id string) string {
+	log, err := runlog.Find(top, func(l runlog.Loop) bool { return l.Dispatch == id })
+	if err != nil {
+		return ""
+	}
+	log.Close()
+	return termsafe.Line(log.Loop.Summary)
+}
