@@ -151,7 +151,7 @@ func TestAttachAndDetachAgain(t *testing.T) {
 		back.press(t, "\x10\x11")
 		res := back.wait(t).expect(t, 0)
 		w.assertTerminalRestored(t)
-		assert.Check(t, is.Contains(res.stdout, "Detached: ralph build goes on in the sandbox"))
+		assert.Check(t, is.Contains(res.stdout, "Detached: ralph build continues in the sandbox"))
 		assert.Check(t, is.Contains(res.stdout, "Mode:   build\r\n"))
 		w.assertScreen(t, res.stdout, "attach")
 

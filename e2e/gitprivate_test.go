@@ -44,7 +44,7 @@ func TestOneTimeSandboxWithUnfetchedCommitsIsKept(t *testing.T) {
 		build := w.ralph(t, "build", "-n", "1")
 		assert.Check(t, build.code != 0)
 		kept := w.sandbox(t)
-		assert.Check(t, is.Contains(build.stderr, "the sandbox's commits are only in the sandbox "+kept.Name+" yet"))
+		assert.Check(t, is.Contains(build.stderr, "commits stay in the sandbox "+kept.Name+": "))
 		assert.Check(t, !strings.Contains(w.git(t, "log", "--format=%s"), "Only a"))
 
 		run(t, w.docker("exec", "-u", fmt.Sprintf("%d:%d", w.uid, w.gid), kept.ID, "git", "-C", w.repo, "reset", "-q", "--soft", "good")).expect(t, 0)
@@ -344,7 +344,7 @@ func TestCloneLeavesTheWorktreeUnchanged(t *testing.T) {
 		res := w.ralph(t, "build").expect(t, 0)
 		name := w.sandbox(t).Name
 		ref := "refs/ralph/" + name + "/main"
-		assert.Assert(t, is.Contains(res.stderr, `The sandbox has 1 commits that your branch has not: take them with "git merge `+ref+`"`))
+		assert.Assert(t, is.Contains(res.stderr, `The sandbox has 1 commits that your branch has not: merge them with "git merge `+ref+`"`))
 		assert.Equal(t, w.git(t, "rev-parse", "HEAD"), before)
 		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
 		_, err := os.Stat(filepath.Join(w.repo, "a.txt"))
@@ -375,7 +375,7 @@ func TestCloneIsRejectedWhereItIsImpossible(t *testing.T) {
 		w.setenv("RALPH_GIT", "private")
 		if w.driver == config.DriverDockerSandbox {
 			res := w.ralph(t, "task", "list").expect(t, 1)
-			assert.Assert(t, is.Contains(res.stderr, `Error: sandbox.git = "private" works with the drivers container and sbx only, and this is docker-sandbox`))
+			assert.Assert(t, is.Contains(res.stderr, `Error: sandbox.git = "private" works with the drivers container and sbx only, not docker-sandbox`))
 			return
 		}
 		linked := filepath.Join(w.dir, "linked")
@@ -383,7 +383,7 @@ func TestCloneIsRejectedWhereItIsImpossible(t *testing.T) {
 		cmd := w.docker("ralph", "task", "list")
 		cmd.Dir = linked
 		res := run(t, cmd).expect(t, 1)
-		assert.Assert(t, is.Contains(res.stderr, "Error: this is a linked work tree, which sbx cannot clone: go to the main one, "+w.repo))
+		assert.Assert(t, is.Contains(res.stderr, "Error: sbx cannot clone a linked worktree: go to the main one, "+w.repo))
 
 		w.git(t, "commit", "-q", "--allow-empty", "-m", "second")
 		shallow := filepath.Join(w.dir, "shallow")
@@ -394,7 +394,7 @@ func TestCloneIsRejectedWhereItIsImpossible(t *testing.T) {
 		cmd = w.docker("ralph", "task", "list")
 		cmd.Dir = shallow
 		res = run(t, cmd).expect(t, 1)
-		assert.Assert(t, is.Contains(res.stderr, `Error: this repository is a shallow clone, of which sbx makes an empty one: fetch the rest with "git fetch --unshallow"`))
+		assert.Assert(t, is.Contains(res.stderr, `Error: sbx cannot clone a shallow clone: fetch the rest with "git fetch --unshallow"`))
 		assert.Equal(t, len(w.sandboxes(t)), 0, "nothing was made")
 	})
 }

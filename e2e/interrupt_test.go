@@ -231,7 +231,7 @@ func TestDetachKeysLeaveTheLoopRunning(t *testing.T) {
 			build.press(t, tc.keys)
 			res := build.wait(t).expect(t, 0)
 			w.assertTerminalRestored(t)
-			assert.Check(t, is.Contains(res.stdout, "Detached: ralph build goes on in the sandbox"))
+			assert.Check(t, is.Contains(res.stdout, "Detached: ralph build continues in the sandbox"))
 
 			assert.DeepEqual(t, w.statuses(t), map[string]string{"loud": "active"})
 			w.write(t, filepath.Join(w.repo, "go"), "")

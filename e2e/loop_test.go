@@ -309,7 +309,7 @@ func TestBacklogIsRestoredFromABackup(t *testing.T) {
 		assert.DeepEqual(t, w.statuses(t), done)
 
 		assert.NilError(t, os.RemoveAll(filepath.Join(w.repo, ".ralph")))
-		const remedy = `bring a copy back with "docker ralph task restore"`
+		const remedy = `restore a copy with "docker ralph task restore"`
 		res := w.ralph(t, "build")
 		assert.Check(t, res.code != 0)
 		assert.Check(t, is.Contains(res.stderr, "Error: the backlog is gone: "))

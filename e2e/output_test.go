@@ -202,7 +202,7 @@ func TestLogsFollowEndsWhenTheLoopIsKilled(t *testing.T) {
 		build.wait(t)
 		run(t, w.docker("kill", w.sandbox(t).ID)).expect(t, 0)
 		res := follow.wait(t).expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, "nothing says how"))
+		assert.Check(t, is.Contains(res.stderr, "unknown exit code"))
 	})
 }
 

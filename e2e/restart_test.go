@@ -334,7 +334,7 @@ func (r *restarted) assertContinues(t *testing.T, subject string, more ...string
 	res := r.build.wait(t).expect(t, 0)
 	r.task = "after-" + subject
 	r.w.plan(t, task{ID: r.task, Title: "Try when asked", Steps: []string{scriptRunner}})
-	assert.Check(t, is.Contains(res.stderr, ": repairing it, and going on with the loop\n"))
+	assert.Check(t, is.Contains(res.stderr, ": repairing it and resuming the loop\n"))
 	assert.Equal(t, r.w.git(t, "log", "-1", "--format=%s"), subject)
 	assert.Equal(t, r.w.git(t, "status", "--porcelain"), "")
 }

@@ -216,7 +216,7 @@ func TestWorktreeBranchPrompt(t *testing.T) {
 		sh.screen.waitFor(t, "'): ")
 		sh.press(t, "\r")
 		res := sh.wait(t).expect(t, 0)
-		made := regexp.MustCompile(`Made the worktree \.worktrees/([a-z0-9]{8}) on the new branch ([a-z0-9]{8})\r`).FindStringSubmatch(res.stdout)
+		made := regexp.MustCompile(`Created the worktree \.worktrees/([a-z0-9]{8}) on the new branch ([a-z0-9]{8})\r`).FindStringSubmatch(res.stdout)
 		assert.Equal(t, len(made), 3, res.stdout)
 		assert.Equal(t, made[1], made[2])
 

@@ -14,7 +14,7 @@ import (
 // The errors are a file's, git's and an engine's.
 func TestAFullDiskComesWithARemedy(t *testing.T) {
 	for _, err := range []error{
-		fmt.Errorf("noting the dispatch: %w", syscall.ENOSPC),
+		fmt.Errorf("writing the run record: %w", syscall.ENOSPC),
 		errors.New("git unpack-objects: unable to write loose object file: No space left on device"),
 		errors.New("creating the sandbox x: Error response from daemon: mkdir /var/lib/docker/overlay2/1: no space left on device"),
 	} {

@@ -18,7 +18,7 @@ import (
 )
 
 // errUnprepared says why commits cannot be fetched from a sandbox.
-var errUnprepared = errors.New("it was made by another version of docker-ralph: run \"docker ralph task list\" in its work tree to have it prepared")
+var errUnprepared = errors.New("it was created by another version of docker-ralph: run \"docker ralph task list\" in its worktree")
 
 // FetchFrom brings the commits home that a sandbox of any scope may have alone. It is
 // started for that.
@@ -26,15 +26,15 @@ func FetchFrom(ctx context.Context, h host.Host, l host.Located) error {
 	if !l.Sandbox.Private {
 		return nil
 	}
-	wt, err := treeOf(ctx, h, l.Sandbox)
-	if homeAlready(h, l, wt) {
+	wt, err := worktreeOf(ctx, h, l.Sandbox)
+	if alreadyFetched(h, l, wt) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("the commits of the sandbox %s cannot be fetched: %w", l.Sandbox.Name, err)
 	}
 	if l.Backend.Kind == config.DriverContainer && l.Sandbox.State != lifecycle.Running && host.Gone(l.Sandbox.Root) {
-		return hint.Wrap(fmt.Errorf("the sandbox %s has commits that were not fetched, and cannot be started, as %s is gone", l.Sandbox.Name, l.Sandbox.Root),
+		return hint.Wrap(fmt.Errorf("the sandbox %s has unfetched commits and cannot be started: %s does not exist", l.Sandbox.Name, l.Sandbox.Root),
 			"if you have moved it, run %q there", "docker ralph --recreate task list")
 	}
 	i := &Scan{Host: h, Root: wt.Root, Connected: h.Engine}
@@ -47,17 +47,17 @@ func FetchFrom(ctx context.Context, h host.Host, l host.Located) error {
 	return nil
 }
 
-// homeAlready tells of a sandbox that cannot be started, because its work tree is
+// alreadyFetched tells of a sandbox that cannot be started, because its work tree is
 // gone, but whose commits are all in its repository.
-func homeAlready(h host.Host, l host.Located, wt gitrepo.Worktree) bool {
+func alreadyFetched(h host.Host, l host.Located, wt gitrepo.Worktree) bool {
 	sb := l.Sandbox
 	return l.Backend.Kind == config.DriverContainer && sb.State != lifecycle.Running && host.Gone(sb.Root) && gitsync.Saved(h.StateDir, sb.Name) &&
 		(h.Moved(sb, wt) || sb.MainRoot != "" && !host.Gone(filepath.Join(sb.MainRoot, ".git")))
 }
 
-// treeOf is the work tree of a sandbox or, when that is gone, the main one of its
+// worktreeOf is the work tree of a sandbox or, when that is gone, the main one of its
 // repository, into which commits can come as well.
-func treeOf(ctx context.Context, h host.Host, sb lifecycle.Sandbox) (gitrepo.Worktree, error) {
+func worktreeOf(ctx context.Context, h host.Host, sb lifecycle.Sandbox) (gitrepo.Worktree, error) {
 	getenv := func(name string) string {
 		return map[string]string{"RALPH_SCOPE_REPO": sb.Scope.Repo, "RALPH_SCOPE_BRANCH": sb.Scope.Branch}[name]
 	}
@@ -69,11 +69,11 @@ func treeOf(ctx context.Context, h host.Host, sb lifecycle.Sandbox) (gitrepo.Wor
 		return here, nil
 	}
 	if sb.MainRoot == "" || sb.MainRoot == sb.Root {
-		return wt, fmt.Errorf("its work tree %s is gone", sb.Root)
+		return wt, fmt.Errorf("its worktree %s does not exist", sb.Root)
 	}
 	wt, err = gitrepo.Detect(ctx, sb.MainRoot, getenv)
 	if err != nil || wt.Root != sb.MainRoot {
-		return wt, fmt.Errorf("its work tree %s and its repository %s are gone", sb.Root, sb.MainRoot)
+		return wt, fmt.Errorf("its worktree %s and its repository %s do not exist", sb.Root, sb.MainRoot)
 	}
 	return wt, nil
 }

@@ -133,7 +133,7 @@ func (g *Git) Enter(ctx context.Context, sb lifecycle.Sandbox, command string) (
 		done, err = g.pushUnchanged(ctx, sb)
 	}
 	if !done && err == nil {
-		err = g.takeIn(ctx, sb)
+		err = g.push(ctx, sb)
 	}
 	if c, is := errors.AsType[*gitsync.Conflict](err); is && c.FixedInSandbox() && command == host.ShellCommand {
 		reportConflict(g.Host, c)
@@ -188,9 +188,9 @@ func (g *Git) RepairAfter(ctx context.Context, sb lifecycle.Sandbox) {
 	g.Host.Report("Hint: run the command again")
 }
 
-// TakeUp fetches what an earlier command, which was killed, has left, before a
+// Recover fetches what an earlier command, which was killed, has left, before a
 // command that starts no agent.
-func (g *Git) TakeUp(ctx context.Context, sb lifecycle.Sandbox) error {
+func (g *Git) Recover(ctx context.Context, sb lifecycle.Sandbox) error {
 	if !g.Repo.Unfinished() {
 		return nil
 	}
@@ -208,7 +208,7 @@ func (g *Git) TakeUp(ctx context.Context, sb lifecycle.Sandbox) error {
 		return err
 	}
 	if err != nil {
-		g.Host.Report(fmt.Sprintf("Warning: %v", ExplainHeld(g.Driver, sb, err)))
+		g.Host.Report(fmt.Sprintf("Warning: %v", HeldHint(g.Driver, sb, err)))
 	}
 	ReportSync(g.Host, res)
 	return nil
@@ -224,13 +224,13 @@ func (g *Git) pushUnchanged(ctx context.Context, sb lifecycle.Sandbox) (done boo
 	return done, err
 }
 
-// takeIn brings the sandbox up to date. While something else runs in it, commits
+// push brings the sandbox up to date. While something else runs in it, commits
 // only come out.
-func (g *Git) takeIn(ctx context.Context, sb lifecycle.Sandbox) error {
+func (g *Git) push(ctx context.Context, sb lifecycle.Sandbox) error {
 	if !Idle(ctx, g.Driver, sb) {
 		res, err := g.Repo.Fetch(ctx, Shell(g.Driver, sb), false)
 		ReportSync(g.Host, res)
-		return beyondRepair(g.Driver, sb, err)
+		return recreateHint(g.Driver, sb, err)
 	}
 	res, err := g.Repo.Push(ctx, Shell(g.Driver, sb))
 	if IsBroken(err) {
@@ -243,12 +243,12 @@ func (g *Git) takeIn(ctx context.Context, sb lifecycle.Sandbox) error {
 	}
 	ReportSync(g.Host, res)
 	reportUncommitted(g.Host, res.Uncommitted)
-	return beyondRepair(g.Driver, sb, err)
+	return recreateHint(g.Driver, sb, err)
 }
 
-// Resync fetches the commits of a sandbox, and restores its git directory if that is
+// Sync fetches the commits of a sandbox, and restores its git directory if that is
 // broken. A command that works in it does so itself.
-func (g *Git) Resync(ctx context.Context, sb lifecycle.Sandbox) error {
+func (g *Git) Sync(ctx context.Context, sb lifecycle.Sandbox) error {
 	if g == nil {
 		return nil
 	}
@@ -256,19 +256,19 @@ func (g *Git) Resync(ctx context.Context, sb lifecycle.Sandbox) error {
 		return err
 	}
 	defer func() { _ = g.alive.Close() }()
-	return g.takeIn(ctx, sb)
+	return g.push(ctx, sb)
 }
 
-// beyondRepair adds what to do when a sandbox's git directory does not work: an
+// recreateHint adds what to do when a sandbox's git directory does not work: an
 // agent can have broken it.
-func beyondRepair(driver lifecycle.Driver, sb lifecycle.Sandbox, err error) error {
+func recreateHint(driver lifecycle.Driver, sb lifecycle.Sandbox, err error) error {
 	if isHeld(err) {
-		return ExplainHeld(driver, sb, err)
+		return HeldHint(driver, sb, err)
 	}
 	if !gitsync.Permanent(err) {
 		return err
 	}
-	return hint.Wrap(err, "run the command with --recreate for a new sandbox; commits that cannot be fetched are lost by that, your files are not touched")
+	return hint.Wrap(err, "recreate the sandbox with --recreate; commits that cannot be fetched are lost, your files are kept")
 }
 
 // Idle says that nothing runs in a sandbox that could commit.
@@ -349,10 +349,10 @@ func (g *Git) add(res gitsync.Result) gitsync.Result {
 	return res
 }
 
-// bringOut fetches what a command has committed and tells where it is. As long as
+// fetch fetches what a command has committed and tells where it is. As long as
 // another one may commit, which need not run in the sandbox yet, more can come. None
 // begins meanwhile.
-func (g *Git) bringOut(ctx context.Context, sb lifecycle.Sandbox) error {
+func (g *Git) fetch(ctx context.Context, sb lifecycle.Sandbox) error {
 	alone, err := g.alive.TryLock()
 	if alone {
 		defer func() { _ = g.alive.Close() }()
@@ -370,10 +370,10 @@ func (g *Git) bringOut(ctx context.Context, sb lifecycle.Sandbox) error {
 		ReportSync(g.Host, g.result) // what came before
 	}
 	if isHeld(err) {
-		return ExplainHeld(g.Driver, sb, err)
+		return HeldHint(g.Driver, sb, err)
 	}
 	if err != nil {
-		return fmt.Errorf("the sandbox's commits are only in the sandbox %s yet: %w", sb.Name, err)
+		return fmt.Errorf("commits stay in the sandbox %s: %w", sb.Name, err)
 	}
 	ReportSync(g.Host, g.add(res))
 	return nil

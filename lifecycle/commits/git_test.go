@@ -123,11 +123,11 @@ func TestCommitsAreNotAllHomeWhileACommandBegins(t *testing.T) {
 
 	assert.NilError(t, second.alive.RLock())
 	assert.NilError(t, second.Repo.MarkDirty(t.Context()))
-	assert.NilError(t, first.bringOut(t.Context(), sb))
+	assert.NilError(t, first.fetch(t.Context(), sb))
 	assert.Assert(t, !gitsync.Saved(h.StateDir, sb.Name))
 
 	assert.NilError(t, second.alive.Close())
-	assert.NilError(t, second.bringOut(t.Context(), sb))
+	assert.NilError(t, second.fetch(t.Context(), sb))
 	assert.Assert(t, gitsync.Saved(h.StateDir, sb.Name))
 	free, err := first.alive.TryLock()
 	assert.NilError(t, err)

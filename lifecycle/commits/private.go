@@ -40,45 +40,45 @@ func CheckPrivate(wt gitrepo.Worktree, cfg config.Effective, kind string) error 
 	case kind == config.DriverContainer:
 		return nil // what it cannot do is found when the repository is looked at
 	case kind != config.DriverSbx:
-		return fmt.Errorf(`sandbox.git = "private" works with the drivers container and sbx only, and this is %s: use one of them, %s`, kind, instead)
+		return fmt.Errorf(`sandbox.git = "private" works with the drivers container and sbx only, not %s: use one of them, %s`, kind, instead)
 	case wt.Shallow():
-		return fmt.Errorf("this repository is a shallow clone, of which sbx makes an empty one: fetch the rest with \"git fetch --unshallow\", %s", instead)
+		return fmt.Errorf("sbx cannot clone a shallow clone: fetch the rest with \"git fetch --unshallow\", %s", instead)
 	case wt.Linked():
-		return fmt.Errorf("this is a linked work tree, which sbx cannot clone: go to the main one, %s, %s", wt.MainRoot, instead)
+		return fmt.Errorf("sbx cannot clone a linked worktree: go to the main one, %s, %s", wt.MainRoot, instead)
 	case !cfg.Sandbox.Reuse:
-		return fmt.Errorf("with reuse_container = false the sandbox's own commits would go with it: keep the sandbox, %s", instead)
+		return fmt.Errorf("with reuse_container = false the sandbox's commits would be lost with it: keep the sandbox, %s", instead)
 	default:
 		return nil
 	}
 }
 
-// CollectLimit is how long fetching the sandbox's commits may take.
-const CollectLimit = 5 * time.Minute
+// FetchTimeout is how long fetching the sandbox's commits may take.
+const FetchTimeout = 5 * time.Minute
 
-// Collected is where the commits of a sandbox come to in the user's repository.
-func Collected(name string) string { return "refs/ralph/" + name }
+// FetchedRef is where the commits of a sandbox come to in the user's repository.
+func FetchedRef(name string) string { return "refs/ralph/" + name }
 
 // collect fetches the commits of a sandbox that has a clone of its own. sbx
 // serves it as a remote while it runs.
 func collect(ctx context.Context, wt gitrepo.Worktree, sb lifecycle.Sandbox) error {
-	ctx, cancel := context.WithTimeout(ctx, CollectLimit)
+	ctx, cancel := context.WithTimeout(ctx, FetchTimeout)
 	defer cancel()
-	return wt.Collect(ctx, "sandbox-"+sb.Name, Collected(sb.Name))
+	return wt.Collect(ctx, "sandbox-"+sb.Name, FetchedRef(sb.Name))
 }
 
 // Fetch fetches what a command has committed and tells where it is.
 func Fetch(ctx context.Context, h host.Host, g *Git, wt gitrepo.Worktree, sb lifecycle.Sandbox) error {
 	ctx = context.WithoutCancel(ctx)
 	if g != nil {
-		return g.bringOut(ctx, sb)
+		return g.fetch(ctx, sb)
 	}
 	if !sb.Private {
 		return nil
 	}
 	if err := collect(ctx, wt, sb); err != nil {
-		return fmt.Errorf("the sandbox's commits are only in the sandbox %s yet: %w", sb.Name, err)
+		return fmt.Errorf("commits stay in the sandbox %s: %w", sb.Name, err)
 	}
-	ref := Collected(sb.Name) + "/" + wt.Scope.Branch
+	ref := FetchedRef(sb.Name) + "/" + wt.Scope.Branch
 	n, err := wt.Ahead(ctx, ref)
 	if err != nil || n == 0 {
 		return err
@@ -93,7 +93,7 @@ func Fetch(ctx context.Context, h host.Host, g *Git, wt gitrepo.Worktree, sb lif
 	case path != "":
 		h.Report(fmt.Sprintf("Warning: the commits at %s add or change the submodule %q: do not merge them or check them out", ref, path))
 	default:
-		h.Report(fmt.Sprintf("The sandbox has %d commits that your branch has not: take them with \"git merge %s\"", n, ref))
+		h.Report(fmt.Sprintf("The sandbox has %d commits that your branch has not: merge them with \"git merge %s\"", n, ref))
 	}
 	return nil
 }
@@ -130,7 +130,7 @@ func Save(h host.Host, at host.Backend, i *Scan, wt gitrepo.Worktree) func(conte
 		case code != 0 || strings.TrimSpace(out.String()) != "":
 			return hint.Wrap(fmt.Errorf("%w: there are changes that are not committed", lost), "%s", DiscardHint(sb.Name))
 		}
-		h.Report("The sandbox's commits are at " + Collected(sb.Name))
+		h.Report("The sandbox's commits are at " + FetchedRef(sb.Name))
 		return nil
 	}
 }

@@ -35,8 +35,8 @@ func (g *Git) reportHooks(ctx context.Context, before hostgit.Hooks) {
 		return
 	}
 	if changed := now.Changed(before); len(changed) > 0 {
-		h.Report(fmt.Sprintf("Warning: hooks of your git in the worktree have changed: %s", strings.Join(changed, ", ")))
-		h.Report("Hint: look at them before you use git here, because git status, too, can run hooks")
+		h.Report(fmt.Sprintf("Warning: hooks in the worktree have changed: %s", strings.Join(changed, ", ")))
+		h.Report("Hint: check them before you use git here: even git status can run hooks")
 	}
 }
 

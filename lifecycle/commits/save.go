@@ -44,14 +44,14 @@ func saveOwn(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan,
 	}
 	ReportSync(h, res)
 	for _, ref := range slices.Sorted(maps.Keys(res.Refused)) {
-		h.Report(fmt.Sprintf("Warning: %q is lost with the sandbox %s, as it cannot be fetched: %s", ref, sb.Name, res.Refused[ref]))
+		h.Report(fmt.Sprintf("Warning: %q is lost with the sandbox %s, because it cannot be fetched: %s", ref, sb.Name, res.Refused[ref]))
 	}
 	if gitsync.Permanent(err) {
 		h.Report(fmt.Sprintf("Warning: commits that were not fetched before are lost with the sandbox %s: %v", sb.Name, err))
 		return gitsync.Abandon(h.StateDir, sb.Name)
 	}
 	if err != nil {
-		return beyondRepair(driver, sb, fmt.Errorf("the sandbox %s cannot be removed without losing commits: %w", sb.Name, err))
+		return recreateHint(driver, sb, fmt.Errorf("the sandbox %s cannot be removed without losing commits: %w", sb.Name, err))
 	}
 	return nil
 }

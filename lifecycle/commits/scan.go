@@ -37,9 +37,9 @@ func (i *Scan) Worktree(ctx context.Context, command string) error {
 	if i.Mode == "" || command == host.TaskCommand {
 		return nil
 	}
-	i.Host.Report("Looking for credentials in the work tree")
+	i.Host.Report("Scanning the worktree for secrets")
 	findings, err := i.folder(ctx, i.Root)
-	if i.missing(err, "the work tree was") {
+	if i.missing(err, "the worktree was") {
 		return nil
 	}
 	if err != nil || len(findings) == 0 {
@@ -49,15 +49,15 @@ func (i *Scan) Worktree(ctx context.Context, command string) error {
 	for _, f := range findings {
 		places = append(places, fmt.Sprintf("%s:%d: %s", host.Quote(f.File), f.Line, f.Rule))
 	}
-	i.Host.Report(describePlaces("what may be credentials in the work tree", places))
-	const remedy = "take them out of the work tree, or let the agent see them with --cred-scan=warn"
+	i.Host.Report(describePlaces("possible secrets in the worktree", places))
+	const remedy = "remove them from the worktree, or let the agent see them with --cred-scan=warn"
 	switch {
 	case i.Mode == CredScanWarn:
 		return nil
 	case i.Host.Confirm == nil:
-		return errors.New("the agent would see what may be credentials: " + remedy)
+		return errors.New("the agent would see possible secrets: " + remedy)
 	}
-	yes, err := i.Host.Confirm(ctx, "The agent would see them. Go on?")
+	yes, err := i.Host.Confirm(ctx, "The agent would see them. Continue?")
 	if err == nil && !yes {
 		err = errors.New("nothing was started: " + remedy)
 	}
@@ -73,7 +73,7 @@ func (i *Scan) missing(err error, what string) bool {
 	}
 	if !i.absent {
 		i.absent = true
-		i.Host.Report(fmt.Sprintf("Warning: %s not searched for credentials: %v", what, missing))
+		i.Host.Report(fmt.Sprintf("Warning: %s not scanned for secrets: %v", what, missing))
 	}
 	return true
 }
@@ -81,7 +81,7 @@ func (i *Scan) missing(err error, what string) bool {
 // unscanned adds how to go on without a scanner.
 func unscanned(err error) error {
 	if _, missing := errors.AsType[*secretscan.MissingError](err); missing {
-		return hint.Wrap(err, "pull the scanner with %q, or go on without a scan with --cred-scan=warn", "docker pull "+secretscan.Image)
+		return hint.Wrap(err, "pull the scanner with %q, or continue without a scan with --cred-scan=warn", "docker pull "+secretscan.Image)
 	}
 	return err
 }

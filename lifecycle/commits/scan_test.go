@@ -28,7 +28,7 @@ func TestScansThatCannotRun(t *testing.T) {
 			err := i.Worktree(t.Context(), "build")
 			if !tc.block {
 				assert.NilError(t, err)
-				assert.Assert(t, cmp.Contains(said.String(), "Warning: the work tree was not searched for credentials: "))
+				assert.Assert(t, cmp.Contains(said.String(), "Warning: the worktree was not scanned for secrets: "))
 				return
 			}
 			assert.ErrorContains(t, err, "cannot be pulled: no engine")

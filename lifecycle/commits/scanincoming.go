@@ -22,7 +22,7 @@ func (i *Scan) Incoming(name string) gitsync.Gate {
 		return nil
 	}
 	return func(ctx context.Context, in gitsync.Incoming) (bool, error) {
-		i.Host.Report("Looking for credentials in the sandbox's new commits")
+		i.Host.Report("Scanning the sandbox's new commits for secrets")
 		places, err := i.commits(ctx, name, in)
 		if i.missing(err, "the sandbox's new commits were") {
 			return true, nil
@@ -30,14 +30,14 @@ func (i *Scan) Incoming(name string) gitsync.Gate {
 		if err != nil || len(places) == 0 {
 			return err == nil, unscanned(err)
 		}
-		i.Host.Report(describePlaces("what may be credentials in the sandbox's new commits", places))
+		i.Host.Report(describePlaces("possible secrets in the sandbox's new commits", places))
 		switch {
 		case i.Mode == CredScanWarn:
 			return true, nil
 		case i.Host.Confirm == nil:
 			return false, nil
 		}
-		return i.Host.Confirm(ctx, "They would come into your repository. Take them?")
+		return i.Host.Confirm(ctx, "They would come into your repository. Fetch them?")
 	}
 }
 
@@ -74,7 +74,7 @@ func (i *Scan) commits(ctx context.Context, name string, in gitsync.Incoming) (p
 		err = os.Chmod(dir, 0o755)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("making a folder for what the sandbox's commits add: %w", err)
+		return nil, fmt.Errorf("creating a folder for the sandbox's changes: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	files, err := in.Write(ctx, dir)
@@ -85,7 +85,7 @@ func (i *Scan) commits(ctx context.Context, name string, in gitsync.Incoming) (p
 	for _, f := range findings {
 		added, known := files[f.File]
 		if !known {
-			return nil, fmt.Errorf("the scanner has found something in %q, which it was not given", f.File)
+			return nil, fmt.Errorf("the scanner reports %q, which was not scanned", f.File)
 		}
 		places = append(places, fmt.Sprintf("%.10s %s:%d: %s", added.Commit, host.Quote(added.Path), added.Line(f.Line), f.Rule))
 	}
@@ -98,11 +98,11 @@ func isHeld(err error) bool {
 	return held
 }
 
-// ExplainHeld adds what to do about commits that were held back.
-func ExplainHeld(_ lifecycle.Driver, sb lifecycle.Sandbox, err error) error {
+// HeldHint adds what to do about commits that were held back.
+func HeldHint(_ lifecycle.Driver, sb lifecycle.Sandbox, err error) error {
 	if !isHeld(err) {
 		return err
 	}
 	err = hint.Wrap(err, "%s", DiscardHint(sb.Name))
-	return hint.Wrap(err, "they are in the sandbox only: take them as they are with %q", "docker ralph --cred-scan=warn task list")
+	return hint.Wrap(err, "they are in the sandbox only: fetch them as they are with %q", "docker ralph --cred-scan=warn task list")
 }

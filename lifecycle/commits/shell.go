@@ -12,7 +12,7 @@ import (
 // Shell runs scripts of ours in a sandbox.
 func Shell(driver lifecycle.Driver, sb lifecycle.Sandbox) gitsync.Shell {
 	return func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
-		ctx, cancel := context.WithTimeout(ctx, CollectLimit) // an agent can make its git hang
+		ctx, cancel := context.WithTimeout(ctx, FetchTimeout) // an agent can make its git hang
 		defer cancel()
 		var stderr bytes.Buffer
 		code, err := driver.Exec(ctx, sb, lifecycle.Process{

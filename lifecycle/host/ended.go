@@ -74,13 +74,13 @@ func (h Host) SaveEnd(sandbox string, e End) error {
 		err = atomicwriter.WriteFile(path, append(b, '\n'), 0o600)
 	}
 	if err != nil {
-		return fmt.Errorf("noting how the loop has ended: %w", err)
+		return fmt.Errorf("saving how the loop has ended: %w", err)
 	}
 	return nil
 }
 
-// TellEnd tells how the last detached loop of a sandbox has ended, once.
-func (h Host) TellEnd(sandbox string) {
+// ReportEnd tells how the last detached loop of a sandbox has ended, once.
+func (h Host) ReportEnd(sandbox string) {
 	e, err := Ended(h.StateDir, sandbox)
 	if errors.Is(err, fs.ErrNotExist) {
 		return

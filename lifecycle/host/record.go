@@ -52,13 +52,13 @@ type HeldRecord struct {
 func (h Host) NewRecord(r Record) (*HeldRecord, error) {
 	dir := h.RecordDir(r.Sandbox)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("noting the dispatch: %w", err)
+		return nil, fmt.Errorf("writing the run record: %w", err)
 	}
 	r.Since = time.Now().UTC()
 	n := &HeldRecord{Record: r, path: filepath.Join(dir, r.ID)}
 	n.Lock = flock.New(n.path, flock.SetPermissions(0o600))
 	if err := n.Lock.Lock(); err != nil {
-		return nil, fmt.Errorf("noting the dispatch: %w", err)
+		return nil, fmt.Errorf("writing the run record: %w", err)
 	}
 	if err := n.write(); err != nil {
 		return nil, errors.Join(err, n.Lock.Close())
@@ -72,7 +72,7 @@ func (n *HeldRecord) write() error {
 		err = os.WriteFile(n.path, append(content, '\n'), 0o600) // in place: the lock is on this file
 	}
 	if err != nil {
-		return fmt.Errorf("noting the dispatch: %w", err)
+		return fmt.Errorf("writing the run record: %w", err)
 	}
 	return nil
 }
@@ -95,10 +95,10 @@ func (n *HeldRecord) Done(err error) {
 	_ = n.Lock.Close()
 }
 
-// NameOrphans tells the user of what runs in the sandbox without anybody who
+// ReportOrphans tells the user of what runs in the sandbox without anybody who
 // sees it. Without notes of such dispatches, nothing is asked.
-func (h Host) NameOrphans(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox) {
-	left, err := h.leftNotes(sb.Name)
+func (h Host) ReportOrphans(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox) {
+	left, err := h.orphanRecords(sb.Name)
 	if err == nil && len(left) > 0 {
 		err = h.reportOrphans(ctx, driver, sb, left)
 	}
@@ -123,9 +123,9 @@ func (h Host) reportOrphans(ctx context.Context, driver lifecycle.Driver, sb lif
 	return nil
 }
 
-// TellBeside tells of loops in a sandbox that have left their terminals. Nobody
+// ReportBackgroundLoops tells of loops in a sandbox that have left their terminals. Nobody
 // has to be asked: they are watched by processes of ours.
-func (h Host) TellBeside(wt gitrepo.Worktree) {
+func (h Host) ReportBackgroundLoops(wt gitrepo.Worktree) {
 	all, err := h.RecordsIn(wt)
 	if err != nil {
 		return // those that nobody watches are looked for with more care
@@ -155,8 +155,8 @@ func (n Record) followHint() string {
 	return `follow it with "docker ralph logs -f", attach with "docker ralph attach", `
 }
 
-// leftNotes returns the notes that nobody holds.
-func (h Host) leftNotes(name string) ([]Record, error) {
+// orphanRecords returns the notes that nobody holds.
+func (h Host) orphanRecords(name string) ([]Record, error) {
 	all, err := h.notes(name)
 	return slices.DeleteFunc(all, func(n Record) bool { return n.Live }), err
 }
@@ -237,9 +237,9 @@ func ReadRecord(path string) (n Record, ok bool) {
 
 func (h Host) stopPath(name string) string { return filepath.Join(h.LockDir(), name+".stopped") }
 
-// NoteStop notes that a sandbox is about to be stopped on purpose, for a loop in it
+// RecordStop notes that a sandbox is about to be stopped on purpose, for a loop in it
 // whose driver cannot tell that from an accident.
-func (h Host) NoteStop(name string) {
+func (h Host) RecordStop(name string) {
 	if err := os.MkdirAll(h.LockDir(), 0o700); err == nil {
 		_ = os.WriteFile(h.stopPath(name), nil, 0o600) // without it, the loop is started again
 	}
@@ -251,5 +251,5 @@ func (h Host) StoppedSince(name string, t time.Time) bool {
 	return err == nil && info.ModTime().After(t)
 }
 
-// AskLimit bounds the question what runs in a sandbox.
-const AskLimit = 10 * time.Second
+// AskTimeout bounds the question what runs in a sandbox.
+const AskTimeout = 10 * time.Second

@@ -48,10 +48,10 @@ func TestOrphansAreNamed(t *testing.T) {
 	}
 	d := &running{ids: []string{"killed", "alive", "detached"}}
 
-	h.NameOrphans(t.Context(), d, sb)
+	h.ReportOrphans(t.Context(), d, sb)
 	begin("ended")(nil)
 	alive := begin("alive")
-	h.NameOrphans(t.Context(), d, sb)
+	h.ReportOrphans(t.Context(), d, sb)
 	assert.Equal(t, d.asked, 0, "nobody is asked while all are well")
 	assert.Equal(t, stderr.String(), "")
 
@@ -59,18 +59,18 @@ func TestOrphansAreNamed(t *testing.T) {
 	begin("detached")(lifecycle.ErrDetached)
 	begin("over")(errors.New("its program has ended since"))
 	assert.NilError(t, os.WriteFile(h.RecordDir(sb.Name)+"/torn", []byte(`{"id":`), 0o600))
-	h.NameOrphans(t.Context(), d, sb)
+	h.ReportOrphans(t.Context(), d, sb)
 	assert.Equal(t, d.asked, 1)
 	assert.Equal(t, bytes.Count(stderr.Bytes(), []byte("Warning: ")), 2)
 	assert.Assert(t, is.Contains(stderr.String(), `Warning: "ralph build -n 3" is still running in the background in the sandbox ralph-a, since `))
 	assert.Assert(t, is.Contains(stderr.String(), `stop it with "docker ralph stop ralph-a"`))
-	left, err := h.leftNotes(sb.Name)
+	left, err := h.orphanRecords(sb.Name)
 	assert.NilError(t, err)
 	assert.Equal(t, len(left), 2, "what is over is forgotten")
 
 	stderr.Reset()
 	d.err = errors.New("no answer")
-	h.NameOrphans(t.Context(), d, sb)
+	h.ReportOrphans(t.Context(), d, sb)
 	assert.Assert(t, is.Contains(stderr.String(), "unknown whether an earlier command is still running in ralph-a: no answer"))
 	alive(nil)
 }
@@ -113,20 +113,20 @@ func TestNotesOfAScope(t *testing.T) {
 func TestWhoWorksWithASandboxIsWaitedFor(t *testing.T) {
 	h := Host{StateDir: t.TempDir(), Stderr: &bytes.Buffer{}}
 	sb := lifecycle.Sandbox{Scope: gitrepo.Scope{Repo: "a/b", Branch: "main"}}
-	one, err := h.Attend(t.Context(), sb.Scope)
+	one, err := h.LockShared(t.Context(), sb.Scope)
 	assert.NilError(t, err)
-	two, err := h.Attend(t.Context(), sb.Scope)
+	two, err := h.LockShared(t.Context(), sb.Scope)
 	assert.NilError(t, err)
-	leave, err := h.Exclude(t.Context(), sb, 100*time.Millisecond)
+	leave, err := h.LockExclusive(t.Context(), sb, 100*time.Millisecond)
 	assert.NilError(t, err)
 	assert.Assert(t, leave == nil)
 	one()
 	two()
-	leave, err = h.Exclude(t.Context(), sb, time.Minute)
+	leave, err = h.LockExclusive(t.Context(), sb, time.Minute)
 	assert.NilError(t, err)
 	came := make(chan error)
 	go func() {
-		three, err := h.Attend(t.Context(), sb.Scope)
+		three, err := h.LockShared(t.Context(), sb.Scope)
 		if err == nil {
 			three()
 		}

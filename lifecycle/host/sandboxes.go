@@ -159,7 +159,7 @@ func (h Host) Select(ctx context.Context, at Here, names []string) ([]Located, e
 		case i >= 0:
 			found = append(found, all[i])
 		case failed != nil:
-			return nil, fmt.Errorf("there is no sandbox %q as far as can be seen: %w", name, failed)
+			return nil, fmt.Errorf("sandbox %q not found: %w", name, failed)
 		default:
 			return nil, fmt.Errorf("there is no sandbox %q: see which there are with \"docker ralph ls --all\"", name)
 		}

@@ -25,7 +25,7 @@ func InvokingUser(root string) (lifecycle.User, error) {
 	}
 	info, err := os.Stat(root)
 	if err != nil {
-		return lifecycle.User{}, fmt.Errorf("looking at the work tree: %w", err)
+		return lifecycle.User{}, fmt.Errorf("reading the worktree: %w", err)
 	}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		user = lifecycle.User{UID: int(st.Uid), GID: int(st.Gid)}

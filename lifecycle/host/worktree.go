@@ -103,7 +103,7 @@ func (h Host) makeWorktree(ctx context.Context, repo *worktrees.Repository, w Wo
 	if created {
 		branch = "the new branch " + t.Branch
 	}
-	h.Report(fmt.Sprintf("Made the worktree %s on %s", filepath.Join(worktrees.Folder, w.Name), branch))
+	h.Report(fmt.Sprintf("Created the worktree %s on %s", filepath.Join(worktrees.Folder, w.Name), branch))
 	return nil
 }
 
@@ -128,7 +128,7 @@ func useAgain(t worktrees.Tree, w Worktree) error {
 	if t.Branch != "" {
 		on = fmt.Sprintf("on branch %q", t.Branch)
 	}
-	return fmt.Errorf("the worktree %q is there already, %s, not on %q: leave --branch-name out to use it as it is, or choose another name", w.Name, on, w.Branch)
+	return fmt.Errorf("the worktree %q exists already, %s, not on %q: use it without --branch-name, or choose another name", w.Name, on, w.Branch)
 }
 
 // Into is the host with the current directory in a worktree, if one is wanted.
@@ -157,7 +157,7 @@ func (h Host) Into(ctx context.Context, w *Worktree) (Host, error) {
 // repository at the same time.
 func (h Host) LockWorktrees(ctx context.Context, wt gitrepo.Worktree) (unlock func(), err error) {
 	if err := os.MkdirAll(h.LockDir(), 0o700); err != nil {
-		return nil, fmt.Errorf("making the folder for locks: %w", err)
+		return nil, fmt.Errorf("creating the lock folder: %w", err)
 	}
 	sum := sha256.Sum256([]byte(wt.CommonDir))
 	lock := flock.New(filepath.Join(h.LockDir(), hex.EncodeToString(sum[:6])+".worktrees"))

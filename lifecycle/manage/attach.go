@@ -102,7 +102,7 @@ func outputOf(n host.Record, top string) (output, error) {
 	}
 	log, err := runlog.Find(top, func(l runlog.Loop) bool { return l.Dispatch == n.ID })
 	if err != nil {
-		return nil, fmt.Errorf("the output of %q goes nowhere from where it could be read: it works on a clone of its own, or its log is gone", strings.Join(n.Command, " "))
+		return nil, fmt.Errorf("the output of %q cannot be read: it is in a private clone, or its log was removed", strings.Join(n.Command, " "))
 	}
 	o := &loopOutput{log: log}
 	var before run.Tail
@@ -165,12 +165,12 @@ func attach(ctx context.Context, h host.Host, f *fate, n host.Record, from outpu
 		case key := <-keys:
 			if errors.Is(key, lifecycle.ErrDetached) {
 				restore()
-				h.Report(fmt.Sprintf("\nDetached: %s goes on in the sandbox %s", strings.Join(n.Command[:2], " "), f.sandbox))
+				h.Report(fmt.Sprintf("\nDetached: %s continues in the sandbox %s", strings.Join(n.Command[:2], " "), f.sandbox))
 				return 0, lifecycle.ErrDetached
 			}
 			go signal(context.WithoutCancel(ctx), h, f, os.Interrupt, failed)
 		case err := <-failed:
-			return 0, fmt.Errorf("the signal could not be passed on to the sandbox %s, and the loop goes on: %w", f.sandbox, err)
+			return 0, fmt.Errorf("sending the signal to the sandbox %s: %w; the loop continues", f.sandbox, err)
 		case <-terminalLost(h):
 			return 0, lifecycle.ErrDetached
 		case <-tick.C:
@@ -205,7 +205,7 @@ func signal(ctx context.Context, h host.Host, f *fate, sig os.Signal, failed cha
 		if strings.Contains(said.String(), "no process of dispatch") {
 			return // it has ended meanwhile
 		}
-		err = fmt.Errorf("ralph inside said %q", strings.TrimSpace(said.String()))
+		err = fmt.Errorf("ralph in the sandbox: %q", strings.TrimSpace(said.String()))
 	}
 	if err != nil {
 		select {

@@ -60,7 +60,7 @@ func (f *fate) over(ctx context.Context) (code int, over bool, err error) {
 			_ = os.Remove(path)
 		}
 	} else if !errors.Is(err, fs.ErrNotExist) {
-		return 0, false, fmt.Errorf("looking for the dispatch: %w", err)
+		return 0, false, fmt.Errorf("reading the run record: %w", err)
 	}
 	if e, err := host.Ended(f.host.StateDir, f.own); err == nil && e.ID == f.id {
 		return e.ExitCode, true, nil
@@ -82,7 +82,7 @@ func (f *fate) runs(ctx context.Context) bool {
 	running, err := f.ask(ctx)
 	if err != nil && !f.warned && ctx.Err() == nil {
 		f.warned = true
-		f.host.Report(fmt.Sprintf("Warning: it cannot be told whether the loop still runs: %v", err))
+		f.host.Report(fmt.Sprintf("Warning: unknown whether the loop is still running: %v", err))
 	}
 	f.last = err != nil || running
 	return f.last

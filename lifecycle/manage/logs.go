@@ -58,7 +58,7 @@ func Logs(ctx context.Context, h host.Host, opts LogOptions) (int, error) {
 		return 0, noLoop(h, name, wt)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("looking for the loop's log: %w", err)
+		return 0, fmt.Errorf("reading the loop's log: %w", err)
 	}
 	defer log.Close()
 	reading := logReading{log: log, opts: opts, out: out, kind: runlog.Rendered}
@@ -149,14 +149,14 @@ func (r *logReading) over(ctx context.Context, f *fate) (code int, over bool, er
 // transcript prints what a command has printed that is no loop.
 func transcript(wt gitrepo.Worktree, opts LogOptions, out io.Writer) (err error) {
 	if opts.Follow || opts.Iteration > 0 {
-		return fmt.Errorf("--follow and --iteration are for loops: %s is none", opts.Command)
+		return fmt.Errorf("--follow and --iteration work with plan and build only, not with %s", opts.Command)
 	}
 	log, err := runlog.LatestTranscript(wt.Root, opts.Command)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("nothing that %q has printed is kept in %s", "docker ralph "+opts.Command, wt.Root)
+		return fmt.Errorf("no output of %q is kept in %s", "docker ralph "+opts.Command, wt.Root)
 	}
 	if err != nil {
-		return fmt.Errorf("looking for what %s has printed: %w", opts.Command, err)
+		return fmt.Errorf("reading the output of %s: %w", opts.Command, err)
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
 	_, err = io.Copy(out, log)

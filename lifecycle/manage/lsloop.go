@@ -47,7 +47,7 @@ func loopOf(ctx context.Context, h host.Host, l host.Located) (*LoopStatus, erro
 	if l.Sandbox.State != lifecycle.Running || !unfinished && !hasNotes(h, l.Sandbox.Name) {
 		return lastLoopOf(h, l.Sandbox, logs), nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, host.AskLimit)
+	ctx, cancel := context.WithTimeout(ctx, host.AskTimeout)
 	defer cancel()
 	running, err := l.Backend.Driver.Dispatches(ctx, l.Sandbox)
 	if err != nil && !errors.Is(err, lifecycle.ErrNotPrepared) {

@@ -213,7 +213,7 @@ func terminate(ctx context.Context, h host.Host, l host.Located, running []lifec
 // halt stops a sandbox, after the command that used it has fetched the commits, or
 // after fetching them itself.
 func halt(ctx context.Context, h host.Host, l host.Located, force bool) error {
-	leave, err := h.Exclude(ctx, l.Sandbox, fetchGrace)
+	leave, err := h.LockExclusive(ctx, l.Sandbox, fetchGrace)
 	if err != nil {
 		return err
 	}
@@ -239,7 +239,7 @@ func halt(ctx context.Context, h host.Host, l host.Located, force bool) error {
 	if err := commits.FetchFrom(ctx, h, l); err != nil {
 		h.Warn(err)
 	}
-	h.NoteStop(sb.Name)
+	h.RecordStop(sb.Name)
 	if err := l.Backend.Driver.Stop(ctx, sb); err != nil {
 		return err
 	}

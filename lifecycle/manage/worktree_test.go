@@ -83,7 +83,7 @@ func TestAddWorktreeAsks(t *testing.T) {
 		assert.Equal(t, again, path)
 		assert.Equal(t, asked, "", "it exists")
 		_, err = host.AddWorktree(t.Context(), h, host.Worktree{Name: tc.name, Branch: "other"})
-		assert.ErrorContains(t, err, `the worktree "x" is there already, on branch "`+tc.branch+`", not on "other"`)
+		assert.ErrorContains(t, err, `the worktree "x" exists already, on branch "`+tc.branch+`", not on "other"`)
 
 		assert.NilError(t, os.RemoveAll(path))
 		_, err = host.AddWorktree(t.Context(), h, host.Worktree{Name: tc.name})
@@ -101,7 +101,7 @@ func TestAddWorktreeWithoutAName(t *testing.T) {
 		assert.NilError(t, err)
 		name := filepath.Base(path)
 		assert.Assert(t, form.MatchString(name), name)
-		assert.Assert(t, is.Contains(stderr.String(), "Made the worktree .worktrees/"+name+" on the new branch "+name+"\n"))
+		assert.Assert(t, is.Contains(stderr.String(), "Created the worktree .worktrees/"+name+" on the new branch "+name+"\n"))
 	}
 	names, err := host.WorktreeNames(t.Context(), h.Dir)
 	assert.NilError(t, err)

@@ -226,7 +226,7 @@ func (r *removal) tryFetch(ctx context.Context, box host.Located) error {
 		}
 	}
 	commits.ReportSync(h, res)
-	return commits.ExplainHeld(driver, sb, err)
+	return commits.HeldHint(driver, sb, err)
 }
 
 // findLosses finds work that is only in the worktree or its sandboxes.
@@ -256,7 +256,7 @@ func (r *removal) findLosses(ctx context.Context) error {
 		r.lost = append(r.lost, r.describe(unmerged, n))
 	}
 	for _, box := range r.boxes {
-		stray, err := r.repo.Stray(ctx, commits.Collected(box.Sandbox.Name), "@base", "@merged")
+		stray, err := r.repo.Stray(ctx, commits.FetchedRef(box.Sandbox.Name), "@base", "@merged")
 		if err != nil {
 			return err
 		}
@@ -338,5 +338,5 @@ func (r *removal) removeSandbox(ctx context.Context, box host.Located) error {
 		r.host.Report(fmt.Sprintf("Warning: keeping the volume %s: it may have the only copy of commits\nHint: %s", volume, commits.DiscardHint("--all")))
 		return nil
 	}
-	return r.repo.Forget(ctx, commits.Collected(box.Sandbox.Name), r.stray)
+	return r.repo.Forget(ctx, commits.FetchedRef(box.Sandbox.Name), r.stray)
 }

@@ -75,7 +75,7 @@ func TestDetachedLoopWritesALog(t *testing.T) {
 	assert.Equal(t, len(all), 1)
 	assert.Check(t, all[0].Live && all[0].Detached)
 	assert.Check(t, is.Equal(all[0].Log, h.background.path))
-	h.TellBeside(wt)
+	h.ReportBackgroundLoops(wt)
 	log, err = os.ReadFile(h.background.path)
 	assert.NilError(t, err)
 	assert.Check(t, is.Contains(string(log), `Note: "ralph build" is running in the background in the sandbox ralph-a-b, since `))

@@ -30,8 +30,8 @@ import (
 )
 
 const (
-	// keptCopies is how many copies of a backlog are kept on the host.
-	keptCopies = 5
+	// copiesMax is how many copies of a backlog are kept on the host.
+	copiesMax = 5
 	// maxCopy bounds a copy, in bytes: it comes from where the agent rules.
 	maxCopy = 64 << 20
 	// copyTimeout bounds how long a sandbox may take to give its backlog out.
@@ -160,7 +160,7 @@ func keepCopy(h host.Host, sandbox string, content []byte, now time.Time, replac
 		return replaced, fmt.Errorf("keeping a copy of the backlog: %w", err)
 	}
 	all = slices.DeleteFunc(all, func(c BacklogCopy) bool { return c.path == replaced && os.Remove(replaced) == nil })
-	for _, old := range all[min(len(all), keptCopies-1):] {
+	for _, old := range all[min(len(all), copiesMax-1):] {
 		_ = os.Remove(old.path) // the next copy tries again
 	}
 	return path, nil
@@ -262,12 +262,12 @@ func (c *copying) follow(ctx context.Context, top string) (stop func() error) {
 	}
 }
 
-// keepBacklog keeps copies before and after a command that changes the backlog at
+// copyBacklog keeps copies before and after a command that changes the backlog at
 // length, or replaces it, and after each run of a loop. A copy that fails does not keep
 // the command from its work. A build with an empty backlog would end as if all were
 // done: it fails if there is a copy with tasks, and so does one that has ended well
 // with the code. If the loop takes the place of one that has died, the copy is restored.
-func keepBacklog(ctx context.Context, h host.Host, t Target, sb lifecycle.Sandbox, id string, died bool) (after func(code int) error, _ error) {
+func copyBacklog(ctx context.Context, h host.Host, t Target, sb lifecycle.Sandbox, id string, died bool) (after func(code int) error, _ error) {
 	if !host.IsLoop(t.opts.Command) && !t.opts.restores() || t.spec.Ephemeral {
 		return func(int) error { return nil }, nil
 	}
@@ -344,7 +344,7 @@ func recoverBacklog(ctx context.Context, h host.Host, driver lifecycle.Driver, s
 
 // backlogGone is the error for a backlog that there are copies of.
 func backlogGone(why string) error {
-	return hint.Wrap(errors.New("the backlog is gone: "+why), `bring a copy back with "docker ralph task restore"`)
+	return hint.Wrap(errors.New("the backlog is gone: "+why), `restore a copy with "docker ralph task restore"`)
 }
 
 // restores says whether a command replaces the backlog by a copy.
@@ -413,7 +413,7 @@ func RestoreBacklog(ctx context.Context, h host.Host, opts Options, name string)
 		return 0, err
 	}
 	if slices.ContainsFunc(notes, func(n host.Record) bool { return n.Live && n.IsLoop() }) {
-		return 0, hint.Wrap(errors.New("a loop works on this backlog"), `end it with "docker ralph stop", then restore`)
+		return 0, hint.Wrap(errors.New("a loop is using this backlog"), `end it with "docker ralph stop", then restore`)
 	}
 	copies, err := backlogCopies(in, sandbox)
 	if err != nil {
@@ -421,10 +421,10 @@ func RestoreBacklog(ctx context.Context, h host.Host, opts Options, name string)
 	}
 	i := slices.IndexFunc(copies, func(c BacklogCopy) bool { return name == "" || c.Name == name })
 	if i < 0 && name == "" {
-		return 0, fmt.Errorf("there is no copy of the backlog of %s: loops make them", wt.Scope.Branch)
+		return 0, fmt.Errorf("no copy of the backlog of %s: loops create them", wt.Scope.Branch)
 	}
 	if i < 0 {
-		return 0, hint.Wrap(fmt.Errorf("there is no copy %q of this backlog", name), `list the copies with "docker ralph task restore --list"`)
+		return 0, hint.Wrap(fmt.Errorf("no copy %q of this backlog", name), `list the copies with "docker ralph task restore --list"`)
 	}
 	content, err := os.Open(copies[i].path)
 	if err != nil {

@@ -32,7 +32,7 @@ func TestBacklogCopiesAreKept(t *testing.T) {
 	}
 	copies, err := backlogCopies(h, "box")
 	assert.NilError(t, err)
-	assert.Equal(t, len(copies), keptCopies)
+	assert.Equal(t, len(copies), copiesMax)
 	newest, err := os.ReadFile(copies[0].path)
 	assert.NilError(t, err)
 	assert.Equal(t, string(newest), string(content(7)))
@@ -51,7 +51,7 @@ func TestBacklogCopiesAreKept(t *testing.T) {
 	}
 	again, err := backlogCopies(h, "box")
 	assert.NilError(t, err)
-	assert.Equal(t, len(again), keptCopies)
+	assert.Equal(t, len(again), copiesMax)
 	assert.Equal(t, again[0].path, during)
 	assert.Equal(t, again[1].path, copies[0].path)
 
@@ -60,7 +60,7 @@ func TestBacklogCopiesAreKept(t *testing.T) {
 	assert.NilError(t, os.WriteFile(filepath.Join(copyDir(h, "box"), now.Add(time.Hour).Format(copyStamp)+".json"), []byte("{"), 0o600))
 	again, err = backlogCopies(h, "box")
 	assert.NilError(t, err)
-	assert.Equal(t, len(again), keptCopies)
+	assert.Equal(t, len(again), copiesMax)
 }
 
 // exporting is a driver whose sandbox has one backlog after the other.
@@ -97,7 +97,7 @@ func TestBuildFailsWhoseBacklogWasEmptied(t *testing.T) {
 				Choice: Choice{Backend: host.Backend{Driver: &exporting{backlogs: []string{tc.before, tc.after}}}},
 				spec:   spec, opts: Options{Command: host.BuildCommand},
 			}
-			after, err := keepBacklog(t.Context(), h, in, lifecycle.Sandbox{}, "", false)
+			after, err := copyBacklog(t.Context(), h, in, lifecycle.Sandbox{}, "", false)
 			assert.NilError(t, err)
 			err = after(tc.code)
 			if tc.err == "" {

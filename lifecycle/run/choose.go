@@ -79,7 +79,7 @@ func atDockerSandbox(h host.Host, at *Choice, known bool, cfg config.Effective) 
 	if !known {
 		for _, key := range []string{config.KeyMemory, config.KeyCPUs} {
 			if from := cfg.Origins[key]; from.Kind != config.FromDefault {
-				h.Report(fmt.Sprintf("Warning: %s has no effect: docker sandbox knows no such limit (%s)", key, from))
+				h.Report(fmt.Sprintf("Warning: %s has no effect: docker sandbox has no such limit (%s)", key, from))
 			}
 		}
 	}

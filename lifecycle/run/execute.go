@@ -81,13 +81,13 @@ func (h session) attempt(ctx context.Context, rec *recovery, r Ready, spec lifec
 		return Result{Sandbox: sb, Err: err}
 	}
 	rec.began = time.Now()
-	h.NameOrphans(ctx, r.Driver, sb)
+	h.ReportOrphans(ctx, r.Driver, sb)
 	if err := restrict(ctx, r.Choice, sb, spec, command); err != nil {
 		return Result{Sandbox: sb, Err: err}
 	}
-	defer h.watchRefused(ctx, r, sb, command)()
+	defer h.watchBlocked(ctx, r, sb, command)()
 	exec := func() (int, error) {
-		if err := bringConfig(ctx, h.Host, r, sb, r.files, command); err != nil {
+		if err := pushConfig(ctx, h.Host, r, sb, r.files, command); err != nil {
 			return 0, err
 		}
 		routed, done, err := pushKeys(ctx, h.Host, r, sb, p)
@@ -102,14 +102,14 @@ func (h session) attempt(ctx context.Context, rec *recovery, r Ready, spec lifec
 		defer stop()
 		defer tend(ctx, h.Host, rec, r, spec, ensurer)()
 		code, err := execSynced(ctx, r, sb, func() (int, error) {
-			keep, err := keepBacklog(ctx, h.Host, r.Target, sb, p.ID, rec.cause != "")
+			keep, err := copyBacklog(ctx, h.Host, r.Target, sb, p.ID, rec.cause != "")
 			if err != nil {
 				return 0, err
 			}
 			code, err := h.exec(ctx, r.Driver, sb, routed, command, tried)
 			return code, cmp.Or(err, keep(code))
 		})
-		tellDetached(h.Host, r, err)
+		warnUnsigned(h.Host, r, err)
 		return code, err
 	}
 	code, err := exec()
@@ -129,7 +129,7 @@ func execSynced(ctx context.Context, r Ready, sb lifecycle.Sandbox, exec func() 
 		return exec()
 	}
 	if r.opts.Command == host.TaskCommand {
-		if err := r.git.TakeUp(ctx, sb); err != nil {
+		if err := r.git.Recover(ctx, sb); err != nil {
 			return 0, err
 		}
 		code, err := exec()
@@ -186,7 +186,7 @@ func (h session) exec(ctx context.Context, driver lifecycle.Driver, sb lifecycle
 		tried.err = err
 	}
 	if errors.Is(err, lifecycle.ErrDetached) {
-		h.Report(fmt.Sprintf("\nDetached: ralph %s goes on in the sandbox %s", command, sb.Name))
+		h.Report(fmt.Sprintf("\nDetached: ralph %s continues in the sandbox %s", command, sb.Name))
 	}
 	return code, err
 }

@@ -18,7 +18,7 @@ func finish(ctx context.Context, h host.Host, r Ready, res Result) (int, error) 
 	if err == nil && r.opts.Command != host.TaskCommand {
 		unsaved = commits.Fetch(ctx, h, r.git, r.wt, sb)
 	}
-	tellEnded(ctx, h, r.Driver, sb, res.Code, errors.Join(err, unsaved))
+	reportEnded(ctx, h, r.Driver, sb, res.Code, errors.Join(err, unsaved))
 	if r.spec.Ephemeral && sb.Name != "" && !errors.Is(err, lifecycle.ErrDetached) && unsaved == nil {
 		fetched := err == nil || r.git != nil && !r.git.Repo.Unfinished()
 		err = errors.Join(err, discard(ctx, h, r.Target, sb, fetched))

@@ -38,11 +38,11 @@ func debug(h host.Host, message string) {
 	}
 }
 
-// bringConfig lays the user's configuration of the agent out where a sandbox sees
+// pushConfig lays the user's configuration of the agent out where a sandbox sees
 // it, and has it copied there, before a command that starts one; nil leaves alone
 // what is there. What was changed there since the last time is lost. While
 // something else runs there, nothing is done.
-func bringConfig(ctx context.Context, h host.Host, r Ready, sb lifecycle.Sandbox, files *agentconfig.Files, command string) error {
+func pushConfig(ctx context.Context, h host.Host, r Ready, sb lifecycle.Sandbox, files *agentconfig.Files, command string) error {
 	if command == host.TaskCommand || files == nil {
 		return nil
 	}
@@ -52,7 +52,7 @@ func bringConfig(ctx context.Context, h host.Host, r Ready, sb lifecycle.Sandbox
 	}
 	note, err := staging.Note()
 	if err != nil {
-		return fmt.Errorf("reading what configuration %s has: %w", sb.Name, err)
+		return fmt.Errorf("reading which agent settings %s has: %w", sb.Name, err)
 	}
 	told, id, _ := strings.Cut(strings.TrimSuffix(note, "\n"), " ")
 	known := told != "" && id == sb.ID // which is empty where a driver has none
@@ -78,14 +78,14 @@ func bringConfig(ctx context.Context, h host.Host, r Ready, sb lifecycle.Sandbox
 		}
 	}
 	if err := staging.WriteNote(digest + " " + sb.ID + "\n"); err != nil {
-		return fmt.Errorf("noting what configuration %s has: %w", sb.Name, err)
+		return fmt.Errorf("recording the agent settings of %s: %w", sb.Name, err)
 	}
 	return nil
 }
 
 // copyConfig has a sandbox copy what it sees in dir to where its agent looks.
 func copyConfig(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, dir string) error {
-	ctx, cancel := context.WithTimeout(ctx, commits.CollectLimit)
+	ctx, cancel := context.WithTimeout(ctx, commits.FetchTimeout)
 	defer cancel()
 	var said bytes.Buffer
 	out := &commits.Limited{Buf: &said, Left: 4096}

@@ -13,7 +13,7 @@ import (
 // after it, until none runs any more. kind is the driver.
 func Keep(ctx context.Context, h host.Host, kind, name, id string) error {
 	if !slices.Contains(microvm.Drivers(), kind) {
-		return fmt.Errorf("the driver %q needs nobody to keep its sandboxes alive", kind)
+		return fmt.Errorf("the driver %q keeps its sandboxes alive by itself", kind)
 	}
 	return h.MicroVM(kind, nil).Keep(ctx, name, id)
 }

@@ -26,9 +26,9 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 )
 
-// keepKeys decides which keys of the agent stay with the proxy of a container.
+// routeKeys decides which keys of the agent stay with the proxy of a container.
 // Without a network policy there is no proxy, and nothing is decided.
-func keepKeys(ctx context.Context, h host.Host, t Target) (*credential.Routed, error) {
+func routeKeys(ctx context.Context, h host.Host, t Target) (*credential.Routed, error) {
 	mode, command, cloud := t.spec.Egress.Policy.Mode, t.opts.Command, len(t.cloud) > 0
 	if t.Kind != config.DriverContainer || mode == "" || command == host.TaskCommand {
 		return nil, nil

@@ -59,7 +59,7 @@ func TestKeepKeys(t *testing.T) {
 			if tc.cloud {
 				in.cloud = []string{"AWS_REGION=eu-west-1"}
 			}
-			keys, err := keepKeys(t.Context(), h, in)
+			keys, err := routeKeys(t.Context(), h, in)
 			assert.NilError(t, err)
 			routes, _ := Ready{keys: keys}.routes()
 			with := in.spec

@@ -25,58 +25,58 @@ const (
 	logsMax = 10
 	// logMax bounds each, in bytes. The engine keeps less.
 	logMax = 32 << 20
-	// endPatience is how long an engine may take to learn that a container has
+	// endTimeout is how long an engine may take to learn that a container has
 	// ended, after what ran in it: some runtimes are slow to tell.
-	endPatience = 2 * time.Second
-	// logPatience is how long an engine may take to hand logs out.
-	logPatience = 20 * time.Second
+	endTimeout = 2 * time.Second
+	// logTimeout is how long an engine may take to hand logs out.
+	logTimeout = 20 * time.Second
 )
 
-// tellEnded shows why a command has failed when something around it has ended:
+// reportEnded shows why a command has failed when something around it has ended:
 // its sandbox, or the sandbox's proxy. It shows the last lines of the log, and
 // keeps all of it. It is called before a sandbox that is not reused is removed.
-func tellEnded(ctx context.Context, h host.Host, driver lifecycle.Driver, sb lifecycle.Sandbox, code int, err error) {
+func reportEnded(ctx context.Context, h host.Host, driver lifecycle.Driver, sb lifecycle.Sandbox, code int, err error) {
 	d, ok := driver.(*container.Driver)
 	if !ok || sb.Name == "" || errors.Is(err, lifecycle.ErrDetached) || err == nil && code == 0 {
 		return
 	}
 	patience := time.Duration(0)
 	if ctx.Err() == nil && (err != nil || code == 128 || code == 137) { // which is not a loop's own
-		patience = endPatience
+		patience = endTimeout
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logPatience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
 	defer cancel()
-	tellLost(ctx, h, d, sb, patience)
+	reportLost(ctx, h, d, sb, patience)
 }
 
-// tellLost shows what of a sandbox has ended, or does so as long as patience lasts.
-func tellLost(ctx context.Context, h host.Host, d *container.Driver, sb lifecycle.Sandbox, patience time.Duration) {
+// reportLost shows what of a sandbox has ended, or does so as long as patience lasts.
+func reportLost(ctx context.Context, h host.Host, d *container.Driver, sb lifecycle.Sandbox, patience time.Duration) {
 	for _, p := range lost(ctx, d, sb, patience) {
 		if p.Gone {
-			h.Report(fmt.Sprintf("Warning: %s of %s is gone: somebody has removed it, and its log", p.What, sb.Name))
+			h.Report(fmt.Sprintf("Warning: %s of %s was removed with its log", p.What, sb.Name))
 			continue
 		}
-		tellLog(ctx, h, d, p)
+		reportLog(ctx, h, d, p)
 	}
 }
 
-// tellFailed shows what the logs of a sandbox that could not be brought up have
+// reportFailed shows what the logs of a sandbox that could not be brought up have
 // to say, and that of its proxy.
-func tellFailed(ctx context.Context, h host.Host, driver lifecycle.Driver, sb lifecycle.Sandbox) {
+func reportFailed(ctx context.Context, h host.Host, driver lifecycle.Driver, sb lifecycle.Sandbox) {
 	d, ok := driver.(*container.Driver)
 	if !ok {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, logPatience)
+	ctx, cancel := context.WithTimeout(ctx, logTimeout)
 	defer cancel()
-	lost(ctx, d, sb, endPatience/4)
+	lost(ctx, d, sb, endTimeout/4)
 	parts, err := d.Parts(ctx, sb)
 	if err != nil {
 		return // the engine is out of reach, which the failure itself tells
 	}
 	for _, p := range parts {
 		if !p.Gone {
-			tellLog(ctx, h, d, p)
+			reportLog(ctx, h, d, p)
 		}
 	}
 }
@@ -98,9 +98,9 @@ func lost(ctx context.Context, d *container.Driver, sb lifecycle.Sandbox, patien
 	}
 }
 
-// tellLog shows how a container has ended and the last lines of its log, and
+// reportLog shows how a container has ended and the last lines of its log, and
 // keeps the log.
-func tellLog(ctx context.Context, h host.Host, d *container.Driver, p container.Part) {
+func reportLog(ctx context.Context, h host.Host, d *container.Driver, p container.Part) {
 	var last Tail
 	err := d.Log(ctx, p, true, &last)
 	if err == nil && p.Ended == "" && last.empty() {
@@ -122,7 +122,7 @@ func tellLog(ctx context.Context, h host.Host, d *container.Driver, p container.
 	last.show(h.Stderr)
 	path, err := keepLog(ctx, h, d, p)
 	if err != nil {
-		h.Report(fmt.Sprintf("Warning: the log is not kept: %v", err))
+		h.Report(fmt.Sprintf("Warning: keeping the log: %v", err))
 		return
 	}
 	h.Report("All of it is in " + path)
@@ -137,12 +137,12 @@ func logDir(h host.Host) string { return filepath.Join(h.StateDir, "logs") }
 // keepLog writes all of a log to a file of its own.
 func keepLog(ctx context.Context, h host.Host, d *container.Driver, p container.Part) (path string, err error) {
 	if err := os.MkdirAll(logDir(h), 0o700); err != nil {
-		return "", fmt.Errorf("making the folder for logs: %w", err)
+		return "", fmt.Errorf("creating the log folder: %w", err)
 	}
 	path = filepath.Join(logDir(h), time.Now().UTC().Format("20060102T150405.000000Z")+"-"+p.Name+".log")
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return "", fmt.Errorf("making a file for the log: %w", err)
+		return "", fmt.Errorf("creating a log file: %w", err)
 	}
 	err = errors.Join(d.Log(ctx, p, false, &upTo{w: file, left: logMax}), file.Close())
 	if err != nil {
@@ -155,7 +155,7 @@ func keepLog(ctx context.Context, h host.Host, d *container.Driver, p container.
 func pruneLogs(h host.Host) error {
 	kept, err := os.ReadDir(logDir(h)) // sorted
 	if err != nil {
-		return fmt.Errorf("looking for old logs: %w", err)
+		return fmt.Errorf("listing old logs: %w", err)
 	}
 	var errs []error
 	for _, f := range kept[:max(0, len(kept)-logsMax)] {

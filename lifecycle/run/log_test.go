@@ -108,12 +108,12 @@ func TestTellEnded(t *testing.T) {
 			name: "commands the terminal", code: 1, keeps: 1, engine: logged{states: map[string]*apicontainer.State{"id": exited(3)}, logs: map[string]string{"id": "a\x1b]0;title\x07b\rc \x1b[31mred\n"}},
 			says: []string{"has ended (exit code 3). The last lines of its log:\n  abc \x1b[31mred\x1b[m\nAll"},
 		},
-		{name: "gone", err: errors.New("no such exec"), says: []string{"Warning: the sandbox of sb is gone: somebody has removed it, and its log\n"}},
+		{name: "gone", err: errors.New("no such exec"), says: []string{"Warning: the sandbox of sb was removed with its log\n"}},
 		{
 			name: "slow to be known", code: 128, engine: logged{states: map[string]*apicontainer.State{"id": exited(137)}, logs: map[string]string{"id": ""}, late: new(atomic.Int32)},
 			says: []string{"has ended (it was killed)"},
 		},
-		{name: "being removed", code: 137, engine: logged{states: map[string]*apicontainer.State{"id": {Status: apicontainer.StateRemoving}}}, says: []string{"is gone"}},
+		{name: "being removed", code: 137, engine: logged{states: map[string]*apicontainer.State{"id": {Status: apicontainer.StateRemoving}}}, says: []string{"was removed"}},
 		{
 			name: "another log driver", code: 137, engine: logged{states: map[string]*apicontainer.State{"id": exited(137)}},
 			says: []string{"has ended (it was killed), and its log cannot be read: reading the log of sb: no log driver\n"},
@@ -124,7 +124,7 @@ func TestTellEnded(t *testing.T) {
 			engine: logged{states: map[string]*apicontainer.State{"id": running, "sb.egress": exited(1)}, logs: map[string]string{"sb.egress": "Error: no\n"}},
 		},
 		{name: "success without a proxy", walled: true, engine: logged{states: map[string]*apicontainer.State{"id": running}}},
-		{name: "no proxy", walled: true, code: 10, engine: logged{states: map[string]*apicontainer.State{"id": running}}, says: []string{"the proxy of sb is gone"}},
+		{name: "no proxy", walled: true, code: 10, engine: logged{states: map[string]*apicontainer.State{"id": running}}, says: []string{"the proxy of sb was removed"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var stderr bytes.Buffer
@@ -133,7 +133,7 @@ func TestTellEnded(t *testing.T) {
 			if tc.walled {
 				sb.Proxy = "10.242.0.2"
 			}
-			tellEnded(t.Context(), h, &container.Driver{API: tc.engine}, sb, tc.code, tc.err)
+			reportEnded(t.Context(), h, &container.Driver{API: tc.engine}, sb, tc.code, tc.err)
 			rest := stderr.String()
 			for _, text := range tc.says {
 				_, after, ok := strings.Cut(rest, text)
@@ -165,7 +165,7 @@ func TestLogsOfWhatDidNotComeUp(t *testing.T) {
 	}
 	d := &container.Driver{API: e}
 	sb := lifecycle.Sandbox{Name: "sb", ID: "id", Proxy: "10.242.0.2"}
-	tellFailed(t.Context(), h, d, sb)
+	reportFailed(t.Context(), h, d, sb)
 	assert.Check(t, is.Contains(stderr.String(), "Note: the sandbox sb runs. The last lines of its log:\n  Warning: no clock\n"))
 	assert.Check(t, is.Contains(stderr.String(), "Warning: the proxy sb.egress has ended (exit code 1). The last lines of its log:\n  Error: no address\n"))
 
@@ -173,9 +173,9 @@ func TestLogsOfWhatDidNotComeUp(t *testing.T) {
 	stderr.Reset()
 	e.logs["id"], e.logs["sb.egress"] = "", ""
 	e.states["sb.egress"] = &apicontainer.State{Status: apicontainer.StateCreated}
-	tellFailed(t.Context(), h, d, sb)
+	reportFailed(t.Context(), h, d, sb)
 	delete(e.states, "sb.egress")
-	tellFailed(t.Context(), h, d, sb)
+	reportFailed(t.Context(), h, d, sb)
 	assert.Equal(t, stderr.String(), "")
 }
 
@@ -184,7 +184,7 @@ func TestLogsAreKeptByTheUserAlone(t *testing.T) {
 	d := &container.Driver{API: logged{states: map[string]*apicontainer.State{"id": {Status: apicontainer.StateExited}}, logs: map[string]string{"id": "old\nRESTARTED\n" + numbered(30)}}}
 	var all []string
 	for range logsMax + 2 {
-		tellEnded(t.Context(), h, d, lifecycle.Sandbox{Name: "sb", ID: "id"}, 1, nil)
+		reportEnded(t.Context(), h, d, lifecycle.Sandbox{Name: "sb", ID: "id"}, 1, nil)
 		kept, err := filepath.Glob(filepath.Join(logDir(h), "*"))
 		assert.NilError(t, err)
 		all = append(all, kept[len(kept)-1])

@@ -79,6 +79,6 @@ func sweepSandbox(ctx context.Context, h host.Host, d *container.Driver, sb life
 	if err := d.Remove(ctx, sb); err != nil {
 		return err
 	}
-	h.Report(fmt.Sprintf("Removed the sandbox %s: its work tree %s is gone", sb.Name, sb.Root))
+	h.Report(fmt.Sprintf("Removed the sandbox %s: its worktree %s does not exist", sb.Name, sb.Root))
 	return nil
 }

@@ -29,7 +29,7 @@ func prepare(ctx context.Context, h host.Host, t Target) (r Ready, err error) {
 	if r.signer, err = signs(ctx, h, t, r.git != nil, &spec); err != nil {
 		return r, err
 	}
-	if r.keys, err = keepKeys(ctx, h, t); err != nil {
+	if r.keys, err = routeKeys(ctx, h, t); err != nil {
 		return r, err
 	}
 	if r.keys != nil && len(t.cloud) == 0 {

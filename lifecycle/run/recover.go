@@ -71,7 +71,7 @@ func (r *recovery) died(ctx context.Context, sb lifecycle.Sandbox, code int, err
 	case sb.Name == "" && r.deaths == 0:
 		return false, err
 	case sb.Name == "": // it could not be brought up, perhaps as something else is restarting it
-		if lostEngine(err) {
+		if connectionLost(err) {
 			_, _ = r.mishap(ctx, r.sb, false) // it waits for the engine
 		}
 		return r.another(ctx), err
@@ -79,13 +79,13 @@ func (r *recovery) died(ctx context.Context, sb lifecycle.Sandbox, code int, err
 		return false, err
 	}
 	r.sb = sb
-	lost := lostEngine(err)
+	lost := connectionLost(err)
 	m, lookErr := r.mishap(ctx, sb, lost)
 	if r.blamed != "" {
 		m, r.blamed = lifecycle.Mishap{What: r.blamed}, ""
 	}
 	if lookErr == nil && m.What == "" && err != nil && (r.away || lost) {
-		if err = r.leftAlone(ctx, sb, err); !errors.Is(err, ErrUnknownEnd) {
+		if err = r.stillRunning(ctx, sb, err); !errors.Is(err, ErrUnknownEnd) {
 			return false, err
 		}
 	}
@@ -114,13 +114,13 @@ func (r *recovery) died(ctx context.Context, sb lifecycle.Sandbox, code int, err
 		return false, hint.Wrap(fmt.Errorf("%s, %d times in a row", cause, r.deaths), "see what ended it with %q", "docker ralph logs")
 	}
 	r.cause = cause
-	r.host.Report(fmt.Sprintf("Warning: %s: repairing it, and going on with the loop", cause))
+	r.host.Report(fmt.Sprintf("Warning: %s: repairing it and resuming the loop", cause))
 	return true, nil
 }
 
-// leftAlone says that an engine which was restarted has left a command running,
+// stillRunning says that an engine which was restarted has left a command running,
 // with nobody connected to it. A loop that was killed meanwhile is [ErrUnknownEnd].
-func (r *recovery) leftAlone(ctx context.Context, sb lifecycle.Sandbox, err error) error {
+func (r *recovery) stillRunning(ctx context.Context, sb lifecycle.Sandbox, err error) error {
 	running, askErr := Runs(ctx, r.driver, sb, r.id)
 	if askErr == nil && !running && host.IsLoop(r.command) {
 		if _, end := CodeOf(r.root, r.id); errors.Is(end, ErrUnknownEnd) {
@@ -159,8 +159,8 @@ func (r *recovery) environment(env []string) []string {
 	return append(env[:len(env):len(env)], wire.LostEnv+"="+r.cause)
 }
 
-// lostEngine says that an engine has not answered, or in the middle of an answer no more.
-func lostEngine(err error) bool {
+// connectionLost says that an engine has not answered, or in the middle of an answer no more.
+func connectionLost(err error) bool {
 	return client.IsErrConnectionFailed(err) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
 		errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
@@ -174,7 +174,7 @@ func (r *recovery) mishap(ctx context.Context, sb lifecycle.Sandbox, lost bool) 
 		m, err := r.look(ctx, sb)
 		switch {
 		case err == nil && m.What == "" && lost && !r.away && time.Now().Before(restarted):
-		case lostEngine(err) && time.Now().Before(end):
+		case connectionLost(err) && time.Now().Before(end):
 			if !r.away {
 				r.host.Report("Warning: the engine does not answer: waiting for it")
 				r.away = true

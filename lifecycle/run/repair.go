@@ -41,7 +41,7 @@ func RepairSandboxes(ctx context.Context, h host.Host, names []string) error {
 
 func repair(ctx context.Context, h host.Host, l host.Located) error {
 	if host.Gone(l.Sandbox.Root) {
-		return hint.Wrap(fmt.Errorf("its worktree %s is gone", l.Sandbox.Root), "if you have moved it, run %q there", "docker ralph --recreate task list")
+		return hint.Wrap(fmt.Errorf("its worktree %s does not exist", l.Sandbox.Root), "if you have moved it, run %q there", "docker ralph --recreate task list")
 	}
 	h.Dir, h.Confirm = l.Sandbox.Root, nil
 	t, err := resolve(ctx, h, Options{Command: host.TaskCommand}, h.Connect())
@@ -52,7 +52,7 @@ func repair(ctx context.Context, h host.Host, l host.Located) error {
 	if err != nil {
 		return err
 	}
-	leave, err := h.Attend(ctx, t.wt.Scope)
+	leave, err := h.LockShared(ctx, t.wt.Scope)
 	if err != nil {
 		return err
 	}
@@ -64,10 +64,10 @@ func repair(ctx context.Context, h host.Host, l host.Located) error {
 	if err != nil {
 		return err
 	}
-	if err := answersInside(ctx, t.Driver, sb); err != nil {
+	if err := checkProcesses(ctx, t.Driver, sb); err != nil {
 		return err
 	}
-	if err := r.git.Resync(ctx, sb); err != nil {
+	if err := r.git.Sync(ctx, sb); err != nil {
 		return err
 	}
 	sweepOrphans(ctx, h, t.Driver)
@@ -90,7 +90,7 @@ func revive(ctx context.Context, h host.Host, l host.Located) error {
 	case ok && d.Stranded(sb):
 		why = "it has lost its network"
 	default:
-		if err := answersInside(ctx, l.Backend.Driver, sb); err != nil {
+		if err := checkProcesses(ctx, l.Backend.Driver, sb); err != nil {
 			why = "no process can be started in it"
 		}
 	}
@@ -106,10 +106,10 @@ func revive(ctx context.Context, h host.Host, l host.Located) error {
 	return nil
 }
 
-// answersInside starts a process in a sandbox that runs, to see that one can be. A
+// checkProcesses starts a process in a sandbox that runs, to see that one can be. A
 // sandbox that was not prepared yet has no say.
-func answersInside(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox) error {
-	ctx, cancel := context.WithTimeout(ctx, host.AskLimit)
+func checkProcesses(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox) error {
+	ctx, cancel := context.WithTimeout(ctx, host.AskTimeout)
 	defer cancel()
 	if _, err := driver.Dispatches(ctx, sb); err != nil && !errors.Is(err, lifecycle.ErrNotPrepared) {
 		return err

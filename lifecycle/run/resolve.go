@@ -68,7 +68,7 @@ func resolve(ctx context.Context, h host.Host, opts Options, connected func() (h
 		}
 	}
 	if t.cfg.Sandbox.Reuse { // others have names of their own
-		if err := settleName(ctx, h, t.wt, &t.Choice); err != nil {
+		if err := resolveName(ctx, h, t.wt, &t.Choice); err != nil {
 			return t, err
 		}
 	}

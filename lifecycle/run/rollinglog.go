@@ -35,7 +35,7 @@ type rollingLog struct {
 // newRollingLog makes a log in a folder, with a name that sorts by time.
 func newRollingLog(dir, id string, size int) (*rollingLog, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("making the folder for logs: %w", err)
+		return nil, fmt.Errorf("creating the log folder: %w", err)
 	}
 	l := &rollingLog{path: filepath.Join(dir, time.Now().UTC().Format("20060102T150405Z")+"-"+id+".log"), max: size}
 	return l, l.open()
@@ -44,7 +44,7 @@ func newRollingLog(dir, id string, size int) (*rollingLog, error) {
 func (l *rollingLog) open() (err error) {
 	l.file, err = os.OpenFile(l.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
 	if err != nil {
-		return fmt.Errorf("making a log: %w", err)
+		return fmt.Errorf("creating a log: %w", err)
 	}
 	l.size = 0
 	return nil

@@ -88,7 +88,7 @@ func run(ctx context.Context, h session, opts Options) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	leave, err := h.Attend(ctx, t.wt.Scope)
+	leave, err := h.LockShared(ctx, t.wt.Scope)
 	if err != nil {
 		return 0, err
 	}
@@ -105,8 +105,8 @@ func run(ctx context.Context, h session, opts Options) (int, error) {
 		return 0, err
 	}
 	if host.IsLoop(opts.Command) {
-		h.TellEnd(t.name)
-		h.TellBeside(t.wt)
+		h.ReportEnd(t.name)
+		h.ReportBackgroundLoops(t.wt)
 	}
 	record, err := h.NewRecord(host.Record{ID: h.id, Command: r.args(), Scope: t.spec.Scope, Root: t.spec.Root, Sandbox: t.spec.Name})
 	if err != nil {

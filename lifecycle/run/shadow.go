@@ -31,7 +31,7 @@ func shadowModules(spec *lifecycle.Spec, cfg config.Effective) error {
 	for _, dir := range packages(spec.Root) {
 		modules := filepath.Join(dir, "node_modules")
 		if err := makeFolder(modules, spec.User); err != nil {
-			return fmt.Errorf("making room for the sandbox's own node_modules: %w", err)
+			return fmt.Errorf("creating a mount point for the sandbox's node_modules: %w", err)
 		}
 		spec.Shadows = append(spec.Shadows, modules)
 	}
@@ -73,7 +73,7 @@ func makeFolder(dir string, user lifecycle.User) error {
 	}
 	info, err := os.Lstat(dir)
 	if err == nil && !info.IsDir() {
-		err = fmt.Errorf("%s is no folder: remove it, or set sandbox.shadow_node_modules to %q", dir, config.ShadowOff)
+		err = fmt.Errorf("%s is not a folder: remove it, or set sandbox.shadow_node_modules to %q", dir, config.ShadowOff)
 	}
 	return err
 }

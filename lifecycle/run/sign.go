@@ -94,9 +94,9 @@ func (s *signer) serve(ctx context.Context, r Ready, sb lifecycle.Sandbox, p lif
 	return p, stop, nil
 }
 
-// tellDetached warns that what signs has ended with the command.
-func tellDetached(h host.Host, r Ready, err error) {
+// warnUnsigned warns that what signs has ended with the command.
+func warnUnsigned(h host.Host, r Ready, err error) {
 	if r.signer != nil && errors.Is(err, lifecycle.ErrDetached) {
-		h.Report("Warning: its commits fail from now on, because nothing signs them any more")
+		h.Report("Warning: commits in the sandbox fail from now on: they are signed only while you are attached")
 	}
 }

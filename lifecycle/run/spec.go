@@ -88,7 +88,7 @@ func ensurer(h host.Host, t Target) *lifecycle.Ensurer {
 		LockDir: h.LockDir(),
 		Report:  h.Report,
 		Confirm: h.Confirm,
-		Failed:  func(ctx context.Context, sb lifecycle.Sandbox) { tellFailed(ctx, h, t.Driver, sb) },
+		Failed:  func(ctx context.Context, sb lifecycle.Sandbox) { reportFailed(ctx, h, t.Driver, sb) },
 		Image: func(ctx context.Context) error {
 			sweepOrphans(ctx, h, t.Driver)
 			if !t.Build {

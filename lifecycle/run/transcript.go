@@ -24,7 +24,7 @@ func transcribe(h host.Host, root, command string, p *lifecycle.Process) (end fu
 	}
 	kept, err := runlog.Keep(root, command, time.Now(), owner(root))
 	if err != nil {
-		h.Report(fmt.Sprintf("Warning: what this prints is not kept: %v", err))
+		h.Report(fmt.Sprintf("Warning: keeping the output: %v", err))
 	}
 	p.Stdout, p.Stderr = kept.Tee(p.Stdout), kept.Tee(p.Stderr)
 	return kept.Close

@@ -14,12 +14,12 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 )
 
-// tendEvery is how often a sandbox is looked at while a command works in it.
-const tendEvery = 2 * time.Second
+// superviseEvery is how often a sandbox is looked at while a command works in it.
+const superviseEvery = 2 * time.Second
 
-// tending watches a container, its network and its proxy while a command runs in it:
+// supervisor watches a container, its network and its proxy while a command runs in it:
 // the engine notifies no one when one of them ends or is paused.
-type tending struct {
+type supervisor struct {
 	host    host.Host
 	ready   Ready
 	driver  *container.Driver
@@ -40,7 +40,7 @@ func tend(ctx context.Context, h host.Host, rec *recovery, r Ready, spec lifecyc
 	}
 	quiet := *ensurer
 	quiet.Confirm, quiet.Failed = nil, nil // it is tried again and again
-	t := &tending{host: h, ready: r, driver: driver, spec: spec, ensurer: &quiet, loss: rec}
+	t := &supervisor{host: h, ready: r, driver: driver, spec: spec, ensurer: &quiet, loss: rec}
 	if !host.IsLoop(rec.command) { // the terminal belongs to the agent
 		t.host.Stderr, quiet.Report = io.Discard, func(string) {}
 	}
@@ -48,7 +48,7 @@ func tend(ctx context.Context, h host.Host, rec *recovery, r Ready, spec lifecyc
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		tick := time.NewTicker(tendEvery)
+		tick := time.NewTicker(superviseEvery)
 		defer tick.Stop()
 		for {
 			select {
@@ -65,7 +65,7 @@ func tend(ctx context.Context, h host.Host, rec *recovery, r Ready, spec lifecyc
 	}
 }
 
-func (t *tending) look(ctx context.Context) {
+func (t *supervisor) look(ctx context.Context) {
 	sb, err := t.driver.Lookup(ctx, t.spec.Name)
 	if err != nil {
 		return // the engine is away, or the command has just ended
@@ -107,13 +107,13 @@ func (t *tending) look(ctx context.Context) {
 // repair restores a running sandbox, its network and its proxy. It is not cancelled
 // when the command ends: the next command would take a half-made proxy for one that
 // is about to start.
-func (t *tending) repair(ctx context.Context, sb lifecycle.Sandbox) error {
+func (t *supervisor) repair(ctx context.Context, sb lifecycle.Sandbox) error {
 	ctx = context.WithoutCancel(ctx)
 	if err := refresh(t.host, t.ready.Kind, &t.spec); err != nil {
 		return err
 	}
 	if t.failed == "" { // before what has ended is started again
-		tellLost(ctx, t.host, t.driver, sb, 0)
+		reportLost(ctx, t.host, t.driver, sb, 0)
 	}
 	if _, err := t.ensurer.Ensure(ctx, t.spec, false); err != nil {
 		return err
@@ -138,7 +138,7 @@ func refresh(h host.Host, kind string, spec *lifecycle.Spec) (err error) {
 }
 
 // handOver gives a new proxy the keys and endpoints of the command.
-func (t *tending) handOver(ctx context.Context, sb lifecycle.Sandbox) error {
+func (t *supervisor) handOver(ctx context.Context, sb lifecycle.Sandbox) error {
 	if _, routes := t.ready.routes(); sb.Proxy != "" && len(routes)+len(t.ready.endpoints) > 0 {
 		_, err := t.driver.HandOver(ctx, sb, routes, t.ready.endpoints)
 		return err

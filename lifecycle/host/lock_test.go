@@ -14,13 +14,13 @@ import (
 func TestCommandsExcludeStopAndClean(t *testing.T) {
 	h := Host{StateDir: t.TempDir(), Stderr: &bytes.Buffer{}}
 	scope := gitrepo.Scope{Repo: "a/b", Branch: "main"}
-	leave, err := h.Attend(t.Context(), scope)
+	leave, err := h.LockShared(t.Context(), scope)
 	assert.NilError(t, err)
-	taken, err := h.Exclude(t.Context(), lifecycle.Sandbox{Name: "ralph-a-b-main-x", Scope: scope}, 0)
+	taken, err := h.LockExclusive(t.Context(), lifecycle.Sandbox{Name: "ralph-a-b-main-x", Scope: scope}, 0)
 	assert.NilError(t, err)
 	assert.Assert(t, taken == nil)
 	leave()
-	taken, err = h.Exclude(t.Context(), lifecycle.Sandbox{Scope: scope}, 0)
+	taken, err = h.LockExclusive(t.Context(), lifecycle.Sandbox{Scope: scope}, 0)
 	assert.NilError(t, err)
 	assert.Assert(t, taken != nil)
 	taken()

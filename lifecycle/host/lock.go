@@ -21,21 +21,21 @@ func (h Host) attended(s gitrepo.Scope) (*flock.Flock, error) {
 		return nil, err
 	}
 	if err := os.MkdirAll(h.LockDir(), 0o700); err != nil {
-		return nil, fmt.Errorf("making the folder for locks: %w", err)
+		return nil, fmt.Errorf("creating the lock folder: %w", err)
 	}
 	return flock.New(filepath.Join(h.LockDir(), name+".attended")), nil
 }
 
-// Attend keeps others from stopping or removing the scope's sandboxes until leave
+// LockShared keeps others from stopping or removing the scope's sandboxes until leave
 // is called.
-func (h Host) Attend(ctx context.Context, s gitrepo.Scope) (leave func(), err error) {
+func (h Host) LockShared(ctx context.Context, s gitrepo.Scope) (leave func(), err error) {
 	lock, err := h.attended(s)
 	if err != nil {
 		return nil, err
 	}
 	free, err := lock.TryRLock()
 	if err == nil && !free {
-		h.Report("Waiting for another command that stops or removes the sandbox")
+		h.Report("Waiting for another command that is stopping or removing the sandbox")
 		_, err = lock.TryRLockContext(ctx, 50*time.Millisecond)
 	}
 	if err != nil {
@@ -44,10 +44,10 @@ func (h Host) Attend(ctx context.Context, s gitrepo.Scope) (leave func(), err er
 	return func() { _ = lock.Close() }, nil
 }
 
-// Exclude keeps all others on this machine from using the sandboxes of a scope
+// LockExclusive keeps all others on this machine from using the sandboxes of a scope
 // until leave is called. It waits for those that do, but not for longer than
 // timeout: then leave is nil.
-func (h Host) Exclude(ctx context.Context, sb lifecycle.Sandbox, timeout time.Duration) (leave func(), err error) {
+func (h Host) LockExclusive(ctx context.Context, sb lifecycle.Sandbox, timeout time.Duration) (leave func(), err error) {
 	lock, err := h.attended(sb.Scope)
 	if err != nil {
 		return nil, err

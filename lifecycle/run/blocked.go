@@ -55,9 +55,9 @@ func tell(h host.Host, r refusals) {
 	}
 }
 
-// watchRefused returns a function that reports what was refused since now.
+// watchBlocked returns a function that reports what was refused since now.
 // While the command runs, it reports failures on the way to the agent's model.
-func (h session) watchRefused(ctx context.Context, r Ready, sb lifecycle.Sandbox, command string) func() {
+func (h session) watchBlocked(ctx context.Context, r Ready, sb lifecycle.Sandbox, command string) func() {
 	ctx = context.WithoutCancel(ctx)
 	switch d := r.Driver.(type) {
 	case *container.Driver:
@@ -65,20 +65,20 @@ func (h session) watchRefused(ctx context.Context, r Ready, sb lifecycle.Sandbox
 			watch, stop := h.watchModel(ctx, r, sb, begun, command)
 			return func() {
 				stop()
-				tellDecisions(ctx, h.Host, d, sb, begun, watch)
+				reportDecisions(ctx, h.Host, d, sb, begun, watch)
 			}
 		}
 	case lifecycle.Restricter:
 		if sb.Egress != "" && command != host.TaskCommand {
 			before, err := d.Requests(ctx, sb.Name)
-			return func() { tellRequests(ctx, h.Host, d, sb, before, err) }
+			return func() { reportRequests(ctx, h.Host, d, sb, before, err) }
 		}
 	}
 	return func() {}
 }
 
-// tellDecisions reports what a container's proxy has refused since a moment.
-func tellDecisions(ctx context.Context, h host.Host, d *container.Driver, sb lifecycle.Sandbox, since time.Time, watch *modelWatch) {
+// reportDecisions reports what a container's proxy has refused since a moment.
+func reportDecisions(ctx context.Context, h host.Host, d *container.Driver, sb lifecycle.Sandbox, since time.Time, watch *modelWatch) {
 	var found refusals
 	err := network.Decisions(ctx, d, sb, since, false, func(decision egress.Decision) {
 		if decision.Decision == egress.Refused {
@@ -92,15 +92,15 @@ func tellDecisions(ctx context.Context, h host.Host, d *container.Driver, sb lif
 	tell(h, found)
 }
 
-// tellRequests reports what the program of a microVM has refused. It counts from
+// reportRequests reports what the program of a microVM has refused. It counts from
 // its own start on, so what was there before is taken away.
-func tellRequests(ctx context.Context, h host.Host, d lifecycle.Restricter, sb lifecycle.Sandbox, before []lifecycle.Request, err error) {
+func reportRequests(ctx context.Context, h host.Host, d lifecycle.Restricter, sb lifecycle.Sandbox, before []lifecycle.Request, err error) {
 	var after []lifecycle.Request
 	if err == nil {
 		after, err = d.Requests(ctx, sb.Name)
 	}
 	if err != nil {
-		h.Report(fmt.Sprintf("Warning: which hosts were refused is not known: %v", err))
+		h.Report(fmt.Sprintf("Warning: listing blocked hosts: %v", err))
 		return
 	}
 	var found refusals

@@ -10,10 +10,10 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// settleName finds the name for the worktree's sandbox. The first of several
+// resolveName finds the name for the worktree's sandbox. The first of several
 // worktrees of one repository and branch has the plain one, whoever's they are. The
 // driver is asked only if this machine does not know that it is ours.
-func settleName(ctx context.Context, h host.Host, wt gitrepo.Worktree, at *Choice) error {
+func resolveName(ctx context.Context, h host.Host, wt gitrepo.Worktree, at *Choice) error {
 	spec := lifecycle.Spec{Name: at.name, Scope: wt.Scope, Root: wt.Root}
 	if h.MadeFor(at.Kind, spec) {
 		return nil
