@@ -45,11 +45,11 @@ func Attach(ctx context.Context, h host.Host) (int, error) {
 		return 0, err
 	}
 	defer output.Close()
-	return attach(ctx, h, fateOf(h, name, wt.Root, n.ID), n, output)
+	return attach(ctx, h, newFollower(h, name, wt.Root, n.ID), n, output)
 }
 
-// detached finds the background loop that was started last, in sandboxes
-// of the work tree's scope, whose own sandbox has the name.
+// detached finds the latest background loop in the sandboxes of a worktree, the first of
+// which has the name.
 func detached(ctx context.Context, h host.Host, name string, wt gitrepo.Worktree) (host.Record, error) {
 	all, err := h.RecordsIn(wt)
 	if err != nil {
@@ -67,7 +67,7 @@ func detached(ctx context.Context, h host.Host, name string, wt gitrepo.Worktree
 		}
 		running := n.Live
 		if !running {
-			if running, err = fateOf(h, name, wt.Root, n.ID).ask(ctx); err != nil {
+			if running, err = newFollower(h, name, wt.Root, n.ID).check(ctx); err != nil {
 				return host.Record{}, err
 			}
 		}
@@ -88,14 +88,14 @@ func detached(ctx context.Context, h host.Host, name string, wt gitrepo.Worktree
 	return host.Record{}, hint.Wrap(errors.New(none), "start one with %q", "docker ralph --detach build")
 }
 
-// output is what a loop prints, as it comes.
+// output is what a loop prints.
 type output interface {
 	Copy(w io.Writer) error
 	Close()
 }
 
-// outputOf opens what a loop prints: the log of the one that has left its
-// terminal, or that in the work tree.
+// outputOf opens the output of a loop: the log of a detached one, or else the log in the
+// worktree.
 func outputOf(n host.Record, top string) (output, error) {
 	if n.Log != "" && n.Live {
 		return run.OpenRolling(n.Log, run.AttachBefore)
@@ -118,7 +118,7 @@ func outputOf(n host.Record, top string) (output, error) {
 	return o, nil
 }
 
-// loopOutput is what a loop keeps in the work tree.
+// loopOutput is the log of a loop in the worktree.
 type loopOutput struct {
 	log    *runlog.Reader
 	at     runlog.Cursor
@@ -138,9 +138,9 @@ func (o *loopOutput) Copy(w io.Writer) (err error) {
 
 func (o *loopOutput) Close() { o.log.Close() }
 
-// attach shows the output and hands over signals, until the loop has ended or the
-// user leaves it.
-func attach(ctx context.Context, h host.Host, f *fate, n host.Record, from output) (int, error) {
+// attach prints the output and forwards signals, until the loop has ended or the user
+// detaches.
+func attach(ctx context.Context, h host.Host, f *follower, n host.Record, from output) (int, error) {
 	to, keys, restore, err := takeTerminal(h)
 	if err != nil {
 		return 0, err
@@ -149,33 +149,26 @@ func attach(ctx context.Context, h host.Host, f *fate, n host.Record, from outpu
 	signals, stop := h.Forward(ctx)
 	defer stop()
 	failed := make(chan error, 1)
-	tick := time.NewTicker(logEvery)
-	defer tick.Stop()
-	for {
-		code, over, ending := f.over(ctx)
-		if err := from.Copy(to); err != nil {
-			return 0, err
-		}
-		if over {
-			return code, ending
-		}
+	forward := func(sig os.Signal) { go signal(context.WithoutCancel(ctx), h, f, sig, failed) }
+	return follow(ctx, f.done, func(bool) error { return from.Copy(to) }, func(tick <-chan time.Time) error {
 		select {
 		case sig := <-signals:
-			go signal(context.WithoutCancel(ctx), h, f, sig, failed)
+			forward(sig)
 		case key := <-keys:
 			if errors.Is(key, lifecycle.ErrDetached) {
 				restore()
 				h.Report(fmt.Sprintf("\nDetached: %s continues in the sandbox %s", strings.Join(n.Command[:2], " "), f.sandbox))
-				return 0, lifecycle.ErrDetached
+				return lifecycle.ErrDetached
 			}
-			go signal(context.WithoutCancel(ctx), h, f, os.Interrupt, failed)
+			forward(os.Interrupt)
 		case err := <-failed:
-			return 0, fmt.Errorf("sending the signal to the sandbox %s: %w; the loop continues", f.sandbox, err)
+			return fmt.Errorf("sending the signal to the sandbox %s: %w; the loop continues", f.sandbox, err)
 		case <-terminalLost(h):
-			return 0, lifecycle.ErrDetached
-		case <-tick.C:
+			return lifecycle.ErrDetached
+		case <-tick:
 		}
-	}
+		return nil
+	})
 }
 
 func terminalLost(h host.Host) <-chan struct{} {
@@ -185,9 +178,8 @@ func terminalLost(h host.Host) <-chan struct{} {
 	return h.Background.Lost
 }
 
-// signal sends a signal to the loop, as ralph inside does for whoever has started
-// it.
-func signal(ctx context.Context, h host.Host, f *fate, sig os.Signal, failed chan<- error) {
+// signal sends a signal to the loop.
+func signal(ctx context.Context, h host.Host, f *follower, sig os.Signal, failed chan<- error) {
 	name := "INT"
 	if sig == syscall.SIGTERM {
 		name = "TERM"
@@ -203,7 +195,7 @@ func signal(ctx context.Context, h host.Host, f *fate, sig os.Signal, failed cha
 	}
 	if err == nil && code != 0 {
 		if strings.Contains(said.String(), "no process of dispatch") {
-			return // it has ended meanwhile
+			return // the loop has just ended
 		}
 		err = fmt.Errorf("ralph in the sandbox: %q", strings.TrimSpace(said.String()))
 	}
@@ -218,9 +210,8 @@ func signal(ctx context.Context, h host.Host, f *fate, sig os.Signal, failed cha
 // errInterrupt is Ctrl+C on a raw terminal.
 var errInterrupt = errors.New("interrupted")
 
-// takeTerminal makes the terminal raw, if there is one, so that the keys that
-// detach are seen. keys are what the user wants: [lifecycle.ErrDetached] or
-// errInterrupt.
+// takeTerminal makes the terminal raw, if there is one, to read keys: the detach keys are
+// [lifecycle.ErrDetached], Ctrl+C is errInterrupt.
 func takeTerminal(h host.Host) (to io.Writer, keys <-chan error, restore func(), err error) {
 	to = termsafe.NewWriter(h.Stdout)
 	if h.Terminal == nil {

@@ -15,25 +15,25 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// LogOptions say what of a log is wanted.
+// LogOptions select what of a log is printed.
 type LogOptions struct {
 	// Command is one of [Transcribed], or empty for loops.
 	Command string
-	// Follow goes on until the loop ends.
+	// Follow prints new output until the loop ends.
 	Follow bool
-	// Iteration is the one run that is wanted; 0 for all.
+	// Iteration selects one run; 0 selects all.
 	Iteration int
-	// Raw is what the agent printed instead of what people saw.
+	// Raw prints the agent's own output.
 	Raw bool
-	// Plain says that Stdout is no terminal, which could obey what is raw.
+	// Plain is set if Stdout is not a terminal.
 	Plain bool
 }
 
-// logEvery is how often it is looked whether there is more.
+// logEvery is how often a log is read while it is followed.
 const logEvery = 200 * time.Millisecond
 
-// Logs prints the log of the last loop of the current scope, or what another
-// command has printed in its work tree last. With Follow it returns the loop's
+// Logs prints the log of the latest loop of the current scope, or the latest output of
+// another command in its worktree. With Follow it returns the loop's
 // exit code, otherwise 0.
 func Logs(ctx context.Context, h host.Host, opts LogOptions) (int, error) {
 	wt, err := gitrepo.Detect(ctx, h.Dir, h.Getenv)
@@ -68,7 +68,15 @@ func Logs(ctx context.Context, h host.Host, opts LogOptions) (int, error) {
 	if !opts.Follow {
 		return 0, reading.all()
 	}
-	return reading.follow(ctx, fateOf(h, name, wt.Root, log.Loop.Dispatch))
+	f := newFollower(h, name, wt.Root, log.Loop.Dispatch)
+	return follow(ctx, func(ctx context.Context) (int, bool, error) { return reading.done(ctx, f) }, reading.show, func(tick <-chan time.Time) error {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick:
+			return nil
+		}
+	})
 }
 
 // noLoop says why there is no log.
@@ -81,7 +89,7 @@ func noLoop(h host.Host, sandbox string, wt gitrepo.Worktree) error {
 	return fmt.Errorf("no loop of %s has a log in %s. Start one with \"docker ralph build\"", wt.Scope.Branch, wt.Root)
 }
 
-// logReading is the log of one loop on its way to the user.
+// logReading prints the log of one loop.
 type logReading struct {
 	log  *runlog.Reader
 	opts LogOptions
@@ -111,42 +119,30 @@ func (r *logReading) more() (err error) {
 	return err
 }
 
-// follow prints what comes, until the loop has ended.
-func (r *logReading) follow(ctx context.Context, f *fate) (int, error) {
-	tick := time.NewTicker(logEvery)
-	defer tick.Stop()
-	for {
-		code, over, ending := r.over(ctx, f) // before the last look at the log
-		if err := r.more(); err != nil && (over || !errors.Is(err, fs.ErrNotExist)) {
-			if errors.Is(err, fs.ErrNotExist) {
-				err = r.all()
-			}
-			return 0, err
-		}
-		if over {
-			return code, ending
-		}
-		select {
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		case <-tick.C:
-		}
+// show prints what has come. A run that was asked for may begin later, unless the loop
+// has ended.
+func (r *logReading) show(last bool) error {
+	if last {
+		return r.all()
 	}
+	if err := r.more(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
-// over believes the log first: it may be that of a loop which nobody has
-// dispatched.
-func (r *logReading) over(ctx context.Context, f *fate) (code int, over bool, err error) {
+// done trusts the log first: the loop may have been started inside the sandbox.
+func (r *logReading) done(ctx context.Context, f *follower) (code int, done bool, err error) {
 	if loop, err := r.log.Reload(); err == nil && !loop.Ended.IsZero() {
 		return loop.ExitCode, true, nil
 	}
 	if f.id == "" {
 		return 0, false, nil
 	}
-	return f.over(ctx)
+	return f.done(ctx)
 }
 
-// transcript prints what a command has printed that is no loop.
+// transcript prints the latest output of a command that is not a loop.
 func transcript(wt gitrepo.Worktree, opts LogOptions, out io.Writer) (err error) {
 	if opts.Follow || opts.Iteration > 0 {
 		return fmt.Errorf("--follow and --iteration work with plan and build only, not with %s", opts.Command)

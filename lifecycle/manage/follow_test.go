@@ -15,20 +15,20 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-func TestKeysOfOneWhoHasTakenALoopBack(t *testing.T) {
+func TestKeysWhileAttached(t *testing.T) {
 	pressed := make(chan error, 8)
 	readKeys(strings.NewReader("a\x03b\x03"), pressed)
 	assert.Equal(t, len(pressed), 2)
 	assert.Equal(t, <-pressed, errInterrupt)
 }
 
-func TestTheFateOfALoop(t *testing.T) {
+func TestFollower(t *testing.T) {
 	h := host.Host{StateDir: t.TempDir(), Stderr: &bytes.Buffer{}}
 	sb := lifecycle.Sandbox{Name: "ralph-a", State: lifecycle.Running, ID: "1"}
 	top := t.TempDir()
 	d := &dispatching{ids: []string{"orphan"}}
-	fateOf := func(id string) *fate {
-		f := fateOf(h, sb.Name, top, id)
+	newFollower := func(id string) *follower {
+		f := newFollower(h, sb.Name, top, id)
 		f.driver, f.sb = d, sb
 		return f
 	}
@@ -38,19 +38,19 @@ func TestTheFateOfALoop(t *testing.T) {
 	assert.NilError(t, err)
 	orphan.Done(errors.New("killed"))
 	for _, id := range []string{"alive", "orphan"} {
-		_, over, err := fateOf(id).over(t.Context())
+		_, done, err := newFollower(id).done(t.Context())
 		assert.NilError(t, err)
-		assert.Check(t, !over, id)
+		assert.Check(t, !done, id)
 	}
 	d.ids = nil
-	_, over, err := fateOf("orphan").over(t.Context())
+	_, done, err := newFollower("orphan").done(t.Context())
 	assert.ErrorIs(t, err, run.ErrUnknownEnd)
-	assert.Check(t, over)
+	assert.Check(t, done)
 	assert.NilError(t, h.SaveEnd(sb.Name, host.End{ID: "alive", ExitCode: 7}))
 	alive.Done(nil)
-	code, over, err := fateOf("alive").over(t.Context())
+	code, done, err := newFollower("alive").done(t.Context())
 	assert.NilError(t, err)
-	assert.Check(t, over)
+	assert.Check(t, done)
 	assert.Equal(t, code, 7)
 }
 

@@ -1,0 +1,122 @@
+package manage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/lifecycle/run"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+)
+
+// follower knows whether a loop still runs, and how it ended.
+type follower struct {
+	host    host.Host
+	own     string // name of the scope's sandbox
+	sandbox string // where the loop runs: that one, or one for the loop alone
+	top     string // of the worktree
+	id      string
+
+	driver  lifecycle.Driver // nil before the sandbox was asked
+	sb      lifecycle.Sandbox
+	checked time.Time
+	last    bool // what it said
+	warned  bool
+}
+
+// newFollower returns the follower of a loop in the sandbox of that name, or in one that
+// was created for the loop alone.
+func newFollower(h host.Host, name, top, id string) *follower {
+	f := &follower{host: h, own: name, sandbox: name, top: top, id: id}
+	if all, err := h.RecordsOf(name); err == nil {
+		for _, n := range all {
+			if n.ID == id {
+				f.sandbox = n.Sandbox
+			}
+		}
+	}
+	return f
+}
+
+// checkEvery is how often a sandbox is asked which commands run in it.
+const checkEvery = 2 * time.Second
+
+// done reports whether the loop has ended, and its exit code. The error is
+// [run.ErrUnknownEnd] if that is unknown.
+func (f *follower) done(ctx context.Context) (code int, done bool, err error) {
+	path := filepath.Join(f.host.RecordDir(f.sandbox), f.id)
+	if _, err := os.Lstat(path); err == nil {
+		n, ok := host.ReadRecord(path)
+		if ok && n.Live || ok && f.runs(ctx) {
+			return 0, false, nil
+		}
+		if ok {
+			_ = os.Remove(path)
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return 0, false, fmt.Errorf("reading the run record: %w", err)
+	}
+	if e, err := host.Ended(f.host.StateDir, f.own); err == nil && e.ID == f.id {
+		return e.ExitCode, true, nil
+	}
+	code, err = run.CodeOf(f.top, f.id)
+	if err != nil && f.runs(ctx) {
+		return 0, false, nil // it was dispatched from elsewhere
+	}
+	return code, true, err
+}
+
+// runs asks the sandbox, at most once in checkEvery. Without an answer the loop is taken
+// to run.
+func (f *follower) runs(ctx context.Context) bool {
+	if time.Since(f.checked) < checkEvery {
+		return f.last
+	}
+	f.checked = time.Now()
+	running, err := f.check(ctx)
+	if err != nil && !f.warned && ctx.Err() == nil {
+		f.warned = true
+		f.host.Report(fmt.Sprintf("Warning: unknown whether the loop is still running: %v", err))
+	}
+	f.last = err != nil || running
+	return f.last
+}
+
+func (f *follower) check(ctx context.Context) (bool, error) {
+	if f.driver == nil {
+		driver, sb, err := f.host.Made(ctx, f.sandbox)
+		if err != nil {
+			return false, err
+		}
+		f.driver, f.sb = driver, sb
+	}
+	if f.sb.State != lifecycle.Running {
+		return false, nil
+	}
+	return run.Runs(ctx, f.driver, f.sb, f.id)
+}
+
+// follow prints the output of a loop until that has ended, and returns its exit code.
+// wait returns after a tick, or earlier; its error ends following.
+func follow(ctx context.Context, done func(context.Context) (int, bool, error), show func(last bool) error, wait func(tick <-chan time.Time) error) (int, error) {
+	tick := time.NewTicker(logEvery)
+	defer tick.Stop()
+	for {
+		code, ended, err := done(ctx) // before the rest of the output is read
+		if showErr := show(ended); showErr != nil {
+			return 0, showErr
+		}
+		if ended {
+			return code, err
+		}
+		if err := wait(tick.C); err != nil {
+			return 0, err
+		}
+	}
+}
