@@ -17,18 +17,18 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
-// amendments are what the user has said about hosts since a sandbox was made.
-// They are no part of its spec: it need not be made anew for them.
+// amendments are the rules of "docker ralph network". They are not part of a
+// sandbox's spec, so they do not recreate it.
 type amendments struct {
 	Allowed []egress.Rule `json:"allowed"`
 	Denied  []egress.Rule `json:"denied"`
 }
 
-// networkOrigin is how rules of the commands below are shown.
+// networkOrigin is the origin of these rules in lists.
 const networkOrigin = "docker ralph network"
 
-// amendmentsPath is where they are. What was allowed for one scope must not hold for
-// another whose sandbox has the same name, so the name alone does not do.
+// amendmentsPath returns the file of a scope. Its name has a hash because different
+// scopes can have the same sandbox name.
 func amendmentsPath(h host.Host, s gitrepo.Scope) (string, error) {
 	name, err := s.SandboxName()
 	if err != nil {
@@ -71,9 +71,8 @@ func writeAmendments(h host.Host, s gitrepo.Scope, a amendments) error {
 	return nil
 }
 
-// take notes a rule, and forgets what it ends: an allowance of no more than what is
-// denied now, or a denial of what is allowed now.
-func (a *amendments) take(rule egress.Rule, allow bool) {
+// add adds a rule and removes the rules that it overrides.
+func (a *amendments) add(rule egress.Rule, allow bool) {
 	to := &a.Denied
 	if allow {
 		to = &a.Allowed
@@ -86,20 +85,20 @@ func (a *amendments) take(rule egress.Rule, allow bool) {
 	}
 }
 
-// unfit is a rule that was allowed and has no effect.
-type unfit struct {
+// ineffective is an allowed rule without effect.
+type ineffective struct {
 	rule egress.Rule
 	why  error
 }
 
-// amend applies them to a policy. What was allowed for one policy may not fit
-// another. What was denied always holds, so it comes last.
-func (a amendments) amend(p egress.Policy) (egress.Policy, []unfit, error) {
+// apply applies the rules to a policy. A rule that was allowed under another policy
+// may have no effect. Denied rules win.
+func (a amendments) apply(p egress.Policy) (egress.Policy, []ineffective, error) {
 	strict, err := a.deny(p)
 	if err != nil {
 		return egress.Policy{}, nil, err
 	}
-	var left []unfit
+	var without []ineffective
 	for _, rule := range a.Allowed {
 		entry := egress.Entry{Rule: rule, Origin: networkOrigin}
 		_, err := strict.Allow(entry)
@@ -108,13 +107,13 @@ func (a amendments) amend(p egress.Policy) (egress.Policy, []unfit, error) {
 			next, err = p.Allow(entry)
 		}
 		if err != nil {
-			left = append(left, unfit{rule, err})
+			without = append(without, ineffective{rule, err})
 			continue
 		}
 		p = next
 	}
 	p, err = a.deny(p)
-	return p, left, err
+	return p, without, err
 }
 
 func (a amendments) deny(p egress.Policy) (egress.Policy, error) {
@@ -127,23 +126,23 @@ func (a amendments) deny(p egress.Policy) (egress.Policy, error) {
 	return p, nil
 }
 
-// Amended applies what was noted for a scope to a policy, and tells what of it has
-// no effect.
+// Amended applies the rules of "docker ralph network" to a scope's policy, and
+// reports those without effect.
 func Amended(h host.Host, s gitrepo.Scope, p egress.Policy) (egress.Policy, error) {
 	later, err := readAmendments(h, s)
 	if err != nil {
 		return egress.Policy{}, err
 	}
-	p, left, err := later.amend(p)
-	for _, u := range left {
+	p, without, err := later.apply(p)
+	for _, u := range without {
 		h.Report(fmt.Sprintf("Warning: \"docker ralph network allow %s\" has no effect: %v", u.rule, u.why))
 	}
 	return p, err
 }
 
-// misfit is the error for rules of which one has no effect.
-func misfit(left []unfit, rules []egress.Rule) error {
-	for _, u := range left {
+// checkEffective returns an error if one of the rules has no effect.
+func checkEffective(without []ineffective, rules []egress.Rule) error {
+	for _, u := range without {
 		if slices.ContainsFunc(rules, func(rule egress.Rule) bool { return rule.String() == u.rule.String() }) {
 			return u.why
 		}

@@ -18,7 +18,7 @@ func hostRule(t *testing.T, text string) egress.Rule {
 	return r
 }
 
-// What was said last counts, also after it was noted and read again.
+// The last rule wins, also after saving and loading.
 func TestAmendments(t *testing.T) {
 	entries := func(model bool, texts ...string) (all []egress.Entry) {
 		for _, text := range texts {
@@ -52,20 +52,20 @@ func TestAmendments(t *testing.T) {
 			h, one := host.Host{StateDir: t.TempDir()}, gitrepo.Scope{Repo: "acme/shop", Branch: "main"}
 			var a amendments
 			for _, said := range strings.Fields(tc.said) {
-				a.take(hostRule(t, said[1:]), said[0] == '+')
+				a.add(hostRule(t, said[1:]), said[0] == '+')
 				assert.NilError(t, writeAmendments(h, one, a))
 				var err error
 				a, err = readAmendments(h, one)
 				assert.NilError(t, err)
 			}
-			p, left, err := a.amend(tc.policy)
+			p, without, err := a.apply(tc.policy)
 			assert.NilError(t, err)
 			for target := range strings.FieldsSeq(tc.allowed + " " + tc.refused) {
 				r := hostRule(t, target)
 				assert.Check(t, p.Decide(r.Host, r.Port).Allowed == strings.Contains(tc.allowed, target), "%s: %+v", target, p)
 			}
 			var rules []string
-			for _, u := range left {
+			for _, u := range without {
 				rules = append(rules, u.rule.String())
 				assert.ErrorContains(t, u.why, "allowing "+u.rule.String())
 			}
@@ -78,7 +78,7 @@ func TestAmendments(t *testing.T) {
 func TestAmendmentsAreForOneScope(t *testing.T) {
 	h := host.Host{StateDir: t.TempDir()}
 	var a amendments
-	a.take(hostRule(t, "db.example=10.0.0.0/8"), true)
+	a.add(hostRule(t, "db.example=10.0.0.0/8"), true)
 	assert.NilError(t, writeAmendments(h, gitrepo.Scope{Repo: "acme/shop", Branch: "a-b"}, a))
 	for _, other := range []gitrepo.Scope{{Repo: "acme/shop-a", Branch: "b"}, {Repo: "acme/shop", Branch: "a/b"}} {
 		theirs, err := readAmendments(h, other)

@@ -5,24 +5,24 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// Since returns the requests that came after others were counted.
+// Since returns the requests in after that are not in before.
 func Since(before, after []lifecycle.Request) []lifecycle.Request {
-	type place struct {
+	type key struct {
 		host    string
 		port    uint16
 		refused bool
 		via     string
 	}
-	of := func(r lifecycle.Request) place { return place{r.Host, r.Port, r.Refused, r.Via} }
-	counted := map[place]int{}
+	keyOf := func(r lifecycle.Request) key { return key{r.Host, r.Port, r.Refused, r.Via} }
+	counted := map[key]int{}
 	for _, r := range before {
-		counted[of(r)] += r.Count
+		counted[keyOf(r)] += r.Count
 	}
 	var more []lifecycle.Request
 	for _, r := range after {
-		was := counted[of(r)]
+		was := counted[keyOf(r)]
 		if was > r.Count {
-			was = 0 // the program has begun to count anew
+			was = 0 // the program has restarted
 		}
 		if r.Count -= was; r.Count > 0 {
 			more = append(more, r)
@@ -31,7 +31,7 @@ func Since(before, after []lifecycle.Request) []lifecycle.Request {
 	return more
 }
 
-// Hint is the rule that would allow a request, if one would.
+// Hint returns the rule that would allow a request, if any.
 func Hint(mode egress.Mode, r lifecycle.Request) string {
 	return egress.Policy{Mode: mode}.Decide(r.Host, r.Port).Hint
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
-// WithEndpoints adds the endpoints that the user has set for the agent's model
-// to the policy of a microVM. In a container the proxy goes there by itself.
+// WithEndpoints adds the agent's model endpoints, which the user has set, to the
+// policy of a microVM. The proxy of a container forwards to them without a rule.
 func WithEndpoints(h host.Host, policy egress.Policy, agent string) (egress.Policy, error) {
 	for _, service := range credential.Services(agent) {
 		address := h.Getenv(service.Endpoint)
@@ -30,7 +30,7 @@ func WithEndpoints(h host.Host, policy egress.Policy, agent string) (egress.Poli
 		}
 		rule, err := egress.ParseRule(u.Host)
 		if err != nil {
-			h.Report(fmt.Sprintf("Warning: the network policy does not let the agent reach the host of %s: %v", service.Endpoint, err))
+			h.Warn(fmt.Errorf("the network policy blocks the host of %s: %w", service.Endpoint, err))
 			continue
 		}
 		if policy, err = policy.Allow(egress.Entry{Rule: rule, Origin: service.Endpoint, Model: true}); err != nil {
@@ -40,25 +40,25 @@ func WithEndpoints(h host.Host, policy egress.Policy, agent string) (egress.Poli
 	return policy, nil
 }
 
-// listOfVM lists what the sandbox is to reach, and the rules of others that its
-// program has for it.
-func listOfVM(ctx context.Context, h host.Host, n networkScope, policy egress.Policy) (List, error) {
+// listMicroVM lists the policy of a microVM and the rules that others have added to
+// its program.
+func listMicroVM(ctx context.Context, h host.Host, n networkScope, policy egress.Policy) (List, error) {
 	policy, err := WithEndpoints(h, policy, n.agent)
 	if err != nil {
 		return List{}, err
 	}
 	list := List{Policy: policy.Mode, Rules: networkRules(policy, egress.Stats{})}
-	h.Report(fmt.Sprintf("%s does not tell how much went to a host", n.vm.Name()))
+	h.Report(n.vm.Name() + " does not report the traffic per host")
 	if n.sb.State == lifecycle.NotFound {
 		return list, nil
 	}
 	standing, err := n.vm.Standing(ctx, n.name)
 	if err != nil {
-		h.Report(fmt.Sprintf("Warning: which rules %s has is not known: %v", n.vm.Name(), err))
+		h.Warn(fmt.Errorf("listing the rules of %s: %w", n.vm.Name(), err))
 		return list, nil
 	}
 	if standing == nil {
-		h.Report(fmt.Sprintf("%s does not tell which rules it has: these are those that it was told", n.vm.Name()))
+		h.Report(n.vm.Name() + " does not report its rules: listing the configured ones")
 	}
 	for _, r := range standing {
 		list.Rules = append(list.Rules, Rule{Host: r.Host, Decision: r.Decision, Origin: r.Origin})
@@ -66,13 +66,13 @@ func listOfVM(ctx context.Context, h host.Host, n networkScope, policy egress.Po
 	return list, nil
 }
 
-// followEvery is how often a program's log is read when it is followed.
+// followEvery is how often a program's log is read with follow.
 const followEvery = 2 * time.Second
 
-// logOfVM calls each for the hosts that the program has counted requests to, or
-// refused requests to.
-func logOfVM(ctx context.Context, h host.Host, n networkScope, everything, follow bool, each func(egress.Decision)) error {
-	h.Report(fmt.Sprintf("%s counts requests by host: a line is for all to one host, with the time of the last", n.vm.Name()))
+// logMicroVM calls each for the hosts that the program has counted requests to; only
+// blocked requests, unless everything is set.
+func logMicroVM(ctx context.Context, h host.Host, n networkScope, everything, follow bool, each func(egress.Decision)) error {
+	h.Report(n.vm.Name() + " counts requests per host: each line has the time of the last one")
 	var before []lifecycle.Request
 	for {
 		now, err := n.vm.Requests(ctx, n.name)
@@ -96,12 +96,12 @@ func logOfVM(ctx context.Context, h host.Host, n networkScope, everything, follo
 	}
 }
 
-// decisionOf is a request as our own proxy would have logged it.
+// decisionOf converts a request to the form of our proxy's log.
 func decisionOf(mode egress.Mode, r lifecycle.Request) egress.Decision {
 	d := egress.Decision{Time: r.Last, Via: cmp.Or(r.Via, "proxy"), Decision: egress.Allowed, Host: r.Host, Port: r.Port}
 	d.Why = fmt.Sprintf("×%d", r.Count)
 	if r.Why != "" {
-		// It may hold what the agent has asked for.
+		// It may contain text that the agent chose.
 		d.Why = strings.Trim(strconv.Quote(r.Why), `"`) + " " + d.Why
 	}
 	if r.Refused {
@@ -110,10 +110,9 @@ func decisionOf(mode egress.Mode, r lifecycle.Request) egress.Decision {
 	return d
 }
 
-// amendVM tells a program of a changed policy, if the sandbox runs. Otherwise it
-// is told before the next agent is started. What the configuration says by now
-// makes no difference: the sandbox keeps the policy that it was made for.
-func amendVM(ctx context.Context, h host.Host, n networkScope, later amendments, asked []egress.Rule) error {
+// amendMicroVM applies the rules to a running sandbox, based on the policy that it was
+// created with. A stopped one gets them before the next agent starts.
+func amendMicroVM(ctx context.Context, h host.Host, n networkScope, later amendments, rules []egress.Rule) error {
 	if n.sb.State != lifecycle.Running || n.sb.Egress == "" {
 		return nil
 	}
@@ -121,7 +120,7 @@ func amendVM(ctx context.Context, h host.Host, n networkScope, later amendments,
 	if err != nil {
 		return err
 	}
-	amended, left, err := later.amend(made)
+	amended, without, err := later.apply(made)
 	if err == nil {
 		amended, err = WithEndpoints(h, amended, n.sb.Agent)
 	}
@@ -129,7 +128,7 @@ func amendVM(ctx context.Context, h host.Host, n networkScope, later amendments,
 		err = n.vm.Restrict(ctx, n.sb, lifecycle.Egress{Policy: made, Amended: amended, Asked: n.asked})
 	}
 	if err == nil {
-		err = misfit(left, asked)
+		err = checkEffective(without, rules)
 	}
 	if _, looser := errors.AsType[*lifecycle.LooserError](err); looser {
 		return fmt.Errorf("saved, but this sandbox cannot run an agent: %w", err)

@@ -12,7 +12,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
-func TestEndpointsOfOnesOwnAreAllowed(t *testing.T) {
+func TestPolicyAllowsModelEndpoints(t *testing.T) {
 	for _, tc := range []struct {
 		name, agent, address string
 		mode                 egress.Mode
@@ -22,7 +22,7 @@ func TestEndpointsOfOnesOwnAreAllowed(t *testing.T) {
 	}{
 		{"a host", "claude", "https://llm.corp.example/anthropic", egress.Allowlist, "llm.corp.example", 443, ""},
 		{"a port", "claude", "http://llm.corp.example:8080", egress.Deny, "llm.corp.example", 8080, ""},
-		{"an address", "claude", "http://10.0.0.1:8080", egress.Allowlist, "", 0, "does not let the agent reach the host of ANTHROPIC_BASE_URL"},
+		{"an address", "claude", "http://10.0.0.1:8080", egress.Allowlist, "", 0, "the network policy blocks the host of ANTHROPIC_BASE_URL"},
 		{"of another agent", "codex", "https://llm.corp.example", egress.Allowlist, "", 0, ""},
 		{"all is allowed", "claude", "https://llm.corp.example", egress.AllowAll, "", 0, ""},
 	} {
@@ -46,8 +46,8 @@ func TestEndpointsOfOnesOwnAreAllowed(t *testing.T) {
 	}
 }
 
-// The programs count for as long as they run, over many commands.
-func TestWhatWasRefusedSince(t *testing.T) {
+// The programs' counters cover many runs of docker-ralph.
+func TestSince(t *testing.T) {
 	at := func(host string, refused bool, count int) lifecycle.Request {
 		return lifecycle.Request{Host: host, Port: 443, Refused: refused, Count: count}
 	}

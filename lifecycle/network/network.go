@@ -1,4 +1,4 @@
-// Package network lists, logs and changes what the sandbox of a scope may reach.
+// Package network lists, logs and changes the network policy of a scope's sandbox.
 package network
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 )
 
-// networkScope is the sandbox of the current scope and what it may reach.
+// networkScope is the sandbox of the current scope and its network policy.
 type networkScope struct {
 	driver *container.Driver    // nil for a microVM
 	vm     lifecycle.Restricter // nil for a container
@@ -71,7 +71,7 @@ func findNetworkScope(ctx context.Context, h host.Host, over config.Overrides) (
 		driver = n.driver
 	}
 	if n.sb, err = driver.Lookup(ctx, n.name); err == nil && (lifecycle.Spec{Scope: wt.Scope, Root: wt.Root}).Check(n.sb) != nil {
-		n.sb = lifecycle.Sandbox{Name: n.name, State: lifecycle.NotFound} // it is another worktree's
+		n.sb = lifecycle.Sandbox{Name: n.name, State: lifecycle.NotFound} // it belongs to another worktree
 	}
 	return n, err
 }
@@ -79,21 +79,21 @@ func findNetworkScope(ctx context.Context, h host.Host, over config.Overrides) (
 // Rule is a rule of the effective policy. Its names in JSON are part of
 // the command's interface.
 type Rule struct {
-	Host     string `json:"host"`     // as rules are written
+	Host     string `json:"host"`     // in the syntax of rules
 	Decision string `json:"decision"` // allowed or refused
 	Origin   string `json:"origin"`
-	Sent     int64  `json:"sent"`     // bytes to the hosts that it names, since the proxy was started
+	Sent     int64  `json:"sent"`     // bytes to matching hosts since the proxy started
 	Received int64  `json:"received"` // bytes from them
 }
 
-// List is what a scope's sandbox reaches.
+// List is the effective policy of a scope's sandbox.
 type List struct {
 	Policy egress.Mode `json:"policy"`
 	Rules  []Rule      `json:"rules"`
 }
 
-// Rules tells what the sandbox of the current scope may reach, and what
-// went there since its proxy was started.
+// Rules returns the effective policy of the current scope's sandbox, with the
+// traffic since its proxy started.
 func Rules(ctx context.Context, h host.Host, over config.Overrides) (List, error) {
 	n, err := findNetworkScope(ctx, h, over)
 	if err != nil {
@@ -104,7 +104,7 @@ func Rules(ctx context.Context, h host.Host, over config.Overrides) (List, error
 		return List{}, err
 	}
 	if n.vm != nil {
-		return listOfVM(ctx, h, n, policy)
+		return listMicroVM(ctx, h, n, policy)
 	}
 	var traffic egress.Stats
 	if n.sb.State == lifecycle.Running && n.sb.Proxy != "" {
@@ -113,14 +113,14 @@ func Rules(ctx context.Context, h host.Host, over config.Overrides) (List, error
 			err = json.Unmarshal(answer, &traffic)
 		}
 		if err != nil {
-			h.Report(fmt.Sprintf("Warning: what was sent is unknown: %v", err))
+			h.Warn(fmt.Errorf("reading the traffic: %w", err))
 		}
 	}
 	return List{Policy: policy.Mode, Rules: networkRules(policy, traffic)}, nil
 }
 
-// networkRules lists the rules that count, with the traffic of the hosts that
-// each names.
+// networkRules lists the rules of a policy, with the traffic of the hosts that each
+// matches.
 func networkRules(policy egress.Policy, traffic egress.Stats) []Rule {
 	rules := []Rule{}
 	for _, refused := range policy.Refused {
@@ -140,16 +140,15 @@ func networkRules(policy egress.Policy, traffic egress.Stats) []Rule {
 	return rules
 }
 
-// Log calls each for what the proxy of the current scope's sandbox has
-// refused, or for everything that it decided. With follow it goes on until ctx
-// ends.
+// Log calls each for the blocked connections of the current scope's sandbox, or for
+// all its connections. With follow it continues until ctx ends.
 func Log(ctx context.Context, h host.Host, over config.Overrides, everything, follow bool, each func(egress.Decision)) error {
 	n, err := findNetworkScope(ctx, h, over)
 	if err != nil {
 		return err
 	}
 	if n.vm != nil {
-		return logOfVM(ctx, h, n, everything, follow, each)
+		return logMicroVM(ctx, h, n, everything, follow, each)
 	}
 	if n.sb.Proxy == "" {
 		return hint.Wrap(fmt.Errorf("no network log: the sandbox %s does not exist yet", n.name), "create it with %q", "docker ralph task list")
@@ -161,10 +160,10 @@ func Log(ctx context.Context, h host.Host, over config.Overrides, everything, fo
 	})
 }
 
-// Decisions calls each for what a sandbox's proxy has decided since a moment.
-// Hosts in it are text that the agent chose. An engine says when it has read a
-// line, which on a busy machine is later than the decision: the canary, which tries
-// what shall be refused, is none of the user's commands.
+// Decisions calls each for the decisions of a sandbox's proxy since a moment. Host
+// names in them are chosen by the agent. It compares the times in the log, because
+// the engine's can be later: earlier decisions may be those of the canary, which
+// connects to blocked addresses.
 func Decisions(ctx context.Context, driver *container.Driver, sb lifecycle.Sandbox, since time.Time, follow bool, each func(egress.Decision)) error {
 	lines, log := io.Pipe()
 	go func() { _ = log.CloseWithError(driver.Decisions(ctx, sb, since, follow, log)) }()
@@ -179,9 +178,9 @@ func Decisions(ctx context.Context, driver *container.Driver, sb lifecycle.Sandb
 	return scanner.Err()
 }
 
-// Amend allows or refuses hosts for the current scope: at once if its
-// sandbox runs, and from now on.
-func Amend(ctx context.Context, h host.Host, over config.Overrides, allow bool, rules []string) error {
+// Amend allows or denies hosts for the current scope, with immediate effect on a
+// running sandbox.
+func Amend(ctx context.Context, h host.Host, over config.Overrides, allow bool, hosts []string) error {
 	n, err := findNetworkScope(ctx, h, over)
 	if err != nil {
 		return err
@@ -190,18 +189,18 @@ func Amend(ctx context.Context, h host.Host, over config.Overrides, allow bool, 
 	if err != nil {
 		return err
 	}
-	var asked []egress.Rule
-	for _, text := range rules {
+	var rules []egress.Rule
+	for _, text := range hosts {
 		rule, err := egress.ParseRule(text)
 		if err != nil {
 			return err
 		}
-		asked = append(asked, rule)
-		later.take(rule, allow)
+		rules = append(rules, rule)
+		later.add(rule, allow)
 	}
-	_, left, err := later.amend(n.policy)
+	_, without, err := later.apply(n.policy)
 	if err == nil {
-		err = misfit(left, asked)
+		err = checkEffective(without, rules)
 	}
 	if err != nil {
 		return err
@@ -210,36 +209,36 @@ func Amend(ctx context.Context, h host.Host, over config.Overrides, allow bool, 
 		return err
 	}
 	if n.vm != nil {
-		err = amendVM(ctx, h, n, later, asked)
+		err = amendMicroVM(ctx, h, n, later, rules)
 	} else {
-		err = amendProxy(ctx, n, allow, rules)
+		err = amendProxy(ctx, n, allow, hosts)
 	}
 	if err == nil {
-		did := "Blocked"
+		action := "Blocked"
 		if allow {
-			did = "Allowed"
+			action = "Allowed"
 		}
-		h.Report(fmt.Sprintf("%s for %s: %s", did, n.name, strings.Join(rules, ", ")))
+		h.Report(fmt.Sprintf("%s for %s: %s", action, n.name, strings.Join(hosts, ", ")))
 	}
 	return err
 }
 
-// amendProxy changes what the proxy of a container lets through now. It stays while
-// its sandbox is stopped, and so does its log.
-func amendProxy(ctx context.Context, n networkScope, allow bool, rules []string) error {
+// amendProxy applies rules to the proxy of a container, which can run while the
+// sandbox is stopped.
+func amendProxy(ctx context.Context, n networkScope, allow bool, hosts []string) error {
 	if n.sb.Proxy == "" {
 		return nil
 	}
-	do := "deny"
+	command := "deny"
 	if allow {
-		do = "allow"
+		command = "allow"
 	}
-	_, err := n.driver.Control(ctx, n.sb, append([]string{do, "-origin", networkOrigin}, rules...)...)
+	_, err := n.driver.Control(ctx, n.sb, append([]string{command, "-origin", networkOrigin}, hosts...)...)
 	switch {
 	case err == nil:
 		return nil
 	case n.sb.State != lifecycle.Running:
-		return n.driver.EndProxy(ctx, n.sb) // the next start makes one with the new policy
+		return n.driver.EndProxy(ctx, n.sb) // the next start creates one with the new policy
 	}
 	return fmt.Errorf("saved, but not applied until the proxy restarts: %w", err)
 }

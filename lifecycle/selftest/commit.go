@@ -14,8 +14,8 @@ const (
 	taskScript = "echo done >" + taskFile
 )
 
-// commit has the loop do a task, with the agent that needs no model, and looks
-// for its commit on this machine.
+// commit runs the loop for one task, with the agent that needs no model, and checks
+// that its commit arrives on this machine.
 func (t *test) commit(ctx context.Context) (string, error) {
 	before, err := git(ctx, t.root, "rev-parse", "HEAD")
 	if err != nil {
@@ -29,7 +29,7 @@ func (t *test) commit(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	// A sandbox with a clone of its own has its commits on another ref.
+	// A sandbox with a private clone has its commits on another ref.
 	made, err := git(ctx, t.root, "log", "--format=%h %s", "--all", "--not", before)
 	if err != nil {
 		return "", err
@@ -49,20 +49,19 @@ func (t *test) commit(ctx context.Context) (string, error) {
 	return strings.TrimSpace(hash + " " + owner), err
 }
 
-// run runs ralph in the sandbox. When it does not end well, all that it wrote is
-// in the error.
+// run runs ralph in the sandbox. If it fails, the error includes its output.
 func (t *test) run(ctx context.Context, args ...string) (string, error) {
 	var out bytes.Buffer
 	code, err := t.sandbox.Ralph(ctx, &out, args...)
-	said := strings.TrimSpace(out.String())
+	output := strings.TrimSpace(out.String())
 	if err == nil && code != 0 {
 		err = fmt.Errorf("exit code %d", code)
 	}
 	if err != nil {
-		if said != "" {
-			said = "\n" + said
+		if output != "" {
+			output = "\n" + output
 		}
-		return "", fmt.Errorf("ralph %s: %w%s", strings.Join(args, " "), err, said)
+		return "", fmt.Errorf("ralph %s: %w%s", strings.Join(args, " "), err, output)
 	}
-	return said, nil
+	return output, nil
 }

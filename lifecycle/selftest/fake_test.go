@@ -12,7 +12,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// fakeMachine is a machine on which all is well, unless a test has changed it.
+// fakeMachine is a machine on which all checks pass, unless a test changes it.
 type fakeMachine struct {
 	engine       fakeEngine
 	noClient     error // there is no client for the engine
@@ -73,11 +73,11 @@ func (e fakeEngine) ServerVersion(context.Context, client.ServerVersionOptions) 
 	return e.version, e.err
 }
 
-// fakeSandbox does on this machine what ralph does in a sandbox.
+// fakeSandbox emulates ralph on this machine.
 type fakeSandbox struct {
 	root    string
 	version string
-	commit  string // the title of the commit that a build makes; empty for none
+	commit  string // the title of the build's commit; empty for none
 	content string
 	making  func(ctx context.Context) error
 	broken  error // why nothing runs in it
@@ -133,8 +133,8 @@ func (s *fakeSandbox) Remove(ctx context.Context) error {
 	return errors.Join(s.removal, ctx.Err())
 }
 
-// temporary has temporary folders in a place of the test's own, and makes sure
-// that none is left.
+// temporary sets TMPDIR to a directory of the test and checks that it is empty at
+// the end.
 func temporary(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()

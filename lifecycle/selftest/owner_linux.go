@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// checkOwner makes sure that all below a folder belongs to the folder's owner,
-// and says who that is.
+// checkOwner checks that all files below a directory belong to its owner, and
+// describes the owner.
 func checkOwner(root string) (string, error) {
 	info, err := os.Stat(root)
 	if err != nil {
@@ -23,7 +23,7 @@ func checkOwner(root string) (string, error) {
 		}
 		found, err := entry.Info()
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // files of a database come and go
+			return nil // a temporary file of the database
 		}
 		if err != nil {
 			return err
@@ -36,7 +36,6 @@ func checkOwner(root string) (string, error) {
 	return "belongs to " + want, err
 }
 
-// ownerOf returns UID:GID.
 func ownerOf(info fs.FileInfo) string {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

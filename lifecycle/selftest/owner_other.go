@@ -2,6 +2,6 @@
 
 package selftest
 
-// checkOwner has nothing to do where engines run in virtual machines, which map
-// owners themselves.
+// checkOwner does nothing on systems where the engine runs in a virtual machine,
+// which maps owners.
 func checkOwner(string) (string, error) { return "", nil }

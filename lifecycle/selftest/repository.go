@@ -12,17 +12,18 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
-// newRepository makes a git repository with one commit in a new folder below
-// dir. Its origin is one that nobody has, so that its sandbox is no other's.
+// newRepository creates a git repository with one commit below dir. Its origin is
+// unique, and so is its sandbox.
 func newRepository(ctx context.Context, dir string) (root string, err error) {
 	id := strings.ToLower(rand.Text()[:10])
 	root = filepath.Join(dir, id)
-	specs := filepath.Join(root, "specs") // without any, the loop does not begin
+	specs := filepath.Join(root, "specs") // the loop needs one
 	err = os.MkdirAll(specs, 0o755)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(specs, "selftest.md"), []byte("# Self-test\n\nThere shall be a proof.\n"), 0o644)
+		err = os.WriteFile(filepath.Join(specs, "selftest.md"), []byte("# Self-test\n\nCreate a proof.\n"), 0o644)
 	}
 	if err != nil {
 		return "", fmt.Errorf("creating the test repository: %w", err)
@@ -41,8 +42,8 @@ func newRepository(ctx context.Context, dir string) (root string, err error) {
 	return root, nil
 }
 
-// git runs git in a repository and returns what it prints. Nothing of the
-// user's own git has a say in it: neither hooks nor keys.
+// git runs git in a repository, without the user's hooks, keys and other
+// configuration, and returns its output.
 func git(ctx context.Context, dir string, args ...string) (string, error) {
 	environ := slices.DeleteFunc(gitrepo.Environ(os.Environ()), func(entry string) bool { return strings.HasPrefix(entry, "GIT_CONFIG") })
 	out, err := gitrepo.Git{
@@ -50,7 +51,7 @@ func git(ctx context.Context, dir string, args ...string) (string, error) {
 		Environ: append(environ, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull),
 	}.Run(ctx, args...)
 	if errors.Is(err, exec.ErrNotFound) {
-		err = &remedied{err, "install git: docker ralph works in git repositories"}
+		err = hint.Wrap(err, "install git: docker ralph works in git repositories")
 	}
 	return strings.TrimSpace(out), err
 }

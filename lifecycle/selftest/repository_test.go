@@ -8,8 +8,8 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// What the user's shell and git say has no meaning for the test's repository.
-func TestTheRepositoryIsNobodysElse(t *testing.T) {
+// The test repository ignores the user's environment and git configuration.
+func TestRepositoryIgnoresUserConfiguration(t *testing.T) {
 	home := t.TempDir()
 	hook := filepath.Join(home, "hooks", "pre-commit")
 	assert.NilError(t, os.MkdirAll(filepath.Dir(hook), 0o755))

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/projectimage"
 )
 
@@ -24,24 +25,24 @@ const (
 	CheckCleanUp      = "clean up"
 )
 
-// How long checks may take. Images may take as long as the network does.
+// Time limits of checks. Images have none: they depend on the network.
 const (
-	limitAnswer  = 45 * time.Second // ssh may connect first
-	limitSandbox = 5 * time.Minute  // an image may have to be copied
+	limitAnswer  = 45 * time.Second // includes connecting with ssh
+	limitSandbox = 5 * time.Minute  // includes copying an image
 	limitCommand = 2 * time.Minute
 	limitCleanUp = time.Minute
 )
 
-// Run runs all checks on a machine and reports each when it is over. Whatever
-// happens, what was made for it is removed. The error is [ErrFailed] when a check has
-// failed, and wraps ctx's when that has ended.
+// Run runs all checks on a machine and reports each as it ends. It removes all that
+// it has created. The error is [ErrFailed] if a check has failed, and wraps that of
+// ctx if that has ended.
 func Run(ctx context.Context, m Machine, report func(Result)) (err error) {
-	dir, err := temporaryFolder()
+	dir, err := temporaryDir()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	t := &test{runner: runner{report: report, not: map[string]string{}}, m: m, dir: dir}
+	t := &test{runner: runner{report: report, notPassed: map[string]string{}}, m: m, dir: dir}
 	t.images(ctx)
 	t.life(ctx)
 	switch {
@@ -54,9 +55,8 @@ func Run(ctx context.Context, m Machine, report func(Result)) (err error) {
 	}
 }
 
-// temporaryFolder makes a folder whose path has no symbolic links, as work
-// trees have it.
-func temporaryFolder() (string, error) {
+// temporaryDir creates a directory and returns its path without symbolic links.
+func temporaryDir() (string, error) {
 	dir, err := os.MkdirTemp("", "docker-ralph-selftest-")
 	if err != nil {
 		return "", fmt.Errorf("creating the test directory: %w", err)
@@ -73,43 +73,42 @@ type test struct {
 	runner
 	m       Machine
 	dir     string
-	image   Image // what the sandbox is made from
+	image   Image // of the sandbox
 	sandbox Sandbox
 	root    string // the repository
 	runs    bool   // ralph runs in the sandbox
 }
 
-// images checks all that has to be there before a sandbox can be made.
+// images checks the prerequisites of a sandbox.
 func (t *test) images(ctx context.Context) {
 	t.check(ctx, CheckEngine, limitAnswer, nil, t.engine)
 	t.check(ctx, CheckBuildKit, limitAnswer, []string{CheckEngine}, t.buildKit)
 	t.check(ctx, CheckDriver, limitCommand, nil, t.driver)
 	t.check(ctx, CheckAgentImage, 0, []string{CheckDriver}, func(ctx context.Context) (string, error) {
-		return t.take(t.m.AgentImage(ctx))
+		return t.use(t.m.AgentImage(ctx))
 	})
 	t.project(ctx)
 }
 
-// buildKit may be missing where the driver does without the engine: its images
-// can come from elsewhere.
+// buildKit checks that the engine can build images.
 func (t *test) buildKit(ctx context.Context) (string, error) {
 	version, err := t.m.BuildKit(ctx)
 	if err != nil {
 		return "", t.optional(ctx, err)
 	}
 	if version == "" {
-		version = "it answers"
+		version = "available"
 	}
 	return version, nil
 }
 
-// optional turns a fault of the engine into a reason to go on without one,
-// where the driver can.
+// optional turns an error of the engine into a skipped check if the driver does not
+// need one.
 func (t *test) optional(ctx context.Context, err error) error {
 	if d, _ := t.m.Driver(ctx); d.Name == "" || d.NeedsEngine {
 		return err
 	} else if ctx.Err() == nil {
-		return Skip(fmt.Sprintf("the %s driver can do without: %v", d.Name, err))
+		return Skip(fmt.Sprintf("not needed by the %s driver: %v", d.Name, err))
 	}
 	return err
 }
@@ -120,19 +119,19 @@ func (t *test) driver(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if d.NeedsEngine {
-		if err := t.lacks([]string{CheckEngine}); err != nil {
+		if err := t.unmet([]string{CheckEngine}); err != nil {
 			return "", err
 		}
 	}
 	return Image{Ref: d.Name, Note: d.Why}.String(), nil
 }
 
-// take takes an image for the sandbox. What is said of BuildKit already is not
-// said again.
-func (t *test) take(image Image, err error) (string, error) {
+// use selects the image of the sandbox. It does not repeat the error of the BuildKit
+// check.
+func (t *test) use(image Image, err error) (string, error) {
 	if _, ok := errors.AsType[*projectimage.NoBuildKitError](err); ok {
-		if lacks := t.lacks([]string{CheckBuildKit}); lacks != nil {
-			return "", lacks
+		if unmet := t.unmet([]string{CheckBuildKit}); unmet != nil {
+			return "", unmet
 		}
 	}
 	if err != nil {
@@ -142,8 +141,8 @@ func (t *test) take(image Image, err error) (string, error) {
 	return image.String(), nil
 }
 
-// project checks the image that the current folder asks for, if it does. Its
-// files are read in any case: they need no engine.
+// project checks the project image of the current directory, if there is one. It
+// checks its files even without an engine.
 func (t *test) project(ctx context.Context) {
 	begun := time.Now()
 	ensure, err := t.m.Project(ctx)
@@ -152,23 +151,23 @@ func (t *test) project(ctx context.Context) {
 	}
 	detail := ""
 	if err == nil {
-		err = t.lacks([]string{CheckAgentImage})
+		err = t.unmet([]string{CheckAgentImage})
 	}
 	if err == nil {
-		detail, err = t.take(ensure(ctx))
+		detail, err = t.use(ensure(ctx))
 	}
 	if !interrupted(ctx, err) {
 		t.add(result(CheckProjectImage, detail, err, time.Since(begun)))
 	}
 }
 
-// life checks the life of a sandbox, from its creation to its end. A user who
-// ends it early has no patience, but does not want anything to stay either.
+// life checks a sandbox from creation to removal. It removes it even if the user
+// interrupts the self-test.
 func (t *test) life(ctx context.Context) {
-	t.check(ctx, CheckSandbox, limitSandbox, []string{CheckAgentImage}, t.make)
+	t.check(ctx, CheckSandbox, limitSandbox, []string{CheckAgentImage}, t.create)
 	t.check(ctx, CheckRalph, limitCommand, []string{CheckSandbox}, t.ralph)
 	needs := []string{CheckRalph}
-	if t.runs { // whatever its version is
+	if t.runs { // even in another version
 		needs = []string{CheckSandbox}
 	}
 	t.check(ctx, CheckCommit, limitCommand, needs, t.commit)
@@ -179,7 +178,7 @@ func (t *test) life(ctx context.Context) {
 	}
 }
 
-func (t *test) make(ctx context.Context) (string, error) {
+func (t *test) create(ctx context.Context) (string, error) {
 	root, err := newRepository(ctx, t.dir)
 	if err != nil {
 		return "", err
@@ -192,7 +191,7 @@ func (t *test) make(ctx context.Context) (string, error) {
 	return t.sandbox.Name(), err
 }
 
-// ralph compares the version of the ralph inside with ours.
+// ralph checks the version of ralph in the sandbox.
 func (t *test) ralph(ctx context.Context) (string, error) {
 	said, err := t.run(ctx, "version")
 	if err != nil {
@@ -200,15 +199,14 @@ func (t *test) ralph(ctx context.Context) (string, error) {
 	}
 	t.runs = true
 	if want := "ralph " + t.m.Version(); said != want {
-		return "", &remedied{fmt.Errorf("the sandbox runs %q instead of %q", said, want), "reinstall docker-ralph: its programs are from different builds"}
+		return "", hint.Wrap(fmt.Errorf("the sandbox runs %q instead of %q", said, want), "reinstall docker-ralph: its programs are from different builds")
 	}
 	return said, nil
 }
 
-// cleanUp removes the sandbox.
 func (t *test) cleanUp(ctx context.Context) (string, error) {
 	if t.sandbox == nil {
-		return "", Skip("no sandbox was made")
+		return "", Skip("no sandbox was created")
 	}
 	return "removed " + t.sandbox.Name(), t.sandbox.Remove(ctx)
 }

@@ -44,13 +44,13 @@ func lines(t *testing.T, ctx context.Context, m Machine) ([]string, error) { //n
 
 func TestRun(t *testing.T) {
 	noBuildKit := &projectimage.NoBuildKitError{Host: "unix:///engine.sock", Err: errors.New("no h2c")}
-	wellTo := []string{
+	passBefore := []string{
 		"engine: ok, 29.0.0, API 1.52, at unix:///engine.sock",
 		"BuildKit: ok, v0.25.0",
 		`driver: ok, container \(no sbx\)`,
 		"agent image: ok, agent:v1",
 	}
-	wellFrom := []string{
+	passAfter := []string{
 		"sandbox: ok, ralph-selftest-x-main",
 		"ralph: ok, ralph v1.2.3",
 		`commit: ok, [0-9a-f]{7,} ?.*`,
@@ -61,7 +61,7 @@ func TestRun(t *testing.T) {
 			"sandbox: skipped, " + why,
 			`ralph: skipped, it needs "sandbox", which was skipped`,
 			`commit: skipped, it needs "ralph", which was skipped`,
-			"clean up: skipped, no sandbox was made",
+			"clean up: skipped, no sandbox was created",
 		}
 	}
 	for _, tc := range []struct {
@@ -71,17 +71,17 @@ func TestRun(t *testing.T) {
 		fails  bool
 		image  string // that the sandbox is made from
 	}{
-		{name: "all is well", want: [][]string{wellTo, wellFrom}, image: "agent:v1"},
+		{name: "all passes", want: [][]string{passBefore, passAfter}, image: "agent:v1"},
 		{
 			name:   "a project",
 			change: func(m *fakeMachine) { m.project = &Image{Ref: "project:v1", Note: "built now"} },
-			want:   [][]string{wellTo, {`build project image: ok, project:v1 \(built now\)`}, wellFrom},
+			want:   [][]string{passBefore, {`build project image: ok, project:v1 \(built now\)`}, passAfter},
 			image:  "project:v1",
 		},
 		{
-			name:   "a project whose files are wrong",
+			name:   "invalid project files",
 			change: func(m *fakeMachine) { m.projectFile = errors.New("dependencies:2: bad") },
-			want:   [][]string{wellTo, {"build project image: FAILED, dependencies:2: bad"}, wellFrom},
+			want:   [][]string{passBefore, {"build project image: FAILED, dependencies:2: bad"}, passAfter},
 			fails:  true, image: "agent:v1",
 		},
 		{
@@ -89,15 +89,15 @@ func TestRun(t *testing.T) {
 			change: func(m *fakeMachine) {
 				m.project, m.projectBuild = &Image{Ref: "project:v1"}, errors.New("no such package")
 			},
-			want:  [][]string{wellTo, {"build project image: FAILED, no such package"}, wellFrom},
+			want:  [][]string{passBefore, {"build project image: FAILED, no such package"}, passAfter},
 			fails: true, image: "agent:v1",
 		},
 		{
-			name: "a project that the driver has no use for",
+			name: "project image not used by the driver",
 			change: func(m *fakeMachine) {
 				m.project, m.projectBuild = &Image{}, Skip("used as it is")
 			},
-			want:  [][]string{wellTo, {"build project image: skipped, used as it is"}, wellFrom},
+			want:  [][]string{passBefore, {"build project image: skipped, used as it is"}, passAfter},
 			image: "agent:v1",
 		},
 		{
@@ -119,7 +119,7 @@ func TestRun(t *testing.T) {
 			fails: true,
 		},
 		{
-			name: "no engine, and a project whose files are wrong",
+			name: "no engine, and invalid project files",
 			change: func(m *fakeMachine) {
 				m.noClient, m.projectFile = errors.New("no such context"), errors.New("dependencies:2: bad")
 			},
@@ -134,19 +134,19 @@ func TestRun(t *testing.T) {
 			fails: true,
 		},
 		{
-			name: "no engine, where none is needed",
+			name: "no engine, and none needed",
 			change: func(m *fakeMachine) {
 				m.engine.err = context.DeadlineExceeded
 				m.driver = Driver{Name: "sbx", Why: "by --driver"}
 			},
 			want: [][]string{
 				{
-					"engine: skipped, the sbx driver can do without: context deadline exceeded",
+					"engine: skipped, not needed by the sbx driver: context deadline exceeded",
 					`BuildKit: skipped, it needs "engine", which was skipped`,
 					`driver: ok, sbx \(by --driver\)`,
 					"agent image: ok, agent:v1",
 				},
-				wellFrom,
+				passAfter,
 			},
 			image: "agent:v1",
 		},
@@ -163,11 +163,11 @@ func TestRun(t *testing.T) {
 			fails: true,
 		},
 		{
-			name:   "no BuildKit, but the image is there",
+			name:   "no BuildKit, but the image exists",
 			change: func(m *fakeMachine) { m.buildKit = noBuildKit },
 			want: [][]string{
-				{wellTo[0], "BuildKit: FAILED, the engine at .* has no BuildKit .*", wellTo[2], wellTo[3]},
-				wellFrom,
+				{passBefore[0], "BuildKit: FAILED, the engine at .* has no BuildKit .*", passBefore[2], passBefore[3]},
+				passAfter,
 			},
 			fails: true, image: "agent:v1",
 		},
@@ -175,28 +175,28 @@ func TestRun(t *testing.T) {
 			name:   "no BuildKit, and no image",
 			change: func(m *fakeMachine) { m.buildKit, m.image = noBuildKit, fmt.Errorf("building: %w", noBuildKit) },
 			want: [][]string{
-				{wellTo[0], "BuildKit: FAILED, the engine at .* has no BuildKit .*", wellTo[2], `agent image: skipped, it needs "BuildKit", which failed`},
+				{passBefore[0], "BuildKit: FAILED, the engine at .* has no BuildKit .*", passBefore[2], `agent image: skipped, it needs "BuildKit", which failed`},
 				skippedFrom(`it needs "agent image", which was skipped`),
 			},
 			fails: true,
 		},
 		{
-			name: "a driver that cannot serve",
+			name: "unusable driver",
 			change: func(m *fakeMachine) {
 				m.driver, m.unusable = Driver{Name: "sbx"}, errors.New("log in")
 			},
 			want: [][]string{
-				{wellTo[0], wellTo[1], "driver: FAILED, log in", `agent image: skipped, it needs "driver", which failed`},
+				{passBefore[0], passBefore[1], "driver: FAILED, log in", `agent image: skipped, it needs "driver", which failed`},
 				skippedFrom(".*"),
 			},
 			fails: true,
 		},
 		{
-			name: "a sandbox that cannot be made",
+			name: "sandbox creation fails",
 			change: func(m *fakeMachine) {
 				m.sandbox.making = func(context.Context) error { return errors.New("no space") }
 			},
-			want: [][]string{wellTo, {
+			want: [][]string{passBefore, {
 				"sandbox: FAILED, ralph task list: no space",
 				`ralph: skipped, it needs "sandbox", which failed`,
 				`commit: skipped, .*`,
@@ -205,74 +205,74 @@ func TestRun(t *testing.T) {
 			fails: true, image: "agent:v1",
 		},
 		{
-			name:   "a sandbox that there cannot be",
+			name:   "unsupported sandbox",
 			change: func(m *fakeMachine) { m.describe = errors.New("git is not private here") },
-			want: [][]string{wellTo, {
+			want: [][]string{passBefore, {
 				"sandbox: FAILED, git is not private here",
 				`ralph: skipped, .*`, `commit: skipped, .*`,
-				"clean up: skipped, no sandbox was made",
+				"clean up: skipped, no sandbox was created",
 			}},
 			fails: true,
 		},
 		{
-			name:   "another ralph",
+			name:   "another version of ralph",
 			change: func(m *fakeMachine) { m.sandbox.version = "v0.0.1" },
-			want: [][]string{wellTo, {
-				wellFrom[0],
+			want: [][]string{passBefore, {
+				passAfter[0],
 				`ralph: FAILED, the sandbox runs "ralph v0.0.1" instead of "ralph v1.2.3" | reinstall .*`,
-				wellFrom[2], wellFrom[3],
+				passAfter[2], passAfter[3],
 			}},
 			fails: true, image: "agent:v1",
 		},
 		{
-			name:   "a ralph that does not run",
+			name:   "ralph does not run",
 			change: func(m *fakeMachine) { m.sandbox.broken = errors.New("exec format error") },
-			want: [][]string{wellTo, {
-				wellFrom[0],
+			want: [][]string{passBefore, {
+				passAfter[0],
 				"ralph: FAILED, ralph version: exec format error",
 				`commit: skipped, it needs "ralph", which failed`,
-				wellFrom[3],
+				passAfter[3],
 			}},
 			fails: true, image: "agent:v1",
 		},
 		{
 			name:   "a loop that fails",
 			change: func(m *fakeMachine) { m.sandbox.exit, m.sandbox.commit = 6, "" },
-			want: [][]string{wellTo, {
-				wellFrom[0], wellFrom[1],
+			want: [][]string{passBefore, {
+				passAfter[0], passAfter[1],
 				"commit: FAILED, ralph build -n 1: exit code 6\nworking\nworked",
-				wellFrom[3],
+				passAfter[3],
 			}},
 			fails: true, image: "agent:v1",
 		},
 		{
-			name:   "a commit that does not arrive",
+			name:   "commit does not arrive",
 			change: func(m *fakeMachine) { m.sandbox.commit = "" },
-			want: [][]string{wellTo, {
-				wellFrom[0], wellFrom[1], `commit: FAILED, ralph build succeeded without the commit .*: found ""`, wellFrom[3],
+			want: [][]string{passBefore, {
+				passAfter[0], passAfter[1], `commit: FAILED, ralph build succeeded without the commit .*: found ""`, passAfter[3],
 			}},
 			fails: true, image: "agent:v1",
 		},
 		{
 			name:   "another commit",
 			change: func(m *fakeMachine) { m.sandbox.commit = "Other" },
-			want: [][]string{wellTo, {
-				wellFrom[0], wellFrom[1], `commit: FAILED, .* without the commit .*: found "[0-9a-f]+ Other"`, wellFrom[3],
+			want: [][]string{passBefore, {
+				passAfter[0], passAfter[1], `commit: FAILED, .* without the commit .*: found "[0-9a-f]+ Other"`, passAfter[3],
 			}},
 			fails: true, image: "agent:v1",
 		},
 		{
 			name:   "another content",
 			change: func(m *fakeMachine) { m.sandbox.content = "dome\n" },
-			want: [][]string{wellTo, {
-				wellFrom[0], wellFrom[1], `commit: FAILED, .* contains "dome" instead of "done"`, wellFrom[3],
+			want: [][]string{passBefore, {
+				passAfter[0], passAfter[1], `commit: FAILED, .* contains "dome" instead of "done"`, passAfter[3],
 			}},
 			fails: true, image: "agent:v1",
 		},
 		{
-			name:   "it cannot be removed",
+			name:   "removal fails",
 			change: func(m *fakeMachine) { m.sandbox.removal = errors.New("busy") },
-			want:   [][]string{wellTo, wellFrom[:3], {"clean up: FAILED, busy"}},
+			want:   [][]string{passBefore, passAfter[:3], {"clean up: FAILED, busy"}},
 			fails:  true, image: "agent:v1",
 		},
 	} {
@@ -302,9 +302,9 @@ func TestRun(t *testing.T) {
 	}
 }
 
-func TestFilesOfAnotherOwner(t *testing.T) {
+func TestFilesOfAnotherUserFail(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("only root can give files away")
+		t.Skip("only root can change the owner of a file")
 	}
 	m := newFakeMachine()
 	m.sandbox.build = func(root string) {
@@ -315,8 +315,8 @@ func TestFilesOfAnotherOwner(t *testing.T) {
 	assert.Assert(t, is.Regexp(`^commit: FAILED, .*/proof belongs to 1234:2345 instead of 0:0`, got[6]))
 }
 
-// Nothing is said of the check that was interrupted, nor of those after it, but
-// what was made goes.
+// An interrupted check and those after it are not reported, but the sandbox is
+// removed.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	m := newFakeMachine()

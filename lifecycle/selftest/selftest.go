@@ -1,67 +1,59 @@
-// Package selftest proves a machine: it does, step by step, what a dispatch
-// does there, with a sandbox and a repository of its own, and says of each step
-// how it went.
+// Package selftest checks a machine: it runs the loop in a temporary sandbox and
+// repository and reports each step.
 package selftest
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
-// Result is how one check went.
+// Result is the result of one check.
 type Result struct {
 	Check   string        `json:"check"`
 	OK      bool          `json:"ok"`
-	Skipped bool          `json:"skipped,omitempty"` // it was not tried; neither well nor failed
+	Skipped bool          `json:"skipped,omitempty"` // neither passed nor failed
 	Detail  string        `json:"detail"`            // what was found, or why it was skipped
-	Failed  string        `json:"failed"`            // what was not as it should be
-	Remedy  string        `json:"remedy"`            // what to do, where Failed does not say it
+	Failed  string        `json:"failed"`            // the error
+	Remedy  string        `json:"remedy"`            // the error's hints
 	Took    time.Duration `json:"took_ns"`
 }
 
 // ErrFailed is returned by [Run] when a check has failed.
 var ErrFailed = errors.New("selftest failed")
 
-// skip is the error of a check that cannot be tried, or need not be.
-type skip struct{ why string }
+type skipError struct{ why string }
 
-func (s *skip) Error() string { return s.why }
+func (s *skipError) Error() string { return s.why }
 
-// Skip returns the error by which a function of a [Machine] says that there is
-// nothing to try, and why.
-func Skip(why string) error { return &skip{why} }
+// Skip returns the error by which a method of a [Machine] skips its check.
+func Skip(why string) error { return &skipError{why} }
 
-// IsSkip reports whether [Skip] has made an error.
+// IsSkip reports whether an error is one of [Skip].
 func IsSkip(err error) bool {
-	_, ok := errors.AsType[*skip](err)
+	_, ok := errors.AsType[*skipError](err)
 	return ok
 }
 
-// remedied is an error that does not say itself what to do.
-type remedied struct {
-	error
-	remedy string
-}
-
-func (r *remedied) Unwrap() error { return r.error }
-
 // runner runs checks one by one.
 type runner struct {
-	report func(Result)
-	failed bool
-	not    map[string]string // of the checks that are not well: "failed" or "was skipped"
+	report    func(Result)
+	failed    bool
+	notPassed map[string]string // per check: "failed" or "was skipped"
 }
 
-// check runs one check, unless one that it needs is not well. A limit of 0 is
-// none. Nothing is reported of a check that the user has interrupted.
+// check runs one check, unless one that it needs has not passed. A limit of 0 is no
+// limit. It does not report a check that the user has interrupted.
 func (r *runner) check(ctx context.Context, name string, limit time.Duration, needs []string, try func(context.Context) (string, error)) {
 	if ctx.Err() != nil {
 		return
 	}
 	begun := time.Now()
-	err := r.lacks(needs)
+	err := r.unmet(needs)
 	detail := ""
 	if err == nil {
 		detail, err = within(ctx, limit, try)
@@ -72,17 +64,17 @@ func (r *runner) check(ctx context.Context, name string, limit time.Duration, ne
 	r.add(result(name, detail, err, time.Since(begun)))
 }
 
-// echo is how much earlier than us a program that a check has started can hear
-// of Ctrl+C, which comes to all that a terminal runs.
-const echo = 100 * time.Millisecond
+// interruptDelay is how much earlier a child process can receive the SIGINT of
+// Ctrl+C than this process.
+const interruptDelay = 100 * time.Millisecond
 
-// interrupted reports whether the user has ended it all. A check that has failed
-// may have done so for that reason.
+// interrupted reports whether the user has interrupted the self-test, which can be
+// why a check has failed.
 func interrupted(ctx context.Context, err error) bool {
 	if err != nil && !IsSkip(err) {
 		select {
 		case <-ctx.Done():
-		case <-time.After(echo):
+		case <-time.After(interruptDelay):
 		}
 	}
 	return ctx.Err() != nil
@@ -91,24 +83,24 @@ func interrupted(ctx context.Context, err error) bool {
 func (r *runner) add(res Result) {
 	switch {
 	case res.Skipped:
-		r.not[res.Check] = "was skipped"
+		r.notPassed[res.Check] = "was skipped"
 	case !res.OK:
-		r.not[res.Check], r.failed = "failed", true
+		r.notPassed[res.Check], r.failed = "failed", true
 	}
 	r.report(res)
 }
 
-// lacks says which needed check is not well.
-func (r *runner) lacks(needs []string) error {
+// unmet returns an error for the first needed check that has not passed.
+func (r *runner) unmet(needs []string) error {
 	for _, name := range needs {
-		if how, not := r.not[name]; not {
+		if how, found := r.notPassed[name]; found {
 			return Skip(fmt.Sprintf("it needs %q, which %s", name, how))
 		}
 	}
 	return nil
 }
 
-// within runs a check that may take so long, and says so when it took longer.
+// within runs a check with a time limit.
 func within(ctx context.Context, limit time.Duration, try func(context.Context) (string, error)) (string, error) {
 	if limit == 0 {
 		return try(ctx)
@@ -129,10 +121,7 @@ func result(name, detail string, err error, took time.Duration) Result {
 		return res
 	}
 	if err != nil {
-		res.Failed = err.Error()
-	}
-	if r, ok := errors.AsType[*remedied](err); ok {
-		res.Remedy = r.remedy
+		res.Failed, res.Remedy = err.Error(), strings.Join(hint.Of(err), ", ")
 	}
 	return res
 }
