@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -147,7 +146,8 @@ func TestRemovedOnlyMicroVMIsRecreatedAfterConfirmation(t *testing.T) {
 	})
 }
 
-// Whatever a killed dispatch left half done, the next one takes it up.
+// A creation that is killed during any call that changes something is completed by
+// the next command.
 func TestCommandAfterAKilledCreationWorks(t *testing.T) {
 	onMicroVMs(t, func(t *testing.T, w *world) {
 		other := func(n int) *world {
@@ -155,19 +155,30 @@ func TestCommandAfterAKilledCreationWorks(t *testing.T) {
 			o.env = append(slices.Clone(w.env), fmt.Sprint("RALPH_SCOPE_BRANCH=crash-", n))
 			return &o
 		}
-		began := time.Now()
 		other(0).ok(t, "task", "create", "t0", "Title")
-		whole := time.Since(began)
 		w.remove(t, w.sandbox(t))
+		changes := func() int {
+			return len(slices.DeleteFunc(w.calls(t), func(c sandboxcli.Call) bool {
+				return slices.Contains(c.Args, "ls") || slices.Contains(c.Args, "version")
+			}))
+		}
 
-		for n := 1; n <= 10; n++ {
-			o := other(n)
-			delay := rand.N(whole)
+		killed := 0
+		for n := 1; ; n++ {
+			o, before := other(n), changes()
 			first := start(t, o.docker("ralph", "task", "create", fmt.Sprint("t", n), "Title"))
-			select {
-			case <-first.done:
-			case <-time.After(delay): // a moment to be killed at
-			}
+			ended := false
+			eventually(t, func() error {
+				select {
+				case <-first.done:
+					ended = true
+				default:
+				}
+				if made := changes() - before; made < n && !ended {
+					return fmt.Errorf("%d calls of %d", made, n)
+				}
+				return nil
+			})
 			first.signalGroup(syscall.SIGKILL)
 			if n%2 == 0 {
 				for _, pid := range o.clients(t) {
@@ -177,10 +188,15 @@ func TestCommandAfterAKilledCreationWorks(t *testing.T) {
 			first.wait(t)
 
 			res := o.ralph(t, "task", "list")
-			assert.Equal(t, res.code, 0, "killed after %s:\n%s", delay, res.stderr)
-			assert.Equal(t, len(o.sandboxes(t)), 1, "killed after %s", delay)
+			assert.Equal(t, res.code, 0, "killed in call %d:\n%s", n, res.stderr)
+			assert.Equal(t, len(o.sandboxes(t)), 1, "killed in call %d", n)
 			o.remove(t, o.sandbox(t))
+			if ended {
+				break
+			}
+			killed++
 		}
+		assert.Assert(t, killed >= 3, "killed in %d calls only", killed)
 	})
 }
 
