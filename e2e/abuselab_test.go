@@ -17,7 +17,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -26,6 +25,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/e2e/abuse/server"
 	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/output"
 )
 
 // The network around an engine that the probes attack.
@@ -33,15 +33,15 @@ import (
 // lab is a small internet around an engine: hosts that shall be reached and
 // hosts that shall not be, all of which are there.
 type lab struct {
-	program   string   // the probes
-	forbidden string   // a public address with servers
-	gateway   string   // this machine, as the engine's sees it
-	bridge    string   // the engine's machine, as its containers see it
-	address   string   // the engine's machine, as this one sees it
-	port      string   // of services on these three
-	neighbour string   // another container of the engine
-	server    string   // its name, and that of the network on which it is a public host
-	sniffer   *sniffer // what came to this machine from the engine's
+	program   string         // the probes
+	forbidden string         // a public address with servers
+	gateway   string         // this machine, as the engine's sees it
+	bridge    string         // the engine's machine, as its containers see it
+	address   string         // the engine's machine, as this one sees it
+	port      string         // of services on these three
+	neighbour string         // another container of the engine
+	server    string         // its name, and that of the network on which it is a public host
+	packets   *output.Buffer // what came to this machine from the engine's
 }
 
 const metadataAddress = "169.254.169.254"
@@ -71,7 +71,7 @@ func newLab(t *testing.T, w *world, program string) *lab {
 		skipOrFail(t, "only root can give this machine the addresses of others")
 	}
 	w.engine.Alone(t, "metadata")
-	l := &lab{program: w.installProbes(t, program), gateway: w.engine.Gateway, sniffer: sniff(t)}
+	l := &lab{program: w.installProbes(t, program), gateway: w.engine.Gateway, packets: sniff(t)}
 	l.forbidden = publicAddress(t)
 	assert.NilError(t, server.Serve(t.Context(), l.forbidden))
 	inEngine(t, w.engine, func() error {
@@ -262,31 +262,19 @@ func serveAnything(t *testing.T, at string) (port string, err error) {
 	return port, err
 }
 
-// sniffer hears secrets.
-type sniffer struct {
-	mu  sync.Mutex
-	all bytes.Buffer
-}
-
-func (h *sniffer) saw(text string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return bytes.Contains(h.all.Bytes(), []byte(text))
-}
-
 // secretMark begins every secret.
 const secretMark = "abusesecret"
 
-// sniff hears every packet with a secret that comes to this machine or
-// goes through it.
-func sniff(t *testing.T) *sniffer {
+// sniff collects every packet with a secret that arrives at this machine or goes
+// through it.
+func sniff(t *testing.T) *output.Buffer {
 	t.Helper()
 	const all = 0x0300 // ETH_P_ALL, in the order of the network
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, all)
 	assert.NilError(t, err)
 	wait := unix.NsecToTimeval((100 * time.Millisecond).Nanoseconds())
 	assert.NilError(t, unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait))
-	h, ended := &sniffer{}, make(chan struct{})
+	packets, ended := &output.Buffer{}, make(chan struct{})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	go func() {
 		defer close(ended)
@@ -294,12 +282,10 @@ func sniff(t *testing.T) *sniffer {
 		for ctx.Err() == nil {
 			n, _, err := unix.Recvfrom(fd, buffer, 0)
 			if err == nil && bytes.Contains(buffer[:n], []byte(secretMark)) {
-				h.mu.Lock()
-				_, _ = h.all.Write(buffer[:n])
-				h.mu.Unlock()
+				_, _ = packets.Write(buffer[:n])
 			}
 		}
 	}()
 	t.Cleanup(func() { cancel(); <-ended; _ = unix.Close(fd) })
-	return h
+	return packets
 }

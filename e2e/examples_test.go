@@ -145,18 +145,18 @@ func parallelUsage(t *testing.T, w *world) {
 	third.waitForPrompt(t, ui.repo+" feature-ui")
 
 	second.press(t, "touch /tmp/only-here \"$npm_config_cache/shared\"; echo pu''t\r")
-	second.screen.waitFor(t, "put")
+	second.screen.WaitFor(t, "put")
 	for _, other := range []*terminal{first, third} {
 		other.press(t, "test -e /tmp/only-here || echo is''olated; test -e \"$npm_config_cache/shared\" && echo has ca''che\r")
-		other.screen.waitFor(t, "isolated")
-		other.screen.waitFor(t, "has cache")
+		other.screen.WaitFor(t, "isolated")
+		other.screen.WaitFor(t, "has cache")
 	}
 	// Stopping one does not disturb the others.
 	run(t, w.docker("stop", "-t", "0", w.worktreeStatuses(t)[auth.repo].Sandbox)).expect(t, 0)
 	assert.Assert(t, second.wait(t).code != 0)
 	for _, other := range []*terminal{first, third} {
 		other.press(t, "echo still $((6*7)); exit\r")
-		other.screen.waitFor(t, "still 42")
+		other.screen.WaitFor(t, "still 42")
 		other.wait(t).expect(t, 0)
 	}
 }

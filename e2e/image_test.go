@@ -165,7 +165,7 @@ func TestProjectImageFromBuildToPrune(t *testing.T) {
 		both := strings.Fields(w.ok(t, append(mine, "--dry-run", "--all")...))
 		assert.DeepEqual(t, both, slices.Sorted(slices.Values([]string{first, second, unused[1]})))
 		yes := w.terminal(t, w.docker(append([]string{"ralph"}, mine...)...))
-		yes.screen.waitFor(t, "Remove 2 images? [y/N]")
+		yes.screen.WaitFor(t, "Remove 2 images? [y/N]")
 		yes.press(t, "y\r")
 		screen := yes.wait(t).expect(t, 0).stdout
 		assert.Check(t, is.Regexp(`Removed 2 images(, which freed [0-9.]+[kMG]?B)?\r\n`+unused[1]+`\r\n`+first+`\r\n`, screen)) // other tests use space meanwhile

@@ -66,7 +66,7 @@ var interrupts = []struct {
 		build := w.shell(t, "build")
 		waitForFile(t, filepath.Join(w.repo, "begun"))
 		build.press(t, "\x03")
-		build.screen.waitFor(t, cleanupMessage)
+		build.screen.WaitFor(t, cleanupMessage)
 		waitForFile(t, filepath.Join(w.repo, "signals"))
 		w.write(t, filepath.Join(w.repo, "go"), "")
 		build.wait(t).expect(t, 130)
@@ -77,7 +77,7 @@ var interrupts = []struct {
 		build := w.shell(t, "build")
 		waitForFile(t, filepath.Join(w.repo, "begun"))
 		build.press(t, "\x03")
-		build.screen.waitFor(t, cleanupMessage)
+		build.screen.WaitFor(t, cleanupMessage)
 		build.press(t, "\x03")
 		build.wait(t).expect(t, 130)
 		w.assertTerminalRestored(t)
@@ -159,7 +159,7 @@ func (w *world) signalBuild(t *testing.T, sig syscall.Signal, group bool) {
 		build.signal(t, sig)
 	}
 	waitForFile(t, filepath.Join(w.repo, "signals"))
-	build.stdout.waitFor(t, cleanupMessage)
+	build.stdout.WaitFor(t, cleanupMessage)
 	w.write(t, filepath.Join(w.repo, "go"), "")
 	res := build.wait(t).expect(t, 130)
 	assert.Equal(t, w.read(t, "signals"), "INT\n")
@@ -175,7 +175,7 @@ func (w *world) killAgent(t *testing.T, signals ...syscall.Signal) {
 	waitForFile(t, filepath.Join(w.repo, "begun"))
 	for i, sig := range signals {
 		if i > 0 {
-			build.stdout.waitFor(t, cleanupMessage)
+			build.stdout.WaitFor(t, cleanupMessage)
 			waitForFile(t, filepath.Join(w.repo, "signals"))
 		}
 		build.signalGroup(sig)
@@ -227,7 +227,7 @@ func TestDetachKeysLeaveTheLoopRunning(t *testing.T) {
 			w.write(t, filepath.Join(w.config, "config.json"), tc.config)
 			build := w.shell(t, "build")
 			waitForFile(t, filepath.Join(w.repo, "begun"))
-			build.screen.waitFor(t, "100 is a number")
+			build.screen.WaitFor(t, "100 is a number")
 			build.press(t, tc.keys)
 			res := build.wait(t).expect(t, 0)
 			w.assertTerminalRestored(t)
@@ -255,7 +255,7 @@ func TestSignalDuringSandboxCreation(t *testing.T) {
 		for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
 			w.removeSandboxes(t)
 			build := start(t, w.docker("ralph", "build"))
-			build.stderr.waitFor(t, "Creating the sandbox")
+			build.stderr.WaitFor(t, "Creating the sandbox")
 			build.signalGroup(sig)
 			res := build.wait(t)
 			if sig != syscall.SIGKILL {
@@ -278,7 +278,7 @@ func TestSignalDuringImageBuild(t *testing.T) {
 				base := w.slowBase(t)
 				args := []string{"ralph", "--progress", "plain", "--base", base, "task", "create", "a", "Title"}
 				cmd := start(t, w.docker(args...))
-				cmd.stderr.waitFor(t, "RUN : ")
+				cmd.stderr.WaitFor(t, "RUN : ")
 				cmd.signalGroup(sig)
 				res := cmd.wait(t)
 				assert.Equal(t, len(w.sandboxes(t)), 0)
@@ -287,7 +287,7 @@ func TestSignalDuringImageBuild(t *testing.T) {
 				}
 
 				again := start(t, w.docker(args...))
-				again.stderr.waitFor(t, "Creating the sandbox") // the image has a minute of its own
+				again.stderr.WaitFor(t, "Creating the sandbox") // the image has a minute of its own
 				assert.Equal(t, again.wait(t).expect(t, 0).stdout, "a\n")
 				assert.Equal(t, len(w.sandboxes(t)), 1)
 			})

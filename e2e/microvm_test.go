@@ -110,7 +110,7 @@ func TestEmptyListDoesNotRecreateTheMicroVM(t *testing.T) {
 			assert.Check(t, is.Contains(res.stderr, part))
 		}
 		asked := w.terminal(t, w.docker("ralph", "task", "list"))
-		asked.screen.waitFor(t, "Recreate it, if it is gone?")
+		asked.screen.WaitFor(t, "Recreate it, if it is gone?")
 		asked.press(t, "n\r")
 		res = asked.wait(t).expect(t, 1)
 		assert.Check(t, is.Contains(res.stdout, "nothing was changed"))
@@ -135,7 +135,7 @@ func TestRemovedOnlyMicroVMIsRecreatedAfterConfirmation(t *testing.T) {
 		assert.Equal(t, len(w.sandboxes(t)), 0)
 
 		asked := w.terminal(t, w.docker("ralph", "task", "list"))
-		asked.screen.waitFor(t, "Recreate it, if it is gone?")
+		asked.screen.WaitFor(t, "Recreate it, if it is gone?")
 		asked.press(t, "y\r")
 		asked.wait(t).expect(t, 0)
 		assert.Assert(t, w.sandbox(t).ID != made.ID)

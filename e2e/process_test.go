@@ -3,19 +3,18 @@
 package e2e
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"gotest.tools/v3/assert"
+
+	"github.com/docker-ralph/docker-ralph/internal/testutil/output"
 )
 
 // Commands, their output and exit codes, and waiting for events.
@@ -46,7 +45,7 @@ func run(t *testing.T, cmd *exec.Cmd) result {
 // process is a command that runs.
 type process struct {
 	cmd            *exec.Cmd
-	stdout, stderr buffer
+	stdout, stderr output.Buffer
 	done           chan struct{}
 	code           int  // once done is closed; 128+n after signal n
 	hasChildren    bool // once done is closed: it has left others of its group
@@ -169,35 +168,6 @@ func TestSignalGroupSparesReusedProcessIDs(t *testing.T) {
 func groupOf(cmd *exec.Cmd) *exec.Cmd {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return cmd
-}
-
-// buffer collects output that is read while it is being written.
-type buffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
-// waitFor waits until a text was written.
-func (b *buffer) waitFor(t *testing.T, text string) {
-	t.Helper()
-	eventually(t, func() error {
-		if got := b.String(); !strings.Contains(got, text) {
-			return errors.New("no " + text + " in: " + got)
-		}
-		return nil
-	})
 }
 
 // eventually waits until check returns nil. The check runs as part of the

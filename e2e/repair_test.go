@@ -96,7 +96,7 @@ func TestRestoredProxyHasItsKeys(t *testing.T) {
 		build := start(t, w.docker("ralph", "--agent", "claude", "--base", base, "build", "-n", "1"))
 		waitForFile(t, filepath.Join(w.repo, ".ralph", "at"))
 		run(t, w.docker("kill", w.sandbox(t).Name+".egress")).expect(t, 0)
-		build.stderr.waitFor(t, "restored it")
+		build.stderr.WaitFor(t, "restored it")
 		w.write(t, filepath.Join(w.repo, ".ralph", "go"), "")
 		build.wait(t).expect(t, 0)
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "Add one")

@@ -22,6 +22,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/e2e/abuse/server"
 	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/output"
 )
 
 // Engines that are restarted, and rootless ones. Each has an engine of its own.
@@ -118,7 +119,7 @@ func (e *ownEngine) start(t *testing.T, more ...string) {
 	args := []string{"--target", strconv.Itoa(e.spaces), "--mount", "--net", "--pid", "--"}
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "nsenter", slices.Concat(args, e.args, more)...)
 	cmd.Env, cmd.SysProcAttr = e.env, &syscall.SysProcAttr{Setsid: true}
-	var said buffer
+	var said output.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	assert.NilError(t, cmd.Start())
 	ended := make(chan error, 1)
@@ -324,7 +325,7 @@ func (r *restarted) assertRestored(t *testing.T, subject string) {
 // lost.
 func (r *restarted) assertContinues(t *testing.T, subject string, more ...string) {
 	t.Helper()
-	r.build.stderr.waitFor(t, "Warning: the engine does not answer: waiting for it\n")
+	r.build.stderr.WaitFor(t, "Warning: the engine does not answer: waiting for it\n")
 	r.agent.reset(t)
 	r.engine.start(t, more...)
 	r.assertBlocked(t, r.agent.run(t, r.attempt("${https_proxy#http://}")))

@@ -58,14 +58,14 @@ func TestRecreateIsConfirmedAtATerminal(t *testing.T) {
 		}
 
 		no := w.terminal(t, w.docker(command...))
-		no.screen.waitFor(t, "Recreate it?")
+		no.screen.WaitFor(t, "Recreate it?")
 		no.press(t, "n\r")
 		w.assertScreen(t, no.wait(t).expect(t, 1).stdout, "recreate-no")
 		assert.Check(t, is.Contains(no.screen.String(), "was not recreated"))
 		assert.Equal(t, w.sandbox(t).ID, first.ID)
 
 		yes := w.terminal(t, w.docker(command...))
-		yes.screen.waitFor(t, "Recreate it?")
+		yes.screen.WaitFor(t, "Recreate it?")
 		yes.press(t, "y\r")
 		w.assertScreen(t, yes.wait(t).expect(t, 0).stdout, "recreate-yes")
 		assert.Check(t, is.Contains(yes.screen.String(), "Title"))

@@ -234,7 +234,7 @@ func (w *world) dialogue(t *testing.T, args string, dialogue ...string) result {
 func (tm *terminal) answer(t *testing.T, dialogue ...string) {
 	t.Helper()
 	for i := 0; i < len(dialogue); i += 2 {
-		tm.screen.waitFor(t, dialogue[i])
+		tm.screen.WaitFor(t, dialogue[i])
 		tm.press(t, dialogue[i+1]+"\r")
 	}
 }

@@ -32,7 +32,7 @@ func TestSecretScanOfTheWorktree(t *testing.T) {
 		assert.Equal(t, w.statuses(t)["a"], "open")
 
 		no := w.terminal(t, w.docker("ralph", "--cred-scan", "build"))
-		no.screen.waitFor(t, "The agent would see them. Continue?")
+		no.screen.WaitFor(t, "The agent would see them. Continue?")
 		no.press(t, "n\r")
 		no.wait(t).expect(t, 1)
 		assert.Equal(t, w.statuses(t)["a"], "open")
@@ -77,7 +77,7 @@ func TestSecretScanOfTheAgentsCommits(t *testing.T) {
 		w.ralph(t, "build").expect(t, 1)
 		w.ralph(t, "--recreate", "task", "list").expect(t, 1)
 		no := w.terminal(t, w.docker("ralph", "--cred-scan", "build"))
-		no.screen.waitFor(t, "They would come into your repository. Fetch them?")
+		no.screen.WaitFor(t, "They would come into your repository. Fetch them?")
 		no.press(t, "n\r")
 		no.wait(t).expect(t, 1)
 		assert.Equal(t, w.statuses(t)["b"], "open")
@@ -160,7 +160,7 @@ func TestSecretScanOfMergedCommits(t *testing.T) {
 
 		w.plan(t, task{ID: "b", Title: "Leak", Steps: steps("b.env")})
 		yes := w.terminal(t, w.docker("ralph", "--cred-scan", "build", "-n", "1"))
-		yes.screen.waitFor(t, "They would come into your repository. Fetch them?")
+		yes.screen.WaitFor(t, "They would come into your repository. Fetch them?")
 		yes.press(t, "y\r")
 		yes.wait(t).expect(t, 0)
 		assert.Equal(t, w.git(t, "log", "-4", "--format=%s"), "gone\nleak\ngone\nleak")

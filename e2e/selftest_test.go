@@ -295,7 +295,7 @@ func TestSelfTestInterrupted(t *testing.T) {
 		w.createUnrelatedMicroVM(t)
 		before := w.stateFiles(t)
 		test := start(t, w.selfTestIn(t, filepath.Join(w.dir, "nowhere")))
-		test.stdout.waitFor(t, "\n"+after+" ")
+		test.stdout.WaitFor(t, "\n"+after+" ")
 		test.signalGroup(syscall.SIGINT)
 		res := test.wait(t).expect(t, 130)
 		assert.Check(t, !strings.Contains(res.stdout, "FAILED"), res.stdout)

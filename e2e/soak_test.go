@@ -22,6 +22,7 @@ import (
 	"github.com/moby/moby/client"
 	"gotest.tools/v3/assert"
 
+	"github.com/docker-ralph/docker-ralph/internal/testutil/output"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 )
 
@@ -195,7 +196,7 @@ func draw[T any](rnd *rand.Rand, all []T, weight func(T) int) int {
 // buildOnce starts the loop, and afterwards does what it says should be done. It
 // reports whether the loop has found everything done.
 func (s *soak) buildOnce() bool {
-	var said buffer
+	var said output.Buffer
 	cmd := s.w.docker("ralph", "build")
 	cmd.Stdout, cmd.Stderr = &said, &said
 	s.engineMu.RLock() // without an engine it would end at once, again and again
@@ -247,7 +248,7 @@ func (s *soak) signal(sig syscall.Signal) {
 
 // docker runs a command whose success nobody expects.
 func (s *soak) docker(args ...string) {
-	var said buffer
+	var said output.Buffer
 	cmd := s.w.docker(args...)
 	cmd.Stdout, cmd.Stderr = &said, &said
 	p := start(s.t, cmd)

@@ -13,6 +13,8 @@ import (
 
 	"github.com/creack/pty"
 	"gotest.tools/v3/assert"
+
+	"github.com/docker-ralph/docker-ralph/internal/testutil/output"
 )
 
 // Commands at a pseudo-terminal.
@@ -21,7 +23,7 @@ import (
 type terminal struct {
 	process
 	keys   io.Writer
-	screen buffer
+	screen output.Buffer
 	typed  int           // how much was drawn when a line was typed last
 	read   chan struct{} // closed when the screen will not change any more
 	size   func(rows, columns uint16) error

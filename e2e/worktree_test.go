@@ -199,7 +199,7 @@ func TestWorktreeBranchPrompt(t *testing.T) {
 			{"worktree add four", "\r", "Branch name (press Enter to use 'four'): ", "four"},
 		} {
 			sh := w.shell(t, tc.args)
-			sh.screen.waitFor(t, tc.question)
+			sh.screen.WaitFor(t, tc.question)
 			sh.press(t, tc.answer)
 			res := sh.wait(t).expect(t, 0)
 			w.assertTerminalRestored(t)
@@ -213,7 +213,7 @@ func TestWorktreeBranchPrompt(t *testing.T) {
 			assert.Assert(t, !strings.Contains(res.stdout, "Branch name"), res.stdout)
 		}
 		sh := w.shell(t, "--worktree task list")
-		sh.screen.waitFor(t, "'): ")
+		sh.screen.WaitFor(t, "'): ")
 		sh.press(t, "\r")
 		res := sh.wait(t).expect(t, 0)
 		made := regexp.MustCompile(`Created the worktree \.worktrees/([a-z0-9]{8}) on the new branch ([a-z0-9]{8})\r`).FindStringSubmatch(res.stdout)
@@ -221,7 +221,7 @@ func TestWorktreeBranchPrompt(t *testing.T) {
 		assert.Equal(t, made[1], made[2])
 
 		sh = w.shell(t, "--worktree=six task list")
-		sh.screen.waitFor(t, "'): ")
+		sh.screen.WaitFor(t, "'): ")
 		sh.press(t, "\x03")
 		sh.wait(t).expect(t, 130)
 		_, err := os.Lstat(w.inWorktree("six").repo)

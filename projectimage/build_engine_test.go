@@ -18,7 +18,8 @@ import (
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/assert/cmp"
 	"gotest.tools/v3/icmd"
-	"gotest.tools/v3/poll"
+
+	"github.com/docker-ralph/docker-ralph/internal/testutil/output"
 )
 
 // spec describes a test image: instructions on the test's base.
@@ -82,7 +83,7 @@ func TestEngineCancelledBuild(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- b.build(ctx, e.spec(t, "RUN echo it has begun; sleep 600"), true) }()
-		poll.WaitOn(t, out.shows(" it has begun\n"), poll.WithTimeout(time.Minute))
+		out.WaitFor(t, " it has begun\n")
 		cancel()
 		select {
 		case err := <-done:
@@ -215,12 +216,12 @@ func TestEngineProgressOnATerminal(t *testing.T) {
 		assert.NilError(t, err)
 		defer func() { _ = terminal.Close(); _ = control.Close() }()
 		assert.NilError(t, pty.Setsize(terminal, &pty.Winsize{Rows: 40, Cols: 120}))
-		screen := &syncBuffer{}
+		screen := &output.Buffer{}
 		go func() { _, _ = io.Copy(struct{ io.Writer }{screen}, control) }()
 		b, _ := e.builder(t)
 		b.Progress = Progress{Mode: ModeAuto, Out: terminal}
 		assert.NilError(t, b.build(t.Context(), e.spec(t, "RUN true"), true))
-		poll.WaitOn(t, screen.shows("FINISHED"))
+		screen.WaitFor(t, "FINISHED")
 	})
 }
 

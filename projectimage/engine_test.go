@@ -1,7 +1,6 @@
 package projectimage
 
 import (
-	"bytes"
 	"context"
 	"os"
 	"strings"
@@ -12,6 +11,8 @@ import (
 	"github.com/moby/moby/client"
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/icmd"
+
+	"github.com/docker-ralph/docker-ralph/internal/testutil/output"
 )
 
 // testEngine is one of the real engines that RALPH_TEST_ENGINES names.
@@ -96,9 +97,9 @@ func (e *testEngine) removeAfter(t *testing.T, ref string) {
 }
 
 // builder returns a builder on e and what it shows.
-func (e *testEngine) builder(t *testing.T) (*Builder, *syncBuffer) {
+func (e *testEngine) builder(t *testing.T) (*Builder, *output.Buffer) {
 	t.Helper()
-	out := &syncBuffer{Buffer: bytes.Buffer{}}
+	out := &output.Buffer{}
 	return &Builder{Engine: e, Progress: Progress{Mode: ModePlain, Out: out}, LockDir: t.TempDir()}, out
 }
 

@@ -21,7 +21,6 @@ import (
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/assert/cmp"
 	"gotest.tools/v3/icmd"
-	"gotest.tools/v3/poll"
 )
 
 // projectWith makes a project that asks for these instructions.
@@ -208,7 +207,7 @@ func TestEnginePruneDuringABuild(t *testing.T) {
 			_, err := b.Ensure(ctx, Request{Agent: "shell", Base: e.base, Project: p})
 			built <- err
 		}()
-		poll.WaitOn(t, out.shows(" it has begun\n"), poll.WithTimeout(time.Minute))
+		out.WaitFor(t, " it has begun\n")
 		done, err := b.Prune(t.Context(), all)
 		cancel()
 		assert.Assert(t, errors.Is(<-built, context.Canceled))

@@ -20,7 +20,8 @@ import (
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/assert/cmp"
 	"gotest.tools/v3/icmd"
-	"gotest.tools/v3/poll"
+
+	"github.com/docker-ralph/docker-ralph/internal/testutil/output"
 )
 
 // custom makes a workshop whose Dockerfile.sandbox has steps on the agent's image.
@@ -146,7 +147,7 @@ func TestEngineNothingCommandsTheTerminal(t *testing.T) {
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		w := e.custom(t, "RUN true '"+identity.NewID()+" \x1b]52;c;eA==\a'; printf 'lo\\033]0;title\\007g\\n'", nil)
 		w.mustDispatch(t)
-		poll.WaitOn(t, w.out.shows(" log\n"))
+		w.out.WaitFor(t, " log\n")
 		assert.Check(t, !strings.ContainsAny(w.out.String(), "\x1b\a"), "%q", w.out)
 		err := e.custom(t, "\x1b]0;title\aRUNN true", nil).failure(t)
 		assert.Check(t, !strings.ContainsAny(err.Error(), "\x1b\a"), "%q", err)
@@ -194,7 +195,7 @@ func TestEngineCancelledLayer(t *testing.T) {
 		defer cancel()
 		done := make(chan error, 1)
 		go func() { _, err := w.Ensure(ctx, req); done <- err }()
-		poll.WaitOn(t, w.out.shows(" it has begun\n"), poll.WithTimeout(time.Minute))
+		w.out.WaitFor(t, " it has begun\n")
 		cancel()
 		select {
 		case err := <-done:
@@ -238,7 +239,7 @@ func TestEngineLayerProgress(t *testing.T) {
 		assert.Assert(t, cmp.Regexp(`(?m)^#\d+ \d+\.\d+ said$`, w.out.String()))
 
 		show := func(mode Mode) string {
-			out := &syncBuffer{}
+			out := &output.Buffer{}
 			w.Progress = Progress{Mode: mode, Out: out}
 			writeFile(t, projectPath(w.root, sandboxDockerfile), head+"RUN echo said; echo "+string(mode)+identity.NewID()+"\n")
 			assert.Assert(t, w.mustDispatch(t).Built)

@@ -14,6 +14,8 @@ import (
 	"github.com/moby/moby/client"
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/internal/testutil/output"
 )
 
 // countedEngine writes down every call of the Engine API.
@@ -47,7 +49,7 @@ func (c *countedEngine) Dialer() func(context.Context) (net.Conn, error) {
 type workshop struct {
 	*Builder
 	engine *testEngine
-	out    *syncBuffer
+	out    *output.Buffer
 	root   string
 	base   string
 }

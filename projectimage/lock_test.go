@@ -1,45 +1,17 @@
 package projectimage
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"sync"
 	"testing"
 
 	"gotest.tools/v3/assert"
-	"gotest.tools/v3/poll"
+
+	"github.com/docker-ralph/docker-ralph/internal/testutil/output"
 )
 
-// syncBuffer lets a test read what a goroutine still writes.
-type syncBuffer struct {
-	mu sync.Mutex
-	bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.Buffer.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.Buffer.String()
-}
-
-func (s *syncBuffer) shows(text string) poll.Check {
-	return func(poll.LogT) poll.Result {
-		if bytes.Contains([]byte(s.String()), []byte(text)) {
-			return poll.Success()
-		}
-		return poll.Continue("%q is not in %q", text, s.String())
-	}
-}
-
 func TestLockWaits(t *testing.T) {
-	out := &syncBuffer{}
+	out := &output.Buffer{}
 	b := &Builder{LockDir: t.TempDir(), Progress: Progress{Out: out}}
 	unlock, err := b.lock(t.Context(), "a:v1")
 	assert.NilError(t, err)
@@ -53,7 +25,7 @@ func TestLockWaits(t *testing.T) {
 		}
 		got <- err
 	}()
-	poll.WaitOn(t, out.shows("waiting for another docker ralph that builds image a:v1\n"))
+	out.WaitFor(t, "waiting for another docker ralph that builds image a:v1\n")
 	select {
 	case err := <-got:
 		t.Fatalf("two have the lock (%v)", err)
@@ -73,7 +45,7 @@ func TestLockPerTag(t *testing.T) {
 }
 
 func TestLockEndsWithTheContext(t *testing.T) {
-	out := &syncBuffer{}
+	out := &output.Buffer{}
 	b := &Builder{LockDir: t.TempDir(), Progress: Progress{Out: out}}
 	unlock, err := b.lock(t.Context(), "a:v1")
 	assert.NilError(t, err)
@@ -85,7 +57,7 @@ func TestLockEndsWithTheContext(t *testing.T) {
 		_, err := b.lock(ctx, "a:v1")
 		got <- err
 	}()
-	poll.WaitOn(t, out.shows("waiting"))
+	out.WaitFor(t, "waiting")
 	cancel()
 	err = <-got
 	assert.Assert(t, errors.Is(err, context.Canceled), "%v", err)

@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	"gotest.tools/v3/poll"
 
 	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/output"
 )
 
 func TestUsage(t *testing.T) {
@@ -63,23 +63,6 @@ func TestWaitingEndsWithTheContext(t *testing.T) {
 	assert.ErrorContains(t, run(ctx, []string{"proxy"}, streams{in: in}), "reading the start message: ended before it came")
 }
 
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
 // TestProxyAndCtl runs the program as it runs in its container, on an address
 // of loopback and the usual ports.
 func TestProxyAndCtl(t *testing.T) {
@@ -100,7 +83,7 @@ func TestProxyAndCtl(t *testing.T) {
 	line, err := json.Marshal(start)
 	assert.NilError(t, err)
 	in, feed := io.Pipe() // stays open, as a container's standard input does
-	out := &lockedBuffer{}
+	out := &output.Buffer{}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	done := make(chan error, 1)

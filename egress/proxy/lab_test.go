@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -29,6 +28,7 @@ import (
 	"gotest.tools/v3/poll"
 
 	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/output"
 )
 
 // lab is a proxy with an internet behind it: names that lead to addresses, and
@@ -38,7 +38,7 @@ import (
 type lab struct {
 	*Server
 	at  *Listeners
-	log *lockedBuffer
+	log *output.Buffer
 
 	mu    sync.Mutex
 	names map[string]netip.Addr // of hosts; public when missing
@@ -54,7 +54,7 @@ const publicAddr = "203.0.113.10"
 // newLab starts a proxy that allows the rules. prepare may change its config.
 func newLab(tb testing.TB, rules []string, prepare ...func(*Config)) *lab {
 	tb.Helper()
-	l := &lab{log: &lockedBuffer{}, names: map[string]netip.Addr{}, real: map[string]string{}, dials: map[string]int{}}
+	l := &lab{log: &output.Buffer{}, names: map[string]netip.Addr{}, real: map[string]string{}, dials: map[string]int{}}
 	l.caKey, l.ca = newCA(tb)
 	policy := egress.Policy{Mode: egress.Allowlist}
 	for _, text := range rules {
@@ -247,23 +247,6 @@ func (l *lab) waitStats(tb testing.TB, host string, want func(egress.HostStats) 
 		}
 		return poll.Continue("%+v", got)
 	}, poll.WithTimeout(10*time.Second), poll.WithDelay(5*time.Millisecond))
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }
 
 func newCA(tb testing.TB) (tls.Certificate, *x509.CertPool) {

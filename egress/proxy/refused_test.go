@@ -12,6 +12,7 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/output"
 	"github.com/docker-ralph/docker-ralph/wire/denylog"
 )
 
@@ -92,7 +93,7 @@ func TestAskingChangesNothing(t *testing.T) {
 }
 
 func TestWhatIsRememberedOfRefusalsIsBounded(t *testing.T) {
-	s, err := New(Config{Start: egress.Start{Address: netip.MustParseAddr("127.0.0.1"), Policy: egress.Policy{Mode: egress.Deny}}, Log: &lockedBuffer{}})
+	s, err := New(Config{Start: egress.Start{Address: netip.MustParseAddr("127.0.0.1"), Policy: egress.Policy{Mode: egress.Deny}}, Log: &output.Buffer{}})
 	assert.NilError(t, err)
 	mark := s.refusedSince("").Mark
 	for i := range 3 * maxRefused {

@@ -1,7 +1,6 @@
 package loop
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -20,6 +18,7 @@ import (
 	"gotest.tools/v3/poll"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/output"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
 	"github.com/docker-ralph/docker-ralph/wire/event"
@@ -95,7 +94,7 @@ func (b *ledger) Release(_ context.Context, slug, reason string) error {
 // trial is one loop with what it printed.
 type trial struct {
 	Options
-	out, errs lockedBuffer
+	out, errs output.Buffer
 	signals   chan os.Signal
 }
 
@@ -124,23 +123,6 @@ func (tr *trial) said() string {
 var figures = regexp.MustCompile(`(?m)^Iteration .*\n|^\nRUN (.*\n)+?Total: .*\n(No checks .*\n)?(Log: .*\n)?`)
 
 func (tr *trial) dir() string { return strings.TrimPrefix(tr.Env[len(tr.Env)-1], "DIR=") }
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
 
 const (
 	say  = `echo '{"type":"assistant","message":{"content":[{"type":"text","text":"hello"}]}}'; `

@@ -19,6 +19,7 @@ import (
 
 	"gotest.tools/v3/assert"
 
+	"github.com/docker-ralph/docker-ralph/internal/testutil/output"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
@@ -194,7 +195,7 @@ func (s Suite) testExec(t *testing.T) {
 
 func (s Suite) testTerminal(t *testing.T) {
 	sb, spec := s.Up(t)
-	var out buffer
+	var out output.Buffer
 	term := newTerminal(t, 24, 80, &out)
 	before := term.state(t)
 	ended := s.begin(t, sb, lifecycle.Process{
@@ -203,7 +204,7 @@ func (s Suite) testTerminal(t *testing.T) {
 		Terminal: term,
 		Stdout:   struct{ io.Writer }{term.end}, // a way to the terminal that is not the terminal
 	})
-	out.waitFor(t, "terminal")
+	out.WaitFor(t, "terminal")
 	press(t, term, "\n", &out, "size 24 80")
 	if !s.NoResize {
 		assert.NilError(t, term.resize(50, 132))
@@ -218,14 +219,14 @@ func (s Suite) testTerminal(t *testing.T) {
 
 func (s Suite) testDetach(t *testing.T) {
 	sb, spec := s.Up(t)
-	var out buffer
+	var out output.Buffer
 	term := newTerminal(t, 24, 80, &out)
 	before := term.state(t)
 	ended := s.begin(t, sb, lifecycle.Process{
 		ID: "detached", Args: []string{"sh", "-c", "echo begun; while ! test -e go; do sleep 0.05; done; echo x > after"},
 		Dir: spec.Root, Terminal: term,
 	})
-	out.waitFor(t, "begun")
+	out.WaitFor(t, "begun")
 	for _, key := range []string{"\x10", "\x11"} {
 		_, err := io.WriteString(term.user, key)
 		assert.NilError(t, err)
@@ -258,12 +259,12 @@ func (s Suite) testSignals(t *testing.T) {
 		want   int
 	}{{os.Interrupt, 42}, {syscall.SIGTERM, 43}} {
 		signals := make(chan os.Signal, 1)
-		var out buffer
+		var out output.Buffer
 		ended := s.begin(t, sb, lifecycle.Process{
 			Args: []string{"sh", "-c", "trap 'exit 42' INT; trap 'exit 43' TERM; echo ready; while :; do sleep 0.05; done"},
 			Dir:  spec.Root, Stdout: &out, Stderr: &out, Signals: signals,
 		})
-		out.waitFor(t, "ready")
+		out.WaitFor(t, "ready")
 		s.busy(t, sb, true)
 		signals <- tc.signal
 		end := <-ended
@@ -359,7 +360,7 @@ func (s Suite) begin(t *testing.T, sb lifecycle.Sandbox, p lifecycle.Process) <-
 
 // press types keys again and again until the output shows their effect: a
 // process may be between two reads, and a change of size takes its time.
-func press(t *testing.T, term *terminal, keys string, out *buffer, effect string) {
+func press(t *testing.T, term *terminal, keys string, out *output.Buffer, effect string) {
 	t.Helper()
 	becomes(t, fmt.Sprintf("%q is there after %q was typed", effect, keys), func() (string, bool) {
 		seen := out.String()

@@ -3,11 +3,8 @@
 package conformance
 
 import (
-	"bytes"
-	"fmt"
 	"io"
 	"os"
-	"strings"
 	"sync"
 	"testing"
 
@@ -79,30 +76,4 @@ func (s *terminal) DetachKeys() string { return "" }
 func (s *terminal) MakeRaw() (restore func(), err error) {
 	state, err := term.SetRawTerminal(s.end.Fd())
 	return func() { _ = term.RestoreTerminal(s.end.Fd(), state) }, err
-}
-
-// buffer collects output that is read while it is being written.
-type buffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
-func (b *buffer) waitFor(t *testing.T, text string) {
-	t.Helper()
-	becomes(t, fmt.Sprintf("the output has %q", text), func() (string, bool) {
-		out := b.String()
-		return fmt.Sprintf("%q", out), strings.Contains(out, text)
-	})
 }

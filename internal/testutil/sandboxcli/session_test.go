@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/output"
 	"github.com/docker-ralph/docker-ralph/internal/testutil/sandboxcli"
 	"github.com/docker-ralph/docker-ralph/internal/testutil/sandboxcli/sandboxclitest"
 )
@@ -129,8 +129,7 @@ func TestRemovingWhatIsInUse(t *testing.T) {
 type screen struct {
 	terminal *os.File
 	cmd      *exec.Cmd
-	mu       sync.Mutex
-	buf      bytes.Buffer
+	output.Buffer
 }
 
 func onTerminal(t *testing.T, cmd *exec.Cmd) *screen {
@@ -146,25 +145,10 @@ func onTerminal(t *testing.T, cmd *exec.Cmd) *screen {
 	return s
 }
 
-func (s *screen) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.buf.Write(p)
-}
-
 func (s *screen) press(t *testing.T, keys string) {
 	t.Helper()
 	_, err := s.terminal.WriteString(keys)
 	assert.NilError(t, err)
-}
-
-func (s *screen) waitFor(t *testing.T, text string) {
-	t.Helper()
-	eventually(t, func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return strings.Contains(s.buf.String(), text)
-	})
 }
 
 const dialogue = `test -t 0 && test -t 1 && echo terminal
@@ -176,28 +160,22 @@ func TestTerminal(t *testing.T) {
 	everywhere(t, func(t *testing.T, r rig) {
 		r.create(t, "box")
 		s := onTerminal(t, r.command(t, "exec", "-it", "box", "sh", "-c", dialogue))
-		s.waitFor(t, "terminal")
-		s.waitFor(t, "size ")
+		s.WaitFor(t, "terminal")
+		s.WaitFor(t, "size ")
 		eventually(t, func() bool {
 			s.press(t, "\r")
-			return s.has("size 24 80")
+			return s.Contains("size 24 80")
 		})
 		assert.NilError(t, pty.Setsize(s.terminal, &pty.Winsize{Rows: 50, Cols: 132}))
 		eventually(t, func() bool {
 			s.press(t, "\r")
-			return s.has("size 50 132")
+			return s.Contains("size 50 132")
 		})
 		s.press(t, "\x03")
-		s.waitFor(t, "interrupted")
+		s.WaitFor(t, "interrupted")
 		_ = s.cmd.Wait()
 		assert.Equal(t, s.cmd.ProcessState.ExitCode(), 9)
 	})
-}
-
-func (s *screen) has(text string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return strings.Contains(s.buf.String(), text)
 }
 
 func TestDetachKeys(t *testing.T) {
@@ -210,13 +188,13 @@ func TestDetachKeys(t *testing.T) {
 			}
 			args := append(append([]string{"exec", "-it"}, flags...), "box", "sh", "-c", talk)
 			s := onTerminal(t, r.command(t, args...))
-			s.waitFor(t, "out") // the terminal passes everything on by then
+			s.WaitFor(t, "out") // the terminal passes everything on by then
 			for _, key := range []byte(keys) {
 				s.press(t, string(key))
 			}
 			_ = s.cmd.Wait()
 			assert.Equal(t, s.cmd.ProcessState.ExitCode(), 1)
-			s.waitFor(t, "read escape sequence")
+			s.WaitFor(t, "read escape sequence")
 			assert.NilError(t, os.WriteFile(filepath.Join(r.ws, "go"), nil, 0o644))
 			eventually(t, func() bool { return exists(filepath.Join(r.ws, "done")) })
 		}
@@ -230,7 +208,7 @@ func TestAnInteractiveSessionKeepsThePluginsSandbox(t *testing.T) {
 	r.create(t, "box")
 	s := onTerminal(t, r.command(t, "exec", "-it", "box", "cat"))
 	s.press(t, "there\r")
-	s.waitFor(t, "there\r\nthere\r\n")    // the terminal's echo, and cat
+	s.WaitFor(t, "there\r\nthere\r\n")    // the terminal's echo, and cat
 	<-time.After(1500 * time.Millisecond) // it has to last, not to come
 	assert.Equal(t, r.status(t, "box"), "running")
 	assert.NilError(t, s.cmd.Process.Kill())
