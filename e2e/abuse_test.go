@@ -28,8 +28,8 @@ const (
 	minProbes = 230
 )
 
-// brokenInContainer are those that an ordinary container does not hold against. If
-// it did, the probes would prove nothing.
+// brokenInContainer are the probes that succeed in an ordinary container. If they did
+// not, they would prove nothing.
 func brokenInContainer() []string {
 	return []string{
 		"user-is-not-root", "capabilities-effective", "capabilities-bounding", "no-new-privileges", "setuid-programs", "shadow",
@@ -41,7 +41,8 @@ func brokenInContainer() []string {
 	}
 }
 
-// An agent tries all that it can, in a sandbox and in an ordinary container.
+// Each probe is blocked in a sandbox, and behaves as expected in an ordinary
+// container.
 func TestAbuse(t *testing.T) {
 	probes, err := abuse.Probes()
 	assert.NilError(t, err)
@@ -85,8 +86,8 @@ func TestAbuse(t *testing.T) {
 	})
 }
 
-// setUpProbes makes the sandbox, what it shall reach and what it shall not, and what
-// nobody shall find.
+// setUpProbes makes the sandbox, what it shall reach and what it shall not, and the secrets
+// that it must not find.
 func setUpProbes(t *testing.T, w *world, program string) (l *lab, canary string) {
 	t.Helper()
 	canary = plantSecrets(t, w)
@@ -101,8 +102,7 @@ func setUpProbes(t *testing.T, w *world, program string) (l *lab, canary string)
 	return l, canary
 }
 
-// plantSecrets puts what nobody shall find where an agent would look for it, and
-// returns it.
+// plantSecrets puts a secret everywhere an agent would look for one, and returns it.
 func plantSecrets(t *testing.T, w *world) (canary string) {
 	t.Helper()
 	canary = "canary" + strings.ToLower(rand.Text())
@@ -132,7 +132,7 @@ func newMarkers(t *testing.T, w *world) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(w.dir, "markers-")
 	assert.NilError(t, err)
-	assert.NilError(t, os.Chmod(dir, 0o777)) // whoever runs it
+	assert.NilError(t, os.Chmod(dir, 0o777)) // any user may run it
 	return dir
 }
 
@@ -183,7 +183,7 @@ func probeContainer(t *testing.T, w *world, l *lab, variables []string, markers 
 	return parseReport(t, res.stdout, markers)
 }
 
-// runUserGit does what users do in a work tree.
+// runUserGit runs git as users do in a worktree.
 func (w *world) runUserGit(t *testing.T) {
 	t.Helper()
 	spec := filepath.Join(w.repo, "specs", "things.md")

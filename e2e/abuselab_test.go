@@ -54,7 +54,7 @@ func buildProbes(t *testing.T) string {
 	return program
 }
 
-// installProbes puts the program into the work tree, where git ignores it.
+// installProbes puts the program into the worktree, where git ignores it.
 func (w *world) installProbes(t *testing.T, program string) (inside string) {
 	t.Helper()
 	inside = filepath.Join(w.repo, ".ralph", "abuse")
@@ -112,7 +112,7 @@ func (l *lab) publish(t *testing.T, w *world) {
 	proxy := w.sandbox(t).Name + ".egress"
 	t.Cleanup(func() {
 		for _, args := range [][]string{{"rm", "-f", l.server}, {"network", "disconnect", "-f", l.server, proxy}, {"network", "disconnect", "-f", private, proxy}} {
-			run(t, w.docker(args...)) // the sandbox may be gone
+			run(t, w.docker(args...)) // the sandbox may be removed
 		}
 		run(t, w.docker("network", "rm", l.server, private)).expect(t, 0)
 	})
@@ -161,7 +161,7 @@ func lessThan(t *testing.T, n int64) int64 {
 	return i.Int64()
 }
 
-// publicAddress gives this machine an address that is none of a private range,
+// publicAddress assigns this machine an address outside of the private ranges,
 // and that no other test has just now.
 func publicAddress(t *testing.T) string {
 	t.Helper()

@@ -85,8 +85,8 @@ func TestCommitsHaveADefaultAuthor(t *testing.T) {
 	})
 }
 
-// An agent of one's own runs in any image that has it, and hears of nothing
-// that the repository changes while the loop runs.
+// A custom agent runs in any image that has it. Changes of the repository's
+// configuration do not reach a running loop.
 func TestCustomAgent(t *testing.T) {
 	onDrivers(t, func(t *testing.T, w *world) {
 		w.configure(t, `[agent]
@@ -154,7 +154,7 @@ func TestAgentSettingsAreCopiedWithoutSecrets(t *testing.T) {
 			"Be brief.\nRead-only file system\n")
 		assert.Check(t, is.Contains(inside("ls -A "+at.Destination+"/*/.claude").stdout, "CLAUDE.md\nsettings.json\nskills\n"))
 
-		// It is told once, and what is changed inside is lost.
+		// It is reported once, and changes inside the sandbox are discarded.
 		inside("echo changed >.claude/CLAUDE.md")
 		w.write(t, of("settings.json"), `{"model": "haiku"}`)
 		assert.NilError(t, os.RemoveAll(of("skills")))
@@ -190,7 +190,7 @@ func (w *world) shownConfig(driver, sandbox string) string {
 	return agentconfig.StagingOf(filepath.Join(w.config, "ralph"), driver, sandbox).Shown()
 }
 
-// Nothing is said of what is not there, but to those who look for errors.
+// Missing settings are reported in the debug log only.
 func TestMissingAgentSettingsAreNotReported(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		flags := []string{"--agent", "claude", "--image", w.imageOf(t, map[string]string{"/usr/local/bin/claude": "#!/bin/sh\n"})}
@@ -219,8 +219,7 @@ func TestAgentSettingsAreCopiedToAMicroVM(t *testing.T) {
 	})
 }
 
-// The real Claude Code has what its user has configured, and what the project says
-// counts more. Only its model is played by a script.
+// The real Claude Code has its user's settings, which those of the project override.
 func TestProjectSettingsOverrideTheUsers(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		base := claudeBase(t, w)

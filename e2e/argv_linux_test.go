@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kernel's connector tells root which programs are started, on the machine
+// The kernel's connector reports to root which programs are started, on the machine
 // and in its containers: https://docs.kernel.org/driver-api/connector.html, with
 // the messages of linux/cn_proc.h.
 const (
@@ -22,7 +22,7 @@ const (
 )
 
 // execs sends the ID of each process that starts a program, until ctx ends. It
-// reports whether the kernel tells.
+// reports whether the kernel supports that.
 func execs(ctx context.Context) (started <-chan int, ok bool) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_CONNECTOR)
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 
 // Command lines of all processes on this machine, which must have no secrets.
 
-// watchArgv looks at the command lines of all processes on this machine, those
-// in containers included, as soon as they start. What it returns ends that, and
-// tells which of the texts were seen.
+// watchArgv checks the command lines of all processes on this machine, those in
+// containers included, as soon as they start. The function that it returns ends
+// that, and returns which of the texts were found.
 func watchArgv(t *testing.T, texts ...string) (seen func() map[string]bool) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -104,7 +104,7 @@ func (w *world) assertNotLeaked(t *testing.T, secret string) {
 	}))
 }
 
-// What keeps a loop from beginning is the same with --detach and without.
+// Errors that prevent a loop from starting are the same with and without --detach.
 func TestBackgroundLoopReportsWhyItCannotStart(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		res := w.ralph(t, "--detach", "task", "list").expect(t, 1)
@@ -118,8 +118,7 @@ func TestBackgroundLoopReportsWhyItCannotStart(t *testing.T) {
 	})
 }
 
-// Questions come before a loop is left alone; without anybody to ask they are
-// errors.
+// Confirmations precede detaching; without a terminal they are errors.
 func TestBackgroundLoopConfirmsBeforeItDetaches(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "quick", Title: "Be quick", Steps: []string{"true"}})
@@ -229,8 +228,7 @@ func (w *world) loseTerminal(t *testing.T, lose func(build *terminal)) {
 	assert.Assert(t, os.IsNotExist(err))
 }
 
-// Without a terminal, docker alone may be hung up, as by whoever ends an ssh
-// session.
+// Without a terminal, docker alone may get the SIGHUP, as when an ssh session ends.
 func TestSIGHUPToDockerAloneDetaches(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())
@@ -245,7 +243,7 @@ func TestSIGHUPToDockerAloneDetaches(t *testing.T) {
 	})
 }
 
-// Commits of a loop that has lost its terminal come home like any others.
+// Commits of a loop that has lost its terminal are fetched like any others.
 func TestBackgroundLoopDeliversItsCommits(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.setenv("RALPH_GIT", "private")

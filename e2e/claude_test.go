@@ -151,8 +151,8 @@ func TestClaudeRecoversFromARateLimitAndAFailedCheck(t *testing.T) {
 	})
 }
 
-// A session that ends before its task is finished gives it back by itself,
-// through Claude Code's own hook: the loop has nothing left to release.
+// A session that ends before its task is finished releases it through Claude Code's
+// own hook: the loop has nothing left to release.
 func TestClaudeReleasesAnUnfinishedTask(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		base := claudeBase(t, w)
@@ -189,8 +189,8 @@ func TestClaudeWithARejectedKeyEndsTheLoop(t *testing.T) {
 	})
 }
 
-// What lets claude go on after its session is switched off, and the switches are
-// those that this version of claude knows.
+// The features that let claude continue after its session are disabled, by switches
+// that this version of claude knows.
 func TestClaudeDoesNothingAfterItsSession(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		base := claudeBase(t, w)
@@ -211,8 +211,8 @@ func TestClaudeDoesNothingAfterItsSession(t *testing.T) {
 	})
 }
 
-// Ctrl+C asks the real Claude Code to end, and what its tool runs. Its task goes
-// back, and nothing of it is left.
+// Ctrl+C ends the real Claude Code and the command of its tool. Its task is released,
+// and no process remains.
 func TestClaudeIsInterrupted(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		base := claudeBase(t, w)

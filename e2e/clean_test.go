@@ -19,7 +19,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 )
 
-// "stop" and "clean", and sandboxes whose worktree is gone.
+// "stop" and "clean", and sandboxes whose worktree was removed.
 
 func TestStopLetsTheLoopFinishItsTask(t *testing.T) {
 	onDrivers(t, func(t *testing.T, w *world) {
@@ -78,7 +78,7 @@ func TestStopWithoutALoop(t *testing.T) {
 	})
 }
 
-// Commits of a loop whose command was killed come home when it is ended.
+// Commits of a loop whose command was killed are fetched when it is ended.
 func TestStopNowFetchesCommits(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.setenv("RALPH_GIT", "private")
@@ -118,7 +118,7 @@ func TestCleanRemovesOnlyTheSandbox(t *testing.T) {
 	})
 }
 
-// What clean asks at a terminal.
+// The confirmations of clean at a terminal.
 const askWhich, askSure = "Your choice (1 or 2):", "Remove them? [y/N]"
 
 func TestCleanConfirmsEachSandbox(t *testing.T) {
@@ -163,8 +163,8 @@ func TestCleanKeepsASandboxInUse(t *testing.T) {
 }
 
 // A clean-up leaves neither containers, nor networks, nor volumes of the
-// repository, and loses no commit: not even one that nobody has fetched, nor one
-// of a work tree that is gone.
+// repository, and loses no commit: not even one that was never fetched, nor one of a
+// removed worktree.
 func TestCleanAllFetchesCommits(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.useDefaults()
@@ -269,7 +269,7 @@ func TestCleanKeepsAMicroVMInUnknownState(t *testing.T) {
 	})
 }
 
-// linkedWorktree is the world in another work tree of its repository, on a new branch.
+// linkedWorktree is the world in another worktree of its repository, on a new branch.
 func (w *world) linkedWorktree(t *testing.T, branch string) *world {
 	t.Helper()
 	other := *w
@@ -289,8 +289,8 @@ func (w *world) branches(t *testing.T) map[string]bool {
 	return all
 }
 
-// A sandbox whose work tree is gone goes when the next one is made, but not with
-// commits that are in it alone.
+// The sandbox of a removed worktree is removed when the next one is created, but not
+// if it has the only copy of commits.
 func TestSandboxesOfRemovedWorktreesArePruned(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.useDefaults()

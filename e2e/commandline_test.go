@@ -63,7 +63,7 @@ func TestArgumentsArePassedVerbatim(t *testing.T) {
 	})
 }
 
-// What a command writes comes out where it belongs, and nothing else.
+// A command's stdout and stderr are passed through, and nothing is added.
 func TestOutputAndExitCodeArePassedThrough(t *testing.T) {
 	onDrivers(t, func(t *testing.T, w *world) {
 		w.ok(t, "task", "create", "a", "Title")
@@ -126,7 +126,7 @@ func TestCommandsRunInTheWorkingDirectory(t *testing.T) {
 	})
 }
 
-// Where there is no terminal everything works all the same.
+// Commands work in pipelines and without open streams.
 func TestPipelinesAndMissingStreams(t *testing.T) {
 	onDrivers(t, func(t *testing.T, w *world) {
 		w.write(t, filepath.Join(w.repo, "specs", "p.md"), "```ralph-tasks\n{\"id\":\"p/1\",\"t\":\"One\"}\n```\n")
@@ -190,7 +190,7 @@ func TestCompletionOfTasks(t *testing.T) {
 	})
 }
 
-// Each worktree has tasks of its own.
+// Each worktree has its own tasks.
 func TestCompletionOfTasksOfAWorktree(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.ok(t, "task", "create", "here", "Here")
@@ -262,7 +262,7 @@ func setUpScript(env *testscript.Env) error {
 		os.Symlink(shared.plugin, filepath.Join(plugins, "docker-ralph")))
 }
 
-// makeRepo makes the current folder a work tree on branch main with one
+// makeRepo makes the current directory a worktree on branch main with one
 // commit and an origin: repo
 func makeRepo(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Check(ts.Exec("git", "init", "-q", "-b", "main"))

@@ -30,8 +30,8 @@ import (
 
 // MicroVM drivers, whose programs are fakes that run containers.
 
-// onDrivers runs a test in containers, and with doubles of the microVM programs
-// whose microVMs are containers.
+// onDrivers runs a test in containers, and with fakes of the microVM programs, whose
+// microVMs are containers.
 func onDrivers(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
 	t.Parallel()
@@ -62,7 +62,7 @@ func onMicroVM(t *testing.T, driver string, test func(t *testing.T, w *world)) {
 	test(t, newDriverWorld(t, engineForFake(t, driver), driver))
 }
 
-// microVMFor is the microVM program whose double is tried on an engine.
+// microVMFor is the microVM program whose fake is tested on an engine.
 func microVMFor(e engines.Engine) string {
 	if e.Name == "debian" {
 		return config.DriverDockerSandbox
@@ -98,7 +98,7 @@ func (w *world) driverFlags() []string {
 	return nil
 }
 
-// setUpFake gives the world the double of its microVM program.
+// setUpFake installs the fake of the world's microVM program.
 func (w *world) setUpFake(t *testing.T) {
 	t.Helper()
 	w.fakeDir = filepath.Join(w.dir, "double")
@@ -123,7 +123,7 @@ func (w *world) installDockerSandbox(t *testing.T) {
 	assert.NilError(t, os.Symlink(filepath.Join(shared.fakes, "docker-sandbox"), filepath.Join(w.config, "cli-plugins", "docker-sandbox")))
 }
 
-// setPath puts a folder at the front of the user's PATH, or takes it away.
+// setPath puts a directory at the front of the user's PATH, or removes it.
 func (w *world) setPath(dir string, there bool) {
 	for i, kv := range w.env {
 		if rest, ok := strings.CutPrefix(kv, "PATH="); ok {
@@ -136,7 +136,7 @@ func (w *world) setPath(dir string, there bool) {
 	}
 }
 
-// configureFake changes how the double behaves.
+// configureFake changes how the fake behaves.
 func (w *world) configureFake(t *testing.T, change func(*sandboxcli.Settings)) {
 	t.Helper()
 	assert.NilError(t, sandboxcli.Update(w.fakeDir, change))
@@ -150,8 +150,8 @@ func (w *world) microVMCommand(args ...string) *exec.Cmd {
 	return w.command(filepath.Join(shared.fakes, "sbx"), args...)
 }
 
-// createUnrelatedMicroVM makes another sandbox with the microVM program, so that its list
-// is not empty.
+// createUnrelatedMicroVM creates another microVM, so that the program's list is not
+// empty.
 func (w *world) createUnrelatedMicroVM(t *testing.T) {
 	t.Helper()
 	if w.isMicroVM() {
@@ -162,10 +162,10 @@ func (w *world) createUnrelatedMicroVM(t *testing.T) {
 	}
 }
 
-// sandbox is a sandbox of the world's repository, whatever it is made with.
+// sandbox is a sandbox of the world's repository, of any driver.
 type sandbox struct {
 	Name    string
-	ID      string // of its container; changes when the sandbox is made anew
+	ID      string // of its container; changes when the sandbox is recreated
 	Running bool
 }
 
@@ -191,7 +191,7 @@ func (w *world) sandbox(t *testing.T) sandbox {
 }
 
 // microVMs are the sandboxes that the microVM program lists for the world's
-// repository. The plugin gives them no identity, but their containers have one.
+// repository. Their IDs are those of the fake's containers.
 func (w *world) microVMs(t *testing.T) []sandbox {
 	t.Helper()
 	out := run(t, w.microVMCommand("ls", "--json")).expect(t, 0).stdout
@@ -209,7 +209,7 @@ func (w *world) microVMs(t *testing.T) []sandbox {
 	return all
 }
 
-// containerOf returns the container that is a microVM for the double.
+// containerOf returns the container that the fake runs for a microVM.
 func (w *world) containerOf(t *testing.T, name string) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(w.fakeDir)
@@ -227,7 +227,7 @@ func (w *world) containerOf(t *testing.T, name string) string {
 	return ""
 }
 
-// stop stops a sandbox as a user would, who does not have docker-ralph do it.
+// stop stops a sandbox without docker-ralph.
 func (w *world) stop(t *testing.T, sb sandbox) {
 	t.Helper()
 	if w.isMicroVM() {
@@ -272,7 +272,7 @@ func processesWith(texts ...string) []int {
 	return found
 }
 
-// purgeFake ends what the double and those who use it have left.
+// purgeFake removes the fake's containers and ends its processes.
 func (w *world) purgeFake(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), timeout)
@@ -285,8 +285,7 @@ func (w *world) purgeFake(t *testing.T) {
 }
 
 // imageStore has what many worlds need and what takes longer than their tests:
-// images of agents, and what the double of sbx notes of the image that it was
-// given.
+// images of agents, and the list of images that the fake of sbx has loaded.
 type imageStore struct {
 	mu        sync.Mutex
 	templates map[string]string // by engine
@@ -309,8 +308,8 @@ func (s *imageStore) build(t *testing.T, w *world, agent, base string) {
 
 const templatesOfSbx = "sbx/templates.json"
 
-// seedTemplates gives a world's sbx the image of the shell agent, as if an earlier
-// dispatch had done so.
+// seedTemplates loads the image of the shell agent into a world's sbx, as an earlier
+// command would have.
 func (s *imageStore) seedTemplates(t *testing.T, w *world) {
 	t.Helper()
 	if w.driver != config.DriverSbx {

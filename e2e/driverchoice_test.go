@@ -19,12 +19,12 @@ import (
 
 // Which driver a sandbox gets when the user chooses one, and when not.
 
-// creationMessage is what is said, once, of a sandbox that is made.
+// creationMessage is printed when a sandbox is created.
 func creationMessage(sb sandbox, driver, why string) string {
 	return fmt.Sprintf("Creating the sandbox %s with the %s driver%s\n", sb.Name, driver, why)
 }
 
-// assertMessages checks that a command has said one thing and warned of another, and no
+// assertMessages asserts that a command has printed one message, one warning, and no
 // more.
 func assertMessages(t *testing.T, res result, first, warning string) {
 	t.Helper()
@@ -43,7 +43,7 @@ func TestDefaultDriverIsSbx(t *testing.T) {
 		assert.Equal(t, w.ralph(t, "task", "list").expect(t, 0).stderr, "", "it was said once")
 		assert.Equal(t, len(w.containers(t)), 0)
 
-		// It keeps its driver, whatever becomes of that.
+		// The sandbox keeps its driver, even if that can no longer be used.
 		w.setPath(shared.fakes, false)
 		res = w.ralph(t, "task", "list").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "there is no sbx on PATH"))
@@ -66,8 +66,7 @@ func TestDefaultDriverWithoutSbxIsDockerSandbox(t *testing.T) {
 		assertMessages(t, res, creationMessage(made, "docker-sandbox", " (no sbx)"), `is not kept in full with docker-sandbox`)
 		assert.Equal(t, w.ralph(t, "task", "list").expect(t, 0).stderr, "")
 
-		// That of Docker Desktop's next version is none, but nothing is made
-		// in its place.
+		// Docker Desktop's next version has none, but no other driver replaces it.
 		w.configureFake(t, func(s *sandboxcli.Settings) { s.Faults.Removed = true })
 		res = w.ralph(t, "task", "list").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "4.80 removed it"))
@@ -123,7 +122,7 @@ func TestDefaultDriverWithoutMicroVMsIsContainer(t *testing.T) {
 	}
 }
 
-// Asking for a driver never gives another one.
+// A chosen driver that cannot be used is an error.
 func TestChosenDriverIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	type fault struct {
@@ -173,7 +172,7 @@ func TestChosenDriverIsNotReplaced(t *testing.T) {
 	}
 }
 
-// setting is a change of the double that can be taken back.
+// setting is a reversible change of the fake.
 func setting(change func(s *sandboxcli.Settings, broken bool)) func(*testing.T, *world, bool) {
 	return func(t *testing.T, w *world, broken bool) {
 		t.Helper()
@@ -181,7 +180,7 @@ func setting(change func(s *sandboxcli.Settings, broken bool)) func(*testing.T, 
 	}
 }
 
-// A repository may not choose the weaker isolation by itself.
+// A repository may not choose the weaker isolation without approval.
 func TestContainerDriverInRalphTomlNeedsApproval(t *testing.T) {
 	onMicroVM(t, config.DriverSbx, func(t *testing.T, w *world) {
 		w.configureUser(t, "")
@@ -199,7 +198,8 @@ func TestContainerDriverInRalphTomlNeedsApproval(t *testing.T) {
 	})
 }
 
-// The plugin is called as we were, also by what keeps its microVM alive.
+// docker-sandbox is called with the same --config and --context or --host, also to
+// keep its microVM alive.
 func TestDockerSandboxGetsTheContextAndConfig(t *testing.T) {
 	onMicroVM(t, config.DriverDockerSandbox, func(t *testing.T, w *world) {
 		run(t, w.docker("context", "create", "here", "--docker", "host="+w.engine.Host)).expect(t, 0)
@@ -228,7 +228,7 @@ func TestDockerSandboxGetsTheContextAndConfig(t *testing.T) {
 	})
 }
 
-// calls are how the double was called.
+// calls are the calls of the fake.
 func (w *world) calls(t *testing.T) []sandboxcli.Call {
 	t.Helper()
 	calls, err := sandboxcli.Calls(w.fakeDir)

@@ -37,8 +37,8 @@ func TestEngineOfTheContextIsUsed(t *testing.T) {
 	})
 }
 
-// An engine on another machine cannot mount the work tree. Instead of a
-// sandbox with an empty folder there is an error.
+// An engine on another machine cannot mount the worktree. It is rejected, instead of
+// mounting an empty directory.
 func TestRemoteEngineIsRejected(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		remote := "tcp://" + w.proxy(t)

@@ -45,7 +45,7 @@ func basicUsage(t *testing.T, w *world) {
 	assert.Equal(t, w.openShell(t, "run"), w.repo+" main")
 	name := w.sandbox(t).Name
 	assert.Assert(t, w.sandbox(t).Running, "it is kept, and is not stopped at the end of each session")
-	// run --shell: a command of its own
+	// run --shell: a separate command
 	assert.Equal(t, w.openShell(t, "shell"), w.repo+" main")
 	assert.Equal(t, w.sandbox(t).Name, name)
 	// list-containers
@@ -64,7 +64,7 @@ func basicUsage(t *testing.T, w *world) {
 }
 
 func worktreeUsage(t *testing.T, w *world) {
-	// run --worktree: the flag stands before the command
+	// run --worktree: the flag precedes the command
 	got := regexp.MustCompile(`^(.*) (.*)$`).FindStringSubmatch(w.openShell(t, "--worktree run", "'): ", ""))
 	assert.Assert(t, is.Regexp(`^[a-z0-9]{8}$`, got[2]))
 	random := w.inWorktree(got[2])
@@ -246,7 +246,7 @@ func (tm *terminal) waitForPrompt(t *testing.T, want string) (where string) {
 	return where
 }
 
-// sandboxBranches returns the branches of the sandboxes that are listed, by their work tree,
+// sandboxBranches returns the branches of the sandboxes that are listed, by their worktree,
 // and makes sure that each is a container of that name.
 func (w *world) sandboxBranches(t *testing.T) map[string]string {
 	t.Helper()

@@ -42,7 +42,7 @@ var fullDisks = []fault{
 	},
 }
 
-// A full disk costs the run that meets it. The loop says so, and goes on as soon as
+// A full disk costs the run that meets it. The loop reports it, and continues as soon as
 // there is space; no task, log or commit is lost.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()

@@ -31,9 +31,9 @@ import (
 // that of the certificate which Go's own test servers have.
 const gitHost = "example.com"
 
-// hostRepository plays the git host of the work tree's origin, behind a company's
+// hostRepository plays the git host of the worktree's origin, behind a company's
 // proxy and with a company's certificate. The repository has a branch "feature"
-// more than the work tree.
+// more than the worktree.
 func (w *world) hostRepository(t *testing.T, token string) (bare string, refused *atomic.Int64) {
 	t.Helper()
 	root := filepath.Join(w.dir, "served")
@@ -101,8 +101,8 @@ func tunnelTo(address string) http.Handler {
 	})
 }
 
-// git in a sandbox fetches with the user's token, and pushes if the user has said
-// so, without having it.
+// git in a sandbox fetches with the user's token, and pushes if the user allows it,
+// without having the token.
 func TestGitTokenStaysOnTheHost(t *testing.T) {
 	withPrivateGit(t, func(t *testing.T, w *world) {
 		token := "ghp-stays-with-the-user-of-" + w.engine.Name
@@ -188,7 +188,7 @@ func TestGitTokenStaysOnTheHost(t *testing.T) {
 	})
 }
 
-// Where the token would not be safe, or there is none, a warning says so.
+// A warning is printed where the token would not be safe, or there is none.
 func TestGitTokenIsNotUsedWhereItIsUnsafe(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.setenv("RALPH_GIT_TOKEN", "read")
@@ -330,8 +330,8 @@ func TestSignedCommits(t *testing.T) {
 	})
 }
 
-// A repository cannot ask for signatures by itself, and without a git directory
-// of its own a sandbox gets none.
+// A repository cannot enable signing without approval, and a sandbox without a private
+// git directory cannot sign.
 func TestUnsignedCommits(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.plan(t)

@@ -22,8 +22,7 @@ import (
 // Sandboxes with a git directory or a clone of their own: the agent's commits
 // arrive on the user's branch.
 
-// withPrivateGit runs a test in a container with a git directory of its own, on every
-// engine.
+// withPrivateGit runs a test in a container with a private git directory.
 func withPrivateGit(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
 	onEngines(t, func(t *testing.T, w *world) {
@@ -32,8 +31,8 @@ func withPrivateGit(t *testing.T, test func(t *testing.T, w *world)) {
 	})
 }
 
-// A sandbox for one command that has the only copy of commits outlives it, and the
-// next command takes them and removes it.
+// A one-time sandbox that has the only copy of commits is kept, and the next command
+// fetches them and removes it.
 func TestOneTimeSandboxWithUnfetchedCommitsIsKept(t *testing.T) {
 	withPrivateGit(t, func(t *testing.T, w *world) {
 		w.configureUser(t, "[sandbox]\nreuse_container = false\n")
@@ -55,8 +54,8 @@ func TestOneTimeSandboxWithUnfetchedCommitsIsKept(t *testing.T) {
 	})
 }
 
-// The agent works on the live files, and its commits come to the user's branch
-// without touching what the user has staged.
+// The agent works on the live files, and its commits arrive on the user's branch
+// without touching the index.
 func TestCommitsArriveOnTheUsersBranch(t *testing.T) {
 	withPrivateGit(t, func(t *testing.T, w *world) {
 		w.write(t, filepath.Join(w.repo, "half.txt"), "what the user has staged\n")
@@ -88,7 +87,7 @@ func TestCommitsArriveOnTheUsersBranch(t *testing.T) {
 	})
 }
 
-// The user's branch follows after each task, not only when all are through.
+// The user's branch is updated after each task, not only at the end of the loop.
 func TestCommitsAreFetchedAfterEachTask(t *testing.T) {
 	withPrivateGit(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}},
@@ -107,7 +106,7 @@ func TestCommitsAreFetchedAfterEachTask(t *testing.T) {
 	})
 }
 
-// Making the sandbox anew saves everything first, and removes the volume.
+// Recreating a sandbox fetches its commits first, and removes the volume.
 func TestRecreateFetchesCommitsAndRemovesTheVolume(t *testing.T) {
 	withPrivateGit(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Branch off", Steps: []string{"git switch -qc side && echo s > s.txt && git add -A && git commit -qm side && git switch -q main"}})
@@ -134,8 +133,8 @@ func TestRecreateFetchesCommitsAndRemovesTheVolume(t *testing.T) {
 	})
 }
 
-// A sandbox cannot be started when somebody has removed what holds its network. It
-// is made anew, and its commits come out.
+// A sandbox whose pause container was removed cannot be started. It is recreated, and
+// its commits are fetched.
 func TestSandboxWithoutItsNetworkIsRecreated(t *testing.T) {
 	withPrivateGit(t, func(t *testing.T, w *world) {
 		w.setenv("RALPH_NETWORK", "deny")
@@ -162,7 +161,7 @@ func TestSandboxWithoutItsNetworkIsRecreated(t *testing.T) {
 	})
 }
 
-// Whoever is killed, the next command brings the commits.
+// When a command is killed, the next one fetches the commits.
 func TestNextCommandFetchesCommitsOfAKilledOne(t *testing.T) {
 	withPrivateGit(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Commit and wait", Steps: []string{"echo a > a.txt; git add a.txt; git commit -qm a; touch committed; while ! test -e go; do sleep 0.1; done"}})
@@ -201,7 +200,7 @@ func TestPrivateGitDirectoryOfALinkedWorktree(t *testing.T) {
 	})
 }
 
-// When both sides have moved, both stay, and the user is told what to do, which
+// When both branches have moved, neither is changed, and the hint that is printed
 // works.
 func TestDivergedBranchesAreReported(t *testing.T) {
 	withPrivateGit(t, func(t *testing.T, w *world) {
@@ -243,7 +242,7 @@ func TestSubmodulesAreRejected(t *testing.T) {
 	})
 }
 
-// A sandbox for one dispatch leaves its commits, and no volume.
+// A one-time sandbox delivers its commits and leaves no volume.
 func TestOneTimeSandboxLeavesCommitsAndNoVolume(t *testing.T) {
 	withPrivateGit(t, func(t *testing.T, w *world) {
 		w.configureUser(t, "[sandbox]\nreuse_container = false\n")
@@ -255,7 +254,7 @@ func TestOneTimeSandboxLeavesCommitsAndNoVolume(t *testing.T) {
 	})
 }
 
-// A second command while the first works: commits of both come.
+// Commits of two commands that run at the same time both arrive.
 func TestTwoBuildsShareAPrivateGitDirectory(t *testing.T) {
 	withPrivateGit(t, func(t *testing.T, w *world) {
 		w.plan(t,
@@ -333,9 +332,8 @@ func TestUncommittedChangesAreNotInTheAgentsCommits(t *testing.T) {
 	})
 }
 
-// A sandbox that works on a clone of its own leaves the user's branch and work
-// tree as they are. Its commits come home after every build, and making it anew
-// loses none.
+// A sandbox that works on a clone does not change the user's branch and worktree. Its
+// commits are fetched after every build, and recreating it loses none.
 func TestCloneLeavesTheWorktreeUnchanged(t *testing.T) {
 	onMicroVM(t, config.DriverSbx, func(t *testing.T, w *world) {
 		w.setenv("RALPH_GIT", "private")

@@ -18,7 +18,8 @@ import (
 // Git directories and repositories that an agent breaks or plants do no harm
 // outside the sandbox.
 
-// What an agent plants for the user's git is not run, wherever it puts it.
+// Hooks, filters and other programs that an agent plants for the user's git are not
+// run.
 func TestPlantedGitConfigurationIsNotRun(t *testing.T) {
 	withPrivateGit(t, func(t *testing.T, w *world) {
 		side := filepath.Join(w.repo, ".worktrees", "side")
@@ -63,8 +64,8 @@ git -c core.hooksPath=/dev/null -c core.fsmonitor=false update-ref "refs/heads/o
 	})
 }
 
-// An agent can break its own git directory, but nothing of the user's. The sandbox
-// gets it back within the same command, and works on.
+// An agent can break its own git directory, but not the user's. It is restored within
+// the same command.
 func TestBrokenGitDirectoryIsRestored(t *testing.T) {
 	withPrivateGit(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}})
@@ -91,8 +92,8 @@ func TestBrokenGitDirectoryIsRestored(t *testing.T) {
 	})
 }
 
-// A git directory that is broken while no command of ours looks keeps nobody from
-// recreating or removing the sandbox. What is lost is said.
+// A sandbox whose git directory was broken between two commands can be recreated and
+// removed. Lost commits are reported.
 func TestSandboxWithABrokenGitDirectoryCanBeRemoved(t *testing.T) {
 	withPrivateGit(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}})
@@ -115,8 +116,8 @@ func TestSandboxWithABrokenGitDirectoryCanBeRemoved(t *testing.T) {
 	})
 }
 
-// An agent that commits a repository of its own, over a commit of the user's, is
-// told of, and neither our advice nor what the user does then runs its programs.
+// A repository that the agent commits over a commit of the user's is reported, and
+// neither our hints nor the user's git commands run its programs.
 func TestCommittedRepositoryOfTheAgentIsReported(t *testing.T) {
 	withPrivateGit(t, func(t *testing.T, w *world) {
 		marker := filepath.Join(w.dir, "marker")
@@ -152,8 +153,8 @@ func TestCommittedRepositoryOfTheAgentIsReported(t *testing.T) {
 	})
 }
 
-// A branch whose commits no repository should have is named, the others come, and
-// nothing of it is left in the user's repository.
+// A branch with malformed commits is reported, the others are fetched, and nothing of
+// it remains in the user's repository.
 func TestUnfetchableBranchIsReported(t *testing.T) {
 	withPrivateGit(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Branch off", Steps: []string{
@@ -169,7 +170,7 @@ func TestUnfetchableBranchIsReported(t *testing.T) {
 	})
 }
 
-// A named pipe where git opens a file keeps no command waiting. It is named.
+// A named pipe where git opens a file is reported, and no command hangs.
 func TestNamedPipeInTheWorktreeIsReported(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		pipe := filepath.Join(w.repo, ".gitattributes")
@@ -182,14 +183,14 @@ func TestNamedPipeInTheWorktreeIsReported(t *testing.T) {
 	})
 }
 
-// inDirectory is the world with the current directory in another work tree.
+// inDirectory is the world with another current directory.
 func (w *world) inDirectory(dir string) *world {
 	other := *w
 	other.repo = dir
 	return &other
 }
 
-// A repository that an agent makes in a subfolder chooses neither mounts nor
+// A repository that an agent creates in a subdirectory determines neither mounts nor
 // tokens when the user runs a command there.
 func TestRepositoryCreatedByTheAgentIsNotUsed(t *testing.T) {
 	withPrivateGit(t, func(t *testing.T, w *world) {
@@ -218,7 +219,7 @@ func TestRepositoryCreatedByTheAgentIsNotUsed(t *testing.T) {
 		}
 		tool.dialogue(t, "task list", "Use it? [y/N]", "n").expect(t, 1)
 
-		// Whoever uses it all the same decides on what it borrows, too.
+		// To use it anyway, its alternates have to be approved, too.
 		res := func() result {
 			tm := tool.shell(t, "task list")
 			tm.answer(t, "Use it? [y/N]", "y", "Let the agent read them? [y/N]", "n")

@@ -28,7 +28,7 @@ import (
 
 // Agent images: pulled, built, listed and pruned.
 
-// unreachableImage is an image whose registry nobody has.
+// unreachableImage is an image whose registry does not exist.
 const unreachableImage = "localhost:1/no/such-image:here"
 
 func TestUnpullableBaseIsReportedWithAHint(t *testing.T) {
@@ -58,7 +58,7 @@ func TestImageIsBuiltOnce(t *testing.T) {
 	})
 }
 
-// Even one that has neither an agent's user nor ralph.
+// Even an image that has neither an agent's user nor ralph.
 func TestCustomImageIsUsedUnchanged(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		flags := []string{"--image", engines.BaseImage()}
@@ -199,8 +199,7 @@ func TestImageBuildWithADetachedHead(t *testing.T) {
 	})
 }
 
-// Only the step that asks for a secret sees it, and only while the image is
-// built; sandboxes are made from it without the secret.
+// A build secret is visible to the steps that mount it, and not in the image.
 func TestBuildSecretIsOnlyInItsStep(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.write(t, filepath.Join(w.repo, ".agent-loop", "Dockerfile.sandbox"), "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nUSER root\n"+

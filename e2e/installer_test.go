@@ -115,7 +115,7 @@ func writeRelease(t *testing.T, files map[string]string) (folder string) {
 	return folder
 }
 
-// releaseArchive is a release as a .tar.gz, in a folder of its own.
+// releaseArchive is a release as a .tar.gz, below one directory.
 func releaseArchive(t *testing.T, files map[string]string) []byte {
 	t.Helper()
 	var b bytes.Buffer

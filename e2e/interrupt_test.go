@@ -47,8 +47,8 @@ func (w *world) sizeInside(t *testing.T) string {
 		`for f in /proc/[0-9]*/fd/0; do grep -q _hold ${f%/fd/0}/cmdline && continue; t=$(readlink $f) || continue; case $t in /dev/pts/*) stty -F $t size; exit;; esac; done`)).expect(t, 0).stdout
 }
 
-// slowTask waits for the file "go", and notes the signals that come
-// meanwhile. Once the file is there it is quick.
+// slowTask waits for the file "go", and records the signals that arrive meanwhile. If
+// the file exists it ends at once.
 func slowTask() task {
 	return task{ID: "slow", Title: "Wait for go", Steps: []string{
 		"test -e go && exit; trap 'echo INT >>signals' INT; trap 'echo TERM >>signals' TERM; touch begun; while ! test -e go; do sleep 0.05; done",
@@ -311,8 +311,8 @@ func (w *world) slowBase(t *testing.T) string {
 	return base
 }
 
-// Whoever kills docker and the plugin does not kill the loop: it is not
-// disturbed by what comes next, and its work counts.
+// A loop survives that docker and the plugin are killed: later commands do not
+// interrupt it, and its work counts.
 func TestKilledPluginDoesNotInterruptTheLoop(t *testing.T) {
 	onDrivers(t, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())

@@ -33,8 +33,8 @@ while :; do
 	mv .ralph/answer .ralph/answer$n
 done`
 
-// Each layer of the wall holds when somebody on this machine takes another one
-// away while an agent works, and the next command brings all of them back.
+// Each layer of the network isolation holds when another one is removed while an agent
+// works, and the next command restores all of them.
 func TestEachLayerOfIsolationHoldsAlone(t *testing.T) {
 	if os.Getuid() != 0 {
 		skipOrFail(t, "only root can give this machine the addresses of others")
@@ -69,7 +69,7 @@ func TestEachLayerOfIsolationHoldsAlone(t *testing.T) {
 			engines.BaseImage(), "/abuse", "flush")).expect(t, 0)
 		assert.Check(t, !strings.Contains(ask(out), "OPEN"))
 
-		// Without the proxy there is nothing. The command brings it back, with its
+		// Without the proxy nothing is reachable. The command restores it, with its
 		// policy, and the firewall.
 		run(t, w.docker("kill", name+".egress")).expect(t, 0)
 		assert.Check(t, !strings.Contains(ask(out+through), "OPEN"))
@@ -83,7 +83,7 @@ func TestEachLayerOfIsolationHoldsAlone(t *testing.T) {
 		assert.Check(t, !strings.Contains(ask(out), "OPEN"))
 		run(t, w.docker("network", "disconnect", "bridge", netns)).expect(t, 0)
 
-		// An agent whose command was killed has nobody who brings anything back.
+		// Without its command, nothing is restored.
 		build.signalGroup(syscall.SIGKILL)
 		build.wait(t)
 		run(t, w.docker("kill", name+".egress")).expect(t, 0)
@@ -187,8 +187,7 @@ func TestAbuseOnGVisor(t *testing.T) {
 	}
 }
 
-// gVisorUsesProxy asserts that programs that know nothing of proxies are led to
-// the proxy.
+// gVisorUsesProxy asserts that programs without support for proxies reach the proxy.
 func gVisorUsesProxy(t *testing.T, w *world) {
 	t.Helper()
 	c := w.container(t)

@@ -56,7 +56,7 @@ ralph task done a --result "{\"commit\":\"$(git rev-parse HEAD)\"}"
 	}
 }
 
-// A run that the kernel ends for lack of memory says so, and how to get more.
+// When the kernel ends a run for lack of memory, the limit and a hint are printed.
 func TestMemoryLimitIsReported(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.configure(t, "[sandbox.resources]\nmemory = \"128m\"\n")
@@ -67,8 +67,8 @@ func TestMemoryLimitIsReported(t *testing.T) {
 	})
 }
 
-// A ralph that is killed cannot end its agent's daemons. The next loop does, before
-// its first run, and leaves other commands alone.
+// A killed loop cannot end its agent's daemons. The next loop ends them before its
+// first run, and no other processes.
 func TestNextLoopEndsProcessesOfAKilledOne(t *testing.T) {
 	onDrivers(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Leave a daemon", Steps: []string{
@@ -90,8 +90,8 @@ func TestNextLoopEndsProcessesOfAKilledOne(t *testing.T) {
 	})
 }
 
-// A sandbox whose processes are used up by what others have left comes back with the
-// next command, as soon as no other command works in it.
+// A sandbox that has reached its process limit is restarted by the next command, unless
+// another command runs in it.
 func TestFullSandboxIsRestarted(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.configureUser(t, "[sandbox.resources]\npids = 64\n")
@@ -138,7 +138,7 @@ func TestLimitsAreSetAndChangesNeedRecreate(t *testing.T) {
 		assert.Equal(t, first.HostConfig.NanoCPUs, int64(15e8))
 		assert.Equal(t, *first.HostConfig.PidsLimit, int64(300))
 
-		// Nobody can be asked in a script.
+		// Scripts cannot confirm.
 		w.configure(t, otherLimits)
 		res := w.ralph(t, "task", "list").expect(t, 1)
 		assert.Equal(t, w.container(t).ID, first.ID)
@@ -150,7 +150,7 @@ func TestLimitsAreSetAndChangesNeedRecreate(t *testing.T) {
 		second := w.container(t)
 		assert.Assert(t, second.ID != first.ID)
 		assert.Equal(t, second.HostConfig.Memory, int64(640<<20))
-		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"}) // the work tree was not touched
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"}) // the worktree was not touched
 
 		// Flags beat the file, and are as good a reason.
 		w.ralph(t, "--memory", "700m", "task", "list").expect(t, 1)
@@ -159,12 +159,12 @@ func TestLimitsAreSetAndChangesNeedRecreate(t *testing.T) {
 	})
 }
 
-// exhaustMemory takes all memory by files in memory, which no process gives back.
+// exhaustMemory fills the memory with files on a tmpfs, which outlive the process.
 const exhaustMemory = `touch .ralph/begun; trap '' TERM
 while :; do cat /dev/zero >/tmp/full; sleep 0.1; done`
 
-// The loop survives an agent that uses up the sandbox's memory, says so, and brings
-// the agent's commits home.
+// A loop survives an agent that uses up the sandbox's memory, reports it, and fetches
+// the agent's commits.
 func TestLoopSurvivesAFullMemory(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.useDefaults()
@@ -178,13 +178,13 @@ func TestLoopSurvivesAFullMemory(t *testing.T) {
 	})
 }
 
-// exhaustAll takes all memory and all processes that there are.
+// exhaustAll uses up all memory and all processes.
 const exhaustAll = `perl -e '$x = "x" x (600 << 20)'; memory=$?
 perl -e 'for (;;) { my $p = fork; exit 7 if !defined $p; if (!$p) { $SIG{TERM} = "IGNORE"; sleep 1000; exit } }'
 echo $memory $? >.ralph/ends; exit 3`
 
-// An agent that uses up what there is fails, which its loop survives and says, and
-// the sandbox is fit for use.
+// An agent that uses up memory and processes fails. The loop survives and reports it,
+// and the sandbox stays usable.
 func TestLoopSurvivesUsedUpMemoryAndProcesses(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.setenv("RALPH_MEMORY", "256m")

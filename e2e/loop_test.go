@@ -62,7 +62,7 @@ func TestSpellingsOfTheOriginShareTheBacklog(t *testing.T) {
 		}
 		both := map[string]string{"direct": "open", "private": "open"}
 		assert.DeepEqual(t, w.statuses(t), both)
-		// An agent can change what git says inside.
+		// An agent can change git's configuration inside.
 		w.ok(t, "shell", "--", "git", "remote", "set-url", "origin", "https://git.example/other/one")
 		assert.DeepEqual(t, w.statuses(t), both)
 	})
@@ -84,7 +84,7 @@ func TestOriginOnThisMachine(t *testing.T) {
 	})
 }
 
-// A repository is removed, and cloned again to the same place.
+// A repository is removed, and cloned again to the same directory.
 func TestRecreatedWorktreeDirectory(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		for _, git := range []string{"private", "direct"} {
@@ -112,8 +112,8 @@ func TestRecreatedWorktreeDirectory(t *testing.T) {
 	})
 }
 
-// assertOwnership asserts that all in the work tree belongs to the user, and that
-// nobody else may write it.
+// assertOwnership asserts that all files of the worktree belong to the user, and that
+// no other user can write them.
 func (w *world) assertOwnership(t *testing.T) {
 	t.Helper()
 	assert.NilError(t, filepath.WalkDir(w.repo, func(path string, _ os.DirEntry, err error) error {
@@ -188,7 +188,7 @@ func TestRootCreatesFilesOfTheRepositoryOwner(t *testing.T) {
 	})
 }
 
-// Tasks made by hand are built where there are no specs, also from a subfolder.
+// Tasks that the user created are built without specs, also from a subdirectory.
 func TestBuildWithoutSpecs(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.write(t, filepath.Join(w.repo, "sub", "file"), "x\n")
@@ -207,7 +207,7 @@ func TestBuildWithoutSpecs(t *testing.T) {
 	})
 }
 
-// The exit code of a loop says whether its work was done, with -n as without.
+// The exit code of a loop reflects whether its tasks are done, with and without -n.
 func TestLoopExitCodes(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		bad := func(id string) task { return task{ID: id, Title: "Fail", Priority: 1, Steps: []string{"exit 3"}} }
@@ -248,7 +248,7 @@ func TestLoopExitCodes(t *testing.T) {
 	})
 }
 
-// verboseClaude is a claude that says 5 MB at last.
+// verboseClaude is a claude whose last message has 5 MB.
 const verboseClaude = `#!/bin/sh
 ralph task claim a >/dev/null
 touch a && git add a && git commit -qm "Add a"
@@ -258,7 +258,7 @@ head -c 5000000 /dev/zero | tr '\0' x
 printf '","total_cost_usd":0.5}\n'
 `
 
-// However long an agent's last message is, its cost is known, and bounds the loop.
+// The cost in a very long last message counts towards the limit.
 func TestCostOfALongLastMessageIsCounted(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		flags := []string{"--agent", "claude", "--image", w.imageWith(t, "/usr/local/bin/claude", verboseClaude)}
@@ -273,8 +273,8 @@ func TestCostOfALongLastMessageIsCounted(t *testing.T) {
 	})
 }
 
-// A run whose task another worker has claimed meanwhile does not count. What it has
-// committed is kept, and the claim stays the other's.
+// A run whose task another agent has claimed meanwhile does not count. Its commits
+// stay, and so does the other agent's claim.
 func TestOvertakenRunDoesNotCount(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.setenv("RALPH_GIT", "private")
@@ -298,8 +298,7 @@ func TestOvertakenRunDoesNotCount(t *testing.T) {
 	})
 }
 
-// The host has copies of the backlog, and brings one back whatever became of the
-// database.
+// The backlog is restored from a copy on the host, whatever happened to the database.
 func TestBacklogIsRestoredFromABackup(t *testing.T) {
 	onDrivers(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "first", Title: "Add a", Steps: []string{"echo a >a.txt"}},
@@ -324,7 +323,7 @@ func TestBacklogIsRestoredFromABackup(t *testing.T) {
 		assert.Equal(t, w.ralph(t, "task", "restore").expect(t, 0).stdout, "restored 2 tasks\n")
 		assert.DeepEqual(t, w.statuses(t), done)
 
-		// A new database is what the next command makes of one that was emptied.
+		// The next command replaces an empty database.
 		w.write(t, filepath.Join(w.repo, ".ralph", "tasks.db"), "")
 		res = w.ralph(t, "build")
 		assert.Check(t, res.code != 0, res.stdout)

@@ -1,11 +1,10 @@
 //go:build unix
 
-// Package e2e tries docker-ralph as its users do: through the real docker
+// Package e2e tests docker-ralph as its users run it: through the real docker
 // command, in real repositories, on real engines.
 //
-// Each test says one thing about the product. It looks at what there is
-// (commits, containers, files) before it looks at what was printed, and waits
-// for things instead of sleeping.
+// Each test asserts one behaviour. It checks results (commits, containers, files)
+// before messages, and waits for events instead of sleeping.
 package e2e
 
 import (
@@ -26,14 +25,14 @@ import (
 	"github.com/docker-ralph/docker-ralph/e2e/registry"
 )
 
-// suite is what all tests share: programs that nobody changes.
+// suite is what all tests share: programs that no test changes.
 type suite struct {
 	root   string // the checkout
 	dir    string // removed at the end
 	bin    string // has docker and nothing else
 	client int    // major version of docker
 	plugin string // docker-ralph
-	fakes  string // has the doubles of the microVM programs, and nothing else
+	fakes  string // has the fakes of the microVM programs, and nothing else
 	images *imageStore
 	// newer returns a docker-ralph that carries a ralph of another version.
 	newer func() (string, error)
@@ -41,7 +40,7 @@ type suite struct {
 	ralph func() (string, error)
 }
 
-// newerVersion is what the ralph of the newer plugin says of itself.
+// newerVersion is the version of the newer plugin's ralph.
 const newerVersion = "v9.9.9-e2e"
 
 func TestMain(m *testing.M) {
@@ -115,8 +114,8 @@ func newSuite() (suite, error) {
 	return s, buildPlugin(s.root, s.plugin, "v0.0.0-e2e")
 }
 
-// forwardsSignals is the first version of docker that tells its plugins of
-// signals, and that completes their command lines.
+// forwardsSignals is the first version of docker that forwards signals to its plugins
+// and completes their command lines.
 const forwardsSignals = 25
 
 // clientVersion returns the first number in "Docker version 28.2.2, build …".
@@ -139,8 +138,7 @@ func copyProgram(from, to string) error {
 	return errors.Join(os.WriteFile(to, content, 0o755), os.Chmod(to, 0o755))
 }
 
-// buildFakes builds the double of the microVM programs, as sbx and as
-// docker-sandbox.
+// buildFakes builds the fake of the microVM programs, as sbx and docker-sandbox.
 func buildFakes(root, dir string) error {
 	program := filepath.Join(dir, "sbx")
 	err := goTool(root, runtime.GOOS, "build", "-trimpath", "-o", program, "./internal/testutil/sandboxcli/program")

@@ -27,16 +27,15 @@ import (
 
 // MicroVMs: lost connections to their programs, their images, and network policies.
 
-// tickingTask waits for the file "go", and writes down every moment when it
-// does.
+// tickingTask waits for the file "go", and writes the time while it does.
 func tickingTask() task {
 	return task{ID: "slow", Title: "Wait for go", Steps: []string{
 		"touch begun; while ! test -e go; do date +%s >>ticks; sleep 0.1; done; rm ticks",
 	}}
 }
 
-// Killing all that is on the host leaves the loop at work, also when the
-// program would stop its microVM as idle. Nobody is left unaware of it.
+// A loop continues when all its processes on the host are killed, although the program
+// would stop an idle microVM. Later commands report it.
 func TestLoopContinuesAndIsReportedAfterItsClientWasKilled(t *testing.T) {
 	onMicroVMs(t, func(t *testing.T, w *world) {
 		const idle = 2 * time.Second
@@ -76,7 +75,7 @@ func TestLoopContinuesAndIsReportedAfterItsClientWasKilled(t *testing.T) {
 	})
 }
 
-// waitForTick waits until a ticking task has ticked after a moment.
+// waitForTick waits until a ticking task has written a later time.
 func (w *world) waitForTick(t *testing.T, moment time.Time) {
 	t.Helper()
 	eventually(t, func() error {
@@ -95,8 +94,8 @@ func (w *world) waitForTick(t *testing.T, moment time.Time) {
 	})
 }
 
-// A program that has lost its engine lists nothing at all. That is no reason
-// to make a second sandbox, nor to delete anything.
+// A program that has lost its engine lists nothing. Nothing is created or deleted
+// then.
 func TestEmptyListDoesNotRecreateTheMicroVM(t *testing.T) {
 	onMicroVMs(t, func(t *testing.T, w *world) {
 		w.ok(t, "task", "create", "a", "Title")
@@ -124,8 +123,8 @@ func TestEmptyListDoesNotRecreateTheMicroVM(t *testing.T) {
 	})
 }
 
-// The only sandbox that there was looks the same as a lost engine, and is
-// asked about.
+// A removed microVM that was the only one looks the same as a lost engine: recreating
+// it needs confirmation.
 func TestRemovedOnlyMicroVMIsRecreatedAfterConfirmation(t *testing.T) {
 	onMicroVMs(t, func(t *testing.T, w *world) {
 		w.ok(t, "task", "create", "a", "Title")
@@ -200,9 +199,8 @@ func TestCommandAfterAKilledCreationWorks(t *testing.T) {
 	})
 }
 
-// clients are the processes of the microVM program, as far as they were
-// started for the world. Those that create a sandbox are not among them: what
-// the real programs make is made by their daemons, which are not killed.
+// clients are the processes of the world's microVM program, without those that create
+// a sandbox: the real programs create them in a daemon, which is not killed.
 func (w *world) clients(t *testing.T) []int {
 	t.Helper()
 	var found []int
@@ -216,7 +214,7 @@ func (w *world) clients(t *testing.T) []int {
 	return found
 }
 
-// A sandbox of an image that sbx has not seen is given the image, once.
+// An image that sbx does not have is loaded into it once.
 func TestImageIsLoadedIntoSbxOnce(t *testing.T) {
 	onMicroVM(t, config.DriverSbx, func(t *testing.T, w *world) {
 		assert.NilError(t, os.RemoveAll(filepath.Join(w.fakeDir, templatesOfSbx)))
@@ -230,15 +228,15 @@ func TestImageIsLoadedIntoSbxOnce(t *testing.T) {
 	})
 }
 
-// sbx is a command that the user gives to sbx.
+// sbx is a command of the user's with sbx.
 func (w *world) sbx(args ...string) *exec.Cmd {
 	cmd := w.command("sbx", args...)
 	cmd.Path, cmd.Err = filepath.Join(shared.fakes, "sbx"), nil
 	return cmd
 }
 
-// isAllowed reports whether the microVM program's proxy lets a request of the
-// sandbox through.
+// isAllowed reports whether the microVM program's proxy allows a request of the
+// sandbox.
 func (w *world) isAllowed(t *testing.T, target string) bool {
 	t.Helper()
 	allowed, err := sandboxcli.Request(t.Context(), w.fakeDir, w.driver, w.sandbox(t).Name, target)
@@ -246,7 +244,7 @@ func (w *world) isAllowed(t *testing.T, target string) bool {
 	return allowed
 }
 
-// The policy is kept by the program's own means, and what was refused is told.
+// The program's own proxy enforces the policy, and blocked hosts are reported.
 func TestMicroVMNetworkPolicy(t *testing.T) {
 	onMicroVMs(t, func(t *testing.T, w *world) {
 		w.setenv("RALPH_NETWORK", "allowlist")
@@ -289,14 +287,14 @@ func TestMicroVMNetworkPolicy(t *testing.T) {
 		assert.Check(t, !w.isAllowed(t, "far.example:443"))
 		assert.Equal(t, w.sandbox(t).ID, id)
 
-		// A running sandbox keeps what it was made for.
+		// A running sandbox keeps its policy.
 		res = w.ralph(t, "--network", "deny", "task", "list").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, `no longer matches the configuration (network policy "deny" instead of "allowlist")`))
 	})
 }
 
-// denyAgain takes a host back. Docker sandbox cannot be asked whether it has
-// understood, so no agent is started in such a sandbox any more.
+// denyAgain denies an allowed host. Whether docker sandbox has applied that is unknown,
+// so no agent is started in such a sandbox any more.
 func (w *world) denyAgain(t *testing.T) {
 	t.Helper()
 	if w.driver == config.DriverSbx {

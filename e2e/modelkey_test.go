@@ -130,8 +130,8 @@ func TestCodexWorksWithoutItsKey(t *testing.T) {
 	})
 }
 
-// The real opencode goes where it is led, without a key. It does so on this
-// machine: in a sandbox it tries its own hosts for most of a minute first.
+// The real opencode uses the proxy, without a key. It runs on this machine: in a
+// sandbox it tries its own hosts for most of a minute first.
 func TestOpencodeUsesTheProxy(t *testing.T) {
 	t.Parallel()
 	model := &modelapi.Vendor{Say: "All done.", Commands: []string{"echo one >one"}}
@@ -235,8 +235,8 @@ func TestEndpointPassedByNameKeepsTheKeyOutside(t *testing.T) {
 	})
 }
 
-// A key is used for the command that was given it. Later commands that have none, or
-// an empty one, get nothing by way of the one before.
+// A key is used for its own command only. Later commands that have none, or an empty
+// one, do not use the earlier key.
 func TestEarlierKeyIsNotUsed(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		own := &gateway{}
@@ -264,13 +264,13 @@ func TestEarlierKeyIsNotUsed(t *testing.T) {
 	})
 }
 
-// A missing key is said before the first run, a refused one while the agent tries
-// again, and an endpoint that is not there likewise, each with the variable.
+// A missing key is reported before the first run, a rejected one and an unreachable
+// endpoint while the agent retries, each with the variable.
 func TestModelFailuresAreReportedAtOnce(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		own := &gateway{}
 		url := w.serve(t, own)
-		// Like agents it says nothing of what went wrong, and goes on for long.
+		// Like agents it retries for long without printing an error.
 		image := w.imageWith(t, "/usr/local/bin/claude", "#!/bin/sh\nset -- /v1/messages\n"+requestEndpoint+" >/dev/null\nwhile ! test -e .ralph/go; do sleep 0.05; done\nexit 1\n")
 		w.setenv("RALPH_NETWORK", "allowlist")
 		w.setenv("RALPH_AGENT", "claude")

@@ -23,15 +23,14 @@ import (
 
 // Network policies: what a sandbox reaches, and what is reported as blocked.
 
-// reachStep is a step that writes what the way to a host says: git's own words for
-// the proxy's answer.
+// reachStep is a step that writes git's message about a host: the proxy's answer.
 func reachStep(host, file string) string {
 	return "git ls-remote https://" + host + "/x >" + file + " 2>&1; true"
 }
 
 const (
 	refusedByProxy = "response 403"
-	hostNotFound   = "response 502" // it was let through, to a name that nobody has
+	hostNotFound   = "response 502" // it was allowed, and the name does not exist
 )
 
 func TestNetworkPolicy(t *testing.T) {
@@ -56,7 +55,7 @@ func TestNetworkPolicy(t *testing.T) {
 		assert.Equal(t, last.Host, "github.invalid")
 		assert.Check(t, is.Contains(w.ok(t, "network", "log"), "refused  far.invalid:443  not in allowlist"))
 
-		// It changes at once, is asked for no new sandbox, and outlives this one.
+		// A change applies at once, needs no new sandbox, and outlives this one.
 		id := w.container(t).ID
 		w.ok(t, "network", "allow", "far.invalid")
 		w.plan(t, task{ID: "b", Title: "Try again", Steps: []string{reachStep("far.invalid", "far"), reachStep("github.invalid", "twice")}})
@@ -70,7 +69,7 @@ func TestNetworkPolicy(t *testing.T) {
 		w.ok(t, "build")
 		assert.Check(t, is.Contains(w.read(t, "far"), refusedByProxy))
 
-		// What is said while the sandbox is stopped, and its proxy is not, holds too.
+		// Rules that are set while the sandbox is stopped, and its proxy is not, apply too.
 		for _, tc := range []struct{ say, want string }{{"allow", hostNotFound}, {"deny", refusedByProxy}} {
 			w.stop(t, w.sandbox(t))
 			said := w.ralph(t, "network", tc.say, "far.invalid").expect(t, 0).stderr
@@ -93,7 +92,7 @@ func TestNetworkPolicy(t *testing.T) {
 		assert.Equal(t, found["github.com"].Origin, "preset git")
 		assert.Check(t, is.Contains(w.ok(t, "network", "ls"), "github.com "))
 
-		// It is said for the branch, not for the sandbox.
+		// The rule is set for the branch, not for the sandbox.
 		w.stop(t, w.sandbox(t))
 		w.configureUser(t, "[sandbox]\nreuse_container = false\n")
 		w.ok(t, "network", "allow", "far.invalid")
@@ -103,7 +102,7 @@ func TestNetworkPolicy(t *testing.T) {
 	})
 }
 
-// The proxy and the network go with the sandbox.
+// The proxy and the network are removed with the sandbox.
 func TestProxyAndNetworkAreRemovedWithTheSandbox(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.configureUser(t, "[sandbox]\nreuse_container = false\n")
@@ -117,8 +116,8 @@ func TestProxyAndNetworkAreRemovedWithTheSandbox(t *testing.T) {
 	})
 }
 
-// A sandbox whose isolation cannot be checked is not used: nothing is run in it, not
-// even by the next command.
+// Nothing is run in a sandbox whose isolation cannot be verified, not even by the next
+// command.
 func TestSandboxWithUnverifiedIsolationIsNotUsed(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.setenv("RALPH_NETWORK", "allowlist")
@@ -151,7 +150,7 @@ func TestSandboxWithUnverifiedIsolationIsNotUsed(t *testing.T) {
 	})
 }
 
-// The sandbox of another branch, whose name it also would have, is not the scope's.
+// Branches whose sandboxes have the same base name have separate rules.
 func TestNetworkPolicyOfBranchesWithSimilarNames(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.setenv("RALPH_NETWORK", "allowlist")
@@ -183,8 +182,8 @@ func TestOpenNetworkPolicyInRalphTomlNeedsApproval(t *testing.T) {
 	})
 }
 
-// An agent hears what the network refused to the one before, which it cannot
-// know otherwise, in words that the repository may choose.
+// A prompt lists the hosts that were blocked in the run before, in a wording that the
+// repository may choose.
 func TestBlockedHostsAreInTheNextPrompt(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.configureUser(t, "[agents.mine]\ncommand = [\"sh\", \"try.sh\", \"{prompt_file}\"]\n")
@@ -213,14 +212,14 @@ esac`)
 		assert.Check(t, !strings.Contains(w.read(t, "prompt2"), "invalid"), "that was another loop")
 		assert.Check(t, is.Contains(w.read(t, "prompt3"), "\nOut of bounds: - `far.invalid:443`, 1 time\n"))
 
-		// Without a proxy, nobody is asked.
+		// Without a proxy, nothing is blocked.
 		w.setenv("RALPH_NETWORK", "")
 		w.ok(t, append(flags, "--recreate", "build", "-n", "1")...)
 		assert.Check(t, !strings.Contains(w.read(t, "prompt4"), "invalid"))
 	})
 }
 
-// What is half made is removed, and what its parts have said is not lost.
+// A partially created sandbox is removed, and the logs of its containers are saved.
 func TestProxyThatDoesNotStartIsReportedWithItsLog(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.setenv("RALPH_NETWORK", "allowlist")
@@ -234,10 +233,10 @@ func TestProxyThatDoesNotStartIsReportedWithItsLog(t *testing.T) {
 	})
 }
 
-// A proxy outlives its sandbox's run, but not what the user says differently then.
+// A proxy keeps running while its sandbox is stopped, unless the host's proxy changes.
 func TestChangedHostProxyIsUsedAfterAStop(t *testing.T) {
 	// Not beside tests that give an engine a network with public addresses: its proxies
-	// are made anew for that, too.
+	// are recreated for that, too.
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		w := newWorld(t, e)
 		w.setenv("RALPH_NETWORK", "allowlist")

@@ -19,7 +19,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
 )
 
-// What users look at: ls, logs, and output that cannot command the terminal.
+// "ls", "logs", and the removal of escape sequences.
 
 // listed is what "docker ralph ls" prints as JSON.
 func (w *world) listed(t *testing.T, flags ...string) []manage.SandboxStatus {
@@ -105,8 +105,8 @@ func TestLsShowsResourceUsage(t *testing.T) {
 	})
 }
 
-// What an agent writes where ls reads it neither commands the terminal nor keeps
-// ls waiting.
+// Files that an agent plants where ls reads neither control the terminal nor make ls
+// hang.
 func TestLsIgnoresFilesOfTheAgent(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.ok(t, "task", "create", "a", "Title")
@@ -120,8 +120,8 @@ func TestLsIgnoresFilesOfTheAgent(t *testing.T) {
 	})
 }
 
-// An engine that does not answer is an error where there is nothing else, and
-// else a warning.
+// An engine that does not answer is an error, or a warning if other drivers list
+// sandboxes.
 func TestLsWithoutAnEngine(t *testing.T) {
 	onMicroVM(t, config.DriverSbx, func(t *testing.T, w *world) {
 		w.setenv("DOCKER_HOST", "unix:///nowhere.sock")
@@ -179,7 +179,7 @@ func TestLogs(t *testing.T) {
 	})
 }
 
-// The exit code of a loop is that of whoever follows it.
+// "logs -f" exits with the loop's exit code.
 func TestLogsFollowExitsWithTheLoopsExitCode(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "bad", Title: "Fail", Steps: []string{"exit 3"}})
@@ -189,8 +189,8 @@ func TestLogsFollowExitsWithTheLoopsExitCode(t *testing.T) {
 	})
 }
 
-// A loop that was killed with its sandbox and its command cannot say how it ended.
-// Nobody waits for it for ever.
+// "logs -f" does not wait forever for a loop that was killed with its sandbox and its
+// command.
 func TestLogsFollowEndsWhenTheLoopIsKilled(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())
@@ -206,7 +206,7 @@ func TestLogsFollowEndsWhenTheLoopIsKilled(t *testing.T) {
 	})
 }
 
-// A loop that is started again after its sandbox was killed is followed to its end.
+// "logs -f" follows a loop that is restarted after its sandbox was killed.
 func TestLogsFollowARestartedLoop(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())
@@ -224,7 +224,7 @@ func TestLogsFollowARestartedLoop(t *testing.T) {
 	})
 }
 
-// What an agent has put where the logs are reaches nobody's terminal.
+// Files that an agent plants among the logs do not reach the terminal.
 func TestLogsIgnoreFilesOfTheAgent(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "evil", Title: "Lie", Steps: []string{
@@ -252,8 +252,7 @@ const bypassLoop = `for out in /proc/[0-9]*/fd/1; do printf '\033]0;title\007\03
 // hiddenText is a step that hides text in the output, and in the loop's log.
 const hiddenText = `for out in /proc/[0-9]*/fd/1 $(find .ralph/logs -type f); do printf '\033[8;30;40;7mhidden\n' >>$out; done 2>/dev/null; true`
 
-// What the agent prints reaches the user as text and colour, whichever way it
-// takes.
+// The agent's output reaches the user as text and colour only, by every path.
 func TestEscapeSequencesOfTheAgentAreRemoved(t *testing.T) {
 	onDrivers(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Sneak", Steps: []string{bypassLoop, `printf 'open \033]0;title\007way\n'`, hiddenText}})

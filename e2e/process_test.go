@@ -19,8 +19,8 @@ import (
 
 // Commands, their output and exit codes, and waiting for events.
 
-// timeout bounds everything that is waited for. Nothing takes that long but
-// on a machine with much else to do.
+// timeout bounds everything that is waited for. It is reached only on a very busy
+// machine.
 const timeout = time.Minute
 
 // result is how a command ended.
@@ -48,7 +48,7 @@ type process struct {
 	stdout, stderr output.Buffer
 	done           chan struct{}
 	code           int  // once done is closed; 128+n after signal n
-	hasChildren    bool // once done is closed: it has left others of its group
+	hasChildren    bool // once done is closed: others of its group still run
 }
 
 // start starts a command. Where its output does not go anywhere yet, it is
@@ -73,7 +73,7 @@ func start(t *testing.T, cmd *exec.Cmd) *process {
 func (p *process) reap(t *testing.T) {
 	go func() {
 		defer close(p.done)
-		_ = p.cmd.Wait() // the exit code says it all
+		_ = p.cmd.Wait() // the error is in the exit code
 		p.code = p.cmd.ProcessState.ExitCode()
 		if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 			p.code = 128 + int(status.Signal())
@@ -124,9 +124,8 @@ func (p *process) signal(t *testing.T, sig syscall.Signal) {
 	assert.NilError(t, p.cmd.Process.Signal(sig))
 }
 
-// signalGroup sends a signal to all that the process has started, like a
-// terminal does. Nobody else gets it: so many processes are started here that the
-// numbers of those that have ended are soon given to others.
+// signalGroup sends a signal to the process group, as a terminal does. The tests start
+// so many processes that IDs are reused, so the group is checked first.
 func (p *process) signalGroup(sig syscall.Signal) {
 	pid := p.cmd.Process.Pid
 	select {
@@ -139,7 +138,7 @@ func (p *process) signalGroup(sig syscall.Signal) {
 	_ = syscall.Kill(-pid, sig) // an empty group has ended
 }
 
-// A number that has been given to another process is not signalled.
+// A process ID that another process has got since is not signalled.
 func TestSignalGroupSparesReusedProcessIDs(t *testing.T) {
 	other := start(t, groupOf(exec.CommandContext(t.Context(), "sleep", "60")))
 	ended := &process{cmd: other.cmd, done: make(chan struct{})}
@@ -164,7 +163,7 @@ func TestSignalGroupSparesReusedProcessIDs(t *testing.T) {
 	})
 }
 
-// groupOf gives a command a process group of its own.
+// groupOf puts a command into a new process group.
 func groupOf(cmd *exec.Cmd) *exec.Cmd {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return cmd

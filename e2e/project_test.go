@@ -21,9 +21,9 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 )
 
-// What a project asks for in its image, and the caches of its package managers.
+// Project images, and the caches of package managers.
 
-// configureGreet makes the repository ask for a program called greet in its sandboxes,
+// configureGreet has the repository require a program called greet in its sandboxes,
 // and approves that.
 func (w *world) configureGreet(t *testing.T, greeting string) {
 	t.Helper()
@@ -66,7 +66,7 @@ func TestProjectImage(t *testing.T) {
 		first := w.container(t)
 		assert.Assert(t, is.Regexp(`^agent-loop-sandbox-shell-`+filepath.Base(w.repo)+`:v[0-9a-f]{8}$`, sourceImage(first)))
 
-		// A linked work tree takes what the main one asks for, whatever its own branch says.
+		// A linked worktree uses the main worktree's requirements, not its own branch's.
 		linked := *w
 		linked.repo = filepath.Join(w.dir, "linked")
 		w.git(t, "worktree", "add", "-q", "-b", "other", linked.repo)
@@ -86,8 +86,8 @@ func TestProjectImage(t *testing.T) {
 	})
 }
 
-// What an agent writes into .agent-loop is built on no branch, and used from no
-// cache, before the user has approved exactly that.
+// A Dockerfile that an agent writes into .agent-loop is neither built, on any branch,
+// nor used from the cache before the user has approved exactly that.
 func TestDockerfileOfAnAgentNeedsApproval(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		t.Cleanup(func() { w.removeProjectImages(t) })
@@ -216,8 +216,8 @@ func TestProjectImageInAMicroVM(t *testing.T) {
 	})
 }
 
-// The caches of package managers are on a volume of the repository: its work
-// trees share it, it outlives their sandboxes, and no other repository has it.
+// The caches of package managers are on a volume of the repository: its worktrees
+// share it, it outlives their sandboxes, and no other repository has it.
 func TestPackageCachesAreSharedByWorktrees(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		said := w.ok(t, "shell", "--", "sh", "-c",
@@ -239,8 +239,7 @@ func TestPackageCachesAreSharedByWorktrees(t *testing.T) {
 		assert.Equal(t, other.ok(t, "shell", "--", "sh", "-c", `cat "$npm_config_cache/kept"`), "mine\n")
 		w.ok(t, "--recreate", "shell", "--", "sh", "-c", `cat "$GOCACHE/kept"`)
 
-		// What an agent has removed comes back, and a volume that is made anew is the
-		// user's again.
+		// Removed directories are recreated, and a new volume belongs to the user again.
 		const there = `test -d "$PIP_CACHE_DIR" && test -w "$GOCACHE" && cat "$APT_CONFIG"`
 		conf := w.ok(t, "shell", "--", "sh", "-c", there+`; rm -rf /ralph-cache/*/*`)
 		assert.Equal(t, w.ok(t, "--recreate", "shell", "--", "sh", "-c", there), conf)
@@ -255,16 +254,15 @@ func TestPackageCachesAreSharedByWorktrees(t *testing.T) {
 	})
 }
 
-// sandboxVolumes are the volumes of the world's repository but its caches, which
-// belong to no sandbox.
+// sandboxVolumes are the volumes of the world's repository without its caches.
 func (w *world) sandboxVolumes(t *testing.T) []string {
 	t.Helper()
 	cache := container.CacheVolume(w.repo)
 	return slices.DeleteFunc(w.volumes(t), func(name string) bool { return name == cache })
 }
 
-// What a user sets counts more, and a cache that newer yarns keep in the work
-// tree stays there.
+// The user's settings override ours, and a cache that newer yarns keep in the worktree
+// stays there.
 func TestUserSettingsOverridePackageCaches(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.setenv("GOCACHE", "/tmp/mine")
@@ -307,7 +305,7 @@ func TestPackageCachesOfBareRepositories(t *testing.T) {
 	})
 }
 
-// A volume of that name that is somebody else's is not used.
+// A volume of that name that docker-ralph did not create is not used.
 func TestForeignCacheVolumeIsRejected(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		volume := container.CacheVolume(w.repo)
@@ -319,7 +317,7 @@ func TestForeignCacheVolumeIsRejected(t *testing.T) {
 	})
 }
 
-// What the host has built and what the sandbox has built do not meet.
+// Shadowed directories keep the builds of host and sandbox apart.
 func TestShadowedDirectories(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.configure(t, "[sandbox]\nshadow_node_modules = \"on\"\n")

@@ -21,9 +21,9 @@ import (
 // Sandboxes that fail under a loop, are moved or copied: the loop goes on, and no
 // commit is lost.
 
-// sandboxFailures are what befalls a sandbox while a loop runs in it. A line is the
-// docker command that does it (NAME is the sandbox, USER the agent's user, NET what
-// holds the network) and what the loop's command says of it.
+// sandboxFailures are failures of a sandbox while a loop runs in it. A row is the
+// docker command that causes it (NAME is the sandbox, USER the agent's user, NET what
+// holds the network) and the message of the loop's command.
 var sandboxFailures = []struct{ name, command, said string }{
 	{"killed from outside", "kill NAME", "was killed: repairing it"},
 	{"everything is killed from inside", "exec -u USER NAME sh -c 'kill -9 -1'", `"ralph build" was killed`},
@@ -35,8 +35,8 @@ var sandboxFailures = []struct{ name, command, said string }{
 	{"what holds the network is killed", "kill NET", "has lost its network: repairing it"},
 }
 
-// A loop goes on, whatever befalls its sandbox: every task is done once, and all
-// that was committed is on the branch.
+// A loop continues after each failure of its sandbox: every task is done once, and all
+// commits are on the branch.
 func TestLoopSurvivesFailuresOfItsSandbox(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.useDefaults()
@@ -46,7 +46,7 @@ func TestLoopSurvivesFailuresOfItsSandbox(t *testing.T) {
 			id := string(rune('a' + i))
 			tasks = append(tasks, task{ID: id, Title: m.name, Priority: i, Steps: []string{
 				"touch .ralph/at-" + id + "; until test -e .ralph/go-" + id + "; do sleep 0.1; done",
-				// 403 is the proxy's word: it is there, and has its policy.
+				// 403 is the proxy's answer: it runs, and has its policy.
 				"for i in 1 2 3 4 5 6 7 8 9; do timeout 5 git ls-remote https://nowhere.example/ 2>&1 | grep 403 && break; done",
 				"echo " + id + " >" + id + ".txt && git add " + id + ".txt && git commit -qm 'Add " + id + "'",
 			}})
@@ -84,7 +84,7 @@ func TestLoopSurvivesFailuresOfItsSandbox(t *testing.T) {
 	})
 }
 
-// A proxy that is killed under an agent comes back with the agent's key.
+// A proxy that is killed under an agent is restored with the agent's key.
 func TestRestoredProxyHasItsKeys(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		base := claudeBase(t, w)
@@ -106,7 +106,7 @@ func TestRestoredProxyHasItsKeys(t *testing.T) {
 	})
 }
 
-// Somebody who stops a sandbox is not defied.
+// A sandbox that the user stops is not restarted.
 func TestLoopEndsWhenItsSandboxIsStopped(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Wait", Steps: []string{"touch .ralph/at; sleep 600"}})
@@ -122,8 +122,8 @@ func TestLoopEndsWhenItsSandboxIsStopped(t *testing.T) {
 	})
 }
 
-// A second clone of a repository has a sandbox of its own, and leaves that of the
-// first alone.
+// A second clone of a repository has its own sandbox, and does not affect that of the
+// first.
 func TestSecondCloneHasItsOwnSandbox(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Of the first"})
@@ -147,7 +147,7 @@ func TestSecondCloneHasItsOwnSandbox(t *testing.T) {
 		second.ok(t, "clean", "--force")
 		assert.Equal(t, strings.TrimPrefix(w.container(t).Name, "/"), plain)
 
-		// So has another user, who knows nothing of the first.
+		// So has another user.
 		other := newRootWorld(t, w.engine)
 		other.useDefaults()
 		other.slug = w.slug
@@ -161,8 +161,8 @@ func TestSecondCloneHasItsOwnSandbox(t *testing.T) {
 	})
 }
 
-// moveWithCommit has an agent commit something that nobody fetches, and moves the
-// project folder.
+// moveWithCommit leaves an unfetched commit in the sandbox, and moves the project
+// directory.
 func (w *world) moveWithCommit(t *testing.T) {
 	t.Helper()
 	w.setenv("RALPH_GIT", "private")
@@ -178,8 +178,8 @@ func (w *world) moveWithCommit(t *testing.T) {
 	assert.Check(t, is.Contains(w.ok(t, "ls"), was))
 }
 
-// The sandbox of a project that was moved is adopted, with the commits that
-// nobody has fetched.
+// The sandbox of a project that was moved is recreated, and its unfetched commits
+// arrive.
 func TestMovedProjectKeepsItsCommits(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.moveWithCommit(t)
@@ -195,7 +195,7 @@ func TestMovedProjectKeepsItsCommits(t *testing.T) {
 	})
 }
 
-// Commits that cannot be fetched are discarded only if that is asked for.
+// Commits that cannot be fetched are discarded only with --discard-commits.
 func TestCleanDiscardsCommitsOnlyWhenAsked(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.moveWithCommit(t)
@@ -210,7 +210,7 @@ func TestCleanDiscardsCommitsOnlyWhenAsked(t *testing.T) {
 	})
 }
 
-// "repair" brings a sandbox back by hand, whatever has befallen it.
+// "repair" restores a sandbox after each kind of failure.
 func TestRepair(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.useDefaults()
@@ -240,10 +240,10 @@ func TestRepair(t *testing.T) {
 	})
 }
 
-// hangingStep is a step that an agent begins and does not end.
+// hangingStep is a step that does not end.
 const hangingStep = "touch .ralph/begun; sleep 1000"
 
-// startHanging starts an agent that works for ever.
+// startHanging starts an agent that does not end.
 func (w *world) startHanging(t *testing.T, step string) *process {
 	t.Helper()
 	w.plan(t, task{ID: "a", Title: "Hang", Steps: []string{step}})
@@ -253,7 +253,7 @@ func (w *world) startHanging(t *testing.T, step string) *process {
 	return build
 }
 
-// savedLogs are the names and contents of the logs that are kept.
+// savedLogs are the names and contents of the saved logs.
 func (w *world) savedLogs(t *testing.T) map[string]string {
 	t.Helper()
 	dir := filepath.Join(w.config, "ralph", "logs")
@@ -271,7 +271,7 @@ func (w *world) savedLogs(t *testing.T) map[string]string {
 	return found
 }
 
-// savedLog is the log that a message names.
+// savedLog returns the log that a message names.
 func (w *world) savedLog(t *testing.T, stderr string) string {
 	t.Helper()
 	m := regexp.MustCompile(`(?m)^All of it is in (.*)$`).FindStringSubmatch(stderr)
@@ -281,8 +281,8 @@ func (w *world) savedLog(t *testing.T, stderr string) string {
 	return content
 }
 
-// A sandbox that ends under an agent says how, comes back, and what its first
-// process has said is kept.
+// A sandbox that ends under an agent is repaired, the reason is reported, and the log of
+// its first process is saved.
 func TestKilledSandboxIsRepairedAndItsLogKept(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		build := w.startHanging(t, hangingStep)
@@ -310,7 +310,7 @@ func TestKilledSandboxIsRepairedAndItsLogKept(t *testing.T) {
 		assert.Check(t, is.Regexp("Error: the last run did not end: the sandbox "+name+" was (killed|removed)\n", res.stderr))
 		assert.Check(t, w.container(t).State.Running)
 
-		// An agent that fails is none of that.
+		// The failure of an agent saves no log.
 		w.ok(t, "task", "delete", "a")
 		w.plan(t, task{ID: "b", Title: "Fail", Steps: []string{"exit 9"}})
 		res = w.ralph(t, "build", "-n", "1")
@@ -319,7 +319,7 @@ func TestKilledSandboxIsRepairedAndItsLogKept(t *testing.T) {
 	})
 }
 
-// The log of a sandbox that is removed after its command is read before.
+// The log of a one-time sandbox is saved before the sandbox is removed.
 func TestLogOfAOneTimeSandboxIsKept(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.configureUser(t, "[sandbox]\nreuse_container = false\n")
@@ -332,7 +332,7 @@ func TestLogOfAOneTimeSandboxIsKept(t *testing.T) {
 	})
 }
 
-// An agent whose proxy is gone fails in its own way. Why is told.
+// When a proxy ends, its agent fails, and the reason is reported.
 func TestEndedProxyIsReported(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.setenv("RALPH_NETWORK", "allowlist")

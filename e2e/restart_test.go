@@ -25,7 +25,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/internal/testutil/output"
 )
 
-// Engines that are restarted, and rootless ones. Each has an engine of its own.
+// Engines that are restarted, and rootless ones. Each test starts its own engine.
 
 // ownEngine is an engine that no other test uses, so that it can be killed.
 type ownEngine struct {
@@ -142,8 +142,8 @@ type scriptedAgent struct {
 	n int
 }
 
-// requestEndpoint has the agent run a script and returns what that has said. An empty one
-// ends the agent.
+// run has the agent run a script and returns its output. An empty script ends the
+// agent.
 func (q *scriptedAgent) run(t *testing.T, script string) string {
 	t.Helper()
 	q.n++
@@ -158,7 +158,7 @@ func (q *scriptedAgent) run(t *testing.T, script string) string {
 	return q.w.read(t, ".ralph/"+answer)
 }
 
-// reset removes what was asked, for an agent that comes anew.
+// reset removes earlier scripts, for a new agent.
 func (q *scriptedAgent) reset(t *testing.T) {
 	t.Helper()
 	for _, pattern := range []string{"ask*", "answer*"} {
@@ -171,8 +171,8 @@ func (q *scriptedAgent) reset(t *testing.T) {
 	q.n = 0
 }
 
-// Whatever happens to the engine, nothing leaves a sandbox, and no commit in it
-// is lost.
+// Isolation holds and no commit is lost when the engine is killed, stopped, or
+// restarted with live restore.
 func TestEngineRestart(t *testing.T) {
 	t.Parallel()
 	program := buildProbes(t)
@@ -191,10 +191,10 @@ func TestEngineRestart(t *testing.T) {
 		r := restarted{engine: e, w: w, lab: l, name: w.sandbox(t).Name, agent: &scriptedAgent{w: w}, task: "a"}
 
 		r.work(t, "one")
-		r.build.signalGroup(syscall.SIGKILL) // or else it would bring the sandbox back
+		r.build.signalGroup(syscall.SIGKILL) // or else it would repair the sandbox
 		r.build.wait(t)
 		e.end(t, syscall.SIGKILL)
-		// Nobody has told the containers.
+		// The containers still run.
 		r.assertBlocked(t, r.agent.run(t, r.attempt("${https_proxy#http://}")))
 		e.start(t)
 		r.assertRestored(t, "one")
@@ -241,7 +241,7 @@ type restarted struct {
 	build  *process
 }
 
-// work starts an agent, and has it commit something that nobody has fetched.
+// work starts an agent, and has it make a commit that is not fetched.
 func (r *restarted) work(t *testing.T, subject string) {
 	t.Helper()
 	r.agent.reset(t)
@@ -284,7 +284,7 @@ func (r *restarted) tryInContainer(t *testing.T) string {
 	proxy := c.Config.Labels[labelPrefix+"proxy"]
 	assert.Assert(t, proxy != "")
 	said := run(t, r.w.docker("exec", r.name, "sh", "-c", r.attempt(proxy+":3128"))).stdout
-	assert.Assert(t, strings.Count(said, "\n") >= 5, said) // each attempt has something to say
+	assert.Assert(t, strings.Count(said, "\n") >= 5, said) // each attempt prints a line
 	return said
 }
 
@@ -300,7 +300,7 @@ func (r *restarted) assertAllowed(t *testing.T, said string) {
 }
 
 // assertRestored asserts that the sandbox has ended with its engine, that nothing gets
-// out of it when it is started by hand, and that the next command mends it.
+// out of it when it is started by hand, and that the next command repairs it.
 func (r *restarted) assertRestored(t *testing.T, subject string) {
 	t.Helper()
 	c := r.w.container(t)
@@ -321,8 +321,7 @@ func (r *restarted) assertRestored(t *testing.T, subject string) {
 }
 
 // assertContinues starts an engine under a command that waits for it, and asserts that the
-// loop is started again behind the same wall, and that nothing in the sandbox was
-// lost.
+// loop is restarted with the same isolation, and that no commit was lost.
 func (r *restarted) assertContinues(t *testing.T, subject string, more ...string) {
 	t.Helper()
 	r.build.stderr.WaitFor(t, "Warning: the engine does not answer: waiting for it\n")
@@ -340,8 +339,8 @@ func (r *restarted) assertContinues(t *testing.T, subject string, more ...string
 	assert.Equal(t, r.w.git(t, "status", "--porcelain"), "")
 }
 
-// An engine without rights of its own does all that others do, but for limits
-// where it has no cgroups. Root inside is the user outside there.
+// A rootless engine supports everything but limits, where it has no cgroups. Root inside
+// is the user outside.
 func TestRootlessEngine(t *testing.T) {
 	t.Parallel()
 	if len(engines.List()) < 2 {
@@ -364,7 +363,7 @@ func TestRootlessEngine(t *testing.T) {
 	assert.Check(t, is.Contains(w.read(t, "near"), hostNotFound))
 	assert.Check(t, is.Contains(res.stderr, "blocked: far.invalid:443 ×1"))
 
-	// Whether it works has to be known before it is made anew.
+	// A sandbox in use is not recreated.
 	id := w.container(t).ID
 	anew := w.ralph(t, "--recreate", "task", "list").expect(t, 0)
 	assert.Check(t, w.container(t).ID != id)

@@ -23,10 +23,10 @@ func TestRunAtATerminal(t *testing.T) {
 		tm.types(t, "echo the $((6*7)) in $PWD; test -t 0 && test -t 1 && echo a terminal\r")
 		tm.screen.WaitFor(t, "the 42 in "+w.repo)
 		tm.screen.WaitFor(t, "a terminal")
-		// Old engines tell it the size when it runs.
+		// Old engines set the size only after the start.
 		tm.types(t, "until stty size | grep '24 80'; do sleep 0.1; done; id -u\r")
 		tm.screen.WaitFor(t, "24 80")
-		// What a program on the screen needs arrives as it is.
+		// Control sequences of full-screen programs are passed through.
 		tm.types(t, `printf '\033]0;ti''tle\007\033[15;10H!\n'`+"\r")
 		tm.screen.WaitFor(t, "\x1b]0;title\x07\x1b[15;10H!")
 		tm.types(t, "exit 7\r")
@@ -59,7 +59,7 @@ func TestRunWithoutATerminal(t *testing.T) {
 	})
 }
 
-// What is wrong with the command line is said before anything is started.
+// Errors in the command line are reported before anything is started.
 func TestRunChecksItsFlagsFirst(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		assert.Check(t, is.Contains(w.ralph(t, "run", "--nonsense").expect(t, 1).stderr, "unknown option '--nonsense'"))
@@ -105,7 +105,7 @@ func TestShell(t *testing.T) {
 
 		tm := w.shell(t, "shell")
 		tm.types(t, shortPrompt)
-		// Said by the program in front: shells alone lose a Ctrl+C between two commands.
+		// Printed by the foreground program: shells lose a Ctrl+C between two commands.
 		tm.types(t, "sh -c 'echo still $((6*7)); exec sleep 600'\r")
 		tm.screen.WaitFor(t, "still 42")
 		tm.press(t, "\x03")
@@ -119,7 +119,7 @@ func TestShell(t *testing.T) {
 	})
 }
 
-// The shell is there when the agent is not.
+// A shell starts even if the agent does not.
 func TestShellWithoutAnAgent(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		image := w.imageOf(t, map[string]string{"/usr/local/bin/claude": "#!/bin/sh\nexit 9\n"})
@@ -129,7 +129,7 @@ func TestShellWithoutAnAgent(t *testing.T) {
 	})
 }
 
-// Keys stay outside for them as for loops, and commits come out.
+// Keys stay outside for run and shell as for loops, and commits arrive.
 func TestRunAndShellKeepKeysOutside(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.useDefaults()

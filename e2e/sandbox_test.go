@@ -17,8 +17,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
 )
 
-// The life of a sandbox: created, shared, recreated, stopped and for one command
-// only.
+// Sandboxes: creating, sharing, recreating, stopping, and one-time sandboxes.
 
 const (
 	initialLimits = "[sandbox.resources]\nmemory = \"512m\"\ncpus = 1.5\npids = 300\n"
@@ -73,7 +72,7 @@ func TestRecreateIsConfirmedAtATerminal(t *testing.T) {
 	})
 }
 
-// A running dispatch wins over whoever wants another sandbox.
+// A running command prevents that its sandbox is recreated.
 func TestSandboxInUseIsNotRecreated(t *testing.T) {
 	onDrivers(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "slow", Title: "Wait", Steps: []string{"touch begun; while ! test -e go; do sleep 0.05; done"}})
@@ -105,8 +104,8 @@ func TestOneTimeSandboxIsRemoved(t *testing.T) {
 	})
 }
 
-// What interrupted and killed dispatches leave goes too, but never while it
-// is at work.
+// The one-time sandboxes of interrupted and killed commands are removed too, but not
+// while the loop still runs.
 func TestInterruptedOneTimeSandboxIsRemoved(t *testing.T) {
 	onDrivers(t, func(t *testing.T, w *world) {
 		w.configure(t, "[sandbox]\nreuse_container = false\n")
@@ -138,8 +137,8 @@ func TestInterruptedOneTimeSandboxIsRemoved(t *testing.T) {
 	})
 }
 
-// A stopped sandbox is started again, a removed one made again; both keep the
-// backlog, which is in the work tree.
+// A stopped sandbox is started, a removed one recreated; both keep the backlog, which
+// is in the worktree.
 func TestStoppedOrRemovedSandboxIsRestored(t *testing.T) {
 	onDrivers(t, func(t *testing.T, w *world) {
 		w.useDefaults()
@@ -156,7 +155,7 @@ func TestStoppedOrRemovedSandboxIsRestored(t *testing.T) {
 	})
 }
 
-// read returns a file of the work tree.
+// read returns a file of the worktree.
 func (w *world) read(t *testing.T, name string) string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(w.repo, name))
@@ -194,8 +193,8 @@ func (w *world) withAnotherConfig(t *testing.T) *world {
 	return &other
 }
 
-// The lock that keeps them from making two sandboxes lies in Docker's
-// configuration folder: those with another one must do without.
+// The lock against creating two sandboxes is in Docker's configuration directory, so
+// commands with another one do not share it.
 func TestCommandsWithAnotherDockerConfigShareTheSandbox(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		other := w.withAnotherConfig(t)
@@ -209,7 +208,7 @@ func TestCommandsWithAnotherDockerConfigShareTheSandbox(t *testing.T) {
 	})
 }
 
-// A sandbox sees one work tree. A second clone has its own, beside the first one's.
+// A sandbox sees one worktree. A second clone has its own sandbox.
 func TestSecondCloneHasItsOwnBacklog(t *testing.T) {
 	onDrivers(t, func(t *testing.T, w *world) {
 		w.ok(t, "task", "create", "a", "Title")
@@ -224,14 +223,14 @@ func TestSecondCloneHasItsOwnBacklog(t *testing.T) {
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"})
 		assert.DeepEqual(t, clone.statuses(t), map[string]string{"b": "open"})
 
-		// It keeps its own when the first one's is gone, which had the plain name.
+		// It keeps its own when the first one's is removed, which had the plain name.
 		w.ok(t, "clean", "--force")
 		assert.DeepEqual(t, clone.statuses(t), map[string]string{"b": "open"})
 		assert.Check(t, w.sandbox(t).ID != made.ID)
 	})
 }
 
-// Names are made from scopes with loss, so that two scopes can meet in one.
+// Different scopes can map to the same sandbox name.
 func TestBranchesWithSimilarNamesShareNothing(t *testing.T) {
 	onDrivers(t, func(t *testing.T, w *world) {
 		slash, dash := *w, *w
@@ -244,7 +243,7 @@ func TestBranchesWithSimilarNamesShareNothing(t *testing.T) {
 		assert.Equal(t, len(w.sandboxes(t)), 2)
 		assert.DeepEqual(t, slash.statuses(t), map[string]string{"a": "open"})
 		assert.DeepEqual(t, dash.statuses(t), map[string]string{"b": "open"})
-		// --recreate takes nothing away from the other.
+		// --recreate does not affect the other.
 		dash.ok(t, "--recreate", "task", "list")
 		assert.Equal(t, len(w.sandboxes(t)), 2)
 		assert.DeepEqual(t, slash.statuses(t), map[string]string{"a": "open"})
@@ -270,7 +269,7 @@ func TestScopeFromTheEnvironment(t *testing.T) {
 	})
 }
 
-// A linked worktree has a branch of its own, so a sandbox of its own.
+// A linked worktree has its own branch, so its own sandbox.
 func TestLinkedWorktreeHasItsOwnSandbox(t *testing.T) {
 	onDrivers(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "main/1", Title: "In the main work tree", Steps: []string{"echo m > main"}})
@@ -292,7 +291,7 @@ func TestLinkedWorktreeHasItsOwnSandbox(t *testing.T) {
 	})
 }
 
-// What somebody else made is never taken over, whatever its name.
+// A container of that name that docker-ralph did not create is not used.
 func TestForeignContainerIsNotUsed(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		name := "ralph-" + filepath.Dir(w.slug) + "-" + filepath.Base(w.slug) + "-main"

@@ -20,10 +20,9 @@ import (
 
 // What a terminal draws, compared with golden files.
 
-// assertScreen compares what stands on a terminal's screen, and what has left it at the
-// top, with a golden file. What differs from one run to the next is replaced
-// first: names, folders, times. Where the program of a microVM has something else
-// to say, there is a file for that driver.
+// assertScreen compares a terminal's screen, with what has scrolled off at the top, with
+// a golden file. What differs between runs is replaced first: names, directories,
+// times. Drivers with other messages have their own files.
 func (w *world) assertScreen(t *testing.T, sent, name string) {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join("testdata", "screens", name+"."+w.driver+".golden")); err == nil {
@@ -32,7 +31,7 @@ func (w *world) assertScreen(t *testing.T, sent, name string) {
 	golden.Assert(t, render(w.normalize(sent)), filepath.Join("screens", name+".golden"))
 }
 
-// normalize replaces what is different in each world and at each time.
+// normalize replaces what differs between worlds and between runs.
 func (w *world) normalize(sent string) string {
 	sent = strings.NewReplacer(w.dir, "/home/una", path.Base(w.slug), "shop").Replace(sent)
 	for _, r := range []struct{ is, as string }{

@@ -51,8 +51,7 @@ func TestEnvironmentVariablesArePassedByName(t *testing.T) {
 // agentArgv is in the command line of claude, inside the sandbox.
 const agentArgv = "--output-format=stream-json"
 
-// fakeClaude says in a file whether it has the key, and waits to be looked
-// at.
+// fakeClaude writes the length of its key, and waits to be inspected.
 const fakeClaude = `#!/bin/sh
 echo "${#ANTHROPIC_API_KEY} characters" > key
 touch begun
@@ -60,8 +59,7 @@ while ! test -e go; do sleep 0.05; done
 echo '{"type":"result","subtype":"success","is_error":false,"num_turns":1,"total_cost_usd":0.01,"result":"done"}'
 `
 
-// The key of the agent's model is for the agent alone, and stands nowhere but
-// in its environment.
+// The key of the agent's model is in the agent's environment, and nowhere else.
 func TestModelKeyIsOnlyInTheAgentsEnvironment(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		const key = "sk-ant-e2e-0123456789abcdef-do-not-show"
@@ -134,7 +132,7 @@ func (w *world) imageOf(t *testing.T, programs map[string]string) string {
 	t.Cleanup(func() {
 		if w.isMicroVM() {
 			w.purgeFake(t)
-			// What sbx was given has a name of its own.
+			// The image in sbx has another name.
 			given := run(t, w.docker("images", "-q", "--no-trunc", image)).stdout
 			given = strings.TrimPrefix(strings.TrimSpace(given), "sha256:")
 			run(t, w.docker("rmi", "-f", "docker-ralph/sandbox:"+given[:min(12, len(given))]))
@@ -179,13 +177,13 @@ func noFileHolds(dir, secret string) error {
 	})
 }
 
-// claudeRunning is a claude that runs a line of shell before it is content.
+// claudeRunning is a claude that runs a line of shell and succeeds.
 func claudeRunning(line string) string {
 	return "#!/bin/sh\n" + line + "\n" + `echo '{"type":"result","subtype":"success","is_error":false,"num_turns":1,"total_cost_usd":0.01,"result":"done"}'` + "\n"
 }
 
-// withClaude returns flags that choose claude, which is this program, and
-// gives it something to do. The sandbox is still to be made.
+// withClaude returns flags that choose claude, which is this program, and plans a task.
+// The sandbox does not exist yet.
 func (w *world) withClaude(t *testing.T, program string) []string {
 	t.Helper()
 	planned := *w
@@ -260,13 +258,13 @@ func TestModelKeyStaysOnTheHostOfAMicroVM(t *testing.T) {
 		assert.Equal(t, res.stderr, "Warning: the agent has your git directory and can commit your uncommitted changes of 1 file: key\n")
 		assert.Equal(t, w.read(t, "key"), "key: proxy-managed\n")
 
-		// Unless the user says so.
+		// Unless the user passes it.
 		w.ok(t, append([]string{"--env", "ANTHROPIC_API_KEY"}, build...)...)
 		assert.Equal(t, w.read(t, "key"), "key: "+key+"\n")
 	})
 }
 
-// scriptedAWS gives other keys every time, until the session has expired.
+// scriptedAWS returns other keys every time, until the session has expired.
 const scriptedAWS = `#!/bin/sh
 case $* in
 "sts get-caller-identity")
@@ -304,7 +302,7 @@ func TestBedrockCredentialsAreRefreshedForEachCommand(t *testing.T) {
 		build := append(flags, "build", "-n", "1")
 		w.setenv("CLAUDE_CODE_USE_BEDROCK", "1")
 
-		// Before any sandbox is made it is known that it would be in vain.
+		// The error precedes the creation of a sandbox.
 		w.write(t, filepath.Join(aws, "expired"), "")
 		res := w.ralph(t, build...).expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "Error: getting AWS credentials for Bedrock: the SSO session of the default profile has expired or was never started: run \"aws sso login\""))
@@ -330,7 +328,7 @@ CLAUDE_CODE_USE_BEDROCK=1
 	})
 }
 
-// Whoever writes to the repository does not get the user's AWS credentials.
+// Settings of the repository do not expose the user's AWS credentials.
 func TestRepositoryCannotEnableBedrock(t *testing.T) {
 	onMicroVMs(t, func(t *testing.T, w *world) {
 		w.installAWS(t)

@@ -147,7 +147,7 @@ func TestFailedSecretScanBlocks(t *testing.T) {
 	})
 }
 
-// The user's word is enough, and so is a scan that only warns.
+// A confirmation is enough, and so is a scan that only warns.
 func TestSecretScanOfMergedCommits(t *testing.T) {
 	withPrivateGit(t, func(t *testing.T, w *world) {
 		steps := func(name string) []string {

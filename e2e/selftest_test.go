@@ -25,7 +25,7 @@ import (
 
 // "selftest", and upgrades of the plugin.
 
-// check is what "docker ralph selftest --format json" says of one thing.
+// check is a result of "docker ralph selftest --format json".
 type check struct {
 	Check   string `json:"check"`
 	OK      bool   `json:"ok"`
@@ -83,7 +83,7 @@ func (w *world) stateFiles(t *testing.T) []string {
 	return files
 }
 
-// assertNothingLeft looks for what a self-test has made.
+// assertNothingLeft asserts that a self-test has removed what it created.
 func (w *world) assertNothingLeft(t *testing.T) {
 	t.Helper()
 	temporary := filepath.Join(w.dir, "temporary")
@@ -263,7 +263,7 @@ func TestSelfTestWithoutAnEngine(t *testing.T) {
 	})
 }
 
-// Commits of a sandbox that works on a clone of its own arrive too.
+// Commits of a sandbox that works on a clone arrive too.
 func TestSelfTestWithAClone(t *testing.T) {
 	onMicroVMs(t, func(t *testing.T, w *world) {
 		w.createUnrelatedMicroVM(t)
@@ -311,8 +311,7 @@ func TestSelfTestInterrupted(t *testing.T) {
 	})
 }
 
-// A new version of the plugin brings its own ralph, into sandboxes that are
-// there already and into new ones.
+// A new version of the plugin installs its ralph into existing and new sandboxes.
 func TestUpgradeReplacesRalphInTheSandbox(t *testing.T) {
 	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {

@@ -44,7 +44,7 @@ const (
 	soakPatience = 3 * time.Minute
 )
 
-// soak is a loop that is disturbed, on an engine of its own.
+// soak is a loop that is disturbed, on its own engine.
 type soak struct {
 	t        *testing.T
 	w        *world
@@ -67,7 +67,7 @@ type soak struct {
 }
 
 // TestSoak disturbs a loop at random moments: by its agents and from outside, the
-// engine included. Left alone afterwards, every task is done exactly once. Which
+// engine included. Undisturbed afterwards, every task is done exactly once. Which
 // disturbances there are, and in which order, is the seed's choice; what the loop is
 // doing when one comes is not.
 func TestSoak(t *testing.T) {
@@ -98,7 +98,7 @@ func TestSoak(t *testing.T) {
 		}
 		cancel() // there is nothing to disturb any more
 	})
-	eventually(t, func() error { // before, nobody has a copy of the backlog
+	eventually(t, func() error { // before that, there is no copy of the backlog
 		if copies, _ := filepath.Glob(filepath.Join(s.w.config, "ralph", "backlogs", s.name, "*.json")); len(copies) == 0 {
 			return errors.New("the host has no copy of the backlog")
 		}
@@ -246,7 +246,7 @@ func (s *soak) signal(sig syscall.Signal) {
 	}
 }
 
-// docker runs a command whose success nobody expects.
+// docker runs a command that may fail.
 func (s *soak) docker(args ...string) {
 	var said output.Buffer
 	cmd := s.w.docker(args...)

@@ -31,7 +31,7 @@ type agentFault struct {
 	last   bool // its run ends with it
 }
 
-// agentFaults are the misfortunes by agents. $id is unique. Logs are copied before
+// agentFaults are the faults that agents cause. $id is unique. Logs are copied before
 // they are removed.
 var agentFaults = []agentFault{
 	{name: "backlog and logs removed", weight: 3, step: copyLogs + "rm -rf .ralph"},
@@ -144,7 +144,7 @@ func userCommand(weight int, args ...string) disturbance {
 	}}
 }
 
-// logFailure notes what a disturbance came to: the sandbox may be on its way.
+// logFailure logs the error of a disturbance: the sandbox may be starting or stopping.
 func (s *soak) logFailure(err error) {
 	if err != nil {
 		s.logf("%v", err)
@@ -247,7 +247,7 @@ func (s *soak) backlog() map[string]soakedTask {
 	return all
 }
 
-// soakedLog is what all logs say together.
+// soakedLog is the content of all logs.
 type soakedLog struct {
 	done map[string]int  // by task: in how many runs it was done
 	died map[string]bool // agents whose loop was killed, so that its last run is in no log

@@ -19,7 +19,7 @@ import (
 
 // Commands at a pseudo-terminal.
 
-// terminal is a command at a terminal of its own.
+// terminal is a command at its own terminal.
 type terminal struct {
 	process
 	keys   io.Writer
@@ -50,7 +50,7 @@ func (w *world) terminal(t *testing.T, cmd *exec.Cmd) *terminal {
 	assert.NilError(t, slave.Close())
 	go func() {
 		defer close(tm.read)
-		_, _ = io.Copy(&tm.screen, master) // ends with an error when the last process is gone
+		_, _ = io.Copy(&tm.screen, master) // ends with an error when the last process has ended
 	}()
 	tm.hangUp = sync.OnceFunc(func() { assert.Check(t, master.Close()) })
 	t.Cleanup(func() {
@@ -61,7 +61,7 @@ func (w *world) terminal(t *testing.T, cmd *exec.Cmd) *terminal {
 	return tm
 }
 
-// makeClosable makes of a terminal one that can be closed while it is read.
+// makeClosable returns the same terminal as a file that can be closed while it is read.
 func makeClosable(t *testing.T, master *os.File) *os.File {
 	t.Helper()
 	fd, err := syscall.Dup(int(master.Fd()))

@@ -17,8 +17,8 @@ import (
 )
 
 // onEveryEngine lists the tests of what engines do differently: namespaces,
-// firewalls, cgroups, seccomp, builds, pulls, terminals, and what survives a
-// restart. Each other test runs on one engine; their names spread them over all.
+// firewalls, cgroups, seccomp, builds, pulls, terminals and restarts. Each other test
+// runs on one engine, chosen by a hash of its name.
 var onEveryEngine = []string{
 	"TestUnpullableBaseIsReportedWithAHint",
 	"TestAbuse",
@@ -64,14 +64,14 @@ func enginesFor(t *testing.T) []engines.Engine {
 	return all[i : i+1]
 }
 
-// target is an engine, and what sandboxes are made with there.
+// target is an engine and a driver.
 type target struct {
 	engine engines.Engine
 	driver string
 }
 
 // targets returns where a test runs that every driver has to pass: in a
-// container on its engines, and with the double of one microVM program, or of
+// container on its engines, and with the fake of one microVM program, or of
 // both where it runs on every engine.
 func targets(t *testing.T) []target {
 	t.Helper()
@@ -92,7 +92,7 @@ func targets(t *testing.T) []target {
 	return append(all, target{other, microVMFor(other)})
 }
 
-// engineForFake returns the engine on which the double of a microVM program is tried.
+// engineForFake returns the engine on which the fake of a microVM program is tested.
 func engineForFake(t *testing.T, driver string) engines.Engine {
 	t.Helper()
 	all := engines.Need(t)

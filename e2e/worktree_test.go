@@ -26,7 +26,7 @@ func (w *world) inWorktree(name string) *world {
 	return &other
 }
 
-// worktreeStatus is what "worktree ls" says of a worktree.
+// worktreeStatus is a row of "worktree ls".
 type worktreeStatus struct {
 	Branch, Sandbox, State, Against string
 	Ahead, Behind, Changes          *int
@@ -48,8 +48,8 @@ func (w *world) worktreeStatuses(t *testing.T) map[string]worktreeStatus {
 	return found
 }
 
-// The whole life of a worktree: made, built in, listed, kept as long as it has
-// work that is nowhere else, removed with its sandbox.
+// A worktree is created, built in, listed, kept while it has unmerged commits, and
+// removed with its sandbox.
 func TestWorktreeLifecycle(t *testing.T) {
 	withPrivateGit(t, func(t *testing.T, w *world) {
 		x := w.inWorktree("x")
@@ -141,7 +141,7 @@ func TestWorktreesBuildInParallel(t *testing.T) {
 // removed, also by force.
 func TestRemovingAWorktreeFetchesCommits(t *testing.T) {
 	withPrivateGit(t, func(t *testing.T, w *world) {
-		w.useDefaults() // with the wall around it
+		w.useDefaults() // with a proxy
 		x := w.inWorktree("x")
 		w.ok(t, "worktree", "add", "x")
 		x.plan(t, task{ID: "a", Title: "Commit and hang", Steps: []string{
@@ -168,7 +168,7 @@ func TestRemovingAWorktreeFetchesCommits(t *testing.T) {
 	})
 }
 
-// By force a worktree goes while an agent works in it; its commits and its branch
+// --force removes a worktree while an agent works in it; its commits and its branch
 // stay.
 func TestRemovingAWorktreeByForce(t *testing.T) {
 	withPrivateGit(t, func(t *testing.T, w *world) {
@@ -188,7 +188,7 @@ func TestRemovingAWorktreeByForce(t *testing.T) {
 	})
 }
 
-// At a terminal the branch is asked for; an empty answer is the worktree's name.
+// At a terminal there is a prompt for the branch; its default is the worktree's name.
 func TestWorktreeBranchPrompt(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.git(t, "branch", "develop")
@@ -207,7 +207,7 @@ func TestWorktreeBranchPrompt(t *testing.T) {
 			w.assertScreen(t, res.stdout, "branch-"+name)
 			assert.Equal(t, w.inWorktree(name).git(t, "branch", "--show-current"), tc.branch)
 		}
-		// Nothing is asked for one that is there, or whose branch is given.
+		// There is no prompt for an existing worktree, or with --branch-name.
 		for _, args := range []string{"--worktree=one task list", "--worktree=five --branch-name five task list"} {
 			res := w.shell(t, args).wait(t).expect(t, 0)
 			assert.Assert(t, !strings.Contains(res.stdout, "Branch name"), res.stdout)
@@ -229,8 +229,8 @@ func TestWorktreeBranchPrompt(t *testing.T) {
 	})
 }
 
-// The worktree of an agent that has broken its own git directory is removed like
-// any other: what it lacks is restored before.
+// A worktree whose private git directory is broken is removed like any other: the git
+// directory is restored first.
 func TestRemovingAWorktreeWithABrokenGitDirectory(t *testing.T) {
 	withPrivateGit(t, func(t *testing.T, w *world) {
 		x := w.inWorktree("x")
@@ -260,14 +260,13 @@ func TestWorktreeInAMicroVM(t *testing.T) {
 	})
 }
 
-// specialNames are names of folders that mean something to a shell, to git or to an
-// engine. None of them may do so here.
+// specialNames are directory names with a meaning to a shell, to git or to an engine,
+// which must have none here.
 func specialNames() []string {
 	return []string{`a $(touch pwned) b`, "`touch pwned`", `x;touch pwned;"'`, `-v:rw,z`, `*?[a]{b}~&|<>!#%`, `ünï ⼤`}
 }
 
-// The work tree is used by its real name, whatever that is and whichever link
-// leads there.
+// A worktree is used by its real path, whatever the name, also through a link.
 func TestWorktreesWithSpecialCharacters(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		odd := filepath.Join(append([]string{w.dir}, specialNames()...)...)

@@ -38,20 +38,19 @@ const labelPrefix = "io.github.docker-ralph."
 // repository that no other test knows.
 type world struct {
 	engine   engines.Engine
-	driver   string // what sandboxes are made with
-	fakeDir  string // state folder of the microVM program's double; empty for containers
+	driver   string // of the sandboxes
+	fakeDir  string // state directory of the microVM program's fake; empty for containers
 	uid, gid int
 
 	dir    string // holds the rest
 	home   string
 	config string // DOCKER_CONFIG
-	repo   string // the work tree
+	repo   string // the worktree
 	slug   string // owner/repo of its origin
 	env    []string
 }
 
-// onEngines runs a test in a container, with a world of its own for each engine that
-// it runs on.
+// onEngines runs a test in containers, with a new world for each of its engines.
 func onEngines(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
 	t.Parallel()
@@ -164,7 +163,7 @@ func (w *world) write(t *testing.T, path, content string) {
 	w.chown(t, path)
 }
 
-// chown gives everything below a path to the user.
+// chown makes the user the owner of everything below a path.
 func (w *world) chown(t *testing.T, path string) {
 	t.Helper()
 	assert.NilError(t, filepath.WalkDir(path, func(p string, _ os.DirEntry, err error) error {
@@ -175,21 +174,20 @@ func (w *world) chown(t *testing.T, path string) {
 // setenv sets a variable of the user's environment.
 func (w *world) setenv(name, value string) { w.env = append(w.env, name+"="+value) }
 
-// useMinimalSandbox does without what makes three containers and two volumes of one sandbox.
-// Tests of other things need neither a proxy nor a private git directory.
+// useMinimalSandbox disables the proxy and the private git directory, which tests of
+// other features do not need: a sandbox is one container then.
 func (w *world) useMinimalSandbox() {
 	w.setenv("RALPH_NETWORK", "allow-all")
 	w.setenv("RALPH_GIT", "direct")
 }
 
-// useDefaults has sandboxes as they are for somebody who has set nothing.
+// useDefaults has sandboxes as without any settings.
 func (w *world) useDefaults() {
 	w.setenv("RALPH_NETWORK", "")
 	w.setenv("RALPH_GIT", "")
 }
 
-// command makes a command of the user, in the work tree, in a process group
-// of its own.
+// command makes a command of the user, in the worktree, in a new process group.
 func (w *world) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
 	if name == "docker" {
@@ -297,12 +295,10 @@ func (w *world) container(t *testing.T) container.InspectResponse {
 	return res.Container
 }
 
-// sourceImage is the image that a sandbox was made from. Its container's may be one
-// in which the user has got a name.
+// sourceImage is the image of a sandbox. Its container's may be a user-mapped one.
 func sourceImage(c container.InspectResponse) string { return c.Config.Labels[labelPrefix+"image"] }
 
-// removeSandboxes removes the sandboxes of the world's repository, behind
-// docker-ralph's back.
+// removeSandboxes removes the sandboxes of the world's repository without docker-ralph.
 func (w *world) removeSandboxes(t *testing.T) {
 	t.Helper()
 	if !w.isMicroVM() {
@@ -330,8 +326,8 @@ func (w *world) removeContainers(t *testing.T) {
 	}
 }
 
-// ignoreNotFound passes over what another one has removed: the commands of other
-// tests remove sandboxes whose work tree is gone.
+// ignoreNotFound ignores what was removed meanwhile: commands of other tests prune the
+// sandboxes of removed worktrees.
 func ignoreNotFound(err error) error {
 	if errdefs.IsNotFound(err) {
 		return nil
@@ -339,7 +335,7 @@ func ignoreNotFound(err error) error {
 	return err
 }
 
-// removeNetworks removes what stood around sandboxes that a test has removed
+// removeNetworks removes the proxies and networks of sandboxes that a test has removed
 // itself.
 func (w *world) removeNetworks(t *testing.T) {
 	t.Helper()

@@ -22,28 +22,27 @@ import (
 
 // One fault after another under a loop with three tasks.
 
-// fault is something that goes wrong once under a loop with three tasks,
-// of which the second one has it.
+// fault goes wrong once in the second task of a loop with three.
 type fault struct {
 	name string
 	// step is what the agent does in its first run of the task.
 	step string
 	// outside happens while the agent works, in place of a step.
 	outside func(t *testing.T, m *faultRun)
-	// mend puts right by hand what has ended the loop.
+	// repair repairs by hand what has ended the loop.
 	repair func(t *testing.T, m *faultRun)
-	// parked says that it happens until the task is blocked.
+	// blocks says that it happens until the task is blocked.
 	blocks bool
-	// elsewhere says that the commit of its run is kept, but not on the branch.
+	// otherBranch says that the run's commit is on another branch.
 	otherBranch bool
 	// reason is part of why the run failed; empty if it does not fail.
 	reason string
 	// code is the exit code of the loop. One that did not end well is followed by
 	// another, which does.
 	code int
-	// carried says that what the failed run has left is committed with the next task.
+	// carriedOver says that the failed run's changes are committed with the next task.
 	carriedOver bool
-	// both is for what depends on the engine.
+	// everyEngine is set for faults whose effect depends on the engine.
 	everyEngine bool
 }
 
@@ -133,7 +132,7 @@ var faults = []fault{
 // assertNoDaemon is a step that fails while a daemon of an earlier run is there.
 const assertNoDaemon = `! grep -lsz '/[d]aemon$' /proc/[0-9]*/cmdline`
 
-// faultRun is a misfortune that befalls a loop.
+// faultRun is a loop with a fault.
 type faultRun struct {
 	*world
 	fault
@@ -142,9 +141,8 @@ type faultRun struct {
 	build    *process
 }
 
-// TestFaults has one sandbox after the other suffer what goes wrong with
-// agents, and asks each time for the same: no task is lost or done twice, and the
-// loop goes on.
+// TestFaults asserts the same after each fault: no task is lost or done twice, and the
+// loop continues.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	home := enginesFor(t)[0]
@@ -153,8 +151,8 @@ func TestFaults(t *testing.T) {
 		if e != home {
 			rows = slices.DeleteFunc(slices.Clone(rows), func(m fault) bool { return !m.everyEngine })
 		}
-		// The rows of one world follow one another: what holds after each is what
-		// the next one needs.
+		// The faults of one world run in sequence: the invariants after each are the
+		// prerequisites of the next.
 		const worlds = 3
 		for n := range worlds {
 			t.Run(fmt.Sprint(e.Name, n+1), func(t *testing.T) {
@@ -173,7 +171,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// newFaultWorld makes a world whose sandboxes have what others have, in small.
+// newFaultWorld makes a world with default sandboxes and low limits.
 func newFaultWorld(t *testing.T, e engines.Engine) *world {
 	t.Helper()
 	w := newWorld(t, e)
@@ -192,7 +190,7 @@ func (w *world) runScenario(t *testing.T, row fault) {
 	if row.outside != nil {
 		step = "touch begun-" + row.name + "; while ! test -e go-" + row.name + "; do sleep 0.05; done"
 	}
-	// A cache outlives everything else of a sandbox.
+	// The cache volume outlives the sandbox.
 	times := 1
 	if row.blocks {
 		times = 3
@@ -243,7 +241,7 @@ func (m *faultRun) inside(t *testing.T, script string) {
 	m.docker(t, "exec", "-u", fmt.Sprintf("%d:%d", m.uid, m.gid), m.id, "sh", "-c", script)
 }
 
-// killScript is a script that kills the processes whose command line matches.
+// killScript kills the processes whose command line matches.
 func killScript(pattern string) string {
 	return "for p in /proc/[0-9]*; do tr '\\0' ' ' <$p/cmdline 2>/dev/null | grep -q '" + pattern + "' && kill -9 ${p#/proc/} 2>/dev/null; done; true"
 }
@@ -292,13 +290,13 @@ func breakBacklog(script string) func(t *testing.T, m *faultRun) {
 	}
 }
 
-// release lets the agent go on that waits for it.
+// release lets the waiting agent continue.
 func (m *faultRun) release(t *testing.T) {
 	t.Helper()
 	m.write(t, filepath.Join(m.repo, "go-"+m.fault.name), "")
 }
 
-// assertInvariants is what has to hold whatever has happened.
+// assertInvariants asserts what has to hold after each fault.
 func (m *faultRun) assertInvariants(t *testing.T) {
 	t.Helper()
 	row := m.fault
@@ -316,7 +314,7 @@ func (m *faultRun) assertInvariants(t *testing.T) {
 		if name != "bad" {
 			assert.Check(t, is.Equal(done, 1), "%s in the log: %+v", id, runs)
 		} else if row.code == 0 && row.reason != "" {
-			// What the loop was at when it died may not be known.
+			// The task of a loop that was killed may be unknown.
 			failed := slices.ContainsFunc(append(runs, runsOf[""]...), func(it loggedRun) bool {
 				return it.Outcome != "done" && strings.Contains(it.Reason, row.reason)
 			})
