@@ -285,7 +285,7 @@ func TestLoopStaysOnItsBranch(t *testing.T) {
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"git checkout -qb other && echo a > a.txt && git add a.txt && git commit -qm 'On other'"}},
 			task{ID: "b", Title: "Add b", Priority: 1, Steps: []string{"echo b > b.txt"}})
 		res := w.ralph(t, "build").expect(t, 0)
-		assert.Check(t, is.Contains(res.stderr, "Warning: The worktree is back on branch main, and commits on other stay there"))
+		assert.Check(t, is.Contains(res.stderr, "Warning: switched the worktree back to branch main; commits remain on other"))
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "done", "b": "done"})
 		assert.Equal(t, w.git(t, "log", "--format=%s", "HEAD~..main"), "Add b")
 		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
@@ -295,7 +295,7 @@ func TestLoopStaysOnItsBranch(t *testing.T) {
 		w.ralph(t, "shell", "--", "sh", "-c", "git checkout -qb third && echo t > t.txt && git add t.txt && git commit -qm 'On third'").expect(t, 0)
 		w.plan(t, task{ID: "c", Title: "Add c", Steps: []string{`test "$(git symbolic-ref --short HEAD)" = main && echo c > c.txt`}})
 		res = w.ralph(t, "build").expect(t, 0)
-		assert.Check(t, is.Contains(res.stderr, "The worktree is back on branch main, and commits on third stay there"))
+		assert.Check(t, is.Contains(res.stderr, "switched the worktree back to branch main; commits remain on third"))
 		assert.Equal(t, w.git(t, "log", "--format=%s", "HEAD~..main"), "Add c")
 		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "refs/ralph/"+name+"/third"), "On third")

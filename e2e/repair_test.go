@@ -299,9 +299,9 @@ func TestKilledSandboxIsRepairedAndItsLogKept(t *testing.T) {
 		res = build.wait(t)
 		assert.Check(t, res.code != 0)
 		assert.Check(t, is.Contains(res.stderr, "Warning: the sandbox "+name+" has ended (it was stopped). The last lines of its log:\n  20"))
-		assert.Check(t, is.Contains(res.stderr, "Z The sandbox was told to stop: terminated\n"))
+		assert.Check(t, is.Contains(res.stderr, "Z Sandbox stopped by signal: terminated\n"))
 		log := w.savedLog(t, res.stderr)
-		assert.Check(t, strings.HasSuffix(log, "Z The sandbox was told to stop: terminated\n"), log)
+		assert.Check(t, strings.HasSuffix(log, "Z Sandbox stopped by signal: terminated\n"), log)
 
 		build = w.startHanging(t, hangingStep)
 		run(t, w.docker("rm", "-f", name)).expect(t, 0)
@@ -327,7 +327,7 @@ func TestLogOfAOneTimeSandboxIsKept(t *testing.T) {
 		run(t, w.docker("kill", "-s", "TERM", w.sandbox(t).Name)).expect(t, 0)
 		res := build.wait(t)
 		assert.Check(t, res.code != 0)
-		assert.Check(t, is.Contains(w.savedLog(t, res.stderr), "The sandbox was told to stop"))
+		assert.Check(t, is.Contains(w.savedLog(t, res.stderr), "Sandbox stopped by signal"))
 		assert.Equal(t, len(w.sandboxes(t)), 0)
 	})
 }

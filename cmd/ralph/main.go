@@ -1,5 +1,5 @@
-// Command ralph plans and builds with a coding agent, one task at a time. It
-// runs where the agent runs: in a sandbox of docker-ralph, or on a host.
+// Command ralph plans and builds with a coding agent, one task at a time, in a sandbox
+// of docker-ralph or on a host.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 var version string
 
 func main() {
-	guest.CloseUmask()
+	guest.SetUmask()
 	os.Exit(cli.Run(context.Background(), os.Args, cli.Options{
 		Version: programVersion(),
 		Hidden:  guest.Commands(os.Stderr),
@@ -25,7 +25,7 @@ func main() {
 	}))
 }
 
-// programVersion falls back on what the Go toolchain recorded.
+// programVersion falls back to the version recorded by the Go toolchain.
 func programVersion() string {
 	if version != "" {
 		return version

@@ -180,7 +180,7 @@ func (o Options) runSession(ctx context.Context, j *job) outcome {
 	if err := j.listen(&lo, s.top); err != nil {
 		return failed(err)
 	}
-	clock, err := guest.ConnectDeadline(ctx)
+	clock, err := guest.ConnectWatchdog(ctx)
 	if err != nil {
 		_, _ = fmt.Fprintf(o.Stderr, "Warning: %s; the time limit of a run is not enforced\n", err)
 	}
@@ -261,7 +261,7 @@ func (j *job) options(ctx context.Context, s *session) loop.Options {
 	if j.session.Sandboxed {
 		lo.Limits = loop.ReadCgroup
 		// On a host the worktree is the user's, who may be at work in it.
-		if home := guest.HomeBranch(ctx, s.top, os.Getenv(wire.BranchEnv)); home != nil {
+		if home := guest.LoopBranch(ctx, s.top, os.Getenv(wire.BranchEnv)); home != nil {
 			home.Private = isDir(wire.PrivateGitDir)
 			lo.Restore = home.Restore
 		}

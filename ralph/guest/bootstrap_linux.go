@@ -13,17 +13,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bootstrap installs ralph in a sandbox whose image knows nothing of it, for
-// the image's user. Killed at any moment, it is begun again and comes to the
-// same end.
+// bootstrap installs ralph in a sandbox whose image does not contain it, for the
+// image's user. It can be killed at any moment and repeated.
 type bootstrap struct {
 	version string // of the running program
 	home    string
-	bin     string // where all users' programs are
-	system  system
+	bin     string // for programs of all users
+	root    rootShell
 }
 
-// runBootstrap installs: VERSION.
+// runBootstrap installs ralph: VERSION.
 func runBootstrap(ctx context.Context, s streams, args []string) error {
 	if len(args) != 1 {
 		return errUsage
@@ -32,7 +31,7 @@ func runBootstrap(ctx context.Context, s streams, args []string) error {
 	if err != nil {
 		return err
 	}
-	return bootstrap{version: args[0], home: home, bin: "/usr/local/bin", system: system{ctx: ctx}}.run(s)
+	return bootstrap{version: args[0], home: home, bin: "/usr/local/bin", root: rootShell{ctx: ctx}}.run(s)
 }
 
 func (b bootstrap) run(s streams) error {
@@ -44,14 +43,14 @@ func (b bootstrap) run(s streams) error {
 	if want.Hash, err = hashFile(self); err != nil {
 		return err
 	}
-	if b.system.lock, err = b.lock(); err != nil {
+	if b.root.lock, err = b.lock(); err != nil {
 		return err
 	}
-	defer func() { _ = b.system.lock.Close() }()
-	if old, err := readMarker(b.home); err == nil && old.Hash == want.Hash && inPlace(old) {
-		return printJSON(s, outcome{old.Path, false})
+	defer func() { _ = b.root.lock.Close() }()
+	if old, err := readMarker(b.home); err == nil && old.Hash == want.Hash && old.intact() {
+		return printJSON(s, bootstrapResult{old.Path, false})
 	}
-	// From here on, what is there is neither the old nor the new.
+	// An interrupted installation must not look complete.
 	if err := removeMarker(b.home); err != nil {
 		return err
 	}
@@ -61,18 +60,17 @@ func (b bootstrap) run(s streams) error {
 	if err := want.write(b.home); err != nil {
 		return err
 	}
-	return printJSON(s, outcome{want.Path, true})
+	return printJSON(s, bootstrapResult{want.Path, true})
 }
 
-// outcome is what the host side reads.
-type outcome struct {
+// bootstrapResult is read by the host side.
+type bootstrapResult struct {
 	Program string `json:"program"`
 	Done    bool   `json:"done"`
 }
 
-// lock makes others wait, as long as the file is open here or in a program
-// that was started from here. So a killed bootstrap, whose programs go on, does
-// not come in the way of the next one.
+// lock serializes installations. Child processes inherit the lock: those of a
+// killed bootstrap hold it until they exit.
 func (b bootstrap) lock() (*os.File, error) {
 	dir := filepath.Dir(markerPath(b.home))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -91,22 +89,22 @@ func (b bootstrap) lock() (*os.File, error) {
 	return f, nil
 }
 
-// inPlace reports whether what the marker speaks of is still there.
-func inPlace(m marker) bool {
+// intact reports whether the installed program is unchanged.
+func (m marker) intact() bool {
 	sum, err := hashFile(m.Path)
 	return err == nil && sum == m.Hash && executable(m.Path) == nil
 }
 
-// installProgram puts the running program where all users find programs, or
-// else where this user does, and returns where that is.
+// installProgram installs the running program for all users or, without the
+// permission to do so, for this user. It returns the program's path.
 func (b bootstrap) installProgram(self, sum string) (string, error) {
 	path := filepath.Join(b.bin, wire.Program)
-	err := b.place(self, path, sum, false)
-	if isRefusal(err) {
-		err = b.place(self, path, sum, true)
+	err := b.install(self, path, sum, false)
+	if isPermission(err) {
+		err = b.install(self, path, sum, true)
 		if err != nil {
 			path = filepath.Join(b.home, ".local", "bin", wire.Program)
-			if errHome := b.place(self, path, sum, false); errHome != nil {
+			if errHome := b.install(self, path, sum, false); errHome != nil {
 				return "", errors.Join(err, errHome)
 			}
 			return path, nil
@@ -115,31 +113,25 @@ func (b bootstrap) installProgram(self, sum string) (string, error) {
 	return path, err
 }
 
-// place makes path a copy of the program, and task beside it a link to it.
-func (b bootstrap) place(self, path, sum string, asRoot bool) error {
+// install copies the program to path, and links task to it.
+func (b bootstrap) install(self, path, sum string, asRoot bool) error {
 	if is, err := regularHash(path); err != nil || is != sum || executable(path) != nil {
 		if err := b.copyTo(self, path, asRoot); err != nil {
 			return err
-		}
-		if is, err = regularHash(path); err != nil {
-			return err
-		}
-		if is != sum {
-			return fmt.Errorf("installing ralph: %s is not what was written. Is another program installing there?", path)
 		}
 	}
 	task := filepath.Join(filepath.Dir(path), "task")
 	target, err := os.Readlink(task)
 	if target == wire.Program || err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil // there already, or somebody else's program of that name
+		return nil // linked already, or an unrelated program of that name
 	}
 	if asRoot {
-		return b.system.script("installing "+task, `ln -sfn "$1" "$2.ralph-new"; mv -fT "$2.ralph-new" "$2"`, wire.Program, task)
+		return b.root.run("installing "+task, `ln -sfn "$1" "$2.ralph-new"; mv -fT "$2.ralph-new" "$2"`, wire.Program, task)
 	}
 	return link(wire.Program, task)
 }
 
-// regularHash is the SHA-256 of a file that is no link.
+// regularHash returns the SHA-256 of a regular file, and "" for any other.
 func regularHash(path string) (string, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -154,21 +146,19 @@ func regularHash(path string) (string, error) {
 func (b bootstrap) copyTo(self, path string, asRoot bool) error {
 	dir := filepath.Dir(path)
 	if asRoot {
-		return b.system.script("installing "+path, `mkdir -p "$1"; install -m 755 "$2" "$1/.ralph-new"; mv -f "$1/.ralph-new" "$3"`, dir, self, path)
+		return b.root.run("installing "+path, `mkdir -p "$1"; install -m 755 "$2" "$1/.ralph-new"; mv -f "$1/.ralph-new" "$3"`, dir, self, path)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("installing ralph: %w", err)
 	}
-	// What a killed installation has left; another one is not at it now.
-	if left, err := filepath.Glob(filepath.Join(dir, ".ralph-*")); err == nil {
-		for _, path := range left {
-			_ = os.Remove(path)
-		}
+	stale, _ := filepath.Glob(filepath.Join(dir, ".ralph-*")) // of a killed installation
+	for _, path := range stale {
+		_ = os.Remove(path)
 	}
 	return copyProgram(self, path)
 }
 
-// isRefusal reports whether another user could do what has failed.
-func isRefusal(err error) bool {
+// isPermission reports whether root could do what has failed.
+func isPermission(err error) bool {
 	return errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EROFS)
 }

@@ -19,11 +19,11 @@ import (
 	"gotest.tools/v3/poll"
 )
 
-// bootstrapBelow is _bootstrap with its folders below root.
+// bootstrapBelow is _bootstrap with its directories below root.
 func bootstrapBelow(root string) func([]string) int {
 	return command(os.Stderr, func(args []string) error {
-		ctx := context.Background() //nolint:forbidigo // in a process of its own
-		b := bootstrap{version: strings.Join(args, " "), bin: root + "/usr/bin", home: os.Getenv("HOME"), system: system{ctx: ctx}}
+		ctx := context.Background() //nolint:forbidigo // in its own process
+		b := bootstrap{version: strings.Join(args, " "), bin: root + "/usr/bin", home: os.Getenv("HOME"), root: rootShell{ctx: ctx}}
 		return b.run(streams{os.Stdout, os.Stderr})
 	})
 }
@@ -31,8 +31,8 @@ func bootstrapBelow(root string) func([]string) int {
 // someUser is the user of an image, where the test may become another.
 const someUser = 4321
 
-// sandbox is the root file system of a sandbox, as far as it matters here. Its
-// programs are those in tools, and nothing else.
+// sandbox is the root file system of a sandbox. Its only programs
+// are those in tools.
 type sandbox struct{ root, home, tools, program string }
 
 func newSandbox(t *testing.T) sandbox {
@@ -82,7 +82,7 @@ func (s sandbox) read(t *testing.T, path string) string {
 	return string(content)
 }
 
-// sudo lets the user write where it may not otherwise, and notes its calls.
+// sudo lets the user write where it may not otherwise, and records its calls.
 func (s sandbox) sudo(t *testing.T) {
 	t.Helper()
 	s.write(t, "tools/sudo", `#!/bin/sh
@@ -125,9 +125,9 @@ func (s sandbox) done(t *testing.T, path string, want bool, args ...string) {
 	stdout, stderr, code := s.bootstrap(t, args...)
 	assert.Equal(t, stderr, "")
 	assert.Equal(t, code, 0)
-	var got outcome
+	var got bootstrapResult
 	assert.NilError(t, json.Unmarshal([]byte(stdout), &got))
-	assert.DeepEqual(t, got, outcome{s.root + path, want})
+	assert.DeepEqual(t, got, bootstrapResult{s.root + path, want})
 }
 
 func (s sandbox) hash(t *testing.T) string {
@@ -193,14 +193,14 @@ func TestBootstrapInstallsTheProgram(t *testing.T) {
 	s.done(t, "/usr/bin/ralph", false)
 }
 
-func TestBootstrapLeavesAnotherTaskAlone(t *testing.T) {
+func TestBootstrapKeepsAnUnrelatedTask(t *testing.T) {
 	s := newSandbox(t)
-	s.write(t, "usr/bin/task", "somebody's", 0o755)
+	s.write(t, "usr/bin/task", "unrelated", 0o755)
 	s.done(t, "/usr/bin/ralph", true)
-	assert.Equal(t, s.read(t, "usr/bin/task"), "somebody's")
+	assert.Equal(t, s.read(t, "usr/bin/task"), "unrelated")
 }
 
-func TestBootstrapBySudo(t *testing.T) {
+func TestBootstrapWithSudo(t *testing.T) {
 	s := newSandbox(t)
 	s.sudo(t)
 	s.protect(t)
@@ -240,9 +240,8 @@ func TestBootstrapWithoutSudo(t *testing.T) {
 	}
 }
 
-// TestBootstrapIsKilled kills it at any moment, and only itself: what it has
-// started goes on, and must not spoil the next one.
-func TestBootstrapIsKilled(t *testing.T) {
+// The children of a killed bootstrap keep running and must not break the next one.
+func TestBootstrapAfterKill(t *testing.T) {
 	s := newSandbox(t)
 	s.sudo(t)
 	for n := range 25 {
@@ -264,9 +263,7 @@ func TestBootstrapIsKilled(t *testing.T) {
 	}
 }
 
-// TestBootstrapWaitsForWhatAKilledOneStarted: two at work at once would take
-// each other's files.
-func TestBootstrapWaitsForWhatAKilledOneStarted(t *testing.T) {
+func TestBootstrapWaitsForChildrenOfAKilledOne(t *testing.T) {
 	s := newSandbox(t)
 	s.sudo(t)
 	log := s.root + "/steps.log"

@@ -13,20 +13,18 @@ import (
 
 const refPrefix = "refs/heads/"
 
-// Branch is a branch of a worktree that belongs to a loop. After a run the worktree
-// goes back there from whatever an agent has checked out, and loses nothing.
+// Branch is the branch that a loop works on.
 type Branch struct {
-	// Private says that nobody but agents works with this git directory: a lock in it
-	// that stays after a run is left of a git that has ended.
+	// Private says that only agents use this git directory: a lock that remains after
+	// a run is stale.
 	Private bool
 
 	top  string // of the worktree
 	ref  string
-	last string // its last known commit; empty while it has none
+	last string // its last known commit, or ""
 }
 
-// currentBranch returns the branch that is checked out in the worktree top; nil if
-// there is none.
+// currentBranch returns the branch that is checked out in the worktree top, or nil.
 func currentBranch(ctx context.Context, top string) *Branch {
 	b := &Branch{top: top}
 	ref, err := b.git(ctx, "", "symbolic-ref", "-q", "HEAD")
@@ -38,9 +36,8 @@ func currentBranch(ctx context.Context, top string) *Branch {
 	return b
 }
 
-// HomeBranch returns the branch that the host has named if there is one, and the current
-// branch otherwise.
-func HomeBranch(ctx context.Context, top, name string) *Branch {
+// LoopBranch returns the branch name if it exists, and the current branch otherwise.
+func LoopBranch(ctx context.Context, top, name string) *Branch {
 	if name != "" {
 		if b := branchOf(ctx, top, name); b.last != "" {
 			return b
@@ -49,20 +46,19 @@ func HomeBranch(ctx context.Context, top, name string) *Branch {
 	return currentBranch(ctx, top)
 }
 
-// branchOf is the branch of that name.
 func branchOf(ctx context.Context, top, name string) *Branch {
 	b := &Branch{top: top, ref: refPrefix + name}
 	b.last = b.commit(ctx, b.ref)
 	return b
 }
 
-// Name is the branch's name without "refs/heads/".
+// Name returns the branch's name without "refs/heads/".
 func (b *Branch) Name() string { return strings.TrimPrefix(b.ref, refPrefix) }
 
-// Restore checks the branch out again if something else is checked out. Commits
-// made there stay on a branch. Uncommitted changes come along, and those that
-// conflict with the branch are stashed. The notes say what was done; after an
-// error nothing is lost, but the worktree may still be elsewhere.
+// Restore switches the worktree back to the branch. Commits made elsewhere stay on
+// a branch. Uncommitted changes are carried over; conflicting ones are stashed. The
+// notes say what was done. After an error nothing is lost, but the worktree may still
+// be on another branch.
 func (b *Branch) Restore(ctx context.Context) (notes []string, err error) {
 	ref, err := b.git(ctx, "", "symbolic-ref", "-q", "HEAD")
 	if err != nil && !gitrepo.SaysNo(err) {
@@ -77,21 +73,21 @@ func (b *Branch) Restore(ctx context.Context) (notes []string, err error) {
 			return nil, fmt.Errorf("recreating the branch %s: %w", b.Name(), err)
 		}
 		tip = b.last
-		notes = append(notes, fmt.Sprintf("The branch %s was gone: it is back at %s", b.Name(), shortHash(tip)))
+		notes = append(notes, fmt.Sprintf("recreated branch %s at %s", b.Name(), shortHash(tip)))
 	}
 	b.last = tip
 	if ref == b.ref {
 		return notes, nil
 	}
-	more, err := b.leave(ctx, ref)
+	more, err := b.switchBack(ctx, ref)
 	return append(notes, more...), err
 }
 
-// gitLockWait is how long a lock may stay after a run. The host's git needs it for
+// gitLockWait is how long a lock may exist after a run: the host's git holds one for
 // milliseconds.
 const gitLockWait = time.Second
 
-// check says why the next agent could not commit.
+// check reports a repository in which the next agent could not commit.
 func (b *Branch) check(ctx context.Context) error {
 	if _, err := b.git(ctx, "", "ls-files", "--", ".git"); err != nil {
 		return fmt.Errorf("reading git's index: %w", err)
@@ -101,35 +97,35 @@ func (b *Branch) check(ctx context.Context) error {
 	}
 	dir, err := b.git(ctx, "", "rev-parse", "--absolute-git-dir")
 	if err != nil {
-		return fmt.Errorf("looking for the git directory: %w", err)
+		return fmt.Errorf("finding the git directory: %w", err)
 	}
 	for end := time.Now().Add(gitLockWait); ; <-time.After(gitLockWait / 20) {
-		locks, _ := filepath.Glob(filepath.Join(dir, "*.lock")) // the pattern is right
+		locks, _ := filepath.Glob(filepath.Join(dir, "*.lock"))
 		if len(locks) == 0 {
 			return nil
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("git is locked by %s, which an agent has left", filepath.Base(locks[0]))
+			return fmt.Errorf("git repository is locked by a stale %s", filepath.Base(locks[0]))
 		}
 	}
 }
 
-// leave goes from ref, or from a detached HEAD if that is empty, to the branch.
-func (b *Branch) leave(ctx context.Context, ref string) (notes []string, err error) {
+// switchBack switches from ref, or from a detached HEAD if that is empty, to the branch.
+func (b *Branch) switchBack(ctx context.Context, ref string) (notes []string, err error) {
 	for _, operation := range []string{"rebase", "am"} {
-		_, _ = b.git(ctx, "", operation, "--quit") // it fails where there is none
+		_, _ = b.git(ctx, "", operation, "--quit") // fails if none is in progress
 	}
 	where := strings.TrimPrefix(ref, refPrefix)
 	if ref == "" {
-		if where, err = b.keepDetached(ctx); err != nil {
+		if where, err = b.saveDetached(ctx); err != nil {
 			return nil, err
 		}
 	}
-	note := fmt.Sprintf("The worktree is back on branch %s", b.Name())
+	note := fmt.Sprintf("switched the worktree back to branch %s", b.Name())
 	if where != "" {
-		note += ", and commits on " + where + " stay there"
+		note += "; commits remain on " + where
 	}
-	if b.last == "" { // there are no files to check out
+	if b.last == "" { // no files to check out
 		_, err := b.git(ctx, "", "symbolic-ref", "HEAD", b.ref)
 		return []string{note}, err
 	}
@@ -141,10 +137,10 @@ func (b *Branch) leave(ctx context.Context, ref string) (notes []string, err err
 		err = b.checkout(ctx)
 	}
 	if stashed {
-		note += "; uncommitted changes that conflict with it are stashed (git stash list)"
+		note += "; conflicting uncommitted changes were stashed (git stash list)"
 	}
 	if err != nil {
-		return nil, fmt.Errorf("checking the branch %s out again: %w", b.Name(), err)
+		return nil, fmt.Errorf("switching back to branch %s: %w", b.Name(), err)
 	}
 	return []string{note}, nil
 }
@@ -154,9 +150,9 @@ func (b *Branch) checkout(ctx context.Context) error {
 	return err
 }
 
-// keepDetached puts the commits of a detached HEAD on a branch, unless another
-// ref has them, and returns its name.
-func (b *Branch) keepDetached(ctx context.Context) (name string, err error) {
+// saveDetached creates a branch for the commits of a detached HEAD, unless another
+// ref contains them, and returns its name.
+func (b *Branch) saveDetached(ctx context.Context) (name string, err error) {
 	head := b.commit(ctx, "HEAD")
 	if head == "" {
 		return "", nil
@@ -170,10 +166,10 @@ func (b *Branch) keepDetached(ctx context.Context) (name string, err error) {
 	return name, err
 }
 
-// stashConflicts stashes the uncommitted changes that are in the way of the
-// branch, and no others: the user's own may be among them.
+// stashConflicts stashes only the uncommitted changes that conflict with the branch:
+// others may be the user's.
 func (b *Branch) stashConflicts(ctx context.Context) (stashed bool, err error) {
-	// What is unmerged cannot be stashed. The files stay as they are.
+	// Unmerged entries cannot be stashed. The files are not changed.
 	if _, err := b.git(ctx, "", "reset", "-q"); err != nil {
 		return false, err
 	}
@@ -199,11 +195,11 @@ func (b *Branch) stashConflicts(ctx context.Context) (stashed bool, err error) {
 		return false, nil
 	}
 	_, err = b.git(ctx, paths.String(), "--literal-pathspecs", "stash", "push", "-q", "--include-untracked",
-		"-m", "ralph: in the way of "+b.Name(), "--pathspec-from-file=-", "--pathspec-file-nul")
+		"-m", "ralph: conflicts with "+b.Name(), "--pathspec-from-file=-", "--pathspec-file-nul")
 	return err == nil, err
 }
 
-// commit returns what a ref leads to; empty if there is no such commit.
+// commit resolves a ref to a commit, or to "".
 func (b *Branch) commit(ctx context.Context, ref string) string {
 	id, err := b.git(ctx, "", "rev-parse", "--verify", "-q", ref+"^{commit}")
 	if err != nil {
@@ -212,12 +208,12 @@ func (b *Branch) commit(ctx context.Context, ref string) string {
 	return id
 }
 
-// gitLimit bounds one call of git: the agent can make it hang.
-const gitLimit = 5 * time.Minute
+// gitTimeout bounds one git command: an agent can make it hang.
+const gitTimeout = 5 * time.Minute
 
 // git runs git in the worktree.
 func (b *Branch) git(ctx context.Context, stdin string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, gitLimit)
+	ctx, cancel := context.WithTimeout(ctx, gitTimeout)
 	defer cancel()
 	g := gitrepo.Git{Program: "git", Dir: b.top, Environ: gitrepo.Environ(os.Environ())}
 	return gitrepo.AtPipe(ctx, b.top, func(ctx context.Context) (string, error) {
@@ -229,8 +225,8 @@ func (b *Branch) git(ctx context.Context, stdin string, args ...string) (string,
 
 func shortHash(commit string) string { return commit[:min(len(commit), 7)] }
 
-// runBranch checks a branch out again in the current directory, which is the root
-// of a worktree, and prints what that took.
+// runBranch switches the worktree in the current directory back to a branch and
+// prints what was done.
 func runBranch(ctx context.Context, out streams, args []string) error {
 	if len(args) != 1 {
 		return errUsage

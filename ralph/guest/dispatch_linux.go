@@ -16,65 +16,65 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Exit codes of a shell for programs that it could not start.
+// Exit codes of a shell for programs that cannot be started.
 const (
 	exitNotExecutable = 126
 	exitNotFound      = 127
 )
 
-// dispatch is one command of the host side's user, to be run in this sandbox.
+// dispatch is a command that the host runs in this sandbox.
 type dispatch struct {
 	id         string
 	rows, cols uint16 // of the user's terminal, or 0
 	command    []string
 }
 
-// runDispatch becomes the command of a dispatch: ID SIZE =ARG...
+// runDispatch executes the command of a dispatch: ID SIZE =ARG...
 func runDispatch(ctx context.Context, s streams, args []string) error {
 	d, err := parseDispatch(args)
 	if err != nil {
 		return err
 	}
-	return d.run(ctx, s, shellFile{"/etc/sandbox-persistent.sh", "/bin/bash"})
+	return d.run(ctx, s, envFile{"/etc/sandbox-persistent.sh", "/bin/bash"})
 }
 
-func (d dispatch) run(ctx context.Context, s streams, file shellFile) error {
+func (d dispatch) run(ctx context.Context, s streams, file envFile) error {
 	home, err := homeDir()
 	if err != nil {
 		return err
 	}
 	now := time.Now()
-	n := note{ID: d.id, Command: d.command, Since: now.UTC()}
-	if err := n.write(home); err != nil {
+	r := record{ID: d.id, Command: d.command, Since: now.UTC()}
+	if err := r.write(home); err != nil {
 		return err
 	}
-	pruneNotes(home, now)
+	pruneRecords(home, now)
 	if err := d.setTerminalSize(); err != nil {
 		_, _ = fmt.Fprintln(s.stderr, "Warning:", err)
 	}
-	env, err := file.variables(ctx, s, variablesOf(os.Environ()))
+	env, err := file.load(ctx, s, parseEnviron(os.Environ()))
 	if err != nil {
-		_, _ = fmt.Fprintf(s.stderr, "Warning: reading %s: %v. Its variables do not count\n", file.path, err)
+		_, _ = fmt.Fprintf(s.stderr, "Warning: ignoring %s: %v\n", file.path, err)
 	}
 	env["HOME"], env[wire.DispatchEnv] = home, d.id
 	if env[keepAgentEnv] != "1" {
 		delete(env, "SSH_AUTH_SOCK")
 	}
 	env["PATH"] = searchPath(programDir(home), home, env["PATH"])
-	return become(d.command, env)
+	return execute(d.command, env)
 }
 
-// runExec becomes another program: ARG... What every start of this program does
-// comes first, such as [CloseUmask].
+// runExec executes another program: ARG... Like every command of ralph it first
+// calls [SetUmask].
 func runExec(args []string) error {
 	if len(args) == 0 {
 		return errUsage
 	}
-	return become(args, variablesOf(os.Environ()))
+	return execute(args, parseEnviron(os.Environ()))
 }
 
-// parseDispatch reads the arguments of a dispatch. Each argument of the command
-// stands behind a "=", because sbx refuses empty ones.
+// parseDispatch parses the arguments of a dispatch. Each argument of the command is
+// prefixed with "=", because sbx rejects empty ones.
 func parseDispatch(args []string) (dispatch, error) {
 	if len(args) < 3 || !validID(args[0]) {
 		return dispatch{}, errUsage
@@ -109,39 +109,37 @@ func parseSize(size string) (rows, cols uint16, err error) {
 	return both[0], both[1], nil
 }
 
-// setTerminalSize gives a terminal that does not know its size that of the
-// user's. sbx makes such terminals.
+// setTerminalSize sets the size of a terminal that has none, as sbx creates them.
 func (d dispatch) setTerminalSize() error {
 	if d.rows == 0 {
 		return nil
 	}
 	ws, err := unix.IoctlGetWinsize(unix.Stdin, unix.TIOCGWINSZ)
 	if err != nil || ws.Row != 0 || ws.Col != 0 {
-		return nil // no terminal, or one that knows
+		return nil // no terminal, or its size is known
 	}
 	ws.Row, ws.Col = d.rows, d.cols
 	if err := unix.IoctlSetWinsize(unix.Stdin, unix.TIOCSWINSZ, ws); err != nil {
-		return fmt.Errorf("setting the size of the terminal: %w", err)
+		return fmt.Errorf("setting the terminal size: %w", err)
 	}
 	return nil
 }
 
-// become replaces the process by the command. It returns only when that is not
-// possible.
-func become(command []string, env map[string]string) error {
-	path, err := find(command[0], env["PATH"])
+// execute replaces the process by the command. It returns only on failure.
+func execute(command []string, env map[string]string) error {
+	path, err := lookPath(command[0], env["PATH"])
 	if err == nil {
-		err = unix.Exec(path, command, listOf(env))
+		err = unix.Exec(path, command, environ(env))
 	}
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
 		return codedError{exitNotFound, fmt.Errorf("%s: not found in the sandbox", command[0])}
 	}
-	return codedError{exitNotExecutable, fmt.Errorf("%s: cannot be run in the sandbox: %w", command[0], err)}
+	return codedError{exitNotExecutable, fmt.Errorf("%s: cannot execute in the sandbox: %w", command[0], err)}
 }
 
-// find returns the file that a shell would run for a program's name. One that
-// it may not run is an error other than [unix.ENOENT].
-func find(name, searchPath string) (string, error) {
+// lookPath returns the file that a shell would run for a program's name. The error
+// for one that is not executable is not [unix.ENOENT].
+func lookPath(name, searchPath string) (string, error) {
 	if name == "" {
 		return "", unix.ENOENT
 	}

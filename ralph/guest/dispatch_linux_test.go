@@ -25,17 +25,17 @@ import (
 )
 
 // dispatchWith is _dispatch with another file of the sandbox's variables.
-func dispatchWith(file shellFile) func([]string) int {
+func dispatchWith(file envFile) func([]string) int {
 	return command(os.Stderr, func(args []string) error {
 		d, err := parseDispatch(args)
 		if err != nil {
 			return err
 		}
-		return d.run(context.Background(), streams{os.Stdout, os.Stderr}, file) //nolint:forbidigo // in a process of its own
+		return d.run(context.Background(), streams{os.Stdout, os.Stderr}, file) //nolint:forbidigo // in its own process
 	})
 }
 
-// dispatched is a hidden command in a home of its own.
+// dispatched is a hidden command with its own home directory.
 func dispatched(t *testing.T, home, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := hidden(t, name, args...)
@@ -114,7 +114,7 @@ func TestDispatchUsage(t *testing.T) {
 	}
 }
 
-func TestDispatchOfWhatCannotRun(t *testing.T) {
+func TestDispatchReportsUnexecutableCommands(t *testing.T) {
 	dir := fs.NewDir(t, "programs", fs.WithFile("plain", "x"), fs.WithDir("folder"),
 		fs.WithFile("noshebang", "\x7fnonsense", fs.WithMode(0o755)), fs.WithFile("nointerpreter", "#!/no/such\n", fs.WithMode(0o755)),
 		fs.WithDir("second", fs.WithFile("plain", "#!/bin/sh\necho the second\n", fs.WithMode(0o755))))
@@ -127,9 +127,9 @@ func TestDispatchOfWhatCannotRun(t *testing.T) {
 		{"/no/such/program", "/no/such/program: not found in the sandbox\n", 127},
 		{dir.Join("plain", "x"), "x: not found in the sandbox\n", 127},
 		{dir.Join("nointerpreter"), "nointerpreter: not found in the sandbox\n", 127},
-		{"plain", "plain: cannot be run in the sandbox: permission denied\n", 126},
-		{dir.Join("folder"), "folder: cannot be run in the sandbox: is a directory\n", 126},
-		{dir.Join("noshebang"), "noshebang: cannot be run in the sandbox: exec format error\n", 126},
+		{"plain", "plain: cannot execute in the sandbox: permission denied\n", 126},
+		{dir.Join("folder"), "folder: cannot execute in the sandbox: is a directory\n", 126},
+		{dir.Join("noshebang"), "noshebang: cannot execute in the sandbox: exec format error\n", 126},
 	} {
 		t.Run(tc.program, func(t *testing.T) {
 			home, id := t.TempDir(), rand.Text()
@@ -196,9 +196,9 @@ cd /
 		{"a file that leaves", "export A=1\nset -e\nfalse\nexport A=2\n", "", nil, map[string]string{"A": "1"}},
 		{"a file with exit", "export A=1\nexit 3\n", "", nil, map[string]string{"A": "1"}},
 		{"a file with a fault", "export A=1\nif\n", "", nil, map[string]string{"A": "1", "RALPH_DISPATCH": "x1"}},
-		{"a file that goes on", "sleep 1000 >/dev/null 2>&1 & export A=$!\n", "", nil, map[string]string{"RALPH_DISPATCH": "x1"}},
+		{"a file with a background process", "sleep 1000 >/dev/null 2>&1 & export A=$!\n", "", nil, map[string]string{"RALPH_DISPATCH": "x1"}},
 		{"a readonly file", "declare -rx RALPH_DISPATCH=theirs PATH\n", "", nil, map[string]string{"RALPH_DISPATCH": "x1"}},
-		{"a file that takes over", "exec true\n", "", []string{"A=ours"}, map[string]string{"A": "ours", "RALPH_DISPATCH": "x1"}},
+		{"a file that replaces the shell", "exec true\n", "", []string{"A=ours"}, map[string]string{"A": "ours", "RALPH_DISPATCH": "x1"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			home := fs.NewDir(t, "home", fs.WithDir(".ralph"))
@@ -209,10 +209,10 @@ cd /
 			stdout, stderr, code := result(t, cmd)
 			assert.Equal(t, code, 0, stderr)
 			assert.Assert(t, !strings.Contains(stdout, "noise"))
-			if tc.name == "a file that takes over" {
-				assert.Assert(t, cmp.Contains(stderr, "Its variables do not count"))
+			if tc.name == "a file that replaces the shell" {
+				assert.Assert(t, cmp.Contains(stderr, "Warning: ignoring "))
 			}
-			got := variablesOf(strings.Split(stdout, "\x00"))
+			got := parseEnviron(strings.Split(stdout, "\x00"))
 			for name, want := range tc.want {
 				value, ok := got[name]
 				assert.Equal(t, ok, want != "-", name)
@@ -220,7 +220,7 @@ cd /
 					assert.Equal(t, value, strings.ReplaceAll(want, "HOME", home.Path()), name)
 				}
 			}
-			if pid := got["A"]; tc.name == "a file that goes on" {
+			if pid := got["A"]; tc.name == "a file with a background process" {
 				assert.NilError(t, exec.CommandContext(t.Context(), "kill", pid).Run())
 			}
 		})
@@ -242,7 +242,7 @@ func TestDispatchTerminalSize(t *testing.T) {
 	}{
 		{"one that does not know", "50x132", "50 132\r\n", pty.Winsize{}},
 		{"one that knows", "50x132", "24 80\r\n", pty.Winsize{Rows: 24, Cols: 80}},
-		{"nobody knows", "-", "0 0\r\n", pty.Winsize{}},
+		{"unknown size", "-", "0 0\r\n", pty.Winsize{}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			cmd := dispatched(t, t.TempDir(), "_dispatch", "x", tc.size, "=stty", "=size")
@@ -276,7 +276,7 @@ func waitForState(t *testing.T, home, id, want string) {
 	})
 }
 
-func TestTheLifeOfADispatch(t *testing.T) {
+func TestDispatchLifecycle(t *testing.T) {
 	home := t.TempDir()
 	id := rand.Text() // other dispatches may run on this machine
 	assert.Equal(t, state(t, home, id), wire.StateUnknown)
@@ -318,14 +318,14 @@ func TestTheLifeOfADispatch(t *testing.T) {
 	assert.Equal(t, code, 1)
 }
 
-// TestHold has processes of its own: others may run on this machine.
+// TestHold uses fake processes: others may run on this machine.
 func TestHold(t *testing.T) {
 	t.Setenv(secondEnv, "2ms")
 	home := t.TempDir()
 	proc := fakeProc(t, fakeProcess{1, "systemd", "S", 1, "", ""})
 	begin := time.Now()
 	assert.NilError(t, hold(t.Context(), proc, home, "never"))
-	assert.Assert(t, time.Since(begin) >= appearance*2*time.Millisecond)
+	assert.Assert(t, time.Since(begin) >= startTimeout*2*time.Millisecond)
 
 	done := make(chan error, 1)
 	go func() { done <- hold(t.Context(), proc, home, "mine") }()
@@ -350,7 +350,7 @@ func TestHold(t *testing.T) {
 	assert.NilError(t, <-done)
 
 	// One that has begun and ended is not waited for.
-	assert.NilError(t, note{ID: "ended"}.write(home))
+	assert.NilError(t, record{ID: "ended"}.write(home))
 	t.Setenv(secondEnv, "1h")
 	assert.NilError(t, hold(t.Context(), proc, home, "ended"))
 	appears("9", "ended")
@@ -359,7 +359,7 @@ func TestHold(t *testing.T) {
 	assert.ErrorIs(t, hold(ctx, proc, home, "ended"), context.Canceled)
 }
 
-func TestQuestionsRefuseNonsense(t *testing.T) {
+func TestQueriesRejectInvalidArguments(t *testing.T) {
 	for name, args := range map[string][]string{"_dispatched": {"../x"}, "_hold": {""}, "_dispatches": {"x"}} {
 		_, stderr, code := result(t, dispatched(t, t.TempDir(), name, args...))
 		assert.Equal(t, code, 1)

@@ -32,19 +32,19 @@ func runDispatched(s streams, args []string) error {
 	}{state})
 }
 
-// stateOf returns the state of the dispatch id, and whether any dispatch runs.
+// stateOf returns the state of the dispatch id, and whether any dispatch is running.
 func stateOf(proc, home, id string) (state string, anyRuns bool, err error) {
-	notes, err := readNotes(home)
+	records, err := readRecords(home)
 	if err != nil {
 		return "", false, err
 	}
-	all, err := dispatchProcesses(proc, notes)
+	all, err := dispatchProcesses(proc, records)
 	if err != nil {
 		return "", false, err
 	}
 	state = wire.StateUnknown
-	for _, n := range notes {
-		if n.ID == id {
+	for _, r := range records {
+		if r.ID == id {
 			state = wire.StateEnded
 		}
 	}
@@ -56,19 +56,19 @@ func stateOf(proc, home, id string) (state string, anyRuns bool, err error) {
 	return state, len(all) > 0, nil
 }
 
-// runningDispatch is a dispatch of which a process lives.
+// runningDispatch is a dispatch with a running process.
 type runningDispatch struct {
 	ID      string   `json:"id"`
 	Command []string `json:"command"`
 	Since   string   `json:"since"`
 }
 
-// runDispatches prints what runs.
+// runDispatches prints the running dispatches.
 func runDispatches(s streams, args []string) error {
 	if len(args) != 0 {
 		return errUsage
 	}
-	running, err := runningDispatches(procDir, knownNotes())
+	running, err := runningDispatches(procDir, knownRecords())
 	if err != nil {
 		return err
 	}
@@ -77,9 +77,9 @@ func runDispatches(s streams, args []string) error {
 	}{running})
 }
 
-// runningDispatches lists the dispatches that run, the earliest first.
-func runningDispatches(proc string, notes []note) ([]runningDispatch, error) {
-	all, err := dispatchProcesses(proc, notes)
+// runningDispatches lists the running dispatches, earliest first.
+func runningDispatches(proc string, records []record) ([]runningDispatch, error) {
+	all, err := dispatchProcesses(proc, records)
 	if err != nil {
 		return nil, err
 	}
@@ -93,21 +93,21 @@ func runningDispatches(proc string, notes []note) ([]runningDispatch, error) {
 			continue
 		}
 		seen[p.dispatch] = true
-		running = append(running, runningDispatch{p.dispatch, commandOf(proc, p, notes), p.since(boot).UTC().Format(time.RFC3339)})
+		running = append(running, runningDispatch{p.dispatch, commandOf(proc, p, records), p.since(boot).UTC().Format(time.RFC3339)})
 	}
 	return running, nil
 }
 
-// commandOf returns what a dispatch was told to run, or what it runs.
-func commandOf(proc string, p process, notes []note) []string {
-	for _, n := range notes {
-		if n.ID == p.dispatch {
-			return n.Command
+// commandOf returns the command from the dispatch's record, or of the process.
+func commandOf(proc string, p process, records []record) []string {
+	for _, r := range records {
+		if r.ID == p.dispatch {
+			return r.Command
 		}
 	}
 	cmdline, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(p.pid), "cmdline"))
 	if err != nil {
-		return []string{} // it has just ended
+		return []string{} // just exited
 	}
 	args := []string{}
 	for arg := range bytes.SplitSeq(bytes.TrimSuffix(cmdline, []byte{0}), []byte{0}) {
@@ -125,7 +125,7 @@ func printJSON(s streams, v any) error {
 	return nil
 }
 
-// secondEnv is how long a second is for tests, as Go writes durations.
+// secondEnv overrides the length of a second in tests.
 const secondEnv = "RALPH_TEST_SECOND"
 
 func second() time.Duration {
@@ -135,14 +135,13 @@ func second() time.Duration {
 	return time.Second
 }
 
-// appearance bounds how long a dispatch may take to begin, in seconds.
-const appearance = 30
+// startTimeout bounds how long a dispatch may take to start, in seconds.
+const startTimeout = 30
 
-// errHoldTimeUp is how runHold ends when dispatches outlast its time.
-var errHoldTimeUp = codedError{wire.HoldTimeUp, errors.New("dispatches still run")}
+var errHoldTimeout = codedError{wire.HoldTimeUp, errors.New("dispatches are still running")}
 
-// runHold waits until no dispatch runs: ID [TIME], the former of one that is
-// about to begin. As long as it waits, a microVM is not stopped for being idle.
+// runHold waits until no dispatch is running: ID [TIMEOUT], with the ID of one that
+// is about to start. While it waits, the microVM is not idle and thus not stopped.
 func runHold(ctx context.Context, args []string) error {
 	if len(args) == 0 || len(args) > 2 || !validID(args[0]) {
 		return errUsage
@@ -153,7 +152,7 @@ func runHold(ctx context.Context, args []string) error {
 			return errUsage
 		}
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, limit, errHoldTimeUp)
+		ctx, cancel = context.WithTimeoutCause(ctx, limit, errHoldTimeout)
 		defer cancel()
 	}
 	home, err := homeDir()
@@ -166,14 +165,14 @@ func runHold(ctx context.Context, args []string) error {
 func hold(ctx context.Context, proc, home, id string) error {
 	tick := time.NewTicker(second())
 	defer tick.Stop()
-	begun := false
+	started := false
 	for waited := 0; ; waited++ {
 		state, anyRuns, err := stateOf(proc, home, id)
 		if err != nil {
 			return err
 		}
-		begun = begun || state != wire.StateUnknown || waited >= appearance
-		if begun && !anyRuns {
+		started = started || state != wire.StateUnknown || waited >= startTimeout
+		if started && !anyRuns {
 			return nil
 		}
 		select {

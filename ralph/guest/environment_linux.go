@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// keepEnv names further variables, separated by commas, that a file of the
-	// sandbox must not change.
+	// keepEnv lists further variables, separated by commas, that the sandbox's file
+	// must not change.
 	keepEnv = "RALPH_DISPATCH_KEEP"
-	// keepAgentEnv leaves the user's ssh agent to the command if it is 1. sbx
-	// forwards it unasked, and a loop must not be able to sign in as the user.
+	// keepAgentEnv set to 1 keeps the user's ssh-agent, which sbx always forwards.
+	// A loop must not be able to log in as the user.
 	keepAgentEnv = "RALPH_KEEP_SSH_AUTH_SOCK"
 )
 
-func variablesOf(environ []string) map[string]string {
+func parseEnviron(environ []string) map[string]string {
 	vars := make(map[string]string, len(environ))
 	for _, v := range environ {
 		if name, value, ok := strings.Cut(v, "="); ok && name != "" {
@@ -36,7 +36,7 @@ func variablesOf(environ []string) map[string]string {
 	return vars
 }
 
-func listOf(vars map[string]string) []string {
+func environ(vars map[string]string) []string {
 	list := make([]string, 0, len(vars))
 	for name, value := range vars {
 		list = append(list, name+"="+value)
@@ -45,19 +45,19 @@ func listOf(vars map[string]string) []string {
 	return list
 }
 
-// shellFile is a file of a sandbox in which its user keeps variables, written
-// for bash. A program that is run without a shell would not see them.
-type shellFile struct{ path, bash string }
+// envFile is a bash script in a sandbox that sets the user's variables. Programs
+// started without a shell would miss them.
+type envFile struct{ path, bash string }
 
-// source reads the file in a shell of its own and writes the variables that it
-// has then to file descriptor 3, also if the file leaves the shell.
-const source = `trap 'command -p env -0 >&3' EXIT
+// sourceScript sources the file and writes the environment to file descriptor 3, even
+// if the file exits the shell.
+const sourceScript = `trap 'command -p env -0 >&3' EXIT
 . "$0" >&2
 `
 
-// variables returns own with what the file sets. The file counts less than the
-// variables that come from the host with the dispatch. With an error comes own.
-func (f shellFile) variables(ctx context.Context, s streams, own map[string]string) (map[string]string, error) {
+// load returns own merged with the file's variables. Variables that come from the host
+// with the dispatch take precedence. After an error it returns own.
+func (f envFile) load(ctx context.Context, s streams, own map[string]string) (map[string]string, error) {
 	if info, err := os.Stat(f.path); err != nil || info.Size() == 0 {
 		return own, nil
 	}
@@ -71,21 +71,21 @@ func (f shellFile) variables(ctx context.Context, s streams, own map[string]stri
 	return merge(own, theirs), nil
 }
 
-// read runs the file. What it writes to is memory, not a pipe: a program that
-// the file leaves running must not keep us waiting.
-func (f shellFile) read(ctx context.Context, s streams, own map[string]string) (map[string]string, error) {
+// read runs the file. It writes to memory instead of a pipe, which background
+// processes of the file would keep open.
+func (f envFile) read(ctx context.Context, s streams, own map[string]string) (map[string]string, error) {
 	fd, err := unix.MemfdCreate("variables", unix.MFD_CLOEXEC)
 	if err != nil {
-		return nil, fmt.Errorf("making room for its variables: %w", err)
+		return nil, fmt.Errorf("creating a memory file: %w", err)
 	}
 	out := os.NewFile(uintptr(fd), "variables")
 	defer func() { _ = out.Close() }()
 	env := maps.Clone(own)
-	delete(env, "BASH_ENV") // which is this file, as a rule: once is enough
-	cmd := exec.CommandContext(ctx, f.bash, "-c", source, f.path)
-	cmd.Env, cmd.Stderr, cmd.ExtraFiles = listOf(env), s.stderr, []*os.File{out}
+	delete(env, "BASH_ENV") // usually this very file
+	cmd := exec.CommandContext(ctx, f.bash, "-c", sourceScript, f.path)
+	cmd.Env, cmd.Stderr, cmd.ExtraFiles = environ(env), s.stderr, []*os.File{out}
 	cmd.WaitDelay = time.Second
-	// The exit code is that of the file's last command, and says nothing.
+	// The exit code is that of the file's last command.
 	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
 		return nil, err
 	}
@@ -96,23 +96,22 @@ func (f shellFile) read(ctx context.Context, s streams, own map[string]string) (
 	if err != nil {
 		return nil, err
 	}
-	content, ended := bytes.CutSuffix(content, []byte{0})
-	if !ended {
-		return nil, errors.New("it keeps its shell from saying its variables")
+	content, complete := bytes.CutSuffix(content, []byte{0})
+	if !complete {
+		return nil, errors.New("the shell did not report its environment")
 	}
-	return variablesOf(strings.Split(string(content), "\x00")), nil
+	return parseEnviron(strings.Split(string(content), "\x00")), nil
 }
 
-// merge lays what the file sets over own, but for what is the host's to set.
+// merge returns theirs over own, except for variables that only the host may set.
 func merge(own, theirs map[string]string) map[string]string {
 	vars := maps.Clone(theirs)
-	// The configuration of ralph comes from the host alone.
+	// Only the host configures ralph.
 	maps.DeleteFunc(vars, func(name, _ string) bool { return strings.HasPrefix(name, "RALPH_") })
-	// The shell's own matters.
-	for _, name := range []string{"_", "SHLVL", "PWD", "OLDPWD"} {
+	fixed := []string{"_", "SHLVL", "PWD", "OLDPWD"} // set by the shell itself
+	for _, name := range fixed {
 		delete(vars, name)
 	}
-	fixed := []string{"_", "SHLVL", "PWD", "OLDPWD"}
 	if _, ok := vars["BASH_ENV"]; !ok {
 		fixed = append(fixed, "BASH_ENV")
 	}
@@ -127,8 +126,7 @@ func merge(own, theirs map[string]string) map[string]string {
 	return vars
 }
 
-// searchPath puts the folder of ralph, and that of the user's programs, before
-// all others.
+// searchPath prepends the directories of ralph and of the user's programs.
 func searchPath(ralphDir, home, rest string) string {
 	if rest == "" {
 		rest = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -142,8 +140,8 @@ func searchPath(ralphDir, home, rest string) string {
 	return strings.Join(dirs, string(filepath.ListSeparator))
 }
 
-// programDir is the folder of the ralph that commands are to call. That is the
-// one that was installed: the running one may lie elsewhere, and be another.
+// programDir returns the directory of the installed ralph. The running one may be
+// another version elsewhere.
 func programDir(home string) string {
 	if m, err := readMarker(home); err == nil && filepath.IsAbs(m.Path) {
 		return filepath.Dir(m.Path)

@@ -1,24 +1,23 @@
-// Package guest holds the hidden commands of ralph that the host side of
-// docker-ralph calls inside a sandbox. They are in the program itself, because
-// an image need not contain anything but git and the agent, and because a
-// static program of ours does not load libraries that the agent could have
-// replaced.
+// Package guest implements the hidden commands of ralph that the host side of
+// docker-ralph runs inside a sandbox. They are part of the program because an image
+// need only contain git and the agent, and because a static program does not load
+// libraries that the agent could have replaced.
 package guest
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
-// streams are where a command writes: its result, and everything else.
+// streams are a command's outputs.
 type streams struct{ stdout, stderr io.Writer }
 
-// Commands lists the hidden commands by their names, as ralph dispatches
-// them. Each takes the arguments after its name and returns an exit code;
-// results go to the standard output, errors are written to stderr.
+// Commands returns the hidden commands by name. Each takes the arguments after its
+// name and returns an exit code.
 func Commands(stderr io.Writer) map[string]func(args []string) int {
 	ctx := context.Background() //nolint:forbidigo // a hidden command has no caller in the program
 	out := streams{os.Stdout, stderr}
@@ -35,7 +34,7 @@ func Commands(stderr io.Writer) map[string]func(args []string) int {
 		"_install":     command(stderr, runInstall),
 		"_own":         command(stderr, runOwn),
 		"_signal":      command(stderr, runSignal),
-		"_host-config": command(stderr, runHostConfig),
+		"_host-config": command(stderr, runAgentConfig),
 	}
 }
 
@@ -45,7 +44,7 @@ func command(stderr io.Writer, run func([]string) error) func([]string) int {
 		if err == nil {
 			return 0
 		}
-		_, _ = fmt.Fprintln(stderr, "Error:", err)
+		hint.Print(stderr, err)
 		if coded := (codedError{}); errors.As(err, &coded) {
 			return coded.code
 		}
@@ -53,7 +52,7 @@ func command(stderr io.Writer, run func([]string) error) func([]string) int {
 	}
 }
 
-// codedError is an error with an exit code of its own.
+// codedError is an error with an exit code.
 type codedError struct {
 	code int
 	err  error
@@ -63,4 +62,4 @@ func (e codedError) Error() string { return e.err.Error() }
 
 func (e codedError) Unwrap() error { return e.err }
 
-var errUsage = errors.New("this command is for docker-ralph's own use")
+var errUsage = errors.New("invalid arguments: this command is internal to docker-ralph")

@@ -20,14 +20,13 @@ import (
 	"gotest.tools/v3/poll"
 )
 
-// TestMain lets the test binary be the program: as ralph it runs a hidden
-// command.
+// TestMain lets the test binary act as ralph's hidden commands.
 func TestMain(m *testing.M) {
 	if name := os.Getenv("GUEST_TEST_COMMAND"); name != "" {
-		CloseUmask() // as ralph does
+		SetUmask() // as ralph does
 		commands := Commands(os.Stderr)
 		if path := os.Getenv("GUEST_TEST_SHELL_FILE"); path != "" {
-			commands["_dispatch"] = dispatchWith(shellFile{path, "/bin/bash"})
+			commands["_dispatch"] = dispatchWith(envFile{path, "/bin/bash"})
 		}
 		if root := os.Getenv("GUEST_TEST_ROOT"); root != "" {
 			commands["_bootstrap"] = bootstrapBelow(root)
@@ -44,7 +43,7 @@ func hidden(t *testing.T, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-func TestInstallPutsTheRunningProgramInPlace(t *testing.T) {
+func TestInstallCopiesTheRunningProgram(t *testing.T) {
 	dir := t.TempDir()
 	for range 2 { // again is fine
 		out, err := hidden(t, "_install", dir).CombinedOutput()
@@ -68,7 +67,7 @@ func TestInstallPutsTheRunningProgramInPlace(t *testing.T) {
 	assert.Equal(t, len(entries), 3, "nothing unfinished is left")
 }
 
-func TestInstallReplacesWhatAKilledOneLeft(t *testing.T) {
+func TestInstallAfterKilledInstallation(t *testing.T) {
 	dir := fs.NewDir(t, "guest", fs.WithDir("bin", fs.WithSymlink("ralph", "nowhere")))
 	out, err := hidden(t, "_install", dir.Path()).CombinedOutput()
 	assert.NilError(t, err, string(out))
@@ -76,7 +75,7 @@ func TestInstallReplacesWhatAKilledOneLeft(t *testing.T) {
 	assert.NilError(t, err)
 }
 
-func TestInitEndsWhenTold(t *testing.T) {
+func TestInitStopsOnSignal(t *testing.T) {
 	own := make(chan os.Signal, 1)
 	signal.Notify(own, syscall.SIGTERM) // or else an early one would end the test
 	defer signal.Stop(own)
@@ -89,19 +88,19 @@ func TestInitEndsWhenTold(t *testing.T) {
 			assert.NilError(t, err)
 			return poll.Success()
 		default:
-			return poll.Continue("it goes on")
+			return poll.Continue("init is still running")
 		}
 	})
 }
 
-func TestSignalRefusesNonsense(t *testing.T) {
+func TestSignalRejectsInvalidArguments(t *testing.T) {
 	for _, args := range [][]string{nil, {"INT"}, {"INT", ""}, {"NONSENSE", "x"}} {
 		out, err := hidden(t, "_signal", args...).CombinedOutput()
 		assert.Assert(t, err != nil, "%q: %s", args, out)
 	}
 }
 
-func TestOwnGivesTheHomeToTheUser(t *testing.T) {
+func TestOwnChangesTheOwnerOfHome(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can give files away, as in a sandbox")
 	}

@@ -14,33 +14,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errTimeUp is how a sandbox ends itself.
-var errTimeUp = codedError{wire.ExitDeadline, errors.New("a run of the agent took longer than its time limit, and nothing in the sandbox has ended it: the sandbox is stopped")}
+var errExpired = codedError{wire.ExitDeadline, errors.New("stopping the sandbox: a run took longer than its time limit")}
 
-// runInit is the first process of a container sandbox. It waits to be told to
-// stop, and it takes in the processes that agents leave behind, so that they do
-// not pile up as zombies. It also keeps the time of runs that nobody else ends.
-// When it ends, the kernel ends every other process of the sandbox. It runs
-// under another user than the agent, who can therefore neither stop nor kill it.
+// runInit is the init process of a container sandbox. It waits for a signal to stop,
+// reaps zombies and runs the watchdog. When it exits, the kernel kills all other
+// processes of the sandbox. It runs as another user than the agent, which therefore
+// cannot stop or kill it.
 func runInit(ctx context.Context, s streams) error {
 	runtime.GOMAXPROCS(1)
 	ReserveThreads(initThreads)
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGCHLD)
-	var over <-chan struct{}
-	if clock, err := listenDeadline(ctx, alone); err == nil {
-		over = clock.Over()
+	var expired <-chan struct{}
+	if watchdog, err := listenWatchdog(ctx, watchdogAddress, alone); err == nil {
+		expired = watchdog.expired
 	} else {
 		_, _ = fmt.Fprintln(s.stderr, "Warning:", err)
 	}
 	for {
 		select {
-		case <-over:
-			return errTimeUp
+		case <-expired:
+			return errExpired
 		case sig := <-signals:
 			if sig != unix.SIGCHLD {
-				// The engine keeps it: whoever wonders why a sandbox has ended reads it there.
-				_, _ = fmt.Fprintf(s.stderr, "The sandbox was told to stop: %s\n", sig)
+				// For the container's log.
+				_, _ = fmt.Fprintf(s.stderr, "Sandbox stopped by signal: %s\n", sig)
 				return nil
 			}
 			reap()
@@ -48,8 +46,8 @@ func runInit(ctx context.Context, s streams) error {
 	}
 }
 
-// initThreads is enough for all that the first process does at the same time: an
-// agent that has used up the process limit leaves no room for another thread.
+// initThreads covers all that init does concurrently: it could start no further
+// threads once an agent has used up the process limit.
 const initThreads = 8
 
 // alone reports whether this is the only process.

@@ -13,11 +13,9 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire"
 )
 
-// runInstall copies the running program to where sandboxes expect it, below
-// the directory that the shared volume is mounted at. Every version has a
-// directory of its own, so that a loop that runs an older one is not
-// disturbed; the rename at the end means that a killed installation leaves
-// nothing that looks finished.
+// runInstall installs the running program in the shared volume: DIR. Each version has
+// its own directory, so that running loops keep theirs. The final rename makes the
+// installation atomic.
 func runInstall(args []string) error {
 	if len(args) != 1 {
 		return errUsage
@@ -88,10 +86,9 @@ func copyProgram(from, to string) (err error) {
 	return nil
 }
 
-// link puts a symbolic link in place at once, replacing an older one.
+// link creates or replaces a symbolic link atomically.
 func link(target, path string) error {
-	// Not by process number: two installers, each in a container, have the same.
-	tmp := path + "." + rand.Text()
+	tmp := path + "." + rand.Text() // PIDs are not unique across containers
 	if err := os.Symlink(target, tmp); err != nil {
 		return fmt.Errorf("installing ralph: %w", err)
 	}

@@ -11,14 +11,11 @@ import (
 	"github.com/moby/sys/atomicwriter"
 )
 
-// marker says what ralph a sandbox has. It is written when all is done.
+// marker records the installed ralph. It is written last.
 type marker struct {
-	// Version is that of the program that installed.
 	Version string `json:"version"`
-	// Hash is the SHA-256 of the program that installed, in hex digits.
-	Hash string `json:"hash"`
-	// Path is that of the program to run.
-	Path string `json:"path"`
+	Hash    string `json:"hash"` // SHA-256 of the program, in hex
+	Path    string `json:"path"` // of the program
 }
 
 func markerPath(home string) string { return filepath.Join(home, ".ralph", ".bootstrapped") }
@@ -45,19 +42,16 @@ func (m marker) write(home string) error {
 		err = atomicwriter.WriteFile(markerPath(home), append(content, '\n'), 0o600)
 	}
 	if err != nil {
-		return fmt.Errorf("noting that ralph is installed: %w", err)
+		return fmt.Errorf("recording the installation: %w", err)
 	}
 	return nil
 }
 
-// removeMarker removes the marker, and what killed writers of it have left.
+// removeMarker removes the marker, and temporary files of killed writers.
 func removeMarker(home string) error {
 	dir, name := filepath.Split(markerPath(home))
-	left, err := filepath.Glob(filepath.Join(dir, ".tmp-"+name+"*"))
-	if err != nil {
-		left = nil // a home with signs of a pattern in its name
-	}
-	for _, path := range append(left, filepath.Join(dir, name)) {
+	stale, _ := filepath.Glob(filepath.Join(dir, ".tmp-"+name+"*"))
+	for _, path := range append(stale, filepath.Join(dir, name)) {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("installing ralph: %w", err)
 		}

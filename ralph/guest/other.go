@@ -7,10 +7,10 @@ import (
 	"errors"
 )
 
-var errLinux = errors.New("this command works in a Linux sandbox only")
+var errLinux = errors.New("this command requires Linux")
 
-// CloseUmask does nothing here.
-func CloseUmask() {}
+// SetUmask does nothing here.
+func SetUmask() {}
 
 func runExec([]string) error { return errLinux }
 

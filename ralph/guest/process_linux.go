@@ -14,24 +14,22 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire"
 )
 
-// procDir is where Linux shows its processes.
 const procDir = "/proc"
 
-// ticksPerSecond is what /proc counts start times in, on every architecture
-// that Go runs on.
+// ticksPerSecond is the unit of start times in /proc, on every architecture of Go.
 const ticksPerSecond = 100
 
-// process is a living process of a dispatch.
+// process is a running process of a dispatch.
 type process struct {
 	dispatch string
 	pid      int
 	start    uint64 // in ticks after boot
 }
 
-// dispatchProcesses lists the living processes of all dispatches, the earliest
-// first. A process is known by its environment, which it has from its start;
-// the first one of a dispatch that has just begun, by its note.
-func dispatchProcesses(proc string, notes []note) ([]process, error) {
+// dispatchProcesses lists the running processes of all dispatches, earliest first.
+// They are identified by their environment or, before the command is executed, by the
+// dispatch's record.
+func dispatchProcesses(proc string, records []record) ([]process, error) {
 	entries, err := os.ReadDir(proc)
 	if err != nil {
 		return nil, fmt.Errorf("listing processes: %w", err)
@@ -45,11 +43,11 @@ func dispatchProcesses(proc string, notes []note) ([]process, error) {
 		}
 		p, err := inspect(proc, pid)
 		if err != nil {
-			continue // ended meanwhile, or another user's
+			continue // exited, or another user's
 		}
-		for _, n := range notes {
-			if n.PID == pid && n.Start == p.start && n.Boot == boot {
-				p.dispatch = n.ID
+		for _, r := range records {
+			if r.PID == pid && r.Start == p.start && r.Boot == boot {
+				p.dispatch = r.ID
 			}
 		}
 		if p.dispatch != "" {
@@ -90,10 +88,10 @@ func dispatchOf(environ []byte) string {
 	return ""
 }
 
-var errStat = errors.New("unreadable stat of a process")
+var errStat = errors.New("malformed process stat")
 
-// parseStat reads the state and the start time, in ticks after boot, of a
-// process. Its name, in parentheses, may contain anything.
+// parseStat parses a process's state and start time, in ticks after boot. The name, in
+// parentheses, may contain anything.
 func parseStat(stat []byte) (state byte, start uint64, err error) {
 	const afterName, stateAt, startAt = 3, 3, 22 // the fields' numbers in proc(5)
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
@@ -107,7 +105,7 @@ func parseStat(stat []byte) (state byte, start uint64, err error) {
 	return fields[stateAt-afterName][0], start, nil
 }
 
-// bootID tells apart start times of before and after a restart.
+// bootID identifies the current boot.
 func bootID(proc string) string {
 	id, err := os.ReadFile(filepath.Join(proc, "sys", "kernel", "random", "boot_id"))
 	if err != nil {
@@ -116,27 +114,25 @@ func bootID(proc string) string {
 	return string(bytes.TrimSpace(id))
 }
 
-// bootTime returns when the system started.
 func bootTime(proc string) (time.Time, error) {
 	stat, err := os.ReadFile(filepath.Join(proc, "stat"))
 	if err != nil {
-		return time.Time{}, fmt.Errorf("reading when the sandbox started: %w", err)
+		return time.Time{}, fmt.Errorf("reading the boot time: %w", err)
 	}
 	for line := range bytes.Lines(stat) {
 		if rest, ok := bytes.CutPrefix(line, []byte("btime ")); ok {
 			seconds, err := strconv.ParseInt(string(bytes.TrimSpace(rest)), 10, 64)
 			if err != nil {
-				return time.Time{}, fmt.Errorf("reading when the sandbox started: %w", err)
+				return time.Time{}, fmt.Errorf("reading the boot time: %w", err)
 			}
 			return time.Unix(seconds, 0), nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("reading when the sandbox started: no btime in %s", filepath.Join(proc, "stat"))
+	return time.Time{}, fmt.Errorf("reading the boot time: no btime in %s", filepath.Join(proc, "stat"))
 }
 
-// since returns when the process started.
 func (p process) since(boot time.Time) time.Time {
-	// Not multiplied first, lest a strange number overflows.
+	// Divide first: the multiplication could overflow.
 	seconds, rest := p.start/ticksPerSecond, p.start%ticksPerSecond
 	return boot.Add(time.Duration(rest) * time.Second / ticksPerSecond).Add(time.Duration(min(seconds, 1<<32)) * time.Second)
 }

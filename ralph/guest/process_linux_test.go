@@ -59,18 +59,18 @@ func TestFindDispatch(t *testing.T) {
 		fakeProcess{13, "ralph", "D", 850, "", ""}, // before it is its command
 		fakeProcess{14, "gone", "X", 850, "dead", ""},
 	)
-	notes := []note{
+	records := []record{
 		{ID: "begun", PID: 13, Start: 850, Boot: "this-boot"},
 		{ID: "reused", PID: 12, Start: 19, Boot: "this-boot"},
 		{ID: "restarted", PID: 12, Start: 20, Boot: "last-boot"},
 	}
 	for id, want := range map[string]int{"x1": 8, "x11": 11, "begun": 13} {
-		pid, err := findDispatch(proc, id, notes)
+		pid, err := findDispatch(proc, id, records)
 		assert.NilError(t, err)
 		assert.Equal(t, pid, want, id)
 	}
 	for _, id := range []string{"x", "reused", "restarted", "other", "dead"} {
-		_, err := findDispatch(proc, id, notes)
+		_, err := findDispatch(proc, id, records)
 		assert.Error(t, err, "no process of dispatch "+id)
 	}
 	_, err := findDispatch(filepath.Join(proc, "missing"), "x1", nil)
@@ -84,8 +84,8 @@ func TestRunningDispatches(t *testing.T) {
 		fakeProcess{8, "claude", "S", 200, "earlier", "claude\x00"},
 		fakeProcess{2, "node", "S", 250, "silent", ""},
 	)
-	notes := []note{{ID: "earlier", Command: []string{"ralph", "build"}}, {ID: "ended", Command: []string{"x"}}}
-	got, err := runningDispatches(proc, notes)
+	records := []record{{ID: "earlier", Command: []string{"ralph", "build"}}, {ID: "ended", Command: []string{"x"}}}
+	got, err := runningDispatches(proc, records)
 	assert.NilError(t, err)
 	assert.DeepEqual(t, got, []runningDispatch{
 		{"earlier", []string{"ralph", "build"}, "2023-11-14T22:13:21Z"},
@@ -94,10 +94,10 @@ func TestRunningDispatches(t *testing.T) {
 	})
 
 	assert.NilError(t, os.WriteFile(filepath.Join(proc, "stat"), []byte("btime x\n"), 0o600))
-	_, err = runningDispatches(proc, notes)
-	assert.ErrorContains(t, err, "reading when the sandbox started")
+	_, err = runningDispatches(proc, records)
+	assert.ErrorContains(t, err, "reading the boot time")
 	assert.NilError(t, os.WriteFile(filepath.Join(proc, "stat"), []byte("cpu\n"), 0o600))
-	_, err = runningDispatches(proc, notes)
+	_, err = runningDispatches(proc, records)
 	assert.ErrorContains(t, err, "no btime")
 }
 

@@ -8,9 +8,8 @@ import (
 	"strconv"
 )
 
-// runOwn gives a home directory, and what the image put into it, to a user:
-// UID GID HOME. It takes the capability to do so, and runs in a container of
-// its own that has it.
+// runOwn changes the owner of a home directory and its content: UID GID HOME. It runs
+// in a separate container that has the capability.
 func runOwn(args []string) error {
 	uid, gid, home, err := userArgs(args)
 	if err != nil {
@@ -31,7 +30,7 @@ func userArgs(args []string) (uid, gid int, home string, err error) {
 	return uid, gid, args[2], nil
 }
 
-// ownHome changes the directory itself last: its owner shows that all is done.
+// ownHome changes the directory itself last: its owner marks completion.
 func ownHome(home string, uid, gid int) error {
 	err := filepath.WalkDir(home, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || path == home {
@@ -43,7 +42,7 @@ func ownHome(home string, uid, gid int) error {
 		err = os.Lchown(home, uid, gid)
 	}
 	if err != nil {
-		return fmt.Errorf("giving the home directory to user %d: %w", uid, err)
+		return fmt.Errorf("changing the owner of the home directory to %d: %w", uid, err)
 	}
 	return nil
 }

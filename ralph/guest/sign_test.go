@@ -22,7 +22,7 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 )
 
-func TestParse(t *testing.T) {
+func TestParseSignCall(t *testing.T) {
 	for _, tc := range []struct {
 		name, args string
 		want       signCall
@@ -32,15 +32,15 @@ func TestParse(t *testing.T) {
 		{"a literal key", "-Y sign -n git -f KEY -U FILE", signCall{"KEY", "FILE"}, ""},
 		{"another order", "-U -f KEY -n git -Y sign FILE", signCall{"KEY", "FILE"}, ""},
 		{"verifying", "-Y verify -n git -f KEY -I una -s SIG", signCall{}, `unknown option "-I"`},
-		{"looking for who signed", "-Y find-principals -f KEY FILE", signCall{}, `cannot do "find-principals"`},
-		{"another namespace", "-Y sign -n file -f KEY FILE", signCall{}, `not for "file"`},
-		{"no namespace", "-Y sign -f KEY FILE", signCall{}, `not for ""`},
-		{"no key", "-Y sign -n git FILE", signCall{}, "git calls it as"},
-		{"no file", "-Y sign -n git -f KEY", signCall{}, "git calls it as"},
-		{"two files", "-Y sign -n git -f KEY FILE FILE", signCall{}, "git calls it as"},
-		{"standard input", "-Y sign -n git -f KEY -", signCall{}, "git calls it as"},
-		{"no value", "-Y sign -n git -f", signCall{}, "git calls it as"},
-		{"nothing", "", signCall{}, `cannot do ""`},
+		{"verifying", "-Y find-principals -f KEY FILE", signCall{}, `operation "find-principals" is not supported`},
+		{"another namespace", "-Y sign -n file -f KEY FILE", signCall{}, `namespace "file" is not supported`},
+		{"no namespace", "-Y sign -f KEY FILE", signCall{}, `namespace "" is not supported`},
+		{"no key", "-Y sign -n git FILE", signCall{}, "want arguments"},
+		{"no file", "-Y sign -n git -f KEY", signCall{}, "want arguments"},
+		{"two files", "-Y sign -n git -f KEY FILE FILE", signCall{}, "want arguments"},
+		{"standard input", "-Y sign -n git -f KEY -", signCall{}, "want arguments"},
+		{"no value", "-Y sign -n git -f", signCall{}, "want arguments"},
+		{"nothing", "", signCall{}, `operation "" is not supported`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := parseSignCall(strings.Fields(tc.args))
@@ -93,7 +93,7 @@ func (s signing) sign(socket string) (code int, stderr string) {
 	return code, b.String()
 }
 
-func TestRunSigns(t *testing.T) {
+func TestSign(t *testing.T) {
 	_, edwards, err := ed25519.GenerateKey(rand.Reader)
 	assert.NilError(t, err)
 	rivest, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -129,13 +129,13 @@ func TestRunSigns(t *testing.T) {
 	}
 }
 
-func TestRunSaysWhyNot(t *testing.T) {
+func TestSignReportsFailures(t *testing.T) {
 	_, private, err := ed25519.GenerateKey(rand.Reader)
 	assert.NilError(t, err)
 	s := newSigning(t, private)
 	for _, tc := range []struct{ name, socket, want string }{
-		{"no socket", "", "nothing signs here"},
-		{"nobody listens", filepath.Join(s.dir, "none"), "nothing signs any more"},
+		{"no socket", "", "signing is not enabled"},
+		{"no listener", filepath.Join(s.dir, "none"), "connecting to the signing docker ralph command"},
 		{"a locked agent", s.socket, "your ssh-agent did not sign"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -157,7 +157,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Add([]byte{255, 255, 255, 255, 14})
 	f.Add([]byte{0, 0, 0, 5, 14, 255, 255, 255, 255})
 	f.Fuzz(func(t *testing.T, message []byte) {
-		signature, err := signAnswer(bytes.NewReader(message))
+		signature, err := readSignature(bytes.NewReader(message))
 		if err == nil {
 			assert.Assert(t, bytes.HasPrefix(message, appendStrings(nil, appendStrings([]byte{14}, signature))))
 		}

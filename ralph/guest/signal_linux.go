@@ -14,10 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runSignal sends a signal to the one process that a dispatch started. What
-// starts processes in a sandbox, the Engine API or the CLI of a microVM, cannot
-// signal them. The process is known by its dispatch ID, which its children
-// inherit, and by being the oldest of those that have it.
+// runSignal sends a signal to the first process of a dispatch: SIGNAL ID. Neither the
+// Engine API nor the CLI of a microVM can signal a process that they started.
 func runSignal(args []string) error {
 	if len(args) != 2 || args[1] == "" {
 		return errUsage
@@ -26,7 +24,7 @@ func runSignal(args []string) error {
 	if sig == 0 {
 		return fmt.Errorf("unknown signal %q", args[0])
 	}
-	pid, err := findDispatch(procDir, args[1], knownNotes())
+	pid, err := findDispatch(procDir, args[1], knownRecords())
 	if err != nil {
 		return err
 	}
@@ -36,13 +34,13 @@ func runSignal(args []string) error {
 	return nil
 }
 
-// runFinish asks the loop of a dispatch to end after its run: ID. Ours is told
-// by a signal that another program would die of: that one is interrupted.
+// runFinish asks the loop of a dispatch to stop after the current run: ID. Programs
+// other than ralph are interrupted.
 func runFinish(args []string) error {
 	if len(args) != 1 || args[0] == "" {
 		return errUsage
 	}
-	pid, err := findDispatch(procDir, args[0], knownNotes())
+	pid, err := findDispatch(procDir, args[0], knownRecords())
 	if err != nil {
 		return err
 	}
@@ -52,9 +50,8 @@ func runFinish(args []string) error {
 	return nil
 }
 
-// finishSignal is the signal by which a process is asked to come to an end. A
-// signal that nobody waits for does nothing to a program written in Go, but
-// makes a shell end, and others start to listen for a debugger.
+// finishSignal returns SIGUSR1 for a ralph that handles it and SIGINT otherwise: an
+// unhandled SIGUSR1 kills a shell, and makes node listen for a debugger.
 func finishSignal(proc string, pid int) unix.Signal {
 	dir := filepath.Join(proc, strconv.Itoa(pid))
 	program, _ := os.Readlink(filepath.Join(dir, "exe"))
@@ -65,8 +62,7 @@ func finishSignal(proc string, pid int) unix.Signal {
 	return unix.SIGINT
 }
 
-// catches reports whether a process has a handler for a signal, by its status in
-// /proc.
+// catches reports whether a process handles a signal, by its /proc status.
 func catches(status []byte, sig unix.Signal) bool {
 	for line := range bytes.Lines(status) {
 		if mask, ok := bytes.CutPrefix(line, []byte("SigCgt:")); ok {
@@ -77,8 +73,8 @@ func catches(status []byte, sig unix.Signal) bool {
 	return false
 }
 
-func findDispatch(proc, id string, notes []note) (int, error) {
-	all, err := dispatchProcesses(proc, notes)
+func findDispatch(proc, id string, records []record) (int, error) {
+	all, err := dispatchProcesses(proc, records)
 	if err != nil {
 		return 0, err
 	}

@@ -5,10 +5,9 @@ import (
 	"sync"
 )
 
-// ReserveThreads has Go's runtime start enough threads for n calls that block at the
-// same time. It keeps them for as long as the program runs; otherwise it would start
-// them when it needs them, and end the program where it cannot, because an agent has
-// used up the sandbox's process limit.
+// ReserveThreads makes the Go runtime start enough threads for n concurrent blocking
+// calls. The runtime keeps them. It aborts the program if it cannot start a thread later
+// because an agent has used up the sandbox's process limit.
 func ReserveThreads(n int) {
 	n += runtime.GOMAXPROCS(0)
 	release := make(chan struct{})
@@ -16,7 +15,7 @@ func ReserveThreads(n int) {
 	started.Add(n)
 	for range n {
 		ended.Go(func() {
-			runtime.LockOSThread() // each has a thread of its own
+			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			started.Done()
 			<-release

@@ -7,7 +7,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-func TestReserve(t *testing.T) {
+func TestReserveThreads(t *testing.T) {
 	ReserveThreads(20)
 	tasks, err := os.ReadDir("/proc/self/task")
 	assert.NilError(t, err)

@@ -2,16 +2,14 @@ package guest
 
 import "golang.org/x/sys/unix"
 
-// usualUmask is the one that a container's first process has on every engine.
-const usualUmask = 0o022
+// defaultUmask is the umask of a container's init process on every engine.
+const defaultUmask = 0o022
 
-// CloseUmask gives this process, and all that it starts, a umask where the
-// engine has left none: since 29.6 Docker's daemon has none itself, and what it
-// executes in a container inherits that (https://github.com/moby/moby/pull/52892).
-// Everybody on the host could write what the agent makes in the work tree. A
-// umask that somebody has chosen stays.
-func CloseUmask() {
-	if old := unix.Umask(usualUmask); old != 0 {
+// SetUmask sets a umask if the process has none: since 29.6 Docker's daemon passes its
+// own empty umask to exec processes (https://github.com/moby/moby/pull/52892), and the
+// agent's files would be world-writable. Any other umask is kept.
+func SetUmask() {
+	if old := unix.Umask(defaultUmask); old != 0 {
 		unix.Umask(old)
 	}
 }

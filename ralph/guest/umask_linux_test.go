@@ -7,8 +7,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// What is executed in a container of an engine without a umask has one.
-func TestWhatIsRunHasAUmask(t *testing.T) {
+func TestExecSetsAMissingUmask(t *testing.T) {
 	for _, tc := range []struct {
 		given int
 		want  string

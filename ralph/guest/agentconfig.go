@@ -12,14 +12,12 @@ import (
 	"slices"
 )
 
-// hostConfigList is the file, in the home directory, with the names of those
-// that have come from the host.
-const hostConfigList = ".ralph-host-config.json"
+// agentConfigList is the file, in the home directory, that lists the copied files.
+const agentConfigList = ".ralph-host-config.json"
 
-// runHostConfig copies the user's configuration of the agent, which is in the
-// folder that args names, into the home directory. What was brought earlier and
-// is not there any more goes.
-func runHostConfig(args []string) error {
+// runAgentConfig copies the user's agent settings from a directory into the home
+// directory: DIR. Files from an earlier copy that are not in DIR are removed.
+func runAgentConfig(args []string) error {
 	if len(args) != 1 {
 		return errUsage
 	}
@@ -27,23 +25,23 @@ func runHostConfig(args []string) error {
 	if err != nil {
 		return fmt.Errorf("finding the home directory: %w", err)
 	}
-	return putHostConfig(home, args[0])
+	return copyAgentConfig(home, args[0])
 }
 
-func putHostConfig(home, dir string) (err error) {
+func copyAgentConfig(home, dir string) (err error) {
 	from, err := os.OpenRoot(dir)
 	if err != nil {
-		return fmt.Errorf("opening the configuration from the host: %w", err)
+		return fmt.Errorf("opening the agent settings: %w", err)
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	root, err := os.OpenRoot(home) // an agent can have put links there
+	root, err := os.OpenRoot(home) // an agent may have created links there
 	if err != nil {
 		return fmt.Errorf("opening the home directory: %w", err)
 	}
 	defer func() { err = errors.Join(err, root.Close()) }()
 	var earlier, names []string
-	if list, err := root.ReadFile(hostConfigList); err == nil {
-		_ = json.Unmarshal(list, &earlier) // an agent can have changed it: then nothing is removed
+	if list, err := root.ReadFile(agentConfigList); err == nil {
+		_ = json.Unmarshal(list, &earlier) // damaged by an agent: nothing is removed
 	}
 	err = fs.WalkDir(from.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
@@ -53,18 +51,18 @@ func putHostConfig(home, dir string) (err error) {
 		return copyFile(root, from, name)
 	})
 	if err != nil {
-		return fmt.Errorf("copying the configuration from the host: %w", err)
+		return fmt.Errorf("copying the agent settings: %w", err)
 	}
 	for _, name := range earlier {
 		if filepath.IsLocal(name) && !slices.Contains(names, name) {
-			_ = root.Remove(name) // gone already, or something else by now
+			_ = root.Remove(name)
 		}
 	}
 	list, err := json.Marshal(names)
 	if err != nil {
 		return err
 	}
-	return root.WriteFile(hostConfigList, list, 0o600)
+	return root.WriteFile(agentConfigList, list, 0o600)
 }
 
 func copyFile(to, from *os.Root, name string) (err error) {
@@ -78,12 +76,12 @@ func copyFile(to, from *os.Root, name string) (err error) {
 		return err
 	}
 	if err := replace(to, name, f, info.Mode().Perm()&0o700); err != nil {
-		return fmt.Errorf("putting %s in place: %w", name, err)
+		return fmt.Errorf("replacing %s: %w", name, err)
 	}
 	return nil
 }
 
-// replace writes a file at once, whatever is in its place.
+// replace writes a file atomically, replacing a link or directory.
 func replace(root *os.Root, name string, content io.Reader, mode fs.FileMode) error {
 	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return err

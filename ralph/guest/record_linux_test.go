@@ -12,23 +12,23 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-func TestOldNotesGo(t *testing.T) {
+func TestOldRecordsArePruned(t *testing.T) {
 	home := t.TempDir()
 	now := time.Now()
-	for _, n := range []note{{ID: "old"}, {ID: "new"}, {ID: "alive"}} {
+	for _, n := range []record{{ID: "old"}, {ID: "new"}, {ID: "alive"}} {
 		assert.NilError(t, n.write(home)) // each is of this process
 	}
-	dir := notesDir(home)
+	dir := recordsDir(home)
 	assert.NilError(t, os.WriteFile(filepath.Join(dir, ".tmp-x"), nil, 0o600))
 	assert.NilError(t, os.WriteFile(filepath.Join(dir, "notjson"), []byte("{"), 0o600))
 	living := exec.CommandContext(t.Context(), "sleep", "1000")
 	living.Env = append(os.Environ(), wire.DispatchEnv+"=alive")
 	assert.NilError(t, living.Start())
 	for _, name := range []string{"old", "alive", ".tmp-x"} {
-		past := now.Add(-keepNotes - time.Minute)
+		past := now.Add(-recordRetention - time.Minute)
 		assert.NilError(t, os.Chtimes(filepath.Join(dir, name), past, past))
 	}
-	pruneNotes(home, now)
+	pruneRecords(home, now)
 	assert.NilError(t, living.Process.Kill())
 	_ = living.Wait()
 	entries, err := os.ReadDir(dir)
@@ -38,7 +38,7 @@ func TestOldNotesGo(t *testing.T) {
 		left = append(left, e.Name())
 	}
 	assert.DeepEqual(t, left, []string{"alive", "new", "notjson"})
-	pruneNotes(t.TempDir(), now) // nothing to do is fine
+	pruneRecords(t.TempDir(), now) // nothing to do is fine
 }
 
 func FuzzParseNote(f *testing.F) {
@@ -47,7 +47,7 @@ func FuzzParseNote(f *testing.F) {
 	f.Add("../x", `{"id":"../x"}`)
 	f.Add("x", `{"id":"x","pid":-1,"command":null}`)
 	f.Fuzz(func(t *testing.T, id, content string) {
-		n, err := parseNote(id, []byte(content))
+		n, err := parseRecord(id, []byte(content))
 		assert.Assert(t, err != nil || n.ID == id && validID(id))
 	})
 }

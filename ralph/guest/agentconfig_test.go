@@ -9,8 +9,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// shown makes a folder with these files, as the host lays them out.
-func shown(t *testing.T, files ...string) string {
+func settingsDir(t *testing.T, files ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for i := 0; i < len(files); i += 2 {
@@ -21,7 +20,7 @@ func shown(t *testing.T, files ...string) string {
 	return dir
 }
 
-func TestHostConfig(t *testing.T) {
+func TestCopyAgentConfig(t *testing.T) {
 	home, outside := t.TempDir(), t.TempDir()
 	has := func(name, want string) {
 		t.Helper()
@@ -35,17 +34,17 @@ func TestHostConfig(t *testing.T) {
 	}
 	assert.NilError(t, os.MkdirAll(filepath.Join(home, ".claude", "CLAUDE.md"), 0o755)) // a folder in the way
 	assert.NilError(t, os.WriteFile(filepath.Join(home, ".claude", "own.json"), []byte("own"), 0o600))
-	assert.NilError(t, putHostConfig(home, shown(t, ".claude/CLAUDE.md", "one", ".claude/skills/a/SKILL.md", "two")))
+	assert.NilError(t, copyAgentConfig(home, settingsDir(t, ".claude/CLAUDE.md", "one", ".claude/skills/a/SKILL.md", "two")))
 	has(".claude/CLAUDE.md", "one")
 	has(".claude/skills/a/SKILL.md", "two")
 	info, err := os.Stat(filepath.Join(home, ".claude", "CLAUDE.md"))
 	assert.NilError(t, err)
-	assert.Equal(t, info.Mode().Perm(), fs.FileMode(0o600), "nobody else's")
+	assert.Equal(t, info.Mode().Perm(), fs.FileMode(0o600), "readable by the owner only")
 
 	// What was changed inside is lost, what the host has no more goes, and what is
 	// the sandbox's own stays.
 	assert.NilError(t, os.WriteFile(filepath.Join(home, ".claude", "CLAUDE.md"), []byte("changed"), 0o600))
-	assert.NilError(t, putHostConfig(home, shown(t, ".claude/CLAUDE.md", "three")))
+	assert.NilError(t, copyAgentConfig(home, settingsDir(t, ".claude/CLAUDE.md", "three")))
 	has(".claude/CLAUDE.md", "three")
 	has(".claude/skills/a/SKILL.md", "")
 	has(".claude/own.json", "own")
@@ -55,10 +54,10 @@ func TestHostConfig(t *testing.T) {
 	assert.NilError(t, os.WriteFile(target, []byte("kept"), 0o600))
 	assert.NilError(t, os.Remove(filepath.Join(home, ".claude", "CLAUDE.md")))
 	assert.NilError(t, os.Symlink(target, filepath.Join(home, ".claude", "CLAUDE.md")))
-	assert.NilError(t, putHostConfig(home, shown(t, ".claude/CLAUDE.md", "four")))
+	assert.NilError(t, copyAgentConfig(home, settingsDir(t, ".claude/CLAUDE.md", "four")))
 	has(".claude/CLAUDE.md", "four")
 	assert.NilError(t, os.Symlink(outside, filepath.Join(home, ".codex")))
-	assert.ErrorContains(t, putHostConfig(home, shown(t, ".codex/config.toml", "five")), "putting .codex/config.toml in place")
+	assert.ErrorContains(t, copyAgentConfig(home, settingsDir(t, ".codex/config.toml", "five")), "replacing .codex/config.toml")
 	content, err := os.ReadFile(target)
 	assert.NilError(t, err)
 	assert.Equal(t, string(content), "kept")
@@ -66,9 +65,9 @@ func TestHostConfig(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Equal(t, len(entries), 1)
 
-	assert.ErrorContains(t, putHostConfig(home, filepath.Join(outside, "missing")), "opening the configuration from the host")
-	assert.ErrorIs(t, runHostConfig(nil), errUsage)
-	assert.NilError(t, putHostConfig(home, shown(t)))
+	assert.ErrorContains(t, copyAgentConfig(home, filepath.Join(outside, "missing")), "opening the agent settings")
+	assert.ErrorIs(t, runAgentConfig(nil), errUsage)
+	assert.NilError(t, copyAgentConfig(home, settingsDir(t)))
 	has(".claude/CLAUDE.md", "")
 }
 
@@ -83,8 +82,8 @@ func FuzzHostConfigList(f *testing.F) {
 		assert.NilError(t, os.Mkdir(home, 0o755))
 		assert.NilError(t, os.WriteFile(filepath.Join(dir, "kept"), nil, 0o600))
 		assert.NilError(t, os.Symlink(dir, filepath.Join(home, "out")))
-		assert.NilError(t, os.WriteFile(filepath.Join(home, hostConfigList), list, 0o600))
-		assert.NilError(t, putHostConfig(home, shown(t, ".claude/CLAUDE.md", "x")))
+		assert.NilError(t, os.WriteFile(filepath.Join(home, agentConfigList), list, 0o600))
+		assert.NilError(t, copyAgentConfig(home, settingsDir(t, ".claude/CLAUDE.md", "x")))
 		_, err := os.Stat(filepath.Join(dir, "kept"))
 		assert.NilError(t, err)
 	})
