@@ -75,8 +75,7 @@ func (s *Store) AgentIDs(ctx context.Context) (map[string]bool, error) {
 	return ids, err
 }
 
-// DeregisterAgent marks an agent as stopped. Its row stays; stopping it again
-// does no harm.
+// DeregisterAgent marks an agent as stopped. It is idempotent.
 func (s *Store) DeregisterAgent(ctx context.Context, id string) error {
 	return s.write(ctx, func(tx *sql.Tx) error {
 		n, err := affected(ctx, tx, "UPDATE agents SET status = 'stopped' WHERE id = ? AND scope_repo = ? AND scope_branch = ?",

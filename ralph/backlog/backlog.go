@@ -1,10 +1,8 @@
-// Package backlog keeps the tasks of a repository: their life cycle, their
-// dependencies, the leases by which agents hold them, and the agents
-// themselves. Everything lives in one SQLite file, which several processes,
-// on the host and in containers, may use at the same time.
+// Package backlog stores the tasks of a repository, their dependencies and
+// leases, and the agents that work on them, in one SQLite file. Several
+// processes, on the host and in containers, can use it at the same time.
 //
-// A [Store] sees one [Scope] only. The package knows nothing of command lines
-// or of printing.
+// A [Store] sees one [Scope] only.
 package backlog
 
 import (
@@ -26,15 +24,13 @@ const (
 )
 
 const (
-	// DefaultPriority is the priority of a task that names none; lower is
-	// more urgent.
+	// DefaultPriority is the default priority of a task; lower is more urgent.
 	DefaultPriority = 2
-	// DefaultLease is how long a claim lasts when nobody says otherwise.
+	// DefaultLease is the default duration of a claim.
 	DefaultLease = 600 * time.Second
 )
 
-// Scope is what separates the tasks in one database: the same slug may exist
-// once in each scope.
+// Scope separates the tasks in one database. A slug is unique within its scope.
 type Scope struct {
 	Repo   string // usually owner/repo
 	Branch string
@@ -43,9 +39,8 @@ type Scope struct {
 // Store is the backlog of one scope. It is safe for use by several
 // goroutines. Every change is one transaction, all or nothing.
 //
-// Methods return [ErrLocked] when other processes hold the database for too
-// long, and errors that wrap [ErrNotFound] for tasks and agents that the scope
-// does not have.
+// Methods return [ErrLocked] when the database stays locked by other processes,
+// and errors that wrap [ErrNotFound] for unknown tasks and agents.
 type Store struct {
 	db    *sql.DB
 	path  string
@@ -54,9 +49,9 @@ type Store struct {
 	fence fence
 }
 
-// Open opens the task database at path and makes sure that its tables exist.
-// The folder is created if missing, with a .gitignore that hides it from git.
-// A database that this package cannot use safely is refused and left as it is.
+// Open opens the task database at path and creates missing tables. A missing
+// directory is created, with a .gitignore that hides it from git. An
+// incompatible database is an error and is not changed.
 func Open(ctx context.Context, path string, scope Scope) (*Store, error) {
 	return open(ctx, path, scope, defaultBackoff())
 }
@@ -64,33 +59,31 @@ func Open(ctx context.Context, path string, scope Scope) (*Store, error) {
 func open(ctx context.Context, path string, scope Scope, wait backoff) (*Store, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
-		return nil, fmt.Errorf("finding the task database: %w", err)
+		return nil, fmt.Errorf("locating the task database: %w", err)
 	}
-	if err := prepareFolder(path); err != nil {
+	if err := prepareDir(path); err != nil {
 		return nil, err
 	}
-	plain, err := sqlite.NewConnector(dataSource(path, wait.attempt))
+	connector, err := sqlite.NewConnector(dataSource(path, wait.busyTimeout))
 	if err != nil {
 		return nil, fmt.Errorf("opening task database %s: %w", path, err)
 	}
-	db := sql.OpenDB(connector{plain})
-	// One connection is enough for a process, and it can never wait for a
-	// lock of its own siblings.
-	db.SetMaxOpenConns(1)
+	db := sql.OpenDB(connector)
+	db.SetMaxOpenConns(1) // several would wait for each other's locks
 	s := &Store{db: db, path: path, scope: scope, wait: wait}
-	if err := s.prepareSchema(ctx); err != nil {
-		_ = db.Close() // the first error says more
-		return nil, err
+	err = s.prepareSchema(ctx)
+	if err == nil {
+		err = s.migrateScope(ctx)
 	}
-	if err := s.adopt(ctx); err != nil {
+	if err != nil {
 		_ = db.Close() // the first error says more
 		return nil, err
 	}
 	return s, nil
 }
 
-// Close releases the database. The last process to close it folds the
-// write-ahead log back into the file.
+// Close closes the database. The last process to close it checkpoints the
+// write-ahead log.
 func (s *Store) Close() error {
 	if err := s.db.Close(); err != nil {
 		return fmt.Errorf("closing task database %s: %w", s.path, err)

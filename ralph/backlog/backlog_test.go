@@ -9,7 +9,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/internal/testutil/sqlshell"
 )
 
-// testScope is the scope of the tests that need only one.
 func testScope() Scope { return Scope{Repo: "acme/shop", Branch: "main"} }
 
 func dbPath(t *testing.T) string { return filepath.Join(t.TempDir(), ".ralph", "tasks.db") }
@@ -27,7 +26,7 @@ func newStore(t *testing.T) *Store {
 	return openStore(t, dbPath(t), testScope())
 }
 
-// add creates tasks of the same priority, in this order.
+// add creates tasks of the same priority.
 func add(t *testing.T, s *Store, slugs ...string) {
 	t.Helper()
 	for _, slug := range slugs {
@@ -57,7 +56,7 @@ func slugs(tasks []Task) []string {
 	return names
 }
 
-// query runs SQL as other tools do between the runs of ralph.
+// query runs SQL as other tools do.
 func query(t *testing.T, path, sql string) string {
 	t.Helper()
 	out, err := sqlshell.Run(t.Context(), path, sql)

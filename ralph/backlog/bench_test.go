@@ -9,7 +9,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// fill plans n tasks, each of which depends on the one before it by ten.
+// fill adds n tasks.
 func fill(tb testing.TB, s *Store, n int) {
 	tb.Helper()
 	var plan strings.Builder
@@ -30,7 +30,6 @@ func newBenchStore(tb testing.TB, n int) *Store {
 	return s
 }
 
-// BenchmarkClaim claims and gives back, which leaves the backlog as it was.
 func BenchmarkClaim(b *testing.B) {
 	s := newBenchStore(b, 1000)
 	for b.Loop() {
@@ -53,7 +52,6 @@ func BenchmarkList10000(b *testing.B) {
 	}
 }
 
-// BenchmarkOpen is what every short command pays.
 func BenchmarkOpen(b *testing.B) {
 	path := newBenchStore(b, 100).path
 	for b.Loop() {

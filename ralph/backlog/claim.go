@@ -7,30 +7,28 @@ import (
 	"time"
 )
 
-// ClaimOptions says what to claim, for whom, for how long.
+// ClaimOptions are the options of [Store.Claim].
 type ClaimOptions struct {
-	Slug  string        // empty: the first task that can be claimed
-	Agent string        // recorded as it is, also when empty
-	Lease time.Duration // whole seconds; the rest is cut off
+	Slug  string        // empty: the first eligible task
+	Agent string        // the assignee; can be empty
+	Lease time.Duration // truncated to seconds
 }
 
-// leaseModifier returns a lease in the words of SQLite's datetime function.
+// leaseModifier returns a lease as a modifier of SQLite's datetime function.
 func leaseModifier(lease time.Duration) string {
 	return fmt.Sprintf("+%d seconds", int64(lease/time.Second))
 }
 
-// Claim takes a task for an agent and returns it. A task whose lease has
-// expired is taken over, which counts as a retry. Of several claims at the
-// same time one wins. Each claim has a number of its own, the task's attempt.
-// The errors are [ErrNoneEligible] without a slug, and
-// [ErrNotEligible] with one.
+// Claim assigns a task to an agent and returns it. Claiming a task with an
+// expired lease counts as a retry. Each claim increments the task's attempt.
+// The errors are [ErrNoneEligible] without a slug, and [ErrNotEligible] with one.
 func (s *Store) Claim(ctx context.Context, o ClaimOptions) (task Task, err error) {
 	which, none := inScope+" AND t.slug = ?3 AND "+eligible, ErrNotEligible
 	if o.Slug == "" {
 		which, none = "t.id = ("+firstEligible(1)+")", ErrNoneEligible
 	}
 	err = s.write(ctx, func(tx *sql.Tx) error {
-		if err := s.parkExpired(ctx, tx); err != nil {
+		if err := s.blockExpired(ctx, tx); err != nil {
 			return err
 		}
 		var found rowSet
@@ -58,8 +56,8 @@ func (s *Store) Claim(ctx context.Context, o ClaimOptions) (task Task, err error
 	return task, err
 }
 
-// Renew lets a lease end a full lease from now, also one that has expired
-// already, unless somebody else took the task over.
+// Renew extends the lease of the assignee. An expired lease can be renewed until
+// another agent claims the task.
 func (s *Store) Renew(ctx context.Context, slug, agent string, lease time.Duration) error {
 	return s.write(ctx, func(tx *sql.Tx) error {
 		id, err := s.findActive(ctx, tx, slug)
@@ -76,10 +74,9 @@ func (s *Store) Renew(ctx context.Context, slug, agent string, lease time.Durati
 	})
 }
 
-// Done finishes an active task. resultJSON is stored byte for byte; an empty
-// one leaves the stored result as it is. Neither assignee nor lease matter: an
-// agent whose task was taken over may still finish it, unless the store knows
-// its attempt (see [Store.Fence]).
+// Done finishes an active task. resultJSON is stored unchanged; an empty one
+// keeps the stored result. Assignee and lease are checked only if the store
+// knows the attempt of the caller (see [Store.Fence]).
 func (s *Store) Done(ctx context.Context, slug, resultJSON string) error {
 	return s.logged(Entry{Op: opDone, Slug: slug, Result: resultJSON}, s.write(ctx, func(tx *sql.Tx) error {
 		id, err := s.findActive(ctx, tx, slug)
@@ -93,24 +90,55 @@ func (s *Store) Done(ctx context.Context, slug, resultJSON string) error {
 	}))
 }
 
-// Fail gives an active task back: it is open again, and its retry count goes
-// up. reason may be empty.
+// Fail reopens an active task and increments its retry count. reason can be empty.
 func (s *Store) Fail(ctx context.Context, slug, reason string) error {
 	return s.logged(Entry{Op: opFail, Slug: slug, Reason: reason}, s.write(ctx, func(tx *sql.Tx) error {
 		id, err := s.findActive(ctx, tx, slug)
 		if err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, `
-			UPDATE tasks SET status = 'open', assignee = NULL, lease_expires_at = NULL,
-				`+failOnce+`, fail_reason = ?, updated_at = datetime('now')
-			WHERE id = ?`, null(reason), id)
+		_, err = tx.ExecContext(ctx, reopen+" WHERE id = ?", null(reason), id)
 		return err
 	}))
 }
 
-// findActive finds an active task that the caller still holds, as far as the
-// store knows who the caller is.
+// Reopen reopens a task that is done, discards its result and increments its
+// retry count.
+func (s *Store) Reopen(ctx context.Context, slug, reason string) error {
+	return s.write(ctx, func(tx *sql.Tx) error {
+		id, status, err := s.find(ctx, tx, slug)
+		if err != nil {
+			return err
+		}
+		if status != StatusDone {
+			return faultf(ErrNotDone, "task '%s' is not done (status: %s)", slug, status)
+		}
+		_, err = tx.ExecContext(ctx, reopen+", result = NULL WHERE id = ?", null(reason), id)
+		return err
+	})
+}
+
+// reopen reopens tasks after a failed attempt; its argument is the reason.
+const reopen = `
+	UPDATE tasks SET status = 'open', assignee = NULL, lease_expires_at = NULL,
+		` + failOnce + `, fail_reason = ?, updated_at = datetime('now')`
+
+// RenewHeld extends the leases of all tasks of an agent to at least lease from
+// now, and returns the number of tasks.
+func (s *Store) RenewHeld(ctx context.Context, agentID string, lease time.Duration) (int, error) {
+	var n int
+	err := s.write(ctx, func(tx *sql.Tx) (err error) {
+		n, err = affected(ctx, tx, `
+			UPDATE tasks AS t SET lease_expires_at = max(COALESCE(t.lease_expires_at, ''), datetime('now', ?3)),
+				updated_at = datetime('now')
+			WHERE `+inScope+` AND t.status = 'active' AND t.assignee = ?4`,
+			s.args(leaseModifier(lease), agentID)...)
+		return err
+	})
+	return n, err
+}
+
+// findActive finds an active task and checks the fence.
 func (s *Store) findActive(ctx context.Context, tx *sql.Tx, slug string) (id string, err error) {
 	id, status, err := s.find(ctx, tx, slug)
 	if err != nil {

@@ -100,7 +100,7 @@ func TestRenew(t *testing.T) {
 	assert.Error(t, err, "task 'none' not found")
 }
 
-func TestDoneKeepsResultBytes(t *testing.T) {
+func TestDoneStoresTheResultUnchanged(t *testing.T) {
 	s := newStore(t)
 	add(t, s, "a", "b")
 	claim(t, s, "a", "me")
@@ -117,7 +117,7 @@ func TestDoneKeepsResultBytes(t *testing.T) {
 	assert.Equal(t, get(t, s, "b").Result, "kept")
 }
 
-func TestFailGivesBack(t *testing.T) {
+func TestFailReopensTheTask(t *testing.T) {
 	s := newStore(t)
 	add(t, s, "a")
 	for i, reason := range []string{"build broke", ""} {

@@ -11,8 +11,7 @@ import (
 	"strings"
 )
 
-// Copy is the content of a database at one moment, in memory: no command that
-// works on files reaches it.
+// Copy is a snapshot of a database in memory.
 type Copy struct {
 	Tasks  []Row `json:"tasks"`
 	Deps   []Row `json:"deps"`
@@ -22,10 +21,10 @@ type Copy struct {
 // Row is a row of a table by column; a value is nil, a string or a number.
 type Row map[string]any
 
-func (r Row) text(column string) string { return text(r[column]) }
+func (r Row) str(column string) string { return toString(r[column]) }
 
 func (r Row) scope() Scope {
-	return Scope{Repo: r.text("scope_repo"), Branch: r.text("scope_branch")}
+	return Scope{Repo: r.str("scope_repo"), Branch: r.str("scope_branch")}
 }
 
 // columnsOf returns the columns of a table that a copy holds.
@@ -39,7 +38,7 @@ func columnsOf(table string) []string {
 	return columns
 }
 
-// Copy copies the whole database, all scopes of it. A damaged one is an error.
+// Copy copies the whole database, with all scopes, after an integrity check.
 func (s *Store) Copy(ctx context.Context) (*Copy, error) {
 	c := &Copy{}
 	err := s.read(ctx, func(tx *sql.Tx) (err error) {
@@ -91,36 +90,36 @@ func copyTable(ctx context.Context, tx *sql.Tx, table string) ([]Row, error) {
 	return all, err
 }
 
-// Of returns what belongs to one scope, without the agents.
+// Of returns the tasks and dependencies of one scope.
 func (c *Copy) Of(scope Scope) *Copy {
 	part, ids := &Copy{}, map[string]bool{}
 	for _, t := range c.Tasks {
 		if t.scope() == scope {
 			part.Tasks = append(part.Tasks, t)
-			ids[t.text("id")] = true
+			ids[t.str("id")] = true
 		}
 	}
 	for _, d := range c.Deps {
-		if ids[d.text("task_id")] && ids[d.text("blocked_by")] {
+		if ids[d.str("task_id")] && ids[d.str("blocked_by")] {
 			part.Deps = append(part.Deps, d)
 		}
 	}
 	return part
 }
 
-// Undelete undoes what agents have deleted whose loop has not judged that yet: it
-// does the same after the run, or when it finds them dead.
+// Undelete restores tasks deleted by active agents, as their loops do after the
+// run and [Store.ReleaseDead] does for dead agents.
 func (c *Copy) Undelete() {
 	active := map[string]bool{}
 	for _, a := range c.Agents {
-		active[a.text("id")] = a.text("status") == "active"
+		active[a.str("id")] = a.str("status") == "active"
 	}
 	for _, t := range c.Tasks {
-		by := t.text("deleted_by")
-		if t.text("status") != StatusDeleted || !active[by] {
+		by := t.str("deleted_by")
+		if t.str("status") != StatusDeleted || !active[by] {
 			continue
 		}
-		if t["result"] != nil || t["assignee"] != nil && t.text("assignee") != by {
+		if t["result"] != nil || t["assignee"] != nil && t.str("assignee") != by {
 			t["status"] = StatusDone
 		} else {
 			t["status"], t["assignee"] = StatusOpen, nil
@@ -137,7 +136,7 @@ func (c *Copy) Write(w io.Writer) error {
 	return nil
 }
 
-// ReadCopy reads what [Copy.Write] has written.
+// ReadCopy reads the output of [Copy.Write].
 func ReadCopy(r io.Reader) (*Copy, error) {
 	var c Copy
 	d := json.NewDecoder(r)
@@ -155,20 +154,14 @@ func ReadCopy(r io.Reader) (*Copy, error) {
 	return &c, nil
 }
 
-// check makes numbers of what JSON calls so, and refuses what no row can hold.
+// check validates columns and types. The type of a number is up to its column.
 func (r Row) check(columns []string) error {
 	for column, value := range r {
 		if !slices.Contains(columns, column) {
 			return fmt.Errorf("unknown column %q", column)
 		}
-		switch v := value.(type) {
-		case nil, string:
-		case json.Number:
-			if n, err := v.Int64(); err == nil {
-				r[column] = n
-			} else {
-				r[column] = v.String()
-			}
+		switch value.(type) {
+		case nil, string, json.Number:
 		default:
 			return fmt.Errorf("column %q holds %T", column, value)
 		}
@@ -176,7 +169,7 @@ func (r Row) check(columns []string) error {
 	return nil
 }
 
-// insert adds a row, with the columns that it has.
+// insert adds a row.
 func (r Row) insert(ctx context.Context, tx *sql.Tx, table string) error {
 	var columns []string
 	for _, column := range columnsOf(table) {
@@ -193,7 +186,7 @@ func (r Row) insert(ctx context.Context, tx *sql.Tx, table string) error {
 	return err
 }
 
-// insertDep adds a dependency whose tasks exist.
+// insertDep adds a dependency if both tasks exist.
 func (r Row) insertDep(ctx context.Context, tx *sql.Tx) error {
 	_, err := tx.ExecContext(ctx, `
 		INSERT OR IGNORE INTO task_deps (task_id, blocked_by) SELECT ?1, ?2
@@ -202,8 +195,8 @@ func (r Row) insertDep(ctx context.Context, tx *sql.Tx) error {
 	return err
 }
 
-// Replace makes the tasks of the scope those of a copy. Nobody works any more on
-// what was claimed then.
+// Replace replaces the tasks of the scope by those of a copy. Active tasks become
+// open.
 func (s *Store) Replace(ctx context.Context, c *Copy) error {
 	c = c.Of(s.scope)
 	return s.write(ctx, func(tx *sql.Tx) error {

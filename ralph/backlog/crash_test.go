@@ -17,7 +17,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// claimAll claims until nothing is left, and prints each task.
+// claimAll claims all tasks and prints them.
 func claimAll(ctx context.Context, s *Store) error {
 	for {
 		task, err := s.Claim(ctx, ClaimOptions{Agent: fmt.Sprint(os.Getpid()), Lease: time.Hour})
@@ -31,7 +31,7 @@ func claimAll(ctx context.Context, s *Store) error {
 	}
 }
 
-func TestManyProcessesClaimAThousandTasks(t *testing.T) {
+func TestConcurrentProcessesClaimEachTaskOnce(t *testing.T) {
 	s := newStore(t)
 	var plan strings.Builder
 	for i := range 1000 {
@@ -40,8 +40,8 @@ func TestManyProcessesClaimAThousandTasks(t *testing.T) {
 	_, err := s.Sync(t.Context(), strings.NewReader(plan.String()))
 	assert.NilError(t, err)
 	claimed := map[string]int{}
-	for _, said := range together(t, 8, "claim all", s.path) {
-		for _, slug := range strings.Fields(said) {
+	for _, printed := range together(t, 8, "claim all", s.path) {
+		for _, slug := range strings.Fields(printed) {
 			claimed[slug]++
 		}
 	}
@@ -51,7 +51,7 @@ func TestManyProcessesClaimAThousandTasks(t *testing.T) {
 	}
 }
 
-// hammer does everything that writes, for a while, and meets no lock.
+// hammer writes for three seconds and fails on the first locked database.
 func hammer(ctx context.Context, s *Store) error {
 	me := fmt.Sprint(os.Getpid())
 	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); {
@@ -75,13 +75,13 @@ func hammer(ctx context.Context, s *Store) error {
 	return s.Close()
 }
 
-func TestManyProcessesMeetNoLock(t *testing.T) {
+func TestConcurrentWritersDoNotStarve(t *testing.T) {
 	s := newStore(t)
 	for i := range 8 {
 		add(t, s, fmt.Sprint("t", i))
 	}
-	for _, said := range together(t, 16, "hammer", s.path) {
-		assert.Equal(t, said, "")
+	for _, printed := range together(t, 16, "hammer", s.path) {
+		assert.Equal(t, printed, "")
 	}
 	tasks, err := s.List(t.Context(), Filter{})
 	assert.NilError(t, err)
@@ -99,8 +99,8 @@ func planOf(spec, title string) string {
 	return b.String()
 }
 
-// work plans, adds, claims and finishes tasks, and says what is certain: a line
-// is printed when the database has taken the change.
+// work syncs, creates, claims and finishes tasks, and prints a line for each
+// committed change.
 func work(ctx context.Context, s *Store) error {
 	me := fmt.Sprint(os.Getpid())
 	for n := 0; ; n++ {
@@ -124,25 +124,25 @@ func work(ctx context.Context, s *Store) error {
 	}
 }
 
-// workBegins is what a process says on stderr before it opens the backlog.
-const workBegins = "begun"
+// ready is printed to stderr before a process opens the backlog.
+const ready = "ready"
 
-// saying keeps what a process has said, and tells when it has said some lines.
-type saying struct {
+// output is the output of a process; reached is closed after a number of lines.
+type output struct {
 	all     bytes.Buffer
-	lines   int // that are awaited
+	lines   int // to wait for
 	reached chan struct{}
 }
 
-func newSaying(lines int) *saying {
-	s := &saying{lines: lines, reached: make(chan struct{})}
+func newOutput(lines int) *output {
+	s := &output{lines: lines, reached: make(chan struct{})}
 	if lines == 0 {
 		close(s.reached)
 	}
 	return s
 }
 
-func (s *saying) Write(p []byte) (int, error) {
+func (s *output) Write(p []byte) (int, error) {
 	was := s.lines
 	s.lines -= bytes.Count(p, []byte("\n"))
 	if was > 0 && s.lines <= 0 {
@@ -151,42 +151,41 @@ func (s *saying) Write(p []byte) (int, error) {
 	return s.all.Write(p)
 }
 
-// killWorkers runs processes, kills each a while after it has begun, and returns
-// what they have said. The first has said some lines by then, on a slow machine
-// too.
+// killWorkers runs processes, kills each up to 120 ms after its start, and returns
+// their output. The first is not killed before it has printed the given number of
+// lines.
 func killWorkers(t *testing.T, path string, n, lines int) string {
 	t.Helper()
-	said, begun, cmds := make([]*saying, n), make([]io.Reader, n), make([]*exec.Cmd, n)
+	printed, started, cmds := make([]*output, n), make([]io.Reader, n), make([]*exec.Cmd, n)
 	for i := range cmds {
-		said[i] = newSaying(lines)
+		printed[i] = newOutput(lines)
 		lines = 0
 		cmds[i] = process(t, "work", path)
-		cmds[i].Stdout = said[i]
+		cmds[i].Stdout = printed[i]
 		var err error
-		begun[i], err = cmds[i].StderrPipe()
+		started[i], err = cmds[i].StderrPipe()
 		assert.NilError(t, err)
 		assert.NilError(t, cmds[i].Start())
 	}
 	ends := make([]<-chan time.Time, n)
 	for i := range cmds {
-		_, err := io.ReadFull(begun[i], make([]byte, len(workBegins)))
+		_, err := io.ReadFull(started[i], make([]byte, len(ready)))
 		assert.NilError(t, err)
 		ends[i] = time.After(time.Duration(rand.IntN(120)) * time.Millisecond)
 	}
 	var all strings.Builder
 	for i, cmd := range cmds {
-		<-said[i].reached
+		<-printed[i].reached
 		<-ends[i]
 		assert.NilError(t, cmd.Process.Kill())
 		_ = cmd.Wait()
-		_, _ = said[i].all.WriteTo(&all)
+		_, _ = printed[i].all.WriteTo(&all)
 	}
 	return all.String()
 }
 
-// wrong says what is wrong with a backlog after processes have said what they
-// have written, and were killed.
-func wrong(ctx context.Context, s *Store, said string) error {
+// verify checks a backlog against the output of killed processes.
+func verify(ctx context.Context, s *Store, printed string) error {
 	var integrity string
 	if err := s.db.QueryRowContext(ctx, "PRAGMA integrity_check").Scan(&integrity); err != nil || integrity != "ok" {
 		return fmt.Errorf("integrity check: %s: %w", integrity, err)
@@ -214,7 +213,7 @@ func wrong(ctx context.Context, s *Store, said string) error {
 		}
 	}
 	rank := map[string]int{"": 0, StatusOpen: 1, StatusActive: 2, StatusDone: 3}
-	for line := range strings.Lines(said) {
+	for line := range strings.Lines(printed) {
 		words := strings.Fields(line)
 		if words[0] == "plan" {
 			is, _ := strconv.Atoi(titles[words[1]])
@@ -231,22 +230,20 @@ func wrong(ctx context.Context, s *Store, said string) error {
 	return nil
 }
 
-// TestKilledAtAnyPoint kills working processes at random, 200 in all. What one
-// of them was told to be written stays written, and nothing is written in part.
-func TestKilledAtAnyPoint(t *testing.T) {
+// Committed changes survive, and none is half written.
+func TestDatabaseSurvivesKilledProcesses(t *testing.T) {
 	const rounds, processes = 50, 4
 	var path string
 	worked := 0
 	for round := range rounds {
 		if round%5 == 0 {
-			path = dbPath(t) // some are killed while they make the database
+			path = dbPath(t) // some are killed while they create the database
 		}
-		said := killWorkers(t, path, processes, round%5)
-		worked += strings.Count(said, "done")
-		// Nobody else has it open: what the dead have left must be recovered.
+		printed := killWorkers(t, path, processes, round%5)
+		worked += strings.Count(printed, "done")
 		s, err := Open(t.Context(), path, testScope())
 		assert.NilError(t, err)
-		assert.NilError(t, wrong(t.Context(), s, said))
+		assert.NilError(t, verify(t.Context(), s, printed))
 		assert.NilError(t, s.Close())
 	}
 	assert.Assert(t, worked > processes, "the processes have worked: %d", worked)

@@ -21,8 +21,8 @@ func (s *Store) findBlocker(ctx context.Context, tx *sql.Tx, slug string) (id st
 	return id, err
 }
 
-// Block makes a task wait for another one. Repeating it does no harm. A cycle
-// is accepted; its members stay blocked until one of them is deleted.
+// Block adds a dependency. It is idempotent. Cycles are allowed; their tasks stay
+// blocked until one of them is deleted.
 func (s *Store) Block(ctx context.Context, slug, blocker string) error {
 	return s.write(ctx, func(tx *sql.Tx) error {
 		id, _, err := s.find(ctx, tx, slug)
@@ -62,7 +62,7 @@ type Dep struct {
 }
 
 // Deps returns all direct and indirect blockers of a task, by depth and then
-// by slug. A blocker that is reached from two tasks is listed for each.
+// by slug. A blocker of two tasks is listed twice.
 func (s *Store) Deps(ctx context.Context, slug string) ([]Dep, error) {
 	var root string
 	var graph map[string][]node
@@ -103,8 +103,7 @@ func (s *Store) blockersByTask(ctx context.Context, tx *sql.Tx) (map[string][]no
 	return graph, err
 }
 
-// walk goes through the graph level by level. Each task is expanded once, so
-// that a cycle ends.
+// walk traverses the graph breadth-first and expands each task once.
 func walk(graph map[string][]node, root string) []Dep {
 	var deps []Dep
 	expanded := map[string]bool{root: true}

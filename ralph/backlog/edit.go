@@ -11,17 +11,16 @@ import (
 	"github.com/google/uuid"
 )
 
-// NewTask is a task to create. Empty text is stored as NULL.
+// NewTask is a task to create. Empty strings are stored as NULL.
 type NewTask struct {
 	Slug, Title, Description, Category string
 	Priority                           int
 	SpecRef, Ref                       string
 	Steps                              []string
-	Deps                               []string // slugs; doubles count once
+	Deps                               []string // slugs; duplicates are ignored
 }
 
-// Create adds an open task. All of its blockers must exist; it may block
-// itself, and then stays blocked for ever.
+// Create adds an open task. Its blockers must exist; a task can block itself.
 func (s *Store) Create(ctx context.Context, t NewTask) error {
 	return s.logged(Entry{Op: opCreate, Slug: t.Slug, Task: &t}, s.write(ctx, func(tx *sql.Tx) error {
 		_, status, err := s.find(ctx, tx, t.Slug)
@@ -63,17 +62,17 @@ func (s *Store) insert(ctx context.Context, tx *sql.Tx, t NewTask) (id string, e
 	return id, err
 }
 
-// Changes are new values for a task; nil leaves a field as it is.
+// Changes are new values for a task; nil keeps a field.
 type Changes struct {
 	Title, Description, Status *string
 	Priority                   *int
 	Steps                      *[]string
 }
 
-// Update changes a task that is not done. A task that becomes active this way
-// gets a lease of [DefaultLease], so that it cannot be stuck for ever.
+// Update changes a task that is not done. A task set to active gets a lease of
+// [DefaultLease].
 func (s *Store) Update(ctx context.Context, slug string, c Changes) error {
-	assignments, args, err := c.sql(s.deleter())
+	assignments, args, err := c.sql(s.fence.agent)
 	if err != nil {
 		return err
 	}
@@ -90,8 +89,8 @@ func (s *Store) Update(ctx context.Context, slug string, c Changes) error {
 	})
 }
 
-// sql returns the assignments of an UPDATE and their arguments, for a change
-// made by an agent or, where that is empty, by a person.
+// sql returns the assignments of an UPDATE and their arguments. by is the agent
+// that deletes a task; it is empty outside of a run.
 func (c Changes) sql(by string) (assignments []string, args []any, err error) {
 	assignments = []string{"updated_at = datetime('now')"}
 	set := func(column string, value any) {
@@ -139,25 +138,25 @@ func (c Changes) sql(by string) (assignments []string, args []any, err error) {
 	return assignments, args, nil
 }
 
-// Delete marks a task as deleted, whatever its status. Its row stays.
+// Delete marks a task as deleted, whatever its status.
 func (s *Store) Delete(ctx context.Context, slug string) error {
 	return s.write(ctx, func(tx *sql.Tx) error {
 		id, _, err := s.find(ctx, tx, slug)
 		if err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, markDeleted+" WHERE t.id = ?4", s.args(s.deleter(), id)...)
+		_, err = tx.ExecContext(ctx, markDeleted+" WHERE t.id = ?4", s.args(s.fence.agent, id)...)
 		return err
 	})
 }
 
-// markDeleted records who deletes, as its argument ?3 says: the agent of a run,
-// or nobody in particular. What other programs delete has NULL there.
+// markDeleted records the deleting agent, its argument ?3: empty outside of a run,
+// and NULL if another program has deleted the task.
 const markDeleted = `UPDATE tasks AS t SET status = 'deleted', deleted_at = datetime('now'),
 	updated_at = datetime('now'), deleted_by = ?3`
 
-// DeleteFilter chooses tasks for [Store.DeleteMatching]. SpecRef and Category
-// narrow the choice further where they are set. The zero value matches nothing.
+// DeleteFilter selects tasks for [Store.DeleteMatching]. The zero value matches
+// nothing; SpecRef and Category, if set, must match as well.
 type DeleteFilter struct {
 	All      bool     // any status
 	Statuses []string // one of these
@@ -165,11 +164,10 @@ type DeleteFilter struct {
 	Category string
 }
 
-// DeleteMatching marks all matching tasks as deleted and returns how many
-// there were. Tasks that are deleted already are left alone.
+// DeleteMatching marks matching tasks as deleted and returns their number.
 func (s *Store) DeleteMatching(ctx context.Context, f DeleteFilter) (int, error) {
 	where := inScope + " AND t.status IS NOT 'deleted'"
-	args := s.args(s.deleter())
+	args := s.args(s.fence.agent)
 	if !f.All {
 		marks, values := placeholders(f.Statuses)
 		where += " AND t.status IN (" + marks + ")"

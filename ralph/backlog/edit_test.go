@@ -39,15 +39,15 @@ func TestCreateIsAllOrNothing(t *testing.T) {
 	assert.NilError(t, s.Delete(t.Context(), "a"))
 	assert.Error(t, s.Create(t.Context(), NewTask{Slug: "a", Title: "t"}), "task 'a' already exists (status: deleted)")
 
-	err := s.Create(t.Context(), NewTask{Slug: "b", Title: "t", Deps: []string{"a", "nobody"}})
+	err := s.Create(t.Context(), NewTask{Slug: "b", Title: "t", Deps: []string{"a", "missing"}})
 	assert.ErrorIs(t, err, ErrNotFound)
-	assert.Error(t, err, "blocker task 'nobody' not found")
+	assert.Error(t, err, "blocker task 'missing' not found")
 	_, err = s.Show(t.Context(), "b")
 	assert.ErrorIs(t, err, ErrNotFound)
 	assert.NilError(t, s.Create(t.Context(), NewTask{Slug: "self", Title: "t", Deps: []string{"self"}}))
 }
 
-func TestScopesAreApart(t *testing.T) {
+func TestScopesAreSeparate(t *testing.T) {
 	path := dbPath(t)
 	one := openStore(t, path, Scope{"acme/shop", "main"})
 	two := openStore(t, path, Scope{"acme/shop", "feature/x"})
@@ -92,7 +92,7 @@ func TestUpdate(t *testing.T) {
 			change: Changes{Title: text("T")}, want: "T|NULL|2|NULL|deleted|0|1",
 		},
 		{
-			name: "odd status", change: Changes{Status: text("paused")}, err: "status must be open, active, done or deleted, got: paused",
+			name: "unknown status", change: Changes{Status: text("paused")}, err: "status must be open, active, done or deleted, got: paused",
 			want: "Title of a|NULL|2|NULL|open|0|0",
 		},
 		{
@@ -185,9 +185,9 @@ func TestDeps(t *testing.T) {
 
 	assert.NilError(t, s.Unblock(t.Context(), "a", "b"))
 	assert.Error(t, s.Unblock(t.Context(), "a", "b"), "dependency not found")
-	assert.ErrorIs(t, s.Unblock(t.Context(), "nobody", "b"), ErrNotFound)
-	assert.Error(t, s.Block(t.Context(), "a", "nobody"), "blocker task 'nobody' not found")
-	_, err = s.Deps(t.Context(), "nobody")
+	assert.ErrorIs(t, s.Unblock(t.Context(), "missing", "b"), ErrNotFound)
+	assert.Error(t, s.Block(t.Context(), "a", "missing"), "blocker task 'missing' not found")
+	_, err = s.Deps(t.Context(), "missing")
 	assert.ErrorIs(t, err, ErrNotFound)
 }
 
@@ -213,7 +213,7 @@ func TestAgents(t *testing.T) {
 	assert.Error(t, other.DeregisterAgent(t.Context(), second), "agent '"+second+"' not found")
 }
 
-func TestAgentIDsRunOut(t *testing.T) {
+func TestRegisterAgentWithoutAFreeID(t *testing.T) {
 	s := newStore(t)
 	query(t, s.path, "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i+1 FROM n WHERE i < 65535) INSERT INTO agents (id) SELECT printf('%04x', i) FROM n")
 	_, err := s.RegisterAgent(t.Context(), 1, "h")

@@ -15,38 +15,39 @@ import (
 )
 
 var (
-	// ErrNotFound is wrapped by every error about a task, dependency or agent
-	// that the scope does not have.
+	// ErrNotFound is wrapped for an unknown task, dependency or agent.
 	ErrNotFound = errors.New("not found")
-	// ErrNoneEligible says that no task can be claimed now.
+	// ErrNoneEligible is returned if no task can be claimed.
 	ErrNoneEligible = errors.New("no task can be claimed")
-	// ErrNotEligible says that the wanted task cannot be claimed now: it is
-	// unknown, blocked, done, deleted or held by somebody else.
+	// ErrNotEligible is returned if the named task cannot be claimed: it is
+	// unknown, blocked, done, deleted or claimed by another agent.
 	ErrNotEligible = errors.New("task cannot be claimed")
-	// ErrNotActive is wrapped when a task is not active where it must be.
+	// ErrNotActive is wrapped if a task is not active.
 	ErrNotActive = errors.New("task is not active")
-	// ErrNotAssignee is wrapped when somebody else holds the task.
+	// ErrNotDone is wrapped if a task is not done.
+	ErrNotDone = errors.New("task is not done")
+	// ErrNotAssignee is wrapped if the task is assigned to another agent.
 	ErrNotAssignee = errors.New("not the assignee")
-	// ErrLost is wrapped when the task has been claimed anew since the caller
-	// claimed it: the caller's work does not count any more.
+	// ErrLost is wrapped if the task has been claimed again since the caller
+	// claimed it.
 	ErrLost = errors.New("claimed by another agent")
-	// ErrDamaged is wrapped when the database is none of ours, or cannot be read.
+	// ErrDamaged is wrapped if the database is corrupt or incompatible.
 	ErrDamaged = errors.New("database is damaged")
-	// ErrLocked says that other processes held the database for too long.
+	// ErrLocked is returned if the database stays locked by other processes.
 	ErrLocked = errors.New("database is locked")
 )
 
-// fault is an error with a kind for programs and a text for people.
+// fault is an error of a kind with its own message.
 type fault struct {
-	kind error
-	text string
+	kind    error
+	message string
 }
 
-func (f *fault) Error() string { return f.text }
+func (f *fault) Error() string { return f.message }
 func (f *fault) Unwrap() error { return f.kind }
 
 func faultf(kind error, format string, args ...any) error {
-	return &fault{kind: kind, text: fmt.Sprintf(format, args...)}
+	return &fault{kind: kind, message: fmt.Sprintf(format, args...)}
 }
 
 func taskNotFound(slug string) error {
@@ -68,13 +69,13 @@ func (s *Store) damaged(why error) error {
 	return unusable("task database %s is damaged: %s", s.path, why)
 }
 
-// unusable reports a database that must be restored.
+// unusable returns an error for a database that must be restored.
 func unusable(format string, args ...any) error {
 	return hint.Wrap(faultf(ErrDamaged, format, args...),
 		`restore a copy with "docker ralph task restore", or move it away to start with an empty backlog`)
 }
 
-// explain adds hints to errors of SQLite.
+// explain translates errors of SQLite and adds hints.
 func (s *Store) explain(ctx context.Context, err error) error {
 	code := resultCode(err)
 	if code != 0 && ctx.Err() != nil {

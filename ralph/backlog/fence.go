@@ -5,16 +5,15 @@ import (
 	"database/sql"
 )
 
-// fence is what a store knows of who uses it.
+// fence identifies the caller of a store.
 type fence struct {
-	run      string         // file of the run that the caller belongs to; or ""
-	agent    string         // of that run
-	attempts map[string]int // given by hand, by slug
+	run      string         // record of the caller's run, if any
+	agent    string         // agent of that run
+	attempts map[string]int // passed by the caller, by slug
 }
 
-// fenceOf is the fence of a command that an agent's run has started, or that a
-// person has.
-func fenceOf(getenv func(string) string) fence {
+// fenceFromEnv returns the fence of a command; it is empty outside of a run.
+func fenceFromEnv(getenv func(string) string) fence {
 	f := fence{run: getenv(RunEnv)}
 	if f.run != "" {
 		f.agent = getenv("RALPH_AGENT_ID")
@@ -22,9 +21,9 @@ func fenceOf(getenv func(string) string) fence {
 	return f
 }
 
-// Fence has Renew, Done, Fail and Block refuse a task, with [ErrLost], that has
-// been claimed since the claim with this attempt. In a run of a loop it is not
-// needed: the run knows what it has claimed.
+// Fence makes Renew, Done, Fail and Block return [ErrLost] for a task that has
+// been claimed again since this attempt. Commands in a run of a loop need no
+// Fence: the run record has their claims.
 func (s *Store) Fence(slug string, attempt int) {
 	if s.fence.attempts == nil {
 		s.fence.attempts = map[string]int{}
@@ -32,15 +31,13 @@ func (s *Store) Fence(slug string, attempt int) {
 	s.fence.attempts[slug] = attempt
 }
 
-// As says which agent uses the store: what others hold is refused.
+// As sets the agent that uses the store. Tasks of other agents are refused with
+// [ErrLost].
 func (s *Store) As(agent string) { s.fence.agent = agent }
 
-// deleter is who deletes a task: the agent of a run, or "".
-func (s *Store) deleter() string { return s.fence.agent }
-
-// held returns what the caller claimed a task with, if that is known. The agent
-// is empty if only the attempt is known.
-func (s *Store) held(slug string) (attempt int, agent string, known bool) {
+// claimed returns the attempt and agent of the caller's claim, if known. The agent
+// is empty if the attempt was passed to [Store.Fence].
+func (s *Store) claimed(slug string) (attempt int, agent string, known bool) {
 	if attempt, known = s.fence.attempts[slug]; known || s.fence.run == "" {
 		return attempt, "", known
 	}
@@ -52,12 +49,11 @@ func (s *Store) held(slug string) (attempt int, agent string, known bool) {
 	return attempt, agent, known
 }
 
-// checkFence returns [ErrLost] if the task has been claimed by somebody else
-// than the caller. The transaction keeps that from happening meanwhile.
+// checkFence returns [ErrLost] if the task has been claimed by another agent.
 func (s *Store) checkFence(ctx context.Context, tx *sql.Tx, id, slug string) error {
-	attempt, agent, known := s.held(slug)
+	attempt, agent, known := s.claimed(slug)
 	if !known && s.fence.agent == "" {
-		return nil // the caller has not said who it is
+		return nil
 	}
 	var now int
 	var assignee, status string
@@ -67,7 +63,7 @@ func (s *Store) checkFence(ctx context.Context, tx *sql.Tx, id, slug string) err
 	case err != nil:
 		return err
 	case known && now != attempt:
-		return faultf(ErrLost, "attempt %d of task '%s' is over: attempt %d has begun since", attempt, slug, now)
+		return faultf(ErrLost, "attempt %d of task '%s' was superseded by attempt %d", attempt, slug, now)
 	case known && agent != "" && assignee != "" && assignee != agent,
 		!known && status == StatusActive && assignee != "" && assignee != s.fence.agent:
 		return faultf(ErrLost, "task '%s' is held by agent '%s'", slug, assignee)

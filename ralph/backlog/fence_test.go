@@ -15,12 +15,12 @@ func oldSchema() string {
 	return strings.NewReplacer("  attempt INTEGER DEFAULT 0,\n", "", "  deleted_by TEXT,\n", "").Replace(schema)
 }
 
-// runStore opens the backlog as a command of a run does.
+// runStore opens the backlog as a command of a run.
 func runStore(t *testing.T, path string, run *Run, agent string) *Store {
 	t.Helper()
 	s := openStore(t, path, testScope())
 	file := strings.TrimPrefix(run.Env(), RunEnv+"=")
-	s.fence = fenceOf(func(name string) string { return map[string]string{RunEnv: file, "RALPH_AGENT_ID": agent}[name] })
+	s.fence = fenceFromEnv(func(name string) string { return map[string]string{RunEnv: file, "RALPH_AGENT_ID": agent}[name] })
 	return s
 }
 
@@ -41,9 +41,8 @@ func TestClaimCountsAttempts(t *testing.T) {
 	assert.Equal(t, get(t, s, "a").Attempt, 2)
 }
 
-// TestOlderDatabaseGetsAttempts: a database without the columns that were added
-// keeps its tasks, and the original's statements still work on it.
-func TestOlderDatabaseGetsAttempts(t *testing.T) {
+// Statements of the original program still work after columns were added.
+func TestOpenAddsColumnsToOlderDatabases(t *testing.T) {
 	path := dbPath(t)
 	assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	insert := "INSERT INTO tasks (id, slug, scope_repo, scope_branch, title) VALUES ('%', '%', 'acme/shop', 'main', 'T');"
@@ -54,9 +53,8 @@ func TestOlderDatabaseGetsAttempts(t *testing.T) {
 	assert.Equal(t, claim(t, s, "new", "me").Attempt, 1)
 }
 
-// TestOvertakenAttempt: whoever was overtaken is refused everything, and changes
-// nothing; without an attempt the task can be finished as ever.
-func TestOvertakenAttempt(t *testing.T) {
+// A superseded attempt changes nothing; callers without an attempt are not fenced.
+func TestSupersededAttemptIsRefused(t *testing.T) {
 	const expire = "UPDATE tasks SET lease_expires_at = '2001-01-01 00:00:00'"
 	for _, tc := range []struct {
 		name string
@@ -75,13 +73,13 @@ func TestOvertakenAttempt(t *testing.T) {
 			byHand.Fence("a", first.Attempt)
 			query(t, byHand.path, expire)
 			other := openStore(t, byHand.path, testScope())
-			// The same name does not help: it is another attempt.
+			// The same agent with another attempt.
 			claim(t, other, "a", "one")
 			before := get(t, other, "a")
 			for _, s := range []*Store{byHand, inRun} {
 				err := tc.call(s)
 				assert.ErrorIs(t, err, ErrLost)
-				assert.Error(t, err, "attempt 1 of task 'a' is over: attempt 2 has begun since")
+				assert.Error(t, err, "attempt 1 of task 'a' was superseded by attempt 2")
 			}
 			assert.DeepEqual(t, get(t, other, "a"), before)
 			assert.NilError(t, tc.call(other))
@@ -89,9 +87,8 @@ func TestOvertakenAttempt(t *testing.T) {
 	}
 }
 
-// TestOriginalClaimIsNoticed: the original program knows no attempts, but an
-// assignee.
-func TestOriginalClaimIsNoticed(t *testing.T) {
+// The original program sets the assignee but no attempt.
+func TestClaimByTheOriginalProgramIsDetected(t *testing.T) {
 	s := newStore(t)
 	add(t, s, "a")
 	inRun := runStore(t, s.path, newRun(t), "one")
@@ -100,9 +97,8 @@ func TestOriginalClaimIsNoticed(t *testing.T) {
 	assert.Error(t, inRun.Done(t.Context(), "a", ""), "task 'a' is held by agent 'two'")
 }
 
-// TestRunFinishesWhatItHolds: a run neither finishes nor gives back what another
-// agent holds, and may do all with what it has claimed, also without its record.
-func TestRunFinishesWhatItHolds(t *testing.T) {
+// A run changes only tasks that it has claimed, even without its record.
+func TestRunChangesOnlyItsOwnTasks(t *testing.T) {
 	s := newStore(t)
 	add(t, s, "a", "b")
 	run := newRun(t)
@@ -120,8 +116,7 @@ func TestRunFinishesWhatItHolds(t *testing.T) {
 	assert.DeepEqual(t, entries[0], Entry{Op: opClaim, Scope: testScope(), Slug: "a", Agent: "one", Attempt: 1})
 }
 
-// TestRunRecord: what is no entry does no harm, and a file that cannot be one is
-// not waited for.
+// Invalid lines and a record that is not a file are ignored.
 func TestRunRecord(t *testing.T) {
 	run := newRun(t)
 	s := newStore(t)

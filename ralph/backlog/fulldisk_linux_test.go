@@ -13,7 +13,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/internal/testutil/disktest"
 )
 
-// A full disk is named, changes nothing, and is over when there is space again.
+// A full disk is reported and changes nothing; the store recovers with free space.
 func TestFullDisk(t *testing.T) {
 	dir := disktest.Small(t)
 	path := filepath.Join(dir, ".ralph", "tasks.db")
@@ -27,7 +27,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	free := disktest.Fill(t, dir)
 	large := NewTask{Slug: "b", Title: strings.Repeat("x", 1<<20)}
-	check(s.Create(t.Context(), large)) // SQLite says that it is full
+	check(s.Create(t.Context(), large)) // SQLITE_FULL
 	assert.NilError(t, s.Close())
 	free()
 	free = disktest.Fill(t, dir)
@@ -35,7 +35,7 @@ func TestFullDisk(t *testing.T) {
 	if err == nil {
 		err = errors.Join(s.Create(t.Context(), large), s.Close())
 	}
-	check(err) // SQLite may speak of an I/O error
+	check(err) // possibly SQLITE_IOERR
 	free()
 	s = openStore(t, path, testScope())
 	add(t, s, "c")

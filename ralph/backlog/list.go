@@ -6,15 +6,15 @@ import (
 	"fmt"
 )
 
-// Filter chooses tasks for [Store.List]. The zero value means every task that
-// is not deleted.
+// Filter selects tasks for [Store.List]. The zero value selects all tasks that
+// are not deleted.
 type Filter struct {
-	All      bool     // deleted ones too
-	Statuses []string // exactly these; beats All
-	Assignee string   // if not empty, only those of this agent
+	All      bool     // include deleted tasks
+	Statuses []string // overrides All
+	Assignee string   // optional
 }
 
-// sql returns the condition on t and its arguments behind those of the scope.
+// sql returns the condition on t and its arguments after those of the scope.
 func (f Filter) sql() (where string, args []any) {
 	where = "1"
 	switch {
@@ -32,7 +32,7 @@ func (f Filter) sql() (where string, args []any) {
 	return where, args
 }
 
-// List returns the tasks that match, by priority and then by age.
+// List returns matching tasks by priority, then by age.
 func (s *Store) List(ctx context.Context, f Filter) (tasks []Task, err error) {
 	where, args := f.sql()
 	err = s.read(ctx, func(tx *sql.Tx) (err error) {
@@ -42,29 +42,27 @@ func (s *Store) List(ctx context.Context, f Filter) (tasks []Task, err error) {
 	return tasks, err
 }
 
-// Line is what a table shows of a task.
+// Line is a task in a table.
 type Line struct {
 	Slug, Title, Category string
 	Priority              int
 	Status, Assignee      string
-	Assigned              bool // an assignee is recorded, be it the empty one
+	Assigned              bool // the assignee is not NULL; it can be empty
 }
 
-// Lines is List for tables. With thousands of tasks it takes a fraction of the
-// time.
+// Lines is List for tables. It is several times as fast with thousands of tasks.
 func (s *Store) Lines(ctx context.Context, f Filter) (lines []Line, err error) {
 	where, args := f.sql()
 	err = s.read(ctx, func(tx *sql.Tx) error {
 		lines = nil
-		// What can be NULL goes into any: database/sql converts it by way of text
-		// otherwise, and SQLite takes longer to do without NULL.
+		// Scanning into any is faster than sql.NullString and COALESCE.
 		return each(ctx, tx, `
 			SELECT t.slug, t.title, t.category, CAST(t.priority AS INTEGER), `+shownStatus+`, t.assignee
 			FROM tasks t WHERE `+inScope+" AND "+where+" ORDER BY "+inOrder, s.args(args...), func(rows *sql.Rows) error {
 			var l Line
 			var category, priority, status, assignee any
 			err := rows.Scan(&l.Slug, &l.Title, &category, &priority, &status, &assignee)
-			l.Category, l.Status, l.Assignee = text(category), text(status), text(assignee)
+			l.Category, l.Status, l.Assignee = toString(category), toString(status), toString(assignee)
 			l.Assigned, l.Priority = assignee != nil, DefaultPriority
 			if n, ok := priority.(int64); ok {
 				l.Priority = int(n)
@@ -76,8 +74,9 @@ func (s *Store) Lines(ctx context.Context, f Filter) (lines []Line, err error) {
 	return lines, err
 }
 
-// text is what a column of text holds; old programs may have written others.
-func text(column any) string {
+// toString returns the value of a text column. Other programs may have stored
+// other types.
+func toString(column any) string {
 	switch c := column.(type) {
 	case nil:
 		return ""
@@ -90,7 +89,7 @@ func text(column any) string {
 	}
 }
 
-// Show returns one task, deleted ones too.
+// Show returns one task, deleted or not.
 func (s *Store) Show(ctx context.Context, slug string) (Task, error) {
 	var task Task
 	err := s.read(ctx, func(tx *sql.Tx) error {
@@ -107,9 +106,8 @@ func (s *Store) Show(ctx context.Context, slug string) (Task, error) {
 	return task, err
 }
 
-// Peek returns, on one snapshot, up to n tasks that can be claimed (all of
-// them if n is negative), and all tasks that somebody holds with a lease that
-// has not expired. A claimable task may be active: its lease has expired.
+// Peek returns up to n claimable tasks (all if n is negative), and all tasks with
+// an unexpired lease. A claimable task can be active with an expired lease.
 func (s *Store) Peek(ctx context.Context, n int) (claimable, held []Task, err error) {
 	err = s.read(ctx, func(tx *sql.Tx) (err error) {
 		if claimable, err = s.selectTasks(ctx, tx, "t.id IN ("+firstEligible(n)+")"); err != nil {
@@ -121,9 +119,9 @@ func (s *Store) Peek(ctx context.Context, n int) (claimable, held []Task, err er
 	return claimable, held, err
 }
 
-// Counts is the state of a backlog in numbers. Open and Active leave out
-// blocked tasks. Blocked counts every task that waits for another one,
-// whatever its own status; Waiting only those of them that are to be done.
+// Counts are the numbers of tasks. Open and Active exclude blocked tasks. Blocked
+// counts tasks with an unfinished blocker, whatever their own status; Waiting
+// only those that are not done or deleted.
 type Counts struct{ Open, Active, Done, Blocked, Deleted, Waiting int }
 
 // Counts counts the tasks of the scope.

@@ -19,9 +19,8 @@ var (
 	errDetached     = errors.New("detached HEAD state. Run: git checkout <branch>")
 )
 
-// git runs the git program of PATH in the current directory. Tests and tools
-// replace that program by one that knows only the exact arguments used in
-// this file.
+// git runs git in the current directory. Other tools replace the program by one
+// that knows only the arguments used in this file.
 func git(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "git", args...)
 	var stderr bytes.Buffer
@@ -41,7 +40,7 @@ func git(ctx context.Context, args ...string) (string, error) {
 	return "", &gitFailure{args: args, stderr: stderr.String()}
 }
 
-// gitFailure is an answer of git: what was asked for does not exist.
+// gitFailure is a failed command of git.
 type gitFailure struct {
 	args   []string
 	stderr string
@@ -51,9 +50,9 @@ func (f *gitFailure) Error() string {
 	return fmt.Sprintf("git %s: %s", strings.Join(f.args, " "), strings.TrimSpace(f.stderr))
 }
 
-// orSay replaces git's own complaint, or its empty answer, by err; other
-// faults stay.
-func orSay(failure, err error) error {
+// replaceFailure returns err in place of a failure, or of the empty output, of
+// git. Other errors are returned unchanged.
+func replaceFailure(failure, err error) error {
 	var f *gitFailure
 	if failure == nil || errors.As(failure, &f) {
 		return err
@@ -61,13 +60,13 @@ func orSay(failure, err error) error {
 	return failure
 }
 
-// ask starts git and returns a function that waits for its answer.
-func ask(ctx context.Context, args ...string) func() (string, error) {
-	return begin(func() (string, error) { return git(ctx, args...) })
+// startGit runs git in the background and returns a function that waits for it.
+func startGit(ctx context.Context, args ...string) func() (string, error) {
+	return async(func() (string, error) { return git(ctx, args...) })
 }
 
-// begin starts f and returns a function that waits for its result.
-func begin[T any](f func() (T, error)) (wait func() (T, error)) {
+// async runs f in the background and returns a function that waits for its result.
+func async[T any](f func() (T, error)) (wait func() (T, error)) {
 	var result T
 	var err error
 	finished := make(chan struct{})
@@ -81,12 +80,12 @@ func begin[T any](f func() (T, error)) (wait func() (T, error)) {
 	}
 }
 
-// Locate returns the absolute path of the task database of the work tree that
-// holds the current directory. The file need not exist.
+// Locate returns the absolute path of the task database of the current worktree.
+// The file need not exist.
 func Locate(ctx context.Context) (string, error) {
 	top, err := git(ctx, "rev-parse", "--show-toplevel")
 	if err != nil || top == "" {
-		return "", orSay(err, errNoRepository)
+		return "", replaceFailure(err, errNoRepository)
 	}
 	path, err := filepath.Abs(filepath.Join(filepath.FromSlash(top), ".ralph", "tasks.db"))
 	if err != nil {
@@ -95,16 +94,15 @@ func Locate(ctx context.Context) (string, error) {
 	return path, nil
 }
 
-// DetectScope returns the scope of the current directory: RALPH_SCOPE_REPO
-// and RALPH_SCOPE_BRANCH where they are set, else what git says. With both set
-// git is not asked.
+// DetectScope returns the scope of the current directory, from RALPH_SCOPE_REPO
+// and RALPH_SCOPE_BRANCH or else from git. With both set, git is not run.
 func DetectScope(ctx context.Context, getenv func(string) string) (Scope, error) {
 	if scope, set := scopeFromEnv(getenv); set {
 		return scope, nil
 	}
-	inside := ask(ctx, "rev-parse", "--is-inside-work-tree")
+	inside := startGit(ctx, "rev-parse", "--is-inside-work-tree")
 	scope, err := scopeFromGit(ctx, getenv)
-	// Outside of a work tree git may know a remote and a branch, too.
+	// A bare repository can have a remote and a branch as well.
 	if outside := checkInside(inside()); outside != nil {
 		return Scope{}, outside
 	}
@@ -118,24 +116,22 @@ func scopeFromEnv(getenv func(string) string) (scope Scope, set bool) {
 
 func checkInside(answer string, err error) error {
 	if err != nil || answer == "false" { // "false": a bare repository, or inside .git
-		return orSay(err, errNoRepository)
+		return replaceFailure(err, errNoRepository)
 	}
 	return nil
 }
 
-// scopeFromGit asks for both parts at once, even if one is not needed: starting
-// git costs more than its answers. They are looked at in order, so the error
-// is the same as one by one.
+// scopeFromGit runs both commands at the same time, to save the time to start git.
 func scopeFromGit(ctx context.Context, getenv func(string) string) (Scope, error) {
 	scope, set := scopeFromEnv(getenv)
 	if set {
 		return scope, nil
 	}
-	remote, current := ask(ctx, "remote", "get-url", "origin"), ask(ctx, "branch", "--show-current")
+	remote, current := startGit(ctx, "remote", "get-url", "origin"), startGit(ctx, "branch", "--show-current")
 	url, err := remote()
 	if scope.Repo == "" {
 		if err != nil {
-			return Scope{}, orSay(err, errNoOrigin)
+			return Scope{}, replaceFailure(err, errNoOrigin)
 		}
 		if scope.Repo, err = scopes.Slug(url); err != nil {
 			return Scope{}, hint.Wrap(fmt.Errorf("git remote \"origin\": %w", err), "run %q", "git remote set-url origin URL")
@@ -144,26 +140,23 @@ func scopeFromGit(ctx context.Context, getenv func(string) string) (Scope, error
 	branch, err := current()
 	if scope.Branch == "" {
 		if err != nil || branch == "" {
-			return Scope{}, orSay(err, errDetached)
+			return Scope{}, replaceFailure(err, errDetached)
 		}
 		scope.Branch = branch
 	}
 	return scope, nil
 }
 
-// OpenHere opens the backlog of the current directory: it is [Locate],
-// [DetectScope] and [Open] in one, and as much as possible at the same time.
-// Their errors come in the order in which the parts are needed: the place, the
-// database, the scope. So a database is made even where the scope is missing.
+// OpenHere opens the backlog of the current directory. It runs [Locate],
+// [DetectScope] and [Open] concurrently and returns their first error in this
+// order: location, database, scope. A database is created even without a scope.
 func OpenHere(ctx context.Context, getenv func(string) string) (*Store, error) {
-	scope := begin(func() (Scope, error) { return scopeFromGit(ctx, getenv) })
+	scope := async(func() (Scope, error) { return scopeFromGit(ctx, getenv) })
 	path, err := Locate(ctx)
 	if err != nil {
-		_, _ = scope() // it would fail for the same reason
+		_, _ = scope() // fails for the same reason
 		return nil, err
 	}
-	// There is a work tree, so git need not be asked whether there is one,
-	// unless something is wrong.
 	store, openErr := Open(ctx, path, Scope{})
 	found, err := scope()
 	switch {
@@ -176,9 +169,9 @@ func OpenHere(ctx context.Context, getenv func(string) string) (*Store, error) {
 		return nil, errors.Join(err, store.Close())
 	}
 	store.scope = found
-	if err := store.adopt(ctx); err != nil {
+	if err := store.migrateScope(ctx); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
-	store.fence = fenceOf(getenv)
+	store.fence = fenceFromEnv(getenv)
 	return store, nil
 }

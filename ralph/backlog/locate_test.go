@@ -9,8 +9,8 @@ import (
 	"gotest.tools/v3/icmd"
 )
 
-// stubGit puts a git program on PATH that answers the known arguments, prints
-// what they say, and fails with exit code 3 for all others.
+// stubGit puts a git program on PATH that runs the given cases, and exits with 3
+// for all other arguments.
 func stubGit(t *testing.T, cases string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -39,7 +39,7 @@ func TestDetectScope(t *testing.T) {
 		{name: "bare repository", git: "'rev-parse --is-inside-work-tree') echo false;;\n" + stubRemote + stubBranch, err: "not inside a git repository. Run: git init"},
 		{name: "no origin", git: stubInside + stubBranch, err: `no git remote "origin" found. Run: git remote add origin <url>`},
 		{
-			name: "odd origin", git: stubInside + "'remote get-url origin') echo https://h;;\n" + stubBranch,
+			name: "origin without a path", git: stubInside + "'remote get-url origin') echo https://h;;\n" + stubBranch,
 			err: `git remote "origin": it has no path`,
 		},
 		{name: "detached", git: stubInside + stubRemote + "'branch --show-current') ;;\n", err: "detached HEAD state. Run: git checkout <branch>"},
@@ -58,7 +58,7 @@ func TestDetectScope(t *testing.T) {
 	}
 }
 
-func TestNoGitProgram(t *testing.T) {
+func TestMissingGitIsReported(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	_, err := Locate(t.Context())
 	assert.ErrorContains(t, err, "git is not installed")
@@ -88,7 +88,7 @@ func TestLocate(t *testing.T) {
 	assert.Error(t, err, "not inside a git repository. Run: git init")
 }
 
-func TestLocateWithARelativeTop(t *testing.T) {
+func TestLocateWithARelativeTopLevel(t *testing.T) {
 	stubGit(t, "*) echo main;;")
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	assert.NilError(t, err)
@@ -99,7 +99,7 @@ func TestLocateWithARelativeTop(t *testing.T) {
 	openStore(t, path, testScope())
 }
 
-func TestForeignOwner(t *testing.T) {
+func TestDubiousOwnershipIsReported(t *testing.T) {
 	stubGit(t, "*) echo \"fatal: detected dubious ownership in repository at '/w'\" >&2; exit 128;;")
 	_, err := Locate(t.Context())
 	assert.ErrorContains(t, err, "detected dubious ownership")

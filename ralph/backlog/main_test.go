@@ -14,11 +14,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// playRole is the main function of such a process.
+// playRole is the main function of a child process.
 func playRole(role string) int {
 	ctx := context.Background()
 	if role == "work" {
-		fmt.Fprint(os.Stderr, workBegins) // from here on it may be killed
+		fmt.Fprint(os.Stderr, ready) // from here on it may be killed
 	}
 	s, err := Open(ctx, os.Getenv("BACKLOG_TEST_PATH"), testScope())
 	if err == nil {

@@ -11,8 +11,8 @@ import (
 	"strconv"
 )
 
-// parsePlan reads the lines of a plan. Blank lines do not count. If a slug
-// occurs twice, the later line wins.
+// parsePlan reads the lines of a plan. Blank lines are ignored and not numbered.
+// The last line of a slug wins.
 func parsePlan(r io.Reader) ([]NewTask, error) {
 	var plan []NewTask
 	at := map[string]int{}
@@ -28,7 +28,7 @@ func parsePlan(r io.Reader) ([]NewTask, error) {
 				return nil, fmt.Errorf("line %d: %w", n, err)
 			}
 			n++
-			if i, double := at[task.Slug]; double {
+			if i, duplicate := at[task.Slug]; duplicate {
 				plan[i] = task
 			} else {
 				at[task.Slug] = len(plan)
@@ -41,8 +41,8 @@ func parsePlan(r io.Reader) ([]NewTask, error) {
 	}
 }
 
-// planLine is one JSON object. A map and not a struct, because struct fields
-// would match keys in any case.
+// planLine is a JSON object. Keys of a map, unlike struct fields, are
+// case-sensitive.
 type planLine map[string]json.RawMessage
 
 const excerptLength = 80
@@ -54,17 +54,17 @@ func parseLine(line []byte) (NewTask, error) {
 	}
 	var l planLine
 	if err := json.Unmarshal(line, &l); err != nil {
-		l = nil // valid JSON, but no object: it has no id either
+		l = nil // not an object, so without an id
 	}
 	var t NewTask
 	var errs [9]error
 	t.Slug, errs[0] = l.required("id")
 	t.Title, errs[1] = l.required("t")
 	t.Priority, errs[2] = l.priority()
-	t.Description, errs[3] = l.text("d")
-	t.Category, errs[4] = l.text("cat")
-	t.SpecRef, errs[5] = l.text("spec")
-	t.Ref, errs[6] = l.text("ref")
+	t.Description, errs[3] = l.str("d")
+	t.Category, errs[4] = l.str("cat")
+	t.SpecRef, errs[5] = l.str("spec")
+	t.Ref, errs[6] = l.str("ref")
 	t.Steps, errs[7] = l.list("steps")
 	t.Deps, errs[8] = l.list("deps")
 	for _, err := range errs {
@@ -76,30 +76,30 @@ func parseLine(line []byte) (NewTask, error) {
 }
 
 func (l planLine) required(key string) (string, error) {
-	text, err := l.text(key)
-	if err == nil && text == "" {
+	s, err := l.str(key)
+	if err == nil && s == "" {
 		err = fmt.Errorf("field %q is missing or empty", key)
 	}
-	return text, err
+	return s, err
 }
 
-// text returns a string, or a number in the words of JSON. Absent, null and
-// false are empty.
-func (l planLine) text(key string) (string, error) {
-	text, ok := scalar(l[key])
+// str returns a string, or a number as in the JSON. Absent, null and false are
+// empty.
+func (l planLine) str(key string) (string, error) {
+	s, ok := scalar(l[key])
 	if !ok {
 		return "", fmt.Errorf("field %q must be a string, got: %s", key, compact(l[key]))
 	}
-	return text, nil
+	return s, nil
 }
 
-func scalar(raw json.RawMessage) (text string, ok bool) {
+func scalar(raw json.RawMessage) (s string, ok bool) {
 	switch {
 	case len(raw) == 0, string(raw) == "null", string(raw) == "false":
 		return "", true
 	case raw[0] == '"':
-		err := json.Unmarshal(raw, &text)
-		return text, err == nil
+		err := json.Unmarshal(raw, &s)
+		return s, err == nil
 	case raw[0] == '{', raw[0] == '[':
 		return "", false
 	}
@@ -121,7 +121,7 @@ func (l planLine) priority() (int, error) {
 
 func (l planLine) list(key string) ([]string, error) {
 	raw := l[key]
-	if text, ok := scalar(raw); ok && text == "" {
+	if s, ok := scalar(raw); ok && s == "" {
 		return nil, nil
 	}
 	wrong := fmt.Errorf("field %q must be an array of strings, got: %s", key, compact(raw))
@@ -131,18 +131,18 @@ func (l planLine) list(key string) ([]string, error) {
 	}
 	var list []string
 	for _, element := range elements {
-		text, ok := scalar(element)
+		s, ok := scalar(element)
 		if !ok {
 			return nil, wrong
 		}
-		if text != "" {
-			list = append(list, text)
+		if s != "" {
+			list = append(list, s)
 		}
 	}
 	return list, nil
 }
 
-// compact returns JSON on one line, without blanks.
+// compact returns JSON without insignificant white space.
 func compact(raw json.RawMessage) string {
 	var b bytes.Buffer
 	if err := json.Compact(&b, raw); err != nil {

@@ -16,7 +16,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// The tests here start the test binary again, once per process.
+// roleVariable selects the role of a child process of the test binary.
 const roleVariable = "BACKLOG_TEST_ROLE"
 
 func process(t *testing.T, role, path string) *exec.Cmd {
@@ -25,11 +25,11 @@ func process(t *testing.T, role, path string) *exec.Cmd {
 	assert.NilError(t, err)
 	cmd := exec.CommandContext(t.Context(), self)
 	cmd.Env = append(os.Environ(), roleVariable+"="+role, "BACKLOG_TEST_PATH="+path,
-		"GORACE=atexit_sleep_ms=0") // the race detector's pause at the end of a process
+		"GORACE=atexit_sleep_ms=0") // no pause of the race detector at exit
 	return cmd
 }
 
-// together runs n processes at the same time and returns what each printed.
+// together runs n processes at the same time and returns their outputs.
 func together(t *testing.T, n int, role, path string) []string {
 	t.Helper()
 	out := make([]strings.Builder, n)
@@ -39,12 +39,12 @@ func together(t *testing.T, n int, role, path string) []string {
 		cmds[i].Stdout, cmds[i].Stderr = &out[i], &out[i]
 		assert.NilError(t, cmds[i].Start())
 	}
-	said := make([]string, n)
+	printed := make([]string, n)
 	for i, cmd := range cmds {
 		assert.NilError(t, cmd.Wait(), "%s", &out[i])
-		said[i] = strings.TrimSpace(out[i].String())
+		printed[i] = strings.TrimSpace(out[i].String())
 	}
-	return said
+	return printed
 }
 
 func perform(ctx context.Context, s *Store, role string) error {
@@ -73,7 +73,7 @@ func perform(ctx context.Context, s *Store, role string) error {
 			if _, err := s.DeleteMatching(ctx, DeleteFilter{All: true}); err != nil {
 				return err
 			}
-			fmt.Println("once more")
+			fmt.Println("synced")
 		}
 	case "claim all":
 		return claimAll(ctx, s)
@@ -89,8 +89,8 @@ func perform(ctx context.Context, s *Store, role string) error {
 				return err
 			}
 			fmt.Println("held")
-			_, err := os.Stdin.Read(make([]byte, 1)) // until the test lets go
-			return fmt.Errorf("not written, on purpose: %w", err)
+			_, err := os.Stdin.Read(make([]byte, 1)) // until the test kills the process
+			return fmt.Errorf("rolled back on purpose: %w", err)
 		})
 	}
 	return fmt.Errorf("unknown role %q", role)
@@ -112,14 +112,14 @@ func count(list []string) map[string]int {
 	return n
 }
 
-func TestManyProcessesClaim(t *testing.T) {
+func TestConcurrentClaims(t *testing.T) {
 	s := newStore(t)
 	add(t, s, "a", "b", "c")
 	assert.DeepEqual(t, count(together(t, 8, "claim", s.path)), map[string]int{"a": 1, "b": 1, "c": 1, "none": 5})
 }
 
-// Nobody has created the database yet.
-func TestManyProcessesRegister(t *testing.T) {
+// The database does not exist yet.
+func TestConcurrentRegistrations(t *testing.T) {
 	for range 2 {
 		path := dbPath(t)
 		ids := together(t, 8, "register", path)
@@ -131,7 +131,7 @@ func TestManyProcessesRegister(t *testing.T) {
 	}
 }
 
-func TestManyProcessesSync(t *testing.T) {
+func TestConcurrentSyncs(t *testing.T) {
 	path := dbPath(t)
 	assert.DeepEqual(t, count(together(t, 5, "sync", path)), map[string]int{"50 0 0": 1, "0 0 0": 4})
 	assert.Equal(t, query(t, path, "SELECT count(*) FROM tasks; SELECT count(*) FROM task_deps; PRAGMA integrity_check"), "50\n50\nok\n")
@@ -156,7 +156,7 @@ func startLater(t *testing.T, role, path string) (started func() (kill func())) 
 		lines := bufio.NewReader(stdout)
 		line, err := lines.ReadString('\n')
 		assert.NilError(t, err, line)
-		go func() { _, _ = io.Copy(io.Discard, lines) }() // or it would wait for a reader
+		go func() { _, _ = io.Copy(io.Discard, lines) }() // or the process would block
 		return func() {
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait()
@@ -165,7 +165,7 @@ func startLater(t *testing.T, role, path string) (started func() (kill func())) 
 	}
 }
 
-func TestKilledWriterLeavesNothingHalfDone(t *testing.T) {
+func TestKilledWriterIsRolledBack(t *testing.T) {
 	s := newStore(t)
 	add(t, s, "a")
 	kill := start(t, "hold the lock", s.path)
@@ -174,14 +174,14 @@ func TestKilledWriterLeavesNothingHalfDone(t *testing.T) {
 	claim(t, s, "a", "me")
 }
 
-func TestKilledSyncsLeaveAWholeDatabase(t *testing.T) {
+// A plan of 50 tasks is complete or completely deleted.
+func TestKilledSyncsAreAtomic(t *testing.T) {
 	path := dbPath(t)
 	for range 3 {
 		killOne := start(t, "sync for ever", path)
 		killTwo := start(t, "sync for ever", path)
 		killOne()
 		killTwo()
-		// All or nothing: a plan of 50 is there, or all of it is deleted.
 		assert.Equal(t, query(t, path, "PRAGMA integrity_check; SELECT count(*) FROM tasks; SELECT count(DISTINCT status) FROM tasks"), "ok\n50\n1\n")
 	}
 	s := openStore(t, path, testScope())
@@ -189,25 +189,25 @@ func TestKilledSyncsLeaveAWholeDatabase(t *testing.T) {
 	assert.NilError(t, err)
 }
 
-func TestWaitsForAForeignLock(t *testing.T) {
+func TestWritersWaitForALockAndReadersDoNot(t *testing.T) {
 	s := newStore(t)
 	add(t, s, "a")
 	claim(t, s, "a", "me")
 	kill := start(t, "hold the lock", s.path)
 	renewed := make(chan error, 1)
 	go func() { renewed <- s.Renew(t.Context(), "a", "me", time.Minute) }()
-	assert.Equal(t, get(t, openStore(t, s.path, testScope()), "a").Title, "Title of a", "readers do not wait")
+	assert.Equal(t, get(t, openStore(t, s.path, testScope()), "a").Title, "Title of a", "read during a write")
 	kill()
 	assert.NilError(t, <-renewed)
 }
 
-func TestGivesUpOnALockInWords(t *testing.T) {
+func TestLockTimeoutIsReported(t *testing.T) {
 	path := dbPath(t)
 	add(t, openStore(t, path, testScope()), "a")
 	kill := start(t, "hold the lock", path)
 	defer kill()
 	s, err := open(t.Context(), path, testScope(), backoff{
-		attempt: 10 * time.Millisecond, patience: 50 * time.Millisecond, pause: time.Millisecond,
+		busyTimeout: 10 * time.Millisecond, timeout: 50 * time.Millisecond, pause: time.Millisecond,
 	})
 	assert.NilError(t, err)
 	defer func() { assert.NilError(t, s.Close()) }()
@@ -216,13 +216,13 @@ func TestGivesUpOnALockInWords(t *testing.T) {
 	assert.Error(t, err, "database is locked")
 }
 
-func TestRetriesTheWholeTransaction(t *testing.T) {
+func TestTransactionIsRetriedWhileLocked(t *testing.T) {
 	path := dbPath(t)
 	add(t, openStore(t, path, testScope()), "a")
 	kill := start(t, "hold the lock", path)
 	attempts := 0
 	s, err := open(t.Context(), path, testScope(), backoff{
-		attempt: time.Millisecond, patience: time.Minute, pause: time.Millisecond,
+		busyTimeout: time.Millisecond, timeout: time.Minute, pause: time.Millisecond,
 	})
 	assert.NilError(t, err)
 	defer func() { assert.NilError(t, s.Close()) }()
@@ -236,7 +236,7 @@ func TestRetriesTheWholeTransaction(t *testing.T) {
 	assert.Assert(t, attempts > 1)
 }
 
-func TestCancelledWhileWaiting(t *testing.T) {
+func TestCanceledContextStopsWaiting(t *testing.T) {
 	s := newStore(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -11,15 +11,14 @@ import (
 	"strings"
 )
 
-// Damage is what was done to a backlog that no agent may do to it. It has been
-// undone.
+// Damage is the damage that [Restore] has repaired.
 type Damage struct {
-	File    string   // what happened to the database; or ""
-	Lost    []string // tasks that were gone
+	File    string   // what happened to the database file, if anything
+	Lost    []string // tasks that were missing
 	Deleted []string // tasks that the agent has deleted and not created
 }
 
-// String is for people; it is empty if there was no damage.
+// String describes the damage; it is empty without any.
 func (d Damage) String() string {
 	var parts []string
 	if d.File != "" {
@@ -41,23 +40,22 @@ func tasksWere(n int) string {
 	return fmt.Sprintf("%d tasks were", n)
 }
 
-// damagedSuffix is what a database is called that was moved out of the way.
+// damagedSuffix is appended to the name of a damaged database.
 const damagedSuffix = ".damaged"
 
-// Restore brings back what a copy of the database at path holds and the database
-// does not any more, whatever became of the file, and says what that was. What
-// commands have changed since the copy stays, except for deletions: by other
-// programs, and by this agent where the copy has the task. entries are what the
-// agent's run has done: where its tasks were lost, that is repeated.
+// Restore restores tasks, dependencies and agents that a copy has and the database
+// at path has lost, whatever happened to the file. Later changes are preserved,
+// except for deletions by other programs, and by this agent of tasks in the copy.
+// entries are the changes of the agent's run; they are repeated for lost tasks.
 func Restore(ctx context.Context, path string, c *Copy, agent string, entries []Entry) (d Damage, err error) {
-	s, what, err := openAnyway(ctx, path, Scope{})
+	s, what, err := openOrReplace(ctx, path, Scope{})
 	if d.File = what; err != nil {
 		return d, err
 	}
-	r := restoration{store: s, copy: c, agent: agent}
+	r := restorer{store: s, copy: c, agent: agent}
 	err = s.write(ctx, func(tx *sql.Tx) error {
-		r.tx, r.damage, r.back = tx, Damage{File: d.File}, map[string]bool{}
-		return r.all(ctx)
+		r.tx, r.damage, r.restored = tx, Damage{File: d.File}, map[string]bool{}
+		return r.run(ctx)
 	})
 	if err == nil {
 		err = r.replay(ctx, entries)
@@ -65,15 +63,14 @@ func Restore(ctx context.Context, path string, c *Copy, agent string, entries []
 	return r.damage, errors.Join(err, s.Close())
 }
 
-// openAnyway opens a database, or a new one in the place of what is none, and says
-// what was wrong.
-func openAnyway(ctx context.Context, path string, scope Scope) (s *Store, what string, err error) {
-	if what, err = clearWay(path); err != nil {
+// openOrReplace opens a database, or creates a new one in place of a damaged one,
+// and returns the damage.
+func openOrReplace(ctx context.Context, path string, scope Scope) (s *Store, what string, err error) {
+	if what, err = repairPath(path); err != nil {
 		return nil, what, err
 	}
 	s, err = Open(ctx, path, scope)
 	if err == nil {
-		// Only what can be read to its end is whole.
 		if _, err = s.Copy(ctx); err != nil {
 			_ = s.Close() // the first error says more
 		}
@@ -82,7 +79,7 @@ func openAnyway(ctx context.Context, path string, scope Scope) (s *Store, what s
 		if what == "" {
 			what = "was damaged"
 		}
-		if err := moveAway(path); err != nil {
+		if err := moveAside(path); err != nil {
 			return nil, what, err
 		}
 		s, err = Open(ctx, path, scope)
@@ -90,22 +87,22 @@ func openAnyway(ctx context.Context, path string, scope Scope) (s *Store, what s
 	return s, what, err
 }
 
-// Import makes the tasks of a scope those of a copy, also where the database
-// cannot be used, and returns how many there are.
+// Import replaces the tasks of a scope by those of a copy, even if the database is
+// damaged, and returns the number of tasks.
 func Import(ctx context.Context, path string, scope Scope, c *Copy) (int, error) {
 	if len(c.Of(scope).Tasks) == 0 {
 		return 0, fmt.Errorf("the copy has no tasks of %s, branch %s", scope.Repo, scope.Branch)
 	}
-	s, _, err := openAnyway(ctx, path, scope)
+	s, _, err := openOrReplace(ctx, path, scope)
 	if err != nil {
 		return 0, err
 	}
 	return len(c.Of(scope).Tasks), errors.Join(s.Replace(ctx, c), s.Close())
 }
 
-// clearWay says what has become of a database's file, or of its folder, and moves
-// away what is neither.
-func clearWay(path string) (what string, err error) {
+// repairPath makes path a place for a database, and returns the damage to the file
+// or its directory.
+func repairPath(path string) (what string, err error) {
 	dir := filepath.Dir(path)
 	info, err := os.Lstat(dir)
 	switch {
@@ -117,9 +114,9 @@ func clearWay(path string) (what string, err error) {
 		if err := os.Remove(dir); err != nil {
 			return "", fmt.Errorf("moving the damaged backlog: %w", err)
 		}
-		return "was replaced by " + kindOf(info), nil
+		return "was replaced by " + fileKind(info), nil
 	}
-	closed, err := permit(dir, info, 0o700)
+	closed, err := ensureMode(dir, info, 0o700)
 	if err != nil {
 		return "", err
 	}
@@ -130,20 +127,20 @@ func clearWay(path string) (what string, err error) {
 	case err != nil:
 		return "", fmt.Errorf("checking %s: %w", path, err)
 	case !info.Mode().IsRegular():
-		return "was replaced by " + kindOf(info), moveAway(path)
+		return "was replaced by " + fileKind(info), moveAside(path)
 	case info.Size() == 0:
-		return "was emptied", moveAway(path)
+		return "was emptied", moveAside(path)
 	}
-	locked, err := permit(path, info, 0o600)
+	locked, err := ensureMode(path, info, 0o600)
 	if closed || locked {
 		what = "lost its permissions"
 	}
 	return what, err
 }
 
-// permit gives a path the permissions that its owner needs, and says whether it
-// lacked them.
-func permit(path string, info fs.FileInfo, needed fs.FileMode) (lacked bool, err error) {
+// ensureMode adds missing permission bits to a path, and reports whether any were
+// missing.
+func ensureMode(path string, info fs.FileInfo, needed fs.FileMode) (lacked bool, err error) {
 	if info.Mode()&needed == needed {
 		return false, nil
 	}
@@ -153,7 +150,7 @@ func permit(path string, info fs.FileInfo, needed fs.FileMode) (lacked bool, err
 	return true, nil
 }
 
-func kindOf(info fs.FileInfo) string {
+func fileKind(info fs.FileInfo) string {
 	switch mode := info.Mode(); {
 	case mode&fs.ModeSymlink != 0:
 		return "a symbolic link"
@@ -166,9 +163,8 @@ func kindOf(info fs.FileInfo) string {
 	}
 }
 
-// moveAway keeps the last thing that was in the database's place, for whoever
-// wants to know what it was.
-func moveAway(path string) error {
+// moveAside renames a damaged database, for inspection.
+func moveAside(path string) error {
 	err := os.RemoveAll(path + damagedSuffix)
 	if err == nil {
 		err = os.Rename(path, path+damagedSuffix)
@@ -179,8 +175,8 @@ func moveAway(path string) error {
 	return removeJournals(path)
 }
 
-// removeJournals removes what belongs to a database that is gone: SQLite would
-// take it for part of the next one.
+// removeJournals removes the journals of a removed database: SQLite would apply
+// them to the next one.
 func removeJournals(path string) error {
 	for _, suffix := range []string{"-wal", "-shm", "-journal"} {
 		if err := os.RemoveAll(path + suffix); err != nil {
@@ -190,35 +186,35 @@ func removeJournals(path string) error {
 	return nil
 }
 
-// restoration is one attempt at bringing rows back, inside one transaction.
-type restoration struct {
-	store  *Store
-	tx     *sql.Tx
-	copy   *Copy
-	agent  string
-	damage Damage
-	back   map[string]bool // ids of tasks that were gone
+// restorer restores rows in one transaction.
+type restorer struct {
+	store    *Store
+	tx       *sql.Tx
+	copy     *Copy
+	agent    string
+	damage   Damage
+	restored map[string]bool // ids of lost tasks
 }
 
-func (r *restoration) all(ctx context.Context) error {
+func (r *restorer) run(ctx context.Context) error {
 	current, err := r.current(ctx)
 	if err != nil {
 		return err
 	}
 	for _, t := range r.copy.Tasks {
-		now, exists := current[t.text("id")]
+		now, exists := current[t.str("id")]
 		switch {
 		case !exists:
-			err = r.bringBack(ctx, t)
+			err = r.insert(ctx, t)
 		case r.wronglyDeleted(t, now):
 			err = r.undelete(ctx, t)
 		}
 		if err != nil {
-			return fmt.Errorf("restoring task '%s': %w", t.text("slug"), err)
+			return fmt.Errorf("restoring task '%s': %w", t.str("slug"), err)
 		}
 	}
 	for _, d := range r.copy.Deps {
-		if !r.back[d.text("task_id")] && !r.back[d.text("blocked_by")] {
+		if !r.restored[d.str("task_id")] && !r.restored[d.str("blocked_by")] {
 			continue
 		}
 		if err := d.insertDep(ctx, r.tx); err != nil {
@@ -227,54 +223,53 @@ func (r *restoration) all(ctx context.Context) error {
 	}
 	for _, a := range r.copy.Agents {
 		if err := a.insert(ctx, r.tx, "agents"); err != nil {
-			return fmt.Errorf("restoring agent %s: %w", a.text("id"), err)
+			return fmt.Errorf("restoring agent %s: %w", a.str("id"), err)
 		}
 	}
 	return nil
 }
 
-// deletion is what the database says of a task's deletion.
+// deletion is the deletion of a task in the database.
 type deletion struct {
 	status, by string
-	byNobody   bool // no command of ours has deleted it
+	foreign    bool // deleted by another program
 }
 
-func (r *restoration) current(ctx context.Context) (map[string]deletion, error) {
+func (r *restorer) current(ctx context.Context) (map[string]deletion, error) {
 	found := map[string]deletion{}
 	err := each(ctx, r.tx, "SELECT id, COALESCE(status, ''), COALESCE(deleted_by, ''), deleted_by IS NULL FROM tasks", nil, func(rows *sql.Rows) error {
 		var id string
 		var d deletion
-		err := rows.Scan(&id, &d.status, &d.by, &d.byNobody)
+		err := rows.Scan(&id, &d.status, &d.by, &d.foreign)
 		found[id] = d
 		return err
 	})
 	return found, err
 }
 
-func (r *restoration) wronglyDeleted(before Row, now deletion) bool {
-	if now.status != StatusDeleted || before.text("status") == StatusDeleted {
+func (r *restorer) wronglyDeleted(before Row, now deletion) bool {
+	if now.status != StatusDeleted || before.str("status") == StatusDeleted {
 		return false
 	}
-	return now.byNobody || r.agent != "" && now.by == r.agent
+	return now.foreign || r.agent != "" && now.by == r.agent
 }
 
-// bringBack adds a task that is gone. One that has its slug meanwhile was made in
-// its place.
-func (r *restoration) bringBack(ctx context.Context, t Row) error {
+// insert restores a lost task, in place of any new task with its slug.
+func (r *restorer) insert(ctx context.Context, t Row) error {
 	_, err := r.tx.ExecContext(ctx, "DELETE FROM tasks WHERE scope_repo = ? AND scope_branch = ? AND slug = ?",
 		t["scope_repo"], t["scope_branch"], t["slug"])
 	if err != nil {
 		return err
 	}
-	r.back[t.text("id")] = true
-	r.damage.Lost = append(r.damage.Lost, t.text("slug"))
+	r.restored[t.str("id")] = true
+	r.damage.Lost = append(r.damage.Lost, t.str("slug"))
 	return t.insert(ctx, r.tx, "tasks")
 }
 
-// undelete gives a task back the status that it had. One that was claimed since
-// the copy is active: who holds it gives it back.
-func (r *restoration) undelete(ctx context.Context, t Row) error {
-	r.damage.Deleted = append(r.damage.Deleted, t.text("slug"))
+// undelete restores the status of a task. A task claimed since the copy becomes
+// active; its agent releases it.
+func (r *restorer) undelete(ctx context.Context, t Row) error {
+	r.damage.Deleted = append(r.damage.Deleted, t.str("slug"))
 	_, err := r.tx.ExecContext(ctx, `
 		UPDATE tasks SET deleted_at = NULL, deleted_by = NULL, updated_at = datetime('now'),
 			status = CASE WHEN COALESCE(attempt, 0) > ? THEN 'active' ELSE ? END
@@ -282,9 +277,9 @@ func (r *restoration) undelete(ctx context.Context, t Row) error {
 	return err
 }
 
-// replay repeats what the run has done, for tasks whose rows were lost with it.
-// What cannot be done again was undone by others.
-func (r *restoration) replay(ctx context.Context, entries []Entry) error {
+// replay repeats the changes of the run to lost tasks. Changes that no longer
+// apply are skipped.
+func (r *restorer) replay(ctx context.Context, entries []Entry) error {
 	lost := map[string]bool{}
 	for _, slug := range r.damage.Lost {
 		lost[slug] = true

@@ -12,18 +12,17 @@ import (
 	"syscall"
 )
 
-// RunEnv names the file by which the commands of an agent know which run of a
-// loop they belong to.
+// RunEnv is the environment variable with the path of the run record.
 const RunEnv = "RALPH_RUN_RECORD"
 
-// Run is the record of one run of a loop's agent: what its commands have claimed,
-// finished, given back and created. They append to a file; the loop reads it
-// through a descriptor, so that removing the file takes nothing away.
+// Run is the record of one run of an agent: the tasks that its commands have
+// claimed, finished, released and created. The commands append to a file; the
+// loop has it open, so removing it loses nothing.
 type Run struct {
 	file *os.File
 }
 
-// Entry is one change that a command of a run has made.
+// Entry is a change by a command of a run.
 type Entry struct {
 	Op string `json:"op"`
 	Scope
@@ -35,10 +34,10 @@ type Entry struct {
 	Task    *NewTask `json:"task,omitempty"`
 }
 
-// Claims says whether a run has begun to work on the task.
+// Claims reports whether the entry is a claim.
 func (e Entry) Claims() bool { return e.Op == opClaim }
 
-// Ends says whether a run has finished or given back the task.
+// Ends reports whether the entry finishes or releases the task.
 func (e Entry) Ends() bool { return e.Op == opDone || e.Op == opFail }
 
 const (
@@ -48,10 +47,10 @@ const (
 	opCreate = "create"
 )
 
-// maxRunFile bounds what is read of a run's file, in bytes: agents can write it.
+// maxRunFile bounds the size of a run record, which agents can write, in bytes.
 const maxRunFile = 16 << 20
 
-// NewRun begins the record of a run, in a private folder.
+// NewRun creates a run record in a private directory.
 func NewRun(dir string) (*Run, error) {
 	file, err := os.CreateTemp(dir, "run-*.jsonl")
 	if err != nil {
@@ -60,11 +59,10 @@ func NewRun(dir string) (*Run, error) {
 	return &Run{file: file}, nil
 }
 
-// Env is the environment variable that makes commands part of the run, as
-// KEY=value.
+// Env returns the environment of the commands of the run, as KEY=value.
 func (r *Run) Env() string { return RunEnv + "=" + r.file.Name() }
 
-// Entries returns what the commands of the run have done so far.
+// Entries returns the changes of the run so far.
 func (r *Run) Entries() []Entry { return decodeEntries(io.NewSectionReader(r.file, 0, maxRunFile)) }
 
 // Close removes the record.
@@ -85,8 +83,8 @@ func readEntries(path string) []Entry {
 	return decodeEntries(io.LimitReader(f, maxRunFile))
 }
 
-// openRunFile opens the record of a run. It is there, or there is none: a folder
-// could have been emptied, and what else has its name could make us wait.
+// openRunFile opens a run record if it is a regular file. Opening a pipe could
+// block.
 func openRunFile(path string, flag int) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Clean(path), flag|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -98,7 +96,7 @@ func openRunFile(path string, flag int) (*os.File, error) {
 	return f, nil
 }
 
-// decodeEntries leaves out what is no entry.
+// decodeEntries skips invalid lines.
 func decodeEntries(r io.Reader) []Entry {
 	var all []Entry
 	lines := bufio.NewScanner(r)
@@ -112,8 +110,8 @@ func decodeEntries(r io.Reader) []Entry {
 	return all
 }
 
-// log adds an entry to the run's record, if the caller belongs to one. Without
-// the record, the loop knows less of the run; the change itself is made.
+// log appends an entry to the run record, if there is one. Errors are ignored: the
+// change itself is committed.
 func (s *Store) log(e Entry) {
 	if s.fence.run == "" {
 		return
@@ -131,7 +129,7 @@ func (s *Store) log(e Entry) {
 	_ = f.Close()
 }
 
-// logged adds an entry for a change that was made.
+// logged logs a successful change.
 func (s *Store) logged(e Entry, err error) error {
 	if err == nil {
 		s.log(e)

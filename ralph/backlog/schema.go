@@ -16,7 +16,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 )
 
-// The names and types below are read by other tools: they must not change.
+// Other tools read this schema: names and types must not change.
 const schema = `
 CREATE TABLE IF NOT EXISTS tasks (
   id TEXT PRIMARY KEY,
@@ -64,9 +64,9 @@ CREATE INDEX IF NOT EXISTS idx_tasks_scope_status
 
 const scopeIndex = "idx_tasks_scope_status"
 
-// addedColumns are the columns of tasks that databases of the original program
-// and of older versions lack, with what adds them. Both programs go on with a
-// database that has them.
+// addedColumns are columns of tasks that databases of the original program and of
+// older versions lack, with the statements to add them. Those programs ignore
+// the columns.
 func addedColumns() [][2]string {
 	return [][2]string{
 		{"attempt", "ALTER TABLE tasks ADD COLUMN attempt INTEGER DEFAULT 0"},
@@ -75,8 +75,7 @@ func addedColumns() [][2]string {
 	}
 }
 
-// requiredColumns returns the columns that this package reads and writes, but
-// for the added ones.
+// requiredColumns returns all columns except for the added ones.
 func requiredColumns() map[string][]string {
 	return map[string][]string{
 		"tasks": {
@@ -89,13 +88,11 @@ func requiredColumns() map[string][]string {
 	}
 }
 
-// dataSource names the file for the driver. The content of the file is not
-// trusted: an agent can write it, so whatever SQL its schema carries must not
-// reach beyond the file.
+// dataSource returns the data source name. The file is not trusted: SQL in its
+// schema, which an agent can write, must not reach beyond the file.
 //
-// Synchronous "normal" means that in WAL mode not every commit is forced to
-// the disk: a process that is killed loses nothing, a power cut may cost the
-// last changes, and never the database (https://sqlite.org/pragma.html#pragma_synchronous).
+// With synchronous=normal in WAL mode a killed process loses nothing; a power
+// failure can lose the last commits but not corrupt the database.
 func dataSource(path string, busyTimeout time.Duration) string {
 	slashed := filepath.ToSlash(path)
 	if !strings.HasPrefix(slashed, "/") {
@@ -114,10 +111,10 @@ func dataSource(path string, busyTimeout time.Duration) string {
 	return "file://" + (&url.URL{Path: slashed}).EscapedPath() + "?" + params.Encode()
 }
 
-// prepareFolder creates the folder of the database, and restores permissions that
-// its owner needs. It refuses symbolic links: a repository could use them to have
-// files written elsewhere.
-func prepareFolder(path string) error {
+// prepareDir creates the directory of the database and restores its permissions. It
+// refuses symbolic links: a repository could use them to have files written
+// elsewhere.
+func prepareDir(path string) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("creating %s: %w", dir, err)
@@ -140,7 +137,7 @@ func prepareFolder(path string) error {
 		if info.IsDir() {
 			needed = 0o700
 		}
-		_, _ = permit(p, info, needed) // another user's may be accessible all the same
+		_, _ = ensureMode(p, info, needed) // it fails for another user's file, which may be accessible
 	}
 	return hideFromGit(dir)
 }
@@ -153,7 +150,7 @@ func hideFromGit(dir string) error {
 	}
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return nil // another process was faster
+		return nil // created by another process
 	}
 	if err != nil {
 		return fmt.Errorf("creating %s: %w", name, err)
@@ -165,25 +162,25 @@ func hideFromGit(dir string) error {
 	return nil
 }
 
-// layout is what a database holds when it is opened.
+// layout is the schema of an existing database.
 type layout struct {
 	version int
 	journal string
 	index   bool
 	columns map[string][]column // by table
-	other   []string            // names of tables that something else has
+	other   []string            // names of tables that are not tables
 }
 
 type column struct {
 	name     string
-	required bool // an insert must give a value
+	required bool // NOT NULL without a default
 }
 
 func (l layout) complete() bool {
 	return len(l.columns) == len(requiredColumns()) && l.index && l.journal == "wal" && l.current()
 }
 
-// current says whether the table of tasks has the columns that were added since.
+// current reports whether the table of tasks has all added columns.
 func (l layout) current() bool {
 	for _, added := range addedColumns() {
 		if !slices.ContainsFunc(l.columns["tasks"], func(c column) bool { return c.name == added[0] }) {
@@ -193,8 +190,7 @@ func (l layout) current() bool {
 	return true
 }
 
-// prepareSchema looks before it writes: a database that needs nothing costs
-// three small reads, and one that must be refused stays as it is.
+// prepareSchema checks the schema and writes only if something is missing.
 func (s *Store) prepareSchema(ctx context.Context) error {
 	err := s.wait.retry(ctx, func() error {
 		found, err := s.inspect(ctx)
@@ -248,7 +244,7 @@ func (s *Store) inspect(ctx context.Context) (layout, error) {
 	return found, err
 }
 
-// check refuses what this package would misread.
+// check refuses incompatible databases.
 func (s *Store) check(found layout) error {
 	if found.version != 0 {
 		return hint.Wrap(faultf(ErrDamaged, "task database %s was written by a newer ralph: schema version %d", s.path, found.version), "update ralph")
@@ -282,9 +278,8 @@ func (s *Store) checkColumns(table string, needed []string, have []column) error
 	return nil
 }
 
-// create switches to write-ahead logging, which the file remembers, and adds
-// the tables and columns that are missing. A file system that cannot do it keeps its own
-// journal mode; that is slower, but as safe.
+// create switches to write-ahead logging, if the file system supports it, and adds
+// missing tables and columns.
 func (s *Store) create(ctx context.Context) error {
 	var mode string
 	if err := s.db.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode); err != nil {
@@ -301,16 +296,15 @@ func (s *Store) create(ctx context.Context) error {
 	return tx.Commit()
 }
 
-// addTables looks again for what is missing: another process may have been
-// faster.
+// addTables adds tables and columns that no other process has added meanwhile.
 func addTables(ctx context.Context, tx *sql.Tx) error {
 	if _, err := tx.ExecContext(ctx, schema); err != nil {
 		return err
 	}
 	for _, added := range addedColumns() {
-		var there int
-		err := tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM pragma_table_info('tasks') WHERE name = ?", added[0]).Scan(&there)
-		if err == nil && there == 0 {
+		var exists bool
+		err := tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM pragma_table_info('tasks') WHERE name = ?", added[0]).Scan(&exists)
+		if err == nil && !exists {
 			_, err = tx.ExecContext(ctx, added[1])
 		}
 		if err != nil {

@@ -24,7 +24,7 @@ func TestOpenCreatesTheDatabase(t *testing.T) {
 	assert.Equal(t, query(t, path, "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"), "agents\ntask_deps\ntasks\n")
 }
 
-func TestOpenARelativePath(t *testing.T) {
+func TestOpenWithARelativePath(t *testing.T) {
 	t.Chdir(t.TempDir())
 	add(t, openStore(t, filepath.Join("a", "tasks.db"), testScope()), "a")
 	assert.Equal(t, query(t, filepath.Join("a", "tasks.db"), "SELECT slug FROM tasks"), "a\n")
@@ -41,7 +41,7 @@ func TestOpenKeepsGitignore(t *testing.T) {
 	assert.Equal(t, string(content), "tasks.db\n")
 }
 
-func TestClosingLeavesOneFile(t *testing.T) {
+func TestCloseRemovesTheJournals(t *testing.T) {
 	path := dbPath(t)
 	s, err := Open(t.Context(), path, testScope())
 	assert.NilError(t, err)
@@ -88,7 +88,7 @@ deleted_by|TEXT|0|0|
 		SELECT priority, status, retry_count, created_at GLOB '????-??-?? ??:??:??' FROM tasks`), "2|open|0|1\n")
 }
 
-func TestCascade(t *testing.T) {
+func TestDeletedRowsCascadeToDependencies(t *testing.T) {
 	path := dbPath(t)
 	s := openStore(t, path, testScope())
 	add(t, s, "a", "b")
@@ -96,7 +96,7 @@ func TestCascade(t *testing.T) {
 	assert.Equal(t, query(t, path, "PRAGMA foreign_keys = ON; DELETE FROM tasks WHERE slug = 'b'; SELECT count(*) FROM task_deps"), "0\n")
 }
 
-// A database made by another program with the same interface.
+// foreignSchema is a database of another program with the same interface.
 const foreignSchema = `
 CREATE TABLE tasks (id TEXT PRIMARY KEY, slug TEXT NOT NULL, scope_repo TEXT NOT NULL, scope_branch TEXT NOT NULL,
  title TEXT NOT NULL, description TEXT, category TEXT, priority INTEGER DEFAULT 2, status TEXT DEFAULT 'open', spec_ref TEXT,
@@ -114,19 +114,19 @@ INSERT INTO tasks (id, slug, scope_repo, scope_branch, title, status, priority, 
  ('8', 'late', 'acme/shop', 'main', 'T', 'active', 4, NULL, '2001-01-01 00:00:00', NULL, NULL);
 INSERT INTO task_deps VALUES ('1', NULL), ('1', NULL), ('1', 'gone'), ('5', '3'), (NULL, '5');`
 
-func TestOpenGoesOnWithAForeignDatabase(t *testing.T) {
+func TestOpenUsesADatabaseOfAnotherProgram(t *testing.T) {
 	for _, mode := range []string{"WAL", "DELETE", "PERSIST"} {
 		t.Run(mode, func(t *testing.T) {
 			path := dbPath(t)
 			assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 			query(t, path, "PRAGMA journal_mode = "+mode+";"+foreignSchema)
-			goOnWithForeign(t, openStore(t, path, testScope()))
+			useForeign(t, openStore(t, path, testScope()))
 			assert.Equal(t, query(t, path, "PRAGMA journal_mode; PRAGMA integrity_check"), "wal\nok\n")
 		})
 	}
 }
 
-func goOnWithForeign(t *testing.T, s *Store) {
+func useForeign(t *testing.T, s *Store) {
 	t.Helper()
 	tasks, err := s.List(t.Context(), Filter{})
 	assert.NilError(t, err)
@@ -166,7 +166,7 @@ func goOnWithForeign(t *testing.T, s *Store) {
 	assert.Equal(t, n, 9)
 }
 
-func TestOpenRefusesAndLeavesUntouched(t *testing.T) {
+func TestOpenRefusesIncompatibleDatabasesUnchanged(t *testing.T) {
 	type test struct{ name, sql, content, want string }
 	tests := []test{
 		{name: "newer", sql: "CREATE TABLE tasks (id); PRAGMA user_version = 7", want: "was written by a newer ralph: schema version 7"},
@@ -198,7 +198,7 @@ func TestOpenRefusesAndLeavesUntouched(t *testing.T) {
 	}
 }
 
-// refusedUntouched opens a database, and looks whether that did anything to it.
+// refusedUntouched checks that Open fails and changes nothing.
 func refusedUntouched(t *testing.T, path, want string) {
 	t.Helper()
 	before, err := os.ReadFile(path)
@@ -234,8 +234,7 @@ func TestOpenRefusesTruncatedDatabases(t *testing.T) {
 	}
 }
 
-// Columns and tables that this program can do without do no harm.
-func TestOpenGoesOnWithAnExtendedDatabase(t *testing.T) {
+func TestOpenIgnoresUnknownColumnsAndTables(t *testing.T) {
 	path := dbPath(t)
 	assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	query(t, path, strings.Replace(schema, "UNIQUE (", "extra TEXT, more TEXT NOT NULL DEFAULT 'x', UNIQUE (", 1)+"CREATE TABLE other (id);")
@@ -245,7 +244,7 @@ func TestOpenGoesOnWithAnExtendedDatabase(t *testing.T) {
 	assert.Equal(t, query(t, path, "SELECT more FROM tasks"), "x\n")
 }
 
-// An agent that takes the permissions away stops neither the loop nor its user.
+// An agent can remove the permissions.
 func TestOpenRestoresPermissions(t *testing.T) {
 	path := dbPath(t)
 	s, err := Open(t.Context(), path, testScope())
@@ -260,11 +259,11 @@ func TestOpenRestoresPermissions(t *testing.T) {
 	for p, needed := range map[string]os.FileMode{path: 0o600, filepath.Dir(path): 0o700} {
 		info, err := os.Stat(p)
 		assert.NilError(t, err)
-		assert.Equal(t, info.Mode()&needed, needed, p) // root would not be kept out
+		assert.Equal(t, info.Mode()&needed, needed, p) // root can open the file anyway
 	}
 }
 
-func TestOpenRefusesLinksAndOddFiles(t *testing.T) {
+func TestOpenRefusesLinksAndSpecialFiles(t *testing.T) {
 	outside := t.TempDir()
 	for _, tc := range []struct {
 		name, want string

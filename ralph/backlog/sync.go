@@ -8,24 +8,22 @@ import (
 	"slices"
 )
 
-// SyncSummary says what [Store.Sync] did.
+// SyncSummary is the result of [Store.Sync].
 type SyncSummary struct {
-	Inserted int // tasks that the scope did not have
-	Updated  int // tasks whose fields changed, or that were deleted and are wanted again
-	Deleted  int // tasks that their specification does not ask for any more
-	Skipped  int // tasks of the input that are done
-	// Unknown names dependencies on tasks that do not exist. They were left
-	// out.
-	Unknown []UnknownDep
+	Inserted int // new tasks
+	Updated  int // tasks changed or undeleted
+	Deleted  int // tasks removed from their specification
+	Skipped  int // tasks that are done
+	Unknown  []UnknownDep
 }
 
-// UnknownDep is a dependency on a task that does not exist.
+// UnknownDep is an ignored dependency on a task that does not exist.
 type UnknownDep struct{ Task, Dep string }
 
-// Sync makes the backlog match a plan: JSON objects, one per line. Every line
-// is checked before anything changes. Tasks that are done are never touched;
-// those that others work on stay with them. Tasks of a specification that the
-// plan mentions, but not on any of its lines, become deleted.
+// Sync makes the backlog match a plan of JSON objects, one per line. Tasks that
+// are done are not changed; active ones stay with their agents. Tasks that are
+// missing from the plan are deleted if the plan has others of their
+// specification.
 func (s *Store) Sync(ctx context.Context, r io.Reader) (SyncSummary, error) {
 	plan, err := parsePlan(r)
 	if err != nil {
@@ -43,7 +41,7 @@ func (s *Store) Sync(ctx context.Context, r io.Reader) (SyncSummary, error) {
 	return summary, err
 }
 
-// syncRun is one attempt at a sync, inside one transaction.
+// syncRun is a sync in one transaction.
 type syncRun struct {
 	store   *Store
 	tx      *sql.Tx
@@ -66,7 +64,7 @@ func (r *syncRun) all(ctx context.Context) error {
 			return fmt.Errorf("writing task '%s': %w", task.Slug, err)
 		}
 	}
-	// Only now, because a task may depend on one of a later line.
+	// A task can depend on one of a later line.
 	for _, task := range r.plan {
 		if err := r.replaceDeps(ctx, task); err != nil {
 			return fmt.Errorf("writing the dependencies of task '%s': %w", task.Slug, err)
@@ -104,7 +102,9 @@ func (r *syncRun) apply(ctx context.Context, task NewTask) error {
 		return nil
 	case row.status == StatusDeleted:
 		r.summary.Updated++
-		if err := r.reopen(ctx, row); err != nil {
+		if _, err := r.tx.ExecContext(ctx, `
+			UPDATE tasks SET status = 'open', deleted_at = NULL, deleted_by = NULL, assignee = NULL, lease_expires_at = NULL
+			WHERE id = ?`, row.id); err != nil {
 			return err
 		}
 		return r.overwrite(ctx, row, task)
@@ -118,14 +118,6 @@ func (r *syncRun) apply(ctx context.Context, task NewTask) error {
 func sameFields(a, b NewTask) bool {
 	return a.Title == b.Title && a.Description == b.Description && a.Category == b.Category &&
 		a.Priority == b.Priority && a.SpecRef == b.SpecRef && a.Ref == b.Ref && slices.Equal(a.Steps, b.Steps)
-}
-
-func (r *syncRun) reopen(ctx context.Context, row syncRow) error {
-	_, err := r.tx.ExecContext(ctx, `
-		UPDATE tasks SET status = 'open', deleted_at = NULL, deleted_by = NULL, assignee = NULL, lease_expires_at = NULL,
-			failures = 0
-		WHERE id = ?`, row.id)
-	return err
 }
 
 func (r *syncRun) overwrite(ctx context.Context, row syncRow, task NewTask) error {
@@ -163,8 +155,8 @@ func (r *syncRun) replaceDeps(ctx context.Context, task NewTask) error {
 	return nil
 }
 
-// deleteOrphans marks the tasks that the plan has dropped: their
-// specification is in the plan, but they are not.
+// deleteOrphans deletes tasks that are missing from the plan of their
+// specification.
 func (r *syncRun) deleteOrphans(ctx context.Context) error {
 	specs, planned := map[string]bool{}, map[string]bool{}
 	for _, task := range r.plan {
@@ -175,7 +167,7 @@ func (r *syncRun) deleteOrphans(ctx context.Context) error {
 		if planned[slug] || !specs[row.now.SpecRef] || row.status == StatusDone || row.status == StatusDeleted {
 			continue
 		}
-		if _, err := r.tx.ExecContext(ctx, markDeleted+" WHERE t.id = ?4", r.store.args(r.store.deleter(), row.id)...); err != nil {
+		if _, err := r.tx.ExecContext(ctx, markDeleted+" WHERE t.id = ?4", r.store.args(r.store.fence.agent, row.id)...); err != nil {
 			return fmt.Errorf("deleting task '%s': %w", slug, err)
 		}
 		r.summary.Deleted++

@@ -85,8 +85,8 @@ func TestSyncReplacesDependencies(t *testing.T) {
 	s := newStore(t)
 	sync(t, s, `{"id":"a","t":"A"}`, `{"id":"b","t":"B"}`, `{"id":"c","t":"C","deps":["a"]}`, `{"id":"d","t":"D","deps":["a"]}`)
 	query(t, s.path, "UPDATE tasks SET status = 'done' WHERE slug = 'd'")
-	sum := sync(t, s, `{"id":"c","t":"C","deps":["b","nobody"]}`, `{"id":"d","t":"D","deps":["b"]}`)
-	assert.DeepEqual(t, sum, SyncSummary{Skipped: 1, Unknown: []UnknownDep{{"c", "nobody"}}})
+	sum := sync(t, s, `{"id":"c","t":"C","deps":["b","missing"]}`, `{"id":"d","t":"D","deps":["b"]}`)
+	assert.DeepEqual(t, sum, SyncSummary{Skipped: 1, Unknown: []UnknownDep{{"c", "missing"}}})
 	assert.DeepEqual(t, get(t, s, "c").Deps, []string{"b"})
 	assert.DeepEqual(t, get(t, s, "d").Deps, []string{"a"})
 	sync(t, s, `{"id":"c","t":"C"}`)
@@ -100,7 +100,7 @@ func TestSyncLaterLineWins(t *testing.T) {
 	assert.DeepEqual(t, get(t, s, "a").Deps, []string{"b"})
 }
 
-func TestSyncRefusals(t *testing.T) {
+func TestSyncRejectsInvalidLines(t *testing.T) {
 	long := "{" + strings.Repeat("é", 100)
 	for _, tc := range []struct{ line, want string }{
 		{`{"id":`, `invalid JSON: {"id":`},
@@ -140,7 +140,7 @@ func TestSyncRefusals(t *testing.T) {
 	}
 }
 
-func TestSyncTakesNumbersForText(t *testing.T) {
+func TestSyncAcceptsNumbersAsStrings(t *testing.T) {
 	s := newStore(t)
 	assert.DeepEqual(t, sync(t, s, `{"id":7,"t":1.50,"d":true,"cat":null,"spec":false,"p":2.0,"steps":[1,null],"deps":null}`), SyncSummary{Inserted: 1})
 	task := get(t, s, "7")
@@ -149,8 +149,7 @@ func TestSyncTakesNumbersForText(t *testing.T) {
 	assert.DeepEqual(t, task.Steps, []string{"1"})
 }
 
-// Any input is refused as a whole or applied as a whole; what was applied once
-// changes nothing the second time.
+// A plan is applied completely or not at all, and a second time changes nothing.
 func FuzzSync(f *testing.F) {
 	for _, seed := range []string{
 		"null", "\n\n", `{"id":"a","t":"b"}`, `{"id":"a","t":"b","deps":["a","b"]}` + "\r\n" + `{"id":"b","t":"c","p":0}`,
@@ -164,7 +163,7 @@ func FuzzSync(f *testing.F) {
 	f.Cleanup(func() { assert.NilError(f, shared.Close()) })
 	runs := 0
 	f.Fuzz(func(t *testing.T, input string) {
-		// A scope of its own for each input; opening a database takes longer.
+		// Opening a database for each input would take longer.
 		runs++
 		s := &Store{db: shared.db, path: shared.path, wait: shared.wait, scope: Scope{Repo: strconv.Itoa(runs), Branch: "b"}}
 		first, err := s.Sync(t.Context(), strings.NewReader(input))

@@ -10,10 +10,9 @@ import (
 	"strings"
 )
 
-// Task is one row of the backlog. Text that is not set is empty. Times are
-// UTC, as YYYY-MM-DD HH:MM:SS.
+// Task is a task of the backlog. Times are UTC, as YYYY-MM-DD HH:MM:SS.
 type Task struct {
-	Slug           string // what people and agents call the task
+	Slug           string
 	Title          string
 	Description    string
 	Category       string
@@ -21,16 +20,16 @@ type Task struct {
 	Status         string
 	SpecRef        string // file name of the specification
 	Ref            string
-	Result         string // JSON as it was given
-	Assignee       string // id of the agent that holds or held the task
-	Assigned       bool   // an assignee is recorded, be it the empty one
+	Result         string // JSON
+	Assignee       string // id of the last agent
+	Assigned       bool   // the assignee is not NULL; it can be empty
 	LeaseExpiresAt string
 	RetryCount     int
-	Attempt        int // how often the task has been claimed
+	Attempt        int // number of claims
 	FailReason     string
 	Steps          []string
 	Deps           []string  // slugs of the Blockers
-	Blockers       []Blocker // what the task depends on, by slug
+	Blockers       []Blocker // by slug
 	CreatedAt      string
 	UpdatedAt      string
 	DeletedAt      string
@@ -40,7 +39,7 @@ type Task struct {
 type Blocker struct {
 	Slug   string
 	Status string
-	Result string // JSON as it was given
+	Result string // JSON
 }
 
 // Conditions on a task t. The first two arguments of a query that uses them
@@ -49,17 +48,17 @@ const (
 	inScope = "t.scope_repo = ?1 AND t.scope_branch = ?2"
 	blocked = `(EXISTS (
 		SELECT 1 FROM task_deps bd JOIN tasks b ON b.id = bd.blocked_by
-		WHERE bd.task_id = t.id AND b.status NOT IN ('done', 'deleted')) OR ` + parked + `)`
-	// A lease of NULL has not expired: others may have made the row active.
+		WHERE bd.task_id = t.id AND b.status NOT IN ('done', 'deleted')) OR ` + tooManyFailures + `)`
+	// A lease of NULL, as written by other programs, has not expired.
 	expired  = "t.status = 'active' AND t.lease_expires_at < datetime('now')"
 	eligible = "(t.status = 'open' OR (" + expired + ")) AND NOT " + blocked
 	inOrder  = "t.priority, t.created_at, t.rowid"
 )
 
-// firstEligible selects the row ids of the first n eligible tasks; a negative n
-// means all. Open and expired ones are looked up apart: so an index has each
-// in order, and SQLite stops when it has enough. The number stands in the
-// text, because SQLite plans a statement anew for each limit that it is given.
+// firstEligible selects the ids of the first n eligible tasks, or of all if n is
+// negative. Open and expired tasks are selected separately, each in the order of
+// the index, so that SQLite can stop early. n is not a parameter: SQLite plans a
+// statement again for each value of a limit.
 func firstEligible(n int) string {
 	first := func(state string) string {
 		return fmt.Sprintf(`
@@ -70,7 +69,7 @@ func firstEligible(n int) string {
 		first("t.status = 'open'"), first(expired), n)
 }
 
-// taskColumns are what rowSescan reads.
+// taskColumns are the columns that rowSet.scan reads.
 const taskColumns = `id, slug, title, COALESCE(description, ''), COALESCE(category, ''),
 	COALESCE(CAST(priority AS INTEGER), 2), ` + returnedStatus + `, COALESCE(spec_ref, ''),
 	COALESCE(ref, ''), COALESCE(result, ''), COALESCE(assignee, ''), assignee IS NOT NULL,
@@ -78,7 +77,7 @@ const taskColumns = `id, slug, title, COALESCE(description, ''), COALESCE(catego
 	COALESCE(fail_reason, ''), COALESCE(steps, ''), COALESCE(created_at, ''),
 	COALESCE(updated_at, ''), COALESCE(deleted_at, ''), COALESCE(CAST(attempt AS INTEGER), 0)`
 
-// rowSet is the result of a query, with the row id of each task.
+// rowSet is the result of a query, with the id of each task.
 type rowSet struct {
 	tasks []Task
 	ids   []string
@@ -95,8 +94,7 @@ func (r *rowSet) scan(rows *sql.Rows) error {
 	return err
 }
 
-// selectTasks returns the tasks of the scope that meet a condition on t, in
-// order.
+// selectTasks returns the tasks of the scope that meet a condition on t.
 func (s *Store) selectTasks(ctx context.Context, tx *sql.Tx, where string, args ...any) ([]Task, error) {
 	var found rowSet
 	err := each(ctx, tx, "SELECT "+taskColumns+" FROM tasks t WHERE "+inScope+" AND "+where+" ORDER BY "+inOrder,
@@ -107,12 +105,12 @@ func (s *Store) selectTasks(ctx context.Context, tx *sql.Tx, where string, args 
 	return found.tasks, err
 }
 
-// args returns the arguments of a query that is limited to the scope.
+// args returns the arguments of a query with inScope.
 func (s *Store) args(more ...any) []any {
 	return append([]any{s.scope.Repo, s.scope.Branch}, more...)
 }
 
-// addBlockers fills in what the tasks depend on, which were found by where.
+// addBlockers adds the blockers of the tasks that meet a condition on t.
 func (r *rowSet) addBlockers(ctx context.Context, tx *sql.Tx, where string, args []any) error {
 	at := make(map[string]int, len(r.ids))
 	for i, id := range r.ids {
@@ -135,7 +133,7 @@ func (r *rowSet) addBlockers(ctx context.Context, tx *sql.Tx, where string, args
 	})
 }
 
-// find returns the row id and the status of a task.
+// find returns the id and the status of a task.
 func (s *Store) find(ctx context.Context, tx *sql.Tx, slug string) (id, status string, err error) {
 	err = tx.QueryRowContext(ctx, "SELECT t.id, COALESCE(t.status, '') FROM tasks t WHERE "+inScope+" AND t.slug = ?",
 		s.scope.Repo, s.scope.Branch, slug).Scan(&id, &status)
@@ -159,9 +157,9 @@ func encodeSteps(steps []string) (any, error) {
 	return strings.TrimSuffix(b.String(), "\n"), nil
 }
 
-// decodeSteps reads the stored form. Others may have written the column:
-// elements that are not strings are shown as JSON, and text that is no array
-// as a single step, so that nothing is hidden.
+// decodeSteps reads the stored form. Other programs may have stored other values:
+// elements that are not strings are shown as JSON, and anything else than an
+// array as a single step.
 func decodeSteps(text string) []string {
 	if text == "" || text == "null" {
 		return nil

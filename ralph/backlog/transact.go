@@ -7,24 +7,23 @@ import (
 	"time"
 )
 
-// backoff says how long to wait for other processes.
+// backoff configures retries while the database is locked.
 type backoff struct {
-	attempt  time.Duration // inside SQLite, for a lock; then all is tried anew
-	patience time.Duration // for all attempts
-	pause    time.Duration // between attempts, at most
+	busyTimeout time.Duration // of SQLite, for one attempt
+	timeout     time.Duration // of all attempts
+	pause       time.Duration // between attempts, at most
 }
 
-// defaultBackoff lets attempts be short: the longer SQLite has waited, the more
-// seldom it looks whether a lock is free, up to once in 100 ms. Where many
-// processes write at the same time, some would never find it free.
+// defaultBackoff has a short busy timeout: SQLite's polling interval grows to
+// 100 ms, so that a process can starve while many others write.
 func defaultBackoff() backoff {
-	return backoff{attempt: 100 * time.Millisecond, patience: 20 * time.Second, pause: 20 * time.Millisecond}
+	return backoff{busyTimeout: 100 * time.Millisecond, timeout: 20 * time.Second, pause: 20 * time.Millisecond}
 }
 
-// retry repeats f while the database is busy. SQLite does not call its own
-// busy handler everywhere: not when a switch to WAL or a recovery collides.
+// retry repeats f while the database is busy. SQLite does not use its busy timeout
+// for concurrent switches to WAL and recoveries.
 func (b backoff) retry(ctx context.Context, f func() error) error {
-	for end := time.Now().Add(b.patience); ; {
+	for end := time.Now().Add(b.timeout); ; {
 		err := f()
 		if !isBusy(err) || time.Now().After(end) {
 			return err
@@ -37,14 +36,13 @@ func (b backoff) retry(ctx context.Context, f func() error) error {
 	}
 }
 
-// write runs f in one immediate transaction: it holds the write lock from the
-// start, so what f reads stays true until it commits. f may run several times.
+// write runs f in an immediate transaction, which holds the write lock from the
+// start. f may run several times.
 func (s *Store) write(ctx context.Context, f func(*sql.Tx) error) error {
 	return s.transact(ctx, &sql.TxOptions{}, f)
 }
 
-// read runs f on one snapshot of the database, without any lock that keeps
-// writers out.
+// read runs f on a snapshot of the database, without blocking writers.
 func (s *Store) read(ctx context.Context, f func(*sql.Tx) error) error {
 	return s.transact(ctx, &sql.TxOptions{ReadOnly: true}, f)
 }
@@ -56,7 +54,7 @@ func (s *Store) transact(ctx context.Context, opts *sql.TxOptions, f func(*sql.T
 			return err
 		}
 		if err := f(tx); err != nil {
-			_ = tx.Rollback() // nothing was changed; the first error says more
+			_ = tx.Rollback() // the first error says more
 			return err
 		}
 		return tx.Commit()

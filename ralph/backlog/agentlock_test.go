@@ -32,7 +32,7 @@ func TestReopen(t *testing.T) {
 	assert.Equal(t, task.FailReason, "make test failed")
 }
 
-func TestRenewHeldOnlyMakesLeasesLonger(t *testing.T) {
+func TestRenewHeldNeverShortensLeases(t *testing.T) {
 	ctx := t.Context()
 	s := newStore(t)
 	lease := map[string]string{}
@@ -98,7 +98,7 @@ func TestReleaseDead(t *testing.T) {
 	assert.NilError(t, hold.Release())
 	entries, err := os.ReadDir(dir)
 	assert.NilError(t, err)
-	assert.Equal(t, len(entries), 2, "only the guard and the other host's lock are left: %v", entries)
+	assert.Equal(t, len(entries), 2, "want the guard and the lock of the other host: %v", entries)
 }
 
 func TestHoldAgent(t *testing.T) {
@@ -115,7 +115,7 @@ func TestHoldAgent(t *testing.T) {
 	assert.Assert(t, !s.Alive("3c9e"))
 	_, err = s.HoldAgent("../x")
 	assert.ErrorContains(t, err, "invalid agent ID")
-	assert.NilError(t, hold.Release(), "letting go again does no harm")
+	assert.NilError(t, hold.Release(), "release is idempotent")
 }
 
 func TestLocksAreRegularFiles(t *testing.T) {
@@ -151,8 +151,8 @@ func TestLocksAreRegularFiles(t *testing.T) {
 	}
 }
 
-// liveOn starts working as a loop does: it registers and takes a task, and looks for dead
-// agents again and again, of which there are none.
+// liveOn registers an agent, claims a task, and releases dead agents, of which
+// there are none, as a loop does.
 func liveOn(ctx context.Context, s *Store) error {
 	id, err := s.RegisterAgent(ctx, os.Getpid(), "here")
 	if err != nil {
@@ -176,7 +176,7 @@ func liveOn(ctx context.Context, s *Store) error {
 	return err
 }
 
-func TestManyLoopsStartAndDie(t *testing.T) {
+func TestReleaseDeadReleasesOnlyKilledLoops(t *testing.T) {
 	const n = 8
 	s := newStore(t)
 	var kills []func()
@@ -211,9 +211,8 @@ func TestManyLoopsStartAndDie(t *testing.T) {
 	assert.Equal(t, len(agents), 0)
 }
 
-// A loop that was killed has not undone what its agent had deleted: the next one
-// does.
-func TestDeletionsOfADeadAgentAreUndone(t *testing.T) {
+// A killed loop could not undo the deletions of its agent.
+func TestReleaseDeadUndoesDeletions(t *testing.T) {
 	ctx := t.Context()
 	s := newStore(t)
 	id, err := s.RegisterAgent(ctx, 1, "here")
@@ -230,12 +229,12 @@ func TestDeletionsOfADeadAgentAreUndone(t *testing.T) {
 	_, err = agent.DeleteMatching(ctx, DeleteFilter{All: true})
 	assert.NilError(t, err)
 	want := map[string]string{"done": StatusDone, "open": StatusOpen, "mine": StatusOpen, "by a person": StatusDeleted}
-	during, err := s.Copy(ctx) // the host takes one while the agent works
+	during, err := s.Copy(ctx) // as the host does during a run
 	assert.NilError(t, err)
 	during.Undelete()
 	assert.Equal(t, len(during.Tasks), len(want))
 	for _, task := range during.Tasks {
-		assert.Equal(t, task.text("status"), want[task.text("slug")], task.text("slug"))
+		assert.Equal(t, task.str("status"), want[task.str("slug")], task.str("slug"))
 	}
 
 	dir := filepath.Join(filepath.Dir(s.path), "agents")

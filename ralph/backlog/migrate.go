@@ -6,11 +6,10 @@ import (
 	"strings"
 )
 
-// adopt moves the tasks of this repository that are stored under another
-// spelling of its name into the scope. Versions that read the URL of origin by
-// another rule named the repository of https://host/o/r/ "o/r/", for example.
-// A task whose slug the scope has already stays where it is.
-func (s *Store) adopt(ctx context.Context) error {
+// migrateScope moves tasks of this repository that older versions stored under
+// another spelling of its name, such as "o/r/" for https://host/o/r/, into the
+// scope. A task whose slug already exists in the scope is not moved.
+func (s *Store) migrateScope(ctx context.Context) error {
 	base := strings.Trim(s.scope.Repo, "/")
 	if base == "" {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// fail makes one attempt at a task that fails in some way.
+// fail is a failed attempt.
 type fail func(t *testing.T, s *Store, path string)
 
 func gaveUp(t *testing.T, s *Store, _ string) {
@@ -15,7 +15,7 @@ func gaveUp(t *testing.T, s *Store, _ string) {
 	assert.NilError(t, s.Fail(t.Context(), "a", "too hard"))
 }
 
-// sandboxDied leaves a lease that has run out.
+// sandboxDied leaves an expired lease.
 func sandboxDied(t *testing.T, s *Store, path string) {
 	t.Helper()
 	claim(t, s, "a", "3c9e")
@@ -29,15 +29,13 @@ func checkFailed(t *testing.T, s *Store, _ string) {
 	assert.NilError(t, s.Reopen(t.Context(), "a", "check failed"))
 }
 
-// forgiven is an attempt that the task is not to blame for.
 func forgiven(t *testing.T, s *Store, path string) {
 	t.Helper()
 	gaveUp(t, s, path)
 	assert.NilError(t, s.Forgive(t.Context(), "a"))
 }
 
-// A task that failed three times in a row is blocked, and the others are not.
-func TestATaskThatFailsTooOftenIsBlocked(t *testing.T) {
+func TestThreeFailuresInARowBlockATask(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		attempts []fail
@@ -64,7 +62,7 @@ func TestATaskThatFailsTooOftenIsBlocked(t *testing.T) {
 				return
 			}
 			assert.Equal(t, next.Slug, "b")
-			again := openStore(t, path, testScope()) // as after the end of the loop and its sandbox
+			again := openStore(t, path, testScope()) // as the next loop does
 			assert.Equal(t, get(t, again, "a").Status, StatusBlocked)
 			assert.Assert(t, get(t, again, "a").FailReason != "")
 			assert.Equal(t, get(t, again, "a").RetryCount, MaxAttempts)
@@ -83,14 +81,13 @@ func TestATaskThatFailsTooOftenIsBlocked(t *testing.T) {
 			assert.Equal(t, get(t, again, "a").Status, StatusOpen)
 			gaveUp(t, again, path)
 			gaveUp(t, again, path)
-			assert.Equal(t, get(t, again, "a").Status, StatusOpen, "it is tried three times more")
+			assert.Equal(t, get(t, again, "a").Status, StatusOpen, "three more attempts")
 		})
 	}
 }
 
-// What holds the last attempt of a dead sandbox is blocked when the next loop
-// begins, before an agent is started for it.
-func TestALoopBlocksWhatEndedTheLastOne(t *testing.T) {
+// The next loop blocks a task before it starts an agent for it.
+func TestReleaseDeadBlocksTasksWithExpiredLeases(t *testing.T) {
 	path := dbPath(t)
 	s := openStore(t, path, testScope())
 	add(t, s, "a")

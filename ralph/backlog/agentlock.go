@@ -16,17 +16,14 @@ import (
 	"github.com/docker-ralph/docker-ralph/lazyregexp"
 )
 
-// An agent lives as long as some process holds the lock of the file
-// .ralph/agents/<id>.lock. The kernel takes a lock back when its process ends,
-// however it ends.
+// An agent is alive while a process holds the lock of .ralph/agents/<id>.lock.
+// The kernel releases the lock when the process ends.
 //
-// Locks are seen by all processes of one kernel: on the host and in all of its
-// containers. They may not be seen through the file sharing of a virtual
-// machine. That is why only agents of one's own host name are judged, and each
-// container has a name of its own.
+// Locks work between the host and its containers, but not necessarily across the
+// file sharing of a virtual machine. So only agents with the caller's host name
+// are checked; each container has its own.
 
-// Hold shows that an agent lives for as long as this process does, or until it
-// is released.
+// Hold is the lock of a live agent. The end of the process releases it.
 type Hold struct {
 	store *Store
 	id    string
@@ -34,7 +31,7 @@ type Hold struct {
 	file  fs.FileInfo // of the lock
 }
 
-// HoldAgent shows that an agent lives.
+// HoldAgent locks an agent.
 func (s *Store) HoldAgent(id string) (*Hold, error) {
 	h := &Hold{store: s, id: id}
 	if err := h.take(); err != nil {
@@ -43,24 +40,25 @@ func (s *Store) HoldAgent(id string) (*Hold, error) {
 	return h, nil
 }
 
-// Release ends the sign of life.
+// Release releases the lock.
 func (h *Hold) Release() error { return h.store.drop(h.lock) }
 
-// Restore gives the sign of life again if its file is not there any more, or is
-// another one.
+// Restore locks the agent again if the lock file was removed or replaced.
 func (h *Hold) Restore() error {
-	if there, err := os.Lstat(h.lock.Path()); err == nil && os.SameFile(h.file, there) {
+	if current, err := os.Lstat(h.lock.Path()); err == nil && os.SameFile(h.file, current) {
 		return nil
 	}
-	if info, err := os.Lstat(h.store.agentsDir()); err == nil && !info.IsDir() {
-		if err := os.Remove(h.store.agentsDir()); err != nil {
-			return fmt.Errorf("marking agent %s as alive: %w", h.id, err)
-		}
+	var err error
+	if info, statErr := os.Lstat(h.store.agentsDir()); statErr == nil && !info.IsDir() {
+		err = os.Remove(h.store.agentsDir())
 	}
-	if err := os.RemoveAll(h.lock.Path()); err != nil {
-		return fmt.Errorf("marking agent %s as alive: %w", h.id, err)
+	if err == nil {
+		err = os.RemoveAll(h.lock.Path())
 	}
-	_ = h.lock.Close() // its file is gone
+	if err != nil {
+		return fmt.Errorf("locking agent %s: %w", h.id, err)
+	}
+	_ = h.lock.Close() // the file was removed
 	return h.take()
 }
 
@@ -70,7 +68,7 @@ func (h *Hold) take() error {
 		return fmt.Errorf("invalid agent ID '%s'", id)
 	}
 	if err := os.Mkdir(s.agentsDir(), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("marking agent %s as alive: %w", id, err)
+		return fmt.Errorf("locking agent %s: %w", id, err)
 	}
 	err := s.guarded(func() error {
 		lock, err := s.agentLock(id)
@@ -88,7 +86,7 @@ func (h *Hold) take() error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("marking agent %s as alive: %w", id, err)
+		return fmt.Errorf("locking agent %s: %w", id, err)
 	}
 	return nil
 }
@@ -97,9 +95,8 @@ var agentIDs = lazyregexp.New(`^[0-9a-f]{4}$`)
 
 func (s *Store) agentsDir() string { return filepath.Join(filepath.Dir(s.path), "agents") }
 
-// guarded runs f while no other process makes, tests or removes a lock file.
-// Between making a file and locking it a live agent would look like a dead
-// one, and a file that has just been removed can still be locked.
+// guarded runs f while no other process creates, tests or removes a lock file:
+// a new file is not locked at once, and a removed one can still be locked.
 func (s *Store) guarded(f func() error) (err error) {
 	guard, err := s.lockFile("guard")
 	if err != nil {
@@ -112,8 +109,7 @@ func (s *Store) guarded(f func() error) (err error) {
 	return f()
 }
 
-// guardTimeout bounds the wait for the guard. It is normally held for less than a
-// millisecond, but an agent can hold it on purpose.
+// guardTimeout bounds the wait for the guard, which an agent can hold on purpose.
 const guardTimeout = 5 * time.Second
 
 func waitForLock(lock *flock.Flock) error {
@@ -143,15 +139,15 @@ func (s *Store) drop(lock *flock.Flock) error {
 
 func (s *Store) agentLock(id string) (*flock.Flock, error) { return s.lockFile(id + ".lock") }
 
-// lockFile names a file to lock. Symbolic links are refused: a repository
-// could use them to have files written elsewhere. To open a pipe could take
-// for ever.
+// lockFile returns a lock of the named file. Symbolic links are refused: a
+// repository could use them to have files written elsewhere. Opening a pipe
+// could block.
 func (s *Store) lockFile(name string) (*flock.Flock, error) {
 	path := filepath.Join(s.agentsDir(), name)
 	for _, p := range []string{s.agentsDir(), path} {
 		info, err := os.Lstat(p)
 		switch {
-		case err != nil: // it need not exist
+		case err != nil: // it does not exist
 		case info.Mode()&fs.ModeSymlink != 0:
 			return nil, hint.Wrap(fmt.Errorf("%s is a symbolic link", p), "remove it")
 		case p == path && !info.Mode().IsRegular():
@@ -161,7 +157,7 @@ func (s *Store) lockFile(name string) (*flock.Flock, error) {
 	return flock.New(path), nil
 }
 
-// Alive says whether a process is known to hold an agent now.
+// Alive reports whether a process holds the lock of an agent.
 func (s *Store) Alive(id string) bool {
 	lock, free, err := s.tryAgent(id)
 	if free {
@@ -170,8 +166,8 @@ func (s *Store) Alive(id string) bool {
 	return err == nil && lock != nil && !free
 }
 
-// tryAgent takes the lock of an agent that no process holds. The lock is nil
-// if none ever held the agent, or if it has been let go.
+// tryAgent locks an agent if no process does. The lock is nil if the agent has no
+// lock file.
 func (s *Store) tryAgent(id string) (lock *flock.Flock, free bool, err error) {
 	if !agentIDs().MatchString(id) {
 		return nil, false, nil
@@ -194,18 +190,17 @@ func (s *Store) tryAgent(id string) (lock *flock.Flock, free bool, err error) {
 	return lock, free, err
 }
 
-// Released is a task that a dead agent had held.
+// Released is a task released from a dead agent.
 type Released struct{ Agent, Slug string }
 
 const reasonDead = "agent process died"
 
-// ReleaseDead gives back the tasks of agents that were held by a process of
-// this host which is gone, and marks these agents as stopped. Agents that no
-// process ever held are left alone: nothing can be said of them.
+// ReleaseDead reopens the tasks of dead agents of this host and marks these agents
+// as stopped. Agents that were never locked are ignored.
 func (s *Store) ReleaseDead(ctx context.Context, hostname string) ([]Released, error) {
 	agents, err := s.Agents(ctx)
 	if err == nil {
-		err = s.write(ctx, func(tx *sql.Tx) error { return s.parkExpired(ctx, tx) })
+		err = s.write(ctx, func(tx *sql.Tx) error { return s.blockExpired(ctx, tx) })
 	}
 	if err != nil {
 		return nil, err
@@ -217,12 +212,12 @@ func (s *Store) ReleaseDead(ctx context.Context, hostname string) ([]Released, e
 		}
 		lock, dead, err := s.tryAgent(a.ID)
 		if err != nil {
-			return all, fmt.Errorf("checking whether agent %s is alive: %w", a.ID, err)
+			return all, fmt.Errorf("checking agent %s: %w", a.ID, err)
 		}
 		if !dead {
 			continue
 		}
-		// The lock is kept meanwhile, so that of several processes one does it.
+		// The lock excludes other processes that release this agent.
 		released, err := s.releaseAll(ctx, a.ID)
 		if err != nil {
 			return all, errors.Join(err, lock.Close())
@@ -238,7 +233,7 @@ func (s *Store) ReleaseDead(ctx context.Context, hostname string) ([]Released, e
 func (s *Store) releaseAll(ctx context.Context, id string) (released []Released, err error) {
 	err = s.write(ctx, func(tx *sql.Tx) error {
 		released = nil
-		err := each(ctx, tx, reopen+` result = result
+		err := each(ctx, tx, reopen+`
 			WHERE scope_repo = ? AND scope_branch = ? AND status = 'active' AND assignee = ? RETURNING slug`,
 			[]any{reasonDead, s.scope.Repo, s.scope.Branch, id}, func(rows *sql.Rows) error {
 				r := Released{Agent: id}
@@ -249,7 +244,7 @@ func (s *Store) releaseAll(ctx context.Context, id string) (released []Released,
 		if err != nil {
 			return err
 		}
-		// Its loop did not come to look at what it has deleted.
+		// The loop died before it could undo the agent's deletions.
 		_, err = tx.ExecContext(ctx, `
 			UPDATE tasks SET deleted_at = NULL, deleted_by = NULL, updated_at = datetime('now'),
 				status = CASE WHEN result IS NOT NULL OR assignee <> ?3 THEN 'done' ELSE 'open' END,

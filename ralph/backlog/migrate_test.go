@@ -11,8 +11,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 )
 
-// One repository has one backlog, however its URL is spelled and whoever derives
-// the scope.
 func TestHostAndBacklogDeriveTheSameScope(t *testing.T) {
 	t.Setenv("GIT_CONFIG_GLOBAL", os.DevNull)
 	t.Setenv("GIT_CONFIG_NOSYSTEM", "1")
@@ -37,7 +35,7 @@ func TestHostAndBacklogDeriveTheSameScope(t *testing.T) {
 	}
 }
 
-func TestTasksUnderAnotherSpellingAreAdopted(t *testing.T) {
+func TestOpenMigratesTasksOfOtherSpellings(t *testing.T) {
 	path := dbPath(t)
 	old := openStore(t, path, Scope{Repo: "o/r/", Branch: "main"})
 	add(t, old, "a/01", "a/02")
@@ -53,8 +51,7 @@ func TestTasksUnderAnotherSpellingAreAdopted(t *testing.T) {
 	assert.Equal(t, query(t, path, "SELECT count(*) FROM tasks"), "4\n")
 }
 
-// Two tasks with one slug are two tasks: none replaces the other.
-func TestAdoptingReplacesNothing(t *testing.T) {
+func TestMigrationKeepsTasksWithTheSameSlug(t *testing.T) {
 	path := dbPath(t)
 	own := openStore(t, path, Scope{Repo: "o/r", Branch: "main"})
 	add(t, own, "a/01")
