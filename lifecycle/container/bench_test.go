@@ -18,7 +18,7 @@ func BenchmarkUp(b *testing.B) {
 	policy, err := egress.New(egress.Allowlist, "shell", []string{egress.AgentPreset, "git", "packages"}, nil)
 	assert.NilError(b, err)
 	for _, e := range engines.List() {
-		for way, wall := range map[string]lifecycle.Egress{"open": {}, "walled": {Policy: policy, Amended: policy}} {
+		for way, isolation := range map[string]lifecycle.Egress{"open": {}, "walled": {Policy: policy, Amended: policy}} {
 			b.Run(e.Name+"-"+way, func(b *testing.B) {
 				dir := b.TempDir()
 				d := &container.Driver{API: e.Client(b), Host: e.Host, StateDir: dir}
@@ -29,7 +29,7 @@ func BenchmarkUp(b *testing.B) {
 				for b.Loop() {
 					b.StopTimer()
 					spec := newSpec(b, "bench")
-					spec.Egress = wall
+					spec.Egress = isolation
 					b.StartTimer()
 					sb, err := up.Ensure(b.Context(), spec, false)
 					assert.NilError(b, err)

@@ -35,17 +35,17 @@ func TestCacheEnvironment(t *testing.T) {
 func TestCacheNote(t *testing.T) {
 	d := &Driver{StateDir: t.TempDir()}
 	note := d.cacheNote("ralph-cache-x", "2026-01-02T03:04:05Z", "1234:2345")
-	assert.Assert(t, !note.holds())
+	assert.Assert(t, !note.recorded())
 	assert.NilError(t, note.write())
-	assert.Assert(t, note.holds())
+	assert.Assert(t, note.recorded())
 	for _, other := range []*cacheNote{
 		d.cacheNote("ralph-cache-y", note.made, "1234:2345"),
 		d.cacheNote("ralph-cache-x", "2026-01-02T03:04:06Z", "1234:2345"),
 		d.cacheNote("ralph-cache-x", note.made, "1235:2345"),
 	} {
-		assert.Assert(t, !other.holds(), "%v", other)
+		assert.Assert(t, !other.recorded(), "%v", other)
 	}
 	nameless := d.cacheNote("ralph-cache-z", "", "1234:2345")
 	assert.NilError(t, nameless.write())
-	assert.Assert(t, !nameless.holds(), "an engine that does not say when it has made a volume may have made another")
+	assert.Assert(t, !nameless.recorded(), "an engine that does not say when it has made a volume may have made another")
 }

@@ -1,5 +1,5 @@
-// Package container is the driver that makes sandboxes of hardened containers
-// on any Docker Engine.
+// Package container is the driver that runs sandboxes as hardened containers on a
+// Docker Engine.
 package container
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/guestbin"
 )
 
-// API is what the driver uses of the Engine API.
+// API is the part of the Engine API that the driver uses.
 type API interface {
 	ContainerAttach(context.Context, string, client.ContainerAttachOptions) (client.ContainerAttachResult, error)
 	ContainerCommit(context.Context, string, client.ContainerCommitOptions) (client.ContainerCommitResult, error)
@@ -56,53 +56,53 @@ type API interface {
 	VolumeRemove(context.Context, string, client.VolumeRemoveOptions) (client.VolumeRemoveResult, error)
 }
 
-// Home is the home directory of the agent's user in every sandbox. It is a
-// volume of the sandbox, filled from the image.
+// Home is the home directory of the agent's user in sandboxes, a volume filled
+// from the image.
 const Home = "/home/agent"
 
 // Driver is the container driver.
 type Driver struct {
 	API API
-	// Host is the engine's address, to tell a remote one.
+	// Host is the engine's address.
 	Host string
-	// StateDir is where the driver notes which sandboxes it has prepared.
+	// StateDir is the directory of the driver's records.
 	StateDir string
-	// Report tells the user what may not hold on this engine; nil for nobody.
+	// Report prints warnings and progress messages; may be nil.
 	Report func(message string)
 
 	engine engine
 }
 
-// engine is what was learnt about the engine. It is asked once.
+// engine caches answers of the engine.
 type engine struct {
 	mu   sync.Mutex
 	info *system.Info
-	// guest is the ralph that is in place there, and egress the ID of the image with
-	// the proxy, if it is there. Looking for one does not wait for the other.
+	// guest is the installed ralph, and egress the ID of the proxy's image. Each has
+	// a lock, so that they are looked up in parallel.
 	guestMu  sync.Mutex
 	guest    *guestbin.Payload
 	egressMu sync.Mutex
 	egress   string
-	// around is what was seen last of the engine's networks.
-	around *surroundings
-	// bare are the sandboxes that were started without raising their wall.
-	bare map[string]bool
-	// started are the sandboxes that were started by this program, so that they
-	// have what is mounted as it is now.
+	// engineNets are the networks of the last listing.
+	engineNets *engineNetworks
+	// unfiltered are the sandboxes started without their firewall.
+	unfiltered map[string]bool
+	// started are the sandboxes that this process has started, so that their mounts
+	// are current.
 	started map[string]bool
 }
 
-// info returns what the engine says about itself.
+// info returns the engine's system information.
 func (d *Driver) info(ctx context.Context) (system.Info, error) {
 	d.engine.mu.Lock()
 	defer d.engine.mu.Unlock()
 	if d.engine.info == nil {
 		res, err := d.API.Info(ctx, client.InfoOptions{})
 		if err != nil && ctx.Err() != nil {
-			err = ctx.Err() // the client only tells of it in words
+			err = ctx.Err() // the client does not wrap it
 		}
 		if err != nil {
-			return system.Info{}, fmt.Errorf("asking the engine about itself: %w", err)
+			return system.Info{}, fmt.Errorf("reading the engine's system information: %w", err)
 		}
 		d.engine.info = &res.Info
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/wire"
 
 	"github.com/containerd/errdefs"
@@ -27,11 +28,10 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/guestbin"
 )
 
-// nobody is the user of a sandbox's first process. It is another one than the
-// agent's, so that the agent cannot stop or kill it.
-const nobody = "65534:65534"
+// initUser is the user of a sandbox's PID 1, which the agent cannot kill.
+const initUser = "65534:65534"
 
-// hostname is that of every sandbox.
+// hostname is the host name of all sandboxes.
 const hostname = "sandbox"
 
 // Create implements [lifecycle.Driver].
@@ -56,38 +56,38 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 	if err != nil {
 		return lifecycle.Sandbox{}, err
 	}
-	d.warnOfRoot(user, spec.Egress.Policy.Mode)
+	d.warnAboutRoot(user, spec.Egress.Policy.Mode)
 	l := labels(spec)
 	l[labelUser] = user
-	g, err := d.layGround(ctx, spec, l)
+	g, err := d.createPrerequisites(ctx, spec, l)
 	var sb lifecycle.Sandbox
 	if err == nil {
-		sb, err = d.createOn(ctx, g, spec, info, l)
+		sb, err = d.createContainer(ctx, g, spec, info, l)
 	}
 	if err != nil {
 		if _, found, _ := d.inspectNamed(ctx, spec.Name); found && errdefs.IsNotFound(err) {
-			err = lifecycle.ErrExists // who has made it meanwhile has removed what is ours
+			err = lifecycle.ErrExists // the winner of a race has removed our network
 		}
-		return lifecycle.Sandbox{}, errors.Join(err, d.leaveNetwork(ctx, g.network.name, g.holder))
+		return lifecycle.Sandbox{}, errors.Join(err, d.removeCreatedNetwork(ctx, g.network.name, g.holder))
 	}
 	return sb, nil
 }
 
-// ground is what the container of a sandbox stands on.
-type ground struct {
-	program guestbin.Payload // ralph, which is in place
+// prerequisites are what the container of a sandbox is created from.
+type prerequisites struct {
+	program guestbin.Payload // the installed ralph
 	image   string
-	mounts  []mount.Mount  // but for those that every sandbox has
-	fresh   *cacheNote     // nil if the user has a folder for caches
-	network sandboxNetwork // without a name if there is none
-	holder  string         // ID of the container that holds the network; empty if the sandbox does that itself
+	mounts  []mount.Mount  // besides those of all sandboxes
+	fresh   *cacheNote     // nil if the user's cache directory exists
+	network sandboxNetwork // the name is empty if there is none
+	holder  string         // ID of the pause container; empty if there is none
 }
 
-// layGround looks everything up side by side, and makes volumes and the network
-// meanwhile: an engine takes its time for each. What the volumes are of is noted
-// in l. What there is if it fails is returned as well.
-func (d *Driver) layGround(ctx context.Context, spec lifecycle.Spec, l map[string]string) (*ground, error) {
-	g, user := &ground{}, l[labelUser]
+// createPrerequisites looks up images and creates volumes and the network in
+// parallel. It adds the labels of volumes to l. After a failure, it returns what
+// exists.
+func (d *Driver) createPrerequisites(ctx context.Context, spec lifecycle.Spec, l map[string]string) (*prerequisites, error) {
+	g, user := &prerequisites{}, l[labelUser]
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
 		if g.program, err = d.ensureGuest(groupCtx); err == nil {
@@ -95,21 +95,21 @@ func (d *Driver) layGround(ctx context.Context, spec lifecycle.Spec, l map[strin
 		}
 		return err
 	})
-	group.Go(func() (err error) { g.image, err = d.fittedImage(groupCtx, spec, user); return err })
+	group.Go(func() (err error) { g.image, err = d.userMappedImage(groupCtx, spec, user); return err })
 	if spec.Egress.Policy.Mode != "" {
-		group.Go(func() (err error) { g.network, g.holder, err = d.makeHeldNetwork(ctx, spec); return err }) // to its end, so that it can be removed
+		group.Go(func() (err error) { g.network, g.holder, err = d.createNetworkAndPause(ctx, spec); return err }) // not canceled, so that the result can be removed
 	}
 	return g, group.Wait()
 }
 
-// mountsOf are the mounts of a sandbox, and makes what is missing for them, some
-// of it through a container of an image. What they are of is noted in l.
+// mountsOf returns the mounts of a sandbox, creates missing volumes, and adds their
+// labels to l.
 func (d *Driver) mountsOf(ctx context.Context, spec lifecycle.Spec, l map[string]string, image string) ([]mount.Mount, *cacheNote, error) {
-	own, err := d.makeGit(ctx, spec, l, image)
+	own, err := d.createGit(ctx, spec, l, image)
 	if err != nil {
 		return nil, nil, err
 	}
-	cache, fresh, err := d.makeCache(ctx, spec, l)
+	cache, fresh, err := d.createCache(ctx, spec, l)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -129,14 +129,14 @@ func (d *Driver) mountsOf(ctx context.Context, spec lifecycle.Spec, l map[string
 	return mounts, fresh, nil
 }
 
-// createOn creates the container of a sandbox.
-func (d *Driver) createOn(ctx context.Context, g *ground, spec lifecycle.Spec, info system.Info, l map[string]string) (lifecycle.Sandbox, error) {
+// createContainer creates the container of a sandbox.
+func (d *Driver) createContainer(ctx context.Context, g *prerequisites, spec lifecycle.Spec, info system.Info, l map[string]string) (lifecycle.Sandbox, error) {
 	user := l[labelUser]
 	host := hostConfig(spec, info, l)
 	host.Mounts = append(host.Mounts, g.mounts...)
 	config := &container.Config{
 		Image:      g.image,
-		User:       nobody,
+		User:       initUser,
 		Hostname:   hostname,
 		WorkingDir: spec.Root,
 		Entrypoint: []string{g.program.Path(), "_init"},
@@ -144,14 +144,14 @@ func (d *Driver) createOn(ctx context.Context, g *ground, spec lifecycle.Spec, i
 		Labels:     l,
 		StopSignal: "SIGTERM",
 		Healthcheck: &container.HealthConfig{
-			Test: []string{"NONE"}, // an image's own would run what the agent can change
+			Test: []string{"NONE"}, // a health check of the image would run files of the agent
 		},
 	}
-	networking, err := d.join(spec, g, config, host, l)
+	networking, err := d.joinNetwork(spec, g, config, host, l)
 	if err != nil {
 		return lifecycle.Sandbox{}, err
 	}
-	made, err := d.createFitted(ctx, spec, user, client.ContainerCreateOptions{
+	made, err := d.createFromMapped(ctx, spec, user, client.ContainerCreateOptions{
 		Name: spec.Name, Config: config, HostConfig: host, NetworkingConfig: networking,
 	})
 	if err != nil {
@@ -161,11 +161,11 @@ func (d *Driver) createOn(ctx context.Context, g *ground, spec lifecycle.Spec, i
 	sb.State = lifecycle.Stopped
 	err = d.compareMounts(ctx, made.ID, host.Mounts)
 	if err == nil {
-		err = d.furnish(ctx, made.ID, spec, user, g.fresh)
+		err = d.prepareDirs(ctx, made.ID, spec, user, g.fresh)
 	}
 	if err == nil {
-		// The name is ours: what else belongs to it was left by somebody.
-		err = d.sweepWall(ctx, spec.Name, l)
+		// The name is ours: other containers and networks of it are leftovers.
+		err = d.removeNetworking(ctx, spec.Name, l)
 	}
 	if err != nil {
 		return lifecycle.Sandbox{}, errors.Join(err, d.Remove(context.WithoutCancel(ctx), sb))
@@ -176,7 +176,7 @@ func (d *Driver) createOn(ctx context.Context, g *ground, spec lifecycle.Spec, i
 func hostConfig(spec lifecycle.Spec, info system.Info, l map[string]string) *container.HostConfig {
 	mounts := []mount.Mount{
 		{Type: mount.TypeVolume, Source: guestVolume, Target: wire.MountPoint, ReadOnly: true, VolumeOptions: &mount.VolumeOptions{NoCopy: true}},
-		// Without a name, the volume comes and goes with the container.
+		// An anonymous volume is removed with the container.
 		{Type: mount.TypeVolume, Target: Home, VolumeOptions: &mount.VolumeOptions{Labels: l}},
 	}
 	for _, dir := range append([]string{spec.Root}, spec.Mounts...) {
@@ -186,13 +186,13 @@ func hostConfig(spec lifecycle.Spec, info system.Info, l map[string]string) *con
 		})
 	}
 	pids := spec.Resources.Pids
-	memory := atMost(spec.Resources.Memory, info.MemTotal)
+	memory := clamp(spec.Resources.Memory, info.MemTotal)
 	noInit := false
 	host := &container.HostConfig{
 		Mounts:         mounts,
-		Init:           &noInit, // ours does that work, and old and bare engines have none
+		Init:           &noInit, // ours reaps processes, and not all engines have one
 		CapDrop:        []string{"ALL"},
-		SecurityOpt:    append([]string{"no-new-privileges"}, filter(info)...),
+		SecurityOpt:    append([]string{"no-new-privileges"}, seccompOpt(info)...),
 		IpcMode:        container.IPCModePrivate,
 		CgroupnsMode:   container.CgroupnsModePrivate,
 		LogConfig:      boundedLog(),
@@ -201,7 +201,7 @@ func hostConfig(spec lifecycle.Spec, info system.Info, l map[string]string) *con
 		Resources: container.Resources{
 			Memory:     memory,
 			MemorySwap: memory,
-			NanoCPUs:   atMost(spec.Resources.NanoCPUs, int64(info.NCPU)*1e9),
+			NanoCPUs:   clamp(spec.Resources.NanoCPUs, int64(info.NCPU)*1e9),
 			PidsLimit:  &pids,
 			Ulimits:    ulimits(),
 		},
@@ -216,21 +216,19 @@ func hostConfig(spec lifecycle.Spec, info system.Info, l map[string]string) *con
 	return host
 }
 
-// atMost bounds a wish by what the engine has. An engine that does not say
-// what it has bounds nothing.
-func atMost(wish, has int64) int64 {
+// clamp limits a value to the capacity of the engine; 0 means unknown.
+func clamp(wish, has int64) int64 {
 	if has > 0 && wish > has {
 		return has
 	}
 	return wish
 }
 
-// checkLocal refuses engines that are known to be on another machine, where
-// the work tree cannot be mounted from.
+// checkLocal rejects remote engines, which cannot mount the worktree.
 func checkLocal(host string) error {
 	u, err := url.Parse(host)
 	if err != nil || host == "" {
-		return nil // an odd spelling is the engine client's business
+		return nil // reported by the engine client
 	}
 	switch u.Scheme {
 	case "unix", "npipe", "fd":
@@ -241,52 +239,51 @@ func checkLocal(host string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("the engine at %s is not on this machine, so it cannot mount the work tree: choose a local one with \"docker context use\" or \"docker --context NAME ralph …\"", host)
+	return hint.Wrap(fmt.Errorf("the engine at %s is remote and cannot mount the worktree", host), `select a local engine with "docker context use" or "docker --context NAME ralph ..."`)
 }
 
-// explainCreate adds what to do to the engine's words.
+// explainCreate explains an error of the engine.
 func explainCreate(spec lifecycle.Spec, err error) error {
 	switch {
 	case errdefs.IsConflict(err) && strings.Contains(err.Error(), "already in use"):
 		return lifecycle.ErrExists
 	case strings.Contains(err.Error(), "bind source path does not exist") && spec.Config != "" && strings.Contains(err.Error(), spec.Config):
-		return fmt.Errorf("the engine does not see the folder %s, in which docker-ralph keeps your configuration of the agent for the sandbox: share it with the virtual machine that the engine runs in, or set DOCKER_CONFIG to a folder that is shared (%w)", spec.Config, err)
+		return hint.Wrap(fmt.Errorf("mounting your agent settings from %s: %w", spec.Config, err), "share the directory with the engine's virtual machine, or set DOCKER_CONFIG to a shared one")
 	case strings.Contains(err.Error(), "bind source path does not exist"):
-		return fmt.Errorf("the engine does not see the work tree %s: it runs on another machine, or in a virtual machine that the folder is not shared with (%w)", spec.Root, err)
+		return hint.Wrap(fmt.Errorf("mounting the worktree %s: %w", spec.Root, err), "the engine is remote, or runs in a virtual machine that does not share the directory")
 	default:
 		return fmt.Errorf("creating the sandbox %s: %w", spec.Name, err)
 	}
 }
 
-// Start implements [lifecycle.Driver]. Nothing but our own first process runs
-// then: the wall is raised by [Driver.Prepare], or else before the first command.
+// Start implements [lifecycle.Driver]. Only PID 1 runs then: [Driver.Prepare] sets up
+// the isolation, or else Exec before the first command.
 func (d *Driver) Start(ctx context.Context, sb lifecycle.Sandbox) error {
 	if sb.State == lifecycle.Paused {
 		return d.unpause(ctx, sb.ID)
 	}
 	if sb.Egress != "" {
 		d.engine.mu.Lock()
-		if d.engine.bare == nil {
-			d.engine.bare = map[string]bool{}
+		if d.engine.unfiltered == nil {
+			d.engine.unfiltered = map[string]bool{}
 		}
-		d.engine.bare[sb.ID] = true
+		d.engine.unfiltered[sb.ID] = true
 		d.engine.mu.Unlock()
 	}
 	if sb.Egress != "" {
-		// Rules may be out of date, which [Driver.Ready] finds if this succeeds.
+		// For [Driver.Ready], which detects outdated rules.
 		var look sync.WaitGroup
 		defer look.Wait()
-		look.Go(func() { _, _ = d.lookAround(ctx) })
+		look.Go(func() { _, _ = d.listNetworks(ctx) })
 	}
 	err := d.startAll(ctx, sb)
-	if err != nil && sb.Egress != "" && lacksNetwork(err) {
-		if err = d.rejoin(ctx, sb); err == nil {
+	if err != nil && sb.Egress != "" && networkMissing(err) {
+		if err = d.recreateNetwork(ctx, sb); err == nil {
 			err = d.startAll(ctx, sb)
 		}
 	}
 	if err != nil && strings.Contains(err.Error(), "already exists") {
-		// An engine that was killed while it started a container does not know what
-		// it has started.
+		// An engine that was killed while it started a container has lost its state.
 		err = fmt.Errorf("%w: %w", lifecycle.ErrStuck, err)
 	}
 	if err != nil {
@@ -301,7 +298,7 @@ func (d *Driver) Start(ctx context.Context, sb lifecycle.Sandbox) error {
 	return nil
 }
 
-// startAll starts what holds the network of a sandbox, and the sandbox.
+// startAll starts a sandbox, and its pause container if necessary.
 func (d *Driver) startAll(ctx context.Context, sb lifecycle.Sandbox) error {
 	if err := agentconfig.Restore(sb.Config, d.Name(), sb.Name); err != nil {
 		return err
@@ -310,7 +307,7 @@ func (d *Driver) startAll(ctx context.Context, sb lifecycle.Sandbox) error {
 	if err == nil || sb.Netns == "" || !strings.Contains(err.Error(), "non running container") {
 		return err
 	}
-	// Its holder is seldom stopped, so it is not asked for before.
+	// The pause container is rarely stopped, so try without it first.
 	if _, err := d.API.ContainerStart(ctx, sb.Netns, client.ContainerStartOptions{}); err != nil {
 		return err
 	}
@@ -318,8 +315,8 @@ func (d *Driver) startAll(ctx context.Context, sb lifecycle.Sandbox) error {
 	return err
 }
 
-// Stop implements [lifecycle.Driver]. The network and its proxy stay as they are, so
-// that the next start is quick; the proxy keeps no key.
+// Stop implements [lifecycle.Driver]. The network and the proxy are kept for a fast
+// start, but the proxy drops all keys.
 func (d *Driver) Stop(ctx context.Context, sb lifecycle.Sandbox) error {
 	_, err := d.API.ContainerStop(ctx, sb.ID, client.ContainerStopOptions{})
 	if err != nil && !errdefs.IsNotFound(err) {
@@ -329,9 +326,9 @@ func (d *Driver) Stop(ctx context.Context, sb lifecycle.Sandbox) error {
 	case sb.Proxy == "":
 		return nil
 	case err != nil:
-		return d.EndProxy(ctx, sb) // which has nobody to stand by
+		return d.EndProxy(ctx, sb) // there is no sandbox for it
 	}
-	return d.disarm(ctx, sb)
+	return d.resetProxy(ctx, sb)
 }
 
 // Remove implements [lifecycle.Driver].
@@ -340,7 +337,7 @@ func (d *Driver) Remove(ctx context.Context, sb lifecycle.Sandbox) error {
 		return fmt.Errorf("removing the sandbox %s: %w", sb.Name, err)
 	}
 	if sb.Egress != "" {
-		if err := d.sweepWall(ctx, sb.Name, nil); err != nil {
+		if err := d.removeNetworking(ctx, sb.Name, nil); err != nil {
 			return err
 		}
 	}

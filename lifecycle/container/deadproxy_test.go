@@ -30,18 +30,18 @@ func TestADeadProxyCostsSeconds(t *testing.T) {
 		sb, spec := walled(t, s, egress.Allowlist, "*.allowed.example=10.0.0.0/8")
 		secret := nonce()
 		ask := func(name string) string { return "git ls-remote https://" + name + ".allowed.example/x 2>&1; true" }
-		bare := "env -u HTTPS_PROXY -u https_proxy "
+		unfiltered := "env -u HTTPS_PROXY -u https_proxy "
 		sh(t, s.Driver, sb, spec, fmt.Sprintf("perl -e '%s' %s >/dev/null 2>&1 & until test -e held; do :; done", hold, sb.Proxy))
 		// The name is allowed, and nobody has it.
 		assert.Check(t, is.Contains(sh(t, s.Driver, sb, spec, ask("before")), "response 502"))
-		assert.Check(t, is.Contains(sh(t, s.Driver, sb, spec, bare+"getent hosts before.allowed.example"), sb.Proxy))
+		assert.Check(t, is.Contains(sh(t, s.Driver, sb, spec, unfiltered+"getent hosts before.allowed.example"), sb.Proxy))
 
 		_, err := e.Client(t).ContainerKill(t.Context(), sb.Name+".egress", client.ContainerKillOptions{Signal: "KILL"})
 		assert.NilError(t, err)
 		for _, tc := range []struct{ name, command, want string }{
 			{"git", ask(secret), "Failed to connect to " + sb.Proxy},
-			{"git by name", bare + ask(secret), "Could not resolve host"},
-			{"a name", bare + "getent hosts " + secret + ".allowed.example; true", ""},
+			{"git by name", unfiltered + ask(secret), "Could not resolve host"},
+			{"a name", unfiltered + "getent hosts " + secret + ".allowed.example; true", ""},
 			{"a connection", "until test -e ended; do :; done", ""},
 			{"past the proxy", fmt.Sprintf("perl -e '%s' 'tcp %s %d' 'udp %s %d %s' 'dns %s.example.com'", attempts, m.addrs[0], m.port, m.addrs[0], m.port, secret, secret), ""},
 		} {

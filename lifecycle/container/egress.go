@@ -9,9 +9,9 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/guestbin"
 )
 
-// ensureEgress makes sure that the image with the proxy, the firewall and the
-// canary of this version is on the engine, and returns its ID: an engine that lists
-// containers looks up what a name means now, for each of them.
+// ensureEgress ensures that the image of ralph-egress of this version is on the engine,
+// and returns its ID. Containers are created by ID, because engines resolve names again
+// for each container they list.
 func (d *Driver) ensureEgress(ctx context.Context) (id string, err error) {
 	info, err := d.info(ctx)
 	if err != nil {
@@ -34,7 +34,7 @@ func (d *Driver) ensureEgress(ctx context.Context) (id string, err error) {
 		}
 	}
 	if err != nil {
-		return "", fmt.Errorf("putting the proxy's image on the engine: %w", err)
+		return "", fmt.Errorf("loading the proxy's image: %w", err)
 	}
 	d.engine.egress = there.ID
 	return there.ID, nil
@@ -49,5 +49,5 @@ func (d *Driver) loadEgress(ctx context.Context, p guestbin.Payload, tag string)
 		return err
 	}
 	d.replacePrograms(ctx, tag)
-	return d.tellAge(ctx, tag)
+	return d.recordAge(ctx, tag)
 }

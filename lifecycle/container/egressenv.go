@@ -10,16 +10,15 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/denylog"
 )
 
-// gitHosts are those whose ssh addresses are written as https ones. Through
-// ssh, nobody could say which repository is spoken to.
+// gitHosts are hosts whose ssh URLs are rewritten to https. Over ssh, the proxy could
+// not see the repository.
 func gitHosts() []string {
 	return []string{"github.com", "gitlab.com", "bitbucket.org", "codeberg.org", "git.sr.ht", "ssh.dev.azure.com"}
 }
 
-// throughProxy adds to the environment of a command what leads programs to the
-// proxy, and ralph to what it refuses. The address is a number: there may be no
-// resolver.
-func throughProxy(env []string, proxy string) []string {
+// withProxyEnv adds the variables that make programs use the proxy, and ralph its deny
+// log. They have an IP address, because there may be no resolver.
+func withProxyEnv(env []string, proxy string) []string {
 	url := fmt.Sprintf("http://%s:%d", proxy, firewall.PortProxy)
 	direct := "localhost,127.0.0.1,::1," + proxy
 	vars := [][2]string{
@@ -51,8 +50,8 @@ func throughProxy(env []string, proxy string) []string {
 	return WithGitConfig(env, settings)
 }
 
-// WithGitConfig adds settings of git, names and values, to those that an
-// environment has already. The environment is not changed.
+// WithGitConfig returns a copy of an environment with additional settings of git, as
+// pairs of names and values.
 func WithGitConfig(env []string, settings [][2]string) []string {
 	const name = "GIT_CONFIG_COUNT="
 	count := 0

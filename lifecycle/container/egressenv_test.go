@@ -15,7 +15,7 @@ func TestThroughProxy(t *testing.T) {
 		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=user.name", "GIT_CONFIG_VALUE_0=u",
 	}
 	before := slices.Clone(given)
-	env := throughProxy(given, "10.0.0.2")
+	env := withProxyEnv(given, "10.0.0.2")
 	assert.DeepEqual(t, given, before)
 	values := map[string]string{}
 	for _, v := range env {

@@ -17,7 +17,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// demultiplex takes apart what an engine sends when there is no terminal.
+// demultiplex splits the output of a process without a terminal.
 func demultiplex(stdout, stderr io.Writer, r io.Reader) error {
 	_, err := stdcopy.StdCopy(stdout, stderr, r)
 	return err
@@ -29,7 +29,7 @@ func (d *Driver) Exec(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Pro
 	if !ok {
 		return 0, lifecycle.ErrNotPrepared
 	}
-	if err := d.closeBare(ctx, sb); err != nil {
+	if err := d.ensureFirewall(ctx, sb); err != nil {
 		return 0, err
 	}
 	args := append([]string{program.Path(), "_exec"}, p.Args...) // for its umask
@@ -40,9 +40,9 @@ func (d *Driver) Exec(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Pro
 	if sb.Cache != "" {
 		env = append(env, cacheEnvironment(sb.User, sb.Root)...)
 	}
-	env = append(env, p.Env...) // which may say something else
+	env = append(env, p.Env...) // may override these
 	if sb.Proxy != "" {
-		env = throughProxy(env, sb.Proxy)
+		env = withProxyEnv(env, sb.Proxy)
 	}
 	opts := client.ExecCreateOptions{
 		User:         sb.User,
@@ -75,24 +75,23 @@ func (d *Driver) Exec(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Pro
 		return 0, err
 	}
 	code, err := d.exitCode(ctx, made.ID)
-	if err == nil && code == killed && d.endedItself(ctx, sb) {
-		_, _ = fmt.Fprintf(p.Stderr, "Error: a run of the agent took longer than its time limit, and nothing in the sandbox could end it: the sandbox %s was stopped\n", sb.Name)
+	if err == nil && code == killed && d.endedByDeadline(ctx, sb) {
+		_, _ = fmt.Fprintf(p.Stderr, "Error: the sandbox %s was stopped: a run exceeded its time limit and could not be killed\n", sb.Name)
 		code = exitTimeUp
 	}
 	return code, err
 }
 
 const (
-	// killed is the exit code of what was ended by SIGKILL, as everything is
-	// whose sandbox ends.
+	// killed is the exit code after SIGKILL, and of all processes of a stopped sandbox.
 	killed = 128 + 9
-	// exitTimeUp is that of the first process that ends it.
+	// exitTimeUp is the exit code of PID 1 when it ends the sandbox for a time limit.
 	exitTimeUp = wire.ExitDeadline
 )
 
-// endedItself reports whether a sandbox was ended by its first process because a
-// run took too long. The engine learns that a moment after what ran in it.
-func (d *Driver) endedItself(ctx context.Context, sb lifecycle.Sandbox) bool {
+// endedByDeadline reports whether PID 1 has ended a sandbox because of a time limit. The
+// engine reports that a moment after the end of processes in it.
+func (d *Driver) endedByDeadline(ctx context.Context, sb lifecycle.Sandbox) bool {
 	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); {
 		res, err := d.API.ContainerInspect(ctx, sb.ID, client.ContainerInspectOptions{})
 		if err != nil || res.Container.State == nil {
@@ -110,8 +109,7 @@ func (d *Driver) endedItself(ctx context.Context, sb lifecycle.Sandbox) bool {
 	return false
 }
 
-// stream carries the process's input and output until it has ended or the
-// user has detached.
+// stream copies input and output until the process exits or the user detaches.
 func (d *Driver) stream(ctx context.Context, execID string, conn client.HijackedResponse, p lifecycle.Process) error {
 	stdin := p.Stdin
 	if p.Terminal != nil {
@@ -120,7 +118,7 @@ func (d *Driver) stream(ctx context.Context, execID string, conn client.Hijacked
 			return fmt.Errorf("setting up the terminal: %w", err)
 		}
 		defer restore()
-		if stdin, err = escapable(p.Stdin, p.Terminal.DetachKeys()); err != nil {
+		if stdin, err = detachable(p.Stdin, p.Terminal.DetachKeys()); err != nil {
 			return err
 		}
 		go d.followSize(ctx, execID, p.Terminal)
@@ -142,8 +140,8 @@ func (d *Driver) stream(ctx context.Context, execID string, conn client.Hijacked
 				close(detached)
 				return
 			}
-			// What ends the input of a raw terminal is that it is lost: the
-			// process goes on, and the engine would let go of its output.
+			// The input of a raw terminal only ends if the terminal is lost. The
+			// process keeps running, and its output is still needed.
 			if p.Terminal == nil {
 				_ = conn.CloseWrite()
 			}
@@ -151,12 +149,11 @@ func (d *Driver) stream(ctx context.Context, execID string, conn client.Hijacked
 	}
 	select {
 	case <-detached:
-		// The end of the input makes the engine let go of the process. Were the
-		// connection closed while output is on its way, old engines would close
-		// the process's terminal, and so end it.
+		// Closing stdin detaches. If the connection were closed during output, old
+		// engines would close the process's terminal, which ends it.
 		_ = conn.CloseWrite()
 		select {
-		case <-output: //nolint:errcheck // it is cut off, and that is meant
+		case <-output: //nolint:errcheck // truncated on purpose
 		case <-time.After(detachGrace):
 		}
 		return lifecycle.ErrDetached
@@ -170,50 +167,50 @@ func (d *Driver) stream(ctx context.Context, execID string, conn client.Hijacked
 	}
 }
 
-// detachGrace is how long the engine may take to let go of a process.
+// detachGrace bounds how long the engine takes to detach.
 const detachGrace = 5 * time.Second
 
-// escapable watches input for the keys that detach.
-func escapable(in io.Reader, keys string) (io.Reader, error) {
+// detachable returns input that ends with [term.EscapeError] at the detach keys.
+func detachable(in io.Reader, keys string) (io.Reader, error) {
 	escape := []byte{16, 17} // ctrl-p ctrl-q, Docker's default
 	if keys != "" {
 		var err error
 		if escape, err = term.ToBytes(keys); err != nil {
-			return nil, fmt.Errorf("reading detachKeys of Docker's configuration: %w", err)
+			return nil, fmt.Errorf("parsing detachKeys of Docker's configuration: %w", err)
 		}
 	}
 	return term.NewEscapeProxy(in, escape), nil
 }
 
-// sizePatience bounds the pauses between tellings of the same size. A busy engine
-// may take seconds to start a process.
-const sizePatience = 5 * time.Second
+// maxResizePause bounds the pauses between repetitions of the same size. A busy engine
+// can take seconds to start a process.
+const maxResizePause = 5 * time.Second
 
-// followSize keeps the size of the process's terminal that of the user's. Old
-// engines take no size at the start, and one that comes before the process is
-// there is refused or lost without a word: it is told again, ever less often.
+// followSize forwards the size of the user's terminal. Old engines take no initial size,
+// and reject or ignore a size before the process runs, so it is repeated with growing
+// pauses.
 func (d *Driver) followSize(ctx context.Context, execID string, t lifecycle.Terminal) {
 	pause := 10 * time.Millisecond
 	again := time.NewTimer(pause)
 	defer again.Stop()
 	for {
 		if h, w := t.Size(); h != 0 || w != 0 {
-			_, _ = d.API.ExecResize(ctx, execID, client.ExecResizeOptions{Height: h, Width: w}) // there is a next time
+			_, _ = d.API.ExecResize(ctx, execID, client.ExecResizeOptions{Height: h, Width: w}) // repeated later
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-t.Resized():
 		case <-again.C:
-			if pause *= 2; pause < sizePatience {
+			if pause *= 2; pause < maxResizePause {
 				again.Reset(pause)
 			}
 		}
 	}
 }
 
-// forwardSignals delivers signals to the process. The Engine API cannot, so
-// ralph does, run a second time inside.
+// forwardSignals forwards signals to the process through a second exec, because the
+// Engine API cannot.
 func (d *Driver) forwardSignals(ctx context.Context, sb lifecycle.Sandbox, program string, p lifecycle.Process) {
 	for {
 		select {
@@ -225,27 +222,26 @@ func (d *Driver) forwardSignals(ctx context.Context, sb lifecycle.Sandbox, progr
 				name = "TERM"
 			}
 			if _, err := d.run(ctx, sb, sb.User, program, "_signal", name, p.ID); err != nil && ctx.Err() == nil {
-				_, _ = fmt.Fprintf(p.Stderr, "Warning: passing the signal on to the sandbox: %v\n", err)
+				_, _ = fmt.Fprintf(p.Stderr, "Warning: forwarding the signal to the sandbox: %v\n", err)
 			}
 		}
 	}
 }
 
-// exitCode waits until the engine knows how the process has ended. Its output
-// can end a moment earlier; much earlier it ends when the connection to the
-// engine was lost.
+// exitCode waits for the exit code of a process whose output has ended, which can be a
+// moment earlier. Much earlier means that the connection was lost.
 func (d *Driver) exitCode(ctx context.Context, execID string) (int, error) {
 	deadline := time.Now().Add(10 * time.Second)
 	for pause := time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
 		res, err := d.API.ExecInspect(ctx, execID, client.ExecInspectOptions{})
 		if err != nil {
-			return 0, fmt.Errorf("asking how the command has ended: %w", err)
+			return 0, fmt.Errorf("inspecting the command: %w", err)
 		}
 		if !res.Running {
 			return res.ExitCode, nil
 		}
 		if time.Now().After(deadline) {
-			return 0, errors.New("the connection to the engine was lost, but the command still runs in the sandbox")
+			return 0, errors.New("lost the connection to the engine, but the command is still running in the sandbox")
 		}
 		select {
 		case <-ctx.Done():

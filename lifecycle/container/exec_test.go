@@ -49,10 +49,10 @@ func TestAProcessThatStartsLateLearnsTheSizeOfItsTerminal(t *testing.T) {
 		synctest.Wait()
 		assert.Assert(t, engine.lost > 0)
 		assert.Equal(t, engine.size, client.ExecResizeOptions{Height: 24, Width: 80})
-		told := engine.calls
-		assert.Assert(t, told <= 11, "%d", told)
+		configHash := engine.calls
+		assert.Assert(t, configHash <= 11, "%d", configHash)
 		<-time.After(time.Hour)
-		assert.Equal(t, engine.calls, told)
+		assert.Equal(t, engine.calls, configHash)
 
 		w.rows = 50
 		w.resized <- struct{}{}

@@ -9,15 +9,14 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// maxFile bounds the files that are read out of a sandbox.
+// maxFile bounds the size of files read from a sandbox.
 const maxFile = 1 << 20
 
-// readFile reads a file of a container through the engine, which is
-// faster than a process that would have to be started inside. Of a
-// folder it returns the header alone.
+// readFile reads a file of a container through the engine, which is faster than an
+// exec. For a directory, it returns the header only.
 func (d *Driver) readFile(ctx context.Context, id, name string) (*tar.Header, []byte, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // what follows the header of a folder is not read
+	defer cancel() // the content of a directory is not read
 	res, err := d.API.CopyFromContainer(ctx, id, client.CopyFromContainerOptions{SourcePath: name})
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading %s in the sandbox: %w", name, err)
@@ -33,7 +32,7 @@ func (d *Driver) readFile(ctx context.Context, id, name string) (*tar.Header, []
 		return nil, nil, fmt.Errorf("reading %s in the sandbox: %w", name, err)
 	}
 	if len(content) > maxFile {
-		return nil, nil, fmt.Errorf("reading %s in the sandbox: it is larger than %d bytes", name, maxFile)
+		return nil, nil, fmt.Errorf("reading %s in the sandbox: larger than %d bytes", name, maxFile)
 	}
 	return header, content, nil
 }

@@ -23,14 +23,12 @@ import (
 
 const gitPrivate = "private"
 
-// gitVolume holds a sandbox's own git directory. It stays when the sandbox goes,
-// as long as there may be commits in it that are nowhere else: the next sandbox
-// of that name has it again.
+// gitVolume returns the name of a sandbox's git volume. While it may contain unfetched
+// commits, it outlives the sandbox, and the next one of that name uses it.
 func gitVolume(sandbox string) string { return "ralph-git-" + sandbox }
 
-// makeGit makes sure that the volume with the sandbox's own git directory is
-// there and filled. The sandbox's labels tell of it.
-func (d *Driver) makeGit(ctx context.Context, spec lifecycle.Spec, l map[string]string, image string) (*gitsync.Layout, error) {
+// createGit ensures that the sandbox's git volume exists and is filled.
+func (d *Driver) createGit(ctx context.Context, spec lifecycle.Spec, l map[string]string, image string) (*gitsync.Layout, error) {
 	if spec.Git == nil {
 		return nil, nil
 	}
@@ -41,7 +39,7 @@ func (d *Driver) makeGit(ctx context.Context, spec lifecycle.Spec, l map[string]
 	l[labelGit] = gitPrivate
 	name := gitVolume(spec.Name)
 	if gitsync.Saved(d.StateDir, spec.Name) {
-		// It was to be removed. If something still has it, it is simply used on.
+		// Nothing in it is needed. If it is in use, it is kept.
 		_, err := d.API.VolumeRemove(ctx, name, client.VolumeRemoveOptions{})
 		if err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
 			return nil, fmt.Errorf("removing the volume %s: %w", name, err)
@@ -50,7 +48,7 @@ func (d *Driver) makeGit(ctx context.Context, spec lifecycle.Spec, l map[string]
 	of := maps.Clone(l)
 	of[labelRole] = roleGit
 	if _, err := d.API.VolumeCreate(ctx, client.VolumeCreateOptions{Name: name, Labels: of}); err != nil {
-		return nil, fmt.Errorf("making the volume %s: %w", name, err)
+		return nil, fmt.Errorf("creating the volume %s: %w", name, err)
 	}
 	if err := d.checkGitVolume(ctx, name, of); err != nil {
 		return nil, err
@@ -61,20 +59,19 @@ func (d *Driver) makeGit(ctx context.Context, spec lifecycle.Spec, l map[string]
 	return own, nil
 }
 
-// checkGitVolume refuses a volume that was left by a sandbox of another scope,
-// work tree or user.
+// checkGitVolume rejects a volume of another scope, worktree or user.
 func (d *Driver) checkGitVolume(ctx context.Context, name string, want map[string]string) error {
 	res, err := d.API.VolumeInspect(ctx, name, client.VolumeInspectOptions{})
 	if err != nil {
-		return fmt.Errorf("looking at the volume %s: %w", name, err)
+		return fmt.Errorf("inspecting the volume %s: %w", name, err)
 	}
 	for _, label := range []string{labelCreatedBy, labelRepo, labelBranch, labelWorktree, labelUser} {
 		has := res.Volume.Labels[label]
 		if label == labelWorktree && isGone(has) {
-			continue // it was moved: what the volume holds does not depend on its path
+			continue // moved: the content does not depend on the path
 		}
 		if has != want[label] {
-			err := fmt.Errorf("the volume %s holds commits of another sandbox: %s is %q, not %q", name, label, has, want[label])
+			err := fmt.Errorf("the volume %s belongs to another sandbox: %s is %q, not %q", name, label, has, want[label])
 			return hint.Wrap(err, "remove it with %q in %s", "docker ralph clean --all", res.Volume.Labels[labelWorktree])
 		}
 	}
@@ -86,10 +83,9 @@ func isGone(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// fillGit fills the volume through a container that is never started, unless
-// that was done.
+// fillGit fills an empty git volume through a container that is never started.
 func (d *Driver) fillGit(ctx context.Context, sandbox string, own *gitsync.Layout, user, image string) (err error) {
-	id, err := d.makeFiller(ctx, sandbox, own.Folder, image)
+	id, err := d.createFiller(ctx, sandbox, own.Folder, image)
 	if err != nil {
 		return err
 	}
@@ -113,12 +109,12 @@ func (d *Driver) fillGit(ctx context.Context, sandbox string, own *gitsync.Layou
 	return err
 }
 
-// fillingTakes is how long another command may take to fill a volume.
-const fillingTakes = 10 * time.Second
+// fillTimeout bounds how long another command takes to fill a volume.
+const fillTimeout = 10 * time.Second
 
-// makeFiller makes the container through which the volume is filled. While there
-// is one, another command is filling it, or was killed.
-func (d *Driver) makeFiller(ctx context.Context, sandbox, folder, image string) (id string, err error) {
+// createFiller creates the container through which the volume is filled. If it exists,
+// another command is filling the volume, or was killed.
+func (d *Driver) createFiller(ctx context.Context, sandbox, folder, image string) (id string, err error) {
 	opts := client.ContainerCreateOptions{
 		Name: sandbox + ".git",
 		Config: &container.Config{
@@ -126,13 +122,13 @@ func (d *Driver) makeFiller(ctx context.Context, sandbox, folder, image string) 
 		},
 		HostConfig: &container.HostConfig{NetworkMode: "none", Mounts: []mount.Mount{gitMount(sandbox, folder)}},
 	}
-	for patience := time.Now().Add(fillingTakes); ; {
+	for patience := time.Now().Add(fillTimeout); ; {
 		made, err := d.API.ContainerCreate(ctx, opts)
 		if err == nil || !errdefs.IsConflict(err) {
 			return made.ID, err
 		}
 		if time.Now().After(patience) {
-			patience = time.Now().Add(fillingTakes)
+			patience = time.Now().Add(fillTimeout)
 			if err := d.removeOwned(ctx, opts.Name, sandbox); err != nil {
 				return "", err
 			}
@@ -149,8 +145,7 @@ func gitMount(sandbox, target string) mount.Mount {
 	return mount.Mount{Type: mount.TypeVolume, Source: gitVolume(sandbox), Target: target, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}
 }
 
-// gitMounts are what lies over the work tree's git directory, and what belongs
-// to it.
+// gitMounts returns the mounts over the worktree's git directory.
 func gitMounts(sandbox string, own *gitsync.Layout) []mount.Mount {
 	if own == nil {
 		return nil
@@ -180,8 +175,8 @@ func gitMounts(sandbox string, own *gitsync.Layout) []mount.Mount {
 	return mounts
 }
 
-// removeGit removes the volume with a sandbox's git directory, unless it may
-// hold commits that are nowhere else.
+// removeGit removes the git volume of a sandbox, unless it may contain unfetched
+// commits.
 func (d *Driver) removeGit(ctx context.Context, sb lifecycle.Sandbox) error {
 	if !sb.Private || !gitsync.Saved(d.StateDir, sb.Name) {
 		return nil
@@ -193,8 +188,7 @@ func (d *Driver) removeGit(ctx context.Context, sb lifecycle.Sandbox) error {
 	return gitsync.Forget(d.StateDir, sb.Name)
 }
 
-// RemoveGit removes the volume with a sandbox's git directory, and all commits that
-// are only there.
+// RemoveGit removes the git volume of a sandbox, with unfetched commits.
 func (d *Driver) RemoveGit(ctx context.Context, sandbox string) error {
 	if err := d.RemoveVolume(ctx, gitVolume(sandbox)); err != nil {
 		return err

@@ -17,15 +17,14 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/guestbin"
 )
 
-// guestVolume holds ralph for all sandboxes of an engine, each version in a
-// directory of its own. Sandboxes mount it read-only.
+// guestVolume contains ralph for all sandboxes of an engine, each version in a separate
+// directory. Sandboxes mount it read-only.
 const guestVolume = "ralph-guest"
 
-// guestTag names the image that holds a version of ralph and nothing else.
+// guestTag returns the tag of the image that contains a version of ralph.
 func guestTag(p guestbin.Payload) string { return "docker-ralph/guest:" + p.Short() }
 
-// ensureGuest makes sure that ralph of this version is on the volume, and
-// looks only once.
+// ensureGuest ensures that this version of ralph is on the volume. It checks once.
 func (d *Driver) ensureGuest(ctx context.Context) (guestbin.Payload, error) {
 	info, err := d.info(ctx)
 	if err != nil {
@@ -42,13 +41,13 @@ func (d *Driver) ensureGuest(ctx context.Context) (guestbin.Payload, error) {
 	}
 	there, err := d.guestInstalled(ctx, p)
 	if err != nil {
-		return guestbin.Payload{}, fmt.Errorf("looking for ralph on the engine: %w", err)
+		return guestbin.Payload{}, fmt.Errorf("checking for ralph on the engine: %w", err)
 	}
 	if !there {
 		err := d.installGuest(ctx, p, guestTag(p))
 		if errdefs.IsNotFound(err) {
-			// Another dispatch, whose lock is elsewhere, was faster and has cleaned
-			// up behind itself.
+			// Another process, with another lock directory, has installed it and removed
+			// the temporary image.
 			if there, lookErr := d.guestInstalled(ctx, p); there || lookErr != nil {
 				err = lookErr
 			}
@@ -61,9 +60,9 @@ func (d *Driver) ensureGuest(ctx context.Context) (guestbin.Payload, error) {
 	return p, nil
 }
 
-// guestInstalled looks for the volume and for the image's tag, which is given
-// only after the volume was filled: a killed installation is repeated. A tag
-// that is older than the volume is from another one, which somebody has pruned.
+// guestInstalled checks for the volume and for the image's tag, which is set after the
+// volume was filled. A tag that is older than the volume belongs to an earlier volume
+// that was pruned.
 func (d *Driver) guestInstalled(ctx context.Context, p guestbin.Payload) (bool, error) {
 	volume, volumeErr := d.API.VolumeInspect(ctx, guestVolume, client.VolumeInspectOptions{})
 	image, imageErr := d.API.ImageInspect(ctx, guestTag(p))
@@ -99,7 +98,7 @@ func (d *Driver) installGuest(ctx context.Context, p guestbin.Payload, done stri
 	if _, err := d.API.ImageTag(ctx, client.ImageTagOptions{Source: loading, Target: done}); err != nil {
 		return err
 	}
-	// Another dispatch may have removed it, or be using it still.
+	// Another process may have removed it, or be using it.
 	_, err = d.API.ImageRemove(ctx, loading, client.ImageRemoveOptions{})
 	if err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
 		return err
@@ -108,15 +107,15 @@ func (d *Driver) installGuest(ctx context.Context, p guestbin.Payload, done stri
 	return nil
 }
 
-// runInstaller runs ralph once with the volume writable.
+// runInstaller runs ralph with the volume mounted writable.
 func (d *Driver) runInstaller(ctx context.Context, image string) error {
 	return d.runHelper(ctx, image, []string{"_install", wire.MountPoint}, mount.Mount{
 		Type: mount.TypeVolume, Source: guestVolume, Target: wire.MountPoint, VolumeOptions: &mount.VolumeOptions{NoCopy: true},
 	})
 }
 
-// runHelper runs ralph as root in a container of its own that has no network,
-// one volume, and no capabilities but those named.
+// runHelper runs ralph as root in a new container without a network, with one volume
+// and the given capabilities.
 func (d *Driver) runHelper(ctx context.Context, image string, args []string, volume mount.Mount, caps ...string) (err error) {
 	made, err := d.API.ContainerCreate(ctx, client.ContainerCreateOptions{
 		Config: &container.Config{
@@ -132,7 +131,7 @@ func (d *Driver) runHelper(ctx context.Context, image string, args []string, vol
 			CapDrop:        []string{"ALL"},
 			CapAdd:         caps,
 			SecurityOpt:    []string{"no-new-privileges"},
-			LogConfig:      container.LogConfig{Type: "json-file"}, // readable whatever the engine's default
+			LogConfig:      container.LogConfig{Type: "json-file"}, // overrides the engine's default, which may not be readable
 			Mounts:         []mount.Mount{volume},
 		},
 	})
@@ -158,7 +157,7 @@ func (d *Driver) runHelper(ctx context.Context, image string, args []string, vol
 	}
 }
 
-// logTail returns what a container has written, on one line.
+// logTail returns the last output of a container in one line.
 func (d *Driver) logTail(ctx context.Context, id string) string {
 	res, err := d.API.ContainerLogs(ctx, id, client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true, Tail: "5"})
 	if err != nil {

@@ -12,21 +12,21 @@ import (
 	"github.com/moby/moby/api/types/system"
 
 	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// seccompProfile is the current seccomp profile of the Moby project, except that
-// no file gets a setuid or setgid bit: on the bind mount it would lend the user's
-// identity to every account of the machine. (nosuid would not help, it is about the
-// sandbox's own mount.) It lets programs of the machine's own architecture through,
-// and no others: an engine compiles it for each program that it starts, once for
-// each architecture (10 ms each, measured).
+// seccompProfile is the current seccomp profile of the Moby project, except that it
+// denies setuid and setgid bits: such a file on the bind mount would let every account
+// of the host act as the user. (nosuid only affects the sandbox's mount.) It allows the
+// native architecture only, because the engine compiles it for each process and
+// architecture (10 ms each).
 //
 //go:embed seccomp.json
 var seccompProfile string
 
-// architectures are those whose programs run in a sandbox, as in the Moby
-// project's filter but for x32: hardly a kernel has that, and attacks had it.
+// architectures are those of the Moby project's profile without x32, which few kernels
+// support and attacks have used.
 const architectures = `"archMap": [
 	{"architecture": "SCMP_ARCH_X86_64", "subArchitectures": ["SCMP_ARCH_X86"]},
 	{"architecture": "SCMP_ARCH_AARCH64", "subArchitectures": ["SCMP_ARCH_ARM"]},
@@ -39,33 +39,33 @@ const architectures = `"archMap": [
 	{"architecture": "SCMP_ARCH_LOONGARCH64", "subArchitectures": null}
 ],`
 
-// sandboxProfile is the filter of a sandbox, in which compilers and tests use
-// other architectures too.
+// sandboxProfile is the profile of sandboxes, in which compilers and tests use other
+// architectures too.
 var sandboxProfile = strings.Replace(seccompProfile, "{", "{"+architectures, 1)
 
-// filter returns the security option with our seccomp profile, unless the engine's
-// administrator has chosen one.
-func filter(info system.Info) []string { return filterOf(info, sandboxProfile) }
+// seccompOpt returns the security option with the profile of sandboxes, unless the
+// engine has a custom profile.
+func seccompOpt(info system.Info) []string { return seccompOptOf(info, sandboxProfile) }
 
-// ownFilter is that for containers in which nothing but our own program runs.
-func ownFilter(info system.Info) []string { return filterOf(info, seccompProfile) }
+// helperSeccompOpt is seccompOpt for containers that only run our programs.
+func helperSeccompOpt(info system.Info) []string { return seccompOptOf(info, seccompProfile) }
 
-func filterOf(info system.Info, profile string) []string {
-	if chosenFilter(info) {
+func seccompOptOf(info system.Info, profile string) []string {
+	if customSeccomp(info) {
 		return nil
 	}
 	return []string{"seccomp=" + profile}
 }
 
-// chosenFilter reports whether who runs the engine has given it a filter.
-func chosenFilter(info system.Info) bool {
+// customSeccomp reports whether the engine has a custom seccomp profile.
+func customSeccomp(info system.Info) bool {
 	return slices.ContainsFunc(info.SecurityOptions, func(o string) bool {
 		kind, profile := seccompOption(o)
 		return kind && profile != "default" && profile != "builtin"
 	})
 }
 
-// seccompOption reads an option as engines report it:
+// seccompOption parses a security option as engines report it:
 // "name=seccomp,profile=builtin".
 func seccompOption(option string) (seccomp bool, profile string) {
 	profile = "default"
@@ -81,8 +81,8 @@ func seccompOption(option string) (seccomp bool, profile string) {
 	return seccomp, profile
 }
 
-// checkEngine refuses engines that cannot hold what a sandbox promises, and
-// says what else may not hold.
+// checkEngine rejects engines that cannot isolate a sandbox, and warns about other
+// limitations.
 func (d *Driver) checkEngine(info system.Info, spec lifecycle.Spec) error {
 	confined := false
 	for _, o := range info.SecurityOptions {
@@ -91,18 +91,18 @@ func (d *Driver) checkEngine(info system.Info, spec lifecycle.Spec) error {
 		}
 	}
 	if !confined {
-		return errors.New("the engine runs containers without a filter of system calls (seccomp), so a sandbox on it would not be one: remove \"seccomp-profile\": \"unconfined\" from its configuration, or use another engine")
+		return hint.Wrap(errors.New("the engine runs containers without seccomp"), `remove "seccomp-profile": "unconfined" from its configuration, or use another engine`)
 	}
-	if chosenFilter(info) {
-		d.report("Warning: the engine's own seccomp profile is used for sandboxes: unless it refuses setuid bits, an agent can leave setuid files in your worktree")
+	if customSeccomp(info) {
+		d.report("Warning: the engine has a custom seccomp profile: unless it denies setuid bits, an agent can create setuid files in your worktree")
 	}
 	if spec.Runtime != "" {
 		if _, ok := info.Runtimes[spec.Runtime]; !ok {
-			return fmt.Errorf("the engine has no runtime %q (sandbox.runtime): it has %s", spec.Runtime, strings.Join(slices.Sorted(maps.Keys(info.Runtimes)), ", "))
+			return fmt.Errorf("unknown runtime %q (sandbox.runtime): the engine has %s", spec.Runtime, strings.Join(slices.Sorted(maps.Keys(info.Runtimes)), ", "))
 		}
 	}
 	if rootless(info) && (info.CgroupVersion == "1" || info.CgroupDriver == "none") {
-		d.report("Warning: this rootless engine cannot limit memory, processors and processes: it needs cgroup v2 with delegation by systemd. A sandbox can use up the machine.")
+		d.report("Warning: this rootless engine cannot limit memory, CPUs and processes of sandboxes\nHint: use cgroup v2 with systemd delegation")
 	}
 	return nil
 }
@@ -113,9 +113,8 @@ func (d *Driver) report(message string) {
 	}
 }
 
-// ulimits keeps processes from leaving their memory in the work tree. The number
-// of open files stays the engine's: one that may not raise its own limit fails
-// to start a container with a higher one.
+// ulimits disables core dumps in the worktree. The limit of open files is not changed,
+// because engines without the right to raise it would fail.
 func ulimits() []*container.Ulimit {
 	return []*container.Ulimit{{Name: "core", Soft: 0, Hard: 0}}
 }
@@ -128,23 +127,23 @@ func hasOption(info system.Info, name string) bool {
 	})
 }
 
-// warnOfRoot tells where a wall lets more through than it says: an open one takes
-// what root asks at port 53 for what the engine's resolver asks.
-func (d *Driver) warnOfRoot(user string, mode egress.Mode) {
+// warnAboutRoot warns that the firewall of allow-all cannot distinguish DNS queries of
+// root from those of the engine's resolver.
+func (d *Driver) warnAboutRoot(user string, mode egress.Mode) {
 	if mode == egress.AllowAll && strings.HasPrefix(user, "0:") {
-		d.report("Warning: the agent is user 0 in this sandbox, so with the network policy \"allow-all\" it reaches port 53 of every address, those of your own networks too. With \"allowlist\" it does not.")
+		d.report("Warning: the agent runs as root in this sandbox: with the network policy \"allow-all\", it can connect to port 53 of local networks\nHint: use the network policy \"allowlist\"")
 	}
 }
 
-// chooseUser returns the UID:GID that commands in the sandbox run as, so that
-// files in the bind mounts end up with the invoking user.
+// chooseUser returns the UID:GID of commands in the sandbox, so that files in bind
+// mounts belong to the invoking user.
 func chooseUser(info system.Info, user lifecycle.User) (string, error) {
 	switch {
 	case rootless(info):
-		// There, 0 in the container is the user outside.
+		// UID 0 in the container is the user on the host.
 		return "0:0", nil
 	case hasOption(info, "userns"):
-		return "", errors.New("the engine remaps users (userns-remap), so files of the sandbox would belong to somebody else: use an engine without it")
+		return "", hint.Wrap(errors.New("the engine remaps users (userns-remap), so that your files would belong to another user"), "use an engine without userns-remap")
 	default:
 		return fmt.Sprintf("%d:%d", user.UID, user.GID), nil
 	}

@@ -46,10 +46,10 @@ func TestSeccompProfileIsCurrent(t *testing.T) {
 	assert.NilError(t, err)
 	const x32 = `,"SCMP_ARCH_X32"`
 	assert.Equal(t, strings.Count(string(b), x32), 1)
-	current, ours := decode(strings.Replace(string(b), x32, "", 1)), decode(sandboxProfile)
-	assert.DeepEqual(t, ours["archMap"], current["archMap"])
-	assert.DeepEqual(t, ours["defaultAction"], current["defaultAction"])
-	theirRules, changed := calls(current)
+	isCurrent, ours := decode(strings.Replace(string(b), x32, "", 1)), decode(sandboxProfile)
+	assert.DeepEqual(t, ours["archMap"], isCurrent["archMap"])
+	assert.DeepEqual(t, ours["defaultAction"], isCurrent["defaultAction"])
+	theirRules, changed := calls(isCurrent)
 	assert.Equal(t, changed, len(modeCalls()), "the Moby project has a rule of its own for one of them")
 	ourRules, changed := calls(ours)
 	assert.Equal(t, changed, len(modeCalls())+2, "open and openat have two rules")
@@ -74,8 +74,8 @@ func TestFilter(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			info := system.Info{SecurityOptions: []string{"name=apparmor", tc.option}}
-			assert.Equal(t, len(filter(info)) == 1, tc.ours)
-			assert.Equal(t, len(ownFilter(info)) == 1, tc.ours)
+			assert.Equal(t, len(seccompOpt(info)) == 1, tc.ours)
+			assert.Equal(t, len(helperSeccompOpt(info)) == 1, tc.ours)
 		})
 	}
 }
@@ -178,9 +178,9 @@ func TestWhatIsNoWorkTree(t *testing.T) {
 
 func TestRootIsToldWhatAnOpenWallLetsThrough(t *testing.T) {
 	for _, tc := range []struct {
-		user string
-		mode egress.Mode
-		told bool
+		user       string
+		mode       egress.Mode
+		configHash bool
 	}{
 		{"0:0", egress.AllowAll, true},
 		{"0:100", egress.AllowAll, true},
@@ -190,7 +190,7 @@ func TestRootIsToldWhatAnOpenWallLetsThrough(t *testing.T) {
 	} {
 		var said []string
 		d := &Driver{Report: func(message string) { said = append(said, message) }}
-		d.warnOfRoot(tc.user, tc.mode)
-		assert.Equal(t, len(said) == 1 && strings.Contains(said[0], "port 53"), tc.told, "%+v: %v", tc, said)
+		d.warnAboutRoot(tc.user, tc.mode)
+		assert.Equal(t, len(said) == 1 && strings.Contains(said[0], "port 53"), tc.configHash, "%+v: %v", tc, said)
 	}
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// The labels that everything of ours carries, so that a later run finds it
-// and can tell what it was made for.
+// The labels of containers, networks, volumes and images.
 const (
 	labelPrefix     = "io.github.docker-ralph."
 	labelCreatedBy  = labelPrefix + "created-by"
@@ -28,20 +27,20 @@ const (
 	labelUser       = labelPrefix + "user"
 	labelEphemeral  = labelPrefix + "ephemeral"
 	labelEgress     = labelPrefix + "egress"  // mode of the network policy
-	labelProxy      = labelPrefix + "proxy"   // address of the proxy
-	labelNetwork    = labelPrefix + "network" // of the sandbox
-	labelNetns      = labelPrefix + "netns"   // ID of the container that holds the network
-	labelRun        = labelPrefix + "run"     // of the network, for which a proxy was made
-	labelRole       = labelPrefix + "role"    // of what is not a sandbox
-	labelSign       = labelPrefix + "sign"    // folder of what signs its commits, if there is one
-	labelConfig     = labelPrefix + "config"  // folder with the user's configuration of the agent, if there is one
-	labelCache      = labelPrefix + "cache"   // volume with the caches of its repository
-	labelGit        = labelPrefix + "git"     // "private" if it has a git directory of its own
+	labelProxy      = labelPrefix + "proxy"   // IP address of the proxy
+	labelNetwork    = labelPrefix + "network" // name of the sandbox's network
+	labelNetns      = labelPrefix + "netns"   // ID of the pause container
+	labelRun        = labelPrefix + "run"     // run of the network that a proxy was created for
+	labelRole       = labelPrefix + "role"    // of everything but sandboxes
+	labelSign       = labelPrefix + "sign"    // directory of the signing socket, if any
+	labelConfig     = labelPrefix + "config"  // directory of the user's agent settings, if any
+	labelCache      = labelPrefix + "cache"   // cache volume
+	labelGit        = labelPrefix + "git"     // "private" for a private git directory
 
 	createdBy = "docker-ralph"
 )
 
-// What stands around a sandbox.
+// Values of labelRole.
 const (
 	roleNetwork = "network"
 	roleEgress  = "egress"
@@ -52,7 +51,7 @@ const (
 	roleCache   = "cache"
 )
 
-// ownLabels are those of something that belongs to a sandbox.
+// ownLabels returns the labels of something that belongs to a sandbox.
 func ownLabels(sandbox, role string) map[string]string {
 	return map[string]string{labelCreatedBy: createdBy, labelSandbox: sandbox, labelRole: role}
 }
@@ -80,7 +79,7 @@ func labels(spec lifecycle.Spec) map[string]string {
 	return l
 }
 
-// fromLabels reads back what labels recorded.
+// fromLabels is the inverse of labels.
 func fromLabels(id string, l map[string]string) lifecycle.Sandbox {
 	sb := lifecycle.Sandbox{
 		Name:       l[labelSandbox],
@@ -106,8 +105,7 @@ func fromLabels(id string, l map[string]string) lifecycle.Sandbox {
 	return sb
 }
 
-// isSandbox reports whether labels are those of a sandbox of ours with that
-// name; other things of ours have no sandbox label.
+// isSandbox reports whether labels are those of the sandbox with that name.
 func isSandbox(l map[string]string, name string) bool {
 	return l[labelCreatedBy] == createdBy && l[labelSandbox] == strings.TrimPrefix(name, "/")
 }

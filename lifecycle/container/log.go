@@ -12,27 +12,27 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// Part is a container of a sandbox: the sandbox itself, or its proxy.
+// Part is a container of a sandbox: the sandbox or its proxy.
 type Part struct {
-	// What says in two or three words which it is, for messages.
+	// What describes the container in messages.
 	What string
-	// Name is the container's.
+	// Name is the name of the container.
 	Name string
-	// Ended says in a clause how it has ended. It is empty while it runs, and
-	// when it was never started.
+	// Ended describes how it has exited; empty while it runs, and if it was never
+	// started.
 	Ended string
-	// Gone says that there is no such container any more, and so no log.
+	// Gone means that the container does not exist any more.
 	Gone bool
 
 	id, since string
 }
 
-// Parts looks up of what a sandbox consists, and what has become of it.
+// Parts returns the containers of a sandbox and their states.
 func (d *Driver) Parts(ctx context.Context, sb lifecycle.Sandbox) ([]Part, error) {
 	res, err := d.API.ContainerInspect(ctx, sb.ID, client.ContainerInspectOptions{})
 	gone := errdefs.IsNotFound(err)
 	if err != nil && !gone {
-		return nil, fmt.Errorf("looking the sandbox %s up: %w", sb.Name, err)
+		return nil, fmt.Errorf("inspecting the sandbox %s: %w", sb.Name, err)
 	}
 	parts := []Part{newPart("the sandbox", sb.Name, res.Container, !gone)}
 	if gone || sb.Proxy == "" {
@@ -41,7 +41,7 @@ func (d *Driver) Parts(ctx context.Context, sb lifecycle.Sandbox) ([]Part, error
 	name := proxyName(sb.Name)
 	c, found, err := d.inspectNamed(ctx, name)
 	if err != nil {
-		return nil, fmt.Errorf("looking the proxy of %s up: %w", sb.Name, err)
+		return nil, fmt.Errorf("inspecting the proxy of %s: %w", sb.Name, err)
 	}
 	return append(parts, newPart("the proxy", name, c, found)), nil
 }

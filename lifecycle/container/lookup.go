@@ -14,8 +14,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// Lookup implements [lifecycle.Driver]. The sandbox, its proxy and what holds their
-// network are inspected at the same time, the latter if it is noted which that is.
+// Lookup implements [lifecycle.Driver]. The sandbox, its proxy and, if it is recorded,
+// the pause container are inspected in parallel.
 func (d *Driver) Lookup(ctx context.Context, name string) (lifecycle.Sandbox, error) {
 	var c, proxy, noted container.InspectResponse
 	var found bool
@@ -23,20 +23,20 @@ func (d *Driver) Lookup(ctx context.Context, name string) (lifecycle.Sandbox, er
 	if last, ok := d.lastMarker(name); ok && last.Netns != "" {
 		group.Go(func() error {
 			if res, err := d.API.ContainerInspect(groupCtx, last.Netns, client.ContainerInspectOptions{}); err == nil {
-				noted = res.Container // or else it is asked for again
+				noted = res.Container // otherwise inspected below
 			}
 			return nil
 		})
 	}
 	group.Go(func() (err error) {
 		if c, found, err = d.inspectNamed(groupCtx, name); err != nil {
-			err = fmt.Errorf("looking the sandbox %s up: %w", name, err)
+			err = fmt.Errorf("inspecting the sandbox %s: %w", name, err)
 		}
 		return err
 	})
 	group.Go(func() (err error) {
 		if proxy, _, err = d.inspectNamed(groupCtx, proxyName(name)); err != nil {
-			err = fmt.Errorf("looking the proxy of %s up: %w", name, err)
+			err = fmt.Errorf("inspecting the proxy of %s: %w", name, err)
 		}
 		return err
 	})
@@ -65,22 +65,22 @@ func (d *Driver) Lookup(ctx context.Context, name string) (lifecycle.Sandbox, er
 		owner = noted
 	} else if sb.Netns != "" {
 		var err error
-		owner, err = d.networkOwner(ctx, sb)
+		owner, err = d.inspectNetworkOwner(ctx, sb)
 		switch {
 		case errdefs.IsNotFound(err) && sb.State == lifecycle.Stopped:
-			sb.State = lifecycle.Dead // it cannot be started any more
+			sb.State = lifecycle.Dead // it cannot be started
 		case err != nil && !errdefs.IsNotFound(err):
 			return lifecycle.Sandbox{}, err
 		}
 	}
-	if !stranded(c, owner) {
+	if !orphaned(c, owner) {
 		sb.Run = runOf(owner, proxy)
 	}
 	return sb, nil
 }
 
-// inspectNamed inspects the container of exactly that name. The engine also
-// finds containers by the beginning of their ID.
+// inspectNamed inspects the container of exactly that name. The engine also resolves
+// prefixes of IDs.
 func (d *Driver) inspectNamed(ctx context.Context, name string) (c container.InspectResponse, found bool, err error) {
 	res, err := d.API.ContainerInspect(ctx, name, client.ContainerInspectOptions{})
 	if errdefs.IsNotFound(err) {
@@ -117,8 +117,7 @@ func state(s container.ContainerState) lifecycle.State {
 	}
 }
 
-// List implements [lifecycle.Driver]. What stands around a sandbox has no work
-// tree, so the engine need not look it up.
+// List implements [lifecycle.Driver]. Proxies and helpers have no worktree label.
 func (d *Driver) List(ctx context.Context) ([]lifecycle.Sandbox, error) {
 	res, err := d.API.ContainerList(ctx, client.ContainerListOptions{
 		All:     true,
@@ -140,15 +139,14 @@ func (d *Driver) List(ctx context.Context) ([]lifecycle.Sandbox, error) {
 	return found, nil
 }
 
-// Busy implements [lifecycle.Driver]: a sandbox at rest has its first process
-// and nothing else.
+// Busy implements [lifecycle.Driver]. An idle sandbox has no process but PID 1.
 func (d *Driver) Busy(ctx context.Context, sb lifecycle.Sandbox) (bool, error) {
 	res, err := d.API.ContainerTop(ctx, sb.ID, client.ContainerTopOptions{Arguments: []string{"-eo", "pid"}})
 	if err == nil {
 		return len(res.Processes) > 1, nil
 	}
 	if errdefs.IsNotFound(err) {
-		return false, nil // somebody has removed it meanwhile
+		return false, nil // removed in the meantime
 	}
 	if info, infoErr := d.info(ctx); infoErr == nil && info.CgroupDriver == "none" {
 		return d.busyInside(ctx, sb)
@@ -156,9 +154,8 @@ func (d *Driver) Busy(ctx context.Context, sb lifecycle.Sandbox) (bool, error) {
 	return false, fmt.Errorf("listing the processes of %s: %w", sb.Name, err)
 }
 
-// busyInside is Busy for an engine without cgroups, which cannot tell what
-// belongs to a container. It is counted inside, where the counting shell is one
-// more.
+// busyInside is Busy for an engine without cgroups, which cannot list the processes of a
+// container. They are counted inside, with the shell.
 func (d *Driver) busyInside(ctx context.Context, sb lifecycle.Sandbox) (bool, error) {
 	out, err := d.run(ctx, sb, sb.User, "/bin/sh", "-c", "set -- /proc/[0-9]*; echo $#")
 	if errdefs.IsNotFound(err) {
@@ -183,7 +180,7 @@ func (d *Driver) Dispatches(ctx context.Context, sb lifecycle.Sandbox) ([]lifecy
 	}
 	out, err := d.run(ctx, sb, sb.User, program.Path(), "_dispatches")
 	if err != nil {
-		return nil, fmt.Errorf("asking what runs in %s: %w", sb.Name, err)
+		return nil, fmt.Errorf("listing the commands in %s: %w", sb.Name, err)
 	}
 	return lifecycle.ParseDispatches([]byte(out))
 }

@@ -13,15 +13,14 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// Mishap says what has happened to a sandbox since a time, under a command that
-// ran in it.
+// Mishap returns what has happened to a sandbox since a time.
 func (d *Driver) Mishap(ctx context.Context, sb lifecycle.Sandbox, since time.Time) (lifecycle.Mishap, error) {
 	res, err := d.API.ContainerInspect(ctx, sb.ID, client.ContainerInspectOptions{})
 	if errdefs.IsNotFound(err) {
 		return lifecycle.Mishap{What: "was removed"}, nil
 	}
 	if err != nil {
-		return lifecycle.Mishap{}, fmt.Errorf("looking the sandbox %s up: %w", sb.Name, err)
+		return lifecycle.Mishap{}, fmt.Errorf("inspecting the sandbox %s: %w", sb.Name, err)
 	}
 	return mishap(res.Container.State, since), nil
 }
@@ -36,9 +35,9 @@ func mishap(s *container.State, since time.Time) lifecycle.Mishap {
 			return lifecycle.Mishap{What: "was restarted"}
 		}
 		return lifecycle.Mishap{}
-	case s.ExitCode == 0: // its first process was told to, and did
+	case s.ExitCode == 0: // PID 1 has exited on request
 		return lifecycle.Mishap{What: "was stopped", Asked: true}
-	case s.OOMKilled: // also of a process long ago, so the exit code counts first
+	case s.OOMKilled: // may be an earlier process, so the exit code counts first
 		return lifecycle.Mishap{What: "ran out of memory"}
 	case s.ExitCode == killed:
 		return lifecycle.Mishap{What: "was killed"}
@@ -47,14 +46,13 @@ func mishap(s *container.State, since time.Time) lifecycle.Mishap {
 	}
 }
 
-// Stranded says whether a sandbox that was looked up runs without a network, as the
-// container that holds it has ended.
+// Stranded reports whether a sandbox runs in an orphaned network namespace.
 func (d *Driver) Stranded(sb lifecycle.Sandbox) bool { return sb.Netns != "" && sb.Run == "" }
 
-// unpause lets a container go on that somebody has paused.
+// unpause unpauses a container.
 func (d *Driver) unpause(ctx context.Context, id string) error {
 	_, err := d.API.ContainerUnpause(ctx, id, client.ContainerUnpauseOptions{})
-	if err != nil && !strings.Contains(err.Error(), "is not paused") { // somebody else was faster
+	if err != nil && !strings.Contains(err.Error(), "is not paused") { // unpaused in the meantime
 		return fmt.Errorf("unpausing %s: %w", id, err)
 	}
 	return nil

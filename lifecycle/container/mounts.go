@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/wire"
 
 	"github.com/moby/moby/api/types/mount"
@@ -19,17 +20,20 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// tooWide are folders that hold much more than one project. Projects below
-// them are fine.
-func tooWide() []string {
+// moveHint is the advice for directories that cannot be exposed to an agent.
+const moveHint = "move the repository into a separate directory"
+
+// broadDirs are directories that contain much more than one project. Projects below
+// them are allowed.
+func broadDirs() []string {
 	return []string{
 		"/home", "/media", "/mnt", "/opt", "/root", "/snap", "/srv", "/tmp", "/usr", "/usr/local", "/usr/src", "/var",
 		"/var/cache", "/var/lib", "/var/log", "/var/tmp", "/Applications", "/Library", "/Users", "/Volumes", "/private", "/private/tmp", "/private/var",
 	}
 }
 
-// ofTheSystem are folders in which nothing is anybody's project.
-func ofTheSystem() []string {
+// systemDirs are directories that contain no projects.
+func systemDirs() []string {
 	return []string{
 		"/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/run", "/sbin", "/sys",
 		"/usr/bin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/sbin", "/var/run", "/var/lib/docker", "/var/lib/containerd",
@@ -37,29 +41,29 @@ func ofTheSystem() []string {
 	}
 }
 
-// ofSecrets are folders, below the home directory, that hold keys.
-func ofSecrets() []string {
+// secretDirs are directories with keys, relative to the home directory.
+func secretDirs() []string {
 	return []string{
 		".ssh", ".gnupg", ".aws", ".azure", ".docker", ".kube", ".password-store", ".claude", ".codex", ".gemini",
 		".config/gcloud", ".config/gh", ".config/glab-cli", ".config/containers", ".local/share/keyrings", "Library/Keychains",
 	}
 }
 
-// checkMounts refuses work trees that would hand over more than a project, or
-// something else than they seem to be.
+// checkMounts rejects worktrees that would expose more than a project, or that are
+// reached through links.
 func checkMounts(spec lifecycle.Spec) error {
 	home, _ := os.UserHomeDir()
 	for _, dir := range append([]string{spec.Root}, spec.Mounts...) {
 		if !strings.HasPrefix(dir, "/") {
-			return fmt.Errorf("the work tree %s cannot be mounted at the same path in a Linux container: on Windows, run docker ralph inside WSL", dir)
+			return hint.Wrap(fmt.Errorf("the worktree %s cannot be mounted at the same path in a Linux container", dir), "on Windows, run docker ralph inside WSL")
 		}
 		if strings.ContainsFunc(dir, unicode.IsControl) {
-			return fmt.Errorf("the path %q has control characters, which cannot be told apart in logs and lists: rename the folder", dir)
+			return hint.Wrap(fmt.Errorf("the path %q contains control characters", dir), "rename the directory")
 		}
 		if filepath.Clean(dir) != dir {
-			return fmt.Errorf("the path %q is not in its plain form: write %q", dir, filepath.Clean(dir))
+			return hint.Wrap(fmt.Errorf("the path %q is not clean", dir), "use %q", filepath.Clean(dir))
 		}
-		if err := checkPlace(dir, home); err != nil {
+		if err := checkLocation(dir, home); err != nil {
 			return err
 		}
 		if err := checkLinks(dir); err != nil {
@@ -69,42 +73,41 @@ func checkMounts(spec lifecycle.Spec) error {
 	return nil
 }
 
-// checkPlace refuses a folder for where it is.
-func checkPlace(dir, home string) error {
+// checkLocation rejects directories by their location.
+func checkLocation(dir, home string) error {
 	if dir == "/" || home != "" && below(home, dir) {
-		return fmt.Errorf("%s would give your whole home directory to the agent: move the repository into a folder of its own", dir)
+		return hint.Wrap(fmt.Errorf("mounting %s would expose your home directory to the agent", dir), moveHint)
 	}
 	if below(dir, wire.MountPoint) || below(wire.MountPoint, dir) {
-		return fmt.Errorf("%s cannot be mounted: sandboxes have ralph at %s", dir, wire.MountPoint)
+		return fmt.Errorf("%s cannot be mounted: %s is reserved in sandboxes", dir, wire.MountPoint)
 	}
-	if slices.Contains(tooWide(), dir) {
-		return fmt.Errorf("%s would give much more than a project to the agent: move the repository into a folder of its own", dir)
+	if slices.Contains(broadDirs(), dir) {
+		return hint.Wrap(fmt.Errorf("mounting %s would expose more than a project to the agent", dir), moveHint)
 	}
-	for _, system := range ofTheSystem() {
+	for _, system := range systemDirs() {
 		if below(dir, system) || below(system, dir) {
-			return fmt.Errorf("%s belongs to the system (%s), and an agent shall not change it: move the repository to where your projects are", dir, system)
+			return hint.Wrap(fmt.Errorf("mounting %s would expose the system directory %s to the agent", dir, system), moveHint)
 		}
 	}
 	if home == "" {
 		return nil
 	}
-	for _, name := range ofSecrets() {
+	for _, name := range secretDirs() {
 		secrets := filepath.Join(home, name)
 		if _, err := os.Lstat(secrets); below(dir, secrets) || below(secrets, dir) && err == nil {
-			return fmt.Errorf("%s would give the keys in %s to the agent: move the repository into a folder of its own", dir, secrets)
+			return hint.Wrap(fmt.Errorf("mounting %s would expose the keys in %s to the agent", dir, secrets), moveHint)
 		}
 	}
 	return nil
 }
 
-// below reports whether a path is another one, or inside it.
+// below reports whether path is dir, or inside it.
 func below(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// checkLinks refuses a path of which any part is a symbolic link: it can lead
-// somewhere else by the time it is mounted. What is not there is for the engine
-// to complain about.
+// checkLinks rejects a path with symbolic links, whose targets could change before it
+// is mounted. Missing directories are reported by the engine.
 func checkLinks(dir string) error {
 	for at := dir; at != "/"; at = filepath.Dir(at) {
 		info, err := os.Lstat(at)
@@ -112,17 +115,16 @@ func checkLinks(dir string) error {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("looking at %s before it is mounted: %w", at, err)
+			return fmt.Errorf("checking %s: %w", at, err)
 		}
 		if info.Mode()&fs.ModeSymlink != 0 {
-			return fmt.Errorf("%s is a symbolic link, and what it leads to could change before it is mounted: go to the folder itself", at)
+			return hint.Wrap(fmt.Errorf("%s is a symbolic link, whose target could change before it is mounted", at), "change to the directory itself")
 		}
 	}
 	return nil
 }
 
-// readOnlyBind lets a sandbox see a folder of the host, and put nothing in its
-// place.
+// readOnlyBind is a read-only bind mount of a host directory.
 func readOnlyBind(dir, target string) mount.Mount {
 	return mount.Mount{
 		Type: mount.TypeBind, Source: dir, Target: target, ReadOnly: true,
@@ -130,27 +132,27 @@ func readOnlyBind(dir, target string) mount.Mount {
 	}
 }
 
-// compareMounts looks whether a container has the mounts that were meant. An
-// image can add volumes, but nothing of the host.
-func (d *Driver) compareMounts(ctx context.Context, id string, meant []mount.Mount) error {
+// compareMounts checks that a container has the expected mounts. An image can add
+// volumes, but nothing of the host.
+func (d *Driver) compareMounts(ctx context.Context, id string, expectedMounts []mount.Mount) error {
 	res, err := d.API.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
 	if err != nil {
-		return fmt.Errorf("looking at what is mounted: %w", err)
+		return fmt.Errorf("inspecting the mounts: %w", err)
 	}
 	found := map[string]bool{}
 	for _, has := range res.Container.Mounts {
-		i := slices.IndexFunc(meant, func(m mount.Mount) bool { return m.Target == has.Destination })
+		i := slices.IndexFunc(expectedMounts, func(m mount.Mount) bool { return m.Target == has.Destination })
 		switch {
 		case i < 0 && has.Type == mount.TypeVolume:
 			continue
-		case i < 0 || meant[i].Type != has.Type || meant[i].ReadOnly == has.RW || has.Type == mount.TypeBind && has.Source != meant[i].Source:
-			return fmt.Errorf("the engine mounts %s at %s, which nobody asked for", has.Source, has.Destination)
+		case i < 0 || expectedMounts[i].Type != has.Type || expectedMounts[i].ReadOnly == has.RW || has.Type == mount.TypeBind && has.Source != expectedMounts[i].Source:
+			return fmt.Errorf("unexpected mount of %s at %s", has.Source, has.Destination)
 		}
 		found[has.Destination] = true
 	}
-	for _, m := range meant {
+	for _, m := range expectedMounts {
 		if !found[m.Target] {
-			return fmt.Errorf("the engine does not mount %s", m.Target)
+			return fmt.Errorf("missing mount at %s", m.Target)
 		}
 	}
 	return nil

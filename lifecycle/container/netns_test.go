@@ -36,7 +36,7 @@ func (e earlier) ContainerCreate(ctx context.Context, opts client.ContainerCreat
 }
 
 // What holds the network of a sandbox can stay there when this program is
-// replaced by a newer one, whose wall is put in place then.
+// rootReplaced by a newer one, whose wall is put in place then.
 func TestWhatHoldsTheNetworkIsOfAnotherVersion(t *testing.T) {
 	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {

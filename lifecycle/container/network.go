@@ -20,41 +20,41 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/egress/firewall"
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// egressNetwork is what the proxies of all sandboxes reach the world through.
-// No agent ever joins it.
+// egressNetwork is the network of all proxies. Sandboxes never join it.
 const egressNetwork = "ralph-egress"
 
-// networkLimit bounds the search for a range of addresses that is free.
+// networkLimit bounds the search for a free subnet.
 const networkLimit = 256
 
-// ourRange holds the networks of all sandboxes, 16 addresses each. The engine's
-// own ranges are enough for about thirty networks only. As the host has no
-// address in them, they cannot hide a network that it reaches.
-func ourRange() netip.Prefix { return netip.MustParsePrefix("10.242.0.0/16") }
+// addressPool contains the subnets of all sandboxes, 16 addresses each. The engine's
+// default pools are enough for about thirty networks only. The host has no address in
+// them, so they cannot shadow a network that it reaches.
+func addressPool() netip.Prefix { return netip.MustParsePrefix("10.242.0.0/16") }
 
-// sandboxNetwork is one sandbox's.
+// sandboxNetwork is the network of one sandbox.
 type sandboxNetwork struct {
 	name    string
-	gateway netip.Addr // which nobody shall have, unless the network is open
+	gateway netip.Addr // unused unless the network is open
 	proxy   netip.Addr
 	agent   netip.Addr
 }
 
-// networkBits is the length of a sandbox's range of addresses.
+// networkBits is the prefix length of a sandbox's subnet.
 const networkBits = 28
 
 func networkAt(index uint32, name string) (sandboxNetwork, netip.Prefix) {
-	base := ourRange().Addr().As4()
-	count := uint32(1) << (networkBits - ourRange().Bits())
+	base := addressPool().Addr().As4()
+	count := uint32(1) << (networkBits - addressPool().Bits())
 	var b [4]byte
 	binary.BigEndian.PutUint32(b[:], binary.BigEndian.Uint32(base[:])+index%count<<(32-networkBits))
 	return networkOf(name, netip.AddrFrom4(b))
 }
 
-// networkOf is the network in which an address is.
+// networkOf returns the network that contains an address.
 func networkOf(name string, in netip.Addr) (sandboxNetwork, netip.Prefix) {
 	subnet := netip.PrefixFrom(in, networkBits).Masked()
 	gateway := subnet.Addr().Next()
@@ -62,20 +62,19 @@ func networkOf(name string, in netip.Addr) (sandboxNetwork, netip.Prefix) {
 	return sandboxNetwork{name: name, gateway: gateway, proxy: proxy, agent: proxy.Next()}, subnet
 }
 
-// newNetworkName is the name of the network of a sandbox that is about to be
-// created. It is used once: whoever makes a sandbox of the same name at the same time
-// has another one, and removes only that.
+// newNetworkName returns a unique name for the network of a new sandbox, so that
+// concurrent creations of the same sandbox do not remove each other's network.
 func newNetworkName(sandbox string) string { return sandbox + "." + strings.ToLower(rand.Text()[:8]) }
 
-// firstIndex is that of the range of addresses that is tried first for a network.
+// firstIndex returns the index of the subnet that is tried first.
 func firstIndex(name string) uint32 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(name))
 	return h.Sum32()
 }
 
-// makeNetwork makes the network of a sandbox that is about to be created.
-func (d *Driver) makeNetwork(ctx context.Context, spec lifecycle.Spec, name string) (sandboxNetwork, error) {
+// createNetwork creates the network of a new sandbox.
+func (d *Driver) createNetwork(ctx context.Context, spec lifecycle.Spec, name string) (sandboxNetwork, error) {
 	start := firstIndex(name)
 	for i := range uint32(networkLimit) {
 		n, subnet := networkAt(start+i, name)
@@ -84,18 +83,18 @@ func (d *Driver) makeNetwork(ctx context.Context, spec lifecycle.Spec, name stri
 			return n, nil
 		}
 		if !strings.Contains(err.Error(), "overlap") {
-			return sandboxNetwork{}, fmt.Errorf("making the network of the sandbox %s: %w", spec.Name, err)
+			return sandboxNetwork{}, fmt.Errorf("creating the network of the sandbox %s: %w", spec.Name, err)
 		}
 	}
-	return sandboxNetwork{}, fmt.Errorf("making the network of the sandbox %s: no range of addresses in %s is free. Remove sandboxes with \"docker ralph clean\"", spec.Name, ourRange())
+	return sandboxNetwork{}, hint.Wrap(fmt.Errorf("creating the network of the sandbox %s: no free subnet in %s", spec.Name, addressPool()), "remove sandboxes with %q", "docker ralph clean")
 }
 
 func networkOptions(spec lifecycle.Spec, n sandboxNetwork, subnet netip.Prefix) client.NetworkCreateOptions {
 	without := false
 	opts := client.NetworkCreateOptions{
 		Driver:     "bridge",
-		EnableIPv6: &without, // said explicitly: the engine's default may be otherwise
-		// What is given out by itself comes from the upper half.
+		EnableIPv6: &without, // overrides the engine's default
+		// Addresses are assigned automatically from the upper half only.
 		IPAM:   &network.IPAM{Config: []network.IPAMConfig{{Subnet: subnet, Gateway: n.gateway, IPRange: upperHalf(subnet)}}},
 		Labels: ownLabels(spec.Name, roleNetwork),
 	}
@@ -105,9 +104,8 @@ func networkOptions(spec lifecycle.Spec, n sandboxNetwork, subnet netip.Prefix) 
 	}
 	opts.Internal = true
 	opts.Options = map[string]string{
-		// An internal network leads to the host all the same, unless the host has
-		// no address there. Engines before 28 know the first way only, and ignore
-		// the other two: what came of it, the canary finds out.
+		// Without these, the host is reachable in an internal network. Engines before
+		// 28 ignore the last two. The canary verifies the result.
 		"com.docker.network.bridge.inhibit_ipv4":      "true",
 		"com.docker.network.bridge.gateway_mode_ipv4": "isolated",
 		"com.docker.network.bridge.gateway_mode_ipv6": "isolated",
@@ -121,17 +119,17 @@ func upperHalf(p netip.Prefix) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4(b), p.Bits()+1)
 }
 
-// surroundings are the networks that the engine has.
-type surroundings struct {
-	egress   string         // ID of the network to the world
-	twins    []string       // IDs of younger ones of that name, which nobody uses
-	gateways []netip.Addr   // addresses of the engine's machine
-	subnets  []netip.Prefix // in which no host of the internet is
+// engineNetworks are the networks of the engine.
+type engineNetworks struct {
+	egress     string         // ID of the network of proxies
+	duplicates []string       // IDs of unused younger networks of that name
+	gateways   []netip.Addr   // addresses of the engine's host
+	subnets    []netip.Prefix // of local networks
 }
 
-// digest names those of the networks that are closed for no other reason: rules
-// that were made when there were others are out of date.
-func (s surroundings) digest() string {
+// digest identifies the subnets that are only blocked because they are networks of the
+// engine. Rules made for other ones are outdated.
+func (s engineNetworks) digest() string {
 	var public []string
 	for _, n := range s.subnets {
 		if !slices.ContainsFunc(firewall.Never(), func(never netip.Prefix) bool { return never.Bits() <= n.Bits() && never.Contains(n.Addr()) }) {
@@ -142,97 +140,97 @@ func (s surroundings) digest() string {
 	return strings.Join(slices.Compact(public), " ")
 }
 
-// lookAround lists the engine's networks, and makes that to the world if it is
+// listNetworks lists the engine's networks, and creates that of proxies if it is
 // missing.
-func (d *Driver) lookAround(ctx context.Context) (surroundings, error) {
+func (d *Driver) listNetworks(ctx context.Context) (engineNetworks, error) {
 	for range 3 {
 		res, err := d.API.NetworkList(ctx, client.NetworkListOptions{})
 		if err != nil {
-			return surroundings{}, fmt.Errorf("listing the engine's networks: %w", err)
+			return engineNetworks{}, fmt.Errorf("listing the engine's networks: %w", err)
 		}
-		around, err := survey(res.Items)
-		if err != nil || around.egress != "" {
-			d.removeTwins(ctx, around)
-			d.note(around, err)
-			return around, err
+		engineNets, err := parseNetworks(res.Items)
+		if err != nil || engineNets.egress != "" {
+			d.removeDuplicateNetworks(ctx, engineNets)
+			d.note(engineNets, err)
+			return engineNets, err
 		}
 		without := false
 		_, err = d.API.NetworkCreate(ctx, egressNetwork, client.NetworkCreateOptions{
 			Driver:     "bridge",
 			EnableIPv6: &without,
-			Options:    map[string]string{"com.docker.network.bridge.enable_icc": "false"}, // proxies have no business with one another
+			Options:    map[string]string{"com.docker.network.bridge.enable_icc": "false"}, // isolates proxies from each other
 			Labels:     map[string]string{labelCreatedBy: createdBy, labelRole: roleEgress},
 		})
 		if err != nil && !errdefs.IsConflict(err) {
-			return surroundings{}, fmt.Errorf("making the network %s: %w", egressNetwork, err)
+			return engineNetworks{}, fmt.Errorf("creating the network %s: %w", egressNetwork, err)
 		}
 	}
-	return surroundings{}, fmt.Errorf("making the network %s: it is gone as soon as it is there", egressNetwork)
+	return engineNetworks{}, fmt.Errorf("creating the network %s: it keeps disappearing", egressNetwork)
 }
 
-// note keeps what was seen last.
-func (d *Driver) note(around surroundings, err error) {
+// note caches the last listing.
+func (d *Driver) note(engineNets engineNetworks, err error) {
 	if err == nil {
 		d.engine.mu.Lock()
 		defer d.engine.mu.Unlock()
-		d.engine.around = &around
+		d.engine.engineNets = &engineNets
 	}
 }
 
-// removeTwins removes networks that were made at the same moment as the one that
-// everybody takes. Old engines start nothing in a network whose name is not the
-// only one. Others may be removing them as well.
-func (d *Driver) removeTwins(ctx context.Context, around surroundings) {
-	for _, id := range around.twins {
+// removeDuplicateNetworks removes networks that were created concurrently with the one
+// in use. Old engines start no container in a network with an ambiguous name. Errors
+// are ignored, because other processes may remove them as well.
+func (d *Driver) removeDuplicateNetworks(ctx context.Context, engineNets engineNetworks) {
+	for _, id := range engineNets.duplicates {
 		_, _ = d.API.NetworkRemove(ctx, id, client.NetworkRemoveOptions{})
 	}
 }
 
-// ambiguous tells of a network that has a twin still.
+// ambiguous reports whether a network has a duplicate.
 func ambiguous(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "network "+egressNetwork+" is ambiguous")
 }
 
-// survey reads a list of networks. Two that were made at the same moment can
-// have the same name: everybody takes the older one.
-func survey(all []network.Summary) (surroundings, error) {
+// parseNetworks parses a list of networks. Networks that are created concurrently can
+// have the same name: the oldest is used.
+func parseNetworks(all []network.Summary) (engineNetworks, error) {
 	slices.SortFunc(all, func(a, b network.Summary) int {
 		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 	})
-	var around surroundings
+	var engineNets engineNetworks
 	for _, n := range all {
-		if n.Name == egressNetwork && around.egress == "" {
+		if n.Name == egressNetwork && engineNets.egress == "" {
 			if n.Labels[labelCreatedBy] != createdBy {
-				return surroundings{}, &lifecycle.ForeignError{Name: egressNetwork, What: "a network"}
+				return engineNetworks{}, &lifecycle.ForeignError{Name: egressNetwork, What: "a network"}
 			}
-			around.egress = n.ID
+			engineNets.egress = n.ID
 		} else if n.Name == egressNetwork && n.Labels[labelCreatedBy] == createdBy {
-			around.twins = append(around.twins, n.ID)
+			engineNets.duplicates = append(engineNets.duplicates, n.ID)
 		}
 		for _, c := range n.IPAM.Config {
 			if !c.Subnet.IsValid() || !c.Subnet.Addr().Is4() {
 				continue
 			}
-			around.subnets = append(around.subnets, c.Subnet)
-			if n.Driver == "bridge" && !n.Internal && len(around.gateways) < 4 {
+			engineNets.subnets = append(engineNets.subnets, c.Subnet)
+			if n.Driver == "bridge" && !n.Internal && len(engineNets.gateways) < 4 {
 				gateway := c.Gateway
 				if !gateway.IsValid() {
-					gateway = c.Subnet.Masked().Addr().Next() // which old engines leave unsaid
+					gateway = c.Subnet.Masked().Addr().Next() // not reported by old engines
 				}
-				around.gateways = append(around.gateways, gateway)
+				engineNets.gateways = append(engineNets.gateways, gateway)
 			}
 		}
 	}
-	return around, nil
+	return engineNets, nil
 }
 
-// sweepWall removes what stands around the sandbox of that name: its proxy,
-// helpers, and networks with what holds them, but for those that labels name.
-func (d *Driver) sweepWall(ctx context.Context, name string, keep map[string]string) error {
+// removeNetworking removes the proxy, helpers, pause containers and networks of a
+// sandbox, except those in the labels keep.
+func (d *Driver) removeNetworking(ctx context.Context, name string, keep map[string]string) error {
 	mine := make(client.Filters).Add("label", labelCreatedBy+"="+createdBy).Add("label", labelSandbox+"="+name).Add("label", labelRole)
 	containers, err := d.API.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: mine})
 	if err != nil {
-		return fmt.Errorf("looking for the proxy of %s: %w", name, err)
+		return fmt.Errorf("listing the containers of %s: %w", name, err)
 	}
 	var errs []error
 	for _, c := range containers.Items {
@@ -242,15 +240,14 @@ func (d *Driver) sweepWall(ctx context.Context, name string, keep map[string]str
 	}
 	networks, err := d.API.NetworkList(ctx, client.NetworkListOptions{Filters: mine})
 	if err != nil {
-		return errors.Join(append(errs, fmt.Errorf("looking for the network of %s: %w", name, err))...)
+		return errors.Join(append(errs, fmt.Errorf("listing the networks of %s: %w", name, err))...)
 	}
 	for _, n := range networks.Items {
 		if n.Name == keep[labelNetwork] {
 			continue
 		}
-		// Who has a sandbox wants no other's network gone at any price: one that is in
-		// use now is of somebody who was too late with a sandbox of the same name, and
-		// removes it himself.
+		// With keep, a network in use belongs to the loser of a race for the same
+		// name, who removes it.
 		if err := d.removeNetwork(ctx, n.ID); keep == nil || !isInUse(err) {
 			errs = append(errs, err)
 		}
@@ -262,25 +259,24 @@ func isInUse(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "active endpoints")
 }
 
-// removeContainer removes a container and the volumes without a name that it has.
-// If somebody else is removing it, that is waited for: what it uses, its network
-// above all, is in use until then.
+// removeContainer removes a container with its anonymous volumes. It waits for a
+// concurrent removal, until which the network is in use.
 func (d *Driver) removeContainer(ctx context.Context, id string) error {
 	_, err := d.API.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 	if errdefs.IsConflict(err) {
 		err = d.awaitRemoval(ctx, id)
 	}
 	if err != nil && !errdefs.IsNotFound(err) {
-		return fmt.Errorf("removing a container: %w", err)
+		return fmt.Errorf("removing the container %s: %w", id, err)
 	}
 	return nil
 }
 
-// removalPatience is how long the removal of a container may take.
-const removalPatience = 30 * time.Second
+// removalTimeout bounds the removal of a container.
+const removalTimeout = 30 * time.Second
 
 func (d *Driver) awaitRemoval(ctx context.Context, id string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, removalPatience, fmt.Errorf("somebody else has been removing %s for %s", id, removalPatience))
+	ctx, cancel := context.WithTimeoutCause(ctx, removalTimeout, fmt.Errorf("container %s was not removed within %s", id, removalTimeout))
 	defer cancel()
 	wait := d.API.ContainerWait(ctx, id, client.ContainerWaitOptions{Condition: container.WaitConditionRemoved})
 	select {
@@ -300,7 +296,7 @@ func (d *Driver) awaitRemoval(ctx context.Context, id string) error {
 func (d *Driver) removeNetwork(ctx context.Context, id string) error {
 	_, err := d.API.NetworkRemove(ctx, id, client.NetworkRemoveOptions{})
 	if err != nil && !errdefs.IsNotFound(err) {
-		return fmt.Errorf("removing a network: %w", err)
+		return fmt.Errorf("removing the network %s: %w", id, err)
 	}
 	return nil
 }

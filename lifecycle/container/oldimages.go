@@ -11,13 +11,12 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// programAge is how long the image of a program of ours stays beside that of
-// another version. Users of one engine can have different versions, and shall not
-// take them from each other all the time.
+// programAge is how long images of other versions are kept. Users of one engine can have
+// different versions.
 const programAge = 7 * 24 * time.Hour
 
-// tellAge has an engine note when an image was put there, where loading it does not.
-func (d *Driver) tellAge(ctx context.Context, tag string) error {
+// recordAge sets the tag time of an image on engines where loading does not.
+func (d *Driver) recordAge(ctx context.Context, tag string) error {
 	image, err := d.API.ImageInspect(ctx, tag)
 	if err == nil && image.Metadata.LastTagTime.IsZero() {
 		_, err = d.API.ImageTag(ctx, client.ImageTagOptions{Source: tag, Target: tag})
@@ -25,22 +24,20 @@ func (d *Driver) tellAge(ctx context.Context, tag string) error {
 	return err
 }
 
-// replacePrograms removes what a new image of a program replaces. Nothing depends
-// on that, so a failure is only told.
+// replacePrograms removes images that a new one replaces. Failures are only warnings.
 func (d *Driver) replacePrograms(ctx context.Context, tag string) {
 	if err := d.removeOldPrograms(ctx, tag, programAge); err != nil && ctx.Err() == nil {
 		d.report("Warning: " + err.Error())
 	}
 }
 
-// removeOldPrograms removes the other images of a program, now that there is one of
-// this version. Those that have been there for less than age stay, and those that
-// containers use.
+// removeOldPrograms removes the images of other versions, except those younger than age
+// and those in use.
 func (d *Driver) removeOldPrograms(ctx context.Context, tag string, age time.Duration) error {
 	repository, _, _ := strings.Cut(tag, ":")
 	all, err := d.API.ImageList(ctx, client.ImageListOptions{Filters: make(client.Filters).Add("label", labelCreatedBy+"="+createdBy).Add("reference", repository)})
 	if err != nil {
-		return fmt.Errorf("looking for images of earlier versions: %w", err)
+		return fmt.Errorf("listing images of earlier versions: %w", err)
 	}
 	var errs []error
 	for _, image := range all.Items {
@@ -58,7 +55,7 @@ func (d *Driver) removeOldProgram(ctx context.Context, tag string, age time.Dura
 	if err == nil {
 		since := image.Metadata.LastTagTime
 		if since.IsZero() || time.Since(since) < age {
-			return nil // it is not known to be old
+			return nil // unknown or too young
 		}
 		_, err = d.API.ImageRemove(ctx, tag, client.ImageRemoveOptions{})
 	}

@@ -39,7 +39,7 @@ func TestImagesOfEarlierVersionsAreRemoved(t *testing.T) {
 		for _, version := range []string{"first", "now", "used"} {
 			tag := repository + ":" + version
 			assert.NilError(t, d.loadImage(t.Context(), tag, runtime.GOARCH, "program", []byte(rand.Text())))
-			assert.NilError(t, d.tellAge(t.Context(), tag))
+			assert.NilError(t, d.recordAge(t.Context(), tag))
 			t.Cleanup(func() {
 				_, err := api.ImageRemove(context.WithoutCancel(t.Context()), tag, client.ImageRemoveOptions{Force: true})
 				assert.Check(t, err == nil || errdefs.IsNotFound(err), err)

@@ -13,9 +13,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// SweepOrphans removes proxies, helpers and networks whose sandbox is gone, and
-// names them. What is younger than grace may belong to a sandbox that is being
-// made. Nothing of a user's is in them.
+// SweepOrphans removes proxies, helpers and networks of missing sandboxes and returns
+// their names. Those younger than grace may belong to a sandbox that is being created.
 func (d *Driver) SweepOrphans(ctx context.Context, grace time.Duration) (removed []string, err error) {
 	all, err := d.List(ctx)
 	if err != nil {
@@ -28,7 +27,7 @@ func (d *Driver) SweepOrphans(ctx context.Context, grace time.Duration) (removed
 	before := time.Now().Add(-grace)
 	containers, err := d.API.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: ours})
 	if err != nil {
-		return nil, fmt.Errorf("looking for what sandboxes have left: %w", err)
+		return nil, fmt.Errorf("listing leftovers of sandboxes: %w", err)
 	}
 	var errs []error
 	inUse := map[string]bool{}
@@ -45,7 +44,7 @@ func (d *Driver) SweepOrphans(ctx context.Context, grace time.Duration) (removed
 	}
 	networks, err := d.API.NetworkList(ctx, client.NetworkListOptions{Filters: ours})
 	if err != nil {
-		return removed, errors.Join(append(errs, fmt.Errorf("looking for what sandboxes have left: %w", err))...)
+		return removed, errors.Join(append(errs, fmt.Errorf("listing leftovers of sandboxes: %w", err))...)
 	}
 	for _, n := range networks.Items {
 		if name := n.Labels[labelSandbox]; n.Labels[labelRole] == roleNetwork && !alive(name) && !inUse[name] && n.Created.Before(before) {

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/moby/moby/api/types/system"
 	"github.com/moby/moby/client"
 )
 
-// checkDocker refuses Podman, which answers as a Docker Engine does, but takes
-// the filter of system calls for a file's name, among other things. Only an
-// engine without containerd is asked for more.
+// checkDocker rejects Podman, whose Docker API takes a seccomp profile for a file name,
+// among other differences. Only engines without containerd are asked for the version.
 func (d *Driver) checkDocker(ctx context.Context, info system.Info) error {
 	for runtime := range info.Runtimes {
 		if strings.HasPrefix(runtime, "io.containerd.") {
@@ -20,11 +20,11 @@ func (d *Driver) checkDocker(ctx context.Context, info system.Info) error {
 	}
 	version, err := d.API.ServerVersion(ctx, client.ServerVersionOptions{})
 	if err != nil {
-		return fmt.Errorf("asking the engine for its version: %w", err)
+		return fmt.Errorf("reading the engine's version: %w", err)
 	}
 	for _, part := range version.Components {
 		if part.Name == "Podman Engine" {
-			return fmt.Errorf("the engine at %s is Podman %s, where sandboxes cannot be made: choose a Docker Engine with \"docker context use\" or \"docker --context NAME ralph …\"", d.Host, part.Version)
+			return hint.Wrap(fmt.Errorf("the engine at %s is Podman %s, which is not supported", d.Host, part.Version), `select a Docker Engine with "docker context use" or "docker --context NAME ralph ..."`)
 		}
 	}
 	return nil

@@ -13,12 +13,10 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// processReserve is how many processes, threads included, ralph needs to start. With
-// less a sandbox is full.
+// processReserve is the number of processes and threads that ralph needs to start.
 const processReserve = 16
 
-// ProcessLimit returns the process limit of a sandbox that has reached it, and 0 for
-// others.
+// ProcessLimit returns the process limit of a sandbox that has reached it, or else 0.
 func (d *Driver) ProcessLimit(ctx context.Context, sb lifecycle.Sandbox) (limit uint64, err error) {
 	res, err := d.API.ContainerStats(ctx, sb.ID, client.ContainerStatsOptions{})
 	if err != nil {
@@ -35,11 +33,11 @@ func (d *Driver) ProcessLimit(ctx context.Context, sb lifecycle.Sandbox) (limit 
 	return 0, nil
 }
 
-// agentCommand recognizes a command of ours that works in a sandbox.
+// agentCommand matches commands that can start an agent.
 var agentCommand = lazyregexp.New(`^\S*ralph (build|plan|run|shell)( |$)`)
 
-// Working reports whether a command that can start an agent runs in a sandbox, as far
-// as the engine sees: it starts nothing there.
+// Working reports whether a command that can start an agent is running in a sandbox. It
+// starts no process in there.
 func (d *Driver) Working(ctx context.Context, sb lifecycle.Sandbox) (bool, error) {
 	res, err := d.API.ContainerTop(ctx, sb.ID, client.ContainerTopOptions{Arguments: []string{"-eo", "pid,args"}})
 	if err != nil {

@@ -23,43 +23,43 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/guestbin"
 )
 
-// proxyName is that of the container beside a sandbox. Names of sandboxes have
+// proxyName returns the name of a sandbox's proxy container. Names of sandboxes have
 // no dots.
 func proxyName(sandbox string) string { return sandbox + ".egress" }
 
 const (
 	proxyMemory = 256 << 20
-	// proxyPatience is how long a proxy may take to listen.
-	proxyPatience = 30 * time.Second
+	// proxyTimeout bounds the start of a proxy.
+	proxyTimeout = 30 * time.Second
 )
 
-// errMeanwhile says that somebody else, whose lock is elsewhere, is making the
-// proxy of the same sandbox at the same time.
-var errMeanwhile = errors.New("somebody else is making it at the same time")
+// errConcurrent means that another process, with another lock directory, is creating the
+// same proxy.
+var errConcurrent = errors.New("another process is creating it")
 
-// startProxy makes the proxy of a sandbox anew and gives it its policy, unless
-// somebody else has just done so. A proxy that is started in any other way gets
-// none, and lets nothing through: what it is told can hold keys, so it is
-// nowhere but in its memory. It reports whether it was somebody else.
-func (d *Driver) startProxy(ctx context.Context, sb lifecycle.Sandbox, owner container.InspectResponse, e lifecycle.Egress, image string, around surroundings) (adopted bool, err error) {
+// startProxy recreates the proxy of a sandbox and passes its policy, unless another
+// process has just done so, which it reports. The configuration can contain keys and is
+// only in the proxy's memory: a proxy that is started in any other way has no policy and
+// blocks everything.
+func (d *Driver) startProxy(ctx context.Context, sb lifecycle.Sandbox, owner container.InspectResponse, e lifecycle.Egress, image string, engineNets engineNetworks) (reused bool, err error) {
 	address, err := netip.ParseAddr(sb.Proxy)
 	if err != nil {
 		return false, hint.Wrap(fmt.Errorf("the proxy of the sandbox %s is unknown", sb.Name), "recreate the sandbox with --recreate")
 	}
-	start := startOf(e)
-	start.Address, start.Networks, start.Routes = address, around.subnets, e.Routes
+	start := proxyStart(e)
+	start.Address, start.Networks, start.Routes = address, engineNets.subnets, e.Routes
 	message, err := json.Marshal(start)
 	if err != nil {
 		return false, err
 	}
 	for range 10 {
 		var id string
-		if id, adopted, err = d.makeProxy(ctx, sb, owner, address, e, image, around); err == nil && !adopted {
-			err = d.instruct(ctx, id, append(message, '\n'))
+		if id, reused, err = d.makeProxy(ctx, sb, owner, address, e, image, engineNets); err == nil && !reused {
+			err = d.configureProxy(ctx, id, append(message, '\n'))
 		}
 		if ambiguous(err) {
-			err = errors.Join(err, d.removeContainer(ctx, id)) // nobody may take it for one that is about to start
-		} else if !errors.Is(err, errMeanwhile) {
+			err = errors.Join(err, d.removeContainer(ctx, id)) // initUser may take it for one that is about to start
+		} else if !errors.Is(err, errConcurrent) {
 			break
 		}
 		select {
@@ -71,13 +71,12 @@ func (d *Driver) startProxy(ctx context.Context, sb lifecycle.Sandbox, owner con
 	if err != nil {
 		return false, fmt.Errorf("starting the proxy of %s: %w", sb.Name, err)
 	}
-	return adopted, nil
+	return reused, nil
 }
 
-// current reports whether a proxy was made for the very run of a network, with this
-// image, and has not been started again since: then it has its policy, or is
-// about to get it from whoever has made it.
-func current(c container.InspectResponse, run, image string) bool {
+// isCurrent reports whether a proxy was created for this run of a network, with this
+// image, and was not restarted: then it has its policy, or is about to get it.
+func isCurrent(c container.InspectResponse, run, image string) bool {
 	if c.Config.Labels[labelRun] != run || c.Config.Image != image || c.State == nil || c.State.Paused {
 		return false
 	}
@@ -85,12 +84,12 @@ func current(c container.InspectResponse, run, image string) bool {
 		return false
 	}
 	made, err := time.Parse(time.RFC3339Nano, c.Created)
-	return c.State.Running || c.State.Status == container.StateCreated && err == nil && time.Since(made) < proxyPatience
+	return c.State.Running || c.State.Status == container.StateCreated && err == nil && time.Since(made) < proxyTimeout
 }
 
-// makeProxy creates the container of a proxy, or finds a current one.
-func (d *Driver) makeProxy(ctx context.Context, sb lifecycle.Sandbox, owner container.InspectResponse, address netip.Addr, e lifecycle.Egress, image string, around surroundings) (id string, adopted bool, err error) {
-	run := owner.State.StartedAt + " " + around.digest()
+// makeProxy creates the container of a proxy, or reuses a current one.
+func (d *Driver) makeProxy(ctx context.Context, sb lifecycle.Sandbox, owner container.InspectResponse, address netip.Addr, e lifecycle.Egress, image string, engineNets engineNetworks) (id string, reused bool, err error) {
+	run := owner.State.StartedAt + " " + engineNets.digest()
 	c, found, err := d.inspectNamed(ctx, proxyName(sb.Name))
 	if err != nil {
 		return "", false, err
@@ -99,7 +98,7 @@ func (d *Driver) makeProxy(ctx context.Context, sb lifecycle.Sandbox, owner cont
 		if l := c.Config.Labels; l[labelCreatedBy] != createdBy || l[labelSandbox] != sb.Name {
 			return "", false, &lifecycle.ForeignError{Name: proxyName(sb.Name), What: "a container"}
 		}
-		if current(c, run, image) && !d.leftBehind(sb, owner, c, e) {
+		if isCurrent(c, run, image) && !d.staleProxy(sb, owner, c, e) {
 			return c.ID, true, nil
 		}
 		if err := d.removeContainer(ctx, c.ID); err != nil {
@@ -108,20 +107,20 @@ func (d *Driver) makeProxy(ctx context.Context, sb lifecycle.Sandbox, owner cont
 	}
 	l := ownLabels(sb.Name, roleProxy)
 	l[labelRun] = run
-	host, err := d.enclosed(ctx, proxyMemory, 256)
+	host, err := d.helperHostConfig(ctx, proxyMemory, 256)
 	if err != nil {
 		return "", false, err
 	}
-	host.NetworkMode = container.NetworkMode(around.egress)
+	host.NetworkMode = container.NetworkMode(engineNets.egress)
 	host.Sysctls = map[string]string{
-		"net.ipv4.ip_forward":                 "0", // it is a proxy, not a router
+		"net.ipv4.ip_forward":                 "0", // a proxy, not a router
 		"net.ipv4.ip_unprivileged_port_start": "0",
 	}
 	made, err := d.API.ContainerCreate(ctx, client.ContainerCreateOptions{
 		Name: proxyName(sb.Name),
 		Config: &container.Config{
 			Image:       image,
-			User:        nobody,
+			User:        initUser,
 			Hostname:    "egress",
 			Entrypoint:  []string{"/" + guestbin.EgressProgram, "proxy"},
 			Labels:      l,
@@ -132,7 +131,7 @@ func (d *Driver) makeProxy(ctx context.Context, sb lifecycle.Sandbox, owner cont
 		HostConfig: host,
 	})
 	if errdefs.IsConflict(err) {
-		return "", false, fmt.Errorf("%w (%w)", errMeanwhile, err)
+		return "", false, fmt.Errorf("%w (%w)", errConcurrent, err)
 	}
 	if err != nil {
 		return "", false, err
@@ -144,20 +143,20 @@ func (d *Driver) makeProxy(ctx context.Context, sb lifecycle.Sandbox, owner cont
 	return made.ID, false, err
 }
 
-// disarm has the proxy of a sandbox forget all keys, and all that was allowed since
-// it was made. One that cannot be told so is removed.
-func (d *Driver) disarm(ctx context.Context, sb lifecycle.Sandbox) error {
+// resetProxy makes the proxy of a sandbox drop all keys and later rules. If that fails,
+// the proxy is removed.
+func (d *Driver) resetProxy(ctx context.Context, sb lifecycle.Sandbox) error {
 	if _, err := d.Control(ctx, sb, "reset"); err == nil {
 		return nil
 	}
 	return d.EndProxy(ctx, sb)
 }
 
-// EndProxy removes the proxy of a sandbox that does not run, if there is one. The
-// next start makes another, which is told the policy of then.
+// EndProxy removes the proxy of a stopped sandbox, if there is one. The next start
+// creates a new one.
 func (d *Driver) EndProxy(ctx context.Context, sb lifecycle.Sandbox) error {
 	if err := d.removeOwned(ctx, proxyName(sb.Name), sb.Name); err != nil {
-		return fmt.Errorf("ending the proxy of %s: %w", sb.Name, err)
+		return fmt.Errorf("removing the proxy of %s: %w", sb.Name, err)
 	}
 	return nil
 }
@@ -175,8 +174,8 @@ func (d *Driver) removeOwned(ctx context.Context, name, sandbox string) error {
 	return d.removeContainer(ctx, c.ID)
 }
 
-// enclosed is what all containers of ours but the sandbox itself run with.
-func (d *Driver) enclosed(ctx context.Context, memory, pids int64) (*container.HostConfig, error) {
+// helperHostConfig returns the configuration of all containers except sandboxes.
+func (d *Driver) helperHostConfig(ctx context.Context, memory, pids int64) (*container.HostConfig, error) {
 	info, err := d.info(ctx)
 	if err != nil {
 		return nil, err
@@ -184,23 +183,22 @@ func (d *Driver) enclosed(ctx context.Context, memory, pids int64) (*container.H
 	return &container.HostConfig{
 		ReadonlyRootfs: true,
 		CapDrop:        []string{"ALL"},
-		SecurityOpt:    append([]string{"no-new-privileges"}, ownFilter(info)...),
+		SecurityOpt:    append([]string{"no-new-privileges"}, helperSeccompOpt(info)...),
 		IpcMode:        container.IPCModePrivate,
 		LogConfig:      boundedLog(),
 		Resources:      container.Resources{Memory: memory, MemorySwap: memory, PidsLimit: &pids},
 	}, nil
 }
 
-// boundedLog keeps what is written readable, whatever the engine's default, and
-// from filling the disk.
+// boundedLog overrides the engine's default log driver, which may not be readable, and
+// bounds the size.
 func boundedLog() container.LogConfig {
 	return container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "10m", "max-file": "2"}}
 }
 
-// instruct starts the proxy, hands over the message and waits until it
-// listens.
-func (d *Driver) instruct(ctx context.Context, id string, message []byte) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, proxyPatience, errors.New("it is not ready after "+proxyPatience.String()))
+// configureProxy starts the proxy, sends its configuration and waits until it listens.
+func (d *Driver) configureProxy(ctx context.Context, id string, message []byte) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, proxyTimeout, errors.New("not ready after "+proxyTimeout.String()))
 	defer cancel()
 	conn, err := d.API.ContainerAttach(ctx, id, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
 	if err != nil {
@@ -223,11 +221,11 @@ func (d *Driver) instruct(ctx context.Context, id string, message []byte) error 
 	return nil
 }
 
-// awaitReady reads until the proxy says that it listens.
+// awaitReady reads until the proxy reports that it listens.
 func awaitReady(r io.Reader) error {
 	output, lines := io.Pipe()
-	var complaint bytes.Buffer
-	go func() { _ = lines.CloseWithError(demultiplex(lines, &complaint, r)) }()
+	var errOutput bytes.Buffer
+	go func() { _ = lines.CloseWithError(demultiplex(lines, &errOutput, r)) }()
 	defer func() { _ = output.Close() }()
 	scanner := bufio.NewScanner(output)
 	for scanner.Scan() {
@@ -236,9 +234,9 @@ func awaitReady(r io.Reader) error {
 			return nil
 		}
 	}
-	// The pipe has ended, and with it the copying.
-	if said := strings.Join(strings.Fields(complaint.String()), " "); said != "" {
+	// EOF: the copying goroutine has ended.
+	if said := strings.Join(strings.Fields(errOutput.String()), " "); said != "" {
 		return errors.New(strings.TrimPrefix(said, "Error: "))
 	}
-	return errors.Join(errors.New("it has ended without a word"), scanner.Err())
+	return errors.Join(errors.New("it has exited"), scanner.Err())
 }

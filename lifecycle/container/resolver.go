@@ -10,13 +10,12 @@ import (
 	"github.com/moby/sys/atomicwriter"
 )
 
-// resolverFile is where programs look who knows names.
+// resolverFile is the resolver configuration of programs.
 const resolverFile = "/etc/resolv.conf"
 
-// resolverMount is a mount that names a sandbox's proxy as its resolver. The
-// engine's own file names a resolver at an address of the loopback, to which it
-// leads by rules of the kernel: they have no effect on the stack of a runtime
-// that brings its own, and names would not be found.
+// resolverMount mounts a resolv.conf with a sandbox's proxy as its resolver. The engine's
+// file has a loopback address that is redirected by netfilter, which has no effect on
+// runtimes with their own network stack.
 func (d *Driver) resolverMount(sandbox string, proxy netip.Addr) (mount.Mount, error) {
 	path := d.resolverPath(sandbox)
 	err := os.MkdirAll(filepath.Dir(path), 0o700)
@@ -24,7 +23,7 @@ func (d *Driver) resolverMount(sandbox string, proxy netip.Addr) (mount.Mount, e
 		err = atomicwriter.WriteFile(path, []byte("nameserver "+proxy.String()+"\n"), 0o644)
 	}
 	if err != nil {
-		return mount.Mount{}, fmt.Errorf("saying who knows names in the sandbox %s: %w", sandbox, err)
+		return mount.Mount{}, fmt.Errorf("writing the resolv.conf of the sandbox %s: %w", sandbox, err)
 	}
 	return mount.Mount{
 		Type: mount.TypeBind, Source: path, Target: resolverFile, ReadOnly: true,
@@ -32,7 +31,7 @@ func (d *Driver) resolverMount(sandbox string, proxy netip.Addr) (mount.Mount, e
 	}, nil
 }
 
-// resolverPath is the file of a sandbox that resolverMount mounts.
+// resolverPath returns the path of the file that resolverMount mounts.
 func (d *Driver) resolverPath(sandbox string) string {
 	return filepath.Join(d.StateDir, "sandboxes", sandbox+".resolv.conf")
 }

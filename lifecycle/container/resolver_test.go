@@ -83,7 +83,7 @@ func TestTheHolderIsInTheNetwork(t *testing.T) {
 		d := &Driver{API: api}
 		spec := lifecycle.Spec{Name: "sb"}
 		spec.Egress.Policy.Mode = egress.Deny
-		n, h, err := d.makeHeldNetwork(t.Context(), spec)
+		n, h, err := d.createNetworkAndPause(t.Context(), spec)
 		assert.NilError(t, err)
 		assert.Equal(t, len(api.subnets), taken+1)
 		assert.Assert(t, api.subnets[taken].Contains(n.agent))
@@ -111,13 +111,13 @@ func TestWhoKnowsNames(t *testing.T) {
 			spec := lifecycle.Spec{Name: "sb", Runtime: tc.runtime}
 			spec.Egress.Policy.Mode = tc.mode
 			config, host, labels := &container.Config{Hostname: "sandbox"}, &container.HostConfig{}, map[string]string{}
-			g := &ground{}
+			g := &prerequisites{}
 			if tc.mode != "" {
 				var err error
-				g.network, g.holder, err = d.makeHeldNetwork(t.Context(), spec)
+				g.network, g.holder, err = d.createNetworkAndPause(t.Context(), spec)
 				assert.NilError(t, err)
 			}
-			_, err := d.join(spec, g, config, host, labels)
+			_, err := d.joinNetwork(spec, g, config, host, labels)
 			assert.NilError(t, err)
 			assert.Equal(t, host.NetworkMode == "container:holder", tc.mode != "" && (tc.runtime == "" || tc.runtime == "runc"))
 			assert.Equal(t, config.Hostname == "", labels[labelNetns] != "", "a container has the name of who holds its network")

@@ -6,8 +6,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// RunsAs returns the UID:GID under which a container of an engine has the rights
-// of user.
+// RunsAs returns the UID:GID in a container that has the permissions of user on the
+// host.
 func RunsAs(ctx context.Context, api API, user lifecycle.User) (string, error) {
 	info, err := (&Driver{API: api}).info(ctx)
 	if err != nil {

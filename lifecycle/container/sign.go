@@ -11,11 +11,11 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// Signs reports whether a container can reach a socket of this machine, and if not,
-// why: a kernel of its own knows nothing of it.
+// Signs returns why a container cannot use a unix socket of this machine; empty if it
+// can.
 func (d *Driver) Signs(ctx context.Context, runtimeName string) (why string, err error) {
 	if runtime.GOOS != "linux" || !strings.HasPrefix(d.Host, "unix://") {
-		return "a sandbox can reach a socket of this machine only with an engine on Linux itself, by a unix:// address", nil
+		return "sockets of this machine can only be mounted by a Linux engine at a unix:// address", nil
 	}
 	info, err := d.info(ctx)
 	if err != nil {
@@ -23,14 +23,14 @@ func (d *Driver) Signs(ctx context.Context, runtimeName string) (why string, err
 	}
 	switch {
 	case strings.Contains(info.OperatingSystem, "Docker Desktop"):
-		return "the virtual machine of Docker Desktop does not let a sandbox reach a socket of this machine", nil
-	case d.ownsStack(ctx, runtimeName):
-		return "the runtime of containers does not let a sandbox reach a socket of this machine", nil
+		return "sockets of this machine cannot be mounted by Docker Desktop", nil
+	case d.hasOwnStack(ctx, runtimeName):
+		return "sockets of this machine cannot be mounted with this container runtime", nil
 	}
 	return "", nil
 }
 
-// SignProgram is the program in a sandbox that git calls to sign.
+// SignProgram returns the path of the program in a sandbox that git calls to sign.
 func (d *Driver) SignProgram(sb lifecycle.Sandbox) (string, error) {
 	program, ok := d.readMarker(sb)
 	if !ok {

@@ -51,7 +51,7 @@ func (d *Driver) Sizes(ctx context.Context, sandboxes []lifecycle.Sandbox) (map[
 func (d *Driver) volumeSizes(ctx context.Context) (map[string]int64, error) {
 	usage, err := d.API.DiskUsage(ctx, client.DiskUsageOptions{Volumes: true, Verbose: true})
 	if err != nil {
-		return nil, fmt.Errorf("asking what volumes take: %w", err)
+		return nil, fmt.Errorf("reading the sizes of volumes: %w", err)
 	}
 	volumes := map[string]int64{}
 	for _, v := range usage.Volumes.Items {
@@ -68,7 +68,7 @@ func (d *Driver) size(ctx context.Context, id string, volumes map[string]int64) 
 		return 0, false, nil
 	}
 	if err != nil {
-		return 0, false, fmt.Errorf("asking what a sandbox takes: %w", err)
+		return 0, false, fmt.Errorf("reading the size of a sandbox: %w", err)
 	}
 	if res.Container.SizeRw != nil {
 		size = *res.Container.SizeRw

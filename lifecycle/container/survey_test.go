@@ -17,12 +17,12 @@ func TestTheOldestOfTwinsIsTheNetworkToTheWorld(t *testing.T) {
 			Name: name, ID: id, Created: made, Labels: map[string]string{labelCreatedBy: createdBy, labelRole: roleEgress},
 		}}
 	}
-	around, err := survey([]network.Summary{
+	engineNets, err := parseNetworks([]network.Summary{
 		of(egressNetwork, "c", noon.Add(time.Second)), of("other", "o", noon), of(egressNetwork, "b", noon), of(egressNetwork, "a", noon),
 	})
 	assert.NilError(t, err)
-	assert.Equal(t, around.egress, "a")
-	assert.DeepEqual(t, around.twins, []string{"b", "c"})
+	assert.Equal(t, engineNets.egress, "a")
+	assert.DeepEqual(t, engineNets.duplicates, []string{"b", "c"})
 	assert.Assert(t, ambiguous(errors.New("Error response from daemon: network ralph-egress is ambiguous (2 matches found on name)")))
 	assert.Assert(t, !ambiguous(nil))
 }

@@ -19,19 +19,18 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// fitUser makes a sandbox fit for the user that its commands run as. Whether
-// anything has to be done depends on the image alone, so an image that needed
-// nothing is noted and not looked into again.
-func (d *Driver) fitUser(ctx context.Context, sb lifecycle.Sandbox, helper string) error {
+// ensureUser ensures that the user of commands has a name and owns the home directory.
+// That depends on the image only, so an image that needs no change is recorded.
+func (d *Driver) ensureUser(ctx context.Context, sb lifecycle.Sandbox, helper string) error {
 	uid, gid, ok := strings.Cut(sb.User, ":")
 	if !ok {
-		return hint.Wrap(errors.New("it does not say which user it is for"), "run the command again with --recreate")
+		return hint.Wrap(errors.New("its user is unknown"), "run the command again with --recreate")
 	}
 	res, err := d.API.ContainerInspect(ctx, sb.ID, client.ContainerInspectOptions{})
 	if err != nil {
 		return err
 	}
-	note := d.fitPath(res.Container.Image, uid, gid)
+	note := d.userNotePath(res.Container.Image, uid, gid)
 	if _, err := os.Stat(note); err == nil {
 		return nil
 	}
@@ -39,15 +38,15 @@ func (d *Driver) fitUser(ctx context.Context, sb lifecycle.Sandbox, helper strin
 	if err != nil {
 		return err
 	}
-	owned, err := d.ownHome(ctx, res.Container, uid, gid, helper)
+	owned, err := d.ensureHomeOwner(ctx, res.Container, uid, gid, helper)
 	if err != nil || named || owned {
 		return err
 	}
 	return writeNote(note)
 }
 
-// fitPath is the note that an image fits a user.
-func (d *Driver) fitPath(image, uid, gid string) string {
+// userNotePath is the path of the record that an image needs no change for a user.
+func (d *Driver) userNotePath(image, uid, gid string) string {
 	_, digest, _ := strings.Cut(image, ":")
 	return filepath.Join(d.StateDir, "images", strings.Join([]string{digest, uid, gid}, "-"))
 }
@@ -59,10 +58,9 @@ func writeNote(path string) error {
 	return os.WriteFile(path, nil, 0o600)
 }
 
-// nameUser makes sure that the user and the group have a name: git, ssh, npm
-// and others do not work for a number without one. The image's own agent user
-// is renumbered; an image without one gets a new entry. It reports whether
-// anything had to be changed.
+// nameUser ensures that the user and the group have a name, which git, ssh, npm and
+// others require. The image's agent user is renumbered; an image without one gets a new
+// entry. It reports whether anything was changed.
 func (d *Driver) nameUser(ctx context.Context, id, uid, gid string) (changed bool, err error) {
 	for name, entry := range map[string]string{
 		"passwd": fmt.Sprintf("agent:x:%s:%s::%s:/bin/sh", uid, gid, Home),
@@ -89,16 +87,16 @@ func (d *Driver) nameUser(ctx context.Context, id, uid, gid string) (changed boo
 	return changed, nil
 }
 
-// ownHome gives the home directory to the user, and reports whether it had to.
-// The sandbox itself never has the right to do so: a helper container that
-// sees nothing but the home directory does it.
-func (d *Driver) ownHome(ctx context.Context, c container.InspectResponse, uid, gid, helper string) (changed bool, err error) {
+// ensureHomeOwner makes the user the owner of the home directory, and reports whether
+// anything was changed. A helper container with nothing but the home volume does that,
+// because sandboxes have no capabilities.
+func (d *Driver) ensureHomeOwner(ctx context.Context, c container.InspectResponse, uid, gid, helper string) (changed bool, err error) {
 	header, _, err := d.readFile(ctx, c.ID, Home)
 	if err != nil {
 		return false, err
 	}
 	if strconv.Itoa(header.Uid) == uid {
-		return false, nil // whatever its group: the owner may do everything
+		return false, nil // the group does not matter
 	}
 	for _, m := range c.Mounts {
 		if m.Type == mount.TypeVolume && m.Destination == Home {
@@ -109,8 +107,8 @@ func (d *Driver) ownHome(ctx context.Context, c container.InspectResponse, uid, 
 	return false, errors.New("it has no volume at " + Home)
 }
 
-// setEntry puts an entry into a file in the format of passwd(5), unless its
-// number has one already. An entry of the same name is replaced.
+// setEntry adds an entry to a file in the format of passwd(5), unless its number has
+// one. An entry of the same name is replaced.
 func setEntry(content, entry string) string {
 	fields := strings.Split(entry, ":")
 	var kept strings.Builder

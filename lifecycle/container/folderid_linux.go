@@ -6,9 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// folderID tells a folder from another one that has its path later. Numbers of
-// folders are used again, so the time when it was made belongs to it, where the
-// file system knows that. It is empty for one that cannot be looked at.
+// folderID identifies a directory by its inode and, because inodes are reused, its birth
+// time, if the file system has one. It is empty if the directory cannot be read.
 func folderID(path string) string {
 	var st unix.Statx_t
 	if err := unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_INO|unix.STATX_BTIME, &st); err != nil {

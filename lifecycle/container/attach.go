@@ -15,11 +15,12 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// join has a sandbox use its network. Without a policy there is nothing to do.
-func (d *Driver) join(spec lifecycle.Spec, g *ground, config *container.Config, host *container.HostConfig, l map[string]string) (*network.NetworkingConfig, error) {
+// joinNetwork configures the network of a sandbox, if it has a network policy.
+func (d *Driver) joinNetwork(spec lifecycle.Spec, g *prerequisites, config *container.Config, host *container.HostConfig, l map[string]string) (*network.NetworkingConfig, error) {
 	mode, n := spec.Egress.Policy.Mode, g.network
 	if mode == "" {
 		return nil, nil
@@ -31,7 +32,7 @@ func (d *Driver) join(spec lifecycle.Spec, g *ground, config *container.Config, 
 	if g.holder != "" {
 		l[labelNetns] = g.holder
 		host.NetworkMode = container.NetworkMode("container:" + g.holder)
-		config.Hostname = "" // that of the holder
+		config.Hostname = "" // that of the pause container
 		return nil, nil
 	}
 	if mode != egress.AllowAll {
@@ -41,31 +42,30 @@ func (d *Driver) join(spec lifecycle.Spec, g *ground, config *container.Config, 
 		}
 		host.Mounts = append(host.Mounts, m)
 	}
-	return enter(spec, n, host), nil
+	return attachNetwork(spec, n, host), nil
 }
 
-// enter puts a container into the network of a sandbox, at the sandbox's place.
-func enter(spec lifecycle.Spec, n sandboxNetwork, host *container.HostConfig) *network.NetworkingConfig {
+// attachNetwork attaches a container to the network of a sandbox, with the sandbox's
+// address.
+func attachNetwork(spec lifecycle.Spec, n sandboxNetwork, host *container.HostConfig) *network.NetworkingConfig {
 	host.NetworkMode = container.NetworkMode(n.name)
 	if hasIPv6() {
 		host.Sysctls = map[string]string{"net.ipv6.conf.all.disable_ipv6": "1"}
 	}
 	if spec.Egress.Policy.Mode != egress.AllowAll {
-		// The engine's resolver would ask the host's, and so the world.
+		// The engine's resolver would forward queries to that of the host.
 		host.DNS = []netip.Addr{n.proxy}
-		giveUpSoon(host)
+		shortenTimeouts(host)
 	}
 	return &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{
 		n.name: {IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: n.agent}},
 	}}
 }
 
-// giveUpSoon has programs fail within seconds when the proxy is gone. What was
-// sent to it a moment ago is sent to where it was until the kernel looks again,
-// so no error comes back, and a program would wait for as long as it takes to
-// reach the other side of the world: more than a minute to connect, and ten
-// seconds for each name. The proxy, if it is there, is on this machine.
-func giveUpSoon(host *container.HostConfig) {
+// shortenTimeouts makes programs fail within seconds when the proxy is gone. The kernel
+// reports no error while its neighbor entry is valid, so that connecting would take
+// more than a minute, and each DNS query ten seconds. The proxy is on this machine.
+func shortenTimeouts(host *container.HostConfig) {
 	host.DNSOptions = []string{"timeout:2", "attempts:2"}
 	if host.Sysctls == nil {
 		host.Sysctls = map[string]string{}
@@ -73,8 +73,8 @@ func giveUpSoon(host *container.HostConfig) {
 	host.Sysctls["net.ipv4.tcp_syn_retries"] = "2" // seven seconds
 }
 
-// hasIPv6 reports whether IPv6 can be switched off. A kernel without it, which is
-// the engine's only on Linux, knows no such setting.
+// hasIPv6 reports whether the kernel has the setting that disables IPv6. The kernel
+// is that of the engine on Linux only.
 func hasIPv6() bool {
 	if runtime.GOOS != "linux" {
 		return true
@@ -83,16 +83,16 @@ func hasIPv6() bool {
 	return err == nil
 }
 
-// lacksNetwork reports whether a container cannot be started because its network is
-// gone: "docker network prune" takes those of stopped containers.
-func lacksNetwork(err error) bool {
+// networkMissing reports whether starting a container failed because its network was
+// removed, as "docker network prune" does for stopped containers.
+func networkMissing(err error) bool {
 	said := err.Error()
 	return strings.Contains(said, "network") && strings.Contains(said, "not found")
 }
 
-// rejoin makes the network of a stopped sandbox again, as it was.
-func (d *Driver) rejoin(ctx context.Context, sb lifecycle.Sandbox) error {
-	owner, err := d.networkOwner(ctx, sb)
+// recreateNetwork recreates the network of a stopped sandbox with the same addresses.
+func (d *Driver) recreateNetwork(ctx context.Context, sb lifecycle.Sandbox) error {
+	owner, err := d.inspectNetworkOwner(ctx, sb)
 	if err != nil {
 		return err
 	}
@@ -103,30 +103,30 @@ func (d *Driver) rejoin(ctx context.Context, sb lifecycle.Sandbox) error {
 	name := res.Container.Config.Labels[labelNetwork]
 	was := owner.NetworkSettings.Networks[name]
 	if was == nil || was.IPAMConfig == nil {
-		return fmt.Errorf("its network %s is gone, and nobody knows what it was like: run the command with --recreate", name)
+		return hint.Wrap(fmt.Errorf("network %s was removed", name), "recreate the sandbox with --recreate")
 	}
 	n, subnet := networkOf(name, was.IPAMConfig.IPv4Address)
 	spec := lifecycle.Spec{Name: sb.Name}
 	spec.Egress.Policy.Mode = sb.Egress
 	if _, err := d.API.NetworkCreate(ctx, name, networkOptions(spec, n, subnet)); err != nil {
-		return fmt.Errorf("making the network %s again: %w", name, err)
+		return fmt.Errorf("recreating the network %s: %w", name, err)
 	}
 	if _, err := d.API.NetworkDisconnect(ctx, name, client.NetworkDisconnectOptions{Container: owner.ID, Force: true}); err != nil && !errdefs.IsNotFound(err) {
-		return fmt.Errorf("leaving the network that is gone: %w", err)
+		return fmt.Errorf("disconnecting from the removed network: %w", err)
 	}
 	_, err = d.API.NetworkConnect(ctx, name, client.NetworkConnectOptions{
 		Container:      owner.ID,
 		EndpointConfig: &network.EndpointSettings{IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: n.agent}},
 	})
 	if err != nil {
-		return fmt.Errorf("joining the network %s again: %w", name, err)
+		return fmt.Errorf("connecting to the network %s: %w", name, err)
 	}
 	return nil
 }
 
-// leaveNetwork removes the network of a sandbox that there will not be, and who
-// holds it, as far as there are such.
-func (d *Driver) leaveNetwork(ctx context.Context, name, holder string) error {
+// removeCreatedNetwork removes the network and the pause container of a sandbox that
+// could not be created.
+func (d *Driver) removeCreatedNetwork(ctx context.Context, name, holder string) error {
 	ctx = context.WithoutCancel(ctx)
 	var errs []error
 	if holder != "" {

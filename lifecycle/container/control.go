@@ -16,56 +16,56 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/egress/firewall"
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/guestbin"
 )
 
-// ErrNoProxy is in the errors for sandboxes whose network is not restricted.
+// ErrNoProxy is returned for sandboxes without a restricted network.
 var ErrNoProxy = errors.New("the sandbox has no proxy")
 
-// Control has the running proxy of a sandbox do something at once, and returns
-// its answer as JSON: "policy", "stats", "reset", "allow RULE…" or "deny RULE…". Only
-// who may start a process beside the proxy can do so: nothing in the sandbox.
+// Control sends a request to the running proxy of a sandbox and returns its answer as
+// JSON: "policy", "stats", "reset", "allow RULE…" or "deny RULE…". It runs in the
+// proxy's container, so that nothing in the sandbox can do the same.
 func (d *Driver) Control(ctx context.Context, sb lifecycle.Sandbox, order ...string) ([]byte, error) {
 	if sb.Proxy == "" {
-		return nil, fmt.Errorf("asking the proxy of %s: %w", sb.Name, ErrNoProxy)
+		return nil, fmt.Errorf("controlling the proxy of %s: %w", sb.Name, ErrNoProxy)
 	}
 	command := append([]string{"/" + guestbin.EgressProgram, "ctl"}, order...)
-	out, err := d.run(ctx, lifecycle.Sandbox{ID: proxyName(sb.Name)}, nobody, command...)
+	out, err := d.run(ctx, lifecycle.Sandbox{ID: proxyName(sb.Name)}, initUser, command...)
 	if err != nil {
-		return nil, fmt.Errorf("asking the proxy of %s: %w", sb.Name, err)
+		return nil, fmt.Errorf("controlling the proxy of %s: %w", sb.Name, err)
 	}
 	return []byte(out), nil
 }
 
-// RoutesURL is the URL below which a sandbox finds the routes of its proxy.
+// RoutesURL returns the base URL of the proxy's routes.
 func RoutesURL(sb lifecycle.Sandbox) string {
 	return "http://" + net.JoinHostPort(sb.Proxy, strconv.Itoa(firewall.PortAPI))
 }
 
-// HandOver gives the running proxy of a sandbox its routes and the rules for a
-// command's own endpoints, in place of those that it has, and returns the URL below
-// which the sandbox finds the routes. The keys in them go to the proxy's memory,
-// through the input of a command beside it.
+// HandOver replaces the routes of a running proxy and the rules for a command's
+// endpoints, and returns the base URL of the routes. Keys are passed through stdin and
+// stay in the proxy's memory.
 func (d *Driver) HandOver(ctx context.Context, sb lifecycle.Sandbox, routes []egress.Route, endpoints []string) (base string, err error) {
 	if sb.Proxy == "" {
-		return "", fmt.Errorf("handing keys to the proxy of %s: %w", sb.Name, ErrNoProxy)
+		return "", fmt.Errorf("passing keys to the proxy of %s: %w", sb.Name, ErrNoProxy)
 	}
 	base = RoutesURL(sb)
 	line, err := json.Marshal(routes)
 	if err != nil {
-		return "", fmt.Errorf("handing keys to the proxy of %s: %w", sb.Name, err)
+		return "", fmt.Errorf("passing keys to the proxy of %s: %w", sb.Name, err)
 	}
 	order := append([]string{"/" + guestbin.EgressProgram, "ctl", "routes"}, endpoints...)
-	if _, err := d.runWith(ctx, proxyName(sb.Name), nobody, bytes.NewReader(append(line, '\n')), order...); err != nil {
-		return "", fmt.Errorf("handing keys to the proxy of %s: %w", sb.Name, err)
+	if _, err := d.runWith(ctx, proxyName(sb.Name), initUser, bytes.NewReader(append(line, '\n')), order...); err != nil {
+		return "", fmt.Errorf("passing keys to the proxy of %s: %w", sb.Name, err)
 	}
 	return base, nil
 }
 
-// Decisions writes what the proxy of a sandbox has decided since a time: one
-// [egress.Decision] in JSON a line, between other lines. With follow it goes on
-// until ctx ends, which is no error.
+// Decisions writes the log of a proxy since a time: one [egress.Decision] in JSON per
+// line, between other lines. With follow, it continues until ctx is canceled, which is
+// not an error.
 func (d *Driver) Decisions(ctx context.Context, sb lifecycle.Sandbox, since time.Time, follow bool, w io.Writer) error {
 	if sb.Proxy == "" {
 		return fmt.Errorf("reading the log of the proxy of %s: %w", sb.Name, ErrNoProxy)
@@ -76,7 +76,7 @@ func (d *Driver) Decisions(ctx context.Context, sb lifecycle.Sandbox, since time
 	}
 	res, err := d.API.ContainerLogs(ctx, proxyName(sb.Name), opts)
 	if errdefs.IsNotFound(err) {
-		return fmt.Errorf("the proxy of %s is gone, and its log with it: the next command starts another", sb.Name)
+		return hint.Wrap(fmt.Errorf("the proxy of %s was removed, and its log with it", sb.Name), "the next command starts a new proxy")
 	}
 	if err != nil {
 		return fmt.Errorf("reading the log of the proxy of %s: %w", sb.Name, err)

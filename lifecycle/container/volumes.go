@@ -11,39 +11,39 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// HasVolume reports whether there is a volume of ours with that name. Somebody
-// else's is a [lifecycle.ForeignError].
+// HasVolume reports whether a volume of docker-ralph with that name exists. It returns
+// a [lifecycle.ForeignError] for other volumes.
 func (d *Driver) HasVolume(ctx context.Context, name string) (bool, error) {
 	res, err := d.API.VolumeInspect(ctx, name, client.VolumeInspectOptions{})
 	switch {
 	case errdefs.IsNotFound(err):
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("looking at the volume %s: %w", name, err)
+		return false, fmt.Errorf("inspecting the volume %s: %w", name, err)
 	case res.Volume.Labels[labelCreatedBy] != createdBy:
 		return false, &lifecycle.ForeignError{Name: name, What: "a volume"}
 	}
 	return true, nil
 }
 
-// RemoveVolume removes a volume that [Driver.HasVolume] has found. One that is
-// gone is no error, one that is in use is.
+// RemoveVolume removes a volume that [Driver.HasVolume] has found. A missing volume is
+// not an error.
 func (d *Driver) RemoveVolume(ctx context.Context, name string) error {
 	_, err := d.API.VolumeRemove(ctx, name, client.VolumeRemoveOptions{})
 	if err != nil && !errdefs.IsNotFound(err) {
 		return fmt.Errorf("removing the volume %s: %w", name, err)
 	}
 	if err := os.RemoveAll(d.cacheNotes(name)); err != nil {
-		return fmt.Errorf("forgetting the volume %s: %w", name, err)
+		return fmt.Errorf("removing the records of the volume %s: %w", name, err)
 	}
 	return nil
 }
 
-// GitVolume is a volume with the git directory of a sandbox's own.
+// GitVolume is the volume of a sandbox's private git directory.
 type GitVolume struct{ Name, Sandbox string }
 
-// GitVolumes returns those that sandboxes of a repository have left, or still
-// have, by the path of its main work tree.
+// GitVolumes lists the git volumes of a repository's existing and removed sandboxes,
+// by the path of its main worktree.
 func (d *Driver) GitVolumes(ctx context.Context, mainRoot string) ([]GitVolume, error) {
 	res, err := d.API.VolumeList(ctx, client.VolumeListOptions{Filters: make(client.Filters).
 		Add("label", labelCreatedBy+"="+createdBy).Add("label", labelRole+"="+roleGit).Add("label", labelRoot+"="+mainRoot)})

@@ -17,71 +17,72 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/egress/canary"
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/guestbin"
 )
 
-// wall is what stands around a sandbox.
-type wall struct {
-	run  string // the time for which it holds
-	told string // what its proxy was told; "" if that is not known
+// isolation is a verified isolation of a sandbox's network.
+type isolation struct {
+	run        string // identifies the run of containers for which it holds: [runOf]
+	configHash string // configuration of its proxy; empty if unknown
 }
 
-// raiseWall brings the way out of a running sandbox up, closes all others, and
-// tries whether they are closed. Nothing is run in a sandbox before that.
-func (d *Driver) raiseWall(ctx context.Context, sb lifecycle.Sandbox, spec lifecycle.Spec) (raised wall, err error) {
+// isolate starts the proxy of a running sandbox, blocks all other connections, and
+// verifies that they are blocked. No command runs in a sandbox before.
+func (d *Driver) isolate(ctx context.Context, sb lifecycle.Sandbox, spec lifecycle.Spec) (isolated isolation, err error) {
 	var owner container.InspectResponse
 	var image string
-	var around surroundings
+	var engineNets engineNetworks
 	group, groupCtx := errgroup.WithContext(ctx)
-	// The times come from before: what is restarted meanwhile has another one.
-	group.Go(func() (err error) { owner, err = d.networkOwner(groupCtx, sb); return err })
+	// Inspect first: a container that is restarted in the meantime has another time.
+	group.Go(func() (err error) { owner, err = d.inspectNetworkOwner(groupCtx, sb); return err })
 	group.Go(func() (err error) { image, err = d.ensureEgress(groupCtx); return err })
-	group.Go(func() (err error) { around, err = d.lookAround(groupCtx); return err })
+	group.Go(func() (err error) { engineNets, err = d.listNetworks(groupCtx); return err })
 	if err := group.Wait(); err != nil {
-		return wall{}, err
+		return isolation{}, err
 	}
-	adopted := false
+	reused := false
 	group, groupCtx = errgroup.WithContext(ctx)
 	there := make(chan struct{})
 	if sb.Proxy != "" {
 		group.Go(func() (err error) {
-			if adopted, err = d.startProxy(groupCtx, sb, owner, spec.Egress, image, around); err != nil {
+			if reused, err = d.startProxy(groupCtx, sb, owner, spec.Egress, image, engineNets); err != nil {
 				return err
 			}
 			close(there)
 			return nil
 		})
 	}
-	group.Go(func() error { return d.tryWall(groupCtx, sb, owner, image, around, there) })
+	group.Go(func() error { return d.verifyIsolation(groupCtx, sb, owner, image, engineNets, there) })
 	if err := group.Wait(); err != nil {
-		return wall{}, err
+		return isolation{}, err
 	}
-	// A firewall that stood already hid it from the canary.
+	// The canary does not see it behind an existing firewall.
 	if other := foreignNetwork(owner); other != "" {
 		taken := strings.TrimPrefix(owner.Name, "/")
-		return wall{}, fmt.Errorf("the sandbox %s is on the network %s too, past its proxy: take it off with \"docker network disconnect %s %s\"",
-			sb.Name, other, other, taken)
+		return isolation{}, hint.Wrap(fmt.Errorf("the sandbox %s is connected to the network %s, which bypasses its proxy", sb.Name, other),
+			"run %q", "docker network disconnect "+other+" "+taken)
 	}
 	var proxy container.InspectResponse
 	if sb.Proxy != "" {
 		if proxy, _, err = d.inspectNamed(ctx, proxyName(sb.Name)); err != nil {
-			return wall{}, fmt.Errorf("looking the proxy of %s up: %w", sb.Name, err)
+			return isolation{}, fmt.Errorf("inspecting the proxy of %s: %w", sb.Name, err)
 		}
 	}
 	d.engine.mu.Lock()
-	delete(d.engine.bare, sb.ID)
+	delete(d.engine.unfiltered, sb.ID)
 	d.engine.mu.Unlock()
-	raised.run = runOf(owner, proxy)
-	if _, m, _ := d.readWholeMarker(sb); adopted && m.Run == raised.run {
-		raised.told = m.Told
-	} else if !adopted && sb.Proxy != "" {
-		raised.told, err = toldOf(spec.Egress)
+	isolated.run = runOf(owner, proxy)
+	if _, m, _ := d.readFullMarker(sb); reused && m.Run == isolated.run {
+		isolated.configHash = m.Told
+	} else if !reused && sb.Proxy != "" {
+		isolated.configHash, err = proxyConfigHash(spec.Egress)
 	}
-	return raised, err
+	return isolated, err
 }
 
-// foreignNetwork is a network that somebody else has connected a sandbox to.
+// foreignNetwork returns a network that a sandbox was connected to by others.
 func foreignNetwork(owner container.InspectResponse) string {
 	for _, name := range networksOf(owner) {
 		if name != owner.Config.Labels[labelNetwork] && name != "none" {
@@ -98,8 +99,8 @@ func networksOf(c container.InspectResponse) []string {
 	return slices.Sorted(maps.Keys(c.NetworkSettings.Networks))
 }
 
-// runOf names the time for which a network and a proxy have been there, and what
-// the network is connected to.
+// runOf identifies the current run of a network's owner and a proxy, and the networks
+// that the owner is connected to.
 func runOf(owner, proxy container.InspectResponse) string {
 	since := func(c container.InspectResponse) string {
 		if c.State == nil || !c.State.Running || c.State.Paused {
@@ -110,16 +111,16 @@ func runOf(owner, proxy container.InspectResponse) string {
 	return strings.Join(append([]string{since(owner), proxy.ID, since(proxy)}, networksOf(owner)...), " ")
 }
 
-// How long to wait for answers that shall not come, behind a firewall and where
-// there is the network alone, which must hold by itself then.
+// How long the canary waits for connections that must fail: behind a firewall, and
+// in an internal network alone.
 const (
-	waitFirewall = 250 * time.Millisecond
-	waitAlone    = time.Second
+	waitFirewall   = 250 * time.Millisecond
+	waitUnfiltered = time.Second
 )
 
-// question is what the canary is asked about the network of a sandbox.
-func question(sb lifecycle.Sandbox, around surroundings) (canary.Question, error) {
-	q := canary.Question{Hosts: slices.Clone(around.gateways), Wait: waitAlone, Patience: proxyPatience}
+// canaryQuestion returns what the canary verifies in the network of a sandbox.
+func canaryQuestion(sb lifecycle.Sandbox, engineNets engineNetworks) (canary.Question, error) {
+	q := canary.Question{Hosts: slices.Clone(engineNets.gateways), Wait: waitUnfiltered, Patience: proxyTimeout}
 	if sb.Proxy != "" {
 		address, err := netip.ParseAddr(sb.Proxy)
 		if err != nil {
@@ -129,22 +130,22 @@ func question(sb lifecycle.Sandbox, around surroundings) (canary.Question, error
 		q.Hosts = append(q.Hosts, address.Prev()) // where a gateway would be
 	}
 	if sb.Netns != "" {
-		q.Firewall, q.Wait, q.Near = true, waitFirewall, around.subnets
+		q.Firewall, q.Wait, q.Near = true, waitFirewall, engineNets.subnets
 	}
 	return q, nil
 }
 
-// tryWall puts the firewall in place where it has an effect, and runs the canary,
-// which waits until the proxy is there.
-func (d *Driver) tryWall(ctx context.Context, sb lifecycle.Sandbox, owner container.InspectResponse, image string, around surroundings, there <-chan struct{}) error {
-	q, err := question(sb, around)
+// verifyIsolation sets up the firewall, if the runtime supports it, and runs the canary,
+// which waits for the proxy.
+func (d *Driver) verifyIsolation(ctx context.Context, sb lifecycle.Sandbox, owner container.InspectResponse, image string, engineNets engineNetworks, there <-chan struct{}) error {
+	q, err := canaryQuestion(sb, engineNets)
 	if err != nil {
 		return err
 	}
 	if sb.Netns != "" {
 		q.Await = owner.Config.Image == image
 	} else if sb.Proxy == "" {
-		return fmt.Errorf("the runtime %s has a network of its own, in which nothing can be closed: use another network policy than %q", owner.HostConfig.Runtime, egress.AllowAll)
+		return hint.Wrap(fmt.Errorf("the runtime %s has its own network stack, in which local networks cannot be blocked", owner.HostConfig.Runtime), "use another network policy than %q", egress.AllowAll)
 	}
 	arg, err := q.Encode()
 	if err != nil {
@@ -152,31 +153,30 @@ func (d *Driver) tryWall(ctx context.Context, sb lifecycle.Sandbox, owner contai
 	}
 	var out []byte
 	if sb.Netns != "" {
-		out, err = d.runInNetns(ctx, sb, owner, image, lineWhen(ctx, there), "canary", arg)
+		out, err = d.runInNetworkOf(ctx, sb, owner, image, lineAfter(ctx, there), "canary", arg)
 	} else {
-		// A firewall would have no effect there, and its namespace is empty.
+		// The firewall of the kernel has no effect on such a runtime.
 		var host *container.HostConfig
-		if host, err = d.besides(ctx, owner); err == nil {
-			out, err = d.runEgress(ctx, sb, image, nobody, host, "canary", arg)
+		if host, err = d.sameNetwork(ctx, owner); err == nil {
+			out, err = d.runEgress(ctx, sb, image, initUser, host, "canary", arg)
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("trying the wall around %s: %w", sb.Name, err)
+		return fmt.Errorf("verifying the isolation of %s: %w", sb.Name, err)
 	}
 	answer, err := canary.ParseAnswer(out)
 	if err == nil {
 		err = answer.Err()
 	}
 	if err != nil {
-		return fmt.Errorf("the sandbox %s is not used: %w", sb.Name, err)
+		return fmt.Errorf("the sandbox %s is not isolated: %w", sb.Name, err)
 	}
 	return nil
 }
 
-// besides is for a container that is in the network of a sandbox as the sandbox
-// itself is.
-func (d *Driver) besides(ctx context.Context, agent container.InspectResponse) (*container.HostConfig, error) {
-	host, err := d.enclosed(ctx, 64<<20, 128)
+// sameNetwork returns the configuration of a helper in the network of a sandbox.
+func (d *Driver) sameNetwork(ctx context.Context, agent container.InspectResponse) (*container.HostConfig, error) {
+	host, err := d.helperHostConfig(ctx, 64<<20, 128)
 	if err != nil {
 		return nil, err
 	}
@@ -192,14 +192,13 @@ func (d *Driver) besides(ctx context.Context, agent container.InspectResponse) (
 	return host, nil
 }
 
-// closeBare puts the firewall around a sandbox that this program has started
-// for something else than a dispatch, so that no command runs without it. It
-// may have no proxy then, and reach nothing.
-func (d *Driver) closeBare(ctx context.Context, sb lifecycle.Sandbox) error {
+// ensureFirewall sets up the firewall of a sandbox that was started without preparing
+// it, so that no command runs without it. It may have no proxy then.
+func (d *Driver) ensureFirewall(ctx context.Context, sb lifecycle.Sandbox) error {
 	d.engine.mu.Lock()
-	bare := d.engine.bare[sb.ID]
+	unfiltered := d.engine.unfiltered[sb.ID]
 	d.engine.mu.Unlock()
-	if !bare || sb.Netns == "" { // a network of its own is closed, and a firewall has no effect
+	if !unfiltered || sb.Netns == "" { // an internal network is isolated by itself
 		return nil
 	}
 	now, err := d.Lookup(ctx, sb.Name)
@@ -207,19 +206,19 @@ func (d *Driver) closeBare(ctx context.Context, sb lifecycle.Sandbox) error {
 		return err
 	}
 	if _, ok := d.prepared(now); now.ID != sb.ID || !ok {
-		if err := d.closeNetns(ctx, sb); err != nil {
-			return fmt.Errorf("putting the firewall around %s: %w", sb.Name, err)
+		if err := d.enforceFirewall(ctx, sb); err != nil {
+			return fmt.Errorf("setting up the firewall of %s: %w", sb.Name, err)
 		}
 	}
 	d.engine.mu.Lock()
-	delete(d.engine.bare, sb.ID)
+	delete(d.engine.unfiltered, sb.ID)
 	d.engine.mu.Unlock()
 	return nil
 }
 
-// ownsStack reports whether a runtime may have a network stack of its own, on
-// which rules of the kernel have no effect. What is not known may.
-func (d *Driver) ownsStack(ctx context.Context, runtime string) bool {
+// hasOwnStack reports whether a runtime may have its own network stack, on which
+// netfilter rules have no effect. Unknown runtimes may.
+func (d *Driver) hasOwnStack(ctx context.Context, runtime string) bool {
 	if runtime == "" {
 		if info, err := d.info(ctx); err == nil {
 			runtime = info.DefaultRuntime
@@ -228,9 +227,8 @@ func (d *Driver) ownsStack(ctx context.Context, runtime string) bool {
 	return !slices.Contains([]string{"", "runc", "crun", "youki", "nvidia", "io.containerd.runc.v2"}, runtime)
 }
 
-// runEgress runs a command of the egress program in a container of its own and
-// returns what it wrote. The engine removes the container by itself: it takes its
-// time for that, and nobody has to wait.
+// runEgress runs a command of ralph-egress in a new container and returns its output.
+// The engine removes the container in the background.
 func (d *Driver) runEgress(ctx context.Context, sb lifecycle.Sandbox, image, user string, host *container.HostConfig, args ...string) (output []byte, err error) {
 	host.AutoRemove = true
 	made, err := d.API.ContainerCreate(ctx, client.ContainerCreateOptions{
@@ -263,8 +261,8 @@ func (d *Driver) runEgress(ctx context.Context, sb lifecycle.Sandbox, image, use
 	if _, err := d.API.ContainerStart(ctx, made.ID, client.ContainerStartOptions{}); err != nil {
 		return nil, err
 	}
-	var out, complaint bytes.Buffer
-	if err := demultiplex(&out, &complaint, conn.Reader); err != nil {
+	var out, errOutput bytes.Buffer
+	if err := demultiplex(&out, &errOutput, conn.Reader); err != nil {
 		return nil, err
 	}
 	select {
@@ -273,7 +271,7 @@ func (d *Driver) runEgress(ctx context.Context, sb lifecycle.Sandbox, image, use
 	case res := <-wait.Result:
 		ended = true
 		if res.StatusCode != 0 {
-			said := strings.Join(strings.Fields(complaint.String()), " ")
+			said := strings.Join(strings.Fields(errOutput.String()), " ")
 			return nil, fmt.Errorf("exit code %d: %s", res.StatusCode, strings.TrimPrefix(said, "Error: "))
 		}
 		return out.Bytes(), nil

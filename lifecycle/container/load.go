@@ -13,8 +13,7 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// loadImage puts an image on the engine that holds one program and nothing
-// else. No registry is needed for it.
+// loadImage loads an image that contains one program, without a registry.
 func (d *Driver) loadImage(ctx context.Context, tag, arch, name string, program []byte) error {
 	image, err := scratchImage(tag, arch, name, program)
 	if err != nil {
@@ -28,7 +27,7 @@ func (d *Driver) loadImage(ctx context.Context, tag, arch, name string, program 
 	return errors.Join(err, res.Close())
 }
 
-// scratchImage makes the image in the format of docker save.
+// scratchImage returns the image in the format of docker save.
 func scratchImage(tag, arch, name string, program []byte) ([]byte, error) {
 	var layer bytes.Buffer
 	if err := writeTar(&layer, tarFile{name, program, 0o755}); err != nil {
