@@ -45,7 +45,7 @@ func TestRemoteEngineIsRejected(t *testing.T) {
 		w.setenv("DOCKER_HOST", remote)
 		res := w.ralph(t, "task", "list").expect(t, 1)
 		assert.Equal(t, len(w.sandboxes(t)), 0)
-		assert.Check(t, is.Contains(res.stderr, "Error: the engine at "+remote+" is not on this machine"))
+		assert.Check(t, is.Contains(res.stderr, "Error: the engine at "+remote+" is remote and cannot mount the worktree"))
 		assert.Check(t, is.Contains(res.stderr, "docker context use"))
 	})
 }

@@ -79,7 +79,7 @@ func TestEachLayerOfIsolationHoldsAlone(t *testing.T) {
 		run(t, w.docker("network", "connect", "bridge", netns)).expect(t, 0)
 		assert.Check(t, is.Regexp(`eth[1-9]`, ask("ls /sys/class/net; "+out)))
 		assert.Check(t, !strings.Contains(ask(out), "OPEN"))
-		build.stderr.WaitFor(t, "Warning: repairing the sandbox "+name+": the sandbox "+name+" is on the network bridge too, past its proxy")
+		build.stderr.WaitFor(t, "Warning: repairing the sandbox "+name+": the sandbox "+name+" is connected to the network bridge, which bypasses its proxy")
 		assert.Check(t, !strings.Contains(ask(out), "OPEN"))
 		run(t, w.docker("network", "disconnect", "bridge", netns)).expect(t, 0)
 
@@ -110,7 +110,7 @@ func TestEachLayerOfIsolationHoldsAlone(t *testing.T) {
 		// A command sees that there is another way out.
 		run(t, w.docker("network", "connect", "bridge", netns)).expect(t, 0)
 		refused := w.ralph(t, "task", "list").expect(t, 1)
-		assert.Check(t, is.Contains(refused.stderr, `past its proxy: take it off with "docker network disconnect bridge `+netns+`"`))
+		assert.Check(t, is.Contains(refused.stderr, `Hint: run "docker network disconnect bridge `+netns+`"`))
 		run(t, w.docker("network", "disconnect", "bridge", netns)).expect(t, 0)
 		w.ok(t, "task", "list")
 	})

@@ -50,7 +50,7 @@ type Answer struct {
 func (a Answer) Err() error {
 	var errs []error
 	if len(a.Open) > 0 {
-		errs = append(errs, fmt.Errorf("the sandbox's network is not closed: %s", strings.Join(a.Open, "; ")))
+		errs = append(errs, fmt.Errorf("the sandbox's network is not isolated: %s", strings.Join(a.Open, "; ")))
 	}
 	if len(a.Broken) > 0 {
 		errs = append(errs, fmt.Errorf("the sandbox's proxy does not work: %s", strings.Join(a.Broken, "; ")))
@@ -68,10 +68,10 @@ func (q Question) Encode() (string, error) {
 func ParseQuestion(arg string) (Question, error) {
 	var q Question
 	if err := json.Unmarshal([]byte(arg), &q); err != nil {
-		return Question{}, fmt.Errorf("reading what to try: %w", err)
+		return Question{}, fmt.Errorf("parsing the question: %w", err)
 	}
 	if q.Wait <= 0 {
-		return Question{}, errors.New("reading what to try: there is no time to wait for answers")
+		return Question{}, errors.New("parsing the question: wait is not positive")
 	}
 	return q, nil
 }
@@ -83,10 +83,10 @@ func ParseAnswer(output []byte) (Answer, error) {
 		Broken *[]string `json:"broken"`
 	}
 	if err := json.Unmarshal(output, &a); err != nil {
-		return Answer{}, fmt.Errorf("reading what the canary says: %w", err)
+		return Answer{}, fmt.Errorf("parsing the answer of the canary: %w", err)
 	}
 	if a.Open == nil || a.Broken == nil {
-		return Answer{}, errors.New("the canary does not say what it found")
+		return Answer{}, errors.New("incomplete answer of the canary")
 	}
 	return Answer{Open: *a.Open, Broken: *a.Broken}, nil
 }

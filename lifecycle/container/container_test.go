@@ -26,7 +26,7 @@ import (
 	driver "github.com/docker-ralph/docker-ralph/lifecycle/container"
 )
 
-func TestForeignThingsAreLeftAlone(t *testing.T) {
+func TestForeignContainersAreKept(t *testing.T) {
 	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()
@@ -50,7 +50,7 @@ func TestForeignThingsAreLeftAlone(t *testing.T) {
 	})
 }
 
-func TestLookupTakesNoIDForAName(t *testing.T) {
+func TestLookupIgnoresIDs(t *testing.T) {
 	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()
@@ -96,7 +96,7 @@ func TestHardening(t *testing.T) {
 	})
 }
 
-func TestLimitsAreNeverMoreThanTheEngineHas(t *testing.T) {
+func TestLimitsAreClampedToTheEngine(t *testing.T) {
 	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()
@@ -114,7 +114,7 @@ func TestLimitsAreNeverMoreThanTheEngineHas(t *testing.T) {
 	})
 }
 
-func TestOrphansDoNotPileUp(t *testing.T) {
+func TestOrphansAreSwept(t *testing.T) {
 	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()
@@ -135,7 +135,7 @@ func TestOrphansDoNotPileUp(t *testing.T) {
 	})
 }
 
-func TestOddStates(t *testing.T) {
+func TestUnusualStates(t *testing.T) {
 	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()
@@ -151,7 +151,7 @@ func TestOddStates(t *testing.T) {
 		assert.Equal(t, again.ID, sb.ID)
 		assert.Equal(t, sh(t, s.Driver, again, spec, "echo up"), "up\n")
 
-		// Killed from outside: started again, nothing made anew.
+		// Killed from outside: restarted, not recreated.
 		_, err = api.ContainerKill(ctx, sb.ID, client.ContainerKillOptions{Signal: "KILL"})
 		assert.NilError(t, err)
 		again, err = ensure(t, s.Driver, spec, false)
@@ -161,7 +161,7 @@ func TestOddStates(t *testing.T) {
 	})
 }
 
-func TestManyDispatchesMakeOneSandbox(t *testing.T) {
+func TestConcurrentCommandsCreateOneSandbox(t *testing.T) {
 	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()
@@ -210,7 +210,7 @@ func TestManyDispatchesMakeOneSandbox(t *testing.T) {
 
 // Somebody who is too late with a sandbox of the same name has a network that is in
 // use, until he removes it himself.
-func TestANetworkInUseIsLeftToWhoHasMadeIt(t *testing.T) {
+func TestNetworkInUseIsKept(t *testing.T) {
 	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()
@@ -246,7 +246,7 @@ func TestANetworkInUseIsLeftToWhoHasMadeIt(t *testing.T) {
 }
 
 // A plugin can be killed between any two steps of making a sandbox.
-func TestHalfMadeSandboxesAreTakenUp(t *testing.T) {
+func TestPartialSandboxesAreCompleted(t *testing.T) {
 	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()
@@ -289,7 +289,7 @@ func TestHalfMadeSandboxesAreTakenUp(t *testing.T) {
 }
 
 // Who removes a sandbox that others are removing finds nothing of it afterwards.
-func TestManyRemoveOneSandbox(t *testing.T) {
+func TestConcurrentRemoval(t *testing.T) {
 	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()
@@ -344,7 +344,7 @@ func TestCommitInALinkedWorktree(t *testing.T) {
 	})
 }
 
-func TestAnotherMachinesEngineIsRecognised(t *testing.T) {
+func TestRemoteEngineIsRejected(t *testing.T) {
 	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()
@@ -353,14 +353,14 @@ func TestAnotherMachinesEngineIsRecognised(t *testing.T) {
 		for _, host := range []string{"ssh://user@far.example", "tcp://192.0.2.7:2376"} {
 			d := &driver.Driver{API: e.Client(t), Host: host, StateDir: t.TempDir()}
 			_, err := d.Create(t.Context(), spec)
-			assert.ErrorContains(t, err, "the engine at "+host+" is not on this machine")
+			assert.ErrorContains(t, err, "the engine at "+host+" is remote")
 		}
 
 		// The engine behind a local socket does not have the folder.
 		gone := spec
 		gone.Root = filepath.Join(spec.Root, "not-there")
 		_, err := s.Driver.Create(t.Context(), gone)
-		assert.ErrorContains(t, err, "the engine does not see the work tree "+gone.Root)
+		assert.ErrorContains(t, err, "mounting the worktree "+gone.Root)
 
 		// It has such a folder, but another one.
 		assert.NilError(t, os.WriteFile(spec.Probe, []byte("what the engine sees\n"), 0o644))
@@ -371,12 +371,12 @@ func TestAnotherMachinesEngineIsRecognised(t *testing.T) {
 		other := spec
 		other.Probe = filepath.Join(t.TempDir(), "HEAD")
 		assert.NilError(t, os.WriteFile(other.Probe, nil, 0o644))
-		assert.ErrorContains(t, s.Driver.Prepare(t.Context(), sb, other), "the engine does not see the work tree as it is on this machine")
+		assert.ErrorContains(t, s.Driver.Prepare(t.Context(), sb, other), "the engine has another worktree than this machine")
 		assert.Assert(t, !s.Driver.Ready(sb, spec))
 	})
 }
 
-func TestWorktreesThatWouldGiveTooMuch(t *testing.T) {
+func TestBroadWorktreesAreRejected(t *testing.T) {
 	t.Parallel()
 	home, err := os.UserHomeDir()
 	assert.NilError(t, err)

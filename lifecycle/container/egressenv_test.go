@@ -9,7 +9,7 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 )
 
-func TestThroughProxy(t *testing.T) {
+func TestProxyEnv(t *testing.T) {
 	given := []string{
 		"A=b", "HTTPS_PROXY=http://elsewhere", "all_proxy=socks5://elsewhere", "RALPH_REFUSALS=http://elsewhere",
 		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=user.name", "GIT_CONFIG_VALUE_0=u",

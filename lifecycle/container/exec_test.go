@@ -40,7 +40,7 @@ func (w *window) Size() (height, width uint) { return w.rows, 80 }
 
 func (w *window) Resized() <-chan struct{} { return w.resized }
 
-func TestAProcessThatStartsLateLearnsTheSizeOfItsTerminal(t *testing.T) {
+func TestTerminalSizeIsRepeatedUntilTheProcessStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := &lateEngine{there: time.Now().Add(2 * time.Second)}
 		w := &window{rows: 24, resized: make(chan struct{}, 1)}

@@ -62,7 +62,7 @@ func TestSeccompProfileIsCurrent(t *testing.T) {
 	assert.DeepEqual(t, plain, ours)
 }
 
-func TestFilter(t *testing.T) {
+func TestSeccompOption(t *testing.T) {
 	for _, tc := range []struct {
 		name, option string
 		ours         bool
@@ -80,7 +80,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-func TestEnginesThatCannotHoldASandbox(t *testing.T) {
+func TestCheckEngine(t *testing.T) {
 	confined := []string{"name=seccomp,profile=builtin"}
 	for _, tc := range []struct {
 		name    string
@@ -91,10 +91,10 @@ func TestEnginesThatCannotHoldASandbox(t *testing.T) {
 	}{
 		{name: "fine", info: system.Info{SecurityOptions: confined}},
 		{name: "own profile", info: system.Info{SecurityOptions: []string{"name=seccomp,profile=/etc/docker/seccomp.json"}}, warning: "can leave setuid files"},
-		{name: "unconfined", info: system.Info{SecurityOptions: []string{"name=apparmor", "name=seccomp,profile=unconfined"}}, err: "without a filter of system calls"},
-		{name: "without seccomp", info: system.Info{SecurityOptions: []string{"name=apparmor"}}, err: "without a filter of system calls"},
+		{name: "unconfined", info: system.Info{SecurityOptions: []string{"name=apparmor", "name=seccomp,profile=unconfined"}}, err: "without seccomp"},
+		{name: "without seccomp", info: system.Info{SecurityOptions: []string{"name=apparmor"}}, err: "without seccomp"},
 		{
-			name: "unknown runtime", runtime: "runsc", err: `no runtime "runsc" (sandbox.runtime): it has crun, runc`,
+			name: "unknown runtime", runtime: "runsc", err: `unknown runtime "runsc" (sandbox.runtime): the engine has crun, runc`,
 			info: system.Info{SecurityOptions: confined, Runtimes: map[string]system.RuntimeWithStatus{"runc": {}, "crun": {}}},
 		},
 		{
@@ -128,7 +128,7 @@ func TestEnginesThatCannotHoldASandbox(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoWorkTree(t *testing.T) {
+func TestCheckMounts(t *testing.T) {
 	home := filepath.Join(t.TempDir(), "home", "u")
 	for _, dir := range []string{".ssh", ".config/gcloud", "src/project", ".dotfiles"} {
 		assert.NilError(t, os.MkdirAll(filepath.Join(home, dir), 0o700))
@@ -137,16 +137,16 @@ func TestWhatIsNoWorkTree(t *testing.T) {
 	link := filepath.Join(home, "src", "link")
 	assert.NilError(t, os.Symlink("project", link))
 	for dir, want := range map[string]string{
-		"/":                                    "whole home directory",
-		home:                                   "whole home directory",
-		filepath.Dir(home):                     "whole home directory",
-		"/etc":                                 "belongs to the system",
-		"/etc/nginx":                           "belongs to the system",
-		"/usr/lib/python3":                     "belongs to the system",
-		"/proc/self":                           "belongs to the system",
-		"/run/user/1000/repo":                  "belongs to the system",
-		"/var":                                 "much more than a project",
-		"/usr":                                 "much more than a project",
+		"/":                                    "your home directory",
+		home:                                   "your home directory",
+		filepath.Dir(home):                     "your home directory",
+		"/etc":                                 "the system directory",
+		"/etc/nginx":                           "the system directory",
+		"/usr/lib/python3":                     "the system directory",
+		"/proc/self":                           "the system directory",
+		"/run/user/1000/repo":                  "the system directory",
+		"/var":                                 "more than a project",
+		"/usr":                                 "more than a project",
 		filepath.Join(home, ".ssh"):            "the keys in",
 		filepath.Join(home, ".ssh", "x"):       "the keys in",
 		filepath.Join(home, ".aws", "x"):       "the keys in",
@@ -156,8 +156,8 @@ func TestWhatIsNoWorkTree(t *testing.T) {
 		filepath.Join(link, "deeper"):          "symbolic link",
 		filepath.Join(home, "src", "a\nb"):     "control characters",
 		filepath.Join(home, "src", "a\x1b[1"):  "control characters",
-		home + "/src/../src/project":           "plain form",
-		"relative":                             "on Windows",
+		home + "/src/../src/project":           "is not clean",
+		"relative":                             "at the same path",
 		filepath.Join(home, "src", "project"):  "",
 		filepath.Join(home, ".dotfiles"):       "",
 		filepath.Join(home, "src", "$(x) 'y'"): "",
@@ -176,11 +176,11 @@ func TestWhatIsNoWorkTree(t *testing.T) {
 	}
 }
 
-func TestRootIsToldWhatAnOpenWallLetsThrough(t *testing.T) {
+func TestWarningAboutRootWithAllowAll(t *testing.T) {
 	for _, tc := range []struct {
-		user       string
-		mode       egress.Mode
-		configHash bool
+		user   string
+		mode   egress.Mode
+		warned bool
 	}{
 		{"0:0", egress.AllowAll, true},
 		{"0:100", egress.AllowAll, true},
@@ -191,6 +191,6 @@ func TestRootIsToldWhatAnOpenWallLetsThrough(t *testing.T) {
 		var said []string
 		d := &Driver{Report: func(message string) { said = append(said, message) }}
 		d.warnAboutRoot(tc.user, tc.mode)
-		assert.Equal(t, len(said) == 1 && strings.Contains(said[0], "port 53"), tc.configHash, "%+v: %v", tc, said)
+		assert.Equal(t, len(said) == 1 && strings.Contains(said[0], "port 53"), tc.warned, "%+v: %v", tc, said)
 	}
 }

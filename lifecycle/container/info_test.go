@@ -20,7 +20,7 @@ func (i interrupted) Read([]byte) (int, error) { return 0, i.Err() }
 
 // A command that is interrupted in the middle of an answer ends as one that was
 // interrupted.
-func TestAnInterruptedAnswerIsAnInterrupt(t *testing.T) {
+func TestInfoReportsCancellation(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	engine := answering(func(r *http.Request) (*http.Response, error) {
 		cancel()

@@ -13,22 +13,22 @@ import (
 )
 
 // The answers are what Podman 4.3.1 and Docker 20.10 have said, shortened.
-func TestPodmanIsRefusedBeforeAnythingIsMade(t *testing.T) {
+func TestPodmanIsRejectedBeforeCreation(t *testing.T) {
 	const host = "unix:///run/podman/podman.sock"
 	for name, tc := range map[string]struct{ info, version, err string }{
 		"podman": {
 			info:    `{"ServerVersion":"4.3.1","DefaultRuntime":"crun","Runtimes":{"crun":{"path":"/usr/bin/crun"},"runc":{"path":"/usr/bin/runc"}},"SecurityOptions":["name=seccomp,profile=default"]}`,
 			version: `{"Components":[{"Name":"Podman Engine","Version":"4.3.1"},{"Name":"Conmon","Version":"conmon version 2.1.6"}],"Version":"4.3.1"}`,
-			err:     "the engine at " + host + " is Podman 4.3.1, where sandboxes cannot be made",
+			err:     "the engine at " + host + " is Podman 4.3.1, which is not supported",
 		},
 		"an engine with other runtimes alone": {
 			info:    `{"Runtimes":{"crun":{"path":"/usr/bin/crun"}}}`,
 			version: `{"Components":[{"Name":"Engine","Version":"20.10.24"}]}`,
-			err:     "without a filter of system calls",
+			err:     "without seccomp",
 		},
 		"docker": {
 			info: `{"Runtimes":{"io.containerd.runc.v2":{"path":"runc"},"runc":{"path":"runc"}}}`,
-			err:  "without a filter of system calls",
+			err:  "without seccomp",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

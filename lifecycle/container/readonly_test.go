@@ -125,7 +125,7 @@ func i386Program() []byte {
 
 // Users of one engine know nothing of each other, and name the same user in
 // the same image.
-func TestManyNameTheUserAtTheSameMoment(t *testing.T) {
+func TestConcurrentUserMapping(t *testing.T) {
 	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()
@@ -150,7 +150,7 @@ func TestManyNameTheUserAtTheSameMoment(t *testing.T) {
 	})
 }
 
-// newImage makes an image that no other test has seen.
+// newImage creates an image of this test only.
 func newImage(t *testing.T, e engines.Engine) string {
 	t.Helper()
 	api := e.Client(t)
@@ -174,7 +174,7 @@ func newImage(t *testing.T, e engines.Engine) string {
 	return image.ID
 }
 
-func TestWorkTreesBehindLinksAreRefused(t *testing.T) {
+func TestSymlinkedWorktreesAreRejected(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("work trees are not mounted there")
 	}

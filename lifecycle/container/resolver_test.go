@@ -77,7 +77,7 @@ func (c *crowded) ContainerRemove(_ context.Context, id string, _ client.Contain
 }
 
 // What holds a network is in it, whichever range of addresses that has got.
-func TestTheHolderIsInTheNetwork(t *testing.T) {
+func TestPauseContainerJoinsTheNetwork(t *testing.T) {
 	for _, taken := range []int{0, 1, 3} {
 		api := &crowded{taken: taken}
 		d := &Driver{API: api}
@@ -93,7 +93,7 @@ func TestTheHolderIsInTheNetwork(t *testing.T) {
 	}
 }
 
-func TestWhoKnowsNames(t *testing.T) {
+func TestResolver(t *testing.T) {
 	for _, tc := range []struct {
 		runtime string
 		mode    egress.Mode

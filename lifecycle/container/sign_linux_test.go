@@ -29,10 +29,10 @@ func TestSigns(t *testing.T) {
 	}{
 		{"an engine on this machine", local, "", system.Info{OperatingSystem: "Debian GNU/Linux 13 (trixie)", DefaultRuntime: "runc"}, ""},
 		{"crun", local, "crun", system.Info{}, ""},
-		{"an engine by TCP", "tcp://127.0.0.1:2375", "", system.Info{}, "only with an engine on Linux itself"},
-		{"Docker Desktop", "unix:///home/una/.docker/desktop/docker.sock", "", system.Info{OperatingSystem: "Docker Desktop"}, "virtual machine of Docker Desktop"},
-		{"gVisor", local, "runsc", system.Info{DefaultRuntime: "runc"}, "the runtime of containers"},
-		{"gVisor by default", local, "", system.Info{DefaultRuntime: "runsc"}, "the runtime of containers"},
+		{"an engine by TCP", "tcp://127.0.0.1:2375", "", system.Info{}, "by a Linux engine"},
+		{"Docker Desktop", "unix:///home/una/.docker/desktop/docker.sock", "", system.Info{OperatingSystem: "Docker Desktop"}, "by Docker Desktop"},
+		{"gVisor", local, "runsc", system.Info{DefaultRuntime: "runc"}, "with this container runtime"},
+		{"gVisor by default", local, "", system.Info{DefaultRuntime: "runsc"}, "with this container runtime"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			d := &Driver{API: described{info: tc.info}, Host: tc.host}

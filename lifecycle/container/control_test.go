@@ -22,7 +22,7 @@ const askModel = `
 
 // Keys that are handed over are with the proxy alone, and gone with it: until
 // somebody hands them over again, there is no way to the model.
-func TestKeysAreHandedOver(t *testing.T) {
+func TestKeysAreOnlyInTheProxy(t *testing.T) {
 	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()
@@ -45,7 +45,7 @@ func TestKeysAreHandedOver(t *testing.T) {
 
 		wrong := []egress.Route{{Prefix: "/model", Target: "ftp://model.example", Headers: routes[0].Headers}}
 		_, err = d.HandOver(t.Context(), sb, wrong, nil)
-		assert.ErrorContains(t, err, "handing keys to the proxy of "+sb.Name)
+		assert.ErrorContains(t, err, "passing keys to the proxy of "+sb.Name)
 		assert.Check(t, !strings.Contains(err.Error(), secret))
 		assert.Equal(t, ask(sb), "HTTP/1.1 200 OK", "those that are good stay")
 

@@ -15,6 +15,7 @@ import (
 	"gotest.tools/v3/poll"
 
 	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/internal/testutil/conformance"
 	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
@@ -56,7 +57,7 @@ func waysOut(m *machine, secret string) []string {
 	return args
 }
 
-func TestWall(t *testing.T) {
+func TestIsolation(t *testing.T) {
 	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()
@@ -147,7 +148,7 @@ web PROXY CONNECT blocked.example:443: HTTP/1.1 403 Forbidden
 			_, err = api.ContainerStart(t.Context(), sb.Name+".egress", client.ContainerStartOptions{})
 			assert.NilError(t, err)
 			out = try(t, s.Driver, sb, spec, "web "+sb.Proxy+" GET http://allowed.example/")
-			assert.Check(t, is.Contains(out, "no proxy"), "one that nobody told what is allowed lets nothing through")
+			assert.Check(t, is.Contains(out, "no proxy"), "a proxy without a policy blocks everything")
 
 			again := takenUp(t, s.Driver, spec)
 			out = try(t, s.Driver, again, spec, "web "+sb.Proxy+" GET http://blocked.example/", "dns allowed.example")
@@ -162,28 +163,28 @@ web PROXY CONNECT blocked.example:443: HTTP/1.1 403 Forbidden
 			assert.Check(t, time.Since(began) < 5*time.Second, "the firewall is there")
 			assert.Check(t, !m.udp.contains(secret) && !left.contains(secret))
 		}
-		t.Run("the wall stays when the sandbox is restarted", func(t *testing.T) {
+		t.Run("isolation survives a restart of the sandbox", func(t *testing.T) {
 			restart(t, api, sb.ID)
 			found, err := s.Driver.Lookup(t.Context(), spec.Name)
 			assert.NilError(t, err)
 			assert.Assert(t, s.Driver.Ready(found, spec))
 			closed(t, found)
 		})
-		t.Run("what holds the network is restarted", func(t *testing.T) {
+		t.Run("restarted pause container", func(t *testing.T) {
 			restart(t, api, sb.Netns)
 			closed(t, takenUp(t, s.Driver, spec))
 		})
-		t.Run("what holds the network has ended while something runs", func(t *testing.T) {
+		t.Run("pause container stopped during a command", func(t *testing.T) {
 			sh(t, s.Driver, sb, spec, "sleep 300 >/dev/null 2>&1 &")
 			_, err := api.ContainerStop(t.Context(), sb.Netns, client.ContainerStopOptions{})
 			assert.NilError(t, err)
 			assert.Check(t, is.Len(open(try(t, s.Driver, sb, spec, waysOut(m, nonce())...)), 0))
 			_, err = ensure(t, s.Driver, spec, false)
-			assert.ErrorContains(t, err, "docker ralph stop --now "+sb.Name)
+			assert.DeepEqual(t, hint.Of(err), []string{`stop it with "docker ralph stop --now ` + sb.Name + `"`})
 			assert.NilError(t, s.Driver.Stop(t.Context(), sb))
 			closed(t, takenUp(t, s.Driver, spec))
 		})
-		t.Run("a network that was pruned is made again", func(t *testing.T) {
+		t.Run("pruned network is recreated", func(t *testing.T) {
 			assert.NilError(t, s.Driver.Stop(t.Context(), sb))
 			_, err := api.ContainerStop(t.Context(), sb.Netns, client.ContainerStopOptions{})
 			assert.NilError(t, err)
@@ -197,16 +198,16 @@ web PROXY CONNECT blocked.example:443: HTTP/1.1 403 Forbidden
 			again := takenUp(t, s.Driver, spec)
 			assert.Check(t, is.DeepEqual(open(try(t, s.Driver, again, spec, append(waysOut(m, nonce()), "dns allowed.example")...)), []string{"dns allowed.example"}))
 		})
-		t.Run("a sandbox with a way out is not used", func(t *testing.T) {
+		t.Run("a connected network is detected", func(t *testing.T) {
 			_, err := api.NetworkConnect(t.Context(), "bridge", client.NetworkConnectOptions{Container: other.Netns})
 			assert.NilError(t, err)
 			restart(t, api, other.Netns)
 			restart(t, api, other.ID)
 			_, err = ensure(t, s.Driver, otherSpec, false)
-			assert.ErrorContains(t, err, "network is not closed")
+			assert.ErrorContains(t, err, "network is not isolated")
 			assert.Check(t, is.ErrorContains(err, "(without the firewall)"))
 		})
-		t.Run("everything goes with the sandbox", func(t *testing.T) {
+		t.Run("removal is complete", func(t *testing.T) {
 			assert.NilError(t, s.Driver.Remove(t.Context(), sb))
 			assert.Check(t, is.Len(leftOf(t, api, sb.Name), 0))
 
@@ -282,7 +283,7 @@ func leftOf(t *testing.T, api *client.Client, name string) []string {
 	return left
 }
 
-func TestAllowAllStillClosesWhatNobodyNeeds(t *testing.T) {
+func TestAllowAllBlocksLocalNetworks(t *testing.T) {
 	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()

@@ -37,7 +37,7 @@ func (e earlier) ContainerCreate(ctx context.Context, opts client.ContainerCreat
 
 // What holds the network of a sandbox can stay there when this program is
 // rootReplaced by a newer one, whose wall is put in place then.
-func TestWhatHoldsTheNetworkIsOfAnotherVersion(t *testing.T) {
+func TestPauseContainerOfAnotherVersion(t *testing.T) {
 	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()
@@ -57,7 +57,7 @@ func TestWhatHoldsTheNetworkIsOfAnotherVersion(t *testing.T) {
 }
 
 // Rules are changed by what is run beside the holder: itself it cannot.
-func TestWhatHoldsTheNetworkHasNoRights(t *testing.T) {
+func TestPauseContainerHasNoCapabilities(t *testing.T) {
 	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()
@@ -74,7 +74,7 @@ func TestWhatHoldsTheNetworkHasNoRights(t *testing.T) {
 
 // A new sandbox's wall is raised before its first command, also if what holds its
 // network was started again meanwhile and has lost its rules.
-func TestTheWallOfANewSandbox(t *testing.T) {
+func TestNewSandboxIsIsolatedBeforeItsFirstCommand(t *testing.T) {
 	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		for _, again := range []bool{false, true} {

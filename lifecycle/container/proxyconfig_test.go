@@ -14,7 +14,7 @@ import (
 
 // What a proxy was told when it was made is compared when its sandbox is started,
 // and not while it runs.
-func TestAProxyIsToldWhatHasChanged(t *testing.T) {
+func TestProxyIsRecreatedForAChangedConfiguration(t *testing.T) {
 	// Not beside tests that give an engine a network with public addresses: its proxies
 	// are made anew for that, too.
 	engines.Each(t, func(t *testing.T, e engines.Engine) {

@@ -10,7 +10,7 @@ import (
 )
 
 // Two users of one engine can make the network to the world at the same moment.
-func TestTheOldestOfTwinsIsTheNetworkToTheWorld(t *testing.T) {
+func TestOldestDuplicateNetworkIsUsed(t *testing.T) {
 	noon := time.Date(2031, 2, 3, 12, 0, 0, 0, time.UTC)
 	of := func(name, id string, made time.Time) network.Summary {
 		return network.Summary{Network: network.Network{
