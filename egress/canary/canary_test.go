@@ -11,7 +11,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/egress/canary"
 )
 
-func TestQuestionsArriveAsTheyWere(t *testing.T) {
+func TestQuestionRoundTrip(t *testing.T) {
 	q := canary.Question{
 		Proxy: netip.MustParseAddr("10.9.0.2"), Hosts: []netip.Addr{netip.MustParseAddr("10.9.0.1")},
 		Firewall: true, Wait: time.Second, Patience: time.Minute,
@@ -24,17 +24,17 @@ func TestQuestionsArriveAsTheyWere(t *testing.T) {
 	assert.Assert(t, got.Proxy == q.Proxy && got.Hosts[0] == q.Hosts[0] && got.Firewall && got.Wait == q.Wait && got.Patience == q.Patience)
 	assert.Assert(t, slices.Equal(got.Near, q.Near))
 	_, err = canary.ParseQuestion("{}")
-	assert.ErrorContains(t, err, "no time to wait")
+	assert.ErrorContains(t, err, "wait is not positive")
 }
 
-func TestNoAnswerIsNotAGoodOne(t *testing.T) {
+func TestAnswerErrors(t *testing.T) {
 	for output, want := range map[string]string{
-		"":                                 "reading what the canary says",
-		"{}":                               "does not say what it found",
-		`{"open":[]}`:                      "does not say what it found",
-		`{"open":null,"broken":[]}`:        "does not say what it found",
-		`{"open":["a"],"broken":["b"]}`:    "not closed: a\nthe sandbox's proxy does not work: b",
-		`{"open":["a","c"],"broken":[]}`:   "not closed: a; c",
+		"":                                 "parsing the answer of the canary",
+		"{}":                               "incomplete answer",
+		`{"open":[]}`:                      "incomplete answer",
+		`{"open":null,"broken":[]}`:        "incomplete answer",
+		`{"open":["a"],"broken":["b"]}`:    "not isolated: a\nthe sandbox's proxy does not work: b",
+		`{"open":["a","c"],"broken":[]}`:   "not isolated: a; c",
 		`{"open":[],"broken":["nothing"]}`: "does not work: nothing",
 		`{"open":[],"broken":[]}`:          "",
 	} {

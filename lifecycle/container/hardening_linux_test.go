@@ -90,7 +90,7 @@ func TestCheckEngine(t *testing.T) {
 		warning string
 	}{
 		{name: "fine", info: system.Info{SecurityOptions: confined}},
-		{name: "own profile", info: system.Info{SecurityOptions: []string{"name=seccomp,profile=/etc/docker/seccomp.json"}}, warning: "can leave setuid files"},
+		{name: "own profile", info: system.Info{SecurityOptions: []string{"name=seccomp,profile=/etc/docker/seccomp.json"}}, warning: "can create setuid files"},
 		{name: "unconfined", info: system.Info{SecurityOptions: []string{"name=apparmor", "name=seccomp,profile=unconfined"}}, err: "without seccomp"},
 		{name: "without seccomp", info: system.Info{SecurityOptions: []string{"name=apparmor"}}, err: "without seccomp"},
 		{
