@@ -82,7 +82,7 @@ func unpack() (dir string, err error) {
 		return dir, err
 	}
 	path := filepath.Join(dir, wire.Program)
-	return dir, errors.Join(os.WriteFile(path, program, 0o755), os.Setenv(unpackedEnv, path))
+	return dir, errors.Join(os.WriteFile(path, program, 0o755), os.Setenv(unpackedEnv, path), sandboxclitest.BuildOnce())
 }
 
 // linkRalph puts ralph where the driver looks for it before it unpacks its own.

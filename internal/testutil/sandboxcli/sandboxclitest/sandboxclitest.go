@@ -22,8 +22,25 @@ const nobody = 65534
 
 const program = "github.com/docker-ralph/docker-ralph/internal/testutil/sandboxcli/program"
 
+// compiledEnv is the path of a program that a parent process has built.
+const compiledEnv = "SANDBOXCLITEST_PROGRAM"
+
 // compiled is the program, built once for each run of a test binary.
-var compiled = sync.OnceValues(compile)
+var compiled = sync.OnceValues(func() (string, error) {
+	if path := os.Getenv(compiledEnv); path != "" {
+		return path, nil
+	}
+	return compile()
+})
+
+// BuildOnce builds the program for this process and for those that it starts.
+func BuildOnce() error {
+	path, err := compiled()
+	if err != nil {
+		return err
+	}
+	return os.Setenv(compiledEnv, path)
+}
 
 // compile builds the program in the user's cache. Test binaries of several
 // packages may do so at once: the last one stays, and all are the same.
