@@ -134,12 +134,13 @@ func (w *world) refusing(t *testing.T, refuse func(r *http.Request) (status int,
 
 // A build in a sandbox that runs asks the engine for little: the sandbox, one process
 // for the loop, one for its commits, and what was blocked. Keys that the proxy has
-// already are not sent again.
+// already are not sent again, and agent settings are copied by the loop's process.
 func TestWarmBuildEngineCalls(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.useDefaults()
 		image := w.imageWith(t, "/usr/local/bin/claude", "#!/bin/sh\nexit 1\n")
 		w.setenv("ANTHROPIC_API_KEY", "sk-ant-some")
+		w.write(t, filepath.Join(w.home, ".claude", "CLAUDE.md"), "Be brief.\n")
 		var mu sync.Mutex
 		var calls []string
 		w.refusing(t, func(r *http.Request) (int, string) {
@@ -149,7 +150,7 @@ func TestWarmBuildEngineCalls(t *testing.T) {
 			return 0, ""
 		})
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"pwd >a.txt"}})
-		for agent, limit := range map[string]int{"shell": 12, "claude": 13} { // whose failed requests are followed
+		for agent, limit := range map[string]int{"shell": 12, "claude": 14} { // which has settings, and whose failed requests are followed
 			flags := []string{"--agent", agent, "--image", image}
 			w.ok(t, append(flags, "--recreate", "build")...)
 			w.ok(t, append(flags, "build")...) // the first whose sandbox runs already

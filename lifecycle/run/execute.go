@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
@@ -87,8 +88,13 @@ func (h session) attempt(ctx context.Context, rec *recovery, r Ready, spec lifec
 	}
 	defer h.watchBlocked(ctx, r, sb, command)()
 	exec := func() (int, error) {
-		if err := pushConfig(ctx, h.Host, r, sb, r.files, command); err != nil {
+		config, err := stageConfig(ctx, h.Host, r, sb, r.files, command)
+		if err != nil {
 			return 0, err
+		}
+		p := p
+		if config != nil {
+			p.Args = slices.Concat(config, p.Args[1:])
 		}
 		routed, done, err := pushKeys(ctx, h.Host, r, sb, p)
 		if err != nil {

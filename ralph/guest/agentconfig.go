@@ -10,22 +10,36 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 // agentConfigList is the file, in the home directory, that lists the copied files.
 const agentConfigList = ".ralph-host-config.json"
 
-// runAgentConfig copies the user's agent settings from a directory into the home
-// directory: DIR. Files from an earlier copy that are not in DIR are removed.
+// runAgentConfig copies the user's agent settings, which are in the directory that args begin
+// with, into the home directory, and becomes ralph with the arguments that follow. A file
+// that was copied earlier and is not there any more is removed. If another command has
+// replaced the directory, that one copies.
 func runAgentConfig(args []string) error {
-	if len(args) != 1 {
+	if len(args) < 2 {
 		return errUsage
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
 		return fmt.Errorf("finding the home directory: %w", err)
 	}
-	return copyAgentConfig(home, args[0])
+	_, replaced := os.Stat(args[0])
+	if _, err := os.Stat(filepath.Dir(args[0])); err != nil || !errors.Is(replaced, fs.ErrNotExist) {
+		if err := copyAgentConfig(home, args[0]); err != nil {
+			return hint.Wrap(fmt.Errorf("copying your agent settings into the sandbox: %w", err), "recreate the sandbox with --recreate, or pass --no-host-config")
+		}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding the program: %w", err)
+	}
+	return runExec(append([]string{self}, args[1:]...))
 }
 
 func copyAgentConfig(home, dir string) (err error) {
