@@ -6,6 +6,8 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"errors"
+	"fmt"
+	"os"
 )
 
 // Agent is a session that works on tasks.
@@ -18,6 +20,18 @@ type Agent struct {
 }
 
 const agentIDAttempts = 10
+
+// Hostname returns the host name of the agents of this machine or container.
+func Hostname(getenv func(string) string) (string, error) {
+	if name := getenv("HOSTNAME"); name != "" {
+		return name, nil
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("getting the host name: %w", err)
+	}
+	return name, nil
+}
 
 // RegisterAgent records a new active agent and returns its id.
 func (s *Store) RegisterAgent(ctx context.Context, pid int, hostname string) (id string, err error) {

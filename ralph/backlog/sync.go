@@ -17,8 +17,16 @@ type SyncSummary struct {
 	Unknown  []UnknownDep
 }
 
+func (s SyncSummary) String() string {
+	return fmt.Sprintf("inserted: %d, updated: %d, deleted: %d, skipped (done): %d", s.Inserted, s.Updated, s.Deleted, s.Skipped)
+}
+
 // UnknownDep is an ignored dependency on a task that does not exist.
 type UnknownDep struct{ Task, Dep string }
+
+func (u UnknownDep) String() string {
+	return fmt.Sprintf("task '%s' depends on '%s', which does not exist; dependency ignored", u.Task, u.Dep)
+}
 
 // Sync makes the backlog match a plan of JSON objects, one per line. Tasks that
 // are done are not changed; active ones stay with their agents. Tasks that are

@@ -127,23 +127,11 @@ func (t tasks) finishedBy(ctx context.Context, agentID string) (slugs []string) 
 	return slugs
 }
 
-// hostname is what agents of this machine, or of this container, are known by.
-func hostname() (string, error) {
-	if name := os.Getenv("HOSTNAME"); name != "" {
-		return name, nil
-	}
-	name, err := os.Hostname()
-	if err != nil {
-		return "", fmt.Errorf("reading the host's name: %w", err)
-	}
-	return name, nil
-}
-
 // register makes an agent of this process, which lives until it is
 // deregistered or the process ends. It also gives back what agents held whose
 // processes are gone, and says which.
 func (t tasks) register(ctx context.Context) (a registration, err error) {
-	host, err := hostname()
+	host, err := backlog.Hostname(os.Getenv)
 	if err != nil {
 		return a, err
 	}

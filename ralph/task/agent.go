@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+
+	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 )
 
 func agent(ctx context.Context, s *session, args []string) error {
@@ -23,12 +25,9 @@ func agent(ctx context.Context, s *session, args []string) error {
 }
 
 func register(ctx context.Context, s *session) error {
-	host := s.Getenv("HOSTNAME")
-	if host == "" {
-		var err error
-		if host, err = os.Hostname(); err != nil {
-			return fmt.Errorf("reading the host's name: %w", err)
-		}
+	host, err := backlog.Hostname(s.Getenv)
+	if err != nil {
+		return err
 	}
 	id, err := s.store.RegisterAgent(ctx, os.Getpid(), host)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,15 +25,12 @@ func (o *option) pointer() *string {
 	return &o.value
 }
 
-// flags describes what a command accepts after its positional arguments. The
-// argument after a flag with a value is the value, whatever it looks like; of
-// repeated flags the last one wins.
+// flags are the flags of a command. The argument after an option is its value,
+// even if it looks like a flag. The last of repeated flags wins.
 type flags struct {
-	options  map[string]*option
-	switches map[string]*bool
-	// positional takes what is not a flag; nil means that such an argument
-	// is as wrong as an unknown flag.
-	positional func(arg string) error
+	options    map[string]*option
+	switches   map[string]*bool
+	positional func(arg string) error // nil: no positional arguments
 }
 
 func (f flags) parse(args []string) error {
@@ -59,7 +57,7 @@ func (f flags) parse(args []string) error {
 	return nil
 }
 
-// takeID splits the id off, which is the first argument, whatever it is.
+// takeID returns the first argument, the id, and the others.
 func takeID(args []string, usage string) (id string, rest []string, err error) {
 	if len(args) == 0 || args[0] == "" {
 		return "", nil, missing("task ID", usage)
@@ -71,7 +69,7 @@ func missing(what, usage string) error {
 	return fmt.Errorf("missing %s\nUsage: ralph task %s", what, usage)
 }
 
-// number reads a non-negative integer; name is how the error calls it.
+// number parses a non-negative integer; name is for the error.
 func number(name, value string) (int, error) {
 	n, err := strconv.Atoi(value)
 	if err != nil || strings.Trim(value, "0123456789") != "" {
@@ -82,10 +80,10 @@ func number(name, value string) (int, error) {
 
 func priority(o option) (int, error) { return number("-p (priority)", o.value) }
 
-// maxLease keeps a lease within what a time.Duration can hold.
+// maxLease is the longest time.Duration, in seconds.
 const maxLease = math.MaxInt64 / int(time.Second)
 
-// lease reads a lease in seconds.
+// lease parses a lease in seconds.
 func lease(value string) (time.Duration, error) {
 	seconds, err := number("--lease", value)
 	if err != nil {
@@ -97,28 +95,23 @@ func lease(value string) (time.Duration, error) {
 	return time.Duration(seconds) * time.Second, nil
 }
 
-// steps reads a JSON array of strings; empty text and null are no steps.
+// steps parses a JSON array of strings; an empty value and null are no steps.
 func steps(name, value string) ([]string, error) {
 	if value == "" {
 		return nil, nil
 	}
 	var list []*string
-	err := json.Unmarshal([]byte(value), &list)
+	if json.Unmarshal([]byte(value), &list) != nil || slices.Contains(list, nil) {
+		return nil, fmt.Errorf("%s must be a JSON array of strings, got: %s", name, value)
+	}
 	out := make([]string, 0, len(list))
 	for _, step := range list {
-		if step == nil {
-			err = fmt.Errorf("null is not a step")
-			break
-		}
 		out = append(out, *step)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s must be a JSON array of strings, got: %s", name, value)
 	}
 	return out, nil
 }
 
-// csv splits at commas, drops blanks around the parts, and empty parts.
+// csv splits a comma-separated list, without white space and empty elements.
 func csv(value string) []string {
 	var parts []string
 	for part := range strings.SplitSeq(value, ",") {
@@ -129,7 +122,7 @@ func csv(value string) []string {
 	return parts
 }
 
-// hasCommit reports whether a result is a JSON object that names a commit.
+// hasCommit reports whether a result is a JSON object with a commit.
 func hasCommit(result string) bool {
 	var object map[string]json.RawMessage
 	if json.Unmarshal([]byte(result), &object) != nil {

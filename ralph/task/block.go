@@ -5,7 +5,7 @@ import (
 	"maps"
 )
 
-// parseBlock reads "<id> --by <blocker>" and other flags; name is the command's.
+// parseBlock parses "<id> --by <blocker>" and other options of the named command.
 func parseBlock(args []string, name string, others map[string]*option) (id, blocker string, err error) {
 	usage := name + " <id> --by <blocker-id>"
 	id, rest, err := takeID(args, usage)

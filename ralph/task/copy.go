@@ -8,11 +8,11 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 )
 
-// maxCopy bounds a copy that is read, in bytes.
+// maxCopy bounds the size of an imported copy, in bytes.
 const maxCopy = 64 << 20
 
-// exportCopy prints the tasks of the scope for [importCopy]. Both are for the host,
-// which keeps copies where no agent reaches them.
+// exportCopy prints the tasks of the scope. The host stores such copies out of
+// reach of the agent.
 func exportCopy(ctx context.Context, s *session, _ []string) error {
 	c, err := s.store.Copy(ctx)
 	if err != nil {
@@ -22,8 +22,8 @@ func exportCopy(ctx context.Context, s *session, _ []string) error {
 	return c.Of(s.store.Scope()).Write(s.out)
 }
 
-// importCopy makes the tasks of the scope those of a copy, also where the database
-// cannot be used any more.
+// importCopy replaces the tasks of the scope by those of a copy, even if the database
+// is damaged.
 func importCopy(ctx context.Context, s *session, _ []string) error {
 	c, err := backlog.ReadCopy(io.LimitReader(s.Stdin, maxCopy))
 	if err != nil {

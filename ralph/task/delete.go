@@ -10,7 +10,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 )
 
-// deletion is the request of one "delete" command.
+// deletion is the command line of "delete".
 type deletion struct {
 	id                     string
 	status, spec, category option
@@ -57,7 +57,7 @@ func (d *deletion) parse(args []string) error {
 	return d.check()
 }
 
-// check refuses combinations that could delete more than was meant.
+// check refuses combinations that could delete more than intended.
 func (d *deletion) check() error {
 	narrowed := d.spec.value != "" || d.category.value != ""
 	chosen := d.status.value != "" || d.all
@@ -80,5 +80,5 @@ func (d *deletion) check() error {
 	return nil
 }
 
-// statuses returns the values as they are: with blanks they match nothing.
+// statuses returns the values untrimmed: " open" matches nothing.
 func (d *deletion) statuses() []string { return strings.Split(d.status.value, ",") }

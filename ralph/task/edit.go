@@ -73,7 +73,7 @@ func parseChanges(args []string) (backlog.Changes, error) {
 		return c, err
 	}
 	if title.value == "" {
-		title.given = false // a task always has a title
+		title.given = false // a title is required
 	}
 	c.Title, c.Description, c.Status = title.pointer(), description.pointer(), status.pointer()
 	if prio.given {

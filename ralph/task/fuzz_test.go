@@ -12,8 +12,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// Any arguments do what they say or are refused in words, and the backlog can
-// be read afterwards.
+// Any arguments succeed or fail with an error, and leave a readable backlog.
 func FuzzArguments(f *testing.F) {
 	for _, seed := range []string{
 		"create\na/01\nFirst\n-p\n1\n-s\n[\"x\"]\n--deps\nb, c", "create\n'a'\n", "claim\n--lease\n0", "claim\na/01\n--agent\nx",
@@ -37,18 +36,18 @@ func FuzzArguments(f *testing.F) {
 		s := &session{IO: streams(&stdout, &stderr), out: bufio.NewWriter(&stdout), store: store}
 		code := s.report(cmd.run(t.Context(), s, args[1:]))
 		assert.NilError(t, s.out.Flush())
-		said := stderr.String()
+		printed := stderr.String()
 		switch code {
 		case exitOK:
-			assert.Equal(t, said, "")
+			assert.Equal(t, printed, "")
 		case exitFailure:
-			assert.Assert(t, strings.HasPrefix(said, "Error: "), said)
+			assert.Assert(t, strings.HasPrefix(printed, "Error: "), printed)
 		case exitNothing:
-			assert.Assert(t, strings.HasPrefix(said, "Error: ") || said == "No eligible tasks\n" || said == "Task not eligible\n", said)
+			assert.Assert(t, strings.HasPrefix(printed, "Error: ") || printed == "No eligible tasks\n" || printed == "Task not eligible\n", printed)
 		default:
 			t.Fatalf("exit code %d", code)
 		}
-		for _, text := range []string{said, stdout.String()} {
+		for _, text := range []string{printed, stdout.String()} {
 			assert.Equal(t, termsafe.Strip(text), text)
 		}
 		_, err := store.List(t.Context(), backlog.Filter{All: true})

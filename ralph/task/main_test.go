@@ -15,7 +15,7 @@ func TestMain(m *testing.M) {
 // ralph is the program of the scripts: "ralph task ...".
 func ralph() {
 	if len(os.Args) < 2 || os.Args[1] != "task" {
-		_, _ = os.Stderr.WriteString("the scripts know \"ralph task\" only\n")
+		_, _ = os.Stderr.WriteString("unknown command: want \"ralph task\"\n")
 		os.Exit(99)
 	}
 	os.Exit(Run(context.Background(), os.Args[2:], IO{

@@ -9,11 +9,11 @@ import (
 	"slices"
 )
 
-// object is a task as JSON, in the short names of a plan or the long ones of
-// the database.
+// object is a task as JSON, with the short keys of a plan or the long ones of the
+// database.
 type object map[string]json.RawMessage
 
-// renderObject prints one JSON object as a markdown section.
+// renderObject prints a JSON object as a markdown section.
 func renderObject(_ context.Context, s *session, args []string) error {
 	if len(args) == 0 || args[0] == "" {
 		return errors.New("missing JSON object\nUsage: ralph task _render-md '<json>'")
@@ -26,42 +26,42 @@ func renderObject(_ context.Context, s *session, args []string) error {
 		return errors.New("null is not a JSON object")
 	}
 	s.printSections([]record{{
-		slug: o.text("id"), title: o.text("t", "title"), priority: o.text("p", "priority"),
-		status: o.text("s", "status"), category: o.text("cat", "category"), spec: o.text("spec"), ref: o.text("ref"),
-		assignee: o.text("assignee"), lease: o.text("lease_expires_at"), retries: o.text("retry_count"),
+		slug: o.str("id"), title: o.str("t", "title"), priority: o.str("p", "priority"),
+		status: o.str("s", "status"), category: o.str("cat", "category"), spec: o.str("spec"), ref: o.str("ref"),
+		assignee: o.str("assignee"), lease: o.str("lease_expires_at"), retries: o.str("retry_count"),
 		deps: o.list("deps"), steps: o.list("steps"), results: o.results("blocker_results"),
 	}})
 	return nil
 }
 
-// text returns the first of the keys that has a value.
-func (o object) text(keys ...string) string {
+// str returns the value of the first key that has one.
+func (o object) str(keys ...string) string {
 	for _, key := range keys {
-		if text := plain(o[key]); text != "" {
-			return text
+		if s := plain(o[key]); s != "" {
+			return s
 		}
 	}
 	return ""
 }
 
-// plain returns a string as it is, null as nothing, and all else as JSON.
+// plain returns a string unquoted, null as "", and other values as JSON.
 func plain(raw json.RawMessage) string {
 	if len(raw) == 0 || string(raw) == "null" {
 		return ""
 	}
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		return text
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		return s
 	}
 	return compactJSON(string(raw))
 }
 
-// list returns the elements of an array; anything else is one element.
+// list returns the elements of an array, or another value as the only element.
 func (o object) list(key string) []string {
 	var elements []json.RawMessage
 	if json.Unmarshal(o[key], &elements) != nil {
-		if text := plain(o[key]); text != "" {
-			return []string{text}
+		if s := plain(o[key]); s != "" {
+			return []string{s}
 		}
 		return nil
 	}
@@ -72,7 +72,7 @@ func (o object) list(key string) []string {
 	return list
 }
 
-// results reads {"slug": result}, or a list of objects with slug (or id) and
+// results parses {"slug": result}, or an array of objects with slug (or id) and
 // result.
 func (o object) results(key string) []result {
 	var list []result
@@ -88,20 +88,20 @@ func (o object) results(key string) []result {
 		return nil
 	}
 	for _, element := range elements {
-		list = appendResult(list, element.text("slug", "id"), element["result"])
+		list = appendResult(list, element.str("slug", "id"), element["result"])
 	}
 	return list
 }
 
-// appendResult adds a result, which may be JSON or JSON inside a string;
-// blockers without a result are left out.
+// appendResult appends a result, which is JSON or JSON in a string, unless it is
+// null.
 func appendResult(list []result, slug string, raw json.RawMessage) []result {
 	if len(raw) == 0 || string(raw) == "null" {
 		return list
 	}
-	var text string
-	if json.Unmarshal(raw, &text) == nil && json.Valid([]byte(text)) {
-		return append(list, result{slug: slug, json: compactJSON(text)})
+	var s string
+	if json.Unmarshal(raw, &s) == nil && json.Valid([]byte(s)) {
+		return append(list, result{slug: slug, json: compactJSON(s)})
 	}
 	return append(list, result{slug: slug, json: compactJSON(string(raw))})
 }

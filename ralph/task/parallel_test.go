@@ -15,8 +15,6 @@ import (
 	"gotest.tools/v3/icmd"
 )
 
-// The commands of a session, many at a time, each in a process of its own.
-
 func newRepo(t *testing.T) string {
 	t.Helper()
 	t.Setenv("GIT_CONFIG_GLOBAL", os.DevNull)
@@ -33,8 +31,7 @@ type outcome struct {
 	code           int
 }
 
-// together runs the same "ralph task" command n times at once, without
-// waiting for any before all are started.
+// together starts n processes with the same "ralph task" command and waits for all.
 func together(t *testing.T, n int, dir, stdin string, args ...string) []outcome {
 	t.Helper()
 	cmds := make([]*exec.Cmd, n)
@@ -48,7 +45,7 @@ func together(t *testing.T, n int, dir, stdin string, args ...string) []outcome 
 	}
 	outcomes := make([]outcome, n)
 	for i, cmd := range cmds {
-		_ = cmd.Wait() // the exit code is what counts
+		_ = cmd.Wait() // the exit code is checked
 		outcomes[i] = outcome{cmd.Stdout.(*bytes.Buffer).String(), cmd.Stderr.(*bytes.Buffer).String(), cmd.ProcessState.ExitCode()}
 	}
 	slices.SortFunc(outcomes, func(a, b outcome) int { return strings.Compare(a.stdout, b.stdout) })
@@ -62,7 +59,7 @@ func ralphTask(t *testing.T, dir string, args ...string) string {
 	return out.stdout
 }
 
-// Neither folder nor database exist before.
+// Neither directory nor database exists before.
 func TestParallelRegister(t *testing.T) {
 	ids := map[string]bool{}
 	for _, out := range together(t, 6, newRepo(t), "", "agent", "register") {
@@ -107,7 +104,6 @@ func TestParallelPlanSyncs(t *testing.T) {
 	assert.Equal(t, ralphTask(t, dir, "plan-status"), "1 open, 0 active, 0 done, 1 blocked, 0 deleted\n")
 }
 
-// Each of 8 workers claims, one process after the other, until none is left.
 func TestParallelWorkersClaimEachTaskOnce(t *testing.T) {
 	const workers, tasks = 8, 40
 	dir := newRepo(t)
@@ -138,16 +134,16 @@ func TestParallelWorkersClaimEachTaskOnce(t *testing.T) {
 			}
 		}()
 	}
-	seen := map[string]int{}
+	counts := map[string]int{}
 	for range workers {
-		for _, said := range <-claimed {
-			seen[said]++
+		for _, slug := range <-claimed {
+			counts[slug]++
 		}
 	}
-	assert.Equal(t, seen["2 No eligible tasks\n"], workers, "%v", seen)
-	delete(seen, "2 No eligible tasks\n")
-	assert.Equal(t, len(seen), tasks)
-	for slug, n := range seen {
+	assert.Equal(t, counts["2 No eligible tasks\n"], workers, "%v", counts)
+	delete(counts, "2 No eligible tasks\n")
+	assert.Equal(t, len(counts), tasks)
+	for slug, n := range counts {
 		assert.Equal(t, n, 1, slug)
 	}
 }

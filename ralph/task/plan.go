@@ -1,19 +1,15 @@
 package task
 
-import (
-	"context"
-	"fmt"
-)
+import "context"
 
 func planSync(ctx context.Context, s *session, _ []string) error {
 	sum, err := s.store.Sync(ctx, s.Stdin)
 	if err != nil {
 		return err
 	}
-	s.printf("inserted: %d, updated: %d, deleted: %d, skipped (done): %d\n",
-		sum.Inserted, sum.Updated, sum.Deleted, sum.Skipped)
+	s.printf("%s\n", sum)
 	for _, u := range sum.Unknown {
-		s.complain(fmt.Sprintf("Warning: task '%s' depends on '%s', which does not exist; dependency left out", u.Task, u.Dep))
+		s.complain("Warning: " + u.String())
 	}
 	return nil
 }

@@ -9,8 +9,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 )
 
-// The commands that only look.
-
 var (
 	errBothAllAndStatus = errors.New("--all and --status are mutually exclusive")
 	errNoFields         = errors.New("no fields to update")
@@ -31,7 +29,7 @@ func list(ctx context.Context, s *session, args []string) error {
 	}
 	filter := backlog.Filter{All: all, Statuses: csv(status.value), Assignee: assignee.value}
 	if status.value != "" && len(filter.Statuses) == 0 {
-		return nil // only commas and blanks: no status, so no task
+		return nil // a list without a status matches nothing
 	}
 	if markdown {
 		tasks, err := s.store.List(ctx, filter)
@@ -60,7 +58,7 @@ func show(ctx context.Context, s *session, args []string) error {
 	return nil
 }
 
-// defaultPeek is how many claimable tasks peek shows.
+// defaultPeek is the default number of claimable tasks that peek shows.
 const defaultPeek = 5
 
 func peek(ctx context.Context, s *session, args []string) error {

@@ -12,8 +12,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// record is a task as markdown shows it: one "key: value" line per field,
-// made for agents, so it spends few tokens. Empty fields are left out.
+// record is a task in markdown, with one "key: value" line per field. To save
+// tokens, empty fields are omitted.
 type record struct {
 	slug, title, priority, status, category, spec, ref string
 	assignee, lease, retries, attempt                  string
@@ -21,10 +21,10 @@ type record struct {
 	results                                            []result
 }
 
-// result is what a blocker left behind, as JSON.
+// result is the result of a blocker, as JSON.
 type result struct{ slug, json string }
 
-// claimableRecord shows a task that is free: whoever held it has lost it.
+// claimableRecord shows a task with an expired lease as open.
 func claimableRecord(t backlog.Task) record {
 	r := listedRecord(t)
 	r.status, r.assignee = backlog.StatusOpen, ""
@@ -100,23 +100,22 @@ func (s *session) printSection(r record) {
 	}
 }
 
-// compactJSON puts JSON on one line; other text becomes a JSON string.
+// compactJSON compacts JSON; other text becomes a JSON string.
 func compactJSON(text string) string {
 	var b bytes.Buffer
 	if json.Compact(&b, []byte(text)) == nil {
-		return harmlessJSON(b.String())
+		return escapeControls(b.String())
 	}
 	b.Reset()
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	_ = enc.Encode(text) // a string can always be encoded
-	return harmlessJSON(strings.TrimSuffix(b.String(), "\n"))
+	return escapeControls(strings.TrimSuffix(b.String(), "\n"))
 }
 
-// harmlessJSON writes the control characters that JSON allows in strings as
-// escapes. What is printed loses control sequences, and these may reach up to
-// a quotation mark or a brace behind them.
-func harmlessJSON(text string) string {
+// escapeControls escapes the control characters that JSON allows in strings.
+// Stripping a control sequence from the output could remove a quotation mark.
+func escapeControls(text string) string {
 	isControl := func(r rune) bool { return r >= 0x7f && r <= 0x9f }
 	if !strings.ContainsFunc(text, isControl) || !json.Valid([]byte(text)) {
 		return text
@@ -132,7 +131,7 @@ func harmlessJSON(text string) string {
 	return b.String()
 }
 
-// printTable prints one line per task, nothing if there is none.
+// printTable prints one line per task.
 func (s *session) printTable(tasks []backlog.Line) {
 	if len(tasks) == 0 {
 		return
@@ -151,35 +150,17 @@ func (s *session) printTable(tasks []backlog.Line) {
 	}
 }
 
-// printRow prints one line of a table. Its fields are at least as wide, in
-// characters, as widths says; the last one is not padded. Tables of thousands
-// of rows should not take longer to print than to read.
+// printRow prints one line of a table. The last field is not padded. It avoids
+// fmt, which is slow for thousands of rows.
 func (s *session) printRow(widths []int, fields ...string) {
 	for i, field := range fields {
-		width := len(field)
-		if !isPlain(field) {
-			field = termsafe.Strip(oneLine(field))
-			width = utf8.RuneCountInString(field)
-		}
+		field = termsafe.Strip(oneLine(field))
 		_, _ = s.out.WriteString(field)
 		if i < len(widths) {
-			_, _ = s.out.WriteString(blanks[:max(widths[i]-width, 0)])
-			_ = s.out.WriteByte(' ')
+			_, _ = s.out.WriteString(strings.Repeat(" ", max(widths[i]-utf8.RuneCountInString(field), 0)+1))
 		}
 	}
 	_ = s.out.WriteByte('\n')
-}
-
-const blanks = "                                                                "
-
-// isPlain says whether a text is of printable ASCII characters only.
-func isPlain(text string) bool {
-	for i := range len(text) {
-		if text[i] < ' ' || text[i] > '~' {
-			return false
-		}
-	}
-	return true
 }
 
 func oneLine(text string) string {
@@ -189,7 +170,7 @@ func oneLine(text string) string {
 	return strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ").Replace(text)
 }
 
-// printDetails prints everything about one task, for people.
+// printDetails prints all fields of a task.
 func (s *session) printDetails(t backlog.Task, withResults bool) {
 	retries := ""
 	if t.RetryCount != 0 {
@@ -208,7 +189,7 @@ func (s *session) printDetails(t backlog.Task, withResults bool) {
 		{"Lease:", t.LeaseExpiresAt},
 		{"Retries:", retries},
 		{"Fail reason:", t.FailReason},
-		{"Result:", harmlessJSON(t.Result)},
+		{"Result:", escapeControls(t.Result)},
 		{"Created:", t.CreatedAt},
 		{"Updated:", t.UpdatedAt},
 		{"Deleted:", t.DeletedAt},
@@ -224,7 +205,7 @@ func (s *session) printDetails(t backlog.Task, withResults bool) {
 	for _, b := range t.Blockers {
 		depLines = append(depLines, b.Slug+" ("+b.Status+")")
 		if withResults && b.Result != "" {
-			resultLines = append(resultLines, b.Slug+": "+harmlessJSON(b.Result))
+			resultLines = append(resultLines, b.Slug+": "+escapeControls(b.Result))
 		}
 	}
 	s.printBlock("Steps:", stepLines)

@@ -1,6 +1,5 @@
-// Package task is the command line of the backlog: "ralph task ...". People,
-// the loops, session hooks and the agent itself use it, so its words, streams
-// and exit codes are an interface.
+// Package task implements "ralph task", the command line of the backlog. Users,
+// loops, session hooks and agents depend on its output and exit codes.
 package task
 
 import (
@@ -20,27 +19,27 @@ import (
 const (
 	exitOK          = 0
 	exitFailure     = 1 // bad arguments, wrong state, no repository, database error
-	exitNothing     = 2 // not found, or nothing to claim
+	exitNothing     = 2 // not found, or no eligible task
 	exitInterrupted = 130
 )
 
-// IO is what a command reads from and writes to.
+// IO are the streams and the environment of a command.
 type IO struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
 }
 
-// session is one command that runs.
+// session is a running command.
 type session struct {
 	IO
-	out   *bufio.Writer  // results; written out when the command has ended
-	store *backlog.Store // nil for commands that need no database
+	out   *bufio.Writer  // results; flushed at the end
+	store *backlog.Store // nil for commands without a database
 }
 
 type command struct {
 	run  func(context.Context, *session, []string) error
-	bare bool // needs neither database nor scope
+	bare bool // without database and scope
 }
 
 func commands() map[string]command {
@@ -69,11 +68,10 @@ func commands() map[string]command {
 	}
 }
 
-// outputBuffer keeps the number of writes small for a backlog of thousands.
 const outputBuffer = 64 << 10
 
-// Run carries out "ralph task" with the arguments after "task", in the current
-// directory, and returns the exit code.
+// Run runs "ralph task" with the given arguments in the current directory and
+// returns the exit code.
 func Run(ctx context.Context, args []string, streams IO) int {
 	if len(args) == 0 || args[0] == "" {
 		_, _ = fmt.Fprintf(streams.Stderr, "Error: missing command\n\n%s", help.Text("task"))
@@ -99,7 +97,7 @@ func (s *session) dispatch(ctx context.Context, name string, args []string) erro
 	if cmd.bare {
 		return cmd.run(ctx, s, args)
 	}
-	// The place is checked before the command looks at its arguments.
+	// The repository is checked before the arguments.
 	store, err := backlog.OpenHere(ctx, s.Getenv)
 	if err != nil {
 		return err
@@ -108,7 +106,7 @@ func (s *session) dispatch(ctx context.Context, name string, args []string) erro
 	return errors.Join(cmd.run(ctx, s, args), s.store.Close())
 }
 
-// report prints an error and returns the exit code that goes with it.
+// report prints an error and returns its exit code.
 func (s *session) report(err error) int {
 	switch {
 	case err == nil:
@@ -122,20 +120,19 @@ func (s *session) report(err error) int {
 	case errors.Is(err, context.Canceled):
 		s.complain("Error: interrupted")
 		return exitInterrupted
-	case errors.Is(err, backlog.ErrNotFound):
-		s.complain("Error: " + err.Error())
-		return exitNothing
 	}
 	s.complain("Error: " + err.Error())
 	for _, text := range hint.Of(err) {
 		s.complain("Hint: " + text)
 	}
+	if errors.Is(err, backlog.ErrNotFound) {
+		return exitNothing
+	}
 	return exitFailure
 }
 
-// print and printf write results, without control sequences: tasks come from
-// agents and from repositories, and must not command the terminal. The writer
-// keeps the first error, and Run reports it.
+// print and printf write results without control sequences: tasks are written by
+// agents. The writer stores the first error, and Run reports it.
 func (s *session) print(text string) { _, _ = s.out.WriteString(termsafe.Strip(text)) }
 
 func (s *session) printf(format string, args ...any) { s.print(fmt.Sprintf(format, args...)) }

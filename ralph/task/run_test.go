@@ -18,7 +18,7 @@ type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
 
-func TestResultThatCannotBeWritten(t *testing.T) {
+func TestFailedWriteIsReported(t *testing.T) {
 	var stderr bytes.Buffer
 	io := streams(nil, &stderr)
 	io.Stdout = fullDisk{}
@@ -26,7 +26,7 @@ func TestResultThatCannotBeWritten(t *testing.T) {
 	assert.Equal(t, stderr.String(), "Error: writing the result: no space left on device\n")
 }
 
-func TestInterrupted(t *testing.T) {
+func TestCanceledContextIsReported(t *testing.T) {
 	dir := newRepo(t)
 	t.Chdir(dir)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -41,7 +41,7 @@ type brokenPipe struct{}
 
 func (brokenPipe) Read([]byte) (int, error) { return 0, errors.New("broken pipe") }
 
-func TestPlanThatCannotBeRead(t *testing.T) {
+func TestFailedReadOfAPlanIsReported(t *testing.T) {
 	t.Chdir(newRepo(t))
 	var stdout, stderr bytes.Buffer
 	io := streams(&stdout, &stderr)
@@ -82,7 +82,7 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// Any object is rendered or refused, and never as nothing.
+// Any argument is rendered or refused.
 func FuzzRenderObject(f *testing.F) {
 	for _, seed := range []string{
 		`{"id":"a","t":"T","p":1,"deps":["b"],"steps":["x",1,null],"blocker_results":{"b":{"commit":"c"}}}`,

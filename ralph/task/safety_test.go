@@ -13,8 +13,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 )
 
-// hostile has sequences that clear the screen, set the title, write to the
-// clipboard, end a line, and hide what follows; with one and with two bytes.
+// hostile clears the screen, sets the title, writes to the clipboard, ends a line
+// and changes colours, with 7-bit and 8-bit sequences.
 const hostile = "x\x1b[2J\x1b]0;owned\a\x1b]52;c;Zm9v\x1b\\\r\b\x00\u009b31m\u0085\x7f\xffy"
 
 func runHere(t *testing.T, stdin string, args ...string) (stdout, stderr string) {
@@ -29,8 +29,7 @@ func runHere(t *testing.T, stdin string, args ...string) (stdout, stderr string)
 	return out.String(), complaints.String()
 }
 
-// What agents and repositories have written cannot command the terminal.
-func TestNothingCommandsTheTerminal(t *testing.T) {
+func TestOutputHasNoControlSequences(t *testing.T) {
 	t.Chdir(newRepo(t))
 	text, err := json.Marshal(hostile)
 	assert.NilError(t, err)
@@ -45,10 +44,10 @@ func TestNothingCommandsTheTerminal(t *testing.T) {
 	id := tasks[0].Slug
 	assert.NilError(t, store.Unblock(t.Context(), id, id))
 
-	assertHarmless := func(stdout, stderr string) {
+	assertStripped := func(stdout, stderr string) {
 		t.Helper()
-		for _, said := range []string{stdout, stderr} {
-			assert.Assert(t, !regexp.MustCompile(`[\x00-\x08\x0b-\x1f\x7f\x{80}-\x{9f}]|owned|Zm9v|\[2J`).MatchString(said), "%q", said)
+		for _, printed := range []string{stdout, stderr} {
+			assert.Assert(t, !regexp.MustCompile(`[\x00-\x08\x0b-\x1f\x7f\x{80}-\x{9f}]|owned|Zm9v|\[2J`).MatchString(printed), "%q", printed)
 		}
 	}
 	result := "{\"commit\":\"\u009b\u009d1\",\n\"note\":\"\x7f\"}"
@@ -85,13 +84,13 @@ func TestNothingCommandsTheTerminal(t *testing.T) {
 	} {
 		stdout, stderr := runHere(t, "", args...)
 		assert.Assert(t, stdout+stderr != "", "%q", args)
-		assertHarmless(stdout, stderr)
+		assertStripped(stdout, stderr)
 	}
-	assertHarmless(runHere(t, strings.Replace(line, `"blocker"`, `"nobody`+"\u009b"+`"`, 1), "plan-sync"))
-	assertHarmless(runHere(t, hostile, "plan-sync"))
+	assertStripped(runHere(t, strings.Replace(line, `"blocker"`, `"nobody`+"\u009b"+`"`, 1), "plan-sync"))
+	assertStripped(runHere(t, hostile, "plan-sync"))
 }
 
-func TestResultsStayJSON(t *testing.T) {
+func TestStrippedResultsAreValidJSON(t *testing.T) {
 	for _, text := range []string{
 		"{\"a\":\"\u009b\"}", "{\"a\":\"\u009d\x7f\", \n\t\"b\":\"\\u001b]0;\"}", "no json \x1b[", "\u009b\"", "\xff", `"\ud800"`,
 	} {

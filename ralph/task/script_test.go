@@ -16,7 +16,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/internal/testutil/sqlshell"
 )
 
-// The race detector makes each process wait a second before it ends.
+// noExitPause disables the pause of the race detector at exit.
 const noExitPause = "atexit_sleep_ms=0"
 
 func TestScripts(t *testing.T) {
@@ -29,7 +29,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("GIT_CEILING_DIRECTORIES", filepath.Dir(env.WorkDir))
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("HOSTNAME", "box7")
-			env.Setenv("NL", "\n") // scripts cannot quote one
+			env.Setenv("NL", "\n") // cannot be quoted in a script
 			env.Setenv("GORACE", noExitPause)
 			return nil
 		},
@@ -41,22 +41,21 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// makeRepo makes the current directory a work tree with an origin: repo
+// makeRepo initializes a repository with an origin in the current directory: repo
 func makeRepo(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Check(ts.Exec("git", "init", "-q", "-b", "main"))
 	ts.Check(ts.Exec("git", "remote", "add", "origin", "git@github.com:acme/shop.git"))
 }
 
-// runSQL runs SQL, for "stdout" to look at: sql 'SELECT ...'
+// runSQL runs SQL; "stdout" checks its output: sql 'SELECT ...'
 func runSQL(ts *testscript.TestScript, _ bool, args []string) {
 	out, err := sqlshell.Run(context.Background(), ts.MkAbs(".ralph/tasks.db"), strings.Join(args, " ")) //nolint:forbidigo // a command of a script has no context
 	ts.Check(err)
 	_, _ = fmt.Fprint(ts.Stdout(), out)
 }
 
-// expectExit runs a command that must fail with an exit code and an error on
-// stderr, and print nothing on stdout: exits <code> <error> <program> [args].
-// The error is the whole of stderr, with \n for a newline.
+// expectExit runs a command that must fail with an exit code, the given stderr (\n
+// is a newline) and no stdout: exits <code> <stderr> <program> [args]
 func expectExit(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {
 		ts.Fatalf("usage: exits <code> <error> <program> [args]")

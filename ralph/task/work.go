@@ -10,10 +10,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 )
 
-// The commands of an agent that works on a task.
-
-// fence reads the attempt that a command gives by hand, and has the store refuse
-// the task if it has been claimed since.
+// fence parses --attempt and sets the fence of the store.
 func (s *session) fence(id string, attempt option) error {
 	if !attempt.given {
 		return nil
@@ -30,12 +27,12 @@ type leaseFlags struct {
 	id    string
 	agent string
 	lease time.Duration
-	// attempt is only renew's.
+	// attempt is a flag of renew only.
 	attempt option
 }
 
-// parseLease reads "[<id>] [--lease N] [--agent A]". needID is the usage line
-// for a missing id, or empty if the id may be left out.
+// parseLease parses "[<id>] [--lease N] [--agent A]". If the id is required, needID
+// is the usage line.
 func (s *session) parseLease(args []string, needID string) (leaseFlags, error) {
 	var f leaseFlags
 	if len(args) > 0 && !strings.HasPrefix(args[0], "--") {
@@ -70,7 +67,7 @@ func claim(ctx context.Context, s *session, args []string) error {
 		return err
 	}
 	claimed := claimedRecord(task)
-	if s.Getenv(backlog.RunEnv) != "" { // other programs know the format without it
+	if s.Getenv(backlog.RunEnv) != "" { // not part of the original format
 		claimed.attempt = strconv.Itoa(task.Attempt)
 	}
 	s.printSections([]record{claimed})

@@ -35,11 +35,11 @@ func (a *Agent) Plan(ctx context.Context) error {
 	if err != nil {
 		return a.finish(place(err, lines), 1, "")
 	}
-	said := fmt.Sprintf("inserted: %d, updated: %d, deleted: %d, skipped (done): %d", sum.Inserted, sum.Updated, sum.Deleted, sum.Skipped)
+	summary := sum.String()
 	for _, u := range sum.Unknown {
-		said += fmt.Sprintf("\nWarning: task '%s' depends on '%s', which does not exist; dependency left out", u.Task, u.Dep)
+		summary += "\nWarning: " + u.String()
 	}
-	return a.finish(nil, 1, said)
+	return a.finish(nil, 1, summary)
 }
 
 // line is one task and where it stands.

@@ -314,7 +314,7 @@ func TestPlanTellsOfDependenciesThatAreNotThere(t *testing.T) {
 	spec(t, "login.md", "```ralph-tasks\n"+`{"id":"a/02","t":"Two","deps":["a/O1"],"steps":["true"]}`+"\n```\n")
 	assert.NilError(t, r.agent.Plan(t.Context()))
 	text, _ := r.said()
-	assert.Assert(t, cmp.Contains(text, "Warning: task 'a/02' depends on 'a/O1', which does not exist; dependency left out"))
+	assert.Assert(t, cmp.Contains(text, "Warning: task 'a/02' depends on 'a/O1', which does not exist; dependency ignored"))
 }
 
 func TestPlanFailures(t *testing.T) {
