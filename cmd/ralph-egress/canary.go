@@ -8,8 +8,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/egress/canary"
 )
 
-// runCanary tries the ways out and prints what it found as JSON. A line on standard
-// input says that the proxy is there, if the question tells it to wait for that.
+// runCanary verifies the isolation and prints the answer as JSON. A line on standard input
+// reports that the proxy listens, if the question says to wait for it.
 func runCanary(ctx context.Context, args []string, std streams) error {
 	if len(args) != 1 {
 		return errors.New("usage: ralph-egress canary QUESTION")

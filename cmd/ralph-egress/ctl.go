@@ -13,7 +13,7 @@ import (
 
 var errCtlUsage = errors.New("usage: ralph-egress ctl policy|stats|reset, or ctl allow|deny [-origin TEXT] RULE…, or ctl routes [RULE…] < ROUTES")
 
-// runCtl sends one order to the proxy of this container. The answer is JSON.
+// runCtl sends one request to the proxy of this container and prints the answer as JSON.
 func runCtl(ctx context.Context, args []string, std streams) error {
 	if len(args) == 0 {
 		return errCtlUsage
@@ -35,7 +35,7 @@ func runCtl(ctx context.Context, args []string, std streams) error {
 			return errCtlUsage
 		}
 	case "routes":
-		// They hold keys, so they are in no argument.
+		// Not in the arguments, because they contain keys.
 		line, err := readLine(ctx, std.in)
 		if err != nil {
 			return fmt.Errorf("reading the routes: %w", err)

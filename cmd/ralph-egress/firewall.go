@@ -12,7 +12,7 @@ import (
 
 var errFirewallUsage = errors.New("usage: ralph-egress firewall -proxy ADDRESS | -open [-near NETWORK ...]")
 
-// runFirewall puts rules into the network namespace in which it runs.
+// runFirewall sets the rules of the network namespace in which it runs.
 func runFirewall(_ context.Context, args []string, std streams) error {
 	flags := flag.NewFlagSet("firewall", flag.ContinueOnError)
 	flags.SetOutput(std.err)
@@ -27,7 +27,7 @@ func runFirewall(_ context.Context, args []string, std streams) error {
 		rules.Near = append(rules.Near, near)
 		return err
 	})
-	// One of the two must be said: a mistake must not open anything.
+	// One of the two is required: a mistake must not allow anything.
 	if err := flags.Parse(args); err != nil || flags.NArg() > 0 || *open == (*proxy != "") || *proxy != "" && rules.Near != nil {
 		return errFirewallUsage
 	}

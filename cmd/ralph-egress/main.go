@@ -1,5 +1,5 @@
-// Command ralph-egress is what stands between a sandbox and the network. It runs
-// in containers of its own, from an image with nothing else in it.
+// Command ralph-egress is the proxy, the firewall and the canary of sandboxes. It runs in
+// separate containers, from an image with nothing else in it.
 package main
 
 import (
@@ -17,19 +17,19 @@ import (
 // version is set by the linker: -X main.version=v1.2.3.
 var version = "devel"
 
-// streams are the program's.
+// streams are the standard streams.
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
 }
 
-// subcommand is a part of the program.
+// subcommand is one command of the program.
 type subcommand struct {
 	name, summary string
 	run           func(ctx context.Context, args []string, std streams) error
 }
 
-// subcommands are all parts there are.
+// subcommands returns all commands.
 func subcommands() []subcommand {
 	return []subcommand{
 		{"proxy", "let through what the policy on standard input allows", runProxy},
@@ -41,15 +41,13 @@ func subcommands() []subcommand {
 	}
 }
 
-// The proxy is small and short of memory: it rather collects its garbage more
-// often than to keep it. In bytes; a container of 256 MiB has room above.
+// memoryLimit is the soft memory limit in bytes, below the 256 MiB of the container.
 const memoryLimit = 128 << 20
 
 func main() {
 	debug.SetGCPercent(50)
 	debug.SetMemoryLimit(memoryLimit)
-	// As the first process of a container it is ended by no signal that it does
-	// not handle.
+	// PID 1 must handle signals to be ended by them.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})
 	stop()

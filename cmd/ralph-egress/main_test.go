@@ -35,16 +35,16 @@ func TestUsage(t *testing.T) {
 	assert.Equal(t, out.String(), version+"\n")
 }
 
-func TestNothingWithoutAStartMessage(t *testing.T) {
+func TestStartMessageIsRequired(t *testing.T) {
 	for _, tc := range []struct{ name, in, err string }{
-		{"nothing", "", "standard input ended"},
-		{"half a line", `{"address":"127.0.0.1"`, "standard input ended"},
+		{"nothing", "", "unexpected end of standard input"},
+		{"half a line", `{"address":"127.0.0.1"`, "unexpected end of standard input"},
 		{"no JSON", "hello secret\n", "not the JSON"},
 		{"no policy", `{"address":"127.0.0.1"}` + "\n", "network policy"},
 		{"unknown policy", `{"address":"127.0.0.1","policy":{"mode":"secret"}}` + "\n", "not the JSON"},
 		{"no address", `{"policy":{"mode":"deny"}}` + "\n", "not told its address"},
 		{"an address of somebody else", `{"address":"203.0.113.1","policy":{"mode":"deny"}}` + "\n", "opening the proxy's ports"},
-		{"a line without end", strings.Repeat("x", maxStart+1), "standard input ended"},
+		{"a line without end", strings.Repeat("x", maxStart+1), "unexpected end of standard input"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var out bytes.Buffer
@@ -56,11 +56,11 @@ func TestNothingWithoutAStartMessage(t *testing.T) {
 	}
 }
 
-func TestWaitingEndsWithTheContext(t *testing.T) {
+func TestStartIsCanceled(t *testing.T) {
 	in, _ := io.Pipe()
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(10*time.Millisecond, cancel)
-	assert.ErrorContains(t, run(ctx, []string{"proxy"}, streams{in: in}), "reading the start message: ended before it came")
+	assert.ErrorContains(t, run(ctx, []string{"proxy"}, streams{in: in}), "reading the start message: canceled")
 }
 
 // TestProxyAndCtl runs the program as it runs in its container, on an address

@@ -11,7 +11,7 @@ import (
 	"net"
 	"net/netip"
 
-	_ "golang.org/x/crypto/x509roots/fallback" // the image has no file with authorities
+	_ "golang.org/x/crypto/x509roots/fallback" // the image has no certificates
 
 	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/egress/proxy"
@@ -20,9 +20,8 @@ import (
 // maxStart bounds what is read from standard input, in bytes.
 const maxStart = 4 << 20
 
-// runProxy waits for the start message, one line on standard input, and serves.
-// Until then, and after anything goes wrong, nothing listens and the sandbox
-// reaches nothing. Standard input may stay open: what follows is not read.
+// runProxy reads the start message, one line on standard input, and serves. Until then,
+// and after an error, nothing listens. The rest of standard input is not read.
 func runProxy(ctx context.Context, args []string, std streams) error {
 	if len(args) > 0 {
 		return errors.New("usage: ralph-egress proxy < START")
@@ -41,7 +40,7 @@ func runProxy(ctx context.Context, args []string, std streams) error {
 	}
 	if err := json.NewEncoder(std.out).Encode(egress.Ready{Ready: true, Address: start.Address}); err != nil {
 		listeners.Close()
-		return fmt.Errorf("saying that the proxy is ready: %w", err)
+		return fmt.Errorf("reporting that the proxy is ready: %w", err)
 	}
 	return server.Serve(ctx, listeners)
 }
@@ -53,7 +52,7 @@ func newServer(start egress.Start, log io.Writer) (*proxy.Server, error) {
 	}
 	roots, err := x509.SystemCertPool()
 	if err != nil {
-		roots = x509.NewCertPool() // those of the start message may be enough
+		roots = x509.NewCertPool() // those of the start message may suffice
 	}
 	return proxy.New(proxy.Config{
 		Start:   start,
@@ -68,7 +67,7 @@ func newServer(start egress.Start, log io.Writer) (*proxy.Server, error) {
 func ownAddresses() ([]netip.Addr, error) {
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {
-		return nil, fmt.Errorf("looking up the proxy's own addresses: %w", err)
+		return nil, fmt.Errorf("listing the proxy's addresses: %w", err)
 	}
 	var own []netip.Addr
 	for _, addr := range addrs {
@@ -87,8 +86,8 @@ func readStart(ctx context.Context, in io.Reader) (egress.Start, error) {
 	return egress.ReadStart(line)
 }
 
-// readLine gives up when the context ends, although the read does not. What was
-// read may hold keys, so no error has it.
+// readLine returns when ctx ends, although the read continues. Errors do not contain the
+// input, which can have keys.
 func readLine(ctx context.Context, in io.Reader) ([]byte, error) {
 	type result struct {
 		line []byte
@@ -101,10 +100,10 @@ func readLine(ctx context.Context, in io.Reader) ([]byte, error) {
 	}()
 	select {
 	case <-ctx.Done():
-		return nil, errors.New("ended before it came")
+		return nil, errors.New("canceled")
 	case r := <-read:
 		if r.err != nil {
-			return nil, errors.New("standard input ended before a whole line")
+			return nil, errors.New("unexpected end of standard input")
 		}
 		return r.line, nil
 	}

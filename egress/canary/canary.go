@@ -1,6 +1,6 @@
-// Package canary tries the ways out of a sandbox before its agent does. It
-// runs where the agent will: in the same network, with no more rights. A wall
-// is believed only when it was seen to hold.
+// Package canary verifies the network isolation of a sandbox before its agent starts.
+// It runs in the sandbox's network and tries to connect to everything that must be
+// blocked.
 package canary
 
 import (
@@ -13,40 +13,39 @@ import (
 	"time"
 )
 
-// Question says what shall be closed and what open.
+// Question describes what must be blocked and what must work.
 type Question struct {
-	// Proxy is the one address that shall answer. If it is not valid the
-	// network is open, but for what no sandbox reaches.
+	// Proxy is the only address that must answer. If it is not valid, only addresses
+	// that no sandbox may reach are blocked.
 	Proxy netip.Addr `json:"proxy,omitzero"`
-	// Hosts are addresses of the engine's machine.
+	// Hosts are addresses of the engine's host.
 	Hosts []netip.Addr `json:"hosts,omitempty"`
-	// Firewall puts the rules of package firewall in place, between trying the
-	// network without them and with them.
+	// Firewall applies the rules of package firewall, and verifies the network before
+	// and after.
 	Firewall bool `json:"firewall,omitempty"`
-	// Near are the engine's networks, which the firewall closes where the
-	// network is open.
+	// Near are the engine's networks, which the firewall blocks without a proxy.
 	Near []netip.Prefix `json:"near,omitempty"`
-	// Wait is how long to wait for an answer that shall not come.
+	// Wait is how long to wait for connections that must fail.
 	Wait time.Duration `json:"wait"`
-	// Patience is how long the proxy may take to begin.
+	// Patience bounds the start of the proxy.
 	Patience time.Duration `json:"patience"`
-	// Await is set if the canary is told when the proxy is there. Without it the
-	// canary asks until it is answered, which takes a second more if the first time
-	// was too early: that is when the kernel looks for a machine again.
+	// Await means that There reports when the proxy listens. Otherwise the canary
+	// polls, which takes a second more if the first try is too early, because the
+	// kernel repeats ARP requests after a second.
 	Await bool `json:"await,omitempty"`
-	// There returns when the proxy is there, if Await is set.
+	// There returns when the proxy listens.
 	There func(ctx context.Context) error `json:"-"`
 }
 
-// Answer says what is not as it shall be.
+// Answer is the result. It is empty if the isolation is complete.
 type Answer struct {
-	// Open are the ways out that shall be closed, in words.
+	// Open describes connections that must be blocked, but are not.
 	Open []string `json:"open"`
-	// Broken are the ways that shall be open.
+	// Broken describes connections that must work, but do not.
 	Broken []string `json:"broken"`
 }
 
-// Err returns nil if all is as it shall be.
+// Err returns nil if the answer is empty.
 func (a Answer) Err() error {
 	var errs []error
 	if len(a.Open) > 0 {
@@ -58,13 +57,13 @@ func (a Answer) Err() error {
 	return errors.Join(errs...)
 }
 
-// Encode returns a question as the one argument of the program.
+// Encode returns the argument of the program.
 func (q Question) Encode() (string, error) {
 	b, err := json.Marshal(q)
 	return string(b), err
 }
 
-// ParseQuestion reads what [Question.Encode] wrote.
+// ParseQuestion is the inverse of [Question.Encode].
 func ParseQuestion(arg string) (Question, error) {
 	var q Question
 	if err := json.Unmarshal([]byte(arg), &q); err != nil {
@@ -76,7 +75,7 @@ func ParseQuestion(arg string) (Question, error) {
 	return q, nil
 }
 
-// ParseAnswer reads what the program printed. No answer is not a good one.
+// ParseAnswer parses the output of the program. Missing fields are an error.
 func ParseAnswer(output []byte) (Answer, error) {
 	var a struct {
 		Open   *[]string `json:"open"`

@@ -22,7 +22,7 @@ func (c lateContext) Deadline() (time.Time, bool) { return c.deadline, true }
 
 // What the last attempt says, which ends with the time for all of them, does not
 // hide why the ones before it failed.
-func TestWhyNobodyAnswers(t *testing.T) {
+func TestEarlierErrorIsKept(t *testing.T) {
 	own := netip.MustParseAddr("127.0.0.77")
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", netip.AddrPortFrom(own, firewall.PortProxy).String())
 	assert.NilError(t, err, "the port has to be free")

@@ -19,8 +19,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/egress/firewall"
 )
 
-// dialer connects by a device, if one is named. Where there is a firewall, its
-// refusals must not be taken for somebody's answers.
+// dialer returns a dialer that binds to a device, if one is given. It marks packets, so
+// that rejects of the firewall are not taken for answers.
 func (q Question) dialer(device string) net.Dialer {
 	return net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
 		var bindErr, markErr error
@@ -34,8 +34,8 @@ func (q Question) dialer(device string) net.Dialer {
 	}}
 }
 
-// mark makes a firewall drop what a socket sends, and count it, instead of
-// refusing it.
+// mark makes the firewall drop and count the packets of a socket instead of rejecting
+// them.
 func (q Question) mark(fd int) error {
 	if !q.Firewall {
 		return nil
@@ -43,8 +43,8 @@ func (q Question) mark(fd int) error {
 	return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK, firewall.Mark)
 }
 
-// unlessAnswered returns nil for errors that come from the other side: somebody
-// who refuses is there.
+// unlessAnswered returns nil for errors that are an answer of the other side, such as
+// a refused connection.
 func unlessAnswered(err error) error {
 	if errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.ECONNRESET) {
 		return nil
@@ -63,7 +63,7 @@ func (q Question) answersTCP(to netip.AddrPort, device string) func(context.Cont
 	}
 }
 
-// answersUDP asks a resolver for the root, which is no secret.
+// answersUDP queries a resolver for the root zone.
 func (q Question) answersUDP(to netip.AddrPort, device string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		d := q.dialer(device)
@@ -76,7 +76,7 @@ func (q Question) answersUDP(to netip.AddrPort, device string) func(context.Cont
 	}
 }
 
-// exchange sends a question to a resolver and returns its answer.
+// exchange sends a DNS query and returns the answer.
 func exchange(ctx context.Context, conn net.Conn, name string, kind dnsmessage.Type) (dnsmessage.Message, error) {
 	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })()
@@ -107,8 +107,8 @@ func exchange(ctx context.Context, conn net.Conn, name string, kind dnsmessage.T
 	return reply, nil
 }
 
-// resolves returns nil if a resolver has an address for a name, other than the
-// proxy's own.
+// resolves returns nil if a resolver has an address for a name, other than that of the
+// proxy.
 func resolves(ctx context.Context, server netip.AddrPort, name string, proxy netip.Addr) error {
 	d := net.Dialer{}
 	conn, err := d.DialContext(ctx, "udp", server.String())
@@ -124,10 +124,10 @@ func resolves(ctx context.Context, server netip.AddrPort, name string, proxy net
 			return nil
 		}
 	}
-	return errors.New("it has no address")
+	return errors.New("no address")
 }
 
-// resolvers are those that programs here ask.
+// resolvers returns the name servers in resolv.conf.
 func resolvers() []netip.AddrPort {
 	content, err := os.ReadFile("/etc/resolv.conf")
 	if err != nil {
@@ -146,7 +146,7 @@ func resolvers() []netip.AddrPort {
 	return all
 }
 
-// pings sends an echo request by a socket for which no right is needed.
+// pings sends an ICMP echo request through an unprivileged socket.
 func (q Question) pings(host netip.Addr) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if !host.Is4() {
@@ -166,7 +166,7 @@ func (q Question) pings(host netip.Addr) func(context.Context) error {
 			return err
 		}
 		const echo = 8
-		request := []byte{echo, 0, 0xf7, 0xfd, 0, 1, 0, 1} // the kernel writes the identifier and the sum
+		request := []byte{echo, 0, 0xf7, 0xfd, 0, 1, 0, 1} // the kernel sets identifier and checksum
 		if err := unix.Sendto(fd, request, 0, &unix.SockaddrInet4{Addr: host.As4()}); err != nil {
 			return err
 		}
@@ -175,7 +175,7 @@ func (q Question) pings(host netip.Addr) func(context.Context) error {
 	}
 }
 
-// hasIPv6 returns nil if there is an address of IPv6.
+// hasIPv6 returns nil if there is an IPv6 address.
 func hasIPv6() error {
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {
@@ -186,10 +186,10 @@ func hasIPv6() error {
 			return nil
 		}
 	}
-	return errors.New("there is none")
+	return errors.New("no IPv6 address")
 }
 
-// connectThrough asks a proxy for a connection and returns its status.
+// connectThrough sends a CONNECT request and returns its status.
 func connectThrough(ctx context.Context, proxy netip.AddrPort, target string) (status int, err error) {
 	d := net.Dialer{}
 	conn, err := d.DialContext(ctx, "tcp", proxy.String())
@@ -203,7 +203,7 @@ func connectThrough(ctx context.Context, proxy netip.AddrPort, target string) (s
 	}
 	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
-		return 0, fmt.Errorf("asked for %s it says nothing: %w", target, err)
+		return 0, fmt.Errorf("no answer to CONNECT %s: %w", target, err)
 	}
 	_ = res.Body.Close()
 	return res.StatusCode, nil

@@ -14,23 +14,23 @@ import (
 	"github.com/docker-ralph/docker-ralph/egress/firewall"
 )
 
-// nearby is how long a machine that is one wire away may take to answer.
+// nearby bounds the answer of a host on the same link.
 const nearby = 150 * time.Millisecond
 
-// probe is one attempt to get out.
+// probe is one attempt to connect.
 type probe struct {
 	what string
-	// try returns nil if there is a way, and else why there is none.
+	// try returns nil if it succeeds.
 	try func(ctx context.Context) error
 }
 
-// Run tries the ways out.
+// Run makes all attempts.
 func Run(ctx context.Context, q Question) (Answer, error) {
 	answer := Answer{Open: []string{}, Broken: []string{}}
 	if q.Firewall {
 		if q.Proxy.IsValid() {
-			// The network itself shall be closed, too. Only the neighbourhood is
-			// tried: without a firewall, what leads nowhere takes long to fail.
+			// The network alone must be isolated too. Only local addresses are tried:
+			// without a firewall, others take long to fail.
 			for _, open := range q.all(ctx, nearby, q.toHosts()) {
 				answer.Open = append(answer.Open, open+" (without the firewall)")
 			}
@@ -46,8 +46,8 @@ func Run(ctx context.Context, q Question) (Answer, error) {
 	}
 	answer.Open = append(answer.Open, q.all(ctx, q.Wait, probes)...)
 	if q.Proxy.IsValid() {
-		// It may be starting still. Whoever asks for the address of a machine that
-		// is not there yet asks again only a second later, so it comes last.
+		// Last, because it may be starting, and the kernel repeats ARP requests after a
+		// second only.
 		if q.Await {
 			if err := q.There(ctx); err != nil {
 				return Answer{}, fmt.Errorf("waiting for the proxy: %w", err)
@@ -59,12 +59,12 @@ func Run(ctx context.Context, q Question) (Answer, error) {
 	return answer, nil
 }
 
-// late is how much later than asked for a timer may fire. If it is more, the
-// machine is so busy that an answer may not have been heard.
+// late is the tolerated delay of a timer. If it is exceeded, the machine is so busy that
+// an answer may have been missed.
 const late = 20 * time.Millisecond
 
-// all makes all attempts at once and returns those that succeeded. On a busy
-// machine it does so up to three times, and waits longer each time.
+// all makes all attempts in parallel and returns the successful ones. On a busy machine,
+// it repeats them up to three times with longer timeouts.
 func (q Question) all(ctx context.Context, wait time.Duration, probes []probe) []string {
 	var open []string
 	for range 3 {
@@ -107,12 +107,11 @@ func (q Question) once(ctx context.Context, wait time.Duration, probes []probe) 
 	return slices.DeleteFunc(open, func(s string) bool { return s == "" })
 }
 
-// hostPorts are those on which a machine is likely to answer, be it with a
-// refusal: that is an answer, too.
+// hostPorts are ports on which a host is likely to answer, if only with a reset.
 func hostPorts() []uint16 { return []uint16{22, 53, 80, 443, 2375, 8080} }
 
-// toHosts are the ways to the engine's machine, also by naming the device: then
-// no route is needed.
+// toHosts returns probes of the engine's host, also bound to the device, which needs no
+// route.
 func (q Question) toHosts() []probe {
 	var probes []probe
 	device := firstDevice()
@@ -133,7 +132,7 @@ func (q Question) toHosts() []probe {
 	return probes
 }
 
-// toMetadata are the addresses at which clouds hand out keys.
+// toMetadata returns probes of the metadata services of clouds.
 func (q Question) toMetadata() []probe {
 	var probes []probe
 	for _, a := range [...]string{"169.254.169.254:80", "169.254.170.2:80", "100.100.100.200:80", "168.63.129.16:80"} {
@@ -147,7 +146,7 @@ func (q Question) toMetadata() []probe {
 	return probes
 }
 
-// outside are addresses on the internet that always answer.
+// outside returns probes of addresses on the internet that always answer.
 func (q Question) outside() []probe {
 	var probes []probe
 	for _, a := range [...]string{"1.1.1.1", "8.8.8.8"} {
@@ -163,7 +162,7 @@ func (q Question) outside() []probe {
 	return probes
 }
 
-// byIPv6 are the ways of the protocol that nobody thought of.
+// byIPv6 returns probes over IPv6.
 func (q Question) byIPv6() []probe {
 	to := netip.MustParseAddrPort("[2606:4700:4700::1111]:443")
 	return []probe{
@@ -172,8 +171,8 @@ func (q Question) byIPv6() []probe {
 	}
 }
 
-// byResolvers asks for names that nobody allowed. The one is new, so that no
-// cache knows it; the other would be answered by any resolver of the internet.
+// byResolvers returns probes of names that are not allowed: a random one, which is in no
+// cache, and one that every public resolver answers.
 func (q Question) byResolvers() []probe {
 	secret := strings.ToLower(rand.Text()) + ".canary.example"
 	servers := append(resolvers(), netip.AddrPortFrom(q.Proxy, firewall.PortDNS))
@@ -189,7 +188,7 @@ func (q Question) byResolvers() []probe {
 	return probes
 }
 
-// askProxy sees that the proxy is there and refuses what it has to.
+// askProxy verifies that the proxy answers and rejects a host.
 func (q Question) askProxy(ctx context.Context, answer *Answer) {
 	ctx, cancel := context.WithTimeout(ctx, q.Patience)
 	defer cancel()
@@ -206,8 +205,7 @@ func (q Question) askProxy(ctx context.Context, answer *Answer) {
 	}
 }
 
-// connectPatiently asks the proxy, which may be starting, until it answers or the
-// time of ctx is over.
+// connectPatiently retries until the proxy, which may be starting, answers or ctx ends.
 func (q Question) connectPatiently(ctx context.Context, target string) (status int, err error) {
 	deadline, limited := ctx.Deadline()
 	for {
@@ -215,8 +213,8 @@ func (q Question) connectPatiently(ctx context.Context, target string) (status i
 		if tryErr == nil {
 			return s, nil
 		}
-		// That the time is over says less than what was heard before. A connection
-		// hears of it before ctx.
+		// Keep the earlier error, which says more than a timeout. A connection can time
+		// out before ctx.
 		if err == nil || !limited || time.Now().Before(deadline) {
 			err = tryErr
 		}

@@ -280,8 +280,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// What the firewall has dropped is not waited for, and what it lets out is.
-func TestWaitsForWhatGetsOut(t *testing.T) {
+// Attempts that the firewall has dropped are not awaited.
+func TestOnlyUnblockedAttemptsAreAwaited(t *testing.T) {
 	t.Run("nothing", func(t *testing.T) {
 		t.Parallel()
 		l := newLab(t)

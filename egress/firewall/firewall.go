@@ -1,32 +1,30 @@
-// Package firewall is the second layer of a sandbox's network wall: rules in
-// the sandbox's network namespace. The first layer, a network without any way
-// out but the proxy, holds without it; this one closes what is left, such as
-// packets to the host that need no answer, and refuses at once what would
-// else take seconds to fail. It has no effect under runtimes with a network
-// stack of their own, such as gVisor, and lasts as long as the namespace.
+// Package firewall is the second layer of a sandbox's network isolation: netfilter rules
+// in its network namespace. The first layer, an internal network with the proxy, works
+// without it. This one blocks the rest, such as packets to the host that need no answer,
+// and rejects at once what would take seconds to fail. It has no effect on runtimes with
+// their own network stack, such as gVisor.
 package firewall
 
 import "net/netip"
 
-// Rules say what may leave a sandbox. Nothing may enter one, and IPv6 is
-// refused always.
+// Rules are the allowed outgoing connections of a sandbox. Incoming ones and IPv6 are
+// always blocked.
 type Rules struct {
-	// Proxy is the only address that can be reached. If it is not valid,
-	// every address can be, but for those in [Never] and Near.
+	// Proxy is the only reachable address. If it is not valid, all addresses are
+	// reachable except those in [Never] and Near.
 	Proxy netip.Addr
-	// Near are further networks that cannot be reached: those of the engine,
-	// which can have any addresses.
+	// Near are the networks of the engine, which are not reachable either.
 	Near []netip.Prefix
 }
 
-// Mark is what a packet carries that is to be refused without a word: so, any
-// answer comes from the other side. Marking takes CAP_NET_ADMIN.
+// Mark marks packets that are dropped instead of rejected, so that any answer comes from
+// the other side. Marking requires CAP_NET_ADMIN.
 const Mark = 0x72616c70
 
 // Ports of the proxy.
 const (
 	PortProxy = 3128 // CONNECT and requests with a full URL
-	PortAPI   = 8080 // requests that get a key on their way
+	PortAPI   = 8080 // requests to which keys are added
 	PortTLS   = 443
 	PortHTTP  = 80
 	PortDNS   = 53
@@ -36,9 +34,8 @@ func tcpPorts() []uint16 { return []uint16{PortProxy, PortAPI, PortTLS, PortHTTP
 
 func udpPorts() []uint16 { return []uint16{PortDNS} }
 
-// Never returns the addresses that no sandbox reaches unless they are its
-// proxy's: this machine's, those of networks around it, and those from which
-// clouds hand out their keys.
+// Never returns the addresses that sandboxes cannot reach, except their proxy: loopback,
+// private and link-local networks, and metadata services of clouds.
 func Never() []netip.Prefix {
 	var all []netip.Prefix
 	for _, p := range [...]string{

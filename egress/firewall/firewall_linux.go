@@ -10,16 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tableName is that of all our rules, which are replaced as a whole.
+// tableName is the table of all rules, which is replaced as a whole.
 const tableName = "ralph"
 
-// Apply puts the rules in place, instead of those of an earlier call, in one
-// step: there is no moment without any. It needs CAP_NET_ADMIN in the network
+// Apply replaces the rules atomically. It requires CAP_NET_ADMIN in the network
 // namespace.
 func Apply(r Rules) error {
 	conn, err := nftables.New()
 	if err != nil {
-		return fmt.Errorf("talking to the kernel's packet filter: %w", err)
+		return fmt.Errorf("connecting to netfilter: %w", err)
 	}
 	table := &nftables.Table{Family: nftables.TableFamilyINet, Name: tableName}
 	conn.AddTable(table) // so that deleting it cannot fail
@@ -32,21 +31,20 @@ func Apply(r Rules) error {
 		b.open(r)
 	}
 	if err := conn.Flush(); err != nil {
-		return fmt.Errorf("writing the rules of the packet filter: %w", err)
+		return fmt.Errorf("setting the netfilter rules: %w", err)
 	}
 	return nil
 }
 
-// Dropped is how many packets with [Mark] the rules have kept in since they were
-// put in place.
+// Dropped returns how many packets with [Mark] were dropped since [Apply].
 func Dropped() (uint64, error) {
 	conn, err := nftables.New()
 	if err != nil {
-		return 0, fmt.Errorf("talking to the kernel's packet filter: %w", err)
+		return 0, fmt.Errorf("connecting to netfilter: %w", err)
 	}
 	rules, err := conn.GetRules(&nftables.Table{Family: nftables.TableFamilyINet, Name: tableName}, &nftables.Chain{Name: refusalName})
 	if err != nil {
-		return 0, fmt.Errorf("reading the rules of the packet filter: %w", err)
+		return 0, fmt.Errorf("reading the netfilter rules: %w", err)
 	}
 	for _, r := range rules {
 		for _, e := range r.Exprs {
@@ -55,7 +53,7 @@ func Dropped() (uint64, error) {
 			}
 		}
 	}
-	return 0, errors.New("the packet filter does not count")
+	return 0, errors.New("no counter in the netfilter rules")
 }
 
 type builder struct {
@@ -63,7 +61,7 @@ type builder struct {
 	table *nftables.Table
 }
 
-// chain adds a chain that drops what no rule of it lets through.
+// chain adds a chain with the policy drop.
 func (b builder) chain(name string, hook *nftables.ChainHook) *nftables.Chain {
 	drop := nftables.ChainPolicyDrop
 	return b.conn.AddChain(&nftables.Chain{
@@ -80,11 +78,11 @@ func (b builder) rule(chain *nftables.Chain, parts ...[]expr.Any) {
 	b.conn.AddRule(&nftables.Rule{Table: b.table, Chain: chain, Exprs: all})
 }
 
-// refusalName is the chain that ends what may not leave.
+// refusalName is the chain for blocked packets.
 const refusalName = "refuse"
 
-// refusal tells the sender at once, other than the policy of a chain. Programs
-// connect in vain for a second if what answers them is not a TCP reset.
+// refusal rejects packets, so that programs fail at once. TCP connections fail a second
+// later if they get no reset.
 func (b builder) refusal() {
 	chain := b.conn.AddChain(&nftables.Chain{Name: refusalName, Table: b.table})
 	b.rule(chain, marked(expr.CmpOpEq), []expr.Any{&expr.Counter{}, &expr.Verdict{Kind: expr.VerdictDrop}})
@@ -92,7 +90,7 @@ func (b builder) refusal() {
 	b.rule(chain, []expr.Any{&expr.Reject{Type: unix.NFT_REJECT_ICMPX_UNREACH, Code: unix.NFT_REJECT_ICMPX_ADMIN_PROHIBITED}})
 }
 
-// closed lets out what goes to the proxy, and in what comes from it.
+// closed allows connections to the proxy.
 func (b builder) closed(r Rules) {
 	out, in := b.chain("out", nftables.ChainHookOutput), b.chain("in", nftables.ChainHookInput)
 	b.chain("forward", nftables.ChainHookForward)
@@ -108,10 +106,9 @@ func (b builder) closed(r Rules) {
 	b.rule(out, refuse())
 }
 
-// open lets everything out but to where no sandbox goes, and in what answers
-// to it. The engine's resolver, which works in the sandbox's namespace as
-// root, may ask anybody: the sandbox itself is never root, but on engines
-// that are not either. The canary, which is, marks its packets.
+// open allows connections to everything but blocked addresses. The engine's resolver,
+// which runs in the sandbox's namespace as root, may query any address: sandboxes only
+// run as root on rootless engines. The canary runs as root, but marks its packets.
 func (b builder) open(r Rules) {
 	out, in := b.chain("out", nftables.ChainHookOutput), b.chain("in", nftables.ChainHookInput)
 	b.chain("forward", nftables.ChainHookForward)
@@ -133,7 +130,7 @@ func netmask(bits int) []byte {
 	return binaryutil.BigEndian.PutUint32(^uint32(0) << (32 - bits))
 }
 
-// Where things are in the headers.
+// Offsets in headers.
 const (
 	source, destination = 12, 16 // of an IPv4 address
 	fromPort, toPort    = 0, 2   // of a port

@@ -11,28 +11,28 @@ import (
 	"github.com/docker-ralph/docker-ralph/egress/firewall"
 )
 
-// underWay counts attempts that are made at once behind the firewall. What the
-// firewall has dropped is never answered: when it has dropped as many packets as
-// attempts have sent or may have, there is nothing to wait for.
+// underWay counts parallel attempts behind the firewall. Dropped packets are never
+// answered: when the firewall has dropped as many packets as there are attempts, the wait
+// is over.
 type underWay struct {
-	waiting atomic.Int64 // attempts that have not ended
-	stopped atomic.Int64 // those that ended because the firewall dropped what they sent
+	waiting atomic.Int64 // pending attempts
+	stopped atomic.Int64 // attempts that ended because their packet was dropped
 }
 
-// ends notes the end of an attempt.
+// ends records the end of an attempt.
 func (u *underWay) ends(err error) {
 	if errors.Is(err, unix.EPERM) {
-		u.stopped.Add(1) // first, so that it is never missing in both
+		u.stopped.Add(1) // first, so that it is always counted
 	}
 	u.waiting.Add(-1)
 }
 
-// oncePerAttempt is for how long every attempt sends one packet only: TCP sends
-// its first one again after a second.
+// oncePerAttempt is how long each attempt sends one packet only: TCP retransmits after a
+// second.
 const oncePerAttempt = 500 * time.Millisecond
 
-// inVain waits until all attempts that wait do so in vain, and returns whether
-// that is so. The firewall had dropped so much before the first of them.
+// inVain waits until the packets of all pending attempts are dropped, and reports whether
+// they are. before is the number of dropped packets before the first attempt.
 func (u *underWay) inVain(ctx context.Context, before uint64) bool {
 	ctx, cancel := context.WithTimeout(ctx, oncePerAttempt)
 	defer cancel()
