@@ -120,7 +120,7 @@ func TestWorktreesBuildInParallel(t *testing.T) {
 			waitForFile(t, filepath.Join(tree.repo, ".ralph", "begun"))
 		}
 		res := w.ralph(t, "worktree", "rm", "two").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, `"ralph build" runs in the sandbox ralph-`))
+		assert.Check(t, is.Contains(res.stderr, `"ralph build" is running in the sandbox ralph-`))
 		assert.Equal(t, len(w.containers(t)), 4)
 		run(t, w.docker("stop", w.worktreeStatuses(t)[trees[3].repo].Sandbox)).expect(t, 0)
 		assert.Assert(t, builds[3].wait(t).code != 0)
