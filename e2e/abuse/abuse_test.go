@@ -7,7 +7,7 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 )
 
-func TestProbesHaveNamesOfTheirOwn(t *testing.T) {
+func TestProbesHaveUniqueNames(t *testing.T) {
 	probes, err := Probes()
 	assert.NilError(t, err)
 	seen := map[string]string{}

@@ -171,26 +171,32 @@ func (b *bench) metadata() error {
 	return nil
 }
 
-func (b *bench) measure() error {
+// create creates the sandbox, and returns its name and the docker exec command that
+// does what "task list" does in it.
+func (b *bench) create() (name string, list []string, err error) {
 	if _, err := b.timeAll([][]string{b.ralph("task", "list")}); err != nil {
-		return err
+		return "", nil, err
 	}
-	name, err := b.output("ps", "--format", "{{.Names}}", "--filter", "label=io.github.docker-ralph.worktree="+b.repo)
+	if name, err = b.output("ps", "--format", "{{.Names}}", "--filter", "label=io.github.docker-ralph.worktree="+b.repo); err != nil {
+		return "", nil, err
+	}
+	link, err := b.output("exec", name, "readlink", "-f", "/opt/ralph/bin/ralph")
+	if err != nil {
+		return "", nil, err
+	}
+	user, err := b.output("inspect", "--format", `{{index .Config.Labels "io.github.docker-ralph.user"}}`, name)
+	return name, []string{"docker", "exec", "-u", user, "-w", b.repo, name, link, "task", "list"}, err
+}
+
+func (b *bench) measure() error {
+	name, list, err := b.create()
 	if err != nil {
 		return err
 	}
 	defer func() { _, _ = b.timeAll([][]string{removal(name)}) }()
-	link, err := b.output("exec", name, "readlink", "-f", "/opt/ralph/bin/ralph")
-	if err != nil {
-		return err
-	}
-	user, err := b.output("inspect", "--format", `{{index .Config.Labels "io.github.docker-ralph.user"}}`, name)
-	if err != nil {
-		return err
-	}
 	err = b.compare("warm dispatch of \"task list\"", "docker exec", 1.3, runs,
 		[][]string{b.ralph("task", "list")},
-		[][]string{{"docker", "exec", "-u", user, "-w", b.repo, name, link, "task", "list"}})
+		[][]string{list})
 	if err != nil {
 		return err
 	}

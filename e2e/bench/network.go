@@ -101,10 +101,7 @@ func (b *bench) wall() error {
 
 // proxyMemory tells what a proxy takes that nobody has asked anything yet.
 func (b *bench) proxyMemory() error {
-	if _, err := b.timeAll([][]string{b.ralph("task", "list")}); err != nil {
-		return err
-	}
-	name, err := b.output("ps", "--format", "{{.Names}}", "--filter", "label=io.github.docker-ralph.worktree="+b.repo)
+	name, _, err := b.create()
 	if err != nil {
 		return err
 	}

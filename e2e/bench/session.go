@@ -69,27 +69,12 @@ func (b *bench) lines(name string, args ...string) (int, error) {
 
 // again measures a dispatch into a sandbox that was stopped, as users stop it.
 func (b *bench) again() error {
-	ours := b.ralph("task", "list")
-	if _, err := b.timeAll([][]string{ours}); err != nil {
-		return err
-	}
-	name, err := b.output("ps", "--format", "{{.Names}}", "--filter", "label=io.github.docker-ralph.worktree="+b.repo)
+	name, list, err := b.create()
 	if err != nil {
 		return err
 	}
 	defer func() { _, _ = b.timeAll([][]string{removal(name)}) }()
-	link, err := b.output("exec", name, "readlink", "-f", "/opt/ralph/bin/ralph")
-	if err != nil {
-		return err
-	}
-	user, err := b.output("inspect", "--format", `{{index .Config.Labels "io.github.docker-ralph.user"}}`, name)
-	if err != nil {
-		return err
-	}
 	return b.compare("dispatch into a stopped sandbox", "docker start and exec", againRatio, creates,
-		[][]string{ours},
-		[][]string{
-			{"docker", "start", name},
-			{"docker", "exec", "-u", user, "-w", b.repo, name, link, "task", "list"},
-		}, []string{"docker", "ralph", "stop", name})
+		[][]string{b.ralph("task", "list")},
+		[][]string{{"docker", "start", name}, list}, []string{"docker", "ralph", "stop", name})
 }

@@ -26,11 +26,11 @@ import (
 // Suite is one driver, ready to be tried.
 type Suite struct {
 	Driver lifecycle.Driver
-	// NewSpec returns a spec for a sandbox that nobody else uses, with an
-	// image that exists and a work tree of its own. The suite removes the
+	// NewSpec returns a spec for a sandbox that no other test uses, with an
+	// image that exists and its own worktree. The suite removes the
 	// sandbox.
 	NewSpec func(t *testing.T) lifecycle.Spec
-	// Owner is who files that are made inside belong to; a negative UID means
+	// Owner is the owner of files that are created inside; a negative UID means
 	// that it does not matter.
 	Owner lifecycle.User
 	// NoResize leaves out changes of the terminal's size: a program behind

@@ -14,7 +14,7 @@ import (
 )
 
 // Small mounts a file system of 4 MiB for a test. It skips the test only for users
-// who cannot mount any.
+// that cannot mount any.
 func Small(t testing.TB) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -26,7 +26,7 @@ func Small(t testing.TB) (dir string) {
 	return dir
 }
 
-// Fill takes all the space of a file system that is left. free gives it back.
+// Fill takes all the space that is left on a file system. free releases it.
 func Fill(t testing.TB, dir string) (free func()) {
 	t.Helper()
 	path := filepath.Join(dir, "filling")

@@ -100,7 +100,7 @@ func (c *call) dialDaemon() (*net.UnixConn, error) {
 }
 
 // daemon is the background process: it runs commands in process mode, and
-// stops sandboxes that nobody uses.
+// stops unused sandboxes.
 func (c *call) daemon() error {
 	lock := os.NewFile(lockFD, "lock")
 	socket := os.NewFile(listenFD, "socket")
@@ -124,7 +124,7 @@ func (c *call) daemon() error {
 	return w.run()
 }
 
-// watcher stops what nobody uses.
+// watcher stops unused sandboxes.
 type watcher struct {
 	*call
 	lock *os.File
@@ -157,7 +157,7 @@ func (w watcher) run() error {
 	}
 }
 
-// cleanUp ends what still runs when the folder is gone: then the test is over.
+// cleanUp ends all processes when the directory was removed: then the test is over.
 func (w watcher) cleanUp() error {
 	err := killBelow(w.store.dir)
 	if w.settings.Mode == ModeContainer && w.settings.Engine != "" {
@@ -193,7 +193,7 @@ func (w watcher) tick() error {
 	return nil
 }
 
-// unused reports whether nobody has used a sandbox for long enough. With the
+// unused reports whether a sandbox has been unused for long enough. With the
 // plugin, only interactive sessions are use: that others are not is ISSUE
 // desktop-feedback #232, and that interactive ones are is ?.
 func (w watcher) unused(r record) bool {

@@ -99,7 +99,7 @@ func TestErrorsOfThePlugin(t *testing.T) {
 	r.ok(t, "exec", "a_b+c.d-e", "test", "x", "!=", "")
 }
 
-func TestLists(t *testing.T) {
+func TestListFaults(t *testing.T) {
 	t.Parallel()
 	bothCLIs(t, func(t *testing.T, r rig) {
 		r.create(t, "box")
@@ -221,7 +221,7 @@ func TestVanishOnSleep(t *testing.T) {
 
 func TestCrashes(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, r rig) {
+	onEngines(t, func(t *testing.T, r rig) {
 		for made, fault := range map[bool]sandboxcli.Faults{false: {CrashBeforeCreate: true}, true: {CrashAfterCreate: true}} {
 			r.Set(t, func(s *settings) { s.Faults = fault })
 			cmd := r.command(t, "create", "--name", "box", "shell", r.ws)
@@ -259,7 +259,7 @@ func TestHanging(t *testing.T) {
 	})
 }
 
-func TestDetachedExecOnceHung(t *testing.T) {
+func TestDetachedExecOfOldVersionsHangs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(s *settings) { s.Version = "0.39.0" })
 	r.create(t, "box")

@@ -22,7 +22,7 @@ func owner(t *testing.T, info fs.FileInfo) uint32 {
 	return st.Uid
 }
 
-// setUpRepository makes the work tree a repository with one file.
+// setUpRepository makes the worktree a repository with one file.
 func setUpRepository(t *testing.T, r rig, shallow bool) {
 	t.Helper()
 	source := t.TempDir()

@@ -122,6 +122,12 @@ func (c *call) stopOne(name string) error {
 	if !c.validName(name) {
 		return c.errNotFound(name)
 	}
+	return c.withLocked(name, c.errNotFound(name), c.halt)
+}
+
+// withLocked calls do with a sandbox's record under its lock. Without the sandbox it
+// returns missing.
+func (c *call) withLocked(name string, missing error, do func(r record) error) error {
 	unlock, err := c.store.lockSandbox(name)
 	if err != nil {
 		return err
@@ -132,9 +138,9 @@ func (c *call) stopOne(name string) error {
 		return err
 	}
 	if !ok {
-		return c.errNotFound(name)
+		return missing
 	}
-	return c.halt(r)
+	return do(r)
 }
 
 func (c *call) rm(args []string) (int, error) {

@@ -16,9 +16,9 @@ import (
 	"github.com/docker-ralph/docker-ralph/internal/testutil/sandboxcli"
 )
 
-func TestLifeOfASandbox(t *testing.T) {
+func TestSandboxLifecycle(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, r rig) {
+	onEngines(t, func(t *testing.T, r rig) {
 		assert.Equal(t, len(r.list(t)), 0)
 		extra := r.folder(t, "extra")
 		r.ok(t, "create", "--name", "box", "shell", r.ws, extra+":ro")
@@ -60,7 +60,7 @@ func TestLifeOfASandbox(t *testing.T) {
 
 func TestExec(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, r rig) {
+	onEngines(t, func(t *testing.T, r rig) {
 		r.create(t, "box")
 		for _, code := range []int{0, 1, 3, 126, 127, 255} {
 			assert.Equal(t, r.run(t, "", "exec", "box", "sh", "-c", fmt.Sprint("exit ", code)).code, code)
@@ -90,9 +90,9 @@ func TestExec(t *testing.T) {
 	})
 }
 
-func TestExecThatCannotStart(t *testing.T) {
+func TestExecOfAMissingProgram(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, r rig) {
+	onEngines(t, func(t *testing.T, r rig) {
 		r.create(t, "box")
 		for _, args := range [][]string{{"box", "no-such-program"}, {"box", "/no/such"}, {"-w", "/no/such", "box", "true"}} {
 			res := r.run(t, "", append([]string{"exec"}, args...)...)
@@ -106,7 +106,7 @@ func TestExecThatCannotStart(t *testing.T) {
 
 func TestFilesBelongToTheCaller(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, r rig) {
+	onEngines(t, func(t *testing.T, r rig) {
 		r.create(t, "box")
 		r.ok(t, "exec", "box", "sh", "-c", "touch file; chmod 700 file")
 		made, err := os.Stat(filepath.Join(r.ws, "file"))
@@ -119,7 +119,7 @@ func TestFilesBelongToTheCaller(t *testing.T) {
 
 func TestReadOnlyWorkspace(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, r rig) {
+	onEngines(t, func(t *testing.T, r rig) {
 		if r.plugin || !strings.Contains(t.Name(), "container") {
 			t.Skip("process mode protects nothing")
 		}
@@ -130,7 +130,7 @@ func TestReadOnlyWorkspace(t *testing.T) {
 	})
 }
 
-func TestCreateIsMadeOnce(t *testing.T) {
+func TestConcurrentCreates(t *testing.T) {
 	t.Parallel()
 	bothCLIs(t, func(t *testing.T, r rig) {
 		var wg sync.WaitGroup

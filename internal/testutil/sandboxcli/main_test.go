@@ -97,7 +97,7 @@ func (r rig) ok(t *testing.T, args ...string) string {
 	return res.out
 }
 
-// create makes a sandbox of the work tree.
+// create creates a sandbox of the worktree.
 func (r rig) create(t *testing.T, name string, flags ...string) {
 	t.Helper()
 	r.ok(t, append(append([]string{"create", "--name", name}, flags...), "shell", r.ws)...)
@@ -161,9 +161,9 @@ func bothCLIs(t *testing.T, test func(t *testing.T, r rig)) {
 	}
 }
 
-// everywhere runs a test for each CLI in process mode, and in containers: each
+// onEngines runs a test for each CLI in process mode, and in containers: each
 // on an engine of its own, as it makes no difference to a CLI.
-func everywhere(t *testing.T, test func(t *testing.T, r rig)) {
+func onEngines(t *testing.T, test func(t *testing.T, r rig)) {
 	t.Helper()
 	t.Run("process", func(t *testing.T) {
 		t.Parallel()

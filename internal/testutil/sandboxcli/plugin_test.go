@@ -44,7 +44,7 @@ func TestGlobalFlagsOfDocker(t *testing.T) {
 	}
 }
 
-func TestThroughDocker(t *testing.T) {
+func TestPluginThroughDocker(t *testing.T) {
 	t.Parallel()
 	docker, err := exec.LookPath("docker")
 	if err != nil {
@@ -68,7 +68,7 @@ func TestThroughDocker(t *testing.T) {
 }
 
 // The Docker CLI passes a signal on by closing its socket.
-func TestDockerIsKilled(t *testing.T) {
+func TestKilledDocker(t *testing.T) {
 	t.Parallel()
 	docker, err := exec.LookPath("docker")
 	if err != nil {
@@ -80,7 +80,7 @@ func TestDockerIsKilled(t *testing.T) {
 	r := newRig(t, nil)
 	r.plugin = true
 	r.create(t, "box")
-	cmd := exec.CommandContext(t.Context(), docker, "sandbox", "exec", "box", "sh", "-c", talk)
+	cmd := exec.CommandContext(t.Context(), docker, "sandbox", "exec", "box", "sh", "-c", chatter)
 	cmd.Env = r.Env()
 	assert.NilError(t, cmd.Start())
 	eventually(t, func() bool { return exists(filepath.Join(r.ws, "ready")) })
@@ -161,7 +161,7 @@ func TestNetworkAndReset(t *testing.T) {
 	assert.Equal(t, len(r.list(t)), 0)
 }
 
-func TestWrongCalls(t *testing.T) {
+func TestUsageErrors(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	other := filepath.Join(r.Bin, "other")
@@ -183,7 +183,7 @@ func TestWrongCalls(t *testing.T) {
 }
 
 // Process mode protects nothing, so root may not use it.
-func TestRootIsRefused(t *testing.T) {
+func TestRootIsRejected(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")

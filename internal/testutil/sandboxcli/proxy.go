@@ -61,23 +61,13 @@ func (c *call) setNetwork(name string, wishes []string) error {
 	if !c.validName(name) {
 		return c.errNotFound(name)
 	}
-	unlock, err := c.store.lockSandbox(name)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	r, ok, err := c.store.load(name)
-	if err != nil {
-		return err
-	}
-	if !ok {
-		return c.errNotFound(name)
-	}
-	if r.Status != running { // DOC S15: it must run; the words are ?
-		return c.fail("sandbox %q is not running", name)
-	}
-	r.Network = append(r.Network, wishes...)
-	return c.store.save(r)
+	return c.withLocked(name, c.errNotFound(name), func(r record) error {
+		if r.Status != running { // DOC S15: it must run; the words are ?
+			return c.fail("sandbox %q is not running", name)
+		}
+		r.Network = append(r.Network, wishes...)
+		return c.store.save(r)
+	})
 }
 
 // decideBySettings applies what a sandbox's proxy was set to. Which setting wins

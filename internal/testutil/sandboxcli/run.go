@@ -100,19 +100,7 @@ func (c *call) runTarget(o order, args []string) (r record, made bool, err error
 }
 
 func (c *call) start(name string) error {
-	unlock, err := c.store.lockSandbox(name)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	r, ok, err := c.store.load(name)
-	if err != nil {
-		return err
-	}
-	if !ok {
-		return c.errNoSandbox(name)
-	}
-	return c.wake(&r)
+	return c.withLocked(name, c.errNoSandbox(name), func(r record) error { return c.wake(&r) })
 }
 
 // agentSession is the command that run opens. Its arguments are DOC S12.
@@ -145,7 +133,7 @@ func (c *call) agentSession(r record, o order, rest []string, made bool) (guest,
 	return g, nil
 }
 
-// cloneWorkspace makes the clone that stands for the primary workspace.
+// cloneWorkspace makes the clone that replaces the primary workspace.
 func (c *call) cloneWorkspace(r record) (string, error) {
 	source := r.primary()
 	if source == "" {

@@ -3,12 +3,12 @@
 // really runs what it is given: on the host, or in containers.
 //
 // What is known of the CLIs was gathered from elsewhere, so each fact carries
-// a tag that says how well it is known, for whoever has the real thing:
+// a tag that says how well it is known, for readers with the real programs:
 //
 //	DOC     Docker's reference or manual
 //	REL     Docker's release notes
 //	1P      Docker's own source code that calls the CLI
-//	MEAS v  somebody ran the real binary of version v
+//	MEAS v  measured with the real binary of version v
 //	CODE    other code depends on it
 //	ISSUE   a user's report in a tracker of Docker
 //	?       inferred or invented: check it first

@@ -143,7 +143,7 @@ func receive(conn *net.UnixConn) (request, []*os.File, error) {
 	return req, files, nil
 }
 
-// launch starts a command in a session of its own.
+// launch starts a command in a new session.
 func launch(req request, stdio []*os.File) (*exec.Cmd, error) {
 	cmd := &exec.Cmd{Path: req.Path, Args: req.Args, Env: req.Env, Dir: req.Dir, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
 	for _, f := range stdio {

@@ -31,7 +31,7 @@ type Settings struct {
 	Mode string `json:"mode"`
 	// Engine is the address of the Docker Engine for container mode.
 	Engine string `json:"engine,omitempty"`
-	// Template is the image that stands for every docker/sandbox-templates:*
+	// Template is the image that replaces every docker/sandbox-templates:*
 	// in container mode.
 	Template string `json:"template,omitempty"`
 
@@ -46,7 +46,7 @@ type Settings struct {
 	// own that allow something.
 	Governed bool `json:"governed,omitempty"`
 
-	// Idle is how long a sandbox that nobody uses keeps running: 30 s for sbx
+	// Idle is how long an unused sandbox keeps running: 30 s for sbx
 	// and 30 min for the plugin when it is zero.
 	Idle Duration `json:"idle,omitempty"`
 

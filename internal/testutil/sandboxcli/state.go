@@ -27,7 +27,7 @@ type record struct {
 	Agent      string   `json:"agent"`
 	Status     string   `json:"status"`
 	Workspaces []string `json:"workspaces"` // as given, with ":ro"
-	// Clone is the folder that stands for the primary workspace.
+	// Clone is the directory that replaces the primary workspace.
 	Clone     string    `json:"clone,omitempty"`
 	Env       []string  `json:"env,omitempty"`
 	Template  string    `json:"template"`

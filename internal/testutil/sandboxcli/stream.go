@@ -80,7 +80,7 @@ func pipe() (r, w *os.File, err error) {
 	return os.NewFile(uintptr(fds[0]), "pipe"), os.NewFile(uintptr(fds[1]), "pipe"), nil
 }
 
-// terminal runs a command on a terminal of its own, tied to the user's.
+// terminal runs a command on a new terminal, tied to the user's.
 func (p processes) terminal(conn *net.UnixConn, req request, g guest) (int, error) {
 	master, slave, err := pty.Open()
 	if err != nil {

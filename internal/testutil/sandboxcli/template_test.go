@@ -69,7 +69,7 @@ func TestTemplates(t *testing.T) {
 	assert.Equal(t, r.run(t, "", "template", "load", "/no/such").code, 1)
 }
 
-func TestTemplateOfAnEngine(t *testing.T) {
+func TestTemplateFromAnEngine(t *testing.T) {
 	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()

@@ -18,7 +18,7 @@ import (
 
 // Run runs SQL and returns what it selects, one line per row, with a bar
 // between the columns. It uses the sqlite3 program where there is one, since
-// that is an engine of its own, and else the one that ralph uses, too.
+// that is a separate implementation, and else the one that ralph uses, too.
 func Run(ctx context.Context, path, text string) (string, error) {
 	program, err := exec.LookPath("sqlite3")
 	if err != nil {

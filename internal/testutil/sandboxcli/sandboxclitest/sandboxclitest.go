@@ -129,7 +129,7 @@ func New(t testing.TB, change func(*sandboxcli.Settings)) *Double {
 	return d
 }
 
-// giveUpRoot has the programs run as nobody, whoever calls them.
+// giveUpRoot has the programs run as nobody, also when root calls them.
 func (d *Double) giveUpRoot(t testing.TB) {
 	t.Helper()
 	for _, name := range []string{"sbx", "docker-sandbox"} {
