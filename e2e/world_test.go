@@ -310,49 +310,38 @@ func (w *world) removeSandboxes(t *testing.T) {
 	}
 }
 
-// removeContainers removes the containers of the world's repository, and
-// volumes whose container a test has removed itself.
+// removeContainers removes the containers and networks of the world's repository, and
+// volumes whose container a test has removed itself. Commands of other tests prune the
+// sandboxes of removed worktrees, so some may be removed meanwhile.
 func (w *world) removeContainers(t *testing.T) {
 	t.Helper()
 	ctx, api := context.WithoutCancel(t.Context()), w.engine.Client(t)
-	for _, c := range w.containers(t) {
-		_, err := api.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
-		assert.Check(t, ignoreNotFound(err))
-	}
-	w.removeNetworks(t)
-	for _, v := range w.volumes(t) {
-		_, err := api.VolumeRemove(ctx, v, client.VolumeRemoveOptions{Force: true})
-		assert.Check(t, ignoreNotFound(err))
-	}
-}
-
-// ignoreNotFound ignores what was removed meanwhile: commands of other tests prune the
-// sandboxes of removed worktrees.
-func ignoreNotFound(err error) error {
-	if errdefs.IsNotFound(err) {
-		return nil
-	}
-	return err
-}
-
-// removeNetworks removes the proxies and networks of sandboxes that a test has removed
-// itself.
-func (w *world) removeNetworks(t *testing.T) {
-	t.Helper()
-	ctx, api := context.WithoutCancel(t.Context()), w.engine.Client(t)
 	ours := make(client.Filters).Add("label", labelPrefix+"created-by=docker-ralph").Add("name", strings.ReplaceAll(w.slug, "/", "-"))
-	proxies, err := api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: ours})
-	assert.NilError(t, err)
-	for _, c := range proxies.Items {
-		_, err := api.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true})
-		assert.Check(t, ignoreNotFound(err))
-	}
-	networks, err := api.NetworkList(ctx, client.NetworkListOptions{Filters: ours})
-	assert.NilError(t, err)
-	for _, n := range networks.Items {
-		_, err := api.NetworkRemove(ctx, n.ID, client.NetworkRemoveOptions{})
-		assert.Check(t, ignoreNotFound(err))
-	}
+	eventually(t, func() error {
+		proxies, err := api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: ours})
+		assert.NilError(t, err)
+		networks, err := api.NetworkList(ctx, client.NetworkListOptions{Filters: ours})
+		assert.NilError(t, err)
+		var errs []error
+		add := func(err error) {
+			if !errdefs.IsNotFound(err) {
+				errs = append(errs, err)
+			}
+		}
+		for _, c := range append(w.containers(t), proxies.Items...) {
+			_, err := api.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+			add(err)
+		}
+		for _, n := range networks.Items {
+			_, err := api.NetworkRemove(ctx, n.ID, client.NetworkRemoveOptions{})
+			add(err)
+		}
+		for _, v := range w.volumes(t) {
+			_, err := api.VolumeRemove(ctx, v, client.VolumeRemoveOptions{Force: true})
+			add(err)
+		}
+		return errors.Join(errs...)
+	})
 }
 
 // volumes returns the names of the volumes of the world's repository.

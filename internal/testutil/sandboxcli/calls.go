@@ -48,6 +48,9 @@ func Calls(dir string) ([]Call, error) {
 	}
 	var calls []Call
 	for line := range bytes.Lines(content) {
+		if !bytes.HasSuffix(line, []byte("\n")) {
+			break // it is being written
+		}
 		var c Call
 		if err := json.Unmarshal(line, &c); err != nil {
 			return nil, fmt.Errorf("reading the double's calls: %w", err)
