@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/moby/moby/api/types/system"
 	"github.com/moby/moby/client"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 // checkDocker rejects Podman, whose Docker API takes a seccomp profile for a file name,
