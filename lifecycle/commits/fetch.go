@@ -47,16 +47,16 @@ func FetchFrom(ctx context.Context, h host.Host, l host.Located) error {
 	return nil
 }
 
-// alreadyFetched tells of a sandbox that cannot be started, because its work tree is
-// gone, but whose commits are all in its repository.
+// alreadyFetched reports a sandbox that cannot be started without its worktree, but
+// whose commits are all in its repository.
 func alreadyFetched(h host.Host, l host.Located, wt gitrepo.Worktree) bool {
 	sb := l.Sandbox
 	return l.Backend.Kind == config.DriverContainer && sb.State != lifecycle.Running && host.Gone(sb.Root) && gitsync.Saved(h.StateDir, sb.Name) &&
 		(h.Moved(sb, wt) || sb.MainRoot != "" && !host.Gone(filepath.Join(sb.MainRoot, ".git")))
 }
 
-// worktreeOf is the work tree of a sandbox or, when that is gone, the main one of its
-// repository, into which commits can come as well.
+// worktreeOf returns the worktree of a sandbox or, if that does not exist, the main one
+// of its repository, which can receive commits too.
 func worktreeOf(ctx context.Context, h host.Host, sb lifecycle.Sandbox) (gitrepo.Worktree, error) {
 	getenv := func(name string) string {
 		return map[string]string{"RALPH_SCOPE_REPO": sb.Scope.Repo, "RALPH_SCOPE_BRANCH": sb.Scope.Branch}[name]

@@ -23,7 +23,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
-// Git is the git directory of a container's own, while a command runs.
+// Git is the private git directory of a container while a command runs.
 type Git struct {
 	Host   host.Host
 	Driver lifecycle.Driver
@@ -49,9 +49,8 @@ const (
 // directWarning is told once per sandbox.
 const directWarning = `Warning: with sandbox.git = "direct" the agent can write into your git directory: its hooks and configuration count when you use git here`
 
-// Check refuses repositories that a container cannot have a private git directory
-// for, before an engine is needed, and to start an agent while the user has to finish
-// something first.
+// Check refuses repositories that cannot have a private git directory before an engine
+// is needed, and an agent while the user has something to finish in git.
 func Check(ctx context.Context, h host.Host, wt gitrepo.Worktree, name, command string) error {
 	repo, err := gitsync.Open(wt, name, h.StateDir)
 	switch {
@@ -65,8 +64,7 @@ func Check(ctx context.Context, h host.Host, wt gitrepo.Worktree, name, command 
 	return nil
 }
 
-// Open lets a container have a git directory of its own over that of the work
-// tree.
+// Open gives a container a private git directory, if its spec wants one.
 func Open(ctx context.Context, h host.Host, wt gitrepo.Worktree, at host.Backend, i *Scan, spec *lifecycle.Spec) (*Git, error) {
 	if at.Kind != config.DriverContainer {
 		return nil, nil
@@ -101,8 +99,7 @@ func Open(ctx context.Context, h host.Host, wt gitrepo.Worktree, at host.Backend
 	return g, nil
 }
 
-// probe returns a file by which one can tell the work tree; empty if there is
-// none.
+// probe returns a file that identifies the worktree; empty if there is none.
 func probe(root string) string {
 	entries, err := os.ReadDir(root)
 	if err != nil {
@@ -164,8 +161,8 @@ func (g *Git) Enter(ctx context.Context, sb lifecycle.Sandbox, command string) (
 	}, nil
 }
 
-// RepairAfter restores the sandbox's git directory if a command that starts no agent
-// has failed because that is broken.
+// RepairAfter repairs the private git directory if that made a command fail which starts
+// no agent.
 func (g *Git) RepairAfter(ctx context.Context, sb lifecycle.Sandbox) {
 	if free, err := g.alive.TryLock(); err != nil || !free {
 		return
@@ -188,8 +185,7 @@ func (g *Git) RepairAfter(ctx context.Context, sb lifecycle.Sandbox) {
 	g.Host.Report("Hint: run the command again")
 }
 
-// Recover fetches what an earlier command, which was killed, has left, before a
-// command that starts no agent.
+// Recover fetches what a killed command has left, before a command that starts no agent.
 func (g *Git) Recover(ctx context.Context, sb lifecycle.Sandbox) error {
 	if !g.Repo.Unfinished() {
 		return nil
@@ -214,8 +210,8 @@ func (g *Git) Recover(ctx context.Context, sb lifecycle.Sandbox) error {
 	return nil
 }
 
-// pushUnchanged brings a sandbox up to date in which nothing can have changed since the
-// last command, without asking it.
+// pushUnchanged brings a sandbox up to date that has not changed since its last command,
+// without asking it.
 func (g *Git) pushUnchanged(ctx context.Context, sb lifecycle.Sandbox) (done bool, err error) {
 	res, done, err := g.Repo.PushUnchanged(ctx, Shell(g.Driver, sb))
 	if done && err == nil {
@@ -224,8 +220,8 @@ func (g *Git) pushUnchanged(ctx context.Context, sb lifecycle.Sandbox) (done boo
 	return done, err
 }
 
-// push brings the sandbox up to date. While something else runs in it, commits
-// only come out.
+// push brings the sandbox up to date. While another command runs in it, commits are only
+// fetched.
 func (g *Git) push(ctx context.Context, sb lifecycle.Sandbox) error {
 	if !Idle(ctx, g.Driver, sb) {
 		res, err := g.Repo.Fetch(ctx, Shell(g.Driver, sb), false)
@@ -246,8 +242,8 @@ func (g *Git) push(ctx context.Context, sb lifecycle.Sandbox) error {
 	return recreateHint(g.Driver, sb, err)
 }
 
-// Sync fetches the commits of a sandbox, and restores its git directory if that is
-// broken. A command that works in it does so itself.
+// Sync fetches the commits of a sandbox, and repairs its git directory. A command that
+// runs in it does that itself.
 func (g *Git) Sync(ctx context.Context, sb lifecycle.Sandbox) error {
 	if g == nil {
 		return nil
@@ -259,8 +255,7 @@ func (g *Git) Sync(ctx context.Context, sb lifecycle.Sandbox) error {
 	return g.push(ctx, sb)
 }
 
-// recreateHint adds what to do when a sandbox's git directory does not work: an
-// agent can have broken it.
+// recreateHint adds the remedy to the error for a git directory that does not work.
 func recreateHint(driver lifecycle.Driver, sb lifecycle.Sandbox, err error) error {
 	if isHeld(err) {
 		return HeldHint(driver, sb, err)
@@ -271,19 +266,16 @@ func recreateHint(driver lifecycle.Driver, sb lifecycle.Sandbox, err error) erro
 	return hint.Wrap(err, "recreate the sandbox with --recreate; commits that cannot be fetched are lost, your files are kept")
 }
 
-// Idle says that nothing runs in a sandbox that could commit.
+// Idle reports that no process that could commit runs in a sandbox.
 func Idle(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox) bool {
 	busy, err := driver.Busy(ctx, sb)
 	return err == nil && !busy
 }
 
-// follow fetches commits after each run of an agent in the work tree top, and
-// again and again while one takes long, until it is stopped. fetch is
-// [gitsync.Repo.Follow]. What came is told at the end, because the terminal
-// belongs to the agent.
-//
-// A fetch that is under way when it is stopped comes to its end, if that is near:
-// what would be left of it in the sandbox looks like somebody who still commits.
+// follow fetches commits after each run of an agent in the worktree top, and regularly
+// during a long one, until it is stopped. Results are reported at the end: the terminal
+// belongs to the agent. A fetch under way may finish when it is stopped, because its
+// process in the sandbox would look like an agent that commits.
 func (g *Git) follow(ctx context.Context, top string,
 	fetch func(ctx context.Context, last string, ended bool) (res gitsync.Result, tip string, err error),
 ) (stop func()) {
@@ -324,7 +316,7 @@ func (g *Git) follow(ctx context.Context, top string,
 	}
 }
 
-// add sums up what several syncs have brought. Refused refs are in the last one.
+// add adds up the results of several syncs. Refused refs are those of the last one.
 func (g *Git) add(res gitsync.Result) gitsync.Result {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -349,9 +341,8 @@ func (g *Git) add(res gitsync.Result) gitsync.Result {
 	return res
 }
 
-// fetch fetches what a command has committed and tells where it is. As long as
-// another one may commit, which need not run in the sandbox yet, more can come. None
-// begins meanwhile.
+// fetch fetches and reports what a command has committed. While another command may
+// commit, more can follow; none starts meanwhile.
 func (g *Git) fetch(ctx context.Context, sb lifecycle.Sandbox) error {
 	alone, err := g.alive.TryLock()
 	if alone {
@@ -379,14 +370,14 @@ func (g *Git) fetch(ctx context.Context, sb lifecycle.Sandbox) error {
 	return nil
 }
 
-// IsBroken says that an agent has broken the sandbox's git directory.
+// IsBroken reports whether an agent has broken the private git directory.
 func IsBroken(err error) bool {
 	_, broken := errors.AsType[*gitsync.BrokenError](err)
 	return broken
 }
 
-// Repair restores the sandbox's git directory. What is to be said about that is
-// said when the terminal is ours again.
+// Repair repairs the private git directory. It is reported once the terminal is free
+// again.
 func (g *Git) Repair(ctx context.Context, repo *gitsync.Repo, sh gitsync.Shell, broken error) (gitsync.Result, error) {
 	res, lost, err := repo.Repair(ctx, sh)
 	if err != nil {

@@ -20,17 +20,16 @@ import (
 // GitKey is the setting's name.
 const GitKey = "sandbox.git"
 
-// WantsPrivate reports whether a sandbox is to have a git directory of its own. As
-// long as nobody has asked for it, a microVM has not: sbx gives it other files
-// with it, and docker sandbox cannot.
+// WantsPrivate reports whether a sandbox gets a private git directory. A microVM gets
+// one only on request: sbx gives it other files with it, and docker sandbox cannot.
 func WantsPrivate(cfg config.Effective, kind string) bool {
 	return cfg.Sandbox.Git == config.GitPrivate &&
 		(kind == config.DriverContainer || cfg.Origins[GitKey].Kind != config.FromDefault)
 }
 
-// CheckPrivate refuses a git directory of the sandbox's own where there cannot
-// be one. A container has one over that of its work tree; sbx makes it by cloning the repository; what that cannot do is known
-// from its documentation and its issues (docker/sbx-releases#460).
+// CheckPrivate refuses a private git directory where there cannot be one. A container
+// has one over that of its worktree; sbx clones the repository, with limits that are
+// known from its documentation and its issues (docker/sbx-releases#460).
 func CheckPrivate(wt gitrepo.Worktree, cfg config.Effective, kind string) error {
 	if !WantsPrivate(cfg, kind) {
 		return nil
@@ -55,18 +54,18 @@ func CheckPrivate(wt gitrepo.Worktree, cfg config.Effective, kind string) error 
 // FetchTimeout is how long fetching the sandbox's commits may take.
 const FetchTimeout = 5 * time.Minute
 
-// FetchedRef is where the commits of a sandbox come to in the user's repository.
+// FetchedRef returns the ref in the user's repository for the commits of a sandbox.
 func FetchedRef(name string) string { return "refs/ralph/" + name }
 
-// collect fetches the commits of a sandbox that has a clone of its own. sbx
-// serves it as a remote while it runs.
+// collect fetches the commits of a sandbox with a clone of its own, which sbx serves as
+// a remote while it runs.
 func collect(ctx context.Context, wt gitrepo.Worktree, sb lifecycle.Sandbox) error {
 	ctx, cancel := context.WithTimeout(ctx, FetchTimeout)
 	defer cancel()
 	return wt.Collect(ctx, "sandbox-"+sb.Name, FetchedRef(sb.Name))
 }
 
-// Fetch fetches what a command has committed and tells where it is.
+// Fetch fetches and reports what a command has committed.
 func Fetch(ctx context.Context, h host.Host, g *Git, wt gitrepo.Worktree, sb lifecycle.Sandbox) error {
 	ctx = context.WithoutCancel(ctx)
 	if g != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
-// ReportSync prints what a sync has brought.
+// ReportSync prints the result of a sync.
 func ReportSync(h host.Host, res gitsync.Result) {
 	for _, note := range res.Notes() {
 		h.Report(note)
@@ -25,8 +25,8 @@ func reportConflict(h host.Host, c *gitsync.Conflict) {
 	h.Report("Hint: " + c.Hint())
 }
 
-// reportHooks names hooks in the worktree that have changed while an agent worked:
-// the user's next git command may run them.
+// reportHooks reports hooks in the worktree that have changed while an agent ran: the
+// user's next git command may run them.
 func (g *Git) reportHooks(ctx context.Context, before hostgit.Hooks) {
 	h := g.Host
 	now, err := g.Repo.Hooks(ctx)
@@ -40,7 +40,7 @@ func (g *Git) reportHooks(ctx context.Context, before hostgit.Hooks) {
 	}
 }
 
-// ReportRepairs prints what was restored, once.
+// ReportRepairs prints what was repaired, once.
 func (g *Git) ReportRepairs() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -13,9 +13,9 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
-// saveOwn fetches everything before a container is removed. If there is no ralph
-// of this version in it, nothing can be fetched; then its git directory stays,
-// for the next container of that name.
+// saveOwn fetches all commits before a container is removed. Without ralph of this
+// version in it nothing can be fetched; then its git directory stays for the next
+// container of that name.
 func saveOwn(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan, wt gitrepo.Worktree, sb lifecycle.Sandbox) error {
 	ctx = context.WithoutCancel(ctx)
 	repo, err := gitsync.Open(wt, sb.Name, h.StateDir)
@@ -56,7 +56,7 @@ func saveOwn(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan,
 	return nil
 }
 
-// DiscardHint is how commits are given up that only a sandbox has.
+// DiscardHint is the remedy that discards commits which only a sandbox has.
 func DiscardHint(which string) string {
 	return fmt.Sprintf("discard them with %q", "docker ralph clean --discard-commits "+which)
 }

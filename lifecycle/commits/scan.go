@@ -22,7 +22,7 @@ const (
 // findingsMax is how many places are shown.
 const findingsMax = 20
 
-// Scan looks for credentials on behalf of one command.
+// Scan scans for secrets during one command.
 type Scan struct {
 	Host      host.Host
 	Root      string // of the work tree
@@ -64,8 +64,8 @@ func (i *Scan) Worktree(ctx context.Context, command string) error {
 	return err
 }
 
-// missing reports whether a scan that is only to warn could not run for lack of a
-// scanner. The user is told, once.
+// missing reports whether a scan that only warns could not run without a scanner, and
+// warns once.
 func (i *Scan) missing(err error, what string) bool {
 	missing, ok := errors.AsType[*secretscan.MissingError](err)
 	if !ok || i.Mode != CredScanWarn {
@@ -78,7 +78,7 @@ func (i *Scan) missing(err error, what string) bool {
 	return true
 }
 
-// unscanned adds how to go on without a scanner.
+// unscanned adds the remedy for a missing scanner.
 func unscanned(err error) error {
 	if _, missing := errors.AsType[*secretscan.MissingError](err); missing {
 		return hint.Wrap(err, "pull the scanner with %q, or continue without a scan with --cred-scan=warn", "docker pull "+secretscan.Image)
@@ -86,7 +86,7 @@ func unscanned(err error) error {
 	return err
 }
 
-// folder looks for credentials in a folder on this machine.
+// folder scans a folder on this machine.
 func (i *Scan) folder(ctx context.Context, dir string) ([]secretscan.Finding, error) {
 	api, err := i.Connected()
 	if err != nil {
@@ -107,7 +107,7 @@ func (i *Scan) folder(ctx context.Context, dir string) ([]secretscan.Finding, er
 	return scanner.Tree(ctx, dir)
 }
 
-// describePlaces lists the first of them, one a line.
+// describePlaces lists the first findings, one per line.
 func describePlaces(what string, places []string) string {
 	var text strings.Builder
 	_, _ = fmt.Fprintf(&text, "Warning: %s:", what)

@@ -15,8 +15,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// Incoming looks for credentials in the new commits of a sandbox before they
-// come into the user's repository; nil if nobody asked for that.
+// Incoming scans new commits of a sandbox before they are fetched; nil without a scan.
 func (i *Scan) Incoming(name string) gitsync.Gate {
 	if i == nil || i.Mode == "" {
 		return nil
@@ -41,8 +40,8 @@ func (i *Scan) Incoming(name string) gitsync.Gate {
 	}
 }
 
-// incomingAside does the same while an agent has the terminal: commits that the
-// user would have to be told of are held back, until somebody can.
+// incomingAside is Incoming while an agent has the terminal: commits with findings are
+// held back until they can be reported.
 func (i *Scan) incomingAside(name string) gitsync.Gate {
 	if i == nil || i.Mode == "" {
 		return nil
@@ -63,7 +62,7 @@ func (i *Scan) incomingAside(name string) gitsync.Gate {
 	}
 }
 
-// commits returns the places in new commits that look like credentials.
+// commits returns the findings in new commits.
 func (i *Scan) commits(ctx context.Context, name string, in gitsync.Incoming) (places []string, err error) {
 	dir := filepath.Join(i.Host.StateDir, "git", name+".incoming")
 	err = os.RemoveAll(dir) // of a command that was killed
@@ -92,13 +91,13 @@ func (i *Scan) commits(ctx context.Context, name string, in gitsync.Incoming) (p
 	return places, err
 }
 
-// isHeld tells of commits that were held back.
+// isHeld reports whether commits were held back.
 func isHeld(err error) bool {
 	_, held := errors.AsType[*gitsync.HeldError](err)
 	return held
 }
 
-// HeldHint adds what to do about commits that were held back.
+// HeldHint adds the remedies for commits that were held back.
 func HeldHint(_ lifecycle.Driver, sb lifecycle.Sandbox, err error) error {
 	if !isHeld(err) {
 		return err

@@ -9,7 +9,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// Shell runs scripts of ours in a sandbox.
+// Shell runs scripts in a sandbox.
 func Shell(driver lifecycle.Driver, sb lifecycle.Sandbox) gitsync.Shell {
 	return func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
 		ctx, cancel := context.WithTimeout(ctx, FetchTimeout) // an agent can make its git hang

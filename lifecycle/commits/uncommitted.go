@@ -12,9 +12,9 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// CheckUncommitted looks at the user's uncommitted changes before anything is made:
-// --require-clean refuses them, and an agent that has the user's own git directory
-// can commit them.
+// CheckUncommitted checks the user's uncommitted changes before a sandbox is created:
+// --require-clean refuses them, and an agent with the user's own git directory can
+// commit them.
 func CheckUncommitted(ctx context.Context, h host.Host, wt gitrepo.Worktree, spec lifecycle.Spec, command string, requireClean bool) error {
 	direct := !spec.Private && host.IsLoop(command)
 	if !direct && !requireClean {
@@ -40,8 +40,8 @@ func CheckUncommitted(ctx context.Context, h host.Host, wt gitrepo.Worktree, spe
 	return nil
 }
 
-// reportUncommitted says, before an agent starts, that files of the user's are left
-// out of its commits.
+// reportUncommitted reports, before an agent starts, files that are excluded from its
+// commits.
 func reportUncommitted(h host.Host, users []string) {
 	if len(users) > 0 {
 		h.Report(fmt.Sprintf("Your uncommitted changes of %s are left out of the sandbox's commits: %s", host.Count(len(users), "file"), host.Some(users)))

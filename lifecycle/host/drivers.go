@@ -28,8 +28,8 @@ func (h Host) ContainerDriver(api API) *container.Driver {
 	return &container.Driver{API: api, Host: api.DaemonHost(), StateDir: h.StateDir, Report: h.Report}
 }
 
-// Kept is the driver that has made the sandbox of that name, as far as we
-// remember.
+// Kept returns the driver that created the sandbox of that name; empty if that is not
+// recorded.
 func (h Host) Kept(name string) string {
 	for _, kind := range microvm.Drivers() {
 		if _, known := microvm.Remembered(h.StateDir, kind, name); known {
@@ -42,8 +42,8 @@ func (h Host) Kept(name string) string {
 	return ""
 }
 
-// Probe tries the drivers in the order of their isolation, and says why those
-// before the one that it returns were left out.
+// Probe returns the first usable driver, the strongest isolation first, and why the ones
+// before it are not usable.
 func (h Host) Probe(ctx context.Context) (kind, why string) {
 	var not []string
 	for _, candidate := range microvm.Drivers() {
@@ -64,7 +64,7 @@ func (h Host) Probe(ctx context.Context) (kind, why string) {
 	return kind, strings.Join(not, "; ")
 }
 
-// usable reports whether a driver of microVMs can make sandboxes here.
+// usable returns an error if a microVM driver cannot create sandboxes here.
 func (h Host) usable(ctx context.Context, kind string) error {
 	if kind == config.DriverDockerSandbox && h.HasPlugin != nil && !h.HasPlugin("sandbox") {
 		return lifecycle.ErrNotInstalled
@@ -81,7 +81,7 @@ func (h Host) MicroVM(kind string, engine microvm.Engine) *microvm.Driver {
 	})
 }
 
-// Made finds the sandbox of that name with the driver that made it.
+// Made looks up the sandbox of that name with the driver that created it.
 func (h Host) Made(ctx context.Context, name string) (lifecycle.Driver, lifecycle.Sandbox, error) {
 	var driver lifecycle.Driver
 	if kind := h.Kept(name); slices.Contains(microvm.Drivers(), kind) {

@@ -14,7 +14,7 @@ import (
 	"github.com/moby/sys/atomicwriter"
 )
 
-// End is how a detached loop has ended.
+// End is how a background loop has ended.
 type End struct {
 	// ID is that of its dispatch.
 	ID      string    `json:"id"`
@@ -35,10 +35,9 @@ func endPath(stateDir, sandbox string) string {
 	return filepath.Join(stateDir, "ended", sandbox+".json")
 }
 
-// Ended returns how the last detached loop of a scope has ended, whose sandbox
-// has this name; loops in sandboxes that were made for one dispatch count, too.
-// The error is [fs.ErrNotExist] if none has since a plan or build was last
-// started there.
+// Ended returns how the last background loop of a scope has ended. sandbox is the
+// scope's own; loops in sandboxes for one command count too. The error is
+// [fs.ErrNotExist] if there is none since a loop was last started.
 func Ended(stateDir, sandbox string) (End, error) {
 	var e End
 	b, err := os.ReadFile(endPath(stateDir, sandbox))
@@ -51,7 +50,7 @@ func Ended(stateDir, sandbox string) (End, error) {
 	return e, nil
 }
 
-// String is for people, in one line.
+// String returns a line for people.
 func (e End) String() string {
 	text := fmt.Sprintf("%q ended in the background at %s (%s ago) with exit code %d",
 		strings.Join(e.Command, " "), e.At.Local().Format("15:04"), units.HumanDuration(time.Since(e.At)), e.ExitCode)
@@ -63,7 +62,7 @@ func (e End) String() string {
 	return text
 }
 
-// SaveEnd records how a detached loop has ended.
+// SaveEnd saves how a background loop has ended.
 func (h Host) SaveEnd(sandbox string, e End) error {
 	path := endPath(h.StateDir, sandbox)
 	b, err := json.Marshal(e)
@@ -79,7 +78,7 @@ func (h Host) SaveEnd(sandbox string, e End) error {
 	return nil
 }
 
-// ReportEnd tells how the last detached loop of a sandbox has ended, once.
+// ReportEnd reports, once, how the last background loop of a sandbox has ended.
 func (h Host) ReportEnd(sandbox string) {
 	e, err := Ended(h.StateDir, sandbox)
 	if errors.Is(err, fs.ErrNotExist) {

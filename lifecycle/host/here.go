@@ -8,8 +8,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 )
 
-// WorkTree finds the work tree of the current directory. An image needs neither
-// a branch nor an origin.
+// WorkTree finds the worktree of the current directory. For an image, it needs neither a
+// branch nor an origin.
 func (h Host) WorkTree(ctx context.Context) (wt gitrepo.Worktree, inside bool, err error) {
 	wt, err = gitrepo.Detect(ctx, h.Dir, h.Getenv)
 	switch {
@@ -31,8 +31,7 @@ func (h Host) WorkTree(ctx context.Context) (wt gitrepo.Worktree, inside bool, e
 // Once lets several ask for the connection.
 func Once(connected func() (API, error)) func() (API, error) { return sync.OnceValues(connected) }
 
-// AnyScope makes a work tree enough: it need not be on a branch or have an
-// origin.
+// AnyScope accepts a worktree without a branch or an origin.
 func AnyScope(name string) string {
 	return map[string]string{"RALPH_SCOPE_REPO": "any", "RALPH_SCOPE_BRANCH": "any"}[name]
 }

@@ -36,9 +36,8 @@ type Host struct {
 	// options that choose configuration and engine.
 	Docker        string
 	DockerGlobals []string
-	// HasPlugin reports whether Docker finds a plugin of that name; nil where nobody can
-	// tell without asking Docker. Asking takes longer than all else before a sandbox is
-	// made.
+	// HasPlugin reports whether Docker finds a plugin of that name; nil if only Docker
+	// itself can, which is slow.
 	HasPlugin func(name string) bool
 	// Keeper is a command that calls [Keep] with the two arguments that are
 	// added to it.
@@ -58,14 +57,14 @@ type Host struct {
 	Stdout, Stderr io.Writer
 	// Terminal is nil unless input and output are a terminal.
 	Terminal lifecycle.Terminal
-	// Confirm asks the user; nil when there is nobody to ask.
+	// Confirm asks the user; nil without a terminal.
 	Confirm func(ctx context.Context, question string) (bool, error)
-	// Ask asks the user for a word; nil when there is nobody to ask.
+	// Ask asks the user for a word; nil without a terminal.
 	Ask func(ctx context.Context, question string) (string, error)
 	// Forward starts to hand over signals instead of cancelling the context,
 	// until stop is called.
 	Forward func(ctx context.Context) (signals <-chan os.Signal, stop func())
-	// Background is how a loop goes on without a terminal; nil where it cannot.
+	// Background is how a loop continues without a terminal; nil where it cannot.
 	Background *Background
 
 	// Credentials are those for registries.
@@ -75,8 +74,7 @@ type Host struct {
 	// ProxyArgs returns the proxy variables for builds on an engine.
 	ProxyArgs func(engine string) map[string]*string
 
-	// Debug tells what only those want to know who look for an error; nil for
-	// nobody.
+	// Debug prints details for debugging; nil prints none.
 	Debug func(message string)
 }
 
@@ -101,7 +99,8 @@ func (h Host) Connect() func() (API, error) {
 // LockDir is the directory with all lock files.
 func (h Host) LockDir() string { return filepath.Join(h.StateDir, "locks") }
 
-// Report tells the user something. Names in it can be a repository's or an agent's.
+// Report prints a message to the user. Names in it can come from a repository or an
+// agent.
 func (h Host) Report(message string) {
 	_, _ = fmt.Fprintln(termsafe.NewWriter(h.Stderr), message)
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// attended is the lock that everybody shares who works with the sandboxes of a
-// scope, from before they look until all is brought home.
+// attended returns the lock that commands share while they use the sandboxes of a scope.
 func (h Host) attended(s gitrepo.Scope) (*flock.Flock, error) {
 	name, err := s.SandboxName()
 	if err != nil {
@@ -26,8 +25,8 @@ func (h Host) attended(s gitrepo.Scope) (*flock.Flock, error) {
 	return flock.New(filepath.Join(h.LockDir(), name+".attended")), nil
 }
 
-// LockShared keeps others from stopping or removing the scope's sandboxes until leave
-// is called.
+// LockShared keeps other commands from stopping or removing the scope's sandboxes until
+// leave is called.
 func (h Host) LockShared(ctx context.Context, s gitrepo.Scope) (leave func(), err error) {
 	lock, err := h.attended(s)
 	if err != nil {
@@ -44,9 +43,8 @@ func (h Host) LockShared(ctx context.Context, s gitrepo.Scope) (leave func(), er
 	return func() { _ = lock.Close() }, nil
 }
 
-// LockExclusive keeps all others on this machine from using the sandboxes of a scope
-// until leave is called. It waits for those that do, but not for longer than
-// timeout: then leave is nil.
+// LockExclusive keeps other commands on this machine from using the sandboxes of a scope
+// until leave is called. leave is nil if they are still in use after the timeout.
 func (h Host) LockExclusive(ctx context.Context, sb lifecycle.Sandbox, timeout time.Duration) (leave func(), err error) {
 	lock, err := h.attended(sb.Scope)
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 )
 
-// SandboxName is the name of the worktree's sandbox, as far as this machine knows.
+// SandboxName returns the recorded name of the worktree's sandbox, or the one that it
+// would get.
 func (h Host) SandboxName(wt gitrepo.Worktree) (string, error) {
 	own, err := wt.OwnName()
 	if err != nil {
@@ -20,8 +21,8 @@ func (h Host) SandboxName(wt gitrepo.Worktree) (string, error) {
 	return wt.Scope.SandboxName()
 }
 
-// MadeFor says whether this machine knows that the sandbox of that name was made
-// for the scope and the worktree.
+// MadeFor reports whether the sandbox of that name is recorded as created for the scope
+// and the worktree.
 func (h Host) MadeFor(kind string, spec lifecycle.Spec) bool {
 	if kind == config.DriverContainer {
 		return container.MadeFor(h.StateDir, spec)
@@ -30,9 +31,9 @@ func (h Host) MadeFor(kind string, spec lifecycle.Spec) bool {
 	return known && spec.Check(made) == nil
 }
 
-// Moved says whether a sandbox is that of the worktree, which was at another path
-// when it was made. Another user's worktree need not be visible here, so only
-// sandboxes count that were made from here.
+// Moved reports whether a sandbox is the one of a worktree that was moved since. Only
+// sandboxes count that were created from here: the worktree of another user may not be
+// visible.
 func (h Host) Moved(sb lifecycle.Sandbox, wt gitrepo.Worktree) bool {
 	return sb.Scope == wt.Scope && sb.Root != wt.Root && Gone(sb.Root) && h.Kept(sb.Name) != ""
 }

@@ -17,8 +17,7 @@ func Gone(path string) bool {
 // ephemeralSuffix is the length of what makes such a name its own, with a dash.
 const ephemeralSuffix = 9
 
-// EphemeralName makes a name of its own for a sandbox that lives for one
-// dispatch, within the length that all drivers accept.
+// EphemeralName returns a unique name for a sandbox for one command.
 func EphemeralName(name string) string {
 	return ephemeralBase(name) + "-" + strings.ToLower(rand.Text()[:ephemeralSuffix-1])
 }

@@ -19,9 +19,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// Record is what a dispatch leaves on the host while it runs. A live one holds a
-// lock on it. One that was killed does not, but what it started may go on in
-// the sandbox, where nobody sees it.
+// Record is the run record of a command. A running command holds a lock on it. Without
+// the lock, what a killed command started may still run in the sandbox.
 type Record struct {
 	ID      string    `json:"id"`
 	Command []string  `json:"command"`
@@ -41,7 +40,7 @@ type Record struct {
 // RecordDir is the directory with the records of commands in a sandbox.
 func (h Host) RecordDir(name string) string { return filepath.Join(h.StateDir, "dispatches", name) }
 
-// HeldRecord is the note of a dispatch that lives.
+// HeldRecord is the record of a running command.
 type HeldRecord struct {
 	Record
 	path string
@@ -77,7 +76,7 @@ func (n *HeldRecord) write() error {
 	return nil
 }
 
-// Detach notes that the dispatch has left its terminal.
+// Detach records that the command has released its terminal.
 func (n *HeldRecord) Detach(log string) error {
 	if n == nil {
 		return nil
@@ -86,8 +85,8 @@ func (n *HeldRecord) Detach(log string) error {
 	return n.write()
 }
 
-// Done is to be called with the result of the process: the note goes, unless the
-// process does not.
+// Done removes the record, unless an error says that the command's process may still
+// run.
 func (n *HeldRecord) Done(err error) {
 	if err == nil || errors.Is(err, lifecycle.ErrNotPrepared) {
 		_ = os.Remove(n.path) // or else it is found to be over, later
@@ -95,8 +94,8 @@ func (n *HeldRecord) Done(err error) {
 	_ = n.Lock.Close()
 }
 
-// ReportOrphans tells the user of what runs in the sandbox without anybody who
-// sees it. Without notes of such dispatches, nothing is asked.
+// ReportOrphans reports commands without a client that still run in the sandbox. Without
+// a record of one, the sandbox is not asked.
 func (h Host) ReportOrphans(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox) {
 	left, err := h.orphanRecords(sb.Name)
 	if err == nil && len(left) > 0 {
@@ -123,8 +122,7 @@ func (h Host) reportOrphans(ctx context.Context, driver lifecycle.Driver, sb lif
 	return nil
 }
 
-// ReportBackgroundLoops tells of loops in a sandbox that have left their terminals. Nobody
-// has to be asked: they are watched by processes of ours.
+// ReportBackgroundLoops reports background loops in the sandboxes of a worktree.
 func (h Host) ReportBackgroundLoops(wt gitrepo.Worktree) {
 	all, err := h.RecordsIn(wt)
 	if err != nil {
@@ -142,12 +140,12 @@ func sinceWhen(t time.Time) string {
 	return fmt.Sprintf("%s (%s ago)", t.Local().Format("15:04"), units.HumanDuration(time.Since(t)))
 }
 
-// IsLoop says whether it is a loop, which can be followed and attached to.
+// IsLoop reports whether the command is a loop, which can be followed and attached to.
 func (n Record) IsLoop() bool {
 	return len(n.Command) > 1 && n.Command[0] == "ralph" && IsLoop(n.Command[1])
 }
 
-// followHint is how to follow a loop, up to what else can be done with it.
+// followHint returns how to follow a loop, for the beginning of a hint.
 func (n Record) followHint() string {
 	if !n.IsLoop() {
 		return ""
@@ -155,14 +153,14 @@ func (n Record) followHint() string {
 	return `follow it with "docker ralph logs -f", attach with "docker ralph attach", `
 }
 
-// orphanRecords returns the notes that nobody holds.
+// orphanRecords returns the records without a running command.
 func (h Host) orphanRecords(name string) ([]Record, error) {
-	all, err := h.notes(name)
+	all, err := h.records(name)
 	return slices.DeleteFunc(all, func(n Record) bool { return n.Live }), err
 }
 
-// notes returns all notes of a sandbox, and whether somebody holds them.
-func (h Host) notes(name string) ([]Record, error) {
+// records returns all records of a sandbox.
+func (h Host) records(name string) ([]Record, error) {
 	files, err := os.ReadDir(h.RecordDir(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -179,7 +177,7 @@ func (h Host) notes(name string) ([]Record, error) {
 	return all, nil
 }
 
-// RecordsIn returns the notes of the sandboxes of a work tree's scope.
+// RecordsIn returns the records of the sandboxes of a worktree.
 func (h Host) RecordsIn(wt gitrepo.Worktree) ([]Record, error) {
 	name, err := h.SandboxName(wt)
 	if err != nil {
@@ -189,8 +187,8 @@ func (h Host) RecordsIn(wt gitrepo.Worktree) ([]Record, error) {
 	return slices.DeleteFunc(all, func(n Record) bool { return n.Scope != wt.Scope || n.Root != wt.Root }), err
 }
 
-// RecordsOf returns the notes of a sandbox of this name, and of those that can have
-// been made for one dispatch of its scope: the name of another branch can look so.
+// RecordsOf returns the records of the sandbox of that name, and of sandboxes that can
+// be its scope's for one command: the name of another branch can look the same.
 func (h Host) RecordsOf(name string) ([]Record, error) {
 	dirs, err := os.ReadDir(h.RecordDir(""))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -201,7 +199,7 @@ func (h Host) RecordsOf(name string) ([]Record, error) {
 		if dir.Name() != name && !isEphemeralOf(dir.Name(), name) {
 			continue
 		}
-		found, err := h.notes(dir.Name())
+		found, err := h.records(dir.Name())
 		if err != nil {
 			return nil, err
 		}
@@ -210,7 +208,7 @@ func (h Host) RecordsOf(name string) ([]Record, error) {
 	return all, nil
 }
 
-// ReadRecord reads a note. One that has nothing to say goes, if nobody holds it.
+// ReadRecord reads a record. A damaged one without a running command is removed.
 func ReadRecord(path string) (n Record, ok bool) {
 	lock := flock.New(path)
 	free, err := lock.TryRLock()
@@ -237,8 +235,8 @@ func ReadRecord(path string) (n Record, ok bool) {
 
 func (h Host) stopPath(name string) string { return filepath.Join(h.LockDir(), name+".stopped") }
 
-// RecordStop notes that a sandbox is about to be stopped on purpose, for a loop in it
-// whose driver cannot tell that from an accident.
+// RecordStop records that the user stops a sandbox, for a loop in it whose driver cannot
+// detect that.
 func (h Host) RecordStop(name string) {
 	if err := os.MkdirAll(h.LockDir(), 0o700); err == nil {
 		_ = os.WriteFile(h.stopPath(name), nil, 0o600) // without it, the loop is started again
@@ -251,5 +249,5 @@ func (h Host) StoppedSince(name string, t time.Time) bool {
 	return err == nil && info.ModTime().After(t)
 }
 
-// AskTimeout bounds the question what runs in a sandbox.
+// AskTimeout bounds listing the commands in a sandbox.
 const AskTimeout = 10 * time.Second

@@ -8,9 +8,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/projectimage"
 )
 
-// ImageRequest says what the sandbox of a work tree is made from. All work
-// trees of a repository share what the main one asks for. Where there is no
-// main one, as beside a bare repository, each asks for itself.
+// ImageRequest returns what the sandbox of a worktree is created from. All worktrees of
+// a repository share the request of the main one, if there is one.
 func ImageRequest(ctx context.Context, wt gitrepo.Worktree, cfg config.Effective) (projectimage.Request, error) {
 	req := projectimage.Request{Agent: cfg.Agent.Name, Base: cfg.Image.Base, Image: cfg.Sandbox.Image}
 	if req.Image != "" {

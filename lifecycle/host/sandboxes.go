@@ -15,7 +15,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 )
 
-// Located is a sandbox and who made it.
+// Located is a sandbox with its driver.
 type Located struct {
 	Sandbox lifecycle.Sandbox
 	Backend Backend
@@ -82,7 +82,7 @@ func (h Host) microVMs(ctx context.Context, kind string) ([]Located, error) {
 	return all, nil
 }
 
-// list asks no program that has never made a sandbox.
+// list lists the sandboxes of one driver.
 func list(ctx context.Context, at Backend) ([]Located, error) {
 	found, err := at.Driver.List(ctx)
 	if err != nil {
@@ -114,8 +114,8 @@ func (h Host) Here(ctx context.Context) (Here, error) {
 	return at, err
 }
 
-// Has reports whether a sandbox is one of this repository. Outside of one, it is
-// that of a repository which is gone from here.
+// Has reports whether a sandbox belongs to this repository. Outside of a worktree, it
+// belongs to a repository that was here.
 func (at Here) Has(sb lifecycle.Sandbox) bool {
 	if !at.Inside {
 		return sb.Root == at.Dir || sb.MainRoot == at.Dir
@@ -129,7 +129,7 @@ func (at Here) Has(sb lifecycle.Sandbox) bool {
 	return sb.Root == at.Worktree.Root || at.Worktree.Scope.Repo != "" && sb.Scope.Repo == at.Worktree.Scope.Repo
 }
 
-// Current reports whether a sandbox is the one of this work tree and branch.
+// Current reports whether a sandbox is the one of this worktree and branch.
 func (at Here) Current(sb lifecycle.Sandbox) bool {
 	if !at.Inside {
 		return sb.Root == at.Dir
@@ -137,9 +137,8 @@ func (at Here) Current(sb lifecycle.Sandbox) bool {
 	return sb.Root == at.Worktree.Root && sb.Scope == at.Worktree.Scope || at.host.Moved(sb, at.Worktree)
 }
 
-// Select are the sandboxes of these names, or without names those of the work
-// tree and branch that the command was given in. failed is told if one may be
-// missing because of it.
+// Select returns the sandboxes of these names or, without names, those of the current
+// worktree and branch.
 func (h Host) Select(ctx context.Context, at Here, names []string) ([]Located, error) {
 	all, failed := h.Sandboxes(ctx, h.Connect())
 	if ctx.Err() != nil {
@@ -167,7 +166,7 @@ func (h Host) Select(ctx context.Context, at Here, names []string) ([]Located, e
 	return found, nil
 }
 
-// DescribeScope says what a sandbox is for, for people.
+// DescribeScope names the scope of a sandbox for people.
 func DescribeScope(sb lifecycle.Sandbox) string {
 	return fmt.Sprintf("%s, branch %s", sb.Scope.Repo, sb.Scope.Branch)
 }

@@ -11,10 +11,9 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// InvokingUser is the one whom files in the work tree shall belong to. Root
-// works for the owner of the work tree, so that "sudo docker ralph" does not
-// leave root's files in somebody's repository. Outside Linux the engine runs
-// in a virtual machine that maps owners itself, and the image's own user fits.
+// InvokingUser returns the user that new files in the worktree belong to. For root it is
+// the owner of the worktree: "sudo docker ralph" leaves no files of root there. Outside
+// Linux the engine maps users itself.
 func InvokingUser(root string) (lifecycle.User, error) {
 	if runtime.GOOS != "linux" {
 		return imageUser, nil

@@ -166,8 +166,8 @@ func keepCopy(h host.Host, sandbox string, content []byte, now time.Time, replac
 	return path, nil
 }
 
-// copying keeps copies of the backlog of a sandbox while a command works in it.
-type copying struct {
+// backlogCopier copies the backlog of a sandbox while a command runs in it.
+type backlogCopier struct {
 	host    host.Host
 	driver  lifecycle.Driver
 	sb      lifecycle.Sandbox
@@ -181,7 +181,7 @@ const versionFile = "version"
 
 // version identifies the content of the database by how its files look on the host;
 // empty if it is not there.
-func (c *copying) version() string {
+func (c *backlogCopier) version() string {
 	var v strings.Builder
 	for _, name := range []string{"tasks.db", "tasks.db-wal"} {
 		info, err := os.Lstat(filepath.Join(c.sb.Root, ".ralph", name))
@@ -196,7 +196,7 @@ func (c *copying) version() string {
 }
 
 // upToDate reports whether the newest copy holds what the database does.
-func (c *copying) upToDate() bool {
+func (c *backlogCopier) upToDate() bool {
 	noted, err := os.ReadFile(filepath.Join(copyDir(c.host, c.sandbox), versionFile))
 	if err != nil || string(noted) != c.version() {
 		return false
@@ -207,7 +207,7 @@ func (c *copying) upToDate() bool {
 
 // keep keeps a copy. One that cannot be read, or is empty, never takes the place of a
 // good one; an empty one is [errNoTasks].
-func (c *copying) keep(ctx context.Context) error {
+func (c *backlogCopier) keep(ctx context.Context) error {
 	before := c.version()
 	content, err := runlog.TakeBacklog(c.sb.Root, c.id, maxCopy)
 	if err == nil { // the loop has ended, and left it
@@ -235,7 +235,7 @@ func (c *copying) keep(ctx context.Context) error {
 
 // follow keeps a copy after each run of the loops in the worktree top, until stop is
 // called, and then a last one. An empty backlog is [errNoTasks] then.
-func (c *copying) follow(ctx context.Context, top string) (stop func() error) {
+func (c *backlogCopier) follow(ctx context.Context, top string) (stop func() error) {
 	ctx = context.WithoutCancel(ctx)
 	stopping, stopped := make(chan struct{}), make(chan struct{})
 	seen := runlog.Latest(top)
@@ -262,11 +262,11 @@ func (c *copying) follow(ctx context.Context, top string) (stop func() error) {
 	}
 }
 
-// copyBacklog keeps copies before and after a command that changes the backlog at
-// length, or replaces it, and after each run of a loop. A copy that fails does not keep
-// the command from its work. A build with an empty backlog would end as if all were
-// done: it fails if there is a copy with tasks, and so does one that has ended well
-// with the code. If the loop takes the place of one that has died, the copy is restored.
+// copyBacklog copies the backlog before and after a command that changes it a lot or
+// replaces it, and after each run of a loop. A failed copy does not stop the command. A
+// build with an empty backlog would end as if all were done: it fails if there is a copy
+// with tasks, also after it has ended well. For a loop that takes the place of a dead
+// one, the copy is restored first.
 func copyBacklog(ctx context.Context, h host.Host, t Target, sb lifecycle.Sandbox, id string, died bool) (after func(code int) error, _ error) {
 	if !host.IsLoop(t.opts.Command) && !t.opts.restores() || t.spec.Ephemeral {
 		return func(int) error { return nil }, nil
@@ -276,7 +276,7 @@ func copyBacklog(ctx context.Context, h host.Host, t Target, sb lifecycle.Sandbo
 			return nil, err
 		}
 	}
-	c := &copying{host: h, driver: t.Driver, sb: sb, sandbox: t.spec.Name, id: id}
+	c := &backlogCopier{host: h, driver: t.Driver, sb: sb, sandbox: t.spec.Name, id: id}
 	var kept error
 	switch {
 	case backlogMissing(t):
@@ -297,8 +297,8 @@ func copyBacklog(ctx context.Context, h host.Host, t Target, sb lifecycle.Sandbo
 	}, nil
 }
 
-// checkTasks returns the error for a build whose backlog is empty, which keeping a
-// copy has shown, though there are copies with tasks.
+// checkTasks returns the error for a build whose backlog is empty though there are
+// copies with tasks.
 func checkTasks(h host.Host, sandbox string, opts Options, kept error) error {
 	if !errors.Is(kept, errNoTasks) || opts.Command != host.BuildCommand {
 		return nil
@@ -310,8 +310,7 @@ func checkTasks(h host.Host, sandbox string, opts Options, kept error) error {
 	return backlogGone("its database has no tasks")
 }
 
-// recoverBacklog restores the newest copy if the backlog has not outlived its loop,
-// which would have repaired it.
+// recoverBacklog restores the newest copy if the backlog was lost with its loop.
 func recoverBacklog(ctx context.Context, h host.Host, driver lifecycle.Driver, sb lifecycle.Sandbox, sandbox string) error {
 	copies, err := backlogCopies(h, sandbox)
 	if err != nil || len(copies) == 0 {
@@ -347,12 +346,12 @@ func backlogGone(why string) error {
 	return hint.Wrap(errors.New("the backlog is gone: "+why), `restore a copy with "docker ralph task restore"`)
 }
 
-// restores says whether a command replaces the backlog by a copy.
+// restores reports whether the command replaces the backlog by a copy.
 func (o Options) restores() bool {
 	return o.Command == host.TaskCommand && len(o.Args) > 0 && o.Args[0] == importCommand
 }
 
-// backlogMissing says whether the database is not in the worktree.
+// backlogMissing reports whether the worktree has no database.
 func backlogMissing(t Target) bool {
 	if t.spec.Private && t.Kind != config.DriverContainer {
 		return false // it is in a clone, inside
@@ -361,8 +360,8 @@ func backlogMissing(t Target) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// checkBacklog reports a backlog that is gone though there are copies of it. A
-// build has nothing to do without one.
+// checkBacklog reports a missing backlog of which there are copies. A build without one
+// is an error.
 func checkBacklog(h host.Host, t Target) error {
 	if !host.IsLoop(t.opts.Command) && t.opts.Command != host.TaskCommand || t.opts.restores() || !backlogMissing(t) {
 		return nil
@@ -401,8 +400,8 @@ func copiesOf(ctx context.Context, h host.Host, w *host.Worktree) (host.Host, gi
 	return h, wt, name, err
 }
 
-// RestoreBacklog makes the backlog of the current scope that of a copy, the newest
-// one if name is empty. What it was before is kept as a copy, if it can be read.
+// RestoreBacklog replaces the backlog of the current scope by a copy, the newest one if
+// name is empty. The replaced one is copied if it can be read.
 func RestoreBacklog(ctx context.Context, h host.Host, opts Options, name string) (int, error) {
 	in, wt, sandbox, err := copiesOf(ctx, h, opts.Worktree)
 	if err != nil {

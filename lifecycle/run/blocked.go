@@ -13,24 +13,24 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 )
 
-// refusals counts what was refused, each host once.
-type refusals struct {
-	times map[refusal]int
-	order []refusal
+// blockedHosts counts blocked connections by host.
+type blockedHosts struct {
+	times map[blockedHost]int
+	order []blockedHost
 }
 
-type refusal struct {
+type blockedHost struct {
 	target string
 	hint   string // what would allow it
 }
 
-func (r *refusals) add(host string, port uint16, hint string, times int) {
-	one := refusal{egress.Printable(host), hint}
+func (r *blockedHosts) add(host string, port uint16, hint string, times int) {
+	one := blockedHost{egress.Printable(host), hint}
 	if port != 0 {
 		one.target += fmt.Sprintf(":%d", port)
 	}
 	if r.times == nil {
-		r.times = map[refusal]int{}
+		r.times = map[blockedHost]int{}
 	}
 	if r.times[one] == 0 {
 		r.order = append(r.order, one)
@@ -38,12 +38,12 @@ func (r *refusals) add(host string, port uint16, hint string, times int) {
 	r.times[one] += times
 }
 
-// refusedMax is how many hosts are told at the end of a command.
-const refusedMax = 10
+// blockedMax is how many hosts are reported at the end of a command.
+const blockedMax = 10
 
-func tell(h host.Host, r refusals) {
+func reportBlocked(h host.Host, r blockedHosts) {
 	for i, one := range r.order {
-		if i == refusedMax {
+		if i == blockedMax {
 			h.Report(fmt.Sprintf("blocked: %d more, see \"docker ralph network log\"", len(r.order)-i))
 			return
 		}
@@ -55,8 +55,8 @@ func tell(h host.Host, r refusals) {
 	}
 }
 
-// watchBlocked returns a function that reports what was refused since now.
-// While the command runs, it reports failures on the way to the agent's model.
+// watchBlocked returns a function that reports the connections that were blocked since
+// now. Meanwhile, failed requests to the agent's model are reported.
 func (h session) watchBlocked(ctx context.Context, r Ready, sb lifecycle.Sandbox, command string) func() {
 	ctx = context.WithoutCancel(ctx)
 	switch d := r.Driver.(type) {
@@ -77,9 +77,9 @@ func (h session) watchBlocked(ctx context.Context, r Ready, sb lifecycle.Sandbox
 	return func() {}
 }
 
-// reportDecisions reports what a container's proxy has refused since a moment.
+// reportDecisions reports what the proxy of a container has blocked.
 func reportDecisions(ctx context.Context, h host.Host, d *container.Driver, sb lifecycle.Sandbox, since time.Time, watch *modelWatch) {
-	var found refusals
+	var found blockedHosts
 	err := network.Decisions(ctx, d, sb, since, false, func(decision egress.Decision) {
 		if decision.Decision == egress.Refused {
 			found.add(decision.Host, decision.Port, decision.Hint, 1)
@@ -89,11 +89,11 @@ func reportDecisions(ctx context.Context, h host.Host, d *container.Driver, sb l
 	if err != nil {
 		h.Report(fmt.Sprintf("Warning: %v", err))
 	}
-	tell(h, found)
+	reportBlocked(h, found)
 }
 
-// reportRequests reports what the program of a microVM has refused. It counts from
-// its own start on, so what was there before is taken away.
+// reportRequests reports what the program of a microVM has blocked. Its counters begin
+// at its start, so those from before are subtracted.
 func reportRequests(ctx context.Context, h host.Host, d lifecycle.Restricter, sb lifecycle.Sandbox, before []lifecycle.Request, err error) {
 	var after []lifecycle.Request
 	if err == nil {
@@ -103,11 +103,11 @@ func reportRequests(ctx context.Context, h host.Host, d lifecycle.Restricter, sb
 		h.Report(fmt.Sprintf("Warning: listing blocked hosts: %v", err))
 		return
 	}
-	var found refusals
+	var found blockedHosts
 	for _, r := range network.Since(before, after) {
 		if r.Refused {
 			found.add(r.Host, r.Port, network.Hint(sb.Egress, r), r.Count)
 		}
 	}
-	tell(h, found)
+	reportBlocked(h, found)
 }

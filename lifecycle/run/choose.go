@@ -29,9 +29,8 @@ type Choice struct {
 	Request projectimage.Request
 }
 
-// Choose chooses the driver. One that is named is never replaced by another.
-// Left open, it is the one that the scope's sandbox was made with; for a new
-// one the first that can make sandboxes here.
+// Choose chooses the driver: the one that is named, else the one that created the
+// scope's sandbox, else the first usable one.
 func Choose(ctx context.Context, h host.Host, wt gitrepo.Worktree, cfg config.Effective, req projectimage.Request, connected func() (host.API, error)) (Choice, error) {
 	name, err := h.SandboxName(wt)
 	if err != nil {

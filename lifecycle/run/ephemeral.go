@@ -15,9 +15,9 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// discard removes a sandbox that was made for one dispatch, also when the user has
-// interrupted it. If its commits were not fetched at the end, that is done before;
-// if it cannot be done, the sandbox stays, and the next dispatch tries again.
+// discard removes a sandbox for one command, even after an interrupt. Commits that were
+// not fetched are fetched first; if that fails, the sandbox stays for the next command
+// to try.
 func discard(ctx context.Context, h host.Host, t Target, sb lifecycle.Sandbox, fetched bool) error {
 	ctx = context.WithoutCancel(ctx)
 	if !fetched {

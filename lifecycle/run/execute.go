@@ -25,8 +25,8 @@ type Result struct {
 	lost error // why the command may still run
 }
 
-// execute brings the sandbox up and runs the command in it. A loop that dies with its
-// sandbox is started again, once that is repaired.
+// execute brings the sandbox up and runs the command. A loop that dies with its sandbox
+// is started again after a repair.
 func (h session) execute(ctx context.Context, r Ready) Result {
 	command, ready := r.opts.Command, r.spec
 	ensurer := ensurer(h.Host, r.Target)
@@ -70,8 +70,8 @@ func (h session) execute(ctx context.Context, r Ready) Result {
 	}
 }
 
-// attempt brings the sandbox up and runs the process in it. If ralph turns out not
-// to be there, though it was put there, that is done once more.
+// attempt brings the sandbox up and runs the process. If ralph is missing in the
+// sandbox, it is prepared once more.
 func (h session) attempt(ctx context.Context, rec *recovery, r Ready, spec lifecycle.Spec, ensurer *lifecycle.Ensurer, recreate bool, p lifecycle.Process, tried *attempted) Result {
 	command := r.opts.Command
 	sb, err := ensurer.Ensure(ctx, spec, recreate)
@@ -106,7 +106,7 @@ func (h session) attempt(ctx context.Context, rec *recovery, r Ready, spec lifec
 			return 0, err
 		}
 		defer stop()
-		defer tend(ctx, h.Host, rec, r, spec, ensurer)()
+		defer supervise(ctx, h.Host, rec, r, spec, ensurer)()
 		code, err := execSynced(ctx, r, sb, func() (int, error) {
 			keep, err := copyBacklog(ctx, h.Host, r.Target, sb, p.ID, rec.cause != "")
 			if err != nil {
@@ -128,8 +128,8 @@ func (h session) attempt(ctx context.Context, rec *recovery, r Ready, spec lifec
 	return Result{Code: code, Sandbox: sb, Err: err}
 }
 
-// execSynced executes a command in a sandbox. If that has a git directory of its
-// own, it is brought up to date before, and its commits are fetched meanwhile.
+// execSynced runs a command in a sandbox. A private git directory is brought up to date
+// first, and its commits are fetched meanwhile.
 func execSynced(ctx context.Context, r Ready, sb lifecycle.Sandbox, exec func() (int, error)) (int, error) {
 	if r.git == nil {
 		return exec()
@@ -152,9 +152,8 @@ func execSynced(ctx context.Context, r Ready, sb lifecycle.Sandbox, exec func() 
 	return exec()
 }
 
-// exec runs the process and passes signals on to it. The context's end is
-// a signal like the others: the program inside shall end in its own way, and
-// the sandbox lives on.
+// exec runs the process and forwards signals. The end of the context is a signal like
+// the others: the program inside ends in its own way, and the sandbox stays.
 func (h session) exec(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, p lifecycle.Process, command string, tried *attempted) (int, error) {
 	if ctx.Err() != nil {
 		return 0, ctx.Err()

@@ -10,8 +10,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
-// finish does what is to be done after a command: its commits are fetched, and a
-// sandbox for one dispatch goes.
+// finish fetches the commits of a command, and removes a sandbox that was for it alone.
 func finish(ctx context.Context, h host.Host, r Ready, res Result) (int, error) {
 	sb, err := res.Sandbox, res.Err
 	var unsaved error

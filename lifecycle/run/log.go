@@ -32,9 +32,9 @@ const (
 	logTimeout = 20 * time.Second
 )
 
-// reportEnded shows why a command has failed when something around it has ended:
-// its sandbox, or the sandbox's proxy. It shows the last lines of the log, and
-// keeps all of it. It is called before a sandbox that is not reused is removed.
+// reportEnded shows why a command has failed if its sandbox, or the proxy of that, has
+// ended: it prints the last lines of the log, and keeps all of it. It runs before a
+// sandbox for one command is removed.
 func reportEnded(ctx context.Context, h host.Host, driver lifecycle.Driver, sb lifecycle.Sandbox, code int, err error) {
 	d, ok := driver.(*container.Driver)
 	if !ok || sb.Name == "" || errors.Is(err, lifecycle.ErrDetached) || err == nil && code == 0 {
@@ -49,7 +49,7 @@ func reportEnded(ctx context.Context, h host.Host, driver lifecycle.Driver, sb l
 	reportLost(ctx, h, d, sb, patience)
 }
 
-// reportLost shows what of a sandbox has ended, or does so as long as patience lasts.
+// reportLost shows what of a sandbox has ended, or ends before the timeout.
 func reportLost(ctx context.Context, h host.Host, d *container.Driver, sb lifecycle.Sandbox, patience time.Duration) {
 	for _, p := range lost(ctx, d, sb, patience) {
 		if p.Gone {
@@ -60,8 +60,8 @@ func reportLost(ctx context.Context, h host.Host, d *container.Driver, sb lifecy
 	}
 }
 
-// reportFailed shows what the logs of a sandbox that could not be brought up have
-// to say, and that of its proxy.
+// reportFailed shows the logs of a sandbox that could not be brought up, and of its
+// proxy.
 func reportFailed(ctx context.Context, h host.Host, driver lifecycle.Driver, sb lifecycle.Sandbox) {
 	d, ok := driver.(*container.Driver)
 	if !ok {
@@ -98,8 +98,8 @@ func lost(ctx context.Context, d *container.Driver, sb lifecycle.Sandbox, patien
 	}
 }
 
-// reportLog shows how a container has ended and the last lines of its log, and
-// keeps the log.
+// reportLog shows how a container has ended and the last lines of its log, and keeps the
+// log.
 func reportLog(ctx context.Context, h host.Host, d *container.Driver, p container.Part) {
 	var last Tail
 	err := d.Log(ctx, p, true, &last)

@@ -18,12 +18,11 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 )
 
-// OrphanGrace is how old what a sandbox has left must be before it is removed.
+// OrphanGrace is the minimum age of orphaned resources before they are removed.
 const OrphanGrace = 10 * time.Minute
 
-// sweepOrphans removes what nobody can use any more: proxies and networks whose
-// sandbox was removed by hand, and sandboxes whose work tree is gone. It is no
-// reason to fail when that fails; another dispatch may be doing the same.
+// sweepOrphans removes proxies and networks whose sandbox was removed by hand, and
+// sandboxes without a worktree. It only warns: another command may be doing the same.
 func sweepOrphans(ctx context.Context, h host.Host, driver lifecycle.Driver) {
 	d, ok := driver.(*container.Driver)
 	if !ok {
@@ -39,8 +38,7 @@ func sweepOrphans(ctx context.Context, h host.Host, driver lifecycle.Driver) {
 	}
 }
 
-// sweepSandboxes removes the sandboxes whose work tree is gone, if nothing is
-// lost by that.
+// sweepSandboxes removes sandboxes without a worktree, if no commits are lost.
 func sweepSandboxes(ctx context.Context, h host.Host, d *container.Driver) error {
 	all, err := d.List(ctx)
 	if err != nil {
@@ -56,9 +54,8 @@ func sweepSandboxes(ctx context.Context, h host.Host, d *container.Driver) error
 	return errors.Join(errs...)
 }
 
-// sweepSandbox removes a sandbox without a work tree. It is kept, and named, if
-// its commits may be nowhere else: in a repository that is gone with its work
-// tree, too.
+// sweepSandbox removes a sandbox without a worktree. It is kept, with a warning, if it
+// may have the only copy of its commits.
 func sweepSandbox(ctx context.Context, h host.Host, d *container.Driver, sb lifecycle.Sandbox) error {
 	lock := flock.New(filepath.Join(h.LockDir(), sb.Name+".lock"))
 	if free, err := lock.TryLock(); err != nil || !free {

@@ -21,19 +21,19 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
-// recovery notices that a command has died with its sandbox, and decides whether
-// its loop is started again.
+// recovery detects that a command has died with its sandbox, and decides whether its
+// loop is started again.
 type recovery struct {
 	host    host.Host
 	driver  lifecycle.Driver
 	command string
-	root    string // of the work tree
+	root    string // of the worktree
 	id      string // of the dispatch
 
 	began  time.Time         // the latest attempt
 	deaths int               // in a row, without a run in between that did not fail
 	cause  string            // of the latest death that the loop was started again after
-	away   bool              // the engine was, since began
+	away   bool              // the engine did not answer, since began
 	sb     lifecycle.Sandbox // in which the command ran last
 	blamed string            // what has happened to the sandbox, where that is known before it is stopped
 }
@@ -62,8 +62,8 @@ const (
 	exitLost   = 255
 )
 
-// died says whether a command that has ended with the code or the error has died,
-// and what its loop is to be told of it. The error replaces the command's.
+// died reports whether the loop is started again after a command has ended with the code
+// or the error. The error replaces that of the command.
 func (r *recovery) died(ctx context.Context, sb lifecycle.Sandbox, code int, err error) (again bool, _ error) {
 	switch {
 	case ctx.Err() != nil, errors.Is(err, lifecycle.ErrDetached), errors.Is(err, lifecycle.ErrNotPrepared):
@@ -74,7 +74,7 @@ func (r *recovery) died(ctx context.Context, sb lifecycle.Sandbox, code int, err
 		if connectionLost(err) {
 			_, _ = r.mishap(ctx, r.sb, false) // it waits for the engine
 		}
-		return r.another(ctx), err
+		return r.retry(ctx), err
 	case err == nil && code != exitKilled && code != exitLost && r.blamed == "":
 		return false, err
 	}
@@ -107,10 +107,10 @@ func (r *recovery) died(ctx context.Context, sb lifecycle.Sandbox, code int, err
 	case sb.Ephemeral:
 		return false, errors.New(cause) // its commits are fetched, and then it goes
 	}
-	if r.worked() {
+	if r.progressed() {
 		r.deaths = 0
 	}
-	if !r.another(ctx) {
+	if !r.retry(ctx) {
 		return false, hint.Wrap(fmt.Errorf("%s, %d times in a row", cause, r.deaths), "see what ended it with %q", "docker ralph logs")
 	}
 	r.cause = cause
@@ -118,8 +118,8 @@ func (r *recovery) died(ctx context.Context, sb lifecycle.Sandbox, code int, err
 	return true, nil
 }
 
-// stillRunning says that an engine which was restarted has left a command running,
-// with nobody connected to it. A loop that was killed meanwhile is [ErrUnknownEnd].
+// stillRunning reports, as an error, that a command survived the restart of its engine
+// without a connection. It is [ErrUnknownEnd] for a loop that was killed meanwhile.
 func (r *recovery) stillRunning(ctx context.Context, sb lifecycle.Sandbox, err error) error {
 	running, askErr := Runs(ctx, r.driver, sb, r.id)
 	if askErr == nil && !running && host.IsLoop(r.command) {
@@ -134,15 +134,14 @@ func (r *recovery) stillRunning(ctx context.Context, sb lifecycle.Sandbox, err e
 		"end it with %q", "docker ralph stop "+sb.Name)
 }
 
-// another counts a death, and says whether there may be another attempt.
-func (r *recovery) another(ctx context.Context) bool {
+// retry counts a death, and reports whether there may be another attempt.
+func (r *recovery) retry(ctx context.Context) bool {
 	r.deaths++
 	return r.deaths <= deathsMax && pause(ctx, recoverPause) == nil
 }
 
-// worked says whether the last run of the latest attempt has ended well: then the
-// loop makes progress.
-func (r *recovery) worked() bool {
+// progressed reports whether the last run of the latest attempt succeeded.
+func (r *recovery) progressed() bool {
 	for _, l := range runlog.Recent(r.root, RecentLoops) {
 		if l.Dispatch != r.id || l.Last == nil {
 			continue
@@ -153,20 +152,20 @@ func (r *recovery) worked() bool {
 	return false
 }
 
-// environment tells the loop that is started again what happened to the one
-// before.
+// environment passes the cause of death to the loop that is started again.
 func (r *recovery) environment(env []string) []string {
 	return append(env[:len(env):len(env)], wire.LostEnv+"="+r.cause)
 }
 
-// connectionLost says that an engine has not answered, or in the middle of an answer no more.
+// connectionLost reports whether an error means that the engine did not answer, or
+// stopped in the middle of an answer.
 func connectionLost(err error) bool {
 	return client.IsErrConnectionFailed(err) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
 		errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// mishap says what has happened to a sandbox. An engine that is restarted is
-// waited for; one that has broken a connection is about to end.
+// mishap returns what has happened to a sandbox. It waits for an engine that is being
+// restarted.
 func (r *recovery) mishap(ctx context.Context, sb lifecycle.Sandbox, lost bool) (lifecycle.Mishap, error) {
 	r.away = false
 	restarted := time.Now().Add(restartGrace)
@@ -215,5 +214,5 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// RecentLoops is how many loops of a work tree are looked at.
+// RecentLoops is how many loops of a worktree are inspected.
 const RecentLoops = 5

@@ -10,9 +10,9 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// resolveName finds the name for the worktree's sandbox. The first of several
-// worktrees of one repository and branch has the plain one, whoever's they are. The
-// driver is asked only if this machine does not know that it is ours.
+// resolveName finds the name of the worktree's sandbox. The first of several worktrees
+// of one repository and branch gets the plain name. The driver is asked only if the
+// sandbox is not recorded as ours.
 func resolveName(ctx context.Context, h host.Host, wt gitrepo.Worktree, at *Choice) error {
 	spec := lifecycle.Spec{Name: at.name, Scope: wt.Scope, Root: wt.Root}
 	if h.MadeFor(at.Kind, spec) {
@@ -32,8 +32,8 @@ func resolveName(ctx context.Context, h host.Host, wt gitrepo.Worktree, at *Choi
 	return err
 }
 
-// relocate has the git directory of an adopted sandbox find the user's objects where
-// the repository was moved to.
+// relocate makes the private git directory of a moved repository find the user's
+// objects.
 func relocate(ctx context.Context, at Choice, sb lifecycle.Sandbox, spec lifecycle.Spec) error {
 	if at.moved == "" || spec.Git == nil {
 		return nil
@@ -46,8 +46,7 @@ func relocate(ctx context.Context, at Choice, sb lifecycle.Sandbox, spec lifecyc
 	return commits.Shell(at.Driver, sb)(ctx, script, []string{own.Objects[0].Target}, nil, nil)
 }
 
-// restrict keeps a microVM to its policy before an agent is started in it. A
-// container has a wall of its own.
+// restrict applies the network policy to a microVM before an agent is started in it.
 func restrict(ctx context.Context, at Choice, sb lifecycle.Sandbox, spec lifecycle.Spec, command string) error {
 	d, ok := at.Driver.(lifecycle.Restricter)
 	if !ok || command == host.TaskCommand {

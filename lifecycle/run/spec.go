@@ -55,11 +55,11 @@ func spec(h host.Host, wt gitrepo.Worktree, cfg config.Effective, at Choice) (li
 			return lifecycle.Spec{}, err
 		}
 	}
-	return spec, wall(h, &spec, cfg, at)
+	return spec, setPolicy(h, &spec, cfg, at)
 }
 
-// gitMounts are the git directories outside the work tree, without which git
-// does not work inside: those of a linked worktree or a submodule.
+// gitMounts returns the git directories outside the worktree: those of a linked worktree
+// or a submodule.
 func gitMounts(wt gitrepo.Worktree) []string {
 	var mounts []string
 	for _, dir := range []string{wt.CommonDir, wt.GitDir} {

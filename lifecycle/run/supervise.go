@@ -14,11 +14,11 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 )
 
-// superviseEvery is how often a sandbox is looked at while a command works in it.
+// superviseEvery is how often a sandbox is checked while a command runs in it.
 const superviseEvery = 2 * time.Second
 
 // supervisor watches a container, its network and its proxy while a command runs in it:
-// the engine notifies no one when one of them ends or is paused.
+// the engine does not report when one of them ends or is paused.
 type supervisor struct {
 	host    host.Host
 	ready   Ready
@@ -31,9 +31,9 @@ type supervisor struct {
 	failed  string // what could not be repaired, and was reported
 }
 
-// tend repairs what surrounds a container, and lets it go on when it is paused,
-// until stop is called. A container that has ended is not its business.
-func tend(ctx context.Context, h host.Host, rec *recovery, r Ready, spec lifecycle.Spec, ensurer *lifecycle.Ensurer) (stop func()) {
+// supervise repairs the network and the proxy of a container, and unpauses it, until
+// stop is called. It does not restart a container that has ended.
+func supervise(ctx context.Context, h host.Host, rec *recovery, r Ready, spec lifecycle.Spec, ensurer *lifecycle.Ensurer) (stop func()) {
 	driver, ok := r.Driver.(*container.Driver)
 	if !ok || rec.command == host.TaskCommand {
 		return func() {}
@@ -55,7 +55,7 @@ func tend(ctx context.Context, h host.Host, rec *recovery, r Ready, spec lifecyc
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				t.look(ctx)
+				t.check(ctx)
 			}
 		}
 	}()
@@ -65,7 +65,7 @@ func tend(ctx context.Context, h host.Host, rec *recovery, r Ready, spec lifecyc
 	}
 }
 
-func (t *supervisor) look(ctx context.Context) {
+func (t *supervisor) check(ctx context.Context) {
 	sb, err := t.driver.Lookup(ctx, t.spec.Name)
 	if err != nil {
 		return // the engine is away, or the command has just ended
@@ -84,7 +84,7 @@ func (t *supervisor) look(ctx context.Context) {
 		if t.run == sb.Run {
 			return
 		}
-		if err = t.handOver(ctx, sb); err == nil { // another command has replaced the proxy
+		if err = t.pushKeys(ctx, sb); err == nil { // another command has replaced the proxy
 			t.run = sb.Run
 		}
 	case t.driver.Stranded(sb):
@@ -104,9 +104,8 @@ func (t *supervisor) look(ctx context.Context) {
 	}
 }
 
-// repair restores a running sandbox, its network and its proxy. It is not cancelled
-// when the command ends: the next command would take a half-made proxy for one that
-// is about to start.
+// repair restores a running sandbox, its network and its proxy. It is not cancelled when
+// the command ends: the next command would use a half-configured proxy.
 func (t *supervisor) repair(ctx context.Context, sb lifecycle.Sandbox) error {
 	ctx = context.WithoutCancel(ctx)
 	if err := refresh(t.host, t.ready.Kind, &t.spec); err != nil {
@@ -118,7 +117,7 @@ func (t *supervisor) repair(ctx context.Context, sb lifecycle.Sandbox) error {
 	if _, err := t.ensurer.Ensure(ctx, t.spec, false); err != nil {
 		return err
 	}
-	if err := t.handOver(ctx, sb); err != nil {
+	if err := t.pushKeys(ctx, sb); err != nil {
 		return err
 	}
 	t.run = "" // it is looked up the next time
@@ -128,8 +127,7 @@ func (t *supervisor) repair(ctx context.Context, sb lifecycle.Sandbox) error {
 	return nil
 }
 
-// refresh has the spec of a container say what was allowed and denied since it was
-// made.
+// refresh updates the spec of a container with the changes of its network policy.
 func refresh(h host.Host, kind string, spec *lifecycle.Spec) (err error) {
 	if kind == config.DriverContainer && spec.Egress.Policy.Mode != "" {
 		spec.Egress.Amended, err = network.Amended(h, spec.Scope, spec.Egress.Policy)
@@ -137,8 +135,8 @@ func refresh(h host.Host, kind string, spec *lifecycle.Spec) (err error) {
 	return err
 }
 
-// handOver gives a new proxy the keys and endpoints of the command.
-func (t *supervisor) handOver(ctx context.Context, sb lifecycle.Sandbox) error {
+// pushKeys sends the keys and endpoints of the command to a new proxy.
+func (t *supervisor) pushKeys(ctx context.Context, sb lifecycle.Sandbox) error {
 	if _, routes := t.ready.routes(); sb.Proxy != "" && len(routes)+len(t.ready.endpoints) > 0 {
 		_, err := t.driver.HandOver(ctx, sb, routes, t.ready.endpoints)
 		return err

@@ -13,11 +13,11 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
-// Transcribed are the commands whose output is kept here. Loops keep theirs
+// Transcribed returns the commands whose output is kept by the host. Loops keep theirs
 // themselves.
 func Transcribed() []string { return []string{"run", "shell", host.TaskCommand} }
 
-// transcribe keeps what a process prints, as it is. It returns how to end that.
+// transcribe keeps the output of a process until end is called.
 func transcribe(h host.Host, root, command string, p *lifecycle.Process) (end func()) {
 	if !slices.Contains(Transcribed(), command) {
 		return func() {}
@@ -30,7 +30,7 @@ func transcribe(h host.Host, root, command string, p *lifecycle.Process) (end fu
 	return kept.Close
 }
 
-// owner is whom files in a work tree are given to; nil for who we are.
+// owner returns the user that files in a worktree are given to; nil for the current one.
 func owner(root string) *runlog.Owner {
 	if runtime.GOOS != "linux" || os.Getuid() != 0 {
 		return nil

@@ -14,8 +14,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// wall completes a spec by what holds the sandbox in.
-func wall(h host.Host, spec *lifecycle.Spec, cfg config.Effective, at Choice) error {
+// setPolicy completes a spec with the network policy and hardening.
+func setPolicy(h host.Host, spec *lifecycle.Spec, cfg config.Effective, at Choice) error {
 	policy, err := cfg.Policy()
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func egressOf(h host.Host, spec lifecycle.Spec, cfg config.Effective, at Choice)
 		}
 		cfg, spec := cfg, spec
 		cfg.Agent.Name = agent
-		err := wall(h, &spec, cfg, at)
+		err := setPolicy(h, &spec, cfg, at)
 		return spec.Egress, err
 	}
 }
