@@ -36,7 +36,7 @@ func TestUnpullableBaseIsReportedWithAHint(t *testing.T) {
 		res := w.ralph(t, "--base", unreachableImage, "build").expect(t, 1)
 		assert.Equal(t, len(w.sandboxes(t)), 0)
 		assert.Check(t, is.Equal(res.stdout, ""))
-		for _, part := range []string{`Error: base image "` + unreachableImage + `" is not on the engine and cannot be pulled`, "--base IMAGE", "[image] in ralph.toml", "--image IMAGE"} {
+		for _, part := range []string{`Error: base image "` + unreachableImage + `" is not on the engine and cannot be pulled`, "--base IMAGE", "[image] base in ralph.toml", "--image IMAGE"} {
 			assert.Check(t, is.Contains(res.stderr, part))
 		}
 		res = w.ralph(t, "--image", unreachableImage, "build").expect(t, 1)
@@ -274,8 +274,8 @@ func TestImagesArePulledWithDockersCredentials(t *testing.T) {
 		res = w.ralph(t, "--image", ref, "build").expect(t, 1)
 		assert.Equal(t, len(w.sandboxes(t)), 0)
 		for _, part := range []string{
-			`Error: no sandbox can be made from image "` + ref + `":`, "it has no sh on its PATH", "it has no git on its PATH",
-			"it has no file /etc/passwd", "it has no file /etc/group", "FROM " + ref,
+			`Error: image "` + ref + `" cannot be used for a sandbox: `, "no sh in PATH", "no git in PATH",
+			"no file /etc/passwd", "no file /etc/group", "\nHint: add what is missing", `"FROM ` + ref + `"`,
 		} {
 			assert.Check(t, is.Contains(res.stderr, part))
 		}

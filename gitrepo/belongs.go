@@ -5,57 +5,57 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
-// checkRoot makes sure that a folder and its repository belong to each other.
-// Whoever can write a .git or a .git/config could have git take any other
-// repository of the user for that of the folder, or any folder around a
-// repository for its work tree, and so choose what the sandbox sees.
+// checkRoot checks that a directory and its repository belong together. With a .git file or
+// core.worktree, an agent could make git use another repository or directory of the user,
+// which the sandbox would see.
 func checkRoot(dir string, w Worktree) error {
 	if rel, err := filepath.Rel(realPath(w.Root), realPath(dir)); err != nil || !filepath.IsLocal(rel) {
-		return fmt.Errorf("git says that %q belongs to the work tree %q, which is somewhere else: go there, or remove the .git that leads there", dir, w.Root)
+		return hint.Wrap(fmt.Errorf("%q is outside of its worktree %q", dir, w.Root), "change to the worktree, or remove the .git that leads there")
 	}
 	dotGit := filepath.Join(w.Root, ".git")
 	if !leadsTo(w.Root, w.GitDir) {
-		return fmt.Errorf("git says that the work tree of %q is %q, but that folder is not where the repository lies: "+
-			"remove core.worktree from its configuration (git config --unset core.worktree)", w.GitDir, w.Root)
+		return hint.Wrap(fmt.Errorf("the worktree %q does not lead to its repository %q", w.Root, w.GitDir), "run %q", "git config --unset core.worktree")
 	}
 	if w.Linked() {
 		return checkLinked(dotGit, w)
 	}
 	info, err := os.Lstat(dotGit)
 	if err != nil {
-		return fmt.Errorf("looking at what leads to the repository: %w", err)
+		return fmt.Errorf("reading the repository: %w", err)
 	}
 	if !info.IsDir() && filepath.Base(w.GitDir) == ".git" {
-		return fmt.Errorf("%s leads to %s, the repository of another folder: remove it, or make a work tree with \"git worktree add\"", dotGit, w.GitDir)
+		return hint.Wrap(fmt.Errorf("%s leads to the repository of another directory (%s)", dotGit, w.GitDir), "remove it, or create a worktree with %q", "git worktree add")
 	}
 	return nil
 }
 
-// checkLinked makes sure that the repository has this work tree: it says where
-// each of its work trees is (gitrepository-layout(5), worktrees/<id>/gitdir).
+// checkLinked checks that the repository has this worktree (gitrepository-layout(5),
+// worktrees/<id>/gitdir).
 func checkLinked(dotGit string, w Worktree) error {
 	if sameFile(filepath.Dir(w.GitDir), filepath.Join(w.CommonDir, "worktrees")) {
 		back, err := os.ReadFile(filepath.Join(w.GitDir, "gitdir"))
 		if err != nil {
-			return fmt.Errorf("reading where the repository has its work tree: %w", err)
+			return fmt.Errorf("reading the repository: %w", err)
 		}
 		if sameFile(resolve(w.GitDir, string(back)), dotGit) {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s leads to %s, which is not for a work tree there: if it was moved, run \"git worktree repair\" in it", dotGit, w.GitDir)
+	return hint.Wrap(fmt.Errorf("%s leads to %s, which belongs to another worktree", dotGit, w.GitDir), "if it was moved, run %q there", "git worktree repair")
 }
 
-// leadsTo says whether the .git in a folder is this git directory, or a file or
-// link that names it.
+// leadsTo reports whether the .git in a directory is a git directory, or a file or link that
+// leads to it.
 func leadsTo(root, gitDir string) bool {
 	dotGit := filepath.Join(root, ".git")
 	if sameFile(dotGit, gitDir) {
 		return true
 	}
-	// Reading anything but a regular file could wait for ever.
+	// A named pipe would block.
 	if info, err := os.Stat(dotGit); err != nil || !info.Mode().IsRegular() {
 		return false
 	}
@@ -67,8 +67,7 @@ func leadsTo(root, gitDir string) bool {
 	return found && sameFile(resolve(root, target), gitDir)
 }
 
-// resolve returns the path that one of git's files has, which can be relative to
-// that file's folder.
+// resolve returns the path in one of git's files, which can be relative to its directory.
 func resolve(folder, content string) string {
 	path := filepath.FromSlash(strings.TrimRight(content, "\r\n"))
 	if !filepath.IsAbs(path) {
@@ -77,9 +76,9 @@ func resolve(folder, content string) string {
 	return path
 }
 
-// Outer returns the root of the nearest repository that the work tree lies inside
-// of without belonging to it as a submodule or a linked work tree; empty if there
-// is none. An agent that works on the outer one could have made this one.
+// Outer returns the root of the nearest repository around the worktree that does not track it
+// as a submodule or a linked worktree; empty for none. An agent in the outer one could have
+// created this one.
 func (w Worktree) Outer() string {
 	for dir := filepath.Dir(realPath(w.Root)); ; dir = filepath.Dir(dir) {
 		if gitDir := gitDirIn(dir); gitDir != "" && !w.belongsTo(gitDir) {
@@ -91,8 +90,7 @@ func (w Worktree) Outer() string {
 	}
 }
 
-// gitDirIn is the git directory that the .git in a folder is or names; empty if
-// there is none.
+// gitDirIn returns the git directory of a directory; empty for none.
 func gitDirIn(dir string) string {
 	dotGit := filepath.Join(dir, ".git")
 	info, err := os.Stat(dotGit)
@@ -100,7 +98,7 @@ func gitDirIn(dir string) string {
 	case err != nil:
 		return ""
 	case info.IsDir():
-	case info.Mode().IsRegular(): // reading anything else could wait for ever
+	case info.Mode().IsRegular(): // a named pipe would block
 		content, err := os.ReadFile(dotGit)
 		target, found := strings.CutPrefix(string(content), "gitdir: ")
 		if err != nil || !found {
@@ -116,9 +114,8 @@ func gitDirIn(dir string) string {
 	return realPath(dotGit)
 }
 
-// belongsTo reports whether the repository's objects and refs are within the git
-// directory of another one: so are those of its submodules and linked work trees.
-// An agent cannot put them there, as it does not see that directory.
+// belongsTo reports whether the repository is within the git directory of another one, like
+// those of its submodules and linked worktrees. An agent cannot write there.
 func (w Worktree) belongsTo(gitDir string) bool {
 	if content, err := os.ReadFile(filepath.Join(gitDir, "commondir")); err == nil { // of a linked work tree
 		gitDir = realPath(resolve(gitDir, string(content)))

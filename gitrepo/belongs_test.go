@@ -27,23 +27,23 @@ func TestAnotherRepositoryIsNotTaken(t *testing.T) {
 		plant func(t *testing.T, folder string)
 		err   string
 	}{
-		{"its git directory", file(".git", "gitdir: "+git+"\n"), "the repository of another folder"},
+		{"its git directory", file(".git", "gitdir: "+git+"\n"), "the repository of another directory"},
 		{"a link to it", func(t *testing.T, folder string) {
 			assert.NilError(t, os.Symlink(git, filepath.Join(folder, ".git")))
-		}, "the repository of another folder"},
-		{"a linked work tree", file(".git", "gitdir: "+filepath.Join(git, "worktrees", "side")+"\n"), "git worktree repair"},
-		{"a submodule", file(".git", "gitdir: "+filepath.Join(git, "modules", "lib")+"\n"), "which is somewhere else"},
+		}, "the repository of another directory"},
+		{"a linked work tree", file(".git", "gitdir: "+filepath.Join(git, "worktrees", "side")+"\n"), "which belongs to another worktree"},
+		{"a submodule", file(".git", "gitdir: "+filepath.Join(git, "modules", "lib")+"\n"), "is outside of its worktree"},
 		{"a git directory that shares its own", func(t *testing.T, folder string) {
 			gitIn(t, folder, "init", "-q", "-b", "main")
 			file(".git/commondir", git+"\n")(t, folder)
-		}, "git worktree repair"},
+		}, "which belongs to another worktree"},
 		{"a linked one of its own making", func(t *testing.T, folder string) {
 			own := filepath.Join(folder, "own")
 			file("own/HEAD", "ref: refs/heads/main\n")(t, folder)
 			file("own/commondir", git+"\n")(t, folder)
 			file("own/gitdir", filepath.Join(folder, ".git")+"\n")(t, folder)
 			file(".git", "gitdir: "+own+"\n")(t, folder)
-		}, "git worktree repair"},
+		}, "which belongs to another worktree"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			shop := repository(t)
@@ -69,7 +69,7 @@ func TestAWorktreeThatWasMoved(t *testing.T) {
 	gitIn(t, root, "worktree", "add", "-q", "-b", "side", linked)
 	assert.NilError(t, os.Rename(linked, moved))
 	_, err := Detect(t.Context(), moved, noenv)
-	assert.ErrorContains(t, err, `run "git worktree repair" in it`)
+	assert.ErrorContains(t, err, "which belongs to another worktree")
 	gitIn(t, moved, "worktree", "repair")
 	w, err := Detect(t.Context(), moved, noenv)
 	assert.NilError(t, err)

@@ -9,15 +9,14 @@ import (
 	"strings"
 )
 
-// Shallow says that the repository lacks the beginning of its history.
+// Shallow reports whether the repository is a shallow clone.
 func (w Worktree) Shallow() bool {
 	info, err := os.Stat(filepath.Join(w.CommonDir, "shallow"))
 	return err == nil && info.Size() > 0
 }
 
-// Collect fetches all branches of a remote into refs below prefix
-// ("refs/ralph/x"), and nothing else: no tags, no submodules, no other ref. What
-// comes is checked, because an agent has made it.
+// Collect fetches the branches of a remote, and nothing else, into refs below prefix
+// ("refs/ralph/x"). Objects are verified, because an agent has made them.
 func (w Worktree) Collect(ctx context.Context, remote, prefix string) error {
 	g, err := NewGit(w.Root)
 	if err != nil {
@@ -32,15 +31,14 @@ func (w Worktree) Collect(ctx context.Context, remote, prefix string) error {
 	return nil
 }
 
-// Ahead returns how many commits a ref has that the work tree's branch does not
-// have; none if there is no such ref.
+// Ahead returns how many commits of a ref the worktree's branch lacks; 0 without the ref.
 func (w Worktree) Ahead(ctx context.Context, ref string) (int, error) {
 	g, err := NewGit(w.Root)
 	if err != nil {
 		return 0, err
 	}
 	if _, err := g.Run(ctx, "rev-parse", "--verify", "--quiet", ref+"^{commit}"); err != nil {
-		return 0, nil //nolint:nilerr // there is none
+		return 0, nil //nolint:nilerr // no such ref
 	}
 	out, err := g.Run(ctx, "rev-list", "--count", ref, "--not", "HEAD", "--")
 	if err != nil {

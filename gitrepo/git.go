@@ -13,17 +13,17 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// killGrace bounds the wait for the pipes of a git process that has ended or was
-// cancelled: a process that it has started may hold them.
+// killGrace bounds the wait for the output of a git process after its end: a child may hold
+// the pipes.
 const killGrace = time.Second
 
-// Git is the git program in one directory. Settings that make git start other
-// programs are overridden in every call: the repository may have been written by an
-// agent. Bare repositories are not looked for, because any folder of a working tree
-// can be made to look like one.
+// Git is the git program in one directory. Settings that make git start other programs are
+// overridden: an agent may have written the repository. Bare repositories are not
+// discovered, because any directory of a working tree can look like one.
 type Git struct {
 	Program string // looked up in PATH if it is a name
 	Dir     string
@@ -45,16 +45,16 @@ func hardened() []string {
 func NewGit(dir string) (Git, error) {
 	program, err := exec.LookPath("git")
 	if errors.Is(err, exec.ErrNotFound) {
-		return Git{}, errors.New("the git program was not found in PATH: install git (https://git-scm.com/downloads)")
+		return Git{}, hint.Wrap(errors.New("git was not found in PATH"), "install it: https://git-scm.com/downloads")
 	}
 	if err != nil {
-		return Git{}, fmt.Errorf("looking for the git program: %w", err)
+		return Git{}, fmt.Errorf("searching for git: %w", err)
 	}
 	return Git{Program: program, Dir: dir, Environ: Environ(os.Environ()), Config: []string{"core.attributesFile=" + os.DevNull}}, nil
 }
 
-// Run returns git's output. On a machine that has too much to do, it may not be
-// read in time after git's end, and git is run once more.
+// Run returns git's output. If a busy machine has not read it in time after git's end, git is
+// run once more.
 func (g Git) Run(ctx context.Context, args ...string) (string, error) {
 	var out bytes.Buffer
 	err := g.Stream(ctx, nil, &out, args...)
@@ -81,7 +81,7 @@ func (g Git) Stream(ctx context.Context, stdin io.Reader, stdout io.Writer, args
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, &stderr
 	err := cmd.Run()
 	if err != nil && ctx.Err() != nil {
-		return ctx.Err() // the reason for its end
+		return ctx.Err()
 	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		err = &GitError{Command: args[0], Stderr: stderr.String(), Exit: exit}
@@ -95,7 +95,7 @@ type GitError struct {
 	Exit            *exec.ExitError
 }
 
-// Error passes git's own words on: they often say what to do.
+// Error returns git's message.
 func (e *GitError) Error() string {
 	words := strings.TrimPrefix(termsafe.Line(e.Stderr), "fatal: ")
 	if words == "" {
@@ -109,27 +109,26 @@ func (e *GitError) Unwrap() error { return e.Exit }
 // Is reports a full disk as [syscall.ENOSPC].
 func (e *GitError) Is(target error) bool { return target == syscall.ENOSPC && SaysFull(e.Stderr) }
 
-// SaysFull recognises a full disk in what git has said.
+// SaysFull detects a full disk in git's messages.
 func SaysFull(stderr string) bool {
 	return strings.Contains(stderr, "No space left on device") || strings.Contains(stderr, "Out of diskspace")
 }
 
-// SaysNo reports whether err is git's answer "no", and no failure.
+// SaysNo reports whether err is exit code 1, which is an answer of git and no failure.
 func SaysNo(err error) bool {
 	e, ok := errors.AsType[*GitError](err)
 	return ok && e.Exit.ExitCode() == 1
 }
 
-// says looks for git's own words, which LC_ALL=C keeps in English.
+// says searches git's messages, which are English because of LC_ALL=C.
 func says(err error, words string) bool {
 	e, ok := errors.AsType[*GitError](err)
 	return ok && strings.Contains(strings.ToLower(e.Stderr), words)
 }
 
-// Environ is the caller's environment without what points git at another
-// repository or lets it ask, trace, write or speak another language. The user's own
-// configuration (GIT_CONFIG_GLOBAL, GIT_CONFIG_COUNT, …) and the limits of the
-// search (GIT_CEILING_DIRECTORIES) stay.
+// Environ removes variables that point git at another repository or make it prompt, trace,
+// write or translate. The user's configuration (GIT_CONFIG_GLOBAL, GIT_CONFIG_COUNT, …) and
+// GIT_CEILING_DIRECTORIES stay.
 func Environ(environ []string) []string {
 	drop := map[string]bool{
 		"GIT_DIR": true, "GIT_WORK_TREE": true, "GIT_IMPLICIT_WORK_TREE": true,

@@ -4,16 +4,16 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
-// layoutLines is how many lines git answers to layoutArgs, without that of the
-// branch.
+// layoutLines is the number of lines of the output for layoutArgs, without the branch.
 const layoutLines = 7
 
-// layoutArgs asks for everything about where things are in one process. git
-// prints answer by answer and stops at --show-toplevel if there is no work
-// tree. What comes after that is asked twice to see where the path ends. A branch
-// comes last: git stops there too if it has no commit.
+// layoutArgs gets all paths from one process. git stops at --show-toplevel if there is no
+// worktree, and at HEAD if the branch has no commit. The repeated --is-inside-git-dir shows
+// where a path with line breaks ends.
 func layoutArgs() []string {
 	return []string{
 		"rev-parse", "--is-bare-repository", "--is-inside-git-dir",
@@ -36,8 +36,8 @@ func layoutLinesOf(a answer) []string {
 	return lines
 }
 
-// branchOf is the branch in the answer to layoutArgs; empty if git has to be asked
-// once more: there may be none, or it has no commit.
+// branchOf returns the branch in the answer to layoutArgs; empty if it is detached or has no
+// commit.
 func branchOf(a answer) string {
 	lines := layoutLinesOf(a)
 	if a.err != nil || len(lines) != layoutLines+1 {
@@ -50,10 +50,9 @@ func branchOf(a answer) string {
 	return branch
 }
 
-// branchPrefix is before the names of branches.
 const branchPrefix = "refs/heads/"
 
-// readLayout turns the answer to layoutArgs into a Worktree without a scope.
+// readLayout returns a Worktree without a scope.
 func readLayout(dir string, a answer, s settings) (Worktree, error) {
 	lines := layoutLinesOf(a)
 	if err := checkLayout(dir, a, lines); err != nil {
@@ -79,29 +78,28 @@ func readLayout(dir string, a answer, s settings) (Worktree, error) {
 	return w, checkRoot(dir, w)
 }
 
-// checkLayout explains the answers that come without a work tree.
+// checkLayout returns an error for answers without a worktree.
 func checkLayout(dir string, a answer, lines []string) error {
 	isTrue := func(i int) bool { return len(lines) > i && lines[i] == "true" }
 	switch {
 	case isWhole(lines):
 		return nil
 	case len(lines) >= layoutLines && !isTrue(0) && !isTrue(1):
-		return fmt.Errorf("the path of the repository around %q holds a line break: no sandbox can be made for it; rename the folder", dir)
+		return hint.Wrap(fmt.Errorf("line break in the path of the repository of %q", dir), "rename the directory")
 	case isTrue(0) || says(a.err, "cannot use bare repository") && !insideDotGit(dir):
-		return fmt.Errorf("%q is in a bare repository, which has no files to work on: make a work tree (git worktree add PATH) or a clone, and go there", dir)
+		return hint.Wrap(fmt.Errorf("%q is in a bare repository", dir), "use a clone, or a worktree created with %q", "git worktree add PATH")
 	case isTrue(1) || says(a.err, "cannot use bare repository"):
-		return fmt.Errorf("%q is inside a git directory: go to the work tree it belongs to", dir)
+		return hint.Wrap(fmt.Errorf("%q is inside a git directory", dir), "change to its worktree")
 	case says(a.err, "not a git repository (or any"):
 		return ErrNotRepository
 	case a.err == nil:
-		return fmt.Errorf("git's answer about %q was not understood: %q", dir, a.stdout)
+		return fmt.Errorf("detecting the git repository of %q: unexpected output %q", dir, a.stdout)
 	default:
-		return fmt.Errorf("looking for the git repository of %q: %w", dir, a.err)
+		return fmt.Errorf("detecting the git repository of %q: %w", dir, a.err)
 	}
 }
 
-// isWhole reports whether each answer is in its line, whatever git says of the
-// branch.
+// isWhole reports whether each answer is in its line, ignoring the branch.
 func isWhole(lines []string) bool {
 	const no = "false"
 	if len(lines) < layoutLines || lines[0] != no || lines[1] != no || lines[layoutLines-1] != no {
@@ -111,8 +109,8 @@ func isWhole(lines []string) bool {
 	return len(rest) == 0 || len(rest) == 1 && (rest[0] == "HEAD" || strings.HasPrefix(rest[0], "refs/"))
 }
 
-// insideDotGit tells a repository's .git from a bare repository, which older
-// versions of git refuse with the same words.
+// insideDotGit distinguishes .git from a bare repository, for which older versions of git
+// have the same message.
 func insideDotGit(dir string) bool {
 	for _, part := range strings.Split(filepath.ToSlash(realPath(dir)), "/") {
 		if part == ".git" {

@@ -6,25 +6,26 @@ import (
 	"io/fs"
 	"path/filepath"
 	"time"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
-// A git process that has not answered for pipeDelay may wait at a named pipe. It is
-// looked for then, because the search reads every folder.
+// pipeDelay is after how long a git process may be blocked by a named pipe. The search for
+// one reads every directory.
 const pipeDelay = time.Second
 
-// PipeError names a file of a working tree that git would wait at for ever.
+// PipeError names a file of a working tree that blocks git.
 type PipeError struct{ Path string }
 
 func (e *PipeError) Error() string {
-	return fmt.Sprintf("git waits for ever at %s, which is no regular file: remove it", e.Path)
+	return fmt.Sprintf("git is blocked by %s: not a regular file", e.Path)
 }
 
-// Unwrap makes it a timeout: that is what it would become.
+// Unwrap makes it a timeout.
 func (e *PipeError) Unwrap() error { return context.DeadlineExceeded }
 
-// AtPipe calls run, which has git read the files of a working tree, and cancels it
-// with a [*PipeError] if an agent has put a named pipe or a device where git opens
-// a file.
+// AtPipe calls run, which makes git read a working tree, and cancels it with a [*PipeError]
+// if an agent has created a named pipe or a device where git opens a file.
 func AtPipe[T any](ctx context.Context, root string, run func(context.Context) (T, error)) (T, error) {
 	limited, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -35,14 +36,13 @@ func AtPipe[T any](ctx context.Context, root string, run func(context.Context) (
 	})
 	defer timer.Stop()
 	result, err := run(limited)
-	if found, ok := context.Cause(limited).(*PipeError); ok && err != nil { //nolint:errorlint // it is the cause itself
-		err = found
+	if found, ok := context.Cause(limited).(*PipeError); ok && err != nil { //nolint:errorlint // the cause is not wrapped
+		err = hint.Wrap(found, "remove it")
 	}
 	return result, err
 }
 
-// pipe returns a file below root that git would open and that is neither a regular
-// file nor a folder nor a link; empty for none.
+// pipe returns a named pipe or device below root that git would open; empty for none.
 func pipe(ctx context.Context, root string) string {
 	found := ""
 	_ = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
@@ -50,7 +50,7 @@ func pipe(ctx context.Context, root string) string {
 		case ctx.Err() != nil:
 			return fs.SkipAll
 		case err != nil:
-			return nil //nolint:nilerr // what cannot be read, git cannot read either
+			return nil //nolint:nilerr // git cannot read it either
 		case e.IsDir() && e.Name() == ".git":
 			return fs.SkipDir
 		case e.Type()&(fs.ModeNamedPipe|fs.ModeDevice) == 0:

@@ -1,8 +1,5 @@
-// Package gitrepo runs git and answers which repository, branch and work tree
-// a command was given for, and what the sandbox of that scope is called.
-//
-// It asks the git program and believes nothing that the repository could have
-// set to run a program of its own.
+// Package gitrepo runs git and finds the repository, branch and worktree of a command, and
+// the name of its sandbox. No program that the repository configures is run.
 package gitrepo
 
 import (
@@ -10,32 +7,30 @@ import (
 	"encoding/hex"
 	"errors"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
-// maxName is the longest sandbox name that every driver takes.
+// maxName is the longest sandbox name that every driver accepts.
 const maxName = 63
 
-// Scope is what one sandbox belongs to: a repository and a branch.
+// Scope is the repository and the branch of a sandbox.
 type Scope struct {
-	// Repo is the repository's slug, "owner/repo", or what RALPH_SCOPE_REPO
-	// says.
+	// Repo is the repository's slug, "owner/repo", or RALPH_SCOPE_REPO.
 	Repo string
-	// Branch is the branch's name without "refs/heads/", or what
-	// RALPH_SCOPE_BRANCH says.
+	// Branch is the branch without "refs/heads/", or RALPH_SCOPE_BRANCH.
 	Branch string
 }
 
-// SandboxName derives the name ralph-{repo}-{branch} of the scope's sandbox.
-// It has 63 characters at most, all of them letters, digits and single dashes,
-// so that every driver takes it. The same scope always yields the same name;
-// two scopes can yield one name too, and whoever looks a sandbox up has to
-// compare its recorded scope. It is an error if either part is empty.
+// SandboxName derives the name ralph-{repo}-{branch} of the scope's sandbox: at most 63
+// letters, digits and single dashes. It is stable but not unique, so a lookup has to compare
+// the recorded scope.
 func (s Scope) SandboxName() (string, error) {
 	if s.Repo == "" {
-		return "", errors.New("the scope names no repository: set RALPH_SCOPE_REPO=owner/repo")
+		return "", hint.Wrap(errors.New("no repository in the scope"), "set RALPH_SCOPE_REPO=owner/repo")
 	}
 	if s.Branch == "" {
-		return "", errors.New("the scope names no branch: check out a branch or set RALPH_SCOPE_BRANCH")
+		return "", hint.Wrap(errors.New("no branch in the scope"), "check out a branch or set RALPH_SCOPE_BRANCH")
 	}
 	name := "ralph-" + component(s.Repo) + "-" + component(s.Branch)
 	if len(name) > maxName {
@@ -44,12 +39,12 @@ func (s Scope) SandboxName() (string, error) {
 	return name, nil
 }
 
-// ownSuffix is the length of what [Worktree.OwnName] adds.
+// ownSuffix is the length of the suffix of [Worktree.OwnName].
 const ownSuffix = 7
 
-// OwnName is the name of the scope's sandbox where another scope or worktree has
-// [Scope.SandboxName] already: that name, shortened if need be, a dash, and six hex
-// digits of the SHA-256 of the worktree's path, the repository and the branch.
+// OwnName is the name of the scope's sandbox if another scope or worktree has
+// [Scope.SandboxName]: that name, shortened if necessary, a dash, and six hex digits of the
+// SHA-256 of the worktree's path, the repository and the branch.
 func (w Worktree) OwnName() (string, error) {
 	name, err := w.Scope.SandboxName()
 	if err != nil {
@@ -62,21 +57,19 @@ func (w Worktree) OwnName() (string, error) {
 	return name + "-" + hex.EncodeToString(sum[:])[:ownSuffix-1], nil
 }
 
-// component is one sanitised part of the name. A part without a single ASCII
-// letter or digit (a branch named "日本") is legitimate, but nothing would be
-// left of it: it is stood in for by the start of its SHA-256, so that such
-// branches work and stay apart.
+// component is a sanitized part of the name. A part without ASCII letters and digits (a
+// branch named "日本") is replaced by the start of its SHA-256.
 func component(part string) string {
-	if clean := sanitise(part); clean != "" {
+	if clean := sanitize(part); clean != "" {
 		return clean
 	}
 	sum := sha256.Sum256([]byte(part))
 	return hex.EncodeToString(sum[:4])
 }
 
-// sanitise turns every run of characters other than ASCII letters and digits
-// into one dash, and leaves none at either end.
-func sanitise(part string) string {
+// sanitize replaces other characters than ASCII letters and digits by single dashes, and
+// trims dashes.
+func sanitize(part string) string {
 	var b strings.Builder
 	for i := range len(part) {
 		c := part[i]

@@ -36,7 +36,7 @@ func TestSandboxName(t *testing.T) {
 
 func TestSandboxNameNeedsBothParts(t *testing.T) {
 	_, err := Scope{Branch: "main"}.SandboxName()
-	assert.ErrorContains(t, err, "RALPH_SCOPE_REPO")
+	assert.Error(t, err, "no repository in the scope")
 	_, err = Scope{Repo: "acme/web"}.SandboxName()
-	assert.ErrorContains(t, err, "RALPH_SCOPE_BRANCH")
+	assert.Error(t, err, "no branch in the scope")
 }

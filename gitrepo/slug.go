@@ -9,18 +9,17 @@ import (
 	"github.com/docker-ralph/docker-ralph/lazyregexp"
 )
 
-// Slug extracts the repository's slug from a remote's URL. Sandboxes on the host
-// and backlogs inside are named by it. It is what stands below the host, without slashes at the ends and without one ".git"; "owner/repo"
-// on most hosts, all components where there are groups. Of a local path or a
-// file:// URL it is the whole path. User names, passwords, ports and queries
-// never get into it, nor into the error.
+// Slug returns the slug of a repository from a remote's URL, which names sandboxes and
+// backlogs: the path below the host without surrounding slashes and ".git", "owner/repo" on
+// most hosts, and the whole path of a local repository. Neither it nor the error contains
+// user names, passwords, ports and queries.
 func Slug(url string) (string, error) {
 	url = strings.TrimSpace(url)
 	if url == "" {
-		return "", errors.New("it is empty")
+		return "", errors.New("empty URL")
 	}
 	if !utf8.ValidString(url) || strings.ContainsFunc(url, unicode.IsControl) {
-		return "", errors.New("it holds control characters or invalid UTF-8")
+		return "", errors.New("control characters or invalid UTF-8")
 	}
 	path, err := remotePath(url)
 	if err != nil {
@@ -29,10 +28,10 @@ func Slug(url string) (string, error) {
 	path = strings.TrimRight(path, "/")
 	path = strings.TrimRight(strings.TrimSuffix(path, ".git"), "/")
 	if path == "" {
-		return "", errors.New("it has no path")
+		return "", errors.New("no path")
 	}
 	if credentials().MatchString(path) {
-		return "", errors.New("it seems to hold a password where git takes none")
+		return "", errors.New("password in the path")
 	}
 	return path, nil
 }
@@ -43,12 +42,11 @@ var (
 	windowsPath = lazyregexp.New(`^([A-Za-z]:[\\/]|\\\\)`)
 	portSuffix  = lazyregexp.New(`:[0-9]*$`)
 	schemeName  = lazyregexp.New(`^(?i:https?|ssh|git|ftps?|file)$`)
-	// credentials in one component of a path mean a URL that was mistyped.
+	// credentials in a path mean a mistyped URL.
 	credentials = lazyregexp.New(`:[^/]*@|@[^/]*:`)
 )
 
-// remotePath is the path of any kind of remote URL that git knows. The order
-// of the cases is git's own.
+// remotePath returns the path of a remote URL. The order of the cases is git's.
 func remotePath(url string) (string, error) {
 	if m := schemeURL().FindStringSubmatch(url); m != nil {
 		if strings.EqualFold(m[1], "file") {
@@ -58,7 +56,7 @@ func remotePath(url string) (string, error) {
 	}
 	if m := helperURL().FindStringSubmatch(url); m != nil {
 		if m[1] == "ext" || m[1] == "fd" {
-			return "", errors.New("it names a command, not a place")
+			return "", errors.New("a command, not a URL")
 		}
 		return remotePath(m[2])
 	}
@@ -68,8 +66,7 @@ func remotePath(url string) (string, error) {
 	return scpPath(url)
 }
 
-// filePath is the path of a file:// URL. Before a drive letter its first slash
-// means nothing.
+// filePath returns the path of a file:// URL. The slash before a drive letter is dropped.
 func filePath(rest string) string {
 	if trimmed := strings.TrimPrefix(rest, "/"); windowsPath().MatchString(trimmed) {
 		return strings.ReplaceAll(trimmed, `\`, "/")
@@ -77,7 +74,7 @@ func filePath(rest string) string {
 	return rest
 }
 
-// networkPath is the path below the host of scheme://[user@]host[:port]/path.
+// networkPath returns the path of scheme://[user@]host[:port]/path.
 func networkPath(scheme, rest string) (string, error) {
 	rest, _, _ = strings.Cut(rest, "#")
 	rest, _, _ = strings.Cut(rest, "?")
@@ -85,19 +82,18 @@ func networkPath(scheme, rest string) (string, error) {
 	host := authority[strings.LastIndex(authority, "@")+1:]
 	bare := portSuffix().ReplaceAllString(host, "")
 	if strings.Contains(bare, ":") && !strings.HasPrefix(bare, "[") {
-		// Most likely a password with a slash in it; what follows would be
-		// its second half.
-		return "", errors.New("its port is not a number (special characters of a password have to be percent-encoded)")
+		// Probably a password with a slash, whose second half would follow.
+		return "", errors.New("invalid port (percent-encode special characters of a password)")
 	}
 	path = strings.TrimLeft(path, "/")
 	if path == "" && !schemeName().MatchString(scheme) {
-		return bare, nil // a helper's own form, as codecommit://profile@repository
+		return bare, nil // a helper's form, as codecommit://profile@repository
 	}
 	return path, nil
 }
 
-// scpPath is the path of [user@]host:path, or the whole of a local path. As
-// for git, a colon after a slash belongs to a local path.
+// scpPath returns the path of [user@]host:path, or all of a local path. As in git, a colon
+// after a slash belongs to a local path.
 func scpPath(url string) (string, error) {
 	start := 0
 	if i := strings.Index(url, "["); i >= 0 && (i == 0 || url[i-1] == '@') && !strings.Contains(url[:i], "/") {
@@ -112,7 +108,7 @@ func scpPath(url string) (string, error) {
 	}
 	path := url[start+colon+1:]
 	if strings.HasPrefix(path, "/") && schemeName().MatchString(url[:start+colon]) {
-		return "", errors.New("a slash is missing after its scheme")
+		return "", errors.New("missing slash after the scheme")
 	}
 	return strings.TrimLeft(path, "/"), nil
 }

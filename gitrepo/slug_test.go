@@ -82,21 +82,21 @@ func TestSlug(t *testing.T) {
 
 func TestSlugRefuses(t *testing.T) {
 	for _, tc := range []struct{ name, url, message string }{
-		{"empty", "", "it is empty"},
-		{"blank", " \t", "it is empty"},
-		{"host alone", "https://github.com", "it has no path"},
-		{"host and slash", "https://s3cret@github.com/", "it has no path"},
-		{"nothing but .git", "https://h/.git", "it has no path"},
-		{"root folder", "/", "it has no path"},
-		{"scp without path", "git@github.com:", "it has no path"},
+		{"empty", "", "empty URL"},
+		{"blank", " \t", "empty URL"},
+		{"host alone", "https://github.com", "no path"},
+		{"host and slash", "https://s3cret@github.com/", "no path"},
+		{"nothing but .git", "https://h/.git", "no path"},
+		{"root folder", "/", "no path"},
+		{"scp without path", "git@github.com:", "no path"},
 		{"line break", "https://h/acme/sh\nop", "control characters"},
 		{"escape", "https://h/acme/\x1b[31m", "control characters"},
 		{"invalid UTF-8", "https://h/acme/\xff", "invalid UTF-8"},
-		{"command", "ext::sh -c s3cret% foo", "names a command"},
-		{"slash in the password", "https://me:s3/cret@h/acme/shop", "port is not a number"},
+		{"command", "ext::sh -c s3cret% foo", "a command, not a URL"},
+		{"slash in the password", "https://me:s3/cret@h/acme/shop", "invalid port"},
 		{"password in an scp-like URL", "me:s3cret@h:acme/shop", "password"},
 		{"password in a path", "//me:s3cret@h/acme/shop", "password"},
-		{"slash missing", "https:/s3cret@h/acme/shop", "slash is missing"},
+		{"slash missing", "https:/s3cret@h/acme/shop", "missing slash"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			slug, err := Slug(tc.url)
@@ -166,7 +166,7 @@ func assertName(t *testing.T, s Scope) {
 	t.Helper()
 	name, err := s.SandboxName()
 	if s.Repo == "" || s.Branch == "" {
-		assert.ErrorContains(t, err, "the scope names no")
+		assert.ErrorContains(t, err, "in the scope")
 		assert.Equal(t, name, "")
 		return
 	}

@@ -15,52 +15,43 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 )
 
-// What a directory without a scope lacks. Their texts are part of the
-// command's interface.
+// Errors for a directory without a scope. Their texts are part of the interface.
 var (
 	ErrNotRepository = errors.New("not inside a git repository")
 	ErrNoOrigin      = errors.New(`no git remote "origin" found`)
 	ErrDetached      = errors.New("detached HEAD state. Checkout a branch first")
 )
 
-// Worktree is a git work tree and what the host's git says about it.
+// Worktree is a git worktree.
 type Worktree struct {
-	// Root is the absolute path of the work tree, symbolic links resolved.
+	// Root is the absolute path of the worktree, without symbolic links.
 	Root string
-	// Prefix is the path of the caller's directory below Root, with slashes
-	// and without one at the end; empty at the root itself.
+	// Prefix is the path of the caller's directory below Root, with slashes; empty at the
+	// root.
 	Prefix string
-	// GitDir is the absolute path of the work tree's own git directory.
+	// GitDir is the absolute path of the worktree's git directory.
 	GitDir string
-	// CommonDir is the absolute path of the git directory that all work trees
-	// of the repository share. It differs from GitDir in a linked work tree.
+	// CommonDir is the absolute path of the git directory that all worktrees share. It
+	// differs from GitDir in a linked worktree.
 	CommonDir string
-	// MainRoot is the root of the repository's main work tree: Root itself,
-	// unless the work tree is a linked one. It is empty where it cannot be
-	// known, as for a work tree of a bare repository; CommonDir identifies
-	// the repository then.
+	// MainRoot is the root of the main worktree; empty if unknown, as for a worktree of a
+	// bare repository.
 	MainRoot string
-	// Scope is the work tree's repository and branch.
-	Scope Scope
-	// UserName and UserEmail are git's effective user.name and user.email,
-	// empty when unset.
+	Scope    Scope
+	// UserName and UserEmail are git's user.name and user.email; empty if unset.
 	UserName, UserEmail string
 }
 
-// Linked says that the work tree was made by `git worktree add`.
+// Linked reports whether the worktree was created by git worktree add.
 func (w Worktree) Linked() bool { return w.GitDir != w.CommonDir }
 
-// Detect finds the work tree that dir is in, and its scope. RALPH_SCOPE_REPO
-// and RALPH_SCOPE_BRANCH, read through getenv, win over git's answers; origin,
-// or the branch, is not needed then. A repository is needed in any case,
-// because its work tree is what the sandbox works on.
+// Detect finds the worktree of a directory, and its scope. RALPH_SCOPE_REPO and
+// RALPH_SCOPE_BRANCH override origin and the branch; a repository is needed in any case.
 //
-// Only the directory counts: GIT_DIR and its relatives in the environment are
-// ignored, because git inside the sandbox will not have them either, and both
-// must mean the same repository.
+// GIT_DIR and the like are ignored, because git in the sandbox does not have them.
 //
-// Two git processes run side by side; what they cannot tell is asked for in further
-// ones. The answers are judged in the order repository, origin, branch.
+// Two git processes run in parallel, and further ones if necessary. Errors about the
+// repository come before those about origin and the branch.
 func Detect(ctx context.Context, dir string, getenv func(string) string) (Worktree, error) {
 	g, err := NewGit(dir)
 	if err != nil {
@@ -75,7 +66,7 @@ func Detect(ctx context.Context, dir string, getenv func(string) string) (Worktr
 	}
 	ask(&layout, layoutArgs()...)
 	ask(&configured, "config", "-z", "--get-regexp", `^(user\.(name|email)|core\.(bare|worktree)|remote\.origin\.url|url\..*\.insteadof)$`)
-	_ = group.Wait() // each answer holds its own error
+	_ = group.Wait() // the answers hold the errors
 	s := readSettings(configured)
 	origin.stdout, head.stdout = s.plainOrigin(), branchOf(layout)
 	if repo == "" && origin.stdout == "" {
@@ -86,13 +77,13 @@ func Detect(ctx context.Context, dir string, getenv func(string) string) (Worktr
 	}
 	_ = group.Wait()
 	if err := ctx.Err(); err != nil {
-		return Worktree{}, fmt.Errorf("looking for the git repository of %q: %w", dir, err)
+		return Worktree{}, fmt.Errorf("detecting the git repository of %q: %w", dir, err)
 	}
 
 	w, err := readLayout(dir, layout, s)
 	if err != nil {
 		if errors.Is(err, ErrNotRepository) && getenv("GIT_DIR") != "" {
-			err = fmt.Errorf("%w (GIT_DIR is set, but only the current directory counts)", err)
+			err = fmt.Errorf("%w (GIT_DIR is ignored)", err)
 		}
 		return Worktree{}, err
 	}
@@ -105,8 +96,8 @@ func Detect(ctx context.Context, dir string, getenv func(string) string) (Worktr
 	return w, nil
 }
 
-// Origin asks git for the URL of the remote "origin"; empty if there is none. A
-// password may be in it.
+// Origin returns the URL of the remote "origin", which may contain a password; empty for
+// none.
 func (w Worktree) Origin(ctx context.Context) (string, error) {
 	g, err := NewGit(w.Root)
 	if err != nil {
@@ -117,13 +108,12 @@ func (w Worktree) Origin(ctx context.Context) (string, error) {
 		return "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("asking git for the URL of origin: %w", err)
+		return "", fmt.Errorf("reading the URL of origin: %w", err)
 	}
 	return strings.TrimRight(out, "\r\n"), nil
 }
 
-// SigningKey asks git for gpg.format and user.signingKey, a path with ~ resolved;
-// each is empty if it is not set.
+// SigningKey returns gpg.format and user.signingKey, with ~ resolved; empty if unset.
 func (w Worktree) SigningKey(ctx context.Context) (format, key string, err error) {
 	g, err := NewGit(w.Root)
 	if err != nil {
@@ -133,15 +123,14 @@ func (w Worktree) SigningKey(ctx context.Context) (format, key string, err error
 	for i, name := range []string{"gpg.format", "user.signingKey"} {
 		out, err := g.Run(ctx, "config", "--type=path", "--get", name)
 		if err != nil && !SaysNo(err) {
-			return "", "", fmt.Errorf("asking git for %s: %w", name, err)
+			return "", "", fmt.Errorf("reading %s: %w", name, err)
 		}
 		values[i] = strings.TrimRight(out, "\r\n")
 	}
 	return values[0], values[1], nil
 }
 
-// repoSlug takes the repository from the override, else from the answer to
-// `git remote get-url origin`.
+// repoSlug returns the override, or else the slug of origin.
 func repoSlug(override string, origin answer) (string, error) {
 	if override != "" {
 		return override, checkOverride("RALPH_SCOPE_REPO", override)
@@ -150,24 +139,23 @@ func repoSlug(override string, origin answer) (string, error) {
 		if says(origin.err, "no such remote") || says(origin.err, "no urls configured") {
 			return "", hint.Wrap(ErrNoOrigin, "add one with %q, or name the repository with RALPH_SCOPE_REPO=owner/repo", "git remote add origin URL")
 		}
-		return "", fmt.Errorf("asking git for the URL of origin: %w", origin.err)
+		return "", fmt.Errorf("reading the URL of origin: %w", origin.err)
 	}
 	slug, err := Slug(strings.TrimRight(origin.stdout, "\r\n"))
 	if err != nil {
-		return "", fmt.Errorf("reading the URL of the git remote \"origin\": %w; "+
-			"correct it (git remote set-url origin URL) or set RALPH_SCOPE_REPO=owner/repo", err)
+		return "", hint.Wrap(fmt.Errorf("parsing the URL of origin: %w", err),
+			"correct it with %q, or set RALPH_SCOPE_REPO=owner/repo", "git remote set-url origin URL")
 	}
 	return slug, nil
 }
 
-// branchName takes the branch from the override, else from the answer to
-// `git branch --show-current`, which is empty at a detached HEAD.
+// branchName returns the override, or else the current branch.
 func branchName(override string, head answer) (string, error) {
 	if override != "" {
 		return override, checkOverride("RALPH_SCOPE_BRANCH", override)
 	}
 	if head.err != nil {
-		return "", fmt.Errorf("asking git for the current branch: %w", head.err)
+		return "", fmt.Errorf("reading the current branch: %w", head.err)
 	}
 	if branch := strings.TrimRight(head.stdout, "\r\n"); branch != "" {
 		return branch, nil
@@ -175,7 +163,7 @@ func branchName(override string, head answer) (string, error) {
 	return "", ErrDetached
 }
 
-// checkOverride refuses what neither a label nor a terminal could show.
+// checkOverride rejects values that are unfit for labels and terminals.
 func checkOverride(name, value string) error {
 	if !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl) {
 		return fmt.Errorf("%s=%q: line breaks, control characters and invalid UTF-8 are not allowed", name, value)
@@ -183,17 +171,16 @@ func checkOverride(name, value string) error {
 	return nil
 }
 
-// settings are the values of git's configuration that Detect needs.
+// settings are the values of git's configuration for Detect.
 type settings struct {
 	userName, userEmail string
 	bare                bool
 	worktree            string
 	origins             []string // URLs of the remote "origin"
-	rewritten           bool     // some URLs stand for others
+	rewritten           bool     // there are url.*.insteadOf
 }
 
-// plainOrigin is the URL of the remote "origin" where git would say just that;
-// empty if it has to be asked.
+// plainOrigin returns the URL of origin if git does not rewrite it; empty if unknown.
 func (s settings) plainOrigin() string {
 	if s.rewritten || len(s.origins) != 1 {
 		return ""
@@ -201,9 +188,7 @@ func (s settings) plainOrigin() string {
 	return s.origins[0]
 }
 
-// readSettings reads the output of `git config -z --get-regexp`. The last of
-// several values is git's effective one. No match is an error to git, and
-// nothing to us.
+// readSettings reads the output of git config -z --get-regexp.
 func readSettings(a answer) settings {
 	var s settings
 	for entry := range strings.SplitSeq(a.stdout, "\x00") {
@@ -226,9 +211,8 @@ func readSettings(a answer) settings {
 	return s
 }
 
-// mainRoot finds the main work tree of a linked one. Git records it nowhere;
-// it is where the shared git directory says, or else beside it, and it has to
-// lead back there.
+// mainRoot finds the main worktree of a linked one: core.worktree of the common git
+// directory, or else its parent, which has to lead back there.
 func mainRoot(commonDir string, s settings) string {
 	root := filepath.Dir(commonDir)
 	if s.worktree != "" {
@@ -243,8 +227,7 @@ func mainRoot(commonDir string, s settings) string {
 	return root
 }
 
-// realPath resolves symbolic links, so that one directory has one path. A path
-// that cannot be resolved is only cleaned.
+// realPath resolves symbolic links if possible.
 func realPath(path string) string {
 	if resolved, err := filepath.EvalSymlinks(path); err == nil {
 		return resolved
@@ -252,7 +235,7 @@ func realPath(path string) string {
 	return filepath.Clean(path)
 }
 
-// sameFile says whether both paths lead to one existing file or directory.
+// sameFile reports whether both paths are the same existing file or directory.
 func sameFile(a, b string) bool {
 	ai, err := os.Stat(a)
 	if err != nil {

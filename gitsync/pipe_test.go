@@ -142,7 +142,7 @@ func TestNamedPipeBlocksTheNextPush(t *testing.T) {
 	res, err := w.repo.Fetch(t.Context(), w.late(".gitattributes"), true)
 	assert.NilError(t, err)
 	assert.Equal(t, res.Commits, 1)
-	assert.Assert(t, is.Contains(strings.Join(res.Notes(), "\n"), "/.gitattributes, which is no regular file: remove it"))
+	assert.Assert(t, is.Contains(strings.Join(res.Notes(), "\n"), "/.gitattributes: not a regular file\nHint: remove it"))
 	assert.Assert(t, Saved(w.repo.stateDir, "ralph-test"))
 
 	quick := func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
@@ -151,7 +151,7 @@ func TestNamedPipeBlocksTheNextPush(t *testing.T) {
 		return w.sh(ctx, script, args, stdin, stdout)
 	}
 	_, err = w.repo.Push(t.Context(), quick)
-	assert.ErrorContains(t, err, "/.gitattributes, which is no regular file: remove it")
+	assert.ErrorContains(t, err, "/.gitattributes: not a regular file")
 	assert.NilError(t, os.Remove(filepath.Join(w.root, ".gitattributes")))
 	assert.Equal(t, len(w.begin().Uncommitted), 0)
 	w.all("agent")

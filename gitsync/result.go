@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 // Result is what a sync has changed in the user's repository.
@@ -82,6 +84,9 @@ func (res Result) Notes() []string {
 	}
 	if res.unchecked != nil {
 		add("Warning: %v", res.unchecked)
+		for _, text := range hint.Of(res.unchecked) {
+			add("Hint: %s", text)
+		}
 	}
 	if len(res.Repositories) > 0 {
 		add("Warning: new git repositories in the working tree: once added, git runs programs that they configure: %s", firstOf(res.Repositories))

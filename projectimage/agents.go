@@ -6,30 +6,29 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lazyregexp"
 )
 
 //go:embed agents
 var agentFiles embed.FS
 
-// What the image of an agent has, as commands: the Dockerfile knows which
-// package has which. The built-in shell agent is for tasks that bring what they
-// need, so its image is made in seconds.
+// The commands in the image of an agent; the Dockerfile maps them to packages. The
+// built-in shell agent has few, so its image is built in seconds.
 const (
 	shellTools = "git bash"
 	agentTools = "git bash curl jq rg sqlite3 cc c++ make less ps unzip xz python3"
 )
 
-// debianBase is the base of agents that Docker makes no base for.
+// debianBase is the base of agents without a base image by Docker.
 const debianBase = "debian:bookworm-slim"
 
-// Agents returns the names of the agents that there is an image for, sorted.
+// Agents returns the agents that have an image, sorted.
 func Agents() []string {
 	return []string{"claude", "codex", "copilot", "crush", "gemini", "opencode", "shell"}
 }
 
-// DefaultBase returns the upstream base of agent's image when the user names
-// none, and "" for an unknown agent.
+// DefaultBase returns the default base of an agent's image, "" for an unknown agent.
 func DefaultBase(agent string) string {
 	switch agent {
 	case "claude":
@@ -43,26 +42,25 @@ func DefaultBase(agent string) string {
 	}
 }
 
-// UnknownAgentError says that there is no image for an agent of this name.
+// UnknownAgentError says that there is no image for an agent.
 type UnknownAgentError struct{ Agent string }
 
 func (e *UnknownAgentError) Error() string {
-	return fmt.Sprintf("there is no image for agent %q: choose one of %s, or give an image that has the agent with --image IMAGE",
-		e.Agent, strings.Join(Agents(), ", "))
+	return fmt.Sprintf("no image for agent %q", e.Agent)
 }
 
 // InvalidParameter marks the error as the user's.
 func (*UnknownAgentError) InvalidParameter() {}
 
-// openArg matches an ARG that has no value yet.
+// openArg matches an ARG without a value.
 var openArg = lazyregexp.New(`(?m)^ARG ([A-Z0-9_]+)$`)
 
-// agentDockerfile returns the Dockerfile of agent's image: the steps that all
-// agents share, which are built once per base, and the agent's own. Arguments
-// without a value get it from the file of versions.
+// agentDockerfile returns the Dockerfile of an agent's image: the steps that all agents
+// share, which are built once per base, and the agent's own. The versions file sets the
+// arguments.
 func agentDockerfile(agent string) ([]byte, error) {
 	if !slices.Contains(Agents(), agent) {
-		return nil, &UnknownAgentError{Agent: agent}
+		return nil, hint.Wrap(&UnknownAgentError{Agent: agent}, "choose one of %s, or use an image that contains the agent with --image IMAGE", strings.Join(Agents(), ", "))
 	}
 	parts, tools := []string{"common", "node", agent, "npm"}, agentTools
 	if agent == "shell" {
@@ -90,7 +88,7 @@ func agentDockerfile(agent string) ([]byte, error) {
 	}), nil
 }
 
-// agentVersions reads the file of versions: KEY=VALUE, as a shell reads it.
+// agentVersions reads the versions file.
 func agentVersions() (map[string]string, error) {
 	content, err := agentFiles.ReadFile("agents/versions")
 	if err != nil {
@@ -105,7 +103,7 @@ func agentVersions() (map[string]string, error) {
 	return versions, nil
 }
 
-// agentSpec describes the image of req's agent on its base.
+// agentSpec describes the agent image of a request.
 func agentSpec(req Request) (buildSpec, error) {
 	dockerfile, err := agentDockerfile(req.Agent)
 	if err != nil {

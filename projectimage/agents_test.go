@@ -15,6 +15,8 @@ import (
 	"github.com/moby/buildkit/frontend/dockerfile/parser"
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 func TestDefaultBase(t *testing.T) {
@@ -61,7 +63,8 @@ func TestRefDependsOnTheBaseOnly(t *testing.T) {
 
 func TestUnknownAgent(t *testing.T) {
 	_, err := Ref(Request{Agent: "../shell"})
-	assert.Error(t, err, `there is no image for agent "../shell": choose one of claude, codex, copilot, crush, gemini, opencode, shell, or give an image that has the agent with --image IMAGE`)
+	assert.Error(t, err, `no image for agent "../shell"`)
+	assert.DeepEqual(t, hint.Of(err), []string{"choose one of claude, codex, copilot, crush, gemini, opencode, shell, or use an image that contains the agent with --image IMAGE"})
 	assert.Assert(t, errdefs.IsInvalidArgument(err))
 }
 

@@ -21,6 +21,7 @@ import (
 	fstypes "github.com/tonistiigi/fsutil/types"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
@@ -30,11 +31,11 @@ type buildSpec struct {
 	base       string
 	platform   string // empty for the engine's own
 	dockerfile []byte
-	file       string            // what the Dockerfile is called; empty for Dockerfile
+	file       string            // name of the Dockerfile; empty for Dockerfile
 	context    fsutil.FS         // files for COPY; nil for none
-	ignored    []string          // patterns of files that are not in context, as .dockerignore has them
-	project    *Project          // whose layer it is; nil for an agent's image
-	labels     map[string]string // must depend on nothing but the tag and the base
+	ignored    []string          // .dockerignore patterns of files that are not in context
+	project    *Project          // of a layer; nil for an agent image
+	labels     map[string]string // depend on the tag and the base only
 }
 
 // filename is the Dockerfile's name for BuildKit.
@@ -45,8 +46,7 @@ func (s buildSpec) filename() string {
 	return s.file
 }
 
-// build builds spec with the engine's BuildKit and shows it live. It returns
-// when both the build and the display have ended.
+// build builds spec with the engine's BuildKit, and displays the progress.
 func (b *Builder) build(ctx context.Context, spec buildSpec, noCache bool) error {
 	display, err := b.Progress.display()
 	if err != nil {
@@ -73,20 +73,19 @@ func (b *Builder) build(ctx context.Context, spec buildSpec, noCache bool) error
 	})
 	group.Go(func() error {
 		defer close(shown)
-		open, teller := openSteps{}, teller{mode: b.Progress.Mode}
+		open, clean := openSteps{}, sanitizer{mode: b.Progress.Mode}
 		for status := range solved {
 			log.record(status)
 			open.record(status)
-			shown <- teller.tell(status)
+			shown <- clean.sanitize(status)
 		}
 		if <-succeeded && len(open) > 0 && b.Progress.Mode != ModeRawJSON {
-			shown <- open.end(time.Now())
+			shown <- open.complete(time.Now())
 		}
 		return nil
 	})
 	group.Go(func() error {
-		// The display must outlive a cancelled ctx, or nobody would read what the
-		// solve still sends.
+		// The display reads what a cancelled solve still sends.
 		_, err := display.UpdateFrom(context.WithoutCancel(ctx), shown)
 		return err
 	})
@@ -94,14 +93,18 @@ func (b *Builder) build(ctx context.Context, spec buildSpec, noCache bool) error
 		if ctx.Err() != nil {
 			return fmt.Errorf("building image %q: %w", spec.tag, ctx.Err())
 		}
-		return newBuildError(spec, err, &log)
+		written := log.failed()
+		failure := newBuildError(spec, err, written)
+		if remedy := remedy(spec, err, written); remedy != "" {
+			return hint.Wrap(failure, "%s", remedy)
+		}
+		return failure
 	}
 	return nil
 }
 
-// solveOptions describes the build to BuildKit. There are no attestations: they
-// would give a cached build a new digest every time. There are no entitlements
-// either: no step gets the host's network, or more rights than others.
+// solveOptions describes the build to BuildKit. Attestations would change the digest of a
+// cached build. Without entitlements, no step gets the host's network or more privileges.
 func (b *Builder) solveOptions(spec buildSpec, noCache bool) (buildkit.SolveOpt, error) {
 	secrets, err := secretsprovider.NewStore(b.Secrets)
 	if err != nil {
@@ -111,7 +114,7 @@ func (b *Builder) solveOptions(spec buildSpec, noCache bool) (buildkit.SolveOpt,
 		"filename":                  spec.filename(),
 		"image-resolve-mode":        "local",
 		"build-arg:" + baseArgument: spec.base,
-		// The base is always given: that it has no default is no fault.
+		// The base is always set, so it needs no default.
 		"build-arg:BUILDKIT_DOCKERFILE_CHECK": "skip=InvalidDefaultArgInFrom",
 	}
 	if spec.platform != "" {
@@ -119,8 +122,7 @@ func (b *Builder) solveOptions(spec buildSpec, noCache bool) (buildkit.SolveOpt,
 	}
 	if spec.project != nil && spec.project.NoNetwork {
 		attrs["force-network-mode"] = "none"
-		// With a command line, BuildKit takes its own frontend: one that a syntax
-		// directive names would run with a network.
+		// Makes BuildKit ignore a syntax directive, whose frontend would have a network.
 		attrs["cmdline"] = ""
 	}
 	b.addProxies(spec, attrs)
@@ -132,8 +134,8 @@ func (b *Builder) solveOptions(spec buildSpec, noCache bool) (buildkit.SolveOpt,
 	}
 	dockerfile := exactFS{staticfs.NewFS()}
 	dockerfile.Add(spec.filename(), sentFile(spec.dockerfile), spec.dockerfile)
-	// BuildKit must not look for another list: this one was chosen already.
-	ignored := []byte("# chosen by docker ralph\n" + strings.Join(spec.ignored, "\n") + "\n")
+	// Keeps BuildKit from searching for another list.
+	ignored := []byte("# written by docker ralph\n" + strings.Join(spec.ignored, "\n") + "\n")
 	dockerfile.Add(spec.filename()+".dockerignore", sentFile(ignored), ignored)
 	buildContext := spec.context
 	if buildContext == nil {
@@ -148,31 +150,31 @@ func (b *Builder) solveOptions(spec buildSpec, noCache bool) (buildkit.SolveOpt,
 	}, nil
 }
 
-// addProxies gives the steps the proxies of Docker's configuration. Those that a
-// repository chooses get none with a password: they could send it away.
+// addProxies passes the proxies of Docker's configuration to the steps. Steps of a
+// repository get none with a password, which they could send away.
 func (b *Builder) addProxies(spec buildSpec, attrs map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(b.ProxyArgs)) {
 		value := b.ProxyArgs[name]
 		switch {
 		case value == nil:
 		case spec.project != nil && spec.project.own() && strings.Contains(*value, "@"):
-			b.Progress.notice("Warning: %s in Docker's configuration has a password, so the steps of %s do not get it", name, termsafe.Visible(spec.project.File))
+			b.Progress.notice("Warning: %s in Docker's configuration contains a password and is not passed to the steps of %s", name, termsafe.Visible(spec.project.File))
 		default:
 			attrs["build-arg:"+name] = *value
 		}
 	}
 }
 
-// sentFile describes a file that is on no disk. BuildKit keeps what it was sent by
-// an earlier build, of any repository, and takes a file of the same name, size and
-// time for the same. So the time stands for what is in it: a moment before 2007.
+// sentFile describes a file in memory. BuildKit reuses files of earlier builds, of any
+// repository, that have the same name, size and time. So the time is derived from the
+// content: a moment before 2007.
 func sentFile(content []byte) *fstypes.Stat {
 	sum := sha256.Sum256(content)
 	return &fstypes.Stat{Mode: 0o644, ModTime: int64(binary.BigEndian.Uint64(sum[:8]) >> 4)} // in nanoseconds
 }
 
-// exactFS walks the named file alone: [staticfs.FS] goes by the prefix, which
-// BuildKit refuses when one file's name begins with another's.
+// exactFS walks only the named file: [staticfs.FS] walks all with its prefix, which BuildKit
+// rejects.
 type exactFS struct{ *staticfs.FS }
 
 // Walk implements [fsutil.FS].
@@ -186,8 +188,7 @@ func (e exactFS) Walk(ctx context.Context, target string, visit fs.WalkDirFunc) 
 	})
 }
 
-// buildAuth answers BuildKit's questions for registry credentials, for images
-// that a Dockerfile names besides its base.
+// buildAuth provides registry credentials for further images of a Dockerfile.
 func (b *Builder) buildAuth() session.Attachable {
 	auth := b.Auth
 	if auth == nil {

@@ -19,6 +19,7 @@ import (
 	"gotest.tools/v3/assert/cmp"
 	"gotest.tools/v3/icmd"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/internal/testutil/output"
 )
 
@@ -47,7 +48,7 @@ func TestEngineFailingStep(t *testing.T) {
 			assert.ErrorContains(t, err, "   4 | >>> RUN echo one; \\\n")
 			assert.ErrorContains(t, err, "   6 | >>>     exit 42\n")
 		}
-		assert.ErrorContains(t, err, "the step's last lines:\n  one\n  two")
+		assert.ErrorContains(t, err, "last output of the step:\n  one\n  two")
 		_, found, err := b.lookup(t.Context(), spec.tag)
 		assert.NilError(t, err)
 		assert.Assert(t, !found)
@@ -73,7 +74,7 @@ func TestEngineUnknownBase(t *testing.T) {
 		t.Log(err)
 		assert.ErrorContains(t, err, `base image "`+base+`" is not on the engine and cannot be pulled: `)
 		assert.ErrorContains(t, err, "connection refused")
-		assert.ErrorContains(t, err, "\ngive another base with --base IMAGE or with base under [image] in ralph.toml, or use an image as it is with --image IMAGE")
+		assert.DeepEqual(t, hint.Of(err), []string{"choose another base with --base IMAGE or [image] base in ralph.toml, or use an image unchanged with --image IMAGE"})
 	})
 }
 
@@ -204,8 +205,8 @@ func TestEngineProxyPasswordsStayOutOfAProjectsSteps(t *testing.T) {
 		secret, none := "http://user:secret@proxy.example:3128", ".example"
 		w.ProxyArgs = map[string]*string{"HTTP_PROXY": &secret, "NO_PROXY": &none}
 		w.mustDispatch(t)
-		assert.Check(t, cmp.Contains(w.out.String(), "Warning: HTTP_PROXY in Docker's configuration has a password, so the steps of "+
-			projectPath(w.root, sandboxDockerfile)+" do not get it\n"))
+		assert.Check(t, cmp.Contains(w.out.String(), "Warning: HTTP_PROXY in Docker's configuration contains a password and is not passed to the steps of "+
+			projectPath(w.root, sandboxDockerfile)+"\n"))
 	})
 }
 
@@ -232,14 +233,14 @@ func TestEngineQuietProgress(t *testing.T) {
 		assert.NilError(t, b.build(t.Context(), e.spec(t, "RUN true"), true))
 		assert.Equal(t, out.String(), "")
 		err := b.build(t.Context(), e.spec(t, "RUN echo why; false"), true)
-		assert.ErrorContains(t, err, "the step's last lines:\n  why")
+		assert.ErrorContains(t, err, "last output of the step:\n  why")
 	})
 }
 
 func TestProgressNeedsATerminalForTTY(t *testing.T) {
 	b, _, _ := newFake(t, nil)
 	b.Progress.Mode = ModeTTY
-	assert.ErrorContains(t, b.build(t.Context(), buildSpec{}, false), `showing progress as "tty"`)
+	assert.ErrorContains(t, b.build(t.Context(), buildSpec{}, false), `displaying progress as "tty"`)
 	b.Progress.Mode = "fancy"
-	assert.ErrorContains(t, b.build(t.Context(), buildSpec{}, false), `showing progress as "fancy"`)
+	assert.ErrorContains(t, b.build(t.Context(), buildSpec{}, false), `displaying progress as "fancy"`)
 }

@@ -17,37 +17,35 @@ import (
 )
 
 const (
-	logTail   = 10  // lines of a failed step that an error repeats
-	logKept   = 500 // lines of a step that are kept to look for apt's reasons
-	reasonMax = 240 // bytes of BuildKit's reason, which quotes whole scripts
+	logTail   = 10  // lines of a failed step in the error
+	maxLog    = 500 // lines of a step that are searched for apt's errors
+	maxReason = 240 // bytes of BuildKit's error, which quotes whole scripts
 )
 
 // BuildError says that building an image failed.
 type BuildError struct {
 	Tag, Base string
-	Source    string   // the lines of the Dockerfile that failed; empty when BuildKit does not say
-	Log       []string // the end of what the failed step wrote
-	Asked     []string // lines of a project's file that ask for what the step says it cannot find
-	Hint      string   // what helps; empty for most failures
+	Source    string   // the lines of the Dockerfile that failed; empty if BuildKit sends none
+	Log       []string // the last output of the failed step
+	Missing   []string // lines of a project's file with packages that apt does not find
 	Err       error    // BuildKit's error
 }
 
-func newBuildError(spec buildSpec, err error, log *stepLog) *BuildError {
-	wrote := log.failed()
+// newBuildError describes a failure of BuildKit. log is the output of the failed step.
+func newBuildError(spec buildSpec, err error, log []string) *BuildError {
 	failure := &BuildError{
 		Tag: spec.tag, Base: spec.base, Err: err,
 		Source: failedSource(err),
-		Log:    wrote[max(len(wrote)-logTail, 0):],
+		Log:    log[max(len(log)-logTail, 0):],
 	}
 	if spec.project != nil {
-		failure.Asked = spec.project.askedFor(wrote)
-		failure.Hint = remedy(spec, err, wrote)
+		failure.Missing = spec.project.missing(log)
 	}
 	return failure
 }
 
-// failedSource returns BuildKit's excerpt of the Dockerfile around the lines that
-// failed, "" where it sends none, as in Docker 20.10.
+// failedSource returns BuildKit's excerpt of the Dockerfile around the failed lines, "" for
+// Docker 20.10, which sends none.
 func failedSource(err error) string {
 	for _, source := range errdefs.Sources(err) {
 		var text strings.Builder
@@ -62,11 +60,11 @@ func failedSource(err error) string {
 	return ""
 }
 
-// parseError finds BuildKit's words for a mistake in a Dockerfile's syntax.
+// parseError matches BuildKit's syntax errors.
 var parseError = lazyregexp.New(`(?i)dockerfile parse error (?:on )?line \d+: `)
 
-// tooNew reports whether err says that an engine's BuildKit does not know the
-// heredocs or a flag of a Dockerfile, which could ask for a current BuildKit.
+// tooNew reports whether the engine's BuildKit does not support heredocs or a flag of a
+// Dockerfile without a syntax directive.
 func tooNew(dockerfile []byte, err error) bool {
 	if !parseError().MatchString(err.Error()) {
 		return false
@@ -81,54 +79,51 @@ func tooNew(dockerfile []byte, err error) bool {
 	return err == nil && slices.ContainsFunc(result.AST.Children, func(node *parser.Node) bool { return len(node.Heredocs) > 0 })
 }
 
-// noSecret finds the ID of a secret that a build was not given.
+// noSecret matches the ID of a missing secret.
 var noSecret = lazyregexp.New(`secret ([^\s:]+):? not found`)
 
-// noApt finds a shell's words for a base image that is not Debian's.
+// noApt matches a shell's error on a base image without apt-get.
 var noApt = lazyregexp.New(`apt-get: (?:command )?not found`)
 
-// remedy returns what helps against a failure of a project's layer, "" when that
-// is not known.
+// remedy returns a hint for a failure of a project's layer, "" if none is known.
 func remedy(spec buildSpec, err error, log []string) string {
+	if spec.project == nil {
+		return ""
+	}
 	if len(spec.project.Packages) > 0 && slices.ContainsFunc(log, noApt().MatchString) {
-		return fmt.Sprintf("%s needs a base with apt-get: take one with --base IMAGE, or install the packages in %s",
+		return fmt.Sprintf("%s needs a base image with apt-get: choose one with --base IMAGE, or install the packages in %s",
 			spec.project.File, projectPath(spec.project.Root, sandboxDockerfile))
 	}
 	if tooNew(spec.dockerfile, err) {
-		return "the engine's BuildKit is too old for this Dockerfile: begin it with the line \"# syntax=docker/dockerfile:1\", " +
-			"which fetches a current one, or do without what is newer"
+		return "the engine's BuildKit is too old for this Dockerfile: start it with the line \"# syntax=docker/dockerfile:1\""
 	}
 	if match := noSecret().FindStringSubmatch(err.Error()); match != nil {
-		return termsafe.Visible(fmt.Sprintf("build the image with the secret first: docker ralph image build --secret id=%s,src=FILE", match[1]))
+		return termsafe.Visible(fmt.Sprintf("run \"docker ralph image build --secret id=%s,src=FILE\" first", match[1]))
 	}
 	return ""
 }
 
 func (e *BuildError) Error() string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "building image %q on base %q: %s", e.Tag, e.Base, termsafe.Visible(shorten(oneSpaced(e.Err.Error()), reasonMax)))
+	fmt.Fprintf(&text, "building image %q on base %q: %s", e.Tag, e.Base, termsafe.Visible(shorten(oneSpaced(e.Err.Error()), maxReason)))
 	if e.Source != "" {
 		text.WriteString("\n" + e.Source)
 	}
 	if len(e.Log) > 0 {
-		text.WriteString("\nthe step's last lines:\n  " + strings.Join(e.Log, "\n  "))
+		text.WriteString("\nlast output of the step:\n  " + strings.Join(e.Log, "\n  "))
 	}
-	for _, line := range e.Asked {
+	for _, line := range e.Missing {
 		text.WriteString("\n" + line)
-	}
-	if e.Hint != "" {
-		text.WriteString("\n" + e.Hint)
 	}
 	return text.String()
 }
 
 func (e *BuildError) Unwrap() error { return e.Err }
 
-// oneSpaced returns text with every run of white space as one space.
+// oneSpaced collapses white space.
 func oneSpaced(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// shorten cuts the middle out of text: a reason begins with what was done and
-// ends with what came of it.
+// shorten removes the middle of a text.
 func shorten(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -145,7 +140,7 @@ type stepLog struct {
 
 type step struct {
 	lines []string
-	open  map[int]string // by stream, a line without its end: pieces of stdout and stderr come mixed
+	open  map[int]string // unfinished lines by stream
 }
 
 func (l *stepLog) record(status *buildkit.SolveStatus) {
@@ -167,7 +162,7 @@ func (l *stepLog) record(status *buildkit.SolveStatus) {
 	}
 }
 
-// failed returns the last lines of the step that failed, [logKept] at most.
+// failed returns the last output of the step that failed, at most [maxLog] lines.
 func (l *stepLog) failed() []string {
 	s := l.steps[l.failedStep]
 	if s == nil {
@@ -179,7 +174,7 @@ func (l *stepLog) failed() []string {
 	return s.lines
 }
 
-// write takes a piece of a stream that may begin and end anywhere in a line.
+// write adds a part of a stream, which may start and end within a line.
 func (s *step) write(stream int, data string) {
 	if s.open == nil {
 		s.open = map[int]string{}
@@ -192,7 +187,7 @@ func (s *step) write(stream int, data string) {
 			continue
 		}
 		s.lines = append(s.lines, line)
-		if len(s.lines) > logKept {
+		if len(s.lines) > maxLog {
 			s.lines = s.lines[1:]
 		}
 	}

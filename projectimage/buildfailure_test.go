@@ -49,16 +49,16 @@ func TestStepLogKeepsStreamsApart(t *testing.T) {
 
 func TestStepLogKeepsTheEnd(t *testing.T) {
 	var log stepLog
-	for i := range 2 * logKept {
+	for i := range 2 * maxLog {
 		log.record(logOf("a", fmt.Sprintf("line %d\n", i)))
 	}
 	log.record(&buildkit.SolveStatus{Vertexes: []*buildkit.Vertex{{Digest: "a", Error: "x"}}})
 	lines := log.failed()
-	assert.Assert(t, cmp.Len(lines, logKept))
-	last := fmt.Sprintf("line %d", 2*logKept-1)
-	assert.Equal(t, lines[logKept-1], last)
+	assert.Assert(t, cmp.Len(lines, maxLog))
+	last := fmt.Sprintf("line %d", 2*maxLog-1)
+	assert.Equal(t, lines[maxLog-1], last)
 
-	failure := newBuildError(buildSpec{}, errors.New("exit code: 1"), &log)
+	failure := newBuildError(buildSpec{}, errors.New("exit code: 1"), log.failed())
 	assert.Assert(t, cmp.Len(failure.Log, logTail))
 	assert.Equal(t, failure.Log[logTail-1], last)
 }
@@ -79,12 +79,12 @@ func TestAskedFor(t *testing.T) {
 		log  []string
 		want []string
 	}{
-		{"name", []string{"E: Unable to locate package odd"}, []string{"7 asks for odd"}},
-		{"architecture", []string{"E: Unable to locate package libc6:s390x"}, []string{"4 asks for libc6:s390x"}},
-		{"version", []string{"E: Version '9' for 'tree' was not found"}, []string{"2 asks for tree=9"}},
-		{"in the file's order", []string{"E: Unable to locate package odd", "Reading", "E: Unable to locate package tree"}, []string{"1 asks for tree", "2 asks for tree=9", "7 asks for odd"}},
-		{"as a pattern", []string{"E: Unable to locate package no.such", "E: Couldn't find any package by regex 'no.such'"}, []string{"5 asks for no.such+"}},
-		{"no candidate", []string{"E: Package 'g++' has no installation candidate"}, []string{"6 asks for g++"}},
+		{"name", []string{"E: Unable to locate package odd"}, []string{"7: no package odd"}},
+		{"architecture", []string{"E: Unable to locate package libc6:s390x"}, []string{"4: no package libc6:s390x"}},
+		{"version", []string{"E: Version '9' for 'tree' was not found"}, []string{"2: no package tree=9"}},
+		{"in the file's order", []string{"E: Unable to locate package odd", "Reading", "E: Unable to locate package tree"}, []string{"1: no package tree", "2: no package tree=9", "7: no package odd"}},
+		{"as a pattern", []string{"E: Unable to locate package no.such", "E: Couldn't find any package by regex 'no.such'"}, []string{"5: no package no.such+"}},
+		{"no candidate", []string{"E: Package 'g++' has no installation candidate"}, []string{"6: no package g++"}},
 		{"something else", []string{"E: Unable to fetch some archives", "W: Unable to locate package odd", "E: Unable to locate package other"}, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestAskedFor(t *testing.T) {
 			for _, line := range tc.want {
 				want = append(want, "dependencies:"+line)
 			}
-			assert.DeepEqual(t, p.askedFor(tc.log), want)
+			assert.DeepEqual(t, p.missing(tc.log), want)
 		})
 	}
 }
@@ -108,8 +108,8 @@ func TestHint(t *testing.T) {
 		log     []string
 		want    string
 	}{
-		{"no apt-get", packages, failed, noApt, "/src/shop/.agent-loop/dependencies needs a base with apt-get: "},
-		{"no apt-get for bash", packages, failed, []string{"bash: line 1: apt-get: command not found"}, "needs a base with apt-get: "},
+		{"no apt-get", packages, failed, noApt, "/src/shop/.agent-loop/dependencies needs a base image with apt-get: "},
+		{"no apt-get for bash", packages, failed, []string{"bash: line 1: apt-get: command not found"}, "needs a base image with apt-get: "},
 		{"no apt-get for another Dockerfile", own, failed, noApt, ""},
 		{"no secret", own, errors.New("failed to solve: secret key: not found"), nil, "image build --secret id=key,src=FILE"},
 		{"no secret on Docker 20.10", own, errors.New("secret key not found: not found"), nil, "image build --secret id=key,src=FILE"},
@@ -131,7 +131,7 @@ func TestBuildErrorText(t *testing.T) {
 		Err:    errors.New("process did not complete: exit code: 1"),
 	}
 	assert.Error(t, err, `building image "t:v1" on base "debian:12": process did not complete: exit code: 1`+
-		"\nDockerfile:3\n    3 | >>> RUN false\nthe step's last lines:\n  one\n  two")
+		"\nDockerfile:3\n    3 | >>> RUN false\nlast output of the step:\n  one\n  two")
 }
 
 func TestDockerfileTooNewForTheEngine(t *testing.T) {
@@ -172,7 +172,7 @@ func FuzzStepLog(f *testing.F) {
 		split.write(1, data[:cut])
 		split.write(1, data[cut:])
 		assert.DeepEqual(t, whole.lines, split.lines)
-		assert.Assert(t, len(whole.lines) <= logKept)
+		assert.Assert(t, len(whole.lines) <= maxLog)
 		for _, line := range whole.lines {
 			assert.Assert(t, utf8.ValidString(line))
 			assert.Assert(t, !strings.ContainsFunc(line, unicode.IsControl))

@@ -8,19 +8,20 @@ import (
 	"time"
 
 	buildkit "github.com/moby/buildkit/client"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
-// probeTimeout bounds the first answer of BuildKit: something behind the socket
-// may take the connection and never speak. It leaves room for ssh to connect.
+// probeTimeout bounds the first response of BuildKit, over ssh too.
 const probeTimeout = 30 * time.Second
 
 type dialer = func(ctx context.Context, addr string) (net.Conn, error)
 
 // connect returns a client of the engine's own BuildKit.
 //
-// POST /grpc is there since Docker 18.09 but deprecated since API 1.53; engines
-// since 29.0 speak gRPC on the API socket itself. The second way is tried on
-// local sockets only, as TLS listeners settle on HTTP/1.1.
+// POST /grpc exists since Docker 18.09, but is deprecated since API 1.53. Engines since 29.0
+// speak gRPC on the API socket, but TLS listeners negotiate HTTP/1.1, so it is tried on
+// local sockets only.
 func (b *Builder) connect(ctx context.Context) (*buildkit.Client, error) {
 	c, err := probe(ctx, func(ctx context.Context, _ string) (net.Conn, error) {
 		return b.Engine.DialHijack(ctx, "/grpc", "h2c", nil)
@@ -38,24 +39,22 @@ func (b *Builder) connect(ctx context.Context) (*buildkit.Client, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	return nil, &NoBuildKitError{Host: b.Engine.DaemonHost(), Err: err}
+	return nil, hint.Wrap(&NoBuildKitError{Host: b.Engine.DaemonHost(), Err: err}, "use Docker 20.10 or newer, or an existing image with --image IMAGE")
 }
 
-// NoBuildKitError says that an engine answers but cannot build.
+// NoBuildKitError says that an engine has no usable BuildKit.
 type NoBuildKitError struct {
 	Host string
 	Err  error
 }
 
 func (e *NoBuildKitError) Error() string {
-	return fmt.Sprintf("the engine at %s has no BuildKit that answers (%s), so no image can be built on it: "+
-		"use Docker 20.10 or newer, or give a ready image with --image IMAGE", e.Host, shorten(oneSpaced(e.Err.Error()), reasonMax))
+	return fmt.Sprintf("connecting to BuildKit on %s: %s", e.Host, shorten(oneSpaced(e.Err.Error()), maxReason))
 }
 
 func (e *NoBuildKitError) Unwrap() error { return e.Err }
 
-// probe connects through dial and asks for the workers: BuildKits of before
-// 2022 do not know the Info call that is made for this.
+// probe connects with dial and lists the workers: BuildKit before 2022 lacks the Info call.
 func probe(ctx context.Context, dial dialer) (*buildkit.Client, error) {
 	refused := make(chan error, 1)
 	c, err := buildkit.New(ctx, "", buildkit.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
@@ -76,7 +75,7 @@ func probe(ctx context.Context, dial dialer) (*buildkit.Client, error) {
 	if _, err := c.ListWorkers(probeCtx); err != nil {
 		_ = c.Close()
 		select {
-		case reason := <-refused: // the reason, without what gRPC wraps around it
+		case reason := <-refused: // without gRPC's wrapping
 			return nil, reason
 		default:
 			return nil, err

@@ -14,6 +14,8 @@ import (
 
 	"github.com/moby/moby/client"
 	"gotest.tools/v3/assert"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 // podman returns a connection to a server that answers HTTP/1.1 to everything.
@@ -44,8 +46,8 @@ func TestNoBuildKit(t *testing.T) {
 			_, err := b.connect(t.Context())
 			var noBuildKit *NoBuildKitError
 			assert.Assert(t, errors.As(err, &noBuildKit))
-			assert.Error(t, err, "the engine at "+tc.host+" has no BuildKit that answers (unable to upgrade to h2c, received 404), "+
-				"so no image can be built on it: use Docker 20.10 or newer, or give a ready image with --image IMAGE")
+			assert.Error(t, err, "connecting to BuildKit on "+tc.host+": unable to upgrade to h2c, received 404")
+			assert.DeepEqual(t, hint.Of(err), []string{"use Docker 20.10 or newer, or an existing image with --image IMAGE"})
 			assert.Assert(t, slices.Contains(engine.calls, "hijack /grpc h2c"))
 			assert.Equal(t, slices.Contains(engine.calls, "dial"), tc.native)
 		})
@@ -93,8 +95,8 @@ func TestNoBuildKitBehindASocket(t *testing.T) {
 			_, ok := errors.AsType[*NoBuildKitError](err)
 			assert.Assert(t, ok, "%v", err)
 			assert.Assert(t, !strings.Contains(err.Error(), "\n"))
-			assert.ErrorContains(t, err, ": the engine at "+host+" has no BuildKit that answers (unable to upgrade to h2c, received 404), "+
-				"so no image can be built on it: use Docker 20.10 or newer, or give a ready image with --image IMAGE")
+			assert.ErrorContains(t, err, ": connecting to BuildKit on "+host+": unable to upgrade to h2c, received 404")
+			assert.Equal(t, len(hint.Of(err)), 1)
 		})
 	}
 }

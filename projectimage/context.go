@@ -24,8 +24,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// readIgnored returns the patterns of the files that stay out of the context.
-// As in docker build, a file for this Dockerfile wins over the folder's.
+// readIgnored returns the patterns of files that are not in the context. As in docker build,
+// Dockerfile.sandbox.dockerignore wins over .dockerignore.
 func readIgnored(folder *os.Root, mainRoot string) ([]string, error) {
 	for _, name := range []string{sandboxDockerfile + ".dockerignore", ".dockerignore"} {
 		text, found, err := readProjectFile(folder, mainRoot, name)
@@ -47,14 +47,13 @@ func readIgnored(folder *os.Root, mainRoot string) ([]string, error) {
 	return nil, nil
 }
 
-// contextFiles are the files that a Dockerfile may copy: those of the folder
-// without the ignored ones, and without what is neither file, folder nor link.
-// Links are passed on as links; nothing outside the folder can be reached.
+// contextFiles returns the build context: the files, directories and links of the folder
+// that are not ignored. Links are not followed.
 func contextFiles(folder *os.Root, ignored []string) (fsutil.FS, error) {
 	return fsutil.NewFilterFS(fsutil.NewRootFS(fsutil.NewRoot(folder)), &fsutil.FilterOpt{
 		ExcludePatterns: ignored,
 		Map: func(_ string, stat *fstypes.Stat) fsutil.MapResult {
-			// Whoever owns them here is nobody in an image.
+			// Their owners do not exist in the image.
 			stat.Uid, stat.Gid = 0, 0
 			mode := fs.FileMode(stat.Mode)
 			if mode.IsRegular() || mode.IsDir() || mode&fs.ModeSymlink != 0 {
@@ -65,8 +64,8 @@ func contextFiles(folder *os.Root, ignored []string) (fsutil.FS, error) {
 	})
 }
 
-// readContext returns the paths, modes and hashes of a context's files. Times and
-// owners do not count, as they do not for BuildKit.
+// readContext returns the paths, modes and hashes of a context's files. Times and owners are
+// ignored, as by BuildKit.
 func readContext(ctx context.Context, folder *os.Root, ignored []string) ([]*contextPart, error) {
 	files, err := contextFiles(folder, ignored)
 	if err != nil {
@@ -95,18 +94,18 @@ func readContext(ctx context.Context, folder *os.Root, ignored []string) ([]*con
 		}
 		return nil
 	})
-	// What went wrong with a file has ended the walk, and says more.
+	// The error of a file has ended the walk.
 	if err := cmp.Or(group.Wait(), err); err != nil {
 		return nil, err
 	}
 	return parts, nil
 }
 
-// contextPart is a file, folder or link in a context.
+// contextPart is a file, directory or link in a context.
 type contextPart struct {
 	path string // with slashes
 	mode fs.FileMode
-	link string // where a symbolic link leads
+	link string // target of a symbolic link
 	same string // an earlier file that this one is a hard link to; depends on the walk
 	sum  []byte // of a file's content
 }
@@ -129,8 +128,7 @@ func newContextPart(path string, entry fs.DirEntry) (*contextPart, error) {
 	return part, nil
 }
 
-// write quotes every part or gives it a fixed form, so that no two lists of files
-// are written alike.
+// write is unambiguous: different files are written differently.
 func (p *contextPart) write(to io.Writer) {
 	_, _ = fmt.Fprintf(to, "%q %s %q\n", p.path, p.mode, p.link)
 	if p.mode.IsRegular() {
@@ -138,8 +136,8 @@ func (p *contextPart) write(to io.Writer) {
 	}
 }
 
-// verifiedFS passes on a context only as it was read before: what was approved is
-// what is built, even if an agent changes the files meanwhile.
+// verifiedFS is a context that must not have changed since it was read: what was approved is
+// built, even if an agent changes the files meanwhile.
 type verifiedFS struct {
 	fsutil.FS
 	parts map[string]*contextPart
@@ -153,7 +151,7 @@ func newVerifiedFS(files fsutil.FS, parts []*contextPart) verifiedFS {
 	return v
 }
 
-// changedError says that a file is not what it was when the build began.
+// changedError says that a file has changed since the context was read.
 type changedError struct{ path string }
 
 func (e *changedError) Error() string {
@@ -182,7 +180,7 @@ func (v verifiedFS) check(path string, entry fs.DirEntry) error {
 	if now.same == "" {
 		return nil
 	}
-	// BuildKit takes the other file's content for this one's.
+	// BuildKit uses the other file's content for this one.
 	if same, known := v.parts[now.same]; !known || !bytes.Equal(same.sum, was.sum) {
 		return &changedError{now.path}
 	}
@@ -202,7 +200,7 @@ func (v verifiedFS) Open(path string) (io.ReadCloser, error) {
 	return &verifiedFile{ReadCloser: f, part: part, sum: sha256.New()}, nil
 }
 
-// verifiedFile fails where a file would end if its content is another one.
+// verifiedFile fails at the end of a file with another content.
 type verifiedFile struct {
 	io.ReadCloser
 	part *contextPart
@@ -218,8 +216,7 @@ func (f *verifiedFile) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// hashFile returns the SHA-256 of a file. Somebody may have put something else
-// in its place that would keep a reader waiting.
+// hashFile returns the SHA-256 of a file, which may have become a named pipe since.
 func hashFile(ctx context.Context, folder *os.Root, path string, buffer []byte) ([]byte, error) {
 	f, err := folder.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -227,15 +224,15 @@ func hashFile(ctx context.Context, folder *os.Root, path string, buffer []byte) 
 	}
 	defer func() { _ = f.Close() }()
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, cmp.Or(err, fmt.Errorf("%q is no file any more", path))
+		return nil, cmp.Or(err, fmt.Errorf("%q is not a regular file", path))
 	}
 	sum := sha256.New()
-	// Without this struct the file would bring a buffer of its own.
+	// The struct hides the file's WriteTo, which allocates a buffer.
 	_, err = io.CopyBuffer(sum, readUntil{ctx, f}, buffer)
 	return sum.Sum(nil), err
 }
 
-// readUntil reads no more when its context has ended.
+// readUntil reads until its context ends.
 type readUntil struct {
 	ctx  context.Context
 	from io.Reader

@@ -11,28 +11,26 @@ import (
 	"github.com/docker-ralph/docker-ralph/lazyregexp"
 )
 
-// Package is one package that a project asks for.
+// Package is a package in a dependencies file.
 type Package struct {
 	Name string // NAME[:ARCHITECTURE][=VERSION], as apt-get takes it
-	Line int    // where it is asked for first, from 1
+	Line int    // the first one, from 1
 }
 
-// The parts of a package's name, as Debian's policy has them (5.6.1, 5.6.12),
-// without what apt-get or a shell would read as something else: a name or
-// version that ends in a dash means removal, and bash expands a tilde that
-// follows an equals sign or a colon.
+// The parts of a package's name by Debian's policy (5.6.1, 5.6.12), without what apt-get or
+// a shell would interpret: a trailing dash means removal, and bash expands a tilde after an
+// equals sign or a colon.
 var (
 	packageName    = lazyregexp.New(`^[a-z0-9][a-z0-9+.-]*[a-z0-9+.]$`)
 	packageArch    = lazyregexp.New(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 	packageVersion = lazyregexp.New(`^([0-9]+:)?[0-9]([A-Za-z0-9.+~-]*[A-Za-z0-9.+~])?$`)
 )
 
-// maxProblems is how many mistakes in one file are shown at once.
+// maxProblems is how many errors of one file are reported.
 const maxProblems = 20
 
-// parseDependencies returns the packages that the text of a dependencies file
-// asks for: one on each line, each once. Comments begin with "#" anywhere in a
-// line. Errors are [FileError], joined when there are several.
+// parseDependencies returns the packages of a dependencies file without duplicates: one per
+// line, with comments from "#" on. Errors are joined [FileError]s.
 func parseDependencies(path string, text []byte) ([]Package, error) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	if bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) {
@@ -48,7 +46,7 @@ func parseDependencies(path string, text []byte) ([]Package, error) {
 		name, from, err := parsePackage(line)
 		switch {
 		case err != nil && len(problems) == maxProblems:
-			return nil, errors.Join(append(problems, errors.New("and more mistakes"))...)
+			return nil, errors.Join(append(problems, errors.New("and more errors"))...)
 		case err != nil:
 			problems = append(problems, newFileError(path, number, line, from, from+len(name), err.Error()))
 		case name != "" && !seen[name]:
@@ -59,12 +57,12 @@ func parseDependencies(path string, text []byte) ([]Package, error) {
 	return packages, errors.Join(problems...)
 }
 
-// parsePackage returns the package on a line, "" for none, and where in the
-// line it begins. With an error it is the part of the line that is wrong.
+// parsePackage returns the package on a line, "" for none, and its offset. With an error, it
+// is the invalid part of the line.
 func parsePackage(line string) (name string, from int, _ error) {
 	for i, r := range line {
 		if unicode.IsControl(r) && r != '\t' {
-			return line[i : i+utf8.RuneLen(r)], i, fmt.Errorf("the control character %U does not belong in a list of packages", r)
+			return line[i : i+utf8.RuneLen(r)], i, fmt.Errorf("invalid control character %U", r)
 		}
 	}
 	name, _, _ = strings.Cut(line, "#")
@@ -75,38 +73,37 @@ func parsePackage(line string) (name string, from int, _ error) {
 	}
 	if space := strings.IndexFunc(name, unicode.IsSpace); space >= 0 {
 		rest := strings.TrimLeftFunc(name[space:], unicode.IsSpace)
-		return rest, from + len(name) - len(rest), errors.New("only one package may stand on a line")
+		return rest, from + len(name) - len(rest), errors.New("only one package is allowed per line")
 	}
 	return name, from, checkPackage(name)
 }
 
-// checkPackage tells what is wrong with NAME[:ARCHITECTURE][=VERSION].
+// checkPackage validates NAME[:ARCHITECTURE][=VERSION].
 func checkPackage(full string) error {
 	rest, version, pinned := strings.Cut(full, "=")
 	name, arch, foreign := strings.Cut(rest, ":")
 	switch {
 	case strings.HasSuffix(full, "-"):
-		return errors.New("a dash at the end tells apt-get to remove the package: take it off")
+		return errors.New("a trailing dash makes apt-get remove the package")
 	case !packageName().MatchString(name):
-		return fmt.Errorf("%q is not the name of a Debian package: those have lower-case letters, digits, plus, dash and full stop, "+
-			"two characters at least, a letter or digit first", shorten(name, nameMax))
+		return fmt.Errorf("invalid package name %q: use lower-case letters, digits, +, - and ., at least two characters, "+
+			"starting with a letter or digit", shorten(name, maxName))
 	case foreign && !packageArch().MatchString(arch):
-		return fmt.Errorf("%q is not an architecture such as amd64 or arm64", shorten(arch, nameMax))
+		return fmt.Errorf("invalid architecture %q: use one such as amd64 or arm64", shorten(arch, maxName))
 	case pinned && !packageVersion().MatchString(version):
-		return fmt.Errorf("%q is not the version of a Debian package: those may begin with an epoch such as 1:, then have a digit first, "+
-			"and letters, digits, full stop, plus, tilde and dash", shorten(version, nameMax))
+		return fmt.Errorf("invalid version %q: use an optional epoch such as 1:, a digit, and letters, digits, ., +, ~ and -",
+			shorten(version, maxName))
 	default:
 		return nil
 	}
 }
 
-// maxLine is the length of the longest list of packages on one line of a
-// generated Dockerfile, in bytes: BuildKit takes 65535 for the line, and Linux
-// 131072 for the argument that it becomes.
+// maxLine is the length of the longest package list on a line of a generated Dockerfile, in
+// bytes: BuildKit accepts lines of 65535, and Linux arguments of 131072.
 const maxLine = 60_000
 
-// generateDockerfile returns the Dockerfile of a layer with the packages. Lists
-// that no line can take are spread over several steps.
+// generateDockerfile returns the Dockerfile that installs the packages, in several steps if
+// the list is long.
 func generateDockerfile(packages []Package) []byte {
 	var text bytes.Buffer
 	text.WriteString("ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nUSER root\n")

@@ -7,10 +7,10 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// FileError is a mistake in a file of a project.
+// FileError is an error in a file of a project.
 type FileError struct {
 	Path         string
-	Line, Column int // from 1; 0 when the mistake is in no line
+	Line, Column int // from 1; 0 for the whole file
 	Message      string
 
 	excerpt string
@@ -30,7 +30,7 @@ func (e *FileError) Error() string {
 // InvalidParameter marks the error as the user's.
 func (*FileError) InvalidParameter() {}
 
-// newFileError marks the bytes from one offset to another in a line.
+// newFileError marks bytes in a line.
 func newFileError(path string, number int, line string, from, to int, message string) *FileError {
 	return &FileError{
 		Path: path, Line: number, Column: utf8.RuneCountInString(line[:from]) + 1,

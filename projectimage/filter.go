@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Filter chooses images. The zero value takes all of them.
+// Filter selects images; the zero value selects all.
 type Filter struct {
 	Agent, Project string
 	Until          time.Duration // older than this
@@ -26,12 +26,12 @@ func (f *Filter) Set(condition string) error {
 	case key == "until":
 		age, err := time.ParseDuration(value)
 		if err != nil || age < 0 {
-			return fmt.Errorf("the filter until=%q is no length of time such as 24h", value)
+			return fmt.Errorf("invalid filter until=%q: use a duration such as 24h", value)
 		}
 		f.Until = age
 		return nil
 	}
-	return fmt.Errorf("the filter %q is none: write agent=NAME, project=NAME or until=DURATION", condition)
+	return fmt.Errorf("invalid filter %q: use agent=NAME, project=NAME or until=DURATION", condition)
 }
 
 // Matches reports whether an image meets all conditions.

@@ -37,7 +37,7 @@ func TestFilter(t *testing.T) {
 	for _, condition := range []string{"", "agent", "agent=", "label=x", "=x", "until=", "until=soon", "until=-1h", "until=1d"} {
 		t.Run("wrong "+condition, func(t *testing.T) {
 			f := Filter{Agent: "claude"}
-			assert.ErrorContains(t, f.Set(condition), "the filter ")
+			assert.ErrorContains(t, f.Set(condition), "invalid filter ")
 			assert.Equal(t, f, Filter{Agent: "claude"})
 		})
 	}

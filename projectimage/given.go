@@ -14,19 +14,18 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// UnsuitableError says what an image lacks that was given to be used as it is.
+// UnsuitableError says what a user's image lacks.
 type UnsuitableError struct {
 	Image string
-	Lacks []string // sentences, with what to do
+	Lacks []string
 }
 
 func (e *UnsuitableError) Error() string {
-	return fmt.Sprintf("no sandbox can be made from image %q:\n  %s\n"+
-		"add what is missing with a Dockerfile that begins with FROM %s, or give another image with --image IMAGE",
-		e.Image, strings.Join(e.Lacks, "\n  "), e.Image)
+	return fmt.Sprintf("image %q cannot be used for a sandbox: %s", e.Image, strings.Join(e.Lacks, ", "))
 }
 
 // InvalidParameter marks the error as the user's.
@@ -35,35 +34,33 @@ func (*UnsuitableError) InvalidParameter() {}
 // defaultPath is the PATH of an image that sets none.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// checkGiven makes sure that a sandbox can be made from an image that is used as
-// it is. The verdict on a good one is noted: its ID stands for its content.
-//
-// The image's own user does not matter. Commands run as whoever calls docker
-// ralph, or as root on a rootless engine; that user gets a name in the image's
-// passwd and group, which have to exist.
-func (b *Builder) checkGiven(ctx context.Context, ref string, image client.ImageInspectResult) error {
-	note := filepath.Join(b.LockDir, "image-"+strings.ReplaceAll(image.ID, ":", "-")+".suits")
-	if _, err := os.Stat(note); err == nil {
+// checkSuitable checks what a sandbox needs of a user's image, and records the ID of a
+// suitable one. Commands run as the user of docker ralph, or as root on a rootless engine,
+// who gets a name in the image's passwd and group.
+func (b *Builder) checkSuitable(ctx context.Context, ref string, image client.ImageInspectResult) error {
+	record := filepath.Join(b.LockDir, "image-"+strings.ReplaceAll(image.ID, ":", "-")+".suits")
+	if _, err := os.Stat(record); err == nil {
 		return nil
 	}
 	lacks, err := b.lacking(ctx, image)
 	if err != nil {
-		return fmt.Errorf("looking into image %q: %w", ref, canceledOr(ctx, err))
+		return fmt.Errorf("inspecting image %q: %w", ref, canceledOr(ctx, err))
 	}
 	if len(lacks) > 0 {
-		return &UnsuitableError{Image: ref, Lacks: lacks}
+		return hint.Wrap(&UnsuitableError{Image: ref, Lacks: lacks},
+			"add what is missing in a Dockerfile that starts with \"FROM %s\", or use another image with --image IMAGE", ref)
 	}
 	err = os.MkdirAll(b.LockDir, 0o700)
 	if err == nil {
-		err = os.WriteFile(note, nil, 0o600)
+		err = os.WriteFile(record, nil, 0o600)
 	}
 	if err != nil {
-		return fmt.Errorf("noting that image %q was looked into: %w", ref, err)
+		return fmt.Errorf("recording that image %q is suitable: %w", ref, err)
 	}
 	return nil
 }
 
-// lacking looks into an image through a container that is never started.
+// lacking inspects an image through a container that is never started.
 func (b *Builder) lacking(ctx context.Context, image client.ImageInspectResult) (lacks []string, err error) {
 	made, err := b.Engine.ContainerCreate(ctx, client.ContainerCreateOptions{
 		Config: &container.Config{
@@ -82,16 +79,13 @@ func (b *Builder) lacking(ctx context.Context, image client.ImageInspectResult) 
 	}()
 	within := content{b.Engine, made.ID}
 	search := searchPath(image)
-	for _, program := range []struct{ name, why string }{
-		{"sh", "agents, checks and the shell agent's steps run commands with it. Install a shell, such as the package dash or busybox"},
-		{"git", "the work is committed with it. Install the package git"},
-	} {
-		found, err := within.program(ctx, search, program.name)
+	for _, program := range []string{"sh", "git"} {
+		found, err := within.program(ctx, search, program)
 		if err != nil {
 			return nil, err
 		}
 		if !found {
-			lacks = append(lacks, fmt.Sprintf("it has no %s on its PATH (%s): %s.", program.name, termsafe.Visible(search), program.why))
+			lacks = append(lacks, fmt.Sprintf("no %s in PATH (%s)", program, termsafe.Visible(search)))
 		}
 	}
 	for _, file := range []string{"/etc/passwd", "/etc/group"} {
@@ -100,7 +94,7 @@ func (b *Builder) lacking(ctx context.Context, image client.ImageInspectResult) 
 			return nil, err
 		}
 		if !found || !mode.IsRegular() {
-			lacks = append(lacks, fmt.Sprintf("it has no file %s: the user that commands run as gets a name there. An empty file will do.", file))
+			lacks = append(lacks, "no file "+file)
 		}
 	}
 	return lacks, nil
@@ -118,13 +112,13 @@ func searchPath(image client.ImageInspectResult) string {
 	return defaultPath
 }
 
-// content is what is in a container.
+// content is the file system of a container.
 type content struct {
 	engine Engine
 	id     string
 }
 
-// program reports whether there is an executable file of that name.
+// program reports whether an executable is in PATH.
 func (c content) program(ctx context.Context, search, name string) (bool, error) {
 	for dir := range strings.SplitSeq(search, ":") {
 		if !path.IsAbs(dir) {
@@ -141,11 +135,10 @@ func (c content) program(ctx context.Context, search, name string) (bool, error)
 	return false, nil
 }
 
-// maxLinks is how many symbolic links are followed from one to the next. The
-// engine follows those that are folders by itself.
+// maxLinks bounds a chain of symbolic links to files; the engine follows those to directories.
 const maxLinks = 8
 
-// stat returns the mode of what a path leads to.
+// stat returns the mode of a file, following links.
 func (c content) stat(ctx context.Context, name string) (_ fs.FileMode, found bool, _ error) {
 	for range maxLinks {
 		result, err := c.engine.ContainerStatPath(ctx, c.id, client.ContainerStatPathOptions{Path: name})
@@ -153,7 +146,7 @@ func (c content) stat(ctx context.Context, name string) (_ fs.FileMode, found bo
 			return 0, false, nil
 		}
 		if err != nil {
-			return 0, false, fmt.Errorf("looking for %s: %w", name, err)
+			return 0, false, fmt.Errorf("inspecting %s: %w", name, err)
 		}
 		if result.Stat.Mode&fs.ModeSymlink == 0 {
 			return result.Stat.Mode, true, nil

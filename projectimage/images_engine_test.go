@@ -121,7 +121,7 @@ func TestEngineImagesFromBuildToPrune(t *testing.T) {
 		assert.Equal(t, len(Unused(three, nil)), 0)
 		done, err := b.Prune(t.Context(), three[2:]) // as if the container had been made just now
 		assert.NilError(t, err)
-		assert.Assert(t, cmp.Contains(done.Kept[0].Why, "something uses it: "))
+		assert.Assert(t, cmp.Contains(done.Kept[0].Why, "it is in use: "))
 
 		e.unbox(t.Context(), box)
 		three[1].UsedBy, three[2].UsedBy = nil, nil
@@ -213,7 +213,7 @@ func TestEnginePruneDuringABuild(t *testing.T) {
 		assert.Assert(t, errors.Is(<-built, context.Canceled))
 		assert.NilError(t, err)
 		assert.Equal(t, len(done.Kept), 1)
-		assert.Equal(t, done.Kept[0].Why, "it is being built, or another one on it")
+		assert.Equal(t, done.Kept[0].Why, "it is used by a build")
 		assert.Equal(t, len(e.stored(t, b, agent.ID)), 1)
 
 		done, err = b.Prune(t.Context(), all)
@@ -317,7 +317,7 @@ func TestEngineGivenImageThatLacksThings(t *testing.T) {
 		var unsuitable *UnsuitableError
 		assert.Assert(t, errors.As(err, &unsuitable), "%v", err)
 		assert.Equal(t, len(unsuitable.Lacks), 2)
-		assert.Assert(t, cmp.Contains(err.Error(), "it has no git on its PATH (/usr/sbin:/opt/none)"))
+		assert.Assert(t, cmp.Contains(err.Error(), "no git in PATH (/usr/sbin:/opt/none)"))
 
 		nameless := e.derive(t, "RUN rm /etc/passwd /etc/group && mv /usr/bin/git /opt/git && ln -s ../../../opt/git /usr/local/bin/git")
 		_, err = b.Ensure(t.Context(), Request{Image: nameless})
@@ -357,7 +357,7 @@ func TestEngineBaseChanged(t *testing.T) {
 		assert.Assert(t, changed)
 		look, err := b.Outlook(t.Context(), req, e.stored(t, b, first.ID))
 		assert.NilError(t, err)
-		assert.Assert(t, cmp.Contains(look.Why, "is another one now"))
+		assert.Assert(t, cmp.Contains(look.Why, "has changed"))
 		same, err := b.Ensure(t.Context(), req)
 		assert.NilError(t, err)
 		assert.Equal(t, same.ID, first.ID, "a dispatch goes on with what there is")

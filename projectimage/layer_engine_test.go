@@ -15,6 +15,7 @@ import (
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/assert/cmp"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/internal/testutil/output"
 )
 
@@ -52,6 +53,7 @@ type workshop struct {
 	out    *output.Buffer
 	root   string
 	base   string
+	hints  []string // of the last failure
 }
 
 func (e *testEngine) workshop(t *testing.T, files map[string]string) *workshop {
@@ -117,6 +119,7 @@ func (w *workshop) failure(t *testing.T) *BuildError {
 	failure, ok := errors.AsType[*BuildError](err)
 	assert.Assert(t, ok, "%v", err)
 	t.Log(failure)
+	w.hints = hint.Of(err)
 	return failure
 }
 
@@ -169,7 +172,7 @@ func TestEngineUnknownPackages(t *testing.T) {
 		t.Skip("downloads package lists")
 	}
 	onEngines(t, func(t *testing.T, e *testEngine) {
-		w := e.workshop(t, map[string]string{dependenciesFile: "# tools\ntree\nno-such-1\ntre.+ # a pattern that fits tree\nfiglet=99.9-1\ntree:s390x\n"})
+		w := e.workshop(t, map[string]string{dependenciesFile: "# tools\ntree\nno-such-1\ntre.+ # a pattern that matches tree\nfiglet=99.9-1\ntree:s390x\n"})
 		failure := w.failure(t)
 		for _, words := range []string{
 			"E: Unable to locate package no-such-1",
@@ -181,8 +184,8 @@ func TestEngineUnknownPackages(t *testing.T) {
 			assert.ErrorContains(t, failure, words)
 		}
 		file := projectPath(w.root, dependenciesFile)
-		assert.Assert(t, strings.HasSuffix(failure.Error(), "\n"+file+":3 asks for no-such-1\n"+file+":4 asks for tre.+\n"+
-			file+":5 asks for figlet=99.9-1\n"+file+":6 asks for tree:s390x"), failure.Error())
+		assert.Assert(t, strings.HasSuffix(failure.Error(), "\n"+file+":3: no package no-such-1\n"+file+":4: no package tre.+\n"+
+			file+":5: no package figlet=99.9-1\n"+file+":6: no package tree:s390x"), failure.Error())
 		if e.sendsSource() {
 			assert.ErrorContains(t, failure, ">>> tree no-such-1 tre.+ figlet=99.9-1 tree:s390x")
 		}
@@ -199,7 +202,7 @@ func TestEngineDockerfileWins(t *testing.T) {
 		const dockerfile = "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nUSER root\nRUN touch /from-dockerfile\nUSER agent\n"
 		w := e.workshop(t, map[string]string{sandboxDockerfile: dockerfile, dependenciesFile: "no-such-package-here\n"})
 		built := w.mustDispatch(t)
-		assert.Assert(t, cmp.Contains(w.out.String(), projectPath(w.root, dependenciesFile)+" is not used, because there is a Dockerfile.sandbox\n"))
+		assert.Assert(t, cmp.Contains(w.out.String(), projectPath(w.root, dependenciesFile)+" is ignored: there is a Dockerfile.sandbox\n"))
 		assert.Equal(t, e.run(t, built.Ref, "ls /from-dockerfile; id -un"), "/from-dockerfile\nagent")
 	})
 }

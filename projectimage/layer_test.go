@@ -17,7 +17,7 @@ func TestLayerUser(t *testing.T) {
 		{"back to agent", "USER root\nUSER agent\n", ""},
 		{"with a group", "USER root\nuser agent:staff\n", ""},
 		{"by number", "USER root\r\nUSER 1000\r\n", ""},
-		{"root", "USER agent\n  USER root:root\nRUN true # USER agent\n", "ends as the user root: "},
+		{"root", "USER agent\n  USER root:root\nRUN true # USER agent\n", "ends with USER root: "},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p := findProject(t, newProject(t, map[string]string{sandboxDockerfile: head + tc.steps}))
@@ -31,7 +31,7 @@ func TestLayerWithoutTheAgentsImage(t *testing.T) {
 	_, _, err := FindProject(t.Context(), newProject(t, map[string]string{sandboxDockerfile: "FROM debian\n"}))
 	var mistake *FileError
 	assert.Assert(t, errors.As(err, &mistake), "%v", err)
-	assert.Assert(t, cmp.Contains(mistake.Message, "it is not built on the agent's image: "))
+	assert.Assert(t, cmp.Contains(mistake.Message, "not based on the agent image"))
 }
 
 func TestBuildsWithoutANetwork(t *testing.T) {

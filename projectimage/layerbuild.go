@@ -40,8 +40,7 @@ func projectSpec(agent buildSpec, req Request) buildSpec {
 	return spec
 }
 
-// ensureProject makes sure of a project's layer, and of the agent's image when
-// the layer has to be built.
+// ensureProject ensures a project's layer, and the agent image if the layer has to be built.
 func (b *Builder) ensureProject(ctx context.Context, agent buildSpec, req Request) (Image, error) {
 	if req.Project.own() && !req.Project.Approved {
 		return Image{}, fmt.Errorf("building %s: not approved", req.Project.File)
@@ -58,22 +57,22 @@ func (b *Builder) ensureProject(ctx context.Context, agent buildSpec, req Reques
 	}
 	defer unlock()
 	if !req.force() {
-		// Whoever held the lock may have built it in the meantime.
+		// The previous holder of the lock may have built it.
 		if image, found, err := b.lookupLayer(ctx, spec); err != nil || found {
 			return image, err
 		}
 	}
-	noted := b.notedBase(agent.tag)
-	base, release, err := b.ensureHeld(ctx, agent, req)
+	recorded := b.recordedBase(agent.tag)
+	base, release, err := b.ensureShared(ctx, agent, req)
 	if err != nil {
 		return Image{}, err
 	}
 	defer release()
-	if err := b.noteBase(base); err != nil {
+	if err := b.recordBase(base); err != nil {
 		return Image{}, err
 	}
-	if !req.force() && noted != "" && noted != base.ID {
-		// The note was wrong about the layer: somebody else has built both.
+	if !req.force() && recorded != "" && recorded != base.ID {
+		// The record was outdated: another machine has built both.
 		if image, found, err := b.lookupLayer(ctx, spec); err != nil || found {
 			return image, err
 		}
@@ -81,7 +80,7 @@ func (b *Builder) ensureProject(ctx context.Context, agent buildSpec, req Reques
 	return b.buildLayer(ctx, spec, base, req.noCache())
 }
 
-// buildLayer builds a project's layer with the files of its folder at hand.
+// buildLayer builds a project's layer.
 func (b *Builder) buildLayer(ctx context.Context, spec buildSpec, base Image, noCache bool) (Image, error) {
 	for _, note := range spec.project.Notes {
 		b.Progress.notice("%s", termsafe.Visible(note))
@@ -92,7 +91,7 @@ func (b *Builder) buildLayer(ctx context.Context, spec buildSpec, base Image, no
 	if spec.project.own() {
 		folder, err := openProjectFolder(spec.project.Root)
 		if err == nil && folder == nil {
-			err = refuse(projectPath(spec.project.Root, ""), "somebody removed it just now")
+			err = refuse(projectPath(spec.project.Root, ""), "removed while it was read")
 		}
 		if err != nil {
 			return Image{}, err
@@ -101,21 +100,20 @@ func (b *Builder) buildLayer(ctx context.Context, spec buildSpec, base Image, no
 		spec.ignored = spec.project.ignored
 		files, err := contextFiles(folder, spec.ignored)
 		if err != nil {
-			return Image{}, fmt.Errorf("reading what %s may copy: %w", spec.project.File, err)
+			return Image{}, fmt.Errorf("reading the build context of %s: %w", spec.project.File, err)
 		}
 		spec.context = newVerifiedFS(files, spec.project.files)
 	}
 	return b.buildOn(ctx, spec, base.ID, kindProject, noCache)
 }
 
-// lookupLayer looks for a project's layer. One that is built on an image that
-// its base is no longer does not count.
+// lookupLayer looks up a project's layer, unless its base was rebuilt since.
 func (b *Builder) lookupLayer(ctx context.Context, spec buildSpec) (_ Image, found bool, _ error) {
 	result, found, err := b.inspect(ctx, spec.tag)
 	if err != nil || !found {
 		return Image{}, false, err
 	}
-	if noted := b.notedBase(spec.base); noted != "" && noted != imageLabel(result, labelBaseID) {
+	if recorded := b.recordedBase(spec.base); recorded != "" && recorded != imageLabel(result, labelBaseID) {
 		return Image{}, false, nil
 	}
 	return Image{Ref: spec.tag, ID: result.ID}, true, nil
@@ -128,17 +126,16 @@ func imageLabel(image client.ImageInspectResult, name string) string {
 	return image.Config.Labels[name]
 }
 
-// basePath is where the ID of an agent's image is noted, for one engine. With
-// it a project's layer whose base was rebuilt for another project is found out
-// without asking the engine for more than the layer.
+// basePath is the file with the ID of an agent image on this engine. It shows, without a
+// further engine call, that the base of a layer was rebuilt for another project.
 func (b *Builder) basePath(tag string) string {
 	engine := sha256.Sum256([]byte(b.Engine.DaemonHost()))
 	name := strings.NewReplacer(":", "-", "/", "-").Replace(tag)
 	return filepath.Join(b.LockDir, "image-"+name+"-"+hex.EncodeToString(engine[:])[:8]+".id")
 }
 
-// notedBase returns the noted ID of an agent's image, "" for none.
-func (b *Builder) notedBase(tag string) string {
+// recordedBase returns the recorded ID of an agent image, "" for none.
+func (b *Builder) recordedBase(tag string) string {
 	id, err := os.ReadFile(b.basePath(tag))
 	if err != nil {
 		return ""
@@ -146,27 +143,25 @@ func (b *Builder) notedBase(tag string) string {
 	return string(id)
 }
 
-// noteBase notes the ID of an agent's image.
-func (b *Builder) noteBase(image Image) error {
+// recordBase records the ID of an agent image.
+func (b *Builder) recordBase(image Image) error {
 	path := b.basePath(image.Ref)
 	if had, err := os.ReadFile(path); err == nil && string(had) == image.ID {
 		return nil
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("noting the ID of image %q: %w", image.Ref, err)
+		return fmt.Errorf("recording the ID of image %q: %w", image.Ref, err)
 	}
 	if err := atomicwriter.WriteFile(path, []byte(image.ID), 0o600); err != nil {
-		return fmt.Errorf("noting the ID of image %q: %w", image.Ref, err)
+		return fmt.Errorf("recording the ID of image %q: %w", image.Ref, err)
 	}
 	return nil
 }
 
-// notFound are apt's words for a package that it cannot find, with the version
-// when it is only that.
+// notFound matches apt's errors for a missing package, or a missing version of it.
 var notFound = lazyregexp.New(`^E: (?:Unable to locate package |Package '|Version '([^']*)' for '|Couldn't find any package by (?:glob|regex) ')([^' ]+)`)
 
-// askedFor returns the lines of the project's file that ask for the packages
-// that apt does not find.
-func (p *Project) askedFor(log []string) []string {
+// missing returns the lines of the project's file with packages that apt does not find.
+func (p *Project) missing(log []string) []string {
 	missing := map[Package]bool{}
 	for _, line := range log {
 		match := notFound().FindStringSubmatch(line)
@@ -174,28 +169,28 @@ func (p *Project) askedFor(log []string) []string {
 			continue
 		}
 		for _, wanted := range p.Packages {
-			if wanted.isMeant(match[2], match[1]) {
+			if wanted.matches(match[2], match[1]) {
 				missing[wanted] = true
 			}
 		}
 	}
-	var asked []string
+	var lines []string
 	for _, wanted := range p.Packages { // in the file's order
-		if missing[wanted] && len(asked) < maxProblems {
-			asked = append(asked, fmt.Sprintf("%s:%d asks for %s", p.File, wanted.Line, wanted.Name))
+		if missing[wanted] && len(lines) < maxProblems {
+			lines = append(lines, fmt.Sprintf("%s:%d: no package %s", p.File, wanted.Line, wanted.Name))
 		}
 	}
-	return asked
+	return lines
 }
 
-// isMeant reports whether apt means p by a name and, if it misses no more than
-// that, a version.
-func (p Package) isMeant(name, version string) bool {
+// matches reports whether p is what apt calls by a name and, if only that is missing, a
+// version.
+func (p Package) matches(name, version string) bool {
 	plain, pinned, _ := strings.Cut(p.Name, "=")
 	bare, _, _ := strings.Cut(plain, ":")
 	if version != "" && version != pinned {
 		return false
 	}
-	// A plus at the end, where no package has that name, tells apt-get to install.
+	// apt-get strips a trailing plus, which means to install.
 	return name == plain || name == bare || name+"+" == plain
 }

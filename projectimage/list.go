@@ -18,26 +18,26 @@ import (
 	"github.com/docker-ralph/docker-ralph/lazyregexp"
 )
 
-// Stored is an image on the engine that docker ralph has built.
+// Stored is an image of docker ralph on the engine.
 type Stored struct {
 	ID      string
-	Tags    []string // sorted; none when another image has taken its name
-	Foreign []string // names that somebody else has given it
-	Kind    string   // "agent", "project", or "fitted" for one of the two in which a user got a name
-	Agent   string   // empty for a fitted image of unknown origin
-	Project string   // name of the project's folder, as it is in the tag; empty for an agent's image
-	Base    string   // reference of the image that it is built on
-	BaseID  string   // the engine's ID of that image at the time; empty when it is not known
+	Tags    []string // sorted; none if another image has its tag now
+	Foreign []string // tags of others
+	Kind    string   // "agent", "project", or "fitted" for an image with the user added
+	Agent   string   // empty if unknown
+	Project string   // as in the tag; empty for an agent image
+	Base    string   // reference of the image below
+	BaseID  string   // ID of that image at the time; empty if unknown
 	Created time.Time
-	Size    int64    // bytes, with the layers that other images have too
-	UsedBy  []string // containers that were made from it, or from a fitted image of it, sorted
-	Origin  string   // beginning of the ID of the image that it is fitted from; empty for others
+	Size    int64    // bytes, with shared layers
+	UsedBy  []string // containers of it, or of an image with the user added to it; sorted
+	Origin  string   // short ID of the image that the user was added to; empty for others
 }
 
-// Name is what a user knows the image by: its tag, or else its ID.
+// Name returns the tag of the image, or else its ID.
 func (s Stored) Name() string { return s.Names()[0] }
 
-// Names returns the tags that a user knows the image by, or else its ID.
+// Names returns the tags of the image that a user knows, or else its ID.
 func (s Stored) Names() []string {
 	names := slices.DeleteFunc(slices.Clone(s.Tags), func(tag string) bool { return strings.HasPrefix(tag, handedOver+":") })
 	if len(names) == 0 {
@@ -53,28 +53,26 @@ func shortID(id string) string {
 }
 
 const (
-	// tagPrefix begins the name of every image that is built here.
+	// tagPrefix begins the name of each image that is built.
 	tagPrefix = "agent-loop-sandbox-"
-	// handedOver is what images are called while they are given to sbx.
+	// handedOver is the repository of images that are passed to sbx.
 	handedOver = "docker-ralph/sandbox"
-	// fitted is what images are called in which the container driver has given
-	// the user a name and a home. Any image can be the origin.
+	// fitted is the repository of images to which the container driver has added the
+	// user, with a name and a home.
 	fitted     = "docker-ralph/fitted"
 	kindFitted = "fitted"
 )
 
-// List returns the images on the engine that docker ralph has built, by name.
-// Images that others have built on them carry the same labels, so the names
-// count too.
+// List returns the images of docker ralph on the engine, sorted by name. Images that others
+// have built on them have the same labels, so the names are checked too.
 func (b *Builder) List(ctx context.Context) ([]Stored, error) {
 	var built, others client.ImageListResult
 	var users map[string][]string
 	group, groupCtx := errgroup.WithContext(ctx)
-	// Some engines add up the size of each image that they list. There are more
-	// of ours that are none of these.
+	// Two narrow lists, because some engines compute the size of each image that they list.
 	group.Go(func() (err error) { built, err = b.listed(groupCtx, "label", labelAgent); return err })
 	group.Go(func() (err error) { others, err = b.listed(groupCtx, "reference", fitted); return err })
-	group.Go(func() (err error) { users, err = b.users(groupCtx); return err })
+	group.Go(func() (err error) { users, err = b.containers(groupCtx); return err })
 	if err := group.Wait(); err != nil {
 		return nil, canceledOr(ctx, err)
 	}
@@ -93,18 +91,18 @@ func (b *Builder) List(ctx context.Context) ([]Stored, error) {
 	return all, nil
 }
 
-// listed returns those of docker ralph's images that a filter lets through.
+// listed returns the images with our label that match a filter.
 func (b *Builder) listed(ctx context.Context, filter, value string) (client.ImageListResult, error) {
 	result, err := b.Engine.ImageList(ctx, client.ImageListOptions{
 		Filters: make(client.Filters).Add("label", labelCreatedBy+"="+createdBy).Add(filter, value),
 	})
 	if err != nil {
-		err = fmt.Errorf("listing the images of docker ralph: %w", err)
+		err = fmt.Errorf("listing images: %w", err)
 	}
 	return result, err
 }
 
-// useOrigins has who uses a fitted image use its origin too.
+// useOrigins makes the users of a fitted image users of its origin.
 func useOrigins(all []Stored) {
 	for c, child := range all {
 		for i, origin := range all {
@@ -117,12 +115,11 @@ func useOrigins(all []Stored) {
 	}
 }
 
-// users returns the names of all containers, also stopped ones and those of
-// others, by the ID of their image.
-func (b *Builder) users(ctx context.Context) (map[string][]string, error) {
+// containers returns the names of all containers by the ID of their image.
+func (b *Builder) containers(ctx context.Context) (map[string][]string, error) {
 	result, err := b.Engine.ContainerList(ctx, client.ContainerListOptions{All: true})
 	if err != nil {
-		return nil, fmt.Errorf("asking which images are in use: %w", canceledOr(ctx, err))
+		return nil, fmt.Errorf("listing containers: %w", canceledOr(ctx, err))
 	}
 	users := make(map[string][]string)
 	for _, c := range result.Items {
@@ -138,21 +135,21 @@ func (b *Builder) users(ctx context.Context) (map[string][]string, error) {
 	return users, nil
 }
 
-// Find returns an image of any origin, with its ID, age, size and users only.
+// Find returns the ID, age, size and users of any image.
 func (b *Builder) Find(ctx context.Context, ref string) (_ Stored, found bool, _ error) {
 	image, found, err := b.inspect(ctx, ref)
 	if err != nil || !found {
 		return Stored{}, false, err
 	}
-	users, err := b.users(ctx)
+	users, err := b.containers(ctx)
 	if err != nil {
 		return Stored{}, false, err
 	}
-	created, _ := time.Parse(time.RFC3339Nano, image.Created) // some images do not say
+	created, _ := time.Parse(time.RFC3339Nano, image.Created) // some images have none
 	return Stored{ID: image.ID, Created: created, Size: image.Size, UsedBy: users[image.ID]}, true, nil
 }
 
-// newStored reads what labels and names say.
+// newStored reads labels and names.
 func newStored(summary image.Summary) Stored {
 	stored := Stored{
 		ID:      summary.ID,
@@ -164,9 +161,6 @@ func newStored(summary image.Summary) Stored {
 		Created: time.Unix(summary.Created, 0),
 		Size:    summary.Size,
 	}
-	if stored.Kind == "" { // the first versions did not say
-		stored.Kind = kindAgent
-	}
 	for _, tag := range summary.RepoTags {
 		if origin := fittedOf(tag); origin != "" {
 			stored.Kind, stored.Origin, stored.Base, stored.BaseID = kindFitted, origin, origin, ""
@@ -174,7 +168,7 @@ func newStored(summary image.Summary) Stored {
 	}
 	for _, tag := range summary.RepoTags {
 		switch {
-		case tag == "<none>:<none>": // how old engines say that there is none
+		case tag == "<none>:<none>": // of old engines
 		case stored.named(tag):
 			stored.Tags = append(stored.Tags, tag)
 		default:
@@ -188,7 +182,7 @@ func newStored(summary image.Summary) Stored {
 // versionTag matches the part of our tags behind the colon.
 var versionTag = lazyregexp.New(`^v[0-9a-f]{8}$`)
 
-// named reports whether docker ralph would give the image this name.
+// named reports whether a tag is one that docker ralph gives the image.
 func (s Stored) named(tag string) bool {
 	repository, version, _ := strings.Cut(tag, ":")
 	switch {
@@ -209,8 +203,8 @@ func (s Stored) named(tag string) bool {
 // fittedTag matches the name of a fitted image.
 var fittedTag = lazyregexp.New(`^` + fitted + `:([0-9a-f]{12})-[0-9]+-[0-9]+-home$`)
 
-// fittedOf returns the beginning of the ID of the image that a fitted one was
-// made from, "" for the name of another image.
+// fittedOf returns the short ID of the origin in the name of a fitted image, "" for other
+// names.
 func fittedOf(tag string) string {
 	if match := fittedTag().FindStringSubmatch(tag); match != nil {
 		return match[1]
@@ -218,15 +212,15 @@ func fittedOf(tag string) string {
 	return ""
 }
 
-// builtPath is the note that an image was built here. By it an image is known
-// again whose name another one has taken.
+// builtPath is the record of an image that was built here, which identifies it after another
+// image has taken its tag.
 func (b *Builder) builtPath(id string) string {
 	return filepath.Join(b.LockDir, "image-"+strings.ReplaceAll(id, ":", "-")+".built")
 }
 
-func (b *Builder) noteBuilt(image Image) error {
+func (b *Builder) recordBuilt(image Image) error {
 	if err := os.WriteFile(b.builtPath(image.ID), nil, 0o600); err != nil {
-		return fmt.Errorf("noting that image %q was built: %w", image.Ref, err)
+		return fmt.Errorf("recording image %q: %w", image.Ref, err)
 	}
 	return nil
 }
@@ -238,7 +232,7 @@ func (b *Builder) wasBuilt(id string) bool {
 
 func (b *Builder) forgetBuilt(id string) error {
 	if err := os.Remove(b.builtPath(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("forgetting an image that is gone: %w", err)
+		return fmt.Errorf("removing the record of an image: %w", err)
 	}
 	return nil
 }

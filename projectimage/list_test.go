@@ -25,19 +25,19 @@ func TestListTakesOnlyOurOwn(t *testing.T) {
 	shop := map[string]string{"agent": "shell", "kind": "project", "project": "shop", "base": "agent-loop-sandbox-shell:v00000001"}
 	handed := "docker-ralph/sandbox:" + strings.Repeat("6", 12)
 	b, engine, _ := newFake(t, nil)
-	assert.NilError(t, b.noteBuilt(Image{ID: "sha256:" + strings.Repeat("8", 64)}))
+	assert.NilError(t, b.recordBuilt(Image{ID: "sha256:" + strings.Repeat("8", 64)}))
 	engine.summaries = []image.Summary{
 		summary("1", shell, "agent-loop-sandbox-shell:v00000001"),
 		summary("2", shell, "agent-loop-sandbox-shell:v00000002", "mine:1"),
 		summary("3", shop, "agent-loop-sandbox-shell-shop:v00000003"),
-		summary("4", map[string]string{"agent": "claude"}, "agent-loop-sandbox-claude:v00000004"), // of the first versions
-		summary("5", shell, "shop:latest"),                                                        // built on ours by somebody
-		summary("6", shell, handed),                                                               // given to sbx; its name was taken
-		summary("7", shell, "docker-ralph/sandbox:"+"0123456789ab"),                               // the name of another image
-		summary("8", shell, "<none>:<none>"),                                                      // built here; its name was taken
-		summary("9", shell),                                                                       // built by somebody
-		summary("a", shop, "agent-loop-sandbox-shell-shop:latest"),                                // tagged by somebody
-		summary("b", shell, "agent-loop-sandbox-shell-shop:v00000003"),                            // labels of another image
+		summary("4", map[string]string{"kind": "agent", "agent": "claude"}, "agent-loop-sandbox-claude:v00000004"),
+		summary("5", shell, "shop:latest"),                             // built on ours by somebody
+		summary("6", shell, handed),                                    // given to sbx; its name was taken
+		summary("7", shell, "docker-ralph/sandbox:"+"0123456789ab"),    // the name of another image
+		summary("8", shell, "<none>:<none>"),                           // built here; its name was taken
+		summary("9", shell),                                            // built by somebody
+		summary("a", shop, "agent-loop-sandbox-shell-shop:latest"),     // tagged by somebody
+		summary("b", shell, "agent-loop-sandbox-shell-shop:v00000003"), // labels of another image
 		summary("c", shop, "docker-ralph/fitted:333333333333-1000-100-home"),
 		summary("d", nil, "docker-ralph/fitted:dddddddddddd-0-0-home"), // of a given image
 		summary("e", nil, "docker-ralph/guest:0123456789ab"),           // ralph itself

@@ -11,18 +11,17 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// lockPoll is how often a waiting process looks whether the lock is free.
+// lockPoll is the interval of attempts to take a lock.
 const lockPoll = 100 * time.Millisecond
 
-// lock takes the lock of tag, so that of several processes in need of one image
-// only the first builds it. It waits until the lock is free or ctx ends. The
-// lock file stays: removing it would let two processes lock two files.
+// lock takes the lock of tag, so that only one process builds an image. The file stays:
+// otherwise two processes could lock two files.
 func (b *Builder) lock(ctx context.Context, tag string) (unlock func(), _ error) {
 	return b.wait(ctx, tag, (*flock.Flock).TryLock, (*flock.Flock).TryLockContext)
 }
 
-// share takes the lock of tag together with others who do so: the image is
-// neither built anew nor removed until release is called.
+// share takes a shared lock of tag: the image is neither rebuilt nor removed until release is
+// called.
 func (b *Builder) share(ctx context.Context, tag string) (release func(), _ error) {
 	return b.wait(ctx, tag, (*flock.Flock).TryRLock, (*flock.Flock).TryRLockContext)
 }
@@ -43,7 +42,7 @@ func (b *Builder) tryLock(tag string) (unlock func(), free bool, _ error) {
 	return func() { _ = lock.Close() }, free, nil
 }
 
-// wait takes a lock with try, or says that it has to wait and does so.
+// wait takes a lock with try, or reports that it waits.
 func (b *Builder) wait(ctx context.Context, tag string, try func(*flock.Flock) (bool, error),
 	poll func(*flock.Flock, context.Context, time.Duration) (bool, error),
 ) (unlock func(), _ error) {
@@ -59,7 +58,7 @@ func (b *Builder) wait(ctx context.Context, tag string, try func(*flock.Flock) (
 	if locked {
 		return unlock, nil
 	}
-	b.Progress.notice("waiting for another docker ralph that builds image %s", tag)
+	b.Progress.notice("waiting for another docker ralph to build image %s", tag)
 	if _, err := poll(lock, ctx, lockPoll); err != nil {
 		unlock()
 		return nil, fmt.Errorf("waiting for the lock of image %q (%s): %w", tag, lock.Path(), err)
@@ -69,14 +68,13 @@ func (b *Builder) wait(ctx context.Context, tag string, try func(*flock.Flock) (
 
 func (b *Builder) lockFile(tag string) (*flock.Flock, error) {
 	if err := os.MkdirAll(b.LockDir, 0o700); err != nil {
-		return nil, fmt.Errorf("making the folder for image locks: %w", err)
+		return nil, fmt.Errorf("creating the lock directory: %w", err)
 	}
 	return flock.New(filepath.Join(b.LockDir, "image-"+strings.NewReplacer(":", "-", "/", "-").Replace(tag)+".lock")), nil
 }
 
-// ensureHeld makes sure of an agent's image, which then stays as it is until
-// release is called: something is going to be built on it.
-func (b *Builder) ensureHeld(ctx context.Context, agent buildSpec, req Request) (_ Image, release func(), _ error) {
+// ensureShared ensures an agent image, and keeps it unchanged until release is called.
+func (b *Builder) ensureShared(ctx context.Context, agent buildSpec, req Request) (_ Image, release func(), _ error) {
 	for {
 		image, err := b.ensureBuilt(ctx, agent, req)
 		if err != nil {
@@ -85,16 +83,16 @@ func (b *Builder) ensureHeld(ctx context.Context, agent buildSpec, req Request) 
 		if release, err = b.share(ctx, agent.tag); err != nil {
 			return Image{}, nil, err
 		}
-		held, found, err := b.lookup(ctx, agent.tag)
+		current, found, err := b.lookup(ctx, agent.tag)
 		if err == nil && found {
-			held.Built = image.Built
-			return held, release, nil
+			current.Built = image.Built
+			return current, release, nil
 		}
 		release()
 		if err != nil {
 			return Image{}, nil, err
 		}
-		// Somebody has removed it since. What was forced has been done.
+		// It was removed since; what was forced has been done.
 		req.Rebuild, req.Pull, req.NoCache, req.Again = false, false, false, false
 	}
 }

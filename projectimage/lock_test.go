@@ -25,7 +25,7 @@ func TestLockWaits(t *testing.T) {
 		}
 		got <- err
 	}()
-	out.WaitFor(t, "waiting for another docker ralph that builds image a:v1\n")
+	out.WaitFor(t, "waiting for another docker ralph to build image a:v1\n")
 	select {
 	case err := <-got:
 		t.Fatalf("two have the lock (%v)", err)

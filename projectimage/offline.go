@@ -11,8 +11,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// checkOffline refuses what a build without a network cannot do, or would do with
-// the network of the engine itself.
+// checkOffline rejects what a build without a network cannot do, or does with the network of
+// the engine.
 func (p *Project) checkOffline() error {
 	switch {
 	case !p.NoNetwork:
@@ -28,8 +28,7 @@ func (p *Project) checkOffline() error {
 	return checkAdds(p.File, result.AST.Children)
 }
 
-// checkAdds refuses ADD instructions that may fetch something: the engine would do
-// that itself, from any address that it reaches.
+// checkAdds rejects ADD instructions that may fetch something, which the engine does itself.
 func checkAdds(file string, nodes []*parser.Node) error {
 	for _, node := range nodes {
 		switch strings.ToLower(node.Value) {
@@ -38,7 +37,7 @@ func checkAdds(file string, nodes []*parser.Node) error {
 				continue
 			}
 			for _, child := range node.Next.Children {
-				child.StartLine = node.StartLine // the parser leaves it out
+				child.StartLine = node.StartLine // not set by the parser
 			}
 			if err := checkAdds(file, node.Next.Children); err != nil {
 				return err
@@ -55,8 +54,7 @@ func checkAdds(file string, nodes []*parser.Node) error {
 	return nil
 }
 
-// local reports whether a source of ADD is certainly a file of the context: neither
-// an address nor made of something that could be one.
+// local reports whether a source of ADD is certainly a file of the context.
 func local(source string) bool {
 	return !strings.ContainsAny(source, ":@$\\`'\"")
 }

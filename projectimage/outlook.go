@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Change is what has to be done before an image can be used.
+// Change is what Ensure has to do for an image.
 type Change string
 
 // The changes.
@@ -19,22 +19,22 @@ const (
 	ChangePull  Change = "pull"
 )
 
-// Outlook is what [Builder.Ensure] would do for a request, and why.
+// Outlook is what [Builder.Ensure] would do, and why.
 type Outlook struct {
 	Ref     string // the image that would be used
-	Kind    string // "agent", "project", or "given" for one that is used as it is
+	Kind    string // "agent", "project", or "given" for a user's image
 	Agent   string
 	Project string
-	Base    string // what it would be built on; empty for a given one
+	Base    string // the image below; empty for a user's image
 	Change  Change
 	Why     string // a clause such as "not built yet"
 }
 
-// KindGiven is the kind of an image that is used as it is.
+// KindGiven is the kind of a user's image.
 const KindGiven = "given"
 
-// Needs returns the tags of the images that a request is about: the agent's and
-// the project's. For a given image there are none.
+// Needs returns the tags of the agent image and the layer of a request; none for a user's
+// image.
 func Needs(req Request) ([]string, error) {
 	if req.Image != "" {
 		return nil, nil
@@ -50,8 +50,7 @@ func Needs(req Request) ([]string, error) {
 	return tags, nil
 }
 
-// Outlook tells what Ensure would do. Nothing is built or pulled for it. all is
-// what [Builder.List] has returned.
+// Outlook returns what Ensure would do. all is the result of [Builder.List].
 func (b *Builder) Outlook(ctx context.Context, req Request, all []Stored) (Outlook, error) {
 	if req.Image != "" {
 		return b.givenOutlook(ctx, req.Image)
@@ -67,21 +66,21 @@ func (b *Builder) Outlook(ctx context.Context, req Request, all []Stored) (Outlo
 			look.Change, look.Why = ChangeBuild, "not built yet"
 			return look, nil
 		}
-		return look, b.settled(ctx, &look, image)
+		return look, b.upToDate(ctx, &look, image)
 	}
 	spec := projectSpec(agent, req)
 	look.Ref, look.Kind, look.Project, look.Base = spec.tag, kindProject, projectName(req.Project.Root), spec.base
 	layer, found := tagged(all, spec.tag)
 	if !found {
-		look.Change, look.Why = ChangeBuild, whyAnother(all, agent, spec)
+		look.Change, look.Why = ChangeBuild, whyRebuild(all, agent, spec)
 		return look, nil
 	}
 	image, _ := tagged(all, agent.tag)
-	if noted := b.notedBase(agent.tag); noted != "" && noted != layer.BaseID && image.ID != layer.BaseID {
-		look.Change, look.Why = ChangeBuild, "the image "+agent.tag+" was rebuilt"
+	if recorded := b.recordedBase(agent.tag); recorded != "" && recorded != layer.BaseID && image.ID != layer.BaseID {
+		look.Change, look.Why = ChangeBuild, "image "+agent.tag+" was rebuilt"
 		return look, nil
 	}
-	return look, b.settled(ctx, &look, image)
+	return look, b.upToDate(ctx, &look, image)
 }
 
 func (b *Builder) givenOutlook(ctx context.Context, ref string) (Outlook, error) {
@@ -93,20 +92,19 @@ func (b *Builder) givenOutlook(ctx context.Context, ref string) (Outlook, error)
 	return look, err
 }
 
-// settled completes the outlook for an image that nothing has to be done for.
-// That the base of its agent's image has changed is worth a word, but takes
-// somebody to ask for it: bases change all the time.
-func (b *Builder) settled(ctx context.Context, look *Outlook, agent Stored) error {
+// upToDate completes the outlook for an image that exists. A new base image is mentioned, but
+// used only on request: bases change often.
+func (b *Builder) upToDate(ctx context.Context, look *Outlook, agent Stored) error {
 	look.Change, look.Why = ChangeNone, "up to date"
 	changed, err := b.baseChanged(ctx, agent.Base, agent.BaseID)
 	if changed {
-		look.Why = fmt.Sprintf("the base %s is another one now: to build on it, run \"docker ralph image build\"", agent.Base)
+		look.Why = fmt.Sprintf("base image %s has changed: use it with \"docker ralph image build\"", agent.Base)
 	}
 	return err
 }
 
-// BaseChanged reports whether the agent's image of a request is there, but was
-// built on an image that its base is no longer.
+// BaseChanged reports whether the base of an existing agent image has changed since it was
+// built.
 func (b *Builder) BaseChanged(ctx context.Context, req Request) (bool, error) {
 	spec, err := specOf(req)
 	if err != nil {
@@ -119,17 +117,17 @@ func (b *Builder) BaseChanged(ctx context.Context, req Request) (bool, error) {
 	return b.baseChanged(ctx, spec.base, imageLabel(image, labelBaseID))
 }
 
-// baseChanged reports whether base is another image now than that with the ID was.
+// baseChanged reports whether base is no longer the image with an ID.
 func (b *Builder) baseChanged(ctx context.Context, base, was string) (bool, error) {
-	if was == "" { // the first versions did not say
+	if was == "" { // unknown
 		return false, nil
 	}
 	now, found, err := b.lookup(ctx, base)
 	return found && now.ID != was, err
 }
 
-// whyAnother says why a project's layer is not the one that was built last.
-func whyAnother(all []Stored, agent, spec buildSpec) string {
+// whyRebuild returns why a project's layer is not the one that was built last.
+func whyRebuild(all []Stored, agent, spec buildSpec) string {
 	last, found := lastLayer(all, spec)
 	if !found {
 		return "not built yet"
@@ -141,19 +139,19 @@ func whyAnother(all []Stored, agent, spec buildSpec) string {
 	if !slices.Contains(last.Tags, projectTag(spec.labels[labelAgent], last.Base, *spec.project)) {
 		file := path.Join(projectFolder, filepath.Base(spec.project.File))
 		if spec.project.contextDigest() != "" {
-			file += ", or a file beside it,"
+			file += " or another file there"
 		}
 		why = append(why, file+" changed")
 	}
 	return strings.Join(why, ", and ")
 }
 
-// whyOtherBase says what is different about the agent's image.
+// whyOtherBase returns what is different about the agent image.
 func whyOtherBase(all []Stored, layer Stored, agent buildSpec) string {
 	if was, found := tagged(all, layer.Base); found && was.Base != agent.base {
-		return fmt.Sprintf("the base is another one now (%s instead of %s)", agent.base, was.Base)
+		return fmt.Sprintf("base image changed from %s to %s", was.Base, agent.base)
 	}
-	return fmt.Sprintf("the agent's image is another one now (%s instead of %s)", agent.tag, layer.Base)
+	return fmt.Sprintf("agent image changed from %s to %s", layer.Base, agent.tag)
 }
 
 // lastLayer returns the latest layer of a project for the same agent.

@@ -55,7 +55,7 @@ func TestOutlook(t *testing.T) {
 		{name: "agent, built by an old version", req: alone, stored: []Stored{agent("debian:2", "")}, change: ChangeNone, why: "up to date"},
 		{
 			name: "agent, base pulled again", req: alone, stored: []Stored{agent("debian:2", "sha256:1")}, change: ChangeNone,
-			why: `the base debian:2 is another one now: to build on it, run "docker ralph image build"`,
+			why: `base image debian:2 has changed: use it with "docker ralph image build"`,
 		},
 		{name: "agent, base gone", req: with(func(r *Request) { r.Base, r.Project = "gone:1", nil }), stored: []Stored{agent("gone:1", "sha256:1")}, change: ChangeNone, why: "up to date"},
 		{name: "project, nothing built", req: now, change: ChangeBuild, why: "not built yet"},
@@ -66,7 +66,7 @@ func TestOutlook(t *testing.T) {
 		{name: "project, same agent's image", req: now, stored: []Stored{layer(now, 0)}, noted: "sha256:adebian:2", change: ChangeNone, why: "up to date"},
 		{
 			name: "project, agent's image rebuilt", req: now, stored: []Stored{layer(now, 0)}, noted: "sha256:other",
-			change: ChangeBuild, why: "the image " + tags(alone)[0] + " was rebuilt",
+			change: ChangeBuild, why: "image " + tags(alone)[0] + " was rebuilt",
 		},
 		{
 			name: "project, note of another engine's image", req: now, stored: []Stored{agent("debian:2", "sha256:2"), layer(now, 0)}, noted: "sha256:other",
@@ -74,22 +74,22 @@ func TestOutlook(t *testing.T) {
 		},
 		{
 			name: "project, base pulled again", req: now, stored: []Stored{agent("debian:2", "sha256:1"), layer(now, 0)}, change: ChangeNone,
-			why: `the base debian:2 is another one now: to build on it, run "docker ralph image build"`,
+			why: `base image debian:2 has changed: use it with "docker ralph image build"`,
 		},
 		{name: "Dockerfile changed", req: now, stored: []Stored{layer(oldFile, 0)}, change: ChangeBuild, why: ".agent-loop/Dockerfile.sandbox changed"},
-		{name: "copied file changed", req: copies, stored: []Stored{layer(now, 0)}, change: ChangeBuild, why: ".agent-loop/Dockerfile.sandbox, or a file beside it, changed"},
+		{name: "copied file changed", req: copies, stored: []Stored{layer(now, 0)}, change: ChangeBuild, why: ".agent-loop/Dockerfile.sandbox or another file there changed"},
 		{name: "packages changed", req: packages, stored: []Stored{layer(now, 0)}, change: ChangeBuild, why: ".agent-loop/dependencies changed"},
 		{
 			name: "base changed", req: now, stored: []Stored{agent("debian:1", "sha256:1"), layer(oldBase, 0)},
-			change: ChangeBuild, why: "the base is another one now (debian:2 instead of debian:1)",
+			change: ChangeBuild, why: "base image changed from debian:1 to debian:2",
 		},
 		{
 			name: "base changed, old agent's image gone", req: now, stored: []Stored{layer(oldBase, 0)},
-			change: ChangeBuild, why: "the agent's image is another one now (" + tags(alone)[0] + " instead of " + tags(oldBase)[0] + ")",
+			change: ChangeBuild, why: "agent image changed from " + tags(oldBase)[0] + " to " + tags(alone)[0],
 		},
 		{
 			name: "both changed", req: now, stored: []Stored{agent("debian:1", "sha256:1"), layer(oldBoth, 0)},
-			change: ChangeBuild, why: "the base is another one now (debian:2 instead of debian:1), and .agent-loop/Dockerfile.sandbox changed",
+			change: ChangeBuild, why: "base image changed from debian:1 to debian:2, and .agent-loop/Dockerfile.sandbox changed",
 		},
 		{
 			name: "the latest counts", req: now, stored: []Stored{agent("debian:1", "sha256:1"), layer(oldBoth, 2*time.Hour), layer(oldFile, time.Hour), layer(oldBase, 3*time.Hour)},
@@ -101,7 +101,7 @@ func TestOutlook(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			b, engine, _ := newFake(t, map[string]string{"debian:2": "sha256:2", "mine:1": "sha256:3"})
 			if tc.noted != "" {
-				assert.NilError(t, b.noteBase(Image{Ref: tags(alone)[0], ID: tc.noted}))
+				assert.NilError(t, b.recordBase(Image{Ref: tags(alone)[0], ID: tc.noted}))
 			}
 			look, err := b.Outlook(t.Context(), tc.req, tc.stored)
 			assert.NilError(t, err)

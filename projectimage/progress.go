@@ -14,7 +14,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// Mode is a way to show builds and pulls.
+// Mode is how builds and pulls are displayed.
 type Mode string
 
 // The modes, with the meaning they have in docker build --progress.
@@ -26,11 +26,10 @@ const (
 	ModeRawJSON Mode = "rawjson" // JSON lines: BuildKit's status for builds, the engine's messages for pulls
 )
 
-// Progress is where and how builds and pulls are shown. The zero value shows
-// nothing.
+// Progress is where and how builds and pulls are displayed. The zero value displays nothing.
 type Progress struct {
 	Mode Mode      // empty means auto
-	Out  io.Writer // an *os.File when it is a terminal, or else nothing is redrawn in place
+	Out  io.Writer // only an *os.File can be a terminal
 }
 
 // Modes returns every progress mode.
@@ -43,15 +42,15 @@ func (p Progress) display() (progressui.Display, error) {
 	}
 	display, err := progressui.NewDisplay(p.Out, progressui.DisplayMode(p.Mode))
 	if err != nil {
-		return progressui.Display{}, fmt.Errorf("showing progress as %q: %w", p.Mode, err)
+		return progressui.Display{}, fmt.Errorf("displaying progress as %q: %w", p.Mode, err)
 	}
 	return display, nil
 }
 
-// silent reports whether nothing may be written.
+// silent reports whether nothing is written.
 func (p Progress) silent() bool { return p.Out == nil || p.Mode == ModeQuiet }
 
-// notice writes one line for a reader; a program that reads JSON gets none.
+// notice writes a line, except in JSON output.
 func (p Progress) notice(format string, args ...any) {
 	if p.silent() || p.Mode == ModeRawJSON {
 		return
@@ -59,42 +58,39 @@ func (p Progress) notice(format string, args ...any) {
 	_, _ = fmt.Fprintf(p.Out, format+"\n", args...)
 }
 
-// nameMax is the length in bytes of a step's name that is shown; the rest of a
-// script that is meant to be run says a reader nothing.
-const nameMax = 110
+// maxName is the displayed length of a step's name, in bytes.
+const maxName = 110
 
-// teller makes what an engine says of a build fit for a terminal and a reader: a
-// repository wrote the Dockerfile, and its steps are strangers' programs. A program
-// that reads JSON gets all of it.
-type teller struct {
+// sanitizer removes terminal control sequences from the status of a build: the Dockerfile and
+// its steps are not trusted. JSON output is complete.
+type sanitizer struct {
 	mode Mode
 	logs map[logStream]*cleanLog
 }
 
-// logStream is what a step writes to stdout or to stderr.
+// logStream is stdout or stderr of a step.
 type logStream struct {
 	step   digest.Digest
 	stream int
 }
 
-// cleanLog is a stream without what a terminal would obey. Its pieces may begin and
-// end within a sequence.
+// cleanLog sanitizes a stream, whose parts may start and end within a sequence.
 type cleanLog struct {
 	clean  bytes.Buffer
 	writer *termsafe.Writer
 }
 
-// tell changes status.
-func (t *teller) tell(status *buildkit.SolveStatus) *buildkit.SolveStatus {
-	if t.mode == ModeRawJSON {
+// sanitize changes status.
+func (s *sanitizer) sanitize(status *buildkit.SolveStatus) *buildkit.SolveStatus {
+	if s.mode == ModeRawJSON {
 		return status
 	}
 	for _, vertex := range status.Vertexes {
 		name := termsafe.Visible(oneSpaced(vertex.Name))
-		if len(name) > nameMax {
-			name = strings.ToValidUTF8(name[:nameMax], "") + " …"
+		if len(name) > maxName {
+			name = strings.ToValidUTF8(name[:maxName], "") + " …"
 		}
-		vertex.Name, vertex.Error = name, termsafe.Visible(shorten(oneSpaced(vertex.Error), 2*nameMax))
+		vertex.Name, vertex.Error = name, termsafe.Visible(shorten(oneSpaced(vertex.Error), 2*maxName))
 	}
 	for _, part := range status.Statuses {
 		part.ID, part.Name = termsafe.Visible(part.ID), termsafe.Visible(part.Name)
@@ -106,32 +102,31 @@ func (t *teller) tell(status *buildkit.SolveStatus) *buildkit.SolveStatus {
 		}
 	}
 	for _, entry := range status.Logs {
-		entry.Data = t.clean(logStream{entry.Vertex, entry.Stream}, entry.Data)
+		entry.Data = s.clean(logStream{entry.Vertex, entry.Stream}, entry.Data)
 	}
 	return status
 }
 
-func (t *teller) clean(of logStream, data []byte) []byte {
-	log := t.logs[of]
+func (s *sanitizer) clean(of logStream, data []byte) []byte {
+	log := s.logs[of]
 	if log == nil {
 		log = &cleanLog{}
 		log.writer = termsafe.NewWriter(&log.clean)
-		if t.logs == nil {
-			t.logs = map[logStream]*cleanLog{}
+		if s.logs == nil {
+			s.logs = map[logStream]*cleanLog{}
 		}
-		t.logs[of] = log
+		s.logs[of] = log
 	}
 	log.clean.Reset()
 	_, _ = log.writer.Write(data)
 	return bytes.Clone(log.clean.Bytes())
 }
 
-// openSteps are the steps of a build whose end the engine has not told. A busy
-// one can leave that out when the build ends. A step can run more than once, and
-// the end of one run says nothing of another.
+// openSteps are the steps of a build that the engine has not reported as completed: a busy
+// one may omit that at the end of the build. A step can run more than once.
 type openSteps map[stepRun]*buildkit.Vertex
 
-// stepRun is one run of a step. The zero time is that of a step which has not run.
+// stepRun is one run of a step; the zero time is that of a step that has not run.
 type stepRun struct {
 	step    digest.Digest
 	started int64 // nanoseconds since 1970
@@ -152,8 +147,8 @@ func (o openSteps) record(status *buildkit.SolveStatus) {
 	}
 }
 
-// end is what the engine should have said of a build that has succeeded.
-func (o openSteps) end(now time.Time) *buildkit.SolveStatus {
+// complete returns the missing status of a build that has succeeded.
+func (o openSteps) complete(now time.Time) *buildkit.SolveStatus {
 	status := &buildkit.SolveStatus{}
 	for _, vertex := range o {
 		ended := *vertex

@@ -17,14 +17,14 @@ func TestLongStepsAreShownBriefly(t *testing.T) {
 	status := func() *buildkit.SolveStatus {
 		return &buildkit.SolveStatus{Vertexes: []*buildkit.Vertex{{Name: script, Error: reason}, {Name: "[1/5] FROM x"}}}
 	}
-	plain := (&teller{mode: ModePlain}).tell(status())
-	assert.Equal(t, len(plain.Vertexes[0].Name), nameMax+len(" …"))
+	plain := (&sanitizer{mode: ModePlain}).sanitize(status())
+	assert.Equal(t, len(plain.Vertexes[0].Name), maxName+len(" …"))
 	assert.Assert(t, strings.HasPrefix(plain.Vertexes[0].Name, "[2/5] RUN set -eu; echo"))
 	assert.Assert(t, strings.HasSuffix(plain.Vertexes[0].Error, "exit code: 1"))
-	assert.Assert(t, len(plain.Vertexes[0].Error) < 3*nameMax)
+	assert.Assert(t, len(plain.Vertexes[0].Error) < 3*maxName)
 	assert.Equal(t, plain.Vertexes[1].Name, "[1/5] FROM x")
 
-	assert.DeepEqual(t, (&teller{mode: ModeRawJSON}).tell(status()), status())
+	assert.DeepEqual(t, (&sanitizer{mode: ModeRawJSON}).sanitize(status()), status())
 }
 
 // Names are a repository's, and logs are those of strangers' programs.
@@ -40,7 +40,7 @@ func TestStepsCommandNoTerminal(t *testing.T) {
 			{Stream: 1, Data: []byte("c;eA==\adone\n")},
 		},
 	}
-	(&teller{}).tell(status)
+	(&sanitizer{}).sanitize(status)
 	shown, err := json.Marshal(status)
 	assert.NilError(t, err)
 	assert.Check(t, !strings.Contains(string(shown), `\u001b]`) && !strings.Contains(string(shown), `\u0007`), "%s", shown)
@@ -65,7 +65,7 @@ func TestStepsEndWithTheBuild(t *testing.T) {
 		open.record(&buildkit.SolveStatus{Vertexes: vertexes})
 	}
 	now := time.Unix(3, 0)
-	end := open.end(now)
+	end := open.complete(now)
 	slices.SortFunc(end.Vertexes, func(a, b *buildkit.Vertex) int { return strings.Compare(a.Name, b.Name) })
 	assert.DeepEqual(t, end.Vertexes, []*buildkit.Vertex{
 		{Digest: "a", Name: "[1/2] FROM x", Started: &now, Completed: &now},

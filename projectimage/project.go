@@ -13,10 +13,11 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lazyregexp"
 )
 
-// What a project describes its layer with, in its main work tree's root.
+// The files of a project that describe its layer, in the root of the main worktree.
 const (
 	projectFolder     = ".agent-loop"
 	sandboxDockerfile = "Dockerfile.sandbox" // wins over dependencies
@@ -28,28 +29,26 @@ const maxFile = 1 << 20
 
 // Project is a project's own layer on an agent's image.
 type Project struct {
-	Root       string    // the main work tree, whose name the image has
-	File       string    // path of the file that describes the layer
-	Dockerfile []byte    // as it is in that file, or made from it
-	Packages   []Package // those of a dependencies file
-	Notes      []string  // what the user should know about the files, a sentence each
-	// Approved says that the user has approved [Project.Digest]. Without it
-	// nothing is built or used that a Dockerfile of the repository describes.
+	Root       string    // the main worktree, whose name is in the tag
+	File       string    // that describes the layer
+	Dockerfile []byte    // read or generated
+	Packages   []Package // of a dependencies file
+	Notes      []string  // warnings about the files
+	// Approved says that the user has approved [Project.Digest]. Without it, no
+	// Dockerfile of the repository is built or used.
 	Approved bool
 	// NoNetwork builds the layer without a network.
 	NoNetwork bool
 
-	ignored []string       // patterns of files that stay out of the build's context
-	files   []*contextPart // the build's context; empty with a dependencies file
+	ignored []string       // .dockerignore patterns
+	files   []*contextPart // the build context; empty with a dependencies file
 }
 
-// own reports whether the repository has a Dockerfile of its own, with steps of its
-// own.
+// own reports whether the repository has a Dockerfile.
 func (p *Project) own() bool { return len(p.Packages) == 0 }
 
-// Digest identifies what a build of the repository's own Dockerfile executes and
-// reaches: the Dockerfile, each file of its context, and whether it has a network.
-// It is empty for a list of packages, which holds nothing but names.
+// Digest identifies what a build of the repository's Dockerfile runs: the Dockerfile, its
+// context, and whether it has a network. It is empty for a list of packages.
 func (p *Project) Digest() string {
 	if !p.own() {
 		return ""
@@ -59,8 +58,8 @@ func (p *Project) Digest() string {
 	return "sha256:" + hex.EncodeToString(sum.Sum(nil))
 }
 
-// Files returns a short hash for each file that [Project.Digest] covers, to tell
-// later which ones have changed.
+// Files returns a short hash of each file that [Project.Digest] covers, to find those that
+// have changed.
 func (p *Project) Files() map[string]string {
 	if !p.own() {
 		return nil
@@ -76,14 +75,13 @@ func (p *Project) Files() map[string]string {
 			files[part.path] = short(part.write)
 		}
 	}
-	// It is built even where .dockerignore excludes it, and may be a link.
+	// It is used even if .dockerignore excludes it, and may be a link.
 	files[sandboxDockerfile] = short(func(w io.Writer) { _, _ = w.Write(p.Dockerfile) })
 	return files
 }
 
-// contextDigest is the digest of .agent-loop as .dockerignore leaves it, for both
-// the approval and the image's tag. It is empty for a Dockerfile alone, whose
-// content is in both anyway.
+// contextDigest is the digest of .agent-loop without ignored files, for the approval and the
+// tag. It is empty for a Dockerfile alone, which is in both anyway.
 func (p *Project) contextDigest() string {
 	if len(p.files) == 0 || len(p.files) == 1 && p.files[0].path == sandboxDockerfile {
 		return ""
@@ -95,11 +93,9 @@ func (p *Project) contextDigest() string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// FindProject returns the layer that the project in a main work tree's root
-// asks for, and false when it asks for none. The repository is not trusted:
-// only regular files are read, and nothing outside of .agent-loop.
-//
-// Errors about the files are [FileError], joined when there are several.
+// FindProject returns the layer of the project in the root of a main worktree, and false if
+// there is none. The repository is not trusted: only regular files are read, and nothing
+// outside of .agent-loop. Errors about files are joined [FileError]s.
 func FindProject(ctx context.Context, mainRoot string) (Project, bool, error) {
 	folder, err := openProjectFolder(mainRoot)
 	if folder == nil || err != nil {
@@ -113,7 +109,7 @@ func FindProject(ctx context.Context, mainRoot string) (Project, bool, error) {
 	if custom {
 		p := Project{Root: mainRoot, File: projectPath(mainRoot, sandboxDockerfile), Dockerfile: dockerfile}
 		if _, err := folder.Lstat(dependenciesFile); err == nil {
-			p.Notes = append(p.Notes, fmt.Sprintf("%s is not used, because there is a %s", projectPath(mainRoot, dependenciesFile), sandboxDockerfile))
+			p.Notes = append(p.Notes, fmt.Sprintf("%s is ignored: there is a %s", projectPath(mainRoot, dependenciesFile), sandboxDockerfile))
 		}
 		return p, true, p.complete(ctx, folder)
 	}
@@ -129,28 +125,28 @@ func FindProject(ctx context.Context, mainRoot string) (Project, bool, error) {
 	return p, len(p.Packages) > 0, nil
 }
 
-// baseArgument is the build argument that names the agent's image.
+// baseArgument is the build argument with the agent image.
 const baseArgument = "BASE_IMAGE"
 
-// userInstruction finds the users of a Dockerfile.
+// userInstruction matches USER instructions.
 var userInstruction = lazyregexp.New(`(?im)^[ \t]*USER[ \t]+([^\s:]+)`)
 
-// complete checks the project's own Dockerfile for common mistakes, leaving the
-// others to BuildKit, and reads its context.
+// complete checks the project's Dockerfile for common errors, and reads its context.
 func (p *Project) complete(ctx context.Context, folder *os.Root) (err error) {
 	if !bytes.Contains(p.Dockerfile, []byte(baseArgument)) {
-		return refuse(p.File, "it is not built on the agent's image: begin it with ARG BASE_IMAGE and FROM ${BASE_IMAGE}, or use an image as it is with --image IMAGE")
+		return hint.Wrap(refuse(p.File, "not based on the agent image"),
+			"start it with ARG BASE_IMAGE and FROM ${BASE_IMAGE}, or use an image unchanged with --image IMAGE")
 	}
 	if users := userInstruction().FindAllSubmatch(p.Dockerfile, -1); len(users) > 0 {
 		if last := string(users[len(users)-1][1]); last != "agent" && last != "1000" {
-			p.Notes = append(p.Notes, fmt.Sprintf("%s ends as the user %s: a sandbox is for agent, so let its last instruction be USER agent", p.File, last))
+			p.Notes = append(p.Notes, fmt.Sprintf("%s ends with USER %s: end it with USER agent", p.File, last))
 		}
 	}
 	if p.ignored, err = readIgnored(folder, p.Root); err != nil {
 		return err
 	}
 	if p.files, err = readContext(ctx, folder, p.ignored); err != nil {
-		return fmt.Errorf("reading what %s may copy: %w", p.File, err)
+		return fmt.Errorf("reading the build context of %s: %w", p.File, err)
 	}
 	return nil
 }
@@ -159,9 +155,8 @@ func projectPath(mainRoot, name string) string {
 	return filepath.Join(mainRoot, projectFolder, name)
 }
 
-// openProjectFolder opens .agent-loop, and returns nil when there is none. It
-// must not be a link: the repository would choose which of the user's folders,
-// or of git's, ends up in an image.
+// openProjectFolder opens .agent-loop, and returns nil if there is none. With a link, the
+// repository could choose any directory of the user.
 func openProjectFolder(mainRoot string) (*os.Root, error) {
 	path := filepath.Join(mainRoot, projectFolder)
 	before, err := os.Lstat(path)
@@ -169,23 +164,23 @@ func openProjectFolder(mainRoot string) (*os.Root, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("looking for what the sandbox needs: %w", err)
+		return nil, fmt.Errorf("reading %s: %w", path, err)
 	case !before.IsDir():
-		return nil, refuse(path, "it is "+kind(before.Mode())+", where a folder is expected")
+		return nil, refuse(path, "is "+kind(before.Mode())+", not a directory")
 	}
 	folder, err := os.OpenRoot(path)
 	if err != nil {
-		return nil, fmt.Errorf("looking for what the sandbox needs: %w", err)
+		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
 	if after, err := folder.Stat("."); err != nil || !os.SameFile(before, after) {
 		_ = folder.Close()
-		return nil, refuse(path, "somebody replaced it just now")
+		return nil, refuse(path, "replaced while it was opened")
 	}
 	return folder, nil
 }
 
-// readProjectFile returns the content of a file in the project's folder, and
-// false when there is none. A link may lead to another file in the folder.
+// readProjectFile returns the content of a file in the project's folder, and false if there
+// is none. A link to another file in the folder is followed.
 func readProjectFile(folder *os.Root, mainRoot, name string) (_ []byte, found bool, _ error) {
 	path := projectPath(mainRoot, name)
 	info, err := folder.Lstat(name)
@@ -197,13 +192,13 @@ func readProjectFile(folder *os.Root, mainRoot, name string) (_ []byte, found bo
 	}
 	link := info.Mode()&fs.ModeSymlink != 0
 	if !link && !info.Mode().IsRegular() {
-		return nil, false, refuse(path, "it is "+kind(info.Mode())+", where a file is expected")
+		return nil, false, refuse(path, "is "+kind(info.Mode())+", not a regular file")
 	}
-	// Without O_NONBLOCK, opening a named pipe would wait for ever.
+	// O_NONBLOCK, because opening a named pipe blocks.
 	f, err := folder.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	switch {
 	case err != nil && link:
-		return nil, false, refuse(path, "it is a symbolic link, which may only lead to another file in "+projectFolder)
+		return nil, false, refuse(path, "symbolic link does not lead to a file in "+projectFolder)
 	case err != nil:
 		return nil, false, fmt.Errorf("reading %s: %w", path, err)
 	}
@@ -212,25 +207,25 @@ func readProjectFile(folder *os.Root, mainRoot, name string) (_ []byte, found bo
 		return nil, false, fmt.Errorf("reading %s: %w", path, err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, false, refuse(path, "it is "+kind(info.Mode())+", where a file is expected")
+		return nil, false, refuse(path, "is "+kind(info.Mode())+", not a regular file")
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	switch {
 	case err != nil:
 		return nil, false, fmt.Errorf("reading %s: %w", path, err)
 	case len(text) > maxFile:
-		return nil, false, refuse(path, fmt.Sprintf("it is larger than %d KiB", maxFile>>10))
+		return nil, false, refuse(path, fmt.Sprintf("larger than %d KiB", maxFile>>10))
 	}
 	return text, true, nil
 }
 
 func refuse(path, reason string) error { return &FileError{Path: path, Message: reason} }
 
-// kind names what a file is that is not a regular one.
+// kind names a type of file.
 func kind(mode fs.FileMode) string {
 	switch {
 	case mode.IsDir():
-		return "a folder"
+		return "a directory"
 	case mode&fs.ModeSymlink != 0:
 		return "a symbolic link"
 	case mode&fs.ModeNamedPipe != 0:

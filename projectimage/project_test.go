@@ -92,34 +92,34 @@ func TestFindProjectRefuses(t *testing.T) {
 		name, want string
 		make       func(t *testing.T, path string)
 	}{
-		{"link out of the repository", "it is a symbolic link, which may only lead to another file in .agent-loop", func(t *testing.T, path string) {
+		{"link out of the repository", "symbolic link does not lead to a file in .agent-loop", func(t *testing.T, path string) {
 			assert.NilError(t, os.Symlink(secret, path))
 		}},
-		{"link within the repository", "it is a symbolic link, which may only lead to another file in .agent-loop", func(t *testing.T, path string) {
+		{"link within the repository", "symbolic link does not lead to a file in .agent-loop", func(t *testing.T, path string) {
 			writeFile(t, filepath.Join(filepath.Dir(path), "../.git/config"), "token")
 			assert.NilError(t, os.Symlink("../.git/config", path))
 		}},
-		{"link to nowhere", "it is a symbolic link, which may only", func(t *testing.T, path string) {
+		{"link to nowhere", "symbolic link does not lead", func(t *testing.T, path string) {
 			assert.NilError(t, os.Symlink("nowhere", path))
 		}},
-		{"named pipe", "it is a named pipe, where a file is expected", func(t *testing.T, path string) {
+		{"named pipe", "is a named pipe, not a regular file", func(t *testing.T, path string) {
 			assert.NilError(t, unix.Mkfifo(path, 0o644))
 		}},
-		{"link to a named pipe", "it is a named pipe, where a file is expected", func(t *testing.T, path string) {
+		{"link to a named pipe", "is a named pipe, not a regular file", func(t *testing.T, path string) {
 			assert.NilError(t, unix.Mkfifo(filepath.Join(filepath.Dir(path), "pipe"), 0o644))
 			assert.NilError(t, os.Symlink("pipe", path))
 		}},
-		{"socket", "it is a socket, where a file is expected", func(t *testing.T, path string) {
+		{"socket", "is a socket, not a regular file", func(t *testing.T, path string) {
 			short := filepath.Join(os.TempDir(), filepath.Base(t.TempDir())+".sock")
 			l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", short)
 			assert.NilError(t, err)
 			t.Cleanup(func() { _ = l.Close() })
 			assert.NilError(t, os.Rename(short, path))
 		}},
-		{"folder", "it is a folder, where a file is expected", func(t *testing.T, path string) {
+		{"folder", "is a directory, not a regular file", func(t *testing.T, path string) {
 			assert.NilError(t, os.Mkdir(path, 0o755))
 		}},
-		{"large", "it is larger than 1024 KiB", func(t *testing.T, path string) {
+		{"large", "larger than 1024 KiB", func(t *testing.T, path string) {
 			writeFile(t, path, strings.Repeat("#", maxFile+1))
 		}},
 	} {
@@ -140,13 +140,13 @@ func TestFindProjectRefusesFolder(t *testing.T) {
 		root := t.TempDir()
 		assert.NilError(t, os.Symlink(filepath.Join(elsewhere, projectFolder), filepath.Join(root, projectFolder)))
 		_, _, err := FindProject(t.Context(), root)
-		assert.Error(t, err, filepath.Join(root, projectFolder)+": it is a symbolic link, where a folder is expected")
+		assert.Error(t, err, filepath.Join(root, projectFolder)+": is a symbolic link, not a directory")
 	})
 	t.Run("file", func(t *testing.T) {
 		root := t.TempDir()
 		writeFile(t, filepath.Join(root, projectFolder), "")
 		_, _, err := FindProject(t.Context(), root)
-		assert.Error(t, err, filepath.Join(root, projectFolder)+": it is a file, where a folder is expected")
+		assert.Error(t, err, filepath.Join(root, projectFolder)+": is a file, not a directory")
 	})
 }
 
@@ -296,7 +296,7 @@ func TestIgnoreFiles(t *testing.T) {
 		root := newProject(t, map[string]string{sandboxDockerfile: copies})
 		assert.NilError(t, os.Symlink("/etc/passwd", projectPath(root, ".dockerignore")))
 		_, _, err := FindProject(t.Context(), root)
-		assert.ErrorContains(t, err, "may only lead to another file")
+		assert.ErrorContains(t, err, "does not lead to a file")
 	})
 }
 

@@ -1,7 +1,6 @@
-// Package projectimage makes sure that the image of a sandbox exists: it builds
-// the image of an agent on an upstream base, and on that the layer that a
-// project asks for, or pulls an image that the user chose. Images are tagged by what they are made of, so an unchanged one costs
-// a single inspect.
+// Package projectimage ensures that the image of a sandbox exists: it builds the image of an
+// agent on a base image, and the layer of a project on that, or pulls an image of the user.
+// Tags depend on the content, so an unchanged image costs a single inspect.
 package projectimage
 
 import (
@@ -17,8 +16,7 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// Engine is the part of the Engine API that this package uses. A
-// [client.APIClient] satisfies it.
+// Engine is the part of [client.APIClient] that this package uses.
 type Engine interface {
 	ImageInspect(ctx context.Context, image string, options ...client.ImageInspectOption) (client.ImageInspectResult, error)
 	ImagePull(ctx context.Context, ref string, options client.ImagePullOptions) (client.ImagePullResponse, error)
@@ -26,67 +24,63 @@ type Engine interface {
 	ImageRemove(ctx context.Context, image string, options client.ImageRemoveOptions) (client.ImageRemoveResult, error)
 	DiskUsage(ctx context.Context, options client.DiskUsageOptions) (client.DiskUsageResult, error)
 
-	// Containers tell which images are in use. One that is never started shows
-	// what is in an image.
+	// Containers show which images are in use. Those created are never started.
 	ContainerList(ctx context.Context, options client.ContainerListOptions) (client.ContainerListResult, error)
 	ContainerCreate(ctx context.Context, options client.ContainerCreateOptions) (client.ContainerCreateResult, error)
 	ContainerStatPath(ctx context.Context, id string, options client.ContainerStatPathOptions) (client.ContainerStatPathResult, error)
 	ContainerRemove(ctx context.Context, id string, options client.ContainerRemoveOptions) (client.ContainerRemoveResult, error)
 
-	// DialHijack and Dialer carry the BuildKit connection; DaemonHost tells
-	// whether the engine's own socket is local.
+	// DialHijack and Dialer connect to BuildKit.
 	DialHijack(ctx context.Context, url, proto string, meta map[string][]string) (net.Conn, error)
 	Dialer() func(context.Context) (net.Conn, error)
 	DaemonHost() string
 }
 
-// Credentials gives the credentials for a registry host. For the Docker CLI's
-// own it is authprovider.LoadAuthConfig of its config file.
+// Credentials returns the credentials for a registry: authprovider.LoadAuthConfig of the
+// Docker CLI's config file.
 type Credentials = authprovider.AuthConfigProvider
 
-// Request says which image is wanted.
+// Request describes an image.
 type Request struct {
 	Agent    string   // one of [Agents]
 	Base     string   // upstream base image; empty for the agent's default
-	Project  *Project // the project's layer on the agent's image; nil for none
-	Image    string   // use this image as it is: nothing is built, and it is pulled when absent
-	Platform string   // build for this one, as "linux/arm64"; empty for the engine's own
+	Project  *Project // the layer on the agent image; nil for none
+	Image    string   // use this image unchanged, pull it if it is missing, and build nothing
+	Platform string   // such as "linux/arm64"; empty for the engine's
 	Rebuild  bool     // Pull and NoCache
-	Pull     bool     // fetch the base again and build everything on it, although the tags exist
-	NoCache  bool     // build everything without cache, although the tags exist
-	Again    bool     // build everything with cache, although the tags exist
+	Pull     bool     // pull the base again and rebuild existing images
+	NoCache  bool     // rebuild existing images without the cache
+	Again    bool     // rebuild existing images with the cache
 }
 
-// force reports whether images are built that exist.
+// force reports whether existing images are rebuilt.
 func (r Request) force() bool { return r.Again || r.pull() || r.noCache() }
 
 func (r Request) pull() bool    { return r.Rebuild || r.Pull }
 func (r Request) noCache() bool { return r.Rebuild || r.NoCache }
 
-// Image is an image that the engine has.
+// Image is an image on the engine.
 type Image struct {
-	Ref   string // what to create containers from
-	ID    string // the engine's ID of it
-	Built bool   // whether this call built it
+	Ref   string // reference to create containers from
+	ID    string
+	Built bool // whether this call built it
 }
 
-// Builder makes sure of images on one engine.
+// Builder ensures images on one engine.
 type Builder struct {
 	Engine    Engine
-	Auth      Credentials        // nil: pull without credentials
-	Progress  Progress           // how builds and pulls are shown
-	ProxyArgs map[string]*string // proxy variables for the build steps; nil values are left out
-	Secrets   []Secret           // for RUN --mount=type=secret; they are in no image and no cache
-	LockDir   string             // folder for the locks that keep two processes from building one tag twice
+	Auth      Credentials // nil: pull without credentials
+	Progress  Progress
+	ProxyArgs map[string]*string // proxy variables for the build steps; nil values are omitted
+	Secrets   []Secret           // for RUN --mount=type=secret
+	LockDir   string             // directory for locks and records
 }
 
-// Ensure returns the image that req describes, and builds or pulls it when the
-// engine lacks it. An existing image costs one inspect, also one that consists
-// of an agent's image and a project's layer.
+// Ensure returns the image of a request, and builds or pulls it if it is missing. An existing
+// image costs one inspect, also one with a project's layer.
 //
-// Errors: [UnknownAgentError], [BaseError] when the base image cannot be had,
-// [BuildError] when a build step fails; when ctx ends, an error that wraps
-// ctx.Err().
+// Errors are [UnknownAgentError], [BaseError] if the base image cannot be pulled, and
+// [BuildError] if a build step fails.
 func (b *Builder) Ensure(ctx context.Context, req Request) (Image, error) {
 	if req.Image != "" {
 		return b.ensureGiven(ctx, req.Image)
@@ -101,8 +95,7 @@ func (b *Builder) Ensure(ctx context.Context, req Request) (Image, error) {
 	return b.ensureProject(ctx, spec, req)
 }
 
-// Ref returns the reference that Ensure would return for req, without asking
-// the engine.
+// Ref returns the reference that Ensure would return, without engine calls.
 func Ref(req Request) (string, error) {
 	if req.Image != "" {
 		return req.Image, nil
@@ -117,7 +110,7 @@ func Ref(req Request) (string, error) {
 	return spec.tag, nil
 }
 
-// specOf describes the agent's image that req asks for.
+// specOf describes the agent image of a request.
 func specOf(req Request) (buildSpec, error) {
 	spec, err := agentSpec(req)
 	if err != nil || req.Platform == "" {
@@ -127,20 +120,20 @@ func specOf(req Request) (buildSpec, error) {
 	if err != nil {
 		return buildSpec{}, &InvalidPlatformError{Platform: req.Platform, Err: err}
 	}
-	// One tag has one platform on most engines.
+	// On most engines, a tag has one platform.
 	spec.platform = platforms.Format(platforms.Normalize(platform))
 	spec.tag = agentTag(req.Agent, spec.base, slices.Concat(spec.dockerfile, []byte("\x00"+spec.platform)))
 	return spec, nil
 }
 
-// InvalidPlatformError says that a platform is none.
+// InvalidPlatformError says that a platform is invalid.
 type InvalidPlatformError struct {
 	Platform string
 	Err      error
 }
 
 func (e *InvalidPlatformError) Error() string {
-	return fmt.Sprintf("%q is not a platform such as linux/amd64: %v", e.Platform, e.Err)
+	return fmt.Sprintf("invalid platform %q: %v", e.Platform, e.Err)
 }
 
 func (e *InvalidPlatformError) Unwrap() error { return e.Err }
@@ -148,8 +141,7 @@ func (e *InvalidPlatformError) Unwrap() error { return e.Err }
 // InvalidParameter marks the error as the user's.
 func (*InvalidPlatformError) InvalidParameter() {}
 
-// ensureBuilt looks for an agent's image and builds it when it is missing, or
-// anyway when req forces it.
+// ensureBuilt returns an agent image, and builds it if it is missing or req forces it.
 func (b *Builder) ensureBuilt(ctx context.Context, spec buildSpec, req Request) (Image, error) {
 	if !req.force() {
 		if image, found, err := b.lookup(ctx, spec.tag); err != nil || found {
@@ -162,7 +154,7 @@ func (b *Builder) ensureBuilt(ctx context.Context, spec buildSpec, req Request) 
 	}
 	defer unlock()
 	if !req.force() {
-		// Whoever held the lock may have built it in the meantime.
+		// The previous holder of the lock may have built it.
 		if image, found, err := b.lookup(ctx, spec.tag); err != nil || found {
 			return image, err
 		}
@@ -173,12 +165,12 @@ func (b *Builder) ensureBuilt(ctx context.Context, spec buildSpec, req Request) 
 	}
 	image, err := b.buildOn(ctx, spec, base, kindAgent, req.noCache())
 	if err == nil {
-		err = b.noteBase(image)
+		err = b.recordBase(image)
 	}
 	return image, err
 }
 
-// buildOn builds spec on the image that its base is now.
+// buildOn builds spec on the current image of its base.
 func (b *Builder) buildOn(ctx context.Context, spec buildSpec, baseID, kind string, noCache bool) (Image, error) {
 	labels := maps.Clone(spec.labels)
 	if labels == nil {
@@ -191,16 +183,16 @@ func (b *Builder) buildOn(ctx context.Context, spec buildSpec, baseID, kind stri
 	}
 	image, found, err := b.lookup(ctx, spec.tag)
 	if err == nil && !found {
-		err = fmt.Errorf("the engine built image %q but does not have it: somebody removed it, run the command again", spec.tag)
+		err = removedError(spec.tag)
 	}
 	if err == nil {
-		err = b.noteBuilt(image)
+		err = b.recordBuilt(image)
 	}
 	image.Built = true
 	return image, err
 }
 
-// lookup inspects ref once; a missing image is not an error.
+// lookup inspects an image; a missing one is not an error.
 func (b *Builder) lookup(ctx context.Context, ref string) (_ Image, found bool, _ error) {
 	result, found, err := b.inspect(ctx, ref)
 	if err != nil || !found {
@@ -209,17 +201,17 @@ func (b *Builder) lookup(ctx context.Context, ref string) (_ Image, found bool, 
 	return Image{Ref: ref, ID: result.ID}, true, nil
 }
 
-// inspect asks the engine about ref once; a missing image is not an error.
+// inspect inspects an image; a missing one is not an error.
 func (b *Builder) inspect(ctx context.Context, ref string) (_ client.ImageInspectResult, found bool, _ error) {
 	result, err := b.Engine.ImageInspect(ctx, ref)
 	switch {
 	case err == nil:
 		return result, true, nil
 	case ctx.Err() != nil:
-		return result, false, fmt.Errorf("looking for image %q: %w", ref, ctx.Err())
+		return result, false, fmt.Errorf("inspecting image %q: %w", ref, ctx.Err())
 	case errdefs.IsNotFound(err):
 		return result, false, nil
 	default:
-		return result, false, fmt.Errorf("looking for image %q: %w", ref, err)
+		return result, false, fmt.Errorf("inspecting image %q: %w", ref, err)
 	}
 }

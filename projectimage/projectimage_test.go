@@ -13,6 +13,8 @@ import (
 	"github.com/moby/moby/client"
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 func refOf(t *testing.T, req Request) string {
@@ -68,8 +70,8 @@ func TestEnsureGiven(t *testing.T) {
 	t.Run("absent and refused", func(t *testing.T) {
 		b, _, _ := newFake(t, nil)
 		_, err := b.Ensure(t.Context(), Request{Image: "mine:1"})
-		assert.Error(t, err, `image "mine:1" is not on the engine and cannot be pulled: pull access denied for mine:1: not found; `+
-			`build, load or pull it first, or give another with --image IMAGE`)
+		assert.Error(t, err, `image "mine:1" is not on the engine and cannot be pulled: pull access denied for mine:1: not found`)
+		assert.DeepEqual(t, hint.Of(err), []string{"build or load it first, or use another one with --image IMAGE"})
 	})
 	t.Run("pull breaks in the middle", func(t *testing.T) {
 		b, engine, _ := newFake(t, nil)
@@ -89,7 +91,7 @@ func TestEnsureGiven(t *testing.T) {
 	t.Run("not a name", func(t *testing.T) {
 		b, _, _ := newFake(t, nil)
 		_, err := b.Ensure(t.Context(), Request{Image: "Mine"})
-		assert.ErrorContains(t, err, `"Mine" is not the name of an image`)
+		assert.ErrorContains(t, err, `invalid image name "Mine"`)
 	})
 }
 
@@ -147,15 +149,15 @@ func TestPullCredentials(t *testing.T) {
 	})
 }
 
-func TestEnsureBaseThatCannotBeHad(t *testing.T) {
+func TestMissingBase(t *testing.T) {
 	b, engine, _ := newFake(t, nil)
 	_, err := b.Ensure(t.Context(), Request{Agent: "claude"})
 	var baseErr *BaseError
 	assert.Assert(t, errors.As(err, &baseErr))
 	assert.Assert(t, errdefs.IsNotFound(err))
 	assert.Error(t, err, `base image "docker/sandbox-templates:claude-code" is not on the engine and cannot be pulled: `+
-		"pull access denied for docker/sandbox-templates:claude-code: not found\n"+
-		"give another base with --base IMAGE or with base under [image] in ralph.toml, or use an image as it is with --image IMAGE")
+		"pull access denied for docker/sandbox-templates:claude-code: not found")
+	assert.DeepEqual(t, hint.Of(err), []string{"choose another base with --base IMAGE or [image] base in ralph.toml, or use an image unchanged with --image IMAGE"})
 	ref := refOf(t, Request{Agent: "claude"})
 	assert.DeepEqual(t, engine.calls, []string{
 		"inspect " + ref, "inspect " + ref,
@@ -163,13 +165,13 @@ func TestEnsureBaseThatCannotBeHad(t *testing.T) {
 	})
 }
 
-func TestRebuildGoesOnWithTheBaseThatIsHere(t *testing.T) {
+func TestRebuildFallsBackToTheLocalBase(t *testing.T) {
 	b, engine, out := newFake(t, map[string]string{"debian:bookworm-slim": "sha256:4"})
 	_, err := b.Ensure(t.Context(), Request{Agent: "shell", Rebuild: true})
 	var noBuildKit *NoBuildKitError // the fake has none: the build was tried
 	assert.Assert(t, errors.As(err, &noBuildKit), "%v", err)
 	assert.DeepEqual(t, engine.calls[:2], []string{"inspect debian:bookworm-slim", "pull debian:bookworm-slim"})
-	assert.Equal(t, out.String(), "base image debian:bookworm-slim cannot be pulled again, going on with the one that is here: "+
+	assert.Equal(t, out.String(), "cannot pull base image debian:bookworm-slim, using the local one: "+
 		"pull access denied for debian:bookworm-slim: not found\n")
 }
 
@@ -178,7 +180,7 @@ func TestEngineThatDoesNotAnswer(t *testing.T) {
 	engine.inspectErr = errors.New("cannot connect")
 	for _, req := range []Request{{Agent: "shell"}, {Agent: "shell", Rebuild: true}, {Image: "mine"}} {
 		_, err := b.Ensure(t.Context(), req)
-		assert.ErrorContains(t, err, "looking for image")
+		assert.ErrorContains(t, err, "inspecting image")
 		assert.ErrorContains(t, err, "cannot connect")
 	}
 }

@@ -11,10 +11,9 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// Unused returns those of all images that nobody would miss. An image stays
-// that a container was made from, that is among the needed tags, that somebody
-// has given a name of his own, that is fitted from one that is needed, or that
-// an image is built on which stays.
+// Unused returns the images that can be removed. An image stays if a container uses it, if it
+// is needed by its tag, if it has a foreign tag, if its origin is needed, or if an image that
+// stays is built on it.
 func Unused(all []Stored, needed []string) []Stored {
 	var origins []string
 	for _, s := range all {
@@ -40,12 +39,12 @@ func Unused(all []Stored, needed []string) []Stored {
 	return unused
 }
 
-// anyTag reports whether one of these tags is the image's.
+// anyTag reports whether the image has one of the tags.
 func (s Stored) anyTag(tags []string) bool {
 	return slices.ContainsFunc(s.Tags, func(tag string) bool { return slices.Contains(tags, tag) })
 }
 
-// Kept is an image that was left alone after all.
+// Kept is an image that was not removed.
 type Kept struct {
 	Stored
 	Why string
@@ -54,17 +53,16 @@ type Kept struct {
 // Pruned is what [Builder.Prune] did.
 type Pruned struct {
 	Removed []Stored
-	Kept    []Kept // those that somebody began to use
-	Freed   int64  // bytes; 0 when the engine cannot tell
+	Kept    []Kept // those in use since
+	Freed   int64  // bytes; 0 if unknown
 }
 
-// Prune removes images. One that is being built, that another is being built
-// on, or that a container was made from in the meantime, is left alone. After
-// an error, what was done until then is returned with it.
+// Prune removes images, except those that are used by a build or a container meanwhile. With
+// an error, it returns what was done before.
 func (b *Builder) Prune(ctx context.Context, images []Stored) (Pruned, error) {
 	before := b.used(ctx)
 	images = slices.Clone(images)
-	// Old engines keep an image that another one was made from.
+	// Old engines keep parent images.
 	slices.SortStableFunc(images, func(x, y Stored) int { return rank(x) - rank(y) })
 	var done Pruned
 	var failed error
@@ -90,16 +88,15 @@ func (b *Builder) Prune(ctx context.Context, images []Stored) (Pruned, error) {
 	return done, failed
 }
 
-// rank orders images so that none comes before those made from it.
+// rank orders images before their parents.
 func rank(s Stored) int { return slices.Index([]string{kindFitted, kindProject, kindAgent}, s.Kind) }
 
-// usageLimit is how long the engine may take to add up sizes. Old ones add up
-// everything, volumes too.
-const usageLimit = 10 * time.Second
+// usageTimeout bounds the disk usage call: old engines include volumes.
+const usageTimeout = 10 * time.Second
 
-// used returns how much space images take, 0 when the engine cannot tell.
+// used returns the disk usage of images, 0 if unknown.
 func (b *Builder) used(ctx context.Context) int64 {
-	ctx, cancel := context.WithTimeout(ctx, usageLimit)
+	ctx, cancel := context.WithTimeout(ctx, usageTimeout)
 	defer cancel()
 	usage, err := b.Engine.DiskUsage(ctx, client.DiskUsageOptions{Images: true})
 	if err != nil {
@@ -120,7 +117,7 @@ func (b *Builder) remove(ctx context.Context, image Stored) (why string, _ error
 			return "", err
 		}
 		if !free {
-			return "it is being built, or another one on it", nil
+			return "it is used by a build", nil
 		}
 		defer unlock()
 	}
@@ -159,7 +156,7 @@ func (b *Builder) removeTag(ctx context.Context, image Stored, tag string) (why 
 	case err == nil, errdefs.IsNotFound(err):
 		return "", nil
 	case errdefs.IsConflict(err):
-		return "something uses it: " + err.Error(), nil
+		return "it is in use: " + err.Error(), nil
 	default:
 		return "", fmt.Errorf("removing image %q: %w", tag, canceledOr(ctx, err))
 	}

@@ -67,7 +67,7 @@ func TestPrune(t *testing.T) {
 	}
 	t.Run("removes every name, the own one last", func(t *testing.T) {
 		b, engine, _ := newFake(t, images())
-		assert.NilError(t, b.noteBuilt(Image{ID: "sha256:1"}))
+		assert.NilError(t, b.recordBuilt(Image{ID: "sha256:1"}))
 		done, err := b.Prune(t.Context(), []Stored{prunable()})
 		assert.NilError(t, err)
 		assert.DeepEqual(t, done, Pruned{Removed: []Stored{prunable()}, Freed: 20})
@@ -109,7 +109,7 @@ func TestPrune(t *testing.T) {
 				done, err := b.Prune(t.Context(), []Stored{prunable()})
 				assert.NilError(t, err)
 				assert.Equal(t, len(done.Removed), 0)
-				assert.Equal(t, done.Kept[0].Why, "it is being built, or another one on it")
+				assert.Equal(t, done.Kept[0].Why, "it is used by a build")
 				assert.Equal(t, len(engine.calls), 0)
 			})
 		}
@@ -126,7 +126,7 @@ func TestPrune(t *testing.T) {
 		engine.removeErr = fmt.Errorf("container c uses it: %w", errdefs.ErrConflict)
 		done, err := b.Prune(t.Context(), []Stored{prunable()})
 		assert.NilError(t, err)
-		assert.Equal(t, done.Kept[0].Why, "something uses it: container c uses it: conflict")
+		assert.Equal(t, done.Kept[0].Why, "it is in use: container c uses it: conflict")
 	})
 	t.Run("goes on after an error", func(t *testing.T) {
 		b, engine, _ := newFake(t, images())

@@ -13,18 +13,18 @@ import (
 	"github.com/moby/moby/client"
 	"github.com/moby/moby/client/pkg/jsonmessage"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lazyregexp"
 )
 
-// imageID matches what the engine takes for an image ID and no registry has.
+// imageID matches image IDs.
 var imageID = lazyregexp.New(`^(sha256:)?[0-9a-f]{64}$`)
 
-// ensureGiven makes sure of an image that is used as it is, and that it is fit
-// for that.
+// ensureGiven ensures a user's image, and that it is suitable.
 func (b *Builder) ensureGiven(ctx context.Context, ref string) (Image, error) {
 	image, err := b.given(ctx, ref)
 	if err == nil {
-		err = b.checkGiven(ctx, ref, image)
+		err = b.checkSuitable(ctx, ref, image)
 	}
 	if err != nil {
 		return Image{}, err
@@ -32,30 +32,34 @@ func (b *Builder) ensureGiven(ctx context.Context, ref string) (Image, error) {
 	return Image{Ref: ref, ID: image.ID}, nil
 }
 
-// given returns a given image, which is pulled when the engine lacks it.
+// given returns a user's image, and pulls it if it is missing.
 func (b *Builder) given(ctx context.Context, ref string) (client.ImageInspectResult, error) {
 	image, found, err := b.inspect(ctx, ref)
 	if err != nil || found {
 		return image, err
 	}
 	if imageID().MatchString(ref) {
-		return image, fmt.Errorf("the engine has no image with the ID %q: give the name of an image with --image IMAGE", ref)
+		return image, hint.Wrap(fmt.Errorf("no image with the ID %q on the engine", ref), "pass the name of an image with --image IMAGE")
 	}
 	if err := b.pull(ctx, ref, ""); err != nil {
-		return image, fmt.Errorf("image %q is not on the engine and cannot be pulled: %w; "+
-			"build, load or pull it first, or give another with --image IMAGE", ref, err)
+		return image, hint.Wrap(fmt.Errorf("image %q is not on the engine and cannot be pulled: %w", ref, err),
+			"build or load it first, or use another one with --image IMAGE")
 	}
 	image, found, err = b.inspect(ctx, ref)
 	if err == nil && !found {
-		err = fmt.Errorf("the engine pulled image %q but does not have it: somebody removed it, run the command again", ref)
+		err = removedError(ref)
 	}
 	return image, err
 }
 
-// ensureBase makes sure that the engine has the base image, and returns its ID.
-// It is pulled by name rather than by the build, so that the engine keeps it
-// under its name and can build on it again without a registry. With refresh it
-// is pulled although it is there; when that fails the one that is there is used.
+// removedError says that an image was removed right after it was built or pulled.
+func removedError(ref string) error {
+	return hint.Wrap(fmt.Errorf("image %q was removed meanwhile", ref), "run the command again")
+}
+
+// ensureBase ensures the base image, and returns its ID. It is pulled by name rather than by
+// the build, so that the engine can use it again without the registry. With refresh it is
+// pulled again; if that fails, the local one is used.
 func (b *Builder) ensureBase(ctx context.Context, spec buildSpec, refresh bool) (id string, _ error) {
 	result, found, err := b.inspect(ctx, spec.base)
 	if err != nil {
@@ -70,16 +74,17 @@ func (b *Builder) ensureBase(ctx context.Context, spec buildSpec, refresh bool) 
 	case err == nil:
 		result, found, err = b.inspect(ctx, spec.base)
 		if err == nil && !found {
-			err = fmt.Errorf("the engine pulled base image %q but does not have it: somebody removed it, run the command again", spec.base)
+			err = removedError(spec.base)
 		}
 		return result.ID, err
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("pulling base image %q: %w", spec.base, ctx.Err())
 	case found:
-		b.Progress.notice("base image %s cannot be pulled again, going on with the one that is here: %v", spec.base, err)
+		b.Progress.notice("cannot pull base image %s, using the local one: %v", spec.base, err)
 		return result.ID, nil
 	default:
-		return "", &BaseError{Base: spec.base, Err: err}
+		return "", hint.Wrap(&BaseError{Base: spec.base, Err: err},
+			"choose another base with --base IMAGE or [image] base in ralph.toml, or use an image unchanged with --image IMAGE")
 	}
 }
 
@@ -92,38 +97,35 @@ func fits(image client.ImageInspectResult, platform string) bool {
 	return err == nil && platforms.Only(wanted).Match(platforms.Platform{OS: image.Os, Architecture: image.Architecture, Variant: image.Variant})
 }
 
-// Pull pulls an image, also when the engine has one of that name. An empty
-// platform means the engine's own.
+// Pull pulls an image, even if it exists. An empty platform is the engine's.
 func (b *Builder) Pull(ctx context.Context, ref, platform string) (Image, error) {
 	if err := b.pull(ctx, ref, platform); err != nil {
 		return Image{}, fmt.Errorf("pulling image %q: %w", ref, err)
 	}
 	image, found, err := b.lookup(ctx, ref)
 	if err == nil && !found {
-		err = fmt.Errorf("the engine pulled image %q but does not have it: somebody removed it, run the command again", ref)
+		err = removedError(ref)
 	}
 	return image, err
 }
 
-// BaseError says that a base image is neither on the engine nor to be pulled.
+// BaseError says that a base image is missing and cannot be pulled.
 type BaseError struct {
 	Base string
 	Err  error // the engine's reason
 }
 
 func (e *BaseError) Error() string {
-	return fmt.Sprintf("base image %q is not on the engine and cannot be pulled: %v\n"+
-		"give another base with --base IMAGE or with base under [image] in ralph.toml, or use an image as it is with --image IMAGE",
-		e.Base, e.Err)
+	return fmt.Sprintf("base image %q is not on the engine and cannot be pulled: %v", e.Base, e.Err)
 }
 
 func (e *BaseError) Unwrap() error { return e.Err }
 
-// pull pulls ref with live progress.
+// pull pulls an image and displays the progress.
 func (b *Builder) pull(ctx context.Context, ref, platform string) error {
 	named, err := reference.ParseNormalizedNamed(ref)
 	if err != nil {
-		return fmt.Errorf("%q is not the name of an image: %w", ref, err)
+		return fmt.Errorf("invalid image name %q: %w", ref, err)
 	}
 	auth, err := b.registryAuth(ctx, reference.Domain(named))
 	if err != nil {
@@ -145,8 +147,7 @@ func (b *Builder) pull(ctx context.Context, ref, platform string) error {
 	return canceledOr(ctx, b.Progress.showPull(response))
 }
 
-// registryAuth returns the credentials for host as the Engine API takes them,
-// "" without any.
+// registryAuth returns the encoded credentials for a registry, "" for none.
 func (b *Builder) registryAuth(ctx context.Context, host string) (string, error) {
 	if b.Auth == nil {
 		return "", nil
@@ -165,8 +166,7 @@ func (b *Builder) registryAuth(ctx context.Context, host string) (string, error)
 	return encoded, nil
 }
 
-// showPull shows the engine's messages until the pull ends, and returns the
-// error that it ended with.
+// showPull displays a pull, and returns its error.
 func (p Progress) showPull(messages io.Reader) error {
 	switch {
 	case p.silent():
@@ -180,8 +180,7 @@ func (p Progress) showPull(messages io.Reader) error {
 	}
 }
 
-// canceledOr puts ctx's error in place of err when ctx has ended: what a broken
-// connection says then is only a consequence.
+// canceledOr replaces an error by that of ctx if ctx has ended, which is its cause.
 func canceledOr(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return ctx.Err()
@@ -189,8 +188,7 @@ func canceledOr(ctx context.Context, err error) error {
 	return err
 }
 
-// Upstream returns the image that req takes from somewhere else: the one that is
-// used as it is, or else the base of the agent's image.
+// Upstream returns the user's image of a request, or else the base of the agent image.
 func Upstream(req Request) (string, error) {
 	if req.Image != "" {
 		return req.Image, nil

@@ -2,8 +2,8 @@ package projectimage
 
 import "context"
 
-// Reach connects to the engine's BuildKit and returns its version, "" where it
-// does not tell. The error is a [NoBuildKitError] where there is none.
+// Reach connects to the engine's BuildKit and returns its version, "" if unknown. Without
+// BuildKit, the error is a [NoBuildKitError].
 func (b *Builder) Reach(ctx context.Context) (version string, _ error) {
 	c, err := b.connect(ctx)
 	if err != nil {

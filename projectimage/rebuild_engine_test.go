@@ -54,7 +54,7 @@ func TestEngineRebuild(t *testing.T) {
 		assert.Assert(t, rebuilt.Built)
 		assert.Equal(t, rebuilt.Ref, first.Ref)
 		assert.Assert(t, cmp.Contains(counted.calls, "pull "+e.base))
-		assert.Assert(t, cmp.Contains(shop.out.String(), "base image "+e.base+" cannot be pulled again, going on with the one that is here: "))
+		assert.Assert(t, cmp.Contains(shop.out.String(), "cannot pull base image "+e.base+", using the local one: "))
 		assert.Assert(t, agentID() != agent, "the steps of the agent image ran again")
 		assert.Assert(t, made(rebuilt) != content, "the steps of the layer ran again")
 
@@ -69,7 +69,7 @@ func TestEngineRebuild(t *testing.T) {
 		}
 
 		// The other machine uses the layer, and looks closer only once.
-		assert.NilError(t, elsewhere.noteBase(Image{Ref: refOf(t, agentReq), ID: "sha256:other"}))
+		assert.NilError(t, elsewhere.recordBase(Image{Ref: refOf(t, agentReq), ID: "sha256:other"}))
 		for calls := range 2 {
 			counted = &countedEngine{testEngine: e}
 			elsewhere.Engine = counted

@@ -9,21 +9,20 @@ import (
 
 	"github.com/moby/buildkit/session/secrets/secretsprovider"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// Secret says where the value of a secret of builds is read from, when a step
-// asks for it.
+// Secret is the source of a build secret.
 type Secret = secretsprovider.Source
 
-// ParseSecret reads where a secret comes from, as "docker build --secret" takes
-// it: id=ID,src=FILE or id=ID,env=VARIABLE. With the ID alone it is the variable
-// of that name, or else the file. The value is not read, but it has to be there.
-// No error quotes what was given: a user may have given the secret itself.
+// ParseSecret parses a secret as "docker build --secret" does: id=ID,src=FILE or
+// id=ID,env=VARIABLE. With an ID alone, it is the variable of that name, or else the file.
+// The value must exist, but is not read. No error quotes the text, which may be the secret.
 func ParseSecret(text string) (Secret, error) {
 	secret, err := readSecret(text)
 	if err != nil {
-		return Secret{}, fmt.Errorf("--secret: %w; write id=ID,src=FILE or id=ID,env=VARIABLE", err)
+		return Secret{}, hint.Wrap(fmt.Errorf("--secret: %w", err), "use id=ID,src=FILE or id=ID,env=VARIABLE")
 	}
 	if secret.Env == "" && secret.FilePath == "" {
 		if _, ok := os.LookupEnv(secret.ID); ok {
@@ -34,7 +33,7 @@ func ParseSecret(text string) (Secret, error) {
 	}
 	if secret.Env != "" {
 		if _, ok := os.LookupEnv(secret.Env); !ok {
-			return Secret{}, fmt.Errorf("--secret id=%s: there is no environment variable %s", termsafe.Visible(secret.ID), termsafe.Visible(secret.Env))
+			return Secret{}, fmt.Errorf("--secret id=%s: no environment variable %s", termsafe.Visible(secret.ID), termsafe.Visible(secret.Env))
 		}
 		return secret, nil
 	}
@@ -43,25 +42,25 @@ func ParseSecret(text string) (Secret, error) {
 	case err != nil:
 		return Secret{}, fmt.Errorf("--secret id=%s: %w", termsafe.Visible(secret.ID), err)
 	case !info.Mode().IsRegular():
-		return Secret{}, fmt.Errorf("--secret id=%s: %s is %s, where a file is expected", termsafe.Visible(secret.ID), termsafe.Visible(secret.FilePath), kind(info.Mode()))
+		return Secret{}, fmt.Errorf("--secret id=%s: %s is %s, not a regular file", termsafe.Visible(secret.ID), termsafe.Visible(secret.FilePath), kind(info.Mode()))
 	case info.Size() > secretsprovider.MaxSecretSize:
 		return Secret{}, fmt.Errorf("--secret id=%s: %s is larger than %d KiB", termsafe.Visible(secret.ID), termsafe.Visible(secret.FilePath), secretsprovider.MaxSecretSize>>10)
 	}
 	return secret, nil
 }
 
-// readSecret takes the text apart.
+// readSecret parses the fields.
 func readSecret(text string) (Secret, error) {
 	fields, err := csv.NewReader(strings.NewReader(text)).Read()
 	if err != nil {
-		return Secret{}, errors.New("it cannot be read")
+		return Secret{}, errors.New("invalid CSV")
 	}
 	var secret Secret
 	var source, origin string
 	for _, field := range fields {
 		key, value, ok := strings.Cut(field, "=")
 		if !ok {
-			return Secret{}, errors.New("one of its parts has no \"=\"")
+			return Secret{}, errors.New("a field has no \"=\"")
 		}
 		switch strings.ToLower(key) {
 		case "id":
@@ -73,12 +72,12 @@ func readSecret(text string) (Secret, error) {
 		case "type":
 			origin = value
 		default:
-			return Secret{}, errors.New("it has a part that is none of id, src and env")
+			return Secret{}, errors.New("a field is none of id, src and env")
 		}
 	}
 	switch {
 	case origin != "" && origin != "file" && origin != "env":
-		return Secret{}, errors.New("its type is neither file nor env")
+		return Secret{}, errors.New("type must be file or env")
 	case origin == "env" && secret.Env == "":
 		secret.Env = source
 	default:
@@ -86,9 +85,9 @@ func readSecret(text string) (Secret, error) {
 	}
 	switch {
 	case secret.ID == "":
-		return Secret{}, errors.New("it has no id")
+		return Secret{}, errors.New("id is missing")
 	case secret.Env != "" && secret.FilePath != "":
-		return Secret{}, errors.New("it has both src and env")
+		return Secret{}, errors.New("src and env exclude each other")
 	}
 	return secret, nil
 }

@@ -39,21 +39,20 @@ func TestParseSecret(t *testing.T) {
 			assert.DeepEqual(t, got, tc.want)
 		})
 	}
-	const how = "; write id=ID,src=FILE or id=ID,env=VARIABLE"
 	for _, tc := range []struct{ text, want string }{
-		{"", "--secret: it cannot be read" + how},
-		{"s3cret", `--secret: one of its parts has no "="` + how},
-		{"id=a,s3cret", `--secret: one of its parts has no "="` + how},
-		{"id=a,value=s3cret", "--secret: it has a part that is none of id, src and env" + how},
-		{"src=key", "--secret: it has no id" + how},
-		{"id=,src=key", "--secret: it has no id" + how},
-		{"id=a,src=key,env=TOKEN", "--secret: it has both src and env" + how},
-		{"type=vault,id=a", "--secret: its type is neither file nor env" + how},
-		{`id=a,"src=key`, "--secret: it cannot be read" + how},
-		{"id=a,env=NONE", "--secret id=a: there is no environment variable NONE"},
+		{"", "--secret: invalid CSV"},
+		{"s3cret", `--secret: a field has no "="`},
+		{"id=a,s3cret", `--secret: a field has no "="`},
+		{"id=a,value=s3cret", "--secret: a field is none of id, src and env"},
+		{"src=key", "--secret: id is missing"},
+		{"id=,src=key", "--secret: id is missing"},
+		{"id=a,src=key,env=TOKEN", "--secret: src and env exclude each other"},
+		{"type=vault,id=a", "--secret: type must be file or env"},
+		{`id=a,"src=key`, "--secret: invalid CSV"},
+		{"id=a,env=NONE", "--secret id=a: no environment variable NONE"},
 		{"id=a,src=none", "--secret id=a: stat none: no such file or directory"},
 		{"id=none", "--secret id=none: stat none: no such file or directory"},
-		{"id=a,src=folder", "--secret id=a: folder is a folder, where a file is expected"},
+		{"id=a,src=folder", "--secret id=a: folder is a directory, not a regular file"},
 		{"id=a,src=big", "--secret id=a: big is larger than 500 KiB"},
 	} {
 		t.Run(tc.text, func(t *testing.T) {

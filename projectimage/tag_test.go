@@ -122,7 +122,7 @@ func TestNormalizeBaseRefuses(t *testing.T) {
 	} {
 		t.Run(base, func(t *testing.T) {
 			_, err := normalizeBase(base)
-			assert.ErrorContains(t, err, "is not the name of a base image")
+			assert.ErrorContains(t, err, "invalid base image")
 			assert.Assert(t, errdefs.IsInvalidArgument(err))
 		})
 	}

@@ -12,23 +12,23 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
-// Path is where [Repository.Add] puts the work tree of that name.
+// Path is where [Repository.Add] creates a worktree.
 func (r *Repository) Path(name string) (string, error) {
 	if err := CheckName(name); err != nil {
 		return "", err
 	}
 	if r.main == "" {
-		return "", fmt.Errorf("the repository %s has no main work tree to put %s into: add worktrees with \"git worktree add\", and use docker ralph in them", r.common, Folder)
+		return "", hint.Wrap(fmt.Errorf("the repository %s has no main worktree for %s", r.common, Folder), "run %q, and use docker ralph there", "git worktree add")
 	}
 	return filepath.Join(r.main, Folder, name), nil
 }
 
-// Add makes a work tree below [Folder] on a branch. One that exists is checked
-// out, also if only the remote "origin" has it; a new one starts where the
-// current work tree is. If the work tree's folder was removed behind git's back,
-// it is made again. created reports whether the branch is a new one.
+// Add creates a worktree below [Folder] on a branch of the repository or of origin, or on a
+// new one from the current HEAD, as created reports. A worktree whose directory was removed
+// is recreated.
 func (r *Repository) Add(ctx context.Context, name, branch string) (t Tree, created bool, err error) {
 	path, err := r.Path(name)
 	if err != nil {
@@ -41,37 +41,35 @@ func (r *Repository) Add(ctx context.Context, name, branch string) (t Tree, crea
 		return Tree{}, false, err
 	}
 	if err := r.prepare(); err != nil {
-		return Tree{}, false, fmt.Errorf("making the folder for worktrees: %w", err)
+		return Tree{}, false, fmt.Errorf("creating the directory for worktrees: %w", err)
 	}
 	args, created, err := r.start(ctx, path, branch)
 	if err != nil {
 		return Tree{}, false, err
 	}
 	if _, err := r.git.Run(ctx, append([]string{"worktree", "add", "--quiet"}, args...)...); err != nil {
-		return Tree{}, false, fmt.Errorf("making the worktree %q on branch %q: %w%s", name, branch, err, advice(err))
+		return Tree{}, false, withAdvice(fmt.Errorf("creating the worktree %q on branch %q: %w", name, branch, err))
 	}
 	t, found, err := r.Find(ctx, name)
 	if err == nil && !found {
-		err = fmt.Errorf("git has made the worktree %q, but not at %s: see \"git worktree list\"", name, path)
+		err = hint.Wrap(fmt.Errorf("git has not created the worktree %q at %s", name, path), "run %q", "git worktree list")
 	}
 	return t, created, err
 }
 
-// checkBranch has git say what it refuses as the name of a branch. An option
-// would be one for it.
+// checkBranch rejects what git rejects as the name of a branch.
 func (r *Repository) checkBranch(ctx context.Context, branch string) error {
 	out, err := r.git.Run(ctx, "check-ref-format", "--branch", branch)
 	if err == nil && strings.TrimSuffix(out, "\n") != branch {
-		err = fmt.Errorf("%q stands for the branch %q", branch, strings.TrimSpace(out))
+		err = fmt.Errorf("%q is short for the branch %q", branch, strings.TrimSpace(out))
 	}
 	if err != nil {
-		return fmt.Errorf("%w; choose another branch with --branch-name", err)
+		return hint.Wrap(err, "choose another branch with --branch-name")
 	}
 	return nil
 }
 
-// start says what a work tree begins with: a branch that is there, or that the
-// remote "origin" has, or one that is created here.
+// start returns the arguments for a branch that exists, here or at origin, or a new one.
 func (r *Repository) start(ctx context.Context, path, branch string) (args []string, created bool, err error) {
 	there, err := r.exists(ctx, "refs/heads/"+branch)
 	if err != nil || there {
@@ -83,27 +81,27 @@ func (r *Repository) start(ctx context.Context, path, branch string) (args []str
 	return []string{"-b", branch, "--", path}, true, nil
 }
 
-// advice is what to do about what git has said.
-func advice(err error) string {
+// withAdvice adds a hint to an error of git.
+func withAdvice(err error) error {
 	for _, of := range [][2]string{
 		{"already checked out at", "choose another branch with --branch-name, or use or remove that worktree"},
 		{"already used by worktree", "choose another branch with --branch-name, or use or remove that worktree"},
 		{"cannot create", "choose another branch with --branch-name"},
-		{"not a valid object name: 'HEAD'", "make a first commit, from which the worktree can start"},
-		{"invalid reference: HEAD", "make a first commit, from which the worktree can start"},
+		{"not a valid object name: 'HEAD'", "create the first commit"},
+		{"invalid reference: HEAD", "create the first commit"},
 	} {
 		if strings.Contains(err.Error(), of[0]) {
-			return "; " + of[1]
+			return hint.Wrap(err, "%s", of[1])
 		}
 	}
-	return ""
+	return err
 }
 
-// clear makes sure that nothing is in the way of a new work tree.
+// clear removes the record of a worktree whose directory was removed.
 func (r *Repository) clear(ctx context.Context, name, path string) error {
 	_, err := os.Lstat(path)
 	if err == nil {
-		return fmt.Errorf("%s exists, but git knows no worktree there: rename or remove it, or choose another name", path)
+		return hint.Wrap(fmt.Errorf("%s exists and is not a worktree", path), "rename or remove it, or choose another name")
 	}
 	t, found, err := r.Find(ctx, name)
 	if err != nil || !found {
@@ -112,8 +110,8 @@ func (r *Repository) clear(ctx context.Context, name, path string) error {
 	return r.Remove(ctx, t)
 }
 
-// prepare makes the folder for work trees, in which git ignores everything. The
-// repository may have put something else there, which must not lead us away.
+// prepare creates the directory for worktrees, in which git ignores everything. The
+// repository may have a link there, which is not followed.
 func (r *Repository) prepare() error {
 	root, err := os.OpenRoot(r.main)
 	if err != nil {
@@ -128,7 +126,7 @@ func (r *Repository) prepare() error {
 		return err
 	}
 	if !info.IsDir() {
-		return fmt.Errorf("%s is no folder: rename or remove it", filepath.Join(r.main, Folder))
+		return hint.Wrap(fmt.Errorf("%s is not a directory", filepath.Join(r.main, Folder)), "rename or remove it")
 	}
 	folder, err := root.OpenRoot(Folder)
 	if err != nil {
@@ -136,12 +134,12 @@ func (r *Repository) prepare() error {
 	}
 	defer func() { _ = folder.Close() }()
 	if opened, err := folder.Stat("."); err != nil || !os.SameFile(info, opened) {
-		return fmt.Errorf("%s has just been replaced: try again", filepath.Join(r.main, Folder))
+		return fmt.Errorf("%s was replaced while it was opened", filepath.Join(r.main, Folder))
 	}
 	return ignoreAll(folder)
 }
 
-// ignoreAll has git ignore all in a folder.
+// ignoreAll makes git ignore all files in a directory.
 func ignoreAll(folder *os.Root) error {
 	const name, all = ".gitignore", "*"
 	info, err := folder.Lstat(name)
@@ -152,7 +150,7 @@ func ignoreAll(folder *os.Root) error {
 	case err != nil:
 		return err
 	case !info.Mode().IsRegular():
-		return fmt.Errorf("%s is no regular file: rename or remove it", filepath.Join(folder.Name(), name))
+		return hint.Wrap(fmt.Errorf("%s is not a regular file", filepath.Join(folder.Name(), name)), "rename or remove it")
 	}
 	f, err := folder.OpenFile(name, flags, 0o644)
 	if err != nil {
@@ -170,7 +168,7 @@ func ignoreAll(folder *os.Root) error {
 	return errors.Join(err, f.Close())
 }
 
-// exists reports whether there is such a ref.
+// exists reports whether a ref exists.
 func (r *Repository) exists(ctx context.Context, ref string) (bool, error) {
 	_, err := r.git.Run(ctx, "show-ref", "--verify", "--quiet", ref)
 	if gitrepo.SaysNo(err) {
@@ -180,7 +178,7 @@ func (r *Repository) exists(ctx context.Context, ref string) (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("looking for %s: %w", ref, err)
+		return false, fmt.Errorf("reading %s: %w", ref, err)
 	}
 	return true, nil
 }

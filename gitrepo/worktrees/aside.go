@@ -9,22 +9,19 @@ import (
 	"time"
 )
 
-// stateFolder is where ralph keeps backlog and logs of a work tree. git ignores
-// it, so nothing else has them.
+// stateFolder has the backlog and the logs of a worktree, which git ignores.
 const stateFolder = ".ralph"
 
-// asideFolder is the place, in the main work tree, for those of work trees that
-// are removed.
+// asideFolder has those of removed worktrees, in the main worktree.
 const asideFolder = "removed"
 
-// SetAside moves the backlog and the logs of the work tree of that name into the
-// main work tree, and returns where they are now. It returns "" if there are
-// none.
+// SetAside moves the backlog and the logs of a worktree into the main worktree, and returns
+// their new path; "" for none.
 func (r *Repository) SetAside(name string, now time.Time) (string, error) {
 	if err := CheckName(name); err != nil {
 		return "", err
 	}
-	// The paths are the repository's: no link in them may lead elsewhere.
+	// No link of the repository is followed out of it.
 	root, err := os.OpenRoot(r.main)
 	if err != nil {
 		return "", err
@@ -60,7 +57,7 @@ func mkdirs(root *os.Root, folders ...string) error {
 	return nil
 }
 
-// ignoreIn has git ignore all in a folder below a root.
+// ignoreIn makes git ignore all files in a directory below a root.
 func ignoreIn(root *os.Root, folder string) error {
 	inside, err := root.OpenRoot(folder)
 	if err != nil {

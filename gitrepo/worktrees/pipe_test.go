@@ -26,7 +26,7 @@ func TestStatusDoesNotWaitAtAPipe(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), r.timeout/2)
 			defer cancel()
 			_, err := r.Status(ctx, find(t, r, "x"))
-			assert.ErrorContains(t, err, name+", which is no regular file: remove it")
+			assert.ErrorContains(t, err, name+": not a regular file")
 		})
 	}
 }

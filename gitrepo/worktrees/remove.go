@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
-// Remove removes a work tree with everything in it, and what git knows of it.
-// Its branch stays. The caller has made sure that nothing is lost. One that is
-// locked is not removed.
+// Remove removes a worktree with everything in it, unless it is locked. Its branch stays.
 func (r *Repository) Remove(ctx context.Context, t Tree) error {
 	if err := t.CheckLock(); err != nil {
 		return err
@@ -20,7 +20,7 @@ func (r *Repository) Remove(ctx context.Context, t Tree) error {
 	return nil
 }
 
-// CheckLock tells what is to be done about a work tree that is locked.
+// CheckLock returns an error for a locked worktree.
 func (t Tree) CheckLock() error {
 	if !t.Locked {
 		return nil
@@ -29,11 +29,10 @@ func (t Tree) CheckLock() error {
 	if t.Why != "" {
 		why = fmt.Sprintf(" (%q)", t.Why)
 	}
-	return fmt.Errorf("the worktree %s is locked%s: if it may go, unlock it with \"git worktree unlock %s\"", t.Path, why, t.Path)
+	return hint.Wrap(fmt.Errorf("the worktree %s is locked%s", t.Path, why), "unlock it with %q", "git worktree unlock "+t.Path)
 }
 
-// DeleteBranch deletes a branch, merged or not. git refuses one that is checked
-// out.
+// DeleteBranch deletes a branch, merged or not, unless it is checked out.
 func (r *Repository) DeleteBranch(ctx context.Context, branch string) error {
 	if _, err := r.git.Run(ctx, "branch", "--quiet", "-D", "--", branch); err != nil {
 		return fmt.Errorf("deleting the branch %s: %w", branch, err)
@@ -41,7 +40,7 @@ func (r *Repository) DeleteBranch(ctx context.Context, branch string) error {
 	return nil
 }
 
-// Forget deletes the refs below a prefix, except for those that are to be kept.
+// Forget deletes the refs below a prefix, except for some.
 func (r *Repository) Forget(ctx context.Context, prefix string, keep []string) error {
 	out, err := r.git.Run(ctx, "for-each-ref", "--format=%(refname)", prefix+"/")
 	for _, ref := range strings.Fields(out) {

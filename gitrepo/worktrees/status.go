@@ -7,29 +7,27 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
-// Status is what is in a work tree that is nowhere else.
+// Status is what only a worktree has.
 type Status struct {
-	// Changed are the files with changes that are not committed, new ones among
-	// them, as git names them. A new folder counts as one.
+	// Changed are files with uncommitted changes, and untracked files and directories.
 	Changed []string
-	// Against is what the branch is compared with: its upstream or, without one,
-	// the branch that it would be merged into. It is empty if there is neither.
+	// Against is the branch's upstream, or else the branch that it would be merged into;
+	// empty for neither.
 	Against       string
 	Ahead, Behind int
 }
 
-// errNoGitDir is about a work tree whose git directory nobody knows.
-var errNoGitDir = errors.New("git has no directory for it: repair it with \"git worktree repair\"")
+var errNoGitDir = hint.Wrap(errors.New("no git directory"), "run %q", "git worktree repair")
 
-// Status looks at a work tree whose folder is there. It has to be one that
-// [Repository.List] has returned.
+// Status inspects a worktree of [Repository.List] whose directory exists.
 func (r *Repository) Status(ctx context.Context, t Tree) (Status, error) {
 	s := Status{}
 	var err error
 	if s.Changed, err = r.changed(ctx, t); err != nil {
-		return s, fmt.Errorf("looking for uncommitted changes in %s: %w", t.Path, err)
+		return s, fmt.Errorf("listing uncommitted changes in %s: %w", t.Path, err)
 	}
 	against, err := r.against(ctx, t)
 	if err != nil || against == "" {
@@ -46,8 +44,8 @@ func (r *Repository) Status(ctx context.Context, t Tree) (Status, error) {
 	return s, nil
 }
 
-// changed lists what is not committed. Submodules are not looked into: their
-// configuration could have git start programs.
+// changed lists uncommitted changes. git does not enter submodules, whose configuration could
+// start programs.
 func (r *Repository) changed(ctx context.Context, t Tree) ([]string, error) {
 	if t.gitDir == "" {
 		return nil, errNoGitDir
@@ -63,7 +61,7 @@ func (r *Repository) changed(ctx context.Context, t Tree) ([]string, error) {
 			"status", "--porcelain", "-z", "--untracked-files=normal", "--ignore-submodules=dirty", "--no-renames")
 	})
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		return nil, fmt.Errorf("git has not answered within %v", r.timeout)
+		return nil, fmt.Errorf("git has not finished within %v", r.timeout)
 	}
 	if err != nil {
 		return nil, err
@@ -71,7 +69,7 @@ func (r *Repository) changed(ctx context.Context, t Tree) ([]string, error) {
 	return parseStatus(out), nil
 }
 
-// parseStatus reads what "git status --porcelain -z --no-renames" prints.
+// parseStatus reads git status --porcelain -z --no-renames.
 func parseStatus(out string) []string {
 	var changed []string
 	for line := range strings.SplitSeq(out, "\x00") {
@@ -82,8 +80,7 @@ func parseStatus(out string) []string {
 	return changed
 }
 
-// against returns the ref that a work tree's branch is compared with; empty if
-// there is none.
+// against returns the ref of [Status.Against]; empty for none.
 func (r *Repository) against(ctx context.Context, t Tree) (string, error) {
 	if t.Branch == "" {
 		return "", nil
@@ -91,7 +88,7 @@ func (r *Repository) against(ctx context.Context, t Tree) (string, error) {
 	own := "refs/heads/" + t.Branch
 	out, err := r.git.Run(ctx, "for-each-ref", "--format=%(upstream)", own)
 	if err != nil {
-		return "", fmt.Errorf("asking git for the upstream of %s: %w", t.Branch, err)
+		return "", fmt.Errorf("reading the upstream of %s: %w", t.Branch, err)
 	}
 	candidates := []string{strings.TrimSpace(strings.SplitN(out, "\n", 2)[0])}
 	if r.mainBranch != "" {
@@ -108,13 +105,11 @@ func (r *Repository) against(ctx context.Context, t Tree) (string, error) {
 	return "", nil
 }
 
-// Commit is one, by its short name and its subject.
+// Commit is a commit with its short ID.
 type Commit struct{ ID, Subject string }
 
-// Unmerged returns the commits of a work tree that would be hard to find without
-// it and its branch: neither what its branch is compared with has them nor
-// anything that is known of a remote. The newest comes first; no more than limit
-// are returned. n is how many there are.
+// Unmerged returns the newest commits of a worktree, up to a limit, that neither its upstream
+// nor a remote branch contains, and their number.
 func (r *Repository) Unmerged(ctx context.Context, t Tree, limit int) (newest []Commit, n int, err error) {
 	if t.Branch == "" {
 		return r.only(ctx, []string{t.head}, []string{"--branches", "--remotes", "--tags"}, limit)
@@ -134,8 +129,8 @@ func (r *Repository) Unmerged(ctx context.Context, t Tree, limit int) (newest []
 	return r.only(ctx, []string{own}, without, limit)
 }
 
-// Stray returns the refs below a prefix whose commits no branch has, and nothing
-// that is known of a remote, without those of the names given.
+// Stray returns the refs below a prefix, except for some, whose commits are in no branch and
+// no tag.
 func (r *Repository) Stray(ctx context.Context, prefix string, except ...string) ([]string, error) {
 	out, err := r.git.Run(ctx, "for-each-ref", "--format=%(refname)", prefix+"/")
 	if err != nil {
@@ -160,7 +155,7 @@ next:
 	return stray, nil
 }
 
-// only counts and names the commits that some refs have and others have not.
+// only returns the newest commits that some refs have and others lack, and their number.
 func (r *Repository) only(ctx context.Context, refs, without []string, limit int) (newest []Commit, n int, err error) {
 	set := append(append(refs, "--not"), without...)
 	out, err := r.git.Run(ctx, append([]string{"rev-list", "--count"}, append(set, "--")...)...)
@@ -176,7 +171,7 @@ func (r *Repository) only(ctx context.Context, refs, without []string, limit int
 		}
 	}
 	if err != nil {
-		return nil, 0, fmt.Errorf("looking for commits that are not merged: %w", err)
+		return nil, 0, fmt.Errorf("listing unmerged commits: %w", err)
 	}
 	return newest, n, nil
 }

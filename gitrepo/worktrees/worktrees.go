@@ -1,9 +1,7 @@
-// Package worktrees adds, lists and removes linked work trees of a git
-// repository. Those that it adds are in the folder .worktrees of the main one.
+// Package worktrees adds, lists and removes linked worktrees, below .worktrees of the main one.
 //
-// The files in work trees are an agent's. git looks at each one through the git
-// directory that the repository has for it, and not through what its .git file
-// says.
+// An agent controls the files of a worktree. git inspects it through the git directory in the
+// repository, not through its .git file.
 package worktrees
 
 import (
@@ -17,25 +15,25 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
-// Folder is where work trees are added, below the main one.
+// Folder is where worktrees are added, below the main one.
 const Folder = ".worktrees"
 
-// Repository is one with its work trees, seen from one of them.
+// Repository is a repository with its worktrees.
 type Repository struct {
 	git        gitrepo.Git
-	here       string // the work tree that we are in
-	main       string // empty if it cannot be known
+	here       string // the current worktree
+	main       string // empty if unknown
 	common     string
 	mainBranch string
-	timeout    time.Duration // with git where it looks at files
+	timeout    time.Duration // of git status
 }
 
-// statusTimeout is enough for the files of large repositories.
 const statusTimeout = time.Minute
 
-// Open returns the repository of a work tree.
+// Open returns the repository of a worktree.
 func Open(wt gitrepo.Worktree) (*Repository, error) {
 	program, err := gitrepo.NewGit(wt.Root)
 	if err != nil {
@@ -44,47 +42,43 @@ func Open(wt gitrepo.Worktree) (*Repository, error) {
 	return &Repository{git: program, here: realPath(wt.Root), main: wt.MainRoot, common: wt.CommonDir, timeout: statusTimeout}, nil
 }
 
-// Tree is a work tree that git knows.
+// Tree is a worktree.
 type Tree struct {
 	// Path is absolute, without symbolic links.
 	Path string
-	// Name is what it is called below [Folder]; empty for one elsewhere.
+	// Name is its name below [Folder]; empty elsewhere.
 	Name string
-	// Branch is the one that is checked out, without "refs/heads/"; empty for
-	// none.
+	// Branch is checked out, without "refs/heads/"; empty for a detached HEAD.
 	Branch string
-	// Main tells that it is the repository's main one, and Current that it is
-	// the one that we are in.
+	// Main marks the main worktree, and Current the one of the command.
 	Main, Current bool
-	// Missing tells that its folder is gone.
+	// Missing says that its directory does not exist.
 	Missing bool
-	// Locked tells that git must not remove it; Why says the reason, if one was
-	// given.
+	// Locked says that git must not remove it; Why is the reason, if known.
 	Locked bool
 	Why    string
 
 	head   string // commit
-	gitDir string // its own; empty if it was not found
+	gitDir string // empty if unknown
 }
 
-// CheckName refuses names that [Repository.Add] does not take: those with anything but
-// letters, digits, dashes and underscores in them.
+// CheckName rejects names with other characters than letters, digits, dashes and underscores.
 func CheckName(name string) error {
 	if !regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]{0,99}$`).MatchString(name) {
-		return fmt.Errorf("%q cannot be the name of a worktree: use letters, digits, - and _ (100 at most, no - at the start)", name)
+		return hint.Wrap(fmt.Errorf("invalid worktree name %q", name), "use up to 100 letters, digits, - and _, not starting with -")
 	}
 	return nil
 }
 
-// List returns all work trees, the main one first.
+// List returns all worktrees, the main one first.
 func (r *Repository) List(ctx context.Context) ([]Tree, error) {
 	out, err := r.git.Run(ctx, "worktree", "list", "--porcelain", "-z")
 	if err != nil {
-		return nil, fmt.Errorf("listing the worktrees: %w", err)
+		return nil, fmt.Errorf("listing worktrees: %w", err)
 	}
 	dirs, err := gitDirs(r.common)
 	if err != nil {
-		return nil, fmt.Errorf("listing the worktrees: %w", err)
+		return nil, fmt.Errorf("listing worktrees: %w", err)
 	}
 	var trees []Tree
 	for _, t := range parseList(out) {
@@ -103,7 +97,7 @@ func (r *Repository) List(ctx context.Context) ([]Tree, error) {
 	return trees, nil
 }
 
-// Find returns the work tree of that name.
+// Find returns a worktree by its name.
 func (r *Repository) Find(ctx context.Context, name string) (t Tree, found bool, err error) {
 	trees, err := r.List(ctx)
 	for _, t := range trees {
@@ -114,15 +108,16 @@ func (r *Repository) Find(ctx context.Context, name string) (t Tree, found bool,
 	return Tree{}, false, err
 }
 
-// Worktree returns what a command in a work tree goes by, without a scope. An agent that could
-// change the .git file can have it lead to another repository: that is refused.
+// Worktree detects a worktree, without its scope. It rejects a .git file that leads to another
+// repository, because an agent could have changed it.
 func (r *Repository) Worktree(ctx context.Context, t Tree) (gitrepo.Worktree, error) {
 	wt, err := gitrepo.Detect(ctx, t.Path, func(string) string { return "any" })
 	if err == nil && (wt.CommonDir != r.common || wt.GitDir != t.gitDir) {
-		err = fmt.Errorf("it leads to %s instead", wt.GitDir)
+		err = fmt.Errorf("it leads to %s", wt.GitDir)
 	}
 	if err != nil {
-		return gitrepo.Worktree{}, fmt.Errorf("the .git file of the worktree %s does not lead to this repository: %w. Somebody has changed it; look at it, then \"git worktree repair %s\"", t.Path, err, t.Path)
+		return gitrepo.Worktree{}, hint.Wrap(fmt.Errorf("checking the .git file of the worktree %s: %w", t.Path, err),
+			"an agent may have changed it: inspect it, then run %q", "git worktree repair "+t.Path)
 	}
 	wt.Scope = gitrepo.Scope{}
 	return wt, nil
@@ -132,13 +127,12 @@ func (r *Repository) Worktree(ctx context.Context, t Tree) (gitrepo.Worktree, er
 func (r *Repository) Branches(ctx context.Context) ([]string, error) {
 	out, err := r.git.Run(ctx, "for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads")
 	if err != nil {
-		return nil, fmt.Errorf("listing the branches: %w", err)
+		return nil, fmt.Errorf("listing branches: %w", err)
 	}
 	return strings.Fields(out), nil
 }
 
-// parseList reads what "git worktree list --porcelain -z" prints. A bare
-// repository is no work tree and is left out.
+// parseList reads git worktree list --porcelain -z, without a bare repository.
 func parseList(out string) []Tree {
 	var trees []Tree
 	for block := range strings.SplitSeq(out, "\x00\x00") {
@@ -166,7 +160,7 @@ func parseList(out string) []Tree {
 	return trees
 }
 
-// gitDirs returns the git directories of linked work trees by their paths.
+// gitDirs returns the git directories of linked worktrees by their paths.
 func gitDirs(common string) (map[string]string, error) {
 	dirs := map[string]string{}
 	folder := filepath.Join(common, "worktrees")
@@ -178,7 +172,7 @@ func gitDirs(common string) (map[string]string, error) {
 		dir := filepath.Join(folder, e.Name())
 		content, err := os.ReadFile(filepath.Join(dir, "gitdir"))
 		if err != nil {
-			continue // git has begun or ended it
+			continue // it is being added or removed
 		}
 		dotGit := filepath.FromSlash(strings.TrimRight(string(content), "\r\n"))
 		if !filepath.IsAbs(dotGit) {
@@ -189,8 +183,7 @@ func gitDirs(common string) (map[string]string, error) {
 	return dirs, nil
 }
 
-// realPath resolves symbolic links. Of a path that is gone it resolves what is
-// left of it.
+// realPath resolves symbolic links in the existing part of a path.
 func realPath(path string) string {
 	if resolved, err := filepath.EvalSymlinks(path); err == nil {
 		return resolved

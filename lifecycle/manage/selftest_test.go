@@ -100,7 +100,7 @@ func TestSelfTestProjectImage(t *testing.T) {
 		{name: "in a repository", file: layer, build: true},
 		{name: "in a plain directory", file: layer, plain: true, build: true},
 		{name: "in a linked worktree", file: layer, linked: true, build: true},
-		{name: "invalid Dockerfile", file: "FROM debian\n", failed: "Dockerfile.sandbox: it is not built on the agent's image"},
+		{name: "invalid Dockerfile", file: "FROM debian\n", failed: "Dockerfile.sandbox: not based on the agent image"},
 		{name: "a given image", file: "FROM debian\n", user: "[sandbox]\nimage = \"own:1\"\n", skipped: "the image own:1 is used as it is ("},
 		{name: "untrusted repository", file: layer, toml: "[image]\nbase = \"evil:1\"\n", skipped: "docker ralph trust"},
 		{name: "invalid settings", file: layer, toml: "[image]\nbose = \"x\"\n", failed: "ralph.toml:2:"},

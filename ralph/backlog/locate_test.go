@@ -40,7 +40,7 @@ func TestDetectScope(t *testing.T) {
 		{name: "no origin", git: stubInside + stubBranch, err: `no git remote "origin" found. Run: git remote add origin <url>`},
 		{
 			name: "origin without a path", git: stubInside + "'remote get-url origin') echo https://h;;\n" + stubBranch,
-			err: `git remote "origin": it has no path`,
+			err: `git remote "origin": no path`,
 		},
 		{name: "detached", git: stubInside + stubRemote + "'branch --show-current') ;;\n", err: "detached HEAD state. Run: git checkout <branch>"},
 		{name: "git answers main to everything", git: "*) echo main;;", want: Scope{"main", "main"}},

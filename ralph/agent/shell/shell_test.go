@@ -160,7 +160,7 @@ func TestBuildFailures(t *testing.T) {
 		{
 			"named pipe",
 			[]string{"echo x >file; mkfifo .gitattributes"},
-			"git add: git waits for ever at .gitattributes, which is no regular file: remove it",
+			"git add: git is blocked by .gitattributes: not a regular file",
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
