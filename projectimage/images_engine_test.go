@@ -323,7 +323,7 @@ func TestEngineGivenImageThatLacksThings(t *testing.T) {
 		_, err = b.Ensure(t.Context(), Request{Image: nameless})
 		assert.Assert(t, errors.As(err, &unsuitable), "%v", err)
 		assert.Equal(t, len(unsuitable.Lacks), 2, "%v", err)
-		assert.Assert(t, cmp.Contains(err.Error(), "it has no file /etc/passwd"))
+		assert.Assert(t, cmp.Contains(err.Error(), "no file /etc/passwd"))
 
 		assert.Equal(t, len(engine.made), 3)
 		for _, id := range engine.made {
