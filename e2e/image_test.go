@@ -151,7 +151,7 @@ func TestProjectImageFromBuildToPrune(t *testing.T) {
 
 		// One is in use, the other is needed.
 		res = w.ralph(t, append(mine, "--force")...).expect(t, 0)
-		assert.Equal(t, res.stdout+res.stderr, "There is nothing to remove\n")
+		assert.Equal(t, res.stdout+res.stderr, "Nothing to remove\n")
 		w.removeSandboxes(t)
 		unused := strings.Fields(w.ok(t, append(mine, "--dry-run")...))
 		// The other is the same image, in which the user has got a name.
