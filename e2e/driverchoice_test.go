@@ -87,7 +87,7 @@ func TestDefaultDriverWithoutMicroVMsIsContainer(t *testing.T) {
 		lacking   func(t *testing.T, w *world)
 	}{
 		{"no program", "no sbx; no docker sandbox", func(_ *testing.T, w *world) { w.setPath(shared.fakes, false) }},
-		{"logged out", "sbx is not logged in to Docker, which it needs for everything; no docker sandbox", func(t *testing.T, w *world) {
+		{"logged out", "sbx is not logged in to Docker; no docker sandbox", func(t *testing.T, w *world) {
 			w.configureFake(t, func(s *sandboxcli.Settings) { s.LoggedIn = false })
 		}},
 		{"no policy", "the network policy of sbx is not set; no docker sandbox", func(t *testing.T, w *world) {

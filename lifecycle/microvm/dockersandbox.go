@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/credential"
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
@@ -37,12 +38,12 @@ func pluginDialect(o Options) dialect {
 
 func (p *plugin) client(context.Context) (client, error) {
 	if p.docker == "" {
-		return client{}, errors.New("the docker command is not on PATH, and the driver docker-sandbox needs it")
+		return client{}, errors.New("the docker command is not on PATH, which the driver docker-sandbox needs")
 	}
 	return client{path: p.docker, args: append(slices.Clone(p.globals), "sandbox"), typed: "docker sandbox"}, nil
 }
 
-// usable lists: that is what the plugin must be able to do, its presence says nothing.
+// usable checks that listing works: the plugin can be present but disabled.
 func (p *plugin) usable(ctx context.Context, d *Driver) error {
 	_, err := d.entries(ctx)
 	return err
@@ -52,12 +53,11 @@ func (p *plugin) create(_ context.Context, _ *Driver, spec lifecycle.Spec) ([]st
 	return []string{"-t", spec.Image}, nil
 }
 
-// errRemoved is for Docker Desktop from 4.80 on: the plugin is listed, but
-// prints a notice and nothing else.
-var errRemoved = errors.New("this Docker Desktop no longer has \"docker sandbox\" (4.80 removed it): install sbx, its successor (https://docs.docker.com/ai/sandboxes/), or use \"--driver container\"")
+// errRemoved is for Docker Desktop 4.80 and later, whose plugin only prints a notice.
+var errRemoved = hint.Wrap(errors.New("this Docker Desktop no longer has \"docker sandbox\" (4.80 removed it)"), installHint)
 
-// errNoPlugin is for a Docker without the plugin.
-var errNoPlugin = fmt.Errorf("%w: there is no \"docker sandbox\" here: it came with Docker Desktop 4.58 to 4.79. Install sbx, its successor (https://docs.docker.com/ai/sandboxes/), or use \"--driver container\"", lifecycle.ErrNotInstalled)
+// errNoPlugin is for a Docker CLI without the plugin.
+var errNoPlugin = hint.Wrap(fmt.Errorf("%w: there is no \"docker sandbox\" here (Docker Desktop 4.58 to 4.79 have it)", lifecycle.ErrNotInstalled), installHint)
 
 func (p *plugin) explain(c *callError) error {
 	switch {
@@ -66,17 +66,17 @@ func (p *plugin) explain(c *callError) error {
 	case c.says("is not a docker command", "unknown command", "docker [options] command"): // the CLI's own usage
 		return errNoPlugin
 	case c.says("sandboxd.sock", "dial unix", "cannot connect to the"):
-		return fmt.Errorf("docker sandbox does not reach its daemon (%s): start Docker Desktop", c.words())
+		return hint.Wrap(fmt.Errorf("docker sandbox cannot connect to its daemon (%s)", c.words()), "start Docker Desktop")
 	default:
 		return nil
 	}
 }
 
-// log is that of all sandboxes.
+// log is for all sandboxes.
 func (p *plugin) log(string) []string { return []string{"network", "log", "--json"} }
 
-// keys supposes that the plugin's proxy has what the user has: it takes the variables
-// from Docker Desktop's environment, which nobody can ask for.
+// keys assumes that the plugin's proxy has the user's variables: it reads them from
+// Docker Desktop's environment, which is not accessible.
 func (p *plugin) keys(_ context.Context, _ *Driver, services []credential.Service, present func([]string) bool) (map[string]bool, error) {
 	has := map[string]bool{}
 	for _, s := range services {

@@ -55,7 +55,7 @@ func TestFailuresAreToldApart(t *testing.T) {
 				assert.NilError(t, err)
 				return
 			}
-			assert.Check(t, is.ErrorContains(err, tc.want))
+			assert.Check(t, is.Contains(WithHints(err), tc.want))
 		})
 	}
 	assert.Check(t, errors.Is(d.explain(&callError{code: 1, stderr: "docker: unknown command: docker sandbox"}), lifecycle.ErrNotInstalled))

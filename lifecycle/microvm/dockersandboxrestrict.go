@@ -48,7 +48,7 @@ func (p *plugin) restrict(ctx context.Context, d *Driver, name string, policy eg
 		args = append(args, "--"+flag, value)
 	}
 	if _, err := d.call(ctx, limitList, args...); err != nil {
-		return is, fmt.Errorf("giving the sandbox %s network rules: %w", name, err)
+		return is, fmt.Errorf("adding network rules to the sandbox %s: %w", name, err)
 	}
 	// Not before: what is noted is not told again.
 	return is, note(known)

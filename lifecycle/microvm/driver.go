@@ -157,7 +157,7 @@ func (d *Driver) entries(ctx context.Context) (entries []Entry, err error) {
 		if known := d.explain(&callError{stdout: string(out)}); known != nil {
 			return nil, known
 		}
-		err = fmt.Errorf("the answer of %q cannot be read: %w. It began with %.200q", d.typed+" ls --json", err, out)
+		err = fmt.Errorf("parsing the output of %q: %w: %.200q", d.typed+" ls --json", err, out)
 	}
 	return nil, err
 }
@@ -294,7 +294,7 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 	}
 	entry, listed := find(entries, spec.Name)
 	if !listed {
-		return lifecycle.Sandbox{}, fmt.Errorf("%s says that it has created the sandbox %s, but does not list it: see %q", d.name, spec.Name, d.Manual(spec.Name).List)
+		return lifecycle.Sandbox{}, hint.Wrap(fmt.Errorf("%s created the sandbox %s, but does not list it", d.name, spec.Name), "run %q", d.Manual(spec.Name).List)
 	}
 	rec.ID, rec.Created = entry.ID, true
 	if err := d.records().write(rec); err != nil {

@@ -30,7 +30,7 @@ func (d *Driver) Exec(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Pro
 	}
 	if p.Lasting {
 		if err := d.startKeeper(ctx, sb.Name, p.ID); err != nil {
-			d.Report(fmt.Sprintf("Warning: the sandbox may be stopped as idle once nobody is connected to it: %v", err))
+			d.Report(fmt.Sprintf("Warning: the sandbox may stop as idle without a connection: %v", err))
 		}
 	}
 	cmd := c.command(ctx, d.execArgs(rec, p), p.Env...)
@@ -130,7 +130,7 @@ func (d *Driver) run(ctx context.Context, sb lifecycle.Sandbox, cmd *exec.Cmd, p
 		case err := <-undelivered:
 			// Nothing inside will end the client, so we do.
 			endClient(cmd, ended)
-			return 0, stopHint(fmt.Errorf("the signal could not be passed on to the sandbox %s (%w): the connection was closed, and what runs there, if anything, goes on", sb.Name, err), sb.Name)
+			return 0, stopHint(fmt.Errorf("forwarding the signal to the sandbox %s: %w: closed the connection, but the command may still be running", sb.Name, err), sb.Name)
 		case err := <-ended:
 			if ctx.Err() != nil {
 				return 0, ctx.Err()
@@ -146,8 +146,8 @@ func (d *Driver) run(ctx context.Context, sb lifecycle.Sandbox, cmd *exec.Cmd, p
 	}
 }
 
-// isLost says whether the terminal of a process is lost. A client can notice that
-// a moment earlier than we do.
+// isLost reports whether the terminal of a process is lost. A client can notice that
+// a moment earlier.
 func isLost(p lifecycle.Process) bool {
 	if p.Lost == nil {
 		return false
@@ -155,16 +155,16 @@ func isLost(p lifecycle.Process) bool {
 	select {
 	case <-p.Lost:
 		return true
-	case <-time.After(lostPatience):
+	case <-time.After(lostDelay):
 		return false
 	}
 }
 
-// lostPatience is how much later than its client we may hear of a lost terminal.
-const lostPatience = time.Second
+// lostDelay is how much later than its client we may notice a lost terminal.
+const lostDelay = time.Second
 
-// keepTerminal puts the terminal back as it is now: a client that is killed
-// does not.
+// keepTerminal saves the state of the terminal, which a killed client does not
+// restore.
 func keepTerminal(p lifecycle.Process) (restore func()) {
 	if p.Terminal == nil {
 		return func() {}
@@ -187,11 +187,11 @@ func endClient(cmd *exec.Cmd, ended <-chan error) {
 	}
 }
 
-// outcome tells the command's exit code from the program's own. The codes that
-// the program uses itself count only if the command has run and ended.
+// outcome distinguishes the command's exit code from the program's own. Codes that
+// the program uses itself are the command's only if that has exited.
 func (d *Driver) outcome(ctx context.Context, sb lifecycle.Sandbox, rec record, p lifecycle.Process, code int) (int, error) {
 	if (code == 126 || code == 127) && p.Args[0] == wire.Program && !p.AnyCode {
-		// ralph is not there, or cannot be run: it has no such codes itself.
+		// ralph is missing or cannot be run: it has no such codes itself.
 		return 0, errors.Join(lifecycle.ErrNotPrepared, d.notePrepared(ctx, sb, ""))
 	}
 	switch code {
@@ -201,7 +201,7 @@ func (d *Driver) outcome(ctx context.Context, sb lifecycle.Sandbox, rec record, 
 	}
 	found, err := d.Lookup(ctx, sb.Name)
 	if err != nil {
-		return 0, fmt.Errorf("%s ended with code %d, and it cannot be told whether %s has: %w", d.name, code, p.Args[0], err)
+		return 0, lostContact(p, sb, code, err)
 	}
 	switch found.State {
 	case lifecycle.Running:
@@ -210,24 +210,28 @@ func (d *Driver) outcome(ctx context.Context, sb lifecycle.Sandbox, rec record, 
 	case lifecycle.Unknown:
 		return 0, fmt.Errorf("the sandbox %s was lost: %s", sb.Name, found.Why)
 	default:
-		return 0, fmt.Errorf("the sandbox %s was stopped while %s ran in it. Run the command again to go on: your files and the backlog are as they were", sb.Name, p.Args[0])
+		return 0, hint.Wrap(fmt.Errorf("the sandbox %s was stopped while %s ran in it", sb.Name, p.Args[0]), "run the command again: your files and the backlog are kept")
 	}
 	state, err := d.dispatched(ctx, sb, rec, p.ID)
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf("%s ended with code %d, and it cannot be told whether %s has: %w", d.name, code, p.Args[0], err)
+		return 0, lostContact(p, sb, code, err)
 	case state == wire.StateEnded:
 		if code == -1 {
-			return 0, fmt.Errorf("the connection to the sandbox %s was cut before it could be known how %s has ended", sb.Name, p.Args[0])
+			return 0, fmt.Errorf("lost the connection to the sandbox %s: the exit code of %s is unknown", sb.Name, p.Args[0])
 		}
 		return code, nil
 	case state == wire.StateRunning && p.Terminal != nil && (code >= 0 || isLost(p)):
 		return 0, lifecycle.ErrDetached
 	case state == wire.StateRunning:
-		return 0, stopHint(fmt.Errorf("the connection to the sandbox %s was lost, but %s still runs there", sb.Name, p.Args[0]), sb.Name)
+		return 0, stopHint(fmt.Errorf("lost the connection to the sandbox %s: %s is still running", sb.Name, p.Args[0]), sb.Name)
 	default:
-		return 0, fmt.Errorf("%s did not run %s in the sandbox %s (exit code %d): see what it said above", d.name, p.Args[0], sb.Name, code)
+		return 0, hint.Wrap(fmt.Errorf("%s did not run %s in the sandbox %s (exit code %d)", d.name, p.Args[0], sb.Name, code), "see its output above")
 	}
+}
+
+func lostContact(p lifecycle.Process, sb lifecycle.Sandbox, code int, err error) error {
+	return hint.Wrap(fmt.Errorf("lost contact with %q in the sandbox %s (exit code %d): %w", p.Args[0], sb.Name, code, err), "see whether it still runs with %q", "docker ralph ls")
 }
 
 func stopHint(err error, name string) error {

@@ -2,8 +2,10 @@ package microvm
 
 import (
 	"context"
+	"strings"
 
 	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 // meanwhile does something while a program is about to be asked to do something.
@@ -30,4 +32,12 @@ func (d *Driver) Meanwhile(do func()) *Driver {
 	during := *d
 	during.program = meanwhile{d.program, do}
 	return &during
+}
+
+// WithHints formats an error and its hints, a line each.
+func WithHints(err error) string {
+	if err == nil {
+		return ""
+	}
+	return strings.Join(append([]string{err.Error()}, hint.Of(err)...), "\n")
 }

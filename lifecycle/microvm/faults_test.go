@@ -94,8 +94,8 @@ func tryFaults(t *testing.T, kind string) {
 		change     func(*sandboxcli.Settings)
 		err        string
 	}{
-		{"half a list", both, func(s *sandboxcli.Settings) { s.Faults.TruncatedList = true }, "cannot be read: reading its JSON"},
-		{"garbage", both, func(s *sandboxcli.Settings) { s.Faults.GarbageList = true }, "cannot be read"},
+		{"half a list", both, func(s *sandboxcli.Settings) { s.Faults.TruncatedList = true }, `ls --json": reading its JSON`},
+		{"garbage", both, func(s *sandboxcli.Settings) { s.Faults.GarbageList = true }, "parsing the output of"},
 		{"a list that hangs", both, func(s *sandboxcli.Settings) { s.Faults.HangList = true }, late},
 		{
 			"a list that hangs on", both,
@@ -104,10 +104,10 @@ func tryFaults(t *testing.T, kind string) {
 			},
 			late,
 		},
-		{"logged out", microvm.Sbx, func(s *sandboxcli.Settings) { s.LoggedIn = false }, `not logged in to Docker, which it needs for everything: log in with "sbx login"`},
+		{"logged out", microvm.Sbx, func(s *sandboxcli.Settings) { s.LoggedIn = false }, `log in with "sbx login"`},
 		{"a lapsed login", microvm.Sbx, func(s *sandboxcli.Settings) { s.Faults.LoginLapseAfter = &lapse }, `log in with "sbx login"`},
 		{"no daemon", microvm.Sbx, func(s *sandboxcli.Settings) { s.DaemonUp, s.Faults.NoDaemon = false, true }, `start it with "sbx daemon start --detach"`},
-		{"the removed plugin", microvm.DockerSandbox, func(s *sandboxcli.Settings) { s.Faults.Removed = true }, `this Docker Desktop no longer has "docker sandbox" (4.80 removed it): install sbx`},
+		{"the removed plugin", microvm.DockerSandbox, func(s *sandboxcli.Settings) { s.Faults.Removed = true }, `this Docker Desktop no longer has "docker sandbox" (4.80 removed it)`},
 		{"the removed plugin, with a code", microvm.DockerSandbox, func(s *sandboxcli.Settings) { s.Faults.Removed, s.Faults.RemovedExit = true, 1 }, `no longer has "docker sandbox"`},
 		{
 			"the removed plugin, on stderr", microvm.DockerSandbox,
@@ -129,7 +129,7 @@ func tryFaults(t *testing.T, kind string) {
 			}
 			begin := time.Now()
 			_, err := b.driver.Lookup(t.Context(), sb.Name)
-			assert.ErrorContains(t, err, tc.err)
+			assert.Check(t, is.Contains(microvm.WithHints(err), tc.err))
 			assert.Assert(t, time.Since(begin) < 15*time.Second)
 
 			b.driver.TimeScale = 0
@@ -219,7 +219,7 @@ func TestWhatKeepsASandboxFromBeingMade(t *testing.T) {
 			b := newBench(t, microvm.Sbx, tc.change)
 			spec := b.spec(t)
 			_, err := b.driver.Create(t.Context(), spec)
-			assert.ErrorContains(t, err, tc.err)
+			assert.Check(t, is.Contains(microvm.WithHints(err), tc.err))
 			b.double.Set(t, func(s *sandboxcli.Settings) { *s = sandboxcli.Defaults() })
 			found, err := b.driver.Lookup(t.Context(), spec.Name)
 			assert.NilError(t, err)
@@ -319,7 +319,7 @@ func TestHangingExec(t *testing.T) {
 		signals := make(chan os.Signal, 1)
 		signals <- os.Interrupt
 		_, err = b.driver.Exec(t.Context(), sb, lifecycle.Process{ID: rand.Text(), Args: []string{"true"}, Dir: spec.Root, Signals: signals})
-		assert.ErrorContains(t, err, "the signal could not be passed on")
+		assert.ErrorContains(t, err, "forwarding the signal to the sandbox")
 		assert.Assert(t, time.Since(begin) < 40*time.Second)
 	})
 }

@@ -15,35 +15,35 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire"
 )
 
-// guestFolder is the folder that every sandbox mounts read-only. It holds ralph,
-// each version in a folder of its own, and nothing else: a newer version
-// reaches sandboxes that exist without making them anew.
+// guestFolder is the directory that every sandbox mounts read-only. It contains each
+// version of ralph in a subdirectory, so existing sandboxes get a new version without
+// being recreated.
 type guestFolder string
 
 func (d *Driver) guestFolder() guestFolder { return guestFolder(filepath.Join(d.StateDir, "guest")) }
 
 func (g guestFolder) make() error {
 	if err := os.MkdirAll(string(g), 0o755); err != nil {
-		return fmt.Errorf("making the folder for ralph: %w", err)
+		return fmt.Errorf("creating the directory of ralph: %w", err)
 	}
 	return nil
 }
 
-// path is where the ralph with this SHA-256 is. Its hidden commands are called
-// there, where no agent can change it, and also when it is another ralph that
-// was installed.
+// path returns the path of the ralph with this SHA-256. Its hidden commands are run
+// from there, because no agent can change it and the installed ralph may be another
+// version.
 func (g guestFolder) path(hash string) string {
 	return filepath.Join(string(g), wire.Dir(hash), wire.Program)
 }
 
-// put makes sure that the program is in the folder, unaltered: a program that
-// ignores that a mount is read-only would let an agent write to it. It returns
-// the path.
+// put writes ralph to the directory, unless it is there unchanged, and returns its
+// path. An agent could have changed it if a program ignored that the mount is
+// read-only.
 func (g guestFolder) put(p guestbin.Payload) (string, error) {
 	path := g.path(p.Hash)
 	content, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("reading the ralph for sandboxes: %w", err)
+		return "", fmt.Errorf("unpacking ralph: %w", err)
 	}
 	if sum := sha256.Sum256(content); err == nil && hex.EncodeToString(sum[:]) == p.Hash {
 		return path, nil
@@ -55,7 +55,7 @@ func (g guestFolder) put(p guestbin.Payload) (string, error) {
 		err = atomicwriter.WriteFile(path, content, 0o755)
 	}
 	if err != nil {
-		return "", fmt.Errorf("writing the ralph for sandboxes: %w", err)
+		return "", fmt.Errorf("writing ralph: %w", err)
 	}
 	return path, nil
 }

@@ -17,12 +17,12 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire"
 )
 
-// startKeeper starts a process of its own, which outlives us, that keeps the
-// sandbox alive for a dispatch: both programs stop a sandbox that nobody is
-// connected to, with everything in it (contract, sections 1 and 4).
+// startKeeper starts a process that outlives this one and keeps the sandbox running
+// for a command: both programs stop a sandbox without connections (contract,
+// sections 1 and 4).
 func (d *Driver) startKeeper(ctx context.Context, name, id string) error {
 	if len(d.Keeper) == 0 {
-		return errors.New("there is no program to keep it alive")
+		return errors.New("no keeper program")
 	}
 	log, err := os.OpenFile(d.keeperLog(name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -39,17 +39,17 @@ func (d *Driver) startKeeper(ctx context.Context, name, id string) error {
 	return nil
 }
 
-// keeperLog is where the keepers of a sandbox say what goes wrong.
+// keeperLog is the log file of a sandbox's keepers.
 func (d *Driver) keeperLog(name string) string {
 	return filepath.Join(string(d.records()), name+".keeper.log")
 }
 
-// keeperTries is how often in a row a keeper's session may fail.
+// keeperTries is how many consecutive sessions of a keeper may fail.
 const keeperTries = 20
 
-// Keep keeps a sandbox from being stopped as idle for as long as dispatches run
-// in it, and at least until the one with this ID has had time to begin. One
-// keeper serves a sandbox; another waits to take over.
+// Keep prevents that a sandbox stops as idle while commands run in it, and at least
+// until the one with this ID has had time to start. One keeper serves a sandbox;
+// another waits to take over.
 func (d *Driver) Keep(ctx context.Context, name, id string) error {
 	// A keeper that starts late leaves no lock file for a sandbox that was removed.
 	if _, known, err := d.records().read(name); err != nil || !known {
@@ -69,8 +69,7 @@ func (d *Driver) Keep(ctx context.Context, name, id string) error {
 			failed = 0
 			continue
 		}
-		// A session that breaks may be the daemon's restart. A sandbox that no
-		// longer runs has nothing left to be kept.
+		// A restart of the daemon breaks the session; a stopped sandbox needs none.
 		sb, lookErr := d.Lookup(ctx, name)
 		if lookErr == nil && (sb.State == lifecycle.Stopped || sb.State == lifecycle.NotFound) {
 			return nil
@@ -86,7 +85,7 @@ func (d *Driver) Keep(ctx context.Context, name, id string) error {
 	}
 }
 
-// hold keeps one session open. It is over when no dispatch runs any more.
+// hold keeps one session open until no command runs any more.
 func (d *Driver) hold(ctx context.Context, name, id string) (over bool, err error) {
 	rec, known, err := d.records().read(name)
 	if err != nil || !known {
@@ -108,12 +107,12 @@ func (d *Driver) hold(ctx context.Context, name, id string) (over bool, err erro
 	return err == nil, err
 }
 
-// runOnTerminal runs a command on a terminal that nobody sees.
+// runOnTerminal runs a command on a pseudo-terminal and discards its output.
 func runOnTerminal(cmd *exec.Cmd) error {
 	cmd.SysProcAttr, cmd.Cancel = nil, nil
 	master, err := pty.Start(cmd)
 	if err != nil {
-		return fmt.Errorf("making a terminal: %w", err)
+		return fmt.Errorf("opening a pseudo-terminal: %w", err)
 	}
 	defer func() { _ = master.Close() }()
 	go func() { _, _ = io.Copy(io.Discard, master) }() // so that nothing waits to write to it

@@ -69,7 +69,7 @@ func decode(output []byte, object any) error {
 	text := output
 	for len(text) == 0 || text[0] != '{' {
 		if len(text) == 0 {
-			return fmt.Errorf("there is no JSON in %.200q", output)
+			return fmt.Errorf("no JSON in %.200q", output)
 		}
 		_, text, _ = bytes.Cut(text, []byte("\n"))
 	}
@@ -79,7 +79,7 @@ func decode(output []byte, object any) error {
 	}
 	rest := text[decoder.InputOffset():]
 	if len(bytes.TrimSpace(rest)) > 0 && !bytes.Contains(rest, []byte(banner)) {
-		return errors.New("something unknown follows its JSON")
+		return errors.New("unexpected data after its JSON")
 	}
 	return nil
 }

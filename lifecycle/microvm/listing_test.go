@@ -36,16 +36,16 @@ func TestParseListing(t *testing.T) {
 		{name: "lines before", output: starts + full, names: "demo:running other:stopped"},
 		{name: "a notice behind", output: full + notice, names: "demo:running other:stopped"},
 		{name: "both, CRLF", output: strings.ReplaceAll(starts+full+notice, "\n", "\r\n"), names: "demo:running other:stopped"},
-		{name: "a bare list", output: `[{"name":"a","status":"running"}]`, err: "there is no JSON"},
+		{name: "a bare list", output: `[{"name":"a","status":"running"}]`, err: "no JSON in"},
 		{name: "few fields", output: `{"sandboxes":[{"name":"a","status":"creating"},{"name":"b","status":"removing"},{"name":"c"},{"name":"d","status":"paused"}]}`, names: "a:being created b:removing c:unknown d:unknown"},
 		{name: "the other's list", output: pluginList, err: `has no "sandboxes"`},
 		{name: "an error in JSON", output: `{"error":"backend unavailable"}`, err: `has no "sandboxes"`},
-		{name: "nothing", output: "", err: "there is no JSON"},
-		{name: "words", output: "No sandboxes found.\n", err: "there is no JSON"},
-		{name: "the notice of removal", output: "docker sandbox has been removed. Use sbx.\n", root: "vms", err: "there is no JSON"},
+		{name: "nothing", output: "", err: "no JSON in"},
+		{name: "words", output: "No sandboxes found.\n", err: "no JSON in"},
+		{name: "the notice of removal", output: "docker sandbox has been removed. Use sbx.\n", root: "vms", err: "no JSON in"},
 		{name: "half", output: full[:120], err: "reading its JSON"},
-		{name: "something behind", output: full + "panic: x\n", err: "something unknown follows"},
-		{name: "two answers", output: full + full, err: "something unknown follows"},
+		{name: "trailing data", output: full + "panic: x\n", err: "unexpected data after its JSON"},
+		{name: "two answers", output: full + full, err: "unexpected data after its JSON"},
 		{name: "no name", output: `{"sandboxes":[{"status":"running"}]}`, err: "empty or taken"},
 		{name: "one name twice", output: `{"sandboxes":[{"name":"a"},{"name":"a"}]}`, err: "empty or taken"},
 		{name: "a number as status", output: `{"sandboxes":[{"name":"a","status":1}]}`, err: "reading its list"},
@@ -116,6 +116,6 @@ func TestParseVersion(t *testing.T) {
 	}
 	for _, output := range []string{"", "devel", "1.2", "v1.x.3"} {
 		_, err := parseVersion([]byte(output))
-		assert.ErrorContains(t, err, "there is no version")
+		assert.ErrorContains(t, err, "no version in")
 	}
 }

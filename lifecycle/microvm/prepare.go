@@ -6,11 +6,12 @@ import (
 	"path"
 	"runtime"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/guestbin"
 )
 
-// ready returns what is remembered of a prepared sandbox.
+// ready returns the record of a prepared sandbox.
 func (d *Driver) ready(sb lifecycle.Sandbox) (record, bool) {
 	rec, known, err := d.records().read(sb.Name)
 	if err != nil || !known || rec.ID != sb.ID {
@@ -27,14 +28,14 @@ func (d *Driver) Ready(sb lifecycle.Sandbox, _ lifecycle.Spec) bool {
 }
 
 // Prepare implements [lifecycle.Driver]: ralph installs itself from the mounted
-// folder. What is in place already is left alone.
+// directory, unless it is installed.
 func (d *Driver) Prepare(ctx context.Context, sb lifecycle.Sandbox, spec lifecycle.Spec) error {
 	rec, known, err := d.records().read(sb.Name)
 	if err != nil {
 		return err
 	}
 	if !known {
-		return fmt.Errorf("nothing is known of the sandbox %s any more: somebody has removed it, try again", sb.Name)
+		return hint.Wrap(fmt.Errorf("no record of the sandbox %s: another command has removed it", sb.Name), "run the command again")
 	}
 	if len(rec.Told) == 0 { // before anything can happen in it
 		if err := d.Restrict(ctx, sb, spec.Egress); err != nil {
@@ -59,8 +60,8 @@ func (d *Driver) Prepare(ctx context.Context, sb lifecycle.Sandbox, spec lifecyc
 	return d.notePrepared(ctx, sb, p.Hash)
 }
 
-// notePrepared notes the SHA-256 of the ralph that is in a sandbox, "" for none.
-// What else is known of the sandbox can have changed since it was read last.
+// notePrepared records the SHA-256 of the ralph in a sandbox, "" for none. It reads
+// the record again, because the rest can have changed.
 func (d *Driver) notePrepared(ctx context.Context, sb lifecycle.Sandbox, hash string) error {
 	unlock, err := d.lockRecord(ctx, sb.Name)
 	if err != nil {
@@ -78,17 +79,17 @@ func (d *Driver) notePrepared(ctx context.Context, sb lifecycle.Sandbox, hash st
 	return d.records().write(rec)
 }
 
-// installed reads the answer of the bootstrap. An exit code alone is no proof:
-// a program that does nothing ends well too.
+// installed checks the output of the bootstrap. A program that does nothing also
+// exits with 0.
 func installed(output []byte) error {
 	var said struct {
 		Program string `json:"program"`
 	}
 	if err := decode(output, &said); err != nil {
-		return fmt.Errorf("reading where it is: %w", err)
+		return fmt.Errorf("reading its path: %w", err)
 	}
 	if !path.IsAbs(said.Program) {
-		return fmt.Errorf("it says that it is at %q", said.Program)
+		return fmt.Errorf("unexpected path %q", said.Program)
 	}
 	return nil
 }
@@ -99,8 +100,8 @@ func (d *Driver) Busy(ctx context.Context, sb lifecycle.Sandbox) (bool, error) {
 	return len(running) > 0, err
 }
 
-// Dispatches implements [lifecycle.Driver]. A sandbox whose ralph is an older
-// one is asked by a newer ralph from the mounted folder.
+// Dispatches implements [lifecycle.Driver], with this version of ralph from the
+// mounted directory, whichever version is installed.
 func (d *Driver) Dispatches(ctx context.Context, sb lifecycle.Sandbox) ([]lifecycle.Dispatch, error) {
 	p, err := guestbin.For(runtime.GOARCH)
 	if err != nil {
@@ -112,7 +113,7 @@ func (d *Driver) Dispatches(ctx context.Context, sb lifecycle.Sandbox) ([]lifecy
 	}
 	out, err := d.inside(ctx, sb.Name, limitExec, ralph, "_dispatches")
 	if err != nil {
-		return nil, fmt.Errorf("asking what runs in %s: %w", sb.Name, err)
+		return nil, fmt.Errorf("listing the processes of %s: %w", sb.Name, err)
 	}
 	return lifecycle.ParseDispatches(out)
 }

@@ -16,11 +16,12 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// record is what we remember of a sandbox, because the programs have no labels:
-// what it was made for, and how far we came with it.
+// record is the record of a sandbox, whose program has no labels: what it was
+// created for, and its progress.
 type record struct {
 	Name       string        `json:"name"`
 	ID         string        `json:"id,omitempty"`
@@ -33,14 +34,13 @@ type record struct {
 	ConfigHash string        `json:"config_hash"`
 	Ephemeral  bool          `json:"ephemeral,omitempty"`
 	Private    bool          `json:"private,omitempty"`
-	// Prepared is the SHA-256 of the ralph that was put in.
+	// Prepared is the SHA-256 of the installed ralph.
 	Prepared string `json:"prepared,omitempty"`
-	// Egress is the mode of the network policy that it was made for, and Policy
-	// that policy.
+	// Egress is the mode of the Policy that it was created with.
 	Egress egress.Mode     `json:"egress,omitempty"`
 	Policy json.RawMessage `json:"policy,omitempty"`
-	// Told is what the program was told of its network, and Warned what the user
-	// was told of where that falls short.
+	// Told is the network configuration that the program has received; Warned is the
+	// warning that the user has seen about its limits.
 	Told   []string `json:"told,omitempty"`
 	Warned string   `json:"warned,omitempty"`
 }
@@ -54,13 +54,13 @@ func newRecord(spec lifecycle.Spec) (record, error) {
 	var err error
 	if rec.Egress != "" {
 		if rec.Policy, err = json.Marshal(spec.Egress.Policy); err != nil {
-			err = fmt.Errorf("noting the network policy of the sandbox %s: %w", spec.Name, err)
+			err = fmt.Errorf("saving the network policy of the sandbox %s: %w", spec.Name, err)
 		}
 	}
 	return rec, err
 }
 
-// sandbox is the record as a driver returns it.
+// sandbox converts the record.
 func (r record) sandbox(state lifecycle.State) lifecycle.Sandbox {
 	return lifecycle.Sandbox{
 		Name: r.Name, ID: r.ID, State: state, Scope: r.Scope, Root: r.Root, Agent: r.Agent,
@@ -69,25 +69,23 @@ func (r record) sandbox(state lifecycle.State) lifecycle.Sandbox {
 	}
 }
 
-// records is the folder with one file for each sandbox of a driver.
+// records is the directory with one file per sandbox of a driver.
 type records string
 
-// Remembered returns the sandbox of this name as the driver of that name has made it
-// and not removed it, by what is noted in stateDir. A note that cannot be read is of
-// a sandbox that may well be there.
+// Remembered returns the recorded sandbox of this name, and whether there is one. An
+// unreadable record counts: its sandbox may exist.
 func Remembered(stateDir, driver, name string) (sb lifecycle.Sandbox, known bool) {
 	rec, _, err := recordsOf(stateDir, driver).read(name)
 	return rec.sandbox(lifecycle.Unknown), rec.Created || err != nil
 }
 
-// Images returns the image of every sandbox that the driver of that name has
-// made and not removed, by the sandbox's name, as far as it is noted in stateDir.
-// A note that cannot be read is an error.
+// Images returns the images of all recorded sandboxes of a driver, by the sandbox's
+// name. An unreadable record is an error.
 func Images(stateDir, driver string) (map[string]string, error) {
 	all := recordsOf(stateDir, driver)
 	files, err := os.ReadDir(string(all))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("listing what is known of sandboxes: %w", err)
+		return nil, fmt.Errorf("listing the records of sandboxes: %w", err)
 	}
 	images := map[string]string{}
 	for _, f := range files {
@@ -112,8 +110,8 @@ func recordsOf(stateDir, driver string) records {
 
 func (r records) path(name string) string { return filepath.Join(string(r), name+".json") }
 
-// read returns what is remembered of a sandbox. A record that cannot be read is
-// an error: a sandbox may well be there.
+// read reads the record of a sandbox. An unreadable one is an error: the sandbox may
+// exist.
 func (r records) read(name string) (rec record, found bool, err error) {
 	content, err := os.ReadFile(r.path(name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -123,22 +121,22 @@ func (r records) read(name string) (rec record, found bool, err error) {
 		err = json.Unmarshal(content, &rec)
 	}
 	if err == nil && rec.Name != name {
-		err = fmt.Errorf("it is about %q", rec.Name)
+		err = fmt.Errorf("it is the record of %q", rec.Name)
 	}
 	if err != nil {
-		return record{}, false, fmt.Errorf("reading what is known of the sandbox %s in %s: %w; repair or remove the file", name, r.path(name), err)
+		return record{}, false, hint.Wrap(fmt.Errorf("reading the record of the sandbox %s: %w", name, err), "repair or remove %s", r.path(name))
 	}
 	return rec, true, nil
 }
 
 func (r records) write(rec record) error {
 	if err := writeJSON(r.path(rec.Name), rec); err != nil {
-		return fmt.Errorf("noting what is known of the sandbox %s: %w", rec.Name, err)
+		return fmt.Errorf("writing the record of the sandbox %s: %w", rec.Name, err)
 	}
 	return nil
 }
 
-// writeJSON makes a file at once, with its folder.
+// writeJSON writes a file atomically and creates its directory.
 func writeJSON(path string, value any) error {
 	content, err := json.MarshalIndent(value, "", "  ")
 	if err == nil {
@@ -152,12 +150,12 @@ func writeJSON(path string, value any) error {
 
 func (r records) remove(name string) error {
 	if err := os.Remove(r.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("forgetting the sandbox %s: %w", name, err)
+		return fmt.Errorf("removing the record of the sandbox %s: %w", name, err)
 	}
 	return nil
 }
 
-// lock waits for a lock that processes of ours have on what they share.
+// lock waits for a lock between processes of docker-ralph.
 func (d *Driver) lock(ctx context.Context, name string) (unlock func(), err error) {
 	l := flock.New(filepath.Join(d.StateDir, "locks", name))
 	if err = os.MkdirAll(filepath.Dir(l.Path()), 0o700); err == nil {

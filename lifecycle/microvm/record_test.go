@@ -24,7 +24,7 @@ func TestImages(t *testing.T) {
 	// One that cannot be read may well be of a sandbox that is there.
 	assert.NilError(t, os.WriteFile(filepath.Join(dir, "microvms", "sbx", "d.json"), []byte("{"), 0o600))
 	_, err = Images(dir, "sbx")
-	assert.ErrorContains(t, err, "reading what is known of the sandbox d")
+	assert.ErrorContains(t, err, "reading the record of the sandbox d")
 }
 
 func TestLateKeeperLeavesNoLock(t *testing.T) {

@@ -6,23 +6,21 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/hint"
-
 	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// kept is how well a program keeps a sandbox to a policy.
+// kept describes how a program's rules deviate from a policy.
 type kept struct {
-	// looser says, in clauses, what the sandbox reaches that the policy does not
-	// allow.
+	// looser describes what the sandbox reaches beyond the policy.
 	looser []string
-	// stricter says, in clauses, what else is not as the policy has it.
+	// stricter describes other differences.
 	stricter []string
 }
 
-// Restrict implements [lifecycle.Restricter]. What the user has told the program for
-// all sandboxes may have changed since the last time.
+// Restrict implements [lifecycle.Restricter]. It compares again with the user's rules
+// for all sandboxes, which may have changed.
 func (d *Driver) Restrict(ctx context.Context, sb lifecycle.Sandbox, e lifecycle.Egress) error {
 	policy := e.Amended
 	if policy.Mode == "" {
@@ -41,7 +39,7 @@ func (d *Driver) Restrict(ctx context.Context, sb lifecycle.Sandbox, e lifecycle
 		return err
 	}
 	if !known {
-		return fmt.Errorf("nothing is known of the sandbox %s any more: somebody has removed it, try again", sb.Name)
+		return hint.Wrap(fmt.Errorf("no record of the sandbox %s: another command has removed it", sb.Name), "run the command again")
 	}
 	is, err := d.restrict(ctx, d, sb.Name, policy, rec.Told, func(told []string) error {
 		rec.Told = told
@@ -70,7 +68,7 @@ func (d *Driver) MadeFor(name string) (policy egress.Policy, err error) {
 	return policy, err
 }
 
-// warnOnce tells the user once for each sandbox where a policy is not kept.
+// warnOnce warns once per sandbox if its policy is not enforced completely.
 func (d *Driver) warnOnce(rec record, mode egress.Mode, is kept) error {
 	said := strings.Join(append(is.looser, is.stricter...), "; ")
 	if said == rec.Warned {
@@ -83,8 +81,7 @@ func (d *Driver) warnOnce(rec record, mode egress.Mode, is kept) error {
 	return d.records().write(rec)
 }
 
-// lockRecord keeps two dispatches from changing one sandbox's rules, and what is
-// known of it, at once.
+// lockRecord locks a sandbox's rules and record against other commands.
 func (d *Driver) lockRecord(ctx context.Context, name string) (unlock func(), err error) {
 	return d.lock(ctx, d.name+"-"+name+".record")
 }
@@ -97,7 +94,7 @@ func (d *Driver) Standing(ctx context.Context, name string) ([]lifecycle.Standin
 	}
 	rules, err := d.standing(ctx, d, name, rec.Told)
 	if err != nil {
-		return nil, fmt.Errorf("asking %s for its network rules: %w", d.name, err)
+		return nil, fmt.Errorf("listing the network rules of %s: %w", d.name, err)
 	}
 	return rules, nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/moby/moby/client/pkg/versions"
 
 	"github.com/docker-ralph/docker-ralph/credential"
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
@@ -48,8 +49,9 @@ const (
 	hasNoInput    = "0.51.0"
 )
 
-// errNoSbx says how to get sbx.
-var errNoSbx = fmt.Errorf("%w: there is no sbx on PATH. Install Docker Sandboxes (https://docs.docker.com/ai/sandboxes/), or use \"--driver container\"", lifecycle.ErrNotInstalled)
+var errNoSbx = hint.Wrap(fmt.Errorf("%w: there is no sbx on PATH", lifecycle.ErrNotInstalled), installHint)
+
+const installHint = "install Docker Sandboxes (https://docs.docker.com/ai/sandboxes/), or use --driver container"
 
 func (s *sbx) client(ctx context.Context) (client, error) {
 	path, err := exec.LookPath("sbx")
@@ -57,15 +59,15 @@ func (s *sbx) client(ctx context.Context) (client, error) {
 		return client{}, errNoSbx
 	}
 	if err != nil {
-		return client{}, fmt.Errorf("looking for sbx: %w", err)
+		return client{}, fmt.Errorf("finding sbx: %w", err)
 	}
 	c := client{path: path, typed: "sbx"}
 	version, err := s.version(ctx, c)
 	switch {
 	case err != nil:
-		return client{}, fmt.Errorf("asking sbx for its version: %w", err)
+		return client{}, fmt.Errorf("reading the version of sbx: %w", err)
 	case versions.LessThan(version, oldest):
-		return client{}, fmt.Errorf("%s has version %s, not Docker's %s or newer: update it, if it is Docker's", path, version, oldest)
+		return client{}, hint.Wrap(fmt.Errorf("%s has version %s, but Docker's sbx %s or newer is required", path, version, oldest), "update sbx")
 	case !versions.LessThan(version, hasNoInput):
 		c.args = []string{"--no-input"}
 	}
@@ -113,10 +115,10 @@ func parseVersion(output []byte) (string, error) {
 	if found := versionForm.Find(output); found != nil {
 		return string(found), nil
 	}
-	return "", fmt.Errorf("there is no version in %.80q", output)
+	return "", fmt.Errorf("no version in %.80q", output)
 }
 
-var errNoPolicy = errors.New("the network policy of sbx is not set: set one with \"sbx policy init balanced\"")
+var errNoPolicy = hint.Wrap(errors.New("the network policy of sbx is not set"), "set one with %q", "sbx policy init balanced")
 
 // usable reports whether sbx is logged in and its network policy is set.
 func (s *sbx) usable(ctx context.Context, d *Driver) error {
@@ -198,37 +200,37 @@ func limitMemory(bytes int64) (int64, error) {
 	const least = 512 << 20
 	total, err := hostMemory()
 	if err != nil {
-		return 0, fmt.Errorf("asking how much memory this machine has: %w", err)
+		return 0, fmt.Errorf("reading the memory size of this machine: %w", err)
 	}
 	return max(min(bytes, total/4*3), least), nil
 }
 
-// explain knows the texts that were seen (contract, sections 5.3, 7 and 9).
+// explain recognizes known error texts (contract, sections 5.3, 7 and 9).
 func (s *sbx) explain(c *callError) error {
 	switch {
 	case c.says("due to a network issue"):
-		return errors.New("sbx could not reach Docker to renew your login: look at the network, then try again, or log in with \"sbx login\"")
+		return hint.Wrap(errors.New("sbx could not reach Docker to renew your login"), "check your network connection, or log in with %q", "sbx login")
 	case c.says("not authenticated to docker", "failed to refresh token"):
-		return errors.New("sbx is not logged in to Docker, which it needs for everything: log in with \"sbx login\"")
+		return hint.Wrap(errors.New("sbx is not logged in to Docker"), "log in with %q", "sbx login")
 	case c.says("sbx policy init"):
 		return errNoPolicy
 	case c.says("backend unavailable"):
-		return errors.New("sbx has lost its engine: restart it with \"sbx daemon restart\"")
+		return hint.Wrap(errors.New("sbx has lost its engine"), "restart it with %q", "sbx daemon restart")
 	case c.says("ensure daemon", "daemon failed to start", "cannot connect to the", "dial unix"):
-		return fmt.Errorf("the daemon of sbx is down and does not start (%s): look with \"sbx diagnose\", start it with \"sbx daemon start --detach\"", c.words())
+		return hint.Wrap(fmt.Errorf("the daemon of sbx is not running and does not start (%s)", c.words()), "run %q, then start it with %q", "sbx diagnose", "sbx daemon start --detach")
 	case c.says("kvm"):
-		return errKVM("sbx says: " + c.words())
+		return errKVM(c.words())
 	case c.says("failed to run sandbox container"):
 		if err := s.noKVM(); err != nil {
 			return err
 		}
-		return fmt.Errorf("sbx could not start the microVM (%s): look with \"sbx diagnose\"", c.words())
+		return hint.Wrap(fmt.Errorf("sbx could not start the microVM (%s)", c.words()), "run %q", "sbx diagnose")
 	default:
 		return nil
 	}
 }
 
-// noKVM says why microVMs cannot run here at all.
+// noKVM returns an error if microVMs cannot run on this machine.
 func (s *sbx) noKVM() error {
 	if runtime.GOOS != "linux" || s.kvm == "" {
 		return nil
@@ -238,19 +240,20 @@ func (s *sbx) noKVM() error {
 	case err == nil:
 		return f.Close()
 	case errors.Is(err, os.ErrPermission):
-		return fmt.Errorf("you may not use %s, which sbx needs: add yourself to its group with \"sudo usermod -aG kvm $USER\", then log in again", s.kvm)
+		return hint.Wrap(fmt.Errorf("no permission to use %s, which sbx needs", s.kvm), "join its group with %q, then log in again", "sudo usermod -aG kvm $USER")
 	default:
 		return errKVM("there is no " + s.kvm)
 	}
 }
 
 func errKVM(why string) error {
-	return fmt.Errorf("this machine has no KVM, which sbx needs for its microVMs (%s): switch virtualisation on in its firmware, or nested virtualisation if it is a virtual machine; or use \"--driver container\"", why)
+	return hint.Wrap(fmt.Errorf("this machine has no KVM, which sbx needs for its microVMs (%s)", why),
+		"enable virtualization in its firmware (or nested virtualization, on a virtual machine), or use --driver container")
 }
 
 func (s *sbx) log(name string) []string { return []string{"policy", "log", name, "--json"} }
 
-// keys asks sbx for which services it has keys that count for all sandboxes.
+// keys returns the services for which sbx has keys that apply to all sandboxes.
 func (s *sbx) keys(ctx context.Context, d *Driver, _ []credential.Service, _ func([]string) bool) (map[string]bool, error) {
 	c, err := s.client(ctx)
 	if err != nil {
@@ -266,7 +269,7 @@ func (s *sbx) keys(ctx context.Context, d *Driver, _ []credential.Service, _ fun
 		stored, err = credential.Stored(out, "")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("asking sbx for which services it has keys: %w", err)
+		return nil, fmt.Errorf("listing the keys of sbx: %w", err)
 	}
 	return stored, nil
 }

@@ -29,8 +29,8 @@ func newSbx(t *testing.T, change func(*sandboxcli.Settings)) (*Driver, *sandboxc
 
 func TestWhichVersionsAreServed(t *testing.T) {
 	for version, want := range map[string]string{
-		"0.16.1": "sbx has version 0.16.1, not Docker's 0.38.0 or newer: update it, if it is Docker's",
-		"0.37.9": "sbx has version 0.37.9, not Docker's 0.38.0 or newer: update it, if it is Docker's",
+		"0.16.1": "sbx has version 0.16.1, but Docker's sbx 0.38.0 or newer is required",
+		"0.37.9": "sbx has version 0.37.9, but Docker's sbx 0.38.0 or newer is required",
 		"0.38.0": "",
 		"0.50.1": "",
 		"0.51.0": "--no-input",
@@ -83,7 +83,7 @@ func TestWhetherItCanBeUsed(t *testing.T) {
 		{name: "logged out", change: func(s *sandboxcli.Settings) { s.LoggedIn = false }, err: `log in with "sbx login"`},
 		{name: "no policy", change: func(s *sandboxcli.Settings) { s.PolicyInitialised = false }, err: `"sbx policy init balanced"`},
 		{name: "a policy that denies everything", change: func(s *sandboxcli.Settings) { s.PolicyInitialised = false }, policy: "deny-all"},
-		{name: "no daemon", change: func(s *sandboxcli.Settings) { s.DaemonUp, s.Faults.NoDaemon = false, true }, err: "the daemon of sbx is down"},
+		{name: "no daemon", change: func(s *sandboxcli.Settings) { s.DaemonUp, s.Faults.NoDaemon = false, true }, err: "the daemon of sbx is not running"},
 		{name: "no KVM", kvm: "/dev/no-such-device", err: "this machine has no KVM"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -103,7 +103,7 @@ func TestWhetherItCanBeUsed(t *testing.T) {
 				assert.NilError(t, err)
 				return
 			}
-			assert.ErrorContains(t, err, tc.err)
+			assert.Check(t, is.Contains(WithHints(err), tc.err))
 			if tc.absent {
 				assert.ErrorIs(t, err, lifecycle.ErrNotInstalled)
 			}
@@ -117,7 +117,7 @@ func TestExplain(t *testing.T) {
 	for said, want := range map[string]string{
 		"ERROR: You are not authenticated to Docker":                                                `log in with "sbx login"`,
 		"ERROR: failed to refresh token: 400":                                                       `log in with "sbx login"`,
-		"ERROR: your Docker session could not be refreshed due to a network issue":                  "look at the network",
+		"ERROR: your Docker session could not be refreshed due to a network issue":                  "check your network connection",
 		"ERROR: no network policy: run 'sbx policy init balanced'":                                  `"sbx policy init balanced"`,
 		"ERROR: 500 Internal Server Error: backend unavailable":                                     `"sbx daemon restart"`,
 		"ERROR: ensure daemon: daemon failed to start properly after 10 retries, check logs at: /x": `"sbx daemon start --detach"`,
@@ -131,7 +131,7 @@ func TestExplain(t *testing.T) {
 		if want == "" {
 			assert.NilError(t, err)
 		} else {
-			assert.ErrorContains(t, err, want)
+			assert.Check(t, is.Contains(WithHints(err), want))
 		}
 	}
 }
@@ -217,7 +217,7 @@ func TestAnImageIsGivenToSbxOnce(t *testing.T) {
 			assert.DeepEqual(t, args, first)
 		}
 		assert.Equal(t, engine.saved, 1)
-		assert.DeepEqual(t, said, []string{"Giving the image " + engines.BaseImage() + " to sbx (once)"})
+		assert.DeepEqual(t, said, []string{"Copying the image " + engines.BaseImage() + " to sbx (once)"})
 		t.Cleanup(func() {
 			_, err := api.ImageRemove(context.WithoutCancel(t.Context()), first[3], moby.ImageRemoveOptions{})
 			assert.Check(t, err)
@@ -278,7 +278,7 @@ func TestWhichKeysSbxHas(t *testing.T) {
 
 			programs.Set(t, func(s *sandboxcli.Settings) { s.LoggedIn = false })
 			_, err = d.Keys(t.Context(), nil, nil)
-			assert.ErrorContains(t, err, "asking sbx for which services it has keys: sbx is not logged in")
+			assert.ErrorContains(t, err, "listing the keys of sbx: sbx is not logged in")
 		})
 	}
 }

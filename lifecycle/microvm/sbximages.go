@@ -32,11 +32,11 @@ func (s *sbx) load(ctx context.Context, d *Driver, image string) (ref string, fo
 		return "", false, nil
 	}
 	if err != nil {
-		return "", false, fmt.Errorf("looking for the image %q: %w", image, err)
+		return "", false, fmt.Errorf("inspecting the image %q: %w", image, err)
 	}
 	id := strings.TrimPrefix(res.ID, "sha256:")
 	if len(id) < 12 {
-		return "", false, fmt.Errorf("the engine says that the image %q is %q", image, res.ID)
+		return "", false, fmt.Errorf("invalid ID %q of the image %q", res.ID, image)
 	}
 	id = id[:12]
 	ref = repository + ":" + id
@@ -49,12 +49,12 @@ func (s *sbx) load(ctx context.Context, d *Driver, image string) (ref string, fo
 	if err != nil || has {
 		return ref, true, err
 	}
-	d.Report("Giving the image " + image + " to sbx (once)")
+	d.Report("Copying the image " + image + " to sbx (once)")
 	if _, err := s.engine.ImageTag(ctx, moby.ImageTagOptions{Source: res.ID, Target: ref}); err != nil {
-		return "", false, fmt.Errorf("naming the image %q for sbx: %w", image, err)
+		return "", false, fmt.Errorf("tagging the image %q for sbx: %w", image, err)
 	}
 	if err := s.transfer(ctx, d, ref); err != nil {
-		return "", false, fmt.Errorf("giving the image %q to sbx: %w", image, err)
+		return "", false, fmt.Errorf("copying the image %q to sbx: %w", image, err)
 	}
 	return ref, true, nil
 }

@@ -121,7 +121,7 @@ func (c change) apply(ctx context.Context, d *Driver, name string) error {
 	}
 	for _, id := range c.drop {
 		if _, err := d.call(ctx, limitList, "policy", "rm", "network", "--sandbox", name, "--id", id); err != nil {
-			return fmt.Errorf("taking back a network rule of the sandbox %s: %w", name, err)
+			return fmt.Errorf("removing a network rule of the sandbox %s: %w", name, err)
 		}
 	}
 	return tell(ctx, d, name, allow, add)
@@ -139,7 +139,7 @@ func tell(ctx context.Context, d *Driver, name, decision string, list []wish) er
 		return nil
 	}
 	if _, err := d.call(ctx, limitList, "policy", decision, "network", "--sandbox", name, strings.Join(resources, ",")); err != nil {
-		return fmt.Errorf("giving the sandbox %s network rules: %w", name, err)
+		return fmt.Errorf("adding network rules to the sandbox %s: %w", name, err)
 	}
 	return nil
 }
@@ -148,11 +148,11 @@ func tell(ctx context.Context, d *Driver, name, decision string, list []wish) er
 func askRules(ctx context.Context, d *Driver, name string) ([]rule, error) {
 	out, err := d.call(ctx, limitList, "policy", "ls", name, "--include-inactive", "--json")
 	if err != nil {
-		return nil, fmt.Errorf("asking sbx for its network rules: %w", err)
+		return nil, fmt.Errorf("listing the network rules of sbx: %w", err)
 	}
 	rules, err := parseRules(out)
 	if err != nil {
-		return nil, fmt.Errorf("asking sbx for its network rules: the answer cannot be read: %w", err)
+		return nil, fmt.Errorf("parsing the network rules of sbx: %w", err)
 	}
 	return rules, nil
 }

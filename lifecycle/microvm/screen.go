@@ -14,19 +14,18 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// screen is a terminal of ours that the client writes to in place of the
-// user's, so that what comes from the sandbox passes us.
+// screen is a pseudo-terminal for the client's output, which is filtered on its way
+// to the user's terminal.
 type screen struct {
 	master, slave *os.File
 	copied        chan struct{}
 }
 
-// screenPatience is how long what is left on a screen may take to be written.
-const screenPatience = 2 * time.Second
+// screenTimeout is how long the rest of the output may take to be written.
+const screenTimeout = 2 * time.Second
 
-// newScreen puts a screen between a client and the process's output. It returns
-// nil where that is the terminal itself, and where there are no terminals to be
-// had: the client writes to the user's then.
+// newScreen connects a screen to the process's output. It returns nil if the client
+// writes to the user's terminal: for unfiltered output, and without pseudo-terminals.
 func newScreen(cmd *exec.Cmd, p lifecycle.Process) (*screen, error) {
 	_, stdout, _ := p.Terminal.Files()
 	if p.Stdout == io.Writer(stdout) {
@@ -37,20 +36,20 @@ func newScreen(cmd *exec.Cmd, p lifecycle.Process) (*screen, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("making a terminal: %w", err)
+		return nil, fmt.Errorf("opening a pseudo-terminal: %w", err)
 	}
 	s := &screen{master: master, slave: slave, copied: make(chan struct{})}
-	// What ends a line is changed once, by the user's terminal.
+	// Only the user's terminal translates line ends.
 	if _, err := term.SetRawTerminal(slave.Fd()); err != nil {
 		_ = s.end()
-		return nil, fmt.Errorf("setting a terminal: %w", err)
+		return nil, fmt.Errorf("configuring a pseudo-terminal: %w", err)
 	}
 	s.resize(p.Terminal)
 	cmd.Stdout = slave
 	return s, nil
 }
 
-// resize gives it the size of the user's terminal.
+// resize copies the size of the user's terminal.
 func (s *screen) resize(t lifecycle.Terminal) {
 	if s == nil {
 		return
@@ -59,7 +58,7 @@ func (s *screen) resize(t lifecycle.Terminal) {
 	_ = pty.Setsize(s.master, &pty.Winsize{Rows: uint16(height), Cols: uint16(width)}) // a wrong size is no reason to end
 }
 
-// show begins to write what the client writes, which has been started.
+// show starts copying the output of the client, which has been started.
 func (s *screen) show(out io.Writer) {
 	if s == nil {
 		return
@@ -71,20 +70,20 @@ func (s *screen) show(out io.Writer) {
 	}()
 }
 
-// close waits for what the client wrote at last.
+// close waits for the rest of the client's output.
 func (s *screen) close() {
 	if s == nil {
 		return
 	}
 	select {
 	case <-s.copied:
-	case <-time.After(screenPatience): // something that the client has left has it still
+	case <-time.After(screenTimeout): // something that the client has left has it still
 	}
 	_ = s.master.Close()
 	<-s.copied
 }
 
-// end gives up a screen that nobody has written to.
+// end closes an unused screen.
 func (s *screen) end() error {
 	if s == nil {
 		return nil

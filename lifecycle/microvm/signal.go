@@ -10,11 +10,11 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// limitSignal is how long a signal may take to be delivered.
+// limitSignal is the timeout for the delivery of a signal.
 const limitSignal = 10 * time.Second
 
-// forwardSignals delivers signals to the process: a client that is signalled
-// only lets go of it. What cannot be delivered is sent to undelivered.
+// forwardSignals delivers signals to the process: a client that receives one only
+// disconnects. Failures are sent to undelivered.
 func (d *Driver) forwardSignals(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Process, undelivered chan<- error) {
 	for {
 		select {
@@ -33,7 +33,7 @@ func (d *Driver) forwardSignals(ctx context.Context, sb lifecycle.Sandbox, p lif
 	}
 }
 
-// deliver signals the process, also one that is only about to begin.
+// deliver signals the process, even if it is still starting.
 func (d *Driver) deliver(ctx context.Context, sb lifecycle.Sandbox, name, id string) error {
 	rec, ok := d.ready(sb)
 	if !ok {
@@ -57,7 +57,7 @@ func (d *Driver) deliver(ctx context.Context, sb lifecycle.Sandbox, name, id str
 	}
 }
 
-// dispatched asks ralph inside what has become of a process.
+// dispatched asks ralph in the sandbox for the state of a process.
 func (d *Driver) dispatched(ctx context.Context, sb lifecycle.Sandbox, rec record, id string) (state string, err error) {
 	out, err := d.inside(ctx, sb.Name, limitExec, d.guestFolder().path(rec.Prepared), "_dispatched", id)
 	if c, ok := errors.AsType[*callError](err); ok && c.code == 127 {
@@ -70,7 +70,7 @@ func (d *Driver) dispatched(ctx context.Context, sb lifecycle.Sandbox, rec recor
 		State string `json:"state"`
 	}
 	if err := decode(out, &said); err != nil {
-		return "", fmt.Errorf("reading the answer of ralph inside: %w", err)
+		return "", fmt.Errorf("parsing the output of ralph: %w", err)
 	}
 	return said.State, nil
 }

@@ -19,8 +19,8 @@ func TestNoEngineAndNoMicroVM(t *testing.T) {
 	for why, want := range map[string][]string{
 		"":                          nil,
 		"no sbx; no docker sandbox": nil,
-		"sbx is not logged in to Docker, which it needs for everything; no docker sandbox": {
-			"no microVM was used instead: sbx is not logged in to Docker, which it needs for everything",
+		"sbx is not logged in to Docker; no docker sandbox": {
+			"no microVM was used instead: sbx is not logged in to Docker",
 		},
 	} {
 		at := Choice{why: why, Request: projectimage.Request{Agent: "shell"}}
