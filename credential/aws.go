@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 const (
@@ -55,7 +57,7 @@ func (b Bedrock) aws() (awsProgram, error) {
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
 		return a, errNoAWS
-	case err != nil: // found by a relative entry of PATH, perhaps in the work tree
+	case err != nil: // found by a relative entry of PATH, perhaps in the worktree
 		return a, fmt.Errorf("looking for the aws program: %w", err)
 	}
 	a.path = path
@@ -90,10 +92,10 @@ func (a awsProgram) region(ctx context.Context) (string, error) {
 	}
 	region := strings.TrimSpace(string(out))
 	if region == "" {
-		return "", fmt.Errorf("%s has no region: run \"aws configure\", or set AWS_DEFAULT_REGION", a.who())
+		return "", hint.Wrap(fmt.Errorf("%s has no region", a.who()), "run \"aws configure\", or set AWS_DEFAULT_REGION")
 	}
 	if !oneWord(region) {
-		return "", errors.New("\"aws configure get region\" answered with more than one word: run \"aws configure\", or set AWS_DEFAULT_REGION")
+		return "", hint.Wrap(errors.New("\"aws configure get region\" answered with more than one word"), "run \"aws configure\", or set AWS_DEFAULT_REGION")
 	}
 	return region, nil
 }
@@ -106,9 +108,10 @@ type awsError struct {
 }
 
 func (e *awsError) Error() string { return e.advice.Error() }
+func (e *awsError) Unwrap() error { return e.advice }
 
-// run returns what aws printed. It runs outside of the work tree, whose files
-// otherwise tell version managers which aws to start.
+// run returns the output of aws. It runs outside of the worktree, whose files can make a
+// version manager start another aws.
 func (a awsProgram) run(ctx context.Context, args ...string) ([]byte, error) {
 	limited, cancel := context.WithTimeout(ctx, a.limit)
 	defer cancel()
@@ -129,17 +132,17 @@ func (a awsProgram) run(ctx context.Context, args ...string) ([]byte, error) {
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("running %q: %w", command, ctx.Err())
 	case limited.Err() != nil:
-		return nil, fmt.Errorf("%q did not answer within %s: run it yourself; it may ask for a code, or the network may be down", command, a.limit)
+		return nil, hint.Wrap(fmt.Errorf("%q did not answer within %s", command, a.limit), "run it yourself; it may ask for a code, or the network may be down")
 	case errors.As(err, &exit):
 		failed := &awsError{status: exit.ExitCode(), said: strings.TrimSpace(stderr.String())}
 		failed.advice = a.advise(command, failed.status, failed.said)
 		return nil, failed
 	default:
-		return nil, fmt.Errorf("starting the aws program: %w", err)
+		return nil, fmt.Errorf("starting aws: %w", err)
 	}
 }
 
-// advise turns the words of aws into what happened and what to do next.
+// advise returns an error with a hint for a failure of aws.
 func (a awsProgram) advise(command string, status int, said string) error {
 	words := strings.ToLower(said)
 	has := func(some ...string) bool {
@@ -152,39 +155,39 @@ func (a awsProgram) advise(command string, status int, said string) error {
 	}
 	switch {
 	case strings.Contains(command, "export-credentials") && (has("invalid choice") || status == 252):
-		return fmt.Errorf("this aws program has no \"configure export-credentials\": install a current AWS CLI version 2 (%s), or set %s and %s", awsInstall, keyID, keySecret)
+		return hint.Wrap(errors.New("this aws program has no \"configure export-credentials\""), "install a current AWS CLI version 2 (%s), or set %s and %s", awsInstall, keyID, keySecret)
 	case has("config profile") && has("could not be found"):
-		return fmt.Errorf("aws does not know %s: choose one of \"aws configure list-profiles\" with %s, or make it with \"aws configure\"", a.who(), awsProfile)
+		return hint.Wrap(fmt.Errorf("aws does not know %s", a.who()), "choose one of \"aws configure list-profiles\" with %s, or make it with \"aws configure\"", awsProfile)
 	case has("unable to locate credentials", "no credentials found"):
-		return fmt.Errorf("aws has no credentials for %s: run \"aws configure\" or \"aws configure sso\", or choose another profile with %s", a.who(), awsProfile)
+		return hint.Wrap(fmt.Errorf("aws has no credentials for %s", a.who()), "run \"aws configure\" or \"aws configure sso\", or choose another profile with %s", awsProfile)
 	case has("partial credentials"):
-		return fmt.Errorf("aws has only a part of the credentials for %s: run \"aws configure\", and set both of %s and %s or none", a.who(), keyID, keySecret)
+		return hint.Wrap(fmt.Errorf("aws has only a part of the credentials for %s", a.who()), "run \"aws configure\", and set both of %s and %s or none", keyID, keySecret)
 	case has("sso login", "sso token", "token from sso", "sso session"), has("getrolecredentials") && has("unauthorizedexception"):
-		return fmt.Errorf("the SSO session of %s has expired or was never started: run \"aws sso login\"", a.who())
+		return hint.Wrap(fmt.Errorf("the SSO session of %s has expired or was never started", a.who()), "run \"aws sso login\"")
 	case has("'aws login'", "\"aws login\"", "login session"):
-		return fmt.Errorf("the login session of %s has expired: run \"aws login\"", a.who())
+		return hint.Wrap(fmt.Errorf("the login session of %s has expired", a.who()), "run \"aws login\"")
 	case has("expiredtoken", "requestexpired", "token included in the request is expired"):
 		return a.expired()
 	case has("invalidclienttokenid", "signaturedoesnotmatch", "unrecognizedclient", "authfailure"):
-		return fmt.Errorf("AWS does not accept the credentials of %s: renew them with \"aws configure\"", a.who())
+		return hint.Wrap(fmt.Errorf("AWS does not accept the credentials of %s", a.who()), "renew them with \"aws configure\"")
 	case has("unable to parse config file"):
-		return errors.New("aws cannot read its own configuration: correct the files in ~/.aws, or those that AWS_CONFIG_FILE and AWS_SHARED_CREDENTIALS_FILE name")
+		return hint.Wrap(errors.New("aws cannot read its own configuration"), "correct the files in ~/.aws, or those that AWS_CONFIG_FILE and AWS_SHARED_CREDENTIALS_FILE name")
 	case has("custom-process"):
-		return fmt.Errorf("the credential_process of %s failed: run \"aws sts get-caller-identity\" to see why", a.who())
+		return hint.Wrap(fmt.Errorf("the credential_process of %s failed", a.who()), "run \"aws sts get-caller-identity\" to see why")
 	case has("must specify a region"):
-		return fmt.Errorf("%s has no region: run \"aws configure\", or set AWS_DEFAULT_REGION", a.who())
+		return hint.Wrap(fmt.Errorf("%s has no region", a.who()), "run \"aws configure\", or set AWS_DEFAULT_REGION")
 	case has("connect to the endpoint", "connect timeout", "read timeout", "connect to proxy", "connection was closed", "ssl validation failed"):
-		return errors.New("aws could not reach AWS: check the network and the proxy settings")
+		return hint.Wrap(errors.New("aws could not reach AWS"), "check the network and the proxy settings")
 	}
 	code := ""
 	if found := regexp.MustCompile(`An error occurred \(([A-Za-z]{1,40})\)`).FindStringSubmatch(said); found != nil {
 		code = " (" + found[1] + ")"
 	}
-	return fmt.Errorf("%q ended with exit code %d%s: run it yourself to see why", command, status, code)
+	return hint.Wrap(fmt.Errorf("%q ended with exit code %d%s", command, status, code), "run it yourself to see why")
 }
 
 func (a awsProgram) expired() error {
-	return fmt.Errorf("the AWS credentials of %s have expired: renew them, with \"aws sso login\" if they come from SSO", a.who())
+	return hint.Wrap(fmt.Errorf("the AWS credentials of %s have expired", a.who()), "renew them, with \"aws sso login\" if they come from SSO")
 }
 
 func (a awsProgram) who() string {

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 const bedrockSwitch = "CLAUDE_CODE_USE_BEDROCK"
@@ -111,7 +113,7 @@ func (b Bedrock) keys(ctx context.Context) (awsKeys, error) {
 	}
 	aws, err := b.aws()
 	if errors.Is(err, errNoAWS) {
-		return awsKeys{}, fmt.Errorf("%w: install the AWS CLI version 2 (%s), or set %s and %s", err, awsInstall, keyID, keySecret)
+		return awsKeys{}, hint.Wrap(err, "install the AWS CLI version 2 (%s), or set %s and %s", awsInstall, keyID, keySecret)
 	}
 	if err != nil {
 		return awsKeys{}, err
@@ -127,7 +129,7 @@ func (b Bedrock) region(ctx context.Context) (string, error) {
 	}
 	aws, err := b.aws()
 	if errors.Is(err, errNoAWS) {
-		return "", fmt.Errorf("%w, and AWS_DEFAULT_REGION is not set: set it to the region whose models you use", err)
+		return "", hint.Wrap(fmt.Errorf("%w, and AWS_DEFAULT_REGION is not set", err), "set it to the region whose models you use")
 	}
 	if err != nil {
 		return "", err

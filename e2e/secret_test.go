@@ -305,7 +305,7 @@ func TestBedrockCredentialsAreRefreshedForEachCommand(t *testing.T) {
 		// The error precedes the creation of a sandbox.
 		w.write(t, filepath.Join(aws, "expired"), "")
 		res := w.ralph(t, build...).expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, "Error: getting AWS credentials for Bedrock: the SSO session of the default profile has expired or was never started: run \"aws sso login\""))
+		assert.Check(t, is.Contains(res.stderr, "Error: getting AWS credentials for Bedrock: the SSO session of the default profile has expired or was never started\nHint: run \"aws sso login\""))
 		assert.Equal(t, len(w.sandboxes(t)), 0)
 		assert.NilError(t, os.Remove(filepath.Join(aws, "expired")))
 

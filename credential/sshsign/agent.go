@@ -10,6 +10,8 @@ import (
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 // How long the user's ssh-agent may take to list its keys, and to sign: it may
@@ -22,26 +24,26 @@ const (
 // Agent is the user's ssh-agent, by the path of its socket.
 type Agent string
 
-// Check returns an error that says what to do unless the agent has the key.
+// Check returns an error unless the agent has the key.
 func (a Agent) Check(ctx context.Context, key Key) error {
 	if a == "" {
-		return errors.New("there is no ssh-agent to sign commits (SSH_AUTH_SOCK is not set): start one with \"eval $(ssh-agent)\", and add your key with \"ssh-add\"")
+		return hint.Wrap(errors.New("no ssh-agent to sign commits (SSH_AUTH_SOCK is not set)"), "start one with \"eval $(ssh-agent)\", and add your key with \"ssh-add\"")
 	}
 	client, leave, err := a.dial(ctx, listTakes)
 	if err != nil {
-		return fmt.Errorf("reaching the ssh-agent that is to sign commits: %w: start one with \"eval $(ssh-agent)\", and add your key with \"ssh-add\"", err)
+		return hint.Wrap(fmt.Errorf("connecting to the ssh-agent: %w", err), "start one with \"eval $(ssh-agent)\", and add your key with \"ssh-add\"")
 	}
 	defer leave()
 	keys, err := client.List()
 	if err != nil {
-		return fmt.Errorf("asking the ssh-agent for its keys: %w", err)
+		return fmt.Errorf("listing the keys of the ssh-agent: %w", err)
 	}
 	for _, k := range keys {
 		if bytes.Equal(k.Blob, key.public.Marshal()) {
 			return nil
 		}
 	}
-	return fmt.Errorf("the ssh-agent does not have the key %s, which git signs with (user.signingKey): add it with \"ssh-add\", or unlock the agent with \"ssh-add -X\"", ssh.FingerprintSHA256(key.public))
+	return hint.Wrap(fmt.Errorf("the ssh-agent does not have the key %s, user.signingKey", ssh.FingerprintSHA256(key.public)), "add it with \"ssh-add\", or unlock the agent with \"ssh-add -X\"")
 }
 
 func (a Agent) dial(ctx context.Context, limit time.Duration) (client agent.ExtendedAgent, leave func(), err error) {

@@ -10,12 +10,15 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 // userAgent is an ssh-agent with these private keys.
@@ -198,13 +201,13 @@ func TestTheUsersAgentSaysNo(t *testing.T) {
 	assert.NilError(t, ring.Lock([]byte("secret")))
 	assert.DeepEqual(t, f.answer(t.Context(), request), []byte{5})
 	err := f.agent.Check(t.Context(), key)
-	assert.Check(t, is.ErrorContains(err, "ssh-add"))
+	assert.Check(t, is.Contains(strings.Join(hint.Of(err), "\n"), "ssh-add"))
 	assert.Check(t, is.ErrorContains(err, ssh.FingerprintSHA256(key.public)))
 
 	f.agent = Agent(filepath.Join(t.TempDir(), "none"))
 	assert.DeepEqual(t, f.answer(t.Context(), request), []byte{5})
-	assert.Check(t, is.ErrorContains(f.agent.Check(t.Context(), key), "ssh-add"))
-	assert.Check(t, is.ErrorContains(Agent("").Check(t.Context(), key), "ssh-add"))
+	assert.Check(t, is.ErrorContains(f.agent.Check(t.Context(), key), "connecting to the ssh-agent: "))
+	assert.Check(t, is.ErrorContains(Agent("").Check(t.Context(), key), "SSH_AUTH_SOCK is not set"))
 }
 
 // Whatever is asked, what is signed is git's.

@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"golang.org/x/crypto/ssh"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 // Key is the public key of what commits are signed with.
@@ -29,8 +31,8 @@ const literal = "key::"
 // maxKeyFile bounds what is read of a key's file, in bytes.
 const maxKeyFile = 64 << 10
 
-// ErrNotSet says that git does not know which key to sign with.
-var ErrNotSet = errors.New("git has no ssh key to sign with: set it with \"git config --global gpg.format ssh\" and \"git config --global user.signingKey ~/.ssh/KEY.pub\"")
+// ErrNotSet says that git has no signing key.
+var ErrNotSet = hint.Wrap(errors.New("git has no ssh key to sign with"), "set it with %q and %q", "git config --global gpg.format ssh", "git config --global user.signingKey ~/.ssh/KEY.pub")
 
 // ReadKey reads what git's gpg.format and user.signingKey name: a literal key,
 // the file of a public key, or that of a private key whose .pub is beside it.
@@ -46,7 +48,7 @@ func ReadKey(format, setting string) (Key, error) {
 		return parseKey(setting)
 	}
 	if !filepath.IsAbs(setting) {
-		return Key{}, fmt.Errorf("user.signingKey %q is neither an absolute path nor a key: write \"~/.ssh/KEY.pub\" or \"key::ssh-ed25519 …\"", setting)
+		return Key{}, hint.Wrap(fmt.Errorf("user.signingKey %q is neither an absolute path nor a key", setting), "write \"~/.ssh/KEY.pub\" or \"key::ssh-ed25519 …\"")
 	}
 	beside := setting
 	if filepath.Ext(setting) != ".pub" {
@@ -80,10 +82,10 @@ func readFile(path string) (string, error) {
 func parseKey(text string) (Key, error) {
 	public, _, _, _, err := ssh.ParseAuthorizedKey([]byte(text))
 	if err != nil {
-		return Key{}, errors.New("user.signingKey is no public key of ssh: name the file that ends in .pub")
+		return Key{}, hint.Wrap(errors.New("user.signingKey is not an ssh public key"), "name the file that ends in .pub")
 	}
 	if _, ok := public.(*ssh.Certificate); ok {
-		return Key{}, errors.New("user.signingKey is a certificate, which is not supported: name the public key")
+		return Key{}, hint.Wrap(errors.New("user.signingKey is a certificate, which is not supported"), "name the public key")
 	}
 	return Key{public}, nil
 }

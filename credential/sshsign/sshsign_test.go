@@ -1,6 +1,7 @@
 package sshsign
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,6 +9,9 @@ import (
 
 	"golang.org/x/crypto/ssh"
 	"gotest.tools/v3/assert"
+	"gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 func TestReadKey(t *testing.T) {
@@ -27,10 +31,10 @@ func TestReadKey(t *testing.T) {
 		{"public key by another name", "ssh", path("public"), ""},
 		{"literal", "ssh", "key::" + text, ""},
 		{"literal of old", "ssh", text + " una@example.com", ""},
-		{"private key alone", "ssh", path("lonely"), "is no public key of ssh: name the file that ends in .pub"},
+		{"private key alone", "ssh", path("lonely"), "is not an ssh public key"},
 		{"no file", "ssh", path("none.pub"), "reading the signing key: open "},
 		{"relative", "ssh", "id.pub", "is neither an absolute path nor a key"},
-		{"nonsense", "ssh", "key::abc", "is no public key of ssh"},
+		{"nonsense", "ssh", "key::abc", "is not an ssh public key"},
 		{"not set", "ssh", "", "git config --global user.signingKey"},
 		{"OpenPGP", "openpgp", "0123ABCD", "git config --global gpg.format ssh"},
 		{"no format", "", path("id.pub"), "git config --global gpg.format ssh"},
@@ -38,7 +42,7 @@ func TestReadKey(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := ReadKey(tc.format, tc.setting)
 			if tc.err != "" {
-				assert.ErrorContains(t, err, tc.err)
+				assert.Assert(t, cmp.Contains(strings.Join(append([]string{fmt.Sprint(err)}, hint.Of(err)...), ": "), tc.err))
 				assert.Assert(t, !strings.Contains(err.Error(), "secret"))
 				return
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 
 	"github.com/docker-ralph/docker-ralph/wire"
@@ -54,7 +55,7 @@ func signs(ctx context.Context, h host.Host, t Target, private bool, spec *lifec
 		err = s.agent.Check(ctx, s.key)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w. Or go on without signatures: --sign=false", err)
+		return nil, hint.Wrap(err, "or disable signing with --sign=false")
 	}
 	return s, nil
 }
