@@ -233,7 +233,7 @@ func TestLogsIgnoreFilesOfTheAgent(t *testing.T) {
 		}})
 		w.ok(t, "build")
 		res := w.ralph(t, "logs").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, "7.log in the log is no plain file"))
+		assert.Check(t, is.Contains(res.stderr, "7.log in the log is not a regular file"))
 		assert.Check(t, is.Contains(res.stdout, "planted"))
 		assert.Check(t, !strings.Contains(res.stdout, "root:"))
 		assert.Check(t, !strings.Contains(res.stdout, "\x1b]"))

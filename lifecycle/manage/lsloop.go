@@ -40,7 +40,7 @@ type LoopStatus struct {
 // this machine knows, is not asked: that takes longer than all else.
 func loopOf(ctx context.Context, h host.Host, l host.Located) (*LoopStatus, error) {
 	logs := loopsOf(l.Sandbox)
-	unfinished := slices.ContainsFunc(logs, func(s runlog.Seen) bool { return s.Ended.IsZero() })
+	unfinished := slices.ContainsFunc(logs, func(s runlog.State) bool { return s.Ended.IsZero() })
 	if l.Sandbox.State == lifecycle.Paused && len(logs) > 0 && logs[0].Ended.IsZero() { // it cannot be asked
 		return runningLoop([]lifecycle.Dispatch{{ID: logs[0].Dispatch, Command: []string{wire.Program, logs[0].Mode}, Since: logs[0].Started}}, logs), nil
 	}
@@ -60,8 +60,8 @@ func loopOf(ctx context.Context, h host.Host, l host.Located) (*LoopStatus, erro
 }
 
 // loopsOf are the newest loops of a sandbox that its work tree has logs of.
-func loopsOf(sb lifecycle.Sandbox) []runlog.Seen {
-	return slices.DeleteFunc(runlog.Recent(sb.Root, run.RecentLoops), func(s runlog.Seen) bool {
+func loopsOf(sb lifecycle.Sandbox) []runlog.State {
+	return slices.DeleteFunc(runlog.Recent(sb.Root, run.RecentLoops), func(s runlog.State) bool {
 		return s.Branch != "" && s.Branch != sb.Scope.Branch
 	})
 }
@@ -73,7 +73,7 @@ func hasNotes(h host.Host, name string) bool {
 }
 
 // runningLoop describes the latest loop among what runs, or else the latest.
-func runningLoop(running []lifecycle.Dispatch, logs []runlog.Seen) *LoopStatus {
+func runningLoop(running []lifecycle.Dispatch, logs []runlog.State) *LoopStatus {
 	d := running[len(running)-1]
 	for _, other := range slices.Backward(running) {
 		if _, loop := host.LoopCommand(other.Command); loop {
@@ -100,7 +100,7 @@ func runningLoop(running []lifecycle.Dispatch, logs []runlog.Seen) *LoopStatus {
 
 // lastLoopOf describes the newest loop, which does not run. One without a terminal
 // has left its end on this host; that says more where the work tree has no log.
-func lastLoopOf(h host.Host, sb lifecycle.Sandbox, logs []runlog.Seen) *LoopStatus {
+func lastLoopOf(h host.Host, sb lifecycle.Sandbox, logs []runlog.State) *LoopStatus {
 	status := lastLoop(logs)
 	e, err := host.Ended(h.StateDir, sb.Name)
 	if err != nil || status != nil && (status.Ended != nil || status.Since.After(e.At)) {
@@ -110,7 +110,7 @@ func lastLoopOf(h host.Host, sb lifecycle.Sandbox, logs []runlog.Seen) *LoopStat
 	return &LoopStatus{Command: command, Since: &e.Since, Ended: &e.At, ExitCode: &e.ExitCode, Summary: cmp.Or(e.Summary, termsafe.Line(e.Error)), Tasks: []string{}}
 }
 
-func lastLoop(logs []runlog.Seen) *LoopStatus {
+func lastLoop(logs []runlog.State) *LoopStatus {
 	if len(logs) == 0 {
 		return nil
 	}

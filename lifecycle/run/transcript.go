@@ -22,7 +22,7 @@ func transcribe(h host.Host, root, command string, p *lifecycle.Process) (end fu
 	if !slices.Contains(Transcribed(), command) {
 		return func() {}
 	}
-	kept, err := runlog.Keep(root, command, time.Now(), owner(root))
+	kept, err := runlog.CreateTranscript(root, command, time.Now(), owner(root))
 	if err != nil {
 		h.Report(fmt.Sprintf("Warning: keeping the output: %v", err))
 	}

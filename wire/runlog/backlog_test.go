@@ -9,7 +9,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-func TestBacklogForTheHost(t *testing.T) {
+func TestTakeBacklogReturnsTheCopyOnce(t *testing.T) {
 	t.Parallel()
 	top := t.TempDir()
 	take := func(dispatch string, limit int64) (string, error) {
@@ -25,7 +25,7 @@ func TestBacklogForTheHost(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Equal(t, content, `["\u003ca\u003e"]`)
 	_, err = take("A", 100)
-	assert.ErrorIs(t, err, fs.ErrNotExist, "it is taken once")
+	assert.ErrorIs(t, err, fs.ErrNotExist, "taken twice")
 
 	for _, tc := range []struct {
 		dispatch string
@@ -37,8 +37,8 @@ func TestBacklogForTheHost(t *testing.T) {
 	}
 }
 
-// An agent can put anything in the place of the file, and of the one that is renamed to it.
-func TestBacklogForTheHostBesideAPlantedLink(t *testing.T) {
+// An agent can replace the file and its temporary file by links.
+func TestBacklogCopyFollowsNoLinks(t *testing.T) {
 	t.Parallel()
 	top, outside := t.TempDir(), filepath.Join(t.TempDir(), "outside")
 	assert.NilError(t, os.WriteFile(outside, []byte("{}"), 0o600))
@@ -48,7 +48,7 @@ func TestBacklogForTheHostBesideAPlantedLink(t *testing.T) {
 		assert.NilError(t, os.Symlink(outside, filepath.Join(logs, name)))
 	}
 	_, err := TakeBacklog(top, "A", 100)
-	assert.ErrorContains(t, err, "no plain file")
+	assert.ErrorContains(t, err, "not a regular file")
 	assert.NilError(t, PutBacklog(top, "A", 1))
 	content, err := TakeBacklog(top, "A", 100)
 	assert.NilError(t, err)

@@ -11,13 +11,12 @@ import (
 	"github.com/docker-ralph/docker-ralph/internal/testutil/disktest"
 )
 
-// A full disk costs the line that it meets, and not the one after it.
-func TestFullDiskCostsOneLine(t *testing.T) {
+func TestFullDiskLosesOneLine(t *testing.T) {
 	top := disktest.Small(t)
 	l := create(t, top, noon)
 	assert.NilError(t, l.Append(Iteration{N: 1}))
 	free := disktest.Fill(t, top)
-	// Half of it fits into the page that the file has already.
+	// Half of it fits into the last page of the file.
 	err := l.Append(Iteration{N: 2, Reason: strings.Repeat("x", 4096)})
 	assert.ErrorIs(t, err, syscall.ENOSPC)
 	assert.ErrorIs(t, l.save(), syscall.ENOSPC)

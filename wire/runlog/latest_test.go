@@ -9,23 +9,23 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-func TestLatestRun(t *testing.T) {
+func TestLatest(t *testing.T) {
 	top := t.TempDir()
 	assert.Check(t, Latest(filepath.Join(top, "missing")).IsZero())
 	assert.Check(t, Latest(top).IsZero())
 	old, l := create(t, top, noon), create(t, top, noon.Add(time.Hour))
-	assert.Check(t, Latest(top).IsZero(), "nothing has run yet")
+	assert.Check(t, Latest(top).IsZero(), "no run yet")
 	assert.NilError(t, l.Append(Iteration{N: 1}))
 	first := Latest(top)
 	assert.Check(t, !first.IsZero())
-	// A loop that began earlier and goes on counts as well.
+	// A later run of an earlier loop.
 	assert.NilError(t, old.Append(Iteration{N: 1}))
 	later := first.Add(time.Minute)
 	assert.NilError(t, os.Chtimes(filepath.Join(top, old.name(iterationsFile)), later, later))
 	assert.Check(t, Latest(top).Equal(later))
 }
 
-func TestLatestRunOfALogThatLeadsElsewhere(t *testing.T) {
+func TestLatestFollowsNoLinks(t *testing.T) {
 	top, elsewhere := t.TempDir(), t.TempDir()
 	l := create(t, elsewhere, noon)
 	assert.NilError(t, l.Append(Iteration{N: 1}))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -13,82 +14,106 @@ import (
 
 const (
 	nowFile = "now.json"
-	// readNote and readEnd bound what is read of files that an agent can write,
-	// by who looks from outside, in bytes.
-	readNote = 64 << 10
-	readEnd  = 256 << 10
+	// maxNote and maxTail bound reads of files that an agent can write, in bytes.
+	maxNote = 64 << 10
+	maxTail = 256 << 10
+	// maxNames bounds listings of a directory that an agent can write.
+	maxNames = 1000
 )
 
-// Now is what a loop is at.
+// Now is the current run of a loop.
 type Now struct {
-	N       int       `json:"n"` // the run
+	N       int       `json:"n"`
 	Tasks   []string  `json:"tasks,omitempty"`
-	Started time.Time `json:"started"` // the run
+	Started time.Time `json:"started"`
 }
 
-// SetNow notes what the loop is at, for who looks from outside.
+// SetNow records the current run.
 func (l *Log) SetNow(now Now) error {
 	if err := l.write(nowFile, now); err != nil {
-		return fmt.Errorf("logging what the loop is at: %w", err)
+		return fmt.Errorf("logging the current run: %w", err)
 	}
 	return nil
 }
 
-// Seen is a loop as its log shows it to who looks from outside.
-type Seen struct {
+// State is the state of a loop according to its log.
+type State struct {
 	Loop
-	// Now is what it was at last; zero if it has not begun a run, or is of a
-	// version that did not note that.
+	// Now is the current or last run; zero before the first.
 	Now Now
-	// Last is its last run that has ended; nil without one.
+	// Last is the last run that has ended, or nil.
 	Last *Iteration
 }
 
-// Recent returns the newest loops of the work tree top, the newest first, at
-// most n. It is for who looks from outside: agents can write there, so nothing
-// outside of top is looked at, nothing waits, and only so much is read.
-func Recent(top string, n int) []Seen {
+// Recent returns the n newest loops of the worktree top, newest first. It is safe
+// with logs that an agent writes: it follows no links, does not block, and reads
+// a bounded amount.
+func Recent(top string, n int) []State {
 	logs, err := openLogs(top)
 	if err != nil {
 		return nil
 	}
 	defer func() { _ = logs.Close() }()
-	var all []Seen
-	for _, id := range slices.Backward(recentNames(logs)) {
+	var all []State
+	for _, id := range slices.Backward(recentLoops(logs)) {
 		if len(all) == n {
 			break
 		}
-		if seen, err := look(logs, id); err == nil {
-			all = append(all, seen)
+		if state, err := loadState(logs, id); err == nil {
+			all = append(all, state)
 		}
 	}
 	return all
 }
 
-// recentNames lists the folders of loops, oldest first.
-func recentNames(logs *os.Root) []string {
-	all := slices.DeleteFunc(names(logs, looked), func(name string) bool { return !strings.Contains(name, "-") })
-	slices.Sort(all) // they begin with the time
-	return all[max(0, len(all)-keptLoops):]
+// Latest returns the time of the last logged run in the worktree top, or zero. Like
+// [Recent], it is safe with logs that an agent writes.
+func Latest(top string) (latest time.Time) {
+	logs, err := openLogs(top)
+	if err != nil {
+		return time.Time{}
+	}
+	defer func() { _ = logs.Close() }()
+	for _, id := range recentLoops(logs) {
+		info, err := logs.Lstat(path.Join(id, iterationsFile))
+		if err == nil && info.ModTime().After(latest) {
+			latest = info.ModTime()
+		}
+	}
+	return latest
 }
 
-func look(logs *os.Root, id string) (Seen, error) {
+// loopNames lists the directories of loops, oldest first, and possibly other files.
+func loopNames(logs *os.Root) []string {
+	all := slices.DeleteFunc(names(logs, maxNames), func(name string) bool {
+		return !strings.Contains(name, "-") || strings.HasSuffix(name, ".log") // a transcript
+	})
+	slices.Sort(all) // names begin with the time
+	return all
+}
+
+func recentLoops(logs *os.Root) []string {
+	all := loopNames(logs)
+	return all[max(0, len(all)-maxLoops):]
+}
+
+func loadState(logs *os.Root, id string) (State, error) {
 	r, err := openLoop(logs, id)
 	if err != nil {
-		return Seen{}, err
+		return State{}, err
 	}
 	defer r.Close()
-	seen := Seen{Loop: r.Loop}
-	if b, err := peek(r.dir, nowFile, readNote); err == nil {
-		_ = json.Unmarshal(b, &seen.Now) // half of it would be nothing
+	state := State{Loop: r.Loop}
+	if b, err := readTail(r.dir, nowFile, maxNote); err == nil {
+		_ = json.Unmarshal(b, &state.Now) // it stays zero
 	}
-	if b, err := peek(r.dir, iterationsFile, readEnd); err == nil {
-		seen.Last = lastIteration(b)
+	if b, err := readTail(r.dir, iterationsFile, maxTail); err == nil {
+		state.Last = lastIteration(b)
 	}
-	return seen, nil
+	return state, nil
 }
 
-// lastIteration reads the last line that is whole.
+// lastIteration parses the last complete line.
 func lastIteration(end []byte) *Iteration {
 	for _, line := range slices.Backward(bytes.Split(end, []byte("\n"))) {
 		var it Iteration
@@ -99,8 +124,8 @@ func lastIteration(end []byte) *Iteration {
 	return nil
 }
 
-// peek reads the end of a file.
-func peek(at *os.Root, name string, limit int64) ([]byte, error) {
+// readTail reads the last limit bytes of a regular file.
+func readTail(at *os.Root, name string, limit int64) ([]byte, error) {
 	f, err := openFile(at, name)
 	if err != nil {
 		return nil, err

@@ -34,9 +34,25 @@ func TestRecent(t *testing.T) {
 	assert.Equal(t, len(Recent(top, 1)), 1)
 }
 
-// What an agent can put into the folder neither keeps a reader waiting nor leads
-// it elsewhere.
-func TestRecentOfWhatAnAgentHasPutThere(t *testing.T) {
+func TestRecentFindsLoopsAmongTranscripts(t *testing.T) {
+	top := t.TempDir()
+	l := create(t, top, noon)
+	assert.NilError(t, l.Append(Iteration{N: 1}))
+	for _, command := range []string{"run", "task"} {
+		for i := range maxTranscripts {
+			transcript, err := CreateTranscript(top, command, noon.Add(time.Duration(i+1)*time.Hour), nil)
+			assert.NilError(t, err)
+			transcript.Close()
+		}
+	}
+	all := Recent(top, 3)
+	assert.Equal(t, len(all), 1)
+	assert.Equal(t, all[0].ID, l.Loop.ID)
+	assert.Check(t, !Latest(top).IsZero())
+}
+
+// An agent can replace files of the log.
+func TestRecentIgnoresSpecialFiles(t *testing.T) {
 	for name, plant := range map[string]func(t *testing.T, folder, elsewhere string){
 		"a pipe": func(t *testing.T, folder, _ string) {
 			assert.NilError(t, syscall.Mkfifo(filepath.Join(folder, loopFile), 0o600))
@@ -44,7 +60,7 @@ func TestRecentOfWhatAnAgentHasPutThere(t *testing.T) {
 		"a link": func(t *testing.T, folder, elsewhere string) {
 			assert.NilError(t, os.Symlink(filepath.Join(elsewhere, loopFile), filepath.Join(folder, loopFile)))
 		},
-		"a folder": func(t *testing.T, folder, _ string) {
+		"a directory": func(t *testing.T, folder, _ string) {
 			assert.NilError(t, os.Mkdir(filepath.Join(folder, loopFile), 0o755))
 		},
 		"nonsense": func(t *testing.T, folder, _ string) {

@@ -8,39 +8,98 @@ import (
 	"sync"
 )
 
-// maxOutput bounds what is kept of that which people saw of one run, in bytes.
+// maxOutput bounds the size of a transcript, in bytes.
 const maxOutput = 16 << 20
 
-// outputFile is the file of what people saw of run n; 0 is what came before the
-// first.
+// outputFile is the file with the rendered output of run n; 0 is the output
+// before the first run.
 func outputFile(n int) string { return fmt.Sprintf("%d.log", n) }
 
-// Output is what people see of a loop, kept run by run. It is safe for
-// concurrent use. Nobody is told when it cannot be written: it is a copy.
-type Output struct {
-	log *Log
-
-	mu     sync.Mutex
-	n      int
-	copied copied
+// Transcript is a file with a copy of the output of a command. Write errors are
+// ignored. It is safe for concurrent use.
+type Transcript struct {
+	mu   sync.Mutex
+	file *os.File // nil if closed, full or broken
+	left int      // bytes
 }
 
-// Output is where that goes which people see of the loop. What comes first
-// belongs to run n, which has been made already: to 0 in a new loop.
+// Write implements [io.Writer]. It never fails.
+func (t *Transcript) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.file == nil {
+		return len(p), nil
+	}
+	_, err := t.file.Write(p[:min(len(p), t.left)])
+	if len(p) > t.left && err == nil {
+		_, err = fmt.Fprintf(t.file, "\n[output truncated after %d MiB]\n", maxOutput>>20)
+		err = errors.Join(err, io.ErrShortWrite)
+	}
+	t.left -= len(p)
+	if err != nil {
+		t.close()
+	}
+	return len(p), nil
+}
+
+func (t *Transcript) close() {
+	if t.file != nil {
+		_ = t.file.Close()
+		t.file = nil
+	}
+}
+
+// Close closes the transcript, which can be nil.
+func (t *Transcript) Close() {
+	if t != nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.close()
+	}
+}
+
+// Tee returns a writer that writes to w, and a copy to the transcript, which can be
+// nil.
+func (t *Transcript) Tee(w io.Writer) io.Writer {
+	if t == nil {
+		return w
+	}
+	return tee{w, t}
+}
+
+type tee struct {
+	out, log io.Writer
+}
+
+func (t tee) Write(p []byte) (int, error) {
+	n, err := t.out.Write(p)
+	_, _ = t.log.Write(p[:n])
+	return n, err
+}
+
+// Output is the transcript of a loop, with a file for each run.
+type Output struct {
+	Transcript
+	log *Log
+	n   int
+}
+
+// Output returns the transcript of the loop, starting with the existing run n, or
+// with 0 in a new loop.
 func (l *Log) Output(n int) *Output {
 	l.output = &Output{log: l}
 	l.output.begin(n)
 	return l.output
 }
 
-// Begin says that what comes from now on belongs to run n.
+// Begin starts the output of run n.
 func (l *Log) Begin(n int) {
 	if l.output != nil {
 		l.output.begin(n)
 	}
 }
 
-// Note adds text that is only in the log.
+// Note adds text to the transcript only.
 func (l *Log) Note(text string) {
 	if l.output != nil {
 		_, _ = io.WriteString(l.output, text)
@@ -52,12 +111,12 @@ func (o *Output) begin(n int) {
 	defer o.mu.Unlock()
 	o.n = n
 	o.open()
-	_ = o.log.holdFile(o.log.name(outputFile(n))) // then it can be lost
+	_ = o.log.holdFile(o.log.name(outputFile(n))) // without it, Restore cannot restore the file
 }
 
-// open opens the file of the run, in place of the one that is open.
+// open opens the file of the run.
 func (o *Output) open() {
-	o.copied.close()
+	o.close()
 	file, err := o.log.root.OpenFile(o.log.name(outputFile(o.n)), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
 		return
@@ -67,56 +126,5 @@ func (o *Output) open() {
 		_ = file.Close()
 		return
 	}
-	o.copied = copied{file: file, left: int(max(0, maxOutput-info.Size()))}
+	o.file, o.left = file, int(max(0, maxOutput-info.Size()))
 }
-
-// Write implements [io.Writer]. It never fails.
-func (o *Output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.copied.write(p)
-	return len(p), nil
-}
-
-// copied is a file with a copy of what somebody saw, up to a limit. Nobody is told
-// when it cannot be written.
-type copied struct {
-	file *os.File // nil if there is none, or no more is written
-	left int      // bytes
-}
-
-func (c *copied) write(p []byte) {
-	if c.file == nil {
-		return
-	}
-	_, err := c.file.Write(p[:min(len(p), c.left)])
-	if len(p) > c.left && err == nil {
-		_, err = fmt.Fprintf(c.file, "\n[no more than %d MiB of one run are kept]\n", maxOutput>>20)
-		err = errors.Join(err, io.ErrShortWrite)
-	}
-	c.left -= len(p)
-	if err != nil {
-		c.close()
-	}
-}
-
-func (c *copied) close() {
-	if c.file != nil {
-		_ = c.file.Close()
-		c.file = nil
-	}
-}
-
-// tee writes to people, and what they got to the log.
-type tee struct {
-	people, log io.Writer
-}
-
-func (t tee) Write(p []byte) (int, error) {
-	n, err := t.people.Write(p)
-	_, _ = t.log.Write(p[:n])
-	return n, err
-}
-
-// Tee returns a writer that writes to w, and keeps what was written.
-func (o *Output) Tee(w io.Writer) io.Writer { return tee{w, o} }

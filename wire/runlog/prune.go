@@ -6,17 +6,16 @@ import (
 )
 
 const (
-	// keptLoops is how many loops stay in a work tree.
-	keptLoops = 50
-	// keptBytes is how much all of them may take.
-	keptBytes = 2 << 30
-	// keptFor protects loops in which something was written of late: nobody has
-	// noted their end, so they may still run.
-	keptFor = 24 * time.Hour
+	// maxLoops bounds the number of logged loops in a worktree.
+	maxLoops = 50
+	// maxBytes bounds their size.
+	maxBytes = 2 << 30
+	// minAge is the age since the last write at which an unfinished loop can be
+	// pruned.
+	minAge = 24 * time.Hour
 )
 
-// prune removes the oldest loops beyond what is kept. What cannot be removed
-// stays: a log is no reason not to work.
+// prune removes the oldest loops beyond the limits. Errors are ignored.
 func (l *Log) prune(loopsMax int, bytesMax int64) {
 	all := loops(l.root)
 	sizes, total := make([]int64, len(all)), int64(0)
@@ -39,7 +38,7 @@ func (l *Log) prune(loopsMax int, bytesMax int64) {
 	}
 }
 
-// measure returns what a loop takes, and when something was last written in it.
+// measure returns the size of a loop's log and the time of the last write.
 func (l *Log) measure(id string) (size int64, latest time.Time) {
 	one := Log{root: l.root, Loop: Loop{ID: id}}
 	entries, err := fs.ReadDir(l.root.FS(), one.Dir())
@@ -59,12 +58,11 @@ func (l *Log) measure(id string) (size int64, latest time.Time) {
 	return size, latest
 }
 
-// mayRun says whether a loop in which something was last written then may still
-// be at work.
+// mayRun reports whether a loop with this last write can still be running.
 func (l *Log) mayRun(latest time.Time) bool {
 	loop, err := l.load()
 	if err == nil && !loop.Ended.IsZero() {
 		return false
 	}
-	return time.Since(latest) <= keptFor
+	return time.Since(latest) <= minAge
 }

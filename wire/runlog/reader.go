@@ -14,41 +14,37 @@ import (
 	"time"
 )
 
-// Kind is one of the things that are kept of every run.
+// Kind is a kind of output of a run.
 type Kind string
 
-// What people saw, and what the agent printed.
+// Kinds of output.
 const (
-	Rendered Kind = ".log"
-	Raw      Kind = ".jsonl"
+	Rendered Kind = ".log"   // as displayed
+	Raw      Kind = ".jsonl" // as printed by the agent
 )
 
-// Reader reads the log of one loop from outside, where agents can write. It
-// follows no links, and reads nothing but plain files.
+// Reader reads the log of a loop on the host. Agents can write there, so it follows
+// no links and reads regular files only.
 type Reader struct {
-	// Loop is what the log says of the loop, which is no more than a claim.
-	Loop Loop
+	Loop Loop // not trusted
 	dir  *os.Root
 }
 
-// Find opens the log of the loop of the work tree top that began or was resumed
-// last, of those that suit. The error is [fs.ErrNotExist] if there is none.
-func Find(top string, suits func(Loop) bool) (*Reader, error) {
+// Find opens the log of the matching loop of the worktree top that was started or
+// resumed last. The error is [fs.ErrNotExist] if there is none.
+func Find(top string, matches func(Loop) bool) (*Reader, error) {
 	logs, err := openLogs(top)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = logs.Close() }()
 	var found *Reader
-	for _, id := range names(logs, looked) {
-		if !strings.Contains(id, "-") {
-			continue
-		}
+	for _, id := range loopNames(logs) {
 		r, err := openLoop(logs, id)
 		if err != nil {
-			continue // no loop's folder, or pruned meanwhile
+			continue // not a loop, or pruned meanwhile
 		}
-		if !suits(r.Loop) || found != nil && !r.Loop.after(found.Loop) {
+		if !matches(r.Loop) || found != nil && !r.Loop.after(found.Loop) {
 			r.Close()
 			continue
 		}
@@ -70,7 +66,7 @@ func (l Loop) begun() time.Time {
 	return l.Started
 }
 
-// after orders loops; those of the same moment by their names.
+// after orders loops by time, then by name.
 func (l Loop) after(other Loop) bool {
 	if a, b := l.begun(), other.begun(); !a.Equal(b) {
 		return a.After(b)
@@ -78,7 +74,7 @@ func (l Loop) after(other Loop) bool {
 	return l.ID > other.ID
 }
 
-// openLogs opens the folder of logs, which must not be behind a link.
+// openLogs opens the directory of logs without following links.
 func openLogs(top string) (*os.Root, error) {
 	at, err := os.OpenRoot(top)
 	for part := range strings.SplitSeq(dir, "/") {
@@ -99,7 +95,7 @@ func openDir(at *os.Root, name string) (*os.Root, error) {
 		return nil, err
 	}
 	if !before.IsDir() {
-		return nil, fmt.Errorf("%s in the log is no folder: it is left alone", name)
+		return nil, fmt.Errorf("%s in the log is not a directory", name)
 	}
 	opened, err := at.OpenRoot(name)
 	if err != nil {
@@ -107,17 +103,17 @@ func openDir(at *os.Root, name string) (*os.Root, error) {
 	}
 	if after, err := opened.Stat("."); err != nil || !os.SameFile(before, after) {
 		_ = opened.Close()
-		return nil, fmt.Errorf("%s in the log has been exchanged: it is left alone", name)
+		return nil, fmt.Errorf("%s in the log was replaced while it was opened", name)
 	}
 	return opened, nil
 }
 
 func openLoop(logs *os.Root, id string) (*Reader, error) {
-	folder, err := openDir(logs, id)
+	dir, err := openDir(logs, id)
 	if err != nil {
 		return nil, err
 	}
-	r := &Reader{Loop: Loop{ID: id}, dir: folder}
+	r := &Reader{Loop: Loop{ID: id}, dir: dir}
 	if _, err := r.Reload(); err != nil {
 		r.Close()
 		return nil, err
@@ -128,17 +124,12 @@ func openLoop(logs *os.Root, id string) (*Reader, error) {
 // Close closes the log.
 func (r *Reader) Close() { _ = r.dir.Close() }
 
-// Dir is the folder of the loop, relative to the work tree.
+// Dir is the directory of the loop, relative to the worktree.
 func (r *Reader) Dir() string { return path.Join(dir, r.Loop.ID) }
 
-// Reload reads again what the log says of the loop.
+// Reload reads the state of the loop again.
 func (r *Reader) Reload() (Loop, error) {
-	f, err := openFile(r.dir, loopFile)
-	if err != nil {
-		return Loop{}, err
-	}
-	defer func() { _ = f.Close() }()
-	b, err := io.ReadAll(io.LimitReader(f, 1<<20))
+	b, err := readTail(r.dir, loopFile, maxLoopFile)
 	if err != nil {
 		return Loop{}, err
 	}
@@ -151,11 +142,11 @@ func (r *Reader) Reload() (Loop, error) {
 	return loop, nil
 }
 
-// parseLoop reads a loop's file, in which an agent can have written anything.
+// parseLoop parses the state of a loop, which an agent can have written.
 func parseLoop(b []byte) (Loop, error) {
 	var loop Loop
 	if err := json.Unmarshal(b, &loop); err != nil {
-		return Loop{}, fmt.Errorf("reading the log of a loop: %w", err)
+		return Loop{}, fmt.Errorf("parsing the log of a loop: %w", err)
 	}
 	if loop.ExitCode < 0 || loop.ExitCode > 255 {
 		loop.ExitCode = 1
@@ -163,56 +154,55 @@ func parseLoop(b []byte) (Loop, error) {
 	return loop, nil
 }
 
-// openFile opens a plain file that is no link.
+// openFile opens a regular file without following links.
 func openFile(at *os.Root, name string) (*os.File, error) {
 	before, err := at.Lstat(name)
 	if err != nil {
 		return nil, err
 	}
 	if !before.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s in the log is no plain file: it is left alone", name)
+		return nil, fmt.Errorf("%s in the log is not a regular file", name)
 	}
-	f, err := at.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // in case that it is exchanged for a pipe
+	f, err := at.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // it could have been replaced by a pipe
 	if err != nil {
 		return nil, err
 	}
 	if after, err := f.Stat(); err != nil || !os.SameFile(before, after) {
 		_ = f.Close()
-		return nil, fmt.Errorf("%s in the log has been exchanged: it is left alone", name)
+		return nil, fmt.Errorf("%s in the log was replaced while it was opened", name)
 	}
 	return f, nil
 }
 
-// names lists a folder, as far as limit.
+// names lists up to limit names in a directory.
 func names(at *os.Root, limit int) []string {
-	folder, err := at.Open(".")
+	dir, err := at.Open(".")
 	if err != nil {
 		return nil
 	}
-	defer func() { _ = folder.Close() }()
-	found, _ := folder.Readdirnames(limit)
+	defer func() { _ = dir.Close() }()
+	found, _ := dir.Readdirnames(limit)
 	return found
 }
 
-// Cursor is how far a log was read.
+// Cursor is a position in a log.
 type Cursor struct {
 	run    int
 	offset int64
 	begun  bool
 }
 
-// maxRun bounds what is read of one run, in bytes, and maxFiles the files that
-// are looked at: an agent can have written more.
+// maxRun bounds reads of one run, in bytes, and maxFiles the number of listed
+// files: an agent can have written more.
 const (
 	maxRun   = maxStream + 1<<20
 	maxFiles = 100_000
 )
 
-// Copy writes to w what has come since at, run by run, and returns how far it
-// got.
+// Copy writes the output since at to w, run by run, and returns its end.
 func (r *Reader) Copy(w io.Writer, kind Kind, at Cursor) (Cursor, error) {
 	for {
-		next, more := r.next(kind, at) // before the read: what comes later is for the next time
+		next, more := r.next(kind, at) // before the read, so that no output is skipped
 		if at.begun {
 			var err error
 			if at.offset, err = r.copyRun(w, kind, at.run, at.offset); err != nil {
@@ -226,8 +216,8 @@ func (r *Reader) Copy(w io.Writer, kind Kind, at Cursor) (Cursor, error) {
 	}
 }
 
-// CopyRun writes to w what is kept of run n from offset on, and returns where
-// that ends. The error is [fs.ErrNotExist] if there is no such run.
+// CopyRun writes the output of run n from offset on to w, and returns the offset of
+// its end. The error is [fs.ErrNotExist] if there is no such run.
 func (r *Reader) CopyRun(w io.Writer, kind Kind, n int, offset int64) (int64, error) {
 	end, err := r.copyRun(w, kind, n, offset)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -249,7 +239,7 @@ func (r *Reader) copyRun(w io.Writer, kind Kind, n int, offset int64) (int64, er
 	return offset + copied, err
 }
 
-// next is the run after the one at the cursor, of which something is kept.
+// next returns the next run with output after the cursor.
 func (r *Reader) next(kind Kind, at Cursor) (n int, found bool) {
 	for _, name := range names(r.dir, maxFiles) {
 		number, ok := strings.CutSuffix(name, string(kind))

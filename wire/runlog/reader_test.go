@@ -24,7 +24,7 @@ func find(t *testing.T, top string) *Reader {
 	return r
 }
 
-func TestFindsTheLoopThatBeganLast(t *testing.T) {
+func TestFindReturnsTheLatestLoop(t *testing.T) {
 	top := t.TempDir()
 	_, err := Find(top, anyLoop)
 	assert.ErrorIs(t, err, fs.ErrNotExist)
@@ -35,16 +35,16 @@ func TestFindsTheLoopThatBeganLast(t *testing.T) {
 	second, err := Create(top, other)
 	assert.NilError(t, err)
 	assert.Equal(t, find(t, top).Dir(), second.Dir())
-	_, _, err = Resume(top, newLoop(noon.Add(2*time.Hour)), nobody)
+	_, _, err = Resume(top, newLoop(noon.Add(2*time.Hour)), notAlive)
 	assert.NilError(t, err)
 	r := find(t, top)
-	assert.Equal(t, r.Dir(), first.Dir(), "it was resumed later")
+	assert.Equal(t, r.Dir(), first.Dir(), "resumed later")
 	assert.Check(t, r.Loop.Ended.IsZero())
 	_, err = Find(top, func(l Loop) bool { return l.Branch == "topic" })
 	assert.ErrorIs(t, err, fs.ErrNotExist)
 }
 
-func TestReadsRunByRunAndGoesOn(t *testing.T) {
+func TestCopyContinuesAtTheCursor(t *testing.T) {
 	top := t.TempDir()
 	l := create(t, top, noon)
 	o := l.Output(0)
@@ -84,15 +84,15 @@ func TestReadsRunByRunAndGoesOn(t *testing.T) {
 	assert.ErrorIs(t, err, fs.ErrNotExist)
 }
 
-// An agent can put anything where the logs are.
-func TestReadsNothingButPlainFiles(t *testing.T) {
+// An agent can replace files of the log.
+func TestCopyReadsRegularFilesOnly(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	assert.NilError(t, os.WriteFile(secret, []byte("secret"), 0o600))
 	for _, tc := range []struct {
 		name  string
 		plant func(t *testing.T, top string, l *Log)
 	}{
-		{"a link out of the work tree", func(t *testing.T, top string, l *Log) {
+		{"a link out of the worktree", func(t *testing.T, top string, l *Log) {
 			assert.NilError(t, os.Symlink(secret, filepath.Join(top, l.name("1.log"))))
 		}},
 		{"a link within", func(t *testing.T, top string, l *Log) {
@@ -102,7 +102,7 @@ func TestReadsNothingButPlainFiles(t *testing.T) {
 		{"a pipe", func(t *testing.T, top string, l *Log) {
 			assert.NilError(t, syscall.Mkfifo(filepath.Join(top, l.name("1.log")), 0o600))
 		}},
-		{"a folder", func(t *testing.T, top string, l *Log) {
+		{"a directory", func(t *testing.T, top string, l *Log) {
 			assert.NilError(t, os.Mkdir(filepath.Join(top, l.name("1.log")), 0o700))
 		}},
 	} {
@@ -112,19 +112,19 @@ func TestReadsNothingButPlainFiles(t *testing.T) {
 			tc.plant(t, top, l)
 			var got strings.Builder
 			_, err := find(t, top).Copy(&got, Rendered, Cursor{})
-			assert.ErrorContains(t, err, "is no plain file")
+			assert.ErrorContains(t, err, "is not a regular file")
 			assert.Equal(t, got.String(), "")
 		})
 	}
 }
 
-func TestALinkToAnotherFolderOfLogsIsNotFollowed(t *testing.T) {
+func TestFindFollowsNoLinks(t *testing.T) {
 	top := t.TempDir()
 	create(t, filepath.Join(top), noon)
 	assert.NilError(t, os.Rename(filepath.Join(top, dir), filepath.Join(top, "elsewhere")))
 	assert.NilError(t, os.Symlink("../elsewhere", filepath.Join(top, dir)))
 	_, err := Find(top, anyLoop)
-	assert.ErrorContains(t, err, "is no folder")
+	assert.ErrorContains(t, err, "is not a directory")
 }
 
 func FuzzParseLoop(f *testing.F) {

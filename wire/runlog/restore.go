@@ -10,17 +10,17 @@ import (
 	"strings"
 )
 
-// keptOpen is how many files of a loop are kept open. Of a longer loop, the files
-// of the oldest runs can be lost.
-const keptOpen = 256
+// maxOpen bounds the number of open files of a loop. Files of older runs cannot be
+// restored.
+const maxOpen = 256
 
-// held is a file of the log that is kept open: removing it takes nothing away.
+// held is an open file of the log. Its content survives the removal of the file.
 type held struct {
 	name string
 	file *os.File
 }
 
-// holdFile keeps a file open that has just been made, or is there.
+// holdFile opens a file for [Log.Restore].
 func (l *Log) holdFile(name string) error {
 	file, err := l.root.Open(name)
 	if err != nil {
@@ -34,20 +34,20 @@ func (l *Log) holdFile(name string) error {
 		}
 	}
 	l.held = append(l.held, held{name, file})
-	if len(l.held) > keptOpen {
+	if len(l.held) > maxOpen {
 		_ = l.held[0].file.Close()
 		l.held = l.held[1:]
 	}
 	return nil
 }
 
-// Restore brings the loop's folder back if an agent has removed it, or part of it.
+// Restore restores files of the log that an agent has removed or replaced.
 func (l *Log) Restore() error {
 	if l.output != nil {
 		l.output.mu.Lock()
 		defer l.output.mu.Unlock()
 	}
-	err := l.restoreFolders()
+	err := l.restoreDirs()
 	if err == nil && !l.regular(l.name(loopFile)) {
 		err = errors.Join(l.root.RemoveAll(l.name(loopFile)), l.save())
 	}
@@ -67,8 +67,8 @@ func (l *Log) regular(name string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// restoreFolders makes the folders, in the place of whatever else is there.
-func (l *Log) restoreFolders() error {
+// restoreDirs creates missing directories and replaces other files.
+func (l *Log) restoreDirs() error {
 	at := ""
 	for part := range strings.SplitSeq(l.name(""), "/") {
 		at = path.Join(at, part)
@@ -89,13 +89,13 @@ func (l *Log) restoreFolders() error {
 	return hideFromGit(l.root, ignoreFile, nil)
 }
 
-// restoreFile writes a file again unless it is the one that is held.
+// restoreFile restores a file if it was removed or replaced.
 func (l *Log) restoreFile(h held) error {
 	info, err := h.file.Stat()
 	if err != nil {
 		return err
 	}
-	if there, err := l.root.Lstat(h.name); err == nil && os.SameFile(info, there) {
+	if current, err := l.root.Lstat(h.name); err == nil && os.SameFile(info, current) {
 		return nil
 	}
 	if err := l.root.RemoveAll(h.name); err != nil {

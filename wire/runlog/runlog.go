@@ -1,7 +1,7 @@
-// Package runlog keeps what loops leave behind in the work tree, below
-// .ralph/logs/<loop>: the raw stream of every run, a line of figures for each,
-// and how the loop ended; and transcripts of other commands beside them. It
-// never writes outside the work tree, whatever links an agent has planted there.
+// Package runlog reads and writes the logs of loops in .ralph/logs/<loop> of a
+// worktree: the output, the statistics and the result of every run. Transcripts of
+// other commands are beside them. It never writes outside the worktree, even if an
+// agent creates links there.
 package runlog
 
 import (
@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -27,35 +26,33 @@ const (
 	ignoreFile     = ".ralph/.gitignore"
 	iterationsFile = "iterations.jsonl"
 	loopFile       = "loop.json"
-	// maxIterationsFile bounds what is read back of a file that an agent can
+	// maxLoopFile and maxIterationsFile bound reads of files that an agent can
 	// write, in bytes.
+	maxLoopFile       = 1 << 20
 	maxIterationsFile = 16 << 20
 )
 
-// Iteration is what one run of the agent came to.
+// Iteration is the result of a run of the agent.
 type Iteration struct {
-	// N counts the loop's runs from 1; it is the name of the run's stream.
-	N int `json:"n"`
-	// Tasks are the tasks that the agent took.
-	Tasks []string `json:"tasks"`
-	// Done are those of them that it finished, and that count.
-	Done    []string  `json:"done,omitempty"`
+	N       int       `json:"n"`              // from 1
+	Tasks   []string  `json:"tasks"`          // claimed
+	Done    []string  `json:"done,omitempty"` // finished and accepted
 	Outcome string    `json:"outcome"`
 	Reason  string    `json:"reason,omitempty"`
-	Commit  string    `json:"commit,omitempty"` // last one made
+	Commit  string    `json:"commit,omitempty"` // the last one
 	Commits int       `json:"commits"`
 	Started time.Time `json:"started"`
-	// Seconds is the wall time of the run and of the checks after it.
+	// Seconds is the wall time of the run and its checks.
 	Seconds  float64 `json:"seconds"`
 	ExitCode int     `json:"exit_code"`
-	// Tokens and CostUSD are nil where the agent reports none.
+	// Tokens and CostUSD are nil if the agent reports none.
 	Tokens  *event.Tokens `json:"tokens"`
 	CostUSD *float64      `json:"cost_usd"`
-	// Refused are the places that the network refused meanwhile.
+	// Refused are the connections blocked during the run.
 	Refused []denylog.Refusal `json:"refused,omitempty"`
 }
 
-// Loop identifies a loop and says how it ended.
+// Loop is the state of a loop.
 type Loop struct {
 	ID      string `json:"id"`
 	Mode    string `json:"mode"`
@@ -63,52 +60,47 @@ type Loop struct {
 	Branch  string `json:"branch,omitempty"`
 	Agent   string `json:"agent"`
 	AgentID string `json:"agent_id,omitempty"`
-	// Dispatch is the command from the host that runs the loop; empty if there
-	// is none.
+	// Dispatch is the dispatch of the host that runs the loop, if any.
 	Dispatch string    `json:"dispatch,omitempty"`
 	Started  time.Time `json:"started"`
-	// Resumed is when it went on after an end; zero if it did not.
-	Resumed time.Time `json:"resumed,omitzero"`
-	// Ended and what follows are zero while the loop runs, and for ever when
-	// it was killed.
+	Resumed  time.Time `json:"resumed,omitzero"`
+	// Ended and the following fields are zero while the loop runs, and if it was
+	// killed.
 	Ended    time.Time `json:"ended,omitzero"`
 	Stop     string    `json:"stop,omitempty"`
 	ExitCode int       `json:"exit_code"`
-	// Summary is what the loop came to, in a line for people.
-	Summary string `json:"summary,omitempty"`
+	Summary  string    `json:"summary,omitempty"` // one line
 }
 
-// Log is the folder of one loop.
+// Log is the log of a loop.
 type Log struct {
 	Loop   Loop
-	root   *os.Root // the work tree
-	output *Output  // nil until somebody asks for it
-	held   []held   // the loop's files, oldest first
+	root   *os.Root // the worktree
+	output *Output  // nil before [Log.Output]
+	held   []held   // oldest first
 }
 
-// Create makes the folder of a new loop in the work tree top, and removes
-// those of old ones that are too many.
+// Create creates the log of a new loop in the worktree top, and prunes old ones.
 func Create(top string, loop Loop) (*Log, error) {
 	root, err := os.OpenRoot(top)
 	if err != nil {
 		return nil, fmt.Errorf("creating the loop's log: %w", err)
 	}
 	l := &Log{Loop: loop, root: root}
-	if err := l.create(); err != nil {
+	if err := l.create(top); err != nil {
 		_ = root.Close() // the first error says more
 		return nil, fmt.Errorf("creating the loop's log: %w", err)
 	}
-	l.prune(keptLoops, keptBytes)
+	l.prune(maxLoops, maxBytes)
 	return l, nil
 }
 
-func (l *Log) create() error {
-	if err := l.root.MkdirAll(dir, 0o755); err != nil {
+func (l *Log) create(top string) error {
+	logs, err := makeLogs(top, nil)
+	if err != nil {
 		return err
 	}
-	if err := hideFromGit(l.root, ignoreFile, nil); err != nil {
-		return err
-	}
+	_ = logs.Close() // nothing was written
 	base := l.Loop.Started.UTC().Format("20060102-150405") + "-" + l.Loop.Mode
 	for n := 1; ; n++ {
 		l.Loop.ID = base
@@ -126,20 +118,19 @@ func (l *Log) create() error {
 	}
 }
 
-// hideFromGit writes .ralph/.gitignore unless there is one.
+// hideFromGit writes .ralph/.gitignore if it does not exist.
 func hideFromGit(at *os.Root, file string, owner *Owner) error {
-	f, err := at.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	err := createFile(at, file, []byte("*\n"))
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString("*\n")
-	return errors.Join(err, owner.take(at, file), f.Close())
+	return owner.chown(at, file)
 }
 
-// ErrRunning says that a loop cannot be resumed, because it has not ended.
+// ErrRunning is returned if a loop cannot be resumed because it is running.
 var ErrRunning = errors.New("the loop is still running")
 
 // Resume opens the newest log of a loop with the same mode, repository and
@@ -150,7 +141,7 @@ func Resume(top string, loop Loop, alive func(agentID string) bool) (*Log, []Ite
 		return found.Mode == loop.Mode && found.Repo == loop.Repo && found.Branch == loop.Branch
 	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("looking for a loop to resume: %w", err)
+		return nil, nil, fmt.Errorf("finding a loop to resume: %w", err)
 	}
 	if l.Loop.AgentID != "" && alive(l.Loop.AgentID) {
 		_ = l.root.Close() // nothing was written
@@ -161,17 +152,17 @@ func Resume(top string, loop Loop, alive func(agentID string) bool) (*Log, []Ite
 	return l, iterations, l.save()
 }
 
-// Recover opens the log of the loop of a dispatch, which died with its sandbox,
-// for another that takes its place. It returns its iterations, and how many of
-// them the dispatch has made. A run that was under way is recorded with the
-// outcome and the reason, and with what finished says that the loop's agent has
-// done. The error is [fs.ErrNotExist] if there is no such log.
+// Recover opens the log of a dispatch's loop, which died with its sandbox, for a
+// loop that continues it. It returns all iterations and the number of those in
+// this dispatch. An interrupted run is recorded with the outcome and reason; its
+// finished tasks are those that finished returns. The error is [fs.ErrNotExist]
+// if there is no such log.
 func Recover(top string, loop Loop, outcome, reason string, finished func(agentID string) []string) (l *Log, all []Iteration, made int, err error) {
 	l, now, all, err := openNewest(top, func(found Loop) bool {
 		return found.Mode == loop.Mode && found.Dispatch == loop.Dispatch
 	})
 	if err != nil {
-		return nil, nil, 0, fmt.Errorf("looking for the log of the loop that died: %w", err)
+		return nil, nil, 0, fmt.Errorf("finding the log of the dead loop: %w", err)
 	}
 	died := l.Loop
 	loop.ID, loop.Started, loop.Resumed = died.ID, died.Started, died.Resumed
@@ -184,7 +175,7 @@ func Recover(top string, loop Loop, outcome, reason string, finished func(agentI
 		it.Tasks = slices.Compact(slices.Sorted(slices.Values(slices.Concat(now.Tasks, it.Done))))
 		it.Seconds = max(0, time.Since(now.Started).Seconds())
 		all = append(all, it)
-		_ = l.Append(it) // the run counts all the same
+		_ = l.Append(it) // the run counts even if it is not logged
 	}
 	for _, it := range all {
 		if !it.Started.Before(died.begun()) {
@@ -194,8 +185,8 @@ func Recover(top string, loop Loop, outcome, reason string, finished func(agentI
 	return l, all, made, l.save()
 }
 
-// openNewest opens the newest log that suits, and reads what its loop was at.
-func openNewest(top string, suits func(Loop) bool) (*Log, Now, []Iteration, error) {
+// openNewest opens the newest matching log, and reads its last run and iterations.
+func openNewest(top string, matches func(Loop) bool) (*Log, Now, []Iteration, error) {
 	root, err := os.OpenRoot(top)
 	if err != nil {
 		return nil, Now{}, nil, err
@@ -203,7 +194,7 @@ func openNewest(top string, suits func(Loop) bool) (*Log, Now, []Iteration, erro
 	for _, id := range slices.Backward(loops(root)) {
 		l := &Log{root: root, Loop: Loop{ID: id}}
 		found, err := l.load()
-		if err != nil || !suits(found) {
+		if err != nil || !matches(found) {
 			continue
 		}
 		found.ID = id
@@ -214,8 +205,8 @@ func openNewest(top string, suits func(Loop) bool) (*Log, Now, []Iteration, erro
 			return nil, Now{}, nil, err
 		}
 		var now Now
-		if b, err := readSome(root, l.name(nowFile), readNote); err != nil || json.Unmarshal(b, &now) != nil {
-			now = Now{} // it had not begun a run
+		if b, err := readTail(root, l.name(nowFile), maxNote); err != nil || json.Unmarshal(b, &now) != nil {
+			now = Now{} // before the first run
 		}
 		return l, now, iterations, nil
 	}
@@ -223,31 +214,34 @@ func openNewest(top string, suits func(Loop) bool) (*Log, Now, []Iteration, erro
 	return nil, Now{}, nil, fs.ErrNotExist
 }
 
-// Dir is the folder of the loop, relative to the work tree.
+// Dir is the directory of the loop, relative to the worktree.
 func (l *Log) Dir() string { return l.name("") }
 
 func (l *Log) name(file string) string { return path.Join(dir, l.Loop.ID, file) }
 
-// Append adds the figures of a run.
+// Append logs a run.
 func (l *Log) Append(it Iteration) error {
-	line, err := json.Marshal(it)
-	if err != nil {
-		return fmt.Errorf("logging iteration %d: %w", it.N, err)
-	}
-	f, err := l.root.OpenFile(l.name(iterationsFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
-	if err != nil {
-		return fmt.Errorf("logging iteration %d: %w", it.N, err)
-	}
-	err = writeWhole(f, append(line, '\n'))
-	if err := errors.Join(err, f.Close(), l.holdFile(l.name(iterationsFile))); err != nil {
+	if err := l.append(it); err != nil {
 		return fmt.Errorf("logging iteration %d: %w", it.N, err)
 	}
 	return nil
 }
 
-// writeWhole adds a line to the end of a file, or nothing: the next line could not be
-// read behind a part of it.
-func writeWhole(f *os.File, line []byte) error {
+func (l *Log) append(it Iteration) error {
+	line, err := json.Marshal(it)
+	if err != nil {
+		return err
+	}
+	f, err := l.root.OpenFile(l.name(iterationsFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	err = appendLine(f, append(line, '\n'))
+	return errors.Join(err, f.Close(), l.holdFile(l.name(iterationsFile)))
+}
+
+// appendLine appends a line, or nothing: a partial one would corrupt the next.
+func appendLine(f *os.File, line []byte) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
@@ -258,8 +252,7 @@ func writeWhole(f *os.File, line []byte) error {
 	return err
 }
 
-// Finish notes how the loop ended, and closes the log. Its output can still be
-// written to, until the program ends.
+// Finish records the end of the loop and closes the log. [Log.Output] stays open.
 func (l *Log) Finish(stop string, exitCode int, summary string) error {
 	l.Loop.Ended, l.Loop.Stop, l.Loop.ExitCode, l.Loop.Summary = time.Now().UTC(), stop, exitCode, summary
 	for _, h := range l.held {
@@ -273,37 +266,51 @@ func (l *Log) Finish(stop string, exitCode int, summary string) error {
 
 func (l *Log) save() error { return l.write(loopFile, l.Loop) }
 
-// write writes a file as a whole: a reader never finds half of it.
+// write replaces a file atomically.
 func (l *Log) write(file string, content any) error {
 	b, err := json.MarshalIndent(content, "", "  ")
 	if err != nil {
 		return err
 	}
-	temp := l.name(file + ".new")
-	f, err := l.root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	return replaceFile(l.root, l.name(file), append(b, '\n'))
+}
+
+// replaceFile replaces a file atomically, without following a link.
+func replaceFile(at *os.Root, name string, content []byte) error {
+	temp := name + ".new"
+	err := at.RemoveAll(temp)
+	if err == nil {
+		err = createFile(at, temp, content)
+	}
+	if err == nil {
+		err = at.Rename(temp, name)
+	}
+	if err != nil {
+		return errors.Join(err, at.RemoveAll(temp))
+	}
+	return nil
+}
+
+func createFile(at *os.Root, name string, content []byte) error {
+	f, err := at.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(append(b, '\n'))
-	if err := errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return l.root.Rename(temp, l.name(file))
+	_, err = f.Write(content)
+	return errors.Join(err, f.Close())
 }
 
 func (l *Log) load() (Loop, error) {
-	b, err := readSome(l.root, l.name(loopFile), 1<<20)
+	b, err := readTail(l.root, l.name(loopFile), maxLoopFile)
 	if err != nil {
 		return Loop{}, err
 	}
-	var loop Loop
-	return loop, json.Unmarshal(b, &loop)
+	return parseLoop(b)
 }
 
-// iterations reads the figures back. A line that is broken, because the
-// program was killed while it wrote, is left out.
+// iterations reads the logged runs and skips incomplete lines.
 func (l *Log) iterations() ([]Iteration, error) {
-	b, err := readSome(l.root, l.name(iterationsFile), maxIterationsFile)
+	b, err := readTail(l.root, l.name(iterationsFile), maxIterationsFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -322,20 +329,11 @@ func (l *Log) iterations() ([]Iteration, error) {
 	return all, lines.Err()
 }
 
-func readSome(root *os.Root, name string, limit int64) ([]byte, error) {
-	f, err := root.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	return io.ReadAll(io.LimitReader(f, limit))
-}
-
-// loops lists the loops of a work tree, oldest first.
+// loops lists the loops of a worktree, oldest first.
 func loops(root *os.Root) []string {
 	entries, err := fs.ReadDir(root.FS(), dir)
 	if err != nil {
-		return nil // there are none
+		return nil
 	}
 	var ids []string
 	for _, e := range entries {

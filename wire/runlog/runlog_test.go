@@ -27,9 +27,9 @@ func create(t *testing.T, top string, started time.Time) *Log {
 
 var noon = time.Date(2031, 2, 3, 12, 0, 0, 0, time.UTC)
 
-func nobody(string) bool { return false }
+func notAlive(string) bool { return false }
 
-func TestResumeGoesOnWithTheNewest(t *testing.T) {
+func TestResumeContinuesTheNewestLoop(t *testing.T) {
 	top := t.TempDir()
 	cost := 0.5
 	for i, at := range []time.Time{noon, noon.Add(time.Hour)} {
@@ -43,7 +43,7 @@ func TestResumeGoesOnWithTheNewest(t *testing.T) {
 	assert.NilError(t, err)
 	assert.NilError(t, l.Finish("complete", 0, ""))
 
-	l, iterations, err := Resume(top, newLoop(noon.Add(3*time.Hour)), nobody)
+	l, iterations, err := Resume(top, newLoop(noon.Add(3*time.Hour)), notAlive)
 	assert.NilError(t, err)
 	assert.Equal(t, l.Dir(), ".ralph/logs/20310203-130000-build")
 	assert.Equal(t, len(iterations), 1)
@@ -51,10 +51,10 @@ func TestResumeGoesOnWithTheNewest(t *testing.T) {
 	assert.Equal(t, *iterations[0].CostUSD, 0.5)
 	assert.Equal(t, iterations[0].Tokens.Total(), int64(3))
 	assert.Equal(t, l.Loop.Started, noon.Add(time.Hour))
-	assert.Equal(t, l.Loop.Stop, "", "it runs again")
+	assert.Equal(t, l.Loop.Stop, "", "not stopped")
 }
 
-func TestGitDoesNotSeeLogs(t *testing.T) {
+func TestLogsAreIgnoredByGit(t *testing.T) {
 	top := t.TempDir()
 	create(t, top, noon)
 	b, err := os.ReadFile(filepath.Join(top, ".ralph", ".gitignore"))
@@ -64,15 +64,15 @@ func TestGitDoesNotSeeLogs(t *testing.T) {
 	create(t, top, noon)
 	b, err = os.ReadFile(filepath.Join(top, ".ralph", ".gitignore"))
 	assert.NilError(t, err)
-	assert.Equal(t, string(b), "logs\n", "the user's own stays")
+	assert.Equal(t, string(b), "logs\n", "an existing file is preserved")
 }
 
-func TestNothingToResume(t *testing.T) {
-	_, _, err := Resume(t.TempDir(), newLoop(noon), nobody)
+func TestResumeWithoutALoop(t *testing.T) {
+	_, _, err := Resume(t.TempDir(), newLoop(noon), notAlive)
 	assert.ErrorIs(t, err, fs.ErrNotExist)
 }
 
-func TestResumeSkipsABrokenLine(t *testing.T) {
+func TestResumeSkipsInvalidLines(t *testing.T) {
 	top := t.TempDir()
 	l := create(t, top, noon)
 	assert.NilError(t, l.Append(Iteration{N: 1, Outcome: "done"}))
@@ -80,12 +80,12 @@ func TestResumeSkipsABrokenLine(t *testing.T) {
 	assert.NilError(t, err)
 	_, err = f.WriteString("{\"n\":2,\"outc\nnull\n[]\n{\"n\":-7}\n")
 	assert.NilError(t, errors.Join(err, f.Close()))
-	_, iterations, err := Resume(top, newLoop(noon), nobody)
+	_, iterations, err := Resume(top, newLoop(noon), notAlive)
 	assert.NilError(t, err)
 	assert.Equal(t, len(iterations), 1)
 }
 
-func TestLoopsOfTheSameSecond(t *testing.T) {
+func TestLoopsOfTheSameSecondHaveDifferentIDs(t *testing.T) {
 	top := t.TempDir()
 	first, second := create(t, top, noon), create(t, top, noon)
 	assert.Assert(t, first.Loop.ID != second.Loop.ID)
@@ -109,35 +109,34 @@ func TestStreamIsBounded(t *testing.T) {
 	assert.Assert(t, strings.HasSuffix(string(b), "\n{\"type\":\"ralph\",\"subtype\":\"truncated\",\"after_bytes\":67108864}\n"))
 }
 
-// Links in the work tree lead nowhere outside it.
-func TestLinksAreNotFollowedOut(t *testing.T) {
+func TestCreateFollowsNoLinks(t *testing.T) {
 	top, outside := t.TempDir(), t.TempDir()
 	assert.NilError(t, os.Mkdir(filepath.Join(top, ".ralph"), 0o755))
 	assert.NilError(t, os.Symlink(outside, filepath.Join(top, dir)))
 	_, err := Create(top, newLoop(noon))
-	assert.ErrorContains(t, err, "escapes")
+	assert.ErrorContains(t, err, "is not a directory")
 	entries, err := os.ReadDir(outside)
 	assert.NilError(t, err)
 	assert.Equal(t, len(entries), 0)
 }
 
-func TestOldLoopsGo(t *testing.T) {
+func TestOldLoopsArePruned(t *testing.T) {
 	top := t.TempDir()
 	old := time.Now().Add(-48 * time.Hour)
-	for i := range keptLoops + 2 {
+	for i := range maxLoops + 2 {
 		l := create(t, top, noon.Add(time.Duration(i)*time.Second))
-		if i != 0 { // the first may still run
+		if i != 0 { // the first can still be running
 			assert.NilError(t, os.Chtimes(filepath.Join(top, l.name(loopFile)), old, old))
 		}
 	}
 	create(t, top, noon.Add(time.Hour))
 	entries, err := os.ReadDir(filepath.Join(top, dir))
 	assert.NilError(t, err)
-	assert.Equal(t, len(entries), keptLoops)
+	assert.Equal(t, len(entries), maxLoops)
 	assert.Equal(t, entries[0].Name(), "20310203-120000-build")
 }
 
-func TestLoopsThatTakeTooMuchGo(t *testing.T) {
+func TestLargeLoopsArePruned(t *testing.T) {
 	top := t.TempDir()
 	running := create(t, top, noon)
 	big := create(t, top, noon.Add(time.Second))
@@ -146,17 +145,17 @@ func TestLoopsThatTakeTooMuchGo(t *testing.T) {
 	small := create(t, top, noon.Add(2*time.Second))
 	assert.NilError(t, small.Finish("complete", 0, ""))
 	this := create(t, top, noon.Add(3*time.Second))
-	this.prune(keptLoops, 4000)
+	this.prune(maxLoops, 4000)
 	assert.DeepEqual(t, loops(this.root), []string{running.Loop.ID, small.Loop.ID, this.Loop.ID})
 	this.prune(0, 0)
 	assert.DeepEqual(t, loops(this.root), []string{running.Loop.ID, this.Loop.ID})
 }
 
-func TestOutputIsKeptRunByRun(t *testing.T) {
+func TestOutputIsLoggedPerRun(t *testing.T) {
 	top := t.TempDir()
 	l := create(t, top, noon)
-	var people strings.Builder
-	w := l.Output(0).Tee(&people)
+	var terminal strings.Builder
+	w := l.Output(0).Tee(&terminal)
 	for _, say := range []func(){
 		func() { _, _ = w.Write([]byte("banner\n")) },
 		func() { l.Begin(1) },
@@ -167,7 +166,7 @@ func TestOutputIsKeptRunByRun(t *testing.T) {
 	} {
 		say()
 	}
-	assert.Equal(t, people.String(), "banner\none\ntwo\n")
+	assert.Equal(t, terminal.String(), "banner\none\ntwo\n")
 	for n, want := range []string{"banner\n", "one\nnoted\n", "two\n"} {
 		got, err := os.ReadFile(filepath.Join(top, l.name(outputFile(n))))
 		assert.NilError(t, err)
@@ -185,15 +184,15 @@ func TestOutputIsBounded(t *testing.T) {
 		assert.NilError(t, err)
 		assert.Equal(t, n, len(line))
 	}
-	l.Output(0) // a loop that is resumed gets no more
+	l.Output(0) // a resumed loop has the same limit
 	_, _ = l.output.Write([]byte("more"))
 	b, err := os.ReadFile(filepath.Join(top, l.name("0.log")))
 	assert.NilError(t, err)
 	assert.Assert(t, len(b) < maxOutput+200)
-	assert.Check(t, strings.Contains(string(b), "\n[no more than 16 MiB of one run are kept]\n"))
+	assert.Check(t, strings.Contains(string(b), "\n[output truncated after 16 MiB]\n"))
 }
 
-func TestRecoverCountsTheRunThatDied(t *testing.T) {
+func TestRecoverLogsTheInterruptedRun(t *testing.T) {
 	top := t.TempDir()
 	loop := newLoop(noon)
 	loop.Dispatch, loop.AgentID = "D1", "aa11"
@@ -203,12 +202,12 @@ func TestRecoverCountsTheRunThatDied(t *testing.T) {
 	assert.NilError(t, l.SetNow(Now{N: 2, Tasks: []string{"a/02"}, Started: noon.Add(2 * time.Minute)}))
 	finished := func(agent string) []string {
 		assert.Equal(t, agent, loop.AgentID)
-		return []string{"a/03", "a/01"} // the loop had not come to note it
+		return []string{"a/03", "a/01"} // not logged before the loop died
 	}
 
 	again := newLoop(noon.Add(time.Hour))
 	again.Dispatch, again.AgentID = "D1", "bb22"
-	for range 2 { // the second time nothing was under way
+	for range 2 { // without an interrupted run the second time
 		l, all, made, err := Recover(top, again, "failed", "the sandbox was killed", finished)
 		assert.NilError(t, err)
 		assert.Equal(t, made, 2)
@@ -217,9 +216,9 @@ func TestRecoverCountsTheRunThatDied(t *testing.T) {
 		assert.DeepEqual(t, all[1].Tasks, []string{"a/02", "a/03"})
 		assert.DeepEqual(t, all[1].Done, []string{"a/03"})
 		assert.Equal(t, l.Loop.Started, noon)
-		assert.Equal(t, l.Loop.Stop, "", "it runs again")
+		assert.Equal(t, l.Loop.Stop, "", "not stopped")
 	}
-	// Another dispatch's log is left alone.
+	// The log of another dispatch is not used.
 	again.Dispatch = "D2"
 	_, _, _, err = Recover(top, again, "failed", "the sandbox was killed", finished)
 	assert.ErrorIs(t, err, fs.ErrNotExist)

@@ -7,10 +7,8 @@ import (
 	"os"
 )
 
-const (
-	// maxStream bounds what is kept of one run, in bytes.
-	maxStream = 64 << 20
-)
+// maxStream bounds the logged output of a run, in bytes.
+const maxStream = 64 << 20
 
 // Stream opens the file for the raw output of run n.
 func (l *Log) Stream(n int) (io.WriteCloser, error) { return l.open(fmt.Sprintf("%d.jsonl", n)) }
@@ -23,12 +21,11 @@ func (l *Log) open(file string) (io.WriteCloser, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the log %s: %w", l.name(file), err)
 	}
-	_ = l.holdFile(l.name(file)) // then it can be lost
+	_ = l.holdFile(l.name(file)) // without it, Restore cannot restore the file
 	return &bounded{f: f, left: maxStream}, nil
 }
 
-// bounded writes until its bound is reached, then nothing more. It ends with
-// a whole line and one that says so.
+// bounded writes complete lines up to its limit, then a line that says so.
 type bounded struct {
 	f    *os.File
 	left int

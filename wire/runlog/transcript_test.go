@@ -33,18 +33,18 @@ func TestTranscript(t *testing.T) {
 	_, err := LatestTranscript(top, "run")
 	assert.ErrorIs(t, err, fs.ErrNotExist)
 
-	var people strings.Builder
+	var terminal strings.Builder
 	for i, command := range []string{"run", "run", "shell", "run"} {
-		kept, err := Keep(top, command, noon, nil) // all at the same moment
+		transcript, err := CreateTranscript(top, command, noon, nil) // all at the same moment
 		assert.NilError(t, err)
-		_, err = fmt.Fprintf(kept.Tee(&people), "%s %d\n", command, i)
+		_, err = fmt.Fprintf(transcript.Tee(&terminal), "%s %d\n", command, i)
 		assert.NilError(t, err)
 		assert.Equal(t, latest(t, top, command), fmt.Sprintf("%s %d\n", command, i), "while it runs")
-		kept.Close()
-		_, err = kept.Write([]byte("too late"))
+		transcript.Close()
+		_, err = transcript.Write([]byte("too late"))
 		assert.NilError(t, err)
 	}
-	assert.Equal(t, people.String(), "run 0\nrun 1\nshell 2\nrun 3\n")
+	assert.Equal(t, terminal.String(), "run 0\nrun 1\nshell 2\nrun 3\n")
 	assert.Equal(t, latest(t, top, "run"), "run 3\n")
 	assert.Equal(t, latest(t, top, "shell"), "shell 2\n")
 	_, err = LatestTranscript(top, "plan")
@@ -53,12 +53,12 @@ func TestTranscript(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Equal(t, string(ignored), "*\n")
 
-	// Loops do not see them.
+	// They are not loops.
 	_, err = Find(top, func(Loop) bool { return true })
 	assert.ErrorIs(t, err, fs.ErrNotExist)
 
 	var none *Transcript
-	assert.Equal(t, none.Tee(&people), io.Writer(&people))
+	assert.Equal(t, none.Tee(&terminal), io.Writer(&terminal))
 	none.Close()
 }
 
@@ -66,29 +66,28 @@ func TestTranscriptsAreBounded(t *testing.T) {
 	top := t.TempDir()
 	assert.NilError(t, os.MkdirAll(filepath.Join(top, dir, "20260314-120000-build"), 0o755))
 	assert.NilError(t, os.WriteFile(filepath.Join(top, dir, "0-mine.log"), nil, 0o600))
-	other, err := Keep(top, "shell", noon.Add(-time.Hour), nil)
+	other, err := CreateTranscript(top, "shell", noon.Add(-time.Hour), nil)
 	assert.NilError(t, err)
 	other.Close()
-	for i := range keptTranscripts + 5 {
-		kept, err := Keep(top, "run", noon.Add(time.Duration(i)*time.Hour), nil)
+	for i := range maxTranscripts + 5 {
+		transcript, err := CreateTranscript(top, "run", noon.Add(time.Duration(i)*time.Hour), nil)
 		assert.NilError(t, err)
-		kept.Close()
+		transcript.Close()
 	}
 	entries, err := os.ReadDir(filepath.Join(top, dir))
 	assert.NilError(t, err)
-	assert.Assert(t, is.Len(entries, keptTranscripts+3))
-	assert.Equal(t, entries[2].Name(), "20310203-110000.000-shell.log", "that of another command stays")
-	assert.Equal(t, entries[3].Name(), "20310203-170000.000-run.log", "the five oldest are gone")
+	assert.Assert(t, is.Len(entries, maxTranscripts+3))
+	assert.Equal(t, entries[2].Name(), "20310203-110000.000-shell.log", "another command")
+	assert.Equal(t, entries[3].Name(), "20310203-170000.000-run.log", "the five oldest are pruned")
 
-	kept, err := Keep(top, "run", noon.AddDate(1, 0, 0), nil)
+	transcript, err := CreateTranscript(top, "run", noon.AddDate(1, 0, 0), nil)
 	assert.NilError(t, err)
-	_, err = kept.Write(make([]byte, maxOutput+1))
+	_, err = transcript.Write(make([]byte, maxOutput+1))
 	assert.NilError(t, err)
-	kept.Close()
-	assert.Check(t, is.Contains(latest(t, top, "run")[maxOutput:], "no more than 16 MiB"))
+	transcript.Close()
+	assert.Check(t, is.Contains(latest(t, top, "run")[maxOutput:], "truncated after 16 MiB"))
 }
 
-// An agent puts links where transcripts are written.
 func TestTranscriptsFollowNoLinks(t *testing.T) {
 	for _, link := range []string{".ralph", ".ralph/logs"} {
 		t.Run(link, func(t *testing.T) {
@@ -97,8 +96,8 @@ func TestTranscriptsFollowNoLinks(t *testing.T) {
 			assert.NilError(t, os.MkdirAll(filepath.Join(inside, "logs"), 0o755))
 			assert.NilError(t, os.MkdirAll(filepath.Dir(filepath.Join(top, link)), 0o755))
 			assert.NilError(t, os.Symlink(inside, filepath.Join(top, link)))
-			_, err := Keep(top, "run", noon, nil)
-			assert.ErrorContains(t, err, "is no folder")
+			_, err := CreateTranscript(top, "run", noon, nil)
+			assert.ErrorContains(t, err, "is not a directory")
 			_, err = LatestTranscript(top, "run")
 			assert.Assert(t, err != nil && !errors.Is(err, fs.ErrNotExist))
 			entries, err := os.ReadDir(inside)
@@ -112,17 +111,17 @@ func TestTranscriptsFollowNoLinks(t *testing.T) {
 	assert.NilError(t, os.WriteFile(secret, []byte("secret"), 0o600))
 	assert.NilError(t, os.Symlink(secret, filepath.Join(top, dir, "20990101-000000.000-run.log")))
 	_, err := LatestTranscript(top, "run")
-	assert.ErrorContains(t, err, "no plain file")
+	assert.ErrorContains(t, err, "not a regular file")
 }
 
-func TestTranscriptsBelongToTheUser(t *testing.T) {
+func TestTranscriptsAreOwnedByTheUser(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("only root gives files away")
+		t.Skip("requires root")
 	}
 	top := t.TempDir()
-	kept, err := Keep(top, "run", noon, &Owner{UID: 1234, GID: 2345})
+	transcript, err := CreateTranscript(top, "run", noon, &Owner{UID: 1234, GID: 2345})
 	assert.NilError(t, err)
-	kept.Close()
+	transcript.Close()
 	for _, name := range []string{".ralph", ignoreFile, dir, dir + "/20310203-120000.000-run.log"} {
 		info, err := os.Lstat(filepath.Join(top, name))
 		assert.NilError(t, err)
