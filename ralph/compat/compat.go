@@ -1,6 +1,5 @@
-// Package compat lays out the files that programs around the original ralph
-// rely on: the program as ralph.sh, its task command, the models, the hooks
-// and the skills of Claude Code.
+// Package compat installs the directory layout of the original ralph: ralph.sh, its
+// task command, the models, and the hooks and skills of Claude Code.
 package compat
 
 import (
@@ -21,25 +20,22 @@ import (
 // Program is the name of the program in a layout.
 const Program = "ralph.sh"
 
-// Source is what a layout is made of.
+// Source is the source of a layout.
 type Source struct {
-	// Program is the path of ralph itself.
-	Program string
-	// Models is the content of models.json.
-	Models []byte
+	Program string // path of ralph
+	Models  []byte // content of models.json
 }
 
-// file is one file of a layout. There are no links: whoever writes to lib/task
-// must not write to the program.
+// file is a file of a layout. It is never a link: writing to lib/task must not
+// write to the program.
 type file struct {
-	path    string // below the layout, with slashes
-	content []byte
-	mode    fs.FileMode
-	// yours says that it is there to be edited: if it was, it stays.
-	yours bool
+	path     string // relative, with slashes
+	content  []byte
+	mode     fs.FileMode
+	editable bool // preserved if edited
 }
 
-// sum identifies a content, in hex digits.
+// sum returns the SHA-256 of a content in hex.
 func sum(content []byte) string {
 	s := sha256.Sum256(content)
 	return hex.EncodeToString(s[:])
@@ -57,7 +53,7 @@ func files(s Source) ([]file, error) {
 	all := []file{
 		{path: Program, content: program, mode: 0o755},
 		{path: "lib/task", content: wrapper(`task "$@"`), mode: 0o755},
-		{path: "models.json", content: s.Models, mode: 0o644, yours: true},
+		{path: "models.json", content: s.Models, mode: 0o644, editable: true},
 	}
 	for _, name := range []string{agent.PreCompact, agent.SessionEnd} {
 		all = append(all, file{path: hookFile(name), content: wrapper("_hook " + name), mode: 0o755})
@@ -70,8 +66,8 @@ func files(s Source) ([]file, error) {
 
 func hookFile(name string) string { return "hooks/" + name + ".sh" }
 
-// wrapper runs a command of the program above its own folder, from wherever it
-// is called. It starts no other program unless it is called by a link.
+// wrapper returns a script that runs the program in the parent of its directory. It
+// starts readlink only if it is called through a link.
 func wrapper(command string) []byte {
 	return []byte(`#!/bin/sh
 # Written by ralph install-layout.
@@ -81,21 +77,19 @@ case $here in */*) ;; *) here=./$here ;; esac
 exec "${here%/*}/../` + Program + `" ` + command + "\n")
 }
 
-// IsTask says whether the file at path is the lib/task of a layout, and not
-// another program in its place.
+// IsTask reports whether the file at path is the lib/task of a layout.
 func IsTask(path string) bool {
 	want := wrapper(`task "$@"`)
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || info.Size() != int64(len(want)) {
-		return false
+		return false // without reading a large program
 	}
 	content, err := os.ReadFile(path)
 	return err == nil && bytes.Equal(content, want)
 }
 
-// Install lays out everything in dir, which is made if it is missing. Over a
-// layout of its own, finished or not and of any version, it renews what has
-// changed; a models.json that was edited stays. Every other file in the way is
-// an error, and then nothing is changed.
+// Install installs a layout in dir, or updates a complete or partial one of any
+// version. An edited models.json is preserved. Any other conflicting file is an
+// error, and nothing is changed.
 func Install(dir string, s Source) error {
 	if err := install(dir, s); err != nil {
 		return fmt.Errorf("installing ralph in %s: %w", dir, err)
@@ -119,7 +113,7 @@ func install(dir string, s Source) error {
 	if err != nil {
 		return err
 	}
-	// Noted before it is written: a layout that was broken off is known too.
+	// The manifest comes first, so that an interrupted installation can be repeated.
 	if err := writeManifest(dir, all, known); err != nil {
 		return err
 	}
@@ -131,13 +125,12 @@ func install(dir string, s Source) error {
 	return writeManifest(dir, all, nil)
 }
 
-// compare says which files have to be written. Files that nobody of ours has
-// written, or that were edited, are an error that names them all.
+// compare returns the files to write. Edited and unknown files are an error.
 func compare(dir string, all []file, known manifest) ([]file, error) {
 	var todo []file
 	var foreign []string
 	for _, f := range all {
-		if err := plainFolders(dir, f.path); err != nil {
+		if err := checkDirs(dir, f.path); err != nil {
 			return nil, err
 		}
 		is, mode, err := inspect(filepath.Join(dir, filepath.FromSlash(f.path)))
@@ -152,7 +145,7 @@ func compare(dir string, all []file, known manifest) ([]file, error) {
 			}
 		case known.has(f.path, is):
 			todo = append(todo, f)
-		case f.yours && known[f.path] != nil: // it stays
+		case f.editable && known[f.path] != nil:
 		default:
 			foreign = append(foreign, f.path)
 		}
@@ -163,20 +156,19 @@ func compare(dir string, all []file, known manifest) ([]file, error) {
 	return todo, nil
 }
 
-// plainFolders refuses links on the way to a file: they lead to other people's
-// folders.
-func plainFolders(dir, path string) error {
+// checkDirs refuses links in the path of a file.
+func checkDirs(dir, path string) error {
 	for i, c := range path {
 		if c != '/' {
 			continue
 		}
-		folder := filepath.Join(dir, filepath.FromSlash(path[:i]))
-		info, err := os.Lstat(folder)
+		parent := filepath.Join(dir, filepath.FromSlash(path[:i]))
+		info, err := os.Lstat(parent)
 		if err != nil {
 			return ignoreMissing(err)
 		}
 		if !info.IsDir() {
-			return hint.Wrap(fmt.Errorf("%s is not a directory", folder), "move it away, or choose another directory")
+			return hint.Wrap(fmt.Errorf("%s is not a directory", parent), "move it away, or choose another directory")
 		}
 	}
 	return nil
@@ -189,8 +181,7 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// inspect returns the sum and the permissions of the file at path. What is no
-// file has no sum.
+// inspect returns the sum and the mode of a regular file. Other files have no sum.
 func inspect(path string) (is string, mode fs.FileMode, err error) {
 	info, err := os.Lstat(path)
 	if err != nil || !info.Mode().IsRegular() {

@@ -15,14 +15,14 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 )
 
-// source is a layout of a program that says its version and its arguments.
+// source has a program that prints its version and arguments.
 func source(t *testing.T, version string) Source {
 	t.Helper()
 	program := fs.NewFile(t, "ralph", fs.WithContent("#!/bin/sh\necho "+version+" \"$(basename \"$0\")\" \"$@\"\n"), fs.WithMode(0o755))
 	return Source{Program: program.Path(), Models: []byte(`{"` + version + `":{}}`)}
 }
 
-func says(t *testing.T, dir string, command ...string) string {
+func run(t *testing.T, dir string, command ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
 	cmd.Dir = dir
@@ -44,7 +44,7 @@ func read(t *testing.T, path string) string {
 	return string(b)
 }
 
-// tree lists what is below dir, with its content.
+// tree lists the files below dir with their modes and sums.
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -64,19 +64,19 @@ func tree(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-func TestALayoutWorks(t *testing.T) {
+func TestInstalledLayoutRuns(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "deep", "in a folder")
 	assert.NilError(t, Install(dir, source(t, "v1")))
-	assert.Equal(t, says(t, dir, "./ralph.sh", "build", "-n", "3"), "v1 ralph.sh build -n 3\n")
-	assert.Equal(t, says(t, dir, "lib/task", "list"), "v1 ralph.sh task list\n")
+	assert.Equal(t, run(t, dir, "./ralph.sh", "build", "-n", "3"), "v1 ralph.sh build -n 3\n")
+	assert.Equal(t, run(t, dir, "lib/task", "list"), "v1 ralph.sh task list\n")
 	assert.Equal(t, read(t, filepath.Join(dir, "models.json")), `{"v1":{}}`)
 	for _, skill := range []string{"ralph-spec", "ralph-plan", "ralph-build"} {
 		assert.Assert(t, cmp.Contains(read(t, filepath.Join(dir, "skills", skill, "SKILL.md")), "\nname: "+skill+"\n"))
 	}
 
-	away := t.TempDir()
-	assert.NilError(t, os.Symlink(filepath.Join(dir, "hooks"), filepath.Join(away, "hooks")))
-	assert.NilError(t, os.Symlink("hooks/session_end.sh", filepath.Join(away, "-end")))
+	elsewhere := t.TempDir()
+	assert.NilError(t, os.Symlink(filepath.Join(dir, "hooks"), filepath.Join(elsewhere, "hooks")))
+	assert.NilError(t, os.Symlink("hooks/session_end.sh", filepath.Join(elsewhere, "-end")))
 	for _, command := range [][]string{
 		{"bash", filepath.Join(dir, "hooks", "session_end.sh")},
 		{"sh", filepath.Join(dir, "hooks", "session_end.sh")},
@@ -85,20 +85,20 @@ func TestALayoutWorks(t *testing.T) {
 		{"bash", "--", "-end"},
 		{"./-end"},
 	} {
-		assert.Equal(t, says(t, away, command...), "v1 ralph.sh _hook session_end\n")
+		assert.Equal(t, run(t, elsewhere, command...), "v1 ralph.sh _hook session_end\n")
 	}
-	assert.Equal(t, says(t, dir, "bash", "hooks/precompact.sh"), "v1 ralph.sh _hook precompact\n")
+	assert.Equal(t, run(t, dir, "bash", "hooks/precompact.sh"), "v1 ralph.sh _hook precompact\n")
 
 	task := filepath.Join(dir, "lib", "task")
-	assert.NilError(t, os.Symlink(task, filepath.Join(away, "other-name")))
-	assert.Equal(t, says(t, away, "./other-name", "a b", "", "$c"), "v1 ralph.sh task a b  $c\n")
+	assert.NilError(t, os.Symlink(task, filepath.Join(elsewhere, "other-name")))
+	assert.Equal(t, run(t, elsewhere, "./other-name", "a b", "", "$c"), "v1 ralph.sh task a b  $c\n")
 	assert.Assert(t, IsTask(task))
-	write(t, task, "#!/bin/sh\necho mine\n") // not through it
+	write(t, task, "#!/bin/sh\necho mine\n") // not written through a link
 	assert.Assert(t, !IsTask(task))
-	assert.Equal(t, says(t, dir, "./ralph.sh", "build"), "v1 ralph.sh build\n")
+	assert.Equal(t, run(t, dir, "./ralph.sh", "build"), "v1 ralph.sh build\n")
 }
 
-func TestAgainChangesNothing(t *testing.T) {
+func TestInstallIsIdempotent(t *testing.T) {
 	dir, s := t.TempDir(), source(t, "v1")
 	assert.NilError(t, Install(dir, s))
 	before, err := os.Stat(filepath.Join(dir, Program))
@@ -116,23 +116,21 @@ func TestAgainChangesNothing(t *testing.T) {
 	assert.DeepEqual(t, tree(t, dir), want)
 }
 
-func TestANewerVersion(t *testing.T) {
+func TestInstallUpdatesAnOlderVersion(t *testing.T) {
 	dir := t.TempDir()
 	assert.NilError(t, Install(dir, source(t, "v1")))
 	write(t, filepath.Join(dir, "hooks", "of-mine.sh"), "mine")
 	assert.NilError(t, Install(dir, source(t, "v2")))
-	assert.Equal(t, says(t, dir, "lib/task"), "v2 ralph.sh task\n")
+	assert.Equal(t, run(t, dir, "lib/task"), "v2 ralph.sh task\n")
 	assert.Equal(t, read(t, filepath.Join(dir, "models.json")), `{"v2":{}}`)
 	write(t, filepath.Join(dir, "models.json"), "edited")
 	assert.NilError(t, Install(dir, source(t, "v3")))
-	assert.Equal(t, says(t, dir, "lib/task"), "v3 ralph.sh task\n")
+	assert.Equal(t, run(t, dir, "lib/task"), "v3 ralph.sh task\n")
 	assert.Equal(t, read(t, filepath.Join(dir, "models.json")), "edited")
 	assert.Equal(t, read(t, filepath.Join(dir, "hooks", "of-mine.sh")), "mine")
 }
 
-// TestBrokenOff: whatever a killed installation has done, another one, of
-// another version, brings it to the end.
-func TestBrokenOff(t *testing.T) {
+func TestInstallRepairsAnInterruptedInstallation(t *testing.T) {
 	older, old := t.TempDir(), source(t, "v1")
 	assert.NilError(t, Install(older, old))
 	want := tree(t, older)
@@ -157,26 +155,26 @@ func TestBrokenOff(t *testing.T) {
 	}
 }
 
-func TestCopies(t *testing.T) {
+func TestCopiedLayoutRuns(t *testing.T) {
 	s := source(t, "v1")
 	dir := t.TempDir()
 	assert.NilError(t, Install(dir, s))
 	for _, how := range []string{"-r", "-rL"} {
 		t.Run(how, func(t *testing.T) {
 			to := filepath.Join(t.TempDir(), "copy")
-			says(t, "/", "cp", how, dir, to)
-			assert.Equal(t, says(t, to, "lib/task", "peek"), "v1 ralph.sh task peek\n")
-			assert.Equal(t, says(t, to, "bash", "hooks/precompact.sh"), "v1 ralph.sh _hook precompact\n")
+			run(t, "/", "cp", how, dir, to)
+			assert.Equal(t, run(t, to, "lib/task", "peek"), "v1 ralph.sh task peek\n")
+			assert.Equal(t, run(t, to, "bash", "hooks/precompact.sh"), "v1 ralph.sh _hook precompact\n")
 			assert.NilError(t, Install(to, source(t, "v2")))
-			assert.Equal(t, says(t, to, "lib/task"), "v2 ralph.sh task\n")
+			assert.Equal(t, run(t, to, "lib/task"), "v2 ralph.sh task\n")
 			assert.Assert(t, IsTask(filepath.Join(to, "lib", "task")))
 		})
 	}
 }
 
-func TestOtherPeoplesFilesStay(t *testing.T) {
+func TestInstallRefusesConflictingFiles(t *testing.T) {
 	empty := func(*testing.T, string) {}
-	laidOut := func(t *testing.T, dir string) { assert.NilError(t, Install(dir, source(t, "v1"))) }
+	installed := func(t *testing.T, dir string) { assert.NilError(t, Install(dir, source(t, "v1"))) }
 	for _, tc := range []struct {
 		name, want   string
 		before, then func(t *testing.T, dir string)
@@ -185,22 +183,22 @@ func TestOtherPeoplesFilesStay(t *testing.T) {
 			write(t, filepath.Join(dir, "ralph.sh"), "#!/bin/bash\n")
 			write(t, filepath.Join(dir, "models.json"), "{}")
 		}},
-		{"a folder in the way", "refusing to overwrite lib/task", empty, func(t *testing.T, dir string) {
+		{"a directory for a file", "refusing to overwrite lib/task", empty, func(t *testing.T, dir string) {
 			write(t, filepath.Join(dir, "lib", "task", "x"), "")
 		}},
-		{"a file for a folder", "skills is not a directory", empty, func(t *testing.T, dir string) {
+		{"a file for a directory", "skills is not a directory", empty, func(t *testing.T, dir string) {
 			write(t, filepath.Join(dir, "skills"), "")
 		}},
-		{"a link for a folder", "hooks is not a directory", empty, func(t *testing.T, dir string) {
+		{"a link for a directory", "hooks is not a directory", empty, func(t *testing.T, dir string) {
 			assert.NilError(t, os.Symlink(t.TempDir(), filepath.Join(dir, "hooks")))
 		}},
 		{"another manifest", ".ralph-layout was not written by ralph", empty, func(t *testing.T, dir string) {
 			write(t, filepath.Join(dir, manifestName), "my notes\n")
 		}},
-		{"an edited skill", "refusing to overwrite skills/ralph-plan/SKILL.md", laidOut, func(t *testing.T, dir string) {
+		{"an edited skill", "refusing to overwrite skills/ralph-plan/SKILL.md", installed, func(t *testing.T, dir string) {
 			write(t, filepath.Join(dir, "skills", "ralph-plan", "SKILL.md"), "edited")
 		}},
-		{"a replaced task program", "refusing to overwrite lib/task", laidOut, func(t *testing.T, dir string) {
+		{"a replaced task program", "refusing to overwrite lib/task", installed, func(t *testing.T, dir string) {
 			write(t, filepath.Join(dir, "lib", "task"), "#!/bin/sh\n")
 		}},
 	} {
@@ -219,7 +217,7 @@ func TestOtherPeoplesFilesStay(t *testing.T) {
 	assert.ErrorContains(t, Install(t.TempDir(), Source{Program: "/nonexistent"}), "reading the ralph program")
 }
 
-func TestRegister(t *testing.T) {
+func TestRegisterLinksSkillsAndAddsHooks(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a layout")
 	assert.NilError(t, Install(dir, source(t, "v1")))
 	claude := fs.NewDir(t, "claude", fs.WithDir("skills", fs.WithDir("mine"), fs.WithSymlink("ralph-plan", "/old/skills/ralph-plan")))
@@ -233,18 +231,18 @@ func TestRegister(t *testing.T) {
 		assert.Assert(t, cmp.Contains(read(t, claude.Join("settings.json")), `"command": "bash '`+dir+`/hooks/precompact.sh'"`))
 		entries, err := os.ReadDir(claude.Join("skills"))
 		assert.NilError(t, err)
-		assert.Equal(t, len(entries), 4, "nothing unfinished is left")
+		assert.Equal(t, len(entries), 4, "no temporary links")
 	}
 }
 
-func TestRegisterRefuses(t *testing.T) {
+func TestRegisterRefusesConflictsUnchanged(t *testing.T) {
 	dir := t.TempDir()
 	assert.NilError(t, Install(dir, source(t, "v1")))
 	for _, tc := range []struct {
 		name, want string
 		home       *fs.Dir
 	}{
-		{"a skill that is the user's", "skills/ralph-build already exists", fs.NewDir(t, "claude",
+		{"a skill of the user", "skills/ralph-build already exists", fs.NewDir(t, "claude",
 			fs.WithDir("skills", fs.WithDir("ralph-build", fs.WithFile("SKILL.md", "mine"))))},
 		{"broken settings", "settings.json is not a JSON object", fs.NewDir(t, "claude", fs.WithFile("settings.json", "{"))},
 	} {

@@ -12,9 +12,9 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 )
 
-// Register makes the layout in dir that of the user's Claude Code, whose
-// folder is claudeDir: the skills are linked, the hooks go into its settings.
-// Links of other layouts are replaced; skills that are no links are an error.
+// Register registers the layout in dir with Claude Code, whose directory is claudeDir:
+// it links the skills and adds the hooks to the settings. Links to other layouts
+// are replaced; skills that are not links are an error.
 func Register(dir, claudeDir string) error {
 	if err := register(dir, claudeDir); err != nil {
 		return fmt.Errorf("registering ralph with Claude Code: %w", err)
@@ -45,7 +45,7 @@ func register(dir, claudeDir string) error {
 	if err := os.MkdirAll(skills, 0o755); err != nil {
 		return err
 	}
-	// The settings first: they may be refused.
+	// The settings come first: they can be invalid.
 	err = agent.RegisterHooks(filepath.Join(claudeDir, "settings.json"), func(name string) string {
 		return "bash " + agent.ShellQuote(filepath.Join(dir, filepath.FromSlash(hookFile(name))))
 	})
@@ -60,7 +60,7 @@ func register(dir, claudeDir string) error {
 	return nil
 }
 
-// replaceLink makes a symbolic link, also where there was another one.
+// replaceLink creates a symbolic link, or replaces one atomically.
 func replaceLink(target, path string) error {
 	temp := path + "." + rand.Text()
 	if err := os.Symlink(target, temp); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 )
 
-// write puts a file in place at once.
+// write writes a file atomically.
 func (f file) write(dir string) error {
 	path := filepath.Join(dir, filepath.FromSlash(f.path))
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -22,11 +22,10 @@ func (f file) write(dir string) error {
 	return atomicwriter.WriteFile(path, f.content, f.mode)
 }
 
-// manifestName is the file of a layout that says what ralph has written there,
-// as sha256sum does.
+// manifestName is the list of files of a layout, in the format of sha256sum.
 const manifestName = ".ralph-layout"
 
-// manifest has the sums that a file may have, by its path.
+// manifest has the possible sums of files by path.
 type manifest map[string][]string
 
 func (m manifest) has(path, sum string) bool { return slices.Contains(m[path], sum) }
@@ -49,11 +48,11 @@ func readManifest(dir string) (manifest, error) {
 	return m, lines.Err()
 }
 
-// writeManifest notes all files, and what else they may be yet.
-func writeManifest(dir string, all []file, also manifest) error {
+// writeManifest records all files, with their previous sums.
+func writeManifest(dir string, all []file, previous manifest) error {
 	var b strings.Builder
 	for _, f := range all {
-		sums := append([]string{sum(f.content)}, also[f.path]...)
+		sums := append([]string{sum(f.content)}, previous[f.path]...)
 		for _, sum := range slices.Compact(sums) {
 			_, _ = fmt.Fprintf(&b, "%s  %s\n", sum, f.path)
 		}

@@ -1,19 +1,17 @@
-// Package diskspace finds file systems that have no space left.
+// Package diskspace detects full file systems.
 package diskspace
 
-// reserve is the space, in bytes, that git and SQLite need for one change. With less
-// a file system counts as full.
-const reserve = 1 << 20
+// A file system with less is full: git and SQLite need it for one change.
+const (
+	minBytes  = 1 << 20
+	minInodes = 16
+)
 
-// inodeReserve is the same in files.
-const inodeReserve = 16
-
-// Full returns the first of the folders whose file system has no space left, or "".
-// Folders of which nothing is known are left out.
-func Full(folders ...string) string {
-	for _, folder := range folders {
-		if folder != "" && full(folder) {
-			return folder
+// Full returns the first directory on a full file system, or "".
+func Full(dirs ...string) string {
+	for _, dir := range dirs {
+		if dir != "" && full(dir) {
+			return dir
 		}
 	}
 	return ""

@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func full(folder string) bool {
+func full(dir string) bool {
 	var s unix.Statfs_t
-	if unix.Statfs(folder, &s) != nil || s.Blocks == 0 { // without a size there is no bound
+	if unix.Statfs(dir, &s) != nil || s.Blocks == 0 { // unlimited
 		return false
 	}
 	blocks := s.Bavail
 	if os.Geteuid() == 0 {
-		blocks = s.Bfree // some are reserved for root
+		blocks = s.Bfree // includes the blocks reserved for root
 	}
-	return blocks < reserve/uint64(s.Bsize) || s.Files > 0 && s.Ffree < inodeReserve
+	return blocks < minBytes/uint64(s.Bsize) || s.Files > 0 && s.Ffree < minInodes
 }
