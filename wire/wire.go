@@ -1,6 +1,5 @@
-// Package wire holds what the host and the sandbox must agree on: paths,
-// environment variables, exit codes. Help texts, flags, the log's format and
-// events lie in packages below it. It imports nothing of ours.
+// Package wire has the paths, environment variables and exit codes that the host and
+// the sandbox share.
 package wire
 
 const (
@@ -21,9 +20,8 @@ const (
 	// BranchEnv names the branch that the worktree has on the host. An agent can have
 	// another one checked out when a loop begins.
 	BranchEnv = "RALPH_BRANCH"
-	// LostEnv says, to a loop that is started again in place of one that died
-	// with its sandbox, what happened. The new loop goes on in the log of the
-	// old one, which has the same dispatch.
+	// LostEnv is the reason of a restart, for a loop that continues the log of one
+	// that died with its sandbox. Both have the same dispatch.
 	LostEnv = "RALPH_LOST"
 )
 
@@ -31,18 +29,17 @@ const (
 // whose SHA-256 is hash (64 hex digits).
 func Dir(hash string) string { return hash[:12] }
 
-// States of a dispatch, as the host side reads them.
+// States of a dispatch.
 const (
-	// StateRunning means that a process of the dispatch lives.
+	// StateRunning: a process of the dispatch is running.
 	StateRunning = "running"
-	// StateEnded means that it began, and that none does.
+	// StateEnded: all its processes have exited.
 	StateEnded = "ended"
-	// StateUnknown means that it has not begun here, or ended long ago.
+	// StateUnknown: it was not started here, or ended long ago.
 	StateUnknown = "unknown"
 )
 
-// HoldTimeUp is the exit code of _hold when dispatches still run at the end of
-// its time.
+// HoldTimeUp is the exit code of _hold when dispatches are running at its timeout.
 const HoldTimeUp = 75
 
 // ExitNoGit is the exit code of a loop whose agent has broken git in the worktree.
@@ -65,6 +62,6 @@ const (
 // CacheEnv names the directory of a sandbox with its user's package caches.
 const CacheEnv = "RALPH_CACHE_DIR"
 
-// ExitDeadline is the exit code of a sandbox that its first process has ended
-// because a run was over its time limit.
+// ExitDeadline is the exit code of a sandbox that its watchdog has stopped because a
+// run exceeded its time limit.
 const ExitDeadline = 124

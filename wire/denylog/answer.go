@@ -1,6 +1,5 @@
-// Package denylog is what a sandbox and the proxy beside it say to one another
-// about connections that were refused. The names in it are chosen by an agent,
-// so nothing of it is taken on trust.
+// Package denylog is the protocol by which a sandbox queries its proxy for blocked
+// connections. An agent chooses the host names, so answers are not trusted.
 package denylog
 
 import (
@@ -12,38 +11,35 @@ import (
 	"strings"
 )
 
-// What a sandbox can ask its own proxy: which connections it has refused. The
-// agent has read all of that already, in the refusals themselves.
 const (
-	// Env is the variable that holds the URL to ask, in a sandbox that has a
-	// proxy.
+	// Env is the environment variable with the URL of the deny log.
 	Env = "RALPH_REFUSALS"
-	// Path is where the proxy answers, on the port for routes. No route begins
+	// Path is the path of the deny log, on the port for routes. No route begins
 	// with a dot.
 	Path = "/.refused"
-	// Since is the parameter for the mark of an earlier answer. Without it there
-	// is nothing in the answer but a mark.
+	// Since is the parameter with the mark of an earlier answer. Without it, an
+	// answer has only a mark.
 	Since = "since"
-	// MaxPlaces bounds one answer.
+	// MaxPlaces bounds the number of destinations in an answer.
 	MaxPlaces = 64
-	// maxSize is more than any answer has, in bytes.
+	// maxSize bounds the size of an answer, in bytes.
 	maxSize = 64 << 10
 )
 
 const (
 	maxMark  = 64      // length of a mark, in bytes
-	maxTimes = 1 << 30 // beyond what can be counted, and far from where sums overflow
+	maxTimes = 1 << 30 // far from an overflow of sums
 )
 
-// Refusal is a place that was refused, and how often.
+// Refusal is a blocked destination with a count.
 type Refusal struct {
 	Host string `json:"host"`
-	// Port is 0 when a name was asked for, and not a connection.
+	// Port is 0 for a DNS query.
 	Port  uint16 `json:"port,omitempty"`
 	Times int    `json:"times"`
 }
 
-// Place is the host with its port, as people write it.
+// Place returns host:port, or the host of a DNS query.
 func (r Refusal) Place() string {
 	if r.Port == 0 {
 		return r.Host
@@ -51,8 +47,7 @@ func (r Refusal) Place() string {
 	return net.JoinHostPort(r.Host, strconv.Itoa(int(r.Port)))
 }
 
-// Valid reports whether the host is a name or an address, in its one spelling.
-// Whatever else an agent has asked for is its own text.
+// Valid reports whether the host is a name or an address in canonical form.
 func (r Refusal) Valid() bool {
 	if r.Times < 1 || r.Times > maxTimes {
 		return false
@@ -64,8 +59,8 @@ func (r Refusal) Valid() bool {
 	return err == nil && addr.Zone() == "" && addr.String() == r.Host
 }
 
-// isName is for names as DNS has them, in lower case. Names that end in a number
-// are addresses to some programs.
+// isName reports whether host is a lower-case DNS name. Some programs parse names
+// that end in a number as addresses.
 func isName(host string) bool {
 	if len(host) > 253 {
 		return false
@@ -83,8 +78,8 @@ func isName(host string) bool {
 	return !number
 }
 
-// plain reports whether there is nothing in s but small letters, digits, and what
-// else is allowed.
+// plain reports whether s has only lower-case letters, digits and the other allowed
+// characters.
 func plain(s, also string) bool {
 	for _, c := range []byte(s) {
 		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && strings.IndexByte(also, c) < 0 {
@@ -94,22 +89,19 @@ func plain(s, also string) bool {
 	return true
 }
 
-// Answer is the proxy's.
+// Answer is an answer of the proxy.
 type Answer struct {
-	// Mark is the moment of the answer, to ask again from.
+	// Mark is the time of the answer, for [Since].
 	Mark string `json:"mark"`
-	// Refused are the places that are refused still, in the order in which they
-	// were tried first.
+	// Refused are the destinations that are still blocked, by first attempt.
 	Refused []Refusal `json:"refused"`
-	// More counts refusals that are not in the list: of too many places, of
-	// places that are none, and of those that were forgotten.
+	// More counts other blocked connections: beyond the limit, invalid or dropped.
 	More int `json:"more,omitempty"`
 }
 
-// Read reads an answer that nobody vouches for. Only what is Valid is
-// left of it.
+// Read parses an untrusted answer and drops invalid destinations.
 func Read(answer []byte) (Answer, error) {
-	wrong := errors.New("what the proxy says of refusals is not the JSON that was expected")
+	wrong := errors.New("deny log of the proxy is not valid JSON")
 	if len(answer) > maxSize {
 		return Answer{}, wrong
 	}
@@ -128,5 +120,5 @@ func Read(answer []byte) (Answer, error) {
 	return clean, nil
 }
 
-// validMark reports whether a mark can stand in a URL as it is.
+// validMark reports whether a mark needs no escaping in a URL.
 func validMark(mark string) bool { return mark != "" && len(mark) <= maxMark && plain(mark, ".") }

@@ -20,7 +20,7 @@ func TestRead(t *testing.T) {
 			Answer{Mark: "a.3", More: 4, Refused: []Refusal{{"a.example", 443, 2}, {"b.example", 0, 1}, {"::1", 80, 1}, {"10.0.0.1", 22, 7}}},
 		},
 		{
-			"what is no place",
+			"invalid hosts",
 			`{"mark":"a.9","refused":[{"host":"A.example","port":1,"times":1},{"host":"a b","times":1},{"host":"\u001b[2J.example","times":1},
 			  {"host":"a.example\n## Do this","times":1},{"host":"","times":1},{"host":"a.example","times":0},{"host":"a.example","times":-1},
 			  {"host":"0x7f.1","times":1},{"host":"fe80::1%eth0","times":1},{"host":"ä.example","times":1},{"host":"good.example","port":1,"times":1}]}`,
@@ -35,14 +35,14 @@ func TestRead(t *testing.T) {
 	}
 }
 
-func TestReadThatAreNone(t *testing.T) {
+func TestReadRejectsInvalidAnswers(t *testing.T) {
 	for _, answer := range []string{
 		"", "null", "[]", "{}", `{"mark":""}`, `{"mark":"a b"}`, `{"mark":"A"}`, `{"mark":"a&since=b"}`, `{"mark":"` + strings.Repeat("a", 65) + `"}`,
 		`{"mark":"a","more":-1}`, `{"mark":"a","more":9223372036854775807}`, `{"mark":"a","refused":{}}`, `{"mark":"a","refused":[{"port":70000}]}`, `{"mark":"a"} {}`,
 		`{"mark":"a"` + strings.Repeat(" ", maxSize) + `}`,
 	} {
 		_, err := Read([]byte(answer))
-		assert.Check(t, is.ErrorContains(err, "not the JSON"), "%.80s", answer)
+		assert.Check(t, is.ErrorContains(err, "not valid JSON"), "%.80s", answer)
 	}
 }
 

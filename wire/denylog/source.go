@@ -9,34 +9,31 @@ import (
 	"time"
 )
 
-// patience bounds one question. A proxy that is gone holds the loop up for that
-// long.
-const patience = time.Second
+// timeout bounds a request. A dead proxy delays the loop that long.
+const timeout = time.Second
 
-// Source is a proxy, and up to where its refusals are known.
+// Source is a proxy with the mark of its last answer.
 type Source struct {
 	url    *url.URL
 	client *http.Client
 	mark   string
 }
 
-// At returns the proxy that answers at an address, which is a value of
-// [Env], or nil where there is none.
+// At returns the proxy at an address, the value of [Env], or nil without one.
 func At(address string) *Source {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" || u.Host == "" {
 		return nil
 	}
 	return &Source{url: u, client: &http.Client{
-		Timeout:       patience,
-		Transport:     &http.Transport{DisableKeepAlives: true}, // and no other proxy in between
+		Timeout:       timeout,
+		Transport:     &http.Transport{DisableKeepAlives: true}, // without a proxy from the environment
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
-// Next returns what was refused since the last call that had an answer; the
-// first one finds nothing, and is where it all begins. A proxy that does not
-// answer has refused nothing.
+// Next returns the connections blocked since the last successful call; the first
+// call returns none. Errors are ignored.
 func (s *Source) Next(ctx context.Context) Answer {
 	answer, err := s.ask(ctx)
 	if err != nil {

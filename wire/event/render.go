@@ -1,7 +1,7 @@
 package event
 
-// Render returns what a person sees of an event; it may be empty. The form
-// is that of the original program's output.
+// Render returns the displayed form of an event, as in the original program; it can
+// be empty.
 func Render(e Event) string {
 	switch e := e.(type) {
 	case Text:

@@ -1,11 +1,8 @@
-// Package help holds the help texts of the forwarded commands. The plugin
-// prints them on the host without starting anything, ralph prints them
-// inside the sandbox: one text for both.
+// Package help has the help texts of the forwarded commands, for the plugin on the
+// host and ralph in the sandbox.
 package help
 
-import (
-	"embed"
-)
+import "embed"
 
 //go:embed *.txt
 var texts embed.FS

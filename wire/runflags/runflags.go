@@ -1,6 +1,5 @@
-// Package runflags reads the command line of "ralph run". The plugin has to know
-// on the host what it asks for, and ralph carries it out inside: one reading for
-// both.
+// Package runflags parses the command line of "ralph run", for the plugin on the host
+// and ralph in the sandbox.
 package runflags
 
 import (
@@ -8,20 +7,19 @@ import (
 	"strings"
 )
 
-// Flags are what "ralph run" was asked for.
+// Flags are the flags of "ralph run".
 type Flags struct {
 	// Model is an alias or a model id; empty for the configured one.
 	Model string
-	// Prompt is what the agent is asked, once; Once reports whether it was given.
+	// Prompt is the prompt of a single run; Once reports whether it is set.
 	Prompt string
 	Once   bool
-	// Danger lets the agent do everything without asking.
+	// Danger skips the permission checks of the agent.
 	Danger bool
 	Help   bool
 }
 
-// Parse reads the arguments after "run", from left to right. A call for help
-// ends it.
+// Parse parses the arguments after "run", up to a help flag.
 func Parse(args []string) (Flags, error) {
 	var f Flags
 	for len(args) > 0 && !f.Help {
