@@ -15,13 +15,13 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 )
 
-// GitToken is what a git host lets somebody in with.
+// GitToken is a token for a git host.
 type GitToken struct{ user, secret string }
 
 // GitTokens finds tokens on this machine.
 type GitTokens struct {
 	LookupEnv func(string) (string, bool)
-	// Dir is where git is asked in: outside of repositories, whose settings an
+	// Dir is where git runs: outside of repositories, whose settings an
 	// agent may have written.
 	Dir string
 	// Git is the program; "" for the one in PATH.
@@ -30,10 +30,10 @@ type GitTokens struct {
 	limit time.Duration // of a call of git; 0 for the usual one
 }
 
-// ErrNoGitToken says that nobody knows a token.
+// ErrNoGitToken says that there is no token.
 var ErrNoGitToken = errors.New("there is none on this machine")
 
-// gitLimit bounds one call of git, whose helpers may wait for somebody.
+// gitLimit bounds one call of git, whose helpers may prompt.
 const gitLimit = 20 * time.Second
 
 // gitVariables are the variables with tokens for a host, and the user that is

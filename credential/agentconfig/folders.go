@@ -45,7 +45,7 @@ func folders(agent string) []folder {
 	}
 }
 
-// on returns where the folder is on the host; empty if nobody can tell.
+// on returns where the folder is on the host; empty if unknown.
 func (f folder) on(home string, lookup func(string) (string, bool)) string {
 	if f.variable != "" && lookup != nil {
 		if dir, _ := lookup(f.variable); filepath.IsAbs(dir) {

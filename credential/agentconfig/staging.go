@@ -56,7 +56,7 @@ func MakeShown(dir string) error {
 		err = os.Chmod(dir, 0o755) // whatever the umask
 	}
 	if err != nil {
-		return fmt.Errorf("making a folder for your configuration of the agent: %w", err)
+		return fmt.Errorf("creating the directory for agent settings: %w", err)
 	}
 	return nil
 }
@@ -70,7 +70,7 @@ func Restore(dir, driver, sandbox string) error {
 	return MakeShown(dir)
 }
 
-// Lock waits until nobody else changes what is laid out, or copies it.
+// Lock waits for other commands that change or copy the settings.
 func (s Staging) Lock(ctx context.Context) (unlock func(), err error) {
 	if err := MakeShown(s.Shown()); err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func putFile(root *os.Root, name string, one file, folders map[string]bool) erro
 	return errors.Join(err, to.Close())
 }
 
-// readable lets whoever sees a file read it, and run it if its owner can.
+// readable makes a file readable by all users, and executable if it is for its owner.
 func readable(mode fs.FileMode) fs.FileMode {
 	if mode&0o100 != 0 {
 		return 0o755

@@ -1,4 +1,4 @@
-// Package secretscan looks for credentials in a work tree, with gitleaks, before
+// Package secretscan scans a worktree for secrets, with gitleaks, before
 // an agent gets to see it. Finding is not preventing: what the scanner does not
 // know it does not find.
 package secretscan
@@ -40,14 +40,13 @@ type Scanner struct {
 	API API
 	// Pull fetches an image that the engine does not have.
 	Pull func(ctx context.Context, image string) error
-	// User is the UID:GID that can read the work tree.
+	// User is the UID:GID that can read the worktree.
 	User string
 }
 
-// Finding is a place that looks like a credential. What stands there is not
-// kept.
+// Finding is the place of a possible secret, without the secret.
 type Finding struct {
-	File string // below the work tree, with slashes
+	File string // below the worktree, with slashes
 	Line int    // from 1
 	Rule string // gitleaks' name for the kind of credential
 }
@@ -82,7 +81,7 @@ func (s Scanner) Tree(ctx context.Context, root string) (_ []Finding, err error)
 	}
 	made, err := s.API.ContainerCreate(ctx, s.container(root))
 	if err != nil {
-		return nil, fmt.Errorf("looking for credentials in %s: %w", root, err)
+		return nil, fmt.Errorf("scanning %s for secrets: %w", root, err)
 	}
 	defer func() {
 		_, rmErr := s.API.ContainerRemove(context.WithoutCancel(ctx), made.ID, client.ContainerRemoveOptions{Force: true})
@@ -90,21 +89,21 @@ func (s Scanner) Tree(ctx context.Context, root string) (_ []Finding, err error)
 	}()
 	code, err := s.run(ctx, made.ID)
 	if err != nil {
-		return nil, fmt.Errorf("looking for credentials in %s: %w", root, err)
+		return nil, fmt.Errorf("scanning %s for secrets: %w", root, err)
 	}
 	report, words, err := s.output(ctx, made.ID)
 	if err != nil {
-		return nil, fmt.Errorf("looking for credentials in %s: %w", root, err)
+		return nil, fmt.Errorf("scanning %s for secrets: %w", root, err)
 	}
 	if code != 0 && code != found {
-		return nil, fmt.Errorf("looking for credentials in %s: gitleaks ended with exit code %d: %s", root, code, strings.TrimSpace(words))
+		return nil, fmt.Errorf("scanning %s for secrets: gitleaks ended with exit code %d: %s", root, code, strings.TrimSpace(words))
 	}
 	findings, err := parseReport([]byte(report))
 	if err == nil && code == found && len(findings) == 0 {
-		err = errors.New("gitleaks has found something but does not say what")
+		err = errors.New("gitleaks has reported no findings")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("looking for credentials in %s: %w", root, err)
+		return nil, fmt.Errorf("scanning %s for secrets: %w", root, err)
 	}
 	return findings, nil
 }
@@ -117,7 +116,7 @@ func (s Scanner) ensureImage(ctx context.Context) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("looking for the scanner %s: %w", Image, err)
+		return fmt.Errorf("inspecting the scanner %s: %w", Image, err)
 	}
 	return nil
 }
@@ -188,7 +187,7 @@ func parseReport(report []byte) ([]Finding, error) {
 	if start, err := decoder.Token(); errors.Is(err, io.EOF) {
 		return nil, nil
 	} else if err != nil || start != json.Delim('[') {
-		return nil, fmt.Errorf("the report of gitleaks cannot be read: %.80q", report)
+		return nil, fmt.Errorf("parsing the report of gitleaks: %.80q", report)
 	}
 	var findings []Finding
 	defer func() {
@@ -205,7 +204,7 @@ func parseReport(report []byte) ([]Finding, error) {
 		case errors.Is(err, io.ErrUnexpectedEOF) && len(findings) > 0:
 			return findings, nil // what is missing changes nothing about what to do
 		case err != nil:
-			return nil, fmt.Errorf("the report of gitleaks cannot be read: %w", err)
+			return nil, fmt.Errorf("parsing the report of gitleaks: %w", err)
 		}
 		file := strings.TrimPrefix(path.Clean("/"+entry.File), target+"/")
 		findings = append(findings, Finding{File: file, Line: entry.StartLine, Rule: entry.RuleID})

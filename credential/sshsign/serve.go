@@ -47,16 +47,16 @@ func MakeDir(dir string, uid, gid int) error {
 		err = os.Chmod(dir, 0o700)
 	}
 	if err == nil {
-		err = give(dir, uid, gid)
+		err = chown(dir, uid, gid)
 	}
 	if err != nil {
-		return fmt.Errorf("making a folder for what signs commits: %w", err)
+		return fmt.Errorf("creating the directory for the signing socket: %w", err)
 	}
 	return nil
 }
 
-// give gives a file to a user if root calls for somebody else.
-func give(path string, uid, gid int) error {
+// chown makes a user own a file if the process is root's.
+func chown(path string, uid, gid int) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
@@ -77,12 +77,12 @@ func Serve(ctx context.Context, dir string, uid, gid int, a Agent, key Key) (nam
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", path)
 	if err == nil {
-		if err = errors.Join(os.Chmod(path, 0o600), give(path, uid, gid)); err != nil {
+		if err = errors.Join(os.Chmod(path, 0o600), chown(path, uid, gid)); err != nil {
 			_ = listener.Close()
 		}
 	}
 	if err != nil {
-		return "", nil, fmt.Errorf("listening for commits to be signed: %w", err)
+		return "", nil, fmt.Errorf("listening on the signing socket: %w", err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var all sync.WaitGroup
