@@ -69,7 +69,7 @@ func TestLoopEndsWhenTheAgentOnlyFails(t *testing.T) {
 		w.plan(t, task{ID: "bad", Title: "Cannot work", Steps: []string{"exit 3"}})
 		res := w.ralph(t, "build").expect(t, 6)
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"bad": "blocked"})
-		assert.Check(t, is.Contains(res.stderr, "Warning: task bad is blocked: it failed too often in a row: step 1 failed (exit code 3)"))
+		assert.Check(t, is.Contains(res.stderr, "Warning: task bad is blocked after repeated failures: step 1 failed (exit code 3)"))
 	})
 }
 

@@ -32,7 +32,7 @@ func TestStopLetsTheLoopFinishItsTask(t *testing.T) {
 		waitForFile(t, filepath.Join(w.repo, "begun"))
 		stop := start(t, w.docker("ralph", "stop"))
 		stop.stderr.WaitFor(t, `Asked "build" in `+w.sandbox(t).Name+" to stop after ")
-		build.stdout.WaitFor(t, "Asked to stop: the loop ends after this run.")
+		build.stdout.WaitFor(t, "Stop requested: the loop ends after this run.")
 		w.write(t, filepath.Join(w.repo, "go"), "")
 		build.wait(t).expect(t, 0)
 		res := stop.wait(t).expect(t, 0)

@@ -186,7 +186,7 @@ func (o Options) runSession(ctx context.Context, j *job) outcome {
 	}
 	if clock != nil {
 		defer clock.Close()
-		lo.Deadline = clock.Set
+		lo.Watchdog = clock.Set
 	}
 	lo.Signals, lo.Finish = signals, finish
 	lo.Stdout, lo.Stderr = mayHangUp{j.stdout}, mayHangUp{o.Stderr}

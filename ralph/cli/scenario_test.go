@@ -89,7 +89,7 @@ var scenarios = []scenario{
 	{
 		name: "gives everything back", agent: `take; ralph task fail "$id" --reason "too hard" >&2`, code: loop.Unfinished.ExitCode(),
 		status: "0 open, 0 active, 0 done, 2 blocked", stdout: []string{"Iteration 1: released a/01", "Iteration 6: released b/02"},
-		stderr: []string{"Warning: task a/01 is blocked: it failed too often in a row: too hard\nHint: reopen it with \"ralph task update a/01 --status open\""},
+		stderr: []string{"Warning: task a/01 is blocked after repeated failures: too hard\nHint: reopen it with \"ralph task update a/01 --status open\""},
 	},
 	{
 		name: "breaks the build", agent: `nth; take; echo $n >built; commit; finish`, config: "[checks]\ncommands = [\"test $(cat built) -gt 1\"]\n",
@@ -137,18 +137,18 @@ var scenarios = []scenario{
 	},
 	{
 		name: "killed by the kernel", agent: `take; kill -KILL $$`, code: loop.RunFailed.ExitCode(), status: "0 open, 0 active, 0 done, 2 blocked",
-		stdout: []string{"failed a/01"}, stderr: []string{"it exited with code 137"},
+		stdout: []string{"failed a/01"}, stderr: []string{"exited with code 137"},
 	},
 	{
 		name: "fails at one task", agent: `take; [ "$id" != a/01 ] || exit 3; commit; finish`, code: loop.Unfinished.ExitCode(),
 		status: "0 open, 0 active, 1 done, 1 blocked", commits: 1,
 		stdout: []string{"Iteration 3: failed a/01", "Iteration 4: done b/02"},
-		stderr: []string{"Warning: task a/01 is blocked: it failed too often in a row: session exited without completing task", "Error: worked on but not done: a/01"},
+		stderr: []string{"Warning: task a/01 is blocked after repeated failures: session exited without completing task", "Error: worked on but not done: a/01"},
 	},
 	{
 		name: "breaks the build for good", agent: `take; commit; finish`, config: "[checks]\ncommands = [\"test $(tail -n 1 work) != a/01\"]\n",
 		code: loop.Unfinished.ExitCode(), status: "1 done, 1 blocked", commits: 4, stdout: []string{"Iteration 3: checks failed a/01"},
-		stderr: []string{"Warning: task a/01 is blocked: it failed too often in a row: check "},
+		stderr: []string{"Warning: task a/01 is blocked after repeated failures: check "},
 	},
 	{
 		name: "terminal escapes", agent: `take; commit; finish; printf '\033]0;evil\007\033[2Jseen\n'; printf '\033[31mred\n' >&2`, args: "-n 1",

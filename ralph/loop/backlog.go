@@ -5,59 +5,53 @@ import (
 	"slices"
 )
 
-// Backlog is what the loops need of the backlog. It survives what an agent does to
-// its files, and knows what the commands of a run have done.
+// Backlog is the loop's access to the backlog. It survives an agent's changes to its
+// files, and tracks the commands of a run.
 type Backlog interface {
-	// Status says how much there is to do.
 	Status(ctx context.Context) (Status, error)
 	// Tasks returns the tasks by slug.
 	Tasks(ctx context.Context) (map[string]Task, error)
-	// Claimable says whether an agent could take a task now.
+	// Claimable reports whether a task can be claimed now.
 	Claimable(ctx context.Context) (bool, error)
 	// Held returns the active tasks of an agent.
 	Held(ctx context.Context, agentID string) ([]string, error)
-	// Renew keeps the leases of a living agent.
+	// Renew renews the leases of an agent.
 	Renew(ctx context.Context, agentID string) error
-	// Release gives an active task back.
+	// Release fails an active task.
 	Release(ctx context.Context, slug, reason string) error
-	// Forgive takes a failed attempt back that the task was not to blame for.
+	// Forgive takes back a failed attempt that the task did not cause.
 	Forgive(ctx context.Context, slug string) error
 	// Reopen makes a finished task open again.
 	Reopen(ctx context.Context, slug, reason string) error
-	// Begin begins a run. Its agent needs the variables, as KEY=value.
+	// Begin starts a run and returns variables for its agent, as KEY=value.
 	Begin() (env []string, err error)
-	// Restore undoes what was done to the backlog since the call before, unless
-	// commands did it that may, and says what that was.
+	// Restore undoes changes since the previous call other than those of ralph's
+	// commands, and describes them.
 	Restore(ctx context.Context, agentID string) (damage string, err error)
-	// Overtaken returns the tasks that the run has claimed and not finished, and
-	// that another agent has claimed since.
+	// Overtaken returns the run's claimed tasks that another agent has claimed since.
 	Overtaken(ctx context.Context) ([]string, error)
 }
 
-// Status is what the loops want to know about a backlog.
+// Status counts the tasks of a backlog.
 type Status struct {
 	Open, Active int // tasks that are not blocked
 	Done         int
-	Blocked      int // to be done, and not claimable yet
+	Blocked      int // not claimable yet
 }
 
 // Task is the state of one task.
 type Task struct {
 	Status   string // open, active, done, deleted; blocked after too many failures
 	Assignee string
-	// Foreign says that the assignee is an agent of another loop.
-	Foreign bool
-	Retries int
-	Reason  string // why it failed last
-	Result  string // JSON as the agent gave it
-	// Leased says that an active task's lease has not run out.
-	Leased bool
-	// Content changes when the task itself does: its words, steps or
-	// dependencies.
+	Foreign  bool // the assignee is an agent of another loop
+	Retries  int
+	Reason   string // of the last failure
+	Result   string // the agent's JSON
+	Leased   bool   // an active task's lease has not expired
+	// Content changes with the task's text, steps or dependencies.
 	Content string
 }
 
-// The states of a task that the loops look at.
 const (
 	statusOpen    = "open"
 	statusActive  = "active"
@@ -66,16 +60,16 @@ const (
 	statusBlocked = "blocked"
 )
 
-// snapshot is what the world looked like before or after a run.
+// snapshot is the state before or after a run.
 type snapshot struct {
 	head   string
-	tasks  map[string]Task // nil if they are not known
+	tasks  map[string]Task // nil if unknown
 	status Status
-	known  bool // status is
+	known  bool // whether status is
 }
 
-// achieved says whether something was done between two snapshots: a commit, or
-// the backlog's content. Claiming a task and giving it back is nothing.
+// achieved reports whether a run committed or changed the backlog other than by
+// claiming and releasing tasks.
 func (before snapshot) achieved(after snapshot) bool {
 	if before.head != after.head || len(before.tasks) != len(after.tasks) {
 		return true
@@ -101,9 +95,8 @@ func final(states ...string) bool {
 	return false
 }
 
-// finished lists the tasks that an agent has done between two snapshots. So it
-// has all that became done meanwhile, with or without a claim, unless the agent
-// of another loop holds it: what counts as done must have been checked.
+// finished lists the tasks that became done, claimed or not, except those of agents of
+// other loops: every task that counts as done must have been checked.
 func (before snapshot) finished(after snapshot, agentID string) []string {
 	var slugs []string
 	for slug, a := range after.tasks {
@@ -114,9 +107,8 @@ func (before snapshot) finished(after snapshot, agentID string) []string {
 	return slugs
 }
 
-// givenBack lists the tasks that were tried and are not held any more between two
-// snapshots, without those of a list. With several loops on one backlog it may
-// name another one's.
+// givenBack lists the tasks that the agent failed itself. With several loops on one
+// backlog it may include tasks of another one.
 func (before snapshot) givenBack(after snapshot, without []string) []string {
 	var slugs []string
 	for slug, a := range after.tasks {
@@ -127,9 +119,8 @@ func (before snapshot) givenBack(after snapshot, without []string) []string {
 	return slugs
 }
 
-// parked lists the tasks that were blocked between two snapshots, because they
-// have failed too often.
-func (before snapshot) parked(after snapshot) []string {
+// newlyBlocked lists the tasks that were blocked after too many failures.
+func (before snapshot) newlyBlocked(after snapshot) []string {
 	var slugs []string
 	for slug, a := range after.tasks {
 		if a.Status == statusBlocked && before.tasks[slug].Status != statusBlocked {
@@ -140,8 +131,7 @@ func (before snapshot) parked(after snapshot) []string {
 	return slugs
 }
 
-// progressed says whether a run brought the work forward: a commit, or a
-// finished task. It is the rule of a stall.
+// progressed reports whether a run committed or finished a task.
 func (before snapshot) progressed(after snapshot) bool {
 	if before.head != after.head || !before.known || !after.known {
 		return before.head != after.head

@@ -10,19 +10,18 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
-// Totals are what a loop has spent and achieved, with what it resumes.
+// Totals are the sums of a loop, including the loop that it resumes.
 type Totals struct {
 	Runs int `json:"runs"`
 	Done int `json:"done"`
-	// Released counts tasks that were open again after a run. Left is how many
-	// are not done at the end; nil while that is not known.
+	// Released counts tasks that were open again after a run, Left those not done at
+	// the end; nil if unknown.
 	Released int           `json:"released"`
 	Left     *int          `json:"left,omitempty"`
 	Commits  int           `json:"commits"`
 	Time     time.Duration `json:"-"`
 	Seconds  float64       `json:"seconds"`
-	// Tokens and CostUSD add up what is known. The agent reported nothing for
-	// TokensUnknown and CostUnknown runs.
+	// The agent reported nothing for TokensUnknown and CostUnknown runs.
 	Tokens        int64   `json:"tokens"`
 	TokensUnknown int     `json:"tokens_unknown_runs"`
 	CostUSD       float64 `json:"cost_usd"`
@@ -37,8 +36,8 @@ func totalsOf(earlier []runlog.Iteration) Totals {
 	return t
 }
 
-// add counts a run. The figures may come from a file that an agent can write,
-// so none of them makes a sum smaller.
+// add adds a run. Its figures may come from a file that an agent can write, so
+// negative ones are ignored.
 func (t *Totals) add(it runlog.Iteration) {
 	t.Runs++
 	switch it.Outcome {
@@ -64,21 +63,20 @@ func (t *Totals) add(it runlog.Iteration) {
 	}
 }
 
-// stallBound is how many runs may bring nothing. A user who has asked for a
-// number of runs gets them.
+// stallBound returns the maximum number of runs without progress. It does not apply to
+// a loop with a fixed number of runs.
 func (l *loop) stallBound() int {
 	switch {
 	case l.Bounds.Stall != nil:
 		return *l.Bounds.Stall
-	case l.MaxIterations > 0 || l.Backlog == nil: // without a backlog nothing can be finished
+	case l.MaxIterations > 0 || l.Backlog == nil: // no task can be finished without a backlog
 		return 0
 	default:
 		return config.DefaultStall
 	}
 }
 
-// bound says whether a bound forbids another run, or a full disk, on which it could
-// do nothing.
+// bound returns the bound, or full disk, that prevents another run.
 func (l *loop) bound() (Stop, error) {
 	if disk := l.fullDisk(); disk != nil {
 		return Failed, hint.Wrap(fmt.Errorf("starting the next run: %s", disk.reason), "%s", disk.remedy)
@@ -86,9 +84,9 @@ func (l *loop) bound() (Stop, error) {
 	b := l.Bounds
 	switch n := l.stallBound(); {
 	case b.MaxFailures > 0 && l.failures >= b.MaxFailures:
-		return MaxFailures, fmt.Errorf("agent %s failed %d times in a row without progress: it %s", l.Agent.Name(), l.failures, l.lastFailure)
-	case b.MaxFailures > 0 && l.parked >= b.MaxFailures:
-		return MaxFailures, hint.Wrap(fmt.Errorf("%d tasks in a row were blocked after repeated failures", l.parked), "list them with %q", l.taskCommand("list"))
+		return MaxFailures, fmt.Errorf("agent %s failed %d times in a row without progress: %s", l.Agent.Name(), l.failures, l.lastFailure)
+	case b.MaxFailures > 0 && l.blocked >= b.MaxFailures:
+		return MaxFailures, hint.Wrap(fmt.Errorf("%d tasks in a row were blocked after repeated failures", l.blocked), "list them with %q", l.taskCommand("list"))
 	case n > 0 && l.stalled >= n:
 		return Stalled, hint.Wrap(fmt.Errorf("no progress: %d runs in a row without a commit or a finished task (stall)", l.stalled),
 			"see the log and %q, and make tasks smaller or clearer", l.taskCommand("list"))
@@ -102,7 +100,7 @@ func (l *loop) bound() (Stop, error) {
 	return goOn, nil
 }
 
-// timeLeft is what is left of the loop's time. Only meaningful with a bound.
+// timeLeft returns the remaining time under MaxDuration.
 func (l *loop) timeLeft() time.Duration {
 	return l.Bounds.MaxDuration - totalsOf(l.Earlier).Time - time.Since(l.started)
 }
@@ -111,8 +109,7 @@ func (l *loop) overTime() error {
 	return fmt.Errorf("time limit of %s reached (max_duration)", l.Bounds.MaxDuration)
 }
 
-// overCost and overTokens say whether the loop has spent what it may, together
-// with a run that is under way.
+// overCost and overTokens report whether a limit is reached, including the current run.
 func (l *loop) overCost(run *float64) bool {
 	sum := l.totals.CostUSD
 	if run != nil {
@@ -129,12 +126,12 @@ func (l *loop) overTokens(run *event.Tokens) bool {
 	return l.Bounds.MaxTokens > 0 && sum >= l.Bounds.MaxTokens
 }
 
-// warnUnbounded says that a bound cannot be kept.
+// warnUnbounded warns of a bound that cannot be enforced.
 func (l *loop) warnUnbounded(run outcome) {
 	if l.Bounds.MaxCostUSD > 0 && run.usage.CostUSD == nil {
-		l.warnOnce("cost", "the agent %s does not say what its run cost: max_cost_usd does not count it", l.Agent.Name())
+		l.warnOnce("cost", "agent %s does not report its cost: max_cost_usd is not enforced", l.Agent.Name())
 	}
 	if l.Bounds.MaxTokens > 0 && run.usage.Tokens == nil {
-		l.warnOnce("tokens", "the agent %s does not say how many tokens its run took: max_tokens does not count them", l.Agent.Name())
+		l.warnOnce("tokens", "agent %s does not report its tokens: max_tokens is not enforced", l.Agent.Name())
 	}
 }

@@ -27,12 +27,11 @@ import (
 // file in a folder is one finished task.
 type shelf struct {
 	blank
-	mu    sync.Mutex
-	dir   string
-	tasks map[string]Task
-	held  []string // by the agent, after each run
-	notes []string
-	// forgiven are tasks of runs that they are not to blame for.
+	mu       sync.Mutex
+	dir      string
+	tasks    map[string]Task
+	held     []string // by the agent, after each run
+	notes    []string
 	forgiven []string
 }
 
@@ -44,7 +43,7 @@ func newShelf(t *testing.T, slugs ...string) *shelf {
 	return s
 }
 
-// sync takes over what the agent has done.
+// sync reads the agent's changes.
 func (s *shelf) sync() {
 	for slug, task := range s.tasks {
 		file := filepath.Join(s.dir, slug)
@@ -163,8 +162,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// The exit code is 0 only if all that was worked on is done.
-func TestLoopsThatDidNotDoTheirWork(t *testing.T) {
+func TestExitCodeOfUnfinishedWork(t *testing.T) {
 	for _, tc := range []struct {
 		name, program string
 		mode          agent.Mode
@@ -177,11 +175,11 @@ func TestLoopsThatDidNotDoTheirWork(t *testing.T) {
 		{"done", "touch $SHELF/a", agent.Build, nil, nil, LimitReached, 0, ""},
 		{"done by a run that failed afterwards", "touch $SHELF/a; exit 3", agent.Build, nil, nil, LimitReached, 0, ""},
 		{"nothing claimed", "true", agent.Build, nil, nil, LimitReached, 0, ""},
-		{"failed without a task", "exit 3", agent.Build, nil, nil, RunFailed, 6, "the agent claude failed: it exited with code 3"},
-		{"killed", "kill -KILL $$", agent.Build, []string{"a"}, nil, RunFailed, 6, "it exited with code 137"},
+		{"failed without a task", "exit 3", agent.Build, nil, nil, RunFailed, 6, "the agent claude failed: exited with code 3"},
+		{"killed", "kill -KILL $$", agent.Build, []string{"a"}, nil, RunFailed, 6, "exited with code 137"},
 		{"failed checks", "touch $SHELF/a", agent.Build, nil, []string{"false"}, Unfinished, 10, "worked on but not done: a"},
 		{"left behind", "true", agent.Build, []string{"b"}, nil, Unfinished, 10, "worked on but not done: b"},
-		{"failed plan", "exit 3", agent.Plan, nil, nil, RunFailed, 6, "the agent claude failed: it exited with code 3"},
+		{"failed plan", "exit 3", agent.Plan, nil, nil, RunFailed, 6, "the agent claude failed: exited with code 3"},
 		{"plan", "true", agent.Plan, nil, nil, LimitReached, 0, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -202,7 +200,7 @@ func TestLoopsThatDidNotDoTheirWork(t *testing.T) {
 	}
 }
 
-func TestABacklogWithoutTasksIsSaid(t *testing.T) {
+func TestEmptyBacklogWarns(t *testing.T) {
 	tr := newShelfTrial(t, "false", newShelf(t))
 	tr.Session.Sandboxed = true
 	report, err := Run(t.Context(), tr.Options)
@@ -218,17 +216,17 @@ func TestDollars(t *testing.T) {
 	}
 }
 
-func TestCostThatNobodyKnowsIsSaid(t *testing.T) {
+func TestUnknownCostWarns(t *testing.T) {
 	tr := newShelfTrial(t, say, newShelf(t, "a"))
 	tr.MaxIterations, tr.Bounds.MaxCostUSD, tr.Bounds.MaxTokens = 2, 1, 1
 	_, err := Run(t.Context(), tr.Options)
 	assert.NilError(t, err)
-	assert.Equal(t, strings.Count(tr.errs.String(), "max_cost_usd does not count it"), 1)
-	assert.Equal(t, strings.Count(tr.errs.String(), "max_tokens does not count them"), 1)
+	assert.Equal(t, strings.Count(tr.errs.String(), "max_cost_usd is not enforced"), 1)
+	assert.Equal(t, strings.Count(tr.errs.String(), "max_tokens is not enforced"), 1)
 	assert.Assert(t, cmp.Contains(tr.out.String(), "tokens: unknown | cost: unknown"))
 }
 
-func TestAnAgentThatStaysAfterItsLastWordHasDoneItsWork(t *testing.T) {
+func TestAgentThatDoesNotExitAfterItsResultSucceeds(t *testing.T) {
 	tr := newShelfTrial(t, `touch $SHELF/a; (sleep 100 &) ; `+report+`trap "" TERM INT; sleep 100`, newShelf(t, "a"))
 	tr.Bounds.Grace = 200 * time.Millisecond
 	report, err := Run(t.Context(), tr.Options)
@@ -238,11 +236,11 @@ func TestAnAgentThatStaysAfterItsLastWordHasDoneItsWork(t *testing.T) {
 	assert.DeepEqual(t, report.Iterations[0].Tasks, []string{"a"})
 }
 
-func TestAnAgentThatGoesOnAfterItsLastWordIsNotCutOff(t *testing.T) {
+func TestAgentThatResumesAfterItsResultIsNotKilled(t *testing.T) {
 	w := &watch{loop: &loop{Options: Options{Bounds: config.Loop{Grace: time.Second, Idle: time.Minute}}}}
-	w.note([]event.Event{event.Result{Summary: "Done"}})
+	w.apply([]event.Event{event.Result{Summary: "Done"}})
 	assert.Equal(t, w.quietFor, time.Second)
-	w.note([]event.Event{event.Resumed{}})
+	w.apply([]event.Event{event.Resumed{}})
 	assert.Equal(t, w.quietFor, time.Minute)
 	assert.Assert(t, w.out.result == nil)
 }
@@ -272,8 +270,7 @@ func TestChecks(t *testing.T) {
 	assert.Equal(t, string(kept), "fine\nbroken\n\x1b[31mred\x1b[0m\n")
 }
 
-// A server that a check leaves running keeps the check's output open.
-func TestACheckMayLeaveSomethingRunning(t *testing.T) {
+func TestCheckMayLeaveABackgroundProcess(t *testing.T) {
 	s := newShelf(t, "a")
 	tr := newShelfTrial(t, `if [ ! -e $DIR/once ]; then touch $DIR/once $SHELF/a; else touch $DIR/good $SHELF/a; fi`, s)
 	tr.Checks = []string{"[ -e $DIR/begun ] || { touch $DIR/begun; sleep 15 & }", "test -e $DIR/good"}
@@ -284,17 +281,16 @@ func TestACheckMayLeaveSomethingRunning(t *testing.T) {
 	assert.Assert(t, cmp.Contains(s.notes[0], `reopen a: check "test -e $DIR/good" failed`))
 }
 
-// What cannot be checked does not count as done.
-func TestATaskThatCannotBeCheckedIsOpenAgain(t *testing.T) {
+func TestUncheckableTaskIsReopened(t *testing.T) {
 	s := newShelf(t, "a")
 	tr := newShelfTrial(t, `touch $SHELF/a`, s)
 	tr.Dir, tr.Checks = filepath.Join(tr.Dir, "missing"), []string{"true"}
 	_, err := Run(t.Context(), tr.Options)
 	assert.ErrorContains(t, err, `running the check "true"`)
-	assert.Assert(t, cmp.Contains(s.notes[0], "reopen a: its checks could not be run"))
+	assert.Assert(t, cmp.Contains(s.notes[0], "reopen a: the checks could not be run"))
 }
 
-// torn is a backlog that cannot be read once the agent has worked.
+// torn is a backlog that becomes unreadable during the run.
 type torn struct{ *shelf }
 
 func (b torn) Tasks(ctx context.Context) (map[string]Task, error) {
@@ -305,8 +301,7 @@ func (b torn) Tasks(ctx context.Context) (map[string]Task, error) {
 	return all, err
 }
 
-// A task that may be finished does not count without its checks.
-func TestChecksWithoutABacklogFail(t *testing.T) {
+func TestChecksFailWithoutReadableBacklog(t *testing.T) {
 	for _, tc := range []struct {
 		checks []string
 		err    string
@@ -323,7 +318,7 @@ func TestChecksWithoutABacklogFail(t *testing.T) {
 	}
 }
 
-// taken is a backlog whose only task another agent holds, and does in the end.
+// taken is a backlog whose only task another agent holds and eventually finishes.
 type taken struct {
 	*shelf
 	looks int
@@ -338,8 +333,7 @@ func (b *taken) Claimable(context.Context) (bool, error) {
 	return false, nil
 }
 
-// Starting an agent only to look costs money.
-func TestNoAgentIsStartedWhileOthersHoldTheRest(t *testing.T) {
+func TestNoAgentStartsWhileOthersHoldAllTasks(t *testing.T) {
 	s := newShelf(t)
 	s.tasks["a"] = Task{Status: statusActive, Assignee: "other", Leased: true}
 	tr := newShelfTrial(t, "true", s)
@@ -348,10 +342,10 @@ func TestNoAgentIsStartedWhileOthersHoldTheRest(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Equal(t, report.Stop, Complete)
 	assert.Equal(t, len(report.Iterations), 1)
-	assert.Assert(t, cmp.Contains(tr.out.String(), "Next look in 2s.\n"))
+	assert.Assert(t, cmp.Contains(tr.out.String(), "Retrying in 2s.\n"))
 }
 
-func TestAnInterruptedCheckDoesNotCount(t *testing.T) {
+func TestInterruptedCheckReopensTheTask(t *testing.T) {
 	s := newShelf(t, "a")
 	tr := newShelfTrial(t, `touch $SHELF/a`, s)
 	tr.Checks = []string{"touch $DIR/ready; sleep 100"}
@@ -374,7 +368,7 @@ func (s *shelf) limitIn(text string, now time.Time) (event.RateLimit, bool) {
 	return event.RateLimit{Until: now, Text: "429"}, true
 }
 
-func TestRateLimitIsWaitedOut(t *testing.T) {
+func TestWaitsForRateLimit(t *testing.T) {
 	s := newShelf(t, "a")
 	s.held = []string{"a"}
 	tr := newShelfTrial(t, `n=$(cat $DIR/n 2>/dev/null); echo $((n+1)) >$DIR/n; [ "$n" = 1 ] && touch $SHELF/a && exit; echo "error 429" >&2; exit 1`, s)
@@ -392,8 +386,7 @@ func TestRateLimitIsWaitedOut(t *testing.T) {
 	assert.Equal(t, strings.Count(tr.out.String(), `Rate limit of claude ("429"). Waiting `), 1)
 }
 
-// What a crashed agent has quoted is not what it died of.
-func TestQuotedRateLimitsAreNone(t *testing.T) {
+func TestQuotedRateLimitIsIgnored(t *testing.T) {
 	const quote = "HTTP 429 Too Many Requests, Retry-After: 3600"
 	for name, o := range map[string]outcome{
 		"killed":                    {code: 137, tail: quote},
@@ -404,7 +397,7 @@ func TestQuotedRateLimitsAreNone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := &loop{Options: Options{LimitIn: stream.RateLimitIn}}
 			it := &iteration{outcome: o}
-			l.recogniseLimit(it)
+			l.detectLimit(it)
 			assert.Assert(t, it.limit == nil)
 		})
 	}
@@ -416,7 +409,7 @@ func TestQuotedRateLimitsAreNone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := &loop{Options: Options{LimitIn: stream.RateLimitIn}}
 			it := &iteration{outcome: o}
-			l.recogniseLimit(it)
+			l.detectLimit(it)
 			assert.Assert(t, it.limit != nil)
 		})
 	}
@@ -449,7 +442,7 @@ func TestInterruptDuringACountdown(t *testing.T) {
 		done <- report
 	}()
 	poll.WaitOn(t, func(poll.LogT) poll.Result {
-		if strings.Contains(tr.out.String(), "Another 1m0s. Ctrl+C ends the loop.") {
+		if strings.Contains(tr.out.String(), "Another 1m0s. Press Ctrl+C to stop the loop.") {
 			return poll.Success()
 		}
 		return poll.Continue("no countdown")
@@ -458,17 +451,17 @@ func TestInterruptDuringACountdown(t *testing.T) {
 	assert.Equal(t, (<-done).Stop, Interrupted)
 }
 
-func TestALimitThatDidNotMatterIsNone(t *testing.T) {
+func TestOvercomeRateLimitIsIgnored(t *testing.T) {
 	tr := newShelfTrial(t, `touch $SHELF/a; `+report, newShelf(t, "a"))
 	l := &loop{Options: tr.Options}
 	it := &iteration{outcome: outcome{limit: &event.RateLimit{}, result: &event.Result{}}}
-	l.recogniseLimit(it)
+	l.detectLimit(it)
 	assert.Assert(t, it.limit == nil)
 	it = &iteration{outcome: outcome{limit: &event.RateLimit{}}}
-	l.recogniseLimit(it)
+	l.detectLimit(it)
 	assert.Assert(t, it.limit != nil, "an agent that gave up without a result")
 	it = &iteration{outcome: outcome{limit: &event.RateLimit{}, end: endIdle}}
-	l.recogniseLimit(it)
+	l.detectLimit(it)
 	assert.Assert(t, it.limit != nil && it.end == endItself, "an agent that waits in silence")
 }
 

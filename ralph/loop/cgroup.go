@@ -7,20 +7,18 @@ import (
 	"strconv"
 )
 
-// cgroupMount is where an engine shows a container its control group.
 const cgroupMount = "/sys/fs/cgroup"
 
-// Cgroup is how a sandbox stands with the limits that its engine has set. What is not
-// known is 0.
+// Cgroup holds a sandbox's resource limits and usage. Unknown values are 0.
 type Cgroup struct {
-	Processes    int64 // that there are, threads included
+	Processes    int64 // including threads
 	MaxProcesses int64
-	ForksRefused int64 // processes that could not be started, since the sandbox started
+	ForksRefused int64 // since the sandbox started
 	MaxMemory    int64 // in bytes
-	OOMKills     int64 // processes ended for lack of memory, since the sandbox started
+	OOMKills     int64 // since the sandbox started
 }
 
-// ReadCgroup reads the files of the sandbox's control group, of either version.
+// ReadCgroup reads the sandbox's control group, version 1 or 2.
 func ReadCgroup() Cgroup { return readCgroup(cgroupMount) }
 
 func readCgroup(dir string) Cgroup {
@@ -51,10 +49,10 @@ func cgroupNumber(dir, name string) int64 {
 	return n
 }
 
-// cgroupUnlimited is below what the first version shows for no limit.
+// cgroupUnlimited is below what version 1 shows for no limit.
 const cgroupUnlimited = 1 << 60
 
-// cgroupField reads one of the numbers of a file with a name before each.
+// cgroupField reads a field of a flat keyed file.
 func cgroupField(dir, name, key string) int64 {
 	content, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil {

@@ -14,17 +14,15 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// checkTail is how much of a failed check's output goes with its task, in
-// bytes.
+// checkTail bounds the recorded output of a failed check, in bytes.
 const checkTail = 4 << 10
 
-// check runs the checks if the agent has finished a task. When one fails, what
-// the agent has finished is open again.
+// check runs the checks if the agent has finished tasks, and reopens them if one fails.
 func (l *loop) check(ctx context.Context, n int, it *iteration) (Stop, error) {
 	if l.Backlog == nil || l.AgentID == "" {
 		return goOn, nil
 	}
-	after := l.look(ctx)
+	after := l.observe(ctx)
 	if it.before.tasks == nil || after.tasks == nil {
 		return l.unchecked()
 	}
@@ -33,19 +31,19 @@ func (l *loop) check(ctx context.Context, n int, it *iteration) (Stop, error) {
 	if len(it.finished) == 0 || len(l.Checks) == 0 {
 		return goOn, nil
 	}
-	reason, stop, err := "the loop was ended before its checks ran", goOn, error(nil)
+	reason, stop, err := "the loop was interrupted before the checks ran", goOn, error(nil)
 	if !it.forced {
 		reason, stop, err = l.runChecks(ctx, n)
 	}
 	if err != nil {
-		reason = fmt.Sprintf("its checks could not be run: %s", err)
+		reason = fmt.Sprintf("the checks could not be run: %s", err)
 	}
 	if reason == "" {
 		l.note = ""
 		return stop, nil
 	}
 	it.reopened, it.finished = it.finished, nil
-	l.note = fmt.Sprintf("The task %s was finished before and is open again, because a check failed. Repair that first.\n\n%s\n",
+	l.note = fmt.Sprintf("The task %s was finished before and is open again, because a check failed. Fix that first.\n\n%s\n",
 		strings.Join(it.reopened, ", "), reason)
 	for _, slug := range it.reopened {
 		if err := l.Backlog.Reopen(ctx, slug, reason); err != nil {
@@ -56,8 +54,7 @@ func (l *loop) check(ctx context.Context, n int, it *iteration) (Stop, error) {
 	return stop, err
 }
 
-// unchecked ends a loop with checks that does not know which tasks are finished:
-// they would count as done.
+// unchecked fails a loop with checks: finished tasks would count as done unchecked.
 func (l *loop) unchecked() (Stop, error) {
 	if len(l.Checks) == 0 {
 		return goOn, nil
@@ -65,8 +62,7 @@ func (l *loop) unchecked() (Stop, error) {
 	return Failed, errors.New("running the checks: the finished tasks are unknown, because the backlog cannot be read")
 }
 
-// runChecks runs all checks up to the first that fails. The reason is empty if
-// all passed.
+// runChecks runs the checks up to the first failure. The reason is empty if all passed.
 func (l *loop) runChecks(ctx context.Context, n int) (reason string, stop Stop, err error) {
 	var log io.WriteCloser
 	if l.Log != nil {
@@ -89,16 +85,15 @@ func (l *loop) runChecks(ctx context.Context, n int) (reason string, stop Stop, 
 			l.printf("Check passed after %s.\n", took)
 			continue
 		}
-		said := strings.TrimSpace(termsafe.Strip(strings.ToValidUTF8(string(out.tail), "")))
-		l.printf("Check %s after %s.\n%s\n", how, took, said)
-		return strings.TrimSpace(fmt.Sprintf("check %q %s:\n%s", command, how, said)), stop, nil
+		output := strings.TrimSpace(termsafe.Strip(strings.ToValidUTF8(string(out.tail), "")))
+		l.printf("Check %s after %s.\n%s\n", how, took, output)
+		return strings.TrimSpace(fmt.Sprintf("check %q %s:\n%s", command, how, output)), stop, nil
 	}
 	return "", goOn, nil
 }
 
-// runCheck runs one check, and says how it failed. The loop's time does not
-// bound it: work that is finished is worth a check. The agent's environment is
-// the check's, so that it finds the same programs.
+// runCheck runs a check in the agent's environment and returns how it failed. It is not
+// bound by MaxDuration: finished work must be checked.
 func (l *loop) runCheck(ctx context.Context, command string, out io.Writer) (how string, stop Stop, err error) {
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), "sh", "-c", command)
 	cmd.Dir, cmd.Env = l.Dir, l.Env
@@ -110,7 +105,7 @@ func (l *loop) runCheck(ctx context.Context, command string, out io.Writer) (how
 	}
 	timeout := timer(l.Timeout)
 	defer timeout.Stop()
-	defer l.guard()()
+	defer l.armWatchdog()()
 	select {
 	case <-child.Done():
 	case <-timeout.C:
@@ -118,7 +113,7 @@ func (l *loop) runCheck(ctx context.Context, command string, out io.Writer) (how
 	case <-ctx.Done():
 		how, stop = "was interrupted", Interrupted
 	case sig := <-l.Signals:
-		l.farewell(sig)
+		l.endPromptLine(sig)
 		how, stop = "was interrupted", Interrupted
 	}
 	if how != "" {
@@ -126,18 +121,18 @@ func (l *loop) runCheck(ctx context.Context, command string, out io.Writer) (how
 	}
 	code, err := child.Wait()
 	if errors.Is(err, exec.ErrWaitDelay) {
-		err = nil // it has left something running, which keeps its output open
+		err = nil // a background process keeps the output open
 	}
 	if how == "" && code != 0 {
 		how = fmt.Sprintf("failed with exit code %d", code)
 	}
 	if how != "" {
-		err = nil // a killed check's output may be torn
+		err = nil // the output of a killed check may be incomplete
 	}
 	return how, stop, err
 }
 
-// checkOutput keeps the end of a check's output, and all of it in the log.
+// checkOutput collects the end of a check's output and logs all of it.
 type checkOutput struct {
 	mu   sync.Mutex
 	tail []byte
@@ -152,7 +147,7 @@ func (c *checkOutput) Write(p []byte) (int, error) {
 		c.tail = append(c.tail[:0], c.tail[over:]...)
 	}
 	if c.log != nil {
-		_, _ = c.log.Write(p) // a full disk costs the log, not the check
+		_, _ = c.log.Write(p) // losing the log does not fail the check
 	}
 	return len(p), nil
 }

@@ -16,8 +16,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
-// Whoever asks a loop to end does not disturb the agent that is at work.
-func TestALoopThatIsAskedToEndFinishesItsRun(t *testing.T) {
+func TestFinishRequestLetsTheRunComplete(t *testing.T) {
 	tr := newTrial(t, agent.Build, `trap 'touch $DIR/disturbed' INT TERM USR1; touch $DIR/ready; while ! test -e $DIR/go; do sleep 0.05; done; echo x >>$DIR/runs`,
 		&ledger{statuses: []Status{{Open: 2}}})
 	finish := make(chan os.Signal, 1)
@@ -31,10 +30,10 @@ func TestALoopThatIsAskedToEndFinishesItsRun(t *testing.T) {
 	poll.WaitOn(t, poll.FileExists(filepath.Join(tr.dir(), "ready")))
 	finish <- os.Interrupt
 	poll.WaitOn(t, func(poll.LogT) poll.Result {
-		if strings.Contains(tr.out.String(), "Asked to stop: the loop ends after this run.") {
+		if strings.Contains(tr.out.String(), "Stop requested: the loop ends after this run.") {
 			return poll.Success()
 		}
-		return poll.Continue("nothing was said")
+		return poll.Continue("no message")
 	})
 	assert.NilError(t, os.WriteFile(filepath.Join(tr.dir(), "go"), nil, 0o600))
 	report := <-done
@@ -48,7 +47,7 @@ func TestALoopThatIsAskedToEndFinishesItsRun(t *testing.T) {
 	assert.Assert(t, cmp.Contains(tr.out.String(), "Stopped as asked. Exiting loop.\n"))
 }
 
-func TestALoopThatWaitsEndsAtOnceWhenAsked(t *testing.T) {
+func TestFinishRequestEndsAWait(t *testing.T) {
 	for name, set := range map[string]func(*Options){
 		"before a run": func(*Options) {},
 		"for a rate limit": func(o *Options) {
@@ -82,7 +81,7 @@ func TestALoopThatWaitsEndsAtOnceWhenAsked(t *testing.T) {
 	}
 }
 
-func TestTheLogTellsWhatTheLoopIsAt(t *testing.T) {
+func TestLogShowsTheCurrentTask(t *testing.T) {
 	s := newShelf(t, "a")
 	s.held = []string{"a"}
 	tr := newShelfTrial(t, `while ! test -e $DIR/go; do sleep 0.05; done; touch $SHELF/a`, s)

@@ -15,7 +15,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// Reasons that the backlog records for a task whose agent did not finish it.
+// Reasons recorded in the backlog for unfinished tasks.
 const (
 	reasonCrashed     = "session exited without completing task"
 	reasonInterrupted = "session interrupted"
@@ -27,10 +27,10 @@ const (
 	reasonKey         = "the model's endpoint refused the agent's key"
 )
 
-// OutcomeFailed is recorded for a run that did not end as it should.
+// OutcomeFailed is recorded for a failed run.
 const OutcomeFailed = "failed"
 
-// What an iteration can come to.
+// Outcomes of an iteration.
 const (
 	outcomeDone        = "done"
 	outcomeReleased    = "released"
@@ -46,19 +46,19 @@ const (
 	outcomeOvertaken   = "overtaken"
 )
 
-// iteration is one turn of the loop.
+// iteration is one run of the agent with its results.
 type iteration struct {
 	outcome
 	before, after snapshot
 	started       time.Time
-	released      []string // tasks that the agent did not finish
-	givenBack     []string // tasks that it gave back itself
-	finished      []string // tasks that it did, and that count
-	reopened      []string // tasks that it did, and that do not count
+	released      []string // tasks that the agent still held
+	givenBack     []string // tasks that it failed itself
+	finished      []string // tasks that count as done
+	reopened      []string // finished tasks whose checks failed
 	refused       []denylog.Refusal
 }
 
-// iterate makes one run and says whether the loop has to stop.
+// iterate performs one run and returns the reason to stop, if any.
 func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, error) {
 	n := len(l.Earlier) + len(l.iterations) + 1
 	if l.Log != nil {
@@ -73,16 +73,16 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	it.outcome, err = l.run(ctx, n)
 	l.out.freshLine()
 	noGit := l.restoreBranch(ctx)
-	l.recogniseKey(it)
-	l.recogniseLimit(it)
+	l.detectKeyError(it)
+	l.detectLimit(it)
 	err = errors.Join(err, l.restoreAfter(ctx, it))
 	l.restoreLog()
 	l.release(ctx, it)
 	stop, failed := l.check(ctx, n, it)
 	l.forgive(ctx, it)
-	it.after = l.look(ctx)
-	l.hearRefused(ctx, it)
-	l.doubt(ctx, it, uncommitted)
+	it.after = l.observe(ctx)
+	l.collectDenied(ctx, it)
+	l.warnUncommitted(ctx, it, uncommitted)
 	l.record(ctx, n, it)
 	err = errors.Join(err, failed)
 	if err != nil {
@@ -94,12 +94,11 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	if stop != goOn {
 		return it.after, stop, nil
 	}
-	stop, err = l.judge(ctx, it)
+	stop, err = l.evaluate(ctx, it)
 	return it.after, stop, err
 }
 
-// restoreBranch brings the worktree back onto the loop's branch. What comes after a run
-// is about that branch, whatever the agent has checked out.
+// restoreBranch switches the worktree back to the loop's branch.
 func (l *loop) restoreBranch(ctx context.Context) error {
 	if l.Restore == nil {
 		return nil
@@ -111,10 +110,10 @@ func (l *loop) restoreBranch(ctx context.Context) error {
 	return err
 }
 
-// judge draws the consequences of a run.
-func (l *loop) judge(ctx context.Context, it *iteration) (Stop, error) {
+// evaluate updates the counters after a run and returns the reason to stop, if any.
+func (l *loop) evaluate(ctx context.Context, it *iteration) (Stop, error) {
 	name := l.Agent.Name()
-	defer l.countParked(it)
+	defer l.countBlocked(it)
 	switch it.end {
 	case endInterrupted:
 		return Interrupted, nil
@@ -136,11 +135,10 @@ func (l *loop) judge(ctx context.Context, it *iteration) (Stop, error) {
 	l.countFailure(it)
 	l.countStall(it)
 	l.setPause(it)
-	return goOn, nil // spent money and tokens are seen before the next run
+	return goOn, nil // cost and tokens are checked before the next run
 }
 
-// release gives back what the agent still holds, so that no task stays behind
-// with an agent that has ended.
+// release fails the tasks that the agent still holds.
 func (l *loop) release(ctx context.Context, it *iteration) {
 	if l.Backlog == nil || l.AgentID == "" {
 		return
@@ -176,24 +174,22 @@ func (it *iteration) releaseReason() string {
 	case it.end == endOverTime, it.end == endOverCost, it.end == endOverTokens:
 		return reasonBound
 	case it.failed():
-		return reasonCrashed + ": it " + it.describe()
+		return reasonCrashed + ": " + it.describe()
 	default:
 		return reasonCrashed
 	}
 }
 
-// renew keeps the leases of the agent's tasks while it works: a lease is there
-// to end when its agent does.
 func (l *loop) renew(ctx context.Context) {
 	if l.Backlog == nil || l.AgentID == "" {
 		return
 	}
 	if err := l.Backlog.Renew(ctx, l.AgentID); err != nil {
-		l.warnf("the lease of the agent's task cannot be kept: %s", err)
+		l.warnf("renewing the leases of agent %s: %s", l.AgentID, err)
 	}
 }
 
-// record writes down what the run came to, and tells it in a line.
+// record logs the run and prints its line.
 func (l *loop) record(ctx context.Context, n int, it *iteration) {
 	entry := runlog.Iteration{
 		N: n, Tasks: it.tasks(), Done: it.finished, Outcome: it.name(l.Session.Mode == agent.Plan), Started: it.started.UTC(),
@@ -218,7 +214,7 @@ func (l *loop) record(ctx context.Context, n int, it *iteration) {
 	}
 	l.iterations = append(l.iterations, entry)
 	for _, slug := range entry.Tasks {
-		l.worked[slug] = true
+		l.attempted[slug] = true
 	}
 	l.totals.add(entry)
 	l.printf("%s\n", line(entry))
@@ -233,10 +229,10 @@ func (l *loop) record(ctx context.Context, n int, it *iteration) {
 func (it *iteration) tasks() []string {
 	all := slices.Concat(it.finished, it.reopened, it.released, it.givenBack, it.lost)
 	slices.Sort(all)
-	return append([]string{}, slices.Compact(all)...) // a list in JSON, never null
+	return append([]string{}, slices.Compact(all)...) // never null in JSON
 }
 
-// name is what the run came to, in a word or two.
+// name returns the outcome.
 func (it *iteration) name(planning bool) string {
 	switch {
 	case it.end == endInterrupted:
@@ -268,13 +264,13 @@ func (it *iteration) name(planning bool) string {
 	}
 }
 
-// failed says whether the run did no proper work, as far as can be told. An
-// agent that had said its last word and stayed did.
+// failed reports whether the run failed. An agent that reported its result and did not
+// exit has not.
 func (o outcome) failed() bool {
 	return o.damage != "" || len(o.lost) > 0 || o.end != endDone && o.code != 0 || o.result != nil && o.result.Failed
 }
 
-// describe says how a failed run ended, after "the agent".
+// describe returns how a failed run ended, e.g. "exited with code 1".
 func (o outcome) describe() string {
 	if len(o.lost) > 0 {
 		return "was overtaken: " + o.overtaken()
@@ -284,7 +280,7 @@ func (o outcome) describe() string {
 	}
 	what := fmt.Sprintf("exited with code %d", o.code)
 	if o.end == endProcesses {
-		what = "was ended"
+		what = "was stopped"
 	}
 	if o.cause != nil {
 		return what + ": " + o.cause.reason
@@ -296,16 +292,16 @@ func (o outcome) describe() string {
 			what = "reported an error"
 		}
 	}
-	for _, said := range []string{o.complaint, text, lastLine(o.tail)} {
-		if said = strings.TrimSpace(said); said != "" {
-			first, _, _ := strings.Cut(said, "\n")
+	for _, message := range []string{o.complaint, text, lastLine(o.tail)} {
+		if message = strings.TrimSpace(message); message != "" {
+			first, _, _ := strings.Cut(message, "\n")
 			return what + ": " + cut(first)
 		}
 	}
 	return what
 }
 
-// maxReason is how much of an agent's words is repeated, in bytes.
+// maxReason bounds quoted agent output, in bytes.
 const maxReason = 300
 
 func cut(s string) string {
@@ -315,10 +311,10 @@ func cut(s string) string {
 	return s
 }
 
-// lastLine is the last line of s that is meant for people.
+// lastLine returns the last line of s that is not JSON.
 func lastLine(s string) string { return strings.Join(lastLines(s, 1), "") }
 
-// lastLines are up to n such lines.
+// lastLines returns up to n such lines.
 func lastLines(s string, n int) (last []string) {
 	for _, line := range slices.Backward(strings.Split(s, "\n")) {
 		if line = strings.TrimSpace(line); line != "" && line[0] != '{' && len(last) < n {

@@ -2,9 +2,9 @@ package loop
 
 import "github.com/docker-ralph/docker-ralph/ralph/agent"
 
-// recogniseKey finds a missing or refused key in a run that failed before the
-// model said anything. A run that did its work had a key.
-func (l *loop) recogniseKey(it *iteration) {
+// detectKeyError detects a missing or rejected key in a run that failed before the
+// model responded.
+func (l *loop) detectKeyError(it *iteration) {
 	switch tokens := it.usage.Tokens; {
 	case it.end == endKeyRefused:
 		return
@@ -15,5 +15,5 @@ func (l *loop) recogniseKey(it *iteration) {
 	if it.noKey != "" || l.KeyIn == nil || len(agent.Keys(l.Agent.Name())) == 0 {
 		return
 	}
-	it.noKey, _ = l.KeyIn(it.words())
+	it.noKey, _ = l.KeyIn(it.errorText())
 }

@@ -21,9 +21,7 @@ const (
 		`echo '{"type":"result","subtype":"success","is_error":true,"num_turns":1,"result":"Not logged in · Please run /login"}'; exit 1`
 )
 
-// A run whose key is refused ends as soon as that is certain, and the loop with
-// it: the next run would meet the same.
-func TestARefusedKeyEndsTheLoop(t *testing.T) {
+func TestRejectedKeyEndsTheLoop(t *testing.T) {
 	refusing := `for n in 1 2; do echo '{"type":"system","subtype":"api_retry","attempt":'$n',"max_retries":10,"retry_delay_ms":500,"error_status":401,"error":"authentication_failed"}'; done; exec sleep 600`
 	for _, tc := range []struct {
 		name, program, key, want, hint string
@@ -56,18 +54,17 @@ func TestARefusedKeyEndsTheLoop(t *testing.T) {
 	}
 }
 
-// A run that has spoken to its model had a key, whatever its last words are.
-func TestWordsAboutKeysDoNotEndAWorkingLoop(t *testing.T) {
+func TestKeyMessagesAfterAResponseAreIgnored(t *testing.T) {
 	const worked = `echo '{"type":"assistant","message":{"id":"1","content":[],"usage":{"output_tokens":5}}}'; echo 'curl: 401 Unauthorized' >&2; exit 1`
 	tr := newTrial(t, agent.Plan, worked, nil)
 	tr.KeyIn, tr.MaxIterations = stream.KeyRefusedIn, 2
 	report, err := Run(t.Context(), tr.Options)
-	assert.ErrorContains(t, err, "the agent claude failed: it exited with code 1")
+	assert.ErrorContains(t, err, "the agent claude failed: exited with code 1")
 	assert.Equal(t, report.Stop, RunFailed)
 	assert.Equal(t, len(report.Iterations), 2)
 }
 
-func TestRetriesAreShownAsTheyHappen(t *testing.T) {
+func TestRetriesAreShownImmediately(t *testing.T) {
 	tr := newTrial(t, agent.Plan, `echo '{"type":"system","subtype":"api_retry","attempt":3,"max_retries":10,"retry_delay_ms":2000,"error_status":529,"error":"overloaded"}'
 		until [ -e "$DIR/shown" ]; do sleep 0.01; done`, nil)
 	tr.MaxIterations = 1
@@ -80,7 +77,7 @@ func TestRetriesAreShownAsTheyHappen(t *testing.T) {
 		if strings.Contains(tr.out.String(), "↻ request failed (529 overloaded), retry 3 of 10 in 2s\n") {
 			return poll.Success()
 		}
-		return poll.Continue("nothing was said")
+		return poll.Continue("no message")
 	})
 	assert.NilError(t, os.WriteFile(filepath.Join(tr.dir(), "shown"), nil, 0o600))
 	assert.NilError(t, <-done)

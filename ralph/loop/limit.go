@@ -10,57 +10,55 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 )
 
-// limit is a limit of the sandbox that a run has reached.
+// limit is a sandbox limit that a run has reached.
 type limit struct{ reason, remedy string }
 
-// limitWatch compares the sandbox's limits with how they were when a run began.
+// limitWatch compares the sandbox's resource usage with that at the start of a run.
 type limitWatch struct {
-	look  func() Cgroup // nil where nothing is known
-	began Cgroup
-	full  int // looks in a row that found no room for another process
+	read  func() Cgroup // nil if unknown
+	start Cgroup
+	full  int // consecutive reads at the process limit
 }
 
 func (l *loop) watchLimits() *limitWatch {
-	w := &limitWatch{look: l.Limits}
-	if w.look != nil {
-		w.began = w.look()
+	w := &limitWatch{read: l.Limits}
+	if w.read != nil {
+		w.start = w.read()
 	}
 	return w
 }
 
 const (
-	// processReserve is how close to the limit a sandbox is full.
+	// processReserve is the distance from the limit at which a sandbox is full.
 	processReserve = 16
-	// fullLooks is how many looks in a row have to find it full. An agent may well
-	// start too much at once and come round.
-	fullLooks = 2
+	// maxFull is how many consecutive reads must find it full: an agent may recover.
+	maxFull = 2
 )
 
-// stuck says whether the agent has used up the process limit, and stays there:
-// neither it nor anything else in the sandbox can do more then.
+// stuck reports whether the agent has exhausted the process limit for good.
 func (w *limitWatch) stuck() bool {
-	if w.look == nil {
+	if w.read == nil {
 		return false
 	}
-	now := w.look()
-	if now.MaxProcesses > 0 && now.ForksRefused > w.began.ForksRefused && now.Processes > now.MaxProcesses-processReserve {
+	now := w.read()
+	if now.MaxProcesses > 0 && now.ForksRefused > w.start.ForksRefused && now.Processes > now.MaxProcesses-processReserve {
 		w.full++
 	} else {
 		w.full = 0
 	}
-	return w.full >= fullLooks
+	return w.full >= maxFull
 }
 
-// reached returns the limit that a run has reached, if any. Whether that is why it
-// failed is a guess, but no other reason is as likely.
+// reached returns the limit that a run has reached, or nil: the likely reason for its
+// failure.
 func (w *limitWatch) reached(how end) *limit {
-	if w.look == nil {
+	if w.read == nil {
 		return nil
 	}
-	switch now := w.look(); {
-	case how == endProcesses || how == endItself && now.ForksRefused > w.began.ForksRefused:
+	switch now := w.read(); {
+	case how == endProcesses || how == endItself && now.ForksRefused > w.start.ForksRefused:
 		return w.processes()
-	case how == endItself && now.OOMKills > w.began.OOMKills:
+	case how == endItself && now.OOMKills > w.start.OOMKills:
 		return &limit{
 			fmt.Sprintf("out of memory: the limit is %s", units.BytesSize(float64(now.MaxMemory))),
 			"raise the limit with --memory and --recreate, or with memory under [sandbox.resources]",
@@ -69,7 +67,7 @@ func (w *limitWatch) reached(how end) *limit {
 	return nil
 }
 
-// fullDisk returns the disk without space as a limit that a run has reached.
+// fullDisk returns the full disk as a limit, or nil.
 func (l *loop) fullDisk() *limit {
 	if l.FullDisk == nil {
 		return nil
@@ -83,14 +81,14 @@ func (l *loop) fullDisk() *limit {
 
 func (w *limitWatch) processes() *limit {
 	return &limit{
-		fmt.Sprintf("process limit (%d) reached", w.began.MaxProcesses),
+		fmt.Sprintf("process limit (%d) reached", w.start.MaxProcesses),
 		"raise the limit with RALPH_PIDS and --recreate, or with pids under [sandbox.resources]",
 	}
 }
 
-// explain says why a program could not be started, if that was the process limit.
+// explain adds the process limit to the error of starting a program, if it is the cause.
 func (w *limitWatch) explain(err error) error {
-	if w.look == nil || w.began.MaxProcesses == 0 || !errors.Is(err, syscall.EAGAIN) {
+	if w.read == nil || w.start.MaxProcesses == 0 || !errors.Is(err, syscall.EAGAIN) {
 		return err
 	}
 	return hint.Wrap(fmt.Errorf("%w: %s", err, w.processes().reason), "%s", w.processes().remedy)

@@ -15,7 +15,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 )
 
-// looks returns one state after the other; the last one stays.
+// looks returns the states one after another, repeating the last.
 func looks(states ...Cgroup) func() Cgroup {
 	var mu sync.Mutex
 	return func() Cgroup {
@@ -29,7 +29,7 @@ func looks(states ...Cgroup) func() Cgroup {
 	}
 }
 
-func TestALimitOfTheSandboxIsNamed(t *testing.T) {
+func TestSandboxLimitIsReported(t *testing.T) {
 	began := Cgroup{Processes: 9, MaxProcesses: 1024, ForksRefused: 5, MaxMemory: 8 << 30, OOMKills: 1}
 	full, refused, killed := began, began, began
 	full.Processes, full.ForksRefused = 1020, 6
@@ -39,7 +39,7 @@ func TestALimitOfTheSandboxIsNamed(t *testing.T) {
 		then          Cgroup
 		reason, hint  string
 	}{
-		{"stuck", "exec sleep 600", full, "was ended: process limit (1024) reached", "Hint: raise the limit with RALPH_PIDS and --recreate, or with pids under [sandbox.resources]\n"},
+		{"stuck", "exec sleep 600", full, "was stopped: process limit (1024) reached", "Hint: raise the limit with RALPH_PIDS and --recreate, or with pids under [sandbox.resources]\n"},
 		{"failed", "exit 254", refused, "exited with code 254: process limit (1024) reached", "Hint: raise the limit with RALPH_PIDS"},
 		{"killed", "exit 137", killed, "exited with code 137: out of memory: the limit is 8GiB", "Hint: raise the limit with --memory and --recreate, or"},
 		{"neither", "exit 3", began, "exited with code 3", ""},
@@ -55,8 +55,7 @@ func TestALimitOfTheSandboxIsNamed(t *testing.T) {
 	}
 }
 
-// A full disk is why a run has failed, and no other is made on one.
-func TestAFullDiskIsNamed(t *testing.T) {
+func TestFullDiskIsReportedAndStopsTheLoop(t *testing.T) {
 	for _, tc := range []struct {
 		name, program string
 		runs          int
@@ -90,8 +89,7 @@ func TestAFullDiskIsNamed(t *testing.T) {
 	}
 }
 
-// A run that came round did its work, whatever it tried.
-func TestALimitThatARunGotOverIsNoFailure(t *testing.T) {
+func TestOvercomeSandboxLimitIsNoFailure(t *testing.T) {
 	tr := newTrial(t, agent.Plan, say, nil)
 	tr.MaxIterations, tr.Limits = 1, looks(Cgroup{MaxProcesses: 64}, Cgroup{MaxProcesses: 64, ForksRefused: 9})
 	report, err := Run(t.Context(), tr.Options)
@@ -100,7 +98,7 @@ func TestALimitThatARunGotOverIsNoFailure(t *testing.T) {
 	assert.Equal(t, tr.errs.String(), "")
 }
 
-func TestNoRoomForAnAgent(t *testing.T) {
+func TestProcessLimitPreventsTheStart(t *testing.T) {
 	w := (&loop{Options: Options{Limits: looks(Cgroup{MaxProcesses: 64})}}).watchLimits()
 	err := w.explain(fmt.Errorf("starting sh: %w", syscall.EAGAIN))
 	assert.Error(t, err, "starting sh: resource temporarily unavailable: process limit (64) reached")

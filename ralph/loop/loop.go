@@ -1,5 +1,5 @@
-// Package loop runs an agent again and again: a fresh process each time, until
-// the backlog is done, a bound is reached, or somebody interrupts.
+// Package loop runs an agent repeatedly, each time as a fresh process, until the
+// backlog is done, a bound is reached, or the loop is interrupted.
 package loop
 
 import (
@@ -21,126 +21,117 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// Options are what one loop works with.
+// Options configure a loop.
 type Options struct {
 	Agent   agent.Adapter
 	Session agent.Session
 	// Env is the environment of the agent, as KEY=value.
 	Env []string
-	// AgentID is the agent's name in the backlog; empty if it has none.
+	// AgentID identifies the agent in the backlog; empty if it is not registered.
 	AgentID string
-	// MaxIterations bounds the runs; 0 means no bound.
+	// MaxIterations limits the runs; 0 means no limit.
 	MaxIterations int
-	// Timeout bounds one run, and one check; 0 means no bound. An agent that
-	// does not come to an end has run into something that the next one would
-	// meet too.
+	// Timeout limits one run, and one check; 0 means no limit.
 	Timeout time.Duration
-	// Deadline has somebody else end everything after a time, in case that this
-	// loop does not come to it; 0 takes that back. It is nil where nobody does.
-	Deadline func(time.Duration) error
-	// Bounds end the loop before its work is done.
-	Bounds config.Loop
-	// Checks are shell commands that have to pass before a finished task
-	// counts. They run in Dir.
+	// Watchdog makes the sandbox stop after a time, in case this loop hangs; 0 disarms
+	// it. It is nil without a watchdog.
+	Watchdog func(time.Duration) error
+	Bounds   config.Loop
+	// Checks are shell commands, run in Dir, that must pass before a finished task
+	// counts.
 	Checks []string
 	Dir    string
-	// Backlog is nil where there is none; then work always remains.
+	// Backlog is nil outside a repository; then work always remains.
 	Backlog Backlog
-	// Head returns the commit of the work tree, or "". Count returns how many
-	// commits lie between two.
+	// Head returns the worktree's commit, or "". Count counts the commits between two.
 	Head  func(context.Context) string
 	Count func(ctx context.Context, from, to string) int
-	// Committed says whether the branch has a commit, and Uncommitted lists the
-	// changes in the worktree that are not committed; nil where nobody can say.
+	// Committed reports whether the branch contains a commit; Uncommitted lists the
+	// uncommitted changes. Both may be nil.
 	Committed   func(ctx context.Context, commit string) bool
 	Uncommitted func(context.Context) []string
-	// Restore brings the worktree back onto the loop's branch after a run, and
-	// says what that took; nil where the worktree is not the loop's to change.
+	// Restore switches the worktree back to the loop's branch after a run and reports
+	// what it did; nil if the loop must not change the worktree.
 	Restore func(context.Context) (notes []string, err error)
-	// Refused returns what the network has refused since the call before, and
-	// RefusedText is what the next run is told of it (see [agent.RefusedPrompt]).
-	// Refused is nil where the network refuses nothing.
+	// Refused returns the connections blocked since the previous call, or is nil.
+	// RefusedText is the note about them for the next run (see [agent.RefusedPrompt]).
 	Refused     func(context.Context) denylog.Answer
 	RefusedText string
-	// Log is nil where nothing can be kept.
+	// Log is nil without a writable worktree.
 	Log *runlog.Log
-	// Earlier are the iterations of the loop that this one resumes.
+	// Earlier are the iterations of the resumed loop.
 	Earlier []runlog.Iteration
-	// Limits looks at how the sandbox stands with its engine's limits; nil where
-	// nothing is known of them.
+	// Limits reads the sandbox's limits and usage; nil if unknown.
 	Limits func() Cgroup
-	// FullDisk returns which of the disks that a run writes to has no space left, as a
-	// reason and a remedy; both are empty if none is full. It is nil where nothing is
-	// known of them.
+	// FullDisk names a full disk that runs write to, with a remedy; both are empty if
+	// none is full. It may be nil.
 	FullDisk func() (reason, remedy string)
-	// LimitIn recognises a rate limit in what a failed agent has said.
+	// LimitIn detects a rate limit in the error output of an agent.
 	LimitIn func(text string, now time.Time) (event.RateLimit, bool)
-	// KeyIn recognises what a failed agent has said about a missing or refused key.
-	KeyIn func(text string) (said string, found bool)
-	// Signals are what the user wants: the first SIGINT of a run asks the
-	// agent to finish, a second one and every other signal ends it.
+	// KeyIn detects a message about a missing or rejected key in such output.
+	KeyIn func(text string) (message string, found bool)
+	// Signals interrupt the loop: the first SIGINT of a run is passed to the agent; a
+	// second one, or any other signal, kills it.
 	Signals <-chan os.Signal
-	// Finish receives something when the loop shall end after the run that is
-	// under way, which is not disturbed; nil where nobody can ask for it.
+	// Finish receives a signal to stop after the current run. It may be nil.
 	Finish         <-chan os.Signal
 	Stdout, Stderr io.Writer
-	// Live says that somebody watches Stdout on a terminal.
+	// Live reports whether Stdout is a terminal.
 	Live bool
 }
 
-// loop is one loop that runs.
+// loop is a running loop.
 type loop struct {
 	Options
-	runEnv      []string // of the run that was begun last
+	runEnv      []string // of the current run
 	out, errs   *syncWriter
 	started     time.Time
-	iterations  []runlog.Iteration // of this loop
-	totals      Totals             // with those of the loop that it resumes
-	note        string             // what the next run has to know
-	refused     denylog.Answer     // what the next run better not tries again
-	runs        int                // iterations made, without those that a rate limit ended
-	failures    int                // failed runs in a row
+	iterations  []runlog.Iteration
+	totals      Totals
+	note        string         // for the next run
+	denied      denylog.Answer // connections blocked during the last run
+	runs        int            // without those that hit a rate limit
+	failures    int            // failed runs in a row
 	lastFailure string
-	parked      int             // tasks in a row that were blocked after too many failures
-	failed      bool            // the last run did, and finished nothing
-	worked      map[string]bool // tasks that runs have worked on
-	last        snapshot        // the youngest one
-	stalled     int             // runs in a row without progress
-	pause       time.Duration   // before the next run
-	waited      time.Duration   // for rate limits in a row
-	limits      int             // rate limits in a row
-	told        sync.Map        // keys of warnings that are given once
-	finishing   bool            // somebody has asked for the end
-	interrupted bool            // a signal came while something else was under way
+	blocked     int             // tasks in a row that were blocked after too many failures
+	failed      bool            // the last run failed and finished nothing
+	attempted   map[string]bool // tasks of all runs
+	last        snapshot
+	stalled     int           // runs in a row without progress
+	pause       time.Duration // before the next run
+	waited      time.Duration // for rate limits in a row
+	limits      int           // rate limits in a row
+	warned      sync.Map      // keys of warnOnce
+	finishing   bool          // stop after the current run
+	interrupted bool          // a signal came while printing
 }
 
-// Report is how a loop went.
+// Report is the result of a loop.
 type Report struct {
 	Stop Stop
-	// Iterations are those of this loop, Totals count a resumed one's too.
+	// Iterations are those of this loop; Totals include the resumed one's.
 	Iterations []runlog.Iteration
 	Totals     Totals
 }
 
-// Run runs the loop that the session's mode names, until there is a reason to
-// stop. With every reason but those that are success or a signal there is an
-// error.
+// Run runs the loop. It returns an error unless the loop succeeded or was stopped by a
+// signal.
 func Run(ctx context.Context, o Options) (Report, error) {
 	l := &loop{
 		Options: o, out: newSyncWriter(o.Stdout), started: time.Now(),
-		totals: totalsOf(o.Earlier), worked: map[string]bool{},
+		totals: totalsOf(o.Earlier), attempted: map[string]bool{},
 	}
 	for _, it := range o.Earlier {
 		for _, slug := range it.Tasks {
-			l.worked[slug] = true
+			l.attempted[slug] = true
 		}
 	}
 	l.errs = newSyncWriter(o.Stderr)
 	l.Stderr = l.errs
 	if l.Refused != nil {
-		l.Refused(ctx) // what was before is not this loop's
+		l.Refused(ctx) // skip earlier ones
 	}
-	if err := l.restoreBranch(ctx); err != nil { // the run's own checks say more
+	if err := l.restoreBranch(ctx); err != nil { // checked again after the run
 		l.warnf("%s", err)
 	}
 	stop, err := l.loop(ctx)
@@ -155,18 +146,18 @@ func (l *loop) loop(ctx context.Context) (Stop, error) {
 		if err := l.restoreBacklog(ctx); err != nil {
 			return l.end(Failed, err)
 		}
-		before := l.look(ctx)
+		before := l.observe(ctx)
 		if l.complete(before) {
 			return l.end(Complete, nil)
 		}
 		if stop, err := l.bound(); stop != goOn {
 			return l.end(stop, err)
 		}
-		if l.interruptedDuring(ctx, l.pause) {
-			return l.end(l.left(), nil)
+		if l.pauseInterrupted(ctx, l.pause) {
+			return l.end(l.waitStopped(), nil)
 		}
 		if l.othersHold(ctx, before) {
-			l.pause = min(2*l.pause, lastPause)
+			l.pause = min(2*l.pause, maxPause)
 			continue
 		}
 		after, stop, err := l.iterate(ctx, before)
@@ -179,14 +170,14 @@ func (l *loop) loop(ctx context.Context) (Stop, error) {
 		if l.finishing {
 			return l.end(Stopped, nil)
 		}
-		if l.limits == 0 { // else the run did not count
+		if l.limits == 0 { // a rate-limited run does not count
 			l.separate()
 		}
 	}
 }
 
-// look takes a snapshot.
-func (l *loop) look(ctx context.Context) snapshot {
+// observe takes a snapshot.
+func (l *loop) observe(ctx context.Context) snapshot {
 	l.last = l.snapshot(ctx)
 	return l.last
 }
@@ -198,7 +189,7 @@ func (l *loop) snapshot(ctx context.Context) snapshot {
 	}
 	var err error
 	if s.status, err = l.Backlog.Status(ctx); err != nil {
-		l.warnOnce("backlog", "the backlog cannot be read: %s", err)
+		l.warnOnce("backlog", "reading the backlog: %s", err)
 		return s
 	}
 	s.known = true
@@ -206,21 +197,18 @@ func (l *loop) snapshot(ctx context.Context) snapshot {
 		l.totals.Left = &left
 	}
 	if s.tasks, err = l.Backlog.Tasks(ctx); err != nil {
-		l.warnOnce("backlog", "the backlog cannot be read: %s", err)
+		l.warnOnce("backlog", "reading the backlog: %s", err)
 	}
 	return s
 }
 
-// complete says whether nothing is left to build. A backlog that cannot be
-// read does not end the loop.
+// complete reports whether no task is left to build. An unreadable backlog is not
+// complete.
 func (l *loop) complete(s snapshot) bool {
-	if l.Session.Mode != agent.Build || !s.known || s.status.Open > 0 || s.status.Active > 0 {
-		return false
-	}
-	return true
+	return l.Session.Mode == agent.Build && s.known && s.status.Open == 0 && s.status.Active == 0
 }
 
-// end prints what the loop came to, and why it ended if it did its work.
+// end prints the summary and, after success, why the loop ended.
 func (l *loop) end(stop Stop, err error) (Stop, error) {
 	l.summarize()
 	switch stop {
@@ -240,12 +228,12 @@ func (l *loop) end(stop Stop, err error) (Stop, error) {
 	return stop, err
 }
 
-// verdict turns the end of a loop that did not do its work into an error.
+// verdict returns an error for a loop that ended without doing its work.
 func (l *loop) verdict(stop Stop) (Stop, error) {
 	left, s := l.unfinished(), l.last.status
 	switch {
 	case l.failed && (stop == LimitReached || len(left) > 0):
-		return RunFailed, fmt.Errorf("the agent %s failed: it %s", l.Agent.Name(), l.lastFailure)
+		return RunFailed, fmt.Errorf("the agent %s failed: %s", l.Agent.Name(), l.lastFailure)
 	case len(left) > 0:
 		err := fmt.Errorf("worked on but not done: %s", cut(termsafe.Strip(strings.Join(left, ", "))))
 		return Unfinished, hint.Wrap(err, "see why with %q", l.taskCommand("show "+termsafe.Strip(left[0])))
@@ -259,11 +247,10 @@ func (l *loop) verdict(stop Stop) (Stop, error) {
 	return stop, nil
 }
 
-// unfinished lists the tasks that the loop's runs have worked on and that are not
-// done, by slug.
+// unfinished lists the attempted tasks that are not done, sorted.
 func (l *loop) unfinished() []string {
 	var left []string
-	for slug := range l.worked {
+	for slug := range l.attempted {
 		if task, there := l.last.tasks[slug]; there && task.Status != statusDone && task.Status != statusDeleted {
 			left = append(left, slug)
 		}
@@ -272,8 +259,7 @@ func (l *loop) unfinished() []string {
 	return left
 }
 
-// command is how the user calls a command of ours from where the loop was
-// started.
+// command returns the command line for a command where the loop was started.
 func (l *loop) command(name string) string {
 	if l.Session.Sandboxed {
 		return "docker ralph " + name
@@ -295,34 +281,32 @@ func (l *loop) warnf(format string, args ...any) {
 	l.print(l.errs, fmt.Sprintf("Warning: %s\n", termsafe.Strip(fmt.Sprintf(format, args...))))
 }
 
-// hint says what to do about a warning.
+// hint prints the remedy for a warning.
 func (l *loop) hint(format string, args ...any) {
 	_, _ = fmt.Fprintf(l.Stderr, "Hint: "+format+"\n", args...)
 }
 
-// warnOnce is for what would be said after every run. Those who read what an agent
-// prints call it, too.
+// warnOnce prints a warning that would otherwise repeat. It is safe for concurrent use.
 func (l *loop) warnOnce(key, format string, args ...any) {
-	if _, told := l.told.LoadOrStore(key, true); !told {
+	if _, warned := l.warned.LoadOrStore(key, true); !warned {
 		l.warnf(format, args...)
 	}
 }
 
-// deadlineGrace is how long this loop has to end what has run out of time, until
-// somebody else does.
-const deadlineGrace = time.Minute
+// watchdogGrace is how long after its timeout a run may take to end.
+const watchdogGrace = time.Minute
 
-// guard asks for the deadline of one run. Without one the run is made, with a
-// warning: it is only there for when this loop fails.
-func (l *loop) guard() (release func()) {
-	if l.Deadline == nil || l.Timeout <= 0 {
+// armWatchdog arms the watchdog for one run. A failure is only a warning: the watchdog
+// is a second line of defense.
+func (l *loop) armWatchdog() (disarm func()) {
+	if l.Watchdog == nil || l.Timeout <= 0 {
 		return func() {}
 	}
 	set := func(d time.Duration) {
-		if err := l.Deadline(d); err != nil {
-			l.warnOnce("deadline", "%s. A run that cannot be ended goes on without limit", err)
+		if err := l.Watchdog(d); err != nil {
+			l.warnOnce("watchdog", "%s; a hanging loop is not stopped", err)
 		}
 	}
-	set(l.Timeout + deadlineGrace)
+	set(l.Timeout + watchdogGrace)
 	return func() { set(0) }
 }

@@ -115,8 +115,8 @@ func newTrial(t *testing.T, mode agent.Mode, program script, b *ledger) *trial {
 	return tr
 }
 
-// said is what the loop printed, without its figures.
-func (tr *trial) said() string {
+// printed is the loop's output without its figures.
+func (tr *trial) printed() string {
 	return figures.ReplaceAllString(tr.out.String(), "")
 }
 
@@ -137,7 +137,7 @@ func TestPlanRunsExactlyNTimes(t *testing.T) {
 	report, err := Run(t.Context(), tr.Options)
 	assert.NilError(t, err)
 	assert.Equal(t, report.Stop, LimitReached)
-	assert.Equal(t, tr.said(), "hello\n"+separator(1)+"hello\n"+separator(2)+"Reached max iterations: 2\n")
+	assert.Equal(t, tr.printed(), "hello\n"+separator(1)+"hello\n"+separator(2)+"Reached max iterations: 2\n")
 }
 
 func TestBuildReleasesBetweenTheChecks(t *testing.T) {
@@ -146,7 +146,7 @@ func TestBuildReleasesBetweenTheChecks(t *testing.T) {
 	report, err := Run(t.Context(), tr.Options)
 	assert.NilError(t, err)
 	assert.Equal(t, report.Stop, Complete)
-	assert.Equal(t, tr.said(), "hello\nfailed a/1\nfailed b/2\nAll tasks complete. Exiting loop.\n")
+	assert.Equal(t, tr.printed(), "hello\nfailed a/1\nfailed b/2\nAll tasks complete. Exiting loop.\n")
 	assert.DeepEqual(t, b.calls, []string{
 		"status", "held 3c9e", "release a/1: " + reasonCrashed, "release b/2: " + reasonCrashed, "status", "status",
 	})
@@ -157,19 +157,19 @@ func TestBuildDoesNotStartWhenComplete(t *testing.T) {
 	report, err := Run(t.Context(), tr.Options)
 	assert.NilError(t, err)
 	assert.Equal(t, report.Stop, Complete)
-	assert.Equal(t, tr.said(), "All tasks complete. Exiting loop.\n")
+	assert.Equal(t, tr.printed(), "All tasks complete. Exiting loop.\n")
 	assert.Equal(t, tr.errs.String(), "")
 }
 
-func TestOnlyBlockedTasksAreNotCompletion(t *testing.T) {
+func TestBlockedTasksAreNotComplete(t *testing.T) {
 	tr := newTrial(t, agent.Build, "", &ledger{statuses: []Status{{Done: 1, Blocked: 2}}})
 	report, err := Run(t.Context(), tr.Options)
 	assert.Equal(t, report.Stop, Unfinished)
 	assert.Error(t, err, "only blocked tasks are left: 2")
-	assert.Equal(t, tr.said(), "")
+	assert.Equal(t, tr.printed(), "")
 }
 
-func TestBuildGoesOnWithoutABacklog(t *testing.T) {
+func TestBuildContinuesWithoutBacklog(t *testing.T) {
 	for name, b := range map[string]*ledger{"none": nil, "unreadable": {}} {
 		t.Run(name, func(t *testing.T) {
 			tr := newTrial(t, agent.Build, say, b)
@@ -192,10 +192,10 @@ func TestFailingRuns(t *testing.T) {
 	}{
 		{"good", say, ""},
 		{"not JSON", "echo hello; echo there", ""},
-		{"exit code", "exit 7", "it exited with code 7"},
-		{"killed", "kill -KILL $$", "it exited with code 137"},
-		{"prompt refused", refused, "it reported an error: Error: no skill"},
-		{"error reported", reported, "it reported an error: No credit"},
+		{"exit code", "exit 7", "exited with code 7"},
+		{"killed", "kill -KILL $$", "exited with code 137"},
+		{"prompt refused", refused, "reported an error: Error: no skill"},
+		{"error reported", reported, "reported an error: No credit"},
 		{"now and then", `[ -e $DIR/x ] && exec rm $DIR/x; touch $DIR/x; exit 1`, "last"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -208,7 +208,7 @@ func TestFailingRuns(t *testing.T) {
 				return
 			}
 			if tc.want == "last" {
-				assert.Error(t, err, "the agent claude failed: it exited with code 1")
+				assert.Error(t, err, "the agent claude failed: exited with code 1")
 				assert.Equal(t, report.Stop, RunFailed)
 				assert.Equal(t, len(report.Iterations), 5)
 				return
@@ -221,13 +221,13 @@ func TestFailingRuns(t *testing.T) {
 	}
 }
 
-func TestFailingRunsThatAchieveSomethingGoOn(t *testing.T) {
+func TestFailingRunsWithProgressContinue(t *testing.T) {
 	tr := newTrial(t, agent.Plan, "exit 1", nil)
 	tr.MaxIterations = 5
 	commits := 0
 	tr.Head = func(context.Context) string { commits++; return fmt.Sprint(commits) }
 	report, err := Run(t.Context(), tr.Options)
-	assert.Error(t, err, "the agent claude failed: it exited with code 1")
+	assert.Error(t, err, "the agent claude failed: exited with code 1")
 	assert.Equal(t, report.Stop, RunFailed)
 	assert.Equal(t, len(report.Iterations), 5)
 }
@@ -238,7 +238,7 @@ func TestMissingProgram(t *testing.T) {
 	assert.Error(t, err, "preparing the agent: no program")
 }
 
-func TestPausesWhileOthersHoldTheRest(t *testing.T) {
+func TestPausesWhileOthersHoldAllTasks(t *testing.T) {
 	s := newShelf(t)
 	s.tasks["a"] = Task{Status: statusActive, Assignee: "other"} // its lease has run out
 	tr := newShelfTrial(t, say, s)
@@ -246,9 +246,9 @@ func TestPausesWhileOthersHoldTheRest(t *testing.T) {
 	start := time.Now()
 	_, err := Run(t.Context(), tr.Options)
 	assert.NilError(t, err)
-	assert.Assert(t, time.Since(start) >= firstPause)
-	assert.Assert(t, cmp.Contains(tr.out.String(), "Others hold the remaining tasks. Next look in 1s.\n"))
-	assert.Equal(t, strings.Count(tr.out.String(), "Next look"), 1, "no pause after the last run")
+	assert.Assert(t, time.Since(start) >= minPause)
+	assert.Assert(t, cmp.Contains(tr.out.String(), "All remaining tasks are claimed by other agents. Retrying in 1s.\n"))
+	assert.Equal(t, strings.Count(tr.out.String(), "Retrying in"), 1, "no pause after the last run")
 }
 
 func TestPauseDoublesAndEnds(t *testing.T) {
@@ -295,7 +295,7 @@ func TestSignals(t *testing.T) {
 			<-ended
 			assert.NilError(t, err)
 			assert.Equal(t, report.Stop, Interrupted)
-			assert.Equal(t, tr.said(), tc.want+"failed a\n")
+			assert.Equal(t, tr.printed(), tc.want+"failed a\n")
 			assert.Assert(t, cmp.Contains(b.calls, "release a: "+reasonInterrupted))
 		})
 	}
@@ -311,7 +311,7 @@ func TestSignalBetweenRuns(t *testing.T) {
 	assert.ErrorIs(t, err, os.ErrNotExist)
 }
 
-func TestNobodyReadsTheOutput(t *testing.T) {
+func TestClosedOutputEndsTheLoop(t *testing.T) {
 	b := &ledger{statuses: []Status{{Open: 1}}, held: []string{"a"}}
 	tr := newTrial(t, agent.Build, "trap '' TERM INT; "+say+"while :; do sleep 0.05; done", b)
 	r, w := io.Pipe()
@@ -320,10 +320,10 @@ func TestNobodyReadsTheOutput(t *testing.T) {
 	report, err := Run(t.Context(), tr.Options)
 	assert.Equal(t, report.Stop, Failed)
 	assert.ErrorIs(t, err, syscall.EPIPE)
-	assert.Assert(t, cmp.Contains(b.calls, "release a: "+reasonCrashed+": it exited with code 137"))
+	assert.Assert(t, cmp.Contains(b.calls, "release a: "+reasonCrashed+": exited with code 137"))
 }
 
-func TestAgentsInputAndErrors(t *testing.T) {
+func TestAgentInputAndErrors(t *testing.T) {
 	tr := newTrial(t, agent.Plan, `cat >$DIR/input; echo oops >&2`, nil)
 	tr.MaxIterations = 1
 	_, err := Run(t.Context(), tr.Options)
@@ -334,20 +334,19 @@ func TestAgentsInputAndErrors(t *testing.T) {
 	assert.Equal(t, tr.errs.String(), "oops\n")
 }
 
-func TestARunThatTakesTooLongEndsTheLoop(t *testing.T) {
+func TestTimeoutEndsTheLoop(t *testing.T) {
 	b := &ledger{statuses: []Status{{Open: 1}}, held: []string{"a/1"}}
 	tr := newTrial(t, agent.Build, `trap "" INT TERM; (sleep 100; touch $DIR/late) & `+say+`sleep 100`, b)
 	tr.Timeout = 300 * time.Millisecond
 	report, err := Run(t.Context(), tr.Options)
 	assert.Equal(t, report.Stop, TimedOut)
 	assert.ErrorContains(t, err, "the run exceeded its time limit of 300ms")
-	assert.Equal(t, tr.said(), "hello\nfailed a/1\n")
+	assert.Equal(t, tr.printed(), "hello\nfailed a/1\n")
 	assert.Assert(t, cmp.Contains(b.calls, "release a/1: "+reasonTimedOut))
 }
 
-// An output that is open but not read keeps neither a bound nor a second signal
-// from ending the loop.
-func TestABlockedOutputDoesNotHoldUpTheEnd(t *testing.T) {
+// Neither a bound nor a second signal waits for a blocked output.
+func TestBlockedOutputDoesNotDelayTheEnd(t *testing.T) {
 	for _, tc := range []struct {
 		name, program string
 		bound         time.Duration
@@ -375,7 +374,7 @@ func TestABlockedOutputDoesNotHoldUpTheEnd(t *testing.T) {
 			case err := <-done:
 				assert.ErrorIs(t, err, ErrUnread)
 			case <-time.After(30 * time.Second):
-				t.Fatal("the loop waits for a reader")
+				t.Fatal("the loop did not end")
 			}
 			assert.Assert(t, cmp.Contains(strings.Join(b.calls, "\n"), "release a: "))
 		})

@@ -11,28 +11,25 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
-// ErrUnread is the error of a loop that was asked to end while its output could
-// not be written.
+// ErrUnread is returned by a loop that was stopped while its output was blocked.
 var ErrUnread = errors.New("output was closed")
 
-// writeGrace is how long a write may take when a signal has come, and how long the
-// loop waits for one while it has other things to attend to.
+// writeGrace is how long a write may block before the loop gives up or moves on.
 const writeGrace = time.Second
 
-// syncWriter is an output of the loop and the renderer. After the first error
-// nothing more is written.
+// syncWriter is an output of the loop and the renderer. It stops at the first error.
 type syncWriter struct {
 	mu      sync.Mutex
 	w       io.Writer
 	failed  error
 	ended   chan struct{}
-	hurry   chan struct{} // closed by hurryUp
+	abort   chan struct{} // closed by abandon
 	once    sync.Once
 	midLine bool // the last byte was no newline
 }
 
 func newSyncWriter(w io.Writer) *syncWriter {
-	return &syncWriter{w: w, ended: make(chan struct{}), hurry: make(chan struct{})}
+	return &syncWriter{w: w, ended: make(chan struct{}), abort: make(chan struct{})}
 }
 
 func (s *syncWriter) Write(p []byte) (int, error) {
@@ -53,8 +50,7 @@ func (s *syncWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// write waits in the background: a pipe that is open but not read keeps a writer
-// for ever.
+// write writes in the background: an open pipe without a reader blocks forever.
 func (s *syncWriter) write(p []byte) (n int, err error) {
 	p = bytes.Clone(p) // it may outlive this call
 	done := make(chan struct{})
@@ -67,7 +63,7 @@ func (s *syncWriter) write(p []byte) (n int, err error) {
 	select {
 	case <-done:
 		return written, failed
-	case <-s.hurry:
+	case <-s.abort:
 	}
 	select {
 	case <-done:
@@ -77,10 +73,10 @@ func (s *syncWriter) write(p []byte) (n int, err error) {
 	}
 }
 
-// hurryUp ends writes that cannot be completed.
-func (s *syncWriter) hurryUp() { s.once.Do(func() { close(s.hurry) }) }
+// abandon aborts blocked writes.
+func (s *syncWriter) abandon() { s.once.Do(func() { close(s.abort) }) }
 
-// freshLine ends a line that has begun.
+// freshLine ends an incomplete line.
 func (s *syncWriter) freshLine() {
 	s.mu.Lock()
 	midLine := s.midLine
@@ -90,7 +86,7 @@ func (s *syncWriter) freshLine() {
 	}
 }
 
-// broken is closed when nobody reads the output any more.
+// broken is closed after the first error.
 func (s *syncWriter) broken() <-chan struct{} { return s.ended }
 
 func (s *syncWriter) err() error {
@@ -102,8 +98,8 @@ func (s *syncWriter) err() error {
 	return fmt.Errorf("writing the output: %w", s.failed)
 }
 
-// begin begins to print a text, and closes the channel when that is done.
-func (s *syncWriter) begin(text string) <-chan struct{} {
+// writeAsync writes a string and then closes the channel.
+func (s *syncWriter) writeAsync(text string) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -112,9 +108,9 @@ func (s *syncWriter) begin(text string) <-chan struct{} {
 	return done
 }
 
-// print prints a text. A signal that comes while that takes long ends the output.
+// print prints a string. A signal aborts a blocked write.
 func (l *loop) print(to *syncWriter, text string) {
-	done := to.begin(text)
+	done := to.writeAsync(text)
 	select {
 	case <-done:
 		return
@@ -123,34 +119,34 @@ func (l *loop) print(to *syncWriter, text string) {
 	select {
 	case <-done:
 	case <-l.Signals:
-		l.giveUpOutput()
+		l.interruptOutput()
 		<-done
 	}
 }
 
-// giveUpOutput is the answer to a signal that comes while an output is not read.
-func (l *loop) giveUpOutput() {
+// interruptOutput handles a signal during a blocked write.
+func (l *loop) interruptOutput() {
 	l.interrupted = true
-	l.hurryOutput()
+	l.abandonOutput()
 }
 
-// hurryOutput keeps an output that nobody reads from holding up the loop's end.
-func (l *loop) hurryOutput() {
-	l.out.hurryUp()
-	l.errs.hurryUp()
+// abandonOutput keeps a blocked output from delaying the end of the loop.
+func (l *loop) abandonOutput() {
+	l.out.abandon()
+	l.errs.abandon()
 }
 
-// keptTail is how much of what an agent said last is looked at, in bytes.
-const keptTail = 8 << 10
+// maxTail bounds the tail, in bytes.
+const maxTail = 8 << 10
 
-// tail is the end of what an agent printed.
+// tail is the end of an agent's output.
 type tail []byte
 
 func (t *tail) add(p []byte) {
-	if len(p) > keptTail {
-		p = p[len(p)-keptTail:]
+	if len(p) > maxTail {
+		p = p[len(p)-maxTail:]
 	}
-	if over := len(*t) + len(p) - keptTail; over > 0 {
+	if over := len(*t) + len(p) - maxTail; over > 0 {
 		*t = append((*t)[:0], (*t)[over:]...)
 	}
 	*t = append(*t, p...)

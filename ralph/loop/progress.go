@@ -10,20 +10,19 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// The pause after a run that found nothing to claim, because others hold all
-// that is left: it doubles from the first to the last.
+// The pause after a run that found no claimable task doubles from the minimum to the
+// maximum.
 const (
-	firstPause = time.Second
-	lastPause  = 5 * time.Minute
-	// lookEvery is how often a pausing loop looks whether it can go on.
-	lookEvery = 2 * time.Second
+	minPause = time.Second
+	maxPause = 5 * time.Minute
+	// pollInterval is how often a pausing loop checks for claimable tasks.
+	pollInterval = 2 * time.Second
 )
 
-// countFailure warns of a failed run and counts those in a row that changed
-// nothing: each may cost money.
+// countFailure warns of a failed run and counts those in a row that changed nothing.
 func (l *loop) countFailure(it *iteration) {
 	l.failed = it.failed() && (len(it.finished) == 0 || it.damage != "")
-	if len(it.lost) > 0 { // it has been said
+	if len(it.lost) > 0 { // reported already
 		l.lastFailure, l.failures = it.describe(), 0
 		return
 	}
@@ -43,36 +42,34 @@ func (l *loop) countFailure(it *iteration) {
 	l.failures++
 }
 
-// countParked says which tasks the run was one attempt too many of. The others
-// are still tried, unless so many in a row end like this that it is not the
-// tasks' fault.
-func (l *loop) countParked(it *iteration) {
+// countBlocked warns of tasks that the run's failure has blocked, and counts those in a
+// row: too many are not the tasks' fault.
+func (l *loop) countBlocked(it *iteration) {
 	if it.before.progressed(it.after) {
-		l.parked = 0
+		l.blocked = 0
 	}
-	for _, slug := range it.before.parked(it.after) {
-		l.parked++
+	for _, slug := range it.before.newlyBlocked(it.after) {
+		l.blocked++
 		l.failures, l.stalled = 0, 0
 		reason, _, _ := strings.Cut(it.after.tasks[slug].Reason, "\n")
-		l.warnf("task %s is blocked: it failed too often in a row: %s", slug, cut(reason))
+		l.warnf("task %s is blocked after repeated failures: %s", slug, cut(reason))
 		l.hint("reopen it with %q", l.taskCommand("update "+termsafe.Strip(slug)+" --status open"))
 	}
 }
 
-// forgive keeps a run that its tasks are not to blame for from having them
-// blocked.
+// forgive does not count a blameless run against its tasks.
 func (l *loop) forgive(ctx context.Context, it *iteration) {
 	if l.Backlog == nil || !it.blameless() {
 		return
 	}
 	for _, slug := range slices.Concat(it.released, it.givenBack) {
 		if err := l.Backlog.Forgive(ctx, slug); err != nil {
-			l.warnf("task %s: %s", termsafe.Strip(slug), err)
+			l.warnf("resetting the failures of task %s: %s", termsafe.Strip(slug), err)
 		}
 	}
 }
 
-// blameless says that what ended the run had nothing to do with its tasks.
+// blameless reports whether the run ended for a reason unrelated to its tasks.
 func (it *iteration) blameless() bool {
 	switch it.end {
 	case endInterrupted, endOverTime, endOverCost, endOverTokens:
@@ -81,8 +78,8 @@ func (it *iteration) blameless() bool {
 	return it.limit != nil || it.noKey != ""
 }
 
-// countStall counts runs in a row that brought nothing. One that only found
-// that others hold all that is left is no such run.
+// countStall counts runs in a row without progress, except those that found all tasks
+// claimed by others.
 func (l *loop) countStall(it *iteration) {
 	switch {
 	case it.before.progressed(it.after):
@@ -92,8 +89,7 @@ func (l *loop) countStall(it *iteration) {
 	}
 }
 
-// held says whether all that is left is in the hands of others, who keep their
-// leases.
+// held reports whether other agents hold unexpired leases on all remaining tasks.
 func (s snapshot) held() bool {
 	if !s.known || s.status.Open > 0 || s.status.Active == 0 || s.tasks == nil {
 		return false
@@ -106,8 +102,7 @@ func (s snapshot) held() bool {
 	return true
 }
 
-// setPause makes the loop slow down while others hold all that is left, since
-// a run can then do nothing but start and end.
+// setPause slows the loop down while other agents hold all remaining tasks.
 func (l *loop) setPause(it *iteration) {
 	s := it.after
 	waiting := s.known && s.status.Open == 0 && s.status.Active > 0 && !it.before.achieved(s)
@@ -115,11 +110,10 @@ func (l *loop) setPause(it *iteration) {
 		l.pause = 0
 		return
 	}
-	l.pause = min(max(firstPause, 2*l.pause), lastPause)
+	l.pause = min(max(minPause, 2*l.pause), maxPause)
 }
 
-// othersHold says, after a pause, whether an agent would find nothing to claim
-// still: each one that is started costs money.
+// othersHold reports, after a pause, whether there is still no claimable task.
 func (l *loop) othersHold(ctx context.Context, before snapshot) bool {
 	if l.pause == 0 || l.Backlog == nil || !before.held() {
 		return false
@@ -128,11 +122,11 @@ func (l *loop) othersHold(ctx context.Context, before snapshot) bool {
 	return err == nil && !claimable
 }
 
-// interruptedDuring waits for d, or until a task can be claimed, and says
-// whether a signal came, or had come before.
-func (l *loop) interruptedDuring(ctx context.Context, d time.Duration) bool {
+// pauseInterrupted waits for d, or until a task is claimable, and reports whether it was
+// interrupted.
+func (l *loop) pauseInterrupted(ctx context.Context, d time.Duration) bool {
 	if d > 0 {
-		l.printf("Others hold the remaining tasks. Next look in %s.\n", d)
+		l.printf("All remaining tasks are claimed by other agents. Retrying in %s.\n", d)
 	}
 	return l.waitFor(ctx, d, func() bool {
 		if l.Backlog == nil {
@@ -143,55 +137,55 @@ func (l *loop) interruptedDuring(ctx context.Context, d time.Duration) bool {
 	})
 }
 
-// waitFor waits for d, or until enough says so, and says whether a signal came,
-// or somebody asked for the end, now or before.
-func (l *loop) waitFor(ctx context.Context, d time.Duration, enough func() bool) (interrupted bool) {
+// waitFor waits for d, or until done returns true, and reports whether it was
+// interrupted or asked to finish.
+func (l *loop) waitFor(ctx context.Context, d time.Duration, done func() bool) (interrupted bool) {
 	if l.interrupted {
 		return true
 	}
-	select {
+	select { // a signal takes precedence over d
 	case sig := <-l.Signals:
-		l.farewell(sig)
+		l.endPromptLine(sig)
 		return true
 	case <-l.Finish:
 		l.finishing = true
 		return true
 	default:
 	}
-	over := time.NewTimer(d)
-	defer over.Stop()
-	again := time.NewTicker(min(lookEvery, max(d, time.Millisecond)))
+	timeout := time.NewTimer(d)
+	defer timeout.Stop()
+	again := time.NewTicker(min(pollInterval, max(d, time.Millisecond)))
 	defer again.Stop()
 	for {
 		select {
 		case sig := <-l.Signals:
-			l.farewell(sig)
+			l.endPromptLine(sig)
 			return true
 		case <-l.Finish:
 			l.finishing = true
 			return true
 		case <-ctx.Done():
 			return true
-		case <-over.C:
+		case <-timeout.C:
 			return false
 		case <-again.C:
-			if enough() {
+			if done() {
 				return false
 			}
 		}
 	}
 }
 
-// left is why a loop ends that was not to wait any longer.
-func (l *loop) left() Stop {
+// waitStopped returns why a wait was interrupted.
+func (l *loop) waitStopped() Stop {
 	if l.finishing {
 		return Stopped
 	}
 	return Interrupted
 }
 
-// farewell ends the line on which the terminal shows ^C.
-func (l *loop) farewell(sig os.Signal) {
+// endPromptLine ends the line on which the terminal shows ^C.
+func (l *loop) endPromptLine(sig os.Signal) {
 	if sig == os.Interrupt {
 		l.printf("\n")
 	}

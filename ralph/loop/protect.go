@@ -8,7 +8,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// begin begins a run in the backlog.
 func (l *loop) begin() (err error) {
 	if l.Backlog != nil {
 		l.runEnv, err = l.Backlog.Begin()
@@ -16,21 +15,20 @@ func (l *loop) begin() (err error) {
 	return err
 }
 
-// restoreBacklog repairs the backlog before anything is decided by it. A run is never
-// made without a backlog: it would cost money and have nothing to do.
+// restoreBacklog repairs the backlog before a run.
 func (l *loop) restoreBacklog(ctx context.Context) error {
 	if l.Backlog == nil {
 		return nil
 	}
 	damage, err := l.Backlog.Restore(context.WithoutCancel(ctx), l.AgentID)
 	if damage != "" {
-		l.warnf("between two runs, %s; restored", damage)
+		l.warnf("restored the backlog: %s between two runs", damage)
 	}
 	return err
 }
 
-// restoreAfter repairs the backlog after a run, which has failed if it did the
-// damage, and finds out what other agents have taken over from it.
+// restoreAfter repairs the backlog after a run, and detects tasks that other agents
+// have claimed since. A run that damaged the backlog has failed.
 func (l *loop) restoreAfter(ctx context.Context, it *iteration) error {
 	if l.Backlog == nil {
 		return nil
@@ -42,12 +40,12 @@ func (l *loop) restoreAfter(ctx context.Context, it *iteration) error {
 	}
 	it.lost, err = l.Backlog.Overtaken(ctx)
 	if len(it.lost) > 0 {
-		l.warnf("%s; this run is kept, but not counted", it.overtaken())
+		l.warnf("%s; the run does not count", it.overtaken())
 	}
 	return err
 }
 
-// restoreLog brings back what an agent has removed of the loop's log.
+// restoreLog recreates the log files that an agent has removed.
 func (l *loop) restoreLog() {
 	if l.Log == nil {
 		return
@@ -57,12 +55,11 @@ func (l *loop) restoreLog() {
 	}
 }
 
-// overtaken says why a run does not count.
 func (o outcome) overtaken() string {
 	return fmt.Sprintf("another agent has claimed %s, because the lease had expired", termsafe.Strip(strings.Join(o.lost, ", ")))
 }
 
-// checkClaims ends the run if another agent has claimed its task.
+// checkClaims stops the run if another agent has claimed its task.
 func (w *watch) checkClaims(ctx context.Context) {
 	if w.loop.Backlog == nil {
 		return

@@ -10,23 +10,22 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
-// The pauses of a rate limit whose end the agent does not name: they double
-// from the first to the last.
+// The pause for a rate limit of unknown duration doubles from the minimum to the
+// maximum.
 const (
-	firstLimitPause = time.Minute
-	lastLimitPause  = 30 * time.Minute
-	// limitMargin is added to a time that the agent names: clocks differ.
+	minLimitPause = time.Minute
+	maxLimitPause = 30 * time.Minute
+	// limitMargin compensates for clock differences.
 	limitMargin = 2 * time.Second
-	// announceEvery is how often a wait that nobody watches is told of.
-	announceEvery = 10 * time.Minute
+	// announceInterval is how often a wait is logged without a terminal.
+	announceInterval = 10 * time.Minute
 )
 
-// recogniseLimit finds a rate limit in a run that ended badly. One that was
-// reported on the way and did not keep the agent from its work is none.
-func (l *loop) recogniseLimit(it *iteration) {
+// detectLimit detects the rate limit that ended a failed run. One that the agent
+// overcame is ignored.
+func (l *loop) detectLimit(it *iteration) {
 	if it.end == endIdle && it.limit != nil {
-		// It was silent because it waited for its limit to end.
-		it.end = endItself
+		it.end = endItself // silent because it waited for its limit
 	}
 	if it.noKey != "" || it.end != endItself || it.result != nil && !it.failed() {
 		it.limit = nil
@@ -34,15 +33,15 @@ func (l *loop) recogniseLimit(it *iteration) {
 	if it.noKey != "" || it.end != endItself || it.limit != nil || !it.failed() || l.LimitIn == nil {
 		return
 	}
-	if limit, found := l.LimitIn(it.words(), time.Now()); found {
+	if limit, found := l.LimitIn(it.errorText(), time.Now()); found {
 		it.limit = &limit
 	}
 }
 
-// words is what a failed agent has said about its end. What else it has printed
-// may quote anything, such as a test's output about rate limits; and one that was
-// killed by a signal has said nothing about it.
-func (o outcome) words() string {
+// errorText returns what a failed agent printed about its failure. Other output may
+// quote anything, e.g. a test about rate limits. An agent killed by a signal has not
+// reported its failure.
+func (o outcome) errorText() string {
 	switch {
 	case o.result != nil:
 		return o.complaint + "\n" + o.result.Text
@@ -52,18 +51,18 @@ func (o outcome) words() string {
 	return o.complaint + "\n" + strings.Join(lastLines(o.tail, 2), "\n")
 }
 
-// killedBySignal is added to a signal's number to make an exit code.
+// killedBySignal plus the signal number is the exit code.
 const killedBySignal = 128
 
-// waitOut waits until the limit is over. The run does not count.
+// waitOut waits for the end of the rate limit. The run does not count.
 func (l *loop) waitOut(ctx context.Context, limit event.RateLimit) (Stop, error) {
 	if l.finishing {
 		return Stopped, nil
 	}
 	l.limits++
-	wait := min(firstLimitPause<<min(l.limits-1, 10), lastLimitPause)
+	wait := min(minLimitPause<<min(l.limits-1, 10), maxLimitPause)
 	if named := time.Until(limit.Until); !limit.Until.IsZero() && (named > 0 || l.limits == 1) {
-		wait = max(named, 0) + limitMargin // a time that is over is believed once
+		wait = max(named, 0) + limitMargin // a time in the past is accepted once
 	}
 	if most := l.Bounds.MaxWait; most > 0 && l.waited+wait > most {
 		return RateLimited, hint.Wrap(fmt.Errorf("rate limit of agent %s lasts another %s, longer than max_wait (%s)%s",
@@ -75,19 +74,18 @@ func (l *loop) waitOut(ctx context.Context, limit event.RateLimit) (Stop, error)
 	}
 	l.waited += wait
 	if l.countDown(ctx, wait, limit) {
-		return l.left(), nil
+		return l.waitStopped(), nil
 	}
 	return goOn, nil
 }
 
-// countDown shows how long is left. The end of the wait does not depend on the
-// wall clock, which may be set meanwhile.
+// countDown waits and shows the remaining time. It is based on the monotonic clock.
 func (l *loop) countDown(ctx context.Context, wait time.Duration, limit event.RateLimit) (interrupted bool) {
 	end := time.Now().Add(wait)
 	l.printf("Rate limit of %s%s. Waiting %s, until %s.\n", l.Agent.Name(), quoted(limit.Text), rough(wait), end.Format("15:04:05"))
 	if !l.Live {
 		for left := wait; left > 0; left = time.Until(end) {
-			if l.waitFor(ctx, min(left, announceEvery), func() bool { return false }) {
+			if l.waitFor(ctx, min(left, announceInterval), func() bool { return false }) {
 				return true
 			}
 			if left := time.Until(end); left > 0 {
@@ -97,7 +95,7 @@ func (l *loop) countDown(ctx context.Context, wait time.Duration, limit event.Ra
 		return false
 	}
 	for left := wait; left > 0; left = time.Until(end) {
-		l.printf("\r\x1b[KAnother %s. Ctrl+C ends the loop.", rough(left))
+		l.printf("\r\x1b[KAnother %s. Press Ctrl+C to stop the loop.", rough(left))
 		if l.waitFor(ctx, min(left, time.Second), func() bool { return false }) {
 			return true
 		}
@@ -113,8 +111,7 @@ func quoted(text string) string {
 	return fmt.Sprintf(" (%q)", cut(text))
 }
 
-// rough is a duration for people: no fractions of a second, and of an hour no
-// seconds.
+// rough formats a duration without fractions of a second or, from an hour, seconds.
 func rough(d time.Duration) string {
 	switch {
 	case d < time.Second:

@@ -18,23 +18,22 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// drain is how long the agent's output is read after its last process is
-// gone. Only where processes of it can escape does it take that long.
+// drain is how long the output of escaped processes is read after the agent's exit.
 const drain = 10 * time.Second
 
-// outcome is how one run of the agent ended.
+// outcome is the result of a run.
 type outcome struct {
 	end       end
-	forced    bool          // a signal ended it at once
-	code      int           // exit code of the agent
-	result    *event.Result // nil if it reported none
+	forced    bool          // killed by a signal
+	code      int           // exit code
+	result    *event.Result // nil if not reported
 	usage     event.Usage
 	limit     *event.RateLimit
 	complaint string
-	noKey     string   // what was said about a missing or refused key
-	cause     *limit   // of the sandbox, that the run reached; nil if it reached none
-	tail      string   // the last words of an agent without a result
-	damage    string   // what it did to the backlog that no agent may do
+	noKey     string   // message about a missing or rejected key
+	cause     *limit   // sandbox limit that the run reached, or nil
+	tail      string   // end of the output
+	damage    string   // to the backlog
 	lost      []string // tasks that another agent has claimed since
 }
 
@@ -42,20 +41,20 @@ type outcome struct {
 type end int
 
 const (
-	endItself      end = iota // the agent has exited
-	endDone                   // it had said its last word, and stayed
-	endInterrupted            // somebody wanted it
-	endTimedOut               // it took too long
-	endIdle                   // it said nothing for too long
-	endOverTime               // the loop's time is over
-	endOverCost               // the loop's money is spent
-	endOverTokens             // the loop's tokens are used up
+	endItself      end = iota // the agent exited
+	endDone                   // it reported its result and did not exit
+	endInterrupted            // signal
+	endTimedOut               // Timeout
+	endIdle                   // no output
+	endOverTime               // MaxDuration
+	endOverCost               // MaxCostUSD
+	endOverTokens             // MaxTokens
 	endOvertaken              // another agent has claimed its task
-	endKeyRefused             // the model's endpoint does not accept its key
-	endProcesses              // it has used up the process limit
+	endKeyRefused             // the model's endpoint rejected the key
+	endProcesses              // process limit exhausted
 )
 
-// run starts the agent and stays with it to its end.
+// run runs the agent once.
 func (l *loop) run(ctx context.Context, n int) (outcome, error) {
 	if err := l.out.err(); err != nil {
 		return outcome{}, err
@@ -72,7 +71,7 @@ func (l *loop) run(ctx context.Context, n int) (outcome, error) {
 		return outcome{}, fmt.Errorf("preparing the agent: %w", err)
 	}
 	defer streams.close()
-	// Not killed by ctx: watch does it, with all descendants.
+	// Not killed by ctx: watch kills it with all descendants.
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), command.Path, command.Args...)
 	cmd.Env = slices.Concat(l.Env, l.runEnv, command.Env)
 	cmd.Stdout, cmd.Stderr = streams.stdout.w, streams.stderr.w
@@ -85,15 +84,15 @@ func (l *loop) run(ctx context.Context, n int) (outcome, error) {
 	if err != nil {
 		return outcome{}, limits.explain(err)
 	}
-	w := &watch{loop: l, child: child, limits: limits, heard: make(chan heard), now: runlog.Now{N: n, Started: time.Now().UTC()}}
-	l.noteNow(w.now)
+	w := &watch{loop: l, child: child, limits: limits, chunks: make(chan chunk), now: runlog.Now{N: n, Started: time.Now().UTC()}}
+	l.setNow(w.now)
 	read := make(chan error, 1)
-	go func() { read <- streams.read(l.Agent.Decoder(), l.out, l.Stderr, w.heard) }()
+	go func() { read <- streams.read(l.Agent.Decoder(), l.out, l.Stderr, w.chunks) }()
 	w.wait(ctx)
-	disk := l.fullDisk() // what is ended now may give its space back
+	disk := l.fullDisk() // before killed processes release their space
 	code, err := child.Wait()
 	streams.expire(drain)
-	o := w.finish() // the streams have ended then
+	o := w.finish()
 	if failed := <-read; failed != nil {
 		err = errors.Join(err, failed)
 	}
@@ -104,14 +103,14 @@ func (l *loop) run(ctx context.Context, n int) (outcome, error) {
 	if o.cause = limits.reached(o.end); o.cause == nil && o.end == endItself {
 		o.cause = disk
 	}
-	o.tail = streams.lastWords(o.result == nil)
+	o.tail = streams.tail(o.result == nil)
 	return o, err
 }
 
-// session is what the next run is told and allowed.
+// session returns the session of the next run.
 func (l *loop) session() agent.Session {
 	s := l.Session
-	s.Note = l.noted()
+	s.Note = l.nextNote()
 	if l.Bounds.MaxCostUSD > 0 {
 		s.BudgetUSD = l.Bounds.MaxCostUSD - l.totals.CostUSD
 	}
@@ -124,10 +123,10 @@ type pipe struct {
 	tail tail
 }
 
-// streams are the outputs of one run, and where they are kept.
+// streams are the outputs of one run.
 type streams struct {
 	stdout, stderr pipe
-	log            io.WriteCloser // nil if nothing is kept
+	log            io.WriteCloser // nil without a log
 	warn           func(error)
 }
 
@@ -152,7 +151,7 @@ func (l *loop) openStreams(n int) (*streams, error) {
 	return s, nil
 }
 
-// started closes the ends that the agent has now.
+// started closes the agent's ends of the pipes.
 func (s *streams) started() {
 	_ = s.stdout.w.Close()
 	_ = s.stderr.w.Close()
@@ -176,36 +175,35 @@ func (s *streams) close() {
 	}
 }
 
-// lastWords is what the agent said at its end: its errors, and its output too
-// where that has no end of its own.
-func (s *streams) lastWords(output bool) string {
-	words := string(s.stderr.tail)
+// tail returns the end of stderr, and of stdout if there is no result.
+func (s *streams) tail(output bool) string {
+	text := string(s.stderr.tail)
 	if output {
-		words = string(s.stdout.tail) + "\n" + words
+		text = string(s.stdout.tail) + "\n" + text
 	}
-	return strings.TrimSpace(termsafe.Strip(strings.ToValidUTF8(words, "")))
+	return strings.TrimSpace(termsafe.Strip(strings.ToValidUTF8(text, "")))
 }
 
-// heard is something that the agent has printed.
-type heard struct{ events []event.Event }
+// chunk is a piece of the agent's output. It has no events on stderr.
+type chunk struct{ events []event.Event }
 
-// read shows both outputs as they come, until they end, and closes said.
-func (s *streams) read(d event.Decoder, stdout, stderr io.Writer, said chan<- heard) error {
-	defer close(said)
+// read renders both outputs until they end, and closes chunks.
+func (s *streams) read(d event.Decoder, stdout, stderr io.Writer, chunks chan<- chunk) error {
+	defer close(chunks)
 	var wg sync.WaitGroup
 	var failed [2]error
 	wg.Go(func() {
 		failed[0] = follow(s.stdout.r, d, func(piece []byte, events []event.Event) error {
 			s.stdout.tail.add(piece)
-			s.keep(piece)
-			said <- heard{events}
+			s.logOutput(piece)
+			chunks <- chunk{events}
 			return show(stdout, events)
 		})
 	})
 	wg.Go(func() {
 		failed[1] = follow(s.stderr.r, event.PlainText(), func(piece []byte, events []event.Event) error {
 			s.stderr.tail.add(piece)
-			said <- heard{}
+			chunks <- chunk{}
 			return show(stderr, events)
 		})
 	})
@@ -213,21 +211,21 @@ func (s *streams) read(d event.Decoder, stdout, stderr io.Writer, said chan<- he
 	return errors.Join(failed[:]...)
 }
 
-// keep writes to the log. A full disk costs the log, not the work.
-func (s *streams) keep(piece []byte) {
+// logOutput writes to the log. An error ends the log, not the run.
+func (s *streams) logOutput(piece []byte) {
 	if s.log == nil {
 		return
 	}
 	if _, err := s.log.Write(piece); err != nil {
-		s.warn(fmt.Errorf("keeping the agent's output: %w", err))
+		s.warn(fmt.Errorf("logging the agent's output: %w", err))
 		_ = s.log.Close()
 		s.log = nil
 	}
 }
 
-// follow reads r to its end. After an error of hear it still reads, so that
-// the agent is not stuck.
-func follow(r *os.File, d event.Decoder, hear func([]byte, []event.Event) error) (failed error) {
+// follow reads r to its end, even after an error of handle, so that the agent is not
+// blocked.
+func follow(r *os.File, d event.Decoder, handle func([]byte, []event.Event) error) (failed error) {
 	piece := make([]byte, 64<<10)
 	for {
 		n, err := r.Read(piece)
@@ -236,7 +234,7 @@ func follow(r *os.File, d event.Decoder, hear func([]byte, []event.Event) error)
 			events = append(events, d.End()...)
 		}
 		if n > 0 || len(events) > 0 {
-			if err := hear(piece[:n], events); failed == nil {
+			if err := handle(piece[:n], events); failed == nil {
 				failed = err
 			}
 		}

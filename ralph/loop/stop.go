@@ -4,16 +4,16 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire"
 )
 
-// Stop is why a loop ended. Its text is a word for programs.
+// Stop is the reason why a loop ended, in machine-readable form.
 type Stop string
 
-// The reasons to stop. With Failed there is an error that says more.
+// The reasons to stop.
 const (
 	Failed       Stop = "failed"
-	LimitReached Stop = "max_iterations" // the runs that were asked for are made
+	LimitReached Stop = "max_iterations" // the requested number of runs
 	Complete     Stop = "complete"       // no task is open or active
-	Stopped      Stop = "stopped"        // somebody asked for it; the run under way was finished
-	Interrupted  Stop = "interrupted"    // a signal came
+	Stopped      Stop = "stopped"        // on request, after the current run
+	Interrupted  Stop = "interrupted"    // by a signal
 	TimedOut     Stop = "timeout"        // a run took longer than its time limit
 	MaxDuration  Stop = "max_duration"
 	MaxCost      Stop = "max_cost_usd"
@@ -22,16 +22,16 @@ const (
 	Stalled      Stop = "stall"
 	Idle         Stop = "idle"
 	RateLimited  Stop = "rate_limit"
-	RunFailed    Stop = "run_failed" // the last run that was asked for failed
-	NoGit        Stop = "git"        // an agent has broken git in the worktree
+	RunFailed    Stop = "run_failed" // the last requested run failed
+	NoGit        Stop = "git"        // an agent made git unusable in the worktree
 	Unfinished   Stop = "unfinished" // tasks that were worked on are not done, or only blocked ones are left
 )
 
-// goOn is no reason to stop.
+// goOn means to continue.
 const goOn Stop = ""
 
-// ExitCode is the exit code of a program whose loop ended so. 124 and 130 are
-// those of timeout(1) and of a shell after Ctrl+C.
+// ExitCode returns the exit code for the reason. 124 is that of timeout(1), 130 that of
+// a shell after Ctrl+C.
 func (s Stop) ExitCode() int {
 	switch s {
 	case LimitReached, Complete, Stopped:

@@ -13,7 +13,7 @@ import (
 
 const unknown = "unknown"
 
-// line tells of one iteration, e.g.
+// line summarizes an iteration, e.g.
 // "Iteration 2: done auth/02 | commit 9f1c2ab | 1m2s | 12,345 tokens | $0.04".
 func line(it runlog.Iteration) string {
 	parts := []string{strings.TrimSpace(fmt.Sprintf("Iteration %d: %s %s", it.N, it.Outcome, tasksOf(it)))}
@@ -22,7 +22,7 @@ func line(it runlog.Iteration) string {
 	}
 	parts = append(parts, took(it.Seconds), tokensOf(it)+" tokens", costOf(it))
 	if len(it.Refused) > 0 {
-		parts = append(parts, "blocked: "+refusedLine(it.Refused))
+		parts = append(parts, "blocked: "+deniedLine(it.Refused))
 	}
 	return strings.Join(parts, " | ")
 }
@@ -62,7 +62,7 @@ func (l *loop) summarize() {
 	l.printf("%s", b.String())
 }
 
-// String is the totals in one line.
+// String returns the totals in one line.
 func (t Totals) String() string {
 	tokens, cost := thousands(t.Tokens), dollars(t.CostUSD)
 	if t.TokensUnknown > 0 {
@@ -114,7 +114,7 @@ func costOf(it runlog.Iteration) string {
 	return fmt.Sprintf("$%.4f", *it.CostUSD)
 }
 
-// dollars is a sum of money in cents, or more exactly where it is less than one.
+// dollars formats an amount in cents, or with more digits below one cent.
 func dollars(usd float64) string {
 	if usd > 0 && usd < 0.01 {
 		return fmt.Sprintf("$%.4f", usd)
@@ -124,7 +124,7 @@ func dollars(usd float64) string {
 
 func took(seconds float64) string { return rough(time.Duration(seconds * float64(time.Second))) }
 
-// short is a commit's name as git shows it.
+// short abbreviates a commit ID.
 func short(commit string) string {
 	if len(commit) > 7 {
 		return commit[:7]

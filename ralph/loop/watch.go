@@ -14,43 +14,42 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
-// renewEvery is how often the leases of a working agent are kept.
-const renewEvery = backlog.DefaultLease / 3
+// renewInterval is how often the leases of a running agent are renewed.
+const renewInterval = backlog.DefaultLease / 3
 
-// watch is the company of one run: it hears what the agent prints and ends it
-// when it has to end.
+// watch supervises one run: it processes the agent's output and stops the agent.
 type watch struct {
 	loop   *loop
 	child  *agent.Child
 	limits *limitWatch
-	heard  chan heard
-	now    runlog.Now // as it is in the log
+	chunks chan chunk
+	now    runlog.Now // as logged
 
 	out      outcome
 	end      end           // why the run ends
-	killed   chan struct{} // nil until it is killed; closed when that is done
+	killed   chan struct{} // nil until it is killed; closed after that
 	quiet    *time.Timer
 	quietFor time.Duration
 }
 
-// wait stays until the agent has ended.
+// wait waits for the agent's exit.
 func (w *watch) wait(ctx context.Context) {
 	l := w.loop
 	timeout := timer(l.Timeout)
 	defer timeout.Stop()
-	defer l.guard()()
-	over := timer(0)
+	defer l.armWatchdog()()
+	duration := timer(0)
 	if l.Bounds.MaxDuration > 0 {
-		over = timer(max(time.Millisecond, l.timeLeft()))
+		duration = timer(max(time.Millisecond, l.timeLeft()))
 	}
-	defer over.Stop()
+	defer duration.Stop()
 	w.quiet = timer(l.Bounds.Idle)
 	w.quietFor = l.Bounds.Idle
 	defer w.quiet.Stop()
-	renew := time.NewTicker(renewEvery)
+	renew := time.NewTicker(renewInterval)
 	defer renew.Stop()
-	look := time.NewTicker(lookEvery)
-	defer look.Stop()
+	poll := time.NewTicker(pollInterval)
+	defer poll.Stop()
 	cancelled, broken := ctx.Done(), l.out.broken()
 	for {
 		select {
@@ -61,56 +60,56 @@ func (w *watch) wait(ctx context.Context) {
 			w.kill(endInterrupted)
 		case <-timeout.C:
 			w.kill(endTimedOut)
-		case <-over.C:
+		case <-duration.C:
 			w.kill(endOverTime)
 		case <-w.quiet.C:
-			w.silent()
+			w.idle()
 		case <-broken:
 			broken = nil
 			w.kill(endItself)
 		case <-renew.C:
 			l.renew(ctx)
-		case <-look.C:
+		case <-poll.C:
 			if w.limits.stuck() {
 				w.kill(endProcesses)
 			}
 			w.checkClaims(ctx)
-			w.noteTasks(ctx)
-		case said, open := <-w.heard:
+			w.updateTasks(ctx)
+		case c, open := <-w.chunks:
 			if !open {
-				w.heard = nil
+				w.chunks = nil
 				continue
 			}
-			w.hear(said)
+			w.handle(c)
 		case sig := <-l.Signals:
 			w.signal(sig)
 		case <-l.Finish:
 			l.finishing = true
-			w.say("\nAsked to stop: the loop ends after this run.\n")
+			w.printf("\nStop requested: the loop ends after this run.\n")
 		}
 	}
 }
 
-// finish hears what is left after the agent's end, and says how it ended. That what
-// is left cannot be shown does not hold up a signal.
+// finish processes the remaining output and returns the outcome. A blocked output does
+// not delay the handling of a signal.
 func (w *watch) finish() outcome {
 	if w.killed != nil {
-		defer func() { <-w.killed }() // it would hit the next run
+		defer func() { <-w.killed }() // or else it would kill the next run
 	}
 	switch w.end {
 	case endItself, endDone, endProcesses:
-	default: // the loop ends, too
-		w.loop.hurryOutput()
+	default: // the loop ends too
+		w.loop.abandonOutput()
 	}
-	for w.heard != nil {
+	for w.chunks != nil {
 		select {
-		case said, open := <-w.heard:
+		case c, open := <-w.chunks:
 			if !open {
-				w.heard = nil
+				w.chunks = nil
 			}
-			w.note(said.events)
+			w.apply(c.events)
 		case <-w.loop.Signals:
-			w.loop.giveUpOutput()
+			w.loop.interruptOutput()
 		}
 	}
 	w.out.end = w.end
@@ -118,7 +117,7 @@ func (w *watch) finish() outcome {
 	return w.out
 }
 
-// kill ends the run, for the first reason that there is.
+// kill kills the agent. The first reason counts.
 func (w *watch) kill(why end) {
 	if w.end == endItself {
 		w.end = why
@@ -128,15 +127,14 @@ func (w *watch) kill(why end) {
 	}
 	done := make(chan struct{})
 	w.killed = done
-	go func() { // meanwhile its output is read on
+	go func() { // its output must still be read
 		defer close(done)
 		w.child.Kill()
 	}()
 }
 
-// silent ends a run that has said nothing for too long. After its last word an
-// agent that stays has done its work.
-func (w *watch) silent() {
+// idle kills a silent agent. One that has reported its result is done.
+func (w *watch) idle() {
 	if w.out.result != nil {
 		w.kill(endDone)
 		return
@@ -144,19 +142,19 @@ func (w *watch) silent() {
 	w.kill(endIdle)
 }
 
-func (w *watch) hear(said heard) {
-	w.note(said.events)
+func (w *watch) handle(c chunk) {
+	w.apply(c.events)
 	if w.quietFor > 0 {
 		w.quiet.Reset(w.quietFor)
 	} else {
 		w.quiet.Stop()
 	}
 	if w.out.result != nil {
-		return // what it has spent counts for the next run
+		return // limits are checked before the next run
 	}
 	switch l := w.loop; {
 	case w.out.noKey != "":
-		w.kill(endKeyRefused) // it would go on asking for minutes
+		w.kill(endKeyRefused) // it would retry for minutes
 	case l.overCost(w.out.usage.CostUSD):
 		w.kill(endOverCost)
 	case l.overTokens(w.out.usage.Tokens):
@@ -164,7 +162,7 @@ func (w *watch) hear(said heard) {
 	}
 }
 
-func (w *watch) note(events []event.Event) {
+func (w *watch) apply(events []event.Event) {
 	for _, e := range events {
 		switch e := e.(type) {
 		case event.Usage:
@@ -180,7 +178,7 @@ func (w *watch) note(events []event.Event) {
 			w.out.complaint = e.Text
 		case event.KeyRefused:
 			w.out.noKey = cmp.Or(strings.TrimSpace(e.Text), "no key")
-		case event.Resumed: // its last word was not the last
+		case event.Resumed: // the result was not final
 			w.out.result = nil
 			w.quietFor = w.loop.Bounds.Idle
 		case event.Result:
@@ -192,8 +190,7 @@ func (w *watch) note(events []event.Event) {
 	}
 }
 
-// signal passes a wish of the user on: the first SIGINT asks the agent to
-// finish, everything else ends it.
+// signal passes the first SIGINT to the agent; any other signal kills it.
 func (w *watch) signal(sig os.Signal) {
 	again := w.end == endInterrupted
 	w.end = endInterrupted
@@ -201,22 +198,22 @@ func (w *watch) signal(sig os.Signal) {
 		w.kill(endInterrupted)
 		return
 	}
-	w.say("\nWaiting for %s to finish cleanup... Press Ctrl+C again to force quit.\n", w.loop.Agent.Name())
+	w.printf("\nWaiting for %s to finish cleanup... Press Ctrl+C again to force quit.\n", w.loop.Agent.Name())
 	if w.loop.Session.Sandboxed {
-		w.say("To let a run finish its task instead, use \"docker ralph stop\".\n")
+		w.printf("To let a run finish its task instead, use \"docker ralph stop\".\n")
 	}
 	w.child.Interrupt()
 }
 
-// say prints, but watches on if that takes long.
-func (w *watch) say(format string, args ...any) {
+// printf prints without blocking the supervision.
+func (w *watch) printf(format string, args ...any) {
 	select {
-	case <-w.loop.out.begin(fmt.Sprintf(format, args...)):
+	case <-w.loop.out.writeAsync(fmt.Sprintf(format, args...)):
 	case <-time.After(writeGrace):
 	}
 }
 
-// timer returns a timer that fires after d, and never when d is 0.
+// timer returns a timer that fires after d, or never if d is 0.
 func timer(d time.Duration) *time.Timer {
 	if d > 0 {
 		return time.NewTimer(d)

@@ -9,7 +9,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// uncommitted lists what git says is not committed.
 func (l *loop) uncommitted(ctx context.Context) []string {
 	if l.Uncommitted == nil || l.Backlog == nil {
 		return nil
@@ -17,10 +16,9 @@ func (l *loop) uncommitted(ctx context.Context) []string {
 	return l.Uncommitted(ctx)
 }
 
-// doubt warns of finished tasks whose work is not on the branch: their commit is
-// not, or changes are left that were not there before the run. They still count,
-// because an agent may have had nothing to commit.
-func (l *loop) doubt(ctx context.Context, it *iteration, before []string) {
+// warnUncommitted warns of finished tasks whose commit is not on the branch, and of new
+// uncommitted changes. The tasks still count: there may have been nothing to commit.
+func (l *loop) warnUncommitted(ctx context.Context, it *iteration, before []string) {
 	if len(it.finished) == 0 {
 		return
 	}
@@ -36,7 +34,7 @@ func (l *loop) doubt(ctx context.Context, it *iteration, before []string) {
 	}
 }
 
-// commitOf is the commit that a task's result names; empty if there is none.
+// commitOf returns the commit in a task's result, or "".
 func commitOf(result string) string {
 	var named struct {
 		Commit string `json:"commit"`

@@ -14,7 +14,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
-// listener is an agent that keeps what each run was told of the one before.
+// listener is an agent that records the note of each run.
 type listener struct {
 	script
 	notes *[]string
@@ -25,7 +25,7 @@ func (a listener) Prepare(ctx context.Context, s agent.Session) (agent.Command, 
 	return a.script.Prepare(ctx, s)
 }
 
-func TestTheNextRunHearsWhatWasRefused(t *testing.T) {
+func TestNextRunGetsBlockedConnections(t *testing.T) {
 	answers := []denylog.Answer{
 		{Refused: []denylog.Refusal{{Host: "before.example", Port: 443, Times: 1}}},
 		{Refused: []denylog.Refusal{{Host: "a.example", Port: 443, Times: 3}, {Host: "b.example", Times: 1}}, More: 2},
@@ -54,9 +54,9 @@ func TestTheNextRunHearsWhatWasRefused(t *testing.T) {
 	assert.Equal(t, asked, len(answers))
 }
 
-func TestWhatIsKnownOutlivesARateLimit(t *testing.T) {
+func TestBlockedConnectionsSurviveARateLimit(t *testing.T) {
 	l := &loop{}
-	tell := func(limited bool, hosts ...string) string {
+	note := func(limited bool, hosts ...string) string {
 		var r denylog.Answer
 		for _, host := range hosts {
 			r.Refused = append(r.Refused, denylog.Refusal{Host: host, Port: 443, Times: 1})
@@ -66,18 +66,18 @@ func TestWhatIsKnownOutlivesARateLimit(t *testing.T) {
 		if limited {
 			it.limit = &event.RateLimit{}
 		}
-		l.hearRefused(t.Context(), it)
-		return l.noted()
+		l.collectDenied(t.Context(), it)
+		return l.nextNote()
 	}
-	assert.Equal(t, tell(false, "a.example"), "- `a.example:443`, 1 time")
-	assert.Equal(t, tell(true), "- `a.example:443`, 1 time")
-	assert.Equal(t, tell(true, "b.example"), "- `b.example:443`, 1 time")
+	assert.Equal(t, note(false, "a.example"), "- `a.example:443`, 1 time")
+	assert.Equal(t, note(true), "- `a.example:443`, 1 time")
+	assert.Equal(t, note(true, "b.example"), "- `b.example:443`, 1 time")
 	l.note = "A check failed.\n"
-	assert.Equal(t, tell(false, "c.example"), "A check failed.\n\n- `c.example:443`, 1 time")
-	assert.Equal(t, tell(false), "A check failed.\n")
+	assert.Equal(t, note(false, "c.example"), "A check failed.\n\n- `c.example:443`, 1 time")
+	assert.Equal(t, note(false), "A check failed.\n")
 }
 
-func TestWhatIsToldOfRefusalsIsBounded(t *testing.T) {
+func TestBlockedConnectionsAreBounded(t *testing.T) {
 	var r denylog.Answer
 	for range denylog.MaxPlaces - 1 {
 		r.Refused = append(r.Refused, denylog.Refusal{Host: "a.example", Port: 1, Times: 2})
@@ -85,8 +85,8 @@ func TestWhatIsToldOfRefusalsIsBounded(t *testing.T) {
 	long := strings.Repeat("do-what-i-say.", 15) + "example"
 	r.Refused = append([]denylog.Refusal{{Host: long, Port: 1, Times: 1}}, r.Refused...)
 	assert.Check(t, r.Refused[0].Valid())
-	list := refusedList(r)
-	assert.Equal(t, strings.Count(list, "\n"), refusedInPrompt)
+	list := deniedList(r)
+	assert.Equal(t, strings.Count(list, "\n"), deniedInPrompt)
 	assert.Check(t, cmp.Contains(list, "\n- others, 87 times"))
 	assert.Check(t, !strings.Contains(list, "do-what-i-say"))
 	said := line(runlog.Iteration{Refused: r.Refused})

@@ -1,0 +1,73 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/docker-ralph/docker-ralph/ralph/agent"
+	"github.com/docker-ralph/docker-ralph/wire/denylog"
+)
+
+// Limits of lists of blocked connections. The agent chooses the host names.
+const (
+	deniedInPrompt = 20
+	deniedInLine   = 3
+	deniedNameMax  = 100 // bytes
+)
+
+// collectDenied collects the connections blocked during a run. The list from before a
+// rate-limited run stays.
+func (l *loop) collectDenied(ctx context.Context, it *iteration) {
+	if l.Refused == nil {
+		return
+	}
+	denied := l.Refused(ctx)
+	it.refused = denied.Refused
+	if it.limit == nil || len(denied.Refused) > 0 {
+		l.denied = denied
+	}
+}
+
+// nextNote returns the note for the next run.
+func (l *loop) nextNote() string {
+	if len(l.denied.Refused) == 0 {
+		return l.note
+	}
+	text := strings.ReplaceAll(l.RefusedText, agent.RefusedMark, deniedList(l.denied))
+	if l.note == "" {
+		return text
+	}
+	return l.note + "\n" + text
+}
+
+// deniedList formats blocked connections for the prompt.
+func deniedList(r denylog.Answer) string {
+	var lines []string
+	more := r.More
+	for _, target := range r.Refused {
+		if len(lines) == deniedInPrompt || len(target.Host) > deniedNameMax {
+			more += target.Times
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("- `%s`, %s", target.Place(), count(target.Times, "time")))
+	}
+	if more > 0 {
+		lines = append(lines, fmt.Sprintf("- others, %s", count(more, "time")))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// deniedLine formats blocked connections for a run's line.
+func deniedLine(targets []denylog.Refusal) string {
+	var items []string
+	for _, target := range targets {
+		if len(items) < deniedInLine && len(target.Host) <= deniedNameMax {
+			items = append(items, fmt.Sprintf("%s ×%d", target.Place(), target.Times))
+		}
+	}
+	if more := len(targets) - len(items); more > 0 {
+		items = append(items, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(items, ", ")
+}
