@@ -290,7 +290,7 @@ func TestKilledSandboxIsRepairedAndItsLogKept(t *testing.T) {
 		run(t, w.docker("kill", name)).expect(t, 0)
 		res := build.wait(t).expect(t, 6) // the run that was lost counts
 		assert.Check(t, is.Contains(res.stderr, "Warning: the sandbox "+name+" was killed: repairing it and resuming the loop\n"))
-		assert.Check(t, is.Contains(res.stderr, "Error: the last run did not end: the sandbox "+name+" was killed\n"))
+		assert.Check(t, is.Contains(res.stderr, "Error: the last run did not finish: the sandbox "+name+" was killed\n"))
 		assert.Check(t, w.container(t).State.Running)
 		assert.Equal(t, len(w.savedLogs(t)), 0)
 
@@ -307,7 +307,7 @@ func TestKilledSandboxIsRepairedAndItsLogKept(t *testing.T) {
 		run(t, w.docker("rm", "-f", name)).expect(t, 0)
 		res = build.wait(t).expect(t, 6)
 		assert.Check(t, is.Regexp("Warning: the sandbox "+name+" was (killed|removed): repairing it and resuming the loop\n", res.stderr))
-		assert.Check(t, is.Regexp("Error: the last run did not end: the sandbox "+name+" was (killed|removed)\n", res.stderr))
+		assert.Check(t, is.Regexp("Error: the last run did not finish: the sandbox "+name+" was (killed|removed)\n", res.stderr))
 		assert.Check(t, w.container(t).State.Running)
 
 		// The failure of an agent saves no log.

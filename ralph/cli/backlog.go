@@ -13,9 +13,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
-// tasks is the backlog as the loops see it. The database is opened for every
-// question: a loop runs for hours, and meanwhile an agent may replace the
-// file, or somebody may copy it.
+// tasks implements the loop's queries. It opens the database for each one: an agent may
+// replace the file meanwhile.
 type tasks struct {
 	path  string
 	scope backlog.Scope
@@ -55,7 +54,7 @@ func (t tasks) Tasks(ctx context.Context) (map[string]loop.Task, error) {
 				task.Title, task.Description, task.Category, task.Priority, task.SpecRef, task.Ref, task.Steps, task.Deps,
 			})
 			if err != nil {
-				return fmt.Errorf("comparing backlogs: %w", err)
+				return fmt.Errorf("encoding task %s: %w", task.Slug, err)
 			}
 			states[task.Slug] = loop.Task{
 				Status: task.Status, Assignee: task.Assignee, Foreign: agents[task.Assignee],
@@ -107,7 +106,7 @@ func (t tasks) Release(ctx context.Context, slug, reason string) error {
 	return t.with(ctx, func(s *backlog.Store) error { return s.Fail(ctx, slug, reason) })
 }
 
-// alive says whether a process holds an agent.
+// alive reports whether an agent's process is running.
 func (t tasks) alive(ctx context.Context, agentID string) (alive bool) {
 	_ = t.with(ctx, func(s *backlog.Store) error {
 		alive = s.Alive(agentID)
@@ -116,9 +115,9 @@ func (t tasks) alive(ctx context.Context, agentID string) (alive bool) {
 	return alive
 }
 
-// finishedBy returns the tasks that an agent has done.
+// finishedBy returns the tasks that an agent has finished.
 func (t tasks) finishedBy(ctx context.Context, agentID string) (slugs []string) {
-	all, _ := t.Tasks(ctx) // without it, the log says less
+	all, _ := t.Tasks(ctx) // only for the log
 	for slug, task := range all {
 		if task.Status == backlog.StatusDone && task.Assignee == agentID {
 			slugs = append(slugs, slug)
@@ -127,9 +126,7 @@ func (t tasks) finishedBy(ctx context.Context, agentID string) (slugs []string) 
 	return slugs
 }
 
-// register makes an agent of this process, which lives until it is
-// deregistered or the process ends. It also gives back what agents held whose
-// processes are gone, and says which.
+// register registers this process as an agent and releases the tasks of dead agents.
 func (t tasks) register(ctx context.Context) (a registration, err error) {
 	host, err := backlog.Hostname(os.Getenv)
 	if err != nil {
@@ -139,7 +136,7 @@ func (t tasks) register(ctx context.Context) (a registration, err error) {
 		if a.id, err = s.RegisterAgent(ctx, os.Getpid(), host); err != nil {
 			return err
 		}
-		// Neither is needed to work: without the sign of life, leases run out.
+		// Both are optional: otherwise leases expire.
 		a.hold, _ = s.HoldAgent(a.id)
 		a.dead, _ = s.ReleaseDead(ctx, host)
 		others, err := s.Agents(ctx)
@@ -153,19 +150,19 @@ func (t tasks) register(ctx context.Context) (a registration, err error) {
 	return a, err
 }
 
-// registration is an agent of the backlog, and what it found there.
+// registration is an agent in the backlog and the state of the other agents.
 type registration struct {
 	id     string
-	hold   *backlog.Hold      // nil without a sign of life
+	hold   *backlog.Hold      // nil if it could not be acquired
 	dead   []backlog.Released // tasks of dead agents
-	others []backlog.Agent    // who work beside it
+	others []backlog.Agent    // running
 }
 
 func (t tasks) deregister(ctx context.Context, id string) error {
 	return t.with(ctx, func(s *backlog.Store) error { return s.DeregisterAgent(ctx, id) })
 }
 
-// copyForHost leaves a copy of the backlog for the host.
+// copyForHost writes a copy of the backlog for the host.
 func (t tasks) copyForHost(ctx context.Context, top, dispatch string) error {
 	return t.with(ctx, func(s *backlog.Store) error {
 		c, err := s.Copy(ctx)

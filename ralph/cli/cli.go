@@ -1,5 +1,4 @@
-// Package cli is the command line of ralph, the program that works where the
-// agent works: plan, build, run, shell, task, version, and hidden commands.
+// Package cli implements the command line of ralph.
 package cli
 
 import (
@@ -22,27 +21,26 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/help"
 )
 
-// Exit codes. Those of a loop are with its reasons to stop.
+// Exit codes other than those of [loop.Stop].
 const (
 	exitOK      = 0
 	exitFailure = 1
 )
 
-// Options are what the program knows about itself.
+// Options configure the program.
 type Options struct {
 	// Version is printed by "ralph version".
 	Version string
-	// Hidden are further commands; their names begin with an underscore. They
-	// get the arguments after the name and return an exit code.
+	// Hidden are further commands, with names that begin with an underscore. They
+	// take the arguments after the name and return an exit code.
 	Hidden map[string]func(args []string) int
 
 	Stdin          *os.File
 	Stdout, Stderr *os.File
 }
 
-// Run carries out the command line args, whose first element is the name that
-// the program was called by, and returns the exit code. Called by the name
-// "task" it is "ralph task", and by that of [wire.SignProgram] what git calls to sign.
+// Run runs the command line args, including the program's name, and returns the exit
+// code. As "task" the program is "ralph task", as [wire.SignProgram] it signs for git.
 func Run(ctx context.Context, args []string, o Options) int {
 	if len(args) == 0 {
 		args = []string{"ralph"}
@@ -79,7 +77,7 @@ func Run(ctx context.Context, args []string, o Options) int {
 		if len(args) == 1 {
 			o.hook(ctx, args[0])
 		}
-		return exitOK // whatever is wrong, the session goes on
+		return exitOK // a hook must not disturb the session
 	case "--docker":
 		return o.docker(ctx, args)
 	case agent.ShellCommand:
@@ -94,7 +92,7 @@ func Run(ctx context.Context, args []string, o Options) int {
 }
 
 func (o Options) task(ctx context.Context, args []string) int {
-	// The process is gone before collecting garbage pays.
+	// The process is too short-lived for garbage collection to pay off.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()

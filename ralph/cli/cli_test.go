@@ -23,8 +23,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/loop"
 )
 
-// install makes a folder with the program, as "ralph", and returns the
-// environment of a session that finds it and a given claude.
+// install creates a directory with ralph and an optional claude on PATH, and returns
+// the environment.
 func install(t testing.TB, dir, claude string) []string {
 	t.Helper()
 	bin := filepath.Join(dir, ".bin")
@@ -43,8 +43,8 @@ func install(t testing.TB, dir, claude string) []string {
 	}
 }
 
-// writeProgram writes a script that is run right away: a child that is forked
-// meanwhile by another test would hold it open ("text file busy").
+// writeProgram writes an executable script. The lock keeps children of other tests from
+// inheriting the open file ("text file busy").
 func writeProgram(t testing.TB, path, script string) {
 	t.Helper()
 	syscall.ForkLock.RLock()
@@ -58,7 +58,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			// saidto FILE keeps what a loop printed, without its figures.
+			// saidto FILE saves a loop's output without its figures.
 			"saidto": func(ts *testscript.TestScript, _ bool, args []string) {
 				said := figures.ReplaceAllString(ts.ReadFile("stdout"), "")
 				ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(said), 0o600))
@@ -69,7 +69,7 @@ func TestScripts(t *testing.T) {
 				name, value, _ := strings.Cut(kv, "=")
 				e.Setenv(name, value)
 			}
-			// Outside the work tree, which agents commit as a whole.
+			// Outside the worktree, which agents commit as a whole.
 			temp, err := os.MkdirTemp("", "ralph-test-")
 			e.Setenv("TMPDIR", temp)
 			e.Defer(func() { _ = os.RemoveAll(temp) })
@@ -78,7 +78,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// place is a repository with one open task, and a program in it that runs.
+// place is a repository with one open task, with ralph and a claude.
 type place struct {
 	dir string
 	env []string
@@ -118,15 +118,14 @@ func (p place) task(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// figures are what a loop says of its runs, which differs from time to time.
+// figures matches the lines with variable figures.
 var figures = regexp.MustCompile(`(?m)^Iteration .*\n|^\r?\nRUN (.*\n)+?Total: .*\n(No checks .*\n)?(Log: .*\n)?`)
 
 const claims = `#!/bin/sh
 ralph task claim >/dev/null
 `
 
-// TestSignals signals a ralph that runs a claude which holds a task and has a
-// process in a session of its own, as claude's tools are.
+// The agent holds a task and has a child in another session, like claude's tools.
 func TestSignals(t *testing.T) {
 	const (
 		escape   = `setsid sh -c 'trap "" INT TERM; echo $$ >escaped; exec sleep 600' & while [ ! -s escaped ]; do sleep 0.01; done` + "\n"
@@ -190,9 +189,8 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// TestHooksOutliveCtrlC: what ends a session reaches its hooks too, which still give
-// the task back.
-func TestHooksOutliveCtrlC(t *testing.T) {
+// Hooks receive the session's SIGINT too and must still release the task.
+func TestHookSurvivesInterrupt(t *testing.T) {
 	p := newPlace(t, "")
 	p.env = append(p.env, "RALPH_AGENT_ID=3c9e", "RALPH_TASK_SCRIPT=task", "RALPH_SCOPE_REPO=acme/shop", "RALPH_SCOPE_BRANCH=main")
 	p.task(t, "claim")
@@ -221,8 +219,7 @@ func TestHooksOutliveCtrlC(t *testing.T) {
 	assert.Equal(t, string(said), "Warning: agent 3c9e session ended, failing task a/01\nfailed a/01\n")
 }
 
-// TestKilledRalph: an agent does not outlive ralph, whatever ends it.
-func TestKilledRalph(t *testing.T) {
+func TestAgentDiesWithKilledRalph(t *testing.T) {
 	p := newPlace(t, "#!/bin/sh\necho $$ >pid\ntouch ready\nexec sleep 600\n")
 	cmd := p.command(filepath.Join(p.dir, ".bin", "ralph"), "build")
 	assert.NilError(t, cmd.Start())
@@ -232,8 +229,7 @@ func TestKilledRalph(t *testing.T) {
 	assertGone(t, filepath.Join(p.dir, "pid"))
 }
 
-// TestClosedPipe is "ralph build | head -n 3".
-func TestClosedPipe(t *testing.T) {
+func TestClosedPipeReleasesTheTask(t *testing.T) {
 	p := newPlace(t, claims+`while :; do echo '{"type":"assistant","message":{"content":[{"type":"text","text":"on and on "}]}}'; done`)
 	cmd := p.command("sh", "-c", "{ ralph build; echo $? >code; } | head -n 3")
 	out, err := cmd.CombinedOutput()
@@ -246,8 +242,7 @@ func TestClosedPipe(t *testing.T) {
 	assert.Equal(t, p.task(t, "agent", "list"), "")
 }
 
-// TestTerminal presses Ctrl+C in a terminal.
-func TestTerminal(t *testing.T) {
+func TestInterruptInTerminal(t *testing.T) {
 	p := newPlace(t, claims+"trap 'exit 0' INT\ntouch ready\nwhile :; do sleep 0.05; done\n")
 	cmd := p.command(filepath.Join(p.dir, ".bin", "ralph"), "build")
 	terminal, err := pty.Start(cmd)

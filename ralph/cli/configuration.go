@@ -11,14 +11,14 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 )
 
-// configuration is what the host has handed over, in a sandbox. On a host it
-// is read from the same files that docker ralph reads.
+// configuration returns the configuration from the host in a sandbox, and otherwise
+// that of docker ralph's files.
 func configuration(ctx context.Context, danger bool) (config.Guest, error) {
 	if v := os.Getenv(config.GuestEnv); v != "" {
 		return config.DecodeGuest(v)
 	}
 	sources := config.Sources{UserDir: userDir(), Getenv: os.Getenv, OnHost: true}
-	if path, err := backlog.Locate(ctx); err == nil { // nothing is required of git
+	if path, err := backlog.Locate(ctx); err == nil { // a repository is optional
 		if top := filepath.Dir(filepath.Dir(path)); isDir(top) {
 			sources.Root = top
 		}
@@ -31,8 +31,7 @@ func configuration(ctx context.Context, danger bool) (config.Guest, error) {
 	if danger {
 		return guest, nil
 	}
-	// There is no sandbox here: what a repository wants to be run, runs as the
-	// user.
+	// Without a sandbox, the repository's commands would run as the user.
 	for _, key := range []string{config.KeyChecks, "agents." + guest.Agent + ".command"} {
 		if from := effective.Origins[key]; from.Kind == config.FromRepository {
 			return config.Guest{}, hint.Wrap(fmt.Errorf("%s: %s of a repository must not run without a sandbox", from, key), "use docker ralph, or pass --danger")
@@ -41,13 +40,12 @@ func configuration(ctx context.Context, danger bool) (config.Guest, error) {
 	return guest, nil
 }
 
-// isDir is for answers of a "git" that is none.
 func isDir(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
 }
 
-// userDir is the plugin's folder below Docker's configuration folder.
+// userDir returns the plugin's directory in Docker's configuration directory.
 func userDir() string {
 	dir := os.Getenv("DOCKER_CONFIG")
 	if dir == "" {

@@ -9,11 +9,11 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/wire/help"
 )
 
-// docker carries out "ralph --docker COMMAND …": it is another spelling of
-// "docker ralph COMMAND …".
+// docker implements "ralph --docker COMMAND …", an alias of "docker ralph COMMAND …".
 func (o Options) docker(ctx context.Context, args []string) int {
 	if len(args) == 0 || args[0] == "" {
 		o.complain("--docker requires a subcommand (e.g. ralph --docker plan)")
@@ -26,10 +26,10 @@ func (o Options) docker(ctx context.Context, args []string) int {
 	}
 	path, err := exec.LookPath("docker")
 	if err != nil {
-		o.complain("the docker command is not on PATH: install Docker Engine (https://docs.docker.com/engine/install/) or Docker Desktop, then try again")
+		o.fail(hint.Wrap(errors.New("the docker command is not on PATH"), "install Docker Engine (https://docs.docker.com/engine/install/) or Docker Desktop"))
 		return exitFailure
 	}
-	// Not ended by a context: docker ends in its own way.
+	// Not killed by ctx: docker handles signals itself.
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), path, append([]string{"ralph"}, args...)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = o.Stdin, o.Stdout, o.Stderr
 	err = runForeground(cmd)
@@ -43,15 +43,14 @@ func (o Options) docker(ctx context.Context, args []string) int {
 	return exitOK
 }
 
-// runForeground waits for a command that Ctrl+C reaches by itself; only what
-// is meant for this process alone is passed on.
+// runForeground runs a command that receives the terminal's signals itself; only
+// SIGTERM is forwarded.
 func runForeground(cmd *exec.Cmd) error {
 	return runSignalled(cmd, func(sig os.Signal) bool { return sig == syscall.SIGTERM })
 }
 
-// runSignalled waits for a command, and passes on to it those signals that come
-// to this process and are the command's.
-func runSignalled(cmd *exec.Cmd, its func(os.Signal) bool) error {
+// runSignalled runs a command and forwards the selected signals to it.
+func runSignalled(cmd *exec.Cmd, forward func(os.Signal) bool) error {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
@@ -65,8 +64,8 @@ func runSignalled(cmd *exec.Cmd, its func(os.Signal) bool) error {
 		case err := <-done:
 			return err
 		case sig := <-signals:
-			if its(sig) {
-				_ = cmd.Process.Signal(sig) // fails when it has just ended
+			if forward(sig) {
+				_ = cmd.Process.Signal(sig) // fails after its exit
 			}
 		}
 	}

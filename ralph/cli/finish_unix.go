@@ -8,10 +8,9 @@ import (
 	"syscall"
 )
 
-// finishRequests receives when somebody wants the loop to end after the run
-// that is under way. Nothing that a user can type sends that signal.
+// finishRequests receives requests to stop the loop after the current run.
 func finishRequests() (requests <-chan os.Signal, stop func()) {
-	asked := make(chan os.Signal, 1)
-	signal.Notify(asked, syscall.SIGUSR1)
-	return asked, func() { signal.Stop(asked) }
+	requested := make(chan os.Signal, 1)
+	signal.Notify(requested, syscall.SIGUSR1)
+	return requested, func() { signal.Stop(requested) }
 }

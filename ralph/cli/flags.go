@@ -12,7 +12,7 @@ import (
 
 // loopFlags are the flags of plan and build.
 type loopFlags struct {
-	maxIterations int // 0 means no bound
+	maxIterations int // 0 means no limit
 	model         string
 	danger        bool
 	json          bool // --format json
@@ -21,7 +21,7 @@ type loopFlags struct {
 	help          bool
 }
 
-// boundFlag is a flag that stands for a key of [loop].
+// boundFlag is a flag for a key of [loop].
 type boundFlag struct{ flag, key, value string }
 
 // boundKeys maps the flags of bounds to keys of [loop].
@@ -32,8 +32,7 @@ func boundKeys() map[string]string {
 	}
 }
 
-// parseLoopFlags reads the flags from left to right; the first error or call
-// for help ends it.
+// parseLoopFlags parses flags up to the first error or --help.
 func parseLoopFlags(mode agent.Mode, args []string) (loopFlags, error) {
 	var f loopFlags
 	if mode == agent.Plan {
@@ -51,7 +50,7 @@ func parseLoopFlags(mode agent.Mode, args []string) (loopFlags, error) {
 	return f, nil
 }
 
-// next reads one flag and returns the arguments behind it.
+// next parses one flag and returns the remaining arguments.
 func (f *loopFlags) next(mode agent.Mode, args []string) (rest []string, err error) {
 	flag, rest := args[0], args[1:]
 	value := ""
@@ -96,10 +95,10 @@ func (f *loopFlags) next(mode agent.Mode, args []string) (rest []string, err err
 	default:
 		return nil, fmt.Errorf("Unknown option '%s'\nRun 'ralph %s --help' for usage", flag, mode) //nolint:staticcheck // the wording is an interface
 	}
-	return rest[1:], nil // behind the value
+	return rest[1:], nil
 }
 
-// bound applies the flags to what is configured.
+// bound applies the flags to the configuration.
 func (f loopFlags) bound(l config.Loop) (config.Loop, error) {
 	for _, b := range f.bounds {
 		if err := l.Set(b.key, b.value); err != nil {

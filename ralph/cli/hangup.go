@@ -10,30 +10,29 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire"
 )
 
-// hearHangUp decides what the end of a terminal means. In a sandbox it is the
-// connection from the host that was lost, and under nohup it is not ours: the
-// loop goes on, and is followed by its log. Otherwise it is a signal like others.
-func hearHangUp(signals chan<- os.Signal) (stop func()) {
+// handleHangup sets the handling of SIGHUP. It is ignored under nohup, and in a sandbox,
+// where it means that the host has disconnected; otherwise it interrupts the loop.
+func handleHangup(signals chan<- os.Signal) (stop func()) {
 	if signal.Ignored(syscall.SIGHUP) {
 		return func() {}
 	}
-	unheard := make(chan os.Signal, 1)
+	ignored := make(chan os.Signal, 1)
 	if dispatched() {
-		signals = unheard // programs that are started do not inherit this
+		signals = ignored // unlike signal.Ignore not inherited by child processes
 	}
 	signal.Notify(signals, syscall.SIGHUP)
-	return func() { signal.Stop(unheard) }
+	return func() { signal.Stop(ignored) }
 }
 
-// dispatched says whether somebody outside of a sandbox has started us.
+// dispatched reports whether the host started this process in a sandbox.
 func dispatched() bool { return os.Getenv(wire.DispatchEnv) != "" }
 
-// mayHangUp writes to a terminal, which may be gone.
-type mayHangUp struct{ to io.Writer }
+// hangupWriter writes to a terminal. In a sandbox it ignores a disconnected terminal.
+type hangupWriter struct{ to io.Writer }
 
 // Write implements [io.Writer].
-func (m mayHangUp) Write(p []byte) (int, error) {
-	n, err := m.to.Write(p)
+func (w hangupWriter) Write(p []byte) (int, error) {
+	n, err := w.to.Write(p)
 	if errors.Is(err, syscall.EIO) && dispatched() {
 		return len(p), nil
 	}

@@ -14,25 +14,25 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-func TestATerminalThatIsGoneIsWrittenToInASandboxOnly(t *testing.T) {
+func TestDisconnectedTerminalIsIgnoredInASandboxOnly(t *testing.T) {
 	master, slave, err := pty.Open()
 	assert.NilError(t, err)
 	defer func() { _ = slave.Close() }()
 	assert.NilError(t, master.Close())
 
 	t.Setenv(wire.DispatchEnv, "")
-	_, err = mayHangUp{slave}.Write([]byte("word"))
+	_, err = hangupWriter{slave}.Write([]byte("word"))
 	assert.ErrorIs(t, err, syscall.EIO)
 	t.Setenv(wire.DispatchEnv, "some")
-	n, err := mayHangUp{slave}.Write([]byte("word"))
+	n, err := hangupWriter{slave}.Write([]byte("word"))
 	assert.NilError(t, err)
 	assert.Equal(t, n, 4)
 	assert.NilError(t, slave.Close())
-	_, err = mayHangUp{slave}.Write([]byte("word"))
+	_, err = hangupWriter{slave}.Write([]byte("word"))
 	assert.ErrorIs(t, err, os.ErrClosed)
 }
 
-func TestHangingUpInASandboxIsNotHeard(t *testing.T) {
+func TestHangupIsIgnoredInASandbox(t *testing.T) {
 	later := make(chan os.Signal, 1)
 	signal.Notify(later, syscall.SIGUSR2)
 	defer signal.Stop(later)
@@ -42,7 +42,7 @@ func TestHangingUpInASandboxIsNotHeard(t *testing.T) {
 	}{{"", 1}, {"some", 0}} {
 		t.Setenv(wire.DispatchEnv, tc.dispatch)
 		signals := make(chan os.Signal, 1)
-		stop := hearHangUp(signals)
+		stop := handleHangup(signals)
 		assert.NilError(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
 		if tc.heard > 0 {
 			assert.Equal(t, <-signals, syscall.SIGHUP)

@@ -14,11 +14,10 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/task"
 )
 
-// hook carries out what Claude Code runs in a session for one of its events, so that
-// a task goes back to the backlog when its session ends early. There is no error:
-// whatever is wrong, a session must not be disturbed by its hooks.
+// hook handles an event of a Claude Code session: it fails the active task when the
+// session ends early. It ignores errors, which would disturb the session.
 func (o Options) hook(ctx context.Context, name string) {
-	signal.Ignore(os.Interrupt, syscall.SIGHUP) // what ends the session reaches its hooks too
+	signal.Ignore(os.Interrupt, syscall.SIGHUP) // signals to the session reach its hooks too
 	agentID, slug := os.Getenv("RALPH_AGENT_ID"), ""
 	if inLoop() {
 		slug = active(ctx, agentID)
@@ -28,16 +27,15 @@ func (o Options) hook(ctx context.Context, name string) {
 		_, _ = fmt.Fprintln(o.Stdout, `{"continue":true}`)
 	case name == agent.PreCompact:
 		_, _ = fmt.Fprintf(o.Stderr, "Warning: agent %s context limit reached, failing task %s\n", agentID, slug)
-		runTask(ctx, io.Discard, io.Discard, "fail", slug, "--reason", "context limit reached") // if not, its lease expires
+		runTask(ctx, io.Discard, io.Discard, "fail", slug, "--reason", "context limit reached") // or else its lease expires
 		_, _ = fmt.Fprintln(o.Stdout, `{"continue":false,"stopReason":"Context Limit Reached"}`)
 	case name == agent.SessionEnd && slug != "":
 		_, _ = fmt.Fprintf(o.Stderr, "Warning: agent %s session ended, failing task %s\n", agentID, slug)
-		runTask(ctx, o.Stdout, o.Stderr, "fail", slug, "--reason", "session ended unexpectedly") // if not, its lease expires
+		runTask(ctx, o.Stdout, o.Stderr, "fail", slug, "--reason", "session ended unexpectedly") // or else its lease expires
 	}
 }
 
-// active is the first active task of the agent; empty if there is none, and if the
-// backlog cannot be read.
+// active returns the agent's first active task, or "".
 func active(ctx context.Context, agentID string) string {
 	var out strings.Builder
 	if runTask(ctx, &out, io.Discard, "list", "--status", "active", "--assignee", agentID, "--markdown") != 0 {
@@ -51,14 +49,14 @@ func active(ctx context.Context, agentID string) string {
 	return ""
 }
 
-// runTask carries out "ralph task", and returns its exit code.
+// runTask runs "ralph task" and returns its exit code.
 func runTask(ctx context.Context, stdout, stderr io.Writer, args ...string) int {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	return task.Run(ctx, args, task.IO{Stdin: strings.NewReader(""), Stdout: stdout, Stderr: stderr, Getenv: os.Getenv})
 }
 
-// inLoop says whether the session is that of a loop with an agent of its own.
+// inLoop reports whether the session belongs to a loop with a registered agent.
 func inLoop() bool {
 	for _, name := range []string{"RALPH_TASK_SCRIPT", "RALPH_AGENT_ID", "RALPH_SCOPE_REPO", "RALPH_SCOPE_BRANCH"} {
 		if os.Getenv(name) == "" {

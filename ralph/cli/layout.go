@@ -13,7 +13,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/help"
 )
 
-// installLayout carries out "ralph install-layout [--claude] DIR".
+// installLayout implements "ralph install-layout [--claude] DIR".
 func (o Options) installLayout(args []string) int {
 	dir, claude := "", false
 	for _, arg := range args {
@@ -63,21 +63,21 @@ func (o Options) layOut(dir string, claude bool) error {
 			return err
 		}
 		if onPath, err := exec.LookPath("ralph"); err != nil || !same(onPath, self) && !same(onPath, program) {
-			_, _ = fmt.Fprintf(o.Stderr, "Note: the skills call ralph, and another one or none is on PATH. Link it, for example: ln -s %s ~/.local/bin/ralph\n", agent.ShellQuote(program))
+			_, _ = fmt.Fprintf(o.Stderr, "Warning: the skills run \"ralph\", which is missing on PATH or another program\nHint: link it, e.g. ln -s %s ~/.local/bin/ralph\n", agent.ShellQuote(program))
 		}
 	}
 	_, _ = fmt.Fprintln(o.Stdout, program)
 	return nil
 }
 
-// claudeDir is where the user's Claude Code has its settings and skills.
+// claudeDir returns the user's Claude Code directory.
 func claudeDir() (string, error) {
 	if dir := os.Getenv("CLAUDE_CONFIG_DIR"); dir != "" {
 		return dir, nil
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return "", fmt.Errorf("finding the directory of Claude Code: %w", err)
+		return "", fmt.Errorf("finding the Claude Code directory: %w", err)
 	}
 	return filepath.Join(home, ".claude"), nil
 }

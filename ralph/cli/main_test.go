@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// asProgram in the environment makes the test binary be ralph: in every
-// process, since ralph starts itself, and agents start it.
+// asProgram is the variable that makes the test binary act as ralph.
 const asProgram = "RALPH_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {

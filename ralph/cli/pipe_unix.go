@@ -8,9 +8,8 @@ import (
 	"syscall"
 )
 
-// catchBrokenPipe makes writing to a closed pipe an error instead of the end
-// of the program, so that a task can still be released. Programs that are
-// started do not inherit this.
+// catchBrokenPipe makes writing to a closed pipe return an error instead of killing the
+// program, so that tasks can still be released. Child processes do not inherit it.
 func catchBrokenPipe() (stop func()) {
 	broken := make(chan os.Signal, 1)
 	signal.Notify(broken, syscall.SIGPIPE)

@@ -1,4 +1,4 @@
 package cli
 
-// catchBrokenPipe has nothing to do: writing to a closed pipe is an error.
+// catchBrokenPipe does nothing: writing to a closed pipe returns an error.
 func catchBrokenPipe() (stop func()) { return func() {} }

@@ -13,17 +13,17 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/compat"
 )
 
-// programs are the paths by which a session's programs call ralph back.
+// programs are the paths by which a session's programs run ralph.
 type programs struct {
 	self      string // real path of this program
-	task      string // a program P for which "P list" is "ralph task list"
-	scriptDir string // where hooks and scripts look for lib/task
-	binDir    string // goes first on PATH so that "ralph" is this program; or ""
-	temp      string // what was made for it; or ""
+	task      string // program equivalent to "ralph task"
+	scriptDir string // contains lib/task
+	binDir    string // prepended to PATH, or ""
+	temp      string // temporary directory, or ""
 }
 
-// findPrograms uses what lies beside the program, and makes its own links in a
-// private folder where there is nothing.
+// findPrograms uses the links next to the program, or creates its own in a temporary
+// directory.
 func findPrograms() (p programs, err error) {
 	if p.self, err = realPath(); err != nil {
 		return p, err
@@ -43,22 +43,20 @@ func findPrograms() (p programs, err error) {
 	return p, p.makeLinks(reachable)
 }
 
-// realPath is where this program lies.
+// realPath returns the path of this program without links.
 func realPath() (string, error) {
 	self, err := os.Executable()
 	if err == nil {
 		self, err = filepath.EvalSymlinks(self)
 	}
 	if err != nil {
-		return "", fmt.Errorf("finding the program itself: %w", err)
+		return "", fmt.Errorf("finding the running program: %w", err)
 	}
 	return self, nil
 }
 
-// preflight checks what programs of the original need beside this one, by the
-// name that it has in their layout: they read the database with the sqlite3
-// program, and rely on ralph to say early that it is missing. This program
-// itself has SQLite inside, and by any other name asks for nothing.
+// preflight checks for the sqlite3 program, which scripts of the original's layout run.
+// It applies only to a program installed in that layout: ralph itself embeds SQLite.
 func preflight() error {
 	self, err := realPath()
 	if err != nil {
@@ -99,7 +97,7 @@ func (p *programs) makeLinks(reachable bool) error {
 	return nil
 }
 
-// tempDir is a private folder for the session.
+// tempDir returns the session's temporary directory.
 func (p *programs) tempDir() (string, error) {
 	if p.temp != "" {
 		return p.temp, nil
@@ -118,7 +116,7 @@ func (p *programs) remove() {
 	}
 }
 
-// same says whether two paths lead to the same program.
+// same reports whether two paths are the same file.
 func same(a, b string) bool {
 	x, errX := os.Stat(a)
 	y, errY := os.Stat(b)

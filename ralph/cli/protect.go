@@ -10,8 +10,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/loop"
 )
 
-// protected is the backlog of a loop, which keeps a copy of it in memory: agents
-// can do to the file what they want.
+// protected is the backlog of a loop. It keeps a copy in memory to restore the file that
+// agents can change.
 type protected struct {
 	tasks
 	agentID string
@@ -19,19 +19,19 @@ type protected struct {
 	stderr  io.Writer
 
 	hold *backlog.Hold // nil without an agent
-	copy *backlog.Copy // as the backlog was when it was looked at last
+	copy *backlog.Copy // of the last known state
 	run  *backlog.Run  // nil before the first
-	seen int           // entries of the run that the copy holds already
+	seen int           // entries of the run that are in the copy
 }
 
 var _ loop.Backlog = (*protected)(nil)
 
-// lockTries is how often the database is tried that others hold. Each try takes
-// as long as the backlog waits for a lock.
+// lockTries is the number of attempts to lock the database. Each waits for the
+// backlog's lock timeout.
 const lockTries = 3
 
-// patiently repeats f while other processes hold the database, and says so.
-func (p *protected) patiently(ctx context.Context, f func() error) error {
+// retryLocked retries f while another process locks the database.
+func (p *protected) retryLocked(ctx context.Context, f func() error) error {
 	for n := 1; ; n++ {
 		err := f()
 		if !errors.Is(err, backlog.ErrLocked) || n == lockTries || ctx.Err() != nil {
@@ -42,19 +42,18 @@ func (p *protected) patiently(ctx context.Context, f func() error) error {
 }
 
 func (p *protected) register(ctx context.Context) (a registration, err error) {
-	err = p.patiently(ctx, func() error {
+	err = p.retryLocked(ctx, func() error {
 		a, err = p.tasks.register(ctx)
 		return err
 	})
 	p.agentID, p.hold = a.id, a.hold
-	if err == nil { // from now on, what happens to the file is undone
+	if err == nil { // protects it from now on
 		_, err = p.Restore(ctx, a.id)
 	}
 	return a, err
 }
 
-// Release gives back what the agent still holds. What another one has claimed
-// meanwhile is not the agent's.
+// Release fails a task that the agent still holds.
 func (p *protected) Release(ctx context.Context, slug, reason string) error {
 	return p.with(ctx, func(s *backlog.Store) error {
 		s.As(p.agentID)
@@ -76,13 +75,13 @@ func (p *protected) Begin() ([]string, error) {
 
 func (p *protected) endRun() {
 	if p.run != nil {
-		_ = p.run.Close() // the session's folder goes, too
+		_ = p.run.Close() // its directory is removed with the session
 		p.run, p.seen = nil, 0
 	}
 }
 
 func (p *protected) Restore(ctx context.Context, agentID string) (damage string, err error) {
-	err = p.patiently(ctx, func() error {
+	err = p.retryLocked(ctx, func() error {
 		if p.copy != nil {
 			entries := p.entries()
 			d, err := backlog.Restore(ctx, p.path, p.copy, agentID, entries[min(p.seen, len(entries)):])

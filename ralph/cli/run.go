@@ -22,11 +22,10 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// maxPrompt bounds what is read from standard input, in bytes.
+// maxPrompt limits the prompt on standard input, in bytes.
 const maxPrompt = 16 << 20
 
-// run carries out "ralph run": the agent's own interface at a terminal, or one
-// answer.
+// run implements "ralph run": the agent's interactive interface, or one prompt.
 func (o Options) run(ctx context.Context, args []string) int {
 	flags, err := runflags.Parse(args)
 	switch {
@@ -37,7 +36,7 @@ func (o Options) run(ctx context.Context, args []string) int {
 		_, _ = fmt.Fprint(o.Stdout, help.Text("run"))
 		return exitOK
 	}
-	j, err := chooseAgent(ctx, agent.Run, loopFlags{model: flags.Model, danger: flags.Danger})
+	j, err := newJob(ctx, agent.Run, loopFlags{model: flags.Model, danger: flags.Danger})
 	if err != nil {
 		o.fail(err)
 		return exitFailure
@@ -59,8 +58,7 @@ func (o Options) atTerminal() bool {
 	return term.IsTerminal(o.Stdin.Fd()) && term.IsTerminal(o.Stdout.Fd())
 }
 
-// withSession opens a session that is not known to the backlog, does something
-// in it, and returns the exit code.
+// withSession runs do in a session without a registered agent and returns the exit code.
 func (o Options) withSession(ctx context.Context, do func(*session) (int, error)) int {
 	s, err := o.openSession(ctx, false)
 	if err != nil {
@@ -76,13 +74,13 @@ func (o Options) withSession(ctx context.Context, do func(*session) (int, error)
 	return code
 }
 
-// prompt is what the agent is asked: what was given, then what is piped in.
-func (o Options) prompt(given string) (string, error) {
-	parts := []string{given}
+// prompt joins the prompt of the command line and standard input.
+func (o Options) prompt(flag string) (string, error) {
+	parts := []string{flag}
 	if !term.IsTerminal(o.Stdin.Fd()) {
 		piped, err := io.ReadAll(io.LimitReader(o.Stdin, maxPrompt+1))
-		// The input may be closed, or nothing that can be read.
-		if err != nil && given == "" {
+		// The input may be closed or unreadable.
+		if err != nil && flag == "" {
 			return "", fmt.Errorf("reading the prompt: %w", err)
 		}
 		if len(piped) > maxPrompt {
@@ -97,7 +95,8 @@ func (o Options) prompt(given string) (string, error) {
 	return strings.Join(parts, "\n\n"), nil
 }
 
-// ready completes a job for a session.
+// ready completes the job for a session. The prompts are read only once: a run must not
+// change those of the next.
 func (j *job) ready(s *session) (err error) {
 	j.session.Program = s.self
 	j.session.Env = s.environ()
@@ -108,8 +107,7 @@ func (j *job) ready(s *session) (err error) {
 	return err
 }
 
-// runInterface starts the agent's own interface, which has the terminal from
-// then on.
+// runInterface runs the agent's interactive interface.
 func (o Options) runInterface(ctx context.Context, j *job, s *session) (int, error) {
 	if err := j.ready(s); err != nil {
 		return 0, err
@@ -124,13 +122,13 @@ func (o Options) runInterface(ctx context.Context, j *job, s *session) (int, err
 	return o.foreground(cmd)
 }
 
-// runOnce asks the agent once.
+// runOnce runs the agent with one prompt.
 func (o Options) runOnce(ctx context.Context, j *job, s *session) (int, error) {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
 	defer catchBrokenPipe()()
-	j.guardSandbox()
+	j.prepareSandbox()
 	if err := j.ready(s); err != nil {
 		return 0, err
 	}
@@ -139,11 +137,11 @@ func (o Options) runOnce(ctx context.Context, j *job, s *session) (int, error) {
 		return 0, err
 	}
 	o.warn(command.Warning)
-	code, err := oneRun{
+	code, err := oneshot{
 		Name: j.adapter.Name(), Command: command, Env: j.session.Env, Decoder: j.adapter.Decoder(),
 		Timeout: time.Duration(j.guest.TimeoutSeconds) * time.Second, Getenv: os.Getenv, Signals: signals,
 		Stdout: o.Stdout, Stderr: o.Stderr,
-	}.do(ctx)
+	}.run(ctx)
 	if errors.Is(err, syscall.EPIPE) {
 		err = errors.New("output was closed")
 	}

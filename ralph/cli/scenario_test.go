@@ -21,8 +21,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/loop"
 )
 
-// Parts of small agents that misbehave. "take" claims a task, "commit" and
-// "finish" do what a good one does.
+// Shell functions of agents: a correct one runs take, commit and finish.
 const (
 	agentParts = `#!/bin/sh
 take() { id=$(ralph task claim "$@" | sed -n 's/^id: //p'); [ -n "$id" ]; }
@@ -33,17 +32,16 @@ nth() { n=$(($(cat "$STATE/n" 2>/dev/null || echo 0) + 1)); echo $n >"$STATE/n";
 	good = `take && commit && finish`
 )
 
-// scenario is a loop over two tasks with an agent of its own.
+// scenario is a loop over two tasks with a custom agent.
 type scenario struct {
 	name, agent string
 	config      string // ralph.toml
 	args        string
 	code        int
-	// status is what plan-status says afterwards.
-	status  string
-	commits int
-	stdout  []string
-	stderr  []string
+	status      string // plan-status afterwards
+	commits     int
+	stdout      []string
+	stderr      []string
 }
 
 var scenarios = []scenario{
@@ -131,7 +129,7 @@ var scenarios = []scenario{
 		stderr: []string{"lasts another 5h00m, longer than max_wait (10m0s)"},
 	},
 	{
-		// As if the clock had been set back behind its claim.
+		// As if the clock had been set back before its claim.
 		name: "claims for years", agent: `take --lease 99999999; exit 3`, args: "-n 1", code: loop.RunFailed.ExitCode(), status: "2 open, 0 active, 0 done",
 		stdout: []string{"failed a/01"},
 	},
@@ -156,9 +154,8 @@ var scenarios = []scenario{
 	},
 }
 
-// TestMisbehavingAgents: after whatever an agent does, its commits are there,
-// each task is done or open, nothing of it runs, and the log tells what
-// happened.
+// After any agent, its commits exist, each task is done or open, none of its processes
+// is running, and the log is complete.
 func TestMisbehavingAgents(t *testing.T) {
 	for _, tc := range scenarios {
 		t.Run(tc.name, func(t *testing.T) {
@@ -209,7 +206,7 @@ func (p place) git(t *testing.T, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// assertSane checks what holds after every loop.
+// assertSane checks the invariants after every loop.
 func (p place) assertSane(t *testing.T, tc scenario) {
 	t.Helper()
 	assert.Check(t, cmp.Contains(p.task(t, "plan-status"), tc.status))
@@ -245,19 +242,17 @@ func fileExists(path string) bool {
 	return err == nil
 }
 
-// TestKilledLoop: what a killed loop held is open again when the next one
-// starts, and no process of it is left.
-func TestKilledLoop(t *testing.T) {
+func TestNextLoopReleasesTasksOfAKilledLoop(t *testing.T) {
 	p := newScenario(t, `nth; take --lease 99999999; if [ $n = 1 ]; then echo $$ >"$STATE/escaped"; sleep 600; fi; commit; finish`, "")
 	ralph := filepath.Join(p.dir, ".bin", "ralph")
 	cmd := p.command(ralph, "build", "--danger")
 	assert.NilError(t, cmd.Start())
 	state := strings.TrimPrefix(p.env[len(p.env)-1], "STATE=")
 	poll.WaitOn(t, poll.FileExists(filepath.Join(state, "escaped")))
-	// A second loop sees the first, and leaves its task alone.
+	// A concurrent loop does not touch the task of the first.
 	out, err := p.command(ralph, "build", "--danger", "-n", "1").CombinedOutput()
 	assert.NilError(t, err, string(out))
-	assert.Assert(t, cmp.Regexp(`(?m)^Note: agent [0-9a-f]{4} works on this backlog too, since .* UTC\.$`, string(out)))
+	assert.Assert(t, cmp.Regexp(`(?m)^Note: agent [0-9a-f]{4} is also working on this backlog, since .* UTC\.$`, string(out)))
 	assert.Assert(t, cmp.Contains(string(out), "Iteration 1: done b/02"))
 
 	assert.NilError(t, cmd.Process.Signal(syscall.SIGKILL))
@@ -271,8 +266,7 @@ func TestKilledLoop(t *testing.T) {
 	assert.Assert(t, cmp.Contains(p.task(t, "show", "a/01"), "agent process died"))
 }
 
-// TestResumeOfARunningLoop: a loop is never joined while it runs.
-func TestResumeOfARunningLoop(t *testing.T) {
+func TestRunningLoopCannotBeResumed(t *testing.T) {
 	p := newScenario(t, `take; touch "$STATE/begun"; until [ -e "$STATE/go" ]; do sleep 0.05; done; commit; finish`, "")
 	ralph := filepath.Join(p.dir, ".bin", "ralph")
 	cmd := p.command(ralph, "build", "--danger")
@@ -288,8 +282,7 @@ func TestResumeOfARunningLoop(t *testing.T) {
 	assert.NilError(t, err, string(out))
 }
 
-// TestFullDisk: a log that cannot be written costs the log, not the work.
-func TestFullDisk(t *testing.T) {
+func TestFullDiskLosesOnlyTheLog(t *testing.T) {
 	p := newScenario(t, `take; commit; head -c 3000000 /dev/zero | tr '\0' x; echo; finish`, "")
 	logs := filepath.Join(p.dir, ".ralph", "logs")
 	assert.NilError(t, os.MkdirAll(logs, 0o755))

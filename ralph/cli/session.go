@@ -19,18 +19,17 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// session is what one plan or build works with, from its start to its end.
+// session is the environment of a command that runs an agent.
 type session struct {
 	programs
 	backlog *protected // nil outside a repository, or without a scope
 	scope   backlog.Scope
-	top     string // of the work tree; or ""
+	top     string // of the worktree, or ""
 	registration
 	branch string
 }
 
-// openSession looks around. Nothing is required of git: what is missing is
-// left out.
+// openSession detects the session's environment. A repository is optional.
 func (o Options) openSession(ctx context.Context, register bool) (*session, error) {
 	p, err := findPrograms()
 	if err != nil {
@@ -38,19 +37,18 @@ func (o Options) openSession(ctx context.Context, register bool) (*session, erro
 	}
 	s := &session{programs: p, branch: o.currentBranch(ctx)}
 	if dir := os.Getenv(wire.CacheEnv); dir != "" {
-		if err := makeCaches(dir, os.Getenv("HOME")); err != nil {
-			_, _ = fmt.Fprintln(o.Stderr, "Warning:", err) // it works without, more slowly
+		if err := createCaches(dir, os.Getenv("HOME")); err != nil {
+			_, _ = fmt.Fprintln(o.Stderr, "Warning:", err) // caches are optional
 		}
 	}
 	s.openBacklog(ctx, o.Stderr)
 	if register && s.backlog != nil {
 		if s.registration, err = s.backlog.register(ctx); err != nil {
-			// A loop that no agent belongs to would check nothing, renew no lease and
-			// release no task.
+			// Without an agent the loop could not check, renew or release tasks.
 			s.remove()
 			return nil, fmt.Errorf("registering with the backlog: %w", err)
 		}
-		o.tellOthers(s.registration)
+		o.reportAgents(s.registration)
 	}
 	return s, nil
 }
@@ -69,17 +67,17 @@ func (s *session) openBacklog(ctx context.Context, stderr io.Writer) {
 	s.scope = scope
 }
 
-// tellOthers says what the agent has found in the backlog.
-func (o Options) tellOthers(r registration) {
+// reportAgents reports dead and other running agents.
+func (o Options) reportAgents(r registration) {
 	for _, t := range r.dead {
 		_, _ = fmt.Fprintf(o.Stderr, "Task %s is open again: agent %s, which held it, died.\n", termsafe.Strip(t.Slug), t.Agent)
 	}
 	for _, other := range r.others {
-		_, _ = fmt.Fprintf(o.Stderr, "Note: agent %s works on this backlog too, since %s UTC.\n", termsafe.Strip(other.ID), termsafe.Strip(other.StartedAt))
+		_, _ = fmt.Fprintf(o.Stderr, "Note: agent %s is also working on this backlog, since %s UTC.\n", termsafe.Strip(other.ID), termsafe.Strip(other.StartedAt))
 	}
 }
 
-// close ends the session. Its line is the last on standard output.
+// close ends the session and prints the last line of standard output.
 func (o Options) close(ctx context.Context, s *session, stdout io.Writer) {
 	if s.id != "" {
 		if err := s.backlog.deregister(ctx, s.id); err == nil {
@@ -87,15 +85,15 @@ func (o Options) close(ctx context.Context, s *session, stdout io.Writer) {
 		}
 	}
 	if dispatch := os.Getenv(wire.DispatchEnv); dispatch != "" && s.backlog != nil {
-		_ = s.backlog.copyForHost(context.WithoutCancel(ctx), s.top, dispatch) // or else the host asks for it
+		_ = s.backlog.copyForHost(context.WithoutCancel(ctx), s.top, dispatch) // or else the host requests it
 	}
 	if s.hold != nil {
-		_ = s.hold.Release() // the end of the process does it too
+		_ = s.hold.Release() // the process's exit does it too
 	}
 	s.remove()
 }
 
-// environ is the environment of the agent and of all that it starts.
+// environ returns the environment of the agent.
 func (s *session) environ() []string {
 	env := append(os.Environ(), "RALPH_TASK_SCRIPT="+s.task, "SCRIPT_DIR="+s.scriptDir)
 	if s.binDir != "" {
@@ -110,30 +108,30 @@ func (s *session) environ() []string {
 	return env
 }
 
-// fullDisk returns which of the session's disks has no space left, and what helps.
+// fullDisk returns a full disk of the session and the remedy.
 func (s *session) fullDisk(sandboxed bool) (reason, remedy string) {
 	git := filepath.Join(s.top, ".git") // the private one is a volume
-	folder := diskspace.Full(s.top, git, wire.PrivateGitDir, os.Getenv("HOME"), s.temp)
+	dir := diskspace.Full(s.top, git, wire.PrivateGitDir, os.Getenv("HOME"), s.temp)
 	switch {
-	case folder == "":
+	case dir == "":
 		return "", ""
-	case sandboxed && folder != s.top:
+	case sandboxed && dir != s.top:
 		remedy = `free space on the engine's disk: "docker system df" shows what uses it, "docker ralph clean" removes this sandbox`
 	default:
 		remedy = "free some disk space"
 	}
-	return "no space left on the file system of " + folder, remedy
+	return "no space left on the file system of " + dir, remedy
 }
 
-// currentBranch is for the banner only; git's complaints reach the user.
+// currentBranch returns the branch for the banner; git prints its errors.
 func (o Options) currentBranch(ctx context.Context) string {
 	cmd := exec.CommandContext(ctx, "git", "branch", "--show-current")
 	cmd.Stderr = o.Stderr
-	out, _ := cmd.Output() // git has said what is wrong
+	out, _ := cmd.Output()
 	return string(bytes.TrimSpace(out))
 }
 
-// head returns the commit of the work tree, or "".
+// head returns the worktree's commit, or "".
 func head(ctx context.Context) string {
 	out, err := exec.CommandContext(ctx, "git", "rev-parse", "--verify", "--quiet", "HEAD").Output()
 	if err != nil {
@@ -142,8 +140,7 @@ func head(ctx context.Context) string {
 	return strings.TrimSpace(string(out))
 }
 
-// countCommits returns how many commits to has that from has not. Without
-// from it is all of them.
+// countCommits counts the commits in from..to, or all of to if from is empty.
 func countCommits(ctx context.Context, from, to string) int {
 	span := to
 	if from != "" {
@@ -151,24 +148,24 @@ func countCommits(ctx context.Context, from, to string) int {
 	}
 	out, err := exec.CommandContext(ctx, "git", "rev-list", "--count", span, "--").Output()
 	if err != nil {
-		return 0 // the branch was rewritten, or is gone
+		return 0 // from no longer exists
 	}
 	n, _ := strconv.Atoi(strings.TrimSpace(string(out)))
 	return n
 }
 
-// isCommitted says whether the current branch has a commit.
+// isCommitted reports whether the current branch contains a commit.
 func isCommitted(ctx context.Context, commit string) bool {
 	return !strings.HasPrefix(commit, "-") && exec.CommandContext(ctx, "git", "merge-base", "--is-ancestor", commit, "HEAD").Run() == nil
 }
 
-// uncommitted lists the changes that are not committed, a line for each file.
+// uncommitted lists the uncommitted changes, one line per file.
 func uncommitted(ctx context.Context) []string {
 	out, err := gitrepo.AtPipe(ctx, ".", func(ctx context.Context) ([]byte, error) {
 		return exec.CommandContext(ctx, "git", "-c", "core.fsmonitor=false", "status", "--porcelain", "--untracked-files=all").Output()
 	})
 	if err != nil {
-		return nil // there is no repository, or git says it elsewhere
+		return nil
 	}
 	return slices.Collect(strings.Lines(string(out)))
 }

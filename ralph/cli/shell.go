@@ -16,16 +16,15 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/help"
 )
 
-// Exit codes of a shell for programs that it could not start.
+// Exit codes of a shell for programs that cannot be started.
 const (
 	exitNotExecutable = 126
 	exitNotFound      = 127
-	exitSignal        = 128 // and the number of the signal
+	exitSignal        = 128 // plus the signal number
 )
 
-// shell carries out "ralph shell": the best shell there is, or a command, in the
-// environment that agents get. It needs neither an agent nor a configuration
-// that works.
+// shell implements "ralph shell": a shell or command in the agent's environment. It does
+// not require an agent or a valid configuration.
 func (o Options) shell(ctx context.Context, args []string) int {
 	switch {
 	case len(args) > 0 && (args[0] == "--help" || args[0] == "-h"):
@@ -51,8 +50,7 @@ func (o Options) shell(ctx context.Context, args []string) int {
 	})
 }
 
-// find returns the path of a program, if it is the one that this session brings
-// along.
+// find resolves ralph to this program.
 func (s *session) find(name string) string {
 	if name == "ralph" && s.binDir != "" {
 		return filepath.Join(s.binDir, name)
@@ -60,15 +58,14 @@ func (s *session) find(name string) string {
 	return name
 }
 
-// foreground runs a command with the streams of this program and returns its
-// exit code, as a shell does.
+// foreground runs a command with the program's streams and returns a shell's exit code.
 func (o Options) foreground(cmd *exec.Cmd) (int, error) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = o.Stdin, o.Stdout, o.Stderr
 	var err error
 	if term.IsTerminal(o.Stdin.Fd()) {
 		err = runForeground(cmd)
 	} else {
-		err = runPassing(cmd)
+		err = runSignalled(cmd, func(os.Signal) bool { return true })
 	}
 	exit, ended := errors.AsType[*exec.ExitError](err)
 	switch {
@@ -77,7 +74,7 @@ func (o Options) foreground(cmd *exec.Cmd) (int, error) {
 	case !ended && (errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist)):
 		return exitNotFound, fmt.Errorf("%s: not found", cmd.Args[0])
 	case !ended:
-		return exitNotExecutable, fmt.Errorf("%s: cannot be run: %w", cmd.Args[0], err)
+		return exitNotExecutable, fmt.Errorf("%s: cannot execute: %w", cmd.Args[0], err)
 	case exit.ExitCode() >= 0:
 		return exit.ExitCode(), nil
 	}
@@ -85,10 +82,4 @@ func (o Options) foreground(cmd *exec.Cmd) (int, error) {
 		return exitSignal + int(status.Signal()), nil
 	}
 	return exitFailure, nil
-}
-
-// runPassing waits for a command that no terminal signals: whoever signals this
-// process means the command.
-func runPassing(cmd *exec.Cmd) error {
-	return runSignalled(cmd, func(os.Signal) bool { return true })
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 )
 
-// shellAgent is the process of the shell agent, which the loop starts. What
-// goes wrong with a task is in its stream.
+// shellAgent is the shell agent's process. Errors of a task are in its output.
 func (o Options) shellAgent(ctx context.Context, args []string) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -31,7 +30,7 @@ func (o Options) shellAgent(ctx context.Context, args []string) int {
 		o.fail(err)
 		return exitFailure
 	}
-	defer func() { _ = store.Close() }() // nothing is lost: every change is committed
+	defer func() { _ = store.Close() }() // every change is committed
 	worker := shell.New(store, os.Getenv("RALPH_AGENT_ID"), o.Stdout)
 	run := worker.Build
 	if agent.Mode(args[0]) == agent.Plan {

@@ -14,48 +14,45 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
-// Exit codes of one run besides the agent's own: those of a loop that ends for the
-// same reason.
+// Exit codes of a run, as those of a loop.
 const (
 	exitTimedOut    = 124
 	exitInterrupted = 130
 )
 
-// outputDrain is how long the agent's output is read after it has ended itself.
+// outputDrain is how long the output is read after the agent's exit.
 const outputDrain = 2 * time.Second
 
-// oneRun is one run of an agent, whose report is shown as a loop does.
-type oneRun struct {
+// oneshot is a single run of an agent.
+type oneshot struct {
 	Name    string
 	Command agent.Command
-	Env     []string // all of the environment but what Command adds
+	Env     []string // without Command's variables
 	Decoder event.Decoder
-	// Timeout bounds the run; 0 means no bound.
-	Timeout time.Duration
-	// Getenv reads the agent's environment.
-	Getenv func(string) string
-	// Signals interrupt the agent; the second one ends it at once.
+	Timeout time.Duration // 0 means no limit
+	Getenv  func(string) string
+	// Signals interrupt the agent; the second one kills it.
 	Signals        <-chan os.Signal
 	Stdout, Stderr io.Writer
 }
 
-// do runs the agent to its end and returns the exit code. An agent that calls
-// its run a failure has one other than 0.
-func (r oneRun) do(ctx context.Context) (int, error) {
+// run runs the agent and returns the exit code, which is not 0 if the agent reported a
+// failure.
+func (r oneshot) run(ctx context.Context) (int, error) {
 	if r.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, r.Timeout)
 		defer cancel()
 	}
-	// Not killed by ctx: proc does it, with all descendants.
+	// Not killed by ctx: wait kills it with all descendants.
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), r.Command.Path, r.Command.Args...)
 	cmd.Env = append(append([]string{}, r.Env...), r.Command.Env...)
 	cmd.WaitDelay = outputDrain
 	if r.Command.Stdin != "" {
 		cmd.Stdin = strings.NewReader(r.Command.Stdin)
 	}
-	out := &shown{decoder: r.Decoder, to: r.Stdout, noKey: make(chan string, 1)}
-	errs := &shown{decoder: event.PlainText(), to: r.Stderr}
+	out := &renderer{decoder: r.Decoder, to: r.Stdout, noKey: make(chan string, 1)}
+	errs := &renderer{decoder: event.PlainText(), to: r.Stderr}
 	cmd.Stdout, cmd.Stderr = out, errs
 	child, err := agent.StartChild(cmd)
 	if err != nil {
@@ -63,7 +60,7 @@ func (r oneRun) do(ctx context.Context) (int, error) {
 	}
 	interrupted, noKey := r.wait(ctx, child, out.noKey)
 	code, err := child.Wait()
-	if errors.Is(err, exec.ErrWaitDelay) { // something of it kept the output open
+	if errors.Is(err, exec.ErrWaitDelay) { // a background process kept the output open
 		err = nil
 	}
 	if err = errors.Join(err, out.end(), errs.end()); err != nil {
@@ -82,9 +79,9 @@ func (r oneRun) do(ctx context.Context) (int, error) {
 	return code, nil
 }
 
-// wait waits for the child to end, or ends it, and says whether a signal asked for
-// that, or a refused key made it necessary: the agent would try again for minutes.
-func (r oneRun) wait(ctx context.Context, child *agent.Child, refused <-chan string) (interrupted bool, noKey string) {
+// wait waits for the child's exit. It kills the child on a second signal, after the
+// timeout, or if the key was rejected, as the agent would retry for minutes.
+func (r oneshot) wait(ctx context.Context, child *agent.Child, refused <-chan string) (interrupted bool, noKey string) {
 	for {
 		select {
 		case <-child.Done():
@@ -110,24 +107,24 @@ func (r oneRun) wait(ctx context.Context, child *agent.Child, refused <-chan str
 	}
 }
 
-// shown renders what an agent prints.
-type shown struct {
+// renderer renders an agent's output.
+type renderer struct {
 	decoder event.Decoder
 	to      io.Writer
-	failed  bool        // the agent called its run a failure, in its last word
+	failed  bool        // the agent reported a failure
 	midLine bool        // the last byte was no newline
-	noKey   chan string // what was said about a refused key, once; may be nil
+	noKey   chan string // message about a rejected key, once; may be nil
 	err     error
 }
 
-// Write implements [io.Writer]. It takes everything, so that the agent is not
-// stuck: what cannot be written is an error at the end.
-func (s *shown) Write(p []byte) (int, error) {
+// Write implements [io.Writer]. Errors are returned by end, so that the agent is not
+// blocked.
+func (s *renderer) Write(p []byte) (int, error) {
 	s.show(s.decoder.Decode(p))
 	return len(p), nil
 }
 
-func (s *shown) show(events []event.Event) {
+func (s *renderer) show(events []event.Event) {
 	for _, e := range events {
 		switch e := e.(type) {
 		case event.Result:
@@ -147,8 +144,8 @@ func (s *shown) show(events []event.Event) {
 	}
 }
 
-// end shows what is left, and ends the line.
-func (s *shown) end() error {
+// end renders the remaining output and ends the line.
+func (s *renderer) end() error {
 	s.show(s.decoder.End())
 	if s.midLine && s.err == nil {
 		_, s.err = io.WriteString(s.to, "\n")

@@ -21,15 +21,15 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 )
 
-// misfortune is what an agent does to the backlog in the first of its tasks.
-type misfortune struct {
+// damage is what an agent does to the backlog in the first of its tasks.
+type damage struct {
 	name, step string
 	// reason is why the run failed. status is what became of its task; it is done
 	// where the agent could still say so.
 	reason, status string
 }
 
-var misfortunes = []misfortune{
+var damages = []damage{
 	{"git clean", "git clean -fdxq", "the task database was removed", "done"},
 	{"folder removed", "rm -rf .ralph", "the task database was removed", "done"},
 	{"folder replaced by a link", "rm -rf .ralph; ln -s /tmp .ralph", "the task database was replaced by a symbolic link", "done"},
@@ -51,11 +51,10 @@ var misfortunes = []misfortune{
 	{"plan of something else", `echo '{"id":"c/99","t":"Other","spec":"a.md"}' | ralph task plan-sync`, "3 tasks were deleted that the run had not created", ""},
 }
 
-// TestBacklogSurvivesTheAgent: whatever an agent does to the backlog, all of its
-// tasks are there afterwards, with what the run has finished; the run has failed,
-// and the loop goes on with the next task.
+// After any damage by an agent, the backlog has all tasks and the run's results, the run
+// has failed, and the loop continues.
 func TestBacklogSurvivesTheAgent(t *testing.T) {
-	for _, tc := range misfortunes {
+	for _, tc := range damages {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			p := newShellPlace(t, tc.step)
@@ -86,9 +85,7 @@ func TestBacklogSurvivesTheAgent(t *testing.T) {
 	}
 }
 
-// TestLoopEndsAfterMisfortune: with what happens in every case, the loop still
-// comes to its end by itself, with all other tasks done.
-func TestLoopEndsAfterMisfortune(t *testing.T) {
+func TestLoopCompletesAfterDamage(t *testing.T) {
 	t.Parallel()
 	p := newShellPlace(t, "git clean -fdxq")
 	stdout, stderr := p.build(t)
@@ -149,9 +146,7 @@ func (p place) gitStatus(t *testing.T) string {
 	return p.git(t, "status", "--porcelain")
 }
 
-// TestDeletedBlockedTasksAreNotLeft: what is deleted needs nothing done, blocked or
-// not.
-func TestDeletedBlockedTasksAreNotLeft(t *testing.T) {
+func TestDeletedBlockedTasksDoNotCount(t *testing.T) {
 	t.Parallel()
 	p := newShellPlace(t, "true")
 	p.task(t, "block", "made/by-hand", "--by", "c/03")
@@ -159,9 +154,7 @@ func TestDeletedBlockedTasksAreNotLeft(t *testing.T) {
 	assert.Assert(t, cmp.Contains(stdout, "2 tasks done, 1 left"), stderr)
 }
 
-// TestDamagedBacklogCostsNoRun: what is broken before the first run is said
-// before it.
-func TestDamagedBacklogCostsNoRun(t *testing.T) {
+func TestDamagedBacklogPreventsTheFirstRun(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"build", "plan"} {
 		p := newShellPlace(t, "true")
@@ -174,9 +167,7 @@ func TestDamagedBacklogCostsNoRun(t *testing.T) {
 	}
 }
 
-// TestUnclaimedTaskIsChecked: a task that became done without a claim does not
-// escape the checks.
-func TestUnclaimedTaskIsChecked(t *testing.T) {
+func TestUnclaimedFinishedTaskIsChecked(t *testing.T) {
 	t.Parallel()
 	p := newShellPlace(t, "ralph task update b/02 --status done")
 	config := "[agent]\nname = \"shell\"\n[checks]\ncommands = [\"test -e b\"]\n"
@@ -186,9 +177,7 @@ func TestUnclaimedTaskIsChecked(t *testing.T) {
 	assert.Check(t, cmp.Contains(p.task(t, "show", "b/02"), "Status:      open"))
 }
 
-// TestPersonMayDelete: what a person deletes while a run is under way stays
-// deleted.
-func TestPersonMayDelete(t *testing.T) {
+func TestTaskDeletedByUserDuringARunStaysDeleted(t *testing.T) {
 	t.Parallel()
 	p := newShellPlace(t, "env -u RALPH_RUN_RECORD -u RALPH_AGENT_ID ralph task delete c/03")
 	stdout, _ := p.build(t)
@@ -196,9 +185,8 @@ func TestPersonMayDelete(t *testing.T) {
 	assert.Check(t, cmp.Contains(p.task(t, "show", "c/03"), "Status:      deleted"))
 }
 
-// TestOvertakenLoopStops: a loop that was frozen beyond its lease has lost its
-// task. Its agent's word is refused, its run ends and does not count, and what the
-// other loop did stays.
+// A loop that was suspended beyond its lease has lost its task: its run ends and does
+// not count, and the other loop's result stays.
 func TestOvertakenLoopStops(t *testing.T) {
 	for _, tc := range []struct{ name, rest string }{
 		{"the agent finishes", "while [ ! -e $STATE/resumed ]; do sleep 0.01; done"},
@@ -242,8 +230,7 @@ func TestOvertakenLoopStops(t *testing.T) {
 	}
 }
 
-// TestBacklogIsProtectedFromTheStart: what goes before the first run comes back, too.
-func TestBacklogIsProtectedFromTheStart(t *testing.T) {
+func TestBacklogIsRestoredBeforeTheFirstRun(t *testing.T) {
 	own := tasks{path: filepath.Join(t.TempDir(), ".ralph", "tasks.db"), scope: backlog.Scope{Repo: "acme/shop", Branch: "main"}}
 	assert.NilError(t, own.with(t.Context(), func(s *backlog.Store) error {
 		return s.Create(t.Context(), backlog.NewTask{Slug: "a", Title: "A"})
@@ -260,13 +247,11 @@ func TestBacklogIsProtectedFromTheStart(t *testing.T) {
 	assert.Equal(t, all["a"].Status, backlog.StatusOpen)
 }
 
-// TestLockedBacklogIsTriedAgain: a database that others hold is tried again, which
-// is said; when they do not let go, that is an error.
-func TestLockedBacklogIsTriedAgain(t *testing.T) {
+func TestLockedBacklogIsRetried(t *testing.T) {
 	var said bytes.Buffer
 	p := protected{stderr: &said}
 	tries := 0
-	err := p.patiently(t.Context(), func() error {
+	err := p.retryLocked(t.Context(), func() error {
 		if tries++; tries < 2 {
 			return backlog.ErrLocked
 		}
@@ -275,7 +260,7 @@ func TestLockedBacklogIsTriedAgain(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Equal(t, said.String(), "Warning: the backlog is locked by another process; retrying\n")
 	tries = 0
-	err = p.patiently(t.Context(), func() error { tries++; return backlog.ErrLocked })
+	err = p.retryLocked(t.Context(), func() error { tries++; return backlog.ErrLocked })
 	assert.ErrorIs(t, err, backlog.ErrLocked)
 	assert.Equal(t, tries, lockTries)
 }

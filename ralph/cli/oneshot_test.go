@@ -16,7 +16,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
-func TestOneRun(t *testing.T) {
+func TestOneshot(t *testing.T) {
 	sh, err := exec.LookPath("sh")
 	assert.NilError(t, err)
 	const said = `echo '{"type":"assistant","message":{"content":[{"type":"text","text":"Hello."}]}}'; `
@@ -45,10 +45,10 @@ func TestOneRun(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
-			code, err := oneRun{
+			code, err := oneshot{
 				Name: "mine", Command: agent.Command{Path: sh, Args: []string{"-c", tc.script}, Stdin: "the prompt"}, Env: os.Environ(),
 				Decoder: tc.decoder, Timeout: tc.timeout, Stdout: &stdout, Stderr: &stderr,
-			}.do(t.Context())
+			}.run(t.Context())
 			if tc.err == "" {
 				assert.NilError(t, err)
 			} else {
@@ -61,13 +61,13 @@ func TestOneRun(t *testing.T) {
 	}
 }
 
-func TestInterrupts(t *testing.T) {
+func TestOneshotInterrupts(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		command []string
 		signals int
 	}{
-		// Not by a shell: one that is about to become the program loses a signal.
+		// Not by a shell, which loses a signal while it executes the program.
 		{"ends by itself", []string{"sleep", "100"}, 1},
 		{"refuses", []string{"sh", "-c", "trap '' INT; sleep 100 & wait; sleep 100"}, 2},
 	} {
@@ -80,10 +80,10 @@ func TestInterrupts(t *testing.T) {
 			}
 			var out bytes.Buffer
 			began := time.Now()
-			code, err := oneRun{
+			code, err := oneshot{
 				Name: "mine", Command: agent.Command{Path: program, Args: tc.command[1:]}, Env: os.Environ(),
 				Decoder: event.PlainText(), Signals: signals, Stdout: &out, Stderr: &out,
-			}.do(t.Context())
+			}.run(t.Context())
 			assert.NilError(t, err)
 			assert.Equal(t, code, exitInterrupted)
 			assert.Assert(t, time.Since(began) < 90*time.Second, "it was ended, and has not ended")

@@ -8,20 +8,18 @@ import (
 	"path/filepath"
 )
 
-// cacheFolders are the folders that a program is led to and does not make itself.
-func cacheFolders() []string {
+// cacheDirs lists the directories that package managers do not create themselves.
+func cacheDirs() []string {
 	return []string{
 		"npm", "pnpm/store", "yarn", "pip", "uv", "cargo", "go/mod", "go/build",
 		"apt/cache/archives/partial", "apt/lists/partial",
 	}
 }
 
-// makeCaches makes what is missing of the folders in dir in which package managers
-// keep what they fetch, and of what leads programs there that read no variable: apt's
-// file beside its folders, and pnpm's in the home directory. What is there stays as it
-// is.
-func makeCaches(dir, home string) error {
-	for _, name := range cacheFolders() {
+// createCaches creates missing cache directories in dir, and configuration files for apt
+// and pnpm, which cannot be configured by environment variables.
+func createCaches(dir, home string) error {
+	for _, name := range cacheDirs() {
 		if err := os.MkdirAll(filepath.Join(dir, filepath.FromSlash(name)), 0o755); err != nil {
 			return fmt.Errorf("creating the cache directory: %w", err)
 		}
@@ -29,7 +27,7 @@ func makeCaches(dir, home string) error {
 	apt := filepath.Join(dir, "apt")
 	for path, content := range map[string]string{
 		filepath.Join(apt, "apt.conf"): fmt.Sprintf("Dir::Cache %q;\nDir::State::lists %q;\n", filepath.Join(apt, "cache"), filepath.Join(apt, "lists")),
-		// pnpm before 11 reads no variable but one that npm warns of.
+		// The variable of pnpm before 11 makes npm print a warning.
 		filepath.Join(home, ".config", "pnpm", "rc"): "store-dir=" + filepath.Join(dir, "pnpm", "store") + "\n",
 	} {
 		if err := writeOnce(path, content); err != nil {
@@ -48,7 +46,7 @@ func writeOnce(path, content string) error {
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return nil // another command was faster
+		return nil // created concurrently
 	}
 	if err != nil {
 		return err

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/docker-ralph/docker-ralph/ralph/loop"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
+)
+
+// report prints the result as JSON and returns the exit code.
+func (o Options) report(result outcome) int {
+	code := result.report.Stop.ExitCode()
+	printed := struct {
+		Stop       loop.Stop          `json:"stop"`
+		ExitCode   int                `json:"exit_code"`
+		Error      string             `json:"error,omitempty"`
+		Log        string             `json:"log,omitempty"`
+		Iterations []runlog.Iteration `json:"iterations"`
+		Totals     loop.Totals        `json:"totals"`
+	}{result.report.Stop, code, "", result.log, result.report.Iterations, result.report.Totals}
+	if result.err != nil {
+		printed.Error = result.err.Error()
+	}
+	if printed.Iterations == nil {
+		printed.Iterations = []runlog.Iteration{}
+	}
+	out := json.NewEncoder(o.Stdout)
+	out.SetEscapeHTML(false)
+	if err := out.Encode(printed); err != nil {
+		o.complain(fmt.Sprintf("writing the report: %s", err))
+		return max(code, exitFailure)
+	}
+	return code
+}
+
+// banner prints the session's settings.
+func (o Options) banner(j *job, s *session, stdout io.Writer) {
+	adapter, as, flags := j.adapter, j.session, j.flags
+	var b strings.Builder
+	line := func(label, value string) {
+		if value != "" {
+			fmt.Fprintf(&b, "%s%s\n", label, value)
+		}
+	}
+	rule := strings.Repeat("━", 40) + "\n"
+	b.WriteString(rule)
+	line("Mode:   ", string(as.Mode))
+	line("Prompt: ", adapter.Prompt(as))
+	b.WriteString("Branch: " + s.branch + "\n")
+	safe := "yes"
+	if flags.danger {
+		safe = "NO (--dangerously-skip-permissions)"
+	}
+	line("Safe:   ", safe)
+	line("Backend: ", adapter.Backend(as))
+	line("Agent:  ", s.id)
+	if model := adapter.Model(as); as.Model != "" && model != "" {
+		line("Model:  ", as.Model+" ("+model+")")
+	}
+	switch n := flags.maxIterations; {
+	case n == 1:
+		line("Max:    ", "1 iteration")
+	case n > 1:
+		line("Max:    ", fmt.Sprintf("%d iterations", n))
+	}
+	b.WriteString(rule)
+	_, _ = fmt.Fprint(stdout, b.String())
+	if flags.model != "" && adapter.Model(as) == "" {
+		_, _ = fmt.Fprintf(o.Stderr, "Warning: --model is ignored: agent %s has no model\n", adapter.Name())
+	}
+}
