@@ -113,14 +113,14 @@ func TestClaudeSkills(t *testing.T) {
 	assert.ErrorContains(t, claude{}.Check(s), "HOME is not set")
 }
 
-func TestClaudeIsMissing(t *testing.T) {
+func TestClaudeNotInstalled(t *testing.T) {
 	withPath(t)
 	err := claude{}.Check(Session{})
 	assert.Error(t, err, "claude is not installed or not on PATH")
 	assert.DeepEqual(t, hint.Of(err), []string{`install it with "npm install -g @anthropic-ai/claude-code"`})
 }
 
-func TestShellNeedsASandboxOrDanger(t *testing.T) {
+func TestShellRequiresSandboxOrDanger(t *testing.T) {
 	assert.ErrorContains(t, shell{}.Check(Session{}), "without a sandbox")
 	_, err := shell{}.Prepare(t.Context(), Session{Mode: Build})
 	assert.ErrorContains(t, err, "without a sandbox")

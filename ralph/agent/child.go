@@ -8,17 +8,15 @@ import (
 	"time"
 )
 
-// killDeadline bounds how long Kill and Wait look for processes that refuse
-// to disappear, e.g. because they hang in the kernel.
-const killDeadline = 5 * time.Second
+// killTimeout bounds how long Kill and Wait wait for processes that hang in the kernel.
+const killTimeout = 5 * time.Second
 
-// Child is a running agent, which can neither outlive ralph nor leave processes
-// behind. Its methods may be called by several goroutines.
+// Child is a running agent. It cannot outlive ralph or leave processes behind. Its
+// methods are safe for concurrent use.
 //
-// It gets a session of its own: it has no terminal to stop on, and its process group
-// can be signalled as one. That alone is not enough, because agents start their tools
-// in further sessions; on Linux, what such tools leave behind is therefore also
-// adopted and killed.
+// It runs in a new session: it has no controlling terminal, and its process group can be
+// signalled as a whole. Agents start tools in further sessions; on Linux, orphaned
+// processes of these are adopted and killed as well.
 type Child struct {
 	cmd    *exec.Cmd
 	family family
@@ -26,15 +24,14 @@ type Child struct {
 	err    error
 }
 
-// StartChild starts cmd in a session of its own. cmd must not set SysProcAttr.
+// StartChild starts cmd in a new session. cmd must not set SysProcAttr.
 func StartChild(cmd *exec.Cmd) (*Child, error) {
 	c := &Child{cmd: cmd, done: make(chan struct{})}
 	c.family.remember(cmd)
 	cmd.SysProcAttr = sysProcAttr()
 	started := make(chan error)
 	go func() {
-		// The kernel's parent-death signal follows the thread that started
-		// the child, so that thread has to stay.
+		// The parent-death signal is sent when the starting thread exits.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -52,20 +49,20 @@ func StartChild(cmd *exec.Cmd) (*Child, error) {
 	return c, nil
 }
 
-// Done is closed when the child itself has ended.
+// Done is closed when the child has exited.
 func (c *Child) Done() <-chan struct{} { return c.done }
 
-// Interrupt asks the child's process group to end (SIGINT).
+// Interrupt sends SIGINT to the child's process group.
 func (c *Child) Interrupt() { interruptGroup(c.cmd.Process) }
 
-// Kill ends the child, its process group and all their descendants at once.
+// Kill kills the child, its process group and all descendants.
 func (c *Child) Kill() {
 	killGroup(c.cmd.Process)
 	c.family.kill(c.cmd.Process.Pid)
 }
 
-// Wait waits for the child, then kills what it left running. It returns the
-// exit code; a child ended by signal n has the code 128+n, as in a shell.
+// Wait waits for the child, then kills its remaining processes. It returns the exit code,
+// which is 128+n for signal n, as in a shell.
 func (c *Child) Wait() (code int, err error) {
 	<-c.done
 	killGroup(c.cmd.Process)

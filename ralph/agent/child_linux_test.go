@@ -62,8 +62,7 @@ func TestInterruptReachesTheWholeGroup(t *testing.T) {
 	poll.WaitOn(t, fileExists(filepath.Join(dir, "inner")))
 }
 
-// Agents run their tools in sessions of their own, which a signal to the
-// group does not reach.
+// Agents run tools in new sessions, which a signal to the group does not reach.
 const escaping = `setsid sh -c 'trap "" INT TERM HUP; echo $$ >"$1/escaped"; sleep 600' sh "$0" &
 	(setsid sh -c 'echo $$ >"$1/orphan"; exec sleep 600' sh "$0" &) &
 	while [ ! -s "$0/escaped" ] || [ ! -s "$0/orphan" ]; do sleep 0.01; done; `
@@ -81,7 +80,7 @@ func TestKillReachesEscapedDescendants(t *testing.T) {
 	assertGone(t, filepath.Join(dir, "orphan"))
 }
 
-func TestWaitKillsWhatIsLeftOver(t *testing.T) {
+func TestWaitKillsLeftoverProcesses(t *testing.T) {
 	bystander := exec.Command("sleep", "600")
 	assert.NilError(t, bystander.Start())
 	defer func() { _ = bystander.Process.Kill(); _ = bystander.Wait() }()
@@ -94,7 +93,7 @@ func TestWaitKillsWhatIsLeftOver(t *testing.T) {
 	assert.Equal(t, code, 3)
 	assertGone(t, filepath.Join(dir, "escaped"))
 	assertGone(t, filepath.Join(dir, "orphan"))
-	assert.NilError(t, bystander.Process.Signal(syscall.Signal(0)), "a child of somebody else was killed")
+	assert.NilError(t, bystander.Process.Signal(syscall.Signal(0)), "an unrelated child was killed")
 }
 
 // TestParentDeath runs a parent that is killed and watches its child.

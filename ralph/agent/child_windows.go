@@ -9,8 +9,7 @@ import (
 
 func sysProcAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }
 
-// interruptGroup does nothing: on a console Windows itself delivers Ctrl+C to
-// every process of it.
+// interruptGroup does nothing: Windows sends Ctrl+C to all processes of the console.
 func interruptGroup(*os.Process) {}
 
 func killGroup(p *os.Process) { _ = p.Kill() }
@@ -23,10 +22,10 @@ func (*family) remember(*exec.Cmd) {}
 
 func (*family) started(int) {}
 
-// EndLeftovers finds nothing here.
-func EndLeftovers() int { return 0 }
+// KillLeftovers does nothing on Windows.
+func KillLeftovers() int { return 0 }
 
-// kill ends the tree under a running child.
+// kill kills a child and its descendants.
 func (*family) kill(running int) {
 	if running != 0 {
 		_ = exec.Command("taskkill", "/T", "/F", "/PID", strconv.Itoa(running)).Run()

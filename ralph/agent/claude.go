@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -20,7 +19,7 @@ type claude struct{}
 
 func (claude) Name() string { return "claude" }
 
-// Prompt is a slash command: the words are in the skill of that name.
+// Prompt returns a slash command: the text is in the skill of that name.
 func (claude) Prompt(s Session) string { return "/ralph-" + string(s.Mode) }
 
 func (claude) Backend(s Session) string { return claudeBackend(s.Getenv) }
@@ -30,7 +29,7 @@ func (claude) Model(s Session) string {
 }
 
 func (claude) Check(s Session) error {
-	_, err := findClaude()
+	_, err := findAgent("claude", claudePackage)
 	if err != nil {
 		return err
 	}
@@ -40,22 +39,12 @@ func (claude) Check(s Session) error {
 	return err
 }
 
-func findClaude() (string, error) {
-	path, err := exec.LookPath("claude")
-	switch {
-	case errors.Is(err, exec.ErrNotFound):
-		return "", hint.Wrap(errors.New("claude is not installed or not on PATH"), "install it with %q", "npm install -g @anthropic-ai/claude-code")
-	case err != nil:
-		return "", fmt.Errorf("finding claude: %w", err)
-	}
-	return path, nil
-}
+const claudePackage = "npm install -g @anthropic-ai/claude-code"
 
-// Prepare writes the skills and hooks anew before every run in a sandbox, so that no
-// run can change what the next one is told. On a host the user's own skills
-// are used, and nothing is written.
+// Prepare rewrites the skills and hooks before every run in a sandbox, so that no run can
+// change those of the next one. Without a sandbox the user's skills are used.
 func (c claude) Prepare(_ context.Context, s Session) (Command, error) {
-	path, err := findClaude()
+	path, err := findAgent("claude", claudePackage)
 	if err != nil {
 		return Command{}, err
 	}
@@ -74,25 +63,24 @@ func (c claude) Prepare(_ context.Context, s Session) (Command, error) {
 		cmd.Args = append(cmd.Args, "--model", c.Model(s))
 	}
 	if s.Sandboxed {
-		noAfterlife(&cmd)
+		disableWakeup(&cmd)
 	}
-	return cmd, c.settle(s, &cmd)
+	return cmd, c.setUp(s, &cmd)
 }
 
-// noAfterlife switches off what lets a session go on after its end: the tool by
-// which claude wakes itself up, its schedules, and the daemon behind "claude
-// --bg", which restarts what is killed.
-func noAfterlife(cmd *Command) {
+// disableWakeup disables what continues a session after its end: the wake-up tool,
+// schedules, and the daemon of "claude --bg", which restarts killed sessions.
+func disableWakeup(cmd *Command) {
 	cmd.Args = append(cmd.Args, "--disallowedTools=ScheduleWakeup")
 	cmd.Env = append(cmd.Env, "CLAUDE_CODE_DISABLE_AGENT_VIEW=1", "CLAUDE_CODE_DISABLE_CRON=1")
 }
 
-// settle puts in place what claude finds in a sandbox.
-func (claude) settle(s Session, cmd *Command) error {
+// setUp installs skills and hooks in a sandbox.
+func (claude) setUp(s Session, cmd *Command) error {
 	if !s.Sandboxed {
 		return nil
 	}
-	// Without IS_SANDBOX claude refuses to work without prompts as root.
+	// Without IS_SANDBOX claude refuses to skip permission prompts as root.
 	cmd.Env = append(cmd.Env, "IS_SANDBOX=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1")
 	dir, err := configDir(s)
 	if err != nil {
@@ -110,7 +98,7 @@ func (claude) settle(s Session, cmd *Command) error {
 	err = RegisterHooks(filepath.Join(dir, "settings.json"), func(name string) string {
 		return ShellQuote(s.Program) + " _hook " + name
 	})
-	if err != nil { // the loop gives tasks back too
+	if err != nil { // the loop also releases tasks
 		cmd.Warning = err.Error()
 	}
 	return nil
@@ -118,7 +106,7 @@ func (claude) settle(s Session, cmd *Command) error {
 
 func (claude) Decoder() event.Decoder { return stream.Claude() }
 
-// configDir is where claude looks for the user's settings and skills.
+// configDir returns claude's configuration directory.
 func configDir(s Session) (string, error) {
 	if dir := s.Getenv("CLAUDE_CONFIG_DIR"); dir != "" {
 		return dir, nil
@@ -130,8 +118,7 @@ func configDir(s Session) (string, error) {
 	return filepath.Join(home, ".claude"), nil
 }
 
-// writeSkill replaces dir/SKILL.md at once: a session that runs beside this
-// one never reads half of it.
+// writeSkill replaces dir/SKILL.md atomically.
 func writeSkill(dir, text string) (err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -152,9 +139,8 @@ func writeSkill(dir, text string) (err error) {
 	return os.Rename(tmp.Name(), filepath.Join(dir, "SKILL.md"))
 }
 
-// noteText is what a prompt ends with when there is something to note. It may
-// hold output of the repository's programs, none of which is a command that
-// the prompt's expansion should run.
+// noteText formats a note for the end of a prompt. It may contain output of the
+// repository's programs, which must not expand as commands.
 func noteText(note string) string {
 	if note == "" {
 		return ""

@@ -15,11 +15,10 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 )
 
-// Interactive starts claude's own interface. In a sandbox it does not ask again
-// what the sandbox has answered: whether the work tree is trusted, and whether
-// it may work without asking.
+// Interactive starts an interactive claude. In a sandbox it suppresses the dialogs about
+// trusting the worktree and skipping permissions.
 func (c claude) Interactive(_ context.Context, s Session) (Command, error) {
-	path, err := findClaude()
+	path, err := findAgent("claude", claudePackage)
 	if err != nil {
 		return Command{}, err
 	}
@@ -30,24 +29,23 @@ func (c claude) Interactive(_ context.Context, s Session) (Command, error) {
 	if s.Model != "" {
 		cmd.Args = append(cmd.Args, "--model", c.Model(s))
 	}
-	if err := c.settle(s, &cmd); err != nil || !s.Sandboxed {
+	if err := c.setUp(s, &cmd); err != nil || !s.Sandboxed {
 		return cmd, err
 	}
 	if bypassed(s) {
 		cmd.Args = append(cmd.Args, "--settings", `{"skipDangerousModePermissionPrompt":true}`)
 	}
-	if err := introduce(s); err != nil {
-		cmd.Warning = err.Error() // claude asks then
+	if err := completeOnboarding(s); err != nil {
+		cmd.Warning = err.Error() // claude shows its dialogs
 	}
 	return cmd, nil
 }
 
-// keyTail is how much of an API key claude remembers it by.
+// keyTail is the length of the part of an API key that claude stores.
 const keyTail = 20
 
-// introduce notes in claude's own file what it would ask at its first start.
-// What else the file says stays.
-func introduce(s Session) error {
+// completeOnboarding answers the dialogs of claude's first start in its state file.
+func completeOnboarding(s Session) error {
 	path, err := claudeState(s)
 	if err != nil {
 		return err
@@ -88,7 +86,7 @@ func introduce(s Session) error {
 	return nil
 }
 
-// claudeState is the file in which claude remembers what it was told.
+// claudeState returns the path of claude's state file.
 func claudeState(s Session) (string, error) {
 	const name = ".claude.json"
 	if dir := s.Getenv("CLAUDE_CONFIG_DIR"); dir != "" {
@@ -96,13 +94,12 @@ func claudeState(s Session) (string, error) {
 	}
 	home := s.Getenv("HOME")
 	if home == "" {
-		return "", hint.Wrap(errors.New("finding the state of claude: HOME is not set"), "set HOME to the agent's home directory")
+		return "", hint.Wrap(errors.New("finding claude's state: HOME is not set"), "set HOME to the agent's home directory")
 	}
 	return filepath.Join(home, name), nil
 }
 
-// member returns the object called name in another one, and makes it if it is
-// none.
+// member returns the object called name in another one, creating it if necessary.
 func member(object map[string]any, name string) map[string]any {
 	inner, ok := object[name].(map[string]any)
 	if !ok {

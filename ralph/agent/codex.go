@@ -18,10 +18,9 @@ func codex() Adapter {
 	}
 }
 
-// codexCommand: without bypass codex keeps its commands to the work tree, by
-// its own means.
+// codexCommand restricts codex to the worktree by its own sandbox, unless bypassed.
 func codexCommand(ctx context.Context, s Session, cmd *Command) error {
-	// A login shell would forget the PATH on which ralph is.
+	// A login shell would reset PATH.
 	cmd.Args = []string{"exec", "--json", "--skip-git-repo-check", "--config", "allow_login_shell=false"}
 	if s.Sandboxed {
 		cmd.Args = append(cmd.Args, "--config", "check_for_update_on_startup=false", "--config", "analytics.enabled=false")
@@ -31,8 +30,8 @@ func codexCommand(ctx context.Context, s Session, cmd *Command) error {
 		cmd.Args = append(cmd.Args, "--dangerously-bypass-approvals-and-sandbox")
 	} else {
 		cmd.Args = append(cmd.Args, "--sandbox", "workspace-write")
-		// To codex, .git is no part of the work tree. Within our sandbox it
-		// may commit; outside, what it writes there could break out.
+		// To codex, .git is not part of the worktree. Without a sandbox, files written
+		// there could break out.
 		if dir := gitDir(ctx); s.Sandboxed && dir != "" {
 			cmd.Args = append(cmd.Args, "--add-dir", dir)
 		}
@@ -42,7 +41,7 @@ func codexCommand(ctx context.Context, s Session, cmd *Command) error {
 	return codexHome(s)
 }
 
-// codexHome makes the folder of codex, which has to exist.
+// codexHome creates CODEX_HOME, which must exist.
 func codexHome(s Session) error {
 	if home := s.Getenv("CODEX_HOME"); home != "" {
 		if err := os.MkdirAll(home, 0o700); err != nil {
@@ -52,8 +51,7 @@ func codexHome(s Session) error {
 	return nil
 }
 
-// codexInterface: in our sandbox the work tree is trusted. Without bypass codex
-// asks, as its own configuration says.
+// codexInterface trusts the worktree in a sandbox.
 func codexInterface(s Session, cmd *Command) error {
 	cmd.Args = []string{"--config", "allow_login_shell=false"}
 	if s.Sandboxed {
@@ -70,9 +68,8 @@ func codexInterface(s Session, cmd *Command) error {
 	return codexHome(s)
 }
 
-// codexEndpoint leads codex to the endpoint that the user has set, for which it
-// has no variable. A provider of our own is asked by plain HTTP, which every
-// endpoint knows; codex's own would try WebSockets first.
+// codexEndpoint configures the user's endpoint, for which codex has no variable. A custom
+// provider uses plain HTTP; the built-in one would try WebSockets first.
 func codexEndpoint(s Session) []string {
 	endpoint := s.Getenv("OPENAI_BASE_URL")
 	if endpoint == "" {
@@ -86,11 +83,11 @@ func codexEndpoint(s Session) []string {
 	return []string{"--config", "model_provider=\"endpoint\"", "--config", "model_providers.endpoint=" + provider}
 }
 
-// gitDir is the git folder that the work tree here commits to, or "".
+// gitDir returns the common git directory of the current directory, or "".
 func gitDir(ctx context.Context) string {
 	out, err := exec.CommandContext(ctx, "git", "rev-parse", "--path-format=absolute", "--git-common-dir").Output()
 	if err != nil {
-		return "" // no repository: there is nothing to commit
+		return ""
 	}
 	return strings.TrimSpace(string(out))
 }

@@ -16,7 +16,7 @@ func copilot() Adapter {
 	}
 }
 
-// copilotCommand: a prompt on standard input works like -p.
+// copilotCommand passes the prompt on standard input, like -p.
 func copilotCommand(_ context.Context, s Session, cmd *Command) error {
 	cmd.Args = []string{"--output-format", "json", "--no-ask-user"}
 	if bypassed(s) {
@@ -29,7 +29,6 @@ func copilotCommand(_ context.Context, s Session, cmd *Command) error {
 	return nil
 }
 
-// copilotInterface: without bypass copilot asks before it does something.
 func copilotInterface(s Session, cmd *Command) error {
 	if bypassed(s) {
 		cmd.Args = append(cmd.Args, "--allow-all")
@@ -45,9 +44,8 @@ func copilotEnvironment(s Session, cmd *Command) {
 	}
 }
 
-// copilotRules are what copilot may do without asking. Of most programs it
-// knows no subcommands, so ralph as a whole is allowed, but not to start
-// agents.
+// copilotRules returns the permission flags. Copilot has rules for subcommands of few
+// programs, so all of ralph is allowed except starting agents.
 func copilotRules(s Session) []string {
 	var rules []string
 	if mayEdit(s) {

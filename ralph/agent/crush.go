@@ -11,7 +11,7 @@ import (
 func crush() Adapter {
 	return headless{
 		name: "crush", install: "npm install -g @charmland/crush",
-		decoder: event.PlainText, command: crushCommand, interactive: crushInterface, asksNothing: true,
+		decoder: event.PlainText, command: crushCommand, interactive: crushInterface, noPermissions: true,
 	}
 }
 
@@ -22,8 +22,7 @@ func crushCommand(_ context.Context, s Session, cmd *Command) error {
 	return nil
 }
 
-// crushInterface: the model is chosen in the interface, which has no flag for
-// it.
+// crushInterface: the interactive crush has no flag for the model.
 func crushInterface(s Session, cmd *Command) error {
 	if bypassed(s) {
 		cmd.Args = append(cmd.Args, "--yolo")
@@ -36,7 +35,7 @@ func crushInterface(s Session, cmd *Command) error {
 }
 
 func crushEnvironment(s Session, cmd *Command) {
-	// Not with a server that other sessions share.
+	// No server that other sessions share.
 	cmd.Env = []string{"CRUSH_CLIENT_SERVER=0"}
 	if s.Sandboxed {
 		cmd.Env = append(cmd.Env, "CRUSH_DISABLE_METRICS=1", "CRUSH_DISABLE_PROVIDER_AUTO_UPDATE=1")

@@ -15,20 +15,20 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
-// custom is an agent that the configuration defines.
+// custom is an agent defined in the configuration.
 type custom struct {
 	name string
 	config.CustomAgent
 }
 
-// What stands for something in a custom agent's command.
+// Placeholders in a custom agent's command.
 const (
 	promptMark     = "{prompt}"
 	promptFileMark = "{prompt_file}"
 	modelMark      = "{model}"
 )
 
-// maxArg bounds one argument, in bytes: Linux takes no longer ones.
+// maxArg is Linux's limit of one argument, in bytes.
 const maxArg = 128<<10 - 1
 
 func (c custom) Name() string            { return c.name }
@@ -95,7 +95,7 @@ func (c custom) Prepare(ctx context.Context, s Session) (Command, error) {
 		if strings.Contains(arg, promptMark) || strings.Contains(arg, promptFileMark) {
 			cmd.Stdin = ""
 		}
-		// At once: what is put in is not looked at again.
+		// In one pass: replacements must not be replaced again.
 		arg = strings.NewReplacer(promptMark, text, promptFileMark, file, modelMark, s.Model).Replace(arg)
 		if len(arg) > maxArg {
 			return Command{}, hint.Wrap(fmt.Errorf("agent %s: prompt of %d KiB is too long for an argument", c.name, len(text)>>10),
@@ -106,13 +106,12 @@ func (c custom) Prepare(ctx context.Context, s Session) (Command, error) {
 	return cmd, nil
 }
 
-// Interactive: nothing is known of the interface of such an agent.
+// Interactive is not supported: the command line is unknown.
 func (c custom) Interactive(context.Context, Session) (Command, error) {
 	return Command{}, hint.Wrap(fmt.Errorf("agent %s is not interactive", c.name), "pass a prompt with -p, or start it in a shell with %q", "docker ralph shell")
 }
 
-// withoutModel leaves out "{model}", and the flag before it, when no model is
-// wanted.
+// withoutModel removes "{model}" and the flag before it if no model is set.
 func withoutModel(args []string, model string) []string {
 	if model != "" {
 		return args
@@ -130,7 +129,7 @@ func withoutModel(args []string, model string) []string {
 	return kept
 }
 
-// promptFile writes a prompt where only the user can read it.
+// promptFile writes a prompt to a private file.
 func promptFile(dir, text string) (string, error) {
 	f, err := os.CreateTemp(dir, "prompt-*.md")
 	if err != nil {

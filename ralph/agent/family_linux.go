@@ -19,24 +19,23 @@ func sysProcAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// RunEnv is the variable by which processes of a run are known when the ralph that
-// started it is gone: its process id, start time and PID namespace.
+// RunEnv is the variable that identifies the ralph that started a process: its PID,
+// start time and PID namespace.
 const RunEnv = "RALPH_RUN"
 
-// outOfMemory makes the kernel end an agent before the ralph that watches it.
-const outOfMemory = "500"
+// oomScoreAdj makes the kernel kill an agent before ralph.
+const oomScoreAdj = "500"
 
-// family knows which processes descend from an agent: all descendants of this
-// process but those that were there before the agent.
+// family tracks an agent's processes: all descendants of this process except those that
+// existed before the agent.
 type family struct {
 	before map[int]bool
 }
 
-// remember notes the present children and makes this process the one that
-// orphans of the agent fall to. What an earlier agent has left is not among them.
+// remember records the existing children, other than an earlier agent's, and makes this
+// process the subreaper.
 func (f *family) remember(cmd *exec.Cmd) {
-	// Where this is refused, the group and the tree under a living agent are
-	// still found.
+	// Without it, the process group and a running agent's descendants are still found.
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	run := runOf(os.Getpid())
 	f.before = map[int]bool{}
@@ -50,37 +49,35 @@ func (f *family) remember(cmd *exec.Cmd) {
 	}
 }
 
-// started adjusts the process of an agent that has just started.
+// started sets the OOM score of a new agent, if permitted.
 func (*family) started(pid int) {
-	// Where this is refused, the kernel ends the biggest process.
-	_ = os.WriteFile(filepath.Join("/proc", strconv.Itoa(pid), "oom_score_adj"), []byte(outOfMemory), 0)
+	_ = os.WriteFile(filepath.Join("/proc", strconv.Itoa(pid), "oom_score_adj"), []byte(oomScoreAdj), 0)
 }
 
-// quietLooks is how many looks in a row have to find nothing: a process that
-// starts another and ends can escape one look, as processes are listed one by one.
-const quietLooks = 3
+// emptyScans is how many consecutive scans must find nothing: a process that starts
+// another and exits can escape one scan.
+const emptyScans = 3
 
-// kill ends every process of the family and reaps those that fell to us.
-// The process running, whose end somebody else awaits, is killed but not
-// reaped; 0 means that there is none.
+// kill kills every process of the family and reaps the orphans. The process running, if
+// not 0, is killed but not reaped: its starter waits for it.
 func (f *family) kill(running int) {
-	deadline := time.Now().Add(killDeadline)
-	for quiet := 0; quiet < quietLooks && time.Now().Before(deadline); quiet++ {
+	deadline := time.Now().Add(killTimeout)
+	for quiet := 0; quiet < emptyScans && time.Now().Before(deadline); quiet++ {
 		for _, pid := range freeze(func() []int { return descendants(os.Getpid(), f.before) }) {
 			_ = unix.Kill(pid, unix.SIGKILL)
 			if pid == running {
 				continue
 			}
 			quiet = -1
-			// Fails for grandchildren; they fall to us in the next round.
+			// Fails for grandchildren, which are reparented until the next round.
 			_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
 }
 
-// freeze stops all processes of a list, until the list holds no new ones: what is
-// stopped starts no others while it is being ended.
+// freeze stops all listed processes until no new ones appear: stopped processes cannot
+// start others.
 func freeze(list func() []int) []int {
 	stopped := map[int]bool{}
 	for range freezeRounds {
@@ -99,18 +96,18 @@ func freeze(list func() []int) []int {
 	return slices.Collect(maps.Keys(stopped))
 }
 
-// freezeRounds is a bound that nothing reaches while the process limit holds.
+// freezeRounds is out of reach under a process limit.
 const freezeRounds = 100
 
-// EndLeftovers ends what the agents of a ralph that is gone, e.g. killed, have
-// left running in this sandbox, and returns how many processes that were.
-func EndLeftovers() int {
-	ended := map[int]bool{}
-	deadline := time.Now().Add(killDeadline)
+// KillLeftovers kills the processes of a dead ralph's agents in this sandbox, and returns
+// their number.
+func KillLeftovers() int {
+	killed := map[int]bool{}
+	deadline := time.Now().Add(killTimeout)
 	for time.Now().Before(deadline) {
 		left := freeze(leftovers)
 		for _, pid := range left {
-			ended[pid] = true
+			killed[pid] = true
 			_ = unix.Kill(pid, unix.SIGKILL)
 		}
 		if len(left) == 0 {
@@ -118,10 +115,10 @@ func EndLeftovers() int {
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
-	return len(ended)
+	return len(killed)
 }
 
-// leftovers lists processes of runs whose ralph has ended.
+// leftovers lists processes whose ralph is dead.
 func leftovers() []int {
 	var found []int
 	for _, pid := range processes() {
@@ -136,14 +133,14 @@ func leftovers() []int {
 	return found
 }
 
-// namespace identifies the processes that have their ids from the same place. Those
-// of a container inside are seen from here, but their variables name other ids.
+// namespace identifies the PID namespace: processes of a nested container are visible, but
+// the PIDs in their variables belong to it.
 func namespace() string {
-	id, _ := os.Readlink("/proc/self/ns/pid") // without it all are taken for our own
+	id, _ := os.Readlink("/proc/self/ns/pid")
 	return id
 }
 
-// runOf names a ralph, or is empty if there is no such process.
+// runOf returns the RunEnv value of a ralph, or "" if the process does not exist.
 func runOf(pid int) string {
 	fields := statOf(pid)
 	if len(fields) <= startField || fields[0] == "Z" {
@@ -152,8 +149,7 @@ func runOf(pid int) string {
 	return strconv.Itoa(pid) + "." + fields[startField] + "." + namespace()
 }
 
-// environ returns a variable that a process was started with. That of a zombie, or
-// of another user's process, cannot be read.
+// environ returns a variable of a process's initial environment, or "" if unreadable.
 func environ(pid int, name string) string {
 	content, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
 	if err != nil {
@@ -167,7 +163,7 @@ func environ(pid int, name string) string {
 	return ""
 }
 
-// processes lists the ids of all processes.
+// processes lists all PIDs.
 func processes() []int {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -184,14 +180,13 @@ func processes() []int {
 	return all
 }
 
-// descendants lists the processes below root, without those of skip and what
-// is below them.
+// descendants lists the descendants of root, except those in skip and their descendants.
 func descendants(root int, skip map[int]bool) []int {
 	children := map[int][]int{}
 	for _, pid := range processes() {
 		fields := statOf(pid)
 		if len(fields) <= parentField {
-			continue // ended meanwhile
+			continue // exited
 		}
 		if ppid, err := strconv.Atoi(fields[parentField]); err == nil {
 			children[ppid] = append(children[ppid], pid)
@@ -209,15 +204,14 @@ func descendants(root int, skip map[int]bool) []int {
 	return found
 }
 
-// Places in what follows a process's name in /proc/<pid>/stat, see proc(5).
+// Indexes of fields after the process name in /proc/<pid>/stat, see proc(5).
 const (
 	parentField = 1
 	startField  = 19
 )
 
-// statOf returns what follows a process's name in /proc/<pid>/stat, beginning
-// with its state. The name may contain anything, so fields count from its closing
-// parenthesis.
+// statOf returns the fields after the process name in /proc/<pid>/stat, starting with the
+// state. The name may contain anything up to the last parenthesis.
 func statOf(pid int) []string {
 	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 
 func sysProcAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-// family is empty here: without /proc only the process group is known.
+// family is empty: without /proc only the process group is known.
 type family struct{}
 
 func (*family) remember(*exec.Cmd) {}
@@ -18,5 +18,5 @@ func (*family) started(int) {}
 
 func (*family) kill(int) {}
 
-// EndLeftovers finds nothing here.
-func EndLeftovers() int { return 0 }
+// KillLeftovers does nothing without /proc.
+func KillLeftovers() int { return 0 }

@@ -18,8 +18,7 @@ func gemini() Adapter {
 	}
 }
 
-// geminiCommand: -p makes gemini work without a terminal. In our sandbox the
-// work tree is trusted; on a host it is for the user to say so.
+// geminiCommand trusts the worktree only in a sandbox or with --danger.
 func geminiCommand(_ context.Context, s Session, cmd *Command) error {
 	cmd.Args = []string{"--output-format", "stream-json"}
 	if s.Sandboxed || s.Danger {
@@ -44,7 +43,6 @@ func geminiCommand(_ context.Context, s Session, cmd *Command) error {
 	return nil
 }
 
-// geminiInterface: without bypass gemini asks before it does something.
 func geminiInterface(s Session, cmd *Command) error {
 	if s.Sandboxed || s.Danger {
 		cmd.Args = append(cmd.Args, "--skip-trust")
@@ -66,8 +64,7 @@ func geminiEnvironment(s Session, cmd *Command) {
 	}
 }
 
-// geminiPolicy writes down which commands gemini may run without asking, and
-// returns where.
+// geminiPolicy writes the allowed commands to a policy file and returns its path.
 func geminiPolicy(s Session) (string, error) {
 	var prefixes []string
 	for _, c := range allowedCommands(s) {
@@ -80,7 +77,7 @@ func geminiPolicy(s Session) (string, error) {
 	}
 	path := filepath.Join(s.TempDir, "gemini-policy.toml")
 	if err := os.WriteFile(path, []byte(policy), 0o600); err != nil {
-		return "", fmt.Errorf("writing what gemini may do: %w", err)
+		return "", fmt.Errorf("writing the policy of gemini: %w", err)
 	}
 	return path, nil
 }

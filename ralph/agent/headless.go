@@ -11,24 +11,21 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
-// headless is an agent that takes a prompt on its standard input, where it has
-// no limit of length, works without asking, and exits.
+// headless is an agent that reads a prompt from standard input, which has no length
+// limit, runs unattended and exits.
 type headless struct {
-	name string
-	// install is the command that installs it.
-	install string
+	name    string
+	install string // installation command
 	backend string
 	decoder func() event.Decoder
-	// command completes how it is started: path and prompt are there already,
-	// and the session's model is resolved.
+	// command completes the command line of a run. Path, prompt and model are set.
 	command func(ctx context.Context, s Session, cmd *Command) error
-	// interactive completes how its own interface is started, likewise.
-	interactive func(s Session, cmd *Command) error
-	// asksNothing says that it has no way to be held back.
-	asksNothing bool
+	// interactive completes the command line of an interactive session.
+	interactive   func(s Session, cmd *Command) error
+	noPermissions bool // the agent has no permission system
 }
 
-// headlessAgents are built in. Their command lines are those that their makers
+// headlessAgents returns the built-in agents, with the command lines that their vendors
 // document for unattended use.
 func headlessAgents() []Adapter {
 	return []Adapter{codex(), gemini(), opencode(), crush(), copilot()}
@@ -43,7 +40,7 @@ func (h headless) Model(s Session) string {
 }
 
 func (h headless) Check(s Session) error {
-	if h.asksNothing && !s.Sandboxed && !s.Danger {
+	if h.noPermissions && !s.Sandboxed && !s.Danger {
 		return hint.Wrap(fmt.Errorf("refusing to run %s without a sandbox: it runs every command without asking", h.name), "use docker ralph, or pass --danger")
 	}
 	_, err := findAgent(h.name, h.install)
@@ -90,10 +87,10 @@ func (h headless) Interactive(_ context.Context, s Session) (Command, error) {
 	return cmd, err
 }
 
-// bypassed says whether the agent may do everything without asking.
+// bypassed reports whether the agent skips permission prompts.
 func bypassed(s Session) bool { return s.Danger || s.Sandboxed && s.Bypass }
 
-// model adds the flag that chooses the model, if one is wished for.
+// model adds the --model flag if a model is set.
 func (c *Command) model(s Session) {
 	if s.Model != "" {
 		c.Args = append(c.Args, "--model", s.Model)

@@ -14,49 +14,48 @@ import (
 	"github.com/moby/sys/atomicwriter"
 )
 
-// The events of Claude Code that have a hook, by the name that the hook's file
-// has in the original's layout.
+// Hooks of Claude Code, by their file names in the original's layout.
 const (
 	PreCompact = "precompact"
 	SessionEnd = "session_end"
 )
 
-// hookEvents maps the hooks' names to what Claude Code calls their events.
+// hookEvents maps hooks to event names of Claude Code.
 func hookEvents() map[string]string {
 	return map[string]string{PreCompact: "PreCompact", SessionEnd: "SessionEnd"}
 }
 
-// RegisterHooks enters in the settings file of Claude Code at path what it runs inside
-// a session, so that a task goes back to the backlog when its session ends early: the
-// command lines that command returns for the hooks' names. They take the place of all
-// other hooks of their events; what else the file says stays. A file that is no JSON
-// object is an error, and is left as it is.
-func RegisterHooks(path string, command func(name string) string) error {
-	path, err := followLinks(path)
-	if err != nil {
-		return fmt.Errorf("registering the hooks of ralph: %w", err)
+// RegisterHooks registers the hooks that release a task when its session ends early in
+// the Claude Code settings at path, with the command lines that command returns. They
+// replace other hooks of the same events; all other settings are kept. Settings that are
+// not a JSON object are an error.
+func RegisterHooks(path string, command func(name string) string) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("registering the hooks of ralph: %w", err)
+		}
+	}()
+	if path, err = followLinks(path); err != nil {
+		return err
 	}
 	before, mode, err := readSettings(path)
 	if err != nil {
-		return fmt.Errorf("registering the hooks of ralph: %w", err)
+		return err
 	}
-	after, err := enterHooks(before, command)
+	after, err := addHooks(before, command)
 	if err != nil {
-		return fmt.Errorf("registering the hooks of ralph: %s %w", path, err)
+		return fmt.Errorf("%s %w", path, err)
 	}
 	if bytes.Equal(before, after) {
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("registering the hooks of ralph: %w", err)
+		return err
 	}
-	if err := atomicwriter.WriteFile(path, after, mode); err != nil {
-		return fmt.Errorf("registering the hooks of ralph: %w", err)
-	}
-	return nil
+	return atomicwriter.WriteFile(path, after, mode)
 }
 
-// ShellQuote returns a word of a shell command line that stands for s.
+// ShellQuote quotes s as a word of a shell command line.
 func ShellQuote(s string) string {
 	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:@%") == "" {
 		return s
@@ -67,8 +66,7 @@ func ShellQuote(s string) string {
 // maxLinks bounds a chain of symbolic links.
 const maxLinks = 40
 
-// followLinks returns the file that path stands for, which need not exist yet:
-// users keep their settings elsewhere, and link to them.
+// followLinks resolves path, which need not exist: users link to settings elsewhere.
 func followLinks(path string) (string, error) {
 	for range maxLinks {
 		info, err := os.Lstat(path)
@@ -85,7 +83,7 @@ func followLinks(path string) (string, error) {
 			return "", err
 		}
 		if !filepath.IsAbs(target) {
-			// Not joined by text: ".." is about where the folder really is.
+			// ".." is relative to the real directory.
 			dir, err := filepath.EvalSymlinks(filepath.Dir(path))
 			if err != nil {
 				return "", err
@@ -121,9 +119,8 @@ type hookCall struct {
 	Command string `json:"command"`
 }
 
-// enterHooks returns the settings with the hooks. Settings that have them already
-// stay as they are, to the byte.
-func enterHooks(before []byte, command func(string) string) ([]byte, error) {
+// addHooks adds the hooks to the settings. Settings that have them are not changed.
+func addHooks(before []byte, command func(string) string) ([]byte, error) {
 	after := bytes.TrimSpace(before)
 	if len(after) == 0 {
 		after = []byte("{}")
@@ -171,7 +168,7 @@ func sameJSON(a, b []byte) bool {
 	return len(a) > 0 && json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
 }
 
-// indentOf is how the user indents: what the first member stands behind.
+// indentOf returns the user's indentation: that of the first member.
 func indentOf(settings []byte) string {
 	_, rest, _ := bytes.Cut(settings, []byte("\n"))
 	if i := slices.IndexFunc(rest, func(c byte) bool { return c != ' ' && c != '\t' }); i > 0 && rest[i] == '"' {

@@ -79,7 +79,7 @@ func TestRegister(t *testing.T) {
 	}
 }
 
-func TestRegisterKeepsWhatIsThere(t *testing.T) {
+func TestRegisterKeepsOtherSettings(t *testing.T) {
 	const before = `{
 	"zeta": 1.50e0,
 	"model": "x <y> & é",
@@ -159,7 +159,7 @@ func TestRegisterFollowsLinks(t *testing.T) {
 	assert.ErrorContains(t, RegisterHooks(dir.Join("circle.json"), command), "symbolic link loop")
 }
 
-func TestRegisterRefusesWhatItWouldDestroy(t *testing.T) {
+func TestRegisterRejectsInvalidSettings(t *testing.T) {
 	for content, want := range map[string]string{
 		"{broken":                    "settings.json is not a JSON object",
 		"[1]":                        "is not a JSON object",
@@ -198,7 +198,7 @@ func TestQuote(t *testing.T) {
 	}
 }
 
-// FuzzEnter: settings are refused, or all that they said is still there.
+// Settings are either rejected or keep all members.
 func FuzzEnter(f *testing.F) {
 	for _, seed := range []string{
 		"", "{}", registered, `{"a":{"hooks":1},"hooks":{"Stop":[1],"PreCompact":[]},"n":1.50,"s":"<\u2028\"\\"}`,
@@ -207,11 +207,11 @@ func FuzzEnter(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, before []byte) {
-		after, err := enterHooks(bytes.Clone(before), command)
+		after, err := addHooks(bytes.Clone(before), command)
 		if err != nil {
 			return
 		}
-		again, err := enterHooks(bytes.Clone(after), command)
+		again, err := addHooks(bytes.Clone(after), command)
 		assert.NilError(t, err)
 		assert.Equal(t, string(again), string(after), "twice is once")
 

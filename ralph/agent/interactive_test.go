@@ -14,7 +14,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/config"
 )
 
-func TestInterfaces(t *testing.T) {
+func TestInteractive(t *testing.T) {
 	withPath(t, "claude", "codex", "gemini", "opencode", "crush", "copilot")
 	dir, err := os.Getwd()
 	assert.NilError(t, err)
@@ -58,7 +58,7 @@ func TestInterfaces(t *testing.T) {
 	}
 }
 
-func TestAnInterfaceThatIsMissing(t *testing.T) {
+func TestInteractiveNotInstalled(t *testing.T) {
 	withPath(t)
 	for _, name := range []string{"claude", "codex", "gemini", "opencode", "crush", "copilot"} {
 		a, err := Lookup(name, nil)
@@ -72,15 +72,14 @@ func TestAnInterfaceThatIsMissing(t *testing.T) {
 	assert.ErrorContains(t, err, "agent mine is not interactive")
 }
 
-// Crush chooses its model inside.
-func TestCrushIsToldOfNoModel(t *testing.T) {
+func TestCrushIgnoresTheModel(t *testing.T) {
 	withPath(t, "crush")
 	cmd, err := crush().Interactive(t.Context(), Session{Model: "m", Getenv: env()})
 	assert.NilError(t, err)
 	assert.Equal(t, cmd.Warning, "--model is ignored: select m in crush")
 }
 
-func TestClaudeIsIntroduced(t *testing.T) {
+func TestClaudeOnboardingIsCompleted(t *testing.T) {
 	withPath(t, "claude")
 	home := t.TempDir()
 	path := filepath.Join(home, ".claude.json")
@@ -118,8 +117,7 @@ func TestClaudeIsIntroduced(t *testing.T) {
 	assert.Assert(t, cmp.Contains(cmd.Warning, path))
 }
 
-// A prompt goes to the agent as it is: it is no template.
-func TestAsking(t *testing.T) {
+func TestPromptIsPassedUnchanged(t *testing.T) {
 	withPath(t, "claude", "codex", "mine")
 	for _, tc := range []struct{ agent, args string }{
 		{"claude", "-p --output-format=stream-json --verbose"},

@@ -6,9 +6,8 @@ import (
 	"slices"
 )
 
-// setJSON sets a member of a JSON object: the last one of its name, which counts for
-// every parser, or else a new one at the end. Everything else keeps its order and its
-// text, because the file is the user's.
+// setJSON sets a member of a JSON object: the last one of its name, or a new one at the
+// end. It keeps the order and format of all others.
 func setJSON(object []byte, name string, value []byte) ([]byte, error) {
 	dec := json.NewDecoder(bytes.NewReader(object))
 	if _, err := dec.Token(); err != nil { // the brace
@@ -38,7 +37,7 @@ func setJSON(object []byte, name string, value []byte) ([]byte, error) {
 	return slices.Concat(object[:from], value, object[to:]), nil
 }
 
-// marshal leaves <, > and & as they are.
+// marshal does not escape <, > and &.
 func marshal(v any) ([]byte, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)

@@ -8,7 +8,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 )
 
-// keys are the variables that each agent takes the key of its model from.
+// keys are the variables for the API key of each agent.
 var keys = map[string][]string{
 	"claude":   {"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"},
 	"codex":    {"CODEX_API_KEY", "OPENAI_API_KEY", "CODEX_ACCESS_TOKEN"},
@@ -18,21 +18,20 @@ var keys = map[string][]string{
 	"copilot":  {"COPILOT_GITHUB_TOKEN", "COPILOT_PROVIDER_API_KEY"},
 }
 
-// Keys returns the names of the variables that may hold the key of an agent's
-// model. An agent of the user's own has none that is known.
+// Keys returns the variables for the API key of an agent. Those of a custom agent are
+// unknown.
 func Keys(name string) []string { return keys[name] }
 
-// KeyError is the error of an agent whose key is refused, or that has none. It says
-// which variables to look at.
-func KeyError(name, said string, getenv func(string) string) error {
-	refused := fmt.Errorf("%s: the model's endpoint refused the key: %s", name, said)
+// KeyError returns the error for a missing or rejected key, with the variables as a hint.
+func KeyError(name, message string, getenv func(string) string) error {
+	rejected := fmt.Errorf("%s: the model's endpoint refused the key: %s", name, message)
 	known := Keys(name)
 	set := slices.DeleteFunc(slices.Clone(known), func(key string) bool { return getenv == nil || getenv(key) == "" })
 	switch {
 	case len(set) > 0:
-		return hint.Wrap(refused, "check the value of %s", strings.Join(set, " and "))
+		return hint.Wrap(rejected, "check the value of %s", strings.Join(set, " and "))
 	case len(known) > 0:
-		return hint.Wrap(fmt.Errorf("%s has no key: %s", name, said), "set %s", strings.Join(known, " or "))
+		return hint.Wrap(fmt.Errorf("%s has no key: %s", name, message), "set %s", strings.Join(known, " or "))
 	}
-	return refused
+	return rejected
 }

@@ -35,9 +35,8 @@ func of(dir string) []int {
 	return found
 }
 
-// Daemons that make themselves hard to end: all of them are gone, and stay away,
-// once Wait returns.
-func TestDaemonsEndWithTheRun(t *testing.T) {
+// After Wait, even daemons that are hard to kill are dead.
+func TestDaemonsAreKilledWithTheRun(t *testing.T) {
 	for name, daemon := range map[string]string{
 		"restarts what is killed": `setsid sh -c 'while :; do setsid sh -c "echo >>$DIR/ready; exec sleep 600" & wait $!; sleep 0.05; done' &`,
 		"double fork":             `(setsid sh -c 'echo >>$DIR/ready; nohup sleep 600 >/dev/null' &) &`,
@@ -56,8 +55,7 @@ func TestDaemonsEndWithTheRun(t *testing.T) {
 	}
 }
 
-// An agent that has used up the process limit is ended with all of it.
-func TestAThousandProcessesEnd(t *testing.T) {
+func TestManyProcessesAreKilled(t *testing.T) {
 	dir := t.TempDir()
 	cmd := sh(`i=0; while [ $i -lt 1000 ]; do sleep 600 & i=$((i+1)); done; echo >$DIR/ready; wait`)
 	cmd.Env = append(os.Environ(), "DIR="+dir)
@@ -70,8 +68,7 @@ func TestAThousandProcessesEnd(t *testing.T) {
 	assert.Equal(t, len(of(dir)), 0)
 }
 
-// What a killed ralph leaves is ended by the next one, and nothing else is.
-func TestLeftoversOfAKilledRalphEnd(t *testing.T) {
+func TestLeftoversOfAKilledRalphAreKilled(t *testing.T) {
 	if dir := os.Getenv("PROC_TEST_LEFTOVERS"); dir != "" {
 		c, err := StartChild(exec.Command("sh", "-c", `setsid sh -c 'while :; do sleep 0.05; done' & echo $$ >"$0/agent"; exec sleep 600`, dir))
 		assert.NilError(t, err)
@@ -82,7 +79,7 @@ func TestLeftoversOfAKilledRalphEnd(t *testing.T) {
 	assert.NilError(t, err)
 	defer func() { alive.Kill(); _, _ = alive.Wait() }()
 	dir := t.TempDir()
-	ralph := exec.Command(os.Args[0], "-test.run=^TestLeftoversOfAKilledRalphEnd$")
+	ralph := exec.Command(os.Args[0], "-test.run=^TestLeftoversOfAKilledRalphAreKilled$")
 	ralph.Env = append(os.Environ(), "PROC_TEST_LEFTOVERS="+dir, "DIR="+dir)
 	assert.NilError(t, ralph.Start())
 	poll.WaitOn(t, func(poll.LogT) poll.Result {
@@ -94,14 +91,12 @@ func TestLeftoversOfAKilledRalphEnd(t *testing.T) {
 	assert.NilError(t, ralph.Process.Kill())
 	_ = ralph.Wait()
 	assert.Assert(t, len(of(dir)) > 0, "nothing is left")
-	assert.Assert(t, EndLeftovers() > 0)
+	assert.Assert(t, KillLeftovers() > 0)
 	assertNoneOf(t, dir)
 	assert.Assert(t, runOf(alive.cmd.Process.Pid) != "", "a process of a living ralph was ended")
 }
 
-// Agents in containers that are seen from here are not ours: the ids in their
-// variables are of another PID namespace.
-func TestAgentsOfAnotherNamespaceAreNoLeftovers(t *testing.T) {
+func TestProcessesOfNestedNamespacesAreNotLeftovers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		namespace string
 		want      bool
@@ -116,11 +111,11 @@ func TestAgentsOfAnotherNamespaceAreNoLeftovers(t *testing.T) {
 	}
 }
 
-func TestAgentsAreEndedFirstForLackOfMemory(t *testing.T) {
+func TestAgentsAreKilledFirstWhenOutOfMemory(t *testing.T) {
 	c, err := StartChild(sh("sleep 600"))
 	assert.NilError(t, err)
 	defer func() { c.Kill(); _, _ = c.Wait() }()
 	score, err := os.ReadFile(fmt.Sprintf("/proc/%s/oom_score_adj", strconv.Itoa(c.cmd.Process.Pid)))
 	assert.NilError(t, err)
-	assert.Equal(t, string(score), outOfMemory+"\n")
+	assert.Equal(t, string(score), oomScoreAdj+"\n")
 }

@@ -12,9 +12,8 @@ var builtinModels []byte
 
 const backendSwitch = "CLAUDE_CODE_USE_BEDROCK"
 
-// claudeBackend returns who serves claude's models: "bedrock" or "anthropic".
-// The environment decides alone; without it any of claude's settings can
-// switch bedrock on, and none of them off.
+// claudeBackend returns "bedrock" or "anthropic". The environment takes precedence;
+// otherwise any settings file can enable bedrock.
 func claudeBackend(getenv func(string) string) string {
 	if v := getenv(backendSwitch); v != "" {
 		return backendName(v == "1")
@@ -24,7 +23,7 @@ func claudeBackend(getenv func(string) string) string {
 		filepath.Join(".claude", "settings.json"),
 		filepath.Join(getenv("HOME"), ".claude", "settings.json"),
 	} {
-		if settingsWantBedrock(path) {
+		if settingsEnableBedrock(path) {
 			return backendName(true)
 		}
 	}
@@ -38,9 +37,8 @@ func backendName(bedrock bool) string {
 	return "anthropic"
 }
 
-// settingsWantBedrock reads one of claude's settings files. What is missing or
-// malformed is silent: the file is not ours to judge.
-func settingsWantBedrock(path string) bool {
+// settingsEnableBedrock reads a settings file. A missing or malformed one is ignored.
+func settingsEnableBedrock(path string) bool {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return false
@@ -55,11 +53,10 @@ func settingsWantBedrock(path string) bool {
 	return v == `"1"` || v == "1"
 }
 
-// resolveModel returns what alias stands for on a backend, or alias itself. A
-// models.json beside the program takes the place of the built-in registry, so
-// that aliases can be added and removed without a new program.
+// resolveModel resolves an alias for a backend, or returns it unchanged. A models.json
+// next to the program replaces the built-in registry.
 func resolveModel(alias, backend, programDir string) string {
-	beside, _ := os.ReadFile(filepath.Join(programDir, "models.json")) // usually there is none
+	beside, _ := os.ReadFile(filepath.Join(programDir, "models.json"))
 	for _, registry := range [][]byte{beside, builtinModels} {
 		var models map[string]map[string]string
 		if json.Unmarshal(registry, &models) != nil {

@@ -2,6 +2,5 @@ package agent
 
 import "bytes"
 
-// Models returns the built-in registry of models as the content of a
-// models.json.
+// Models returns the built-in models.json.
 func Models() []byte { return bytes.Clone(builtinModels) }

@@ -15,8 +15,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
 )
 
-// opencodePlugin makes opencode end when its model refuses to work for a
-// while, and say why. By itself it tries again for ever, and reports nothing.
+// opencodePlugin makes opencode report a rate limit and exit. By default it retries
+// forever without a message.
 //
 //go:embed opencode.js
 var opencodePlugin []byte
@@ -32,8 +32,7 @@ func opencode() Adapter {
 func opencodeCommand(ctx context.Context, s Session, cmd *Command) error {
 	cmd.Args = []string{"run", "--format", "json"}
 	if opencodeServes(ctx, s, cmd.Path) {
-		// By itself it would leave its work to a server that other sandboxes
-		// and sessions share.
+		// The default is a server shared by all sandboxes and sessions.
 		cmd.Args = append(cmd.Args, "--standalone")
 	} else if err := opencodeAddPlugin(s, cmd); err != nil {
 		return err
@@ -48,8 +47,7 @@ func opencodeCommand(ctx context.Context, s Session, cmd *Command) error {
 	return nil
 }
 
-// opencodeInterface: by itself opencode asks hardly anything, so without bypass
-// it is told to.
+// opencodeInterface enables permission prompts, unless bypassed.
 func opencodeInterface(s Session, cmd *Command) error {
 	if bypassed(s) {
 		cmd.Args = append(cmd.Args, "--auto")
@@ -67,8 +65,8 @@ func opencodeEnvironment(s Session, cmd *Command) {
 	}
 }
 
-// opencodeServes says whether this is a version that starts a server: 2 or
-// later. One that does not say what it is counts as version 1.
+// opencodeServes reports whether this is version 2 or later, which starts a server. An
+// unknown version counts as 1.
 func opencodeServes(ctx context.Context, s Session, path string) bool {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -80,8 +78,8 @@ func opencodeServes(ctx context.Context, s Session, path string) bool {
 	return err == nil && major != "" && major != "0" && major != "1"
 }
 
-// opencodePermissions allow what the prompt allows. Its own default is
-// everything. What is not allowed is denied: asking would end the run.
+// opencodePermissions allows only what the prompt allows. Everything else is denied:
+// asking would end the run.
 func opencodePermissions(s Session) string {
 	bash := map[string]string{"*": "deny"}
 	for _, c := range allowedCommands(s) {
@@ -91,12 +89,12 @@ func opencodePermissions(s Session) string {
 	if !mayEdit(s) {
 		permissions["edit"] = "deny"
 	}
-	b, _ := json.Marshal(permissions) // holds nothing that cannot be encoded
+	b, _ := json.Marshal(permissions) // cannot fail
 	return string(b)
 }
 
-// opencodeAddPlugin adds our plugin to those of the user. A configuration in
-// the environment that is not plain JSON stays as it is.
+// opencodeAddPlugin adds the plugin to the user's. A configuration in the environment
+// that is not plain JSON is not changed.
 func opencodeAddPlugin(s Session, cmd *Command) error {
 	path := filepath.Join(s.TempDir, "opencode.js")
 	if err := os.WriteFile(path, opencodePlugin, 0o600); err != nil {

@@ -12,21 +12,19 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 )
 
-// promptFiles are the words by which agents are told what to do.
-//
 //go:embed prompts
 var promptFiles embed.FS
 
-// maxPromptSize bounds a repository's own prompt, in bytes.
+// maxPromptSize limits a repository's prompt, in bytes.
 const maxPromptSize = 1 << 20
 
-// Prompt is one prompt as a skill: Markdown with a front matter that names it.
+// Prompt is a skill: Markdown with front matter.
 type Prompt struct {
 	Skill string // e.g. "ralph-plan"
 	Text  string
 }
 
-// BuiltinPrompts returns our own prompts.
+// BuiltinPrompts returns the built-in prompts.
 func BuiltinPrompts() ([]Prompt, error) {
 	var prompts []Prompt
 	for _, name := range promptNames() {
@@ -41,9 +39,8 @@ func BuiltinPrompts() ([]Prompt, error) {
 
 func promptNames() []string { return []string{"plan", "build", "spec"} }
 
-// LoadPrompts returns the prompts of ralph-plan, ralph-build and ralph-spec. Those
-// for which dir has a file plan.md, build.md or spec.md come from there. A
-// file without front matter gets the one of ours.
+// LoadPrompts returns the built-in prompts, replaced by plan.md, build.md and spec.md in
+// dir. A file without front matter gets the built-in one.
 func LoadPrompts(dir string) ([]Prompt, error) {
 	prompts, err := BuiltinPrompts()
 	if err != nil {
@@ -62,12 +59,12 @@ func LoadPrompts(dir string) ([]Prompt, error) {
 
 const refusedFile = "refused.md"
 
-// RefusedMark stands for the list of places in the text that [RefusedPrompt] returns.
+// RefusedMark is the placeholder for the list of blocked connections.
 const RefusedMark = "{refused}"
 
-// RefusedPrompt returns what a session is told of connections that were refused in the
-// one before: the text of the file refused.md in dir, or ours. With dir "" it is
-// ours. A text without [RefusedMark] gets the list at its end.
+// RefusedPrompt returns the note about connections that were blocked in the previous
+// session: refused.md in dir, or the built-in one. Without [RefusedMark] in it, the list
+// is appended.
 func RefusedPrompt(dir string) (string, error) {
 	text, err := promptFiles.ReadFile("prompts/" + refusedFile)
 	if err != nil {
@@ -107,7 +104,7 @@ func readPrompt(path string) (string, error) {
 
 const frontMatterFence = "---\n"
 
-// withFrontMatter returns text, if need be with the front matter of model.
+// withFrontMatter adds the front matter of model if text has none.
 func withFrontMatter(text, model string) string {
 	if hasFrontMatter(text) {
 		return text
@@ -116,7 +113,7 @@ func withFrontMatter(text, model string) string {
 	return frontMatterFence + matter + "\n" + frontMatterFence + text
 }
 
-// hasFrontMatter tells it from a text that begins with a ruler.
+// hasFrontMatter distinguishes front matter from a leading rule.
 func hasFrontMatter(text string) bool {
 	rest, found := strings.CutPrefix(text, frontMatterFence)
 	return found && strings.Contains("\n"+rest+"\n", "\n"+frontMatterFence)

@@ -22,7 +22,7 @@ func load(t *testing.T, dir string) map[string]string {
 	return texts
 }
 
-func TestOursAreSkillsThatGetTheBacklog(t *testing.T) {
+func TestBuiltinPromptsAreSkills(t *testing.T) {
 	texts := load(t, t.TempDir())
 	for skill, wants := range map[string][]string{
 		"ralph-plan":  {"!`ralph task list --all --markdown`", "ralph task plan-sync", "`specs/`", "`deps`"},
@@ -41,7 +41,7 @@ func TestOursAreSkillsThatGetTheBacklog(t *testing.T) {
 	}
 }
 
-func TestARepositorysOwn(t *testing.T) {
+func TestRepositoryPrompts(t *testing.T) {
 	ours := load(t, t.TempDir())
 	dir := fs.NewDir(t, "prompts",
 		fs.WithFile("plan.md", "Plan like this.\r\n"),
@@ -53,7 +53,7 @@ func TestARepositorysOwn(t *testing.T) {
 	assert.Equal(t, texts["ralph-spec"], ours["ralph-spec"])
 }
 
-func TestRefused(t *testing.T) {
+func TestRefusedPrompt(t *testing.T) {
 	ours, err := RefusedPrompt("")
 	assert.NilError(t, err)
 	assert.Equal(t, strings.Count(ours, RefusedMark), 1)
@@ -96,7 +96,7 @@ func TestFrontMatter(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestInvalidPromptsAreRejected(t *testing.T) {
 	for _, tc := range []struct {
 		name, want string
 		make       func(path string) error
@@ -114,7 +114,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestBuiltinIsWhatARepositoryWithoutItsOwnHas(t *testing.T) {
+func TestRepositoryWithoutPromptsUsesBuiltin(t *testing.T) {
 	builtin, err := BuiltinPrompts()
 	assert.NilError(t, err)
 	loaded, err := LoadPrompts(t.TempDir())

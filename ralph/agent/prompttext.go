@@ -12,10 +12,10 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// Bounds of one command in a prompt.
+// Limits of a command in a prompt.
 const (
-	promptCommandTime   = 30 * time.Second
-	promptCommandOutput = 256 << 10 // bytes
+	promptCommandTimeout = 30 * time.Second
+	promptCommandOutput  = 256 << 10 // bytes
 )
 
 var (
@@ -26,7 +26,7 @@ var (
 	allowedBash   = lazyregexp.New(`\bBash\(([\w./ -]+):\*\)`)
 )
 
-// sessionPrompt is the prompt of the session's mode.
+// sessionPrompt returns the prompt of the session's mode.
 func sessionPrompt(s Session) (string, bool) {
 	for _, p := range s.Prompts {
 		if p.Skill == "ralph-"+string(s.Mode) {
@@ -36,8 +36,8 @@ func sessionPrompt(s Session) (string, bool) {
 	return "", false
 }
 
-// allowedCommands returns how the commands begin that the prompt's front
-// matter allows without asking, e.g. "git add".
+// allowedCommands returns the command prefixes that the prompt's front matter allows,
+// e.g. "git add".
 func allowedCommands(s Session) []string {
 	text, _ := sessionPrompt(s)
 	var commands []string
@@ -49,35 +49,33 @@ func allowedCommands(s Session) []string {
 	return commands
 }
 
-// mayEdit says whether the front matter allows to write files.
+// mayEdit reports whether the front matter allows writing files.
 func mayEdit(s Session) bool {
 	text, _ := sessionPrompt(s)
 	return allowedEdit().MatchString(allowedTools().FindString(frontMatter().FindString(text)))
 }
 
-// promptText returns the prompt of the session's mode for agents that know no
-// skills: without its front matter, with the output of the commands in it.
-// Claude does this by itself.
+// promptText returns the prompt for agents without skills: without front matter, and with
+// commands replaced by their output.
 func promptText(ctx context.Context, s Session) (string, error) {
 	if s.Mode == Run {
-		return s.Ask, nil // what the user says is no template
+		return s.Ask, nil // not a template
 	}
 	text, found := sessionPrompt(s)
 	if !found {
 		return "", fmt.Errorf("no prompt for mode %s", s.Mode)
 	}
 	text = promptCommand().ReplaceAllStringFunc(frontMatter().ReplaceAllString(text, ""), func(found string) string {
-		return commandOutput(ctx, s.Env, promptCommand().FindStringSubmatch(found)[1], promptCommandTime)
+		return commandOutput(ctx, s.Env, promptCommand().FindStringSubmatch(found)[1], promptCommandTimeout)
 	})
 	return text + noteText(s.Note), nil
 }
 
-// commandOutput runs a command of a prompt. What goes wrong with it stands in
-// the place of its output: the agent may still make something of the rest.
-func commandOutput(ctx context.Context, env []string, command string, limit time.Duration) string {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+// commandOutput runs a command of a prompt. Errors are part of the output.
+func commandOutput(ctx context.Context, env []string, command string, timeout time.Duration) string {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	// Not killed by ctx: proc does it, with all descendants.
+	// Not killed by ctx: run kills it with all descendants.
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), "sh", "-c", command)
 	cmd.Env = env
 	cmd.WaitDelay = time.Second
@@ -87,7 +85,7 @@ func commandOutput(ctx context.Context, env []string, command string, limit time
 	text := out.String()
 	switch {
 	case ctx.Err() != nil:
-		text += fmt.Sprintf("\n(%s: ended after %s)", command, limit)
+		text += fmt.Sprintf("\n(%s: timed out after %s)", command, timeout)
 	case err != nil:
 		text += fmt.Sprintf("\n(%s: %s)", command, err)
 	case code != 0:
@@ -96,7 +94,7 @@ func commandOutput(ctx context.Context, env []string, command string, limit time
 	return strings.TrimSpace(text)
 }
 
-// run runs cmd until it ends or ctx does. Nothing of it stays behind.
+// run runs cmd until it exits or ctx is done, and kills all its processes.
 func run(ctx context.Context, cmd *exec.Cmd) (code int, err error) {
 	child, err := StartChild(cmd)
 	if err != nil {
@@ -110,7 +108,7 @@ func run(ctx context.Context, cmd *exec.Cmd) (code int, err error) {
 	return child.Wait()
 }
 
-// head keeps the beginning of what is written to it.
+// head collects the beginning of the output.
 type head struct {
 	kept []byte
 	cut  bool

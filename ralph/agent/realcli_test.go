@@ -20,10 +20,10 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
-// bench is a work tree in which a real agent runs, with a home of its own.
+// bench is a worktree in which a real agent runs, with a home of its own.
 type bench struct {
 	dir string
-	// home is outside of the work tree. opencode keeps a copy of the work tree for
+	// home is outside of the worktree. opencode keeps a copy of the worktree for
 	// each step: inside, it would copy all that it keeps at home each time.
 	home string
 	env  []string
@@ -87,21 +87,20 @@ func newBench(t *testing.T, model *modelapi.Vendor, setUp func(*testing.T, *benc
 	return b
 }
 
-// TestRealAgents starts the real programs by our command lines. Only their
-// models are played.
+// The programs are real, the models are fake.
 func TestRealAgents(t *testing.T) {
 	withRealAgents(t)
 	for _, tc := range realAgents {
 		t.Run(tc.name, func(t *testing.T) {
 			model := &modelapi.Vendor{Commands: []string{"cat told >made; echo hello >>made", "cat made"}, Say: "All done."}
 			b := newBench(t, model, tc.setUp)
-			b.write(t, "told", "from the work tree\n")
+			b.write(t, "told", "from the worktree\n")
 			events, err := b.run(t, tc.name, Session{Model: tc.model, Sandboxed: true, Bypass: true})
 			assert.NilError(t, err)
 
 			made, err := os.ReadFile(filepath.Join(b.dir, "made"))
 			assert.NilError(t, err)
-			assert.Equal(t, string(made), "from the work tree\nhello\n")
+			assert.Equal(t, string(made), "from the worktree\nhello\n")
 			shown, result, usage, limit := sum(events)
 			assert.Assert(t, cmp.Contains(shown, "cat told >made; echo hello >>made"))
 			assert.Assert(t, cmp.Contains(shown, "All done."))
@@ -115,10 +114,10 @@ func TestRealAgents(t *testing.T) {
 	}
 }
 
-// TestRealAgentsAsking: without the bypass an agent may use the backlog and
+// TestRealAgentsWithoutBypass: without the bypass an agent may use the backlog and
 // commit, as the prompt allows it, and nothing else. Codex may do everything
-// within the work tree.
-func TestRealAgentsAsking(t *testing.T) {
+// within the worktree.
+func TestRealAgentsWithoutBypass(t *testing.T) {
 	withRealAgents(t)
 	for _, tc := range realAgents {
 		t.Run(tc.name, func(t *testing.T) {
@@ -126,7 +125,7 @@ func TestRealAgentsAsking(t *testing.T) {
 				"ralph task plan-sync <<'TASKS'\n{}\nTASKS", "ralph build --danger", "touch forbidden",
 				"git add told && git commit -q -m 'Add it'",
 			}}, tc.setUp)
-			b.write(t, "told", "from the work tree\n")
+			b.write(t, "told", "from the worktree\n")
 			b.write(t, "~/bin/ralph", "#!/bin/sh\necho \"$*\" >>called\n")
 			assert.NilError(t, os.Chmod(filepath.Join(b.home, "bin/ralph"), 0o755))
 			b.env[0] = "PATH=" + filepath.Join(b.home, "bin") + ":" + os.Getenv("PATH")
@@ -152,9 +151,9 @@ func TestRealAgentsAsking(t *testing.T) {
 	}
 }
 
-// TestRealAgentsMeetLimits: who is told to come back much later ends, and says
+// TestRealAgentsReportRateLimits: who is told to come back much later ends, and says
 // so.
-func TestRealAgentsMeetLimits(t *testing.T) {
+func TestRealAgentsReportRateLimits(t *testing.T) {
 	withRealAgents(t)
 	refusals := map[string]string{
 		"codex": `{"error":{"type":"usage_limit_reached","message":"The usage limit has been reached","plan_type":"plus","resets_in_seconds":7200}}`,

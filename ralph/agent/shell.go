@@ -11,15 +11,14 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
-// ShellName is what the agent that is built into ralph is called.
+// ShellName is the name of the built-in agent.
 const ShellName = "shell"
 
-// ShellCommand is the hidden command by which ralph runs itself as the shell
-// agent. It is followed by the mode.
+// ShellCommand is the hidden command that runs the shell agent, followed by the mode.
 const ShellCommand = "_shell-agent"
 
-// shell is the agent built into ralph: it runs a task's steps as they are
-// written. It is a process of its own like every other agent.
+// shell is the built-in agent, which runs a task's steps as shell commands. It runs as a
+// separate process like every other agent.
 type shell struct{}
 
 func (shell) Name() string           { return ShellName }
@@ -50,13 +49,13 @@ func (sh shell) Prepare(_ context.Context, s Session) (Command, error) {
 	return Command{Path: s.Program, Args: []string{ShellCommand, string(s.Mode)}, Stdin: s.Ask}, nil
 }
 
-// Interactive is a shell: what this agent does is to run commands.
+// Interactive returns a shell.
 func (sh shell) Interactive(context.Context, Session) (Command, error) {
 	path, err := BestShell()
 	return Command{Path: path}, err
 }
 
-// BestShell returns the path of the best shell that there is.
+// BestShell returns the path of bash or sh.
 func BestShell() (string, error) {
 	for _, name := range []string{"bash", "sh"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -68,8 +67,7 @@ func BestShell() (string, error) {
 
 func (shell) Decoder() event.Decoder { return modelless{stream.Claude()} }
 
-// modelless leaves out rate limits: this agent has no model, and its steps may
-// print anything about other services.
+// modelless ignores rate limits: steps may print anything.
 type modelless struct{ event.Decoder }
 
 func (m modelless) Decode(piece []byte) []event.Event { return withoutLimits(m.Decoder.Decode(piece)) }

@@ -12,7 +12,7 @@ const threadReserve = 24
 // agent exhausts the process limit.
 func (j *job) prepareSandbox() {
 	if j.session.Sandboxed {
-		agent.EndLeftovers()
+		agent.KillLeftovers()
 		guest.ReserveThreads(threadReserve)
 	}
 }

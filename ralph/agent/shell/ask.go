@@ -6,11 +6,10 @@ import (
 	"io"
 )
 
-// maxAsked bounds a prompt, in bytes: it becomes one argument of a shell.
+// maxAsked is Linux's limit of one argument, in bytes.
 const maxAsked = 128<<10 - 1
 
-// Ask runs a prompt as shell commands and reports to out. It returns an error
-// when they fail.
+// Ask runs a prompt as shell commands and reports to out.
 func Ask(ctx context.Context, prompt io.Reader, out io.Writer) error {
 	a := New(nil, "", out)
 	asked, err := io.ReadAll(io.LimitReader(prompt, maxAsked+1))

@@ -9,17 +9,16 @@ import (
 	"time"
 )
 
-// interrupts notices the signals that end a run. A step gets them at the same
-// moment as this process, in which they take their way through several threads: on
-// a busy machine a step can have ended because of one before ctx has.
+// interrupts detects signals earlier than ctx: a step receives them at the same time as
+// this process and may exit before ctx is done.
 type interrupts chan os.Signal
 
-// barrier is a signal that nobody sends but interrupts itself. It has a greater
-// number than those that end a run.
+// barrier is a signal that only this type sends. Its number is greater than those of the
+// interrupts.
 const barrier = syscall.SIGIO
 
-// arrival bounds the wait for a signal of our own.
-const arrival = time.Second
+// barrierTimeout bounds the wait for the barrier.
+const barrierTimeout = time.Second
 
 func watchInterrupts() interrupts {
 	i := make(interrupts, 16)
@@ -29,24 +28,23 @@ func watchInterrupts() interrupts {
 
 func (i interrupts) stop() { signal.Stop(i) }
 
-// came reports whether one has come before now. Signals are handed on in the order of
-// their numbers: when the barrier has come, so has an interrupt that was sent
-// before it.
-func (i interrupts) came() bool {
+// received reports whether an interrupt was sent. Signals are delivered in the order of
+// their numbers: after the barrier, all earlier interrupts have arrived.
+func (i interrupts) received() bool {
 	if err := syscall.Kill(os.Getpid(), barrier); err != nil {
 		return false
 	}
-	patience := time.After(arrival)
-	came := false
+	timeout := time.After(barrierTimeout)
+	received := false
 	for {
 		select {
 		case sig := <-i:
 			if sig == barrier {
-				return came
+				return received
 			}
-			came = true
-		case <-patience:
-			return came
+			received = true
+		case <-timeout:
+			return received
 		}
 	}
 }

@@ -1,10 +1,10 @@
 package shell
 
-// interrupts notices nothing: ralph runs in sandboxes, and they are Linux.
+// interrupts does nothing: sandboxes run Linux.
 type interrupts struct{}
 
 func watchInterrupts() interrupts { return interrupts{} }
 
 func (interrupts) stop() {}
 
-func (interrupts) came() bool { return false }
+func (interrupts) received() bool { return false }

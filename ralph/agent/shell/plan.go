@@ -13,11 +13,10 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 )
 
-// Info is the info string of the fenced code blocks in which specs hold tasks
-// for the shell agent.
+// Info is the info string of fenced code blocks with tasks for the shell agent.
 const Info = "ralph-tasks"
 
-// Plan sends the tasks in the specs of the current directory to the backlog.
+// Plan adds the tasks in the specs of the current directory to the backlog.
 func (a *Agent) Plan(ctx context.Context) error {
 	lines, err := readSpecs("specs")
 	if err != nil {
@@ -33,7 +32,7 @@ func (a *Agent) Plan(ctx context.Context) error {
 	}
 	sum, err := a.Backlog.Sync(ctx, &plan)
 	if err != nil {
-		return a.finish(place(err, lines), 1, "")
+		return a.finish(locate(err, lines), 1, "")
 	}
 	summary := sum.String()
 	for _, u := range sum.Unknown {
@@ -42,7 +41,7 @@ func (a *Agent) Plan(ctx context.Context) error {
 	return a.finish(nil, 1, summary)
 }
 
-// line is one task and where it stands.
+// line is a task with its location.
 type line struct {
 	file   string
 	number int
@@ -73,7 +72,7 @@ func readSpecs(dir string) ([]line, error) {
 // tasksIn returns the tasks in the fenced blocks of one spec.
 func tasksIn(file, text string) ([]line, error) {
 	var found []line
-	fence, ours := "", false // the fence that is open, and whether it holds tasks
+	fence, tasks := "", false // the open fence, and whether it contains tasks
 	number := 0
 	for text := range strings.Lines(text) {
 		number++
@@ -81,10 +80,10 @@ func tasksIn(file, text string) ([]line, error) {
 		mark, info := splitFence(text)
 		switch {
 		case fence == "" && mark != "":
-			fence, ours = mark, info == Info
+			fence, tasks = mark, info == Info
 		case fence != "" && strings.HasPrefix(mark, fence) && info == "":
 			fence = ""
-		case fence != "" && ours && text != "":
+		case fence != "" && tasks && text != "":
 			task, err := withSpec(text, filepath.Base(file))
 			if err != nil {
 				return nil, fmt.Errorf("%s:%d: %w", file, number, err)
@@ -107,8 +106,7 @@ func splitFence(text string) (mark, info string) {
 	return "", ""
 }
 
-// withSpec checks that text is one JSON object, and names the spec in it if
-// it does not itself.
+// withSpec checks that text is a JSON object, and adds the spec if it has none.
 func withSpec(text, spec string) ([]byte, error) {
 	var task map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &task); err != nil || task == nil {
@@ -125,9 +123,8 @@ func withSpec(text, spec string) ([]byte, error) {
 	return json.Marshal(task)
 }
 
-// place turns "line 3: ..." of the backlog's complaint into the spec's file
-// and line, which is where the reader has to go.
-func place(err error, lines []line) error {
+// locate replaces "line 3: ..." in a backlog error by the spec's file and line.
+func locate(err error, lines []line) error {
 	var n int
 	if _, scanErr := fmt.Sscanf(err.Error(), "line %d:", &n); scanErr != nil || n < 1 || n > len(lines) {
 		return err

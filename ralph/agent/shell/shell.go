@@ -1,7 +1,5 @@
-// Package shell is the agent that is built into ralph. It needs no model: it
-// runs the steps of a task as shell commands, commits what they did, and marks
-// the task done or gives it back. It makes a first run, a demo and a test
-// possible anywhere.
+// Package shell implements the built-in agent, which needs no model: it runs the steps of
+// a task as shell commands, commits the changes, and marks the task done or failed.
 package shell
 
 import (
@@ -16,7 +14,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 )
 
-// Backlog is what the agent needs of the backlog.
+// Backlog is the agent's access to the backlog.
 type Backlog interface {
 	Peek(ctx context.Context, n int) (claimable, held []backlog.Task, err error)
 	Claim(ctx context.Context, o backlog.ClaimOptions) (backlog.Task, error)
@@ -29,11 +27,9 @@ type Backlog interface {
 // Agent works in the current directory.
 type Agent struct {
 	Backlog Backlog
-	// ID is the agent's name in the backlog; it may be empty.
-	ID string
-	// Lease is how long a claim lasts; it is renewed three times as often.
-	Lease time.Duration
-	out   *stream.Writer
+	ID      string        // in the backlog; may be empty
+	Lease   time.Duration // renewed after a third of it
+	out     *stream.Writer
 }
 
 // New returns an agent that reports to out.
@@ -41,14 +37,13 @@ func New(b Backlog, id string, out io.Writer) *Agent {
 	return &Agent{Backlog: b, ID: id, Lease: backlog.DefaultLease, out: stream.NewWriter(out)}
 }
 
-// failure is why a task cannot be finished; it goes into the backlog.
+// failure is the reason of a failed task, for the backlog.
 type failure struct{ reason string }
 
 func (f *failure) Error() string { return f.reason }
 
-// Build carries out one task. It returns an error when the task could not be
-// finished; the reason is then in the backlog too. Nothing to claim is no
-// error. When ctx ends, the task is given back after the step that runs.
+// Build runs one task, if there is one. It returns an error if the task failed. When ctx
+// is done, the task fails after the current step.
 func (a *Agent) Build(ctx context.Context) error {
 	task, err := a.claim(ctx)
 	if errors.Is(err, backlog.ErrNoneEligible) {
@@ -62,25 +57,25 @@ func (a *Agent) Build(ctx context.Context) error {
 		return err
 	}
 	commit, err := a.work(ctx, task)
-	// The task must not stay behind, also when ctx has ended.
-	settle := context.WithoutCancel(ctx)
+	// Release the task even if ctx is done.
+	ctx = context.WithoutCancel(ctx)
 	var failed *failure
 	switch {
 	case errors.As(err, &failed):
-		return a.finish(errors.Join(err, a.Backlog.Fail(settle, task.Slug, failed.reason)), turns, "")
+		return a.finish(errors.Join(err, a.Backlog.Fail(ctx, task.Slug, failed.reason)), turns, "")
 	case err != nil:
-		return a.finish(errors.Join(err, a.Backlog.Fail(settle, task.Slug, err.Error())), turns, "")
+		return a.finish(errors.Join(err, a.Backlog.Fail(ctx, task.Slug, err.Error())), turns, "")
 	case commit == "":
-		err = a.Backlog.Done(settle, task.Slug, "")
+		err = a.Backlog.Done(ctx, task.Slug, "")
 		return a.finish(err, turns, fmt.Sprintf("Task %s is done. Its steps changed nothing.", task.Slug))
 	default:
-		err = a.Backlog.Done(settle, task.Slug, `{"commit":"`+commit+`"}`)
+		err = a.Backlog.Done(ctx, task.Slug, `{"commit":"`+commit+`"}`)
 		return a.finish(err, turns, fmt.Sprintf("Task %s is done: commit %s.", task.Slug, commit))
 	}
 }
 
-// claim takes the most urgent task, but those that failed before come last:
-// a task that cannot succeed must not keep the others from being done.
+// claim claims the most urgent task, previously failed ones last: they must not block the
+// others.
 func (a *Agent) claim(ctx context.Context) (backlog.Task, error) {
 	claimable, _, err := a.Backlog.Peek(ctx, -1)
 	if err != nil {
@@ -95,8 +90,7 @@ func (a *Agent) claim(ctx context.Context) (backlog.Task, error) {
 	return backlog.Task{}, backlog.ErrNoneEligible
 }
 
-// work runs the steps and commits. It returns the commit, or "" if nothing
-// changed.
+// work runs the steps and returns the commit, or "" if nothing changed.
 func (a *Agent) work(ctx context.Context, task backlog.Task) (commit string, err error) {
 	if len(task.Steps) == 0 {
 		return "", &failure{"the task has no steps, and the shell agent does nothing but run steps. " +
@@ -114,11 +108,11 @@ func (a *Agent) work(ctx context.Context, task backlog.Task) (commit string, err
 		if err := a.runStep(ctx, i+1, step); err != nil {
 			return "", err
 		}
-		if ctx.Err() != nil || interrupts.came() {
+		if ctx.Err() != nil || interrupts.received() {
 			return "", &failure{fmt.Sprintf("interrupted after step %d of %d", i+1, len(task.Steps))}
 		}
 	}
-	// From here on an interrupt comes too late: the work is done.
+	// Do not interrupt the commit.
 	return a.commit(context.WithoutCancel(ctx), before, task.Title)
 }
 
@@ -135,8 +129,7 @@ func (a *Agent) keepLease(ctx context.Context, slug string) (stop func()) {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				// A missed renewal is made good by the next one. Whether the task was
-				// taken over is seen when it is finished.
+				// Done detects a task that was claimed by another agent.
 				_ = a.Backlog.Renew(ctx, slug, a.ID, a.Lease)
 			}
 		}

@@ -22,7 +22,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
-// repo is a work tree with a backlog, and the current directory of the test.
+// repo is a worktree with a backlog, and the current directory of the test.
 type repo struct {
 	t     *testing.T
 	store *backlog.Store
@@ -179,7 +179,7 @@ func TestBuildFailures(t *testing.T) {
 			assert.Assert(t, res.Failed)
 		})
 	}
-	t.Run("the work tree stays as it is", func(t *testing.T) {
+	t.Run("the worktree stays as it is", func(t *testing.T) {
 		r := newRepo(t)
 		r.create("a", "echo kept >kept", "false")
 		assert.ErrorContains(t, r.agent.Build(t.Context()), "step 2 failed")
@@ -195,7 +195,7 @@ func TestBuildWithNothingToClaim(t *testing.T) {
 	assert.Assert(t, !res.Failed)
 }
 
-func TestAFailedTaskDoesNotHoldUpTheOthers(t *testing.T) {
+func TestFailedTaskDoesNotBlockOthers(t *testing.T) {
 	r := newRepo(t)
 	r.create("a", "false")
 	r.create("b", "true")
@@ -213,7 +213,7 @@ func TestLongOutput(t *testing.T) {
 	assert.Assert(t, len(reason) < 2*maxTail)
 }
 
-func TestABackgroundProcessDoesNotHoldUpTheStep(t *testing.T) {
+func TestBackgroundProcessDoesNotBlockTheStep(t *testing.T) {
 	r := newRepo(t)
 	r.create("a", "sleep 60 & echo $! >.ralph/pid")
 	start := time.Now()
@@ -261,7 +261,7 @@ func TestInterrupt(t *testing.T) {
 	assert.Equal(t, task.FailReason, "interrupted after step 1 of 2")
 }
 
-// losing claims every task for somebody else just before the agent does.
+// losing claims every task for another agent first.
 type losing struct{ *backlog.Store }
 
 func (l losing) Claim(ctx context.Context, o backlog.ClaimOptions) (backlog.Task, error) {
@@ -269,7 +269,7 @@ func (l losing) Claim(ctx context.Context, o backlog.ClaimOptions) (backlog.Task
 	return l.Store.Claim(ctx, o)
 }
 
-// A step can be faster than what the signal has to do in this process.
+// A step can exit before the signal is handled in this process.
 func TestInterruptAsTheStepEnds(t *testing.T) {
 	for _, sig := range []string{"INT", "TERM"} {
 		t.Run(sig, func(t *testing.T) {
@@ -309,7 +309,7 @@ func TestPlan(t *testing.T) {
 	assert.Equal(t, r.task("pay/01").SpecRef, "other.md")
 }
 
-func TestPlanTellsOfDependenciesThatAreNotThere(t *testing.T) {
+func TestPlanWarnsOfMissingDependencies(t *testing.T) {
 	r := newRepo(t)
 	spec(t, "login.md", "```ralph-tasks\n"+`{"id":"a/02","t":"Two","deps":["a/O1"],"steps":["true"]}`+"\n```\n")
 	assert.NilError(t, r.agent.Plan(t.Context()))
@@ -342,7 +342,7 @@ func spec(t *testing.T, name, text string) {
 	assert.NilError(t, os.WriteFile(filepath.Join("specs", name), []byte(text), 0o600))
 }
 
-func TestBrokenDisplay(t *testing.T) {
+func TestClosedOutputFailsTheBuild(t *testing.T) {
 	r := newRepo(t)
 	r.create("a", "echo x >file; echo hello")
 	r.agent.out = stream.NewWriter(failingWriter{})

@@ -18,12 +18,11 @@ import (
 )
 
 const (
-	// grace is how long a step's background processes may keep its output
-	// open when the step itself has ended.
+	// grace is how long background processes may keep a step's output open.
 	grace = 500 * time.Millisecond
-	// maxTail bounds how much output goes into the backlog, in bytes.
+	// maxTail limits the output in the backlog, in bytes.
 	maxTail = 2000
-	// maxPending bounds an output line that waits for its end, in bytes.
+	// maxPending limits an incomplete output line, in bytes.
 	maxPending = 32 << 10
 )
 
@@ -33,8 +32,8 @@ func byRetries(tasks []backlog.Task) []backlog.Task {
 	})
 }
 
-// runStep runs one step. Its output is shown line by line. An interrupt from
-// the keyboard reaches the step by itself; nothing is killed here.
+// runStep runs a step and shows its output line by line. The terminal interrupts the step
+// itself.
 func (a *Agent) runStep(ctx context.Context, number int, step string) error {
 	out := &output{show: a.out.Text}
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), "sh", "-c", step)
@@ -44,7 +43,7 @@ func (a *Agent) runStep(ctx context.Context, number int, step string) error {
 	out.flush()
 	var exit *exec.ExitError
 	switch {
-	case errors.Is(err, exec.ErrWaitDelay): // something in the background went on
+	case errors.Is(err, exec.ErrWaitDelay): // a background process is running
 		return nil
 	case errors.As(err, &exit):
 		what := "exit code " + fmt.Sprint(exit.ExitCode())
@@ -56,15 +55,15 @@ func (a *Agent) runStep(ctx context.Context, number int, step string) error {
 		}
 		return &failure{strings.TrimSpace(fmt.Sprintf("step %d failed (%s): %s\n%s", number, what, step, out.last()))}
 	case err != nil:
-		return &failure{fmt.Sprintf("step %d cannot be run: %s", number, err)}
+		return &failure{fmt.Sprintf("step %d cannot execute: %s", number, err)}
 	}
 	return out.err
 }
 
-// output shows what a step prints, and keeps the end of it.
+// output shows a step's output and collects its end.
 type output struct {
 	show    func(string) error
-	pending []byte // a line that has not ended
+	pending []byte // incomplete line
 	tail    []byte
 	err     error // the first one of show
 }
@@ -80,7 +79,7 @@ func (o *output) Write(p []byte) (int, error) {
 		end = len(o.pending)
 	}
 	o.emit(end)
-	// A broken display must not look like a failure of the step.
+	// A closed output must not fail the step.
 	return len(p), nil
 }
 
@@ -98,7 +97,7 @@ func (o *output) flush() {
 	o.emit(len(o.pending))
 }
 
-// last returns the end of the output, fit for being printed.
+// last returns the end of the output, sanitized.
 func (o *output) last() string {
 	return strings.TrimSpace(termsafe.Strip(strings.ToValidUTF8(string(o.tail), "")))
 }
@@ -112,8 +111,7 @@ func head(ctx context.Context) string {
 	return strings.TrimSpace(string(out))
 }
 
-// commit commits everything in the work tree and returns the commit, or ""
-// if there is neither a change nor a commit that the steps made themselves.
+// commit commits all changes. It returns the current commit, or "" if it is unchanged.
 func (a *Agent) commit(ctx context.Context, before, title string) (string, error) {
 	if err := git(ctx, nil, "add", "-A"); err != nil {
 		return "", err
@@ -130,10 +128,10 @@ func (a *Agent) commit(ctx context.Context, before, title string) (string, error
 	return "", nil
 }
 
-// identity returns the environment that lets git commit where nobody told it a name.
+// identity returns variables for git to commit without a configured identity.
 func identity(ctx context.Context) []string {
-	for _, who := range []string{"GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"} {
-		if exec.CommandContext(ctx, "git", "var", who).Run() != nil {
+	for _, ident := range []string{"GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"} {
+		if exec.CommandContext(ctx, "git", "var", ident).Run() != nil {
 			return []string{
 				"GIT_AUTHOR_NAME=ralph", "GIT_AUTHOR_EMAIL=ralph@localhost",
 				"GIT_COMMITTER_NAME=ralph", "GIT_COMMITTER_EMAIL=ralph@localhost",

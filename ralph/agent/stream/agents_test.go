@@ -17,7 +17,7 @@ import (
 
 // recorded are streams of the real programs, whose models were played by a
 // script: codex 0.169, gemini 0.61, opencode 1.18, copilot 1.0. "go test
-// ./ralph/agent/stream -update" writes the golden files anew.
+// ./ralph/agent/stream -update" updates the golden files.
 var recorded = []struct {
 	name    string
 	decoder func() event.Decoder
@@ -123,8 +123,7 @@ func TestCopilotFailure(t *testing.T) {
 	}
 }
 
-// A codex that is told to wait says so, and waits. It may be ended then.
-func TestCodexWaits(t *testing.T) {
+func TestCodexRateLimit(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join("testdata", "codex-retry.jsonl"))
 	assert.NilError(t, err)
 	_, events := decode(Codex(), string(b))
@@ -135,7 +134,7 @@ func TestCodexWaits(t *testing.T) {
 
 // What the real programs report when their endpoint refuses the key, or does not
 // answer: claude 2.1.329, codex 0.169, opencode 1.18.
-func TestRefusedRequestsAreReported(t *testing.T) {
+func TestFailedRequestsAreReported(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		decoder func() event.Decoder
@@ -160,8 +159,7 @@ func TestRefusedRequestsAreReported(t *testing.T) {
 	}
 }
 
-// The first refusal may be that of a login which is then renewed.
-func TestClaudesKeyIsRefusedTwice(t *testing.T) {
+func TestClaudeKeyIsRejectedTwice(t *testing.T) {
 	retry := func(attempt int) string {
 		return fmt.Sprintf(`{"type":"system","subtype":"api_retry","attempt":%d,"max_retries":10,"retry_delay_ms":508.4,"error_status":401,"error":"authentication_failed"}`+"\n", attempt)
 	}
@@ -199,8 +197,7 @@ func TestOpencodeReasons(t *testing.T) {
 	}
 }
 
-// Agents that go on after a result, e.g. because they had to make room in
-// their memory, take it back.
+// Agents that continue after a result, e.g. after compaction, take it back.
 func TestResumed(t *testing.T) {
 	const stop = `{"type":"step_finish","part":{"reason":"stop"}}` + "\n"
 	for _, tc := range []struct {

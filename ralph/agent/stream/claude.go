@@ -1,5 +1,5 @@
-// Package stream reads the formats in which coding agents report what they
-// do, and writes one of them for agents of our own.
+// Package stream decodes the output formats of coding agents, and writes Claude's for the
+// shell agent.
 package stream
 
 import (
@@ -14,7 +14,7 @@ import (
 )
 
 // Claude returns a decoder of what "claude --output-format stream-json"
-// prints. Lines that are no JSON object are skipped.
+// prints. Lines that are not JSON objects are skipped.
 func Claude() event.Decoder {
 	c := &claude{messages: map[string]event.Tokens{}}
 	return event.Lines(c.line)
@@ -22,18 +22,17 @@ func Claude() event.Decoder {
 
 type claude struct {
 	ending
-	// messages is what each answer of the model has taken so far. One answer
-	// comes in several events, each with the whole answer's figures.
+	// messages holds the usage of each response. A response has several events, each with
+	// the usage of the whole response.
 	messages map[string]event.Tokens
 }
 
-// claudeEvent is the part of an event that is used. Fields stay raw where
-// claude's version might send another type.
+// claudeEvent is an event. Fields are raw where versions of claude differ in type.
 type claudeEvent struct {
 	Type    string          `json:"type"`
 	Subtype json.RawMessage `json:"subtype"`
 	Message json.RawMessage `json:"message"`
-	Error   json.RawMessage `json:"error"` // a word, of an answer that claude made up itself
+	Error   json.RawMessage `json:"error"` // of a synthetic response
 }
 
 func (c *claude) line(line []byte) []event.Event {
@@ -64,18 +63,17 @@ func (c *claude) line(line []byte) []event.Event {
 	}
 }
 
-// claudeNoKey is what claude calls a refused key, and a missing one.
+// claudeNoKey is claude's error for a missing or rejected key.
 const claudeNoKey = "authentication_failed"
 
-// claudeRetry reads that a request has failed. Claude tries again with a refused
-// key, too: a login may have been renewed meanwhile, so the first refusal proves
-// nothing.
+// claudeRetry decodes a failed request. Claude also retries with a rejected key, as a
+// login may have been renewed, so the first rejection does not count.
 func claudeRetry(line []byte) []event.Event {
 	var e struct {
 		Attempt int     `json:"attempt"`
 		Most    int     `json:"max_retries"`
 		Delay   float64 `json:"retry_delay_ms"`
-		Status  int     `json:"error_status"` // 0 without an answer
+		Status  int     `json:"error_status"` // 0 without a response
 		Error   string  `json:"error"`
 	}
 	if json.Unmarshal(line, &e) != nil {
@@ -93,7 +91,7 @@ func claudeRetry(line []byte) []event.Event {
 	return events
 }
 
-// lastText is the last thing that was said.
+// lastText returns the last text.
 func lastText(events []event.Event) string {
 	for _, e := range slices.Backward(events) {
 		if said, ok := e.(event.Text); ok {
@@ -103,7 +101,7 @@ func lastText(events []event.Event) string {
 	return ""
 }
 
-// answer reads a message of the model.
+// answer decodes a message of the model.
 func (c *claude) answer(raw json.RawMessage) []event.Event {
 	var message struct {
 		ID      string          `json:"id"`
@@ -153,8 +151,8 @@ func claudeContent(raw json.RawMessage) []event.Event {
 	return events
 }
 
-// claudeComplaint keeps what claude says when it refuses a prompt: a user
-// message with the standard error of a local command.
+// claudeComplaint decodes the error of a rejected prompt: a user message with the stderr
+// of a local command.
 func claudeComplaint(raw json.RawMessage) []event.Event {
 	var message struct {
 		Content string `json:"content"`
@@ -170,15 +168,14 @@ func claudeComplaint(raw json.RawMessage) []event.Event {
 	return []event.Event{event.Complaint{Text: strings.TrimSpace(termsafe.Strip(said))}}
 }
 
-// claudeLimit reads what claude says of its rate limits. Most of it is that
-// all is well.
+// claudeLimit decodes rate limits. Most events report that none is reached.
 func claudeLimit(line []byte) []event.Event {
 	var e struct {
 		Info struct {
 			Status   string  `json:"status"`
 			ResetsAt float64 `json:"resetsAt"` // seconds since 1970
 			Kind     string  `json:"rateLimitType"`
-			Paid     bool    `json:"isUsingOverage"` // it works on, for money
+			Paid     bool    `json:"isUsingOverage"` // continues with paid usage
 		} `json:"rate_limit_info"`
 	}
 	if json.Unmarshal(line, &e) != nil || e.Info.Status != "rejected" || e.Info.Paid {
@@ -197,8 +194,8 @@ type claudeUsage struct {
 	CacheWrite int64 `json:"cache_creation_input_tokens"`
 }
 
-// claudeResult takes the figures from a result event. Each field is read on
-// its own, so that one of an unexpected type does not cost the others.
+// claudeResult decodes a result. Fields are decoded separately, so that an unexpected type
+// does not lose the others.
 func (c *claude) claudeResult(line []byte) []event.Event {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(line, &fields) != nil {
@@ -222,8 +219,7 @@ func (c *claude) claudeResult(line []byte) []event.Event {
 		get("errors", &errs)
 		result.Text = strings.Join(errs, "\n")
 	}
-	// Claude ends with "success" and no turn when the prompt never reached
-	// the model.
+	// Claude reports "success" without a turn if the prompt did not reach the model.
 	if turns == 0 && !result.Failed && result.Text == "" {
 		result.Text = "the prompt never reached the model"
 	}
@@ -231,7 +227,7 @@ func (c *claude) claudeResult(line []byte) []event.Event {
 	result.Text = termsafe.Strip(result.Text)
 	how := scalar(fields["subtype"])
 	if result.Failed && how == "success" {
-		how = "error" // claude calls a session whose request failed a success, too
+		how = "error" // claude also reports "success" if the request failed
 	}
 	result.Summary = fmt.Sprintf("Done (%s) | cost: $%s | turns: %s",
 		how, cost(fields["total_cost_usd"]), scalar(fields["num_turns"]))
@@ -245,8 +241,8 @@ func (c *claude) claudeResult(line []byte) []event.Event {
 	return append(events, c.result(result))
 }
 
-// claudeTotal adds up the tokens of every model that took part, subagents'
-// included; older versions only know the main conversation's.
+// claudeTotal returns the tokens of all models including subagents; older versions report
+// only the main conversation's.
 func claudeTotal(fields map[string]json.RawMessage) *event.Tokens {
 	var models map[string]struct {
 		Input      int64 `json:"inputTokens"`

@@ -147,7 +147,7 @@ func TestStreamIsJSONLines(t *testing.T) {
 	assert.Assert(t, json.Valid(stream.Bytes()))
 }
 
-func TestAVeryLongResultKeepsItsFigures(t *testing.T) {
+func TestLongResultKeepsItsFigures(t *testing.T) {
 	long := strings.Repeat("é\\n\\u00e9", 1<<20)
 	_, events := render(`{"type":"result","subtype":"success","num_turns":2,"result":"` + long + `","total_cost_usd":0.5}` + "\n")
 	assert.Equal(t, *last[event.Usage](events).CostUSD, 0.5)

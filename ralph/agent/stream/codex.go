@@ -17,7 +17,7 @@ func Codex() event.Decoder {
 }
 
 type codex struct {
-	patience
+	pendingLimit
 	usage event.Usage
 	text  string // the last message
 }
@@ -86,8 +86,8 @@ func (c *codex) line(line []byte) []event.Event {
 	return nil
 }
 
-// failed reads an error on the way. Codex calls it "Reconnecting..." where it tries
-// again by itself, with a refused key, too.
+// failed decodes an intermediate error. Codex also retries ("Reconnecting...") with a
+// rejected key.
 func (c *codex) failed(text string) []event.Event {
 	c.waits = limitEvents(text)
 	events := []event.Event{event.Complaint{Text: text}}
@@ -100,11 +100,10 @@ func (c *codex) failed(text string) []event.Event {
 	return events
 }
 
-// wrapping is the shell that codex runs a command with.
+// wrapping matches the shell that codex runs a command with.
 var wrapping = lazyregexp.New(`(?s)^\S*/(?:ba|z|da|)sh -l?c (?:'([^']*)'|"([^"$\\` + "`" + `]*)"|([^\s'"]+))$`)
 
-// unwrapped is the command that the model asked for. One that needs more
-// quoting than that is shown as it is run.
+// unwrapped returns the model's command without the shell, unless it is quoted.
 func unwrapped(command string) string {
 	if found := wrapping().FindStringSubmatch(command); found != nil {
 		return found[1] + found[2] + found[3]
@@ -112,7 +111,7 @@ func unwrapped(command string) string {
 	return command
 }
 
-// count adds the tokens of a turn. Those that a cache had are among the input.
+// count adds the tokens of a turn. The input includes cached tokens.
 func (c *codex) count(raw json.RawMessage) {
 	var u struct {
 		Input      int64 `json:"input_tokens"`

@@ -10,19 +10,18 @@ import (
 )
 
 // Copilot returns a decoder of what "copilot --output-format json" prints.
-// Copilot counts premium requests; of tokens and cost it reports nothing.
+// Copilot reports premium requests, but no tokens or cost.
 func Copilot() event.Decoder {
 	c := &copilot{}
 	return withEnd{event.Lines(c.line), c.end}
 }
 
 type copilot struct {
-	patience
+	pendingLimit
 	text      string
 	complaint string
 }
 
-// copilotEvent is the part of an event that is used.
 type copilotEvent struct {
 	Type string `json:"type"`
 	Data struct {
@@ -52,7 +51,7 @@ func (c *copilot) line(line []byte) []event.Event {
 	case "tool.execution_start":
 		return []event.Event{otherTool(e.Data.Tool, e.Data.Arguments)}
 	case "model.call_failure":
-		// It tries again by itself; only its last complaint matters.
+		// Copilot retries; only the last error counts.
 		return c.complain(apiError(e.Data.Error), e.Data.Status == http.StatusTooManyRequests)
 	case "session.error":
 		return c.complain(e.Data.Message, e.Data.Kind == "rate_limit")
@@ -68,7 +67,7 @@ func (c *copilot) line(line []byte) []event.Event {
 	return nil
 }
 
-// complain notes an error, and whether copilot itself calls it a rate limit.
+// complain records an error, and whether copilot reports it as a rate limit.
 func (c *copilot) complain(text string, limited bool) []event.Event {
 	c.complaint = termsafe.Strip(text)
 	c.waits = limitEvents(c.complaint)
@@ -78,7 +77,7 @@ func (c *copilot) complain(text string, limited bool) []event.Event {
 	return []event.Event{event.Complaint{Text: c.complaint}}
 }
 
-// apiError returns the words of an error that a vendor's API sent as JSON.
+// apiError returns the message of a JSON error of a vendor's API.
 func apiError(text string) string {
 	var e struct {
 		Message string `json:"message"`

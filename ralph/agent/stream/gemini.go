@@ -64,7 +64,7 @@ func (g *gemini) line(line []byte) []event.Event {
 	return nil
 }
 
-// message shows what the model says; with delta it comes in pieces.
+// message decodes a message; with delta it is a part of one.
 func (g *gemini) message(role, content string, delta bool) []event.Event {
 	if role != "assistant" {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// Words by which agents and their vendors say that a key is missing or refused.
+// Messages of agents and vendors about a missing or rejected key.
 var keyWords = lazyregexp.New(`(?i)` + strings.Join([]string{
 	`not logged in`, `please run /login`, `not authenticated`, `failed to authenticate`, `authentication[ _](?:error|failed|required)`,
 	`no authentication information`, `set an auth method`, `invalid auth method`, `unauthenticated\b`,
@@ -15,8 +15,8 @@ var keyWords = lazyregexp.New(`(?i)` + strings.Join([]string{
 	`api_key_(?:invalid|missing)`, `\b401 unauthorized\b`, `(?:status|error|code|http)\W{0,6}40[13]\b`,
 }, "|"))
 
-// KeyRefusedIn looks in the words of an agent that failed before its model said
-// anything for one line about its key.
+// KeyRefusedIn returns a line about the key in the error output of an agent that failed
+// before the model responded.
 func KeyRefusedIn(text string) (said string, found bool) {
 	for line := range strings.Lines(text) {
 		if keyWords().MatchString(line) {

@@ -9,9 +9,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// Words by which agents and their vendors say that a limit was reached. They
-// are only looked for in errors and in the last words of failed runs: in the
-// middle of a run an agent may well write about rate limits.
+// Messages of agents and vendors about rate limits. They are searched only in errors and
+// in the final output of failed runs: any other output may be about rate limits.
 var limitWords = lazyregexp.New(`(?i)` + strings.Join([]string{
 	`rate[ _-]?limit[ _-]?(?:error|reached|exceeded|hit)`, `rate[ _-]limited`,
 	`(?:hit|reached|exceed(?:s|ed)?) (?:\S+ ){0,4}(?:rate|usage|request|token|spend)[ -]limits?\b`,
@@ -25,11 +24,11 @@ var limitWords = lazyregexp.New(`(?i)` + strings.Join([]string{
 	`(?:exhausted|exceeded) your (?:\w+ ){0,2}(?:quota|capacity)`, `quota[ _](?:exceeded|will reset)`,
 }, "|"))
 
-// maxLimit bounds how far away the end of a limit is believed to be.
+// maxLimit bounds the duration of a limit; longer ones are ignored.
 const maxLimit = 31 * 24 * time.Hour
 
-// RateLimitIn looks for a rate limit in an error, or in the last words of an
-// agent that failed, and for the time when it is over.
+// RateLimitIn detects a rate limit and its end in an error, or in the final output of a
+// failed agent.
 func RateLimitIn(text string, now time.Time) (event.RateLimit, bool) {
 	said, rest := "", text
 	for at := 0; at < len(text); {
@@ -42,7 +41,7 @@ func RateLimitIn(text string, now time.Time) (event.RateLimit, bool) {
 	if said == "" {
 		return event.RateLimit{}, false
 	}
-	// The words come first, and what follows them belongs to them.
+	// The time follows the message.
 	for _, where := range []string{rest, text} {
 		if at := limitEnd(where, now); !at.IsZero() {
 			return event.RateLimit{Text: said, Until: at}, true
@@ -51,7 +50,7 @@ func RateLimitIn(text string, now time.Time) (event.RateLimit, bool) {
 	return event.RateLimit{Text: said}, true
 }
 
-// limitEnd finds when a limit is over, if text says so and can be believed.
+// limitEnd returns the end of a limit if text contains a plausible one.
 func limitEnd(text string, now time.Time) time.Time {
 	for _, find := range []func(string, time.Time) time.Time{epochIn, secondsIn, durationIn, stampIn, clockIn} {
 		if at := find(text, now); at.After(now) && at.Before(now.Add(maxLimit)) {
@@ -61,7 +60,7 @@ func limitEnd(text string, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// limitEvents returns the rate limit that an error speaks of, if it does.
+// limitEvents returns the rate limit in an error, if any.
 func limitEvents(text string) []event.Event {
 	if limit, found := RateLimitIn(text, time.Now()); found {
 		return []event.Event{limit}
@@ -69,8 +68,8 @@ func limitEvents(text string) []event.Event {
 	return nil
 }
 
-// certainLimit is what an error says that is known to be a rate limit. It is
-// not over before until, which may be zero.
+// certainLimit decodes an error that is known to be a rate limit. It lasts at least until
+// until, which may be zero.
 func certainLimit(text string, until time.Time) event.RateLimit {
 	limit, found := RateLimitIn(text, time.Now())
 	if !found {
@@ -83,7 +82,7 @@ func certainLimit(text string, until time.Time) event.RateLimit {
 	return limit
 }
 
-// withEnd is a decoder that has something to say when the stream has ended.
+// withEnd is a decoder that adds events at the end of the stream.
 type withEnd struct {
 	event.Decoder
 	end func() []event.Event
@@ -91,8 +90,8 @@ type withEnd struct {
 
 func (w withEnd) End() []event.Event { return append(w.Decoder.End(), w.end()...) }
 
-// patience remembers the rate limit that an agent waits out by itself. When
-// that is the last that is heard of it, it is why the run has ended.
-type patience struct{ waits []event.Event }
+// pendingLimit is the rate limit that an agent is waiting for. If no other event follows,
+// it is why the run ended.
+type pendingLimit struct{ waits []event.Event }
 
-func (p *patience) end() []event.Event { return p.waits }
+func (p *pendingLimit) end() []event.Event { return p.waits }

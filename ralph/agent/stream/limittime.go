@@ -4,12 +4,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	_ "time/tzdata" // agents name time zones, and images may have none
+	_ "time/tzdata" // images may have no time zones
 
 	"github.com/docker-ralph/docker-ralph/lazyregexp"
 )
 
-// Ways to say when it is over.
+// Formats of the end of a limit.
 const (
 	limitAmount = `[0-9]+(?:\.[0-9]+)?\s*(?:days?|d|hours?|hrs?|h|minutes?|mins?|m|milliseconds?|ms|seconds?|secs?|s)\b,?\s*(?:and\s+)?`
 	limitMonth  = `(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\s+([0-9]{1,2})(?:st|nd|rd|th)?,?\s*(?:([0-9]{4}),?\s*)?(?:at\s+)?`
@@ -36,7 +36,7 @@ func epochIn(text string, _ time.Time) time.Time {
 	return epoch(seconds)
 }
 
-// epoch is a time in seconds since 1970; none if that cannot be meant.
+// epoch converts seconds since 1970, if plausible.
 func epoch(seconds float64) time.Time {
 	if seconds < 1 || seconds > 1e11 {
 		return time.Time{}
@@ -44,7 +44,7 @@ func epoch(seconds float64) time.Time {
 	return time.Unix(int64(seconds), 0)
 }
 
-// secondsIn reads headers and fields that have no unit.
+// secondsIn parses headers and fields without a unit.
 func secondsIn(text string, now time.Time) time.Time {
 	found := limitSeconds().FindStringSubmatchIndex(text)
 	if found == nil || strings.ContainsAny(text[found[3]:min(found[3]+2, len(text))], ".dhmsDHMS") {
@@ -63,7 +63,7 @@ func stampIn(text string, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// durationIn returns the longest of the waits that text names.
+// durationIn returns the longest duration in text.
 func durationIn(text string, now time.Time) time.Time {
 	var longest time.Duration
 	for _, found := range limitDuration().FindAllStringSubmatch(text, 8) {
@@ -75,7 +75,7 @@ func durationIn(text string, now time.Time) time.Time {
 	return now.Add(longest)
 }
 
-// duration adds up "2 days 3h5s".
+// duration parses e.g. "2 days 3h5s".
 func duration(text string) (sum time.Duration) {
 	for _, part := range limitPart().FindAllStringSubmatch(text, 8) {
 		n, err := strconv.ParseFloat(part[1], 64)
@@ -103,12 +103,12 @@ func unit(word string) time.Duration {
 	}
 }
 
-// clockIn reads "3pm (Europe/Berlin)", "10:26 PM" and "Apr 28th, 2026 10:03
-// PM". A time of the day that has passed is tomorrow's.
+// clockIn parses "3pm (Europe/Berlin)", "10:26 PM" and "Apr 28th, 2026 10:03 PM". A past
+// time of day means tomorrow.
 func clockIn(text string, now time.Time) time.Time {
 	found := limitClock().FindStringSubmatch(text)
 	if found == nil || found[5] == "" && found[6] == "" {
-		return time.Time{} // a lone number is no time
+		return time.Time{} // just a number
 	}
 	zone := now.Location()
 	if name := zoneName(found[7], found[8]); name != "" {
@@ -132,8 +132,7 @@ func clockIn(text string, now time.Time) time.Time {
 	return dateOf(found, hour, minute, now.In(zone))
 }
 
-// dateOf completes a time of the day. A date without a year that has passed is
-// next year's.
+// dateOf returns the date for a time of day. A past date without a year means next year.
 func dateOf(found []string, hour, minute int, now time.Time) time.Time {
 	if found[1] == "" {
 		at := time.Date(now.Year(), now.Month(), now.Day(), hour, minute, 0, 0, now.Location())
@@ -158,8 +157,7 @@ func dateOf(found []string, hour, minute int, now time.Time) time.Time {
 	return at
 }
 
-// zoneName is how a zone in brackets, or one of those that need none, is
-// called.
+// zoneName returns the time zone of a match.
 func zoneName(bracketed, bare string) string {
 	if bare != "" {
 		return strings.ToUpper(bare)

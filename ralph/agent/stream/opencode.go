@@ -10,8 +10,7 @@ import (
 )
 
 // Opencode returns a decoder of what "opencode run --format json" prints. It
-// reports tokens and cost of every step, the cost as far as it knows the
-// model's prices.
+// reports tokens of every step, and the cost if it knows the model's prices.
 func Opencode() event.Decoder {
 	o := &opencode{}
 	return event.Lines(o.line)
@@ -69,7 +68,7 @@ func (o *opencode) line(line []byte) []event.Event {
 	return nil
 }
 
-// stepFinished: opencode goes on after a step for two reasons only.
+// stepFinished handles the end of a step: opencode continues for only two reasons.
 func (o *opencode) stepFinished(reason string) []event.Event {
 	usage := o.usage()
 	switch reason {
@@ -78,7 +77,7 @@ func (o *opencode) stepFinished(reason string) []event.Event {
 	case "stop":
 		return []event.Event{usage, o.result(done(false, o.text, usage))}
 	default:
-		return []event.Event{usage, o.result(done(true, "the model stopped for the reason "+termsafe.Strip(reason), usage))}
+		return []event.Event{usage, o.result(done(true, "the model stopped: "+termsafe.Strip(reason), usage))}
 	}
 }
 
@@ -87,7 +86,7 @@ func (o *opencode) usage() event.Usage {
 	return event.Usage{Tokens: &tokens, CostUSD: &cost}
 }
 
-// failed reads an error. Our plugin says in one when the model works again.
+// failed decodes an error. Those of the plugin contain the end of a rate limit.
 func (o *opencode) failed(raw json.RawMessage) []event.Event {
 	var e struct {
 		Name string `json:"name"`

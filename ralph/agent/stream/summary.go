@@ -10,7 +10,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// done is the last word of an agent that reports no line of figures itself.
+// done returns the result of an agent without a summary.
 func done(failed bool, text string, usage event.Usage) event.Result {
 	how, spent, took := "success", "unknown", "unknown"
 	if failed {
@@ -28,7 +28,7 @@ func done(failed bool, text string, usage event.Usage) event.Result {
 	}
 }
 
-// grouped writes a number with a comma after each thousand.
+// grouped formats a number with thousands separators.
 func grouped(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
@@ -37,16 +37,15 @@ func grouped(n int64) string {
 	return s
 }
 
-// ending makes a run's results: when the agent goes on after one, it says so.
+// ending creates results, and reports when the agent continues after one.
 type ending struct{ ended bool }
 
-// result is the last word, as it looks now.
 func (e *ending) result(r event.Result) event.Event {
 	e.ended = true
 	return r
 }
 
-// work is called for everything by which an agent shows that it works.
+// work is called for every event of a running agent.
 func (e *ending) work() []event.Event {
 	if !e.ended {
 		return nil
@@ -55,8 +54,7 @@ func (e *ending) work() []event.Event {
 	return []event.Event{event.Resumed{}}
 }
 
-// oneText is a text of an agent that reports whole messages: each is a
-// paragraph.
+// oneText returns a complete message as a paragraph.
 func oneText(s string) []event.Event {
 	if s = termsafe.Strip(s); strings.TrimSpace(s) == "" {
 		return nil
@@ -64,12 +62,12 @@ func oneText(s string) []event.Event {
 	return []event.Event{event.Text{Text: strings.TrimRight(s, "\n") + "\n"}}
 }
 
-// command is a call of a shell.
+// command returns a shell call.
 func command(line string) event.Tool {
 	return event.Tool{Name: "Bash", Detail: "\n   $ " + cut(termsafe.Strip(line), maxCommand)}
 }
 
-// otherTool is a call of a tool that is known by its name and input only.
+// otherTool returns a call of an unknown tool.
 func otherTool(name string, input json.RawMessage) event.Tool {
 	var fields struct {
 		Command string `json:"command"`

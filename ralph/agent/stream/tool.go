@@ -9,7 +9,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// How much of a tool's input is shown, in code points.
+// Limits of the printed tool input, in code points.
 const (
 	maxWritten = 500
 	maxEdited  = 200
@@ -17,7 +17,7 @@ const (
 	maxInput   = 200
 )
 
-// toolDetail describes what a tool is called with, to follow its name.
+// toolDetail describes the input of a tool call.
 func toolDetail(tool string, input json.RawMessage) string {
 	var fields map[string]json.RawMessage
 	_ = json.Unmarshal(input, &fields) // other types have no fields
@@ -65,7 +65,7 @@ func cut(s string, n int) string {
 	return s
 }
 
-// text reads a string to be printed; nothing is empty, another type its JSON.
+// text returns a string for display: empty if missing, JSON for other types.
 func text(raw json.RawMessage) string {
 	if isNull(raw) {
 		return ""
@@ -73,7 +73,7 @@ func text(raw json.RawMessage) string {
 	return scalar(raw)
 }
 
-// scalar reads a value to be printed; nothing is "null".
+// scalar returns a value for display: "null" if missing.
 func scalar(raw json.RawMessage) string {
 	if isNull(raw) {
 		return "null"
@@ -101,7 +101,7 @@ func isNull(raw json.RawMessage) bool {
 	return len(raw) == 0 || string(raw) == "null"
 }
 
-// cost prints an amount without exponent, cut to six characters.
+// cost formats an amount without exponent, truncated to six characters.
 func cost(raw json.RawMessage) string {
 	s := scalar(raw)
 	if f, err := strconv.ParseFloat(s, 64); err == nil {

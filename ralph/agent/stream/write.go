@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Writer writes a stream that [Claude] reads, for agents of our own.
+// Writer writes a stream that [Claude] decodes.
 type Writer struct {
 	enc   *json.Encoder
 	start time.Time
@@ -22,17 +22,17 @@ func NewWriter(w io.Writer) *Writer {
 
 type object map[string]any
 
-// Text reports words of the agent, or output of what it runs.
+// Text reports text or a command's output.
 func (w *Writer) Text(s string) error {
 	return w.assistant(object{"type": "text", "text": s})
 }
 
-// Bash reports that the agent runs a shell command.
+// Bash reports a shell command.
 func (w *Writer) Bash(command string) error {
 	return w.assistant(object{"type": "tool_use", "name": "Bash", "input": object{"command": command}})
 }
 
-// Result reports the end of the run. It costs nothing: no model was asked.
+// Result reports the end of the run, without cost.
 func (w *Writer) Result(failed bool, turns int, text string) error {
 	subtype := "success"
 	if failed {
