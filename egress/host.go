@@ -1,7 +1,6 @@
-// Package egress says which hosts a sandbox may reach. It holds the policy, the
-// rules and presets it is made of, the addresses that no name may lead to, and
-// what the plugin and the proxy tell one another. The wall itself, which asks
-// this package for every connection, is in the folders below.
+// Package egress is the network policy of sandboxes: its rules and presets, the
+// addresses that no name may resolve to, and the messages between the plugin and the
+// proxy. The subpackages enforce it.
 package egress
 
 import (
@@ -91,9 +90,8 @@ func isAddress(name string) bool {
 	return strings.Trim(last, "0123456789") == ""
 }
 
-// Printable returns a host as it may be shown: as it is when it is made of the
-// characters of names and addresses, else quoted. Hosts in logs are text that
-// the agent chose.
+// Printable returns a host for display, quoted if it has characters that names and
+// addresses do not have. The agent chooses the hosts in logs.
 func Printable(host string) string {
 	plain := func(r rune) bool {
 		return 'a' <= r && r <= 'z' || '0' <= r && r <= '9' || r == '.' || r == '-' || r == '_' || r == ':'

@@ -20,7 +20,7 @@ const (
 	Allowlist Mode = "allowlist" // what the rules name
 )
 
-// ParseMode reads a mode as it stands in a configuration.
+// ParseMode parses a mode.
 func ParseMode(text string) (Mode, error) {
 	switch mode := Mode(text); mode {
 	case AllowAll, Deny, Allowlist:
@@ -29,7 +29,7 @@ func ParseMode(text string) (Mode, error) {
 	return "", fmt.Errorf("network policy %q: write %q, %q or %q", text, Allowlist, Deny, AllowAll)
 }
 
-// Entry is a rule with where it came from.
+// Entry is a rule and its origin.
 type Entry struct {
 	Rule Rule `json:"rule"`
 	// Origin is shown to the user: "preset git", "ralph.toml", "--allow".
@@ -38,9 +38,8 @@ type Entry struct {
 	Model bool `json:"model,omitempty"`
 }
 
-// Policy says what a sandbox may reach. The zero Policy, and a list with
-// nothing in it, allow nothing. Values are not changed once they are made:
-// Allow and Refuse return new ones.
+// Policy is what a sandbox may reach. The zero Policy, and an empty list, allow
+// nothing. Values are immutable: Allow and Refuse return new ones.
 type Policy struct {
 	Mode  Mode    `json:"mode"`
 	Rules []Entry `json:"rules"`

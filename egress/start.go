@@ -21,8 +21,8 @@ func (Secret) String() string { return "[secret]" }
 // GoString hides the text.
 func (Secret) GoString() string { return "[secret]" }
 
-// Start is what the proxy is told on its standard input, as one line of JSON.
-// It holds keys: it must not be logged, written to a file or put into argv.
+// Start is the message to the proxy on its standard input, one line of JSON. It
+// contains keys: it must not be logged, written to a file or put into argv.
 type Start struct {
 	// Address is the proxy's on the sandbox's network. It listens nowhere else.
 	Address netip.Addr `json:"address"`
@@ -55,8 +55,8 @@ type Route struct {
 	Prefix string `json:"prefix"`
 	// Target is an https URL with the path below which all requests stay.
 	Target string `json:"target"`
-	// Own tells that the user has set the target, and nobody else. It needs no
-	// rule then, and may be plain HTTP, an address, and in a private range.
+	// Own marks a target that the user has set. It needs no rule, and may be plain
+	// HTTP, an address, and in a private range.
 	Own bool `json:"own,omitempty"`
 	// Headers replace those that the agent sent. Headers and query parameters
 	// that are known to hold keys never come from the agent.
@@ -68,15 +68,15 @@ type Route struct {
 	GitReadOnly bool `json:"git_read_only,omitempty"`
 	// GitPush lets git fetch, clone and push, and nothing else.
 	GitPush bool `json:"git_push,omitempty"`
-	// Exclusive closes all other ways to the target's host, so that an agent
-	// cannot go there with a key of somebody else.
+	// Exclusive blocks all other connections to the target's host, so that an agent
+	// cannot use another key there.
 	Exclusive bool `json:"exclusive,omitempty"`
 }
 
-// Check tells what is wrong with the message, without its secrets.
+// Check validates the message. Its error contains no secrets.
 func (s Start) Check() error {
 	if !s.Address.IsValid() || s.Address.IsUnspecified() || s.Address.Zone() != "" {
-		return fmt.Errorf("the proxy was not told its address: %q", s.Address)
+		return fmt.Errorf("invalid address of the proxy: %q", s.Address)
 	}
 	if _, err := ParseMode(string(s.Policy.Mode)); err != nil {
 		return err
@@ -113,7 +113,7 @@ func ReadRoutes(line []byte) ([]Route, error) {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&routes); err != nil {
-		return nil, errors.New("the routes are not the JSON that was expected") // as below
+		return nil, errors.New("invalid JSON of the routes") // as below
 	}
 	return routes, CheckRoutes(routes)
 }
@@ -169,7 +169,7 @@ func ReadStart(line []byte) (Start, error) {
 	d.DisallowUnknownFields()
 	if err := d.Decode(&s); err != nil {
 		// Errors of encoding/json can quote what they stumbled over.
-		return Start{}, errors.New("the start message is not the JSON that was expected")
+		return Start{}, errors.New("invalid JSON of the start message")
 	}
 	return s, s.Check()
 }

@@ -39,9 +39,9 @@ func TestReadStart(t *testing.T) {
 		err    string
 	}{
 		{name: "good", change: func(*Start) {}},
-		{name: "no address", change: func(s *Start) { s.Address = netip.Addr{} }, err: "not told its address"},
-		{name: "every address", change: func(s *Start) { s.Address = netip.IPv4Unspecified() }, err: "not told its address"},
-		{name: "no policy", change: func(s *Start) { s.Policy = Policy{} }, err: "not the JSON"},
+		{name: "no address", change: func(s *Start) { s.Address = netip.Addr{} }, err: "invalid address of the proxy"},
+		{name: "every address", change: func(s *Start) { s.Address = netip.IPv4Unspecified() }, err: "invalid address of the proxy"},
+		{name: "no policy", change: func(s *Start) { s.Policy = Policy{} }, err: "invalid JSON"},
 		{name: "prefix of two", change: func(s *Start) { s.Routes[0].Prefix = "/a/b" }, err: "one name"},
 		{name: "no prefix", change: func(s *Start) { s.Routes[0].Prefix = "/" }, err: "one name"},
 		{name: "prefix that is a step up", change: func(s *Start) { s.Routes[0].Prefix = "/.." }, err: "one name"},
@@ -73,7 +73,7 @@ func TestReadStart(t *testing.T) {
 		})
 	}
 	_, err := ReadStart([]byte(`{"address":"172.31.240.2","policy":{"mode":"deny","rules":null},"upstream":{},"extra":1}`))
-	assert.ErrorContains(t, err, "not the JSON")
+	assert.ErrorContains(t, err, "invalid JSON")
 }
 
 // Routes that are read can be used, and no error has a secret of theirs.

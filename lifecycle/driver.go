@@ -244,9 +244,8 @@ func (d Dispatch) Service() bool { return strings.HasPrefix(d.ID, servicePrefix)
 
 // Manual has commands that a user can run.
 type Manual struct {
-	List   string
-	Stop   string
-	Remove string
+	List string
+	Stop string
 }
 
 // ErrExists is returned by [Driver.Create] for a name that is taken.

@@ -77,7 +77,7 @@ func (m *memory) Remove(context.Context, Sandbox) error {
 }
 
 func (m *memory) Manual(name string) Manual {
-	return Manual{List: "list", Stop: "stop " + name, Remove: "remove " + name}
+	return Manual{List: "list", Stop: "stop " + name}
 }
 
 func (m *memory) Ready(Sandbox, Spec) bool { return m.ready }

@@ -15,17 +15,16 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
-// backgroundEnv marks a process that we have started ourselves to run a loop in
-// the background.
+// backgroundEnv marks the process that runs a loop in the background.
 const backgroundEnv = "DOCKER_RALPH_BACKGROUND"
 
-// What backgroundEnv says.
+// Values of backgroundEnv.
 const (
-	backgroundAsks   = "asks"   // somebody answers questions
-	backgroundSilent = "silent" // nobody does
+	backgroundAsks   = "asks"   // the foreground process answers questions
+	backgroundSilent = "silent" // no questions
 )
 
-// message is what such a process tells the one that has started it.
+// message is sent by the background process to the one in the foreground.
 type message struct {
 	// Ask is a question, to be answered with an [answer].
 	Ask string `json:"ask,omitempty"`
@@ -76,7 +75,7 @@ func (b *background) confirm(answers *bufio.Reader) func(context.Context, string
 
 // ready reports that the loop runs, and closes the pipes.
 func (b *background) ready(sandbox string) {
-	_ = b.say(message{Ready: sandbox}) // the other end may be gone
+	_ = b.say(message{Ready: sandbox}) // the other end may be closed
 	_ = b.messages.Close()
 	_ = b.answers.Close()
 }

@@ -99,12 +99,11 @@ func saveTerminal() *term.State {
 	return state
 }
 
-// releaseTTY leaves the terminal as it was before, and has no file open that leads to
-// it.
+// releaseTTY restores the state of the terminal and closes all files that refer to it.
 func releaseTTY(before *term.State) func(crash *os.File) error {
 	return func(crash *os.File) error {
 		if before != nil {
-			_ = term.RestoreTerminal(os.Stdin.Fd(), before) // it may be gone
+			_ = term.RestoreTerminal(os.Stdin.Fd(), before) // it may be closed
 		}
 		null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 		if err != nil {

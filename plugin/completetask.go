@@ -72,9 +72,9 @@ func (d dispatcher) completeTask(cmd *cobra.Command, args []string, typed string
 	}), noFiles
 }
 
-// completeTaskIDs offers the tasks of these statuses that begin as typed and are
-// not given yet, if a sandbox runs that can tell. A shell that completes has no
-// use for an error, and the user is asked nothing.
+// completeTaskIDs offers the tasks with these statuses that begin as typed and are
+// not on the command line yet, if the sandbox runs. It ignores errors and does not
+// prompt.
 func (d dispatcher) completeTaskIDs(cmd *cobra.Command, statuses, given []string, typed string) []string {
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionLimit)
 	defer cancel()

@@ -9,7 +9,7 @@ import (
 	"github.com/docker/cli/cli/command"
 )
 
-// confirmer returns how to ask the user, or nil when there is nobody to ask.
+// confirmer returns a function that asks the user to confirm; nil without a terminal.
 func confirmer(cli command.Cli, in *input) func(context.Context, string) (bool, error) {
 	ask := asker(cli, in)
 	if ask == nil {
@@ -22,8 +22,8 @@ func confirmer(cli command.Cli, in *input) func(context.Context, string) (bool, 
 	}
 }
 
-// asker returns how to ask the user for a word, or nil when there is nobody to
-// ask. Questions go to standard error, like everything that is not a result.
+// asker returns a function that asks the user for a word; nil without a terminal.
+// Questions go to standard error, like everything that is not a result.
 func asker(cli command.Cli, in *input) func(context.Context, string) (string, error) {
 	if !cli.In().IsTerminal() || !cli.Err().IsTerminal() {
 		return nil

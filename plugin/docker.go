@@ -82,8 +82,8 @@ func dockerGlobals(cmd *cobra.Command) []string {
 	return globals
 }
 
-// keeper is the command line of ourselves that keeps a sandbox alive. It finds
-// the same state as this process, wherever it was told to look for it.
+// keeper returns the command line of the plugin that keeps a sandbox alive, with the
+// state directory and configuration of this process.
 func keeper(cfg *configfile.ConfigFile, globals []string) []string {
 	self, err := os.Executable()
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 // flagExitCode is what docker's own commands exit with after a wrong flag.
 const flagExitCode = 125
 
-// FlagError gives a wrong flag that stands before a command the same exit
-// code and hint as one that stands after it. Cobra does not ask the function
-// that docker installs for that when it looks for the command.
+// FlagError gives an invalid flag before a command the same exit code and hint as
+// one after it. Cobra does not call docker's flag error function while it looks for
+// the command.
 func FlagError(err error) error {
 	if status, done := errors.AsType[cli.StatusError](err); done {
 		status.Status = plainly(status.Status)

@@ -118,7 +118,7 @@ func (d dispatcher) host(cmd *cobra.Command, name string) (host.Host, error) {
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		home = "" // whoever has none has no settings there either
+		home = "" // no home directory, no agent settings
 	}
 	cfg, globals := d.cli.ConfigFile(), dockerGlobals(cmd)
 	in := newInput(untilLost(os.Stdin, d.interrupts.Lost()))
@@ -170,8 +170,8 @@ func (d dispatcher) engine() (host.API, error) {
 	return endpointClient{d.cli.Client(), d.cli.DockerEndpoint().Host}, nil
 }
 
-// endpointClient is a client that says where the engine is as the user does:
-// behind ssh it would name a place that stands for all such engines.
+// endpointClient is a client that reports the engine's address as the user knows it:
+// with ssh, the client itself has the same placeholder for every engine.
 type endpointClient struct {
 	client.APIClient
 	host string

@@ -123,7 +123,7 @@ func (c *imageContext) CreatedSince() string {
 	return units.HumanDuration(time.Since(*c.image.Created)) + " ago"
 }
 
-// CreatedAt returns when it was made.
+// CreatedAt returns when it was created.
 func (c *imageContext) CreatedAt() string {
 	if c.image.Created == nil {
 		return ""
@@ -147,7 +147,7 @@ func (c *imageContext) UsedBy() string {
 	return strings.Join(c.image.UsedBy, ", ")
 }
 
-// Current reports whether the next sandbox would be made from it.
+// Current reports whether the next sandbox uses it.
 func (c *imageContext) Current() bool { return c.image.Current }
 
 // Change returns what has to be done before.

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// input is what the user types, for one reader after the other. A read of a
-// terminal cannot be broken off: what it brings goes to whoever reads then.
+// input is the user's input, for one reader after the other. A read of a terminal
+// cannot be cancelled: its result goes to the next reader.
 type input struct {
 	from io.Reader
 	came chan typed // by the only read that is under way

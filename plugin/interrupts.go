@@ -150,14 +150,13 @@ func (i *Interrupts) lose() {
 	}
 }
 
-// Survive makes a lost terminal no end from now on: lost is closed instead. The
-// context that it returns ends with ctx, but not because the Docker CLI is gone,
-// which is lost with the terminal.
+// Survive returns a context that does not end when the terminal is lost, and with it
+// the Docker CLI; lost is closed instead. Otherwise it ends with ctx.
 func (i *Interrupts) Survive(ctx context.Context) (survivor context.Context, lost <-chan struct{}) {
 	i.mu.Lock()
 	i.survives = true
 	i.mu.Unlock()
-	// Whoever reads our output may be gone a moment before we hear of it.
+	// The reader of our output can exit before we notice.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	docker := os.Getppid()
 	survivor, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -170,8 +169,8 @@ func (i *Interrupts) Survive(ctx context.Context) (survivor context.Context, los
 	return survivor, i.lost
 }
 
-// isLost tells, at the end of the context that the Docker CLI gives us, whether
-// it is gone. When it was signalled it waits for us instead.
+// isLost reports whether the Docker CLI has exited, at the end of its context. If it
+// was signalled, it waits for the plugin instead.
 func (i *Interrupts) isLost(docker int) bool {
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()

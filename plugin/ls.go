@@ -42,8 +42,7 @@ last one ended. The sandbox of this worktree and branch is marked.`,
 	return cmd
 }
 
-// hiddenAs makes the same command under another name, which the help does not
-// tell.
+// hiddenAs returns a hidden alias of a command.
 func hiddenAs(cmd *cobra.Command, name string) *cobra.Command {
 	_, args, _ := strings.Cut(cmd.Use, " ")
 	cmd.Use, cmd.Aliases, cmd.Hidden = strings.TrimSpace(name+" "+args), nil, true

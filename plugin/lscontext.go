@@ -14,7 +14,7 @@ import (
 )
 
 // sandboxContext is a sandbox for a template: its methods are the placeholders.
-// Labels and logs can hold anything, so all of it is made fit for a line.
+// Labels and logs are untrusted, so every value is sanitized.
 type sandboxContext struct {
 	formatter.HeaderContext
 	status manage.SandboxStatus
@@ -36,16 +36,16 @@ func (c *sandboxContext) Repo() string { return safe.Line(c.status.Repo) }
 // Branch returns the branch that it is for.
 func (c *sandboxContext) Branch() string { return safe.Line(c.status.Branch) }
 
-// Driver returns what it is made with.
+// Driver returns its driver.
 func (c *sandboxContext) Driver() string { return c.status.Driver }
 
-// Agent returns the agent that it was made for.
+// Agent returns its agent.
 func (c *sandboxContext) Agent() string { return safe.Line(c.status.Agent) }
 
-// State returns whether it runs.
+// State returns its state.
 func (c *sandboxContext) State() string { return c.status.State }
 
-// Worktree returns the work tree that it was made for.
+// Worktree returns its worktree.
 func (c *sandboxContext) Worktree() string {
 	path := safe.Line(c.status.Worktree)
 	if c.status.Gone {
@@ -54,10 +54,10 @@ func (c *sandboxContext) Worktree() string {
 	return path
 }
 
-// Image returns the image that it was made from.
+// Image returns its image.
 func (c *sandboxContext) Image() string { return safe.Line(c.status.Image) }
 
-// Size returns what it takes on the disk.
+// Size returns its disk usage.
 func (c *sandboxContext) Size() string {
 	if c.status.Size == nil {
 		return "unknown"

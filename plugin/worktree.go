@@ -199,8 +199,8 @@ set.`,
 	return cmd
 }
 
-// completeWorktrees offers worktrees that are not on the command line yet. That
-// they cannot be found out is for the command to tell.
+// completeWorktrees offers worktrees that are not on the command line yet. It leaves
+// errors to the command.
 func completeWorktrees(cmd *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
 	names, _ := host.WorktreeNames(cmd.Context(), ".")
 	names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(given, name) })

@@ -111,10 +111,10 @@ func (c *worktreeContext) Changes() string { return count(c.status.Changes, "gon
 // Main reports whether it is the main one.
 func (c *worktreeContext) Main() bool { return c.status.Main }
 
-// Current reports whether the command was given in it.
+// Current reports whether it is the current worktree.
 func (c *worktreeContext) Current() bool { return c.status.Current }
 
-// count prints a number, or what stands for none.
+// count formats a number, or none for nil.
 func count(n *int, none string) string {
 	if n == nil {
 		return none

@@ -39,10 +39,10 @@ func TestStartMessageIsRequired(t *testing.T) {
 	for _, tc := range []struct{ name, in, err string }{
 		{"nothing", "", "unexpected end of standard input"},
 		{"half a line", `{"address":"127.0.0.1"`, "unexpected end of standard input"},
-		{"no JSON", "hello secret\n", "not the JSON"},
+		{"no JSON", "hello secret\n", "invalid JSON"},
 		{"no policy", `{"address":"127.0.0.1"}` + "\n", "network policy"},
-		{"unknown policy", `{"address":"127.0.0.1","policy":{"mode":"secret"}}` + "\n", "not the JSON"},
-		{"no address", `{"policy":{"mode":"deny"}}` + "\n", "not told its address"},
+		{"unknown policy", `{"address":"127.0.0.1","policy":{"mode":"secret"}}` + "\n", "invalid JSON"},
+		{"no address", `{"policy":{"mode":"deny"}}` + "\n", "invalid address of the proxy"},
 		{"an address of somebody else", `{"address":"203.0.113.1","policy":{"mode":"deny"}}` + "\n", "opening the proxy's ports"},
 		{"a line without end", strings.Repeat("x", maxStart+1), "unexpected end of standard input"},
 	} {

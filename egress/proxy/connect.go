@@ -12,7 +12,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/egress"
 )
 
-// proxyHandler serves programs that were told of the proxy.
+// proxyHandler serves programs that are configured to use the proxy.
 func (s *Server) proxyHandler() http.Handler {
 	plain := s.plainHandler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -136,8 +136,7 @@ func (c *bufferedConn) rest() ([]byte, error) {
 	return rest, err
 }
 
-// accept takes the connection out of the HTTP server and says that the tunnel
-// stands.
+// accept hijacks the connection from the HTTP server and confirms the tunnel.
 func accept(w http.ResponseWriter) (*bufferedConn, error) {
 	conn, rw, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -150,7 +149,7 @@ func accept(w http.ResponseWriter) (*bufferedConn, error) {
 	return &bufferedConn{Conn: conn, buffer: rw.Reader}, nil
 }
 
-// servePinned speaks HTTP in a tunnel, to the one host that it was made for.
+// servePinned serves HTTP in a tunnel, only for the host of its CONNECT.
 func (s *Server) servePinned(w http.ResponseWriter, r *http.Request, place slot, v egress.Verdict) {
 	client, err := accept(w)
 	if err != nil {

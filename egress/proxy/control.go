@@ -125,10 +125,9 @@ func parseRules(texts []string) ([]egress.Rule, error) {
 	return rules, nil
 }
 
-// reset forgets all that was allowed since the proxy began, the endpoints of the
-// command that it began for, and all keys. What was
-// refused stays refused, and hosts that were reached by a route only are not reached
-// in any other way: whoever starts the sandbox again finds no more open than before.
+// reset removes all keys, the endpoints of the first command and all hosts that were
+// allowed since the proxy started. Denied hosts stay denied, and hosts of exclusive
+// routes stay blocked, so the next start of the sandbox reaches no more than this one.
 func (s *Server) reset() Answer {
 	s.amending.Lock()
 	defer s.amending.Unlock()
@@ -183,7 +182,7 @@ func Control(ctx context.Context, o Order) (Answer, error) {
 
 func ask(conn net.Conn, o Order) (Answer, error) {
 	if err := json.NewEncoder(conn).Encode(o); err != nil {
-		return Answer{}, fmt.Errorf("asking the proxy: %w", err)
+		return Answer{}, fmt.Errorf("sending a command to the proxy: %w", err)
 	}
 	var answer Answer
 	if err := json.NewDecoder(conn).Decode(&answer); err != nil {

@@ -91,9 +91,8 @@ func (s *Server) answerStream(conn net.Conn) {
 	}
 }
 
-// answer returns the answer to a query, or nil for what is not one. Nothing is
-// ever asked of another resolver: the name in a question would be a message to
-// whoever owns it. Allowed names lead to the proxy itself; nothing else exists.
+// answer returns the answer to a query; nil for an invalid one. It never forwards a
+// query, because the name in it would be a message to the owner of the domain. Allowed names lead to the proxy itself; nothing else exists.
 func (s *Server) answer(query []byte) []byte {
 	var p dnsmessage.Parser
 	header, err := p.Start(query)

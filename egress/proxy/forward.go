@@ -20,22 +20,22 @@ import (
 	"github.com/docker-ralph/docker-ralph/egress"
 )
 
-// pinKey marks the context of connections that were made for one host.
+// pinKey marks the context of connections that are for one host only.
 type pinKey struct{}
 
-// errandKey carries what a request is about to where its connection is made, so
-// that what is connected to is what was allowed.
-type errandKey struct{}
+// requestKey carries the verdict on a request to the dialer, which connects only to
+// what was allowed.
+type requestKey struct{}
 
-type errand struct {
+type outbound struct {
 	verdict egress.Verdict
 	plain   bool                // HTTP without TLS
 	route   string              // prefix of the route that it takes; "" for none
 	change  func(*http.Request) // what makes the outgoing request
 }
 
-func errandOf(r *http.Request) errand {
-	e, _ := r.Context().Value(errandKey{}).(errand)
+func errandOf(r *http.Request) outbound {
+	e, _ := r.Context().Value(requestKey{}).(outbound)
 	return e
 }
 
@@ -54,12 +54,12 @@ func (s *Server) newTransport(roots *x509.CertPool) *http.Transport {
 	}
 }
 
-// dialForRequest connects for an HTTP request: to the host that its errand
+// dialForRequest connects for an HTTP request: to the host that its outbound
 // allows, or to the host's own proxy.
 func (s *Server) dialForRequest(ctx context.Context, _, address string) (net.Conn, error) {
-	e, ok := ctx.Value(errandKey{}).(errand)
+	e, ok := ctx.Value(requestKey{}).(outbound)
 	if !ok {
-		return nil, fmt.Errorf("connecting to %s: nobody allowed it", address)
+		return nil, fmt.Errorf("connecting to %s: not allowed", address)
 	}
 	v := e.verdict
 	if e.plain {
@@ -108,12 +108,12 @@ func (s *Server) plainHandler() http.Handler {
 }
 
 // plainErrand takes the path from the request, and the host from the verdict.
-func plainErrand(v egress.Verdict, asked *url.URL) errand {
+func plainErrand(v egress.Verdict, asked *url.URL) outbound {
 	target := &url.URL{
 		Scheme: "http", Host: net.JoinHostPort(v.Host, strconv.Itoa(int(v.Port))),
 		Path: asked.Path, RawPath: asked.RawPath, RawQuery: asked.RawQuery,
 	}
-	return errand{verdict: v, plain: true, change: func(out *http.Request) {
+	return outbound{verdict: v, plain: true, change: func(out *http.Request) {
 		out.URL, out.Host = target, hostHeader(v)
 		// An upgrade would end what can be understood of the connection.
 		out.Header.Del("Upgrade")
@@ -192,14 +192,14 @@ func tellsOfKeys(r *http.Response, v egress.Verdict) bool {
 }
 
 // forward sends one request on, to where its verdict allows.
-func (s *Server) forward(to *httputil.ReverseProxy, w http.ResponseWriter, r *http.Request, e errand) {
+func (s *Server) forward(to *httputil.ReverseProxy, w http.ResponseWriter, r *http.Request, e outbound) {
 	place, ok := s.open.take()
 	if !ok {
 		writeBusy(w)
 		return
 	}
 	defer place.free()
-	ctx, cancel := context.WithCancel(context.WithValue(r.Context(), errandKey{}, e))
+	ctx, cancel := context.WithCancel(context.WithValue(r.Context(), requestKey{}, e))
 	defer cancel()
 	if !s.hold(place, e.verdict, cancel) {
 		s.writeCut(w, e.verdict)

@@ -31,7 +31,7 @@ func (j *journal) decision(via string, v egress.Verdict) {
 }
 
 // failure notes that a request by a route came to nothing.
-func (j *journal) failure(e errand, status int, why string) {
+func (j *journal) failure(e outbound, status int, why string) {
 	j.write(egress.Decision{
 		Time: time.Now().UTC(), Via: viaRoute, Decision: egress.Failed,
 		Host: e.verdict.Host, Port: e.verdict.Port, Why: why, Route: e.route, Status: status,

@@ -38,7 +38,7 @@ const (
 	idleTimeout    = 2 * time.Minute
 )
 
-// Config is what a Server is made of.
+// Config is the configuration of a Server.
 type Config struct {
 	// Start is the message from the plugin, already checked.
 	Start egress.Start

@@ -17,11 +17,11 @@ import (
 // maxRefused bounds what is remembered of refusals. The oldest are forgotten.
 const maxRefused = 1024
 
-// refusedLog remembers which places were refused, for the sandbox that asks. A
-// place that is allowed and was asked for in a wrong way is none of them.
+// refusedLog is the list of blocked hosts for the sandbox. It does not include
+// invalid requests for allowed hosts.
 type refusedLog struct {
 	mu   sync.Mutex
-	id   string // another one after a restart, which begins to count anew
+	id   string // changes with a restart, which resets the counters
 	last uint64 // number of the latest refusal
 	runs []refusedRun
 }

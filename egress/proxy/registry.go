@@ -15,13 +15,13 @@ type openItem struct {
 	host  string
 	port  uint16
 	close func()
-	// cut places are of no use any more, also those that nobody has named yet.
+	// cut slots are closed, also those whose target is not known yet.
 	cut bool
 }
 
 func newRegistry(limit int) *registry { return &registry{limit: limit, items: map[int]openItem{}} }
 
-// slot is a place in the registry.
+// slot is an entry of the registry.
 type slot struct {
 	r  *registry
 	id int
@@ -73,8 +73,8 @@ func (r *registry) closeIf(match func(host string, port uint16) bool) {
 	}
 }
 
-// closeAll ends everything. Who has a place and has not told what for is on the
-// way to a host, and finds on arrival that the place is no good.
+// closeAll closes all connections. Those that are still being established find their
+// slot cut afterwards.
 func (r *registry) closeAll() {
 	r.mu.Lock()
 	for id, item := range r.items {

@@ -112,7 +112,7 @@ func (s *Server) routeHandler() http.Handler {
 			return
 		}
 		target.Host = hostHeader(v)
-		s.forward(forward, w, r, errand{verdict: v, plain: found.plain(), route: "/" + prefix, change: func(out *http.Request) {
+		s.forward(forward, w, r, outbound{verdict: v, plain: found.plain(), route: "/" + prefix, change: func(out *http.Request) {
 			out.URL, out.Host = target, target.Host
 			found.prepare(out)
 		}})

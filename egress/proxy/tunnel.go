@@ -12,9 +12,9 @@ import (
 // chunk is how much goes through a tunnel before it is counted.
 const chunk = 1 << 20
 
-// hold says what a place is used for. The policy may have changed between the
-// verdict and now, with nobody to cut this connection: so it is asked again. What
-// was on its way while everything was closed is refused as well.
+// hold registers the target of a slot. It checks the policy again, which may have
+// changed since the verdict, and refuses connections that were being established
+// during a closeAll.
 func (s *Server) hold(place slot, v egress.Verdict, end func()) bool {
 	if v.Own {
 		return true

@@ -187,5 +187,5 @@ func (d *Driver) Dispatches(ctx context.Context, sb lifecycle.Sandbox) ([]lifecy
 
 // Manual implements [lifecycle.Driver].
 func (d *Driver) Manual(name string) lifecycle.Manual {
-	return lifecycle.Manual{List: "docker ps -a", Stop: "docker stop " + name, Remove: "docker rm -fv " + name}
+	return lifecycle.Manual{List: "docker ps -a", Stop: "docker stop " + name}
 }

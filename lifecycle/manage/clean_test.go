@@ -71,10 +71,6 @@ func (r *removable) Busy(context.Context, lifecycle.Sandbox) (bool, error) { ret
 
 func (r *removable) Remove(context.Context, lifecycle.Sandbox) error { r.removed++; return nil }
 
-func (r *removable) Manual(name string) lifecycle.Manual {
-	return lifecycle.Manual{Remove: "remove " + name}
-}
-
 func TestCleanChoice(t *testing.T) {
 	box := func(name string) host.Located { return host.Located{Sandbox: lifecycle.Sandbox{Name: name}} }
 	for _, tc := range []struct {

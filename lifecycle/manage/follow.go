@@ -9,10 +9,9 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/run"
-
-	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
 // follower knows whether a loop still runs, and how it ended.

@@ -7,12 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/host"
-	"github.com/docker-ralph/docker-ralph/lifecycle/run"
-
 	"gotest.tools/v3/assert"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/lifecycle/run"
 )
 
 func TestKeysWhileAttached(t *testing.T) {

@@ -83,7 +83,7 @@ func (d *Driver) Usable(ctx context.Context) error { return d.usable(ctx, d) }
 // Manual implements [lifecycle.Driver].
 func (d *Driver) Manual(name string) lifecycle.Manual {
 	typed := func(args ...string) string { return strings.Join(append([]string{d.typed}, args...), " ") }
-	return lifecycle.Manual{List: typed("ls"), Stop: typed("stop", name), Remove: typed(append(slices.Clone(d.remove), name)...)}
+	return lifecycle.Manual{List: typed("ls"), Stop: typed("stop", name)}
 }
 
 func (d *Driver) records() records { return recordsOf(d.StateDir, d.name) }

@@ -2,6 +2,7 @@ package microvm
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/egress"
@@ -40,4 +41,9 @@ func WithHints(err error) string {
 		return ""
 	}
 	return strings.Join(append([]string{err.Error()}, hint.Of(err)...), "\n")
+}
+
+// RemoveCommand returns the command by which a user removes a sandbox.
+func (d *Driver) RemoveCommand(name string) []string {
+	return slices.Concat(strings.Fields(d.typed), d.remove, []string{name})
 }

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -186,7 +185,7 @@ func TestAnotherListedSandboxIsProof(t *testing.T) {
 		b := newBench(t, kind, nil)
 		b.up(t)
 		sb, spec := b.up(t)
-		args := strings.Fields(b.driver.Manual(sb.Name).Remove)
+		args := b.driver.RemoveCommand(sb.Name)
 		remove := b.double.Sbx(t.Context(), args[1:]...)
 		if kind == microvm.DockerSandbox {
 			remove = b.double.Plugin(t.Context(), args[2:]...)

@@ -174,7 +174,7 @@ func TestWhatEndsACommandFromOutside(t *testing.T) {
 					appears(t, filepath.Join(spec.Root, "begun"))
 					args := strings.Fields(b.driver.Manual(sb.Name).Stop)
 					if tc.verb == "remove" {
-						args = strings.Fields(b.driver.Manual(sb.Name).Remove)
+						args = b.driver.RemoveCommand(sb.Name)
 					}
 					cmd := b.double.Sbx(t.Context(), args[1:]...)
 					if kind == microvm.DockerSandbox {

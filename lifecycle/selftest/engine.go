@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/moby/moby/client"
 	"github.com/moby/moby/client/pkg/versions"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 // Engine is the part of the engine's API that the self-test needs.
