@@ -140,7 +140,7 @@ func TestProjectImageFromBuildToPrune(t *testing.T) {
 		w.configureGreet(t, w.slug+" again")
 		now, others = w.images(t)
 		assert.Equal(t, now.Change, "build")
-		assert.Equal(t, now.Status, ".agent-loop/Dockerfile.sandbox, or a file beside it, changed; the sandbox "+sandbox+" uses "+first)
+		assert.Equal(t, now.Status, ".agent-loop/Dockerfile.sandbox or another file there changed; the sandbox "+sandbox+" uses "+first)
 		assert.Equal(t, others[first].Status, "in use")
 		table := w.ok(t, "image", "status")
 		assert.Check(t, is.Regexp(`^IMAGE +KIND +AGENT +PROJECT +BASE +CREATED +SIZE +USED BY +STATUS\n`, table))
