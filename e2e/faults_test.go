@@ -103,10 +103,6 @@ var faults = []fault{
 		m.docker(t, "rm", "-f", m.name+".egress")
 		m.release(t)
 	}},
-	{name: "network-holder-killed", outside: func(t *testing.T, m *faultRun) {
-		m.docker(t, "kill", m.container(t).Config.Labels[labelPrefix+"network"])
-		m.release(t)
-	}},
 	{name: "paused", outside: func(t *testing.T, m *faultRun) {
 		m.docker(t, "pause", m.id)
 		assert.Check(t, is.Contains(m.ok(t, "ls"), "paused"))

@@ -151,14 +151,14 @@ func TestGitTokenStaysOnTheHost(t *testing.T) {
 
 		sandbox := w.container(t)
 		seen := run(t, w.docker("exec", sandbox.ID, "cat", "/tmp/seen")).expect(t, 0).stdout
-		assert.Check(t, is.Contains(seen, ":8080/git/"+w.slug+".git"))
+		assert.Check(t, is.Contains(seen, ":3129/git/"+w.slug+".git"))
 		assert.Check(t, !strings.Contains(seen, token))
 		assert.DeepEqual(t, argvs(), map[string]bool{token: false, "git-remote-http": true})
 		w.assertNowhere(t, token)
 
 		// The proxy has it no longer than the command runs. Keys of one that was killed
 		// go with the next.
-		by := regexp.MustCompile(`http://\S+:8080/git/`).FindString(seen) + w.slug + ".git"
+		by := regexp.MustCompile(`http://\S+:3129/git/`).FindString(seen) + w.slug + ".git"
 		asks := func() string {
 			answer := run(t, w.docker("exec", "-u", fmt.Sprintf("%d:%d", w.uid, w.gid), sandbox.ID, "git", "-c", "http.proxy=", "ls-remote", by, "refs/heads/feature"))
 			return answer.stdout + answer.stderr

@@ -133,34 +133,6 @@ func TestRecreateFetchesCommitsAndRemovesTheVolume(t *testing.T) {
 	})
 }
 
-// A sandbox whose pause container was removed cannot be started. It is recreated, and
-// its commits are fetched.
-func TestSandboxWithoutItsNetworkIsRecreated(t *testing.T) {
-	withPrivateGit(t, func(t *testing.T, w *world) {
-		w.setenv("RALPH_NETWORK", "deny")
-		w.plan(t, task{ID: "a", Title: "Commit and hang", Steps: []string{"git commit -q --allow-empty -m hanging; touch committed; sleep 1000"}})
-		build := start(t, w.docker("ralph", "build", "-n", "1"))
-		waitForFile(t, filepath.Join(w.repo, "committed"))
-		build.signalGroup(syscall.SIGKILL)
-		build.wait(t)
-		first := w.container(t)
-		run(t, w.docker("rm", "-f", first.Config.Labels[labelPrefix+"network"])).expect(t, 0)
-
-		res := w.ralph(t, "task", "list").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, `"docker ralph stop --now `+strings.TrimPrefix(first.Name, "/")+`"`))
-		w.ok(t, "stop", "--now")
-		w.ok(t, "task", "list")
-		assert.Check(t, w.container(t).ID != first.ID)
-		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "hanging")
-
-		// Nothing runs in this one.
-		run(t, w.docker("rm", "-f", w.container(t).Config.Labels[labelPrefix+"network"])).expect(t, 0)
-		res = w.ralph(t, "task", "list").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, "run the command again"))
-		w.ok(t, "task", "list")
-	})
-}
-
 // When a command is killed, the next one fetches the commits.
 func TestNextCommandFetchesCommitsOfAKilledOne(t *testing.T) {
 	withPrivateGit(t, func(t *testing.T, w *world) {

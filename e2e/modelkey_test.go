@@ -72,7 +72,7 @@ func TestClaudeWorksWithoutItsKey(t *testing.T) {
 			}
 			seen := run(t, w.docker("exec", sandbox.ID, "cat", "/tmp/seen")).expect(t, 0).stdout
 			assert.Check(t, is.Contains(seen, key.variable+"=proxy-managed\n"))
-			assert.Check(t, is.Contains(seen, ":8080/anthropic\n"))
+			assert.Check(t, is.Contains(seen, ":3129/anthropic\n"))
 			assert.Check(t, is.Contains(seen, "claude\n"), "it sees itself")
 			assert.Check(t, !strings.Contains(seen, secret))
 		}

@@ -22,8 +22,8 @@ import (
 // commit is lost.
 
 // sandboxFailures are failures of a sandbox while a loop runs in it. A row is the
-// docker command that causes it (NAME is the sandbox, USER the agent's user, NET what
-// holds the network) and the message of the loop's command.
+// docker command that causes it (NAME is the sandbox, USER the agent's user) and the
+// message of the loop's command.
 var sandboxFailures = []struct{ name, command, said string }{
 	{"killed from outside", "kill NAME", "was killed: repairing it"},
 	{"everything is killed from inside", "exec -u USER NAME sh -c 'kill -9 -1'", `"ralph build" was killed`},
@@ -32,7 +32,6 @@ var sandboxFailures = []struct{ name, command, said string }{
 	{"the proxy is killed", "kill NAME.egress", "was interrupted: restored it"},
 	{"the proxy is removed", "rm -f NAME.egress", "was interrupted: restored it"},
 	{"the proxy is paused", "pause NAME.egress", "was interrupted: restored it"},
-	{"what holds the network is killed", "kill NET", "has lost its network: repairing it"},
 }
 
 // A loop continues after each failure of its sandbox: every task is done once, and all
@@ -54,7 +53,7 @@ func TestLoopSurvivesFailuresOfItsSandbox(t *testing.T) {
 		w.plan(t, tasks...)
 		name := w.sandbox(t).Name
 		labels := w.container(t).Config.Labels
-		words := strings.NewReplacer("NAME", name, "NET", labels[labelPrefix+"network"], "USER", labels[labelPrefix+"user"])
+		words := strings.NewReplacer("NAME", name, "USER", labels[labelPrefix+"user"])
 		build := start(t, w.docker("ralph", "build"))
 		for i, m := range sandboxFailures {
 			eventually(t, func() error {
@@ -218,13 +217,12 @@ func TestRepair(t *testing.T) {
 		w.plan(t, task{ID: "a", Title: "Stays"})
 		name := w.sandbox(t).Name
 		labels := w.container(t).Config.Labels
-		words := strings.NewReplacer("NAME", name, "NET", labels[labelPrefix+"network"], "USER", labels[labelPrefix+"user"])
+		words := strings.NewReplacer("NAME", name, "USER", labels[labelPrefix+"user"])
 		for _, tc := range []struct{ name, command, said string }{
 			{"nothing", "", "works"},
 			{"paused", "pause NAME", "It is paused"},
 			{"killed", "kill NAME", "It is stopped"},
 			{"no proxy", "rm -f NAME.egress", "works"},
-			{"no network", "kill NET", "it has lost its network"},
 			{"no process left", "exec -u USER NAME sh -c 'for i in $(seq 100); do sleep 600 & done'", "no process can be started in it"},
 		} {
 			if tc.command != "" {

@@ -104,13 +104,6 @@ var disturbances = []disturbance{
 		_, err := s.api.ContainerRemove(s.t.Context(), s.name+".egress", client.ContainerRemoveOptions{Force: true})
 		s.logFailure(err)
 	}},
-	{"network lost", 2, func(s *soak) {
-		c, err := s.api.ContainerInspect(s.t.Context(), s.name, client.ContainerInspectOptions{})
-		if err == nil {
-			_, err = s.api.ContainerKill(s.t.Context(), c.Container.Config.Labels[labelPrefix+"network"], client.ContainerKillOptions{})
-		}
-		s.logFailure(err)
-	}},
 	restartOfEngine(1, syscall.SIGKILL), restartOfEngine(1, syscall.SIGTERM),
 	restartOfEngine(1, syscall.SIGKILL, "--live-restore"),
 	pluginSignal(3, syscall.SIGKILL), pluginSignal(1, syscall.SIGINT), pluginSignal(1, syscall.SIGTERM), pluginSignal(1, syscall.SIGHUP),

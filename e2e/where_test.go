@@ -29,7 +29,7 @@ var onEveryEngine = []string{
 	"TestEngineRestart",
 	"TestEndedProxyIsReported",
 	"TestLoopSurvivesAFullMemory",
-	"TestEachLayerOfIsolationHoldsAlone",
+	"TestIsolationSurvivesInterference",
 	"TestBuildSecretIsOnlyInItsStep",
 	"TestBuildTurnsThreeTasksIntoCommits",
 	"TestCommitsArriveOnTheUsersBranch",

@@ -24,9 +24,12 @@ func (Secret) GoString() string { return "[secret]" }
 // Start is the message to the proxy on its standard input, one line of JSON. It
 // contains keys: it must not be logged, written to a file or put into argv.
 type Start struct {
-	// Address is the proxy's on the sandbox's network. It listens nowhere else.
+	// Address is where the sandbox reaches the proxy.
 	Address netip.Addr `json:"address"`
-	Policy  Policy     `json:"policy"`
+	// Sockets is the directory in which the proxy listens, if the sandbox forwards
+	// Address to there. Otherwise it listens on Address, and nowhere else.
+	Sockets string `json:"sockets,omitempty"`
+	Policy  Policy `json:"policy"`
 	// Networks are those of the engine. No name leads there without a rule.
 	Networks []netip.Prefix `json:"networks,omitempty"`
 	Routes   []Route        `json:"routes,omitempty"`
@@ -46,7 +49,7 @@ type Upstream struct {
 
 // Route lets an agent use a key without having it. A request to
 //
-//	http://PROXY:8080/PREFIX/v1/messages
+//	http://PROXY:3129/PREFIX/v1/messages
 //
 // goes on to Target + "/v1/messages" with Headers in it. The policy must allow
 // the target's host.

@@ -64,9 +64,6 @@ type Sandbox struct {
 	Egress egress.Mode
 	// Proxy is the address of its way out, if there is one.
 	Proxy string
-	// Netns is the container that holds its network, and goes on holding it while
-	// the sandbox is stopped; empty if it has a network of its own.
-	Netns string
 	// Run names the time for which its network and what belongs to it have been
 	// there. A wall has to be raised again whenever it changes. Only a lookup tells.
 	Run string

@@ -40,7 +40,7 @@ func (s Spec) Hash() string {
 		_, _ = fmt.Fprint(h, " shadows")
 	}
 	if s.Egress.Policy.Mode != "" {
-		_, _ = fmt.Fprintf(h, " netns egress %s", s.Egress.digest())
+		_, _ = fmt.Fprintf(h, " isolated egress %s", s.Egress.digest())
 	}
 	return hex.EncodeToString(h.Sum(nil))[:12]
 }

@@ -9,6 +9,12 @@ const (
 	// ConfigPoint is where a container sandbox sees the folder with the user's
 	// configuration of the agent.
 	ConfigPoint = "/run/docker-ralph-config"
+	// ProxyDir is where a sandbox without a network has the sockets of its proxy, each
+	// named by its port.
+	ProxyDir = "/run/docker-ralph-proxy"
+	// ProxyAddress is where the first process of such a sandbox listens in place of the
+	// proxy. Programs of the agent that listen on 127.0.0.1 do not get in its way.
+	ProxyAddress = "127.0.0.2"
 	// Program is the file name of ralph.
 	Program = "ralph"
 	// DispatchEnv marks the process of one dispatch, so that a signal can be
@@ -24,6 +30,18 @@ const (
 	// that died with its sandbox. Both have the same dispatch.
 	LostEnv = "RALPH_LOST"
 )
+
+// Ports of a sandbox's proxy.
+const (
+	PortProxy  = 3128 // CONNECT, and plain HTTP by absolute URL
+	PortRoutes = 3129 // requests to which the proxy adds a key
+	PortHTTP   = 80   // plain HTTP by Host
+	PortTLS    = 443  // TLS by SNI
+	PortDNS    = 53   // UDP and TCP
+)
+
+// ProxyPorts returns the TCP ports of a sandbox's proxy.
+func ProxyPorts() []int { return []int{PortProxy, PortRoutes, PortHTTP, PortTLS, PortDNS} }
 
 // Dir returns the name of the directory, below [MountPoint], of the ralph
 // whose SHA-256 is hash (64 hex digits).

@@ -34,9 +34,7 @@ func subcommands() []subcommand {
 	return []subcommand{
 		{"proxy", "let through what the policy on standard input allows", runProxy},
 		{"ctl", "ask or change a proxy that runs: policy, stats, allow, deny, routes", runCtl},
-		{"hold", "do nothing but keep the network namespace of this container", runHold},
-		{"firewall", "close the network namespace that this runs in", runFirewall},
-		{"canary", "try the ways out of the network that this runs in", runCanary},
+		{"canary", "check the isolation of the network that this runs in", runCanary},
 		{"version", "print the version", runVersion},
 	}
 }

@@ -34,7 +34,7 @@ func runProxy(ctx context.Context, args []string, std streams) error {
 	if err != nil {
 		return err
 	}
-	listeners, err := proxy.Listen(ctx, start.Address)
+	listeners, err := listen(ctx, start)
 	if err != nil {
 		return err
 	}
@@ -43,6 +43,13 @@ func runProxy(ctx context.Context, args []string, std streams) error {
 		return fmt.Errorf("reporting that the proxy is ready: %w", err)
 	}
 	return server.Serve(ctx, listeners)
+}
+
+func listen(ctx context.Context, start egress.Start) (*proxy.Listeners, error) {
+	if start.Sockets != "" {
+		return proxy.ListenSockets(ctx, start.Sockets)
+	}
+	return proxy.Listen(ctx, start.Address)
 }
 
 func newServer(start egress.Start, log io.Writer) (*proxy.Server, error) {

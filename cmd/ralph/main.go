@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime/debug"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/cli"
 	"github.com/docker-ralph/docker-ralph/ralph/guest"
 )
@@ -16,6 +17,10 @@ var version string
 
 func main() {
 	guest.SetUmask()
+	if err := guest.AwaitInit(context.Background()); err != nil {
+		hint.Print(os.Stderr, err)
+		os.Exit(1)
+	}
 	os.Exit(cli.Run(context.Background(), os.Args, cli.Options{
 		Version: programVersion(),
 		Hidden:  guest.Commands(os.Stderr),

@@ -4,7 +4,6 @@
 package canary
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,26 +14,17 @@ import (
 
 // Question describes what must be blocked and what must work.
 type Question struct {
-	// Proxy is the only address that must answer. If it is not valid, only addresses
-	// that no sandbox may reach are blocked.
+	// Proxy is the one address that shall answer. If it is not valid, the network is
+	// open: then the rules of package firewall are put in place first.
 	Proxy netip.Addr `json:"proxy,omitzero"`
 	// Hosts are addresses of the engine's host.
 	Hosts []netip.Addr `json:"hosts,omitempty"`
-	// Firewall applies the rules of package firewall, and verifies the network before
-	// and after.
-	Firewall bool `json:"firewall,omitempty"`
 	// Near are the engine's networks, which the firewall blocks without a proxy.
 	Near []netip.Prefix `json:"near,omitempty"`
 	// Wait is how long to wait for connections that must fail.
 	Wait time.Duration `json:"wait"`
 	// Patience bounds the start of the proxy.
 	Patience time.Duration `json:"patience"`
-	// Await means that There reports when the proxy listens. Otherwise the canary
-	// polls, which takes a second more if the first try is too early, because the
-	// kernel repeats ARP requests after a second.
-	Await bool `json:"await,omitempty"`
-	// There returns when the proxy listens.
-	There func(ctx context.Context) error `json:"-"`
 }
 
 // Answer is the result. It is empty if the isolation is complete.

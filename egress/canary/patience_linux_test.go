@@ -9,7 +9,7 @@ import (
 
 	"gotest.tools/v3/assert"
 
-	"github.com/docker-ralph/docker-ralph/egress/firewall"
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // lateContext ends a while after its deadline, as every context does, only later.
@@ -24,7 +24,7 @@ func (c lateContext) Deadline() (time.Time, bool) { return c.deadline, true }
 // hide why the ones before it failed.
 func TestEarlierErrorIsKept(t *testing.T) {
 	own := netip.MustParseAddr("127.0.0.77")
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", netip.AddrPortFrom(own, firewall.PortProxy).String())
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", netip.AddrPortFrom(own, wire.PortProxy).String())
 	assert.NilError(t, err, "the port has to be free")
 	assert.NilError(t, l.Close())
 	ctx, cancel := context.WithTimeout(t.Context(), 2200*time.Millisecond)

@@ -37,7 +37,7 @@ func (q Question) dialer(device string) net.Dialer {
 // mark makes the firewall drop and count the packets of a socket instead of rejecting
 // them.
 func (q Question) mark(fd int) error {
-	if !q.Firewall {
+	if !q.firewall() {
 		return nil
 	}
 	return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK, firewall.Mark)

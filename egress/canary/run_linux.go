@@ -12,10 +12,8 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/egress/firewall"
+	"github.com/docker-ralph/docker-ralph/wire"
 )
-
-// nearby bounds the answer of a host on the same link.
-const nearby = 150 * time.Millisecond
 
 // probe is one attempt to connect.
 type probe struct {
@@ -24,18 +22,14 @@ type probe struct {
 	try func(ctx context.Context) error
 }
 
+// firewall reports whether the network is open but for a firewall.
+func (q Question) firewall() bool { return !q.Proxy.IsValid() }
+
 // Run makes all attempts.
 func Run(ctx context.Context, q Question) (Answer, error) {
 	answer := Answer{Open: []string{}, Broken: []string{}}
-	if q.Firewall {
-		if q.Proxy.IsValid() {
-			// The network alone must be isolated too. Only local addresses are tried:
-			// without a firewall, others take long to fail.
-			for _, open := range q.all(ctx, nearby, q.toHosts()) {
-				answer.Open = append(answer.Open, open+" (without the firewall)")
-			}
-		}
-		if err := firewall.Apply(firewall.Rules{Proxy: q.Proxy, Near: q.Near}); err != nil {
+	if q.firewall() {
+		if err := firewall.Apply(q.Near); err != nil {
 			return Answer{}, err
 		}
 	}
@@ -46,13 +40,6 @@ func Run(ctx context.Context, q Question) (Answer, error) {
 	}
 	answer.Open = append(answer.Open, q.all(ctx, q.Wait, probes)...)
 	if q.Proxy.IsValid() {
-		// Last, because it may be starting, and the kernel repeats ARP requests after a
-		// second only.
-		if q.Await {
-			if err := q.There(ctx); err != nil {
-				return Answer{}, fmt.Errorf("waiting for the proxy: %w", err)
-			}
-		}
 		q.askProxy(ctx, &answer)
 		answer.Open = append(answer.Open, q.all(ctx, q.Wait, q.byResolvers())...)
 	}
@@ -84,7 +71,7 @@ func (q Question) once(ctx context.Context, wait time.Duration, probes []probe) 
 	open := make([]string, len(probes))
 	under := underWay{}
 	under.waiting.Store(int64(len(probes)))
-	if q.Firewall {
+	if q.firewall() {
 		if dropped, err := firewall.Dropped(); err == nil {
 			go func() {
 				if under.inVain(ctx, dropped) {
@@ -119,7 +106,7 @@ func (q Question) toHosts() []probe {
 		probes = append(
 			probes,
 			probe{fmt.Sprintf("ping of %s answers", host), q.pings(host)},
-			probe{fmt.Sprintf("%s answers by UDP", host), q.answersUDP(netip.AddrPortFrom(host, firewall.PortDNS), "")},
+			probe{fmt.Sprintf("%s answers by UDP", host), q.answersUDP(netip.AddrPortFrom(host, wire.PortDNS), "")},
 		)
 		for _, port := range hostPorts() {
 			to := netip.AddrPortFrom(host, port)
@@ -175,7 +162,7 @@ func (q Question) byIPv6() []probe {
 // cache, and one that every public resolver answers.
 func (q Question) byResolvers() []probe {
 	secret := strings.ToLower(rand.Text()) + ".canary.example"
-	servers := append(resolvers(), netip.AddrPortFrom(q.Proxy, firewall.PortDNS))
+	servers := append(resolvers(), netip.AddrPortFrom(q.Proxy, wire.PortDNS))
 	var probes []probe
 	for _, server := range servers {
 		for _, name := range []string{"example.com", secret} {
@@ -209,7 +196,7 @@ func (q Question) askProxy(ctx context.Context, answer *Answer) {
 func (q Question) connectPatiently(ctx context.Context, target string) (status int, err error) {
 	deadline, limited := ctx.Deadline()
 	for {
-		s, tryErr := connectThrough(ctx, netip.AddrPortFrom(q.Proxy, firewall.PortProxy), target)
+		s, tryErr := connectThrough(ctx, netip.AddrPortFrom(q.Proxy, wire.PortProxy), target)
 		if tryErr == nil {
 			return s, nil
 		}

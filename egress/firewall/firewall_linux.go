@@ -3,19 +3,23 @@ package firewall
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/binaryutil"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
+
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // tableName is the table of all rules, which is replaced as a whole.
 const tableName = "ralph"
 
-// Apply replaces the rules atomically. It requires CAP_NET_ADMIN in the network
-// namespace.
-func Apply(r Rules) error {
+// Apply lets out everything but IPv6 and what is for addresses in [Never] or in near, the
+// networks of the engine. It lets in answers only. The rules replace those of an earlier
+// call in one step. It needs CAP_NET_ADMIN in the network namespace.
+func Apply(near []netip.Prefix) error {
 	conn, err := nftables.New()
 	if err != nil {
 		return fmt.Errorf("connecting to netfilter: %w", err)
@@ -25,11 +29,7 @@ func Apply(r Rules) error {
 	conn.DelTable(table)
 	b := builder{conn: conn, table: conn.AddTable(table)}
 	b.refusal()
-	if r.Proxy.IsValid() {
-		b.closed(r)
-	} else {
-		b.open(r)
-	}
+	b.open(near)
 	if err := conn.Flush(); err != nil {
 		return fmt.Errorf("setting the netfilter rules: %w", err)
 	}
@@ -90,36 +90,20 @@ func (b builder) refusal() {
 	b.rule(chain, []expr.Any{&expr.Reject{Type: unix.NFT_REJECT_ICMPX_UNREACH, Code: unix.NFT_REJECT_ICMPX_ADMIN_PROHIBITED}})
 }
 
-// closed allows connections to the proxy.
-func (b builder) closed(r Rules) {
-	out, in := b.chain("out", nftables.ChainHookOutput), b.chain("in", nftables.ChainHookInput)
-	b.chain("forward", nftables.ChainHookForward)
-	proxy := r.Proxy.AsSlice()
-	b.rule(out, loopback(expr.MetaKeyOIFNAME), accept())
-	b.rule(in, loopback(expr.MetaKeyIIFNAME), accept())
-	for number, ports := range map[byte][]uint16{unix.IPPROTO_TCP: tcpPorts(), unix.IPPROTO_UDP: udpPorts()} {
-		for _, port := range ports {
-			b.rule(out, ipv4(), address(destination, proxy), transport(number, toPort, port), accept())
-			b.rule(in, ipv4(), address(source, proxy), transport(number, fromPort, port), accept())
-		}
-	}
-	b.rule(out, refuse())
-}
-
 // open allows connections to everything but blocked addresses. The engine's resolver,
 // which runs in the sandbox's namespace as root, may query any address: sandboxes only
 // run as root on rootless engines. The canary runs as root, but marks its packets.
-func (b builder) open(r Rules) {
+func (b builder) open(near []netip.Prefix) {
 	out, in := b.chain("out", nftables.ChainHookOutput), b.chain("in", nftables.ChainHookInput)
 	b.chain("forward", nftables.ChainHookForward)
 	b.rule(out, loopback(expr.MetaKeyOIFNAME), accept())
 	b.rule(in, loopback(expr.MetaKeyIIFNAME), accept())
 	for _, number := range []byte{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
-		b.rule(out, ipv4(), ofRoot(), marked(expr.CmpOpNeq), transport(number, toPort, PortDNS), accept())
+		b.rule(out, ipv4(), ofRoot(), marked(expr.CmpOpNeq), toPort(number, wire.PortDNS), accept())
 	}
-	for _, p := range append(Never(), r.Near...) {
+	for _, p := range append(Never(), near...) {
 		mask := netmask(p.Bits())
-		b.rule(out, ipv4(), masked(destination, p.Masked().Addr().AsSlice(), mask), refuse())
+		b.rule(out, ipv4(), toNetwork(p.Masked().Addr().AsSlice(), mask), refuse())
 	}
 	b.rule(out, ipv4(), accept())
 	b.rule(out, refuse())
@@ -129,12 +113,6 @@ func (b builder) open(r Rules) {
 func netmask(bits int) []byte {
 	return binaryutil.BigEndian.PutUint32(^uint32(0) << (32 - bits))
 }
-
-// Offsets in headers.
-const (
-	source, destination = 12, 16 // of an IPv4 address
-	fromPort, toPort    = 0, 2   // of a port
-)
 
 func accept() []expr.Any { return []expr.Any{&expr.Verdict{Kind: expr.VerdictAccept}} }
 
@@ -172,16 +150,9 @@ func ofRoot() []expr.Any {
 	}
 }
 
-func address(offset uint32, is []byte) []expr.Any {
+func toNetwork(is, mask []byte) []expr.Any {
 	return []expr.Any{
-		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: 4},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: is},
-	}
-}
-
-func masked(offset uint32, is, mask []byte) []expr.Any {
-	return []expr.Any{
-		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: 4},
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: 16, Len: 4},
 		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: mask, Xor: make([]byte, 4)},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: is},
 	}
@@ -194,10 +165,10 @@ func protocol(number byte) []expr.Any {
 	}
 }
 
-func transport(number byte, offset uint32, port uint16) []expr.Any {
+func toPort(number byte, port uint16) []expr.Any {
 	return append(
 		protocol(number),
-		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: offset, Len: 2},
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.BigEndian.PutUint16(port)},
 	)
 }

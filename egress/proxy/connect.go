@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // proxyHandler serves programs that are configured to use the proxy.
@@ -46,7 +47,7 @@ func (s *Server) serveConnect(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer place.free()
-	if port == PortHTTP {
+	if port == wire.PortHTTP {
 		// Raw bytes to port 80 would say any host they like.
 		s.servePinned(w, r, place, v)
 		return
@@ -74,7 +75,7 @@ func (s *Server) tunnel(place slot, v egress.Verdict, client *bufferedConn, host
 			rest, err := client.rest()
 			return rest, err == nil
 		})
-	case v.Port == PortTLS:
+	case v.Port == wire.PortTLS:
 		hello, ok := s.checkHello(v, client)
 		if !ok {
 			sayDenied(client)

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // pinKey marks the context of connections that are for one host only.
@@ -88,7 +89,7 @@ func (s *Server) plainHandler() http.Handler {
 			return
 		}
 		v := s.decide(via, name, port)
-		if pin, ok := r.Context().Value(pinKey{}).(string); ok && v.Allowed && (pin != v.Host || port != PortHTTP) {
+		if pin, ok := r.Context().Value(pinKey{}).(string); ok && v.Allowed && (pin != v.Host || port != wire.PortHTTP) {
 			v = s.refuse(via, v, "the connection was made for "+pin, "")
 		}
 		if !v.Allowed {
@@ -127,7 +128,7 @@ func plainTarget(r *http.Request) (string, uint16, error) {
 		return "", 0, fmt.Errorf("a proxy is asked for %q URLs by CONNECT", r.URL.Scheme)
 	}
 	if r.Method == http.MethodConnect {
-		return "", 0, fmt.Errorf("CONNECT is for the proxy port, %d", PortProxy)
+		return "", 0, fmt.Errorf("CONNECT is for the proxy port, %d", wire.PortProxy)
 	}
 	// For an absolute URL this is the URL's host, whatever the header said.
 	host := r.Host
@@ -138,7 +139,7 @@ func plainTarget(r *http.Request) (string, uint16, error) {
 	switch {
 	case err != nil:
 		return "", 0, fmt.Errorf("the request names no host")
-	case !r.URL.IsAbs() && port != PortHTTP:
+	case !r.URL.IsAbs() && port != wire.PortHTTP:
 		return "", 0, fmt.Errorf("this is port 80, the request is for port %d", port)
 	}
 	return name, port, nil
@@ -146,7 +147,7 @@ func plainTarget(r *http.Request) (string, uint16, error) {
 
 // hostHeader is the one that the host gets.
 func hostHeader(v egress.Verdict) string {
-	if v.Port == PortHTTP || v.Port == PortTLS {
+	if v.Port == wire.PortHTTP || v.Port == wire.PortTLS {
 		return v.Host
 	}
 	return net.JoinHostPort(v.Host, strconv.Itoa(int(v.Port)))

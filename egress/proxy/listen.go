@@ -6,45 +6,66 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strconv"
+
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
-// Ports of the proxy, on the sandbox's network.
-const (
-	PortProxy  = 3128 // CONNECT, and plain HTTP by absolute URL
-	PortHTTP   = 80   // plain HTTP by Host
-	PortTLS    = 443  // TLS by SNI
-	PortDNS    = 53   // UDP and TCP
-	PortRoutes = 8080 // routes
-)
-
-// Listeners are the ways in. All of them must be there.
+// Listeners are the ways in.
 type Listeners struct {
 	Proxy, HTTP, TLS, Routes net.Listener
-	DNS                      net.PacketConn
 	DNSOverTCP               net.Listener
+	// DNS is nil if the sandbox sends queries over UDP to DNSOverTCP.
+	DNS net.PacketConn
 	// Control is out of the sandbox's reach.
 	Control net.Listener
 }
 
-// Listen opens them all, on one address and the usual ports, or none.
+// Listen opens all ports on one address, or none.
 func Listen(ctx context.Context, address netip.Addr) (*Listeners, error) {
+	at := func(port int) string { return net.JoinHostPort(address.String(), strconv.Itoa(port)) }
 	var config net.ListenConfig
+	packets, err := config.ListenPacket(ctx, "udp", at(wire.PortDNS))
+	if err != nil {
+		return nil, fmt.Errorf("opening the proxy's ports: %w", err)
+	}
+	l, err := listen(ctx, func(port int) (net.Listener, error) { return config.Listen(ctx, "tcp", at(port)) })
+	if err != nil {
+		_ = packets.Close()
+		return nil, err
+	}
+	l.DNS = packets
+	return l, nil
+}
+
+// ListenSockets opens a unix socket for each port, or none, in place of those that an
+// earlier proxy has left.
+func ListenSockets(ctx context.Context, dir string) (*Listeners, error) {
+	var config net.ListenConfig
+	return listen(ctx, func(port int) (net.Listener, error) {
+		path := filepath.Join(dir, strconv.Itoa(port))
+		if err := os.RemoveAll(path); err != nil {
+			return nil, err
+		}
+		return config.Listen(ctx, "unix", path)
+	})
+}
+
+func listen(ctx context.Context, open func(port int) (net.Listener, error)) (*Listeners, error) {
 	l := &Listeners{}
 	var errs []error
-	at := func(port int) string { return net.JoinHostPort(address.String(), strconv.Itoa(port)) }
-	tcp := func(port int) net.Listener {
-		listener, err := config.Listen(ctx, "tcp", at(port))
+	at := func(port int) net.Listener {
+		listener, err := open(port)
 		errs = append(errs, err)
 		return listener
 	}
-	l.Proxy, l.HTTP, l.TLS, l.Routes, l.DNSOverTCP = tcp(PortProxy), tcp(PortHTTP), tcp(PortTLS), tcp(PortRoutes), tcp(PortDNS)
+	l.Proxy, l.HTTP, l.TLS, l.Routes, l.DNSOverTCP = at(wire.PortProxy), at(wire.PortHTTP), at(wire.PortTLS), at(wire.PortRoutes), at(wire.PortDNS)
+	var config net.ListenConfig
 	var err error
-	l.DNS, err = config.ListenPacket(ctx, "udp", at(PortDNS))
-	errs = append(errs, err)
 	l.Control, err = config.Listen(ctx, "unix", controlSocket)
-	errs = append(errs, err)
-	if err := errors.Join(errs...); err != nil {
+	if err := errors.Join(append(errs, err)...); err != nil {
 		l.Close()
 		return nil, fmt.Errorf("opening the proxy's ports: %w", err)
 	}

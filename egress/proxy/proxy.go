@@ -1,5 +1,4 @@
-// Package proxy is the only way out of a sandbox: a server on the sandbox's
-// network that lets through what the policy allows, by name, and nothing else.
+// Package proxy is the only way out of a sandbox: a server that lets through what the policy allows, by name, and nothing else.
 //
 // There are five ways in. Programs that know proxies use CONNECT and absolute
 // URLs on one port. For programs that do not, the resolver answers every allowed
@@ -22,6 +21,7 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // Limits. What is beyond them is refused, not queued. Together they bound the
@@ -125,9 +125,11 @@ func (s *Server) Serve(ctx context.Context, l *Listeners) error {
 		"the HTTP port":         func() error { return s.serveHTTP(ctx, l.HTTP, s.plainHandler()) },
 		"the port for routes":   func() error { return s.serveHTTP(ctx, l.Routes, s.routeHandler()) },
 		"the TLS port":          func() error { return s.serveSNI(ctx, l.TLS) },
-		"the resolver over UDP": func() error { return s.serveDNS(l.DNS) },
 		"the resolver over TCP": func() error { return s.serveDNSOverTCP(ctx, l.DNSOverTCP) },
 		"the control socket":    func() error { return s.serveControl(ctx, l.Control) },
+	}
+	if l.DNS != nil {
+		serve["the resolver over UDP"] = func() error { return s.serveDNS(l.DNS) }
 	}
 	done := make(chan struct{}, len(serve))
 	for what, run := range serve {
@@ -164,7 +166,7 @@ func (s *Server) judge(via, host string, port uint16) egress.Verdict {
 	}
 	v := s.policy.Load().Decide(host, port)
 	if prefix, ok := s.routes.Load().exclusive[v.Host]; ok && v.Allowed && via != viaRoute {
-		v.Allowed, v.Why = false, fmt.Sprintf("only reached by the route %s, port %d of the proxy", prefix, PortRoutes)
+		v.Allowed, v.Why = false, fmt.Sprintf("only reached by the route %s, port %d of the proxy", prefix, wire.PortRoutes)
 	}
 	return v
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/wire"
 	"github.com/docker-ralph/docker-ralph/wire/denylog"
 )
 
@@ -53,12 +54,12 @@ func newRoutes(configs []egress.Route) (*routeTable, error) {
 		if err != nil {
 			return nil, fmt.Errorf("route %q: the target is not a URL", c.Prefix)
 		}
-		r := &route{target: target, port: PortTLS, headers: map[string]egress.Secret{}, paths: c.Paths, git: gitServices(c), own: c.Own}
+		r := &route{target: target, port: wire.PortTLS, headers: map[string]egress.Secret{}, paths: c.Paths, git: gitServices(c), own: c.Own}
 		for name, value := range c.Headers {
 			r.headers[http.CanonicalHeaderKey(name)] = value
 		}
 		if r.plain() {
-			r.port = PortHTTP
+			r.port = wire.PortHTTP
 		}
 		if text := target.Port(); text != "" {
 			n, err := strconv.ParseUint(text, 10, 16)

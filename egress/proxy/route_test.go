@@ -327,7 +327,7 @@ func TestExclusiveRoutes(t *testing.T) {
 	assert.Equal(t, status, 200)
 	_, status, body := connectTo(t, l, "allowed.example:443")
 	assert.Equal(t, status, 403)
-	assert.Assert(t, cmp.Contains(body, "only reached by the route /model, port 8080 of the proxy"))
+	assert.Assert(t, cmp.Contains(body, "only reached by the route /model, port 3129 of the proxy"))
 	status, _ = get(t, l.client(t), "http://allowed.example/")
 	assert.Equal(t, status, 403)
 	assert.ErrorContains(t, tls.Client(dial(t, l.at.TLS), &tls.Config{ServerName: "allowed.example"}).Handshake(), "access denied")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // serveSNI serves programs that know of no proxy: the resolver led them here.
@@ -34,11 +35,11 @@ func (s *Server) steer(ctx context.Context, place slot, conn net.Conn) {
 	_ = conn.SetDeadline(time.Now().Add(s.helloTimeout))
 	name, hello, err := readHello(conn)
 	if err != nil {
-		s.refuse(via, egress.Verdict{Host: name, Port: PortTLS}, err.Error(), "")
+		s.refuse(via, egress.Verdict{Host: name, Port: wire.PortTLS}, err.Error(), "")
 		sayDenied(conn)
 		return
 	}
-	v := s.decide(via, name, PortTLS)
+	v := s.decide(via, name, wire.PortTLS)
 	if !v.Allowed || v.Literal {
 		sayDenied(conn)
 		return

@@ -46,7 +46,6 @@ type API interface {
 	Info(context.Context, client.InfoOptions) (client.SystemInfoResult, error)
 	NetworkConnect(context.Context, string, client.NetworkConnectOptions) (client.NetworkConnectResult, error)
 	NetworkCreate(context.Context, string, client.NetworkCreateOptions) (client.NetworkCreateResult, error)
-	NetworkDisconnect(context.Context, string, client.NetworkDisconnectOptions) (client.NetworkDisconnectResult, error)
 	NetworkList(context.Context, client.NetworkListOptions) (client.NetworkListResult, error)
 	NetworkRemove(context.Context, string, client.NetworkRemoveOptions) (client.NetworkRemoveResult, error)
 	ServerVersion(context.Context, client.ServerVersionOptions) (client.ServerVersionResult, error)
@@ -85,8 +84,9 @@ type engine struct {
 	egress   string
 	// engineNets are the networks of the last listing.
 	engineNets *engineNetworks
-	// unfiltered are the sandboxes started without their firewall.
-	unfiltered map[string]bool
+	// open are the sandboxes with an open network that were started and have no firewall
+	// yet.
+	open map[string]bool
 	// started are the sandboxes that this process has started, so that their mounts
 	// are current.
 	started map[string]bool

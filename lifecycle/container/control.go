@@ -15,10 +15,10 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/docker-ralph/docker-ralph/egress"
-	"github.com/docker-ralph/docker-ralph/egress/firewall"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/guestbin"
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // ErrNoProxy is returned for sandboxes without a restricted network.
@@ -41,7 +41,7 @@ func (d *Driver) Control(ctx context.Context, sb lifecycle.Sandbox, order ...str
 
 // RoutesURL returns the base URL of the proxy's routes.
 func RoutesURL(sb lifecycle.Sandbox) string {
-	return "http://" + net.JoinHostPort(sb.Proxy, strconv.Itoa(firewall.PortAPI))
+	return "http://" + net.JoinHostPort(sb.Proxy, strconv.Itoa(wire.PortRoutes))
 }
 
 // HandOver replaces the routes of a running proxy and the rules for a command's

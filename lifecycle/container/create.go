@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/wire"
 
@@ -29,7 +30,10 @@ import (
 )
 
 // initUser is the user of a sandbox's PID 1, which the agent cannot kill.
-const initUser = "65534:65534"
+const (
+	initUser  = "65534:65534"
+	nobodyUID = 65534
+)
 
 // hostname is the host name of all sandboxes.
 const hostname = "sandbox"
@@ -59,34 +63,36 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 	d.warnAboutRoot(user, spec.Egress.Policy.Mode)
 	l := labels(spec)
 	l[labelUser] = user
-	g, err := d.createPrerequisites(ctx, spec, l)
+	g, err := d.checkPrerequisites(ctx, spec, l)
 	var sb lifecycle.Sandbox
 	if err == nil {
 		sb, err = d.createContainer(ctx, g, spec, info, l)
 	}
 	if err != nil {
 		if _, found, _ := d.inspectNamed(ctx, spec.Name); found && errdefs.IsNotFound(err) {
-			err = lifecycle.ErrExists // the winner of a race has removed our network
+			err = lifecycle.ErrExists // the winner of a race has removed what is ours
 		}
-		return lifecycle.Sandbox{}, errors.Join(err, d.removeCreatedNetwork(ctx, g.network.name, g.holder))
+		if g.isolation.network != "" {
+			err = errors.Join(err, d.removeNetwork(context.WithoutCancel(ctx), g.isolation.network))
+		}
+		return lifecycle.Sandbox{}, err
 	}
 	return sb, nil
 }
 
-// prerequisites are what the container of a sandbox is created from.
+// prerequisites are what the container of a sandbox needs.
 type prerequisites struct {
-	program guestbin.Payload // the installed ralph
-	image   string
-	mounts  []mount.Mount  // besides those of all sandboxes
-	fresh   *cacheNote     // nil if the user's cache directory exists
-	network sandboxNetwork // the name is empty if there is none
-	holder  string         // ID of the pause container; empty if there is none
+	program   guestbin.Payload // the installed ralph
+	image     string
+	mounts    []mount.Mount // besides those of all sandboxes
+	fresh     *cacheNote    // nil if the user's cache directory exists
+	isolation isolation
 }
 
-// createPrerequisites looks up images and creates volumes and the network in
-// parallel. It adds the labels of volumes to l. After a failure, it returns what
-// exists.
-func (d *Driver) createPrerequisites(ctx context.Context, spec lifecycle.Spec, l map[string]string) (*prerequisites, error) {
+// checkPrerequisites looks everything up side by side, and makes volumes and the network
+// meanwhile: an engine takes its time for each. What the volumes are of is noted
+// in l. What there is if it fails is returned as well.
+func (d *Driver) checkPrerequisites(ctx context.Context, spec lifecycle.Spec, l map[string]string) (*prerequisites, error) {
 	g, user := &prerequisites{}, l[labelUser]
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
@@ -97,7 +103,7 @@ func (d *Driver) createPrerequisites(ctx context.Context, spec lifecycle.Spec, l
 	})
 	group.Go(func() (err error) { g.image, err = d.userMappedImage(groupCtx, spec, user); return err })
 	if spec.Egress.Policy.Mode != "" {
-		group.Go(func() (err error) { g.network, g.holder, err = d.createNetworkAndPause(ctx, spec); return err }) // not canceled, so that the result can be removed
+		group.Go(func() (err error) { g.isolation, err = d.isolate(ctx, spec); return err }) // not canceled, so that the result can be removed
 	}
 	return g, group.Wait()
 }
@@ -147,10 +153,7 @@ func (d *Driver) createContainer(ctx context.Context, g *prerequisites, spec lif
 			Test: []string{"NONE"}, // a health check of the image would run files of the agent
 		},
 	}
-	networking, err := d.joinNetwork(spec, g, config, host, l)
-	if err != nil {
-		return lifecycle.Sandbox{}, err
-	}
+	networking := g.isolation.apply(config, host, l)
 	made, err := d.createFromMapped(ctx, spec, user, client.ContainerCreateOptions{
 		Name: spec.Name, Config: config, HostConfig: host, NetworkingConfig: networking,
 	})
@@ -164,8 +167,8 @@ func (d *Driver) createContainer(ctx context.Context, g *prerequisites, spec lif
 		err = d.prepareDirs(ctx, made.ID, spec, user, g.fresh)
 	}
 	if err == nil {
-		// The name is ours: other containers and networks of it are leftovers.
-		err = d.removeNetworking(ctx, spec.Name, l)
+		// The name is ours: what else belongs to it is left of another sandbox.
+		err = d.removeParts(ctx, spec.Name, l)
 	}
 	if err != nil {
 		return lifecycle.Sandbox{}, errors.Join(err, d.Remove(context.WithoutCancel(ctx), sb))
@@ -256,34 +259,26 @@ func explainCreate(spec lifecycle.Spec, err error) error {
 	}
 }
 
-// Start implements [lifecycle.Driver]. Only PID 1 runs then: [Driver.Prepare] sets up
-// the isolation, or else Exec before the first command.
+// Start implements [lifecycle.Driver]. Nothing but our own first process runs then:
+// [Driver.Prepare], or else the first command, puts the firewall in place if there is one.
 func (d *Driver) Start(ctx context.Context, sb lifecycle.Sandbox) error {
 	if sb.State == lifecycle.Paused {
 		return d.unpause(ctx, sb.ID)
 	}
 	if sb.Egress != "" {
-		d.engine.mu.Lock()
-		if d.engine.unfiltered == nil {
-			d.engine.unfiltered = map[string]bool{}
-		}
-		d.engine.unfiltered[sb.ID] = true
-		d.engine.mu.Unlock()
-	}
-	if sb.Egress != "" {
-		// For [Driver.Ready], which detects outdated rules.
+		// The proxy's list of networks may be out of date, which [Driver.Ready] finds if
+		// this succeeds.
 		var look sync.WaitGroup
 		defer look.Wait()
 		look.Go(func() { _, _ = d.listNetworks(ctx) })
 	}
-	err := d.startAll(ctx, sb)
-	if err != nil && sb.Egress != "" && networkMissing(err) {
-		if err = d.recreateNetwork(ctx, sb); err == nil {
-			err = d.startAll(ctx, sb)
-		}
+	err := agentconfig.Restore(sb.Config, d.Name(), sb.Name)
+	if err == nil {
+		_, err = d.API.ContainerStart(ctx, sb.ID, client.ContainerStartOptions{})
 	}
-	if err != nil && strings.Contains(err.Error(), "already exists") {
-		// An engine that was killed while it started a container has lost its state.
+	if err != nil && (strings.Contains(err.Error(), "already exists") || networkMissing(err)) {
+		// An engine that was killed while it started a container does not know what it has
+		// started, and "docker network prune" removes networks of stopped containers.
 		err = fmt.Errorf("%w: %w", lifecycle.ErrStuck, err)
 	}
 	if err != nil {
@@ -292,27 +287,18 @@ func (d *Driver) Start(ctx context.Context, sb lifecycle.Sandbox) error {
 	d.engine.mu.Lock()
 	defer d.engine.mu.Unlock()
 	if d.engine.started == nil {
-		d.engine.started = map[string]bool{}
+		d.engine.started, d.engine.open = map[string]bool{}, map[string]bool{}
 	}
 	d.engine.started[sb.ID] = true
+	d.engine.open[sb.ID] = sb.Egress == egress.AllowAll
 	return nil
 }
 
-// startAll starts a sandbox, and its pause container if necessary.
-func (d *Driver) startAll(ctx context.Context, sb lifecycle.Sandbox) error {
-	if err := agentconfig.Restore(sb.Config, d.Name(), sb.Name); err != nil {
-		return err
-	}
-	_, err := d.API.ContainerStart(ctx, sb.ID, client.ContainerStartOptions{})
-	if err == nil || sb.Netns == "" || !strings.Contains(err.Error(), "non running container") {
-		return err
-	}
-	// The pause container is rarely stopped, so try without it first.
-	if _, err := d.API.ContainerStart(ctx, sb.Netns, client.ContainerStartOptions{}); err != nil {
-		return err
-	}
-	_, err = d.API.ContainerStart(ctx, sb.ID, client.ContainerStartOptions{})
-	return err
+// networkMissing reports whether a container cannot be started because its network does
+// not exist.
+func networkMissing(err error) bool {
+	said := err.Error()
+	return strings.Contains(said, "network") && strings.Contains(said, "not found")
 }
 
 // Stop implements [lifecycle.Driver]. The network and the proxy are kept for a fast
@@ -326,7 +312,7 @@ func (d *Driver) Stop(ctx context.Context, sb lifecycle.Sandbox) error {
 	case sb.Proxy == "":
 		return nil
 	case err != nil:
-		return d.EndProxy(ctx, sb) // there is no sandbox for it
+		return d.EndProxy(ctx, sb)
 	}
 	return d.resetProxy(ctx, sb)
 }
@@ -337,7 +323,7 @@ func (d *Driver) Remove(ctx context.Context, sb lifecycle.Sandbox) error {
 		return fmt.Errorf("removing the sandbox %s: %w", sb.Name, err)
 	}
 	if sb.Egress != "" {
-		if err := d.removeNetworking(ctx, sb.Name, nil); err != nil {
+		if err := d.removeParts(ctx, sb.Name, nil); err != nil {
 			return err
 		}
 	}

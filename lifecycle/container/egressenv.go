@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/egress/firewall"
+	"github.com/docker-ralph/docker-ralph/wire"
 	"github.com/docker-ralph/docker-ralph/wire/denylog"
 )
 
@@ -19,7 +19,7 @@ func gitHosts() []string {
 // withProxyEnv adds the variables that make programs use the proxy, and ralph its deny
 // log. They have an IP address, because there may be no resolver.
 func withProxyEnv(env []string, proxy string) []string {
-	url := fmt.Sprintf("http://%s:%d", proxy, firewall.PortProxy)
+	url := fmt.Sprintf("http://%s:%d", proxy, wire.PortProxy)
 	direct := "localhost,127.0.0.1,::1," + proxy
 	vars := [][2]string{
 		{"HTTP_PROXY", url},
@@ -29,7 +29,7 @@ func withProxyEnv(env []string, proxy string) []string {
 		{"NO_PROXY", direct},
 		{"no_proxy", direct},
 		{"NODE_USE_ENV_PROXY", "1"},
-		{denylog.Env, fmt.Sprintf("http://%s:%d%s", proxy, firewall.PortAPI, denylog.Path)},
+		{denylog.Env, fmt.Sprintf("http://%s:%d%s", proxy, wire.PortRoutes, denylog.Path)},
 	}
 	env = slices.DeleteFunc(slices.Clone(env), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")

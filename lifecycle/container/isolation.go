@@ -7,11 +7,15 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/client"
 	"golang.org/x/sync/errgroup"
 
@@ -20,72 +24,192 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/guestbin"
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
-// isolation is a verified isolation of a sandbox's network.
+// A sandbox with a network policy is isolated in one of three ways:
+//
+//   - It has no network. Its first process forwards the proxy's ports to unix sockets on a
+//     volume, on which the proxy listens.
+//   - A runtime with a network stack of its own cannot connect to sockets of the machine's
+//     kernel. There, the sandbox and its proxy share an internal network.
+//   - With the policy allow-all there is no proxy. The sandbox has an ordinary network, with
+//     a firewall in its namespace that is put in place whenever it has started.
+//
+// The canary verifies the latter two.
+
+// isolation is what a container is created with.
 type isolation struct {
-	run        string // identifies the run of containers for which it holds: [runOf]
-	configHash string // configuration of its proxy; empty if unknown
+	mode    egress.Mode // empty for an ordinary container
+	network string      // of the sandbox alone; empty for none
+	proxy   netip.Addr
+	agent   netip.Addr    // of the sandbox in its network
+	mounts  []mount.Mount // sockets of the proxy, or a file that names it as the resolver
 }
 
-// isolate starts the proxy of a running sandbox, blocks all other connections, and
-// verifies that they are blocked. No command runs in a sandbox before.
-func (d *Driver) isolate(ctx context.Context, sb lifecycle.Sandbox, spec lifecycle.Spec) (isolated isolation, err error) {
-	var owner container.InspectResponse
+// isolate creates what the isolation of a sandbox needs. What there is if it fails is
+// returned as well.
+func (d *Driver) isolate(ctx context.Context, spec lifecycle.Spec) (isolation, error) {
+	i := isolation{mode: spec.Egress.Policy.Mode}
+	own := d.hasOwnStack(ctx, spec.Runtime)
+	switch {
+	case i.mode == egress.AllowAll && own:
+		return i, hint.Wrap(fmt.Errorf("the runtime %s has its own network stack, on which the firewall has no effect", spec.Runtime), "use another network policy than %q", egress.AllowAll)
+	case i.mode == egress.AllowAll:
+		_, err := d.listNetworks(ctx)
+		return i, err
+	case own:
+		n, err := d.createNetwork(ctx, spec, newNetworkName(spec.Name))
+		i.network, i.proxy, i.agent = n.name, n.proxy, n.agent
+		if err != nil {
+			return i, err
+		}
+		m, err := d.resolverMount(spec.Name, n.proxy)
+		i.mounts = []mount.Mount{m}
+		return i, err
+	}
+	i.proxy = netip.MustParseAddr(wire.ProxyAddress)
+	i.mounts = []mount.Mount{socketsMount(spec.Name, true)}
+	return i, d.makeSockets(ctx, spec.Name)
+}
+
+// apply has a container use it, and notes it in l.
+func (i isolation) apply(config *container.Config, host *container.HostConfig, l map[string]string) *network.NetworkingConfig {
+	if i.mode == "" {
+		return nil
+	}
+	l[labelEgress] = string(i.mode)
+	host.Sysctls = map[string]string{}
+	if hasIPv6() {
+		host.Sysctls["net.ipv6.conf.all.disable_ipv6"] = "1"
+	}
+	host.Mounts = append(host.Mounts, i.mounts...)
+	if i.mode == egress.AllowAll {
+		l[labelNetwork] = egressNetwork
+		host.NetworkMode = egressNetwork
+		return nil
+	}
+	l[labelProxy] = i.proxy.String()
+	// The engine's resolver would forward queries to that of the host.
+	host.DNS = []netip.Addr{i.proxy}
+	host.DNSOptions = []string{"timeout:2", "attempts:2"}
+	if i.network == "" {
+		host.NetworkMode = "none"
+		host.Sysctls["net.ipv4.ip_unprivileged_port_start"] = "0"
+		config.Cmd = []string{"proxy"}
+		return nil
+	}
+	l[labelNetwork] = i.network
+	host.NetworkMode = container.NetworkMode(i.network)
+	// Programs fail within seconds when the proxy does not run, although the kernel
+	// remembers where it was.
+	host.Sysctls["net.ipv4.tcp_syn_retries"] = "2" // seven seconds
+	return &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{
+		i.network: {IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: i.agent}},
+	}}
+}
+
+// hasIPv6 reports whether the kernel has the setting that disables IPv6. The kernel
+// is that of the engine on Linux only.
+func hasIPv6() bool {
+	if runtime.GOOS != "linux" {
+		return true
+	}
+	_, err := os.Stat("/proc/sys/net/ipv6/conf/all/disable_ipv6")
+	return err == nil
+}
+
+// socketsVolume holds the sockets of a sandbox's proxy.
+func socketsVolume(sandbox string) string { return "ralph-proxy-" + sandbox }
+
+// socketsMount mounts them. The first mount by the proxy, whose image has a directory
+// there, gives an empty volume to the proxy's user.
+func socketsMount(sandbox string, readOnly bool) mount.Mount {
+	return mount.Mount{
+		Type: mount.TypeVolume, Source: socketsVolume(sandbox), Target: wire.ProxyDir, ReadOnly: readOnly,
+		VolumeOptions: &mount.VolumeOptions{NoCopy: readOnly, Labels: ownLabels(sandbox, roleSockets)},
+	}
+}
+
+func (d *Driver) makeSockets(ctx context.Context, sandbox string) error {
+	name := socketsVolume(sandbox)
+	made, err := d.API.VolumeCreate(ctx, client.VolumeCreateOptions{Name: name, Labels: ownLabels(sandbox, roleSockets)})
+	if err != nil {
+		return fmt.Errorf("creating the volume %s: %w", name, err)
+	}
+	if made.Volume.Labels[labelCreatedBy] != createdBy {
+		return &lifecycle.ForeignError{Name: name, What: "a volume"}
+	}
+	return nil
+}
+
+// hasNoNetwork reports whether a sandbox reaches its proxy by sockets.
+func hasNoNetwork(sb lifecycle.Sandbox) bool { return sb.Proxy == wire.ProxyAddress }
+
+// verified is for what a sandbox was found to be isolated.
+type verified struct {
+	run         string // [lifecycle.Sandbox.Run]
+	proxyConfig string // hash of its proxy's configuration; "" if that is unknown
+}
+
+// verify starts the proxy of a running sandbox and verifies that there is no other way
+// out. Nothing is run in a sandbox before that.
+func (d *Driver) verify(ctx context.Context, sb lifecycle.Sandbox, spec lifecycle.Spec) (v verified, err error) {
+	var agent container.InspectResponse
 	var image string
 	var engineNets engineNetworks
 	group, groupCtx := errgroup.WithContext(ctx)
 	// Inspect first: a container that is restarted in the meantime has another time.
-	group.Go(func() (err error) { owner, err = d.inspectNetworkOwner(groupCtx, sb); return err })
+	group.Go(func() error {
+		res, err := d.API.ContainerInspect(groupCtx, sb.ID, client.ContainerInspectOptions{})
+		if err != nil {
+			return fmt.Errorf("inspecting the sandbox %s: %w", sb.Name, err)
+		}
+		agent = res.Container
+		return nil
+	})
 	group.Go(func() (err error) { image, err = d.ensureEgress(groupCtx); return err })
 	group.Go(func() (err error) { engineNets, err = d.listNetworks(groupCtx); return err })
 	if err := group.Wait(); err != nil {
-		return isolation{}, err
+		return verified{}, err
+	}
+	if other := foreignNetwork(agent); other != "" {
+		return verified{}, hint.Wrap(fmt.Errorf("the sandbox %s is connected to the network %s, which bypasses its proxy", sb.Name, other), "run %q", "docker network disconnect "+other+" "+sb.Name)
 	}
 	reused := false
 	group, groupCtx = errgroup.WithContext(ctx)
-	there := make(chan struct{})
 	if sb.Proxy != "" {
 		group.Go(func() (err error) {
-			if reused, err = d.startProxy(groupCtx, sb, owner, spec.Egress, image, engineNets); err != nil {
-				return err
-			}
-			close(there)
-			return nil
+			reused, err = d.startProxy(groupCtx, sb, agent, spec.Egress, image, engineNets)
+			return err
 		})
 	}
-	group.Go(func() error { return d.verifyIsolation(groupCtx, sb, owner, image, engineNets, there) })
-	if err := group.Wait(); err != nil {
-		return isolation{}, err
+	if !hasNoNetwork(sb) {
+		group.Go(func() error { return d.runCanary(groupCtx, sb, agent, image, engineNets) })
 	}
-	// The canary does not see it behind an existing firewall.
-	if other := foreignNetwork(owner); other != "" {
-		taken := strings.TrimPrefix(owner.Name, "/")
-		return isolation{}, hint.Wrap(fmt.Errorf("the sandbox %s is connected to the network %s, which bypasses its proxy", sb.Name, other),
-			"run %q", "docker network disconnect "+other+" "+taken)
+	if err := group.Wait(); err != nil {
+		return verified{}, err
 	}
 	var proxy container.InspectResponse
 	if sb.Proxy != "" {
 		if proxy, _, err = d.inspectNamed(ctx, proxyName(sb.Name)); err != nil {
-			return isolation{}, fmt.Errorf("inspecting the proxy of %s: %w", sb.Name, err)
+			return verified{}, fmt.Errorf("inspecting the proxy of %s: %w", sb.Name, err)
 		}
 	}
-	d.engine.mu.Lock()
-	delete(d.engine.unfiltered, sb.ID)
-	d.engine.mu.Unlock()
-	isolated.run = runOf(owner, proxy)
-	if _, m, _ := d.readFullMarker(sb); reused && m.Run == isolated.run {
-		isolated.configHash = m.Told
+	v.run = runOf(sb, agent, proxy)
+	if _, m, _ := d.readFullMarker(sb); reused && m.Run == v.run {
+		v.proxyConfig = m.ProxyConfig
 	} else if !reused && sb.Proxy != "" {
-		isolated.configHash, err = proxyConfigHash(spec.Egress)
+		v.proxyConfig, err = proxyConfigHash(spec.Egress)
 	}
-	return isolated, err
+	return v, err
 }
 
-// foreignNetwork returns a network that a sandbox was connected to by others.
-func foreignNetwork(owner container.InspectResponse) string {
-	for _, name := range networksOf(owner) {
-		if name != owner.Config.Labels[labelNetwork] && name != "none" {
+// foreignNetwork is a network to which a sandbox was connected by hand.
+func foreignNetwork(agent container.InspectResponse) string {
+	want := agent.Config.Labels[labelNetwork]
+	for _, name := range networksOf(agent) {
+		if name != want && name != "none" {
 			return name
 		}
 	}
@@ -99,16 +223,23 @@ func networksOf(c container.InspectResponse) []string {
 	return slices.Sorted(maps.Keys(c.NetworkSettings.Networks))
 }
 
-// runOf identifies the current run of a network's owner and a proxy, and the networks
-// that the owner is connected to.
-func runOf(owner, proxy container.InspectResponse) string {
+// runOf names the time for which a sandbox's network and its proxy exist, and what the
+// sandbox is connected to. Without a network, a restart of the sandbox changes nothing.
+func runOf(sb lifecycle.Sandbox, agent, proxy container.InspectResponse) string {
 	since := func(c container.InspectResponse) string {
 		if c.State == nil || !c.State.Running || c.State.Paused {
 			return "-"
 		}
 		return c.State.StartedAt
 	}
-	return strings.Join(append([]string{since(owner), proxy.ID, since(proxy)}, networksOf(owner)...), " ")
+	began := "-"
+	if !hasNoNetwork(sb) {
+		began = since(agent)
+	}
+	if sb.Proxy == "" {
+		proxy = container.InspectResponse{}
+	}
+	return strings.Join(append([]string{began, proxy.ID, since(proxy)}, networksOf(agent)...), " ")
 }
 
 // How long the canary waits for connections that must fail: behind a firewall, and
@@ -118,49 +249,35 @@ const (
 	waitUnfiltered = time.Second
 )
 
-// canaryQuestion returns what the canary verifies in the network of a sandbox.
-func canaryQuestion(sb lifecycle.Sandbox, engineNets engineNetworks) (canary.Question, error) {
+// runCanary verifies the isolation of a sandbox with a network. It puts the firewall in
+// place if that is open.
+func (d *Driver) runCanary(ctx context.Context, sb lifecycle.Sandbox, agent container.InspectResponse, image string, engineNets engineNetworks) error {
 	q := canary.Question{Hosts: slices.Clone(engineNets.gateways), Wait: waitUnfiltered, Patience: proxyTimeout}
-	if sb.Proxy != "" {
-		address, err := netip.ParseAddr(sb.Proxy)
-		if err != nil {
-			return canary.Question{}, err
+	var host *container.HostConfig
+	var err error
+	user := initUser
+	if sb.Proxy == "" {
+		q.Wait, q.Near = waitFirewall, engineNets.subnets
+		user = "0:0" // no other user can be given a capability
+		if host, err = d.helperHostConfig(ctx, 64<<20, 128); err != nil {
+			return err
 		}
-		q.Proxy = address
-		q.Hosts = append(q.Hosts, address.Prev()) // where a gateway would be
-	}
-	if sb.Netns != "" {
-		q.Firewall, q.Wait, q.Near = true, waitFirewall, engineNets.subnets
-	}
-	return q, nil
-}
-
-// verifyIsolation sets up the firewall, if the runtime supports it, and runs the canary,
-// which waits for the proxy.
-func (d *Driver) verifyIsolation(ctx context.Context, sb lifecycle.Sandbox, owner container.InspectResponse, image string, engineNets engineNetworks, there <-chan struct{}) error {
-	q, err := canaryQuestion(sb, engineNets)
-	if err != nil {
-		return err
-	}
-	if sb.Netns != "" {
-		q.Await = owner.Config.Image == image
-	} else if sb.Proxy == "" {
-		return hint.Wrap(fmt.Errorf("the runtime %s has its own network stack, in which local networks cannot be blocked", owner.HostConfig.Runtime), "use another network policy than %q", egress.AllowAll)
+		host.CapAdd = []string{"NET_ADMIN"}
+		host.NetworkMode = container.NetworkMode("container:" + agent.ID)
+	} else {
+		if q.Proxy, err = netip.ParseAddr(sb.Proxy); err != nil {
+			return err
+		}
+		q.Hosts = append(q.Hosts, q.Proxy.Prev()) // where a gateway would be
+		if host, err = d.sameNetwork(ctx, agent); err != nil {
+			return err
+		}
 	}
 	arg, err := q.Encode()
 	if err != nil {
 		return err
 	}
-	var out []byte
-	if sb.Netns != "" {
-		out, err = d.runInNetworkOf(ctx, sb, owner, image, lineAfter(ctx, there), "canary", arg)
-	} else {
-		// The firewall of the kernel has no effect on such a runtime.
-		var host *container.HostConfig
-		if host, err = d.sameNetwork(ctx, owner); err == nil {
-			out, err = d.runEgress(ctx, sb, image, initUser, host, "canary", arg)
-		}
-	}
+	out, err := d.runEgress(ctx, sb, image, user, host, "canary", arg)
 	if err != nil {
 		return fmt.Errorf("verifying the isolation of %s: %w", sb.Name, err)
 	}
@@ -171,7 +288,36 @@ func (d *Driver) verifyIsolation(ctx context.Context, sb lifecycle.Sandbox, owne
 	if err != nil {
 		return fmt.Errorf("the sandbox %s is not isolated: %w", sb.Name, err)
 	}
+	if sb.Proxy == "" {
+		d.engine.mu.Lock()
+		delete(d.engine.open, sb.ID)
+		d.engine.mu.Unlock()
+	}
 	return nil
+}
+
+// closeOpen puts the firewall in place in a sandbox with an open network that this
+// program has started for something else than a dispatch.
+func (d *Driver) closeOpen(ctx context.Context, sb lifecycle.Sandbox) error {
+	d.engine.mu.Lock()
+	open := d.engine.open[sb.ID]
+	d.engine.mu.Unlock()
+	if !open {
+		return nil
+	}
+	res, err := d.API.ContainerInspect(ctx, sb.ID, client.ContainerInspectOptions{})
+	if err != nil {
+		return fmt.Errorf("inspecting the sandbox %s: %w", sb.Name, err)
+	}
+	image, err := d.ensureEgress(ctx)
+	if err != nil {
+		return err
+	}
+	engineNets, err := d.listNetworks(ctx)
+	if err != nil {
+		return err
+	}
+	return d.runCanary(ctx, sb, res.Container, image, engineNets)
 }
 
 // sameNetwork returns the configuration of a helper in the network of a sandbox.
@@ -190,30 +336,6 @@ func (d *Driver) sameNetwork(ctx context.Context, agent container.InspectRespons
 	}
 	host.Sysctls = agent.HostConfig.Sysctls
 	return host, nil
-}
-
-// ensureFirewall sets up the firewall of a sandbox that was started without preparing
-// it, so that no command runs without it. It may have no proxy then.
-func (d *Driver) ensureFirewall(ctx context.Context, sb lifecycle.Sandbox) error {
-	d.engine.mu.Lock()
-	unfiltered := d.engine.unfiltered[sb.ID]
-	d.engine.mu.Unlock()
-	if !unfiltered || sb.Netns == "" { // an internal network is isolated by itself
-		return nil
-	}
-	now, err := d.Lookup(ctx, sb.Name)
-	if err != nil {
-		return err
-	}
-	if _, ok := d.prepared(now); now.ID != sb.ID || !ok {
-		if err := d.enforceFirewall(ctx, sb); err != nil {
-			return fmt.Errorf("setting up the firewall of %s: %w", sb.Name, err)
-		}
-	}
-	d.engine.mu.Lock()
-	delete(d.engine.unfiltered, sb.ID)
-	d.engine.mu.Unlock()
-	return nil
 }
 
 // hasOwnStack reports whether a runtime may have its own network stack, on which

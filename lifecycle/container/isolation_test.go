@@ -15,7 +15,6 @@ import (
 	"gotest.tools/v3/poll"
 
 	"github.com/docker-ralph/docker-ralph/egress"
-	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/internal/testutil/conformance"
 	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
@@ -79,10 +78,7 @@ func TestIsolation(t *testing.T) {
 		})
 		t.Run("no way out", func(t *testing.T) {
 			secret := nonce()
-			at := wallAddress(t, api, other)
-			sh(t, s.Driver, other, otherSpec, `perl -e 'use Socket; socket($l, PF_INET, SOCK_STREAM, 0); bind($l, pack_sockaddr_in(5000, INADDR_ANY)); listen($l, 5); exit if fork; sleep 60' >/dev/null 2>&1`)
 			args := append(waysOut(m, secret),
-				"tcp "+at+" 5000", "device "+at+" 5000", "tcp "+other.Proxy+" 3128", "device "+other.Proxy+" 3128",
 				"tcp "+sb.Proxy+" 22", "udp "+sb.Proxy+" 5353 "+secret,
 				"tcp 169.254.169.254 80", "device 169.254.169.254 80", "tcp 203.0.113.1 443", "tcp 1.1.1.1 53", "udp 1.1.1.1 53 "+secret,
 				"tcp 2606:4700:4700::1111 443", "tcp fe80::1 22", "dns example.com")
@@ -142,13 +138,14 @@ web PROXY CONNECT blocked.example:443: HTTP/1.1 403 Forbidden
 		t.Run("without the proxy there is nothing", func(t *testing.T) {
 			_, err := api.ContainerKill(t.Context(), sb.Name+".egress", client.ContainerKillOptions{Signal: "KILL"})
 			assert.NilError(t, err)
-			out := try(t, s.Driver, sb, spec, "web "+sb.Proxy+" GET http://allowed.example/", "tcp "+m.addrs[0].String()+" "+fmt.Sprint(m.port))
-			assert.Check(t, is.Contains(out, "no proxy"))
+			ask := "web " + sb.Proxy + " GET http://allowed.example/"
+			out := try(t, s.Driver, sb, spec, ask, "tcp "+m.addrs[0].String()+" "+fmt.Sprint(m.port))
+			assert.Check(t, is.Contains(out, ask+": \n"))
 			assert.Check(t, is.Len(open(out), 0))
 			_, err = api.ContainerStart(t.Context(), sb.Name+".egress", client.ContainerStartOptions{})
 			assert.NilError(t, err)
-			out = try(t, s.Driver, sb, spec, "web "+sb.Proxy+" GET http://allowed.example/")
-			assert.Check(t, is.Contains(out, "no proxy"), "a proxy without a policy blocks everything")
+			out = try(t, s.Driver, sb, spec, ask)
+			assert.Check(t, is.Contains(out, ask+": \n"), "one that nobody told what is allowed lets nothing through")
 
 			again := takenUp(t, s.Driver, spec)
 			out = try(t, s.Driver, again, spec, "web "+sb.Proxy+" GET http://blocked.example/", "dns allowed.example")
@@ -170,42 +167,13 @@ web PROXY CONNECT blocked.example:443: HTTP/1.1 403 Forbidden
 			assert.Assert(t, s.Driver.Ready(found, spec))
 			closed(t, found)
 		})
-		t.Run("restarted pause container", func(t *testing.T) {
-			restart(t, api, sb.Netns)
-			closed(t, takenUp(t, s.Driver, spec))
-		})
-		t.Run("pause container stopped during a command", func(t *testing.T) {
-			sh(t, s.Driver, sb, spec, "sleep 300 >/dev/null 2>&1 &")
-			_, err := api.ContainerStop(t.Context(), sb.Netns, client.ContainerStopOptions{})
+		t.Run("a sandbox with a way out is not used", func(t *testing.T) {
+			_, err := api.NetworkDisconnect(t.Context(), "none", client.NetworkDisconnectOptions{Container: other.ID, Force: true})
 			assert.NilError(t, err)
-			assert.Check(t, is.Len(open(try(t, s.Driver, sb, spec, waysOut(m, nonce())...)), 0))
-			_, err = ensure(t, s.Driver, spec, false)
-			assert.DeepEqual(t, hint.Of(err), []string{`stop it with "docker ralph stop --now ` + sb.Name + `"`})
-			assert.NilError(t, s.Driver.Stop(t.Context(), sb))
-			closed(t, takenUp(t, s.Driver, spec))
-		})
-		t.Run("pruned network is recreated", func(t *testing.T) {
-			assert.NilError(t, s.Driver.Stop(t.Context(), sb))
-			_, err := api.ContainerStop(t.Context(), sb.Netns, client.ContainerStopOptions{})
+			_, err = api.NetworkConnect(t.Context(), "bridge", client.NetworkConnectOptions{Container: other.ID})
 			assert.NilError(t, err)
-			remove(t, api, sb.Name+".egress")
-			for _, name := range leftOf(t, api, sb.Name) {
-				if strings.HasPrefix(name, sb.Name+".") {
-					_, err := api.NetworkRemove(t.Context(), name, client.NetworkRemoveOptions{})
-					assert.NilError(t, err)
-				}
-			}
-			again := takenUp(t, s.Driver, spec)
-			assert.Check(t, is.DeepEqual(open(try(t, s.Driver, again, spec, append(waysOut(m, nonce()), "dns allowed.example")...)), []string{"dns allowed.example"}))
-		})
-		t.Run("a connected network is detected", func(t *testing.T) {
-			_, err := api.NetworkConnect(t.Context(), "bridge", client.NetworkConnectOptions{Container: other.Netns})
-			assert.NilError(t, err)
-			restart(t, api, other.Netns)
-			restart(t, api, other.ID)
 			_, err = ensure(t, s.Driver, otherSpec, false)
-			assert.ErrorContains(t, err, "network is not isolated")
-			assert.Check(t, is.ErrorContains(err, "(without the firewall)"))
+			assert.ErrorContains(t, err, "is connected to the network bridge")
 		})
 		t.Run("removal is complete", func(t *testing.T) {
 			assert.NilError(t, s.Driver.Remove(t.Context(), sb))
@@ -253,18 +221,6 @@ func restart(t *testing.T, api *client.Client, id string) {
 	assert.NilError(t, err)
 }
 
-// wallAddress is that of a sandbox in its network.
-func wallAddress(t *testing.T, api *client.Client, sb lifecycle.Sandbox) string {
-	t.Helper()
-	res, err := api.ContainerInspect(t.Context(), sb.Netns, client.ContainerInspectOptions{})
-	assert.NilError(t, err)
-	for _, n := range res.Container.NetworkSettings.Networks {
-		return n.IPAddress.String()
-	}
-	t.Fatal("it has no network")
-	return ""
-}
-
 // leftOf lists what there is of a sandbox.
 func leftOf(t *testing.T, api *client.Client, name string) []string {
 	t.Helper()
@@ -273,7 +229,14 @@ func leftOf(t *testing.T, api *client.Client, name string) []string {
 	assert.NilError(t, err)
 	networks, err := api.NetworkList(t.Context(), client.NetworkListOptions{Filters: mine})
 	assert.NilError(t, err)
+	volumes, err := api.VolumeList(t.Context(), client.VolumeListOptions{Filters: mine})
+	assert.NilError(t, err)
 	var left []string
+	for _, v := range volumes.Items {
+		if strings.HasPrefix(v.Name, "ralph-") {
+			left = append(left, v.Name)
+		}
+	}
 	for _, c := range containers.Items {
 		left = append(left, c.Names...)
 	}
@@ -302,13 +265,6 @@ func TestAllowAllBlocksLocalNetworks(t *testing.T) {
 
 		// A restart, and a command that is not a dispatch's.
 		assert.NilError(t, s.Driver.Stop(t.Context(), sb))
-		assert.NilError(t, s.Driver.Start(t.Context(), sb))
-		assert.Check(t, is.DeepEqual(open(try(t, s.Driver, sb, spec, args...)), []string{reached}))
-
-		// The same when its network begins anew, without any rules.
-		assert.NilError(t, s.Driver.Stop(t.Context(), sb))
-		_, err := e.Client(t).ContainerStop(t.Context(), sb.Netns, client.ContainerStopOptions{})
-		assert.NilError(t, err)
 		assert.NilError(t, s.Driver.Start(t.Context(), sb))
 		assert.Check(t, is.DeepEqual(open(try(t, s.Driver, sb, spec, args...)), []string{reached}))
 

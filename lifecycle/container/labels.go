@@ -29,8 +29,7 @@ const (
 	labelEgress     = labelPrefix + "egress"  // mode of the network policy
 	labelProxy      = labelPrefix + "proxy"   // IP address of the proxy
 	labelNetwork    = labelPrefix + "network" // name of the sandbox's network
-	labelNetns      = labelPrefix + "netns"   // ID of the pause container
-	labelRun        = labelPrefix + "run"     // run of the network that a proxy was created for
+	labelRun        = labelPrefix + "run"     // networks of the engine for which a proxy was created
 	labelRole       = labelPrefix + "role"    // of everything but sandboxes
 	labelSign       = labelPrefix + "sign"    // directory of the signing socket, if any
 	labelConfig     = labelPrefix + "config"  // directory of the user's agent settings, if any
@@ -46,7 +45,8 @@ const (
 	roleEgress  = "egress"
 	roleProxy   = "proxy"
 	roleHelper  = "helper"
-	roleNetns   = "netns"
+	roleNetns   = "netns" // of earlier versions
+	roleSockets = "sockets"
 	roleGit     = "git"
 	roleCache   = "cache"
 )
@@ -94,7 +94,6 @@ func fromLabels(id string, l map[string]string) lifecycle.Sandbox {
 		User:       l[labelUser],
 		Egress:     egress.Mode(l[labelEgress]),
 		Proxy:      l[labelProxy],
-		Netns:      l[labelNetns],
 		Private:    l[labelGit] == gitPrivate,
 		SignDir:    l[labelSign],
 		Cache:      l[labelCache],

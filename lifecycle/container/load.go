@@ -9,8 +9,11 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"strings"
 
 	"github.com/moby/moby/client"
+
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // loadImage loads an image that contains one program, without a registry.
@@ -30,7 +33,8 @@ func (d *Driver) loadImage(ctx context.Context, tag, arch, name string, program 
 // scratchImage returns the image in the format of docker save.
 func scratchImage(tag, arch, name string, program []byte) ([]byte, error) {
 	var layer bytes.Buffer
-	if err := writeTar(&layer, tarFile{name, program, 0o755}); err != nil {
+	sockets := tarFile{name: strings.TrimPrefix(wire.ProxyDir, "/") + "/", mode: 0o755, uid: nobodyUID} // for the proxy's user
+	if err := writeTar(&layer, tarFile{name: name, content: program, mode: 0o755}, sockets); err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256(layer.Bytes())
@@ -50,7 +54,7 @@ func scratchImage(tag, arch, name string, program []byte) ([]byte, error) {
 		return nil, err
 	}
 	var image bytes.Buffer
-	err = writeTar(&image, tarFile{"config.json", config, 0o644}, tarFile{"layer.tar", layer.Bytes(), 0o644}, tarFile{"manifest.json", manifest, 0o644})
+	err = writeTar(&image, tarFile{name: "config.json", content: config, mode: 0o644}, tarFile{name: "layer.tar", content: layer.Bytes(), mode: 0o644}, tarFile{name: "manifest.json", content: manifest, mode: 0o644})
 	return image.Bytes(), err
 }
 
@@ -58,12 +62,13 @@ type tarFile struct {
 	name    string
 	content []byte
 	mode    int64
+	uid     int // and GID
 }
 
 func writeTar(w io.Writer, files ...tarFile) error {
 	t := tar.NewWriter(w)
 	for _, f := range files {
-		if err := t.WriteHeader(&tar.Header{Name: f.name, Size: int64(len(f.content)), Mode: f.mode, Format: tar.FormatPAX}); err != nil {
+		if err := t.WriteHeader(&tar.Header{Name: f.name, Size: int64(len(f.content)), Mode: f.mode, Uid: f.uid, Gid: f.uid, Format: tar.FormatPAX}); err != nil {
 			return err
 		}
 		if _, err := t.Write(f.content); err != nil {

@@ -14,20 +14,12 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// Lookup implements [lifecycle.Driver]. The sandbox, its proxy and, if it is recorded,
-// the pause container are inspected in parallel.
+// Lookup implements [lifecycle.Driver]. The sandbox and its proxy are inspected at the
+// same time.
 func (d *Driver) Lookup(ctx context.Context, name string) (lifecycle.Sandbox, error) {
-	var c, proxy, noted container.InspectResponse
+	var c, proxy container.InspectResponse
 	var found bool
 	group, groupCtx := errgroup.WithContext(ctx)
-	if last, ok := d.lastMarker(name); ok && last.Netns != "" {
-		group.Go(func() error {
-			if res, err := d.API.ContainerInspect(groupCtx, last.Netns, client.ContainerInspectOptions{}); err == nil {
-				noted = res.Container // otherwise inspected below
-			}
-			return nil
-		})
-	}
 	group.Go(func() (err error) {
 		if c, found, err = d.inspectNamed(groupCtx, name); err != nil {
 			err = fmt.Errorf("inspecting the sandbox %s: %w", name, err)
@@ -54,27 +46,8 @@ func (d *Driver) Lookup(ctx context.Context, name string) (lifecycle.Sandbox, er
 	if c.State != nil {
 		sb.State = state(c.State.Status)
 	}
-	if sb.Egress == "" {
-		return sb, nil
-	}
-	if sb.Proxy == "" {
-		proxy = container.InspectResponse{}
-	}
-	owner := c
-	if sb.Netns != "" && sb.Netns == noted.ID {
-		owner = noted
-	} else if sb.Netns != "" {
-		var err error
-		owner, err = d.inspectNetworkOwner(ctx, sb)
-		switch {
-		case errdefs.IsNotFound(err) && sb.State == lifecycle.Stopped:
-			sb.State = lifecycle.Dead // it cannot be started
-		case err != nil && !errdefs.IsNotFound(err):
-			return lifecycle.Sandbox{}, err
-		}
-	}
-	if !orphaned(c, owner) {
-		sb.Run = runOf(owner, proxy)
+	if sb.Egress != "" {
+		sb.Run = runOf(sb, c, proxy)
 	}
 	return sb, nil
 }

@@ -46,9 +46,6 @@ func mishap(s *container.State, since time.Time) lifecycle.Mishap {
 	}
 }
 
-// Stranded reports whether a sandbox runs in an orphaned network namespace.
-func (d *Driver) Stranded(sb lifecycle.Sandbox) bool { return sb.Netns != "" && sb.Run == "" }
-
 // unpause unpauses a container.
 func (d *Driver) unpause(ctx context.Context, id string) error {
 	_, err := d.API.ContainerUnpause(ctx, id, client.ContainerUnpauseOptions{})

@@ -18,7 +18,6 @@ import (
 	"github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/client"
 
-	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/egress/firewall"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
@@ -97,10 +96,6 @@ func networkOptions(spec lifecycle.Spec, n sandboxNetwork, subnet netip.Prefix) 
 		// Addresses are assigned automatically from the upper half only.
 		IPAM:   &network.IPAM{Config: []network.IPAMConfig{{Subnet: subnet, Gateway: n.gateway, IPRange: upperHalf(subnet)}}},
 		Labels: ownLabels(spec.Name, roleNetwork),
-	}
-	if spec.Egress.Policy.Mode == egress.AllowAll {
-		opts.Options = map[string]string{"com.docker.network.bridge.enable_icc": "false"}
-		return opts
 	}
 	opts.Internal = true
 	opts.Options = map[string]string{
@@ -224,9 +219,9 @@ func parseNetworks(all []network.Summary) (engineNetworks, error) {
 	return engineNets, nil
 }
 
-// removeNetworking removes the proxy, helpers, pause containers and networks of a
-// sandbox, except those in the labels keep.
-func (d *Driver) removeNetworking(ctx context.Context, name string, keep map[string]string) error {
+// removeParts removes what belongs to the sandbox of that name: its proxy with its
+// sockets, helpers, and networks but for the one that labels name.
+func (d *Driver) removeParts(ctx context.Context, name string, keep map[string]string) error {
 	mine := make(client.Filters).Add("label", labelCreatedBy+"="+createdBy).Add("label", labelSandbox+"="+name).Add("label", labelRole)
 	containers, err := d.API.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: mine})
 	if err != nil {
@@ -234,9 +229,7 @@ func (d *Driver) removeNetworking(ctx context.Context, name string, keep map[str
 	}
 	var errs []error
 	for _, c := range containers.Items {
-		if c.ID != keep[labelNetns] {
-			errs = append(errs, d.removeContainer(ctx, c.ID))
-		}
+		errs = append(errs, d.removeContainer(ctx, c.ID))
 	}
 	networks, err := d.API.NetworkList(ctx, client.NetworkListOptions{Filters: mine})
 	if err != nil {
@@ -250,6 +243,12 @@ func (d *Driver) removeNetworking(ctx context.Context, name string, keep map[str
 		// name, who removes it.
 		if err := d.removeNetwork(ctx, n.ID); keep == nil || !isInUse(err) {
 			errs = append(errs, err)
+		}
+	}
+	if keep == nil {
+		_, err := d.API.VolumeRemove(ctx, socketsVolume(name), client.VolumeRemoveOptions{})
+		if err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
+			errs = append(errs, fmt.Errorf("removing the sockets of the proxy of %s: %w", name, err))
 		}
 	}
 	return errors.Join(errs...)

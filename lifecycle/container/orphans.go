@@ -13,8 +13,9 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// SweepOrphans removes proxies, helpers and networks of missing sandboxes and returns
-// their names. Those younger than grace may belong to a sandbox that is being created.
+// SweepOrphans removes proxies with their sockets, helpers and networks of sandboxes that
+// do not exist, and names them. What is younger than grace may belong to a sandbox that is
+// being created. Nothing of a user's is in them.
 func (d *Driver) SweepOrphans(ctx context.Context, grace time.Duration) (removed []string, err error) {
 	all, err := d.List(ctx)
 	if err != nil {
@@ -50,6 +51,17 @@ func (d *Driver) SweepOrphans(ctx context.Context, grace time.Duration) (removed
 		if name := n.Labels[labelSandbox]; n.Labels[labelRole] == roleNetwork && !alive(name) && !inUse[name] && n.Created.Before(before) {
 			errs = append(errs, d.removeNetwork(ctx, n.ID))
 			removed = append(removed, n.Name)
+		}
+	}
+	volumes, err := d.API.VolumeList(ctx, client.VolumeListOptions{Filters: ours.Clone().Add("label", labelRole+"="+roleSockets)})
+	if err != nil {
+		return removed, errors.Join(append(errs, fmt.Errorf("listing what sandboxes have left: %w", err))...)
+	}
+	for _, v := range volumes.Items {
+		created, err := time.Parse(time.RFC3339, v.CreatedAt)
+		if name := v.Labels[labelSandbox]; err == nil && !alive(name) && !inUse[name] && created.Before(before) {
+			errs = append(errs, d.RemoveVolume(ctx, v.Name))
+			removed = append(removed, v.Name)
 		}
 	}
 	return removed, errors.Join(errs...)

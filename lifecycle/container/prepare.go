@@ -27,14 +27,12 @@ type marker struct {
 	ID   string `json:"id"`
 	Arch string `json:"arch"`
 	Hash string `json:"hash"`
-	// Netns is the pause container: [lifecycle.Sandbox.Netns].
-	Netns string `json:"netns,omitempty"`
-	// Run and Egress identify the isolated containers, and the program that did it.
+	// Run and Egress are for what isolation was verified, and by which program.
 	Run    string `json:"run,omitempty"`
-	Around string `json:"around,omitempty"` // [engineNetworks.digest] at the time
+	Around string `json:"around,omitempty"` // [hostNetworks.digest] at the time
 	Egress string `json:"egress,omitempty"`
-	// Told is the configuration of the proxy: [proxyConfigHash].
-	Told string `json:"told,omitempty"`
+	// ProxyConfig is the hash of the configuration of its proxy: [proxyConfigHash].
+	ProxyConfig string `json:"proxy_config,omitempty"`
 	// Root and Scope are those of the sandbox.
 	Root  string        `json:"root,omitempty"`
 	Scope gitrepo.Scope `json:"scope,omitzero"`
@@ -78,9 +76,9 @@ func (d *Driver) lastMarker(name string) (m marker, ok bool) {
 	return m, true
 }
 
-func (d *Driver) writeMarker(sb lifecycle.Sandbox, p guestbin.Payload, isolated isolation) error {
-	m := marker{ID: sb.ID, Arch: p.Arch(), Hash: p.Hash, Netns: sb.Netns, Run: isolated.run, Told: isolated.configHash, Folder: folderID(sb.Root), Root: sb.Root, Scope: sb.Scope}
-	if isolated.run != "" {
+func (d *Driver) writeMarker(sb lifecycle.Sandbox, p guestbin.Payload, v verified) error {
+	m := marker{ID: sb.ID, Arch: p.Arch(), Hash: p.Hash, Run: v.run, ProxyConfig: v.proxyConfig, Folder: folderID(sb.Root), Root: sb.Root, Scope: sb.Scope}
+	if v.run != "" {
 		program, err := guestbin.Egress(p.Arch())
 		if err != nil {
 			return err
@@ -112,15 +110,15 @@ func (d *Driver) Unprepare(sb lifecycle.Sandbox) error {
 	return nil
 }
 
-// Ready implements [lifecycle.Driver]. A sandbox is still isolated if none of its
-// containers was restarted since, and the engine's networks, if they were listed, are
-// the same.
+// Ready implements [lifecycle.Driver]. A sandbox is isolated if nothing of its network
+// was restarted since that was verified, and the networks of the engine, if they were
+// listed, are the same.
 func (d *Driver) Ready(sb lifecycle.Sandbox, spec lifecycle.Spec) bool {
 	m, ok := d.prepared(sb)
-	return ok && d.proxyUpToDate(sb, m.Told, spec.Egress)
+	return ok && d.proxyUpToDate(sb, m.ProxyConfig, spec.Egress)
 }
 
-// prepared is Ready for any configuration of the proxy.
+// prepared is Ready whatever the configuration of its proxy.
 func (d *Driver) prepared(sb lifecycle.Sandbox) (marker, bool) {
 	_, m, ok := d.readFullMarker(sb)
 	if !ok || m.rootReplaced(sb.Root) {
@@ -139,14 +137,11 @@ func (d *Driver) prepared(sb lifecycle.Sandbox) (marker, bool) {
 	return m, err == nil && m.Run == sb.Run && m.Egress == program.Hash
 }
 
-// Prepare implements [lifecycle.Driver]. It ensures that this version of ralph is on the
-// volume, the user has a name and owns the home directory, the worktree is that of the
-// host, and the network is isolated.
+// Prepare implements [lifecycle.Driver]: ralph of this version is on the
+// volume, the home directory belongs to the user, the user has a name, the work
+// tree inside is the one outside, and the sandbox is isolated.
 func (d *Driver) Prepare(ctx context.Context, sb lifecycle.Sandbox, spec lifecycle.Spec) error {
 	if err := d.remount(ctx, sb); err != nil {
-		return err
-	}
-	if err := d.restartOrphaned(ctx, sb); err != nil {
 		return err
 	}
 	if err := checkMounts(spec); err != nil { // again, now that mounts cannot change
@@ -156,10 +151,10 @@ func (d *Driver) Prepare(ctx context.Context, sb lifecycle.Sandbox, spec lifecyc
 	if err != nil {
 		return err
 	}
-	var isolated isolation
+	var v verified
 	group, groupCtx := errgroup.WithContext(ctx)
 	if sb.Egress != "" {
-		group.Go(func() (err error) { isolated, err = d.isolate(groupCtx, sb, spec); return err })
+		group.Go(func() (err error) { v, err = d.verify(groupCtx, sb, spec); return err })
 	}
 	// Not canceled: an engine that is interrupted while it reads a file may never release
 	// the volumes.
@@ -173,7 +168,7 @@ func (d *Driver) Prepare(ctx context.Context, sb lifecycle.Sandbox, spec lifecyc
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	return d.writeMarker(sb, p, isolated)
+	return d.writeMarker(sb, p, v)
 }
 
 // checkProbe compares a file of the worktree with the engine's file at the same path.

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/client"
 
@@ -21,6 +24,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/guestbin"
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // proxyName returns the name of a sandbox's proxy container. Names of sandboxes have
@@ -41,20 +45,23 @@ var errConcurrent = errors.New("another process is creating it")
 // process has just done so, which it reports. The configuration can contain keys and is
 // only in the proxy's memory: a proxy that is started in any other way has no policy and
 // blocks everything.
-func (d *Driver) startProxy(ctx context.Context, sb lifecycle.Sandbox, owner container.InspectResponse, e lifecycle.Egress, image string, engineNets engineNetworks) (reused bool, err error) {
+func (d *Driver) startProxy(ctx context.Context, sb lifecycle.Sandbox, agent container.InspectResponse, e lifecycle.Egress, image string, engineNets engineNetworks) (reused bool, err error) {
 	address, err := netip.ParseAddr(sb.Proxy)
 	if err != nil {
 		return false, hint.Wrap(fmt.Errorf("the proxy of the sandbox %s is unknown", sb.Name), "recreate the sandbox with --recreate")
 	}
 	start := proxyStart(e)
 	start.Address, start.Networks, start.Routes = address, engineNets.subnets, e.Routes
+	if hasNoNetwork(sb) {
+		start.Sockets = wire.ProxyDir
+	}
 	message, err := json.Marshal(start)
 	if err != nil {
 		return false, err
 	}
 	for range 10 {
 		var id string
-		if id, reused, err = d.makeProxy(ctx, sb, owner, address, e, image, engineNets); err == nil && !reused {
+		if id, reused, err = d.makeProxy(ctx, sb, agent, address, e, image, engineNets); err == nil && !reused {
 			err = d.configureProxy(ctx, id, append(message, '\n'))
 		}
 		if ambiguous(err) {
@@ -74,8 +81,9 @@ func (d *Driver) startProxy(ctx context.Context, sb lifecycle.Sandbox, owner con
 	return reused, nil
 }
 
-// isCurrent reports whether a proxy was created for this run of a network, with this
-// image, and was not restarted: then it has its policy, or is about to get it.
+// isCurrent reports whether a proxy was created for these networks of the engine with this
+// image, and has not been started again since: then it has its policy, or is
+// about to get it from whoever has made it.
 func isCurrent(c container.InspectResponse, run, image string) bool {
 	if c.Config.Labels[labelRun] != run || c.Config.Image != image || c.State == nil || c.State.Paused {
 		return false
@@ -88,8 +96,8 @@ func isCurrent(c container.InspectResponse, run, image string) bool {
 }
 
 // makeProxy creates the container of a proxy, or reuses a current one.
-func (d *Driver) makeProxy(ctx context.Context, sb lifecycle.Sandbox, owner container.InspectResponse, address netip.Addr, e lifecycle.Egress, image string, engineNets engineNetworks) (id string, reused bool, err error) {
-	run := owner.State.StartedAt + " " + engineNets.digest()
+func (d *Driver) makeProxy(ctx context.Context, sb lifecycle.Sandbox, agent container.InspectResponse, address netip.Addr, e lifecycle.Egress, image string, engineNets engineNetworks) (id string, reused bool, err error) {
+	run := engineNets.digest()
 	c, found, err := d.inspectNamed(ctx, proxyName(sb.Name))
 	if err != nil {
 		return "", false, err
@@ -98,7 +106,7 @@ func (d *Driver) makeProxy(ctx context.Context, sb lifecycle.Sandbox, owner cont
 		if l := c.Config.Labels; l[labelCreatedBy] != createdBy || l[labelSandbox] != sb.Name {
 			return "", false, &lifecycle.ForeignError{Name: proxyName(sb.Name), What: "a container"}
 		}
-		if isCurrent(c, run, image) && !d.staleProxy(sb, owner, c, e) {
+		if isCurrent(c, run, image) && !d.staleProxy(sb, agent, c, e) {
 			return c.ID, true, nil
 		}
 		if err := d.removeContainer(ctx, c.ID); err != nil {
@@ -115,6 +123,9 @@ func (d *Driver) makeProxy(ctx context.Context, sb lifecycle.Sandbox, owner cont
 	host.Sysctls = map[string]string{
 		"net.ipv4.ip_forward":                 "0", // a proxy, not a router
 		"net.ipv4.ip_unprivileged_port_start": "0",
+	}
+	if hasNoNetwork(sb) {
+		host.Mounts = []mount.Mount{socketsMount(sb.Name, false)}
 	}
 	made, err := d.API.ContainerCreate(ctx, client.ContainerCreateOptions{
 		Name: proxyName(sb.Name),
@@ -133,10 +144,10 @@ func (d *Driver) makeProxy(ctx context.Context, sb lifecycle.Sandbox, owner cont
 	if errdefs.IsConflict(err) {
 		return "", false, fmt.Errorf("%w (%w)", errConcurrent, err)
 	}
-	if err != nil {
-		return "", false, err
+	if err != nil || hasNoNetwork(sb) {
+		return made.ID, false, err
 	}
-	_, err = d.API.NetworkConnect(ctx, owner.Config.Labels[labelNetwork], client.NetworkConnectOptions{
+	_, err = d.API.NetworkConnect(ctx, agent.Config.Labels[labelNetwork], client.NetworkConnectOptions{
 		Container:      made.ID,
 		EndpointConfig: &network.EndpointSettings{IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: address}},
 	})
@@ -172,6 +183,55 @@ func (d *Driver) removeOwned(ctx context.Context, name, sandbox string) error {
 		return &lifecycle.ForeignError{Name: name, What: "a container"}
 	}
 	return d.removeContainer(ctx, c.ID)
+}
+
+// proxyStart is the configuration of a new proxy, without what is only known then.
+func proxyStart(e lifecycle.Egress) egress.Start {
+	policy := e.Policy
+	if e.Amended.Mode != "" {
+		policy = e.Amended
+	}
+	start := egress.Start{Policy: policy, Upstream: e.Upstream}
+	if e.CA != nil {
+		start.CA = e.CA()
+	}
+	return start
+}
+
+// proxyConfigHash identifies the configuration of a proxy, which can change until the
+// next run of its sandbox. The hash is of text that can have a password in it, so it is
+// only where the user can read it.
+func proxyConfigHash(e lifecycle.Egress) (string, error) {
+	b, err := json.Marshal(proxyStart(e))
+	if err != nil {
+		return "", fmt.Errorf("encoding the configuration of the proxy: %w", err)
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// proxyUpToDate reports whether a proxy with that configuration may stay. While its sandbox
+// runs it does, because commands that run rely on it.
+func (d *Driver) proxyUpToDate(sb lifecycle.Sandbox, hash string, e lifecycle.Egress) bool {
+	if sb.Proxy == "" || !d.startedByUs(sb) {
+		return true
+	}
+	now, err := proxyConfigHash(e)
+	return err == nil && now == hash
+}
+
+// startedByUs reports whether this process has started a sandbox.
+func (d *Driver) startedByUs(sb lifecycle.Sandbox) bool {
+	d.engine.mu.Lock()
+	defer d.engine.mu.Unlock()
+	return d.engine.started[sb.ID]
+}
+
+// staleProxy reports whether a proxy is from an earlier run of the sandbox, and has
+// another configuration than the spec.
+func (d *Driver) staleProxy(sb lifecycle.Sandbox, agent, proxy container.InspectResponse, e lifecycle.Egress) bool {
+	_, m, _ := d.readFullMarker(sb)
+	return m.Run != "" && m.Run == runOf(sb, agent, proxy) && !d.proxyUpToDate(sb, m.ProxyConfig, e)
 }
 
 // helperHostConfig returns the configuration of all containers except sandboxes.

@@ -76,7 +76,7 @@ func (d *Driver) nameUser(ctx context.Context, id, uid, gid string) (changed boo
 		}
 		changed = true
 		var archive bytes.Buffer
-		if err := writeTar(&archive, tarFile{name, []byte(wanted), header.Mode}); err != nil {
+		if err := writeTar(&archive, tarFile{name: name, content: []byte(wanted), mode: header.Mode}); err != nil {
 			return changed, err
 		}
 		_, err = d.API.CopyToContainer(ctx, id, client.CopyToContainerOptions{DestinationPath: "/etc", Content: &archive})

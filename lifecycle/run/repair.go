@@ -87,8 +87,6 @@ func revive(ctx context.Context, h host.Host, l host.Located) error {
 	switch {
 	case sb.State != lifecycle.Running:
 		h.Report(fmt.Sprintf("It is %s", sb.State))
-	case ok && d.Stranded(sb):
-		why = "it has lost its network"
 	default:
 		if err := checkProcesses(ctx, l.Backend.Driver, sb); err != nil {
 			why = "no process can be started in it"

@@ -87,10 +87,6 @@ func (t *supervisor) check(ctx context.Context) {
 		if err = t.pushKeys(ctx, sb); err == nil { // another command has replaced the proxy
 			t.run = sb.Run
 		}
-	case t.driver.Stranded(sb):
-		// What runs in it has no network any more, and gets none before it is started again.
-		t.loss.blame("has lost its network")
-		err = t.driver.Stop(ctx, sb)
 	default:
 		err = t.repair(ctx, sb)
 	}

@@ -30,7 +30,7 @@ func Commands(stderr io.Writer) map[string]func(args []string) int {
 		"_exec":        command(stderr, runExec),
 		"_finish":      command(stderr, runFinish),
 		"_hold":        command(stderr, func(args []string) error { return runHold(ctx, args) }),
-		"_init":        command(stderr, func([]string) error { return runInit(ctx, out) }),
+		"_init":        command(stderr, func(args []string) error { return runInit(ctx, out, args) }),
 		"_install":     command(stderr, runInstall),
 		"_own":         command(stderr, runOwn),
 		"_signal":      command(stderr, runSignal),

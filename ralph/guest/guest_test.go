@@ -80,7 +80,7 @@ func TestInitStopsOnSignal(t *testing.T) {
 	signal.Notify(own, syscall.SIGTERM) // or else an early one would end the test
 	defer signal.Stop(own)
 	done := make(chan error, 1)
-	go func() { done <- runInit(t.Context(), streams{os.Stdout, os.Stderr}) }()
+	go func() { done <- runInit(t.Context(), streams{os.Stdout, os.Stderr}, nil) }()
 	poll.WaitOn(t, func(poll.LogT) poll.Result {
 		assert.NilError(t, syscall.Kill(os.Getpid(), syscall.SIGTERM))
 		select {

@@ -20,9 +20,21 @@ var errExpired = codedError{wire.ExitDeadline, errors.New("stopping the sandbox:
 // reaps zombies and runs the watchdog. When it exits, the kernel kills all other
 // processes of the sandbox. It runs as another user than the agent, which therefore
 // cannot stop or kill it.
-func runInit(ctx context.Context, s streams) error {
+//
+// With the argument "proxy", it also forwards the ports of the sandbox's proxy to its
+// sockets. It listens before anything else runs, so that no other process can take
+// these ports.
+func runInit(ctx context.Context, s streams, args []string) error {
 	runtime.GOMAXPROCS(1)
 	ReserveThreads(initThreads)
+	switch {
+	case len(args) == 1 && args[0] == "proxy":
+		if err := forwardProxy(ctx, wire.ProxyAddress, wire.ProxyDir, wire.PortDNS, wire.ProxyPorts()...); err != nil {
+			return err
+		}
+	case len(args) > 0:
+		return errUsage
+	}
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGCHLD)
 	var expired <-chan struct{}

@@ -12,9 +12,12 @@ var errLinux = errors.New("this command requires Linux")
 // SetUmask does nothing here.
 func SetUmask() {}
 
+// AwaitInit does nothing here.
+func AwaitInit(context.Context) error { return nil }
+
 func runExec([]string) error { return errLinux }
 
-func runInit(context.Context, streams) error { return errLinux }
+func runInit(context.Context, streams, []string) error { return errLinux }
 
 func runSignal([]string) error { return errLinux }
 

@@ -18,7 +18,7 @@ needs_proxy
 for a in "$FORBIDDEN" "$FORBIDDEN." 3325256704 0xc6336401 0306.063.0144.01 198.51.25601 "[::ffff:$FORBIDDEN]" '[::1]' '[64:ff9b::c633:6401]'; do closed "$abuse" say "$proxy" "CONNECT $a:443 HTTP/1.1\\r\\nHost: $a\\r\\n\\r\\n" ' 200 '; done
 #: connect-loopback skipped
 needs_proxy
-for a in localhost 127.0.0.1 0.0.0.0 "$proxy_ip" 127.1 0; do for p in 3128 8080 443 53; do closed "$abuse" say "$proxy" "CONNECT $a:$p HTTP/1.1\\r\\nHost: $a\\r\\n\\r\\n" ' 200 '; done; done
+for a in localhost 127.0.0.1 0.0.0.0 "$proxy_ip" 127.1 0; do for p in 3128 3129 8080 443 53; do closed "$abuse" say "$proxy" "CONNECT $a:$p HTTP/1.1\\r\\nHost: $a\\r\\n\\r\\n" ' 200 '; done; done
 #: connect-metadata skipped
 needs_proxy
 for a in 169.254.169.254 2852039166 0xa9fea9fe '[::ffff:169.254.169.254]' metadata.google.internal instance-data; do closed "$abuse" say "$proxy" "CONNECT $a:80 HTTP/1.1\\r\\nHost: $a\\r\\n\\r\\n" ' 200 '; done

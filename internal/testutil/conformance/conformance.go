@@ -131,7 +131,7 @@ func (s Suite) expect(t *testing.T, spec lifecycle.Spec, made lifecycle.Sandbox,
 		Config: spec.Config, ConfigAt: made.ConfigAt, Egress: spec.Egress.Policy.Mode,
 		Private: made.Private, SignDir: made.SignDir,
 		// What holds its network is the driver's affair, and new with each start.
-		Proxy: sb.Proxy, Netns: sb.Netns, Run: sb.Run,
+		Proxy: sb.Proxy, Run: sb.Run,
 	}, "what is looked up")
 	return sb
 }
