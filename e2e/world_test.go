@@ -336,7 +336,13 @@ func (w *world) removeContainers(t *testing.T) {
 			_, err := api.NetworkRemove(ctx, n.ID, client.NetworkRemoveOptions{})
 			add(err)
 		}
-		for _, v := range w.volumes(t) {
+		sockets, err := api.VolumeList(ctx, client.VolumeListOptions{Filters: ours})
+		assert.NilError(t, err)
+		volumes := w.volumes(t)
+		for _, v := range sockets.Items {
+			volumes = append(volumes, v.Name)
+		}
+		for _, v := range volumes {
 			_, err := api.VolumeRemove(ctx, v, client.VolumeRemoveOptions{Force: true})
 			add(err)
 		}

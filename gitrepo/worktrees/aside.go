@@ -38,7 +38,7 @@ func (r *Repository) SetAside(name string, now time.Time) (string, error) {
 	if err == nil {
 		err = ignoreIn(root, filepath.Join(stateFolder, asideFolder))
 	}
-	to := filepath.Join(stateFolder, asideFolder, name+now.Format("-20060102-150405"))
+	to := filepath.Join(stateFolder, asideFolder, name+now.Format("-20060102-150405.000"))
 	if err == nil {
 		err = root.Rename(from, to)
 	}

@@ -9,7 +9,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-func TestTheBacklogOfARemovedWorkTreeStays(t *testing.T) {
+func TestBacklogOfARemovedWorktreeIsKept(t *testing.T) {
 	root := newRoot(t)
 	r := open(t, root)
 	tree := add(t, r, "login", "login")
@@ -23,7 +23,7 @@ func TestTheBacklogOfARemovedWorkTreeStays(t *testing.T) {
 	assert.NilError(t, os.WriteFile(backlog, []byte("tasks"), 0o644))
 	where, err = r.SetAside("login", now)
 	assert.NilError(t, err)
-	assert.Equal(t, where, filepath.Join(".ralph", "removed", "login-20310203-040506"))
+	assert.Equal(t, where, filepath.Join(".ralph", "removed", "login-20310203-040506.000"))
 	assert.NilError(t, r.Remove(t.Context(), tree))
 	content, err := os.ReadFile(filepath.Join(root, where, "tasks.db"))
 	assert.NilError(t, err)
@@ -32,7 +32,7 @@ func TestTheBacklogOfARemovedWorkTreeStays(t *testing.T) {
 }
 
 // A link that the repository has put there leads nowhere.
-func TestTheBacklogIsNotMovedOutOfTheRepository(t *testing.T) {
+func TestBacklogIsNotMovedThroughLinks(t *testing.T) {
 	for _, at := range []string{".ralph", ".ralph/removed"} {
 		t.Run(at, func(t *testing.T) {
 			root, outside := newRoot(t), t.TempDir()
