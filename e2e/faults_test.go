@@ -78,7 +78,7 @@ var faults = []fault{
 	{name: "merge-under-way", step: "git rev-parse HEAD >.git/MERGE_HEAD"},
 
 	// Tasks.
-	{name: "three-failures", step: "exit 1", blocks: true, reason: "failed too often in a row", code: 6},
+	{name: "three-failures", step: "exit 1", blocks: true, reason: "blocked after repeated failures", code: 6},
 
 	// Processes and memory.
 	{name: "fork-bomb", step: "for i in $(seq 2000); do sleep 300 & done", reason: "process", everyEngine: true},
