@@ -334,11 +334,12 @@ func TestLogOfAOneTimeSandboxIsKept(t *testing.T) {
 func TestEndedProxyIsReported(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.setenv("RALPH_NETWORK", "allowlist")
-		build := w.startHanging(t, reachStep("far.invalid", ".ralph/far")+"; touch .ralph/begun; while ! test -e .ralph/go; do sleep 0.05; done")
+		build := w.startHanging(t, "test -e .ralph/go && exit; "+reachStep("far.invalid", ".ralph/far")+"; touch .ralph/begun; while ! test -e .ralph/go; do sleep 0.05; done; exit 1")
 		proxy := w.sandbox(t).Name + ".egress"
 		run(t, w.docker("kill", proxy)).expect(t, 0)
 		w.write(t, filepath.Join(w.repo, ".ralph", "go"), "")
-		res := build.wait(t).expect(t, 0)
+		res := build.wait(t)
+		assert.Assert(t, res.code != 0, res.stderr)
 		assert.Check(t, is.Contains(res.stderr, "Warning: the proxy "+proxy+" has ended (it was killed). The last lines of its log:\n"))
 		assert.Check(t, is.Contains(res.stderr, `"host":"far.invalid"`))
 		log := w.savedLog(t, res.stderr)
