@@ -149,21 +149,28 @@ func TestWarmBuildEngineCalls(t *testing.T) {
 			calls = append(calls, r.Method+" "+r.URL.Path)
 			return 0, ""
 		})
+		take := func() []string {
+			mu.Lock()
+			defer mu.Unlock()
+			made := calls
+			calls = nil
+			return made
+		}
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"pwd >a.txt"}})
 		for agent, limit := range map[string]int{"shell": 12, "claude": 14} { // which has settings, and whose failed requests are followed
 			flags := []string{"--agent", agent, "--image", image}
 			w.ok(t, append(flags, "--recreate", "build")...)
 			w.ok(t, append(flags, "build")...) // the first whose sandbox runs already
-			calls = nil
+			take()
 			w.ok(t, append(flags, "build")...)
-			execs := 0
-			for _, call := range calls {
+			made, execs := take(), 0
+			for _, call := range made {
 				if strings.HasSuffix(call, "/exec") {
 					execs++
 				}
 			}
-			assert.Check(t, len(calls) <= limit, "%s: %d calls:\n%s", agent, len(calls), strings.Join(calls, "\n"))
-			assert.Check(t, execs == 2, "%s:\n%s", agent, strings.Join(calls, "\n"))
+			assert.Check(t, len(made) <= limit, "%s: %d calls:\n%s", agent, len(made), strings.Join(made, "\n"))
+			assert.Check(t, execs == 2, "%s:\n%s", agent, strings.Join(made, "\n"))
 		}
 	})
 }

@@ -26,7 +26,7 @@ func TestProcessLimitEndsOnlyTheRun(t *testing.T) {
 setsid bash -c 'while :; do setsid bash -c "while :; do sleep 600 & done" & sleep 1; done' &
 for i in $(seq 1000); do sleep 600 & done 2>/dev/null
 : >.ralph/full
-while :; do sleep 600 & done 2>/dev/null`, "the agent was ended: process limit (1024) reached"},
+while :; do sleep 600 & done 2>/dev/null`, "the agent was stopped: process limit (1024) reached"},
 		"fork bomb": {
 			`setsid perl -e 'exit if fork; while (1) { exit if fork }' &
 perl -e 'while (1) { my $p = fork; exit if !defined $p && rand() < 0.5 }' &
