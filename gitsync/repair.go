@@ -22,13 +22,15 @@ const (
 )
 
 // soundScript ends a script if its git could not work: an agent can remove or overwrite
-// anything in the git directory.
+// anything in the git directory. A git that could not be started, because the sandbox has
+// reached its process limit, proves nothing.
 const soundScript = `broken() { printf '%s\n' "$1" >&2; exit 76; }
 works() { git "$@" >/dev/null 2>&1; code=$?; case $code in 0) ;; 1|128) return 1 ;; *) echo "git $1: exit code $code" >&2; exit 75 ;; esac; }
 works rev-parse --git-dir || broken 'not a git directory'
 works ls-files || broken 'unreadable index'
-[ -s "$(git rev-parse --git-path objects/info/alternates)" ] || broken 'missing alternates'
-tip=$(git rev-parse -q --verify HEAD) || tip=
+alternates=$(git rev-parse --git-path objects/info/alternates) || exit 75
+[ -s "$alternates" ] || broken 'missing alternates'
+tip=$(git rev-parse -q --verify HEAD); case $? in 0) ;; 1|128) tip= ;; *) exit 75 ;; esac
 [ -z "$tip" ] || works cat-file -e "$tip^{tree}" || broken 'the current commit is missing'
 `
 

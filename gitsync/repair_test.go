@@ -103,7 +103,7 @@ func (w *world) spoil(name string) {
 	assert.NilError(w.t, os.WriteFile(path, []byte("\x00garbage\n"), 0o400))
 }
 
-// A git that was killed or found no space proves nothing.
+// A git that was killed, not started or found no space proves nothing.
 func TestTransientFailuresAreNotRepaired(t *testing.T) {
 	t.Parallel()
 	w := sandboxed(t)
@@ -111,7 +111,13 @@ func TestTransientFailuresAreNotRepaired(t *testing.T) {
 	killed := func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
 		return w.repaired(ctx, "git() { sh -c 'kill -9 $$'; }\n"+strings.TrimPrefix(script, plainGit), args, stdin, stdout)
 	}
-	for _, sh := range []Shell{killed, func(context.Context, string, []string, io.Reader, io.Writer) error { return &ScriptError{Code: 137} }, func(context.Context, string, []string, io.Reader, io.Writer) error {
+	unstarted := func(command string) Shell { // sh cannot fork in a command substitution
+		return func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
+			git := `git() { case "$1 $2" in "` + command + `") return 2;; esac; command git "$@"; }` + "\n"
+			return w.repaired(ctx, git+strings.TrimPrefix(script, plainGit), args, stdin, stdout)
+		}
+	}
+	for _, sh := range []Shell{killed, unstarted("rev-parse --git-path"), unstarted("rev-parse -q"), func(context.Context, string, []string, io.Reader, io.Writer) error { return &ScriptError{Code: 137} }, func(context.Context, string, []string, io.Reader, io.Writer) error {
 		return &ScriptError{Code: 128, Stderr: "fatal: write error: No space left on device"}
 	}} {
 		_, err := w.repo.Fetch(t.Context(), sh, true)
