@@ -254,7 +254,7 @@ func TestWorktreesShareApprovals(t *testing.T) {
 	assert.NilError(t, approval.Trust(t.Context(), h, true))
 	assert.NilError(t, configure(path))
 	_, err = gitrepo.Detect(t.Context(), forged, h.Getenv)
-	assert.ErrorContains(t, err, "which is not for a work tree there")
+	assert.ErrorContains(t, err, "which belongs to another worktree")
 	assert.NilError(t, os.WriteFile(filepath.Join(path, "ralph.toml"), append(content, "[sandbox]\nread_only = false\n"...), 0o600))
 	assert.Assert(t, errors.As(configure(path), &untrusted), "another content")
 }

@@ -166,7 +166,7 @@ func TestRun(t *testing.T) {
 			name:   "no BuildKit, but the image exists",
 			change: func(m *fakeMachine) { m.buildKit = noBuildKit },
 			want: [][]string{
-				{passBefore[0], "BuildKit: FAILED, the engine at .* has no BuildKit .*", passBefore[2], passBefore[3]},
+				{passBefore[0], "BuildKit: FAILED, connecting to BuildKit on .*", passBefore[2], passBefore[3]},
 				passAfter,
 			},
 			fails: true, image: "agent:v1",
@@ -175,7 +175,7 @@ func TestRun(t *testing.T) {
 			name:   "no BuildKit, and no image",
 			change: func(m *fakeMachine) { m.buildKit, m.image = noBuildKit, fmt.Errorf("building: %w", noBuildKit) },
 			want: [][]string{
-				{passBefore[0], "BuildKit: FAILED, the engine at .* has no BuildKit .*", passBefore[2], `agent image: skipped, it needs "BuildKit", which failed`},
+				{passBefore[0], "BuildKit: FAILED, connecting to BuildKit on .*", passBefore[2], `agent image: skipped, it needs "BuildKit", which failed`},
 				skippedFrom(`it needs "agent image", which was skipped`),
 			},
 			fails: true,
