@@ -19,13 +19,7 @@ func newImageCommand(d dispatcher) *cobra.Command {
 		Long: `Manage the images that sandboxes are created from. Other commands build or pull the
 image that they need.`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cmd.SetOut(d.cli.Err())
-			if err := cmd.Help(); err != nil {
-				return err
-			}
-			return fmt.Errorf("%s needs a command", cmd.CommandPath())
-		},
+		RunE: needsCommand(d.cli),
 	}
 	cmd.AddCommand(newImageBuildCommand(d), newImagePullCommand(d), newImageStatusCommand(d), newImagePruneCommand(d))
 	return cmd
@@ -60,7 +54,7 @@ its name. It is the agent image with .agent-loop/Dockerfile.sandbox or
 	flags.BoolVar(&opts.pull, "pull", false, "Always attempt to pull a newer version of the base")
 	flags.StringArrayVar(&opts.secrets, "secret", nil, `Secret to expose to the build ("id=ID,src=FILE", "id=ID,env=VARIABLE")`)
 	addProgress(cmd, &opts.progress)
-	_ = cmd.RegisterFlagCompletionFunc("agent", completeAgents)
+	_ = cmd.RegisterFlagCompletionFunc("agent", completeWords(projectimage.Agents()...))
 	_ = cmd.RegisterFlagCompletionFunc("platform", cobra.NoFileCompletions)
 	_ = cmd.RegisterFlagCompletionFunc("base", cobra.NoFileCompletions)
 	return cmd
@@ -183,5 +177,5 @@ func (d dispatcher) imageHost(cmd *cobra.Command, progress string) (host.Host, e
 
 func addProgress(cmd *cobra.Command, progress *string) {
 	cmd.Flags().StringVar(progress, "progress", "", `Type of progress output ("auto", "plain", "tty", "quiet", "rawjson")`)
-	_ = cmd.RegisterFlagCompletionFunc("progress", completeProgress)
+	_ = cmd.RegisterFlagCompletionFunc("progress", completeWords(modeNames()...))
 }

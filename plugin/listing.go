@@ -10,16 +10,25 @@ import (
 
 // listing is how things of one kind are printed.
 type listing[T any] struct {
-	format string // the user's
-	table  string // that of the format "table"
-	trunc  bool
-	// heading has the names of columns, and row what a template sees of a thing.
-	heading formatter.SubContext
-	row     func(T) formatter.SubContext
+	format   string // of the user
+	table    string // of the format "table"
+	headings headings
+	row      func(T) formatter.SubContext
 }
 
-// write prints things: as one list in JSON, or as docker's own commands print
-// theirs.
+// headings are the headings of the columns by their placeholders.
+type headings formatter.SubHeaderContext
+
+// FullHeader implements [formatter.SubContext].
+func (h headings) FullHeader() any { return formatter.SubHeaderContext(h) }
+
+// noHeader is embedded in the structs that templates see, whose fields are the placeholders.
+type noHeader struct{}
+
+// FullHeader implements [formatter.SubContext].
+func (noHeader) FullHeader() any { return nil }
+
+// write prints things as a JSON list, or as other commands of docker do.
 func (l listing[T]) write(out io.Writer, list []T) error {
 	format := l.format
 	switch format {
@@ -27,22 +36,25 @@ func (l listing[T]) write(out io.Writer, list []T) error {
 		if list == nil {
 			list = []T{}
 		}
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(list)
+		return writeJSON(out, list)
 	case formatter.TableFormatKey:
 		format = l.table
 	case "":
 		return errors.New("empty --format: use \"table\", \"json\" or a Go template")
 	}
-	render := func(write func(formatter.SubContext) error) error {
+	ctx := formatter.Context{Output: out, Format: formatter.Format(format)}
+	return ctx.Write(l.headings, func(write func(formatter.SubContext) error) error {
 		for _, thing := range list {
 			if err := write(l.row(thing)); err != nil {
 				return err
 			}
 		}
 		return nil
-	}
-	ctx := formatter.Context{Output: out, Format: formatter.Format(format), Trunc: l.trunc}
-	return ctx.Write(l.heading, render)
+	})
+}
+
+func writeJSON(out io.Writer, value any) error {
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
 }

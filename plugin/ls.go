@@ -38,7 +38,7 @@ last one ended. The sandbox of this worktree and branch is marked.`,
 	flags.BoolVarP(&opts.Names, "quiet", "q", false, "Only display names")
 	flags.BoolVarP(&opts.Size, "size", "s", false, "Display total file sizes")
 	flags.StringVar(&format, "format", formatter.TableFormatKey, flagsHelper.FormatHelp)
-	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{formatter.TableFormatKey, formatter.JSONFormatKey}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("format", completeWords(formatter.TableFormatKey, formatter.JSONFormatKey))
 	return cmd
 }
 
@@ -87,9 +87,8 @@ const (
 )
 
 func writeSandboxes(out io.Writer, format string, size bool, list []manage.SandboxStatus) error {
-	heading := &sandboxContext{}
 	// Without "Current": the table puts no mark behind a heading.
-	heading.Header = formatter.SubHeaderContext{
+	names := headings{
 		"Name": formatter.NameHeader, "Scope": "SCOPE", "Repo": "REPO", "Branch": "BRANCH", "Driver": "DRIVER", "Agent": "AGENT",
 		"State": "STATE", "Loop": "LOOP", "Iteration": "ITERATION", "Task": "TASK", "Since": "SINCE", "ExitCode": "EXIT CODE",
 		"Worktree": "WORKTREE", "Image": "IMAGE", "Size": formatter.SizeHeader,
@@ -98,10 +97,8 @@ func writeSandboxes(out io.Writer, format string, size bool, list []manage.Sandb
 	if size {
 		table += sizeColumn
 	}
-	row := func(s manage.SandboxStatus) formatter.SubContext {
-		return &sandboxContext{status: s, now: time.Now()}
-	}
-	return listing[manage.SandboxStatus]{format: format, table: table, heading: heading, row: row}.write(out, list)
+	row := func(s manage.SandboxStatus) formatter.SubContext { return newSandboxRow(s, time.Now()) }
+	return listing[manage.SandboxStatus]{format, table, names, row}.write(out, list)
 }
 
 // coloured colours the states in a table. A colour has no width, so it can come

@@ -26,13 +26,7 @@ func newNetworkCommand(d dispatcher) *cobra.Command {
 		Long: `Manage the network policy of the sandbox of this repository and branch. Set the
 policy with --network, or in [sandbox.network] of ralph.toml.`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cmd.SetOut(d.cli.Err())
-			if err := cmd.Help(); err != nil {
-				return err
-			}
-			return fmt.Errorf("%s needs a command", cmd.CommandPath())
-		},
+		RunE: needsCommand(d.cli),
 	}
 	cmd.AddCommand(newNetworkListCommand(d), newNetworkLogCommand(d),
 		newNetworkAmendCommand(d, "allow", "Allow hosts", true),
@@ -122,7 +116,7 @@ of ralph.toml: "example.com", "*.example.com", "example.com:8443", or
 // addFormat gives a command the flag for tables and JSON.
 func addFormat(cmd *cobra.Command, format *string) {
 	cmd.Flags().StringVar(format, "format", formatter.TableFormatKey, `Format output ("table", "json")`)
-	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{formatter.TableFormatKey, formatter.JSONFormatKey}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("format", completeWords(formatter.TableFormatKey, formatter.JSONFormatKey))
 }
 
 func checkFormat(format string) error {
@@ -130,12 +124,6 @@ func checkFormat(format string) error {
 		return fmt.Errorf("unknown format %q: use \"table\" or \"json\"", format)
 	}
 	return nil
-}
-
-func writeJSON(out io.Writer, value any) error {
-	encoder := json.NewEncoder(out)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(value)
 }
 
 // columnGap is that of docker's own tables.

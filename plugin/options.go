@@ -12,7 +12,6 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
-	"github.com/docker-ralph/docker-ralph/projectimage"
 )
 
 // options are the flags that stand before a forwarded command.
@@ -113,18 +112,6 @@ func (o *options) overrides() config.Overrides {
 	return over
 }
 
-func completeAgents(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return projectimage.Agents(), cobra.ShellCompDirectiveNoFileComp
-}
-
-func completeDrivers(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return []string{config.DriverAuto, config.DriverSbx, config.DriverDockerSandbox, config.DriverContainer}, cobra.ShellCompDirectiveNoFileComp
-}
-
-func completeProgress(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	var modes []string
-	for _, m := range projectimage.Modes() {
-		modes = append(modes, string(m))
-	}
-	return modes, cobra.ShellCompDirectiveNoFileComp
+func completeDrivers(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	return completeWords(config.DriverAuto, config.DriverSbx, config.DriverDockerSandbox, config.DriverContainer)(cmd, args, typed)
 }

@@ -20,13 +20,17 @@ func progressMode(flag string) (projectimage.Mode, error) {
 		mode = projectimage.Mode(env)
 	}
 	if !slices.Contains(projectimage.Modes(), mode) {
-		var names []string
-		for _, m := range projectimage.Modes() {
-			names = append(names, string(m))
-		}
-		return "", fmt.Errorf("unknown progress display %q: use one of %s", mode, strings.Join(names, ", "))
+		return "", fmt.Errorf("unknown progress display %q: use one of %s", mode, strings.Join(modeNames(), ", "))
 	}
 	return mode, nil
+}
+
+func modeNames() []string {
+	var names []string
+	for _, m := range projectimage.Modes() {
+		names = append(names, string(m))
+	}
+	return names
 }
 
 // progressOut is standard error: as the file it is, where that is a terminal.

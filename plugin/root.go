@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docker-ralph/docker-ralph/plugin/metadata"
+	"github.com/docker-ralph/docker-ralph/projectimage"
 )
 
 //go:embed root_long.txt
@@ -36,18 +37,12 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 			}
 			return plugin.PersistentPreRunE(cmd, args)
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cmd.SetOut(dockerCLI.Err())
-			if err := cmd.Help(); err != nil {
-				return err
-			}
-			return fmt.Errorf("%s needs a command", cmd.CommandPath())
-		},
+		RunE: needsCommand(dockerCLI),
 	}
 	opts.addFlags(cmd.Flags())
-	_ = cmd.RegisterFlagCompletionFunc("agent", completeAgents)
+	_ = cmd.RegisterFlagCompletionFunc("agent", completeWords(projectimage.Agents()...))
 	_ = cmd.RegisterFlagCompletionFunc("driver", completeDrivers)
-	_ = cmd.RegisterFlagCompletionFunc("progress", completeProgress)
+	_ = cmd.RegisterFlagCompletionFunc("progress", completeWords(modeNames()...))
 	_ = cmd.RegisterFlagCompletionFunc("worktree", completeWorktrees)
 	_ = cmd.RegisterFlagCompletionFunc("branch-name", completeBranches)
 	d := dispatcher{cli: dockerCLI, interrupts: interrupts, options: opts, version: version}
@@ -70,9 +65,26 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 		newImageCommand(d),
 		newNetworkCommand(d),
 		newWorktreeCommand(d),
+		hiddenAs(newWorktreeListCommand(d), "list-worktrees"),
+		hiddenAs(newWorktreeRemoveCommand(d), "remove-worktree"),
 		newVersionCommand(dockerCLI, version),
 		newKeepCommand(dockerCLI),
 	)
-	cmd.AddCommand(newWorktreeAliases(d)...)
 	return cmd
+}
+
+// needsCommand prints the help of a command that has subcommands only.
+func needsCommand(dockerCLI command.Cli) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		cmd.SetOut(dockerCLI.Err())
+		if err := cmd.Help(); err != nil {
+			return err
+		}
+		return fmt.Errorf("%s needs a command", cmd.CommandPath())
+	}
+}
+
+// completeWords completes a flag that has a few values.
+func completeWords(words ...string) cobra.CompletionFunc {
+	return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
 }

@@ -104,25 +104,10 @@ func newWorktreeCommand(d dispatcher) *cobra.Command {
 		Long: `Manage worktrees of this repository. Each has its own branch and sandbox, so that
 several agents can work in parallel. Worktrees are in .worktrees, which git ignores.`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cmd.SetOut(d.cli.Err())
-			if err := cmd.Help(); err != nil {
-				return err
-			}
-			return fmt.Errorf("%s needs a command", cmd.CommandPath())
-		},
+		RunE: needsCommand(d.cli),
 	}
 	cmd.AddCommand(newWorktreeAddCommand(d), newWorktreeListCommand(d), newWorktreeRemoveCommand(d))
 	return cmd
-}
-
-// newWorktreeAliases are older names of these commands.
-func newWorktreeAliases(d dispatcher) []*cobra.Command {
-	list, remove := newWorktreeListCommand(d), newWorktreeRemoveCommand(d)
-	list.Use, remove.Use = "list-worktrees [OPTIONS]", "remove-worktree [OPTIONS] NAME [NAME...]"
-	list.Aliases, remove.Aliases = nil, nil
-	list.Hidden, remove.Hidden = true, true
-	return []*cobra.Command{list, remove}
 }
 
 func newWorktreeAddCommand(d dispatcher) *cobra.Command {

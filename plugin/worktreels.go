@@ -46,7 +46,7 @@ and behind the upstream (or the main worktree's branch), and uncommitted files.`
 	flags := cmd.Flags()
 	flags.BoolVarP(&quiet, "quiet", "q", false, "Only display names")
 	flags.StringVar(&format, "format", formatter.TableFormatKey, flagsHelper.FormatHelp)
-	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{formatter.TableFormatKey, formatter.JSONFormatKey}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("format", completeWords(formatter.TableFormatKey, formatter.JSONFormatKey))
 	return cmd
 }
 
@@ -61,58 +61,31 @@ func (d dispatcher) worktreeNames(cmd *cobra.Command, h host.Host) error {
 const worktreeTable = "table {{.Path}}{{if .Current}} (current){{end}}\t{{.Branch}}\t{{.Sandbox}}\t{{.State}}\t{{.Ahead}}\t{{.Behind}}\t{{.Changes}}"
 
 func writeWorktrees(out io.Writer, format string, list []manage.WorktreeStatus) error {
-	heading := &worktreeContext{}
 	// Without "Current": the table puts no mark behind a heading.
-	heading.Header = formatter.SubHeaderContext{
+	names := headings{
 		"Name": "NAME", "Path": "PATH", "Branch": "BRANCH", "Sandbox": "SANDBOX", "State": "STATE", "Against": "AGAINST",
 		"Ahead": "AHEAD", "Behind": "BEHIND", "Changes": "CHANGES",
 	}
-	row := func(status manage.WorktreeStatus) formatter.SubContext { return &worktreeContext{status: status} }
-	return listing[manage.WorktreeStatus]{format: format, table: worktreeTable, heading: heading, row: row}.write(out, list)
+	return listing[manage.WorktreeStatus]{format, worktreeTable, names, newWorktreeRow}.write(out, list)
 }
 
-// worktreeContext is a worktree for a template: its methods are the
-// placeholders.
-type worktreeContext struct {
-	formatter.HeaderContext
-	status manage.WorktreeStatus
+// worktreeRow is a worktree for a template.
+type worktreeRow struct {
+	noHeader
+	Name, Path, Branch, Sandbox, State string
+
+	Against       string // what Ahead and Behind compare the branch with
+	Ahead, Behind string
+	Changes       string // number of uncommitted files
+	Main, Current bool
 }
 
-// MarshalJSON is for "{{json .}}".
-func (c *worktreeContext) MarshalJSON() ([]byte, error) { return formatter.MarshalJSON(c) }
-
-// Name returns what it is called below .worktrees.
-func (c *worktreeContext) Name() string { return c.status.Name }
-
-// Path returns where it is.
-func (c *worktreeContext) Path() string { return c.status.Path }
-
-// Branch returns the branch that is checked out.
-func (c *worktreeContext) Branch() string { return c.status.Branch }
-
-// Sandbox returns the name of its sandbox.
-func (c *worktreeContext) Sandbox() string { return c.status.Sandbox }
-
-// State returns the state of its sandbox.
-func (c *worktreeContext) State() string { return c.status.State }
-
-// Against returns what the branch is compared with.
-func (c *worktreeContext) Against() string { return c.status.Against }
-
-// Ahead returns how many commits that does not have.
-func (c *worktreeContext) Ahead() string { return count(c.status.Ahead, "") }
-
-// Behind returns how many commits the branch does not have.
-func (c *worktreeContext) Behind() string { return count(c.status.Behind, "") }
-
-// Changes returns how many files have changes that are not committed.
-func (c *worktreeContext) Changes() string { return count(c.status.Changes, "gone") }
-
-// Main reports whether it is the main one.
-func (c *worktreeContext) Main() bool { return c.status.Main }
-
-// Current reports whether it is the current worktree.
-func (c *worktreeContext) Current() bool { return c.status.Current }
+func newWorktreeRow(s manage.WorktreeStatus) formatter.SubContext {
+	return &worktreeRow{
+		Name: s.Name, Path: s.Path, Branch: s.Branch, Sandbox: s.Sandbox, State: s.State, Against: s.Against,
+		Ahead: count(s.Ahead, ""), Behind: count(s.Behind, ""), Changes: count(s.Changes, "gone"), Main: s.Main, Current: s.Current,
+	}
+}
 
 // count formats a number, or none for nil.
 func count(n *int, none string) string {
