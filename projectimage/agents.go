@@ -42,16 +42,6 @@ func DefaultBase(agent string) string {
 	}
 }
 
-// UnknownAgentError says that there is no image for an agent.
-type UnknownAgentError struct{ Agent string }
-
-func (e *UnknownAgentError) Error() string {
-	return fmt.Sprintf("no image for agent %q", e.Agent)
-}
-
-// InvalidParameter marks the error as the user's.
-func (*UnknownAgentError) InvalidParameter() {}
-
 // openArg matches an ARG without a value.
 var openArg = lazyregexp.New(`(?m)^ARG ([A-Z0-9_]+)$`)
 
@@ -60,7 +50,7 @@ var openArg = lazyregexp.New(`(?m)^ARG ([A-Z0-9_]+)$`)
 // arguments.
 func agentDockerfile(agent string) ([]byte, error) {
 	if !slices.Contains(Agents(), agent) {
-		return nil, hint.Wrap(&UnknownAgentError{Agent: agent}, "choose one of %s, or use an image that contains the agent with --image IMAGE", strings.Join(Agents(), ", "))
+		return nil, hint.Wrap(fmt.Errorf("no image for agent %q", agent), "choose one of %s, or use an image that contains the agent with --image IMAGE", strings.Join(Agents(), ", "))
 	}
 	parts, tools := []string{"common", "node", agent, "npm"}, agentTools
 	if agent == "shell" {
@@ -122,9 +112,9 @@ func agentSpec(req Request) (buildSpec, error) {
 		base:       base,
 		dockerfile: dockerfile,
 		labels: map[string]string{
-			labelPrefix + "agent":      req.Agent,
-			labelPrefix + "base":       base,
-			labelPrefix + "created-by": "docker-ralph",
+			labelAgent:     req.Agent,
+			labelBase:      base,
+			labelCreatedBy: createdBy,
 		},
 	}, nil
 }

@@ -12,14 +12,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
-	"sync"
 	"syscall"
 
 	"github.com/moby/patternmatcher/ignorefile"
 	"github.com/tonistiigi/fsutil"
 	fstypes "github.com/tonistiigi/fsutil/types"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
@@ -71,9 +68,6 @@ func readContext(ctx context.Context, folder *os.Root, ignored []string) ([]*con
 	if err != nil {
 		return nil, err
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	buffers := sync.Pool{New: func() any { return new([64 << 10]byte) }}
 	var parts []*contextPart
 	err = files.Walk(ctx, "", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -85,20 +79,11 @@ func readContext(ctx context.Context, folder *os.Root, ignored []string) ([]*con
 		}
 		parts = append(parts, part)
 		if part.mode.IsRegular() {
-			group.Go(func() (err error) {
-				buffer := buffers.Get().(*[64 << 10]byte)
-				defer buffers.Put(buffer)
-				part.sum, err = hashFile(ctx, folder, path, buffer[:])
-				return err
-			})
+			part.sum, err = hashFile(ctx, folder, path)
 		}
-		return nil
+		return err
 	})
-	// The error of a file has ended the walk.
-	if err := cmp.Or(group.Wait(), err); err != nil {
-		return nil, err
-	}
-	return parts, nil
+	return parts, err
 }
 
 // contextPart is a file, directory or link in a context.
@@ -217,7 +202,7 @@ func (f *verifiedFile) Read(p []byte) (int, error) {
 }
 
 // hashFile returns the SHA-256 of a file, which may have become a named pipe since.
-func hashFile(ctx context.Context, folder *os.Root, path string, buffer []byte) ([]byte, error) {
+func hashFile(ctx context.Context, folder *os.Root, path string) ([]byte, error) {
 	f, err := folder.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -227,20 +212,7 @@ func hashFile(ctx context.Context, folder *os.Root, path string, buffer []byte) 
 		return nil, cmp.Or(err, fmt.Errorf("%q is not a regular file", path))
 	}
 	sum := sha256.New()
-	// The struct hides the file's WriteTo, which allocates a buffer.
-	_, err = io.CopyBuffer(sum, readUntil{ctx, f}, buffer)
-	return sum.Sum(nil), err
-}
-
-// readUntil reads until its context ends.
-type readUntil struct {
-	ctx  context.Context
-	from io.Reader
-}
-
-func (r readUntil) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return r.from.Read(p)
+	defer context.AfterFunc(ctx, func() { _ = f.Close() })()
+	_, err = io.Copy(sum, f)
+	return sum.Sum(nil), canceledOr(ctx, err)
 }

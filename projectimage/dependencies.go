@@ -39,7 +39,7 @@ func parseDependencies(path string, text []byte) ([]Package, error) {
 	var packages []Package
 	var problems []error
 	seen := map[string]bool{}
-	number := 0
+	number, size := 0, 0
 	for line := range strings.Lines(string(text)) {
 		number++
 		line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
@@ -52,7 +52,11 @@ func parseDependencies(path string, text []byte) ([]Package, error) {
 		case name != "" && !seen[name]:
 			seen[name] = true
 			packages = append(packages, Package{Name: name, Line: number})
+			size += len(name) + 1
 		}
+	}
+	if size > maxNames {
+		return nil, refuse(path, fmt.Sprintf("more than %d bytes of package names: install them in %s", maxNames, sandboxDockerfile))
 	}
 	return packages, errors.Join(problems...)
 }
@@ -98,26 +102,15 @@ func checkPackage(full string) error {
 	}
 }
 
-// maxLine is the length of the longest package list on a line of a generated Dockerfile, in
-// bytes: BuildKit accepts lines of 65535, and Linux arguments of 131072.
-const maxLine = 60_000
+// maxNames bounds the package names of a file, in bytes: BuildKit accepts lines of 65535.
+const maxNames = 60_000
 
-// generateDockerfile returns the Dockerfile that installs the packages, in several steps if
-// the list is long.
+// generateDockerfile returns the Dockerfile that installs the packages.
 func generateDockerfile(packages []Package) []byte {
-	var text bytes.Buffer
-	text.WriteString("ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nUSER root\n")
-	for rest := packages; len(rest) > 0; {
-		names := rest[0].Name
-		count := 1
-		for count < len(rest) && len(names)+1+len(rest[count].Name) <= maxLine {
-			names += " " + rest[count].Name
-			count++
-		}
-		rest = rest[count:]
-		text.WriteString("RUN apt-get update && apt-get install -y --no-install-recommends \\\n" +
-			names + " \\\n&& rm -rf /var/lib/apt/lists/*\n")
+	var names []string
+	for _, p := range packages {
+		names = append(names, p.Name)
 	}
-	text.WriteString("USER agent\n")
-	return text.Bytes()
+	return []byte("ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nUSER root\nRUN apt-get update && apt-get install -y --no-install-recommends \\\n" +
+		strings.Join(names, " ") + " \\\n&& rm -rf /var/lib/apt/lists/*\nUSER agent\n")
 }

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/containerd/errdefs"
-	"github.com/moby/buildkit/frontend/dockerfile/parser"
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/assert/cmp"
 	"gotest.tools/v3/golden"
@@ -83,29 +81,18 @@ func TestDependencyMistakes(t *testing.T) {
 			assert.Assert(t, err != nil)
 			var mistake *FileError
 			assert.Assert(t, errors.As(err, &mistake), "%v", err)
-			assert.Assert(t, errdefs.IsInvalidArgument(mistake))
 			golden.Assert(t, err.Error()+"\n", "dependencies-"+tc.name+".golden")
 		})
 	}
 }
 
-func TestManyDependencies(t *testing.T) {
+func TestTooManyDependencies(t *testing.T) {
 	var text strings.Builder
 	for i := range 10_000 {
 		fmt.Fprintf(&text, "lib-some-long-package-name-%05d\n", i)
 	}
-	packages, err := parseDependencies("dependencies", []byte(text.String()))
-	assert.NilError(t, err)
-	assert.Assert(t, cmp.Len(packages, 10_000))
-	dockerfile := string(generateDockerfile(packages))
-	for _, p := range packages {
-		assert.Equal(t, strings.Count(dockerfile, p.Name), 1)
-	}
-	result, err := parser.Parse(strings.NewReader(dockerfile))
-	assert.NilError(t, err)
-	for _, step := range instructions(result, "RUN") {
-		assert.Assert(t, len(step) < 128<<10)
-	}
+	_, err := parseDependencies("dependencies", []byte(text.String()))
+	assert.Error(t, err, "dependencies: more than 60000 bytes of package names: install them in Dockerfile.sandbox")
 }
 
 func TestGenerateDockerfile(t *testing.T) {

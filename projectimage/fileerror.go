@@ -27,9 +27,6 @@ func (e *FileError) Error() string {
 	}
 }
 
-// InvalidParameter marks the error as the user's.
-func (*FileError) InvalidParameter() {}
-
 // newFileError marks bytes in a line.
 func newFileError(path string, number int, line string, from, to int, message string) *FileError {
 	return &FileError{

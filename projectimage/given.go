@@ -18,19 +18,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// UnsuitableError says what a user's image lacks.
-type UnsuitableError struct {
-	Image string
-	Lacks []string
-}
-
-func (e *UnsuitableError) Error() string {
-	return fmt.Sprintf("image %q cannot be used for a sandbox: %s", e.Image, strings.Join(e.Lacks, ", "))
-}
-
-// InvalidParameter marks the error as the user's.
-func (*UnsuitableError) InvalidParameter() {}
-
 // defaultPath is the PATH of an image that sets none.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -47,7 +34,7 @@ func (b *Builder) checkSuitable(ctx context.Context, ref string, image client.Im
 		return fmt.Errorf("inspecting image %q: %w", ref, canceledOr(ctx, err))
 	}
 	if len(lacks) > 0 {
-		return hint.Wrap(&UnsuitableError{Image: ref, Lacks: lacks},
+		return hint.Wrap(fmt.Errorf("image %q cannot be used for a sandbox: %s", ref, strings.Join(lacks, ", ")),
 			"add what is missing in a Dockerfile that starts with \"FROM %s\", or use another image with --image IMAGE", ref)
 	}
 	err = os.MkdirAll(b.LockDir, 0o700)

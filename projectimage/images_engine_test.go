@@ -72,9 +72,9 @@ func TestEngineImagesFromBuildToPrune(t *testing.T) {
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		b, out := e.builder(t)
 		req := Request{Agent: "shell", Base: e.base, Project: projectWith(t, "RUN echo "+e.base+" >/made-of")}
-		look, err := b.Outlook(t.Context(), req, nil)
+		plan, err := b.Plan(t.Context(), req, nil)
 		assert.NilError(t, err)
-		assert.Equal(t, look.Why, "not built yet")
+		assert.Equal(t, plan.Why, "not built yet")
 
 		layer, err := b.Ensure(t.Context(), req)
 		assert.NilError(t, err, "%s", out)
@@ -93,9 +93,9 @@ func TestEngineImagesFromBuildToPrune(t *testing.T) {
 		assert.Equal(t, both[1].Project, projectName(req.Project.Root))
 		assert.Equal(t, both[1].BaseID, agent.ID)
 		assert.Assert(t, both[1].Size > 1<<20 && time.Since(both[1].Created) < time.Hour)
-		look, err = b.Outlook(t.Context(), req, both)
+		plan, err = b.Plan(t.Context(), req, both)
 		assert.NilError(t, err)
-		assert.Equal(t, look, Outlook{Ref: layer.Ref, Kind: kindProject, Agent: "shell", Project: both[1].Project, Base: agent.Ref, Change: ChangeNone, Why: "up to date"})
+		assert.Equal(t, plan, Plan{Ref: layer.Ref, Kind: kindProject, Agent: "shell", Project: both[1].Project, Base: agent.Ref, Change: ChangeNone, Why: "up to date"})
 
 		// A container from the image in which the container driver gave the user a
 		// name keeps that, the layer, and what it is built on. It need not run.
@@ -310,20 +310,15 @@ func TestEngineGivenImageThatLacksThings(t *testing.T) {
 		_, err = b.Ensure(t.Context(), Request{Image: e.base})
 		assert.NilError(t, err)
 		assert.Equal(t, len(engine.made), 1)
-		assert.Equal(t, e.inspects.Load(), inspects+1, "a second look costs one inspect")
+		assert.Equal(t, e.inspects.Load(), inspects+1, "a second plan costs one inspect")
 
 		bare := e.derive(t, "VOLUME /data\nUSER nobody-here\nENV PATH=/usr/sbin:/opt/none")
 		_, err = b.Ensure(t.Context(), Request{Image: bare})
-		var unsuitable *UnsuitableError
-		assert.Assert(t, errors.As(err, &unsuitable), "%v", err)
-		assert.Equal(t, len(unsuitable.Lacks), 2)
-		assert.Assert(t, cmp.Contains(err.Error(), "no git in PATH (/usr/sbin:/opt/none)"))
+		assert.ErrorContains(t, err, "cannot be used for a sandbox: no sh in PATH (/usr/sbin:/opt/none), no git in PATH (/usr/sbin:/opt/none)")
 
 		nameless := e.derive(t, "RUN rm /etc/passwd /etc/group && mv /usr/bin/git /opt/git && ln -s ../../../opt/git /usr/local/bin/git")
 		_, err = b.Ensure(t.Context(), Request{Image: nameless})
-		assert.Assert(t, errors.As(err, &unsuitable), "%v", err)
-		assert.Equal(t, len(unsuitable.Lacks), 2, "%v", err)
-		assert.Assert(t, cmp.Contains(err.Error(), "no file /etc/passwd"))
+		assert.ErrorContains(t, err, "cannot be used for a sandbox: no file /etc/passwd, no file /etc/group")
 
 		assert.Equal(t, len(engine.made), 3)
 		for _, id := range engine.made {
@@ -355,9 +350,9 @@ func TestEngineBaseChanged(t *testing.T) {
 		changed, err = b.BaseChanged(t.Context(), req)
 		assert.NilError(t, err)
 		assert.Assert(t, changed)
-		look, err := b.Outlook(t.Context(), req, e.stored(t, b, first.ID))
+		plan, err := b.Plan(t.Context(), req, e.stored(t, b, first.ID))
 		assert.NilError(t, err)
-		assert.Assert(t, cmp.Contains(look.Why, "has changed"))
+		assert.Assert(t, cmp.Contains(plan.Why, "has changed"))
 		same, err := b.Ensure(t.Context(), req)
 		assert.NilError(t, err)
 		assert.Equal(t, same.ID, first.ID, "a dispatch goes on with what there is")

@@ -2,17 +2,10 @@ package projectimage
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/moby/moby/client"
-	"github.com/moby/sys/atomicwriter"
 
 	"github.com/docker-ralph/docker-ralph/lazyregexp"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
@@ -62,21 +55,11 @@ func (b *Builder) ensureProject(ctx context.Context, agent buildSpec, req Reques
 			return image, err
 		}
 	}
-	recorded := b.recordedBase(agent.tag)
 	base, release, err := b.ensureShared(ctx, agent, req)
 	if err != nil {
 		return Image{}, err
 	}
 	defer release()
-	if err := b.recordBase(base); err != nil {
-		return Image{}, err
-	}
-	if !req.force() && recorded != "" && recorded != base.ID {
-		// The record was outdated: another machine has built both.
-		if image, found, err := b.lookupLayer(ctx, spec); err != nil || found {
-			return image, err
-		}
-	}
 	return b.buildLayer(ctx, spec, base, req.noCache())
 }
 
@@ -107,14 +90,16 @@ func (b *Builder) buildLayer(ctx context.Context, spec buildSpec, base Image, no
 	return b.buildOn(ctx, spec, base.ID, kindProject, noCache)
 }
 
-// lookupLayer looks up a project's layer, unless its base was rebuilt since.
+// lookupLayer looks up a project's layer, unless its base was rebuilt since. It does not need
+// its base.
 func (b *Builder) lookupLayer(ctx context.Context, spec buildSpec) (_ Image, found bool, _ error) {
 	result, found, err := b.inspect(ctx, spec.tag)
 	if err != nil || !found {
 		return Image{}, false, err
 	}
-	if recorded := b.recordedBase(spec.base); recorded != "" && recorded != imageLabel(result, labelBaseID) {
-		return Image{}, false, nil
+	base, found, err := b.lookup(ctx, spec.base)
+	if err != nil || found && base.ID != imageLabel(result, labelBaseID) {
+		return Image{}, false, err
 	}
 	return Image{Ref: spec.tag, ID: result.ID}, true, nil
 }
@@ -124,37 +109,6 @@ func imageLabel(image client.ImageInspectResult, name string) string {
 		return ""
 	}
 	return image.Config.Labels[name]
-}
-
-// basePath is the file with the ID of an agent image on this engine. It shows, without a
-// further engine call, that the base of a layer was rebuilt for another project.
-func (b *Builder) basePath(tag string) string {
-	engine := sha256.Sum256([]byte(b.Engine.DaemonHost()))
-	name := strings.NewReplacer(":", "-", "/", "-").Replace(tag)
-	return filepath.Join(b.LockDir, "image-"+name+"-"+hex.EncodeToString(engine[:])[:8]+".id")
-}
-
-// recordedBase returns the recorded ID of an agent image, "" for none.
-func (b *Builder) recordedBase(tag string) string {
-	id, err := os.ReadFile(b.basePath(tag))
-	if err != nil {
-		return ""
-	}
-	return string(id)
-}
-
-// recordBase records the ID of an agent image.
-func (b *Builder) recordBase(image Image) error {
-	path := b.basePath(image.Ref)
-	if had, err := os.ReadFile(path); err == nil && string(had) == image.ID {
-		return nil
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("recording the ID of image %q: %w", image.Ref, err)
-	}
-	if err := atomicwriter.WriteFile(path, []byte(image.ID), 0o600); err != nil {
-		return fmt.Errorf("recording the ID of image %q: %w", image.Ref, err)
-	}
-	return nil
 }
 
 // notFound matches apt's errors for a missing package, or a missing version of it.

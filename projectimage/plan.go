@@ -19,8 +19,8 @@ const (
 	ChangePull  Change = "pull"
 )
 
-// Outlook is what [Builder.Ensure] would do, and why.
-type Outlook struct {
+// Plan is what [Builder.Ensure] would do, and why.
+type Plan struct {
 	Ref     string // the image that would be used
 	Kind    string // "agent", "project", or "given" for a user's image
 	Agent   string
@@ -50,55 +50,55 @@ func Needs(req Request) ([]string, error) {
 	return tags, nil
 }
 
-// Outlook returns what Ensure would do. all is the result of [Builder.List].
-func (b *Builder) Outlook(ctx context.Context, req Request, all []Stored) (Outlook, error) {
+// Plan returns what Ensure would do. all is the result of [Builder.List].
+func (b *Builder) Plan(ctx context.Context, req Request, all []Stored) (Plan, error) {
 	if req.Image != "" {
-		return b.givenOutlook(ctx, req.Image)
+		return b.givenPlan(ctx, req.Image)
 	}
 	agent, err := specOf(req)
 	if err != nil {
-		return Outlook{}, err
+		return Plan{}, err
 	}
-	look := Outlook{Ref: agent.tag, Kind: kindAgent, Agent: req.Agent, Base: agent.base}
+	plan := Plan{Ref: agent.tag, Kind: kindAgent, Agent: req.Agent, Base: agent.base}
 	if req.Project == nil {
 		image, found := tagged(all, agent.tag)
 		if !found {
-			look.Change, look.Why = ChangeBuild, "not built yet"
-			return look, nil
+			plan.Change, plan.Why = ChangeBuild, "not built yet"
+			return plan, nil
 		}
-		return look, b.upToDate(ctx, &look, image)
+		return plan, b.upToDate(ctx, &plan, image)
 	}
 	spec := projectSpec(agent, req)
-	look.Ref, look.Kind, look.Project, look.Base = spec.tag, kindProject, projectName(req.Project.Root), spec.base
+	plan.Ref, plan.Kind, plan.Project, plan.Base = spec.tag, kindProject, projectName(req.Project.Root), spec.base
 	layer, found := tagged(all, spec.tag)
 	if !found {
-		look.Change, look.Why = ChangeBuild, whyRebuild(all, agent, spec)
-		return look, nil
+		plan.Change, plan.Why = ChangeBuild, whyRebuild(all, agent, spec)
+		return plan, nil
 	}
-	image, _ := tagged(all, agent.tag)
-	if recorded := b.recordedBase(agent.tag); recorded != "" && recorded != layer.BaseID && image.ID != layer.BaseID {
-		look.Change, look.Why = ChangeBuild, "image "+agent.tag+" was rebuilt"
-		return look, nil
+	image, found := tagged(all, agent.tag)
+	if found && image.ID != layer.BaseID {
+		plan.Change, plan.Why = ChangeBuild, "image "+agent.tag+" was rebuilt"
+		return plan, nil
 	}
-	return look, b.upToDate(ctx, &look, image)
+	return plan, b.upToDate(ctx, &plan, image)
 }
 
-func (b *Builder) givenOutlook(ctx context.Context, ref string) (Outlook, error) {
-	look := Outlook{Ref: ref, Kind: KindGiven, Change: ChangeNone, Why: "used as it is"}
+func (b *Builder) givenPlan(ctx context.Context, ref string) (Plan, error) {
+	plan := Plan{Ref: ref, Kind: KindGiven, Change: ChangeNone, Why: "used as it is"}
 	_, found, err := b.lookup(ctx, ref)
 	if err == nil && !found {
-		look.Change, look.Why = ChangePull, "not on the engine yet"
+		plan.Change, plan.Why = ChangePull, "not on the engine yet"
 	}
-	return look, err
+	return plan, err
 }
 
-// upToDate completes the outlook for an image that exists. A new base image is mentioned, but
+// upToDate completes the plan for an image that exists. A new base image is mentioned, but
 // used only on request: bases change often.
-func (b *Builder) upToDate(ctx context.Context, look *Outlook, agent Stored) error {
-	look.Change, look.Why = ChangeNone, "up to date"
+func (b *Builder) upToDate(ctx context.Context, plan *Plan, agent Stored) error {
+	plan.Change, plan.Why = ChangeNone, "up to date"
 	changed, err := b.baseChanged(ctx, agent.Base, agent.BaseID)
 	if changed {
-		look.Why = fmt.Sprintf("base image %s has changed: use it with \"docker ralph image build\"", agent.Base)
+		plan.Why = fmt.Sprintf("base image %s has changed: use it with \"docker ralph image build\"", agent.Base)
 	}
 	return err
 }

@@ -8,7 +8,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-func TestOutlook(t *testing.T) {
+func TestPlan(t *testing.T) {
 	dockerfile := func(text string) *Project {
 		return &Project{Root: "/src/shop", File: "/src/shop/.agent-loop/Dockerfile.sandbox", Dockerfile: []byte(text)}
 	}
@@ -46,7 +46,6 @@ func TestOutlook(t *testing.T) {
 		name   string
 		req    Request
 		stored []Stored
-		noted  string // ID of the agent's image
 		change Change
 		why    string
 	}{
@@ -63,14 +62,9 @@ func TestOutlook(t *testing.T) {
 		{name: "project, built for another agent", req: now, stored: []Stored{layer(codex, 0)}, change: ChangeBuild, why: "not built yet"},
 		{name: "project, built", req: now, stored: []Stored{agent("debian:2", "sha256:2"), layer(now, 0)}, change: ChangeNone, why: "up to date"},
 		{name: "project, built, agent's image gone", req: now, stored: []Stored{layer(now, 0)}, change: ChangeNone, why: "up to date"},
-		{name: "project, same agent's image", req: now, stored: []Stored{layer(now, 0)}, noted: "sha256:adebian:2", change: ChangeNone, why: "up to date"},
 		{
-			name: "project, agent's image rebuilt", req: now, stored: []Stored{layer(now, 0)}, noted: "sha256:other",
+			name: "project, agent image rebuilt", req: now, stored: []Stored{{ID: "sha256:other", Tags: tags(alone)}, layer(now, 0)},
 			change: ChangeBuild, why: "image " + tags(alone)[0] + " was rebuilt",
-		},
-		{
-			name: "project, note of another engine's image", req: now, stored: []Stored{agent("debian:2", "sha256:2"), layer(now, 0)}, noted: "sha256:other",
-			change: ChangeNone, why: "up to date",
 		},
 		{
 			name: "project, base pulled again", req: now, stored: []Stored{agent("debian:2", "sha256:1"), layer(now, 0)}, change: ChangeNone,
@@ -100,14 +94,11 @@ func TestOutlook(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b, engine, _ := newFake(t, map[string]string{"debian:2": "sha256:2", "mine:1": "sha256:3"})
-			if tc.noted != "" {
-				assert.NilError(t, b.recordBase(Image{Ref: tags(alone)[0], ID: tc.noted}))
-			}
-			look, err := b.Outlook(t.Context(), tc.req, tc.stored)
+			plan, err := b.Plan(t.Context(), tc.req, tc.stored)
 			assert.NilError(t, err)
-			assert.Equal(t, look.Why, tc.why)
-			assert.Equal(t, look.Change, tc.change)
-			assert.Equal(t, look.Ref, refOf(t, tc.req))
+			assert.Equal(t, plan.Why, tc.why)
+			assert.Equal(t, plan.Change, tc.change)
+			assert.Equal(t, plan.Ref, refOf(t, tc.req))
 			for _, call := range engine.calls {
 				assert.Assert(t, strings.HasPrefix(call, "inspect "), call)
 			}
@@ -115,21 +106,21 @@ func TestOutlook(t *testing.T) {
 	}
 }
 
-func TestOutlookNamesWhatItIsAbout(t *testing.T) {
+func TestPlanNamesTheImage(t *testing.T) {
 	b, _, _ := newFake(t, nil)
 	project := &Project{Root: "/src/Shop", File: "/src/Shop/.agent-loop/dependencies", Dockerfile: []byte("x")}
-	look, err := b.Outlook(t.Context(), Request{Agent: "claude", Base: "debian", Project: project}, nil)
+	plan, err := b.Plan(t.Context(), Request{Agent: "claude", Base: "debian", Project: project}, nil)
 	assert.NilError(t, err)
-	assert.Equal(t, look.Kind+" "+look.Agent+" "+look.Project, "project claude "+projectName("/src/Shop"))
-	assert.Equal(t, look.Base, refOf(t, Request{Agent: "claude", Base: "debian:latest"}))
-	look, err = b.Outlook(t.Context(), Request{Agent: "claude", Base: "debian"}, nil)
+	assert.Equal(t, plan.Kind+" "+plan.Agent+" "+plan.Project, "project claude "+projectName("/src/Shop"))
+	assert.Equal(t, plan.Base, refOf(t, Request{Agent: "claude", Base: "debian:latest"}))
+	plan, err = b.Plan(t.Context(), Request{Agent: "claude", Base: "debian"}, nil)
 	assert.NilError(t, err)
-	assert.Equal(t, look.Kind+" "+look.Agent+" "+look.Project+" "+look.Base, "agent claude  debian:latest")
-	look, err = b.Outlook(t.Context(), Request{Image: "mine:1", Agent: "claude"}, nil)
+	assert.Equal(t, plan.Kind+" "+plan.Agent+" "+plan.Project+" "+plan.Base, "agent claude  debian:latest")
+	plan, err = b.Plan(t.Context(), Request{Image: "mine:1", Agent: "claude"}, nil)
 	assert.NilError(t, err)
-	assert.Equal(t, look, Outlook{Ref: "mine:1", Kind: KindGiven, Change: ChangePull, Why: "not on the engine yet"})
+	assert.Equal(t, plan, Plan{Ref: "mine:1", Kind: KindGiven, Change: ChangePull, Why: "not on the engine yet"})
 	for _, req := range []Request{{Agent: "nobody"}, {Agent: "claude", Base: "No Image"}, {Agent: "claude", Platform: "x/y/z/w"}} {
-		_, err = b.Outlook(t.Context(), req, nil)
+		_, err = b.Plan(t.Context(), req, nil)
 		assert.Assert(t, err != nil)
 		_, err = Needs(req)
 		assert.Assert(t, err != nil)

@@ -123,26 +123,15 @@ func (s *sanitizer) clean(of logStream, data []byte) []byte {
 }
 
 // openSteps are the steps of a build that the engine has not reported as completed: a busy
-// one may omit that at the end of the build. A step can run more than once.
-type openSteps map[stepRun]*buildkit.Vertex
-
-// stepRun is one run of a step; the zero time is that of a step that has not run.
-type stepRun struct {
-	step    digest.Digest
-	started int64 // nanoseconds since 1970
-}
+// one may omit that at the end of the build.
+type openSteps map[digest.Digest]*buildkit.Vertex
 
 func (o openSteps) record(status *buildkit.SolveStatus) {
 	for _, vertex := range status.Vertexes {
-		run := stepRun{step: vertex.Digest}
-		if vertex.Started != nil {
-			delete(o, run)
-			run.started = vertex.Started.UnixNano()
-		}
 		if vertex.Completed == nil {
-			o[run] = vertex
+			o[vertex.Digest] = vertex
 		} else {
-			delete(o, run)
+			delete(o, vertex.Digest)
 		}
 	}
 }

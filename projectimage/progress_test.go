@@ -59,8 +59,6 @@ func TestStepsEndWithTheBuild(t *testing.T) {
 		{{Digest: "a", Name: "[1/2] FROM x"}, {Digest: "b", Name: "[2/2] RUN y", Started: &began}},
 		{{Digest: "c", Name: "exporting", Started: &began}},
 		{{Digest: "b", Name: "[2/2] RUN y", Started: &began, Completed: &ended}},
-		{{Digest: "d", Name: "load", Started: &ended}},
-		{{Digest: "d", Name: "load", Started: &began, Completed: &ended}}, // its first run
 	} {
 		open.record(&buildkit.SolveStatus{Vertexes: vertexes})
 	}
@@ -70,7 +68,6 @@ func TestStepsEndWithTheBuild(t *testing.T) {
 	assert.DeepEqual(t, end.Vertexes, []*buildkit.Vertex{
 		{Digest: "a", Name: "[1/2] FROM x", Started: &now, Completed: &now},
 		{Digest: "c", Name: "exporting", Started: &began, Completed: &now},
-		{Digest: "d", Name: "load", Started: &ended, Completed: &now},
 	})
 	open.record(end)
 	assert.Equal(t, len(open), 0)

@@ -77,10 +77,7 @@ type Builder struct {
 }
 
 // Ensure returns the image of a request, and builds or pulls it if it is missing. An existing
-// image costs one inspect, also one with a project's layer.
-//
-// Errors are [UnknownAgentError], [BaseError] if the base image cannot be pulled, and
-// [BuildError] if a build step fails.
+// image costs one inspect, and one more with a project's layer.
 func (b *Builder) Ensure(ctx context.Context, req Request) (Image, error) {
 	if req.Image != "" {
 		return b.ensureGiven(ctx, req.Image)
@@ -97,17 +94,11 @@ func (b *Builder) Ensure(ctx context.Context, req Request) (Image, error) {
 
 // Ref returns the reference that Ensure would return, without engine calls.
 func Ref(req Request) (string, error) {
-	if req.Image != "" {
-		return req.Image, nil
+	tags, err := Needs(req)
+	if err != nil || req.Image != "" {
+		return req.Image, err
 	}
-	spec, err := specOf(req)
-	if err != nil {
-		return "", err
-	}
-	if req.Project != nil {
-		return projectTag(req.Agent, spec.tag, *req.Project), nil
-	}
-	return spec.tag, nil
+	return tags[len(tags)-1], nil
 }
 
 // specOf describes the agent image of a request.
@@ -118,28 +109,13 @@ func specOf(req Request) (buildSpec, error) {
 	}
 	platform, err := platforms.Parse(req.Platform)
 	if err != nil {
-		return buildSpec{}, &InvalidPlatformError{Platform: req.Platform, Err: err}
+		return buildSpec{}, fmt.Errorf("invalid platform %q: %w", req.Platform, err)
 	}
 	// On most engines, a tag has one platform.
 	spec.platform = platforms.Format(platforms.Normalize(platform))
 	spec.tag = agentTag(req.Agent, spec.base, slices.Concat(spec.dockerfile, []byte("\x00"+spec.platform)))
 	return spec, nil
 }
-
-// InvalidPlatformError says that a platform is invalid.
-type InvalidPlatformError struct {
-	Platform string
-	Err      error
-}
-
-func (e *InvalidPlatformError) Error() string {
-	return fmt.Sprintf("invalid platform %q: %v", e.Platform, e.Err)
-}
-
-func (e *InvalidPlatformError) Unwrap() error { return e.Err }
-
-// InvalidParameter marks the error as the user's.
-func (*InvalidPlatformError) InvalidParameter() {}
 
 // ensureBuilt returns an agent image, and builds it if it is missing or req forces it.
 func (b *Builder) ensureBuilt(ctx context.Context, spec buildSpec, req Request) (Image, error) {
@@ -163,21 +139,13 @@ func (b *Builder) ensureBuilt(ctx context.Context, spec buildSpec, req Request) 
 	if err != nil {
 		return Image{}, err
 	}
-	image, err := b.buildOn(ctx, spec, base, kindAgent, req.noCache())
-	if err == nil {
-		err = b.recordBase(image)
-	}
-	return image, err
+	return b.buildOn(ctx, spec, base, kindAgent, req.noCache())
 }
 
 // buildOn builds spec on the current image of its base.
 func (b *Builder) buildOn(ctx context.Context, spec buildSpec, baseID, kind string, noCache bool) (Image, error) {
-	labels := maps.Clone(spec.labels)
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	labels[labelKind], labels[labelBaseID] = kind, baseID
-	spec.labels = labels
+	spec.labels = maps.Clone(spec.labels)
+	spec.labels[labelKind], spec.labels[labelBaseID] = kind, baseID
 	if err := b.build(ctx, spec, noCache); err != nil {
 		return Image{}, err
 	}

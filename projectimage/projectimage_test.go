@@ -152,8 +152,6 @@ func TestPullCredentials(t *testing.T) {
 func TestMissingBase(t *testing.T) {
 	b, engine, _ := newFake(t, nil)
 	_, err := b.Ensure(t.Context(), Request{Agent: "claude"})
-	var baseErr *BaseError
-	assert.Assert(t, errors.As(err, &baseErr))
 	assert.Assert(t, errdefs.IsNotFound(err))
 	assert.Error(t, err, `base image "docker/sandbox-templates:claude-code" is not on the engine and cannot be pulled: `+
 		"pull access denied for docker/sandbox-templates:claude-code: not found")

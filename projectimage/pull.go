@@ -83,7 +83,7 @@ func (b *Builder) ensureBase(ctx context.Context, spec buildSpec, refresh bool) 
 		b.Progress.notice("cannot pull base image %s, using the local one: %v", spec.base, err)
 		return result.ID, nil
 	default:
-		return "", hint.Wrap(&BaseError{Base: spec.base, Err: err},
+		return "", hint.Wrap(fmt.Errorf("base image %q is not on the engine and cannot be pulled: %w", spec.base, err),
 			"choose another base with --base IMAGE or [image] base in ralph.toml, or use an image unchanged with --image IMAGE")
 	}
 }
@@ -109,18 +109,6 @@ func (b *Builder) Pull(ctx context.Context, ref, platform string) (Image, error)
 	return image, err
 }
 
-// BaseError says that a base image is missing and cannot be pulled.
-type BaseError struct {
-	Base string
-	Err  error // the engine's reason
-}
-
-func (e *BaseError) Error() string {
-	return fmt.Sprintf("base image %q is not on the engine and cannot be pulled: %v", e.Base, e.Err)
-}
-
-func (e *BaseError) Unwrap() error { return e.Err }
-
 // pull pulls an image and displays the progress.
 func (b *Builder) pull(ctx context.Context, ref, platform string) error {
 	named, err := reference.ParseNormalizedNamed(ref)
@@ -135,7 +123,7 @@ func (b *Builder) pull(ctx context.Context, ref, platform string) error {
 	if platform != "" {
 		wanted, err := platforms.Parse(platform)
 		if err != nil {
-			return &InvalidPlatformError{Platform: platform, Err: err}
+			return fmt.Errorf("invalid platform %q: %w", platform, err)
 		}
 		options.Platforms = []platforms.Platform{wanted}
 	}

@@ -69,8 +69,7 @@ func TestEnginePull(t *testing.T) {
 		assert.ErrorContains(t, err, `image "`+ref+`" is not on the engine and cannot be pulled: `)
 		assert.ErrorContains(t, err, "no basic auth credentials")
 		_, err = b.Ensure(t.Context(), Request{Agent: "shell", Base: ref})
-		var baseErr *BaseError
-		assert.Assert(t, errors.As(err, &baseErr), "%v", err)
+		assert.ErrorContains(t, err, `base image "`+ref+`"`)
 		assert.ErrorContains(t, err, "no basic auth credentials")
 
 		b.Auth = func(_ context.Context, host string, _ []string, _ authprovider.ExpireCachedAuthCheck) (types.AuthConfig, error) {
@@ -85,9 +84,7 @@ func TestEnginePull(t *testing.T) {
 
 		// A file is all that it has.
 		_, err = b.Ensure(t.Context(), Request{Image: ref})
-		var unsuitable *UnsuitableError
-		assert.Assert(t, errors.As(err, &unsuitable), "%v", err)
-		assert.Equal(t, len(unsuitable.Lacks), 4, "%v", err)
+		assert.Assert(t, cmp.Regexp("cannot be used for a sandbox: no sh .*, no git .*, no file .*, no file ", err.Error()))
 
 		// It is a base now; that it has no shell is the build's own failure.
 		_, err = b.Ensure(t.Context(), Request{Agent: "shell", Base: ref})

@@ -22,8 +22,7 @@ func agentTag(agent, base string, dockerfile []byte) string {
 // the agent image, the Dockerfile, and the digest of its context. It needs no separators,
 // because the tag ends in a hash.
 func projectTag(agent, baseTag string, p Project) string {
-	sum := sha256.Sum256([]byte(baseTag + string(p.Dockerfile) + p.contextDigest()))
-	return tagPrefix + agent + "-" + projectName(p.Root) + ":v" + hex.EncodeToString(sum[:])[:8]
+	return tagPrefix + agent + "-" + projectName(p.Root) + ":v" + shortHash(baseTag+string(p.Dockerfile)+p.contextDigest())
 }
 
 // maxProjectName bounds the project's part of an image name, in bytes: registries accept 255
@@ -46,20 +45,20 @@ func projectName(root string) string {
 	if name == "" {
 		name = "project"
 	}
-	sum := sha256.Sum256([]byte(folder))
-	return name + "-" + hex.EncodeToString(sum[:])[:8]
+	return name + "-" + shortHash(folder)
 }
 
 // contentHash returns the first 8 hex digits of the SHA-256 over the base
 // reference, one NUL byte, and the Dockerfile. A reference never contains NUL,
 // so different pairs have different input.
 func contentHash(base string, dockerfile []byte) string {
-	input := make([]byte, 0, len(base)+1+len(dockerfile))
-	input = append(input, base...)
-	input = append(input, 0)
-	input = append(input, dockerfile...)
-	sum := sha256.Sum256(input)
-	return hex.EncodeToString(sum[:])[:8]
+	return shortHash(base + "\x00" + string(dockerfile))
+}
+
+// shortHash returns the first 8 hex digits of a SHA-256.
+func shortHash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:4])
 }
 
 // normalizeBase returns the familiar name of a base image with its tag:
@@ -67,22 +66,7 @@ func contentHash(base string, dockerfile []byte) string {
 func normalizeBase(base string) (string, error) {
 	named, err := reference.ParseNormalizedNamed(base)
 	if err != nil {
-		return "", hint.Wrap(&InvalidBaseError{Base: base, Err: err}, "use one such as %q", DefaultBase("shell"))
+		return "", hint.Wrap(fmt.Errorf("invalid base image %q: %w", base, err), "use one such as %q", DefaultBase("shell"))
 	}
 	return reference.FamiliarString(reference.TagNameOnly(named)), nil
 }
-
-// InvalidBaseError says that a base is not an image reference.
-type InvalidBaseError struct {
-	Base string
-	Err  error
-}
-
-func (e *InvalidBaseError) Error() string {
-	return fmt.Sprintf("invalid base image %q: %v", e.Base, e.Err)
-}
-
-func (e *InvalidBaseError) Unwrap() error { return e.Err }
-
-// InvalidParameter marks the error as the user's.
-func (*InvalidBaseError) InvalidParameter() {}

@@ -78,7 +78,7 @@ func otherPlatform(ctx context.Context, api host.API, platform string) (string, 
 	}
 	wanted, err := platforms.Parse(platform)
 	if err != nil {
-		return "", &projectimage.InvalidPlatformError{Platform: platform, Err: err}
+		return "", fmt.Errorf("invalid platform %q: %w", platform, err)
 	}
 	res, err := api.Info(ctx, client.InfoOptions{})
 	if err != nil && ctx.Err() != nil {

@@ -130,19 +130,19 @@ func currentImage(ctx context.Context, h host.Host, s imageScope, builder *proje
 		}
 		return now, nil
 	}
-	look, err := builder.Outlook(ctx, s.req, all)
+	plan, err := builder.Plan(ctx, s.req, all)
 	if err != nil {
 		return Status{}, err
 	}
-	now.Image, now.Kind, now.Agent, now.Project, now.Base = look.Ref, look.Kind, look.Agent, look.Project, look.Base
-	now.Change, now.Status = string(look.Change), look.Why
+	now.Image, now.Kind, now.Agent, now.Project, now.Base = plan.Ref, plan.Kind, plan.Agent, plan.Project, plan.Base
+	now.Change, now.Status = string(plan.Change), plan.Why
 	for _, image := range all {
-		if slices.Contains(image.Tags, look.Ref) {
+		if slices.Contains(image.Tags, plan.Ref) {
 			now.add(image)
 		}
 	}
-	if look.Kind == projectimage.KindGiven {
-		image, found, err := builder.Find(ctx, look.Ref)
+	if plan.Kind == projectimage.KindGiven {
+		image, found, err := builder.Find(ctx, plan.Ref)
 		if err != nil {
 			return Status{}, err
 		}
@@ -150,7 +150,7 @@ func currentImage(ctx context.Context, h host.Host, s imageScope, builder *proje
 			now.add(image)
 		}
 	}
-	if other := otherImage(h, name, at.Kind, look.Ref, all); other != "" {
+	if other := otherImage(h, name, at.Kind, plan.Ref, all); other != "" {
 		now.Status += fmt.Sprintf("; the sandbox %s uses %s", name, other)
 	}
 	return now, nil
