@@ -11,7 +11,9 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -135,7 +137,7 @@ func (w *world) refusing(t *testing.T, refuse func(r *http.Request) (status int,
 // A build in a sandbox that runs asks the engine for little: the sandbox, one process
 // for the loop, one for its commits, and what was blocked. Keys that the proxy has
 // already are not sent again, and agent settings are copied by the loop's process.
-func TestWarmBuildEngineCalls(t *testing.T) {
+func TestWarmBuildEngineCallsAndGitProcesses(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.useDefaults()
 		image := w.imageWith(t, "/usr/local/bin/claude", "#!/bin/sh\nexit 1\n")
@@ -156,13 +158,22 @@ func TestWarmBuildEngineCalls(t *testing.T) {
 			calls = nil
 			return made
 		}
+		gitProcesses := w.logGit(t)
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"pwd >a.txt"}})
-		for agent, limit := range map[string]int{"shell": 12, "claude": 14} { // which has settings, and whose failed requests are followed
+		for _, agent := range []string{"shell", "claude"} { // the first completes the task
+			limit := 12
+			if agent == "claude" { // which has settings, and whose failed requests are followed
+				limit = 14
+			}
 			flags := []string{"--agent", agent, "--image", image}
 			w.ok(t, append(flags, "--recreate", "build")...)
 			w.ok(t, append(flags, "build")...) // the first whose sandbox runs already
 			take()
+			gitProcesses()
 			w.ok(t, append(flags, "build")...)
+			const gitLimit = 7
+			processes := gitProcesses()
+			assert.Check(t, len(processes) <= gitLimit, "%s: %d git processes:\n%s", agent, len(processes), strings.Join(processes, ""))
 			made, execs := take(), 0
 			for _, call := range made {
 				if strings.HasSuffix(call, "/exec") {
@@ -173,4 +184,25 @@ func TestWarmBuildEngineCalls(t *testing.T) {
 			assert.Check(t, execs == 2, "%s:\n%s", agent, strings.Join(made, "\n"))
 		}
 	})
+}
+
+// logGit puts a git in the user's PATH that logs its arguments but for settings. take returns
+// what was logged since its last call.
+func (w *world) logGit(t *testing.T) (take func() []string) {
+	t.Helper()
+	git, err := exec.LookPath("git")
+	assert.NilError(t, err)
+	dir := filepath.Join(w.dir, "logging")
+	log := filepath.Join(dir, "log")
+	w.write(t, log, "")
+	w.write(t, filepath.Join(dir, "git"), fmt.Sprintf("#!/bin/sh\nprintf '%%s\\n' \"$(printf ' %%s' \"$@\" | sed 's/ -c [^ ]*//g')\" >>'%s'\nexec '%s' \"$@\"\n", log, git))
+	assert.NilError(t, os.Chmod(filepath.Join(dir, "git"), 0o755))
+	i := slices.IndexFunc(w.env, func(entry string) bool { return strings.HasPrefix(entry, "PATH=") })
+	w.env[i] = "PATH=" + dir + ":" + strings.TrimPrefix(w.env[i], "PATH=")
+	return func() []string {
+		content, err := os.ReadFile(log)
+		assert.NilError(t, err)
+		assert.NilError(t, os.Truncate(log, 0))
+		return slices.Collect(strings.Lines(string(content)))
+	}
 }

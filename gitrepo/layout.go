@@ -53,7 +53,7 @@ func branchOf(a answer) string {
 const branchPrefix = "refs/heads/"
 
 // readLayout returns a Worktree without a scope.
-func readLayout(dir string, a answer, s settings) (Worktree, error) {
+func readLayout(dir string, a answer, c Config) (Worktree, error) {
 	lines := layoutLinesOf(a)
 	if err := checkLayout(dir, a, lines); err != nil {
 		return Worktree{}, err
@@ -68,12 +68,10 @@ func readLayout(dir string, a answer, s settings) (Worktree, error) {
 		Prefix:    strings.TrimSuffix(lines[4], "/"),
 		GitDir:    gitDir,
 		CommonDir: realPath(commonDir),
-		UserName:  s.userName,
-		UserEmail: s.userEmail,
 	}
-	w.MainRoot = w.Root
+	w.Config, w.MainRoot = c.in(w.Root), w.Root
 	if w.Linked() {
-		w.MainRoot = mainRoot(w.CommonDir, s)
+		w.MainRoot = mainRoot(w.CommonDir, c)
 	}
 	return w, checkRoot(dir, w)
 }

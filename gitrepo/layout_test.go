@@ -52,6 +52,7 @@ func TestPlainOrigin(t *testing.T) {
 		"user.name\nme":                                          "",
 		"remote.origin.url\x00remote.origin.url\nu\x00core.bare": "",
 	} {
-		assert.Equal(t, readSettings(answer{stdout: said + "\x00"}).plainOrigin(), want, "%q", said)
+		out := "file:c\x00" + strings.ReplaceAll(said, "\x00", "\x00file:c\x00") + "\x00"
+		assert.Equal(t, parseConfig(out).plainOrigin(), want, "%q", said)
 	}
 }

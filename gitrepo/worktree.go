@@ -38,12 +38,30 @@ type Worktree struct {
 	// bare repository.
 	MainRoot string
 	Scope    Scope
-	// UserName and UserEmail are git's user.name and user.email; empty if unset.
-	UserName, UserEmail string
+	// Config is git's configuration when the worktree was detected.
+	Config Config
 }
 
 // Linked reports whether the worktree was created by git worktree add.
 func (w Worktree) Linked() bool { return w.GitDir != w.CommonDir }
+
+// LinkedWorktrees returns the linked worktrees of a repository, as they are recorded
+// (gitrepository-layout(5), worktrees/<id>/gitdir), by their git directories.
+func LinkedWorktrees(commonDir string) (map[string]string, error) {
+	paths := map[string]string{}
+	folder := filepath.Join(commonDir, "worktrees")
+	entries, err := os.ReadDir(folder)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	for _, e := range entries {
+		dir := filepath.Join(folder, e.Name())
+		if content, err := os.ReadFile(filepath.Join(dir, "gitdir")); err == nil { // or else it is being added or removed
+			paths[dir] = filepath.Dir(resolve(dir, string(content)))
+		}
+	}
+	return paths, nil
+}
 
 // Detect finds the worktree of a directory, and its scope. RALPH_SCOPE_REPO and
 // RALPH_SCOPE_BRANCH override origin and the branch; a repository is needed in any case.
@@ -65,10 +83,10 @@ func Detect(ctx context.Context, dir string, getenv func(string) string) (Worktr
 		group.Go(func() error { a.stdout, a.err = g.Run(ctx, args...); return nil })
 	}
 	ask(&layout, layoutArgs()...)
-	ask(&configured, "config", "-z", "--get-regexp", `^(user\.(name|email)|core\.(bare|worktree)|remote\.origin\.url|url\..*\.insteadof)$`)
+	ask(&configured, configArgs()...)
 	_ = group.Wait() // the answers hold the errors
-	s := readSettings(configured)
-	origin.stdout, head.stdout = s.plainOrigin(), branchOf(layout)
+	config := parseConfig(configured.stdout)
+	origin.stdout, head.stdout = config.plainOrigin(), branchOf(layout)
 	if repo == "" && origin.stdout == "" {
 		ask(&origin, "remote", "get-url", "origin")
 	}
@@ -80,7 +98,10 @@ func Detect(ctx context.Context, dir string, getenv func(string) string) (Worktr
 		return Worktree{}, fmt.Errorf("detecting the git repository of %q: %w", dir, err)
 	}
 
-	w, err := readLayout(dir, layout, s)
+	w, err := readLayout(dir, layout, config)
+	if err == nil && configured.err != nil {
+		err = fmt.Errorf("reading git's configuration: %w", configured.err)
+	}
 	if err != nil {
 		if errors.Is(err, ErrNotRepository) && getenv("GIT_DIR") != "" {
 			err = fmt.Errorf("%w (GIT_DIR is ignored)", err)
@@ -99,6 +120,9 @@ func Detect(ctx context.Context, dir string, getenv func(string) string) (Worktr
 // Origin returns the URL of the remote "origin", which may contain a password; empty for
 // none.
 func (w Worktree) Origin(ctx context.Context) (string, error) {
+	if url := w.Config.plainOrigin(); url != "" {
+		return url, nil
+	}
 	g, err := NewGit(w.Root)
 	if err != nil {
 		return "", err
@@ -111,23 +135,6 @@ func (w Worktree) Origin(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("reading the URL of origin: %w", err)
 	}
 	return strings.TrimRight(out, "\r\n"), nil
-}
-
-// SigningKey returns gpg.format and user.signingKey, with ~ resolved; empty if unset.
-func (w Worktree) SigningKey(ctx context.Context) (format, key string, err error) {
-	g, err := NewGit(w.Root)
-	if err != nil {
-		return "", "", err
-	}
-	var values [2]string
-	for i, name := range []string{"gpg.format", "user.signingKey"} {
-		out, err := g.Run(ctx, "config", "--type=path", "--get", name)
-		if err != nil && !SaysNo(err) {
-			return "", "", fmt.Errorf("reading %s: %w", name, err)
-		}
-		values[i] = strings.TrimRight(out, "\r\n")
-	}
-	return values[0], values[1], nil
 }
 
 // repoSlug returns the override, or else the slug of origin.
@@ -171,57 +178,17 @@ func checkOverride(name, value string) error {
 	return nil
 }
 
-// settings are the values of git's configuration for Detect.
-type settings struct {
-	userName, userEmail string
-	bare                bool
-	worktree            string
-	origins             []string // URLs of the remote "origin"
-	rewritten           bool     // there are url.*.insteadOf
-}
-
-// plainOrigin returns the URL of origin if git does not rewrite it; empty if unknown.
-func (s settings) plainOrigin() string {
-	if s.rewritten || len(s.origins) != 1 {
-		return ""
-	}
-	return s.origins[0]
-}
-
-// readSettings reads the output of git config -z --get-regexp.
-func readSettings(a answer) settings {
-	var s settings
-	for entry := range strings.SplitSeq(a.stdout, "\x00") {
-		key, value, _ := strings.Cut(entry, "\n")
-		switch key {
-		case "user.name":
-			s.userName = value
-		case "user.email":
-			s.userEmail = value
-		case "core.bare":
-			s.bare = strings.EqualFold(value, "true")
-		case "core.worktree":
-			s.worktree = value
-		case "remote.origin.url":
-			s.origins = append(s.origins, value)
-		default:
-			s.rewritten = s.rewritten || strings.HasPrefix(key, "url.")
-		}
-	}
-	return s
-}
-
 // mainRoot finds the main worktree of a linked one: core.worktree of the common git
 // directory, or else its parent, which has to lead back there.
-func mainRoot(commonDir string, s settings) string {
+func mainRoot(commonDir string, c Config) string {
 	root := filepath.Dir(commonDir)
-	if s.worktree != "" {
-		root = filepath.FromSlash(s.worktree)
+	if worktree := c.Last("core", "worktree"); worktree != "" {
+		root = filepath.FromSlash(worktree)
 		if !filepath.IsAbs(root) {
 			root = filepath.Join(commonDir, root)
 		}
 	}
-	if root = realPath(root); s.bare || !leadsTo(root, commonDir) {
+	if root = realPath(root); strings.EqualFold(c.Last("core", "bare"), "true") || !leadsTo(root, commonDir) {
 		return ""
 	}
 	return root

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -65,9 +66,13 @@ func TestDetectMainWorktree(t *testing.T) {
 
 	w, err := Detect(t.Context(), root, noenv)
 	assert.NilError(t, err)
+	name := w.Config[slices.IndexFunc(w.Config, func(s Setting) bool { return s.Name == "name" })]
+	assert.Equal(t, name, Setting{Section: "user", Name: "name", Value: "Ada Lovelace", File: filepath.Join(root, ".git", "config")})
+	assert.Equal(t, w.Config.Last("user", "email"), "ada@example.com")
+	w.Config = nil
 	assert.DeepEqual(t, w, Worktree{
 		Root: root, GitDir: filepath.Join(root, ".git"), CommonDir: filepath.Join(root, ".git"), MainRoot: root,
-		Scope: Scope{Repo: "acme/shop", Branch: "main"}, UserName: "Ada Lovelace", UserEmail: "ada@example.com",
+		Scope: Scope{Repo: "acme/shop", Branch: "main"},
 	})
 	assert.Assert(t, !w.Linked())
 }
@@ -82,7 +87,7 @@ func TestDetectSubdirectory(t *testing.T) {
 	assert.Equal(t, w.Root, root)
 	assert.Equal(t, w.Prefix, "a b/ünï")
 	assert.Equal(t, w.CommonDir, w.GitDir)
-	assert.Equal(t, w.UserName, "")
+	assert.Equal(t, w.Config.Last("user", "name"), "")
 }
 
 func TestDetectThroughSymlink(t *testing.T) {
@@ -108,6 +113,7 @@ func TestDetectLinkedWorktree(t *testing.T) {
 
 	w, err := Detect(t.Context(), sub, noenv)
 	assert.NilError(t, err)
+	w.Config = nil
 	assert.DeepEqual(t, w, Worktree{
 		Root: linked, Prefix: "sub",
 		GitDir: filepath.Join(root, ".git", "worktrees", "linked"), CommonDir: filepath.Join(root, ".git"), MainRoot: root,
@@ -382,9 +388,12 @@ func BenchmarkDetect(b *testing.B) {
 
 func TestSigningKey(t *testing.T) {
 	root := repository(t)
-	w := Worktree{Root: root}
-	format, key, err := w.SigningKey(t.Context())
-	assert.NilError(t, err)
+	signingKey := func() (format, key string) {
+		w, err := Detect(t.Context(), root, noenv)
+		assert.NilError(t, err)
+		return w.Config.SigningKey()
+	}
+	format, key := signingKey()
 	assert.Equal(t, format+key, "", "nothing is set")
 
 	t.Setenv("HOME", "/home/una")
@@ -393,11 +402,8 @@ func TestSigningKey(t *testing.T) {
 	} {
 		gitIn(t, root, "config", "gpg.format", "ssh")
 		gitIn(t, root, "config", "user.signingKey", setting)
-		format, key, err = w.SigningKey(t.Context())
-		assert.NilError(t, err)
+		format, key = signingKey()
 		assert.Equal(t, format, "ssh")
 		assert.Equal(t, key, want)
 	}
-	_, _, err = Worktree{Root: filepath.Join(root, "none")}.SigningKey(t.Context())
-	assert.ErrorContains(t, err, "reading gpg.format")
 }

@@ -7,7 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lazyregexp"
 )
 
@@ -25,11 +25,11 @@ func copied() map[string]bool {
 }
 
 // sanitizedConfig returns the configuration of the private git directory.
-func sanitizedConfig(all hostgit.Config, branch string) string {
+func sanitizedConfig(all gitrepo.Config, branch string) string {
 	format, copied := "0", copied()
-	var settings hostgit.Config
+	var settings gitrepo.Config
 	add := func(section, sub, name, value string) {
-		settings = append(settings, hostgit.Setting{Section: section, Sub: sub, Name: name, Value: value})
+		settings = append(settings, gitrepo.Setting{Section: section, Sub: sub, Name: name, Value: value})
 	}
 	for _, s := range all {
 		switch {
@@ -56,7 +56,7 @@ func sanitizedConfig(all hostgit.Config, branch string) string {
 	add("tag", "", "gpgsign", "false")
 	add("protocol", "ext", "allow", "never")
 	var b strings.Builder
-	written := map[hostgit.Setting]bool{}
+	written := map[gitrepo.Setting]bool{}
 	for _, s := range settings {
 		if !written[s] && plain(s.Value) && plain(s.Sub) {
 			written[s] = true
@@ -71,7 +71,7 @@ func plain(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }
 
-func writeSetting(b *strings.Builder, s hostgit.Setting) {
+func writeSetting(b *strings.Builder, s gitrepo.Setting) {
 	quote := strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 	section := s.Section
 	if s.Sub != "" {

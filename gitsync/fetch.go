@@ -14,6 +14,7 @@ func (r *Repo) Fetch(ctx context.Context, sh Shell, ended bool) (Result, error) 
 		return Result{}, err
 	}
 	defer unlock()
+	r.git = r.git.Reload()
 	res, err := r.fetch(ctx, &st, sh, nil)
 	if err == nil {
 		err = r.setReported(&st)
@@ -39,6 +40,7 @@ func (r *Repo) Follow(ctx context.Context, sh Shell, last string, ended bool) (r
 		return Result{}, last, err
 	}
 	defer unlock()
+	r.git = r.git.Reload()
 	res, err = r.fetch(ctx, &st, sh, func(tip string) bool { return ended || tip == last })
 	return res, res.tip, err
 }
@@ -71,10 +73,12 @@ func (r *Repo) fetch(ctx context.Context, st *state, sh Shell, final func(tip st
 	if err != nil {
 		return Result{}, err
 	}
-	if r.repairing {
-		if err := r.undoRewinds(ctx, l, st.Tips); err != nil {
-			return Result{}, err
-		}
+	own := "refs/heads/" + st.Branch
+	if len(l.moved(st.Tips)) == 0 && l.refs[own] == st.Synced && !st.Retry && !r.repairing {
+		return r.result(*st, l)
+	}
+	if err := r.undoRewinds(ctx, l, st.Tips); err != nil {
+		return Result{}, err
 	}
 	user, err := r.snapshot(ctx, st.Branch)
 	if err != nil {
@@ -89,11 +93,8 @@ func (r *Repo) fetch(ctx context.Context, st *state, sh Shell, final func(tip st
 	if err != nil {
 		return Result{}, err
 	}
-	own := "refs/heads/" + st.Branch
-	res := Result{
-		Branch: st.Branch, Others: map[string]string{}, Submodules: map[string]string{}, Refused: map[string]string{}, Kept: kept,
-		fresh: map[string]bool{}, tip: l.refs[own], head: l.head, refs: l.refs,
-	}
+	res, err := r.result(*st, l)
+	res.Kept = kept
 	for ref, name := range names {
 		if ref != own && before[ref] != l.refs[ref] {
 			res.Others[ref] = r.Prefix() + "/" + name
@@ -102,11 +103,8 @@ func (r *Repo) fetch(ctx context.Context, st *state, sh Shell, final func(tip st
 			}
 		}
 	}
-	if bad, is := st.Refused[own]; is {
-		return res, &RefusedError{Sandbox: r.name, Why: bad.Why}
-	}
-	for ref, bad := range st.Refused {
-		res.Refused[ref], res.fresh[ref] = bad.Why, !bad.Reported
+	if err != nil {
+		return res, err
 	}
 	if res.tip == "" || final != nil && !final(res.tip) {
 		return res, nil
@@ -117,6 +115,22 @@ func (r *Repo) fetch(ctx context.Context, st *state, sh Shell, final func(tip st
 	if retry := res.Conflict != nil && res.Conflict.Transient(); retry != st.Retry {
 		st.Retry = retry
 		return res, r.save(*st)
+	}
+	return res, nil
+}
+
+// result returns what is known after the objects of a listing were received.
+func (r *Repo) result(st state, l listing) (Result, error) {
+	own := "refs/heads/" + st.Branch
+	res := Result{
+		Branch: st.Branch, Others: map[string]string{}, Submodules: map[string]string{}, Refused: map[string]string{}, Kept: map[string]string{},
+		fresh: map[string]bool{}, tip: l.refs[own], head: l.head, refs: l.refs,
+	}
+	if bad, is := st.Refused[own]; is {
+		return res, &RefusedError{Sandbox: r.name, Why: bad.Why}
+	}
+	for ref, bad := range st.Refused {
+		res.Refused[ref], res.fresh[ref] = bad.Why, !bad.Reported
 	}
 	return res, nil
 }

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/gitsync/objectdirs"
 )
 
@@ -65,7 +65,7 @@ func (r *Repo) Fill(ctx context.Context, user string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	refs, err := r.git.Refs(ctx)
+	refs, _, err := r.git.Refs(ctx, r.base())
 	if err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ func (r *Repo) fillFiles(ctx context.Context, a *archive, branch string, refs ma
 }
 
 // excludes returns the user's lists of ignored files.
-func (r *Repo) excludes(config hostgit.Config) (lines []byte, err error) {
+func (r *Repo) excludes(config gitrepo.Config) (lines []byte, err error) {
 	for _, path := range []string{globalExcludes(config), filepath.Join(r.git.CommonDir, "info", "exclude")} {
 		content, err := readCopied(path)
 		if err != nil {
@@ -185,7 +185,7 @@ func (r *Repo) excludes(config hostgit.Config) (lines []byte, err error) {
 }
 
 // globalExcludes is the path of the user's list of ignored files for all repositories.
-func globalExcludes(config hostgit.Config) string {
+func globalExcludes(config gitrepo.Config) string {
 	home, _ := os.UserHomeDir()
 	if path := config.Last("core", "excludesfile"); path != "" {
 		if rest, ok := strings.CutPrefix(path, "~/"); ok {
@@ -202,7 +202,7 @@ func globalExcludes(config hostgit.Config) string {
 // initialIndex returns the index of a commit with the stat data of the user's index.
 // Files of the user's filters are excluded from the agent's commits: the sandbox, which
 // lacks the filters, would commit them unfiltered.
-func (r *Repo) initialIndex(ctx context.Context, config hostgit.Config, commit string) (content []byte, err error) {
+func (r *Repo) initialIndex(ctx context.Context, config gitrepo.Config, commit string) (content []byte, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("preparing the sandbox's index: %w", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/moby/sys/atomicwriter"
 
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/gitsync/objectdirs"
 	"github.com/docker-ralph/docker-ralph/hint"
 )
@@ -63,7 +65,7 @@ func (r *Repo) Layout(ctx context.Context) (*Layout, error) {
 			return nil, err
 		}
 	}
-	if l.Masked, err = r.masked(ctx); err != nil {
+	if l.Masked, err = r.masked(); err != nil {
 		return nil, err
 	}
 	l.Anchored = anchored(r.git.Root, l.Masked)
@@ -93,8 +95,8 @@ const worktrees = ".worktrees"
 // by another way than .git: other worktrees, whose .git files an agent could change,
 // and git directories. The directory for worktrees is always one of them, for those to
 // come.
-func (r *Repo) masked(ctx context.Context) ([]string, error) {
-	all, err := r.nested(ctx)
+func (r *Repo) masked() ([]string, error) {
+	all, err := r.nested()
 	if err != nil {
 		return nil, err
 	}
@@ -123,16 +125,14 @@ func (r *Repo) masked(ctx context.Context) ([]string, error) {
 
 // nested returns the git directories and the other worktrees of the repository that
 // are in this worktree.
-func (r *Repo) nested(ctx context.Context) ([]string, error) {
-	out, err := r.git.Output(ctx, nil, "worktree", "list", "--porcelain", "-z")
+func (r *Repo) nested() ([]string, error) {
+	linked, err := gitrepo.LinkedWorktrees(r.git.CommonDir)
 	if err != nil {
 		return nil, fmt.Errorf("listing worktrees: %w", err)
 	}
-	all := []string{r.git.GitDir, r.git.CommonDir}
-	for line := range strings.SplitSeq(string(out), "\x00") {
-		if path, ok := strings.CutPrefix(line, "worktree "); ok {
-			all = append(all, filepath.FromSlash(path))
-		}
+	all := append([]string{r.git.GitDir, r.git.CommonDir}, slices.Sorted(maps.Values(linked))...)
+	if dir, name := filepath.Split(r.git.CommonDir); name == ".git" {
+		all = append(all, filepath.Clean(dir)) // the main worktree
 	}
 	return slices.DeleteFunc(all, func(path string) bool {
 		rel, err := filepath.Rel(r.git.Root, path)
@@ -161,8 +161,8 @@ func (r *Repo) checkPath(path string) error {
 
 // checkMasked refuses a sandbox that sees another worktree, because it could change
 // the .git file there.
-func (r *Repo) checkMasked(ctx context.Context, st state) error {
-	all, err := r.nested(ctx)
+func (r *Repo) checkMasked(st state) error {
+	all, err := r.nested()
 	if err != nil {
 		return err
 	}

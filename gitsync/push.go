@@ -44,7 +44,7 @@ func (r *Repo) Push(ctx context.Context, sh Shell) (Result, error) {
 		return Result{}, err
 	}
 	defer unlock()
-	if err := r.checkMasked(ctx, st); err != nil {
+	if err := r.checkMasked(st); err != nil {
 		return Result{}, err
 	}
 	r.idle = true
@@ -90,7 +90,7 @@ func (r *Repo) PushUnchanged(ctx context.Context, sh Shell) (res Result, done bo
 	if !st.unchanged() {
 		return Result{}, false, nil
 	}
-	if err := r.checkMasked(ctx, st); err != nil {
+	if err := r.checkMasked(st); err != nil {
 		return Result{}, false, err
 	}
 	branch, err := r.git.Branch(ctx)
@@ -116,7 +116,7 @@ func (st *state) unchanged() bool {
 }
 
 func (r *Repo) push(ctx context.Context, st *state, sh Shell, branch string, wasDetached bool, res Result) error {
-	refs, err := r.git.Refs(ctx)
+	refs, base, err := r.git.Refs(ctx, r.base())
 	if err != nil {
 		return err
 	}
@@ -125,6 +125,9 @@ func (r *Repo) push(ctx context.Context, st *state, sh Shell, branch string, was
 	same := branch == st.Branch
 	switch {
 	case !wasDetached && same && tip == old && maps.Equal(refs, st.Pushed):
+		if base != tip {
+			return r.setBase(ctx, tip)
+		}
 		return nil
 	case tip == "" && old != "":
 		return asError(r.explain(ctx, &Conflict{Kind: branchGone}, branch, tip, old))

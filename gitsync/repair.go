@@ -98,6 +98,9 @@ func (r *Repo) Repair(ctx context.Context, sh Shell) (res Result, lost, err erro
 // undoRewinds corrects a listing of a broken git directory: old packed refs appear when
 // the newer loose ones are removed.
 func (r *Repo) undoRewinds(ctx context.Context, l listing, known map[string]string) error {
+	if !r.repairing {
+		return nil
+	}
 	for ref, oid := range l.moved(known) {
 		if known[ref] == "" {
 			continue
@@ -115,7 +118,8 @@ func (r *Repo) undoRewinds(ctx context.Context, l listing, known map[string]stri
 // repository; the user's if none are known.
 func (r *Repo) restorable(ctx context.Context, st state) (map[string]string, error) {
 	if len(st.Tips) == 0 {
-		return r.git.Refs(ctx)
+		refs, _, err := r.git.Refs(ctx, r.base())
+		return refs, err
 	}
 	out, err := r.git.Output(ctx, strings.NewReader(strings.Join(slices.Collect(maps.Values(st.Tips)), "\n")+"\n"), "cat-file", "--batch-check=%(objectname) %(objecttype)")
 	if err != nil {

@@ -409,3 +409,15 @@ func TestPushToAnUnchangedSandboxDoesNotFetch(t *testing.T) {
 	w.out()
 	assert.Assert(t, !unchanged(noShell), "another branch is checked out")
 }
+
+func TestPushRestoresADeletedBase(t *testing.T) {
+	t.Parallel()
+	w := sandboxed(t)
+	tip := w.commit("a.txt", "changed\n")
+	w.out()
+	w.git("update-ref", "-d", "refs/ralph/ralph-test/@base")
+	_, done, err := w.repo.PushUnchanged(t.Context(), w.sh)
+	assert.NilError(t, err)
+	assert.Assert(t, done)
+	assert.Equal(t, w.tip("refs/ralph/ralph-test/@base"), tip)
+}

@@ -76,9 +76,13 @@ func (r *Repository) List(ctx context.Context) ([]Tree, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing worktrees: %w", err)
 	}
-	dirs, err := gitDirs(r.common)
+	linked, err := gitrepo.LinkedWorktrees(r.common)
 	if err != nil {
 		return nil, fmt.Errorf("listing worktrees: %w", err)
+	}
+	dirs := map[string]string{}
+	for dir, path := range linked {
+		dirs[realPath(path)] = dir
 	}
 	var trees []Tree
 	for _, t := range parseList(out) {
@@ -158,29 +162,6 @@ func parseList(out string) []Tree {
 		}
 	}
 	return trees
-}
-
-// gitDirs returns the git directories of linked worktrees by their paths.
-func gitDirs(common string) (map[string]string, error) {
-	dirs := map[string]string{}
-	folder := filepath.Join(common, "worktrees")
-	entries, err := os.ReadDir(folder)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, err
-	}
-	for _, e := range entries {
-		dir := filepath.Join(folder, e.Name())
-		content, err := os.ReadFile(filepath.Join(dir, "gitdir"))
-		if err != nil {
-			continue // it is being added or removed
-		}
-		dotGit := filepath.FromSlash(strings.TrimRight(string(content), "\r\n"))
-		if !filepath.IsAbs(dotGit) {
-			dotGit = filepath.Join(dir, dotGit)
-		}
-		dirs[realPath(filepath.Dir(dotGit))] = dir
-	}
-	return dirs, nil
 }
 
 // realPath resolves symbolic links in the existing part of a path.

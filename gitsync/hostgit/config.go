@@ -7,64 +7,30 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lazyregexp"
 )
 
-// Setting is one value of git's configuration, and the file that it is from, as git
-// prints that.
-type Setting struct{ Section, Sub, Name, Value, file string }
-
-// Config is git's effective configuration.
-type Config []Setting
-
-// Config reads git's configuration, including that of the system and included
-// files; nothing in it is run.
-func (g Git) Config(ctx context.Context) (Config, error) {
-	out, err := g.With("GIT_CONFIG_NOSYSTEM=0").Output(ctx, nil, "config", "--null", "--show-origin", "--list", "--includes")
-	if err != nil {
-		return nil, fmt.Errorf("reading git's configuration: %w", err)
+// Config returns git's configuration, including that of the system and included files:
+// the known one, or else it is read.
+func (g Git) Config(ctx context.Context) (gitrepo.Config, error) {
+	if g.known != nil {
+		return g.known, nil
 	}
-	var all Config
-	fields := strings.Split(string(out), "\x00")
-	for i := 0; i+1 < len(fields); i += 2 {
-		file, isFile := strings.CutPrefix(fields[i], "file:")
-		if !isFile {
-			continue // of this process's arguments
-		}
-		key, value, has := strings.Cut(fields[i+1], "\n")
-		if !has {
-			value = "true"
-		}
-		section, rest, _ := strings.Cut(key, ".")
-		s := Setting{Section: section, Name: rest, Value: value, file: file}
-		if i := strings.LastIndex(rest, "."); i >= 0 {
-			s.Sub, s.Name = rest[:i], rest[i+1:]
-		}
-		all = append(all, s)
-	}
-	return all, nil
+	return g.With("GIT_CONFIG_NOSYSTEM=0").ReadConfig(ctx)
 }
 
-// Last returns the effective value of a setting without a subsection.
-func (c Config) Last(section, name string) string {
-	for _, s := range slices.Backward(c) {
-		if s.Section == section && s.Sub == "" && s.Name == name {
-			return s.Value
-		}
-	}
-	return ""
-}
-
-// Has reports whether a setting of a section is in any subsection.
-func (c Config) Has(section, name string) bool {
-	return slices.ContainsFunc(c, func(s Setting) bool { return s.Section == section && s.Name == name })
+// Reload returns a Git that reads the configuration again.
+func (g Git) Reload() Git {
+	g.known = nil
+	return g
 }
 
 // filterName are the names of filters that can be in a pathspec.
 var filterName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
 // filters returns the names of the filters that change files on commit.
-func (c Config) filters() []string {
+func filters(c gitrepo.Config) []string {
 	var names []string
 	for _, s := range c {
 		if s.Section == "filter" && (s.Name == "clean" || s.Name == "process") && s.Value != "" && filterName().MatchString(s.Sub) && !slices.Contains(names, s.Sub) {
@@ -75,7 +41,7 @@ func (c Config) filters() []string {
 }
 
 // WithoutFilters switches the user's filters off.
-func (g Git) WithoutFilters(c Config) Git {
+func (g Git) WithoutFilters(c gitrepo.Config) Git {
 	var entries []string
 	n := 0
 	for _, s := range c {
@@ -94,10 +60,10 @@ func (g Git) WithoutFilters(c Config) Git {
 // Filtered returns the files that the user's filters (git-lfs, git-crypt) change on
 // commit. If git cannot read the attributes in the working tree, those of the index
 // are used.
-func (g Git) Filtered(ctx context.Context, c Config) (paths []string, err error) {
+func (g Git) Filtered(ctx context.Context, c gitrepo.Config) (paths []string, err error) {
 	blocked := false
 	g = g.With("GIT_LITERAL_PATHSPECS=0")
-	for _, name := range c.filters() {
+	for _, name := range filters(c) {
 		args := []string{"ls-files", "-z", "--", ":(attr:filter=" + name + ")"}
 		var out []byte
 		if !blocked {

@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -33,9 +34,11 @@ type Git struct {
 	Timeout time.Duration
 	// Owner is the user that owns the repository.
 	Owner Owner
+
+	known gitrepo.Config // nil if it has to be read
 }
 
-// New finds git for the repository of a worktree.
+// New finds git for the repository of a worktree, whose configuration is taken as known.
 func New(wt gitrepo.Worktree) (Git, error) {
 	program, err := gitrepo.NewGit(wt.GitDir)
 	if err != nil {
@@ -49,7 +52,7 @@ func New(wt gitrepo.Worktree) (Git, error) {
 	} {
 		program.Environ = append(program.Environ, name+"="+value)
 	}
-	g := Git{Git: program, Root: wt.Root, GitDir: wt.GitDir, CommonDir: wt.CommonDir, Timeout: worktreeTimeout, Owner: ownerOf(wt.GitDir)}
+	g := Git{Git: program, Root: wt.Root, GitDir: wt.GitDir, CommonDir: wt.CommonDir, Timeout: worktreeTimeout, Owner: ownerOf(wt.GitDir), known: wt.Config.FromFiles()}
 	return g.WithLock(nil), nil
 }
 
@@ -138,8 +141,17 @@ func (g Git) Contains(ctx context.Context, commit, ancestor string) (bool, error
 	return err == nil, err
 }
 
-// Branch returns the branch that is checked out; empty at a detached HEAD.
+// Branch returns the branch that is checked out; empty at a detached HEAD. It reads the file
+// HEAD (gitrepository-layout(5)); git is asked if that has another form, as with reftables,
+// or if the branch may be a symbolic ref.
 func (g Git) Branch(ctx context.Context) (string, error) {
+	if head, err := os.ReadFile(filepath.Join(g.GitDir, "HEAD")); err == nil {
+		name, is := strings.CutPrefix(strings.TrimSuffix(string(head), "\n"), "ref: refs/heads/")
+		loose, _ := os.ReadFile(filepath.Join(g.CommonDir, "refs", "heads", filepath.FromSlash(name)))
+		if is && name != ".invalid" && !strings.HasPrefix(string(loose), "ref:") {
+			return name, nil
+		}
+	}
 	ref, err := g.Line(ctx, "symbolic-ref", "--quiet", "HEAD")
 	if gitrepo.SaysNo(err) {
 		return "", nil
@@ -151,17 +163,20 @@ func (g Git) Branch(ctx context.Context) (string, error) {
 	return name, err
 }
 
-// Refs returns the user's branches, tags and remote branches, without symbolic refs.
-func (g Git) Refs(ctx context.Context) (map[string]string, error) {
-	out, err := g.Output(ctx, nil, "for-each-ref", "--format=%(objectname) %(refname) %(symref)", "refs/heads", "refs/tags", "refs/remotes")
+// Refs returns the user's branches, tags and remote branches, and one other ref, without
+// symbolic refs.
+func (g Git) Refs(ctx context.Context, other string) (refs map[string]string, oid string, err error) {
+	out, err := g.Output(ctx, nil, "for-each-ref", "--format=%(objectname) %(refname) %(symref)", "refs/heads", "refs/tags", "refs/remotes", other)
 	if err != nil {
-		return nil, fmt.Errorf("listing refs: %w", err)
+		return nil, "", fmt.Errorf("listing refs: %w", err)
 	}
-	refs := map[string]string{}
+	refs = map[string]string{}
 	for line := range strings.Lines(string(out)) {
 		if fields := strings.Fields(line); len(fields) == 2 {
 			refs[fields[1]] = fields[0]
 		}
 	}
-	return refs, nil
+	oid = refs[other]
+	delete(refs, other)
+	return refs, oid, nil
 }

@@ -9,14 +9,16 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 )
 
 // ExposedConfig returns a file of the configuration that is in the working tree, where
 // an agent could name programs for git to run; empty for none. A file that is
 // included counts before it exists.
-func (g Git) ExposedConfig(c Config) string {
+func (g Git) ExposedConfig(c gitrepo.Config) string {
 	for _, s := range c {
-		files := []string{g.absolute(g.Dir, s.file)}
+		files := []string{s.File}
 		if s.Name == "path" && (s.Section == "include" || s.Section == "includeif") {
 			files = append(files, g.absolute(filepath.Dir(files[0]), s.Value))
 		}
@@ -68,41 +70,48 @@ func resolved(path string) string {
 	return path
 }
 
-// Hooks are the programs in the working tree that the user's git runs (husky): hashes
-// of their contents by path. Even git status runs hooks.
-type Hooks map[string][sha256.Size]byte
+// Hooks are the programs in the working tree that the user's git runs (husky). Even git
+// status runs hooks.
+type Hooks struct {
+	dirs   []string
+	hashes map[string][sha256.Size]byte // of their contents, by path
+}
 
 // Hooks reads the hooks in the working tree.
 func (g Git) Hooks(ctx context.Context) (Hooks, error) {
 	c, err := g.Config(ctx)
 	if err != nil {
-		return nil, err
+		return Hooks{}, err
 	}
 	path := c.Last("core", "hookspath")
 	if path == "" {
-		return nil, nil
+		return Hooks{}, nil
 	}
 	dir := g.absolute(g.Root, path)
 	if !g.exposed(dir) {
-		return nil, nil
+		return Hooks{}, nil
 	}
-	found := Hooks{}
 	dirs := []string{dir}
 	if filepath.Base(dir) == "_" { // husky's wrappers run the programs in the parent directory
 		dirs = append(dirs, filepath.Dir(dir))
 	}
+	return readHooks(dirs)
+}
+
+func readHooks(dirs []string) (Hooks, error) {
+	h := Hooks{dirs: dirs, hashes: map[string][sha256.Size]byte{}}
 	for _, dir := range dirs {
 		entries, err := os.ReadDir(dir)
 		if err != nil && !os.IsNotExist(err) {
-			return nil, fmt.Errorf("reading hooks: %w", err)
+			return h, fmt.Errorf("reading hooks: %w", err)
 		}
 		for _, e := range entries {
 			if path := filepath.Join(dir, e.Name()); !e.IsDir() {
-				found[path] = contentHash(path)
+				h.hashes[path] = contentHash(path)
 			}
 		}
 	}
-	return found, nil
+	return h, nil
 }
 
 // maxHook is how much of a hook is hashed.
@@ -125,14 +134,15 @@ func contentHash(path string) (sum [sha256.Size]byte) {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// Changed returns the paths of the hooks that are new or differ.
-func (h Hooks) Changed(before Hooks) []string {
+// Changed returns the paths of the hooks that are new, or that differ, by now.
+func (h Hooks) Changed() ([]string, error) {
+	now, err := readHooks(h.dirs)
 	var changed []string
-	for path, sum := range h {
-		if was, there := before[path]; !there || was != sum {
+	for path, hash := range now.hashes {
+		if was, there := h.hashes[path]; !there || was != hash {
 			changed = append(changed, path)
 		}
 	}
 	slices.Sort(changed)
-	return changed
+	return changed, err
 }

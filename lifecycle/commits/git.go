@@ -155,7 +155,7 @@ func (g *Git) Enter(ctx context.Context, sb lifecycle.Sandbox, command string) (
 		return nil, err
 	}
 	return func() {
-		g.reportHooks(context.WithoutCancel(ctx), hooks)
+		g.reportHooks(hooks)
 		stop()
 		_ = g.alive.Close()
 	}, nil

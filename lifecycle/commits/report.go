@@ -1,7 +1,6 @@
 package commits
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
@@ -27,14 +26,13 @@ func reportConflict(h host.Host, c *gitsync.Conflict) {
 
 // reportHooks reports hooks in the worktree that have changed while an agent ran: the
 // user's next git command may run them.
-func (g *Git) reportHooks(ctx context.Context, before hostgit.Hooks) {
+func (g *Git) reportHooks(before hostgit.Hooks) {
 	h := g.Host
-	now, err := g.Repo.Hooks(ctx)
+	changed, err := before.Changed()
 	if err != nil {
 		h.Report(fmt.Sprintf("Warning: %v", err))
-		return
 	}
-	if changed := now.Changed(before); len(changed) > 0 {
+	if len(changed) > 0 {
 		h.Report(fmt.Sprintf("Warning: hooks in the worktree have changed: %s", strings.Join(changed, ", ")))
 		h.Report("Hint: check them before you use git here: even git status can run hooks")
 	}

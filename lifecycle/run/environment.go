@@ -69,8 +69,13 @@ const (
 	fallbackEmail = "docker-ralph@localhost"
 )
 
+// identity returns the user's name and email in git; empty if unset.
+func identity(wt gitrepo.Worktree) (name, email string) {
+	return wt.Config.Last("user", "name"), wt.Config.Last("user", "email")
+}
+
 func warnIdentity(h host.Host, wt gitrepo.Worktree) {
-	if wt.UserName == "" || wt.UserEmail == "" {
+	if name, email := identity(wt); name == "" || email == "" {
 		h.Report(fmt.Sprintf("Warning: git has no user.name and user.email here: the agent commits as %s <%s>. Set yours with \"git config --global user.name NAME\" and \"user.email\".", fallbackName, fallbackEmail))
 	}
 }
@@ -79,7 +84,7 @@ func warnIdentity(h host.Host, wt gitrepo.Worktree) {
 // the user's own configuration, and switches off signing, whose keys stay on
 // the host.
 func gitConfig(wt gitrepo.Worktree) []string {
-	name, email := wt.UserName, wt.UserEmail
+	name, email := identity(wt)
 	if name == "" || email == "" {
 		name, email = fallbackName, fallbackEmail
 	}

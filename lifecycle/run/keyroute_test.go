@@ -47,7 +47,7 @@ func TestKeepKeys(t *testing.T) {
 			h := host.Host{Stderr: &stderr, LookupEnv: func(name string) (string, bool) { v, ok := set[name]; return v, ok }}
 			var cfg config.Effective
 			cfg.Agent.Name, cfg.Env.Pass = tc.agent, []string{"MINE"}
-			in := Target{Choice: Choice{Backend: host.Backend{Kind: config.DriverContainer}}, wt: gitrepo.Worktree{UserName: "A", UserEmail: "a@e"}, cfg: cfg}
+			in := Target{Choice: Choice{Backend: host.Backend{Kind: config.DriverContainer}}, wt: gitrepo.Worktree{Config: userConfig("A", "a@e")}, cfg: cfg}
 			if tc.kind != "" {
 				in.Kind = tc.kind
 			}

@@ -45,7 +45,7 @@ func TestEnvironment(t *testing.T) {
 	var cfg config.Effective
 	cfg.Agent = config.Agent{Name: "claude", Permissions: "bypass"}
 	cfg.Env.Pass = []string{"MINE", "UNSET", "MINE"}
-	wt := gitrepo.Worktree{Scope: gitrepo.Scope{Repo: "o/r", Branch: "b"}, UserName: "Ann", UserEmail: "ann@example"}
+	wt := gitrepo.Worktree{Scope: gitrepo.Scope{Repo: "o/r", Branch: "b"}, Config: userConfig("Ann", "ann@example")}
 	var stderr bytes.Buffer
 	h := host.Host{Stderr: &stderr, LookupEnv: func(name string) (string, bool) { v, ok := set[name]; return v, ok }}
 	common := []string{
@@ -74,7 +74,7 @@ func TestEnvironment(t *testing.T) {
 	assert.DeepEqual(t, env[1:], append([]string{"TERM=xterm", "RALPH_SCOPE_REPO=o/r", "RALPH_SCOPE_BRANCH=b", "RALPH_BRANCH=b", "MINE=a b"}, common...))
 	assert.Equal(t, stderr.String(), "")
 
-	in.wt, in.opts.Command = gitrepo.Worktree{UserName: "Ann"}, "plan"
+	in.wt, in.opts.Command = gitrepo.Worktree{Config: userConfig("Ann", "")}, "plan"
 	env, err = environment(t.Context(), h, in, nil)
 	assert.NilError(t, err)
 	assert.Assert(t, is.Contains(env, "GIT_CONFIG_VALUE_0=docker-ralph"))
@@ -200,4 +200,8 @@ func TestRunRefusesWithoutAnEngine(t *testing.T) {
 			assert.Check(t, is.Contains(strings.Join(said, "\n"), tc.err))
 		})
 	}
+}
+
+func userConfig(name, email string) gitrepo.Config {
+	return gitrepo.Config{{Section: "user", Name: "name", Value: name}, {Section: "user", Name: "email", Value: email}}
 }

@@ -47,10 +47,7 @@ func signs(ctx context.Context, h host.Host, t Target, private bool, spec *lifec
 		return nil, nil
 	}
 	s := &signer{agent: sshsign.Agent(h.Getenv("SSH_AUTH_SOCK")), dir: spec.SignDir, user: spec.User}
-	format, setting, err := t.wt.SigningKey(ctx)
-	if err == nil {
-		s.key, err = sshsign.ReadKey(format, setting)
-	}
+	s.key, err = sshsign.ReadKey(t.wt.Config.SigningKey())
 	if err == nil {
 		err = s.agent.Check(ctx, s.key)
 	}
