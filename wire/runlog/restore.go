@@ -41,6 +41,18 @@ func (l *Log) holdFile(name string) error {
 	return nil
 }
 
+// holdAll opens the files of earlier runs for [Log.Restore], which cannot restore
+// those that cannot be opened.
+func (l *Log) holdAll() {
+	files, _ := fs.ReadDir(l.root.FS(), l.name(""))
+	for _, f := range files {
+		// The others are replaced atomically, or written by Restore itself.
+		if f.Type().IsRegular() && (path.Ext(f.Name()) == ".log" || path.Ext(f.Name()) == ".jsonl") {
+			_ = l.holdFile(l.name(f.Name()))
+		}
+	}
+}
+
 // Restore restores files of the log that an agent has removed or replaced.
 func (l *Log) Restore() error {
 	if l.output != nil {

@@ -208,6 +208,7 @@ func openNewest(top string, matches func(Loop) bool) (*Log, Now, []Iteration, er
 		if b, err := readTail(root, l.name(nowFile), maxNote); err != nil || json.Unmarshal(b, &now) != nil {
 			now = Now{} // before the first run
 		}
+		l.holdAll()
 		return l, now, iterations, nil
 	}
 	_ = root.Close()

@@ -54,6 +54,28 @@ func TestResumeContinuesTheNewestLoop(t *testing.T) {
 	assert.Equal(t, l.Loop.Stop, "", "not stopped")
 }
 
+func TestRestoreIncludesTheRunsBeforeAResume(t *testing.T) {
+	top := t.TempDir()
+	l := create(t, top, noon)
+	l.Output(1)
+	_, err := l.output.Write([]byte("said\n"))
+	assert.NilError(t, err)
+	assert.NilError(t, l.Append(Iteration{N: 1, Done: []string{"a/01"}, Outcome: "done"}))
+	assert.NilError(t, l.Finish("interrupted", 130, ""))
+
+	l, _, err = Resume(top, newLoop(noon.Add(time.Hour)), notAlive)
+	assert.NilError(t, err)
+	assert.NilError(t, os.RemoveAll(filepath.Join(top, ".ralph")))
+	assert.NilError(t, l.Restore())
+	assert.NilError(t, l.Append(Iteration{N: 2, Done: []string{"a/02"}, Outcome: "done"}))
+	all, err := l.iterations()
+	assert.NilError(t, err)
+	assert.Equal(t, len(all), 2)
+	b, err := os.ReadFile(filepath.Join(top, l.name("1.log")))
+	assert.NilError(t, err)
+	assert.Equal(t, string(b), "said\n")
+}
+
 func TestLogsAreIgnoredByGit(t *testing.T) {
 	top := t.TempDir()
 	create(t, top, noon)
