@@ -203,6 +203,9 @@ func (s *soak) assertInvariants() {
 		assert.Check(t, known, "no log says that %s is done, which agent %s did", id, backlog[id].Assignee)
 		assert.Check(t, n <= 1+s.restores, "%s is done %d times by the logs, with %d restores", id, n, s.restores)
 	}
+	if t.Failed() {
+		t.Log(strings.Join(log.all, "\n"))
+	}
 	aside, _ := os.ReadFile(filepath.Join(s.cache, "aside"))
 	for _, file := range strings.Fields(string(aside)) {
 		assert.Check(t, w.git(t, "rev-list", "--all", "--", file) != "", "the commit of %s is lost", file)
@@ -247,12 +250,13 @@ func (s *soak) backlog() map[string]soakedTask {
 type soakedLog struct {
 	done map[string]int  // by task: in how many runs it was done
 	died map[string]bool // agents whose loop was killed, so that its last run is in no log
+	all  []string        // for a failed test
 }
 
 // readLogs reads the logs in the worktree, and those that were removed from it.
 func (s *soak) readLogs() soakedLog {
 	s.t.Helper()
-	log := soakedLog{map[string]int{}, map[string]bool{}}
+	log := soakedLog{done: map[string]int{}, died: map[string]bool{}}
 	seen := map[time.Time]bool{}
 	for _, at := range []string{filepath.Join(s.w.repo, ".ralph", "logs"), filepath.Join(s.cache, "saved"), filepath.Join(s.w.dir, "removed-*", "logs")} {
 		loops, err := filepath.Glob(filepath.Join(at, "*-build*"))
@@ -268,6 +272,7 @@ func (s *soak) readLogs() soakedLog {
 				log.died[loop.AgentID] = true
 			}
 			lines, _ := os.ReadFile(filepath.Join(dir, "iterations.jsonl")) // it may have none
+			log.all = append(log.all, fmt.Sprintf("%s\n%s\n%s", dir, about, lines))
 			for line := range strings.Lines(string(lines)) {
 				var run struct {
 					Done    []string
