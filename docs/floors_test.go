@@ -22,6 +22,7 @@ var floors = []string{
 	"lifecycle/host",
 	"lifecycle/approval",
 	"lifecycle/commits lifecycle/network",
+	"lifecycle/backlogs",
 	"lifecycle/run",
 	"lifecycle/images lifecycle/manage",
 	"plugin",

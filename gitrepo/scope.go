@@ -22,6 +22,12 @@ type Scope struct {
 	Branch string
 }
 
+// Environ passes the scope into a sandbox, where git does not decide it: an agent can check
+// out another branch, and change the remotes.
+func (s Scope) Environ() []string {
+	return []string{"RALPH_SCOPE_REPO=" + s.Repo, "RALPH_SCOPE_BRANCH=" + s.Branch}
+}
+
 // SandboxName derives the name ralph-{repo}-{branch} of the scope's sandbox: at most 63
 // letters, digits and single dashes. It is stable but not unique, so a lookup has to compare
 // the recorded scope.

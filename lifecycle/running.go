@@ -1,9 +1,16 @@
 package lifecycle
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
 	"time"
+
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // ParseDispatches parses the output of "ralph _dispatches" in a sandbox. The
@@ -24,4 +31,44 @@ func ParseDispatches(output []byte) ([]Dispatch, error) {
 		found = append(found, Dispatch(d))
 	}
 	return found, nil
+}
+
+// RunService runs a command of docker-ralph itself in a sandbox, in the worktree. A failed one
+// is an [*ExitError].
+func RunService(ctx context.Context, d Driver, sb Sandbox, stdin io.Reader, stdout io.Writer, args ...string) error {
+	var stderr bytes.Buffer
+	code, err := d.Exec(ctx, sb, Process{
+		ID: NewServiceID(), Args: args, Dir: filepath.ToSlash(sb.Root), Env: sb.Scope.Environ(),
+		Stdin: stdin, Stdout: stdout, Stderr: &Limited{To: &stderr, Left: 4096},
+	})
+	if err == nil && code != 0 {
+		err = &ExitError{Code: code, Stderr: stderr.String()}
+	}
+	return err
+}
+
+// ExitError is a command that has failed in a sandbox. Stderr is the beginning of what it
+// printed, and untrusted.
+type ExitError struct {
+	Code   int
+	Stderr string
+}
+
+func (e *ExitError) Error() string {
+	return fmt.Sprintf("exit code %d: %s", e.Code, termsafe.Line(strings.TrimSpace(e.Stderr)))
+}
+
+// Limited writes the beginning of what is written, and drops the rest.
+type Limited struct {
+	To   io.Writer
+	Left int
+}
+
+func (l *Limited) Write(p []byte) (int, error) {
+	n := min(len(p), l.Left)
+	l.Left -= n
+	if _, err := l.To.Write(p[:n]); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/docker/go-units"
 	"github.com/spf13/cobra"
 
+	"github.com/docker-ralph/docker-ralph/lifecycle/backlogs"
 	"github.com/docker-ralph/docker-ralph/lifecycle/run"
 )
 
@@ -53,7 +54,11 @@ func (d dispatcher) restoreTasks(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if list {
-		copies, err := run.BacklogCopies(cmd.Context(), h, worktree)
+		backlog, _, err := backlogs.Find(cmd.Context(), h, worktree)
+		if err != nil {
+			return err
+		}
+		copies, err := backlog.Copies()
 		if err != nil {
 			return err
 		}
@@ -68,7 +73,7 @@ func (d dispatcher) restoreTasks(cmd *cobra.Command, args []string) error {
 	return err
 }
 
-func (d dispatcher) printCopies(copies []run.BacklogCopy) error {
+func (d dispatcher) printCopies(copies []backlogs.Copy) error {
 	w := tabwriter.NewWriter(d.cli.Out(), 0, 0, 3, ' ', 0)
 	_, _ = fmt.Fprintln(w, "COPY\tTAKEN\tOPEN\tACTIVE\tDONE\tDELETED")
 	for _, c := range copies {

@@ -146,17 +146,6 @@ func TestProbe(t *testing.T) {
 	assert.Equal(t, probe(root), filepath.Join(root, "small"))
 }
 
-func TestLimited(t *testing.T) {
-	var buf bytes.Buffer
-	l := &Limited{Buf: &buf, Left: 4}
-	for range 3 {
-		n, err := l.Write([]byte("abc"))
-		assert.NilError(t, err)
-		assert.Equal(t, n, 3)
-	}
-	assert.Equal(t, buf.String(), "abca")
-}
-
 // A repair that could fetch nothing leaves what came before it to be told.
 func TestResultsOfSyncsAddUp(t *testing.T) {
 	var g Git

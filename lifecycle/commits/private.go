@@ -118,15 +118,12 @@ func Save(h host.Host, at host.Backend, i *Scan, wt gitrepo.Worktree) func(conte
 			return hint.Wrap(fmt.Errorf("%w: %w", lost, err), "%s", DiscardHint(sb.Name))
 		}
 		var out bytes.Buffer
-		code, err := driver.Exec(ctx, sb, lifecycle.Process{
-			ID: lifecycle.NewServiceID(), Args: []string{"git", "status", "--porcelain"}, Dir: wt.Root, Stdout: &out, Stderr: &out,
-		})
-		switch {
+		switch err := lifecycle.RunService(ctx, driver, sb, nil, &out, "git", "status", "--porcelain"); {
 		case errors.Is(err, lifecycle.ErrNotPrepared):
 			return nil // nothing has ever run in it
 		case err != nil:
 			return fmt.Errorf("%w: %w", lost, err)
-		case code != 0 || strings.TrimSpace(out.String()) != "":
+		case strings.TrimSpace(out.String()) != "":
 			return hint.Wrap(fmt.Errorf("%w: there are changes that are not committed", lost), "%s", DiscardHint(sb.Name))
 		}
 		h.Report("The sandbox's commits are at " + FetchedRef(sb.Name))

@@ -105,6 +105,13 @@ func (h Host) Report(message string) {
 	_, _ = fmt.Fprintln(termsafe.NewWriter(h.Stderr), message)
 }
 
+// ReportDebug prints details for debugging.
+func (h Host) ReportDebug(message string) {
+	if h.Debug != nil {
+		h.Debug(message)
+	}
+}
+
 // Warn reports an error that does not stop the command, with its hints.
 func (h Host) Warn(err error) {
 	h.Report(fmt.Sprintf("Warning: %v", err))

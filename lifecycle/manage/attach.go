@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/hint"
-	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/run"
 
@@ -185,19 +184,11 @@ func signal(ctx context.Context, h host.Host, f *follower, sig os.Signal, failed
 		name = "TERM"
 	}
 	driver, sb, err := h.Made(ctx, f.sandbox)
-	var said bytes.Buffer
-	code := 0
 	if err == nil {
-		code, err = driver.Exec(ctx, sb, lifecycle.Process{
-			ID: lifecycle.NewServiceID(), Args: []string{"ralph", "_signal", name, f.id}, Dir: sb.Root,
-			Stdout: &commits.Limited{Buf: &said, Left: 4096}, Stderr: &commits.Limited{Buf: &said, Left: 4096},
-		})
+		err = instruct(ctx, host.Located{Sandbox: sb, Backend: host.Backend{Driver: driver}}, "_signal", name, f.id)
 	}
-	if err == nil && code != 0 {
-		if strings.Contains(said.String(), "no process of dispatch") {
-			return // the loop has just ended
-		}
-		err = fmt.Errorf("ralph in the sandbox: %q", strings.TrimSpace(said.String()))
+	if exit, ok := errors.AsType[*lifecycle.ExitError](err); ok && strings.Contains(exit.Stderr, "no process of dispatch") {
+		return // the loop has just ended
 	}
 	if err != nil {
 		select {

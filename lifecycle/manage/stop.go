@@ -171,14 +171,7 @@ func stillRuns(ctx context.Context, l host.Located, id string) bool {
 
 // instruct runs one of ralph's own commands in a sandbox.
 func instruct(ctx context.Context, l host.Located, args ...string) error {
-	var stderr strings.Builder
-	code, err := l.Backend.Driver.Exec(ctx, l.Sandbox, lifecycle.Process{
-		ID: lifecycle.NewServiceID(), Args: append([]string{wire.Program}, args...), Dir: l.Sandbox.Root, Stdout: io.Discard, Stderr: &stderr,
-	})
-	if err == nil && code != 0 {
-		err = fmt.Errorf("exit code %d: %s", code, termsafe.Line(strings.TrimSpace(stderr.String())))
-	}
-	return err
+	return lifecycle.RunService(ctx, l.Backend.Driver, l.Sandbox, nil, io.Discard, append([]string{wire.Program}, args...)...)
 }
 
 const (

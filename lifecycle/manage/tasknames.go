@@ -5,15 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
-	"github.com/docker-ralph/docker-ralph/lifecycle/run"
 	"github.com/docker-ralph/docker-ralph/wire"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
@@ -83,16 +80,8 @@ func askTasks(ctx context.Context, l host.Located, statuses []string) ([]TaskNam
 	if len(statuses) > 0 {
 		args = append(args, "--status", strings.Join(statuses, ","))
 	}
-	var list, stderr bytes.Buffer
-	code, err := l.Backend.Driver.Exec(ctx, l.Sandbox, lifecycle.Process{
-		ID: lifecycle.NewServiceID(), Args: args, Dir: filepath.ToSlash(l.Sandbox.Root),
-		Env:    run.ScopeEnv(l.Sandbox.Scope),
-		Stdout: &commits.Limited{Buf: &list, Left: taskListMax}, Stderr: &commits.Limited{Buf: &stderr, Left: 4096},
-	})
-	if err == nil && code != 0 {
-		err = fmt.Errorf("exit code %d: %s", code, termsafe.Line(strings.TrimSpace(stderr.String())))
-	}
-	if err != nil {
+	var list bytes.Buffer
+	if err := lifecycle.RunService(ctx, l.Backend.Driver, l.Sandbox, nil, &lifecycle.Limited{To: &list, Left: taskListMax}, args...); err != nil {
 		return nil, fmt.Errorf("listing the tasks of the sandbox %s: %w", l.Sandbox.Name, err)
 	}
 	return parseTasks(list.String()), nil

@@ -29,7 +29,7 @@ func environment(ctx context.Context, h host.Host, t Target, keys *credential.Ro
 		names = append(names, "TERM", "COLORTERM")
 	}
 	env = append(env, credential.Collect(names, h.LookupEnv)...)
-	env = append(env, ScopeEnv(wt.Scope)...)
+	env = append(env, wt.Scope.Environ()...)
 	if name, _ := h.LookupEnv("RALPH_SCOPE_BRANCH"); name == "" { // or else the scope's is another one
 		env = append(env, wire.BranchEnv+"="+wt.Scope.Branch)
 	}
@@ -45,12 +45,6 @@ func environment(ctx context.Context, h host.Host, t Target, keys *credential.Ro
 		env = append(env, agents...)
 	}
 	return append(env, gitConfig(wt)...), nil
-}
-
-// ScopeEnv passes the scope into a sandbox. What git says in there does not count:
-// the agent can check out another branch, and change the remotes.
-func ScopeEnv(s gitrepo.Scope) []string {
-	return []string{"RALPH_SCOPE_REPO=" + s.Repo, "RALPH_SCOPE_BRANCH=" + s.Branch}
 }
 
 // warnUnset names the variables that were asked for by a flag and are not set. A

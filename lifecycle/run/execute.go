@@ -108,7 +108,7 @@ func (h session) attempt(ctx context.Context, rec *recovery, r Ready, spec lifec
 		defer stop()
 		defer supervise(ctx, h.Host, rec, r, spec, ensurer)()
 		code, err := execSynced(ctx, r, sb, func() (int, error) {
-			keep, err := copyBacklog(ctx, h.Host, r.Target, sb, p.ID, rec.cause != "")
+			keep, err := r.keepBacklog(ctx, h.Host, sb, p.ID, rec.cause != "")
 			if err != nil {
 				return 0, err
 			}

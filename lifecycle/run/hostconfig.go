@@ -26,15 +26,9 @@ func hostConfig(h host.Host, agent string, opts Options) (*agentconfig.Files, er
 		return nil, err
 	}
 	for _, dir := range files.Missing {
-		debug(h, fmt.Sprintf("There is no configuration of %s in %s", agent, dir))
+		h.ReportDebug(fmt.Sprintf("There is no configuration of %s in %s", agent, dir))
 	}
 	return files, nil
-}
-
-func debug(h host.Host, message string) {
-	if h.Debug != nil {
-		h.Debug(message)
-	}
 }
 
 // configCommand is the hidden command that copies agent settings, and runs another.

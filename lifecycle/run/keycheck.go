@@ -21,14 +21,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// warn reports an error that does not end the command, with its hints.
-func warn(h host.Host, err error) {
-	h.Report(fmt.Sprintf("Warning: %v", err))
-	for _, text := range hint.Of(err) {
-		h.Report("Hint: " + text)
-	}
-}
-
 // missingKey is a warning that an agent has no key, or nil. The agent may have one
 // all the same, in its image or from a login inside the sandbox.
 func missingKey(h host.Host, agent string, keys credential.Routed) error {
@@ -87,7 +79,7 @@ func (w *modelWatch) see(d egress.Decision) {
 	id := fmt.Sprint(d.Route, d.Status, d.Why)
 	if !w.seen[id] {
 		w.seen[id] = true
-		warn(w.host, modelFailure(d, key))
+		w.host.Warn(modelFailure(d, key))
 	}
 }
 

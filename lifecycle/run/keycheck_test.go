@@ -38,7 +38,7 @@ func TestMissingKeysAreReported(t *testing.T) {
 			routed, err := credential.Router{LookupEnv: h.LookupEnv}.Route(t.Context(), tc.agent, nil)
 			assert.NilError(t, err)
 			if err := missingKey(h, tc.agent, routed); err != nil {
-				warn(h, err)
+				h.Warn(err)
 			}
 			assert.Equal(t, said.String(), tc.want)
 		})

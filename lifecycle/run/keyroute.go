@@ -61,7 +61,7 @@ func routeKeys(ctx context.Context, h host.Host, t Target) (*credential.Routed, 
 	}
 	if !cloud && !warned && (host.IsLoop(command) || command == host.RunCommand) {
 		if err := missingKey(h, agent, keys); err != nil {
-			warn(h, err)
+			h.Warn(err)
 		}
 	}
 	return &keys, nil

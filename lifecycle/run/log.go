@@ -144,7 +144,7 @@ func keepLog(ctx context.Context, h host.Host, d *container.Driver, p container.
 	if err != nil {
 		return "", fmt.Errorf("creating a log file: %w", err)
 	}
-	err = errors.Join(d.Log(ctx, p, false, &upTo{w: file, left: logMax}), file.Close())
+	err = errors.Join(d.Log(ctx, p, false, &lifecycle.Limited{To: file, Left: logMax}), file.Close())
 	if err != nil {
 		return "", errors.Join(err, os.Remove(path))
 	}
@@ -164,21 +164,6 @@ func pruneLogs(h host.Host) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// upTo writes the beginning of what is written and drops the rest.
-type upTo struct {
-	w    io.Writer
-	left int
-}
-
-func (u *upTo) Write(p []byte) (int, error) {
-	n := min(len(p), u.left)
-	u.left -= n
-	if _, err := u.w.Write(p[:n]); err != nil {
-		return 0, err
-	}
-	return len(p), nil
 }
 
 // tailMax is how much of a log's end is looked at, in bytes.

@@ -221,13 +221,4 @@ func TestTail(t *testing.T) {
 	assert.NilError(t, err)
 	last.show(&out)
 	assert.Equal(t, out.String(), "  "+strings.Repeat("y", tailMax)+"\n")
-
-	out.Reset()
-	up := upTo{&out, 3}
-	for _, s := range []string{"ab", "cd", "ef"} {
-		n, err := up.Write([]byte(s))
-		assert.NilError(t, err)
-		assert.Equal(t, n, 2)
-	}
-	assert.Equal(t, out.String(), "abc")
 }

@@ -101,7 +101,7 @@ func run(ctx context.Context, h session, opts Options) (int, error) {
 	if err := t.scan.Worktree(ctx, opts.Command); err != nil {
 		return 0, err
 	}
-	if err := checkBacklog(h.Host, t); err != nil {
+	if err := t.backlog(h.Host).Check(opts.Command, opts.Args); err != nil {
 		return 0, err
 	}
 	if host.IsLoop(opts.Command) {

@@ -1,4 +1,4 @@
-package run
+package backlogs
 
 import (
 	"context"
@@ -16,9 +16,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// TestBacklogCopiesAreKept: the last few different copies are kept.
-func TestBacklogCopiesAreKept(t *testing.T) {
-	h := host.Host{StateDir: t.TempDir()}
+func TestLastDifferentCopiesAreKept(t *testing.T) {
+	b := Backlog{Host: host.Host{StateDir: t.TempDir()}, Sandbox: "box"}
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	content := func(n int) []byte {
 		return fmt.Appendf(nil, `{"tasks":[{"id":"1","slug":"a","status":"open"},{"id":"2","slug":"b%d","status":"done"}]}`, n)
@@ -26,11 +25,11 @@ func TestBacklogCopiesAreKept(t *testing.T) {
 	for n := range 8 {
 		for range 2 { // the second is the same
 			now = now.Add(time.Second)
-			_, err := keepCopy(h, "box", content(n), now, "")
+			_, err := b.save(content(n), now, "")
 			assert.NilError(t, err)
 		}
 	}
-	copies, err := backlogCopies(h, "box")
+	copies, err := b.Copies()
 	assert.NilError(t, err)
 	assert.Equal(t, len(copies), copiesMax)
 	newest, err := os.ReadFile(copies[0].path)
@@ -41,24 +40,24 @@ func TestBacklogCopiesAreKept(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Equal(t, info.Mode().Perm(), os.FileMode(0o600))
 
-	// A loop replaces the copy that it made after its last run.
-	during, err := keepCopy(h, "box", content(8), now.Add(time.Second), "")
+	// A loop replaces its own copy.
+	during, err := b.save(content(8), now.Add(time.Second), "")
 	assert.NilError(t, err)
 	for n := range 3 {
 		now = now.Add(time.Second)
-		during, err = keepCopy(h, "box", content(9+n), now.Add(time.Second), during)
+		during, err = b.save(content(9+n), now.Add(time.Second), during)
 		assert.NilError(t, err)
 	}
-	again, err := backlogCopies(h, "box")
+	again, err := b.Copies()
 	assert.NilError(t, err)
 	assert.Equal(t, len(again), copiesMax)
 	assert.Equal(t, again[0].path, during)
 	assert.Equal(t, again[1].path, copies[0].path)
 
-	// What is no copy is neither listed nor counted.
-	assert.NilError(t, os.WriteFile(filepath.Join(copyDir(h, "box"), "notes.json"), nil, 0o600))
-	assert.NilError(t, os.WriteFile(filepath.Join(copyDir(h, "box"), now.Add(time.Hour).Format(copyStamp)+".json"), []byte("{"), 0o600))
-	again, err = backlogCopies(h, "box")
+	// Other files are neither listed nor counted.
+	assert.NilError(t, os.WriteFile(filepath.Join(b.dir(), "notes.json"), nil, 0o600))
+	assert.NilError(t, os.WriteFile(filepath.Join(b.dir(), now.Add(time.Hour).Format(copyStamp)+".json"), []byte("{"), 0o600))
+	again, err = b.Copies()
 	assert.NilError(t, err)
 	assert.Equal(t, len(again), copiesMax)
 }
@@ -75,29 +74,25 @@ func (e *exporting) Exec(_ context.Context, _ lifecycle.Sandbox, p lifecycle.Pro
 	return 0, err
 }
 
-// A build ends well with nothing to do. It does not if there was something before.
-func TestBuildFailsWhoseBacklogWasEmptied(t *testing.T) {
+func TestBuildWithAnEmptiedBacklogFails(t *testing.T) {
 	const some, none = `{"tasks":[{"id":"1","slug":"a","status":"open"}]}`, `{"tasks":[]}`
 	for _, tc := range []struct {
 		name, before, after string
 		code                int
 		err                 string
 	}{
-		{"as it was", some, some, 0, ""},
+		{"unchanged", some, some, 0, ""},
 		{"never had tasks", none, none, 0, ""},
 		{"emptied", some, none, 0, "the backlog is gone: its database has no tasks"},
-		{"emptied, and the build says so", some, none, 1, ""},
+		{"emptied by a failed build", some, none, 1, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			h := host.Host{StateDir: t.TempDir()}
-			spec := lifecycle.Spec{Name: "box", Root: t.TempDir()}
-			assert.NilError(t, os.MkdirAll(filepath.Join(spec.Root, ".ralph"), 0o755))
-			assert.NilError(t, os.WriteFile(filepath.Join(spec.Root, ".ralph", "tasks.db"), nil, 0o644))
-			in := Target{
-				Choice: Choice{Backend: host.Backend{Driver: &exporting{backlogs: []string{tc.before, tc.after}}}},
-				spec:   spec, opts: Options{Command: host.BuildCommand},
-			}
-			after, err := copyBacklog(t.Context(), h, in, lifecycle.Sandbox{}, "", false)
+			root := t.TempDir()
+			b := Backlog{Host: host.Host{StateDir: t.TempDir()}, Sandbox: "box", Root: root}
+			assert.NilError(t, os.MkdirAll(filepath.Join(root, ".ralph"), 0o755))
+			assert.NilError(t, os.WriteFile(filepath.Join(root, ".ralph", "tasks.db"), nil, 0o644))
+			driver := &exporting{backlogs: []string{tc.before, tc.after}}
+			after, err := b.Keep(t.Context(), driver, lifecycle.Sandbox{Root: root}, host.BuildCommand, "", false)
 			assert.NilError(t, err)
 			err = after(tc.code)
 			if tc.err == "" {
@@ -109,7 +104,7 @@ func TestBuildFailsWhoseBacklogWasEmptied(t *testing.T) {
 	}
 }
 
-func TestEmptyOrBrokenCopiesAreNone(t *testing.T) {
+func TestEmptyAndDamagedCopiesAreNotCounted(t *testing.T) {
 	for _, content := range []string{"", "garbage", "{}", `{"tasks":[]}`, `{"tasks":[{"title":"x"}]}`, `{"tasks":{}}`, `[]`} {
 		_, err := countTasks([]byte(content))
 		assert.Assert(t, err != nil, content)

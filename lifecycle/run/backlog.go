@@ -1,0 +1,39 @@
+package run
+
+import (
+	"context"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/backlogs"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+)
+
+func (t Target) backlog(h host.Host) backlogs.Backlog {
+	b := backlogs.Backlog{Host: h, Sandbox: t.spec.Name, Root: t.spec.Root}
+	if t.spec.Private && t.Kind != config.DriverContainer {
+		b.Root = "" // it is in a clone
+	}
+	return b
+}
+
+// keepBacklog copies the backlog, see [backlogs.Backlog.Keep].
+func (t Target) keepBacklog(ctx context.Context, h host.Host, sb lifecycle.Sandbox, id string, died bool) (after func(code int) error, _ error) {
+	if !host.IsLoop(t.opts.Command) && !backlogs.Imports(t.opts.Command, t.opts.Args) || t.spec.Ephemeral {
+		return func(int) error { return nil }, nil
+	}
+	return t.backlog(h).Keep(ctx, t.Driver, sb, t.opts.Command, id, died)
+}
+
+// RestoreBacklog replaces the backlog of the current scope by a copy, the newest one if
+// name is empty. The replaced one is copied if it can be read.
+func RestoreBacklog(ctx context.Context, h host.Host, opts Options, name string) (int, error) {
+	content, err := backlogs.OpenCopy(ctx, h, opts.Worktree, name)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = content.Close() }() // only read
+	h.Stdin, h.Terminal = content, nil
+	opts.Command, opts.Args = host.TaskCommand, []string{backlogs.ImportCommand}
+	return Run(ctx, h, opts)
+}
