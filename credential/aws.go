@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -20,16 +21,13 @@ const (
 	keyID     = "AWS_ACCESS_KEY_ID"
 	keySecret = "AWS_SECRET_ACCESS_KEY"
 	keyToken  = "AWS_SESSION_TOKEN"
-	// keyExpiry is when temporary keys end; it is read, not handed on.
-	keyExpiry = "AWS_CREDENTIAL_EXPIRATION"
 
 	awsProfile = "AWS_PROFILE"
 	awsInstall = "https://docs.aws.amazon.com/cli/latest/userguide/getting-started-install.html"
 
-	// awsLimit bounds one call of aws, which waits much longer by itself for a
-	// network that does not answer.
+	// awsLimit bounds one call of aws, which waits longer for the network.
 	awsLimit = 30 * time.Second
-	// awsGrace is how long children of an aws that ended may keep its output open.
+	// awsGrace is how long children of aws may keep its output open.
 	awsGrace = time.Second
 )
 
@@ -38,7 +36,7 @@ var errNoAWS = errors.New("the aws program was not found in PATH")
 // awsKeys are credentials of AWS. There is no token with long-lived keys.
 type awsKeys struct{ id, secret, token string }
 
-// awsProgram asks the user's own aws program.
+// awsProgram is the user's aws program.
 type awsProgram struct {
 	path    string
 	profile string // what AWS_PROFILE says
@@ -58,13 +56,13 @@ func (b Bedrock) aws() (awsProgram, error) {
 	case errors.Is(err, exec.ErrNotFound):
 		return a, errNoAWS
 	case err != nil: // found by a relative entry of PATH, perhaps in the worktree
-		return a, fmt.Errorf("looking for the aws program: %w", err)
+		return a, fmt.Errorf("finding the aws program: %w", err)
 	}
 	a.path = path
 	return a, nil
 }
 
-// keys checks that aws has credentials that AWS accepts, and takes them.
+// keys returns the credentials of aws, if AWS accepts them.
 func (a awsProgram) keys(ctx context.Context) (awsKeys, error) {
 	if _, err := a.run(ctx, "sts", "get-caller-identity"); err != nil {
 		return awsKeys{}, err
@@ -85,25 +83,22 @@ func (a awsProgram) keys(ctx context.Context) (awsKeys, error) {
 
 func (a awsProgram) region(ctx context.Context) (string, error) {
 	out, err := a.run(ctx, "configure", "get", "region")
-	var failed *awsError
-	silent := errors.As(err, &failed) && failed.status == 1 && failed.said == "" // so aws says "not set"
+	failed, ok := errors.AsType[*awsError](err)
+	silent := ok && failed.status == 1 && failed.said == "" // not set
 	if err != nil && !silent {
 		return "", err
 	}
 	region := strings.TrimSpace(string(out))
-	if region == "" {
-		return "", hint.Wrap(fmt.Errorf("%s has no region", a.who()), "run \"aws configure\", or set AWS_DEFAULT_REGION")
-	}
 	if !oneWord(region) {
-		return "", hint.Wrap(errors.New("\"aws configure get region\" answered with more than one word"), "run \"aws configure\", or set AWS_DEFAULT_REGION")
+		return "", hint.Wrap(fmt.Errorf("%s has no region", a.who()), "run \"aws configure\", or set AWS_DEFAULT_REGION")
 	}
 	return region, nil
 }
 
-// awsError is a call that aws ended with an error.
+// awsError is a failed call of aws.
 type awsError struct {
 	status int
-	said   string // never shown as it is: helper programs write there too
+	said   string // not shown: helper programs write there too
 	advice error
 }
 
@@ -146,12 +141,7 @@ func (a awsProgram) run(ctx context.Context, args ...string) ([]byte, error) {
 func (a awsProgram) advise(command string, status int, said string) error {
 	words := strings.ToLower(said)
 	has := func(some ...string) bool {
-		for _, s := range some {
-			if strings.Contains(words, s) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(some, func(s string) bool { return strings.Contains(words, s) })
 	}
 	switch {
 	case strings.Contains(command, "export-credentials") && (has("invalid choice") || status == 252):
@@ -160,22 +150,12 @@ func (a awsProgram) advise(command string, status int, said string) error {
 		return hint.Wrap(fmt.Errorf("aws does not know %s", a.who()), "choose one of \"aws configure list-profiles\" with %s, or make it with \"aws configure\"", awsProfile)
 	case has("unable to locate credentials", "no credentials found"):
 		return hint.Wrap(fmt.Errorf("aws has no credentials for %s", a.who()), "run \"aws configure\" or \"aws configure sso\", or choose another profile with %s", awsProfile)
-	case has("partial credentials"):
-		return hint.Wrap(fmt.Errorf("aws has only a part of the credentials for %s", a.who()), "run \"aws configure\", and set both of %s and %s or none", keyID, keySecret)
 	case has("sso login", "sso token", "token from sso", "sso session"), has("getrolecredentials") && has("unauthorizedexception"):
 		return hint.Wrap(fmt.Errorf("the SSO session of %s has expired or was never started", a.who()), "run \"aws sso login\"")
 	case has("'aws login'", "\"aws login\"", "login session"):
 		return hint.Wrap(fmt.Errorf("the login session of %s has expired", a.who()), "run \"aws login\"")
 	case has("expiredtoken", "requestexpired", "token included in the request is expired"):
 		return a.expired()
-	case has("invalidclienttokenid", "signaturedoesnotmatch", "unrecognizedclient", "authfailure"):
-		return hint.Wrap(fmt.Errorf("AWS does not accept the credentials of %s", a.who()), "renew them with \"aws configure\"")
-	case has("unable to parse config file"):
-		return hint.Wrap(errors.New("aws cannot read its own configuration"), "correct the files in ~/.aws, or those that AWS_CONFIG_FILE and AWS_SHARED_CREDENTIALS_FILE name")
-	case has("custom-process"):
-		return hint.Wrap(fmt.Errorf("the credential_process of %s failed", a.who()), "run \"aws sts get-caller-identity\" to see why")
-	case has("must specify a region"):
-		return hint.Wrap(fmt.Errorf("%s has no region", a.who()), "run \"aws configure\", or set AWS_DEFAULT_REGION")
 	case has("connect to the endpoint", "connect timeout", "read timeout", "connect to proxy", "connection was closed", "ssl validation failed"):
 		return hint.Wrap(errors.New("aws could not reach AWS"), "check the network and the proxy settings")
 	}
@@ -197,56 +177,24 @@ func (a awsProgram) who() string {
 	return fmt.Sprintf("profile %q", a.profile)
 }
 
-// parseKeys reads what "aws configure export-credentials" prints: JSON, or
-// lines of KEY=value as its formats for shells have them. Other lines before
-// and after are passed over.
+// parseKeys parses the JSON of "aws configure export-credentials".
 func parseKeys(out []byte) (keys awsKeys, expires time.Time, err error) {
-	found := keysOfJSON(out)
-	if found == nil {
-		found = keysOfLines(out)
+	var parsed struct{ AccessKeyId, SecretAccessKey, SessionToken, Expiration string }
+	err = json.Unmarshal(out, &parsed)
+	keys = awsKeys{id: parsed.AccessKeyId, secret: parsed.SecretAccessKey, token: parsed.SessionToken}
+	if err != nil || !oneWord(keys.id) || !oneWord(keys.secret) || keys.token != "" && !oneWord(keys.token) {
+		// The error does not quote the output, which may contain a secret.
+		return awsKeys{}, time.Time{}, hint.Wrap(errors.New("\"aws configure export-credentials\" printed no credentials"),
+			"update the AWS CLI, or set %s and %s", keyID, keySecret)
 	}
-	keys = awsKeys{id: found[keyID], secret: found[keySecret], token: found[keyToken]}
-	if !oneWord(keys.id) || !oneWord(keys.secret) || keys.token != "" && !oneWord(keys.token) {
-		// Not what it printed: that may be half a secret.
-		return awsKeys{}, time.Time{}, errors.New("\"aws configure export-credentials\" printed no credentials that could be read: update the AWS CLI, or set " + keyID + " and " + keySecret)
-	}
-	expires, err = time.Parse(time.RFC3339, found[keyExpiry])
-	if err != nil { // long-lived keys, or a form of time that we need not know
+	expires, err = time.Parse(time.RFC3339, parsed.Expiration)
+	if err != nil { // long-lived keys
 		expires = time.Time{}
 	}
 	return keys, expires, nil
 }
 
-func keysOfJSON(out []byte) map[string]string {
-	for rest := out; ; {
-		at := bytes.IndexByte(rest, '{')
-		if at < 0 {
-			return nil
-		}
-		var parsed struct{ AccessKeyId, SecretAccessKey, SessionToken, Expiration string }
-		if json.NewDecoder(bytes.NewReader(rest[at:])).Decode(&parsed) == nil && parsed.AccessKeyId != "" {
-			return map[string]string{
-				keyID: parsed.AccessKeyId, keySecret: parsed.SecretAccessKey, keyToken: parsed.SessionToken,
-				keyExpiry: parsed.Expiration,
-			}
-		}
-		rest = rest[at+1:]
-	}
-}
-
-func keysOfLines(out []byte) map[string]string {
-	found := map[string]string{}
-	for line := range strings.Lines(string(out)) {
-		line = strings.TrimPrefix(strings.TrimSpace(line), "export ")
-		if name, value, ok := strings.Cut(line, "="); ok {
-			found[strings.TrimSpace(name)] = strings.Trim(strings.TrimSpace(value), `"'`)
-		}
-	}
-	return found
-}
-
-// oneWord reports whether text can be a key or a name: not empty, nothing blank,
-// nothing that does not print.
+// oneWord reports whether text can be a key or a name: printable and without spaces.
 func oneWord(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) })
 }

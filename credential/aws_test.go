@@ -82,7 +82,7 @@ func hidden(t *testing.T, text string) {
 	}
 }
 
-func TestCredentialsOfTheAWSProgram(t *testing.T) {
+func TestAWSCredentials(t *testing.T) {
 	whole := []string{"CLAUDE_CODE_USE_BEDROCK=1", "AWS_ACCESS_KEY_ID=" + theID, "AWS_SECRET_ACCESS_KEY=" + theSecret, "AWS_SESSION_TOKEN=" + theToken, "AWS_DEFAULT_REGION=eu-west-1", "AWS_REGION=eu-west-1"}
 	for _, tc := range []struct {
 		name, export, region string
@@ -93,7 +93,6 @@ func TestCredentialsOfTheAWSProgram(t *testing.T) {
 		{"half of the keys in the environment", says(exported), says("eu-west-1"), []string{keyID, "OTHER"}, "sts get-caller-identity|configure export-credentials --format process|configure get region"},
 		{"with the region of the environment", says(exported), "exit 99", []string{"AWS_REGION", "eu-west-1"}, "sts get-caller-identity|configure export-credentials --format process"},
 		{"only the region", "exit 99", says("eu-west-1"), []string{keyID, theID, keySecret, theSecret, keyToken, theToken}, "configure get region"},
-		{"as lines of a shell", says("Note: something\nexport AWS_ACCESS_KEY_ID=" + theID + "\nexport AWS_SECRET_ACCESS_KEY=" + theSecret + "\r\nexport AWS_SESSION_TOKEN='" + theToken + "'"), says("eu-west-1"), nil, "sts get-caller-identity|configure export-credentials --format process|configure get region"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			fake := newFakeAWS(t, says(identity), tc.export, tc.region)
@@ -106,15 +105,15 @@ func TestCredentialsOfTheAWSProgram(t *testing.T) {
 	}
 }
 
-func TestTheProfileCountsAndTheRepositoryDoesNot(t *testing.T) {
+func TestAWSProfileIsNotTheRepositorys(t *testing.T) {
 	fake := newFakeAWS(t, says(identity), says(exported), says("eu-west-1"))
 	root := t.TempDir()
 	t.Chdir(root)
 	write(t, root, "settings.json", `{"env":{"CLAUDE_CODE_USE_BEDROCK":"1","AWS_PROFILE":"theirs","AWS_REGION":"xx-theirs-1"}}`)
 	b := Bedrock{LookupEnv: lookup(awsProfile, "mine"), Root: root, Home: t.TempDir()}
-	active, err := b.Active()
+	origin, err := b.Origin()
 	assert.NilError(t, err)
-	assert.Assert(t, active)
+	assert.Assert(t, origin.Name != "")
 	got, err := b.Environment(t.Context())
 	assert.NilError(t, err)
 	assert.Equal(t, got[len(got)-1], "AWS_REGION=eu-west-1")
@@ -123,8 +122,8 @@ func TestTheProfileCountsAndTheRepositoryDoesNot(t *testing.T) {
 	}
 }
 
-func TestCredentialsAreTakenAfresh(t *testing.T) {
-	fake := newFakeAWS(t, says(identity), "n=$(grep -c export-credentials \"${0%/*}/calls\"); printf 'AWS_ACCESS_KEY_ID=ID%s\\nAWS_SECRET_ACCESS_KEY=S\\n' \"$n\"", says("eu-west-1"))
+func TestAWSCredentialsAreNotCached(t *testing.T) {
+	fake := newFakeAWS(t, says(identity), "n=$(grep -c export-credentials \"${0%/*}/calls\"); printf '{\"AccessKeyId\":\"ID%s\",\"SecretAccessKey\":\"S\"}' \"$n\"", says("eu-west-1"))
 	b := Bedrock{LookupEnv: lookup(), AWS: filepath.Join(fake.folder, "aws")}
 	for _, want := range []string{"AWS_ACCESS_KEY_ID=ID1", "AWS_ACCESS_KEY_ID=ID2"} {
 		got, err := b.Environment(t.Context())
@@ -133,7 +132,7 @@ func TestCredentialsAreTakenAfresh(t *testing.T) {
 	}
 }
 
-func TestFailuresOfTheAWSProgram(t *testing.T) {
+func TestAWSFailures(t *testing.T) {
 	const tooOld = "usage: aws [options] <command> <subcommand> [<subcommand> ...] [parameters]\naws: error: argument subcommand: Invalid choice, valid choices are:\n\nlist                                     | get"
 	good := says(identity)
 	for _, tc := range []struct {
@@ -145,7 +144,6 @@ func TestFailuresOfTheAWSProgram(t *testing.T) {
 		{"unknown profile", fails("255", "\nThe config profile (nope) could not be found"), "exit 99", "exit 99", "nope", `aws does not know profile "nope": choose one of "aws configure list-profiles" with AWS_PROFILE`},
 		{"no credentials", fails("253", `Unable to locate credentials. You can configure credentials by running "aws login".`), "exit 99", "exit 99", "", `aws has no credentials for the default profile: run "aws configure"`},
 		{"no credentials to export", good, fails("253", "Unable to retrieve credentials: no credentials found"), "exit 99", "mine", `aws has no credentials for profile "mine"`},
-		{"partial", fails("255", "Partial credentials found in env, missing: AWS_SECRET_ACCESS_KEY"), "exit 99", "exit 99", "", "only a part of the credentials"},
 		{"no SSO login yet", fails("255", "\nError loading SSO Token: Token for x does not exist"), "exit 99", "exit 99", "work", `the SSO session of profile "work" has expired or was never started: run "aws sso login"`},
 		{"SSO refresh failed", fails("255", "Error when retrieving token from sso: Token has expired and refresh failed"), "exit 99", "exit 99", "", `run "aws sso login"`},
 		{"SSO session expired", fails("255", "The SSO session associated with this profile has expired or is otherwise invalid. To refresh this SSO session run aws sso login with the corresponding profile."), "exit 99", "exit 99", "", `run "aws sso login"`},
@@ -154,17 +152,14 @@ func TestFailuresOfTheAWSProgram(t *testing.T) {
 		{"login expired", fails("255", "Your session has expired or credentials have changed. Please reauthenticate using 'aws login'."), "exit 99", "exit 99", "", `run "aws login"`},
 		{"temporary keys expired", fails("254", "An error occurred (ExpiredToken) when calling the GetCallerIdentity operation: The security token included in the request is expired"), "exit 99", "exit 99", "", "the AWS credentials of the default profile have expired"},
 		{"expired at once", good, says(strings.Replace(exported, "2999", "2001", 1)), "exit 99", "", "the AWS credentials of the default profile have expired"},
-		{"refused", fails("254", "An error occurred (InvalidClientTokenId) when calling the GetCallerIdentity operation: The security token included in the request is invalid."), "exit 99", "exit 99", "", "AWS does not accept the credentials"},
-		{"helper failed", fails("255", "Error when retrieving credentials from custom-process: tried "+theSecret), "exit 99", "exit 99", "", "the credential_process of the default profile failed"},
 		{"no network", fails("255", `Could not connect to the endpoint URL: "https://sts.eu-west-1.amazonaws.com/"`), "exit 99", "exit 99", "", "aws could not reach AWS"},
-		{"broken configuration", fails("1", "botocore.exceptions.ConfigParseError: Unable to parse config file: /home/me/.aws/config"), "exit 99", "exit 99", "", "aws cannot read its own configuration"},
 		{"anything else", fails("255", "An error occurred (Throttling) when "+theSecret), "exit 99", "exit 99", "", `"aws sts get-caller-identity" ended with exit code 255 (Throttling): run it yourself to see why`},
 		{"silence", "exit 3", "exit 99", "exit 99", "", `"aws sts get-caller-identity" ended with exit code 3: run it yourself to see why`},
-		{"nothing exported", good, "exit 0", "exit 99", "", "printed no credentials that could be read"},
-		{"half exported", good, says(`{"AccessKeyId": "` + theID + `", "SecretAccessKey": "a b ` + theSecret + `"}`), "exit 99", "", "printed no credentials that could be read"},
+		{"nothing exported", good, "exit 0", "exit 99", "", "printed no credentials"},
+		{"half exported", good, says(`{"AccessKeyId": "` + theID + `", "SecretAccessKey": "a b ` + theSecret + `"}`), "exit 99", "", "printed no credentials"},
 		{"no region", good, says(exported), "exit 1", "", `getting the AWS region for Bedrock: the default profile has no region: run "aws configure", or set AWS_DEFAULT_REGION`},
 		{"empty region", good, says(exported), "exit 0", "work", `profile "work" has no region`},
-		{"odd region", good, says(exported), says("eu-west-1\n" + theSecret), "", "more than one word"},
+		{"odd region", good, says(exported), says("eu-west-1\n" + theSecret), "", "the default profile has no region"},
 		{"region of an unknown profile", good, says(exported), fails("255", "The config profile (nope) could not be found"), "nope", `aws does not know profile "nope"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -179,7 +174,7 @@ func TestFailuresOfTheAWSProgram(t *testing.T) {
 	}
 }
 
-func TestAHangingAWSProgramIsGivenUp(t *testing.T) {
+func TestAWSTimeout(t *testing.T) {
 	fake := newFakeAWS(t, "exec sleep 60", "exit 99", "exit 99")
 	b := Bedrock{LookupEnv: lookup(), limit: 100 * time.Millisecond}
 	_, err := b.Environment(t.Context())
@@ -190,7 +185,7 @@ func TestAHangingAWSProgramIsGivenUp(t *testing.T) {
 	assert.Equal(t, aws.path, filepath.Join(fake.folder, "aws"))
 }
 
-func TestTheCallerCanStopTheAWSProgram(t *testing.T) {
+func TestAWSIsCanceled(t *testing.T) {
 	newFakeAWS(t, "exec sleep 60", "exit 99", "exit 99")
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
@@ -199,7 +194,7 @@ func TestTheCallerCanStopTheAWSProgram(t *testing.T) {
 	assert.ErrorContains(t, err, `running "aws sts get-caller-identity"`)
 }
 
-func TestAHelperThatStaysBehindIsNoFailure(t *testing.T) {
+func TestAWSHelperOutlivesAWS(t *testing.T) {
 	newFakeAWS(t, "sleep 20 & "+says(identity), says(exported), says("eu-west-1"))
 	begun := time.Now()
 	_, err := Bedrock{LookupEnv: lookup()}.Environment(t.Context())
@@ -207,15 +202,14 @@ func TestAHelperThatStaysBehindIsNoFailure(t *testing.T) {
 	assert.Assert(t, time.Since(begun) < 15*time.Second, "nobody waits for the helper")
 }
 
-func TestAnAWSProgramThatDoesNotStart(t *testing.T) {
+func TestAWSDoesNotStart(t *testing.T) {
 	_, err := Bedrock{LookupEnv: lookup(), AWS: filepath.Join(t.TempDir(), "aws")}.Environment(t.Context())
 	assert.ErrorContains(t, err, "getting AWS credentials for Bedrock: starting aws: ")
 }
 
 func FuzzExportedCredentials(f *testing.F) {
 	for _, seed := range []string{
-		exported, "notice\n" + exported + "\nnotice", "{{" + exported,
-		"AWS_ACCESS_KEY_ID=a\nAWS_SECRET_ACCESS_KEY=b\n", "export AWS_ACCESS_KEY_ID=a\r\nexport AWS_SECRET_ACCESS_KEY='b'",
+		exported, "notice\n" + exported, "{{" + exported,
 		`{"AccessKeyId":"a","SecretAccessKey":"b\nc"}`, `{"AccessKeyId":1}`, "", "{",
 	} {
 		f.Add([]byte(seed))
@@ -230,10 +224,5 @@ func FuzzExportedCredentials(f *testing.F) {
 			assert.Assert(t, !strings.ContainsAny(word, " \t\r\n\x00"), "%q breaks the environment", word)
 		}
 		assert.Assert(t, keys.id != "" && keys.secret != "")
-		again, _, err := parseKeys([]byte("AWS_ACCESS_KEY_ID=" + keys.id + "\nAWS_SECRET_ACCESS_KEY=" + keys.secret))
-		if err == nil && !strings.ContainsAny(keys.id+keys.secret, "\"'{") {
-			assert.Equal(t, again.id, keys.id)
-			assert.Equal(t, again.secret, keys.secret)
-		}
 	})
 }

@@ -16,17 +16,15 @@ import (
 
 const bedrockSwitch = "CLAUDE_CODE_USE_BEDROCK"
 
-// settingsLimit is the size in bytes beyond which a settings file is not read:
-// the agent may have written it.
+// settingsLimit is the size of the largest settings file that is read, in bytes.
 const settingsLimit = 1 << 20
 
-// Bedrock finds out whether claude talks to Amazon Bedrock, and gets the
-// credentials for that.
+// Bedrock detects whether claude uses Amazon Bedrock, and gets the credentials for it.
 type Bedrock struct {
 	LookupEnv func(string) (string, bool)
-	Home      string // the user's home folder; "" if there is none
-	Root      string // the work tree; "" if there is none
-	AWS       string // the aws program; "" finds it in PATH
+	Home      string // the user's home directory; empty for none
+	Root      string // the worktree; empty for none
+	AWS       string // the aws program; empty for the one in PATH
 
 	limit time.Duration // for each call of aws; 0 means awsLimit
 }
@@ -34,22 +32,13 @@ type Bedrock struct {
 // Origin is what switched Bedrock on. The zero Origin means that nothing did.
 type Origin struct {
 	Name       string // CLAUDE_CODE_USE_BEDROCK, or the path of a settings file
-	Repository bool   // a file in the work tree, which whoever writes there decides on
+	Repository bool   // a file in the worktree
 }
 
-// Active reports whether claude uses Bedrock, by the rule that ralph itself
-// follows in the sandbox: the environment decides alone; without it any of
-// claude's settings files can switch Bedrock on, and none of them off. What is
-// missing, unreadable or malformed says nothing. Only a Home or Root that is
-// not absolute is an error: it would name files of whichever folder we are in.
-func (b Bedrock) Active() (bool, error) {
-	origin, err := b.Origin()
-	return origin.Name != "", err
-}
-
-// Origin is Active with a name. The user's own settings come first, so that
-// the repository is named only when it decides alone: then it is the
-// repository that asks for the user's AWS credentials.
+// Origin reports whether claude uses Bedrock, by the rule that ralph follows in the sandbox:
+// if the environment is silent, any of claude's settings files can switch Bedrock on, and none
+// off. Missing and invalid files are ignored. The user's own settings come first, so that the
+// repository is named only if it alone asks for the user's AWS credentials.
 func (b Bedrock) Origin() (Origin, error) {
 	if value := b.env(bedrockSwitch); value != "" {
 		if value == "1" {
@@ -57,34 +46,31 @@ func (b Bedrock) Origin() (Origin, error) {
 		}
 		return Origin{}, nil
 	}
-	for _, place := range []struct {
-		folder     string
-		files      []string
+	for _, in := range []struct {
+		dir, file  string
 		repository bool
 	}{
-		{b.Home, []string{"settings.json"}, false},
-		{b.Root, []string{"settings.local.json", "settings.json"}, true},
+		{b.Home, "settings.json", false},
+		{b.Root, "settings.local.json", true},
+		{b.Root, "settings.json", true},
 	} {
-		if place.folder == "" {
+		if in.dir == "" {
 			continue
 		}
-		if !filepath.IsAbs(place.folder) {
-			return Origin{}, fmt.Errorf("looking for Claude's settings in %q: not an absolute path", place.folder)
+		if !filepath.IsAbs(in.dir) {
+			return Origin{}, fmt.Errorf("reading Claude's settings in %q: not an absolute path", in.dir)
 		}
-		for _, file := range place.files {
-			path := filepath.Join(place.folder, ".claude", file)
-			if settingsWantBedrock(path) {
-				return Origin{Name: path, Repository: place.repository}, nil
-			}
+		path := filepath.Join(in.dir, ".claude", in.file)
+		if text, ok := readSmall(path); ok && wantsBedrock(text) {
+			return Origin{Name: path, Repository: in.repository}, nil
 		}
 	}
 	return Origin{}, nil
 }
 
-// Environment returns the KEY=value pairs that claude needs for Bedrock, taken
-// afresh: from the environment if both keys are there, otherwise from the aws
-// program. Files of the repository have no say in them. Values are secret; no
-// error contains one. It does not ask whether Bedrock is active.
+// Environment returns the KEY=value pairs that claude needs for Bedrock: from the environment
+// if both keys are there, otherwise from the aws program. Values are secret; no error contains
+// one.
 func (b Bedrock) Environment(ctx context.Context) ([]string, error) {
 	keys, err := b.keys(ctx)
 	if err != nil {
@@ -142,15 +128,9 @@ func (b Bedrock) env(name string) string {
 	return value
 }
 
-// settingsWantBedrock reads one of claude's settings files.
-func settingsWantBedrock(path string) bool {
-	text, ok := readSmall(path)
-	return ok && wantsBedrock(text)
-}
-
 // readSmall reads a file, if it is one and not larger than settingsLimit.
 func readSmall(path string) (content []byte, ok bool) {
-	// Without O_NONBLOCK a named pipe put there would keep us waiting.
+	// O_NONBLOCK, because opening a named pipe blocks.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, false

@@ -36,7 +36,13 @@ func write(t *testing.T, folder, name, text string) string {
 	return path
 }
 
-func TestBedrockIsSwitchedOn(t *testing.T) {
+// Active reports whether anything switches Bedrock on.
+func (b Bedrock) Active() (bool, error) {
+	origin, err := b.Origin()
+	return origin.Name != "", err
+}
+
+func TestBedrockOrigin(t *testing.T) {
 	const on, off, number = `{"env":{"CLAUDE_CODE_USE_BEDROCK":"1"}}`, `{"env":{"CLAUDE_CODE_USE_BEDROCK":"0"}}`, `{"env":{"CLAUDE_CODE_USE_BEDROCK":1}}`
 	for _, tc := range []struct {
 		name, env, local, project, user string
@@ -79,7 +85,7 @@ func TestBedrockIsSwitchedOn(t *testing.T) {
 	}
 }
 
-func TestSettingsThatAreNoFilesSayNothing(t *testing.T) {
+func TestSettingsThatAreNotFilesAreIgnored(t *testing.T) {
 	home, root := t.TempDir(), t.TempDir()
 	assert.NilError(t, os.MkdirAll(write(t, home, "settings.json", ""), 0o700))
 	assert.NilError(t, os.MkdirAll(filepath.Join(root, ".claude"), 0o700))
@@ -89,7 +95,7 @@ func TestSettingsThatAreNoFilesSayNothing(t *testing.T) {
 	assert.Assert(t, !active)
 }
 
-func TestSettingsAreNotLookedForInTheCurrentFolder(t *testing.T) {
+func TestSettingsInTheCurrentDirectoryAreIgnored(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write(t, ".", "settings.json", `{"env":{"CLAUDE_CODE_USE_BEDROCK":"1"}}`)
 	active, err := Bedrock{LookupEnv: lookup()}.Active()
@@ -151,13 +157,13 @@ func TestEnvironmentWithoutTheAWSProgram(t *testing.T) {
 	}
 }
 
-func TestAnAWSProgramOfTheCurrentFolderIsNotStarted(t *testing.T) {
+func TestAWSInTheCurrentDirectoryIsNotStarted(t *testing.T) {
 	skip.If(t, runtime.GOOS == "windows", "the program is a shell script")
 	t.Chdir(t.TempDir())
 	assert.NilError(t, os.WriteFile("aws", []byte("#!/bin/sh\necho started >>started\n"), 0o700))
 	t.Setenv("PATH", ".")
 	_, err := Bedrock{LookupEnv: lookup(), limit: time.Minute}.Environment(t.Context())
-	assert.ErrorContains(t, err, "looking for the aws program")
+	assert.ErrorContains(t, err, "finding the aws program")
 	_, err = os.Stat("started")
 	assert.Assert(t, os.IsNotExist(err))
 }

@@ -1,11 +1,10 @@
-// Package credential knows which of the host's environment variables an agent
-// needs to reach its model, and collects those that may go into a sandbox.
+// Package credential finds the keys that an agent needs to use its model, and keeps them out
+// of the sandbox where possible.
 package credential
 
 import "slices"
 
-// Names returns the variables of an agent's API keys and endpoint; none for an
-// agent that needs no model or is not known.
+// Names returns the variables of an agent's API keys and endpoint.
 func Names(agent string) []string {
 	switch agent {
 	case "claude":
@@ -17,9 +16,9 @@ func Names(agent string) []string {
 			"GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL",
 			"GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION", "GOOGLE_GENAI_USE_VERTEXAI",
 		}
-	case "opencode", "crush": // which of them counts depends on the model
+	case "opencode", "crush": // depending on the model
 		return []string{"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"}
-	case "copilot": // not GH_TOKEN: that opens more than Copilot
+	case "copilot": // not GH_TOKEN, which is not for Copilot alone
 		return []string{"COPILOT_GITHUB_TOKEN", "COPILOT_PROVIDER_BASE_URL", "COPILOT_PROVIDER_API_KEY"}
 	default:
 		return nil

@@ -21,17 +21,17 @@ type GitToken struct{ user, secret string }
 // GitTokens finds tokens on this machine.
 type GitTokens struct {
 	LookupEnv func(string) (string, bool)
-	// Dir is where git runs: outside of repositories, whose settings an
-	// agent may have written.
+	// Dir is where git runs, outside of repositories: an agent may have written their
+	// configuration.
 	Dir string
 	// Git is the program; "" for the one in PATH.
 	Git string
 
-	limit time.Duration // of a call of git; 0 for the usual one
+	limit time.Duration // timeout of git; 0 for the default
 }
 
 // ErrNoGitToken says that there is no token.
-var ErrNoGitToken = errors.New("there is none on this machine")
+var ErrNoGitToken = errors.New("git and the environment have none")
 
 // gitLimit bounds one call of git, whose helpers may prompt.
 const gitLimit = 20 * time.Second
@@ -48,8 +48,8 @@ func gitVariables(host string) (user string, names []string) {
 	return "", nil
 }
 
-// Token returns the token for a repository: that of the host's variable, or else
-// what git's credential helpers have stored. Nobody is asked for it.
+// Token returns the token for a repository: that of the host's variable, or else of git's
+// credential helpers, which do not prompt.
 func (g GitTokens) Token(ctx context.Context, r GitRemote) (GitToken, error) {
 	user, names := gitVariables(r.Host)
 	for _, name := range names {
@@ -65,7 +65,7 @@ func (g GitTokens) stored(ctx context.Context, r GitRemote) (GitToken, error) {
 	if program == "" {
 		var err error
 		if program, err = exec.LookPath("git"); err != nil {
-			return GitToken{}, fmt.Errorf("looking for the git program: %w", err)
+			return GitToken{}, fmt.Errorf("finding git: %w", err)
 		}
 	}
 	limit := g.limit
@@ -82,8 +82,8 @@ func (g GitTokens) stored(ctx context.Context, r GitRemote) (GitToken, error) {
 	err := git.Stream(ctx, strings.NewReader(fmt.Sprintf("protocol=https\nhost=%s\npath=%s.git\n\n", r.Host, r.Path[1:])), &out, "credential", "fill")
 	switch {
 	case ctx.Err() != nil:
-		return GitToken{}, fmt.Errorf("asking git for the token for %s: it took longer than %s: see whether \"git credential fill\" waits for somebody", r.Host, limit)
-	case err != nil: // that is how git says that it would have to ask
+		return GitToken{}, fmt.Errorf("\"git credential fill\" did not answer within %s: it may wait for input", limit)
+	case err != nil: // git would have to prompt
 		return GitToken{}, ErrNoGitToken
 	}
 	return parseGitToken(out.String(), time.Now())
@@ -101,7 +101,7 @@ func parseGitToken(text string, now time.Time) (GitToken, error) {
 			t.secret = value
 		case "password_expiry_utc":
 			if ends, err := strconv.ParseInt(value, 10, 64); err == nil && now.Unix() >= ends {
-				return GitToken{}, errors.New("the one that git has stored has expired")
+				return GitToken{}, errors.New("the stored one has expired")
 			}
 		}
 	}
@@ -109,7 +109,7 @@ func parseGitToken(text string, now time.Time) (GitToken, error) {
 		return GitToken{}, ErrNoGitToken
 	}
 	if strings.ContainsFunc(t.user+t.secret, unicode.IsControl) || strings.Contains(t.user, ":") {
-		return GitToken{}, errors.New("the one that git has stored cannot be sent by HTTP")
+		return GitToken{}, errors.New("the stored one has characters that HTTP does not allow")
 	}
 	return t, nil
 }

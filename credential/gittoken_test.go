@@ -56,7 +56,7 @@ func FuzzParseGitRemote(f *testing.F) {
 	})
 }
 
-func TestTheRouteToARepository(t *testing.T) {
+func TestGitRoute(t *testing.T) {
 	r, ok := ParseGitRemote("https://github.com/acme/shop")
 	assert.Assert(t, ok)
 	route := r.Route(GitToken{"x-access-token", "ghp_secret"}, false)
@@ -83,7 +83,7 @@ func fakeGit(t *testing.T, script string) string {
 	return fs.NewFile(t, "git", fs.WithContent("#!/bin/sh\n"+script), fs.WithMode(0o755)).Path()
 }
 
-func TestWhereATokenIsFrom(t *testing.T) {
+func TestGitToken(t *testing.T) {
 	github, gitlab, own := GitRemote{Host: "github.com", Path: "/a/b"}, GitRemote{Host: "gitlab.com", Path: "/a/b"}, GitRemote{Host: "git.example:8443", Path: "/a/b"}
 	for _, tc := range []struct {
 		name   string
@@ -96,7 +96,7 @@ func TestWhereATokenIsFrom(t *testing.T) {
 		{"gh's own variable counts first", map[string]string{"GITHUB_TOKEN": "two", "GH_TOKEN": " one\n"}, "exit 9", github, GitToken{"x-access-token", "one"}, ""},
 		{"the other one", map[string]string{"GITHUB_TOKEN": "two", "GH_TOKEN": ""}, "exit 9", github, GitToken{"x-access-token", "two"}, ""},
 		{"gitlab's", map[string]string{"GITHUB_TOKEN": "two", "GITLAB_TOKEN": "three"}, "exit 9", gitlab, GitToken{"oauth2", "three"}, ""},
-		{"a token is for its host only", map[string]string{"GITHUB_TOKEN": "two", "GITLAB_TOKEN": "three"}, "exit 128", own, GitToken{}, "there is none on this machine"},
+		{"a token is for its host only", map[string]string{"GITHUB_TOKEN": "two", "GITLAB_TOKEN": "three"}, "exit 128", own, GitToken{}, "git and the environment have none"},
 		{
 			"what git has stored", nil,
 			`case "$*" in *"-c core.askPass= -c credential.interactive=false credential fill") ;; *) exit 1 ;; esac
@@ -107,9 +107,9 @@ printf 'protocol=https\nhost=git.example:8443\nusername=una\npassword=p=w\n'`, o
 			GitToken{"una", "p=w"},
 			"",
 		},
-		{"nothing is stored", nil, "echo protocol=https", own, GitToken{}, "there is none on this machine"},
+		{"nothing is stored", nil, "echo protocol=https", own, GitToken{}, "git and the environment have none"},
 		{"it has expired", nil, "printf 'username=u\\npassword=p\\npassword_expiry_utc=1000\\n'", own, GitToken{}, "has expired"},
-		{"it waits", nil, "sleep 100", own, GitToken{}, "asking git for the token for git.example:8443: it took longer than"},
+		{"it waits", nil, "sleep 100", own, GitToken{}, "\"git credential fill\" did not answer within"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Setenv("GIT_DIR", "/nowhere")
@@ -132,7 +132,7 @@ printf 'protocol=https\nhost=git.example:8443\nusername=una\npassword=p=w\n'`, o
 }
 
 // The real git asks nobody.
-func TestTheRealGitHasNoToken(t *testing.T) {
+func TestGitTokenDoesNotPrompt(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)
 	t.Setenv("XDG_CONFIG_HOME", home)

@@ -15,14 +15,13 @@ import (
 // KeychainProgram reads the Keychain of macOS.
 const KeychainProgram = "/usr/bin/security"
 
-// claudeItem is where Claude Code's login leaves what it got on macOS.
+// claudeItem is the item with Claude Code's login on macOS.
 const claudeItem = "Claude Code-credentials"
 
-// keychainLimit bounds one question to the Keychain, which may show a window and
-// wait for the user there.
+// keychainLimit bounds a query, which may show a dialog.
 const keychainLimit = 30 * time.Second
 
-// Exit codes of security: the last byte of Apple's number of the error.
+// Exit codes of security: the last byte of Apple's error codes.
 const (
 	keychainNoItem   = 44  // errSecItemNotFound
 	keychainLocked   = 36  // errSecInteractionNotAllowed
@@ -30,7 +29,7 @@ const (
 	keychainCanceled = 128 // errSecUserCanceled
 )
 
-// keychain asks the Keychain for an item. One that is not there is empty.
+// keychain returns an item of the Keychain; a missing one is empty.
 func (r Router) keychain(ctx context.Context, item string) ([]byte, error) {
 	limit := r.limit
 	if limit == 0 {
@@ -48,7 +47,7 @@ func (r Router) keychain(ctx context.Context, item string) ([]byte, error) {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case limited.Err() != nil:
-		return nil, fmt.Errorf("it did not answer within %s: it may show a window that asks whether %s may read it", limit, filepath.Base(r.Keychain))
+		return nil, fmt.Errorf("no answer within %s: it may show a dialog", limit)
 	case !failed:
 		return out.Bytes(), err
 	}
@@ -56,16 +55,16 @@ func (r Router) keychain(ctx context.Context, item string) ([]byte, error) {
 	case keychainNoItem:
 		return nil, nil
 	case keychainLocked:
-		return nil, errors.New("it is locked, and nobody can be asked here: run \"security unlock-keychain\"")
+		return nil, errors.New("locked: run \"security unlock-keychain\"")
 	case keychainRefused, keychainCanceled:
-		return nil, errors.New("it was not allowed to be read")
+		return nil, errors.New("access denied")
 	default:
 		return nil, fmt.Errorf("%s ended with exit code %d", r.Keychain, code)
 	}
 }
 
-// keychainText is what an item holds: security prints it in hexadecimal when
-// there is more in it than plain text.
+// keychainText decodes the output of security, which is hexadecimal if the item is not plain
+// text.
 func keychainText(printed []byte) []byte {
 	printed = bytes.TrimSpace(printed)
 	if text, err := hex.DecodeString(strings.TrimPrefix(string(printed), "0x")); err == nil {

@@ -11,7 +11,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-func TestANamedPipeForSettingsKeepsNobodyWaiting(t *testing.T) {
+func TestNamedPipeForSettingsDoesNotBlock(t *testing.T) {
 	root := t.TempDir()
 	assert.NilError(t, os.Mkdir(filepath.Join(root, ".claude"), 0o700))
 	assert.NilError(t, syscall.Mkfifo(filepath.Join(root, ".claude", "settings.local.json"), 0o600))

@@ -13,64 +13,62 @@ import (
 	"github.com/docker-ralph/docker-ralph/egress"
 )
 
-// Routed says what becomes of an agent's variables when a proxy of ours stands
-// between the agent and its model. It holds keys.
+// Routed is how an agent reaches its model through a proxy of ours. It contains keys.
 type Routed struct {
-	// Routes are for the proxy, and have the keys. None means that it keeps none.
+	// Routes are for the proxy, with the keys.
 	Routes []egress.Route
-	// Inside are the KEY=value pairs that go into the sandbox as they are.
+	// Inside are the KEY=value pairs for the sandbox.
 	Inside []string
-	// Exposed are the names of those in Inside that hold keys, because the agent
-	// cannot work with a proxy. Those that the user named are not among them.
+	// Exposed are the names of those in Inside with keys that no proxy can add. Those that
+	// the user named are not included.
 	Exposed []string
 
-	lead []leading
-	tell func(base string, lead []leading) []string
+	keys        []routedKey
+	environment func(base string, keys []routedKey) []string
 }
 
-// leading is how an agent is led to a route.
-type leading struct {
+// routedKey is a key that a route adds.
+type routedKey struct {
 	provider provider
-	variable string   // gets the sentinel
+	variable string   // has the sentinel
 	more     []string // further KEY=value pairs
 	key      Key
 }
 
-// Environment returns the KEY=value pairs that lead the agent to the routes,
-// which the proxy has below the URL base. There is no secret in them.
+// Environment returns the KEY=value pairs that make the agent use the routes, which are below
+// the URL base. They contain no secrets.
 func (r Routed) Environment(base string) []string {
 	var env []string
-	for _, l := range r.lead {
+	for _, l := range r.keys {
 		env = append(env, l.variable+"="+Sentinel)
 		env = append(env, l.more...)
 	}
-	if r.tell != nil {
-		env = append(env, r.tell(base, r.lead)...)
+	if r.environment != nil {
+		env = append(env, r.environment(base, r.keys)...)
 	}
 	return env
 }
 
-// Key says where the key of a route is from.
+// Key is the origin of the key of a route.
 type Key struct {
-	Variable string // that holds it, or would
-	Endpoint string // variable that names the target; "" if that is the vendor's
-	// Source is how the key was found.
-	Source KeySource
+	Variable string // with the key, or for one
+	Endpoint string // variable with the target; empty for the vendor's
+	Source   KeySource
 }
 
-// KeySource is how a key was found.
+// KeySource is the kind of a key's origin.
 type KeySource int
 
 // The sources of keys.
 const (
-	NoKey        KeySource = iota // an endpoint of the user's own is asked without one
+	NoKey        KeySource = iota // a custom endpoint without a key
 	FromVariable                  // in the environment
-	FromSignIn                    // in the agent's sign-in on this machine
+	FromSignIn                    // in the agent's login on this machine
 )
 
-// KeyOf returns where the key of the route with a prefix is from.
+// KeyOf returns the origin of the key of a route.
 func (r Routed) KeyOf(prefix string) (Key, bool) {
-	for _, l := range r.lead {
+	for _, l := range r.keys {
 		if "/"+l.provider.name == prefix {
 			return l.key, true
 		}
@@ -81,42 +79,38 @@ func (r Routed) KeyOf(prefix string) (Key, bool) {
 // Router finds the routes of an agent.
 type Router struct {
 	LookupEnv func(string) (string, bool)
-	Home      string // the user's home folder; "" if there is none
-	// Cloud says that the model is reached by credentials of a cloud: no key is
-	// needed, and none but those that the user named goes in.
+	Home      string // the user's home directory; empty for none
+	// Cloud is set if the model is used with credentials of a cloud. No keys are passed
+	// but those that the user named.
 	Cloud bool
-	// NoProxy says that no proxy can add keys: all of them go in.
+	// NoProxy is set if no proxy can add keys: all are passed to the sandbox.
 	NoProxy bool
-	// Keychain is the program that reads the Keychain of macOS; "" if there is
-	// none.
+	// Keychain is the program that reads the Keychain of macOS; empty for none.
 	Keychain string
-	// EndpointPaths are requested with the key from endpoints of the user's own,
-	// besides the paths that agents need.
+	// EndpointPaths are further paths of custom endpoints that need the key.
 	EndpointPaths []string
-	// Warn tells the user of a sign-in that cannot be used; nil for nobody.
+	// Warn reports a login that cannot be used; may be nil.
 	Warn func(message string)
 
-	limit time.Duration // of a question to the Keychain; 0 for the usual one
+	limit time.Duration // timeout of the Keychain; 0 for the default
 }
 
-// Route takes what Collect would return for the agent apart. named are the
-// variables that the user asked to pass on: they go in with their values, and
-// no route takes their place. An endpoint that is named is the same as one that is
-// not.
+// Route returns routes for the keys of an agent, and its other variables. named are the
+// variables that the user passes: no route replaces them, except for endpoints.
 func (r Router) Route(ctx context.Context, agent string, named []string) (Routed, error) {
-	kind := familyOf(agent)
+	kind := agentProviders(agent)
 	if r.NoProxy {
-		kind = family{}
+		kind = agentRoutes{}
 	}
-	routed := Routed{tell: kind.tell}
-	out := map[string]bool{}   // variables that stay out
-	taken := map[string]bool{} // of them, those that lead to a route, also when they are named
+	routed := Routed{environment: kind.environment}
+	out := map[string]bool{}   // variables that are not passed
+	taken := map[string]bool{} // those that are not passed even if they are named
 	passed := func(name string) bool { return r.value(name) != "" && slices.Contains(named, name) }
 	for _, p := range kind.providers {
 		if slices.ContainsFunc(kind.config, passed) {
-			continue // the user leads the agent elsewhere, with all keys
+			continue // the user configures the endpoints
 		}
-		if !r.Cloud && !slices.ContainsFunc(p.secrets(), passed) { // or else it has a key inside
+		if !r.Cloud && !slices.ContainsFunc(p.secrets(), passed) { // otherwise it has a key inside
 			route, l, err := r.route(ctx, p)
 			if err != nil {
 				return Routed{}, err
@@ -124,19 +118,19 @@ func (r Router) Route(ctx context.Context, agent string, named []string) (Routed
 			if l.variable == "" {
 				continue
 			}
-			routed.Routes, routed.lead = append(routed.Routes, route), append(routed.lead, l)
+			routed.Routes, routed.keys = append(routed.Routes, route), append(routed.keys, l)
 			out[p.endpoint], taken[p.endpoint] = true, true
 		}
 		for _, name := range keysFor(agent, p.name) {
 			out[name] = true
 		}
 		if r.Cloud {
-			delete(out, p.headers) // they choose guardrails and the like
+			delete(out, p.headers) // for guardrails and the like
 		}
 	}
 	for _, pair := range Collect(append(Names(agent), named...), r.LookupEnv) {
 		if name, _, _ := strings.Cut(pair, "="); !out[name] || passed(name) && !taken[name] {
-			routed.takeIn(pair, passed(name))
+			routed.pass(pair, passed(name))
 		}
 	}
 	return routed, nil
@@ -152,27 +146,27 @@ func keysFor(agent, service string) []string {
 	return nil
 }
 
-// takeIn has a variable go in, and notes if that exposes a key.
-func (r *Routed) takeIn(pair string, named bool) {
+// pass adds a variable for the sandbox.
+func (r *Routed) pass(pair string, named bool) {
 	r.Inside = append(r.Inside, pair)
 	if name, value, _ := strings.Cut(pair, "="); holdsKey(name) && value != "" && !named {
 		r.Exposed = append(r.Exposed, name)
 	}
 }
 
-// holdsKey tells variables with keys from others of the same agent.
+// holdsKey reports whether a variable of an agent contains a key.
 func holdsKey(name string) bool {
 	return strings.HasSuffix(name, "_KEY") || strings.HasSuffix(name, "_TOKEN") || name == customHeaders
 }
 
-// route makes the route to one provider. Without a key there is one only to an
-// endpoint of the user's own, which may need none.
-func (r Router) route(ctx context.Context, p provider) (egress.Route, leading, error) {
+// route returns the route to a provider. Without a key, there is one only to a custom
+// endpoint, which may need none.
+func (r Router) route(ctx context.Context, p provider) (egress.Route, routedKey, error) {
 	route := egress.Route{Prefix: "/" + p.name, Target: p.target, Paths: p.paths, Headers: map[string]egress.Secret{}}
-	l := leading{provider: p}
+	l := routedKey{provider: p}
 	if own := r.value(p.endpoint); own != "" {
 		if err := checkEndpoint(p.endpoint, own); err != nil {
-			return egress.Route{}, leading{}, err
+			return egress.Route{}, routedKey{}, err
 		}
 		route.Target, route.Own, route.Paths = strings.TrimSuffix(own, "/"), true, append(slices.Clone(p.paths), r.EndpointPaths...)
 	}
@@ -185,7 +179,7 @@ func (r Router) route(ctx context.Context, p provider) (egress.Route, leading, e
 	}
 	secret, open, err := splitHeaders(p.headers, r.value(p.headers))
 	if err != nil {
-		return egress.Route{}, leading{}, err
+		return egress.Route{}, routedKey{}, err
 	}
 	maps.Copy(route.Headers, secret)
 	if open != "" {
@@ -193,8 +187,8 @@ func (r Router) route(ctx context.Context, p provider) (egress.Route, leading, e
 	}
 	switch {
 	case l.variable != "":
-	case len(secret) > 0 || route.Own: // which gets only the keys that the user says
-		l.variable = p.keys[0].variable // agents do not start without one
+	case len(secret) > 0 || route.Own: // a login is for the vendor only
+		l.variable = p.keys[0].variable // agents need one to start
 		l.key = Key{Variable: l.variable}
 		if len(secret) > 0 {
 			l.key = Key{Variable: p.headers, Source: FromVariable}
@@ -205,13 +199,13 @@ func (r Router) route(ctx context.Context, p provider) (egress.Route, leading, e
 		}
 	}
 	if l.variable == "" {
-		return egress.Route{}, leading{}, nil
+		return egress.Route{}, routedKey{}, nil
 	}
 	if route.Own {
 		l.key.Endpoint = p.endpoint
 	}
 	if err := egress.CheckRoutes([]egress.Route{route}); err != nil {
-		return egress.Route{}, leading{}, fmt.Errorf("keeping the key of %s out of the sandbox: %w", p.name, err)
+		return egress.Route{}, routedKey{}, fmt.Errorf("keeping the key of %s out of the sandbox: %w", p.name, err)
 	}
 	return route, l, nil
 }
@@ -221,7 +215,7 @@ func (r Router) value(name string) string {
 	return value
 }
 
-// checkEndpoint never shows the URL, which may hold a password.
+// checkEndpoint does not quote the URL, which may contain a password.
 func checkEndpoint(variable, endpoint string) error {
 	u, err := url.Parse(endpoint)
 	switch {
@@ -233,8 +227,8 @@ func checkEndpoint(variable, endpoint string) error {
 	return nil
 }
 
-// splitHeaders reads lines of "Name: value". Those of the API itself are the
-// agent's to send; any other may be a key.
+// splitHeaders parses lines of "Name: value". The agent sends those of the API itself; others
+// may be keys.
 func splitHeaders(variable, text string) (secret map[string]egress.Secret, open string, err error) {
 	secret = map[string]egress.Secret{}
 	var lines []string
@@ -255,7 +249,7 @@ func splitHeaders(variable, text string) (secret map[string]egress.Secret, open 
 	return secret, strings.Join(lines, "\n"), nil
 }
 
-// isToken reports whether a text can be the name of a header.
+// isToken reports whether a string can be the name of a header.
 func isToken(name string) bool {
 	const characters = "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	return name != "" && strings.Trim(name, characters) == ""

@@ -34,7 +34,7 @@ func routeLine(r egress.Route) string {
 	return line
 }
 
-func TestKeysThatNoProxyKeeps(t *testing.T) {
+func TestUnkept(t *testing.T) {
 	for agent, want := range map[string][]string{
 		"claude": nil, "codex": nil, "shell": nil, "mine": nil,
 		"opencode": {"GEMINI_API_KEY"},
@@ -223,7 +223,7 @@ func TestSignIn(t *testing.T) {
 		want, warning              string
 	}{
 		{name: "claude", agent: "claude", file: ".claude/.credentials.json", content: claude(later), want: "/anthropic -> https://api.anthropic.com Authorization=Bearer sk-signed-in"},
-		{name: "claude, expired", agent: "claude", file: ".claude/.credentials.json", content: claude(before), warning: "has expired"},
+		{name: "claude, expired", agent: "claude", file: ".claude/.credentials.json", content: claude(before), warning: "expired at"},
 		{
 			name: "claude, a key comes first", agent: "claude", file: ".claude/.credentials.json", content: claude(before),
 			env: map[string]string{"ANTHROPIC_API_KEY": "sk-1"}, want: "/anthropic -> https://api.anthropic.com X-Api-Key=sk-1",

@@ -11,14 +11,14 @@ import (
 	"github.com/docker-ralph/docker-ralph/credential"
 )
 
-func TestEveryAgentThatAsksAModelHasAKey(t *testing.T) {
+func TestKeyVariables(t *testing.T) {
 	for _, agent := range config.BuiltinAgents() {
 		assert.Equal(t, len(credential.Names(agent)) > 0, agent != "shell", agent)
 	}
 	assert.Equal(t, len(credential.Names("mine")), 0, "an agent of one's own gets what env.pass names")
 }
 
-func TestServicesOfEveryAgent(t *testing.T) {
+func TestServices(t *testing.T) {
 	for _, agent := range config.BuiltinAgents() {
 		services := credential.Services(agent)
 		assert.Equal(t, len(services) > 0, agent != "shell", agent)
@@ -32,7 +32,7 @@ func TestServicesOfEveryAgent(t *testing.T) {
 
 // What opens an agent's model must be known as a key, or it would go into a
 // microVM unasked.
-func TestNoKeyIsForgotten(t *testing.T) {
+func TestServicesCoverAllKeys(t *testing.T) {
 	harmless := []string{
 		"CLAUDE_CODE_USE_BEDROCK",
 		"GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION", "GOOGLE_GENAI_USE_VERTEXAI",
@@ -95,7 +95,7 @@ func TestLeave(t *testing.T) {
 	}
 }
 
-func TestLeaveKeepsValuesWhole(t *testing.T) {
+func TestLeaveDoesNotChangeValues(t *testing.T) {
 	env := []string{"A=b=c d", "EMPTY=", "=C:=odd"}
 	left, _ := credential.Leave(env, credential.Services("opencode"), func(string) bool { return false }, nil)
 	assert.DeepEqual(t, left, env)

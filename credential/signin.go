@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Where the agents' own logins leave what they got. It is read afresh for every
-// command and never refreshed: that is for the agent on the host.
+// Files with the agents' own logins. They are read for every command, and refreshed only by
+// the agent on the host.
 const (
 	claudeCredentials = ".credentials.json"
 	codexCredentials  = "auth.json"
 )
 
-// claudeLogin is what Claude Code's login leaves, in a file or in the Keychain.
+// claudeLogin is Claude Code's login, in a file or in the Keychain.
 type claudeLogin struct {
 	OAuth struct {
 		AccessToken string `json:"accessToken"`
@@ -33,15 +33,15 @@ func (r Router) claudeSignIn(ctx context.Context) (key, string) {
 		return key{}, ""
 	}
 	if ends := file.OAuth.ExpiresAt; ends != 0 && time.Now().UnixMilli() >= ends {
-		r.warn(fmt.Sprintf("Warning: your sign-in of claude has expired at %s and is not used: run \"claude\" on this machine to renew it, or set ANTHROPIC_API_KEY",
+		r.warn(fmt.Sprintf("Warning: ignoring your claude login, which expired at %s: run \"claude\" on this machine to renew it, or set ANTHROPIC_API_KEY",
 			time.UnixMilli(ends).Format(time.DateTime)))
 		return key{}, ""
 	}
 	return bearer("CLAUDE_CODE_OAUTH_TOKEN"), file.OAuth.AccessToken
 }
 
-// claudeKeychain returns what the Keychain has of Claude Code's login. A login of
-// another folder has another item.
+// claudeKeychain returns Claude Code's login in the Keychain. Logins of other directories
+// have other items.
 func (r Router) claudeKeychain(ctx context.Context) (login claudeLogin) {
 	if r.Keychain == "" || r.value("CLAUDE_CONFIG_DIR") != "" {
 		return login
@@ -49,7 +49,7 @@ func (r Router) claudeKeychain(ctx context.Context) (login claudeLogin) {
 	printed, err := r.keychain(ctx, claudeItem)
 	if err != nil {
 		if ctx.Err() == nil {
-			r.warn(fmt.Sprintf("Warning: your sign-in of claude cannot be read from the Keychain (%q): %v. You can set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN instead", claudeItem, err))
+			r.warn(fmt.Sprintf("Warning: reading your claude login (%q) from the Keychain: %v; you can set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN instead", claudeItem, err))
 		}
 		return login
 	}
@@ -69,8 +69,7 @@ func (r Router) codexSignIn(context.Context) (key, string) {
 	return bearer("CODEX_API_KEY"), file.Key
 }
 
-// readSignIn reads a file of an agent. What is missing or not as expected says
-// nothing.
+// readSignIn reads a login file of an agent. Missing and invalid ones are ignored.
 func (r Router) readSignIn(variable, folder, name string, into any) bool {
 	dir := r.value(variable)
 	if dir == "" && r.Home != "" {

@@ -39,14 +39,14 @@ func TestDefaultDriverIsSbx(t *testing.T) {
 		w.createUnrelatedMicroVM(t)
 		res := w.ralph(t, "task", "create", "a", "Title").expect(t, 0)
 		made := w.sandbox(t)
-		assertMessages(t, res, creationMessage(made, "sbx", ""), `is not kept in full with sbx: your own rules of sbx allow more`)
+		assertMessages(t, res, creationMessage(made, "sbx", ""), `is not fully enforced by sbx: your own rules of sbx allow more`)
 		assert.Equal(t, w.ralph(t, "task", "list").expect(t, 0).stderr, "", "it was said once")
 		assert.Equal(t, len(w.containers(t)), 0)
 
 		// The sandbox keeps its driver, even if that can no longer be used.
 		w.setPath(shared.fakes, false)
 		res = w.ralph(t, "task", "list").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, "there is no sbx on PATH"))
+		assert.Check(t, is.Contains(res.stderr, "sbx is not on PATH"))
 		w.setPath(shared.fakes, true)
 		w.configureFake(t, func(s *sandboxcli.Settings) { s.LoggedIn = false })
 		res = w.ralph(t, "task", "list").expect(t, 1)
@@ -63,7 +63,7 @@ func TestDefaultDriverWithoutSbxIsDockerSandbox(t *testing.T) {
 		w.configureUser(t, "")
 		res := w.ralph(t, "task", "create", "a", "Title").expect(t, 0)
 		made := w.sandbox(t)
-		assertMessages(t, res, creationMessage(made, "docker-sandbox", " (no sbx)"), `is not kept in full with docker-sandbox`)
+		assertMessages(t, res, creationMessage(made, "docker-sandbox", " (no sbx)"), `is not fully enforced by docker-sandbox`)
 		assert.Equal(t, w.ralph(t, "task", "list").expect(t, 0).stderr, "")
 
 		// Docker Desktop's next version has none, but no other driver replaces it.
@@ -96,7 +96,7 @@ func TestDefaultDriverWithoutMicroVMsIsContainer(t *testing.T) {
 		{"no KVM", "this machine has no KVM, which sbx needs for its microVMs (there is no /nonexistent/kvm); no docker sandbox", func(_ *testing.T, w *world) {
 			w.setenv("RALPH_KVM", "/nonexistent/kvm")
 		}},
-		{"the removed plugin", "no sbx; this Docker Desktop no longer has \"docker sandbox\" (4.80 removed it)", func(t *testing.T, w *world) {
+		{"the removed plugin", "no sbx; this Docker Desktop has no \"docker sandbox\" (4.80 removed it)", func(t *testing.T, w *world) {
 			w.setPath(shared.fakes, false)
 			w.installDockerSandbox(t)
 			w.configureFake(t, func(s *sandboxcli.Settings) { s.Faults.Removed = true })
@@ -130,7 +130,7 @@ func TestChosenDriverIsNotReplaced(t *testing.T) {
 		change             func(t *testing.T, w *world, broken bool)
 	}
 	all := []fault{
-		{"no sbx", "sbx", "there is no sbx on PATH", func(_ *testing.T, w *world, broken bool) { w.setPath(shared.fakes, !broken) }},
+		{"no sbx", "sbx", "sbx is not on PATH", func(_ *testing.T, w *world, broken bool) { w.setPath(shared.fakes, !broken) }},
 		{"logged out", "sbx", "log in with \"sbx login\"", setting(func(s *sandboxcli.Settings, broken bool) { s.LoggedIn = !broken })},
 		{"no policy", "sbx", "set one with \"sbx policy init balanced\"", setting(func(s *sandboxcli.Settings, broken bool) { s.PolicyInitialised = !broken })},
 		{"no KVM", "sbx", "this machine has no KVM", setting(func(s *sandboxcli.Settings, broken bool) { s.Faults.KVM = broken })},
@@ -139,7 +139,7 @@ func TestChosenDriverIsNotReplaced(t *testing.T) {
 		{"removed, on stderr", "docker-sandbox", "4.80 removed it", setting(func(s *sandboxcli.Settings, broken bool) {
 			s.Faults.Removed, s.Faults.RemovedStderr, s.Faults.RemovedExit = broken, broken, 1
 		})},
-		{"no plugin", "docker-sandbox", "there is no \"docker sandbox\" here", func(t *testing.T, w *world, broken bool) {
+		{"no plugin", "docker-sandbox", "no \"docker sandbox\"", func(t *testing.T, w *world, broken bool) {
 			if !broken {
 				w.installDockerSandbox(t)
 				return

@@ -196,7 +196,7 @@ func TestGitTokenIsNotUsedWhereItIsUnsafe(t *testing.T) {
 		for _, tc := range []struct{ git, network, why string }{
 			{"direct", "allowlist", `it needs sandbox.git = "private", because otherwise the agent can change which repository the token is for`},
 			{"private", "deny", `it needs the network policy "allowlist"`},
-			{"private", "allowlist", "no token for git.example: there is none on this machine"},
+			{"private", "allowlist", "no token for git.example: git and the environment have none"},
 		} {
 			w.setenv("RALPH_GIT", tc.git)
 			w.setenv("RALPH_NETWORK", tc.network)

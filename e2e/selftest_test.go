@@ -283,7 +283,7 @@ func TestSelfTestWithAnUnusableDriver(t *testing.T) {
 		w.setPath(shared.fakes, false)
 		checks := w.selfTest(t, filepath.Join(w.dir, "nowhere"), 1)
 		driver := named(t, checks, "driver")
-		assert.Check(t, is.Contains(driver.Failed, "there is no sbx on PATH"))
+		assert.Check(t, is.Contains(driver.Failed, "sbx is not on PATH"))
 		assert.Check(t, is.Contains(driver.Remedy, "install Docker Sandboxes"))
 		assert.Check(t, named(t, checks, "sandbox").Skipped)
 	})

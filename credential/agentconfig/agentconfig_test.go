@@ -120,7 +120,7 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-func TestElsewhereMissingAndUnreadable(t *testing.T) {
+func TestCollectFromOtherDirectories(t *testing.T) {
 	dir := home(t, map[string]string{"mine/CLAUDE.md": "x"})
 	lookup := func(name string) (string, bool) { return filepath.Join(dir, "mine"), name == "CLAUDE_CONFIG_DIR" }
 	found, err := Collect("claude", dir, lookup)
@@ -148,7 +148,7 @@ func TestElsewhereMissingAndUnreadable(t *testing.T) {
 	assert.Assert(t, errors.Is(err, fs.ErrPermission))
 }
 
-func TestTooMuch(t *testing.T) {
+func TestCollectLimits(t *testing.T) {
 	files := map[string]string{".claude/skills/large.md": strings.Repeat("x", maxFile+1)}
 	found, err := Collect("claude", home(t, files), none)
 	assert.NilError(t, err)

@@ -94,7 +94,7 @@ func TestSecretsInCommandsAndHeaders(t *testing.T) {
 	}
 }
 
-func TestHarmlessArgumentsStay(t *testing.T) {
+func TestHarmlessArgumentsAreKept(t *testing.T) {
 	for _, args := range [][]string{
 		{"--header", "Authorization: Bearer ${TOKEN}"},
 		{"--header", "Authorization:${AUTH_HEADER}"},

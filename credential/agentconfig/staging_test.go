@@ -43,7 +43,7 @@ func TestPut(t *testing.T) {
 
 // A program for sandboxes that lets them write to the folder lets them reach
 // nothing else by it.
-func TestPutAmongLinks(t *testing.T) {
+func TestPutDoesNotFollowLinks(t *testing.T) {
 	staging, outside := StagingOf(t.TempDir(), "sbx", "sb"), t.TempDir()
 	target := filepath.Join(outside, "kept")
 	assert.NilError(t, os.WriteFile(target, nil, 0o600))
@@ -64,7 +64,7 @@ func TestPutAmongLinks(t *testing.T) {
 
 // Whoever a sandbox's commands run as can read what is laid out, and run what the
 // user can; other users of the host get nowhere near.
-func TestWhoReadsWhatIsLaidOut(t *testing.T) {
+func TestPermissionsOfStaging(t *testing.T) {
 	skip.If(t, runtime.GOOS == "windows", "there are no such permissions")
 	staging := StagingOf(t.TempDir(), "container", "sb")
 	assert.NilError(t, MakeShown(staging.Shown()))

@@ -55,7 +55,7 @@ func TestEngineFindsNothing(t *testing.T) {
 	})
 }
 
-func TestEngineWhatCannotBeReadIsAnError(t *testing.T) {
+func TestEngineUnreadableFileIsAnError(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		_, err := scanner(t, e).Tree(t.Context(), "/no/such/folder")
 		assert.ErrorContains(t, err, "scanning /no/such/folder for secrets")
@@ -108,7 +108,7 @@ func FuzzParseReport(f *testing.F) {
 }
 
 // The tests use the version that users get.
-func TestTheVersionIsTheScripts(t *testing.T) {
+func TestVersionMatchesTheScripts(t *testing.T) {
 	versions, err := os.ReadFile("../../scripts/versions")
 	assert.NilError(t, err)
 	_, version, _ := strings.Cut(Image, ":")

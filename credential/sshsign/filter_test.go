@@ -86,7 +86,7 @@ func signRequest(key Key, data []byte, flags uint32) []byte {
 
 var digest = bytes.Repeat([]byte{7}, 64)
 
-func TestWhatGitSignsIsSigned(t *testing.T) {
+func TestGitSignaturesAreSigned(t *testing.T) {
 	key, private := newKey(t)
 	rsaKey, rsaPrivate := newRSAKey(t)
 	socket, _ := userAgent(t, private, rsaPrivate)
@@ -190,7 +190,7 @@ func TestOnlyTheKeyIsListed(t *testing.T) {
 }
 
 // An agent that is locked, gone, or has lost the key says no.
-func TestTheUsersAgentSaysNo(t *testing.T) {
+func TestAgentRefuses(t *testing.T) {
 	key, private := newKey(t)
 	socket, ring := userAgent(t, private)
 	f := &filter{key: key, agent: socket}

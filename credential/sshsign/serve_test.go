@@ -84,7 +84,7 @@ func TestServe(t *testing.T) {
 	assert.Assert(t, os.IsNotExist(err))
 }
 
-func TestALongPathIsRefused(t *testing.T) {
+func TestLongPathIsRefused(t *testing.T) {
 	key, private := newKey(t)
 	socket, _ := userAgent(t, private)
 	dir := Dir(filepath.Join(t.TempDir(), strings.Repeat("x", 90)), "ralph-a-b")
@@ -94,7 +94,7 @@ func TestALongPathIsRefused(t *testing.T) {
 }
 
 // Root works for the owner of the work tree, as whom commands in the sandbox run.
-func TestRootGivesTheSocketAway(t *testing.T) {
+func TestSocketBelongsToTheUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give a file away")
 	}

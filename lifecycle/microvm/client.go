@@ -19,7 +19,7 @@ type client struct {
 	typed string   // how a user calls it
 }
 
-// callError is a call of the program that did not go well.
+// callError is a failed call of the program.
 type callError struct {
 	typed          string // the command, as a user would type it
 	code           int    // exit code; -1 when it was ended from outside
@@ -28,7 +28,7 @@ type callError struct {
 	err            error
 }
 
-// Error shows the program's own words.
+// Error quotes the program.
 func (e *callError) Error() string {
 	switch words := e.words(); {
 	case e.limit > 0:
@@ -43,7 +43,7 @@ func (e *callError) Error() string {
 // Unwrap implements errors.
 func (e *callError) Unwrap() error { return e.err }
 
-// says reports whether the program said one of these texts, whatever their case.
+// says reports whether the output has one of these texts, in any case.
 func (e *callError) says(texts ...string) bool {
 	said := strings.ToLower(e.stderr + "\n" + e.stdout)
 	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(said, text) })
@@ -52,14 +52,14 @@ func (e *callError) says(texts ...string) bool {
 // taken reports whether the name of a new sandbox is in use (contract, section 5.1).
 func (e *callError) taken() bool { return e.says("409 conflict", "already exists") }
 
-// missing reports whether there is no sandbox of that name. Much else can be what is
-// not found, and the plugin's own name has "sandbox" in it.
+// missing reports whether there is no sandbox of that name. Other things may not be found
+// either, and the plugin's name contains "sandbox".
 func (e *callError) missing() bool {
 	return e.says("no sandbox named", "no such sandbox") || e.says("sandbox '", `sandbox "`) && e.says("' not found", `" not found`)
 }
 
-// words are what the program said, on one line. What goes wrong inside a
-// sandbox is on its standard output.
+// words is the end of the program's output, on one line. Failures inside a sandbox are on
+// standard output.
 func (e *callError) words() string {
 	text := e.stderr
 	if strings.TrimSpace(text) == "" {
@@ -69,10 +69,9 @@ func (e *callError) words() string {
 	return strings.Join(words[max(0, len(words)-120):], " ")
 }
 
-// output runs a command that asks nobody anything and returns what it printed
-// on standard output. It gets no input. When it takes longer than limit, or ctx
-// ends, it is told to end, and two seconds later made to. Errors of the
-// program are a [*callError].
+// output runs a command without input and returns its standard output. After limit, or at
+// the end of ctx, it is terminated, and killed two seconds later. Errors of the program are
+// a [*callError].
 func (c client) output(ctx context.Context, limit time.Duration, args ...string) ([]byte, error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -101,8 +100,7 @@ func (c client) call(args []string) string {
 	return strings.Join(append([]string{c.typed}, args...), " ")
 }
 
-// command makes a command with an environment that is fit for it, in a process
-// group of its own: Ctrl+C at the terminal is for us to act upon.
+// command prepares a command in its own process group, which Ctrl+C does not reach.
 func (c client) command(ctx context.Context, args []string, env ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, c.path, slices.Concat(c.args, args)...)
 	cmd.Env = append(environment(), env...)
@@ -111,13 +109,12 @@ func (c client) command(ctx context.Context, args []string, env ...string) *exec
 	return cmd
 }
 
-// killDelay is how long a client may take to end when it is told to. sbx was
-// seen to take half a minute (contract, section 1).
+// killDelay is the time between SIGTERM and SIGKILL. sbx can take half a minute to end
+// (contract, section 1).
 const killDelay = 2 * time.Second
 
-// environment is ours without what must not reach the programs: a daemon that
-// they start would hand the user's ssh agent to every sandbox (contract,
-// section 9.2), and the Docker CLI's line to its plugin is ours alone.
+// environment is ours without the ssh-agent, which a daemon that the programs start would
+// forward to every sandbox (contract, section 9.2), and the plugin socket of the Docker CLI.
 func environment() []string {
 	var env []string
 	for _, kv := range os.Environ() {
@@ -131,7 +128,7 @@ func environment() []string {
 	return env
 }
 
-// capped keeps the beginning of a program's output.
+// capped buffers the beginning of a program's output.
 type capped struct{ bytes.Buffer }
 
 const maxOutput = 8 << 20

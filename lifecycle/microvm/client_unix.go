@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// ownGroup puts a command into a process group of its own, which is ended as a
-// whole when the command's context ends: the Docker CLI starts its plugins as
-// processes of their own.
+// ownGroup puts a command into its own process group, all of which is terminated at the end
+// of the command's context: the Docker CLI runs plugins in processes of their own.
 func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error {
@@ -26,8 +25,7 @@ func ownGroup(cmd *exec.Cmd) {
 	}
 }
 
-// isReused reports whether the number of a process, and with it that of its group,
-// is another one's by now.
+// isReused reports whether the PID of a process, and its process group ID, are another one's.
 func isReused(p *os.Process) bool {
 	return errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone) && syscall.Kill(p.Pid, 0) == nil
 }
@@ -40,9 +38,8 @@ func endGroup(group int) error {
 	return err
 }
 
-// ownSession makes a command go on whatever becomes of us and our terminal.
+// ownSession lets a command outlive this process and its terminal.
 func ownSession(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
 
-// resized tells a program that its terminal has another size. One that the
-// terminal controls hears of it anyway.
+// resized signals a program that the size of its terminal has changed.
 func resized(cmd *exec.Cmd) { _ = cmd.Process.Signal(syscall.SIGWINCH) }

@@ -11,4 +11,4 @@ func ownGroup(cmd *exec.Cmd) {
 
 func ownSession(cmd *exec.Cmd) { ownGroup(cmd) }
 
-func resized(*exec.Cmd) {} // consoles tell their programs themselves
+func resized(*exec.Cmd) {} // consoles signal their programs

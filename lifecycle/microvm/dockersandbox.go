@@ -14,31 +14,29 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// plugin is the "docker sandbox" plugin of Docker Desktop 4.58 to 4.79, which is
-// called through the Docker CLI.
+// plugin is "docker sandbox" of Docker Desktop 4.58 to 4.79, a plugin of the Docker CLI.
 type plugin struct {
 	docker  string
 	globals []string
 }
 
-// heartbeat is a third of the half hour after which a microVM without an
-// interactive session is stopped (contract, section 4).
+// heartbeat is a third of the time after which a microVM without an interactive session is
+// stopped (contract, section 4).
 const heartbeat = 10 * time.Minute
 
-// pluginDialect has no limits of memory and processors, as the plugin knows none.
 func pluginDialect(o Options) dialect {
 	return dialect{
 		typed: "docker sandbox", listed: "vms",
 		start: []string{"run", "--detached"}, remove: []string{"rm"},
 		beat:    cmp.Or(o.Beat, heartbeat),
-		mends:   "restart Docker Desktop",
+		remedy:  "restart Docker Desktop",
 		program: &plugin{o.Docker, o.Globals},
 	}
 }
 
 func (p *plugin) client(context.Context) (client, error) {
 	if p.docker == "" {
-		return client{}, errors.New("the docker command is not on PATH, which the driver docker-sandbox needs")
+		return client{}, errors.New("docker is not on PATH")
 	}
 	return client{path: p.docker, args: append(slices.Clone(p.globals), "sandbox"), typed: "docker sandbox"}, nil
 }
@@ -54,10 +52,10 @@ func (p *plugin) create(_ context.Context, _ *Driver, spec lifecycle.Spec) ([]st
 }
 
 // errRemoved is for Docker Desktop 4.80 and later, whose plugin only prints a notice.
-var errRemoved = hint.Wrap(errors.New("this Docker Desktop no longer has \"docker sandbox\" (4.80 removed it)"), installHint)
+var errRemoved = hint.Wrap(errors.New("this Docker Desktop has no \"docker sandbox\" (4.80 removed it)"), installHint)
 
 // errNoPlugin is for a Docker CLI without the plugin.
-var errNoPlugin = hint.Wrap(fmt.Errorf("%w: there is no \"docker sandbox\" here (Docker Desktop 4.58 to 4.79 have it)", lifecycle.ErrNotInstalled), installHint)
+var errNoPlugin = hint.Wrap(fmt.Errorf("%w: no \"docker sandbox\" (it is part of Docker Desktop 4.58 to 4.79)", lifecycle.ErrNotInstalled), installHint)
 
 func (p *plugin) explain(c *callError) error {
 	switch {
@@ -72,7 +70,7 @@ func (p *plugin) explain(c *callError) error {
 	}
 }
 
-// log is for all sandboxes.
+// log prints the entries of all sandboxes.
 func (p *plugin) log(string) []string { return []string{"network", "log", "--json"} }
 
 // keys assumes that the plugin's proxy has the user's variables: it reads them from
@@ -90,6 +88,6 @@ func (p *plugin) giveKey(services []credential.Service) string {
 	for _, s := range services {
 		variables = append(variables, s.Variables[0])
 	}
-	return fmt.Sprintf("%s is not set: the agent can reach its model only if it logs in by itself. Set it in your shell's start-up file, then restart Docker Desktop, whose proxy adds it to requests",
+	return fmt.Sprintf("%s is not set, so the agent has to log in by itself; to use a key, set it in your shell's startup file and restart Docker Desktop, whose proxy adds it to requests",
 		strings.Join(variables, ", "))
 }

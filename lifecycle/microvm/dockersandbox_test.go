@@ -30,12 +30,12 @@ func TestCommandLines(t *testing.T) {
 
 func TestWithoutDocker(t *testing.T) {
 	_, err := New(DockerSandbox, Options{}).client(t.Context())
-	assert.ErrorContains(t, err, "docker command is not on PATH")
+	assert.ErrorContains(t, err, "docker is not on PATH")
 }
 
 // Each failure has the remedy that mends it, and none means that there is no
 // such sandbox.
-func TestFailuresAreToldApart(t *testing.T) {
+func TestExplainPluginFailures(t *testing.T) {
 	d := New(DockerSandbox, Options{})
 	for _, tc := range []struct {
 		name string
@@ -43,8 +43,8 @@ func TestFailuresAreToldApart(t *testing.T) {
 		want string // empty for nothing that is known
 	}{
 		{"4.80 and later", callError{stdout: "docker sandbox is deprecated and has been removed. Use sbx."}, "4.80 removed it"},
-		{"no plugin", callError{code: 1, stderr: "docker: 'sandbox' is not a docker command.\nSee 'docker --help'"}, `there is no "docker sandbox" here`},
-		{"no plugin, a current CLI", callError{code: 1, stderr: "docker: unknown command: docker sandbox"}, `there is no "docker sandbox" here`},
+		{"no plugin", callError{code: 1, stderr: "docker: 'sandbox' is not a docker command.\nSee 'docker --help'"}, `no "docker sandbox"`},
+		{"no plugin, a current CLI", callError{code: 1, stderr: "docker: unknown command: docker sandbox"}, `no "docker sandbox"`},
 		{"daemon down", callError{code: 1, stderr: "dial unix /run/sandboxd.sock: connect: connection refused"}, "start Docker Desktop"},
 		{"something else", callError{code: 1, stderr: "disk full"}, ""},
 	} {
@@ -61,10 +61,10 @@ func TestFailuresAreToldApart(t *testing.T) {
 	assert.Check(t, errors.Is(d.explain(&callError{code: 1, stderr: "docker: unknown command: docker sandbox"}), lifecycle.ErrNotInstalled))
 }
 
-func TestAProgramThatHangs(t *testing.T) {
+func TestTimeoutHint(t *testing.T) {
 	for name, remedy := range map[string]string{Sbx: `run "sbx daemon restart"`, DockerSandbox: "restart Docker Desktop"} {
 		d := New(name, Options{})
-		err := d.explained(&callError{typed: d.typed + " ls", limit: time.Second})
+		err := d.withAdvice(&callError{typed: d.typed + " ls", limit: time.Second})
 		assert.ErrorContains(t, err, "did not answer within 1s")
 		assert.DeepEqual(t, hint.Of(err), []string{remedy})
 	}

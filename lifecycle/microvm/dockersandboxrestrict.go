@@ -10,9 +10,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// The settings of "network proxy", as far as they are needed (contract, section
-// 4). Which of two wins is documented: the one that names the host and port more
-// exactly, and after them all the policy.
+// The settings of "network proxy" (contract, section 4). The one that is more specific about
+// host and port wins, the policy comes last.
 const (
 	setPolicy = "policy"
 	allowHost = "allow-host"
@@ -20,25 +19,25 @@ const (
 	blockCIDR = "block-cidr"
 )
 
-// setting is one of them with its value, as in "allow-host=example.com:443".
+// setting formats a setting, as in "allow-host=example.com:443".
 func setting(name, value string) string { return name + "=" + value }
 
-// ownDefault is said once of every sandbox.
-const ownDefault = "docker sandbox may also let it reach the hosts that are allowed in its own default policy, and cannot be asked which these are"
+// ownDefault is the warning for every sandbox.
+const ownDefault = "docker sandbox may also allow hosts of its default policy, which it does not list"
 
-// restrict tells what was not told before: the plugin shows nobody how a sandbox is
-// set, so what it was told is all that is known.
-func (p *plugin) restrict(ctx context.Context, d *Driver, name string, policy egress.Policy, told []string, note func([]string) error) (kept, error) {
+// restrict adds the settings that were not applied before. The plugin does not list those of
+// a sandbox.
+func (p *plugin) restrict(ctx context.Context, d *Driver, name string, policy egress.Policy, applied []string, save func([]string) error) (deviations, error) {
 	want, is := settings(policy)
 	if policy.Mode != egress.AllowAll {
 		is.stricter = append(is.stricter, ownDefault)
 	}
-	for _, old := range told {
+	for _, old := range applied {
 		if host, ok := strings.CutPrefix(old, allowHost+"="); ok && !slices.Contains(want, old) {
-			is.looser = append(is.looser, fmt.Sprintf("docker sandbox was told to allow %s before, and cannot be asked whether it has taken that back. Make the sandbox anew with --recreate", host))
+			is.looser = append(is.looser, fmt.Sprintf("docker sandbox may still allow %s, which was allowed before: recreate the sandbox with --recreate", host))
 		}
 	}
-	missing, known := progress(want, told)
+	missing, known := progress(want, applied)
 	if len(missing) == 0 {
 		return is, nil
 	}
@@ -50,20 +49,20 @@ func (p *plugin) restrict(ctx context.Context, d *Driver, name string, policy eg
 	if _, err := d.call(ctx, limitList, args...); err != nil {
 		return is, fmt.Errorf("adding network rules to the sandbox %s: %w", name, err)
 	}
-	// Not before: what is noted is not told again.
-	return is, note(known)
+	// Not before: saved settings are not applied again.
+	return is, save(known)
 }
 
-// progress returns what has yet to be told, and what is known to have been then.
-// What was blocked and is allowed again has to be told once more.
-func progress(want, told []string) (missing, known []string) {
-	known = slices.DeleteFunc(slices.Clone(told), func(s string) bool {
+// progress returns the settings to apply, and all that are applied then. A host that was
+// blocked and is allowed again needs its setting once more.
+func progress(want, applied []string) (missing, known []string) {
+	known = slices.DeleteFunc(slices.Clone(applied), func(s string) bool {
 		return strings.HasPrefix(s, blockHost+"=") && !slices.Contains(want, s)
 	})
 	for _, s := range want {
 		host, allows := strings.CutPrefix(s, allowHost+"=")
-		again := allows && slices.Contains(told, setting(blockHost, host)) && !slices.Contains(want, setting(blockHost, host))
-		if again || !slices.Contains(told, s) {
+		again := allows && slices.Contains(applied, setting(blockHost, host)) && !slices.Contains(want, setting(blockHost, host))
+		if again || !slices.Contains(applied, s) {
 			missing = append(missing, s)
 		}
 		if !slices.Contains(known, s) {
@@ -73,9 +72,9 @@ func progress(want, told []string) (missing, known []string) {
 	return missing, known
 }
 
-// settings puts a policy into settings of the plugin's proxy. A pattern there is
-// a host or "*.x" for all hosts below x, with a port or for any.
-func settings(policy egress.Policy) (want []string, is kept) {
+// settings translates a policy. A pattern of the plugin's proxy is a host, or "*.x" for all
+// hosts below x, with an optional port.
+func settings(policy egress.Policy) (want []string, is deviations) {
 	add := func(name, value string) {
 		if s := setting(name, value); !slices.Contains(want, s) {
 			want = append(want, s)
@@ -91,7 +90,7 @@ func settings(policy egress.Policy) (want []string, is kept) {
 	}
 	for _, e := range policy.InForce() {
 		if len(e.Rule.Ranges) > 0 {
-			is.stricter = append(is.stricter, fmt.Sprintf("%s: docker sandbox ties no range to a host, so it decides by itself whether the host is reached there", e.Rule))
+			is.stricter = append(is.stricter, fmt.Sprintf("%s: docker sandbox has no ranges for single hosts", e.Rule))
 		}
 		if policy.Mode == egress.AllowAll {
 			continue
@@ -103,7 +102,7 @@ func settings(policy egress.Policy) (want []string, is kept) {
 		}
 	}
 	for _, e := range policy.Refused {
-		// A setting for the port comes before one for all.
+		// A setting for a port wins over one for all.
 		for _, port := range e.Rule.Ports() {
 			add(blockHost, fmt.Sprintf("%s:%d", e.Rule.Host, port))
 		}
@@ -114,7 +113,7 @@ func settings(policy egress.Policy) (want []string, is kept) {
 	return want, is
 }
 
-// refused reports whether the policy refuses all hosts of a rule at a port.
+// refused reports whether a policy refuses all hosts of a rule at a port.
 func refused(policy egress.Policy, host string, port uint16) bool {
 	return slices.ContainsFunc(policy.Refused, func(e egress.Entry) bool {
 		suffix, wild := strings.CutPrefix(e.Rule.Host, "*")
@@ -123,7 +122,7 @@ func refused(policy egress.Policy, host string, port uint16) bool {
 	})
 }
 
-// standing has nothing to tell: the plugin lists no rules.
-func (p *plugin) standing(context.Context, *Driver, string, []string) ([]lifecycle.StandingRule, error) {
+// otherRules returns none: the plugin does not list rules.
+func (p *plugin) otherRules(context.Context, *Driver, string, []string) ([]lifecycle.StandingRule, error) {
 	return nil, nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/egress"
 )
 
-func TestSettingsOfAPolicy(t *testing.T) {
+func TestSettings(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		policy   egress.Policy
@@ -19,7 +19,7 @@ func TestSettingsOfAPolicy(t *testing.T) {
 		stricter string
 	}{
 		{"hosts", policyOf(t, egress.Allowlist, "a.example", "*.b.example:8443"), "policy=deny allow-host=a.example:80 allow-host=a.example:443 allow-host=*.b.example:8443", ""},
-		{"a range", policyOf(t, egress.Allowlist, "db.example:5432=10.0.0.0/8"), "policy=deny allow-host=db.example:5432", "docker sandbox ties no range to a host"},
+		{"a range", policyOf(t, egress.Allowlist, "db.example:5432=10.0.0.0/8"), "policy=deny allow-host=db.example:5432", "docker sandbox has no ranges for single hosts"},
 		{"refused at one port", policyOf(t, egress.Allowlist, "a.example", "!a.example:80"), "policy=deny allow-host=a.example:443 block-host=a.example:80", ""},
 		{"refused at all ports", policyOf(t, egress.Allowlist, "a.example.com:8443", "!*.example.com"), "policy=deny block-host=*.example.com:80 block-host=*.example.com:443 block-host=*.example.com", ""},
 		{"refused below a wildcard", policyOf(t, egress.Allowlist, "*.example.com:443", "!a.example.com:443"), "policy=deny allow-host=*.example.com:443 block-host=a.example.com:443", ""},
@@ -39,7 +39,7 @@ func TestSettingsOfAPolicy(t *testing.T) {
 	}
 }
 
-func TestNothingIsToldTwice(t *testing.T) {
+func TestProgress(t *testing.T) {
 	first := []string{"policy=deny", "allow-host=a:443"}
 	missing, known := progress(first, nil)
 	assert.DeepEqual(t, missing, first)

@@ -28,30 +28,28 @@ var (
 	_ lifecycle.Limiter    = (*Driver)(nil)
 )
 
-// Options are what a driver needs of its surroundings.
+// Options configure a driver.
 type Options struct {
-	// StateDir is the plugin's folder below Docker's configuration folder. The driver
-	// keeps there what it knows of its sandboxes, and the ralph that they mount.
+	// StateDir is the plugin's state directory, with the records of sandboxes and the
+	// ralph that they mount.
 	StateDir string
-	// Keeper is a command that calls [Driver.Keep] with the two arguments that
-	// are added to it. It is started for a [lifecycle.Process] that is lasting.
+	// Keeper is the command that calls [Driver.Keep] with the arguments that are
+	// appended, for a [lifecycle.Process] that is lasting.
 	Keeper []string
-	// Report tells the user something.
+	// Report prints a message for the user.
 	Report func(message string)
-	// TimeScale multiplies all time limits; 0 means 1.
+	// TimeScale multiplies all timeouts; 0 means 1.
 	TimeScale float64
 
-	// Engine is where sbx, which has a store of its own, is given images from. It is
-	// nil where there is no engine: sbx fetches images itself then.
+	// Engine has images that are copied to the store of sbx; nil for none.
 	Engine Engine
-	// KVM is the device that sbx needs on Linux; empty where it is not looked at.
+	// KVM is the device that sbx needs on Linux; empty to skip the check.
 	KVM string
-	// Docker is the Docker CLI, whose plugin docker sandbox is, and Globals its
-	// options that choose the configuration and the engine.
+	// Docker is the Docker CLI, and Globals its options that choose the configuration
+	// and the engine, for docker sandbox.
 	Docker  string
 	Globals []string
-	// Beat is how often docker sandbox is shown that a sandbox is in use; 0 for
-	// what is known of it.
+	// Beat is how often a keeper of docker sandbox opens a session; 0 for the default.
 	Beat time.Duration
 }
 
@@ -77,7 +75,7 @@ func (d *Driver) Keys(ctx context.Context, services []credential.Service, presen
 // GiveKey implements [lifecycle.KeyStore].
 func (d *Driver) GiveKey(services []credential.Service) string { return d.giveKey(services) }
 
-// Usable reports whether sandboxes can be made here.
+// Usable reports whether sandboxes can be created.
 func (d *Driver) Usable(ctx context.Context) error { return d.usable(ctx, d) }
 
 // Manual implements [lifecycle.Driver].
@@ -88,14 +86,14 @@ func (d *Driver) Manual(name string) lifecycle.Manual {
 
 func (d *Driver) records() records { return recordsOf(d.StateDir, d.name) }
 
-// call runs a command of the program that asks nobody anything.
+// call runs a command of the program without input.
 func (d *Driver) call(ctx context.Context, limit time.Duration, args ...string) ([]byte, error) {
 	c, err := d.client(ctx)
 	if err != nil {
 		return nil, err
 	}
 	out, err := c.output(ctx, d.scaled(limit), args...)
-	return out, d.explained(err)
+	return out, d.withAdvice(err)
 }
 
 // inside runs a small command of ours in a sandbox.
@@ -110,29 +108,28 @@ func (d *Driver) scaled(limit time.Duration) time.Duration {
 	return limit
 }
 
-// explained prefers our words for what the program said, and keeps its own
-// within reach.
-func (d *Driver) explained(err error) error {
+// withAdvice replaces a known failure of the program by an error with a hint.
+func (d *Driver) withAdvice(err error) error {
 	c, ok := errors.AsType[*callError](err)
 	if !ok {
 		return err
 	}
 	if c.limit > 0 {
-		return hint.Wrap(err, "%s", d.mends)
+		return hint.Wrap(err, "%s", d.remedy)
 	}
 	if known := d.explain(c); known != nil {
-		return &explainedError{known, c}
+		return &advisedError{known, c}
 	}
 	return err
 }
 
-// explainedError says what is wrong, and unwraps to how that is known too.
-type explainedError struct {
+// advisedError also unwraps to the failure of the program.
+type advisedError struct {
 	error
 	call *callError
 }
 
-func (e *explainedError) Unwrap() []error { return []error{e.error, e.call} }
+func (e *advisedError) Unwrap() []error { return []error{e.error, e.call} }
 
 // list asks the program for its sandboxes.
 func (d *Driver) list(ctx context.Context) ([]Entry, error) {
@@ -143,8 +140,8 @@ func (d *Driver) list(ctx context.Context) ([]Entry, error) {
 	return entries, nil
 }
 
-// entries is list. An answer that cannot be read is asked for once more: it may have
-// been written while the daemon started.
+// entries is list. Unreadable output is requested once more: it may have been written
+// while the daemon started.
 func (d *Driver) entries(ctx context.Context) (entries []Entry, err error) {
 	for range 2 {
 		var out []byte
@@ -162,25 +159,24 @@ func (d *Driver) entries(ctx context.Context) (entries []Entry, err error) {
 	return nil, err
 }
 
-// diagnose says, in a clause, why the program may list nothing though it has made
-// a sandbox.
+// diagnose returns, in a clause, why the program may list nothing although there was a
+// sandbox.
 func (d *Driver) diagnose(ctx context.Context, name string) string {
-	why := d.typed + " lists no sandboxes at all, though this one was made; "
+	why := d.typed + " lists no sandboxes at all, but this one was created; "
 	_, err := d.inside(ctx, name, limitList, "true")
 	c, said := errors.AsType[*callError](err)
 	switch {
 	case err == nil:
-		return why + "but it runs commands in it. To mend the list, " + d.mends
+		return why + "it still runs commands: " + d.remedy
 	case said && c.missing():
-		return why + "asked for it by name, it says that there is none"
+		return why + "by name, it is not found either"
 	default:
 		return why + err.Error()
 	}
 }
 
-// Lookup implements [lifecycle.Driver]. What is not listed but remembered is
-// not found only if the list shows others: a program that has lost its engine
-// lists nothing at all (contract, section 7).
+// Lookup implements [lifecycle.Driver]. A recorded sandbox is not found only if others are
+// listed: a program that has lost its engine lists nothing (contract, section 7).
 func (d *Driver) Lookup(ctx context.Context, name string) (lifecycle.Sandbox, error) {
 	entries, err := d.list(ctx)
 	if err != nil {
@@ -217,7 +213,7 @@ func find(entries []Entry, name string) (Entry, bool) {
 	return Entry{}, false
 }
 
-// found matches what is listed with what is remembered.
+// found combines a listed sandbox with its record.
 func (d *Driver) found(entry Entry, rec record, known bool) (lifecycle.Sandbox, error) {
 	foreign := &lifecycle.ForeignError{Name: entry.Name, What: "a sandbox of " + d.name}
 	if !known {
@@ -230,10 +226,10 @@ func (d *Driver) found(entry Entry, rec record, known bool) (lifecycle.Sandbox, 
 	}
 	sb := rec.sandbox(entry.State())
 	if sb.ID == "" {
-		sb.ID = entry.ID // creating it was interrupted, or it was not told
+		sb.ID = entry.ID // its creation was interrupted, or sbx did not list it
 	}
 	if sb.State == lifecycle.Unknown {
-		sb.Why = fmt.Sprintf("%s calls it %q", d.name, entry.Status)
+		sb.Why = fmt.Sprintf("%s reports the status %q", d.name, entry.Status)
 	}
 	return sb, nil
 }
@@ -261,8 +257,8 @@ func (d *Driver) List(ctx context.Context) ([]lifecycle.Sandbox, error) {
 	return all, nil
 }
 
-// Create implements [lifecycle.Driver]. What the sandbox is for is noted before
-// it is made, so that one whose making was interrupted is known for ours.
+// Create implements [lifecycle.Driver]. The record is written first, so that a sandbox
+// whose creation was interrupted is recognized.
 func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.Sandbox, error) {
 	rec, err := newRecord(spec)
 	if err != nil {
@@ -303,17 +299,16 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 	return d.found(entry, rec, true)
 }
 
-// notCreated tells why there is no new sandbox, and puts the memory of an older
-// one back.
+// notCreated returns why there is no new sandbox, and restores the record of an older one.
 func (d *Driver) notCreated(ctx context.Context, err error, rec, old record, known bool) error {
 	c, ok := errors.AsType[*callError](err)
 	taken := ok && c.taken()
 	switch {
 	case known:
 		err = errors.Join(err, d.records().write(old))
-	case taken || ok && d.surelyAbsent(ctx, rec.Name, c):
+	case taken || ok && d.wasNotCreated(ctx, rec.Name, c):
 		err = errors.Join(err, d.records().remove(rec.Name))
-	} // else it is ours if it was made
+	} // otherwise it may have been created
 	if taken {
 		return lifecycle.ErrExists
 	}
@@ -323,9 +318,9 @@ func (d *Driver) notCreated(ctx context.Context, err error, rec, old record, kno
 	return fmt.Errorf("creating the sandbox %s: %w", rec.Name, err)
 }
 
-// surelyAbsent reports whether nothing can come of a creation that failed: it was
-// refused in words that we know, or a list shows other sandboxes.
-func (d *Driver) surelyAbsent(ctx context.Context, name string, failed *callError) bool {
+// wasNotCreated reports whether a failed creation certainly left no sandbox: the failure
+// is a known one, or the list shows others.
+func (d *Driver) wasNotCreated(ctx context.Context, name string, failed *callError) bool {
 	entries, err := d.list(ctx)
 	_, listed := find(entries, name)
 	if err != nil || listed || failed.limit > 0 {
@@ -334,7 +329,7 @@ func (d *Driver) surelyAbsent(ctx context.Context, name string, failed *callErro
 	return len(entries) > 0 || d.explain(failed) != nil
 }
 
-// mounts are the folders beside the work tree, as both programs take them.
+// mounts returns the directories to mount besides the worktree.
 func (d *Driver) mounts(spec lifecycle.Spec) ([]string, error) {
 	const readOnly = ":ro"
 	mounts := slices.Clone(spec.Mounts)

@@ -17,8 +17,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire"
 )
 
-// Exec implements [lifecycle.Driver]. The program's client is given the user's
-// terminal, with our screen before it, or pipes; ralph inside replaces itself by the command.
+// Exec implements [lifecycle.Driver]. The program's client gets the user's terminal, with a
+// [screen] for its output, or pipes.
 func (d *Driver) Exec(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Process) (int, error) {
 	rec, ok := d.ready(sb)
 	if !ok {
@@ -45,8 +45,7 @@ func (d *Driver) Exec(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Pro
 	return d.outcome(ctx, sb, rec, p, code)
 }
 
-// execArgs is the command line of the client. Values of variables are not in
-// it.
+// execArgs returns the command line of the client, without the values of variables.
 func (d *Driver) execArgs(rec record, p lifecycle.Process) []string {
 	opts := execOptions{terminal: p.Terminal != nil, dir: p.Dir}
 	for _, kv := range p.Env {
@@ -56,7 +55,7 @@ func (d *Driver) execArgs(rec record, p lifecycle.Process) []string {
 	size := "-"
 	if p.Terminal != nil {
 		opts.detachKeys = p.Terminal.DetachKeys()
-		// Sessions were seen that had a terminal of no size.
+		// Some sessions have a terminal without a size.
 		if height, width := p.Terminal.Size(); height > 0 && width > 0 {
 			size = fmt.Sprintf("%dx%d", height, width)
 		}
@@ -68,9 +67,9 @@ func (d *Driver) execArgs(rec record, p lifecycle.Process) []string {
 	return args
 }
 
-// connect gives the client its streams. With a terminal it is in our process
-// group, so that the terminal is its own too. Without, it is in one of its own,
-// which Ctrl+C does not reach, and must not read a terminal.
+// connect connects the client's streams. With a terminal, it stays in our process group, to
+// use the terminal. Without, it has its own, which Ctrl+C does not reach, and must not read
+// a terminal.
 func connect(cmd *exec.Cmd, p lifecycle.Process) (*screen, error) {
 	if p.Terminal != nil {
 		stdin, stdout, stderr := p.Terminal.Files()

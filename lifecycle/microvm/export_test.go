@@ -21,10 +21,10 @@ func (m meanwhile) client(ctx context.Context) (client, error) {
 }
 
 // restrict is not disturbed: it holds the lock that do may need.
-func (m meanwhile) restrict(ctx context.Context, d *Driver, name string, policy egress.Policy, told []string, note func([]string) error) (kept, error) {
+func (m meanwhile) restrict(ctx context.Context, d *Driver, name string, policy egress.Policy, applied []string, save func([]string) error) (deviations, error) {
 	quiet := *d
 	quiet.program = m.program
-	return m.program.restrict(ctx, &quiet, name, policy, told, note)
+	return m.program.restrict(ctx, &quiet, name, policy, applied, save)
 }
 
 // Meanwhile is a driver that does something while its program is about to be asked to

@@ -31,18 +31,18 @@ func (b *bench) exec(t *testing.T, sb lifecycle.Sandbox, script string) (code in
 	return code, stdout.String(), err
 }
 
-// TestOddAnswers: what the programs are known to print around and in their
+// What the programs are known to print around and in their
 // lists changes nothing.
-func TestOddAnswers(t *testing.T) {
+func TestUnusualOutput(t *testing.T) {
 	beside(t)
 	kinds(t, func(t *testing.T, kind string) {
 		if !apart(t) {
-			tryOddAnswers(t, kind)
+			tryUnusualOutput(t, kind)
 		}
 	})
 }
 
-func tryOddAnswers(t *testing.T, kind string) {
+func tryUnusualOutput(t *testing.T, kind string) {
 	for name, change := range map[string]func(*sandboxcli.Settings){
 		"a notice":               func(s *sandboxcli.Settings) { s.Faults.UpdateNotice = true },
 		"lines about the daemon": func(s *sandboxcli.Settings) { s.DaemonUp, s.Faults.StartLinesStdout = false, true },
@@ -52,7 +52,7 @@ func tryOddAnswers(t *testing.T, kind string) {
 		"no IDs":         func(s *sandboxcli.Settings) { s.Faults.NoID = true },
 		"no workspaces":  func(s *sandboxcli.Settings) { s.Faults.NoWorkspaces = true },
 		"new fields":     func(s *sandboxcli.Settings) { s.Faults.ExtraFields = true },
-		"the oldest sbx": func(s *sandboxcli.Settings) { s.Version = "0.38.0" },
+		"the oldest sbx": func(s *sandboxcli.Settings) { s.Version = "0.42.0" },
 		"an sbx between": func(s *sandboxcli.Settings) { s.Version = "0.45.1" },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -71,9 +71,9 @@ func tryOddAnswers(t *testing.T, kind string) {
 	}
 }
 
-// TestFaultsAreNoAbsence: whatever goes wrong is told apart, with what mends
+// Whatever goes wrong is told apart, with what mends
 // it, and never taken for "there is no sandbox".
-func TestFaultsAreNoAbsence(t *testing.T) {
+func TestFaultIsNotNotFound(t *testing.T) {
 	beside(t)
 	kinds(t, func(t *testing.T, kind string) {
 		if !apart(t) {
@@ -106,14 +106,14 @@ func tryFaults(t *testing.T, kind string) {
 		{"logged out", microvm.Sbx, func(s *sandboxcli.Settings) { s.LoggedIn = false }, `log in with "sbx login"`},
 		{"a lapsed login", microvm.Sbx, func(s *sandboxcli.Settings) { s.Faults.LoginLapseAfter = &lapse }, `log in with "sbx login"`},
 		{"no daemon", microvm.Sbx, func(s *sandboxcli.Settings) { s.DaemonUp, s.Faults.NoDaemon = false, true }, `start it with "sbx daemon start --detach"`},
-		{"the removed plugin", microvm.DockerSandbox, func(s *sandboxcli.Settings) { s.Faults.Removed = true }, `this Docker Desktop no longer has "docker sandbox" (4.80 removed it)`},
-		{"the removed plugin, with a code", microvm.DockerSandbox, func(s *sandboxcli.Settings) { s.Faults.Removed, s.Faults.RemovedExit = true, 1 }, `no longer has "docker sandbox"`},
+		{"the removed plugin", microvm.DockerSandbox, func(s *sandboxcli.Settings) { s.Faults.Removed = true }, `this Docker Desktop has no "docker sandbox" (4.80 removed it)`},
+		{"the removed plugin, with a code", microvm.DockerSandbox, func(s *sandboxcli.Settings) { s.Faults.Removed, s.Faults.RemovedExit = true, 1 }, `has no "docker sandbox"`},
 		{
 			"the removed plugin, on stderr", microvm.DockerSandbox,
 			func(s *sandboxcli.Settings) {
 				s.Faults.Removed, s.Faults.RemovedExit, s.Faults.RemovedStderr = true, 1, true
 			},
-			`no longer has "docker sandbox"`,
+			`has no "docker sandbox"`,
 		},
 	} {
 		if tc.kind != both && tc.kind != kind {
@@ -140,9 +140,9 @@ func tryFaults(t *testing.T, kind string) {
 	}
 }
 
-// TestAnEmptyListIsNoProof: the program says there is nothing, and we know
+// The program says there is nothing, and we know
 // better.
-func TestAnEmptyListIsNoProof(t *testing.T) {
+func TestEmptyListIsUnknownState(t *testing.T) {
 	if apart(t) {
 		return
 	}
@@ -151,8 +151,8 @@ func TestAnEmptyListIsNoProof(t *testing.T) {
 		change func(*sandboxcli.Settings)
 		why    string
 	}{
-		{"the engine is lost", func(s *sandboxcli.Settings) { s.Faults.EmptyList = true }, "lists no sandboxes at all, though this one was made; "},
-		{"the sandbox is lost", func(s *sandboxcli.Settings) { s.Faults.VanishOnSleep = true }, "asked for it by name, it says that there is none"},
+		{"the engine is lost", func(s *sandboxcli.Settings) { s.Faults.EmptyList = true }, "lists no sandboxes at all, but this one was created; "},
+		{"the sandbox is lost", func(s *sandboxcli.Settings) { s.Faults.VanishOnSleep = true }, "by name, it is not found either"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			kinds(t, func(t *testing.T, kind string) {
@@ -176,8 +176,8 @@ func TestAnEmptyListIsNoProof(t *testing.T) {
 	}
 }
 
-// TestAnotherListedSandboxIsProof: a list that shows others is believed.
-func TestAnotherListedSandboxIsProof(t *testing.T) {
+// A list that shows others is believed.
+func TestListWithOthersMeansNotFound(t *testing.T) {
 	if apart(t) {
 		return
 	}
@@ -200,7 +200,7 @@ func TestAnotherListedSandboxIsProof(t *testing.T) {
 	})
 }
 
-func TestWhatKeepsASandboxFromBeingMade(t *testing.T) {
+func TestCreateFails(t *testing.T) {
 	if apart(t) {
 		return
 	}
@@ -228,9 +228,9 @@ func TestWhatKeepsASandboxFromBeingMade(t *testing.T) {
 	}
 }
 
-// TestACrashDuringCreation: the client of the program dies before or after it
+// The client of the program dies before or after it
 // has made the sandbox, and we do not know which.
-func TestACrashDuringCreation(t *testing.T) {
+func TestCrashDuringCreate(t *testing.T) {
 	if apart(t) {
 		return
 	}
@@ -267,8 +267,8 @@ func TestACrashDuringCreation(t *testing.T) {
 	}
 }
 
-// TestForeignSandboxesAreLeftAlone: somebody else has made one of our name.
-func TestForeignSandboxesAreLeftAlone(t *testing.T) {
+// Somebody else has made one of our name.
+func TestForeignSandbox(t *testing.T) {
 	if apart(t) {
 		return
 	}
@@ -293,7 +293,7 @@ func TestForeignSandboxesAreLeftAlone(t *testing.T) {
 	})
 }
 
-// TestHangingExec: nothing that we do ourselves waits for ever.
+// Nothing that we do ourselves waits for ever.
 func TestHangingExec(t *testing.T) {
 	beside(t)
 	kinds(t, func(t *testing.T, kind string) {
@@ -323,9 +323,9 @@ func TestHangingExec(t *testing.T) {
 	})
 }
 
-// TestRalphIsPutInAgain: what is in the sandbox is not what we put there, or an
+// What is in the sandbox is not what we put there, or an
 // older one.
-func TestRalphIsPutInAgain(t *testing.T) {
+func TestRalphIsReinstalled(t *testing.T) {
 	if apart(t) {
 		return
 	}
@@ -355,8 +355,8 @@ func TestRalphIsPutInAgain(t *testing.T) {
 	})
 }
 
-// TestALostMountIsMended: what was prepared is not there after all.
-func TestALostMountIsMended(t *testing.T) {
+// What was prepared is not there after all.
+func TestLostMountIsRestored(t *testing.T) {
 	if apart(t) {
 		return
 	}
@@ -374,7 +374,7 @@ func TestALostMountIsMended(t *testing.T) {
 	})
 }
 
-// TestTheMountedRalphIsChecked: a plugin that ignores that a mount is read-only
+// A plugin that ignores that a mount is read-only
 // lets an agent write to it.
 func TestTheMountedRalphIsChecked(t *testing.T) {
 	if apart(t) {

@@ -19,7 +19,7 @@ type Entry struct {
 	Workspaces []string `json:"workspaces"`
 }
 
-// State is the status in our words.
+// State converts the status.
 func (e Entry) State() lifecycle.State {
 	switch e.Status {
 	case "running":
@@ -35,11 +35,11 @@ func (e Entry) State() lifecycle.State {
 	}
 }
 
-// banner is in what sbx prints behind its answer once a day.
+// banner is in the notice that sbx appends to its output once a day.
 const banner = "Docker Sandboxes Update Available"
 
-// ParseListing reads what "ls --json" prints: an object with the list under
-// root. An answer without the list is an error, never an empty list.
+// ParseListing parses the output of "ls --json": an object with the list under root. A missing
+// list is an error.
 func ParseListing(output []byte, root string) ([]Entry, error) {
 	var object map[string]json.RawMessage
 	if err := decode(output, &object); err != nil {
@@ -63,8 +63,8 @@ func ParseListing(output []byte, root string) ([]Entry, error) {
 	return entries, nil
 }
 
-// decode reads the JSON object in what a program prints when it is asked for JSON,
-// possibly behind lines about the daemon and before a notice of an update.
+// decode parses the JSON object in the output of a program, possibly between lines about the
+// daemon and a notice of an update.
 func decode(output []byte, object any) error {
 	text := output
 	for len(text) == 0 || text[0] != '{' {
@@ -84,8 +84,8 @@ func decode(output []byte, object any) error {
 	return nil
 }
 
-// Root returns the first workspace, without the mark of one that cannot be
-// written to; empty if none is listed.
+// Root returns the first workspace, without the mark of a read-only one; empty if none is
+// listed.
 func (e Entry) Root() string {
 	if len(e.Workspaces) == 0 {
 		return ""

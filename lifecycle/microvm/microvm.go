@@ -1,12 +1,9 @@
-// Package microvm is the driver for Docker's two programs that make microVMs:
-// sbx, and its predecessor, the "docker sandbox" plugin of Docker Desktop 4.58
-// to 4.79. It calls them with time limits, reads what they list, remembers what
-// they cannot, puts ralph into a sandbox and runs it there. What differs is a
-// [dialect].
+// Package microvm is the driver for Docker's two programs that create microVMs: sbx, and
+// its predecessor, the "docker sandbox" plugin of Docker Desktop 4.58 to 4.79. The
+// differences are a [dialect].
 //
-// Both programs are closed. What they do is known from their documentation and
-// from measurements, and changes between versions; so nothing is taken for
-// granted that can be looked at.
+// Both programs are closed source. Their behavior is known from their documentation and
+// from measurements, and changes between versions.
 package microvm
 
 import (
@@ -25,63 +22,61 @@ const (
 	DockerSandbox = "docker-sandbox"
 )
 
-// Drivers returns the names of all drivers, the one to be preferred first.
+// Drivers returns the names of all drivers, the preferred one first.
 func Drivers() []string { return []string{Sbx, DockerSandbox} }
 
-// dialect is how one of the programs is spoken to.
+// dialect describes one of the programs.
 type dialect struct {
-	typed  string   // how a user calls the program
-	listed string   // key of the sandboxes in what "ls --json" prints
-	start  []string // these two are followed by the sandbox's name
+	typed  string   // the command, as a user types it
+	listed string   // key of the sandboxes in the output of "ls --json"
+	start  []string // as remove, followed by the sandbox's name
 	remove []string
-	// separator stands between the sandbox's name and a command to be run in it.
+	// separator is between the sandbox's name and a command in it.
 	separator []string
-	// beat is how often a session with a terminal has to be opened for a sandbox to
-	// stay; 0 where any session keeps it.
+	// beat is how often a session with a terminal has to be opened to keep a sandbox
+	// running; 0 if any session does.
 	beat time.Duration
-	// limits says that sandboxes can be given limits of memory and processors.
+	// limits is set if memory and processors can be limited.
 	limits bool
-	// mends is what a user does when the program hangs or lists nothing.
-	mends string
+	// remedy is for a program that hangs or lists nothing.
+	remedy string
 	program
 }
 
-// program is what a dialect does in ways of its own.
+// program is the part of a dialect that is code.
 type program interface {
-	// client finds the program. Its error says how to get it.
+	// client finds the program.
 	client(ctx context.Context) (client, error)
-	// usable reports whether sandboxes can be made here.
+	// usable reports whether sandboxes can be created.
 	usable(ctx context.Context, d *Driver) error
 	// create returns the flags of a new sandbox.
 	create(ctx context.Context, d *Driver, spec lifecycle.Spec) ([]string, error)
-	// explain turns what the program said into words of ours, with what to do. It
-	// returns nil for what it does not know.
+	// explain returns an error with a hint for a known failure, nil for others.
 	explain(c *callError) error
-	// restrict keeps a sandbox to a policy, by rules for this sandbox alone. told
-	// is what earlier calls have passed to note, in the program's own words.
-	restrict(ctx context.Context, d *Driver, name string, policy egress.Policy, told []string, note func(told []string) error) (kept, error)
-	// standing returns the rules for a sandbox's network that are not ours, as far
-	// as the program tells.
-	standing(ctx context.Context, d *Driver, name string, told []string) ([]lifecycle.StandingRule, error)
-	// log returns the arguments that print what went to the network.
+	// restrict enforces a policy by rules for this sandbox alone. applied is what
+	// earlier calls have passed to save.
+	restrict(ctx context.Context, d *Driver, name string, policy egress.Policy, applied []string, save func(applied []string) error) (deviations, error)
+	// otherRules returns the network rules of a sandbox that are not ours.
+	otherRules(ctx context.Context, d *Driver, name string, applied []string) ([]lifecycle.StandingRule, error)
+	// log returns the arguments that print the network log.
 	log(name string) []string
-	// keys tells for which services the program adds a key to requests. present
+	// keys returns for which services the program adds a key to requests. present
 	// reports whether the user's environment has one of these variables.
 	keys(ctx context.Context, d *Driver, services []credential.Service, present func(names []string) bool) (map[string]bool, error)
-	// giveKey says how the program is given the key of a service.
+	// giveKey returns the advice for storing a missing key.
 	giveKey(services []credential.Service) string
 }
 
-// execOptions say how a command is run.
+// execOptions are the options of a command.
 type execOptions struct {
 	terminal   bool
 	env        []string // names; the values are in the client's environment
-	dir        string   // empty for the sandbox's own choice
-	detachKeys string   // empty for the program's own
+	dir        string   // empty for the sandbox's default
+	detachKeys string   // empty for the program's default
 }
 
-// exec are the arguments that run a command in a sandbox: both programs take what
-// "docker exec" takes.
+// exec returns the arguments that run a command in a sandbox, which are those of "docker
+// exec".
 func (d *Driver) exec(name string, o execOptions, command ...string) []string {
 	args := []string{"exec", "-i"}
 	if o.terminal {
@@ -99,16 +94,15 @@ func (d *Driver) exec(name string, o execOptions, command ...string) []string {
 	return slices.Concat(args, []string{name}, d.separator, command)
 }
 
-// How long the program may take. A list takes it half a second and a creation
-// half a minute with a big image to fetch (contract, section 8); what takes
-// many times that is broken.
+// Timeouts. A list takes half a second, and a creation half a minute with a big image to
+// pull (contract, section 8).
 const (
 	limitList   = 30 * time.Second
-	limitExec   = time.Minute // of our own small commands
+	limitExec   = time.Minute // hidden commands of ralph
 	limitCreate = 15 * time.Minute
 	limitStart  = 3 * time.Minute
 	limitStop   = 2 * time.Minute
-	// putting our program in; another one may be at it already
+	// installing ralph, after another process that does
 	limitBootstrap = 3 * time.Minute
 	// images can have some gigabytes
 	limitLoad = 15 * time.Minute

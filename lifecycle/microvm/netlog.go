@@ -11,8 +11,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// logged is an entry as sbx prints it; docker sandbox, its predecessor, is taken
-// to do the same (contract, section 6.3).
+// logged is an entry of the log of sbx (contract, section 6.3), and presumably of docker
+// sandbox.
 type logged struct {
 	Host     string          `json:"host"`
 	Sandbox  string          `json:"vm_name"`
@@ -23,8 +23,7 @@ type logged struct {
 	Reason   string          `json:"reason"`
 }
 
-// parseLog reads the programs' network logs, as far as they are about the
-// sandbox of that name.
+// parseLog returns the requests of a sandbox.
 func parseLog(output []byte, sandbox string) ([]lifecycle.Request, error) {
 	var lists map[string]json.RawMessage
 	if err := decode(output, &lists); err != nil {
@@ -65,7 +64,7 @@ func (e logged) request(refused bool) lifecycle.Request {
 		r.Count = count
 	}
 	var last time.Time
-	if json.Unmarshal(e.LastSeen, &last) == nil { // its form is not documented
+	if json.Unmarshal(e.LastSeen, &last) == nil { // its format is not documented
 		r.Last = last
 	}
 	return r

@@ -37,12 +37,12 @@ func (d *Driver) Prepare(ctx context.Context, sb lifecycle.Sandbox, spec lifecyc
 	if !known {
 		return hint.Wrap(fmt.Errorf("no record of the sandbox %s: another command has removed it", sb.Name), "run the command again")
 	}
-	if len(rec.Told) == 0 { // before anything can happen in it
+	if len(rec.Applied) == 0 { // before anything can happen in it
 		if err := d.Restrict(ctx, sb, spec.Egress); err != nil {
 			return err
 		}
 	}
-	p, err := guestbin.For(runtime.GOARCH) // a microVM has its host's processors
+	p, err := guestbin.For(runtime.GOARCH) // a microVM has the host's architecture
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (d *Driver) notePrepared(ctx context.Context, sb lifecycle.Sandbox, hash st
 	defer unlock()
 	rec, known, err := d.records().read(sb.Name)
 	if err != nil || !known {
-		return err // somebody has removed it
+		return err // it was removed
 	}
 	rec.Prepared = hash
 	if hash != "" {

@@ -41,8 +41,8 @@ type record struct {
 	Policy json.RawMessage `json:"policy,omitempty"`
 	// Told is the network configuration that the program has received; Warned is the
 	// warning that the user has seen about its limits.
-	Told   []string `json:"told,omitempty"`
-	Warned string   `json:"warned,omitempty"`
+	Applied []string `json:"told,omitempty"`
+	Warned  string   `json:"warned,omitempty"`
 }
 
 func newRecord(spec lifecycle.Spec) (record, error) {

@@ -11,8 +11,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// kept describes how a program's rules deviate from a policy.
-type kept struct {
+// deviations describes how a program's rules differ from a policy.
+type deviations struct {
 	// looser describes what the sandbox reaches beyond the policy.
 	looser []string
 	// stricter describes other differences.
@@ -41,8 +41,8 @@ func (d *Driver) Restrict(ctx context.Context, sb lifecycle.Sandbox, e lifecycle
 	if !known {
 		return hint.Wrap(fmt.Errorf("no record of the sandbox %s: another command has removed it", sb.Name), "run the command again")
 	}
-	is, err := d.restrict(ctx, d, sb.Name, policy, rec.Told, func(told []string) error {
-		rec.Told = told
+	is, err := d.restrict(ctx, d, sb.Name, policy, rec.Applied, func(applied []string) error {
+		rec.Applied = applied
 		return d.records().write(rec)
 	})
 	if ctx.Err() != nil {
@@ -69,13 +69,13 @@ func (d *Driver) MadeFor(name string) (policy egress.Policy, err error) {
 }
 
 // warnOnce warns once per sandbox if its policy is not enforced completely.
-func (d *Driver) warnOnce(rec record, mode egress.Mode, is kept) error {
+func (d *Driver) warnOnce(rec record, mode egress.Mode, is deviations) error {
 	said := strings.Join(append(is.looser, is.stricter...), "; ")
 	if said == rec.Warned {
 		return nil
 	}
 	if said != "" {
-		d.Report(fmt.Sprintf("Warning: the network policy %q is not kept in full with %s: %s", mode, d.name, said))
+		d.Report(fmt.Sprintf("Warning: the network policy %q is not fully enforced by %s: %s", mode, d.name, said))
 	}
 	rec.Warned = said
 	return d.records().write(rec)
@@ -92,7 +92,7 @@ func (d *Driver) Standing(ctx context.Context, name string) ([]lifecycle.Standin
 	if err != nil {
 		return nil, err
 	}
-	rules, err := d.standing(ctx, d, name, rec.Told)
+	rules, err := d.otherRules(ctx, d, name, rec.Applied)
 	if err != nil {
 		return nil, fmt.Errorf("listing the network rules of %s: %w", d.name, err)
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 )
 
-// walled is a bench with a sandbox that has a network policy.
-type walled struct {
+// restricted is a bench with a sandbox that has a network policy.
+type restricted struct {
 	*bench
 	sb   lifecycle.Sandbox
 	spec lifecycle.Spec
@@ -37,11 +37,11 @@ func entries(t *testing.T, rules ...string) (all []egress.Entry) {
 	return all
 }
 
-// newWalled makes the sandbox of a policy. In sbx nothing is allowed beyond it, but
+// newRestricted makes the sandbox of a policy. In sbx nothing is allowed beyond it, but
 // for what rules say.
-func newWalled(t *testing.T, kind string, e lifecycle.Egress, rules ...string) (*walled, error) {
+func newRestricted(t *testing.T, kind string, e lifecycle.Egress, rules ...string) (*restricted, error) {
 	t.Helper()
-	w := &walled{bench: newBench(t, kind, func(s *sandboxcli.Settings) { s.PolicyInitialised = false })}
+	w := &restricted{bench: newBench(t, kind, func(s *sandboxcli.Settings) { s.PolicyInitialised = false })}
 	w.sbx(t, "policy", "init", "deny-all")
 	for _, r := range rules {
 		w.sbx(t, "policy", "allow", "network", r)
@@ -65,14 +65,14 @@ func (b *bench) sbx(t *testing.T, args ...string) string {
 }
 
 // reaches reports whether the program lets a sandbox's request through.
-func (w *walled) reaches(t *testing.T, target string) bool {
+func (w *restricted) reaches(t *testing.T, target string) bool {
 	t.Helper()
 	allowed, err := sandboxcli.Request(t.Context(), w.double.Dir, w.kind, w.sb.Name, target)
 	assert.NilError(t, err)
 	return allowed
 }
 
-func (w *walled) restrict(t *testing.T, amended egress.Policy) error {
+func (w *restricted) restrict(t *testing.T, amended egress.Policy) error {
 	t.Helper()
 	e := w.spec.Egress
 	e.Amended = amended
@@ -80,7 +80,7 @@ func (w *walled) restrict(t *testing.T, amended egress.Policy) error {
 }
 
 // calls are those that changed or asked for rules.
-func (w *walled) calls(t *testing.T) int {
+func (w *restricted) calls(t *testing.T) int {
 	t.Helper()
 	calls, err := sandboxcli.Calls(w.double.Dir)
 	assert.NilError(t, err)
@@ -93,30 +93,28 @@ func (w *walled) calls(t *testing.T) int {
 	return n
 }
 
-// Preparing a sandbox can take minutes, in which the user may allow a host. What was
-// allowed can only be taken back if it is known.
-func TestWhatIsAllowedWhileASandboxIsPreparedIsKnown(t *testing.T) {
+// Preparing a sandbox can take minutes, in which the user may allow a host.
+func TestHostAllowedDuringPrepareCanBeRevoked(t *testing.T) {
 	kinds(t, func(t *testing.T, kind string) {
 		policy := egress.Policy{Mode: egress.Allowlist, Rules: entries(t, "github.com")}
-		w, err := newWalled(t, kind, lifecycle.Egress{Policy: policy, Asked: true}, "other.example", "**.chatgpt.com:443")
+		w, err := newRestricted(t, kind, lifecycle.Egress{Policy: policy, Asked: true}, "other.example", "**.chatgpt.com:443")
 		assert.NilError(t, err)
 		allow := sync.OnceFunc(func() {
 			assert.NilError(t, w.restrict(t, egress.Policy{Mode: egress.Allowlist, Rules: entries(t, "github.com", "a.example")}))
 		})
 		assert.NilError(t, w.driver.Meanwhile(allow).Prepare(t.Context(), w.sb, w.spec))
 		assert.Check(t, w.reaches(t, "a.example:443"))
-		told, err := w.driver.Standing(t.Context(), w.sb.Name)
+		applied, err := w.driver.Standing(t.Context(), w.sb.Name)
 		assert.NilError(t, err)
-		for _, rule := range told {
-			assert.Check(t, !strings.Contains(rule.Host, "a.example"), "it is taken for somebody else's")
+		for _, rule := range applied {
+			assert.Check(t, !strings.Contains(rule.Host, "a.example"), "it is not recognized as ours")
 		}
 		err = w.restrict(t, policy)
-		assert.Check(t, err != nil || !w.reaches(t, "a.example:443"), "an agent is started, and the host is open")
+		assert.Check(t, err != nil || !w.reaches(t, "a.example:443"), "an agent is started, and the host is allowed")
 	})
 }
 
-// What the program lets through is what the policy says, name by name.
-func TestAPolicyIsKept(t *testing.T) {
+func TestPolicyIsEnforced(t *testing.T) {
 	hosts := []string{"github.com", "api.github.com", "a.example", "x.a.example", "x.y.a.example", "b.example", "x.b.example", "evil.b.example", "other.example", "refused.example", "localhost"}
 	list := entries(t, "github.com", "*.a.example", "a.example:8443", "b.example", "*.b.example:443", "refused.example")
 	for name, policy := range map[string]egress.Policy{
@@ -127,7 +125,7 @@ func TestAPolicyIsKept(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			kinds(t, func(t *testing.T, kind string) {
-				w, err := newWalled(t, kind, lifecycle.Egress{Policy: policy, Asked: true}, "**.chatgpt.com:443", "other.example")
+				w, err := newRestricted(t, kind, lifecycle.Egress{Policy: policy, Asked: true}, "**.chatgpt.com:443", "other.example")
 				assert.NilError(t, err)
 				for _, host := range hosts {
 					for port, text := range map[uint16]string{80: ":80", 443: ":443", 8443: ":8443", 22: ":22"} {
@@ -140,28 +138,28 @@ func TestAPolicyIsKept(t *testing.T) {
 				if kind == microvm.DockerSandbox {
 					asks = 0
 				}
-				assert.Equal(t, w.calls(t)-before, asks, "nothing is told twice")
+				assert.Equal(t, w.calls(t)-before, asks, "nothing is applied twice")
 			})
 		})
 	}
 }
 
-func TestAllowAllClosesOwnNetworks(t *testing.T) {
-	w, err := newWalled(t, microvm.Sbx, lifecycle.Egress{Policy: egress.Policy{Mode: egress.AllowAll}, Asked: true}, "10.0.0.0/8", "localhost:1234")
+func TestAllowAllBlocksPrivateNetworks(t *testing.T) {
+	w, err := newRestricted(t, microvm.Sbx, lifecycle.Egress{Policy: egress.Policy{Mode: egress.AllowAll}, Asked: true}, "10.0.0.0/8", "localhost:1234")
 	assert.NilError(t, err)
 	for target, want := range map[string]bool{"far.example:443": true, "far.example:22": true, "10.1.2.3:443": false, "169.254.169.254:80": false, "localhost:1234": false} {
 		assert.Check(t, is.Equal(w.reaches(t, target), want), target)
 	}
 }
 
-// Rules for all sandboxes are the user's. One that allows a part of what the
-// policy does and more cannot be narrowed.
-func TestRulesForAllSandboxesStay(t *testing.T) {
+// A rule for all sandboxes that allows a part of what the policy does and more cannot be
+// narrowed.
+func TestGlobalRulesAreNotChanged(t *testing.T) {
 	policy := egress.Policy{Mode: egress.Allowlist, Rules: entries(t, "api.github.com")}
-	w, err := newWalled(t, microvm.Sbx, lifecycle.Egress{Policy: policy, Asked: true}, "**.github.com:443", "github.com")
+	w, err := newRestricted(t, microvm.Sbx, lifecycle.Egress{Policy: policy, Asked: true}, "**.github.com:443", "github.com")
 	assert.ErrorContains(t, err, `driver sbx cannot enforce the network policy "allowlist": your own rules of sbx allow more`)
 	// The other one is closed.
-	assert.ErrorContains(t, err, `: **.github.com:443. Take them out with "sbx policy rm network"`)
+	assert.ErrorContains(t, err, `: **.github.com:443 (remove them with "sbx policy rm network", `)
 	global := w.sbx(t, "policy", "check", "network", "github.com")
 	assert.Equal(t, global, "Allowed: github.com\n")
 
@@ -172,35 +170,33 @@ func TestRulesForAllSandboxesStay(t *testing.T) {
 		assert.NilError(t, w.driver.Restrict(t.Context(), w.sb, w.spec.Egress))
 	}
 	assert.Equal(t, len(w.said), 1, "%q", w.said)
-	assert.Check(t, is.Contains(w.said[0], `Warning: the network policy "allowlist" is not kept in full with sbx: your own rules of sbx allow more`))
+	assert.Check(t, is.Contains(w.said[0], `Warning: the network policy "allowlist" is not fully enforced by sbx: your own rules of sbx allow more`))
 	assert.Check(t, w.reaches(t, "www.github.com:443"))
 	assert.Check(t, !w.reaches(t, "github.com:22"))
 }
 
-// The user allows something for all sandboxes while one is at work: the next
-// agent is kept to its policy all the same.
-func TestALaterRuleForAllSandboxesIsClosed(t *testing.T) {
+func TestLaterGlobalRuleIsDenied(t *testing.T) {
 	policy := egress.Policy{Mode: egress.Allowlist, Rules: entries(t, "github.com")}
-	w, err := newWalled(t, microvm.Sbx, lifecycle.Egress{Policy: policy, Asked: true})
+	w, err := newRestricted(t, microvm.Sbx, lifecycle.Egress{Policy: policy, Asked: true})
 	assert.NilError(t, err)
 	w.sbx(t, "policy", "allow", "network", "late.example")
 	assert.Check(t, w.reaches(t, "late.example:443"))
 	assert.NilError(t, w.driver.Restrict(t.Context(), w.sb, w.spec.Egress))
 	assert.Check(t, !w.reaches(t, "late.example:443"))
-	standing, err := w.driver.Standing(t.Context(), w.sb.Name)
+	otherRules, err := w.driver.Standing(t.Context(), w.sb.Name)
 	assert.NilError(t, err)
-	assert.Equal(t, len(standing), 1)
-	assert.Equal(t, standing[0].Host+" "+standing[0].Decision, "late.example refused")
+	assert.Equal(t, len(otherRules), 1)
+	assert.Equal(t, otherRules[0].Host+" "+otherRules[0].Decision, "late.example refused")
 
 	w.sbx(t, "policy", "allow", "network", "**")
 	err = w.driver.Restrict(t.Context(), w.sb, w.spec.Egress)
 	assert.ErrorContains(t, err, "driver sbx cannot enforce")
 }
 
-func TestAPolicyIsAmended(t *testing.T) {
+func TestPolicyIsAmended(t *testing.T) {
 	kinds(t, func(t *testing.T, kind string) {
 		policy := egress.Policy{Mode: egress.Allowlist, Rules: entries(t, "github.com", "b.example")}
-		w, err := newWalled(t, kind, lifecycle.Egress{Policy: policy, Asked: true}, "far.example:443")
+		w, err := newRestricted(t, kind, lifecycle.Egress{Policy: policy, Asked: true}, "far.example:443")
 		assert.NilError(t, err)
 		assert.Check(t, !w.reaches(t, "far.example:443"))
 		more, err := policy.Allow(entries(t, "far.example")[0])
@@ -214,8 +210,8 @@ func TestAPolicyIsAmended(t *testing.T) {
 		err = w.restrict(t, less)
 		assert.Check(t, !w.reaches(t, "b.example:443"))
 		assert.Check(t, w.reaches(t, "far.example:443"))
-		if kind == microvm.DockerSandbox { // it cannot be asked
-			assert.ErrorContains(t, err, "docker sandbox was told to allow b.example:80 before")
+		if kind == microvm.DockerSandbox { // it lists no rules
+			assert.ErrorContains(t, err, "docker sandbox may still allow b.example:80")
 			assert.ErrorContains(t, err, "--recreate")
 		} else {
 			assert.NilError(t, err)
@@ -229,8 +225,7 @@ func TestAPolicyIsAmended(t *testing.T) {
 	})
 }
 
-// A program that does not do what it is told leaves no sandbox open.
-func TestAPolicyThatCannotBeSet(t *testing.T) {
+func TestPolicyCannotBeSet(t *testing.T) {
 	kinds(t, func(t *testing.T, kind string) {
 		for _, asked := range []bool{true, false} {
 			b := newBench(t, kind, func(s *sandboxcli.Settings) { s.Faults.NoRules = "unknown command" })
@@ -253,9 +248,8 @@ func TestAPolicyThatCannotBeSet(t *testing.T) {
 	})
 }
 
-// Where an organisation decides, what we allow does not count, and what we deny
-// does.
-func TestAnOrganisationComesFirst(t *testing.T) {
+// With rules of an organization, ours that allow are ignored.
+func TestOrganizationRulesTakePrecedence(t *testing.T) {
 	b := newBench(t, microvm.Sbx, func(s *sandboxcli.Settings) { s.Governed = true })
 	var said []string
 	b.driver.Report = func(m string) { said = append(said, m) }
@@ -265,7 +259,7 @@ func TestAnOrganisationComesFirst(t *testing.T) {
 	assert.NilError(t, err)
 	assert.NilError(t, b.driver.Prepare(t.Context(), sb, spec))
 	assert.Equal(t, len(said), 1)
-	assert.Check(t, is.Contains(said[0], "sbx was told to allow a.example:80, but does not list that as in force"))
+	assert.Check(t, is.Contains(said[0], "sbx has not applied allow a.example:80"))
 	calls := func() int {
 		all, err := sandboxcli.Calls(b.double.Dir)
 		assert.NilError(t, err)
@@ -273,13 +267,13 @@ func TestAnOrganisationComesFirst(t *testing.T) {
 	}
 	before := calls()
 	assert.NilError(t, b.driver.Restrict(t.Context(), sb, spec.Egress))
-	assert.Equal(t, calls()-before, 1, "what it knows is not told again")
-	assert.Equal(t, len(said), 1, "nor is the user")
+	assert.Equal(t, calls()-before, 1, "applied rules are not added again")
+	assert.Equal(t, len(said), 1, "the warning is printed once")
 }
 
-func TestWhatWentToTheNetwork(t *testing.T) {
+func TestRequests(t *testing.T) {
 	kinds(t, func(t *testing.T, kind string) {
-		w, err := newWalled(t, kind, lifecycle.Egress{Policy: egress.Policy{Mode: egress.Allowlist, Rules: entries(t, "a.example")}, Asked: true})
+		w, err := newRestricted(t, kind, lifecycle.Egress{Policy: egress.Policy{Mode: egress.Allowlist, Rules: entries(t, "a.example")}, Asked: true})
 		assert.NilError(t, err)
 		none, err := w.driver.Requests(t.Context(), w.sb.Name)
 		assert.NilError(t, err)
@@ -300,8 +294,7 @@ func TestWhatWentToTheNetwork(t *testing.T) {
 	})
 }
 
-// A policy that nobody has costs nothing and changes nothing.
-func TestWithoutAPolicyNothingIsTold(t *testing.T) {
+func TestNoPolicyMakesNoCalls(t *testing.T) {
 	kinds(t, func(t *testing.T, kind string) {
 		b := newBench(t, kind, nil)
 		sb, spec := b.suite(t).Up(t)

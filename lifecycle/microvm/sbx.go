@@ -34,22 +34,19 @@ func sbxDialect(o Options) dialect {
 		typed: "sbx", listed: "sandboxes",
 		start: []string{"run", "--detached", "--name"}, remove: []string{"rm", "--force"}, separator: []string{"--"},
 		limits:  true,
-		mends:   `run "sbx daemon restart"`,
+		remedy:  `run "sbx daemon restart"`,
 		program: &sbx{o.StateDir, o.Engine, o.KVM},
 	}
 }
 
-// Versions of sbx: the oldest that is served, the first whose "secret ls" can print
-// JSON, and that since when a flag forbids questions. The first with that flag is not
-// documented: it is in a reference that is older than 0.51 (contract, section 5), and
-// asking in vain for it fails.
+// Versions of sbx: the oldest one supported, the first whose "secret ls" prints JSON; and
+// one that has --no-input. The first with that flag is not documented (contract, section 5).
 const (
-	oldest        = "0.38.0"
-	hasSecretJSON = "0.42.0"
-	hasNoInput    = "0.51.0"
+	oldest     = "0.42.0"
+	hasNoInput = "0.51.0"
 )
 
-var errNoSbx = hint.Wrap(fmt.Errorf("%w: there is no sbx on PATH", lifecycle.ErrNotInstalled), installHint)
+var errNoSbx = hint.Wrap(fmt.Errorf("%w: sbx is not on PATH", lifecycle.ErrNotInstalled), installHint)
 
 const installHint = "install Docker Sandboxes (https://docs.docker.com/ai/sandboxes/), or use --driver container"
 
@@ -74,8 +71,7 @@ func (s *sbx) client(ctx context.Context) (client, error) {
 	return c, nil
 }
 
-// versionNote remembers which version a program file is: asking it takes as
-// long as a whole dispatch may.
+// versionNote is the cached version of a program file: asking sbx for it is slow.
 type versionNote struct {
 	Path     string    `json:"path"`
 	Size     int64     `json:"size"`
@@ -109,7 +105,7 @@ func (s *sbx) version(ctx context.Context, c client) (string, error) {
 
 var versionForm = regexp.MustCompile(`\d{1,6}\.\d{1,6}\.\d{1,6}`)
 
-// parseVersion finds the first version in what "sbx version" prints. Its form has
+// parseVersion finds the first version in the output of "sbx version", whose format has
 // changed several times.
 func parseVersion(output []byte) (string, error) {
 	if found := versionForm.Find(output); found != nil {
@@ -135,9 +131,7 @@ func (s *sbx) usable(ctx context.Context, d *Driver) error {
 	if err != nil {
 		return err
 	}
-	// What this is before a policy was set is not documented; one that was set has
-	// rules. One that denies everything still has those for mounts, by what others
-	// have seen listed.
+	// A policy has rules; one that denies everything has those for mounts.
 	var list struct {
 		Rules *[]json.RawMessage `json:"rules"`
 	}
@@ -147,8 +141,8 @@ func (s *sbx) usable(ctx context.Context, d *Driver) error {
 	return nil
 }
 
-// create always gives memory and processors: sbx would give half of the one and all
-// of the others to every sandbox.
+// create always limits memory and processors: sbx would give half of the memory and all
+// processors to every sandbox.
 func (s *sbx) create(ctx context.Context, d *Driver, spec lifecycle.Spec) ([]string, error) {
 	memory, err := limitMemory(spec.Resources.Memory)
 	if err != nil {
@@ -188,14 +182,14 @@ func (s *sbx) template(ctx context.Context, d *Driver, image string) ([]string, 
 	return []string{"--pull", "missing", "--template", full.String()}, nil
 }
 
-// processors is the number of whole processors for a limit in billionths: at
-// least one, and no more than there are.
+// processors returns the number of whole processors for a limit in billionths: at least one,
+// at most all.
 func processors(nano int64) int {
 	return max(1, min(int((nano+1e9-1)/1e9), runtime.NumCPU()))
 }
 
-// limitMemory fits a limit in bytes to what sbx accepts: it refuses less than 512 MiB
-// and more than three quarters of the machine's memory (contract, section 5.1).
+// limitMemory limits a size in bytes to what sbx accepts: at least 512 MiB, and at most three
+// quarters of the machine's memory (contract, section 5.1).
 func limitMemory(bytes int64) (int64, error) {
 	const least = 512 << 20
 	total, err := hostMemory()
@@ -255,18 +249,10 @@ func (s *sbx) log(name string) []string { return []string{"policy", "log", name,
 
 // keys returns the services for which sbx has keys that apply to all sandboxes.
 func (s *sbx) keys(ctx context.Context, d *Driver, _ []credential.Service, _ func([]string) bool) (map[string]bool, error) {
-	c, err := s.client(ctx)
-	if err != nil {
-		return nil, err
-	}
-	args := []string{"secret", "ls"}
-	if version, err := s.version(ctx, c); err == nil && !versions.LessThan(version, hasSecretJSON) {
-		args = append(args, "--json")
-	}
-	var stored map[string]bool
-	out, err := d.call(ctx, limitList, args...)
+	out, err := d.call(ctx, limitList, "secret", "ls", "--json")
+	stored := map[string]bool{}
 	if err == nil {
-		stored, err = credential.Stored(out, "")
+		err = parseKeys(out, stored)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listing the keys of sbx: %w", err)
@@ -274,11 +260,31 @@ func (s *sbx) keys(ctx context.Context, d *Driver, _ []credential.Service, _ fun
 	return stored, nil
 }
 
+// parseKeys adds the services with a key for all sandboxes that "secret ls --json" lists.
+// Keys of registries have another type.
+func parseKeys(output []byte, stored map[string]bool) error {
+	var list struct {
+		Secrets *[]struct{ Scope, Type, Name string } `json:"secrets"`
+	}
+	if err := decode(output, &list); err != nil {
+		return err
+	}
+	if list.Secrets == nil {
+		return errors.New("no list of secrets")
+	}
+	for _, s := range *list.Secrets {
+		if strings.Trim(s.Scope, "()") == "global" && s.Type == "service" {
+			stored[s.Name] = true
+		}
+	}
+	return nil
+}
+
 func (s *sbx) giveKey(services []credential.Service) string {
 	var names []string
 	for _, service := range services {
 		names = append(names, service.Name)
 	}
-	return fmt.Sprintf("sbx has no key for %s: the agent can reach its model only if it logs in by itself. Store one with \"sbx secret set %s\"",
+	return fmt.Sprintf("sbx has no key for %s, so the agent has to log in by itself; to store one, run \"sbx secret set %s\"",
 		strings.Join(names, ", "), names[0])
 }

@@ -27,11 +27,11 @@ func newSbx(t *testing.T, change func(*sandboxcli.Settings)) (*Driver, *sandboxc
 	return New(Sbx, Options{StateDir: filepath.Join(d.Shared, "ralph"), KVM: "/dev/null", Report: func(string) {}}), d
 }
 
-func TestWhichVersionsAreServed(t *testing.T) {
+func TestSupportedVersions(t *testing.T) {
 	for version, want := range map[string]string{
-		"0.16.1": "sbx has version 0.16.1, but Docker's sbx 0.38.0 or newer is required",
-		"0.37.9": "sbx has version 0.37.9, but Docker's sbx 0.38.0 or newer is required",
-		"0.38.0": "",
+		"0.16.1": "sbx has version 0.16.1, but Docker's sbx 0.42.0 or newer is required",
+		"0.41.9": "sbx has version 0.41.9, but Docker's sbx 0.42.0 or newer is required",
+		"0.42.0": "",
 		"0.50.1": "",
 		"0.51.0": "--no-input",
 		"0.53.0": "--no-input",
@@ -52,9 +52,9 @@ func TestWhichVersionsAreServed(t *testing.T) {
 	}
 }
 
-// TestAnUpdateOfSbxIsNoticed: the version is remembered for a file, not for
+// The version is remembered for a file, not for
 // ever.
-func TestAnUpdateOfSbxIsNoticed(t *testing.T) {
+func TestUpdateInvalidatesCachedVersion(t *testing.T) {
 	d, programs := newSbx(t, func(s *sandboxcli.Settings) { s.Version = "0.45.1" })
 	c, err := d.client(t.Context())
 	assert.NilError(t, err)
@@ -69,7 +69,7 @@ func TestAnUpdateOfSbxIsNoticed(t *testing.T) {
 	assert.DeepEqual(t, c.args, []string{"--no-input"})
 }
 
-func TestWhetherItCanBeUsed(t *testing.T) {
+func TestUsable(t *testing.T) {
 	for _, tc := range []struct {
 		name, err string
 		change    func(*sandboxcli.Settings)
@@ -78,8 +78,8 @@ func TestWhetherItCanBeUsed(t *testing.T) {
 		absent    bool
 	}{
 		{name: "good"},
-		{name: "old and good", change: func(s *sandboxcli.Settings) { s.Version = "0.38.0" }},
-		{name: "not there", absent: true, err: "not installed: there is no sbx on PATH"},
+		{name: "old and good", change: func(s *sandboxcli.Settings) { s.Version = "0.42.0" }},
+		{name: "not there", absent: true, err: "not installed: sbx is not on PATH"},
 		{name: "logged out", change: func(s *sandboxcli.Settings) { s.LoggedIn = false }, err: `log in with "sbx login"`},
 		{name: "no policy", change: func(s *sandboxcli.Settings) { s.PolicyInitialised = false }, err: `"sbx policy init balanced"`},
 		{name: "a policy that denies everything", change: func(s *sandboxcli.Settings) { s.PolicyInitialised = false }, policy: "deny-all"},
@@ -136,7 +136,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-func TestWhoIsMissingAndWhatIsTaken(t *testing.T) {
+func TestMissingAndTaken(t *testing.T) {
 	for said, want := range map[string][2]bool{
 		"ERROR: no sandbox named 'x'":            {true, false},
 		"Error: sandbox 'x' not found":           {true, false},
@@ -173,6 +173,35 @@ func TestLimits(t *testing.T) {
 	assert.Equal(t, most, total/4*3)
 }
 
+func TestParseKeys(t *testing.T) {
+	const list = `{"secrets": [
+    {"scope": "host-only", "type": "registry", "name": "ghcr.io", "secret": "**", "username": "u"},
+    {"scope": "global", "type": "registry", "name": "openrouter", "secret": "**"},
+    {"scope": "global", "type": "service", "name": "anthropic", "secret": "(stored)"},
+    {"scope": "ralph-app", "type": "service", "name": "github", "secret": "(stored)"},
+    {"scope": "global", "type": "service", "name": "openai", "secret": {"kind": "ref"}}
+  ], "custom_secrets": [{"scope": "global", "targets": ["a.example"], "env": "groq"}]}`
+	for _, output := range []string{list, starts + list + notice} {
+		stored := map[string]bool{}
+		assert.NilError(t, parseKeys([]byte(output), stored))
+		assert.DeepEqual(t, stored, map[string]bool{"anthropic": true, "openai": true})
+	}
+	for _, output := range []string{"", "ERROR: not logged in\n", `{"error":"x"}`, `{"secrets":7}`, `{"secrets":[`} {
+		assert.Assert(t, parseKeys([]byte(output), map[string]bool{}) != nil, output)
+	}
+}
+
+func FuzzParseKeys(f *testing.F) {
+	f.Add([]byte(`{"secrets":[{"scope":"global","type":"service","name":"anthropic"}]}`))
+	f.Add([]byte("x\n{\"secrets\":null}\ny"))
+	f.Fuzz(func(t *testing.T, output []byte) {
+		stored := map[string]bool{}
+		if parseKeys(output, stored) != nil {
+			assert.Equal(t, len(stored), 0)
+		}
+	})
+}
+
 func FuzzHasImage(f *testing.F) {
 	f.Add([]byte(`{"images":[{"id":"0123456789ab","repository":"docker.io/docker-ralph/sandbox","tag":"0123456789ab","size":1}]}`))
 	f.Add([]byte("Starting sandboxd daemon...\n{\"images\":null}"))
@@ -195,7 +224,7 @@ func (c *counting) ImageSave(ctx context.Context, images []string, options ...mo
 	return c.Engine.ImageSave(ctx, images, options...)
 }
 
-func TestAnImageIsGivenToSbxOnce(t *testing.T) {
+func TestImageIsLoadedOnce(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		d, _ := newSbx(t, func(s *sandboxcli.Settings) { s.Mode, s.Engine = sandboxcli.ModeContainer, e.Host })
 		api := e.Client(t)
@@ -234,7 +263,7 @@ func TestAnImageIsGivenToSbxOnce(t *testing.T) {
 }
 
 // sbx adds neither docker.io/ nor a tag to what it pulls.
-func TestImagesThatAreFetchedAreNamedInFull(t *testing.T) {
+func TestPulledImagesHaveFullNames(t *testing.T) {
 	for image, full := range map[string]string{
 		"docker/sandbox-templates:claude-code": "docker.io/docker/sandbox-templates:claude-code",
 		"mine":                                 "docker.io/library/mine:latest",
@@ -248,8 +277,8 @@ func TestImagesThatAreFetchedAreNamedInFull(t *testing.T) {
 	assert.ErrorContains(t, err, `the image "No Image": invalid reference format`)
 }
 
-func TestWhichKeysSbxHas(t *testing.T) {
-	for _, version := range []string{"0.38.0", "0.53.0"} {
+func TestKeys(t *testing.T) {
+	for _, version := range []string{"0.42.0", "0.53.0"} {
 		t.Run(version, func(t *testing.T) {
 			d, programs := newSbx(t, func(s *sandboxcli.Settings) { s.Version = version })
 			ask := func() map[string]bool {

@@ -12,20 +12,19 @@ import (
 	moby "github.com/moby/moby/client"
 )
 
-// Engine is the part of the Engine API that images are taken with.
+// Engine is the part of the Engine API that images are copied with.
 type Engine interface {
 	ImageInspect(ctx context.Context, image string, options ...moby.ImageInspectOption) (moby.ImageInspectResult, error)
 	ImageSave(ctx context.Context, images []string, options ...moby.ImageSaveOption) (moby.ImageSaveResult, error)
 	ImageTag(ctx context.Context, options moby.ImageTagOptions) (moby.ImageTagResult, error)
 }
 
-// repository is what images are called in the store of sbx. The tag is their ID
-// on the engine, so that a tag never means two images; their ID in the store
-// can be another, because engines with the containerd store count differently.
+// repository is the name of images in the store of sbx. The tag is the ID on the engine; the
+// ID in the store can differ.
 const repository = "docker-ralph/sandbox"
 
-// load makes sure that sbx has an image of the engine, and returns what it is
-// called there. found is false when the engine does not have it.
+// load copies an image of the engine to sbx, unless sbx has it, and returns its name there.
+// found is false if the engine does not have it.
 func (s *sbx) load(ctx context.Context, d *Driver, image string) (ref string, found bool, err error) {
 	res, err := s.engine.ImageInspect(ctx, image)
 	if errdefs.IsNotFound(err) {
@@ -40,7 +39,7 @@ func (s *sbx) load(ctx context.Context, d *Driver, image string) (ref string, fo
 	}
 	id = id[:12]
 	ref = repository + ":" + id
-	unlock, err := d.lock(ctx, "sbx-images.lock") // so that none is loaded twice
+	unlock, err := d.lock(ctx, "sbx-images.lock")
 	if err != nil {
 		return "", false, err
 	}
@@ -59,7 +58,7 @@ func (s *sbx) load(ctx context.Context, d *Driver, image string) (ref string, fo
 	return ref, true, nil
 }
 
-// transfer goes by a file, because "sbx template load" takes nothing else.
+// transfer copies by a file, because "sbx template load" reads nothing else.
 func (s *sbx) transfer(ctx context.Context, d *Driver, ref string) (err error) {
 	file, err := os.CreateTemp("", "docker-ralph-*.tar")
 	if err != nil {
@@ -91,7 +90,7 @@ func loaded(ctx context.Context, d *Driver, id string) (bool, error) {
 	return has, nil
 }
 
-// hasImage reads the answer of "sbx template ls --json".
+// hasImage parses the output of "sbx template ls --json".
 func hasImage(output []byte, id string) (bool, error) {
 	var list struct {
 		Images []struct {

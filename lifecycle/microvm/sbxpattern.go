@@ -9,30 +9,25 @@ import (
 	"github.com/docker-ralph/docker-ralph/egress"
 )
 
-// pattern is a resource of a network rule as sbx reads it (contract, section
-// 9.6): a host, "*.x" for one label before x, "**.x" for any number and x
-// itself, "**" for everything, an address or a range; each maybe with a port.
+// anyLabel stands for a label that a wildcard matches. No rule names it.
+const anyLabel = "docker-ralph-any-label"
+
+// pattern is a resource of a network rule of sbx (contract, section 9.6): a host, "*.x"
+// for one label before x, "**.x" for any number and x itself, "**" for everything, an
+// address or a range; each with an optional port.
 type pattern struct {
-	kind patternKind
-	host string // without what stands for labels
-	port uint16 // 0 for every port
+	// names has a name of each kind that the pattern matches. A rule that matches all
+	// of them matches everything that the pattern does. An address has none.
+	names   []string
+	matches func(name string) bool
+	port    uint16 // 0 for every port
 }
 
-type patternKind int
-
-const (
-	exactly    patternKind = iota
-	oneLabel               // *.host
-	anyLabels              // **.host, and host
-	everything             // **
-	address                // no name matches
-)
-
-// parsePattern reads a resource. What it does not understand is not ok, and
-// must not be taken to match nothing.
+// parsePattern parses a resource. One that is not ok can match anything.
 func parsePattern(text string) (p pattern, ok bool) {
+	p.matches = func(string) bool { return false }
 	if isAddress(text) {
-		return pattern{kind: address, host: text}, true
+		return p, true
 	}
 	host := text
 	if i := strings.LastIndexByte(text, ':'); i >= 0 {
@@ -42,23 +37,34 @@ func parsePattern(text string) (p pattern, ok bool) {
 		}
 		host, p.port = text[:i], uint16(port)
 	}
-	switch name, wild := strings.CutPrefix(host, "**."); {
-	case host == "**" || host == "*":
-		p.kind = everything
+	if isAddress(strings.Trim(host, "[]")) {
 		return p, true
-	case isAddress(strings.Trim(host, "[]")):
-		p.kind, p.host = address, host
-		return p, true
-	case wild:
-		p.kind, host = anyLabels, name
-	default:
-		if name, wild = strings.CutPrefix(host, "*."); wild {
-			p.kind, host = oneLabel, name
-		}
 	}
-	var err error
-	p.host, err = egress.Normalise(host)
-	return p, err == nil
+	if host == "**" || host == "*" {
+		p.names, p.matches = []string{anyLabel}, func(string) bool { return true }
+		return p, true
+	}
+	host, several := strings.CutPrefix(host, "**.")
+	host, one := strings.CutPrefix(host, "*.")
+	host, err := egress.Normalise(host)
+	if err != nil || several && one {
+		return pattern{}, false
+	}
+	below := "." + host
+	switch {
+	case several:
+		p.names = []string{host, anyLabel + below, anyLabel + "." + anyLabel + below}
+		p.matches = func(name string) bool { return strings.HasSuffix("."+name, below) }
+	case one:
+		p.names = []string{anyLabel + below}
+		p.matches = func(name string) bool {
+			label, found := strings.CutSuffix(name, below)
+			return found && !strings.Contains(label, ".")
+		}
+	default:
+		p.names, p.matches = []string{host}, func(name string) bool { return name == host }
+	}
+	return p, true
 }
 
 func isAddress(text string) bool {
@@ -67,77 +73,29 @@ func isAddress(text string) bool {
 	return rangeErr == nil || err == nil
 }
 
-// below reports whether a name has more labels before another one.
-func below(name, parent string) bool { return strings.HasSuffix(name, "."+parent) }
-
-// meets reports whether there is a host, with a port, that the pattern and the
-// rule both name.
-func (p pattern) meets(r egress.Rule) bool {
-	if p.port != 0 && !slices.Contains(r.Ports(), p.port) {
-		return false
-	}
-	suffix, wild := strings.CutPrefix(r.Host, "*.")
-	switch p.kind {
-	case exactly:
-		return p.host == r.Host || wild && below(p.host, suffix)
-	case oneLabel:
-		if wild {
-			return suffix == p.host || below(p.host, suffix)
-		}
-		label, is := strings.CutSuffix(r.Host, "."+p.host)
-		return is && !strings.Contains(label, ".")
-	case anyLabels:
-		return suffix == p.host || below(suffix, p.host) || wild && below(p.host, suffix)
-	case everything:
-		return true
-	case address:
-	}
-	return false
-}
-
-// hostsWithin reports whether the rule names every host that the pattern does.
-func (p pattern) hostsWithin(r egress.Rule) bool {
-	suffix, wild := strings.CutPrefix(r.Host, "*.")
-	switch p.kind {
-	case exactly:
-		return p.host == r.Host || wild && below(p.host, suffix)
-	case oneLabel:
-		return wild && (suffix == p.host || below(p.host, suffix))
-	case anyLabels:
-		return wild && below(p.host, suffix)
-	case everything, address:
-	}
-	return false
-}
-
-// allowedBy reports whether the policy allows all that the pattern matches.
-func (p pattern) allowedBy(policy egress.Policy) bool {
-	if policy.Mode == egress.AllowAll {
-		return true // but for what is denied in any case
-	}
-	within := func(p pattern) bool {
-		return slices.ContainsFunc(policy.InForce(), func(e egress.Entry) bool {
-			return p.port != 0 && slices.Contains(e.Rule.Ports(), p.port) && p.hostsWithin(e.Rule)
+// decidedBy reports whether a policy allows all that the pattern matches, or refuses it
+// by rules of its own.
+func (p pattern) decidedBy(policy egress.Policy) bool {
+	undecided := func(name string) bool {
+		refused := slices.ContainsFunc(policy.Refused, func(e egress.Entry) bool {
+			return egress.Rule{Host: name, Port: p.port}.Within(e.Rule)
 		})
+		return !refused && !policy.Decide(name, p.port).Allowed
 	}
-	if within(p) {
-		return true
-	}
-	return p.kind == anyLabels && within(pattern{exactly, p.host, p.port}) && slices.ContainsFunc(policy.InForce(), func(e egress.Entry) bool {
-		return e.Rule.Host == "*."+p.host && slices.Contains(e.Rule.Ports(), p.port)
-	})
+	// AllowAll denies the rest in any case.
+	return policy.Mode == egress.AllowAll || len(p.names) > 0 && !slices.ContainsFunc(p.names, undecided)
 }
 
-// refusedBy reports whether the policy refuses all that the pattern matches, so
-// that a rule of ours denies it already.
-func (p pattern) refusedBy(policy egress.Policy) bool {
-	return slices.ContainsFunc(policy.Refused, func(e egress.Entry) bool {
-		ports := e.Rule.Port == 0 || e.Rule.Port == p.port
-		return ports && (p.hostsWithin(e.Rule) || p.kind == anyLabels && e.Rule.Host == "*."+p.host)
-	})
-}
-
-// meetsAny reports whether the policy allows something that the pattern matches.
-func (p pattern) meetsAny(policy egress.Policy) bool {
-	return policy.Mode == egress.AllowAll || slices.ContainsFunc(policy.InForce(), func(e egress.Entry) bool { return p.meets(e.Rule) })
+// meets reports whether a policy allows something that the pattern matches.
+func (p pattern) meets(policy egress.Policy) bool {
+	return len(p.names) > 0 && (policy.Mode == egress.AllowAll || slices.ContainsFunc(policy.InForce(), func(e egress.Entry) bool {
+		suffix, wild := strings.CutPrefix(e.Rule.Host, "*")
+		names := []string{e.Rule.Host}
+		if wild {
+			names = []string{anyLabel + suffix, anyLabel + "." + anyLabel + suffix}
+		}
+		within := func(name string) bool { return egress.Rule{Host: name, Port: e.Rule.Port}.Within(e.Rule) }
+		return (p.port == 0 || slices.Contains(e.Rule.Ports(), p.port)) &&
+			(slices.ContainsFunc(names, p.matches) || slices.ContainsFunc(p.names, within))
+	}))
 }

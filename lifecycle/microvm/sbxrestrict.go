@@ -11,50 +11,48 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// restrict adds rules. Those of sbx add up: those for all
-// sandboxes and those for this one, and one that denies comes first. So this
-// sandbox is allowed what the policy allows, and denied what rules of others
-// would allow it beyond that. Rules for all sandboxes are the user's and are
-// never changed.
-func (s *sbx) restrict(ctx context.Context, d *Driver, name string, policy egress.Policy, told []string, note func([]string) error) (kept, error) {
-	rules, err := askRules(ctx, d, name)
+// restrict adds rules for the sandbox. The rules for all sandboxes count too, and are never
+// changed; rules that deny win. So the sandbox is allowed what the policy allows, and denied
+// what other rules would allow beyond that.
+func (s *sbx) restrict(ctx context.Context, d *Driver, name string, policy egress.Policy, applied []string, save func([]string) error) (deviations, error) {
+	rules, err := listRules(ctx, d, name)
 	if err != nil {
-		return kept{}, err
+		return deviations{}, err
 	}
-	ours, others := part(rules, name, told)
+	ours, others := partition(rules, name, applied)
 	want := translate(policy)
-	is := kept{looser: want.fit(policy, others), stricter: want.stricter}
+	is := deviations{looser: want.fit(policy, others), stricter: want.stricter}
 	change := difference(want.list, ours)
 	if !change.none() {
-		told = union(told, texts(want.list))
-		if err := note(told); err != nil {
+		applied = union(applied, texts(want.list))
+		if err := save(applied); err != nil {
 			return is, err
 		}
 		if err := change.apply(ctx, d, name); err != nil {
 			return is, err
 		}
-		if rules, err = askRules(ctx, d, name); err != nil {
+		if rules, err = listRules(ctx, d, name); err != nil {
 			return is, err
 		}
-		ours, _ = part(rules, name, told)
-		// What it has not taken back is still to be known for ours.
-		if err := note(union(texts(want.list), texts(slices.Collect(maps.Keys(ours))))); err != nil {
+		ours, _ = partition(rules, name, applied)
+		// Rules of ours that sbx has not removed stay ours.
+		if err := save(union(texts(want.list), texts(slices.Collect(maps.Keys(ours))))); err != nil {
 			return is, err
 		}
 	}
 	return check(is, want.list, ours), nil
 }
 
-// check compares the rules that are there with those that are wanted. sbx
-// ignores some, as where an organisation decides.
-func check(is kept, want []wish, ours map[wish][]rule) kept {
+// check compares the rules in force with those wanted: sbx ignores some, for example if an
+// organization has rules.
+func check(is deviations, want []access, ours map[access][]rule) deviations {
 	const most = 3 // clauses
-	say := func(list *[]string, clause string, w wish) {
+	say := func(list *[]string, clause string, w access) {
 		if len(*list) < most {
-			*list = append(*list, fmt.Sprintf("sbx was told to "+clause, w.decision, w.resource))
+			*list = append(*list, fmt.Sprintf(clause, w.decision, w.resource))
 		}
 	}
-	counts := func(w wish) bool { return slices.ContainsFunc(ours[w], rule.inForce) }
+	counts := func(w access) bool { return slices.ContainsFunc(ours[w], rule.inForce) }
 	for _, w := range want {
 		if counts(w) {
 			continue
@@ -63,7 +61,7 @@ func check(is kept, want []wish, ours map[wish][]rule) kept {
 		if w.decision == deny {
 			list = &is.looser
 		}
-		say(list, "%s %s, but does not list that as in force", w)
+		say(list, "sbx has not applied %s %s", w)
 	}
 	for w := range ours {
 		if slices.Contains(want, w) || !counts(w) {
@@ -73,50 +71,39 @@ func check(is kept, want []wish, ours map[wish][]rule) kept {
 		if w.decision == allow {
 			list = &is.looser
 		}
-		say(list, "take back that it shall %s %s, but still lists it", w)
+		say(list, "sbx has not removed %s %s", w)
 	}
 	return is
 }
 
-// change is what leads from the rules that a sandbox has to those that it is to
-// have.
+// change leads from the rules that a sandbox has to those that it is to have.
 type change struct {
-	missing []wish
-	// replaced are those that are there, in a rule that has to go.
-	replaced []wish
-	drop     []string // IDs of rules
+	add  []access
+	drop []string // IDs of rules
 }
 
-func (c change) none() bool { return len(c.missing)+len(c.drop) == 0 }
+func (c change) none() bool { return len(c.add)+len(c.drop) == 0 }
 
-func difference(want []wish, ours map[wish][]rule) (c change) {
+// difference drops each rule with an unwanted resource, and adds what is missing then.
+func difference(want []access, ours map[access][]rule) (c change) {
 	for w, rules := range ours {
-		if slices.Contains(want, w) {
-			continue
-		}
 		for _, r := range rules {
-			if !slices.Contains(c.drop, r.ID) {
+			if !slices.Contains(want, w) && !slices.Contains(c.drop, r.ID) {
 				c.drop = append(c.drop, r.ID)
 			}
 		}
 	}
-	goes := func(r rule) bool { return slices.Contains(c.drop, r.ID) }
 	for _, w := range want {
-		switch rules := ours[w]; {
-		case len(rules) == 0:
-			c.missing = append(c.missing, w)
-		case !slices.ContainsFunc(rules, func(r rule) bool { return !goes(r) }):
-			c.replaced = append(c.replaced, w)
+		if !slices.ContainsFunc(ours[w], func(r rule) bool { return !slices.Contains(c.drop, r.ID) }) {
+			c.add = append(c.add, w)
 		}
 	}
 	return c
 }
 
-// apply changes rules in an order in which the sandbox never reaches what it is
-// not to reach.
+// apply changes rules in an order that never allows the sandbox too much.
 func (c change) apply(ctx context.Context, d *Driver, name string) error {
-	add := slices.Concat(c.missing, c.replaced)
-	if err := tell(ctx, d, name, deny, add); err != nil {
+	if err := addRules(ctx, d, name, deny, c.add); err != nil {
 		return err
 	}
 	for _, id := range c.drop {
@@ -124,11 +111,11 @@ func (c change) apply(ctx context.Context, d *Driver, name string) error {
 			return fmt.Errorf("removing a network rule of the sandbox %s: %w", name, err)
 		}
 	}
-	return tell(ctx, d, name, allow, add)
+	return addRules(ctx, d, name, allow, c.add)
 }
 
-// tell adds the rules of one kind to those of a sandbox.
-func tell(ctx context.Context, d *Driver, name, decision string, list []wish) error {
+// addRules adds the rules with one decision to those of a sandbox.
+func addRules(ctx context.Context, d *Driver, name, decision string, list []access) error {
 	var resources []string
 	for _, w := range list {
 		if w.decision == decision {
@@ -144,8 +131,8 @@ func tell(ctx context.Context, d *Driver, name, decision string, list []wish) er
 	return nil
 }
 
-// askRules asks sbx for the rules that count for a sandbox.
-func askRules(ctx context.Context, d *Driver, name string) ([]rule, error) {
+// listRules returns the rules that apply to a sandbox.
+func listRules(ctx context.Context, d *Driver, name string) ([]rule, error) {
 	out, err := d.call(ctx, limitList, "policy", "ls", name, "--include-inactive", "--json")
 	if err != nil {
 		return nil, fmt.Errorf("listing the network rules of sbx: %w", err)
@@ -157,29 +144,29 @@ func askRules(ctx context.Context, d *Driver, name string) ([]rule, error) {
 	return rules, nil
 }
 
-func (s *sbx) standing(ctx context.Context, d *Driver, name string, told []string) ([]lifecycle.StandingRule, error) {
-	rules, err := askRules(ctx, d, name)
+func (s *sbx) otherRules(ctx context.Context, d *Driver, name string, applied []string) ([]lifecycle.StandingRule, error) {
+	rules, err := listRules(ctx, d, name)
 	if err != nil {
 		return nil, err
 	}
-	_, others := part(rules, name, told)
-	standing := []lifecycle.StandingRule{}
+	_, others := partition(rules, name, applied)
+	otherRules := []lifecycle.StandingRule{}
 	for _, r := range others {
 		for _, resource := range r.Resources {
 			rule := lifecycle.StandingRule{Host: resource, Decision: egress.Allowed, Origin: strings.TrimSpace("sbx " + r.title())}
 			switch {
 			case r.Decision == deny:
 				rule.Decision = egress.Refused
-			case slices.Contains(told, wish{deny, resource}.String()):
+			case slices.Contains(applied, access{deny, resource}.String()):
 				rule.Decision, rule.Origin = egress.Refused, rule.Origin+", closed for this sandbox"
 			}
-			standing = append(standing, rule)
+			otherRules = append(otherRules, rule)
 		}
 	}
-	return standing, nil
+	return otherRules, nil
 }
 
-func texts(list []wish) []string {
+func texts(list []access) []string {
 	var all []string
 	for _, w := range list {
 		all = append(all, w.String())

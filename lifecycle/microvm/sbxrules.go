@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// rule is a rule of the policy as "policy ls --json" lists it (contract, section
-// 6.3). What a rule applies to is written with and without "sandbox:".
+// rule is a rule as "policy ls --json" lists it (contract, section 6.3). AppliesTo comes
+// with and without "sandbox:".
 type rule struct {
 	ID        string   `json:"id"`
 	Name      string   `json:"name"`
@@ -21,7 +21,7 @@ type rule struct {
 	Status    string   `json:"status"`
 }
 
-// parseRules reads the rules for networks, with those that are not in force.
+// parseRules returns the network rules, including inactive ones.
 func parseRules(output []byte) ([]rule, error) {
 	var list struct {
 		Rules *[]rule `json:"rules"`
@@ -37,16 +37,15 @@ func parseRules(output []byte) ([]rule, error) {
 	}), nil
 }
 
-// inForce reports whether the rule counts. Where an organisation decides, not all
-// do.
+// inForce reports whether the rule is active: with an organization's rules, not all are.
 func (r rule) inForce() bool { return r.Status != "inactive" }
 
-// only reports whether the rule is for that sandbox and no other.
+// only reports whether the rule is for that sandbox alone.
 func (r rule) only(sandbox string) bool {
 	return r.AppliesTo == sandbox || r.AppliesTo == "sandbox:"+sandbox || r.Scope == "sandbox:"+sandbox
 }
 
-// named shows one of the rule's resources with the rule's name.
+// named formats a resource of the rule with the rule's name.
 func (r rule) named(resource string) string {
 	if r.title() == "" {
 		return resource
@@ -62,16 +61,15 @@ func (r rule) title() string {
 	return r.Name
 }
 
-// part takes the rules apart into what we have told sbx for a sandbox and what
-// is somebody else's and counts.
-func part(rules []rule, sandbox string, told []string) (ours map[wish][]rule, others []rule) {
-	ours = map[wish][]rule{}
+// partition separates the rules that we have applied to a sandbox from others in force.
+func partition(rules []rule, sandbox string, applied []string) (ours map[access][]rule, others []rule) {
+	ours = map[access][]rule{}
 	for _, r := range rules {
 		foreign := r
 		foreign.Resources = nil
 		for _, resource := range r.Resources {
-			w := wish{r.Decision, resource}
-			if r.only(sandbox) && slices.Contains(told, w.String()) {
+			w := access{r.Decision, resource}
+			if r.only(sandbox) && slices.Contains(applied, w.String()) {
 				ours[w] = append(ours[w], r)
 			} else {
 				foreign.Resources = append(foreign.Resources, resource)

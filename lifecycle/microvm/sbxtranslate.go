@@ -8,9 +8,9 @@ import (
 	"github.com/docker-ralph/docker-ralph/egress"
 )
 
-// wish is a rule that a sandbox is to have for itself.
-type wish struct {
-	decision string // allow or deny, as sbx says it
+// access is a rule for a sandbox alone.
+type access struct {
+	decision string // allow or deny
 	resource string
 }
 
@@ -19,16 +19,16 @@ const (
 	deny  = "deny"
 )
 
-func (w wish) String() string { return w.decision + " " + w.resource }
+func (w access) String() string { return w.decision + " " + w.resource }
 
-// wishes collects the rules that a policy comes to.
-type wishes struct {
-	list     []wish
+// translation is a policy as rules of sbx.
+type translation struct {
+	list     []access
 	stricter []string
 }
 
-func (w *wishes) add(decision, resource string) {
-	if next := (wish{decision, resource}); !slices.Contains(w.list, next) {
+func (w *translation) add(decision, resource string) {
+	if next := (access{decision, resource}); !slices.Contains(w.list, next) {
 		w.list = append(w.list, next)
 	}
 }
@@ -40,15 +40,15 @@ func withPort(host string, port uint16) string {
 	return fmt.Sprintf("%s:%d", host, port)
 }
 
-// translate puts a policy into the rules of sbx, where denying ones win.
-func translate(policy egress.Policy) wishes {
-	var w wishes
+// translate translates a policy. Of the rules of sbx, those that deny win.
+func translate(policy egress.Policy) translation {
+	var w translation
 	if policy.Mode == egress.AllowAll {
 		w.allowAll()
 	}
 	for _, e := range policy.InForce() {
 		if len(e.Rule.Ranges) > 0 {
-			w.stricter = append(w.stricter, fmt.Sprintf("%s: sbx ties no range to a host, so it decides by itself whether the host is reached there", e.Rule))
+			w.stricter = append(w.stricter, fmt.Sprintf("%s: sbx has no ranges for single hosts", e.Rule))
 		}
 		if policy.Mode != egress.AllowAll {
 			w.allowRule(e.Rule, policy)
@@ -63,9 +63,8 @@ func translate(policy egress.Policy) wishes {
 	return w
 }
 
-// allowAll allows everything but what is no public host. sbx reaches the
-// machine itself by two names.
-func (w *wishes) allowAll() {
+// allowAll allows all public hosts. sbx has two names for the host.
+func (w *translation) allowAll() {
 	w.add(allow, "**")
 	for _, name := range []string{"localhost", "host.docker.internal"} {
 		w.add(deny, name)
@@ -75,7 +74,7 @@ func (w *wishes) allowAll() {
 	}
 }
 
-func (w *wishes) allowRule(r egress.Rule, policy egress.Policy) {
+func (w *translation) allowRule(r egress.Rule, policy egress.Policy) {
 	suffix, wild := strings.CutPrefix(r.Host, "*.")
 	for _, port := range r.Ports() {
 		if !wild {
@@ -83,14 +82,14 @@ func (w *wishes) allowRule(r egress.Rule, policy egress.Policy) {
 			continue
 		}
 		w.add(allow, withPort("**."+suffix, port))
-		// sbx would allow the name itself too.
+		// sbx allows the name itself too.
 		if !policy.Decide(suffix, port).Allowed {
 			w.add(deny, withPort(suffix, port))
 		}
 	}
 }
 
-func (w *wishes) refuse(r egress.Rule, policy egress.Policy) {
+func (w *translation) refuse(r egress.Rule, policy egress.Policy) {
 	suffix, wild := strings.CutPrefix(r.Host, "*.")
 	if !wild {
 		w.add(deny, withPort(r.Host, r.Port))
@@ -102,20 +101,20 @@ func (w *wishes) refuse(r egress.Rule, policy egress.Policy) {
 	}
 }
 
-// fit adds what it takes to close what rules of others open, and says which
-// cannot be closed: a rule that denies them would deny what the policy allows.
-func (w *wishes) fit(policy egress.Policy, others []rule) (looser []string) {
+// fit denies what other rules allow beyond the policy. It returns those that cannot be denied
+// without denying something that the policy allows.
+func (w *translation) fit(policy egress.Policy, others []rule) (looser []string) {
 	var open, shut []string
 	for _, r := range others {
 		for _, resource := range r.Resources {
 			p, known := parsePattern(resource)
 			switch {
 			case r.Decision == deny:
-				if known && p.meetsAny(policy) && p.kind != address {
+				if known && p.meets(policy) {
 					shut = append(shut, r.named(resource))
 				}
-			case known && (p.allowedBy(policy) || p.refusedBy(policy)):
-			case known && !p.meetsAny(policy):
+			case known && p.decidedBy(policy):
+			case known && !p.meets(policy):
 				w.add(deny, resource)
 			default:
 				open = append(open, r.named(resource))
@@ -123,15 +122,15 @@ func (w *wishes) fit(policy egress.Policy, others []rule) (looser []string) {
 		}
 	}
 	if len(open) > 0 {
-		looser = append(looser, fmt.Sprintf("your own rules of sbx allow more, and no rule for one sandbox can take a part away: %s. Take them out with \"sbx policy rm network\", or allow these hosts here too", shorten(open)))
+		looser = append(looser, fmt.Sprintf("your own rules of sbx allow more: %s (remove them with \"sbx policy rm network\", or allow these hosts here too)", shorten(open)))
 	}
 	if len(shut) > 0 {
-		w.stricter = append(w.stricter, "your own rules of sbx come first where they deny: "+shorten(shut))
+		w.stricter = append(w.stricter, "your own rules of sbx deny "+shorten(shut))
 	}
 	return looser
 }
 
-// shorten lists what has room on a line.
+// shorten joins the first few.
 func shorten(list []string) string {
 	const most = 5
 	slices.Sort(list)

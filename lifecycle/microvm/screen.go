@@ -14,14 +14,14 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// screen is a pseudo-terminal for the client's output, which is filtered on its way
-// to the user's terminal.
+// screen is a pseudo-terminal for the client's output, which is filtered before the user's
+// terminal.
 type screen struct {
 	master, slave *os.File
 	copied        chan struct{}
 }
 
-// screenTimeout is how long the rest of the output may take to be written.
+// screenTimeout bounds the writing of the rest of the output.
 const screenTimeout = 2 * time.Second
 
 // newScreen connects a screen to the process's output. It returns nil if the client
@@ -66,7 +66,7 @@ func (s *screen) show(out io.Writer) {
 	_ = s.slave.Close()
 	go func() {
 		defer close(s.copied)
-		_, _ = io.Copy(out, s.master) // ends with the last who has the other end
+		_, _ = io.Copy(out, s.master) // ends when the other end is closed
 	}()
 }
 
@@ -77,7 +77,7 @@ func (s *screen) close() {
 	}
 	select {
 	case <-s.copied:
-	case <-time.After(screenTimeout): // something that the client has left has it still
+	case <-time.After(screenTimeout): // a process that the client has left still has it open
 	}
 	_ = s.master.Close()
 	<-s.copied

@@ -32,12 +32,12 @@ import (
 const execEnv = "MICROVM_TEST_EXEC"
 
 func runAsClient(ctx context.Context, job string) int {
-	part := strings.SplitN(job, "\n", 4)
-	d := newDriver(part[0], part[1])
-	sb, err := d.Lookup(ctx, part[2])
+	partition := strings.SplitN(job, "\n", 4)
+	d := newDriver(partition[0], partition[1])
+	sb, err := d.Lookup(ctx, partition[2])
 	if err == nil {
 		_, err = d.Exec(ctx, sb, lifecycle.Process{
-			ID: "lasting", Lasting: true, Args: []string{"sh", "-c", part[3]}, Dir: sb.Root, Stdout: os.Stdout, Stderr: os.Stderr,
+			ID: "lasting", Lasting: true, Args: []string{"sh", "-c", partition[3]}, Dir: sb.Root, Stdout: os.Stdout, Stderr: os.Stderr,
 		})
 	}
 	if err != nil {
@@ -63,10 +63,10 @@ func appears(t *testing.T, path string) {
 	poll.WaitOn(t, poll.FileExists(path), poll.WithTimeout(30*time.Second))
 }
 
-// TestALoopOutlivesItsClient: the user's terminal is gone, the sandbox would be
+// The user's terminal is gone, the sandbox would be
 // stopped as idle, and the loop goes on to its end all the same. Then the
 // sandbox stops.
-func TestALoopOutlivesItsClient(t *testing.T) {
+func TestLoopOutlivesClient(t *testing.T) {
 	onEngine(t, func(t *testing.T, b *bench) {
 		t.Setenv(heartbeatEnv, "500ms")
 		sb, spec := b.up(t)
@@ -87,8 +87,8 @@ func TestALoopOutlivesItsClient(t *testing.T) {
 	})
 }
 
-// TestASandboxWithoutALoopStops shows that the test above can fail.
-func TestASandboxWithoutALoopStops(t *testing.T) {
+// TestSandboxWithoutLoopStops shows that the test above can fail.
+func TestSandboxWithoutLoopStops(t *testing.T) {
 	onEngine(t, func(t *testing.T, b *bench) {
 		t.Setenv(noKeeperEnv, "1")
 		sb, spec := b.up(t)
@@ -151,9 +151,9 @@ func (b *bench) killClient(t *testing.T, client *exec.Cmd, sb lifecycle.Sandbox)
 	assert.Assert(t, killed > 0)
 }
 
-// TestWhatEndsACommandFromOutside: the program's exit code 1 is not the
+// The program's exit code 1 is not the
 // command's.
-func TestWhatEndsACommandFromOutside(t *testing.T) {
+func TestSandboxEndsDuringCommand(t *testing.T) {
 	if apart(t) {
 		return
 	}
