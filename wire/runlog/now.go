@@ -30,6 +30,7 @@ type Now struct {
 
 // SetNow records the current run.
 func (l *Log) SetNow(now Now) error {
+	l.now = now
 	if err := l.write(nowFile, now); err != nil {
 		return fmt.Errorf("logging the current run: %w", err)
 	}

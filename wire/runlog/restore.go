@@ -63,6 +63,9 @@ func (l *Log) Restore() error {
 	if err == nil && !l.regular(l.name(loopFile)) {
 		err = errors.Join(l.root.RemoveAll(l.name(loopFile)), l.save())
 	}
+	if err == nil && l.now.N > 0 && !l.regular(l.name(nowFile)) {
+		err = errors.Join(l.root.RemoveAll(l.name(nowFile)), l.SetNow(l.now))
+	}
 	for _, h := range l.held {
 		if err == nil {
 			err = l.restoreFile(h)

@@ -77,6 +77,7 @@ type Log struct {
 	Loop   Loop
 	root   *os.Root // the worktree
 	output *Output  // nil before [Log.Output]
+	now    Now      // zero before the first run
 	held   []held   // oldest first
 }
 

@@ -214,6 +214,20 @@ func TestOutputIsBounded(t *testing.T) {
 	assert.Check(t, strings.Contains(string(b), "\n[output truncated after 16 MiB]\n"))
 }
 
+func TestRecoverAfterRestore(t *testing.T) {
+	top := t.TempDir()
+	l := create(t, top, noon)
+	assert.NilError(t, l.Append(Iteration{N: 1, Done: []string{"a/01"}, Outcome: "done"}))
+	assert.NilError(t, l.SetNow(Now{N: 2, Tasks: []string{"a/02"}, Started: noon.Add(time.Minute)}))
+	assert.NilError(t, os.RemoveAll(filepath.Join(top, ".ralph")))
+	assert.NilError(t, l.Restore()) // killed before the run is logged
+
+	_, all, _, err := Recover(top, newLoop(noon.Add(time.Hour)), "failed", "killed", func(string) []string { return []string{"a/02"} })
+	assert.NilError(t, err)
+	assert.Equal(t, len(all), 2)
+	assert.DeepEqual(t, all[1].Done, []string{"a/02"})
+}
+
 func TestRecoverLogsTheInterruptedRun(t *testing.T) {
 	top := t.TempDir()
 	loop := newLoop(noon)
