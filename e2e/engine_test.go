@@ -99,7 +99,7 @@ func TestUnwritableStateDirectory(t *testing.T) {
 		w.write(t, filepath.Join(w.config, "ralph", "locks"), "not a folder")
 		res := w.ralph(t, "task", "list").expect(t, 1)
 		assert.Equal(t, len(w.sandboxes(t)), 0)
-		assert.Check(t, is.Contains(res.stderr, "Error: creating the lock folder: "))
+		assert.Check(t, is.Contains(res.stderr, "Error: creating the lock directory: "))
 	})
 }
 

@@ -204,7 +204,7 @@ func (g *Git) Recover(ctx context.Context, sb lifecycle.Sandbox) error {
 		return err
 	}
 	if err != nil {
-		g.Host.Report(fmt.Sprintf("Warning: %v", HeldHint(g.Driver, sb, err)))
+		g.Host.Report(fmt.Sprintf("Warning: %v", heldHint(sb, err)))
 	}
 	ReportSync(g.Host, res)
 	return nil
@@ -226,7 +226,7 @@ func (g *Git) push(ctx context.Context, sb lifecycle.Sandbox) error {
 	if !Idle(ctx, g.Driver, sb) {
 		res, err := g.Repo.Fetch(ctx, Shell(g.Driver, sb), false)
 		ReportSync(g.Host, res)
-		return recreateHint(g.Driver, sb, err)
+		return recreateHint(sb, err)
 	}
 	res, err := g.Repo.Push(ctx, Shell(g.Driver, sb))
 	if IsBroken(err) {
@@ -239,7 +239,7 @@ func (g *Git) push(ctx context.Context, sb lifecycle.Sandbox) error {
 	}
 	ReportSync(g.Host, res)
 	reportUncommitted(g.Host, res.Uncommitted)
-	return recreateHint(g.Driver, sb, err)
+	return recreateHint(sb, err)
 }
 
 // Sync fetches the commits of a sandbox, and repairs its git directory. A command that
@@ -256,9 +256,9 @@ func (g *Git) Sync(ctx context.Context, sb lifecycle.Sandbox) error {
 }
 
 // recreateHint adds the remedy to the error for a git directory that does not work.
-func recreateHint(driver lifecycle.Driver, sb lifecycle.Sandbox, err error) error {
+func recreateHint(sb lifecycle.Sandbox, err error) error {
 	if isHeld(err) {
-		return HeldHint(driver, sb, err)
+		return heldHint(sb, err)
 	}
 	if !gitsync.Permanent(err) {
 		return err
@@ -361,7 +361,7 @@ func (g *Git) fetch(ctx context.Context, sb lifecycle.Sandbox) error {
 		ReportSync(g.Host, g.result) // what came before
 	}
 	if isHeld(err) {
-		return HeldHint(g.Driver, sb, err)
+		return heldHint(sb, err)
 	}
 	if err != nil {
 		return fmt.Errorf("commits stay in the sandbox %s: %w", sb.Name, err)

@@ -7,42 +7,67 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
+// fetchAll starts a container and fetches all of its commits. If its git directory had to be
+// repaired, lost says why some could not be fetched.
+func fetchAll(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan, wt gitrepo.Worktree, sb lifecycle.Sandbox) (res gitsync.Result, lost, err error) {
+	repo, err := gitsync.Open(wt, sb.Name, h.StateDir)
+	if err == nil && sb.State != lifecycle.Running {
+		err = driver.Start(ctx, sb)
+	}
+	if err != nil {
+		return res, nil, err
+	}
+	repo, sh := repo.WithGate(i.Incoming(sb.Name)), Shell(driver, sb)
+	res, err = repo.Fetch(ctx, sh, true)
+	if IsBroken(err) {
+		h.Report(fmt.Sprintf("Warning: %v", err))
+		if res, lost, err = repo.Repair(ctx, sh); err == nil {
+			ReportSync(h, res)
+			res, err = repo.Fetch(ctx, sh, true)
+		}
+	}
+	ReportSync(h, res)
+	return res, lost, err
+}
+
+// FetchAll fetches all commits of a sandbox, which is not removed if that fails. The remains
+// of a broken git directory are reported as lost.
+func FetchAll(ctx context.Context, h host.Host, l host.Located, i *Scan, wt gitrepo.Worktree) error {
+	if l.Backend.Kind != config.DriverContainer {
+		return Save(h, l.Backend, i, wt)(ctx, l.Sandbox)
+	}
+	_, lost, err := fetchAll(ctx, h, l.Backend.Driver, i, wt, l.Sandbox)
+	if errors.Is(err, lifecycle.ErrNotPrepared) {
+		return errUnprepared
+	}
+	if lost != nil {
+		h.Report(fmt.Sprintf("Warning: commits that were not fetched before are lost: %v", lost))
+	}
+	return heldHint(l.Sandbox, err)
+}
+
 // saveOwn fetches all commits before a container is removed. Without ralph of this
 // version in it nothing can be fetched; then its git directory stays for the next
 // container of that name.
 func saveOwn(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan, wt gitrepo.Worktree, sb lifecycle.Sandbox) error {
 	ctx = context.WithoutCancel(ctx)
-	repo, err := gitsync.Open(wt, sb.Name, h.StateDir)
-	if err != nil {
-		return err
+	if sb.State != lifecycle.Running && host.Gone(sb.Root) {
+		return nil // it cannot be started; its git directory stays for the next one of that name
 	}
-	if sb.State != lifecycle.Running {
-		if host.Gone(sb.Root) {
-			return nil // it cannot be started; its git directory stays for the next one of that name
-		}
-		if err := driver.Start(ctx, sb); err != nil {
-			return err
-		}
-	}
-	repo = repo.WithGate(i.Incoming(sb.Name))
-	res, err := repo.Fetch(ctx, Shell(driver, sb), true)
+	res, lost, err := fetchAll(ctx, h, driver, i, wt, sb)
 	if errors.Is(err, lifecycle.ErrNotPrepared) {
 		return nil
 	}
-	if IsBroken(err) {
-		h.Report(fmt.Sprintf("Warning: %v", err))
-		var lost error
-		if res, lost, err = repo.Repair(ctx, Shell(driver, sb)); err == nil {
-			err = lost // it stays in the volume, which goes
-		}
+	if err == nil {
+		err = lost // it stays in the volume, which goes
 	}
-	ReportSync(h, res)
 	for _, ref := range slices.Sorted(maps.Keys(res.Refused)) {
 		h.Report(fmt.Sprintf("Warning: %q is lost with the sandbox %s, because it cannot be fetched: %s", ref, sb.Name, res.Refused[ref]))
 	}
@@ -51,7 +76,7 @@ func saveOwn(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan,
 		return gitsync.Abandon(h.StateDir, sb.Name)
 	}
 	if err != nil {
-		return recreateHint(driver, sb, fmt.Errorf("the sandbox %s cannot be removed without losing commits: %w", sb.Name, err))
+		return recreateHint(sb, fmt.Errorf("the sandbox %s cannot be removed without losing commits: %w", sb.Name, err))
 	}
 	return nil
 }

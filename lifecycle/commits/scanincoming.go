@@ -97,8 +97,8 @@ func isHeld(err error) bool {
 	return held
 }
 
-// HeldHint adds the remedies for commits that were held back.
-func HeldHint(_ lifecycle.Driver, sb lifecycle.Sandbox, err error) error {
+// heldHint adds the remedies for commits that were held back.
+func heldHint(sb lifecycle.Sandbox, err error) error {
 	if !isHeld(err) {
 		return err
 	}

@@ -2,6 +2,7 @@ package host
 
 import (
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,30 +11,34 @@ import (
 // certificatesMax bounds a file of certificates, in bytes.
 const certificatesMax = 2 << 20
 
-// Certificates are what the user's own programs trust besides, or instead of,
-// what the machine does: those of a company, say. The proxy trusts them too,
-// where it encrypts itself.
+// Certificates returns the certificates in SSL_CERT_FILE, which the user's own programs trust:
+// those of a company, for example. The proxy trusts them for its own connections.
 func (h Host) Certificates() string {
 	path := h.Getenv("SSL_CERT_FILE")
 	if path == "" {
 		return ""
 	}
-	f, err := os.Open(path)
+	certificates, err := readCertificates(path)
 	if err != nil {
 		h.Report(fmt.Sprintf("Warning: SSL_CERT_FILE has no effect: %v", err))
-		return ""
+	}
+	return certificates
+}
+
+func readCertificates(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
 	}
 	defer func() { _ = f.Close() }()
-	text, err := io.ReadAll(io.LimitReader(f, certificatesMax+1))
+	content, err := io.ReadAll(io.LimitReader(f, certificatesMax+1))
 	switch {
 	case err != nil:
-		h.Report(fmt.Sprintf("Warning: SSL_CERT_FILE has no effect: %v", err))
-	case len(text) > certificatesMax:
-		h.Report(fmt.Sprintf("Warning: SSL_CERT_FILE has no effect: it has more than %d bytes", certificatesMax))
-	case !x509.NewCertPool().AppendCertsFromPEM(text):
-		h.Report("Warning: SSL_CERT_FILE has no effect: there is no certificate in it")
-	default:
-		return string(text)
+		return "", err
+	case len(content) > certificatesMax:
+		return "", fmt.Errorf("it has more than %d bytes", certificatesMax)
+	case !x509.NewCertPool().AppendCertsFromPEM(content):
+		return "", errors.New("there is no certificate in it")
 	}
-	return ""
+	return string(content), nil
 }

@@ -18,9 +18,7 @@ func (h Host) WorkTree(ctx context.Context) (wt gitrepo.Worktree, inside bool, e
 	case err == nil:
 		return wt, true, nil
 	}
-	wt, anyErr := gitrepo.Detect(ctx, h.Dir, func(name string) string {
-		return map[string]string{"RALPH_SCOPE_REPO": "any", "RALPH_SCOPE_BRANCH": "any"}[name]
-	})
+	wt, anyErr := gitrepo.Detect(ctx, h.Dir, AnyScope)
 	if anyErr != nil {
 		return gitrepo.Worktree{}, false, err
 	}

@@ -13,22 +13,39 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// attended returns the lock that commands share while they use the sandboxes of a scope.
-func (h Host) attended(s gitrepo.Scope) (*flock.Flock, error) {
+// LockFile returns a file of the lock directory.
+func (h Host) LockFile(name string) (*flock.Flock, error) {
+	if err := os.MkdirAll(h.LockDir(), 0o700); err != nil {
+		return nil, fmt.Errorf("creating the lock directory: %w", err)
+	}
+	return flock.New(filepath.Join(h.LockDir(), name)), nil
+}
+
+// TryLockSandbox takes the lock of [lifecycle.Ensurer]; unlock is nil if it is held.
+func (h Host) TryLockSandbox(name string) (unlock func(), err error) {
+	lock, err := h.LockFile(name + ".lock")
+	if err != nil {
+		return nil, err
+	}
+	if free, err := lock.TryLock(); err != nil || !free {
+		return nil, err
+	}
+	return func() { _ = lock.Close() }, nil
+}
+
+// scopeLock returns the lock that commands share while they use the sandboxes of a scope.
+func (h Host) scopeLock(s gitrepo.Scope) (*flock.Flock, error) {
 	name, err := s.SandboxName()
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(h.LockDir(), 0o700); err != nil {
-		return nil, fmt.Errorf("creating the lock folder: %w", err)
-	}
-	return flock.New(filepath.Join(h.LockDir(), name+".attended")), nil
+	return h.LockFile(name + ".attended")
 }
 
 // LockShared keeps other commands from stopping or removing the scope's sandboxes until
 // leave is called.
 func (h Host) LockShared(ctx context.Context, s gitrepo.Scope) (leave func(), err error) {
-	lock, err := h.attended(s)
+	lock, err := h.scopeLock(s)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +63,7 @@ func (h Host) LockShared(ctx context.Context, s gitrepo.Scope) (leave func(), er
 // LockExclusive keeps other commands on this machine from using the sandboxes of a scope
 // until leave is called. leave is nil if they are still in use after the timeout.
 func (h Host) LockExclusive(ctx context.Context, sb lifecycle.Sandbox, timeout time.Duration) (leave func(), err error) {
-	lock, err := h.attended(sb.Scope)
+	lock, err := h.scopeLock(sb.Scope)
 	if err != nil {
 		return nil, err
 	}

@@ -97,66 +97,52 @@ func (n *HeldRecord) Done(err error) {
 // ReportOrphans reports commands without a client that still run in the sandbox. Without
 // a record of one, the sandbox is not asked.
 func (h Host) ReportOrphans(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox) {
-	left, err := h.orphanRecords(sb.Name)
-	if err == nil && len(left) > 0 {
-		err = h.reportOrphans(ctx, driver, sb, left)
+	all, err := h.records(sb.Name)
+	orphans := slices.DeleteFunc(all, func(n Record) bool { return n.Live })
+	var running []lifecycle.Dispatch
+	if err == nil && len(orphans) > 0 {
+		running, err = driver.Dispatches(ctx, sb)
 	}
-	if err != nil && ctx.Err() == nil {
-		h.Report(fmt.Sprintf("Warning: unknown whether an earlier command is still running in %s: %v", sb.Name, err))
-	}
-}
-
-func (h Host) reportOrphans(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, left []Record) error {
-	running, err := driver.Dispatches(ctx, sb)
 	if err != nil {
-		return err
-	}
-	for _, n := range left {
-		if !slices.ContainsFunc(running, func(d lifecycle.Dispatch) bool { return d.ID == n.ID }) {
-			_ = os.Remove(filepath.Join(h.RecordDir(sb.Name), n.ID))
-			continue
+		if ctx.Err() == nil {
+			h.Report(fmt.Sprintf("Warning: unknown whether an earlier command is still running in %s: %v", sb.Name, err))
 		}
-		h.Report(fmt.Sprintf("Warning: %q is still running in the background in the sandbox %s, since %s\nHint: %sstop it with \"docker ralph stop %s\"",
-			strings.Join(n.Command, " "), sb.Name, sinceWhen(n.Since), n.followHint(), sb.Name))
+		return
 	}
-	return nil
+	for _, n := range orphans {
+		if slices.ContainsFunc(running, func(d lifecycle.Dispatch) bool { return d.ID == n.ID }) {
+			h.reportRunning(n, "Warning: %q is still running")
+		} else {
+			_ = os.Remove(filepath.Join(h.RecordDir(sb.Name), n.ID))
+		}
+	}
 }
 
 // ReportBackgroundLoops reports background loops in the sandboxes of a worktree.
 func (h Host) ReportBackgroundLoops(wt gitrepo.Worktree) {
 	all, err := h.RecordsIn(wt)
 	if err != nil {
-		return // those that nobody watches are looked for with more care
+		return // [Host.ReportOrphans] reports it
 	}
 	for _, n := range all {
 		if n.Live && n.Detached {
-			h.Report(fmt.Sprintf("Note: %q is running in the background in the sandbox %s, since %s\nHint: %sstop it with \"docker ralph stop %s\"",
-				strings.Join(n.Command, " "), n.Sandbox, sinceWhen(n.Since), n.followHint(), n.Sandbox))
+			h.reportRunning(n, "Note: %q is running")
 		}
 	}
 }
 
-func sinceWhen(t time.Time) string {
-	return fmt.Sprintf("%s (%s ago)", t.Local().Format("15:04"), units.HumanDuration(time.Since(t)))
+func (h Host) reportRunning(n Record, what string) {
+	follow := ""
+	if n.IsLoop() {
+		follow = `follow it with "docker ralph logs -f", attach with "docker ralph attach", `
+	}
+	h.Report(fmt.Sprintf(what+" in the background in the sandbox %s, since %s (%s ago)\nHint: %sstop it with \"docker ralph stop %s\"",
+		strings.Join(n.Command, " "), n.Sandbox, n.Since.Local().Format("15:04"), units.HumanDuration(time.Since(n.Since)), follow, n.Sandbox))
 }
 
 // IsLoop reports whether the command is a loop, which can be followed and attached to.
 func (n Record) IsLoop() bool {
 	return len(n.Command) > 1 && n.Command[0] == "ralph" && IsLoop(n.Command[1])
-}
-
-// followHint returns how to follow a loop, for the beginning of a hint.
-func (n Record) followHint() string {
-	if !n.IsLoop() {
-		return ""
-	}
-	return `follow it with "docker ralph logs -f", attach with "docker ralph attach", `
-}
-
-// orphanRecords returns the records without a running command.
-func (h Host) orphanRecords(name string) ([]Record, error) {
-	all, err := h.records(name)
-	return slices.DeleteFunc(all, func(n Record) bool { return n.Live }), err
 }
 
 // records returns all records of a sandbox.

@@ -52,7 +52,7 @@ func TestOrphansAreNamed(t *testing.T) {
 	begin("ended")(nil)
 	alive := begin("alive")
 	h.ReportOrphans(t.Context(), d, sb)
-	assert.Equal(t, d.asked, 0, "nobody is asked while all are well")
+	assert.Equal(t, d.asked, 0, "without an orphaned record, the sandbox is not asked")
 	assert.Equal(t, stderr.String(), "")
 
 	begin("killed")(errors.New("as a killed process leaves it"))
@@ -64,9 +64,9 @@ func TestOrphansAreNamed(t *testing.T) {
 	assert.Equal(t, bytes.Count(stderr.Bytes(), []byte("Warning: ")), 2)
 	assert.Assert(t, is.Contains(stderr.String(), `Warning: "ralph build -n 3" is still running in the background in the sandbox ralph-a, since `))
 	assert.Assert(t, is.Contains(stderr.String(), `stop it with "docker ralph stop ralph-a"`))
-	left, err := h.orphanRecords(sb.Name)
+	records, err := h.records(sb.Name)
 	assert.NilError(t, err)
-	assert.Equal(t, len(left), 2, "what is over is forgotten")
+	assert.Equal(t, len(records), 3, "the live one, and the two that still run")
 
 	stderr.Reset()
 	d.err = errors.New("no answer")

@@ -7,12 +7,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
-
-	"github.com/gofrs/flock"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/gitrepo/worktrees"
@@ -156,11 +153,11 @@ func (h Host) Into(ctx context.Context, w *Worktree) (Host, error) {
 // LockWorktrees keeps two commands from adding or removing worktrees of one
 // repository at the same time.
 func (h Host) LockWorktrees(ctx context.Context, wt gitrepo.Worktree) (unlock func(), err error) {
-	if err := os.MkdirAll(h.LockDir(), 0o700); err != nil {
-		return nil, fmt.Errorf("creating the lock folder: %w", err)
-	}
 	sum := sha256.Sum256([]byte(wt.CommonDir))
-	lock := flock.New(filepath.Join(h.LockDir(), hex.EncodeToString(sum[:6])+".worktrees"))
+	lock, err := h.LockFile(hex.EncodeToString(sum[:6]) + ".worktrees")
+	if err != nil {
+		return nil, err
+	}
 	if _, err := lock.TryLockContext(ctx, 20*time.Millisecond); err != nil {
 		return nil, fmt.Errorf("locking %s: %w", lock.Path(), err)
 	}

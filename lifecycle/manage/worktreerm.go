@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gofrs/flock"
-
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/gitrepo/worktrees"
@@ -96,10 +94,10 @@ func (r *removal) find(ctx context.Context) error {
 // lockSandboxes finds the worktree's sandboxes, locks them until free is called,
 // and fetches their commits.
 func (r *removal) lockSandboxes(ctx context.Context, connected func() (host.API, error)) (free func(), err error) {
-	var locks []*flock.Flock
+	var locks []func()
 	free = func() {
-		for _, l := range locks {
-			_ = l.Close()
+		for _, unlock := range locks {
+			unlock()
 		}
 	}
 	all, err := r.host.Sandboxes(ctx, connected)
@@ -114,15 +112,14 @@ func (r *removal) lockSandboxes(ctx context.Context, connected func() (host.API,
 		if box.Sandbox.Root != r.tree.Path {
 			continue
 		}
-		lock := flock.New(filepath.Join(r.host.LockDir(), box.Sandbox.Name+".lock"))
-		taken, err := lock.TryLock()
-		if err == nil && !taken {
+		unlock, err := r.host.TryLockSandbox(box.Sandbox.Name)
+		if err == nil && unlock == nil {
 			err = fmt.Errorf("another command is setting up the sandbox %s", box.Sandbox.Name)
 		}
 		if err != nil {
 			return free, err
 		}
-		locks = append(locks, lock)
+		locks = append(locks, unlock)
 		if err := r.stopBusy(ctx, &box); err != nil {
 			return free, err
 		}
@@ -191,7 +188,6 @@ func (r *removal) fetch(ctx context.Context, box host.Located) error {
 }
 
 func (r *removal) tryFetch(ctx context.Context, box host.Located) error {
-	sb, h, driver := box.Sandbox, r.host, box.Backend.Driver
 	if r.tree.Missing {
 		return errors.New("the worktree's directory is gone")
 	}
@@ -199,34 +195,9 @@ func (r *removal) tryFetch(ctx context.Context, box host.Located) error {
 	if err != nil {
 		return err
 	}
-	wt.Scope = sb.Scope
-	i := &commits.Scan{Host: h, Root: wt.Root, Mode: r.CredScan, Connected: func() (host.API, error) { return box.Backend.API, nil }}
-	if box.Backend.Kind != config.DriverContainer {
-		return commits.Save(h, box.Backend, i, wt)(ctx, sb)
-	}
-	repo, err := gitsync.Open(wt, sb.Name, h.StateDir)
-	if err != nil {
-		return err
-	}
-	if sb.State != lifecycle.Running {
-		if err := driver.Start(ctx, sb); err != nil {
-			return err
-		}
-	}
-	repo = repo.WithGate(i.Incoming(sb.Name))
-	res, err := repo.Fetch(ctx, commits.Shell(driver, sb), true)
-	if errors.Is(err, lifecycle.ErrNotPrepared) {
-		return errors.New("it was created by another version of docker-ralph")
-	}
-	if commits.IsBroken(err) {
-		g := &commits.Git{Host: h, Driver: driver}
-		if _, err = g.Repair(ctx, repo, commits.Shell(driver, sb), err); err == nil {
-			g.ReportRepairs()
-			res, err = repo.Fetch(ctx, commits.Shell(driver, sb), true)
-		}
-	}
-	commits.ReportSync(h, res)
-	return commits.HeldHint(driver, sb, err)
+	wt.Scope = box.Sandbox.Scope
+	scan := &commits.Scan{Host: r.host, Root: wt.Root, Mode: r.CredScan, Connected: func() (host.API, error) { return box.Backend.API, nil }}
+	return commits.FetchAll(ctx, r.host, box, scan, wt)
 }
 
 // findLosses finds work that is only in the worktree or its sandboxes.

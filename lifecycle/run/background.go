@@ -75,8 +75,8 @@ func (b *background) detach() error {
 	var crash *os.File
 	if err == nil {
 		b.log, b.path, crash = log, log.path, log.file
-		_, _ = b.log.Write(b.recent) // for attach
-		pruneDetached(b.dir, b.path)
+		_, _ = b.log.Write(b.recent)                                     // for attach
+		pruneLogs(b.dir, detachedLogsMax, time.Now().Add(-24*time.Hour)) // later ones may still be written
 	}
 	b.detached, b.recent = true, nil
 	err = errors.Join(err, b.ReleaseTTY(crash), b.record.Detach(b.path))

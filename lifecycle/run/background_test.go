@@ -143,15 +143,15 @@ func TestRollingLogCanBeFollowed(t *testing.T) {
 	defer r.Close()
 	var got bytes.Buffer
 	assert.NilError(t, r.Copy(&got))
-	assert.Equal(t, got.String(), "two\n", "from the beginning of a line on")
+	assert.Equal(t, got.String(), "two\n", "from the start of a line")
 	write("three\n")
 	assert.NilError(t, r.Copy(&got))
 	write("4\n")
 	assert.NilError(t, r.Copy(&got))
 	assert.Equal(t, got.String(), "two\nthree\n4\n")
-	older, err := os.ReadFile(l.path + olderSuffix)
+	content, err := os.ReadFile(l.path)
 	assert.NilError(t, err)
-	assert.Equal(t, string(older), "one\ntwo\n")
+	assert.Equal(t, string(content), "three\n4\n")
 }
 
 func TestOldLogsArePruned(t *testing.T) {
@@ -160,15 +160,15 @@ func TestOldLogsArePruned(t *testing.T) {
 	for i := range detachedLogsMax + 3 {
 		path := filepath.Join(dir, string(rune('a'+i))+".log")
 		assert.NilError(t, os.WriteFile(path, nil, 0o600))
-		if i != 1 { // which may still run
+		if i != 1 { // recently written
 			assert.NilError(t, os.Chtimes(path, old, old))
 		}
 	}
-	pruneDetached(dir, filepath.Join(dir, "a.log"))
+	pruneLogs(dir, detachedLogsMax, time.Now().Add(-24*time.Hour))
 	left, err := os.ReadDir(dir)
 	assert.NilError(t, err)
-	assert.Equal(t, len(left), detachedLogsMax+2)
-	assert.Equal(t, left[0].Name()+left[1].Name()+left[2].Name(), "a.logb.logd.log")
+	assert.Equal(t, len(left), detachedLogsMax+1)
+	assert.Equal(t, left[0].Name()+left[1].Name(), "b.logd.log")
 }
 
 func TestSummaryIsOnePrintableLine(t *testing.T) {

@@ -13,7 +13,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/hint"
-	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 	"github.com/docker-ralph/docker-ralph/projectimage"
 )
@@ -69,7 +68,7 @@ func atContainer(h host.Host, at *Choice, connected func() (host.API, error)) (e
 		return err
 	}
 	at.Build = true
-	at.Driver = &container.Driver{API: at.API, Host: at.API.DaemonHost(), StateDir: h.StateDir, Report: h.Report}
+	at.Driver = h.ContainerDriver(at.API)
 	return nil
 }
 

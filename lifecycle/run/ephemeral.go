@@ -10,8 +10,6 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 
-	"github.com/gofrs/flock"
-
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
@@ -48,25 +46,35 @@ func sweep(ctx context.Context, h host.Host, driver lifecycle.Driver, spec lifec
 }
 
 func sweepOne(ctx context.Context, h host.Host, driver lifecycle.Driver, sb lifecycle.Sandbox, save func(context.Context, lifecycle.Sandbox) error) error {
-	lock := flock.New(filepath.Join(h.LockDir(), sb.Name+".lock"))
-	if free, err := lock.TryLock(); err != nil || !free {
+	return removeIdle(ctx, h, driver, sb, func() (bool, error) {
+		records, err := h.RecordsOf(sb.Name)
+		if err != nil || slices.ContainsFunc(records, func(r host.Record) bool { return r.Live }) {
+			return false, err
+		}
+		return true, save(ctx, sb)
+	}, func() error {
+		return errors.Join(os.RemoveAll(h.RecordDir(sb.Name)), os.Remove(filepath.Join(h.LockDir(), sb.Name+".lock")))
+	})
+}
+
+// removeIdle removes a sandbox, unless a command sets it up or runs in it, or may refuses
+// that. removed is called while no other command can set it up.
+func removeIdle(ctx context.Context, h host.Host, driver lifecycle.Driver, sb lifecycle.Sandbox, may func() (bool, error), removed func() error) error {
+	unlock, err := h.TryLockSandbox(sb.Name)
+	if err != nil || unlock == nil {
 		return err
 	}
-	defer func() { _ = lock.Close() }()
-	records, err := h.RecordsOf(sb.Name)
-	if err != nil || slices.ContainsFunc(records, func(r host.Record) bool { return r.Live }) {
-		return err
-	}
+	defer unlock()
 	if sb.State == lifecycle.Running {
 		if busy, err := driver.Busy(ctx, sb); err != nil || busy {
 			return err
 		}
 	}
-	if err := save(ctx, sb); err != nil {
+	if ok, err := may(); err != nil || !ok {
 		return err
 	}
 	if err := driver.Remove(ctx, sb); err != nil {
 		return err
 	}
-	return errors.Join(os.RemoveAll(h.RecordDir(sb.Name)), os.Remove(lock.Path()))
+	return removed()
 }

@@ -126,9 +126,7 @@ func reportLog(ctx context.Context, h host.Host, d *container.Driver, p containe
 		return
 	}
 	h.Report("All of it is in " + path)
-	if err := pruneLogs(h); err != nil {
-		h.Report(fmt.Sprintf("Warning: %v", err))
-	}
+	pruneLogs(logDir(h), logsMax, time.Now())
 }
 
 // logDir holds the logs that are kept, the youngest with the greatest name.
@@ -149,21 +147,6 @@ func keepLog(ctx context.Context, h host.Host, d *container.Driver, p container.
 		return "", errors.Join(err, os.Remove(path))
 	}
 	return path, nil
-}
-
-// pruneLogs removes the oldest of the logs that are kept.
-func pruneLogs(h host.Host) error {
-	kept, err := os.ReadDir(logDir(h)) // sorted
-	if err != nil {
-		return fmt.Errorf("listing old logs: %w", err)
-	}
-	var errs []error
-	for _, f := range kept[:max(0, len(kept)-logsMax)] {
-		if err := os.Remove(filepath.Join(logDir(h), f.Name())); err != nil && !os.IsNotExist(err) { // another command was faster
-			errs = append(errs, fmt.Errorf("removing an old log: %w", err))
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // tailMax is how much of a log's end is looked at, in bytes.

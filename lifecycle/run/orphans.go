@@ -11,7 +11,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 
 	"github.com/containerd/errdefs"
-	"github.com/gofrs/flock"
 
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
@@ -57,25 +56,16 @@ func sweepSandboxes(ctx context.Context, h host.Host, d *container.Driver) error
 // sweepSandbox removes a sandbox without a worktree. It is kept, with a warning, if it
 // may have the only copy of its commits.
 func sweepSandbox(ctx context.Context, h host.Host, d *container.Driver, sb lifecycle.Sandbox) error {
-	lock := flock.New(filepath.Join(h.LockDir(), sb.Name+".lock"))
-	if free, err := lock.TryLock(); err != nil || !free {
-		return err
-	}
-	defer func() { _ = lock.Close() }()
-	if sb.State == lifecycle.Running {
-		if busy, err := d.Busy(ctx, sb); err != nil || busy {
-			return err
+	return removeIdle(ctx, h, d, sb, func() (bool, error) {
+		if !sb.Private || sb.MainRoot != "" && !host.Gone(filepath.Join(sb.MainRoot, ".git")) && gitsync.Saved(h.StateDir, sb.Name) {
+			return true, nil
 		}
-	}
-	if sb.Private && (sb.MainRoot == "" || host.Gone(filepath.Join(sb.MainRoot, ".git")) || !gitsync.Saved(h.StateDir, sb.Name)) {
-		if at, err := h.Here(ctx); err == nil && at.Has(sb) { // other repositories have nothing to do with it
-			h.Report(fmt.Sprintf("Warning: the worktree of the sandbox %s, %s, is gone: kept, as it may have the only copy of its commits\nHint: %s", sb.Name, sb.Root, commits.DiscardHint(sb.Name)))
+		if at, err := h.Here(ctx); err == nil && at.Has(sb) { // it is of this repository
+			h.Report(fmt.Sprintf("Warning: keeping the sandbox %s, whose worktree %s does not exist: it may have the only copy of its commits\nHint: %s", sb.Name, sb.Root, commits.DiscardHint(sb.Name)))
 		}
+		return false, nil
+	}, func() error {
+		h.Report(fmt.Sprintf("Removed the sandbox %s: its worktree %s does not exist", sb.Name, sb.Root))
 		return nil
-	}
-	if err := d.Remove(ctx, sb); err != nil {
-		return err
-	}
-	h.Report(fmt.Sprintf("Removed the sandbox %s: its worktree %s does not exist", sb.Name, sb.Root))
-	return nil
+	})
 }
