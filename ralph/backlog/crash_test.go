@@ -51,10 +51,10 @@ func TestConcurrentProcessesClaimEachTaskOnce(t *testing.T) {
 	}
 }
 
-// hammer writes for three seconds and fails on the first locked database.
-func hammer(ctx context.Context, s *Store) error {
+// hammer writes for a while and fails on the first locked database.
+func hammer(ctx context.Context, s *Store, duration time.Duration) error {
 	me := fmt.Sprint(os.Getpid())
-	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); {
+	for end := time.Now().Add(duration); time.Now().Before(end); {
 		task, err := s.Claim(ctx, ClaimOptions{Agent: me, Lease: time.Hour})
 		if errors.Is(err, ErrNoneEligible) {
 			continue
@@ -80,7 +80,11 @@ func TestConcurrentWritersDoNotStarve(t *testing.T) {
 	for i := range 8 {
 		add(t, s, fmt.Sprint("t", i))
 	}
-	for _, printed := range together(t, 16, "hammer", s.path) {
+	role := "hammer"
+	if testing.Short() {
+		role = "hammer briefly"
+	}
+	for _, printed := range together(t, 16, role, s.path) {
 		assert.Equal(t, printed, "")
 	}
 	tasks, err := s.List(t.Context(), Filter{})
@@ -232,7 +236,11 @@ func verify(ctx context.Context, s *Store, printed string) error {
 
 // Committed changes survive, and none is half written.
 func TestDatabaseSurvivesKilledProcesses(t *testing.T) {
-	const rounds, processes = 50, 4
+	const processes = 4
+	rounds := 50
+	if testing.Short() {
+		rounds = 10
+	}
 	var path string
 	worked := 0
 	for round := range rounds {

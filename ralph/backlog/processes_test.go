@@ -82,7 +82,9 @@ func perform(ctx context.Context, s *Store, role string) error {
 	case "work":
 		return work(ctx, s)
 	case "hammer":
-		return hammer(ctx, s)
+		return hammer(ctx, s, 3*time.Second)
+	case "hammer briefly":
+		return hammer(ctx, s, time.Second/2)
 	case "hold the lock":
 		return s.write(ctx, func(tx *sql.Tx) error {
 			if _, err := tx.ExecContext(ctx, "UPDATE tasks SET title = 'half written'"); err != nil {

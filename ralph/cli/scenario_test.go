@@ -95,7 +95,7 @@ var scenarios = []scenario{
 		stdout: []string{"Check failed with exit code 1", "reopened a/01", "Iteration 1: checks failed a/01", "Iteration 2: done a/01"},
 	},
 	{
-		name: "prints 500 MB", agent: `take; commit; head -c 500000000 /dev/zero | tr '\0' x; echo; finish`, args: "-n 1",
+		name: "prints 80 MB", agent: `take; commit; head -c 80000000 /dev/zero | tr '\0' x; echo; finish`, args: "-n 1",
 		status: "1 open, 0 active, 1 done", commits: 1,
 	},
 	{
@@ -119,9 +119,9 @@ var scenarios = []scenario{
 	},
 	{
 		name: "rate limited twice", args: "-n 2",
-		agent:  `nth; take; if [ $n -le 2 ]; then echo "Error: 429 rate limit, try again in 5s" >&2; exit 1; fi; commit; finish`,
+		agent:  `nth; take; if [ $n -le 2 ]; then echo "Error: 429 rate limit, try again in 1s" >&2; exit 1; fi; commit; finish`,
 		status: "0 open, 0 active, 2 done", commits: 2,
-		stdout: []string{"Iteration 1: rate limited a/01", `Rate limit of mine ("Error: 429 rate limit, try again in 5s")`, "Iteration 4: done b/02"},
+		stdout: []string{"Iteration 1: rate limited a/01", `Rate limit of mine ("Error: 429 rate limit, try again in 1s")`, "Iteration 4: done b/02"},
 	},
 	{
 		name: "rate limited for too long", agent: `echo "usage limit reached. Try again in 5 hours" >&2; exit 1`, args: "--max-wait 10m",

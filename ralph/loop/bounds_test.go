@@ -273,7 +273,7 @@ func TestChecks(t *testing.T) {
 func TestCheckMayLeaveABackgroundProcess(t *testing.T) {
 	s := newShelf(t, "a")
 	tr := newShelfTrial(t, `if [ ! -e $DIR/once ]; then touch $DIR/once $SHELF/a; else touch $DIR/good $SHELF/a; fi`, s)
-	tr.Checks = []string{"[ -e $DIR/begun ] || { touch $DIR/begun; sleep 15 & }", "test -e $DIR/good"}
+	tr.Checks = []string{"[ -e $DIR/begun ] || { touch $DIR/begun; sleep 100 & }", "test -e $DIR/good"}
 	report, err := Run(t.Context(), tr.Options)
 	assert.NilError(t, err)
 	assert.Equal(t, report.Stop, Complete)
@@ -321,13 +321,13 @@ func TestChecksFailWithoutReadableBacklog(t *testing.T) {
 // taken is a backlog whose only task another agent holds and eventually finishes.
 type taken struct {
 	*shelf
-	looks int
+	done func() bool
 }
 
 func (b *taken) Claimable(context.Context) (bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.looks++; b.looks > 3 {
+	if b.done() {
 		b.tasks["a"] = Task{Status: statusDone, Assignee: "other"}
 	}
 	return false, nil
@@ -337,12 +337,13 @@ func TestNoAgentStartsWhileOthersHoldAllTasks(t *testing.T) {
 	s := newShelf(t)
 	s.tasks["a"] = Task{Status: statusActive, Assignee: "other", Leased: true}
 	tr := newShelfTrial(t, "true", s)
-	tr.Backlog = &taken{shelf: s}
+	secondPause := "Retrying in 200ms.\n"
+	tr.Backlog = &taken{shelf: s, done: func() bool { return strings.Contains(tr.out.String(), secondPause) }}
 	report, err := Run(t.Context(), tr.Options)
 	assert.NilError(t, err)
 	assert.Equal(t, report.Stop, Complete)
 	assert.Equal(t, len(report.Iterations), 1)
-	assert.Assert(t, cmp.Contains(tr.out.String(), "Retrying in 2s.\n"))
+	assert.Assert(t, cmp.Contains(tr.out.String(), secondPause))
 }
 
 func TestInterruptedCheckReopensTheTask(t *testing.T) {

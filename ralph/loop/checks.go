@@ -98,7 +98,7 @@ func (l *loop) runCheck(ctx context.Context, command string, out io.Writer) (how
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), "sh", "-c", command)
 	cmd.Dir, cmd.Env = l.Dir, l.Env
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.WaitDelay = drain
+	cmd.WaitDelay = l.timing.drain
 	child, err := agent.StartChild(cmd)
 	if err != nil {
 		return "", Failed, err

@@ -3,6 +3,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -78,7 +79,18 @@ type Options struct {
 	Stdout, Stderr io.Writer
 	// Live reports whether Stdout is a terminal.
 	Live bool
+
+	timing timing
 }
+
+// timing has the intervals of a loop that tests shorten.
+type timing struct {
+	drain time.Duration // how long the output of escaped processes is read after the agent's exit
+	poll  time.Duration // between checks for claimable tasks, lost claims and exhausted limits
+	pause time.Duration // after the first run that found no claimable task; it doubles
+}
+
+var defaultTiming = timing{drain: 10 * time.Second, poll: 2 * time.Second, pause: time.Second}
 
 // loop is a running loop.
 type loop struct {
@@ -126,6 +138,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 			l.attempted[slug] = true
 		}
 	}
+	l.timing = cmp.Or(l.timing, defaultTiming)
 	l.errs = newSyncWriter(o.Stderr)
 	l.Stderr = l.errs
 	if l.Refused != nil {

@@ -108,6 +108,7 @@ func newTrial(t *testing.T, mode agent.Mode, program script, b *ledger) *trial {
 		Count:   func(context.Context, string, string) int { return 1 },
 		Bounds:  config.Loop{MaxFailures: 3},
 		Signals: tr.signals, Stdout: &tr.out, Stderr: &tr.errs,
+		timing: timing{drain: 500 * time.Millisecond, poll: 20 * time.Millisecond, pause: 100 * time.Millisecond},
 	}
 	if b != nil {
 		tr.Backlog = b
@@ -246,13 +247,13 @@ func TestPausesWhileOthersHoldAllTasks(t *testing.T) {
 	start := time.Now()
 	_, err := Run(t.Context(), tr.Options)
 	assert.NilError(t, err)
-	assert.Assert(t, time.Since(start) >= minPause)
-	assert.Assert(t, cmp.Contains(tr.out.String(), "All remaining tasks are claimed by other agents. Retrying in 1s.\n"))
+	assert.Assert(t, time.Since(start) >= tr.timing.pause)
+	assert.Assert(t, cmp.Contains(tr.out.String(), "All remaining tasks are claimed by other agents. Retrying in 100ms.\n"))
 	assert.Equal(t, strings.Count(tr.out.String(), "Retrying in"), 1, "no pause after the last run")
 }
 
 func TestPauseDoublesAndEnds(t *testing.T) {
-	l := &loop{}
+	l := &loop{Options: Options{timing: defaultTiming}}
 	waiting := snapshot{known: true, status: Status{Active: 1}}
 	var pauses []time.Duration
 	for range 11 {

@@ -10,14 +10,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// The pause after a run that found no claimable task doubles from the minimum to the
-// maximum.
-const (
-	minPause = time.Second
-	maxPause = 5 * time.Minute
-	// pollInterval is how often a pausing loop checks for claimable tasks.
-	pollInterval = 2 * time.Second
-)
+// maxPause bounds the pause after a run that found no claimable task.
+const maxPause = 5 * time.Minute
 
 // countFailure warns of a failed run and counts those in a row that changed nothing.
 func (l *loop) countFailure(it *iteration) {
@@ -110,7 +104,7 @@ func (l *loop) setPause(it *iteration) {
 		l.pause = 0
 		return
 	}
-	l.pause = min(max(minPause, 2*l.pause), maxPause)
+	l.pause = min(max(l.timing.pause, 2*l.pause), maxPause)
 }
 
 // othersHold reports, after a pause, whether there is still no claimable task.
@@ -154,7 +148,7 @@ func (l *loop) waitFor(ctx context.Context, d time.Duration, done func() bool) (
 	}
 	timeout := time.NewTimer(d)
 	defer timeout.Stop()
-	again := time.NewTicker(min(pollInterval, max(d, time.Millisecond)))
+	again := time.NewTicker(min(l.timing.poll, max(d, time.Millisecond)))
 	defer again.Stop()
 	for {
 		select {

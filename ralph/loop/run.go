@@ -18,9 +18,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// drain is how long the output of escaped processes is read after the agent's exit.
-const drain = 10 * time.Second
-
 // outcome is the result of a run.
 type outcome struct {
 	end       end
@@ -91,7 +88,7 @@ func (l *loop) run(ctx context.Context, n int) (outcome, error) {
 	w.wait(ctx)
 	disk := l.fullDisk() // before killed processes release their space
 	code, err := child.Wait()
-	streams.expire(drain)
+	streams.expire(l.timing.drain)
 	o := w.finish()
 	if failed := <-read; failed != nil {
 		err = errors.Join(err, failed)

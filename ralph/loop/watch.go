@@ -48,7 +48,7 @@ func (w *watch) wait(ctx context.Context) {
 	defer w.quiet.Stop()
 	renew := time.NewTicker(renewInterval)
 	defer renew.Stop()
-	poll := time.NewTicker(pollInterval)
+	poll := time.NewTicker(l.timing.poll)
 	defer poll.Stop()
 	cancelled, broken := ctx.Done(), l.out.broken()
 	for {
