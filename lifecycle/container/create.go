@@ -101,7 +101,7 @@ func (d *Driver) checkPrerequisites(ctx context.Context, spec lifecycle.Spec, l 
 		}
 		return err
 	})
-	group.Go(func() (err error) { g.image, err = d.userMappedImage(groupCtx, spec, user); return err })
+	group.Go(func() (err error) { g.image, err = d.userMappedImage(groupCtx, spec.Image, user); return err })
 	if spec.Egress.Policy.Mode != "" {
 		group.Go(func() (err error) { g.isolation, err = d.isolate(ctx, spec); return err }) // not canceled, so that the result can be removed
 	}

@@ -137,9 +137,8 @@ func (d *Driver) prepared(sb lifecycle.Sandbox) (marker, bool) {
 	return m, err == nil && m.Run == sb.Run && m.Egress == program.Hash
 }
 
-// Prepare implements [lifecycle.Driver]: ralph of this version is on the
-// volume, the home directory belongs to the user, the user has a name, the work
-// tree inside is the one outside, and the sandbox is isolated.
+// Prepare implements [lifecycle.Driver]. Afterwards this version of ralph is on the
+// volume, and the worktree and the isolation of the sandbox are verified.
 func (d *Driver) Prepare(ctx context.Context, sb lifecycle.Sandbox, spec lifecycle.Spec) error {
 	if err := d.remount(ctx, sb); err != nil {
 		return err
@@ -159,12 +158,6 @@ func (d *Driver) Prepare(ctx context.Context, sb lifecycle.Sandbox, spec lifecyc
 	// Not canceled: an engine that is interrupted while it reads a file may never release
 	// the volumes.
 	group.Go(func() error { return d.checkProbe(ctx, sb.ID, spec.Probe) })
-	group.Go(func() error {
-		if err := d.ensureUser(ctx, sb, guestTag(p)); err != nil {
-			return fmt.Errorf("preparing the sandbox %s: %w", sb.Name, err)
-		}
-		return nil
-	})
 	if err := group.Wait(); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -19,42 +20,39 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// userMappedImage returns the ID of an image in which the user has a name and a home
-// directory. They cannot be added to a sandbox with a read-only root file system, so an
-// image without them gets a layer with them, once.
-func (d *Driver) userMappedImage(ctx context.Context, spec lifecycle.Spec, user string) (string, error) {
-	if !spec.ReadOnly {
-		return spec.Image, nil
-	}
+// userMappedImage returns the ID of an image in which the user has a name and owns the
+// home directory. An image without them gets a layer with them, once. An image that
+// needs no change is recorded.
+func (d *Driver) userMappedImage(ctx context.Context, image, user string) (string, error) {
 	uid, gid, _ := strings.Cut(user, ":")
-	res, err := d.API.ImageInspect(ctx, spec.Image)
+	res, err := d.API.ImageInspect(ctx, image)
 	if err != nil {
-		return "", fmt.Errorf("inspecting the image %s: %w", spec.Image, err)
+		return "", fmt.Errorf("inspecting the image %s: %w", image, err)
 	}
 	_, digest, _ := strings.Cut(res.ID, ":")
-	tag := fmt.Sprintf("docker-ralph/fitted:%.12s-%s-%s-home", digest, uid, gid)
-	named := d.userNotePath(res.ID, uid, gid) + "-named"
-	for _, note := range []string{d.userNotePath(res.ID, uid, gid), named} {
-		if _, err := os.Stat(note); err == nil {
-			return res.ID, nil
-		}
+	record := filepath.Join(d.StateDir, "images", strings.Join([]string{digest, uid, gid}, "-"))
+	if _, err := os.Stat(record); err == nil {
+		return res.ID, nil
 	}
-	fitted, err := d.API.ImageInspect(ctx, tag)
+	tag := fmt.Sprintf("docker-ralph/fitted:%.12s-%s-%s-home", digest, uid, gid)
+	mapped, err := d.API.ImageInspect(ctx, tag)
 	if err == nil {
-		// It has been mapped: its sandboxes need not be checked.
-		return fitted.ID, writeNote(d.userNotePath(fitted.ID, uid, gid))
+		return mapped.ID, nil
 	}
 	if !errdefs.IsNotFound(err) {
 		return "", fmt.Errorf("inspecting the image %s: %w", tag, err)
 	}
-	made, err := d.mapUser(ctx, spec.Image, tag, uid, gid)
+	id, err := d.mapUser(ctx, image, tag, uid, gid)
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("adding the user %s to the image %s: %w", user, spec.Image, err)
-	case made != "":
-		return made, nil
+		return "", fmt.Errorf("adding the user %s to the image %s: %w", user, image, err)
+	case id != "":
+		return id, nil
 	}
-	return res.ID, writeNote(named)
+	if err := os.MkdirAll(filepath.Dir(record), 0o700); err != nil {
+		return "", err
+	}
+	return res.ID, os.WriteFile(record, nil, 0o600)
 }
 
 // mapUser adds the user to a container that is never started, and commits it if anything
@@ -77,15 +75,15 @@ func (d *Driver) mapUser(ctx context.Context, image, tag, uid, gid string) (id s
 	if err != nil {
 		return "", err
 	}
-	given, err := d.chownHome(ctx, made.ID, uid, gid)
-	if err != nil || !named && !given {
+	owned, err := d.chownHome(ctx, made.ID, uid, gid)
+	if err != nil || !named && !owned {
 		return "", err
 	}
-	fitted, err := d.API.ContainerCommit(ctx, made.ID, client.ContainerCommitOptions{NoPause: true})
+	committed, err := d.API.ContainerCommit(ctx, made.ID, client.ContainerCommitOptions{NoPause: true})
 	if err != nil {
 		return "", err
 	}
-	return d.tagMapped(ctx, fitted.ID, tag)
+	return d.tagMapped(ctx, committed.ID, tag)
 }
 
 // tagMapped tags an image and returns its ID, or that of the image which another process
@@ -117,13 +115,60 @@ func (d *Driver) createFromMapped(ctx context.Context, spec lifecycle.Spec, user
 		if err == nil {
 			return made, nil
 		}
-		if tries == 0 || options.Config.Image == spec.Image || !errdefs.IsNotFound(err) {
+		if tries == 0 || !errdefs.IsNotFound(err) {
 			return made, explainCreate(spec, err)
 		}
-		if options.Config.Image, err = d.userMappedImage(ctx, spec, user); err != nil {
+		if options.Config.Image, err = d.userMappedImage(ctx, spec.Image, user); err != nil {
 			return made, err
 		}
 	}
+}
+
+// nameUser ensures that the user and the group have a name, which git, ssh, npm and
+// others require. The image's agent user is renumbered; an image without one gets a new
+// entry. It reports whether anything was changed.
+func (d *Driver) nameUser(ctx context.Context, id, uid, gid string) (changed bool, err error) {
+	for name, entry := range map[string]string{
+		"passwd": fmt.Sprintf("agent:x:%s:%s::%s:/bin/sh", uid, gid, Home),
+		"group":  fmt.Sprintf("agent:x:%s:", gid),
+	} {
+		header, content, err := d.readFile(ctx, id, path.Join("/etc", name))
+		if err != nil {
+			return changed, err
+		}
+		wanted := setEntry(string(content), entry)
+		if wanted == string(content) {
+			continue
+		}
+		changed = true
+		var archive bytes.Buffer
+		if err := writeTar(&archive, tarFile{name: name, content: []byte(wanted), mode: header.Mode}); err != nil {
+			return changed, err
+		}
+		_, err = d.API.CopyToContainer(ctx, id, client.CopyToContainerOptions{DestinationPath: "/etc", Content: &archive})
+		if err != nil {
+			return changed, fmt.Errorf("writing /etc/%s: %w", name, err)
+		}
+	}
+	return changed, nil
+}
+
+// setEntry adds an entry to a file in the format of passwd(5), unless its number has
+// one. An entry of the same name is replaced.
+func setEntry(content, entry string) string {
+	fields := strings.Split(entry, ":")
+	var kept strings.Builder
+	for line := range strings.Lines(content) {
+		line = strings.TrimSuffix(line, "\n")
+		has := strings.Split(line, ":")
+		if len(has) > 2 && has[2] == fields[2] {
+			return content
+		}
+		if has[0] != fields[0] {
+			kept.WriteString(line + "\n")
+		}
+	}
+	return kept.String() + entry + "\n"
 }
 
 // chownHome makes the user the owner of the home directory in a container, and reports

@@ -6,6 +6,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -62,7 +64,9 @@ func newSandbox(t *testing.T) sandbox {
 func (s sandbox) give(t *testing.T) {
 	t.Helper()
 	if os.Getuid() == 0 {
-		assert.NilError(t, ownHome(s.root, someUser, someUser))
+		assert.NilError(t, filepath.WalkDir(s.root, func(path string, _ fs.DirEntry, err error) error {
+			return errors.Join(err, os.Lchown(path, someUser, someUser))
+		}))
 	}
 }
 

@@ -99,33 +99,3 @@ func TestSignalRejectsInvalidArguments(t *testing.T) {
 		assert.Assert(t, err != nil, "%q: %s", args, out)
 	}
 }
-
-func TestOwnChangesTheOwnerOfHome(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("only root can give files away, as in a sandbox")
-	}
-	home := fs.NewDir(t, "home", fs.WithDir(".config", fs.WithFile("tool", "x")), fs.WithSymlink("link", "/etc/passwd"))
-	assert.NilError(t, ownHome(home.Path(), 4321, 8765))
-	for _, path := range []string{"", ".config", ".config/tool", "link"} {
-		info, err := os.Lstat(home.Join(path))
-		assert.NilError(t, err)
-		st, ok := info.Sys().(*syscall.Stat_t)
-		assert.Assert(t, ok)
-		assert.Equal(t, st.Uid, uint32(4321), path)
-		assert.Equal(t, st.Gid, uint32(8765), path)
-	}
-	info, err := os.Stat("/etc/passwd")
-	assert.NilError(t, err)
-	st, ok := info.Sys().(*syscall.Stat_t)
-	assert.Assert(t, ok && st.Uid == 0, "links are not followed")
-}
-
-func TestUserArgs(t *testing.T) {
-	uid, gid, home, err := userArgs([]string{"1", "2", "/home/agent"})
-	assert.NilError(t, err)
-	assert.DeepEqual(t, []any{uid, gid, home}, []any{1, 2, "/home/agent"})
-	for _, args := range [][]string{nil, {"1", "2"}, {"-1", "2", "/h"}, {"1", "x", "/h"}, {"1", "2", "h"}, {"1", "2", "/h", "3"}} {
-		_, _, _, err := userArgs(args)
-		assert.Error(t, err, errUsage.Error())
-	}
-}
