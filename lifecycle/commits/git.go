@@ -12,8 +12,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/approval"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 
-	"github.com/gofrs/flock"
-
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/gitsync"
@@ -29,7 +27,6 @@ type Git struct {
 	Driver lifecycle.Driver
 	Repo   *gitsync.Repo
 	aside  *gitsync.Repo // the same, while the terminal belongs to the agent
-	alive  *flock.Flock  // held while an agent may commit
 
 	mu     sync.Mutex
 	result gitsync.Result // of all syncs so far
@@ -87,7 +84,6 @@ func Open(ctx context.Context, h host.Host, wt gitrepo.Worktree, at host.Backend
 	g := &Git{
 		Host: h, Driver: at.Driver,
 		Repo: repo.WithGate(i.Incoming(spec.Name)), aside: repo.WithGate(i.incomingAside(spec.Name)),
-		alive: flock.New(filepath.Join(h.LockDir(), spec.Name+".git-alive")),
 	}
 	spec.Mounts, spec.Probe = nil, probe(wt.Root)
 	spec.Git = func(ctx context.Context) (*gitsync.Layout, error) {
@@ -116,15 +112,6 @@ func probe(root string) string {
 // Enter brings the sandbox up to date before a command starts an agent in it, or the
 // user a shell, and fetches commits while it works, until leave is called.
 func (g *Git) Enter(ctx context.Context, sb lifecycle.Sandbox, command string) (leave func(), err error) {
-	// Another command that ends may hold it while it fetches.
-	if _, err := g.alive.TryRLockContext(ctx, 10*time.Millisecond); err != nil {
-		return nil, fmt.Errorf("locking %s: %w", g.alive.Path(), err)
-	}
-	defer func() {
-		if err != nil {
-			_ = g.alive.Close()
-		}
-	}()
 	done := false
 	if host.IsLoop(command) { // which ends if git does not work, and is restarted after a repair
 		done, err = g.pushUnchanged(ctx, sb)
@@ -157,22 +144,21 @@ func (g *Git) Enter(ctx context.Context, sb lifecycle.Sandbox, command string) (
 	return func() {
 		g.reportHooks(hooks)
 		stop()
-		_ = g.alive.Close()
 	}, nil
 }
 
 // RepairAfter repairs the private git directory if that made a command fail which starts
 // no agent.
 func (g *Git) RepairAfter(ctx context.Context, sb lifecycle.Sandbox) {
-	if free, err := g.alive.TryLock(); err != nil || !free {
+	unlock, err := g.Host.TryLockAgents(sb.Name)
+	if err != nil || unlock == nil {
 		return
 	}
-	defer func() { _ = g.alive.Close() }()
+	defer unlock()
 	if !Idle(ctx, g.Driver, sb) {
 		return
 	}
-	_, err := g.Repo.Fetch(ctx, Shell(g.Driver, sb), true)
-	if !IsBroken(err) {
+	if _, err = g.Repo.Fetch(ctx, Shell(g.Driver, sb), true); !IsBroken(err) {
 		return
 	}
 	res, err := g.Repair(ctx, g.Repo, Shell(g.Driver, sb), err)
@@ -190,10 +176,11 @@ func (g *Git) Recover(ctx context.Context, sb lifecycle.Sandbox) error {
 	if !g.Repo.Unfinished() {
 		return nil
 	}
-	if free, err := g.alive.TryLock(); err != nil || !free {
-		return nil //nolint:nilerr // a command that lives does it
+	unlock, err := g.Host.TryLockAgents(sb.Name)
+	if err != nil || unlock == nil {
+		return nil //nolint:nilerr // a running command does it
 	}
-	defer func() { _ = g.alive.Close() }()
+	defer unlock()
 	idle := Idle(ctx, g.Driver, sb)
 	res, err := g.Repo.Fetch(ctx, Shell(g.Driver, sb), idle)
 	if idle && IsBroken(err) {
@@ -248,10 +235,11 @@ func (g *Git) Sync(ctx context.Context, sb lifecycle.Sandbox) error {
 	if g == nil {
 		return nil
 	}
-	if free, err := g.alive.TryLock(); err != nil || !free {
+	unlock, err := g.Host.TryLockAgents(sb.Name)
+	if err != nil || unlock == nil {
 		return err
 	}
-	defer func() { _ = g.alive.Close() }()
+	defer unlock()
 	return g.push(ctx, sb)
 }
 
@@ -344,11 +332,11 @@ func (g *Git) add(res gitsync.Result) gitsync.Result {
 // fetch fetches and reports what a command has committed. While another command may
 // commit, more can follow; none starts meanwhile.
 func (g *Git) fetch(ctx context.Context, sb lifecycle.Sandbox) error {
-	alone, err := g.alive.TryLock()
-	if alone {
-		defer func() { _ = g.alive.Close() }()
+	unlock, err := g.Host.TryLockAgents(sb.Name)
+	if unlock != nil {
+		defer unlock()
 	}
-	ended := err == nil && alone && Idle(ctx, g.Driver, sb)
+	ended := err == nil && unlock != nil && Idle(ctx, g.Driver, sb)
 	res, err := g.Repo.Fetch(ctx, Shell(g.Driver, sb), ended)
 	if ended && IsBroken(err) {
 		if res, err = g.Repair(ctx, g.Repo, Shell(g.Driver, sb), err); err == nil {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 
-	"github.com/gofrs/flock"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
@@ -115,23 +114,24 @@ func TestCommitsAreNotAllHomeWhileACommandBegins(t *testing.T) {
 		assert.NilError(t, err)
 		return &Git{
 			Host: h, Driver: answering{answer: id + " refs/heads/main\n- HEAD refs/heads/main\n\n"},
-			Repo: repo, alive: flock.New(filepath.Join(h.LockDir(), sb.Name+".git-alive")),
+			Repo: repo,
 		}
 	}
 	first, second := command(), command()
 	assert.NilError(t, first.Repo.MarkDirty(t.Context()))
 
-	assert.NilError(t, second.alive.RLock())
+	leave, err := h.ShareAgents(t.Context(), sb.Name)
+	assert.NilError(t, err)
 	assert.NilError(t, second.Repo.MarkDirty(t.Context()))
 	assert.NilError(t, first.fetch(t.Context(), sb))
 	assert.Assert(t, !gitsync.Saved(h.StateDir, sb.Name))
 
-	assert.NilError(t, second.alive.Close())
+	leave()
 	assert.NilError(t, second.fetch(t.Context(), sb))
 	assert.Assert(t, gitsync.Saved(h.StateDir, sb.Name))
-	free, err := first.alive.TryLock()
+	unlock, err := h.TryLockAgents(sb.Name)
 	assert.NilError(t, err)
-	assert.Assert(t, free, "it is held no longer than that")
+	assert.Assert(t, unlock != nil, "a fetch has left it locked")
 }
 
 func TestProbe(t *testing.T) {

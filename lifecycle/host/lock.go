@@ -23,14 +23,50 @@ func (h Host) LockFile(name string) (*flock.Flock, error) {
 
 // TryLockSandbox takes the lock of [lifecycle.Ensurer]; unlock is nil if it is held.
 func (h Host) TryLockSandbox(name string) (unlock func(), err error) {
-	lock, err := h.LockFile(name + ".lock")
+	return h.tryLock(name + ".lock")
+}
+
+func (h Host) tryLock(name string) (unlock func(), err error) {
+	lock, err := h.LockFile(name)
 	if err != nil {
 		return nil, err
 	}
-	if free, err := lock.TryLock(); err != nil || !free {
-		return nil, err
+	free, err := lock.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("locking %s: %w", lock.Path(), err)
+	}
+	if !free {
+		return nil, nil
 	}
 	return func() { _ = lock.Close() }, nil
+}
+
+// agentLock is the name of the lock that commands share while their agents work in a sandbox.
+func agentLock(sandbox string) string { return sandbox + ".agents" }
+
+// AgentKeys is the file that records which keys the proxy of a sandbox has.
+func (h Host) AgentKeys(sandbox string) string {
+	return filepath.Join(h.LockDir(), agentLock(sandbox))
+}
+
+// ShareAgents keeps other commands from repairing a sandbox under an agent that works in it,
+// until leave is called.
+func (h Host) ShareAgents(ctx context.Context, sandbox string) (leave func(), err error) {
+	lock, err := h.LockFile(agentLock(sandbox))
+	if err != nil {
+		return nil, err
+	}
+	// A command that ends holds it while it fetches commits.
+	if _, err := lock.TryRLockContext(ctx, 10*time.Millisecond); err != nil {
+		return nil, fmt.Errorf("locking %s: %w", lock.Path(), err)
+	}
+	return func() { _ = lock.Close() }, nil
+}
+
+// TryLockAgents keeps agents from starting in a sandbox until leave is called; leave is nil if
+// one may work there.
+func (h Host) TryLockAgents(sandbox string) (leave func(), err error) {
+	return h.tryLock(agentLock(sandbox))
 }
 
 // scopeLock returns the lock that commands share while they use the sandboxes of a scope.

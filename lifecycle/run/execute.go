@@ -96,11 +96,20 @@ func (h session) attempt(ctx context.Context, rec *recovery, r Ready, spec lifec
 		if config != nil {
 			p.Args = slices.Concat(config, p.Args[1:])
 		}
+		if err := r.revokeUnused(ctx, h.Host, sb); err != nil {
+			return 0, err
+		}
+		leave := func() {}
+		if command != host.TaskCommand {
+			if leave, err = h.ShareAgents(ctx, sb.Name); err != nil {
+				return 0, err
+			}
+		}
 		routed, done, err := pushKeys(ctx, h.Host, r, sb, p)
+		defer func() { leave(); done() }()
 		if err != nil {
 			return 0, err
 		}
-		defer done()
 		routed, stop, err := r.signer.serve(ctx, r, sb, routed)
 		if err != nil {
 			return 0, err

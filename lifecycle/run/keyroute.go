@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -16,8 +15,6 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
-
-	"github.com/gofrs/flock"
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/credential"
@@ -73,31 +70,22 @@ func routeKeys(ctx context.Context, h host.Host, t Target) (*credential.Routed, 
 func pushKeys(ctx context.Context, h host.Host, r Ready, sb lifecycle.Sandbox, p lifecycle.Process) (routed lifecycle.Process, done func(), err error) {
 	done = func() {}
 	driver, ok := r.Driver.(*container.Driver)
-	if !ok {
+	keys, routes := r.routes()
+	if !ok || len(routes)+len(r.endpoints) == 0 {
 		return p, done, nil
 	}
-	keys, routes := r.routes()
-	if len(routes)+len(r.endpoints) == 0 {
-		return p, done, revokeKeys(ctx, h, driver, sb, nil, nil)
-	}
-	lease, err := leaseKeys(ctx, h, sb)
+	base, err := keyRecord(h.AgentKeys(sb.Name)).push(ctx, driver, sb, routes, r.endpoints)
 	if err != nil {
-		return p, done, err
-	}
-	base, err := lease.push(ctx, driver, sb, routes, r.endpoints)
-	if err != nil {
-		lease.release()
 		return p, done, err
 	}
 	if r.keys != nil {
 		p.Env = append(slices.Clone(p.Env), r.keys.Environment(base)...)
 	}
 	if r.origin == nil {
-		return p, lease.release, nil
+		return p, done, nil
 	}
 	p.Env = r.origin.environment(p.Env, base)
 	return p, func() {
-		lease.release()
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
 		// It can push, so it does not stay until the next command.
@@ -120,92 +108,74 @@ func (r Ready) routes() (keys, all []egress.Route) {
 	return keys, all
 }
 
-// keyLease is the lock that commands share whose keys or endpoints the proxy of a sandbox
-// has. Its file is empty if the proxy has none, and else says by a hash which.
-type keyLease struct{ *flock.Flock }
+// keyRecord is the path of [host.Host.AgentKeys]. The file is empty if the proxy has no keys
+// and endpoints, and has a hash of them otherwise.
+type keyRecord string
 
-func keyLeaseOf(h host.Host, sandbox string) keyLease {
-	return keyLease{flock.New(filepath.Join(h.LockDir(), sandbox+".lent"))}
-}
-
-// unknownKeys is what the file says while the proxy has keys that are not known.
+// unknownKeys is the content while the proxy may have any keys.
 const unknownKeys = "unknown"
 
-// leaseKeys records that the proxy of a sandbox may have keys. A sandbox for one command
-// needs no record.
-func leaseKeys(ctx context.Context, h host.Host, sb lifecycle.Sandbox) (keyLease, error) {
-	if sb.Ephemeral {
-		return keyLease{}, nil
-	}
-	l := keyLeaseOf(h, sb.Name)
-	err := os.MkdirAll(h.LockDir(), 0o700)
-	if err == nil {
-		_, err = l.TryRLockContext(ctx, 10*time.Millisecond) // a command that revokes keys is soon done
-	}
-	if err == nil && l.content() == "" {
-		err = l.write(unknownKeys)
-	}
-	if err != nil {
-		return l, errors.Join(fmt.Errorf("recording that the proxy of %s has keys: %w", sb.Name, err), l.Close())
-	}
-	return l, nil
-}
-
-func (l keyLease) release() {
-	if l.Flock != nil {
-		_ = l.Close()
-	}
-}
-
-func (l keyLease) content() string {
-	content, _ := os.ReadFile(l.Path())
+func (r keyRecord) content() string {
+	content, _ := os.ReadFile(string(r))
 	return strings.TrimSpace(string(content))
 }
 
-func (l keyLease) write(content string) error {
-	return os.WriteFile(l.Path(), []byte(content+"\n"), 0o600)
+func (r keyRecord) write(content string) error {
+	if err := os.WriteFile(string(r), []byte(content+"\n"), 0o600); err != nil {
+		return fmt.Errorf("recording which keys the proxy has: %w", err)
+	}
+	return nil
 }
 
 // push sends routes and endpoints to the proxy, unless it has the same since it was
-// started. It returns the URL of the routes.
-func (l keyLease) push(ctx context.Context, driver *container.Driver, sb lifecycle.Sandbox, routes []egress.Route, endpoints []string) (base string, err error) {
-	if l.Flock == nil || sb.Run == "" {
+// started. It returns the URL of the routes. A sandbox for one command needs no record.
+func (r keyRecord) push(ctx context.Context, driver *container.Driver, sb lifecycle.Sandbox, routes []egress.Route, endpoints []string) (base string, err error) {
+	if sb.Ephemeral {
 		return driver.HandOver(ctx, sb, routes, endpoints)
 	}
-	encoded, err := json.Marshal([]any{sb.ID, sb.Run, routes, endpoints})
-	if err != nil {
-		return "", fmt.Errorf("hashing keys: %w", err)
+	hash := unknownKeys
+	if sb.Run != "" {
+		encoded, err := json.Marshal([]any{sb.ID, sb.Run, routes, endpoints})
+		if err != nil {
+			return "", fmt.Errorf("hashing keys: %w", err)
+		}
+		sum := sha256.Sum256(encoded)
+		hash = hex.EncodeToString(sum[:])
+		if r.content() == hash {
+			return container.RoutesURL(sb), nil
+		}
 	}
-	sum := sha256.Sum256(encoded)
-	hash := hex.EncodeToString(sum[:])
-	if l.content() == hash {
-		return container.RoutesURL(sb), nil
-	}
-	if err := l.write(hash); err != nil {
-		return "", fmt.Errorf("recording that the proxy of %s has keys: %w", sb.Name, err)
+	if err := r.write(hash); err != nil {
+		return "", err
 	}
 	base, err = driver.HandOver(ctx, sb, routes, endpoints)
-	if err != nil || l.content() != hash { // another command has sent others meanwhile
-		err = errors.Join(err, l.write(unknownKeys))
+	if err != nil || r.content() != hash { // another command has sent others meanwhile
+		err = errors.Join(err, r.write(unknownKeys))
 	}
 	return base, err
 }
 
-// revokeKeys has the proxy of a sandbox forget all that commands have sent it but this.
-// Commands that still run keep all of it.
+// revokeUnused revokes the keys of earlier commands before one that needs none.
+func (r Ready) revokeUnused(ctx context.Context, h host.Host, sb lifecycle.Sandbox) error {
+	driver, ok := r.Driver.(*container.Driver)
+	if _, routes := r.routes(); !ok || len(routes)+len(r.endpoints) > 0 {
+		return nil
+	}
+	return revokeKeys(ctx, h, driver, sb, nil, nil)
+}
+
+// revokeKeys makes the proxy of a sandbox forget the keys and endpoints of commands, except
+// for some, unless an agent works in the sandbox.
 func revokeKeys(ctx context.Context, h host.Host, driver *container.Driver, sb lifecycle.Sandbox, but []egress.Route, endpoints []string) error {
-	l := keyLeaseOf(h, sb.Name)
-	if sb.Proxy == "" || l.content() == "" {
+	record := keyRecord(h.AgentKeys(sb.Name))
+	if sb.Proxy == "" || record.content() == "" {
 		return nil
 	}
-	alone, err := l.TryLock()
-	if err != nil {
-		return fmt.Errorf("locking %s: %w", l.Path(), err)
+	unlock, err := h.TryLockAgents(sb.Name)
+	if err != nil || unlock == nil {
+		return err
 	}
-	if !alone {
-		return nil
-	}
-	defer l.release()
+	defer unlock()
 	if !commits.Idle(ctx, driver, sb) {
 		return nil // what a killed command has started may need it
 	}
@@ -213,12 +183,7 @@ func revokeKeys(ctx context.Context, h host.Host, driver *container.Driver, sb l
 		return err
 	}
 	if len(but)+len(endpoints) > 0 {
-		err = l.write(unknownKeys)
-	} else {
-		err = os.Truncate(l.Path(), 0)
+		return record.write(unknownKeys)
 	}
-	if err != nil {
-		return fmt.Errorf("recording which keys the proxy of %s has: %w", sb.Name, err)
-	}
-	return nil
+	return record.write("")
 }
