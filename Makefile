@@ -71,10 +71,11 @@ test: build ## run all tests on a real engine, started for them (ENGINES=all: on
 test-unit: ## run the tests that need no engine
 	$(GO) test -race -shuffle=on $$($(GO) list ./... | grep -v -e '/e2e$$' -e '/e2e/')
 
-# No race detector and no shuffling, so that Go caches the results of unchanged packages.
+# No race detector and no shuffling, so that Go caches the results of unchanged packages. Without DWARF,
+# as linking is most of the work. Several packages mostly wait: four run at a time.
 .PHONY: test-fast
 test-fast: ## run the quick unit tests of changed packages
-	env -u RALPH_TEST_ENGINES $(GO) test -short $$($(GO) list ./... | grep -v -e '/e2e$$' -e '/e2e/')
+	env -u RALPH_TEST_ENGINES $(GO) test -short -p 4 -ldflags=-w $$($(GO) list ./... | grep -v -e '/e2e$$' -e '/e2e/')
 
 .PHONY: bench
 bench: build ## measure speed, beside docker and sqlite3

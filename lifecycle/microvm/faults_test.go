@@ -88,6 +88,8 @@ func tryFaults(t *testing.T, kind string) {
 		late = "did not answer within"
 	)
 	lapse := 0
+	b := newBench(t, kind, nil)
+	sb, _ := b.up(t)
 	for _, tc := range []struct {
 		name, kind string
 		change     func(*sandboxcli.Settings)
@@ -120,8 +122,6 @@ func tryFaults(t *testing.T, kind string) {
 			continue
 		}
 		t.Run(tc.name, func(t *testing.T) {
-			b := newBench(t, kind, nil)
-			sb, _ := b.up(t)
 			b.double.Set(t, tc.change)
 			if tc.err == late {
 				b.driver.TimeScale = 0.02 // 30 s become 600 ms
@@ -146,17 +146,17 @@ func TestEmptyListIsUnknownState(t *testing.T) {
 	if apart(t) {
 		return
 	}
-	for _, tc := range []struct {
-		name   string
-		change func(*sandboxcli.Settings)
-		why    string
-	}{
-		{"the engine is lost", func(s *sandboxcli.Settings) { s.Faults.EmptyList = true }, "lists no sandboxes at all, but this one was created; "},
-		{"the sandbox is lost", func(s *sandboxcli.Settings) { s.Faults.VanishOnSleep = true }, "by name, it is not found either"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			kinds(t, func(t *testing.T, kind string) {
-				b := newBench(t, kind, nil)
+	kinds(t, func(t *testing.T, kind string) {
+		b := newBench(t, kind, nil)
+		for _, tc := range []struct {
+			name   string
+			change func(*sandboxcli.Settings)
+			why    string
+		}{
+			{"the engine is lost", func(s *sandboxcli.Settings) { s.Faults.EmptyList = true }, "lists no sandboxes at all, but this one was created; "},
+			{"the sandbox is lost", func(s *sandboxcli.Settings) { s.Faults.VanishOnSleep = true }, "by name, it is not found either"},
+		} {
+			t.Run(tc.name, func(t *testing.T) {
 				sb, spec := b.up(t)
 				b.double.Set(t, tc.change)
 				found, err := b.driver.Lookup(t.Context(), sb.Name)
@@ -172,8 +172,8 @@ func TestEmptyListIsUnknownState(t *testing.T) {
 				assert.ErrorContains(t, err, "unknown state")
 				b.double.Set(t, func(s *sandboxcli.Settings) { *s = sandboxcli.Defaults() })
 			})
-		})
-	}
+		}
+	})
 }
 
 // A list that shows others is believed.
@@ -204,6 +204,7 @@ func TestCreateFails(t *testing.T) {
 	if apart(t) {
 		return
 	}
+	b := newBench(t, microvm.Sbx, nil)
 	for _, tc := range []struct {
 		name   string
 		change func(*sandboxcli.Settings)
@@ -215,7 +216,7 @@ func TestCreateFails(t *testing.T) {
 		{"no daemon", func(s *sandboxcli.Settings) { s.DaemonUp, s.Faults.NoDaemon = false, true }, `start it with "sbx daemon start --detach"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			b := newBench(t, microvm.Sbx, tc.change)
+			b.double.Set(t, tc.change)
 			spec := b.spec(t)
 			_, err := b.driver.Create(t.Context(), spec)
 			assert.Check(t, is.Contains(microvm.WithHints(err), tc.err))
