@@ -194,7 +194,7 @@ func (w *world) shownConfig(driver, sandbox string) string {
 func TestMissingAgentSettingsAreNotReported(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		flags := []string{"--agent", "claude", "--image", w.imageOf(t, map[string]string{"/usr/local/bin/claude": "#!/bin/sh\n"})}
-		missing := "There is no configuration of claude in " + filepath.Join(w.home, ".claude")
+		missing := "no settings of claude in " + filepath.Join(w.home, ".claude")
 		assert.Check(t, !strings.Contains(w.ralph(t, append(flags, "shell", "--", "true")...).expect(t, 0).stderr, missing))
 		debugged := run(t, w.docker(append(append([]string{"--debug", "ralph"}, flags...), "shell", "--", "true")...)).expect(t, 0)
 		assert.Check(t, is.Contains(debugged.stderr, missing))

@@ -74,7 +74,7 @@ func TestStopWithoutALoop(t *testing.T) {
 		res = w.ralph(t, "stop").expect(t, 0)
 		assert.Check(t, is.Equal(res.stderr, "Nothing runs in "+name+": it is stopped\n"))
 		res = w.ralph(t, "stop", "ralph-nobody").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, `there is no sandbox "ralph-nobody"`))
+		assert.Check(t, is.Contains(res.stderr, `no sandbox "ralph-nobody"`))
 	})
 }
 

@@ -278,7 +278,7 @@ func TestModelFailuresAreReportedAtOnce(t *testing.T) {
 		w.ok(t, "task", "create", "a", "Add it")
 		for _, tc := range []struct{ key, endpoint, want string }{
 			{"", "", "Warning: claude has no key: ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN or CLAUDE_CODE_OAUTH_TOKEN is not set\nHint: "},
-			{"sk-revoked", url, " refused the key in ANTHROPIC_API_KEY: it answered 401 Unauthorized\nHint: check ANTHROPIC_API_KEY\n"},
+			{"sk-revoked", url, " rejected the key in ANTHROPIC_API_KEY: it answered 401 Unauthorized\nHint: check ANTHROPIC_API_KEY\n"},
 			{"sk-own", "http://" + w.engine.Gateway + ":9", " connection refused\nHint: check ANTHROPIC_BASE_URL\n"},
 		} {
 			assert.NilError(t, os.RemoveAll(filepath.Join(w.repo, ".ralph", "go")))

@@ -338,7 +338,7 @@ func TestRepositoryCannotEnableBedrock(t *testing.T) {
 
 		res := w.ralph(t, build...).expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, filepath.Join(w.repo, ".claude", "settings.json")+" switches Claude to Amazon Bedrock"))
-		assert.Check(t, is.Contains(res.stderr, "set CLAUDE_CODE_USE_BEDROCK=1 in the environment to agree"))
+		assert.Check(t, is.Contains(res.stderr, "allow it with CLAUDE_CODE_USE_BEDROCK=1 in the environment"))
 		assert.Equal(t, len(w.sandboxes(t)), 0)
 
 		w.setenv("CLAUDE_CODE_USE_BEDROCK", "0")

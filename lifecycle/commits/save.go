@@ -58,7 +58,7 @@ func FetchAll(ctx context.Context, h host.Host, l host.Located, i *Scan, wt gitr
 // container of that name.
 func saveOwn(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan, wt gitrepo.Worktree, sb lifecycle.Sandbox) error {
 	ctx = context.WithoutCancel(ctx)
-	if sb.State != lifecycle.Running && host.Gone(sb.Root) {
+	if sb.State != lifecycle.Running && host.Missing(sb.Root) {
 		return nil // it cannot be started; its git directory stays for the next one of that name
 	}
 	res, lost, err := fetchAll(ctx, h, driver, i, wt, sb)

@@ -6,10 +6,10 @@ import "os"
 type Background struct {
 	// Lost is closed when the terminal is lost.
 	Lost <-chan struct{}
-	// ReleaseTTY closes the open files that lead to the terminal. The trace of a crash
-	// goes to the file.
+	// ReleaseTTY closes the open files of the terminal. The trace of a crash is written to
+	// the file.
 	ReleaseTTY func(crash *os.File) error
-	// Ready is called in a process that was started to run a loop in the background,
-	// once the loop runs and the terminal is released; nil in others.
+	// Ready is called in a process that was started for --detach, when its loop runs and the
+	// terminal is released; nil in others.
 	Ready func(sandbox string)
 }

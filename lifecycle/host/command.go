@@ -12,9 +12,9 @@ import (
 const (
 	planCommand  = "plan"
 	BuildCommand = "build"
-	// RunCommand starts the agent as its user would.
+	// RunCommand starts the agent interactively.
 	RunCommand = "run"
-	// ShellCommand is the one that the user works with.
+	// ShellCommand starts a shell.
 	ShellCommand = "shell"
 	// TaskCommand starts no agent.
 	TaskCommand = "task"
@@ -24,8 +24,8 @@ const (
 // followed and attached to.
 func IsLoop(command string) bool { return command == planCommand || command == BuildCommand }
 
-// LoopCommand returns what a process in a sandbox is called, and whether it is a
-// loop. Its command line may begin with what has started it.
+// LoopCommand returns the name of a command in a sandbox, and whether it is a loop. Its command
+// line may begin with another program.
 func LoopCommand(args []string) (name string, loop bool) {
 	for i, arg := range args {
 		if path.Base(strings.TrimPrefix(arg, "=")) == wire.Program && i+1 < len(args) {

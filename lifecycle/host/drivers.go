@@ -13,14 +13,14 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 )
 
-// Backend makes sandboxes: a driver and, where that needs one, an engine.
+// Backend is a driver with its engine.
 type Backend struct {
 	Kind   string // the driver's name, as in sandbox.driver
 	Driver lifecycle.Driver
-	API    API // nil if there is no engine, or none is needed
+	API    API // nil without an engine
 }
 
-// NotInstalled begins the reason for a driver whose program is not installed.
+// NotInstalled is the start of a reason: the driver's program is not installed.
 const NotInstalled = "no "
 
 // ContainerDriver is the driver for containers on an engine.
@@ -28,9 +28,9 @@ func (h Host) ContainerDriver(api API) *container.Driver {
 	return &container.Driver{API: api, Host: api.DaemonHost(), StateDir: h.StateDir, Report: h.Report}
 }
 
-// Kept returns the driver that created the sandbox of that name; empty if that is not
+// CreatedBy returns the driver that created the sandbox of that name; empty if that is not
 // recorded.
-func (h Host) Kept(name string) string {
+func (h Host) CreatedBy(name string) string {
 	for _, kind := range microvm.Drivers() {
 		if _, known := microvm.Remembered(h.StateDir, kind, name); known {
 			return kind
@@ -72,7 +72,7 @@ func (h Host) usable(ctx context.Context, kind string) error {
 	return h.MicroVM(kind, nil).Usable(ctx)
 }
 
-// MicroVM is the driver of that name. engine has the images that sbx is given.
+// MicroVM returns the driver of that name. engine has the images for sbx.
 func (h Host) MicroVM(kind string, engine microvm.Engine) *microvm.Driver {
 	return microvm.New(kind, microvm.Options{
 		StateDir: h.StateDir, Keeper: h.Keeper, Report: h.Report,
@@ -81,10 +81,10 @@ func (h Host) MicroVM(kind string, engine microvm.Engine) *microvm.Driver {
 	})
 }
 
-// Made looks up the sandbox of that name with the driver that created it.
-func (h Host) Made(ctx context.Context, name string) (lifecycle.Driver, lifecycle.Sandbox, error) {
+// LookupSandbox looks up the sandbox of that name with the driver that created it.
+func (h Host) LookupSandbox(ctx context.Context, name string) (lifecycle.Driver, lifecycle.Sandbox, error) {
 	var driver lifecycle.Driver
-	if kind := h.Kept(name); slices.Contains(microvm.Drivers(), kind) {
+	if kind := h.CreatedBy(name); slices.Contains(microvm.Drivers(), kind) {
 		driver = h.MicroVM(kind, nil)
 	} else {
 		api, err := h.Engine()

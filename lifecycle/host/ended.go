@@ -16,18 +16,17 @@ import (
 
 // End is how a background loop has ended.
 type End struct {
-	// ID is that of its dispatch.
+	// ID is the ID of its dispatch.
 	ID      string    `json:"id"`
 	Command []string  `json:"command"`
 	Since   time.Time `json:"since"`
 	At      time.Time `json:"at"`
-	// ExitCode is the loop's; 1 where Error says what kept it from one.
+	// ExitCode is the loop's; 1 with an Error.
 	ExitCode int    `json:"exit_code"`
 	Error    string `json:"error,omitempty"`
-	// Summary is what the loop says that it came to, in one line that can be
-	// printed; empty if it said nothing.
+	// Summary is the loop's summary in one line, safe for a terminal; empty for none.
 	Summary string `json:"summary,omitempty"`
-	// Log is the file with its output on this host; empty if there is none.
+	// Log is the file with its output; empty for none.
 	Log string `json:"log,omitempty"`
 }
 
@@ -35,9 +34,8 @@ func endPath(stateDir, sandbox string) string {
 	return filepath.Join(stateDir, "ended", sandbox+".json")
 }
 
-// Ended returns how the last background loop of a scope has ended. sandbox is the
-// scope's own; loops in sandboxes for one command count too. The error is
-// [fs.ErrNotExist] if there is none since a loop was last started.
+// Ended returns how the last background loop of a scope has ended. sandbox is the scope's own,
+// also for loops in ephemeral ones. The error is [fs.ErrNotExist] if a loop was started since.
 func Ended(stateDir, sandbox string) (End, error) {
 	var e End
 	b, err := os.ReadFile(endPath(stateDir, sandbox))
@@ -50,7 +48,7 @@ func Ended(stateDir, sandbox string) (End, error) {
 	return e, nil
 }
 
-// String returns a line for people.
+// String describes it in one line.
 func (e End) String() string {
 	text := fmt.Sprintf("%q ended in the background at %s (%s ago) with exit code %d",
 		strings.Join(e.Command, " "), e.At.Local().Format("15:04"), units.HumanDuration(time.Since(e.At)), e.ExitCode)

@@ -8,8 +8,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 )
 
-// WorkTree finds the worktree of the current directory. For an image, it needs neither a
-// branch nor an origin.
+// WorkTree finds the worktree of the current directory. Without a branch or origin, its scope is
+// empty.
 func (h Host) WorkTree(ctx context.Context) (wt gitrepo.Worktree, inside bool, err error) {
 	wt, err = gitrepo.Detect(ctx, h.Dir, h.Getenv)
 	switch {
@@ -26,7 +26,7 @@ func (h Host) WorkTree(ctx context.Context) (wt gitrepo.Worktree, inside bool, e
 	return wt, true, nil
 }
 
-// Once lets several ask for the connection.
+// Once makes a connection that can be requested several times.
 func Once(connected func() (API, error)) func() (API, error) { return sync.OnceValues(connected) }
 
 // AnyScope accepts a worktree without a branch or an origin.

@@ -1,6 +1,5 @@
-// Package host is what a command knows of the machine it was given on: the engine,
-// folders, streams and answers of the user, the sandboxes that are there, and the
-// records of commands that run in them.
+// Package host is the machine of the user, as commands see it: engine, directories, streams and
+// prompts, its sandboxes, and the run records of commands in them.
 package host
 
 import (
@@ -19,18 +18,17 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// API is what a dispatch uses of the Engine API.
+// API is the part of the Engine API that commands use.
 type API interface {
 	container.API
 	projectimage.Engine
 	microvm.Engine
 }
 
-// Host is where a dispatch comes from: the user's engine, folders, streams
-// and answers.
+// Host is the user's engine, directories, streams and prompts.
 type Host struct {
-	// Engine connects to the engine. It is called once, and beside everything
-	// that can be refused without an engine; its error counts after theirs.
+	// Engine connects to the engine. Commands call it once, in the background of checks
+	// that need no engine and whose errors come first.
 	Engine func() (API, error)
 	// Docker is the Docker CLI that has called us, and DockerGlobals its
 	// options that choose configuration and engine.
@@ -39,16 +37,15 @@ type Host struct {
 	// HasPlugin reports whether Docker finds a plugin of that name; nil if only Docker
 	// itself can, which is slow.
 	HasPlugin func(name string) bool
-	// Keeper is a command that calls [Keep] with the two arguments that are
-	// added to it.
+	// Keeper is the command that keeps a microVM awake.
 	Keeper []string
-	// Dir is the directory that the command was given in.
+	// Dir is the current directory.
 	Dir string
-	// Home is the user's home directory; empty if there is none.
+	// Home is the user's home directory; empty for none.
 	Home string
-	// StateDir is the plugin's folder below Docker's configuration folder.
+	// StateDir is the plugin's directory in Docker's configuration directory.
 	StateDir string
-	// LookupEnv is os.LookupEnv or a stand-in.
+	// LookupEnv is os.LookupEnv, or a fake.
 	LookupEnv func(string) (string, bool)
 	// Version is the plugin's.
 	Version string
@@ -59,17 +56,16 @@ type Host struct {
 	Terminal lifecycle.Terminal
 	// Confirm asks the user; nil without a terminal.
 	Confirm func(ctx context.Context, question string) (bool, error)
-	// Ask asks the user for a word; nil without a terminal.
+	// Ask prompts the user for a line; nil without a terminal.
 	Ask func(ctx context.Context, question string) (string, error)
-	// Forward starts to hand over signals instead of cancelling the context,
-	// until stop is called.
+	// Forward delivers signals, which otherwise cancel the context, until stop is called.
 	Forward func(ctx context.Context) (signals <-chan os.Signal, stop func())
-	// Background is how a loop continues without a terminal; nil where it cannot.
+	// Background is how a loop continues without a terminal; nil if it cannot.
 	Background *Background
 
 	// Credentials are those for registries.
 	Credentials projectimage.Credentials
-	// Progress is how builds and pulls are shown.
+	// Progress shows builds and pulls.
 	Progress projectimage.Progress
 	// ProxyArgs returns the proxy variables for builds on an engine.
 	ProxyArgs func(engine string) map[string]*string

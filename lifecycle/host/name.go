@@ -15,15 +15,14 @@ func (h Host) SandboxName(wt gitrepo.Worktree) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if h.Kept(own) != "" {
+	if h.CreatedBy(own) != "" {
 		return own, nil
 	}
 	return wt.Scope.SandboxName()
 }
 
-// MadeFor reports whether the sandbox of that name is recorded as created for the scope
-// and the worktree.
-func (h Host) MadeFor(kind string, spec lifecycle.Spec) bool {
+// CreatedFor reports whether the sandbox is recorded as created for the scope and the worktree.
+func (h Host) CreatedFor(kind string, spec lifecycle.Spec) bool {
 	if kind == config.DriverContainer {
 		return container.MadeFor(h.StateDir, spec)
 	}
@@ -35,5 +34,5 @@ func (h Host) MadeFor(kind string, spec lifecycle.Spec) bool {
 // sandboxes count that were created from here: the worktree of another user may not be
 // visible.
 func (h Host) Moved(sb lifecycle.Sandbox, wt gitrepo.Worktree) bool {
-	return sb.Scope == wt.Scope && sb.Root != wt.Root && Gone(sb.Root) && h.Kept(sb.Name) != ""
+	return sb.Scope == wt.Scope && sb.Root != wt.Root && Missing(sb.Root) && h.CreatedBy(sb.Name) != ""
 }

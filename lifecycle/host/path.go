@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// Gone reports whether nothing is at a path.
-func Gone(path string) bool {
+// Missing reports whether there is nothing at a path.
+func Missing(path string) bool {
 	_, err := os.Lstat(path)
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// ephemeralSuffix is the length of what makes such a name its own, with a dash.
+// ephemeralSuffix is the length of the unique suffix of ephemeral sandboxes.
 const ephemeralSuffix = 9
 
-// EphemeralName returns a unique name for a sandbox for one command.
+// EphemeralName returns a unique name for an ephemeral sandbox.
 func EphemeralName(name string) string {
 	return ephemeralBase(name) + "-" + strings.ToLower(rand.Text()[:ephemeralSuffix-1])
 }
@@ -29,8 +29,8 @@ func ephemeralBase(name string) string {
 	return name
 }
 
-// isEphemeralOf says whether a name can be that of a sandbox for one dispatch,
-// where the scope's own sandbox has the name of.
+// isEphemeralOf reports whether a name can be that of an ephemeral sandbox of a scope, whose own
+// sandbox has the name of.
 func isEphemeralOf(name, of string) bool {
 	suffix, ok := strings.CutPrefix(name, ephemeralBase(of)+"-")
 	return ok && len(suffix) == ephemeralSuffix-1 && !strings.Contains(suffix, "-")

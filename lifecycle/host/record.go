@@ -25,11 +25,11 @@ type Record struct {
 	ID      string    `json:"id"`
 	Command []string  `json:"command"`
 	Since   time.Time `json:"since"`
-	// Scope and Root are those of its sandbox: a name does not tell which they are.
+	// Scope and Root are the sandbox's, which its name does not identify.
 	Scope gitrepo.Scope `json:"scope"`
 	Root  string        `json:"root"`
-	// Detached says that the dispatch has left its terminal; Log is where its
-	// output goes then, if anywhere.
+	// Detached says that the command has released its terminal; Log is the file with its
+	// output then; empty for none.
 	Detached bool   `json:"detached,omitempty"`
 	Log      string `json:"log,omitempty"`
 
@@ -89,7 +89,7 @@ func (n *HeldRecord) Detach(log string) error {
 // run.
 func (n *HeldRecord) Done(err error) {
 	if err == nil || errors.Is(err, lifecycle.ErrNotPrepared) {
-		_ = os.Remove(n.path) // or else it is found to be over, later
+		_ = os.Remove(n.path) // otherwise [Host.ReportOrphans] does
 	}
 	_ = n.Lock.Close()
 }
@@ -173,8 +173,8 @@ func (h Host) RecordsIn(wt gitrepo.Worktree) ([]Record, error) {
 	return slices.DeleteFunc(all, func(n Record) bool { return n.Scope != wt.Scope || n.Root != wt.Root }), err
 }
 
-// RecordsOf returns the records of the sandbox of that name, and of sandboxes that can
-// be its scope's for one command: the name of another branch can look the same.
+// RecordsOf returns the records of a scope's sandbox, and of ephemeral ones that have the name
+// for it. Names of other branches can look the same.
 func (h Host) RecordsOf(name string) ([]Record, error) {
 	dirs, err := os.ReadDir(h.RecordDir(""))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -199,7 +199,7 @@ func ReadRecord(path string) (n Record, ok bool) {
 	lock := flock.New(path)
 	free, err := lock.TryRLock()
 	if err != nil {
-		return Record{}, false // its dispatch has just ended
+		return Record{}, false // its command has just ended
 	}
 	defer func() { _ = lock.Close() }()
 	for range 10 { // it may be written right now
@@ -214,7 +214,7 @@ func ReadRecord(path string) (n Record, ok bool) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	if free {
-		_ = os.Remove(path) // its dispatch was killed before anything began
+		_ = os.Remove(path) // its command was killed before it ran
 	}
 	return Record{}, false
 }
@@ -225,7 +225,7 @@ func (h Host) stopPath(name string) string { return filepath.Join(h.LockDir(), n
 // detect that.
 func (h Host) RecordStop(name string) {
 	if err := os.MkdirAll(h.LockDir(), 0o700); err == nil {
-		_ = os.WriteFile(h.stopPath(name), nil, 0o600) // without it, the loop is started again
+		_ = os.WriteFile(h.stopPath(name), nil, 0o600) // without it, the loop is restarted
 	}
 }
 

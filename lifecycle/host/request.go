@@ -8,8 +8,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/projectimage"
 )
 
-// ImageRequest returns what the sandbox of a worktree is created from. All worktrees of
-// a repository share the request of the main one, if there is one.
+// ImageRequest returns the request for the image of a worktree. All worktrees of a repository
+// share the request of the main one, if it is known.
 func ImageRequest(ctx context.Context, wt gitrepo.Worktree, cfg config.Effective) (projectimage.Request, error) {
 	req := projectimage.Request{Agent: cfg.Agent.Name, Base: cfg.Image.Base, Image: cfg.Sandbox.Image}
 	if req.Image != "" {
@@ -27,7 +27,7 @@ func ImageRequest(ctx context.Context, wt gitrepo.Worktree, cfg config.Effective
 	return req, err
 }
 
-// Builder makes images on an engine.
+// Builder returns a builder of images on an engine.
 func (h Host) Builder(api API) *projectimage.Builder {
 	return &projectimage.Builder{
 		Engine:    api,

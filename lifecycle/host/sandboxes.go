@@ -11,6 +11,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 )
@@ -21,8 +22,8 @@ type Located struct {
 	Backend Backend
 }
 
-// Sandboxes lists those of all drivers, by their names. A driver whose program is
-// not there has none; an error says that some may be missing.
+// Sandboxes lists the sandboxes of all drivers, by name. With an error, some may be missing. A
+// driver that is not installed has none.
 func (h Host) Sandboxes(ctx context.Context, connected func() (API, error)) ([]Located, error) {
 	listers := []func(context.Context) ([]Located, error){
 		func(ctx context.Context) ([]Located, error) { return h.containers(ctx, connected) },
@@ -54,8 +55,8 @@ func (h Host) containers(ctx context.Context, connected func() (API, error)) ([]
 	return list(ctx, Backend{Kind: config.DriverContainer, Driver: h.ContainerDriver(api), API: api})
 }
 
-// microVMs lists those of a program. One that lists nothing at all may have lost
-// its engine: what it had is unknown then, and not gone.
+// microVMs lists the sandboxes of a program. An empty list may mean that it has lost its engine:
+// recorded sandboxes are looked up then.
 func (h Host) microVMs(ctx context.Context, kind string) ([]Located, error) {
 	driver := h.MicroVM(kind, nil)
 	at := Backend{Kind: kind, Driver: driver}
@@ -95,15 +96,15 @@ func list(ctx context.Context, at Backend) ([]Located, error) {
 	return all, nil
 }
 
-// Here is where a command about sandboxes was given.
+// Here is the current directory of a command about sandboxes.
 type Here struct {
-	Inside   bool             // there is a work tree
-	Worktree gitrepo.Worktree // its Scope is empty where there is a work tree, but no branch or origin
+	Inside   bool             // it is in a worktree
+	Worktree gitrepo.Worktree // without a branch or origin, its scope is empty
 	Dir      string           // links resolved
 	host     Host
 }
 
-// Here finds the worktree that the command was given in.
+// Here finds the current worktree.
 func (h Host) Here(ctx context.Context) (Here, error) {
 	at := Here{Dir: h.Dir, host: h}
 	if resolved, err := filepath.EvalSymlinks(h.Dir); err == nil {
@@ -114,8 +115,8 @@ func (h Host) Here(ctx context.Context) (Here, error) {
 	return at, err
 }
 
-// Has reports whether a sandbox belongs to this repository. Outside of a worktree, it
-// belongs to a repository that was here.
+// Has reports whether a sandbox belongs to this repository or, outside of a worktree, to one that
+// was in this directory.
 func (at Here) Has(sb lifecycle.Sandbox) bool {
 	if !at.Inside {
 		return sb.Root == at.Dir || sb.MainRoot == at.Dir
@@ -160,13 +161,13 @@ func (h Host) Select(ctx context.Context, at Here, names []string) ([]Located, e
 		case failed != nil:
 			return nil, fmt.Errorf("sandbox %q not found: %w", name, failed)
 		default:
-			return nil, fmt.Errorf("there is no sandbox %q: see which there are with \"docker ralph ls --all\"", name)
+			return nil, hint.Wrap(fmt.Errorf("no sandbox %q", name), "list all with %q", "docker ralph ls --all")
 		}
 	}
 	return found, nil
 }
 
-// DescribeScope names the scope of a sandbox for people.
+// DescribeScope describes the scope of a sandbox.
 func DescribeScope(sb lifecycle.Sandbox) string {
 	return fmt.Sprintf("%s, branch %s", sb.Scope.Repo, sb.Scope.Branch)
 }

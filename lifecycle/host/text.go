@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Quote is the name of a file, which may have been chosen to command a terminal.
+// Quote quotes the name of a file with characters that are unsafe for a terminal.
 func Quote(name string) string {
 	strange := func(r rune) bool { return !strconv.IsPrint(r) }
 	if !utf8.ValidString(name) || strings.ContainsFunc(name, strange) {
@@ -16,7 +16,7 @@ func Quote(name string) string {
 	return name
 }
 
-// Count writes a number of things: "1 file", "2 files".
+// Count formats a number of things: "1 file", "2 files".
 func Count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -24,7 +24,7 @@ func Count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// Some names the first of them.
+// Some lists the first names.
 func Some(names []string) string {
 	var first []string
 	for _, name := range names[:min(len(names), ShownLines)] {
@@ -37,5 +37,5 @@ func Some(names []string) string {
 	return text
 }
 
-// ShownLines is how much is named of what would be lost.
+// ShownLines limits lists in messages.
 const ShownLines = 5

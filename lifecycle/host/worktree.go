@@ -13,23 +13,24 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/gitrepo/worktrees"
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
-// Worktree is one below .worktrees that a command is to run in.
+// Worktree selects a worktree below .worktrees for a command.
 type Worktree struct {
-	// Name is what it is called; empty for eight random letters and digits.
+	// Name is its name; empty for eight random letters and digits.
 	Name string
-	// Branch is checked out in a new one. If it is empty the user is asked, and
-	// the name is the answer where nobody can be.
+	// Branch is checked out in a new one. If it is empty, the user is prompted, and the
+	// default is the name.
 	Branch string
 }
 
-// AddWorktree makes sure that there is such a worktree, and returns its path.
+// AddWorktree creates a worktree, unless it exists, and returns its path.
 func AddWorktree(ctx context.Context, h Host, w Worktree) (path string, err error) {
 	return h.addWorktree(ctx, w, func() error { return nil })
 }
 
-// addWorktree calls check before it makes one.
+// addWorktree calls check before it creates one.
 func (h Host) addWorktree(ctx context.Context, w Worktree, check func() error) (path string, err error) {
 	if w.Name != "" {
 		if err := worktrees.CheckName(w.Name); err != nil {
@@ -49,7 +50,7 @@ func (h Host) addWorktree(ctx context.Context, w Worktree, check func() error) (
 		return "", err
 	}
 	t, found, err := FindWorktree(ctx, repo, w)
-	if err != nil { // another command may be making it right now
+	if err != nil { // another command may be creating it
 		unlock, lockErr := h.LockWorktrees(ctx, wt)
 		if lockErr != nil {
 			return "", lockErr
@@ -71,15 +72,15 @@ func (h Host) addWorktree(ctx context.Context, w Worktree, check func() error) (
 		return "", err
 	}
 	defer unlock()
-	// Another command may have made it in the meantime.
+	// Another command may have created it meanwhile.
 	if _, found, err = FindWorktree(ctx, repo, w); err != nil || found {
 		return path, err
 	}
-	return path, h.makeWorktree(ctx, repo, w)
+	return path, h.createWorktree(ctx, repo, w)
 }
 
-// FindWorktree finds a worktree that can be used as it is. If its folder is gone, it is
-// not there, and t is what git knows of it.
+// FindWorktree finds a usable worktree. One without a directory is not found, and t is git's
+// record of it.
 func FindWorktree(ctx context.Context, repo *worktrees.Repository, w Worktree) (t worktrees.Tree, found bool, err error) {
 	t, found, err = repo.Find(ctx, w.Name)
 	if err != nil || !found || t.Missing {
@@ -88,10 +89,10 @@ func FindWorktree(ctx context.Context, repo *worktrees.Repository, w Worktree) (
 	if _, err := repo.Worktree(ctx, t); err != nil {
 		return t, false, err
 	}
-	return t, true, useAgain(t, w)
+	return t, true, checkBranch(t, w)
 }
 
-func (h Host) makeWorktree(ctx context.Context, repo *worktrees.Repository, w Worktree) error {
+func (h Host) createWorktree(ctx context.Context, repo *worktrees.Repository, w Worktree) error {
 	t, created, err := repo.Add(ctx, w.Name, cmp.Or(w.Branch, w.Name))
 	if err != nil {
 		return err
@@ -104,9 +105,8 @@ func (h Host) makeWorktree(ctx context.Context, repo *worktrees.Repository, w Wo
 	return nil
 }
 
-// branchFor returns the branch for a worktree that is about to be made: the one
-// that was given, or that it had before its folder was removed, or that the user
-// says.
+// branchFor returns the branch for a new worktree: the requested one, the one that it had before
+// its directory was removed, or the user's answer.
 func (h Host) branchFor(ctx context.Context, w Worktree, was worktrees.Tree) (string, error) {
 	if branch := cmp.Or(w.Branch, was.Branch); branch != "" || h.Ask == nil {
 		return branch, nil
@@ -115,9 +115,8 @@ func (h Host) branchFor(ctx context.Context, w Worktree, was worktrees.Tree) (st
 	return strings.TrimSpace(answer), err
 }
 
-// useAgain refuses a worktree that is there with another branch than the one
-// that is wanted.
-func useAgain(t worktrees.Tree, w Worktree) error {
+// checkBranch returns an error if an existing worktree has another branch than the requested one.
+func checkBranch(t worktrees.Tree, w Worktree) error {
 	if w.Branch == "" || w.Branch == t.Branch {
 		return nil
 	}
@@ -125,11 +124,11 @@ func useAgain(t worktrees.Tree, w Worktree) error {
 	if t.Branch != "" {
 		on = fmt.Sprintf("on branch %q", t.Branch)
 	}
-	return fmt.Errorf("the worktree %q exists already, %s, not on %q: use it without --branch-name, or choose another name", w.Name, on, w.Branch)
+	return hint.Wrap(fmt.Errorf("the worktree %q exists already, %s, not on %q", w.Name, on, w.Branch), "use it without --branch-name, or choose another name")
 }
 
-// Into is the host with the current directory in a worktree, if one is wanted.
-// In a repository without a scope none is made.
+// Into returns the host with the worktree as its current directory; the same host for nil. It
+// creates no worktree in a repository without a scope.
 func (h Host) Into(ctx context.Context, w *Worktree) (Host, error) {
 	if w == nil {
 		return h, nil
@@ -150,8 +149,7 @@ func (h Host) Into(ctx context.Context, w *Worktree) (Host, error) {
 	return h, nil
 }
 
-// LockWorktrees keeps two commands from adding or removing worktrees of one
-// repository at the same time.
+// LockWorktrees locks the list of worktrees of a repository.
 func (h Host) LockWorktrees(ctx context.Context, wt gitrepo.Worktree) (unlock func(), err error) {
 	sum := sha256.Sum256([]byte(wt.CommonDir))
 	lock, err := h.LockFile(hex.EncodeToString(sum[:6]) + ".worktrees")
@@ -164,8 +162,7 @@ func (h Host) LockWorktrees(ctx context.Context, wt gitrepo.Worktree) (unlock fu
 	return func() { _ = lock.Close() }, nil
 }
 
-// WorktreeNames returns the names of the worktrees below .worktrees of the
-// repository that a directory is in.
+// WorktreeNames returns the names of the worktrees below .worktrees of a directory's repository.
 func WorktreeNames(ctx context.Context, dir string) ([]string, error) {
 	repo, err := OpenRepository(ctx, dir)
 	if err != nil {
@@ -181,7 +178,7 @@ func WorktreeNames(ctx context.Context, dir string) ([]string, error) {
 	return names, err
 }
 
-// Branches returns the branches of the repository that a directory is in.
+// Branches returns the branches of a directory's repository.
 func Branches(ctx context.Context, dir string) ([]string, error) {
 	repo, err := OpenRepository(ctx, dir)
 	if err != nil {
@@ -190,7 +187,7 @@ func Branches(ctx context.Context, dir string) ([]string, error) {
 	return repo.Branches(ctx)
 }
 
-// OpenRepository opens the repository that a directory is in.
+// OpenRepository opens a directory's repository.
 func OpenRepository(ctx context.Context, dir string) (*worktrees.Repository, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

@@ -183,7 +183,7 @@ func signal(ctx context.Context, h host.Host, f *follower, sig os.Signal, failed
 	if sig == syscall.SIGTERM {
 		name = "TERM"
 	}
-	driver, sb, err := h.Made(ctx, f.sandbox)
+	driver, sb, err := h.LookupSandbox(ctx, f.sandbox)
 	if err == nil {
 		err = instruct(ctx, host.Located{Sandbox: sb, Backend: host.Backend{Driver: driver}}, "_signal", name, f.id)
 	}

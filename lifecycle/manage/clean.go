@@ -213,7 +213,7 @@ func checkIdle(ctx context.Context, l host.Located) error {
 		return nil
 	}
 	busy, err := l.Backend.Driver.Busy(ctx, l.Sandbox)
-	if err != nil && ctx.Err() == nil && host.Gone(l.Sandbox.Root) && !l.Sandbox.Private {
+	if err != nil && ctx.Err() == nil && host.Missing(l.Sandbox.Root) && !l.Sandbox.Private {
 		return nil // no exec works without the worktree, and there are no commits inside
 	}
 	if err == nil && busy {

@@ -89,7 +89,7 @@ func (f *follower) runs(ctx context.Context) bool {
 
 func (f *follower) check(ctx context.Context) (bool, error) {
 	if f.driver == nil {
-		driver, sb, err := f.host.Made(ctx, f.sandbox)
+		driver, sb, err := f.host.LookupSandbox(ctx, f.sandbox)
 		if err != nil {
 			return false, err
 		}

@@ -86,7 +86,7 @@ func sandboxStatuses(ctx context.Context, h host.Host, at host.Here, mine []host
 	for i, l := range mine {
 		list[i] = SandboxStatus{
 			Name: l.Sandbox.Name, Repo: l.Sandbox.Scope.Repo, Branch: l.Sandbox.Scope.Branch, Driver: l.Backend.Kind, Agent: l.Sandbox.Agent, State: string(l.Sandbox.State),
-			Worktree: l.Sandbox.Root, Gone: host.Gone(l.Sandbox.Root), Image: l.Sandbox.Image, Current: at.Current(l.Sandbox),
+			Worktree: l.Sandbox.Root, Gone: host.Missing(l.Sandbox.Root), Image: l.Sandbox.Image, Current: at.Current(l.Sandbox),
 		}
 		if opts.Names {
 			continue

@@ -53,7 +53,7 @@ func findNetworkScope(ctx context.Context, h host.Host, over config.Overrides) (
 	n.agent, n.asked = cfg.Agent.Name, cfg.NetworkConfigured()
 	kind := cfg.Sandbox.Driver
 	if kind == config.DriverAuto {
-		kind = cmp.Or(h.Kept(n.name), config.DriverContainer)
+		kind = cmp.Or(h.CreatedBy(n.name), config.DriverContainer)
 	}
 	if n.policy, err = cfg.Policy(); err != nil {
 		return n, err

@@ -18,26 +18,25 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// background is how a loop continues without its terminal.
+// background runs a loop that may lose its terminal.
 type background struct {
 	host.Background
-	record *host.HeldRecord // nil before there is one
+	record *host.HeldRecord // nil before the loop runs
 	id     string           // of the dispatch
 	dir    string           // of the logs
-	lost   chan struct{}    // closed when the loop has been detached
+	lost   chan struct{}    // closed when the loop is detached
 
 	ready sync.Once
 
 	mu       sync.Mutex
 	detached bool
-	saved    bool        // how it ended
+	saved    bool        // how it ended is saved
 	recent   []byte      // the latest output, while there is a terminal
-	log      *rollingLog // nil while there is a terminal, and where none can be written
+	log      *rollingLog // nil while there is a terminal, or if it cannot be written
 	path     string      // of the log
 }
 
-// inBackground prepares the session for a loss of the terminal: output goes to a log
-// from then on.
+// inBackground detaches the session when its terminal is lost: output goes to a log then.
 func (h session) inBackground(ctx context.Context) (session, func()) {
 	b := &background{Background: *h.Background, id: h.id, dir: detachedDir(h.Host), lost: make(chan struct{})}
 	h.Stdout, h.Stderr = switchOutput{b, h.Stdout}, switchOutput{b, h.Stderr}
@@ -64,7 +63,7 @@ func (h session) inBackground(ctx context.Context) (session, func()) {
 	return h, func() { close(done) }
 }
 
-// detach releases the terminal. Without a log the loop continues all the same.
+// detach releases the terminal, even if the log cannot be created.
 func (b *background) detach() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -93,7 +92,7 @@ func (b *background) isDetached() bool {
 	return b.detached
 }
 
-// recorded passes the record of the loop on: it says where the output goes.
+// recorded sets the run record, which has the path of the log.
 func (b *background) recorded(r *host.HeldRecord) error {
 	if b == nil {
 		return nil
@@ -107,7 +106,7 @@ func (b *background) recorded(r *host.HeldRecord) error {
 	return nil
 }
 
-// recentMax is how much of the output on a terminal is in the log too, in bytes.
+// recentMax is how much output from before the detach is in the log, in bytes.
 const recentMax = AttachBefore
 
 func (b *background) remember(p []byte) {
@@ -119,10 +118,11 @@ func (b *background) remember(p []byte) {
 	}
 }
 
-// lostTimeout is how long after a failed write the loss of the terminal may be noticed.
+// lostTimeout is the maximum time between a failed write and the signal that the terminal is
+// lost.
 const lostTimeout = time.Second
 
-// isLost reports whether the terminal is lost, or just about to be.
+// isLost reports whether the terminal is lost, now or within lostTimeout.
 func (b *background) isLost() bool {
 	select {
 	case <-b.lost:
@@ -132,13 +132,13 @@ func (b *background) isLost() bool {
 	}
 }
 
-// switchOutput writes to the terminal or, once the loop is detached, to its log.
+// switchOutput writes to the terminal or, after a detach, to the log.
 type switchOutput struct {
 	background *background
 	to         io.Writer
 }
 
-// Write implements [io.Writer]. A terminal that cannot be written to is lost.
+// Write implements [io.Writer].
 func (o switchOutput) Write(p []byte) (int, error) {
 	if !o.background.isDetached() {
 		n, err := o.to.Write(p)
@@ -155,19 +155,19 @@ func (b *background) write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.log != nil {
-		_, _ = b.log.Write(p) // a full disk costs the log, not the work
+		_, _ = b.log.Write(p) // the loop continues on a full disk
 	}
 	return len(p), nil
 }
 
-// readyWriter calls ready at the first line that ralph prints of a loop.
+// readyWriter calls ready when ralph prints the first line of a loop.
 type readyWriter struct {
 	to    io.Writer
 	ready func()
 	last  []byte
 }
 
-// rule begins the first line that ralph prints of a loop.
+// rule is the start of that line.
 const rule = "━━━━━━━━━━━━━━━━━━━━"
 
 // Write implements [io.Writer].
@@ -185,11 +185,10 @@ func (w *readyWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// readyTimeout is how long a loop without output may run until it counts as started.
+// readyTimeout is when a loop without output counts as started.
 const readyTimeout = 20 * time.Second
 
-// detachWhenReady detaches a loop that was started in the background once it runs. It
-// returns a function that ends the wait.
+// detachWhenReady detaches a loop that was started with --detach when it runs.
 func (h session) detachWhenReady(sb lifecycle.Sandbox, p *lifecycle.Process) (stop func()) {
 	b := h.background
 	if b == nil || b.Ready == nil {
@@ -209,8 +208,8 @@ func (h session) detachWhenReady(sb lifecycle.Sandbox, p *lifecycle.Process) (st
 
 func detachedDir(h host.Host) string { return filepath.Join(h.StateDir, "detached") }
 
-// saveEnd saves how a detached loop has ended, for other commands. Its record goes after
-// that, so that one of both is always there.
+// saveEnd saves how a detached loop has ended. Its run record is removed afterwards, so that
+// other commands always find one of both.
 func (h session) saveEnd(sandbox, top string, code int, err error) {
 	b := h.background
 	if !b.isDetached() || b.saved {
@@ -222,7 +221,7 @@ func (h session) saveEnd(sandbox, top string, code int, err error) {
 	}
 	r := b.record
 	if r == nil {
-		return // nothing has run
+		return // it has not run
 	}
 	e := host.End{ID: r.ID, Command: r.Command, Since: r.Since, At: time.Now().UTC(), ExitCode: code, Log: b.path, Summary: summaryOf(top, r.ID)}
 	if err != nil {

@@ -21,7 +21,7 @@ type blockedHosts struct {
 
 type blockedHost struct {
 	target string
-	hint   string // what would allow it
+	hint   string // the rule that would allow it
 }
 
 func (r *blockedHosts) add(host string, port uint16, hint string, times int) {
@@ -55,8 +55,8 @@ func reportBlocked(h host.Host, r blockedHosts) {
 	}
 }
 
-// watchBlocked returns a function that reports the connections that were blocked since
-// now. Meanwhile, failed requests to the agent's model are reported.
+// watchBlocked returns a function that reports connections that were blocked since this call.
+// Failed requests to the agent's model are reported at once.
 func (h session) watchBlocked(ctx context.Context, r Ready, sb lifecycle.Sandbox, command string) func() {
 	ctx = context.WithoutCancel(ctx)
 	switch d := r.Driver.(type) {
@@ -84,7 +84,7 @@ func reportDecisions(ctx context.Context, h host.Host, d *container.Driver, sb l
 		if decision.Decision == egress.Refused {
 			found.add(decision.Host, decision.Port, decision.Hint, 1)
 		}
-		watch.see(decision)
+		watch.report(decision)
 	})
 	if err != nil {
 		h.Report(fmt.Sprintf("Warning: %v", err))
@@ -92,8 +92,8 @@ func reportDecisions(ctx context.Context, h host.Host, d *container.Driver, sb l
 	reportBlocked(h, found)
 }
 
-// reportRequests reports what the program of a microVM has blocked. Its counters begin
-// at its start, so those from before are subtracted.
+// reportRequests reports what a microVM program has blocked. Its counters start with the
+// sandbox: earlier ones are subtracted.
 func reportRequests(ctx context.Context, h host.Host, d lifecycle.Restricter, sb lifecycle.Sandbox, before []lifecycle.Request, err error) {
 	var after []lifecycle.Request
 	if err == nil {

@@ -21,15 +21,15 @@ import (
 type Choice struct {
 	host.Backend
 	name    string // of the worktree's sandbox
-	moved   string // where the worktree was when that was made, if it was moved since
-	why     string // why this driver was chosen; empty if the user did
+	moved   string // former path of the worktree, if it was moved since the sandbox was created
+	why     string // why this driver was chosen; empty if the user chose it
 	Image   string
-	Build   bool // the image comes from the engine, and is built there as Request says if need be
+	Build   bool // the image is built from Request if the engine lacks it
 	Request projectimage.Request
 }
 
-// Choose chooses the driver: the one that is named, else the one that created the
-// scope's sandbox, else the first usable one.
+// Choose chooses the driver: the configured one, else the one that created the scope's
+// sandbox, else the first usable one.
 func Choose(ctx context.Context, h host.Host, wt gitrepo.Worktree, cfg config.Effective, req projectimage.Request, connected func() (host.API, error)) (Choice, error) {
 	name, err := h.SandboxName(wt)
 	if err != nil {
@@ -38,15 +38,15 @@ func Choose(ctx context.Context, h host.Host, wt gitrepo.Worktree, cfg config.Ef
 	kind := cfg.Sandbox.Driver
 	why := ""
 	if kind == config.DriverAuto {
-		if kind = h.Kept(name); kind == "" {
+		if kind = h.CreatedBy(name); kind == "" {
 			kind, why = h.Probe(ctx)
 		}
 	}
 	at := Choice{Backend: host.Backend{Kind: kind}, name: name, why: why, Request: req}
-	made, known := microvm.Remembered(h.StateDir, kind, name)
+	existing, known := microvm.Remembered(h.StateDir, kind, name)
 	switch kind {
 	case config.DriverSbx:
-		err = atSbx(ctx, h, &at, made.Image, cfg, connected)
+		err = atSbx(ctx, h, &at, existing.Image, cfg, connected)
 	case config.DriverDockerSandbox:
 		err = atDockerSandbox(h, &at, known, cfg)
 	default:
@@ -61,7 +61,7 @@ func atContainer(h host.Host, at *Choice, connected func() (host.API, error)) (e
 	}
 	if at.API, err = connected(); err != nil {
 		for reason := range strings.SplitSeq(at.why, "; ") {
-			if reason != "" && !strings.HasPrefix(reason, host.NotInstalled) { // which is no news
+			if reason != "" && !strings.HasPrefix(reason, host.NotInstalled) {
 				err = hint.Wrap(err, "no microVM was used instead: %s", reason)
 			}
 		}
@@ -86,17 +86,17 @@ func atDockerSandbox(h host.Host, at *Choice, known bool, cfg config.Effective) 
 	}
 	template, ok := microvm.Template(cfg.Agent.Name)
 	if !ok {
-		return fmt.Errorf("docker sandbox has no image for the agent %q: give one with --image", cfg.Agent.Name)
+		return fmt.Errorf("docker sandbox has no image for the agent %q: pass one with --image", cfg.Agent.Name)
 	}
 	useTemplate(h, at, template)
 	return nil
 }
 
-// atSbx prefers our own images, which are built on an engine. Without one there
-// are those that Docker provides. was is the image of the sandbox that exists.
-func atSbx(ctx context.Context, h host.Host, at *Choice, was string, cfg config.Effective, connected func() (host.API, error)) error {
+// atSbx prefers our images, which are built on an engine. Without an engine, it uses those
+// that Docker provides. current is the image of the existing sandbox.
+func atSbx(ctx context.Context, h host.Host, at *Choice, current string, cfg config.Effective, connected func() (host.API, error)) error {
 	at.Image = cfg.Sandbox.Image
-	err := imageForSbx(ctx, h, at, was, cfg, connected)
+	err := imageForSbx(ctx, h, at, current, cfg, connected)
 	var engine microvm.Engine
 	if at.API != nil {
 		engine = at.API
@@ -105,26 +105,25 @@ func atSbx(ctx context.Context, h host.Host, at *Choice, was string, cfg config.
 	return err
 }
 
-// imageForSbx chooses the image; was is that of the sandbox that exists. The
-// engine is asked whether it is there unless nothing has to be built.
-func imageForSbx(ctx context.Context, h host.Host, at *Choice, was string, cfg config.Effective, connected func() (host.API, error)) error {
-	given := at.Image != "" // sbx fetches it if the engine does not have it
+// imageForSbx chooses the image. It pings the engine only if something may have to be built.
+func imageForSbx(ctx context.Context, h host.Host, at *Choice, current string, cfg config.Effective, connected func() (host.API, error)) error {
+	explicit := at.Image != "" // sbx pulls it if the engine lacks it
 	template, provided := microvm.Template(cfg.Agent.Name)
-	wishes := at.Request.Base != "" || at.Request.Project != nil
-	if !given && provided && was == template && !wishes {
+	customized := at.Request.Base != "" || at.Request.Project != nil
+	if !explicit && provided && current == template && !customized {
 		useTemplate(h, at, template)
 		return nil
 	}
 	built, unknown := projectimage.Ref(at.Request)
 	api, err := connected()
-	if err == nil && (given || built == "" || was != built) {
-		err = answers(ctx, api)
+	if err == nil && (explicit || built == "" || current != built) {
+		err = ping(ctx, api)
 	}
 	if err == nil {
 		at.API = api
 	}
 	switch {
-	case given:
+	case explicit:
 		return nil
 	case at.API != nil && unknown == nil:
 		at.Image, at.Build = built, true
@@ -135,11 +134,11 @@ func imageForSbx(ctx context.Context, h host.Host, at *Choice, was string, cfg c
 	case unknown != nil:
 		return unknown
 	default:
-		return fmt.Errorf("sbx has no image for the agent %q, and there is no engine to build one (%w): start one, or give an image with --image", cfg.Agent.Name, err)
+		return fmt.Errorf("sbx has no image for the agent %q, and there is no engine to build one (%w): start one, or pass an image with --image", cfg.Agent.Name, err)
 	}
 }
 
-// useTemplate takes an image that Docker provides, on which nothing is built.
+// useTemplate uses an image that Docker provides, on which nothing is built.
 func useTemplate(h host.Host, at *Choice, template string) {
 	at.Image = template
 	var without string
@@ -154,8 +153,8 @@ func useTemplate(h host.Host, at *Choice, template string) {
 	h.Report(fmt.Sprintf("Warning: %s has no effect: the image %s is used as it is", without, template))
 }
 
-// answers reports whether there is an engine.
-func answers(ctx context.Context, api host.API) error {
+// ping returns an error if there is no engine.
+func ping(ctx context.Context, api host.API) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	_, err := api.Info(ctx, client.InfoOptions{})

@@ -15,10 +15,9 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// openEndpoints allows the hosts that the user's own settings lead the agent to,
-// past the routes of the proxy: a region of Bedrock, or an address of the model
-// that goes into a container. They hold for this command, as the settings do, and
-// are no part of what a sandbox is made for.
+// openEndpoints allows, for this command, hosts of the user's settings that the agent connects
+// to without a route of the proxy: a region of Bedrock, or the address of a model. They are not
+// part of the sandbox's spec.
 func openEndpoints(h host.Host, keys *credential.Routed, allowed *lifecycle.Egress, cloud []string) (endpoints []string) {
 	if mode := allowed.Policy.Mode; mode == "" || mode == egress.AllowAll {
 		return nil
@@ -43,8 +42,8 @@ func openEndpoints(h host.Host, keys *credential.Routed, allowed *lifecycle.Egre
 	return endpoints
 }
 
-// checkEndpoints refuses an endpoint of the agent's model that its container cannot
-// reach: the agent would wait for it until its idle limit.
+// checkEndpoints rejects an endpoint of the agent's model that a container cannot reach: the
+// agent would retry until its idle limit.
 func checkEndpoints(h host.Host, keys *credential.Routed, mode egress.Mode, agent string) error {
 	for _, name := range credential.Names(agent) {
 		u, err := url.Parse(h.Getenv(name))
@@ -66,13 +65,13 @@ func checkEndpoints(h host.Host, keys *credential.Routed, mode egress.Mode, agen
 			}
 		case address && inside:
 			return hint.Wrap(fmt.Errorf("%s names the address %s, and the network policy allows hosts by name", name, host),
-				"give it a name, and allow that with --allow NAME=%s", host)
+				"assign it a name, and allow that with --allow NAME=%s", host)
 		}
 	}
 	return nil
 }
 
-// endpointHosts are the hosts of the endpoints in an environment.
+// endpointHosts returns the hosts of the endpoints in an environment.
 func endpointHosts(environment []string) []string {
 	var hosts []string
 	for _, entry := range environment {

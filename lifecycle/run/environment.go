@@ -14,9 +14,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 )
 
-// environment returns the KEY=value pairs that a command gets in the sandbox.
-// Keys of the agent's model go along only with the commands that start an
-// agent.
+// environment returns the environment of a command in the sandbox. Only commands that start
+// an agent get the keys of its model.
 func environment(ctx context.Context, h host.Host, t Target, keys *credential.Routed) ([]string, error) {
 	wt, cfg := t.wt, t.cfg
 	encoded, err := cfg.Guest(true).Encode()
@@ -30,7 +29,7 @@ func environment(ctx context.Context, h host.Host, t Target, keys *credential.Ro
 	}
 	env = append(env, credential.Collect(names, h.LookupEnv)...)
 	env = append(env, wt.Scope.Environ()...)
-	if name, _ := h.LookupEnv("RALPH_SCOPE_BRANCH"); name == "" { // or else the scope's is another one
+	if name, _ := h.LookupEnv("RALPH_SCOPE_BRANCH"); name == "" { // otherwise the scope has another branch
 		env = append(env, wire.BranchEnv+"="+wt.Scope.Branch)
 	}
 	warnUnset(h, cfg)
@@ -47,8 +46,8 @@ func environment(ctx context.Context, h host.Host, t Target, keys *credential.Ro
 	return append(env, gitConfig(wt)...), nil
 }
 
-// warnUnset names the variables that were asked for by a flag and are not set. A
-// configuration lists what may be set.
+// warnUnset reports variables of --env that are not set. Those of the configuration are
+// optional.
 func warnUnset(h host.Host, cfg config.Effective) {
 	for _, name := range cfg.Env.Pass {
 		if _, set := h.LookupEnv(name); !set && cfg.Origins["env.pass."+name].Kind == config.FromFlag {
@@ -57,7 +56,7 @@ func warnUnset(h host.Host, cfg config.Effective) {
 	}
 }
 
-// Commits need a name. When git has none, this one says what it is.
+// The author of commits if git has no user.name or user.email.
 const (
 	fallbackName  = "docker-ralph"
 	fallbackEmail = "docker-ralph@localhost"
@@ -74,9 +73,8 @@ func warnIdentity(h host.Host, wt gitrepo.Worktree) {
 	}
 }
 
-// gitConfig hands over the user's name, which the sandbox cannot read from
-// the user's own configuration, and switches off signing, whose keys stay on
-// the host.
+// gitConfig passes the user's name, which is in the user's configuration, and disables
+// signing, whose keys stay on the host.
 func gitConfig(wt gitrepo.Worktree) []string {
 	name, email := identity(wt)
 	if name == "" || email == "" {

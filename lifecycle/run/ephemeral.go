@@ -13,9 +13,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// discard removes a sandbox for one command, even after an interrupt. Commits that were
-// not fetched are fetched first; if that fails, the sandbox stays for the next command
-// to try.
+// discard removes an ephemeral sandbox, even after an interrupt. It fetches unfetched commits
+// first; if that fails, the next command tries again.
 func discard(ctx context.Context, h host.Host, t Target, sb lifecycle.Sandbox, fetched bool) error {
 	ctx = context.WithoutCancel(ctx)
 	if !fetched {
@@ -28,8 +27,7 @@ func discard(ctx context.Context, h host.Host, t Target, sb lifecycle.Sandbox, f
 	return t.Driver.Remove(ctx, sb)
 }
 
-// sweep removes sandboxes for one dispatch whose dispatch was killed. What such a
-// dispatch started may still be running.
+// sweep removes ephemeral sandboxes of killed commands, unless a process still runs in them.
 func sweep(ctx context.Context, h host.Host, driver lifecycle.Driver, spec lifecycle.Spec, save func(context.Context, lifecycle.Sandbox) error) error {
 	all, err := driver.List(ctx)
 	if err != nil {
@@ -57,8 +55,8 @@ func sweepOne(ctx context.Context, h host.Host, driver lifecycle.Driver, sb life
 	})
 }
 
-// removeIdle removes a sandbox, unless a command sets it up or runs in it, or may refuses
-// that. removed is called while no other command can set it up.
+// removeIdle removes a sandbox, unless a command sets it up or runs in it, or may returns false.
+// removed is called before another command can set it up.
 func removeIdle(ctx context.Context, h host.Host, driver lifecycle.Driver, sb lifecycle.Sandbox, may func() (bool, error), removed func() error) error {
 	unlock, err := h.TryLockSandbox(sb.Name)
 	if err != nil || unlock == nil {

@@ -16,17 +16,17 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// Result is how a command has ended.
+// Result is the outcome of a command.
 type Result struct {
 	Code    int
-	Sandbox lifecycle.Sandbox // without a name if it could not be brought up
-	Err     error             // why the command did not run, or why its end is unknown
+	Sandbox lifecycle.Sandbox // without a name if it could not be started
+	Err     error             // why the command did not run, or its exit code is unknown
 
 	lost error // why the command may still run
 }
 
-// execute brings the sandbox up and runs the command. A loop that dies with its sandbox
-// is started again after a repair.
+// execute ensures the sandbox and runs the command. A loop that dies with its sandbox is
+// restarted after a repair.
 func (h session) execute(ctx context.Context, r Ready) Result {
 	command, ready := r.opts.Command, r.spec
 	ensurer := ensurer(h.Host, r.Target)
@@ -70,8 +70,8 @@ func (h session) execute(ctx context.Context, r Ready) Result {
 	}
 }
 
-// attempt brings the sandbox up and runs the process. If ralph is missing in the
-// sandbox, it is prepared once more.
+// attempt ensures the sandbox and runs the process. A sandbox without ralph is prepared once
+// more.
 func (h session) attempt(ctx context.Context, rec *recovery, r Ready, spec lifecycle.Spec, ensurer *lifecycle.Ensurer, recreate bool, p lifecycle.Process, tried *attempted) Result {
 	command := r.opts.Command
 	sb, err := ensurer.Ensure(ctx, spec, recreate)
@@ -115,13 +115,13 @@ func (h session) attempt(ctx context.Context, rec *recovery, r Ready, spec lifec
 			return 0, err
 		}
 		defer stop()
-		defer supervise(ctx, h.Host, rec, r, spec, ensurer)()
+		defer supervise(ctx, h.Host, r, spec, ensurer)()
 		code, err := execSynced(ctx, r, sb, func() (int, error) {
 			keep, err := r.keepBacklog(ctx, h.Host, sb, p.ID, rec.cause != "")
 			if err != nil {
 				return 0, err
 			}
-			code, err := h.exec(ctx, r.Driver, sb, routed, command, tried)
+			code, err := h.exec(ctx, r, sb, routed, tried)
 			return code, cmp.Or(err, keep(code))
 		})
 		warnUnsigned(h.Host, r, err)
@@ -137,8 +137,8 @@ func (h session) attempt(ctx context.Context, rec *recovery, r Ready, spec lifec
 	return Result{Code: code, Sandbox: sb, Err: err}
 }
 
-// execSynced runs a command in a sandbox. A private git directory is brought up to date
-// first, and its commits are fetched meanwhile.
+// execSynced runs a command in a sandbox. It pushes to a private git directory first, and
+// fetches commits while the command runs.
 func execSynced(ctx context.Context, r Ready, sb lifecycle.Sandbox, exec func() (int, error)) (int, error) {
 	if r.git == nil {
 		return exec()
@@ -161,9 +161,10 @@ func execSynced(ctx context.Context, r Ready, sb lifecycle.Sandbox, exec func() 
 	return exec()
 }
 
-// exec runs the process and forwards signals. The end of the context is a signal like
-// the others: the program inside ends in its own way, and the sandbox stays.
-func (h session) exec(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, p lifecycle.Process, command string, tried *attempted) (int, error) {
+// exec runs the process and forwards signals. Cancelling the context is a signal as well: the
+// program handles it, and the sandbox stays.
+func (h session) exec(ctx context.Context, r Ready, sb lifecycle.Sandbox, p lifecycle.Process, tried *attempted) (int, error) {
+	driver, command := r.Driver, r.opts.Command
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
 	}
@@ -171,7 +172,7 @@ func (h session) exec(ctx context.Context, driver lifecycle.Driver, sb lifecycle
 	defer stop()
 	p.Signals, p.Terminal = signals, h.Terminal
 	p.Stdout, p.Stderr = termsafe.NewWriter(h.Stdout), termsafe.NewWriter(h.Stderr)
-	if h.raw {
+	if r.opts.Raw {
 		p.Stdout = h.Stdout
 	}
 	p.Stdin = h.Stdin

@@ -11,14 +11,14 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
-// pollEvery is how often a sandbox is asked whether a process still runs.
+// pollEvery is how often the processes of a sandbox are listed.
 const pollEvery = time.Second
 
 // ErrUnknownEnd means that a loop has ended with an unknown exit code.
-var ErrUnknownEnd = errors.New("the loop has ended with an unknown exit code: it was killed, or its log is gone")
+var ErrUnknownEnd = errors.New("the loop has ended with an unknown exit code: it was killed, or its log was removed")
 
-// wait waits for the end of a loop without a connection to it, and returns the exit
-// code in its log in the worktree top.
+// wait waits for a loop without a connection to it, and returns the exit code in its log in
+// the worktree top.
 func wait(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, top, id string) (int, error) {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()

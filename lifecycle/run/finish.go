@@ -10,7 +10,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
-// finish fetches the commits of a command, and removes a sandbox that was for it alone.
+// finish fetches the commits of a command, and removes its sandbox if it is ephemeral.
 func finish(ctx context.Context, h host.Host, r Ready, res Result) (int, error) {
 	sb, err := res.Sandbox, res.Err
 	var unsaved error
@@ -23,7 +23,7 @@ func finish(ctx context.Context, h host.Host, r Ready, res Result) (int, error) 
 		err = errors.Join(err, discard(ctx, h, r.Target, sb, fetched))
 	}
 	if unsaved != nil && res.Code != 0 {
-		h.Report(fmt.Sprintf("Warning: %v", unsaved)) // how the command ended says more
+		h.Report(fmt.Sprintf("Warning: %v", unsaved)) // the exit code is more important
 		return res.Code, err
 	}
 	return res.Code, errors.Join(unsaved, err)

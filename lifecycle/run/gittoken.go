@@ -12,20 +12,19 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 )
 
-// gitAccess is how git in a sandbox uses a token that stays outside.
+// gitAccess is a route for git that adds a token outside of the sandbox.
 type gitAccess struct {
 	route    egress.Route
 	settings func(base string) [][2]string
 }
 
-// environment leads git to the route, which the proxy has below the URL base.
+// environment makes git use the route, which is below the URL base of the proxy.
 func (a gitAccess) environment(env []string, base string) []string {
 	return container.WithGitConfig(env, a.settings(base))
 }
 
-// gitToken has the proxy of a container keep the user's token for the repository
-// that the work tree is from. Without one, git in the sandbox works as if nobody
-// had asked for it.
+// gitToken returns access to origin with the user's token, which the proxy of a container
+// keeps; nil, with a warning, where that is impossible.
 func gitToken(ctx context.Context, h host.Host, t Target, private bool) (*gitAccess, error) {
 	want := t.cfg.Sandbox.GitToken
 	if want == config.GitTokenNone || t.opts.Command == host.TaskCommand {
@@ -37,7 +36,7 @@ func gitToken(ctx context.Context, h host.Host, t Target, private bool) (*gitAcc
 	}
 	switch {
 	case t.Kind != config.DriverContainer:
-		return without("the proxy that would keep the token is beside containers only")
+		return without("only containers have a proxy that keeps the token")
 	case t.spec.Egress.Policy.Mode != egress.Allowlist:
 		return without(fmt.Sprintf("it needs the network policy %q", egress.Allowlist))
 	case !private:
@@ -50,7 +49,7 @@ func gitToken(ctx context.Context, h host.Host, t Target, private bool) (*gitAcc
 	}
 	remote, ok := credential.ParseGitRemote(url)
 	if !ok {
-		return without("the git remote \"origin\" has no address that could be reached by https")
+		return without("the git remote \"origin\" has no HTTPS address")
 	}
 	token, err := credential.GitTokens{LookupEnv: h.LookupEnv, Dir: h.Home}.Token(ctx, remote)
 	if err != nil {

@@ -15,8 +15,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// hostConfig reads the user's configuration of the agent, for a command that
-// starts one.
+// hostConfig reads the user's agent settings for a command that starts an agent.
 func hostConfig(h host.Host, agent string, opts Options) (*agentconfig.Files, error) {
 	if opts.Command == host.TaskCommand || opts.NoHostConfig {
 		return &agentconfig.Files{}, nil
@@ -26,7 +25,7 @@ func hostConfig(h host.Host, agent string, opts Options) (*agentconfig.Files, er
 		return nil, err
 	}
 	for _, dir := range files.Missing {
-		h.ReportDebug(fmt.Sprintf("There is no configuration of %s in %s", agent, dir))
+		h.ReportDebug(fmt.Sprintf("no settings of %s in %s", agent, dir))
 	}
 	return files, nil
 }
@@ -34,10 +33,9 @@ func hostConfig(h host.Host, agent string, opts Options) (*agentconfig.Files, er
 // configCommand is the hidden command that copies agent settings, and runs another.
 const configCommand = "_host-config"
 
-// stageConfig copies the user's agent settings to the folder that a sandbox sees, and
-// returns the command that copies them from there and then runs another; nil for none.
-// Changes in the sandbox are lost. While another command runs there, nothing is done;
-// nil files leave everything as it is.
+// stageConfig copies the user's agent settings to the directory that is mounted in the sandbox.
+// It returns the command that copies them from there to the agent's home, where changes are
+// lost, and runs another; nil for none. It does nothing while another command runs there.
 func stageConfig(ctx context.Context, h host.Host, r Ready, sb lifecycle.Sandbox, files *agentconfig.Files, command string) ([]string, error) {
 	if command == host.TaskCommand || files == nil {
 		return nil, nil

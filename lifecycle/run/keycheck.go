@@ -21,8 +21,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// missingKey is a warning that an agent has no key, or nil. The agent may have one
-// all the same, in its image or from a login inside the sandbox.
+// missingKey is the warning for an agent without a key, or nil. The agent may still have one in
+// its image, or from a login in the sandbox.
 func missingKey(h host.Host, agent string, keys credential.Routed) error {
 	variables := credential.KeyVariables(agent)
 	if len(variables) == 0 || len(keys.Routes) > 0 || slices.ContainsFunc(credential.Names(agent), func(name string) bool { return h.Getenv(name) != "" }) {
@@ -35,38 +35,36 @@ func missingKey(h host.Host, agent string, keys credential.Routed) error {
 	return hint.Wrap(err, "set %s", variables[0])
 }
 
-// modelWatch reports what goes wrong between the proxy of a sandbox and the agent's
-// model: a refused key, a target that is not reached. Agents try again for minutes
-// before they say so, and do not know the variable.
+// modelWatch reports failed requests of the proxy to the agent's model: a rejected key, an
+// unreachable target. Agents retry for minutes, and do not know the variable of the key.
 type modelWatch struct {
-	host host.Host
-	keys credential.Routed
-	mu   sync.Mutex
-	seen map[string]bool
+	host     host.Host
+	keys     credential.Routed
+	mu       sync.Mutex
+	reported map[string]bool
 }
 
-// watchModel reports failures as they happen, until the function that it returns is
-// called, which reports those since begun that were missed.
+// watchModel reports failures since begun, until stop is called.
 func (h session) watchModel(ctx context.Context, r Ready, sb lifecycle.Sandbox, begun time.Time, command string) (w *modelWatch, stop func()) {
 	driver, ok := r.Driver.(*container.Driver)
-	if !ok || r.keys == nil || len(r.keys.Routes) == 0 || command == host.TaskCommand || h.raw {
+	if !ok || r.keys == nil || len(r.keys.Routes) == 0 || command == host.TaskCommand || r.opts.Raw {
 		return nil, func() {}
 	}
 	if h.Terminal != nil {
 		h.Stderr = RawLines{h.Stderr}
 	}
-	w = &modelWatch{host: h.Host, keys: *r.keys, seen: map[string]bool{}}
+	w = &modelWatch{host: h.Host, keys: *r.keys, reported: map[string]bool{}}
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = network.Decisions(ctx, driver, sb, begun, true, w.see) // read again at the end
+		_ = network.Decisions(ctx, driver, sb, begun, true, w.report) // read again at the end
 	}()
 	return w, func() { cancel(); <-done }
 }
 
-// see reports a failure, each once.
-func (w *modelWatch) see(d egress.Decision) {
+// report reports each failure once.
+func (w *modelWatch) report(d egress.Decision) {
 	if w == nil || d.Decision != egress.Failed {
 		return
 	}
@@ -77,13 +75,13 @@ func (w *modelWatch) see(d egress.Decision) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	id := fmt.Sprint(d.Route, d.Status, d.Why)
-	if !w.seen[id] {
-		w.seen[id] = true
+	if !w.reported[id] {
+		w.reported[id] = true
 		w.host.Warn(modelFailure(d, key))
 	}
 }
 
-// modelFailure says what has failed, and which variable is about it.
+// modelFailure returns the error for a failed request, with the variable to check.
 func modelFailure(d egress.Decision, key credential.Key) error {
 	target := egress.Printable(d.Host)
 	if d.Port != 443 || key.Endpoint != "" {
@@ -100,9 +98,9 @@ func modelFailure(d egress.Decision, key credential.Key) error {
 	case d.Status == 404:
 		return hint.Wrap(fmt.Errorf("the agent's model is not at %s: %s", target, why), "check the path of %s, and the model's name", key.Endpoint)
 	case key.Source == credential.NoKey:
-		return hint.Wrap(fmt.Errorf("%s wants a key: %s", target, why), "set %s", key.Variable)
+		return hint.Wrap(fmt.Errorf("%s requires a key: %s", target, why), "set %s", key.Variable)
 	case key.Source == credential.FromSignIn:
-		return hint.Wrap(fmt.Errorf("%s refused the agent's sign-in on this machine: %s", target, why), "sign in again, or set %s", key.Variable)
+		return hint.Wrap(fmt.Errorf("%s rejected the agent's sign-in on this machine: %s", target, why), "sign in again, or set %s", key.Variable)
 	}
-	return hint.Wrap(fmt.Errorf("%s refused the key in %s: %s", target, key.Variable, why), "check %s", key.Variable)
+	return hint.Wrap(fmt.Errorf("%s rejected the key in %s: %s", target, key.Variable, why), "check %s", key.Variable)
 }

@@ -55,15 +55,15 @@ func TestModelFailuresNameTheVariable(t *testing.T) {
 	}{
 		{
 			name: "a refused key", env: map[string]string{"ANTHROPIC_API_KEY": "sk-1"}, status: 401, why: "it answered 401 Unauthorized",
-			want: "Warning: api.anthropic.com refused the key in ANTHROPIC_API_KEY: it answered 401 Unauthorized\nHint: check ANTHROPIC_API_KEY\n",
+			want: "Warning: api.anthropic.com rejected the key in ANTHROPIC_API_KEY: it answered 401 Unauthorized\nHint: check ANTHROPIC_API_KEY\n",
 		},
 		{
 			name: "a refused header", env: map[string]string{"ANTHROPIC_CUSTOM_HEADERS": "X-Key: sk-1"}, status: 403, why: "it answered 403 Forbidden",
-			want: "Warning: api.anthropic.com refused the key in ANTHROPIC_CUSTOM_HEADERS: it answered 403 Forbidden\nHint: check ANTHROPIC_CUSTOM_HEADERS\n",
+			want: "Warning: api.anthropic.com rejected the key in ANTHROPIC_CUSTOM_HEADERS: it answered 403 Forbidden\nHint: check ANTHROPIC_CUSTOM_HEADERS\n",
 		},
 		{
 			name: "an endpoint that needs a key", env: map[string]string{"ANTHROPIC_BASE_URL": "http://gateway.example:8000"}, status: 401, why: "it answered 401 Unauthorized",
-			want: "Warning: api.anthropic.com:443 wants a key: it answered 401 Unauthorized\nHint: set ANTHROPIC_AUTH_TOKEN\n",
+			want: "Warning: api.anthropic.com:443 requires a key: it answered 401 Unauthorized\nHint: set ANTHROPIC_AUTH_TOKEN\n",
 		},
 		{
 			name: "a wrong path", env: map[string]string{"ANTHROPIC_BASE_URL": "http://gateway.example/v1", "ANTHROPIC_API_KEY": "sk-1"}, status: 404, why: "it answered 404 Not Found",
@@ -82,12 +82,12 @@ func TestModelFailuresNameTheVariable(t *testing.T) {
 			var said bytes.Buffer
 			routed, err := credential.Router{LookupEnv: func(name string) (string, bool) { v, ok := tc.env[name]; return v, ok }}.Route(t.Context(), "claude", nil)
 			assert.NilError(t, err)
-			w := &modelWatch{host: host.Host{Stderr: &said}, keys: routed, seen: map[string]bool{}}
+			w := &modelWatch{host: host.Host{Stderr: &said}, keys: routed, reported: map[string]bool{}}
 			failure := egress.Decision{Decision: egress.Failed, Host: "api.anthropic.com", Port: 443, Route: "/anthropic", Status: tc.status, Why: tc.why}
-			w.see(failure)
-			w.see(failure) // once is enough
-			w.see(egress.Decision{Decision: egress.Allowed, Route: "/anthropic"})
-			w.see(egress.Decision{Decision: egress.Failed, Route: "/git", Status: 401})
+			w.report(failure)
+			w.report(failure) // once is enough
+			w.report(egress.Decision{Decision: egress.Allowed, Route: "/anthropic"})
+			w.report(egress.Decision{Decision: egress.Failed, Route: "/git", Status: 401})
 			assert.Equal(t, said.String(), tc.want)
 		})
 	}

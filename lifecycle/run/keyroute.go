@@ -23,8 +23,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 )
 
-// routeKeys decides which keys of the agent stay with the proxy of a container.
-// Without a network policy there is no proxy, and nothing is decided.
+// routeKeys selects the agent's keys that stay with the proxy of a container; nil without a
+// proxy.
 func routeKeys(ctx context.Context, h host.Host, t Target) (*credential.Routed, error) {
 	mode, command, cloud := t.spec.Egress.Policy.Mode, t.opts.Command, len(t.cloud) > 0
 	if t.Kind != config.DriverContainer || mode == "" || command == host.TaskCommand {
@@ -50,7 +50,7 @@ func routeKeys(ctx context.Context, h host.Host, t Target) (*credential.Routed, 
 		return nil, err
 	}
 	for i := range keys.Routes {
-		// The endpoint of the model is all that is left, and then with this key only.
+		// Only the model's endpoint is allowed, and only with this key.
 		keys.Routes[i].Exclusive = mode == egress.Deny
 	}
 	if len(keys.Exposed) > 0 {
@@ -64,9 +64,8 @@ func routeKeys(ctx context.Context, h host.Host, t Target) (*credential.Routed, 
 	return &keys, nil
 }
 
-// pushKeys hands the proxy the keys and endpoints of a command, and the command what
-// routes its agent there. Nothing is sent that the proxy has already. done is to be
-// called when the command has ended.
+// pushKeys sends the proxy the keys and endpoints of a command, and adds the variables that
+// route its agent there. done has to be called after the command.
 func pushKeys(ctx context.Context, h host.Host, r Ready, sb lifecycle.Sandbox, p lifecycle.Process) (routed lifecycle.Process, done func(), err error) {
 	done = func() {}
 	driver, ok := r.Driver.(*container.Driver)
@@ -88,15 +87,14 @@ func pushKeys(ctx context.Context, h host.Host, r Ready, sb lifecycle.Sandbox, p
 	return p, func() {
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
-		// It can push, so it does not stay until the next command.
+		// The token may allow pushes: it is not kept until the next command.
 		if err := revokeKeys(limited, h, driver, sb, keys, r.endpoints); err != nil {
 			h.Report(fmt.Sprintf("Warning: the proxy of %s keeps the token for the git host until the next command: %v", sb.Name, err))
 		}
 	}, nil
 }
 
-// routes are those that the proxy of a container is given for a command: those for
-// the agent's keys, and all.
+// routes returns the proxy's routes for the agent's keys, and all routes.
 func (r Ready) routes() (keys, all []egress.Route) {
 	if r.keys != nil {
 		keys = r.keys.Routes
@@ -177,7 +175,7 @@ func revokeKeys(ctx context.Context, h host.Host, driver *container.Driver, sb l
 	}
 	defer unlock()
 	if !commits.Idle(ctx, driver, sb) {
-		return nil // what a killed command has started may need it
+		return nil // a process of a killed command may need them
 	}
 	if _, err := driver.HandOver(ctx, sb, but, endpoints); err != nil {
 		return err

@@ -7,12 +7,13 @@ import (
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/credential"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
-// cloudKeys returns the credentials of a cloud that the agent's model runs in,
-// taken afresh. A repository cannot ask for them.
+// cloudKeys returns current credentials of the cloud of the agent's model. A repository cannot
+// request them.
 func cloudKeys(ctx context.Context, h host.Host, wt gitrepo.Worktree, cfg config.Effective, command string) ([]string, error) {
 	if command == host.TaskCommand || cfg.Agent.Name != "claude" {
 		return nil, nil
@@ -23,14 +24,14 @@ func cloudKeys(ctx context.Context, h host.Host, wt gitrepo.Worktree, cfg config
 	case err != nil || origin.Name == "":
 		return nil, err
 	case origin.Repository:
-		return nil, fmt.Errorf("the repository's %s switches Claude to Amazon Bedrock, which would give the sandbox your AWS credentials: set CLAUDE_CODE_USE_BEDROCK=1 in the environment to agree, or CLAUDE_CODE_USE_BEDROCK=0 not to", origin.Name)
+		err := fmt.Errorf("the repository's %s switches Claude to Amazon Bedrock, which would pass your AWS credentials into the sandbox", origin.Name)
+		return nil, hint.Wrap(err, "allow it with CLAUDE_CODE_USE_BEDROCK=1 in the environment, or refuse it with CLAUDE_CODE_USE_BEDROCK=0")
 	}
 	return bedrock.Environment(ctx)
 }
 
-// agentKeys returns the variables by which the agent reaches its model. In a
-// microVM, keys stay on the host where its program adds them to requests by
-// itself.
+// agentKeys returns the variables that the agent needs for its model. A microVM program that
+// stores keys on the host adds them to requests itself.
 func agentKeys(ctx context.Context, h host.Host, t Target, keys *credential.Routed) ([]string, error) {
 	cfg, cloud := t.cfg, len(t.cloud) > 0
 	if keys != nil {
@@ -44,7 +45,7 @@ func agentKeys(ctx context.Context, h host.Host, t Target, keys *credential.Rout
 	}
 	services := credential.Services(agent)
 	if cloud || len(services) == 0 {
-		// A key that nobody needs stays out, and none is asked for.
+		// Unused keys stay outside.
 		env, _ = credential.Leave(env, services, func(string) bool { return false }, cfg.Env.Pass)
 		return env, nil
 	}

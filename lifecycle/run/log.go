@@ -25,33 +25,32 @@ const (
 	logsMax = 10
 	// logMax bounds each, in bytes. The engine keeps less.
 	logMax = 32 << 20
-	// endTimeout is how long an engine may take to learn that a container has
-	// ended, after what ran in it: some runtimes are slow to tell.
+	// endTimeout is how long an engine may take to report that a container has ended:
+	// some runtimes are slow.
 	endTimeout = 2 * time.Second
-	// logTimeout is how long an engine may take to hand logs out.
+	// logTimeout bounds reading logs from an engine.
 	logTimeout = 20 * time.Second
 )
 
-// reportEnded shows why a command has failed if its sandbox, or the proxy of that, has
-// ended: it prints the last lines of the log, and keeps all of it. It runs before a
-// sandbox for one command is removed.
+// reportEnded shows why a command has failed if its sandbox or proxy has ended: it prints the
+// last lines of the log, and saves all of it.
 func reportEnded(ctx context.Context, h host.Host, driver lifecycle.Driver, sb lifecycle.Sandbox, code int, err error) {
 	d, ok := driver.(*container.Driver)
 	if !ok || sb.Name == "" || errors.Is(err, lifecycle.ErrDetached) || err == nil && code == 0 {
 		return
 	}
-	patience := time.Duration(0)
-	if ctx.Err() == nil && (err != nil || code == 128 || code == 137) { // which is not a loop's own
-		patience = endTimeout
+	timeout := time.Duration(0)
+	if ctx.Err() == nil && (err != nil || code == 128 || code == 137) { // codes that no loop returns
+		timeout = endTimeout
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
 	defer cancel()
-	reportLost(ctx, h, d, sb, patience)
+	reportLost(ctx, h, d, sb, timeout)
 }
 
-// reportLost shows what of a sandbox has ended, or ends before the timeout.
-func reportLost(ctx context.Context, h host.Host, d *container.Driver, sb lifecycle.Sandbox, patience time.Duration) {
-	for _, p := range lost(ctx, d, sb, patience) {
+// reportLost reports parts of a sandbox that have ended, or end before the timeout.
+func reportLost(ctx context.Context, h host.Host, d *container.Driver, sb lifecycle.Sandbox, timeout time.Duration) {
+	for _, p := range waitEnded(ctx, d, sb, timeout) {
 		if p.Gone {
 			h.Report(fmt.Sprintf("Warning: %s of %s was removed with its log", p.What, sb.Name))
 			continue
@@ -60,8 +59,7 @@ func reportLost(ctx context.Context, h host.Host, d *container.Driver, sb lifecy
 	}
 }
 
-// reportFailed shows the logs of a sandbox that could not be brought up, and of its
-// proxy.
+// reportFailed shows the logs of a sandbox that could not be started, and of its proxy.
 func reportFailed(ctx context.Context, h host.Host, driver lifecycle.Driver, sb lifecycle.Sandbox) {
 	d, ok := driver.(*container.Driver)
 	if !ok {
@@ -69,10 +67,10 @@ func reportFailed(ctx context.Context, h host.Host, driver lifecycle.Driver, sb 
 	}
 	ctx, cancel := context.WithTimeout(ctx, logTimeout)
 	defer cancel()
-	lost(ctx, d, sb, endTimeout/4)
+	waitEnded(ctx, d, sb, endTimeout/4)
 	parts, err := d.Parts(ctx, sb)
 	if err != nil {
-		return // the engine is out of reach, which the failure itself tells
+		return // the failure itself says that the engine is unreachable
 	}
 	for _, p := range parts {
 		if !p.Gone {
@@ -81,10 +79,10 @@ func reportFailed(ctx context.Context, h host.Host, driver lifecycle.Driver, sb 
 	}
 }
 
-// lost waits for something of a sandbox to end, as long as patience lasts, and
-// returns what has. It is no reason to fail when nobody can tell.
-func lost(ctx context.Context, d *container.Driver, sb lifecycle.Sandbox, patience time.Duration) []container.Part {
-	for end := time.Now().Add(patience); ; {
+// waitEnded returns the parts of a sandbox that have ended. Without any, it waits for one until
+// the timeout.
+func waitEnded(ctx context.Context, d *container.Driver, sb lifecycle.Sandbox, timeout time.Duration) []container.Part {
+	for end := time.Now().Add(timeout); ; {
 		parts, err := d.Parts(ctx, sb)
 		parts = slices.DeleteFunc(parts, func(p container.Part) bool { return !p.Gone && p.Ended == "" })
 		if err != nil || len(parts) > 0 || time.Now().After(end) {
@@ -98,8 +96,7 @@ func lost(ctx context.Context, d *container.Driver, sb lifecycle.Sandbox, patien
 	}
 }
 
-// reportLog shows how a container has ended and the last lines of its log, and keeps the
-// log.
+// reportLog shows how a container has ended and the last lines of its log, and saves the log.
 func reportLog(ctx context.Context, h host.Host, d *container.Driver, p container.Part) {
 	var last Tail
 	err := d.Log(ctx, p, true, &last)
@@ -115,27 +112,27 @@ func reportLog(ctx context.Context, h host.Host, d *container.Driver, p containe
 		h.Report(fmt.Sprintf("%s, and its log cannot be read: %v", ending, err))
 		return
 	case last.empty():
-		h.Report(ending + ", without a word in its log")
+		h.Report(ending + ", without output in its log")
 		return
 	}
 	h.Report(ending + ". The last lines of its log:")
 	last.show(h.Stderr)
-	path, err := keepLog(ctx, h, d, p)
+	path, err := saveLog(ctx, h, d, p)
 	if err != nil {
-		h.Report(fmt.Sprintf("Warning: keeping the log: %v", err))
+		h.Report(fmt.Sprintf("Warning: saving the log: %v", err))
 		return
 	}
 	h.Report("All of it is in " + path)
 	pruneLogs(logDir(h), logsMax, time.Now())
 }
 
-// logDir holds the logs that are kept, the youngest with the greatest name.
+// logDir has the saved logs, in the order of their names.
 func logDir(h host.Host) string { return filepath.Join(h.StateDir, "logs") }
 
-// keepLog writes all of a log to a file of its own.
-func keepLog(ctx context.Context, h host.Host, d *container.Driver, p container.Part) (path string, err error) {
+// saveLog writes a log to a new file.
+func saveLog(ctx context.Context, h host.Host, d *container.Driver, p container.Part) (path string, err error) {
 	if err := os.MkdirAll(logDir(h), 0o700); err != nil {
-		return "", fmt.Errorf("creating the log folder: %w", err)
+		return "", fmt.Errorf("creating the log directory: %w", err)
 	}
 	path = filepath.Join(logDir(h), time.Now().UTC().Format("20060102T150405.000000Z")+"-"+p.Name+".log")
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -149,7 +146,7 @@ func keepLog(ctx context.Context, h host.Host, d *container.Driver, p container.
 	return path, nil
 }
 
-// tailMax is how much of a log's end is looked at, in bytes.
+// tailMax bounds the end of a log that is read, in bytes.
 const tailMax = 16 << 10
 
 // Tail keeps the end of what is written.
@@ -168,18 +165,18 @@ func (t *Tail) Write(p []byte) (int, error) {
 
 func (t *Tail) empty() bool { return strings.TrimSpace(string(t.End)) == "" }
 
-// show writes the last lines, without what would command a terminal.
+// show writes the last lines, safe for a terminal.
 func (t *Tail) show(w io.Writer) {
 	lines := strings.Split(strings.TrimRight(string(t.End), "\r\n"), "\n")
 	if t.Cut && len(lines) > 1 {
-		lines = lines[1:] // a piece of one
+		lines = lines[1:] // incomplete
 	}
 	lines = lines[max(0, len(lines)-logLines):]
 	clean := termsafe.NewWriter(w)
 	for _, line := range lines {
-		line = strings.ReplaceAll(line, "\r", "") // or else it would hide what is before it
+		line = strings.ReplaceAll(line, "\r", "") // it would hide the rest of the line
 		if strings.Contains(line, "\x1b") {
-			line += "\x1b[m" // its colour ends with it
+			line += "\x1b[m" // reset the color
 		}
 		_, _ = fmt.Fprintf(clean, "  %s\n", line)
 	}

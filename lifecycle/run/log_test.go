@@ -94,7 +94,7 @@ func TestTellEnded(t *testing.T) {
 		},
 		{
 			name: "without a word since its start", code: 137, engine: logged{states: map[string]*apicontainer.State{"id": exited(137)}, logs: map[string]string{"id": "old\nRESTARTED\n"}},
-			says: []string{"Warning: the sandbox sb has ended (it was killed), without a word in its log\n"},
+			says: []string{"Warning: the sandbox sb has ended (it was killed), without output in its log\n"},
 		},
 		{
 			name: "memory", code: 137, engine: logged{states: map[string]*apicontainer.State{"id": {Status: apicontainer.StateExited, ExitCode: 137, OOMKilled: true}}, logs: map[string]string{"id": ""}},

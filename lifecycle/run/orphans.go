@@ -31,7 +31,7 @@ func sweepOrphans(ctx context.Context, h host.Host, driver lifecycle.Driver) {
 	if err == nil {
 		_, err = d.SweepOrphans(ctx, OrphanGrace)
 	}
-	// While another dispatch removes a proxy, its network is still in use.
+	// Another command may be removing a proxy, whose network is in use until then.
 	if err != nil && ctx.Err() == nil && !errdefs.IsConflict(err) && !errdefs.IsPermissionDenied(err) {
 		h.Report(fmt.Sprintf("Warning: %v", err))
 	}
@@ -45,19 +45,19 @@ func sweepSandboxes(ctx context.Context, h host.Host, d *container.Driver) error
 	}
 	var errs []error
 	for _, sb := range all {
-		// Others may use the same engine, whose work trees need not be here.
-		if container.Known(h.StateDir, sb.Name) && host.Gone(sb.Root) {
+		// Another user of the engine may have worktrees that are not on this machine.
+		if container.Known(h.StateDir, sb.Name) && host.Missing(sb.Root) {
 			errs = append(errs, sweepSandbox(ctx, h, d, sb))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// sweepSandbox removes a sandbox without a worktree. It is kept, with a warning, if it
-// may have the only copy of its commits.
+// sweepSandbox removes a sandbox without a worktree, unless it may have the only copy of its
+// commits.
 func sweepSandbox(ctx context.Context, h host.Host, d *container.Driver, sb lifecycle.Sandbox) error {
 	return removeIdle(ctx, h, d, sb, func() (bool, error) {
-		if !sb.Private || sb.MainRoot != "" && !host.Gone(filepath.Join(sb.MainRoot, ".git")) && gitsync.Saved(h.StateDir, sb.Name) {
+		if !sb.Private || sb.MainRoot != "" && !host.Missing(filepath.Join(sb.MainRoot, ".git")) && gitsync.Saved(h.StateDir, sb.Name) {
 			return true, nil
 		}
 		if at, err := h.Here(ctx); err == nil && at.Has(sb) { // it is of this repository

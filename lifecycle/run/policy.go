@@ -24,7 +24,7 @@ func setPolicy(h host.Host, spec *lifecycle.Spec, cfg config.Effective, at Choic
 	if inContainer {
 		spec.ReadOnly, spec.Runtime = cfg.Sandbox.ReadOnly, cfg.Sandbox.Runtime
 	}
-	// What was said is for the scope, also where each dispatch has its own sandbox.
+	// Changes are of the scope, not of an ephemeral sandbox.
 	amended, err := network.Amended(h, spec.Scope, policy)
 	if err != nil {
 		return err
@@ -38,8 +38,7 @@ func setPolicy(h host.Host, spec *lifecycle.Spec, cfg config.Effective, at Choic
 	return err
 }
 
-// egressOf returns a function that tells what the policy is for another agent
-// than the one of the configuration.
+// egressOf returns a function that returns the policy for an agent.
 func egressOf(h host.Host, spec lifecycle.Spec, cfg config.Effective, at Choice) func(string) (lifecycle.Egress, error) {
 	return func(agent string) (lifecycle.Egress, error) {
 		if agent == cfg.Agent.Name {
@@ -52,9 +51,8 @@ func egressOf(h host.Host, spec lifecycle.Spec, cfg config.Effective, at Choice)
 	}
 }
 
-// upstream is the proxy through which containers reach the internet: the one of
-// Docker's configuration, or else that of the environment. One that listens on
-// this machine's loopback is no use to a container.
+// upstream is the proxy of Docker's configuration, or else of the environment. One on this
+// machine's loopback address is ignored: containers cannot reach it.
 func upstream(h host.Host, at Choice) egress.Upstream {
 	args := h.ProxyArgs(at.API.DaemonHost())
 	value := func(name string) string {

@@ -8,19 +8,18 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
-// Ready is a target with all that its command needs of git and of secrets. Its spec
-// is complete.
+// Ready is a target with its git directory, keys and environment. Its spec is complete.
 type Ready struct {
 	Target
-	git       *commits.Git       // of a container with a private git directory; nil without
-	signer    *signer            // what signs commits; nil without
-	keys      *credential.Routed // those that the proxy of a container keeps; nil where none does
-	endpoints []string           // rules for the hosts of the agent's own endpoints
-	origin    *gitAccess         // how git reaches the user's repository with a token; nil without
+	git       *commits.Git       // the private git directory of a container; nil without
+	signer    *signer            // signs commits; nil without
+	keys      *credential.Routed // keys that the proxy of a container keeps; nil without a proxy
+	endpoints []string           // rules for the hosts of the agent's endpoints
+	origin    *gitAccess         // how git uses a token for origin; nil without
 	env       []string           // KEY=value
 }
 
-// prepare collects what the command needs of git and of secrets.
+// prepare collects what the command needs besides the sandbox.
 func prepare(ctx context.Context, h host.Host, t Target) (r Ready, err error) {
 	spec := t.spec
 	if r.git, err = commits.Open(ctx, h, t.wt, t.Backend, t.scan, &spec); err != nil {

@@ -16,19 +16,18 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
-// errNotStarted says that there was no room in the sandbox for a command's process.
+// errNotStarted says that a command's process could not be started.
 var errNotStarted = errors.New("no process can be started")
 
-// attempted is what an attempt to run a command has come to, beside its result.
+// attempted is the progress of an attempt to run a command.
 type attempted struct {
-	started bool          // the command, as far as is known
-	err     error         // of a command that was started: it may still run
+	started bool          // the command may have run
+	err     error         // of a started command, which may still run
 	input   *checkedInput // nil without input
 }
 
-// restartFull restarts a sandbox that has reached its process limit, if that is why a
-// command has not been started, and nothing else works in it. The error replaces
-// the command's.
+// restartFull restarts a sandbox if its process limit has prevented the start of a command, and
+// no other command runs in it. The error replaces the command's.
 func (h session) restartFull(ctx context.Context, driver lifecycle.Driver, name, id string, tried *attempted, err error) (again bool, _ error) {
 	d, ok := driver.(*container.Driver)
 	if !ok || err == nil || tried.started || ctx.Err() != nil {
@@ -57,8 +56,7 @@ func (h session) restartFull(ctx context.Context, driver lifecycle.Driver, name,
 	return true, nil
 }
 
-// processLimit returns the process limit that a sandbox has reached; 0 if it has not,
-// or nothing is known of it.
+// processLimit returns the process limit that a sandbox has reached; 0 for none.
 func processLimit(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox) uint64 {
 	d, ok := driver.(*container.Driver)
 	if !ok {
@@ -71,7 +69,7 @@ func processLimit(ctx context.Context, driver lifecycle.Driver, sb lifecycle.San
 	return limit
 }
 
-// othersIn reports whether a command other than the dispatch runs in a sandbox.
+// othersIn reports whether another command runs in a sandbox.
 func (h session) othersIn(ctx context.Context, d *container.Driver, sb lifecycle.Sandbox, id string) (bool, error) {
 	all, err := h.RecordsOf(sb.Name)
 	if err != nil {
@@ -83,10 +81,10 @@ func (h session) othersIn(ctx context.Context, d *container.Driver, sb lifecycle
 	return d.Working(ctx, sb)
 }
 
-// checkedInput is a command's input that knows whether another attempt finds all of it.
+// checkedInput is a command's input that records whether another attempt can read all of it.
 type checkedInput struct {
 	io.Reader
-	used, got atomic.Bool // it was read; it had something
+	used, got atomic.Bool // it was read; it was not empty
 }
 
 func (c *checkedInput) Read(p []byte) (int, error) {
@@ -102,14 +100,14 @@ func (c *checkedInput) Read(p []byte) (int, error) {
 
 func (c *checkedInput) whole() bool { return c == nil || !c.used.Load() }
 
-// startFailures begin what an engine, or Go, prints in place of a command's output if
-// there is no room for its process.
+// startFailures are prefixes of messages that an engine or Go prints instead of the output of a
+// command that cannot be started.
 var startFailures = []string{"OCI runtime exec failed: ", "runtime: failed to create new OS thread"}
 
-// startFailureMax bounds such a text, in bytes.
+// startFailureMax bounds such a message, in bytes.
 const startFailureMax = 64 << 10
 
-// startOutput holds output back that says from the first that its command was not started.
+// startOutput holds back output that begins with a message of startFailures.
 type startOutput struct {
 	to     io.Writer
 	begun  bool
@@ -133,7 +131,7 @@ func (o *startOutput) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// pass writes what was held back: it is the command's own.
+// pass writes what was held back.
 func (o *startOutput) pass() error {
 	o.failed = false
 	_, err := o.held.WriteTo(o.to)

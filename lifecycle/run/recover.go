@@ -21,8 +21,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
-// recovery detects that a command has died with its sandbox, and decides whether its
-// loop is started again.
+// recovery detects that a command has died with its sandbox, and decides whether to restart
+// its loop.
 type recovery struct {
 	host    host.Host
 	driver  lifecycle.Driver
@@ -30,49 +30,48 @@ type recovery struct {
 	root    string // of the worktree
 	id      string // of the dispatch
 
-	began  time.Time         // the latest attempt
-	deaths int               // in a row, without a run in between that did not fail
-	cause  string            // of the latest death that the loop was started again after
-	away   bool              // the engine did not answer, since began
-	sb     lifecycle.Sandbox // in which the command ran last
-	blamed string            // what has happened to the sandbox, where that is known before it is stopped
+	began  time.Time         // of the latest attempt
+	deaths int               // in a row, without a successful run in between
+	cause  string            // of the latest death; empty before a restart
+	away   bool              // the engine has not answered since began
+	sb     lifecycle.Sandbox // of the latest attempt
+	blamed string            // the known cause of the next death
 }
 
-// blame records why a sandbox is about to be stopped under its command.
+// blame records the cause of a death that is about to happen.
 func (r *recovery) blame(what string) { r.blamed = what }
 
-// deathsMax is how often in a row a loop is started again. It is more than a task
-// gets attempts, so that one that ends its sandbox is parked before.
+// deathsMax limits restarts in a row. A task has fewer attempts: one that kills its sandbox is
+// blocked before.
 const deathsMax = 5
 
 const (
-	// restartGrace is how long a sandbox that was stopped may take to run again,
-	// if it is being restarted.
+	// restartGrace is how long a stopped sandbox may take to run again.
 	restartGrace = 5 * time.Second
-	// engineGrace is how long an engine may be away.
+	// engineGrace is how long an engine may be unreachable.
 	engineGrace = 2 * time.Minute
-	// recoverPause is between two looks, and before another attempt.
+	// recoverPause is the interval of checks, and the pause before a restart.
 	recoverPause = 500 * time.Millisecond
 )
 
-// exitKilled and exitLost are the exit codes of what dies with its sandbox. No loop has
-// them.
+// exitKilled and exitLost are the exit codes of a process that dies with its sandbox. Loops do
+// not return them.
 const (
 	exitKilled = 128 + 9
 	exitLost   = 255
 )
 
-// died reports whether the loop is started again after a command has ended with the code
-// or the error. The error replaces that of the command.
+// died reports whether to restart the loop after a command has ended. The error replaces the
+// command's.
 func (r *recovery) died(ctx context.Context, sb lifecycle.Sandbox, code int, err error) (again bool, _ error) {
 	switch {
 	case ctx.Err() != nil, errors.Is(err, lifecycle.ErrDetached), errors.Is(err, lifecycle.ErrNotPrepared):
 		return false, err
 	case sb.Name == "" && r.deaths == 0:
 		return false, err
-	case sb.Name == "": // it could not be brought up, perhaps as something else is restarting it
+	case sb.Name == "": // it could not be started, perhaps because it is being restarted
 		if connectionLost(err) {
-			_, _ = r.mishap(ctx, r.sb, false) // it waits for the engine
+			_, _ = r.mishap(ctx, r.sb, false) // waits for the engine
 		}
 		return r.retry(ctx), err
 	case err == nil && code != exitKilled && code != exitLost && r.blamed == "":
@@ -93,7 +92,7 @@ func (r *recovery) died(ctx context.Context, sb lifecycle.Sandbox, code int, err
 	case lookErr != nil:
 		return false, errors.Join(err, lookErr)
 	case m.Asked:
-		return false, hint.Wrap(fmt.Errorf("the sandbox %s %s while %q ran in it", sb.Name, m.What, r.command), "the next command starts it again")
+		return false, hint.Wrap(fmt.Errorf("the sandbox %s %s while %q ran in it", sb.Name, m.What, r.command), "the next command restarts it")
 	case m.What == "" && (!host.IsLoop(r.command) || err != nil && !errors.Is(err, ErrUnknownEnd)):
 		return false, err
 	}
@@ -105,7 +104,7 @@ func (r *recovery) died(ctx context.Context, sb lifecycle.Sandbox, code int, err
 	case !host.IsLoop(r.command):
 		return false, fmt.Errorf("%s while %q ran in it", cause, r.command)
 	case sb.Ephemeral:
-		return false, errors.New(cause) // its commits are fetched, and then it goes
+		return false, errors.New(cause) // its commits are fetched, and it is removed
 	}
 	if r.progressed() {
 		r.deaths = 0
@@ -118,8 +117,8 @@ func (r *recovery) died(ctx context.Context, sb lifecycle.Sandbox, code int, err
 	return true, nil
 }
 
-// stillRunning reports, as an error, that a command survived the restart of its engine
-// without a connection. It is [ErrUnknownEnd] for a loop that was killed meanwhile.
+// stillRunning returns an error that says that a command survived the restart of its engine.
+// It is [ErrUnknownEnd] for a loop that was killed meanwhile.
 func (r *recovery) stillRunning(ctx context.Context, sb lifecycle.Sandbox, err error) error {
 	running, askErr := Runs(ctx, r.driver, sb, r.id)
 	if askErr == nil && !running && host.IsLoop(r.command) {
@@ -134,7 +133,7 @@ func (r *recovery) stillRunning(ctx context.Context, sb lifecycle.Sandbox, err e
 		"end it with %q", "docker ralph stop "+sb.Name)
 }
 
-// retry counts a death, and reports whether there may be another attempt.
+// retry counts a death, and reports whether another attempt is allowed.
 func (r *recovery) retry(ctx context.Context) bool {
 	r.deaths++
 	return r.deaths <= deathsMax && pause(ctx, recoverPause) == nil
@@ -152,7 +151,7 @@ func (r *recovery) progressed() bool {
 	return false
 }
 
-// environment passes the cause of death to the loop that is started again.
+// environment passes the cause of death to the restarted loop.
 func (r *recovery) environment(env []string) []string {
 	return append(env[:len(env):len(env)], wire.LostEnv+"="+r.cause)
 }
@@ -164,8 +163,7 @@ func connectionLost(err error) bool {
 		errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// mishap returns what has happened to a sandbox. It waits for an engine that is being
-// restarted.
+// mishap returns what has happened to a sandbox. It waits for an engine that restarts.
 func (r *recovery) mishap(ctx context.Context, sb lifecycle.Sandbox, lost bool) (lifecycle.Mishap, error) {
 	r.away = false
 	restarted := time.Now().Add(restartGrace)
@@ -178,7 +176,7 @@ func (r *recovery) mishap(ctx context.Context, sb lifecycle.Sandbox, lost bool) 
 				r.host.Report("Warning: the engine does not answer: waiting for it")
 				r.away = true
 			}
-		case m.Asked && r.away: // by the engine, when it ended
+		case m.Asked && r.away: // by its engine
 			return lifecycle.Mishap{What: "was stopped with its engine"}, err
 		case err != nil || !m.Asked || time.Now().After(restarted):
 			return m, err

@@ -12,9 +12,9 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 )
 
-// RepairSandboxes brings sandboxes back to where a command can run in them: those of
-// these names or, without names, that of the current scope. What runs in one goes
-// on, unless it cannot be reached any more. Nothing in it is lost but that.
+// RepairSandboxes repairs sandboxes so that commands can run in them: those of these names or,
+// without names, that of the current scope. Processes in them continue, unless none can be
+// started beside them.
 func RepairSandboxes(ctx context.Context, h host.Host, names []string) error {
 	at, err := h.Here(ctx)
 	if err != nil && len(names) == 0 {
@@ -40,7 +40,7 @@ func RepairSandboxes(ctx context.Context, h host.Host, names []string) error {
 }
 
 func repair(ctx context.Context, h host.Host, l host.Located) error {
-	if host.Gone(l.Sandbox.Root) {
+	if host.Missing(l.Sandbox.Root) {
 		return hint.Wrap(fmt.Errorf("its worktree %s does not exist", l.Sandbox.Root), "if you have moved it, run %q there", "docker ralph --recreate task list")
 	}
 	h.Dir, h.Confirm = l.Sandbox.Root, nil
@@ -75,37 +75,29 @@ func repair(ctx context.Context, h host.Host, l host.Located) error {
 	return nil
 }
 
-// revive stops a sandbox in which nothing can be started any more, and has a
-// container prepared again, whatever is noted of it.
+// revive stops a sandbox in which no process can be started. A container is prepared again by
+// the next command.
 func revive(ctx context.Context, h host.Host, l host.Located) error {
 	sb, err := l.Backend.Driver.Lookup(ctx, l.Sandbox.Name)
 	if err != nil {
 		return err
 	}
-	d, ok := l.Backend.Driver.(*container.Driver)
-	why := ""
-	switch {
-	case sb.State != lifecycle.Running:
+	if sb.State != lifecycle.Running {
 		h.Report(fmt.Sprintf("It is %s", sb.State))
-	default:
-		if err := checkProcesses(ctx, l.Backend.Driver, sb); err != nil {
-			why = "no process can be started in it"
-		}
-	}
-	if why != "" {
-		h.Report("Restarting it: " + why)
+	} else if err := checkProcesses(ctx, l.Backend.Driver, sb); err != nil {
+		h.Report("Restarting it: no process can be started in it")
 		if err := l.Backend.Driver.Stop(ctx, sb); err != nil {
 			return err
 		}
 	}
-	if ok {
+	if d, ok := l.Backend.Driver.(*container.Driver); ok {
 		return d.Unprepare(sb)
 	}
 	return nil
 }
 
-// checkProcesses starts a process in a sandbox that runs, to see that one can be. A
-// sandbox that was not prepared yet has no say.
+// checkProcesses checks that a process can be started in a running sandbox, if that was
+// prepared.
 func checkProcesses(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox) error {
 	ctx, cancel := context.WithTimeout(ctx, host.AskTimeout)
 	defer cancel()

@@ -12,20 +12,19 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
-// Target is what a command is for, and what its sandbox must be like. Nothing of it
-// changes afterwards.
+// Target is the scope, configuration, driver and sandbox of a command. It does not change.
 type Target struct {
 	Choice
 	opts  Options
 	wt    gitrepo.Worktree
 	cfg   config.Effective
 	spec  lifecycle.Spec
-	cloud []string           // keys of a cloud that the agent's model runs in, as KEY=value
-	files *agentconfig.Files // the user's configuration of the agent
-	scan  *commits.Scan      // for secrets
+	cloud []string           // credentials of the cloud of the agent's model, as KEY=value
+	files *agentconfig.Files // the user's agent settings
+	scan  *commits.Scan
 }
 
-// save returns what fetches the commits of a sandbox before it is removed.
+// save returns a function that fetches the commits of a sandbox before it is removed.
 func (t Target) save(h host.Host) func(context.Context, lifecycle.Sandbox) error {
 	return commits.Save(h, t.Backend, t.scan, t.wt)
 }
@@ -57,7 +56,7 @@ func resolve(ctx context.Context, h host.Host, opts Options, connected func() (h
 	if t.Choice, err = Choose(ctx, h, t.wt, t.cfg, req, connected); err != nil {
 		return t, err
 	}
-	if t.Build && opts.Command != host.TaskCommand { // which makes do with the sandbox that exists
+	if t.Build && opts.Command != host.TaskCommand { // which can use an existing sandbox
 		if err := approval.ApproveBuild(ctx, h, req.Project); err != nil {
 			return t, err
 		}
@@ -67,7 +66,7 @@ func resolve(ctx context.Context, h host.Host, opts Options, connected func() (h
 			return t, err
 		}
 	}
-	if t.cfg.Sandbox.Reuse { // others have names of their own
+	if t.cfg.Sandbox.Reuse { // others have unique names
 		if err := resolveName(ctx, h, t.wt, &t.Choice); err != nil {
 			return t, err
 		}

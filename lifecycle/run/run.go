@@ -1,5 +1,5 @@
-// Package run is the way of one command from the host into a sandbox:
-// scope, configuration, driver, sandbox, execution.
+// Package run runs one command of the host in a sandbox: it resolves scope, configuration and
+// driver, prepares the sandbox, executes the command, and fetches its commits.
 package run
 
 import (
@@ -12,51 +12,48 @@ import (
 	"github.com/docker-ralph/docker-ralph/config"
 )
 
-// Options say what to run and how.
+// Options are the options of [Run].
 type Options struct {
 	// Command is plan, build, run, shell or task.
 	Command string
-	// Args are the command's, handed over as they are.
+	// Args are passed to the command unchanged.
 	Args []string
 	// Overrides are configuration from the command line.
 	Overrides config.Overrides
-	// Recreate makes the sandbox anew.
+	// Recreate recreates the sandbox.
 	Recreate bool
-	// Rebuild builds the image anew.
+	// Rebuild rebuilds the image.
 	Rebuild bool
-	// CredScan looks for credentials in the work tree first, and in commits of
-	// the sandbox before they are fetched: [CredScanBlock] stops for them,
-	// [CredScanWarn] tells of them; empty for neither.
+	// CredScan scans the worktree, and commits before they are fetched, for secrets:
+	// [commits.CredScanBlock] or [commits.CredScanWarn]; empty for no scan.
 	CredScan string
-	// Worktree is the worktree to run in, which is made if it is not there; nil
-	// for the one that the command was given in.
+	// Worktree is the worktree to run in, which is created if necessary; nil for the
+	// current one.
 	Worktree *host.Worktree
-	// Raw passes the command's output on as it is, for a program that has the
-	// terminal to itself, or for one whose output nobody sees.
+	// Raw does not filter the command's output, for a program that controls the
+	// terminal, or whose output is parsed.
 	Raw bool
-	// AnyCode says that the command's exit code can be that of any program.
+	// AnyCode says that the exit code can be that of another program.
 	AnyCode bool
 	// RequireClean refuses a working tree with uncommitted changes.
 	RequireClean bool
-	// NoHostConfig leaves the user's configuration of the agent outside.
+	// NoHostConfig does not copy the user's agent settings.
 	NoHostConfig bool
 
-	Config *config.Effective // instead of what is configured; nil but in the self-test
+	Config *config.Effective // overrides the configuration, in the self-test
 }
 
-// session is one command while it runs.
+// session is a running command.
 type session struct {
 	host.Host
 	background *background // nil for a command that cannot be detached
 	id         string      // of the dispatch
-	raw        bool        // as [Options.Raw]
 }
 
-// Run executes one command in the sandbox of the current scope and returns
-// its exit code. An error means that the command did not run, or that nobody
-// can tell how it ended.
+// Run runs a command in the sandbox of the current scope and returns its exit code. With an
+// error, the command did not run, or its exit code is unknown.
 func Run(ctx context.Context, from host.Host, opts Options) (int, error) {
-	h := session{Host: from, id: rand.Text(), raw: opts.Raw}
+	h := session{Host: from, id: rand.Text()}
 	if h.Background != nil && host.IsLoop(opts.Command) {
 		var stop func()
 		h, stop = h.inBackground(ctx)
@@ -65,7 +62,7 @@ func Run(ctx context.Context, from host.Host, opts Options) (int, error) {
 	code, err := run(ctx, h, opts)
 	if err != nil && h.background.isDetached() {
 		h.saveEnd("", "", code, err)
-		return max(code, 1), nil // no one is there to read the error
+		return max(code, 1), nil // the error is saved
 	}
 	return code, err
 }
@@ -114,7 +111,7 @@ func run(ctx context.Context, h session, opts Options) (int, error) {
 	}
 	res := Result{Err: h.background.recorded(record)}
 	defer func() {
-		if h.background.isDetached() { // its end is saved
+		if h.background.isDetached() { // how it ended is saved
 			res.lost = nil
 		}
 		record.Done(res.lost)

@@ -10,12 +10,11 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// resolveName finds the name of the worktree's sandbox. The first of several worktrees
-// of one repository and branch gets the plain name. The driver is asked only if the
-// sandbox is not recorded as ours.
+// resolveName returns the name of the worktree's sandbox. The first of several worktrees with
+// the same scope gets the plain name. It looks the sandbox up only if it is not recorded.
 func resolveName(ctx context.Context, h host.Host, wt gitrepo.Worktree, at *Choice) error {
 	spec := lifecycle.Spec{Name: at.name, Scope: wt.Scope, Root: wt.Root}
-	if h.MadeFor(at.Kind, spec) {
+	if h.CreatedFor(at.Kind, spec) {
 		return nil
 	}
 	sb, err := at.Driver.Lookup(ctx, at.name)
@@ -32,8 +31,8 @@ func resolveName(ctx context.Context, h host.Host, wt gitrepo.Worktree, at *Choi
 	return err
 }
 
-// relocate makes the private git directory of a moved repository find the user's
-// objects.
+// relocate updates the path of the user's objects in the private git directory of a moved
+// repository.
 func relocate(ctx context.Context, at Choice, sb lifecycle.Sandbox, spec lifecycle.Spec) error {
 	if at.moved == "" || spec.Git == nil {
 		return nil

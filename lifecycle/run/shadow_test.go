@@ -48,5 +48,5 @@ func TestShadows(t *testing.T) {
 	assert.NilError(t, os.Symlink(filepath.Dir(linked.Path()), linked.Join("node_modules")))
 	cfg := config.Effective{}
 	cfg.Sandbox.ShadowModules = config.ShadowOn
-	assert.ErrorContains(t, shadowModules(&lifecycle.Spec{Root: linked.Path(), User: user}, cfg), "is not a folder")
+	assert.ErrorContains(t, shadowModules(&lifecycle.Spec{Root: linked.Path(), User: user}, cfg), "is not a directory")
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 )
 
-// signer has commits of one command signed.
+// signer signs the commits of one command.
 type signer struct {
 	agent sshsign.Agent
 	key   sshsign.Key
@@ -25,9 +25,8 @@ type signer struct {
 	user  lifecycle.User
 }
 
-// signs lets a container have its commits signed by the user's ssh-agent. Where
-// that is not possible, a warning says so, and they are not signed. An agent is
-// not started when the key is not at hand.
+// signs returns a signer that uses the user's ssh-agent; nil, with a warning, where that is
+// impossible. It is an error if the key is not in the ssh-agent.
 func signs(ctx context.Context, h host.Host, t Target, private bool, spec *lifecycle.Spec) (*signer, error) {
 	if !t.cfg.Sandbox.Sign {
 		return nil, nil
@@ -57,20 +56,20 @@ func signs(ctx context.Context, h host.Host, t Target, private bool, spec *lifec
 	return s, nil
 }
 
-// whyUnsigned says why commits cannot be signed; empty if they can.
+// whyUnsigned returns why commits cannot be signed; empty if they can.
 func whyUnsigned(ctx context.Context, d lifecycle.Driver, private bool, runtime string) (string, error) {
 	driver, ok := d.(*container.Driver)
 	switch {
 	case !ok:
-		return "only containers can reach what signs them", nil
+		return "only containers can reach the ssh-agent", nil
 	case !private:
 		return fmt.Sprintf("it needs sandbox.git = %q, because otherwise the agent can change which key signs", config.GitPrivate), nil
 	}
 	return driver.Signs(ctx, runtime)
 }
 
-// serve signs for a process until stop is called, and tells git in it how.
-func (s *signer) serve(ctx context.Context, r Ready, sb lifecycle.Sandbox, p lifecycle.Process) (led lifecycle.Process, stop func(), err error) {
+// serve signs for a process until stop is called, and configures git in the process for that.
+func (s *signer) serve(ctx context.Context, r Ready, sb lifecycle.Sandbox, p lifecycle.Process) (signing lifecycle.Process, stop func(), err error) {
 	driver, ok := r.Driver.(*container.Driver)
 	if s == nil || !ok {
 		return p, func() {}, nil
@@ -92,7 +91,7 @@ func (s *signer) serve(ctx context.Context, r Ready, sb lifecycle.Sandbox, p lif
 	return p, stop, nil
 }
 
-// warnUnsigned warns that what signs has ended with the command.
+// warnUnsigned warns that the signer ends with a detached command.
 func warnUnsigned(h host.Host, r Ready, err error) {
 	if r.signer != nil && errors.Is(err, lifecycle.ErrDetached) {
 		h.Report("Warning: commits in the sandbox fail from now on: they are signed only while you are attached")

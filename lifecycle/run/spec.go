@@ -14,10 +14,10 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
-// spec derives what the sandbox must be like.
+// spec derives the spec of the sandbox.
 func spec(h host.Host, wt gitrepo.Worktree, cfg config.Effective, at Choice) (lifecycle.Spec, error) {
 	name := at.name
-	var user lifecycle.User // a microVM maps its own to ours
+	var user lifecycle.User // a microVM maps users itself
 	if at.Kind == config.DriverContainer {
 		var err error
 		if user, err = host.InvokingUser(wt.Root); err != nil {
@@ -30,7 +30,7 @@ func spec(h host.Host, wt gitrepo.Worktree, cfg config.Effective, at Choice) (li
 	r := cfg.Sandbox.Resources
 	limits := lifecycle.Resources{Memory: r.Memory, NanoCPUs: r.NanoCPUs(), Pids: r.Pids}
 	if !lifecycle.Limits(at.Driver) {
-		limits = lifecycle.Resources{} // it knows none, so none can have changed
+		limits = lifecycle.Resources{}
 	}
 	spec := lifecycle.Spec{
 		Name:      name,
@@ -79,7 +79,7 @@ func within(dir, root string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// ensurer brings the sandbox of a target up.
+// ensurer returns the ensurer of a target's sandbox.
 func ensurer(h host.Host, t Target) *lifecycle.Ensurer {
 	e := &lifecycle.Ensurer{
 		Driver:  t.Driver,

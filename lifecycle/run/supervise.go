@@ -17,31 +17,30 @@ import (
 // superviseEvery is how often a sandbox is checked while a command runs in it.
 const superviseEvery = 2 * time.Second
 
-// supervisor watches a container, its network and its proxy while a command runs in it:
-// the engine does not report when one of them ends or is paused.
+// supervisor monitors a container, its network and its proxy while a command runs in it: the
+// engine does not report when one of them ends or is paused.
 type supervisor struct {
 	host    host.Host
 	ready   Ready
 	driver  *container.Driver
 	spec    lifecycle.Spec
 	ensurer *lifecycle.Ensurer
-	loss    *recovery
 	run     string // [lifecycle.Sandbox.Run] for which the proxy has the command's keys
-	paused  bool   // when it was looked at before
-	failed  string // what could not be repaired, and was reported
+	paused  bool   // at the previous check
+	failed  string // the latest reported failure
 }
 
 // supervise repairs the network and the proxy of a container, and unpauses it, until
 // stop is called. It does not restart a container that has ended.
-func supervise(ctx context.Context, h host.Host, rec *recovery, r Ready, spec lifecycle.Spec, ensurer *lifecycle.Ensurer) (stop func()) {
+func supervise(ctx context.Context, h host.Host, r Ready, spec lifecycle.Spec, ensurer *lifecycle.Ensurer) (stop func()) {
 	driver, ok := r.Driver.(*container.Driver)
-	if !ok || rec.command == host.TaskCommand {
+	if !ok || r.opts.Command == host.TaskCommand {
 		return func() {}
 	}
 	quiet := *ensurer
-	quiet.Confirm, quiet.Failed = nil, nil // it is tried again and again
-	t := &supervisor{host: h, ready: r, driver: driver, spec: spec, ensurer: &quiet, loss: rec}
-	if !host.IsLoop(rec.command) { // the terminal belongs to the agent
+	quiet.Confirm, quiet.Failed = nil, nil // repairs are retried
+	t := &supervisor{host: h, ready: r, driver: driver, spec: spec, ensurer: &quiet}
+	if !host.IsLoop(r.opts.Command) { // the terminal belongs to the agent
 		t.host.Stderr, quiet.Report = io.Discard, func(string) {}
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -68,7 +67,7 @@ func supervise(ctx context.Context, h host.Host, rec *recovery, r Ready, spec li
 func (t *supervisor) check(ctx context.Context) {
 	sb, err := t.driver.Lookup(ctx, t.spec.Name)
 	if err != nil {
-		return // the engine is away, or the command has just ended
+		return // the engine is unreachable, or the command has just ended
 	}
 	before := t.paused
 	t.paused = sb.State == lifecycle.Paused
@@ -100,14 +99,14 @@ func (t *supervisor) check(ctx context.Context) {
 	}
 }
 
-// repair restores a running sandbox, its network and its proxy. It is not cancelled when
-// the command ends: the next command would use a half-configured proxy.
+// repair restores a running sandbox, its network and its proxy. It is completed when the
+// command ends, because the next command would use a half-configured proxy.
 func (t *supervisor) repair(ctx context.Context, sb lifecycle.Sandbox) error {
 	ctx = context.WithoutCancel(ctx)
 	if err := refresh(t.host, t.ready.Kind, &t.spec); err != nil {
 		return err
 	}
-	if t.failed == "" { // before what has ended is started again
+	if t.failed == "" { // before it is restarted
 		reportLost(ctx, t.host, t.driver, sb, 0)
 	}
 	if _, err := t.ensurer.Ensure(ctx, t.spec, false); err != nil {
@@ -116,7 +115,7 @@ func (t *supervisor) repair(ctx context.Context, sb lifecycle.Sandbox) error {
 	if err := t.pushKeys(ctx, sb); err != nil {
 		return err
 	}
-	t.run = "" // it is looked up the next time
+	t.run = "" // see check
 	if sb.State == lifecycle.Running {
 		t.host.Report(fmt.Sprintf("Warning: the network of the sandbox %s was interrupted: restored it", sb.Name))
 	}

@@ -13,24 +13,24 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
-// Transcribed returns the commands whose output is kept by the host. Loops keep theirs
+// Transcribed returns the commands whose output the host records. Loops record theirs
 // themselves.
 func Transcribed() []string { return []string{"run", "shell", host.TaskCommand} }
 
-// transcribe keeps the output of a process until end is called.
+// transcribe records the output of a process until end is called.
 func transcribe(h host.Host, root, command string, p *lifecycle.Process) (end func()) {
 	if !slices.Contains(Transcribed(), command) {
 		return func() {}
 	}
-	kept, err := runlog.CreateTranscript(root, command, time.Now(), owner(root))
+	transcript, err := runlog.CreateTranscript(root, command, time.Now(), owner(root))
 	if err != nil {
-		h.Report(fmt.Sprintf("Warning: keeping the output: %v", err))
+		h.Report(fmt.Sprintf("Warning: recording the output: %v", err))
 	}
-	p.Stdout, p.Stderr = kept.Tee(p.Stdout), kept.Tee(p.Stderr)
-	return kept.Close
+	p.Stdout, p.Stderr = transcript.Tee(p.Stdout), transcript.Tee(p.Stderr)
+	return transcript.Close
 }
 
-// owner returns the user that files in a worktree are given to; nil for the current one.
+// owner returns the owner of new files in a worktree; nil for the current user.
 func owner(root string) *runlog.Owner {
 	if runtime.GOOS != "linux" || os.Getuid() != 0 {
 		return nil
