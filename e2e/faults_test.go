@@ -49,21 +49,14 @@ type fault struct {
 var faults = []fault{
 	{name: "nothing", step: "true"},
 
-	// The backlog and the logs.
+	// The backlog and the logs. The tests of ralph/cli try more damages of the database.
 	{name: "git-clean", step: "git clean -fdxq; true", reason: "backlog"},
-	{name: "rm-ralph", step: "rm -rf .ralph; true", reason: "backlog"},
-	{name: "rm-database", step: "rm -f .ralph/tasks.db*", reason: "backlog"},
 	{name: "rm-logs", step: "rm -rf .ralph/logs"},
-	{name: "truncate-database", step: ": >.ralph/tasks.db", reason: "backlog"},
-	{name: "garbage-database", step: "head -c 65536 /dev/urandom >.ralph/tasks.db", reason: "backlog"},
-	{name: "directory-as-database", step: "rm -f .ralph/tasks.db*; mkdir .ralph/tasks.db", reason: "backlog"},
 	{name: "link-as-database", step: "rm -f .ralph/tasks.db*; ln -s /dev/full .ralph/tasks.db", reason: "backlog"},
 	{name: "fifo-as-database", step: "rm -f .ralph/tasks.db*; mkfifo .ralph/tasks.db", reason: "backlog"},
 	{name: "file-as-ralph", step: "rm -rf .ralph; echo >.ralph", reason: "backlog"},
 	{name: "no-permissions", step: "chmod 0 .ralph/tasks.db"},
 	{name: "older-database", step: "cp .ralph/tasks.db /tmp/copy; ralph task create old/more x >/dev/null; ralph task delete --all --confirm; cp /tmp/copy .ralph/tasks.db", reason: "backlog"},
-	{name: "delete-all", step: "ralph task delete --all --confirm", reason: "deleted"},
-	{name: "delete-one", step: "ralph task delete delete-one/after", reason: "deleted"},
 
 	// Git.
 	{name: "other-branch", step: "git checkout -q -b other-branch", otherBranch: true},

@@ -34,7 +34,7 @@ func claimAll(ctx context.Context, s *Store) error {
 func TestConcurrentProcessesClaimEachTaskOnce(t *testing.T) {
 	s := newStore(t)
 	var plan strings.Builder
-	for i := range 1000 {
+	for i := range 300 {
 		fmt.Fprintf(&plan, "{\"id\":\"t/%03d\",\"t\":\"T\"}\n", i)
 	}
 	_, err := s.Sync(t.Context(), strings.NewReader(plan.String()))
@@ -45,7 +45,7 @@ func TestConcurrentProcessesClaimEachTaskOnce(t *testing.T) {
 			claimed[slug]++
 		}
 	}
-	assert.Equal(t, len(claimed), 1000)
+	assert.Equal(t, len(claimed), 300)
 	for slug, n := range claimed {
 		assert.Equal(t, n, 1, slug)
 	}
@@ -237,7 +237,7 @@ func verify(ctx context.Context, s *Store, printed string) error {
 // Committed changes survive, and none is half written.
 func TestDatabaseSurvivesKilledProcesses(t *testing.T) {
 	const processes = 4
-	rounds := 50
+	rounds := 30
 	if testing.Short() {
 		rounds = 10
 	}
