@@ -77,6 +77,14 @@ test-unit: ## run the tests that need no engine
 test-fast: ## run the quick unit tests of changed packages
 	env -u RALPH_TEST_ENGINES $(GO) test -short -p 4 -ldflags=-w $$($(GO) list ./... | grep -v -e '/e2e$$' -e '/e2e/')
 
+# Programs that tests run count only where they are the test binary itself.
+.PHONY: cover
+cover: ## measure how much of the product the tests cover, without end-to-end tests
+	$(GO) test -coverprofile=coverage.out \
+		-coverpkg="$$($(GO) list ./... | grep -v -e /e2e -e /internal/ -e /scripts/ -e /docs | paste -sd,)" \
+		$$($(GO) list ./... | grep -v /e2e) | sed -n 's/\tcoverage:.*//; /^\t/! p'
+	@$(GO) tool cover -func=coverage.out | tail -n 1
+
 .PHONY: bench
 bench: build ## measure speed, beside docker and sqlite3
 	@scripts/bench.sh

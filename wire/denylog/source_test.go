@@ -45,7 +45,7 @@ func TestAtNothing(t *testing.T) {
 func TestNextIgnoresBrokenProxies(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	assert.NilError(t, err)
-	defer func() { _ = silent.Close() }()
+	t.Cleanup(func() { _ = silent.Close() })
 	closed := httptest.NewServer(nil)
 	closed.Close()
 	answering := func(h http.HandlerFunc) string {
@@ -82,6 +82,7 @@ func TestNextIgnoresBrokenProxies(t *testing.T) {
 		}),
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			began := time.Now()
 			assert.DeepEqual(t, At(address).Next(t.Context()), Answer{})
 			assert.Check(t, time.Since(began) < 3*timeout)
