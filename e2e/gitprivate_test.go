@@ -353,7 +353,7 @@ func TestCloneIsRejectedWhereItIsImpossible(t *testing.T) {
 		cmd := w.docker("ralph", "task", "list")
 		cmd.Dir = linked
 		res := run(t, cmd).expect(t, 1)
-		assert.Assert(t, is.Contains(res.stderr, "Error: sbx cannot clone a linked worktree: go to the main one, "+w.repo))
+		assert.Assert(t, is.Contains(res.stderr, "Error: sbx cannot clone a linked worktree\nHint: change to the main one, "+w.repo))
 
 		w.git(t, "commit", "-q", "--allow-empty", "-m", "second")
 		shallow := filepath.Join(w.dir, "shallow")
@@ -364,7 +364,7 @@ func TestCloneIsRejectedWhereItIsImpossible(t *testing.T) {
 		cmd = w.docker("ralph", "task", "list")
 		cmd.Dir = shallow
 		res = run(t, cmd).expect(t, 1)
-		assert.Assert(t, is.Contains(res.stderr, `Error: sbx cannot clone a shallow clone: fetch the rest with "git fetch --unshallow"`))
+		assert.Assert(t, is.Contains(res.stderr, "Error: sbx cannot clone a shallow clone\nHint: run \"git fetch --unshallow\""))
 		assert.Equal(t, len(w.sandboxes(t)), 0, "nothing was made")
 	})
 }

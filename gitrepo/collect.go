@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 )
 
 // Shallow reports whether the repository is a shallow clone.
@@ -33,18 +32,14 @@ func (w Worktree) Collect(ctx context.Context, remote, prefix string) error {
 
 // Ahead returns how many commits of a ref the worktree's branch lacks; 0 without the ref.
 func (w Worktree) Ahead(ctx context.Context, ref string) (int, error) {
-	g, err := NewGit(w.Root)
-	if err != nil {
-		return 0, err
-	}
-	if _, err := g.Run(ctx, "rev-parse", "--verify", "--quiet", ref+"^{commit}"); err != nil {
+	if _, err := w.ask(ctx, "rev-parse", "--verify", "--quiet", ref+"^{commit}"); err != nil {
 		return 0, nil //nolint:nilerr // no such ref
 	}
-	out, err := g.Run(ctx, "rev-list", "--count", ref, "--not", "HEAD", "--")
-	if err != nil {
-		return 0, fmt.Errorf("counting the commits of %s: %w", ref, err)
+	out, err := w.ask(ctx, "rev-list", "--count", ref, "--not", "HEAD", "--")
+	n := 0
+	if err == nil {
+		n, err = strconv.Atoi(out)
 	}
-	n, err := strconv.Atoi(strings.TrimSpace(out))
 	if err != nil {
 		return 0, fmt.Errorf("counting the commits of %s: %w", ref, err)
 	}

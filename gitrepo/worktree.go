@@ -7,10 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/docker-ralph/docker-ralph/hint"
 )
@@ -68,50 +67,34 @@ func LinkedWorktrees(commonDir string) (map[string]string, error) {
 //
 // GIT_DIR and the like are ignored, because git in the sandbox does not have them.
 //
-// Two git processes run in parallel, and further ones if necessary. Errors about the
-// repository come before those about origin and the branch.
+// Errors about the repository come before those about origin and the branch.
 func Detect(ctx context.Context, dir string, getenv func(string) string) (Worktree, error) {
 	g, err := NewGit(dir)
 	if err != nil {
 		return Worktree{}, err
 	}
-	repo, branch := getenv("RALPH_SCOPE_REPO"), getenv("RALPH_SCOPE_BRANCH")
-
-	var layout, configured, origin, head answer
-	var group errgroup.Group
-	ask := func(a *answer, args ...string) {
-		group.Go(func() error { a.stdout, a.err = g.Run(ctx, args...); return nil })
-	}
-	ask(&layout, layoutArgs()...)
-	ask(&configured, configArgs()...)
-	_ = group.Wait() // the answers hold the errors
-	config := parseConfig(configured.stdout)
-	origin.stdout, head.stdout = config.plainOrigin(), branchOf(layout)
-	if repo == "" && origin.stdout == "" {
-		ask(&origin, "remote", "get-url", "origin")
-	}
-	if branch == "" && head.stdout == "" {
-		ask(&head, "branch", "--show-current")
-	}
-	_ = group.Wait()
-	if err := ctx.Err(); err != nil {
-		return Worktree{}, fmt.Errorf("detecting the git repository of %q: %w", dir, err)
-	}
-
-	w, err := readLayout(dir, layout, config)
+	var layout, configured answer
+	var group sync.WaitGroup
+	group.Go(func() { layout.stdout, layout.err = g.Run(ctx, layoutArgs()...) })
+	group.Go(func() { configured.stdout, configured.err = g.Run(ctx, configArgs()...) })
+	group.Wait()
+	w, err := readLayout(dir, layout, parseConfig(configured.stdout))
 	if err == nil && configured.err != nil {
 		err = fmt.Errorf("reading git's configuration: %w", configured.err)
 	}
+	if errors.Is(err, ErrNotRepository) && getenv("GIT_DIR") != "" {
+		err = fmt.Errorf("%w (GIT_DIR is ignored)", err)
+	}
+	if err == nil {
+		w.Scope.Repo, err = w.repoSlug(ctx, getenv("RALPH_SCOPE_REPO"))
+	}
+	if err == nil {
+		w.Scope.Branch, err = w.branchName(ctx, getenv("RALPH_SCOPE_BRANCH"), branchOf(layout))
+	}
+	if ctx.Err() != nil {
+		err = fmt.Errorf("detecting the git repository of %q: %w", dir, ctx.Err())
+	}
 	if err != nil {
-		if errors.Is(err, ErrNotRepository) && getenv("GIT_DIR") != "" {
-			err = fmt.Errorf("%w (GIT_DIR is ignored)", err)
-		}
-		return Worktree{}, err
-	}
-	if w.Scope.Repo, err = repoSlug(repo, origin); err != nil {
-		return Worktree{}, err
-	}
-	if w.Scope.Branch, err = branchName(branch, head); err != nil {
 		return Worktree{}, err
 	}
 	return w, nil
@@ -123,32 +106,39 @@ func (w Worktree) Origin(ctx context.Context) (string, error) {
 	if url := w.Config.plainOrigin(); url != "" {
 		return url, nil
 	}
-	g, err := NewGit(w.Root)
-	if err != nil {
-		return "", err
-	}
-	out, err := g.Run(ctx, "remote", "get-url", "origin")
+	out, err := w.ask(ctx, "remote", "get-url", "origin")
 	if says(err, "no such remote") || says(err, "no urls configured") {
 		return "", nil
 	}
 	if err != nil {
 		return "", fmt.Errorf("reading the URL of origin: %w", err)
 	}
-	return strings.TrimRight(out, "\r\n"), nil
+	return out, nil
+}
+
+// ask returns the output of git without the final newline.
+func (w Worktree) ask(ctx context.Context, args ...string) (string, error) {
+	g, err := NewGit(w.Root)
+	if err != nil {
+		return "", err
+	}
+	out, err := g.Run(ctx, args...)
+	return strings.TrimRight(out, "\r\n"), err
 }
 
 // repoSlug returns the override, or else the slug of origin.
-func repoSlug(override string, origin answer) (string, error) {
+func (w Worktree) repoSlug(ctx context.Context, override string) (string, error) {
 	if override != "" {
 		return override, checkOverride("RALPH_SCOPE_REPO", override)
 	}
-	if origin.err != nil {
-		if says(origin.err, "no such remote") || says(origin.err, "no urls configured") {
-			return "", hint.Wrap(ErrNoOrigin, "add one with %q, or name the repository with RALPH_SCOPE_REPO=owner/repo", "git remote add origin URL")
-		}
-		return "", fmt.Errorf("reading the URL of origin: %w", origin.err)
+	origin, err := w.Origin(ctx)
+	if err != nil {
+		return "", err
 	}
-	slug, err := Slug(strings.TrimRight(origin.stdout, "\r\n"))
+	if origin == "" {
+		return "", hint.Wrap(ErrNoOrigin, "add one with %q, or name the repository with RALPH_SCOPE_REPO=owner/repo", "git remote add origin URL")
+	}
+	slug, err := Slug(origin)
 	if err != nil {
 		return "", hint.Wrap(fmt.Errorf("parsing the URL of origin: %w", err),
 			"correct it with %q, or set RALPH_SCOPE_REPO=owner/repo", "git remote set-url origin URL")
@@ -156,18 +146,23 @@ func repoSlug(override string, origin answer) (string, error) {
 	return slug, nil
 }
 
-// branchName returns the override, or else the current branch.
-func branchName(override string, head answer) (string, error) {
+// branchName returns the override, or else the current branch. Without a commit on it, current
+// is empty.
+func (w Worktree) branchName(ctx context.Context, override, current string) (string, error) {
 	if override != "" {
 		return override, checkOverride("RALPH_SCOPE_BRANCH", override)
 	}
-	if head.err != nil {
-		return "", fmt.Errorf("reading the current branch: %w", head.err)
+	if current != "" {
+		return current, nil
 	}
-	if branch := strings.TrimRight(head.stdout, "\r\n"); branch != "" {
-		return branch, nil
+	current, err := w.ask(ctx, "branch", "--show-current")
+	if err != nil {
+		return "", fmt.Errorf("reading the current branch: %w", err)
 	}
-	return "", ErrDetached
+	if current == "" {
+		return "", ErrDetached
+	}
+	return current, nil
 }
 
 // checkOverride rejects values that are unfit for labels and terminals.

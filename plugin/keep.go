@@ -6,25 +6,24 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
-	"github.com/docker-ralph/docker-ralph/lifecycle/run"
 )
 
-// keepCommand is the hidden command that we start ourselves.
+// keepCommand is a hidden command, see [host.Host.Keeper].
 const keepCommand = "_keep"
 
-// newKeepCommand makes the command that keeps a microVM from being stopped as
-// idle while a dispatch runs in it.
+// newKeepCommand creates the command that keeps a microVM awake while a command runs in it.
 func newKeepCommand(dockerCLI command.Cli) *cobra.Command {
 	return &cobra.Command{
 		Use:    keepCommand + " DRIVER SANDBOX DISPATCH",
 		Hidden: true,
 		Args:   cli.ExactArgs(3),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return run.Keep(cmd.Context(), host.Host{
+			h := host.Host{
 				StateDir:      stateDir(dockerCLI.ConfigFile()),
 				Docker:        dockerProgram(),
 				DockerGlobals: dockerGlobals(cmd),
-			}, args[0], args[1], args[2])
+			}
+			return h.MicroVM(args[0], nil).Keep(cmd.Context(), args[1], args[2])
 		},
 	}
 }

@@ -1,5 +1,5 @@
-// Package commits brings commits out of sandboxes and into them, and scans them for
-// secrets on the way.
+// Package commits fetches commits from sandboxes and pushes the user's to them, with a secret
+// scan.
 package commits
 
 import (
@@ -17,11 +17,10 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// errUnprepared says why commits cannot be fetched from a sandbox.
-var errUnprepared = errors.New("it was created by another version of docker-ralph: run \"docker ralph task list\" in its worktree")
+// errUnprepared is the error for a sandbox whose commits this version cannot fetch.
+var errUnprepared = hint.Wrap(errors.New("it was created by another version of docker-ralph"), "run %q in its worktree", "docker ralph task list")
 
-// FetchFrom brings the commits home that a sandbox of any scope may have alone. It is
-// started for that.
+// FetchFrom fetches the commits of a sandbox of any scope, which it starts if necessary.
 func FetchFrom(ctx context.Context, h host.Host, l host.Located) error {
 	if !l.Sandbox.Private {
 		return nil
@@ -55,8 +54,8 @@ func alreadyFetched(h host.Host, l host.Located, wt gitrepo.Worktree) bool {
 		(h.Moved(sb, wt) || sb.MainRoot != "" && !host.Missing(filepath.Join(sb.MainRoot, ".git")))
 }
 
-// worktreeOf returns the worktree of a sandbox or, if that does not exist, the main one
-// of its repository, which can receive commits too.
+// worktreeOf returns the worktree of a sandbox or, if that does not exist, the main one of its
+// repository.
 func worktreeOf(ctx context.Context, h host.Host, sb lifecycle.Sandbox) (gitrepo.Worktree, error) {
 	getenv := func(name string) string {
 		return map[string]string{"RALPH_SCOPE_REPO": sb.Scope.Repo, "RALPH_SCOPE_BRANCH": sb.Scope.Branch}[name]

@@ -26,28 +26,27 @@ type Git struct {
 	Host   host.Host
 	Driver lifecycle.Driver
 	Repo   *gitsync.Repo
-	aside  *gitsync.Repo // the same, while the terminal belongs to the agent
+	aside  *gitsync.Repo // the same, while an agent uses the terminal
 
 	mu     sync.Mutex
 	result gitsync.Result // of all syncs so far
-	// repairs are what is to be said about a git directory that was broken.
+	// repairs are messages about repairs of the git directory.
 	repairs []string
 }
 
-// syncEvery is how often commits are fetched while an agent works, and lookEvery
-// how often it is looked whether one has ended, after which they are fetched too.
-// A fetch that is under way when the command ends has fetchGrace to end.
+// While an agent works, commits are fetched every syncEvery, and after each of its runs, which
+// are checked every LookEvery. A fetch that runs when the command ends may take fetchGrace.
 const (
 	syncEvery  = 30 * time.Second
 	LookEvery  = time.Second
 	fetchGrace = 10 * time.Second
 )
 
-// directWarning is told once per sandbox.
+// directWarning is printed once per sandbox.
 const directWarning = `Warning: with sandbox.git = "direct" the agent can write into your git directory: its hooks and configuration count when you use git here`
 
-// Check refuses repositories that cannot have a private git directory before an engine
-// is needed, and an agent while the user has something to finish in git.
+// Check rejects repositories that cannot have a private git directory and, for an agent,
+// unfinished operations of git. It needs no engine.
 func Check(ctx context.Context, h host.Host, wt gitrepo.Worktree, name, command string) error {
 	repo, err := gitsync.Open(wt, name, h.StateDir)
 	switch {
@@ -61,7 +60,7 @@ func Check(ctx context.Context, h host.Host, wt gitrepo.Worktree, name, command 
 	return nil
 }
 
-// Open gives a container a private git directory, if its spec wants one.
+// Open opens the private git directory of a container; nil if its spec has none.
 func Open(ctx context.Context, h host.Host, wt gitrepo.Worktree, at host.Backend, i *Scan, spec *lifecycle.Spec) (*Git, error) {
 	if at.Kind != config.DriverContainer {
 		return nil, nil
@@ -109,11 +108,11 @@ func probe(root string) string {
 	return ""
 }
 
-// Enter brings the sandbox up to date before a command starts an agent in it, or the
-// user a shell, and fetches commits while it works, until leave is called.
+// Enter pushes to the sandbox before a command starts an agent or a shell in it, and fetches
+// commits until leave is called.
 func (g *Git) Enter(ctx context.Context, sb lifecycle.Sandbox, command string) (leave func(), err error) {
 	done := false
-	if host.IsLoop(command) { // which ends if git does not work, and is restarted after a repair
+	if host.IsLoop(command) { // it is restarted after a repair of git
 		done, err = g.pushUnchanged(ctx, sb)
 	}
 	if !done && err == nil {
@@ -131,7 +130,7 @@ func (g *Git) Enter(ctx context.Context, sb lifecycle.Sandbox, command string) (
 	}
 	stop := g.follow(ctx, sb.Root, func(ctx context.Context, last string, ended bool) (gitsync.Result, string, error) {
 		res, tip, err := g.aside.Follow(ctx, Shell(g.Driver, sb), last, ended)
-		if ended && IsBroken(err) { // the next run shall be able to commit
+		if ended && IsBroken(err) { // for the next run
 			res, err = g.Repair(ctx, g.aside, Shell(g.Driver, sb), err)
 		}
 		return res, tip, err
@@ -147,8 +146,7 @@ func (g *Git) Enter(ctx context.Context, sb lifecycle.Sandbox, command string) (
 	}, nil
 }
 
-// RepairAfter repairs the private git directory if that made a command fail which starts
-// no agent.
+// RepairAfter repairs a broken private git directory after a failed command without an agent.
 func (g *Git) RepairAfter(ctx context.Context, sb lifecycle.Sandbox) {
 	unlock, err := g.Host.TryLockAgents(sb.Name)
 	if err != nil || unlock == nil {
@@ -171,7 +169,7 @@ func (g *Git) RepairAfter(ctx context.Context, sb lifecycle.Sandbox) {
 	g.Host.Report("Hint: run the command again")
 }
 
-// Recover fetches what a killed command has left, before a command that starts no agent.
+// Recover fetches commits of a killed command, before a command without an agent.
 func (g *Git) Recover(ctx context.Context, sb lifecycle.Sandbox) error {
 	if !g.Repo.Unfinished() {
 		return nil
@@ -197,8 +195,7 @@ func (g *Git) Recover(ctx context.Context, sb lifecycle.Sandbox) error {
 	return nil
 }
 
-// pushUnchanged brings a sandbox up to date that has not changed since its last command,
-// without asking it.
+// pushUnchanged pushes to a sandbox that has not changed since its last command.
 func (g *Git) pushUnchanged(ctx context.Context, sb lifecycle.Sandbox) (done bool, err error) {
 	res, done, err := g.Repo.PushUnchanged(ctx, Shell(g.Driver, sb))
 	if done && err == nil {
@@ -207,8 +204,7 @@ func (g *Git) pushUnchanged(ctx context.Context, sb lifecycle.Sandbox) (done boo
 	return done, err
 }
 
-// push brings the sandbox up to date. While another command runs in it, commits are only
-// fetched.
+// push pushes to the sandbox. While another command runs in it, it only fetches.
 func (g *Git) push(ctx context.Context, sb lifecycle.Sandbox) error {
 	if !Idle(ctx, g.Driver, sb) {
 		res, err := g.Repo.Fetch(ctx, Shell(g.Driver, sb), false)
@@ -260,10 +256,10 @@ func Idle(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox) bo
 	return err == nil && !busy
 }
 
-// follow fetches commits after each run of an agent in the worktree top, and regularly
-// during a long one, until it is stopped. Results are reported at the end: the terminal
-// belongs to the agent. A fetch under way may finish when it is stopped, because its
-// process in the sandbox would look like an agent that commits.
+// follow fetches commits after each run of an agent in the worktree top, and regularly during
+// a long one, until stop is called. Results are reported at the end, because the agent uses the
+// terminal. A running fetch may finish, because its process in the sandbox would look like an
+// agent that commits.
 func (g *Git) follow(ctx context.Context, top string,
 	fetch func(ctx context.Context, last string, ended bool) (res gitsync.Result, tip string, err error),
 ) (stop func()) {
@@ -287,7 +283,7 @@ func (g *Git) follow(ctx context.Context, top string,
 			}
 			res, tip, err := fetch(ctx, last, ended)
 			last, seen, synced = tip, latest, time.Now()
-			if err == nil { // or else the last one tells
+			if err == nil { // the last fetch reports errors
 				g.add(res)
 			}
 		}
@@ -329,8 +325,8 @@ func (g *Git) add(res gitsync.Result) gitsync.Result {
 	return res
 }
 
-// fetch fetches and reports what a command has committed. While another command may
-// commit, more can follow; none starts meanwhile.
+// fetch fetches and reports the commits of a command. Another command may commit meanwhile;
+// without one, none can start.
 func (g *Git) fetch(ctx context.Context, sb lifecycle.Sandbox) error {
 	unlock, err := g.Host.TryLockAgents(sb.Name)
 	if unlock != nil {
@@ -346,7 +342,7 @@ func (g *Git) fetch(ctx context.Context, sb lifecycle.Sandbox) error {
 	}
 	g.ReportRepairs()
 	if err != nil {
-		ReportSync(g.Host, g.result) // what came before
+		ReportSync(g.Host, g.result) // earlier results
 	}
 	if isHeld(err) {
 		return heldHint(sb, err)
@@ -364,8 +360,7 @@ func IsBroken(err error) bool {
 	return broken
 }
 
-// Repair repairs the private git directory. It is reported once the terminal is free
-// again.
+// Repair repairs the private git directory. [Git.ReportRepairs] reports it.
 func (g *Git) Repair(ctx context.Context, repo *gitsync.Repo, sh gitsync.Shell, broken error) (gitsync.Result, error) {
 	res, lost, err := repo.Repair(ctx, sh)
 	if err != nil {

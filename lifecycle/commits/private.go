@@ -20,16 +20,15 @@ import (
 // GitKey is the setting's name.
 const GitKey = "sandbox.git"
 
-// WantsPrivate reports whether a sandbox gets a private git directory. A microVM gets
-// one only on request: sbx gives it other files with it, and docker sandbox cannot.
+// WantsPrivate reports whether a sandbox has a private git directory; a microVM only if it is
+// configured: sbx clones the files too, and docker sandbox has no clones.
 func WantsPrivate(cfg config.Effective, kind string) bool {
 	return cfg.Sandbox.Git == config.GitPrivate &&
 		(kind == config.DriverContainer || cfg.Origins[GitKey].Kind != config.FromDefault)
 }
 
-// CheckPrivate refuses a private git directory where there cannot be one. A container
-// has one over that of its worktree; sbx clones the repository, with limits that are
-// known from its documentation and its issues (docker/sbx-releases#460).
+// CheckPrivate rejects a private git directory where it is impossible. sbx clones the repository,
+// with the limits of docker/sbx-releases#460.
 func CheckPrivate(wt gitrepo.Worktree, cfg config.Effective, kind string) error {
 	if !WantsPrivate(cfg, kind) {
 		return nil
@@ -37,15 +36,15 @@ func CheckPrivate(wt gitrepo.Worktree, cfg config.Effective, kind string) error 
 	const instead = `or set sandbox.git to "direct"`
 	switch {
 	case kind == config.DriverContainer:
-		return nil // what it cannot do is found when the repository is looked at
+		return nil // see Check
 	case kind != config.DriverSbx:
-		return fmt.Errorf(`sandbox.git = "private" works with the drivers container and sbx only, not %s: use one of them, %s`, kind, instead)
+		return hint.Wrap(fmt.Errorf(`sandbox.git = "private" works with the drivers container and sbx only, not %s`, kind), "use one of them, %s", instead)
 	case wt.Shallow():
-		return fmt.Errorf("sbx cannot clone a shallow clone: fetch the rest with \"git fetch --unshallow\", %s", instead)
+		return hint.Wrap(errors.New("sbx cannot clone a shallow clone"), "run %q, %s", "git fetch --unshallow", instead)
 	case wt.Linked():
-		return fmt.Errorf("sbx cannot clone a linked worktree: go to the main one, %s, %s", wt.MainRoot, instead)
+		return hint.Wrap(errors.New("sbx cannot clone a linked worktree"), "change to the main one, %s, %s", wt.MainRoot, instead)
 	case !cfg.Sandbox.Reuse:
-		return fmt.Errorf("with reuse_container = false the sandbox's commits would be lost with it: keep the sandbox, %s", instead)
+		return hint.Wrap(errors.New("with reuse_container = false the sandbox's commits would be lost with it"), "reuse the sandbox, %s", instead)
 	default:
 		return nil
 	}
@@ -57,8 +56,7 @@ const FetchTimeout = 5 * time.Minute
 // FetchedRef returns the ref in the user's repository for the commits of a sandbox.
 func FetchedRef(name string) string { return "refs/ralph/" + name }
 
-// collect fetches the commits of a sandbox with a clone of its own, which sbx serves as
-// a remote while it runs.
+// collect fetches the commits of a clone, which sbx serves as a remote while the sandbox runs.
 func collect(ctx context.Context, wt gitrepo.Worktree, sb lifecycle.Sandbox) error {
 	ctx, cancel := context.WithTimeout(ctx, FetchTimeout)
 	defer cancel()
@@ -97,8 +95,8 @@ func Fetch(ctx context.Context, h host.Host, g *Git, wt gitrepo.Worktree, sb lif
 	return nil
 }
 
-// Save makes sure that nothing is lost when a sandbox with a clone of its own is
-// removed.
+// Save returns a function that fetches the commits of a sandbox before it is removed. It is an
+// error if work would be lost.
 func Save(h host.Host, at host.Backend, i *Scan, wt gitrepo.Worktree) func(context.Context, lifecycle.Sandbox) error {
 	driver := at.Driver
 	return func(ctx context.Context, sb lifecycle.Sandbox) error {

@@ -13,32 +13,32 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 )
 
-// What [Options.CredScan] can be.
+// Modes of a scan.
 const (
 	CredScanBlock = "block"
 	CredScanWarn  = "warn"
 )
 
-// findingsMax is how many places are shown.
+// findingsMax limits the findings that are shown.
 const findingsMax = 20
 
 // Scan scans for secrets during one command.
 type Scan struct {
 	Host      host.Host
-	Root      string // of the work tree
-	Mode      string // as [Options.CredScan]
+	Root      string // of the worktree
+	Mode      string // [CredScanBlock] or [CredScanWarn]; empty for no scan
 	Connected func() (host.API, error)
-	absent    bool // there is no scanner, which the user has been told
+	absent    bool // the missing scanner was reported
 }
 
-// Worktree scans the worktree for secrets before an agent sees it. A scan that cannot
-// run stops the command, unless it is only to warn.
+// Worktree scans the worktree for secrets before an agent sees it. Without a scan the command
+// fails, unless the mode is [CredScanWarn].
 func (i *Scan) Worktree(ctx context.Context, command string) error {
 	if i.Mode == "" || command == host.TaskCommand {
 		return nil
 	}
 	i.Host.Report("Scanning the worktree for secrets")
-	findings, err := i.folder(ctx, i.Root)
+	findings, err := i.directory(ctx, i.Root)
 	if i.missing(err, "the worktree was") {
 		return nil
 	}
@@ -55,17 +55,16 @@ func (i *Scan) Worktree(ctx context.Context, command string) error {
 	case i.Mode == CredScanWarn:
 		return nil
 	case i.Host.Confirm == nil:
-		return errors.New("the agent would see possible secrets: " + remedy)
+		return hint.Wrap(errors.New("the agent would see possible secrets"), remedy)
 	}
 	yes, err := i.Host.Confirm(ctx, "The agent would see them. Continue?")
 	if err == nil && !yes {
-		err = errors.New("nothing was started: " + remedy)
+		err = hint.Wrap(errors.New("nothing was started"), remedy)
 	}
 	return err
 }
 
-// missing reports whether a scan that only warns could not run without a scanner, and
-// warns once.
+// missing reports whether the scanner is missing in the mode [CredScanWarn], and warns once.
 func (i *Scan) missing(err error, what string) bool {
 	missing, ok := errors.AsType[*secretscan.MissingError](err)
 	if !ok || i.Mode != CredScanWarn {
@@ -86,8 +85,8 @@ func unscanned(err error) error {
 	return err
 }
 
-// folder scans a folder on this machine.
-func (i *Scan) folder(ctx context.Context, dir string) ([]secretscan.Finding, error) {
+// directory scans a directory of the host.
+func (i *Scan) directory(ctx context.Context, dir string) ([]secretscan.Finding, error) {
 	api, err := i.Connected()
 	if err != nil {
 		return nil, &secretscan.MissingError{Err: err}

@@ -40,8 +40,8 @@ func (i *Scan) Incoming(name string) gitsync.Gate {
 	}
 }
 
-// incomingAside is Incoming while an agent has the terminal: commits with findings are
-// held back until they can be reported.
+// incomingAside is Incoming while an agent uses the terminal: it holds commits with findings
+// back until they can be reported.
 func (i *Scan) incomingAside(name string) gitsync.Gate {
 	if i == nil || i.Mode == "" {
 		return nil
@@ -65,22 +65,22 @@ func (i *Scan) incomingAside(name string) gitsync.Gate {
 // commits returns the findings in new commits.
 func (i *Scan) commits(ctx context.Context, name string, in gitsync.Incoming) (places []string, err error) {
 	dir := filepath.Join(i.Host.StateDir, "git", name+".incoming")
-	err = os.RemoveAll(dir) // of a command that was killed
+	err = os.RemoveAll(dir) // of a killed command
 	if err == nil {
 		err = os.MkdirAll(dir, 0o755)
 	}
-	if err == nil { // whatever the process's mask is: the folder above is nobody else's
+	if err == nil { // regardless of the umask; the parent directory is private
 		err = os.Chmod(dir, 0o755)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("creating a folder for the sandbox's changes: %w", err)
+		return nil, fmt.Errorf("creating a directory for the sandbox's changes: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	files, err := in.Write(ctx, dir)
 	if err != nil || len(files) == 0 {
 		return nil, err
 	}
-	findings, err := i.folder(ctx, dir)
+	findings, err := i.directory(ctx, dir)
 	for _, f := range findings {
 		added, known := files[f.File]
 		if !known {

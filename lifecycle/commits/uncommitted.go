@@ -12,9 +12,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// CheckUncommitted checks the user's uncommitted changes before a sandbox is created:
-// --require-clean refuses them, and an agent with the user's own git directory can
-// commit them.
+// CheckUncommitted rejects uncommitted changes with --require-clean, and reports them to the
+// user of sandbox.git = "direct", because an agent can commit them.
 func CheckUncommitted(ctx context.Context, h host.Host, wt gitrepo.Worktree, spec lifecycle.Spec, command string, requireClean bool) error {
 	direct := !spec.Private && host.IsLoop(command)
 	if !direct && !requireClean {

@@ -51,7 +51,7 @@ func (h session) execute(ctx context.Context, r Ready) Result {
 			}
 		}
 		if res.Err == nil && res.Code == wire.ExitNoGit && host.IsLoop(command) && r.git != nil {
-			rec.blame("has a broken git directory") // which is restored before the next attempt
+			rec.blamed = "has a broken git directory" // which is restored before the next attempt
 		}
 		var again bool
 		again, res.Err = rec.died(ctx, res.Sandbox, res.Code, res.Err)
@@ -62,7 +62,7 @@ func (h session) execute(ctx context.Context, r Ready) Result {
 		if !again {
 			return res
 		}
-		p.Env = rec.environment(env)
+		p.Env = append(env[:len(env):len(env)], wire.LostEnv+"="+rec.cause)
 		if err := refresh(h.Host, r.Kind, &ready); err != nil {
 			res.Err = err
 			return res

@@ -11,8 +11,6 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 
-	"github.com/docker-ralph/docker-ralph/wire"
-
 	"github.com/moby/moby/client"
 
 	"github.com/docker-ralph/docker-ralph/hint"
@@ -37,9 +35,6 @@ type recovery struct {
 	sb     lifecycle.Sandbox // of the latest attempt
 	blamed string            // the known cause of the next death
 }
-
-// blame records the cause of a death that is about to happen.
-func (r *recovery) blame(what string) { r.blamed = what }
 
 // deathsMax limits restarts in a row. A task has fewer attempts: one that kills its sandbox is
 // blocked before.
@@ -149,11 +144,6 @@ func (r *recovery) progressed() bool {
 		return ended.After(r.began) && l.Last.Reason == ""
 	}
 	return false
-}
-
-// environment passes the cause of death to the restarted loop.
-func (r *recovery) environment(env []string) []string {
-	return append(env[:len(env):len(env)], wire.LostEnv+"="+r.cause)
 }
 
 // connectionLost reports whether an error means that the engine did not answer, or
