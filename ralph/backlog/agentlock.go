@@ -2,17 +2,16 @@ package backlog
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
-	"github.com/gofrs/flock"
+	"golang.org/x/sys/unix"
 
-	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lazyregexp"
 )
 
@@ -27,167 +26,133 @@ import (
 type Hold struct {
 	store *Store
 	id    string
-	lock  *flock.Flock
-	file  fs.FileInfo // of the lock
+	file  *os.File
 }
 
 // HoldAgent locks an agent.
 func (s *Store) HoldAgent(id string) (*Hold, error) {
-	h := &Hold{store: s, id: id}
-	if err := h.take(); err != nil {
-		return nil, err
+	if !agentIDs().MatchString(id) {
+		return nil, fmt.Errorf("locking agent %s: invalid agent ID", id)
 	}
-	return h, nil
+	h := &Hold{store: s, id: id}
+	return h, h.take(false)
 }
 
 // Release releases the lock.
-func (h *Hold) Release() error { return h.store.drop(h.lock) }
+func (h *Hold) Release() error { return h.store.dropLock(h.id, h.file) }
 
 // Restore locks the agent again if the lock file was removed or replaced.
 func (h *Hold) Restore() error {
-	if current, err := os.Lstat(h.lock.Path()); err == nil && os.SameFile(h.file, current) {
-		return nil
-	}
-	var err error
-	if info, statErr := os.Lstat(h.store.agentsDir()); statErr == nil && !info.IsDir() {
-		err = os.Remove(h.store.agentsDir())
-	}
-	if err == nil {
-		err = os.RemoveAll(h.lock.Path())
-	}
+	mine, err := h.file.Stat()
 	if err != nil {
 		return fmt.Errorf("locking agent %s: %w", h.id, err)
 	}
-	_ = h.lock.Close() // the file was removed
-	return h.take()
+	current, err := os.Lstat(filepath.Join(filepath.Dir(h.store.path), lockName(h.id)))
+	if err == nil && os.SameFile(mine, current) {
+		return nil
+	}
+	_ = h.file.Close() // it was removed
+	return h.take(true)
 }
 
-func (h *Hold) take() error {
-	s, id := h.store, h.id
-	if !agentIDs().MatchString(id) {
-		return fmt.Errorf("invalid agent ID '%s'", id)
-	}
-	if err := os.Mkdir(s.agentsDir(), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("locking agent %s: %w", id, err)
-	}
-	err := s.guarded(func() error {
-		lock, err := s.agentLock(id)
+// take creates the lock file under another name, so that other processes never see it
+// unlocked. With replace it removes what an agent has put in its place.
+func (h *Hold) take(replace bool) (err error) {
+	defer func() {
 		if err != nil {
-			return err
+			err = fmt.Errorf("locking agent %s: %w", h.id, err)
 		}
-		held, err := lock.TryLock()
-		if err == nil && !held {
-			err = errors.New("held by another process")
-		}
-		if err == nil {
-			h.lock = lock
-			h.file, err = os.Lstat(lock.Path())
-		}
-		return err
-	})
+	}()
+	dir, err := h.store.dir()
 	if err != nil {
-		return fmt.Errorf("locking agent %s: %w", id, err)
+		return err
+	}
+	defer func() { _ = dir.Close() }()
+	if info, err := dir.Lstat(lockDir); replace && err == nil && !info.IsDir() {
+		_ = dir.Remove(lockDir) // or else Mkdir fails
+	}
+	if err := dir.Mkdir(lockDir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	name := lockName(h.id)
+	if replace {
+		_ = dir.RemoveAll(name) // or else Rename fails
+	}
+	temp := name + "." + rand.Text()
+	if h.file, err = dir.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644); err != nil {
+		return err
+	}
+	err = unix.Flock(int(h.file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil {
+		err = dir.Rename(temp, name)
+	}
+	if err != nil {
+		return errors.Join(err, dir.Remove(temp), h.file.Close())
 	}
 	return nil
 }
 
 var agentIDs = lazyregexp.New(`^[0-9a-f]{4}$`)
 
-func (s *Store) agentsDir() string { return filepath.Join(filepath.Dir(s.path), "agents") }
+// lockDir is the directory of the locks, beside the database.
+const lockDir = "agents"
 
-// guarded runs f while no other process creates, tests or removes a lock file:
-// a new file is not locked at once, and a removed one can still be locked.
-func (s *Store) guarded(f func() error) (err error) {
-	guard, err := s.lockFile("guard")
+func lockName(id string) string { return lockDir + "/" + id + ".lock" }
+
+// dir opens the database's directory. A repository could have symbolic links in it to
+// have files written elsewhere.
+func (s *Store) dir() (*os.Root, error) { return os.OpenRoot(filepath.Dir(s.path)) }
+
+// dropLock releases a lock and removes its file.
+func (s *Store) dropLock(id string, lock *os.File) error {
+	dir, err := s.dir()
+	if err == nil {
+		err = errors.Join(dir.Remove(lockName(id)), dir.Close())
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(err, lock.Close())
+}
+
+// errHeld is returned for an agent that another process holds.
+var errHeld = errors.New("held by another process")
+
+// tryAgent locks an agent, or returns [errHeld]. The file is nil if the agent has no
+// lock file.
+func (s *Store) tryAgent(id string, how int) (*os.File, error) {
+	if !agentIDs().MatchString(id) {
+		return nil, nil
+	}
+	dir, err := s.dir()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := waitForLock(guard); err != nil {
-		return err
+	defer func() { _ = dir.Close() }()
+	lock, err := dir.OpenFile(lockName(id), os.O_RDONLY|unix.O_NONBLOCK, 0) // it could be a pipe
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
 	}
-	defer func() { err = errors.Join(err, guard.Close()) }()
-	return f()
-}
-
-// guardTimeout bounds the wait for the guard, which an agent can hold on purpose.
-const guardTimeout = 5 * time.Second
-
-func waitForLock(lock *flock.Flock) error {
-	for end := time.Now().Add(guardTimeout); ; <-time.After(time.Millisecond) {
-		held, err := lock.TryLock()
-		switch {
-		case err != nil:
-			return fmt.Errorf("locking %s: %w", lock.Path(), err)
-		case held:
-			return nil
-		case time.Now().After(end):
-			return hint.Wrap(fmt.Errorf("locking %s: held by another process", lock.Path()), "stop that process")
-		}
+	if err != nil {
+		return nil, err
 	}
-}
-
-// drop releases a lock and removes its file.
-func (s *Store) drop(lock *flock.Flock) error {
-	return s.guarded(func() error {
-		err := errors.Join(lock.Close(), os.Remove(lock.Path()))
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // the directory was removed
-		}
-		return err
-	})
-}
-
-func (s *Store) agentLock(id string) (*flock.Flock, error) { return s.lockFile(id + ".lock") }
-
-// lockFile returns a lock of the named file. Symbolic links are refused: a
-// repository could use them to have files written elsewhere. Opening a pipe
-// could block.
-func (s *Store) lockFile(name string) (*flock.Flock, error) {
-	path := filepath.Join(s.agentsDir(), name)
-	for _, p := range []string{s.agentsDir(), path} {
-		info, err := os.Lstat(p)
-		switch {
-		case err != nil: // it does not exist
-		case info.Mode()&fs.ModeSymlink != 0:
-			return nil, hint.Wrap(fmt.Errorf("%s is a symbolic link", p), "remove it")
-		case p == path && !info.Mode().IsRegular():
-			return nil, hint.Wrap(fmt.Errorf("%s is not a regular file", p), "remove it")
-		}
+	if err = unix.Flock(int(lock.Fd()), how|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
+		err = errHeld
 	}
-	return flock.New(path), nil
+	if err != nil {
+		_ = lock.Close() // not locked
+		return nil, err
+	}
+	return lock, nil
 }
 
 // Alive reports whether a process holds the lock of an agent.
 func (s *Store) Alive(id string) bool {
-	lock, free, err := s.tryAgent(id)
-	if free {
+	lock, err := s.tryAgent(id, unix.LOCK_SH)
+	if lock != nil {
 		_ = lock.Close() // nothing was written
 	}
-	return err == nil && lock != nil && !free
-}
-
-// tryAgent locks an agent if no process does. The lock is nil if the agent has no
-// lock file.
-func (s *Store) tryAgent(id string) (lock *flock.Flock, free bool, err error) {
-	if !agentIDs().MatchString(id) {
-		return nil, false, nil
-	}
-	if _, err := os.Lstat(s.agentsDir()); err != nil {
-		return nil, false, nil
-	}
-	err = s.guarded(func() error {
-		named, err := s.agentLock(id)
-		if err != nil {
-			return err
-		}
-		if _, err := os.Lstat(named.Path()); err != nil {
-			return nil
-		}
-		lock = named
-		free, err = lock.TryLock()
-		return err
-	})
-	return lock, free, err
+	return errors.Is(err, errHeld)
 }
 
 // Released is a task released from a dead agent.
@@ -210,12 +175,12 @@ func (s *Store) ReleaseDead(ctx context.Context, hostname string) ([]Released, e
 		if a.Hostname != hostname {
 			continue
 		}
-		lock, dead, err := s.tryAgent(a.ID)
+		lock, err := s.tryAgent(a.ID, unix.LOCK_EX)
+		if errors.Is(err, errHeld) || err == nil && lock == nil {
+			continue
+		}
 		if err != nil {
 			return all, fmt.Errorf("checking agent %s: %w", a.ID, err)
-		}
-		if !dead {
-			continue
 		}
 		// The lock excludes other processes that release this agent.
 		released, err := s.releaseAll(ctx, a.ID)
@@ -223,7 +188,7 @@ func (s *Store) ReleaseDead(ctx context.Context, hostname string) ([]Released, e
 			return all, errors.Join(err, lock.Close())
 		}
 		all = append(all, released...)
-		if err := s.drop(lock); err != nil {
+		if err := s.dropLock(a.ID, lock); err != nil {
 			return all, fmt.Errorf("removing the lock of agent %s: %w", a.ID, err)
 		}
 	}
