@@ -6,81 +6,64 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// Decoder reads an agent's output piece by piece. It keeps state, so each run
-// of an agent needs a new one.
+// Decoder decodes an agent's output piece by piece. Each run of an agent needs a new one.
 type Decoder interface {
-	// Decode takes the next piece, of any length and cut anywhere, and returns
-	// what it reports. The piece may be reused afterwards.
+	// Decode decodes the next piece, which may end anywhere and be reused afterwards.
 	Decode(piece []byte) []Event
-	// End is called once, behind the last piece, and returns what is left.
+	// End is called once after the last piece and returns the remaining events.
 	End() []Event
 }
 
-// Bounds of one line, in bytes. A longer string is cut off, so that the figures
-// beside it survive; a line that is still longer than maxLine is skipped.
-const (
-	maxString = 1 << 20
-	maxLine   = 16 << 20
-)
+// maxLine is the length of the longest line that is decoded, in bytes.
+const maxLine = 16 << 20
 
-// Lines returns a decoder that hands out whole lines of JSON, without their
-// newline and without blanks around them. Empty lines are left out, and very long
-// strings are cut off. The line given to decode is reused after it returns.
+// Lines returns a decoder that calls decode for each line that is not empty, without
+// surrounding white space. The line is reused after decode returns.
 func Lines(decode func(line []byte) []Event) Decoder { return &lines{decode: decode} }
 
 type lines struct {
 	decode  func(line []byte) []Event
-	begun   []byte // of the present line
-	quoted  quoted
-	skipped bool // the present line is too long
+	partial []byte // start of the current line
+	skipped bool   // the current line is too long
 }
 
 func (l *lines) Decode(piece []byte) []Event {
 	var events []Event
 	for {
-		part, rest, whole := bytes.Cut(piece, []byte("\n"))
-		if !whole {
-			l.keep(part)
+		part, rest, complete := bytes.Cut(piece, []byte("\n"))
+		if l.skipped = l.skipped || len(l.partial)+len(part) > maxLine; l.skipped {
+			l.partial = nil
+		} else if !complete || len(l.partial) > 0 {
+			l.partial = append(l.partial, part...)
+			part = l.partial
+		}
+		if !complete {
 			return events
 		}
-		if len(l.begun) == 0 && !l.skipped && len(part) <= maxString {
+		if !l.skipped {
 			events = append(events, l.line(part)...)
-		} else {
-			l.keep(part)
-			events = append(events, l.line(l.begun)...)
 		}
-		l.begun, l.quoted, l.skipped = l.begun[:0], quoted{}, false
-		piece = rest
-	}
-}
-
-func (l *lines) keep(part []byte) {
-	if l.skipped {
-		return
-	}
-	if l.begun = l.quoted.appendCut(l.begun, part); len(l.begun) > maxLine {
-		l.begun, l.skipped = nil, true
+		l.partial, l.skipped, piece = l.partial[:0], false, rest
 	}
 }
 
 func (l *lines) line(line []byte) []Event {
-	line = bytes.TrimSpace(line)
-	if l.skipped || len(line) == 0 {
+	if line = bytes.TrimSpace(line); len(line) == 0 {
 		return nil
 	}
 	return l.decode(line)
 }
 
-func (l *lines) End() []Event { return l.line(l.begun) }
+func (l *lines) End() []Event { return l.line(l.partial) }
 
-// PlainText returns a decoder for agents that print nothing but text.
+// PlainText returns a decoder for agents that print plain text.
 func PlainText() Decoder { return &plainText{} }
 
-type plainText struct{ shown termsafe.Stripper }
+type plainText struct{ stripper termsafe.Stripper }
 
-func (p *plainText) Decode(piece []byte) []Event { return texts(p.shown.Strip(piece)) }
+func (p *plainText) Decode(piece []byte) []Event { return texts(p.stripper.Strip(piece)) }
 
-func (p *plainText) End() []Event { return texts(p.shown.End()) }
+func (p *plainText) End() []Event { return texts(p.stripper.End()) }
 
 func texts(s string) []Event {
 	if s == "" {
