@@ -1,14 +1,19 @@
 package guest
 
 import (
+	"context"
 	"crypto/sha512"
-	"encoding/base64"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"strings"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
 
 	"github.com/docker-ralph/docker-ralph/wire"
 )
@@ -31,19 +36,23 @@ func signWith(args []string, getenv func(string) string) error {
 	if err != nil {
 		return err
 	}
-	public, err := readKey(c.key)
+	text, err := os.ReadFile(c.key)
 	if err != nil {
-		return err
+		return fmt.Errorf("reading the public key: %w", err)
 	}
-	digest, err := digestFile(c.file)
+	public, _, _, _, err := ssh.ParseAuthorizedKey(text)
 	if err != nil {
-		return err
+		return fmt.Errorf("user.signingKey is not a public key: %w", err)
+	}
+	content, err := os.ReadFile(c.file)
+	if err != nil {
+		return fmt.Errorf("reading the data to sign: %w", err)
 	}
 	socket := getenv(wire.SignSocketEnv)
 	if socket == "" {
 		return errors.New("signing is not enabled: " + wire.SignSocketEnv + " is not set (start the loop with --sign)")
 	}
-	signature, err := requestSignature(socket, public, signedData(digest))
+	signature, err := requestSignature(socket, public, signedData(content))
 	if err != nil {
 		return err
 	}
@@ -81,53 +90,45 @@ func parseSignCall(args []string) (c signCall, err error) {
 	return signCall{key: values["-f"], file: args[0]}, nil
 }
 
-// readKey reads a public key in authorized_keys format and returns it in wire format.
-func readKey(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("reading the public key: %w", err)
-	}
-	defer func() { _ = f.Close() }()
-	text, err := io.ReadAll(io.LimitReader(f, maxAgentMessage))
-	if err != nil {
-		return nil, fmt.Errorf("reading the public key: %w", err)
-	}
-	return parseKey(string(text))
-}
+// signTimeout allows the user to touch a token or answer a prompt.
+const signTimeout = 3 * time.Minute
 
-func parseKey(text string) ([]byte, error) {
-	fields := strings.Fields(text)
-	if len(fields) < 2 {
-		return nil, errors.New("user.signingKey is not a public key")
-	}
-	public, err := base64.StdEncoding.DecodeString(fields[1])
+// requestSignature requests a signature through the socket.
+func requestSignature(socket string, public ssh.PublicKey, data []byte) (*ssh.Signature, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), signTimeout) //nolint:forbidigo // run by git as a program
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
 	if err != nil {
-		return nil, fmt.Errorf("user.signingKey is not a public key: %w", err)
+		return nil, fmt.Errorf("connecting to the signing docker ralph command, which has ended or detached: %w", err)
 	}
-	return public, nil
-}
-
-func digestFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("reading the data to sign: %w", err)
+	defer func() { _ = conn.Close() }()
+	if err := conn.SetDeadline(time.Now().Add(signTimeout)); err != nil {
+		return nil, fmt.Errorf("requesting a signature: %w", err)
 	}
-	defer func() { _ = f.Close() }()
-	h := sha512.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return nil, fmt.Errorf("reading the data to sign: %w", err)
+	var flags agent.SignatureFlags
+	if public.Type() == ssh.KeyAlgoRSA {
+		flags = agent.SignatureFlagRsaSha512 // SSHSIG does not allow SHA-1
 	}
-	return h.Sum(nil), nil
+	signature, err := agent.NewClient(conn).SignWithFlags(public, data, flags)
+	if err != nil { // the protocol does not distinguish the reasons
+		return nil, fmt.Errorf("your ssh-agent did not sign: it is locked, lost the key, or you declined (check \"ssh-add -l\" outside the sandbox): %w", err)
+	}
+	return signature, nil
 }
 
 // signedData is the data that the key signs, in the SSHSIG format.
-func signedData(digest []byte) []byte {
-	return appendStrings([]byte(wire.SignMagic), []byte(wire.SignNamespace), nil, []byte(signHash), digest)
+func signedData(content []byte) []byte {
+	digest := sha512.Sum512(content)
+	return append([]byte(wire.SignMagic), ssh.Marshal(struct{ Namespace, Reserved, Hash, Digest string }{
+		wire.SignNamespace, "", signHash, string(digest[:]),
+	})...)
 }
 
 // armor encodes a signature as git stores it in a commit.
-func armor(public, signature []byte) []byte {
-	const version = 1
-	blob := appendStrings(append([]byte(wire.SignMagic), 0, 0, 0, version), public, []byte(wire.SignNamespace), nil, []byte(signHash), signature)
+func armor(public ssh.PublicKey, signature *ssh.Signature) []byte {
+	blob := append([]byte(wire.SignMagic), ssh.Marshal(struct {
+		Version                                      uint32
+		Public, Namespace, Reserved, Hash, Signature string
+	}{1, string(public.Marshal()), wire.SignNamespace, "", signHash, string(ssh.Marshal(signature))})...)
 	return pem.EncodeToMemory(&pem.Block{Type: "SSH SIGNATURE", Bytes: blob})
 }
