@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/moby/sys/atomicwriter"
+
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 )
@@ -29,7 +31,7 @@ type Source struct {
 // file is a file of a layout. It is never a link: writing to lib/task must not
 // write to the program.
 type file struct {
-	path     string // relative, with slashes
+	path     string // relative
 	content  []byte
 	mode     fs.FileMode
 	editable bool // preserved if edited
@@ -87,9 +89,9 @@ func IsTask(path string) bool {
 	return err == nil && bytes.Equal(content, want)
 }
 
-// Install installs a layout in dir, or updates a complete or partial one of any
-// version. An edited models.json is preserved. Any other conflicting file is an
-// error, and nothing is changed.
+// Install installs a layout in dir, or updates one of any version. An edited
+// models.json is preserved. Any other conflicting file is an error, and nothing is
+// changed.
 func Install(dir string, s Source) error {
 	if err := install(dir, s); err != nil {
 		return fmt.Errorf("installing ralph in %s: %w", dir, err)
@@ -113,39 +115,33 @@ func install(dir string, s Source) error {
 	if err != nil {
 		return err
 	}
-	// The manifest comes first, so that an interrupted installation can be repeated.
-	if err := writeManifest(dir, all, known); err != nil {
-		return err
-	}
 	for _, f := range todo {
-		if err := f.write(dir); err != nil {
+		path := filepath.Join(dir, f.path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := atomicwriter.WriteFile(path, f.content, f.mode); err != nil {
 			return err
 		}
 	}
-	return writeManifest(dir, all, nil)
+	return writeManifest(dir, all)
 }
 
 // compare returns the files to write. Edited and unknown files are an error.
-func compare(dir string, all []file, known manifest) ([]file, error) {
+func compare(dir string, all []file, known map[string]string) ([]file, error) {
 	var todo []file
 	var foreign []string
 	for _, f := range all {
-		if err := checkDirs(dir, f.path); err != nil {
-			return nil, err
-		}
-		is, mode, err := inspect(filepath.Join(dir, filepath.FromSlash(f.path)))
+		is, err := inspect(filepath.Join(dir, f.path))
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			todo = append(todo, f)
 		case err != nil:
 			return nil, err
 		case is == sum(f.content):
-			if mode != f.mode {
-				todo = append(todo, f)
-			}
-		case known.has(f.path, is):
+		case is == known[f.path]:
 			todo = append(todo, f)
-		case f.editable && known[f.path] != nil:
+		case f.editable && known[f.path] != "":
 		default:
 			foreign = append(foreign, f.path)
 		}
@@ -156,37 +152,43 @@ func compare(dir string, all []file, known manifest) ([]file, error) {
 	return todo, nil
 }
 
-// checkDirs refuses links in the path of a file.
-func checkDirs(dir, path string) error {
-	for i, c := range path {
-		if c != '/' {
-			continue
-		}
-		parent := filepath.Join(dir, filepath.FromSlash(path[:i]))
-		info, err := os.Lstat(parent)
-		if err != nil {
-			return ignoreMissing(err)
-		}
-		if !info.IsDir() {
-			return hint.Wrap(fmt.Errorf("%s is not a directory", parent), "move it away, or choose another directory")
-		}
-	}
-	return nil
-}
-
-func ignoreMissing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
-// inspect returns the sum and the mode of a regular file. Other files have no sum.
-func inspect(path string) (is string, mode fs.FileMode, err error) {
+// inspect returns the sum of a regular file. Other files have none.
+func inspect(path string) (string, error) {
 	info, err := os.Lstat(path)
-	if err != nil || !info.Mode().IsRegular() {
-		return "", 0, err
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() {
+		return "none", nil
 	}
 	content, err := os.ReadFile(path)
-	return sum(content), info.Mode().Perm(), err
+	return sum(content), err
+}
+
+// manifestName is the list of files of a layout, in the format of sha256sum.
+const manifestName = ".ralph-layout"
+
+// readManifest returns the sums of the installed files by path.
+func readManifest(dir string) (map[string]string, error) {
+	content, err := os.ReadFile(filepath.Join(dir, manifestName))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	known := map[string]string{}
+	for line := range strings.Lines(string(content)) {
+		sum, path, found := strings.Cut(strings.TrimSuffix(line, "\n"), "  ")
+		if !found {
+			return nil, hint.Wrap(fmt.Errorf("%s was not written by ralph", manifestName), "move it away, or choose another directory")
+		}
+		known[path] = sum
+	}
+	return known, nil
+}
+
+func writeManifest(dir string, all []file) error {
+	var b strings.Builder
+	for _, f := range all {
+		_, _ = fmt.Fprintf(&b, "%s  %s\n", sum(f.content), f.path)
+	}
+	return atomicwriter.WriteFile(filepath.Join(dir, manifestName), []byte(b.String()), 0o644)
 }

@@ -35,9 +35,6 @@ func register(dir, claudeDir string) error {
 	for _, p := range prompts {
 		path := filepath.Join(skills, p.Skill)
 		info, err := os.Lstat(path)
-		if ignoreMissing(err) != nil {
-			return err
-		}
 		if err == nil && info.Mode()&fs.ModeSymlink == 0 {
 			return hint.Wrap(fmt.Errorf("%s already exists", path), "move it away to install the skill of that name")
 		}
@@ -47,7 +44,7 @@ func register(dir, claudeDir string) error {
 	}
 	// The settings come first: they can be invalid.
 	err = agent.RegisterHooks(filepath.Join(claudeDir, "settings.json"), func(name string) string {
-		return "bash " + agent.ShellQuote(filepath.Join(dir, filepath.FromSlash(hookFile(name))))
+		return "bash " + agent.ShellQuote(filepath.Join(dir, hookFile(name)))
 	})
 	if err != nil {
 		return err
