@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/moby/sys/atomicwriter"
+
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
 	"github.com/docker-ralph/docker-ralph/wire/event"
@@ -118,25 +120,18 @@ func configDir(s Session) (string, error) {
 	return filepath.Join(home, ".claude"), nil
 }
 
-// writeSkill replaces dir/SKILL.md atomically.
-func writeSkill(dir, text string) (err error) {
+// writeSkill replaces dir/SKILL.md atomically, whatever an agent has made of it.
+func writeSkill(dir, text string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(dir, ".skill-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(tmp.Name())
+	path := filepath.Join(dir, "SKILL.md")
+	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
+		if err := os.RemoveAll(path); err != nil {
+			return err
 		}
-	}()
-	_, err = tmp.WriteString(text)
-	if err := errors.Join(err, tmp.Chmod(0o644), tmp.Close()); err != nil {
-		return err
 	}
-	return os.Rename(tmp.Name(), filepath.Join(dir, "SKILL.md"))
+	return atomicwriter.WriteFile(path, []byte(text), 0o644)
 }
 
 // noteText formats a note for the end of a prompt. It may contain output of the

@@ -11,8 +11,6 @@ import (
 	"slices"
 
 	"github.com/moby/sys/atomicwriter"
-
-	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 // Interactive starts an interactive claude. In a sandbox it suppresses the dialogs about
@@ -46,10 +44,14 @@ const keyTail = 20
 
 // completeOnboarding answers the dialogs of claude's first start in its state file.
 func completeOnboarding(s Session) error {
-	path, err := claudeState(s)
+	dir, err := configDir(s)
 	if err != nil {
 		return err
 	}
+	if s.Getenv("CLAUDE_CONFIG_DIR") == "" {
+		dir = filepath.Dir(dir) // the home directory
+	}
+	path := filepath.Join(dir, ".claude.json")
 	state := map[string]any{}
 	content, err := os.ReadFile(path)
 	switch {
@@ -61,7 +63,7 @@ func completeOnboarding(s Session) error {
 			return fmt.Errorf("reading claude's state in %s: %w", path, err)
 		}
 	}
-	dir, err := os.Getwd()
+	worktree, err := os.Getwd()
 	if err != nil {
 		return fmt.Errorf("finding the current directory: %w", err)
 	}
@@ -69,7 +71,7 @@ func completeOnboarding(s Session) error {
 	if bypassed(s) {
 		state["bypassPermissionsModeAccepted"] = true
 	}
-	member(member(state, "projects"), dir)["hasTrustDialogAccepted"] = true
+	member(member(state, "projects"), worktree)["hasTrustDialogAccepted"] = true
 	if key := s.Getenv("ANTHROPIC_API_KEY"); key != "" {
 		answers := member(state, "customApiKeyResponses")
 		approved, _ := answers["approved"].([]any)
@@ -84,19 +86,6 @@ func completeOnboarding(s Session) error {
 		return fmt.Errorf("writing claude's state: %w", err)
 	}
 	return nil
-}
-
-// claudeState returns the path of claude's state file.
-func claudeState(s Session) (string, error) {
-	const name = ".claude.json"
-	if dir := s.Getenv("CLAUDE_CONFIG_DIR"); dir != "" {
-		return filepath.Join(dir, name), nil
-	}
-	home := s.Getenv("HOME")
-	if home == "" {
-		return "", hint.Wrap(errors.New("finding claude's state: HOME is not set"), "set HOME to the agent's home directory")
-	}
-	return filepath.Join(home, name), nil
 }
 
 // member returns the object called name in another one, creating it if necessary.

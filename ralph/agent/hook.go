@@ -35,12 +35,16 @@ func RegisterHooks(path string, command func(name string) string) (err error) {
 			err = fmt.Errorf("registering the hooks of ralph: %w", err)
 		}
 	}()
-	if path, err = followLinks(path); err != nil {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real // users link to settings elsewhere
+	}
+	mode := fs.FileMode(0o600)
+	before, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	before, mode, err := readSettings(path)
-	if err != nil {
-		return err
+	if info, err := os.Stat(path); err == nil {
+		mode = info.Mode().Perm()
 	}
 	after, err := addHooks(before, command)
 	if err != nil {
@@ -61,52 +65,6 @@ func ShellQuote(s string) string {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
-// maxLinks bounds a chain of symbolic links.
-const maxLinks = 40
-
-// followLinks resolves path, which need not exist: users link to settings elsewhere.
-func followLinks(path string) (string, error) {
-	for range maxLinks {
-		info, err := os.Lstat(path)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return path, nil
-		case err != nil:
-			return "", err
-		case info.Mode()&fs.ModeSymlink == 0:
-			return path, nil
-		}
-		target, err := os.Readlink(path)
-		if err != nil {
-			return "", err
-		}
-		if !filepath.IsAbs(target) {
-			// ".." is relative to the real directory.
-			dir, err := filepath.EvalSymlinks(filepath.Dir(path))
-			if err != nil {
-				return "", err
-			}
-			target = filepath.Join(dir, target)
-		}
-		path = target
-	}
-	return "", fmt.Errorf("%s is a symbolic link loop", path)
-}
-
-func readSettings(path string) (content []byte, mode fs.FileMode, err error) {
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, 0o600, nil
-	case err != nil:
-		return nil, 0, err
-	case !info.Mode().IsRegular():
-		return nil, 0, fmt.Errorf("%s is not a regular file", path)
-	}
-	content, err = os.ReadFile(path)
-	return content, info.Mode().Perm(), err
 }
 
 type hookMatcher struct {
