@@ -17,7 +17,6 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
-	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/ralph/guest"
 	"github.com/docker-ralph/docker-ralph/ralph/loop"
@@ -233,12 +232,9 @@ func (j *job) options(ctx context.Context, s *session) loop.Options {
 		MaxIterations: j.flags.maxIterations,
 		Timeout:       time.Duration(j.guest.TimeoutSeconds) * time.Second,
 		Bounds:        j.guest.Loop, Checks: j.guest.Checks, Dir: s.top,
-		Head: head, Count: countCommits, Committed: isCommitted, Uncommitted: uncommitted, LimitIn: stream.RateLimitIn, KeyIn: stream.KeyRefusedIn,
+		Head: head, Count: countCommits, Committed: isCommitted, Uncommitted: uncommitted,
 	}
 	lo.FullDisk = func() (reason, remedy string) { return s.fullDisk(j.session.Sandboxed) }
-	if j.guest.Agent == agent.ShellName {
-		lo.LimitIn = nil // the shell has no model
-	}
 	if s.backlog != nil {
 		lo.Backlog = s.backlog
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
 	"github.com/docker-ralph/docker-ralph/wire/event"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
@@ -95,7 +96,7 @@ func (l *loop) bound() (Stop, error) {
 	case l.overCost(nil):
 		return MaxCost, fmt.Errorf("cost limit reached: %s of %s (max_cost_usd)", dollars(l.totals.CostUSD), dollars(b.MaxCostUSD))
 	case l.overTokens(nil):
-		return MaxTokens, fmt.Errorf("token limit reached: %s of %s (max_tokens)", thousands(l.totals.Tokens), thousands(b.MaxTokens))
+		return MaxTokens, fmt.Errorf("token limit reached: %s of %s (max_tokens)", stream.Grouped(l.totals.Tokens), stream.Grouped(b.MaxTokens))
 	}
 	return goOn, nil
 }

@@ -18,7 +18,6 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
-	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
 	"github.com/docker-ralph/docker-ralph/wire/event"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
@@ -362,18 +361,10 @@ func TestInterruptedCheckReopensTheTask(t *testing.T) {
 	assert.Assert(t, cmp.Contains(s.notes[0], "was interrupted"))
 }
 
-func (s *shelf) limitIn(text string, now time.Time) (event.RateLimit, bool) {
-	if !strings.Contains(text, "429") {
-		return event.RateLimit{}, false
-	}
-	return event.RateLimit{Until: now, Text: "429"}, true
-}
-
 func TestWaitsForRateLimit(t *testing.T) {
 	s := newShelf(t, "a")
 	s.held = []string{"a"}
-	tr := newShelfTrial(t, `n=$(cat $DIR/n 2>/dev/null); echo $((n+1)) >$DIR/n; [ "$n" = 1 ] && touch $SHELF/a && exit; echo "error 429" >&2; exit 1`, s)
-	tr.LimitIn = s.limitIn
+	tr := newShelfTrial(t, `n=$(cat $DIR/n 2>/dev/null); echo $((n+1)) >$DIR/n; [ "$n" = 1 ] && touch $SHELF/a && exit; echo "error 429: try again in 1ms" >&2; exit 1`, s)
 	tr.MaxIterations = 1
 	tr.Bounds.MaxFailures = 1
 	report, err := Run(t.Context(), tr.Options)
@@ -384,7 +375,7 @@ func TestWaitsForRateLimit(t *testing.T) {
 	assert.Equal(t, s.notes[0], "release a: "+reasonLimited)
 	assert.DeepEqual(t, s.forgiven, []string{"a"})
 	assert.Equal(t, strings.Count(tr.out.String(), "LOOP"), 0, "limited runs are no iterations")
-	assert.Equal(t, strings.Count(tr.out.String(), `Rate limit of claude ("429"). Waiting `), 1)
+	assert.Equal(t, strings.Count(tr.out.String(), `Rate limit of claude ("error 429: try again in 1ms"). Waiting `), 1)
 }
 
 func TestQuotedRateLimitIsIgnored(t *testing.T) {
@@ -396,7 +387,7 @@ func TestQuotedRateLimitIsIgnored(t *testing.T) {
 		"worked":                    {code: 0, tail: quote},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := &loop{Options: Options{LimitIn: stream.RateLimitIn}}
+			l := &loop{Options: Options{Agent: script("")}}
 			it := &iteration{outcome: o}
 			l.detectLimit(it)
 			assert.Assert(t, it.limit == nil)
@@ -408,7 +399,7 @@ func TestQuotedRateLimitIsIgnored(t *testing.T) {
 		"last result": {code: 1, result: &event.Result{Failed: true, Text: quote}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := &loop{Options: Options{LimitIn: stream.RateLimitIn}}
+			l := &loop{Options: Options{Agent: script("")}}
 			it := &iteration{outcome: o}
 			l.detectLimit(it)
 			assert.Assert(t, it.limit != nil)
@@ -422,8 +413,7 @@ func TestRateLimitBeyondTheBounds(t *testing.T) {
 		"max_duration": func(o *Options) { o.Bounds.MaxDuration = 30 * time.Second },
 	} {
 		t.Run(name, func(t *testing.T) {
-			tr := newShelfTrial(t, `echo 429; exit 1`, newShelf(t, "a"))
-			tr.LimitIn = func(string, time.Time) (event.RateLimit, bool) { return event.RateLimit{}, true }
+			tr := newShelfTrial(t, `echo 429 rate limited; exit 1`, newShelf(t, "a"))
 			set(&tr.Options)
 			report, err := Run(t.Context(), tr.Options)
 			assert.ErrorContains(t, err, "lasts another 1m0s")
@@ -434,8 +424,7 @@ func TestRateLimitBeyondTheBounds(t *testing.T) {
 }
 
 func TestInterruptDuringACountdown(t *testing.T) {
-	tr := newShelfTrial(t, `exit 1`, newShelf(t, "a"))
-	tr.LimitIn = func(string, time.Time) (event.RateLimit, bool) { return event.RateLimit{}, true }
+	tr := newShelfTrial(t, `echo 429 rate limited; exit 1`, newShelf(t, "a"))
 	tr.Live = true
 	done := make(chan Report)
 	go func() {

@@ -12,7 +12,6 @@ import (
 	"gotest.tools/v3/poll"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
-	"github.com/docker-ralph/docker-ralph/wire/event"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
@@ -48,18 +47,12 @@ func TestFinishRequestLetsTheRunComplete(t *testing.T) {
 }
 
 func TestFinishRequestEndsAWait(t *testing.T) {
-	for name, set := range map[string]func(*Options){
-		"before a run": func(*Options) {},
-		"for a rate limit": func(o *Options) {
-			o.LimitIn = func(string, time.Time) (event.RateLimit, bool) { return event.RateLimit{}, true }
-		},
-	} {
+	for name, program := range map[string]string{"before a run": `exit 1`, "for a rate limit": `echo 429 rate limited; exit 1`} {
 		t.Run(name, func(t *testing.T) {
-			tr := newShelfTrial(t, `exit 1`, newShelf(t, "a"))
+			tr := newShelfTrial(t, program, newShelf(t, "a"))
 			finish := make(chan os.Signal, 1)
 			tr.Finish = finish
-			set(&tr.Options)
-			if tr.LimitIn == nil {
+			if name == "before a run" {
 				finish <- os.Interrupt
 			}
 			done := make(chan Report)
@@ -67,7 +60,7 @@ func TestFinishRequestEndsAWait(t *testing.T) {
 				report, _ := Run(t.Context(), tr.Options)
 				done <- report
 			}()
-			if tr.LimitIn != nil {
+			if name == "for a rate limit" {
 				poll.WaitOn(t, func(poll.LogT) poll.Result {
 					if strings.Contains(tr.out.String(), "Waiting 1m0s") {
 						return poll.Success()

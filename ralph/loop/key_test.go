@@ -13,7 +13,6 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
-	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
 )
 
 const (
@@ -33,7 +32,6 @@ func TestRejectedKeyEndsTheLoop(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			b := &ledger{statuses: []Status{{Open: 1}}, held: []string{"a"}}
 			tr := newTrial(t, agent.Build, script(tc.program), b)
-			tr.KeyIn = stream.KeyRefusedIn
 			tr.Session.Getenv = func(name string) string {
 				if name == "ANTHROPIC_API_KEY" {
 					return tc.key
@@ -57,7 +55,7 @@ func TestRejectedKeyEndsTheLoop(t *testing.T) {
 func TestKeyMessagesAfterAResponseAreIgnored(t *testing.T) {
 	const worked = `echo '{"type":"assistant","message":{"id":"1","content":[],"usage":{"output_tokens":5}}}'; echo 'curl: 401 Unauthorized' >&2; exit 1`
 	tr := newTrial(t, agent.Plan, worked, nil)
-	tr.KeyIn, tr.MaxIterations = stream.KeyRefusedIn, 2
+	tr.MaxIterations = 2
 	report, err := Run(t.Context(), tr.Options)
 	assert.ErrorContains(t, err, "the agent claude failed: exited with code 1")
 	assert.Equal(t, report.Stop, RunFailed)

@@ -17,7 +17,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/wire/denylog"
-	"github.com/docker-ralph/docker-ralph/wire/event"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
@@ -67,10 +66,6 @@ type Options struct {
 	// FullDisk names a full disk that runs write to, with a remedy; both are empty if
 	// none is full. It may be nil.
 	FullDisk func() (reason, remedy string)
-	// LimitIn detects a rate limit in the error output of an agent.
-	LimitIn func(text string, now time.Time) (event.RateLimit, bool)
-	// KeyIn detects a message about a missing or rejected key in such output.
-	KeyIn func(text string) (message string, found bool)
 	// Signals interrupt the loop: the first SIGINT of a run is passed to the agent; a
 	// second one, or any other signal, kills it.
 	Signals <-chan os.Signal

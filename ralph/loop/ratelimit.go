@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/ralph/agent"
+	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
 	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
@@ -22,7 +24,7 @@ const (
 )
 
 // detectLimit detects the rate limit that ended a failed run. One that the agent
-// overcame is ignored.
+// overcame is ignored. The steps of the shell agent may print anything.
 func (l *loop) detectLimit(it *iteration) {
 	if it.end == endIdle && it.limit != nil {
 		it.end = endItself // silent because it waited for its limit
@@ -30,12 +32,28 @@ func (l *loop) detectLimit(it *iteration) {
 	if it.noKey != "" || it.end != endItself || it.result != nil && !it.failed() {
 		it.limit = nil
 	}
-	if it.noKey != "" || it.end != endItself || it.limit != nil || !it.failed() || l.LimitIn == nil {
+	if it.noKey != "" || it.end != endItself || it.limit != nil || !it.failed() || l.Agent.Name() == agent.ShellName {
 		return
 	}
-	if limit, found := l.LimitIn(it.errorText(), time.Now()); found {
+	if limit, found := stream.RateLimitIn(it.errorText(), time.Now()); found {
 		it.limit = &limit
 	}
+}
+
+// detectKeyError detects a missing or rejected key in a run that failed before the
+// model responded.
+func (l *loop) detectKeyError(it *iteration) {
+	switch tokens := it.usage.Tokens; {
+	case it.end == endKeyRefused:
+		return
+	case it.end != endItself || !it.failed() || tokens != nil && tokens.Total() > 0:
+		it.noKey = ""
+		return
+	}
+	if it.noKey != "" || len(agent.Keys(l.Agent.Name())) == 0 {
+		return
+	}
+	it.noKey, _ = stream.KeyRefusedIn(it.errorText())
 }
 
 // errorText returns what a failed agent printed about its failure. Other output may
@@ -45,14 +63,11 @@ func (o outcome) errorText() string {
 	switch {
 	case o.result != nil:
 		return o.complaint + "\n" + o.result.Text
-	case o.code > killedBySignal:
+	case o.code > 128: // plus the signal number
 		return o.complaint
 	}
 	return o.complaint + "\n" + strings.Join(lastLines(o.tail, 2), "\n")
 }
-
-// killedBySignal plus the signal number is the exit code.
-const killedBySignal = 128
 
 // waitOut waits for the end of the rate limit. The run does not count.
 func (l *loop) waitOut(ctx context.Context, limit event.RateLimit) (Stop, error) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
+	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
@@ -64,7 +65,7 @@ func (l *loop) summarize() {
 
 // String returns the totals in one line.
 func (t Totals) String() string {
-	tokens, cost := thousands(t.Tokens), dollars(t.CostUSD)
+	tokens, cost := stream.Grouped(t.Tokens), dollars(t.CostUSD)
 	if t.TokensUnknown > 0 {
 		tokens = atLeast(tokens, t.TokensUnknown == t.Runs)
 	}
@@ -104,7 +105,7 @@ func tokensOf(it runlog.Iteration) string {
 	if it.Tokens == nil {
 		return unknown
 	}
-	return thousands(it.Tokens.Total())
+	return stream.Grouped(it.Tokens.Total())
 }
 
 func costOf(it runlog.Iteration) string {
@@ -130,13 +131,4 @@ func short(commit string) string {
 		return commit[:7]
 	}
 	return commit
-}
-
-// thousands writes 12345 as "12,345".
-func thousands(n int64) string {
-	s := fmt.Sprint(n)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
 }

@@ -7,9 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 )
@@ -94,7 +94,7 @@ func (a *Agent) claim(ctx context.Context) (backlog.Task, error) {
 func (a *Agent) work(ctx context.Context, task backlog.Task) (commit string, err error) {
 	if len(task.Steps) == 0 {
 		return "", &failure{"the task has no steps, and the shell agent does nothing but run steps. " +
-			"Add some: ralph task update " + quote(task.Slug) + ` --steps '["command"]'`}
+			"Add some: ralph task update " + agent.ShellQuote(task.Slug) + ` --steps '["command"]'`}
 	}
 	stop := a.keepLease(ctx, task.Slug)
 	defer stop()
@@ -144,6 +144,3 @@ func (a *Agent) finish(err error, turns int, text string) error {
 	}
 	return errors.Join(err, a.out.Text("\n"+text+"\n"), a.out.Result(err != nil, turns, text))
 }
-
-// quote makes s one word of a shell command.
-func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

@@ -20,7 +20,7 @@ func done(failed bool, text string, usage event.Usage) event.Result {
 		spent = fmt.Sprintf("$%.4f", *usage.CostUSD)
 	}
 	if usage.Tokens != nil {
-		took = grouped(usage.Tokens.Total())
+		took = Grouped(usage.Tokens.Total())
 	}
 	return event.Result{
 		Failed: failed, Text: text,
@@ -28,8 +28,8 @@ func done(failed bool, text string, usage event.Usage) event.Result {
 	}
 }
 
-// grouped formats a number with thousands separators.
-func grouped(n int64) string {
+// Grouped formats a number with thousands separators, as 12,345.
+func Grouped(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
 		s = s[:i] + "," + s[i:]
