@@ -3,8 +3,10 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"runtime"
+	"syscall"
 	"time"
 )
 
@@ -15,8 +17,8 @@ const killTimeout = 5 * time.Second
 // methods are safe for concurrent use.
 //
 // It runs in a new session: it has no controlling terminal, and its process group can be
-// signalled as a whole. Agents start tools in further sessions; on Linux, orphaned
-// processes of these are adopted and killed as well.
+// signalled as a whole. Agents start tools in further sessions; orphaned processes of
+// these are adopted and killed as well.
 type Child struct {
 	cmd    *exec.Cmd
 	family family
@@ -28,7 +30,7 @@ type Child struct {
 func StartChild(cmd *exec.Cmd) (*Child, error) {
 	c := &Child{cmd: cmd, done: make(chan struct{})}
 	c.family.remember(cmd)
-	cmd.SysProcAttr = sysProcAttr()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
 	go func() {
 		// The parent-death signal is sent when the starting thread exits.
@@ -53,7 +55,7 @@ func StartChild(cmd *exec.Cmd) (*Child, error) {
 func (c *Child) Done() <-chan struct{} { return c.done }
 
 // Interrupt sends SIGINT to the child's process group.
-func (c *Child) Interrupt() { interruptGroup(c.cmd.Process) }
+func (c *Child) Interrupt() { _ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGINT) }
 
 // Kill kills the child, its process group and all descendants.
 func (c *Child) Kill() {
@@ -76,4 +78,13 @@ func (c *Child) Wait() (code int, err error) {
 	default:
 		return 0, fmt.Errorf("waiting for %s: %w", c.cmd.Path, c.err)
 	}
+}
+
+func killGroup(p *os.Process) { _ = syscall.Kill(-p.Pid, syscall.SIGKILL) }
+
+func exitCode(e *exec.ExitError) int {
+	if ws, ok := e.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return 128 + int(ws.Signal())
+	}
+	return e.ExitCode()
 }

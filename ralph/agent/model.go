@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	_ "embed" // for the built-in registry
 	"encoding/json"
 	"os"
@@ -9,6 +10,9 @@ import (
 
 //go:embed models.json
 var builtinModels []byte
+
+// Models returns the built-in models.json.
+func Models() []byte { return bytes.Clone(builtinModels) }
 
 const backendSwitch = "CLAUDE_CODE_USE_BEDROCK"
 

@@ -87,7 +87,7 @@ func Locate(ctx context.Context) (string, error) {
 	if err != nil || top == "" {
 		return "", replaceFailure(err, errNoRepository)
 	}
-	path, err := filepath.Abs(filepath.Join(filepath.FromSlash(top), ".ralph", "tasks.db"))
+	path, err := filepath.Abs(filepath.Join(top, ".ralph", "tasks.db"))
 	if err != nil {
 		return "", fmt.Errorf("finding the task database: %w", err)
 	}

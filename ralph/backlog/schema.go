@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/hint"
@@ -94,10 +93,6 @@ func requiredColumns() map[string][]string {
 // With synchronous=normal in WAL mode a killed process loses nothing; a power
 // failure can lose the last commits but not corrupt the database.
 func dataSource(path string, busyTimeout time.Duration) string {
-	slashed := filepath.ToSlash(path)
-	if !strings.HasPrefix(slashed, "/") {
-		slashed = "/" + slashed // a drive letter
-	}
 	params := url.Values{
 		"_busy_timeout": {fmt.Sprint(busyTimeout.Milliseconds())},
 		"_foreign_keys": {"on"},
@@ -108,7 +103,7 @@ func dataSource(path string, busyTimeout time.Duration) string {
 		"_error_rc":     {"1"},
 		"_synchronous":  {"normal"},
 	}
-	return "file://" + (&url.URL{Path: slashed}).EscapedPath() + "?" + params.Encode()
+	return "file://" + (&url.URL{Path: path}).EscapedPath() + "?" + params.Encode()
 }
 
 // prepareDir creates the directory of the database and restores its permissions. It

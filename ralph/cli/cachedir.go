@@ -20,7 +20,7 @@ func cacheDirs() []string {
 // and pnpm, which cannot be configured by environment variables.
 func createCaches(dir, home string) error {
 	for _, name := range cacheDirs() {
-		if err := os.MkdirAll(filepath.Join(dir, filepath.FromSlash(name)), 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
 			return fmt.Errorf("creating the cache directory: %w", err)
 		}
 	}

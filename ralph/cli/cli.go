@@ -45,7 +45,7 @@ func Run(ctx context.Context, args []string, o Options) int {
 	if len(args) == 0 {
 		args = []string{"ralph"}
 	}
-	name, args := strings.TrimSuffix(filepath.Base(args[0]), ".exe"), args[1:]
+	name, args := filepath.Base(args[0]), args[1:]
 	if name == "task" {
 		return o.task(ctx, args)
 	}

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/hint"
@@ -66,10 +65,7 @@ func preflight() error {
 		return nil
 	}
 	if _, err := exec.LookPath("sqlite3"); err != nil {
-		message := "sqlite3 is required but not installed."
-		if runtime.GOOS == "linux" {
-			message += "\n  Install via package manager: sudo apt install sqlite3  (or equivalent)"
-		}
+		const message = "sqlite3 is required but not installed.\n  Install via package manager: sudo apt install sqlite3  (or equivalent)"
 		return errors.New(message)
 	}
 	return nil

@@ -1,6 +1,12 @@
 // Package diskspace detects full file systems.
 package diskspace
 
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
 // A file system with less is full: git and SQLite need it for one change.
 const (
 	minBytes  = 1 << 20
@@ -15,4 +21,16 @@ func Full(dirs ...string) string {
 		}
 	}
 	return ""
+}
+
+func full(dir string) bool {
+	var s unix.Statfs_t
+	if unix.Statfs(dir, &s) != nil || s.Blocks == 0 { // unlimited
+		return false
+	}
+	blocks := s.Bavail
+	if os.Geteuid() == 0 {
+		blocks = s.Bfree // includes the blocks reserved for root
+	}
+	return blocks < minBytes/uint64(s.Bsize) || s.Files > 0 && s.Ffree < minInodes
 }

@@ -125,17 +125,7 @@ func printJSON(s streams, v any) error {
 	return nil
 }
 
-// secondEnv overrides the length of a second in tests.
-const secondEnv = "RALPH_TEST_SECOND"
-
-func second() time.Duration {
-	if d, err := time.ParseDuration(os.Getenv(secondEnv)); err == nil && d > 0 {
-		return d
-	}
-	return time.Second
-}
-
-// startTimeout bounds how long a dispatch may take to start, in seconds.
+// startTimeout bounds how long a dispatch may take to start, in polls.
 const startTimeout = 30
 
 var errHoldTimeout = codedError{wire.HoldTimeUp, errors.New("dispatches are still running")}
@@ -159,11 +149,11 @@ func runHold(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return hold(ctx, procDir, home, args[0])
+	return hold(ctx, procDir, home, args[0], time.Second)
 }
 
-func hold(ctx context.Context, proc, home, id string) error {
-	tick := time.NewTicker(second())
+func hold(ctx context.Context, proc, home, id string, poll time.Duration) error {
+	tick := time.NewTicker(poll)
 	defer tick.Stop()
 	started := false
 	for waited := 0; ; waited++ {

@@ -24,6 +24,21 @@ func handleHangup(signals chan<- os.Signal) (stop func()) {
 	return func() { signal.Stop(ignored) }
 }
 
+// finishRequests receives requests to stop the loop after the current run.
+func finishRequests() (requests <-chan os.Signal, stop func()) {
+	requested := make(chan os.Signal, 1)
+	signal.Notify(requested, syscall.SIGUSR1)
+	return requested, func() { signal.Stop(requested) }
+}
+
+// catchBrokenPipe makes writing to a closed pipe return an error instead of killing the
+// program, so that tasks can still be released. Child processes do not inherit it.
+func catchBrokenPipe() (stop func()) {
+	broken := make(chan os.Signal, 1)
+	signal.Notify(broken, syscall.SIGPIPE)
+	return func() { signal.Stop(broken) }
+}
+
 // dispatched reports whether the host started this process in a sandbox.
 func dispatched() bool { return os.Getenv(wire.DispatchEnv) != "" }
 

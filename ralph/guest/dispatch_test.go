@@ -320,15 +320,15 @@ func TestDispatchLifecycle(t *testing.T) {
 
 // TestHold uses fake processes: others may run on this machine.
 func TestHold(t *testing.T) {
-	t.Setenv(secondEnv, "2ms")
+	const poll = 2 * time.Millisecond
 	home := t.TempDir()
 	proc := fakeProc(t, fakeProcess{1, "systemd", "S", 1, "", ""})
 	begin := time.Now()
-	assert.NilError(t, hold(t.Context(), proc, home, "never"))
-	assert.Assert(t, time.Since(begin) >= startTimeout*2*time.Millisecond)
+	assert.NilError(t, hold(t.Context(), proc, home, "never", poll))
+	assert.Assert(t, time.Since(begin) >= startTimeout*poll)
 
 	done := make(chan error, 1)
-	go func() { done <- hold(t.Context(), proc, home, "mine") }()
+	go func() { done <- hold(t.Context(), proc, home, "mine", poll) }()
 	appears := func(pid, dispatch string) {
 		from := fakeProc(t, fakeProcess{7, "ralph", "S", 42, dispatch, ""})
 		assert.NilError(t, os.Rename(filepath.Join(from, "7"), filepath.Join(proc, pid)))
@@ -339,11 +339,11 @@ func TestHold(t *testing.T) {
 		func() { assert.NilError(t, os.RemoveAll(filepath.Join(proc, "7"))) },
 	} {
 		step()
-		// More of its seconds than it would wait for a beginning.
+		// More polls than it would wait for a start.
 		select {
 		case err := <-done:
 			t.Fatalf("a dispatch runs, and it has ended: %v", err)
-		case <-time.After(50 * 2 * time.Millisecond):
+		case <-time.After(50 * poll):
 		}
 	}
 	assert.NilError(t, os.RemoveAll(filepath.Join(proc, "8")))
@@ -351,12 +351,11 @@ func TestHold(t *testing.T) {
 
 	// One that has begun and ended is not waited for.
 	assert.NilError(t, record{ID: "ended"}.write(home))
-	t.Setenv(secondEnv, "1h")
-	assert.NilError(t, hold(t.Context(), proc, home, "ended"))
+	assert.NilError(t, hold(t.Context(), proc, home, "ended", time.Hour))
 	appears("9", "ended")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	assert.ErrorIs(t, hold(ctx, proc, home, "ended"), context.Canceled)
+	assert.ErrorIs(t, hold(ctx, proc, home, "ended", time.Hour), context.Canceled)
 }
 
 func TestQueriesRejectInvalidArguments(t *testing.T) {

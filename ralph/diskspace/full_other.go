@@ -1,5 +1,0 @@
-//go:build !linux && !darwin
-
-package diskspace
-
-func full(string) bool { return false }
