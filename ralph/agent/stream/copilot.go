@@ -2,7 +2,6 @@ package stream
 
 import (
 	"encoding/json"
-	"net/http"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/wire/event"
@@ -52,7 +51,7 @@ func (c *copilot) line(line []byte) []event.Event {
 		return []event.Event{otherTool(e.Data.Tool, e.Data.Arguments)}
 	case "model.call_failure":
 		// Copilot retries; only the last error counts.
-		return c.complain(apiError(e.Data.Error), e.Data.Status == http.StatusTooManyRequests)
+		return c.complain(apiError(e.Data.Error), e.Data.Status == 429)
 	case "session.error":
 		return c.complain(e.Data.Message, e.Data.Kind == "rate_limit")
 	case "result":

@@ -3,7 +3,6 @@ package stream
 import (
 	"cmp"
 	"encoding/json"
-	"net/http"
 
 	"github.com/docker-ralph/docker-ralph/wire/event"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
@@ -103,7 +102,7 @@ func (o *opencode) failed(raw json.RawMessage) []event.Event {
 	if len(events) > 0 {
 		events[0] = certainLimit(text, epoch(e.Data.Next/1000))
 	}
-	if e.Data.Status == http.StatusUnauthorized || e.Data.Status == http.StatusForbidden {
+	if e.Data.Status == 401 || e.Data.Status == 403 {
 		events = append(events, event.KeyRefused{Text: text})
 	}
 	var usage event.Usage
