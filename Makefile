@@ -10,6 +10,9 @@ LDFLAGS := -s -w -X main.version=$(VERSION) -X github.com/docker-ralph/docker-ra
 GO := "$$(scripts/go.sh)"
 GO_BUILD := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)"
 
+# All packages but the end-to-end tests.
+PACKAGES = $$($(GO) list ./... | grep -v -e '/e2e$$' -e '/e2e/')
+
 # The same flags as the build, so that nothing is compiled twice.
 AS_BUILT := CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath"
 
@@ -69,20 +72,18 @@ test: build ## run all tests on a real engine, started for them (ENGINES=all: on
 
 .PHONY: test-unit
 test-unit: ## run the tests that need no engine
-	$(GO) test -race -shuffle=on $$($(GO) list ./... | grep -v -e '/e2e$$' -e '/e2e/')
+	$(GO) test -race -shuffle=on $(PACKAGES)
 
 # No race detector and no shuffling, so that Go caches the results of unchanged packages. Without DWARF,
 # as linking is most of the work. Several packages mostly wait: four run at a time.
 .PHONY: test-fast
 test-fast: ## run the quick unit tests of changed packages
-	env -u RALPH_TEST_ENGINES $(GO) test -short -p 4 -ldflags=-w $$($(GO) list ./... | grep -v -e '/e2e$$' -e '/e2e/')
+	env -u RALPH_TEST_ENGINES $(GO) test -short -p 4 -ldflags=-w $(PACKAGES)
 
-# Programs that tests run count only where they are the test binary itself.
+PRODUCT = $$($(GO) list ./... | grep -v -e /e2e -e /internal/ -e /scripts/ -e /docs | paste -sd,)
 .PHONY: cover
 cover: ## measure how much of the product the tests cover, without end-to-end tests
-	$(GO) test -coverprofile=coverage.out \
-		-coverpkg="$$($(GO) list ./... | grep -v -e /e2e -e /internal/ -e /scripts/ -e /docs | paste -sd,)" \
-		$$($(GO) list ./... | grep -v /e2e) | sed -n 's/\tcoverage:.*//; /^\t/! p'
+	$(GO) test -coverprofile=coverage.out -coverpkg="$(PRODUCT)" $(PACKAGES) | sed 's/coverage:.*//'
 	@$(GO) tool cover -func=coverage.out | tail -n 1
 
 .PHONY: bench

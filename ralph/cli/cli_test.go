@@ -36,6 +36,7 @@ func install(t testing.TB, dir, claude string) []string {
 	return []string{
 		asProgram + "=1", "PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + filepath.Join(dir, ".home"),
 		"GIT_CONFIG_NOSYSTEM=1",
+		"GOCOVERDIR=" + os.Getenv("GOCOVERDIR"),
 		"GORACE=atexit_sleep_ms=0", // a race-enabled program otherwise takes a second to end
 		"GIT_AUTHOR_NAME=t", "GIT_AUTHOR_EMAIL=t@t", "GIT_COMMITTER_NAME=t", "GIT_COMMITTER_EMAIL=t@t",
 	}

@@ -110,7 +110,12 @@ func (s sandbox) protect(t *testing.T) {
 func (s sandbox) command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), s.program, args...)
-	cmd.Env = []string{"GUEST_TEST_COMMAND=_bootstrap", "GUEST_TEST_ROOT=" + s.root, "HOME=" + s.home, "PATH=" + s.tools, "GORACE=atexit_sleep_ms=0"}
+	coverage := filepath.Join(s.root, "coverage") // the test's own belongs to root
+	assert.NilError(t, errors.Join(os.MkdirAll(coverage, 0o777), os.Chmod(coverage, 0o777)))
+	cmd.Env = []string{
+		"GUEST_TEST_COMMAND=_bootstrap", "GUEST_TEST_ROOT=" + s.root, "HOME=" + s.home, "PATH=" + s.tools,
+		"GORACE=atexit_sleep_ms=0", "GOCOVERDIR=" + coverage,
+	}
 	cmd.Dir = "/"
 	if os.Getuid() == 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: someUser, Gid: someUser}}
