@@ -162,7 +162,7 @@ func TestAgentSettingsAreCopiedWithoutSecrets(t *testing.T) {
 		assert.Equal(t, res.stdout, "Be brief.\n{\"model\": \"haiku\"}")
 		assert.Check(t, !strings.Contains(inside("true").stderr, "is left out"))
 
-		// It is laid out where the sandbox sees it, whoever does so.
+		// A command with another Docker configuration copies to the directory that the sandbox mounts, too.
 		other := w.withAnotherConfig(t)
 		w.write(t, of("CLAUDE.md"), "Be briefer.\n")
 		assert.Equal(t, other.ok(t, append(flags, "shell", "--", "sh", "-c", "cat ~/.claude/CLAUDE.md")...), "Be briefer.\n")
@@ -172,7 +172,7 @@ func TestAgentSettingsAreCopiedWithoutSecrets(t *testing.T) {
 		assert.NilError(t, os.RemoveAll(filepath.Dir(filepath.Dir(shown))))
 		assert.Equal(t, inside("cat .claude/CLAUDE.md").stdout, "Be briefer.\n")
 
-		// The user can do without, and is told if it cannot be read.
+		// The copy can be disabled, and an unreadable file is an error.
 		assert.Equal(t, inside("find .claude "+at.Destination+" -type f", "--no-host-config").stdout, "")
 		assert.NilError(t, os.Chmod(of("CLAUDE.md"), 0))
 		stderr := w.ralph(t, append(flags, "shell", "--", "true")...).expect(t, 1).stderr

@@ -32,7 +32,7 @@ func (w *world) loopEnd(t *testing.T) host.End {
 	return end
 }
 
-// waitForDetached waits until the loop of the world's sandbox goes on without a
+// waitForDetached waits until the loop of the world's sandbox continues without a
 // terminal.
 func (w *world) waitForDetached(t *testing.T) {
 	t.Helper()

@@ -99,7 +99,7 @@ func TestLargeInputAndOutput(t *testing.T) {
 			}
 		}
 
-		// A reader that has seen enough ends it all; the next command works.
+		// The command ends when its reader closes the pipe; the next command works.
 		res := run(t, w.command("sh", "-c", "docker ralph task list | head -n 1")).expect(t, 0)
 		assert.Equal(t, res.stdout, "ID                   P S        CAT   TITLE                               AGENT\n")
 		w.ok(t, "task", "show", "t/0000")

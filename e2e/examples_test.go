@@ -34,7 +34,7 @@ func TestCrushSandboxExamples(t *testing.T) {
 			{"migration", migration},
 		} {
 			if !t.Run(part.name, func(t *testing.T) { part.try(t, w) }) {
-				return // the next ones go on from there
+				return // the next parts depend on it
 			}
 		}
 	})

@@ -145,7 +145,7 @@ func TestNextCommandFetchesCommitsOfAKilledOne(t *testing.T) {
 		w.ralph(t, "task", "list").expect(t, 0)
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "a")
 
-		// The loop that was left behind goes on, and so do its commits.
+		// The loop continues without its command, and so do its commits.
 		w.write(t, filepath.Join(w.repo, "go"), "")
 		name := w.sandbox(t).Name
 		eventually(t, func() error {

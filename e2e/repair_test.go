@@ -18,8 +18,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/e2e/modelapi"
 )
 
-// Sandboxes that fail under a loop, are moved or copied: the loop goes on, and no
-// commit is lost.
+// Sandboxes that fail during a loop, and repositories that are moved or copied: the loop
+// continues, and no commit is lost.
 
 // sandboxFailures are failures of a sandbox while a loop runs in it. A row is the
 // docker command that causes it (NAME is the sandbox, USER the agent's user) and the

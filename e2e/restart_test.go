@@ -215,7 +215,7 @@ func TestEngineRestart(t *testing.T) {
 		e.end(t, syscall.SIGTERM)
 		r.assertContinues(t, "stopped", "--live-restore")
 
-		// An engine that lets containers go on without it.
+		// An engine with live restore.
 		r.work(t, "three")
 		e.end(t, syscall.SIGKILL)
 		e.start(t, "--live-restore")

@@ -22,7 +22,7 @@ const (
 	Held    Outcome = "held"
 	Broke   Outcome = "broke"
 	Skipped Outcome = "skipped" // it could not be tried
-	// Planted means that only what somebody else does later tells.
+	// Planted means that the effect shows only in a later command.
 	Planted Outcome = "planted"
 )
 

@@ -17,7 +17,7 @@ import (
 // rounds is how often a benchmark of Go is run, each time with all ways in turn.
 const rounds = 7
 
-// Goals of what stands between a sandbox and the network.
+// Goals of the network isolation of a sandbox.
 const (
 	proxyShare  = 0.6 // of what a connection carries without the proxy
 	proxyAim    = 0.8
@@ -99,7 +99,7 @@ func (b *bench) wall() error {
 	return nil
 }
 
-// proxyMemory tells what a proxy takes that nobody has asked anything yet.
+// proxyMemory measures the memory of an idle proxy.
 func (b *bench) proxyMemory() error {
 	name, _, err := b.create()
 	if err != nil {
@@ -119,7 +119,7 @@ func (b *bench) proxyMemory() error {
 	return nil
 }
 
-// removal is a command that removes a sandbox and what stands around it.
+// removal is a command that removes a sandbox with its proxy and networks.
 func removal(name string) []string {
 	return []string{"sh", "-c", "docker rm -fv " + name + " $(docker ps -aq --filter label=io.github.docker-ralph.sandbox=" + name + "); " +
 		"docker volume rm ralph-git-" + name + "; docker network ls -q --filter label=io.github.docker-ralph.sandbox=" + name + " | xargs -r docker network rm"}

@@ -43,8 +43,8 @@ type Script func(Request) Turn
 
 // Sessions is a script for several runs of an agent, one after the other: the
 // first run gets the turns of the first list, and so on. A run that asks for
-// more than its list has, and every run without a list, is told so in a
-// closing text.
+// more than its list has, and every run without a list, gets a closing text that
+// says so.
 func Sessions(sessions ...[]Turn) Script {
 	var mu sync.Mutex
 	order := map[string]int{}

@@ -43,7 +43,7 @@ func (v *Vendor) chat(w http.ResponseWriter, body []byte, number int) {
 		Stream bool
 		Model  string
 		Tools  []struct{ Function offered }
-		// The roles tell how far the conversation is.
+		// The roles show how far the conversation is.
 		Messages []struct{ Role string }
 	}
 	_ = json.Unmarshal(body, &asked) // a request without tools gets a text

@@ -48,8 +48,8 @@ func parse(header http.Header, body []byte) (Request, error) {
 	return r, nil
 }
 
-// session returns what tells runs of an agent apart. Older versions say it
-// only in the metadata.
+// session returns the ID of an agent's run. Older versions send it only in the
+// metadata.
 func session(header http.Header, userID string) string {
 	if id := header.Get("X-Claude-Code-Session-Id"); id != "" {
 		return id

@@ -36,8 +36,8 @@ func (c *call) note(args []string) error {
 }
 
 // Calls returns the calls of both doubles since the state folder was made, in
-// the order in which they began. Their arguments are what others on the
-// machine could have seen.
+// the order in which they began. Their arguments are visible to others on the
+// machine.
 func Calls(dir string) ([]Call, error) {
 	content, err := os.ReadFile(callsPath(dir))
 	if errors.Is(err, fs.ErrNotExist) {

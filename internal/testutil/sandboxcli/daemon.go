@@ -225,8 +225,8 @@ func (w watcher) stopUnused(name string) error {
 	return w.halt(r)
 }
 
-// finished reports whether nothing is left to watch, and if so gives up the lock
-// while nobody can start a sandbox without noticing.
+// finished reports whether nothing is left to watch, and if so releases the
+// watcher's lock while no sandbox can start.
 func (w watcher) finished() bool {
 	unlock, err := w.store.lock()
 	if err != nil {

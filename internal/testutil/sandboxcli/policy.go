@@ -39,7 +39,7 @@ func (c *call) rules() ([]rule, error) {
 	if !found && err == nil {
 		rules = balanced()
 	}
-	for i, r := range rules { // contract 9.6: allows of one's own do not count then
+	for i, r := range rules { // contract 9.6: the sandbox's own allow rules do not count then
 		if rules[i].Status = "active"; c.settings.Governed && r.Decision == "allow" {
 			rules[i].Status = "inactive"
 		}

@@ -73,7 +73,7 @@ func marked(match func(entry string) bool) ([]int, error) {
 	for _, path := range paths {
 		environ, err := os.ReadFile(path)
 		if err != nil {
-			continue // somebody else's, or gone
+			continue // of another user, or it has exited
 		}
 		for e := range bytes.SplitSeq(environ, []byte{0}) {
 			var pid int

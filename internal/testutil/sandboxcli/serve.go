@@ -73,7 +73,7 @@ func serveOne(conn *net.UnixConn) {
 	gone := make(chan struct{})
 	go func() {
 		_, _ = conn.Read(make([]byte, 1)) // it sends no more: this is its end
-		// The command is not to notice that nobody reads its output.
+		// The command does not notice that its output has no reader.
 		for _, f := range kept {
 			go func() {
 				_, _ = io.Copy(io.Discard, f)

@@ -250,7 +250,7 @@ func TestTerminalCommandOutlivesItsClient(t *testing.T) {
 			eventually(t, func() bool { return exists(filepath.Join(r.ws, "ready")) })
 			assert.NilError(t, s.cmd.Process.Signal(sig))
 			_ = s.cmd.Wait()
-			<-time.After(100 * time.Millisecond) // it goes on talking to nobody
+			<-time.After(100 * time.Millisecond) // the output has no reader any more
 			assert.NilError(t, os.WriteFile(filepath.Join(r.ws, "go"), nil, 0o644))
 			eventually(t, func() bool { return exists(filepath.Join(r.ws, "done")) })
 		}

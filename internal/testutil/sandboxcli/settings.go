@@ -66,7 +66,7 @@ type Faults struct {
 	HangExec bool `json:"hang_exec,omitempty"`
 	// HangList makes ls never return.
 	HangList bool `json:"hang_list,omitempty"`
-	// IgnoreSIGTERM is how long a client goes on after a SIGTERM.
+	// IgnoreSIGTERM is how long a client continues after a SIGTERM.
 	IgnoreSIGTERM Duration `json:"ignore_sigterm,omitempty"`
 	// LoginLapseAfter is how many calls are served before the login lapses.
 	LoginLapseAfter *int `json:"login_lapse_after,omitempty"`

@@ -51,7 +51,7 @@ func (p processes) pipes(conn *net.UnixConn, req request, g guest) (int, error) 
 
 // connect sends a request with pipes for its stdin, stdout and stderr, and
 // returns their other ends. The background process gets the reading ends of
-// the output too, to go on reading when this client is no more.
+// the output too, to continue reading after the exit of this client.
 func connect(conn *net.UnixConn, req request) ([]*os.File, error) {
 	var ours, theirs []*os.File
 	for i := range 3 {
