@@ -289,7 +289,7 @@ func TestAttachToALoopInAClone(t *testing.T) {
 		w.plan(t, task{ID: "slow", Title: "Wait", Steps: []string{"for i in $(seq 100); do test -e go && exit; sleep 0.1; done; echo patience >said"}})
 		w.ok(t, "--detach", "build")
 		res := w.ralph(t, "logs", "-f").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, "works on a clone of its own"))
+		assert.Check(t, is.Contains(res.stderr, " are in its private clone\nHint: follow a background loop with "))
 		back := w.ralph(t, "attach").expect(t, 0)
 		assert.Check(t, is.Contains(back.stdout, "Mode:   build"))
 		assert.Check(t, is.Contains(back.stdout, "All tasks complete"))

@@ -141,7 +141,7 @@ func TestLsWithoutAnEngine(t *testing.T) {
 func TestLogs(t *testing.T) {
 	onDrivers(t, func(t *testing.T, w *world) {
 		res := w.ralph(t, "logs").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, "Error: no loop of main has a log in "+w.repo+`. Start one with "docker ralph build"`))
+		assert.Check(t, is.Contains(res.stderr, "Error: no loop of main has a log in "+w.repo+"\nHint: start one with \"docker ralph build\""))
 		res = w.ralph(t, "logs", "--follow").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "no loop of main has a log"))
 

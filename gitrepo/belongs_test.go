@@ -8,8 +8,8 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// Who can write into a work tree cannot have another repository taken for its own.
-func TestAnotherRepositoryIsNotTaken(t *testing.T) {
+// An agent that writes into a worktree cannot make docker-ralph use another repository.
+func TestRedirectedGitFileIsRejected(t *testing.T) {
 	secret := repository(t)
 	gitIn(t, secret, "worktree", "add", "-q", "-b", "side", filepath.Join(tempDir(t), "side"))
 	gitIn(t, secret, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", repository(t), "lib")
@@ -62,7 +62,7 @@ func TestAnotherRepositoryIsNotTaken(t *testing.T) {
 }
 
 // A work tree that was moved is one again as soon as git knows.
-func TestAWorktreeThatWasMoved(t *testing.T) {
+func TestMovedWorktreeIsRejected(t *testing.T) {
 	root := repository(t)
 	base := tempDir(t)
 	linked, moved := filepath.Join(base, "linked"), filepath.Join(base, "moved")

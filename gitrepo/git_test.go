@@ -13,7 +13,7 @@ import (
 )
 
 // What cannot be read in time is asked for again, but not for ever.
-func TestAnAnswerThatWasNotReadInTime(t *testing.T) {
+func TestUnreadOutputIsRequestedAgain(t *testing.T) {
 	const answered = "echo asked >> asked\necho main\n"
 	const held = "sleep 3 &\n" // has the pipes open for longer than is waited
 	for _, tc := range []struct {

@@ -9,7 +9,7 @@ import (
 )
 
 // A path with line breaks is never taken for a shorter one, whatever it ends with.
-func TestWhatGitSaysOfTheLayout(t *testing.T) {
+func TestLayoutLines(t *testing.T) {
 	failed := errors.New("ambiguous argument 'HEAD'")
 	for _, tc := range []struct {
 		name, answer string

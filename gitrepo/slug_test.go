@@ -80,7 +80,7 @@ func TestSlug(t *testing.T) {
 	}
 }
 
-func TestSlugRefuses(t *testing.T) {
+func TestSlugRejects(t *testing.T) {
 	for _, tc := range []struct{ name, url, message string }{
 		{"empty", "", "empty URL"},
 		{"blank", " \t", "empty URL"},

@@ -276,7 +276,7 @@ func TestDetectBadOrigin(t *testing.T) {
 	assert.DeepEqual(t, hint.Of(err), []string{`correct it with "git remote set-url origin URL", or set RALPH_SCOPE_REPO=owner/repo`})
 }
 
-func TestDetectRefuses(t *testing.T) {
+func TestDetectRejects(t *testing.T) {
 	root := repository(t)
 	bare := filepath.Join(tempDir(t), "shop.git")
 	gitIn(t, root, "clone", "-q", "--bare", root, bare)

@@ -12,7 +12,7 @@ import (
 
 // Listing, inspecting, adding and removing worktrees run nothing that an agent has
 // left in one, even if a submodule of its own is on the branch there.
-func TestNothingOfAWorktreeIsRun(t *testing.T) {
+func TestNoProgramOfAWorktreeIsRun(t *testing.T) {
 	root := newRoot(t)
 	tree := add(t, open(t, root), "x", "x")
 	marker := filepath.Join(t.TempDir(), "marker")

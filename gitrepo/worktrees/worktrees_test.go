@@ -108,7 +108,7 @@ func TestAddFromAnotherWorktree(t *testing.T) {
 	assert.Assert(t, !trees[1].Main && trees[1].Current && trees[1].Name == "one")
 }
 
-func TestAddRefuses(t *testing.T) {
+func TestAddRejects(t *testing.T) {
 	root := newRoot(t)
 	add(t, open(t, root), "taken", "feature")
 	assert.NilError(t, os.Mkdir(filepath.Join(root, ".worktrees", "folder"), 0o755))
@@ -199,7 +199,7 @@ func TestAddCompletesTheIgnoreFile(t *testing.T) {
 }
 
 // A worktree whose folder was removed by hand is made again.
-func TestAddAfterTheFolderWasRemoved(t *testing.T) {
+func TestAddAfterTheDirectoryWasRemoved(t *testing.T) {
 	root := newRoot(t)
 	tree := add(t, open(t, root), "x", "topic")
 	commit(t, tree.Path, "second")

@@ -21,7 +21,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-func TestWhoGetsAGitDirectoryOfItsOwn(t *testing.T) {
+func TestPrivateGitDirectoryByDriver(t *testing.T) {
 	for _, tc := range []struct {
 		git, kind string
 		origin    config.OriginKind
@@ -44,7 +44,7 @@ func TestWhoGetsAGitDirectoryOfItsOwn(t *testing.T) {
 
 // A fetch that was cut off would go on in the sandbox for a while, and look like an
 // agent that may commit.
-func TestAFetchUnderWayComesToItsEnd(t *testing.T) {
+func TestRunningFetchCompletes(t *testing.T) {
 	top := t.TempDir()
 	begun, free := make(chan struct{}), make(chan struct{})
 	var g Git
@@ -89,7 +89,7 @@ func (a answering) Exec(_ context.Context, _ lifecycle.Sandbox, p lifecycle.Proc
 
 // Between the note that a command may commit and the start of its agent, nothing
 // runs in the sandbox.
-func TestCommitsAreNotAllHomeWhileACommandBegins(t *testing.T) {
+func TestCommitsAreNotSavedWhileAnAgentStarts(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	root := t.TempDir()
 	for _, args := range [][]string{

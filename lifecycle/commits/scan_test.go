@@ -14,7 +14,7 @@ import (
 )
 
 // A scan that cannot run lets nothing pass, unless it is only to warn.
-func TestScansThatCannotRun(t *testing.T) {
+func TestScansWithoutAScanner(t *testing.T) {
 	for _, tc := range []struct {
 		mode  string
 		block bool

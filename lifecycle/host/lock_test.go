@@ -11,7 +11,7 @@ import (
 )
 
 // A sandbox is not stopped or removed under a command, whichever of the scope's it is.
-func TestCommandsExcludeStopAndClean(t *testing.T) {
+func TestScopeLock(t *testing.T) {
 	h := Host{StateDir: t.TempDir(), Stderr: &bytes.Buffer{}}
 	scope := gitrepo.Scope{Repo: "a/b", Branch: "main"}
 	leave, err := h.LockShared(t.Context(), scope)

@@ -37,7 +37,7 @@ func (r *running) Manual(name string) lifecycle.Manual {
 	return lifecycle.Manual{Stop: "stop " + name}
 }
 
-func TestOrphansAreNamed(t *testing.T) {
+func TestOrphansAreReported(t *testing.T) {
 	var stderr bytes.Buffer
 	h := Host{StateDir: t.TempDir(), Stderr: &stderr}
 	sb := lifecycle.Sandbox{Name: "ralph-a"}
@@ -75,7 +75,7 @@ func TestOrphansAreNamed(t *testing.T) {
 	alive(nil)
 }
 
-func TestNamesOfSandboxesForOneDispatch(t *testing.T) {
+func TestEphemeralNames(t *testing.T) {
 	long := "ralph-" + strings.Repeat("x", 47) + "-yyyy"
 	for _, of := range []string{"ralph-a-b", long} {
 		assert.Check(t, isEphemeralOf(EphemeralName(of), of), of)
@@ -87,7 +87,7 @@ func TestNamesOfSandboxesForOneDispatch(t *testing.T) {
 
 // The sandbox of another branch can be called like one for one dispatch, and that of
 // another clone, or of another branch, like one's own.
-func TestNotesOfAScope(t *testing.T) {
+func TestRecordsOfAScope(t *testing.T) {
 	h := Host{StateDir: t.TempDir()}
 	wt := gitrepo.Worktree{Root: "/shop", Scope: gitrepo.Scope{Repo: "acme/shop", Branch: "log/in"}}
 	for id, sb := range map[string]lifecycle.Sandbox{
@@ -110,7 +110,7 @@ func TestNotesOfAScope(t *testing.T) {
 	assert.DeepEqual(t, ids, map[string]bool{"own": true, "ephemeral": true})
 }
 
-func TestWhoWorksWithASandboxIsWaitedFor(t *testing.T) {
+func TestExclusiveLockWaitsForCommands(t *testing.T) {
 	h := Host{StateDir: t.TempDir(), Stderr: &bytes.Buffer{}}
 	sb := lifecycle.Sandbox{Scope: gitrepo.Scope{Repo: "a/b", Branch: "main"}}
 	one, err := h.LockShared(t.Context(), sb.Scope)

@@ -87,7 +87,7 @@ func detached(ctx context.Context, h host.Host, name string, wt gitrepo.Worktree
 	return host.Record{}, hint.Wrap(errors.New(none), "start one with %q", "docker ralph --detach build")
 }
 
-// output is what a loop prints.
+// output is the output of a loop.
 type output interface {
 	Copy(w io.Writer) error
 	Close()
@@ -101,7 +101,7 @@ func outputOf(n host.Record, top string) (output, error) {
 	}
 	log, err := runlog.Find(top, func(l runlog.Loop) bool { return l.Dispatch == n.ID })
 	if err != nil {
-		return nil, fmt.Errorf("the output of %q cannot be read: it is in a private clone, or its log was removed", strings.Join(n.Command, " "))
+		return nil, fmt.Errorf("reading the output of %q: it is in a private clone, or its log was removed", strings.Join(n.Command, " "))
 	}
 	o := &loopOutput{log: log}
 	var before run.Tail
@@ -222,7 +222,7 @@ func takeTerminal(h host.Host) (to io.Writer, keys <-chan error, restore func(),
 	return termsafe.NewWriter(run.RawLines{To: h.Stdout}), pressed, restore, nil
 }
 
-// readKeys reads what the user types until that ends.
+// readKeys reads keys until the end of the input.
 func readKeys(in io.Reader, pressed chan<- error) {
 	typed := make([]byte, 64)
 	for {

@@ -14,23 +14,23 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/run"
 )
 
-// follower knows whether a loop still runs, and how it ended.
+// follower checks whether a loop still runs, and how it ended.
 type follower struct {
 	host    host.Host
 	own     string // name of the scope's sandbox
-	sandbox string // where the loop runs: that one, or one for the loop alone
+	sandbox string // of the loop: the same, or an ephemeral one
 	top     string // of the worktree
 	id      string
 
-	driver  lifecycle.Driver // nil before the sandbox was asked
+	driver  lifecycle.Driver // nil before the first check
 	sb      lifecycle.Sandbox
 	checked time.Time
-	last    bool // what it said
+	last    bool // result of the last check
 	warned  bool
 }
 
-// newFollower returns the follower of a loop in the sandbox of that name, or in one that
-// was created for the loop alone.
+// newFollower returns the follower of a loop in the sandbox of that name, or in an ephemeral one
+// of its scope.
 func newFollower(h host.Host, name, top, id string) *follower {
 	f := &follower{host: h, own: name, sandbox: name, top: top, id: id}
 	if all, err := h.RecordsOf(name); err == nil {
@@ -43,7 +43,7 @@ func newFollower(h host.Host, name, top, id string) *follower {
 	return f
 }
 
-// checkEvery is how often a sandbox is asked which commands run in it.
+// checkEvery is the minimum interval of checks.
 const checkEvery = 2 * time.Second
 
 // done reports whether the loop has ended, and its exit code. The error is
@@ -66,13 +66,13 @@ func (f *follower) done(ctx context.Context) (code int, done bool, err error) {
 	}
 	code, err = run.CodeOf(f.top, f.id)
 	if err != nil && f.runs(ctx) {
-		return 0, false, nil // it was dispatched from elsewhere
+		return 0, false, nil // it was started on another machine
 	}
 	return code, true, err
 }
 
-// runs asks the sandbox, at most once in checkEvery. Without an answer the loop is taken
-// to run.
+// runs lists the commands in the sandbox, at most once in checkEvery. Without an answer the loop
+// is assumed to run.
 func (f *follower) runs(ctx context.Context) bool {
 	if time.Since(f.checked) < checkEvery {
 		return f.last

@@ -9,15 +9,16 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// LogOptions select what of a log is printed.
+// LogOptions are the options of [Logs].
 type LogOptions struct {
-	// Command is one of [Transcribed], or empty for loops.
+	// Command is one of [run.Transcribed], or empty for loops.
 	Command string
 	// Follow prints new output until the loop ends.
 	Follow bool
@@ -79,14 +80,14 @@ func Logs(ctx context.Context, h host.Host, opts LogOptions) (int, error) {
 	})
 }
 
-// noLoop says why there is no log.
+// noLoop returns the error for a missing log.
 func noLoop(h host.Host, sandbox string, wt gitrepo.Worktree) error {
 	for _, kind := range microvm.Drivers() {
 		if sb, _ := microvm.Remembered(h.StateDir, kind, sandbox); sb.Private {
-			return fmt.Errorf("the sandbox %s works on a clone of its own, and the logs of its loops are in there, below .ralph/logs: they cannot be read from outside. A loop that was started with --detach can be followed with \"docker ralph attach\"", sandbox)
+			return hint.Wrap(fmt.Errorf("the logs of the sandbox %s are in its private clone", sandbox), "follow a background loop with %q", "docker ralph attach")
 		}
 	}
-	return fmt.Errorf("no loop of %s has a log in %s. Start one with \"docker ralph build\"", wt.Scope.Branch, wt.Root)
+	return hint.Wrap(fmt.Errorf("no loop of %s has a log in %s", wt.Scope.Branch, wt.Root), "start one with %q", "docker ralph build")
 }
 
 // logReading prints the log of one loop.
@@ -100,7 +101,7 @@ type logReading struct {
 	offset int64
 }
 
-// all prints what there is.
+// all prints the rest.
 func (r *logReading) all() error {
 	err := r.more()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -109,7 +110,7 @@ func (r *logReading) all() error {
 	return err
 }
 
-// more prints what has come.
+// more prints new output.
 func (r *logReading) more() (err error) {
 	if r.opts.Iteration > 0 {
 		r.offset, err = r.log.CopyRun(r.out, r.kind, r.opts.Iteration, r.offset)
@@ -119,8 +120,7 @@ func (r *logReading) more() (err error) {
 	return err
 }
 
-// show prints what has come. A run that was asked for may begin later, unless the loop
-// has ended.
+// show prints new output. The selected run may start later, unless the loop has ended.
 func (r *logReading) show(last bool) error {
 	if last {
 		return r.all()
@@ -149,7 +149,7 @@ func transcript(wt gitrepo.Worktree, opts LogOptions, out io.Writer) (err error)
 	}
 	log, err := runlog.LatestTranscript(wt.Root, opts.Command)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("no output of %q is kept in %s", "docker ralph "+opts.Command, wt.Root)
+		return fmt.Errorf("no recorded output of %q in %s", "docker ralph "+opts.Command, wt.Root)
 	}
 	if err != nil {
 		return fmt.Errorf("reading the output of %s: %w", opts.Command, err)

@@ -18,33 +18,32 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// LoopStatus is what runs in a sandbox, or how the last loop there ended. All of
-// it comes from where the agent rules. Its names in JSON are part of the
-// command's interface.
+// LoopStatus describes the command in a sandbox, or the last loop. It is from the sandbox, and
+// untrusted. Its names in JSON are part of the command's interface.
 type LoopStatus struct {
-	Command   string     `json:"command"` // plan, build, or else what runs
+	Command   string     `json:"command"` // plan, build, or another command
 	Running   bool       `json:"running"`
-	Others    int        `json:"others"`          // that run as well
+	Others    int        `json:"others"`          // number of other commands
 	Iteration int        `json:"iteration"`       // 0 if unknown
-	Tasks     []string   `json:"tasks"`           // that the agent has claimed
-	Since     *time.Time `json:"since"`           // it began
+	Tasks     []string   `json:"tasks"`           // claimed by the agent
+	Since     *time.Time `json:"since"`           // start
 	Ended     *time.Time `json:"ended"`           // nil while it runs
 	Stop      string     `json:"stop"`            // why it ended, in a word
 	ExitCode  *int       `json:"exit_code"`       // nil while it runs
-	Summary   string     `json:"summary"`         // what it came to, in a line
-	ID        string     `json:"log,omitempty"`   // its folder below .ralph/logs
-	Killed    bool       `json:"killed,omitzero"` // it does not run, and nobody noted how it ended
+	Summary   string     `json:"summary"`         // in one line
+	ID        string     `json:"log,omitempty"`   // its directory below .ralph/logs
+	Killed    bool       `json:"killed,omitzero"` // it has ended without an exit code
 }
 
-// loopOf tells what runs in a sandbox. One that nothing was started in, as far as
-// this machine knows, is not asked: that takes longer than all else.
+// loopOf describes the command in a sandbox. Its processes are listed, which is slow, only if
+// there is a run record or an unfinished log.
 func loopOf(ctx context.Context, h host.Host, l host.Located) (*LoopStatus, error) {
 	logs := loopsOf(l.Sandbox)
 	unfinished := slices.ContainsFunc(logs, func(s runlog.State) bool { return s.Ended.IsZero() })
-	if l.Sandbox.State == lifecycle.Paused && len(logs) > 0 && logs[0].Ended.IsZero() { // it cannot be asked
+	if l.Sandbox.State == lifecycle.Paused && len(logs) > 0 && logs[0].Ended.IsZero() { // its processes cannot be listed
 		return runningLoop([]lifecycle.Dispatch{{ID: logs[0].Dispatch, Command: []string{wire.Program, logs[0].Mode}, Since: logs[0].Started}}, logs), nil
 	}
-	if l.Sandbox.State != lifecycle.Running || !unfinished && !hasNotes(h, l.Sandbox.Name) {
+	if l.Sandbox.State != lifecycle.Running || !unfinished && !hasRecords(h, l.Sandbox.Name) {
 		return lastLoopOf(h, l.Sandbox, logs), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, host.AskTimeout)
@@ -59,20 +58,20 @@ func loopOf(ctx context.Context, h host.Host, l host.Located) (*LoopStatus, erro
 	return runningLoop(running, logs), nil
 }
 
-// loopsOf are the newest loops of a sandbox that its work tree has logs of.
+// loopsOf returns the newest loops of a sandbox from the logs in its worktree.
 func loopsOf(sb lifecycle.Sandbox) []runlog.State {
 	return slices.DeleteFunc(runlog.Recent(sb.Root, run.RecentLoops), func(s runlog.State) bool {
 		return s.Branch != "" && s.Branch != sb.Scope.Branch
 	})
 }
 
-// hasNotes reports whether a command of this machine may run in a sandbox.
-func hasNotes(h host.Host, name string) bool {
-	notes, err := os.ReadDir(h.RecordDir(name))
-	return err == nil && len(notes) > 0
+// hasRecords reports whether there are run records of a sandbox.
+func hasRecords(h host.Host, name string) bool {
+	records, err := os.ReadDir(h.RecordDir(name))
+	return err == nil && len(records) > 0
 }
 
-// runningLoop describes the latest loop among what runs, or else the latest.
+// runningLoop describes the latest running loop, or else the latest running command.
 func runningLoop(running []lifecycle.Dispatch, logs []runlog.State) *LoopStatus {
 	d := running[len(running)-1]
 	for _, other := range slices.Backward(running) {
@@ -98,8 +97,8 @@ func runningLoop(running []lifecycle.Dispatch, logs []runlog.State) *LoopStatus 
 	return status
 }
 
-// lastLoopOf describes the newest loop, which does not run. One without a terminal
-// has left its end on this host; that says more where the work tree has no log.
+// lastLoopOf describes the last loop. For a background loop without a log in the worktree, it
+// uses the record of its end.
 func lastLoopOf(h host.Host, sb lifecycle.Sandbox, logs []runlog.State) *LoopStatus {
 	status := lastLoop(logs)
 	e, err := host.Ended(h.StateDir, sb.Name)
@@ -128,7 +127,7 @@ func lastLoop(logs []runlog.State) *LoopStatus {
 	return status
 }
 
-// tasksMax is how many tasks of a run are shown.
+// tasksMax limits the tasks of a run.
 const tasksMax = 5
 
 func lines(all []string) []string {

@@ -110,7 +110,7 @@ func TestLoopOf(t *testing.T) {
 	assert.Equal(t, ask().Stop, "stall")
 }
 
-func TestWhoseSandboxesAreMeant(t *testing.T) {
+func TestSandboxesOfTheCurrentDirectory(t *testing.T) {
 	main := gitrepo.Scope{Repo: "a/b", Branch: "main"}
 	in := host.Here{Inside: true, Worktree: gitrepo.Worktree{Root: "/src", MainRoot: "/src", Scope: main}}
 	linked := host.Here{Inside: true, Worktree: gitrepo.Worktree{Root: "/src/.worktrees/x", MainRoot: "/src", Scope: gitrepo.Scope{Repo: "a/b", Branch: "x"}}}

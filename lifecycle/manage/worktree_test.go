@@ -129,7 +129,7 @@ func TestAddWorktreeConcurrently(t *testing.T) {
 	assert.Equal(t, strings.Count(gitTree(t, h.Dir, "worktree", "list"), "\n"), 2)
 }
 
-func TestIntoRefusesWithoutAScope(t *testing.T) {
+func TestIntoNeedsAScope(t *testing.T) {
 	h, _ := treeHost(t)
 	in, err := h.Into(t.Context(), &host.Worktree{Name: "x"})
 	assert.NilError(t, err)

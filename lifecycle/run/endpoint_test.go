@@ -16,7 +16,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-func TestEndpointsOfOnesOwnAreOpen(t *testing.T) {
+func TestUsersEndpointsAreAllowed(t *testing.T) {
 	cloud := []string{"AWS_REGION=eu-west-1", "AWS_SECRET_ACCESS_KEY=s"}
 	inside := &credential.Routed{Inside: []string{"GOOGLE_GEMINI_BASE_URL=https://models.example:8443/v1", "GEMINI_API_KEY=k", "COPILOT_PROVIDER_BASE_URL=http://10.1.2.3/v1"}}
 	for _, tc := range []struct {
@@ -54,7 +54,7 @@ func TestEndpointsOfOnesOwnAreOpen(t *testing.T) {
 	}
 }
 
-func TestUnreachableEndpointsAreRefused(t *testing.T) {
+func TestUnreachableEndpointsAreRejected(t *testing.T) {
 	for _, tc := range []struct{ name, mode, agent, variable, value, inside, err, hint string }{
 		{name: "none", mode: "allowlist", agent: "claude"},
 		{name: "a name", mode: "allow-all", agent: "claude", variable: "ANTHROPIC_BASE_URL", value: "https://gateway.example"},
@@ -90,7 +90,7 @@ func TestUnreachableEndpointsAreRefused(t *testing.T) {
 	}
 }
 
-func TestAnEndpointThatTheUserRefusesStaysClosed(t *testing.T) {
+func TestDeniedEndpointStaysBlocked(t *testing.T) {
 	policy, err := egress.New(egress.Allowlist, "claude", nil, nil)
 	assert.NilError(t, err)
 	rule, err := egress.ParseRule("*.amazonaws.com")

@@ -14,7 +14,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 )
 
-func TestKeepKeys(t *testing.T) {
+func TestKeysStayWithTheProxy(t *testing.T) {
 	set := map[string]string{
 		"ANTHROPIC_API_KEY": "sk-a", "GEMINI_API_KEY": "sk-g", "OPENAI_API_KEY": "sk-o", "OPENAI_BASE_URL": "http://10.1.2.3/v1", "MINE": "m",
 	}

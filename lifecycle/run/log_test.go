@@ -69,7 +69,7 @@ func numbered(n int) string {
 	return all.String()
 }
 
-func TestTellEnded(t *testing.T) {
+func TestEndedContainersAreReported(t *testing.T) {
 	running := &apicontainer.State{Running: true, Status: apicontainer.StateRunning, StartedAt: "2026-01-01T00:00:00Z"}
 	exited := func(code int) *apicontainer.State {
 		return &apicontainer.State{Status: apicontainer.StateExited, ExitCode: code, StartedAt: "2026-01-01T00:00:00Z"}
@@ -153,7 +153,7 @@ func TestTellEnded(t *testing.T) {
 }
 
 // What could not be brought up tells what it has said, whether it runs or not.
-func TestLogsOfWhatDidNotComeUp(t *testing.T) {
+func TestLogsOfAFailedStartAreReported(t *testing.T) {
 	var stderr bytes.Buffer
 	h := host.Host{StateDir: t.TempDir(), Stderr: &stderr}
 	e := logged{
@@ -179,7 +179,7 @@ func TestLogsOfWhatDidNotComeUp(t *testing.T) {
 	assert.Equal(t, stderr.String(), "")
 }
 
-func TestLogsAreKeptByTheUserAlone(t *testing.T) {
+func TestSavedLogsArePrivate(t *testing.T) {
 	h := host.Host{StateDir: t.TempDir(), Stderr: io.Discard}
 	d := &container.Driver{API: logged{states: map[string]*apicontainer.State{"id": {Status: apicontainer.StateExited}}, logs: map[string]string{"id": "old\nRESTARTED\n" + numbered(30)}}}
 	var all []string

@@ -12,7 +12,7 @@ import (
 )
 
 // What an engine or Go says in place of a command is held back, and nothing else is.
-func TestOutputOfACommandThatWasNotStarted(t *testing.T) {
+func TestStartFailuresAreHeldBack(t *testing.T) {
 	long := startFailures[0] + strings.Repeat("x", startFailureMax)
 	for _, tc := range []struct {
 		name    string
@@ -44,7 +44,7 @@ func TestOutputOfACommandThatWasNotStarted(t *testing.T) {
 }
 
 // A command is not run again with less input than it was given.
-func TestCheckedInput(t *testing.T) {
+func TestInputOfAFailedStart(t *testing.T) {
 	var none *checkedInput
 	assert.Assert(t, none.whole())
 	for _, tc := range []struct {

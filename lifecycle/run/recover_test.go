@@ -33,7 +33,7 @@ func (r *restarting) Dispatches(context.Context, lifecycle.Sandbox) ([]lifecycle
 }
 
 // A loop whose engine breaks the connection is started again, unless it still runs.
-func TestLoopOutlivesItsEngine(t *testing.T) {
+func TestLoopSurvivesItsEngine(t *testing.T) {
 	broken := fmt.Errorf("asking how the command has ended: %w", syscall.ECONNRESET)
 	for _, tc := range []struct {
 		name   string

@@ -144,9 +144,8 @@ func TestSweepRemovesWhatKilledDispatchesLeft(t *testing.T) {
 	assert.DeepEqual(t, d.removed, []string{"left", "stopped"})
 }
 
-// Everything that can be refused without an engine is, whether one answers or
-// not.
-func TestRunRefusesWithoutAnEngine(t *testing.T) {
+// Errors that need no engine come first, with or without an engine.
+func TestChecksComeBeforeTheEngine(t *testing.T) {
 	bin := func(dir string, args ...string) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "git", args...)

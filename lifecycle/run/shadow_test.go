@@ -14,7 +14,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-func TestShadows(t *testing.T) {
+func TestNodeModulesAreShadowed(t *testing.T) {
 	pkg := fs.WithFile("package.json", "{}")
 	dir := fs.NewDir(t, "shadows", pkg,
 		fs.WithDir("node_modules", fs.WithDir("dependency", pkg)),
