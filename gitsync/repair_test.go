@@ -128,6 +128,27 @@ func TestTransientFailuresAreNotRepaired(t *testing.T) {
 	assert.Equal(t, w.out().Commits, 1)
 }
 
+// A push would take the missing index for the removal of all files.
+func TestPushIntoAHalfRepairedGitDirectory(t *testing.T) {
+	t.Parallel()
+	w := sandboxed(t)
+	killed := errors.New("killed")
+	_, _, err := w.repo.Repair(t.Context(), func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
+		if script != salvageScript {
+			return killed
+		}
+		return w.repaired(ctx, script, args, stdin, stdout)
+	})
+	assert.ErrorIs(t, err, killed)
+	_, err = w.repo.Push(t.Context(), w.sh)
+	assert.Assert(t, is.ErrorContains(err, "broken: missing index"))
+	_, lost, err := w.repo.Repair(t.Context(), w.repaired)
+	assert.NilError(t, errors.Join(lost, err))
+	_, err = w.repo.Push(t.Context(), w.sh)
+	assert.NilError(t, err)
+	assert.Equal(t, w.agent("status", "--porcelain"), "")
+}
+
 // The sandbox gets the user's branch.
 func TestBrokenGitDirectoryWithoutState(t *testing.T) {
 	t.Parallel()
