@@ -14,58 +14,43 @@ import (
 func codex() Adapter {
 	return headless{
 		name: "codex", install: "npm install -g @openai/codex", backend: "openai",
-		decoder: stream.Codex, command: codexCommand, interactive: codexInterface,
+		decoder: stream.Codex, command: codexCommand,
 	}
 }
 
 // codexCommand restricts codex to the worktree by its own sandbox, unless bypassed.
-func codexCommand(ctx context.Context, s Session, cmd *Command) error {
-	// A login shell would reset PATH.
-	cmd.Args = []string{"exec", "--json", "--skip-git-repo-check", "--config", "allow_login_shell=false"}
-	if s.Sandboxed {
-		cmd.Args = append(cmd.Args, "--config", "check_for_update_on_startup=false", "--config", "analytics.enabled=false")
+func codexCommand(ctx context.Context, s Session, cmd *Command, interactive bool) error {
+	if !interactive {
+		cmd.add("exec", "--json", "--skip-git-repo-check")
 	}
-	cmd.Args = append(cmd.Args, codexEndpoint(s)...)
+	cmd.add("--config", "allow_login_shell=false") // a login shell would reset PATH
+	if s.Sandboxed {
+		cmd.add("--config", "check_for_update_on_startup=false", "--config", "analytics.enabled=false")
+		if dir, err := os.Getwd(); err == nil && interactive {
+			cmd.add("--config", fmt.Sprintf("projects={%q={trust_level=\"trusted\"}}", dir))
+		}
+	}
+	cmd.add(codexEndpoint(s)...)
 	if bypassed(s) {
-		cmd.Args = append(cmd.Args, "--dangerously-bypass-approvals-and-sandbox")
-	} else {
-		cmd.Args = append(cmd.Args, "--sandbox", "workspace-write")
+		cmd.add("--dangerously-bypass-approvals-and-sandbox")
+	} else if !interactive {
+		cmd.add("--sandbox", "workspace-write")
 		// To codex, .git is not part of the worktree. Without a sandbox, files written
 		// there could break out.
 		if dir := gitDir(ctx); s.Sandboxed && dir != "" {
-			cmd.Args = append(cmd.Args, "--add-dir", dir)
+			cmd.add("--add-dir", dir)
 		}
 	}
 	cmd.model(s)
-	cmd.Args = append(cmd.Args, "-")
-	return codexHome(s)
-}
-
-// codexHome creates CODEX_HOME, which must exist.
-func codexHome(s Session) error {
-	if home := s.Getenv("CODEX_HOME"); home != "" {
+	if !interactive {
+		cmd.add("-")
+	}
+	if home := s.Getenv("CODEX_HOME"); home != "" { // it must exist
 		if err := os.MkdirAll(home, 0o700); err != nil {
 			return fmt.Errorf("creating the directory of codex: %w", err)
 		}
 	}
 	return nil
-}
-
-// codexInterface trusts the worktree in a sandbox.
-func codexInterface(s Session, cmd *Command) error {
-	cmd.Args = []string{"--config", "allow_login_shell=false"}
-	if s.Sandboxed {
-		cmd.Args = append(cmd.Args, "--config", "check_for_update_on_startup=false", "--config", "analytics.enabled=false")
-		if dir, err := os.Getwd(); err == nil {
-			cmd.Args = append(cmd.Args, "--config", fmt.Sprintf("projects={%q={trust_level=\"trusted\"}}", dir))
-		}
-	}
-	cmd.Args = append(cmd.Args, codexEndpoint(s)...)
-	if bypassed(s) {
-		cmd.Args = append(cmd.Args, "--dangerously-bypass-approvals-and-sandbox")
-	}
-	cmd.model(s)
-	return codexHome(s)
 }
 
 // codexEndpoint configures the user's endpoint, for which codex has no variable. A custom

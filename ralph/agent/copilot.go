@@ -12,36 +12,25 @@ import (
 func copilot() Adapter {
 	return headless{
 		name: "copilot", install: "npm install -g @github/copilot", backend: "github",
-		decoder: stream.Copilot, command: copilotCommand, interactive: copilotInterface,
+		decoder: stream.Copilot, command: copilotCommand,
 	}
 }
 
 // copilotCommand passes the prompt on standard input, like -p.
-func copilotCommand(_ context.Context, s Session, cmd *Command) error {
-	cmd.Args = []string{"--output-format", "json", "--no-ask-user"}
+func copilotCommand(_ context.Context, s Session, cmd *Command, interactive bool) error {
+	if !interactive {
+		cmd.add("--output-format", "json", "--no-ask-user")
+	}
 	if bypassed(s) {
-		cmd.Args = append(cmd.Args, "--allow-all")
-	} else {
-		cmd.Args = append(cmd.Args, copilotRules(s)...)
+		cmd.add("--allow-all")
+	} else if !interactive {
+		cmd.add(copilotRules(s)...)
 	}
 	cmd.model(s)
-	copilotEnvironment(s, cmd)
-	return nil
-}
-
-func copilotInterface(s Session, cmd *Command) error {
-	if bypassed(s) {
-		cmd.Args = append(cmd.Args, "--allow-all")
-	}
-	cmd.model(s)
-	copilotEnvironment(s, cmd)
-	return nil
-}
-
-func copilotEnvironment(s Session, cmd *Command) {
 	if s.Sandboxed {
 		cmd.Env = append(cmd.Env, "COPILOT_AUTO_UPDATE=false")
 	}
+	return nil
 }
 
 // copilotRules returns the permission flags. Copilot has rules for subcommands of few

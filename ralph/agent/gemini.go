@@ -14,19 +14,21 @@ import (
 func gemini() Adapter {
 	return headless{
 		name: "gemini", install: "npm install -g @google/gemini-cli", backend: "google",
-		decoder: stream.Gemini, command: geminiCommand, interactive: geminiInterface,
+		decoder: stream.Gemini, command: geminiCommand,
 	}
 }
 
 // geminiCommand trusts the worktree only in a sandbox or with --danger.
-func geminiCommand(_ context.Context, s Session, cmd *Command) error {
-	cmd.Args = []string{"--output-format", "stream-json"}
+func geminiCommand(_ context.Context, s Session, cmd *Command, interactive bool) error {
+	if !interactive {
+		cmd.add("--output-format", "stream-json")
+	}
 	if s.Sandboxed || s.Danger {
-		cmd.Args = append(cmd.Args, "--skip-trust")
+		cmd.add("--skip-trust")
 	}
 	if bypassed(s) {
-		cmd.Args = append(cmd.Args, "--approval-mode", "yolo")
-	} else {
+		cmd.add("--approval-mode", "yolo")
+	} else if !interactive {
 		path, err := geminiPolicy(s)
 		if err != nil {
 			return err
@@ -35,33 +37,19 @@ func geminiCommand(_ context.Context, s Session, cmd *Command) error {
 		if mayEdit(s) {
 			mode = "auto_edit"
 		}
-		cmd.Args = append(cmd.Args, "--approval-mode", mode, "--policy", path)
+		cmd.add("--approval-mode", mode, "--policy", path)
 	}
 	cmd.model(s)
-	cmd.Args = append(cmd.Args, "-p", "Do what is written above.")
-	geminiEnvironment(s, cmd)
-	return nil
-}
-
-func geminiInterface(s Session, cmd *Command) error {
-	if s.Sandboxed || s.Danger {
-		cmd.Args = append(cmd.Args, "--skip-trust")
+	if !interactive {
+		cmd.add("-p", "Do what is written above.")
 	}
-	if bypassed(s) {
-		cmd.Args = append(cmd.Args, "--approval-mode", "yolo")
-	}
-	cmd.model(s)
-	geminiEnvironment(s, cmd)
-	return nil
-}
-
-func geminiEnvironment(s Session, cmd *Command) {
 	if s.Getenv("GEMINI_API_KEY") != "" && s.Getenv("GEMINI_DEFAULT_AUTH_TYPE") == "" && s.Getenv("GOOGLE_GENAI_USE_VERTEXAI") == "" {
 		cmd.Env = append(cmd.Env, "GEMINI_DEFAULT_AUTH_TYPE=gemini-api-key")
 	}
 	if s.Sandboxed {
 		cmd.Env = append(cmd.Env, "GEMINI_TELEMETRY_ENABLED=false")
 	}
+	return nil
 }
 
 // geminiPolicy writes the allowed commands to a policy file and returns its path.

@@ -18,10 +18,9 @@ type headless struct {
 	install string // installation command
 	backend string
 	decoder func() event.Decoder
-	// command completes the command line of a run. Path, prompt and model are set.
-	command func(ctx context.Context, s Session, cmd *Command) error
-	// interactive completes the command line of an interactive session.
-	interactive   func(s Session, cmd *Command) error
+	// command completes the command line of a run, or of an interactive session. Path,
+	// prompt and model are set.
+	command       func(ctx context.Context, s Session, cmd *Command, interactive bool) error
 	noPermissions bool // the agent has no permission system
 }
 
@@ -62,37 +61,34 @@ func (h headless) Prepare(ctx context.Context, s Session) (Command, error) {
 	if err := h.Check(s); err != nil {
 		return Command{}, err
 	}
-	path, err := findAgent(h.name, h.install)
-	if err != nil {
-		return Command{}, err
-	}
 	text, err := promptText(ctx, s)
 	if err != nil {
 		return Command{}, err
 	}
-	s.Model = h.Model(s)
-	cmd := Command{Path: path, Stdin: text}
-	err = h.command(ctx, s, &cmd)
-	return cmd, err
+	return h.start(ctx, s, Command{Stdin: text}, false)
 }
 
-func (h headless) Interactive(_ context.Context, s Session) (Command, error) {
-	path, err := findAgent(h.name, h.install)
-	if err != nil {
+func (h headless) Interactive(ctx context.Context, s Session) (Command, error) {
+	return h.start(ctx, s, Command{}, true)
+}
+
+func (h headless) start(ctx context.Context, s Session, cmd Command, interactive bool) (_ Command, err error) {
+	if cmd.Path, err = findAgent(h.name, h.install); err != nil {
 		return Command{}, err
 	}
 	s.Model = h.Model(s)
-	cmd := Command{Path: path}
-	err = h.interactive(s, &cmd)
+	err = h.command(ctx, s, &cmd, interactive)
 	return cmd, err
 }
 
 // bypassed reports whether the agent skips permission prompts.
 func bypassed(s Session) bool { return s.Danger || s.Sandboxed && s.Bypass }
 
+func (c *Command) add(args ...string) { c.Args = append(c.Args, args...) }
+
 // model adds the --model flag if a model is set.
 func (c *Command) model(s Session) {
 	if s.Model != "" {
-		c.Args = append(c.Args, "--model", s.Model)
+		c.add("--model", s.Model)
 	}
 }

@@ -77,7 +77,7 @@ func TestHeadlessCommandLines(t *testing.T) {
 func TestPermissionsFollowThePrompt(t *testing.T) {
 	s := Session{Mode: Plan, Prompts: told, Getenv: env(), TempDir: t.TempDir()}
 	cmd := Command{}
-	assert.NilError(t, geminiCommand(t.Context(), s, &cmd))
+	assert.NilError(t, geminiCommand(t.Context(), s, &cmd, false))
 	assert.Assert(t, cmp.Contains(strings.Join(cmd.Args, " "), "--approval-mode default"))
 	b, err := os.ReadFile(filepath.Join(s.TempDir, "gemini-policy.toml"))
 	assert.NilError(t, err)
@@ -93,7 +93,7 @@ func TestPermissionsFollowThePrompt(t *testing.T) {
 
 	cmd = Command{}
 	s.Getenv = env("OPENCODE_PERMISSION", `{"bash":"allow"}`)
-	assert.NilError(t, opencodeCommand(t.Context(), s, &cmd))
+	assert.NilError(t, opencodeCommand(t.Context(), s, &cmd, false))
 	assert.Equal(t, len(cmd.Env), 1, "the user's own permissions were replaced")
 }
 
@@ -104,7 +104,7 @@ func TestOpencodeVersions(t *testing.T) {
 		assert.NilError(t, os.WriteFile(bin, []byte("#!/bin/sh\necho "+version+"\n"), 0o755))
 		s := Session{Mode: Build, Prompts: told, Getenv: env("OPENCODE_CONFIG_CONTENT", `{"a":1,"plugin":["mine"]}`), TempDir: t.TempDir(), Danger: true}
 		cmd := Command{Path: bin}
-		assert.NilError(t, opencodeCommand(t.Context(), s, &cmd))
+		assert.NilError(t, opencodeCommand(t.Context(), s, &cmd, false))
 		assert.Equal(t, slices.Contains(cmd.Args, "--standalone"), alone, version)
 		if alone {
 			assert.Equal(t, len(cmd.Env), 0)
@@ -117,7 +117,7 @@ func TestOpencodeVersions(t *testing.T) {
 	}
 	cmd := Command{Path: bin}
 	s := Session{Getenv: env("OPENCODE_CONFIG_CONTENT", "{ // a comment\n}"), TempDir: t.TempDir(), Danger: true}
-	assert.NilError(t, opencodeCommand(t.Context(), s, &cmd))
+	assert.NilError(t, opencodeCommand(t.Context(), s, &cmd, false))
 	assert.Equal(t, len(cmd.Env), 0)
 }
 
@@ -135,7 +135,7 @@ func TestHeadlessAgentsNotInstalled(t *testing.T) {
 
 func TestEnvironmentOfHeadlessAgents(t *testing.T) {
 	home := filepath.Join(t.TempDir(), "codex")
-	assert.NilError(t, codexCommand(t.Context(), Session{Getenv: env("CODEX_HOME", home)}, &Command{}))
+	assert.NilError(t, codexCommand(t.Context(), Session{Getenv: env("CODEX_HOME", home)}, &Command{}, false))
 	_, err := os.Stat(home)
 	assert.NilError(t, err)
 	for _, tc := range []struct {
@@ -147,7 +147,7 @@ func TestEnvironmentOfHeadlessAgents(t *testing.T) {
 		{[]string{"GEMINI_API_KEY", "k", "GOOGLE_GENAI_USE_VERTEXAI", "true"}, nil},
 	} {
 		var cmd Command
-		assert.NilError(t, geminiCommand(t.Context(), Session{Getenv: env(tc.env...), Danger: true}, &cmd))
+		assert.NilError(t, geminiCommand(t.Context(), Session{Getenv: env(tc.env...), Danger: true}, &cmd, false))
 		assert.DeepEqual(t, cmd.Env, tc.want)
 	}
 }

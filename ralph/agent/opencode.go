@@ -25,44 +25,32 @@ var opencodePlugin []byte
 func opencode() Adapter {
 	return headless{
 		name: "opencode", install: "npm install -g opencode-ai",
-		decoder: stream.Opencode, command: opencodeCommand, interactive: opencodeInterface,
+		decoder: stream.Opencode, command: opencodeCommand,
 	}
 }
 
-func opencodeCommand(ctx context.Context, s Session, cmd *Command) error {
-	cmd.Args = []string{"run", "--format", "json"}
-	if opencodeServes(ctx, s, cmd.Path) {
-		// The default is a server shared by all sandboxes and sessions.
-		cmd.Args = append(cmd.Args, "--standalone")
-	} else if err := opencodeAddPlugin(s, cmd); err != nil {
-		return err
+func opencodeCommand(ctx context.Context, s Session, cmd *Command, interactive bool) error {
+	permissions := `{"bash":"ask","edit":"ask"}`
+	if !interactive {
+		permissions = opencodePermissions(s)
+		cmd.add("run", "--format", "json")
+		if opencodeServes(ctx, s, cmd.Path) {
+			// The default is a server shared by all sandboxes and sessions.
+			cmd.add("--standalone")
+		} else if err := opencodeAddPlugin(s, cmd); err != nil {
+			return err
+		}
 	}
 	if bypassed(s) {
-		cmd.Args = append(cmd.Args, "--auto")
+		cmd.add("--auto")
 	} else if s.Getenv("OPENCODE_PERMISSION") == "" {
-		cmd.Env = append(cmd.Env, "OPENCODE_PERMISSION="+opencodePermissions(s))
+		cmd.Env = append(cmd.Env, "OPENCODE_PERMISSION="+permissions)
 	}
 	cmd.model(s)
-	opencodeEnvironment(s, cmd)
-	return nil
-}
-
-// opencodeInterface enables permission prompts, unless bypassed.
-func opencodeInterface(s Session, cmd *Command) error {
-	if bypassed(s) {
-		cmd.Args = append(cmd.Args, "--auto")
-	} else if s.Getenv("OPENCODE_PERMISSION") == "" {
-		cmd.Env = append(cmd.Env, `OPENCODE_PERMISSION={"bash":"ask","edit":"ask"}`)
-	}
-	cmd.model(s)
-	opencodeEnvironment(s, cmd)
-	return nil
-}
-
-func opencodeEnvironment(s Session, cmd *Command) {
 	if s.Sandboxed {
 		cmd.Env = append(cmd.Env, "OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_SHARE=1")
 	}
+	return nil
 }
 
 // opencodeServes reports whether this is version 2 or later, which starts a server. An
