@@ -12,6 +12,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/moby/sys/atomicwriter"
+
 	"github.com/docker-ralph/docker-ralph/hint"
 )
 
@@ -143,18 +145,7 @@ func hideFromGit(dir string) error {
 	if _, err := os.Lstat(name); err == nil {
 		return nil
 	}
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if errors.Is(err, fs.ErrExist) {
-		return nil // created by another process
-	}
-	if err != nil {
-		return fmt.Errorf("creating %s: %w", name, err)
-	}
-	_, err = f.WriteString("*\n")
-	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("writing %s: %w", name, err)
-	}
-	return nil
+	return atomicwriter.WriteFile(name, []byte("*\n"), 0o644)
 }
 
 // layout is the schema of an existing database.

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/moby/sys/atomicwriter"
 )
 
 // cacheDirs lists the directories that package managers do not create themselves.
@@ -44,13 +46,5 @@ func writeOnce(path, content string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if errors.Is(err, fs.ErrExist) {
-		return nil // created concurrently
-	}
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(content)
-	return errors.Join(err, f.Close())
+	return atomicwriter.WriteFile(path, []byte(content), 0o644)
 }
