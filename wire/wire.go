@@ -21,7 +21,7 @@ const (
 	// delivered to it.
 	DispatchEnv = "RALPH_DISPATCH"
 	// PrivateGitDir is where a sandbox has a private git directory mounted, whether or
-	// not it also lies over the worktree's .git.
+	// not it is also mounted over the worktree's .git.
 	PrivateGitDir = "/opt/ralph-git/own"
 	// BranchEnv names the branch that the worktree has on the host. An agent can have
 	// another one checked out when a loop begins.

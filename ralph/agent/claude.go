@@ -120,7 +120,7 @@ func configDir(s Session) (string, error) {
 	return filepath.Join(home, ".claude"), nil
 }
 
-// writeSkill replaces dir/SKILL.md atomically, whatever an agent has made of it.
+// writeSkill replaces dir/SKILL.md atomically, even if an agent has made it a link or a directory.
 func writeSkill(dir, text string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

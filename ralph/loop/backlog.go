@@ -19,7 +19,7 @@ type Backlog interface {
 	Renew(ctx context.Context, agentID string) error
 	// Release fails an active task.
 	Release(ctx context.Context, slug, reason string) error
-	// Forgive takes back a failed attempt that the task did not cause.
+	// Forgive discounts a failed attempt that the task did not cause.
 	Forgive(ctx context.Context, slug string) error
 	// Reopen makes a finished task open again.
 	Reopen(ctx context.Context, slug, reason string) error
@@ -107,9 +107,9 @@ func (before snapshot) finished(after snapshot, agentID string) []string {
 	return slugs
 }
 
-// givenBack lists the tasks that the agent failed itself. With several loops on one
+// failedByAgent lists the tasks that the agent failed itself. With several loops on one
 // backlog it may include tasks of another one.
-func (before snapshot) givenBack(after snapshot, without []string) []string {
+func (before snapshot) failedByAgent(after snapshot, without []string) []string {
 	var slugs []string
 	for slug, a := range after.tasks {
 		if (a.Status == statusOpen || a.Status == statusBlocked) && a.Retries > before.tasks[slug].Retries && !slices.Contains(without, slug) {

@@ -98,7 +98,7 @@ func (l *loop) bound() (Stop, error) {
 	case l.overTokens(nil):
 		return MaxTokens, fmt.Errorf("token limit reached: %s of %s (max_tokens)", stream.Grouped(l.totals.Tokens), stream.Grouped(b.MaxTokens))
 	}
-	return goOn, nil
+	return noStop, nil
 }
 
 // timeLeft returns the remaining time under MaxDuration.

@@ -452,7 +452,7 @@ func TestOvercomeRateLimitIsIgnored(t *testing.T) {
 	assert.Assert(t, it.limit != nil, "an agent that gave up without a result")
 	it = &iteration{outcome: outcome{limit: &event.RateLimit{}, end: endIdle}}
 	l.detectLimit(it)
-	assert.Assert(t, it.limit != nil && it.end == endItself, "an agent that waits in silence")
+	assert.Assert(t, it.limit != nil && it.end == endExited, "an agent that waits in silence")
 }
 
 func TestRough(t *testing.T) {

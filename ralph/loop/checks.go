@@ -20,18 +20,18 @@ const checkTail = 4 << 10
 // check runs the checks if the agent has finished tasks, and reopens them if one fails.
 func (l *loop) check(ctx context.Context, n int, it *iteration) (Stop, error) {
 	if l.Backlog == nil || l.AgentID == "" {
-		return goOn, nil
+		return noStop, nil
 	}
 	after := l.observe(ctx)
 	if it.before.tasks == nil || after.tasks == nil {
 		return l.unchecked()
 	}
 	it.finished = it.before.finished(after, l.AgentID)
-	it.givenBack = it.before.givenBack(after, it.released)
+	it.failedByAgent = it.before.failedByAgent(after, it.released)
 	if len(it.finished) == 0 || len(l.Checks) == 0 {
-		return goOn, nil
+		return noStop, nil
 	}
-	reason, stop, err := "the loop was interrupted before the checks ran", goOn, error(nil)
+	reason, stop, err := "the loop was interrupted before the checks ran", noStop, error(nil)
 	if !it.forced {
 		reason, stop, err = l.runChecks(ctx, n)
 	}
@@ -57,7 +57,7 @@ func (l *loop) check(ctx context.Context, n int, it *iteration) (Stop, error) {
 // unchecked fails a loop with checks: finished tasks would count as done unchecked.
 func (l *loop) unchecked() (Stop, error) {
 	if len(l.Checks) == 0 {
-		return goOn, nil
+		return noStop, nil
 	}
 	return Failed, errors.New("running the checks: the finished tasks are unknown, because the backlog cannot be read")
 }
@@ -89,7 +89,7 @@ func (l *loop) runChecks(ctx context.Context, n int) (reason string, stop Stop, 
 		l.printf("Check %s after %s.\n%s\n", how, took, output)
 		return strings.TrimSpace(fmt.Sprintf("check %q %s:\n%s", command, how, output)), stop, nil
 	}
-	return "", goOn, nil
+	return "", noStop, nil
 }
 
 // runCheck runs a check in the agent's environment and returns how it failed. It is not

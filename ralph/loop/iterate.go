@@ -52,7 +52,7 @@ type iteration struct {
 	before, after snapshot
 	started       time.Time
 	released      []string // tasks that the agent still held
-	givenBack     []string // tasks that it failed itself
+	failedByAgent []string // tasks that it failed itself
 	finished      []string // tasks that count as done
 	reopened      []string // finished tasks whose checks failed
 	refused       []denylog.Refusal
@@ -91,7 +91,7 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	if noGit != nil && it.end != endInterrupted {
 		return it.after, NoGit, noGit
 	}
-	if stop != goOn {
+	if stop != noStop {
 		return it.after, stop, nil
 	}
 	stop, err = l.evaluate(ctx, it)
@@ -135,7 +135,7 @@ func (l *loop) evaluate(ctx context.Context, it *iteration) (Stop, error) {
 	l.countFailure(it)
 	l.countStall(it)
 	l.setPause(it)
-	return goOn, nil // cost and tokens are checked before the next run
+	return noStop, nil // cost and tokens are checked before the next run
 }
 
 // release fails the tasks that the agent still holds.
@@ -205,7 +205,7 @@ func (l *loop) record(ctx context.Context, n int, it *iteration) {
 		entry.Reason = cut(it.limit.Text)
 	case it.noKey != "":
 		entry.Reason = "key refused: " + cut(it.noKey)
-	case it.failed() && (it.end == endItself || it.end == endProcesses):
+	case it.failed() && (it.end == endExited || it.end == endProcesses):
 		entry.Reason = it.describe()
 	}
 	if it.after.head != it.before.head && len(it.lost) == 0 {
@@ -227,7 +227,7 @@ func (l *loop) record(ctx context.Context, n int, it *iteration) {
 }
 
 func (it *iteration) tasks() []string {
-	all := slices.Concat(it.finished, it.reopened, it.released, it.givenBack, it.lost)
+	all := slices.Concat(it.finished, it.reopened, it.released, it.failedByAgent, it.lost)
 	slices.Sort(all)
 	return append([]string{}, slices.Compact(all)...) // never null in JSON
 }
@@ -255,7 +255,7 @@ func (it *iteration) name(planning bool) string {
 		return outcomeDone
 	case it.failed():
 		return outcomeFailed
-	case len(it.released)+len(it.givenBack) > 0:
+	case len(it.released)+len(it.failedByAgent) > 0:
 		return outcomeReleased
 	case it.after.tasks == nil || planning:
 		return outcomeEnded

@@ -56,9 +56,9 @@ func (w *limitWatch) reached(how end) *limit {
 		return nil
 	}
 	switch now := w.read(); {
-	case how == endProcesses || how == endItself && now.ForksRefused > w.start.ForksRefused:
+	case how == endProcesses || how == endExited && now.ForksRefused > w.start.ForksRefused:
 		return w.processes()
-	case how == endItself && now.OOMKills > w.start.OOMKills:
+	case how == endExited && now.OOMKills > w.start.OOMKills:
 		return &limit{
 			fmt.Sprintf("out of memory: the limit is %s", units.BytesSize(float64(now.MaxMemory))),
 			"raise the limit with --memory and --recreate, or with memory under [sandbox.resources]",

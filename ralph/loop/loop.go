@@ -158,18 +158,18 @@ func (l *loop) loop(ctx context.Context) (Stop, error) {
 		if l.complete(before) {
 			return l.end(Complete, nil)
 		}
-		if stop, err := l.bound(); stop != goOn {
+		if stop, err := l.bound(); stop != noStop {
 			return l.end(stop, err)
 		}
 		if l.pauseInterrupted(ctx, l.pause) {
 			return l.end(l.waitStopped(), nil)
 		}
-		if l.othersHold(ctx, before) {
+		if l.allClaimed(ctx, before) {
 			l.pause = min(2*l.pause, maxPause)
 			continue
 		}
 		after, stop, err := l.iterate(ctx, before)
-		if stop != goOn {
+		if stop != noStop {
 			return l.end(stop, err)
 		}
 		if l.complete(after) {

@@ -56,7 +56,7 @@ func (l *loop) forgive(ctx context.Context, it *iteration) {
 	if l.Backlog == nil || !it.blameless() {
 		return
 	}
-	for _, slug := range slices.Concat(it.released, it.givenBack) {
+	for _, slug := range slices.Concat(it.released, it.failedByAgent) {
 		if err := l.Backlog.Forgive(ctx, slug); err != nil {
 			l.warnf("resetting the failures of task %s: %s", termsafe.Strip(slug), err)
 		}
@@ -107,8 +107,8 @@ func (l *loop) setPause(it *iteration) {
 	l.pause = min(max(l.timing.pause, 2*l.pause), maxPause)
 }
 
-// othersHold reports, after a pause, whether there is still no claimable task.
-func (l *loop) othersHold(ctx context.Context, before snapshot) bool {
+// allClaimed reports, after a pause, whether there is still no claimable task.
+func (l *loop) allClaimed(ctx context.Context, before snapshot) bool {
 	if l.pause == 0 || l.Backlog == nil || !before.held() {
 		return false
 	}

@@ -27,12 +27,12 @@ const (
 // overcame is ignored. The steps of the shell agent may print anything.
 func (l *loop) detectLimit(it *iteration) {
 	if it.end == endIdle && it.limit != nil {
-		it.end = endItself // silent because it waited for its limit
+		it.end = endExited // silent because it waited for its limit
 	}
-	if it.noKey != "" || it.end != endItself || it.result != nil && !it.failed() {
+	if it.noKey != "" || it.end != endExited || it.result != nil && !it.failed() {
 		it.limit = nil
 	}
-	if it.noKey != "" || it.end != endItself || it.limit != nil || !it.failed() || l.Agent.Name() == agent.ShellName {
+	if it.noKey != "" || it.end != endExited || it.limit != nil || !it.failed() || l.Agent.Name() == agent.ShellName {
 		return
 	}
 	if limit, found := stream.RateLimitIn(it.errorText(), time.Now()); found {
@@ -46,7 +46,7 @@ func (l *loop) detectKeyError(it *iteration) {
 	switch tokens := it.usage.Tokens; {
 	case it.end == endKeyRefused:
 		return
-	case it.end != endItself || !it.failed() || tokens != nil && tokens.Total() > 0:
+	case it.end != endExited || !it.failed() || tokens != nil && tokens.Total() > 0:
 		it.noKey = ""
 		return
 	}
@@ -91,7 +91,7 @@ func (l *loop) waitOut(ctx context.Context, limit event.RateLimit) (Stop, error)
 	if l.countDown(ctx, wait, limit) {
 		return l.waitStopped(), nil
 	}
-	return goOn, nil
+	return noStop, nil
 }
 
 // countDown waits and shows the remaining time. It is based on the monotonic clock.

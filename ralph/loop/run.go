@@ -38,7 +38,7 @@ type outcome struct {
 type end int
 
 const (
-	endItself      end = iota // the agent exited
+	endExited      end = iota // the agent exited
 	endDone                   // it reported its result and did not exit
 	endInterrupted            // signal
 	endTimedOut               // Timeout
@@ -97,7 +97,7 @@ func (l *loop) run(ctx context.Context, n int) (outcome, error) {
 		err = failed
 	}
 	o.code = code
-	if o.cause = limits.reached(o.end); o.cause == nil && o.end == endItself {
+	if o.cause = limits.reached(o.end); o.cause == nil && o.end == endExited {
 		o.cause = disk
 	}
 	o.tail = streams.tail(o.result == nil)

@@ -27,8 +27,8 @@ const (
 	Unfinished   Stop = "unfinished" // tasks that were worked on are not done, or only blocked ones are left
 )
 
-// goOn means to continue.
-const goOn Stop = ""
+// noStop continues the loop.
+const noStop Stop = ""
 
 // ExitCode returns the exit code for the reason. 124 is that of timeout(1), 130 that of
 // a shell after Ctrl+C.

@@ -66,7 +66,7 @@ func (w *watch) wait(ctx context.Context) {
 			w.idle()
 		case <-broken:
 			broken = nil
-			w.kill(endItself)
+			w.kill(endExited)
 		case <-renew.C:
 			l.renew(ctx)
 		case <-poll.C:
@@ -97,7 +97,7 @@ func (w *watch) finish() outcome {
 		defer func() { <-w.killed }() // or else it would kill the next run
 	}
 	switch w.end {
-	case endItself, endDone, endProcesses:
+	case endExited, endDone, endProcesses:
 	default: // the loop ends too
 		w.loop.abandonOutput()
 	}
@@ -119,7 +119,7 @@ func (w *watch) finish() outcome {
 
 // kill kills the agent. The first reason counts.
 func (w *watch) kill(why end) {
-	if w.end == endItself {
+	if w.end == endExited {
 		w.end = why
 	}
 	if w.killed != nil {

@@ -7,13 +7,13 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// excerptWidth is how much of a long line is shown, in columns.
+// excerptWidth bounds the displayed part of a line, in columns.
 const excerptWidth = 100
 
-// Excerpt shows a numbered line with the bytes from one offset to another marked;
-// of a long line, only what is around the mark.
+// Excerpt formats a numbered line with line[from:to] underlined. Of a long line, it has
+// only the part around the mark.
 func Excerpt(number int, line string, from, to int) string {
-	const reach = 4 * excerptWidth // no character that is seen has more than four bytes
+	const reach = 4 * excerptWidth // a character has up to four bytes
 	width := runewidth.Condition{}
 	before := Visible(line[max(from-reach, 0):from])
 	marked := Visible(line[from:min(to, from+reach)])

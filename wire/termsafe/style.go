@@ -5,37 +5,36 @@ import (
 	"strings"
 )
 
-// reset gives the terminal its default colours.
+// reset restores the terminal's default colors.
 const reset = "\x1b[0m"
 
-// style is how text looks. The zero style is the terminal's own.
+// style is the style of text. The zero value is the terminal's default.
 type style struct {
 	bold, dim, italic, underlined, reversed, struck bool
 	hue                                             string // parameter of the foreground; "" for the default
 }
 
-// apply changes the style by the parameters of an SGR sequence, and returns those
-// that may pass. Dropped are conceal (8), blinking, fonts, backgrounds, and the
-// foregrounds that a terminal may have as its background: black, white, greys, and
-// those that are chosen by number.
-func (s *style) apply(parameters string) (kept []string) {
+// apply applies the parameters of an SGR sequence, and returns the allowed ones. It drops
+// conceal (8), blinking, fonts, backgrounds, and foregrounds that may be the terminal's
+// background: black, white, grays, and colors by number.
+func (s *style) apply(parameters string) (allowed []string) {
 	all := strings.Split(parameters, ";")
 	for i := 0; i < len(all); i++ {
 		switch p := all[i]; p {
-		case "38", "48", "58": // a colour by number: "38;5;N" or "38;2;R;G;B"
+		case "38", "48", "58": // a color by number: "38;5;N" or "38;2;R;G;B"
 			if i+1 < len(all) {
 				i += map[string]int{"5": 2, "2": 4}[all[i+1]]
 			}
 		default:
 			if s.set(p) {
-				kept = append(kept, p)
+				allowed = append(allowed, p)
 			}
 		}
 	}
-	return kept
+	return allowed
 }
 
-// set changes the style by one parameter, unless that is to be dropped.
+// set applies one parameter, if it is allowed.
 func (s *style) set(parameter string) bool {
 	switch parameter {
 	case "", "0", "00":
@@ -66,7 +65,7 @@ func (s *style) set(parameter string) bool {
 	return true
 }
 
-// sequence returns the SGR sequence that makes the style out of the default one.
+// sequence returns the SGR sequence that sets the style after a reset.
 func (s style) sequence() string {
 	var parameters []string
 	for _, attribute := range []struct {

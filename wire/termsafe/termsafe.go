@@ -1,6 +1,5 @@
-// Package termsafe lets text and colour through to a terminal, and nothing
-// else. What an agent prints is a stranger's: a terminal would obey sequences
-// in it that set its title, write to the clipboard, hide text, or answer.
+// Package termsafe sanitizes untrusted text for a terminal, which would execute
+// sequences that set its title, write to the clipboard, hide text, or reply.
 package termsafe
 
 import (
@@ -10,32 +9,30 @@ import (
 	"github.com/charmbracelet/x/ansi/parser"
 )
 
-// scanner is a terminal's state machine over text that comes in pieces, cut
-// anywhere. Bytes that are not UTF-8 count as U+FFFD. A sequence that is never
-// ended does not swallow the lines after it: each ends with its line.
+// scanner is a terminal's state machine over text in pieces, which may end anywhere.
+// Invalid UTF-8 is U+FFFD. Unlike in a terminal, a sequence ends with its line.
 type scanner struct {
-	state parser.State
-	torn  []byte // the beginning of a character
+	state   parser.State
+	partial []byte // start of a character
 }
 
-// scan calls do with each character of the next piece, and the action that a
-// terminal would take.
+// scan calls do with each character of the next piece and a terminal's action.
 func (s *scanner) scan(piece []byte, do func(parser.Action, rune)) {
-	if len(s.torn) > 0 {
-		piece = append(s.torn, piece...)
+	if len(s.partial) > 0 {
+		piece = append(s.partial, piece...)
 	}
 	for utf8.FullRune(piece) {
 		r, size := utf8.DecodeRune(piece)
 		piece = piece[size:]
 		s.next(r, do)
 	}
-	s.torn = bytes.Clone(piece)
+	s.partial = bytes.Clone(piece)
 }
 
-// end ends the text, of which a character may be torn off.
+// end ends the text, possibly within a character.
 func (s *scanner) end(do func(parser.Action, rune)) {
-	if len(s.torn) > 0 {
-		s.torn = nil
+	if len(s.partial) > 0 {
+		s.partial = nil
 		s.next(utf8.RuneError, do)
 	}
 }
@@ -44,7 +41,7 @@ func (s *scanner) next(r rune, do func(parser.Action, rune)) {
 	switch {
 	case r == '\n':
 		s.state = parser.GroundState
-	case r >= 0x80 && r <= 0x9f: // C1 controls are short for two characters
+	case r >= 0x80 && r <= 0x9f: // C1 controls are equivalent to two characters
 		s.next('\x1b', do)
 		r -= 0x40
 	case r < utf8.RuneSelf:
@@ -60,8 +57,8 @@ func (s *scanner) next(r rune, do func(parser.Action, rune)) {
 	do(action, r)
 }
 
-// inString reports whether the text is within a sequence that has a text of its
-// own, such as a title.
+// inString reports whether the text is within a sequence that contains text, such as a
+// title.
 func (s *scanner) inString() bool {
 	switch s.state {
 	case parser.OscStringState, parser.DcsStringState, parser.SosStringState, parser.PmStringState, parser.ApcStringState:

@@ -8,24 +8,24 @@ import (
 	"github.com/charmbracelet/x/ansi/parser"
 )
 
-// lineMax bounds what [Line] returns, in characters.
-const lineMax = 500
+// maxLine bounds the result of [Line], in characters.
+const maxLine = 500
 
-// Line returns untrusted text on one line: without control sequences, its white
-// space folded into single blanks, and not too long.
+// Line returns text as one line of bounded length: without control sequences, and with
+// white space replaced by single blanks.
 func Line(text string) string {
 	line := Visible(strings.Join(strings.Fields(Strip(text)), " "))
 	n := 0
 	for i := range line {
-		if n++; n > lineMax {
+		if n++; n > maxLine {
 			return line[:i] + "…"
 		}
 	}
 	return line
 }
 
-// Visible replaces tabs by blanks, and every other character that has no look of
-// its own by U+FFFD, so that columns stay where they are.
+// Visible replaces tabs by blanks, and other unprintable characters by U+FFFD, to keep
+// columns aligned.
 func Visible(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -39,8 +39,7 @@ func Visible(text string) string {
 	}, text)
 }
 
-// Strip removes control sequences and control characters from text, all but
-// newline and tab.
+// Strip removes control sequences, and control characters except newline and tab.
 func Strip(text string) string {
 	if !strings.ContainsFunc(text, stripped) && utf8.ValidString(text) {
 		return text
@@ -49,23 +48,23 @@ func Strip(text string) string {
 	return s.Strip([]byte(text)) + s.End()
 }
 
-// stripped reports whether r is a control character that is not shown.
+// stripped reports whether r is a control character that Strip removes.
 func stripped(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
 
-// Stripper is [Strip] for text that comes in pieces, cut anywhere.
+// Stripper is [Strip] for text in pieces, which may end anywhere.
 type Stripper struct {
 	scanner scanner
 	out     strings.Builder
 }
 
-// Strip returns what is shown of the next piece.
+// Strip strips the next piece.
 func (s *Stripper) Strip(piece []byte) string {
 	s.out.Reset()
 	s.scanner.scan(piece, s.do)
 	return s.out.String()
 }
 
-// End returns what is shown at the end of the text.
+// End returns the rest of the text.
 func (s *Stripper) End() string {
 	s.out.Reset()
 	s.scanner.end(s.do)

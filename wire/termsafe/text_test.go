@@ -16,8 +16,8 @@ func TestLine(t *testing.T) {
 		"\x1b[31mred\x1b]0;t\a":             "red",
 		"\u009b2J\u202egpj":                 "\ufffdgpj",
 		"\xff":                              "\ufffd",
-		strings.Repeat("\u00fc", lineMax+5): strings.Repeat("\u00fc", lineMax) + "…",
-		strings.Repeat("x", lineMax):        strings.Repeat("x", lineMax),
+		strings.Repeat("\u00fc", maxLine+5): strings.Repeat("\u00fc", maxLine) + "…",
+		strings.Repeat("x", maxLine):        strings.Repeat("x", maxLine),
 	} {
 		assert.Equal(t, Line(text), want)
 	}
@@ -57,7 +57,7 @@ func TestStrip(t *testing.T) {
 	}
 }
 
-func TestStripperTakesPieces(t *testing.T) {
+func TestStripperInPieces(t *testing.T) {
 	for _, tc := range stripCases {
 		var s Stripper
 		var out strings.Builder
@@ -68,8 +68,8 @@ func TestStripperTakesPieces(t *testing.T) {
 	}
 }
 
-// An agent can show a file that is made for it.
-func TestStripTakesNoLongerForManySequences(t *testing.T) {
+// Agents can print crafted files.
+func TestStripIsLinearInSequences(t *testing.T) {
 	began := time.Now()
 	for _, one := range []string{"\x1b]", "\u009d", "\x1bP", "\x1b[1", "\x1b]a\x1b\\"} {
 		Strip(strings.Repeat(one, 1<<20/len(one)))

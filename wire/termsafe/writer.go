@@ -12,29 +12,25 @@ import (
 	"github.com/docker-ralph/docker-ralph/lazyregexp"
 )
 
-// sequenceMax is the length of the longest sequence that is let through, in
-// bytes: no colour is longer.
-const sequenceMax = 64
+// maxSequence is the maximum length of an allowed sequence, in bytes.
+const maxSequence = 64
 
-// Writer passes on text, line ends, tabs, colours, and what clears the rest of
-// a line. Between two calls of Write the terminal has its default colours, so
-// whatever else is printed, and whenever the program ends, nothing takes on those
-// of a stranger. Text cannot be hidden by colour either: no background passes, and of
-// the foregrounds only hues that stand out on every usual background. It is not safe for
-// concurrent use.
+// Writer writes text, newlines, carriage returns, tabs, colors, and sequences that clear
+// in a line. After each Write the terminal has its default colors, for other output and in
+// case the program ends. Colors cannot hide text: backgrounds are removed, and foregrounds
+// that are not readable on all usual backgrounds. It is not safe for concurrent use.
 type Writer struct {
 	out      io.Writer
 	scanner  scanner
 	clean    bytes.Buffer
-	sequence []byte // what has come of the sequence so far
-	style    style  // of the text that comes next
+	sequence []byte // incomplete
+	style    style  // of the following text
 }
 
 // NewWriter returns a Writer that writes to out.
 func NewWriter(out io.Writer) *Writer { return &Writer{out: out} }
 
-// Write implements [io.Writer]. It returns the length of p when all that may
-// pass of it was written.
+// Write implements [io.Writer].
 func (w *Writer) Write(p []byte) (int, error) {
 	w.clean.Reset()
 	w.clean.WriteString(w.style.sequence())
@@ -49,10 +45,10 @@ func (w *Writer) Write(p []byte) (int, error) {
 }
 
 func (w *Writer) do(action parser.Action, r rune) {
-	if r == '\x1b' { // a sequence begins
+	if r == '\x1b' { // start of a sequence
 		w.sequence = w.sequence[:0]
 	}
-	if len(w.sequence) <= sequenceMax && r < utf8.RuneSelf {
+	if len(w.sequence) <= maxSequence && r < utf8.RuneSelf {
 		w.sequence = append(w.sequence, byte(r))
 	}
 	switch action {
@@ -66,22 +62,21 @@ func (w *Writer) do(action parser.Action, r rune) {
 			w.clean.WriteRune(r)
 		}
 	case parser.DispatchAction:
-		w.pass(string(w.sequence))
+		w.writeSequence(string(w.sequence))
 	}
 }
 
-// harmless are the two sequences that pass: SGR, which is colour, and EL, which
-// clears in a line.
+// harmless matches the allowed sequences: SGR (colors) and EL (clear in line).
 var harmless = lazyregexp.New(`^\x1b\[[0-9;:]*[mK]$`)
 
-func (w *Writer) pass(sequence string) {
+func (w *Writer) writeSequence(sequence string) {
 	if !harmless().MatchString(sequence) {
 		return
 	}
 	parameters, final := sequence[len("\x1b["):len(sequence)-1], sequence[len(sequence)-1]
 	if final == 'K' {
 		w.clean.WriteString(sequence)
-	} else if kept := w.style.apply(parameters); len(kept) > 0 {
-		w.clean.WriteString("\x1b[" + strings.Join(kept, ";") + "m")
+	} else if allowed := w.style.apply(parameters); len(allowed) > 0 {
+		w.clean.WriteString("\x1b[" + strings.Join(allowed, ";") + "m")
 	}
 }

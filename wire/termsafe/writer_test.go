@@ -24,7 +24,7 @@ func cleaned(t testing.TB, parts ...string) string {
 	return out.String()
 }
 
-func TestWhatPasses(t *testing.T) {
+func TestWriterFiltersSequences(t *testing.T) {
 	for _, tc := range []struct{ name, in, want string }{
 		{"text", "Grüße, 世界 🐢\n\tand more\r\n", "Grüße, 世界 🐢\n\tand more\r\n"},
 		{"colour", "\x1b[1;31mwarm\x1b[0m \x1b[01;96;4mx\x1b[m", "\x1b[1;31mwarm\x1b[0m \x1b[01;96;4mx\x1b[m"},
@@ -57,7 +57,7 @@ func TestWhatPasses(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			assert.Equal(t, cleaned(t, tc.in), tc.want)
-			// It comes in pieces, cut anywhere.
+			// In pieces that end anywhere.
 			assert.DeepEqual(t, shown(t, cleaned(t, strings.Split(tc.in, "")...)), shown(t, tc.want))
 			var bytewise []string
 			for i := range len(tc.in) {
@@ -68,8 +68,8 @@ func TestWhatPasses(t *testing.T) {
 	}
 }
 
-// shown is what a terminal makes of output: every character with the style that it
-// is shown in. At the end the style must be the terminal's own.
+// shown is the state of a terminal after output: every character with its style. At the
+// end the style must be the default.
 func shown(t testing.TB, out string) (characters []string) {
 	t.Helper()
 	var now style
@@ -92,7 +92,7 @@ func shown(t testing.TB, out string) (characters []string) {
 	return characters
 }
 
-// Whoever prints in between, and whenever it ends: the terminal's style is its own.
+// Other programs print between two writes.
 func TestEveryWriteEndsInTheDefaultStyle(t *testing.T) {
 	var out bytes.Buffer
 	w := NewWriter(&out)
@@ -114,14 +114,13 @@ type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, errors.New("gone") }
 
-func TestABrokenOutputIsTold(t *testing.T) {
+func TestWriteReturnsErrorsOfTheOutput(t *testing.T) {
 	_, err := NewWriter(broken{}).Write([]byte("a"))
 	assert.Error(t, err, "gone")
 }
 
-// FuzzWriter: whatever comes, no control character passes but those that are
-// allowed, no text is hidden, and the last style is the terminal's own, however the
-// input is cut.
+// FuzzWriter checks that only allowed control characters pass, that no text is hidden,
+// and that the last style is the default, however the input is split.
 func FuzzWriter(f *testing.F) {
 	f.Add([]byte("a\x1b]52;c;eA==\x07b\x1b[31mred\x1b[0m\n"), 3)
 	f.Add([]byte("\xc3\x1b[2J\xe2\x80\xae\x90q\x9c"), 1)
@@ -146,7 +145,7 @@ func FuzzWriter(f *testing.F) {
 	})
 }
 
-// visible reports whether text can be read whatever the terminal's colours are.
+// visible reports whether text is readable on any background.
 func visible(parameters string) bool {
 	for p := range strings.SplitSeq(parameters, ";") {
 		n, err := strconv.Atoi("0" + p)
