@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"bytes"
 	"maps"
 	"os"
 	"os/exec"
@@ -12,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/docker-ralph/docker-ralph/ralph/sysinfo"
 )
 
 // RunEnv is the variable that identifies the ralph that started a process: its PID,
@@ -35,7 +36,7 @@ func (f *family) remember(cmd *exec.Cmd) {
 	run := runOf(os.Getpid())
 	f.before = map[int]bool{}
 	for _, pid := range descendants(os.Getpid(), nil) {
-		if run == "" || environ(pid, RunEnv) != run {
+		if run == "" || sysinfo.Environ(sysinfo.Proc, pid, RunEnv) != run {
 			f.before[pid] = true
 		}
 	}
@@ -46,7 +47,7 @@ func (f *family) remember(cmd *exec.Cmd) {
 
 // started sets the OOM score of a new agent, if permitted.
 func (*family) started(pid int) {
-	_ = os.WriteFile(filepath.Join("/proc", strconv.Itoa(pid), "oom_score_adj"), []byte(oomScoreAdj), 0)
+	_ = os.WriteFile(filepath.Join(sysinfo.Proc, strconv.Itoa(pid), "oom_score_adj"), []byte(oomScoreAdj), 0)
 }
 
 // emptyScans is how many consecutive scans must find nothing: a process that starts
@@ -116,8 +117,9 @@ func KillLeftovers() int {
 // leftovers lists processes whose ralph is dead.
 func leftovers() []int {
 	var found []int
-	for _, pid := range processes() {
-		run := strings.Split(environ(pid, RunEnv), ".")
+	processes, _ := sysinfo.Processes(sysinfo.Proc)
+	for _, pid := range processes {
+		run := strings.Split(sysinfo.Environ(sysinfo.Proc, pid, RunEnv), ".")
 		if len(run) != 3 || run[2] != namespace() {
 			continue
 		}
@@ -137,53 +139,23 @@ func namespace() string {
 
 // runOf returns the RunEnv value of a ralph, or "" if the process does not exist.
 func runOf(pid int) string {
-	fields := statOf(pid)
-	if len(fields) <= startField || fields[0] == "Z" {
+	stat := sysinfo.Stat(sysinfo.Proc, pid)
+	if stat == nil || stat[sysinfo.StatState] == "Z" {
 		return ""
 	}
-	return strconv.Itoa(pid) + "." + fields[startField] + "." + namespace()
-}
-
-// environ returns a variable of a process's initial environment, or "" if unreadable.
-func environ(pid int, name string) string {
-	content, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
-	if err != nil {
-		return ""
-	}
-	for v := range bytes.SplitSeq(content, []byte{0}) {
-		if value, ok := bytes.CutPrefix(v, []byte(name+"=")); ok {
-			return string(value)
-		}
-	}
-	return ""
-}
-
-// processes lists all PIDs.
-func processes() []int {
-	dir, err := os.Open("/proc")
-	if err != nil {
-		return nil
-	}
-	names, _ := dir.Readdirnames(-1)
-	_ = dir.Close()
-	var all []int
-	for _, name := range names {
-		if pid, err := strconv.Atoi(name); err == nil {
-			all = append(all, pid)
-		}
-	}
-	return all
+	return strconv.Itoa(pid) + "." + stat[sysinfo.StatStart] + "." + namespace()
 }
 
 // descendants lists the descendants of root, except those in skip and their descendants.
 func descendants(root int, skip map[int]bool) []int {
 	children := map[int][]int{}
-	for _, pid := range processes() {
-		fields := statOf(pid)
-		if len(fields) <= parentField {
+	processes, _ := sysinfo.Processes(sysinfo.Proc)
+	for _, pid := range processes {
+		stat := sysinfo.Stat(sysinfo.Proc, pid)
+		if stat == nil {
 			continue // exited
 		}
-		if ppid, err := strconv.Atoi(fields[parentField]); err == nil {
+		if ppid, err := strconv.Atoi(stat[sysinfo.StatParent]); err == nil {
 			children[ppid] = append(children[ppid], pid)
 		}
 	}
@@ -197,20 +169,4 @@ func descendants(root int, skip map[int]bool) []int {
 		}
 	}
 	return found
-}
-
-// Indexes of fields after the process name in /proc/<pid>/stat, see proc(5).
-const (
-	parentField = 1
-	startField  = 19
-)
-
-// statOf returns the fields after the process name in /proc/<pid>/stat, starting with the
-// state. The name may contain anything up to the last parenthesis.
-func statOf(pid int) []string {
-	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	if err != nil {
-		return nil
-	}
-	return strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/ralph/sysinfo"
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/poll"
 )
@@ -27,8 +28,9 @@ func assertNoneOf(t *testing.T, dir string) {
 
 func of(dir string) []int {
 	var found []int
-	for _, pid := range processes() {
-		if environ(pid, "DIR") == dir {
+	processes, _ := sysinfo.Processes(sysinfo.Proc)
+	for _, pid := range processes {
+		if sysinfo.Environ(sysinfo.Proc, pid, "DIR") == dir {
 			found = append(found, pid)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/docker-ralph/docker-ralph/hint"
-	"github.com/docker-ralph/docker-ralph/ralph/diskspace"
+	"github.com/docker-ralph/docker-ralph/ralph/sysinfo"
 )
 
 var (
@@ -91,7 +91,7 @@ func (s *Store) explain(ctx context.Context, err error) error {
 	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN:
 		return hint.Wrap(fmt.Errorf("writing task database %s: %w", s.path, err), "check the owner and mode of the file and its directory")
 	}
-	if code == sqlite3.SQLITE_FULL || code == sqlite3.SQLITE_IOERR && diskspace.Full(filepath.Dir(s.path)) != "" {
+	if code == sqlite3.SQLITE_FULL || code == sqlite3.SQLITE_IOERR && sysinfo.FullDisk(filepath.Dir(s.path)) != "" {
 		return hint.Wrap(faultf(syscall.ENOSPC, "writing task database %s: no space left on device", s.path), "free some disk space")
 	}
 	return fmt.Errorf("using task database %s: %w", s.path, err)

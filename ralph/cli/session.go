@@ -14,7 +14,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
-	"github.com/docker-ralph/docker-ralph/ralph/diskspace"
+	"github.com/docker-ralph/docker-ralph/ralph/sysinfo"
 	"github.com/docker-ralph/docker-ralph/wire"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
@@ -111,7 +111,7 @@ func (s *session) environ() []string {
 // fullDisk returns a full disk of the session and the remedy.
 func (s *session) fullDisk(sandboxed bool) (reason, remedy string) {
 	git := filepath.Join(s.top, ".git") // the private one is a volume
-	dir := diskspace.Full(s.top, git, wire.PrivateGitDir, os.Getenv("HOME"), s.temp)
+	dir := sysinfo.FullDisk(s.top, git, wire.PrivateGitDir, os.Getenv("HOME"), s.temp)
 	switch {
 	case dir == "":
 		return "", ""

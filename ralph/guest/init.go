@@ -7,8 +7,8 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"strconv"
 
+	"github.com/docker-ralph/docker-ralph/ralph/sysinfo"
 	"github.com/docker-ralph/docker-ralph/wire"
 
 	"golang.org/x/sys/unix"
@@ -64,17 +64,8 @@ const initThreads = 8
 
 // alone reports whether this is the only process.
 func alone() bool {
-	entries, err := os.ReadDir(procDir)
-	if err != nil {
-		return false
-	}
-	count := 0
-	for _, e := range entries {
-		if _, err := strconv.Atoi(e.Name()); err == nil {
-			count++
-		}
-	}
-	return count == 1
+	processes, err := sysinfo.Processes(procDir)
+	return err == nil && len(processes) == 1
 }
 
 func reap() {

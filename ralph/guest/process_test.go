@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/docker-ralph/docker-ralph/wire"
@@ -99,25 +98,4 @@ func TestRunningDispatches(t *testing.T) {
 	assert.NilError(t, os.WriteFile(filepath.Join(proc, "stat"), []byte("cpu\n"), 0o600))
 	_, err = runningDispatches(proc, records)
 	assert.ErrorContains(t, err, "no btime")
-}
-
-func TestParseStat(t *testing.T) {
-	state, start, err := parseStat([]byte(stat(7, ") R 2 (", "S", 42)))
-	assert.NilError(t, err)
-	assert.Equal(t, state, byte('S'))
-	assert.Equal(t, start, uint64(42))
-	for _, content := range []string{"", "7 (x)", "7 (x) S 1", strings.Replace(stat(7, "x", "S", 42), " 42 ", " -42 ", 1), stat(7, "x", "SS", 42)} {
-		_, _, err := parseStat([]byte(content))
-		assert.ErrorIs(t, err, errStat, content)
-	}
-}
-
-func FuzzParseStat(f *testing.F) {
-	f.Add(stat(1, "systemd", "S", 3))
-	f.Add(stat(2, "a) S (b", "Z", 0))
-	f.Add("2 (kthreadd)")
-	f.Fuzz(func(t *testing.T, content string) {
-		state, _, err := parseStat([]byte(content))
-		assert.Assert(t, (err == nil) == (state != 0))
-	})
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/ralph/sysinfo"
 
 	"github.com/moby/sys/atomicwriter"
 )
@@ -58,14 +59,14 @@ func (r record) write(home string) (err error) {
 			err = fmt.Errorf("recording dispatch %s: %w", r.ID, err)
 		}
 	}()
-	stat, err := os.ReadFile(filepath.Join(procDir, "self", "stat"))
-	if err != nil {
-		return err
-	}
-	if _, r.Start, err = parseStat(stat); err != nil {
-		return err
-	}
 	r.PID, r.Boot = os.Getpid(), bootID(procDir)
+	stat := sysinfo.Stat(procDir, r.PID)
+	if stat == nil {
+		return errors.New("the process has no stat in /proc")
+	}
+	if r.Start, err = strconv.ParseUint(stat[sysinfo.StatStart], 10, 64); err != nil {
+		return err
+	}
 	content, err := json.Marshal(r)
 	if err != nil {
 		return err

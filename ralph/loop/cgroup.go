@@ -1,10 +1,10 @@
 package loop
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 )
 
 const cgroupMount = "/sys/fs/cgroup"
@@ -26,42 +26,30 @@ func readCgroup(dir string) Cgroup {
 	if _, err := os.Stat(v1); err == nil {
 		memory := filepath.Join(dir, "memory")
 		return Cgroup{
-			Processes: cgroupNumber(v1, "pids.current"), MaxProcesses: cgroupNumber(v1, "pids.max"), ForksRefused: cgroupField(v1, "pids.events", "max"),
-			MaxMemory: cgroupNumber(memory, "memory.limit_in_bytes"), OOMKills: cgroupField(memory, "memory.oom_control", "oom_kill"),
+			Processes: cgroupValue(v1, "pids.current", ""), MaxProcesses: cgroupValue(v1, "pids.max", ""), ForksRefused: cgroupValue(v1, "pids.events", "max "),
+			MaxMemory: cgroupValue(memory, "memory.limit_in_bytes", ""), OOMKills: cgroupValue(memory, "memory.oom_control", "oom_kill "),
 		}
 	}
 	return Cgroup{
-		Processes: cgroupNumber(dir, "pids.current"), MaxProcesses: cgroupNumber(dir, "pids.max"), ForksRefused: cgroupField(dir, "pids.events", "max"),
-		MaxMemory: cgroupNumber(dir, "memory.max"), OOMKills: cgroupField(dir, "memory.events", "oom_kill"),
+		Processes: cgroupValue(dir, "pids.current", ""), MaxProcesses: cgroupValue(dir, "pids.max", ""), ForksRefused: cgroupValue(dir, "pids.events", "max "),
+		MaxMemory: cgroupValue(dir, "memory.max", ""), OOMKills: cgroupValue(dir, "memory.events", "oom_kill "),
 	}
 }
 
-// cgroupNumber reads a file with one number; "max" is no limit.
-func cgroupNumber(dir, name string) int64 {
-	content, err := os.ReadFile(filepath.Join(dir, name))
-	if err != nil {
-		return 0
-	}
-	n, err := strconv.ParseInt(string(bytes.TrimSpace(content)), 10, 64)
-	if err != nil || n > cgroupUnlimited {
-		return 0
-	}
-	return n
-}
-
-// cgroupUnlimited is below what version 1 shows for no limit.
+// cgroupUnlimited is below what version 1 shows for no limit. Version 2 shows "max".
 const cgroupUnlimited = 1 << 60
 
-// cgroupField reads a field of a flat keyed file.
-func cgroupField(dir, name, key string) int64 {
+// cgroupValue reads the number after key: of a flat keyed file, or of one with one number
+// if the key is empty.
+func cgroupValue(dir, name, key string) int64 {
 	content, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil {
 		return 0
 	}
-	for line := range bytes.Lines(content) {
-		if value, ok := bytes.CutPrefix(line, []byte(key+" ")); ok {
-			n, err := strconv.ParseInt(string(bytes.TrimSpace(value)), 10, 64)
-			if err != nil {
+	for line := range strings.Lines(string(content)) {
+		if value, ok := strings.CutPrefix(line, key); ok {
+			n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+			if err != nil || n > cgroupUnlimited {
 				return 0
 			}
 			return n

@@ -1,5 +1,4 @@
-// Package diskspace detects full file systems.
-package diskspace
+package sysinfo
 
 import (
 	"os"
@@ -13,8 +12,8 @@ const (
 	minInodes = 16
 )
 
-// Full returns the first directory on a full file system, or "".
-func Full(dirs ...string) string {
+// FullDisk returns the first directory on a full file system, or "".
+func FullDisk(dirs ...string) string {
 	for _, dir := range dirs {
 		if dir != "" && full(dir) {
 			return dir

@@ -1,4 +1,4 @@
-package diskspace_test
+package sysinfo
 
 import (
 	"path/filepath"
@@ -8,18 +8,17 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/docker-ralph/docker-ralph/internal/testutil/disktest"
-	"github.com/docker-ralph/docker-ralph/ralph/diskspace"
 )
 
-func TestFull(t *testing.T) {
+func TestFullDisk(t *testing.T) {
 	dir := disktest.Small(t)
 	missing := filepath.Join(dir, "missing")
-	assert.Equal(t, diskspace.Full("", missing, dir, "/proc"), "")
+	assert.Equal(t, FullDisk("", missing, dir, "/proc"), "")
 	free := disktest.Fill(t, dir)
-	assert.Equal(t, diskspace.Full("/proc", missing, dir), dir)
+	assert.Equal(t, FullDisk("/proc", missing, dir), dir)
 	free()
-	assert.Equal(t, diskspace.Full(dir), "")
+	assert.Equal(t, FullDisk(dir), "")
 
 	assert.NilError(t, unix.Mount("small", dir, "", unix.MS_REMOUNT, "nr_inodes=16"))
-	assert.Equal(t, diskspace.Full(dir), dir)
+	assert.Equal(t, FullDisk(dir), dir)
 }
