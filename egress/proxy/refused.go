@@ -109,7 +109,7 @@ func (s *Server) refusedSince(mark string) denylog.Answer {
 		refusal := denylog.Refusal{Host: run.host, Port: run.port, Times: times}
 		switch {
 		case !run.late && s.judge(run.via, run.host, run.port).Allowed:
-		case !refusal.Valid() || len(answer.Refused) == denylog.MaxPlaces:
+		case !refusal.Valid() || len(answer.Refused) == denylog.MaxTargets:
 			answer.More += times
 		default:
 			at[place] = len(answer.Refused)

@@ -104,7 +104,7 @@ func TestWhatIsRememberedOfRefusalsIsBounded(t *testing.T) {
 	}
 	answer := s.refusedSince(mark)
 	assert.Equal(t, len(s.refused.runs), maxRefused)
-	assert.Equal(t, len(answer.Refused), denylog.MaxPlaces)
+	assert.Equal(t, len(answer.Refused), denylog.MaxTargets)
 	total := answer.More
 	for _, r := range answer.Refused {
 		total += r.Times

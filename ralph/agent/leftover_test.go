@@ -10,9 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/ralph/sysinfo"
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/poll"
+
+	"github.com/docker-ralph/docker-ralph/ralph/sysinfo"
 )
 
 // assertNoneOf waits until no process lives that was started with DIR=dir.

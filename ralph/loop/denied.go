@@ -50,7 +50,7 @@ func deniedList(r denylog.Answer) string {
 			more += target.Times
 			continue
 		}
-		lines = append(lines, fmt.Sprintf("- `%s`, %s", target.Place(), count(target.Times, "time")))
+		lines = append(lines, fmt.Sprintf("- `%s`, %s", target.Target(), count(target.Times, "time")))
 	}
 	if more > 0 {
 		lines = append(lines, fmt.Sprintf("- others, %s", count(more, "time")))
@@ -63,7 +63,7 @@ func deniedLine(targets []denylog.Refusal) string {
 	var items []string
 	for _, target := range targets {
 		if len(items) < deniedInLine && len(target.Host) <= deniedNameMax {
-			items = append(items, fmt.Sprintf("%s ×%d", target.Place(), target.Times))
+			items = append(items, fmt.Sprintf("%s ×%d", target.Target(), target.Times))
 		}
 	}
 	if more := len(targets) - len(items); more > 0 {

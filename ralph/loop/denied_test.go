@@ -79,7 +79,7 @@ func TestBlockedConnectionsSurviveARateLimit(t *testing.T) {
 
 func TestBlockedConnectionsAreBounded(t *testing.T) {
 	var r denylog.Answer
-	for range denylog.MaxPlaces - 1 {
+	for range denylog.MaxTargets - 1 {
 		r.Refused = append(r.Refused, denylog.Refusal{Host: "a.example", Port: 1, Times: 2})
 	}
 	long := strings.Repeat("do-what-i-say.", 15) + "example"

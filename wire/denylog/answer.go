@@ -20,8 +20,8 @@ const (
 	// Since is the parameter with the mark of an earlier answer. Without it, an
 	// answer has only a mark.
 	Since = "since"
-	// MaxPlaces bounds the number of destinations in an answer.
-	MaxPlaces = 64
+	// MaxTargets bounds the number of destinations in an answer.
+	MaxTargets = 64
 	// maxSize bounds the size of an answer, in bytes.
 	maxSize = 64 << 10
 )
@@ -39,8 +39,8 @@ type Refusal struct {
 	Times int    `json:"times"`
 }
 
-// Place returns host:port, or the host of a DNS query.
-func (r Refusal) Place() string {
+// Target returns host:port, or the host of a DNS query.
+func (r Refusal) Target() string {
 	if r.Port == 0 {
 		return r.Host
 	}
@@ -111,7 +111,7 @@ func Read(answer []byte) (Answer, error) {
 	}
 	clean := Answer{Mark: read.Mark, More: read.More}
 	for _, r := range read.Refused {
-		if !r.Valid() || len(clean.Refused) == MaxPlaces {
+		if !r.Valid() || len(clean.Refused) == MaxTargets {
 			clean.More++
 			continue
 		}

@@ -50,14 +50,14 @@ func TestReadIsBounded(t *testing.T) {
 	answer := `{"mark":"a","refused":[{"host":"a.example","times":1}` + strings.Repeat(`,{"host":"a.example","times":1}`, 99) + `]}`
 	got, err := Read([]byte(answer))
 	assert.NilError(t, err)
-	assert.Equal(t, len(got.Refused), MaxPlaces)
-	assert.Equal(t, got.More, 100-MaxPlaces)
+	assert.Equal(t, len(got.Refused), MaxTargets)
+	assert.Equal(t, got.More, 100-MaxTargets)
 }
 
 func TestRefusalPlace(t *testing.T) {
-	assert.Equal(t, Refusal{"a.example", 443, 1}.Place(), "a.example:443")
-	assert.Equal(t, Refusal{"a.example", 0, 1}.Place(), "a.example")
-	assert.Equal(t, Refusal{"::1", 80, 1}.Place(), "[::1]:80")
+	assert.Equal(t, Refusal{"a.example", 443, 1}.Target(), "a.example:443")
+	assert.Equal(t, Refusal{"a.example", 0, 1}.Target(), "a.example")
+	assert.Equal(t, Refusal{"::1", 80, 1}.Target(), "[::1]:80")
 }
 
 func FuzzRead(f *testing.F) {
@@ -71,13 +71,13 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			return
 		}
-		assert.Assert(t, len(got.Refused) <= MaxPlaces)
+		assert.Assert(t, len(got.Refused) <= MaxTargets)
 		assert.Assert(t, got.More >= 0)
 		const known = "abcdefghijklmnopqrstuvwxyz0123456789.-_:[]"
 		for _, r := range got.Refused {
 			assert.Assert(t, r.Times > 0)
-			assert.Assert(t, len(r.Place()) <= 253+len("[]:65535"))
-			assert.Assert(t, strings.Trim(r.Place(), known) == "", "%q", r.Place())
+			assert.Assert(t, len(r.Target()) <= 253+len("[]:65535"))
+			assert.Assert(t, strings.Trim(r.Target(), known) == "", "%q", r.Target())
 		}
 		assert.Assert(t, strings.Trim(got.Mark, known) == "", "%q", got.Mark)
 	})
