@@ -3,11 +3,10 @@
 package plugin
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -18,79 +17,50 @@ import (
 // canDetach says whether a process can leave its terminal here.
 const canDetach = true
 
-// The open files of a process in the background that lead to the one which has
-// started it.
-const (
-	messagesFile = 3
-	answersFile  = 4
-)
+// readyFile is the open file by which a process in the background reports its loop.
+const readyFile = 3
 
-// openBackground returns the line to the process that has started this one to run
-// a loop; nil if none has. Nothing that this process starts inherits it.
-func openBackground() (*background, error) {
-	how := os.Getenv(backgroundEnv)
-	if how == "" {
+// openBackground returns that file in a process in the background, nil in others. Child
+// processes do not inherit it.
+func openBackground() (*os.File, error) {
+	if os.Getenv(backgroundEnv) == "" {
 		return nil, nil
 	}
 	if err := os.Unsetenv(backgroundEnv); err != nil {
 		return nil, err
 	}
-	for _, fd := range []int{messagesFile, answersFile} {
-		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil {
-			return nil, fmt.Errorf("%s is reserved for internal use: unset it", backgroundEnv)
-		}
-		unix.CloseOnExec(fd)
+	if _, err := unix.FcntlInt(readyFile, unix.F_GETFD, 0); err != nil {
+		return nil, fmt.Errorf("%s is reserved for internal use: unset it", backgroundEnv)
 	}
-	return &background{os.NewFile(messagesFile, "messages"), os.NewFile(answersFile, "answers"), how == backgroundAsks}, nil
+	unix.CloseOnExec(readyFile)
+	return os.NewFile(readyFile, "ready"), nil
 }
 
-// startBackground starts this command once more, in a session of its own. Secrets
-// are in its environment, as they are in ours, and nowhere else.
-func startBackground(asks bool) (*foreground, error) {
+// startBackground starts this command again in its own session, and returns the other end
+// of [readyFile]. Secrets are only in its environment, as in ours.
+func startBackground() (process *os.Process, ready *os.File, err error) {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	messagesRead, messages, err := os.Pipe()
+	ready, theirs, err := os.Pipe()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	answers, answersWrite, err := os.Pipe()
+	defer func() { _ = theirs.Close() }()
+	env := slices.DeleteFunc(os.Environ(), func(kv string) bool {
+		return strings.HasPrefix(kv, "DOCKER_CLI_PLUGIN_SOCKET=") // ends with the Docker CLI
+	})
+	process, err = os.StartProcess(self, os.Args, &os.ProcAttr{
+		Env: append(env, backgroundEnv+"=1"), Files: []*os.File{os.Stdin, os.Stdout, os.Stderr, theirs}, Sys: &syscall.SysProcAttr{Setsid: true},
+	})
 	if err != nil {
-		return nil, errors.Join(err, messagesRead.Close(), messages.Close())
+		return nil, nil, errors.Join(err, ready.Close())
 	}
-	cmd := exec.Command(self, os.Args[1:]...) //nolint:noctx // it outlives us
-	how := backgroundSilent
-	if asks {
-		how = backgroundAsks
-	}
-	cmd.Env = []string{backgroundEnv + "=" + how}
-	for _, kv := range os.Environ() {
-		if !strings.HasPrefix(kv, "DOCKER_CLI_PLUGIN_SOCKET=") { // it would end with the Docker CLI
-			cmd.Env = append(cmd.Env, kv)
-		}
-	}
-	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = os.Stdout, os.Stderr, []*os.File{messages, answers}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	err = cmd.Start()
-	_, _ = messages.Close(), answers.Close()
-	if err != nil {
-		return nil, errors.Join(err, messagesRead.Close(), answersWrite.Close())
-	}
-	return &foreground{
-		messages: bufio.NewReader(messagesRead), answers: answersWrite,
-		interrupt: func() { _ = cmd.Process.Signal(os.Interrupt) },
-		wait: func() (int, error) {
-			err := cmd.Wait()
-			if _, failed := errors.AsType[*exec.ExitError](err); failed {
-				err = nil
-			}
-			return cmd.ProcessState.ExitCode(), err
-		},
-	}, nil
+	return process, ready, nil
 }
 
-// saveTerminal remembers how the terminal is set; nil if there is none.
+// saveTerminal returns the state of the terminal; nil for none.
 func saveTerminal() *term.State {
 	state, err := term.SaveState(os.Stdin.Fd())
 	if err != nil {

@@ -12,9 +12,9 @@ const canDetach = false
 
 var errNotHere = errors.New("background loops are not supported on this system")
 
-func openBackground() (*background, error) { return nil, nil }
+func openBackground() (*os.File, error) { return nil, nil }
 
-func startBackground(bool) (*foreground, error) { return nil, errNotHere }
+func startBackground() (*os.Process, *os.File, error) { return nil, nil, errNotHere }
 
 func saveTerminal() *term.State { return nil }
 

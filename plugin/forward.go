@@ -60,11 +60,11 @@ func (d dispatcher) run(cmd *cobra.Command, name string, args []string) error {
 	if err != nil {
 		return err
 	}
-	ours, err := openBackground()
+	ready, err := openBackground()
 	if err != nil {
 		return err
 	}
-	if d.options.detach && ours == nil {
+	if d.options.detach && ready == nil {
 		return d.detach(cmd.Context(), name)
 	}
 	h, err := d.host(cmd, name)
@@ -77,7 +77,7 @@ func (d dispatcher) run(cmd *cobra.Command, name string, args []string) error {
 	}
 	ctx := cmd.Context()
 	if host.IsLoop(name) && canDetach {
-		ctx = d.detachable(ctx, &h, ours)
+		ctx = d.detachable(ctx, &h, ready)
 	}
 	code, err := run.Run(ctx, h, run.Options{
 		Command:      name,
