@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -52,10 +53,8 @@ func checkModel(v string) error {
 }
 
 func checkChoice(v string, choices ...string) error {
-	for _, choice := range choices {
-		if v == choice {
-			return nil
-		}
+	if slices.Contains(choices, v) {
+		return nil
 	}
 	last := len(choices) - 1
 	choose := fmt.Sprintf("use %s or %s", strings.Join(choices[:last], ", "), choices[last])

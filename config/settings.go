@@ -89,41 +89,46 @@ func settings() []setting {
 	return slices.Concat(mainSettings(), isolationSettings(), loopSettings(), agentSettings())
 }
 
+// stringSetting is a setting with a string, which is checked after it is stored.
+func stringSetting(key, env string, field func(*Config) *string, check func(string) error) setting {
+	return setting{key: key, form: stringForm, env: env, set: func(c *Config, v string, _ OriginKind) error {
+		*field(c) = v
+		return check(v)
+	}}
+}
+
+// boolSetting is a setting that is true or false.
+func boolSetting(key, env string, field func(*Config) *bool) setting {
+	return setting{key: key, form: boolForm, env: env, set: func(c *Config, v string, _ OriginKind) (err error) {
+		if *field(c), err = strconv.ParseBool(v); err != nil {
+			return errors.New("must be true or false")
+		}
+		return nil
+	}}
+}
+
+// imageSetting is a setting with the name of an image, which an [ImageChecker] checks.
+func imageSetting(key, env, alias string, field func(*Config) *string, check func(ImageChecker, string) error) setting {
+	s := stringSetting(key, env, field, func(string) error { return nil })
+	s.alias, s.check = alias, check
+	return s
+}
+
+func among(choices ...string) func(string) error {
+	return func(v string) error { return checkChoice(v, choices...) }
+}
+
 func mainSettings() []setting {
 	return []setting{
-		{key: keyAgent, form: stringForm, env: "RALPH_AGENT", set: func(c *Config, v string, _ OriginKind) error {
-			c.Agent.Name = v
-			return checkAgent(v)
-		}},
-		{key: "agent.model", form: stringForm, env: "RALPH_MODEL", set: func(c *Config, v string, _ OriginKind) error {
-			c.Agent.Model = v
-			return checkModel(v)
-		}},
-		{key: "agent.permissions", form: stringForm, env: "RALPH_PERMISSIONS", set: func(c *Config, v string, _ OriginKind) error {
-			c.Agent.Permissions = v
-			return checkChoice(v, PermissionsBypass, PermissionsAsk)
-		}},
+		stringSetting(keyAgent, "RALPH_AGENT", func(c *Config) *string { return &c.Agent.Name }, checkAgent),
+		stringSetting("agent.model", "RALPH_MODEL", func(c *Config) *string { return &c.Agent.Model }, checkModel),
+		stringSetting("agent.permissions", "RALPH_PERMISSIONS", func(c *Config) *string { return &c.Agent.Permissions }, among(PermissionsBypass, PermissionsAsk)),
 		{key: keyPaths, form: names, env: "RALPH_ENDPOINT_PATHS", set: addEndpointPath},
-		{key: keyEnabled, form: boolForm, set: func(c *Config, v string, _ OriginKind) (err error) {
-			c.Sandbox.Enabled, err = strconv.ParseBool(v)
-			return err
-		}},
-		{key: keyDriver, form: stringForm, env: "RALPH_DRIVER", set: func(c *Config, v string, _ OriginKind) error {
-			c.Sandbox.Driver = v
-			return checkChoice(v, DriverAuto, DriverSbx, DriverDockerSandbox, DriverContainer)
-		}},
-		{key: keyImage, form: stringForm, env: "RALPH_IMAGE", alias: "DOCKER_SANDBOX_IMAGE", set: func(c *Config, v string, _ OriginKind) error {
-			c.Sandbox.Image = v
-			return nil
-		}, check: ImageChecker.Image},
-		{key: keyGit, form: stringForm, env: "RALPH_GIT", set: func(c *Config, v string, _ OriginKind) error {
-			c.Sandbox.Git = v
-			return checkChoice(v, GitDirect, GitPrivate)
-		}},
-		{key: "sandbox.reuse_container", form: boolForm, set: func(c *Config, v string, _ OriginKind) (err error) {
-			c.Sandbox.Reuse, err = strconv.ParseBool(v)
-			return err
-		}},
+		boolSetting(keyEnabled, "", func(c *Config) *bool { return &c.Sandbox.Enabled }),
+		stringSetting(keyDriver, "RALPH_DRIVER", func(c *Config) *string { return &c.Sandbox.Driver }, among(DriverAuto, DriverSbx, DriverDockerSandbox, DriverContainer)),
+		imageSetting(keyImage, "RALPH_IMAGE", "DOCKER_SANDBOX_IMAGE", func(c *Config) *string { return &c.Sandbox.Image }, ImageChecker.Image),
+		stringSetting(keyGit, "RALPH_GIT", func(c *Config) *string { return &c.Sandbox.Git }, among(GitDirect, GitPrivate)),
+		boolSetting("sandbox.reuse_container", "", func(c *Config) *bool { return &c.Sandbox.Reuse }),
 		{key: KeyMemory, form: stringForm, env: "RALPH_MEMORY", set: func(c *Config, v string, _ OriginKind) (err error) {
 			c.Sandbox.Resources.Memory, err = parseMemory(v)
 			return err
@@ -142,42 +147,19 @@ func mainSettings() []setting {
 			return err
 		}},
 		{key: keyPass, form: names, env: "RALPH_DOCKER_ENV", set: addPassedName},
-		{key: keyBase, form: stringForm, env: "RALPH_BASE", set: func(c *Config, v string, _ OriginKind) error {
-			c.Image.Base = v
-			return nil
-		}, check: ImageChecker.Base},
-		{key: keyNetwork, form: stringForm, env: "RALPH_IMAGE_NETWORK", set: func(c *Config, v string, _ OriginKind) error {
-			c.Image.Network = v
-			return checkChoice(v, BuildNetworkDefault, BuildNetworkNone)
-		}},
+		imageSetting(keyBase, "RALPH_BASE", "", func(c *Config) *string { return &c.Image.Base }, ImageChecker.Base),
+		stringSetting(keyNetwork, "RALPH_IMAGE_NETWORK", func(c *Config) *string { return &c.Image.Network }, among(BuildNetworkDefault, BuildNetworkNone)),
 		{key: KeyChecks, form: list, set: func(c *Config, v string, _ OriginKind) error { return c.setChecks(v) }},
 	}
 }
 
 func isolationSettings() []setting {
 	return []setting{
-		{key: keyReadOnly, form: boolForm, set: func(c *Config, v string, _ OriginKind) (err error) {
-			c.Sandbox.ReadOnly, err = strconv.ParseBool(v)
-			return err
-		}},
-		{key: keyRuntime, form: stringForm, env: "RALPH_RUNTIME", set: func(c *Config, v string, _ OriginKind) error {
-			c.Sandbox.Runtime = v
-			return checkRuntime(v)
-		}},
-		{key: keyShadow, form: stringForm, set: func(c *Config, v string, _ OriginKind) error {
-			c.Sandbox.ShadowModules = v
-			return checkChoice(v, ShadowAuto, ShadowOn, ShadowOff)
-		}},
-		{key: keyGitToken, form: stringForm, env: "RALPH_GIT_TOKEN", set: func(c *Config, v string, _ OriginKind) error {
-			c.Sandbox.GitToken = v
-			return checkChoice(v, GitTokenNone, GitTokenRead, GitTokenWrite)
-		}},
-		{key: keySign, form: boolForm, env: "RALPH_SIGN", set: func(c *Config, v string, _ OriginKind) (err error) {
-			if c.Sandbox.Sign, err = strconv.ParseBool(v); err != nil {
-				return errors.New("must be true or false")
-			}
-			return nil
-		}},
+		boolSetting(keyReadOnly, "", func(c *Config) *bool { return &c.Sandbox.ReadOnly }),
+		stringSetting(keyRuntime, "RALPH_RUNTIME", func(c *Config) *string { return &c.Sandbox.Runtime }, checkRuntime),
+		stringSetting(keyShadow, "", func(c *Config) *string { return &c.Sandbox.ShadowModules }, among(ShadowAuto, ShadowOn, ShadowOff)),
+		stringSetting(keyGitToken, "RALPH_GIT_TOKEN", func(c *Config) *string { return &c.Sandbox.GitToken }, among(GitTokenNone, GitTokenRead, GitTokenWrite)),
+		boolSetting(keySign, "RALPH_SIGN", func(c *Config) *bool { return &c.Sandbox.Sign }),
 		{key: keyPolicy, form: stringForm, env: "RALPH_NETWORK", set: func(c *Config, v string, _ OriginKind) (err error) {
 			c.Sandbox.Network.Policy, err = egress.ParseMode(v)
 			return err
@@ -214,12 +196,9 @@ func addPassedName(c *Config, v string, from OriginKind) error {
 	if err := checkEnvName(v, from); err != nil {
 		return err
 	}
-	for _, name := range c.Env.Pass {
-		if name == v {
-			return nil
-		}
+	if !slices.Contains(c.Env.Pass, v) {
+		c.Env.Pass = append(c.Env.Pass, v)
 	}
-	c.Env.Pass = append(c.Env.Pass, v)
 	return nil
 }
 
