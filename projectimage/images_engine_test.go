@@ -111,7 +111,7 @@ func TestEngineImagesFromBuildToPrune(t *testing.T) {
 		assert.NilError(t, b.build(t.Context(), others, false), "%s", out)
 		other, _, err := b.lookup(t.Context(), others.tag)
 		assert.NilError(t, err)
-		_, err = e.ImageTag(t.Context(), client.ImageTagOptions{Source: layer.ID, Target: handedOver + ":" + shortID(layer.ID)})
+		_, err = e.ImageTag(t.Context(), client.ImageTagOptions{Source: layer.ID, Target: sbxRepository + ":" + shortID(layer.ID)})
 		assert.NilError(t, err)
 
 		three := e.stored(t, b, agent.ID, layer.ID, commit.ID, other.ID)
@@ -130,7 +130,7 @@ func TestEngineImagesFromBuildToPrune(t *testing.T) {
 		done, err = b.Prune(t.Context(), unused)
 		assert.NilError(t, err)
 		assert.Equal(t, len(done.Removed), 3, "%v", done.Kept)
-		for _, ref := range []string{agent.Ref, layer.Ref, commit.ID, handedOver + ":" + shortID(layer.ID)} {
+		for _, ref := range []string{agent.Ref, layer.Ref, commit.ID, sbxRepository + ":" + shortID(layer.ID)} {
 			_, found, err = b.lookup(t.Context(), ref)
 			assert.NilError(t, err)
 			assert.Assert(t, !found, ref)

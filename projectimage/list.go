@@ -39,7 +39,7 @@ func (s Stored) Name() string { return s.Names()[0] }
 
 // Names returns the tags of the image that a user knows, or else its ID.
 func (s Stored) Names() []string {
-	names := slices.DeleteFunc(slices.Clone(s.Tags), func(tag string) bool { return strings.HasPrefix(tag, handedOver+":") })
+	names := slices.DeleteFunc(slices.Clone(s.Tags), func(tag string) bool { return strings.HasPrefix(tag, sbxRepository+":") })
 	if len(names) == 0 {
 		names = []string{shortID(s.ID)}
 	}
@@ -55,8 +55,8 @@ func shortID(id string) string {
 const (
 	// tagPrefix begins the name of each image that is built.
 	tagPrefix = "agent-loop-sandbox-"
-	// handedOver is the repository of images that are passed to sbx.
-	handedOver = "docker-ralph/sandbox"
+	// sbxRepository is the repository of images that are passed to sbx.
+	sbxRepository = "docker-ralph/sandbox"
 	// fitted is the repository of images to which the container driver has added the
 	// user, with a name and a home.
 	fitted     = "docker-ralph/fitted"
@@ -186,7 +186,7 @@ var versionTag = lazyregexp.New(`^v[0-9a-f]{8}$`)
 func (s Stored) named(tag string) bool {
 	repository, version, _ := strings.Cut(tag, ":")
 	switch {
-	case repository == handedOver:
+	case repository == sbxRepository:
 		return version == shortID(s.ID)
 	case s.Kind == kindFitted:
 		return fittedOf(tag) != ""

@@ -58,12 +58,12 @@ func (s *Server) serveControl(ctx context.Context, l net.Listener) error {
 			if err := json.NewDecoder(io.LimitReader(conn, maxOrder)).Decode(&order); err != nil {
 				return
 			}
-			_ = json.NewEncoder(conn).Encode(s.obey(order))
+			_ = json.NewEncoder(conn).Encode(s.handle(order))
 		}()
 	}
 }
 
-func (s *Server) obey(o Order) Answer {
+func (s *Server) handle(o Order) Answer {
 	switch o.Do {
 	case "policy":
 		return Answer{Policy: s.policy.Load()}

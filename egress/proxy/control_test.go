@@ -211,7 +211,7 @@ func TestOrdersAtTheSameTime(t *testing.T) {
 	l := newLab(t, nil)
 	var wg sync.WaitGroup
 	for i := range 20 {
-		wg.Go(func() { l.obey(Order{Do: "allow", Rules: []string{fmt.Sprintf("h%d.example", i)}}) })
+		wg.Go(func() { l.handle(Order{Do: "allow", Rules: []string{fmt.Sprintf("h%d.example", i)}}) })
 	}
 	wg.Wait()
 	assert.Equal(t, len(l.policy.Load().Rules), 20)

@@ -114,7 +114,7 @@ func (s *Server) answer(query []byte) []byte {
 	}
 	q := questions[0]
 	v := s.judge(viaDNS, q.Name.String(), 0)
-	if !v.Allowed && worthTelling(q) {
+	if !v.Allowed && worthLogging(q) {
 		s.record(viaDNS, egress.Verdict{Host: v.Host, Why: v.Why, Hint: v.Hint})
 	}
 	if !v.Allowed || q.Class != dnsmessage.ClassINET {
@@ -124,9 +124,9 @@ func (s *Server) answer(query []byte) []byte {
 	return pack(reply, &q, s.record4or6(q))
 }
 
-// worthTelling is false for questions that come along with one for an address,
+// worthLogging is false for questions that come along with one for an address,
 // and for those about the names of addresses, which programs ask for their logs.
-func worthTelling(q dnsmessage.Question) bool {
+func worthLogging(q dnsmessage.Question) bool {
 	switch q.Type {
 	case dnsmessage.TypeAAAA, dnsmessage.TypeHTTPS, dnsmessage.TypeSVCB:
 		return false

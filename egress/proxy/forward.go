@@ -35,7 +35,7 @@ type outbound struct {
 	change  func(*http.Request) // what makes the outgoing request
 }
 
-func errandOf(r *http.Request) outbound {
+func outboundOf(r *http.Request) outbound {
 	e, _ := r.Context().Value(requestKey{}).(outbound)
 	return e
 }
@@ -99,17 +99,17 @@ func (s *Server) plainHandler() http.Handler {
 		// Here and not on dialling: connections to another proxy are shared by
 		// all hosts behind it.
 		if s.upstream.plain(v.Host, port) != nil {
-			if err := s.lookBefore(r.Context(), v); err != nil {
+			if err := s.checkTarget(r.Context(), v); err != nil {
 				s.writeExplained(w, via, v, err)
 				return
 			}
 		}
-		s.forward(forward, w, r, plainErrand(v, r.URL))
+		s.forward(forward, w, r, plainOutbound(v, r.URL))
 	})
 }
 
-// plainErrand takes the path from the request, and the host from the verdict.
-func plainErrand(v egress.Verdict, asked *url.URL) outbound {
+// plainOutbound takes the path from the request, and the host from the verdict.
+func plainOutbound(v egress.Verdict, asked *url.URL) outbound {
 	target := &url.URL{
 		Scheme: "http", Host: net.JoinHostPort(v.Host, strconv.Itoa(int(v.Port))),
 		Path: asked.Path, RawPath: asked.RawPath, RawQuery: asked.RawQuery,
@@ -160,18 +160,18 @@ func (s *Server) reverseProxy(via string) *httputil.ReverseProxy {
 		Transport:     s.transport,
 		FlushInterval: -1,
 		ErrorLog:      log.New(io.Discard, "", 0),
-		Rewrite:       func(r *httputil.ProxyRequest) { errandOf(r.In).change(r.Out) },
+		Rewrite:       func(r *httputil.ProxyRequest) { outboundOf(r.In).change(r.Out) },
 		ModifyResponse: func(r *http.Response) error {
-			e := errandOf(r.Request)
+			e := outboundOf(r.Request)
 			v := e.verdict
-			if e.route != "" && tellsOfKeys(r, v) {
+			if e.route != "" && rejectsKey(r, v) {
 				s.journal.failure(e, r.StatusCode, fmt.Sprintf("it answered %d %s", r.StatusCode, http.StatusText(r.StatusCode)))
 			}
 			count(&r.Body, &s.stats.of(v.Host, v.Port).received)
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			e := errandOf(r)
+			e := outboundOf(r)
 			if e.route != "" && !errors.Is(err, context.Canceled) {
 				s.journal.failure(e, 0, networkError(err))
 			}
@@ -180,9 +180,9 @@ func (s *Server) reverseProxy(via string) *httputil.ReverseProxy {
 	}
 }
 
-// tellsOfKeys reports whether a response says that the key, or the address of an
+// rejectsKey reports whether a response says that the key, or the address of an
 // endpoint of the user's own, is wrong.
-func tellsOfKeys(r *http.Response, v egress.Verdict) bool {
+func rejectsKey(r *http.Response, v egress.Verdict) bool {
 	switch r.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return true

@@ -192,7 +192,7 @@ func (s *Server) refuse(via string, v egress.Verdict, why, hint string) egress.V
 // proxy where there is one.
 func (s *Server) connect(ctx context.Context, v egress.Verdict) (net.Conn, error) {
 	if through := s.upstream.secure(v.Host, v.Port); through != nil {
-		if err := s.lookBefore(ctx, v); err != nil {
+		if err := s.checkTarget(ctx, v); err != nil {
 			return nil, err
 		}
 		return s.upstream.tunnel(ctx, through, v.Host, v.Port)
@@ -204,11 +204,11 @@ func (s *Server) direct(ctx context.Context, v egress.Verdict) (net.Conn, error)
 	return s.dial(ctx, v.Host, v.Port, func(addr netip.Addr) error { return s.guard.Check(addr, v.Ranges) })
 }
 
-// lookBefore checks where a name leads before another proxy is asked for it.
+// checkTarget checks where a name leads before another proxy is asked for it.
 // That proxy resolves the name itself, so this is weaker than the check on a
 // connection of our own; and behind such proxies names of the internet often
 // cannot be resolved at all, which therefore is no reason to refuse.
-func (s *Server) lookBefore(ctx context.Context, v egress.Verdict) error {
+func (s *Server) checkTarget(ctx context.Context, v egress.Verdict) error {
 	if addr, err := netip.ParseAddr(v.Host); err == nil {
 		return s.guard.Check(addr, v.Ranges)
 	}

@@ -119,8 +119,8 @@ func (s *Server) refusedSince(mark string) denylog.Answer {
 	return answer
 }
 
-// tellRefused answers the sandbox. It changes nothing.
-func (s *Server) tellRefused(w http.ResponseWriter, r *http.Request) {
+// serveRefused answers the sandbox. It changes nothing.
+func (s *Server) serveRefused(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet {
 		refuseText(w, http.StatusMethodNotAllowed, "docker ralph: there is nothing to be changed here")
 		return

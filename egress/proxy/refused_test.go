@@ -62,10 +62,10 @@ func TestASandboxAsksWhatWasRefused(t *testing.T) {
 	// Only what came since, and nothing that was allowed meanwhile.
 	try("https://blocked.example/")
 	try("https://other.example/")
-	l.obey(Order{Do: "allow", Rules: []string{"other.example"}})
+	l.handle(Order{Do: "allow", Rules: []string{"other.example"}})
 	second := l.asked(t, first.Mark)
 	assert.DeepEqual(t, second.Refused, []denylog.Refusal{{Host: "blocked.example", Port: 443, Times: 1}})
-	l.obey(Order{Do: "allow", Rules: []string{"blocked.example", "inside.example"}})
+	l.handle(Order{Do: "allow", Rules: []string{"blocked.example", "inside.example"}})
 	assert.DeepEqual(t, l.asked(t, begin.Mark).Refused, []denylog.Refusal{
 		{Host: "other.example", Port: 8000, Times: 1},
 		{Host: "1.2.3.4", Port: 443, Times: 1},

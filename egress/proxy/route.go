@@ -29,8 +29,8 @@ type route struct {
 // headers that a server prefers to the one we set. Neither are headers by which
 // some servers replace the path or the method that was checked here.
 var (
-	keyHeaders = []string{"Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key", "Proxy-Authorization", "Cookie"}
-	steering   = []string{
+	keyHeaders     = []string{"Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key", "Proxy-Authorization", "Cookie"}
+	rewriteHeaders = []string{
 		"X-Original-Url", "X-Original-Uri", "X-Rewrite-Url", "X-Forwarded-Uri", "X-Forwarded-Path", "X-Forwarded-Prefix",
 		"X-Http-Method", "X-Http-Method-Override", "X-Method-Override",
 	}
@@ -87,7 +87,7 @@ func (s *Server) routeHandler() http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.EscapedPath() == denylog.Path && !r.URL.IsAbs() {
-			s.tellRefused(w, r)
+			s.serveRefused(w, r)
 			return
 		}
 		prefix, path, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/")
@@ -220,7 +220,7 @@ func (r *route) prepare(out *http.Request) {
 	for name := range out.Header {
 		meant := http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
 		_, ours := r.headers[meant]
-		if ours || slices.Contains(keyHeaders, meant) || slices.Contains(steering, meant) {
+		if ours || slices.Contains(keyHeaders, meant) || slices.Contains(rewriteHeaders, meant) {
 			delete(out.Header, name)
 		}
 	}

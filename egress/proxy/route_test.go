@@ -81,7 +81,7 @@ func TestRoutesAddTheKey(t *testing.T) {
 		assert.Equal(t, d.Host, "allowed.example")
 		l.waitStats(t, "allowed.example", func(h egress.HostStats) bool { return h.Sent > 6 && h.Received == int64(len(body)) })
 	})
-	t.Run("and what would steer a server", func(t *testing.T) {
+	t.Run("headers that rewrite the request", func(t *testing.T) {
 		sent := " HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTrailer: X-Api-Key, X-Other\r\nX-Kept_Here: kept\r\n"
 		for _, name := range []string{
 			"X-Original-URL", "X-Rewrite-URL", "X-Original-URI", "X-Forwarded-Prefix", "X-HTTP-Method-Override", "X-HTTP-Method",
@@ -288,7 +288,7 @@ func TestRoutesCarryWebSockets(t *testing.T) {
 
 func TestRoutesObeyThePolicy(t *testing.T) {
 	l := newRouteLab(t, show())
-	answer := l.obey(Order{Do: "deny", Rules: []string{"allowed.example"}, Origin: "user"})
+	answer := l.handle(Order{Do: "deny", Rules: []string{"allowed.example"}, Origin: "user"})
 	assert.Equal(t, answer.Error, "")
 	status, body := get(t, http.DefaultClient, l.routeURL("/openai/v1"))
 	assert.Equal(t, status, 403)

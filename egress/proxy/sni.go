@@ -25,12 +25,12 @@ func (s *Server) serveSNI(ctx context.Context, l net.Listener) error {
 		go func() {
 			defer place.free()
 			defer func() { _ = conn.Close() }()
-			s.steer(ctx, place, conn)
+			s.serveTLSConn(ctx, place, conn)
 		}()
 	}
 }
 
-func (s *Server) steer(ctx context.Context, place slot, conn net.Conn) {
+func (s *Server) serveTLSConn(ctx context.Context, place slot, conn net.Conn) {
 	const via = "sni"
 	_ = conn.SetDeadline(time.Now().Add(s.helloTimeout))
 	name, hello, err := readHello(conn)

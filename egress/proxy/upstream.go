@@ -55,7 +55,7 @@ func (u *upstream) forScheme(scheme, host string, port uint16) *url.URL {
 // forRequest is for a transport: plain requests go to the proxy as they are,
 // the others through a tunnel that the transport knows nothing of.
 func (u *upstream) forRequest(r *http.Request) (*url.URL, error) {
-	e := errandOf(r)
+	e := outboundOf(r)
 	if !e.plain {
 		return nil, nil
 	}
