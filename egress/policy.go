@@ -224,7 +224,7 @@ func (p Policy) WithEndpoints(rules []Rule) (Policy, error) {
 // it before is forgotten: it does not come back with a later allowance.
 func (p Policy) Refuse(e Entry) (Policy, error) {
 	if len(e.Rule.Ranges) > 0 {
-		return Policy{}, fmt.Errorf("refusing %s: write the host without a range", e.Rule)
+		return Policy{}, fmt.Errorf("blocking %s: specify the host without a range", e.Rule)
 	}
 	next := Policy{Mode: p.Mode, Refused: slices.Clone(p.Refused)}
 	for _, old := range p.Rules {

@@ -103,7 +103,7 @@ func (p presets) entries(name, agent string) ([]Entry, error) {
 	}
 	found, ok := p.Preset[name]
 	if !ok {
-		return nil, fmt.Errorf("there is no network preset %q: there are %s", name, strings.Join(p.names(), ", "))
+		return nil, fmt.Errorf("unknown network preset %q: use one of %s", name, strings.Join(p.names(), ", "))
 	}
 	entries, err := hostEntries(found.Hosts, "preset "+name, false)
 	if err != nil {

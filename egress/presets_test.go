@@ -77,7 +77,7 @@ func TestNew(t *testing.T) {
 	})
 	t.Run("unknown preset", func(t *testing.T) {
 		_, err := New(Allowlist, "claude", []string{"gti"}, nil)
-		assert.ErrorContains(t, err, `no network preset "gti": there are agent, `)
+		assert.ErrorContains(t, err, `unknown network preset "gti": use one of agent, `)
 	})
 	t.Run("unknown mode", func(t *testing.T) {
 		_, err := New("open", "claude", nil, nil)

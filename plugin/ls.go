@@ -25,7 +25,7 @@ func newListCommand(d dispatcher) *cobra.Command {
 		Use:     "ls [OPTIONS]",
 		Aliases: []string{"list"},
 		Short:   "List sandboxes",
-		Long: `List the sandboxes of this repository, and the loop that runs in them, or how the
+		Long: `List the sandboxes of this repository, with the loop running in each or how the
 last one ended. The sandbox of this worktree and branch is marked.`,
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,

@@ -58,7 +58,7 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 		hiddenAs(newCleanCommand(d), "reset"),
 		newLogsCommand(d),
 		newAttachCommand(d),
-		newForwardedCommand(d, runCommand, "Start the agent's interface, or ask it a question"),
+		newForwardedCommand(d, runCommand, "Start the agent's interface or ask it a question"),
 		newForwardedCommand(d, shellCommand, "Open a shell in the sandbox"),
 		newTrustCommand(d),
 		newSelfTestCommand(d),

@@ -14,6 +14,8 @@ import (
 	"os"
 	"path"
 	"slices"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 // Bounds of what is taken along.
@@ -52,7 +54,7 @@ func Collect(agent, home string, lookup func(string) (string, bool)) (*Files, er
 			continue
 		}
 		if err := found.add(agent, f, dir); err != nil {
-			return nil, fmt.Errorf("reading your configuration of %s: %w. Make it readable, or leave it outside with --no-host-config", agent, err)
+			return nil, hint.Wrap(fmt.Errorf("reading your configuration of %s: %w", agent, err), "make it readable, or leave it outside with --no-host-config")
 		}
 	}
 	return found, nil

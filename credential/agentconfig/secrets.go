@@ -62,7 +62,7 @@ func clean(agent, name string, content []byte) (cleaned []byte, what string, err
 		return content, "", nil
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("it cannot be read, so nobody knows whether keys are in it (%w)", err)
+		return nil, "", fmt.Errorf("it cannot be checked for keys: %w", err)
 	}
 	switch {
 	case looksLikeKey(cleaned):

@@ -105,7 +105,7 @@ func splitTarget(target string) (host string, port uint16, err error) {
 	host = target[:i]
 	if inner, ok := strings.CutPrefix(host, "["); ok {
 		if host, ok = strings.CutSuffix(inner, "]"); !ok {
-			return "", 0, fmt.Errorf("CONNECT to what is not a host")
+			return "", 0, fmt.Errorf("CONNECT to an invalid host")
 		}
 	}
 	return host, uint16(n), nil

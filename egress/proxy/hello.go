@@ -15,7 +15,7 @@ const maxHello = 16 << 10
 var (
 	errNotTLS  = errors.New("not TLS")
 	errNoName  = errors.New("TLS without a server name (SNI)")
-	errTooLong = errors.New("a ClientHello beyond all measure")
+	errTooLong = errors.New("ClientHello too long")
 )
 
 // readHello reads a ClientHello and returns the server name in it with every
