@@ -3,57 +3,51 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
-	"github.com/docker-ralph/docker-ralph/ralph/task"
+	"github.com/docker-ralph/docker-ralph/ralph/backlog"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// hook handles an event of a Claude Code session: it fails the active task when the
-// session ends early. It ignores errors, which would disturb the session.
+// hook handles an event of a Claude Code session: it fails the first active task when
+// the session ends early. It ignores errors, which would disturb the session: the task's
+// lease will expire.
 func (o Options) hook(ctx context.Context, name string) {
 	signal.Ignore(os.Interrupt, syscall.SIGHUP) // signals to the session reach its hooks too
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
 	agentID, slug := os.Getenv("RALPH_AGENT_ID"), ""
+	var store *backlog.Store
 	if inLoop() {
-		slug = active(ctx, agentID)
+		var err error
+		if store, err = backlog.OpenHere(ctx, os.Getenv); err == nil {
+			defer func() { _ = store.Close() }() // every change is committed
+			held, _ := store.List(ctx, backlog.Filter{Statuses: []string{backlog.StatusActive}, Assignee: agentID})
+			if len(held) > 0 {
+				slug = held[0].Slug
+			}
+		}
 	}
+	shown := termsafe.Strip(slug)
 	switch {
 	case name == agent.PreCompact && slug == "":
 		_, _ = fmt.Fprintln(o.Stdout, `{"continue":true}`)
 	case name == agent.PreCompact:
-		_, _ = fmt.Fprintf(o.Stderr, "Warning: agent %s context limit reached, failing task %s\n", agentID, slug)
-		runTask(ctx, io.Discard, io.Discard, "fail", slug, "--reason", "context limit reached") // or else its lease expires
+		_, _ = fmt.Fprintf(o.Stderr, "Warning: agent %s context limit reached, failing task %s\n", agentID, shown)
+		_ = store.Fail(ctx, slug, "context limit reached")
 		_, _ = fmt.Fprintln(o.Stdout, `{"continue":false,"stopReason":"Context Limit Reached"}`)
 	case name == agent.SessionEnd && slug != "":
-		_, _ = fmt.Fprintf(o.Stderr, "Warning: agent %s session ended, failing task %s\n", agentID, slug)
-		runTask(ctx, o.Stdout, o.Stderr, "fail", slug, "--reason", "session ended unexpectedly") // or else its lease expires
-	}
-}
-
-// active returns the agent's first active task, or "".
-func active(ctx context.Context, agentID string) string {
-	var out strings.Builder
-	if runTask(ctx, &out, io.Discard, "list", "--status", "active", "--assignee", agentID, "--markdown") != 0 {
-		return ""
-	}
-	for line := range strings.Lines(out.String()) {
-		if slug, found := strings.CutPrefix(line, "id: "); found {
-			return strings.TrimSpace(slug)
+		_, _ = fmt.Fprintf(o.Stderr, "Warning: agent %s session ended, failing task %s\n", agentID, shown)
+		if err := store.Fail(ctx, slug, "session ended unexpectedly"); err != nil {
+			o.fail(err)
+			return
 		}
+		_, _ = fmt.Fprintf(o.Stdout, "failed %s\n", shown)
 	}
-	return ""
-}
-
-// runTask runs "ralph task" and returns its exit code.
-func runTask(ctx context.Context, stdout, stderr io.Writer, args ...string) int {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	return task.Run(ctx, args, task.IO{Stdin: strings.NewReader(""), Stdout: stdout, Stderr: stderr, Getenv: os.Getenv})
 }
 
 // inLoop reports whether the session belongs to a loop with a registered agent.
