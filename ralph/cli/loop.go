@@ -195,6 +195,18 @@ func (o Options) runSession(ctx context.Context, j *job) outcome {
 	return result
 }
 
+// threadReserve covers all that a loop does concurrently.
+const threadReserve = 24
+
+// prepareSandbox kills leftover agents of a killed ralph, and reserves threads in case an
+// agent exhausts the process limit.
+func (j *job) prepareSandbox() {
+	if j.session.Sandboxed {
+		agent.KillLeftovers()
+		guest.ReserveThreads(threadReserve)
+	}
+}
+
 // prompts loads the repository's prompts in a sandbox or with --danger: they contain
 // commands.
 func (j *job) prompts(top string) ([]agent.Prompt, error) {

@@ -98,24 +98,23 @@ func (l *loop) waitOut(ctx context.Context, limit event.RateLimit) (Stop, error)
 func (l *loop) countDown(ctx context.Context, wait time.Duration, limit event.RateLimit) (interrupted bool) {
 	end := time.Now().Add(wait)
 	l.printf("Rate limit of %s%s. Waiting %s, until %s.\n", l.Agent.Name(), quoted(limit.Text), rough(wait), end.Format("15:04:05"))
-	if !l.Live {
-		for left := wait; left > 0; left = time.Until(end) {
-			if l.waitFor(ctx, min(left, announceInterval), func() bool { return false }) {
-				return true
-			}
-			if left := time.Until(end); left > 0 {
-				l.printf("Waiting for the rate limit to end: another %s.\n", rough(left))
-			}
-		}
-		return false
+	interval := announceInterval
+	if l.Live {
+		interval = time.Second
 	}
 	for left := wait; left > 0; left = time.Until(end) {
-		l.printf("\r\x1b[KAnother %s. Press Ctrl+C to stop the loop.", rough(left))
-		if l.waitFor(ctx, min(left, time.Second), func() bool { return false }) {
+		if l.Live {
+			l.printf("\r\x1b[KAnother %s. Press Ctrl+C to stop the loop.", rough(left))
+		} else if left < wait {
+			l.printf("Waiting for the rate limit to end: another %s.\n", rough(left))
+		}
+		if l.waitFor(ctx, min(left, interval), func() bool { return false }) {
 			return true
 		}
 	}
-	l.printf("\r\x1b[K")
+	if l.Live {
+		l.printf("\r\x1b[K")
+	}
 	return false
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -210,6 +211,32 @@ func (w *watch) printf(format string, args ...any) {
 	select {
 	case <-w.loop.out.writeAsync(fmt.Sprintf(format, args...)):
 	case <-time.After(writeGrace):
+	}
+}
+
+// updateTasks logs the tasks that the agent has claimed, and renews a new claim: its
+// lease may be short.
+func (w *watch) updateTasks(ctx context.Context) {
+	l := w.loop
+	if l.Backlog == nil || l.AgentID == "" {
+		return
+	}
+	tasks, err := l.Backlog.Held(ctx, l.AgentID)
+	if err != nil || slices.Equal(tasks, w.now.Tasks) {
+		return
+	}
+	w.now.Tasks = tasks
+	l.renew(ctx)
+	l.setNow(w.now)
+}
+
+// setNow logs the current state of the loop for the host.
+func (l *loop) setNow(now runlog.Now) {
+	if l.Log == nil {
+		return
+	}
+	if err := l.Log.SetNow(now); err != nil {
+		l.warnOnce("now", "%s; the current task is not shown to other commands", err)
 	}
 }
 
