@@ -1,8 +1,6 @@
 package container
 
 import (
-	"archive/tar"
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -12,16 +10,17 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/wire"
-
 	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
-	"github.com/moby/sys/atomicwriter"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/userimage"
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // CacheDir is the directory of the repository's caches in sandboxes.
@@ -34,37 +33,32 @@ func CacheVolume(repository string) string {
 	return "ralph-cache-" + hex.EncodeToString(sum[:])[:12]
 }
 
-// createCache ensures that the repository's cache volume exists, and mounts it. If the
-// user has no directory in it yet, it returns a record to write when it is created.
-func (d *Driver) createCache(ctx context.Context, spec lifecycle.Spec, l map[string]string) ([]mount.Mount, *cacheNote, error) {
+// createCache ensures that the repository's cache volume exists, and returns its mount.
+func (d *Driver) createCache(ctx context.Context, spec lifecycle.Spec, l map[string]string) ([]mount.Mount, error) {
 	if spec.Cache == "" {
-		return nil, nil, nil
+		return nil, nil
 	}
 	name := CacheVolume(spec.Cache)
 	_, err := d.API.VolumeCreate(ctx, client.VolumeCreateOptions{Name: name, Labels: map[string]string{
-		labelCreatedBy: createdBy, labelRole: roleCache, labelRepo: spec.Scope.Repo, labelRoot: spec.Cache, labelVersion: spec.Version,
+		engine.LabelCreatedBy: engine.CreatedBy, engine.LabelRole: roleCache, labelRepo: spec.Scope.Repo, labelRoot: spec.Cache, labelVersion: spec.Version,
 	}})
 	if err != nil {
-		return nil, nil, fmt.Errorf("creating the volume %s: %w", name, err)
+		return nil, fmt.Errorf("creating the volume %s: %w", name, err)
 	}
 	res, err := d.API.VolumeInspect(ctx, name, client.VolumeInspectOptions{})
 	if err != nil {
-		return nil, nil, fmt.Errorf("inspecting the volume %s: %w", name, err)
+		return nil, fmt.Errorf("inspecting the volume %s: %w", name, err)
 	}
 	// VolumeCreate does not change an existing volume.
-	if has := res.Volume.Labels; has[labelCreatedBy] != createdBy || has[labelRoot] != spec.Cache {
-		return nil, nil, &lifecycle.ForeignError{Name: name, What: "a volume"}
+	if has := res.Volume.Labels; has[engine.LabelCreatedBy] != engine.CreatedBy || has[labelRoot] != spec.Cache {
+		return nil, &lifecycle.ForeignError{Name: name, What: "a volume"}
 	}
 	l[labelCache] = name
-	note := d.cacheNote(name, res.Volume.CreatedAt, l[labelUser])
-	if note.recorded() {
-		note = nil
-	}
-	return []mount.Mount{{Type: mount.TypeVolume, Source: name, Target: CacheDir, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}}, note, nil
+	return []mount.Mount{{Type: mount.TypeVolume, Source: name, Target: CacheDir, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}}, nil
 }
 
-// shadowMounts are volumes of the sandbox's own over folders of the work tree
-// that another platform's programs are in.
+// shadowMounts returns the mounts of volumes over directories of the worktree that contain
+// programs for another platform.
 func shadowMounts(spec lifecycle.Spec, l map[string]string) []mount.Mount {
 	var mounts []mount.Mount
 	for _, dir := range spec.Shadows {
@@ -74,68 +68,22 @@ func shadowMounts(spec lifecycle.Spec, l map[string]string) []mount.Mount {
 	return mounts
 }
 
-// prepareDirs gives what was mounted empty to the user. The container has not been
-// started yet, and nothing in it can have changed what is there. What is in the
-// folder for caches, ralph makes.
-func (d *Driver) prepareDirs(ctx context.Context, id string, spec lifecycle.Spec, user string, fresh *cacheNote) error {
+// prepareDirs creates the user's directories on the volumes of a new container.
+func (d *Driver) prepareDirs(ctx context.Context, id string, spec lifecycle.Spec, user string) error {
 	u, g, _ := strings.Cut(user, ":")
 	uid, errU := strconv.Atoi(u)
 	gid, errG := strconv.Atoi(g)
 	if err := errors.Join(errU, errG); err != nil {
 		return err
 	}
-	for _, dir := range spec.Shadows {
-		if err := d.createOwnedDir(ctx, id, dir, uid, gid); err != nil {
+	dirs := spec.Shadows
+	if spec.Cache != "" {
+		dirs = append(slices.Clone(dirs), userCacheDir(uid))
+	}
+	for _, dir := range dirs {
+		if err := engine.CreateDir(ctx, d.API, id, path.Dir(dir), path.Base(dir), uid, gid); err != nil {
 			return err
 		}
-	}
-	if fresh == nil {
-		return nil
-	}
-	if err := d.createOwnedDir(ctx, id, userCacheDir(uid), uid, gid); err != nil {
-		return err
-	}
-	return fresh.write()
-}
-
-// createOwnedDir creates a directory of the user on a volume of a container.
-func (d *Driver) createOwnedDir(ctx context.Context, id, dir string, uid, gid int) error {
-	var archive bytes.Buffer
-	w := tar.NewWriter(&archive)
-	err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: path.Base(dir) + "/", Mode: 0o755, Uid: uid, Gid: gid})
-	if err = errors.Join(err, w.Close()); err != nil {
-		return err
-	}
-	if _, err := d.API.CopyToContainer(ctx, id, client.CopyToContainerOptions{DestinationPath: path.Dir(dir), Content: &archive}); err != nil {
-		return fmt.Errorf("creating %s for the user %d: %w", dir, uid, err)
-	}
-	return nil
-}
-
-// cacheNote records on the host that a user has a directory on a cache volume, which is
-// identified by its creation time.
-type cacheNote struct{ path, made string }
-
-func (d *Driver) cacheNote(volume, made, user string) *cacheNote {
-	uid, _, _ := strings.Cut(user, ":")
-	return &cacheNote{filepath.Join(d.cacheNotes(volume), uid), made}
-}
-
-func (d *Driver) cacheNotes(volume string) string { return filepath.Join(d.StateDir, "caches", volume) }
-
-// recorded reports whether the record exists for that volume.
-func (n *cacheNote) recorded() bool {
-	was, err := os.ReadFile(n.path)
-	return err == nil && n.made != "" && string(was) == n.made
-}
-
-func (n *cacheNote) write() error {
-	err := os.MkdirAll(filepath.Dir(n.path), 0o700)
-	if err == nil {
-		err = atomicwriter.WriteFile(n.path, []byte(n.made), 0o600)
-	}
-	if err != nil {
-		return fmt.Errorf("recording the cache directory: %w", err)
 	}
 	return nil
 }
@@ -161,7 +109,7 @@ func cacheEnvironment(user, root string) []string {
 		"UV_CACHE_DIR=" + dir + "/uv",
 		"UV_LINK_MODE=copy", // hard links do not cross volumes
 		"CARGO_HOME=" + dir + "/cargo",
-		"CARGO_INSTALL_ROOT=" + Home + "/.cargo", // not a cache
+		"CARGO_INSTALL_ROOT=" + userimage.Home + "/.cargo", // not a cache
 		"GOMODCACHE=" + dir + "/go/mod",
 		"GOCACHE=" + dir + "/go/build",
 		"APT_CONFIG=" + dir + "/apt/apt.conf",

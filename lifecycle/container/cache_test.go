@@ -31,21 +31,3 @@ func TestCacheEnvironment(t *testing.T) {
 	assert.Check(t, !slices.ContainsFunc(cacheEnvironment("1234:5", dir), func(v string) bool { return strings.HasPrefix(v, "YARN_CACHE_FOLDER=") }))
 	assert.Equal(t, len(cacheEnvironment("", dir)), 0)
 }
-
-func TestCacheNote(t *testing.T) {
-	d := &Driver{StateDir: t.TempDir()}
-	note := d.cacheNote("ralph-cache-x", "2026-01-02T03:04:05Z", "1234:2345")
-	assert.Assert(t, !note.recorded())
-	assert.NilError(t, note.write())
-	assert.Assert(t, note.recorded())
-	for _, other := range []*cacheNote{
-		d.cacheNote("ralph-cache-y", note.made, "1234:2345"),
-		d.cacheNote("ralph-cache-x", "2026-01-02T03:04:06Z", "1234:2345"),
-		d.cacheNote("ralph-cache-x", note.made, "1235:2345"),
-	} {
-		assert.Assert(t, !other.recorded(), "%v", other)
-	}
-	nameless := d.cacheNote("ralph-cache-z", "", "1234:2345")
-	assert.NilError(t, nameless.write())
-	assert.Assert(t, !nameless.recorded(), "an engine that does not say when it has made a volume may have made another")
-}

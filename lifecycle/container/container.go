@@ -5,63 +5,21 @@ package container
 import (
 	"context"
 	"fmt"
-	"io"
 	"sync"
 
 	"github.com/moby/moby/api/types/system"
 	"github.com/moby/moby/client"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/programs"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/userimage"
 	"github.com/docker-ralph/docker-ralph/lifecycle/guestbin"
 )
 
-// API is the part of the Engine API that the driver uses.
-type API interface {
-	ContainerAttach(context.Context, string, client.ContainerAttachOptions) (client.ContainerAttachResult, error)
-	ContainerCommit(context.Context, string, client.ContainerCommitOptions) (client.ContainerCommitResult, error)
-	ContainerCreate(context.Context, client.ContainerCreateOptions) (client.ContainerCreateResult, error)
-	ContainerInspect(context.Context, string, client.ContainerInspectOptions) (client.ContainerInspectResult, error)
-	ContainerList(context.Context, client.ContainerListOptions) (client.ContainerListResult, error)
-	ContainerLogs(context.Context, string, client.ContainerLogsOptions) (client.ContainerLogsResult, error)
-	ContainerRemove(context.Context, string, client.ContainerRemoveOptions) (client.ContainerRemoveResult, error)
-	ContainerStats(context.Context, string, client.ContainerStatsOptions) (client.ContainerStatsResult, error)
-	ContainerStatPath(context.Context, string, client.ContainerStatPathOptions) (client.ContainerStatPathResult, error)
-	ContainerStart(context.Context, string, client.ContainerStartOptions) (client.ContainerStartResult, error)
-	ContainerStop(context.Context, string, client.ContainerStopOptions) (client.ContainerStopResult, error)
-	ContainerTop(context.Context, string, client.ContainerTopOptions) (client.ContainerTopResult, error)
-	ContainerUnpause(context.Context, string, client.ContainerUnpauseOptions) (client.ContainerUnpauseResult, error)
-	ContainerWait(context.Context, string, client.ContainerWaitOptions) client.ContainerWaitResult
-	CopyFromContainer(context.Context, string, client.CopyFromContainerOptions) (client.CopyFromContainerResult, error)
-	CopyToContainer(context.Context, string, client.CopyToContainerOptions) (client.CopyToContainerResult, error)
-	DiskUsage(context.Context, client.DiskUsageOptions) (client.DiskUsageResult, error)
-	ExecAttach(context.Context, string, client.ExecAttachOptions) (client.ExecAttachResult, error)
-	ExecCreate(context.Context, string, client.ExecCreateOptions) (client.ExecCreateResult, error)
-	ExecInspect(context.Context, string, client.ExecInspectOptions) (client.ExecInspectResult, error)
-	ExecResize(context.Context, string, client.ExecResizeOptions) (client.ExecResizeResult, error)
-	ImageInspect(context.Context, string, ...client.ImageInspectOption) (client.ImageInspectResult, error)
-	ImageList(context.Context, client.ImageListOptions) (client.ImageListResult, error)
-	ImageLoad(context.Context, io.Reader, ...client.ImageLoadOption) (client.ImageLoadResult, error)
-	ImageRemove(context.Context, string, client.ImageRemoveOptions) (client.ImageRemoveResult, error)
-	ImageTag(context.Context, client.ImageTagOptions) (client.ImageTagResult, error)
-	Info(context.Context, client.InfoOptions) (client.SystemInfoResult, error)
-	NetworkConnect(context.Context, string, client.NetworkConnectOptions) (client.NetworkConnectResult, error)
-	NetworkCreate(context.Context, string, client.NetworkCreateOptions) (client.NetworkCreateResult, error)
-	NetworkList(context.Context, client.NetworkListOptions) (client.NetworkListResult, error)
-	NetworkRemove(context.Context, string, client.NetworkRemoveOptions) (client.NetworkRemoveResult, error)
-	ServerVersion(context.Context, client.ServerVersionOptions) (client.ServerVersionResult, error)
-	VolumeCreate(context.Context, client.VolumeCreateOptions) (client.VolumeCreateResult, error)
-	VolumeInspect(context.Context, string, client.VolumeInspectOptions) (client.VolumeInspectResult, error)
-	VolumeList(context.Context, client.VolumeListOptions) (client.VolumeListResult, error)
-	VolumeRemove(context.Context, string, client.VolumeRemoveOptions) (client.VolumeRemoveResult, error)
-}
-
-// Home is the home directory of the agent's user in sandboxes, a volume filled
-// from the image.
-const Home = "/home/agent"
-
 // Driver is the container driver.
 type Driver struct {
-	API API
+	API engine.API
 	// Host is the engine's address.
 	Host string
 	// StateDir is the directory of the driver's records.
@@ -69,21 +27,16 @@ type Driver struct {
 	// Report prints warnings and progress messages; may be nil.
 	Report func(message string)
 
-	engine engine
+	cached cache
 }
 
-// engine caches answers of the engine.
-type engine struct {
-	mu   sync.Mutex
-	info *system.Info
-	// guest is the installed ralph, and egress the ID of the proxy's image. Each has
-	// a lock, so that they are looked up in parallel.
-	guestMu  sync.Mutex
-	guest    *guestbin.Payload
-	egressMu sync.Mutex
-	egress   string
-	// engineNets are the networks of the last listing.
-	engineNets *engineNetworks
+// cache has what the driver learned from the engine.
+type cache struct {
+	mu        sync.Mutex
+	info      *system.Info
+	installer *programs.Installer
+	// networks are those of the last listing.
+	networks *engineNetworks
 	// open are the sandboxes with an open network that were started and have no firewall
 	// yet.
 	open map[string]bool
@@ -94,9 +47,9 @@ type engine struct {
 
 // info returns the engine's system information.
 func (d *Driver) info(ctx context.Context) (system.Info, error) {
-	d.engine.mu.Lock()
-	defer d.engine.mu.Unlock()
-	if d.engine.info == nil {
+	d.cached.mu.Lock()
+	defer d.cached.mu.Unlock()
+	if d.cached.info == nil {
 		res, err := d.API.Info(ctx, client.InfoOptions{})
 		if err != nil && ctx.Err() != nil {
 			err = ctx.Err() // the client does not wrap it
@@ -104,10 +57,44 @@ func (d *Driver) info(ctx context.Context) (system.Info, error) {
 		if err != nil {
 			return system.Info{}, fmt.Errorf("reading the engine's system information: %w", err)
 		}
-		d.engine.info = &res.Info
+		d.cached.info = &res.Info
 	}
-	return *d.engine.info, nil
+	return *d.cached.info, nil
 }
+
+// installer returns the installer of ralph and ralph-egress.
+func (d *Driver) installer(ctx context.Context) (*programs.Installer, error) {
+	info, err := d.info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d.cached.mu.Lock()
+	defer d.cached.mu.Unlock()
+	if d.cached.installer == nil {
+		d.cached.installer = &programs.Installer{API: d.API, Arch: info.Architecture, Warn: d.report}
+	}
+	return d.cached.installer, nil
+}
+
+// ensureRalph ensures that this version of ralph is on the engine.
+func (d *Driver) ensureRalph(ctx context.Context) (guestbin.Payload, error) {
+	installer, err := d.installer(ctx)
+	if err != nil {
+		return guestbin.Payload{}, err
+	}
+	return installer.Ralph(ctx)
+}
+
+// ensureEgress returns the ID of the image of ralph-egress.
+func (d *Driver) ensureEgress(ctx context.Context) (string, error) {
+	installer, err := d.installer(ctx)
+	if err != nil {
+		return "", err
+	}
+	return installer.Egress(ctx)
+}
+
+func (d *Driver) users() userimage.Mapper { return userimage.Mapper{API: d.API, StateDir: d.StateDir} }
 
 var _ lifecycle.Driver = (*Driver)(nil)
 

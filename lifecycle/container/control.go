@@ -17,6 +17,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
 	"github.com/docker-ralph/docker-ralph/lifecycle/guestbin"
 	"github.com/docker-ralph/docker-ralph/wire"
 )
@@ -32,7 +33,7 @@ func (d *Driver) Control(ctx context.Context, sb lifecycle.Sandbox, order ...str
 		return nil, fmt.Errorf("controlling the proxy of %s: %w", sb.Name, ErrNoProxy)
 	}
 	command := append([]string{"/" + guestbin.EgressProgram, "ctl"}, order...)
-	out, err := d.run(ctx, lifecycle.Sandbox{ID: proxyName(sb.Name)}, initUser, command...)
+	out, err := engine.Exec(ctx, d.API, proxyName(sb.Name), initUser, nil, command...)
 	if err != nil {
 		return nil, fmt.Errorf("controlling the proxy of %s: %w", sb.Name, err)
 	}
@@ -57,7 +58,7 @@ func (d *Driver) HandOver(ctx context.Context, sb lifecycle.Sandbox, routes []eg
 		return "", fmt.Errorf("passing keys to the proxy of %s: %w", sb.Name, err)
 	}
 	order := append([]string{"/" + guestbin.EgressProgram, "ctl", "routes"}, endpoints...)
-	if _, err := d.runWith(ctx, proxyName(sb.Name), initUser, bytes.NewReader(append(line, '\n')), order...); err != nil {
+	if _, err := engine.Exec(ctx, d.API, proxyName(sb.Name), initUser, bytes.NewReader(append(line, '\n')), order...); err != nil {
 		return "", fmt.Errorf("passing keys to the proxy of %s: %w", sb.Name, err)
 	}
 	return base, nil
@@ -82,7 +83,7 @@ func (d *Driver) Decisions(ctx context.Context, sb lifecycle.Sandbox, since time
 		return fmt.Errorf("reading the log of the proxy of %s: %w", sb.Name, err)
 	}
 	defer func() { _ = res.Close() }()
-	if err := demultiplex(w, io.Discard, res); err != nil && ctx.Err() == nil {
+	if err := engine.Demultiplex(w, io.Discard, res); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("reading the log of the proxy of %s: %w", sb.Name, err)
 	}
 	return nil

@@ -12,10 +12,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/docker-ralph/docker-ralph/egress"
-	"github.com/docker-ralph/docker-ralph/hint"
-	"github.com/docker-ralph/docker-ralph/wire"
-
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
@@ -25,15 +21,18 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/credential/agentconfig"
 	"github.com/docker-ralph/docker-ralph/credential/sshsign"
+	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/programs"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/userimage"
 	"github.com/docker-ralph/docker-ralph/lifecycle/guestbin"
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
-// initUser is the user of a sandbox's PID 1, which the agent cannot kill.
-const (
-	initUser  = "65534:65534"
-	nobodyUID = 65534
-)
+// initUser is the user of a sandbox's PID 1, which the agent cannot kill, and of its proxy.
+var initUser = fmt.Sprintf("%[1]d:%[1]d", programs.ProxyUID)
 
 // hostname is the host name of all sandboxes.
 const hostname = "sandbox"
@@ -69,7 +68,7 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 		sb, err = d.createContainer(ctx, g, spec, info, l)
 	}
 	if err != nil {
-		if _, found, _ := d.inspectNamed(ctx, spec.Name); found && errdefs.IsNotFound(err) {
+		if _, found, _ := engine.Inspect(ctx, d.API, spec.Name); found && errdefs.IsNotFound(err) {
 			err = lifecycle.ErrExists // the winner of a race has removed what is ours
 		}
 		if g.isolation.network != "" {
@@ -85,7 +84,6 @@ type prerequisites struct {
 	program   guestbin.Payload // the installed ralph
 	image     string
 	mounts    []mount.Mount // besides those of all sandboxes
-	fresh     *cacheNote    // nil if the user's cache directory exists
 	isolation isolation
 }
 
@@ -96,12 +94,12 @@ func (d *Driver) checkPrerequisites(ctx context.Context, spec lifecycle.Spec, l 
 	g, user := &prerequisites{}, l[labelUser]
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
-		if g.program, err = d.ensureGuest(groupCtx); err == nil {
-			g.mounts, g.fresh, err = d.mountsOf(groupCtx, spec, l, guestTag(g.program))
+		if g.program, err = d.ensureRalph(groupCtx); err == nil {
+			g.mounts, err = d.mountsOf(groupCtx, spec, l, programs.ImageTag(g.program))
 		}
 		return err
 	})
-	group.Go(func() (err error) { g.image, err = d.userMappedImage(groupCtx, spec.Image, user); return err })
+	group.Go(func() (err error) { g.image, err = d.users().Map(groupCtx, spec.Image, user); return err })
 	if spec.Egress.Policy.Mode != "" {
 		group.Go(func() (err error) { g.isolation, err = d.isolate(ctx, spec); return err }) // not canceled, so that the result can be removed
 	}
@@ -110,29 +108,29 @@ func (d *Driver) checkPrerequisites(ctx context.Context, spec lifecycle.Spec, l 
 
 // mountsOf returns the mounts of a sandbox, creates missing volumes, and adds their
 // labels to l.
-func (d *Driver) mountsOf(ctx context.Context, spec lifecycle.Spec, l map[string]string, image string) ([]mount.Mount, *cacheNote, error) {
+func (d *Driver) mountsOf(ctx context.Context, spec lifecycle.Spec, l map[string]string, image string) ([]mount.Mount, error) {
 	own, err := d.createGit(ctx, spec, l, image)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	cache, fresh, err := d.createCache(ctx, spec, l)
+	cache, err := d.createCache(ctx, spec, l)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	mounts := slices.Concat(gitMounts(spec.Name, own), cache, shadowMounts(spec, l))
 	if spec.SignDir != "" {
 		if err := sshsign.MakeDir(spec.SignDir, spec.User.UID, spec.User.GID); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		mounts = append(mounts, readOnlyBind(spec.SignDir, wire.SignDir))
 	}
 	if spec.Config != "" {
 		if err := agentconfig.MakeShown(spec.Config); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		mounts = append(mounts, readOnlyBind(spec.Config, wire.ConfigPoint))
 	}
-	return mounts, fresh, nil
+	return mounts, nil
 }
 
 // createContainer creates the container of a sandbox.
@@ -164,7 +162,7 @@ func (d *Driver) createContainer(ctx context.Context, g *prerequisites, spec lif
 	sb.State = lifecycle.Stopped
 	err = d.compareMounts(ctx, made.ID, host.Mounts)
 	if err == nil {
-		err = d.prepareDirs(ctx, made.ID, spec, user, g.fresh)
+		err = d.prepareDirs(ctx, made.ID, spec, user)
 	}
 	if err == nil {
 		// The name is ours: what else belongs to it is left of another sandbox.
@@ -176,11 +174,28 @@ func (d *Driver) createContainer(ctx context.Context, g *prerequisites, spec lif
 	return sb, nil
 }
 
+// createFromMapped creates a container from a mapped image. Another process can replace
+// the image at the same time, so it is looked up again.
+func (d *Driver) createFromMapped(ctx context.Context, spec lifecycle.Spec, user string, options client.ContainerCreateOptions) (client.ContainerCreateResult, error) {
+	for tries := 3; ; tries-- {
+		made, err := d.API.ContainerCreate(ctx, options)
+		if err == nil {
+			return made, nil
+		}
+		if tries == 0 || !errdefs.IsNotFound(err) {
+			return made, explainCreate(spec, err)
+		}
+		if options.Config.Image, err = d.users().Map(ctx, spec.Image, user); err != nil {
+			return made, err
+		}
+	}
+}
+
 func hostConfig(spec lifecycle.Spec, info system.Info, l map[string]string) *container.HostConfig {
 	mounts := []mount.Mount{
-		{Type: mount.TypeVolume, Source: guestVolume, Target: wire.MountPoint, ReadOnly: true, VolumeOptions: &mount.VolumeOptions{NoCopy: true}},
+		{Type: mount.TypeVolume, Source: programs.Volume, Target: wire.MountPoint, ReadOnly: true, VolumeOptions: &mount.VolumeOptions{NoCopy: true}},
 		// An anonymous volume is removed with the container.
-		{Type: mount.TypeVolume, Target: Home, VolumeOptions: &mount.VolumeOptions{Labels: l}},
+		{Type: mount.TypeVolume, Target: userimage.Home, VolumeOptions: &mount.VolumeOptions{Labels: l}},
 	}
 	for _, dir := range append([]string{spec.Root}, spec.Mounts...) {
 		mounts = append(mounts, mount.Mount{
@@ -198,7 +213,7 @@ func hostConfig(spec lifecycle.Spec, info system.Info, l map[string]string) *con
 		SecurityOpt:    append([]string{"no-new-privileges"}, seccompOpt(info)...),
 		IpcMode:        container.IPCModePrivate,
 		CgroupnsMode:   container.CgroupnsModePrivate,
-		LogConfig:      boundedLog(),
+		LogConfig:      engine.BoundedLog(),
 		Runtime:        spec.Runtime,
 		ReadonlyRootfs: spec.ReadOnly,
 		Resources: container.Resources{
@@ -284,13 +299,13 @@ func (d *Driver) Start(ctx context.Context, sb lifecycle.Sandbox) error {
 	if err != nil {
 		return fmt.Errorf("starting the sandbox %s: %w", sb.Name, err)
 	}
-	d.engine.mu.Lock()
-	defer d.engine.mu.Unlock()
-	if d.engine.started == nil {
-		d.engine.started, d.engine.open = map[string]bool{}, map[string]bool{}
+	d.cached.mu.Lock()
+	defer d.cached.mu.Unlock()
+	if d.cached.started == nil {
+		d.cached.started, d.cached.open = map[string]bool{}, map[string]bool{}
 	}
-	d.engine.started[sb.ID] = true
-	d.engine.open[sb.ID] = sb.Egress == egress.AllowAll
+	d.cached.started[sb.ID] = true
+	d.cached.open[sb.ID] = sb.Egress == egress.AllowAll
 	return nil
 }
 
@@ -319,7 +334,7 @@ func (d *Driver) Stop(ctx context.Context, sb lifecycle.Sandbox) error {
 
 // Remove implements [lifecycle.Driver].
 func (d *Driver) Remove(ctx context.Context, sb lifecycle.Sandbox) error {
-	if err := d.removeContainer(ctx, sb.ID); err != nil {
+	if err := engine.RemoveContainer(ctx, d.API, sb.ID); err != nil {
 		return fmt.Errorf("removing the sandbox %s: %w", sb.Name, err)
 	}
 	if sb.Egress != "" {

@@ -5,13 +5,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/wire"
-
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // unruly asks for a deadline as ralph does, and then behaves as badly as it can:

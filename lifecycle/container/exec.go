@@ -8,20 +8,14 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/wire"
-
-	"github.com/moby/moby/api/pkg/stdcopy"
 	"github.com/moby/moby/client"
 	"github.com/moby/term"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/userimage"
+	"github.com/docker-ralph/docker-ralph/wire"
 )
-
-// demultiplex splits the output of a process without a terminal.
-func demultiplex(stdout, stderr io.Writer, r io.Reader) error {
-	_, err := stdcopy.StdCopy(stdout, stderr, r)
-	return err
-}
 
 // Exec implements [lifecycle.Driver].
 func (d *Driver) Exec(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Process) (int, error) {
@@ -36,7 +30,7 @@ func (d *Driver) Exec(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Pro
 	if p.Args[0] == wire.Program {
 		args = append([]string{program.Path()}, p.Args[1:]...)
 	}
-	env := []string{"HOME=" + Home, wire.DispatchEnv + "=" + p.ID}
+	env := []string{"HOME=" + userimage.Home, wire.DispatchEnv + "=" + p.ID}
 	if sb.Cache != "" {
 		env = append(env, cacheEnvironment(sb.User, sb.Root)...)
 	}
@@ -74,7 +68,7 @@ func (d *Driver) Exec(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Pro
 	if err := d.stream(ctx, made.ID, conn.HijackedResponse, p); err != nil {
 		return 0, err
 	}
-	code, err := d.exitCode(ctx, made.ID)
+	code, err := engine.ExitCode(ctx, d.API, made.ID)
 	if err == nil && code == killed && d.endedByDeadline(ctx, sb) {
 		_, _ = fmt.Fprintf(p.Stderr, "Error: the sandbox %s was stopped: a run exceeded its time limit and could not be killed\n", sb.Name)
 		code = exitTimeUp
@@ -130,7 +124,7 @@ func (d *Driver) stream(ctx context.Context, execID string, conn client.Hijacked
 			output <- err
 			return
 		}
-		output <- demultiplex(p.Stdout, p.Stderr, conn.Reader)
+		output <- engine.Demultiplex(p.Stdout, p.Stderr, conn.Reader)
 	}()
 	detached := make(chan struct{})
 	if stdin != nil {
@@ -221,32 +215,9 @@ func (d *Driver) forwardSignals(ctx context.Context, sb lifecycle.Sandbox, progr
 			if sig == syscall.SIGTERM {
 				name = "TERM"
 			}
-			if _, err := d.run(ctx, sb, sb.User, program, "_signal", name, p.ID); err != nil && ctx.Err() == nil {
+			if _, err := engine.Exec(ctx, d.API, sb.ID, sb.User, nil, program, "_signal", name, p.ID); err != nil && ctx.Err() == nil {
 				_, _ = fmt.Fprintf(p.Stderr, "Warning: forwarding the signal to the sandbox: %v\n", err)
 			}
-		}
-	}
-}
-
-// exitCode waits for the exit code of a process whose output has ended, which can be a
-// moment earlier. Much earlier means that the connection was lost.
-func (d *Driver) exitCode(ctx context.Context, execID string) (int, error) {
-	deadline := time.Now().Add(10 * time.Second)
-	for pause := time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
-		res, err := d.API.ExecInspect(ctx, execID, client.ExecInspectOptions{})
-		if err != nil {
-			return 0, fmt.Errorf("inspecting the command: %w", err)
-		}
-		if !res.Running {
-			return res.ExitCode, nil
-		}
-		if time.Now().After(deadline) {
-			return 0, errors.New("lost the connection to the engine, but the command is still running in the sandbox")
-		}
-		select {
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		case <-time.After(pause):
 		}
 	}
 }

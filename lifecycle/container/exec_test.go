@@ -10,11 +10,12 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
 )
 
 // lateEngine starts a process late, and loses what it is told before.
 type lateEngine struct {
-	API
+	engine.API
 	there       time.Time
 	calls, lost int
 	size        client.ExecResizeOptions

@@ -19,6 +19,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
 )
 
 const gitPrivate = "private"
@@ -46,7 +47,7 @@ func (d *Driver) createGit(ctx context.Context, spec lifecycle.Spec, l map[strin
 		}
 	}
 	of := maps.Clone(l)
-	of[labelRole] = roleGit
+	of[engine.LabelRole] = roleGit
 	if _, err := d.API.VolumeCreate(ctx, client.VolumeCreateOptions{Name: name, Labels: of}); err != nil {
 		return nil, fmt.Errorf("creating the volume %s: %w", name, err)
 	}
@@ -65,7 +66,7 @@ func (d *Driver) checkGitVolume(ctx context.Context, name string, want map[strin
 	if err != nil {
 		return fmt.Errorf("inspecting the volume %s: %w", name, err)
 	}
-	for _, label := range []string{labelCreatedBy, labelRepo, labelBranch, labelWorktree, labelUser} {
+	for _, label := range []string{engine.LabelCreatedBy, labelRepo, labelBranch, labelWorktree, labelUser} {
 		has := res.Volume.Labels[label]
 		if label == labelWorktree && isGone(has) {
 			continue // moved: the content does not depend on the path
@@ -89,8 +90,8 @@ func (d *Driver) fillGit(ctx context.Context, sandbox string, own *gitsync.Layou
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, d.removeContainer(context.WithoutCancel(ctx), id)) }()
-	_, _, err = d.readFile(ctx, id, path.Join(own.Folder, "HEAD"))
+	defer func() { err = errors.Join(err, engine.RemoveContainer(context.WithoutCancel(ctx), d.API, id)) }()
+	_, _, err = engine.ReadFile(ctx, d.API, id, path.Join(own.Folder, "HEAD"))
 	if err == nil || !errdefs.IsNotFound(err) {
 		return err
 	}
@@ -118,7 +119,7 @@ func (d *Driver) createFiller(ctx context.Context, sandbox, folder, image string
 	opts := client.ContainerCreateOptions{
 		Name: sandbox + ".git",
 		Config: &container.Config{
-			Image: image, Entrypoint: []string{"/never"}, Labels: ownLabels(sandbox, roleHelper), NetworkDisabled: true,
+			Image: image, Entrypoint: []string{"/never"}, Labels: engine.PartLabels(sandbox, engine.RoleHelper), NetworkDisabled: true,
 		},
 		HostConfig: &container.HostConfig{NetworkMode: "none", Mounts: []mount.Mount{gitMount(sandbox, folder)}},
 	}
@@ -129,7 +130,7 @@ func (d *Driver) createFiller(ctx context.Context, sandbox, folder, image string
 		}
 		if time.Now().After(patience) {
 			patience = time.Now().Add(fillTimeout)
-			if err := d.removeOwned(ctx, opts.Name, sandbox); err != nil {
+			if err := engine.RemovePart(ctx, d.API, opts.Name, sandbox); err != nil {
 				return "", err
 			}
 		}

@@ -23,6 +23,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/egress/canary"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
 	"github.com/docker-ralph/docker-ralph/lifecycle/guestbin"
 	"github.com/docker-ralph/docker-ralph/wire"
 )
@@ -127,17 +128,17 @@ func socketsVolume(sandbox string) string { return "ralph-proxy-" + sandbox }
 func socketsMount(sandbox string, readOnly bool) mount.Mount {
 	return mount.Mount{
 		Type: mount.TypeVolume, Source: socketsVolume(sandbox), Target: wire.ProxyDir, ReadOnly: readOnly,
-		VolumeOptions: &mount.VolumeOptions{NoCopy: readOnly, Labels: ownLabels(sandbox, roleSockets)},
+		VolumeOptions: &mount.VolumeOptions{NoCopy: readOnly, Labels: engine.PartLabels(sandbox, roleSockets)},
 	}
 }
 
 func (d *Driver) makeSockets(ctx context.Context, sandbox string) error {
 	name := socketsVolume(sandbox)
-	made, err := d.API.VolumeCreate(ctx, client.VolumeCreateOptions{Name: name, Labels: ownLabels(sandbox, roleSockets)})
+	made, err := d.API.VolumeCreate(ctx, client.VolumeCreateOptions{Name: name, Labels: engine.PartLabels(sandbox, roleSockets)})
 	if err != nil {
 		return fmt.Errorf("creating the volume %s: %w", name, err)
 	}
-	if made.Volume.Labels[labelCreatedBy] != createdBy {
+	if made.Volume.Labels[engine.LabelCreatedBy] != engine.CreatedBy {
 		return &lifecycle.ForeignError{Name: name, What: "a volume"}
 	}
 	return nil
@@ -192,7 +193,7 @@ func (d *Driver) verify(ctx context.Context, sb lifecycle.Sandbox, spec lifecycl
 	}
 	var proxy container.InspectResponse
 	if sb.Proxy != "" {
-		if proxy, _, err = d.inspectNamed(ctx, proxyName(sb.Name)); err != nil {
+		if proxy, _, err = engine.Inspect(ctx, d.API, proxyName(sb.Name)); err != nil {
 			return verified{}, fmt.Errorf("inspecting the proxy of %s: %w", sb.Name, err)
 		}
 	}
@@ -289,9 +290,9 @@ func (d *Driver) runCanary(ctx context.Context, sb lifecycle.Sandbox, agent cont
 		return fmt.Errorf("the sandbox %s is not isolated: %w", sb.Name, err)
 	}
 	if sb.Proxy == "" {
-		d.engine.mu.Lock()
-		delete(d.engine.open, sb.ID)
-		d.engine.mu.Unlock()
+		d.cached.mu.Lock()
+		delete(d.cached.open, sb.ID)
+		d.cached.mu.Unlock()
 	}
 	return nil
 }
@@ -299,9 +300,9 @@ func (d *Driver) runCanary(ctx context.Context, sb lifecycle.Sandbox, agent cont
 // closeOpen puts the firewall in place in a sandbox with an open network that this
 // program has started for something else than a dispatch.
 func (d *Driver) closeOpen(ctx context.Context, sb lifecycle.Sandbox) error {
-	d.engine.mu.Lock()
-	open := d.engine.open[sb.ID]
-	d.engine.mu.Unlock()
+	d.cached.mu.Lock()
+	open := d.cached.open[sb.ID]
+	d.cached.mu.Unlock()
 	if !open {
 		return nil
 	}
@@ -358,7 +359,7 @@ func (d *Driver) runEgress(ctx context.Context, sb lifecycle.Sandbox, image, use
 			Image:        image,
 			User:         user,
 			Entrypoint:   append([]string{"/" + guestbin.EgressProgram}, args...),
-			Labels:       ownLabels(sb.Name, roleHelper),
+			Labels:       engine.PartLabels(sb.Name, engine.RoleHelper),
 			AttachStdout: true,
 			AttachStderr: true,
 		},
@@ -370,7 +371,7 @@ func (d *Driver) runEgress(ctx context.Context, sb lifecycle.Sandbox, image, use
 	ended := false
 	defer func() {
 		if !ended {
-			err = errors.Join(err, d.removeContainer(context.WithoutCancel(ctx), made.ID))
+			err = errors.Join(err, engine.RemoveContainer(context.WithoutCancel(ctx), d.API, made.ID))
 		}
 	}()
 	conn, err := d.API.ContainerAttach(ctx, made.ID, client.ContainerAttachOptions{Stream: true, Stdout: true, Stderr: true})
@@ -384,7 +385,7 @@ func (d *Driver) runEgress(ctx context.Context, sb lifecycle.Sandbox, image, use
 		return nil, err
 	}
 	var out, errOutput bytes.Buffer
-	if err := demultiplex(&out, &errOutput, conn.Reader); err != nil {
+	if err := engine.Demultiplex(&out, &errOutput, conn.Reader); err != nil {
 		return nil, err
 	}
 	select {

@@ -4,71 +4,60 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/wire"
-
 	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // The labels of containers, networks, volumes and images.
 const (
-	labelPrefix     = "io.github.docker-ralph."
-	labelCreatedBy  = labelPrefix + "created-by"
-	labelSandbox    = labelPrefix + "sandbox"
-	labelRepo       = labelPrefix + "scope.repo"
-	labelBranch     = labelPrefix + "scope.branch"
-	labelRoot       = labelPrefix + "root"
-	labelWorktree   = labelPrefix + "worktree"
-	labelAgent      = labelPrefix + "agent"
-	labelImage      = labelPrefix + "image"
-	labelVersion    = labelPrefix + "version"
-	labelConfigHash = labelPrefix + "config-hash"
-	labelUser       = labelPrefix + "user"
-	labelEphemeral  = labelPrefix + "ephemeral"
-	labelEgress     = labelPrefix + "egress"  // mode of the network policy
-	labelProxy      = labelPrefix + "proxy"   // IP address of the proxy
-	labelNetwork    = labelPrefix + "network" // name of the sandbox's network
-	labelRun        = labelPrefix + "run"     // networks of the engine for which a proxy was created
-	labelRole       = labelPrefix + "role"    // of everything but sandboxes
-	labelSign       = labelPrefix + "sign"    // directory of the signing socket, if any
-	labelConfig     = labelPrefix + "config"  // directory of the user's agent settings, if any
-	labelCache      = labelPrefix + "cache"   // cache volume
-	labelGit        = labelPrefix + "git"     // "private" for a private git directory
+	labelRepo       = engine.LabelPrefix + "scope.repo"
+	labelBranch     = engine.LabelPrefix + "scope.branch"
+	labelRoot       = engine.LabelPrefix + "root"
+	labelWorktree   = engine.LabelPrefix + "worktree"
+	labelAgent      = engine.LabelPrefix + "agent"
+	labelImage      = engine.LabelPrefix + "image"
+	labelVersion    = engine.LabelPrefix + "version"
+	labelConfigHash = engine.LabelPrefix + "config-hash"
+	labelUser       = engine.LabelPrefix + "user"
+	labelEphemeral  = engine.LabelPrefix + "ephemeral"
+	labelEgress     = engine.LabelPrefix + "egress"  // mode of the network policy
+	labelProxy      = engine.LabelPrefix + "proxy"   // IP address of the proxy
+	labelNetwork    = engine.LabelPrefix + "network" // name of the sandbox's network
+	labelRun        = engine.LabelPrefix + "run"     // networks of the engine for which a proxy was created
+	labelSign       = engine.LabelPrefix + "sign"    // directory of the signing socket, if any
+	labelConfig     = engine.LabelPrefix + "config"  // directory of the user's agent settings, if any
+	labelCache      = engine.LabelPrefix + "cache"   // cache volume
+	labelGit        = engine.LabelPrefix + "git"     // "private" for a private git directory
 
-	createdBy = "docker-ralph"
 )
 
-// Values of labelRole.
+// Values of engine.LabelRole.
 const (
 	roleNetwork = "network"
 	roleEgress  = "egress"
 	roleProxy   = "proxy"
-	roleHelper  = "helper"
 	roleNetns   = "netns" // of earlier versions
 	roleSockets = "sockets"
 	roleGit     = "git"
 	roleCache   = "cache"
 )
 
-// ownLabels returns the labels of something that belongs to a sandbox.
-func ownLabels(sandbox, role string) map[string]string {
-	return map[string]string{labelCreatedBy: createdBy, labelSandbox: sandbox, labelRole: role}
-}
-
 func labels(spec lifecycle.Spec) map[string]string {
 	l := map[string]string{
-		labelCreatedBy:  createdBy,
-		labelSandbox:    spec.Name,
-		labelRepo:       spec.Scope.Repo,
-		labelBranch:     spec.Scope.Branch,
-		labelRoot:       spec.MainRoot,
-		labelWorktree:   spec.Root,
-		labelAgent:      spec.Agent,
-		labelImage:      spec.Image,
-		labelVersion:    spec.Version,
-		labelConfigHash: spec.Hash(),
-		labelEphemeral:  strconv.FormatBool(spec.Ephemeral),
+		engine.LabelCreatedBy: engine.CreatedBy,
+		engine.LabelSandbox:   spec.Name,
+		labelRepo:             spec.Scope.Repo,
+		labelBranch:           spec.Scope.Branch,
+		labelRoot:             spec.MainRoot,
+		labelWorktree:         spec.Root,
+		labelAgent:            spec.Agent,
+		labelImage:            spec.Image,
+		labelVersion:          spec.Version,
+		labelConfigHash:       spec.Hash(),
+		labelEphemeral:        strconv.FormatBool(spec.Ephemeral),
 	}
 	if spec.SignDir != "" {
 		l[labelSign] = spec.SignDir
@@ -82,7 +71,7 @@ func labels(spec lifecycle.Spec) map[string]string {
 // fromLabels is the inverse of labels.
 func fromLabels(id string, l map[string]string) lifecycle.Sandbox {
 	sb := lifecycle.Sandbox{
-		Name:       l[labelSandbox],
+		Name:       l[engine.LabelSandbox],
 		ID:         id,
 		Scope:      gitrepo.Scope{Repo: l[labelRepo], Branch: l[labelBranch]},
 		Root:       l[labelWorktree],
@@ -106,5 +95,5 @@ func fromLabels(id string, l map[string]string) lifecycle.Sandbox {
 
 // isSandbox reports whether labels are those of the sandbox with that name.
 func isSandbox(l map[string]string, name string) bool {
-	return l[labelCreatedBy] == createdBy && l[labelSandbox] == strings.TrimPrefix(name, "/")
+	return l[engine.LabelCreatedBy] == engine.CreatedBy && l[engine.LabelSandbox] == strings.TrimPrefix(name, "/")
 }

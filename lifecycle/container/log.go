@@ -10,6 +10,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
 )
 
 // Part is a container of a sandbox: the sandbox or its proxy.
@@ -39,7 +40,7 @@ func (d *Driver) Parts(ctx context.Context, sb lifecycle.Sandbox) ([]Part, error
 		return parts, nil // the proxy goes with its sandbox
 	}
 	name := proxyName(sb.Name)
-	c, found, err := d.inspectNamed(ctx, name)
+	c, found, err := engine.Inspect(ctx, d.API, name)
 	if err != nil {
 		return nil, fmt.Errorf("inspecting the proxy of %s: %w", sb.Name, err)
 	}
@@ -91,7 +92,7 @@ func (d *Driver) Log(ctx context.Context, p Part, latest bool, w io.Writer) erro
 		return fmt.Errorf("reading the log of %s: %w", p.Name, err)
 	}
 	defer func() { _ = res.Close() }()
-	if err := demultiplex(w, w, res); err != nil {
+	if err := engine.Demultiplex(w, w, res); err != nil {
 		return fmt.Errorf("reading the log of %s: %w", p.Name, err)
 	}
 	return nil

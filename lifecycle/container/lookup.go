@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
 )
 
 // Lookup implements [lifecycle.Driver]. The sandbox and its proxy are inspected at the
@@ -21,13 +22,13 @@ func (d *Driver) Lookup(ctx context.Context, name string) (lifecycle.Sandbox, er
 	var found bool
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
-		if c, found, err = d.inspectNamed(groupCtx, name); err != nil {
+		if c, found, err = engine.Inspect(groupCtx, d.API, name); err != nil {
 			err = fmt.Errorf("inspecting the sandbox %s: %w", name, err)
 		}
 		return err
 	})
 	group.Go(func() (err error) {
-		if proxy, _, err = d.inspectNamed(groupCtx, proxyName(name)); err != nil {
+		if proxy, _, err = engine.Inspect(groupCtx, d.API, proxyName(name)); err != nil {
 			err = fmt.Errorf("inspecting the proxy of %s: %w", name, err)
 		}
 		return err
@@ -50,25 +51,6 @@ func (d *Driver) Lookup(ctx context.Context, name string) (lifecycle.Sandbox, er
 		sb.Run = runOf(sb, c, proxy)
 	}
 	return sb, nil
-}
-
-// inspectNamed inspects the container of exactly that name. The engine also resolves
-// prefixes of IDs.
-func (d *Driver) inspectNamed(ctx context.Context, name string) (c container.InspectResponse, found bool, err error) {
-	res, err := d.API.ContainerInspect(ctx, name, client.ContainerInspectOptions{})
-	if errdefs.IsNotFound(err) {
-		return c, false, nil
-	}
-	if err != nil {
-		return c, false, err
-	}
-	if res.Container.Name != "/"+name {
-		return c, false, nil
-	}
-	if res.Container.Config == nil {
-		res.Container.Config = &container.Config{}
-	}
-	return res.Container, true, nil
 }
 
 func state(s container.ContainerState) lifecycle.State {
@@ -94,7 +76,7 @@ func state(s container.ContainerState) lifecycle.State {
 func (d *Driver) List(ctx context.Context) ([]lifecycle.Sandbox, error) {
 	res, err := d.API.ContainerList(ctx, client.ContainerListOptions{
 		All:     true,
-		Filters: make(client.Filters).Add("label", labelCreatedBy+"="+createdBy).Add("label", labelSandbox).Add("label", labelWorktree),
+		Filters: make(client.Filters).Add("label", engine.LabelCreatedBy+"="+engine.CreatedBy).Add("label", engine.LabelSandbox).Add("label", labelWorktree),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing sandboxes: %w", err)
@@ -130,7 +112,7 @@ func (d *Driver) Busy(ctx context.Context, sb lifecycle.Sandbox) (bool, error) {
 // busyInside is Busy for an engine without cgroups, which cannot list the processes of a
 // container. They are counted inside, with the shell.
 func (d *Driver) busyInside(ctx context.Context, sb lifecycle.Sandbox) (bool, error) {
-	out, err := d.run(ctx, sb, sb.User, "/bin/sh", "-c", "set -- /proc/[0-9]*; echo $#")
+	out, err := engine.Exec(ctx, d.API, sb.ID, sb.User, nil, "/bin/sh", "-c", "set -- /proc/[0-9]*; echo $#")
 	if errdefs.IsNotFound(err) {
 		return false, nil
 	}
@@ -151,7 +133,7 @@ func (d *Driver) Dispatches(ctx context.Context, sb lifecycle.Sandbox) ([]lifecy
 	if !ok {
 		return nil, lifecycle.ErrNotPrepared
 	}
-	out, err := d.run(ctx, sb, sb.User, program.Path(), "_dispatches")
+	out, err := engine.Exec(ctx, d.API, sb.ID, sb.User, nil, program.Path(), "_dispatches")
 	if err != nil {
 		return nil, fmt.Errorf("listing the commands in %s: %w", sb.Name, err)
 	}

@@ -11,13 +11,12 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/docker-ralph/docker-ralph/hint"
-	"github.com/docker-ralph/docker-ralph/wire"
-
 	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // moveHint is the advice for directories that cannot be exposed to an agent.

@@ -11,16 +11,15 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/containerd/errdefs"
-	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/client"
 
 	"github.com/docker-ralph/docker-ralph/egress/firewall"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
 )
 
 // egressNetwork is the network of all proxies. Sandboxes never join it.
@@ -95,7 +94,7 @@ func networkOptions(spec lifecycle.Spec, n sandboxNetwork, subnet netip.Prefix) 
 		EnableIPv6: &without, // overrides the engine's default
 		// Addresses are assigned automatically from the upper half only.
 		IPAM:   &network.IPAM{Config: []network.IPAMConfig{{Subnet: subnet, Gateway: n.gateway, IPRange: upperHalf(subnet)}}},
-		Labels: ownLabels(spec.Name, roleNetwork),
+		Labels: engine.PartLabels(spec.Name, roleNetwork),
 	}
 	opts.Internal = true
 	opts.Options = map[string]string{
@@ -154,7 +153,7 @@ func (d *Driver) listNetworks(ctx context.Context) (engineNetworks, error) {
 			Driver:     "bridge",
 			EnableIPv6: &without,
 			Options:    map[string]string{"com.docker.network.bridge.enable_icc": "false"}, // isolates proxies from each other
-			Labels:     map[string]string{labelCreatedBy: createdBy, labelRole: roleEgress},
+			Labels:     map[string]string{engine.LabelCreatedBy: engine.CreatedBy, engine.LabelRole: roleEgress},
 		})
 		if err != nil && !errdefs.IsConflict(err) {
 			return engineNetworks{}, fmt.Errorf("creating the network %s: %w", egressNetwork, err)
@@ -166,9 +165,9 @@ func (d *Driver) listNetworks(ctx context.Context) (engineNetworks, error) {
 // note caches the last listing.
 func (d *Driver) note(engineNets engineNetworks, err error) {
 	if err == nil {
-		d.engine.mu.Lock()
-		defer d.engine.mu.Unlock()
-		d.engine.engineNets = &engineNets
+		d.cached.mu.Lock()
+		defer d.cached.mu.Unlock()
+		d.cached.networks = &engineNets
 	}
 }
 
@@ -195,11 +194,11 @@ func parseNetworks(all []network.Summary) (engineNetworks, error) {
 	var engineNets engineNetworks
 	for _, n := range all {
 		if n.Name == egressNetwork && engineNets.egress == "" {
-			if n.Labels[labelCreatedBy] != createdBy {
+			if n.Labels[engine.LabelCreatedBy] != engine.CreatedBy {
 				return engineNetworks{}, &lifecycle.ForeignError{Name: egressNetwork, What: "a network"}
 			}
 			engineNets.egress = n.ID
-		} else if n.Name == egressNetwork && n.Labels[labelCreatedBy] == createdBy {
+		} else if n.Name == egressNetwork && n.Labels[engine.LabelCreatedBy] == engine.CreatedBy {
 			engineNets.duplicates = append(engineNets.duplicates, n.ID)
 		}
 		for _, c := range n.IPAM.Config {
@@ -222,14 +221,14 @@ func parseNetworks(all []network.Summary) (engineNetworks, error) {
 // removeParts removes what belongs to the sandbox of that name: its proxy with its
 // sockets, helpers, and networks but for the one that labels name.
 func (d *Driver) removeParts(ctx context.Context, name string, keep map[string]string) error {
-	mine := make(client.Filters).Add("label", labelCreatedBy+"="+createdBy).Add("label", labelSandbox+"="+name).Add("label", labelRole)
+	mine := make(client.Filters).Add("label", engine.LabelCreatedBy+"="+engine.CreatedBy).Add("label", engine.LabelSandbox+"="+name).Add("label", engine.LabelRole)
 	containers, err := d.API.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: mine})
 	if err != nil {
 		return fmt.Errorf("listing the containers of %s: %w", name, err)
 	}
 	var errs []error
 	for _, c := range containers.Items {
-		errs = append(errs, d.removeContainer(ctx, c.ID))
+		errs = append(errs, engine.RemoveContainer(ctx, d.API, c.ID))
 	}
 	networks, err := d.API.NetworkList(ctx, client.NetworkListOptions{Filters: mine})
 	if err != nil {
@@ -256,40 +255,6 @@ func (d *Driver) removeParts(ctx context.Context, name string, keep map[string]s
 
 func isInUse(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "active endpoints")
-}
-
-// removeContainer removes a container with its anonymous volumes. It waits for a
-// concurrent removal, until which the network is in use.
-func (d *Driver) removeContainer(ctx context.Context, id string) error {
-	_, err := d.API.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
-	if errdefs.IsConflict(err) {
-		err = d.awaitRemoval(ctx, id)
-	}
-	if err != nil && !errdefs.IsNotFound(err) {
-		return fmt.Errorf("removing the container %s: %w", id, err)
-	}
-	return nil
-}
-
-// removalTimeout bounds the removal of a container.
-const removalTimeout = 30 * time.Second
-
-func (d *Driver) awaitRemoval(ctx context.Context, id string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, removalTimeout, fmt.Errorf("container %s was not removed within %s", id, removalTimeout))
-	defer cancel()
-	wait := d.API.ContainerWait(ctx, id, client.ContainerWaitOptions{Condition: container.WaitConditionRemoved})
-	select {
-	case res := <-wait.Result:
-		if res.Error != nil {
-			return errors.New(res.Error.Message)
-		}
-		return nil
-	case err := <-wait.Error:
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		return err
-	}
 }
 
 func (d *Driver) removeNetwork(ctx context.Context, id string) error {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/moby/moby/api/types/network"
 	"gotest.tools/v3/assert"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
 )
 
 // Two users of one engine can make the network to the world at the same moment.
@@ -14,7 +16,7 @@ func TestOldestDuplicateNetworkIsUsed(t *testing.T) {
 	noon := time.Date(2031, 2, 3, 12, 0, 0, 0, time.UTC)
 	of := func(name, id string, made time.Time) network.Summary {
 		return network.Summary{Network: network.Network{
-			Name: name, ID: id, Created: made, Labels: map[string]string{labelCreatedBy: createdBy, labelRole: roleEgress},
+			Name: name, ID: id, Created: made, Labels: map[string]string{engine.LabelCreatedBy: engine.CreatedBy, engine.LabelRole: roleEgress},
 		}}
 	}
 	engineNets, err := parseNetworks([]network.Summary{

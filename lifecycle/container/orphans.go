@@ -11,6 +11,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
 )
 
 // SweepOrphans removes proxies with their sockets, helpers and networks of sandboxes that
@@ -24,7 +25,7 @@ func (d *Driver) SweepOrphans(ctx context.Context, grace time.Duration) (removed
 	alive := func(name string) bool {
 		return slices.ContainsFunc(all, func(sb lifecycle.Sandbox) bool { return sb.Name == name })
 	}
-	ours := make(client.Filters).Add("label", labelCreatedBy+"="+createdBy).Add("label", labelSandbox).Add("label", labelRole)
+	ours := make(client.Filters).Add("label", engine.LabelCreatedBy+"="+engine.CreatedBy).Add("label", engine.LabelSandbox).Add("label", engine.LabelRole)
 	before := time.Now().Add(-grace)
 	containers, err := d.API.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: ours})
 	if err != nil {
@@ -33,14 +34,14 @@ func (d *Driver) SweepOrphans(ctx context.Context, grace time.Duration) (removed
 	var errs []error
 	inUse := map[string]bool{}
 	for _, c := range containers.Items {
-		if role := c.Labels[labelRole]; role != roleProxy && role != roleHelper && role != roleNetns || alive(c.Labels[labelSandbox]) {
+		if role := c.Labels[engine.LabelRole]; role != roleProxy && role != engine.RoleHelper && role != roleNetns || alive(c.Labels[engine.LabelSandbox]) {
 			continue
 		}
 		if time.Unix(c.Created, 0).After(before) {
-			inUse[c.Labels[labelSandbox]] = true
+			inUse[c.Labels[engine.LabelSandbox]] = true
 			continue
 		}
-		errs = append(errs, d.removeContainer(ctx, c.ID))
+		errs = append(errs, engine.RemoveContainer(ctx, d.API, c.ID))
 		removed = append(removed, strings.TrimPrefix(strings.Join(c.Names, " "), "/"))
 	}
 	networks, err := d.API.NetworkList(ctx, client.NetworkListOptions{Filters: ours})
@@ -48,18 +49,18 @@ func (d *Driver) SweepOrphans(ctx context.Context, grace time.Duration) (removed
 		return removed, errors.Join(append(errs, fmt.Errorf("listing leftovers of sandboxes: %w", err))...)
 	}
 	for _, n := range networks.Items {
-		if name := n.Labels[labelSandbox]; n.Labels[labelRole] == roleNetwork && !alive(name) && !inUse[name] && n.Created.Before(before) {
+		if name := n.Labels[engine.LabelSandbox]; n.Labels[engine.LabelRole] == roleNetwork && !alive(name) && !inUse[name] && n.Created.Before(before) {
 			errs = append(errs, d.removeNetwork(ctx, n.ID))
 			removed = append(removed, n.Name)
 		}
 	}
-	volumes, err := d.API.VolumeList(ctx, client.VolumeListOptions{Filters: ours.Clone().Add("label", labelRole+"="+roleSockets)})
+	volumes, err := d.API.VolumeList(ctx, client.VolumeListOptions{Filters: ours.Clone().Add("label", engine.LabelRole+"="+roleSockets)})
 	if err != nil {
 		return removed, errors.Join(append(errs, fmt.Errorf("listing what sandboxes have left: %w", err))...)
 	}
 	for _, v := range volumes.Items {
 		created, err := time.Parse(time.RFC3339, v.CreatedAt)
-		if name := v.Labels[labelSandbox]; err == nil && !alive(name) && !inUse[name] && created.Before(before) {
+		if name := v.Labels[engine.LabelSandbox]; err == nil && !alive(name) && !inUse[name] && created.Before(before) {
 			errs = append(errs, d.RemoveVolume(ctx, v.Name))
 			removed = append(removed, v.Name)
 		}

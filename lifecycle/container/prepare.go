@@ -6,11 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/moby/moby/client"
 	"github.com/moby/sys/atomicwriter"
@@ -18,6 +16,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
 	"github.com/docker-ralph/docker-ralph/lifecycle/guestbin"
 )
 
@@ -84,9 +83,9 @@ func (d *Driver) writeMarker(sb lifecycle.Sandbox, p guestbin.Payload, v verifie
 			return err
 		}
 		m.Egress = program.Hash
-		d.engine.mu.Lock()
-		m.Around = d.engine.engineNets.digest()
-		d.engine.mu.Unlock()
+		d.cached.mu.Lock()
+		m.Around = d.cached.networks.digest()
+		d.cached.mu.Unlock()
 	}
 	b, err := json.Marshal(m)
 	if err != nil {
@@ -127,9 +126,9 @@ func (d *Driver) prepared(sb lifecycle.Sandbox) (marker, bool) {
 	if sb.Egress == "" {
 		return m, true
 	}
-	d.engine.mu.Lock()
-	engineNets := d.engine.engineNets
-	d.engine.mu.Unlock()
+	d.cached.mu.Lock()
+	engineNets := d.cached.networks
+	d.cached.mu.Unlock()
 	if engineNets != nil && engineNets.digest() != m.Around {
 		return m, false
 	}
@@ -146,7 +145,7 @@ func (d *Driver) Prepare(ctx context.Context, sb lifecycle.Sandbox, spec lifecyc
 	if err := checkMounts(spec); err != nil { // again, now that mounts cannot change
 		return err
 	}
-	p, err := d.ensureGuest(ctx)
+	p, err := d.ensureRalph(ctx)
 	if err != nil {
 		return err
 	}
@@ -184,7 +183,7 @@ func (d *Driver) checkProbe(ctx context.Context, id, probe string) error {
 	if err != nil {
 		return fmt.Errorf("reading the repository: %w", err)
 	}
-	_, got, err := d.readFile(ctx, id, probe)
+	_, got, err := engine.ReadFile(ctx, d.API, id, probe)
 	if err != nil {
 		return fmt.Errorf("the engine has another worktree than this machine: %w", err)
 	}
@@ -192,37 +191,4 @@ func (d *Driver) checkProbe(ctx context.Context, id, probe string) error {
 		return fmt.Errorf("the engine has another %s than this machine: it runs on another host", probe)
 	}
 	return nil
-}
-
-// run runs a helper command in the sandbox and returns its output. If it fails, the
-// error has its message.
-func (d *Driver) run(ctx context.Context, sb lifecycle.Sandbox, user string, args ...string) (output string, err error) {
-	return d.runWith(ctx, sb.ID, user, nil, args...)
-}
-
-// runWith is run in any container, with stdin.
-func (d *Driver) runWith(ctx context.Context, id, user string, stdin io.Reader, args ...string) (output string, err error) {
-	made, err := d.API.ExecCreate(ctx, id, client.ExecCreateOptions{User: user, Cmd: args, AttachStdin: stdin != nil, AttachStdout: true, AttachStderr: true})
-	if err != nil {
-		return "", err
-	}
-	conn, err := d.API.ExecAttach(ctx, made.ID, client.ExecAttachOptions{})
-	if err != nil {
-		return "", err
-	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, conn.Close)()
-	if stdin != nil {
-		go func() { _, _ = io.Copy(conn.Conn, stdin) }() // the command reports missing input
-	}
-	var out bytes.Buffer
-	if err := demultiplex(&out, &out, conn.Reader); err != nil {
-		return "", err
-	}
-	code, err := d.exitCode(ctx, made.ID)
-	if err == nil && code != 0 {
-		said, _, _ := strings.Cut(strings.TrimSpace(out.String()), "\n") // the rest is hints or a stack trace
-		err = errors.New(strings.TrimPrefix(said, "Error: "))
-	}
-	return out.String(), err
 }

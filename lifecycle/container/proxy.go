@@ -23,6 +23,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
 	"github.com/docker-ralph/docker-ralph/lifecycle/guestbin"
 	"github.com/docker-ralph/docker-ralph/wire"
 )
@@ -65,7 +66,7 @@ func (d *Driver) startProxy(ctx context.Context, sb lifecycle.Sandbox, agent con
 			err = d.configureProxy(ctx, id, append(message, '\n'))
 		}
 		if ambiguous(err) {
-			err = errors.Join(err, d.removeContainer(ctx, id)) // initUser may take it for one that is about to start
+			err = errors.Join(err, engine.RemoveContainer(ctx, d.API, id)) // initUser may take it for one that is about to start
 		} else if !errors.Is(err, errConcurrent) {
 			break
 		}
@@ -98,22 +99,22 @@ func isCurrent(c container.InspectResponse, run, image string) bool {
 // makeProxy creates the container of a proxy, or reuses a current one.
 func (d *Driver) makeProxy(ctx context.Context, sb lifecycle.Sandbox, agent container.InspectResponse, address netip.Addr, e lifecycle.Egress, image string, engineNets engineNetworks) (id string, reused bool, err error) {
 	run := engineNets.digest()
-	c, found, err := d.inspectNamed(ctx, proxyName(sb.Name))
+	c, found, err := engine.Inspect(ctx, d.API, proxyName(sb.Name))
 	if err != nil {
 		return "", false, err
 	}
 	if found {
-		if l := c.Config.Labels; l[labelCreatedBy] != createdBy || l[labelSandbox] != sb.Name {
+		if l := c.Config.Labels; l[engine.LabelCreatedBy] != engine.CreatedBy || l[engine.LabelSandbox] != sb.Name {
 			return "", false, &lifecycle.ForeignError{Name: proxyName(sb.Name), What: "a container"}
 		}
 		if isCurrent(c, run, image) && !d.staleProxy(sb, agent, c, e) {
 			return c.ID, true, nil
 		}
-		if err := d.removeContainer(ctx, c.ID); err != nil {
+		if err := engine.RemoveContainer(ctx, d.API, c.ID); err != nil {
 			return "", false, err
 		}
 	}
-	l := ownLabels(sb.Name, roleProxy)
+	l := engine.PartLabels(sb.Name, roleProxy)
 	l[labelRun] = run
 	host, err := d.helperHostConfig(ctx, proxyMemory, 256)
 	if err != nil {
@@ -166,23 +167,10 @@ func (d *Driver) resetProxy(ctx context.Context, sb lifecycle.Sandbox) error {
 // EndProxy removes the proxy of a stopped sandbox, if there is one. The next start
 // creates a new one.
 func (d *Driver) EndProxy(ctx context.Context, sb lifecycle.Sandbox) error {
-	if err := d.removeOwned(ctx, proxyName(sb.Name), sb.Name); err != nil {
+	if err := engine.RemovePart(ctx, d.API, proxyName(sb.Name), sb.Name); err != nil {
 		return fmt.Errorf("removing the proxy of %s: %w", sb.Name, err)
 	}
 	return nil
-}
-
-// removeOwned removes the container of that name, if it belongs to the
-// sandbox.
-func (d *Driver) removeOwned(ctx context.Context, name, sandbox string) error {
-	c, found, err := d.inspectNamed(ctx, name)
-	if err != nil || !found {
-		return err
-	}
-	if l := c.Config.Labels; l[labelCreatedBy] != createdBy || l[labelSandbox] != sandbox {
-		return &lifecycle.ForeignError{Name: name, What: "a container"}
-	}
-	return d.removeContainer(ctx, c.ID)
 }
 
 // proxyStart is the configuration of a new proxy, without what is only known then.
@@ -222,9 +210,9 @@ func (d *Driver) proxyUpToDate(sb lifecycle.Sandbox, hash string, e lifecycle.Eg
 
 // startedByUs reports whether this process has started a sandbox.
 func (d *Driver) startedByUs(sb lifecycle.Sandbox) bool {
-	d.engine.mu.Lock()
-	defer d.engine.mu.Unlock()
-	return d.engine.started[sb.ID]
+	d.cached.mu.Lock()
+	defer d.cached.mu.Unlock()
+	return d.cached.started[sb.ID]
 }
 
 // staleProxy reports whether a proxy is from an earlier run of the sandbox, and has
@@ -245,15 +233,9 @@ func (d *Driver) helperHostConfig(ctx context.Context, memory, pids int64) (*con
 		CapDrop:        []string{"ALL"},
 		SecurityOpt:    append([]string{"no-new-privileges"}, helperSeccompOpt(info)...),
 		IpcMode:        container.IPCModePrivate,
-		LogConfig:      boundedLog(),
+		LogConfig:      engine.BoundedLog(),
 		Resources:      container.Resources{Memory: memory, MemorySwap: memory, PidsLimit: &pids},
 	}, nil
-}
-
-// boundedLog overrides the engine's default log driver, which may not be readable, and
-// bounds the size.
-func boundedLog() container.LogConfig {
-	return container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "10m", "max-file": "2"}}
 }
 
 // configureProxy starts the proxy, sends its configuration and waits until it listens.
@@ -285,7 +267,7 @@ func (d *Driver) configureProxy(ctx context.Context, id string, message []byte) 
 func awaitReady(r io.Reader) error {
 	output, lines := io.Pipe()
 	var errOutput bytes.Buffer
-	go func() { _ = lines.CloseWithError(demultiplex(lines, &errOutput, r)) }()
+	go func() { _ = lines.CloseWithError(engine.Demultiplex(lines, &errOutput, r)) }()
 	defer func() { _ = output.Close() }()
 	scanner := bufio.NewScanner(output)
 	for scanner.Scan() {

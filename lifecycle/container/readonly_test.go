@@ -26,7 +26,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/userimage"
 )
 
 // hardened prints what an agent can do to its own container.
@@ -79,7 +79,7 @@ func TestReadOnlySandbox(t *testing.T) {
 		made, err := e.Client(t).ContainerCreate(t.Context(), client.ContainerCreateOptions{Config: &apicontainer.Config{Image: res.Container.Image}})
 		assert.NilError(t, err)
 		t.Cleanup(func() { remove(t, e.Client(t), made.ID) })
-		home, err := e.Client(t).CopyFromContainer(t.Context(), made.ID, client.CopyFromContainerOptions{SourcePath: container.Home})
+		home, err := e.Client(t).CopyFromContainer(t.Context(), made.ID, client.CopyFromContainerOptions{SourcePath: userimage.Home})
 		assert.NilError(t, err)
 		defer func() { _ = home.Content.Close() }()
 		for archive := tar.NewReader(home.Content); ; {

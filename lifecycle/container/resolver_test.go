@@ -17,11 +17,12 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
 	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // networked is an engine on which networks can be made.
-type networked struct{ API }
+type networked struct{ engine.API }
 
 func (networked) Info(context.Context, client.InfoOptions) (client.SystemInfoResult, error) {
 	return client.SystemInfoResult{Info: system.Info{DefaultRuntime: "runc", Architecture: "x86_64"}}, nil
@@ -36,7 +37,7 @@ func (networked) NetworkCreate(context.Context, string, client.NetworkCreateOpti
 }
 
 func (networked) NetworkList(context.Context, client.NetworkListOptions) (client.NetworkListResult, error) {
-	return client.NetworkListResult{Items: []network.Summary{{Network: network.Network{Name: egressNetwork, ID: "egress", Labels: map[string]string{labelCreatedBy: createdBy}}}}}, nil
+	return client.NetworkListResult{Items: []network.Summary{{Network: network.Network{Name: egressNetwork, ID: "egress", Labels: map[string]string{engine.LabelCreatedBy: engine.CreatedBy}}}}}, nil
 }
 
 func (networked) VolumeCreate(_ context.Context, opts client.VolumeCreateOptions) (client.VolumeCreateResult, error) {

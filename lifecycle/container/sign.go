@@ -6,9 +6,8 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/wire"
-
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // Signs returns why a container cannot use a unix socket of this machine; empty if it

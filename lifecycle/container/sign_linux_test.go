@@ -8,11 +8,13 @@ import (
 	"github.com/moby/moby/client"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
 )
 
 // described is an engine that says this of itself.
 type described struct {
-	API
+	engine.API
 	info system.Info
 }
 

@@ -9,11 +9,12 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
 )
 
 // failingStart is an engine that starts no container.
 type failingStart struct {
-	API
+	engine.API
 	err error
 }
 

@@ -3,12 +3,12 @@ package container
 import (
 	"context"
 	"fmt"
-	"os"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
 )
 
 // HasVolume reports whether a volume of docker-ralph with that name exists. It returns
@@ -20,7 +20,7 @@ func (d *Driver) HasVolume(ctx context.Context, name string) (bool, error) {
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("inspecting the volume %s: %w", name, err)
-	case res.Volume.Labels[labelCreatedBy] != createdBy:
+	case res.Volume.Labels[engine.LabelCreatedBy] != engine.CreatedBy:
 		return false, &lifecycle.ForeignError{Name: name, What: "a volume"}
 	}
 	return true, nil
@@ -33,9 +33,6 @@ func (d *Driver) RemoveVolume(ctx context.Context, name string) error {
 	if err != nil && !errdefs.IsNotFound(err) {
 		return fmt.Errorf("removing the volume %s: %w", name, err)
 	}
-	if err := os.RemoveAll(d.cacheNotes(name)); err != nil {
-		return fmt.Errorf("removing the records of the volume %s: %w", name, err)
-	}
 	return nil
 }
 
@@ -46,13 +43,13 @@ type GitVolume struct{ Name, Sandbox string }
 // by the path of its main worktree.
 func (d *Driver) GitVolumes(ctx context.Context, mainRoot string) ([]GitVolume, error) {
 	res, err := d.API.VolumeList(ctx, client.VolumeListOptions{Filters: make(client.Filters).
-		Add("label", labelCreatedBy+"="+createdBy).Add("label", labelRole+"="+roleGit).Add("label", labelRoot+"="+mainRoot)})
+		Add("label", engine.LabelCreatedBy+"="+engine.CreatedBy).Add("label", engine.LabelRole+"="+roleGit).Add("label", labelRoot+"="+mainRoot)})
 	if err != nil {
 		return nil, fmt.Errorf("listing volumes: %w", err)
 	}
 	var all []GitVolume
 	for _, v := range res.Items {
-		if sandbox := v.Labels[labelSandbox]; v.Name == gitVolume(sandbox) {
+		if sandbox := v.Labels[engine.LabelSandbox]; v.Name == gitVolume(sandbox) {
 			all = append(all, GitVolume{v.Name, sandbox})
 		}
 	}

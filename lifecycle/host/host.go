@@ -12,7 +12,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 	"github.com/docker-ralph/docker-ralph/projectimage"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
@@ -20,7 +20,7 @@ import (
 
 // API is the part of the Engine API that commands use.
 type API interface {
-	container.API
+	engine.API
 	projectimage.Engine
 	microvm.Engine
 }

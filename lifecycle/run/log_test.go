@@ -14,8 +14,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/host"
-
 	"github.com/containerd/errdefs"
 	apicontainer "github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
@@ -24,11 +22,13 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
 // logged is an engine that has containers with logs.
 type logged struct {
-	container.API
+	engine.API
 	states map[string]*apicontainer.State // by ID and name
 	logs   map[string]string
 	late   *atomic.Int32 // counts up to when something is known to have ended

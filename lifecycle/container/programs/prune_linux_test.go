@@ -1,4 +1,4 @@
-package container
+package programs
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
 )
 
 func TestImagesOfEarlierVersionsAreRemoved(t *testing.T) {
@@ -23,7 +24,7 @@ func TestImagesOfEarlierVersionsAreRemoved(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()
 		api := e.Client(t)
-		d := &Driver{API: api}
+		i := &Installer{API: api}
 		repository := "docker-ralph/test-" + strings.ToLower(rand.Text()[:10])
 		there := func() (versions []string) {
 			all, err := api.ImageList(t.Context(), client.ImageListOptions{Filters: make(client.Filters).Add("reference", repository)})
@@ -38,8 +39,8 @@ func TestImagesOfEarlierVersionsAreRemoved(t *testing.T) {
 		}
 		for _, version := range []string{"first", "now", "used"} {
 			tag := repository + ":" + version
-			assert.NilError(t, d.loadImage(t.Context(), tag, runtime.GOARCH, "program", []byte(rand.Text())))
-			assert.NilError(t, d.recordAge(t.Context(), tag))
+			assert.NilError(t, i.loadImage(t.Context(), tag, runtime.GOARCH, "program", []byte(rand.Text())))
+			assert.NilError(t, i.recordAge(t.Context(), tag))
 			t.Cleanup(func() {
 				_, err := api.ImageRemove(context.WithoutCancel(t.Context()), tag, client.ImageRemoveOptions{Force: true})
 				assert.Check(t, err == nil || errdefs.IsNotFound(err), err)
@@ -47,9 +48,9 @@ func TestImagesOfEarlierVersionsAreRemoved(t *testing.T) {
 		}
 		user, err := api.ContainerCreate(t.Context(), client.ContainerCreateOptions{Config: &container.Config{Image: repository + ":used", Entrypoint: []string{"/program"}}})
 		assert.NilError(t, err)
-		t.Cleanup(func() { assert.Check(t, d.removeContainer(context.WithoutCancel(t.Context()), user.ID)) })
+		t.Cleanup(func() { assert.Check(t, engine.RemoveContainer(context.WithoutCancel(t.Context()), i.API, user.ID)) })
 		foreign, err := api.ContainerCommit(t.Context(), user.ID, client.ContainerCommitOptions{
-			Reference: repository + ":foreign", Config: &container.Config{Labels: map[string]string{labelCreatedBy: "somebody"}},
+			Reference: repository + ":foreign", Config: &container.Config{Labels: map[string]string{engine.LabelCreatedBy: "other"}},
 		})
 		assert.NilError(t, err)
 		t.Cleanup(func() {
@@ -57,9 +58,9 @@ func TestImagesOfEarlierVersionsAreRemoved(t *testing.T) {
 		})
 
 		now := repository + ":now"
-		assert.NilError(t, d.removeOldPrograms(t.Context(), now, time.Hour))
-		assert.Check(t, is.DeepEqual(there(), []string{"first", "foreign", "now", "used"}), "they are young")
-		assert.NilError(t, d.removeOldPrograms(t.Context(), now, 0))
+		assert.NilError(t, i.removeOldPrograms(t.Context(), now, time.Hour))
+		assert.Check(t, is.DeepEqual(there(), []string{"first", "foreign", "now", "used"}), "younger than the limit")
+		assert.NilError(t, i.removeOldPrograms(t.Context(), now, 0))
 		assert.Check(t, is.DeepEqual(there(), []string{"foreign", "now", "used"}))
 	})
 }

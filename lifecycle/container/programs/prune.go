@@ -1,4 +1,4 @@
-package container
+package programs
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
 )
 
 // programAge is how long images of other versions are kept. Users of one engine can have
@@ -16,26 +18,26 @@ import (
 const programAge = 7 * 24 * time.Hour
 
 // recordAge sets the tag time of an image on engines where loading does not.
-func (d *Driver) recordAge(ctx context.Context, tag string) error {
-	image, err := d.API.ImageInspect(ctx, tag)
+func (i *Installer) recordAge(ctx context.Context, tag string) error {
+	image, err := i.API.ImageInspect(ctx, tag)
 	if err == nil && image.Metadata.LastTagTime.IsZero() {
-		_, err = d.API.ImageTag(ctx, client.ImageTagOptions{Source: tag, Target: tag})
+		_, err = i.API.ImageTag(ctx, client.ImageTagOptions{Source: tag, Target: tag})
 	}
 	return err
 }
 
-// replacePrograms removes images that a new one replaces. Failures are only warnings.
-func (d *Driver) replacePrograms(ctx context.Context, tag string) {
-	if err := d.removeOldPrograms(ctx, tag, programAge); err != nil && ctx.Err() == nil {
-		d.report("Warning: " + err.Error())
+// removeReplaced removes images that a new one replaces. Failures are only warnings.
+func (i *Installer) removeReplaced(ctx context.Context, tag string) {
+	if err := i.removeOldPrograms(ctx, tag, programAge); err != nil && ctx.Err() == nil {
+		i.Warn("Warning: " + err.Error())
 	}
 }
 
 // removeOldPrograms removes the images of other versions, except those younger than age
 // and those in use.
-func (d *Driver) removeOldPrograms(ctx context.Context, tag string, age time.Duration) error {
+func (i *Installer) removeOldPrograms(ctx context.Context, tag string, age time.Duration) error {
 	repository, _, _ := strings.Cut(tag, ":")
-	all, err := d.API.ImageList(ctx, client.ImageListOptions{Filters: make(client.Filters).Add("label", labelCreatedBy+"="+createdBy).Add("reference", repository)})
+	all, err := i.API.ImageList(ctx, client.ImageListOptions{Filters: make(client.Filters).Add("label", engine.LabelCreatedBy+"="+engine.CreatedBy).Add("reference", repository)})
 	if err != nil {
 		return fmt.Errorf("listing images of earlier versions: %w", err)
 	}
@@ -43,21 +45,21 @@ func (d *Driver) removeOldPrograms(ctx context.Context, tag string, age time.Dur
 	for _, image := range all.Items {
 		for _, other := range image.RepoTags {
 			if strings.HasPrefix(other, repository+":") && other != tag {
-				errs = append(errs, d.removeOldProgram(ctx, other, age))
+				errs = append(errs, i.removeOldProgram(ctx, other, age))
 			}
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (d *Driver) removeOldProgram(ctx context.Context, tag string, age time.Duration) error {
-	image, err := d.API.ImageInspect(ctx, tag)
+func (i *Installer) removeOldProgram(ctx context.Context, tag string, age time.Duration) error {
+	image, err := i.API.ImageInspect(ctx, tag)
 	if err == nil {
 		since := image.Metadata.LastTagTime
 		if since.IsZero() || time.Since(since) < age {
 			return nil // unknown or too young
 		}
-		_, err = d.API.ImageRemove(ctx, tag, client.ImageRemoveOptions{})
+		_, err = i.API.ImageRemove(ctx, tag, client.ImageRemoveOptions{})
 	}
 	if err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
 		return fmt.Errorf("removing the image %s of an earlier version: %w", tag, err)
