@@ -199,7 +199,7 @@ func (s Suite) testTerminal(t *testing.T) {
 	term := newTerminal(t, 24, 80, &out)
 	before := term.state(t)
 	ended := s.begin(t, sb, lifecycle.Process{
-		Args:     []string{"sh", "-c", `test -t 0 && test -t 1 && echo terminal; trap 'echo interrupted; exit 9' INT; trap 'echo size $(stty size)' WINCH; while :; do echo size $(stty size); read x; done`},
+		Args:     []string{"sh", "-c", `test -t 0 && test -t 1 && echo terminal; trap 'echo interrupted; exit 9' INT; trap 'echo size $(stty size)' WINCH; until [ "$x" = q ]; do echo size $(stty size); read x; done; trap '' WINCH; echo ready; while :; do read x; done`},
 		Dir:      spec.Root,
 		Terminal: term,
 		Stdout:   struct{ io.Writer }{term.end}, // a way to the terminal that is not the terminal
@@ -210,6 +210,7 @@ func (s Suite) testTerminal(t *testing.T) {
 		assert.NilError(t, term.resize(50, 132))
 		press(t, term, "\n", &out, "size 50 132")
 	}
+	press(t, term, "q\n", &out, "ready") // dash loses an interrupt while it runs stty
 	press(t, term, "\x03", &out, "interrupted")
 	end := <-ended
 	assert.NilError(t, end.err)
