@@ -103,3 +103,19 @@ closed perl -e 'use Socket; socket(my $s, PF_UNIX, SOCK_STREAM, 0); exit(connect
 for path in /allow /control /stats /debug/pprof/ /; do closed "$abuse" say "$proxy" "GET $path HTTP/1.1\\r\\nHost: $proxy\\r\\n\\r\\n" ' 200 '; done
 #: resolver-is-the-proxy broke
 same "others" "$(awk '$1 == "nameserver" {print $2}' /etc/resolv.conf | grep -vxF -e 127.0.0.11 -e "${proxy_ip:-127.0.0.11}")" ""
+#: sockets-of-the-proxy-cannot-be-changed skipped
+needs_proxy
+closed touch /run/docker-ralph-proxy/new
+for f in /run/docker-ralph-proxy/*; do
+	closed mv "$f" "$f.old"
+	closed rm "$f"
+	closed chmod 0 "$f"
+done
+#: addresses-of-the-proxy-are-in-use skipped
+needs_proxy
+tried=1
+case $proxy_ip in 127.*)
+	for port in 3128 3129 80 443 53; do for a in "$proxy_ip" 0.0.0.0; do
+		closed perl -e 'use Socket; socket(my $s, PF_INET, SOCK_STREAM, 0); setsockopt($s, SOL_SOCKET, $_, 1) for SO_REUSEADDR, 15; exit(bind($s, pack_sockaddr_in($ARGV[1], inet_aton($ARGV[0]))) && listen($s, 1) ? 0 : 1)' "$a" $port
+	done; done ;;
+esac
