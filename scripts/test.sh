@@ -35,6 +35,10 @@ if [ $# -gt 0 ]; then
 	go test -race -shuffle=on -timeout 30m -p 2 "$@"
 	exit
 fi
-# Beside the end-to-end tests, which often wait for an engine, run the other packages, the slowest first.
-go test -race -shuffle=on -timeout 30m -p 2 ./e2e ./projectimage ./lifecycle/container ./ralph/cli ./gitsync \
-	./lifecycle/microvm ./internal/testutil/sandboxcli ./...
+# End-to-end tests use all cores by themselves. The other packages run two at a time, the slowest first.
+status=0
+go test -race -shuffle=on -timeout 30m ./e2e || status=1
+mapfile -t others < <(go list ./... | grep -v '/e2e$')
+go test -race -shuffle=on -timeout 30m -p 2 ./projectimage ./lifecycle/container ./ralph/cli ./gitsync ./lifecycle/microvm \
+	./internal/testutil/sandboxcli "${others[@]}" || status=1
+exit $status

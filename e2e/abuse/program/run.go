@@ -101,7 +101,7 @@ func runAll(ctx context.Context, out io.Writer, except []string) error {
 }
 
 // longest is how long a probe may take.
-const longest = 20 * time.Second
+const longest = time.Minute
 
 func try(ctx context.Context, p abuse.Probe) abuse.Result {
 	ctx, cancel := context.WithTimeout(ctx, longest)
