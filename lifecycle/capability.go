@@ -18,17 +18,17 @@ type Restricter interface {
 	// called before an agent starts. If the program cannot enforce the policy, it
 	// returns a [LooserError] if the user has chosen it, and warns once otherwise.
 	Restrict(ctx context.Context, sb Sandbox, e Egress) error
-	// MadeFor returns the network policy that a sandbox was created with.
-	MadeFor(name string) (egress.Policy, error)
-	// Standing returns the network rules of a sandbox that docker-ralph did not
+	// CreatedPolicy returns the network policy that a sandbox was created with.
+	CreatedPolicy(name string) (egress.Policy, error)
+	// ForeignRules returns the network rules of a sandbox that docker-ralph did not
 	// create; nil if the program cannot list them.
-	Standing(ctx context.Context, name string) ([]StandingRule, error)
+	ForeignRules(ctx context.Context, name string) ([]ForeignRule, error)
 	// Requests returns the allowed and blocked requests of a sandbox.
 	Requests(ctx context.Context, name string) ([]Request, error)
 }
 
-// StandingRule is a network rule of a sandbox that docker-ralph did not create.
-type StandingRule struct {
+// ForeignRule is a network rule of a sandbox that docker-ralph did not create.
+type ForeignRule struct {
 	Host     string // as the program spells it
 	Decision string // [egress.Allowed] or [egress.Refused]
 	Origin   string

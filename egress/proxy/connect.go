@@ -78,7 +78,7 @@ func (s *Server) tunnel(place slot, v egress.Verdict, client *bufferedConn, host
 	case v.Port == wire.PortTLS:
 		hello, ok := s.checkHello(v, client)
 		if !ok {
-			sayDenied(client)
+			reportDenied(client)
 			return
 		}
 		rest, err := client.rest()

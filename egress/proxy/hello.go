@@ -73,9 +73,9 @@ func (c *sipConn) SetWriteDeadline(time.Time) error { return nil }
 // versions use before they have agreed on one.
 const accessDenied = "\x15\x03\x03\x00\x02\x02\x31"
 
-// sayDenied sends the alert and sees to it that it arrives: closing a
+// reportDenied sends the alert and sees to it that it arrives: closing a
 // connection with unread bytes would reset it, and the alert be lost.
-func sayDenied(conn net.Conn) {
+func reportDenied(conn net.Conn) {
 	_ = conn.SetDeadline(time.Now().Add(time.Second))
 	if _, err := io.WriteString(conn, accessDenied); err != nil {
 		return

@@ -36,18 +36,18 @@ func (s *Server) serveTLSConn(ctx context.Context, place slot, conn net.Conn) {
 	name, hello, err := readHello(conn)
 	if err != nil {
 		s.refuse(via, egress.Verdict{Host: name, Port: wire.PortTLS}, err.Error(), "")
-		sayDenied(conn)
+		reportDenied(conn)
 		return
 	}
 	v := s.decide(via, name, wire.PortTLS)
 	if !v.Allowed || v.Literal {
-		sayDenied(conn)
+		reportDenied(conn)
 		return
 	}
 	host, err := s.connect(ctx, v)
 	if err != nil {
 		s.explain(via, v, err)
-		sayDenied(conn)
+		reportDenied(conn)
 		return
 	}
 	_ = conn.SetDeadline(time.Time{})

@@ -127,7 +127,7 @@ func (c *copier) follow(ctx context.Context) (stop func() error) {
 	seen := runlog.Latest(c.sb.Root)
 	go func() {
 		defer close(stopped)
-		look := time.NewTicker(commits.LookEvery)
+		look := time.NewTicker(commits.PollInterval)
 		defer look.Stop()
 		for {
 			select {

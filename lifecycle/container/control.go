@@ -45,10 +45,10 @@ func RoutesURL(sb lifecycle.Sandbox) string {
 	return "http://" + net.JoinHostPort(sb.Proxy, strconv.Itoa(wire.PortRoutes))
 }
 
-// HandOver replaces the routes of a running proxy and the rules for a command's
+// SendRoutes replaces the routes of a running proxy and the rules for a command's
 // endpoints, and returns the base URL of the routes. Keys are passed through stdin and
 // stay in the proxy's memory.
-func (d *Driver) HandOver(ctx context.Context, sb lifecycle.Sandbox, routes []egress.Route, endpoints []string) (base string, err error) {
+func (d *Driver) SendRoutes(ctx context.Context, sb lifecycle.Sandbox, routes []egress.Route, endpoints []string) (base string, err error) {
 	if sb.Proxy == "" {
 		return "", fmt.Errorf("passing keys to the proxy of %s: %w", sb.Name, ErrNoProxy)
 	}

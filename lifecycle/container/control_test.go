@@ -38,13 +38,13 @@ func TestKeysAreOnlyInTheProxy(t *testing.T) {
 			return strings.TrimSpace(sh(t, d, sb, spec, "perl -e '"+askModel+"' "+url+"/model/v1"))
 		}
 		assert.Equal(t, ask(sb), "HTTP/1.1 503 Service Unavailable")
-		base, err := d.HandOver(t.Context(), sb, routes, nil)
+		base, err := d.SendRoutes(t.Context(), sb, routes, nil)
 		assert.NilError(t, err)
 		assert.Equal(t, base, url)
 		assert.Equal(t, ask(sb), "HTTP/1.1 200 OK")
 
 		wrong := []egress.Route{{Prefix: "/model", Target: "ftp://model.example", Headers: routes[0].Headers}}
-		_, err = d.HandOver(t.Context(), sb, wrong, nil)
+		_, err = d.SendRoutes(t.Context(), sb, wrong, nil)
 		assert.ErrorContains(t, err, "passing keys to the proxy of "+sb.Name)
 		assert.Check(t, !strings.Contains(err.Error(), secret))
 		assert.Equal(t, ask(sb), "HTTP/1.1 200 OK", "those that are good stay")
@@ -58,7 +58,7 @@ func TestKeysAreOnlyInTheProxy(t *testing.T) {
 		}
 
 		made := containerID(t, api, proxy)
-		_, err = d.HandOver(t.Context(), sb, routes, []string{"later.example"})
+		_, err = d.SendRoutes(t.Context(), sb, routes, []string{"later.example"})
 		assert.NilError(t, err)
 		assert.NilError(t, d.Stop(t.Context(), sb))
 		policy, err := d.Control(t.Context(), sb, "policy")
@@ -67,18 +67,18 @@ func TestKeysAreOnlyInTheProxy(t *testing.T) {
 		assert.NilError(t, d.Start(t.Context(), sb))
 		assert.Equal(t, ask(sb), "HTTP/1.1 503 Service Unavailable", "a stop leaves a key behind")
 		assert.Equal(t, containerID(t, api, proxy), made, "the proxy was not kept")
-		_, err = d.HandOver(t.Context(), sb, routes, nil)
+		_, err = d.SendRoutes(t.Context(), sb, routes, nil)
 		assert.NilError(t, err)
 		assert.Equal(t, ask(sb), "HTTP/1.1 200 OK")
 
 		_, err = api.ContainerRestart(t.Context(), proxy, client.ContainerRestartOptions{Timeout: new(int)})
 		assert.NilError(t, err)
 		assert.Equal(t, ask(sb), "", "without a proxy, connections are closed")
-		_, err = d.HandOver(t.Context(), sb, routes, nil)
+		_, err = d.SendRoutes(t.Context(), sb, routes, nil)
 		assert.ErrorContains(t, err, "reaching the proxy")
 		again := takenUp(t, d, spec)
 		assert.Equal(t, ask(again), "HTTP/1.1 503 Service Unavailable")
-		_, err = d.HandOver(t.Context(), again, routes, nil)
+		_, err = d.SendRoutes(t.Context(), again, routes, nil)
 		assert.NilError(t, err)
 		assert.Equal(t, ask(again), "HTTP/1.1 502 Bad Gateway", "the new proxy is not on the test's network")
 	})

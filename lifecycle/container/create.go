@@ -327,7 +327,7 @@ func (d *Driver) Stop(ctx context.Context, sb lifecycle.Sandbox) error {
 	case sb.Proxy == "":
 		return nil
 	case err != nil:
-		return d.EndProxy(ctx, sb)
+		return d.RemoveProxy(ctx, sb)
 	}
 	return d.resetProxy(ctx, sb)
 }

@@ -123,13 +123,13 @@ func (d *Driver) createFiller(ctx context.Context, sandbox, folder, image string
 		},
 		HostConfig: &container.HostConfig{NetworkMode: "none", Mounts: []mount.Mount{gitMount(sandbox, folder)}},
 	}
-	for patience := time.Now().Add(fillTimeout); ; {
+	for deadline := time.Now().Add(fillTimeout); ; {
 		made, err := d.API.ContainerCreate(ctx, opts)
 		if err == nil || !errdefs.IsConflict(err) {
 			return made.ID, err
 		}
-		if time.Now().After(patience) {
-			patience = time.Now().Add(fillTimeout)
+		if time.Now().After(deadline) {
+			deadline = time.Now().Add(fillTimeout)
 			if err := engine.RemovePart(ctx, d.API, opts.Name, sandbox); err != nil {
 				return "", err
 			}

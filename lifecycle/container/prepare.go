@@ -45,9 +45,9 @@ func Known(stateDir, name string) bool {
 	return err == nil
 }
 
-// MadeFor reports whether, according to stateDir, the sandbox of the spec's name was
+// CreatedFor reports whether, according to stateDir, the sandbox of the spec's name was
 // prepared for its scope and worktree.
-func MadeFor(stateDir string, spec lifecycle.Spec) bool {
+func CreatedFor(stateDir string, spec lifecycle.Spec) bool {
 	m, ok := (&Driver{StateDir: stateDir}).lastMarker(spec.Name)
 	return ok && m.Root == spec.Root && m.Scope == spec.Scope
 }

@@ -161,12 +161,12 @@ func (d *Driver) resetProxy(ctx context.Context, sb lifecycle.Sandbox) error {
 	if _, err := d.Control(ctx, sb, "reset"); err == nil {
 		return nil
 	}
-	return d.EndProxy(ctx, sb)
+	return d.RemoveProxy(ctx, sb)
 }
 
-// EndProxy removes the proxy of a stopped sandbox, if there is one. The next start
+// RemoveProxy removes the proxy of a stopped sandbox, if there is one. The next start
 // creates a new one.
-func (d *Driver) EndProxy(ctx context.Context, sb lifecycle.Sandbox) error {
+func (d *Driver) RemoveProxy(ctx context.Context, sb lifecycle.Sandbox) error {
 	if err := engine.RemovePart(ctx, d.API, proxyName(sb.Name), sb.Name); err != nil {
 		return fmt.Errorf("removing the proxy of %s: %w", sb.Name, err)
 	}

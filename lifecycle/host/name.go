@@ -24,7 +24,7 @@ func (h Host) SandboxName(wt gitrepo.Worktree) (string, error) {
 // CreatedFor reports whether the sandbox is recorded as created for the scope and the worktree.
 func (h Host) CreatedFor(kind string, spec lifecycle.Spec) bool {
 	if kind == config.DriverContainer {
-		return container.MadeFor(h.StateDir, spec)
+		return container.CreatedFor(h.StateDir, spec)
 	}
 	made, known := microvm.Remembered(h.StateDir, kind, spec.Name)
 	return known && spec.Check(made) == nil

@@ -130,7 +130,7 @@ func finishLoop(ctx context.Context, h host.Host, l host.Located, d lifecycle.Di
 
 // waitFor waits until a process in a sandbox has exited.
 func waitFor(ctx context.Context, l host.Located, id string) error {
-	tick := time.NewTicker(commits.LookEvery)
+	tick := time.NewTicker(commits.PollInterval)
 	defer tick.Stop()
 	for stillRuns(ctx, l, id) {
 		select {
@@ -191,7 +191,7 @@ func terminate(ctx context.Context, h host.Host, l host.Located, running []lifec
 	}
 	timeout, cancel := context.WithTimeout(ctx, termGrace)
 	defer cancel()
-	tick := time.NewTicker(commits.LookEvery / 4)
+	tick := time.NewTicker(commits.PollInterval / 4)
 	defer tick.Stop()
 	for len(running) > 0 {
 		running = slices.DeleteFunc(running, func(d lifecycle.Dispatch) bool { return !stillRuns(timeout, l, d.ID) })

@@ -123,6 +123,6 @@ func refused(policy egress.Policy, host string, port uint16) bool {
 }
 
 // otherRules returns none: the plugin does not list rules.
-func (p *plugin) otherRules(context.Context, *Driver, string, []string) ([]lifecycle.StandingRule, error) {
+func (p *plugin) otherRules(context.Context, *Driver, string, []string) ([]lifecycle.ForeignRule, error) {
 	return nil, nil
 }

@@ -57,7 +57,7 @@ type program interface {
 	// earlier calls have passed to save.
 	restrict(ctx context.Context, d *Driver, name string, policy egress.Policy, applied []string, save func(applied []string) error) (deviations, error)
 	// otherRules returns the network rules of a sandbox that are not ours.
-	otherRules(ctx context.Context, d *Driver, name string, applied []string) ([]lifecycle.StandingRule, error)
+	otherRules(ctx context.Context, d *Driver, name string, applied []string) ([]lifecycle.ForeignRule, error)
 	// log returns the arguments that print the network log.
 	log(name string) []string
 	// keys returns for which services the program adds a key to requests. present

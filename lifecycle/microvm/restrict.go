@@ -57,8 +57,8 @@ func (d *Driver) Restrict(ctx context.Context, sb lifecycle.Sandbox, e lifecycle
 	return d.warnOnce(rec, policy.Mode, is)
 }
 
-// MadeFor implements [lifecycle.Restricter].
-func (d *Driver) MadeFor(name string) (policy egress.Policy, err error) {
+// CreatedPolicy implements [lifecycle.Restricter].
+func (d *Driver) CreatedPolicy(name string) (policy egress.Policy, err error) {
 	rec, _, err := d.records().read(name)
 	if err == nil && rec.Egress != "" {
 		if err = json.Unmarshal(rec.Policy, &policy); err != nil {
@@ -86,8 +86,8 @@ func (d *Driver) lockRecord(ctx context.Context, name string) (unlock func(), er
 	return d.lock(ctx, d.name+"-"+name+".record")
 }
 
-// Standing implements [lifecycle.Restricter].
-func (d *Driver) Standing(ctx context.Context, name string) ([]lifecycle.StandingRule, error) {
+// ForeignRules implements [lifecycle.Restricter].
+func (d *Driver) ForeignRules(ctx context.Context, name string) ([]lifecycle.ForeignRule, error) {
 	rec, _, err := d.records().read(name)
 	if err != nil {
 		return nil, err

@@ -104,7 +104,7 @@ func TestHostAllowedDuringPrepareCanBeRevoked(t *testing.T) {
 		})
 		assert.NilError(t, w.driver.Meanwhile(allow).Prepare(t.Context(), w.sb, w.spec))
 		assert.Check(t, w.reaches(t, "a.example:443"))
-		applied, err := w.driver.Standing(t.Context(), w.sb.Name)
+		applied, err := w.driver.ForeignRules(t.Context(), w.sb.Name)
 		assert.NilError(t, err)
 		for _, rule := range applied {
 			assert.Check(t, !strings.Contains(rule.Host, "a.example"), "it is not recognized as ours")
@@ -183,7 +183,7 @@ func TestLaterGlobalRuleIsDenied(t *testing.T) {
 	assert.Check(t, w.reaches(t, "late.example:443"))
 	assert.NilError(t, w.driver.Restrict(t.Context(), w.sb, w.spec.Egress))
 	assert.Check(t, !w.reaches(t, "late.example:443"))
-	otherRules, err := w.driver.Standing(t.Context(), w.sb.Name)
+	otherRules, err := w.driver.ForeignRules(t.Context(), w.sb.Name)
 	assert.NilError(t, err)
 	assert.Equal(t, len(otherRules), 1)
 	assert.Equal(t, otherRules[0].Host+" "+otherRules[0].Decision, "late.example refused")
@@ -219,7 +219,7 @@ func TestPolicyIsAmended(t *testing.T) {
 		assert.NilError(t, w.restrict(t, more))
 		assert.Check(t, w.reaches(t, "b.example:443"))
 
-		made, err := w.driver.MadeFor(w.sb.Name)
+		made, err := w.driver.CreatedPolicy(w.sb.Name)
 		assert.NilError(t, err)
 		assert.DeepEqual(t, made, policy)
 	})

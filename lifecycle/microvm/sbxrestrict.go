@@ -144,16 +144,16 @@ func listRules(ctx context.Context, d *Driver, name string) ([]rule, error) {
 	return rules, nil
 }
 
-func (s *sbx) otherRules(ctx context.Context, d *Driver, name string, applied []string) ([]lifecycle.StandingRule, error) {
+func (s *sbx) otherRules(ctx context.Context, d *Driver, name string, applied []string) ([]lifecycle.ForeignRule, error) {
 	rules, err := listRules(ctx, d, name)
 	if err != nil {
 		return nil, err
 	}
 	_, others := partition(rules, name, applied)
-	otherRules := []lifecycle.StandingRule{}
+	otherRules := []lifecycle.ForeignRule{}
 	for _, r := range others {
 		for _, resource := range r.Resources {
-			rule := lifecycle.StandingRule{Host: resource, Decision: egress.Allowed, Origin: strings.TrimSpace("sbx " + r.title())}
+			rule := lifecycle.ForeignRule{Host: resource, Decision: egress.Allowed, Origin: strings.TrimSpace("sbx " + r.title())}
 			switch {
 			case r.Decision == deny:
 				rule.Decision = egress.Refused

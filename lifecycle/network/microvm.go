@@ -52,15 +52,15 @@ func listMicroVM(ctx context.Context, h host.Host, n networkScope, policy egress
 	if n.sb.State == lifecycle.NotFound {
 		return list, nil
 	}
-	standing, err := n.vm.Standing(ctx, n.name)
+	foreign, err := n.vm.ForeignRules(ctx, n.name)
 	if err != nil {
 		h.Warn(fmt.Errorf("listing the rules of %s: %w", n.vm.Name(), err))
 		return list, nil
 	}
-	if standing == nil {
+	if foreign == nil {
 		h.Report(n.vm.Name() + " does not report its rules: listing the configured ones")
 	}
-	for _, r := range standing {
+	for _, r := range foreign {
 		list.Rules = append(list.Rules, Rule{Host: r.Host, Decision: r.Decision, Origin: r.Origin})
 	}
 	return list, nil
@@ -116,7 +116,7 @@ func amendMicroVM(ctx context.Context, h host.Host, n networkScope, later amendm
 	if n.sb.State != lifecycle.Running || n.sb.Egress == "" {
 		return nil
 	}
-	made, err := n.vm.MadeFor(n.name)
+	made, err := n.vm.CreatedPolicy(n.name)
 	if err != nil {
 		return err
 	}

@@ -238,7 +238,7 @@ func amendProxy(ctx context.Context, n networkScope, allow bool, hosts []string)
 	case err == nil:
 		return nil
 	case n.sb.State != lifecycle.Running:
-		return n.driver.EndProxy(ctx, n.sb) // the next start creates one with the new policy
+		return n.driver.RemoveProxy(ctx, n.sb) // the next start creates one with the new policy
 	}
 	return fmt.Errorf("saved, but not applied until the proxy restarts: %w", err)
 }

@@ -129,7 +129,7 @@ func (r keyRecord) write(content string) error {
 // started. It returns the URL of the routes. A sandbox for one command needs no record.
 func (r keyRecord) push(ctx context.Context, driver *container.Driver, sb lifecycle.Sandbox, routes []egress.Route, endpoints []string) (base string, err error) {
 	if sb.Ephemeral {
-		return driver.HandOver(ctx, sb, routes, endpoints)
+		return driver.SendRoutes(ctx, sb, routes, endpoints)
 	}
 	hash := unknownKeys
 	if sb.Run != "" {
@@ -146,7 +146,7 @@ func (r keyRecord) push(ctx context.Context, driver *container.Driver, sb lifecy
 	if err := r.write(hash); err != nil {
 		return "", err
 	}
-	base, err = driver.HandOver(ctx, sb, routes, endpoints)
+	base, err = driver.SendRoutes(ctx, sb, routes, endpoints)
 	if err != nil || r.content() != hash { // another command has sent others meanwhile
 		err = errors.Join(err, r.write(unknownKeys))
 	}
@@ -177,7 +177,7 @@ func revokeKeys(ctx context.Context, h host.Host, driver *container.Driver, sb l
 	if !commits.Idle(ctx, driver, sb) {
 		return nil // a process of a killed command may need them
 	}
-	if _, err := driver.HandOver(ctx, sb, but, endpoints); err != nil {
+	if _, err := driver.SendRoutes(ctx, sb, but, endpoints); err != nil {
 		return err
 	}
 	if len(but)+len(endpoints) > 0 {

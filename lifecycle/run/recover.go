@@ -66,7 +66,7 @@ func (r *recovery) died(ctx context.Context, sb lifecycle.Sandbox, code int, err
 		return false, err
 	case sb.Name == "": // it could not be started, perhaps because it is being restarted
 		if connectionLost(err) {
-			_, _ = r.mishap(ctx, r.sb, false) // waits for the engine
+			_, _ = r.interruption(ctx, r.sb, false) // waits for the engine
 		}
 		return r.retry(ctx), err
 	case err == nil && code != exitKilled && code != exitLost && r.blamed == "":
@@ -74,9 +74,9 @@ func (r *recovery) died(ctx context.Context, sb lifecycle.Sandbox, code int, err
 	}
 	r.sb = sb
 	lost := connectionLost(err)
-	m, lookErr := r.mishap(ctx, sb, lost)
+	m, lookErr := r.interruption(ctx, sb, lost)
 	if r.blamed != "" {
-		m, r.blamed = lifecycle.Mishap{What: r.blamed}, ""
+		m, r.blamed = lifecycle.Interruption{What: r.blamed}, ""
 	}
 	if lookErr == nil && m.What == "" && err != nil && (r.away || lost) {
 		if err = r.stillRunning(ctx, sb, err); !errors.Is(err, ErrUnknownEnd) {
@@ -153,8 +153,8 @@ func connectionLost(err error) bool {
 		errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// mishap returns what has happened to a sandbox. It waits for an engine that restarts.
-func (r *recovery) mishap(ctx context.Context, sb lifecycle.Sandbox, lost bool) (lifecycle.Mishap, error) {
+// interruption returns what has happened to a sandbox. It waits for an engine that restarts.
+func (r *recovery) interruption(ctx context.Context, sb lifecycle.Sandbox, lost bool) (lifecycle.Interruption, error) {
 	r.away = false
 	restarted := time.Now().Add(restartGrace)
 	for end := time.Now().Add(engineGrace); ; {
@@ -167,30 +167,30 @@ func (r *recovery) mishap(ctx context.Context, sb lifecycle.Sandbox, lost bool) 
 				r.away = true
 			}
 		case m.Asked && r.away: // by its engine
-			return lifecycle.Mishap{What: "was stopped with its engine"}, err
+			return lifecycle.Interruption{What: "was stopped with its engine"}, err
 		case err != nil || !m.Asked || time.Now().After(restarted):
 			return m, err
 		}
 		if err := pause(ctx, recoverPause); err != nil {
-			return lifecycle.Mishap{}, err
+			return lifecycle.Interruption{}, err
 		}
 	}
 }
 
-func (r *recovery) look(ctx context.Context, sb lifecycle.Sandbox) (lifecycle.Mishap, error) {
+func (r *recovery) look(ctx context.Context, sb lifecycle.Sandbox) (lifecycle.Interruption, error) {
 	if d, ok := r.driver.(*container.Driver); ok {
-		return d.Mishap(ctx, sb, r.began)
+		return d.Interruption(ctx, sb, r.began)
 	}
 	now, err := r.driver.Lookup(ctx, sb.Name)
 	switch {
 	case err != nil || now.State == lifecycle.Running:
-		return lifecycle.Mishap{}, err
+		return lifecycle.Interruption{}, err
 	case now.State == lifecycle.Unknown:
-		return lifecycle.Mishap{What: "was lost"}, nil
+		return lifecycle.Interruption{What: "was lost"}, nil
 	case now.State == lifecycle.NotFound:
-		return lifecycle.Mishap{What: "was removed"}, nil
+		return lifecycle.Interruption{What: "was removed"}, nil
 	}
-	return lifecycle.Mishap{What: "was stopped", Asked: r.host.StoppedSince(sb.Name, r.began)}, nil
+	return lifecycle.Interruption{What: "was stopped", Asked: r.host.StoppedSince(sb.Name, r.began)}, nil
 }
 
 func pause(ctx context.Context, d time.Duration) error {

@@ -133,7 +133,7 @@ func refresh(h host.Host, kind string, spec *lifecycle.Spec) (err error) {
 // pushKeys sends the keys and endpoints of the command to a new proxy.
 func (t *supervisor) pushKeys(ctx context.Context, sb lifecycle.Sandbox) error {
 	if _, routes := t.ready.routes(); sb.Proxy != "" && len(routes)+len(t.ready.endpoints) > 0 {
-		_, err := t.driver.HandOver(ctx, sb, routes, t.ready.endpoints)
+		_, err := t.driver.SendRoutes(ctx, sb, routes, t.ready.endpoints)
 		return err
 	}
 	return nil

@@ -22,27 +22,27 @@ import (
 // file sharing of a virtual machine. So only agents with the caller's host name
 // are checked; each container has its own.
 
-// Hold is the lock of a live agent. The end of the process releases it.
-type Hold struct {
+// AgentLock is the lock of a live agent. The end of the process releases it.
+type AgentLock struct {
 	store *Store
 	id    string
 	file  *os.File
 }
 
-// HoldAgent locks an agent.
-func (s *Store) HoldAgent(id string) (*Hold, error) {
+// LockAgent locks an agent.
+func (s *Store) LockAgent(id string) (*AgentLock, error) {
 	if !agentIDs().MatchString(id) {
 		return nil, fmt.Errorf("locking agent %s: invalid agent ID", id)
 	}
-	h := &Hold{store: s, id: id}
+	h := &AgentLock{store: s, id: id}
 	return h, h.take(false)
 }
 
 // Release releases the lock.
-func (h *Hold) Release() error { return h.store.dropLock(h.id, h.file) }
+func (h *AgentLock) Release() error { return h.store.dropLock(h.id, h.file) }
 
 // Restore locks the agent again if the lock file was removed or replaced.
-func (h *Hold) Restore() error {
+func (h *AgentLock) Restore() error {
 	mine, err := h.file.Stat()
 	if err != nil {
 		return fmt.Errorf("locking agent %s: %w", h.id, err)
@@ -57,7 +57,7 @@ func (h *Hold) Restore() error {
 
 // take creates the lock file under another name, so that other processes never see it
 // unlocked. With replace it removes what an agent has put in its place.
-func (h *Hold) take(replace bool) (err error) {
+func (h *AgentLock) take(replace bool) (err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("locking agent %s: %w", h.id, err)

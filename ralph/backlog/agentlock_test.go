@@ -68,7 +68,7 @@ func TestReleaseDead(t *testing.T) {
 		return id
 	}
 	alive := register("here", "alive")
-	hold, err := s.HoldAgent(alive)
+	hold, err := s.LockAgent(alive)
 	assert.NilError(t, err)
 	register("here", "never held")
 	dir := filepath.Join(filepath.Dir(s.path), "agents")
@@ -103,7 +103,7 @@ func TestReleaseDead(t *testing.T) {
 
 func TestHoldAgent(t *testing.T) {
 	s := newStore(t)
-	hold, err := s.HoldAgent("3c9e")
+	hold, err := s.LockAgent("3c9e")
 	assert.NilError(t, err)
 	held, err := flock.New(filepath.Join(filepath.Dir(s.path), "agents", "3c9e.lock")).TryLock()
 	assert.NilError(t, err)
@@ -111,7 +111,7 @@ func TestHoldAgent(t *testing.T) {
 	assert.Assert(t, s.Alive("3c9e"))
 	assert.NilError(t, hold.Release())
 	assert.Assert(t, !s.Alive("3c9e"))
-	_, err = s.HoldAgent("../x")
+	_, err = s.LockAgent("../x")
 	assert.ErrorContains(t, err, "invalid agent ID")
 }
 
@@ -134,7 +134,7 @@ func TestLocksStayInTheDirectory(t *testing.T) {
 			_, err := s.ReleaseDead(t.Context(), "here")
 			assert.ErrorContains(t, err, "path escapes")
 			assert.Assert(t, !s.Alive("3c9e"))
-			_, err = s.HoldAgent("3c9e")
+			_, err = s.LockAgent("3c9e")
 			assert.Equal(t, err == nil, tc.held, "%v", err)
 			assert.Equal(t, s.Alive("3c9e"), tc.held)
 			entries, err := os.ReadDir(outside)
@@ -151,7 +151,7 @@ func liveOn(ctx context.Context, s *Store) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.HoldAgent(id); err != nil {
+	if _, err := s.LockAgent(id); err != nil {
 		return err
 	}
 	task, err := s.Claim(ctx, ClaimOptions{Agent: id, Lease: time.Hour})

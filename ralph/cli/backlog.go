@@ -137,7 +137,7 @@ func (t tasks) register(ctx context.Context) (a registration, err error) {
 			return err
 		}
 		// Both are optional: otherwise leases expire.
-		a.hold, _ = s.HoldAgent(a.id)
+		a.hold, _ = s.LockAgent(a.id)
 		a.dead, _ = s.ReleaseDead(ctx, host)
 		others, err := s.Agents(ctx)
 		for _, other := range others {
@@ -153,7 +153,7 @@ func (t tasks) register(ctx context.Context) (a registration, err error) {
 // registration is an agent in the backlog and the state of the other agents.
 type registration struct {
 	id     string
-	hold   *backlog.Hold      // nil if it could not be acquired
+	hold   *backlog.AgentLock // nil if it could not be acquired
 	dead   []backlog.Released // tasks of dead agents
 	others []backlog.Agent    // running
 }
@@ -170,6 +170,6 @@ func (t tasks) copyForHost(ctx context.Context, top, dispatch string) error {
 			return err
 		}
 		c.Undelete()
-		return runlog.PutBacklog(top, dispatch, c.Of(t.scope))
+		return runlog.SaveBacklog(top, dispatch, c.Of(t.scope))
 	})
 }

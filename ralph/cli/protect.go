@@ -18,10 +18,10 @@ type protected struct {
 	tempDir func() (string, error)
 	stderr  io.Writer
 
-	hold *backlog.Hold // nil without an agent
-	copy *backlog.Copy // of the last known state
-	run  *backlog.Run  // nil before the first
-	seen int           // entries of the run that are in the copy
+	hold *backlog.AgentLock // nil without an agent
+	copy *backlog.Copy      // of the last known state
+	run  *backlog.Run       // nil before the first
+	seen int                // entries of the run that are in the copy
 }
 
 var _ loop.Backlog = (*protected)(nil)

@@ -15,8 +15,8 @@ type backlogCopy[T any] struct {
 	Backlog  T      `json:"backlog"`
 }
 
-// PutBacklog stores a copy of the backlog for the host, after the loop of a dispatch.
-func PutBacklog(top, dispatch string, backlog any) error {
+// SaveBacklog stores a copy of the backlog for the host, after the loop of a dispatch.
+func SaveBacklog(top, dispatch string, backlog any) error {
 	logs, err := makeLogs(top, nil)
 	if err != nil {
 		return fmt.Errorf("copying the backlog for the host: %w", err)
@@ -32,7 +32,7 @@ func PutBacklog(top, dispatch string, backlog any) error {
 	return nil
 }
 
-// TakeBacklog returns and removes the copy that [PutBacklog] has stored for a dispatch.
+// TakeBacklog returns and removes the copy that [SaveBacklog] has stored for a dispatch.
 // The error is [fs.ErrNotExist] if there is none of at most limit bytes.
 func TakeBacklog(top, dispatch string, limit int64) ([]byte, error) {
 	logs, err := openLogs(top)

@@ -19,8 +19,8 @@ func TestTakeBacklogReturnsTheCopyOnce(t *testing.T) {
 	_, err := take("A", 100)
 	assert.ErrorIs(t, err, fs.ErrNotExist)
 
-	assert.NilError(t, PutBacklog(top, "A", []string{"old"}))
-	assert.NilError(t, PutBacklog(top, "A", []string{"<a>"}))
+	assert.NilError(t, SaveBacklog(top, "A", []string{"old"}))
+	assert.NilError(t, SaveBacklog(top, "A", []string{"<a>"}))
 	content, err := take("A", 100)
 	assert.NilError(t, err)
 	assert.Equal(t, content, `["\u003ca\u003e"]`)
@@ -31,7 +31,7 @@ func TestTakeBacklogReturnsTheCopyOnce(t *testing.T) {
 		dispatch string
 		limit    int64
 	}{{"B", 100}, {"A", 10}} {
-		assert.NilError(t, PutBacklog(top, "A", []string{"a"}))
+		assert.NilError(t, SaveBacklog(top, "A", []string{"a"}))
 		_, err = take(tc.dispatch, tc.limit)
 		assert.ErrorIs(t, err, fs.ErrNotExist, "%v", tc)
 	}
@@ -49,7 +49,7 @@ func TestBacklogCopyFollowsNoLinks(t *testing.T) {
 	}
 	_, err := TakeBacklog(top, "A", 100)
 	assert.ErrorContains(t, err, "not a regular file")
-	assert.NilError(t, PutBacklog(top, "A", 1))
+	assert.NilError(t, SaveBacklog(top, "A", 1))
 	content, err := TakeBacklog(top, "A", 100)
 	assert.NilError(t, err)
 	assert.Equal(t, string(content), "1")

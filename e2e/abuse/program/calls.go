@@ -215,7 +215,7 @@ func netlink(protocol int, messages ...message) error {
 	if err := unix.Sendto(fd, all, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return closed(err)
 	}
-	wait := unix.NsecToTimeval(patience.Nanoseconds())
+	wait := unix.NsecToTimeval(timeout.Nanoseconds())
 	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait); err != nil {
 		return err
 	}

@@ -24,11 +24,11 @@ import (
 	"github.com/docker-ralph/docker-ralph/e2e/abuse/server"
 )
 
-// patience is how long an answer may take. Refusals come at once. Where attempts
+// timeout is how long an answer may take. Refusals come at once. Where attempts
 // are to succeed, on a machine that may be busy, the test gives more of it.
-var patience = patienceOf(os.Getenv("PATIENCE"))
+var timeout = timeoutOf(os.Getenv("PATIENCE"))
 
-func patienceOf(given string) time.Duration {
+func timeoutOf(given string) time.Duration {
 	if d, err := time.ParseDuration(given); err == nil {
 		return d
 	}
@@ -36,7 +36,7 @@ func patienceOf(given string) time.Duration {
 }
 
 func dialer(device string, multipath bool) *net.Dialer {
-	d := &net.Dialer{Timeout: patience}
+	d := &net.Dialer{Timeout: timeout}
 	d.SetMultipathTCP(multipath)
 	if device != "" {
 		d.Control = func(_, _ string, c syscall.RawConn) error {
@@ -65,7 +65,7 @@ func udp(ctx context.Context, address, text, device string) error {
 	defer func() { _ = conn.Close() }()
 	_, err = conn.Write([]byte(text))
 	if err == nil {
-		_ = conn.SetDeadline(time.Now().Add(patience))
+		_ = conn.SetDeadline(time.Now().Add(timeout))
 		_, err = conn.Read(make([]byte, 2048))
 	}
 	if err != nil {
@@ -85,7 +85,7 @@ func fastOpen(address, text string) error {
 		return closed(err)
 	}
 	defer func() { _ = unix.Close(fd) }()
-	wait := unix.NsecToTimeval(patience.Nanoseconds())
+	wait := unix.NsecToTimeval(timeout.Nanoseconds())
 	err = errors.Join(unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &wait), unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait))
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func icmp(address string) error {
 		return closed(err)
 	}
 	defer func() { _ = unix.Close(fd) }()
-	wait := unix.NsecToTimeval(patience.Nanoseconds())
+	wait := unix.NsecToTimeval(timeout.Nanoseconds())
 	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait); err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func dns(ctx context.Context, network, resolver, name, kind string) error {
 		return closed(err)
 	}
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(patience))
+	_ = conn.SetDeadline(time.Now().Add(timeout))
 	if network == "tcp" {
 		packet = append([]byte{byte(len(packet) >> 8), byte(len(packet))}, packet...)
 	}
@@ -186,7 +186,7 @@ func say(ctx context.Context, address, request, want string) error {
 		return closed(err)
 	}
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(patience))
+	_ = conn.SetDeadline(time.Now().Add(timeout))
 	if _, err := io.WriteString(conn, unescape(request)); err != nil {
 		return closed(err)
 	}
@@ -213,7 +213,7 @@ func flood(ctx context.Context, address, connections string) error {
 				return
 			}
 			opened <- conn
-			_ = conn.SetDeadline(time.Now().Add(patience))
+			_ = conn.SetDeadline(time.Now().Add(timeout))
 			_, _ = io.WriteString(conn, request) // an answer, or the end, is all the same
 		})
 	}
@@ -266,7 +266,7 @@ func throughTLS(ctx context.Context, a tlsAttempt) error {
 		return closed(err)
 	}
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(patience))
+	_ = conn.SetDeadline(time.Now().Add(timeout))
 	if a.proxy != "direct" {
 		if _, err := fmt.Fprintf(conn, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", a.connect, a.connect); err != nil {
 			return closed(err)

@@ -13,36 +13,36 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// Mishap returns what has happened to a sandbox since a time.
-func (d *Driver) Mishap(ctx context.Context, sb lifecycle.Sandbox, since time.Time) (lifecycle.Mishap, error) {
+// Interruption returns what has happened to a sandbox since a time.
+func (d *Driver) Interruption(ctx context.Context, sb lifecycle.Sandbox, since time.Time) (lifecycle.Interruption, error) {
 	res, err := d.API.ContainerInspect(ctx, sb.ID, client.ContainerInspectOptions{})
 	if errdefs.IsNotFound(err) {
-		return lifecycle.Mishap{What: "was removed"}, nil
+		return lifecycle.Interruption{What: "was removed"}, nil
 	}
 	if err != nil {
-		return lifecycle.Mishap{}, fmt.Errorf("inspecting the sandbox %s: %w", sb.Name, err)
+		return lifecycle.Interruption{}, fmt.Errorf("inspecting the sandbox %s: %w", sb.Name, err)
 	}
-	return mishap(res.Container.State, since), nil
+	return interruption(res.Container.State, since), nil
 }
 
-func mishap(s *container.State, since time.Time) lifecycle.Mishap {
+func interruption(s *container.State, since time.Time) lifecycle.Interruption {
 	switch {
 	case s == nil:
-		return lifecycle.Mishap{}
+		return lifecycle.Interruption{}
 	case s.Running:
 		began, err := time.Parse(time.RFC3339Nano, s.StartedAt)
 		if err == nil && began.After(since) {
-			return lifecycle.Mishap{What: "was restarted"}
+			return lifecycle.Interruption{What: "was restarted"}
 		}
-		return lifecycle.Mishap{}
+		return lifecycle.Interruption{}
 	case s.ExitCode == 0: // PID 1 has exited on request
-		return lifecycle.Mishap{What: "was stopped", Asked: true}
+		return lifecycle.Interruption{What: "was stopped", Asked: true}
 	case s.OOMKilled: // may be an earlier process, so the exit code counts first
-		return lifecycle.Mishap{What: "ran out of memory"}
+		return lifecycle.Interruption{What: "ran out of memory"}
 	case s.ExitCode == killed:
-		return lifecycle.Mishap{What: "was killed"}
+		return lifecycle.Interruption{What: "was killed"}
 	default:
-		return lifecycle.Mishap{What: fmt.Sprintf("ended with exit code %d", s.ExitCode)}
+		return lifecycle.Interruption{What: fmt.Sprintf("ended with exit code %d", s.ExitCode)}
 	}
 }
 
