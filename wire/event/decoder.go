@@ -15,7 +15,7 @@ type Decoder interface {
 }
 
 // maxLine is the length of the longest line that is decoded, in bytes.
-const maxLine = 4 << 20
+const maxLine = 6 << 20
 
 // Lines returns a decoder that calls decode for each line that is not empty, without
 // surrounding white space. The line is reused after decode returns.
