@@ -14,36 +14,45 @@ type Decoder interface {
 	End() []Event
 }
 
-// maxLine is the length of the longest line that is decoded, in bytes.
-const maxLine = 6 << 20
+// Limits of a line, in bytes. Longer strings are truncated, to keep the figures beside
+// them; a line that is longer nevertheless is skipped.
+const (
+	maxString = 1 << 20
+	maxLine   = 6 << 20
+)
 
 // Lines returns a decoder that calls decode for each line that is not empty, without
-// surrounding white space. The line is reused after decode returns.
+// surrounding white space and with truncated JSON strings. The line is reused after
+// decode returns.
 func Lines(decode func(line []byte) []Event) Decoder { return &lines{decode: decode} }
 
 type lines struct {
-	decode  func(line []byte) []Event
-	partial []byte // start of the current line
-	skipped bool   // the current line is too long
+	decode    func(line []byte) []Event
+	partial   []byte // start of the current line
+	truncator truncator
+	skipped   bool // the current line is too long
 }
 
 func (l *lines) Decode(piece []byte) []Event {
 	var events []Event
 	for {
 		part, rest, complete := bytes.Cut(piece, []byte("\n"))
-		if l.skipped = l.skipped || len(l.partial)+len(part) > maxLine; l.skipped {
-			l.partial = nil
-		} else if !complete || len(l.partial) > 0 {
-			l.partial = append(l.partial, part...)
-			part = l.partial
+		if complete && len(l.partial) == 0 && !l.skipped && len(part) <= maxString {
+			events = append(events, l.line(part)...)
+			piece = rest
+			continue
+		}
+		if !l.skipped {
+			l.partial = l.truncator.append(l.partial, part)
+		}
+		if len(l.partial) > maxLine {
+			l.partial, l.skipped = nil, true
 		}
 		if !complete {
 			return events
 		}
-		if !l.skipped {
-			events = append(events, l.line(part)...)
-		}
-		l.partial, l.skipped, piece = l.partial[:0], false, rest
+		events = append(events, l.line(l.partial)...)
+		l.partial, l.truncator, l.skipped, piece = l.partial[:0], truncator{}, false, rest
 	}
 }
 

@@ -1,6 +1,7 @@
 package event
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -58,6 +59,30 @@ func TestLinesSkipsTooLongLines(t *testing.T) {
 	for _, n := range []int{64 << 10, len(stream)} {
 		got := feed(Lines(func(line []byte) []Event { return []Event{Text{string(line) + "|"}} }), stream, n)
 		assert.Assert(t, got == "a|b|"+long+"|")
+	}
+}
+
+// However the output is split, strings are truncated between characters, and what follows
+// them is decoded.
+func TestLinesTruncatesLongStrings(t *testing.T) {
+	for _, char := range []string{"x", `\"`, `\\`, `\u00e9`} {
+		for _, shift := range []string{"", "abc"} {
+			stream := `{"text":"` + shift + strings.Repeat(char, 2*maxString/len(char)) + `","cost":7}` + "\n" + `{"text":"b","cost":8}`
+			for _, n := range []int{64 << 10, len(stream)} {
+				var costs []int
+				feed(Lines(func(line []byte) []Event {
+					var e struct {
+						Text string
+						Cost int
+					}
+					assert.NilError(t, json.Unmarshal(line, &e))
+					assert.Assert(t, len(line) < maxString+100)
+					costs = append(costs, e.Cost)
+					return nil
+				}), stream, n)
+				assert.DeepEqual(t, costs, []int{7, 8})
+			}
+		}
 	}
 }
 

@@ -148,10 +148,10 @@ func TestStreamIsJSONLines(t *testing.T) {
 }
 
 func TestLongResultKeepsItsFigures(t *testing.T) {
-	long := strings.Repeat("é\\n\\u00e9", 1<<17)
+	long := strings.Repeat("é\\n\\u00e9", 1<<20)
 	_, events := render(`{"type":"result","subtype":"success","num_turns":2,"result":"` + long + `","total_cost_usd":0.5}` + "\n")
 	assert.Equal(t, *last[event.Usage](events).CostUSD, 0.5)
 	result := last[event.Result](events)
 	assert.Assert(t, !result.Failed)
-	assert.Assert(t, strings.HasPrefix(result.Text, "é\né") && len(result.Text) > 100_000)
+	assert.Assert(t, strings.HasPrefix(result.Text, "é\né") && len(result.Text) > 500_000)
 }
