@@ -175,7 +175,7 @@ func probeContainer(t *testing.T, w *world, l *lab, variables []string, markers 
 	for _, name := range []string{"allowed", "blocked"} {
 		args = append(args, "--add-host", name+".example:"+l.forbidden)
 	}
-	for _, v := range append(slices.Clone(variables), "PATIENCE=20s") {
+	for _, v := range append(slices.Clone(variables), "TIMEOUT=20s") {
 		args = append(args, "-e", v)
 	}
 	res := run(t, w.docker(append(args, engines.BaseImage(), l.program, "run")...)).expect(t, 0)

@@ -40,8 +40,8 @@ const (
 	// soakPerTask is how much befalls each task from its agents in a minute: more than
 	// there is time for.
 	soakPerTask = 4
-	// soakPatience bounds a build that is not disturbed any more.
-	soakPatience = 3 * time.Minute
+	// soakLimit bounds a build that is not disturbed any more.
+	soakLimit = 3 * time.Minute
 )
 
 // soak is a loop that is disturbed, on its own engine.
@@ -205,7 +205,7 @@ func (s *soak) buildOnce() bool {
 	s.setBuild(build)
 	select {
 	case <-build.done:
-	case <-time.After(soakPatience + *soakTime):
+	case <-time.After(soakLimit + *soakTime):
 		s.logf("build takes too long and is killed")
 		build.signalGroup(syscall.SIGKILL)
 		<-build.done

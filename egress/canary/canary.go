@@ -23,8 +23,8 @@ type Question struct {
 	Near []netip.Prefix `json:"near,omitempty"`
 	// Wait is how long to wait for connections that must fail.
 	Wait time.Duration `json:"wait"`
-	// Patience bounds the start of the proxy.
-	Patience time.Duration `json:"patience"`
+	// Timeout bounds the start of the proxy.
+	Timeout time.Duration `json:"timeout"`
 }
 
 // Answer is the result. It is empty if the isolation is complete.

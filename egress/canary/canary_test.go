@@ -14,14 +14,14 @@ import (
 func TestQuestionRoundTrip(t *testing.T) {
 	q := canary.Question{
 		Proxy: netip.MustParseAddr("10.9.0.2"), Hosts: []netip.Addr{netip.MustParseAddr("10.9.0.1")},
-		Wait: time.Second, Patience: time.Minute,
+		Wait: time.Second, Timeout: time.Minute,
 		Near: []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")},
 	}
 	arg, err := q.Encode()
 	assert.NilError(t, err)
 	got, err := canary.ParseQuestion(arg)
 	assert.NilError(t, err)
-	assert.Assert(t, got.Proxy == q.Proxy && got.Hosts[0] == q.Hosts[0] && got.Wait == q.Wait && got.Patience == q.Patience)
+	assert.Assert(t, got.Proxy == q.Proxy && got.Hosts[0] == q.Hosts[0] && got.Wait == q.Wait && got.Timeout == q.Timeout)
 	assert.Assert(t, slices.Equal(got.Near, q.Near))
 	_, err = canary.ParseQuestion("{}")
 	assert.ErrorContains(t, err, "wait is not positive")

@@ -177,7 +177,7 @@ func (q Question) byResolvers() []probe {
 
 // askProxy verifies that the proxy answers and rejects a host.
 func (q Question) askProxy(ctx context.Context, answer *Answer) {
-	ctx, cancel := context.WithTimeout(ctx, q.Patience)
+	ctx, cancel := context.WithTimeout(ctx, q.Timeout)
 	defer cancel()
 	for _, target := range []string{strings.ToLower(rand.Text()) + ".canary.invalid:443", "169.254.169.254:80"} {
 		status, err := q.connectPatiently(ctx, target)

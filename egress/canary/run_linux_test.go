@@ -194,8 +194,8 @@ func (l lab) ask(t *testing.T, q canary.Question) canary.Answer {
 	if q.Wait == 0 {
 		q.Wait = 400 * time.Millisecond
 	}
-	if q.Patience == 0 {
-		q.Patience = 400 * time.Millisecond
+	if q.Timeout == 0 {
+		q.Timeout = 400 * time.Millisecond
 	}
 	arg, err := q.Encode()
 	assert.NilError(t, err)
@@ -213,7 +213,7 @@ func (l lab) ask(t *testing.T, q canary.Question) canary.Answer {
 func TestRun(t *testing.T) {
 	closed := canary.Question{Proxy: netip.MustParseAddr(proxy)}
 	// A refusal must not come too late on a busy machine.
-	patient := canary.Question{Proxy: closed.Proxy, Patience: 10 * time.Second}
+	patient := canary.Question{Proxy: closed.Proxy, Timeout: 10 * time.Second}
 	hostIsThere := func(t *testing.T, l lab) { ip(t, "-n", l.outside, "addr", "add", host+"/24", "dev", "eth0") }
 	for _, tc := range []struct {
 		name     string

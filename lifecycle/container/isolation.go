@@ -253,7 +253,7 @@ const (
 // runCanary verifies the isolation of a sandbox with a network. It puts the firewall in
 // place if that is open.
 func (d *Driver) runCanary(ctx context.Context, sb lifecycle.Sandbox, agent container.InspectResponse, image string, engineNets engineNetworks) error {
-	q := canary.Question{Hosts: slices.Clone(engineNets.gateways), Wait: waitUnfiltered, Patience: proxyTimeout}
+	q := canary.Question{Hosts: slices.Clone(engineNets.gateways), Wait: waitUnfiltered, Timeout: proxyTimeout}
 	var host *container.HostConfig
 	var err error
 	user := initUser

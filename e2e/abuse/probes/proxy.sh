@@ -91,9 +91,10 @@ closed "$abuse" say "$proxy" 'GET http://private.example/ HTTP/1.1\r\nHost: priv
 closed "$abuse" tls "$proxy" private.example:443 - private.example
 #: refusals-come-at-once skipped
 needs_proxy
-began=$(date +%s)
-for i in 1 2 3 4 5; do closed "$abuse" tcp "$FORBIDDEN:80"; done
-[ $(($(date +%s) - began)) -lt 10 ] || broke "they time out"
+for i in 1 2 3 4 5; do
+	closed "$abuse" tcp "$FORBIDDEN:80"
+	case $out in *timeout*) broke "$out" ;; esac
+done
 #: no-other-ports-of-the-proxy skipped
 needs_proxy
 for p in 21 22 23 25 110 2375 2376 5000 6060 8000 8443 9000 9090 10000 50051; do closed "$abuse" tcp "$proxy_ip:$p"; done

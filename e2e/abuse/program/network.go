@@ -26,7 +26,7 @@ import (
 
 // timeout is how long an answer may take. Refusals come at once. Where attempts
 // are to succeed, on a machine that may be busy, the test gives more of it.
-var timeout = timeoutOf(os.Getenv("PATIENCE"))
+var timeout = timeoutOf(os.Getenv("TIMEOUT"))
 
 func timeoutOf(given string) time.Duration {
 	if d, err := time.ParseDuration(given); err == nil {
