@@ -75,7 +75,7 @@ func (h Host) scopeLock(s gitrepo.Scope) (*flock.Flock, error) {
 	if err != nil {
 		return nil, err
 	}
-	return h.LockFile(name + ".attended")
+	return h.LockFile(name + ".scope")
 }
 
 // LockShared keeps other commands from stopping or removing the scope's sandboxes until
