@@ -209,9 +209,6 @@ type Driver interface {
 	// Exec runs a process and returns its exit code. Canceling ctx ends the wait,
 	// not the process.
 	Exec(ctx context.Context, sb Sandbox, p Process) (int, error)
-	// Interruption returns what has happened to the sandbox since a time, for a
-	// command that has died in it.
-	Interruption(ctx context.Context, sb Sandbox, since time.Time) (Interruption, error)
 	// Stop stops the sandbox and all its processes.
 	Stop(ctx context.Context, sb Sandbox) error
 	// Remove removes the sandbox and everything that only it uses, but not the

@@ -13,7 +13,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// Interruption implements [lifecycle.Driver].
+// Interruption returns what has happened to a sandbox since a time.
 func (d *Driver) Interruption(ctx context.Context, sb lifecycle.Sandbox, since time.Time) (lifecycle.Interruption, error) {
 	res, err := d.API.ContainerInspect(ctx, sb.ID, client.ContainerInspectOptions{})
 	if errdefs.IsNotFound(err) {

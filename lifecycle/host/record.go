@@ -219,5 +219,21 @@ func ReadRecord(path string) (n Record, ok bool) {
 	return Record{}, false
 }
 
+func (h Host) stopPath(name string) string { return filepath.Join(h.LockDir(), name+".stopped") }
+
+// RecordStop records that the user stops a sandbox, for a loop in it whose driver cannot
+// detect that.
+func (h Host) RecordStop(name string) {
+	if err := os.MkdirAll(h.LockDir(), 0o700); err == nil {
+		_ = os.WriteFile(h.stopPath(name), nil, 0o600) // without it, the loop is restarted
+	}
+}
+
+// StoppedSince reports whether the user has stopped a sandbox since t.
+func (h Host) StoppedSince(name string, t time.Time) bool {
+	info, err := os.Stat(h.stopPath(name))
+	return err == nil && info.ModTime().After(t)
+}
+
 // AskTimeout bounds listing the commands in a sandbox.
 const AskTimeout = 10 * time.Second

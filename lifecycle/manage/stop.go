@@ -232,6 +232,7 @@ func halt(ctx context.Context, h host.Host, l host.Located, force bool) error {
 	if err := commits.FetchFrom(ctx, h, l); err != nil {
 		h.Warn(err)
 	}
+	h.RecordStop(sb.Name)
 	if err := l.Backend.Driver.Stop(ctx, sb); err != nil {
 		return err
 	}

@@ -358,35 +358,12 @@ func (d *Driver) Start(ctx context.Context, sb lifecycle.Sandbox) error {
 	return nil
 }
 
-// Stop implements [lifecycle.Driver]. It is recorded first, for [Driver.Interruption].
+// Stop implements [lifecycle.Driver].
 func (d *Driver) Stop(ctx context.Context, sb lifecycle.Sandbox) error {
-	rec, known, err := d.records().read(sb.Name)
-	if rec.StoppedAt = time.Now(); known && err == nil {
-		err = d.records().write(rec)
-	}
-	if err != nil {
-		return err
-	}
 	if _, err := d.call(ctx, limitStop, "stop", sb.Name); err != nil {
 		return fmt.Errorf("stopping the sandbox %s: %w", sb.Name, err)
 	}
 	return nil
-}
-
-// Interruption implements [lifecycle.Driver]. The program does not report why a sandbox
-// is stopped: the user is known to have stopped it with docker-ralph only.
-func (d *Driver) Interruption(ctx context.Context, sb lifecycle.Sandbox, since time.Time) (lifecycle.Interruption, error) {
-	now, err := d.Lookup(ctx, sb.Name)
-	switch {
-	case err != nil || now.State == lifecycle.Running:
-		return lifecycle.Interruption{}, err
-	case now.State == lifecycle.Unknown:
-		return lifecycle.Interruption{What: "was lost"}, nil
-	case now.State == lifecycle.NotFound:
-		return lifecycle.Interruption{What: "was removed"}, nil
-	}
-	rec, _, err := d.records().read(sb.Name)
-	return lifecycle.Interruption{What: "was stopped", Asked: rec.StoppedAt.After(since)}, err
 }
 
 // Remove implements [lifecycle.Driver].

@@ -34,14 +34,12 @@ type record struct {
 	ConfigHash string        `json:"config_hash"`
 	Ephemeral  bool          `json:"ephemeral,omitempty"`
 	Private    bool          `json:"private,omitempty"`
-	// StoppedAt is when docker-ralph last stopped it.
-	StoppedAt time.Time `json:"stopped_at,omitzero"`
 	// Prepared is the SHA-256 of the installed ralph.
 	Prepared string `json:"prepared,omitempty"`
 	// Egress is the mode of the Policy that it was created with.
 	Egress egress.Mode     `json:"egress,omitempty"`
 	Policy json.RawMessage `json:"policy,omitempty"`
-	// Applied is the network configuration that the program has received; Warned is the
+	// Told is the network configuration that the program has received; Warned is the
 	// warning that the user has seen about its limits.
 	Applied []string `json:"told,omitempty"`
 	Warned  string   `json:"warned,omitempty"`

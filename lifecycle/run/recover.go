@@ -15,6 +15,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
@@ -157,7 +158,7 @@ func (r *recovery) interruption(ctx context.Context, sb lifecycle.Sandbox, lost 
 	r.away = false
 	restarted := time.Now().Add(restartGrace)
 	for end := time.Now().Add(engineGrace); ; {
-		m, err := r.driver.Interruption(ctx, sb, r.began)
+		m, err := r.look(ctx, sb)
 		switch {
 		case err == nil && m.What == "" && lost && !r.away && time.Now().Before(restarted):
 		case connectionLost(err) && time.Now().Before(end):
@@ -174,6 +175,22 @@ func (r *recovery) interruption(ctx context.Context, sb lifecycle.Sandbox, lost 
 			return lifecycle.Interruption{}, err
 		}
 	}
+}
+
+func (r *recovery) look(ctx context.Context, sb lifecycle.Sandbox) (lifecycle.Interruption, error) {
+	if d, ok := r.driver.(*container.Driver); ok {
+		return d.Interruption(ctx, sb, r.began)
+	}
+	now, err := r.driver.Lookup(ctx, sb.Name)
+	switch {
+	case err != nil || now.State == lifecycle.Running:
+		return lifecycle.Interruption{}, err
+	case now.State == lifecycle.Unknown:
+		return lifecycle.Interruption{What: "was lost"}, nil
+	case now.State == lifecycle.NotFound:
+		return lifecycle.Interruption{What: "was removed"}, nil
+	}
+	return lifecycle.Interruption{What: "was stopped", Asked: r.host.StoppedSince(sb.Name, r.began)}, nil
 }
 
 func pause(ctx context.Context, d time.Duration) error {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"syscall"
 	"testing"
-	"time"
 
 	"gotest.tools/v3/assert"
 
@@ -19,14 +18,14 @@ type restarting struct {
 	lifecycle.Driver
 	away    int // questions without an answer
 	running []lifecycle.Dispatch
-	found   lifecycle.Interruption
+	state   lifecycle.State
 }
 
-func (r *restarting) Interruption(context.Context, lifecycle.Sandbox, time.Time) (lifecycle.Interruption, error) {
+func (r *restarting) Lookup(context.Context, string) (lifecycle.Sandbox, error) {
 	if r.away--; r.away >= 0 {
-		return lifecycle.Interruption{}, fmt.Errorf("error during connect: %w", syscall.ECONNRESET)
+		return lifecycle.Sandbox{}, fmt.Errorf("error during connect: %w", syscall.ECONNRESET)
 	}
-	return r.found, nil
+	return lifecycle.Sandbox{Name: "box", State: r.state}, nil
 }
 
 func (r *restarting) Dispatches(context.Context, lifecycle.Sandbox) ([]lifecycle.Dispatch, error) {
@@ -44,11 +43,11 @@ func TestLoopSurvivesItsEngine(t *testing.T) {
 		again  bool
 		err    string
 	}{
-		{"killed with its connection", restarting{away: 2}, lifecycle.Sandbox{Name: "box"}, 0, true, ""},
-		{"stopped", restarting{away: 2, found: lifecycle.Interruption{What: "was stopped", Asked: true}}, lifecycle.Sandbox{Name: "box"}, 0, true, ""},
-		{"left alone", restarting{away: 2, running: []lifecycle.Dispatch{{ID: "x"}}}, lifecycle.Sandbox{Name: "box"}, 0, false, "is still running in the background in the sandbox box"},
-		{"not started again yet", restarting{away: 2, found: lifecycle.Interruption{What: "was stopped", Asked: true}}, lifecycle.Sandbox{}, 1, true, broken.Error()},
-		{"never started", restarting{away: 2, found: lifecycle.Interruption{What: "was stopped", Asked: true}}, lifecycle.Sandbox{}, 0, false, broken.Error()},
+		{"killed with its connection", restarting{away: 2, state: lifecycle.Running}, lifecycle.Sandbox{Name: "box"}, 0, true, ""},
+		{"stopped", restarting{away: 2, state: lifecycle.Stopped}, lifecycle.Sandbox{Name: "box"}, 0, true, ""},
+		{"left alone", restarting{away: 2, state: lifecycle.Running, running: []lifecycle.Dispatch{{ID: "x"}}}, lifecycle.Sandbox{Name: "box"}, 0, false, "is still running in the background in the sandbox box"},
+		{"not started again yet", restarting{away: 2, state: lifecycle.Stopped}, lifecycle.Sandbox{}, 1, true, broken.Error()},
+		{"never started", restarting{away: 2, state: lifecycle.Stopped}, lifecycle.Sandbox{}, 0, false, broken.Error()},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

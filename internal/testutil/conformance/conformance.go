@@ -86,11 +86,8 @@ func (s Suite) testLife(t *testing.T) {
 	s.tryConfig(t, made, spec)
 	assert.Assert(t, s.run(t, made, spec, "echo kept > ~/file; whoami") != "", "the user has a name")
 
-	began := time.Now()
-	s.interruption(t, made, began, lifecycle.Interruption{})
 	assert.NilError(t, d.Stop(ctx, made))
 	s.expect(t, spec, made, lifecycle.Stopped)
-	s.interruption(t, made, began, lifecycle.Interruption{What: "was stopped", Asked: true})
 	assert.NilError(t, d.Stop(ctx, made)) // again is fine
 	assert.NilError(t, d.Start(ctx, made))
 	made = s.expect(t, spec, made, lifecycle.Running)
@@ -118,16 +115,8 @@ func (s Suite) testLife(t *testing.T) {
 	sb, err = d.Lookup(ctx, spec.Name)
 	assert.NilError(t, err)
 	assert.Equal(t, sb.State, lifecycle.NotFound, "the state after it was removed")
-	s.interruption(t, made, began, lifecycle.Interruption{What: "was removed"})
 	_, err = os.Stat(spec.Root)
 	assert.NilError(t, err) // the work tree stays
-}
-
-func (s Suite) interruption(t *testing.T, sb lifecycle.Sandbox, since time.Time, want lifecycle.Interruption) {
-	t.Helper()
-	got, err := s.Driver.Interruption(t.Context(), sb, since)
-	assert.NilError(t, err)
-	assert.Equal(t, got, want)
 }
 
 // expect compares what a lookup finds with what the sandbox was made for, and
