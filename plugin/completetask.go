@@ -23,8 +23,8 @@ type taskUsage struct {
 // taskCommands lists the commands in the order of ralph's help.
 func taskCommands() []string {
 	return []string{
-		"plan-sync", "plan-status", "peek", "claim", "renew", "done", "fail", "list", "show", "create", "update",
-		"delete", "deps", "block", "unblock", "agent", restoreWord, "--help",
+		"plan-sync", "plan-status", "peek", "claim", "renew", "done", "fail", "ask", "list", "show", "create", "update",
+		"questions", "answer", "delete", "deps", "block", "unblock", "agent", restoreWord, "--help",
 	}
 }
 
@@ -36,6 +36,9 @@ func taskUsageOf(command string) taskUsage {
 		"renew":     {task: true, only: active, flags: []string{"--lease", "--agent", "--attempt"}},
 		"done":      {task: true, only: active, flags: []string{"--result", "--attempt"}},
 		"fail":      {task: true, only: active, flags: []string{"--reason", "--attempt"}},
+		"ask":       {task: true, only: active, flags: []string{"--option", "--default", "--default-after", "--agent", "--attempt"}},
+		"questions": {flags: []string{"--format"}},
+		"answer":    {task: true, only: []string{"question"}},
 		"list":      {flags: []string{"--status", "--assignee"}, switches: []string{"--all", "--markdown"}},
 		"show":      {task: true, switches: []string{"--with-deps"}},
 		"create":    {flags: []string{"-p", "-c", "-d", "-s", "-r", "--ref", "--deps"}},

@@ -31,6 +31,9 @@ func (s *Store) Claim(ctx context.Context, o ClaimOptions) (task Task, err error
 		if err := s.blockExpired(ctx, tx); err != nil {
 			return err
 		}
+		if _, err := s.applyDefaults(ctx, tx); err != nil {
+			return err
+		}
 		var found rowSet
 		err := each(ctx, tx, `
 			UPDATE tasks AS t SET retry_count = COALESCE(retry_count, 0) + (status = 'active'),

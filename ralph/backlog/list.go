@@ -121,8 +121,8 @@ func (s *Store) Peek(ctx context.Context, n int) (claimable, held []Task, err er
 
 // Counts are the numbers of tasks. Open and Active exclude blocked tasks. Blocked
 // counts tasks with an unfinished blocker, whatever their own status; Waiting
-// only those that are not done or deleted.
-type Counts struct{ Open, Active, Done, Blocked, Deleted, Waiting int }
+// only those that are open or active. Questions counts tasks that wait for an answer.
+type Counts struct{ Open, Active, Done, Blocked, Deleted, Waiting, Questions int }
 
 // Counts counts the tasks of the scope.
 func (s *Store) Counts(ctx context.Context) (Counts, error) {
@@ -134,9 +134,10 @@ func (s *Store) Counts(ctx context.Context) (Counts, error) {
 				COUNT(*) FILTER (WHERE status = 'done'),
 				COUNT(*) FILTER (WHERE waits),
 				COUNT(*) FILTER (WHERE status = 'deleted'),
-				COUNT(*) FILTER (WHERE waits AND status NOT IN ('done', 'deleted'))
+				COUNT(*) FILTER (WHERE waits AND status NOT IN ('done', 'deleted', 'question')),
+				COUNT(*) FILTER (WHERE status = 'question')
 			FROM (SELECT t.status, `+blocked+` AS waits FROM tasks t WHERE `+inScope+`)`,
-			s.args()...).Scan(&c.Open, &c.Active, &c.Done, &c.Blocked, &c.Deleted, &c.Waiting)
+			s.args()...).Scan(&c.Open, &c.Active, &c.Done, &c.Blocked, &c.Deleted, &c.Waiting, &c.Questions)
 	})
 	return c, err
 }

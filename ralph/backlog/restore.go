@@ -302,6 +302,8 @@ func (r *restorer) replay(ctx context.Context, entries []Entry) error {
 			err = s.Done(ctx, e.Slug, e.Result)
 		case e.Op == opFail:
 			err = s.Fail(ctx, e.Slug, e.Reason)
+		case e.Op == opAsk && e.Question != nil:
+			err = s.Ask(ctx, e.Slug, e.Agent, *e.Question)
 		}
 		if errors.Is(err, ErrLocked) || resultCode(err) != 0 {
 			return fmt.Errorf("replaying the run's changes to task '%s': %w", e.Slug, err)

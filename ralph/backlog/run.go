@@ -26,25 +26,27 @@ type Run struct {
 type Entry struct {
 	Op string `json:"op"`
 	Scope
-	Slug    string   `json:"slug"`
-	Agent   string   `json:"agent,omitempty"`
-	Attempt int      `json:"attempt,omitempty"`
-	Result  string   `json:"result,omitempty"`
-	Reason  string   `json:"reason,omitempty"`
-	Task    *NewTask `json:"task,omitempty"`
+	Slug     string       `json:"slug"`
+	Agent    string       `json:"agent,omitempty"`
+	Attempt  int          `json:"attempt,omitempty"`
+	Result   string       `json:"result,omitempty"`
+	Reason   string       `json:"reason,omitempty"`
+	Task     *NewTask     `json:"task,omitempty"`
+	Question *NewQuestion `json:"asked,omitempty"`
 }
 
 // Claims reports whether the entry is a claim.
 func (e Entry) Claims() bool { return e.Op == opClaim }
 
-// Ends reports whether the entry finishes or releases the task.
-func (e Entry) Ends() bool { return e.Op == opDone || e.Op == opFail }
+// Ends reports whether the entry finishes, releases or parks the task.
+func (e Entry) Ends() bool { return e.Op == opDone || e.Op == opFail || e.Op == opAsk }
 
 const (
 	opClaim  = "claim"
 	opDone   = "done"
 	opFail   = "fail"
 	opCreate = "create"
+	opAsk    = "ask"
 )
 
 // maxRunFile bounds the size of a run record, which agents can write, in bytes.

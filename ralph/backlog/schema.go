@@ -43,6 +43,7 @@ CREATE TABLE IF NOT EXISTS tasks (
   attempt INTEGER DEFAULT 0,
   failures INTEGER DEFAULT 0,
   deleted_by TEXT,
+  questions TEXT,
   UNIQUE (scope_repo, scope_branch, slug)
 );
 CREATE TABLE IF NOT EXISTS task_deps (
@@ -73,6 +74,7 @@ func addedColumns() [][2]string {
 		{"attempt", "ALTER TABLE tasks ADD COLUMN attempt INTEGER DEFAULT 0"},
 		{"failures", "ALTER TABLE tasks ADD COLUMN failures INTEGER DEFAULT 0"},
 		{"deleted_by", "ALTER TABLE tasks ADD COLUMN deleted_by TEXT"},
+		{"questions", "ALTER TABLE tasks ADD COLUMN questions TEXT"},
 	}
 }
 

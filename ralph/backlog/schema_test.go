@@ -79,6 +79,7 @@ deleted_at|TEXT|0|0|
 attempt|INTEGER|0|0|0
 failures|INTEGER|0|0|0
 deleted_by|TEXT|0|0|
+questions|TEXT|0|0|
 `)
 	assert.Equal(t, query(t, path, "SELECT count(*) FROM pragma_index_list('tasks') l WHERE l.\"unique\" AND (SELECT count(*) FROM pragma_index_info(l.name)) = 3"), "1\n")
 	assert.Equal(t, query(t, path, "SELECT group_concat(name) FROM pragma_index_info('idx_tasks_scope_status')"),

@@ -28,8 +28,9 @@ type Task struct {
 	Attempt        int // number of claims
 	FailReason     string
 	Steps          []string
-	Deps           []string  // slugs of the Blockers
-	Blockers       []Blocker // by slug
+	Deps           []string   // slugs of the Blockers
+	Blockers       []Blocker  // by slug
+	Questions      []Question // oldest first
 	CreatedAt      string
 	UpdatedAt      string
 	DeletedAt      string
@@ -75,7 +76,8 @@ const taskColumns = `id, slug, title, COALESCE(description, ''), COALESCE(catego
 	COALESCE(ref, ''), COALESCE(result, ''), COALESCE(assignee, ''), assignee IS NOT NULL,
 	COALESCE(lease_expires_at, ''), COALESCE(CAST(retry_count AS INTEGER), 0),
 	COALESCE(fail_reason, ''), COALESCE(steps, ''), COALESCE(created_at, ''),
-	COALESCE(updated_at, ''), COALESCE(deleted_at, ''), COALESCE(CAST(attempt AS INTEGER), 0)`
+	COALESCE(updated_at, ''), COALESCE(deleted_at, ''), COALESCE(CAST(attempt AS INTEGER), 0),
+	COALESCE(questions, '')`
 
 // rowSet is the result of a query, with the id of each task.
 type rowSet struct {
@@ -85,11 +87,11 @@ type rowSet struct {
 
 func (r *rowSet) scan(rows *sql.Rows) error {
 	var t Task
-	var id, steps string
+	var id, steps, questions string
 	err := rows.Scan(&id, &t.Slug, &t.Title, &t.Description, &t.Category, &t.Priority, &t.Status, &t.SpecRef,
 		&t.Ref, &t.Result, &t.Assignee, &t.Assigned, &t.LeaseExpiresAt, &t.RetryCount, &t.FailReason,
-		&steps, &t.CreatedAt, &t.UpdatedAt, &t.DeletedAt, &t.Attempt)
-	t.Steps = decodeSteps(steps)
+		&steps, &t.CreatedAt, &t.UpdatedAt, &t.DeletedAt, &t.Attempt, &questions)
+	t.Steps, t.Questions = decodeSteps(steps), decodeQuestions(questions)
 	r.tasks, r.ids = append(r.tasks, t), append(r.ids, id)
 	return err
 }

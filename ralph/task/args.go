@@ -30,6 +30,7 @@ func (o *option) pointer() *string {
 type flags struct {
 	options    map[string]*option
 	switches   map[string]*bool
+	lists      map[string]*[]string   // options that can be repeated
 	positional func(arg string) error // nil: no positional arguments
 }
 
@@ -45,6 +46,13 @@ func (f flags) parse(args []string) error {
 				return fmt.Errorf("%s requires a value", arg)
 			}
 			*o = option{value: args[i], given: true}
+			continue
+		}
+		if list, ok := f.lists[arg]; ok {
+			if i++; i == len(args) {
+				return fmt.Errorf("%s requires a value", arg)
+			}
+			*list = append(*list, args[i])
 			continue
 		}
 		if f.positional == nil || strings.HasPrefix(arg, "-") {

@@ -19,6 +19,7 @@ type record struct {
 	assignee, lease, retries, attempt                  string
 	deps, steps                                        []string
 	results                                            []result
+	answered                                           []backlog.Question
 }
 
 // result is the result of a blocker, as JSON.
@@ -35,6 +36,7 @@ func listedRecord(t backlog.Task) record {
 	return record{
 		slug: t.Slug, title: t.Title, priority: strconv.Itoa(t.Priority), status: t.Status, category: t.Category,
 		spec: t.SpecRef, ref: t.Ref, assignee: t.Assignee, deps: t.Deps, steps: t.Steps,
+		answered: t.Answered(),
 	}
 }
 
@@ -96,6 +98,12 @@ func (s *session) printSection(r record) {
 		s.print("blocker_results:\n")
 		for _, result := range r.results {
 			s.printf("- %s: %s\n", result.slug, result.json)
+		}
+	}
+	if len(r.answered) > 0 {
+		s.print("answers:\n")
+		for _, q := range r.answered {
+			s.printf("- %s: %s\n", oneLine(q.Text), oneLine(q.Answer))
 		}
 	}
 }
@@ -209,8 +217,27 @@ func (s *session) printDetails(t backlog.Task, withResults bool) {
 		}
 	}
 	s.printBlock("Steps:", stepLines)
+	s.printBlock("Questions:", questionLines(t))
 	s.printBlock("Dependencies:", depLines)
 	s.printBlock("Blocker Results:", resultLines)
+}
+
+func questionLines(t backlog.Task) []string {
+	var lines []string
+	for _, q := range t.Answered() {
+		by := ""
+		if q.Defaulted {
+			by = " (default)"
+		}
+		lines = append(lines, oneLine(q.Text), "  Answer: "+oneLine(q.Answer)+by)
+	}
+	if q, ok := t.Pending(); ok {
+		lines = append(lines, oneLine(q.Text))
+		for _, o := range choices(q) {
+			lines = append(lines, "  - "+oneLine(o)+defaultMark(q, o))
+		}
+	}
+	return lines
 }
 
 func (s *session) printBlock(heading string, lines []string) {

@@ -1,0 +1,213 @@
+package backlog
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// StatusQuestion is the status of a task that waits for an answer from the user.
+// It cannot be claimed. Answering the question makes it open.
+const StatusQuestion = "question"
+
+// NewQuestion is a question to ask with [Store.Ask].
+type NewQuestion struct {
+	Text         string        `json:"question"`
+	Options      []string      `json:"options,omitempty"`       // suggested answers
+	Default      string        `json:"default,omitempty"`       // the recommended answer
+	DefaultAfter time.Duration `json:"default_after,omitempty"` // then Default is the answer; 0: never
+}
+
+// Question is a question about a task, and its answer. Times are UTC, as
+// YYYY-MM-DD HH:MM:SS.
+type Question struct {
+	Text       string   `json:"question"`
+	Options    []string `json:"options,omitempty"`
+	Default    string   `json:"default,omitempty"`
+	DefaultAt  string   `json:"default_at,omitempty"`
+	AskedAt    string   `json:"asked_at,omitempty"`
+	Answer     string   `json:"answer,omitempty"` // empty without an answer
+	AnsweredAt string   `json:"answered_at,omitempty"`
+	Defaulted  bool     `json:"defaulted,omitempty"` // the answer is the default, for lack of another one
+}
+
+// Pending returns the question that the task waits for.
+func (t Task) Pending() (q Question, ok bool) {
+	if n := len(t.Questions); t.Status == StatusQuestion && n > 0 && t.Questions[n-1].Answer == "" {
+		return t.Questions[n-1], true
+	}
+	return q, false
+}
+
+// Answered returns the questions of the task that have an answer, oldest first.
+func (t Task) Answered() []Question {
+	var answered []Question
+	for _, q := range t.Questions {
+		if q.Answer != "" {
+			answered = append(answered, q)
+		}
+	}
+	return answered
+}
+
+// Ask parks an active task until its question is answered. Only the task's agent
+// may ask; asking is not a failed attempt.
+func (s *Store) Ask(ctx context.Context, slug, agent string, q NewQuestion) error {
+	switch {
+	case strings.TrimSpace(q.Text) == "":
+		return errors.New("a question requires a text")
+	case q.DefaultAfter != 0 && q.Default == "":
+		return errors.New("a default answer is required to apply it after a time")
+	}
+	err := s.write(ctx, func(tx *sql.Tx) error {
+		id, err := s.findActive(ctx, tx, slug)
+		if err != nil {
+			return err
+		}
+		asked := Question{Text: q.Text, Options: q.Options, Default: q.Default}
+		var assignee, defaultAt, questions string
+		err = tx.QueryRowContext(ctx, `SELECT COALESCE(assignee, ''), COALESCE(questions, ''), datetime('now'), datetime('now', ?)
+			FROM tasks WHERE id = ?`, leaseModifier(q.DefaultAfter), id).Scan(&assignee, &questions, &asked.AskedAt, &defaultAt)
+		if err != nil {
+			return err
+		}
+		if assignee != agent {
+			return faultf(ErrNotAssignee, "agent '%s' is not the assignee of task '%s'", agent, slug)
+		}
+		if q.DefaultAfter != 0 {
+			asked.DefaultAt = defaultAt
+		}
+		stored, err := encodeQuestions(append(decodeQuestions(questions), asked))
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `
+			UPDATE tasks SET status = 'question', questions = ?, assignee = NULL, lease_expires_at = NULL,
+				updated_at = datetime('now')
+			WHERE id = ?`, stored, id)
+		return err
+	})
+	return s.logged(Entry{Op: opAsk, Slug: slug, Agent: agent, Question: &q}, err)
+}
+
+// Questions returns the tasks that wait for an answer.
+func (s *Store) Questions(ctx context.Context) ([]Task, error) {
+	return s.List(ctx, Filter{Statuses: []string{StatusQuestion}})
+}
+
+// Answer answers the question of a task and reopens it. An empty answer is the
+// default. It returns the answered question.
+func (s *Store) Answer(ctx context.Context, slug, answer string) (answered Question, err error) {
+	err = s.write(ctx, func(tx *sql.Tx) error {
+		tasks, err := s.selectTasks(ctx, tx, "t.slug = ?3", slug)
+		if err != nil {
+			return err
+		}
+		if len(tasks) == 0 {
+			return taskNotFound(slug)
+		}
+		q, ok := tasks[0].Pending()
+		if !ok {
+			return fmt.Errorf("task '%s' has no open question (status: %s)", slug, tasks[0].Status)
+		}
+		if q.Answer = strings.TrimSpace(answer); q.Answer == "" {
+			q.Answer = q.Default
+		}
+		if q.Answer == "" {
+			return fmt.Errorf("the question of task '%s' has no default answer", slug)
+		}
+		answered, err = s.answer(ctx, tx, tasks[0], q)
+		return err
+	})
+	return answered, err
+}
+
+// ApplyDefaults answers the questions whose time is up with their defaults, and
+// returns the tasks. [Store.Claim] does so as well.
+func (s *Store) ApplyDefaults(ctx context.Context) (slugs []string, err error) {
+	due := false // most calls need no write lock
+	err = s.read(ctx, func(tx *sql.Tx) error {
+		tasks, err := s.dueQuestions(ctx, tx)
+		due = len(tasks) > 0
+		return err
+	})
+	if err != nil || !due {
+		return nil, err
+	}
+	err = s.write(ctx, func(tx *sql.Tx) (err error) {
+		slugs, err = s.applyDefaults(ctx, tx)
+		return err
+	})
+	return slugs, err
+}
+
+func (s *Store) applyDefaults(ctx context.Context, tx *sql.Tx) (slugs []string, err error) {
+	tasks, err := s.dueQuestions(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range tasks {
+		q, _ := t.Pending()
+		q.Answer, q.Defaulted = q.Default, true
+		if _, err := s.answer(ctx, tx, t, q); err != nil {
+			return nil, err
+		}
+		slugs = append(slugs, t.Slug)
+	}
+	return slugs, nil
+}
+
+// dueQuestions returns the tasks whose default answer applies now, by the clock of
+// the database.
+func (s *Store) dueQuestions(ctx context.Context, tx *sql.Tx) (due []Task, err error) {
+	tasks, err := s.selectTasks(ctx, tx, "t.status = 'question'")
+	if err != nil || len(tasks) == 0 {
+		return nil, err
+	}
+	var now string
+	if err := tx.QueryRowContext(ctx, "SELECT datetime('now')").Scan(&now); err != nil {
+		return nil, err
+	}
+	for _, t := range tasks {
+		if q, ok := t.Pending(); ok && q.Default != "" && q.DefaultAt != "" && q.DefaultAt <= now {
+			due = append(due, t)
+		}
+	}
+	return due, nil
+}
+
+// answer stores an answered question and reopens its task.
+func (s *Store) answer(ctx context.Context, tx *sql.Tx, t Task, q Question) (Question, error) {
+	if err := tx.QueryRowContext(ctx, "SELECT datetime('now')").Scan(&q.AnsweredAt); err != nil {
+		return q, err
+	}
+	t.Questions[len(t.Questions)-1] = q
+	stored, err := encodeQuestions(t.Questions)
+	if err != nil {
+		return q, err
+	}
+	_, err = tx.ExecContext(ctx, `
+		UPDATE tasks AS t SET status = 'open', questions = ?4, failures = 0, updated_at = datetime('now')
+		WHERE `+inScope+" AND t.slug = ?3", s.args(t.Slug, stored)...)
+	return q, err
+}
+
+func encodeQuestions(questions []Question) (string, error) {
+	stored, err := json.Marshal(questions)
+	if err != nil {
+		return "", fmt.Errorf("encoding the questions: %w", err)
+	}
+	return string(stored), nil
+}
+
+// decodeQuestions ignores a value that another program has damaged.
+func decodeQuestions(text string) (questions []Question) {
+	if text != "" {
+		_ = json.Unmarshal([]byte(text), &questions)
+	}
+	return questions
+}

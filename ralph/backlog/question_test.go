@@ -1,0 +1,183 @@
+package backlog
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/assert/cmp"
+)
+
+func ask(t *testing.T, s *Store, slug, agent string, q NewQuestion) {
+	t.Helper()
+	claim(t, s, slug, agent)
+	assert.NilError(t, s.Ask(t.Context(), slug, agent, q))
+}
+
+// A question parks its task, also for dependent tasks, until it is answered.
+func TestAskParksTheTaskUntilTheAnswer(t *testing.T) {
+	s := newStore(t)
+	add(t, s, "a", "behind")
+	assert.NilError(t, s.Block(t.Context(), "behind", "a"))
+	ask(t, s, "a", "me", NewQuestion{Text: "Which store?", Options: []string{"cookie", "redis"}})
+
+	task := get(t, s, "a")
+	assert.Equal(t, task.Status, StatusQuestion)
+	assert.Equal(t, task.Assigned, false)
+	assert.Equal(t, task.LeaseExpiresAt, "")
+	assert.Equal(t, task.RetryCount, 0)
+	q, ok := task.Pending()
+	assert.Assert(t, ok)
+	assert.DeepEqual(t, q.Options, []string{"cookie", "redis"})
+	assert.Equal(t, len(task.Answered()), 0)
+	waiting, err := s.Questions(t.Context())
+	assert.NilError(t, err)
+	assert.DeepEqual(t, slugs(waiting), []string{"a"})
+	counts, err := s.Counts(t.Context())
+	assert.NilError(t, err)
+	assert.Equal(t, counts, Counts{Blocked: 1, Waiting: 1, Questions: 1})
+	for slug, want := range map[string]error{"a": ErrNotEligible, "behind": ErrNotEligible, "": ErrNoneEligible} {
+		_, err := s.Claim(t.Context(), ClaimOptions{Slug: slug, Agent: "you"})
+		assert.ErrorIs(t, err, want)
+	}
+	claimable, _, err := s.Peek(t.Context(), -1)
+	assert.NilError(t, err)
+	assert.Equal(t, len(claimable), 0)
+
+	answered, err := s.Answer(t.Context(), "a", " neither: use SQLite\n")
+	assert.NilError(t, err)
+	assert.Equal(t, answered.Answer, "neither: use SQLite")
+	task = claim(t, s, "", "you")
+	assert.Equal(t, task.Slug, "a")
+	assert.DeepEqual(t, task.Answered(), []Question{answered})
+	assert.Assert(t, answered.AskedAt != "" && answered.AnsweredAt >= answered.AskedAt)
+	_, err = s.Answer(t.Context(), "a", "redis")
+	assert.Error(t, err, "task 'a' has no open question (status: active)")
+
+	assert.NilError(t, s.Ask(t.Context(), "a", "you", NewQuestion{Text: "Which file?"}))
+	assert.DeepEqual(t, get(t, s, "a").Answered(), []Question{answered})
+	_, err = s.Answer(t.Context(), "a", "")
+	assert.Error(t, err, "the question of task 'a' has no default answer")
+	_, err = s.Answer(t.Context(), "none", "x")
+	assert.ErrorIs(t, err, ErrNotFound)
+}
+
+func TestOnlyTheHolderOfATaskMayAsk(t *testing.T) {
+	s := newStore(t)
+	add(t, s, "a", "open")
+	claim(t, s, "a", "me")
+	question := NewQuestion{Text: "Why?"}
+	assert.ErrorIs(t, s.Ask(t.Context(), "open", "me", question), ErrNotActive)
+	assert.ErrorIs(t, s.Ask(t.Context(), "a", "you", question), ErrNotAssignee)
+	assert.ErrorIs(t, s.Ask(t.Context(), "none", "me", question), ErrNotFound)
+	assert.Error(t, s.Ask(t.Context(), "a", "me", NewQuestion{Text: " "}), "a question requires a text")
+	assert.ErrorContains(t, s.Ask(t.Context(), "a", "me", NewQuestion{Text: "Why?", DefaultAfter: time.Hour}), "a default answer is required")
+	query(t, s.path, "UPDATE tasks SET lease_expires_at = '2001-01-01 00:00:00' WHERE slug = 'a'")
+	claim(t, s, "a", "you")
+	s.Fence("a", 1)
+	assert.ErrorIs(t, s.Ask(t.Context(), "a", "me", question), ErrLost)
+	assert.Equal(t, get(t, s, "a").Status, StatusActive)
+}
+
+// backdate moves the default of a pending question into the past.
+func backdate(t *testing.T, s *Store, slug string) {
+	t.Helper()
+	query(t, s.path, "UPDATE tasks SET questions = json_set(questions, '$[#-1].default_at', '2001-01-01 00:00:00') WHERE slug = '"+slug+"'")
+}
+
+func TestDefaultsApplyWhenTheirTimeIsUp(t *testing.T) {
+	s := newStore(t)
+	add(t, s, "due", "early", "never")
+	later := NewQuestion{Text: "Which?", Options: []string{"x", "y"}, Default: "y", DefaultAfter: 8 * time.Hour}
+	ask(t, s, "due", "me", later)
+	ask(t, s, "early", "me", later)
+	ask(t, s, "never", "me", NewQuestion{Text: "Which?", Default: "y"})
+	assert.Equal(t, query(t, s.path, "SELECT strftime('%s', questions ->> '$[0].default_at') - strftime('%s', questions ->> '$[0].asked_at') FROM tasks WHERE slug = 'due'"), "28800\n")
+	slugs, err := s.ApplyDefaults(t.Context())
+	assert.NilError(t, err)
+	assert.Equal(t, len(slugs), 0)
+
+	backdate(t, s, "due")
+	slugs, err = s.ApplyDefaults(t.Context())
+	assert.NilError(t, err)
+	assert.DeepEqual(t, slugs, []string{"due"})
+	answered := get(t, s, "due").Answered()
+	assert.Equal(t, answered[0].Answer, "y")
+	assert.Equal(t, answered[0].Defaulted, true)
+	assert.Equal(t, get(t, s, "due").Status, StatusOpen)
+
+	q, err := s.Answer(t.Context(), "never", "")
+	assert.NilError(t, err)
+	assert.Equal(t, q.Answer, "y")
+	assert.Equal(t, q.Defaulted, false, "the user accepted it")
+
+	backdate(t, s, "early")
+	assert.Equal(t, claim(t, s, "early", "you").Answered()[0].Answer, "y", "a claim applies defaults too")
+}
+
+func TestCopiesCarryQuestions(t *testing.T) {
+	s := newStore(t)
+	add(t, s, "a", "b")
+	ask(t, s, "a", "me", NewQuestion{Text: "Which?", Options: []string{"x"}})
+	ask(t, s, "b", "me", NewQuestion{Text: "Why?"})
+	_, err := s.Answer(t.Context(), "b", "because")
+	assert.NilError(t, err)
+	before := []Task{get(t, s, "a"), get(t, s, "b")}
+	var text bytes.Buffer
+	c, err := s.Copy(t.Context())
+	assert.NilError(t, err)
+	assert.NilError(t, c.Write(&text))
+	read, err := ReadCopy(&text)
+	assert.NilError(t, err)
+	other := openStore(t, dbPath(t), testScope())
+	assert.NilError(t, other.Replace(t.Context(), read))
+	assert.DeepEqual(t, []Task{get(t, other, "a"), get(t, other, "b")}, before)
+}
+
+// A run removes the database after it has asked a question.
+func TestRestoreRepeatsTheQuestionOfALostTask(t *testing.T) {
+	s := newStore(t)
+	add(t, s, "a")
+	c, err := s.Copy(t.Context())
+	assert.NilError(t, err)
+	run, err := NewRun(t.TempDir())
+	assert.NilError(t, err)
+	t.Cleanup(func() { assert.NilError(t, run.Close()) })
+	s.fence = fence{run: run.file.Name(), agent: "me"}
+	ask(t, s, "a", "me", NewQuestion{Text: "Which?", Default: "x", DefaultAfter: time.Hour})
+	entries := run.Entries()
+	assert.Assert(t, entries[len(entries)-1].Ends())
+	query(t, s.path, "DELETE FROM tasks")
+
+	_, err = Restore(t.Context(), s.path, c, "me", entries)
+	assert.NilError(t, err)
+	q, ok := get(t, s, "a").Pending()
+	assert.Assert(t, ok)
+	assert.Equal(t, q.Text, "Which?")
+	assert.Assert(t, q.DefaultAt > q.AskedAt)
+}
+
+func TestOneOfSeveralAnswersWins(t *testing.T) {
+	s := newStore(t)
+	add(t, s, "a")
+	ask(t, s, "a", "me", NewQuestion{Text: "Which?"})
+	const n = 4
+	errs := make(chan error, n)
+	for range n {
+		other := openStore(t, s.path, testScope())
+		go func() {
+			_, err := other.Answer(t.Context(), "a", "x")
+			errs <- err
+		}()
+	}
+	won := 0
+	for range n {
+		if err := <-errs; err == nil {
+			won++
+		} else {
+			assert.Check(t, cmp.ErrorContains(err, "has no open question"))
+		}
+	}
+	assert.Equal(t, won, 1)
+}
