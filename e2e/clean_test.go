@@ -319,3 +319,23 @@ func TestSandboxesOfRemovedWorktreesArePruned(t *testing.T) {
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "done"), "Add a")
 	})
 }
+
+// A loop whose sandbox was killed or paused, and whose backlog is gone, has ended when the stop
+// returns: the backlog can be restored.
+func TestStopEndsALoopThatWouldRestart(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		w.plan(t, slowTask())
+		name := w.sandbox(t).Name
+		for _, how := range []string{"kill", "pause"} {
+			w.ralph(t, "--detach", "build").expect(t, 0)
+			waitForFile(t, filepath.Join(w.repo, "begun"))
+			run(t, w.docker(how, name)).expect(t, 0)
+			assert.NilError(t, os.RemoveAll(filepath.Join(w.repo, ".ralph")))
+			assert.NilError(t, os.Remove(filepath.Join(w.repo, "begun")))
+			w.ralph(t, "stop", "--now").expect(t, 0)
+			assert.Check(t, !w.container(t).State.Running)
+			w.ralph(t, "task", "restore").expect(t, 0)
+			assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "open"})
+		}
+	})
+}

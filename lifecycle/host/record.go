@@ -145,6 +145,12 @@ func (n Record) IsLoop() bool {
 	return len(n.Command) > 1 && n.Command[0] == "ralph" && IsLoop(n.Command[1])
 }
 
+// LiveLoops returns the loops of a sandbox whose commands run on this machine.
+func (h Host) LiveLoops(sandbox string) ([]Record, error) {
+	all, err := h.records(sandbox)
+	return slices.DeleteFunc(all, func(n Record) bool { return !n.Live || !n.IsLoop() }), err
+}
+
 // records returns all records of a sandbox.
 func (h Host) records(name string) ([]Record, error) {
 	files, err := os.ReadDir(h.RecordDir(name))
@@ -221,12 +227,19 @@ func ReadRecord(path string) (n Record, ok bool) {
 
 func (h Host) stopPath(name string) string { return filepath.Join(h.LockDir(), name+".stopped") }
 
-// RecordStop records that the user stops a sandbox, for a loop in it whose driver cannot
-// detect that.
-func (h Host) RecordStop(name string) {
-	if err := os.MkdirAll(h.LockDir(), 0o700); err == nil {
-		_ = os.WriteFile(h.stopPath(name), nil, 0o600) // without it, the loop is restarted
+// RecordStop records that the user stops a sandbox: a loop in it does not restart it.
+func (h Host) RecordStop(name string) error {
+	err := os.MkdirAll(h.LockDir(), 0o700)
+	if err == nil {
+		err = os.WriteFile(h.stopPath(name), nil, 0o600)
 	}
+	if now := time.Now(); err == nil {
+		err = os.Chtimes(h.stopPath(name), now, now) // the file system's clock is coarser
+	}
+	if err != nil {
+		return fmt.Errorf("recording the stop of %s: %w", name, err)
+	}
+	return nil
 }
 
 // StoppedSince reports whether the user has stopped a sandbox since t.

@@ -33,6 +33,9 @@ func StopSandboxes(ctx context.Context, h host.Host, opts StopOptions) error {
 		return err
 	}
 	boxes, err := h.Select(ctx, at, opts.Names)
+	if err == nil && len(boxes) == 0 {
+		boxes, err = awaitSandbox(ctx, h, at)
+	}
 	if err != nil {
 		return err
 	}
@@ -50,9 +53,83 @@ func StopSandboxes(ctx context.Context, h host.Host, opts StopOptions) error {
 	return errors.Join(errs...)
 }
 
+// awaitSandbox ends the loops of a worktree without a sandbox, which would create one. It
+// returns what they have created meanwhile.
+func awaitSandbox(ctx context.Context, h host.Host, at host.Here) ([]host.Located, error) {
+	for {
+		loops, err := h.RecordsIn(at.Worktree)
+		loops = slices.DeleteFunc(loops, func(n host.Record) bool { return !n.Live || !n.IsLoop() })
+		if err != nil || len(loops) == 0 {
+			return nil, err
+		}
+		for _, loop := range loops {
+			err = errors.Join(err, h.RecordStop(loop.Sandbox))
+		}
+		if err := errors.Join(err, pause(ctx)); err != nil {
+			return nil, err
+		}
+		if boxes, err := h.Select(ctx, at, nil); err != nil || len(boxes) > 0 {
+			return boxes, err
+		}
+	}
+}
+
+// stop stops a sandbox, and ends the loops that would restart it.
 func stop(ctx context.Context, h host.Host, l host.Located, now bool) error {
+	name := l.Sandbox.Name
+	loops, err := h.LiveLoops(name)
+	for waiting := false; err == nil && len(loops) > 0; {
+		if err := h.RecordStop(name); err != nil {
+			return err
+		}
+		active := l.Sandbox.State == lifecycle.Paused || l.Sandbox.State == lifecycle.Running && (now || hasCommands(ctx, l))
+		if active {
+			if err := stopSandbox(ctx, h, l, now); err != nil {
+				return err
+			}
+		} else if !waiting {
+			h.Report(fmt.Sprintf("Waiting for %q to end, which uses the sandbox %s", strings.Join(loops[0].Command, " "), name))
+			waiting = true
+		}
+		if loops, err = h.LiveLoops(name); active && len(loops) == 0 {
+			return err
+		}
+		if err := pause(ctx); err != nil {
+			return err
+		}
+		if l.Sandbox, err = l.Backend.Driver.Lookup(ctx, name); err != nil {
+			return err
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return stopSandbox(ctx, h, l, now)
+}
+
+func pause(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(commits.PollInterval):
+		return nil
+	}
+}
+
+// hasCommands reports whether commands run in a sandbox, or that is unknown.
+func hasCommands(ctx context.Context, l host.Located) bool {
+	running, err := l.Backend.Driver.Dispatches(ctx, l.Sandbox)
+	return err != nil || len(running) > 0
+}
+
+func stopSandbox(ctx context.Context, h host.Host, l host.Located, now bool) error {
 	switch l.Sandbox.State {
 	case lifecycle.Running:
+	case lifecycle.Paused:
+		h.Report("Unpausing the sandbox " + l.Sandbox.Name)
+		if err := l.Backend.Driver.Start(ctx, l.Sandbox); err != nil {
+			return err
+		}
 	case lifecycle.Stopped, lifecycle.NotFound, lifecycle.Dead:
 		h.Report(fmt.Sprintf("Nothing runs in %s: it is stopped", l.Sandbox.Name))
 		return nil
@@ -80,6 +157,9 @@ func activeCommands(ctx context.Context, l host.Located, now bool) ([]lifecycle.
 	running, err := l.Backend.Driver.Dispatches(ctx, l.Sandbox)
 	if err == nil || now {
 		return running, ctx.Err()
+	}
+	if sb, lookErr := l.Backend.Driver.Lookup(ctx, l.Sandbox.Name); lookErr == nil && sb.State != lifecycle.Running {
+		return nil, ctx.Err() // it has just ended
 	}
 	busy, busyErr := l.Backend.Driver.Busy(ctx, l.Sandbox)
 	if busyErr != nil || busy {
@@ -130,13 +210,9 @@ func finishLoop(ctx context.Context, h host.Host, l host.Located, d lifecycle.Di
 
 // waitFor waits until a process in a sandbox has exited.
 func waitFor(ctx context.Context, l host.Located, id string) error {
-	tick := time.NewTicker(commits.PollInterval)
-	defer tick.Stop()
 	for stillRuns(ctx, l, id) {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
+		if err := pause(ctx); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -232,7 +308,9 @@ func halt(ctx context.Context, h host.Host, l host.Located, force bool) error {
 	if err := commits.FetchFrom(ctx, h, l); err != nil {
 		h.Warn(err)
 	}
-	h.RecordStop(sb.Name)
+	if err := h.RecordStop(sb.Name); err != nil {
+		return err
+	}
 	if err := l.Backend.Driver.Stop(ctx, sb); err != nil {
 		return err
 	}

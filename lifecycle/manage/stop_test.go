@@ -5,9 +5,11 @@ import (
 	"cmp"
 	"context"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+	"gotest.tools/v3/poll"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
@@ -23,7 +25,13 @@ type obeying struct {
 	brief   bool // the processes exit after the first call of Dispatches
 	execs   [][]string
 	stopped bool
+	state   lifecycle.State // running if empty
 	onExec  func()
+}
+
+func (o *obeying) Start(context.Context, lifecycle.Sandbox) error {
+	o.state = lifecycle.Running
+	return nil
 }
 
 func (o *obeying) Dispatches(context.Context, lifecycle.Sandbox) ([]lifecycle.Dispatch, error) {
@@ -35,7 +43,7 @@ func (o *obeying) Dispatches(context.Context, lifecycle.Sandbox) ([]lifecycle.Di
 }
 
 func (o *obeying) Lookup(_ context.Context, name string) (lifecycle.Sandbox, error) {
-	return lifecycle.Sandbox{Name: name, State: lifecycle.Running}, nil
+	return lifecycle.Sandbox{Name: name, State: cmp.Or(o.state, lifecycle.Running)}, nil
 }
 
 func (o *obeying) Exec(_ context.Context, _ lifecycle.Sandbox, p lifecycle.Process) (int, error) {
@@ -77,7 +85,8 @@ func TestStop(t *testing.T) {
 		{name: "something else, now", command: shell, state: lifecycle.Running, now: true, exec: []string{"ralph", "_signal", "TERM", "x"}, stopped: true},
 		{name: "nothing", state: lifecycle.Running, stopped: true, says: "Nothing runs in ralph-a"},
 		{name: "stopped", state: lifecycle.Stopped, says: "it is stopped"},
-		{name: "paused", state: lifecycle.Paused, err: `the sandbox ralph-a is paused`},
+		{name: "paused", command: build, state: lifecycle.Paused, exec: []string{"ralph", "_finish", "x"}, stopped: true, says: "Unpausing the sandbox ralph-a"},
+		{name: "unknown", state: lifecycle.Unknown, err: `the sandbox ralph-a is unknown`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var stderr bytes.Buffer
@@ -100,6 +109,34 @@ func TestStop(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A loop whose sandbox was killed, and which is about to restart it, has ended when the stop
+// returns.
+func TestStopEndsALoopThatWouldRestart(t *testing.T) {
+	var stderr bytes.Buffer
+	h := host.Host{StateDir: t.TempDir(), Stderr: &stderr}
+	began := time.Now()
+	record, err := h.NewRecord(host.Record{ID: "x", Command: []string{"ralph", "build"}, Sandbox: "ralph-a"})
+	assert.NilError(t, err)
+	d := &obeying{state: lifecycle.Stopped}
+	sb := lifecycle.Sandbox{Name: "ralph-a", State: lifecycle.Stopped}
+	stopped := make(chan error)
+	go func() {
+		stopped <- stop(t.Context(), h, host.Located{Sandbox: sb, Backend: host.Backend{Driver: d}}, false)
+	}()
+	poll.WaitOn(t, func(poll.LogT) poll.Result {
+		if h.StoppedSince("ralph-a", began) {
+			return poll.Success()
+		}
+		return poll.Continue("no stop is recorded")
+	})
+	record.Done(nil)
+	assert.NilError(t, <-stopped)
+	loops, err := h.LiveLoops("ralph-a")
+	assert.NilError(t, err)
+	assert.Equal(t, len(loops), 0)
+	assert.Assert(t, is.Contains(stderr.String(), `Waiting for "ralph build" to end, which uses the sandbox ralph-a`))
 }
 
 // Ctrl+C while waiting leaves the loop and its sandbox running.

@@ -39,7 +39,7 @@ func (h session) execute(ctx context.Context, r Ready) Result {
 	}
 	env := append(r.env[:len(r.env):len(r.env)], r.cloud...)
 	p.Env = env
-	rec := &recovery{host: h.Host, driver: r.Driver, command: command, root: ready.Root, id: p.ID}
+	rec := &recovery{host: h.Host, driver: r.Driver, command: command, name: ready.Name, root: ready.Root, id: p.ID, since: time.Now()}
 	restarted := false
 	var lost error // of the latest command that was started
 	for recreate := r.opts.Recreate; ; recreate = false {
@@ -121,7 +121,7 @@ func (h session) attempt(ctx context.Context, rec *recovery, r Ready, spec lifec
 			if err != nil {
 				return 0, err
 			}
-			code, err := h.exec(ctx, r, sb, routed, tried)
+			code, err := h.exec(ctx, r, rec, sb, routed, tried)
 			return code, cmp.Or(err, keep(code))
 		})
 		warnUnsigned(h.Host, r, err)
@@ -163,10 +163,13 @@ func execSynced(ctx context.Context, r Ready, sb lifecycle.Sandbox, exec func() 
 
 // exec runs the process and forwards signals. Cancelling the context is a signal as well: the
 // program handles it, and the sandbox stays.
-func (h session) exec(ctx context.Context, r Ready, sb lifecycle.Sandbox, p lifecycle.Process, tried *attempted) (int, error) {
+func (h session) exec(ctx context.Context, r Ready, rec *recovery, sb lifecycle.Sandbox, p lifecycle.Process, tried *attempted) (int, error) {
 	driver, command := r.Driver, r.opts.Command
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
+	}
+	if rec.stopped() {
+		return 0, errors.New("the sandbox was stopped")
 	}
 	signals, stop := h.Forward(ctx)
 	defer stop()

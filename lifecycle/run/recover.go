@@ -25,9 +25,11 @@ type recovery struct {
 	host    host.Host
 	driver  lifecycle.Driver
 	command string
+	name    string // of the sandbox
 	root    string // of the worktree
 	id      string // of the dispatch
 
+	since  time.Time         // the start of the first attempt
 	began  time.Time         // of the latest attempt
 	deaths int               // in a row, without a successful run in between
 	cause  string            // of the latest death; empty before a restart
@@ -64,6 +66,8 @@ func (r *recovery) died(ctx context.Context, sb lifecycle.Sandbox, code int, err
 		return false, err
 	case sb.Name == "" && r.deaths == 0:
 		return false, err
+	case sb.Name == "" && r.stopped(): // while it was restarted
+		return false, r.stopError("was stopped")
 	case sb.Name == "": // it could not be started, perhaps because it is being restarted
 		if connectionLost(err) {
 			_, _ = r.interruption(ctx, r.sb, false) // waits for the engine
@@ -87,7 +91,7 @@ func (r *recovery) died(ctx context.Context, sb lifecycle.Sandbox, code int, err
 	case lookErr != nil:
 		return false, errors.Join(err, lookErr)
 	case m.Asked:
-		return false, hint.Wrap(fmt.Errorf("the sandbox %s %s while %q ran in it", sb.Name, m.What, r.command), "the next command restarts it")
+		return false, r.stopError(m.What)
 	case m.What == "" && (!host.IsLoop(r.command) || err != nil && !errors.Is(err, ErrUnknownEnd)):
 		return false, err
 	}
@@ -111,6 +115,13 @@ func (r *recovery) died(ctx context.Context, sb lifecycle.Sandbox, code int, err
 	r.host.Report(fmt.Sprintf("Warning: %s: repairing it and resuming the loop", cause))
 	return true, nil
 }
+
+func (r *recovery) stopError(what string) error {
+	return hint.Wrap(fmt.Errorf("the sandbox %s %s while %q ran in it", r.name, what, r.command), "the next command restarts it")
+}
+
+// stopped reports whether the user has stopped the sandbox since the first attempt.
+func (r *recovery) stopped() bool { return r.host.StoppedSince(r.name, r.since) }
 
 // stillRunning returns an error that says that a command survived the restart of its engine.
 // It is [ErrUnknownEnd] for a loop that was killed meanwhile.
@@ -160,6 +171,8 @@ func (r *recovery) interruption(ctx context.Context, sb lifecycle.Sandbox, lost 
 	for end := time.Now().Add(engineGrace); ; {
 		m, err := r.look(ctx, sb)
 		switch {
+		case r.stopped():
+			return lifecycle.Interruption{What: "was stopped", Asked: true}, nil
 		case err == nil && m.What == "" && lost && !r.away && time.Now().Before(restarted):
 		case connectionLost(err) && time.Now().Before(end):
 			if !r.away {
@@ -190,7 +203,7 @@ func (r *recovery) look(ctx context.Context, sb lifecycle.Sandbox) (lifecycle.In
 	case now.State == lifecycle.NotFound:
 		return lifecycle.Interruption{What: "was removed"}, nil
 	}
-	return lifecycle.Interruption{What: "was stopped", Asked: r.host.StoppedSince(sb.Name, r.began)}, nil
+	return lifecycle.Interruption{What: "was stopped"}, nil
 }
 
 func pause(ctx context.Context, d time.Duration) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"syscall"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
 
@@ -53,7 +54,7 @@ func TestLoopSurvivesItsEngine(t *testing.T) {
 			t.Parallel()
 			var said bytes.Buffer
 			h := host.Host{StateDir: t.TempDir(), Stderr: &said}
-			r := &recovery{host: h, driver: &tc.driver, command: host.BuildCommand, root: t.TempDir(), id: "x", deaths: tc.deaths}
+			r := &recovery{host: h, driver: &tc.driver, command: host.BuildCommand, name: "box", root: t.TempDir(), id: "x", since: time.Now(), deaths: tc.deaths}
 			again, err := r.died(t.Context(), tc.sb, 0, broken)
 			assert.Equal(t, again, tc.again, "%v\n%s", err, said.String())
 			if tc.err != "" {
@@ -62,5 +63,17 @@ func TestLoopSurvivesItsEngine(t *testing.T) {
 				assert.NilError(t, err)
 			}
 		})
+	}
+}
+
+// A loop that has died ends if the user stops its sandbox, also while it is restarted.
+func TestStoppedLoopIsNotRestarted(t *testing.T) {
+	for _, sb := range []lifecycle.Sandbox{{Name: "box"}, {}} {
+		h := host.Host{StateDir: t.TempDir(), Stderr: &bytes.Buffer{}}
+		r := &recovery{host: h, driver: &restarting{state: lifecycle.Stopped}, command: host.BuildCommand, name: "box", root: t.TempDir(), id: "x", since: time.Now(), deaths: 1}
+		assert.NilError(t, h.RecordStop("box"))
+		again, err := r.died(t.Context(), sb, exitKilled, nil)
+		assert.Assert(t, !again)
+		assert.Error(t, err, `the sandbox box was stopped while "build" ran in it`)
 	}
 }
