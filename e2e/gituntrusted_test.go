@@ -66,7 +66,7 @@ git -c core.hooksPath=/dev/null -c core.fsmonitor=false update-ref "refs/heads/o
 
 // An agent can break its own git directory, but not the user's. It is restored within
 // the same command.
-func TestBrokenGitDirectoryIsRestored(t *testing.T) {
+func TestBrokenGitDirectoryIsRepaired(t *testing.T) {
 	withPrivateGit(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}})
 		w.ralph(t, "build").expect(t, 0)

@@ -55,7 +55,7 @@ const plainGit = `git() { command git -c core.hooksPath=/dev/null -c core.fsmoni
 // others; git bundle refuses commits without a ref. Packing reads .gitattributes of the
 // current directory, which in the worktree may be a named pipe.
 const fetchScript = plainGit + `if [ -n "$3" ]; then find "$3" -name '*.lock' -not -path '*/objects/*' -exec rm -f {} +; fi
-` + soundScript + `[ -z "$3" ] || [ -z "$tip" ] || [ -e "$3/index" ] || broken 'missing index' # by a repair that was killed
+` + checkScript + `[ -z "$3" ] || [ -z "$tip" ] || [ -e "$3/index" ] || broken 'missing index' # by a repair that was killed
 refs=$(git for-each-ref --format='%(objectname) %(refname)' refs/heads refs/stash) || exit
 [ -z "$refs" ] || printf '%s\n' "$refs"
 stashes=

@@ -13,27 +13,27 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 )
 
-// childEnv is the directory of the world, set in the process that is killed.
+// childEnv is the directory of the fixture, set in the process that is killed.
 const childEnv = "GITSYNC_TEST_WORLD"
 
 // TestSyncChild is the process that is killed.
 func TestSyncChild(t *testing.T) {
 	dir := os.Getenv(childEnv)
 	if dir == "" {
-		return // it is only for those that kill it
+		return // not started by another test
 	}
-	w := &world{t: t, dir: dir, root: filepath.Join(dir, "repo"), own: filepath.Join(dir, filepath.Base(Folder))}
-	w.open()
+	w := &fixture{t: t, dir: dir, root: filepath.Join(dir, "repo"), gitDir: filepath.Join(dir, filepath.Base(Folder))}
+	w.openRepo()
 	w.repo.git.Program = filepath.Join(dir, "git-that-kills")
 	if os.Getenv("GITSYNC_TEST_PUSH") != "" {
-		w.in()
+		w.push()
 		return
 	}
-	w.out()
+	w.fetch()
 }
 
 // killAt installs a git that kills its caller at its nth call, before or after its work.
-func (w *world) killAt(n int, after bool) {
+func (w *fixture) killAt(n int, after bool) {
 	w.t.Helper()
 	git, err := exec.LookPath("git")
 	assert.NilError(w.t, err)
@@ -47,10 +47,10 @@ func (w *world) killAt(n int, after bool) {
 	_ = os.Remove(count)
 }
 
-// child syncs in another process, and reports whether it was not killed.
-func (w *world) child(env ...string) bool {
+// syncInChild syncs in another process, and reports whether it was not killed.
+func (w *fixture) syncInChild(env ...string) bool {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestSyncChild$")
-	cmd.Env = append(w.environ(), append(env, childEnv+"="+w.dir, "GORACE=atexit_sleep_ms=0")...)
+	cmd.Env = append(w.env(), append(env, childEnv+"="+w.dir, "GORACE=atexit_sleep_ms=0")...)
 	out, err := cmd.CombinedOutput()
 	if err != nil && !strings.Contains(err.Error(), "killed") {
 		w.t.Fatalf("%v: %s", err, out)
@@ -58,11 +58,11 @@ func (w *world) child(env ...string) bool {
 	return err == nil
 }
 
-// calls counts the git processes of a sync that is not killed.
-func (w *world) calls(env ...string) int {
+// countGitCalls counts the git processes of a sync that is not killed.
+func (w *fixture) countGitCalls(env ...string) int {
 	w.t.Helper()
 	w.killAt(0, false)
-	assert.Assert(w.t, w.child(env...))
+	assert.Assert(w.t, w.syncInChild(env...))
 	count, err := os.ReadFile(filepath.Join(w.dir, "count"))
 	assert.NilError(w.t, err)
 	n, err := strconv.Atoi(strings.TrimSpace(string(count)))
@@ -76,20 +76,20 @@ func TestKilledFetchLosesNothing(t *testing.T) {
 		t.Skip("it takes a while")
 	}
 	t.Parallel()
-	base := simple(t)
+	base := newRepo(t)
 	base.write("staged.txt", "staged\n")
 	base.git("add", "staged.txt")
-	base.sandbox()
+	base.createSandbox()
 	base.commit("a.txt", "one\n")
 	tip := base.commit("new.txt", "two\n")
-	for n := range base.clone(t).calls() {
+	for n := range base.clone(t).countGitCalls() {
 		for _, after := range []bool{false, true} {
 			t.Run(fmt.Sprintf("call %d, after %t", n+1, after), func(t *testing.T) {
 				t.Parallel()
-				w := base.clone(t).open()
+				w := base.clone(t).openRepo()
 				w.killAt(n+1, after)
-				assert.Assert(t, !w.child())
-				w.out() // the next command
+				assert.Assert(t, !w.syncInChild())
+				w.fetch() // the next command
 				assert.Equal(t, w.tip("main"), tip)
 				assert.Equal(t, w.git("status", "--porcelain"), "A  staged.txt")
 				assert.Equal(t, w.git("show", ":a.txt"), "one")
@@ -106,22 +106,22 @@ func TestKilledPushIsCompleted(t *testing.T) {
 		t.Skip("it takes a while")
 	}
 	t.Parallel()
-	base := sandboxed(t)
+	base := newSandbox(t)
 	base.write("b.txt", "user's\n")
 	base.git("commit", "-q", "-m", "user", "b.txt")
 	const in = "GITSYNC_TEST_PUSH=1"
-	for n := range base.clone(t).calls(in) {
+	for n := range base.clone(t).countGitCalls(in) {
 		t.Run(fmt.Sprintf("call %d", n+1), func(t *testing.T) {
 			t.Parallel()
-			w := base.clone(t).open()
+			w := base.clone(t).openRepo()
 			w.killAt(n+1, n%2 == 1)
-			assert.Assert(t, !w.child(in))
-			w.in()
-			assert.Equal(t, w.agent("rev-parse", "main"), w.tip("main"))
-			assert.Equal(t, w.agent("status", "--porcelain"), "")
+			assert.Assert(t, !w.syncInChild(in))
+			w.push()
+			assert.Equal(t, w.sandboxGit("rev-parse", "main"), w.tip("main"))
+			assert.Equal(t, w.sandboxGit("status", "--porcelain"), "")
 			w.commit("c.txt", "agent's\n")
-			assert.Equal(t, w.out().Commits, 1)
-			w.clean()
+			assert.Equal(t, w.fetch().Commits, 1)
+			w.assertClean()
 		})
 	}
 }
@@ -129,23 +129,23 @@ func TestKilledPushIsCompleted(t *testing.T) {
 // A sync waits for another git's lock, and keeps it.
 func TestIndexLockOfAnotherGitIsKept(t *testing.T) {
 	t.Parallel()
-	w := sandboxed(t)
+	w := newSandbox(t)
 	w.commit("a.txt", "one\n")
 	lock := filepath.Join(w.root, ".git", "index.lock")
 	assert.NilError(t, os.WriteFile(lock, nil, 0o644))
-	c := conflicts(t, w, indexLocked)
+	c := fetchConflict(t, w, indexLocked)
 	assert.Assert(t, c.Transient())
 	assert.Assert(t, is.Contains(c.Hint(), "remove that file"))
 	_, err := os.Stat(lock)
 	assert.NilError(t, err)
 	assert.NilError(t, os.Remove(lock))
-	assert.Equal(t, w.out().Commits, 1)
-	w.clean()
+	assert.Equal(t, w.fetch().Commits, 1)
+	w.assertClean()
 }
 
-func TestUserCommitDuringAFetchWins(t *testing.T) {
+func TestUserCommitDuringFetch(t *testing.T) {
 	t.Parallel()
-	w := sandboxed(t)
+	w := newSandbox(t)
 	w.commit("a.txt", "one\n")
 	git, err := exec.LookPath("git")
 	assert.NilError(t, err)
@@ -153,7 +153,7 @@ func TestUserCommitDuringAFetchWins(t *testing.T) {
 	script := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in *diff-tree*) mkdir %s 2>/dev/null && env -i PATH=\"$PATH\" %s -C %s -c user.name=u -c user.email=u@u commit -q --allow-empty -m user;; esac\nexec %s \"$@\"\n", once, git, w.root, git)
 	w.repo.git.Program = filepath.Join(w.dir, "git-and-user")
 	writeProgram(t, w.repo.git.Program, script)
-	res := w.out()
+	res := w.fetch()
 	assert.Assert(t, res.Conflict != nil && res.Conflict.Kind == diverged, "%+v", res)
 	assert.Equal(t, w.git("log", "-1", "--format=%s"), "user")
 	assert.Equal(t, w.git("status", "--porcelain"), " M a.txt")
@@ -162,7 +162,7 @@ func TestUserCommitDuringAFetchWins(t *testing.T) {
 
 func TestConcurrentFetches(t *testing.T) {
 	t.Parallel()
-	w := sandboxed(t)
+	w := newSandbox(t)
 	tip := w.commit("a.txt", "one\n")
 	results := make(chan int, 4)
 	for range cap(results) {
@@ -180,5 +180,5 @@ func TestConcurrentFetches(t *testing.T) {
 	}
 	assert.Equal(t, sum, 1)
 	assert.Equal(t, w.tip("main"), tip)
-	w.clean()
+	w.assertClean()
 }

@@ -12,47 +12,47 @@ import (
 )
 
 // An agent must not be able to write git configuration of the user.
-func TestConfigurationInTheWorktreeIsRefused(t *testing.T) {
-	for name, set := range map[string]func(w *world, home string){
-		"included":            func(w *world, _ string) { w.git("config", "include.path", "../settings") },
-		"included, not there": func(w *world, _ string) { w.git("config", "include.path", "../none/settings") },
-		"included on a branch": func(w *world, _ string) {
+func TestConfigurationInTheWorktreeIsRejected(t *testing.T) {
+	for name, set := range map[string]func(w *fixture, home string){
+		"included":            func(w *fixture, _ string) { w.git("config", "include.path", "../settings") },
+		"included, not there": func(w *fixture, _ string) { w.git("config", "include.path", "../none/settings") },
+		"included on a branch": func(w *fixture, _ string) {
 			w.git("config", "includeIf.onbranch:other.path", filepath.Join(w.root, "settings"))
 		},
-		"included by the user's": func(w *world, _ string) {
+		"included by the user's": func(w *fixture, _ string) {
 			w.git("config", "--global", "include.path", filepath.Join(w.root, "settings"))
 		},
-		"by a link": func(w *world, _ string) {
+		"by a link": func(w *fixture, _ string) {
 			assert.NilError(t, os.Symlink(filepath.Join(w.root, "settings"), filepath.Join(w.dir, "link")))
 			w.git("config", "include.path", filepath.Join(w.dir, "link"))
 		},
-		"the user's own file": func(w *world, home string) {
+		"the user's own file": func(w *fixture, home string) {
 			assert.NilError(t, os.Symlink(filepath.Join(w.root, "settings"), filepath.Join(home, ".gitconfig")))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			home := homeOf(t)
-			w := simple(t)
+			home := setHome(t)
+			w := newRepo(t)
 			w.write("settings", "[alias]\n\tst = status\n")
 			set(w, home)
-			err := w.open().repo.Check(t.Context())
+			err := w.openRepo().repo.Check(t.Context())
 			assert.Assert(t, cmp.ErrorContains(err, "git configuration in the worktree: "))
 		})
 	}
 	t.Run("elsewhere", func(t *testing.T) {
-		w := simple(t)
+		w := newRepo(t)
 		assert.NilError(t, os.WriteFile(filepath.Join(w.dir, "settings"), []byte("[alias]\n\tst = status\n"), 0o600))
 		w.git("config", "include.path", "../../settings")
 		w.git("config", "include.path", "more")
-		assert.NilError(t, w.open().repo.Check(t.Context()))
+		assert.NilError(t, w.openRepo().repo.Check(t.Context()))
 	})
 }
 
-func TestChangedHooksOfTheWorktreeAreFound(t *testing.T) {
+func TestChangedHooksAreReported(t *testing.T) {
 	t.Parallel()
-	w := simple(t)
+	w := newRepo(t)
 	hooks := func() hostgit.Hooks {
-		found, err := w.open().repo.Hooks(t.Context())
+		found, err := w.openRepo().repo.Hooks(t.Context())
 		assert.NilError(t, err)
 		return found
 	}

@@ -191,9 +191,9 @@ func obstacle(index []hostgit.Entry, byPath map[string]hostgit.Entry, deleted ma
 	return ""
 }
 
-// recoverPending completes the fast-forward of a killed command: if the user's branch
+// completePending completes the fast-forward of a killed command: if the user's branch
 // has moved, the index follows; otherwise nothing has happened.
-func (r *Repo) recoverPending(ctx context.Context, st *state) error {
+func (r *Repo) completePending(ctx context.Context, st *state) error {
 	p := st.Pending
 	if p == nil {
 		return nil

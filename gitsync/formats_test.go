@@ -14,79 +14,79 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitsync/objectdirs"
 )
 
-// works asserts that a commit of the sandbox is fetched and one of the user pushed.
-func works(t *testing.T, w *world) {
+// assertSyncs asserts that a commit of the sandbox is fetched and one of the user pushed.
+func assertSyncs(t *testing.T, w *fixture) {
 	t.Helper()
 	tip := w.commit("a.txt", "agent's\n")
-	res := w.out()
+	res := w.fetch()
 	assert.Assert(t, is.Nil(res.Conflict))
 	assert.Equal(t, res.Commits, 1)
 	assert.Equal(t, w.tip("HEAD"), tip)
-	w.clean()
+	w.assertClean()
 	w.write("user.txt", "user's\n")
 	w.git("add", "user.txt")
 	w.git("commit", "-q", "-m", "user")
-	w.in()
-	assert.Equal(t, w.agent("rev-parse", "HEAD"), w.tip("HEAD"))
-	assert.Equal(t, w.agent("status", "--porcelain"), "")
+	w.push()
+	assert.Equal(t, w.sandboxGit("rev-parse", "HEAD"), w.tip("HEAD"))
+	assert.Equal(t, w.sandboxGit("status", "--porcelain"), "")
 }
 
 func TestRepositoryFormats(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name string
-		make func(*testing.T) *world
+		make func(*testing.T) *fixture
 	}{
-		{"plain", func(t *testing.T) *world { return build(t).sandbox() }},
-		{"SHA-256", func(t *testing.T) *world { return simple(t, "--object-format=sha256").sandbox() }},
-		{"a git directory elsewhere", func(t *testing.T) *world {
+		{"plain", func(t *testing.T) *fixture { return buildRepo(t).createSandbox() }},
+		{"SHA-256", func(t *testing.T) *fixture { return newRepo(t, "--object-format=sha256").createSandbox() }},
+		{"a git directory elsewhere", func(t *testing.T) *fixture {
 			dir, err := filepath.EvalSymlinks(t.TempDir())
 			assert.NilError(t, err)
-			return simple(t, "--separate-git-dir="+filepath.Join(dir, "elsewhere.git")).sandbox()
+			return newRepo(t, "--separate-git-dir="+filepath.Join(dir, "elsewhere.git")).createSandbox()
 		}},
-		{"packed refs and objects", func(t *testing.T) *world {
-			w := simple(t)
+		{"packed refs and objects", func(t *testing.T) *fixture {
+			w := newRepo(t)
 			w.git("gc", "-q")
-			return w.sandbox()
+			return w.createSandbox()
 		}},
-		{"split index", func(t *testing.T) *world {
-			w := simple(t)
+		{"split index", func(t *testing.T) *fixture {
+			w := newRepo(t)
 			w.git("config", "core.splitIndex", "true")
 			w.git("update-index", "--split-index")
-			return w.sandbox()
+			return w.createSandbox()
 		}},
-		{"untracked cache and fsmonitor", func(t *testing.T) *world {
-			w := simple(t)
+		{"untracked cache and fsmonitor", func(t *testing.T) *fixture {
+			w := newRepo(t)
 			w.git("update-index", "--force-untracked-cache")
 			w.git("update-index", "--fsmonitor")
-			return w.sandbox()
+			return w.createSandbox()
 		}},
-		{"core.ignorecase and precomposeunicode", func(t *testing.T) *world {
-			w := simple(t)
+		{"core.ignorecase and precomposeunicode", func(t *testing.T) *fixture {
+			w := newRepo(t)
 			w.git("config", "core.ignorecase", "true")
 			w.git("config", "core.precomposeunicode", "true")
-			w.sandbox()
-			assert.Equal(t, w.agent("config", "core.ignorecase"), "true")
-			assert.Equal(t, w.agent("config", "core.precomposeunicode"), "true")
+			w.createSandbox()
+			assert.Equal(t, w.sandboxGit("config", "core.ignorecase"), "true")
+			assert.Equal(t, w.sandboxGit("config", "core.precomposeunicode"), "true")
 			return w
 		}},
-		{"settings of the work tree", func(t *testing.T) *world {
-			w := simple(t)
+		{"settings of the work tree", func(t *testing.T) *fixture {
+			w := newRepo(t)
 			w.git("config", "extensions.worktreeConfig", "true")
 			w.git("config", "--worktree", "core.autocrlf", "input")
-			w.sandbox()
-			assert.Equal(t, w.agent("config", "core.autocrlf"), "input")
+			w.createSandbox()
+			assert.Equal(t, w.sandboxGit("config", "core.autocrlf"), "input")
 			return w
 		}},
-		{"objects of another repository", func(t *testing.T) *world {
-			w := simple(t)
+		{"objects of another repository", func(t *testing.T) *fixture {
+			w := newRepo(t)
 			other := filepath.Join(w.dir, "other")
 			w.run(w.dir, nil, "git", "clone", "-q", "--shared", w.root, other)
 			w.git("repack", "-adq")
 			third := filepath.Join(w.dir, "third")
 			w.run(w.dir, nil, "git", "clone", "-q", "--shared", other, third)
 			w.root = third
-			w.sandbox()
+			w.createSandbox()
 			_, err := w.repo.Layout(t.Context())
 			assert.Error(t, err, "mounting alternates "+filepath.Join(other, ".git", "objects")+": not approved")
 			alternates, err := objectdirs.Alternates(filepath.Join(third, ".git"))
@@ -96,15 +96,15 @@ func TestRepositoryFormats(t *testing.T) {
 			assert.Equal(t, len(layout.Objects), 3)
 			return w
 		}},
-		{"a branch that no agent may name", func(t *testing.T) *world {
-			w := simple(t)
+		{"a branch that no agent may name", func(t *testing.T) *fixture {
+			w := newRepo(t)
 			w.git("switch", "-q", "-c", "日本/+fix")
-			return w.sandbox()
+			return w.createSandbox()
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			works(t, tc.make(t))
+			assertSyncs(t, tc.make(t))
 		})
 	}
 }
@@ -112,17 +112,17 @@ func TestRepositoryFormats(t *testing.T) {
 // Only agents need a branch, not the backlog.
 func TestFillAtADetachedHead(t *testing.T) {
 	t.Parallel()
-	w := simple(t)
+	w := newRepo(t)
 	w.git("commit", "-q", "--allow-empty", "-m", "second")
-	w.open()
+	w.openRepo()
 	w.git("checkout", "-q", "--detach", "HEAD~")
 	assert.NilError(t, w.repo.CheckKind(t.Context()))
 	w.fill()
-	assert.Equal(t, w.agent("rev-parse", "HEAD"), w.tip("HEAD"))
+	assert.Equal(t, w.sandboxGit("rev-parse", "HEAD"), w.tip("HEAD"))
 	w.git("switch", "-q", "main")
-	w.in()
-	assert.Equal(t, w.agent("branch", "--show-current"), "main")
-	works(t, w)
+	w.push()
+	assert.Equal(t, w.sandboxGit("branch", "--show-current"), "main")
+	assertSyncs(t, w)
 }
 
 // An older git rejects such a repository itself.
@@ -132,25 +132,25 @@ func TestReftable(t *testing.T) {
 	cmd := exec.Command("git", "init", "-q", "--ref-format=reftable", dir)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		assert.Assert(t, is.Contains(string(out), "ref-format"))
-		w := simple(t)
+		w := newRepo(t)
 		w.git("config", "core.repositoryformatversion", "1")
 		w.git("config", "extensions.refStorage", "reftable")
 		_, err := gitrepo.Detect(t.Context(), w.root, func(string) string { return "x" })
 		assert.ErrorContains(t, err, "refstorage")
 		return
 	}
-	works(t, simple(t, "--ref-format=reftable").sandbox())
+	assertSyncs(t, newRepo(t, "--ref-format=reftable").createSandbox())
 }
 
 func TestLinkedWorktree(t *testing.T) {
 	t.Parallel()
-	w := simple(t)
+	w := newRepo(t)
 	linked := filepath.Join(w.root, ".worktrees", "deep", "side")
 	w.git("worktree", "add", "-q", "-b", "side", linked)
 	w.write(".git/info/exclude", ".worktrees/\n")
 	other := filepath.Join(w.root, "deep", "er", "other")
 	w.git("worktree", "add", "-q", "-b", "other", other)
-	w.open()
+	w.openRepo()
 	layout, err := w.repo.Layout(t.Context())
 	assert.NilError(t, err)
 	assert.DeepEqual(t, layout.Over, []string{filepath.Join(w.root, ".git")})
@@ -161,12 +161,12 @@ func TestLinkedWorktree(t *testing.T) {
 	// docker ralph puts it.
 	w.fill()
 	w.git("worktree", "add", "-q", "-b", "third", filepath.Join(w.root, ".worktrees", "third"))
-	w.in()
+	w.push()
 	w.git("worktree", "add", "-q", "-b", "fourth", filepath.Join(w.root, "fourth"))
 	_, err = w.repo.Push(t.Context(), w.sh)
 	assert.ErrorContains(t, err, "fourth was added after the sandbox was created")
 	w.git("worktree", "remove", "fourth")
-	assert.NilError(t, os.RemoveAll(w.own))
+	assert.NilError(t, os.RemoveAll(w.gitDir))
 	assert.NilError(t, os.RemoveAll(w.repo.stateDir))
 
 	// Links are not followed.
@@ -177,7 +177,7 @@ func TestLinkedWorktree(t *testing.T) {
 
 	mainTip := w.tip("main")
 	w.root = linked
-	w.sandbox()
+	w.createSandbox()
 	layout, err = w.repo.Layout(t.Context())
 	assert.NilError(t, err)
 	assert.DeepEqual(t, layout.GitFileOver, []string{filepath.Join(linked, ".git")})
@@ -191,21 +191,21 @@ func TestLinkedWorktree(t *testing.T) {
 	content, err := os.ReadFile(layout.GitFile)
 	assert.NilError(t, err)
 	assert.Equal(t, string(content), "gitdir: "+Folder+"\n")
-	works(t, w)
+	assertSyncs(t, w)
 	assert.Equal(t, w.tip("main"), mainTip)
 }
 
 func TestShallowClone(t *testing.T) {
 	t.Parallel()
-	w := simple(t)
+	w := newRepo(t)
 	w.write("a.txt", "second\n")
 	w.git("commit", "-qam", "second")
 	shallow := filepath.Join(w.dir, "shallow")
 	w.run(w.dir, nil, "git", "clone", "-q", "--depth", "1", "file://"+w.root, shallow)
 	w.root = shallow
-	w.sandbox()
-	assert.Equal(t, w.agent("rev-list", "--count", "HEAD"), "1")
-	works(t, w)
+	w.createSandbox()
+	assert.Equal(t, w.sandboxGit("rev-list", "--count", "HEAD"), "1")
+	assertSyncs(t, w)
 	assert.Equal(t, w.git("rev-list", "--count", "HEAD"), "3")
 }
 
@@ -213,25 +213,25 @@ func TestSparseCheckout(t *testing.T) {
 	t.Parallel()
 	for _, index := range []string{"false", "true"} {
 		t.Run("sparse index "+index, func(t *testing.T) {
-			w := simple(t)
+			w := newRepo(t)
 			w.write("out/side.txt", "x\n")
 			w.write("out/more.txt", "x\n")
 			w.git("add", "-A")
 			w.git("commit", "-q", "-m", "second")
 			w.git("config", "index.sparse", index)
 			w.git("sparse-checkout", "set", "--cone", "dir")
-			w.sandbox()
-			assert.Equal(t, w.agent("status", "--porcelain"), "")
-			assert.Assert(t, is.Contains(w.agent("ls-files", "-t", "out"), "S out/side.txt"))
-			works(t, w)
+			w.createSandbox()
+			assert.Equal(t, w.sandboxGit("status", "--porcelain"), "")
+			assert.Assert(t, is.Contains(w.sandboxGit("ls-files", "-t", "out"), "S out/side.txt"))
+			assertSyncs(t, w)
 
 			// A change of a file that is not checked out.
-			blob := w.runEnv(w.root, strings.NewReader("changed\n"), w.inside(), "git", "hash-object", "-w", "--stdin")
-			w.agent("update-index", "--cacheinfo", "100644,"+blob+",out/side.txt")
-			w.agent("update-index", "--skip-worktree", "out/side.txt")
-			w.agent("commit", "-q", "-m", "agent: out of sight")
-			assert.Equal(t, w.out().Commits, 1)
-			w.clean()
+			blob := w.runEnv(w.root, strings.NewReader("changed\n"), w.sandboxEnv(), "git", "hash-object", "-w", "--stdin")
+			w.sandboxGit("update-index", "--cacheinfo", "100644,"+blob+",out/side.txt")
+			w.sandboxGit("update-index", "--skip-worktree", "out/side.txt")
+			w.sandboxGit("commit", "-q", "-m", "agent: out of sight")
+			assert.Equal(t, w.fetch().Commits, 1)
+			w.assertClean()
 			_, err := os.Stat(filepath.Join(w.root, "out", "side.txt"))
 			assert.Assert(t, os.IsNotExist(err))
 		})
@@ -241,7 +241,7 @@ func TestSparseCheckout(t *testing.T) {
 // The sandbox lacks the user's filter, and would commit content instead of pointers.
 func TestFilteredFilesAreNotCommitted(t *testing.T) {
 	t.Parallel()
-	w := empty(t)
+	w := emptyRepo(t)
 	w.git("config", "filter.lfs.clean", "sed s/.*/pointer/")
 	w.git("config", "filter.lfs.smudge", "sed s/.*/content/")
 	w.git("config", "filter.lfs.required", "true")
@@ -251,14 +251,14 @@ func TestFilteredFilesAreNotCommitted(t *testing.T) {
 	w.git("add", "-A")
 	w.git("commit", "-q", "-m", "first")
 	assert.Equal(t, w.git("show", "HEAD:big.bin"), "pointer")
-	w.sandbox()
-	assert.Equal(t, w.agent("status", "--porcelain"), "")
+	w.createSandbox()
+	assert.Equal(t, w.sandboxGit("status", "--porcelain"), "")
 	w.write("big.bin", "changed by the agent\n")
 	w.write("a.txt", "changed\n")
-	w.agent("add", "-A")
-	w.agent("commit", "-q", "-m", "agent")
-	assert.Equal(t, w.agent("show", "HEAD:big.bin"), "pointer")
-	assert.Equal(t, w.out().Commits, 1)
+	w.sandboxGit("add", "-A")
+	w.sandboxGit("commit", "-q", "-m", "agent")
+	assert.Equal(t, w.sandboxGit("show", "HEAD:big.bin"), "pointer")
+	assert.Equal(t, w.fetch().Commits, 1)
 	assert.Equal(t, w.git("diff", "--name-only", "HEAD"), "")
 	assert.Equal(t, w.git("show", "HEAD:a.txt"), "changed")
 }
@@ -267,49 +267,49 @@ func TestUnsupportedRepositories(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name string
-		make func(w *world)
+		make func(w *fixture)
 		want string
 	}{
-		{"submodule", func(w *world) {
+		{"submodule", func(w *fixture) {
 			other := filepath.Join(w.dir, "other")
 			w.run(w.dir, nil, "git", "clone", "-q", w.root, other)
 			w.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", other, "sub")
 		}, `repository with a submodule ("sub")`},
-		{"detached", func(w *world) { w.git("checkout", "-q", "--detach") }, "detached HEAD state"},
-		{"merge", func(w *world) {
+		{"detached", func(w *fixture) { w.git("checkout", "-q", "--detach") }, "detached HEAD state"},
+		{"merge", func(w *fixture) {
 			w.git("switch", "-q", "-c", "x")
 			w.git("commit", "-q", "--allow-empty", "-m", "x")
 			w.git("switch", "-q", "main")
 			w.git("merge", "-q", "--no-ff", "--no-commit", "x")
 		}, "a merge is in progress"},
-		{"rebase", func(w *world) {
+		{"rebase", func(w *fixture) {
 			w.git("-c", "sequence.editor=echo break >", "rebase", "-q", "-i", "--root")
 		}, "a rebase is in progress"},
-		{"bisect", func(w *world) { w.git("bisect", "start") }, "a bisect is in progress"},
-		{"conflicts of a stash", func(w *world) {
+		{"bisect", func(w *fixture) { w.git("bisect", "start") }, "a bisect is in progress"},
+		{"conflicts of a stash", func(w *fixture) {
 			w.write("a.txt", "one\n")
 			w.git("stash", "-q")
 			w.write("a.txt", "two\n")
 			w.git("commit", "-qam", "two")
 			_ = exec.Command("git", "-C", w.root, "stash", "pop").Run()
 		}, `unresolved conflicts in "a.txt"`},
-		{"partial clone", func(w *world) { w.git("config", "remote.origin.promisor", "true") }, "partial clone: "},
-		{"objects in a folder of something else", func(w *world) {
+		{"partial clone", func(w *fixture) { w.git("config", "remote.origin.promisor", "true") }, "partial clone: "},
+		{"objects in a folder of something else", func(w *fixture) {
 			secrets := filepath.Join(w.dir, "secrets")
 			assert.NilError(w.t, os.Mkdir(secrets, 0o755))
 			assert.NilError(w.t, os.WriteFile(filepath.Join(secrets, "id_ed25519"), nil, 0o600))
 			assert.NilError(w.t, os.WriteFile(filepath.Join(w.root, ".git/objects/info/alternates"), []byte(secrets+"\n"), 0o644))
 		}, `unexpected entry "id_ed25519"`},
-		{"objects in the system", func(w *world) {
+		{"objects in the system", func(w *fixture) {
 			assert.NilError(w.t, os.WriteFile(filepath.Join(w.root, ".git/objects/info/alternates"), []byte("/etc/objects\n"), 0o644))
 		}, "a system directory of the sandbox"},
-		{"a link for .git", func(w *world) {
+		{"a link for .git", func(w *fixture) {
 			assert.NilError(w.t, os.Rename(filepath.Join(w.root, ".git"), filepath.Join(w.dir, "real")))
 			assert.NilError(w.t, os.Symlink(filepath.Join(w.dir, "real"), filepath.Join(w.root, ".git")))
 		}, "a symbolic link"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := simple(t).open() // before, because scope refuses some itself
+			w := newRepo(t).openRepo() // before, because scope refuses some itself
 			tc.make(w)
 			assert.ErrorContains(t, w.repo.Check(t.Context()), tc.want)
 		})
@@ -321,29 +321,29 @@ func TestAlternatesNeedApproval(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name string
-		make func(w *world, secrets string)
+		make func(w *fixture, secrets string)
 		err  string
 	}{
-		{"nothing", func(*world, string) {}, ""},
-		{"by alternates", func(w *world, secrets string) {
+		{"nothing", func(*fixture, string) {}, ""},
+		{"by alternates", func(w *fixture, secrets string) {
 			assert.NilError(w.t, os.WriteFile(filepath.Join(w.root, ".git/objects/info/alternates"), []byte(secrets+"\n"), 0o600))
 		}, ": not approved"},
-		{"by a link", func(w *world, secrets string) {
+		{"by a link", func(w *fixture, secrets string) {
 			assert.NilError(w.t, os.RemoveAll(filepath.Join(w.root, ".git/objects")))
 			assert.NilError(w.t, os.Symlink(secrets, filepath.Join(w.root, ".git/objects")))
 		}, ": not approved"},
-		{"by a link, approved", func(w *world, secrets string) {
+		{"by a link, approved", func(w *fixture, secrets string) {
 			assert.NilError(w.t, os.RemoveAll(filepath.Join(w.root, ".git/objects")))
 			assert.NilError(w.t, os.Symlink(secrets, filepath.Join(w.root, ".git/objects")))
 			w.repo = w.repo.WithAlternates([]string{secrets})
 		}, "/pack: unexpected entry \"notes\""},
-		{"by alternates, approved", func(w *world, secrets string) {
+		{"by alternates, approved", func(w *fixture, secrets string) {
 			assert.NilError(w.t, os.WriteFile(filepath.Join(w.root, ".git/objects/info/alternates"), []byte(secrets+"\n"), 0o600))
 			w.repo = w.repo.WithAlternates([]string{secrets})
 		}, "/pack: unexpected entry \"notes\""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := simple(t).open()
+			w := newRepo(t).openRepo()
 			secrets := filepath.Join(w.dir, "secrets")
 			assert.NilError(t, os.MkdirAll(filepath.Join(secrets, "pack"), 0o755))
 			assert.NilError(t, os.MkdirAll(filepath.Join(secrets, "info"), 0o755))
@@ -389,7 +389,7 @@ func TestSafeURLs(t *testing.T) {
 
 func TestConfigurationIsSanitized(t *testing.T) {
 	t.Parallel()
-	w := simple(t)
+	w := newRepo(t)
 	for _, s := range [][2]string{
 		{"remote.origin.url", "https://user:s3cret@git.example/a"},
 		{"remote.evil.url", "ext::sh -c x"},
@@ -408,14 +408,14 @@ func TestConfigurationIsSanitized(t *testing.T) {
 	} {
 		w.git("config", s[0], s[1])
 	}
-	w.sandbox()
-	content, err := os.ReadFile(filepath.Join(w.own, "config"))
+	w.createSandbox()
+	content, err := os.ReadFile(filepath.Join(w.gitDir, "config"))
 	assert.NilError(t, err)
 	assert.Assert(t, !strings.Contains(string(content), "s3cret"), string(content))
-	assert.Equal(t, w.agent("config", "user.name"), `Ann "\ Other`)
-	assert.Equal(t, w.agent("remote", "-v"), "origin\thttps://git.example/a (fetch)\norigin\thttps://git.example/a (push)")
-	assert.Equal(t, w.agent("config", "branch.main.merge"), "refs/heads/main")
-	entries, err := os.ReadDir(filepath.Join(w.own, "hooks"))
+	assert.Equal(t, w.sandboxGit("config", "user.name"), `Ann "\ Other`)
+	assert.Equal(t, w.sandboxGit("remote", "-v"), "origin\thttps://git.example/a (fetch)\norigin\thttps://git.example/a (push)")
+	assert.Equal(t, w.sandboxGit("config", "branch.main.merge"), "refs/heads/main")
+	entries, err := os.ReadDir(filepath.Join(w.gitDir, "hooks"))
 	assert.NilError(t, err)
 	assert.Equal(t, len(entries), 0)
 }

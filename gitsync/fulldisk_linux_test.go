@@ -14,13 +14,13 @@ import (
 	"github.com/docker-ralph/docker-ralph/internal/testutil/disktest"
 )
 
-func TestFullDiskRefusesNoCommit(t *testing.T) {
-	w := simple(t)
+func TestFullDiskRejectsNoCommit(t *testing.T) {
+	w := newRepo(t)
 	small, objects := disktest.Small(t), filepath.Join(w.root, ".git", "objects")
 	assert.NilError(t, os.CopyFS(small, os.DirFS(objects)))
 	assert.NilError(t, os.RemoveAll(objects))
 	assert.NilError(t, os.Symlink(small, objects))
-	w.sandbox()
+	w.createSandbox()
 	var text bytes.Buffer
 	for range 1 << 14 {
 		text.WriteString(rand.Text() + "\n")
@@ -32,6 +32,6 @@ func TestFullDiskRefusesNoCommit(t *testing.T) {
 	assert.Assert(t, !Permanent(err))
 	assert.Assert(t, !strings.Contains(err.Error(), "verifying"), err.Error())
 	free()
-	assert.Equal(t, w.out().Commits, 1)
+	assert.Equal(t, w.fetch().Commits, 1)
 	assert.Equal(t, w.tip("main"), tip)
 }

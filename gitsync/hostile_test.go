@@ -22,17 +22,17 @@ import (
 
 // Neither our git nor the user's runs what an agent plants in its git directory and in
 // the working tree.
-func TestNothingPlantedIsRun(t *testing.T) {
+func TestPlantedProgramsAreNotRun(t *testing.T) {
 	t.Parallel()
-	w := sandboxed(t)
+	w := newSandbox(t)
 	marker := filepath.Join(w.dir, "marker")
 	run := "touch " + marker + "; false"
 	for _, hook := range []string{"post-checkout", "post-commit", "pre-commit", "reference-transaction", "post-index-change", "pre-auto-gc", "post-merge"} {
-		path := filepath.Join(w.own, "hooks", hook)
+		path := filepath.Join(w.gitDir, "hooks", hook)
 		writeProgram(t, path, "#!/bin/sh\n"+run+"\n")
 	}
 	off := []string{"-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "filter.x.clean=cat", "-c", "filter.x.required=false", "-c", "filter.x.process="}
-	hooksOff := func(args ...string) string { return w.agent(append(append([]string(nil), off...), args...)...) }
+	hooksOff := func(args ...string) string { return w.sandboxGit(append(append([]string(nil), off...), args...)...) }
 	w.write(".gitattributes", "* filter=x diff=x merge=x\n")
 	w.write("nested/HEAD", "ref: refs/heads/main\n")
 	w.write("nested/config", "[core]\n\tbare = true\n\tfsmonitor = "+run+"\n")
@@ -49,16 +49,16 @@ func TestNothingPlantedIsRun(t *testing.T) {
 		{"diff.x.command", run},
 		{"diff.x.textconv", run},
 		{"merge.x.driver", run},
-		{"core.hooksPath", filepath.Join(w.own, "hooks")},
+		{"core.hooksPath", filepath.Join(w.gitDir, "hooks")},
 		{"include.path", "../evil"},
 		{"uploadpack.packObjectsHook", run},
 		{"core.sshCommand", run},
 		{"core.alternateRefsCommand", run},
 		{"gc.recentObjectsHook", run},
 	} {
-		w.agent("config", s[0], s[1])
+		w.sandboxGit("config", s[0], s[1])
 	}
-	assert.NilError(t, os.WriteFile(filepath.Join(w.own, "commondir.evil"), []byte("../evil"), 0o644))
+	assert.NilError(t, os.WriteFile(filepath.Join(w.gitDir, "commondir.evil"), []byte("../evil"), 0o644))
 	hooksOff("add", "a.txt", ".gitattributes", "nested")
 	hooksOff("commit", "-q", "-m", "agent")
 	quiet := func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
@@ -84,36 +84,36 @@ func TestNothingPlantedIsRun(t *testing.T) {
 // The user's "git status" would enter a git directory that the agent has written.
 func TestSubmoduleOfTheAgentIsRejected(t *testing.T) {
 	t.Parallel()
-	w := sandboxed(t)
+	w := newSandbox(t)
 	marker := filepath.Join(w.dir, "marker")
 	inner := filepath.Join(w.root, "inner")
 	w.write("inner/a.txt", "x")
 	w.run(inner, nil, "git", "init", "-q")
 	w.run(inner, nil, "git", "commit", "-q", "--allow-empty", "-m", "x")
-	w.agent("add", "inner")
-	w.agent("commit", "-q", "-m", "agent: submodule")
+	w.sandboxGit("add", "inner")
+	w.sandboxGit("commit", "-q", "-m", "agent: submodule")
 	w.run(inner, nil, "git", "config", "core.fsmonitor", "touch "+marker)
-	c := conflicts(t, w, hasSubmodule)
+	c := fetchConflict(t, w, hasSubmodule)
 	assert.Assert(t, is.Contains(c.Error(), `"inner"`))
 	w.git("status", "--porcelain")
 	_, err := os.Stat(marker)
 	assert.Assert(t, os.IsNotExist(err), "something was run")
 }
 
-func TestOddNamesOfBranches(t *testing.T) {
+func TestUnusualBranchNames(t *testing.T) {
 	t.Parallel()
-	w := sandboxed(t)
+	w := newSandbox(t)
 	tip := w.commit("a.txt", "x\n")
 	marker := filepath.Join(w.dir, "marker")
 	odd := []string{
 		"$(touch${IFS}" + marker + ")", "x\u3000y", strings.Repeat("n", 200) + "/" + strings.Repeat("m", 99), "a;b", "MAIN", "a/@head", "@base", "x.lock.y", "日本", "main.",
 	}
 	for _, name := range odd {
-		err := os.MkdirAll(filepath.Dir(filepath.Join(w.own, "refs/heads", name)), 0o755)
+		err := os.MkdirAll(filepath.Dir(filepath.Join(w.gitDir, "refs/heads", name)), 0o755)
 		assert.NilError(t, err)
-		assert.NilError(t, os.WriteFile(filepath.Join(w.own, "refs/heads", name), []byte(tip+"\n"), 0o644))
+		assert.NilError(t, os.WriteFile(filepath.Join(w.gitDir, "refs/heads", name), []byte(tip+"\n"), 0o644))
 	}
-	res := w.out()
+	res := w.fetch()
 	assert.Equal(t, res.Commits, 1)
 	for ref := range strings.Lines(w.git("for-each-ref", "--format=%(refname)")) {
 		ref = strings.TrimSpace(ref)
@@ -141,8 +141,8 @@ func (o object) id() string {
 	return fmt.Sprintf("%x", sha1.Sum(append([]byte(fmt.Sprintf("%s %d\x00", names[o.kind], len(o.content))), o.content...))) //nolint:gosec // as above
 }
 
-// answerOf forges a listing and a bundle.
-func answerOf(t *testing.T, tip string, objects ...object) []byte {
+// bundleOf forges a listing and a bundle.
+func bundleOf(t *testing.T, tip string, objects ...object) []byte {
 	t.Helper()
 	head := fmt.Sprintf("%s refs/heads/main\n%s HEAD refs/heads/main\n\n# v2 git bundle\n%s refs/heads/main\n\n", tip, tip, tip)
 	return append([]byte(head), packOf(t, objects...)...)
@@ -178,7 +178,7 @@ func tree(t *testing.T, mode, name, id string) object {
 	return object{2, append([]byte(mode+" "+name+"\x00"), raw...)}
 }
 
-func TestMalformedObjectsAreRefused(t *testing.T) {
+func TestMalformedObjectsAreRejected(t *testing.T) {
 	t.Parallel()
 	blob := object{3, []byte("x\n")}
 	const who = "author a <a@b> 1700000000 +0000\ncommitter a <a@b> 1700000000 +0000\n\nm\n"
@@ -220,10 +220,10 @@ func TestMalformedObjectsAreRefused(t *testing.T) {
 		}, "missing"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := sandboxed(t)
+			w := newSandbox(t)
 			before, store := w.git("for-each-ref"), w.git("count-objects", "-v")
 			tip, objects := tc.make(w.tip("main"))
-			answer := answerOf(t, tip, objects...)
+			answer := bundleOf(t, tip, objects...)
 			_, err := w.repo.Fetch(t.Context(), func(_ context.Context, _ string, _ []string, _ io.Reader, stdout io.Writer) error {
 				_, err := stdout.Write(answer)
 				return err
@@ -231,15 +231,15 @@ func TestMalformedObjectsAreRefused(t *testing.T) {
 			assert.ErrorContains(t, err, tc.want)
 			assert.Equal(t, w.git("for-each-ref"), before)
 			assert.Equal(t, w.git("count-objects", "-v"), store, "what is refused leaves nothing")
-			w.clean()
+			w.assertClean()
 			w.git("fsck", "--strict")
 		})
 	}
 	t.Run("sound ones are taken", func(t *testing.T) {
-		w := sandboxed(t)
+		w := newSandbox(t)
 		tr := tree(t, "100644", "a", blob.id())
 		c := of(tr, w.tip("main"))
-		answer := answerOf(t, c.id(), blob, tr, c)
+		answer := bundleOf(t, c.id(), blob, tr, c)
 		_, err := w.repo.Fetch(t.Context(), func(_ context.Context, _ string, _ []string, _ io.Reader, stdout io.Writer) error {
 			_, err := stdout.Write(answer)
 			return err
@@ -249,7 +249,7 @@ func TestMalformedObjectsAreRefused(t *testing.T) {
 	})
 }
 
-func TestGateSeesCommitsThatABundleOmits(t *testing.T) {
+func TestGateChecksCommitsMissingFromTheBundle(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ name, named, first, then string }{
 		{"another is named", "ONE refs/heads/x\n", "ONE refs/heads/x\nTWO refs/heads/main\n", ""},
@@ -257,7 +257,7 @@ func TestGateSeesCommitsThatABundleOmits(t *testing.T) {
 		{"it gets a ref later", "ONE refs/heads/x\n", "ONE refs/heads/x\n", "TWO refs/heads/main\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := sandboxed(t)
+			w := newSandbox(t)
 			blob := object{3, []byte("secret\n")}
 			tr := tree(t, "100644", "a", blob.id())
 			commit := func(message string) object {
@@ -299,7 +299,7 @@ func TestRefsMustBeCommits(t *testing.T) {
 	tr := tree(t, "100644", "a", blob.id())
 	tag := object{4, []byte("object " + tr.id() + "\ntype tree\ntag x\ntagger a <a@b> 1700000000 +0000\n\nm\n")}
 	for _, tip := range []object{blob, tr, tag} {
-		w := sandboxed(t)
+		w := newSandbox(t)
 		before := w.git("for-each-ref")
 		answer := tip.id() + " refs/heads/x\n- HEAD refs/heads/main\n\n# v2 git bundle\n\n" + string(packOf(t, blob, tr, tag))
 		res, err := w.repo.Fetch(t.Context(), func(_ context.Context, _ string, _ []string, _ io.Reader, stdout io.Writer) error {
@@ -309,13 +309,13 @@ func TestRefsMustBeCommits(t *testing.T) {
 		assert.NilError(t, err)
 		assert.Check(t, is.Contains(res.Refused["refs/heads/x"], "is not a commit"))
 		assert.Equal(t, w.git("for-each-ref"), before)
-		w.noObjects(tip.id())
+		w.assertNotStored(tip.id())
 	}
 }
 
 func TestInvalidListings(t *testing.T) {
 	t.Parallel()
-	w := sandboxed(t)
+	w := newSandbox(t)
 	id := strings.Repeat("a", 40)
 	for _, tc := range []struct{ answer, want string }{
 		{"", "unexpected EOF"},
@@ -335,7 +335,7 @@ func TestInvalidListings(t *testing.T) {
 		}, true)
 		assert.Check(t, is.ErrorContains(err, tc.want), tc.answer[:min(len(tc.answer), 80)])
 	}
-	w.clean()
+	w.assertClean()
 
 	// A branch that is said to be where nothing is.
 	_, err := w.repo.Fetch(t.Context(), func(_ context.Context, _ string, _ []string, _ io.Reader, stdout io.Writer) error {

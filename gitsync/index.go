@@ -28,7 +28,7 @@ func (r *Repo) indexEdit(token string) indexEdit {
 	}
 }
 
-// begin takes git's lock of the index and copies the index.
+// start takes git's lock of the index and copies the index.
 func (e indexEdit) begin() error {
 	f, err := os.OpenFile(e.lock, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 // Only the latest stash has a ref; the others are in its reflog.
 func TestEveryStashIsFetched(t *testing.T) {
 	t.Parallel()
-	w := sandboxed(t)
+	w := newSandbox(t)
 	stash := func(content string) string {
 		w.write("a.txt", content)
-		w.agent("stash", "-q")
-		return w.agent("rev-parse", "refs/stash")
+		w.sandboxGit("stash", "-q")
+		return w.sandboxGit("rev-parse", "refs/stash")
 	}
 	here := func(commits ...string) {
 		t.Helper()
@@ -28,120 +28,120 @@ func TestEveryStashIsFetched(t *testing.T) {
 		w.git("fsck", "--strict", "--no-dangling")
 	}
 	first, second, third := stash("1\n"), stash("2\n"), stash("3\n")
-	res := w.out()
+	res := w.fetch()
 	here(third, second, first)
 	assert.Assert(t, is.Contains(strings.Join(res.Notes(), "\n"), "An older stash of the sandbox is at refs/ralph/ralph-test/@stash-"+first))
-	assert.Equal(t, len(w.out().Others), 0)
+	assert.Equal(t, len(w.fetch().Others), 0)
 
 	fourth := stash("4\n")
-	w.out()
+	w.fetch()
 	here(fourth, third, second, first)
-	w.agent("stash", "drop", "-q")
-	assert.Equal(t, len(w.out().Kept), 0)
+	w.sandboxGit("stash", "drop", "-q")
+	assert.Equal(t, len(w.fetch().Kept), 0)
 	here(third, third, second, first)
 
-	// One comes that is below one that was there already.
+	// A new stash can be below an existing one.
 	fifth := stash("5\n")
-	w.agent("stash", "store", "-m", "again", third)
-	w.out()
+	w.sandboxGit("stash", "store", "-m", "again", third)
+	w.fetch()
 	here(third, third, second, first, fifth)
 }
 
 // recreate fills a new git directory after its volume was removed.
-func (w *world) recreate() {
+func (w *fixture) recreate() {
 	w.t.Helper()
 	assert.NilError(w.t, Forget(w.repo.stateDir, "ralph-test"))
-	assert.NilError(w.t, os.RemoveAll(w.own))
+	assert.NilError(w.t, os.RemoveAll(w.gitDir))
 	w.fill()
 }
 
-// kept returns the commits whose names others have.
-func (w *world) kept() []string {
+// keptCommits returns the commits whose names others have.
+func (w *fixture) keptCommits() []string {
 	w.t.Helper()
 	return strings.Fields(w.git("for-each-ref", "--format=%(objectname)", "refs/ralph/ralph-test/@kept-*"))
 }
 
 func TestCommitsOfAnEarlierSandboxAreKept(t *testing.T) {
 	t.Parallel()
-	w := sandboxed(t)
-	w.agent("switch", "-qc", "topic")
+	w := newSandbox(t)
+	w.sandboxGit("switch", "-qc", "topic")
 	topic := w.commit("topic.txt", "topic\n")
-	w.agent("switch", "-q", "main")
+	w.sandboxGit("switch", "-q", "main")
 	w.write("a.txt", "stashed\n")
-	w.agent("stash", "-q")
-	stash := w.agent("rev-parse", "refs/stash")
-	w.agent("checkout", "-q", "--detach")
+	w.sandboxGit("stash", "-q")
+	stash := w.sandboxGit("rev-parse", "refs/stash")
+	w.sandboxGit("checkout", "-q", "--detach")
 	loose := w.commit("loose.txt", "loose\n")
-	w.agent("switch", "-q", "main")
-	w.agent("switch", "-qc", "taken")
+	w.sandboxGit("switch", "-q", "main")
+	w.sandboxGit("switch", "-qc", "taken")
 	taken := w.commit("taken.txt", "taken\n")
-	w.agent("switch", "-q", "main")
+	w.sandboxGit("switch", "-q", "main")
 	old := w.commit("a.txt", "agent's\n")
-	w.agent("checkout", "-q", "--detach", loose)
+	w.sandboxGit("checkout", "-q", "--detach", loose)
 	w.write("b.txt", "user's\n")
 	w.git("commit", "-q", "-m", "user: b", "b.txt")
-	_ = conflicts(t, w, diverged)
+	_ = fetchConflict(t, w, diverged)
 	w.git("branch", "taken", taken)
 
 	w.recreate()
 	w.write("b.txt", "stashed again\n")
-	w.agent("stash", "-q")
-	w.agent("branch", "topic")
-	w.agent("switch", "-q", "taken")
-	w.agent("commit", "-q", "--allow-empty", "--amend", "-m", "rewritten")
-	w.agent("switch", "-q", "main")
-	w.agent("checkout", "-q", "--detach")
+	w.sandboxGit("stash", "-q")
+	w.sandboxGit("branch", "topic")
+	w.sandboxGit("switch", "-q", "taken")
+	w.sandboxGit("commit", "-q", "--allow-empty", "--amend", "-m", "rewritten")
+	w.sandboxGit("switch", "-q", "main")
+	w.sandboxGit("checkout", "-q", "--detach")
 	w.commit("loose.txt", "other\n")
-	w.agent("checkout", "-q", "-B", "main")
-	w.agent("checkout", "-q", "--detach")
-	res := w.out()
+	w.sandboxGit("checkout", "-q", "-B", "main")
+	w.sandboxGit("checkout", "-q", "--detach")
+	res := w.fetch()
 	assert.Equal(t, res.Commits, 1)
 	want := []string{old, topic, stash, loose}
 	slices.Sort(want)
-	assert.DeepEqual(t, w.kept(), want)
+	assert.DeepEqual(t, w.keptCommits(), want)
 	assert.Equal(t, w.tip(res.Kept["refs/ralph/ralph-test/main"]), old)
 	assert.Assert(t, is.Contains(strings.Join(res.Notes(), "\n"), "The commits that were at refs/ralph/ralph-test/main are at refs/ralph/ralph-test/@kept-"+old))
 
 	// What it rewrites itself is replaced as ever.
-	w.agent("switch", "-q", "main")
-	w.agent("commit", "-q", "--amend", "-m", "another message")
-	assert.Equal(t, len(w.out().Kept), 0)
-	assert.DeepEqual(t, w.kept(), want)
+	w.sandboxGit("switch", "-q", "main")
+	w.sandboxGit("commit", "-q", "--amend", "-m", "another message")
+	assert.Equal(t, len(w.fetch().Kept), 0)
+	assert.DeepEqual(t, w.keptCommits(), want)
 }
 
 func TestContainedCommitsAreNotKept(t *testing.T) {
 	t.Parallel()
-	w := sandboxed(t)
+	w := newSandbox(t)
 	old := w.commit("a.txt", "one\n")
 	w.git("switch", "-qc", "other")
-	_ = conflicts(t, w, switchedAway)
+	_ = fetchConflict(t, w, switchedAway)
 	w.git("switch", "-q", "main")
 	w.recreate()
-	w.agent("reset", "-q", old)
+	w.sandboxGit("reset", "-q", old)
 	w.commit("b.txt", "two\n")
-	assert.Equal(t, len(w.out().Kept), 0)
-	assert.Equal(t, len(w.kept()), 0)
+	assert.Equal(t, len(w.fetch().Kept), 0)
+	assert.Equal(t, len(w.keptCommits()), 0)
 }
 
 func TestReplacedNamesAreKept(t *testing.T) {
 	t.Parallel()
-	w := sandboxed(t)
+	w := newSandbox(t)
 	first := w.commit("a.txt", "one\n")
-	w.agent("branch", "x/a")
-	w.agent("branch", "x/b")
-	w.out()
-	w.agent("branch", "-D", "x/a", "x/b")
-	w.agent("branch", "x")
-	w.out()
-	assert.DeepEqual(t, w.kept(), []string{first})
-	w.agent("branch", "-D", "x")
+	w.sandboxGit("branch", "x/a")
+	w.sandboxGit("branch", "x/b")
+	w.fetch()
+	w.sandboxGit("branch", "-D", "x/a", "x/b")
+	w.sandboxGit("branch", "x")
+	w.fetch()
+	assert.DeepEqual(t, w.keptCommits(), []string{first})
+	w.sandboxGit("branch", "-D", "x")
 	second := w.commit("a.txt", "two\n")
-	w.agent("branch", "x/a")
-	w.out()
-	w.agent("branch", "-D", "x/a")
-	w.agent("branch", "x")
-	w.out()
+	w.sandboxGit("branch", "x/a")
+	w.fetch()
+	w.sandboxGit("branch", "-D", "x/a")
+	w.sandboxGit("branch", "x")
+	w.fetch()
 	want := []string{first, second}
 	slices.Sort(want)
-	assert.DeepEqual(t, w.kept(), want)
+	assert.DeepEqual(t, w.keptCommits(), want)
 }

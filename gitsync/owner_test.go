@@ -13,13 +13,13 @@ import (
 )
 
 // Files that root creates in a user's repository belong to the user.
-func TestRootLeavesFilesToTheOwner(t *testing.T) {
+func TestRootKeepsTheOwnerOfFiles(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can try what root does")
 	}
 	const uid, gid = 1234, 2345
-	homeOf(t)
-	w := simple(t)
+	setHome(t)
+	w := newRepo(t)
 	for dir := w.dir; dir != filepath.Dir(os.TempDir()) && dir != "/"; dir = filepath.Dir(dir) {
 		if dir != os.TempDir() {
 			assert.NilError(t, os.Chmod(dir, 0o755))
@@ -30,11 +30,11 @@ func TestRootLeavesFilesToTheOwner(t *testing.T) {
 		return os.Lchown(path, uid, gid)
 	}))
 	w.git("config", "--global", "safe.directory", "*")
-	w.sandbox()
+	w.createSandbox()
 	_, err := w.repo.Layout(t.Context())
 	assert.NilError(t, err)
 	tip := w.commit("a.txt", "x\n")
-	assert.Equal(t, w.out().Commits, 1)
+	assert.Equal(t, w.fetch().Commits, 1)
 	assert.Equal(t, w.tip("main"), tip)
 	for _, dir := range []string{".git", worktrees} {
 		assert.NilError(t, filepath.WalkDir(filepath.Join(w.root, dir), func(path string, entry fs.DirEntry, err error) error {

@@ -17,8 +17,8 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 )
 
-// pipe creates a named pipe in the working tree.
-func (w *world) pipe(name string) {
+// mkfifo creates a named pipe in the working tree.
+func (w *fixture) mkfifo(name string) {
 	w.t.Helper()
 	path := filepath.Join(w.root, name)
 	_ = os.Remove(path)
@@ -26,18 +26,18 @@ func (w *world) pipe(name string) {
 	assert.NilError(w.t, syscall.Mkfifo(path, 0o600))
 }
 
-// late is the Shell of a sandbox whose agent creates a pipe after each script: before, it
-// would block the sandbox's git.
-func (w *world) late(name string) Shell {
+// shellWithPipe is a Shell that creates a pipe after each script: before, it would block the
+// sandbox's git.
+func (w *fixture) shellWithPipe(name string) Shell {
 	return func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
 		err := w.sh(ctx, script, args, stdin, stdout)
-		w.pipe(name)
+		w.mkfifo(name)
 		return err
 	}
 }
 
-// released asserts that a sync has left no temporary file and no lock.
-func (w *world) released() {
+// assertReleased asserts that a sync has left no temporary file and no lock.
+func (w *fixture) assertReleased() {
 	w.t.Helper()
 	left, err := filepath.Glob(filepath.Join(w.root, ".git", "index?*"))
 	assert.NilError(w.t, err)
@@ -59,16 +59,16 @@ func TestNamedPipesDoNotBlockFetch(t *testing.T) {
 		{"b.txt", "a.txt"},
 	} {
 		t.Run(tc.pipe+" and "+tc.file, func(t *testing.T) {
-			w := sandboxed(t)
+			w := newSandbox(t)
 			w.repo.git.Timeout = 500 * time.Millisecond
 			tip := w.commit(tc.file, "agent's\n")
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
-			res, err := w.repo.Fetch(ctx, w.late(tc.pipe), true)
+			res, err := w.repo.Fetch(ctx, w.shellWithPipe(tc.pipe), true)
 			assert.NilError(t, err)
 			assert.Assert(t, res.Conflict == nil, "%v", res.Conflict)
 			assert.Equal(t, w.tip("main"), tip)
-			w.released()
+			w.assertReleased()
 			assert.NilError(t, os.Remove(filepath.Join(w.root, tc.pipe)))
 			assert.Equal(t, w.git("diff", "--cached", "--name-only", "HEAD"), "")
 			assert.Equal(t, w.git("diff", "--name-only", "--diff-filter=M"), "")
@@ -85,21 +85,21 @@ func TestNamedPipesDoNotBlockReadingAttributes(t *testing.T) {
 		return ctx
 	}
 	t.Run("a merge", func(t *testing.T) {
-		w := simple(t)
+		w := newRepo(t)
 		w.write("m.txt", "1\n2\n3\n4\n5\n")
 		w.git("add", "m.txt")
 		w.git("commit", "-q", "-m", "to merge")
-		w.sandbox()
+		w.createSandbox()
 		w.write("m.txt", "one\n2\n3\n4\n5\n")
 		w.git("commit", "-q", "-m", "user", "m.txt")
 		w.commit("m.txt", "one\n2\n3\n4\nfive\n")
-		res, err := w.repo.Fetch(quick(t), w.late(".gitattributes"), true)
+		res, err := w.repo.Fetch(quick(t), w.shellWithPipe(".gitattributes"), true)
 		assert.NilError(t, err)
 		assert.Assert(t, res.Conflict != nil && res.Conflict.Merged != "", "%+v", res)
-		w.released()
+		w.assertReleased()
 	})
 	t.Run("a gate", func(t *testing.T) {
-		w := sandboxed(t)
+		w := newSandbox(t)
 		w.repo.git.Timeout = 500 * time.Millisecond
 		tip := w.commit("a.txt", "agent's\n")
 		var added bool
@@ -108,38 +108,38 @@ func TestNamedPipesDoNotBlockReadingAttributes(t *testing.T) {
 			added = err == nil
 			return true, err
 		})
-		_, err := gated.Fetch(quick(t), w.late(".gitattributes"), true)
+		_, err := gated.Fetch(quick(t), w.shellWithPipe(".gitattributes"), true)
 		assert.NilError(t, err)
 		assert.Assert(t, added)
-		w.released()
+		w.assertReleased()
 	})
 	t.Run("a filter of the user's", func(t *testing.T) {
-		w := simple(t)
+		w := newRepo(t)
 		w.write(".gitattributes", "*.bin filter=lfs\n")
 		w.write("x.bin", "pointer\n")
 		w.git("add", "-A")
 		w.git("commit", "-q", "-m", "large")
 		w.git("config", "filter.lfs.clean", "cat")
-		w.open()
+		w.openRepo()
 		w.repo.git.Timeout = 500 * time.Millisecond
-		w.pipe(".gitattributes")
+		w.mkfifo(".gitattributes")
 		all, err := w.repo.git.Config(t.Context())
 		assert.NilError(t, err)
 		paths, err := w.repo.git.Filtered(quick(t), all)
 		assert.NilError(t, err)
 		assert.DeepEqual(t, paths, []string{"x.bin"})
-		w.released()
+		w.assertReleased()
 	})
 }
 
 // The commits of a run that leaves a pipe are fetched. The next run is refused until the
 // pipe is removed, and what the first has left is the sandbox's.
 func TestNamedPipeBlocksTheNextPush(t *testing.T) {
-	w := sandboxed(t)
-	w.begin()
+	w := newSandbox(t)
+	w.start()
 	w.commit("a.txt", "agent's\n")
 	w.write("half.txt", "half done\n")
-	res, err := w.repo.Fetch(t.Context(), w.late(".gitattributes"), true)
+	res, err := w.repo.Fetch(t.Context(), w.shellWithPipe(".gitattributes"), true)
 	assert.NilError(t, err)
 	assert.Equal(t, res.Commits, 1)
 	assert.Assert(t, is.Contains(strings.Join(res.Notes(), "\n"), "/.gitattributes: not a regular file\nHint: remove it"))
@@ -147,25 +147,25 @@ func TestNamedPipeBlocksTheNextPush(t *testing.T) {
 
 	quick := func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
 		assert.NilError(t, os.Remove(filepath.Join(w.root, ".gitattributes")))
-		defer w.pipe(".gitattributes")
+		defer w.mkfifo(".gitattributes")
 		return w.sh(ctx, script, args, stdin, stdout)
 	}
 	_, err = w.repo.Push(t.Context(), quick)
 	assert.ErrorContains(t, err, "/.gitattributes: not a regular file")
 	assert.NilError(t, os.Remove(filepath.Join(w.root, ".gitattributes")))
-	assert.Equal(t, len(w.begin().Uncommitted), 0)
-	w.all("agent")
-	assert.Equal(t, w.agent("show", "--format=", "--name-only", "HEAD"), "half.txt")
+	assert.Equal(t, len(w.start().Uncommitted), 0)
+	w.commitAll("agent")
+	assert.Equal(t, w.sandboxGit("show", "--format=", "--name-only", "HEAD"), "half.txt")
 }
 
 func TestNamedPipeDoesNotBlockPacking(t *testing.T) {
-	w := sandboxed(t)
+	w := newSandbox(t)
 	w.repo.git.Timeout = 500 * time.Millisecond
 	tip := w.commit("a.txt", "agent's\n")
-	w.pipe(".gitattributes")
+	w.mkfifo(".gitattributes")
 	var read bool
 	res, err := w.repo.Fetch(t.Context(), func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
-		stop := w.readers(".gitattributes", &read)
+		stop := w.unblockReaders(".gitattributes", &read)
 		defer stop()
 		return w.sh(ctx, script, args, stdin, stdout)
 	}, true)
@@ -175,9 +175,9 @@ func TestNamedPipeDoesNotBlockPacking(t *testing.T) {
 	assert.Equal(t, w.tip("main"), tip)
 }
 
-// readers sets read when a process has opened a pipe, and unblocks it. Opening a pipe for
+// unblockReaders sets read when a process has opened a pipe, and unblocks it. Opening a pipe for
 // writing without blocking succeeds only then.
-func (w *world) readers(name string, read *bool) (stop func()) {
+func (w *fixture) unblockReaders(name string, read *bool) (stop func()) {
 	stopping, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -199,12 +199,12 @@ func (w *world) readers(name string, read *bool) (stop func()) {
 }
 
 func TestBlockedGitOfAKilledCommandHoldsNoLock(t *testing.T) {
-	w := sandboxed(t)
+	w := newSandbox(t)
 	tip := w.commit("a.txt", "agent's\n")
 	waits := filepath.Join(w.dir, "waits")
 	script := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in *--refresh*) mkfifo %s; echo $$ >%s; (sleep 0.3; kill -9 $PPID) & ;; esac\nexec git \"$@\"\n", filepath.Join(w.root, ".gitattributes"), waits)
 	writeProgram(t, filepath.Join(w.dir, "git-that-kills"), script)
-	assert.Assert(t, !w.child())
+	assert.Assert(t, !w.syncInChild())
 	pid, err := os.ReadFile(waits)
 	assert.NilError(t, err)
 	var orphan int
@@ -219,5 +219,5 @@ func TestBlockedGitOfAKilledCommandHoldsNoLock(t *testing.T) {
 	_, err = w.repo.Fetch(ctx, w.sh, true)
 	assert.NilError(t, err)
 	assert.Equal(t, w.tip("main"), tip)
-	w.released()
+	w.assertReleased()
 }

@@ -39,10 +39,10 @@ func eachAdded(t *testing.T, in Incoming, line func(a additions.File, number int
 	}
 }
 
-// noObjects asserts that the user's repository lacks a commit, and has no quarantine.
-func (w *world) noObjects(commit string) {
+// assertNotStored asserts that the user's repository lacks a commit, and has no quarantine.
+func (w *fixture) assertNotStored(commit string) {
 	w.t.Helper()
-	w.noObjectsOutside(commit)
+	w.assertMissing(commit)
 	left, err := filepath.Glob(filepath.Join(w.root, ".git", "objects", "tmp_objdir-*"))
 	assert.NilError(w.t, err)
 	assert.Equal(w.t, len(left), 0)
@@ -50,7 +50,7 @@ func (w *world) noObjects(commit string) {
 
 func TestGateHoldsCommitsBack(t *testing.T) {
 	t.Parallel()
-	w := sandboxed(t)
+	w := newSandbox(t)
 	before := w.tip("main")
 	tip := w.commit("a.txt", "a\nsecret\n")
 	pass, asked := false, 0
@@ -58,7 +58,7 @@ func TestGateHoldsCommitsBack(t *testing.T) {
 		asked++
 		assert.DeepEqual(t, in.Commits, []string{tip})
 		assert.DeepEqual(t, added(t, in), map[string]string{"a.txt:2": "secret"})
-		w.noObjectsOutside(tip)
+		w.assertMissing(tip)
 		return pass, nil
 	})
 	held := func(repo *Repo) {
@@ -68,11 +68,11 @@ func TestGateHoldsCommitsBack(t *testing.T) {
 		assert.Assert(t, ok, "%v", err)
 		assert.Equal(t, h.Sandbox, "ralph-test")
 		assert.Equal(t, w.tip("main"), before)
-		w.noObjects(tip)
+		w.assertNotStored(tip)
 	}
 	held(gated)
 	assert.Assert(t, !Saved(w.repo.stateDir, "ralph-test"))
-	held(w.repo) // nobody takes them by accident
+	held(w.repo) // a command without a gate fetches nothing
 	_, err := w.repo.Push(t.Context(), w.sh)
 	assert.ErrorContains(t, err, "were held back")
 	_, _, err = gated.Follow(t.Context(), w.sh, "", true)
@@ -84,13 +84,13 @@ func TestGateHoldsCommitsBack(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Equal(t, res.Commits, 1)
 	assert.Equal(t, w.tip("main"), tip)
-	w.clean()
+	w.assertClean()
 	w.commit("b.txt", "more\n")
-	assert.Equal(t, w.out().Commits, 1, "nothing is held any more")
+	assert.Equal(t, w.fetch().Commits, 1, "nothing is held any more")
 }
 
-// noObjectsOutside asserts that the user's repository lacks a commit.
-func (w *world) noObjectsOutside(commit string) {
+// assertMissing asserts that the user's repository lacks a commit.
+func (w *fixture) assertMissing(commit string) {
 	w.t.Helper()
 	_, err := w.repo.git.Output(w.t.Context(), nil, "cat-file", "-e", commit)
 	assert.Assert(w.t, err != nil, "the repository has %s", commit)
@@ -98,14 +98,14 @@ func (w *world) noObjectsOutside(commit string) {
 
 func TestFailedGateHoldsCommitsBack(t *testing.T) {
 	t.Parallel()
-	w := sandboxed(t)
+	w := newSandbox(t)
 	tip := w.commit("a.txt", "a\nb\n")
 	_, err := w.repo.WithGate(func(context.Context, Incoming) (bool, error) { return true, errors.New("no scanner") }).Fetch(t.Context(), w.sh, true)
 	assert.Error(t, err, "no scanner")
-	w.noObjects(tip)
+	w.assertNotStored(tip)
 	_, err = w.repo.Fetch(t.Context(), w.sh, true)
-	assert.ErrorContains(t, err, "were held back", "a command without a gate takes nothing that a gate could not see")
-	w.noObjects(tip)
+	assert.ErrorContains(t, err, "were held back", "a command without a gate fetches nothing that was held back")
+	w.assertNotStored(tip)
 	res, err := w.repo.WithGate(func(context.Context, Incoming) (bool, error) { return true, nil }).Fetch(t.Context(), w.sh, true)
 	assert.NilError(t, err)
 	assert.Equal(t, res.Commits, 1)
@@ -113,7 +113,7 @@ func TestFailedGateHoldsCommitsBack(t *testing.T) {
 
 func TestRewrittenCommitsPassTheGate(t *testing.T) {
 	t.Parallel()
-	w := sandboxed(t)
+	w := newSandbox(t)
 	w.commit("a.txt", "secret\n")
 	gated := w.repo.WithGate(func(_ context.Context, in Incoming) (bool, error) {
 		clean := true
@@ -125,40 +125,40 @@ func TestRewrittenCommitsPassTheGate(t *testing.T) {
 	w.commit("a.txt", "clean\n") // but the secret is one commit before
 	_, err = gated.Fetch(t.Context(), w.sh, true)
 	assert.ErrorContains(t, err, "were held back")
-	w.agent("reset", "-q", "--soft", "HEAD~2")
-	w.agent("commit", "-q", "-m", "agent: clean")
+	w.sandboxGit("reset", "-q", "--soft", "HEAD~2")
+	w.sandboxGit("commit", "-q", "-m", "agent: clean")
 	res, err := gated.Fetch(t.Context(), w.sh, true)
 	assert.NilError(t, err)
 	assert.Equal(t, res.Commits, 1)
 }
 
 // A gate sees all lines that are new, and no others, whatever an agent does.
-func TestWhatCommitsAdd(t *testing.T) {
+func TestAddedLinesOfCommits(t *testing.T) {
 	t.Parallel()
-	w := simple(t)
+	w := newRepo(t)
 	w.write("many.txt", strings.Repeat("old\n", 8))
 	w.git("add", "-A")
 	w.git("commit", "-qm", "many")
-	w.sandbox()
-	w.agent("switch", "-qc", "side")
+	w.createSandbox()
+	w.sandboxGit("switch", "-qc", "side")
 	w.commit("side.txt", "side\n")
-	w.agent("switch", "-q", "main")
+	w.sandboxGit("switch", "-q", "main")
 	w.write(".gitattributes", "* -text -diff diff=x\n*.bin binary\n")
 	w.commit("many.txt", "old\nold\nnew 3\n"+strings.Repeat("old\n", 4)+"new 8")
-	w.agent("add", "-A")
-	w.agent("commit", "-qm", "attributes")
+	w.sandboxGit("add", "-A")
+	w.sandboxGit("commit", "-qm", "attributes")
 	w.commit("x.bin", "\x00binary\n")
 	w.commit("a b/\"quoted\"\t.txt", "odd\n")
 	w.commit("A.TXT", "upper\n")
 	w.commit("trick.txt", "++ b/other.txt\n@@ -1 +1 @@\n"+strings.Repeat("0", 40)+"\n")
-	w.agent("rm", "-q", "dir/c.txt")
-	w.agent("commit", "-qm", "less")
-	w.agent("merge", "-q", "--no-commit", "side")
+	w.sandboxGit("rm", "-q", "dir/c.txt")
+	w.sandboxGit("commit", "-qm", "less")
+	w.sandboxGit("merge", "-q", "--no-commit", "side")
 	w.write("side.txt", "side\nin the merge\n")
-	w.agent("add", "-A")
-	w.agent("commit", "-qm", "merge")
+	w.sandboxGit("add", "-A")
+	w.sandboxGit("commit", "-qm", "merge")
 	w.write("a.txt", "a\nstashed\n")
-	w.agent("stash", "-q")
+	w.sandboxGit("stash", "-q")
 	var got map[string]string
 	_, err := w.repo.WithGate(func(_ context.Context, in Incoming) (bool, error) {
 		got = added(t, in)
@@ -175,7 +175,7 @@ func TestWhatCommitsAdd(t *testing.T) {
 }
 
 // Attributes of the agent do not matter.
-func TestMergesAddWhatIsNewToAllParents(t *testing.T) {
+func TestAddedLinesOfMerges(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ name, attributes, extra string }{
 		{"text", "", ""},
@@ -183,25 +183,25 @@ func TestMergesAddWhatIsNewToAllParents(t *testing.T) {
 		{"no text for a byte", "", "\x00"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := simple(t)
+			w := newRepo(t)
 			w.write(".gitattributes", tc.attributes)
 			w.write("m.txt", tc.extra+"1\n2\n3\n4\n5\n")
 			w.git("add", "-A")
 			w.git("commit", "-qm", "more")
-			w.sandbox()
-			w.agent("branch", "side")
+			w.createSandbox()
+			w.sandboxGit("branch", "side")
 			w.commit("m.txt", tc.extra+"1\n2\n3\n4\n5\nmain\n")
 			main := w.commit("only.txt", "only main\n")
-			w.agent("switch", "-q", "side")
+			w.sandboxGit("switch", "-q", "side")
 			w.commit("m.txt", tc.extra+"1\nside\n2\n3\n4\n5\n")
-			w.agent("merge", "-q", "--no-commit", "-s", "ours", main)
+			w.sandboxGit("merge", "-q", "--no-commit", "-s", "ours", main)
 			w.write("only.txt", "only main\n")
 			w.write("m.txt", tc.extra+"1\nside\n2\nnew 4\n3\n4\nnew 7\nnew 8\n5\nmain\n")
 			w.write("b.txt", "b\nnew\n")
-			w.agent("add", "-A")
-			w.agent("commit", "-qm", "merge")
-			merge := w.agent("rev-parse", "HEAD")
-			w.agent("merge", "-q", "-s", "ours", "-m", "nothing new", w.agent("commit-tree", "-p", main, "-m", "x", main+"^{tree}"))
+			w.sandboxGit("add", "-A")
+			w.sandboxGit("commit", "-qm", "merge")
+			merge := w.sandboxGit("rev-parse", "HEAD")
+			w.sandboxGit("merge", "-q", "-s", "ours", "-m", "nothing new", w.sandboxGit("commit-tree", "-p", main, "-m", "x", main+"^{tree}"))
 			got := map[string]string{}
 			_, err := w.repo.WithGate(func(_ context.Context, in Incoming) (bool, error) {
 				eachAdded(t, in, func(a additions.File, number int, line string) {
@@ -221,13 +221,13 @@ func TestMergesAddWhatIsNewToAllParents(t *testing.T) {
 
 func TestOctopusMergeOf65Parents(t *testing.T) {
 	t.Parallel()
-	w := sandboxed(t)
+	w := newSandbox(t)
 	w.commit("a.txt", "a\nsecret\n")
 	args := []string{"commit-tree", "-m", "octopus"}
 	for i := range 65 {
-		args = append(args, "-p", w.agent("commit-tree", "-m", fmt.Sprint(i), "-p", "HEAD~", "HEAD~^{tree}"))
+		args = append(args, "-p", w.sandboxGit("commit-tree", "-m", fmt.Sprint(i), "-p", "HEAD~", "HEAD~^{tree}"))
 	}
-	w.agent("reset", "-q", "--soft", w.agent(append(args, "HEAD^{tree}")...))
+	w.sandboxGit("reset", "-q", "--soft", w.sandboxGit(append(args, "HEAD^{tree}")...))
 	var got map[string]string
 	_, err := w.repo.WithGate(func(_ context.Context, in Incoming) (bool, error) {
 		got = added(t, in)

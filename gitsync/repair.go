@@ -21,10 +21,10 @@ const (
 	killedCode = 75
 )
 
-// soundScript ends a script if its git could not work: an agent can remove or overwrite
+// checkScript ends a script if its git could not work: an agent can remove or overwrite
 // anything in the git directory. A git that could not be started, because the sandbox has
 // reached its process limit, proves nothing.
-const soundScript = `broken() { printf '%s\n' "$1" >&2; exit 76; }
+const checkScript = `broken() { printf '%s\n' "$1" >&2; exit 76; }
 works() { git "$@" >/dev/null 2>&1; code=$?; case $code in 0) ;; 1|128) return 1 ;; *) echo "git $1: exit code $code" >&2; exit 75 ;; esac; }
 works rev-parse --git-dir || broken 'not a git directory'
 works ls-files || broken 'unreadable index'
@@ -87,7 +87,7 @@ func (r *Repo) Repair(ctx context.Context, sh Shell) (res Result, lost, err erro
 	}
 	script := refillScript
 	if lost != nil {
-		script = keepScript + script
+		script = backupScript + script
 	}
 	if err := r.refill(ctx, &st, sh, script, refs); err != nil {
 		return Result{}, nil, fmt.Errorf("restoring the git directory of the sandbox %s: %w", r.name, err)
@@ -159,7 +159,7 @@ rm -f HEAD.ralph
 chmod -R u+rwX . 2>/dev/null
 find . -mindepth 1 -maxdepth 1 ! -name ` + LostFolder + ` -exec rm -rf {} + || exit
 ` + untarScript
-	keepScript = `cd "$1" && rm -rf ` + LostFolder + ` && mkdir ` + LostFolder + ` || exit
+	backupScript = `cd "$1" && rm -rf ` + LostFolder + ` && mkdir ` + LostFolder + ` || exit
 find . -mindepth 1 -maxdepth 1 ! -name ` + LostFolder + ` -exec mv {} ` + LostFolder + ` \;
 `
 	untarScript = `tar -x -o -f - -C ..

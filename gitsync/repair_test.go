@@ -13,8 +13,8 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 )
 
-// repaired is the Shell of a sandbox whose git directory is restored.
-func (w *world) repaired(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
+// repairShell is the Shell of a sandbox whose git directory is restored.
+func (w *fixture) repairShell(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
 	err := w.sh(ctx, script, args, stdin, stdout)
 	if strings.Contains(script, "tar -x") && err == nil {
 		w.linkObjects()
@@ -22,50 +22,50 @@ func (w *world) repaired(ctx context.Context, script string, args []string, stdi
 	return err
 }
 
-// What was fetched before, and what can still be fetched, is not lost.
-func TestBrokenGitDirectoryIsRestored(t *testing.T) {
+// Commits that were fetched, and those that still can be, are not lost.
+func TestBrokenGitDirectoryIsRepaired(t *testing.T) {
 	t.Parallel()
-	base := sandboxed(t)
-	base.agent("branch", "side", base.commit("a.txt", "fetched\n"))
+	base := newSandbox(t)
+	base.sandboxGit("branch", "side", base.commit("a.txt", "fetched\n"))
 	base.write("b.txt", "user's\n")
 	base.git("commit", "-q", "-m", "user: b", "b.txt")
-	assert.Equal(t, base.out().Conflict.Kind, diverged)
+	assert.Equal(t, base.fetch().Conflict.Kind, diverged)
 	fetched := base.tip("refs/ralph/ralph-test/main")
 	last := base.commit("dir/c.txt", "not fetched\n")
 	for _, tc := range []struct {
 		name, why string
 		saved     bool // what was not fetched before can be fetched
-		breakIt   func(w *world)
+		breakIt   func(w *fixture)
 	}{
-		{"everything is removed", "not a git directory", false, func(w *world) {
-			entries, err := os.ReadDir(w.own)
+		{"everything is removed", "not a git directory", false, func(w *fixture) {
+			entries, err := os.ReadDir(w.gitDir)
 			assert.NilError(w.t, err)
 			for _, e := range entries {
-				assert.NilError(w.t, os.RemoveAll(filepath.Join(w.own, e.Name())))
+				assert.NilError(w.t, os.RemoveAll(filepath.Join(w.gitDir, e.Name())))
 			}
 		}},
-		{"garbage as HEAD", "not a git directory", true, func(w *world) { w.spoil("HEAD") }},
-		{"garbage as index", "unreadable index", true, func(w *world) { w.spoil("index") }},
-		{"garbage as config", "not a git directory", true, func(w *world) { w.spoil("config") }},
-		{"no refs", "not a git directory", false, func(w *world) {
-			assert.NilError(w.t, os.RemoveAll(filepath.Join(w.own, "refs")))
-			assert.NilError(w.t, os.WriteFile(filepath.Join(w.own, "refs"), nil, 0o400))
+		{"garbage as HEAD", "not a git directory", true, func(w *fixture) { w.corrupt("HEAD") }},
+		{"garbage as index", "unreadable index", true, func(w *fixture) { w.corrupt("index") }},
+		{"garbage as config", "not a git directory", true, func(w *fixture) { w.corrupt("config") }},
+		{"no refs", "not a git directory", false, func(w *fixture) {
+			assert.NilError(w.t, os.RemoveAll(filepath.Join(w.gitDir, "refs")))
+			assert.NilError(w.t, os.WriteFile(filepath.Join(w.gitDir, "refs"), nil, 0o400))
 		}},
-		{"no objects", "missing alternates", false, func(w *world) {
-			assert.NilError(w.t, os.RemoveAll(filepath.Join(w.own, "objects")))
-			assert.NilError(w.t, os.Mkdir(filepath.Join(w.own, "objects"), 0o755))
+		{"no objects", "missing alternates", false, func(w *fixture) {
+			assert.NilError(w.t, os.RemoveAll(filepath.Join(w.gitDir, "objects")))
+			assert.NilError(w.t, os.Mkdir(filepath.Join(w.gitDir, "objects"), 0o755))
 		}},
-		{"no commit", "is missing", false, func(w *world) {
-			id := w.agent("rev-parse", "HEAD")
-			assert.NilError(w.t, os.Remove(filepath.Join(w.own, "objects", id[:2], id[2:])))
+		{"no commit", "is missing", false, func(w *fixture) {
+			id := w.sandboxGit("rev-parse", "HEAD")
+			assert.NilError(w.t, os.Remove(filepath.Join(w.gitDir, "objects", id[:2], id[2:])))
 		}},
-		{"another commondir", "not a git directory", true, func(w *world) {
-			assert.NilError(w.t, os.WriteFile(filepath.Join(w.own, "commondir"), []byte("/nowhere\n"), 0o644))
+		{"another commondir", "not a git directory", true, func(w *fixture) {
+			assert.NilError(w.t, os.WriteFile(filepath.Join(w.gitDir, "commondir"), []byte("/nowhere\n"), 0o644))
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			w := base.clone(t).open()
+			w := base.clone(t).openRepo()
 			tc.breakIt(w)
 			files := w.run(w.root, nil, "sh", "-c", "cat a.txt b.txt dir/c.txt")
 
@@ -73,7 +73,7 @@ func TestBrokenGitDirectoryIsRestored(t *testing.T) {
 			broken, ok := errors.AsType[*BrokenError](err)
 			assert.Assert(t, ok, "%v", err)
 			assert.Assert(t, is.Contains(broken.Why, tc.why))
-			_, lost, err := w.repo.Repair(t.Context(), w.repaired)
+			_, lost, err := w.repo.Repair(t.Context(), w.repairShell)
 			assert.NilError(t, err)
 
 			want := fetched
@@ -81,40 +81,40 @@ func TestBrokenGitDirectoryIsRestored(t *testing.T) {
 				want = last
 				assert.NilError(t, lost)
 			}
-			_, err = os.Stat(filepath.Join(w.own, LostFolder))
+			_, err = os.Stat(filepath.Join(w.gitDir, LostFolder))
 			assert.Equal(t, err == nil, lost != nil)
-			assert.Equal(t, w.agent("rev-parse", "main"), want)
+			assert.Equal(t, w.sandboxGit("rev-parse", "main"), want)
 			assert.Equal(t, w.tip("refs/ralph/ralph-test/main"), want)
-			assert.Equal(t, w.agent("rev-parse", "side"), fetched)
-			assert.Equal(t, w.agent("branch", "--show-current"), "main")
-			assert.Equal(t, w.run(w.root, nil, "sh", "-c", "cat a.txt b.txt dir/c.txt"), files, "files are left alone")
-			w.agent("fsck", "--strict")
-			w.agent("stash", "-q", "--include-untracked")
+			assert.Equal(t, w.sandboxGit("rev-parse", "side"), fetched)
+			assert.Equal(t, w.sandboxGit("branch", "--show-current"), "main")
+			assert.Equal(t, w.run(w.root, nil, "sh", "-c", "cat a.txt b.txt dir/c.txt"), files, "files are unchanged")
+			w.sandboxGit("fsck", "--strict")
+			w.sandboxGit("stash", "-q", "--include-untracked")
 			w.commit("a.txt", "more\n")
-			assert.Equal(t, w.out().Conflict.Kind, diverged, "both sides are where they were")
+			assert.Equal(t, w.fetch().Conflict.Kind, diverged, "both sides are unchanged")
 		})
 	}
 }
 
-func (w *world) spoil(name string) {
+func (w *fixture) corrupt(name string) {
 	w.t.Helper()
-	path := filepath.Join(w.own, name)
+	path := filepath.Join(w.gitDir, name)
 	_ = os.Remove(path)
 	assert.NilError(w.t, os.WriteFile(path, []byte("\x00garbage\n"), 0o400))
 }
 
-// A git that was killed, not started or found no space proves nothing.
+// A git that was killed, not started or found no space is no reason for a repair.
 func TestTransientFailuresAreNotRepaired(t *testing.T) {
 	t.Parallel()
-	w := sandboxed(t)
+	w := newSandbox(t)
 	w.commit("a.txt", "agent's\n")
 	killed := func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
-		return w.repaired(ctx, "git() { sh -c 'kill -9 $$'; }\n"+strings.TrimPrefix(script, plainGit), args, stdin, stdout)
+		return w.repairShell(ctx, "git() { sh -c 'kill -9 $$'; }\n"+strings.TrimPrefix(script, plainGit), args, stdin, stdout)
 	}
 	unstarted := func(command string) Shell { // sh cannot fork in a command substitution
 		return func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
 			git := `git() { case "$1 $2" in "` + command + `") return 2;; esac; command git "$@"; }` + "\n"
-			return w.repaired(ctx, git+strings.TrimPrefix(script, plainGit), args, stdin, stdout)
+			return w.repairShell(ctx, git+strings.TrimPrefix(script, plainGit), args, stdin, stdout)
 		}
 	}
 	for _, sh := range []Shell{killed, unstarted("rev-parse --git-path"), unstarted("rev-parse -q"), func(context.Context, string, []string, io.Reader, io.Writer) error { return &ScriptError{Code: 137} }, func(context.Context, string, []string, io.Reader, io.Writer) error {
@@ -125,77 +125,77 @@ func TestTransientFailuresAreNotRepaired(t *testing.T) {
 		_, lost, err := w.repo.Repair(t.Context(), sh)
 		assert.Assert(t, err != nil && lost == nil)
 	}
-	assert.Equal(t, w.out().Commits, 1)
+	assert.Equal(t, w.fetch().Commits, 1)
 }
 
 // A push would take the missing index for the removal of all files.
-func TestPushIntoAHalfRepairedGitDirectory(t *testing.T) {
+func TestPushAfterAnInterruptedRepair(t *testing.T) {
 	t.Parallel()
-	w := sandboxed(t)
+	w := newSandbox(t)
 	killed := errors.New("killed")
 	_, _, err := w.repo.Repair(t.Context(), func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
 		if script != salvageScript {
 			return killed
 		}
-		return w.repaired(ctx, script, args, stdin, stdout)
+		return w.repairShell(ctx, script, args, stdin, stdout)
 	})
 	assert.ErrorIs(t, err, killed)
 	_, err = w.repo.Push(t.Context(), w.sh)
 	assert.Assert(t, is.ErrorContains(err, "broken: missing index"))
-	_, lost, err := w.repo.Repair(t.Context(), w.repaired)
+	_, lost, err := w.repo.Repair(t.Context(), w.repairShell)
 	assert.NilError(t, errors.Join(lost, err))
 	_, err = w.repo.Push(t.Context(), w.sh)
 	assert.NilError(t, err)
-	assert.Equal(t, w.agent("status", "--porcelain"), "")
+	assert.Equal(t, w.sandboxGit("status", "--porcelain"), "")
 }
 
 // The sandbox gets the user's branch.
 func TestBrokenGitDirectoryWithoutState(t *testing.T) {
 	t.Parallel()
-	w := sandboxed(t)
+	w := newSandbox(t)
 	w.commit("a.txt", "agent's\n")
-	w.out()
-	w.spoil("index")
+	w.fetch()
+	w.corrupt("index")
 	assert.NilError(t, os.RemoveAll(w.repo.stateDir))
-	_, lost, err := w.repo.Repair(t.Context(), w.repaired)
+	_, lost, err := w.repo.Repair(t.Context(), w.repairShell)
 	assert.NilError(t, errors.Join(lost, err))
-	assert.Equal(t, w.agent("rev-parse", "main"), w.tip("main"))
-	assert.Equal(t, w.agent("status", "--porcelain"), "")
+	assert.Equal(t, w.sandboxGit("rev-parse", "main"), w.tip("main"))
+	assert.Equal(t, w.sandboxGit("status", "--porcelain"), "")
 }
 
 func TestRepairKeepsHeldCommits(t *testing.T) {
 	t.Parallel()
-	w := sandboxed(t)
+	w := newSandbox(t)
 	w.commit("a.txt", "secret\n")
-	w.spoil("index")
-	_, _, err := w.repo.WithGate(func(context.Context, Incoming) (bool, error) { return false, nil }).Repair(t.Context(), w.repaired)
+	w.corrupt("index")
+	_, _, err := w.repo.WithGate(func(context.Context, Incoming) (bool, error) { return false, nil }).Repair(t.Context(), w.repairShell)
 	assert.ErrorContains(t, err, "were held back")
-	assert.Equal(t, w.agent("show", "main:a.txt"), "secret")
+	assert.Equal(t, w.sandboxGit("show", "main:a.txt"), "secret")
 }
 
 // A killed git leaves locks, which must not stop the next run's agent from committing.
 func TestStaleLocksAreRemoved(t *testing.T) {
 	t.Parallel()
-	w := sandboxed(t)
+	w := newSandbox(t)
 	for _, name := range []string{"index.lock", "HEAD.lock", "refs/heads/main.lock"} {
-		assert.NilError(t, os.WriteFile(filepath.Join(w.own, name), nil, 0o644))
+		assert.NilError(t, os.WriteFile(filepath.Join(w.gitDir, name), nil, 0o644))
 	}
-	w.in()
+	w.push()
 	w.commit("a.txt", "agent's\n")
-	assert.Equal(t, w.out().Commits, 1)
+	assert.Equal(t, w.fetch().Commits, 1)
 }
 
 func TestReleasedIndexLockIsRetried(t *testing.T) {
 	t.Parallel()
-	w := sandboxed(t)
+	w := newSandbox(t)
 	assert.NilError(t, w.repo.MarkDirty(t.Context()))
 	tip := w.commit("a.txt", "agent's\n")
 	lock := filepath.Join(w.root, ".git", "index.lock")
 	assert.NilError(t, os.WriteFile(lock, nil, 0o644))
-	assert.Equal(t, w.out().Conflict.Kind, indexLocked)
+	assert.Equal(t, w.fetch().Conflict.Kind, indexLocked)
 	assert.Assert(t, w.repo.Unfinished())
 	assert.NilError(t, os.Remove(lock))
-	w.out()
+	w.fetch()
 	assert.Equal(t, w.tip("main"), tip)
 	assert.Assert(t, !w.repo.Unfinished())
 }

@@ -9,10 +9,10 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// many creates a repository of n files with git fast-import.
-func many(t testing.TB, n int) *world {
+// manyFiles creates a repository of n files with git fast-import.
+func manyFiles(t testing.TB, n int) *fixture {
 	t.Helper()
-	w := empty(t)
+	w := emptyRepo(t)
 	var stream strings.Builder
 	stream.WriteString("commit refs/heads/main\ncommitter a <a@b> 1700000000 +0000\ndata 5\nfirst\n")
 	for i := range n {
@@ -29,7 +29,7 @@ func TestManyFiles(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes seconds")
 	}
-	w := many(t, 20_000).open()
+	w := manyFiles(t, 20_000).openRepo()
 	began := time.Now()
 	assert.NilError(t, w.repo.Check(t.Context()))
 	checked := time.Since(began)
@@ -37,15 +37,15 @@ func TestManyFiles(t *testing.T) {
 	filled := time.Since(began) - checked
 	w.commit("d00/e00/f0.txt", "changed\n")
 	began = time.Now()
-	assert.Equal(t, w.out().Commits, 1)
+	assert.Equal(t, w.fetch().Commits, 1)
 	t.Logf("20,000 files: check %s, fill %s, sync %s", checked, filled, time.Since(began))
-	w.clean()
+	w.assertClean()
 }
 
 // BenchmarkSync syncs one commit in a repository of 10,000 files: at most 150 ms.
 func BenchmarkSync(b *testing.B) {
-	w := many(b, 10_000)
-	w.sandbox()
+	w := manyFiles(b, 10_000)
+	w.createSandbox()
 	var total time.Duration
 	n := 0
 	for b.Loop() {
@@ -53,7 +53,7 @@ func BenchmarkSync(b *testing.B) {
 		w.commit("d00/e00/f0.txt", fmt.Sprintf("change %d\n", n))
 		b.StartTimer()
 		began := time.Now()
-		if res := w.out(); res.Commits != 1 {
+		if res := w.fetch(); res.Commits != 1 {
 			b.Fatalf("%d commits came", res.Commits)
 		}
 		total += time.Since(began)

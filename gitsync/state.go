@@ -136,7 +136,7 @@ func (r *Repo) lock(ctx context.Context) (locked *Repo, unlock func(), err error
 	return &own, unlock, nil
 }
 
-// open locks the sandbox, reads its state, and completes an interrupted fast-forward.
+// openRepo locks the sandbox, reads its state, and completes an interrupted fast-forward.
 func (r *Repo) open(ctx context.Context) (*Repo, state, func(), error) {
 	r, unlock, err := r.lock(ctx)
 	if err != nil {
@@ -144,7 +144,7 @@ func (r *Repo) open(ctx context.Context) (*Repo, state, func(), error) {
 	}
 	st, err := r.readState()
 	if err == nil {
-		err = r.recoverPending(ctx, &st)
+		err = r.completePending(ctx, &st)
 	}
 	if err != nil {
 		unlock()

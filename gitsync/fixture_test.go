@@ -21,13 +21,13 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitsync/objectdirs"
 )
 
-// templateDir has the worlds that tests clone.
+// templateDir has the fixtures that tests clone.
 var templateDir string
 
 // TestMain gives all tests one empty home directory: tests that change the environment
 // cannot run in parallel.
 func TestMain(m *testing.M) {
-	if os.Getenv(childEnv) != "" { // it has its test's
+	if os.Getenv(childEnv) != "" { // the parent has set HOME
 		m.Run()
 		return
 	}
@@ -46,8 +46,8 @@ func TestMain(m *testing.M) {
 	_ = os.RemoveAll(home)
 }
 
-// homeOf sets a home directory for a test that writes to it.
-func homeOf(t *testing.T) string {
+// setHome sets a home directory for a test that writes to it.
+func setHome(t *testing.T) string {
 	t.Helper()
 	home := t.TempDir()
 	t.Setenv("HOME", home)
@@ -64,46 +64,46 @@ func writeProgram(t testing.TB, path, script string) {
 	assert.NilError(t, os.WriteFile(path, []byte(script), 0o700))
 }
 
-// world is a user's repository and a sandbox that works on its files: a second git
+// fixture is a user's repository and a sandbox that works on its files: a second git
 // directory.
-type world struct {
+type fixture struct {
 	t    testing.TB
 	dir  string
-	root string // the work tree
-	own  string // the sandbox's git directory
+	root string // the worktree
+	gitDir  string // the sandbox's git directory
 	repo *Repo
 }
 
-// environ is the environment of the user's git and the sandbox's.
-func (w *world) environ() []string {
+// env is the environment of the user's git and the sandbox's.
+func (w *fixture) env() []string {
 	return []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "GIT_CONFIG_NOSYSTEM=1",
 		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b",
 	}
 }
 
-// empty creates a world whose repository has no commits.
-func empty(t testing.TB, initArgs ...string) *world {
+// emptyRepo creates a fixture whose repository has no commits.
+func emptyRepo(t testing.TB, initArgs ...string) *fixture {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	assert.NilError(t, err)
-	w := &world{t: t, dir: dir, root: filepath.Join(dir, "repo"), own: filepath.Join(dir, filepath.Base(Folder))}
+	w := &fixture{t: t, dir: dir, root: filepath.Join(dir, "repo"), gitDir: filepath.Join(dir, filepath.Base(Folder))}
 	w.run(dir, nil, "git", append([]string{"init", "-q", "-b", "main", "--template=", w.root}, initArgs...)...)
 	return w
 }
 
-// simple creates a world with a commit of three files.
-func simple(t testing.TB, initArgs ...string) *world {
+// newRepo creates a fixture with a commit of three files.
+func newRepo(t testing.TB, initArgs ...string) *fixture {
 	t.Helper()
 	if len(initArgs) > 0 {
-		return build(t, initArgs...)
+		return buildRepo(t, initArgs...)
 	}
-	return template(t, "simple", func() *world { return build(t) }).clone(t)
+	return template(t, "simple", func() *fixture { return buildRepo(t) }).clone(t)
 }
 
-func build(t testing.TB, initArgs ...string) *world {
+func buildRepo(t testing.TB, initArgs ...string) *fixture {
 	t.Helper()
-	w := empty(t, initArgs...)
+	w := emptyRepo(t, initArgs...)
 	w.write("a.txt", "a\n")
 	w.write("b.txt", "b\n")
 	w.write("dir/c.txt", "c\n")
@@ -112,19 +112,19 @@ func build(t testing.TB, initArgs ...string) *world {
 	return w
 }
 
-// sandboxed creates a simple world with a sandbox.
-func sandboxed(t testing.TB) *world {
+// newSandbox creates a simple fixture with a sandbox.
+func newSandbox(t testing.TB) *fixture {
 	t.Helper()
-	return template(t, "sandboxed", func() *world { return build(t).sandbox() }).clone(t).open()
+	return template(t, "sandboxed", func() *fixture { return buildRepo(t).createSandbox() }).clone(t).openRepo()
 }
 
 var (
-	templates   = map[string]*world{}
+	templates   = map[string]*fixture{}
 	templatesMu sync.Mutex
 )
 
-// template creates a world once for all tests.
-func template(t testing.TB, name string, make func() *world) *world {
+// template creates a fixture once for all tests.
+func template(t testing.TB, name string, make func() *fixture) *fixture {
 	t.Helper()
 	templatesMu.Lock()
 	defer templatesMu.Unlock()
@@ -136,27 +136,27 @@ func template(t testing.TB, name string, make func() *world) *world {
 	return templates[name]
 }
 
-// clone copies a world.
-func (w *world) clone(t testing.TB) *world {
+// clone copies a fixture.
+func (w *fixture) clone(t testing.TB) *fixture {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	assert.NilError(t, err)
 	return w.cloneInto(t, dir)
 }
 
-func (w *world) cloneInto(t testing.TB, dir string) *world {
+func (w *fixture) cloneInto(t testing.TB, dir string) *fixture {
 	t.Helper()
 	assert.NilError(t, os.CopyFS(dir, os.DirFS(w.dir)))
-	c := &world{t: t, dir: dir, root: filepath.Join(dir, "repo"), own: filepath.Join(dir, filepath.Base(Folder))}
-	alternates := filepath.Join(c.own, "objects", "info", "alternates")
+	c := &fixture{t: t, dir: dir, root: filepath.Join(dir, "repo"), gitDir: filepath.Join(dir, filepath.Base(Folder))}
+	alternates := filepath.Join(c.gitDir, "objects", "info", "alternates")
 	if content, err := os.ReadFile(alternates); err == nil {
 		assert.NilError(t, os.WriteFile(alternates, bytes.ReplaceAll(content, []byte(w.dir), []byte(dir)), 0o644))
 	}
 	return c
 }
 
-// open opens the repository for the sandbox and fills its git directory.
-func (w *world) open() *world {
+// openRepo opens the repository for the sandbox and fills its git directory.
+func (w *fixture) openRepo() *fixture {
 	w.t.Helper()
 	gitDir := filepath.Join(w.root, ".git")
 	wt := gitrepo.Worktree{Root: w.root, MainRoot: w.root, GitDir: gitDir, CommonDir: gitDir}
@@ -169,19 +169,19 @@ func (w *world) open() *world {
 	var err error
 	w.repo, err = Open(wt, "ralph-test", filepath.Join(w.dir, "state"))
 	assert.NilError(w.t, err)
-	w.repo.folder = w.own
+	w.repo.folder = w.gitDir
 	return w
 }
 
-func (w *world) sandbox() *world {
+func (w *fixture) createSandbox() *fixture {
 	w.t.Helper()
-	w.open()
+	w.openRepo()
 	assert.NilError(w.t, w.repo.Check(w.t.Context()))
 	w.fill()
 	return w
 }
 
-func (w *world) fill() {
+func (w *fixture) fill() {
 	w.t.Helper()
 	var archive bytes.Buffer
 	assert.NilError(w.t, w.repo.Fill(w.t.Context(), fmt.Sprintf("%d:%d", os.Getuid(), os.Getgid()), &archive))
@@ -205,50 +205,50 @@ func (w *world) fill() {
 }
 
 // linkObjects makes alternates point to the objects on this machine.
-func (w *world) linkObjects() {
+func (w *fixture) linkObjects() {
 	w.t.Helper()
-	path := filepath.Join(w.own, "objects", "info", "alternates")
+	path := filepath.Join(w.gitDir, "objects", "info", "alternates")
 	content, err := os.ReadFile(path)
 	assert.NilError(w.t, err)
 	assert.NilError(w.t, os.WriteFile(path, bytes.ReplaceAll(content, []byte(objectdirs.MountRoot), nil), 0o644))
 }
 
-func (w *world) run(dir string, stdin io.Reader, name string, args ...string) string {
+func (w *fixture) run(dir string, stdin io.Reader, name string, args ...string) string {
 	w.t.Helper()
 	return w.runEnv(dir, stdin, nil, name, args...)
 }
 
-func (w *world) runEnv(dir string, stdin io.Reader, env []string, name string, args ...string) string {
+func (w *fixture) runEnv(dir string, stdin io.Reader, env []string, name string, args ...string) string {
 	w.t.Helper()
 	cmd := exec.Command(name, args...)
-	cmd.Dir, cmd.Stdin, cmd.Env = dir, stdin, append(w.environ(), env...)
+	cmd.Dir, cmd.Stdin, cmd.Env = dir, stdin, append(w.env(), env...)
 	out, err := cmd.CombinedOutput()
 	assert.NilError(w.t, err, "%s %q: %s", name, args, out)
 	return strings.TrimSuffix(string(out), "\n")
 }
 
-// git is the user's.
-func (w *world) git(args ...string) string {
+// git runs git in the user's repository.
+func (w *fixture) git(args ...string) string {
 	w.t.Helper()
 	return w.run(w.root, nil, "git", args...)
 }
 
-// agent is the git in the sandbox.
-func (w *world) agent(args ...string) string {
+// sandboxGit runs git in the sandbox.
+func (w *fixture) sandboxGit(args ...string) string {
 	w.t.Helper()
-	return w.runEnv(w.root, nil, w.inside(), "git", args...)
+	return w.runEnv(w.root, nil, w.sandboxEnv(), "git", args...)
 }
 
-func (w *world) inside() []string {
-	return []string{"GIT_DIR=" + w.own, "GIT_WORK_TREE=" + w.root}
+func (w *fixture) sandboxEnv() []string {
+	return []string{"GIT_DIR=" + w.gitDir, "GIT_WORK_TREE=" + w.root}
 }
 
 // sh is the Shell of the sandbox.
-func (w *world) sh(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
+func (w *fixture) sh(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
 	cmd := exec.CommandContext(ctx, "sh", append([]string{"-c", script, "sh"}, args...)...)
 	var stderr bytes.Buffer
 	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = w.root, stdin, stdout, &stderr
-	cmd.Env = append(w.environ(), w.inside()...)
+	cmd.Env = append(w.env(), w.sandboxEnv()...)
 	err := cmd.Run()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return &ScriptError{Code: exit.ExitCode(), Stderr: stderr.String()}
@@ -256,42 +256,42 @@ func (w *world) sh(ctx context.Context, script string, args []string, stdin io.R
 	return err
 }
 
-func (w *world) write(name, content string) {
+func (w *fixture) write(name, content string) {
 	w.t.Helper()
 	path := filepath.Join(w.root, name)
 	assert.NilError(w.t, os.MkdirAll(filepath.Dir(path), 0o755))
 	assert.NilError(w.t, os.WriteFile(path, []byte(content), 0o644))
 }
 
-// commit has the agent write a file and commit it alone.
-func (w *world) commit(name, content string) string {
+// commit writes a file and commits it in the sandbox.
+func (w *fixture) commit(name, content string) string {
 	w.t.Helper()
 	w.write(name, content)
-	w.agent("add", "--", name)
-	w.agent("commit", "-q", "-m", "agent: "+name)
-	return w.agent("rev-parse", "HEAD")
+	w.sandboxGit("add", "--", name)
+	w.sandboxGit("commit", "-q", "-m", "agent: "+name)
+	return w.sandboxGit("rev-parse", "HEAD")
 }
 
-func (w *world) out() Result {
+func (w *fixture) fetch() Result {
 	w.t.Helper()
 	res, err := w.repo.Fetch(w.t.Context(), w.sh, true)
 	assert.NilError(w.t, err)
 	return res
 }
 
-func (w *world) in() {
+func (w *fixture) push() {
 	w.t.Helper()
 	_, err := w.repo.Push(w.t.Context(), w.sh)
 	assert.NilError(w.t, err)
 }
 
-func (w *world) tip(ref string) string {
+func (w *fixture) tip(ref string) string {
 	w.t.Helper()
 	return w.git("rev-parse", ref)
 }
 
-// clean asserts that the user sees nothing that is not committed.
-func (w *world) clean() {
+// assertClean asserts that the user sees nothing that is not committed.
+func (w *fixture) assertClean() {
 	w.t.Helper()
 	assert.Equal(w.t, w.git("status", "--porcelain"), "")
 }

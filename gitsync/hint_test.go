@@ -13,15 +13,15 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
 )
 
-// hostile is a commit that leads git to what an agent has planted.
+// hostile is a commit that makes git read what an agent has planted.
 type hostile struct {
 	name   string
-	barred bool // whether the commits must not be taken
-	commit func(w *world)
+	rejected bool // the commits must not be merged
+	commit func(w *fixture)
 }
 
 // plant puts everything into the working tree that could make git run a program.
-func plant(w *world) {
+func plant(w *fixture) {
 	w.t.Helper()
 	run := "touch " + w.marker() + "; false"
 	inner := filepath.Join(w.root, "inner")
@@ -39,68 +39,68 @@ func plant(w *world) {
 	w.write(".gitmodules", "[submodule \"inner\"]\n\tpath = inner\n\turl = ./inner\n\tignore = none\n")
 }
 
-func (w *world) marker() string { return filepath.Join(w.dir, "marker") }
+func (w *fixture) marker() string { return filepath.Join(w.dir, "marker") }
 
-func (w *world) planted() bool {
+func (w *fixture) executed() bool {
 	_, err := os.Stat(w.marker())
 	return err == nil
 }
 
-func hostiles() []hostile {
+func hostileCommits() []hostile {
 	return []hostile{
-		{"a submodule", true, func(w *world) {
-			w.agent("add", "-f", "inner", ".gitmodules")
-			w.agent("commit", "-q", "-m", "agent: submodule")
+		{"a submodule", true, func(w *fixture) {
+			w.sandboxGit("add", "-f", "inner", ".gitmodules")
+			w.sandboxGit("commit", "-q", "-m", "agent: submodule")
 		}},
-		{"a submodule that a later commit removes", true, func(w *world) {
-			w.agent("add", "-f", "inner")
-			w.agent("commit", "-q", "-m", "agent: submodule")
-			w.agent("rm", "-q", "--cached", "inner")
-			w.agent("commit", "-q", "-m", "agent: no submodule")
+		{"a submodule that a later commit removes", true, func(w *fixture) {
+			w.sandboxGit("add", "-f", "inner")
+			w.sandboxGit("commit", "-q", "-m", "agent: submodule")
+			w.sandboxGit("rm", "-q", "--cached", "inner")
+			w.sandboxGit("commit", "-q", "-m", "agent: no submodule")
 		}},
-		{"a submodule in a merge", true, func(w *world) {
-			w.agent("add", "-f", "inner")
-			tree := w.agent("write-tree")
-			w.agent("reset", "-q", "--soft", w.agent("commit-tree", "-p", "HEAD", "-p", w.agent("commit-tree", "-m", "other", "HEAD^{tree}"), "-m", "merge", tree))
+		{"a submodule in a merge", true, func(w *fixture) {
+			w.sandboxGit("add", "-f", "inner")
+			tree := w.sandboxGit("write-tree")
+			w.sandboxGit("reset", "-q", "--soft", w.sandboxGit("commit-tree", "-p", "HEAD", "-p", w.sandboxGit("commit-tree", "-m", "other", "HEAD^{tree}"), "-m", "merge", tree))
 		}},
-		{"files only", false, func(w *world) {
-			w.agent("add", ".gitattributes", ".gitmodules")
-			w.agent("commit", "-q", "-m", "agent: files")
+		{"files only", false, func(w *fixture) {
+			w.sandboxGit("add", ".gitattributes", ".gitmodules")
+			w.sandboxGit("commit", "-q", "-m", "agent: files")
 		}},
 	}
 }
 
-// clashes create each kind of conflict; commit makes the agent's last commit.
-func clashes() map[Kind][]func(w *world, commit func()) {
-	user := func(w *world, file string) {
+// conflictSetups create each kind of conflict; commit makes the agent's last commit.
+func conflictSetups() map[Kind][]func(w *fixture, commit func()) {
+	user := func(w *fixture, file string) {
 		w.write(file, "user's\n")
 		w.git("commit", "-q", "-m", "user", file)
 	}
-	return map[Kind][]func(w *world, commit func()){
+	return map[Kind][]func(w *fixture, commit func()){
 		diverged: {
-			func(w *world, commit func()) { commit(); user(w, "b.txt") },
-			func(w *world, commit func()) { w.commit("a.txt", "agent's\n"); commit(); user(w, "a.txt") },
+			func(w *fixture, commit func()) { commit(); user(w, "b.txt") },
+			func(w *fixture, commit func()) { w.commit("a.txt", "agent's\n"); commit(); user(w, "a.txt") },
 		},
-		movedBack: {func(w *world, commit func()) {
+		movedBack: {func(w *fixture, commit func()) {
 			w.commit("a.txt", "one\n")
-			w.out()
+			w.fetch()
 			w.git("reset", "-q", "HEAD~")
 			commit()
 		}},
-		rewritten: {func(w *world, commit func()) {
+		rewritten: {func(w *fixture, commit func()) {
 			w.commit("a.txt", "one\n")
-			w.out()
-			w.agent("commit", "-q", "--amend", "-m", "another message")
+			w.fetch()
+			w.sandboxGit("commit", "-q", "--amend", "-m", "another message")
 			commit()
 		}},
-		switchedAway: {func(w *world, commit func()) { commit(); w.git("switch", "-q", "-c", "other") }},
-		branchGone:   {func(w *world, commit func()) { commit(); w.git("update-ref", "-d", "refs/heads/main") }},
-		operation: {func(w *world, commit func()) {
+		switchedAway: {func(w *fixture, commit func()) { commit(); w.git("switch", "-q", "-c", "other") }},
+		branchGone:   {func(w *fixture, commit func()) { commit(); w.git("update-ref", "-d", "refs/heads/main") }},
+		operation: {func(w *fixture, commit func()) {
 			commit()
 			assert.NilError(w.t, os.WriteFile(filepath.Join(w.root, ".git", "MERGE_HEAD"), []byte(w.tip("main")+"\n"), 0o644))
 		}},
-		hasSubmodule: {func(w *world, commit func()) { commit() }},
-		filesElsewhere: {func(w *world, commit func()) {
+		hasSubmodule: {func(w *fixture, commit func()) { commit() }},
+		filesElsewhere: {func(w *fixture, commit func()) {
 			w.commit("a.txt", "one\n")
 			commit()
 			w.git("checkout", "-q", "--", "a.txt")
@@ -108,14 +108,14 @@ func clashes() map[Kind][]func(w *world, commit func()) {
 				assert.NilError(w.t, os.Remove(filepath.Join(w.root, name)))
 			}
 		}},
-		stagedClash: {func(w *world, commit func()) {
+		stagedClash: {func(w *fixture, commit func()) {
 			w.write("x/y", "staged\n")
 			w.git("add", "x/y")
 			assert.NilError(w.t, os.RemoveAll(filepath.Join(w.root, "x")))
 			w.commit("x", "agent's\n")
 			commit()
 		}},
-		indexLocked: {func(w *world, commit func()) {
+		indexLocked: {func(w *fixture, commit func()) {
 			commit()
 			assert.NilError(w.t, os.WriteFile(filepath.Join(w.root, ".git", "index.lock"), nil, 0o644))
 			w.t.Cleanup(func() { _ = os.Remove(filepath.Join(w.root, ".git", "index.lock")) })
@@ -123,16 +123,16 @@ func clashes() map[Kind][]func(w *world, commit func()) {
 	}
 }
 
-// No command of a hint, and none that the user runs next, runs what an agent has
+// Neither the commands of a hint nor the user's next ones run a program that an agent has
 // planted.
-func TestAdvisedCommandsRunNothingOfTheAgents(t *testing.T) {
+func TestHintedCommandsRunNoPlantedPrograms(t *testing.T) {
 	t.Parallel()
 	for kind := diverged; kind < kinds; kind++ {
-		assert.Assert(t, len(clashes()[kind]) > 0, "no conflict of kind %d is tried", kind)
-		for i, clash := range clashes()[kind] {
-			for _, h := range hostiles() {
+		assert.Assert(t, len(conflictSetups()[kind]) > 0, "no test of a conflict of kind %d", kind)
+		for i, clash := range conflictSetups()[kind] {
+			for _, h := range hostileCommits() {
 				// Any submodule is found before it is known what kind of conflict it is.
-				if h.barred && h.name != "a submodule" && kind != hasSubmodule && kind != rewritten || !h.barred && kind == hasSubmodule {
+				if h.rejected && h.name != "a submodule" && kind != hasSubmodule && kind != rewritten || !h.rejected && kind == hasSubmodule {
 					continue
 				}
 				if testing.Short() && strings.HasPrefix(h.name, "a submodule ") {
@@ -140,12 +140,12 @@ func TestAdvisedCommandsRunNothingOfTheAgents(t *testing.T) {
 				}
 				t.Run(strings.Join([]string{(&Conflict{Kind: kind}).advice().why, string(rune('a' + i)), h.name}, "/"), func(t *testing.T) {
 					t.Parallel()
-					w := sandboxed(t)
+					w := newSandbox(t)
 					clash(w, func() { plant(w); h.commit(w) })
-					c := w.out().Conflict
+					c := w.fetch().Conflict
 					assert.Assert(t, c != nil, "no conflict")
 					want := kind
-					if h.barred {
+					if h.rejected {
 						want = hasSubmodule
 					}
 					assert.Equal(t, c.Kind, want, c.Error())
@@ -155,25 +155,25 @@ func TestAdvisedCommandsRunNothingOfTheAgents(t *testing.T) {
 					for _, args := range append(c.advice().commands,
 						[]string{"status"}, []string{"diff"}, []string{"diff", "HEAD"}, []string{"diff", "--cached"},
 						[]string{"commit", "-q", "--allow-empty", "-m", "user"}, []string{"commit", "-qam", "user"}, []string{"status"}) {
-						w.try("git", args...)
-						assert.Assert(t, !w.planted(), "git %q ran what was planted", args)
+						w.tryRun("git", args...)
+						assert.Assert(t, !w.executed(), "git %q ran what was planted", args)
 					}
-					w.takesNoSubmodule()
+					w.assertNoSubmodule()
 				})
 			}
 		}
 	}
 }
 
-// try runs a command that may fail.
-func (w *world) try(name string, args ...string) {
+// tryRun runs a command that may fail.
+func (w *fixture) tryRun(name string, args ...string) {
 	cmd := exec.Command(name, args...)
-	cmd.Dir, cmd.Env = w.root, w.environ()
+	cmd.Dir, cmd.Env = w.root, w.env()
 	_ = cmd.Run()
 }
 
-// takesNoSubmodule asserts that no submodule is on a branch or at a ref of a hint.
-func (w *world) takesNoSubmodule() {
+// assertNoSubmodule asserts that no submodule is on a branch or at a ref of a hint.
+func (w *fixture) assertNoSubmodule() {
 	w.t.Helper()
 	assert.Assert(w.t, !strings.Contains(w.git("ls-files", "-s"), hostgit.Submodule+" "))
 	log := w.git("log", "--raw", "-m", "--format=", "--exclude="+w.repo.Prefix()+"/"+submoduleRef+"*", "--all")
@@ -181,53 +181,53 @@ func (w *world) takesNoSubmodule() {
 }
 
 // The control: git reset and git status run what was planted.
-func TestPlantedProgramRunsWithoutPrecautions(t *testing.T) {
+func TestGitResetRunsPlantedProgram(t *testing.T) {
 	t.Parallel()
-	w := sandboxed(t)
+	w := newSandbox(t)
 	plant(w)
-	hostiles()[0].commit(w)
-	c := w.out().Conflict
-	assert.Assert(t, c != nil && !w.planted())
+	hostileCommits()[0].commit(w)
+	c := w.fetch().Conflict
+	assert.Assert(t, c != nil && !w.executed())
 	w.git("reset", "-q", c.Ref)
-	w.try("git", "status")
-	assert.Assert(t, w.planted())
+	w.tryRun("git", "status")
+	assert.Assert(t, w.executed())
 }
 
 // A ref of an earlier hint never leads to a submodule.
-func TestAdvisedNamesStaySafe(t *testing.T) {
+func TestRefsOfEarlierHintsHaveNoSubmodule(t *testing.T) {
 	t.Parallel()
-	w := sandboxed(t)
+	w := newSandbox(t)
 	w.commit("a.txt", "agent's\n")
 	w.write("b.txt", "user's\n")
 	w.git("commit", "-q", "-m", "user: b", "b.txt")
-	first := w.out().Conflict
+	first := w.fetch().Conflict
 	assert.Equal(t, first.Kind, diverged)
 	plant(w)
-	hostiles()[0].commit(w)
-	assert.Equal(t, w.out().Conflict.Kind, hasSubmodule)
+	hostileCommits()[0].commit(w)
+	assert.Equal(t, w.fetch().Conflict.Kind, hasSubmodule)
 	for _, args := range append(first.advice().commands, []string{"merge", first.Ref}, []string{"status"}, []string{"diff"}) {
-		w.try("git", args...)
-		assert.Assert(t, !w.planted(), "git %q ran what was planted", args)
+		w.tryRun("git", args...)
+		assert.Assert(t, !w.executed(), "git %q ran what was planted", args)
 	}
-	w.takesNoSubmodule()
+	w.assertNoSubmodule()
 }
 
 func TestSubmodulesOnOtherRefsAreReported(t *testing.T) {
 	t.Parallel()
-	w := sandboxed(t)
+	w := newSandbox(t)
 	plant(w)
-	w.agent("switch", "-q", "-c", "side")
-	hostiles()[0].commit(w)
-	w.agent("checkout", "-q", "--detach")
+	w.sandboxGit("switch", "-q", "-c", "side")
+	hostileCommits()[0].commit(w)
+	w.sandboxGit("checkout", "-q", "--detach")
 	w.commit("loose.txt", "x\n")
-	w.agent("switch", "-q", "main")
-	w.agent("branch", "fine", "main")
-	w.agent("add", "-f", "inner")
-	w.agent("stash", "store", w.agent("commit-tree", "-p", "HEAD", "-p", "side", "-m", "stash", w.agent("write-tree")))
-	w.agent("reset", "-q")
-	w.agent("checkout", "-q", "--detach", "side")
-	w.agent("commit", "-q", "--allow-empty", "-m", "loose")
-	res := w.out()
+	w.sandboxGit("switch", "-q", "main")
+	w.sandboxGit("branch", "fine", "main")
+	w.sandboxGit("add", "-f", "inner")
+	w.sandboxGit("stash", "store", w.sandboxGit("commit-tree", "-p", "HEAD", "-p", "side", "-m", "stash", w.sandboxGit("write-tree")))
+	w.sandboxGit("reset", "-q")
+	w.sandboxGit("checkout", "-q", "--detach", "side")
+	w.sandboxGit("commit", "-q", "--allow-empty", "-m", "loose")
+	res := w.fetch()
 	assert.Assert(t, is.Nil(res.Conflict))
 	for ref, place := range map[string]string{"refs/heads/side": "@submodule/side", "refs/stash": "@submodule/@stash", "HEAD": "@submodule/@head"} {
 		assert.Equal(t, res.Others[ref], "refs/ralph/ralph-test/"+place)
@@ -235,35 +235,35 @@ func TestSubmodulesOnOtherRefsAreReported(t *testing.T) {
 	}
 	assert.Assert(t, is.Contains(strings.Join(res.Notes(), "\n"),
 		`The sandbox's branch "side" is at refs/ralph/ralph-test/@submodule/side: it adds or changes the submodule "inner", so do not merge it or check it out`))
-	w.takesNoSubmodule()
+	w.assertNoSubmodule()
 	w.git("status")
-	assert.Assert(t, !w.planted())
+	assert.Assert(t, !w.executed())
 }
 
 func TestPushRejectsABranchWithASubmodule(t *testing.T) {
 	t.Parallel()
-	w := simple(t)
+	w := newRepo(t)
 	w.git("branch", "other")
-	w.sandbox()
+	w.createSandbox()
 	plant(w)
-	w.agent("switch", "-q", "other")
-	hostiles()[0].commit(w)
-	w.agent("switch", "-q", "main")
+	w.sandboxGit("switch", "-q", "other")
+	hostileCommits()[0].commit(w)
+	w.sandboxGit("switch", "-q", "main")
 	w.git("switch", "-q", "other")
 	_, err := w.repo.Push(t.Context(), w.sh)
 	assert.ErrorContains(t, err, `the sandbox's commits add or change the submodule "inner"`)
-	w.takesNoSubmodule()
+	w.assertNoSubmodule()
 }
 
 func TestSubmoduleBlocksOnlyItsBranch(t *testing.T) {
 	t.Parallel()
-	w := sandboxed(t)
+	w := newSandbox(t)
 	plant(w)
-	hostiles()[0].commit(w)
-	w.out()
+	hostileCommits()[0].commit(w)
+	w.fetch()
 	w.git("switch", "-q", "-c", "other")
-	w.in()
-	assert.Equal(t, w.agent("branch", "--show-current"), "other")
+	w.push()
+	assert.Equal(t, w.sandboxGit("branch", "--show-current"), "other")
 	w.commit("a.txt", "agent's\n")
-	assert.Equal(t, w.out().Commits, 1)
+	assert.Equal(t, w.fetch().Commits, 1)
 }
