@@ -39,7 +39,7 @@ type LoopStatus struct {
 // there is a run record or an unfinished log.
 func loopOf(ctx context.Context, h host.Host, l host.Located) (*LoopStatus, error) {
 	logs := loopsOf(l.Sandbox)
-	unfinished := slices.ContainsFunc(logs, func(s runlog.State) bool { return s.Ended.IsZero() })
+	unfinished := slices.ContainsFunc(logs, func(s runlog.Snapshot) bool { return s.Ended.IsZero() })
 	if l.Sandbox.State == lifecycle.Paused && len(logs) > 0 && logs[0].Ended.IsZero() { // its processes cannot be listed
 		return runningLoop([]lifecycle.Dispatch{{ID: logs[0].Dispatch, Command: []string{wire.Program, logs[0].Mode}, Since: logs[0].Started}}, logs), nil
 	}
@@ -59,8 +59,8 @@ func loopOf(ctx context.Context, h host.Host, l host.Located) (*LoopStatus, erro
 }
 
 // loopsOf returns the newest loops of a sandbox from the logs in its worktree.
-func loopsOf(sb lifecycle.Sandbox) []runlog.State {
-	return slices.DeleteFunc(runlog.Recent(sb.Root, run.RecentLoops), func(s runlog.State) bool {
+func loopsOf(sb lifecycle.Sandbox) []runlog.Snapshot {
+	return slices.DeleteFunc(runlog.Recent(sb.Root, run.RecentLoops), func(s runlog.Snapshot) bool {
 		return s.Branch != "" && s.Branch != sb.Scope.Branch
 	})
 }
@@ -72,7 +72,7 @@ func hasRecords(h host.Host, name string) bool {
 }
 
 // runningLoop describes the latest running loop, or else the latest running command.
-func runningLoop(running []lifecycle.Dispatch, logs []runlog.State) *LoopStatus {
+func runningLoop(running []lifecycle.Dispatch, logs []runlog.Snapshot) *LoopStatus {
 	d := running[len(running)-1]
 	for _, other := range slices.Backward(running) {
 		if _, loop := host.LoopCommand(other.Command); loop {
@@ -99,7 +99,7 @@ func runningLoop(running []lifecycle.Dispatch, logs []runlog.State) *LoopStatus 
 
 // lastLoopOf describes the last loop. For a background loop without a log in the worktree, it
 // uses the record of its end.
-func lastLoopOf(h host.Host, sb lifecycle.Sandbox, logs []runlog.State) *LoopStatus {
+func lastLoopOf(h host.Host, sb lifecycle.Sandbox, logs []runlog.Snapshot) *LoopStatus {
 	status := lastLoop(logs)
 	e, err := host.Ended(h.StateDir, sb.Name)
 	if err != nil || status != nil && (status.Ended != nil || status.Since.After(e.At)) {
@@ -109,7 +109,7 @@ func lastLoopOf(h host.Host, sb lifecycle.Sandbox, logs []runlog.State) *LoopSta
 	return &LoopStatus{Command: command, Since: &e.Since, Ended: &e.At, ExitCode: &e.ExitCode, Summary: cmp.Or(e.Summary, termsafe.Line(e.Error)), Tasks: []string{}}
 }
 
-func lastLoop(logs []runlog.State) *LoopStatus {
+func lastLoop(logs []runlog.Snapshot) *LoopStatus {
 	if len(logs) == 0 {
 		return nil
 	}

@@ -97,7 +97,7 @@ func TestLoopOf(t *testing.T) {
 	assert.ErrorContains(t, err, "no answer")
 	d.err, d.asked = nil, 0
 	assert.NilError(t, log.Append(runlog.Iteration{N: 2, Tasks: []string{"a"}}))
-	assert.NilError(t, log.Finish("stall", 7, ""))
+	assert.NilError(t, log.Finish(runlog.LoopEnd{Stop: "stall", ExitCode: 7}))
 	status = ask()
 	assert.Equal(t, status.Stop, "stall")
 	assert.Equal(t, *status.ExitCode, 7)

@@ -177,7 +177,7 @@ func TestSummaryIsOnePrintableLine(t *testing.T) {
 	assert.NilError(t, err)
 	_, err = CodeOf(top, "x")
 	assert.ErrorIs(t, err, ErrUnknownEnd)
-	assert.NilError(t, log.Finish("complete", 4, "Total:\x1b]0;title\x07 1 run\n\x1b[31mred"))
+	assert.NilError(t, log.Finish(runlog.LoopEnd{Stop: "complete", ExitCode: 4, Summary: "Total:\x1b]0;title\x07 1 run\n\x1b[31mred"}))
 	assert.Equal(t, summaryOf(top, "x"), "Total: 1 run red")
 	assert.Equal(t, summaryOf(top, "y"), "")
 	code, err := CodeOf(top, "x")

@@ -57,7 +57,7 @@ func (t tasks) Tasks(ctx context.Context) (map[string]loop.Task, error) {
 				return fmt.Errorf("encoding task %s: %w", task.Slug, err)
 			}
 			states[task.Slug] = loop.Task{
-				Status: task.Status, Assignee: task.Assignee, Foreign: agents[task.Assignee],
+				Title: task.Title, Status: task.Status, Assignee: task.Assignee, Foreign: agents[task.Assignee],
 				Retries: task.RetryCount, Reason: task.FailReason, Result: task.Result,
 				Leased: task.LeaseExpiresAt >= now, Content: string(content),
 			}

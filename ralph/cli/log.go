@@ -30,6 +30,7 @@ func (o Options) openLog(ctx context.Context, j *job, s *session, lo *loop.Optio
 		lo.Log, lo.Earlier, err = runlog.Resume(s.top, about, func(id string) bool {
 			return s.backlog != nil && s.backlog.alive(ctx, id)
 		})
+		lo.Resumed = "--resume"
 		if errors.Is(err, fs.ErrNotExist) || s.top == "" {
 			return hint.Wrap(fmt.Errorf("no %s loop to resume on this branch", j.session.Mode), "start one without --resume")
 		}
@@ -73,13 +74,13 @@ func (o Options) recoverLog(ctx context.Context, lost string, s *session, about 
 		o.createLog(s.top, about, lo)
 		runs = 1
 	} else {
-		lo.Log, lo.Earlier = log, earlier
+		lo.Log, lo.Earlier, lo.Resumed = log, earlier, lost
 	}
 	if lo.MaxIterations > 0 {
 		if lo.MaxIterations -= runs; lo.MaxIterations <= 0 {
 			err := lastRunLostError(lost)
 			if lo.Log != nil {
-				return errors.Join(err, lo.Log.Finish(string(loop.RunFailed), loop.RunFailed.ExitCode(), lost))
+				return errors.Join(err, lo.Log.Finish(runlog.LoopEnd{Stop: string(loop.RunFailed), ExitCode: loop.RunFailed.ExitCode(), Error: err.Error(), Summary: lost}))
 			}
 			return err
 		}

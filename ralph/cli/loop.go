@@ -22,6 +22,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/loop"
 	"github.com/docker-ralph/docker-ralph/wire/denylog"
 	"github.com/docker-ralph/docker-ralph/wire/help"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // job is an invocation of plan, build or run.
@@ -261,6 +263,16 @@ func (j *job) options(ctx context.Context, s *session) loop.Options {
 	return lo
 }
 
+// end returns the result for the log.
+func (o outcome) end() runlog.LoopEnd {
+	stop := o.report.Stop
+	end := runlog.LoopEnd{Stop: string(stop), ExitCode: stop.ExitCode(), Summary: o.report.Totals.String()}
+	if o.err != nil {
+		end.Error = termsafe.Line(o.err.Error())
+	}
+	return end
+}
+
 // runLoop runs the loop and logs the result.
 func (o Options) runLoop(ctx context.Context, lo loop.Options) outcome {
 	var result outcome
@@ -273,8 +285,7 @@ func (o Options) runLoop(ctx context.Context, lo loop.Options) outcome {
 		if result.err != nil { // only for the log
 			lo.Log.Note(fmt.Sprintf("Error: %s\n", result.err))
 		}
-		stop := result.report.Stop
-		if err := lo.Log.Finish(string(stop), stop.ExitCode(), result.report.Totals.String()); err != nil {
+		if err := lo.Log.Finish(result.end()); err != nil {
 			_, _ = fmt.Fprintf(o.Stderr, "Warning: %s\n", err)
 		}
 	}

@@ -3,6 +3,8 @@ package loop
 import (
 	"context"
 	"slices"
+
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
 // Backlog is the loop's access to the backlog. It survives an agent's changes to its
@@ -39,8 +41,13 @@ type Status struct {
 	Blocked      int // not claimable yet
 }
 
+func (s Status) counts() runlog.Counts {
+	return runlog.Counts{Open: s.Open, Active: s.Active, Done: s.Done, Blocked: s.Blocked}
+}
+
 // Task is the state of one task.
 type Task struct {
+	Title    string
 	Status   string // open, active, done, deleted; blocked after too many failures
 	Assignee string
 	Foreign  bool // the assignee is an agent of another loop

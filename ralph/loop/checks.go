@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
@@ -33,7 +34,7 @@ func (l *loop) check(ctx context.Context, n int, it *iteration) (Stop, error) {
 	}
 	reason, stop, err := "the loop was interrupted before the checks ran", noStop, error(nil)
 	if !it.forced {
-		reason, stop, err = l.runChecks(ctx, n)
+		reason, stop, err = l.runChecks(ctx, n, it)
 	}
 	if err != nil {
 		reason = fmt.Sprintf("the checks could not be run: %s", err)
@@ -63,7 +64,7 @@ func (l *loop) unchecked() (Stop, error) {
 }
 
 // runChecks runs the checks up to the first failure. The reason is empty if all passed.
-func (l *loop) runChecks(ctx context.Context, n int) (reason string, stop Stop, err error) {
+func (l *loop) runChecks(ctx context.Context, n int, it *iteration) (reason string, stop Stop, err error) {
 	var log io.WriteCloser
 	if l.Log != nil {
 		if log, err = l.Log.Checks(n); err != nil {
@@ -74,12 +75,14 @@ func (l *loop) runChecks(ctx context.Context, n int) (reason string, stop Stop, 
 	}
 	for _, command := range l.Checks {
 		began := time.Now()
+		l.setState(runlog.StateChecking, time.Time{}, command)
 		l.printf("Check: %s\n", termsafe.Strip(command))
 		out := &checkOutput{log: log}
 		how, stop, err := l.runCheck(ctx, command, out)
 		if err != nil {
 			return "", Failed, fmt.Errorf("running the check %q: %w", command, err)
 		}
+		it.checks = append(it.checks, runlog.Check{Command: termsafe.Line(command), Seconds: time.Since(began).Seconds(), Failure: how})
 		took := rough(time.Since(began))
 		if how == "" {
 			l.printf("Check passed after %s.\n", took)

@@ -11,6 +11,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/wire/denylog"
+	"github.com/docker-ralph/docker-ralph/wire/event"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
@@ -55,6 +56,7 @@ type iteration struct {
 	failedByAgent []string // tasks that it failed itself
 	finished      []string // tasks that count as done
 	reopened      []string // finished tasks whose checks failed
+	checks        []runlog.Check
 	refused       []denylog.Refusal
 }
 
@@ -68,6 +70,7 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	if err := l.begin(); err != nil {
 		return before, Failed, err
 	}
+	l.logRun(n, before.head)
 	uncommitted := l.uncommitted(ctx)
 	var err error
 	it.outcome, err = l.run(ctx, n)
@@ -84,6 +87,7 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	l.collectDenied(ctx, it)
 	l.warnUncommitted(ctx, it, uncommitted)
 	l.record(ctx, n, it)
+	l.logTasks(before, it.after)
 	err = errors.Join(err, failed)
 	if err != nil {
 		return it.after, Failed, errors.Join(noGit, err)
@@ -195,6 +199,7 @@ func (l *loop) record(ctx context.Context, n int, it *iteration) {
 		N: n, Tasks: it.tasks(), Done: it.finished, Outcome: it.name(l.Session.Mode == agent.Plan), Started: it.started.UTC(),
 		Seconds: time.Since(it.started).Seconds(), ExitCode: it.code,
 		Tokens: it.usage.Tokens, CostUSD: it.usage.CostUSD, Refused: it.refused,
+		Model: l.Agent.Model(l.Session), Checks: it.checks, Retries: it.retries,
 	}
 	switch {
 	case len(it.lost) > 0:
@@ -217,6 +222,9 @@ func (l *loop) record(ctx context.Context, n int, it *iteration) {
 		l.attempted[slug] = true
 	}
 	l.totals.add(entry)
+	l.events.now.Run = runlog.Usage(it.usage)
+	l.events.now.Loop = l.usage(runlog.Usage{})
+	l.logBounds(event.Usage{})
 	l.printf("%s\n", line(entry))
 	if l.Log == nil {
 		return

@@ -59,8 +59,9 @@ type Options struct {
 	RefusedText string
 	// Log is nil without a writable worktree.
 	Log *runlog.Log
-	// Earlier are the iterations of the resumed loop.
+	// Earlier are the iterations of the resumed loop, Resumed is why it is resumed.
 	Earlier []runlog.Iteration
+	Resumed string
 	// Limits reads the sandbox's limits and usage; nil if unknown.
 	Limits func() Cgroup
 	// FullDisk names a full disk that runs write to, with a remedy; both are empty if
@@ -111,6 +112,7 @@ type loop struct {
 	warned      sync.Map      // keys of warnOnce
 	finishing   bool          // stop after the current run
 	interrupted bool          // a signal came while printing
+	events      events
 }
 
 // Report is the result of a loop.
@@ -155,6 +157,7 @@ func (l *loop) loop(ctx context.Context) (Stop, error) {
 			return l.end(Failed, err)
 		}
 		before := l.observe(ctx)
+		l.logStart()
 		if l.complete(before) {
 			return l.end(Complete, nil)
 		}
@@ -201,6 +204,7 @@ func (l *loop) snapshot(ctx context.Context) snapshot {
 		return s
 	}
 	s.known = true
+	l.events.now.Counts = s.status.counts()
 	if left := s.status.Open + s.status.Active + s.status.Blocked; l.Session.Mode == agent.Build {
 		l.totals.Left = &left
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
@@ -120,6 +121,7 @@ func (l *loop) allClaimed(ctx context.Context, before snapshot) bool {
 // interrupted.
 func (l *loop) pauseInterrupted(ctx context.Context, d time.Duration) bool {
 	if d > 0 {
+		l.setState(runlog.StateWaiting, time.Now().Add(d).UTC(), "")
 		l.printf("All remaining tasks are claimed by other agents. Retrying in %s.\n", d)
 	}
 	return l.waitFor(ctx, d, func() bool {

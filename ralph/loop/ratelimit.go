@@ -10,6 +10,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
 	"github.com/docker-ralph/docker-ralph/wire/event"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
 // The pause for a rate limit of unknown duration doubles from the minimum to the
@@ -97,6 +98,7 @@ func (l *loop) waitOut(ctx context.Context, limit event.RateLimit) (Stop, error)
 // countDown waits and shows the remaining time. It is based on the monotonic clock.
 func (l *loop) countDown(ctx context.Context, wait time.Duration, limit event.RateLimit) (interrupted bool) {
 	end := time.Now().Add(wait)
+	l.setState(runlog.StateRateLimited, end.UTC(), limit.Text)
 	l.printf("Rate limit of %s%s. Waiting %s, until %s.\n", l.Agent.Name(), quoted(limit.Text), rough(wait), end.Format("15:04:05"))
 	interval := announceInterval
 	if l.Live {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/wire/event"
-	"github.com/docker-ralph/docker-ralph/wire/runlog"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
@@ -27,6 +26,7 @@ type outcome struct {
 	usage     event.Usage
 	limit     *event.RateLimit
 	complaint string
+	retries   int      // of requests to the model
 	noKey     string   // message about a missing or rejected key
 	cause     *limit   // sandbox limit that the run reached, or nil
 	tail      string   // end of the output
@@ -81,8 +81,7 @@ func (l *loop) run(ctx context.Context, n int) (outcome, error) {
 	if err != nil {
 		return outcome{}, limits.explain(err)
 	}
-	w := &watch{loop: l, child: child, limits: limits, chunks: make(chan chunk), now: runlog.Now{N: n, Started: time.Now().UTC()}}
-	l.setNow(w.now)
+	w := &watch{loop: l, child: child, limits: limits, chunks: make(chan chunk)}
 	read := make(chan error, 1)
 	go func() { read <- streams.read(l.Agent.Decoder(), l.out, l.Stderr, w.chunks) }()
 	w.wait(ctx)

@@ -5,14 +5,12 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/wire/event"
-	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
 // renewInterval is how often the leases of a running agent are renewed.
@@ -24,7 +22,6 @@ type watch struct {
 	child  *agent.Child
 	limits *limitWatch
 	chunks chan chunk
-	now    runlog.Now // as logged
 
 	out      outcome
 	end      end           // why the run ends
@@ -76,6 +73,8 @@ func (w *watch) wait(ctx context.Context) {
 			}
 			w.checkClaims(ctx)
 			w.updateTasks(ctx)
+			l.logBounds(w.out.usage)
+			l.saveNow(false)
 		case c, open := <-w.chunks:
 			if !open {
 				w.chunks = nil
@@ -145,6 +144,7 @@ func (w *watch) idle() {
 
 func (w *watch) handle(c chunk) {
 	w.apply(c.events)
+	w.loop.logOutput(c.events, w.out.usage)
 	if w.quietFor > 0 {
 		w.quiet.Reset(w.quietFor)
 	} else {
@@ -175,6 +175,8 @@ func (w *watch) apply(events []event.Event) {
 			}
 		case event.RateLimit:
 			w.out.limit = &e
+		case event.Retry:
+			w.out.retries++
 		case event.Complaint:
 			w.out.complaint = e.Text
 		case event.KeyRefused:
@@ -211,32 +213,6 @@ func (w *watch) printf(format string, args ...any) {
 	select {
 	case <-w.loop.out.writeAsync(fmt.Sprintf(format, args...)):
 	case <-time.After(writeGrace):
-	}
-}
-
-// updateTasks logs the tasks that the agent has claimed, and renews a new claim: its
-// lease may be short.
-func (w *watch) updateTasks(ctx context.Context) {
-	l := w.loop
-	if l.Backlog == nil || l.AgentID == "" {
-		return
-	}
-	tasks, err := l.Backlog.Held(ctx, l.AgentID)
-	if err != nil || slices.Equal(tasks, w.now.Tasks) {
-		return
-	}
-	w.now.Tasks = tasks
-	l.renew(ctx)
-	l.setNow(w.now)
-}
-
-// setNow logs the current state of the loop for the host.
-func (l *loop) setNow(now runlog.Now) {
-	if l.Log == nil {
-		return
-	}
-	if err := l.Log.SetNow(now); err != nil {
-		l.warnOnce("now", "%s; the current task is not shown to other commands", err)
 	}
 }
 

@@ -36,6 +36,14 @@ type Tokens struct {
 // Total is the number of tokens of every kind.
 func (t Tokens) Total() int64 { return t.Input + t.Output + t.CacheRead + t.CacheWrite }
 
+// Plus returns the sum.
+func (t Tokens) Plus(u Tokens) Tokens {
+	return Tokens{
+		Input: t.Input + u.Input, Output: t.Output + u.Output,
+		CacheRead: t.CacheRead + u.CacheRead, CacheWrite: t.CacheWrite + u.CacheWrite,
+	}
+}
+
 // RateLimit reports that a rate limit was reached.
 type RateLimit struct {
 	Until time.Time // zero if unknown

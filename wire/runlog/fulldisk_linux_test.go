@@ -26,7 +26,7 @@ func TestFullDiskLosesOneLine(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Equal(t, len(all), 2)
 	assert.Equal(t, all[1].N, 3)
-	assert.NilError(t, l.Finish("complete", 0, ""))
+	assert.NilError(t, l.Finish(LoopEnd{Stop: "complete"}))
 	found, err := (&Log{Loop: l.Loop, root: openRoot(t, top)}).load()
 	assert.NilError(t, err)
 	assert.Equal(t, found.Stop, "complete")

@@ -2,7 +2,6 @@ package runlog
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -21,26 +20,37 @@ const (
 	maxNames = 1000
 )
 
-// Now is the current run of a loop.
+// Now is the state of a loop in brief.
 type Now struct {
-	N       int       `json:"n"`
-	Tasks   []string  `json:"tasks,omitempty"`
-	Started time.Time `json:"started"`
+	N       int       `json:"n"`                // current or last run; 0 before the first
+	Tasks   []string  `json:"tasks,omitempty"`  // that it has claimed
+	Title   string    `json:"title,omitempty"`  // of the first one
+	Started time.Time `json:"started,omitzero"` // of the run
+	State   LoopState `json:"state"`
+	Since   time.Time `json:"since,omitzero"` // of the state
+	Until   time.Time `json:"until,omitzero"`
+	Text    string    `json:"text,omitempty"`
+	// LastOutput is the time of the agent's last output.
+	LastOutput time.Time `json:"last_output,omitzero"`
+	Run        Usage     `json:"run"`
+	Loop       Usage     `json:"loop"`   // including the run
+	Counts     Counts    `json:"counts"` // tasks of the backlog
+	Bounds     Bounds    `json:"bounds"`
 }
 
-// SetNow records the current run.
+// SetNow records the current state.
 func (l *Log) SetNow(now Now) error {
-	l.now = now
+	l.now = &now
 	if err := l.write(nowFile, now); err != nil {
-		return fmt.Errorf("logging the current run: %w", err)
+		return fmt.Errorf("logging the current state: %w", err)
 	}
 	return nil
 }
 
-// State is the state of a loop according to its log.
-type State struct {
+// Snapshot is the state of a loop according to its log.
+type Snapshot struct {
 	Loop
-	// Now is the current or last run; zero before the first.
+	// Now is the current state; zero if unknown.
 	Now Now
 	// Last is the last run that has ended, or nil.
 	Last *Iteration
@@ -49,13 +59,13 @@ type State struct {
 // Recent returns the n newest loops of the worktree top, newest first. It is safe
 // with logs that an agent writes: it follows no links, does not block, and reads
 // a bounded amount.
-func Recent(top string, n int) []State {
+func Recent(top string, n int) []Snapshot {
 	logs, err := openLogs(top)
 	if err != nil {
 		return nil
 	}
 	defer func() { _ = logs.Close() }()
-	var all []State
+	var all []Snapshot
 	for _, id := range slices.Backward(recentLoops(logs)) {
 		if len(all) == n {
 			break
@@ -98,27 +108,32 @@ func recentLoops(logs *os.Root) []string {
 	return all[max(0, len(all)-maxLoops):]
 }
 
-func loadState(logs *os.Root, id string) (State, error) {
+func loadState(logs *os.Root, id string) (Snapshot, error) {
 	r, err := openLoop(logs, id)
 	if err != nil {
-		return State{}, err
+		return Snapshot{}, err
 	}
 	defer r.Close()
-	state := State{Loop: r.Loop}
+	return r.Snapshot(), nil
+}
+
+// Snapshot returns the current state of the loop.
+func (r *Reader) Snapshot() Snapshot {
+	state := Snapshot{Loop: r.Loop}
 	if b, err := readTail(r.dir, nowFile, maxNote); err == nil {
-		_ = json.Unmarshal(b, &state.Now) // it stays zero
+		_ = unmarshal(b, &state.Now) // it stays zero
 	}
 	if b, err := readTail(r.dir, iterationsFile, maxTail); err == nil {
 		state.Last = lastIteration(b)
 	}
-	return state, nil
+	return state
 }
 
 // lastIteration parses the last complete line.
 func lastIteration(end []byte) *Iteration {
 	for _, line := range slices.Backward(bytes.Split(end, []byte("\n"))) {
 		var it Iteration
-		if len(line) > 0 && json.Unmarshal(line, &it) == nil && it.N > 0 {
+		if len(line) > 0 && unmarshal(line, &it) == nil && it.N > 0 {
 			return &it
 		}
 	}

@@ -20,7 +20,7 @@ func TestRecent(t *testing.T) {
 	assert.NilError(t, old.SetNow(Now{N: 1, Tasks: []string{"a/1"}, Started: noon}))
 	assert.NilError(t, old.Append(Iteration{N: 1, Outcome: "done", Tasks: []string{"a/1"}}))
 	assert.NilError(t, old.Append(Iteration{N: 2, Outcome: "no task"}))
-	assert.NilError(t, old.Finish("complete", 0, ""))
+	assert.NilError(t, old.Finish(LoopEnd{Stop: "complete"}))
 	young := create(t, top, noon.Add(time.Hour))
 	assert.NilError(t, young.SetNow(Now{N: 1, Started: noon}))
 	assert.NilError(t, young.SetNow(Now{N: 1, Tasks: []string{"a/2"}, Started: noon}))

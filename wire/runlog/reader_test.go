@@ -29,7 +29,7 @@ func TestFindReturnsTheLatestLoop(t *testing.T) {
 	_, err := Find(top, anyLoop)
 	assert.ErrorIs(t, err, fs.ErrNotExist)
 	first := create(t, top, noon)
-	assert.NilError(t, first.Finish("interrupted", 130, "Total: 1 run"))
+	assert.NilError(t, first.Finish(LoopEnd{Stop: "interrupted", ExitCode: 130, Summary: "Total: 1 run"}))
 	other := newLoop(noon.Add(time.Hour))
 	other.Mode = "plan"
 	second, err := Create(top, other)
@@ -70,7 +70,7 @@ func TestCopyContinuesAtTheCursor(t *testing.T) {
 	write("eleven\n")
 	more(more(at))
 	assert.Equal(t, got.String(), "banner\nlate\none and more\neleven\n")
-	assert.NilError(t, l.Finish("complete", 7, "Total"))
+	assert.NilError(t, l.Finish(LoopEnd{Stop: "complete", ExitCode: 7, Summary: "Total"}))
 	loop, err := r.Reload()
 	assert.NilError(t, err)
 	assert.Equal(t, loop.ExitCode, 7)

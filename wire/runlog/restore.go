@@ -63,8 +63,8 @@ func (l *Log) Restore() error {
 	if err == nil && !l.regular(l.name(loopFile)) {
 		err = errors.Join(l.root.RemoveAll(l.name(loopFile)), l.save())
 	}
-	if err == nil && l.now.N > 0 && !l.regular(l.name(nowFile)) {
-		err = errors.Join(l.root.RemoveAll(l.name(nowFile)), l.SetNow(l.now))
+	if err == nil && l.now != nil && !l.regular(l.name(nowFile)) {
+		err = errors.Join(l.root.RemoveAll(l.name(nowFile)), l.SetNow(*l.now))
 	}
 	for _, h := range l.held {
 		if err == nil {
@@ -126,6 +126,12 @@ func (l *Log) restoreFile(h held) error {
 	}
 	if o := l.output; o != nil && h.name == l.name(outputFile(o.n)) {
 		o.open()
+	}
+	if h.name == l.name(eventsFile) {
+		if err := l.closeEvents(); err != nil {
+			return err
+		}
+		return l.openEvents()
 	}
 	return l.holdFile(h.name)
 }

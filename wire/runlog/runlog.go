@@ -50,6 +50,17 @@ type Iteration struct {
 	CostUSD *float64      `json:"cost_usd"`
 	// Refused are the connections blocked during the run.
 	Refused []denylog.Refusal `json:"refused,omitempty"`
+	Model   string            `json:"model,omitempty"`
+	Checks  []Check           `json:"checks,omitempty"`
+	// Retries counts the agent's repeated requests to the model.
+	Retries int `json:"retries,omitempty"`
+}
+
+// Check is a check of finished tasks.
+type Check struct {
+	Command string  `json:"command"`
+	Seconds float64 `json:"seconds"`
+	Failure string  `json:"failure,omitempty"` // e.g. "failed with exit code 1"
 }
 
 // Loop is the state of a loop.
@@ -69,6 +80,7 @@ type Loop struct {
 	Ended    time.Time `json:"ended,omitzero"`
 	Stop     string    `json:"stop,omitempty"`
 	ExitCode int       `json:"exit_code"`
+	Error    string    `json:"error,omitempty"`   // why it did not succeed, in one line
 	Summary  string    `json:"summary,omitempty"` // one line
 }
 
@@ -77,7 +89,8 @@ type Log struct {
 	Loop   Loop
 	root   *os.Root // the worktree
 	output *Output  // nil before [Log.Output]
-	now    Now      // zero before the first run
+	events *os.File // nil before the first event
+	now    *Now     // nil before the first [Log.SetNow]
 	held   []held   // oldest first
 }
 
@@ -221,9 +234,9 @@ func (l *Log) Dir() string { return l.name("") }
 
 func (l *Log) name(file string) string { return path.Join(dir, l.Loop.ID, file) }
 
-// Append logs a run.
+// Append logs the end of a run.
 func (l *Log) Append(it Iteration) error {
-	if err := l.append(it); err != nil {
+	if err := errors.Join(l.append(it), l.Emit(&RunEnd{it})); err != nil {
 		return fmt.Errorf("logging iteration %d: %w", it.N, err)
 	}
 	return nil
@@ -255,12 +268,20 @@ func appendLine(f *os.File, line []byte) error {
 }
 
 // Finish records the end of the loop and closes the log. [Log.Output] stays open.
-func (l *Log) Finish(stop string, exitCode int, summary string) error {
-	l.Loop.Ended, l.Loop.Stop, l.Loop.ExitCode, l.Loop.Summary = time.Now().UTC(), stop, exitCode, summary
+func (l *Log) Finish(end LoopEnd) error {
+	now := time.Now().UTC()
+	l.Loop.Ended, l.Loop.Stop, l.Loop.ExitCode, l.Loop.Error, l.Loop.Summary = now, end.Stop, end.ExitCode, end.Error, end.Summary
 	for _, h := range l.held {
 		_ = h.file.Close() // only read
 	}
-	if err := errors.Join(l.save(), l.root.Close()); err != nil {
+	l.held = nil
+	var last Now
+	if l.now != nil {
+		last = *l.now
+	}
+	last.State, last.Since, last.Until, last.Text = StateEnded, now, time.Time{}, end.Error
+	err := errors.Join(l.save(), l.SetNow(last), l.Emit(&end), l.closeEvents(), l.root.Close())
+	if err != nil {
 		return fmt.Errorf("logging the loop's end: %w", err)
 	}
 	return nil

@@ -35,13 +35,13 @@ func TestResumeContinuesTheNewestLoop(t *testing.T) {
 	for i, at := range []time.Time{noon, noon.Add(time.Hour)} {
 		l := create(t, top, at)
 		assert.NilError(t, l.Append(Iteration{N: i + 1, Tasks: []string{"a/01"}, Outcome: "done", Tokens: &event.Tokens{Input: 3}, CostUSD: &cost}))
-		assert.NilError(t, l.Finish("interrupted", 130, ""))
+		assert.NilError(t, l.Finish(LoopEnd{Stop: "interrupted", ExitCode: 130}))
 	}
 	other := newLoop(noon.Add(2 * time.Hour))
 	other.Branch = "topic"
 	l, err := Create(top, other)
 	assert.NilError(t, err)
-	assert.NilError(t, l.Finish("complete", 0, ""))
+	assert.NilError(t, l.Finish(LoopEnd{Stop: "complete"}))
 
 	l, iterations, err := Resume(top, newLoop(noon.Add(3*time.Hour)), notAlive)
 	assert.NilError(t, err)
@@ -61,7 +61,7 @@ func TestRestoreIncludesTheRunsBeforeAResume(t *testing.T) {
 	_, err := l.output.Write([]byte("said\n"))
 	assert.NilError(t, err)
 	assert.NilError(t, l.Append(Iteration{N: 1, Done: []string{"a/01"}, Outcome: "done"}))
-	assert.NilError(t, l.Finish("interrupted", 130, ""))
+	assert.NilError(t, l.Finish(LoopEnd{Stop: "interrupted", ExitCode: 130}))
 
 	l, _, err = Resume(top, newLoop(noon.Add(time.Hour)), notAlive)
 	assert.NilError(t, err)
@@ -163,9 +163,9 @@ func TestLargeLoopsArePruned(t *testing.T) {
 	running := create(t, top, noon)
 	big := create(t, top, noon.Add(time.Second))
 	assert.NilError(t, os.WriteFile(filepath.Join(top, big.name("1.jsonl")), make([]byte, 5000), 0o600))
-	assert.NilError(t, big.Finish("complete", 0, ""))
+	assert.NilError(t, big.Finish(LoopEnd{Stop: "complete"}))
 	small := create(t, top, noon.Add(2*time.Second))
-	assert.NilError(t, small.Finish("complete", 0, ""))
+	assert.NilError(t, small.Finish(LoopEnd{Stop: "complete"}))
 	this := create(t, top, noon.Add(3*time.Second))
 	this.prune(maxLoops, 4000)
 	assert.DeepEqual(t, loops(this.root), []string{running.Loop.ID, small.Loop.ID, this.Loop.ID})

@@ -117,7 +117,7 @@ func (c *claude) answer(raw json.RawMessage) []event.Event {
 		c.messages[message.ID] = event.Tokens(usage)
 		var sum event.Tokens
 		for _, t := range c.messages {
-			sum = add(sum, t)
+			sum = sum.Plus(t)
 		}
 		events = append(events, event.Usage{Tokens: &sum})
 	}
@@ -253,7 +253,7 @@ func claudeTotal(fields map[string]json.RawMessage) *event.Tokens {
 	if json.Unmarshal(fields["modelUsage"], &models) == nil && len(models) > 0 {
 		var sum event.Tokens
 		for _, m := range models {
-			sum = add(sum, event.Tokens(m))
+			sum = sum.Plus(event.Tokens(m))
 		}
 		return &sum
 	}
@@ -263,11 +263,4 @@ func claudeTotal(fields map[string]json.RawMessage) *event.Tokens {
 	}
 	sum := event.Tokens(usage)
 	return &sum
-}
-
-func add(a, b event.Tokens) event.Tokens {
-	return event.Tokens{
-		Input: a.Input + b.Input, Output: a.Output + b.Output,
-		CacheRead: a.CacheRead + b.CacheRead, CacheWrite: a.CacheWrite + b.CacheWrite,
-	}
 }

@@ -124,7 +124,7 @@ func (c *codex) count(raw json.RawMessage) {
 	}
 	turn := event.Tokens{Input: u.Input - u.Cached - u.CacheWrite, Output: u.Output, CacheRead: u.Cached, CacheWrite: u.CacheWrite}
 	if c.usage.Tokens != nil {
-		turn = add(turn, *c.usage.Tokens)
+		turn = turn.Plus(*c.usage.Tokens)
 	}
 	c.usage.Tokens = &turn
 }

@@ -58,7 +58,7 @@ func (o *opencode) line(line []byte) []event.Event {
 		return []event.Event{otherTool(e.Part.Tool, e.Part.State.Input)}
 	case "step_finish":
 		t := e.Part.Tokens
-		o.tokens = add(o.tokens, event.Tokens{Input: t.Input, Output: t.Output + t.Reasoning, CacheRead: t.Cache.Read, CacheWrite: t.Cache.Write})
+		o.tokens = o.tokens.Plus(event.Tokens{Input: t.Input, Output: t.Output + t.Reasoning, CacheRead: t.Cache.Read, CacheWrite: t.Cache.Write})
 		o.cost += e.Part.Cost
 		return o.stepFinished(e.Part.Reason)
 	case "error":

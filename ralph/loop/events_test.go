@@ -1,0 +1,104 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
+)
+
+// logged runs the loop with a log and returns its events, one line each.
+func logged(t *testing.T, tr *trial) (lines []string, report Report, last runlog.Snapshot) {
+	t.Helper()
+	top := t.TempDir()
+	log, err := runlog.Create(top, runlog.Loop{Mode: "build", Agent: "claude", Branch: "main", Started: time.Now()})
+	assert.NilError(t, err)
+	tr.Log = log
+	tr.Env = append(tr.Env, "LOG="+filepath.Join(top, ".ralph", "logs"))
+	report, _ = Run(t.Context(), tr.Options)
+	assert.NilError(t, log.Finish(runlog.LoopEnd{Stop: string(report.Stop)}))
+	r, err := runlog.Find(top, func(runlog.Loop) bool { return true })
+	assert.NilError(t, err)
+	defer r.Close()
+	all, _, err := r.Events(0)
+	assert.NilError(t, err)
+	for _, e := range all {
+		lines = append(lines, eventLine(e.Data))
+	}
+	return lines, report, r.Snapshot()
+}
+
+func eventLine(data runlog.Data) string {
+	switch e := data.(type) {
+	case *runlog.LoopStart:
+		return fmt.Sprintf("start %s %s %s, %d open", e.Mode, e.Agent, e.Branch, e.Tasks.Open)
+	case *runlog.LoopResume:
+		return "resume " + e.Reason
+	case *runlog.RunStart:
+		return fmt.Sprintf("run %d at %s", e.N, e.Commit)
+	case *runlog.State:
+		return strings.TrimSpace(fmt.Sprintf("%s %s", e.State, e.Text))
+	case *runlog.TaskChange:
+		return strings.TrimSpace(fmt.Sprintf("task %s %q %s %s", e.ID, e.Title, e.Status, e.Reason))
+	case *runlog.BoundNear:
+		return fmt.Sprintf("near %s %g of %g", e.Bound, e.Used, e.Limit)
+	case *runlog.RunEnd:
+		return fmt.Sprintf("run %d %s, %d checks, %d retries", e.N, e.Outcome, len(e.Checks), e.Retries)
+	default:
+		return data.Type()
+	}
+}
+
+const (
+	retry  = `echo '{"type":"system","subtype":"api_retry","attempt":1,"max_retries":9,"error_status":529,"error":"overloaded"}'; `
+	finish = `echo '{"type":"result","subtype":"success","num_turns":1,"total_cost_usd":0.85,"usage":{"input_tokens":50}}'; `
+)
+
+// claimed is a backlog whose tasks the agent holds until they are done.
+type claimed struct{ *shelf }
+
+func (c claimed) Held(ctx context.Context, _ string) (held []string, err error) {
+	all, err := c.Tasks(ctx)
+	for slug, task := range all {
+		if task.Status == statusOpen {
+			held = append(held, slug)
+		}
+	}
+	return held, err
+}
+
+func TestLoopLogsItsEvents(t *testing.T) {
+	s := newShelf(t, "a")
+	s.tasks["a"] = Task{Title: "Log in", Status: statusOpen}
+	// It ends once the claim is logged.
+	tr := newShelfTrial(t, retry+say+`until grep -q '"status":"active"' $LOG/*/events.jsonl; do sleep 0.02; done; `+finish+`touch $SHELF/a`, s)
+	tr.Backlog = claimed{s}
+	tr.Checks = []string{"true"}
+	tr.Bounds.MaxCostUSD = 1
+	lines, report, last := logged(t, tr)
+	assert.Equal(t, report.Stop, Complete)
+	assert.DeepEqual(t, lines, []string{
+		"start build claude main, 1 open",
+		"working",
+		"run 1 at c0ffee",
+		"retrying request failed (529 overloaded), retry 1 of 9 in 0s",
+		"working",
+		`task a "Log in" active`,
+		"near max_cost_usd 0.85 of 1",
+		"checking true",
+		"run 1 done, 1 checks, 1 retries",
+		`task a "Log in" done`,
+		"loop.end",
+	})
+	assert.Equal(t, last.Now.State, runlog.StateEnded)
+	assert.Equal(t, *last.Now.Loop.CostUSD, 0.85)
+	assert.Equal(t, last.Now.Run.Tokens.Total(), int64(50))
+	assert.Equal(t, last.Now.Counts, runlog.Counts{Done: 1})
+	assert.Check(t, !last.Now.LastOutput.IsZero())
+}
