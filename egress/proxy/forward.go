@@ -32,6 +32,7 @@ type outbound struct {
 	verdict egress.Verdict
 	plain   bool                // HTTP without TLS
 	route   string              // prefix of the route that it takes; "" for none
+	metered bool                // may be a request to a model, whose tokens are counted
 	change  func(*http.Request) // what makes the outgoing request
 }
 
@@ -168,6 +169,9 @@ func (s *Server) reverseProxy(via string) *httputil.ReverseProxy {
 				s.journal.failure(e, r.StatusCode, fmt.Sprintf("it answered %d %s", r.StatusCode, http.StatusText(r.StatusCode)))
 			}
 			count(&r.Body, &s.stats.of(v.Host, v.Port).received)
+			if e.metered && r.StatusCode >= 200 && r.StatusCode < 300 {
+				r.Body = s.meter.Tee(r.Body, r.Header)
+			}
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/egress/meter"
 	"github.com/docker-ralph/docker-ralph/wire"
 )
 
@@ -69,6 +70,7 @@ type Server struct {
 	journal      *journal
 	stats        *stats
 	refused      *refusedLog
+	meter        *meter.Meter
 	open         *registry
 	clients      atomic.Int64    // connections that speak HTTP
 	transport    *http.Transport // to hosts, and in TLS to the targets of routes
@@ -87,6 +89,7 @@ func New(config Config) (*Server, error) {
 		journal:      &journal{w: config.Log},
 		stats:        newStats(),
 		refused:      newRefusedLog(),
+		meter:        meter.New(),
 		open:         newRegistry(maxTunnels),
 		helloTimeout: config.HelloTimeout,
 	}

@@ -119,17 +119,17 @@ func (s *Server) refusedSince(mark string) denylog.Answer {
 	return answer
 }
 
-// serveRefused answers the sandbox. It changes nothing.
-func (s *Server) serveRefused(w http.ResponseWriter, r *http.Request) {
+// serveJSON answers a query of the sandbox.
+func serveJSON(w http.ResponseWriter, r *http.Request, answer any) {
 	if r.Method != http.MethodGet {
 		refuseText(w, http.StatusMethodNotAllowed, "docker ralph: there is nothing to be changed here")
 		return
 	}
-	answer, err := json.Marshal(s.refusedSince(r.URL.Query().Get(denylog.Since)))
+	body, err := json.Marshal(answer)
 	if err != nil {
 		return // there is nothing in it that cannot be written
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write(append(answer, '\n'))
+	_, _ = w.Write(append(body, '\n'))
 }

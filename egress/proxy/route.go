@@ -10,8 +10,10 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/egress/meter"
 	"github.com/docker-ralph/docker-ralph/wire"
 	"github.com/docker-ralph/docker-ralph/wire/denylog"
+	"github.com/docker-ralph/docker-ralph/wire/usage"
 )
 
 // route adds a key to requests for one target.
@@ -86,8 +88,13 @@ func (s *Server) routeHandler() http.Handler {
 		http.MethodPatch, http.MethodDelete, http.MethodOptions,
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.EscapedPath() == denylog.Path && !r.URL.IsAbs() {
-			s.serveRefused(w, r)
+		switch path := r.URL.EscapedPath(); {
+		case r.URL.IsAbs():
+		case path == denylog.Path:
+			serveJSON(w, r, s.refusedSince(r.URL.Query().Get(denylog.Since)))
+			return
+		case path == usage.Path:
+			serveJSON(w, r, s.meter.Totals())
 			return
 		}
 		prefix, path, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/")
@@ -113,9 +120,13 @@ func (s *Server) routeHandler() http.Handler {
 			return
 		}
 		target.Host = hostHeader(v)
-		s.forward(forward, w, r, outbound{verdict: v, plain: found.plain(), route: "/" + prefix, change: func(out *http.Request) {
+		metered := r.Method == http.MethodPost && len(found.git) == 0
+		s.forward(forward, w, r, outbound{verdict: v, plain: found.plain(), route: "/" + prefix, metered: metered, change: func(out *http.Request) {
 			out.URL, out.Host = target, target.Host
 			found.prepare(out)
+			if metered {
+				meter.AcceptEncoding(out.Header)
+			}
 		}})
 	})
 }

@@ -12,6 +12,8 @@ import (
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/wire/plainhttp"
 )
 
 func TestNext(t *testing.T) {
@@ -85,7 +87,7 @@ func TestNextIgnoresBrokenProxies(t *testing.T) {
 			t.Parallel()
 			began := time.Now()
 			assert.DeepEqual(t, At(address).Next(t.Context()), Answer{})
-			assert.Check(t, time.Since(began) < 3*timeout)
+			assert.Check(t, time.Since(began) < 3*plainhttp.Timeout)
 			_, err := At(address).ask(t.Context())
 			assert.Check(t, is.ErrorContains(err, ""))
 		})
