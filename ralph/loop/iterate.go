@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -199,7 +200,7 @@ func (l *loop) record(ctx context.Context, n int, it *iteration) {
 		N: n, Tasks: it.tasks(), Done: it.finished, Outcome: it.name(l.Session.Mode == agent.Plan), Started: it.started.UTC(),
 		Seconds: time.Since(it.started).Seconds(), ExitCode: it.code,
 		Tokens: it.usage.Tokens, CostUSD: it.usage.CostUSD, Refused: it.refused,
-		Model: l.Agent.Model(l.Session), Checks: it.checks, Retries: it.retries,
+		Model: cmp.Or(it.model, l.Agent.Model(l.Session)), Checks: it.checks, Retries: it.retries,
 	}
 	switch {
 	case len(it.lost) > 0:

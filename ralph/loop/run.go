@@ -24,6 +24,7 @@ type outcome struct {
 	code      int           // exit code
 	result    *event.Result // nil if not reported
 	usage     event.Usage
+	model     string // as reported
 	limit     *event.RateLimit
 	complaint string
 	retries   int      // of requests to the model

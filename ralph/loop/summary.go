@@ -8,20 +8,31 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
+	"github.com/docker-ralph/docker-ralph/wire/event"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 const unknown = "unknown"
 
-// line summarizes an iteration, e.g.
-// "Iteration 2: done auth/02 | commit 9f1c2ab | 1m2s | 12,345 tokens | $0.04".
+// line is the receipt of an iteration, e.g.
+// "Iteration 2: done auth/02 | commit 9f1c2ab | 1m2s | opus | 12,345 tokens (9,000 cached, 345 out) | $0.0400".
 func line(it runlog.Iteration) string {
 	parts := []string{strings.TrimSpace(fmt.Sprintf("Iteration %d: %s %s", it.N, it.Outcome, tasksOf(it)))}
 	if it.Commit != "" {
 		parts = append(parts, "commit "+short(it.Commit))
 	}
-	parts = append(parts, took(it.Seconds), tokensOf(it)+" tokens", costOf(it))
+	parts = append(parts, took(it.Seconds))
+	if it.Model != "" {
+		parts = append(parts, it.Model)
+	}
+	parts = append(parts, tokensOf(it)+" tokens"+kindsOf(it.Tokens), costOf(it))
+	if len(it.Checks) > 0 {
+		parts = append(parts, checksOf(it.Checks))
+	}
+	if it.Retries > 0 {
+		parts = append(parts, plural(it.Retries, "retry", "retries"))
+	}
 	if len(it.Refused) > 0 {
 		parts = append(parts, "blocked: "+deniedLine(it.Refused))
 	}
@@ -90,11 +101,28 @@ func atLeast(s string, all bool) string {
 	return "at least " + s
 }
 
-func count(n int, what string) string {
+func count(n int, what string) string { return plural(n, what, what+"s") }
+
+func plural(n int, one, many string) string {
 	if n == 1 {
-		return "1 " + what
+		return "1 " + one
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// kindsOf returns the kinds of tokens that differ in price.
+func kindsOf(t *event.Tokens) string {
+	if t == nil || t.Total() == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%s cached, %s out)", stream.Grouped(t.CacheRead), stream.Grouped(t.Output))
+}
+
+func checksOf(checks []runlog.Check) string {
+	if last := checks[len(checks)-1]; last.Failure != "" {
+		return "check " + last.Failure
+	}
+	return count(len(checks), "check") + " passed"
 }
 
 func tasksOf(it runlog.Iteration) string {

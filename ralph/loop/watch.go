@@ -150,6 +150,11 @@ func (w *watch) handle(c chunk) {
 	} else {
 		w.quiet.Stop()
 	}
+	w.enforce()
+}
+
+// enforce kills an agent that has exceeded a limit.
+func (w *watch) enforce() {
 	if w.out.result != nil {
 		return // limits are checked before the next run
 	}
@@ -173,6 +178,8 @@ func (w *watch) apply(events []event.Event) {
 			if e.CostUSD != nil {
 				w.out.usage.CostUSD = e.CostUSD
 			}
+		case event.Model:
+			w.out.model = e.Name
 		case event.RateLimit:
 			w.out.limit = &e
 		case event.Retry:

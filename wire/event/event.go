@@ -5,7 +5,7 @@ package event
 
 import "time"
 
-// Event is one thing that an agent reports: [Text], [Tool], [Usage],
+// Event is one thing that an agent reports: [Text], [Tool], [Model], [Usage],
 // [RateLimit], [Retry], [KeyRefused], [Complaint], [Result] or [Resumed].
 type Event interface{ event() }
 
@@ -18,6 +18,9 @@ type Tool struct {
 	// Detail describes the arguments. It is empty or begins with white space.
 	Detail string
 }
+
+// Model is the name of the model that the agent uses.
+type Model struct{ Name string }
 
 // Usage is the total usage of the run so far. Unreported fields are nil.
 type Usage struct {
@@ -79,6 +82,7 @@ type Resumed struct{}
 
 func (Text) event()       {}
 func (Tool) event()       {}
+func (Model) event()      {}
 func (Usage) event()      {}
 func (RateLimit) event()  {}
 func (Retry) event()      {}

@@ -288,3 +288,15 @@ func fuzzDecoder(f *testing.F, name string, decoder func() event.Decoder) {
 		assert.Equal(t, len(first)+len(d.Decode([]byte(stream[half:])))+len(d.End()), len(events))
 	})
 }
+
+func TestReportedModel(t *testing.T) {
+	for name, tc := range map[string]struct {
+		decoder event.Decoder
+		want    string
+	}{"claude": {Claude(), "claude-opus-4-8[1m]"}, "gemini": {Gemini(), "gemini-2.5-pro"}, "copilot": {Copilot(), "gpt-test"}} {
+		content, err := os.ReadFile(filepath.Join("testdata", name+".jsonl"))
+		assert.NilError(t, err)
+		_, events := decode(tc.decoder, string(content))
+		assert.Equal(t, last[event.Model](events).Name, tc.want)
+	}
+}

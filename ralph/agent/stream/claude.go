@@ -33,6 +33,7 @@ type claudeEvent struct {
 	Subtype json.RawMessage `json:"subtype"`
 	Message json.RawMessage `json:"message"`
 	Error   json.RawMessage `json:"error"` // of a synthetic response
+	Model   json.RawMessage `json:"model"` // of the session
 }
 
 func (c *claude) line(line []byte) []event.Event {
@@ -48,8 +49,11 @@ func (c *claude) line(line []byte) []event.Event {
 		}
 		return events
 	case "system":
-		if scalar(e.Subtype) == "api_retry" {
+		switch scalar(e.Subtype) {
+		case "api_retry":
 			return claudeRetry(line)
+		case "init":
+			return modelEvents(text(e.Model))
 		}
 		return nil
 	case "user":

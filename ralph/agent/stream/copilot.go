@@ -24,6 +24,7 @@ type copilot struct {
 type copilotEvent struct {
 	Type string `json:"type"`
 	Data struct {
+		Model     string          `json:"model"`
 		Content   string          `json:"content"`
 		Tool      string          `json:"toolName"`
 		Arguments json.RawMessage `json:"arguments"`
@@ -41,6 +42,8 @@ func (c *copilot) line(line []byte) []event.Event {
 		return nil
 	}
 	switch e.Type {
+	case "model.call_start":
+		return modelEvents(e.Data.Model)
 	case "assistant.message":
 		c.waits = nil
 		if e.Data.Content != "" {

@@ -19,6 +19,7 @@ type gemini struct{ text string }
 func (g *gemini) line(line []byte) []event.Event {
 	var e struct {
 		Type       string          `json:"type"`
+		Model      string          `json:"model"`
 		Role       string          `json:"role"`
 		Content    string          `json:"content"`
 		Delta      bool            `json:"delta"`
@@ -40,6 +41,8 @@ func (g *gemini) line(line []byte) []event.Event {
 		return nil
 	}
 	switch e.Type {
+	case "init":
+		return modelEvents(e.Model)
 	case "message":
 		return g.message(e.Role, e.Content, e.Delta)
 	case "tool_use":

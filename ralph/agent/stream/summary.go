@@ -62,6 +62,14 @@ func oneText(s string) []event.Event {
 	return []event.Event{event.Text{Text: strings.TrimRight(s, "\n") + "\n"}}
 }
 
+// modelEvents reports the model, if it is known.
+func modelEvents(name string) []event.Event {
+	if name = termsafe.Line(name); name == "" {
+		return nil
+	}
+	return []event.Event{event.Model{Name: name}}
+}
+
 // command returns a shell call.
 func command(line string) event.Tool {
 	return event.Tool{Name: "Bash", Detail: "\n   $ " + cut(termsafe.Strip(line), maxCommand)}
