@@ -67,11 +67,11 @@ func writeProgram(t testing.TB, path, script string) {
 // fixture is a user's repository and a sandbox that works on its files: a second git
 // directory.
 type fixture struct {
-	t    testing.TB
-	dir  string
-	root string // the worktree
-	gitDir  string // the sandbox's git directory
-	repo *Repo
+	t      testing.TB
+	dir    string
+	root   string // the worktree
+	gitDir string // the sandbox's git directory
+	repo   *Repo
 }
 
 // env is the environment of the user's git and the sandbox's.

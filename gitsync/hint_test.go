@@ -15,9 +15,9 @@ import (
 
 // hostile is a commit that makes git read what an agent has planted.
 type hostile struct {
-	name   string
+	name     string
 	rejected bool // the commits must not be merged
-	commit func(w *fixture)
+	commit   func(w *fixture)
 }
 
 // plant puts everything into the working tree that could make git run a program.
